@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CM events: copied, acknowledged at once, then handed to whom they concern.
+ * Whoever gets one may destroy the id: nothing of it is outstanding.
+ */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* librdmacm's id tables race with themselves on create and destroy */
+static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int open_channel(struct rdmamsg *ctx)
+{
+	struct rdma_event_channel *cm;
+	int ret, flags;
+
+	errno = 0;
+	cm = ctx->v->create_event_channel();
+	if (!cm) {
+		ret = rdmamsg__verbs_null();
+		if (ret == -ENODEV || ret == -ENOENT)
+			return rdmamsg__fail(-ENODEV, "no RDMA connection "
+					     "manager: 'modprobe rdma_ucm', and "
+					     "see rdmamsg_devices(3) for the "
+					     "devices there are");
+		return rdmamsg__fail_verbs(ret, "RDMA connection manager");
+	}
+	flags = fcntl(cm->fd, F_GETFL);
+	if (fcntl(cm->fd, F_SETFL, flags | O_NONBLOCK))
+		ret = -errno;
+	else
+		ret = rdmamsg__watch(ctx, cm->fd, &ctx->cm);
+	if (ret) {
+		ctx->v->destroy_event_channel(cm);
+		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
+	}
+	ctx->cm = cm;
+	return 0;
+}
+
+/* Also called by another thread, to move a request here. */
+int rdmamsg__cm_open(struct rdmamsg *ctx)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&ctx->mail_lock);
+	if (!ctx->cm)
+		ret = open_channel(ctx);
+	pthread_mutex_unlock(&ctx->mail_lock);
+	return ret;
+}
+
+void rdmamsg__cm_close(struct rdmamsg *ctx)
+{
+	if (!ctx->cm)
+		return;
+	rdmamsg__unwatch(ctx, ctx->cm->fd);
+	ctx->v->destroy_event_channel(ctx->cm);
+	ctx->cm = NULL;
+}
+
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, struct cm_owner *owner,
+		       struct rdma_cm_id **ret_id)
+{
+	int ret = rdmamsg__cm_open(ctx);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&ids_lock);
+	ret = rdmamsg__verbs_ret(ctx->v->create_id(ctx->cm, ret_id, owner,
+						   RDMA_PS_TCP));
+	pthread_mutex_unlock(&ids_lock);
+	if (ret)
+		return rdmamsg__cm_fail(ctx, ret, "connection id");
+	return 0;
+}
+
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id)
+{
+	pthread_mutex_lock(&ids_lock);
+	if (v->destroy_id(id))
+		log_error("a connection id could not be destroyed: %m");
+	pthread_mutex_unlock(&ids_lock);
+}
+
+static void dispatch(const struct cm_event *ev)
+{
+	struct cm_owner *owner = ev->id->context;
+
+	log_debug("cm id %p: %s, status %d", (void *)ev->id,
+		  rdma_event_str(ev->type), ev->status);
+	switch (owner->kind) {
+	case CM_EP:
+		rdmamsg__ep_cm_event(list_entry(owner, struct rdmamsg_ep,
+						owner), ev);
+		break;
+	case CM_LISTENER:
+		rdmamsg__listener_cm_event(list_entry(owner,
+						      struct rdmamsg_listener,
+						      owner), ev);
+		break;
+	case CM_REQUEST:
+		rdmamsg__request_cm_event(list_entry(owner,
+						     struct rdmamsg_request,
+						     owner), ev);
+		break;
+	}
+}
+
+static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
+{
+	size_t len = from->param.conn.private_data_len;
+
+	ev->type = from->event;
+	ev->status = from->status;
+	ev->id = from->id;
+	ev->conn = from->param.conn;
+	if (!from->param.conn.private_data)
+		len = 0;
+	if (len)
+		memcpy(ev->data, from->param.conn.private_data,
+		       min(len, sizeof(ev->data)));
+	ev->conn.private_data = ev->data;
+	ev->conn.private_data_len = (uint8_t)len;
+}
+
+int rdmamsg__cm_process(struct rdmamsg *ctx)
+{
+	int n = 0;
+
+	/* bounded: the rest keeps the descriptor readable */
+	while (ctx->cm && n < 64) {
+		struct rdma_cm_event *from;
+		struct cm_event ev;
+
+		if (ctx->v->get_cm_event(ctx->cm, &from))
+			break;
+		copy_event(&ev, from);
+		(void)ctx->v->ack_cm_event(from);
+		dispatch(&ev);
+		n++;
+	}
+	return n;
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The passive side: listeners, requests, accepting. */
+#include "internal.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACKLOG	128
+
+/* ---- requests --------------------------------------------------------- */
+
+void rdmamsg__request_free(struct rdmamsg_request *req)
+{
+	list_del(&req->node);
+	list_del(&req->wait_node);
+	if (req->id)
+		rdmamsg__cm_id_free(req->ctx->v, req->id);
+	free(req);
+}
+
+static void reject_id(const struct rdmamsg *ctx, struct rdma_cm_id *id,
+		      enum proto_reject code, const void *data, size_t len)
+{
+	uint8_t hello[PROTO_HELLO_MAX];
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.reject = (uint16_t)code, .data = data,
+		.data_len = (uint8_t)len,
+	};
+	size_t n = rdmamsg__hello_encode(&h, hello);
+
+	if (ctx->v->reject(id, hello, (uint8_t)n))
+		log_info("a request could not be rejected: %m");
+}
+
+static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
+					   const struct cm_event *ev)
+{
+	struct rdmamsg_request *req = calloc(1, sizeof(*req));
+
+	if (!req)
+		return NULL;
+	req->owner.kind = CM_REQUEST;
+	req->ctx = l->ctx;
+	req->id = ev->id;
+	/* it inherited the listener's */
+	req->id->context = &req->owner;
+	req->resp_res = ev->conn.responder_resources;
+	req->init_depth = ev->conn.initiator_depth;
+	list_init(&req->wait_node);
+	list_add_tail(&l->ctx->requests, &req->node);
+	return req;
+}
+
+static void drop(struct rdmamsg_listener *l, const struct cm_event *ev,
+		 enum proto_reject code)
+{
+	reject_id(l->ctx, ev->id, code, NULL, 0);
+	rdmamsg__cm_id_free(l->ctx->v, ev->id);
+}
+
+static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
+{
+	const struct verbs_api *v = l->ctx->v;
+	struct rdmamsg_request *req;
+	struct proto_hello h;
+
+	if (rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len)) {
+		log_info("a request that does not speak rdmamsg: rejected");
+		drop(l, ev, PROTO_REJECT_PROTOCOL);
+		return;
+	}
+	if (rdmamsg__hello_version(&h) < 0) {
+		log_info("a request of protocol version %u to %u: rejected",
+			 h.lowest, h.highest);
+		drop(l, ev, PROTO_REJECT_VERSION);
+		return;
+	}
+	if (l->device && strcmp(l->device,
+				v->get_device_name(ev->id->verbs->device))) {
+		drop(l, ev, PROTO_REJECT_APP);
+		return;
+	}
+	req = request_new(l, ev);
+	if (!req) {
+		drop(l, ev, PROTO_REJECT_RESOURCES);
+		return;
+	}
+	req->hello = h;
+	memcpy(req->data, h.data, h.data_len);
+	req->hello.data = req->data;
+	if (l->opts.on_request) {
+		l->ctx->in_callback++;
+		l->opts.on_request(l, req);
+		l->ctx->in_callback--;
+	} else if (l->auto_accept) {
+		if (rdmamsg_accept(req, &l->ep, NULL))
+			log_warn("a request could not be accepted: %s",
+				 rdmamsg_error());
+	} else {
+		list_add_tail(&l->requests, &req->wait_node);
+	}
+}
+
+/* The peer lost patience, or the device went away. */
+void rdmamsg__request_cm_event(struct rdmamsg_request *req,
+			       const struct cm_event *ev)
+{
+	switch (ev->type) {
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		/* the program has the pointer: it learns when it accepts */
+		req->dead = true;
+		if (!list_empty(&req->wait_node))
+			rdmamsg__request_free(req);
+		break;
+	default:
+		break;
+	}
+}
+
+static int request_check(const struct rdmamsg_request *req)
+{
+	if (!req)
+		return rdmamsg__fail(-EINVAL, "the request is NULL");
+	return rdmamsg__ctx_check(req->ctx);
+}
+
+int rdmamsg_request_peer(const struct rdmamsg_request *req,
+			 struct sockaddr_storage *ret)
+{
+	int err = request_check(req);
+
+	if (err)
+		return err;
+	if (!ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_request_peer: ret is NULL");
+	memcpy(ret, &req->id->route.addr.dst_storage, sizeof(*ret));
+	return 0;
+}
+
+const void *rdmamsg_request_data(const struct rdmamsg_request *req,
+				 size_t *ret_len)
+{
+	if (ret_len)
+		*ret_len = req->hello.data_len;
+	return req->data;
+}
+
+int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
+{
+	int ret = request_check(req);
+
+	if (ret)
+		return ret;
+	if (len > RDMAMSG_HELLO_DATA_MAX || (len && !data)) {
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_reject: at most %d bytes",
+				    RDMAMSG_HELLO_DATA_MAX);
+		len = 0;
+	}
+	if (!req->dead)
+		reject_id(req->ctx, req->id, PROTO_REJECT_APP, data, len);
+	rdmamsg__request_free(req);
+	return ret;
+}
+
+/* The endpoint has the id from here on. */
+static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
+{
+	uint8_t hello[PROTO_HELLO_MAX];
+	struct rdma_conn_param param = { .private_data = hello };
+	int ret;
+
+	ep->passive = true;
+	ep->version = (uint32_t)rdmamsg__hello_version(&req->hello);
+	ep->hot.limit = req->hello.credits;
+	ep->hello_ok = true;
+	ep->state = EP_REQUESTED;
+	memcpy(&ep->peer_addr, &req->id->route.addr.dst_storage,
+	       sizeof(ep->peer_addr));
+	memcpy(&ep->local_addr, &req->id->route.addr.src_storage,
+	       sizeof(ep->local_addr));
+	ep->id = req->id;
+	ep->id->context = &ep->owner;
+	req->id = NULL;
+	ret = rdmamsg__ep_resources(ep, ep->id->verbs);
+	if (ret)
+		goto reject;
+	/* the smaller of what we have and what the peer can use */
+	ep->resp_res = min(ep->resp_res, req->resp_res);
+	ep->init_depth = min(ep->init_depth, req->init_depth);
+	ret = rdmamsg__qp_init(ep);
+	if (!ret)
+		ret = rdmamsg__qp_ready(ep);
+	if (ret)
+		goto reject;
+	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
+	param.qp_num = ep->hot.qp->qp_num;
+	param.responder_resources = ep->resp_res;
+	param.initiator_depth = ep->init_depth;
+	param.rnr_retry_count = (uint8_t)ep->opts.rnr_retry_count;
+	param.flow_control = 1;
+	ret = rdmamsg__verbs_ret(ep->ctx->v->accept(ep->id, &param));
+	if (ret)
+		/* the kernel has rejected the peer by now */
+		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
+	return 0;
+
+reject:
+	reject_id(ep->ctx, ep->id, PROTO_REJECT_RESOURCES, NULL, 0);
+	return ret;
+}
+
+int rdmamsg_accept(struct rdmamsg_request *req,
+		   const struct rdmamsg_ep_options *opts,
+		   struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	int ret = request_check(req);
+
+	if (ret)
+		return ret;
+	ctx = req->ctx;
+	if (req->dead || ctx->closing) {
+		rdmamsg__request_free(req);
+		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
+	}
+	ret = rdmamsg__ep_new(ctx, opts, &ep);
+	if (ret) {
+		reject_id(ctx, req->id, PROTO_REJECT_RESOURCES, NULL, 0);
+		rdmamsg__request_free(req);
+		return ret;
+	}
+	ret = accept_ep(ep, req);
+	rdmamsg__request_free(req);
+	if (ret) {
+		rdmamsg__ep_unborn(ep);
+		return ret;
+	}
+	if (ret_ep)
+		*ret_ep = ep;
+	return 0;
+}
+
+/* ---- to another context ----------------------------------------------- */
+
+struct move {
+	struct rdmamsg_request *req;
+	void (*fn)(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg);
+	void *arg;
+};
+
+static void moved(struct rdmamsg *ctx, void *arg)
+{
+	struct move m = *(struct move *)arg;
+
+	free(arg);
+	list_add_tail(&ctx->requests, &m.req->node);
+	if (ctx->closing)
+		rdmamsg_reject(m.req, NULL, 0);
+	else
+		m.fn(ctx, m.req, m.arg);
+}
+
+int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
+			 void (*fn)(struct rdmamsg *ctx,
+				    struct rdmamsg_request *req, void *arg),
+			 void *arg)
+{
+	struct rdmamsg *from;
+	struct move *m;
+	int ret = request_check(req);
+
+	if (!ret)
+		ret = rdmamsg__ctx_check(to);
+	if (ret)
+		return ret;
+	if (!fn)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_request_move: fn is NULL");
+	from = req->ctx;
+	m = malloc(sizeof(*m));
+	if (!m)
+		return rdmamsg__fail(-ENOMEM, "no memory to move a request");
+	m->req = req;
+	m->fn = fn;
+	m->arg = arg;
+	list_del(&req->node);
+	req->ctx = to;
+	ret = rdmamsg__cm_open(to);
+	if (ret)
+		goto err;
+	ret = rdmamsg__verbs_ret(from->v->migrate_id(req->id, to->cm));
+	if (ret) {
+		ret = rdmamsg__cm_fail(from, ret, "moving a request");
+		goto err;
+	}
+	/* from here on its events come up in the other thread */
+	ret = rdmamsg_submit(to, moved, m);
+	if (!ret)
+		return 0;
+	if (from->v->migrate_id(req->id, from->cm))
+		log_error("a request could not be moved back: %m");
+err:
+	req->ctx = from;
+	list_add_tail(&from->requests, &req->node);
+	free(m);
+	return ret;
+}
+
+/* ---- listeners -------------------------------------------------------- */
+
+void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
+				const struct cm_event *ev)
+{
+	switch (ev->type) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		on_request(l, ev);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		log_warn("listener %p: its device was removed", (void *)l);
+		l->dead = true;
+		/* the kernel waits for the id: it is of no use any more */
+		rdmamsg__cm_id_free(l->ctx->v, l->id);
+		l->id = NULL;
+		if (l->opts.on_failed) {
+			l->ctx->in_callback++;
+			l->opts.on_failed(l, -ENODEV);
+			l->ctx->in_callback--;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static int listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
+{
+	const struct verbs_api *v = l->ctx->v;
+	int ret = rdmamsg__verbs_ret(v->bind_addr(l->id, ai->ai_addr));
+
+	if (!ret)
+		ret = rdmamsg__verbs_ret(v->listen(l->id, (int)l->opts.backlog));
+	if (ret)
+		return rdmamsg__cm_fail(l->ctx, ret, "listening");
+	l->port = ntohs(v->get_src_port(l->id));
+	return 0;
+}
+
+/* The endpoint options outlive the call: with all that they point to. */
+static int copy_ep_options(struct rdmamsg_listener *l,
+			   const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__opts_copy(&l->ep, sizeof(l->ep), opts,
+				     "rdmamsg_ep_options");
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&l->ep_on, sizeof(l->ep_on),
+					 l->ep.handlers, "rdmamsg_handlers");
+	if (ret)
+		return ret;
+	l->ep.handlers = &l->ep_on;
+	l->ep.source = l->ep.device = NULL;
+	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
+	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX)
+		return rdmamsg__fail(-EINVAL, "hello_data_len or setup_data_len: "
+				     "at most %d and %d",
+				     RDMAMSG_HELLO_DATA_MAX,
+				     RDMAMSG_SETUP_DATA_MAX);
+	if (l->ep.hello_data_len)
+		memcpy(l->ep_hello, l->ep.hello_data, l->ep.hello_data_len);
+	l->ep.hello_data = l->ep_hello;
+	if (!l->ep.setup_data_len)
+		return 0;
+	l->ep_setup = malloc(l->ep.setup_data_len);
+	if (!l->ep_setup)
+		return rdmamsg__fail(-ENOMEM, "no memory for setup_data");
+	memcpy(l->ep_setup, l->ep.setup_data, l->ep.setup_data_len);
+	l->ep.setup_data = l->ep_setup;
+	return 0;
+}
+
+static int listener_options(struct rdmamsg_listener *l,
+			    const struct rdmamsg_listen_options *opts)
+{
+	const char *device;
+	int ret = rdmamsg__opts_copy(&l->opts, sizeof(l->opts), opts,
+				     "rdmamsg_listen_options");
+
+	if (ret)
+		return ret;
+	if (!l->opts.backlog)
+		l->opts.backlog = BACKLOG;
+	if (l->opts.backlog > 65535)
+		return rdmamsg__fail(-EINVAL, "backlog %u: at most 65535",
+				     l->opts.backlog);
+	device = l->opts.device ? l->opts.device : rdmamsg__env_device();
+	if (device && !strcmp(device, "soft"))
+		return rdmamsg__fail(-ENODEV, "the soft HCA was asked for, and "
+				     "this library has none");
+	if (device && strcmp(device, "hw")) {
+		l->device = strdup(device);
+		if (!l->device)
+			return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+	}
+	if (!l->opts.ep)
+		return 0;
+	l->auto_accept = !l->opts.on_request;
+	return copy_ep_options(l, l->opts.ep);
+}
+
+static void listener_free(struct rdmamsg_listener *l)
+{
+	if (l->id)
+		rdmamsg__cm_id_free(l->ctx->v, l->id);
+	free(l->ep_setup);
+	free(l->device);
+	free(l);
+}
+
+/* A NULL host is every address of both families, where there is IPv6. */
+static int resolve_local(const char *host, const char *service,
+			 struct addrinfo **ret)
+{
+	struct addrinfo hints = {
+		.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM,
+	};
+	int gai;
+
+	if (!host)
+		hints.ai_family = AF_INET6;
+	gai = getaddrinfo(host ? host : "::", service, &hints, ret);
+	if (gai && !host) {
+		hints.ai_family = AF_INET;
+		gai = getaddrinfo("0.0.0.0", service, &hints, ret);
+	}
+	if (gai)
+		return rdmamsg__fail(gai == EAI_SERVICE ? -EINVAL :
+				     -EADDRNOTAVAIL, "cannot listen on %s port "
+				     "%s: %s", host ? host : "*", service,
+				     gai_strerror(gai));
+	return 0;
+}
+
+int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
+		   const struct rdmamsg_listen_options *opts,
+		   struct rdmamsg_listener **ret_l)
+{
+	struct rdmamsg_listener *l;
+	struct addrinfo *ai;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!service)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_listen: service is NULL");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+	l->owner.kind = CM_LISTENER;
+	l->ctx = ctx;
+	list_init(&l->requests);
+	ret = listener_options(l, opts);
+	if (ret)
+		goto err_l;
+	ret = resolve_local(host, service, &ai);
+	if (ret)
+		goto err_l;
+	ret = rdmamsg__cm_id_new(ctx, &l->owner, &l->id);
+	if (!ret)
+		ret = listen_addr(l, ai);
+	freeaddrinfo(ai);
+	if (ret)
+		goto err_l;
+	list_add_tail(&ctx->listeners, &l->node);
+	log_info("listening on port %u", l->port);
+	if (ret_l)
+		*ret_l = l;
+	return 0;
+
+err_l:
+	listener_free(l);
+	return ret;
+}
+
+void rdmamsg_listener_close(struct rdmamsg_listener *l)
+{
+	if (!l || rdmamsg__ctx_check(l->ctx))
+		return;
+	while (!list_empty(&l->requests))
+		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
+					  wait_node), NULL, 0);
+	list_del(&l->node);
+	listener_free(l);
+}
+
+void *rdmamsg_listener_user(const struct rdmamsg_listener *l)
+{
+	return l->opts.user;
+}
+
+struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *l)
+{
+	return l->ctx;
+}
+
+uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *l)
+{
+	return l->port;
+}

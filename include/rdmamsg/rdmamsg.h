@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdmamsg: whole messages over RDMA connections.
+ *
+ * Conventions of every call, unless its comment says otherwise:
+ *
+ * - Returns 0 (or a count) on success and a negative errno on failure;
+ *   rdmamsg_error() then has a sentence that says what to do. Outputs are
+ *   written on success only. Arguments out of range give -EINVAL.
+ * - A context and everything made from it belong to one thread. Only
+ *   rdmamsg_submit(), rdmamsg_stop() and rdmamsg_request_move() cross threads.
+ * - Callbacks run in that thread, inside rdmamsg_process(), rdmamsg_poll(),
+ *   rdmamsg_wait(), rdmamsg_run() or a *_wait() helper, never inside another
+ *   call. Every call may be made from a callback except those that would wait
+ *   for one: they return -EDEADLK.
+ * - Options and handlers are structs whose first member is their size. A zero
+ *   field means the default, RDMAMSG_NONE means none, off or zero, and a NULL
+ *   pointer to the struct means all defaults. They are copied by the call.
+ * - A child of fork() cannot use what its parent opened: it gets -ECHILD.
+ */
+#ifndef RDMAMSG_RDMAMSG_H
+#define RDMAMSG_RDMAMSG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <rdmamsg/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rdmamsg;			/* context: one thread, one descriptor */
+struct rdmamsg_listener;	/* accepts connections */
+struct rdmamsg_request;		/* a connection asked for, not yet accepted */
+struct rdmamsg_ep;		/* endpoint: a session with a peer */
+struct rdmamsg_msg;		/* a message in registered memory */
+
+#define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
+#define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
+#define RDMAMSG_SEGMENTS_MAX	16		/* of rdmamsg_sendv() */
+#define RDMAMSG_HELLO_DATA_MAX	32		/* bytes, before accepting */
+#define RDMAMSG_SETUP_DATA_MAX	4096		/* bytes, before connected */
+
+/* ---- context ---------------------------------------------------------- */
+
+enum rdmamsg_log_level {
+	RDMAMSG_LOG_NONE,
+	RDMAMSG_LOG_ERROR,
+	RDMAMSG_LOG_WARN,
+	RDMAMSG_LOG_INFO,
+	RDMAMSG_LOG_DEBUG,
+};
+
+/* Called for each line, without newline, from whatever thread has it. */
+typedef void (*rdmamsg_log_fn)(void *arg, enum rdmamsg_log_level level,
+			       const char *line);
+
+/*
+ * Process-wide, not for use beside running contexts. A NULL fn restores the
+ * default: stderr, and only if the environment has RDMAMSG_LOG. Lines above
+ * 'level' are not made; the level in RDMAMSG_LOG, if set, wins.
+ */
+void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg, enum rdmamsg_log_level level);
+
+/* Something that happened to a device, a port or an endpoint's queue pair. */
+struct rdmamsg_event {
+	size_t size;
+	int type;		/* enum ibv_event_type, -1: device removed */
+	const char *name;	/* static text */
+	const char *device;	/* valid during the callback */
+	uint32_t port;		/* 0 if not about a port */
+	struct rdmamsg_ep *ep;	/* NULL if not about an endpoint */
+};
+
+struct rdmamsg_options {
+	size_t size;
+	void *user;
+	/* device and port events; an event never closes anything by itself */
+	void (*on_event)(struct rdmamsg *ctx, const struct rdmamsg_event *ev);
+	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
+	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
+	size_t max_registered;	/* bytes of pool memory; 1 GB */
+};
+
+/*
+ * Opens a context in *ret. No device is touched before it is needed.
+ * -EMFILE, -ENOMEM.
+ */
+int rdmamsg_open(struct rdmamsg **ret, const struct rdmamsg_options *opts);
+
+/*
+ * Aborts what is still open, calls on_closed for each endpoint, releases
+ * everything, bounded in time. Messages still held become invalid. NULL is
+ * fine. Inside a callback it does nothing but log an error.
+ */
+void rdmamsg_close(struct rdmamsg *ctx);
+
+void *rdmamsg_user(const struct rdmamsg *ctx);
+
+/*
+ * The descriptor to wait on for reading, in any event loop, level-triggered,
+ * until rdmamsg_close(). When it is readable call rdmamsg_process(). Nothing
+ * has to be armed. It belongs to the context.
+ */
+int rdmamsg_fd(const struct rdmamsg *ctx);
+
+/* Handles what is there, without waiting. Returns the number of events. */
+int rdmamsg_process(struct rdmamsg *ctx);
+
+/*
+ * Polls the completion queues once, without a system call when nothing is
+ * there; connection events and timers are looked at now and then. Returns
+ * the number of completions.
+ */
+int rdmamsg_poll(struct rdmamsg *ctx);
+
+/*
+ * Handles what is there; if nothing is, polls for spin_us and then sleeps.
+ * timeout_ms < 0 waits without bound. Returns the number of events, 0 on
+ * timeout, -EINTR on a signal. -EDEADLK in a callback.
+ */
+int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms);
+
+/* rdmamsg_wait() until rdmamsg_stop(). Returns 0. -EDEADLK in a callback. */
+int rdmamsg_run(struct rdmamsg *ctx);
+
+/* Makes rdmamsg_run() return, now or when it is next called. Any thread. */
+void rdmamsg_stop(struct rdmamsg *ctx);
+
+/*
+ * Runs fn(ctx, arg) in the context's thread, once, in order of submission.
+ * Any thread; the context must stay open until fn has run. What is still
+ * queued at rdmamsg_close() runs there. -EAGAIN when the queue is full.
+ */
+int rdmamsg_submit(struct rdmamsg *ctx,
+		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg);
+
+/* ---- why a connection ended ------------------------------------------- */
+
+enum rdmamsg_who {
+	RDMAMSG_WHO_LOCAL = 1,	/* this program asked for it, or its limits */
+	RDMAMSG_WHO_PEER,	/* the peer closed, rejected or misbehaved */
+	RDMAMSG_WHO_NETWORK,	/* nothing arrives any more */
+	RDMAMSG_WHO_DEVICE,	/* the local device failed or was removed */
+};
+
+enum rdmamsg_cause {
+	RDMAMSG_CAUSE_CLOSED = 1,	/* graceful, nothing was lost */
+	RDMAMSG_CAUSE_ABORTED,		/* rdmamsg_ep_abort(), crash, kill */
+	RDMAMSG_CAUSE_TIMEOUT,		/* a deadline of this endpoint passed */
+	RDMAMSG_CAUSE_ADDRESS,		/* no such name, address, or device */
+	RDMAMSG_CAUSE_REFUSED,		/* nobody listens there */
+	RDMAMSG_CAUSE_REJECTED,		/* the peer's program said no */
+	RDMAMSG_CAUSE_UNREACHABLE,	/* no route, no answer */
+	RDMAMSG_CAUSE_PROTOCOL,		/* the peer broke the protocol */
+	RDMAMSG_CAUSE_VERSION,		/* no common protocol version */
+	RDMAMSG_CAUSE_TRANSPORT,	/* retries exhausted, remote error */
+	RDMAMSG_CAUSE_ACCESS,		/* a key was refused, here or there */
+	RDMAMSG_CAUSE_SILENT,		/* peer_timeout_ms without an answer */
+	RDMAMSG_CAUSE_REMOVED,		/* device removed or fatal */
+	RDMAMSG_CAUSE_RESOURCES,	/* memory, limits, permission */
+};
+
+struct rdmamsg_reason {
+	size_t size;
+	enum rdmamsg_who who;
+	enum rdmamsg_cause cause;
+	int error;		/* negative errno that fits best, 0 if CLOSED */
+	int cm_event;		/* enum rdma_cm_event_type, -1 if none */
+	int cm_status;		/* of that event: reject reason or -errno */
+	int wc_status;		/* enum ibv_wc_status, 0 if none */
+	uint32_t vendor_err;	/* of that completion */
+	const void *data;	/* what came with a reject */
+	size_t data_len;
+	char text[192];		/* what happened, and the likely cause */
+};
+
+/* ---- endpoints -------------------------------------------------------- */
+
+/* Memory for an incoming message, see on_incoming. */
+struct rdmamsg_buffer {
+	void *data;		/* NULL: take the library's memory */
+};
+
+struct rdmamsg_handlers {
+	size_t size;
+
+	/* Both sides are ready. Sending is possible from here on. */
+	void (*on_connected)(struct rdmamsg_ep *ep);
+
+	/*
+	 * The next message, in the order of sending. It is yours until
+	 * rdmamsg_msg_free(). Without this handler messages wait for
+	 * rdmamsg_recv_wait().
+	 */
+	void (*on_message)(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+
+	/*
+	 * A large message is announced. Return 0 and set dst->data to memory
+	 * of at least len bytes to receive into it (it is yours again when
+	 * that message is freed, or at on_closed), return 0 to take the
+	 * library's memory, or return a negative errno to refuse this one
+	 * message: the sender's operation completes with -ECANCELED.
+	 */
+	int (*on_incoming)(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+			   struct rdmamsg_buffer *dst);
+
+	/*
+	 * An accepted send is over, exactly once for each send that was given
+	 * a non-NULL cookie. status 0: it is in the
+	 * peer's memory (rendezvous: the peer has read it). Otherwise a
+	 * negative errno: the peer may or may not have it.
+	 */
+	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
+
+	/* A send that gave -EAGAIN may now be tried again. */
+	void (*on_writable)(struct rdmamsg_ep *ep);
+
+	/* The peer's program has not answered for silent_ms, or does again. */
+	void (*on_stalled)(struct rdmamsg_ep *ep, uint32_t silent_ms);
+	void (*on_resumed)(struct rdmamsg_ep *ep);
+
+	/*
+	 * The connection is over or was never made; nothing comes after this.
+	 * The endpoint is freed when it returns, unless held.
+	 */
+	void (*on_closed)(struct rdmamsg_ep *ep,
+			  const struct rdmamsg_reason *why);
+};
+
+enum rdmamsg_ep_flags {
+	RDMAMSG_EP_SIGNAL_ALL = 1u << 0,	/* a completion for each send */
+};
+
+struct rdmamsg_ep_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_handlers *handlers;
+	uint32_t flags;			/* enum rdmamsg_ep_flags */
+
+	const char *source;		/* connect: local address to use */
+	const char *device;		/* RDMA device to use, by name */
+	uint32_t timeout_ms;		/* until connected; 10000 */
+	const void *hello_data;		/* for the peer, before it accepts */
+	size_t hello_data_len;		/* RDMAMSG_HELLO_DATA_MAX */
+	const void *setup_data;		/* for the peer, before connected */
+	size_t setup_data_len;		/* RDMAMSG_SETUP_DATA_MAX */
+
+	uint32_t max_msg_size;		/* largest to receive; 2^31-1 */
+	uint32_t max_copy;		/* largest rdmamsg_send(); 65536 */
+	uint32_t inline_max;		/* bytes in the request; by device */
+	uint32_t eager_max;		/* largest copied; by device */
+	uint32_t recv_depth;		/* messages in flight to us; 64 */
+	uint32_t send_depth;		/* work requests in flight; 128 */
+	uint32_t send_queue;		/* messages kept rather than -EAGAIN; 0 */
+
+	uint32_t dead_after_ms;		/* peer host gone; 20000 */
+	uint32_t stall_after_ms;	/* on_stalled; 5000 */
+	uint32_t peer_timeout_ms;	/* silence that closes; NONE */
+	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */
+
+	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
+	uint32_t retry_count;		/* 0..7; 7 */
+	uint32_t rnr_retry_count;	/* 0..7, 7 without end; 7 */
+	uint32_t min_rnr_timer;		/* code 0..31; 12: 0.64 ms */
+	uint32_t responder_resources;	/* reads served at once; 16 */
+	uint32_t initiator_depth;	/* reads issued at once; 16 */
+	uint32_t tos;			/* IP type of service; system default */
+};
+
+/*
+ * Connects to service (name or port number) on host (name or address) and
+ * tells on_connected or on_closed, within timeout_ms. *ret is an endpoint
+ * that is freed after on_closed. Stale rejects are retried. Fails at once
+ * for bad arguments and what is known without asking: -EINVAL, -ENODEV,
+ * -EACCES, -ENOMEM.
+ */
+int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret);
+
+/*
+ * Ends the conversation: what was accepted is delivered, both ways, then
+ * on_closed. No send is accepted any more (-ESHUTDOWN). Past
+ * close_timeout_ms it becomes an abort. Harmless when already closing.
+ */
+void rdmamsg_ep_close(struct rdmamsg_ep *ep);
+
+/* Ends it now: what is outstanding completes with -ECANCELED. */
+void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
+
+/* Keep the memory of an endpoint past on_closed; give it back. */
+void rdmamsg_ep_hold(struct rdmamsg_ep *ep);
+void rdmamsg_ep_rele(struct rdmamsg_ep *ep);
+
+enum rdmamsg_state {
+	RDMAMSG_CONNECTING = 1,
+	RDMAMSG_CONNECTED,
+	RDMAMSG_CLOSING,
+	RDMAMSG_CLOSED,
+};
+
+enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep);
+/* NULL before CLOSED. Valid as long as the endpoint. */
+const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep);
+struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep);
+void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
+void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
+/* What the peer gave as setup_data. Valid as long as the endpoint. */
+const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len);
+
+/* What was negotiated and granted; zeros before it is known. */
+struct rdmamsg_ep_info {
+	size_t size;
+	struct sockaddr_storage local;
+	struct sockaddr_storage peer;
+	char device[64];
+	uint32_t port;
+	uint32_t qp_num;
+	uint32_t peer_qp_num;
+	uint32_t mtu;			/* path MTU, bytes */
+	uint8_t gid[16];
+	uint32_t inline_max;		/* largest message sent inline */
+	uint32_t eager_max;		/* largest message sent by copy */
+	uint32_t max_send;		/* largest message the peer takes */
+	uint32_t max_receive;		/* largest message taken from it */
+	uint32_t send_credits;		/* messages the peer has room for */
+	uint32_t send_depth;
+	uint32_t recv_depth;
+	uint32_t responder_resources;
+	uint32_t initiator_depth;
+	uint32_t max_inline_data;	/* granted by the device */
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t version;		/* protocol version in use */
+	uint8_t session[16];
+};
+
+int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
+
+/* The device that carries it, "" before that is known. */
+const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
+
+/* ---- sending ---------------------------------------------------------- */
+
+/*
+ * All three take messages of 0 bytes up to what the peer takes
+ * (rdmamsg_ep_info), with a tag that the library does not look at, and a
+ * cookie for on_sent, NULL if nobody needs to know. Messages of one endpoint
+ * arrive whole and in the order of the calls. -EAGAIN: nothing was accepted,
+ * on_writable will tell; -EMSGSIZE: too large; -ENOTCONN, -ESHUTDOWN.
+ */
+
+/* Copied: the caller's memory is free on return. Up to max_copy bytes. */
+int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		 uint32_t tag, void *cookie);
+
+/*
+ * Up to RDMAMSG_SEGMENTS_MAX segments, sent as one message of any size. The
+ * memory is borrowed until on_sent; small messages may be copied.
+ */
+int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
+		  uint32_t tag, void *cookie);
+
+/* An allocated message, without copying it. On success it is no longer yours. */
+int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t tag, void *cookie);
+
+/* ---- messages --------------------------------------------------------- */
+
+/*
+ * A message of len bytes in memory registered for the endpoint's device.
+ * Connected endpoints only. -EAGAIN when the context's limit is reached.
+ */
+int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
+		      struct rdmamsg_msg **ret);
+
+/* Gives back a received message, or one not sent. NULL is fine. */
+void rdmamsg_msg_free(struct rdmamsg_msg *msg);
+
+void *rdmamsg_msg_data(const struct rdmamsg_msg *msg);
+size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
+uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
+/* Send fewer bytes than were allocated. -EINVAL when more. */
+int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
+
+/* ---- listening -------------------------------------------------------- */
+
+struct rdmamsg_listen_options {
+	size_t size;
+	void *user;
+	/*
+	 * Somebody wants to connect: accept, reject or move the request, now
+	 * or later, within the peer's patience (10 s). Without this handler
+	 * requests are accepted with 'ep', or, if that is NULL as well, wait
+	 * for rdmamsg_accept_wait().
+	 */
+	void (*on_request)(struct rdmamsg_listener *listener,
+			   struct rdmamsg_request *req);
+	/* The listener is dead: its device was removed. */
+	void (*on_failed)(struct rdmamsg_listener *listener, int error);
+	const struct rdmamsg_ep_options *ep;
+	uint32_t backlog;		/* 128 */
+	const char *device;		/* only this RDMA device */
+};
+
+/*
+ * Listens on service at host, NULL for every address and device. service
+ * "0" takes a free port. -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES.
+ */
+int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
+		   const struct rdmamsg_listen_options *opts,
+		   struct rdmamsg_listener **ret);
+
+/* Stops listening and rejects what waits. Endpoints live on. NULL is fine. */
+void rdmamsg_listener_close(struct rdmamsg_listener *listener);
+
+void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
+struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
+uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
+
+/* Where the request comes from, and the hello_data it brought. */
+int rdmamsg_request_peer(const struct rdmamsg_request *req,
+			 struct sockaddr_storage *ret);
+const void *rdmamsg_request_data(const struct rdmamsg_request *req,
+				 size_t *ret_len);
+
+/* Both end the request, whatever they return. */
+int rdmamsg_accept(struct rdmamsg_request *req,
+		   const struct rdmamsg_ep_options *opts,
+		   struct rdmamsg_ep **ret);
+/* data: up to RDMAMSG_HELLO_DATA_MAX bytes for the peer's close reason. */
+int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len);
+
+/*
+ * Hands the request to another context, whose thread then has it in
+ * fn(ctx, req, arg) and accepts or rejects it there. Called in the thread
+ * that has it now. On failure (-EAGAIN: that context's queue is full) it
+ * stays there.
+ */
+int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *ctx,
+			 void (*fn)(struct rdmamsg *ctx,
+				    struct rdmamsg_request *req, void *arg),
+			 void *arg);
+
+/* ---- without a loop --------------------------------------------------- */
+
+/*
+ * Each drives the context until it is done or timeout_ms (< 0: no bound)
+ * has passed: -ETIMEDOUT. Other endpoints' callbacks run meanwhile.
+ * -EDEADLK inside a callback. Endpoints they return are held for the
+ * caller, who ends with rdmamsg_close_wait().
+ */
+int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
+			 const char *service,
+			 const struct rdmamsg_ep_options *opts, int timeout_ms,
+			 struct rdmamsg_ep **ret);
+/* 'opts' as for rdmamsg_accept(). */
+int rdmamsg_accept_wait(struct rdmamsg_listener *listener,
+			const struct rdmamsg_ep_options *opts, int timeout_ms,
+			struct rdmamsg_ep **ret);
+/* Any size. Returns when the peer has it; on -ETIMEDOUT the endpoint is aborted. */
+int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		      uint32_t tag, int timeout_ms);
+/* For endpoints without on_message. -ESHUTDOWN after the peer's last one. */
+int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
+		      struct rdmamsg_msg **ret);
+/* rdmamsg_ep_close(), waits for the end, rdmamsg_ep_rele(). 0 if graceful. */
+int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
+
+/* ---- diagnosis -------------------------------------------------------- */
+
+/* What the last call that failed in this thread has to say. Never NULL. */
+const char *rdmamsg_error(void);
+
+struct rdmamsg_stats {
+	size_t size;
+	uint64_t msgs_sent;
+	uint64_t msgs_received;
+	uint64_t bytes_sent;		/* payload */
+	uint64_t bytes_received;
+	uint64_t bytes_copied;		/* payload copied by the library */
+	uint64_t sent_inline;		/* messages, by path */
+	uint64_t sent_eager;
+	uint64_t sent_rendezvous;
+	uint64_t received_rendezvous;
+	uint64_t sends_refused;		/* -EAGAIN */
+	uint64_t credit_stalls;		/* of these, for want of credits */
+	uint64_t credit_msgs;		/* sent only to return credits */
+	uint64_t keepalives;
+	uint64_t pings;
+	uint64_t rnr_errors;		/* 0 unless a peer floods */
+	uint64_t stalls;		/* on_stalled */
+	uint64_t completions;
+	uint64_t wakeups;		/* context: rdmamsg_process() with work */
+	uint64_t endpoints;		/* context: now */
+	uint64_t msgs_lent;		/* received and not freed, now */
+	uint64_t bytes_registered;	/* context: pool memory, now */
+};
+
+int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats);
+int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats);
+
+/* Everything there is to see of a context, as lines of text. */
+void rdmamsg_dump(const struct rdmamsg *ctx,
+		  void (*line)(void *arg, const char *text), void *arg);
+
+struct rdmamsg_device_info {
+	char name[64];
+	char kind[16];			/* "soft-roce", "infiniband", ... */
+	char firmware[64];
+	uint64_t node_guid;		/* host byte order */
+	uint32_t ports;
+	uint32_t ports_active;
+	uint32_t max_qp;
+	uint32_t max_cq;
+	uint32_t max_cqe;
+	uint32_t max_mr;
+	uint32_t max_qp_wr;
+	uint32_t max_sge;
+	uint32_t max_read_responder;
+	uint32_t max_read_initiator;
+	uint64_t max_mr_size;
+};
+
+/*
+ * Fills list[0..max) and returns how many devices there are, which may be
+ * more. -ENODEV: none, or no RDMA in the kernel; -EACCES: not permitted.
+ */
+int rdmamsg_devices(struct rdmamsg_device_info *list, int max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Error texts: what happened, and what to do about it. */
+#include "internal.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static _Thread_local char error_text[256] = "no error";
+
+const char *rdmamsg_error(void)
+{
+	return error_text;
+}
+
+int rdmamsg__fail(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(error_text, sizeof(error_text), fmt, ap);
+	va_end(ap);
+	log_debug("%s (%s)", error_text, strerror(-err));
+	return err;
+}
+
+static void memlock_text(char *buf, size_t size)
+{
+	struct rlimit rl;
+
+	buf[0] = 0;
+	if (getrlimit(RLIMIT_MEMLOCK, &rl) || rl.rlim_cur == RLIM_INFINITY ||
+	    !geteuid())
+		return;
+	snprintf(buf, size, "; the locked-memory limit is %llu KB: raise it "
+		 "(ulimit -l unlimited, or LimitMEMLOCK= of the service)",
+		 (unsigned long long)rl.rlim_cur / 1024);
+}
+
+int rdmamsg__fail_verbs(int err, const char *what)
+{
+	char more[160];
+
+	switch (-err) {
+	case EACCES:
+	case EPERM:
+		return rdmamsg__fail(err, "%s: permission denied: the RDMA device "
+				     "nodes in /dev/infiniband must be readable "
+				     "and writable for this user, and the user "
+				     "must be the one that opened them (open "
+				     "the context after setuid)", what);
+	case ENOMEM:
+		memlock_text(more, sizeof(more));
+		return rdmamsg__fail(err, "%s: out of memory or device "
+				     "resources%s", what, more);
+	case ENODEV:
+		return rdmamsg__fail(err, "%s: no RDMA device for this address: "
+				     "see rdmamsg_devices(3), or give an "
+				     "Ethernet card one with 'rdma link add "
+				     "rxe0 type rxe netdev NAME'", what);
+	case EADDRINUSE:
+		return rdmamsg__fail(err, "%s: the port is in use by another "
+				     "listener: choose another, or \"0\" for a "
+				     "free one", what);
+	case EADDRNOTAVAIL:
+		return rdmamsg__fail(err, "%s: not an address of this host", what);
+	default:
+		return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
+	}
+}
+
+const char *rdmamsg__wc_text(int status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+		return "no answer from the peer's device after all retries: "
+		       "host or network gone, or the peer was killed";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the peer had no receive posted for too long";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the peer's device refused a memory key: wrong, revoked "
+		       "or out of range";
+	case IBV_WC_REM_INV_REQ_ERR:
+		return "the peer's device refused the request as invalid";
+	case IBV_WC_REM_OP_ERR:
+		return "the peer's device failed to carry out a request";
+	case IBV_WC_LOC_LEN_ERR:
+		return "a message was larger than its buffer";
+	case IBV_WC_LOC_PROT_ERR:
+		return "a local memory key was refused";
+	case IBV_WC_LOC_QP_OP_ERR:
+		return "the local queue pair failed";
+	case IBV_WC_WR_FLUSH_ERR:
+		return "the queue pair failed while it served the peer, which "
+		       "asked for memory it may not reach, or broke the rules "
+		       "of the transport";
+	default:
+		return ibv_wc_status_str(status);
+	}
+}
+
+const char *rdmamsg__event_text(int type)
+{
+	return type < 0 ? "device removed" : ibv_event_type_str(type);
+}

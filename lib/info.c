@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Statistics, what was negotiated, and the dump. */
+#include "internal.h"
+
+#include <netdb.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <rdmamsg/verbs.h>
+
+/* The fields below size, all of them counters. */
+#define COUNTERS(s)	((uint64_t *)((char *)(s) + \
+				      offsetof(struct rdmamsg_stats, msgs_sent)))
+#define COUNTER_NUM	((sizeof(struct rdmamsg_stats) - \
+			  offsetof(struct rdmamsg_stats, msgs_sent)) / \
+			 sizeof(uint64_t))
+
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
+{
+	for (size_t i = 0; i < COUNTER_NUM; i++)
+		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
+	/* the inlines count in the hot head */
+	s->msgs_sent += ep->hot.sent_inline + ep->st.sent_eager +
+			ep->st.sent_rendezvous;
+	s->sent_inline += ep->hot.sent_inline;
+	s->bytes_sent += ep->hot.bytes_sent;
+}
+
+/* Fills the caller's struct as far as it is long. */
+static int give(void *dst, const void *src, size_t src_size)
+{
+	size_t size;
+
+	if (!dst)
+		return rdmamsg__fail(-EINVAL, "no struct to fill");
+	memcpy(&size, dst, sizeof(size));
+	if (size < sizeof(size) || size > 4096)
+		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof the "
+				     "struct", size);
+	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
+	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
+	       min(size, src_size) - sizeof(size));
+	return 0;
+}
+
+int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats)
+{
+	struct rdmamsg_stats s = { .size = sizeof(s) };
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	rdmamsg__ep_stats_add(&s, ep);
+	return give(stats, &s, sizeof(s));
+}
+
+int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
+{
+	struct rdmamsg_stats s;
+	struct list *n;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	s = ctx->st;
+	list_for_each(n, &ctx->eps)
+		rdmamsg__ep_stats_add(&s, list_entry(n, struct rdmamsg_ep, node));
+	s.endpoints = (uint64_t)ctx->ep_count;
+	s.bytes_registered = ctx->registered;
+	return give(stats, &s, sizeof(s));
+}
+
+int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
+{
+	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	i.local = ep->local_addr;
+	i.peer = ep->peer_addr;
+	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_device_name(ep));
+	i.port = ep->port;
+	i.qp_num = ep->hot.qp ? ep->hot.qp->qp_num : 0;
+	i.peer_qp_num = ep->peer_qp_num;
+	i.mtu = ep->mtu;
+	memcpy(i.gid, ep->gid.raw, sizeof(i.gid));
+	i.inline_max = ep->can_inline ? ep->hot.inline_max : 0;
+	i.eager_max = ep->copy_max;
+	i.max_send = ep->peer.max_msg;
+	i.max_receive = ep->opts.max_msg_size;
+	i.send_credits = ep->hot.limit - ep->hot.number;
+	i.send_depth = ep->opts.send_depth;
+	i.recv_depth = ep->opts.recv_depth;
+	i.responder_resources = ep->resp_res;
+	i.initiator_depth = ep->init_depth;
+	i.max_inline_data = ep->cap.max_inline_data;
+	i.max_send_sge = ep->cap.max_send_sge;
+	i.max_recv_sge = ep->cap.max_recv_sge;
+	i.version = ep->version;
+	memcpy(i.session, ep->session, sizeof(i.session));
+	return give(info, &i, sizeof(i));
+}
+
+struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
+{
+	return ep->hot.qp;
+}
+
+struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
+{
+	return ep->dev && ep->dev->device ? ep->dev->device->pd : NULL;
+}
+
+/* ---- dump ------------------------------------------------------------- */
+
+struct dump {
+	void (*line)(void *arg, const char *text);
+	void *arg;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+say(const struct dump *d, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	d->line(d->arg, text);
+}
+
+static void dump_pools(const struct dump *d, const char *what,
+		       const struct list *pools)
+{
+	struct list *n;
+
+	list_for_each(n, pools) {
+		struct pool *p = list_entry(n, struct pool, node);
+
+		say(d, "  %s pool of %zu bytes: %u of %u in use", what,
+		    p->buf_size, p->used, p->total);
+	}
+}
+
+static void dump_dev(const struct dump *d, const struct dev *dev)
+{
+	struct list *n;
+
+	if (!dev->device) {
+		say(d, "device closed, %u messages still out", dev->msgs_out);
+		return;
+	}
+	say(d, "device %s (%s)%s: %u endpoints, %u messages out",
+	    dev->device->name, rdmamsg__kind_name(dev->device->kind),
+	    dev->device->gone ? ", removed" : "", dev->eps, dev->msgs_out);
+	list_for_each(n, &dev->cqs) {
+		struct cq *cq = list_entry(n, struct cq, node);
+
+		say(d, "  completion queue: %u of %u entries promised",
+		    cq->used, cq->room);
+	}
+	dump_pools(d, "receive", &dev->recv_pools);
+	dump_pools(d, "send", &dev->send_pools);
+	say(d, "  large buffers kept: %zu bytes", dev->large_bytes);
+}
+
+static const char *state_name(enum ep_state state)
+{
+	static const char *const names[] = {
+		[EP_RESOLVING] = "resolving", [EP_REQUESTED] = "requested",
+		[EP_SETUP] = "setup", [EP_OPEN] = "open",
+		[EP_CLOSING] = "closing", [EP_DRAINING] = "draining",
+		[EP_BACKOFF] = "back-off", [EP_CLOSED] = "closed",
+	};
+
+	return names[state];
+}
+
+static void addr_text(const struct sockaddr_storage *sa, char *buf, size_t size)
+{
+	char host[64], serv[16];
+
+	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host,
+			sizeof(host), serv, sizeof(serv),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(buf, size, "?");
+	else
+		snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
+			 host, serv);
+}
+
+static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_stats s = { .size = sizeof(s) };
+	char local[96], peer[96];
+
+	addr_text(&ep->local_addr, local, sizeof(local));
+	addr_text(&ep->peer_addr, peer, sizeof(peer));
+	rdmamsg__ep_stats_add(&s, ep);
+	say(d, "endpoint %p %s: %s -> %s on %s, qp 0x%x", (const void *)ep,
+	    state_name(ep->state), local, peer, rdmamsg_device_name(ep),
+	    ep->hot.qp ? ep->hot.qp->qp_num : 0);
+	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
+	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
+	    ep->queued, (int)(ep->hot.limit - ep->hot.number), ep->rndv_count,
+	    ep->ctrl_due);
+	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
+	    "(announced %u)%s", ep->rq_posted - ep->rq_done, ep->rq_target,
+	    ep->rx_next, ep->hot.granted, ep->hot.announced,
+	    list_empty(&ep->starved_node) ? "" : ", waits for buffers");
+	say(d, "  sent %llu messages %llu bytes, received %llu messages %llu "
+	    "bytes, refused %llu, keepalives %llu, pings %llu",
+	    (unsigned long long)s.msgs_sent, (unsigned long long)s.bytes_sent,
+	    (unsigned long long)s.msgs_received,
+	    (unsigned long long)s.bytes_received,
+	    (unsigned long long)s.sends_refused,
+	    (unsigned long long)s.keepalives, (unsigned long long)s.pings);
+	if (ep->reason_set)
+		say(d, "  ends because: %s", ep->reason.text);
+}
+
+void rdmamsg_dump(const struct rdmamsg *ctx,
+		  void (*line)(void *arg, const char *text), void *arg)
+{
+	struct dump d = { line, arg };
+	struct list *n;
+
+	if (rdmamsg__ctx_check(ctx) || !line)
+		return;
+	say(&d, "context %p: %d endpoints, %zu bytes registered of at most %zu",
+	    (const void *)ctx, ctx->ep_count, ctx->registered,
+	    ctx->opts.max_registered);
+	list_for_each(n, &ctx->devs)
+		dump_dev(&d, list_entry(n, struct dev, node));
+	list_for_each(n, &ctx->listeners) {
+		struct rdmamsg_listener *l =
+			list_entry(n, struct rdmamsg_listener, node);
+
+		say(&d, "listener %p: port %u%s", (void *)l,
+		    rdmamsg_listener_port(l), l->dead ? ", dead" : "");
+	}
+	list_for_each(n, &ctx->eps)
+		dump_ep(&d, list_entry(n, struct rdmamsg_ep, node));
+}

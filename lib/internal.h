@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private structs, and what two or more files of lib/ and cm/ share. */
+#ifndef RDMAMSG_LIB_INTERNAL_H
+#define RDMAMSG_LIB_INTERNAL_H
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#define RDMAMSG_FAST_TWINS	/* no rdmamsg_open() macro in here */
+#include <rdmamsg/fast.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "list.h"
+#include "proto.h"
+#include "verbs_api.h"
+
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#define min(a, b)	((a) < (b) ? (a) : (b))
+#define max(a, b)	((a) > (b) ? (a) : (b))
+
+/*
+ * Receives kept beyond the credits, so that control messages always find one:
+ * what a peer that keeps the rules can have in flight, see rdmamsg-proto(7).
+ */
+#define RNDV_MAX	16	/* rendezvous we have announced: one DONE each */
+#define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
+#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + 2)
+/* Send requests kept beyond those for data: control, keepalive. */
+#define SEND_RESERVE	16
+#define READ_CHUNK	(1u << 20)
+#define TX_BATCH	16
+#define TX_STAGE	512	/* inline payload that a batch can hold */
+
+/* ---- errors and log (err.c, log.c, env.c) ----------------------------- */
+
+/* Keeps the text for rdmamsg_error(), logs it at debug, returns err. */
+int rdmamsg__fail(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The same for failed verbs: adds what to do about EACCES, ENOMEM, ... */
+int rdmamsg__fail_verbs(int err, const char *what);
+const char *rdmamsg__wc_text(int status);
+const char *rdmamsg__event_text(int type);
+
+extern _Atomic int rdmamsg__log_level;
+void rdmamsg__log(enum rdmamsg_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+#define log_at(level, ...) \
+	do { \
+		if (unlikely(rdmamsg__log_level >= (level))) \
+			rdmamsg__log(level, __VA_ARGS__); \
+	} while (0)
+#define log_error(...)	log_at(RDMAMSG_LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)	log_at(RDMAMSG_LOG_WARN, __VA_ARGS__)
+#define log_info(...)	log_at(RDMAMSG_LOG_INFO, __VA_ARGS__)
+#define log_debug(...)	log_at(RDMAMSG_LOG_DEBUG, __VA_ARGS__)
+
+/* Reads the environment once per process. */
+void rdmamsg__env_init(void);
+bool rdmamsg__env_log(void);		/* RDMAMSG_LOG was set */
+const char *rdmamsg__env_device(void);	/* RDMAMSG_DEVICE or NULL */
+
+/* ---- memory of objects (object.c) ------------------------------------- */
+
+/*
+ * Zeroed memory that is zero again in a forked child: a context or endpoint
+ * there is recognised by its missing owner, and the inlines refuse by
+ * themselves.
+ */
+void *rdmamsg__object_new(size_t size);
+void rdmamsg__object_free(void *obj, size_t size);
+
+/* Copies an options struct of the caller's size into ours. -EINVAL. */
+int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
+		       const char *name);
+uint64_t rdmamsg__now_ms(void);
+
+/* ---- timers (timer.c) ------------------------------------------------- */
+
+struct timer {
+	uint64_t when;		/* ms, CLOCK_MONOTONIC */
+	int pos;		/* in the heap, -1: idle */
+	void (*fn)(struct timer *t);
+};
+
+struct timers {
+	struct timer **heap;
+	int count, room;
+	int fd;
+	uint64_t armed;		/* what fd is set to, 0: nothing */
+};
+
+int rdmamsg__timers_init(struct timers *ts);
+void rdmamsg__timers_fini(struct timers *ts);
+void rdmamsg__timer_init(struct timer *t, void (*fn)(struct timer *t));
+/* Cannot fail: room was made by rdmamsg__timers_reserve(). */
+void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms);
+void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
+int rdmamsg__timers_reserve(struct timers *ts, int more);
+int rdmamsg__timers_run(struct timers *ts);
+
+/* ---- work from other threads (submit.c) ------------------------------- */
+
+struct submit_cell {
+	_Atomic uint32_t turn;
+	void (*fn)(struct rdmamsg *ctx, void *arg);
+	void *arg;
+};
+
+struct submit {
+	struct submit_cell *cells;
+	uint32_t mask;
+	_Atomic uint32_t tail;
+	uint32_t head;
+	_Atomic bool kicked;
+};
+
+/* A message from another part of the library; allocated by the sender. */
+struct mail {
+	struct list node;
+	void (*fn)(struct rdmamsg *ctx, struct mail *mail);
+};
+
+int rdmamsg__submit_init(struct submit *s, uint32_t depth);
+void rdmamsg__submit_fini(struct submit *s);
+int rdmamsg__submit_run(struct rdmamsg *ctx);
+void rdmamsg__mail_post(struct rdmamsg *ctx, struct mail *mail);
+/* Makes rdmamsg_fd() readable. */
+void rdmamsg__kick(struct rdmamsg *ctx);
+
+/* ---- devices (device.c) ----------------------------------------------- */
+
+enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP };
+
+struct rdmamsg_device {
+	struct list node;		/* all, under devices_lock */
+	int refs;
+	const struct verbs_api *v;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	enum device_kind kind;
+	char name[64];
+	bool gone;			/* removed: find a new one by this name */
+	struct list ports;		/* struct dev of each context */
+	struct dev *async_reader;	/* the context that reads async events */
+};
+
+/* A registered stretch of pool memory. */
+struct slab {
+	struct list node;
+	struct ibv_mr *mr;
+	void *mem;
+	size_t size;
+	struct rdmamsg_msg *msgs;
+};
+
+/* Buffers of one size in local-access memory of one dev. */
+struct pool {
+	struct list node;
+	struct dev *dev;
+	size_t buf_size;
+	struct rdmamsg_msg *free;
+	uint32_t total, used;
+	struct list slabs;
+};
+
+struct cq {
+	struct list node;
+	struct ibv_cq *ibv;
+	uint32_t room, used;		/* entries, and promised ones */
+	uint32_t events;		/* got, not yet acked */
+};
+
+/* A device as one context uses it. */
+struct dev {
+	struct list node;		/* of the context */
+	struct list port_node;		/* of the device */
+	struct rdmamsg *ctx;
+	struct rdmamsg_device *device;
+	struct ibv_comp_channel *channel;
+	struct list cqs;
+	struct list recv_pools;
+	struct list send_pools;
+	struct list large;		/* free large buffers, struct large */
+	size_t large_bytes;
+	uint32_t eps;
+	uint32_t msgs_out;		/* messages in the program's hands */
+	struct list starved;		/* endpoints that wait for buffers */
+	struct timer linger;		/* closes it when unused */
+	bool reap;			/* close it when settling */
+};
+
+int rdmamsg__dev_get(struct rdmamsg *ctx, struct ibv_context *verbs,
+		     struct dev **ret);
+void rdmamsg__dev_put(struct dev *dev);
+void rdmamsg__dev_close(struct dev *dev);
+void rdmamsg__dev_removed(struct dev *dev);
+void rdmamsg__devs_reap(struct rdmamsg *ctx);
+void rdmamsg__dev_async(struct dev *dev);
+/* A local address of the named device, for binding. -ENODEV. */
+int rdmamsg__device_addr(const char *name, int family,
+			 struct sockaddr_storage *ret);
+const char *rdmamsg__kind_name(enum device_kind kind);
+
+/* ---- pools and messages (pool.c, msg.c) ------------------------------- */
+
+struct large {
+	struct list node;
+	void *mem;
+	size_t size;
+	struct ibv_mr *mr;		/* local access only */
+};
+
+enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
+
+struct rdmamsg_msg {
+	struct rdmamsg_msg *next;	/* free list, queue of received */
+	uint8_t *data;			/* payload */
+	uint32_t len;
+	uint32_t tag;
+	uint32_t room;			/* for payload */
+	uint32_t lkey;
+	enum msg_kind kind;
+	uint8_t *buf;			/* POOL: start, header goes there */
+	struct pool *pool;
+	struct dev *dev;
+	bool lent;			/* in the program's hands */
+	struct large *large;
+};
+
+int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+		      struct pool **ret);
+void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
+void rdmamsg__pools_free(struct list *pools);
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
+int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
+void rdmamsg__large_put(struct dev *dev, struct large *l);
+void rdmamsg__larges_free(struct dev *dev);
+int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret);
+int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret);
+void rdmamsg__msg_put(struct rdmamsg_msg *msg);
+void rdmamsg__msg_lend(struct rdmamsg_msg *msg);
+void rdmamsg__msg_back(struct rdmamsg_msg *msg);
+
+/* NULL when empty: the caller decides whether growing is in place. */
+static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
+{
+	struct rdmamsg_msg *msg = pool->free;
+
+	if (likely(msg)) {
+		pool->free = msg->next;
+		pool->used++;
+	}
+	return msg;
+}
+
+static inline void rdmamsg__pool_return(struct rdmamsg_msg *msg)
+{
+	msg->next = msg->pool->free;
+	msg->pool->free = msg;
+	msg->pool->used--;
+}
+
+/* ---- operations ------------------------------------------------------- */
+
+enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL };
+
+/* One accepted operation; slots of the send queue point to it. */
+struct op {
+	struct op *next;		/* free list */
+	struct list node;		/* queue, or rendezvous in flight */
+	enum op_kind kind;
+	uint8_t refs;			/* rendezvous: request and DONE */
+	uint8_t ctrl;			/* OP_CTRL: enum proto_type, 0 keepalive */
+	bool waiter;			/* the cookie is a struct rdmamsg_waiter */
+	int status;
+	uint32_t number;
+	uint32_t tag;
+	uint32_t len;
+	void *cookie;
+	struct rdmamsg_msg *msg;	/* buffer to give back, or NULL */
+	struct rndv_out *rndv;
+	struct rndv_in *in;		/* OP_READ */
+	uint32_t read_len;
+};
+
+/* A large message we announced. */
+struct rndv_out {
+	uint32_t total;
+	uint32_t count;
+	uint64_t since;			/* ms */
+	struct rdmamsg_msg *payload;	/* owned large message, or NULL */
+	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
+	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
+};
+
+enum in_state { IN_READING, IN_REFUSED, IN_READY };
+
+/* A message received, waiting for its turn; large ones are being read. */
+struct rndv_in {
+	struct list node;		/* ep->arriving, in order of numbers */
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_msg *msg;
+	struct ibv_mr *user_mr;		/* destination given by the program */
+	enum in_state state;
+	uint8_t done;			/* enum proto_done to send */
+	bool done_due;
+	bool rndv;
+	uint32_t number;
+	uint32_t reads;			/* outstanding */
+	uint32_t key;			/* the next read: key, offset in it */
+	uint64_t offset;
+	uint32_t filled;		/* bytes asked for */
+	struct proto_rndv wire;
+};
+
+/* ---- endpoints -------------------------------------------------------- */
+
+enum ep_state {
+	EP_RESOLVING,		/* name, address, route */
+	EP_REQUESTED,		/* sent or accepted a request */
+	EP_SETUP,		/* connected; SETUP under way */
+	EP_OPEN,
+	EP_CLOSING,		/* conversation */
+	EP_DRAINING,		/* queue pair in error, counting flushes */
+	EP_BACKOFF,		/* stale reject, will try again */
+	EP_CLOSED,
+};
+
+/* What a CM id belongs to; id->context points to one. */
+struct cm_owner {
+	enum cm_owner_kind { CM_EP, CM_LISTENER, CM_REQUEST } kind;
+};
+
+enum ep_ctrl {
+	CTRL_CREDIT = 1u << 0,
+	CTRL_PING = 1u << 1,
+	CTRL_PONG = 1u << 2,
+	CTRL_CLOSE = 1u << 3,
+	CTRL_SETUP = 1u << 4,
+	CTRL_DONE = 1u << 5,
+	CTRL_KEEPALIVE = 1u << 6,
+};
+
+struct rdmamsg_ep {
+	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
+
+	/* hot: data path */
+	struct rdmamsg *ctx;		/* NULL in a forked child */
+	enum ep_state state;
+	uint32_t key;			/* index << 8 | generation */
+	struct op **sq_slots;
+	uint32_t sq_mask;
+	struct rdmamsg_msg **rq_slots;
+	uint32_t rq_mask;
+	uint32_t rq_posted, rq_done;
+	uint32_t sq_total;		/* all requests it can hold */
+	uint32_t rq_target;		/* recv_depth + RECV_RESERVE */
+	uint32_t rx_next;		/* number of the next data message */
+	uint32_t rx_held;		/* rendezvous whose credit is kept */
+	uint32_t copy_max;		/* eager payload bytes */
+	uint32_t ping_tag;
+	bool can_inline;		/* the header, at least */
+	uint32_t ctrl_due;		/* enum ep_ctrl */
+	bool dirty;			/* on ctx->dirty */
+	bool want_writable;
+	bool passive;			/* we accepted */
+	struct list dirty_node;
+	struct list starved_node;
+	struct pool *recv_pool;
+	struct pool *send_pool;
+	struct op *op_free;
+	struct op *ops;
+	uint32_t op_count;
+	struct list queue;		/* accepted, not yet posted: op */
+	uint32_t queued;
+	struct list rndv_out;		/* announced: op */
+	uint32_t rndv_count;
+	struct list arriving;		/* rndv_in, in order */
+	uint32_t reads_free;
+	uint16_t credit_msgs;		/* CREDIT sent */
+	uint16_t credit_seen;		/* of them, by the peer */
+	struct rdmamsg_handlers on;
+	struct rdmamsg_stats st;
+	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
+
+	/* cold */
+	struct cm_owner owner;
+	struct list node;		/* of the context */
+	int refs;
+	struct dev *dev;
+	struct cq *cq;
+	uint32_t cq_share;
+	struct rdma_cm_id *id;
+	struct rdmamsg_ep_options opts;
+	void *user;
+	struct addrinfo *addrs, *addr;	/* to try */
+	bool addrs_owned;
+	struct resolve *resolve;
+	char *source, *device, *host, *service;
+	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
+	uint8_t *setup_data;
+	uint8_t *peer_data;
+	size_t peer_data_len;
+	struct proto_setup peer;	/* its data pointer is unused */
+	uint32_t version;
+	uint8_t session[16];
+	struct ibv_qp_cap cap;
+	struct sockaddr_storage local_addr, peer_addr;
+	uint32_t peer_qp_num, mtu;
+	uint8_t port;
+	union ibv_gid gid;
+	uint8_t resp_res, init_depth;
+	uint64_t deadline;		/* ms, of connecting or closing */
+	struct timer timer;		/* that deadline, back-off, drain */
+	struct timer live;		/* liveness tick */
+	uint32_t backoff_ms;
+	uint64_t heard;			/* ms, last sign of the program there */
+	uint64_t rx_seen, tx_seen;	/* counters at the last tick */
+	uint64_t rx_count;		/* receives completed, ever */
+	bool ping_out, stalled, keepalive_out;
+	bool hello_ok, established, setup_sent, setup_seen;
+	bool connected_told;
+	bool close_sent, close_done, close_seen;
+	bool disconnect_sent, disconnected;
+	bool graceful;
+	bool reason_set, closed_told;
+	bool failed;			/* the device reported an error */
+	bool drained;			/* or nothing more is to be expected */
+	struct rdmamsg_reason reason;
+	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
+	struct op *orphans;		/* accepted, never posted, post failed */
+	char device_name[64];		/* once it is closed */
+};
+
+struct rdmamsg_listener {
+	struct cm_owner owner;
+	struct list node;
+	struct rdmamsg *ctx;
+	struct rdma_cm_id *id;
+	struct rdmamsg_listen_options opts;
+	struct rdmamsg_ep_options ep;	/* with memory of its own: */
+	struct rdmamsg_handlers ep_on;
+	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
+	void *ep_setup;
+	char *device;
+	uint16_t port;
+	bool auto_accept;
+	bool dead;
+	struct list requests;		/* waiting for rdmamsg_accept_wait() */
+};
+
+struct rdmamsg_request {
+	struct cm_owner owner;
+	struct list node;		/* of its context */
+	struct list wait_node;		/* of the listener, for accept_wait */
+	struct rdmamsg *ctx;
+	struct rdma_cm_id *id;
+	struct proto_hello hello;
+	uint8_t data[PROTO_HELLO_DATA_MAX];
+	uint8_t resp_res, init_depth;
+	uint32_t qp_num;
+	bool dead;			/* the peer gave up */
+};
+
+struct rdmamsg {
+	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
+	uint32_t magic;			/* 0 in a forked child */
+	int in_callback;
+	int busy;			/* inside us: rdmamsg__settle() comes */
+	int ep_count;
+	bool closing;
+	bool reap;			/* a device is to be closed */
+	int epfd;
+	int eventfd;
+	void *user;
+	struct rdmamsg_options opts;
+	const struct verbs_api *v;
+	_Atomic(struct rdma_event_channel *) cm; /* NULL until first used */
+	struct timers timers;
+	struct submit submit;
+	pthread_mutex_t mail_lock;
+	struct list mail;
+	_Atomic bool stop;
+	struct list devs;
+	struct list eps;
+	struct list listeners;
+	struct list requests;
+	struct list dirty;		/* eps with work before sleeping */
+	struct list dead;		/* eps to free outside callbacks */
+	struct rdmamsg_ep **table;	/* by index of their key */
+	uint32_t table_size;
+	size_t registered;
+	uint64_t regions;		/* ids given to keys */
+	uint32_t table_hint, generation;
+	uid_t euid;
+	gid_t egid;
+	struct rdmamsg_stats st;	/* of endpoints that are gone */
+
+	/* requests being put together for one endpoint, posted as a chain */
+	struct tx_batch {
+		struct rdmamsg_ep *ep;
+		uint32_t n;
+		bool signal;		/* somebody waits for one of them */
+		struct ibv_send_wr wr[TX_BATCH];
+		struct ibv_sge sge[TX_BATCH];
+		uint8_t stage[TX_BATCH][PROTO_HDR_LEN + TX_STAGE];
+	} tx;
+};
+
+#define CTX_MAGIC	0x72646d61u
+
+/* 0, or -ECHILD in a forked child. */
+int rdmamsg__ctx_check(const struct rdmamsg *ctx);
+int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+
+/* loop.c */
+int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag);
+void rdmamsg__unwatch(struct rdmamsg *ctx, int fd);
+/* After callbacks: posts what was put together, frees what is dead. */
+void rdmamsg__settle(struct rdmamsg *ctx);
+int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
+int rdmamsg__cq_rearm(struct dev *dev);
+void rdmamsg__cq_dispatch(struct rdmamsg *ctx, struct ibv_wc *wc, int n);
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret);
+void rdmamsg__cqs_free(struct dev *dev);
+
+/* ep.c: life and end */
+int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret);
+void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
+/* Notes why, once; the first reason stays. */
+void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error,
+			const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* Queue pair to error, drain, then on_closed from the loop. */
+void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
+void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
+void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
+/* Frees one that failed in the call that made it: nobody is told. */
+void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
+void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
+void rdmamsg__ep_ready(struct rdmamsg_ep *ep);	/* recomputes hot.ready */
+
+/* info.c */
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
+
+/* qp.c: resources of an endpoint, and the walk to RTS */
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep, struct ibv_context *verbs);
+void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
+int rdmamsg__qp_init(struct rdmamsg_ep *ep);
+int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
+int rdmamsg__qp_error(struct rdmamsg_ep *ep);
+
+/* live.c */
+void rdmamsg__live_start(struct rdmamsg_ep *ep);
+void rdmamsg__live_heard(struct rdmamsg_ep *ep);
+uint32_t rdmamsg__live_ack_timeout(const struct rdmamsg_ep *ep);
+
+/* send.c */
+void rdmamsg__tx_flush(struct rdmamsg *ctx);
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
+struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
+void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
+void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
+/* Adds a request to the batch; the header is filled in. */
+void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
+			 uint32_t number, uint32_t tag, struct op *op,
+			 struct rdmamsg_msg *msg, const void *inl,
+			 uint32_t len);
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
+		      uint32_t lkey, uint32_t len, uint64_t raddr,
+		      uint32_t rkey);
+void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
+static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
+{
+	return ep->hot.sq_posted - ep->hot.sq_done;
+}
+
+/* wait.c: sends that rdmamsg_send_wait() waits for */
+struct rdmamsg_waiter;
+void rdmamsg__waiter_done(struct rdmamsg_waiter *w, int status);
+int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  uint32_t tag, struct rdmamsg_waiter *waiter);
+
+/* ctrl.c: control messages */
+void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
+void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
+
+/* recv.c */
+void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
+void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
+void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
+
+/* rndv.c */
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
+void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  int iovcnt, uint32_t total,
+			  struct rdmamsg_msg *payload, struct rndv_out **ret);
+void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r);
+void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op);
+void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			   const void *buf, size_t len);
+void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr);
+void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__rndv_pump(struct rdmamsg_ep *ep);
+void rdmamsg__rndv_in_free(struct rndv_in *in);
+
+/* cm/ */
+int rdmamsg__cm_open(struct rdmamsg *ctx);
+void rdmamsg__cm_close(struct rdmamsg *ctx);
+/* rdmamsg__fail_verbs(), and whether the credentials have changed. */
+int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
+int rdmamsg__cm_process(struct rdmamsg *ctx);
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, struct cm_owner *owner,
+		       struct rdma_cm_id **ret);
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
+
+/* A CM event, copied before it was acknowledged. */
+struct cm_event {
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	struct rdma_conn_param conn;	/* private_data points to data */
+	uint8_t data[256];
+};
+
+void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
+void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
+				const struct cm_event *ev);
+void rdmamsg__request_cm_event(struct rdmamsg_request *req,
+			       const struct cm_event *ev);
+void rdmamsg__request_free(struct rdmamsg_request *req);
+/* The answer of a peer's hello, or why it is none. */
+int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
+void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
+			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
+void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
+void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
+/* The program or host at the other end has gone without a CLOSE. */
+void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
+
+/* cm/resolve.c: names, on a thread of their own */
+struct addrinfo;
+int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
+			     struct addrinfo **ret);
+int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);
+void rdmamsg__resolve_abandon(struct resolve *r);
+void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The event loop of a context: one epoll descriptor that holds the CM
+ * channel, the completion channels, the timers, the mailbox and, in one
+ * context of each device, its async events. Level-triggered throughout: what
+ * is left over makes the descriptor readable again.
+ */
+#include "internal.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#define SLOW_EVERY	1024	/* polls */
+#define BUDGET		256	/* completions for one rdmamsg_process() */
+
+int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
+
+	return epoll_ctl(ctx->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
+{
+	(void)epoll_ctl(ctx->epfd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/*
+ * Every way into the library ends here: what callbacks left to do is done
+ * before anybody sleeps, and what died in them is freed outside of them.
+ */
+void rdmamsg__settle(struct rdmamsg *ctx)
+{
+	for (;;) {
+		struct rdmamsg_ep *ep;
+
+		rdmamsg__tx_flush(ctx);
+		if (likely(list_empty(&ctx->dirty)))
+			break;
+		ep = list_first(&ctx->dirty, struct rdmamsg_ep, dirty_node);
+		list_del(&ep->dirty_node);
+		ep->dirty = false;
+		rdmamsg__rx_refill(ep);
+		if (unlikely(ep->ctrl_due || ep->queued || ep->want_writable ||
+			     !list_empty(&ep->arriving) ||
+			     ep->state != EP_OPEN)) {
+			rdmamsg__tx_pump(ep);
+			rdmamsg__tx_flush(ctx);
+			rdmamsg__ep_progress_close(ep);
+		}
+	}
+	while (unlikely(!list_empty(&ctx->dead))) {
+		struct rdmamsg_ep *ep = list_first(&ctx->dead,
+						   struct rdmamsg_ep, node);
+
+		list_del(&ep->node);
+		rdmamsg_ep_rele(ep);
+	}
+	if (unlikely(ctx->reap))
+		rdmamsg__devs_reap(ctx);
+}
+
+/* A dev's entry is tagged with its own address, its async one with + 1. */
+static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
+{
+	struct dev *dev;
+
+	if (tag == &ctx->submit)
+		return rdmamsg__submit_run(ctx);
+	if (tag == &ctx->timers)
+		return rdmamsg__timers_run(&ctx->timers);
+	if (tag == &ctx->cm)
+		return rdmamsg__cm_process(ctx);
+	if ((uintptr_t)tag & 1) {
+		rdmamsg__dev_async((struct dev *)((uintptr_t)tag - 1));
+		return 1;
+	}
+	dev = tag;
+	/*
+	 * A poller leaves the completion event where it is: consuming it
+	 * would mean to arm the queue again and to pay for an event that
+	 * nobody waits for. Whoever sleeps next finds it.
+	 */
+	return slow_only ? 0 : rdmamsg__cq_rearm(dev);
+}
+
+static int slow_path(struct rdmamsg *ctx, bool slow_only)
+{
+	struct epoll_event ev[16];
+	int n = epoll_wait(ctx->epfd, ev, 16, 0), events = 0;
+
+	for (int i = 0; i < n; i++) {
+		int k = handle(ctx, ev[i].data.ptr, slow_only);
+
+		events += max(k, 0);
+	}
+	return events;
+}
+
+int rdmamsg_process(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx), events, got;
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
+	ctx->busy++;
+	events = slow_path(ctx, false);
+	got = rdmamsg__cq_poll(ctx, BUDGET);
+	/* the queues are armed, but what is in them raises no event */
+	if (got >= BUDGET)
+		rdmamsg__kick(ctx);
+	rdmamsg__settle(ctx);
+	ctx->busy--;
+	events += got;
+	ctx->st.wakeups += events > 0;
+	return events;
+}
+
+int rdmamsg_poll(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx), n;
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
+	ctx->busy++;
+	n = rdmamsg__cq_poll(ctx, 16);
+	/* completions take longer than empty polls: they count for more */
+	if (ctx->hot.polls <= (uint32_t)(1 + 16 * n)) {
+		ctx->hot.polls = SLOW_EVERY;
+		n += slow_path(ctx, true);
+	} else {
+		ctx->hot.polls -= (uint32_t)(1 + 16 * n);
+	}
+	rdmamsg__settle(ctx);
+	ctx->busy--;
+	return n;
+}
+
+int rdmamsg_fast_completed(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
+{
+	if (unlikely(n < 0)) {
+		log_error("ibv_poll_cq: %s", strerror(-n));
+		return -EIO;
+	}
+	if (unlikely(ctx->in_callback))
+		log_error("rdmamsg_fast_poll in a callback");
+	ctx->busy++;
+	rdmamsg__cq_dispatch(ctx, wc, n);
+	/* never to 0: the inline decrements before it compares */
+	ctx->hot.polls = ctx->hot.polls > (uint32_t)(16 * n) ?
+			 ctx->hot.polls - (uint32_t)(16 * n) : 1;
+	rdmamsg__settle(ctx);
+	ctx->busy--;
+	return n;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* The clock is asked once for 64 polls. */
+static int spin(struct rdmamsg *ctx)
+{
+	uint64_t end;
+	int n;
+
+	if (!ctx->opts.spin_us || list_empty(&ctx->devs))
+		return 0;
+	end = now_us() + ctx->opts.spin_us;
+	do {
+		for (int i = 0; i < 64; i++) {
+			n = rdmamsg_poll(ctx);
+			if (n)
+				return n;
+		}
+	} while (now_us() < end);
+	return 0;
+}
+
+int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
+{
+	struct epoll_event ev;
+	uint64_t end;
+	int n = rdmamsg__ctx_check(ctx);
+
+	if (n)
+		return n;
+	end = timeout_ms > 0 ? rdmamsg__now_ms() + (uint64_t)timeout_ms : 0;
+	for (;;) {
+		n = rdmamsg_process(ctx);
+		if (!n && timeout_ms)
+			n = spin(ctx);
+		if (n || !timeout_ms)
+			return n;
+		if (timeout_ms > 0) {
+			uint64_t now = rdmamsg__now_ms();
+
+			if (now >= end)
+				return 0;
+			timeout_ms = (int)(end - now);
+		}
+		if (epoll_wait(ctx->epfd, &ev, 1, timeout_ms) < 0)
+			return rdmamsg__fail(-errno, "rdmamsg_wait: %s",
+					     strerror(errno));
+	}
+}
+
+int rdmamsg_run(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx);
+
+	while (!ret && !atomic_exchange(&ctx->stop, false)) {
+		ret = rdmamsg_wait(ctx, -1);
+		if (ret == -EINTR || ret > 0)
+			ret = 0;
+	}
+	return ret;
+}
+
+void rdmamsg_stop(struct rdmamsg *ctx)
+{
+	if (rdmamsg__ctx_check(ctx))
+		return;
+	atomic_store(&ctx->stop, true);
+	rdmamsg__kick(ctx);
+}

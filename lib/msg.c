@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages: who has them, and how they come back. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret)
+{
+	struct rdmamsg_msg *msg = calloc(1, sizeof(*msg));
+	int err;
+
+	if (!msg)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	err = rdmamsg__large_get(dev, len, &msg->large);
+	if (err) {
+		free(msg);
+		return err;
+	}
+	msg->kind = MSG_LARGE;
+	msg->dev = dev;
+	msg->data = msg->large->mem;
+	msg->room = (uint32_t)min(msg->large->size, (size_t)PROTO_MSG_MAX);
+	msg->lkey = msg->large->mr->lkey;
+	msg->len = (uint32_t)len;
+	*ret = msg;
+	return 0;
+}
+
+/* Into memory of the program's: only the descriptor is ours. */
+int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
+{
+	struct rdmamsg_msg *msg = calloc(1, sizeof(*msg));
+
+	if (!msg)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	msg->kind = MSG_USER;
+	msg->dev = dev;
+	msg->data = data;
+	*ret = msg;
+	return 0;
+}
+
+/* Buffers have come back: those who wait for some have their turn. */
+static void feed_starved(struct dev *dev)
+{
+	while (!list_empty(&dev->starved)) {
+		struct rdmamsg_ep *ep = list_first(&dev->starved,
+						   struct rdmamsg_ep,
+						   starved_node);
+
+		list_del(&ep->starved_node);
+		rdmamsg__ep_touch(ep);
+	}
+}
+
+void rdmamsg__msg_put(struct rdmamsg_msg *msg)
+{
+	struct dev *dev = msg->dev;
+
+	switch (msg->kind) {
+	case MSG_POOL:
+		rdmamsg__pool_return(msg);
+		break;
+	case MSG_LARGE:
+		rdmamsg__large_put(dev, msg->large);
+		free(msg);
+		break;
+	case MSG_USER:
+		free(msg);
+		break;
+	}
+	if (unlikely(!list_empty(&dev->starved)))
+		feed_starved(dev);
+}
+
+void rdmamsg__msg_lend(struct rdmamsg_msg *msg)
+{
+	msg->lent = true;
+	msg->dev->msgs_out++;
+	msg->dev->ctx->st.msgs_lent++;
+}
+
+/* The program has given it up: to us, or for sending. */
+void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+{
+	msg->lent = false;
+	msg->dev->ctx->st.msgs_lent--;
+	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
+		msg->dev->ctx->reap = true;
+}
+
+void rdmamsg_msg_free(struct rdmamsg_msg *msg)
+{
+	if (!msg)
+		return;
+	if (rdmamsg__ctx_check(msg->dev->ctx))
+		return;
+	if (!msg->lent) {
+		log_error("rdmamsg_msg_free: message %p is not yours", (void *)msg);
+		return;
+	}
+	rdmamsg__msg_back(msg);
+	rdmamsg__msg_put(msg);
+}
+
+int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
+		      struct rdmamsg_msg **ret)
+{
+	struct rdmamsg_msg *msg;
+	int err = rdmamsg__ep_check(ep);
+
+	if (err)
+		return err;
+	if (!ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_alloc: ret is NULL");
+	if (ep->state != EP_OPEN)
+		return rdmamsg__fail(ep->state < EP_OPEN ? -ENOTCONN : -ESHUTDOWN,
+				     "rdmamsg_msg_alloc: not connected");
+	if (len > ep->peer.max_msg)
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
+				     "takes at most %u", len, ep->peer.max_msg);
+	if (len <= ep->copy_max) {
+		msg = rdmamsg__pool_take(ep->send_pool);
+		if (!msg) {
+			err = rdmamsg__pool_grow(ep->send_pool, 1);
+			if (err)
+				return err == -ENOBUFS ? -EAGAIN : err;
+			msg = rdmamsg__pool_take(ep->send_pool);
+		}
+		msg->len = (uint32_t)len;
+	} else {
+		err = rdmamsg__msg_large(ep->dev, len, &msg);
+		if (err)
+			return err == -ENOBUFS ? -EAGAIN : err;
+	}
+	msg->data = msg->kind == MSG_POOL ? msg->buf + PROTO_HDR_LEN : msg->data;
+	rdmamsg__msg_lend(msg);
+	*ret = msg;
+	return 0;
+}
+
+void *rdmamsg_msg_data(const struct rdmamsg_msg *msg)
+{
+	return msg->data;
+}
+
+size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg)
+{
+	return msg->len;
+}
+
+uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg)
+{
+	return msg->tag;
+}
+
+int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len)
+{
+	if (len > msg->room)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_set_len: %zu bytes, "
+				     "room is for %u", len, msg->room);
+	msg->len = (uint32_t)len;
+	return 0;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registered buffers of a device in one context. All of it is local-access
+ * only: no key of it is worth anything to a peer.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SLAB_MIN	((size_t)256 << 10)
+#define LARGE_MIN	((size_t)64 << 10)
+#define LARGE_KEEP	((size_t)64 << 20)	/* bytes of free ones kept */
+
+static int account(struct rdmamsg *ctx, size_t size)
+{
+	if (size > ctx->opts.max_registered - ctx->registered)
+		return rdmamsg__fail(-ENOBUFS, "max_registered reached: %zu of "
+				     "%zu bytes in use, %zu more needed",
+				     ctx->registered, ctx->opts.max_registered,
+				     size);
+	ctx->registered += size;
+	return 0;
+}
+
+static int map_registered(struct dev *dev, size_t size, void **ret_mem,
+			  struct ibv_mr **ret_mr)
+{
+	int err = account(dev->ctx, size);
+	void *mem;
+
+	if (err)
+		return err;
+	mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mem == MAP_FAILED) {
+		err = rdmamsg__fail(-ENOMEM, "no memory for %zu bytes", size);
+		goto err_account;
+	}
+	/* pinned pages and fork() do not mix: the child does without */
+	(void)madvise(mem, size, MADV_DONTFORK);
+	errno = 0;
+	*ret_mr = dev->device->v->reg_mr(dev->device->pd, mem, size,
+					 IBV_ACCESS_LOCAL_WRITE);
+	if (!*ret_mr) {
+		err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					  "registering memory");
+		goto err_mem;
+	}
+	*ret_mem = mem;
+	return 0;
+
+err_mem:
+	munmap(mem, size);
+err_account:
+	dev->ctx->registered -= size;
+	return err;
+}
+
+static void unmap_registered(struct dev *dev, size_t size, void *mem,
+			     struct ibv_mr *mr)
+{
+	if (mr && dev->device->v->dereg_mr(mr))
+		log_error("device %s: memory could not be deregistered",
+			  dev->device->name);
+	munmap(mem, size);
+	dev->ctx->registered -= size;
+}
+
+int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+		      struct pool **ret)
+{
+	size_t buf_size = PROTO_RECV_MIN;
+	struct pool *pool;
+	struct list *n;
+
+	while (buf_size < size)
+		buf_size *= 2;
+	list_for_each(n, pools) {
+		pool = list_entry(n, struct pool, node);
+		if (pool->buf_size == buf_size)
+			goto found;
+	}
+	pool = calloc(1, sizeof(*pool));
+	if (!pool)
+		return rdmamsg__fail(-ENOMEM, "no memory for a pool");
+	pool->dev = dev;
+	pool->buf_size = buf_size;
+	list_init(&pool->slabs);
+	list_add_tail(pools, &pool->node);
+found:
+	*ret = pool;
+	return 0;
+}
+
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
+{
+	size_t size = max((size_t)count * pool->buf_size, SLAB_MIN);
+	struct slab *slab = calloc(1, sizeof(*slab));
+	int err = -ENOMEM;
+
+	if (!slab)
+		goto err_none;
+	count = (uint32_t)(size / pool->buf_size);
+	slab->size = (size_t)count * pool->buf_size;
+	slab->msgs = calloc(count, sizeof(*slab->msgs));
+	if (!slab->msgs)
+		goto err_slab;
+	err = map_registered(pool->dev, slab->size, &slab->mem, &slab->mr);
+	if (err)
+		goto err_msgs;
+	for (uint32_t i = 0; i < count; i++) {
+		struct rdmamsg_msg *msg = &slab->msgs[i];
+
+		msg->kind = MSG_POOL;
+		msg->pool = pool;
+		msg->dev = pool->dev;
+		msg->buf = (uint8_t *)slab->mem + (size_t)i * pool->buf_size;
+		msg->data = msg->buf + PROTO_HDR_LEN;
+		msg->room = (uint32_t)pool->buf_size - PROTO_HDR_LEN;
+		msg->lkey = slab->mr->lkey;
+		msg->next = pool->free;
+		pool->free = msg;
+	}
+	pool->total += count;
+	list_add_tail(&pool->slabs, &slab->node);
+	return 0;
+
+err_msgs:
+	free(slab->msgs);
+err_slab:
+	free(slab);
+err_none:
+	if (err == -ENOMEM)
+		rdmamsg__fail(err, "no memory for %u buffers", count);
+	return err;
+}
+
+void rdmamsg__pools_dereg(struct list *pools)
+{
+	struct list *n, *m;
+
+	list_for_each(n, pools) {
+		struct pool *pool = list_entry(n, struct pool, node);
+
+		list_for_each(m, &pool->slabs) {
+			struct slab *slab = list_entry(m, struct slab, node);
+
+			if (pool->dev->device->v->dereg_mr(slab->mr))
+				log_error("device %s: memory could not be "
+					  "deregistered",
+					  pool->dev->device->name);
+			slab->mr = NULL;
+		}
+	}
+}
+
+void rdmamsg__pools_free(struct list *pools)
+{
+	struct list *n, *t, *m, *u;
+
+	list_for_each_safe(n, t, pools) {
+		struct pool *pool = list_entry(n, struct pool, node);
+
+		list_for_each_safe(m, u, &pool->slabs) {
+			struct slab *slab = list_entry(m, struct slab, node);
+
+			unmap_registered(pool->dev, slab->size, slab->mem,
+					 slab->mr);
+			free(slab->msgs);
+			free(slab);
+		}
+		list_del(&pool->node);
+		free(pool);
+	}
+}
+
+/* Powers of two, so that a freed one fits the next message of its kind. */
+static size_t large_size(size_t size)
+{
+	size_t s = LARGE_MIN;
+
+	while (s < size && s < LARGE_KEEP)
+		s *= 2;
+	return s >= size ? s : (size + 0xfff) & ~(size_t)0xfff;
+}
+
+int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
+{
+	struct large *l;
+	struct list *n;
+	int err;
+
+	size = large_size(size);
+	list_for_each(n, &dev->large) {
+		l = list_entry(n, struct large, node);
+		if (l->size != size)
+			continue;
+		list_del(&l->node);
+		dev->large_bytes -= l->size;
+		*ret = l;
+		return 0;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	list_init(&l->node);
+	l->size = size;
+	err = map_registered(dev, size, &l->mem, &l->mr);
+	if (err && !list_empty(&dev->large)) {
+		/* what is kept for other sizes may be in the way */
+		rdmamsg__larges_free(dev);
+		err = map_registered(dev, size, &l->mem, &l->mr);
+	}
+	if (err) {
+		free(l);
+		return err;
+	}
+	*ret = l;
+	return 0;
+}
+
+static void large_free(struct dev *dev, struct large *l)
+{
+	unmap_registered(dev, l->size, l->mem, l->mr);
+	free(l);
+}
+
+void rdmamsg__large_put(struct dev *dev, struct large *l)
+{
+	if (!dev->device || dev->large_bytes + l->size > LARGE_KEEP) {
+		large_free(dev, l);
+		return;
+	}
+	dev->large_bytes += l->size;
+	/* the warmest first */
+	list_add_tail(dev->large.next, &l->node);
+}
+
+void rdmamsg__larges_free(struct dev *dev)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &dev->large) {
+		list_del(n);
+		large_free(dev, list_entry(n, struct large, node));
+	}
+	dev->large_bytes = 0;
+}

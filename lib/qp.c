@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an endpoint needs of a device, and the walk of its queue pair. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static int check_limits(const struct rdmamsg_ep *ep,
+			const struct rdmamsg_device *d, uint32_t send,
+			uint32_t recv)
+{
+	uint32_t limit = (uint32_t)d->attr.max_qp_wr;
+
+	if (send > limit)
+		return rdmamsg__fail(-EINVAL, "send_depth %u: device %s allows %u "
+				     "(its max_qp_wr is %u, %u are ours)",
+				     ep->opts.send_depth, d->name,
+				     limit - (send - ep->opts.send_depth),
+				     limit, send - ep->opts.send_depth);
+	if (recv > limit)
+		return rdmamsg__fail(-EINVAL, "recv_depth %u: device %s allows %u "
+				     "(its max_qp_wr is %u, %u are ours)",
+				     ep->opts.recv_depth, d->name,
+				     limit - RECV_RESERVE, limit, RECV_RESERVE);
+	return 0;
+}
+
+/* Inline size has no limit to ask for: the device is asked by trying. */
+static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
+{
+	struct rdmamsg_device *d = ep->dev->device;
+	struct ibv_qp_init_attr attr;
+	uint32_t inl = ep->opts.inline_max + PROTO_HDR_LEN;
+
+	for (;;) {
+		memset(&attr, 0, sizeof(attr));
+		attr.qp_context = ep;
+		attr.send_cq = ep->cq->ibv;
+		attr.recv_cq = ep->cq->ibv;
+		attr.qp_type = IBV_QPT_RC;
+		attr.cap.max_send_wr = send;
+		attr.cap.max_recv_wr = recv;
+		attr.cap.max_send_sge = 2;
+		attr.cap.max_recv_sge = 1;
+		attr.cap.max_inline_data = inl;
+		errno = 0;
+		ep->hot.qp = d->v->create_qp(d->pd, &attr);
+		if (ep->hot.qp || inl <= PROTO_HDR_LEN)
+			break;
+		inl = inl > 64 ? inl / 2 : PROTO_HDR_LEN;
+	}
+	if (!ep->hot.qp)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "queue pair");
+	ep->cap = attr.cap;
+	inl = min(attr.cap.max_inline_data, ep->opts.inline_max + PROTO_HDR_LEN);
+	/* 0 bytes of payload fit as long as the header does */
+	ep->can_inline = inl >= PROTO_HDR_LEN;
+	ep->hot.inline_max = ep->can_inline ? inl - PROTO_HDR_LEN : 0;
+	return 0;
+}
+
+static int table_add(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+	uint32_t i, size = ctx->table_size;
+	struct rdmamsg_ep **table;
+
+	/*
+	 * Starting past the last one used keeps an index unused for long
+	 * after it was freed; the generation is for what comes even later.
+	 */
+	for (i = 0; i < size; i++) {
+		uint32_t at = (ctx->table_hint + i) % size;
+
+		if (!ctx->table[at]) {
+			i = at;
+			goto found;
+		}
+	}
+	if (size >= 1u << 24)
+		return rdmamsg__fail(-EMFILE, "a context has at most %u endpoints",
+				     1u << 24);
+	size = size ? 2 * size : 16;
+	table = realloc(ctx->table, size * sizeof(*table));
+	if (!table)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	memset(table + ctx->table_size, 0,
+	       (size - ctx->table_size) * sizeof(*table));
+	i = ctx->table_size;
+	ctx->table = table;
+	ctx->table_size = size;
+found:
+	ctx->table[i] = ep;
+	ctx->table_hint = i + 1;
+	ep->key = i << 8 | (++ctx->generation & 0xff);
+	ep->hot.wr_id = (uint64_t)ep->key << 32;
+	return 0;
+}
+
+static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
+{
+	uint32_t ops = send + ep->opts.send_queue + RNDV_MAX;
+
+	ep->sq_mask = pow2(send) - 1;
+	ep->rq_mask = pow2(recv) - 1;
+	ep->sq_slots = calloc(ep->sq_mask + 1, sizeof(*ep->sq_slots));
+	ep->rq_slots = calloc(ep->rq_mask + 1, sizeof(*ep->rq_slots));
+	ep->ops = calloc(ops, sizeof(*ep->ops));
+	if (!ep->sq_slots || !ep->rq_slots || !ep->ops)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	ep->op_free = NULL;
+	for (uint32_t i = 0; i < ops; i++) {
+		list_init(&ep->ops[i].node);
+		ep->ops[i].next = ep->op_free;
+		ep->op_free = &ep->ops[i];
+	}
+	return 0;
+}
+
+static int get_pools(struct rdmamsg_ep *ep)
+{
+	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
+			    (uint32_t)PROTO_RECV_MIN), have;
+	int ret = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, size,
+				    &ep->recv_pool);
+
+	if (!ret)
+		ret = rdmamsg__pool_get(ep->dev, &ep->dev->send_pools, size,
+					&ep->send_pool);
+	if (ret)
+		return ret;
+	/* what is posted, before anything can be lent */
+	have = ep->recv_pool->total - ep->recv_pool->used;
+	if (have < ep->rq_target)
+		ret = rdmamsg__pool_grow(ep->recv_pool, ep->rq_target - have);
+	if (!ret && !ep->send_pool->free)
+		ret = rdmamsg__pool_grow(ep->send_pool, 1);
+	return ret;
+}
+
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep, struct ibv_context *verbs)
+{
+	uint32_t send, recv;
+	struct rdmamsg_device *d;
+	int ret = rdmamsg__dev_get(ep->ctx, verbs, &ep->dev);
+
+	if (ret)
+		return ret;
+	d = ep->dev->device;
+	ep->init_depth = (uint8_t)min(ep->opts.initiator_depth,
+				      (uint32_t)d->attr.max_qp_init_rd_atom);
+	ep->resp_res = (uint8_t)min(ep->opts.responder_resources,
+				    (uint32_t)d->attr.max_qp_rd_atom);
+	send = ep->opts.send_depth + ep->opts.initiator_depth + SEND_RESERVE;
+	recv = ep->rq_target = ep->opts.recv_depth + RECV_RESERVE;
+	ret = check_limits(ep, d, send, recv);
+	if (ret)
+		goto err;
+	ret = table_add(ep);
+	if (ret)
+		goto err;
+	ret = alloc_queues(ep, send, recv);
+	if (ret)
+		goto err;
+	ret = rdmamsg__cq_get(ep->dev, send + recv, &ep->cq);
+	if (ret)
+		goto err;
+	ep->cq_share = send + recv;
+	ret = create_qp(ep, send, recv);
+	if (ret)
+		goto err;
+	ret = get_pools(ep);
+	if (ret)
+		goto err;
+	ep->hot.sq_data = ep->opts.send_depth;
+	ep->sq_total = send;
+	ep->hot.signal_every = ep->opts.flags & RDMAMSG_EP_SIGNAL_ALL ? 1 :
+		max(min(ep->opts.send_depth / 4, 16u), 1u);
+	return 0;
+
+err:
+	rdmamsg__ep_resources_free(ep);
+	return ret;
+}
+
+/* Also of a half-built endpoint. */
+void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (!ep->dev)
+		return;
+	if (ep->hot.qp && rdmamsg__verbs_ret(
+			ep->dev->device->v->destroy_qp(ep->hot.qp)))
+		log_error("qp 0x%x could not be destroyed: %m",
+			  ep->hot.qp->qp_num);
+	ep->hot.qp = NULL;
+	if (ep->cq)
+		ep->cq->used -= ep->cq_share;
+	ep->cq = NULL;
+	if (ep->hot.wr_id || (ep->key >> 8 < ctx->table_size &&
+			      ctx->table[ep->key >> 8] == ep))
+		ctx->table[ep->key >> 8] = NULL;
+	list_del(&ep->starved_node);
+	free(ep->sq_slots);
+	free(ep->rq_slots);
+	free(ep->ops);
+	ep->sq_slots = NULL;
+	ep->rq_slots = NULL;
+	ep->ops = NULL;
+	ep->op_free = NULL;
+	rdmamsg__dev_put(ep->dev);
+	ep->dev = NULL;
+}
+
+static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
+		struct ibv_qp_attr *attr)
+{
+	const struct verbs_api *v = ep->ctx->v;
+	int mask, ret;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->qp_state = state;
+	errno = 0;
+	ret = rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "queue pair attributes");
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		/*
+		 * rdma_cm knows only later what the peer may do: read, for
+		 * rendezvous, and write, for keepalives (of no bytes; no
+		 * memory of ours is registered for writing)
+		 */
+		attr->qp_access_flags = IBV_ACCESS_REMOTE_READ |
+					IBV_ACCESS_REMOTE_WRITE;
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		/* rdma_cm leaves 0 here, which is the longest: 655 ms */
+		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		attr->timeout = (uint8_t)rdmamsg__live_ack_timeout(ep);
+	if (mask & IBV_QP_RETRY_CNT)
+		attr->retry_cnt = (uint8_t)ep->opts.retry_count;
+	if (mask & IBV_QP_RNR_RETRY)
+		attr->rnr_retry = (uint8_t)ep->opts.rnr_retry_count;
+	ret = rdmamsg__verbs_ret(v->modify_qp(ep->hot.qp, attr, mask));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "queue pair");
+	return 0;
+}
+
+int rdmamsg__qp_init(struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_attr attr;
+	int ret = walk(ep, IBV_QPS_INIT, &attr);
+
+	if (!ret)
+		rdmamsg__rx_refill(ep);
+	return ret;
+}
+
+int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_attr attr;
+	int ret = walk(ep, IBV_QPS_RTR, &attr);
+
+	if (ret)
+		return ret;
+	ep->mtu = 128u << attr.path_mtu;
+	ep->peer_qp_num = attr.dest_qp_num;
+	ep->resp_res = attr.max_dest_rd_atomic;
+	ret = walk(ep, IBV_QPS_RTS, &attr);
+	if (ret)
+		return ret;
+	ep->init_depth = attr.max_rd_atomic;
+	ep->reads_free = min((uint32_t)ep->init_depth, ep->opts.initiator_depth);
+	ep->port = ep->id->port_num;
+	ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
+	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u",
+		 (void *)ep, ep->hot.qp->qp_num, ep->dev->device->name,
+		 ep->port, ep->mtu, ep->init_depth, ep->resp_res);
+	return 0;
+}
+
+int rdmamsg__qp_error(struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return rdmamsg__verbs_ret(ep->ctx->v->modify_qp(ep->hot.qp, &attr,
+							IBV_QP_STATE));
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rendezvous: the sender announces where a large message lies, the receiver
+ * reads it into place and says DONE. Nothing is copied.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sending ---------------------------------------------------------- */
+
+/*
+ * Every source has a registration of its own, for this one message and its
+ * exact bytes, gone before the memory serves anybody else.
+ */
+int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  int iovcnt, uint32_t total,
+			  struct rdmamsg_msg *payload, struct rndv_out **ret)
+{
+	struct rdmamsg_device *d = ep->dev->device;
+	struct rndv_out *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
+	r->total = total;
+	for (int i = 0; i < iovcnt; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		errno = 0;
+		r->mr[r->count] = d->v->reg_mr(d->pd, iov[i].iov_base,
+					       iov[i].iov_len,
+					       IBV_ACCESS_REMOTE_READ);
+		if (!r->mr[r->count]) {
+			err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+						  "registering a large message");
+			rdmamsg__rndv_free(ep, r);
+			return err;
+		}
+		r->iov[r->count++] = iov[i];
+	}
+	r->payload = payload;
+	*ret = r;
+	return 0;
+}
+
+void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (ep->dev->device->v->dereg_mr(r->mr[i]))
+			log_error("device %s: a large message could not be "
+				  "deregistered", ep->dev->device->name);
+	if (r->payload)
+		rdmamsg__msg_put(r->payload);
+	free(r);
+}
+
+void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct rndv_out *r = op->rndv;
+	struct proto_rndv wire = { .total = r->total, .count = r->count };
+	size_t len;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		wire.keys[i].access = PROTO_KEY_READ;
+		wire.keys[i].rkey = r->mr[i]->rkey;
+		wire.keys[i].region = ++ep->ctx->regions;
+		wire.keys[i].addr = (uintptr_t)r->iov[i].iov_base;
+		wire.keys[i].len = r->iov[i].iov_len;
+	}
+	len = rdmamsg__rndv_encode(&wire, op->msg->buf + PROTO_HDR_LEN);
+	r->since = rdmamsg__now_ms();
+	list_add_tail(&ep->rndv_out, &op->node);
+	ep->rndv_count++;
+	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
+			    op->msg, NULL, (uint32_t)len);
+}
+
+void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
+	struct list *n;
+
+	list_for_each(n, &ep->rndv_out) {
+		struct op *op = list_entry(n, struct op, node);
+
+		if (op->number != hdr->number)
+			continue;
+		list_del(&op->node);
+		ep->rndv_count--;
+		op->status = hdr->tag == PROTO_DONE_OK ? 0 :
+			     hdr->tag == PROTO_DONE_REFUSED ? -ECANCELED :
+			     -ENOBUFS;
+		rdmamsg__ep_touch(ep);
+		if (!--op->refs)
+			rdmamsg__op_complete(ep, op, op->status);
+		return;
+	}
+	rdmamsg__ep_protocol(ep, "DONE for message %u, which does not wait for "
+			     "it", hdr->number);
+}
+
+/* ---- receiving -------------------------------------------------------- */
+
+void rdmamsg__rndv_in_free(struct rndv_in *in)
+{
+	struct rdmamsg_ep *ep = in->ep;
+
+	if (in->user_mr && ep->dev->device->v->dereg_mr(in->user_mr))
+		log_error("device %s: memory could not be deregistered",
+			  ep->dev->device->name);
+	if (in->msg)
+		rdmamsg__msg_put(in->msg);
+	free(in);
+}
+
+static struct rndv_in *in_new(struct rdmamsg_ep *ep)
+{
+	struct rndv_in *in = calloc(1, sizeof(*in));
+
+	if (!in) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, -ENOMEM,
+				   "no memory for an incoming message");
+		rdmamsg__ep_kill(ep);
+		return NULL;
+	}
+	in->ep = ep;
+	list_add_tail(&ep->arriving, &in->node);
+	return in;
+}
+
+/* An ordinary message that has to wait for a large one before it. */
+void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct rndv_in *in = in_new(ep);
+
+	if (!in) {
+		rdmamsg__pool_return(msg);
+		return;
+	}
+	in->msg = msg;
+	in->state = IN_READY;
+}
+
+static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
+		      enum proto_done how)
+{
+	in->state = how == PROTO_DONE_OK ? IN_READY : IN_REFUSED;
+	in->done = (uint8_t)how;
+	in->done_due = true;
+	if (in->user_mr && ep->dev->device->v->dereg_mr(in->user_mr))
+		log_error("device %s: memory could not be deregistered",
+			  ep->dev->device->name);
+	in->user_mr = NULL;
+	ep->ctrl_due |= CTRL_DONE;
+	rdmamsg__ep_touch(ep);
+}
+
+static int in_memory(struct rdmamsg_ep *ep, struct rndv_in *in, uint32_t tag)
+{
+	struct rdmamsg_device *d = ep->dev->device;
+	struct rdmamsg_buffer dst = { NULL };
+	uint32_t len = in->wire.total;
+	int err = 0;
+
+	if (ep->on.on_incoming) {
+		ep->ctx->in_callback++;
+		err = ep->on.on_incoming(ep, len, tag, &dst);
+		ep->ctx->in_callback--;
+	}
+	if (err < 0)
+		return -ECANCELED;
+	if (dst.data) {
+		err = rdmamsg__msg_user(ep->dev, dst.data, &in->msg);
+		if (err)
+			return err;
+		errno = 0;
+		in->user_mr = d->v->reg_mr(d->pd, dst.data, len,
+					   IBV_ACCESS_LOCAL_WRITE);
+		if (!in->user_mr)
+			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+						   "registering the memory of "
+						   "on_incoming");
+		in->msg->lkey = in->user_mr->lkey;
+		in->msg->room = len;
+	} else {
+		err = rdmamsg__msg_large(ep->dev, len, &in->msg);
+		if (err)
+			return err;
+	}
+	in->msg->len = len;
+	in->msg->tag = tag;
+	return 0;
+}
+
+void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			   const void *buf, size_t len)
+{
+	struct rndv_in *in = in_new(ep);
+	int err;
+
+	if (!in)
+		return;
+	ep->rx_held++;
+	in->number = hdr->number;
+	in->rndv = true;
+	if (rdmamsg__rndv_decode(&in->wire, buf, len)) {
+		in->state = IN_REFUSED;
+		rdmamsg__ep_protocol(ep, "a broken rendezvous");
+		return;
+	}
+	if (in->wire.total > ep->opts.max_msg_size) {
+		in->state = IN_REFUSED;
+		rdmamsg__ep_protocol(ep, "a message of %u bytes, agreed were %u",
+				     in->wire.total, ep->opts.max_msg_size);
+		return;
+	}
+	err = in_memory(ep, in, hdr->tag);
+	if (err) {
+		log_info("ep %p: message %u of %u bytes not taken: %s",
+			 (void *)ep, hdr->number, in->wire.total,
+			 strerror(-err));
+		in_finish(ep, in, err == -ECANCELED ? PROTO_DONE_REFUSED :
+			  PROTO_DONE_FAILED);
+	}
+	rdmamsg__ep_touch(ep);
+}
+
+/* Issues one read; false when all of this message has been asked for. */
+static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct proto_key *key = &in->wire.keys[in->key];
+	struct op *op;
+	uint32_t len;
+
+	if (in->filled == in->wire.total)
+		return false;
+	op = rdmamsg__op_get(ep);
+	if (!op)
+		return false;
+	len = (uint32_t)min(key->len - in->offset, (uint64_t)READ_CHUNK);
+	op->kind = OP_READ;
+	op->in = in;
+	op->read_len = len;
+	in->reads++;
+	ep->reads_free--;
+	rdmamsg__tx_read(ep, op, in->msg->data + in->filled, in->msg->lkey, len,
+			 key->addr + in->offset, key->rkey);
+	in->filled += len;
+	in->offset += len;
+	if (in->offset == key->len) {
+		in->key++;
+		in->offset = 0;
+	}
+	return true;
+}
+
+/* Keeps the reads going, in order of the messages. */
+void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
+{
+	struct list *n;
+
+	list_for_each(n, &ep->arriving) {
+		struct rndv_in *in = list_entry(n, struct rndv_in, node);
+
+		while (in->state == IN_READING && ep->reads_free &&
+		       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE &&
+		       ep->state < EP_DRAINING && read_next(ep, in))
+			;
+	}
+}
+
+void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct rndv_in *in = op->in;
+
+	ep->reads_free++;
+	in->reads--;
+	rdmamsg__op_put(ep, op);
+	if (status)
+		return;		/* the endpoint is on its way out */
+	if (!in->reads && in->filled == in->wire.total) {
+		ep->st.received_rendezvous++;
+		in_finish(ep, in, PROTO_DONE_OK);
+	}
+	rdmamsg__ep_touch(ep);
+}

@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending. A request is put together in the context's batch; in a callback
+ * the batch is posted when the callbacks are through or when it is full, with
+ * one doorbell, otherwise at once.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
+{
+	struct op *op = ep->op_free;
+
+	if (likely(op)) {
+		ep->op_free = op->next;
+		op->status = 0;
+		op->cookie = NULL;
+		op->msg = NULL;
+		op->rndv = NULL;
+		op->in = NULL;
+		op->waiter = false;
+	}
+	return op;
+}
+
+void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
+{
+	op->next = ep->op_free;
+	ep->op_free = op;
+}
+
+/* The one place where an accepted operation ends. */
+void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	void *cookie = op->cookie;
+
+	if (op->msg)
+		rdmamsg__msg_put(op->msg);
+	if (op->rndv)
+		/* the key is dead before the memory is anybody's again */
+		rdmamsg__rndv_free(ep, op->rndv);
+	if (op->waiter) {
+		rdmamsg__op_put(ep, op);
+		rdmamsg__waiter_done(cookie, status);
+		return;
+	}
+	rdmamsg__op_put(ep, op);
+	if (cookie && ep->on.on_sent) {
+		ep->ctx->in_callback++;
+		ep->on.on_sent(ep, cookie, status);
+		ep->ctx->in_callback--;
+	}
+}
+
+/* ---- the batch -------------------------------------------------------- */
+
+static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
+{
+	/* these never reach the device: no completion will come for them */
+	while (lost--) {
+		uint32_t slot = --ep->hot.sq_posted & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		ep->sq_slots[slot] = NULL;
+		if (op) {
+			op->next = ep->orphans;
+			ep->orphans = op;
+		}
+	}
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
+			   "posting to the send queue failed: %s",
+			   strerror(-err));
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__tx_flush(struct rdmamsg *ctx)
+{
+	struct tx_batch *tx = &ctx->tx;
+	struct rdmamsg_ep *ep = tx->ep;
+	struct ibv_send_wr *bad = NULL;
+	uint32_t n;
+	int ret;
+
+	if (!tx->n)
+		return;
+	if (tx->signal || ep->hot.unsignalled >= ep->hot.signal_every) {
+		tx->wr[tx->n - 1].send_flags |= IBV_SEND_SIGNALED;
+		ep->hot.unsignalled = 0;
+	}
+	tx->wr[tx->n - 1].next = NULL;
+	n = tx->n;
+	tx->n = 0;
+	tx->ep = NULL;
+	tx->signal = false;
+	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, tx->wr, &bad));
+	if (unlikely(ret))
+		post_failed(ep, bad ? n - (uint32_t)(bad - tx->wr) : n, ret);
+	rdmamsg__ep_ready(ep);
+}
+
+/* The next request of the batch, with its slot in the send queue. */
+static struct ibv_send_wr *batch_add(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct tx_batch *tx = &ep->ctx->tx;
+	struct ibv_send_wr *wr;
+
+	if (tx->n && (tx->ep != ep || tx->n == TX_BATCH))
+		rdmamsg__tx_flush(ep->ctx);
+	if (!tx->n) {
+		tx->ep = ep;
+		ep->hot.ready = 0;	/* the inline would overtake us */
+	}
+	wr = &tx->wr[tx->n];
+	wr->wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
+	wr->next = wr + 1;
+	wr->sg_list = &tx->sge[tx->n];
+	wr->num_sge = 1;
+	wr->send_flags = ep->hot.signal_every == 1 ? IBV_SEND_SIGNALED : 0;
+	ep->sq_slots[ep->hot.sq_posted & ep->sq_mask] = op;
+	ep->hot.sq_posted++;
+	ep->hot.unsignalled++;
+	return wr;
+}
+
+static void batch_added(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	ctx->tx.n++;
+	if (!ctx->in_callback)
+		rdmamsg__tx_flush(ctx);
+}
+
+void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
+			 uint32_t number, uint32_t tag, struct op *op,
+			 struct rdmamsg_msg *msg, const void *inl, uint32_t len)
+{
+	struct tx_batch *tx = &ep->ctx->tx;
+	struct ibv_send_wr *wr = batch_add(ep, op);
+	struct ibv_sge *sge = wr->sg_list;
+	struct proto_hdr hdr = {
+		.type = (uint8_t)type, .seen = (uint16_t)ep->hot.seen,
+		.credit = ep->hot.granted, .number = number, .tag = tag,
+	};
+	uint8_t *buf = msg ? msg->buf : tx->stage[tx->n];
+
+	rdmamsg__hdr_encode(&hdr, buf);
+	ep->hot.announced = ep->hot.granted;
+	wr->opcode = IBV_WR_SEND;
+	sge->addr = (uintptr_t)buf;
+	sge->length = PROTO_HDR_LEN + len;
+	if (msg) {
+		sge->lkey = msg->lkey;
+	} else {
+		if (len)
+			memcpy(buf + PROTO_HDR_LEN, inl, len);
+		wr->send_flags |= IBV_SEND_INLINE;
+	}
+	/* somebody waits for these; the others may be told later */
+	if (op && (op->cookie || op->kind != OP_EAGER))
+		tx->signal = true;
+	batch_added(ep);
+}
+
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
+		      uint32_t lkey, uint32_t len, uint64_t raddr,
+		      uint32_t rkey)
+{
+	struct ibv_send_wr *wr = batch_add(ep, op);
+
+	wr->opcode = IBV_WR_RDMA_READ;
+	wr->sg_list->addr = (uintptr_t)dst;
+	wr->sg_list->length = len;
+	wr->sg_list->lkey = lkey;
+	wr->wr.rdma.remote_addr = raddr;
+	wr->wr.rdma.rkey = rkey;
+	/* the next reads wait for this one */
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	ep->hot.unsignalled = 0;
+	batch_added(ep);
+}
+
+/* A write of nothing: the peer's device answers, its program need not. */
+void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct ibv_send_wr *wr = batch_add(ep, op);
+
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	wr->num_sge = 0;
+	wr->wr.rdma.remote_addr = 0;
+	wr->wr.rdma.rkey = 0;
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	batch_added(ep);
+}
+
+/* ---- completions ------------------------------------------------------ */
+
+static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	switch (op->kind) {
+	case OP_EAGER:
+		rdmamsg__op_complete(ep, op, status);
+		break;
+	case OP_RNDV:
+		/* it ends with the peer's DONE; failure ends it in tx_cancel */
+		if (!--op->refs)
+			rdmamsg__op_complete(ep, op, op->status);
+		break;
+	case OP_READ:
+		rdmamsg__rndv_read_done(ep, op, status);
+		break;
+	case OP_CTRL:
+		if (op->ctrl == PROTO_CLOSE && !status)
+			ep->close_done = true;
+		if (!op->ctrl)
+			ep->keepalive_out = false;
+		rdmamsg__op_complete(ep, op, status);
+		rdmamsg__ep_touch(ep);
+		break;
+	}
+}
+
+/*
+ * A completion tells of all requests before it as well: they succeeded, or
+ * there would have been an error completion for them.
+ */
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
+{
+	uint32_t n = (seq - ep->hot.sq_done) & 0x7fffffffu;
+
+	if (unlikely(n >= rdmamsg__sq_used(ep)))
+		return;		/* not one of ours: a device gone mad */
+	for (;; n--) {
+		uint32_t slot = ep->hot.sq_done & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		ep->hot.sq_done++;
+		if (op) {
+			ep->sq_slots[slot] = NULL;
+			request_done(ep, op, n ? 0 : status);
+		}
+		if (!n)
+			break;
+	}
+	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due ||
+		     ep->state != EP_OPEN))
+		rdmamsg__ep_touch(ep);
+}
+
+/*
+ * The queue pair is gone: whatever was accepted and has not ended, ends. The
+ * callbacks may look at the endpoint but cannot send any more.
+ */
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
+{
+	while (ep->hot.sq_done != ep->hot.sq_posted) {
+		uint32_t slot = ep->hot.sq_done++ & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		ep->sq_slots[slot] = NULL;
+		if (op)
+			request_done(ep, op, status);
+	}
+	while (ep->orphans) {
+		struct op *op = ep->orphans;
+
+		ep->orphans = op->next;
+		request_done(ep, op, status);
+	}
+	while (!list_empty(&ep->rndv_out)) {
+		struct op *op = list_first(&ep->rndv_out, struct op, node);
+
+		list_del(&op->node);
+		ep->rndv_count--;
+		rdmamsg__op_complete(ep, op, status);
+	}
+	while (!list_empty(&ep->queue)) {
+		struct op *op = list_first(&ep->queue, struct op, node);
+
+		list_del(&op->node);
+		ep->queued--;
+		rdmamsg__op_complete(ep, op, status);
+	}
+}
+
+/* ---- accepting messages ----------------------------------------------- */
+
+static bool has_credit(const struct rdmamsg_ep *ep)
+{
+	return (int32_t)(ep->hot.limit - ep->hot.number) > 0;
+}
+
+static bool can_post(const struct rdmamsg_ep *ep)
+{
+	return has_credit(ep) && rdmamsg__sq_used(ep) < ep->hot.sq_data;
+}
+
+/* Said only when it is the program's turn to wait. */
+static int again(struct rdmamsg_ep *ep)
+{
+	ep->st.sends_refused++;
+	ep->st.credit_stalls += !has_credit(ep);
+	ep->want_writable = true;
+	return -EAGAIN;
+}
+
+/* Whether a message may go out now (1), be queued (0), or neither. */
+static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(ep->state != EP_OPEN)) {
+		if (ep->state < EP_OPEN || ep->state == EP_BACKOFF)
+			return rdmamsg__fail(-ENOTCONN, "not connected yet: wait "
+					     "for on_connected");
+		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing or "
+				     "closed: rdmamsg_ep_reason() tells why");
+	}
+	if (unlikely(len > ep->peer.max_msg))
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
+				     "takes at most %u (its max_msg_size)", len,
+				     ep->peer.max_msg);
+	if (likely(!ep->queued && can_post(ep) &&
+		   (!rndv || ep->rndv_count < RNDV_MAX)))
+		return 1;
+	if (ep->queued < ep->opts.send_queue)
+		return 0;
+	return again(ep);
+}
+
+/* Posts an accepted operation whose turn has come. */
+static void launch(struct rdmamsg_ep *ep, struct op *op)
+{
+	op->number = ep->hot.number++;
+	ep->hot.bytes_sent += op->len;
+	if (op->kind == OP_RNDV) {
+		ep->st.sent_rendezvous++;
+		rdmamsg__rndv_announce(ep, op);
+		return;
+	}
+	ep->st.sent_eager++;
+	rdmamsg__tx_message(ep, PROTO_DATA, op->number, op->tag, op, op->msg,
+			    NULL, op->len);
+}
+
+static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
+{
+	if (now) {
+		launch(ep, op);
+		return;
+	}
+	list_add_tail(&ep->queue, &op->node);
+	ep->queued++;
+	ep->hot.ready = 0;
+}
+
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg = rdmamsg__pool_take(ep->send_pool);
+
+	/* grows to what the send queues need, then never again */
+	if (unlikely(!msg) && !rdmamsg__pool_grow(ep->send_pool, 32))
+		msg = rdmamsg__pool_take(ep->send_pool);
+	return msg;
+}
+
+/* What a program asks to send. */
+struct ask {
+	const struct iovec *iov;
+	int iovcnt;
+	uint32_t len;
+	uint32_t tag;
+	void *cookie;
+	bool waiter;		/* the cookie is a struct rdmamsg_waiter */
+	bool now;		/* it need not be queued */
+};
+
+static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
+{
+	op->kind = kind;
+	op->refs = 2;
+	op->len = a->len;
+	op->tag = a->tag;
+	op->cookie = a->cookie;
+	op->waiter = a->waiter;
+}
+
+static void gather(uint8_t *dst, const struct ask *a)
+{
+	for (int i = 0; i < a->iovcnt; i++) {
+		if (!a->iov[i].iov_len)
+			continue;
+		memcpy(dst, a->iov[i].iov_base, a->iov[i].iov_len);
+		dst += a->iov[i].iov_len;
+	}
+}
+
+static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	uint8_t flat[TX_STAGE];
+	const void *data = a->iov->iov_base;
+	struct op *op = NULL;
+
+	if (a->cookie) {
+		op = rdmamsg__op_get(ep);
+		if (unlikely(!op))
+			return again(ep);
+		fill_op(op, OP_EAGER, a);
+	}
+	if (a->iovcnt > 1) {
+		gather(flat, a);
+		data = flat;
+	}
+	ep->hot.sent_inline++;
+	ep->hot.bytes_sent += a->len;
+	rdmamsg__tx_message(ep, PROTO_DATA, ep->hot.number++, a->tag, op, NULL,
+			    data, a->len);
+	return 0;
+}
+
+static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	struct op *op = rdmamsg__op_get(ep);
+
+	if (unlikely(!op))
+		return again(ep);
+	op->msg = rdmamsg__send_buffer(ep);
+	if (unlikely(!op->msg)) {
+		rdmamsg__op_put(ep, op);
+		return again(ep);
+	}
+	gather(op->msg->buf + PROTO_HDR_LEN, a);
+	ep->st.bytes_copied += a->len;
+	fill_op(op, OP_EAGER, a);
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+/* 'payload', if there is one, is ours on success. */
+static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
+		     struct rdmamsg_msg *payload)
+{
+	struct op *op = rdmamsg__op_get(ep);
+	int ret;
+
+	if (!op)
+		return again(ep);
+	op->msg = rdmamsg__send_buffer(ep);	/* for the announcement */
+	if (!op->msg) {
+		rdmamsg__op_put(ep, op);
+		return again(ep);
+	}
+	ret = rdmamsg__rndv_prepare(ep, a->iov, a->iovcnt, a->len, payload,
+				    &op->rndv);
+	if (ret) {
+		rdmamsg__msg_put(op->msg);
+		rdmamsg__op_put(ep, op);
+		return ret;
+	}
+	fill_op(op, OP_RNDV, a);
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
+{
+	struct rdmamsg_msg *msg;
+	struct iovec iov;
+	int ret = rdmamsg__msg_large(ep->dev, a->len, &msg);
+
+	if (ret)
+		return ret == -ENOBUFS ? again(ep) : ret;
+	gather(msg->data, a);
+	iov.iov_base = msg->data;
+	iov.iov_len = a->len;
+	a->iov = &iov;
+	a->iovcnt = 1;
+	ret = send_rndv(ep, a, msg);
+	if (ret)
+		rdmamsg__msg_put(msg);
+	else
+		ep->st.bytes_copied += a->len;
+	return ret;
+}
+
+static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
+{
+	int now = admit(ep, len, len > ep->copy_max);
+
+	if (unlikely(now < 0))
+		return now;
+	a->len = (uint32_t)len;
+	a->now = now;
+	if (now && len <= ep->hot.inline_max && ep->can_inline &&
+	    len <= TX_STAGE)
+		return send_inline(ep, a);
+	if (len <= ep->copy_max)
+		return send_copy(ep, a);
+	return copy ? send_large_copy(ep, a) : send_rndv(ep, a, NULL);
+}
+
+int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		 uint32_t tag, void *cookie)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct ask a = { &iov, 1, 0, tag, cookie, false, false };
+
+	if (unlikely(!ep || (!buf && len)))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
+				     ep ? "buf" : "ep");
+	if (unlikely(len > ep->opts.max_copy && ep->ctx))
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send copies at most %u "
+				     "bytes (max_copy): use rdmamsg_sendv() or "
+				     "rdmamsg_msg_send() for %zu",
+				     ep->opts.max_copy, len);
+	return send_ask(ep, &a, len, true);
+}
+
+static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
+{
+	static const struct iovec none;
+	size_t len = 0;
+
+	if (unlikely(!ep || a->iovcnt < 0 || a->iovcnt > RDMAMSG_SEGMENTS_MAX ||
+		     (a->iovcnt && !a->iov)))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: %s", !ep ?
+				     "ep is NULL" : "iov is NULL, or iovcnt "
+				     "not 0 to 16");
+	for (int i = 0; i < a->iovcnt; i++) {
+		if (unlikely(a->iov[i].iov_len > RDMAMSG_MSG_MAX ||
+			     (a->iov[i].iov_len && !a->iov[i].iov_base)))
+			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment %d "
+					     "is too long or NULL", i);
+		len += a->iov[i].iov_len;
+	}
+	if (!a->iovcnt) {
+		a->iov = &none;
+		a->iovcnt = 1;
+	}
+	return send_ask(ep, a, len, false);
+}
+
+int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
+		  uint32_t tag, void *cookie)
+{
+	struct ask a = { iov, iovcnt, 0, tag, cookie, false, false };
+
+	return send_segments(ep, &a);
+}
+
+int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  uint32_t tag, struct rdmamsg_waiter *waiter)
+{
+	struct ask a = { iov, 1, 0, tag, waiter, true, false };
+
+	return send_segments(ep, &a);
+}
+
+int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t tag, void *cookie)
+{
+	struct ask a = { .iovcnt = 1, .tag = tag, .cookie = cookie };
+	struct iovec iov;
+	struct op *op;
+	int ret;
+
+	if (unlikely(!ep || !msg || !msg->lent))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
+				     "ep is NULL" : "the message is not yours");
+	ret = admit(ep, msg->len, msg->len > ep->copy_max);
+	if (unlikely(ret < 0))
+		return ret;
+	if (unlikely(msg->dev->ctx != ep->ctx))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
+				     "belongs to another context");
+	iov.iov_base = msg->data;
+	iov.iov_len = msg->len;
+	a.iov = &iov;
+	a.len = msg->len;
+	a.now = ret;
+	if (msg->kind == MSG_POOL && msg->len <= ep->copy_max &&
+	    msg->dev == ep->dev) {
+		op = rdmamsg__op_get(ep);
+		if (unlikely(!op))
+			return again(ep);
+		op->msg = msg;
+		fill_op(op, OP_EAGER, &a);
+		rdmamsg__msg_back(msg);
+		accept_op(ep, op, a.now);
+		return 0;
+	}
+	if (msg->len <= ep->copy_max) {
+		ret = send_copy(ep, &a);
+		if (!ret)
+			rdmamsg_msg_free(msg);
+		return ret;
+	}
+	ret = send_rndv(ep, &a, msg);
+	if (!ret)
+		rdmamsg__msg_back(msg);
+	return ret;
+}
+
+/* Room has come: what waits in the queue goes first, then the program. */
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
+	    ep->state != EP_SETUP)
+		return;
+	ctx->in_callback++;	/* put together what follows */
+	rdmamsg__rndv_pump(ep);
+	rdmamsg__ctrl_pump(ep);
+	rdmamsg__rx_deliver(ep);
+	while (ep->queued && can_post(ep)) {
+		struct op *op = list_first(&ep->queue, struct op, node);
+
+		if (op->kind == OP_RNDV && ep->rndv_count >= RNDV_MAX)
+			break;
+		list_del(&op->node);
+		ep->queued--;
+		launch(ep, op);
+	}
+	if (ep->want_writable && ep->state == EP_OPEN && ep->op_free &&
+	    (ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
+	     can_post(ep) && ep->rndv_count < RNDV_MAX)) {
+		ep->want_writable = false;
+		if (ep->on.on_writable)
+			ep->on.on_writable(ep);
+	}
+	ctx->in_callback--;
+	if (!ctx->tx.n)
+		rdmamsg__ep_ready(ep);
+}

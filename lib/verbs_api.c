@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs_api.h"
+
+#include <errno.h>
+
+/* ibv_reg_mr() and ibv_query_port() are macros over these. */
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     int access)
+{
+	return ibv_reg_mr(pd, addr, len, access);
+}
+
+static int query_port(struct ibv_context *verbs, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	return ibv_query_port(verbs, port, attr);
+}
+
+static struct ibv_device **get_device_list(int *num)
+{
+	return ibv_get_device_list(num);
+}
+
+const struct verbs_api rdmamsg__verbs_system = {
+	.get_device_list = get_device_list,
+	.free_device_list = ibv_free_device_list,
+	.get_device_name = ibv_get_device_name,
+	.get_device_guid = ibv_get_device_guid,
+	.open_device = ibv_open_device,
+	.close_device = ibv_close_device,
+	.query_device = ibv_query_device,
+	.query_port = query_port,
+	.query_gid = ibv_query_gid,
+	.get_async_event = ibv_get_async_event,
+	.ack_async_event = ibv_ack_async_event,
+	.alloc_pd = ibv_alloc_pd,
+	.dealloc_pd = ibv_dealloc_pd,
+	.reg_mr = reg_mr,
+	.dereg_mr = ibv_dereg_mr,
+	.create_comp_channel = ibv_create_comp_channel,
+	.destroy_comp_channel = ibv_destroy_comp_channel,
+	.create_cq = ibv_create_cq,
+	.destroy_cq = ibv_destroy_cq,
+	.get_cq_event = ibv_get_cq_event,
+	.ack_cq_events = ibv_ack_cq_events,
+	.create_qp = ibv_create_qp,
+	.modify_qp = ibv_modify_qp,
+	.destroy_qp = ibv_destroy_qp,
+	.create_event_channel = rdma_create_event_channel,
+	.destroy_event_channel = rdma_destroy_event_channel,
+	.create_id = rdma_create_id,
+	.destroy_id = rdma_destroy_id,
+	.migrate_id = rdma_migrate_id,
+	.set_option = rdma_set_option,
+	.bind_addr = rdma_bind_addr,
+	.resolve_addr = rdma_resolve_addr,
+	.resolve_route = rdma_resolve_route,
+	.listen = rdma_listen,
+	.connect = rdma_connect,
+	.establish = rdma_establish,
+	.accept = rdma_accept,
+	.reject = rdma_reject,
+	.disconnect = rdma_disconnect,
+	.init_qp_attr = rdma_init_qp_attr,
+	.get_cm_event = rdma_get_cm_event,
+	.ack_cm_event = rdma_ack_cm_event,
+	.get_src_port = rdma_get_src_port,
+	.get_devices = rdma_get_devices,
+	.free_devices = rdma_free_devices,
+};
+
+const struct verbs_api *rdmamsg__verbs = &rdmamsg__verbs_system;
+
+int rdmamsg__verbs_ret(int ret)
+{
+	if (!ret)
+		return 0;
+	if (ret > 0)
+		return -ret;
+	/* -1 with errno, or a negative errno from some providers */
+	if (ret == -1)
+		return errno ? -errno : -EIO;
+	return ret;
+}
+
+int rdmamsg__verbs_null(void)
+{
+	return errno ? -errno : -ENOMEM;
+}

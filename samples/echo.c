@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A server that sends every message back: echo [HOST] PORT */
+#include <rdmamsg/rdmamsg.h>
+#include <stdio.h>
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	/* on success the message is the library's again */
+	if (rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL))
+		rdmamsg_msg_free(msg);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_message = on_message,
+	};
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .handlers = &on, .send_queue = 256,
+	};
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep,
+	};
+	struct rdmamsg *ctx;
+
+	if (argc < 2 || rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, argc > 2 ? argv[1] : NULL, argv[argc - 1],
+			   &opts, NULL) || rdmamsg_run(ctx)) {
+		fprintf(stderr, "echo [HOST] PORT: %s\n", rdmamsg_error());
+		return 1;
+	}
+	rdmamsg_close(ctx);
+	return 0;
+}

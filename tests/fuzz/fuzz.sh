@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# usage: fuzz.sh [SECONDS [TARGET ...]]
+#
+# Runs each fuzz target under libFuzzer for that long (60), from its corpus.
+# Needs clang and its runtime (libclang-rt-dev). Input that fails is left in
+# the current directory as TARGET-crash-*: fix, then keep it in the corpus.
+# With MERGE=1 whatever reaches new code is added to the corpus.
+set -eu
+
+seconds=${1:-60}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- header hello setup
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+for target in "$@"; do
+	corpus=$top/tests/fuzz/corpus/$target
+	echo "$target"
+	mkdir "$tmp/new-$target"
+	"${CLANG:-clang}" -std=gnu11 -O1 -g -I"$top/lib" \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=all -o "$tmp/$target" \
+		"$top/tests/fuzz/$target.c" "$top/lib/proto.c" "$top/cm/hello.c"
+	"$tmp/$target" -max_total_time="$seconds" -max_len=8192 -timeout=5 \
+		-print_final_stats=1 -verbosity=0 \
+		-artifact_prefix="$target-" "$tmp/new-$target" "$corpus"
+	if [ -n "${MERGE-}" ]; then
+		"$tmp/$target" -merge=1 "$corpus" "$tmp/new-$target"
+	fi
+done

@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# Description: replays each fuzz target's corpus.
+
+failed=0
+for target in header hello setup; do
+	"${builddir:-.}/tests/fuzz/$target" \
+		"${srcdir:-.}/tests/fuzz/corpus/$target" || failed=1
+done
+exit $failed
