@@ -9,7 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define RESOLVE_MS	2000	/* one try; the deadline bounds them all */
+#define RESOLVE_MS	2000	/* one address of several */
 #define BACKOFF_MS	20	/* the first one after a stale reject */
 #define BACKOFF_MAX_MS	1000
 
@@ -84,7 +84,8 @@ static int step_ms(const struct rdmamsg_ep *ep)
 	uint64_t now = rdmamsg__now_ms();
 	uint64_t left = ep->deadline > now ? ep->deadline - now : 1;
 
-	return (int)min(left, (uint64_t)RESOLVE_MS);
+	/* the last address may have all the time there is */
+	return (int)(ep->addr->ai_next ? min(left, (uint64_t)RESOLVE_MS) : left);
 }
 
 static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
@@ -163,22 +164,41 @@ static void drop_receives(struct rdmamsg_ep *ep)
 	rdmamsg__rx_discard(ep);
 }
 
+/* From ep->addr on, the first that can be tried; the error of the last. */
+static int try_addrs(struct rdmamsg_ep *ep)
+{
+	for (;;) {
+		int ret = dial_addr(ep);
+
+		if (!ret)
+			return 0;
+		drop_try(ep);
+		if (!ep->addr->ai_next)
+			return ret;
+		log_info("ep %p: %s; trying the next address", (void *)ep,
+			 rdmamsg_error());
+		ep->addr = ep->addr->ai_next;
+	}
+}
+
 /* This address did not do: the next one, or the end with what is noted. */
 static void next_addr(struct rdmamsg_ep *ep)
 {
+	int ret;
+
 	drop_receives(ep);
 	drop_try(ep);
-	if (ep->addr && ep->addr->ai_next) {
-		ep->addr = ep->addr->ai_next;
-		log_info("ep %p: %s; trying the next address", (void *)ep,
-			 ep->reason.text);
-		ep->reason_set = false;
-		if (!dial_addr(ep))
-			return;
-		fail_local(ep, RDMAMSG_CAUSE_ADDRESS, -EADDRNOTAVAIL);
+	if (!ep->addr || !ep->addr->ai_next) {
+		rdmamsg__ep_kill(ep);
 		return;
 	}
-	rdmamsg__ep_kill(ep);
+	log_info("ep %p: %s; trying the next address", (void *)ep,
+		 ep->reason.text);
+	ep->addr = ep->addr->ai_next;
+	ep->reason_set = false;
+	ret = try_addrs(ep);
+	if (ret)
+		fail_local(ep, RDMAMSG_CAUSE_ADDRESS, ret);
 }
 
 void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
@@ -194,7 +214,7 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 		return;
 	}
 	ep->addrs = ep->addr = addrs;
-	ret = dial_addr(ep);
+	ret = try_addrs(ep);
 	if (ret)
 		fail_local(ep, RDMAMSG_CAUSE_ADDRESS, ret);
 }
@@ -505,7 +525,7 @@ static int start(struct rdmamsg_ep *ep)
 
 	if (!gai) {
 		ep->addrs = ep->addr = addrs;
-		return dial_addr(ep);
+		return try_addrs(ep);
 	}
 	if (gai != EAI_NONAME)
 		return rdmamsg__fail(-EINVAL, "%s port %s: %s", ep->host,

@@ -16,6 +16,7 @@ static int open_channel(struct rdmamsg *ctx)
 	struct rdma_event_channel *cm;
 	int ret, flags;
 
+	rdmamsg__fork_mark();
 	errno = 0;
 	cm = ctx->v->create_event_channel();
 	if (!cm) {

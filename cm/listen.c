@@ -63,7 +63,8 @@ static void drop(struct rdmamsg_listener *l, const struct cm_event *ev,
 
 static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 {
-	const struct verbs_api *v = l->ctx->v;
+	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
+	const struct verbs_api *v = ctx->v;
 	struct rdmamsg_request *req;
 	struct proto_hello h;
 
@@ -92,9 +93,9 @@ static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 	memcpy(req->data, h.data, h.data_len);
 	req->hello.data = req->data;
 	if (l->opts.on_request) {
-		l->ctx->in_callback++;
+		ctx->in_callback++;
 		l->opts.on_request(l, req);
-		l->ctx->in_callback--;
+		ctx->in_callback--;
 	} else if (l->auto_accept) {
 		if (rdmamsg_accept(req, &l->ep, NULL))
 			log_warn("a request could not be accepted: %s",
@@ -318,6 +319,8 @@ err:
 void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 				const struct cm_event *ev)
 {
+	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
+
 	switch (ev->type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		on_request(l, ev);
@@ -326,12 +329,12 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 		log_warn("listener %p: its device was removed", (void *)l);
 		l->dead = true;
 		/* the kernel waits for the id: it is of no use any more */
-		rdmamsg__cm_id_free(l->ctx->v, l->id);
+		rdmamsg__cm_id_free(ctx->v, l->id);
 		l->id = NULL;
 		if (l->opts.on_failed) {
-			l->ctx->in_callback++;
+			ctx->in_callback++;
 			l->opts.on_failed(l, -ENODEV);
-			l->ctx->in_callback--;
+			ctx->in_callback--;
 		}
 		break;
 	default:

@@ -197,5 +197,8 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	ep->setup_seen = true;
 	if (ep->passive)
 		ep->ctrl_due |= CTRL_SETUP;
+	else
+		/* at once: data may follow in the same bunch of completions */
+		rdmamsg__ep_connected(ep);
 	rdmamsg__ep_touch(ep);
 }

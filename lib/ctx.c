@@ -15,7 +15,7 @@ int rdmamsg__ctx_check(const struct rdmamsg *ctx)
 	if (!ctx)
 		return rdmamsg__fail(-EINVAL, "the context is NULL");
 	return rdmamsg__fail(-ECHILD, "this process was forked from the one that "
-			     "opened the context: open one here");
+			     "opened the context, which cannot be used here");
 }
 
 static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
@@ -80,6 +80,9 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	rdmamsg__env_init();
 	if (!ret_ctx)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_open: ret is NULL");
+	ret = rdmamsg__fork_check();
+	if (ret)
+		return ret;
 	ctx = rdmamsg__object_new(sizeof(*ctx));
 	if (!ctx)
 		return rdmamsg__fail(-ENOMEM, "rdmamsg_open: no memory");
@@ -89,6 +92,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->requests);
 	list_init(&ctx->dirty);
 	list_init(&ctx->dead);
+	list_init(&ctx->held);
 	list_init(&ctx->mail);
 	ctx->hot.polls = 1024;
 	ctx->v = rdmamsg__verbs;
@@ -180,6 +184,11 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	while (rdmamsg__submit_run(ctx))
 		;
 	rdmamsg__settle(ctx);
+	list_for_each_safe(n, t, &ctx->held) {
+		/* theirs until rdmamsg_ep_rele(), but on its own */
+		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
+		list_del(n);
+	}
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__cm_close(ctx);

@@ -107,6 +107,7 @@ static int device_open(const struct verbs_api *v, const char *name,
 
 	if (!d)
 		return rdmamsg__fail(-ENOMEM, "no memory for a device");
+	rdmamsg__fork_mark();
 	ret = open_by_name(v, name, &d->verbs);
 	if (ret)
 		goto err_d;
@@ -249,6 +250,7 @@ err_device:
 	device_put(dev->device);
 err_lock:
 	pthread_mutex_unlock(&devices_lock);
+	rdmamsg__timers_release(&ctx->timers, 1);
 err_dev:
 	free(dev);
 	return ret;
@@ -321,6 +323,7 @@ static void dev_release(struct dev *dev)
 	list_del(&dev->port_node);
 	async_hand_over(dev);
 	rdmamsg__timer_stop(&dev->ctx->timers, &dev->linger);
+	rdmamsg__timers_release(&dev->ctx->timers, 1);
 	rdmamsg__unwatch(dev->ctx, dev->channel->fd);
 	rdmamsg__cqs_free(dev);
 	if (d->v->destroy_comp_channel(dev->channel))
@@ -544,23 +547,23 @@ static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
 	info->max_mr_size = attr.max_mr_size;
 }
 
-int rdmamsg_devices(struct rdmamsg_device_info *list, int room)
+int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
 {
 	const struct verbs_api *v = rdmamsg__verbs;
 	struct ibv_device **devs;
 	int n, err;
 
 	rdmamsg__env_init();
-	if (room < 0 || (room && !list))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_devices: bad list");
+	if (room < 0 || (room && (!list || size < sizeof(size))))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_devices: list or size");
 	err = list_devices(v, &devs, &n);
 	if (err)
 		return err;
 	for (int i = 0; i < min(n, room); i++) {
+		struct rdmamsg_device_info info = { .size = sizeof(info) };
 		struct ibv_context *verbs;
 
-		memset(&list[i], 0, sizeof(list[i]));
-		snprintf(list[i].name, sizeof(list[i].name), "%s",
+		snprintf(info.name, sizeof(info.name), "%s",
 			 v->get_device_name(devs[i]));
 		errno = 0;
 		verbs = v->open_device(devs[i]);
@@ -569,8 +572,10 @@ int rdmamsg_devices(struct rdmamsg_device_info *list, int room)
 						"opening the RDMA device");
 			break;
 		}
-		info_fill(v, verbs, &list[i]);
+		info_fill(v, verbs, &info);
 		(void)v->close_device(verbs);
+		memcpy((char *)list + (size_t)i * size, &info,
+		       min(size, sizeof(info)));
 	}
 	v->free_device_list(devs);
 	return n;

@@ -18,6 +18,7 @@
 #include <sys/random.h>
 
 #define DRAIN_MS	1000	/* devices that lose a flush exist */
+#define EP_TIMERS	2
 
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 {
@@ -26,7 +27,7 @@ int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 	if (!ep)
 		return rdmamsg__fail(-EINVAL, "the endpoint is NULL");
 	return rdmamsg__fail(-ECHILD, "this process was forked from the one that "
-			     "opened the context: open one here");
+			     "opened the context, which cannot be used here");
 }
 
 /* ---- options ---------------------------------------------------------- */
@@ -146,7 +147,7 @@ static int set_options(struct rdmamsg_ep *ep,
 
 static void deadline(struct timer *t);
 
-static void ep_free(struct rdmamsg_ep *ep)
+void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep)
 {
 	while (ep->inbox) {
 		struct rdmamsg_msg *msg = ep->inbox;
@@ -154,6 +155,13 @@ static void ep_free(struct rdmamsg_ep *ep)
 		ep->inbox = msg->next;
 		rdmamsg_msg_free(msg);
 	}
+	ep->inbox_tail = &ep->inbox;
+}
+
+static void ep_free(struct rdmamsg_ep *ep)
+{
+	list_del(&ep->node);
+	rdmamsg__ep_drop_inbox(ep);
 	free(ep->setup_data);
 	free(ep->peer_data);
 	free(ep->source);
@@ -175,6 +183,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	ep->owner.kind = CM_EP;
 	ep->refs = 1;
 	ep->state = EP_RESOLVING;
+	list_init(&ep->node);
 	list_init(&ep->dirty_node);
 	list_init(&ep->starved_node);
 	list_init(&ep->queue);
@@ -184,7 +193,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	rdmamsg__timer_init(&ep->timer, deadline);
 	rdmamsg__timer_init(&ep->live, NULL);
 	ret = set_options(ep, opts);
-	if (!ret && rdmamsg__timers_reserve(&ctx->timers, 2 * (ctx->ep_count + 1)))
+	if (!ret && rdmamsg__timers_reserve(&ctx->timers, EP_TIMERS))
 		ret = rdmamsg__fail(-ENOMEM, "no memory for a timer");
 	if (ret) {
 		ep_free(ep);
@@ -426,8 +435,11 @@ static void tear_down(struct rdmamsg_ep *ep)
 	ep->state = EP_CLOSED;
 	list_del(&ep->dirty_node);
 	ep->dirty = false;
+	rdmamsg__timers_release(&ctx->timers, EP_TIMERS);
 	list_del(&ep->node);
 	ctx->ep_count--;
+	if (ctx->closing)
+		rdmamsg__ep_drop_inbox(ep);
 }
 
 static void finish(struct rdmamsg_ep *ep)
@@ -449,7 +461,7 @@ void rdmamsg__ep_unborn(struct rdmamsg_ep *ep)
 
 static void progress_setup(struct rdmamsg_ep *ep)
 {
-	if (ep->setup_seen && ep->setup_sent)
+	if (ep->passive && ep->setup_seen && ep->setup_sent)
 		rdmamsg__ep_connected(ep);
 }
 

@@ -78,6 +78,9 @@ const char *rdmamsg__env_device(void);	/* RDMAMSG_DEVICE or NULL */
 void *rdmamsg__object_new(size_t size);
 void rdmamsg__object_free(void *obj, size_t size);
 
+void rdmamsg__fork_mark(void);	/* RDMA is used from here on */
+int rdmamsg__fork_check(void);	/* -ECHILD in a child made after that */
+
 /* Copies an options struct of the caller's size into ours. -EINVAL. */
 int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		       const char *name);
@@ -93,7 +96,7 @@ struct timer {
 
 struct timers {
 	struct timer **heap;
-	int count, room;
+	int count, room, promised;
 	int fd;
 	uint64_t armed;		/* what fd is set to, 0: nothing */
 };
@@ -104,7 +107,9 @@ void rdmamsg__timer_init(struct timer *t, void (*fn)(struct timer *t));
 /* Cannot fail: room was made by rdmamsg__timers_reserve(). */
 void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms);
 void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
-int rdmamsg__timers_reserve(struct timers *ts, int more);
+/* Room for n more timers to run at once, and its return. */
+int rdmamsg__timers_reserve(struct timers *ts, int n);
+void rdmamsg__timers_release(struct timers *ts, int n);
 int rdmamsg__timers_run(struct timers *ts);
 
 /* ---- work from other threads (submit.c) ------------------------------- */
@@ -497,6 +502,7 @@ struct rdmamsg {
 	struct list requests;
 	struct list dirty;		/* eps with work before sleeping */
 	struct list dead;		/* eps to free outside callbacks */
+	struct list held;		/* closed ones that the program holds */
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	size_t registered;
@@ -552,6 +558,7 @@ void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
 void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
 /* Frees one that failed in the call that made it: nobody is told. */
 void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
+void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep);	/* recomputes hot.ready */
 

@@ -13,7 +13,8 @@
 static bool wants_ping(const struct rdmamsg_ep *ep)
 {
 	return (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE) ||
-	       ep->opts.peer_timeout_ms != RDMAMSG_NONE;
+	       ep->opts.peer_timeout_ms != RDMAMSG_NONE ||
+	       !list_empty(&ep->rndv_out);
 }
 
 static uint32_t interval(const struct rdmamsg_ep *ep)
@@ -89,7 +90,10 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 	}
 }
 
-/* A peer that reads nothing and says nothing must not hold our memory. */
+/*
+ * A peer that lives but does not fetch must not hold our memory. One that is
+ * stopped does not get here: it has not been heard.
+ */
 static void check_rndv(struct rdmamsg_ep *ep, uint64_t now)
 {
 	struct rndv_out *r;
@@ -126,7 +130,8 @@ static void tick(struct timer *t)
 			told_silent(ep, now - ep->heard);
 		}
 	}
-	check_rndv(ep, now);
+	if (heard)
+		check_rndv(ep, now);
 	rdmamsg__ep_touch(ep);
 	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
 		rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));

@@ -55,6 +55,7 @@ void rdmamsg__settle(struct rdmamsg *ctx)
 						   struct rdmamsg_ep, node);
 
 		list_del(&ep->node);
+		list_add_tail(&ctx->held, &ep->node);
 		rdmamsg_ep_rele(ep);
 	}
 	if (unlikely(ctx->reap))
@@ -85,10 +86,10 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	return slow_only ? 0 : rdmamsg__cq_rearm(dev);
 }
 
-static int slow_path(struct rdmamsg *ctx, bool slow_only)
+static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
+		      bool slow_only)
 {
-	struct epoll_event ev[16];
-	int n = epoll_wait(ctx->epfd, ev, 16, 0), events = 0;
+	int events = 0;
 
 	for (int i = 0; i < n; i++) {
 		int k = handle(ctx, ev[i].data.ptr, slow_only);
@@ -98,16 +99,16 @@ static int slow_path(struct rdmamsg *ctx, bool slow_only)
 	return events;
 }
 
-int rdmamsg_process(struct rdmamsg *ctx)
+/* Sleeps for up to timeout_ms, then handles what there is. */
+static int process(struct rdmamsg *ctx, int timeout_ms)
 {
-	int ret = rdmamsg__ctx_check(ctx), events, got;
+	struct epoll_event ev[16];
+	int n = epoll_wait(ctx->epfd, ev, 16, timeout_ms), events, got;
 
-	if (ret)
-		return ret;
-	if (ctx->in_callback)
-		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
+	if (unlikely(n < 0))
+		return -errno;
 	ctx->busy++;
-	events = slow_path(ctx, false);
+	events = handle_all(ctx, ev, n, false);
 	got = rdmamsg__cq_poll(ctx, BUDGET);
 	/* the queues are armed, but what is in them raises no event */
 	if (got >= BUDGET)
@@ -117,6 +118,25 @@ int rdmamsg_process(struct rdmamsg *ctx)
 	events += got;
 	ctx->st.wakeups += events > 0;
 	return events;
+}
+
+int rdmamsg_process(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
+	return process(ctx, 0);
+}
+
+static int slow_path(struct rdmamsg *ctx)
+{
+	struct epoll_event ev[16];
+	int n = epoll_wait(ctx->epfd, ev, 16, 0);
+
+	return handle_all(ctx, ev, n, true);
 }
 
 int rdmamsg_poll(struct rdmamsg *ctx)
@@ -132,7 +152,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	/* completions take longer than empty polls: they count for more */
 	if (ctx->hot.polls <= (uint32_t)(1 + 16 * n)) {
 		ctx->hot.polls = SLOW_EVERY;
-		n += slow_path(ctx, true);
+		n += slow_path(ctx);
 	} else {
 		ctx->hot.polls -= (uint32_t)(1 + 16 * n);
 	}
@@ -186,9 +206,9 @@ static int spin(struct rdmamsg *ctx)
 	return 0;
 }
 
+/* The queues first: what is there costs no system call. */
 int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 {
-	struct epoll_event ev;
 	uint64_t end;
 	int n = rdmamsg__ctx_check(ctx);
 
@@ -196,9 +216,14 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 		return n;
 	end = timeout_ms > 0 ? rdmamsg__now_ms() + (uint64_t)timeout_ms : 0;
 	for (;;) {
-		n = rdmamsg_process(ctx);
+		n = rdmamsg_poll(ctx);
 		if (!n && timeout_ms)
 			n = spin(ctx);
+		if (n)
+			return n;
+		n = process(ctx, timeout_ms);
+		if (n < 0)
+			return rdmamsg__fail(n, "rdmamsg_wait: %s", strerror(-n));
 		if (n || !timeout_ms)
 			return n;
 		if (timeout_ms > 0) {
@@ -208,9 +233,6 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 				return 0;
 			timeout_ms = (int)(end - now);
 		}
-		if (epoll_wait(ctx->epfd, &ev, 1, timeout_ms) < 0)
-			return rdmamsg__fail(-errno, "rdmamsg_wait: %s",
-					     strerror(errno));
 	}
 }
 

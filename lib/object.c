@@ -34,6 +34,26 @@ void rdmamsg__object_free(void *obj, size_t size)
 		munmap(obj, pages(size));
 }
 
+/*
+ * The libraries below keep devices open per process and do not notice a fork:
+ * from their first use on, children are shut out.
+ */
+static _Atomic pid_t used_by;
+
+void rdmamsg__fork_mark(void)
+{
+	used_by = getpid();
+}
+
+int rdmamsg__fork_check(void)
+{
+	if (!used_by || used_by == getpid())
+		return 0;
+	return rdmamsg__fail(-ECHILD, "this process was forked from one that "
+			     "uses RDMA: fork first, or exec a program that "
+			     "opens its own context");
+}
+
 int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		       const char *name)
 {

@@ -10,7 +10,6 @@
  * Credits and numbers are compared modulo 2^32, which only works while they
  * are less than half of that apart.
  */
-#define RECV_DEPTH_MAX	0x7fffffffu
 
 #define BIT(type)	(1u << (type))
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
@@ -120,7 +119,7 @@ static int setup_in_range(const struct proto_setup *s)
 {
 	return s->recv_size >= PROTO_RECV_MIN &&
 	       s->recv_size <= PROTO_MSG_MAX &&
-	       s->recv_depth && s->recv_depth <= RECV_DEPTH_MAX &&
+	       s->recv_depth && s->recv_depth <= PROTO_DEPTH_MAX &&
 	       s->max_msg && s->max_msg <= PROTO_MSG_MAX;
 }
 

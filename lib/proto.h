@@ -29,6 +29,7 @@
 #define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
 #define PROTO_RECV_MIN		8192		/* smallest receive buffer */
 #define PROTO_MSG_MAX		0x7fffffffu
+#define PROTO_DEPTH_MAX		(1 << 20)	/* messages in flight */
 
 /*
  * Hello: private data of the CM request, reply and reject. What arrives is
@@ -84,7 +85,7 @@ enum proto_type {
 	PROTO_CREDIT,		/* the header is the message */
 	PROTO_PING,		/* tag comes back in a PONG */
 	PROTO_PONG,
-	PROTO_CLOSE,		/* the last message */
+	PROTO_CLOSE,		/* no data message follows; control may */
 	PROTO_SETUP,		/* the first one, both ways */
 	PROTO_TYPE_MAX = PROTO_SETUP,
 };
@@ -201,8 +202,8 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, an item missing (all but DEAD_AFTER and DATA are
- * required), or out of range: recv_size PROTO_RECV_MIN..2^31-1, recv_depth and
- * max_msg 1..2^31-1.
+ * required), or out of range: recv_size PROTO_RECV_MIN..2^31-1, max_msg
+ * 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define RX_CHAIN	16
-#define CREDIT_SANE	(1 << 20)	/* far beyond any recv_depth */
 
 static void grant(struct rdmamsg_ep *ep)
 {
@@ -23,7 +22,7 @@ static void grant(struct rdmamsg_ep *ep)
 	 * it is worth a message when half of the credits have come together,
 	 * or when they come one by one for want of memory.
 	 */
-	if (ep->state == EP_OPEN &&
+	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
 	    ep->hot.granted - ep->hot.announced >=
 	    (list_empty(&ep->starved_node) && !ep->rx_held ?
 	     max(ep->opts.recv_depth / 2, 1u) : 1))
@@ -257,9 +256,15 @@ void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
-	if (unlikely((int32_t)(hdr.credit - ep->hot.number) > CREDIT_SANE)) {
+	if (unlikely((int32_t)(hdr.credit - ep->hot.number) > PROTO_DEPTH_MAX)) {
 		rdmamsg__ep_protocol(ep, "a credit of %u at message %u",
 				     hdr.credit, ep->hot.number);
+		rdmamsg__pool_return(msg);
+		return;
+	}
+	if (unlikely((uint16_t)(ep->credit_msgs - hdr.seen) > CREDIT_MAX)) {
+		rdmamsg__ep_protocol(ep, "%u CREDIT messages seen, %u were sent",
+				     hdr.seen, ep->credit_msgs);
 		rdmamsg__pool_return(msg);
 		return;
 	}

@@ -25,21 +25,26 @@ void rdmamsg__timer_init(struct timer *t, void (*fn)(struct timer *t))
 	t->fn = fn;
 }
 
-int rdmamsg__timers_reserve(struct timers *ts, int more)
+int rdmamsg__timers_reserve(struct timers *ts, int n)
 {
-	/* every endpoint and device may have all of its timers running */
-	int room = ts->count + more;
+	int room = ts->promised + n;
 	struct timer **heap;
 
-	if (room <= ts->room)
-		return 0;
-	room = max(room, 2 * ts->room);
-	heap = realloc(ts->heap, (size_t)room * sizeof(*heap));
-	if (!heap)
-		return -ENOMEM;
-	ts->heap = heap;
-	ts->room = room;
+	if (room > ts->room) {
+		room = max(room, 2 * ts->room);
+		heap = realloc(ts->heap, (size_t)room * sizeof(*heap));
+		if (!heap)
+			return -ENOMEM;
+		ts->heap = heap;
+		ts->room = room;
+	}
+	ts->promised += n;
 	return 0;
+}
+
+void rdmamsg__timers_release(struct timers *ts, int n)
+{
+	ts->promised -= n;
 }
 
 static void place(struct timers *ts, struct timer *t, int pos)

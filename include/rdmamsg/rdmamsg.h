@@ -10,12 +10,14 @@
  * - A context and everything made from it belong to one thread. Only
  *   rdmamsg_submit(), rdmamsg_stop() and rdmamsg_request_move() cross threads.
  * - Callbacks run in that thread, inside rdmamsg_process(), rdmamsg_poll(),
- *   rdmamsg_wait(), rdmamsg_run() or a *_wait() helper, never inside another
- *   call. Every call may be made from a callback except those that would wait
- *   for one: they return -EDEADLK.
+ *   rdmamsg_wait(), rdmamsg_run() or a *_wait() helper (and rdmamsg_close()),
+ *   never inside another call. Every call may be made from a callback except
+ *   those: they return -EDEADLK.
  * - Options and handlers are structs whose first member is their size. A zero
- *   field means the default, RDMAMSG_NONE means none, off or zero, and a NULL
- *   pointer to the struct means all defaults. They are copied by the call.
+ *   field means the default, RDMAMSG_NONE means none, off or zero where that
+ *   has a meaning, and a NULL pointer to the struct means all defaults. They
+ *   are copied by the call. Structs that are filled have their size set by
+ *   the caller too.
  * - A child of fork() cannot use what its parent opened: it gets -ECHILD.
  */
 #ifndef RDMAMSG_RDMAMSG_H
@@ -209,10 +211,11 @@ struct rdmamsg_handlers {
 			   struct rdmamsg_buffer *dst);
 
 	/*
-	 * An accepted send is over, exactly once for each send that was given
-	 * a non-NULL cookie. status 0: it is in the
-	 * peer's memory (rendezvous: the peer has read it). Otherwise a
-	 * negative errno: the peer may or may not have it.
+	 * An accepted send is over, exactly once for each that was given a
+	 * non-NULL cookie; a large one may end after smaller ones behind it.
+	 * status 0: it is in the peer's memory (rendezvous: the peer has read
+	 * it). -ECANCELED: the connection ended, the peer may or may not have
+	 * it; or on_incoming refused it. -ENOBUFS: the peer had no memory.
 	 */
 	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -251,11 +254,11 @@ struct rdmamsg_ep_options {
 
 	uint32_t max_msg_size;		/* largest to receive; 2^31-1 */
 	uint32_t max_copy;		/* largest rdmamsg_send(); 65536 */
-	uint32_t inline_max;		/* bytes in the request; by device */
-	uint32_t eager_max;		/* largest copied; by device */
-	uint32_t recv_depth;		/* messages in flight to us; 64 */
-	uint32_t send_depth;		/* work requests in flight; 128 */
-	uint32_t send_queue;		/* messages kept rather than -EAGAIN; 0 */
+	uint32_t inline_max;		/* bytes in the request; 240, at most 512 */
+	uint32_t eager_max;		/* largest copied; 8176, at most 1 MB */
+	uint32_t recv_depth;		/* messages in flight to us; 64, 1..65536 */
+	uint32_t send_depth;		/* requests in flight; 128, 1..65536 */
+	uint32_t send_queue;		/* kept rather than -EAGAIN; 0, ..65536 */
 
 	uint32_t dead_after_ms;		/* peer host gone; 20000 */
 	uint32_t stall_after_ms;	/* on_stalled; 5000 */
@@ -284,15 +287,17 @@ int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 
 /*
  * Ends the conversation: what was accepted is delivered, both ways, then
- * on_closed. No send is accepted any more (-ESHUTDOWN). Past
- * close_timeout_ms it becomes an abort. Harmless when already closing.
+ * on_closed. No send is accepted any more, here or, once it has heard of it,
+ * at the peer (-ESHUTDOWN). Past close_timeout_ms it becomes an abort.
+ * Harmless when already closing.
  */
 void rdmamsg_ep_close(struct rdmamsg_ep *ep);
 
 /* Ends it now: what is outstanding completes with -ECANCELED. */
 void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
 
-/* Keep the memory of an endpoint past on_closed; give it back. */
+/* Keep the memory of an endpoint past on_closed, even past rdmamsg_close();
+ * give it back. */
 void rdmamsg_ep_hold(struct rdmamsg_ep *ep);
 void rdmamsg_ep_rele(struct rdmamsg_ep *ep);
 
@@ -351,7 +356,8 @@ const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
  * (rdmamsg_ep_info), with a tag that the library does not look at, and a
  * cookie for on_sent, NULL if nobody needs to know. Messages of one endpoint
  * arrive whole and in the order of the calls. -EAGAIN: nothing was accepted,
- * on_writable will tell; -EMSGSIZE: too large; -ENOTCONN, -ESHUTDOWN.
+ * on_writable will tell (this one leaves rdmamsg_error() alone); -EMSGSIZE:
+ * too large; -ENOTCONN, -ESHUTDOWN.
  */
 
 /* Copied: the caller's memory is free on return. Up to max_copy bytes. */
@@ -360,12 +366,15 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 
 /*
  * Up to RDMAMSG_SEGMENTS_MAX segments, sent as one message of any size. The
- * memory is borrowed until on_sent; small messages may be copied.
+ * memory is borrowed until on_sent, or on_closed if there is no cookie.
  */
 int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 		  uint32_t tag, void *cookie);
 
-/* An allocated message, without copying it. On success it is no longer yours. */
+/*
+ * An allocated or received message, without copying it if it is of this
+ * endpoint's device. On success it is no longer yours.
+ */
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie);
 
@@ -394,7 +403,8 @@ struct rdmamsg_listen_options {
 	void *user;
 	/*
 	 * Somebody wants to connect: accept, reject or move the request, now
-	 * or later, within the peer's patience (10 s). Without this handler
+	 * or later, within the peer's patience (its timeout_ms); one that has
+	 * gone makes rdmamsg_accept() return -ECONNRESET. Without this handler
 	 * requests are accepted with 'ep', or, if that is NULL as well, wait
 	 * for rdmamsg_accept_wait().
 	 */
@@ -409,13 +419,18 @@ struct rdmamsg_listen_options {
 
 /*
  * Listens on service at host, NULL for every address and device. service
- * "0" takes a free port. -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES.
+ * "0" takes a free port. A host that is a name is looked up at once. ret may
+ * be NULL, here and in rdmamsg_accept() and rdmamsg_connect().
+ * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES.
  */
 int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 		   const struct rdmamsg_listen_options *opts,
 		   struct rdmamsg_listener **ret);
 
-/* Stops listening and rejects what waits. Endpoints live on. NULL is fine. */
+/*
+ * Stops listening and rejects what waits for rdmamsg_accept_wait(). Requests
+ * given to on_request and endpoints live on. NULL is fine.
+ */
 void rdmamsg_listener_close(struct rdmamsg_listener *listener);
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
@@ -491,7 +506,7 @@ struct rdmamsg_stats {
 	uint64_t credit_stalls;		/* of these, for want of credits */
 	uint64_t credit_msgs;		/* sent only to return credits */
 	uint64_t keepalives;
-	uint64_t pings;
+	uint64_t pings;			/* with on_stalled, peer_timeout_ms */
 	uint64_t rnr_errors;		/* 0 unless a peer floods */
 	uint64_t stalls;		/* on_stalled */
 	uint64_t completions;
@@ -509,6 +524,7 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
 		  void (*line)(void *arg, const char *text), void *arg);
 
 struct rdmamsg_device_info {
+	size_t size;			/* filled */
 	char name[64];
 	char kind[16];			/* "soft-roce", "infiniband", ... */
 	char firmware[64];
@@ -527,10 +543,11 @@ struct rdmamsg_device_info {
 };
 
 /*
- * Fills list[0..max) and returns how many devices there are, which may be
- * more. -ENODEV: none, or no RDMA in the kernel; -EACCES: not permitted.
+ * Fills list[0..max), whose elements have 'size' bytes, and returns how many
+ * devices there are, which may be more. -ENODEV: none, or no RDMA in the
+ * kernel; -EACCES: not permitted.
  */
-int rdmamsg_devices(struct rdmamsg_device_info *list, int max);
+int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int max);
 
 #ifdef __cplusplus
 }
