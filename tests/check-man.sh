@@ -1,0 +1,180 @@
+#! /bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# The manual pages: correct markup, no link to nowhere, and no field of a
+# public struct left out.
+
+srcdir=${srcdir:-.}
+man=$srcdir/man
+LC_ALL=C
+export LC_ALL
+
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+bad=0
+
+if command -v mandoc > /dev/null 2>&1; then
+	lint="mandoc -Tlint -W warning"
+elif command -v groff > /dev/null 2>&1; then
+	lint="groff -man -Tutf8 -ww -z"
+else
+	echo "neither mandoc nor groff is installed" >&2
+	exit 77
+fi
+
+pages=
+for p in "$man"/*.[137]; do
+	[ -f "$p" ] || continue
+	to=$(sed -n '1s/^\.so //p' "$p")
+	if [ -z "$to" ]; then
+		pages="$pages $p"
+		continue
+	fi
+	case $to in
+	man[137]/*)
+		if [ ! -f "$man/${to#man?/}" ]; then
+			echo "$p: $to is not there"
+			bad=1
+		elif grep -q '^\.so ' "$man/${to#man?/}"; then
+			echo "$p: $to is an alias itself"
+			bad=1
+		fi
+		;;
+	*)
+		echo "$p: .so $to: not of the form man3/NAME.3"
+		bad=1
+		;;
+	esac
+	if [ "$(wc -l < "$p")" -ne 1 ]; then
+		echo "$p: an alias has one line"
+		bad=1
+	fi
+done
+if [ -z "$pages" ]; then
+	echo "$man: no pages"
+	exit 1
+fi
+
+for p in $pages; do
+	# shellcheck disable=SC2086
+	$lint "$p" > "$tmp/lint" 2>&1
+	if [ -s "$tmp/lint" ]; then
+		cat "$tmp/lint"
+		bad=1
+	fi
+	name=$(basename "$p")
+	section=${name##*.}
+	if ! grep -q "^\\.TH ${name%.*} $section " "$p"; then
+		echo "$p: .TH does not name ${name%.*} $section"
+		bad=1
+	fi
+done
+
+# "\-" and font changes away, then every rdmamsg...(N)
+for p in $pages; do
+	sed -e 's/\\-/-/g' -e 's/\\f[BIRP]//g' -e 's/^\.BR \([^ ]*\) (/\1(/' \
+		-e 's/^\.[BI]R \([^ ]*\) (/\1(/' "$p" |
+	grep -o 'rdmamsg[a-z0-9_-]*([137])' | sort -u > "$tmp/refs"
+	while read -r ref; do
+		n=${ref#*(}
+		if [ ! -f "$man/${ref%(*}.${n%)}" ]; then
+			echo "$p: $ref is not there"
+			bad=1
+		fi
+	done < "$tmp/refs"
+done
+
+# Complete programs among the examples compile.
+CC=${CC:-cc}
+for p in $pages; do
+	sed -n '/^\.EX/,/^\.EE/p' "$p" | sed 's/^\\&//; s/\\-/-/g; s/\\e/\\/g' |
+	awk -v base="$tmp/$(basename "$p")" '
+	/^\.EX/	{ text = ""; next }
+	/^\.EE/	{
+		if (text ~ /\nint main\(/)
+			printf "%s", text > (base "-" ++n ".c")
+		next
+	}
+	{ text = text $0 "\n" }'
+done
+for c in "$tmp"/*.c; do
+	[ -f "$c" ] || continue
+	# shellcheck disable=SC2086
+	if ! $CC -std=c99 -Wall -Wextra -Werror -I"$srcdir/include" \
+	     -fsyntax-only "$c"; then
+		echo "$(basename "$c" .c): the example does not compile"
+		bad=1
+	fi
+done
+
+# fields HEADER: "STRUCT FIELD" for each field, enumerators as "enum NAME"
+fields()
+{
+	awk '
+	{
+		if (comment) {
+			i = index($0, "*/")
+			if (!i)
+				next
+			comment = 0
+			$0 = substr($0, i + 2)
+		}
+		while (i = index($0, "/*")) {
+			rest = substr($0, i + 2)
+			$0 = substr($0, 1, i - 1)
+			i = index(rest, "*/")
+			if (!i) {
+				comment = 1
+				break
+			}
+			$0 = $0 " " substr(rest, i + 2)
+		}
+	}
+	/^struct [a-z_]+ {/	{ what = $2; text = ""; next }
+	/^enum [a-z_]+ {/	{ what = "enum"; next }
+	/^}/			{ what = ""; next }
+	what == "enum" {
+		if (match($0, /[A-Z][A-Z0-9_]+/))
+			print "enum", substr($0, RSTART, RLENGTH)
+		next
+	}
+	what {
+		text = text " " $0
+		if (text !~ /;/)
+			next
+		if (match(text, /\(\*[a-z_]+\)/)) {
+			print what, substr(text, RSTART + 2, RLENGTH - 3)
+		} else {
+			sub(/(\[[^\]]*\])?;.*/, "", text)
+			match(text, /[a-z_0-9]+$/)
+			print what, substr(text, RSTART, RLENGTH)
+		}
+		text = ""
+	}' "$1"
+}
+
+# A field counts where its struct is shown; an enumerator counts anywhere.
+mkdir "$tmp/words"
+for p in $pages; do
+	sed -e '/^\.\\"/d' -e 's/\\-/-/g' -e 's/\\f[BIRP]/ /g' "$p" |
+	tr -c 'A-Za-z0-9_\n' '[ *]' | tr -s ' ' '\n' |
+	sort -u > "$tmp/words/$(basename "$p")"
+done
+fields "$srcdir/include/rdmamsg/rdmamsg.h" > "$tmp/fields"
+if [ "$(wc -l < "$tmp/fields")" -lt 100 ] || grep ' $' "$tmp/fields"; then
+	echo "rdmamsg.h: its structs were not understood"
+	bad=1
+fi
+while read -r what field; do
+	case $what in
+	enum)	where=$(ls "$tmp/words"/*) ;;
+	*)	where=$(grep -lx "$what" "$tmp/words"/*) ;;
+	esac
+	# shellcheck disable=SC2086
+	if [ -z "$where" ] || ! cat $where | grep -qx "$field"; then
+		echo "no page mentions $field ($what)"
+		bad=1
+	fi
+done < "$tmp/fields"
+
+exit $bad
