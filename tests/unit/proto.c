@@ -1069,8 +1069,8 @@ static void setup_decode__recv_depth_RANGE(void **state)
 {
 	setup_value(AT_RECV_DEPTH, 0, 0);
 	setup_value(AT_RECV_DEPTH, 1, 1);
-	setup_value(AT_RECV_DEPTH, 0x7fffffff, 1);
-	setup_value(AT_RECV_DEPTH, 0x80000000, 0);
+	setup_value(AT_RECV_DEPTH, PROTO_DEPTH_MAX, 1);
+	setup_value(AT_RECV_DEPTH, PROTO_DEPTH_MAX + 1, 0);
 	setup_value(AT_RECV_DEPTH, UINT32_MAX, 0);
 }
 
@@ -1154,7 +1154,7 @@ static void rnd_setup(struct proto_setup *s, uint8_t *data)
 {
 	*s = (struct proto_setup) {
 		.recv_size = rnd_edgy(PROTO_RECV_MIN, PROTO_MSG_MAX),
-		.recv_depth = rnd_edgy(1, 0x7fffffff),
+		.recv_depth = rnd_edgy(1, PROTO_DEPTH_MAX),
 		.max_msg = rnd_edgy(1, PROTO_MSG_MAX),
 		.dead_after_ms = rnd_edgy(0, UINT32_MAX), .data = data,
 		.data_len = rnd_edgy(0, PROTO_SETUP_DATA_MAX),
