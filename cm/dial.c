@@ -429,7 +429,8 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   "%s does not answer", ep->host ? ep->host :
 				   "the peer");
 	}
-	if (ep->passive)
+	/* with a SETUP on its way it is too late for another address */
+	if (ep->passive || ep->state == EP_SETUP)
 		rdmamsg__ep_kill(ep);
 	else
 		next_addr(ep);

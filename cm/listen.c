@@ -370,9 +370,11 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 	l->ep.handlers = &l->ep_on;
 	l->ep.source = l->ep.device = NULL;
 	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
-	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX)
+	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
+	    (l->ep.hello_data_len && !l->ep.hello_data) ||
+	    (l->ep.setup_data_len && !l->ep.setup_data))
 		return rdmamsg__fail(-EINVAL, "hello_data_len or setup_data_len: "
-				     "at most %d and %d",
+				     "at most %d and %d, with data",
 				     RDMAMSG_HELLO_DATA_MAX,
 				     RDMAMSG_SETUP_DATA_MAX);
 	if (l->ep.hello_data_len)
@@ -462,6 +464,8 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 		return ret;
 	if (!service)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_listen: service is NULL");
+	if (ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a listener");

@@ -7,6 +7,7 @@
 #include "internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CQ_FIRST	1024
 
@@ -73,6 +74,33 @@ err_cq:
 	return ret;
 }
 
+static int arm(struct cq *cq)
+{
+	int ret = rdmamsg__verbs_ret(ibv_req_notify_cq(cq->ibv, 0));
+
+	cq->unarmed = ret;
+	return ret;
+}
+
+/* Completions may never be seen: better an end than a wait without one. */
+static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
+		      const char *what)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->cq != cq)
+			continue;
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
+				   RDMAMSG_CAUSE_TRANSPORT, err,
+				   "%s the completion queue failed: %s", what,
+				   strerror(-err));
+		rdmamsg__ep_kill(ep);
+	}
+}
+
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret)
 {
 	struct cq *cq = NULL;
@@ -81,7 +109,8 @@ int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret)
 
 	list_for_each(n, &dev->cqs) {
 		cq = list_entry(n, struct cq, node);
-		if (cq->room - cq->used >= entries)
+		if (cq->room - cq->used >= entries &&
+		    (!cq->unarmed || !arm(cq)))
 			break;
 		cq = NULL;
 	}
@@ -124,6 +153,7 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	struct ibv_cq *ibv;
 	struct list *n;
 	void *arg;
+	int err;
 
 	if (v->get_cq_event(dev->channel, &ibv, &arg))
 		return 0;
@@ -137,9 +167,9 @@ int rdmamsg__cq_rearm(struct dev *dev)
 			v->ack_cq_events(ibv, cq->events);
 			cq->events = 0;
 		}
-		if (ibv_req_notify_cq(ibv, 0))
-			log_error("device %s: arming failed: %m",
-				  dev->device->name);
+		err = arm(cq);
+		if (unlikely(err))
+			cq_failed(dev->ctx, cq, err, "arming");
 	}
 	return 1;
 }
@@ -190,8 +220,7 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 			do {
 				got = ibv_poll_cq(cq->ibv, 16, wc);
 				if (unlikely(got < 0)) {
-					log_error("device %s: ibv_poll_cq: %d",
-						  dev->device->name, got);
+					cq_failed(ctx, cq, -EIO, "polling");
 					break;
 				}
 				rdmamsg__cq_dispatch(ctx, wc, got);

@@ -191,6 +191,9 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	}
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
+	/* what other contexts of the devices have sent until just now */
+	while (rdmamsg__submit_run(ctx))
+		;
 	rdmamsg__cm_close(ctx);
 	rdmamsg__timers_fini(&ctx->timers);
 	rdmamsg__submit_fini(&ctx->submit);

@@ -209,6 +209,7 @@ static int dev_new(struct rdmamsg *ctx, const char *name, struct dev **ret_dev)
 	list_init(&dev->recv_pools);
 	list_init(&dev->send_pools);
 	list_init(&dev->large);
+	list_init(&dev->loose);
 	list_init(&dev->starved);
 	rdmamsg__timer_init(&dev->linger, linger_over);
 	ret = rdmamsg__timers_reserve(&ctx->timers, 1);
@@ -330,6 +331,7 @@ static void dev_release(struct dev *dev)
 		log_error("device %s: its completion channel is still in use",
 			  d->name);
 	rdmamsg__larges_free(dev);
+	rdmamsg__msgs_dereg(dev);
 	rdmamsg__pools_dereg(&dev->recv_pools);
 	rdmamsg__pools_dereg(&dev->send_pools);
 	device_put(d);
@@ -343,6 +345,7 @@ void rdmamsg__dev_close(struct dev *dev)
 	/* messages outlive the device, not the context */
 	if (dev->msgs_out && !dev->ctx->closing)
 		return;
+	rdmamsg__msgs_free(dev);
 	rdmamsg__pools_free(&dev->recv_pools);
 	rdmamsg__pools_free(&dev->send_pools);
 	list_del(&dev->node);
@@ -397,18 +400,35 @@ static bool is_fatal(int type)
 
 static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 {
+	enum rdmamsg_who who = RDMAMSG_WHO_DEVICE;
+	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
+	int error = -EIO;
 	struct list *n, *t;
 
+	switch (m->type) {
+	case IBV_EVENT_QP_ACCESS_ERR:	/* the device refused its requests */
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_ACCESS;
+		error = -EACCES;
+		break;
+	case IBV_EVENT_QP_REQ_ERR:
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_PROTOCOL;
+		error = -EPROTO;
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		cause = RDMAMSG_CAUSE_REMOVED;
+		break;
+	default:
+		break;
+	}
 	list_for_each_safe(n, t, &ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
 		if (!ep->dev || strcmp(ep->dev->device->name, m->device) ||
 		    (m->for_ep && ep->key != m->ep_key))
 			continue;
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
-				   m->type == IBV_EVENT_DEVICE_FATAL ?
-				   RDMAMSG_CAUSE_REMOVED :
-				   RDMAMSG_CAUSE_TRANSPORT, -EIO,
+		rdmamsg__ep_reason(ep, who, cause, error,
 				   "device %s reports: %s", m->device,
 				   rdmamsg__event_text(m->type));
 		rdmamsg__ep_kill(ep);

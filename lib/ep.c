@@ -266,9 +266,13 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 			const char *fmt, ...)
 {
 	struct rdmamsg_reason *r = &ep->reason;
+	bool failed_close = r->cause == RDMAMSG_CAUSE_CLOSED &&
+			    cause != RDMAMSG_CAUSE_CLOSED &&
+			    !(ep->close_done && ep->close_seen);
 	va_list ap;
 
-	if (ep->reason_set)
+	/* closing was the reason until something came in between */
+	if (ep->reason_set && !failed_close)
 		return;
 	ep->reason_set = true;
 	r->size = sizeof(*r);
@@ -320,8 +324,13 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		ep->st.rnr_errors++;
 		who = RDMAMSG_WHO_PEER;
 		break;
-	case IBV_WC_LOC_LEN_ERR:
 	case IBV_WC_LOC_QP_OP_ERR:
+		/* all that Soft-RoCE means by it is that a packet has no way */
+		if (ep->dev->device->kind != KIND_SOFT_ROCE)
+			who = RDMAMSG_WHO_DEVICE;
+		error = -ENETDOWN;
+		break;
+	case IBV_WC_LOC_LEN_ERR:
 	case IBV_WC_REM_OP_ERR:
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_PROTOCOL;

@@ -90,7 +90,8 @@ const char *rdmamsg__wc_text(int status)
 	case IBV_WC_LOC_PROT_ERR:
 		return "a local memory key was refused";
 	case IBV_WC_LOC_QP_OP_ERR:
-		return "the local queue pair failed";
+		return "the local queue pair failed: its network interface is "
+		       "down or has no route (Soft-RoCE), or the device failed";
 	case IBV_WC_WR_FLUSH_ERR:
 		return "the queue pair failed while it served the peer, which "
 		       "asked for memory it may not reach, or broke the rules "

@@ -183,6 +183,7 @@ struct cq {
 	struct ibv_cq *ibv;
 	uint32_t room, used;		/* entries, and promised ones */
 	uint32_t events;		/* got, not yet acked */
+	bool unarmed;			/* arming failed: raises no event */
 };
 
 /* A device as one context uses it. */
@@ -196,6 +197,7 @@ struct dev {
 	struct list recv_pools;
 	struct list send_pools;
 	struct list large;		/* free large buffers, struct large */
+	struct list loose;		/* messages that are in no pool */
 	size_t large_bytes;
 	uint32_t eps;
 	uint32_t msgs_out;		/* messages in the program's hands */
@@ -240,6 +242,7 @@ struct rdmamsg_msg {
 	struct dev *dev;
 	bool lent;			/* in the program's hands */
 	struct large *large;
+	struct list node;		/* dev->loose, unless POOL */
 };
 
 int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
@@ -250,9 +253,12 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
 void rdmamsg__large_put(struct dev *dev, struct large *l);
 void rdmamsg__larges_free(struct dev *dev);
+void rdmamsg__large_dereg(struct dev *dev, struct large *l);
 int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret);
 int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret);
 void rdmamsg__msg_put(struct rdmamsg_msg *msg);
+void rdmamsg__msgs_dereg(struct dev *dev);	/* memory stays */
+void rdmamsg__msgs_free(struct dev *dev);
 void rdmamsg__msg_lend(struct rdmamsg_msg *msg);
 void rdmamsg__msg_back(struct rdmamsg_msg *msg);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Liveness, at two levels. The transport: when nothing has been heard for
- * half of dead_after_ms, a write of nothing asks the peer's device, which
- * answers by itself; retries are sized to give up within the other half. The
- * program: a PING that the peer's library answers from its program's loop.
- * One timer for both; the data path only counts.
+ * Liveness, at two levels. The transport: after a quarter of dead_after_ms in
+ * which nothing was heard, at most half of it after the last sign of life, a
+ * write of nothing asks the peer's device, which answers by itself; retries
+ * are sized to give up within the other half. The program: a PING that the
+ * peer's library answers from its program's loop. One timer for both; the data
+ * path only counts.
  */
 #include "internal.h"
 
@@ -22,7 +23,7 @@ static uint32_t interval(const struct rdmamsg_ep *ep)
 	uint32_t ms = RDMAMSG_NONE;
 
 	if (ep->opts.dead_after_ms != RDMAMSG_NONE)
-		ms = ep->opts.dead_after_ms / 2;
+		ms = ep->opts.dead_after_ms / 4;
 	if (wants_ping(ep)) {
 		if (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE)
 			ms = min(ms, ep->opts.stall_after_ms / 2);
@@ -114,10 +115,14 @@ static void tick(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live);
 	uint64_t now = rdmamsg__now_ms();
-	bool heard = ep->rx_count != ep->rx_seen;
+	bool heard;
 
+	/* what came while we were stopped or busy ourselves is not read yet */
+	if (ep->rx_count == ep->rx_seen)
+		rdmamsg__cq_poll(ep->ctx, 1 << 20);
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
 		return;
+	heard = ep->rx_count != ep->rx_seen;
 	ep->rx_seen = ep->rx_count;
 	if (heard) {
 		rdmamsg__live_heard(ep);
@@ -125,9 +130,11 @@ static void tick(struct timer *t)
 		if (ep->opts.dead_after_ms != RDMAMSG_NONE && !ep->keepalive_out)
 			ep->ctrl_due |= CTRL_KEEPALIVE;
 		if (wants_ping(ep) && ep->state == EP_OPEN) {
-			if (!ep->ping_out)
+			/* who was not asked cannot answer */
+			if (ep->ping_out)
+				told_silent(ep, now - ep->heard);
+			else
 				ep->ctrl_due |= CTRL_PING;
-			told_silent(ep, now - ep->heard);
 		}
 	}
 	if (heard)

@@ -23,6 +23,7 @@ int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret)
 	msg->room = (uint32_t)min(msg->large->size, (size_t)PROTO_MSG_MAX);
 	msg->lkey = msg->large->mr->lkey;
 	msg->len = (uint32_t)len;
+	list_add_tail(&dev->loose, &msg->node);
 	*ret = msg;
 	return 0;
 }
@@ -37,6 +38,7 @@ int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
 	msg->kind = MSG_USER;
 	msg->dev = dev;
 	msg->data = data;
+	list_add_tail(&dev->loose, &msg->node);
 	*ret = msg;
 	return 0;
 }
@@ -63,15 +65,38 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 		rdmamsg__pool_return(msg);
 		break;
 	case MSG_LARGE:
+		list_del(&msg->node);
 		rdmamsg__large_put(dev, msg->large);
 		free(msg);
 		break;
 	case MSG_USER:
+		list_del(&msg->node);
 		free(msg);
 		break;
 	}
 	if (unlikely(!list_empty(&dev->starved)))
 		feed_starved(dev);
+}
+
+/* The device is closed, what is lent of its memory stays readable. */
+void rdmamsg__msgs_dereg(struct dev *dev)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->loose) {
+		struct rdmamsg_msg *msg = list_entry(n, struct rdmamsg_msg,
+						     node);
+
+		if (msg->kind == MSG_LARGE)
+			rdmamsg__large_dereg(dev, msg->large);
+	}
+}
+
+void rdmamsg__msgs_free(struct dev *dev)
+{
+	while (!list_empty(&dev->loose))
+		rdmamsg__msg_put(list_first(&dev->loose, struct rdmamsg_msg,
+					    node));
 }
 
 void rdmamsg__msg_lend(struct rdmamsg_msg *msg)

@@ -23,7 +23,7 @@ static int account(struct rdmamsg *ctx, size_t size)
 	return 0;
 }
 
-static int map_registered(struct dev *dev, size_t size, void **ret_mem,
+static int try_registered(struct dev *dev, size_t size, void **ret_mem,
 			  struct ibv_mr **ret_mr)
 {
 	int err = account(dev->ctx, size);
@@ -55,6 +55,18 @@ err_mem:
 err_account:
 	dev->ctx->registered -= size;
 	return err;
+}
+
+/* What is kept for large messages may be in the way. */
+static int map_registered(struct dev *dev, size_t size, void **ret_mem,
+			  struct ibv_mr **ret_mr)
+{
+	int err = try_registered(dev, size, ret_mem, ret_mr);
+
+	if (!err || list_empty(&dev->large))
+		return err;
+	rdmamsg__larges_free(dev);
+	return try_registered(dev, size, ret_mem, ret_mr);
 }
 
 static void unmap_registered(struct dev *dev, size_t size, void *mem,
@@ -97,15 +109,17 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 {
 	size_t size = max((size_t)count * pool->buf_size, SLAB_MIN);
 	struct slab *slab = calloc(1, sizeof(*slab));
-	int err = -ENOMEM;
+	int err;
 
 	if (!slab)
-		goto err_none;
+		return rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
 	count = (uint32_t)(size / pool->buf_size);
 	slab->size = (size_t)count * pool->buf_size;
 	slab->msgs = calloc(count, sizeof(*slab->msgs));
-	if (!slab->msgs)
+	if (!slab->msgs) {
+		err = rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
 		goto err_slab;
+	}
 	err = map_registered(pool->dev, slab->size, &slab->mem, &slab->mr);
 	if (err)
 		goto err_msgs;
@@ -130,9 +144,6 @@ err_msgs:
 	free(slab->msgs);
 err_slab:
 	free(slab);
-err_none:
-	if (err == -ENOMEM)
-		rdmamsg__fail(err, "no memory for %u buffers", count);
 	return err;
 }
 
@@ -207,17 +218,20 @@ int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
 	list_init(&l->node);
 	l->size = size;
 	err = map_registered(dev, size, &l->mem, &l->mr);
-	if (err && !list_empty(&dev->large)) {
-		/* what is kept for other sizes may be in the way */
-		rdmamsg__larges_free(dev);
-		err = map_registered(dev, size, &l->mem, &l->mr);
-	}
 	if (err) {
 		free(l);
 		return err;
 	}
 	*ret = l;
 	return 0;
+}
+
+void rdmamsg__large_dereg(struct dev *dev, struct large *l)
+{
+	if (dev->device->v->dereg_mr(l->mr))
+		log_error("device %s: memory could not be deregistered",
+			  dev->device->name);
+	l->mr = NULL;
 }
 
 static void large_free(struct dev *dev, struct large *l)

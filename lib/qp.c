@@ -207,8 +207,8 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	if (ep->cq)
 		ep->cq->used -= ep->cq_share;
 	ep->cq = NULL;
-	if (ep->hot.wr_id || (ep->key >> 8 < ctx->table_size &&
-			      ctx->table[ep->key >> 8] == ep))
+	/* of an earlier try, the key may be somebody else's by now */
+	if (ep->key >> 8 < ctx->table_size && ctx->table[ep->key >> 8] == ep)
 		ctx->table[ep->key >> 8] = NULL;
 	list_del(&ep->starved_node);
 	free(ep->sq_slots);
@@ -220,6 +220,15 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	ep->op_free = NULL;
 	rdmamsg__dev_put(ep->dev);
 	ep->dev = NULL;
+}
+
+/* For Soft-RoCE 7 is without end (Linux rxe_comp.c, COMPST_ERROR_RETRY). */
+static uint8_t retries(const struct rdmamsg_ep *ep)
+{
+	uint32_t n = ep->opts.retry_count;
+
+	return (uint8_t)(ep->dev->device->kind == KIND_SOFT_ROCE ? min(n, 6u) :
+			 n);
 }
 
 static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
@@ -248,7 +257,7 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	if (mask & IBV_QP_TIMEOUT)
 		attr->timeout = (uint8_t)rdmamsg__live_ack_timeout(ep);
 	if (mask & IBV_QP_RETRY_CNT)
-		attr->retry_cnt = (uint8_t)ep->opts.retry_count;
+		attr->retry_cnt = retries(ep);
 	if (mask & IBV_QP_RNR_RETRY)
 		attr->rnr_retry = (uint8_t)ep->opts.rnr_retry_count;
 	ret = rdmamsg__verbs_ret(v->modify_qp(ep->hot.qp, attr, mask));
@@ -262,9 +271,12 @@ int rdmamsg__qp_init(struct rdmamsg_ep *ep)
 	struct ibv_qp_attr attr;
 	int ret = walk(ep, IBV_QPS_INIT, &attr);
 
-	if (!ret)
-		rdmamsg__rx_refill(ep);
-	return ret;
+	if (ret)
+		return ret;
+	rdmamsg__rx_refill(ep);
+	if (ep->state >= EP_DRAINING)
+		return rdmamsg__fail(ep->reason.error, "%s", ep->reason.text);
+	return 0;
 }
 
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep)

@@ -117,7 +117,8 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 		if (in->state == IN_READING || in->done_due ||
 		    ep->state >= EP_DRAINING)
 			return;
-		in->msg = NULL;
+		if (!refused)
+			in->msg = NULL;
 		list_del(&in->node);
 		rdmamsg__rndv_in_free(in);
 		if (!refused)
@@ -241,7 +242,7 @@ void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	ep->rq_done++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS ||
 		     ep->state >= EP_DRAINING)) {
-		rdmamsg__pool_return(msg);
+		rdmamsg__msg_put(msg);	/* others may wait for it */
 		rdmamsg__ep_touch(ep);
 		return;
 	}

@@ -210,6 +210,12 @@ void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		rdmamsg__ep_protocol(ep, "a broken rendezvous");
 		return;
 	}
+	if (!ep->init_depth) {
+		in->state = IN_REFUSED;
+		rdmamsg__ep_protocol(ep, "a rendezvous, and its device serves "
+				     "no reads");
+		return;
+	}
 	if (in->wire.total > ep->opts.max_msg_size) {
 		in->state = IN_REFUSED;
 		rdmamsg__ep_protocol(ep, "a message of %u bytes, agreed were %u",

@@ -13,7 +13,7 @@
  */
 int rdmamsg__submit_init(struct submit *s, uint32_t depth)
 {
-	uint32_t size = 1;
+	uint32_t size = 2;	/* in a ring of one, full looks like empty */
 
 	while (size < depth)
 		size *= 2;
@@ -42,8 +42,8 @@ void rdmamsg__kick(struct rdmamsg *ctx)
 int rdmamsg_submit(struct rdmamsg *ctx,
 		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg)
 {
-	struct submit *s = &ctx->submit;
 	struct submit_cell *cell;
+	struct submit *s;
 	uint32_t ticket;
 	int ret = rdmamsg__ctx_check(ctx);
 
@@ -51,6 +51,7 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 		return ret;
 	if (!fn)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_submit: fn is NULL");
+	s = &ctx->submit;
 	ticket = atomic_load_explicit(&s->tail, memory_order_relaxed);
 	for (;;) {
 		int32_t lead;
@@ -113,7 +114,10 @@ int rdmamsg__submit_run(struct rdmamsg *ctx)
 	uint32_t budget = s->mask + 1;
 	int n = 0;
 
-	(void)!read(ctx->eventfd, &count, sizeof(count));
+	/* rdmamsg_stop() is an event: a wait that sleeps on would miss it */
+	if (read(ctx->eventfd, &count, sizeof(count)) > 0 &&
+	    atomic_load(&ctx->stop))
+		n++;
 	(void)atomic_exchange(&s->kicked, false);
 	while ((mail = mail_take(ctx))) {
 		mail->fn(ctx, mail);
