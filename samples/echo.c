@@ -21,14 +21,18 @@ int main(int argc, char **argv)
 	const struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &ep,
 	};
+	struct rdmamsg_listener *listener;
 	struct rdmamsg *ctx;
 
 	if (argc < 2 || rdmamsg_open(&ctx, NULL) ||
 	    rdmamsg_listen(ctx, argc > 2 ? argv[1] : NULL, argv[argc - 1],
-			   &opts, NULL) || rdmamsg_run(ctx)) {
+			   &opts, &listener)) {
 		fprintf(stderr, "echo [HOST] PORT: %s\n", rdmamsg_error());
 		return 1;
 	}
+	printf("listening on port %u\n", rdmamsg_listener_port(listener));
+	fflush(stdout);
+	rdmamsg_run(ctx);
 	rdmamsg_close(ctx);
 	return 0;
 }

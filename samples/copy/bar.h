@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A progress bar on standard output, if that is a terminal. */
+#ifndef RDMAMSG_SAMPLES_BAR_H
+#define RDMAMSG_SAMPLES_BAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bar {
+	char name[32];
+	uint64_t total, done;
+	uint64_t start, drawn;		/* ms */
+	bool on;
+};
+
+void bar_start(struct bar *b, const char *name, uint64_t total);
+void bar_add(struct bar *b, uint64_t bytes);
+void bar_end(struct bar *b);
+/* Before other output. */
+void bar_clear(struct bar *b);
+
+#endif

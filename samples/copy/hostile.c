@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A client that a server of rdmamsg-copy should not fall for:
+ * copy-hostile HOST PORT. Tests run it.
+ */
+#include "copy.h"
+
+#include <rdmamsg/rdmamsg.h>
+
+#include <err.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS	10000
+#define LIMIT		120	/* seconds for all of it */
+
+static const char *host, *port;
+static struct rdmamsg *ctx;
+static int cases, failures;
+
+static void check(bool ok, const char *what)
+{
+	cases++;
+	if (ok)
+		return;
+	failures++;
+	fprintf(stderr, "copy-hostile: %s: not refused as it should be\n",
+		what);
+}
+
+static int dial(const char *hello, struct rdmamsg_ep **ret)
+{
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts),
+		.hello_data = hello,
+		.hello_data_len = strlen(hello),
+	};
+
+	return rdmamsg_connect_wait(ctx, host, port, &opts, TIMEOUT_MS, ret);
+}
+
+static struct rdmamsg_ep *dial_ok(void)
+{
+	struct rdmamsg_ep *ep;
+
+	if (dial(COPY_HELLO, &ep))
+		errx(1, "%s", rdmamsg_error());
+	return ep;
+}
+
+static void send_as(struct rdmamsg_ep *ep, enum copy_tag tag, const void *data,
+		    size_t len)
+{
+	/* an error is the server's right; what it answers is looked at */
+	(void)rdmamsg_send_wait(ep, data, len, tag, TIMEOUT_MS);
+}
+
+static void send_begin(struct rdmamsg_ep *ep, uint64_t size, const char *name,
+		       size_t name_len)
+{
+	uint8_t buf[12 + 4096];
+	struct copy_begin b = { .size = size, .mode = 0644 };
+
+	(void)copy_begin_encode(&b, buf);
+	memcpy(buf + 12, name, name_len);
+	send_as(ep, COPY_BEGIN, buf, 12 + name_len);
+}
+
+/* 0: done, 1: refused, negative: no answer. */
+static int answer(struct rdmamsg_ep *ep)
+{
+	struct copy_result r;
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_recv_wait(ep, TIMEOUT_MS, &msg);
+
+	if (ret)
+		return ret;
+	ret = copy_result_decode(&r, rdmamsg_msg_data(msg),
+				 rdmamsg_msg_len(msg));
+	rdmamsg_msg_free(msg);
+	return ret ? ret : (int)r.failed;
+}
+
+static bool dropped(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg;
+	int ret;
+
+	while (!(ret = rdmamsg_recv_wait(ep, TIMEOUT_MS, &msg)))
+		rdmamsg_msg_free(msg);
+	(void)rdmamsg_close_wait(ep, TIMEOUT_MS);
+	return ret == -ECONNRESET;
+}
+
+static void sha_of(const void *data, size_t len, uint8_t sha[COPY_SHA_LEN])
+{
+	struct copy_digest *d = copy_digest_new();
+
+	if (!d || copy_digest_add(d, data, len) || copy_digest_end(d, sha))
+		errx(1, "no SHA-256");
+	copy_digest_free(d);
+}
+
+/* ---- names ------------------------------------------------------------ */
+
+static void names(struct rdmamsg_ep *ep)
+{
+	static const char *const bad[] = {
+		"", ".", "..", "../escaped", "/tmp/escaped", "a/escaped",
+		".hidden", "slash/", "..\\..", ".rdmamsg-copy-0123456789abcdef",
+	};
+	char longest[NAME_MAX + 2];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		send_begin(ep, 0, bad[i], strlen(bad[i]));
+		check(answer(ep) == 1, bad[i]);
+	}
+	send_begin(ep, 0, "nul\0escaped", 11);
+	check(answer(ep) == 1, "a name with NUL");
+	memset(longest, 'x', sizeof(longest));
+	send_begin(ep, 0, longest, sizeof(longest));
+	check(answer(ep) == 1, "a name too long");
+	send_begin(ep, (uint64_t)1 << 63, "huge", 4);
+	check(answer(ep) == 1, "a size beyond 2^63");
+}
+
+/* ---- contents --------------------------------------------------------- */
+
+static void contents(struct rdmamsg_ep *ep)
+{
+	uint8_t sha[COPY_SHA_LEN];
+
+	sha_of("wrong", 5, sha);
+	send_begin(ep, 5, "forged", 6);
+	send_as(ep, COPY_DATA, "right", 5);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 1, "another SHA-256");
+
+	sha_of("half", 4, sha);
+	send_begin(ep, 8, "half", 4);
+	send_as(ep, COPY_DATA, "half", 4);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 1, "half a file");
+
+	send_begin(ep, 4, "longer", 6);
+	send_as(ep, COPY_DATA, "longer", 6);
+	check(answer(ep) == 1, "more bytes than announced");
+	/* what was under way when that was noticed is ignored */
+	send_as(ep, COPY_DATA, "longer", 6);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+
+	send_begin(ep, 4, "cancelled", 9);
+	send_as(ep, COPY_DATA, "ca", 2);
+	send_as(ep, COPY_CANCEL, NULL, 0);
+	check(answer(ep) == 1, "a cancelled file");
+
+	sha_of("fine", 4, sha);
+	send_begin(ep, 4, "fine", 4);
+	send_as(ep, COPY_DATA, "fine", 4);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 0, "a good file after all that");
+}
+
+/* ---- the protocol ----------------------------------------------------- */
+
+static void out_of_turn(void)
+{
+	uint8_t sha[COPY_SHA_LEN] = { 0 };
+	struct rdmamsg_ep *ep;
+
+	ep = dial_ok();
+	send_as(ep, COPY_BEGIN, "abc", 3);
+	check(dropped(ep), "a broken BEGIN");
+
+	ep = dial_ok();
+	send_as(ep, COPY_DATA, "abc", 3);
+	check(dropped(ep), "DATA before BEGIN");
+
+	ep = dial_ok();
+	send_begin(ep, 4, "twice", 5);
+	send_begin(ep, 4, "twice", 5);
+	check(dropped(ep), "BEGIN twice");
+
+	ep = dial_ok();
+	send_begin(ep, 0, "short", 5);
+	send_as(ep, COPY_END, sha, 5);
+	check(dropped(ep), "a broken END");
+
+	ep = dial_ok();
+	send_as(ep, 4711, sha, sizeof(sha));
+	check(dropped(ep), "a message of no known kind");
+
+	ep = dial_ok();
+	send_begin(ep, 4, "left", 4);
+	rdmamsg_ep_abort(ep);
+	(void)rdmamsg_close_wait(ep, TIMEOUT_MS);
+	check(dial("another protocol", &ep) == -ECONNREFUSED, "a stranger");
+}
+
+int main(int argc, char **argv)
+{
+	struct rdmamsg_ep *ep;
+
+	if (argc != 3)
+		errx(2, "Usage: copy-hostile HOST PORT");
+	alarm(LIMIT);
+	host = argv[1];
+	port = argv[2];
+	if (rdmamsg_open(&ctx, NULL))
+		errx(1, "%s", rdmamsg_error());
+	ep = dial_ok();
+	names(ep);
+	contents(ep);
+	check(!rdmamsg_close_wait(ep, TIMEOUT_MS), "a farewell");
+	out_of_turn();
+	rdmamsg_close(ctx);
+	printf("copy-hostile: %d cases, %d failures\n", cases, failures);
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The server: one thread for all clients, and one for each file that is being
+ * forced to the disk, which may take long.
+ */
+#include "copy.h"
+
+#include <rdmamsg/rdmamsg.h>
+
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENTS_MAX	32
+#define IDLE_MAX	120	/* seconds without a message */
+
+enum client_state {
+	IDLE,		/* BEGIN is due */
+	WRITING,	/* DATA, END or CANCEL */
+	COMMITTING,	/* a thread has the file; nothing is due */
+	SKIPPING,	/* it failed: until the next BEGIN */
+};
+
+LIST_HEAD(clients, client);
+
+struct server {
+	struct rdmamsg *ctx;
+	int dir;
+	struct clients clients;
+	int count;		/* clients, those with a thread included */
+	int committing;
+};
+
+struct client {
+	LIST_ENTRY(client) node;
+	struct server *server;
+	struct rdmamsg_ep *ep;	/* NULL: gone */
+	enum client_state state;
+	struct copy_file *file;
+	time_t heard;
+	pthread_t thread;	/* COMMITTING */
+	int committed;		/* its result */
+	char peer[NI_MAXHOST];
+};
+
+static struct rdmamsg *to_stop;
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int sig)
+{
+	stopped = 1;
+	rdmamsg_stop(to_stop);	/* wakes rdmamsg_wait() up as well */
+}
+
+static time_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec;
+}
+
+/* ---- what clients are told -------------------------------------------- */
+
+static const char *text_of(int err)
+{
+	switch (err) {
+	case -EINVAL:
+		return "not a name that is accepted here";
+	case -EMSGSIZE:
+		return "not as many bytes as announced";
+	case -EBADMSG:
+		return "SHA-256 differs: not the bytes that were sent";
+	case -ECANCELED:
+		return "cancelled";
+	default:
+		return strerror(-err);
+	}
+}
+
+static void misbehaves(struct client *c, const char *how)
+{
+	fprintf(stderr, "rdmamsg-copy: %s: %s: connection ended\n", c->peer,
+		how);
+	rdmamsg_ep_abort(c->ep);
+}
+
+static void tell(struct client *c, int err)
+{
+	struct copy_result r = { .failed = err != 0 };
+	uint8_t buf[COPY_RESULT_MAX];
+
+	if (err)
+		snprintf(r.text, sizeof(r.text), "%s", text_of(err));
+	if (rdmamsg_send(c->ep, buf, copy_result_encode(&r, buf), COPY_RESULT,
+			 NULL) == -EAGAIN)
+		misbehaves(c, "does not take its results");
+}
+
+static void report(const struct client *c, int err)
+{
+	char name[NAME_MAX + 1] = "a file";
+
+	if (c->file)
+		snprintf(name, sizeof(name), "%s", copy_file_name(c->file));
+	copy_printable(name);
+	if (err)
+		fprintf(stderr, "rdmamsg-copy: %s from %s: %s\n", name,
+			c->peer, text_of(err));
+	else
+		printf("%s from %s: %llu bytes\n", name, c->peer,
+		       (unsigned long long)copy_file_size(c->file));
+	fflush(stdout);
+}
+
+/* The file is over, one way or the other. */
+static void file_end(struct client *c, int err, enum client_state next)
+{
+	report(c, err);
+	copy_file_free(c->file);
+	c->file = NULL;
+	c->state = next;
+	if (c->ep)
+		tell(c, err);
+}
+
+/* ---- to the disk ------------------------------------------------------ */
+
+static void client_free(struct client *c)
+{
+	c->server->count--;
+	LIST_REMOVE(c, node);
+	free(c);
+}
+
+static void commit_done(struct rdmamsg *ctx, void *arg)
+{
+	struct client *c = arg;
+
+	(void)pthread_join(c->thread, NULL);
+	c->server->committing--;
+	c->heard = now();
+	file_end(c, c->committed, IDLE);
+	if (!c->ep)
+		client_free(c);
+}
+
+static void *commit_thread(void *arg)
+{
+	struct client *c = arg;
+
+	c->committed = copy_file_commit(c->file);
+	/* the queue is longer than there are clients */
+	while (rdmamsg_submit(c->server->ctx, commit_done, c) == -EAGAIN)
+		sched_yield();
+	return NULL;
+}
+
+static void commit(struct client *c)
+{
+	c->state = COMMITTING;
+	if (pthread_create(&c->thread, NULL, commit_thread, c))
+		file_end(c, copy_file_commit(c->file), IDLE);
+	else
+		c->server->committing++;
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+static void begin(struct client *c, const void *data, size_t len)
+{
+	struct copy_begin b;
+	int ret = copy_begin_decode(&b, data, len);
+
+	if (ret == -EPROTO) {
+		misbehaves(c, "a broken BEGIN");
+		return;
+	}
+	if (!ret)
+		ret = copy_file_new(c->server->dir, &b, &c->file);
+	if (ret)
+		file_end(c, ret, SKIPPING);
+	else
+		c->state = WRITING;
+}
+
+static void end(struct client *c, const void *data, size_t len)
+{
+	int ret;
+
+	if (len != COPY_SHA_LEN) {
+		misbehaves(c, "a broken END");
+		return;
+	}
+	ret = copy_file_verify(c->file, data);
+	if (ret)
+		file_end(c, ret, IDLE);
+	else
+		commit(c);
+}
+
+static void write_data(struct client *c, const void *data, size_t len)
+{
+	int ret = copy_file_write(c->file, data, len);
+
+	if (ret)
+		file_end(c, ret, SKIPPING);
+}
+
+static void handle(struct client *c, uint32_t tag, const void *data, size_t len)
+{
+	if (tag == COPY_BEGIN && (c->state == IDLE || c->state == SKIPPING))
+		begin(c, data, len);
+	else if (tag == COPY_DATA && c->state == WRITING)
+		write_data(c, data, len);
+	else if (tag == COPY_END && c->state == WRITING)
+		end(c, data, len);
+	else if (tag == COPY_CANCEL && c->state == WRITING)
+		file_end(c, -ECANCELED, IDLE);
+	else if (c->state != SKIPPING)
+		misbehaves(c, "a message out of turn");
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct client *c = rdmamsg_ep_user(ep);
+
+	c->heard = now();
+	/* after an abort there may be more of them */
+	if (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED)
+		handle(c, rdmamsg_msg_tag(msg), rdmamsg_msg_data(msg),
+		       rdmamsg_msg_len(msg));
+	rdmamsg_msg_free(msg);
+}
+
+/* ---- clients come and go ---------------------------------------------- */
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct client *c = rdmamsg_ep_user(ep);
+
+	c->ep = NULL;
+	if (why->error && why->who != RDMAMSG_WHO_LOCAL)
+		fprintf(stderr, "rdmamsg-copy: %s: %s\n", c->peer, why->text);
+	if (c->state == COMMITTING)
+		return;		/* complete and verified: commit_done() */
+	if (c->file)
+		file_end(c, -ECONNRESET, IDLE);
+	client_free(c);
+}
+
+static const char *refuse(const struct server *s,
+			  const struct rdmamsg_request *req)
+{
+	size_t len;
+	const void *data = rdmamsg_request_data(req, &len);
+
+	if (len != sizeof(COPY_HELLO) - 1 || memcmp(data, COPY_HELLO, len))
+		return "this is " COPY_HELLO;
+	return s->count >= CLIENTS_MAX ? "too many clients" : NULL;
+}
+
+static int client_accept(struct client *c, struct rdmamsg_request *req)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on),
+		.on_message = on_message,
+		.on_closed = on_closed,
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts),
+		.user = c,
+		.handlers = &on,
+		.setup_data = COPY_HELLO,
+		.setup_data_len = sizeof(COPY_HELLO) - 1,
+		.max_msg_size = COPY_CHUNK,
+		.recv_depth = COPY_WINDOW,	/* bounds our memory */
+		.send_queue = 4,
+		.peer_timeout_ms = COPY_SILENCE_MS,
+	};
+
+	return rdmamsg_accept(req, &opts, &c->ep);
+}
+
+static void on_request(struct rdmamsg_listener *listener,
+		       struct rdmamsg_request *req)
+{
+	struct server *s = rdmamsg_listener_user(listener);
+	const char *why = refuse(s, req);
+	struct sockaddr_storage peer;
+	struct client *c;
+
+	c = why ? NULL : calloc(1, sizeof(*c));
+	if (!c) {
+		if (!why)
+			why = "no memory";
+		(void)rdmamsg_reject(req, why, strlen(why));
+		return;
+	}
+	c->server = s;
+	c->heard = now();
+	if (rdmamsg_request_peer(req, &peer) ||
+	    getnameinfo((struct sockaddr *)&peer, sizeof(peer), c->peer,
+			sizeof(c->peer), NULL, 0, NI_NUMERICHOST))
+		strcpy(c->peer, "?");
+	if (client_accept(c, req)) {
+		fprintf(stderr, "rdmamsg-copy: %s: %s\n", c->peer,
+			rdmamsg_error());
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&s->clients, c, node);
+	s->count++;
+}
+
+/* Clients that hold a place and do nothing with it. */
+static void expire(struct server *s)
+{
+	struct client *c;
+
+	LIST_FOREACH(c, &s->clients, node) {
+		if (!c->ep || c->state == COMMITTING ||
+		    rdmamsg_ep_state(c->ep) != RDMAMSG_CONNECTED ||
+		    now() - c->heard < IDLE_MAX)
+			continue;
+		misbehaves(c, "silent for too long");
+	}
+}
+
+/* ---- the program ------------------------------------------------------ */
+
+static void on_failed(struct rdmamsg_listener *listener, int error)
+{
+	fprintf(stderr, "rdmamsg-copy: cannot listen any more: %s\n",
+		strerror(-error));
+	stopped = 2;
+}
+
+static void catch_signals(struct rdmamsg *ctx)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	to_stop = ctx;
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	/* these are errors of calls, not the end */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+static int serve(struct server *s)
+{
+	while (!stopped) {
+		int ret = rdmamsg_wait(s->ctx, s->count ? 1000 : -1);
+
+		if (ret < 0 && ret != -EINTR) {
+			fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+			return 1;
+		}
+		expire(s);
+	}
+	return stopped == 1 ? 0 : 1;
+}
+
+static int listen_on(struct server *s, const char *host, const char *port)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts),
+		.user = s,
+		.on_request = on_request,
+		.on_failed = on_failed,
+	};
+	struct rdmamsg_listener *listener;
+	int ret = rdmamsg_listen(s->ctx, host, port, &opts, &listener);
+
+	if (ret) {
+		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+		return ret;
+	}
+	printf("listening on port %u\n", rdmamsg_listener_port(listener));
+	fflush(stdout);
+	return 0;
+}
+
+int copy_server(const char *dir, const char *host, const char *port)
+{
+	struct server s = { .dir = copy_store_open(dir) };
+	int status = 1;
+
+	if (s.dir < 0) {
+		fprintf(stderr, "rdmamsg-copy: %s: %s\n", dir,
+			strerror(-s.dir));
+		return 1;
+	}
+	if (rdmamsg_open(&s.ctx, NULL)) {
+		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+		close(s.dir);
+		return 1;
+	}
+	catch_signals(s.ctx);
+	if (!listen_on(&s, host, port))
+		status = serve(&s);
+	while (s.committing)
+		(void)rdmamsg_wait(s.ctx, 1000);
+	/* its callbacks remove what is half written */
+	rdmamsg_close(s.ctx);
+	close(s.dir);
+	return status;
+}

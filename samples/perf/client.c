@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lat, rate and bw: a run for each size, after a shorter one to warm up. */
+#include "perf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define RATE_EVERY	64
+#define WINDOW		8
+#define WINDOW_BYTES	((uint64_t)256 << 20)
+#define RECV_DEPTH	512	/* rate: credits come in bunches of half of it */
+
+static const uint32_t lat_sizes[] = { 1, 64, 1024, 4096, 65536, 1048576 };
+static const uint32_t rate_sizes[] = { 1, 64, 1024 };
+static const uint32_t bw_sizes[] = { 65536, 1048576, 4194304 };
+
+#define SIZES(array)	(array), sizeof(array) / sizeof((array)[0])
+
+/* What a test does without being told; counts are for some seconds. */
+static const struct {
+	const uint32_t *sizes;
+	size_t size_count;
+	uint64_t bytes;
+	uint32_t least, most;
+} defaults[] = {
+	[PERF_LAT] = { SIZES(lat_sizes), 64 << 20, 20, 10000 },
+	[PERF_RATE] = { SIZES(rate_sizes), 256 << 20, 100, 100000 },
+	[PERF_BW] = { SIZES(bw_sizes), 256 << 20, 20, 10000 },
+};
+
+static uint32_t count_of(const struct perf_options *o, uint32_t size)
+{
+	uint64_t n = defaults[o->test].bytes / (size ? size : 1);
+
+	if (o->count)
+		return o->count;
+	n = n > defaults[o->test].most ? defaults[o->test].most : n;
+	return n < defaults[o->test].least ? defaults[o->test].least :
+	       (uint32_t)n;
+}
+
+static uint32_t window_of(uint32_t size)
+{
+	uint64_t n = WINDOW_BYTES / (size ? size : 1);
+
+	return n > WINDOW ? WINDOW : n ? (uint32_t)n : 1;
+}
+
+/* Memory for the largest size and the most messages, before any of them. */
+static int prepare(struct perf_link *l, struct perf_options *o)
+{
+	size_t largest = 0, most = 0;
+
+	if (!o->size_count)
+		for (size_t i = 0; i < defaults[o->test].size_count; i++)
+			o->sizes[o->size_count++] = defaults[o->test].sizes[i];
+	for (int i = 0; i < o->size_count; i++) {
+		size_t n = count_of(o, o->sizes[i]);
+
+		largest = o->sizes[i] > largest ? o->sizes[i] : largest;
+		most = n > most ? n : most;
+	}
+	l->test = o->test;
+	l->pattern = perf_pattern(largest);
+	l->samples = calloc(most, sizeof(*l->samples));
+	if (l->pattern && l->samples)
+		return 0;
+	perf_complain("no memory for messages of %zu bytes and %zu times",
+		      largest, most);
+	return -1;
+}
+
+static void result(const struct perf_link *l, struct perf_result *r)
+{
+	double scale = perf_usec_per_tick();
+	double usec = (double)(l->end - l->begin) * scale;
+	/* half of there and back */
+	double half = l->test == PERF_LAT ? 0.5 : 1;
+
+	r->test = l->test;
+	r->size = l->size;
+	r->count = l->count;
+	r->errors = l->errors;
+	r->copied = l->copied;
+	r->device = rdmamsg_device_name(l->ep);
+	r->event = l->event;
+	r->seconds = usec * half / 1e6;
+	perf_percentiles(r, l->samples, (l->count + l->every - 1) / l->every,
+			 scale * half);
+}
+
+/* Returns the number of errors, or -1. */
+static int64_t measure(struct perf_link *l, const struct perf_options *o,
+		       uint32_t size)
+{
+	uint32_t count = count_of(o, size), warm = count / 10;
+	struct perf_result r = { 0 };
+
+	l->size = size;
+	l->window = window_of(size);
+	l->every = o->test == PERF_RATE ? RATE_EVERY : 1;
+	l->count = warm < WINDOW ? (count < WINDOW ? count : WINDOW) :
+		   warm > 1000 ? 1000 : warm;
+	if (perf_link_run(l))
+		return -1;
+	r.errors = l->errors;
+	l->count = count;
+	if (perf_link_run(l))
+		return -1;
+	l->errors += r.errors;
+	result(l, &r);
+	perf_report(&r, o->json);
+	return (int64_t)r.errors;
+}
+
+static int measure_all(struct perf_link *l, struct perf_options *o)
+{
+	struct perf_hello hello = {
+		.flags = (o->event ? 0 : PERF_POLLS) |
+			 (o->check ? PERF_CHECK : 0),
+		.connections = 1, .recv_depth = RECV_DEPTH,
+	};
+	int64_t errors = 0;
+
+	(void)!getrandom(&hello.client, sizeof(hello.client), GRND_NONBLOCK);
+	if (prepare(l, o) || perf_link_open(l, o, &hello))
+		return 1;
+	for (int i = 0; i < o->size_count; i++) {
+		int64_t n = measure(l, o, o->sizes[i]);
+
+		if (n < 0)
+			return 1;
+		errors += n;
+	}
+	if (errors)
+		perf_complain("%lld messages were wrong", (long long)errors);
+	return errors ? 1 : 0;
+}
+
+int perf_client(const struct perf_options *opts)
+{
+	struct perf_options o = *opts;
+	struct perf_link l = { 0 };
+	int ret;
+
+	if (rdmamsg_open(&l.ctx, &perf_context)) {
+		perf_complain("%s", rdmamsg_error());
+		return 1;
+	}
+	perf_wake_on_signal(l.ctx);
+	ret = measure_all(&l, &o);
+	if (perf_link_close(&l))
+		ret = 1;
+	if (perf_stopped)
+		perf_complain("interrupted");
+	perf_wake_on_signal(NULL);
+	rdmamsg_close(l.ctx);
+	free(l.samples);
+	return ret;
+}

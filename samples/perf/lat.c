@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ping-pong: a message goes, its answer comes, the next one goes. */
+#include "perf.h"
+
+static int send_one(struct perf_link *l)
+{
+	const uint8_t *data = l->pattern + (l->check ? perf_offset(l->sent) : 0);
+	struct iovec iov = { (void *)data, l->size };
+
+	if (l->size <= l->inline_max)
+		return rdmamsg_fast_send(l->ep, data, l->size, l->sent);
+	/* nobody tells when it is ours again, but the answer does */
+	return rdmamsg_sendv(l->ep, &iov, 1, l->sent, NULL);
+}
+
+void perf_lat(struct perf_link *l)
+{
+	uint64_t last, now;
+
+	l->begin = last = perf_ticks();
+	while (l->sent < l->count) {
+		if (send_one(l)) {
+			perf_link_fail(l, -EIO, "sending");
+			return;
+		}
+		l->sent++;
+		while (l->answered < l->sent)
+			if (!perf_link_turn(l))
+				return;
+		now = perf_ticks();
+		l->samples[l->sent - 1] = now - last;
+		last = now;
+		if (!(l->sent % 256))
+			perf_progress("lat", l->size, l->sent, l->count);
+	}
+	l->end = last;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A client's connection and a run of messages over it. */
+#include "perf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONNECT_MS	15000
+#define CLOSE_MS	10000
+#define SILENT_MS	60000	/* a server that hangs for so long is gone */
+
+void perf_link_fail(struct perf_link *l, int error, const char *what)
+{
+	if (!l->error)
+		perf_complain("%s: %s", what, rdmamsg_error());
+	l->error = error;
+}
+
+static void on_ready(struct perf_link *l, const struct rdmamsg_msg *msg)
+{
+	const struct perf_ready *ready = rdmamsg_msg_data(msg);
+
+	if (rdmamsg_msg_len(msg) < sizeof(*ready))
+		return;
+	if (ready->error) {
+		l->error = -(int)le32toh(ready->error);
+		perf_complain("the server cannot do that: %s",
+			      strerror(-l->error));
+		return;
+	}
+	l->ready = true;
+	l->begin = perf_ticks();
+	if (l->test != PERF_LAT)
+		perf_stream(l);
+}
+
+static void on_report(struct perf_link *l, const struct rdmamsg_msg *msg)
+{
+	const struct perf_count *count = rdmamsg_msg_data(msg);
+
+	if (rdmamsg_msg_len(msg) < sizeof(*count))
+		return;
+	if (l->test != PERF_LAT)
+		l->end = perf_ticks();
+	l->errors += le64toh(count->errors);
+	l->copied += le64toh(count->copied);
+	l->reported = true;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct perf_link *l = rdmamsg_ep_user(ep);
+	uint32_t tag = rdmamsg_msg_tag(msg);
+
+	if (tag < PERF_START) {
+		if (l->check && !perf_matches(msg, l->answered, l->size))
+			l->errors++;
+		l->answered++;
+	} else if (tag == PERF_READY) {
+		on_ready(l, msg);
+	} else if (tag == PERF_REPORT) {
+		on_report(l, msg);
+	}
+	rdmamsg_msg_free(msg);
+}
+
+static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct perf_link *l = rdmamsg_ep_user(ep);
+	uint64_t *sample = cookie;
+
+	*sample = perf_ticks() - *sample;
+	l->flying--;
+	if (!status) {
+		perf_stream(l);
+	} else if (!l->error && rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED) {
+		/* else on_closed has the better reason */
+		l->error = status;
+		perf_complain("a message of %u bytes was not taken: %s",
+			      l->size, strerror(-status));
+	}
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	perf_stream(rdmamsg_ep_user(ep));
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct perf_link *l = rdmamsg_ep_user(ep);
+
+	/* otherwise the call that waits for it tells */
+	if (l->running && !l->error)
+		perf_complain("connection ended: %s", why->text);
+	l->error = why->error ? why->error : -ESHUTDOWN;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_message = on_message, .on_sent = on_sent,
+	.on_writable = on_writable, .on_closed = on_closed,
+};
+
+int perf_link_open(struct perf_link *l, const struct perf_options *o,
+		   const struct perf_hello *hello)
+{
+	struct perf_hello wire = {
+		htole32(PERF_MAGIC), htole32(PERF_VERSION),
+		htole32(hello->flags), htole32(hello->client),
+		htole32(hello->connections), htole32(hello->inline_max),
+		htole32(hello->eager_max), htole32(hello->recv_depth),
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .user = l, .handlers = &handlers,
+		.hello_data = &wire, .hello_data_len = sizeof(wire),
+		.inline_max = hello->inline_max, .eager_max = hello->eager_max,
+		.recv_depth = hello->recv_depth, .peer_timeout_ms = SILENT_MS,
+	};
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+
+	l->event = o->event;
+	l->check = o->check;
+	l->every = 1;
+	if (rdmamsg_connect_wait(l->ctx, o->host, o->port, &opts, CONNECT_MS,
+				 &l->ep)) {
+		perf_complain("%s: %s", o->host, rdmamsg_error());
+		return -1;
+	}
+	(void)rdmamsg_ep_info(l->ep, &info);
+	l->inline_max = info.inline_max;
+	return 0;
+}
+
+int perf_link_close(struct perf_link *l)
+{
+	bool broken = l->error;
+	int ret = 0;
+
+	if (!l->ep)
+		return 0;
+	if (rdmamsg_close_wait(l->ep, CLOSE_MS) && !broken) {
+		perf_complain("closing: %s", rdmamsg_error());
+		ret = -1;
+	}
+	l->ep = NULL;
+	return ret;
+}
+
+/* ---- a run ------------------------------------------------------------ */
+
+static uint64_t copied(const struct perf_link *l)
+{
+	struct rdmamsg_stats st = { .size = sizeof(st) };
+
+	return rdmamsg_ep_stats(l->ep, &st) ? 0 : st.bytes_copied;
+}
+
+static int start(struct perf_link *l)
+{
+	const struct perf_start wire = {
+		htole32(l->test), htole32(l->size), htole32(l->count),
+	};
+
+	l->sent = l->answered = l->flying = 0;
+	l->ready = l->reported = false;
+	l->errors = 0;
+	l->copied = 0;
+	if (rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START, NULL)) {
+		perf_link_fail(l, -EIO, "sending");
+		return -1;
+	}
+	while (!l->ready)
+		if (!perf_link_turn(l))
+			return -1;
+	return 0;
+}
+
+static int run(struct perf_link *l)
+{
+	if (start(l))
+		return -1;
+	if (l->test == PERF_LAT)
+		perf_lat(l);
+	while (!l->reported || l->flying) {
+		if (!perf_link_turn(l))
+			return -1;
+		if (l->test != PERF_LAT)
+			perf_progress(perf_test_names[l->test], l->size,
+				      l->sent, l->count);
+	}
+	return 0;
+}
+
+int perf_link_run(struct perf_link *l)
+{
+	uint64_t before = copied(l);
+	int ret;
+
+	l->running = true;
+	ret = run(l);
+	l->running = false;
+	if (!ret)
+		l->copied += copied(l) - before;
+	return ret;
+}

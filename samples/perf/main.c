@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdmamsg-perf: measures messages between a server and a client. */
+#include "perf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *const perf_test_names[] = {
+	[PERF_LAT] = "lat", [PERF_RATE] = "rate", [PERF_BW] = "bw",
+};
+
+const struct rdmamsg_options perf_context = {
+	.size = sizeof(perf_context), .max_registered = SIZE_MAX / 2,
+};
+
+volatile sig_atomic_t perf_stopped;
+static struct rdmamsg *volatile to_wake;
+
+static void on_signal(int sig)
+{
+	perf_stopped = 1;
+	if (to_wake)
+		rdmamsg_stop(to_wake);
+}
+
+void perf_wake_on_signal(struct rdmamsg *ctx)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	to_wake = ctx;
+	if (!ctx)
+		return;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+void perf_complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	perf_progress(NULL, 0, 0, 0);
+	fputs("rdmamsg-perf: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int main(int argc, char **argv)
+{
+	struct perf_options o;
+	int ret = perf_options(&o, argc, argv);
+
+	if (ret)
+		return ret - 1;
+	perf_clock_start();
+	switch (o.command) {
+	case CMD_SERVER:
+		ret = perf_server(&o);
+		break;
+	case CMD_TEST:
+		ret = perf_client(&o);
+		break;
+	case CMD_TUNE:
+		ret = perf_tune(&o);
+		break;
+	}
+	if (fflush(stdout) || ferror(stdout)) {
+		perf_complain("standard output: %m");
+		ret = 1;
+	}
+	return ret;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdmamsg-perf: what its files share. */
+#ifndef RDMAMSG_SAMPLES_PERF_H
+#define RDMAMSG_SAMPLES_PERF_H
+
+#include <endian.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <rdmamsg/fast.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define PERF_PORT	"7471"
+#define PERF_SIZES_MAX	64
+#define PERF_COUNT_MAX	100000000u
+
+enum perf_test { PERF_LAT, PERF_RATE, PERF_BW };
+
+struct perf_options {
+	enum { CMD_SERVER, CMD_TEST, CMD_TUNE } command;
+	enum perf_test test;
+	const char *host;
+	const char *port;
+	const char *device;
+	uint32_t sizes[PERF_SIZES_MAX];
+	int size_count;		/* 0: the test's own */
+	uint32_t count;		/* 0: by size */
+	bool poll, event;	/* neither: up to whom it concerns */
+	bool once;
+	bool check;
+	bool json;
+};
+
+/* Returns 0, or an exit status + 1. */
+int perf_options(struct perf_options *o, int argc, char **argv);
+int perf_server(const struct perf_options *o);
+int perf_client(const struct perf_options *o);
+int perf_tune(const struct perf_options *o);
+
+extern const char *const perf_test_names[];
+/* What a context of ours may register: as much as the system lets it. */
+extern const struct rdmamsg_options perf_context;
+
+/* ---- stopping (main.c) ------------------------------------------------ */
+
+extern volatile sig_atomic_t perf_stopped;	/* SIGINT, SIGTERM */
+/* The context that a signal is to wake. */
+void perf_wake_on_signal(struct rdmamsg *ctx);
+void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- time (report.c) -------------------------------------------------- */
+
+/* The cheapest clock there is, in units of its own. */
+static inline uint64_t perf_ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	return __builtin_ia32_rdtsc();
+#else
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+#endif
+}
+
+void perf_clock_start(void);
+/* Measured since perf_clock_start(): the longer ago, the better. */
+double perf_usec_per_tick(void);
+
+/* ---- results (report.c) ----------------------------------------------- */
+
+struct perf_result {
+	enum perf_test test;
+	uint32_t size;
+	uint32_t count;
+	double seconds;
+	double usec_avg, usec_p50, usec_p99, usec_p999;
+	uint64_t errors;
+	uint64_t copied;	/* bytes, at both ends */
+	const char *device;
+	bool event;
+};
+
+/* Sorts the samples. 'scale' makes microseconds of them. */
+void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
+		      double scale);
+void perf_report(const struct perf_result *r, bool json);
+/* On standard error, if that is a terminal; total 0 clears the line. */
+void perf_progress(const char *what, uint32_t size, uint64_t done,
+		   uint64_t total);
+
+/* ---- the pattern (pattern.c) ------------------------------------------ */
+
+/*
+ * Message n is the 'size' bytes at an offset that depends on n: sending one
+ * costs no filling, and neither a byte nor a message out of place passes.
+ */
+#define PERF_OFFSETS	251
+static inline uint32_t perf_offset(uint32_t n)
+{
+	return n % PERF_OFFSETS;
+}
+
+/* Room for messages of 'size'; earlier contents may move. NULL: no memory. */
+const uint8_t *perf_pattern(size_t size);
+/* Whether this is message 'number', for which there has been room. */
+bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
+		  uint32_t size);
+
+/* ---- what client and server say to each other -------------------------- */
+
+#define PERF_MAGIC	0x46524550u	/* "PERF" */
+#define PERF_VERSION	1
+
+enum perf_flags {
+	PERF_POLLS = 1u << 0,	/* the client polls: the server should, too */
+	PERF_CHECK = 1u << 1,	/* verify */
+	PERF_COPY = 1u << 2,	/* copy answers: tune compares ways of sending */
+};
+
+/* In the connection request, little-endian as all of it. */
+struct perf_hello {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t flags;
+	uint32_t client;	/* the same in all connections of a client */
+	uint32_t connections;	/* how many it will make */
+	uint32_t inline_max;	/* for both ends, as in the options */
+	uint32_t eager_max;
+	uint32_t recv_depth;
+};
+_Static_assert(sizeof(struct perf_hello) <= RDMAMSG_HELLO_DATA_MAX,
+	       "fits into the connection request");
+
+/* Tags: numbers of data messages, and these. */
+enum perf_tag {
+	PERF_START = 1u << 31,	/* client: what follows */
+	PERF_READY,		/* server: go */
+	PERF_REPORT,		/* server: all have arrived */
+};
+
+struct perf_start {
+	uint32_t test;
+	uint32_t size;
+	uint32_t count;
+};
+
+struct perf_ready {
+	uint32_t error;		/* errno */
+};
+
+struct perf_count {
+	uint64_t errors;	/* messages */
+	uint64_t copied;	/* bytes */
+};
+
+/* ---- a client's connection (link.c) ----------------------------------- */
+
+struct perf_link {
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	const uint8_t *pattern;
+	uint32_t inline_max;
+	bool event;
+	bool check;
+	bool running;
+	int error;		/* over: it has been complained about */
+
+	/* what to do */
+	enum perf_test test;
+	uint32_t size;
+	uint32_t count;
+	uint32_t window;	/* bw: messages in flight */
+	uint32_t every;		/* one of so many is timed */
+	uint64_t *samples;	/* ticks */
+
+	/* how far it is */
+	uint32_t sent;
+	uint32_t answered;
+	uint32_t flying;	/* those that are timed */
+	bool ready;
+	bool reported;
+	uint64_t begin, end;	/* ticks */
+	uint64_t errors;	/* of both ends */
+	uint64_t copied;
+};
+
+/*
+ * Connects; l is zeros but for ctx. 'hello' is in the host's order. Returns
+ * -1 when it has complained.
+ */
+int perf_link_open(struct perf_link *l, const struct perf_options *o,
+		   const struct perf_hello *hello);
+/* Delivers what is left; returns -1 when it has complained. NULL ep is fine. */
+int perf_link_close(struct perf_link *l);
+/* One measurement. Returns -1 when it has complained or was interrupted. */
+int perf_link_run(struct perf_link *l);
+void perf_link_fail(struct perf_link *l, int error, const char *what);
+
+/* One turn of the loop; false when there is no point in another. */
+static inline bool perf_link_turn(struct perf_link *l)
+{
+	if (l->event)
+		(void)rdmamsg_wait(l->ctx, -1);
+	else
+		(void)rdmamsg_fast_poll(l->ctx);
+	return !l->error && !perf_stopped;
+}
+
+void perf_lat(struct perf_link *l);
+/* stream.c: as many messages as may be under way, called again and again. */
+void perf_stream(struct perf_link *l);
+
+#endif

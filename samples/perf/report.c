@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Time, figures, and how they are shown. */
+#include "perf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- time ------------------------------------------------------------- */
+
+static uint64_t start_ticks;
+static struct timespec start_time;
+
+void perf_clock_start(void)
+{
+	clock_gettime(CLOCK_MONOTONIC, &start_time);
+	start_ticks = perf_ticks();
+}
+
+double perf_usec_per_tick(void)
+{
+	struct timespec now;
+	uint64_t ticks = perf_ticks() - start_ticks;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return ((double)(now.tv_sec - start_time.tv_sec) * 1e6 +
+		(double)(now.tv_nsec - start_time.tv_nsec) / 1e3) /
+	       (double)(ticks ? ticks : 1);
+}
+
+/* ---- figures ---------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The smallest that is not below 'part' of them. */
+static double rank(const uint64_t *sorted, size_t count, double part)
+{
+	size_t at = (size_t)((double)count * part);
+
+	return (double)sorted[at < count ? at : count - 1];
+}
+
+void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
+		      double scale)
+{
+	double sum = 0;
+
+	if (!count)
+		return;
+	qsort(samples, count, sizeof(*samples), compare);
+	for (size_t i = 0; i < count; i++)
+		sum += (double)samples[i];
+	r->usec_avg = sum / (double)count * scale;
+	r->usec_p50 = rank(samples, count, 0.5) * scale;
+	r->usec_p99 = rank(samples, count, 0.99) * scale;
+	r->usec_p999 = rank(samples, count, 0.999) * scale;
+}
+
+/* ---- showing them ----------------------------------------------------- */
+
+static double msg_per_s(const struct perf_result *r)
+{
+	return r->seconds > 0 ? r->count / r->seconds : 0;
+}
+
+static void json(const struct perf_result *r)
+{
+	printf("{\"test\": \"%s\", \"size\": %u, \"count\": %u, "
+	       "\"usec_avg\": %.3f, \"usec_p50\": %.3f, \"usec_p99\": %.3f, "
+	       "\"usec_p999\": %.3f, \"msg_per_s\": %.1f, \"mb_per_s\": %.3f, "
+	       "\"errors\": %llu, \"device\": \"%s\", \"mode\": \"%s\"}\n",
+	       perf_test_names[r->test], r->size, r->count, r->usec_avg,
+	       r->usec_p50, r->usec_p99, r->usec_p999, msg_per_s(r),
+	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
+	       r->device, r->event ? "event" : "poll");
+}
+
+static void table(const struct perf_result *r)
+{
+	static bool headed;
+
+	if (!headed)
+		printf("%s on %s, %s; microseconds are %s\n"
+		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s\n",
+		       perf_test_names[r->test], r->device,
+		       r->event ? "event" : "poll", r->test == PERF_LAT ?
+		       "one way" : "from sending to confirmation",
+		       "bytes", "count", "average", "p50", "p99", "p99.9",
+		       "msg/s", "MB/s", "errors", "bytes copied");
+	headed = true;
+	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.0f %9.2f %7llu %12llu\n",
+	       r->size, r->count, r->usec_avg, r->usec_p50, r->usec_p99,
+	       r->usec_p999, msg_per_s(r), msg_per_s(r) * r->size / 1e6,
+	       (unsigned long long)r->errors, (unsigned long long)r->copied);
+}
+
+void perf_report(const struct perf_result *r, bool as_json)
+{
+	perf_progress(NULL, 0, 0, 0);
+	if (as_json)
+		json(r);
+	else
+		table(r);
+	fflush(stdout);
+}
+
+void perf_progress(const char *what, uint32_t size, uint64_t done,
+		   uint64_t total)
+{
+	static int terminal = -1, shown;
+	static time_t last;
+	struct timespec now;
+
+	if (terminal < 0)
+		terminal = isatty(STDERR_FILENO);
+	if (!terminal || (!total && !shown))
+		return;
+	if (!total) {
+		fputs("\r\033[K", stderr);
+		shown = 0;
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec == last)
+		return;
+	last = now.tv_sec;
+	shown = 1;
+	fprintf(stderr, "\r%s %u bytes: %3.0f%%\033[K", what, size,
+		100 * (double)done / (double)total);
+	fflush(stderr);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The server: answers (lat) or counts (rate, bw), and reports. */
+#include "perf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECV_DEPTH_MAX	4096
+#define EAGER_MAX	((uint32_t)1 << 20)
+#define SILENT_MS	60000
+#define CLOSE_MS	3000
+#define SPINS		1024	/* between looks at anything else */
+
+struct server {
+	const struct perf_options *o;
+	struct rdmamsg *ctx;
+	struct conn *conns;
+	uint32_t pollers;	/* clients that want us to spin */
+	bool taken;		/* --once: by this one */
+	uint32_t client;
+	uint32_t due;		/* connections of it that are still to end */
+	bool done;
+	int status;
+};
+
+struct conn {
+	struct server *server;
+	struct conn *next;
+	struct rdmamsg_ep *ep;
+	struct perf_hello hello;	/* in the host's order */
+	uint32_t inline_max;
+	struct perf_start run;		/* likewise */
+	uint32_t received;
+	uint64_t errors;
+	uint64_t copied;		/* at the start */
+};
+
+/* ---- runs ------------------------------------------------------------- */
+
+static uint64_t copied(const struct conn *c)
+{
+	struct rdmamsg_stats st = { .size = sizeof(st) };
+
+	return rdmamsg_ep_stats(c->ep, &st) ? 0 : st.bytes_copied;
+}
+
+static void say(struct conn *c, enum perf_tag tag, const void *data, size_t len)
+{
+	/* the queue has room for these; if it failed, on_closed follows */
+	if (rdmamsg_send(c->ep, data, len, tag, NULL))
+		rdmamsg_ep_abort(c->ep);
+}
+
+static void start(struct conn *c, const struct rdmamsg_msg *msg)
+{
+	const struct perf_start *wire = rdmamsg_msg_data(msg);
+	struct perf_ready ready = { 0 };
+
+	if (rdmamsg_msg_len(msg) < sizeof(*wire) ||
+	    c->received != c->run.count) {
+		rdmamsg_ep_abort(c->ep);
+		return;
+	}
+	c->run.test = le32toh(wire->test);
+	c->run.size = le32toh(wire->size);
+	c->run.count = le32toh(wire->count);
+	c->received = 0;
+	c->errors = 0;
+	c->copied = copied(c);
+	if (c->run.test > PERF_BW)
+		ready.error = htole32(ENOSYS);
+	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
+		ready.error = htole32(ENOMEM);
+	if (ready.error)
+		c->run.count = 0;
+	say(c, PERF_READY, &ready, sizeof(ready));
+}
+
+static void report(struct conn *c)
+{
+	const struct perf_count count = {
+		htole64(c->errors), htole64(copied(c) - c->copied),
+	};
+
+	say(c, PERF_REPORT, &count, sizeof(count));
+}
+
+/* The message goes back; it is not ours afterwards. */
+static void answer(struct conn *c, struct rdmamsg_msg *msg)
+{
+	size_t len = rdmamsg_msg_len(msg);
+	uint32_t tag = rdmamsg_msg_tag(msg);
+	int ret;
+
+	if (len <= c->inline_max)
+		ret = rdmamsg_fast_send(c->ep, rdmamsg_msg_data(msg), len, tag);
+	else if (c->hello.flags & PERF_COPY)
+		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag, NULL);
+	else if (!rdmamsg_msg_send(c->ep, msg, tag, NULL))
+		return;
+	else
+		ret = -EIO;
+	rdmamsg_msg_free(msg);
+	if (ret)
+		rdmamsg_ep_abort(c->ep);
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct conn *c = rdmamsg_ep_user(ep);
+
+	if (rdmamsg_msg_tag(msg) == PERF_START) {
+		start(c, msg);
+		rdmamsg_msg_free(msg);
+		return;
+	}
+	if (c->received == c->run.count) {
+		rdmamsg_msg_free(msg);
+		rdmamsg_ep_abort(ep);
+		return;
+	}
+	if (c->hello.flags & PERF_CHECK &&
+	    !perf_matches(msg, c->received, c->run.size))
+		c->errors++;
+	c->received++;
+	if (c->run.test == PERF_LAT)
+		answer(c, msg);
+	else
+		rdmamsg_msg_free(msg);
+	if (c->received == c->run.count)
+		report(c);
+}
+
+/* ---- connections ------------------------------------------------------ */
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct conn *c = rdmamsg_ep_user(ep);
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+
+	if (!rdmamsg_ep_info(ep, &info))
+		c->inline_max = info.inline_max;
+}
+
+static void unlink_conn(struct conn *c)
+{
+	struct conn **at = &c->server->conns;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct conn *c = rdmamsg_ep_user(ep);
+	struct server *s = c->server;
+	bool broken = why->cause != RDMAMSG_CAUSE_CLOSED;
+
+	if (broken)
+		perf_complain("a client: %s", why->text);
+	if (s->o->once && (!--s->due || broken)) {
+		s->done = true;
+		s->status = broken;
+	}
+	s->pollers -= c->hello.flags & PERF_POLLS ? 1 : 0;
+	unlink_conn(c);
+	free(c);
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_closed = on_closed,
+};
+
+/* NULL: it may come in. */
+static const char *judge(const struct rdmamsg_request *req, struct server *s,
+			 struct perf_hello *h)
+{
+	size_t len;
+	const void *data = rdmamsg_request_data(req, &len);
+	uint32_t *word = (uint32_t *)h;
+
+	if (len < sizeof(*h))
+		return "not rdmamsg-perf";
+	memcpy(h, data, sizeof(*h));
+	for (size_t i = 0; i < sizeof(*h) / sizeof(*word); i++)
+		word[i] = le32toh(word[i]);
+	if (h->magic != PERF_MAGIC)
+		return "not rdmamsg-perf";
+	if (h->version != PERF_VERSION)
+		return "another version of rdmamsg-perf";
+	if (h->recv_depth > RECV_DEPTH_MAX ||
+	    (h->eager_max > EAGER_MAX && h->eager_max != RDMAMSG_NONE))
+		return "too much is asked for";
+	if (s->o->once && s->taken && s->client != h->client)
+		return "busy with its only client";
+	return NULL;
+}
+
+static void welcome(struct server *s, struct conn *c)
+{
+	c->server = s;
+	c->next = s->conns;
+	s->conns = c;
+	s->pollers += c->hello.flags & PERF_POLLS ? 1 : 0;
+	if (!s->taken) {
+		s->taken = true;
+		s->client = c->hello.client;
+		s->due = c->hello.connections;
+	}
+}
+
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	struct server *s = rdmamsg_listener_user(l);
+	struct conn *c = calloc(1, sizeof(*c));
+	const char *why = c ? judge(req, s, &c->hello) : "no memory";
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .user = c, .handlers = &handlers,
+		.send_queue = 64, .peer_timeout_ms = SILENT_MS,
+	};
+
+	if (why) {
+		perf_complain("a client was rejected: %s", why);
+		rdmamsg_reject(req, why, strlen(why));
+		free(c);
+		return;
+	}
+	opts.inline_max = c->hello.inline_max;
+	opts.eager_max = c->hello.eager_max;
+	opts.recv_depth = c->hello.recv_depth;
+	if (rdmamsg_accept(req, &opts, &c->ep)) {
+		perf_complain("a client: %s", rdmamsg_error());
+		free(c);
+		return;
+	}
+	welcome(s, c);
+}
+
+static void on_failed(struct rdmamsg_listener *l, int error)
+{
+	struct server *s = rdmamsg_listener_user(l);
+
+	perf_complain("listening ended: %s", strerror(-error));
+	s->done = true;
+	s->status = 1;
+}
+
+/* ---- the program ------------------------------------------------------ */
+
+static void turn(struct server *s, int timeout_ms)
+{
+	if (s->o->poll || (s->pollers && !s->o->event))
+		for (int i = 0; i < SPINS && !perf_stopped; i++)
+			(void)rdmamsg_fast_poll(s->ctx);
+	else
+		(void)rdmamsg_wait(s->ctx, timeout_ms);
+}
+
+static int serve(struct server *s)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = s, .on_request = on_request,
+		.on_failed = on_failed, .device = s->o->device,
+	};
+	struct rdmamsg_listener *l;
+
+	if (rdmamsg_listen(s->ctx, s->o->host, s->o->port, &opts, &l)) {
+		perf_complain("%s", rdmamsg_error());
+		return 1;
+	}
+	printf("listening on port %u\n", rdmamsg_listener_port(l));
+	fflush(stdout);
+	while (!perf_stopped && !s->done)
+		turn(s, -1);
+	rdmamsg_listener_close(l);
+	return s->status;
+}
+
+/* The library's own time limit ends it. */
+static void say_goodbye(struct server *s)
+{
+	struct timespec now, end;
+
+	for (struct conn *c = s->conns; c; c = c->next)
+		rdmamsg_ep_close(c->ep);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += CLOSE_MS / 1000;
+	do {
+		if (s->conns)
+			(void)rdmamsg_wait(s->ctx, 100);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (s->conns && now.tv_sec < end.tv_sec);
+}
+
+int perf_server(const struct perf_options *o)
+{
+	struct server s = { .o = o };
+	int ret;
+
+	if (rdmamsg_open(&s.ctx, &perf_context)) {
+		perf_complain("%s", rdmamsg_error());
+		return 1;
+	}
+	perf_wake_on_signal(s.ctx);
+	ret = serve(&s);
+	say_goodbye(&s);
+	perf_wake_on_signal(NULL);
+	rdmamsg_close(s.ctx);
+	return ret;
+}
