@@ -99,6 +99,10 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 					     "numeric address", ep->source);
 		memcpy(src, ai->ai_addr, ai->ai_addrlen);
 		freeaddrinfo(ai);
+		if (src->ss_family != ep->addr->ai_family)
+			return rdmamsg__fail(-EINVAL, "source '%s' is not of "
+					     "the peer's address family",
+					     ep->source);
 		return 1;
 	}
 	if (!device || !strcmp(device, "hw"))
@@ -136,7 +140,9 @@ static int dial_addr(struct rdmamsg_ep *ep)
 				 (struct sockaddr *)&src : NULL,
 				 ep->addr->ai_addr, step_ms(ep)));
 	if (ret)
-		return rdmamsg__cm_fail(ep->ctx, ret, "address");
+		return rdmamsg__cm_fail(ep->ctx, ret,
+					ep->source && ret == -EADDRNOTAVAIL ?
+					"source" : "address");
 	return 0;
 }
 
@@ -276,10 +282,10 @@ static void on_addr(struct rdmamsg_ep *ep)
 		return;
 	}
 	ret = rdmamsg__verbs_ret(v->resolve_route(ep->id, step_ms(ep)));
-	if (ret) {
-		fail_local(ep, RDMAMSG_CAUSE_UNREACHABLE,
+	if (ret)
+		fail_local(ep, ret == -ENODEV ? RDMAMSG_CAUSE_ADDRESS :
+			   RDMAMSG_CAUSE_UNREACHABLE,
 			   rdmamsg__cm_fail(ep->ctx, ret, "route"));
-	}
 }
 
 static void on_route(struct rdmamsg_ep *ep)
@@ -489,8 +495,11 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	case RDMA_CM_EVENT_REJECTED:
 		if (ep->state == EP_REQUESTED && !ep->passive)
 			on_rejected(ep, ev);
-		else if (ep->state < EP_OPEN)
+		else if (ep->state < EP_SETUP)
 			on_failed(ep, ev);
+		else
+			/* it ended before our establishing reached it */
+			rdmamsg__ep_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -528,6 +537,8 @@ static int start(struct rdmamsg_ep *ep)
 		ep->addrs = ep->addr = addrs;
 		return try_addrs(ep);
 	}
+	if (gai == EAI_SERVICE)
+		return rdmamsg__fail_service(ep->service);
 	if (gai != EAI_NONAME)
 		return rdmamsg__fail(-EINVAL, "%s port %s: %s", ep->host,
 				     ep->service, gai_strerror(gai));

@@ -11,6 +11,21 @@
 /* librdmacm's id tables race with themselves on create and destroy */
 static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* What is missing: devices, permission, or the kernel's part. */
+static int no_channel(int err)
+{
+	int n = rdmamsg_devices(NULL, 0, 0);
+
+	if (n < 0)
+		return n;
+	err = rdmamsg__node_error(err, "rdma_cm");
+	if (err != -ENODEV && err != -ENOENT)
+		return rdmamsg__fail_verbs(err, "RDMA connection manager");
+	return rdmamsg__fail(-ENODEV, "no RDMA connection manager: 'modprobe "
+			     "rdma_ucm', and see rdmamsg_devices(3) for the "
+			     "devices there are");
+}
+
 static int open_channel(struct rdmamsg *ctx)
 {
 	struct rdma_event_channel *cm;
@@ -20,13 +35,7 @@ static int open_channel(struct rdmamsg *ctx)
 	errno = 0;
 	cm = ctx->v->create_event_channel();
 	if (!cm) {
-		ret = rdmamsg__verbs_null();
-		if (ret == -ENODEV || ret == -ENOENT)
-			return rdmamsg__fail(-ENODEV, "no RDMA connection "
-					     "manager: 'modprobe rdma_ucm', and "
-					     "see rdmamsg_devices(3) for the "
-					     "devices there are");
-		return rdmamsg__fail_verbs(ret, "RDMA connection manager");
+		return no_channel(rdmamsg__verbs_null());
 	}
 	flags = fcntl(cm->fd, F_GETFL);
 	if (fcntl(cm->fd, F_SETFL, flags | O_NONBLOCK))

@@ -365,6 +365,8 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 	if (!ret)
 		ret = rdmamsg__opts_copy(&l->ep_on, sizeof(l->ep_on),
 					 l->ep.handlers, "rdmamsg_handlers");
+	if (!ret)
+		ret = rdmamsg__ep_options_check(&l->ep);
 	if (ret)
 		return ret;
 	l->ep.handlers = &l->ep_on;
@@ -412,6 +414,10 @@ static int listener_options(struct rdmamsg_listener *l,
 		l->device = strdup(device);
 		if (!l->device)
 			return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+		/* it would reject everybody */
+		ret = rdmamsg__device_check(device);
+		if (ret)
+			return ret;
 	}
 	if (!l->opts.ep)
 		return 0;
@@ -439,14 +445,17 @@ static int resolve_local(const char *host, const char *service,
 
 	if (!host)
 		hints.ai_family = AF_INET6;
+	if (!rdmamsg__service_ok(service))
+		return rdmamsg__fail_service(service);
 	gai = getaddrinfo(host ? host : "::", service, &hints, ret);
 	if (gai && !host) {
 		hints.ai_family = AF_INET;
 		gai = getaddrinfo("0.0.0.0", service, &hints, ret);
 	}
+	if (gai == EAI_SERVICE)
+		return rdmamsg__fail_service(service);
 	if (gai)
-		return rdmamsg__fail(gai == EAI_SERVICE ? -EINVAL :
-				     -EADDRNOTAVAIL, "cannot listen on %s port "
+		return rdmamsg__fail(-EADDRNOTAVAIL, "cannot listen on %s port "
 				     "%s: %s", host ? host : "*", service,
 				     gai_strerror(gai));
 	return 0;

@@ -25,11 +25,28 @@ static const struct addrinfo hints_any = {
 	.ai_socktype = SOCK_STREAM,
 };
 
+/* getaddrinfo() takes any number, and none, and cuts it to 16 bits. */
+bool rdmamsg__service_ok(const char *service)
+{
+	char *end;
+	long port = strtol(service, &end, 10);
+
+	return *service && (*end || (port >= 0 && port <= 65535));
+}
+
+int rdmamsg__fail_service(const char *service)
+{
+	return rdmamsg__fail(-EINVAL, "service '%s' is neither a port number, 0 "
+			     "to 65535, nor a name in /etc/services", service);
+}
+
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
 			     struct addrinfo **ret)
 {
 	struct addrinfo hints = hints_any;
 
+	if (service && !rdmamsg__service_ok(service))
+		return EAI_SERVICE;
 	hints.ai_flags = AI_NUMERICHOST | flags;
 	return getaddrinfo(host, service, &hints, ret);
 }

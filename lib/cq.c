@@ -185,7 +185,7 @@ static inline struct rdmamsg_ep *ep_of(struct rdmamsg *ctx, uint64_t wr_id)
 	return likely(ep && ep->key == key) ? ep : NULL;
 }
 
-void rdmamsg__cq_dispatch(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
+static inline void dispatch(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
 {
 	for (int i = 0; i < n; i++) {
 		struct rdmamsg_ep *ep = ep_of(ctx, wc[i].wr_id);
@@ -223,11 +223,28 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 					cq_failed(ctx, cq, -EIO, "polling");
 					break;
 				}
-				rdmamsg__cq_dispatch(ctx, wc, got);
+				dispatch(ctx, wc, got);
 				sum += got;
 			} while (got == 16 && sum < budget);
 			total += sum;
 		}
 	}
 	return total;
+}
+
+int rdmamsg_fast_completed(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
+{
+	if (unlikely(n < 0 || ctx->in_callback)) {
+		log_error("rdmamsg_fast_poll: %s", n < 0 ? strerror(-n) :
+			  "called in a callback");
+		return n < 0 ? -EIO : -EDEADLK;
+	}
+	ctx->busy++;
+	dispatch(ctx, wc, n);
+	/* never to 0: the inline decrements before it compares */
+	ctx->hot.polls = ctx->hot.polls > (uint32_t)(16 * n) ?
+			 ctx->hot.polls - (uint32_t)(16 * n) : 1;
+	rdmamsg__settle(ctx);
+	ctx->busy--;
+	return n;
 }

@@ -72,6 +72,18 @@ static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 	return 0;
 }
 
+static int open_device(const struct verbs_api *v, struct ibv_device *device,
+		       struct ibv_context **ret)
+{
+	errno = 0;
+	*ret = v->open_device(device);
+	if (*ret)
+		return 0;
+	return rdmamsg__fail_verbs(rdmamsg__node_error(rdmamsg__verbs_null(),
+						       device->dev_name),
+				   "opening the RDMA device");
+}
+
 static int open_by_name(const struct verbs_api *v, const char *name,
 			struct ibv_context **ret)
 {
@@ -84,17 +96,12 @@ static int open_by_name(const struct verbs_api *v, const char *name,
 		return err;
 	while (i < n && strcmp(v->get_device_name(list[i]), name))
 		i++;
-	if (i == n) {
+	if (i == n)
 		err = rdmamsg__fail(-ENODEV, "no RDMA device is named %s: "
 				    "rdmamsg_devices(3) and 'rdma link' list "
 				    "them", name);
-	} else {
-		errno = 0;
-		*ret = v->open_device(list[i]);
-		if (!*ret)
-			err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						  "opening the RDMA device");
-	}
+	else
+		err = open_device(v, list[i], ret);
 	v->free_device_list(list);
 	return err;
 }
@@ -585,11 +592,9 @@ int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
 
 		snprintf(info.name, sizeof(info.name), "%s",
 			 v->get_device_name(devs[i]));
-		errno = 0;
-		verbs = v->open_device(devs[i]);
-		if (!verbs) {
-			n = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						"opening the RDMA device");
+		err = open_device(v, devs[i], &verbs);
+		if (err) {
+			n = err;
 			break;
 		}
 		info_fill(v, verbs, &info);
@@ -622,6 +627,16 @@ static bool gid_to_addr(const union ibv_gid *gid, int family,
 	in6->sin6_family = AF_INET6;
 	memcpy(&in6->sin6_addr, gid->raw, 16);
 	return true;
+}
+
+int rdmamsg__device_check(const char *name)
+{
+	struct ibv_context *verbs;
+	int err = open_by_name(rdmamsg__verbs, name, &verbs);
+
+	if (!err)
+		(void)rdmamsg__verbs->close_device(verbs);
+	return err;
 }
 
 int rdmamsg__device_addr(const char *name, int family,

@@ -66,6 +66,9 @@ static const struct range ranges[] = {
 
 static int set_ranges(struct rdmamsg_ep_options *o)
 {
+	if (o->flags & ~(uint32_t)RDMAMSG_EP_SIGNAL_ALL)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
+				     o->flags);
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		const struct range *r = &ranges[i];
 		uint32_t *field = (uint32_t *)((char *)o + r->offset);
@@ -84,6 +87,13 @@ static int set_ranges(struct rdmamsg_ep_options *o)
 					     r->highest);
 	}
 	return 0;
+}
+
+int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
+{
+	struct rdmamsg_ep_options o = *opts;
+
+	return set_ranges(&o);
 }
 
 static int copy_string(char **dst, const char *src)
@@ -130,9 +140,6 @@ static int set_options(struct rdmamsg_ep *ep,
 					 ep->opts.handlers, "rdmamsg_handlers");
 	if (!ret)
 		ret = set_ranges(&ep->opts);
-	if (!ret && ep->opts.flags & ~(uint32_t)RDMAMSG_EP_SIGNAL_ALL)
-		ret = rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
-				    ep->opts.flags);
 	if (!ret)
 		ret = set_data(ep);
 	if (!ret)

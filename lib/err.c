@@ -2,6 +2,7 @@
 /* Error texts: what happened, and what to do about it. */
 #include "internal.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -68,6 +69,17 @@ int rdmamsg__fail_verbs(int err, const char *what)
 	default:
 		return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
 	}
+}
+
+int rdmamsg__node_error(int err, const char *node)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", node);
+	if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) &&
+	    errno == EACCES)
+		return -EACCES;
+	return err;
 }
 
 const char *rdmamsg__wc_text(int status)

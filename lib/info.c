@@ -65,6 +65,8 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 	s = ctx->st;
 	list_for_each(n, &ctx->eps)
 		rdmamsg__ep_stats_add(&s, list_entry(n, struct rdmamsg_ep, node));
+	list_for_each(n, &ctx->devs)
+		s.msgs_lent += list_entry(n, struct dev, node)->msgs_out;
 	s.endpoints = (uint64_t)ctx->ep_count;
 	s.bytes_registered = ctx->registered;
 	return give(stats, &s, sizeof(s));

@@ -33,7 +33,9 @@
  */
 #define RNDV_MAX	16	/* rendezvous we have announced: one DONE each */
 #define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
-#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + 2)
+#define RX_LAZY		8	/* receives that may wait to be posted again */
+#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + \
+			 RX_LAZY + 2)
 /* Send requests kept beyond those for data: control, keepalive. */
 #define SEND_RESERVE	16
 #define READ_CHUNK	(1u << 20)
@@ -47,6 +49,11 @@ int rdmamsg__fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* The same for failed verbs: adds what to do about EACCES, ENOMEM, ... */
 int rdmamsg__fail_verbs(int err, const char *what);
+/*
+ * -EACCES if that is why opening a device node failed with err: the libraries
+ * below try one way after the other and report the last one's error.
+ */
+int rdmamsg__node_error(int err, const char *node);
 const char *rdmamsg__wc_text(int status);
 const char *rdmamsg__event_text(int type);
 
@@ -213,6 +220,8 @@ void rdmamsg__dev_close(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);
 void rdmamsg__dev_async(struct dev *dev);
+/* 0 if there is such a device and it can be opened. -ENODEV, -EACCES. */
+int rdmamsg__device_check(const char *name);
 /* A local address of the named device, for binding. -ENODEV. */
 int rdmamsg__device_addr(const char *name, int family,
 			 struct sockaddr_storage *ret);
@@ -259,8 +268,6 @@ int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret);
 void rdmamsg__msg_put(struct rdmamsg_msg *msg);
 void rdmamsg__msgs_dereg(struct dev *dev);	/* memory stays */
 void rdmamsg__msgs_free(struct dev *dev);
-void rdmamsg__msg_lend(struct rdmamsg_msg *msg);
-void rdmamsg__msg_back(struct rdmamsg_msg *msg);
 
 /* NULL when empty: the caller decides whether growing is in place. */
 static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
@@ -372,10 +379,13 @@ struct rdmamsg_ep {
 	struct op **sq_slots;
 	uint32_t sq_mask;
 	struct rdmamsg_msg **rq_slots;
+	struct ibv_recv_wr *rq_wr;	/* chained in a circle */
+	struct ibv_sge *rq_sge;
 	uint32_t rq_mask;
 	uint32_t rq_posted, rq_done;
 	uint32_t sq_total;		/* all requests it can hold */
 	uint32_t rq_target;		/* recv_depth + RECV_RESERVE */
+	uint32_t rx_lazy;		/* missing receives worth a post */
 	uint32_t rx_next;		/* number of the next data message */
 	uint32_t rx_held;		/* rendezvous whose credit is kept */
 	uint32_t copy_max;		/* eager payload bytes */
@@ -531,18 +541,40 @@ struct rdmamsg {
 
 #define CTX_MAGIC	0x72646d61u
 
+/* After callbacks: posts what was put together, frees what is dead. */
+void rdmamsg__settle_now(struct rdmamsg *ctx);
+static inline void rdmamsg__settle(struct rdmamsg *ctx)
+{
+	if (unlikely(ctx->tx.n || ctx->reap || !list_empty(&ctx->dirty) ||
+		     !list_empty(&ctx->dead)))
+		rdmamsg__settle_now(ctx);
+}
+
+/* A message goes to the program, and comes back: to us, or for sending. */
+static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg)
+{
+	msg->lent = true;
+	msg->dev->msgs_out++;
+}
+
+static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+{
+	msg->lent = false;
+	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
+		msg->dev->ctx->reap = true;
+}
+
 /* 0, or -ECHILD in a forked child. */
 int rdmamsg__ctx_check(const struct rdmamsg *ctx);
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+/* Whether the fields that are numbers are in range. */
+int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 
 /* loop.c */
 int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag);
 void rdmamsg__unwatch(struct rdmamsg *ctx, int fd);
-/* After callbacks: posts what was put together, frees what is dead. */
-void rdmamsg__settle(struct rdmamsg *ctx);
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
 int rdmamsg__cq_rearm(struct dev *dev);
-void rdmamsg__cq_dispatch(struct rdmamsg *ctx, struct ibv_wc *wc, int n);
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret);
 void rdmamsg__cqs_free(struct dev *dev);
 
@@ -672,6 +704,8 @@ void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* cm/resolve.c: names, on a thread of their own */
 struct addrinfo;
+bool rdmamsg__service_ok(const char *service);
+int rdmamsg__fail_service(const char *service);
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
 			     struct addrinfo **ret);
 int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);

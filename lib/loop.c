@@ -30,12 +30,13 @@ void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
  * Every way into the library ends here: what callbacks left to do is done
  * before anybody sleeps, and what died in them is freed outside of them.
  */
-void rdmamsg__settle(struct rdmamsg *ctx)
+void rdmamsg__settle_now(struct rdmamsg *ctx)
 {
 	for (;;) {
 		struct rdmamsg_ep *ep;
 
-		rdmamsg__tx_flush(ctx);
+		if (ctx->tx.n)
+			rdmamsg__tx_flush(ctx);
 		if (likely(list_empty(&ctx->dirty)))
 			break;
 		ep = list_first(&ctx->dirty, struct rdmamsg_ep, dirty_node);
@@ -161,24 +162,6 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	return n;
 }
 
-int rdmamsg_fast_completed(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
-{
-	if (unlikely(n < 0)) {
-		log_error("ibv_poll_cq: %s", strerror(-n));
-		return -EIO;
-	}
-	if (unlikely(ctx->in_callback))
-		log_error("rdmamsg_fast_poll in a callback");
-	ctx->busy++;
-	rdmamsg__cq_dispatch(ctx, wc, n);
-	/* never to 0: the inline decrements before it compares */
-	ctx->hot.polls = ctx->hot.polls > (uint32_t)(16 * n) ?
-			 ctx->hot.polls - (uint32_t)(16 * n) : 1;
-	rdmamsg__settle(ctx);
-	ctx->busy--;
-	return n;
-}
-
 static uint64_t now_us(void)
 {
 	struct timespec ts;
@@ -240,6 +223,9 @@ int rdmamsg_run(struct rdmamsg *ctx)
 {
 	int ret = rdmamsg__ctx_check(ctx);
 
+	/* before it takes the stop that is meant for the one outside */
+	if (!ret && ctx->in_callback)
+		ret = rdmamsg__fail(-EDEADLK, "rdmamsg_run in a callback");
 	while (!ret && !atomic_exchange(&ctx->stop, false)) {
 		ret = rdmamsg_wait(ctx, -1);
 		if (ret == -EINTR || ret > 0)

@@ -99,26 +99,8 @@ void rdmamsg__msgs_free(struct dev *dev)
 					    node));
 }
 
-void rdmamsg__msg_lend(struct rdmamsg_msg *msg)
+static void free_slowly(struct rdmamsg_msg *msg)
 {
-	msg->lent = true;
-	msg->dev->msgs_out++;
-	msg->dev->ctx->st.msgs_lent++;
-}
-
-/* The program has given it up: to us, or for sending. */
-void rdmamsg__msg_back(struct rdmamsg_msg *msg)
-{
-	msg->lent = false;
-	msg->dev->ctx->st.msgs_lent--;
-	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
-		msg->dev->ctx->reap = true;
-}
-
-void rdmamsg_msg_free(struct rdmamsg_msg *msg)
-{
-	if (!msg)
-		return;
 	if (rdmamsg__ctx_check(msg->dev->ctx))
 		return;
 	if (!msg->lent) {
@@ -127,6 +109,20 @@ void rdmamsg_msg_free(struct rdmamsg_msg *msg)
 	}
 	rdmamsg__msg_back(msg);
 	rdmamsg__msg_put(msg);
+}
+
+void rdmamsg_msg_free(struct rdmamsg_msg *msg)
+{
+	if (!msg)
+		return;
+	if (unlikely(!msg->lent || msg->kind != MSG_POOL ||
+		     msg->dev->ctx->magic != CTX_MAGIC ||
+		     !list_empty(&msg->dev->starved))) {
+		free_slowly(msg);
+		return;
+	}
+	rdmamsg__msg_back(msg);
+	rdmamsg__pool_return(msg);
 }
 
 int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,

@@ -115,7 +115,10 @@ static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	ep->sq_slots = calloc(ep->sq_mask + 1, sizeof(*ep->sq_slots));
 	ep->rq_slots = calloc(ep->rq_mask + 1, sizeof(*ep->rq_slots));
 	ep->ops = calloc(ops, sizeof(*ep->ops));
-	if (!ep->sq_slots || !ep->rq_slots || !ep->ops)
+	ep->rq_wr = calloc(ep->rq_mask + 1, sizeof(*ep->rq_wr));
+	ep->rq_sge = calloc(ep->rq_mask + 1, sizeof(*ep->rq_sge));
+	if (!ep->sq_slots || !ep->rq_slots || !ep->ops || !ep->rq_wr ||
+	    !ep->rq_sge)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->op_free = NULL;
 	for (uint32_t i = 0; i < ops; i++) {
@@ -138,6 +141,14 @@ static int get_pools(struct rdmamsg_ep *ep)
 					&ep->send_pool);
 	if (ret)
 		return ret;
+	for (uint32_t i = 0; i <= ep->rq_mask; i++) {
+		ep->rq_sge[i].length = (uint32_t)ep->recv_pool->buf_size;
+		ep->rq_wr[i].wr_id = ep->hot.wr_id | 0x80000000u | i;
+		ep->rq_wr[i].next = &ep->rq_wr[(i + 1) & ep->rq_mask];
+		ep->rq_wr[i].sg_list = &ep->rq_sge[i];
+		ep->rq_wr[i].num_sge = 1;
+	}
+	ep->rx_lazy = max(min(ep->opts.recv_depth / 8, (uint32_t)RX_LAZY), 1u);
 	/* what is posted, before anything can be lent */
 	have = ep->recv_pool->total - ep->recv_pool->used;
 	if (have < ep->rq_target)
@@ -213,9 +224,13 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	list_del(&ep->starved_node);
 	free(ep->sq_slots);
 	free(ep->rq_slots);
+	free(ep->rq_wr);
+	free(ep->rq_sge);
 	free(ep->ops);
 	ep->sq_slots = NULL;
 	ep->rq_slots = NULL;
+	ep->rq_wr = NULL;
+	ep->rq_sge = NULL;
 	ep->ops = NULL;
 	ep->op_free = NULL;
 	rdmamsg__dev_put(ep->dev);
@@ -241,6 +256,9 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	attr->qp_state = state;
 	errno = 0;
 	ret = rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
+	if (ret == -EINVAL && ep->passive)
+		/* the kernel has dropped the request, and does not say so */
+		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair attributes");
 	if (mask & IBV_QP_ACCESS_FLAGS)
@@ -251,6 +269,12 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 		 */
 		attr->qp_access_flags = IBV_ACCESS_REMOTE_READ |
 					IBV_ACCESS_REMOTE_WRITE;
+	/* rdma_cm knows what the peer has, not what was asked for here */
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		attr->max_dest_rd_atomic = min(attr->max_dest_rd_atomic,
+					       ep->resp_res);
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		attr->max_rd_atomic = min(attr->max_rd_atomic, ep->init_depth);
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		/* rdma_cm leaves 0 here, which is the longest: 655 ms */
 		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define RX_CHAIN	16
-
 static void grant(struct rdmamsg_ep *ep)
 {
 	uint32_t posted = ep->rq_posted - ep->rq_done;
@@ -29,54 +27,56 @@ static void grant(struct rdmamsg_ep *ep)
 		ep->ctrl_due |= CTRL_CREDIT;
 }
 
+/* The requests of the ring are chained already: cut the chain, post, mend. */
+static int post(struct rdmamsg_ep *ep, uint32_t end)
+{
+	struct ibv_recv_wr *last = &ep->rq_wr[(end - 1) & ep->rq_mask], *bad;
+	struct ibv_recv_wr *next = last->next;
+	uint32_t from = ep->rq_posted & ep->rq_mask;
+	int ret;
+
+	last->next = NULL;
+	ret = rdmamsg__verbs_ret(ibv_post_recv(ep->hot.qp, &ep->rq_wr[from],
+					       &bad));
+	last->next = next;
+	if (likely(!ret)) {
+		ep->rq_posted = end;
+		return 0;
+	}
+	ep->rq_posted += ((uint32_t)(bad - ep->rq_wr) - from) & ep->rq_mask;
+	for (uint32_t at = ep->rq_posted; at != end; at++)
+		rdmamsg__pool_return(ep->rq_slots[at & ep->rq_mask]);
+	return ret;
+}
+
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 {
-	struct ibv_recv_wr wr[RX_CHAIN], *bad;
-	struct ibv_sge sge[RX_CHAIN];
-	uint32_t missing;
+	uint32_t at = ep->rq_posted, end = ep->rq_done + ep->rq_target;
+	struct pool *pool = ep->recv_pool;
 	int ret;
 
 	if (!ep->hot.qp || ep->state >= EP_DRAINING)
 		return;
-	while ((missing = ep->rq_target - (ep->rq_posted - ep->rq_done))) {
-		uint32_t n = 0;
+	while (at != end) {
+		struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
+		uint32_t slot = at & ep->rq_mask;
 
-		while (n < min(missing, (uint32_t)RX_CHAIN)) {
-			struct rdmamsg_msg *msg =
-				rdmamsg__pool_take(ep->recv_pool);
-
-			if (unlikely(!msg)) {
-				if (rdmamsg__pool_grow(ep->recv_pool, missing))
-					break;
-				continue;
-			}
-			sge[n].addr = (uintptr_t)msg->buf;
-			sge[n].length = (uint32_t)ep->recv_pool->buf_size;
-			sge[n].lkey = msg->lkey;
-			wr[n].wr_id = ep->hot.wr_id | 0x80000000u |
-				      ((ep->rq_posted + n) & ep->rq_mask);
-			wr[n].sg_list = &sge[n];
-			wr[n].num_sge = 1;
-			wr[n].next = &wr[n + 1];
-			ep->rq_slots[(ep->rq_posted + n) & ep->rq_mask] = msg;
-			n++;
+		if (unlikely(!msg)) {
+			if (rdmamsg__pool_grow(pool, end - at))
+				break;
+			continue;
 		}
-		if (unlikely(!n)) {
-			/* the program holds it all: when it lets go of some */
-			if (list_empty(&ep->starved_node))
-				list_add_tail(&ep->dev->starved,
-					      &ep->starved_node);
-			break;
-		}
-		wr[n - 1].next = NULL;
-		ret = rdmamsg__verbs_ret(ibv_post_recv(ep->hot.qp, wr, &bad));
+		ep->rq_sge[slot].addr = (uintptr_t)msg->buf;
+		ep->rq_sge[slot].lkey = msg->lkey;
+		ep->rq_slots[slot] = msg;
+		at++;
+	}
+	/* the program holds it all: again when it lets go of some */
+	if (unlikely(at != end && list_empty(&ep->starved_node)))
+		list_add_tail(&ep->dev->starved, &ep->starved_node);
+	if (at != ep->rq_posted) {
+		ret = post(ep, at);
 		if (unlikely(ret)) {
-			uint32_t posted = (uint32_t)(bad - wr);
-
-			for (uint32_t i = posted; i < n; i++)
-				rdmamsg__pool_return(ep->rq_slots[
-					(ep->rq_posted + i) & ep->rq_mask]);
-			ep->rq_posted += posted;
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
 					   RDMAMSG_CAUSE_TRANSPORT, ret,
 					   "posting a receive failed: %s",
@@ -84,12 +84,11 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 			rdmamsg__ep_kill(ep);
 			return;
 		}
-		ep->rq_posted += n;
 	}
 	grant(ep);
 }
 
-static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+static inline void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	ep->st.msgs_received++;
 	ep->st.bytes_received += msg->len;
@@ -140,7 +139,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 		rdmamsg__msg_put(ep->rq_slots[ep->rq_done++ & ep->rq_mask]);
 }
 
-static void take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+static inline void take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
 	if ((int32_t)(hdr->credit - ep->hot.limit) > 0)
 		ep->hot.limit = hdr->credit;
@@ -150,7 +149,7 @@ static void take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 }
 
 /* A data message's number must be the next one, within what we granted. */
-static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+static inline bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
 	if (unlikely(ep->state < EP_OPEN || ep->close_seen)) {
 		rdmamsg__ep_protocol(ep, "a data message %s", ep->close_seen ?
@@ -171,7 +170,7 @@ static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 	return true;
 }
 
-static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+static inline void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		    struct rdmamsg_msg *msg)
 {
 	if (!take_number(ep, hdr)) {
@@ -247,7 +246,8 @@ void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		return;
 	}
 	ep->rx_count++;
-	if (unlikely(!ep->dirty))
+	/* a few at a time: it is one post for all, and credits can wait */
+	if (unlikely(ep->rq_posted - ep->rq_done + ep->rx_lazy <= ep->rq_target))
 		rdmamsg__ep_touch(ep);
 	if (unlikely(wc->byte_len < PROTO_HDR_LEN ||
 		     wc->byte_len > ep->recv_pool->buf_size)) {

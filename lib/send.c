@@ -476,10 +476,15 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 {
-	struct rdmamsg_msg *msg;
+	struct rdmamsg_msg *msg = rdmamsg__send_buffer(ep);
 	struct iovec iov;
-	int ret = rdmamsg__msg_large(ep->dev, a->len, &msg);
+	int ret;
 
+	/* the announcement's first: the message may take the last there is */
+	if (!msg)
+		return no_buffer(ep);
+	rdmamsg__pool_return(msg);
+	ret = rdmamsg__msg_large(ep->dev, a->len, &msg);
 	if (ret)
 		return ret == -ENOBUFS ? no_buffer(ep) : ret;
 	gather(msg->data, a);
@@ -503,8 +508,7 @@ static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 		return now;
 	a->len = (uint32_t)len;
 	a->now = now;
-	if (now && len <= ep->hot.inline_max && ep->can_inline &&
-	    len <= TX_STAGE)
+	if (now && len <= ep->hot.inline_max && ep->can_inline)
 		return send_inline(ep, a);
 	if (len <= ep->copy_max)
 		return send_copy(ep, a);
@@ -517,6 +521,15 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct iovec iov = { (void *)buf, len };
 	struct ask a = { &iov, 1, 0, tag, cookie, false, false };
 
+	if (likely(ep && buf && !cookie && len <= ep->hot.inline_max &&
+		   ep->state == EP_OPEN && !ep->queued && ep->can_inline &&
+		   can_post(ep))) {
+		ep->hot.sent_inline++;
+		ep->hot.bytes_sent += len;
+		rdmamsg__tx_message(ep, PROTO_DATA, ep->hot.number++, tag, NULL,
+				    NULL, buf, (uint32_t)len);
+		return 0;
+	}
 	if (unlikely(!ep || (!buf && len)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
 				     ep ? "buf" : "ep");

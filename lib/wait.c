@@ -76,6 +76,8 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 	struct until u;
 	int ret = begin(ctx, timeout_ms, &u);
 
+	if (!ret && !ret_ep)
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_connect_wait: ret is NULL");
 	if (!ret)
 		ret = rdmamsg_connect(ctx, host, service, opts, &ep);
 	if (ret)
@@ -96,8 +98,9 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 	struct until u;
 	int ret;
 
-	if (!l)
-		return rdmamsg__fail(-EINVAL, "the listener is NULL");
+	if (!l || !ret_ep)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: %s is NULL",
+				     l ? "ret" : "the listener");
 	ret = begin(l->ctx, timeout_ms, &u);
 	if (!ret && (l->opts.on_request || l->auto_accept))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the listener "
@@ -180,6 +183,8 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 
 	if (ret)
 		return ret;
+	if (!ret_msg)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: ret is NULL");
 	if (ep->on.on_message)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: messages go to "
 				     "on_message");

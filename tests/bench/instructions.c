@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Moves 64-byte messages over a device that only copies, both ends in this
+ * thread. instructions.sh runs it under callgrind, which counts what happens
+ * in measured_*(), and takes off what the device did: null_*().
+ * Usage: instructions single|pingpong|stream [COUNT]
+ */
+#include "../fake/nulldev.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/fast.h>
+
+#define SIZE	64
+
+struct side {
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	uint64_t received;
+	uint64_t sent;
+	uint64_t to_send;
+};
+
+static struct side client, server;
+static uint8_t data[SIZE];
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct side *s = rdmamsg_user(rdmamsg_ep_ctx(ep));
+
+	s->ep = ep;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	s->received++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	while (s->sent < s->to_send && !rdmamsg_send(ep, data, SIZE, 0, NULL))
+		s->sent++;
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	if (why->error) {
+		fprintf(stderr, "instructions: %s\n", why->text);
+		exit(1);
+	}
+	s->ep = NULL;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_writable = on_writable,
+	.on_closed = on_closed,
+};
+
+static void must(int ret)
+{
+	if (ret < 0) {
+		fprintf(stderr, "instructions: %s\n", rdmamsg_error());
+		exit(1);
+	}
+}
+
+static void both(void)
+{
+	must(rdmamsg_process(client.ctx));
+	must(rdmamsg_process(server.ctx));
+}
+
+static void connect_them(void)
+{
+	const struct rdmamsg_options copts = {
+		.size = sizeof(copts), .user = &client,
+	};
+	const struct rdmamsg_options sopts = {
+		.size = sizeof(sopts), .user = &server,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.user = &server, .recv_depth = 64,
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts,
+	};
+	struct rdmamsg_listener *l;
+	char port[8];
+
+	must(rdmamsg_open(&client.ctx, &copts));
+	must(rdmamsg_open(&server.ctx, &sopts));
+	must(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts, &l));
+	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));
+	opts.user = &client;
+	must(rdmamsg_connect(client.ctx, "127.0.0.1", port, &opts, NULL));
+	while (!client.ep || !server.ep)
+		both();
+}
+
+/* One at a time: send, receive; completions and credits as they come. */
+__attribute__((noinline)) void measured_single(uint64_t n);
+__attribute__((noinline)) void measured_single(uint64_t n)
+{
+	while (n--) {
+		rdmamsg_fast_send(client.ep, data, SIZE, 0);
+		rdmamsg_fast_poll(server.ctx);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
+/* There and back: credits travel with the messages. Counts two for one. */
+__attribute__((noinline)) void measured_pingpong(uint64_t n);
+__attribute__((noinline)) void measured_pingpong(uint64_t n)
+{
+	while (n--) {
+		rdmamsg_fast_send(client.ep, data, SIZE, 0);
+		rdmamsg_fast_poll(server.ctx);
+		rdmamsg_fast_send(server.ep, data, SIZE, 0);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
+/* As many as fit, from callbacks: bunches of them share a doorbell. */
+__attribute__((noinline)) void measured_stream(uint64_t n);
+__attribute__((noinline)) void measured_stream(uint64_t n)
+{
+	uint64_t end = server.received + n;
+
+	client.to_send += n;
+	on_writable(client.ep);
+	while (server.received < end) {
+		rdmamsg_fast_poll(server.ctx);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*run)(uint64_t n);
+} ways[] = {
+	{ "single", measured_single },
+	{ "pingpong", measured_pingpong },
+	{ "stream", measured_stream },
+};
+
+int main(int argc, char **argv)
+{
+	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000, before;
+
+	rdmamsg__verbs = &nulldev_verbs;
+	connect_them();
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (argc < 2 || strcmp(ways[i].name, argv[1]))
+			continue;
+		before = server.received;
+		ways[i].run(n);
+		if (server.received - before != n) {
+			fprintf(stderr, "instructions: %llu of %llu arrived\n",
+				(unsigned long long)(server.received - before),
+				(unsigned long long)n);
+			return 1;
+		}
+	}
+	rdmamsg_ep_close(client.ep);
+	while (client.ep || server.ep)
+		both();
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	if (nulldev_counts.qps || nulldev_counts.cqs || nulldev_counts.mrs ||
+	    nulldev_counts.pds || nulldev_counts.channels ||
+	    nulldev_counts.ids || nulldev_counts.contexts) {
+		fprintf(stderr, "instructions: something was not freed\n");
+		return 1;
+	}
+	printf("sends %lu doorbells %lu receives %lu polls %lu empty %lu\n",
+	       nulldev_counts.sends, nulldev_counts.doorbells,
+	       nulldev_counts.recvs, nulldev_counts.polls,
+	       nulldev_counts.empty_polls);
+	return 0;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Usage: run.sh [OPTION...]
+#
+# Runs pairs.py with these options on the RDMA device of this host or, without
+# one, in a virtual machine. PAIRS is the number of rounds, 7 by default.
+# The figures are in tests/bench/results.json of the build directory as well.
+
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "${builddir:-.}" && pwd)
+results=$build/tests/bench
+PAIRS=${PAIRS:-7}
+
+# Soft-RoCE or not, an address of it is needed: that of its network device.
+local_device()
+{
+	rdma link show 2>/dev/null |
+		sed -n 's/^link \([^/]*\)\/.* state ACTIVE .*netdev \([^ ]*\).*/\1 \2/p' |
+	while read -r device netdev
+	do
+		address=$(ip -4 -o addr show dev "$netdev" |
+			  sed -n 's/.* inet \([^/]*\).*/\1/p' | head -n 1)
+		[ -z "$address" ] || echo "$address $device"
+	done | head -n 1
+}
+
+for tool in ib_send_lat fi_pingpong rstream
+do
+	command -v "$tool" >/dev/null || {
+		echo "run.sh: $tool is missing: install perftest," \
+		     "libfabric-bin and rdmacm-utils" >&2
+		exit 77
+	}
+done
+mkdir -p "$results"
+set -- python3 "$here/pairs.py" -n "$PAIRS" -o "$results/results.json" "$@"
+
+device=$(local_device)
+if [ -n "$device" ]
+then
+	# shellcheck disable=SC2086 # two words
+	exec "$@" "$build/samples/rdmamsg-perf" $device
+fi
+exec sh "$here/../vm/run" -t $((600 + PAIRS * 300)) -n "$results" -- \
+	"$@" "$build/samples/rdmamsg-perf" 10.9.0.1 rxe0
