@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* librdmacm's id tables race with themselves on create and destroy */
 static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -95,12 +96,33 @@ void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id)
 	pthread_mutex_unlock(&ids_lock);
 }
 
+/*
+ * librdmacm has a context of its own on each device, and the kernel waits for
+ * it to go. It is closed when librdmacm next finds other devices, so never
+ * when this one was the only one (rdma-core v44.0, librdmacm/cma.c,
+ * sync_devices_list()). All that it will do with its descriptors is to close
+ * them: they may be of something else by then.
+ */
+static void let_go(const struct ibv_context *verbs)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || dup3(fd, verbs->cmd_fd, O_CLOEXEC) < 0 ||
+	    dup3(fd, verbs->async_fd, O_CLOEXEC) < 0)
+		log_error("a removed device is kept until this program ends: "
+			  "%m");
+	if (fd >= 0)
+		close(fd);
+}
+
 static void dispatch(const struct cm_event *ev)
 {
 	struct cm_owner *owner = ev->id->context;
 
 	log_debug("cm id %p: %s, status %d", (void *)ev->id,
 		  rdma_event_str(ev->type), ev->status);
+	if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL && ev->id->verbs)
+		let_go(ev->id->verbs);
 	switch (owner->kind) {
 	case CM_EP:
 		rdmamsg__ep_cm_event(list_entry(owner, struct rdmamsg_ep,

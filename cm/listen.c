@@ -207,6 +207,8 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	param.rnr_retry_count = (uint8_t)ep->opts.rnr_retry_count;
 	param.flow_control = 1;
 	ret = rdmamsg__verbs_ret(ep->ctx->v->accept(ep->id, &param));
+	if (ret == -EINVAL)
+		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
 	if (ret)
 		/* the kernel has rejected the peer by now */
 		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");

@@ -310,12 +310,15 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
 	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
-	int error = -ECONNRESET;
+	int error = -ECONNRESET, status = wc->status;
 
 	ep->failed = true;
 	if (ep->state >= EP_DRAINING)
 		return;
-	switch (wc->status) {
+	/* on a receive it is Soft-RoCE's word for a message too large for it */
+	if (status == IBV_WC_LOC_QP_OP_ERR && wc->wr_id & 0x80000000u)
+		status = IBV_WC_LOC_LEN_ERR;
+	switch (status) {
 	case IBV_WC_REM_ACCESS_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_LOC_PROT_ERR:
@@ -337,8 +340,11 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 			who = RDMAMSG_WHO_DEVICE;
 		error = -ENETDOWN;
 		break;
-	case IBV_WC_LOC_LEN_ERR:
 	case IBV_WC_REM_OP_ERR:
+		/* of a peer that dies while we read: no fault of its own */
+		who = RDMAMSG_WHO_PEER;
+		break;
+	case IBV_WC_LOC_LEN_ERR:
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_PROTOCOL;
 		error = -EPROTO;
@@ -349,7 +355,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	ep->reason.wc_status = wc->status;
 	ep->reason.vendor_err = wc->vendor_err;
 	rdmamsg__ep_reason(ep, who, cause, error, "%s (%s, vendor 0x%x)",
-			   rdmamsg__wc_text(wc->status),
+			   rdmamsg__wc_text(status),
 			   ibv_wc_status_str(wc->status), wc->vendor_err);
 	rdmamsg__ep_kill(ep);
 }

@@ -91,12 +91,13 @@ const char *rdmamsg__wc_text(int status)
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return "the peer had no receive posted for too long";
 	case IBV_WC_REM_ACCESS_ERR:
-		return "the peer's device refused a memory key: wrong, revoked "
-		       "or out of range";
+		return "the peer's device refused a memory key: wrong, out of "
+		       "range or revoked, as when the peer was killed";
 	case IBV_WC_REM_INV_REQ_ERR:
 		return "the peer's device refused the request as invalid";
 	case IBV_WC_REM_OP_ERR:
-		return "the peer's device failed to carry out a request";
+		return "the peer's device failed to carry out a request: it "
+		       "is broken, or the peer was killed";
 	case IBV_WC_LOC_LEN_ERR:
 		return "a message was larger than its buffer";
 	case IBV_WC_LOC_PROT_ERR:

@@ -276,6 +276,8 @@ void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rx_data(ep, &hdr, msg);
 		return;
 	}
+	/* an answer or the next step of closing may be due */
+	rdmamsg__ep_touch(ep);
 	rx_control(ep, &hdr, msg->data, msg->len);
 	rdmamsg__pool_return(msg);
 }

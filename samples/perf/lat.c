@@ -19,10 +19,10 @@ void perf_lat(struct perf_link *l)
 
 	l->begin = last = perf_ticks();
 	while (l->sent < l->count) {
-		if (send_one(l)) {
-			perf_link_fail(l, -EIO, "sending");
-			return;
-		}
+		int ret = send_one(l);
+
+		if (ret)
+			perf_link_fail(l, ret);
 		l->sent++;
 		while (l->answered < l->sent)
 			if (!perf_link_turn(l))

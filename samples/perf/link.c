@@ -9,10 +9,13 @@
 #define CLOSE_MS	10000
 #define SILENT_MS	60000	/* a server that hangs for so long is gone */
 
-void perf_link_fail(struct perf_link *l, int error, const char *what)
+void perf_link_fail(struct perf_link *l, int error)
 {
+	/* a connection that is ending will say why */
+	if (error == -ESHUTDOWN)
+		return;
 	if (!l->error)
-		perf_complain("%s: %s", what, rdmamsg_error());
+		perf_complain("sending: %s", rdmamsg_error());
 	l->error = error;
 }
 
@@ -160,15 +163,15 @@ static int start(struct perf_link *l)
 	const struct perf_start wire = {
 		htole32(l->test), htole32(l->size), htole32(l->count),
 	};
+	int ret;
 
 	l->sent = l->answered = l->flying = 0;
 	l->ready = l->reported = false;
 	l->errors = 0;
 	l->copied = 0;
-	if (rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START, NULL)) {
-		perf_link_fail(l, -EIO, "sending");
-		return -1;
-	}
+	ret = rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START, NULL);
+	if (ret)
+		perf_link_fail(l, ret);
 	while (!l->ready)
 		if (!perf_link_turn(l))
 			return -1;

@@ -199,7 +199,8 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 int perf_link_close(struct perf_link *l);
 /* One measurement. Returns -1 when it has complained or was interrupted. */
 int perf_link_run(struct perf_link *l);
-void perf_link_fail(struct perf_link *l, int error, const char *what);
+/* A send has failed: complains unless on_closed will. */
+void perf_link_fail(struct perf_link *l, int error);
 
 /* One turn of the loop; false when there is no point in another. */
 static inline bool perf_link_turn(struct perf_link *l)

@@ -45,11 +45,17 @@ static uint64_t copied(const struct conn *c)
 	return rdmamsg_ep_stats(c->ep, &st) ? 0 : st.bytes_copied;
 }
 
+/* A connection that is ending already does so more gracefully. */
+static void failed(struct conn *c, int ret)
+{
+	if (ret && ret != -ESHUTDOWN)
+		rdmamsg_ep_abort(c->ep);
+}
+
 static void say(struct conn *c, enum perf_tag tag, const void *data, size_t len)
 {
-	/* the queue has room for these; if it failed, on_closed follows */
-	if (rdmamsg_send(c->ep, data, len, tag, NULL))
-		rdmamsg_ep_abort(c->ep);
+	/* the queue has room for these */
+	failed(c, rdmamsg_send(c->ep, data, len, tag, NULL));
 }
 
 static void start(struct conn *c, const struct rdmamsg_msg *msg)
@@ -97,13 +103,10 @@ static void answer(struct conn *c, struct rdmamsg_msg *msg)
 		ret = rdmamsg_fast_send(c->ep, rdmamsg_msg_data(msg), len, tag);
 	else if (c->hello.flags & PERF_COPY)
 		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag, NULL);
-	else if (!rdmamsg_msg_send(c->ep, msg, tag, NULL))
+	else if (!(ret = rdmamsg_msg_send(c->ep, msg, tag, NULL)))
 		return;
-	else
-		ret = -EIO;
 	rdmamsg_msg_free(msg);
-	if (ret)
-		rdmamsg_ep_abort(c->ep);
+	failed(c, ret);
 }
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)

@@ -33,7 +33,7 @@ void perf_stream(struct perf_link *l)
 		if (ret == -EAGAIN)
 			return;		/* on_writable comes */
 		if (ret) {
-			perf_link_fail(l, ret, "sending");
+			perf_link_fail(l, ret);
 			return;
 		}
 		l->sent++;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The fault injector: a second verbs table, replaced context->ops of opened
+ * devices, and wrapped calls of the C library (-Wl,--wrap). All of them count
+ * their calls; one of them can be made to fail at its Nth call, once or from
+ * there on, by its own convention. What was made and not unmade is counted.
+ *
+ * An unmaking call that fails keeps the object alive for its caller; it is
+ * unmade at the next call of the table, so that one fault is one fault.
+ */
+#ifndef FAULTY_H
+#define FAULTY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "verbs_api.h"
+
+/* name, how it fails: N NULL and errno, M -1 and errno, P positive errno */
+#define FAULTY_TABLE(X) \
+	X(get_device_list, N, EAGAIN) \
+	X(open_device, N, EMFILE) \
+	X(close_device, M, EIO) \
+	X(query_device, P, EIO) \
+	X(query_port, P, EIO) \
+	X(query_gid, M, EIO) \
+	X(get_async_event, M, EIO) \
+	X(alloc_pd, N, ENOMEM) \
+	X(dealloc_pd, P, EBUSY) \
+	X(reg_mr, N, ENOMEM) \
+	X(dereg_mr, P, EIO) \
+	X(create_comp_channel, N, EMFILE) \
+	X(destroy_comp_channel, P, EBUSY) \
+	X(create_cq, N, ENOMEM) \
+	X(destroy_cq, P, EIO) \
+	X(get_cq_event, M, EIO) \
+	X(create_qp, N, ENOMEM) \
+	X(modify_qp, P, EINVAL) \
+	X(destroy_qp, P, EIO) \
+	X(create_event_channel, N, EMFILE) \
+	X(create_id, M, ENOMEM) \
+	X(destroy_id, M, EIO) \
+	X(migrate_id, M, ENOMEM) \
+	X(bind_addr, M, EADDRINUSE) \
+	X(resolve_addr, M, ENODEV) \
+	X(resolve_route, M, EINVAL) \
+	X(listen, M, EADDRINUSE) \
+	X(connect, M, ENOMEM) \
+	X(establish, M, EINVAL) \
+	X(accept, M, EINVAL) \
+	X(reject, M, EINVAL) \
+	X(disconnect, M, EINVAL) \
+	X(init_qp_attr, M, EINVAL) \
+	X(get_cm_event, M, EIO) \
+	X(ack_cm_event, M, EIO)
+
+/* through context->ops; the last two turn good completions into errors */
+#define FAULTY_DATA(X) \
+	X(post_send, P, ENOMEM) \
+	X(post_recv, P, ENOMEM) \
+	X(poll_cq, M, EIO) \
+	X(req_notify_cq, P, EIO) \
+	X(wc_send, P, IBV_WC_RETRY_EXC_ERR) \
+	X(wc_recv, P, IBV_WC_WR_FLUSH_ERR)
+
+#define FAULTY_LIBC(X) \
+	X(malloc, N, ENOMEM) \
+	X(calloc, N, ENOMEM) \
+	X(realloc, N, ENOMEM) \
+	X(strdup, N, ENOMEM) \
+	X(mmap, N, ENOMEM) \
+	X(madvise, M, EINVAL) \
+	X(epoll_create1, M, EMFILE) \
+	X(epoll_ctl, M, ENOSPC) \
+	X(eventfd, M, EMFILE) \
+	X(timerfd_create, M, EMFILE) \
+	X(pthread_create, P, EAGAIN) \
+	X(getaddrinfo, P, EAI_MEMORY)
+
+#define FAULTY_ALL(X) FAULTY_TABLE(X) FAULTY_DATA(X) FAULTY_LIBC(X)
+
+enum faulty_call {
+#define X(name, how, err) FAULTY_##name,
+	FAULTY_ALL(X)
+#undef X
+	FAULTY_CALLS
+};
+
+/* What is alive. */
+enum faulty_kind {
+	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
+	FAULTY_CQS, FAULTY_QPS, FAULTY_CM_CHANNELS, FAULTY_IDS,
+	FAULTY_CM_EVENTS, FAULTY_MEMORY, FAULTY_MAPPINGS, FAULTY_ADDRS,
+	FAULTY_KINDS
+};
+
+extern const struct verbs_api faulty_verbs;
+
+const char *faulty_name(enum faulty_call call);
+
+/* Call number nth (from 1) from now on fails, and all later if persistent. */
+void faulty_arm(enum faulty_call call, uint32_t nth, bool persistent);
+/* No faults from here on. Returns whether one was met. */
+bool faulty_disarm(void);
+/* Counts the calls from here on; reads a count. */
+void faulty_count_start(void);
+uint32_t faulty_count(enum faulty_call call);
+
+/* Completions of all devices are held back for so long. */
+void faulty_delay(uint32_t ms);
+
+/* The next get_async_event() returns this one; its acknowledge is left out. */
+void faulty_async_event(const struct ibv_async_event *ev);
+
+long faulty_alive(enum faulty_kind kind);
+/* Words for what is still alive, "" if nothing is. */
+const char *faulty_leftovers(void);
+/* Not counted any more. */
+void faulty_forget(void);
+
+#endif

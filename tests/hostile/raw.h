@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer made of plain verbs and rdma_cm, that can break every rule. Of the
+ * library it has the encoders only. All waits are bounded.
+ */
+#ifndef RAW_H
+#define RAW_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto.h"
+
+#define RAW_WAIT_MS	15000
+#define RAW_RECVS	256
+#define RAW_RECV_SIZE	PROTO_RECV_MIN
+#define RAW_SEND_SIZE	(512u << 10)
+
+struct raw {
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listen_id;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;		/* of mem: local and remote read */
+	uint8_t *mem;			/* what is sent, then what is received */
+	uint8_t *recv;
+	int event_status;		/* of the last CM event */
+	uint8_t event_data[256];
+	uint8_t event_data_len;
+	struct rdma_conn_param event_conn;
+	bool qp;
+	bool deaf;
+	bool passive;
+	uint32_t number;		/* of our next data message */
+	struct { uint32_t slot, len; } inbox[RAW_RECVS];
+	uint32_t inbox_head, inbox_tail;
+	struct proto_setup peer;	/* without data */
+	struct proto_key last_key;	/* of the last RNDV answered */
+};
+
+/* What the other side is told, and how. */
+struct raw_options {
+	const void *data;		/* private data */
+	uint8_t data_len;
+	uint8_t reads_served;		/* responder resources */
+	bool deaf;			/* no receives, but one for SETUP */
+	bool no_establish;		/* leave the answer unanswered */
+};
+
+/* A hello that is right, for private data. */
+uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX]);
+
+/*
+ * The CM event that ended it: ESTABLISHED, REJECTED, ... or -1 when there was
+ * none in time.
+ */
+int raw_connect(struct raw *r, const char *host, uint16_t port,
+		const struct raw_options *o);
+/* Returns the port. */
+uint16_t raw_listen(struct raw *r, const char *host);
+/* Waits for a request; its hello is in event_data. */
+bool raw_request(struct raw *r);
+int raw_accept(struct raw *r, const struct raw_options *o);
+void raw_reject(struct raw *r, const void *data, uint8_t len);
+/* Without a word: the queue pair goes, the connection is not ended. */
+void raw_vanish(struct raw *r);
+/* Ends what is left of a connection; the listener stays. */
+void raw_drop(struct raw *r);
+void raw_close(struct raw *r);
+/* The next CM event's type, or -1. */
+int raw_event(struct raw *r, int ms);
+
+/* Each waits for its completion: enum ibv_wc_status, -1 when there is none. */
+int raw_send(struct raw *r, const void *buf, uint32_t len);
+int raw_message(struct raw *r, uint8_t type, uint32_t number, uint32_t tag,
+		const void *body, uint32_t len);
+int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
+	     uint32_t rkey, uint32_t len);
+/* Many at once, without waiting. 0, or what ibv_post_send() says. */
+int raw_burst(struct raw *r, uint8_t type, uint32_t count);
+
+/* The next message, its body in *body until the next call. */
+bool raw_receive(struct raw *r, struct proto_hdr *hdr, const uint8_t **body,
+		 uint32_t *len, int ms);
+/* The next one of that type; others are skipped. */
+bool raw_receive_type(struct raw *r, uint8_t type, struct proto_hdr *hdr,
+		      const uint8_t **body, uint32_t *len);
+/* The SETUP exchange, as it should be. */
+bool raw_setup(struct raw *r);
+/* A large message that is announced as it should be. */
+int raw_announce(struct raw *r, uint32_t len, uint32_t tag);
+/* The other side has ended it. */
+bool raw_ended(struct raw *r, int ms);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A hostile server against a client that is connected to a good one as well,
+ * from the same context. Usage: server [ADDRESS [CASE]]
+ */
+#include "misdeeds.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *address = "10.9.0.1";
+static struct raw raw;
+
+static bool wait_request(void)
+{
+	victims_wish(&victims->wish_client, WISH_CONNECT);
+	return raw_request(&raw);
+}
+
+static int accept_with(const void *data, uint8_t len)
+{
+	struct raw_options o = {
+		.data = data, .data_len = len, .reads_served = 4,
+	};
+
+	return raw_accept(&raw, &o);
+}
+
+/* ---- answers that are none -------------------------------------------- */
+
+static void rejects(const char *name, const void *data, uint8_t len,
+		    uint32_t causes)
+{
+	uint32_t before = victims->ended;
+	bool did;
+
+	if (!wanted(name))
+		return;
+	did = wait_request();
+	if (did)
+		raw_reject(&raw, data, len);
+	judge(name, did, before, causes);
+	raw_drop(&raw);
+}
+
+static void accepts(const char *name, const void *data, uint8_t len,
+		    uint32_t causes)
+{
+	uint32_t before = victims->ended;
+	bool did;
+
+	if (!wanted(name))
+		return;
+	did = wait_request();
+	if (did)
+		(void)accept_with(data, len);
+	judge(name, did, before, causes);
+	raw_drop(&raw);
+}
+
+static void bad_answers(void)
+{
+	uint8_t hello[PROTO_HELLO_MAX] = { 0 }, len = raw_hello(hello);
+	uint8_t bad[PROTO_HELLO_MAX];
+
+	rejects("reject-bare", NULL, 0, CAUSE(REJECTED) | CAUSE(PROTOCOL));
+	memset(bad, 0xff, sizeof(bad));
+	rejects("reject-garbage", bad, sizeof(bad),
+		CAUSE(REJECTED) | CAUSE(PROTOCOL));
+	memcpy(bad, hello, sizeof(bad));
+	bad[14] = 77;
+	rejects("reject-unknown-code", bad, len, CAUSE(REJECTED));
+	bad[14] = PROTO_REJECT_APP;
+	bad[7] = 200;
+	rejects("reject-data-length-lies", bad, len,
+		CAUSE(REJECTED) | CAUSE(PROTOCOL));
+
+	accepts("accept-bare", NULL, 0, CAUSE(PROTOCOL));
+	memset(bad, 0xff, sizeof(bad));
+	accepts("accept-garbage", bad, sizeof(bad), CAUSE(PROTOCOL));
+	memcpy(bad, hello, sizeof(bad));
+	bad[4] = bad[5] = 9;
+	accepts("accept-version-9", bad, len, CAUSE(VERSION));
+}
+
+static void never_answers(void)
+{
+	uint32_t before = victims->ended;
+	bool did;
+
+	if (!wanted("never-answers"))
+		return;
+	did = wait_request();
+	judge("never-answers", did, before, CAUSE(TIMEOUT) |
+	      CAUSE(UNREACHABLE));
+	raw_drop(&raw);
+}
+
+/* Accepted, and gone before the client can know it. */
+static void accept_and_gone(void)
+{
+	uint8_t hello[PROTO_HELLO_MAX] = { 0 };
+	struct raw_options o = { .data = hello, .data_len = raw_hello(hello) };
+	uint32_t before = victims->ended;
+	bool did;
+
+	if (!wanted("accept-and-gone"))
+		return;
+	did = wait_request();
+	if (did) {
+		(void)raw_accept(&raw, &o);
+		raw_vanish(&raw);
+		raw_drop(&raw);
+	}
+	judge("accept-and-gone", did, before, CAUSE(ABORTED) |
+	      CAUSE(TRANSPORT) | CAUSE(TIMEOUT) | CAUSE(REJECTED) |
+	      CAUSE(RESOURCES));
+	raw_drop(&raw);
+}
+
+/* ---- connections ------------------------------------------------------ */
+
+static bool set_up(const struct misdeed *m)
+{
+	static uint8_t hello[PROTO_HELLO_MAX];
+	uint32_t connected = victims->connected;
+	struct raw_options o = m->how;
+
+	o.data_len = raw_hello(hello);
+	o.data = hello;
+	if (!wait_request() ||
+	    raw_accept(&raw, &o) != RDMA_CM_EVENT_ESTABLISHED)
+		return false;
+	if (m->before_setup)
+		return true;
+	if (!raw_setup(&raw))
+		return false;
+	for (int i = 0; i < 10000 && victims->connected == connected; i++)
+		usleep(1000);
+	if (m->wish)
+		victims_wish(&victims->wish_client, m->wish);
+	return true;
+}
+
+static void misbehave(const struct misdeed *m)
+{
+	uint32_t before = victims->ended;
+	bool did;
+
+	if (!wanted(m->name))
+		return;
+	did = set_up(m) && m->fn(&raw);
+	if (m->then)
+		victims_wish(&victims->wish_client, m->then);
+	judge(m->name, did, before, m->causes);
+	raw_drop(&raw);
+}
+
+static void nothing_left(const struct rdmamsg_stats *start, int fds)
+{
+	const struct rdmamsg_stats *s = &victims->stats;
+
+	victims_wish(&victims->wish_client, WISH_STATS);
+	verdict("client-resources", s->endpoints == start->endpoints &&
+		s->msgs_lent <= 1 &&
+		s->bytes_registered <= start->bytes_registered + (96u << 20) &&
+		victims->fds <= fds + 1,
+		"endpoints %llu, then %llu; lent %llu; registered %llu, then "
+		"%llu; descriptors %d, then %d",
+		(unsigned long long)start->endpoints,
+		(unsigned long long)s->endpoints,
+		(unsigned long long)s->msgs_lent,
+		(unsigned long long)start->bytes_registered,
+		(unsigned long long)s->bytes_registered, fds, victims->fds);
+	verdict("client-cookies", victims->accepted == victims->done,
+		"%u accepted, %u ended", victims->accepted, victims->done);
+}
+
+int main(int argc, char **argv)
+{
+	struct rdmamsg_stats start;
+	struct ibv_context **devices;
+	int n = 0, fds;
+
+	if (argc > 1)
+		address = argv[1];
+	else if (getenv("RDMAMSG_VM_ADDR"))
+		address = getenv("RDMAMSG_VM_ADDR");
+	if (argc > 2)
+		only_case = argv[2];
+	victims_start(address);
+	devices = rdma_get_devices(&n);
+	if (!devices || !n) {
+		fprintf(stderr, "no RDMA device\n");
+		return 77;
+	}
+	rdma_free_devices(devices);
+	if (!victims_innocent_goes_on()) {
+		printf("not ok innocent: %s\n", victims->harm);
+		return 1;
+	}
+	victims_wish(&victims->wish_client, WISH_STATS);
+	start = victims->stats;
+	fds = victims->fds;
+	victims->raw_port = raw_listen(&raw, address);
+	bad_answers();
+	never_answers();
+	accept_and_gone();
+	for (const struct misdeed *m = misdeeds; m->name; m++)
+		misbehave(m);
+	nothing_left(&start, fds);
+	verdict("innocent", victims_innocent_goes_on(), "%s", victims->harm);
+	raw_close(&raw);
+	return !victims_stop() || failures ? 1 : 0;
+}

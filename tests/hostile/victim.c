@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "victim.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LARGE	100000
+
+struct shared *victims;
+static const char *address;
+static struct rdmamsg *ctx;
+static pid_t server_pid, client_pid;
+static uint8_t pattern[LARGE];
+
+static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (victims->harmed)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(victims->harm, sizeof(victims->harm), fmt, ap);
+	va_end(ap);
+	victims->harmed = true;
+}
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* ---- the connection to the raw peer ----------------------------------- */
+
+static char raw_user;		/* its address marks these endpoints */
+
+/* Each cookie is a cell that must be there until its end. */
+static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	free(cookie);
+	victims->done++;
+}
+
+static void send_raw(struct rdmamsg_ep *ep, size_t len)
+{
+	struct iovec iov = { pattern, len };
+	void *cookie = malloc(1);
+
+	if (rdmamsg_sendv(ep, &iov, 1, 7, cookie))
+		free(cookie);
+	else
+		victims->accepted++;
+}
+
+static void on_raw_connected(struct rdmamsg_ep *ep)
+{
+	victims->connected++;
+}
+
+static void on_raw_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	void *cookie;
+
+	if (rdmamsg_msg_tag(msg) == SINK_TAG) {
+		rdmamsg_msg_free(msg);
+		return;
+	}
+	cookie = malloc(1);
+	if (rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), cookie)) {
+		free(cookie);
+		rdmamsg_msg_free(msg);
+	} else {
+		victims->accepted++;
+	}
+}
+
+static struct rdmamsg_ep *raw_ep;	/* of the client */
+
+static void on_raw_closed(struct rdmamsg_ep *ep,
+			  const struct rdmamsg_reason *why)
+{
+	struct ending *e = &victims->endings[victims->ended % REASONS];
+
+	e->who = why->who;
+	e->cause = why->cause;
+	e->error = why->error;
+	snprintf(e->text, sizeof(e->text), "%s", why->text);
+	if (victims->accepted != victims->done)
+		harmed("%u sends were accepted and %u have ended at on_closed",
+		       victims->accepted, victims->done);
+	raw_ep = NULL;
+	victims->ended++;
+}
+
+static const struct rdmamsg_handlers raw_handlers = {
+	.size = sizeof(raw_handlers),
+	.on_connected = on_raw_connected, .on_message = on_raw_message,
+	.on_sent = on_raw_sent, .on_closed = on_raw_closed,
+};
+
+static struct rdmamsg_ep_options raw_options(void)
+{
+	return (struct rdmamsg_ep_options){
+		.size = sizeof(struct rdmamsg_ep_options),
+		.user = &raw_user, .handlers = &raw_handlers,
+		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = TIMEOUT_MS,
+		.dead_after_ms = 2 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
+		.recv_depth = 16, .send_queue = 64,
+	};
+}
+
+/* ---- the server ------------------------------------------------------- */
+
+static void on_echo(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL)) {
+		harmed("server: no echo: %s", rdmamsg_error());
+		rdmamsg_msg_free(msg);
+	}
+}
+
+static void on_innocent_closed(struct rdmamsg_ep *ep,
+			       const struct rdmamsg_reason *why)
+{
+	if (!victims->quit)
+		harmed("%s: closed: %s", getpid() == server_pid ? "server" :
+		       "client", why->text);
+}
+
+static const struct rdmamsg_handlers innocent_handlers = {
+	.size = sizeof(innocent_handlers),
+	.on_message = on_echo, .on_closed = on_innocent_closed,
+};
+
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	struct rdmamsg_ep_options opts = raw_options();
+	size_t len;
+	const void *data = rdmamsg_request_data(req, &len);
+
+	if (len == 8 && !memcmp(data, "innocent", 8)) {
+		opts.user = NULL;
+		opts.handlers = &innocent_handlers;
+		opts.timeout_ms = opts.close_timeout_ms = 30000;
+		opts.dead_after_ms = 60000;
+	}
+	(void)rdmamsg_accept(req, &opts, NULL);
+}
+
+static void grant_stats(void)
+{
+	victims->stats.size = sizeof(victims->stats);
+	rdmamsg_stats(ctx, &victims->stats);
+	victims->fds = count_fds();
+}
+
+static int server(void)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = on_request,
+	};
+	struct rdmamsg_listener *l;
+
+	server_pid = getpid();
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, address, "0", &opts, &l)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	victims->port = rdmamsg_listener_port(l);
+	while (!victims->quit) {
+		if (rdmamsg_wait(ctx, 20) < 0)
+			harmed("server: %s", rdmamsg_error());
+		if (victims->wish_server == WISH_STATS) {
+			grant_stats();
+			victims->wish_server = WISH_NONE;
+		}
+	}
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+/* ---- the client ------------------------------------------------------- */
+
+static const size_t sizes[] = { 1, 200, 4000, LARGE, 0, 30000 };
+static struct rdmamsg_ep *innocent;
+static uint32_t round_no;
+
+static void send_round(struct rdmamsg_ep *ep)
+{
+	struct iovec iov = { pattern, sizes[round_no % 6] };
+
+	if (rdmamsg_sendv(ep, &iov, 1, round_no, NULL))
+		harmed("client: round %u: %s", round_no, rdmamsg_error());
+}
+
+static void on_innocent_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_msg_tag(msg) != round_no ||
+	    rdmamsg_msg_len(msg) != sizes[round_no % 6] ||
+	    memcmp(rdmamsg_msg_data(msg), pattern, rdmamsg_msg_len(msg)))
+		harmed("client: round %u: a wrong echo", round_no);
+	rdmamsg_msg_free(msg);
+	round_no++;
+	victims->rounds++;
+	send_round(ep);
+}
+
+static const struct rdmamsg_handlers client_handlers = {
+	.size = sizeof(client_handlers),
+	.on_connected = send_round, .on_message = on_innocent_message,
+	.on_closed = on_innocent_closed,
+};
+
+static void do_wish(void)
+{
+	struct rdmamsg_ep_options opts = raw_options();
+	char port[8];
+
+	switch (victims->wish_client) {
+	case WISH_STATS:
+		grant_stats();
+		break;
+	case WISH_CONNECT:
+		snprintf(port, sizeof(port), "%u", victims->raw_port);
+		if (rdmamsg_connect(ctx, address, port, &opts, &raw_ep))
+			harmed("client: %s", rdmamsg_error());
+		break;
+	case WISH_SEND:
+		if (raw_ep) {
+			send_raw(raw_ep, 10);
+			send_raw(raw_ep, 5000);
+			send_raw(raw_ep, LARGE);
+		}
+		break;
+	case WISH_CLOSE:
+		if (raw_ep)
+			rdmamsg_ep_close(raw_ep);
+		break;
+	default:
+		return;
+	}
+	victims->wish_client = WISH_NONE;
+}
+
+static int client(void)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &client_handlers,
+		.hello_data = "innocent", .hello_data_len = 8,
+		.timeout_ms = 30000, .dead_after_ms = 60000,
+	};
+	char port[8];
+
+	while (!victims->port && !victims->quit)
+		usleep(1000);
+	snprintf(port, sizeof(port), "%u", victims->port);
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_connect(ctx, address, port, &opts, &innocent)) {
+		harmed("client: %s", rdmamsg_error());
+		return 1;
+	}
+	while (!victims->quit) {
+		if (rdmamsg_wait(ctx, 20) < 0)
+			harmed("client: %s", rdmamsg_error());
+		do_wish();
+	}
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+/* ---- the test's side -------------------------------------------------- */
+
+static pid_t start(int (*fn)(void))
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	exit(fn());
+}
+
+void victims_start(const char *where)
+{
+	address = where;
+	for (size_t i = 0; i < sizeof(pattern); i++)
+		pattern[i] = (uint8_t)((uint32_t)i * 2654435761u >> 24);
+	victims = mmap(NULL, sizeof(*victims), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (victims == MAP_FAILED)
+		exit(1);
+	server_pid = start(server);
+	client_pid = start(client);
+}
+
+static bool ended_well(pid_t pid, const char *name)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	    !WEXITSTATUS(status))
+		return true;
+	printf("not ok %s: ended with status 0x%x\n", name, status);
+	return false;
+}
+
+bool victims_stop(void)
+{
+	bool good;
+
+	victims->quit = true;
+	good = ended_well(client_pid, "client");
+	good &= ended_well(server_pid, "server");
+	return good;
+}
+
+#define UNTIL(what) \
+	do { \
+		for (int i_ = 0; i_ < 20000 && !(what); i_++) \
+			usleep(1000); \
+	} while (0)
+
+bool victims_ended(uint32_t count)
+{
+	UNTIL(victims->ended >= count || victims->harmed);
+	return victims->ended == count;
+}
+
+bool victims_innocent_goes_on(void)
+{
+	uint32_t rounds = victims->rounds;
+
+	UNTIL(victims->rounds >= rounds + 6 || victims->harmed);
+	return victims->rounds >= rounds + 6 && !victims->harmed;
+}
+
+void victims_wish(_Atomic int *of, enum wish wish)
+{
+	*of = wish;
+	UNTIL(*of == WISH_NONE);
+}

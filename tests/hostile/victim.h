@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The well-behaved processes: a server that echoes, and a client that talks to
+ * it all the time and must not notice anything. A raw peer misbehaves towards
+ * the server, or towards a second connection of that client. All of them share
+ * a page in which they say how they fare.
+ */
+#ifndef VICTIM_H
+#define VICTIM_H
+
+#include <rdmamsg/rdmamsg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SINK_TAG	3000	/* is not echoed */
+#define REASONS		256
+#define MAX_MSG		(4u << 20)
+#define TIMEOUT_MS	2000	/* of the victims, for every step */
+
+struct ending {
+	int who, cause, error;
+	bool connected;		/* it had been */
+	char text[192];
+};
+
+enum wish { WISH_NONE, WISH_STATS, WISH_CONNECT, WISH_SEND, WISH_CLOSE };
+
+struct shared {
+	_Atomic uint32_t port;		/* of the server */
+	_Atomic uint32_t rounds;	/* of the innocent */
+	_Atomic bool harmed;		/* the innocent has noticed */
+	char harm[256];
+	_Atomic uint32_t ended;		/* connections to the raw peer */
+	struct ending endings[REASONS];
+	_Atomic uint32_t connected;	/* of these, so many were */
+	_Atomic uint32_t accepted, done; /* cookies */
+	_Atomic bool quit;
+	/* asked by the test, of the server or the client */
+	_Atomic int wish_server, wish_client;
+	_Atomic uint16_t raw_port;
+	struct rdmamsg_stats stats;
+	int fds;
+};
+
+extern struct shared *victims;
+
+void victims_start(const char *address);
+/* Both end, and say whether all was well with them. */
+bool victims_stop(void);
+
+/* Waits for it; false after a while. */
+bool victims_ended(uint32_t count);
+/* Several rounds of the innocent, from now on. */
+bool victims_innocent_goes_on(void);
+void victims_wish(_Atomic int *of, enum wish wish);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the integration tests share: contexts driven with plain poll(2), ends
+ * of connections that note what their callbacks are told, and messages whose
+ * content follows from their tag.
+ */
+#ifndef RDMAMSG_TESTS_INTEGRATION_COMMON_H
+#define RDMAMSG_TESTS_INTEGRATION_COMMON_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+#define WAIT_MS		120000	/* far beyond what anything takes */
+#define TEST_SECONDS	300	/* then the test says where it stands, and ends */
+#define PATTERN_MAX	((size_t)17 << 20)
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/* ---- contexts --------------------------------------------------------- */
+
+/* Fails the test if it cannot; closed at its end unless test_close() was. */
+struct rdmamsg *test_open(const struct rdmamsg_options *opts);
+void test_close(struct rdmamsg *ctx);
+/* Waits a little for any of them and lets them work. */
+void test_pump(int timeout_ms);
+/* Lets one of them work as long as it has something to do. */
+void test_drive(struct rdmamsg *ctx);
+
+#define WAIT_FOR(condition) \
+	do { \
+		uint64_t end_ = now_ms() + WAIT_MS; \
+		while (!(condition)) { \
+			if (now_ms() > end_) \
+				fail_msg("%s:%d: waited in vain for %s", \
+					 __FILE__, __LINE__, #condition); \
+			test_pump(100); \
+			check_notes(); \
+		} \
+	} while (0)
+
+uint64_t now_ms(void);
+/* For callbacks, where a test cannot fail: check_notes() does it. */
+void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void check_notes(void);
+/* Error lines of the library's log are notes too, unless a test makes them. */
+extern bool errors_are_fine;
+/* The call gave this error, and its text has this word. */
+void assert_error(int ret, int error, const char *word);
+
+/* ---- messages --------------------------------------------------------- */
+
+const uint8_t *pattern(uint32_t tag);	/* PATTERN_MAX bytes of it */
+
+struct cookie {
+	struct cookie *next;
+	unsigned int count;
+	int status;
+};
+
+/* ---- ends of connections ---------------------------------------------- */
+
+struct end {
+	const char *name;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;		/* NULL when there is none */
+	struct end *peer;
+	struct rdmamsg_ep_options opts;
+	struct rdmamsg_handlers on;
+
+	unsigned int connected, closed, writable, stalled, resumed, incoming;
+	size_t received;
+	struct rdmamsg_reason why;
+	uint8_t why_data[RDMAMSG_HELLO_DATA_MAX];
+
+	/* what is to arrive here, in order */
+	struct expected {
+		size_t len;
+		uint32_t tag;
+	} *expected;
+	size_t expected_count, expected_room;
+	bool expect_nothing;		/* whatever arrives is not looked at */
+
+	bool keep;			/* messages, until end_release() */
+	struct rdmamsg_msg **kept;
+	size_t kept_count, kept_room;
+
+	struct cookie *cookies;
+	size_t sent, sent_ok, sent_failed;
+
+	/* called after the above has been noted */
+	void (*then_connected)(struct end *e);
+	void (*then_message)(struct end *e, struct rdmamsg_msg *msg);
+	void (*then_sent)(struct end *e);
+	void (*then_writable)(struct end *e);
+	void (*then_closed)(struct end *e);
+	void *arg;
+};
+
+void end_init(struct end *e, const char *name, struct rdmamsg *ctx);
+void end_fini(struct end *e);
+
+enum how { HOW_SEND, HOW_SENDV, HOW_MSG, HOW_COUNT };
+
+/* Sends a message of the pattern and has the peer expect it. */
+int end_send(struct end *e, enum how how, size_t len, uint32_t tag);
+int end_sendv(struct end *e, int segments, size_t len, uint32_t tag);
+/* Until it is accepted, pumping meanwhile. Fails the test on other errors. */
+void end_send_all(struct end *e, enum how how, size_t len, uint32_t tag);
+void end_expect(struct end *e, size_t len, uint32_t tag);
+struct cookie *end_cookie(struct end *e);
+/* Gives back what was kept: first, last, or every one. */
+void end_release(struct end *e);
+struct rdmamsg_stats end_stats(const struct end *e);
+struct rdmamsg_ep_info end_info(const struct end *e);
+/* Each cookie was given back exactly once. */
+void end_check_cookies(const struct end *e);
+
+/* A server and a client in one process, each with a context of its own. */
+struct pair {
+	struct rdmamsg_listener *listener;
+	char port[8];
+	struct end s, c;
+};
+
+void pair_init(struct pair *p, const struct rdmamsg_options *opts);
+void pair_listen(struct pair *p);
+void pair_connect(struct pair *p);
+/* For a listener whose user is a pair: accepts as its server. */
+void pair_on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req);
+void pair_open(struct pair *p);		/* all three */
+/* Closes gracefully from the client and checks that all has arrived. */
+void pair_close(struct pair *p);
+void pair_fini(struct pair *p);
+
+const char *test_addr(void);
+const char *test_addr6(void);
+const char *listener_service(struct rdmamsg_listener *l, char buf[static 8]);
+
+/* ---- processes -------------------------------------------------------- */
+
+struct child {
+	pid_t pid;
+	int to, from;		/* its input and output */
+};
+
+/* What a program can be started again as, see test_main(). */
+struct role {
+	const char *name;
+	int (*fn)(int argc, char **argv);	/* its result is the status */
+};
+
+/*
+ * Starts this program again in one of its roles, with pipes as its standard
+ * input and output: a plain child of a process that uses RDMA is shut out.
+ */
+void child_start(struct child *c, const char *role, const char *arg);
+/* A line from the child, without newline. Pumps meanwhile. */
+void child_line(struct child *c, char *buf, size_t size);
+void child_say(struct child *c, const char *line);
+/* Its wait status. Pumps meanwhile. */
+int child_wait(struct child *c);
+/* In the child: a line to the parent. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+int open_fds(void);
+/* What `rdma resource show` counts, by name: "qp", "cq", "mr", "pd". */
+int rdma_count(const char *what);
+
+/* ---- main ------------------------------------------------------------- */
+
+#define TEST(fn) \
+	{ #fn, fn, test_setup, test_teardown, NULL }
+
+int test_setup(void **state);
+int test_teardown(void **state);
+/* Ends the program with 77 unless there is a device and an address. */
+void need_rdma(void);
+/* Says why and skips this test. */
+void skip_because(const char *why);
+/*
+ * Runs the tests, or those whose name matches the first argument, or as a
+ * child the role that it was started for.
+ */
+#define test_main(tests, roles, argc, argv) \
+	(test_is_child(argc, argv) ? test_child(roles, argc, argv) : \
+	 (need_rdma(), cmocka_set_test_filter((argv)[1]), \
+	  cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0))
+bool test_is_child(int argc, char **argv);
+int test_child(const struct role *roles, int argc, char **argv);
+
+#endif

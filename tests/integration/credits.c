@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Back-pressure: credits, queues, the limit on memory. */
+#include "common.h"
+
+static struct pair p;
+
+static void check_no_rnr(void)
+{
+	assert_int_equal(end_stats(&p.c).rnr_errors, 0);
+	assert_int_equal(end_stats(&p.s).rnr_errors, 0);
+}
+
+/* ---- floods ----------------------------------------------------------- */
+
+struct flood {
+	uint32_t sent, count;
+	size_t (*len)(uint32_t n);
+};
+
+static void pour(struct end *e)
+{
+	struct flood *f = e->arg;
+
+	while (f->sent < f->count) {
+		int ret = end_send(e, f->sent % HOW_COUNT, f->len(f->sent),
+				   f->sent);
+
+		if (ret == -EAGAIN)
+			return;
+		if (ret)
+			note("%s: %s", e->name, rdmamsg_error());
+		f->sent++;
+	}
+}
+
+static size_t small(uint32_t n)
+{
+	return n % 300;
+}
+
+static size_t mixed(uint32_t n)
+{
+	return n % 10 == 3 ? 20000 + n : n % 7 == 2 ? 5000 : n % 100;
+}
+
+static void flood(uint32_t from_c, uint32_t from_s, size_t (*len)(uint32_t n))
+{
+	struct flood c = { 0, from_c, len }, s = { 0, from_s, len };
+
+	p.c.arg = &c;
+	p.s.arg = &s;
+	p.c.then_connected = p.s.then_connected = pour;
+	p.c.then_writable = p.s.then_writable = pour;
+	pair_listen(&p);
+	pair_connect(&p);
+	WAIT_FOR(p.s.received == from_c && p.c.received == from_s);
+	check_no_rnr();
+	pair_close(&p);
+	check_no_rnr();
+	pair_fini(&p);
+}
+
+static void flood__one_way_ARRIVES(void **state)
+{
+	pair_init(&p, NULL);
+	flood(5000, 0, small);
+	pair_init(&p, NULL);
+	flood(0, 5000, small);
+}
+
+static void flood__both_ways_ARRIVES(void **state)
+{
+	pair_init(&p, NULL);
+	flood(3000, 3000, small);
+	pair_init(&p, NULL);
+	flood(500, 500, mixed);
+}
+
+static void flood__recv_depth_1_and_2_ARRIVES(void **state)
+{
+	static const uint32_t depths[][2] = { { 1, 1 }, { 2, 2 }, { 1, 64 } };
+
+	for (size_t n = 0; n < ARRAY_SIZE(depths); n++) {
+		pair_init(&p, NULL);
+		p.c.opts.recv_depth = depths[n][0];
+		p.s.opts.recv_depth = depths[n][1];
+		flood(300, 300, mixed);
+		pair_init(&p, NULL);
+		p.c.opts.recv_depth = depths[n][0];
+		p.s.opts.recv_depth = depths[n][1];
+		flood(300, 0, mixed);
+	}
+}
+
+static void flood__send_depth_1_ARRIVES(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.send_depth = p.s.opts.send_depth = 1;
+	flood(300, 300, mixed);
+}
+
+static void flood__one_read_at_a_time_ARRIVES(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.initiator_depth = p.s.opts.initiator_depth = 1;
+	p.c.opts.responder_resources = p.s.opts.responder_resources = 1;
+	flood(100, 100, mixed);
+}
+
+static void flood__from_many_queued_sends_ARRIVES(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.send_queue = 65536;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 0; n < 5000; n++)
+		assert_int_equal(end_send(&p.c, HOW_SENDV, n % 500, n), 0);
+	WAIT_FOR(p.s.received == 5000);
+	assert_int_equal(end_stats(&p.c).sends_refused, 0);
+	check_no_rnr();
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* ---- a receiver that holds what it gets ------------------------------- */
+
+/* Pool memory for about 400 messages of a receive buffer's size. */
+static const struct rdmamsg_options little = {
+	.size = sizeof(little), .max_registered = 4 << 20,
+};
+
+static void send_until_refused(size_t len)
+{
+	uint64_t quiet = 0;
+	uint32_t n = 0;
+
+	/* until refused, with all that the receiver can give having come */
+	while (quiet < 5) {
+		int ret = end_send(&p.c, HOW_SENDV, len, n);
+
+		if (!ret) {
+			n++;
+			quiet = 0;
+			assert_true(n < 100000);
+			continue;
+		}
+		assert_int_equal(ret, -EAGAIN);
+		test_pump(200);
+		check_notes();
+		quiet++;
+	}
+}
+
+static void held__until_the_limit_THEN_RECOVERS(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.keep = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	send_until_refused(100);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	assert_true(end_stats(&p.c).sends_refused > 0);
+	assert_true(end_stats(&p.c).credit_stalls > 0);
+	assert_true(end_stats(&p.s).bytes_registered <= 4 << 20);
+	assert_int_equal(end_stats(&p.s).msgs_lent, p.s.received);
+	check_no_rnr();
+
+	for (int round = 0; round < 3; round++) {
+		p.c.writable = 0;
+		/* a single one makes room again, then all */
+		rdmamsg_msg_free(p.s.kept[--p.s.kept_count]);
+		WAIT_FOR(p.c.writable);
+		end_send_all(&p.c, HOW_SEND, 7, 7);
+		p.c.writable = 0;
+		end_release(&p.s);
+		send_until_refused(50);
+		WAIT_FOR(p.s.received == p.s.expected_count);
+	}
+	check_no_rnr();
+	end_release(&p.s);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void held__inbox_without_on_message_PUSHES_BACK(void **state)
+{
+	struct rdmamsg_msg *msg;
+	size_t n = 0;
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	send_until_refused(100);
+	while (n < p.s.expected_count) {
+		assert_int_equal(rdmamsg_recv_wait(p.s.ep, WAIT_MS, &msg), 0);
+		assert_int_equal(rdmamsg_msg_len(msg), 100);
+		assert_int_equal(rdmamsg_msg_tag(msg), n++);
+		rdmamsg_msg_free(msg);
+	}
+	p.s.received = n;
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* The sender of what it holds itself: nothing but a free can help it. */
+static void limit__own_held_messages_WRITABLE_WHEN_FREED(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.c.ctx);
+	p.c.ctx = test_open(&little);
+	p.c.keep = true;
+	p.c.opts.max_copy = 1 << 20;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.s, HOW_SENDV, 1 << 20, 1);
+	end_send_all(&p.s, HOW_SENDV, 1 << 20, 2);
+	end_send_all(&p.s, HOW_SENDV, 1 << 20, 3);
+	WAIT_FOR(p.c.received == 3);
+	assert_int_equal(end_send(&p.c, HOW_SEND, 1 << 20, 3), -EAGAIN);
+	for (int i = 0; i < 5; i++)
+		test_pump(100);
+	p.c.writable = 0;
+	end_release(&p.c);
+	WAIT_FOR(p.c.writable);
+	end_send_all(&p.c, HOW_SEND, 1 << 20, 3);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* What is kept for reuse must not stand in the way of other sizes. */
+static void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.c.ctx);
+	p.c.ctx = test_open(&little);
+	p.c.opts.send_queue = 2000;
+	p.c.opts.max_copy = 1 << 20;
+	pair_listen(&p);
+	pair_connect(&p);
+	/* as many free large buffers as the limit allows */
+	for (uint32_t n = 0; n < 3; n++)
+		for (size_t len = 64 << 10; len <= 1 << 20; len *= 2)
+			end_send_all(&p.c, HOW_SEND, len, (uint32_t)len);
+	WAIT_FOR(p.c.sent_ok == p.c.sent);
+	/* each needs a buffer of its own until it is sent */
+	for (uint32_t n = 0; n < 200; n++)
+		end_send_all(&p.c, HOW_SEND, 8000, n);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* More than the receiver may register at once: those are not taken. */
+static void limit__large_messages_held_ENOBUFS(void **state)
+{
+	size_t held;
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.keep = true;
+	p.s.expect_nothing = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 0; n < 8; n++)
+		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
+	WAIT_FOR(p.c.sent_ok + p.c.sent_failed == 8);
+	WAIT_FOR(p.s.received == p.c.sent_ok);
+	held = p.s.received;
+	assert_in_range(held, 1, 3);
+	for (const struct cookie *c = p.c.cookies; c; c = c->next)
+		assert_true(!c->status || c->status == -ENOBUFS);
+	end_release(&p.s);
+	for (uint32_t n = 0; n < held; n++)
+		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
+	WAIT_FOR(p.s.received == 2 * held);
+	end_release(&p.s);
+	rdmamsg_ep_close(p.c.ep);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_fini(&p);
+}
+
+static void send_64k(struct end *e)
+{
+	int ret = end_send(e, HOW_SEND, 64 << 10, 9);
+
+	if (ret && ret != -EAGAIN)
+		note("%s", rdmamsg_error());
+}
+
+/* The message itself fits, its announcement does not. */
+static void limit__no_room_for_the_announcement_WAITS(void **state)
+{
+	struct rdmamsg_msg *msg[1024];
+	size_t n = 0;
+
+	pair_init(&p, NULL);
+	test_close(p.c.ctx);
+	p.c.ctx = test_open(&little);
+	p.c.then_writable = send_64k;
+	pair_listen(&p);
+	pair_connect(&p);
+	while (!rdmamsg_msg_alloc(p.c.ep, 8000, &msg[n]))
+		assert_true(++n < ARRAY_SIZE(msg));
+	assert_true(4 << 20 >= end_stats(&p.c).bytes_registered + (64 << 10));
+	send_64k(&p.c);
+	assert_int_equal(p.c.sent, 0);
+	for (int i = 0; i < 5; i++)
+		test_pump(100);
+	assert_int_equal(p.c.sent, 0);
+	while (n)
+		rdmamsg_msg_free(msg[--n]);
+	WAIT_FOR(p.s.received == 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void alloc__beyond_the_limit_EAGAIN(void **state)
+{
+	struct rdmamsg_msg *msg[64];
+	size_t n = 0;
+	int ret;
+
+	pair_init(&p, NULL);
+	test_close(p.c.ctx);
+	p.c.ctx = test_open(&little);
+	pair_listen(&p);
+	pair_connect(&p);
+	while (!(ret = rdmamsg_msg_alloc(p.c.ep, 300000, &msg[n])))
+		assert_true(++n < ARRAY_SIZE(msg));
+	assert_int_equal(ret, -EAGAIN);
+	assert_true(n > 0);
+	rdmamsg_msg_free(msg[--n]);
+	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 300000, &msg[n]), 0);
+	for (size_t i = 0; i <= n; i++)
+		rdmamsg_msg_free(msg[i]);
+	assert_int_equal(end_stats(&p.c).msgs_lent, 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* ---- send_queue ------------------------------------------------------- */
+
+static void queue__of_ten_KEEPS_TEN(void **state)
+{
+	unsigned int accepted = 0;
+	int ret;
+
+	pair_init(&p, NULL);
+	p.c.opts.send_queue = 10;
+	p.s.opts.recv_depth = 4;
+	pair_listen(&p);
+	pair_connect(&p);
+	/* the server does not look: four credits, then the queue */
+	while (!(ret = end_send(&p.c, HOW_SEND, 10, accepted)))
+		assert_true(++accepted < 100);
+	assert_int_equal(ret, -EAGAIN);
+	assert_int_equal(accepted, 14);
+	assert_int_equal(end_info(&p.c).send_credits, 0);
+	p.c.writable = 0;
+	WAIT_FOR(p.c.writable);
+	WAIT_FOR(p.s.received == accepted);
+	assert_int_equal(end_stats(&p.c).sends_refused, 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void queue__without_NEEDS_CREDITS(void **state)
+{
+	unsigned int accepted = 0;
+	int ret;
+
+	pair_init(&p, NULL);
+	p.s.opts.recv_depth = 4;
+	pair_listen(&p);
+	pair_connect(&p);
+	while (!(ret = end_send(&p.c, HOW_SEND, 10, accepted)))
+		assert_true(++accepted < 100);
+	assert_int_equal(ret, -EAGAIN);
+	assert_int_equal(accepted, 4);
+	assert_int_equal(end_stats(&p.c).credit_stalls, 1);
+	WAIT_FOR(p.c.writable == 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* on_writable comes once for a refusal, not for each credit. */
+static void writable__nothing_refused_IS_NOT_TOLD(void **state)
+{
+	pair_open(&p);
+	for (uint32_t n = 0; n < 30; n++)
+		assert_int_equal(end_send(&p.c, HOW_SEND, 10, n), 0);
+	WAIT_FOR(p.s.received == 30);
+	pair_close(&p);
+	assert_int_equal(p.c.writable, 0);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(flood__one_way_ARRIVES),
+		TEST(flood__both_ways_ARRIVES),
+		TEST(flood__recv_depth_1_and_2_ARRIVES),
+		TEST(flood__send_depth_1_ARRIVES),
+		TEST(flood__one_read_at_a_time_ARRIVES),
+		TEST(flood__from_many_queued_sends_ARRIVES),
+		TEST(held__until_the_limit_THEN_RECOVERS),
+		TEST(held__inbox_without_on_message_PUSHES_BACK),
+		TEST(limit__own_held_messages_WRITABLE_WHEN_FREED),
+		TEST(limit__other_sizes_before_ARE_GIVEN_BACK),
+		TEST(limit__large_messages_held_ENOBUFS),
+		TEST(limit__no_room_for_the_announcement_WAITS),
+		TEST(alloc__beyond_the_limit_EAGAIN),
+		TEST(queue__of_ten_KEEPS_TEN),
+		TEST(queue__without_NEEDS_CREDITS),
+		TEST(writable__nothing_refused_IS_NOT_TOLD),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

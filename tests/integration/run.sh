@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Usage: run.sh BUILDDIR [PROGRAM...]
+#
+# Runs the integration tests inside the test machine: a line for each test
+# function, `ok NAME`, `not ok NAME` or `skip NAME # reason`, and what a program
+# with a failure has said after its lines. A program that dies is a failure too.
+
+set -eu
+
+[ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
+
+build=$1/tests/integration
+shift
+# errors comes first: it removes the device, which nothing else must have open
+[ $# -gt 0 ] || set -- errors connect messages credits loop idle death cycles \
+	fast
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# results PROGRAM STATUS: the lines for what is in the log.
+results()
+{
+	awk -v program="$1" -v status="$2" '
+	function result(what, text) {
+		print what " " program ": " text
+		seen++
+	}
+	/^1\.\.[0-9]+$/ { planned = substr($0, 4) + 0 }
+	/^skip: / { why = substr($0, 7) }
+	/^(not )?ok [0-9]+ # SKIP / {
+		sub(/^.* # SKIP /, "")
+		result("skip", $0 " # " why)
+		next
+	}
+	/^ok [0-9]+ - / { sub(/^ok [0-9]+ - /, ""); result("ok", $0) }
+	/^not ok [0-9]+ - / {
+		sub(/^not ok [0-9]+ - /, "")
+		result("not ok", $0)
+		failed = 1
+	}
+	END {
+		if (status == 77 && !seen) {
+			print "skip " program " # " why
+		} else if ((status != 0 && !failed) || !seen ||
+			   seen < planned) {
+			print "not ok " program ": status " status " after " \
+				seen + 0 " of " planned + 0 " tests"
+			failed = 1
+		}
+		exit failed
+	}' "$log"
+}
+
+failed=0
+for program
+do
+	status=0
+	CMOCKA_MESSAGE_OUTPUT=TAP "$build/$program" >"$log" 2>&1 || status=$?
+	if ! results "$program" "$status"
+	then
+		failed=1
+		grep -v '^\(not \)\{0,1\}ok [0-9]' "$log" | sed 's/^/# /'
+	fi
+done
+exit $failed

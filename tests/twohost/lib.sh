@@ -1,0 +1,270 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Pairs of peers on the machines a and b, for the cases. To be sourced by run.sh,
+# which sets `build`; a case is a function, run in a subshell with `set -e`.
+
+peer=$build/tests/twohost/peer
+# Without libtool's script, which is slow there.
+if [ -x "$build/tests/twohost/.libs/peer" ]
+then
+	peer=$build/tests/twohost/.libs/peer
+fi
+export LD_LIBRARY_PATH="$build/.libs"
+
+DEAD=20000	# ms: dead_after_ms where an end is to be noticed
+# What must live on survives a busy host too: retries go on for 15 s, and
+# nothing is sent but messages.
+PATIENT='-d 3600000 -t 3600000 -A 19'
+SOON=60		# s: for what is due at once; the host may be busy
+failures=0 slack=0 pairs=
+
+# addr MACHINE NET
+addr()
+{
+	case $1 in
+	a)	echo "10.9.$(($2 + 1)).1" ;;
+	b)	echo "10.9.$(($2 + 1)).2" ;;
+	esac
+}
+
+other()
+{
+	case $1 in
+	a)	echo b ;;
+	b)	echo a ;;
+	esac
+}
+
+# cut NET on|off: the wire between the machines, for both directions at the same
+# moment, and without any work in the machines. What is sent is lost.
+cut()
+{
+	for machine in a b
+	do
+		if [ "$2" = on ]
+		then
+			mv "$VM_DIR/$machine.net$1" "$VM_DIR/$machine.cut$1"
+		else
+			mv "$VM_DIR/$machine.cut$1" "$VM_DIR/$machine.net$1"
+		fi
+	done
+}
+
+### Peers.  MACHINE TAG names one.
+
+# start MACHINE TAG ARGUMENT...
+start()
+{
+	machine=$1 tag=$2
+	shift 2
+	vm_spawn "$machine" "$tag" "exec $peer $*"
+}
+
+# await MACHINE TAG SECONDS PATTERN [COUNT]: so many lines match.
+await()
+{
+	until=$(($(date +%s) + $3 + 1))
+	until [ "$(vm_output "$1" "$2" | grep -Ec "$4")" -ge "${5:-1}" ]
+	do
+		if [ "$(date +%s)" -ge "$until" ]
+		then
+			echo "$1 $2: no '$4' in $3 s:"
+			vm_output "$1" "$2" | tail -n 20
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+# silent MACHINE TAG PATTERN: no line matches.
+silent()
+{
+	if vm_output "$1" "$2" | grep -E "$3"
+	then
+		echo "$1 $2: unexpected"
+		return 1
+	fi
+}
+
+# word MACHINE TAG LINE N: the Nth word of the last line that starts with LINE.
+word()
+{
+	vm_output "$1" "$2" | awk -v line="$3" -v n="$4" \
+		'$1 == line { found = $n } END { print found }'
+}
+
+# server MACHINE TAG ARGUMENT...
+server()
+{
+	machine=$1 tag=$2
+	shift 2
+	start "$machine" "$tag" server "$@"
+	await "$machine" "$tag" $SOON '^listening'
+}
+
+# Connects NAME.c to NAME.s.
+connect()
+{
+	server "$1" "$2.s" "$4"
+	start "$(other "$1")" "$2.c" client "$5" "$(addr "$1" "$3")" \
+		"$(word "$1" "$2.s" listening 2)"
+	await "$(other "$1")" "$2.c" $SOON '^connected'
+	await "$1" "$2.s" $SOON '^connected'
+	[ "$(word "$1" "$2.s" connected 2)" = "rxe$3" ]
+}
+
+# pair SERVER-MACHINE NAME NET SERVER-ARGUMENTS CLIENT-ARGUMENTS: until paired,
+# which waits for all of them.
+pair()
+{
+	connect "$@" &
+	pairs="$pairs $!"
+}
+
+paired()
+{
+	for child in $pairs
+	do
+		wait "$child"
+	done
+	pairs=
+}
+
+# signal MACHINE SIGNAL TAG...
+signal()
+{
+	machine=$1 line="kill -$2"
+	shift 2
+	# shellcheck disable=SC2048 # lists of them too
+	for tag in $*
+	do
+		line="$line $(word "$machine" "$tag" pid 2)"
+	done
+	vm_exec "$machine" "$line"
+}
+
+# moving MACHINE TAG: messages go on arriving.
+moving()
+{
+	await "$1" "$2" $SOON '^message' \
+		$(($(vm_output "$1" "$2" | grep -c '^message') + 3))
+}
+
+# ends MACHINE TAG [STATUS]
+ends()
+{
+	status=0
+	vm_wait "$1" "$2" $SOON >/dev/null || status=$?
+	if [ $status -ne "${3:-0}" ]
+	then
+		echo "$1 $2: status $status, not ${3:-0}:"
+		vm_output "$1" "$2" | tail -n 20
+		return 1
+	fi
+}
+
+now_ms()
+{
+	date +%s%3N
+}
+
+# harm A-TAGS B-TAGS COMMAND...: marks the time in those, then does COMMAND. What
+# this took, `slack`, is not to be blamed on the peers.
+harm()
+{
+	slack=$(now_ms) a_tags=$1 b_tags=$2
+	shift 2
+	# shellcheck disable=SC2086 # lists
+	{
+		[ -z "$a_tags" ] || signal a USR1 $a_tags
+		[ -z "$b_tags" ] || signal b USR1 $b_tags
+	}
+	"$@"
+	slack=$(($(now_ms) - slack))
+	echo "slack $slack ms"
+}
+
+# closed MACHINE TAG MILLISECONDS PATTERN: within so many of the harm, for a
+# reason (WHO CAUSE) that matches; the peer ends with status 3.
+closed()
+{
+	await "$1" "$2" $(($3 / 1000 + SOON)) '^closed'
+	printf '%s %s: ' "$1" "$2"
+	vm_output "$1" "$2" | grep '^closed'
+	vm_output "$1" "$2" | grep -Eq "^closed ($4) "
+	[ "$(word "$1" "$2" closed 4)" -le $(($3 + slack)) ]
+	ends "$1" "$2" 3
+}
+
+# same SERVER-MACHINE NAME: a stream that has ended: what one end has sent, the
+# other has received.
+same()
+{
+	client=$(other "$1")
+	[ "$(word "$1" "$2.s" total 2)" = "$(word "$client" "$2.c" total 3)" ] ||
+		[ "$(word "$1" "$2.s" total 2)" = 0 ]
+	[ "$(word "$1" "$2.s" total 3)" = "$(word "$client" "$2.c" total 2)" ] ||
+		[ "$(word "$1" "$2.s" total 3)" = 0 ]
+}
+
+### Cases
+
+# How the peers of this case have ended.
+post_mortem()
+{
+	find "$VM_DIR" -name 'tag-*.out' -newer "$work/start" |
+		while read -r file
+		do
+			echo "# $file:" | sed "s,$VM_DIR/,,"
+			grep -E '^(closed|error|failed|rdmamsg:)' "$file" |
+				tail -n 5 | sed 's/^/#   /'
+		done
+}
+
+clean_up()
+{
+	for machine in a b
+	do
+		vm_alive $machine || continue
+		vm_exec $machine 'pkill -KILL -x peer
+			for i in 0 1
+			do
+				tc qdisc del dev eth$i root 2>/dev/null
+				rdma link show rxe$i/1 >/dev/null 2>&1 ||
+					rdma link add rxe$i type rxe netdev eth$i
+			done' || :
+		vm_link $machine eth0 up
+	done
+	! [ -e "$VM_DIR/a.cut0" ] || cut 0 off
+}
+
+# check NAME COMMAND...
+check()
+{
+	name=$1 from=$(date +%s)
+	shift
+	case " $only " in
+	'  ' | *" $name "*)	;;
+	*)	return ;;
+	esac
+	: >"$work/start"
+	set +e
+	(set -e; "$@") >"$work/log" 2>&1
+	status=$?
+	set -e
+	case $status in
+	0)	echo "ok $name"
+		[ -z "${TWOHOST_VERBOSE:-}" ] ||
+			sed 's/^/# /' "$work/log"
+		;;
+	77)	echo "skip $name # $(tail -n 1 "$work/log")" ;;
+	*)	echo "not ok $name"
+		sed 's/^/# /' "$work/log"
+		post_mortem
+		failures=$((failures + 1))
+		clean_up >/dev/null 2>&1 || :
+		;;
+	esac
+	[ -z "${TWOHOST_VERBOSE:-}" ] || echo "# $(($(date +%s) - from)) s"
+}

@@ -1,0 +1,46 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Usage: run.sh BUILDDIR [CASE...]
+#
+# Tests between two machines, each with two networks: a line for each case,
+# `ok NAME`, `not ok NAME` or `skip NAME # reason`, the log of a failed one after
+# it. TWOHOST_VERBOSE shows all logs, with the times that were measured.
+
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+shift
+only=$*
+VM_SRC=${VM_SRC:-$here/../vm}
+# shellcheck source=../vm/lib.sh
+. "$VM_SRC/lib.sh"
+# shellcheck source=lib.sh
+. "$here/lib.sh"
+
+work=$(mktemp -d)
+trap 'vm_stop_all || :; rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+for machine in a b
+do
+	status=0
+	vm_start $machine || status=$?
+	if [ $status -eq 77 ]
+	then
+		echo 'skip twohost # no virtual machine, see above'
+		exit 77
+	fi
+	[ $status -eq 0 ] || exit $status
+done
+
+for cases in basic link cut loss stop vanish remove
+do
+	# shellcheck source=/dev/null
+	. "$here/cases/$cases"
+done
+
+# A kernel that has complained is a failure too.
+check kernel_b vm_stop b
+check kernel_a vm_stop a
+[ $failures -eq 0 ]
