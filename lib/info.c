@@ -72,6 +72,23 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 	return give(stats, &s, sizeof(s));
 }
 
+/* What an idle endpoint costs, the device's own part apart. */
+static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
+{
+	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
+	if (!ep->dev)
+		return;
+	i->bytes_pinned = (uint64_t)(ep->rq_posted - ep->rq_done) *
+			  ep->recv_pool->buf_size;
+	i->bytes_private += (ep->sq_mask + 1) * sizeof(*ep->sq_slots) +
+			    (ep->rq_mask + 1) * (sizeof(*ep->rq_slots) +
+						 sizeof(*ep->rq_wr) +
+						 sizeof(*ep->rq_sge)) +
+			    ep->op_count * sizeof(*ep->ops) +
+			    (ep->rq_posted - ep->rq_done) *
+			    sizeof(struct rdmamsg_msg);
+}
+
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
 {
 	struct rdmamsg_ep_info i = { .size = sizeof(i) };
@@ -101,6 +118,7 @@ int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
 	i.max_recv_sge = ep->cap.max_recv_sge;
 	i.version = ep->version;
 	memcpy(i.session, ep->session, sizeof(i.session));
+	memory(ep, &i);
 	return give(info, &i, sizeof(i));
 }
 

@@ -121,6 +121,7 @@ static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	    !ep->rq_sge)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->op_free = NULL;
+	ep->op_count = ops;
 	for (uint32_t i = 0; i < ops; i++) {
 		list_init(&ep->ops[i].node);
 		ep->ops[i].next = ep->op_free;

@@ -342,6 +342,8 @@ struct rdmamsg_ep_info {
 	uint32_t max_recv_sge;
 	uint32_t version;		/* protocol version in use */
 	uint8_t session[16];
+	uint64_t bytes_pinned;		/* buffers of its posted receives */
+	uint64_t bytes_private;		/* the library's structs for it */
 };
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);

@@ -158,6 +158,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000, before;
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
 
 	rdmamsg__verbs = &nulldev_verbs;
 	connect_them();
@@ -173,6 +174,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
+	rdmamsg_ep_info(client.ep, &info);
 	rdmamsg_ep_close(client.ep);
 	while (client.ep || server.ep)
 		both();
@@ -188,5 +190,8 @@ int main(int argc, char **argv)
 	       nulldev_counts.sends, nulldev_counts.doorbells,
 	       nulldev_counts.recvs, nulldev_counts.polls,
 	       nulldev_counts.empty_polls);
+	printf("idle endpoint: %llu bytes of receive buffers, %llu of structs\n",
+	       (unsigned long long)info.bytes_pinned,
+	       (unsigned long long)info.bytes_private);
 	return 0;
 }

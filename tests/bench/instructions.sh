@@ -56,3 +56,4 @@ do
 				way, library / messages, device / messages
 		}' "$directory/few" "$directory/many"
 done
+grep '^idle endpoint' "$directory/says"
