@@ -346,11 +346,28 @@ static void dev_release(struct dev *dev)
 	pthread_mutex_unlock(&devices_lock);
 }
 
+static bool pools_used(const struct list *pools)
+{
+	struct list *n;
+
+	list_for_each(n, pools)
+		if (list_entry(n, struct pool, node)->used)
+			return true;
+	return false;
+}
+
+/* In the program's hands, or being sent through another device. */
+static bool has_messages(const struct dev *dev)
+{
+	return dev->msgs_out || !list_empty(&dev->loose) ||
+	       pools_used(&dev->recv_pools) || pools_used(&dev->send_pools);
+}
+
 void rdmamsg__dev_close(struct dev *dev)
 {
 	dev_release(dev);
 	/* messages outlive the device, not the context */
-	if (dev->msgs_out && !dev->ctx->closing)
+	if (has_messages(dev) && !dev->ctx->closing)
 		return;
 	rdmamsg__msgs_free(dev);
 	rdmamsg__pools_free(&dev->recv_pools);
@@ -369,7 +386,7 @@ void rdmamsg__devs_reap(struct rdmamsg *ctx)
 
 		if (dev->eps)
 			continue;
-		if (dev->reap || (!dev->device && !dev->msgs_out))
+		if (dev->reap || !dev->device)
 			rdmamsg__dev_close(dev);
 	}
 }

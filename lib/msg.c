@@ -76,6 +76,8 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 	}
 	if (unlikely(!list_empty(&dev->starved)))
 		feed_starved(dev);
+	if (unlikely(!dev->device))
+		dev->ctx->reap = true;	/* it may have been the last one */
 }
 
 /* The device is closed, what is lent of its memory stays readable. */

@@ -552,11 +552,11 @@ static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
 				     "ep is NULL" : "iov is NULL, or iovcnt "
 				     "not 0 to 16");
 	for (int i = 0; i < a->iovcnt; i++) {
-		if (unlikely(a->iov[i].iov_len > RDMAMSG_MSG_MAX ||
-			     (a->iov[i].iov_len && !a->iov[i].iov_base)))
+		if (unlikely(a->iov[i].iov_len && !a->iov[i].iov_base))
 			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment %d "
-					     "is too long or NULL", i);
-		len += a->iov[i].iov_len;
+					     "is NULL", i);
+		/* too large stays too large, and the sum cannot wrap */
+		len += min(a->iov[i].iov_len, (size_t)RDMAMSG_MSG_MAX + 1);
 	}
 	if (!a->iovcnt) {
 		a->iov = &none;

@@ -114,7 +114,8 @@ static struct rdma_conn_param parameters(const struct raw_options *o)
 	return (struct rdma_conn_param){
 		.private_data = o->data, .private_data_len = o->data_len,
 		.responder_resources = o->reads_served, .initiator_depth = 4,
-		.retry_count = 7, .rnr_retry_count = 7,
+		/* Soft-RoCE takes 7 for without end */
+		.retry_count = 5, .rnr_retry_count = 7,
 	};
 }
 

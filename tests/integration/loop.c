@@ -184,6 +184,38 @@ static void sleep__after_wait_without_time_LOSES_NOTHING(void **state)
 	pair_fini(&p);
 }
 
+/* Nobody drains the descriptor half: it stays readable until process has. */
+static void fd__work_to_do_IS_READABLE(void **state)
+{
+	struct pollfd fd;
+
+	pair_open(&p);
+	test_drive(p.c.ctx);
+	test_drive(p.s.ctx);
+	fd.fd = rdmamsg_fd(p.s.ctx);
+	fd.events = POLLIN;
+	end_send_all(&p.c, HOW_SEND, 10, 1);
+	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
+	assert_int_equal(poll(&fd, 1, 0), 1);
+	assert_true(rdmamsg_process(p.s.ctx) > 0);
+	assert_int_equal(p.s.received, 1);
+	test_drive(p.s.ctx);
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	assert_int_equal(rdmamsg_process(p.s.ctx), 0);
+	/* a poller in between takes what the event was about */
+	end_send_all(&p.c, HOW_SEND, 10, 2);
+	for (uint64_t end = now_ms() + WAIT_MS; p.s.received < 2; ) {
+		assert_true(now_ms() < end);
+		assert_true(rdmamsg_poll(p.s.ctx) >= 0);
+	}
+	test_drive(p.s.ctx);
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	end_send_all(&p.c, HOW_SEND, 10, 3);
+	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* ---- a context in a thread -------------------------------------------- */
 
 struct worker {
@@ -598,6 +630,50 @@ static void submit__without_a_function_EINVAL(void **state)
 	assert_error(rdmamsg_submit(NULL, stop_it, NULL), -EINVAL, "context");
 }
 
+/* Answers from another thread, as a server with workers gives them. */
+static void answer(struct rdmamsg *ctx, void *arg)
+{
+	struct rdmamsg_msg *msg = arg;
+
+	if (rdmamsg_msg_send(p.s.ep, msg, rdmamsg_msg_tag(msg), NULL))
+		note("rdmamsg_msg_send: %s", rdmamsg_error());
+}
+
+static void *work(void *arg)
+{
+	struct rdmamsg_msg *msg = arg;
+
+	if (rdmamsg_submit(p.s.ctx, answer, msg))
+		note("rdmamsg_submit: %s", rdmamsg_error());
+	return NULL;
+}
+
+static pthread_t answerers[50];
+static int answerer_count;
+
+static void to_worker(struct end *e, struct rdmamsg_msg *msg)
+{
+	start_thread(&answerers[answerer_count++], work, msg);
+}
+
+static void submit__answers_from_workers_ARRIVE(void **state)
+{
+	pair_init(&p, NULL);
+	p.s.then_message = to_worker;
+	p.c.expect_nothing = true;
+	answerer_count = 0;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 0; n < ARRAY_SIZE(answerers); n++)
+		end_send_all(&p.c, HOW_SEND, n * 100, n);
+	WAIT_FOR(p.c.received == ARRAY_SIZE(answerers));
+	for (int i = 0; i < answerer_count; i++)
+		pthread_join(answerers[i], NULL);
+	p.c.expected_count = p.c.received;
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* ---- in a callback ---------------------------------------------------- */
 
 static void expect_deadlock(int ret, const char *what)
@@ -847,16 +923,66 @@ static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 		test_pump(50);
 }
 
-/* The peer's context is not driven. */
-static void send_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
+/* The peer's context is not driven: no reads, and at last no credits. */
+static void send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 {
-	pair_open(&p);
+	for (int large = 0; large < 2; large++) {
+		int ret = 0;
+
+		pair_init(&p, NULL);
+		p.s.expect_nothing = true;
+		p.s.opts.recv_depth = 4;
+		pair_listen(&p);
+		pair_connect(&p);
+		for (int n = 0; !ret && n < 100; n++)
+			ret = rdmamsg_send_wait(p.c.ep, pattern(0),
+						large ? 200000 : 10, 0, 200);
+		assert_int_equal(ret, -ETIMEDOUT);
+		WAIT_FOR(p.c.closed && p.s.closed);
+		assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+		pair_fini(&p);
+	}
+}
+
+static void wait__peer_ends_ITS_ERROR(void **state)
+{
+	struct rdmamsg_msg *msg;
+
+	/* aborted */
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
 	rdmamsg_ep_hold(p.c.ep);
-	assert_error(rdmamsg_send_wait(p.c.ep, pattern(1), 1 << 20, 1, 300),
-		     -ETIMEDOUT, "");
-	WAIT_FOR(p.c.closed && p.s.closed);
-	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
-	assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
+	{
+		struct rdmamsg_ep *ep = p.c.ep;
+
+		end_send_all(&p.s, HOW_SEND, 5, 1);
+		WAIT_FOR(p.s.sent_ok == 1);
+		rdmamsg_ep_abort(p.s.ep);
+		WAIT_FOR(p.s.closed);
+		/* what came before is still there */
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+		rdmamsg_msg_free(msg);
+		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ECONNRESET,
+			     "");
+		assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS),
+				 -ESHUTDOWN);
+		assert_error(rdmamsg_close_wait(ep, WAIT_MS), -ECONNRESET, "");
+	}
+	pair_fini(&p);
+	/* refused */
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	rdmamsg_listener_close(p.listener);
+	{
+		struct rdmamsg_ep *ep;
+
+		assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), p.port,
+						  NULL, WAIT_MS, &ep),
+			     -ECONNREFUSED, p.port);
+	}
 	pair_fini(&p);
 }
 
@@ -1044,6 +1170,7 @@ int main(int argc, char **argv)
 		TEST(sleep__after_polling_LOSES_NOTHING),
 		TEST(sleep__after_wait_without_time_LOSES_NOTHING),
 		TEST(sleep__beside_another_thread_LOSES_NOTHING),
+		TEST(fd__work_to_do_IS_READABLE),
 		TEST(run__stop_from_another_thread_RETURNS),
 		TEST(run__stopped_before_RETURNS_AT_ONCE),
 		TEST(run__stop_from_a_callback_RETURNS),
@@ -1054,6 +1181,7 @@ int main(int argc, char **argv)
 		TEST(submit__queue_full_EAGAIN),
 		TEST(submit__still_queued_at_close_RUNS),
 		TEST(submit__from_what_was_submitted_RUNS),
+		TEST(submit__answers_from_workers_ARRIVE),
 		TEST(submit__without_a_function_EINVAL),
 		TEST(callback__calls_that_wait_EDEADLK),
 		TEST(wait_helpers__both_sides_TALK),
@@ -1061,7 +1189,8 @@ int main(int argc, char **argv)
 		TEST(accept_wait__nobody_there_ETIMEDOUT),
 		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
 		TEST(connect_wait__nobody_answers_SAYS_WHY),
-		TEST(send_wait__peer_that_does_not_look_ETIMEDOUT),
+		TEST(send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED),
+		TEST(wait__peer_ends_ITS_ERROR),
 		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
 		TEST(recv_wait__with_on_message_EINVAL),
 		TEST(wait_helpers__nowhere_to_put_it_EINVAL),

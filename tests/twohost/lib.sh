@@ -136,6 +136,7 @@ signal()
 {
 	machine=$1 line="kill -$2"
 	shift 2
+	[ -n "$*" ] || return 0
 	# shellcheck disable=SC2048 # lists of them too
 	for tag in $*
 	do
@@ -175,11 +176,9 @@ harm()
 {
 	slack=$(now_ms) a_tags=$1 b_tags=$2
 	shift 2
-	# shellcheck disable=SC2086 # lists
-	{
-		[ -z "$a_tags" ] || signal a USR1 $a_tags
-		[ -z "$b_tags" ] || signal b USR1 $b_tags
-	}
+	signal a USR1 "$a_tags" &
+	signal b USR1 "$b_tags"
+	wait $!
 	"$@"
 	slack=$(($(now_ms) - slack))
 	echo "slack $slack ms"

@@ -66,9 +66,9 @@ static struct {
 
 static struct rdmamsg *ctx;
 static struct conn *conns;
-static uint64_t mark;
+static uint64_t mark, connect_at;
 static uint32_t connected, ended;
-static bool held_back, finishing, failed, graceful, connect_due;
+static bool held_back, finishing, failed, graceful;
 static int timer_fd = -1;
 
 static uint64_t now_ms(void)
@@ -318,7 +318,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	if (c)
 		forget(c);
 	if (opt.reconnect && !graceful && connected < opt.reconnect)
-		connect_due = true;
+		connect_at = now_ms() + AGAIN_MS;
 	else
 		ended++;
 }
@@ -358,7 +358,7 @@ static int start_server(void)
 
 static int start_client(void)
 {
-	connect_due = false;
+	connect_at = 0;
 	return rdmamsg_connect(ctx, opt.host, opt.port, &opt.ep, NULL);
 }
 
@@ -397,7 +397,8 @@ static int run(int signal_fd)
 	};
 
 	while (ended < opt.connections) {
-		if (!poll(p, 3, connect_due ? AGAIN_MS : -1) && start_client())
+		poll(p, 3, connect_at ? AGAIN_MS : -1);
+		if (connect_at && now_ms() >= connect_at && start_client())
 			return -1;
 		if (p[1].revents)
 			on_signal(signal_fd);

@@ -232,6 +232,46 @@ static void msg__after_the_device_IS_FREED(void **state)
 	dev.device = &device;
 }
 
+/* Sent through another device, it is nobody's, but its memory is needed. */
+static void dev__closed_with_a_message_under_way_WAITS(void **state)
+{
+	struct dev *other = calloc(1, sizeof(*other));
+	struct rdmamsg_msg *large, *small;
+	struct pool *pool;
+
+	*other = dev;
+	list_init(&other->cqs);
+	list_init(&other->recv_pools);
+	list_init(&other->send_pools);
+	list_init(&other->large);
+	list_init(&other->loose);
+	list_init(&other->starved);
+	rdmamsg__timer_init(&other->linger, NULL);
+	list_add_tail(&ctx->devs, &other->node);
+	assert_int_equal(rdmamsg__msg_large(other, 70000, &large), 0);
+	assert_int_equal(rdmamsg__pool_get(other, &other->send_pools, 1, &pool),
+			 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1), 0);
+	small = rdmamsg__pool_take(pool);
+	/* as dev_release() leaves it */
+	rdmamsg__msgs_dereg(other);
+	rdmamsg__pools_dereg(&other->send_pools);
+	other->device = NULL;
+
+	rdmamsg__dev_close(other);
+	assert_false(list_empty(&ctx->devs));
+	memset(rdmamsg_msg_data(large), 1, 70000);
+	rdmamsg__msg_put(large);
+	assert_true(ctx->reap);
+	rdmamsg__devs_reap(ctx);
+	assert_false(list_empty(&ctx->devs));
+	memset(rdmamsg_msg_data(small), 1, small->room);
+	rdmamsg__msg_put(small);
+	assert_true(ctx->reap);
+	rdmamsg__devs_reap(ctx);
+	assert_true(list_empty(&ctx->devs));
+}
+
 /* ---- lists ------------------------------------------------------------ */
 
 struct item {
@@ -279,6 +319,7 @@ int main(void)
 		TEST(large__beyond_what_is_kept_IS_FREED),
 		TEST(msg__lent_and_back_COUNTS),
 		TEST(msg__after_the_device_IS_FREED),
+		TEST(dev__closed_with_a_message_under_way_WAITS),
 		cmocka_unit_test(list__in_order_AND_GONE),
 	};
 
