@@ -331,6 +331,13 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		if (ret)
 			rdmamsg__cm_fail(ep->ctx, ret, "connecting");
 	}
+	if (ret == -ECONNRESET) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+				   ret, "the peer was killed or has given up "
+				   "while connecting");
+		rdmamsg__ep_kill(ep);
+		return;
+	}
 	if (ret) {
 		fail_local(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 		return;

@@ -257,7 +257,7 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	attr->qp_state = state;
 	errno = 0;
 	ret = rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
-	if (ret == -EINVAL && ep->passive)
+	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
 		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
 	if (ret)

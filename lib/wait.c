@@ -151,6 +151,9 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	rdmamsg_ep_hold(ep);
 	while ((ret = rdmamsg__sendv_waiter(ep, &iov, tag, &w)) == -EAGAIN) {
 		ret = step(ep->ctx, &u);
+		if (ret == -ETIMEDOUT)
+			/* as below: a caller need not know how far it came */
+			rdmamsg_ep_abort(ep);
 		if (ret)
 			break;
 	}

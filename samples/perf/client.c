@@ -9,7 +9,7 @@
 #define RATE_EVERY	64
 #define WINDOW		8
 #define WINDOW_BYTES	((uint64_t)256 << 20)
-#define RECV_DEPTH	512	/* rate: credits come in bunches of half of it */
+#define RATE_RECV_DEPTH	512	/* credits come in bunches of half of it */
 
 static const uint32_t lat_sizes[] = { 1, 64, 1024, 4096, 65536, 1048576 };
 static const uint32_t rate_sizes[] = { 1, 64, 1024 };
@@ -119,7 +119,8 @@ static int measure_all(struct perf_link *l, struct perf_options *o)
 	struct perf_hello hello = {
 		.flags = (o->event ? 0 : PERF_POLLS) |
 			 (o->check ? PERF_CHECK : 0),
-		.connections = 1, .recv_depth = RECV_DEPTH,
+		.connections = 1,
+		.recv_depth = o->test == PERF_RATE ? RATE_RECV_DEPTH : 0,
 	};
 	int64_t errors = 0;
 

@@ -19,8 +19,11 @@ void perf_lat(struct perf_link *l)
 
 	l->begin = last = perf_ticks();
 	while (l->sent < l->count) {
-		int ret = send_one(l);
+		int ret;
 
+		while ((ret = send_one(l)) == -EAGAIN)
+			if (!perf_link_turn(l))
+				return;
 		if (ret)
 			perf_link_fail(l, ret);
 		l->sent++;

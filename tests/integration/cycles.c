@@ -69,8 +69,7 @@ static int client(const char *port)
 	return 0;
 }
 
-static void child_on_request(struct rdmamsg_listener *l,
-			     struct rdmamsg_request *req)
+static void on_peer(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct end *e = rdmamsg_listener_user(l);
 
@@ -82,7 +81,7 @@ static int server(void)
 {
 	struct end e;
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &e, .on_request = child_on_request,
+		.size = sizeof(opts), .user = &e, .on_request = on_peer,
 	};
 	struct rdmamsg_listener *l;
 
