@@ -195,6 +195,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 			   (uint32_t)ep->send_pool->buf_size - PROTO_HDR_LEN);
 	ep->hot.inline_max = min(min(ep->hot.inline_max, (uint32_t)TX_STAGE),
 				 min(ep->copy_max, s.max_msg));
+	ep->hot.inline_max = min(ep->hot.inline_max, ep->opts.max_copy);
 	ep->setup_seen = true;
 	if (ep->passive)
 		ep->ctrl_due |= CTRL_SETUP;

@@ -230,7 +230,7 @@ static void do_wish(void)
 	struct rdmamsg_ep_options opts = raw_options();
 	char port[8];
 
-	switch (victims->wish_client) {
+	switch (atomic_load(&victims->wish_client)) {
 	case WISH_STATS:
 		grant_stats();
 		break;
