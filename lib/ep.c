@@ -54,6 +54,7 @@ static const struct range ranges[] = {
 	RANGE(dead_after_ms, 20000, RDMAMSG_NONE, 10, 86400000),
 	RANGE(stall_after_ms, 5000, RDMAMSG_NONE, 10, 86400000),
 	RANGE(peer_timeout_ms, RDMAMSG_NONE, RDMAMSG_NONE, 10, 86400000),
+	RANGE(fetch_timeout_ms, 60000, RDMAMSG_NONE, 10, 86400000),
 	RANGE(close_timeout_ms, 10000, 0, 1, 86400000),
 	RANGE(ack_timeout, 0, 0, 0, 31),
 	RANGE(retry_count, 7, 0, 0, 7),
@@ -369,6 +370,18 @@ static void cm_disconnect(struct rdmamsg_ep *ep)
 	(void)ep->ctx->v->disconnect(ep->id);
 }
 
+/*
+ * What went well without a completion of its own is told by the next one: by
+ * this, which is flushed.
+ */
+static void mark_end(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__sq_used(ep) || rdmamsg__sq_used(ep) >= ep->sq_total)
+		return;
+	rdmamsg__tx_keepalive(ep, NULL);
+	rdmamsg__tx_flush(ep->ctx);
+}
+
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
@@ -386,6 +399,8 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	if (ep->hot.qp) {
 		if (rdmamsg__qp_error(ep))
 			ep->drained = true;	/* nothing will come */
+		else
+			mark_end(ep);
 		cm_disconnect(ep);
 		rdmamsg__timer_set(&ctx->timers, &ep->timer, DRAIN_MS);
 	}
@@ -411,10 +426,12 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	struct rdmamsg_reason *r = &ep->reason;
 
 	/*
-	 * A peer that closes in a hurry looks like a network failure to what
-	 * was still under way; its disconnect tells better.
+	 * A peer that closes in a hurry, or is killed, looks like a failure of
+	 * the network or of its device to what was still under way; its
+	 * disconnect tells better.
 	 */
-	if (ep->disconnected && r->who == RDMAMSG_WHO_NETWORK) {
+	if (ep->disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
+				 r->wc_status == IBV_WC_REM_OP_ERR)) {
 		r->who = RDMAMSG_WHO_PEER;
 		r->cause = RDMAMSG_CAUSE_ABORTED;
 		r->error = -ECONNRESET;

@@ -10,7 +10,7 @@ if [ -x "$build/tests/twohost/.libs/peer" ]
 then
 	peer=$build/tests/twohost/.libs/peer
 fi
-export LD_LIBRARY_PATH="$build/.libs"
+export LD_LIBRARY_PATH="$build/.libs" RDMAMSG_LOG="${RDMAMSG_LOG:-warn}"
 
 DEAD=20000	# ms: dead_after_ms where an end is to be noticed
 # What must live on survives a busy host too: retries go on for 15 s, and
@@ -192,6 +192,7 @@ closed()
 	printf '%s %s: ' "$1" "$2"
 	vm_output "$1" "$2" | grep '^closed'
 	vm_output "$1" "$2" | grep -Eq "^closed ($4) "
+	silent "$1" "$2" 'were not flushed'
 	[ "$(word "$1" "$2" closed 4)" -le $(($3 + slack)) ]
 	ends "$1" "$2" 3
 }
