@@ -175,6 +175,11 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_protocol(ep, "a broken SETUP");
 		return;
 	}
+	if (!ep->passive &&
+	    memcmp(s.session, ep->session, sizeof(s.session))) {
+		rdmamsg__ep_protocol(ep, "SETUP for another session");
+		return;
+	}
 	if (s.data_len) {
 		ep->peer_data = malloc(s.data_len);
 		if (!ep->peer_data) {

@@ -113,7 +113,7 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 		struct rdmamsg_msg *msg = in->msg;
 		bool refused = in->state == IN_REFUSED;
 
-		if (in->state == IN_READING || in->done_due ||
+		if (in->state <= IN_READING || in->done_due ||
 		    ep->state >= EP_DRAINING)
 			return;
 		if (!refused)
@@ -212,8 +212,10 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		ep->ping_out = false;
 		break;
 	case PROTO_CLOSE:
-		if (ep->state < EP_OPEN) {
-			rdmamsg__ep_protocol(ep, "CLOSE before SETUP");
+		if (ep->state < EP_OPEN || ep->close_seen) {
+			rdmamsg__ep_protocol(ep, ep->close_seen ?
+					     "a second CLOSE" :
+					     "CLOSE before SETUP");
 			break;
 		}
 		ep->close_seen = true;

@@ -85,7 +85,7 @@ static void misbehave(const struct misdeed *m)
 	uint32_t before = victims->ended;
 	bool did;
 
-	if (!wanted(m->name))
+	if (!wanted(m->name) || m->passive_only)
 		return;
 	did = connect_raw(m->how) && (m->before_setup || raw_setup(&raw)) &&
 	      m->fn(&raw);

@@ -14,6 +14,7 @@ struct misdeed {
 	bool (*fn)(struct raw *r);
 	uint32_t causes;	/* CAUSE(): what the other side may say; 0: nothing */
 	bool before_setup;
+	bool passive_only;		/* for the one that is connected to */
 	struct raw_options how;
 	/* the victim is to send (if it is a client) or to close */
 	enum wish wish, then;
