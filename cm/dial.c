@@ -328,6 +328,9 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
 		ret = rdmamsg__verbs_ret(ep->ctx->v->establish(ep->id));
+		/* the kernel's word for a connection that has ended meanwhile */
+		if (ret == -EINVAL)
+			ret = -ECONNRESET;
 		if (ret)
 			rdmamsg__cm_fail(ep->ctx, ret, "connecting");
 	}

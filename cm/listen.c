@@ -49,6 +49,8 @@ static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
 	req->id->context = &req->owner;
 	req->resp_res = ev->conn.responder_resources;
 	req->init_depth = ev->conn.initiator_depth;
+	req->peer = ev->id->route.addr.dst_storage;
+	req->local = ev->id->route.addr.src_storage;
 	list_init(&req->wait_node);
 	list_add_tail(&l->ctx->requests, &req->node);
 	return req;
@@ -111,6 +113,10 @@ void rdmamsg__request_cm_event(struct rdmamsg_request *req,
 {
 	switch (ev->type) {
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* the kernel waits for the id; the program may take its time */
+		rdmamsg__cm_id_free(req->ctx->v, req->id);
+		req->id = NULL;
+		/* fall through */
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -141,7 +147,7 @@ int rdmamsg_request_peer(const struct rdmamsg_request *req,
 		return err;
 	if (!ret)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_request_peer: ret is NULL");
-	memcpy(ret, &req->id->route.addr.dst_storage, sizeof(*ret));
+	*ret = req->peer;
 	return 0;
 }
 
@@ -182,10 +188,8 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->hot.limit = req->hello.credits;
 	ep->hello_ok = true;
 	ep->state = EP_REQUESTED;
-	memcpy(&ep->peer_addr, &req->id->route.addr.dst_storage,
-	       sizeof(ep->peer_addr));
-	memcpy(&ep->local_addr, &req->id->route.addr.src_storage,
-	       sizeof(ep->local_addr));
+	ep->peer_addr = req->peer;
+	ep->local_addr = req->local;
 	ep->id = req->id;
 	ep->id->context = &ep->owner;
 	req->id = NULL;
@@ -298,7 +302,8 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	ret = rdmamsg__cm_open(to);
 	if (ret)
 		goto err;
-	ret = rdmamsg__verbs_ret(from->v->migrate_id(req->id, to->cm));
+	if (req->id)
+		ret = rdmamsg__verbs_ret(from->v->migrate_id(req->id, to->cm));
 	if (ret) {
 		ret = rdmamsg__cm_fail(from, ret, "moving a request");
 		goto err;
@@ -307,7 +312,7 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	ret = rdmamsg_submit(to, moved, m);
 	if (!ret)
 		return 0;
-	if (from->v->migrate_id(req->id, from->cm))
+	if (req->id && from->v->migrate_id(req->id, from->cm))
 		log_error("a request could not be moved back: %m");
 err:
 	req->ctx = from;
@@ -427,7 +432,7 @@ static int listener_options(struct rdmamsg_listener *l,
 	return copy_ep_options(l, l->opts.ep);
 }
 
-static void listener_free(struct rdmamsg_listener *l)
+void rdmamsg__listener_free(struct rdmamsg_listener *l)
 {
 	if (l->id)
 		rdmamsg__cm_id_free(l->ctx->v, l->id);
@@ -502,7 +507,7 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 	return 0;
 
 err_l:
-	listener_free(l);
+	rdmamsg__listener_free(l);
 	return ret;
 }
 
@@ -514,7 +519,15 @@ void rdmamsg_listener_close(struct rdmamsg_listener *l)
 		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
 					  wait_node), NULL, 0);
 	list_del(&l->node);
-	listener_free(l);
+	if (!l->waiting) {
+		rdmamsg__listener_free(l);
+		return;
+	}
+	/* by a callback of the one who waits */
+	l->closed = true;
+	if (l->id)
+		rdmamsg__cm_id_free(l->ctx->v, l->id);
+	l->id = NULL;
 }
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *l)

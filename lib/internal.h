@@ -259,6 +259,8 @@ int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
+/* Whether there can ever be room for it. */
+bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
 void rdmamsg__large_put(struct dev *dev, struct large *l);
 void rdmamsg__larges_free(struct dev *dev);
@@ -321,7 +323,7 @@ struct rndv_out {
 	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
 };
 
-enum in_state { IN_READING, IN_REFUSED, IN_READY };
+enum in_state { IN_ANNOUNCED, IN_READING, IN_REFUSED, IN_READY };
 
 /* A message received, waiting for its turn; large ones are being read. */
 struct rndv_in {
@@ -333,7 +335,9 @@ struct rndv_in {
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
 	bool rndv;
+	bool asked;			/* on_incoming, once */
 	uint32_t number;
+	uint32_t tag;
 	uint32_t reads;			/* outstanding */
 	uint32_t key;			/* the next read: key, offset in it */
 	uint64_t offset;
@@ -477,6 +481,8 @@ struct rdmamsg_listener {
 	uint16_t port;
 	bool auto_accept;
 	bool dead;
+	bool waiting;			/* rdmamsg_accept_wait() looks at it */
+	bool closed;			/* and will free it */
 	struct list requests;		/* waiting for rdmamsg_accept_wait() */
 };
 
@@ -489,8 +495,8 @@ struct rdmamsg_request {
 	struct proto_hello hello;
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;
-	uint32_t qp_num;
-	bool dead;			/* the peer gave up */
+	struct sockaddr_storage peer, local;
+	bool dead;			/* the peer gave up; the id may be gone */
 };
 
 struct rdmamsg {
@@ -620,6 +626,8 @@ void rdmamsg__tx_flush(struct rdmamsg *ctx);
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
+/* -EAGAIN now, on_writable when memory has come back. */
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
 struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
 void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
@@ -693,6 +701,7 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 void rdmamsg__request_cm_event(struct rdmamsg_request *req,
 			       const struct cm_event *ev);
 void rdmamsg__request_free(struct rdmamsg_request *req);
+void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,

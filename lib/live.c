@@ -9,8 +9,6 @@
  */
 #include "internal.h"
 
-#define RNDV_PATIENCE_MS	60000	/* and 1 s for each megabyte */
-
 static bool wants_ping(const struct rdmamsg_ep *ep)
 {
 	return (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE) ||
@@ -30,7 +28,9 @@ static uint32_t interval(const struct rdmamsg_ep *ep)
 		if (ep->opts.peer_timeout_ms != RDMAMSG_NONE)
 			ms = min(ms, ep->opts.peer_timeout_ms / 2);
 	}
-	return ms == RDMAMSG_NONE ? RNDV_PATIENCE_MS : max(ms, 1u);
+	if (ep->opts.fetch_timeout_ms != RDMAMSG_NONE)
+		ms = min(ms, ep->opts.fetch_timeout_ms / 4);
+	return max(ms, 1u);
 }
 
 /*
@@ -99,15 +99,17 @@ static void check_rndv(struct rdmamsg_ep *ep, uint64_t now)
 {
 	struct rndv_out *r;
 
-	if (list_empty(&ep->rndv_out))
+	if (list_empty(&ep->rndv_out) ||
+	    ep->opts.fetch_timeout_ms == RDMAMSG_NONE)
 		return;
 	r = list_first(&ep->rndv_out, struct op, node)->rndv;
-	if (now - r->since < RNDV_PATIENCE_MS + r->total / 1000)
+	if (now - r->since < ep->opts.fetch_timeout_ms + r->total / 1000)
 		return;
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
 			   -ETIMEDOUT, "the peer has not fetched a message of "
-			   "%u bytes in %llu ms", r->total,
-			   (unsigned long long)(now - r->since));
+			   "%u bytes in %llu ms (fetch_timeout_ms is %u)",
+			   r->total, (unsigned long long)(now - r->since),
+			   ep->opts.fetch_timeout_ms);
 	rdmamsg__ep_kill(ep);
 }
 

@@ -148,14 +148,17 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 		if (!msg) {
 			err = rdmamsg__pool_grow(ep->send_pool, 1);
 			if (err)
-				return err == -ENOBUFS ? -EAGAIN : err;
+				return err == -ENOBUFS ?
+				       rdmamsg__no_buffer(ep) : err;
 			msg = rdmamsg__pool_take(ep->send_pool);
 		}
 		msg->len = (uint32_t)len;
 	} else {
 		err = rdmamsg__msg_large(ep->dev, len, &msg);
 		if (err)
-			return err == -ENOBUFS ? -EAGAIN : err;
+			return err == -ENOBUFS &&
+			       rdmamsg__large_fits(ep->ctx, len) ?
+			       rdmamsg__no_buffer(ep) : err;
 	}
 	msg->data = msg->kind == MSG_POOL ? msg->buf + PROTO_HDR_LEN : msg->data;
 	rdmamsg__msg_lend(msg);

@@ -196,6 +196,11 @@ static size_t large_size(size_t size)
 	return s >= size ? s : (size + 0xfff) & ~(size_t)0xfff;
 }
 
+bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size)
+{
+	return large_size(size) <= ctx->opts.max_registered;
+}
+
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
 {
 	struct large *l;

@@ -157,40 +157,62 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 	rdmamsg__ep_touch(ep);
 }
 
-static int in_memory(struct rdmamsg_ep *ep, struct rndv_in *in, uint32_t tag)
+static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 {
 	struct rdmamsg_device *d = ep->dev->device;
-	struct rdmamsg_buffer dst = { NULL };
-	uint32_t len = in->wire.total;
-	int err = 0;
+	int err = rdmamsg__msg_user(ep->dev, data, &in->msg);
 
-	if (ep->on.on_incoming) {
-		ep->ctx->in_callback++;
-		err = ep->on.on_incoming(ep, len, tag, &dst);
-		ep->ctx->in_callback--;
+	if (err)
+		return err;
+	errno = 0;
+	in->user_mr = d->v->reg_mr(d->pd, data, in->wire.total,
+				   IBV_ACCESS_LOCAL_WRITE);
+	if (in->user_mr) {
+		in->msg->lkey = in->user_mr->lkey;
+		in->msg->room = in->wire.total;
+		return 0;
 	}
+	err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+				  "registering the memory of on_incoming");
+	rdmamsg__msg_put(in->msg);
+	in->msg = NULL;
+	return err;
+}
+
+static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct rdmamsg_buffer dst = { NULL };
+	int err;
+
+	in->asked = true;
+	if (!ep->on.on_incoming)
+		return 0;
+	ep->ctx->in_callback++;
+	err = ep->on.on_incoming(ep, in->wire.total, in->tag, &dst);
+	ep->ctx->in_callback--;
 	if (err < 0)
 		return -ECANCELED;
-	if (dst.data) {
-		err = rdmamsg__msg_user(ep->dev, dst.data, &in->msg);
-		if (err)
-			return err;
-		errno = 0;
-		in->user_mr = d->v->reg_mr(d->pd, dst.data, len,
-					   IBV_ACCESS_LOCAL_WRITE);
-		if (!in->user_mr)
-			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						   "registering the memory of "
-						   "on_incoming");
-		in->msg->lkey = in->user_mr->lkey;
-		in->msg->room = len;
-	} else {
+	/* the message matters more than where it goes */
+	if (dst.data && in_user_memory(ep, in, dst.data))
+		log_warn("ep %p: %s; the library's is used", (void *)ep,
+			 rdmamsg_error());
+	return 0;
+}
+
+/* -EAGAIN: when memory has come back. */
+static int in_memory(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	uint32_t len = in->wire.total;
+	int err = in->asked ? 0 : in_ask(ep, in);
+
+	if (!err && !in->msg)
 		err = rdmamsg__msg_large(ep->dev, len, &in->msg);
-		if (err)
-			return err;
-	}
+	if (err == -ENOBUFS && rdmamsg__large_fits(ep->ctx, len))
+		return -EAGAIN;
+	if (err)
+		return err;
 	in->msg->len = len;
-	in->msg->tag = tag;
+	in->msg->tag = in->tag;
 	return 0;
 }
 
@@ -198,12 +220,12 @@ void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 			   const void *buf, size_t len)
 {
 	struct rndv_in *in = in_new(ep);
-	int err;
 
 	if (!in)
 		return;
 	ep->rx_held++;
 	in->number = hdr->number;
+	in->tag = hdr->tag;
 	in->rndv = true;
 	if (rdmamsg__rndv_decode(&in->wire, buf, len)) {
 		in->state = IN_REFUSED;
@@ -222,15 +244,36 @@ void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 				     in->wire.total, ep->opts.max_msg_size);
 		return;
 	}
-	err = in_memory(ep, in, hdr->tag);
-	if (err) {
-		log_info("ep %p: message %u of %u bytes not taken: %s",
-			 (void *)ep, hdr->number, in->wire.total,
-			 strerror(-err));
-		in_finish(ep, in, err == -ECANCELED ? PROTO_DONE_REFUSED :
-			  PROTO_DONE_FAILED);
-	}
 	rdmamsg__ep_touch(ep);
+}
+
+/*
+ * Memory is taken when the reads can begin, not when they are announced: a
+ * peer that announces much does not get all of ours.
+ */
+static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	int err = in_memory(ep, in);
+
+	switch (err) {
+	case 0:
+		in->state = IN_READING;
+		break;
+	case -EAGAIN:
+		if (list_empty(&ep->starved_node))
+			list_add_tail(&ep->dev->starved, &ep->starved_node);
+		break;
+	case -ECANCELED:
+		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
+			 in->number, in->wire.total);
+		in_finish(ep, in, PROTO_DONE_REFUSED);
+		break;
+	default:
+		log_warn("ep %p: message %u of %u bytes is lost: %s",
+			 (void *)ep, in->number, in->wire.total,
+			 rdmamsg_error());
+		in_finish(ep, in, PROTO_DONE_FAILED);
+	}
 }
 
 /* Issues one read; false when all of this message has been asked for. */
@@ -262,6 +305,12 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	return true;
 }
 
+static bool can_read(const struct rdmamsg_ep *ep)
+{
+	return ep->reads_free && ep->state < EP_DRAINING &&
+	       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE;
+}
+
 /* Keeps the reads going, in order of the messages. */
 void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 {
@@ -270,9 +319,14 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 	list_for_each(n, &ep->arriving) {
 		struct rndv_in *in = list_entry(n, struct rndv_in, node);
 
-		while (in->state == IN_READING && ep->reads_free &&
-		       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE &&
-		       ep->state < EP_DRAINING && read_next(ep, in))
+		if (!can_read(ep))
+			return;
+		if (in->state == IN_ANNOUNCED)
+			begin(ep, in);
+		if (in->state == IN_ANNOUNCED)
+			return;		/* the next one waits its turn */
+		while (in->state == IN_READING && can_read(ep) &&
+		       read_next(ep, in))
 			;
 	}
 }

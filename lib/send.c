@@ -307,7 +307,7 @@ static int again(struct rdmamsg_ep *ep)
 }
 
 /* Memory comes back from anywhere: it tells those who wait for some. */
-static int no_buffer(struct rdmamsg_ep *ep)
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
 	if (list_empty(&ep->starved_node))
 		list_add_tail(&ep->dev->starved, &ep->starved_node);
@@ -439,7 +439,7 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 	op->msg = rdmamsg__send_buffer(ep);
 	if (unlikely(!op->msg)) {
 		rdmamsg__op_put(ep, op);
-		return no_buffer(ep);
+		return rdmamsg__no_buffer(ep);
 	}
 	gather(op->msg->buf + PROTO_HDR_LEN, a);
 	ep->st.bytes_copied += a->len;
@@ -460,7 +460,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 	op->msg = rdmamsg__send_buffer(ep);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
-		return no_buffer(ep);
+		return rdmamsg__no_buffer(ep);
 	}
 	ret = rdmamsg__rndv_prepare(ep, a->iov, a->iovcnt, a->len, payload,
 				    &op->rndv);
@@ -482,11 +482,12 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 
 	/* the announcement's first: the message may take the last there is */
 	if (!msg)
-		return no_buffer(ep);
+		return rdmamsg__no_buffer(ep);
 	rdmamsg__pool_return(msg);
 	ret = rdmamsg__msg_large(ep->dev, a->len, &msg);
 	if (ret)
-		return ret == -ENOBUFS ? no_buffer(ep) : ret;
+		return ret == -ENOBUFS && rdmamsg__large_fits(ep->ctx, a->len) ?
+		       rdmamsg__no_buffer(ep) : ret;
 	gather(msg->data, a);
 	iov.iov_base = msg->data;
 	iov.iov_len = a->len;

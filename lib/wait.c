@@ -89,10 +89,27 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 	return ret;
 }
 
+/* Until somebody asks; a callback may close the listener meanwhile. */
+static int wait_request(struct rdmamsg_listener *l, const struct until *u)
+{
+	int ret = 0;
+
+	l->waiting = true;
+	while (!ret && !l->closed && list_empty(&l->requests))
+		ret = l->dead ? -ENODEV : step(l->ctx, u);
+	l->waiting = false;
+	if (l->closed) {
+		rdmamsg__listener_free(l);
+		return rdmamsg__fail(-ESHUTDOWN, "the listener was closed");
+	}
+	return ret ? rdmamsg__fail(ret, "nobody has connected") : 0;
+}
+
 int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 			const struct rdmamsg_ep_options *opts, int timeout_ms,
 			struct rdmamsg_ep **ret_ep)
 {
+	struct rdmamsg *ctx;
 	struct rdmamsg_request *req;
 	struct rdmamsg_ep *ep;
 	struct until u;
@@ -105,19 +122,17 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 	if (!ret && (l->opts.on_request || l->auto_accept))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the listener "
 				     "accepts by itself");
-	while (!ret && list_empty(&l->requests)) {
-		ret = l->dead ? -ENODEV : step(l->ctx, &u);
-		if (ret)
-			return rdmamsg__fail(ret, "nobody has connected");
-	}
+	if (!ret)
+		ret = wait_request(l, &u);
 	if (ret)
 		return ret;
+	ctx = l->ctx;
 	req = list_first(&l->requests, struct rdmamsg_request, wait_node);
 	ret = rdmamsg_accept(req, opts, &ep);
 	if (ret)
 		return ret;
 	rdmamsg_ep_hold(ep);
-	ret = wait_connected(l->ctx, ep, &u);
+	ret = wait_connected(ctx, ep, &u);
 	if (!ret)
 		*ret_ep = ep;
 	return ret;

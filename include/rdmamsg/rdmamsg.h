@@ -215,7 +215,8 @@ struct rdmamsg_handlers {
 	 * non-NULL cookie; a large one may end after smaller ones behind it.
 	 * status 0: it is in the peer's memory (rendezvous: the peer has read
 	 * it). -ECANCELED: the connection ended, the peer may or may not have
-	 * it; or on_incoming refused it. -ENOBUFS: the peer had no memory.
+	 * it; or on_incoming refused it. -ENOBUFS: too large for the
+	 * peer's memory.
 	 */
 	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -264,6 +265,7 @@ struct rdmamsg_ep_options {
 	uint32_t stall_after_ms;	/* on_stalled; 5000 */
 	uint32_t peer_timeout_ms;	/* silence that closes; NONE */
 	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */
+	uint32_t fetch_timeout_ms;	/* rendezvous, + 1 s for a MB; 60000 */
 
 	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
 	uint32_t retry_count;		/* 0..7; 7 */

@@ -179,6 +179,25 @@ static bool setup_must_know(struct raw *r)
 	return message(r, PROTO_SETUP, body, sizeof(body));
 }
 
+/* It is the initiator's to choose. */
+static bool setup_other_session(struct raw *r)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
+	};
+	uint8_t body[PROTO_SETUP_MAX];
+	struct proto_hdr hdr;
+	const uint8_t *theirs;
+	uint32_t len;
+
+	if (!raw_receive_type(r, PROTO_SETUP, &hdr, &theirs, &len) ||
+	    rdmamsg__setup_decode(&r->peer, theirs, len))
+		return false;
+	memcpy(s.session, r->peer.session, sizeof(s.session));
+	s.session[15] ^= 1;
+	return message(r, PROTO_SETUP, body, rdmamsg__setup_encode(&s, body));
+}
+
 static bool data_first(struct raw *r)
 {
 	return data(r, 0, 0, 10);
@@ -568,6 +587,22 @@ static bool never_done(struct raw *r)
 	return r->passive || message(r, PROTO_CLOSE, NULL, 0);
 }
 
+/* Lives, and does not fetch: that has a bound of its own. */
+static bool never_fetched(struct raw *r)
+{
+	struct proto_hdr hdr;
+	struct proto_key key;
+
+	if (!large_from_victim(r, &hdr, &key))
+		return false;
+	for (int i = 0; i < RAW_WAIT_MS / 100; i++) {
+		if (!message(r, PROTO_PING, NULL, 0))
+			return true;	/* it has ended */
+		usleep(100000);
+	}
+	return false;
+}
+
 /* Nothing that is sent to it arrives: closing has a deadline. */
 static bool deaf(struct raw *r)
 {
@@ -591,6 +626,8 @@ const struct misdeed misdeeds[] = {
 	{ "setup-small-receives", setup_small_receives, PROTO, true, READS },
 	{ "setup-no-depth", setup_no_depth, PROTO, true, READS },
 	{ "setup-must-know", setup_must_know, PROTO, true, READS },
+	{ "setup-other-session", setup_other_session, PROTO, true, READS,
+	  .passive_only = true },
 	{ "data-before-setup", data_first, PROTO, true, READS },
 	{ "rndv-before-setup", rndv_first, PROTO, true, READS },
 	{ "close-before-setup", close_first, PROTO, true, READS },
@@ -658,6 +695,7 @@ const struct misdeed misdeeds[] = {
 	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND },
 	{ "never-done", never_done, CAUSE(TIMEOUT), READS, .wish = WISH_SEND,
 	  .then = WISH_CLOSE },
+	{ "never-fetched", never_fetched, PROTO, READS, .wish = WISH_SEND },
 	{ "deaf", deaf, CAUSE(TIMEOUT) | CAUSE(TRANSPORT),
 	  .how = { .deaf = true, .reads_served = 4 }, .wish = WISH_SEND,
 	  .then = WISH_CLOSE },

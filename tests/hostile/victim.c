@@ -117,7 +117,8 @@ static struct rdmamsg_ep_options raw_options(void)
 		.size = sizeof(struct rdmamsg_ep_options),
 		.user = &raw_user, .handlers = &raw_handlers,
 		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = TIMEOUT_MS,
-		.dead_after_ms = 2 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
+		.dead_after_ms = 2 * TIMEOUT_MS,
+		.fetch_timeout_ms = 3 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
 		.recv_depth = 16, .send_queue = 64,
 	};
 }

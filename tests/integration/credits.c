@@ -255,36 +255,6 @@ static void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
 	pair_fini(&p);
 }
 
-/* More than the receiver may register at once: those are not taken. */
-static void limit__large_messages_held_ENOBUFS(void **state)
-{
-	size_t held;
-
-	pair_init(&p, NULL);
-	test_close(p.s.ctx);
-	p.s.ctx = test_open(&little);
-	p.s.keep = true;
-	p.s.expect_nothing = true;
-	pair_listen(&p);
-	pair_connect(&p);
-	for (uint32_t n = 0; n < 8; n++)
-		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
-	WAIT_FOR(p.c.sent_ok + p.c.sent_failed == 8);
-	WAIT_FOR(p.s.received == p.c.sent_ok);
-	held = p.s.received;
-	assert_in_range(held, 1, 3);
-	for (const struct cookie *c = p.c.cookies; c; c = c->next)
-		assert_true(!c->status || c->status == -ENOBUFS);
-	end_release(&p.s);
-	for (uint32_t n = 0; n < held; n++)
-		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
-	WAIT_FOR(p.s.received == 2 * held);
-	end_release(&p.s);
-	rdmamsg_ep_close(p.c.ep);
-	WAIT_FOR(p.c.closed && p.s.closed);
-	pair_fini(&p);
-}
-
 static void send_64k(struct end *e)
 {
 	int ret = end_send(e, HOW_SEND, 64 << 10, 9);
@@ -341,12 +311,76 @@ static void alloc__beyond_the_limit_EAGAIN(void **state)
 		assert_true(++n < ARRAY_SIZE(msg));
 	assert_int_equal(ret, -EAGAIN);
 	assert_true(n > 0);
+	/* the refusal is followed by a word when there is room again */
+	for (int i = 0; i < 3; i++)
+		test_pump(50);
+	assert_int_equal(p.c.writable, 0);
 	rdmamsg_msg_free(msg[--n]);
+	WAIT_FOR(p.c.writable == 1);
 	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 300000, &msg[n]), 0);
+	/* what can never be had is not worth waiting for */
+	assert_error(rdmamsg_msg_alloc(p.c.ep, 5 << 20, &msg[n + 1]), -ENOBUFS,
+		     "max_registered");
 	for (size_t i = 0; i <= n; i++)
 		rdmamsg_msg_free(msg[i]);
 	assert_int_equal(end_stats(&p.c).msgs_lent, 0);
 	pair_close(&p);
+	pair_fini(&p);
+}
+
+/*
+ * More is announced than the receiver may register, and its program keeps
+ * what has come: the rest waits, nothing is lost.
+ */
+static void limit__of_the_receiver_ITS_MESSAGES_WAIT(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.keep = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t tag = 0; tag < 12; tag++)
+		assert_int_equal(end_send(&p.c, HOW_SENDV, 1 << 20, tag), 0);
+	/* it lets go of them when no more come */
+	for (int quiet = 0; quiet < 3; quiet++) {
+		size_t before = p.s.received;
+
+		test_pump(50);
+		if (p.s.received != before)
+			quiet = -1;
+	}
+	assert_true(p.s.received > 0 && p.s.received < 4);
+	assert_int_equal(p.c.sent_failed, 0);
+	while (p.s.received < 12) {
+		size_t before = p.s.received;
+
+		end_release(&p.s);
+		WAIT_FOR(p.s.received != before);
+	}
+	end_release(&p.s);
+	WAIT_FOR(p.c.sent_ok == 12);
+	assert_int_equal(end_stats(&p.s).msgs_lent, 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* A message that can never fit is said to be lost, the next one arrives. */
+static void limit__of_the_receiver_NEVER_FITS(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	pair_listen(&p);
+	pair_connect(&p);
+	assert_int_equal(end_send(&p.c, HOW_SENDV, 5 << 20, 0), 0);
+	p.s.expected_count = 0;
+	assert_int_equal(end_send(&p.c, HOW_SENDV, 1 << 20, 1), 0);
+	WAIT_FOR(p.c.sent_ok == 1 && p.s.received == 1);
+	assert_int_equal(p.c.sent_failed, 1);
+	assert_int_equal(p.c.cookies->next->status, -ENOBUFS);
+	rdmamsg_ep_close(p.c.ep);
+	WAIT_FOR(p.c.closed && p.s.closed);
 	pair_fini(&p);
 }
 
@@ -420,9 +454,10 @@ int main(int argc, char **argv)
 		TEST(held__inbox_without_on_message_PUSHES_BACK),
 		TEST(limit__own_held_messages_WRITABLE_WHEN_FREED),
 		TEST(limit__other_sizes_before_ARE_GIVEN_BACK),
-		TEST(limit__large_messages_held_ENOBUFS),
 		TEST(limit__no_room_for_the_announcement_WAITS),
 		TEST(alloc__beyond_the_limit_EAGAIN),
+		TEST(limit__of_the_receiver_ITS_MESSAGES_WAIT),
+		TEST(limit__of_the_receiver_NEVER_FITS),
 		TEST(queue__of_ten_KEEPS_TEN),
 		TEST(queue__without_NEEDS_CREDITS),
 		TEST(writable__nothing_refused_IS_NOT_TOLD),

@@ -877,6 +877,8 @@ static const struct {
 	FIELD(stall_after_ms, 86400001),
 	FIELD(peer_timeout_ms, 9),
 	FIELD(peer_timeout_ms, 86400001),
+	FIELD(fetch_timeout_ms, 9),
+	FIELD(fetch_timeout_ms, 86400001),
 	FIELD(close_timeout_ms, 86400001),
 	FIELD(ack_timeout, 32),
 	FIELD(retry_count, 8),

@@ -892,6 +892,23 @@ static void accept_wait__nobody_there_ETIMEDOUT(void **state)
 		     "nobody");
 }
 
+static void close_listener(struct rdmamsg *ctx, void *arg)
+{
+	rdmamsg_listener_close(arg);
+}
+
+static void accept_wait__listener_closed_meanwhile_ESHUTDOWN(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+
+	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL, &l), 0);
+	assert_int_equal(rdmamsg_submit(ctx, close_listener, l), 0);
+	assert_error(rdmamsg_accept_wait(l, NULL, WAIT_MS, &ep), -ESHUTDOWN,
+		     "closed");
+}
+
 static void accept_wait__listener_that_accepts_itself_EINVAL(void **state)
 {
 	struct rdmamsg_ep *ep;
@@ -1187,6 +1204,7 @@ int main(int argc, char **argv)
 		TEST(wait_helpers__both_sides_TALK),
 		TEST(recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN),
 		TEST(accept_wait__nobody_there_ETIMEDOUT),
+		TEST(accept_wait__listener_closed_meanwhile_ESHUTDOWN),
 		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
 		TEST(connect_wait__nobody_answers_SAYS_WHY),
 		TEST(send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED),

@@ -129,6 +129,7 @@ static const struct field {
 	FIELD(inline_max), FIELD(eager_max), FIELD(recv_depth),
 	FIELD(send_depth), FIELD(send_queue), FIELD(dead_after_ms),
 	FIELD(stall_after_ms), FIELD(peer_timeout_ms), FIELD(close_timeout_ms),
+	FIELD(fetch_timeout_ms),
 	FIELD(ack_timeout), FIELD(retry_count), FIELD(rnr_retry_count),
 	FIELD(min_rnr_timer), FIELD(responder_resources),
 	FIELD(initiator_depth), FIELD(tos),
