@@ -391,6 +391,8 @@ static int serve_traced(int argc, char **argv)
 	if (n < 0 || argc < 1)
 		return 1;
 	self[n] = 0;
+	/* the leak checker is a tracer too, and there can be one */
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
 	execlp("strace", "strace", "-f", "-o", argv[0], self, "--child",
 	       "server", NULL);
 	return 127;
