@@ -65,7 +65,7 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		return ret;
 	}
 	ep->version = (uint32_t)ret;
-	ep->hot.limit = h.credits;
+	ep->tx_limit = h.credits;
 	ep->hello_ok = true;
 	return 0;
 }
@@ -152,8 +152,8 @@ static void drop_try(struct rdmamsg_ep *ep)
 	if (ep->id)
 		rdmamsg__cm_id_free(ep->ctx->v, ep->id);
 	ep->id = NULL;
-	ep->rq_posted = ep->rq_done = 0;
-	ep->hot.sq_posted = ep->hot.sq_done = 0;
+	ep->hot.sq_posted = ep->sq_done = 0;
+	ep->st.sent_inline = 0;
 }
 
 /* The receives of a try that came to nothing. */

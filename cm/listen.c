@@ -185,7 +185,7 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 
 	ep->passive = true;
 	ep->version = (uint32_t)rdmamsg__hello_version(&req->hello);
-	ep->hot.limit = req->hello.credits;
+	ep->tx_limit = req->hello.credits;
 	ep->hello_ok = true;
 	ep->state = EP_REQUESTED;
 	ep->peer_addr = req->peer;

@@ -24,6 +24,9 @@ static void hot_update(struct rdmamsg *ctx)
 			count++;
 		}
 	ctx->hot.cq = count == 1 ? only : NULL;
+	/* rdmamsg__leave() knows more; inside of a call it stays as it is */
+	ctx->hot.polls = min(ctx->hot.polls, 0);
+	ctx->work = true;
 }
 
 static int cq_new(struct dev *dev, uint32_t entries, struct cq **ret_cq)
@@ -174,36 +177,6 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	return 1;
 }
 
-static inline struct rdmamsg_ep *ep_of(struct rdmamsg *ctx, uint64_t wr_id)
-{
-	uint32_t key = (uint32_t)(wr_id >> 32), index = key >> 8;
-	struct rdmamsg_ep *ep;
-
-	if (unlikely(index >= ctx->table_size))
-		return NULL;
-	ep = ctx->table[index];
-	return likely(ep && ep->key == key) ? ep : NULL;
-}
-
-static inline void dispatch(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
-{
-	for (int i = 0; i < n; i++) {
-		struct rdmamsg_ep *ep = ep_of(ctx, wc[i].wr_id);
-		uint32_t seq = (uint32_t)wc[i].wr_id;
-
-		if (unlikely(!ep))
-			continue;	/* of an endpoint that is gone */
-		ep->st.completions++;
-		if (unlikely(wc[i].status != IBV_WC_SUCCESS))
-			rdmamsg__ep_wc_error(ep, &wc[i]);
-		if (seq & 0x80000000u)
-			rdmamsg__rx_done(ep, &wc[i]);
-		else
-			rdmamsg__tx_done(ep, seq, wc[i].status == IBV_WC_SUCCESS ?
-					 0 : -ECANCELED);
-	}
-}
-
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 {
 	struct ibv_wc wc[16];
@@ -223,28 +196,11 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 					cq_failed(ctx, cq, -EIO, "polling");
 					break;
 				}
-				dispatch(ctx, wc, got);
+				rdmamsg__dispatch(ctx, wc, got);
 				sum += got;
 			} while (got == 16 && sum < budget);
 			total += sum;
 		}
 	}
 	return total;
-}
-
-int rdmamsg_fast_completed(struct rdmamsg *ctx, struct ibv_wc *wc, int n)
-{
-	if (unlikely(n < 0 || ctx->in_callback)) {
-		log_error("rdmamsg_fast_poll: %s", n < 0 ? strerror(-n) :
-			  "called in a callback");
-		return n < 0 ? -EIO : -EDEADLK;
-	}
-	ctx->busy++;
-	dispatch(ctx, wc, n);
-	/* never to 0: the inline decrements before it compares */
-	ctx->hot.polls = ctx->hot.polls > (uint32_t)(16 * n) ?
-			 ctx->hot.polls - (uint32_t)(16 * n) : 1;
-	rdmamsg__settle(ctx);
-	ctx->busy--;
-	return n;
 }

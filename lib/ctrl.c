@@ -116,7 +116,7 @@ static bool send_keepalive(struct rdmamsg_ep *ep)
 
 static void send_credit(struct rdmamsg_ep *ep)
 {
-	if (ep->hot.granted == ep->hot.announced) {
+	if (rdmamsg__granted(ep) == rdmamsg__announced(ep)) {
 		ep->ctrl_due &= ~CTRL_CREDIT;	/* went with something else */
 		return;
 	}
@@ -198,9 +198,9 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		memcpy(ep->session, s.session, sizeof(ep->session));
 	ep->copy_max = min(min(ep->opts.eager_max, s.recv_size - PROTO_HDR_LEN),
 			   (uint32_t)ep->send_pool->buf_size - PROTO_HDR_LEN);
-	ep->hot.inline_max = min(min(ep->hot.inline_max, (uint32_t)TX_STAGE),
+	ep->inline_max = min(min(ep->inline_max, (uint32_t)TX_STAGE),
 				 min(ep->copy_max, s.max_msg));
-	ep->hot.inline_max = min(ep->hot.inline_max, ep->opts.max_copy);
+	ep->inline_max = min(ep->inline_max, ep->opts.max_copy);
 	ep->setup_seen = true;
 	if (ep->passive)
 		ep->ctrl_due |= CTRL_SETUP;

@@ -94,7 +94,9 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->dead);
 	list_init(&ctx->held);
 	list_init(&ctx->mail);
-	ctx->hot.polls = 1024;
+	ctx->polls = SLOW_EVERY;
+	ctx->last = &rdmamsg__nobody;
+	rdmamsg__tx_init(&ctx->tx);
 	ctx->v = rdmamsg__verbs;
 	ctx->euid = geteuid();
 	ctx->egid = getegid();

@@ -201,7 +201,7 @@ static void linger_over(struct timer *t)
 	struct dev *dev = list_entry(t, struct dev, linger);
 
 	dev->reap = true;
-	dev->ctx->reap = true;
+	rdmamsg__reap(dev->ctx);
 }
 
 static int dev_new(struct rdmamsg *ctx, const char *name, struct dev **ret_dev)

@@ -213,7 +213,10 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
 	rdmamsg__timer_set(&ctx->timers, &ep->timer, ep->opts.timeout_ms);
 	/* what the peer may send before it has our SETUP */
-	ep->hot.granted = ep->hot.announced = ep->opts.recv_depth;
+	ep->announced = ep->opts.recv_depth;
+	ep->hot.hdr.type = PROTO_DATA;
+	memcpy(&ep->rx_head, &ep->hot.hdr, sizeof(ep->rx_head));
+	ep->hot.hdr.credit = htole32(ep->announced);
 	*ret_ep = ep;
 	return 0;
 }
@@ -240,14 +243,26 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 		return;
 	ep->dirty = true;
 	/* called by the program, not by us: nobody will settle before sleep */
-	if (!ctx->busy && list_empty(&ctx->dirty))
+	if (!ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty))
 		rdmamsg__kick(ctx);
+	ctx->work = true;
 	list_add_tail(&ctx->dirty, &ep->dirty_node);
 }
 
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 {
-	ep->hot.ready = ep->state == EP_OPEN && !ep->queued && ep->can_inline;
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	bool open = ep->state == EP_OPEN;
+	uint32_t end;
+
+	rdmamsg__tx_room(ep);
+	end = open && !ep->queued && ep->can_inline ? ep->inline_max + 1 : 0;
+	/* the batch asks for one completion */
+	ep->send_end = h->signal_every > 1 ? end : 0;
+	/* and an inline must not overtake it */
+	h->len_end = ep->ctx->tx.ep == ep ? 0 : end;
+	ep->rx_end = open && ep->on.on_message && list_empty(&ep->arriving) ?
+		     ep->rx_max + 1 : 0;
 }
 
 /* Both SETUPs are through. */
@@ -393,8 +408,8 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;
 	rdmamsg__dial_stop(ep);
-	ep->hot.ready = 0;
 	ep->state = EP_DRAINING;
+	rdmamsg__ep_ready(ep);
 	rdmamsg__timer_stop(&ctx->timers, &ep->live);
 	if (ep->hot.qp) {
 		if (rdmamsg__qp_error(ep))
@@ -417,7 +432,7 @@ static bool is_drained(const struct rdmamsg_ep *ep)
 	if (!ep->hot.qp || ep->drained)
 		return true;
 	return !rdmamsg__sq_used(ep) &&
-	       (ep->rq_done == ep->rq_posted ||
+	       (!rdmamsg__rq_posted(ep) ||
 		ep->dev->device->kind == KIND_SOFT_ROCE);
 }
 
@@ -488,6 +503,7 @@ static void finish(struct rdmamsg_ep *ep)
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->st, ep);
 	list_add_tail(&ctx->dead, &ep->node);
+	ctx->work = true;
 	tell_closed(ep);
 }
 
@@ -533,7 +549,7 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 static void start_closing(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_CLOSING;
-	ep->hot.ready = 0;
+	rdmamsg__ep_ready(ep);
 	ep->want_writable = false;
 	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
 			   ep->opts.close_timeout_ms);
@@ -605,7 +621,7 @@ static void deadline(struct timer *t)
 	case EP_DRAINING:
 		log_warn("ep %p: %u sends and %u receives were not flushed in "
 			 "%d ms", (void *)ep, rdmamsg__sq_used(ep),
-			 ep->rq_posted - ep->rq_done, DRAIN_MS);
+			 rdmamsg__rq_posted(ep), DRAIN_MS);
 		ep->drained = true;
 		rdmamsg__ep_touch(ep);
 		break;

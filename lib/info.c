@@ -19,10 +19,13 @@ void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
 {
 	for (size_t i = 0; i < COUNTER_NUM; i++)
 		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
-	/* the inlines count in the hot head */
-	s->msgs_sent += ep->hot.sent_inline + ep->st.sent_eager +
-			ep->st.sent_rendezvous;
-	s->sent_inline += ep->hot.sent_inline;
+	/* the short ways count less, the others make up for it */
+	s->msgs_received += rdmamsg__rx_count(ep);
+	s->bytes_received += ep->bytes_received;
+	s->completions += rdmamsg__rx_count(ep);
+	s->msgs_sent += ep->hot.sq_posted + ep->st.sent_inline +
+			ep->st.sent_eager + ep->st.sent_rendezvous;
+	s->sent_inline += ep->hot.sq_posted;
 	s->bytes_sent += ep->hot.bytes_sent;
 }
 
@@ -78,15 +81,12 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
 	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
 	if (!ep->dev)
 		return;
-	i->bytes_pinned = (uint64_t)(ep->rq_posted - ep->rq_done) *
+	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(ep) *
 			  ep->recv_pool->buf_size;
 	i->bytes_private += (ep->sq_mask + 1) * sizeof(*ep->sq_slots) +
-			    (ep->rq_mask + 1) * (sizeof(*ep->rq_slots) +
-						 sizeof(*ep->rq_wr) +
-						 sizeof(*ep->rq_sge)) +
-			    ep->op_count * sizeof(*ep->ops) +
-			    (ep->rq_posted - ep->rq_done) *
-			    sizeof(struct rdmamsg_msg);
+			    ep->rq_target * (sizeof(*ep->rq) +
+					     sizeof(struct rdmamsg_msg)) +
+			    ep->op_count * sizeof(*ep->ops);
 }
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
@@ -104,11 +104,11 @@ int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
 	i.peer_qp_num = ep->peer_qp_num;
 	i.mtu = ep->mtu;
 	memcpy(i.gid, ep->gid.raw, sizeof(i.gid));
-	i.inline_max = ep->can_inline ? ep->hot.inline_max : 0;
+	i.inline_max = ep->can_inline ? ep->inline_max : 0;
 	i.eager_max = ep->copy_max;
 	i.max_send = ep->peer.max_msg;
 	i.max_receive = ep->opts.max_msg_size;
-	i.send_credits = ep->hot.limit - ep->hot.number;
+	i.send_credits = ep->tx_limit - rdmamsg__tx_number(ep);
 	i.send_depth = ep->opts.send_depth;
 	i.recv_depth = ep->opts.recv_depth;
 	i.responder_resources = ep->resp_res;
@@ -224,11 +224,11 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    ep->hot.qp ? ep->hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
 	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
-	    ep->queued, (int)(ep->hot.limit - ep->hot.number), ep->rndv_count,
+	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)), ep->rndv_count,
 	    ep->ctrl_due);
 	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
-	    "(announced %u)%s", ep->rq_posted - ep->rq_done, ep->rq_target,
-	    ep->rx_next, ep->hot.granted, ep->hot.announced,
+	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->rq_target,
+	    ep->rx_next, rdmamsg__granted(ep), ep->announced,
 	    list_empty(&ep->starved_node) ? "" : ", waits for buffers");
 	say(d, "  sent %llu messages %llu bytes, received %llu messages %llu "
 	    "bytes, refused %llu, keepalives %llu, pings %llu",

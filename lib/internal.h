@@ -33,13 +33,15 @@
  */
 #define RNDV_MAX	16	/* rendezvous we have announced: one DONE each */
 #define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
-#define RX_LAZY		8	/* receives that may wait to be posted again */
+#define RX_LAZY		8	/* control messages whose receives may wait */
+#define RX_LAZY_MAX	32	/* data messages: they have used up a credit */
 #define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + \
 			 RX_LAZY + 2)
 /* Send requests kept beyond those for data: control, keepalive. */
 #define SEND_RESERVE	16
 #define READ_CHUNK	(1u << 20)
 #define TX_BATCH	16
+#define SLOW_EVERY	1024	/* polls */
 #define TX_STAGE	512	/* inline payload that a batch can hold */
 
 /* ---- errors and log (err.c, log.c, env.c) ----------------------------- */
@@ -249,7 +251,12 @@ struct rdmamsg_msg {
 	uint8_t *buf;			/* POOL: start, header goes there */
 	struct pool *pool;
 	struct dev *dev;
-	bool lent;			/* in the program's hands */
+	enum msg_lent {
+		MSG_OURS,
+		MSG_LENT,		/* in the program's hands */
+		MSG_IN_PLACE,		/* lent, still in the receive queue */
+		MSG_PASSED,		/* out of there into a send queue */
+	} lent;
 	struct large *large;
 	struct list node;		/* dev->loose, unless POOL */
 };
@@ -347,6 +354,13 @@ struct rndv_in {
 
 /* ---- endpoints -------------------------------------------------------- */
 
+/* A receive and its buffer. */
+struct rx_slot {
+	struct ibv_recv_wr wr;		/* first; chained in a circle */
+	struct ibv_sge sge;
+	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
+};
+
 enum ep_state {
 	EP_RESOLVING,		/* name, address, route */
 	EP_REQUESTED,		/* sent or accepted a request */
@@ -380,17 +394,30 @@ struct rdmamsg_ep {
 	struct rdmamsg *ctx;		/* NULL in a forked child */
 	enum ep_state state;
 	uint32_t key;			/* index << 8 | generation */
-	struct op **sq_slots;
-	uint32_t sq_mask;
-	struct rdmamsg_msg **rq_slots;
-	struct ibv_recv_wr *rq_wr;	/* chained in a circle */
-	struct ibv_sge *rq_sge;
-	uint32_t rq_mask;
-	uint32_t rq_posted, rq_done;
-	uint32_t sq_total;		/* all requests it can hold */
-	uint32_t rq_target;		/* recv_depth + RECV_RESERVE */
-	uint32_t rx_lazy;		/* missing receives worth a post */
+	struct rx_slot *rq_head;	/* completes next */
+	int32_t rq_spare;		/* posted receives above rq_low */
+	uint32_t announced;		/* credit that the peer has for sure */
+	uint32_t granted_at;		/* number of the first with our last one */
 	uint32_t rx_next;		/* number of the next data message */
+	uint32_t rx_max;		/* payload of a message in one piece */
+	uint32_t rx_end;		/* shorter ones are simply delivered */
+	uint64_t rx_head;		/* first half of the last header of one */
+	uint64_t bytes_received;
+	uint64_t rq_posts;		/* receives posted, ever */
+	struct rx_slot *rq;
+	uint32_t rq_target;		/* of these, recv_depth + RECV_RESERVE */
+	uint32_t rq_low;		/* fewer are worth a refill */
+	uint32_t rq_tail;		/* posted next */
+	uint32_t rq_holes;		/* slots without a buffer */
+	uint32_t send_end;		/* rdmamsg_send() is short below */
+	uint32_t inline_max;		/* payload bytes */
+	uint32_t tx_limit;		/* the peer takes numbers below this */
+	struct op **sq_slots;		/* NULL: nobody to tell */
+	uint32_t sq_mask;
+	uint32_t sq_ops;		/* of sq_slots, not NULL */
+	uint32_t sq_done;		/* requests completed, ever */
+	uint32_t sq_data;		/* outstanding ones that data may make */
+	uint32_t sq_total;		/* all that it can hold */
 	uint32_t rx_held;		/* rendezvous whose credit is kept */
 	uint32_t copy_max;		/* eager payload bytes */
 	uint32_t ping_tag;
@@ -450,8 +477,7 @@ struct rdmamsg_ep {
 	struct timer live;		/* liveness tick */
 	uint32_t backoff_ms;
 	uint64_t heard;			/* ms, last sign of the program there */
-	uint64_t rx_seen, tx_seen;	/* counters at the last tick */
-	uint64_t rx_count;		/* receives completed, ever */
+	uint64_t rx_seen;		/* rdmamsg__rx_count() at the last tick */
 	bool ping_out, stalled, keepalive_out;
 	bool hello_ok, established, setup_sent, setup_seen;
 	bool connected_told;
@@ -504,6 +530,8 @@ struct rdmamsg {
 	uint32_t magic;			/* 0 in a forked child */
 	int in_callback;
 	int busy;			/* inside us: rdmamsg__settle() comes */
+	int32_t polls;			/* hot.polls, while that is 0 */
+	bool work;			/* for rdmamsg__settle() */
 	int ep_count;
 	bool closing;
 	bool reap;			/* a device is to be closed */
@@ -525,6 +553,7 @@ struct rdmamsg {
 	struct list dirty;		/* eps with work before sleeping */
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed ones that the program holds */
+	struct rdmamsg_ep *last;	/* that has received something */
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	size_t registered;
@@ -536,12 +565,16 @@ struct rdmamsg {
 
 	/* requests being put together for one endpoint, posted as a chain */
 	struct tx_batch {
-		struct rdmamsg_ep *ep;
-		uint32_t n;
+		struct rdmamsg_ep *ep;	/* NULL: none */
+		struct tx_entry *next;
 		bool signal;		/* somebody waits for one of them */
-		struct ibv_send_wr wr[TX_BATCH];
-		struct ibv_sge sge[TX_BATCH];
-		uint8_t stage[TX_BATCH][PROTO_HDR_LEN + TX_STAGE];
+		bool odd;		/* one is no inline message */
+		struct tx_entry {
+			struct ibv_send_wr wr;	/* first */
+			struct ibv_sge sge;
+			struct proto_hdr hdr;	/* and, in one piece */
+			uint8_t data[TX_STAGE];
+		} entries[TX_BATCH];
 	} tx;
 };
 
@@ -551,23 +584,49 @@ struct rdmamsg {
 void rdmamsg__settle_now(struct rdmamsg *ctx);
 static inline void rdmamsg__settle(struct rdmamsg *ctx)
 {
-	if (unlikely(ctx->tx.n || ctx->reap || !list_empty(&ctx->dirty) ||
-		     !list_empty(&ctx->dead)))
+	if (unlikely(ctx->work))
 		rdmamsg__settle_now(ctx);
+}
+
+/* Inside, the inline poll leaves everything to rdmamsg_poll(), which refuses. */
+static inline void rdmamsg__enter(struct rdmamsg *ctx)
+{
+	if (!ctx->busy++ && ctx->hot.cq) {
+		ctx->polls = ctx->hot.polls;
+		ctx->hot.polls = 0;
+	}
+}
+
+/* The inline poll works while there is exactly one queue. */
+static inline void rdmamsg__leave(struct rdmamsg *ctx)
+{
+	if (!--ctx->busy)
+		ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
+}
+
+/* A device is to be closed when we are through. */
+static inline void rdmamsg__reap(struct rdmamsg *ctx)
+{
+	ctx->reap = true;
+	ctx->work = true;
 }
 
 /* A message goes to the program, and comes back: to us, or for sending. */
 static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg)
 {
-	msg->lent = true;
+	msg->lent = MSG_LENT;
 	msg->dev->msgs_out++;
 }
 
 static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
 {
-	msg->lent = false;
+	if (msg->lent == MSG_IN_PLACE) {
+		msg->lent = MSG_PASSED;
+		return;
+	}
+	msg->lent = MSG_OURS;
 	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
-		msg->dev->ctx->reap = true;
+		rdmamsg__reap(msg->dev->ctx);
 }
 
 /* 0, or -ECHILD in a forked child. */
@@ -604,7 +663,28 @@ void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
 void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
-void rdmamsg__ep_ready(struct rdmamsg_ep *ep);	/* recomputes hot.ready */
+/* Recomputes what the short ways go by, and how far they go. */
+void rdmamsg__ep_ready(struct rdmamsg_ep *ep);
+static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	uint32_t posted = (uint32_t)h->sq_posted;
+	/* more room may come unnoticed for a while, less may not */
+	int32_t credit = (int32_t)(ep->tx_limit - le32toh(h->hdr.number));
+	int32_t room = (int32_t)(ep->sq_done + ep->sq_data - posted);
+
+	room = max(min(room, credit), 0);
+	h->stop = posted + (uint32_t)room;
+	h->look_at = (int32_t)(h->stop - h->signal_at) < 0 ? h->stop :
+		     h->signal_at;
+}
+/* Credit goes with every header: whether our last one has gone. */
+static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
+{
+	if (le32toh(ep->hot.hdr.number) != ep->granted_at)
+		ep->announced = le32toh(ep->hot.hdr.credit);
+	return ep->announced;
+}
 
 /* info.c */
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
@@ -622,7 +702,14 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep);
 uint32_t rdmamsg__live_ack_timeout(const struct rdmamsg_ep *ep);
 
 /* send.c */
-void rdmamsg__tx_flush(struct rdmamsg *ctx);
+void rdmamsg__tx_init(struct tx_batch *tx);
+void rdmamsg__tx_post(struct rdmamsg *ctx);
+static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
+{
+	if (ctx->tx.ep)
+		rdmamsg__tx_post(ctx);
+}
+
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
@@ -642,7 +729,19 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
 static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
 {
-	return ep->hot.sq_posted - ep->hot.sq_done;
+	return (uint32_t)ep->hot.sq_posted - ep->sq_done;
+}
+
+/* Of the next data message. */
+static inline uint32_t rdmamsg__tx_number(const struct rdmamsg_ep *ep)
+{
+	return le32toh(ep->hot.hdr.number);
+}
+
+/* Whether the program has this message. */
+static inline bool rdmamsg__msg_is_out(const struct rdmamsg_msg *msg)
+{
+	return msg->lent == MSG_LENT || msg->lent == MSG_IN_PLACE;
 }
 
 /* wait.c: sends that rdmamsg_send_wait() waits for */
@@ -657,7 +756,23 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
 
 /* recv.c */
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
-void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
+void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
+static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)
+{
+	return (uint32_t)ep->rq_spare + ep->rq_low;
+}
+
+/* Receives completed, ever. */
+static inline uint64_t rdmamsg__rx_count(const struct rdmamsg_ep *ep)
+{
+	return ep->rq_posts - rdmamsg__rq_posted(ep);
+}
+
+static inline uint32_t rdmamsg__granted(const struct rdmamsg_ep *ep)
+{
+	return le32toh(ep->hot.hdr.credit);
+}
 void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
 

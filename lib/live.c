@@ -120,12 +120,12 @@ static void tick(struct timer *t)
 	bool heard;
 
 	/* what came while we were stopped or busy ourselves is not read yet */
-	if (ep->rx_count == ep->rx_seen)
+	if (rdmamsg__rx_count(ep) == ep->rx_seen)
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
 		return;
-	heard = ep->rx_count != ep->rx_seen;
-	ep->rx_seen = ep->rx_count;
+	heard = rdmamsg__rx_count(ep) != ep->rx_seen;
+	ep->rx_seen = rdmamsg__rx_count(ep);
 	if (heard) {
 		rdmamsg__live_heard(ep);
 	} else {

@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#define SLOW_EVERY	1024	/* polls */
 #define BUDGET		256	/* completions for one rdmamsg_process() */
 
 int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag)
@@ -30,16 +29,15 @@ void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
  * Every way into the library ends here: what callbacks left to do is done
  * before anybody sleeps, and what died in them is freed outside of them.
  */
-void rdmamsg__settle_now(struct rdmamsg *ctx)
+static void settle(struct rdmamsg *ctx)
 {
-	for (;;) {
-		struct rdmamsg_ep *ep;
+	ctx->work = false;
+	rdmamsg__tx_flush(ctx);
+	while (!list_empty(&ctx->dirty)) {
+		struct rdmamsg_ep *ep = list_first(&ctx->dirty,
+						   struct rdmamsg_ep,
+						   dirty_node);
 
-		if (ctx->tx.n)
-			rdmamsg__tx_flush(ctx);
-		if (likely(list_empty(&ctx->dirty)))
-			break;
-		ep = list_first(&ctx->dirty, struct rdmamsg_ep, dirty_node);
 		list_del(&ep->dirty_node);
 		ep->dirty = false;
 		rdmamsg__rx_refill(ep);
@@ -49,6 +47,7 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 			rdmamsg__tx_pump(ep);
 			rdmamsg__tx_flush(ctx);
 			rdmamsg__ep_progress_close(ep);
+			rdmamsg__tx_flush(ctx);
 		}
 	}
 	while (unlikely(!list_empty(&ctx->dead))) {
@@ -61,6 +60,14 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	}
 	if (unlikely(ctx->reap))
 		rdmamsg__devs_reap(ctx);
+}
+
+void rdmamsg__settle_now(struct rdmamsg *ctx)
+{
+	rdmamsg__enter(ctx);
+	while (ctx->work)
+		settle(ctx);
+	rdmamsg__leave(ctx);
 }
 
 /* A dev's entry is tagged with its own address, its async one with + 1. */
@@ -108,14 +115,14 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 
 	if (unlikely(n < 0))
 		return -errno;
-	ctx->busy++;
+	rdmamsg__enter(ctx);
 	events = handle_all(ctx, ev, n, false);
 	got = rdmamsg__cq_poll(ctx, BUDGET);
 	/* the queues are armed, but what is in them raises no event */
 	if (got >= BUDGET)
 		rdmamsg__kick(ctx);
 	rdmamsg__settle(ctx);
-	ctx->busy--;
+	rdmamsg__leave(ctx);
 	events += got;
 	ctx->st.wakeups += events > 0;
 	return events;
@@ -148,17 +155,16 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 		return ret;
 	if (ctx->in_callback)
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
-	ctx->busy++;
+	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
 	/* completions take longer than empty polls: they count for more */
-	if (ctx->hot.polls <= (uint32_t)(1 + 16 * n)) {
-		ctx->hot.polls = SLOW_EVERY;
+	ctx->polls -= 1 + 4 * n;
+	if (ctx->polls <= 0) {
+		ctx->polls = SLOW_EVERY;
 		n += slow_path(ctx);
-	} else {
-		ctx->hot.polls -= (uint32_t)(1 + 16 * n);
 	}
 	rdmamsg__settle(ctx);
-	ctx->busy--;
+	rdmamsg__leave(ctx);
 	return n;
 }
 

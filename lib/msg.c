@@ -77,7 +77,7 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 	if (unlikely(!list_empty(&dev->starved)))
 		feed_starved(dev);
 	if (unlikely(!dev->device))
-		dev->ctx->reap = true;	/* it may have been the last one */
+		rdmamsg__reap(dev->ctx);	/* it may have been the last one */
 }
 
 /* The device is closed, what is lent of its memory stays readable. */
@@ -101,11 +101,11 @@ void rdmamsg__msgs_free(struct dev *dev)
 					    node));
 }
 
-static void free_slowly(struct rdmamsg_msg *msg)
+static void __attribute__((noinline)) free_slowly(struct rdmamsg_msg *msg)
 {
 	if (rdmamsg__ctx_check(msg->dev->ctx))
 		return;
-	if (!msg->lent) {
+	if (!rdmamsg__msg_is_out(msg)) {
 		log_error("rdmamsg_msg_free: message %p is not yours", (void *)msg);
 		return;
 	}
@@ -113,11 +113,9 @@ static void free_slowly(struct rdmamsg_msg *msg)
 	rdmamsg__msg_put(msg);
 }
 
-void rdmamsg_msg_free(struct rdmamsg_msg *msg)
+static void __attribute__((noinline)) free_kept(struct rdmamsg_msg *msg)
 {
-	if (!msg)
-		return;
-	if (unlikely(!msg->lent || msg->kind != MSG_POOL ||
+	if (unlikely(msg->lent != MSG_LENT || msg->kind != MSG_POOL ||
 		     msg->dev->ctx->magic != CTX_MAGIC ||
 		     !list_empty(&msg->dev->starved))) {
 		free_slowly(msg);
@@ -125,6 +123,15 @@ void rdmamsg_msg_free(struct rdmamsg_msg *msg)
 	}
 	rdmamsg__msg_back(msg);
 	rdmamsg__pool_return(msg);
+}
+
+void rdmamsg_msg_free(struct rdmamsg_msg *msg)
+{
+	/* in the callback that brings it, it has not left its place */
+	if (likely(msg && msg->lent == MSG_IN_PLACE))
+		msg->lent = MSG_OURS;
+	else if (msg)
+		free_kept(msg);
 }
 
 int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,

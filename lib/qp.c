@@ -64,7 +64,7 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	inl = min(attr.cap.max_inline_data, ep->opts.inline_max + PROTO_HDR_LEN);
 	/* 0 bytes of payload fit as long as the header does */
 	ep->can_inline = inl >= PROTO_HDR_LEN;
-	ep->hot.inline_max = ep->can_inline ? inl - PROTO_HDR_LEN : 0;
+	ep->inline_max = ep->can_inline ? inl - PROTO_HDR_LEN : 0;
 	return 0;
 }
 
@@ -111,14 +111,11 @@ static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	uint32_t ops = send + ep->opts.send_queue + RNDV_MAX;
 
 	ep->sq_mask = pow2(send) - 1;
-	ep->rq_mask = pow2(recv) - 1;
+	ep->sq_ops = 0;
 	ep->sq_slots = calloc(ep->sq_mask + 1, sizeof(*ep->sq_slots));
-	ep->rq_slots = calloc(ep->rq_mask + 1, sizeof(*ep->rq_slots));
 	ep->ops = calloc(ops, sizeof(*ep->ops));
-	ep->rq_wr = calloc(ep->rq_mask + 1, sizeof(*ep->rq_wr));
-	ep->rq_sge = calloc(ep->rq_mask + 1, sizeof(*ep->rq_sge));
-	if (!ep->sq_slots || !ep->rq_slots || !ep->ops || !ep->rq_wr ||
-	    !ep->rq_sge)
+	ep->rq = calloc(recv, sizeof(*ep->rq));
+	if (!ep->sq_slots || !ep->ops || !ep->rq)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->op_free = NULL;
 	ep->op_count = ops;
@@ -128,6 +125,46 @@ static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 		ep->op_free = &ep->ops[i];
 	}
 	return 0;
+}
+
+/* Every receive, without its buffer. */
+static void rx_ring(struct rdmamsg_ep *ep)
+{
+	uint32_t size = ep->rq_target;
+	uint32_t lazy = max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX),
+			    1u);
+
+	for (uint32_t i = 0; i < size; i++) {
+		struct rx_slot *slot = &ep->rq[i];
+
+		slot->sge.length = (uint32_t)ep->recv_pool->buf_size;
+		slot->wr.wr_id = ep->hot.wr_id | 0x80000000u | i;
+		slot->wr.next = &ep->rq[i + 1 < size ? i + 1 : 0].wr;
+		slot->wr.sg_list = &slot->sge;
+		slot->wr.num_sge = 1;
+	}
+	ep->rx_max = min((uint32_t)ep->recv_pool->buf_size - PROTO_HDR_LEN,
+			 ep->opts.max_msg_size);
+	ep->rq_head = ep->rq;
+	ep->rq_tail = 0;
+	ep->rq_holes = size;
+	ep->rq_low = size - lazy + 1;
+	ep->rq_spare = -(int32_t)ep->rq_low;	/* none is posted */
+}
+
+/* What does not change from one inline message to the next. */
+static void tx_inline(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+
+	h->sge[0].addr = (uintptr_t)&h->hdr;
+	h->sge[0].length = PROTO_HDR_LEN;
+	h->wr.sg_list = h->sge;
+	h->wr.opcode = IBV_WR_SEND;
+	h->wr.send_flags = IBV_SEND_INLINE;
+	h->signal_every = ep->opts.flags & RDMAMSG_EP_SIGNAL_ALL ? 1 :
+		max(min(ep->opts.send_depth / 4, 32u), 1u);
+	h->signal_at = (uint32_t)h->sq_posted + h->signal_every - 1;
 }
 
 static int get_pools(struct rdmamsg_ep *ep)
@@ -142,14 +179,7 @@ static int get_pools(struct rdmamsg_ep *ep)
 					&ep->send_pool);
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i <= ep->rq_mask; i++) {
-		ep->rq_sge[i].length = (uint32_t)ep->recv_pool->buf_size;
-		ep->rq_wr[i].wr_id = ep->hot.wr_id | 0x80000000u | i;
-		ep->rq_wr[i].next = &ep->rq_wr[(i + 1) & ep->rq_mask];
-		ep->rq_wr[i].sg_list = &ep->rq_sge[i];
-		ep->rq_wr[i].num_sge = 1;
-	}
-	ep->rx_lazy = max(min(ep->opts.recv_depth / 8, (uint32_t)RX_LAZY), 1u);
+	rx_ring(ep);
 	/* what is posted, before anything can be lent */
 	have = ep->recv_pool->total - ep->recv_pool->used;
 	if (have < ep->rq_target)
@@ -193,10 +223,9 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep, struct ibv_context *verbs)
 	ret = get_pools(ep);
 	if (ret)
 		goto err;
-	ep->hot.sq_data = ep->opts.send_depth;
+	ep->sq_data = ep->opts.send_depth;
 	ep->sq_total = send;
-	ep->hot.signal_every = ep->opts.flags & RDMAMSG_EP_SIGNAL_ALL ? 1 :
-		max(min(ep->opts.send_depth / 4, 16u), 1u);
+	tx_inline(ep);
 	return 0;
 
 err:
@@ -222,16 +251,14 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	/* of an earlier try, the key may be somebody else's by now */
 	if (ep->key >> 8 < ctx->table_size && ctx->table[ep->key >> 8] == ep)
 		ctx->table[ep->key >> 8] = NULL;
+	if (ctx->last == ep)
+		ctx->last = &rdmamsg__nobody;
 	list_del(&ep->starved_node);
 	free(ep->sq_slots);
-	free(ep->rq_slots);
-	free(ep->rq_wr);
-	free(ep->rq_sge);
+	free(ep->rq);
 	free(ep->ops);
 	ep->sq_slots = NULL;
-	ep->rq_slots = NULL;
-	ep->rq_wr = NULL;
-	ep->rq_sge = NULL;
+	ep->rq = ep->rq_head = NULL;
 	ep->ops = NULL;
 	ep->op_free = NULL;
 	rdmamsg__dev_put(ep->dev);

@@ -6,76 +6,114 @@
 
 static void grant(struct rdmamsg_ep *ep)
 {
-	uint32_t posted = ep->rq_posted - ep->rq_done;
+	uint32_t posted = rdmamsg__rq_posted(ep);
 	uint32_t data = posted > RECV_RESERVE ? posted - RECV_RESERVE : 0;
-	uint32_t granted;
+	uint32_t announced = rdmamsg__announced(ep), granted;
 
 	/* a rendezvous keeps its credit until the message is done */
 	data = data > ep->rx_held ? data - ep->rx_held : 0;
 	granted = ep->rx_next + data;
-	if ((int32_t)(granted - ep->hot.granted) > 0)
-		ep->hot.granted = granted;
+	if ((int32_t)(granted - rdmamsg__granted(ep)) > 0) {
+		ep->hot.hdr.credit = htole32(granted);
+		ep->granted_at = rdmamsg__tx_number(ep);
+	}
 	/*
 	 * With data going the other way the news travels for free. Otherwise
 	 * it is worth a message when half of the credits have come together,
 	 * or when they come one by one for want of memory.
 	 */
 	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
-	    ep->hot.granted - ep->hot.announced >=
+	    rdmamsg__granted(ep) - announced >=
 	    (list_empty(&ep->starved_node) && !ep->rx_held ?
 	     max(ep->opts.recv_depth / 2, 1u) : 1))
 		ep->ctrl_due |= CTRL_CREDIT;
 }
 
-/* The requests of the ring are chained already: cut the chain, post, mend. */
-static int post(struct rdmamsg_ep *ep, uint32_t end)
+/* The slot i places behind another. */
+static inline uint32_t behind(const struct rdmamsg_ep *ep, uint32_t at,
+			      uint32_t i)
 {
-	struct ibv_recv_wr *last = &ep->rq_wr[(end - 1) & ep->rq_mask], *bad;
-	struct ibv_recv_wr *next = last->next;
-	uint32_t from = ep->rq_posted & ep->rq_mask;
+	at += i;
+	return at < ep->rq_target ? at : at - ep->rq_target;
+}
+
+/* The requests of the ring are chained already: cut the chain, post, mend. */
+static int post(struct rdmamsg_ep *ep, uint32_t n)
+{
+	struct ibv_recv_wr *last = &ep->rq[behind(ep, ep->rq_tail, n - 1)].wr;
+	struct ibv_recv_wr *next = last->next, *bad;
 	int ret;
 
 	last->next = NULL;
-	ret = rdmamsg__verbs_ret(ibv_post_recv(ep->hot.qp, &ep->rq_wr[from],
-					       &bad));
+	ret = rdmamsg__verbs_ret(ibv_post_recv(ep->hot.qp,
+					       &ep->rq[ep->rq_tail].wr, &bad));
 	last->next = next;
-	if (likely(!ret)) {
-		ep->rq_posted = end;
-		return 0;
+	if (unlikely(ret)) {
+		uint32_t at = (uint32_t)((struct rx_slot *)bad - ep->rq);
+
+		n = at - ep->rq_tail + (at < ep->rq_tail ? ep->rq_target : 0);
 	}
-	ep->rq_posted += ((uint32_t)(bad - ep->rq_wr) - from) & ep->rq_mask;
-	for (uint32_t at = ep->rq_posted; at != end; at++)
-		rdmamsg__pool_return(ep->rq_slots[at & ep->rq_mask]);
+	ep->rq_tail = behind(ep, ep->rq_tail, n);
+	ep->rq_spare += (int32_t)n;
+	ep->rq_posts += n;
 	return ret;
+}
+
+/* A buffer from one of the slots from..end behind the tail. */
+static struct rdmamsg_msg *take_over(struct rdmamsg_ep *ep, uint32_t from,
+				     uint32_t end)
+{
+	for (; from < end; from++) {
+		struct rx_slot *slot = &ep->rq[behind(ep, ep->rq_tail, from)];
+		struct rdmamsg_msg *msg = slot->msg;
+
+		if (!msg)
+			continue;
+		slot->msg = NULL;
+		ep->rq_holes++;
+		return msg;
+	}
+	return NULL;
+}
+
+/* Gives a buffer to as many of the next n slots as it can. */
+static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct rx_slot *slot = &ep->rq[behind(ep, ep->rq_tail, i)];
+		struct rdmamsg_msg *msg;
+
+		if (slot->msg)
+			continue;
+		msg = rdmamsg__pool_take(ep->recv_pool);
+		if (!msg && !rdmamsg__pool_grow(ep->recv_pool, n - i))
+			msg = rdmamsg__pool_take(ep->recv_pool);
+		if (!msg)
+			msg = take_over(ep, i + 1, n);
+		if (!msg)
+			return i;
+		slot->msg = msg;
+		slot->sge.addr = (uintptr_t)msg->buf;
+		slot->sge.lkey = msg->lkey;
+		ep->rq_holes--;
+	}
+	return n;
 }
 
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 {
-	uint32_t at = ep->rq_posted, end = ep->rq_done + ep->rq_target;
-	struct pool *pool = ep->recv_pool;
+	uint32_t missing = ep->rq_target - rdmamsg__rq_posted(ep), n = missing;
 	int ret;
 
 	if (!ep->hot.qp || ep->state >= EP_DRAINING)
 		return;
-	while (at != end) {
-		struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
-		uint32_t slot = at & ep->rq_mask;
-
-		if (unlikely(!msg)) {
-			if (rdmamsg__pool_grow(pool, end - at))
-				break;
-			continue;
-		}
-		ep->rq_sge[slot].addr = (uintptr_t)msg->buf;
-		ep->rq_sge[slot].lkey = msg->lkey;
-		ep->rq_slots[slot] = msg;
-		at++;
-	}
+	if (unlikely(ep->rq_holes))
+		n = fill(ep, missing);
 	/* the program holds it all: again when it lets go of some */
-	if (unlikely(at != end && list_empty(&ep->starved_node)))
+	if (unlikely(n < missing && list_empty(&ep->starved_node)))
 		list_add_tail(&ep->dev->starved, &ep->starved_node);
-	if (at != ep->rq_posted) {
-		ret = post(ep, at);
+	if (n) {
+		ret = post(ep, n);
 		if (unlikely(ret)) {
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
 					   RDMAMSG_CAUSE_TRANSPORT, ret,
@@ -88,10 +126,11 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 	grant(ep);
 }
 
-static inline void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+/* A message that is in no slot goes to the program. */
+static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	ep->st.msgs_received++;
-	ep->st.bytes_received += msg->len;
+	ep->bytes_received += msg->len;
 	rdmamsg__msg_lend(msg);
 	if (likely(ep->on.on_message)) {
 		ep->ctx->in_callback++;
@@ -102,6 +141,40 @@ static inline void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	msg->next = NULL;
 	*ep->inbox_tail = msg;
 	ep->inbox_tail = &msg->next;
+}
+
+/* Takes the buffer out of the slot that has completed last. */
+static void take_out(struct rdmamsg_ep *ep)
+{
+	uint32_t at = (uint32_t)(ep->rq_head - ep->rq);
+
+	ep->rq[behind(ep, at, ep->rq_target - 1)].msg = NULL;
+	ep->rq_holes++;
+}
+
+/* The program has not freed it in its callback. */
+static void __attribute__((noinline))
+kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	take_out(ep);
+	if (msg->lent == MSG_PASSED)
+		msg->lent = MSG_OURS;	/* with an operation */
+	else
+		rdmamsg__msg_lend(msg);
+}
+
+/*
+ * Most are freed in the callback. Such a one never leaves its slot, and is
+ * posted again from there.
+ */
+static inline void deliver_in_place(struct rdmamsg_ep *ep,
+				    struct rdmamsg_msg *msg)
+{
+	ep->bytes_received += msg->len;
+	msg->lent = MSG_IN_PLACE;
+	ep->on.on_message(ep, msg);
+	if (unlikely(msg->lent))
+		kept(ep, msg);
 }
 
 /* What has waited behind a large message, as far as it is complete. */
@@ -135,21 +208,40 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 		list_del(&in->node);
 		rdmamsg__rndv_in_free(in);
 	}
-	while (ep->rq_done != ep->rq_posted)
-		rdmamsg__msg_put(ep->rq_slots[ep->rq_done++ & ep->rq_mask]);
+	for (uint32_t i = 0; ep->rq && i < ep->rq_target; i++) {
+		if (ep->rq[i].msg)
+			rdmamsg__msg_put(ep->rq[i].msg);
+		ep->rq[i].msg = NULL;
+	}
+	ep->rq_posts -= rdmamsg__rq_posted(ep);
+	ep->rq_spare = -(int32_t)ep->rq_low;
 }
 
-static inline void take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+/* Whether what every header tells of the peer's side can be true. */
+static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
-	if ((int32_t)(hdr->credit - ep->hot.limit) > 0)
-		ep->hot.limit = hdr->credit;
+	uint32_t number = rdmamsg__tx_number(ep);
+
+	if (unlikely((int32_t)(hdr->credit - number) > PROTO_DEPTH_MAX)) {
+		rdmamsg__ep_protocol(ep, "a credit of %u at message %u",
+				     hdr->credit, number);
+		return false;
+	}
+	if (unlikely((uint16_t)(ep->credit_msgs - hdr->seen) > CREDIT_MAX)) {
+		rdmamsg__ep_protocol(ep, "%u CREDIT messages seen, %u were sent",
+				     hdr->seen, ep->credit_msgs);
+		return false;
+	}
+	if ((int32_t)(hdr->credit - ep->tx_limit) > 0)
+		ep->tx_limit = hdr->credit;
 	ep->credit_seen = hdr->seen;
 	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due))
 		rdmamsg__ep_touch(ep);
+	return true;
 }
 
 /* A data message's number must be the next one, within what we granted. */
-static inline bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
 	if (unlikely(ep->state < EP_OPEN || ep->close_seen)) {
 		rdmamsg__ep_protocol(ep, "a data message %s", ep->close_seen ?
@@ -161,30 +253,33 @@ static inline bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hd
 				     hdr->number, ep->rx_next);
 		return false;
 	}
-	if (unlikely((int32_t)(ep->hot.announced - hdr->number) <= 0)) {
+	if (unlikely((int32_t)(rdmamsg__announced(ep) - hdr->number) <= 0)) {
 		rdmamsg__ep_protocol(ep, "message %u, credit was given up to %u",
-				     hdr->number, ep->hot.announced);
+				     hdr->number, ep->announced);
 		return false;
 	}
 	ep->rx_next++;
 	return true;
 }
 
-static inline void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		    struct rdmamsg_msg *msg)
 {
-	if (!take_number(ep, hdr)) {
-		rdmamsg__pool_return(msg);
+	if (!take_number(ep, hdr))
 		return;
-	}
 	if (unlikely(msg->len > ep->opts.max_msg_size)) {
 		rdmamsg__ep_protocol(ep, "a message of %u bytes, agreed were %u",
 				     msg->len, ep->opts.max_msg_size);
-		rdmamsg__pool_return(msg);
 		return;
 	}
 	msg->tag = hdr->tag;
-	if (likely(list_empty(&ep->arriving)))
+	if (likely(list_empty(&ep->arriving) && ep->on.on_message)) {
+		ep->st.msgs_received++;
+		deliver_in_place(ep, msg);
+		return;
+	}
+	take_out(ep);
+	if (list_empty(&ep->arriving))
 		deliver(ep, msg);
 	else
 		rdmamsg__rndv_behind(ep, msg);
@@ -202,7 +297,7 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		rdmamsg__rndv_done(ep, hdr);
 		break;
 	case PROTO_CREDIT:
-		ep->hot.seen++;
+		ep->hot.hdr.seen = htole16(le16toh(ep->hot.hdr.seen) + 1);
 		break;
 	case PROTO_PING:
 		ep->ping_tag = hdr->tag;
@@ -230,56 +325,176 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	}
 }
 
-void rdmamsg__rx_done(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+/* All but the next message of an open conversation, with nothing new. */
+static void __attribute__((noinline))
+rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
 {
-	uint32_t slot = (uint32_t)wc->wr_id & 0x7fffffffu;
-	struct rdmamsg_msg *msg;
 	struct proto_hdr hdr;
 
-	if (unlikely(ep->rq_done == ep->rq_posted ||
-		     slot != (ep->rq_done & ep->rq_mask)))
-		return;		/* not one of ours: a device gone mad */
-	msg = ep->rq_slots[slot];
-	ep->rq_done++;
-	if (unlikely(wc->status != IBV_WC_SUCCESS ||
-		     ep->state >= EP_DRAINING)) {
-		rdmamsg__msg_put(msg);	/* others may wait for it */
+	ep->st.msgs_received--;		/* unless it is one */
+	if (ep->state >= EP_DRAINING) {
 		rdmamsg__ep_touch(ep);
 		return;
 	}
-	ep->rx_count++;
-	/* a few at a time: it is one post for all, and credits can wait */
-	if (unlikely(ep->rq_posted - ep->rq_done + ep->rx_lazy <= ep->rq_target))
-		rdmamsg__ep_touch(ep);
-	if (unlikely(wc->byte_len < PROTO_HDR_LEN ||
-		     wc->byte_len > ep->recv_pool->buf_size)) {
+	if (unlikely(bytes < PROTO_HDR_LEN ||
+		     bytes > ep->recv_pool->buf_size)) {
 		rdmamsg__ep_protocol(ep, "a message of %u bytes, shorter than "
-				     "its header", wc->byte_len);
-		rdmamsg__pool_return(msg);
+				     "its header", bytes);
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
-	if (unlikely((int32_t)(hdr.credit - ep->hot.number) > PROTO_DEPTH_MAX)) {
-		rdmamsg__ep_protocol(ep, "a credit of %u at message %u",
-				     hdr.credit, ep->hot.number);
-		rdmamsg__pool_return(msg);
+	if (!take_credit(ep, &hdr))
 		return;
-	}
-	if (unlikely((uint16_t)(ep->credit_msgs - hdr.seen) > CREDIT_MAX)) {
-		rdmamsg__ep_protocol(ep, "%u CREDIT messages seen, %u were sent",
-				     hdr.seen, ep->credit_msgs);
-		rdmamsg__pool_return(msg);
-		return;
-	}
-	take_credit(ep, &hdr);
-	msg->data = msg->buf + PROTO_HDR_LEN;
-	msg->len = wc->byte_len - PROTO_HDR_LEN;
+	msg->len = bytes - PROTO_HDR_LEN;
 	if (likely(hdr.type == PROTO_DATA)) {
+		memcpy(&ep->rx_head, msg->buf, sizeof(ep->rx_head));
+		rdmamsg__tx_room(ep);
 		rx_data(ep, &hdr, msg);
 		return;
 	}
+	rdmamsg__tx_room(ep);
 	/* an answer or the next step of closing may be due */
-	rdmamsg__ep_touch(ep);
+	if (hdr.type != PROTO_CREDIT ||
+	    rdmamsg__rq_posted(ep) + RX_LAZY < ep->rq_target)
+		rdmamsg__ep_touch(ep);
 	rx_control(ep, &hdr, msg->data, msg->len);
-	rdmamsg__pool_return(msg);
+}
+
+/*
+ * The receive that is due has completed, and well. A header whose first half
+ * is the last one's brings no news, and in a state in which messages are not
+ * simply delivered rx_end is 0.
+ */
+static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
+			   uint32_t bytes)
+{
+	uint32_t len = bytes - PROTO_HDR_LEN;	/* too short: huge */
+	struct { uint64_t head; uint32_t number, tag; } hdr;
+	struct rdmamsg_msg *msg = slot->msg;
+
+	ep->rq_head = (struct rx_slot *)slot->wr.next;
+	memcpy(&hdr, msg->buf, sizeof(hdr));
+	if (unlikely(hdr.head != ep->rx_head || len >= ep->rx_end ||
+		     le32toh(hdr.number) != ep->rx_next ||
+		     ep->rx_next == ep->announced)) {
+		rx_other(ep, msg, bytes);
+		return;
+	}
+	ep->rx_next++;
+	msg->tag = le32toh(hdr.tag);
+	msg->len = len;
+	deliver_in_place(ep, msg);
+}
+
+/* Few receives are left; false: none was, this is a device gone mad. */
+static bool running_low(struct rdmamsg_ep *ep)
+{
+	if (ep->rq_spare < -(int32_t)ep->rq_low) {
+		ep->rq_spare++;
+		return false;
+	}
+	/* a few at a time: it is one post for all, and credits can wait */
+	if (!ep->dirty)
+		rdmamsg__ep_touch(ep);
+	return true;
+}
+
+static void __attribute__((noinline))
+rx_take_low(struct rdmamsg_ep *ep, struct rx_slot *slot, uint32_t bytes)
+{
+	if (running_low(ep))
+		rx_take(ep, slot, bytes);
+}
+
+static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
+			   uint32_t bytes)
+{
+	if (likely(--ep->rq_spare >= 0))
+		rx_take(ep, slot, bytes);
+	else
+		rx_take_low(ep, slot, bytes);
+}
+
+/* ---- completions ------------------------------------------------------ */
+
+/* Its last endpoint would need to have 2^31 receives. */
+static struct rx_slot no_slot = { .wr.wr_id = UINT64_MAX };
+struct rdmamsg_ep rdmamsg__nobody = { .rq_head = &no_slot };
+
+/* A receive that has failed: its buffer stays where it is. */
+static void rx_failed(struct rdmamsg_ep *ep)
+{
+	if (--ep->rq_spare < 0 && !running_low(ep))
+		return;
+	ep->rq_head = (struct rx_slot *)ep->rq_head->wr.next;
+	ep->st.msgs_received--;		/* it is none */
+	rdmamsg__ep_touch(ep);
+}
+
+/* All but a receive of the endpoint that received last. */
+static void __attribute__((noinline))
+other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
+{
+	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
+	struct rdmamsg_ep *ep = NULL;
+
+	if (likely(key >> 8 < ctx->table_size))
+		ep = ctx->table[key >> 8];
+	if (unlikely(!ep || ep->key != key))
+		return;		/* of an endpoint that is gone */
+	if (unlikely(wc->status != IBV_WC_SUCCESS))
+		rdmamsg__ep_wc_error(ep, wc);
+	if (!(seq & 0x80000000u)) {
+		ep->st.completions++;
+		rdmamsg__tx_done(ep, seq, wc->status == IBV_WC_SUCCESS ? 0 :
+				 -ECANCELED);
+		return;
+	}
+	if (unlikely(wc->wr_id != ep->rq_head->wr.wr_id))
+		return;		/* not the next: a device gone mad */
+	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		rx_failed(ep);
+		return;
+	}
+	ctx->last = ep;
+	rx_done(ep, ep->rq_head, wc->byte_len);
+}
+
+static inline __attribute__((always_inline)) void
+dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
+{
+	const struct ibv_wc *end = wc + n;
+
+	do {
+		struct rdmamsg_ep *ep = ctx->last;
+		struct rx_slot *slot = ep->rq_head;
+
+		if (likely(wc->wr_id == slot->wr.wr_id && !wc->status))
+			rx_done(ep, slot, wc->byte_len);
+		else
+			other_done(ctx, wc);
+	} while (unlikely(++wc != end));
+}
+
+void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
+{
+	if (!n)
+		return;
+	ctx->in_callback++;
+	dispatch(ctx, wc, n);
+	ctx->in_callback--;
+}
+
+/* Never inside of another call: then hot.polls is not above 0. */
+void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
+{
+	const int32_t inside = 1 << 30;
+
+	/* completions take longer than empty polls: they count for more */
+	ctx->hot.polls -= inside + 4 * n;
+	ctx->in_callback = 1;
+	dispatch(ctx, ctx->hot.wc, n);
+	ctx->in_callback = 0;
+	ctx->hot.polls += inside;
+	rdmamsg__settle(ctx);
 }

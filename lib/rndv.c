@@ -127,6 +127,7 @@ static struct rndv_in *in_new(struct rdmamsg_ep *ep)
 	}
 	in->ep = ep;
 	list_add_tail(&ep->arriving, &in->node);
+	rdmamsg__ep_ready(ep);
 	return in;
 }
 

@@ -56,18 +56,38 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 
 /* ---- the batch -------------------------------------------------------- */
 
+/* Entries as inline messages are, from 'from' up to 'end'. */
+static void make_plain(struct tx_entry *from, const struct tx_entry *end)
+{
+	for (; from < end; from++) {
+		from->wr.next = &(from + 1)->wr;
+		from->wr.sg_list = &from->sge;
+		from->wr.num_sge = 1;
+		from->wr.opcode = IBV_WR_SEND;
+		from->wr.send_flags = IBV_SEND_INLINE;
+		from->sge.addr = (uintptr_t)&from->hdr;
+	}
+}
+
+void rdmamsg__tx_init(struct tx_batch *tx)
+{
+	make_plain(tx->entries, tx->entries + TX_BATCH);
+	tx->next = tx->entries;
+}
+
 static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 {
 	/* these never reach the device: no completion will come for them */
 	while (lost--) {
-		uint32_t slot = --ep->hot.sq_posted & ep->sq_mask;
+		uint32_t slot = (uint32_t)--ep->hot.sq_posted & ep->sq_mask;
 		struct op *op = ep->sq_slots[slot];
 
+		if (!op)
+			continue;
 		ep->sq_slots[slot] = NULL;
-		if (op) {
-			op->next = ep->orphans;
-			ep->orphans = op;
-		}
+		ep->sq_ops--;
+		op->next = ep->orphans;
+		ep->orphans = op;
 	}
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
 			   "posting to the send queue failed: %s",
@@ -75,92 +95,106 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 	rdmamsg__ep_kill(ep);
 }
 
-void rdmamsg__tx_flush(struct rdmamsg *ctx)
+/* The batch is not empty. */
+void rdmamsg__tx_post(struct rdmamsg *ctx)
 {
 	struct tx_batch *tx = &ctx->tx;
 	struct rdmamsg_ep *ep = tx->ep;
+	struct tx_entry *end = tx->next, *last = end - 1;
+	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
 	struct ibv_send_wr *bad = NULL;
-	uint32_t n;
 	int ret;
 
-	if (!tx->n)
-		return;
-	if (tx->signal || ep->hot.unsignalled >= ep->hot.signal_every) {
-		tx->wr[tx->n - 1].send_flags |= IBV_SEND_SIGNALED;
-		ep->hot.unsignalled = 0;
+	if (tx->signal || (int32_t)(at - ep->hot.signal_at) >= 0) {
+		last->wr.send_flags |= IBV_SEND_SIGNALED;
+		ep->hot.signal_at = at + ep->hot.signal_every;
 	}
-	tx->wr[tx->n - 1].next = NULL;
-	n = tx->n;
-	tx->n = 0;
+	last->wr.next = NULL;
 	tx->ep = NULL;
+	tx->next = tx->entries;
 	tx->signal = false;
-	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, tx->wr, &bad));
+	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, &tx->entries->wr,
+					       &bad));
+	make_plain(tx->odd ? tx->entries : last, end);
+	tx->odd = false;
 	if (unlikely(ret))
-		post_failed(ep, bad ? n - (uint32_t)(bad - tx->wr) : n, ret);
+		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
+						  tx->entries)), ret);
 	rdmamsg__ep_ready(ep);
 }
 
-/* The next request of the batch, with its slot in the send queue. */
-static struct ibv_send_wr *batch_add(struct rdmamsg_ep *ep, struct op *op)
+static void __attribute__((noinline)) batch_new(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	rdmamsg__tx_flush(ctx);
+	ctx->tx.ep = ep;
+	ctx->work = true;
+	ep->hot.len_end = 0;	/* the inline would overtake us */
+}
+
+/* The next entry of the batch. */
+static inline struct tx_entry *batch_add(struct rdmamsg_ep *ep)
 {
 	struct tx_batch *tx = &ep->ctx->tx;
-	struct ibv_send_wr *wr;
+	struct tx_entry *e;
 
-	if (tx->n && (tx->ep != ep || tx->n == TX_BATCH))
-		rdmamsg__tx_flush(ep->ctx);
-	if (!tx->n) {
-		tx->ep = ep;
-		ep->hot.ready = 0;	/* the inline would overtake us */
-	}
-	wr = &tx->wr[tx->n];
-	wr->wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
-	wr->next = wr + 1;
-	wr->sg_list = &tx->sge[tx->n];
-	wr->num_sge = 1;
-	wr->send_flags = ep->hot.signal_every == 1 ? IBV_SEND_SIGNALED : 0;
-	ep->sq_slots[ep->hot.sq_posted & ep->sq_mask] = op;
+	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
+		batch_new(ep);
+	e = tx->next++;
+	e->wr.wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
 	ep->hot.sq_posted++;
-	ep->hot.unsignalled++;
-	return wr;
+	return e;
+}
+
+/* The same for all but small messages that nobody waits for. */
+static struct tx_entry *batch_op(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct tx_entry *e = batch_add(ep);
+
+	if (op) {
+		ep->sq_slots[(uint32_t)e->wr.wr_id & ep->sq_mask] = op;
+		ep->sq_ops++;
+	}
+	if (ep->hot.signal_every == 1)
+		e->wr.send_flags |= IBV_SEND_SIGNALED;
+	ep->ctx->tx.odd = true;
+	ep->st.sent_inline--;		/* all requests are, but these */
+	return e;
 }
 
 static void batch_added(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg *ctx = ep->ctx;
-
-	ctx->tx.n++;
-	if (!ctx->in_callback)
-		rdmamsg__tx_flush(ctx);
+	rdmamsg__tx_room(ep);		/* not all of them stop at hot.stop */
+	if (!ep->ctx->in_callback)
+		rdmamsg__tx_flush(ep->ctx);
 }
 
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 			 uint32_t number, uint32_t tag, struct op *op,
 			 struct rdmamsg_msg *msg, const void *inl, uint32_t len)
 {
-	struct tx_batch *tx = &ep->ctx->tx;
-	struct ibv_send_wr *wr = batch_add(ep, op);
-	struct ibv_sge *sge = wr->sg_list;
-	struct proto_hdr hdr = {
-		.type = (uint8_t)type, .seen = (uint16_t)ep->hot.seen,
-		.credit = ep->hot.granted, .number = number, .tag = tag,
+	struct tx_entry *e = batch_op(ep, op);
+	const struct proto_hdr hdr = {
+		.type = (uint8_t)type, .seen = le16toh(ep->hot.hdr.seen),
+		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
 	};
-	uint8_t *buf = msg ? msg->buf : tx->stage[tx->n];
 
-	rdmamsg__hdr_encode(&hdr, buf);
-	ep->hot.announced = ep->hot.granted;
-	wr->opcode = IBV_WR_SEND;
-	sge->addr = (uintptr_t)buf;
-	sge->length = PROTO_HDR_LEN + len;
+	ep->announced = hdr.credit;
 	if (msg) {
-		sge->lkey = msg->lkey;
+		rdmamsg__hdr_encode(&hdr, msg->buf);
+		e->sge.addr = (uintptr_t)msg->buf;
+		e->sge.lkey = msg->lkey;
+		e->wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
 	} else {
+		rdmamsg__hdr_encode(&hdr, &e->hdr);
 		if (len)
-			memcpy(buf + PROTO_HDR_LEN, inl, len);
-		wr->send_flags |= IBV_SEND_INLINE;
+			memcpy(e->data, inl, len);
 	}
+	e->sge.length = PROTO_HDR_LEN + len;
 	/* somebody waits for these; the others may be told later */
 	if (op && (op->cookie || op->kind != OP_EAGER))
-		tx->signal = true;
+		ep->ctx->tx.signal = true;
 	batch_added(ep);
 }
 
@@ -168,30 +202,29 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey)
 {
-	struct ibv_send_wr *wr = batch_add(ep, op);
+	struct tx_entry *e = batch_op(ep, op);
 
-	wr->opcode = IBV_WR_RDMA_READ;
-	wr->sg_list->addr = (uintptr_t)dst;
-	wr->sg_list->length = len;
-	wr->sg_list->lkey = lkey;
-	wr->wr.rdma.remote_addr = raddr;
-	wr->wr.rdma.rkey = rkey;
+	e->wr.opcode = IBV_WR_RDMA_READ;
+	e->sge.addr = (uintptr_t)dst;
+	e->sge.length = len;
+	e->sge.lkey = lkey;
+	e->wr.wr.rdma.remote_addr = raddr;
+	e->wr.wr.rdma.rkey = rkey;
 	/* the next reads wait for this one */
-	wr->send_flags |= IBV_SEND_SIGNALED;
-	ep->hot.unsignalled = 0;
+	e->wr.send_flags = IBV_SEND_SIGNALED;
 	batch_added(ep);
 }
 
 /* A write of nothing: the peer's device answers, its program need not. */
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 {
-	struct ibv_send_wr *wr = batch_add(ep, op);
+	struct tx_entry *e = batch_op(ep, op);
 
-	wr->opcode = IBV_WR_RDMA_WRITE;
-	wr->num_sge = 0;
-	wr->wr.rdma.remote_addr = 0;
-	wr->wr.rdma.rkey = 0;
-	wr->send_flags |= IBV_SEND_SIGNALED;
+	e->wr.opcode = IBV_WR_RDMA_WRITE;
+	e->wr.num_sge = 0;
+	e->wr.wr.rdma.remote_addr = 0;
+	e->wr.wr.rdma.rkey = 0;
+	e->wr.send_flags = IBV_SEND_SIGNALED;
 	batch_added(ep);
 }
 
@@ -228,22 +261,22 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
  */
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
-	uint32_t n = (seq - ep->hot.sq_done) & 0x7fffffffu;
+	uint32_t n = (seq - ep->sq_done) & 0x7fffffffu;
 
 	if (unlikely(n >= rdmamsg__sq_used(ep)))
 		return;		/* not one of ours: a device gone mad */
-	for (;; n--) {
-		uint32_t slot = ep->hot.sq_done & ep->sq_mask;
+	for (n++; n && ep->sq_ops; n--) {
+		uint32_t slot = ep->sq_done++ & ep->sq_mask;
 		struct op *op = ep->sq_slots[slot];
 
-		ep->hot.sq_done++;
 		if (op) {
 			ep->sq_slots[slot] = NULL;
-			request_done(ep, op, n ? 0 : status);
+			ep->sq_ops--;
+			request_done(ep, op, n > 1 ? 0 : status);
 		}
-		if (!n)
-			break;
 	}
+	ep->sq_done += n;	/* nobody waits for the rest */
+	rdmamsg__tx_room(ep);
 	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due ||
 		     ep->state != EP_OPEN))
 		rdmamsg__ep_touch(ep);
@@ -255,13 +288,15 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
-	while (ep->hot.sq_done != ep->hot.sq_posted) {
-		uint32_t slot = ep->hot.sq_done++ & ep->sq_mask;
+	while (rdmamsg__sq_used(ep)) {
+		uint32_t slot = ep->sq_done++ & ep->sq_mask;
 		struct op *op = ep->sq_slots[slot];
 
+		if (!op)
+			continue;
 		ep->sq_slots[slot] = NULL;
-		if (op)
-			request_done(ep, op, status);
+		ep->sq_ops--;
+		request_done(ep, op, status);
 	}
 	while (ep->orphans) {
 		struct op *op = ep->orphans;
@@ -289,12 +324,12 @@ void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 
 static bool has_credit(const struct rdmamsg_ep *ep)
 {
-	return (int32_t)(ep->hot.limit - ep->hot.number) > 0;
+	return (int32_t)(ep->tx_limit - rdmamsg__tx_number(ep)) > 0;
 }
 
 static bool can_post(const struct rdmamsg_ep *ep)
 {
-	return has_credit(ep) && rdmamsg__sq_used(ep) < ep->hot.sq_data;
+	return has_credit(ep) && rdmamsg__sq_used(ep) < ep->sq_data;
 }
 
 /* Said only when it is the program's turn to wait. */
@@ -340,10 +375,18 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 	return again(ep);
 }
 
+static uint32_t next_number(struct rdmamsg_ep *ep)
+{
+	uint32_t number = rdmamsg__tx_number(ep);
+
+	ep->hot.hdr.number = htole32(number + 1);
+	return number;
+}
+
 /* Posts an accepted operation whose turn has come. */
 static void launch(struct rdmamsg_ep *ep, struct op *op)
 {
-	op->number = ep->hot.number++;
+	op->number = next_number(ep);
 	ep->hot.bytes_sent += op->len;
 	if (op->kind == OP_RNDV) {
 		ep->st.sent_rendezvous++;
@@ -363,7 +406,7 @@ static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 	}
 	list_add_tail(&ep->queue, &op->node);
 	ep->queued++;
-	ep->hot.ready = 0;
+	rdmamsg__ep_ready(ep);
 }
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
@@ -423,9 +466,9 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 		gather(flat, a);
 		data = flat;
 	}
-	ep->hot.sent_inline++;
+	ep->st.sent_inline++;
 	ep->hot.bytes_sent += a->len;
-	rdmamsg__tx_message(ep, PROTO_DATA, ep->hot.number++, a->tag, op, NULL,
+	rdmamsg__tx_message(ep, PROTO_DATA, next_number(ep), a->tag, op, NULL,
 			    data, a->len);
 	return 0;
 }
@@ -509,28 +552,20 @@ static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 		return now;
 	a->len = (uint32_t)len;
 	a->now = now;
-	if (now && len <= ep->hot.inline_max && ep->can_inline)
+	if (now && len <= ep->inline_max && ep->can_inline)
 		return send_inline(ep, a);
 	if (len <= ep->copy_max)
 		return send_copy(ep, a);
 	return copy ? send_large_copy(ep, a) : send_rndv(ep, a, NULL);
 }
 
-int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
-		 uint32_t tag, void *cookie)
+static int __attribute__((noinline))
+send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
+	   void *cookie)
 {
 	struct iovec iov = { (void *)buf, len };
 	struct ask a = { &iov, 1, 0, tag, cookie, false, false };
 
-	if (likely(ep && buf && !cookie && len <= ep->hot.inline_max &&
-		   ep->state == EP_OPEN && !ep->queued && ep->can_inline &&
-		   can_post(ep))) {
-		ep->hot.sent_inline++;
-		ep->hot.bytes_sent += len;
-		rdmamsg__tx_message(ep, PROTO_DATA, ep->hot.number++, tag, NULL,
-				    NULL, buf, (uint32_t)len);
-		return 0;
-	}
 	if (unlikely(!ep || (!buf && len)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
 				     ep ? "buf" : "ep");
@@ -540,6 +575,37 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 				     "rdmamsg_msg_send() for %zu",
 				     ep->opts.max_copy, len);
 	return send_ask(ep, &a, len, true);
+}
+
+/* From outside of callbacks there is nothing to put together. */
+static int __attribute__((noinline))
+send_now(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
+{
+	return ep->hot.len_end ? rdmamsg_fast_send(ep, buf, len, tag) :
+	       send_other(ep, buf, len, tag, NULL);
+}
+
+int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		 uint32_t tag, void *cookie)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct tx_entry *e;
+
+	/* the ordinary small message: nobody to tell, and room for it */
+	if (unlikely(!ep || !buf || cookie || len >= ep->send_end ||
+		     (uint32_t)h->sq_posted == h->stop))
+		return send_other(ep, buf, len, tag, cookie);
+	if (!ep->ctx->in_callback)
+		return send_now(ep, buf, len, tag);
+
+	e = batch_add(ep);
+	memcpy(&e->hdr, &h->hdr, PROTO_HDR_LEN);
+	e->hdr.tag = htole32(tag);
+	e->sge.length = PROTO_HDR_LEN + (uint32_t)len;
+	h->hdr.number = htole32(le32toh(h->hdr.number) + 1);
+	h->bytes_sent += len;
+	memcpy(e->data, buf, len);
+	return 0;
 }
 
 static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
@@ -590,7 +656,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	struct op *op;
 	int ret;
 
-	if (unlikely(!ep || !msg || !msg->lent))
+	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
 				     "ep is NULL" : "the message is not yours");
 	ret = admit(ep, msg->len, msg->len > ep->copy_max);
@@ -656,6 +722,6 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 			ep->on.on_writable(ep);
 	}
 	ctx->in_callback--;
-	if (!ctx->tx.n)
+	if (ctx->tx.ep != ep)
 		rdmamsg__ep_ready(ep);
 }
