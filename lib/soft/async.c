@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Async events: queued for a context, counted in its descriptor. */
+#include "priv.h"
+#include "soft.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void raise_event(struct soft_ctx *ctx, const struct ibv_async_event *ev)
+{
+	struct soft_async *a = malloc(sizeof(*a));
+
+	if (!a)
+		return;
+	a->ev = *ev;
+	list_add_tail(&ctx->async, &a->node);
+	(void)!write(ctx->v.context.async_fd, &(uint64_t){ 1 },
+		     sizeof(uint64_t));
+}
+
+void soft_async_qp(struct soft_dev *dev, struct soft_qp *qp,
+		   enum ibv_event_type type)
+{
+	struct ibv_async_event ev = {
+		.element.qp = &qp->ibv, .event_type = type,
+	};
+
+	raise_event(soft_ctx(qp->ibv.context), &ev);
+}
+
+void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq)
+{
+	struct ibv_async_event ev = {
+		.element.cq = &cq->ibv, .event_type = IBV_EVENT_CQ_ERR,
+	};
+
+	raise_event(soft_ctx(cq->ibv.context), &ev);
+}
+
+void soft_async_forget(struct soft_ctx *ctx, const void *object)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &ctx->async) {
+		struct soft_async *a = list_entry(n, struct soft_async, node);
+
+		/* port events have a number there, no object */
+		if (a->ev.element.qp != object)
+			continue;
+		list_del(n);
+		free(a);
+	}
+}
+
+static bool is_cq(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_CQ_ERR;
+}
+
+static bool is_qp(enum ibv_event_type type)
+{
+	return type <= IBV_EVENT_PATH_MIG_ERR ? !is_cq(type) :
+	       type == IBV_EVENT_QP_LAST_WQE_REACHED;
+}
+
+int soft_get_async_event(struct ibv_context *verbs,
+			 struct ibv_async_event *ret)
+{
+	struct soft_ctx *ctx = soft_ctx(verbs);
+	struct soft_async *a = NULL;
+	uint64_t one;
+
+	while (!a) {
+		if (read(verbs->async_fd, &one, sizeof(one)) != sizeof(one))
+			return -1;
+		soft_lock(ctx->dev);
+		if (!list_empty(&ctx->async)) {
+			a = list_first(&ctx->async, struct soft_async, node);
+			list_del(&a->node);
+			if (is_qp(a->ev.event_type))
+				soft_qp(a->ev.element.qp)->async_fetched++;
+			else if (is_cq(a->ev.event_type))
+				soft_cq(a->ev.element.cq)->async_fetched++;
+		}
+		soft_unlock(ctx->dev);
+	}
+	*ret = a->ev;
+	free(a);
+	return 0;
+}
+
+void soft_ack_async_event(struct ibv_async_event *event)
+{
+	if (is_qp(event->event_type)) {
+		struct ibv_qp *qp = event->element.qp;
+
+		(void)pthread_mutex_lock(&qp->mutex);
+		qp->events_completed++;
+		(void)pthread_cond_signal(&qp->cond);
+		(void)pthread_mutex_unlock(&qp->mutex);
+	} else if (is_cq(event->event_type)) {
+		struct ibv_cq *cq = event->element.cq;
+
+		(void)pthread_mutex_lock(&cq->mutex);
+		cq->async_events_completed++;
+		(void)pthread_cond_signal(&cq->cond);
+		(void)pthread_mutex_unlock(&cq->mutex);
+	}
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* CM ids, their events, and the files that these come out of. */
+#include "cm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TIMEOUT_DEFAULT	17	/* of the acknowledgement, as in Linux 6.12 */
+
+/* ---- ids -------------------------------------------------------------- */
+
+struct soft_cm_id *soft_cm_find(struct soft_dev *dev, uint32_t handle)
+{
+	uint32_t i = handle >> 8;
+	struct soft_cm_id *id = i < dev->cm_room ? dev->cm_table[i] : NULL;
+
+	return id && id->handle == handle ? id : NULL;
+}
+
+struct soft_cm_id *soft_cm_id_of(struct soft_cm_file *file, uint32_t handle)
+{
+	struct soft_cm_id *id = soft_cm_find(file->dev, handle);
+
+	return id && id->file == file ? id : NULL;
+}
+
+static int give_handle(struct soft_dev *dev, struct soft_cm_id *id)
+{
+	static _Atomic uint8_t generation;
+	uint32_t room = dev->cm_room, i;
+	struct soft_cm_id **table;
+
+	for (uint32_t n = 0; n < room; n++) {
+		i = (dev->cm_hint + n) % room;
+		if (!dev->cm_table[i])
+			goto found;
+	}
+	if (room >= 1u << 23)
+		return -EMFILE;
+	i = room;
+	room = room ? 2 * room : 64;
+	table = realloc(dev->cm_table, room * sizeof(struct soft_cm_id *));
+	if (!table)
+		return -ENOMEM;
+	memset(table + dev->cm_room, 0,
+	       (room - dev->cm_room) * sizeof(struct soft_cm_id *));
+	dev->cm_table = table;
+	dev->cm_room = room;
+found:
+	dev->cm_hint = i + 1;
+	dev->cm_table[i] = id;
+	id->handle = i << 8 | (uint8_t)(++generation | 1);
+	return 0;
+}
+
+static void on_timer(struct soft_dev *dev, struct soft_timer *t);
+
+struct soft_cm_id *soft_cm_id_new(struct soft_cm_file *file)
+{
+	struct soft_cm_id *id = calloc(1, sizeof(*id));
+
+	if (!id || give_handle(file->dev, id)) {
+		free(id);
+		return NULL;
+	}
+	id->file = file;
+	id->sock[0].fd = id->sock[1].fd = id->lookup.fd = -1;
+	list_init(&id->timer.node);
+	id->timer.fn = on_timer;
+	list_add_tail(&file->dev->cm_ids, &id->node);
+	return id;
+}
+
+void soft_cm_id_free(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	struct list *n, *t;
+
+	soft_cm_hang_up(id);
+	soft_cm_unlisten(id);
+	soft_timer_stop(&id->timer);
+	if (id->lookup.fd >= 0) {
+		soft_watch_del(dev, &id->lookup);
+		close(id->lookup.fd);
+	}
+	list_for_each_safe(n, t, &id->file->events) {
+		struct soft_cm_event *ev = list_entry(n, struct soft_cm_event,
+						      node);
+		struct soft_cm_id *child;
+
+		if (ev->owner != id->handle)
+			continue;
+		child = ev->child ? soft_cm_find(dev, ev->child) : NULL;
+		list_del(n);
+		free(ev);
+		if (child)
+			soft_cm_id_free(child);
+		/* that one's events may be next */
+		t = id->file->events.next;
+	}
+	soft_wire_put(dev, id->wire);
+	dev->cm_table[id->handle >> 8] = NULL;
+	list_del(&id->node);
+	free(id);
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+struct soft_cm_event *soft_cm_event_new(struct soft_cm_id *id, uint32_t type,
+					int status)
+{
+	struct soft_cm_event *ev = calloc(1, sizeof(*ev));
+
+	if (!ev)
+		return NULL;
+	ev->resp.uid = id->uid;
+	ev->resp.id = id->handle;
+	ev->resp.event = type;
+	ev->resp.status = (uint32_t)status;
+	return ev;
+}
+
+void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev)
+{
+	if (!ev)
+		return;
+	ev->owner = owner->handle;
+	list_add_tail(&owner->file->events, &ev->node);
+	(void)!write(owner->file->fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+/*
+ * An id whose user has not accepted has no name for it there: nothing can be
+ * said about it, accepting it will fail (Linux ucma_event_handler()).
+ */
+void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status)
+{
+	if (id->uid)
+		soft_cm_event_post(id, soft_cm_event_new(id, type, status));
+}
+
+int soft_cm_get_event(struct soft_cm_file *file,
+		      struct rdma_ucm_event_resp *resp)
+{
+	struct soft_cm_event *ev = NULL;
+	struct soft_cm_id *id;
+
+	soft_lock(file->dev);
+	if (!list_empty(&file->events)) {
+		ev = list_first(&file->events, struct soft_cm_event, node);
+		list_del(&ev->node);
+		id = soft_cm_find(file->dev, ev->owner);
+		if (id)
+			id->events_reported++;
+	}
+	soft_unlock(file->dev);
+	if (!ev)
+		return -EAGAIN;
+	*resp = ev->resp;
+	free(ev);
+	return 0;
+}
+
+static void on_timer(struct soft_dev *dev, struct soft_timer *t)
+{
+	struct soft_cm_id *id = list_entry(t, struct soft_cm_id, timer);
+
+	switch (id->state) {
+	case SOFT_CM_LOOKUP:
+		soft_cm_lookup(id);
+		break;
+	case SOFT_CM_REQ_SENT:
+		soft_cm_not_found(id, -ETIMEDOUT);
+		break;
+	case SOFT_CM_DREQ_SENT:
+		id->state = SOFT_CM_OVER;
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		break;
+	case SOFT_CM_OVER:
+		soft_cm_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- commands --------------------------------------------------------- */
+
+int soft_cm_open(struct soft_cm_file **ret)
+{
+	struct soft_cm_file *file = calloc(1, sizeof(*file));
+	int err;
+
+	if (!file)
+		return -ENOMEM;
+	list_init(&file->events);
+	err = soft_dev_get(&file->dev);
+	if (err)
+		goto err_file;
+	file->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	if (file->fd < 0) {
+		err = -errno;
+		goto err_dev;
+	}
+	soft_lock(file->dev);
+	list_add_tail(&file->dev->cm_files, &file->node);
+	soft_unlock(file->dev);
+	*ret = file;
+	return 0;
+
+err_dev:
+	soft_dev_put(file->dev);
+err_file:
+	free(file);
+	return err;
+}
+
+/* With all that is in it, as the kernel does it when a process ends. */
+void soft_cm_close(struct soft_cm_file *file)
+{
+	struct soft_dev *dev = file->dev;
+	struct list *n;
+
+	soft_lock(dev);
+again:
+	list_for_each(n, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->file == file) {
+			soft_cm_id_free(id);
+			goto again;
+		}
+	}
+	while (!list_empty(&file->events)) {
+		struct list *ev = file->events.next;
+
+		list_del(ev);
+		free(list_entry(ev, struct soft_cm_event, node));
+	}
+	list_del(&file->node);
+	soft_unlock(dev);
+	close(file->fd);
+	soft_dev_put(dev);
+	free(file);
+}
+
+int soft_cm_create_id(struct soft_cm_file *file,
+		      const struct rdma_ucm_create_id *cmd,
+		      struct rdma_ucm_create_id_resp *resp)
+{
+	struct soft_cm_id *id;
+
+	/* later: RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB */
+	if (cmd->ps != RDMA_PS_TCP)
+		return -EOPNOTSUPP;
+	soft_lock(file->dev);
+	id = soft_cm_id_new(file);
+	if (id) {
+		id->uid = cmd->uid;
+		id->ps = cmd->ps;
+		id->qp_type = cmd->qp_type;
+		resp->id = id->handle;
+	}
+	soft_unlock(file->dev);
+	return id ? 0 : -ENOMEM;
+}
+
+int soft_cm_destroy_id(struct soft_cm_file *file,
+		       const struct rdma_ucm_destroy_id *cmd,
+		       struct rdma_ucm_destroy_id_resp *resp)
+{
+	struct soft_cm_id *id;
+	int ret = -EINVAL;
+
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (id) {
+		resp->events_reported = id->events_reported;
+		soft_cm_id_free(id);
+		ret = 0;
+	}
+	soft_unlock(file->dev);
+	return ret;
+}
+
+int soft_cm_migrate_id(struct soft_cm_file *from, struct soft_cm_file *to,
+		       const struct rdma_ucm_migrate_id *cmd,
+		       struct rdma_ucm_migrate_resp *resp)
+{
+	struct soft_cm_id *id;
+	struct list *n, *t;
+	int ret = -EINVAL;
+
+	soft_lock(from->dev);
+	id = from->dev == to->dev ? soft_cm_id_of(from, cmd->id) : NULL;
+	if (!id)
+		goto out;
+	resp->events_reported = id->events_reported;
+	id->file = to;
+	list_for_each_safe(n, t, &from->events) {
+		struct soft_cm_event *ev = list_entry(n, struct soft_cm_event,
+						      node);
+		struct soft_cm_id *child;
+
+		if (ev->owner != id->handle)
+			continue;
+		child = ev->child ? soft_cm_find(from->dev, ev->child) : NULL;
+		if (child)
+			child->file = to;
+		list_del(n);
+		soft_cm_event_post(id, ev);
+	}
+	ret = 0;
+out:
+	soft_unlock(from->dev);
+	return ret;
+}
+
+int soft_cm_set_option(struct soft_cm_file *file,
+		       const struct rdma_ucm_set_option *cmd,
+		       const void *optval)
+{
+	struct soft_cm_id *id;
+	int ret = 0, value = 0;
+
+	if (cmd->level != RDMA_OPTION_ID)
+		return -ENOSYS;
+	if (cmd->optlen == sizeof(value))
+		memcpy(&value, optval, sizeof(value));
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id) {
+		ret = -EINVAL;
+		goto out;
+	}
+	switch (cmd->optname) {
+	case RDMA_OPTION_ID_TOS:
+		ret = cmd->optlen == 1 ? 0 : -EINVAL;
+		break;
+	case RDMA_OPTION_ID_REUSEADDR:
+	case RDMA_OPTION_ID_AFONLY:
+		if (cmd->optlen != sizeof(value))
+			ret = -EINVAL;
+		else if (cmd->optname == RDMA_OPTION_ID_AFONLY)
+			id->afonly = value;
+		break;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (cmd->optlen == 1)
+			id->ack_timeout = *(const uint8_t *)optval;
+		else
+			ret = -EINVAL;
+		break;
+	default:
+		ret = -ENOSYS;
+	}
+out:
+	soft_unlock(file->dev);
+	return ret;
+}
+
+/* A GID that is the address: IPv4 in its mapped form. */
+static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (addr->ss_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+		return;
+	}
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+}
+
+static bool has_peer(const struct soft_cm_id *id)
+{
+	return id->state == SOFT_CM_REQ_RCVD || id->state == SOFT_CM_REP_RCVD ||
+	       id->state == SOFT_CM_REP_SENT || id->state == SOFT_CM_CONNECTED;
+}
+
+/* What ib_cm_init_qp_attr() sets in Linux, drivers/infiniband/core/cm.c. */
+int soft_cm_init_qp_attr(struct soft_cm_file *file,
+			 const struct rdma_ucm_init_qp_attr *cmd,
+			 struct ib_uverbs_qp_attr *a)
+{
+	struct soft_cm_id *id;
+	int ret = 0;
+
+	memset(a, 0, sizeof(*a));
+	a->qp_state = cmd->qp_state;
+	a->qp_attr_mask = IBV_QP_STATE;
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id || id->state < SOFT_CM_ADDR || id->state == SOFT_CM_LISTEN ||
+	    (cmd->qp_state != IBV_QPS_INIT && !has_peer(id)) ||
+	    (id->listener && id->state != SOFT_CM_REQ_RCVD)) {
+		ret = -EINVAL;
+		goto out;
+	}
+	switch (cmd->qp_state) {
+	case IBV_QPS_INIT:
+		a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+				   IBV_QP_PORT;
+		a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+		if (id->responder_resources)
+			a->qp_access_flags |= IBV_ACCESS_REMOTE_READ |
+					      IBV_ACCESS_REMOTE_ATOMIC;
+		a->port_num = 1;
+		break;
+	case IBV_QPS_RTR:
+		a->qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU |
+				   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER;
+		a->ah_attr.is_global = 1;
+		a->ah_attr.port_num = 1;
+		addr_to_gid(&id->dst, a->ah_attr.grh.dgid);
+		a->path_mtu = IBV_MTU_4096;
+		a->dest_qp_num = id->peer_qpn;
+		a->rq_psn = id->peer_psn;
+		a->max_dest_rd_atomic = id->responder_resources;
+		break;
+	case IBV_QPS_RTS:
+		a->qp_attr_mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_MAX_QP_RD_ATOMIC;
+		a->sq_psn = id->psn;
+		a->timeout = id->ack_timeout ? id->ack_timeout :
+			     TIMEOUT_DEFAULT;
+		a->retry_cnt = id->retry_count;
+		a->rnr_retry = id->rnr_retry_count;
+		a->max_rd_atomic = id->initiator_depth;
+		break;
+	default:
+		ret = -EINVAL;
+	}
+out:
+	soft_unlock(file->dev);
+	return ret;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connection management, with the commands of the kernel's rdma_cm device for
+ * an interface (<rdma/rdma_user_cm.h>): a thin shim makes the asynchronous
+ * rdma_*() calls of it, and what answers the real librdmacm's write() needs
+ * nothing else. Every command returns 0 or -errno and takes the device's lock
+ * by itself. An answer goes to resp; the response pointers in the commands are
+ * not looked at.
+ *
+ *   active:   IDLE -> BOUND -> ADDR -> ROUTE -> LOOKUP -> REQ_SENT -> REP_RCVD
+ *   passive:  IDLE -> BOUND -> LISTEN;  REQ_RCVD -> REP_SENT
+ *   both:     -> CONNECTED -> DREQ_SENT | DREQ_RCVD -> OVER
+ */
+#ifndef SOFT_CM_H
+#define SOFT_CM_H
+
+#include "priv.h"
+#include "ucm_abi.h"
+
+/* What an open of the device is: a queue of events behind a descriptor. */
+struct soft_cm_file {
+	struct soft_dev *dev;
+	struct list node;		/* dev->cm_files */
+	int fd;				/* eventfd: how many events there are */
+	struct list events;
+};
+
+enum soft_cm_state {
+	SOFT_CM_IDLE, SOFT_CM_BOUND, SOFT_CM_ADDR, SOFT_CM_ROUTE,
+	SOFT_CM_LISTEN, SOFT_CM_LOOKUP, SOFT_CM_REQ_SENT, SOFT_CM_REP_RCVD,
+	SOFT_CM_REQ_RCVD, SOFT_CM_REP_SENT, SOFT_CM_CONNECTED,
+	SOFT_CM_DREQ_SENT, SOFT_CM_DREQ_RCVD, SOFT_CM_OVER,
+};
+
+struct soft_cm_id {
+	struct list node;		/* dev->cm_ids */
+	struct soft_cm_file *file;
+	uint32_t handle;
+	uint64_t uid;			/* what its user calls it */
+	uint16_t ps;
+	uint8_t qp_type;
+	enum soft_cm_state state;
+	struct sockaddr_storage src, dst;
+	bool afonly;
+	uint8_t ack_timeout;		/* 0: the default */
+
+	/* of a listener: the name, in IPv6 perhaps one for IPv4 as well */
+	struct soft_watch sock[2];
+	uint32_t backlog, waiting;	/* requests nobody has accepted yet */
+
+	/* of a connection */
+	struct soft_watch lookup;
+	bool wildcard;			/* the lookup is at its second name */
+	uint32_t tries;
+	struct soft_wire *wire;
+	uint32_t peer;			/* its id there */
+	uint32_t listener;		/* handle of ours, while waiting there */
+	struct rdma_ucm_conn_param param; /* as given to connect or accept */
+	uint32_t psn, peer_psn, peer_qpn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	struct soft_timer timer;
+	uint32_t events_reported;
+};
+
+struct soft_cm_event {
+	struct list node;		/* file->events */
+	uint32_t owner;			/* whose events_reported it counts for */
+	uint32_t child;			/* CONNECT_REQUEST: the new id */
+	struct rdma_ucm_event_resp resp;
+};
+
+/* A CM message: type, ids and node are in the header. */
+struct soft_cm_msg {
+	struct soft_msg hdr;
+	uint16_t ps;
+	uint8_t reason;			/* of a REJ */
+	uint8_t pad;
+	uint32_t psn;
+	struct sockaddr_in6 src, dst;	/* or sockaddr_in */
+	struct rdma_ucm_conn_param param;
+};
+_Static_assert(sizeof(struct soft_cm_msg) <= SOFT_MSG_MAX, "one datagram");
+
+/* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
+enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
+
+/* ---- commands --------------------------------------------------------- */
+
+int soft_cm_open(struct soft_cm_file **ret);
+void soft_cm_close(struct soft_cm_file *file);
+int soft_cm_create_id(struct soft_cm_file *file,
+		      const struct rdma_ucm_create_id *cmd,
+		      struct rdma_ucm_create_id_resp *resp);
+int soft_cm_destroy_id(struct soft_cm_file *file,
+		       const struct rdma_ucm_destroy_id *cmd,
+		       struct rdma_ucm_destroy_id_resp *resp);
+int soft_cm_migrate_id(struct soft_cm_file *from, struct soft_cm_file *to,
+		       const struct rdma_ucm_migrate_id *cmd,
+		       struct rdma_ucm_migrate_resp *resp);
+int soft_cm_bind(struct soft_cm_file *file, const struct rdma_ucm_bind *cmd);
+int soft_cm_resolve_addr(struct soft_cm_file *file,
+			 const struct rdma_ucm_resolve_addr *cmd);
+int soft_cm_resolve_route(struct soft_cm_file *file,
+			  const struct rdma_ucm_resolve_route *cmd);
+int soft_cm_query_addr(struct soft_cm_file *file,
+		       const struct rdma_ucm_query *cmd,
+		       struct rdma_ucm_query_addr_resp *resp);
+int soft_cm_listen(struct soft_cm_file *file,
+		   const struct rdma_ucm_listen *cmd);
+int soft_cm_connect(struct soft_cm_file *file,
+		    const struct rdma_ucm_connect *cmd);
+int soft_cm_accept(struct soft_cm_file *file,
+		   const struct rdma_ucm_accept *cmd);
+int soft_cm_reject(struct soft_cm_file *file,
+		   const struct rdma_ucm_reject *cmd);
+int soft_cm_disconnect(struct soft_cm_file *file,
+		       const struct rdma_ucm_disconnect *cmd);
+int soft_cm_init_qp_attr(struct soft_cm_file *file,
+			 const struct rdma_ucm_init_qp_attr *cmd,
+			 struct ib_uverbs_qp_attr *resp);
+/* The user has its queue pair at work: the RTU. RDMA_USER_CM_CMD_ACCEPT there. */
+int soft_cm_establish(struct soft_cm_file *file, uint32_t id);
+int soft_cm_set_option(struct soft_cm_file *file,
+		       const struct rdma_ucm_set_option *cmd,
+		       const void *optval);
+/* -EAGAIN when there is none. */
+int soft_cm_get_event(struct soft_cm_file *file,
+		      struct rdma_ucm_event_resp *resp);
+
+/* ---- between its files, all L ----------------------------------------- */
+
+struct soft_cm_id *soft_cm_find(struct soft_dev *dev, uint32_t handle);
+struct soft_cm_id *soft_cm_id_of(struct soft_cm_file *file, uint32_t handle);
+struct soft_cm_id *soft_cm_id_new(struct soft_cm_file *file);
+void soft_cm_id_free(struct soft_cm_id *id);
+struct soft_cm_event *soft_cm_event_new(struct soft_cm_id *id, uint32_t type,
+					int status);
+void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev);
+void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status);
+void soft_cm_hang_up(struct soft_cm_id *id);
+/* The node that has the listener, or -errno: cm_addr.c, cm_conn.c. */
+void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
+void soft_cm_not_found(struct soft_cm_id *id, int status);
+void soft_cm_lookup(struct soft_cm_id *id);
+void soft_cm_unlisten(struct soft_cm_id *id);
+
+#endif

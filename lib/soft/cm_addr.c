@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CM addresses: the ones of this host, and no other. A listener has a name of
+ * its own, made of port space, port and address; who connects to it is told
+ * the node.
+ */
+#include "cm.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define NAME_BACKLOG	1024
+#define PORT_FIRST	32768
+#define PORT_COUNT	28000
+#define RETRY_NS	10000000ull	/* of a name with too many at its door */
+#define LOOKUP_TRIES	6000
+
+/* ---- addresses -------------------------------------------------------- */
+
+static size_t addr_len(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : 0;
+}
+
+static in_port_t *port_of(struct sockaddr_storage *a)
+{
+	/* at the same place in both families */
+	return &((struct sockaddr_in *)a)->sin_port;
+}
+
+static bool is_any(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+			&((const struct sockaddr_in6 *)a)->sin6_addr);
+	return !((const struct sockaddr_in *)a)->sin_addr.s_addr;
+}
+
+/* An IPv4 address in IPv6's clothes is one: listeners may be either. */
+static void unmap(struct sockaddr_storage *a)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
+	struct sockaddr_in in = { .sin_family = AF_INET };
+
+	if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		return;
+	in.sin_port = in6->sin6_port;
+	memcpy(&in.sin_addr, in6->sin6_addr.s6_addr + 12, 4);
+	memset(a, 0, sizeof(*a));
+	memcpy(a, &in, sizeof(in));
+}
+
+/* Whose address it is, the kernel knows best. */
+static bool is_local(const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage a = *addr;
+	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	*port_of(&a) = 0;
+	ok = !bind(fd, (struct sockaddr *)&a, (socklen_t)addr_len(&a));
+	close(fd);
+	return ok;
+}
+
+static int copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
+{
+	struct sockaddr_storage a;
+
+	memset(&a, 0, sizeof(a));
+	memcpy(&a, src, min(len, sizeof(a)));
+	if (!addr_len(&a) || len < addr_len(&a))
+		return -EINVAL;
+	*dst = a;
+	return 0;
+}
+
+static uint16_t next_port(struct soft_dev *dev)
+{
+	if (!dev->cm_port_last)
+		dev->cm_port_last = (uint16_t)(dev->guid % PORT_COUNT);
+	dev->cm_port_last = (uint16_t)((dev->cm_port_last + 1) % PORT_COUNT);
+	return (uint16_t)(PORT_FIRST + dev->cm_port_last);
+}
+
+static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
+{
+	const void *at = a->ss_family == AF_INET6 ?
+		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
+		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
+
+	if (is_any(a))
+		(void)snprintf(buf, size, "*%c",
+			       a->ss_family == AF_INET6 ? '6' : '4');
+	else if (!inet_ntop(a->ss_family, at, buf, (socklen_t)size))
+		buf[0] = 0;
+}
+
+/* ---- binding ---------------------------------------------------------- */
+
+static void on_door(struct soft_dev *dev, struct soft_watch *w,
+		    uint32_t events);
+
+/* Takes the names of id->src, which keeps others off the port. */
+static int take_names(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	unsigned int port = ntohs(*port_of(&id->src));
+	char text[INET6_ADDRSTRLEN];
+	int fd;
+
+	addr_text(&id->src, text, sizeof(text));
+	fd = soft_name_listen(dev, NAME_BACKLOG, "cm/%x/%u/%s", id->ps, port,
+			      text);
+	if (fd < 0)
+		return fd;
+	id->sock[0].fd = fd;
+	if (id->src.ss_family != AF_INET6 || !is_any(&id->src) || id->afonly)
+		return 0;
+	fd = soft_name_listen(dev, NAME_BACKLOG, "cm/%x/%u/*4", id->ps, port);
+	if (fd < 0) {
+		close(id->sock[0].fd);
+		id->sock[0].fd = -1;
+		return fd;
+	}
+	id->sock[1].fd = fd;
+	return 0;
+}
+
+static int bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
+{
+	int ret;
+
+	if (id->state != SOFT_CM_IDLE)
+		return -EINVAL;
+	id->src = *addr;
+	unmap(&id->src);
+	if (!is_any(&id->src) && !is_local(&id->src))
+		return -EADDRNOTAVAIL;
+	if (*port_of(&id->src)) {
+		ret = take_names(id);
+	} else {
+		ret = -EADDRINUSE;
+		for (int i = 0; i < 1000 && ret == -EADDRINUSE; i++) {
+			*port_of(&id->src) = htons(next_port(id->file->dev));
+			ret = take_names(id);
+		}
+	}
+	if (!ret)
+		id->state = SOFT_CM_BOUND;
+	return ret;
+}
+
+int soft_cm_bind(struct soft_cm_file *file, const struct rdma_ucm_bind *cmd)
+{
+	struct sockaddr_storage addr;
+	struct soft_cm_id *id;
+	int ret = copy_addr(&addr, &cmd->addr, cmd->addr_size);
+
+	if (ret)
+		return ret;
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	ret = id ? bind_id(id, &addr) : -EINVAL;
+	soft_unlock(file->dev);
+	return ret;
+}
+
+void soft_cm_unlisten(struct soft_cm_id *id)
+{
+	for (int i = 0; i < 2; i++) {
+		if (id->sock[i].fd < 0)
+			continue;
+		soft_watch_del(id->file->dev, &id->sock[i]);
+		close(id->sock[i].fd);
+		id->sock[i].fd = -1;
+	}
+}
+
+int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
+{
+	const struct sockaddr_storage any = { .ss_family = AF_INET };
+	struct soft_cm_id *id;
+	int ret = 0;
+
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id)
+		ret = -EINVAL;
+	if (!ret && id->state == SOFT_CM_IDLE)
+		ret = bind_id(id, &any);
+	if (!ret && id->state != SOFT_CM_BOUND)
+		ret = -EINVAL;
+	for (int i = 0; !ret && i < 2; i++) {
+		if (id->sock[i].fd < 0)
+			continue;
+		id->sock[i].fn = on_door;
+		ret = soft_watch_add(file->dev, &id->sock[i], id->sock[i].fd);
+	}
+	if (!ret) {
+		id->backlog = cmd->backlog && cmd->backlog < 1024 ?
+			      cmd->backlog : 1024;
+		id->state = SOFT_CM_LISTEN;
+	}
+	soft_unlock(file->dev);
+	return ret;
+}
+
+/* Somebody asks who listens here. */
+static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+{
+	struct soft_msg msg = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_LOOKUP,
+		.node = dev->node,
+	};
+	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct list *n;
+
+	if (fd < 0)
+		return;
+	list_for_each(n, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (w == &id->sock[0] || w == &id->sock[1])
+			msg.from = id->handle;
+	}
+	if (soft_same_user(fd))
+		(void)soft_msg_send(fd, &msg, sizeof(msg), NULL, 0);
+	close(fd);
+}
+
+/* ---- resolving -------------------------------------------------------- */
+
+/* Where we come from when we go there: the same, on one host. */
+static void default_source(struct soft_cm_id *id)
+{
+	uint16_t port = *port_of(&id->src);
+
+	if (id->src.ss_family && !is_any(&id->src))
+		return;
+	id->src = id->dst;
+	*port_of(&id->src) = port;
+}
+
+int soft_cm_resolve_addr(struct soft_cm_file *file,
+			 const struct rdma_ucm_resolve_addr *cmd)
+{
+	struct sockaddr_storage src, dst;
+	struct soft_cm_id *id;
+	int ret = copy_addr(&dst, &cmd->dst_addr, cmd->dst_size);
+
+	memset(&src, 0, sizeof(src));
+	if (!ret && cmd->src_size)
+		ret = copy_addr(&src, &cmd->src_addr, cmd->src_size);
+	if (ret)
+		return ret;
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id || (id->state != SOFT_CM_IDLE && id->state != SOFT_CM_BOUND)) {
+		ret = -EINVAL;
+		goto out;
+	}
+	unmap(&dst);
+	unmap(&src);
+	if (src.ss_family && !is_any(&src)) {
+		if (src.ss_family != dst.ss_family)
+			ret = -EINVAL;
+		else if (!is_local(&src))
+			ret = -EADDRNOTAVAIL;
+		if (ret)
+			goto out;
+		id->src = src;
+	}
+	id->dst = dst;
+	if (is_any(&dst) || !is_local(&dst)) {
+		soft_cm_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		goto out;
+	}
+	default_source(id);
+	if (!*port_of(&id->src))
+		*port_of(&id->src) = htons(next_port(file->dev));
+	id->state = SOFT_CM_ADDR;
+	soft_cm_raise(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+out:
+	soft_unlock(file->dev);
+	return ret;
+}
+
+int soft_cm_resolve_route(struct soft_cm_file *file,
+			  const struct rdma_ucm_resolve_route *cmd)
+{
+	struct soft_cm_id *id;
+	int ret = 0;
+
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (id && id->state == SOFT_CM_ADDR) {
+		id->state = SOFT_CM_ROUTE;
+		soft_cm_raise(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	} else {
+		ret = -EINVAL;
+	}
+	soft_unlock(file->dev);
+	return ret;
+}
+
+int soft_cm_query_addr(struct soft_cm_file *file,
+		       const struct rdma_ucm_query *cmd,
+		       struct rdma_ucm_query_addr_resp *resp)
+{
+	struct soft_cm_id *id;
+	int ret = 0;
+
+	memset(resp, 0, sizeof(*resp));
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id) {
+		ret = -EINVAL;
+		goto out;
+	}
+	resp->node_guid = htobe64(file->dev->guid);
+	resp->pkey = htobe16(0xffff);
+	resp->src_size = (uint16_t)addr_len(&id->src);
+	resp->dst_size = (uint16_t)addr_len(&id->dst);
+	memcpy(&resp->src_addr, &id->src, resp->src_size);
+	memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
+	/* one bound to all addresses is on no port of a device yet */
+	if (id->state >= SOFT_CM_ADDR && id->state != SOFT_CM_LISTEN)
+		resp->port_num = 1;
+	else if (resp->src_size && !is_any(&id->src))
+		resp->port_num = 1;
+out:
+	soft_unlock(file->dev);
+	return ret;
+}
+
+/* ---- who listens there ------------------------------------------------ */
+
+static void end_lookup(struct soft_cm_id *id)
+{
+	soft_watch_del(id->file->dev, &id->lookup);
+	close(id->lookup.fd);
+	id->lookup.fd = -1;
+}
+
+static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
+		      uint32_t events)
+{
+	struct soft_cm_id *id = list_entry(w, struct soft_cm_id, lookup);
+	struct soft_msg msg;
+	int fds[1], got = soft_msg_recv(w->fd, &msg, sizeof(msg), fds, 1);
+
+	if (fds[0] >= 0)
+		close(fds[0]);
+	if (got == -EAGAIN || got == -EINTR)
+		return;
+	end_lookup(id);
+	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
+	    msg.type == SOFT_MSG_LOOKUP && msg.node < SOFT_NODES)
+		soft_cm_found(id, msg.node, msg.from);
+	else
+		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+}
+
+/* The exact address first, then who takes any of this family. */
+void soft_cm_lookup(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	unsigned int port = ntohs(*port_of(&id->dst));
+	char text[INET6_ADDRSTRLEN];
+	int fd = -ECONNREFUSED;
+
+	addr_text(&id->dst, text, sizeof(text));
+	if (!id->wildcard)
+		fd = soft_name_connect(dev, "cm/%x/%u/%s", id->ps, port, text);
+	if (fd == -ECONNREFUSED) {
+		id->wildcard = true;
+		fd = soft_name_connect(dev, "cm/%x/%u/*%c", id->ps, port,
+				       id->dst.ss_family == AF_INET6 ? '6' :
+				       '4');
+	}
+	if (fd == -EAGAIN && ++id->tries < LOOKUP_TRIES) {
+		soft_timer_set(dev, &id->timer, RETRY_NS);
+		return;
+	}
+	if (fd < 0) {
+		soft_cm_not_found(id, fd == -ECONNREFUSED ?
+				  SOFT_REJ_INVALID_SERVICE : fd);
+		return;
+	}
+	id->lookup.fn = on_lookup;
+	if (soft_watch_add(dev, &id->lookup, fd)) {
+		close(fd);
+		soft_cm_not_found(id, -ENOMEM);
+	}
+}

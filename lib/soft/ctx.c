@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device as programs see it: list, contexts, attributes. */
+#include "priv.h"
+#include "soft.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+const char soft_device_name[] = "soft0";
+
+/* Programs look behind the ibv_device, where rdma-core has verbs_device. */
+static struct {
+	struct ibv_device ibv;
+	const void *ops;
+	uint64_t rest[16];
+} the_ibv_device = {
+	.ibv = {
+		.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,
+		.name = "soft0", .dev_name = "uverbs-soft0",
+		.dev_path = "/sys/class/infiniband_verbs/uverbs-soft0",
+		.ibdev_path = "/sys/class/infiniband/soft0",
+	},
+};
+
+struct ibv_device **soft_get_device_list(int *num)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	list[0] = &the_ibv_device.ibv;
+	if (num)
+		*num = 1;
+	return list;
+}
+
+void soft_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *soft_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+__be64 soft_get_device_guid(struct ibv_device *device)
+{
+	struct soft_dev *dev;
+	__be64 guid;
+
+	if (soft_dev_get(&dev))
+		return 0;
+	guid = htobe64(dev->guid);
+	soft_dev_put(dev);
+	return guid;
+}
+
+/* ---- contexts --------------------------------------------------------- */
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		   struct ibv_mw_bind *bind)
+{
+	return EOPNOTSUPP;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	return EOPNOTSUPP;
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad)
+{
+	*bad = wr;
+	return EOPNOTSUPP;
+}
+
+static int vctx_query_port(struct ibv_context *verbs, uint8_t port,
+			   struct ibv_port_attr *attr, size_t len)
+{
+	struct ibv_port_attr full;
+	int ret = soft_query_port(verbs, port, &full);
+
+	if (!ret)
+		memcpy(attr, &full, min(len, sizeof(full)));
+	return ret;
+}
+
+struct ibv_context *soft_open_device(struct ibv_device *device)
+{
+	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
+	struct ibv_context *c;
+	int err;
+
+	if (!ctx)
+		return NULL;
+	err = soft_dev_get(&ctx->dev);
+	if (err) {
+		err = -err;
+		goto err_ctx;
+	}
+	list_init(&ctx->async);
+	ctx->v.sz = sizeof(ctx->v);
+	ctx->v.query_port = vctx_query_port;
+	/* places of create_cq_ex, create_qp_ex, create_srq_ex, open_xrcd, ... */
+	c = &ctx->v.context;
+	c->device = device;
+	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	c->num_comp_vectors = 1;
+	c->ops.post_send = soft_post_send;
+	c->ops.post_recv = soft_post_recv;
+	c->ops.poll_cq = soft_poll_cq;
+	c->ops.req_notify_cq = soft_req_notify_cq;
+	c->ops.post_srq_recv = post_srq_recv;
+	c->ops.alloc_mw = alloc_mw;
+	c->ops.bind_mw = bind_mw;
+	c->ops.dealloc_mw = dealloc_mw;
+	(void)pthread_mutex_init(&c->mutex, NULL);
+	c->cmd_fd = eventfd(0, EFD_CLOEXEC);
+	c->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	if (c->cmd_fd < 0 || c->async_fd < 0) {
+		err = errno;
+		goto err_fds;
+	}
+	soft_lock(ctx->dev);
+	list_add_tail(&ctx->dev->contexts, &ctx->node);
+	soft_unlock(ctx->dev);
+	return c;
+
+err_fds:
+	if (c->cmd_fd >= 0)
+		close(c->cmd_fd);
+	if (c->async_fd >= 0)
+		close(c->async_fd);
+	soft_dev_put(ctx->dev);
+err_ctx:
+	free(ctx);
+	errno = err;
+	return NULL;
+}
+
+int soft_close_device(struct ibv_context *verbs)
+{
+	struct soft_ctx *ctx = soft_ctx(verbs);
+
+	soft_lock(ctx->dev);
+	list_del(&ctx->node);
+	while (!list_empty(&ctx->async)) {
+		struct soft_async *a = list_first(&ctx->async,
+						  struct soft_async, node);
+
+		list_del(&a->node);
+		free(a);
+	}
+	soft_unlock(ctx->dev);
+	close(verbs->cmd_fd);
+	close(verbs->async_fd);
+	(void)pthread_mutex_destroy(&verbs->mutex);
+	soft_dev_put(ctx->dev);
+	free(ctx);
+	return 0;
+}
+
+/* ---- attributes ------------------------------------------------------- */
+
+int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
+{
+	const struct soft_dev *dev = soft_dev_of(verbs);
+
+	memset(attr, 0, sizeof(*attr));
+	strcpy(attr->fw_ver, "1.0");
+	attr->node_guid = attr->sys_image_guid = htobe64(dev->guid);
+	attr->max_mr_size = UINT64_MAX;
+	attr->page_size_cap = ~4095ull;
+	attr->vendor_id = SOFT_VENDOR_ID;
+	attr->vendor_part_id = 1;
+	attr->max_qp = SOFT_QPS - 2;
+	attr->max_qp_wr = SOFT_MAX_WR;
+	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN |
+				 IBV_DEVICE_SYS_IMAGE_GUID;
+	attr->max_sge = attr->max_sge_rd = SOFT_MAX_SGE;
+	attr->max_cq = 1 << 16;
+	attr->max_cqe = SOFT_MAX_CQE;
+	attr->max_mr = SOFT_MAX_MR;
+	attr->max_pd = 1 << 16;
+	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = SOFT_MAX_RD;
+	attr->max_res_rd_atom = SOFT_MAX_RD * attr->max_qp;
+	attr->atomic_cap = IBV_ATOMIC_GLOB;
+	attr->max_pkeys = 1;
+	attr->phys_port_cnt = (uint8_t)dev->ports;
+	return 0;
+}
+
+int soft_query_port(struct ibv_context *verbs, uint8_t port,
+		    struct ibv_port_attr *attr)
+{
+	const struct soft_dev *dev = soft_dev_of(verbs);
+	enum soft_port state;
+
+	if (!port || port > dev->ports)
+		return EINVAL;
+	state = soft_port_state(dev, port);
+	memset(attr, 0, sizeof(*attr));
+	attr->state = state == SOFT_PORT_DOWN ? IBV_PORT_DOWN :
+		      state == SOFT_PORT_ARMED ? IBV_PORT_ARMED :
+		      IBV_PORT_ACTIVE;
+	attr->phys_state = state == SOFT_PORT_DOWN ? 3 /* disabled */ :
+			   5 /* link up */;
+	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
+	attr->gid_tbl_len = SOFT_GIDS;
+	attr->pkey_tbl_len = 1;
+	attr->max_msg_sz = SOFT_MAX_MSG;
+	attr->link_layer = dev->link_layer;
+	attr->active_width = 2;		/* 4x */
+	attr->active_speed = 32;	/* EDR */
+	attr->max_vl_num = 1;
+	attr->port_cap_flags = IBV_PORT_CM_SUP;
+	attr->flags = IBV_QPF_GRH_REQUIRED;
+	return 0;
+}
+
+/* RoCE v2: the addresses by which this host is reached, as GIDs. */
+int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
+		   union ibv_gid *gid)
+{
+	const struct soft_dev *dev = soft_dev_of(verbs);
+
+	if (!port || port > dev->ports || index < 0 || index >= SOFT_GIDS) {
+		errno = EINVAL;
+		return -1;
+	}
+	memset(gid, 0, sizeof(*gid));
+	if (index == 0) {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		gid->raw[12] = 127;
+	}
+	gid->raw[15] = 1;
+	return 0;
+}
+
+int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		    __be16 *pkey)
+{
+	if (!port || port > soft_dev_of(verbs)->ports || index) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(0xffff);
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device of a process: made by its first user, gone with its last. */
+#include "priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static struct soft_dev *the_device;
+
+/*
+ * A forked child has the descriptors, and would keep its parent alive for the
+ * others; it has no thread, and nothing else of use. Its memory stays as it
+ * is: the objects in it belong to whoever forked.
+ */
+static void in_child(void)
+{
+	struct soft_dev *dev = the_device;
+	struct list *n;
+
+	(void)pthread_mutex_init(&registry, NULL);
+	if (!dev)
+		return;
+	the_device = NULL;
+	for (int fd = 0; fd < dev->watch_room; fd++)
+		if (dev->watch[fd])
+			close(fd);
+	list_for_each(n, &dev->wires) {
+		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+
+		if (w->bell >= 0 && w->sock.fd >= 0)
+			close(w->bell);
+	}
+	close(dev->epfd);
+	close(dev->fabric_fd);
+}
+
+static void at_fork(void)
+{
+	(void)pthread_atfork(NULL, NULL, in_child);
+}
+
+static void dev_free(struct soft_dev *dev)
+{
+	free(dev->qps);
+	free(dev->keys);
+	free(dev->cm_table);
+	free(dev->watch);
+	(void)pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+static struct soft_dev *dev_new(void)
+{
+	struct soft_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return NULL;
+	(void)pthread_mutex_init(&dev->lock, NULL);
+	list_init(&dev->wires);
+	list_init(&dev->pending);
+	list_init(&dev->contexts);
+	list_init(&dev->cm_ids);
+	list_init(&dev->cm_files);
+	list_init(&dev->handshakes);
+	list_init(&dev->timers);
+	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
+	dev->fabric_fd = -1;
+	dev->ports = 2;
+	dev->link_layer = IBV_LINK_LAYER_ETHERNET;
+	dev->qps = calloc(SOFT_QPS, sizeof(struct soft_qp *));
+	if (!dev->qps) {
+		dev_free(dev);
+		return NULL;
+	}
+	return dev;
+}
+
+static int dev_open(struct soft_dev **ret)
+{
+	struct soft_dev *dev = dev_new();
+	int err;
+
+	if (!dev)
+		return -ENOMEM;
+	err = soft_node_open(dev);
+	if (err)
+		goto err_dev;
+	err = soft_thread_start(dev);
+	if (err)
+		goto err_node;
+	*ret = dev;
+	return 0;
+
+err_node:
+	soft_node_close(dev);
+err_dev:
+	dev_free(dev);
+	return err;
+}
+
+int soft_dev_get(struct soft_dev **ret)
+{
+	int err = 0;
+
+	(void)pthread_once(&fork_once, at_fork);
+	(void)pthread_mutex_lock(&registry);
+	if (!the_device)
+		err = dev_open(&the_device);
+	if (!err) {
+		the_device->refs++;
+		*ret = the_device;
+	}
+	(void)pthread_mutex_unlock(&registry);
+	return err;
+}
+
+void soft_dev_put(struct soft_dev *dev)
+{
+	(void)pthread_mutex_lock(&registry);
+	if (--dev->refs || dev != the_device) {
+		(void)pthread_mutex_unlock(&registry);
+		return;
+	}
+	the_device = NULL;
+	soft_thread_stop(dev);
+	soft_wires_close(dev);
+	soft_node_close(dev);
+	dev_free(dev);
+	(void)pthread_mutex_unlock(&registry);
+}
+
+void soft_unlock(struct soft_dev *dev)
+{
+	if (dev->bells_due)
+		soft_bells(dev);
+	(void)pthread_mutex_unlock(&dev->lock);
+}

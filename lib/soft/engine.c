@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engine: records from every wire to their queue pairs, and back. */
+#include "priv.h"
+
+#include <string.h>
+
+#define BUDGET	64		/* records of one wire at a time */
+
+static bool is_request(uint8_t op)
+{
+	return op >= SOFT_SEND && op <= SOFT_FAA;
+}
+
+static bool can_receive(const struct soft_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+	       qp->state == IBV_QPS_SQD;
+}
+
+static void dispatch(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_rec *rec, const void *payload)
+{
+	struct soft_qp *qp;
+
+	if (rec->src >> SOFT_QPN_BITS != w->peer ||
+	    rec->dst >> SOFT_QPN_BITS != dev->node) {
+		w->rx.broken = true;
+		return;
+	}
+	qp = soft_qp_find(dev, rec->dst);
+	if (qp && (qp->attr.dest_qp_num != rec->src || !can_receive(qp)))
+		qp = NULL;
+	if (is_request(rec->op)) {
+		if (qp)
+			soft_resp_request(dev, qp, rec, payload);
+		else
+			soft_wire_lost(w, rec);
+	} else if (qp) {
+		soft_req_answer(dev, qp, rec, payload);
+	}
+}
+
+static bool drain(struct soft_dev *dev, struct soft_wire *w)
+{
+	struct soft_rec rec;
+	size_t avail;
+	int n = 0;
+
+	while (n < BUDGET && (avail = soft_ring_avail(&w->rx)) != 0) {
+		const uint8_t *at = soft_ring_read(&w->rx);
+
+		if (avail < sizeof(rec)) {
+			w->rx.broken = true;
+			break;
+		}
+		/* once: what is checked is what is used */
+		memcpy(&rec, at, sizeof(rec));
+		if (rec.bytes > SOFT_SEGMENT ||
+		    soft_ring_round(sizeof(rec) + rec.bytes) > avail) {
+			w->rx.broken = true;
+			break;
+		}
+		dispatch(dev, w, &rec, at + sizeof(rec));
+		soft_ring_consume(&w->rx, sizeof(rec) + rec.bytes);
+		n++;
+	}
+	return n;
+}
+
+static void tell_lost(struct soft_dev *dev, struct soft_wire *w)
+{
+	while (w->lost_count) {
+		const struct soft_lost *l = &w->lost[w->lost_count - 1];
+		struct soft_rec *rec = soft_rec_new(w, 0);
+
+		if (!rec)
+			return;
+		memset(rec, 0, sizeof(*rec));
+		rec->op = SOFT_NAK;
+		rec->code = SOFT_NAK_LOST;
+		rec->aux = l->aux;
+		rec->dst = l->src;
+		rec->src = l->dst;
+		rec->psn = l->psn;
+		soft_rec_commit(dev, w, 0);
+		w->lost_count--;
+	}
+}
+
+void soft_qp_pend(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (list_empty(&qp->pend_node))
+		list_add_tail(&dev->pending, &qp->pend_node);
+}
+
+static bool push_pending(struct soft_dev *dev)
+{
+	struct list *last = dev->pending.prev;
+	bool any = false;
+
+	while (!list_empty(&dev->pending)) {
+		struct list *n = dev->pending.next;
+		struct soft_qp *qp = list_entry(n, struct soft_qp, pend_node);
+		uint64_t before = qp->wire && !qp->wire->dead ?
+				  qp->wire->tx.pos : 0;
+
+		list_del(n);
+		if (!soft_resp_push(dev, qp))
+			soft_qp_pend(dev, qp);
+		soft_req_push(dev, qp);
+		any |= qp->wire && !qp->wire->dead &&
+		       qp->wire->tx.pos != before;
+		if (n == last)
+			break;
+	}
+	return any;
+}
+
+bool soft_progress(struct soft_dev *dev)
+{
+	bool any = false;
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &dev->wires) {
+		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+
+		any |= drain(dev, w);
+		if (unlikely(w->lost_count))
+			tell_lost(dev, w);
+		if (unlikely(w->rx.broken || w->tx.broken))
+			soft_wire_down(dev, w);
+	}
+	if (!list_empty(&dev->pending))
+		any |= push_pending(dev);
+	return any;
+}

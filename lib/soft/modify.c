@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The walk of a queue pair. What each step must and may set is Linux'
+ * ib_modify_qp_is_ok() (drivers/infiniband/core/verbs.c, qp_state_table).
+ */
+#include "priv.h"
+#include "soft.h"
+
+#include <string.h>
+
+struct step {
+	bool valid;
+	int required, optional;
+};
+
+/* Types later: each has a row of its own. */
+static const struct step rc_steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
+	[IBV_QPS_RESET] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_INIT] = { true, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				   IBV_QP_ACCESS_FLAGS, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+	},
+	[IBV_QPS_INIT] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+		[IBV_QPS_INIT] = { true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				   IBV_QP_ACCESS_FLAGS },
+		[IBV_QPS_RTR] = { true, IBV_QP_AV | IBV_QP_PATH_MTU |
+				  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				  IBV_QP_MAX_DEST_RD_ATOMIC |
+				  IBV_QP_MIN_RNR_TIMER,
+				  IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
+				  IBV_QP_PKEY_INDEX },
+	},
+	[IBV_QPS_RTR] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+		[IBV_QPS_RTS] = { true, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				  IBV_QP_MAX_QP_RD_ATOMIC,
+				  IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
+				  IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+				  IBV_QP_PATH_MIG_STATE },
+	},
+	[IBV_QPS_RTS] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+		[IBV_QPS_RTS] = { true, 0, IBV_QP_CUR_STATE |
+				  IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH |
+				  IBV_QP_PATH_MIG_STATE |
+				  IBV_QP_MIN_RNR_TIMER },
+		[IBV_QPS_SQD] = { true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	},
+	[IBV_QPS_SQD] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+		[IBV_QPS_RTS] = { true, 0, IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
+				  IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
+				  IBV_QP_PATH_MIG_STATE },
+		[IBV_QPS_SQD] = { true, 0, IBV_QP_PORT | IBV_QP_AV |
+				  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH |
+				  IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+				  IBV_QP_MIN_RNR_TIMER |
+				  IBV_QP_PATH_MIG_STATE },
+	},
+	[IBV_QPS_SQE] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+	},
+	[IBV_QPS_ERR] = {
+		[IBV_QPS_RESET] = { true, 0, 0 },
+		[IBV_QPS_ERR] = { true, 0, 0 },
+	},
+};
+
+static int check_values(const struct soft_dev *dev,
+			const struct ibv_qp_attr *a, int mask)
+{
+	if (mask & IBV_QP_PORT && (!a->port_num || a->port_num > dev->ports))
+		return EINVAL;
+	if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
+		return EINVAL;
+	if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 ||
+				       a->path_mtu > IBV_MTU_4096))
+		return EINVAL;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > SOFT_MAX_RD)
+		return EINVAL;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC &&
+	    a->max_dest_rd_atomic > SOFT_MAX_RD)
+		return EINVAL;
+	if ((mask & IBV_QP_TIMEOUT && a->timeout > 31) ||
+	    (mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) ||
+	    (mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) ||
+	    (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31))
+		return EINVAL;
+	return 0;
+}
+
+static void take_values(struct soft_qp *qp, const struct ibv_qp_attr *a,
+			int mask)
+{
+#define TAKE(bit, field) \
+	do { \
+		if (mask & (bit)) \
+			qp->attr.field = a->field; \
+	} while (0)
+	TAKE(IBV_QP_PKEY_INDEX, pkey_index);
+	TAKE(IBV_QP_PORT, port_num);
+	TAKE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	TAKE(IBV_QP_AV, ah_attr);
+	TAKE(IBV_QP_PATH_MTU, path_mtu);
+	TAKE(IBV_QP_TIMEOUT, timeout);
+	TAKE(IBV_QP_RETRY_CNT, retry_cnt);
+	TAKE(IBV_QP_RNR_RETRY, rnr_retry);
+	TAKE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	TAKE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	TAKE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	TAKE(IBV_QP_DEST_QPN, dest_qp_num);
+	TAKE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	TAKE(IBV_QP_ALT_PATH, alt_ah_attr);
+	TAKE(IBV_QP_ALT_PATH, alt_pkey_index);
+	TAKE(IBV_QP_ALT_PATH, alt_port_num);
+	TAKE(IBV_QP_ALT_PATH, alt_timeout);
+	TAKE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	TAKE(IBV_QP_QKEY, qkey);
+#undef TAKE
+	if (mask & IBV_QP_RQ_PSN)
+		qp->epsn = a->rq_psn & SOFT_PSN_MASK;
+	if (mask & IBV_QP_SQ_PSN)
+		qp->psn_next = qp->una = a->sq_psn & SOFT_PSN_MASK;
+	qp->retries = qp->attr.retry_cnt;
+	qp->rnr_retries = qp->attr.rnr_retry;
+}
+
+static void enter(struct soft_dev *dev, struct soft_qp *qp,
+		  enum ibv_qp_state to)
+{
+	enum ibv_qp_state from = qp->state;
+
+	switch (to) {
+	case IBV_QPS_RESET:
+		soft_qp_reset(dev, qp);
+		return;
+	case IBV_QPS_ERR:
+		qp->state = to;
+		soft_qp_error(dev, qp);
+		return;
+	case IBV_QPS_RTR:
+		/* nobody there is no error yet: a device would not know */
+		if (!qp->wire)
+			(void)soft_wire_get(dev, qp->attr.dest_qp_num >>
+					    SOFT_QPN_BITS, &qp->wire);
+		break;
+	case IBV_QPS_SQD:
+		qp->drained_told = false;
+		break;
+	default:
+		break;
+	}
+	qp->state = to;
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS &&
+	    qp->sq_head == qp->sq_next) {
+		qp->drained_told = true;
+		if (qp->attr.en_sqd_async_notify)
+			soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
+	}
+	if (to == IBV_QPS_RTS)
+		soft_req_push(dev, qp);
+}
+
+int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv);
+	enum ibv_qp_state to;
+	const struct step *step;
+	int ret = EINVAL, set = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+
+	soft_lock(dev);
+	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	if (to < IBV_QPS_RESET || to > IBV_QPS_ERR)
+		goto out;
+	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
+		goto out;
+	step = &rc_steps[qp->state][to];
+	if (!step->valid || (set & step->required) != step->required ||
+	    set & ~(step->required | step->optional))
+		goto out;
+	ret = check_values(dev, attr, mask);
+	if (ret)
+		goto out;
+	take_values(qp, attr, mask);
+	enter(dev, qp, to);
+	if (mask & IBV_QP_STATE)
+		ibv->state = to;
+out:
+	soft_unlock(dev);
+	return ret;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection domains, memory regions, and every access through a key. */
+#include "priv.h"
+#include "soft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs)
+{
+	struct soft_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->ibv.context = verbs;
+	return &pd->ibv;
+}
+
+int soft_dealloc_pd(struct ibv_pd *ibv)
+{
+	struct soft_pd *pd = (struct soft_pd *)ibv;
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	bool busy;
+
+	soft_lock(dev);
+	busy = pd->users;
+	soft_unlock(dev);
+	if (busy)
+		return EBUSY;
+	free(pd);
+	return 0;
+}
+
+/* ---- keys ------------------------------------------------------------- */
+
+static int key_new(struct soft_dev *dev, struct soft_mr *mr, uint32_t *ret)
+{
+	uint32_t room = dev->key_room, i;
+	struct soft_key *keys;
+
+	/* on from the last one: a key stays invalid as long as possible */
+	for (uint32_t n = 0; n < room; n++) {
+		i = (dev->key_hint + n) % room;
+		if (!dev->keys[i].mr)
+			goto found;
+	}
+	if (room >= SOFT_MAX_MR)
+		return ENOMEM;
+	i = room;
+	room = room ? 2 * room : 64;
+	keys = realloc(dev->keys, room * sizeof(*keys));
+	if (!keys)
+		return ENOMEM;
+	memset(keys + dev->key_room, 0,
+	       (room - dev->key_room) * sizeof(*keys));
+	dev->keys = keys;
+	dev->key_room = room;
+found:
+	dev->key_hint = i + 1;
+	dev->keys[i].mr = mr;
+	/* never 0 as a whole */
+	if (!++dev->keys[i].gen)
+		dev->keys[i].gen = 1;
+	*ret = i << 8 | dev->keys[i].gen;
+	return 0;
+}
+
+static struct soft_mr *key_find(const struct soft_dev *dev, uint32_t key)
+{
+	uint32_t i = key >> 8;
+
+	if (unlikely(i >= dev->key_room || dev->keys[i].gen != (key & 0xff)))
+		return NULL;
+	return dev->keys[i].mr;
+}
+
+struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+				uint64_t iova, int access)
+{
+	struct soft_dev *dev = soft_dev_of(pd->context);
+	const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+			  IBV_ACCESS_HUGETLB;
+	struct soft_mr *mr;
+	int err = 0;
+
+	access &= ~IBV_ACCESS_OPTIONAL_RANGE;
+	if (access & ~known) {
+		errno = EOPNOTSUPP;	/* on-demand paging, for one */
+		return NULL;
+	}
+	if ((uintptr_t)addr + len < (uintptr_t)addr ||
+	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	     !(access & IBV_ACCESS_LOCAL_WRITE))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	mr->ibv.addr = addr;
+	mr->ibv.length = len;
+	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+	mr->access = access;
+	soft_lock(dev);
+	err = key_new(dev, mr, &mr->ibv.lkey);
+	if (!err)
+		((struct soft_pd *)pd)->users++;
+	soft_unlock(dev);
+	if (err) {
+		free(mr);
+		errno = err;
+		return NULL;
+	}
+	mr->ibv.rkey = mr->ibv.handle = mr->ibv.lkey;
+	return &mr->ibv;
+}
+
+struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			   int access)
+{
+	return soft_reg_mr_iova(pd, addr, len, (uintptr_t)addr, access);
+}
+
+int soft_dereg_mr(struct ibv_mr *mr)
+{
+	struct soft_dev *dev = soft_dev_of(mr->context);
+
+	soft_lock(dev);
+	dev->keys[mr->lkey >> 8].mr = NULL;
+	((struct soft_pd *)mr->pd)->users--;
+	soft_unlock(dev);
+	free(mr);
+	return 0;
+}
+
+/* Place of memory windows: only they can be invalidated. */
+int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey)
+{
+	return -EINVAL;
+}
+
+/* ---- accesses --------------------------------------------------------- */
+
+void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
+		 uint64_t addr, uint64_t len, int access)
+{
+	const struct soft_mr *mr = key_find(dev, key);
+	uint64_t offset;
+
+	if (unlikely(!mr || mr->ibv.pd != pd || (mr->access & access) != access))
+		return NULL;
+	offset = addr - mr->iova;
+	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))
+		return NULL;
+	return (uint8_t *)mr->ibv.addr + offset;
+}
+
+/* A poller on the last byte must find all the others in place. */
+void soft_copy(void *dst, const void *src, size_t len)
+{
+	size_t head = len > 8 ? len - 8 : 0;
+
+	if (head) {
+		memcpy(dst, src, head);
+		atomic_thread_fence(memory_order_release);
+	}
+	if (len >= 8) {
+		uint64_t last;
+
+		memcpy(&last, (const uint8_t *)src + head, 8);
+		memcpy((uint8_t *)dst + head, &last, 8);
+		return;
+	}
+	for (size_t i = 0; i < len; i++)
+		((volatile uint8_t *)dst)[i] = ((const uint8_t *)src)[i];
+}
+
+int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
+		uint32_t offset, void *dst, uint32_t len)
+{
+	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+
+	for (uint32_t i = 0; len && i < n; i++) {
+		uint32_t part;
+		const void *at;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		part = min(sge[i].length - offset, len);
+		at = soft_mr_at(dev, &qp->pd->ibv, sge[i].lkey,
+				sge[i].addr + offset, part, 0);
+		if (unlikely(!at))
+			return -EACCES;
+		memcpy(dst, at, part);
+		dst = (uint8_t *)dst + part;
+		len -= part;
+		offset = 0;
+	}
+	return 0;
+}
+
+int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
+		 uint32_t offset, const void *src, uint32_t len)
+{
+	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+
+	for (uint32_t i = 0; len && i < n; i++) {
+		uint32_t part;
+		void *at;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		part = min(sge[i].length - offset, len);
+		at = soft_mr_at(dev, &qp->pd->ibv, sge[i].lkey,
+				sge[i].addr + offset, part,
+				IBV_ACCESS_LOCAL_WRITE);
+		if (unlikely(!at))
+			return -EACCES;
+		soft_copy(at, src, part);
+		src = (const uint8_t *)src + part;
+		len -= part;
+		offset = 0;
+	}
+	return 0;
+}

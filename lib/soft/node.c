@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A node is one process on a fabric. Its number is a name that it holds; what
+ * the nodes share is memory that each hands to the next: there is no daemon,
+ * and nothing is left when the last one ends.
+ */
+#include "priv.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_TRIES	2000		/* a millisecond each */
+#define ANSWER_MS	300
+#define BACKLOG		1024
+#define SEALS		(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int take_lock(struct soft_dev *dev)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	int fd = -EADDRINUSE;
+
+	for (int i = 0; i < LOCK_TRIES && fd == -EADDRINUSE; i++) {
+		fd = soft_name_listen(dev, 0, "lock");
+		if (fd == -EADDRINUSE)
+			(void)nanosleep(&ms, NULL);
+	}
+	return fd;
+}
+
+static int map_fabric(struct soft_dev *dev, int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	void *at;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
+	    st.st_size != (off_t)sizeof(*dev->fabric))
+		return -EPROTO;
+	at = mmap(NULL, sizeof(*dev->fabric), PROT_READ | PROT_WRITE,
+		  MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return -errno;
+	dev->fabric = at;
+	dev->fabric_fd = fd;
+	return 0;
+}
+
+static int create_fabric(struct soft_dev *dev)
+{
+	int fd = memfd_create("soft-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(*dev->fabric)) ||
+	    fcntl(fd, F_ADD_SEALS, SEALS))
+		ret = -errno;
+	else
+		ret = map_fabric(dev, fd);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	dev->fabric->magic = SOFT_FABRIC_MAGIC;
+	dev->fabric->version = 1;
+	return 0;
+}
+
+/* 0: this node has handed it over. */
+static int ask_fabric(struct soft_dev *dev, uint32_t node)
+{
+	struct soft_msg msg = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC_ASK,
+		.node = dev->node,
+	};
+	struct pollfd p = { .events = POLLIN };
+	int fds[2], ret, memory = -1;
+
+	p.fd = soft_name_connect(dev, "node/%u", node);
+	if (p.fd < 0)
+		return p.fd;
+	ret = soft_msg_send(p.fd, &msg, sizeof(msg), NULL, 0);
+	if (!ret && poll(&p, 1, ANSWER_MS) == 1 &&
+	    soft_msg_recv(p.fd, &msg, sizeof(msg), fds, 2) == sizeof(msg)) {
+		memory = fds[0];
+		if (fds[1] >= 0)
+			close(fds[1]);
+	}
+	close(p.fd);
+	if (memory < 0)
+		return -ETIMEDOUT;
+	ret = msg.type == SOFT_MSG_FABRIC ? map_fabric(dev, memory) : -EPROTO;
+	if (!ret && (dev->fabric->magic != SOFT_FABRIC_MAGIC ||
+		     dev->fabric->version != 1)) {
+		(void)munmap(dev->fabric, sizeof(*dev->fabric));
+		dev->fabric = NULL;
+		ret = -EPROTO;
+	}
+	if (ret)
+		close(memory);
+	return ret;
+}
+
+/*
+ * A node that is stopped does not answer: if all are, this one begins afresh,
+ * which matters only to settings that somebody has made.
+ */
+static int find_fabric(struct soft_dev *dev)
+{
+	for (uint32_t n = 0; n < SOFT_NODES; n++)
+		if (n != dev->node && !ask_fabric(dev, n))
+			return 0;
+	return create_fabric(dev);
+}
+
+static int claim_number(struct soft_dev *dev)
+{
+	int fd;
+
+	for (uint32_t n = 0; n < SOFT_NODES; n++) {
+		fd = soft_name_listen(dev, BACKLOG, "node/%u", n);
+		if (fd == -EADDRINUSE)
+			continue;
+		if (fd < 0)
+			return fd;
+		dev->node = n;
+		dev->listener.fd = fd;
+		return 0;
+	}
+	return -EUSERS;
+}
+
+static int name_fabric(struct soft_dev *dev)
+{
+	const char *name = getenv("RDMAMSG_SOFT_FABRIC");
+
+	if (!name || !*name)
+		name = "default";
+	if (strlen(name) > 32 || strchr(name, '/'))
+		return -EINVAL;
+	snprintf(dev->fabric_name, sizeof(dev->fabric_name), "%s", name);
+	return 0;
+}
+
+int soft_node_open(struct soft_dev *dev)
+{
+	int lock, ret = name_fabric(dev);
+
+	if (ret)
+		return ret;
+	lock = take_lock(dev);
+	if (lock < 0)
+		return lock;
+	ret = claim_number(dev);
+	if (!ret)
+		ret = find_fabric(dev);
+	close(lock);
+	if (ret) {
+		soft_node_close(dev);
+		return ret;
+	}
+	for (int i = 0; i < SOFT_PORTS_MAX; i++)
+		dev->fabric->node[dev->node].port[i] = SOFT_PORT_UP;
+	/* locally administered, and never 0 */
+	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
+	dev->guid = (dev->guid & 0x00ffff0000ffff00ull) | 0x02000000fe000000ull |
+		    ((uint64_t)dev->node & 0xff);
+	return 0;
+}
+
+void soft_node_close(struct soft_dev *dev)
+{
+	if (dev->fabric) {
+		(void)munmap(dev->fabric, sizeof(*dev->fabric));
+		close(dev->fabric_fd);
+	}
+	if (dev->listener.fd >= 0)
+		close(dev->listener.fd);
+	dev->fabric = NULL;
+	dev->listener.fd = -1;
+}
+
+enum soft_port soft_port_state(const struct soft_dev *dev, int port)
+{
+	uint32_t s = dev->fabric->node[dev->node].port[port - 1];
+
+	return s <= SOFT_PORT_BLACK_HOLE ? (enum soft_port)s : SOFT_PORT_UP;
+}

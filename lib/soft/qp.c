@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs: made, emptied, destroyed. */
+#include "priv.h"
+#include "soft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* ---- queues ----------------------------------------------------------- */
+
+int soft_rq_init(struct soft_rq *rq, uint32_t wr, uint32_t sge)
+{
+	uint32_t size = pow2(max(wr, 1u));
+
+	sge = max(sge, 1u);
+	rq->wqe = calloc(size, sizeof(*rq->wqe));
+	rq->sges = calloc((size_t)size * sge, sizeof(*rq->sges));
+	if (!rq->wqe || !rq->sges)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < size; i++)
+		rq->wqe[i].sge = rq->sges + (size_t)i * sge;
+	rq->mask = size - 1;
+	rq->room = wr;
+	rq->max_sge = sge;
+	return 0;
+}
+
+void soft_rq_fini(struct soft_rq *rq)
+{
+	free(rq->wqe);
+	free(rq->sges);
+}
+
+static int sq_init(struct soft_qp *qp)
+{
+	uint32_t size = pow2(max(qp->cap.max_send_wr, 1u));
+	uint32_t sge = max(qp->cap.max_send_sge, 1u);
+	uint32_t inl = (qp->cap.max_inline_data + 15) & ~15u;
+
+	qp->sq = calloc(size, sizeof(*qp->sq));
+	qp->sq_sges = calloc((size_t)size * sge, sizeof(*qp->sq_sges));
+	qp->sq_inline = malloc((size_t)size * inl + 1);
+	if (!qp->sq || !qp->sq_sges || !qp->sq_inline)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < size; i++) {
+		qp->sq[i].sge = qp->sq_sges + (size_t)i * sge;
+		qp->sq[i].data = qp->sq_inline + (size_t)i * inl;
+	}
+	qp->sq_mask = size - 1;
+	return 0;
+}
+
+/* ---- completions ------------------------------------------------------ */
+
+static enum ibv_wc_opcode wc_opcode(uint8_t op)
+{
+	switch (op) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_swqe *wqe, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = {
+		.wr_id = wqe->wr_id, .status = status,
+		.opcode = wc_opcode(wqe->op), .qp_num = qp->ibv.qp_num,
+		.byte_len = wqe->length,
+	};
+
+	if (status == IBV_WC_SUCCESS && !wqe->signaled)
+		return;
+	soft_cq_add(dev, soft_cq(qp->ibv.send_cq), &wc, false);
+}
+
+void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
+		      struct ibv_wc *wc, bool solicited)
+{
+	struct soft_rq *rq = &qp->rq;
+
+	wc->wr_id = rq->wqe[rq->head++ & rq->mask].wr_id;
+	wc->qp_num = qp->ibv.qp_num;
+	soft_cq_add(dev, soft_cq(qp->ibv.recv_cq), wc, solicited);
+}
+
+/* Both queues come back, in order, with an error each. */
+void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (qp->state == IBV_QPS_RESET)
+		return;
+	qp->state = IBV_QPS_ERR;
+	soft_timer_stop(&qp->timer);
+	qp->waiting = qp->in_message = qp->recv_taken = false;
+	qp->reads_out = 0;
+	while (qp->sq_head != qp->sq_tail)
+		soft_sq_complete(dev, qp, &qp->sq[qp->sq_head++ & qp->sq_mask],
+				 IBV_WC_WR_FLUSH_ERR);
+	qp->sq_next = qp->sq_tail;
+	while (qp->rq.head != qp->rq.tail) {
+		struct ibv_wc wc = {
+			.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV,
+		};
+
+		soft_rq_complete(dev, qp, &wc, true);
+	}
+}
+
+void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
+{
+	qp->state = IBV_QPS_RESET;
+	soft_timer_stop(&qp->timer);
+	list_del(&qp->pend_node);
+	soft_cq_clean(soft_cq(qp->ibv.send_cq), qp->ibv.qp_num);
+	soft_cq_clean(soft_cq(qp->ibv.recv_cq), qp->ibv.qp_num);
+	qp->sq_head = qp->sq_next = qp->sq_tail = 0;
+	qp->rq.head = qp->rq.tail = 0;
+	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
+	qp->ack_due = false;
+	qp->nak_due = 0;
+	qp->rd_head = qp->rd_tail = qp->reads_out = qp->offset = 0;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	soft_wire_put(dev, qp->wire);
+	qp->wire = NULL;
+}
+
+/* ---- made and destroyed ----------------------------------------------- */
+
+static int check_init(const struct ibv_qp_init_attr *a)
+{
+	/* later: UC, UD, XRC; and DRIVER for DC */
+	if (a->qp_type != IBV_QPT_RC)
+		return EOPNOTSUPP;
+	if (a->srq)
+		return EOPNOTSUPP;
+	if (!a->send_cq || !a->recv_cq || a->cap.max_send_wr > SOFT_MAX_WR ||
+	    a->cap.max_recv_wr > SOFT_MAX_WR ||
+	    a->cap.max_send_sge > SOFT_MAX_SGE ||
+	    a->cap.max_recv_sge > SOFT_MAX_SGE ||
+	    a->cap.max_inline_data > SOFT_MAX_INLINE)
+		return EINVAL;
+	return 0;
+}
+
+static int take_number(struct soft_dev *dev, struct soft_qp *qp)
+{
+	for (uint32_t n = 0; n < SOFT_QPS; n++) {
+		uint32_t i = (dev->qp_hint + n) % SOFT_QPS;
+
+		/* 0 and 1 of node 0 would be the special ones of a subnet */
+		if (i < 2 || dev->qps[i])
+			continue;
+		dev->qp_hint = i + 1;
+		dev->qp_count++;
+		dev->qps[i] = qp;
+		qp->ibv.qp_num = dev->node << SOFT_QPN_BITS | i;
+		return 0;
+	}
+	return ENOMEM;
+}
+
+static void qp_free(struct soft_qp *qp)
+{
+	soft_rq_fini(&qp->rq);
+	free(qp->sq);
+	free(qp->sq_sges);
+	free(qp->sq_inline);
+	free(qp);
+}
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct soft_dev *dev = soft_dev_of(pd->context);
+	struct soft_qp *qp;
+	int err = check_init(attr);
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
+	qp->pd = (struct soft_pd *)pd;
+	qp->cap = attr->cap;
+	qp->sq_sig_all = attr->sq_sig_all;
+	qp->state = IBV_QPS_RESET;
+	qp->timer.fn = soft_req_timer;
+	list_init(&qp->timer.node);
+	list_init(&qp->pend_node);
+	qp->ibv.context = pd->context;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.pd = pd;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.qp_type = attr->qp_type;
+	qp->ibv.state = IBV_QPS_RESET;
+	if (sq_init(qp) || soft_rq_init(&qp->rq, attr->cap.max_recv_wr,
+					attr->cap.max_recv_sge)) {
+		err = ENOMEM;
+		goto err_qp;
+	}
+	soft_lock(dev);
+	err = take_number(dev, qp);
+	if (!err) {
+		qp->pd->users++;
+		soft_cq(attr->send_cq)->users++;
+		soft_cq(attr->recv_cq)->users++;
+	}
+	soft_unlock(dev);
+	if (err)
+		goto err_qp;
+	qp->ibv.handle = qp->ibv.qp_num;
+	(void)pthread_mutex_init(&qp->ibv.mutex, NULL);
+	(void)pthread_cond_init(&qp->ibv.cond, NULL);
+	return &qp->ibv;
+
+err_qp:
+	qp_free(qp);
+	errno = err;
+	return NULL;
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv);
+
+	soft_lock(dev);
+	/* a refusal that was to be told is, if there is room */
+	(void)soft_resp_push(dev, qp);
+	soft_qp_reset(dev, qp);
+	dev->qps[ibv->qp_num & (SOFT_QPS - 1)] = NULL;
+	dev->qp_count--;
+	qp->pd->users--;
+	soft_cq(ibv->send_cq)->users--;
+	soft_cq(ibv->recv_cq)->users--;
+	soft_async_forget(soft_ctx(ibv->context), ibv);
+	soft_unlock(dev);
+	(void)pthread_mutex_lock(&ibv->mutex);
+	while (ibv->events_completed != qp->async_fetched)
+		(void)pthread_cond_wait(&ibv->cond, &ibv->mutex);
+	(void)pthread_mutex_unlock(&ibv->mutex);
+	(void)pthread_cond_destroy(&ibv->cond);
+	(void)pthread_mutex_destroy(&ibv->mutex);
+	qp_free(qp);
+	return 0;
+}
+
+int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv);
+
+	soft_lock(dev);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_psn = qp->psn_next;
+	attr->rq_psn = qp->epsn;
+	attr->cap = qp->cap;
+	attr->sq_draining = qp->state == IBV_QPS_SQD && !qp->drained_told;
+	memset(init, 0, sizeof(*init));
+	init->qp_context = ibv->qp_context;
+	init->send_cq = ibv->send_cq;
+	init->recv_cq = ibv->recv_cq;
+	init->srq = ibv->srq;
+	init->qp_type = ibv->qp_type;
+	init->sq_sig_all = qp->sq_sig_all;
+	init->cap = qp->cap;
+	soft_unlock(dev);
+	return 0;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a connection that asks. Requests stay in the send queue until
+ * they are answered:
+ *
+ *   sq_head           sq_next          sq_tail
+ *      | pushed, to be   | to be pushed   |
+ *      | answered        |                |
+ *
+ * Nothing is ever lost between processes, so there is no timer while the other
+ * end works: one runs after an RNR, or when the peer says (or its death tells)
+ * that a request went nowhere. Then everything unanswered is pushed again.
+ */
+#include "priv.h"
+
+#include <string.h>
+
+enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp)
+{
+	return SOFT_PASS;
+}
+
+static inline struct soft_swqe *wqe_at(struct soft_qp *qp, uint32_t i)
+{
+	return &qp->sq[i & qp->sq_mask];
+}
+
+static bool is_read(const struct soft_swqe *wqe)
+{
+	return wqe->op == IBV_WR_RDMA_READ ||
+	       wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static bool is_local(const struct soft_swqe *wqe)
+{
+	return wqe->op == IBV_WR_LOCAL_INV || wqe->op == IBV_WR_BIND_MW;
+}
+
+/* Whether a comes before b. */
+static inline bool psn_before(uint32_t a, uint32_t b)
+{
+	return ((a - b) & SOFT_PSN_MASK) > SOFT_PSN_MASK / 2;
+}
+
+static uint32_t psn_to_push(const struct soft_qp *qp)
+{
+	return qp->sq_next == qp->sq_tail ? qp->psn_next :
+	       qp->sq[qp->sq_next & qp->sq_mask].psn;
+}
+
+/* ---- the end of requests ---------------------------------------------- */
+
+/* What comes before request i is done; it fails, the rest is flushed. */
+static void fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		 enum ibv_wc_status status)
+{
+	while (qp->sq_head != i) {
+		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head++);
+		bool done = !is_read(wqe) || wqe->done;
+
+		soft_sq_complete(dev, qp, wqe, done ? IBV_WC_SUCCESS :
+				 IBV_WC_WR_FLUSH_ERR);
+	}
+	if (qp->sq_head != qp->sq_tail)
+		soft_sq_complete(dev, qp, wqe_at(qp, qp->sq_head++), status);
+	soft_qp_error(dev, qp);
+}
+
+static void complete(struct soft_dev *dev, struct soft_qp *qp)
+{
+	uint32_t head = qp->sq_head;
+
+	while (qp->sq_head != qp->sq_next) {
+		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head);
+
+		if (is_read(wqe) ? !wqe->done :
+		    !is_local(wqe) && !psn_before(wqe->psn, qp->una))
+			break;
+		qp->sq_head++;
+		soft_sq_complete(dev, qp, wqe, IBV_WC_SUCCESS);
+	}
+	if (qp->sq_head != head) {
+		qp->retries = qp->attr.retry_cnt;
+		qp->rnr_retries = qp->attr.rnr_retry;
+	}
+	if (qp->sq_head == qp->sq_tail) {
+		if (qp->state == IBV_QPS_SQD && !qp->drained_told) {
+			qp->drained_told = true;
+			if (qp->attr.en_sqd_async_notify)
+				soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
+		}
+		return;
+	}
+	if (qp->sq_head == qp->sq_next && wqe_at(qp, qp->sq_head)->status)
+		fail(dev, qp, qp->sq_head, wqe_at(qp, qp->sq_head)->status);
+	else if (qp->sq_next != qp->sq_tail && !qp->waiting)
+		soft_qp_pend(dev, qp);
+}
+
+/* ---- pushing ---------------------------------------------------------- */
+
+static void fill(struct soft_rec *rec, const struct soft_qp *qp,
+		 const struct soft_swqe *wqe, uint8_t op)
+{
+	memset(rec, 0, sizeof(*rec));
+	rec->op = op;
+	rec->aux = qp->tries;
+	rec->dst = qp->attr.dest_qp_num;
+	rec->src = qp->ibv.qp_num;
+	rec->psn = wqe->psn;
+	rec->raddr = wqe->raddr;
+	rec->rkey = wqe->rkey;
+	rec->total = wqe->length;
+}
+
+/* Of a request that carries data. False: no room. */
+static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
+			  struct soft_swqe *wqe)
+{
+	bool write = wqe->op == IBV_WR_RDMA_WRITE ||
+		     wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM;
+	struct soft_wire *w = qp->wire;
+
+	do {
+		uint32_t n = min(wqe->length - wqe->sent, SOFT_SEGMENT);
+		struct soft_rec *rec = soft_rec_new(w, n);
+
+		if (!rec)
+			return false;
+		if (wqe->inlined) {
+			memcpy(rec + 1, wqe->data + wqe->sent, n);
+		} else if (soft_gather(qp, wqe->sge, wqe->num_sge, wqe->sent,
+				       rec + 1, n)) {
+			wqe->status = IBV_WC_LOC_PROT_ERR;
+			return true;
+		}
+		fill(rec, qp, wqe, write ? SOFT_WRITE : SOFT_SEND);
+		rec->bytes = n;
+		rec->offset = wqe->sent;
+		rec->imm = wqe->imm;
+		wqe->sent += n;
+		if (wqe->sent == wqe->length)
+			rec->flags |= SOFT_F_LAST;
+		if (wqe->op == IBV_WR_SEND_WITH_IMM ||
+		    wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM)
+			rec->flags |= SOFT_F_IMM;
+		if (wqe->op == IBV_WR_SEND_WITH_INV)
+			rec->flags |= SOFT_F_INV;
+		if (wqe->flags & IBV_SEND_SOLICITED)
+			rec->flags |= SOFT_F_SOLICITED;
+		soft_rec_commit(dev, w, n);
+	} while (wqe->sent != wqe->length);
+	return true;
+}
+
+static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
+		      struct soft_swqe *wqe)
+{
+	bool atomic = wqe->op != IBV_WR_RDMA_READ;
+	struct soft_rec *rec = soft_rec_new(qp->wire, atomic ? 16 : 0);
+	const uint64_t operands[2] = { wqe->compare_add, wqe->swap };
+
+	if (!rec)
+		return false;
+	fill(rec, qp, wqe, !atomic ? SOFT_READ :
+	     wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ? SOFT_CAS : SOFT_FAA);
+	rec->flags = SOFT_F_LAST;
+	if (atomic) {
+		rec->bytes = 16;
+		memcpy(rec + 1, operands, sizeof(operands));
+	}
+	soft_rec_commit(dev, qp->wire, atomic ? 16 : 0);
+	wqe->sent = 0;			/* bytes of the answer */
+	qp->reads_out++;
+	return true;
+}
+
+static void wait_for(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns);
+
+/* Whether the request at sq_next may be started now. */
+static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
+		      struct soft_swqe *wqe)
+{
+	if (qp->state != IBV_QPS_RTS)
+		return false;
+	if (wqe->flags & IBV_SEND_FENCE && qp->reads_out)
+		return false;
+	return !is_read(wqe) || qp->reads_out < max(qp->attr.max_rd_atomic, 1);
+}
+
+static void do_local(struct soft_dev *dev, struct soft_qp *qp,
+		     struct soft_swqe *wqe)
+{
+	/* place of memory windows: IBV_WR_BIND_MW */
+	if (soft_mr_invalidate(dev, qp, wqe->imm))
+		wqe->status = IBV_WC_MW_BIND_ERR;
+	else
+		wqe->done = true;
+}
+
+static uint64_t ack_ns(const struct soft_qp *qp)
+{
+	return 4096ull << qp->attr.timeout;
+}
+
+void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	while (qp->sq_next != qp->sq_tail && !qp->waiting) {
+		struct soft_swqe *wqe = wqe_at(qp, qp->sq_next);
+		bool pushed;
+
+		if (wqe->status)
+			break;
+		if (!wqe->started && !may_start(dev, qp, wqe))
+			return;
+		if (unlikely(!qp->wire || qp->wire->dead)) {
+			soft_req_wire_down(dev, qp);
+			return;
+		}
+		if (unlikely(!wqe->started &&
+			     soft_fate(dev, qp) == SOFT_LOSE)) {
+			wait_for(dev, qp, ack_ns(qp));
+			return;
+		}
+		wqe->started = true;
+		if (is_local(wqe)) {
+			do_local(dev, qp, wqe);
+			pushed = true;
+		} else if (is_read(wqe)) {
+			pushed = push_read(dev, qp, wqe);
+		} else {
+			pushed = push_segments(dev, qp, wqe);
+		}
+		if (!pushed) {
+			soft_qp_pend(dev, qp);
+			return;
+		}
+		if (!wqe->status)
+			qp->sq_next++;
+		if (wqe->status || is_local(wqe))
+			complete(dev, qp);
+	}
+}
+
+/* ---- again ------------------------------------------------------------ */
+
+/* Everything that is not answered is to be pushed again. */
+static void rewind_to(struct soft_qp *qp, uint32_t i)
+{
+	for (uint32_t at = i; at != qp->sq_tail; at++) {
+		struct soft_swqe *wqe = wqe_at(qp, at);
+
+		if (!wqe->started)
+			break;
+		if (is_read(wqe) && !wqe->done && at != qp->sq_next)
+			qp->reads_out--;
+		if (!is_local(wqe))
+			wqe->started = wqe->done = false;
+		wqe->sent = 0;
+	}
+	qp->sq_next = i;
+	qp->tries++;
+}
+
+static void wait_for(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns)
+{
+	qp->waiting = true;
+	soft_timer_set(dev, &qp->timer, ns);
+}
+
+void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
+{
+	struct soft_qp *qp = list_entry(t, struct soft_qp, timer);
+
+	qp->waiting = false;
+	if (!qp->wire || qp->wire->dead) {
+		if (qp->sq_head != qp->sq_tail)
+			fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
+		return;
+	}
+	soft_req_push(dev, qp);
+}
+
+/* Nobody is there: as many tries as were asked for come to nothing. */
+void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
+	    qp->sq_head == qp->sq_tail)
+		return;
+	if (qp->waiting)
+		return;
+	rewind_to(qp, qp->sq_head);
+	if (!qp->attr.timeout) {
+		qp->waiting = true;	/* 0 is for ever */
+		soft_timer_stop(&qp->timer);
+		return;
+	}
+	wait_for(dev, qp, ack_ns(qp) * (qp->retries + 1));
+}
+
+/* The shortest times that a receiver may ask for, in units of 10 us. */
+static const uint16_t rnr_10us[32] = {
+	65536 - 1, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256,
+	384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384,
+	24576, 32768, 49152,
+};
+
+static void on_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		   uint8_t timer)
+{
+	if (!qp->rnr_retries) {
+		fail(dev, qp, i, IBV_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	if (qp->attr.rnr_retry != 7)	/* 7 is for ever */
+		qp->rnr_retries--;
+	rewind_to(qp, i);
+	complete(dev, qp);
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		wait_for(dev, qp, rnr_10us[timer & 31] * 10000ull);
+}
+
+static void on_lost(struct soft_dev *dev, struct soft_qp *qp, uint8_t try)
+{
+	if (try != qp->tries || qp->waiting || qp->sq_head == qp->sq_tail)
+		return;
+	if (!qp->retries && qp->attr.timeout) {
+		fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
+		return;
+	}
+	if (qp->attr.timeout)
+		qp->retries--;
+	rewind_to(qp, qp->sq_head);
+	wait_for(dev, qp, max(ack_ns(qp), 1000000ull));
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+/* The pushed request of this number; false: there is none. */
+static bool find(struct soft_qp *qp, uint32_t psn, uint32_t *ret)
+{
+	uint32_t i;
+
+	if (qp->sq_head == qp->sq_tail)
+		return false;
+	i = (psn - wqe_at(qp, qp->sq_head)->psn) & SOFT_PSN_MASK;
+	if (i >= qp->sq_next + 1 - qp->sq_head)
+		return false;
+	/* local requests have no number of their own: it may be further on */
+	for (i += qp->sq_head; i != qp->sq_next + 1 && i != qp->sq_tail; i++) {
+		struct soft_swqe *wqe = wqe_at(qp, i);
+
+		if (wqe->psn == psn && !is_local(wqe) && wqe->started) {
+			*ret = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_ack(struct soft_dev *dev, struct soft_qp *qp, uint32_t psn)
+{
+	uint32_t out = (psn_to_push(qp) - qp->una) & SOFT_PSN_MASK;
+
+	if (((psn - qp->una) & SOFT_PSN_MASK) >= out)
+		return;
+	qp->una = (psn + 1) & SOFT_PSN_MASK;
+	complete(dev, qp);
+}
+
+static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
+		   const struct soft_rec *rec)
+{
+	uint32_t i;
+
+	if (rec->code == SOFT_NAK_LOST) {
+		on_lost(dev, qp, rec->aux);
+		return;
+	}
+	if (!find(qp, rec->psn, &i))
+		return;
+	qp->una = rec->psn;
+	switch (rec->code) {
+	case SOFT_NAK_RNR:
+		on_rnr(dev, qp, i, rec->aux);
+		break;
+	case SOFT_NAK_INV_REQ:
+		fail(dev, qp, i, IBV_WC_REM_INV_REQ_ERR);
+		break;
+	case SOFT_NAK_ACCESS:
+		fail(dev, qp, i, IBV_WC_REM_ACCESS_ERR);
+		break;
+	default:
+		fail(dev, qp, i, IBV_WC_REM_OP_ERR);
+	}
+}
+
+static void on_data(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec, const void *payload)
+{
+	uint32_t i, want = rec->op == SOFT_ATOMIC_RESP ? 8 : 0;
+	struct soft_swqe *wqe;
+
+	if (!find(qp, rec->psn, &i))
+		return;
+	wqe = wqe_at(qp, i);
+	if (!is_read(wqe) || wqe->done || i == qp->sq_next ||
+	    (rec->op == SOFT_ATOMIC_RESP) != (wqe->op != IBV_WR_RDMA_READ) ||
+	    rec->offset != wqe->sent ||
+	    rec->bytes > wqe->length - wqe->sent ||
+	    (want && rec->bytes != want)) {
+		fail(dev, qp, i, IBV_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (soft_scatter(qp, wqe->sge, wqe->num_sge, wqe->sent, payload,
+			 rec->bytes)) {
+		fail(dev, qp, i, IBV_WC_LOC_PROT_ERR);
+		return;
+	}
+	wqe->sent += rec->bytes;
+	if (wqe->sent != wqe->length)
+		return;
+	wqe->done = true;
+	qp->reads_out--;
+	/* an answer also acknowledges what came before it */
+	if (psn_before(qp->una, (rec->psn + 1) & SOFT_PSN_MASK))
+		qp->una = (rec->psn + 1) & SOFT_PSN_MASK;
+	complete(dev, qp);
+}
+
+void soft_req_answer(struct soft_dev *dev, struct soft_qp *qp,
+		     const struct soft_rec *rec, const void *payload)
+{
+	if (qp->state == IBV_QPS_RTR)
+		return;
+	switch (rec->op) {
+	case SOFT_ACK:
+		on_ack(dev, qp, rec->psn);
+		break;
+	case SOFT_NAK:
+		on_nak(dev, qp, rec);
+		break;
+	case SOFT_READ_RESP:
+	case SOFT_ATOMIC_RESP:
+		on_data(dev, qp, rec, payload);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a connection that is asked. A request is done as it arrives; what
+ * there is to answer is kept in the queue pair until the ring has room for it:
+ * reads in order, then one acknowledgement for all that is done, or the NAK.
+ */
+#include "priv.h"
+
+#include <string.h>
+
+static void nak(struct soft_dev *dev, struct soft_qp *qp, enum soft_nak code)
+{
+	qp->nak_due = (uint8_t)code;
+	qp->nak_aux = qp->attr.min_rnr_timer;
+	qp->nak_psn = qp->epsn;
+	qp->dropping = true;
+	qp->in_message = qp->recv_taken = false;
+	qp->offset = 0;
+	soft_qp_pend(dev, qp);
+}
+
+static void nak_fatal(struct soft_dev *dev, struct soft_qp *qp,
+		      enum soft_nak code, enum ibv_event_type event)
+{
+	nak(dev, qp, code);
+	soft_qp_error(dev, qp);
+	soft_async_qp(dev, qp, event);
+}
+
+static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
+			enum ibv_wc_status status, enum soft_nak code)
+{
+	struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
+
+	soft_rq_complete(dev, qp, &wc, true);
+	nak(dev, qp, code);
+	soft_qp_error(dev, qp);
+}
+
+static struct soft_rwqe *receive(struct soft_qp *qp)
+{
+	struct soft_rq *rq = &qp->rq;	/* later: or the SRQ's */
+
+	return rq->head == rq->tail ? NULL : &rq->wqe[rq->head & rq->mask];
+}
+
+static void done(struct soft_dev *dev, struct soft_qp *qp)
+{
+	qp->epsn = (qp->epsn + 1) & SOFT_PSN_MASK;
+	qp->offset = 0;
+	qp->in_message = qp->recv_taken = false;
+	qp->ack_due = true;
+	soft_qp_pend(dev, qp);
+}
+
+static void complete_recv(struct soft_dev *dev, struct soft_qp *qp,
+			  const struct soft_rec *rec, enum ibv_wc_opcode op)
+{
+	struct ibv_wc wc = {
+		.status = IBV_WC_SUCCESS, .opcode = op, .byte_len = rec->total,
+		.src_qp = rec->src, .pkey_index = qp->attr.pkey_index,
+	};
+
+	if (rec->flags & SOFT_F_IMM) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = rec->imm;
+	}
+	if (rec->flags & SOFT_F_INV) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = rec->imm;
+	}
+	soft_rq_complete(dev, qp, &wc, rec->flags & SOFT_F_SOLICITED);
+}
+
+/* The first segment of a message that needs a receive. False: it ends here. */
+static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
+			 const struct soft_rec *rec)
+{
+	const struct soft_rwqe *wqe = receive(qp);
+
+	if (!wqe) {
+		nak(dev, qp, SOFT_NAK_RNR);
+		return false;
+	}
+	qp->recv_taken = true;
+	if (rec->op == SOFT_SEND && rec->total > wqe->length) {
+		recv_failed(dev, qp, IBV_WC_LOC_LEN_ERR, SOFT_NAK_INV_REQ);
+		return false;
+	}
+	return true;
+}
+
+static void on_send(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec, const void *payload)
+{
+	const struct soft_rwqe *wqe;
+
+	if (!rec->offset && !take_receive(dev, qp, rec))
+		return;
+	wqe = receive(qp);
+	if (!wqe || rec->total > wqe->length) {
+		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	if (soft_scatter(qp, wqe->sge, wqe->num_sge, rec->offset, payload,
+			 rec->bytes)) {
+		recv_failed(dev, qp, IBV_WC_LOC_PROT_ERR, SOFT_NAK_OP);
+		return;
+	}
+	qp->offset += rec->bytes;
+	if (!(rec->flags & SOFT_F_LAST))
+		return;
+	if (rec->flags & SOFT_F_INV && soft_mr_invalidate(dev, qp, rec->imm)) {
+		nak_fatal(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+		return;
+	}
+	complete_recv(dev, qp, rec, IBV_WC_RECV);
+	done(dev, qp);
+}
+
+static void *remote(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec, uint32_t len, int access)
+{
+	void *at = NULL;
+
+	if (qp->attr.qp_access_flags & (unsigned int)access)
+		at = soft_mr_at(dev, &qp->pd->ibv, rec->rkey, rec->raddr, len,
+				access);
+	if (!at)
+		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+	return at;
+}
+
+static void on_write(struct soft_dev *dev, struct soft_qp *qp,
+		     const struct soft_rec *rec, const void *payload)
+{
+	/* the number of bytes 0 needs no key: keepalives */
+	if (rec->total) {
+		uint8_t *at = remote(dev, qp, rec, rec->total,
+				     IBV_ACCESS_REMOTE_WRITE);
+
+		if (!at)
+			return;
+		if (!rec->offset && rec->flags & SOFT_F_IMM &&
+		    !take_receive(dev, qp, rec))
+			return;
+		soft_copy(at + rec->offset, payload, rec->bytes);
+	} else if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)) {
+		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		return;
+	} else if (rec->flags & SOFT_F_IMM && !take_receive(dev, qp, rec)) {
+		return;
+	}
+	qp->offset += rec->bytes;
+	if (!(rec->flags & SOFT_F_LAST))
+		return;
+	if (rec->flags & SOFT_F_IMM) {
+		if (!receive(qp)) {
+			nak_fatal(dev, qp, SOFT_NAK_INV_REQ,
+				  IBV_EVENT_QP_REQ_ERR);
+			return;
+		}
+		complete_recv(dev, qp, rec, IBV_WC_RECV_RDMA_WITH_IMM);
+	}
+	done(dev, qp);
+}
+
+/* Room among the reads to answer, or NULL: more than was agreed. */
+static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
+			      const struct soft_rec *rec)
+{
+	struct soft_rd *rd;
+
+	if (qp->rd_tail - qp->rd_head >= max(qp->attr.max_dest_rd_atomic, 1)) {
+		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return NULL;
+	}
+	rd = &qp->rd[qp->rd_tail % SOFT_MAX_RD];
+	memset(rd, 0, sizeof(*rd));
+	rd->psn = rec->psn;
+	rd->total = rec->total;
+	return rd;
+}
+
+static void on_read(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec)
+{
+	struct soft_rd *rd = new_rd(dev, qp, rec);
+
+	if (!rd || (rec->total && !remote(dev, qp, rec, rec->total,
+					  IBV_ACCESS_REMOTE_READ)))
+		return;
+	rd->raddr = rec->raddr;
+	rd->src_rkey = rec->rkey;
+	qp->rd_tail++;
+	done(dev, qp);
+}
+
+static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec, const void *payload)
+{
+	uint64_t operand[2], *at;
+	struct soft_rd *rd;
+
+	if (rec->bytes != sizeof(operand) || rec->raddr % 8) {
+		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	rd = new_rd(dev, qp, rec);
+	at = rd ? remote(dev, qp, rec, 8, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	if (!at)
+		return;
+	memcpy(operand, payload, sizeof(operand));
+	rd->atomic = true;
+	if (rec->op == SOFT_FAA) {
+		rd->value = __atomic_fetch_add(at, operand[0],
+					       __ATOMIC_SEQ_CST);
+	} else {
+		rd->value = operand[0];
+		(void)__atomic_compare_exchange_n(at, &rd->value, operand[1],
+						  false, __ATOMIC_SEQ_CST,
+						  __ATOMIC_SEQ_CST);
+	}
+	qp->rd_tail++;
+	done(dev, qp);
+}
+
+static bool makes_sense(const struct soft_rec *rec)
+{
+	bool last = rec->flags & SOFT_F_LAST;
+
+	if (rec->total > SOFT_MAX_MSG)
+		return false;
+	if (rec->op != SOFT_SEND && rec->op != SOFT_WRITE)
+		return !rec->offset && last;
+	return rec->offset <= rec->total &&
+	       rec->bytes <= rec->total - rec->offset &&
+	       last == (rec->offset + rec->bytes == rec->total) &&
+	       (rec->bytes || last);
+}
+
+void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
+		       const struct soft_rec *rec, const void *payload)
+{
+	uint32_t ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
+
+	if (unlikely(ahead || rec->offset != qp->offset)) {
+		/* what was on its way behind a request that was refused */
+		if (qp->dropping)
+			return;
+		if (ahead > SOFT_PSN_MASK / 2) {
+			qp->ack_due = true;	/* done before */
+			soft_qp_pend(dev, qp);
+		} else {
+			soft_wire_lost(qp->wire, rec);
+		}
+		return;
+	}
+	qp->dropping = false;
+	if (unlikely(!makes_sense(rec))) {
+		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	switch (rec->op) {
+	case SOFT_SEND:
+		on_send(dev, qp, rec, payload);
+		break;
+	case SOFT_WRITE:
+		on_write(dev, qp, rec, payload);
+		break;
+	case SOFT_READ:
+		on_read(dev, qp, rec);
+		break;
+	default:
+		on_atomic(dev, qp, rec, payload);
+	}
+}
+
+/* ---- answers ---------------------------------------------------------- */
+
+static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
+		   uint32_t psn)
+{
+	memset(rec, 0, sizeof(*rec));
+	rec->op = op;
+	rec->dst = qp->attr.dest_qp_num;
+	rec->src = qp->ibv.qp_num;
+	rec->psn = psn;
+}
+
+/* One segment of the oldest read. False: no room. */
+static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
+	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, SOFT_SEGMENT);
+	struct soft_rec *rec = soft_rec_new(qp->wire, n);
+	const uint8_t *at;
+
+	if (!rec)
+		return false;
+	if (rd->atomic) {
+		memcpy(rec + 1, &rd->value, 8);
+	} else if (rd->total) {
+		/* again for each: it may have been deregistered meanwhile */
+		at = soft_mr_at(dev, &qp->pd->ibv, rd->src_rkey, rd->raddr,
+				rd->total, IBV_ACCESS_REMOTE_READ);
+		if (!at) {
+			qp->rd_head = qp->rd_tail;
+			nak_fatal(dev, qp, SOFT_NAK_ACCESS,
+				  IBV_EVENT_QP_ACCESS_ERR);
+			qp->nak_psn = rd->psn;
+			return true;
+		}
+		memcpy(rec + 1, at + rd->sent, n);
+	}
+	answer(rec, qp, rd->atomic ? SOFT_ATOMIC_RESP : SOFT_READ_RESP,
+	       rd->psn);
+	rec->bytes = n;
+	rec->offset = rd->sent;
+	soft_rec_commit(dev, qp->wire, n);
+	rd->sent += n;
+	if (rd->atomic || rd->sent == rd->total)
+		qp->rd_head++;
+	return true;
+}
+
+/* False: there is more to answer than the ring has room for. */
+bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct soft_rec *rec;
+
+	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due)
+		return true;
+	if (!qp->wire || qp->wire->dead) {
+		qp->rd_head = qp->rd_tail;
+		qp->ack_due = false;
+		qp->nak_due = 0;
+		return true;
+	}
+	while (qp->rd_head != qp->rd_tail)
+		if (!push_rd(dev, qp))
+			return false;
+	rec = soft_rec_new(qp->wire, 0);
+	if (!rec)
+		return false;
+	if (qp->nak_due) {
+		answer(rec, qp, SOFT_NAK, qp->nak_psn);
+		rec->code = qp->nak_due;
+		rec->aux = qp->nak_aux;
+	} else {
+		answer(rec, qp, SOFT_ACK, (qp->epsn - 1) & SOFT_PSN_MASK);
+	}
+	soft_rec_commit(dev, qp->wire, 0);
+	qp->ack_due = false;
+	qp->nak_due = 0;
+	return true;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The device's thread: what makes one-sided operations complete while the
+ * program does something else. It sleeps until a doorbell, a socket or a timer
+ * wakes it. While the program polls, the device is covered: the polls do the
+ * work, no doorbell is rung, and the thread only looks once a millisecond
+ * whether they still do.
+ */
+#include "priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <signal.h>
+#include <unistd.h>
+
+uint64_t soft_now(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- descriptors ------------------------------------------------------ */
+
+int soft_watch_add(struct soft_dev *dev, struct soft_watch *w, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+
+	if (fd >= dev->watch_room) {
+		int room = 2 * fd + 16;
+		struct soft_watch **t = realloc(dev->watch, (size_t)room *
+						sizeof(struct soft_watch *));
+
+		if (!t)
+			return -ENOMEM;
+		memset(t + dev->watch_room, 0,
+		       (size_t)(room - dev->watch_room) *
+		       sizeof(struct soft_watch *));
+		dev->watch = t;
+		dev->watch_room = room;
+	}
+	if (epoll_ctl(dev->epfd, EPOLL_CTL_ADD, fd, &ev))
+		return -errno;
+	w->fd = fd;
+	dev->watch[fd] = w;
+	return 0;
+}
+
+void soft_watch_mod(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.fd = w->fd };
+
+	(void)epoll_ctl(dev->epfd, EPOLL_CTL_MOD, w->fd, &ev);
+}
+
+void soft_watch_del(struct soft_dev *dev, struct soft_watch *w)
+{
+	if (w->fd < 0 || w->fd >= dev->watch_room || dev->watch[w->fd] != w)
+		return;
+	(void)epoll_ctl(dev->epfd, EPOLL_CTL_DEL, w->fd, NULL);
+	dev->watch[w->fd] = NULL;
+}
+
+/* ---- timers ----------------------------------------------------------- */
+
+static void timer_arm(struct soft_dev *dev)
+{
+	struct itimerspec its = { 0 };
+	uint64_t at = 0;
+
+	if (!list_empty(&dev->timers))
+		at = list_first(&dev->timers, struct soft_timer, node)->at;
+	/* one that is armed too early only costs a look */
+	if (at == dev->timer_armed || (!at && dev->timer_armed))
+		return;
+	if (dev->timer_armed && at > dev->timer_armed)
+		return;
+	its.it_value.tv_sec = (time_t)(at / 1000000000u);
+	its.it_value.tv_nsec = (long)(at % 1000000000u);
+	(void)timerfd_settime(dev->timerfd, TFD_TIMER_ABSTIME, &its, NULL);
+	dev->timer_armed = at;
+}
+
+void soft_timer_set(struct soft_dev *dev, struct soft_timer *t, uint64_t ns)
+{
+	struct list *n;
+
+	list_del(&t->node);
+	t->at = soft_now() + max(ns, (uint64_t)1);
+	list_for_each(n, &dev->timers)
+		if (list_entry(n, struct soft_timer, node)->at > t->at)
+			break;
+	list_add_tail(n, &t->node);
+	timer_arm(dev);
+}
+
+void soft_timer_stop(struct soft_timer *t)
+{
+	list_del(&t->node);
+}
+
+static void on_timer(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+{
+	uint64_t n, now = soft_now();
+
+	if (read(w->fd, &n, sizeof(n)) == sizeof(n))
+		dev->timer_armed = 0;
+	while (!list_empty(&dev->timers)) {
+		struct soft_timer *t = list_first(&dev->timers,
+						  struct soft_timer, node);
+
+		if (t->at > now)
+			break;
+		list_del(&t->node);
+		t->fn(dev, t);
+	}
+	timer_arm(dev);
+}
+
+/* ---- progress --------------------------------------------------------- */
+
+static void on_bell(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+{
+	uint64_t n;
+
+	(void)!read(w->fd, &n, sizeof(n));
+}
+
+static void set_sleeping(struct soft_dev *dev, uint32_t sleeping)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->wires) {
+		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+
+		if (w->rx.shm->sleeping != sleeping)
+			atomic_store_explicit(&w->rx.shm->sleeping, sleeping,
+					      memory_order_relaxed);
+	}
+}
+
+void soft_cover(struct soft_dev *dev)
+{
+	uint64_t one = 1;
+
+	dev->covered = true;
+	set_sleeping(dev, 0);
+	/* it is to look after us from time to time */
+	(void)!write(dev->bell, &one, sizeof(one));
+}
+
+/*
+ * The flag before the look, a producer's tail before its look at the flag:
+ * with a fence between them on both sides one of us sees the other
+ * (soft_bells() has the other one).
+ */
+void soft_uncover(struct soft_dev *dev)
+{
+	dev->covered = false;
+	do {
+		set_sleeping(dev, 1);
+		atomic_thread_fence(memory_order_seq_cst);
+	} while (soft_progress(dev));
+}
+
+static void work(struct soft_dev *dev, uint32_t *polls)
+{
+	if (dev->covered && dev->polls != *polls) {
+		*polls = dev->polls;
+		return;
+	}
+	for (int i = 0; i < 64; i++) {
+		if (soft_progress(dev))
+			continue;
+		soft_uncover(dev);
+		return;
+	}
+	/* more to come: look again, but let the program in between */
+	dev->covered = false;
+	on_bell(dev, &dev->bell_watch, 0);
+	(void)!write(dev->bell, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+static void *thread(void *arg)
+{
+	struct soft_dev *dev = arg;
+	uint32_t polls = 0;
+	int timeout = -1;
+
+	for (;;) {
+		struct epoll_event ev;
+		/* one at a time: what it leads to may remove another */
+		int n = epoll_wait(dev->epfd, &ev, 1, timeout);
+
+		soft_lock(dev);
+		if (dev->stop)
+			break;
+		if (n == 1 && ev.data.fd < dev->watch_room &&
+		    dev->watch[ev.data.fd]) {
+			struct soft_watch *w = dev->watch[ev.data.fd];
+
+			w->fn(dev, w, ev.events);
+		}
+		work(dev, &polls);
+		timeout = dev->covered ? 1 : -1;
+		soft_unlock(dev);
+	}
+	soft_unlock(dev);
+	return NULL;
+}
+
+static int open_fds(struct soft_dev *dev)
+{
+	int ret;
+
+	dev->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (dev->epfd < 0)
+		return -errno;
+	dev->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (dev->bell < 0)
+		return -errno;
+	dev->timerfd = timerfd_create(CLOCK_MONOTONIC,
+				      TFD_NONBLOCK | TFD_CLOEXEC);
+	if (dev->timerfd < 0)
+		return -errno;
+	dev->bell_watch.fn = on_bell;
+	dev->timer_watch.fn = on_timer;
+	dev->listener.fn = soft_accept;
+	ret = soft_watch_add(dev, &dev->bell_watch, dev->bell);
+	if (!ret)
+		ret = soft_watch_add(dev, &dev->timer_watch, dev->timerfd);
+	if (!ret)
+		ret = soft_watch_add(dev, &dev->listener, dev->listener.fd);
+	return ret;
+}
+
+static void close_fds(struct soft_dev *dev)
+{
+	if (dev->timerfd >= 0)
+		close(dev->timerfd);
+	if (dev->bell >= 0)
+		close(dev->bell);
+	if (dev->epfd >= 0)
+		close(dev->epfd);
+}
+
+int soft_thread_start(struct soft_dev *dev)
+{
+	sigset_t all, old;
+	int ret = open_fds(dev);
+
+	if (ret)
+		goto err;
+	/* the program's signals are for the program's threads */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = -pthread_create(&dev->thread, NULL, thread, dev);
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!ret) {
+		(void)pthread_setname_np(dev->thread, "soft-hca");
+		return 0;
+	}
+err:
+	close_fds(dev);
+	return ret;
+}
+
+void soft_thread_stop(struct soft_dev *dev)
+{
+	soft_lock(dev);
+	dev->stop = true;
+	soft_unlock(dev);
+	(void)!write(dev->bell, &(uint64_t){ 1 }, sizeof(uint64_t));
+	(void)pthread_join(dev->thread, NULL);
+	soft_watch_del(dev, &dev->listener);
+	close_fds(dev);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Wires: made by whoever needs one first, held together by a socket that tells
+ * when the other process has ended. Two nodes that call each other at the same
+ * moment get two wires; each sends on one of them and reads both.
+ */
+#include "priv.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+struct letter {				/* of an outbox */
+	struct list node;
+	size_t len;
+	uint8_t data[];
+};
+
+static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
+		      uint32_t events);
+
+static struct soft_wire *wire_new(uint32_t peer)
+{
+	struct soft_wire *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	list_init(&w->node);
+	list_init(&w->outbox);
+	w->sock.fd = w->bell = -1;
+	w->sock.fn = on_socket;
+	w->peer = peer;
+	return w;
+}
+
+static void wire_free(struct soft_wire *w)
+{
+	while (!list_empty(&w->outbox)) {
+		struct letter *l = list_first(&w->outbox, struct letter, node);
+
+		list_del(&l->node);
+		free(l);
+	}
+	free(w->lost);
+	free(w);
+}
+
+void soft_wire_hold(struct soft_wire *w)
+{
+	w->refs++;
+}
+
+void soft_wire_put(struct soft_dev *dev, struct soft_wire *w)
+{
+	if (w && !--w->refs && w->dead)
+		wire_free(w);
+}
+
+static void wire_ready(struct soft_dev *dev, struct soft_wire *w)
+{
+	w->known = true;
+	list_del(&w->node);
+	list_add_tail(&dev->wires, &w->node);
+	w->rx.shm->sleeping = !dev->covered;
+	if (!dev->to[w->peer])
+		dev->to[w->peer] = w;
+}
+
+/* ---- the end of one --------------------------------------------------- */
+
+void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
+{
+	struct list *n;
+
+	if (w->dead)
+		return;
+	w->dead = true;
+	list_del(&w->node);
+	soft_watch_del(dev, &w->sock);
+	if (w->bell >= 0 && w->sock.fd >= 0)
+		close(w->bell);
+	if (w->sock.fd >= 0)
+		close(w->sock.fd);
+	w->bell = w->sock.fd = -1;
+	if (w->known && dev->to[w->peer] == w) {
+		dev->to[w->peer] = NULL;
+		list_for_each(n, &dev->wires) {
+			struct soft_wire *o = list_entry(n, struct soft_wire,
+							 node);
+
+			if (o->peer == w->peer)
+				dev->to[w->peer] = o;
+		}
+	}
+	w->refs++;
+	if (w->known) {
+		for (uint32_t i = 0; i < SOFT_QPS; i++)
+			if (dev->qps[i] && dev->qps[i]->wire == w)
+				soft_req_wire_down(dev, dev->qps[i]);
+		soft_cm_wire_down(dev, w);
+	}
+	/* nobody pushes into a dead one */
+	soft_ring_unmap(&w->tx);
+	if (w->mine || w->peer != dev->node)
+		soft_ring_unmap(&w->rx);
+	soft_wire_put(dev, w);
+}
+
+void soft_wires_close(struct soft_dev *dev)
+{
+	while (!list_empty(&dev->wires))
+		soft_wire_down(dev, list_first(&dev->wires, struct soft_wire,
+					       node));
+	while (!list_empty(&dev->handshakes))
+		soft_wire_down(dev, list_first(&dev->handshakes,
+					       struct soft_wire, node));
+}
+
+/* ---- making one ------------------------------------------------------- */
+
+static int make_loop(struct soft_dev *dev, struct soft_wire *w)
+{
+	int ret = soft_ring_loop(&w->tx, &w->rx);
+
+	w->bell = dev->bell;
+	return ret;
+}
+
+static int make_remote(struct soft_dev *dev, struct soft_wire *w)
+{
+	struct soft_msg msg = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_HELLO,
+		.node = dev->node,
+	};
+	struct soft_ring rings[2];
+	int fd = soft_name_connect(dev, "node/%u", w->peer), memory, ret;
+
+	if (fd < 0)
+		return fd;
+	memory = soft_rings_create();
+	if (memory < 0) {
+		ret = memory;
+		goto err_fd;
+	}
+	ret = soft_rings_map(memory, rings);
+	if (ret)
+		goto err_memory;
+	w->tx = rings[0];
+	w->rx = rings[1];
+	w->mine = true;
+	ret = soft_msg_send(fd, &msg, sizeof(msg),
+			    (int[]){ memory, dev->bell }, 2);
+	if (!ret)
+		ret = soft_watch_add(dev, &w->sock, fd);
+	if (ret)
+		goto err_rings;
+	close(memory);
+	return 0;
+
+err_rings:
+	soft_ring_unmap(&w->tx);
+	soft_ring_unmap(&w->rx);
+err_memory:
+	close(memory);
+err_fd:
+	close(fd);
+	return ret;
+}
+
+int soft_wire_get(struct soft_dev *dev, uint32_t node, struct soft_wire **ret)
+{
+	struct soft_wire *w;
+	int err;
+
+	if (node >= SOFT_NODES)
+		return -EHOSTUNREACH;
+	w = dev->to[node];
+	if (!w) {
+		w = wire_new(node);
+		if (!w)
+			return -ENOMEM;
+		err = node == dev->node ? make_loop(dev, w) :
+		      make_remote(dev, w);
+		if (err) {
+			wire_free(w);
+			return err;
+		}
+		wire_ready(dev, w);
+	}
+	w->refs++;
+	*ret = w;
+	return 0;
+}
+
+static bool is_eventfd(int fd)
+{
+	char path[32], link[32] = "";
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (readlink(path, link, sizeof(link) - 1) < 0)
+		return false;
+	return !strcmp(link, "anon_inode:[eventfd]");
+}
+
+/* Writing to what the peer calls its doorbell must never block. */
+static int take_bell(struct soft_wire *w, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (w->bell >= 0 || !is_eventfd(fd) || flags < 0 ||
+	    fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return -EPROTO;
+	w->bell = fd;
+	return 0;
+}
+
+static int on_hello(struct soft_dev *dev, struct soft_wire *w,
+		    const struct soft_msg *msg, int fds[2])
+{
+	const struct soft_msg welcome = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_WELCOME,
+		.node = dev->node,
+	};
+	struct soft_ring rings[2];
+	int ret;
+
+	if (w->known || msg->node >= SOFT_NODES || msg->node == dev->node ||
+	    fds[0] < 0 || fds[1] < 0)
+		return -EPROTO;
+	ret = soft_rings_check(fds[0]);
+	if (!ret)
+		ret = take_bell(w, fds[1]);
+	if (ret)
+		return ret;
+	fds[1] = -1;
+	ret = soft_rings_map(fds[0], rings);
+	if (ret)
+		return ret;
+	w->tx = rings[1];
+	w->rx = rings[0];
+	w->peer = msg->node;
+	wire_ready(dev, w);
+	return soft_msg_send(w->sock.fd, &welcome, sizeof(welcome),
+			     &dev->bell, 1);
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+static int on_message(struct soft_dev *dev, struct soft_wire *w,
+		      const struct soft_msg *msg, size_t len, int fds[2])
+{
+	struct soft_msg answer = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC,
+		.node = dev->node,
+	};
+	int ret;
+
+	if (len < sizeof(*msg) || msg->magic != SOFT_MSG_MAGIC)
+		return -EPROTO;
+	switch (msg->type) {
+	case SOFT_MSG_HELLO:
+		return on_hello(dev, w, msg, fds);
+	case SOFT_MSG_FABRIC_ASK:
+		if (w->known)
+			return -EPROTO;
+		return soft_msg_send(w->sock.fd, &answer, sizeof(answer),
+				     &dev->fabric_fd, 1);
+	case SOFT_MSG_WELCOME:
+		if (!w->mine || fds[0] < 0)
+			return -EPROTO;
+		ret = take_bell(w, fds[0]);
+		if (!ret)
+			fds[0] = -1;
+		/* for what was pushed while there was none */
+		w->dirty = dev->bells_due = true;
+		return ret;
+	default:
+		if (!w->known || msg->node != w->peer)
+			return -EPROTO;
+		soft_cm_message(dev, w, msg, len);
+		return 0;
+	}
+}
+
+static void outbox_send(struct soft_dev *dev, struct soft_wire *w)
+{
+	while (!list_empty(&w->outbox)) {
+		struct letter *l = list_first(&w->outbox, struct letter, node);
+
+		if (soft_msg_send(w->sock.fd, l->data, l->len, NULL, 0) ==
+		    -EAGAIN)
+			return;
+		list_del(&l->node);
+		free(l);
+	}
+	soft_watch_mod(dev, &w->sock, EPOLLIN);
+}
+
+int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
+		   const struct soft_msg *msg, size_t len)
+{
+	struct letter *l;
+	int ret = -EAGAIN;
+
+	if (w->dead)
+		return -ECONNRESET;
+	if (w->sock.fd < 0) {
+		soft_cm_message(dev, w, msg, len);
+		return 0;
+	}
+	if (list_empty(&w->outbox))
+		ret = soft_msg_send(w->sock.fd, msg, len, NULL, 0);
+	if (ret != -EAGAIN)
+		return ret;
+	l = malloc(sizeof(*l) + len);
+	if (!l)
+		return -ENOMEM;
+	memcpy(l->data, msg, len);
+	l->len = len;
+	list_add_tail(&w->outbox, &l->node);
+	soft_watch_mod(dev, &w->sock, EPOLLIN | EPOLLOUT);
+	return 0;
+}
+
+static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
+		      uint32_t events)
+{
+	struct soft_wire *w = list_entry(watch, struct soft_wire, sock);
+	_Alignas(16) uint8_t buf[SOFT_MSG_MAX];
+
+	w->refs++;
+	if (events & EPOLLOUT)
+		outbox_send(dev, w);
+	for (int i = 0; i < 64 && !w->dead; i++) {
+		int fds[2];
+		int got = soft_msg_recv(w->sock.fd, buf, sizeof(buf), fds, 2);
+
+		if (got == -EAGAIN || got == -EINTR)
+			break;
+		if (got <= 0 || on_message(dev, w, (struct soft_msg *)buf,
+					   (size_t)got, fds)) {
+			/* what it has pushed before it went counts */
+			if (w->known && got <= 0)
+				(void)soft_progress(dev);
+			soft_wire_down(dev, w);
+		}
+		for (int j = 0; j < 2; j++)
+			if (fds[j] >= 0)
+				close(fds[j]);
+	}
+	soft_wire_put(dev, w);
+}
+
+void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
+		 uint32_t events)
+{
+	int fd = accept4(listener->fd, NULL, NULL,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct soft_wire *w;
+
+	if (fd < 0)
+		return;
+	w = soft_same_user(fd) ? wire_new(0) : NULL;
+	if (!w || soft_watch_add(dev, &w->sock, fd)) {
+		free(w);
+		close(fd);
+		return;
+	}
+	list_add_tail(&dev->handshakes, &w->node);
+}
+
+/* ---- doorbells -------------------------------------------------------- */
+
+void soft_bells(struct soft_dev *dev)
+{
+	struct list *n;
+
+	dev->bells_due = false;
+	/* pairs with the fence in soft_uncover() */
+	atomic_thread_fence(memory_order_seq_cst);
+	list_for_each(n, &dev->wires) {
+		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+
+		if (!w->dirty || w->bell < 0)
+			continue;
+		w->dirty = false;
+		if (atomic_load_explicit(&w->tx.shm->sleeping,
+					 memory_order_relaxed) &&
+		    atomic_exchange(&w->tx.shm->sleeping, 0))
+			(void)!write(w->bell, &(uint64_t){ 1 },
+				     sizeof(uint64_t));
+	}
+}
+
+void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec)
+{
+	struct soft_lost *l;
+
+	for (uint32_t i = 0; i < w->lost_count; i++)
+		if (w->lost[i].dst == rec->dst && w->lost[i].src == rec->src) {
+			w->lost[i].aux = rec->aux;
+			return;
+		}
+	if (w->lost_count == w->lost_room) {
+		uint32_t room = 2 * w->lost_room + 16;
+
+		l = realloc(w->lost, room * sizeof(*l));
+		if (!l)
+			return;
+		w->lost = l;
+		w->lost_room = room;
+	}
+	l = &w->lost[w->lost_count++];
+	l->dst = rec->dst;
+	l->src = rec->src;
+	l->psn = rec->psn;
+	l->aux = rec->aux;
+}
