@@ -105,23 +105,43 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 					     ep->source);
 		return 1;
 	}
-	if (!device || !strcmp(device, "hw"))
+	/* to the soft HCA all addresses of this host are the same */
+	if (!device || !strcmp(device, "hw") || ep->v == &rdmamsg__verbs_soft)
 		return 0;
-	if (!strcmp(device, "soft"))
-		return rdmamsg__fail(-ENODEV, "the soft HCA was asked for, and "
-				     "this library has none");
-	return rdmamsg__device_addr(device, ep->addr->ai_family, src) ?: 1;
+	return rdmamsg__device_addr(ep->v, device, ep->addr->ai_family, src) ?:
+	       1;
+}
+
+/* What was asked for; else a device that leads there, else the soft HCA. */
+static void choose(struct rdmamsg_ep *ep)
+{
+	const char *asked = ep->device ? ep->device : rdmamsg__env_device();
+	bool soft = ep->or_soft;	/* it is its turn */
+
+	ep->or_soft = false;
+	ep->v = rdmamsg__device_table(asked);
+	if (ep->v)
+		return;
+	ep->v = rdmamsg__verbs;
+	if (!rdmamsg__addr_is_loopback(ep->addr->ai_addr))
+		return;
+	if (soft || rdmamsg__device_any(rdmamsg__verbs) == -ENODEV)
+		ep->v = &rdmamsg__verbs_soft;
+	else
+		ep->or_soft = true;
 }
 
 /* One address: id, options, address resolution. */
 static int dial_addr(struct rdmamsg_ep *ep)
 {
-	const struct verbs_api *v = ep->ctx->v;
+	const struct verbs_api *v;
 	struct sockaddr_storage src = { 0 };
 	uint8_t tos = (uint8_t)ep->opts.tos;
 	int ret;
 
-	ret = rdmamsg__cm_id_new(ep->ctx, &ep->owner, &ep->id);
+	choose(ep);
+	v = ep->v;
+	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->owner, &ep->id);
 	if (ret)
 		return ret;
 	if (ep->opts.tos != RDMAMSG_NONE) {
@@ -150,7 +170,7 @@ static void drop_try(struct rdmamsg_ep *ep)
 {
 	rdmamsg__ep_resources_free(ep);
 	if (ep->id)
-		rdmamsg__cm_id_free(ep->ctx->v, ep->id);
+		rdmamsg__cm_id_free(ep->v, ep->id);
 	ep->id = NULL;
 	ep->hot.sq_posted = ep->sq_done = 0;
 	ep->st.sent_inline = 0;
@@ -159,7 +179,7 @@ static void drop_try(struct rdmamsg_ep *ep)
 /* The receives of a try that came to nothing. */
 static void drop_receives(struct rdmamsg_ep *ep)
 {
-	const struct verbs_api *v = ep->ctx->v;
+	const struct verbs_api *v = ep->v;
 
 	if (!ep->hot.qp)
 		return;
@@ -179,6 +199,8 @@ static int try_addrs(struct rdmamsg_ep *ep)
 		if (!ret)
 			return 0;
 		drop_try(ep);
+		if (ep->or_soft)
+			continue;
 		if (!ep->addr->ai_next)
 			return ret;
 		log_info("ep %p: %s; trying the next address", (void *)ep,
@@ -194,13 +216,14 @@ static void next_addr(struct rdmamsg_ep *ep)
 
 	drop_receives(ep);
 	drop_try(ep);
-	if (!ep->addr || !ep->addr->ai_next) {
+	if (!ep->addr || (!ep->addr->ai_next && !ep->or_soft)) {
 		rdmamsg__ep_kill(ep);
 		return;
 	}
-	log_info("ep %p: %s; trying the next address", (void *)ep,
-		 ep->reason.text);
-	ep->addr = ep->addr->ai_next;
+	log_info("ep %p: %s; trying the %s", (void *)ep, ep->reason.text,
+		 ep->or_soft ? "soft HCA" : "next address");
+	if (!ep->or_soft)
+		ep->addr = ep->addr->ai_next;
 	ep->reason_set = false;
 	ret = try_addrs(ep);
 	if (ret)
@@ -270,11 +293,14 @@ static void back_off(struct rdmamsg_ep *ep)
 
 static void on_addr(struct rdmamsg_ep *ep)
 {
-	const struct verbs_api *v = ep->ctx->v;
+	const struct verbs_api *v = ep->v;
 	const char *name = v->get_device_name(ep->id->verbs->device);
 	int ret;
 
-	if (ep->device && strcmp(ep->device, name)) {
+	/* this device leads there: what follows is no reason for another */
+	ep->or_soft = false;
+	if (ep->device && strcmp(ep->device, "hw") &&
+	    strcmp(ep->device, "soft") && strcmp(ep->device, name)) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
 				   -ENODEV, "the way to this peer is through "
 				   "device %s, not %s", name, ep->device);
@@ -292,7 +318,7 @@ static void on_route(struct rdmamsg_ep *ep)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
 	struct rdma_conn_param param = { .private_data = hello };
-	int ret = rdmamsg__ep_resources(ep, ep->id->verbs);
+	int ret = rdmamsg__ep_resources(ep);
 
 	if (!ret)
 		ret = rdmamsg__qp_init(ep);
@@ -308,7 +334,7 @@ static void on_route(struct rdmamsg_ep *ep)
 	param.rnr_retry_count = (uint8_t)ep->opts.rnr_retry_count;
 	param.flow_control = 1;
 	ep->state = EP_REQUESTED;
-	ret = rdmamsg__verbs_ret(ep->ctx->v->connect(ep->id, &param));
+	ret = rdmamsg__verbs_ret(ep->v->connect(ep->id, &param));
 	if (ret)
 		fail_local(ep, RDMAMSG_CAUSE_RESOURCES,
 			   rdmamsg__cm_fail(ep->ctx, ret, "connecting"));
@@ -327,7 +353,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	}
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
-		ret = rdmamsg__verbs_ret(ep->ctx->v->establish(ep->id));
+		ret = rdmamsg__verbs_ret(ep->v->establish(ep->id));
 		/* the kernel's word for a connection that has ended meanwhile */
 		if (ret == -EINVAL)
 			ret = -ECONNRESET;
@@ -416,10 +442,14 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		if (err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL)
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
+					   ep->v == &rdmamsg__verbs_soft ?
+					   "the soft HCA leads to addresses "
+					   "of this host, and %s is none" :
 					   "no RDMA device leads to %s: see "
 					   "'rdma link', or give the network "
 					   "interface one with 'rdma link add "
-					   "rxe0 type rxe netdev NAME'",
+					   "rxe0 type rxe netdev NAME'; within "
+					   "this host RDMAMSG_DEVICE=soft",
 					   ep->host);
 		else
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
@@ -569,10 +599,6 @@ int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 				     host ? "service" : "host");
 	if (ctx->closing)
 		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
-	/* what can be said at once is said at once */
-	ret = rdmamsg__cm_open(ctx);
-	if (ret)
-		return ret;
 	ret = rdmamsg__ep_new(ctx, opts, &ep);
 	if (ret)
 		return ret;

@@ -13,12 +13,14 @@
 static pthread_mutex_t ids_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What is missing: devices, permission, or the kernel's part. */
-static int no_channel(int err)
+static int no_channel(const struct verbs_api *v, int err)
 {
-	int n = rdmamsg_devices(NULL, 0, 0);
+	int ret = rdmamsg__device_any(v);
 
-	if (n < 0)
-		return n;
+	if (ret)
+		return ret;
+	if (v == &rdmamsg__verbs_soft)
+		return rdmamsg__fail_verbs(err, "soft HCA");
 	err = rdmamsg__node_error(err, "rdma_cm");
 	if (err != -ENODEV && err != -ENOENT)
 		return rdmamsg__fail_verbs(err, "RDMA connection manager");
@@ -27,61 +29,71 @@ static int no_channel(int err)
 			     "devices there are");
 }
 
-static int open_channel(struct rdmamsg *ctx)
+static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
+			const struct verbs_api *v)
 {
-	struct rdma_event_channel *cm;
+	struct rdma_event_channel *ch;
 	int ret, flags;
 
 	rdmamsg__fork_mark();
 	errno = 0;
-	cm = ctx->v->create_event_channel();
-	if (!cm) {
-		return no_channel(rdmamsg__verbs_null());
-	}
-	flags = fcntl(cm->fd, F_GETFL);
-	if (fcntl(cm->fd, F_SETFL, flags | O_NONBLOCK))
+	ch = v->create_event_channel();
+	if (!ch)
+		return no_channel(v, rdmamsg__verbs_null());
+	flags = fcntl(ch->fd, F_GETFL);
+	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK))
 		ret = -errno;
 	else
-		ret = rdmamsg__watch(ctx, cm->fd, &ctx->cm);
+		ret = rdmamsg__watch(ctx, ch->fd, cm);
 	if (ret) {
-		ctx->v->destroy_event_channel(cm);
+		v->destroy_event_channel(ch);
 		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
 	}
-	ctx->cm = cm;
+	cm->v = v;
+	cm->ch = ch;
 	return 0;
 }
 
 /* Also called by another thread, to move a request here. */
-int rdmamsg__cm_open(struct rdmamsg *ctx)
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret_ch)
 {
+	struct cm_channel *cm = &ctx->cm[v == &rdmamsg__verbs_soft];
 	int ret = 0;
 
 	pthread_mutex_lock(&ctx->mail_lock);
-	if (!ctx->cm)
-		ret = open_channel(ctx);
+	if (!cm->ch)
+		ret = open_channel(ctx, cm, v);
+	if (!ret)
+		*ret_ch = cm->ch;
 	pthread_mutex_unlock(&ctx->mail_lock);
 	return ret;
 }
 
 void rdmamsg__cm_close(struct rdmamsg *ctx)
 {
-	if (!ctx->cm)
-		return;
-	rdmamsg__unwatch(ctx, ctx->cm->fd);
-	ctx->v->destroy_event_channel(ctx->cm);
-	ctx->cm = NULL;
+	for (int i = 0; i < TABLES; i++) {
+		struct cm_channel *cm = &ctx->cm[i];
+		struct rdma_event_channel *ch = cm->ch;
+
+		if (!ch)
+			continue;
+		rdmamsg__unwatch(ctx, ch->fd);
+		cm->v->destroy_event_channel(ch);
+		cm->ch = NULL;
+	}
 }
 
-int rdmamsg__cm_id_new(struct rdmamsg *ctx, struct cm_owner *owner,
-		       struct rdma_cm_id **ret_id)
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, struct rdma_cm_id **ret_id)
 {
-	int ret = rdmamsg__cm_open(ctx);
+	struct rdma_event_channel *ch;
+	int ret = rdmamsg__cm_open(ctx, v, &ch);
 
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ids_lock);
-	ret = rdmamsg__verbs_ret(ctx->v->create_id(ctx->cm, ret_id, owner,
-						   RDMA_PS_TCP));
+	ret = rdmamsg__verbs_ret(v->create_id(ch, ret_id, owner, RDMA_PS_TCP));
 	pthread_mutex_unlock(&ids_lock);
 	if (ret)
 		return rdmamsg__cm_fail(ctx, ret, "connection id");
@@ -121,7 +133,8 @@ static void dispatch(const struct cm_event *ev)
 
 	log_debug("cm id %p: %s, status %d", (void *)ev->id,
 		  rdma_event_str(ev->type), ev->status);
-	if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL && ev->id->verbs)
+	if (ev->type == RDMA_CM_EVENT_DEVICE_REMOVAL && ev->id->verbs &&
+	    ev->v != &rdmamsg__verbs_soft)
 		let_go(ev->id->verbs);
 	switch (owner->kind) {
 	case CM_EP:
@@ -158,19 +171,19 @@ static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
 	ev->conn.private_data_len = (uint8_t)len;
 }
 
-int rdmamsg__cm_process(struct rdmamsg *ctx)
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm)
 {
 	int n = 0;
 
 	/* bounded: the rest keeps the descriptor readable */
-	while (ctx->cm && n < 64) {
+	while (cm->ch && n < 64) {
 		struct rdma_cm_event *from;
-		struct cm_event ev;
+		struct cm_event ev = { .v = cm->v };
 
-		if (ctx->v->get_cm_event(ctx->cm, &from))
+		if (cm->v->get_cm_event(cm->ch, &from))
 			break;
 		copy_event(&ev, from);
-		(void)ctx->v->ack_cm_event(from);
+		(void)cm->v->ack_cm_event(from);
 		dispatch(&ev);
 		n++;
 	}

@@ -16,11 +16,11 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	list_del(&req->node);
 	list_del(&req->wait_node);
 	if (req->id)
-		rdmamsg__cm_id_free(req->ctx->v, req->id);
+		rdmamsg__cm_id_free(req->v, req->id);
 	free(req);
 }
 
-static void reject_id(const struct rdmamsg *ctx, struct rdma_cm_id *id,
+static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
 		      enum proto_reject code, const void *data, size_t len)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
@@ -31,7 +31,7 @@ static void reject_id(const struct rdmamsg *ctx, struct rdma_cm_id *id,
 	};
 	size_t n = rdmamsg__hello_encode(&h, hello);
 
-	if (ctx->v->reject(id, hello, (uint8_t)n))
+	if (v->reject(id, hello, (uint8_t)n))
 		log_info("a request could not be rejected: %m");
 }
 
@@ -44,6 +44,7 @@ static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
 		return NULL;
 	req->owner.kind = CM_REQUEST;
 	req->ctx = l->ctx;
+	req->v = ev->v;
 	req->id = ev->id;
 	/* it inherited the listener's */
 	req->id->context = &req->owner;
@@ -59,14 +60,13 @@ static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
 static void drop(struct rdmamsg_listener *l, const struct cm_event *ev,
 		 enum proto_reject code)
 {
-	reject_id(l->ctx, ev->id, code, NULL, 0);
-	rdmamsg__cm_id_free(l->ctx->v, ev->id);
+	reject_id(ev->v, ev->id, code, NULL, 0);
+	rdmamsg__cm_id_free(ev->v, ev->id);
 }
 
 static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 {
 	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
-	const struct verbs_api *v = ctx->v;
 	struct rdmamsg_request *req;
 	struct proto_hello h;
 
@@ -82,7 +82,7 @@ static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 		return;
 	}
 	if (l->device && strcmp(l->device,
-				v->get_device_name(ev->id->verbs->device))) {
+				ev->v->get_device_name(ev->id->verbs->device))) {
 		drop(l, ev, PROTO_REJECT_APP);
 		return;
 	}
@@ -114,7 +114,7 @@ void rdmamsg__request_cm_event(struct rdmamsg_request *req,
 	switch (ev->type) {
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/* the kernel waits for the id; the program may take its time */
-		rdmamsg__cm_id_free(req->ctx->v, req->id);
+		rdmamsg__cm_id_free(req->v, req->id);
 		req->id = NULL;
 		/* fall through */
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -171,7 +171,7 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 		len = 0;
 	}
 	if (!req->dead)
-		reject_id(req->ctx, req->id, PROTO_REJECT_APP, data, len);
+		reject_id(req->v, req->id, PROTO_REJECT_APP, data, len);
 	rdmamsg__request_free(req);
 	return ret;
 }
@@ -190,10 +190,11 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->state = EP_REQUESTED;
 	ep->peer_addr = req->peer;
 	ep->local_addr = req->local;
+	ep->v = req->v;
 	ep->id = req->id;
 	ep->id->context = &ep->owner;
 	req->id = NULL;
-	ret = rdmamsg__ep_resources(ep, ep->id->verbs);
+	ret = rdmamsg__ep_resources(ep);
 	if (ret)
 		goto reject;
 	/* the smaller of what we have and what the peer can use */
@@ -210,7 +211,7 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	param.initiator_depth = ep->init_depth;
 	param.rnr_retry_count = (uint8_t)ep->opts.rnr_retry_count;
 	param.flow_control = 1;
-	ret = rdmamsg__verbs_ret(ep->ctx->v->accept(ep->id, &param));
+	ret = rdmamsg__verbs_ret(ep->v->accept(ep->id, &param));
 	if (ret == -EINVAL)
 		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
 	if (ret)
@@ -219,7 +220,7 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	return 0;
 
 reject:
-	reject_id(ep->ctx, ep->id, PROTO_REJECT_RESOURCES, NULL, 0);
+	reject_id(ep->v, ep->id, PROTO_REJECT_RESOURCES, NULL, 0);
 	return ret;
 }
 
@@ -240,7 +241,7 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 	}
 	ret = rdmamsg__ep_new(ctx, opts, &ep);
 	if (ret) {
-		reject_id(ctx, req->id, PROTO_REJECT_RESOURCES, NULL, 0);
+		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES, NULL, 0);
 		rdmamsg__request_free(req);
 		return ret;
 	}
@@ -280,6 +281,7 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 				    struct rdmamsg_request *req, void *arg),
 			 void *arg)
 {
+	struct rdma_event_channel *to_ch, *from_ch;
 	struct rdmamsg *from;
 	struct move *m;
 	int ret = request_check(req);
@@ -299,11 +301,12 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	m->arg = arg;
 	list_del(&req->node);
 	req->ctx = to;
-	ret = rdmamsg__cm_open(to);
+	from_ch = req->id ? req->id->channel : NULL;
+	ret = rdmamsg__cm_open(to, req->v, &to_ch);
 	if (ret)
 		goto err;
 	if (req->id)
-		ret = rdmamsg__verbs_ret(from->v->migrate_id(req->id, to->cm));
+		ret = rdmamsg__verbs_ret(req->v->migrate_id(req->id, to_ch));
 	if (ret) {
 		ret = rdmamsg__cm_fail(from, ret, "moving a request");
 		goto err;
@@ -312,7 +315,7 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	ret = rdmamsg_submit(to, moved, m);
 	if (!ret)
 		return 0;
-	if (req->id && from->v->migrate_id(req->id, from->cm))
+	if (req->id && req->v->migrate_id(req->id, from_ch))
 		log_error("a request could not be moved back: %m");
 err:
 	req->ctx = from;
@@ -336,8 +339,12 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 		log_warn("listener %p: its device was removed", (void *)l);
 		l->dead = true;
 		/* the kernel waits for the id: it is of no use any more */
-		rdmamsg__cm_id_free(ctx->v, l->id);
-		l->id = NULL;
+		for (int i = 0; i < TABLES; i++) {
+			if (l->ids[i].id != ev->id)
+				continue;
+			l->ids[i].id = NULL;
+			rdmamsg__cm_id_free(ev->v, ev->id);
+		}
 		if (l->opts.on_failed) {
 			ctx->in_callback++;
 			l->opts.on_failed(l, -ENODEV);
@@ -349,17 +356,51 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 	}
 }
 
+static int listen_through(struct rdmamsg_listener *l,
+			  const struct verbs_api *v, struct addrinfo *ai)
+{
+	struct listen_id *li = &l->ids[v == &rdmamsg__verbs_soft];
+	struct rdma_cm_id *id;
+	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, &id);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__verbs_ret(v->bind_addr(id, ai->ai_addr));
+	if (!ret)
+		ret = rdmamsg__verbs_ret(v->listen(id, (int)l->opts.backlog));
+	if (ret) {
+		ret = rdmamsg__cm_fail(l->ctx, ret, "listening");
+		rdmamsg__cm_id_free(v, id);
+		return ret;
+	}
+	li->v = v;
+	li->id = id;
+	l->port = ntohs(v->get_src_port(id));
+	/* at the same place in both families; a second one takes the same */
+	((struct sockaddr_in *)ai->ai_addr)->sin_port = htons(l->port);
+	return 0;
+}
+
+/*
+ * The device that was asked for; else every device for every address, and for
+ * a loopback address the one that has it, or the soft HCA.
+ */
 static int listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
-	const struct verbs_api *v = l->ctx->v;
-	int ret = rdmamsg__verbs_ret(v->bind_addr(l->id, ai->ai_addr));
+	const char *asked = l->opts.device ? l->opts.device :
+			    rdmamsg__env_device();
+	const struct verbs_api *v = rdmamsg__device_table(asked);
+	int ret;
 
+	if (v)
+		return listen_through(l, v, ai);
+	ret = rdmamsg__device_any(rdmamsg__verbs);
 	if (!ret)
-		ret = rdmamsg__verbs_ret(v->listen(l->id, (int)l->opts.backlog));
-	if (ret)
-		return rdmamsg__cm_fail(l->ctx, ret, "listening");
-	l->port = ntohs(v->get_src_port(l->id));
-	return 0;
+		ret = listen_through(l, rdmamsg__verbs, ai);
+	if (rdmamsg__addr_is_any(ai->ai_addr) ? !ret || ret == -ENODEV :
+	    ret && ret != -EADDRINUSE && rdmamsg__addr_is_loopback(ai->ai_addr))
+		ret = listen_through(l, &rdmamsg__verbs_soft, ai);
+	return ret;
 }
 
 /* The endpoint options outlive the call: with all that they point to. */
@@ -414,15 +455,13 @@ static int listener_options(struct rdmamsg_listener *l,
 		return rdmamsg__fail(-EINVAL, "backlog %u: at most 65535",
 				     l->opts.backlog);
 	device = l->opts.device ? l->opts.device : rdmamsg__env_device();
-	if (device && !strcmp(device, "soft"))
-		return rdmamsg__fail(-ENODEV, "the soft HCA was asked for, and "
-				     "this library has none");
-	if (device && strcmp(device, "hw")) {
+	if (device && strcmp(device, "hw") && strcmp(device, "soft")) {
 		l->device = strdup(device);
 		if (!l->device)
 			return rdmamsg__fail(-ENOMEM, "no memory for a listener");
 		/* it would reject everybody */
-		ret = rdmamsg__device_check(device);
+		ret = rdmamsg__device_check(rdmamsg__device_table(device),
+					    device);
 		if (ret)
 			return ret;
 	}
@@ -432,10 +471,18 @@ static int listener_options(struct rdmamsg_listener *l,
 	return copy_ep_options(l, l->opts.ep);
 }
 
+static void drop_ids(struct rdmamsg_listener *l)
+{
+	for (int i = 0; i < TABLES; i++) {
+		if (l->ids[i].id)
+			rdmamsg__cm_id_free(l->ids[i].v, l->ids[i].id);
+		l->ids[i].id = NULL;
+	}
+}
+
 void rdmamsg__listener_free(struct rdmamsg_listener *l)
 {
-	if (l->id)
-		rdmamsg__cm_id_free(l->ctx->v, l->id);
+	drop_ids(l);
 	free(l->ep_setup);
 	free(l->device);
 	free(l);
@@ -494,14 +541,15 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 	ret = resolve_local(host, service, &ai);
 	if (ret)
 		goto err_l;
-	ret = rdmamsg__cm_id_new(ctx, &l->owner, &l->id);
-	if (!ret)
-		ret = listen_addr(l, ai);
+	ret = listen_addr(l, ai);
 	freeaddrinfo(ai);
 	if (ret)
 		goto err_l;
 	list_add_tail(&ctx->listeners, &l->node);
-	log_info("listening on port %u", l->port);
+	log_info("listening on port %u of %s%s%s", l->port,
+		 l->ids[0].id ? "the RDMA devices" : "",
+		 l->ids[0].id && l->ids[1].id ? " and " : "",
+		 l->ids[1].id ? "the soft HCA" : "");
 	if (ret_l)
 		*ret_l = l;
 	return 0;
@@ -525,9 +573,7 @@ void rdmamsg_listener_close(struct rdmamsg_listener *l)
 	}
 	/* by a callback of the one who waits */
 	l->closed = true;
-	if (l->id)
-		rdmamsg__cm_id_free(l->ctx->v, l->id);
-	l->id = NULL;
+	drop_ids(l);
 }
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *l)

@@ -97,7 +97,6 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
 	rdmamsg__tx_init(&ctx->tx);
-	ctx->v = rdmamsg__verbs;
 	ctx->euid = geteuid();
 	ctx->egid = getegid();
 	ret = ctx_options(ctx, opts);

@@ -15,6 +15,9 @@
 
 /* rdma_rxe's vendor id, drivers/infiniband/sw/rxe/rxe.h in Linux */
 #define RXE_VENDOR_ID	0xffffffu
+/* and the soft HCA's, lib/soft/priv.h: it may be below libibverbs as well */
+#define SOFT_VENDOR_ID	0x50f7cau
+#define SOFT_NAME	"soft0"
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list devices = { &devices, &devices };
@@ -24,6 +27,7 @@ const char *rdmamsg__kind_name(enum device_kind kind)
 	static const char *const names[] = {
 		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
 		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
+		[KIND_SOFT] = "soft",
 	};
 
 	return names[kind];
@@ -37,6 +41,8 @@ static enum device_kind kind_of(const struct verbs_api *v,
 
 	if (attr->vendor_id == RXE_VENDOR_ID)
 		return KIND_SOFT_ROCE;
+	if (attr->vendor_id == SOFT_VENDOR_ID)
+		return KIND_SOFT;
 	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return KIND_IWARP;
 	if (!v->query_port(verbs, 1, &port) &&
@@ -60,13 +66,15 @@ static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 		return rdmamsg__fail(-ENODEV, "no RDMA in this kernel: load the "
 				     "driver of the card, or 'modprobe "
 				     "rdma_rxe' and 'rdma link add rxe0 type "
-				     "rxe netdev NAME'");
+				     "rxe netdev NAME'; within this host "
+				     "RDMAMSG_DEVICE=soft needs neither");
 	}
 	if (!n) {
 		v->free_device_list(*ret);
 		return rdmamsg__fail(-ENODEV, "no RDMA device: give an Ethernet "
 				     "card one with 'rdma link add rxe0 type "
-				     "rxe netdev NAME'");
+				     "rxe netdev NAME'; within this host "
+				     "RDMAMSG_DEVICE=soft needs none");
 	}
 	*ret_n = n;
 	return 0;
@@ -204,7 +212,8 @@ static void linger_over(struct timer *t)
 	rdmamsg__reap(dev->ctx);
 }
 
-static int dev_new(struct rdmamsg *ctx, const char *name, struct dev **ret_dev)
+static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		   const char *name, struct dev **ret_dev)
 {
 	struct dev *dev = calloc(1, sizeof(*dev));
 	int ret, flags;
@@ -225,11 +234,11 @@ static int dev_new(struct rdmamsg *ctx, const char *name, struct dev **ret_dev)
 		goto err_dev;
 	}
 	pthread_mutex_lock(&devices_lock);
-	ret = device_get(ctx->v, name, &dev->device);
+	ret = device_get(v, name, &dev->device);
 	if (ret)
 		goto err_lock;
 	errno = 0;
-	dev->channel = ctx->v->create_comp_channel(dev->device->verbs);
+	dev->channel = v->create_comp_channel(dev->device->verbs);
 	if (!dev->channel) {
 		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					  "completion channel");
@@ -253,7 +262,7 @@ static int dev_new(struct rdmamsg *ctx, const char *name, struct dev **ret_dev)
 	return 0;
 
 err_channel:
-	(void)ctx->v->destroy_comp_channel(dev->channel);
+	(void)v->destroy_comp_channel(dev->channel);
 err_device:
 	device_put(dev->device);
 err_lock:
@@ -264,10 +273,10 @@ err_dev:
 	return ret;
 }
 
-int rdmamsg__dev_get(struct rdmamsg *ctx, struct ibv_context *verbs,
-		     struct dev **ret)
+int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct ibv_context *verbs, struct dev **ret)
 {
-	const char *name = ctx->v->get_device_name(verbs->device);
+	const char *name = v->get_device_name(verbs->device);
 	struct dev *dev = NULL;
 	struct list *n;
 	int err = 0;
@@ -275,12 +284,12 @@ int rdmamsg__dev_get(struct rdmamsg *ctx, struct ibv_context *verbs,
 	list_for_each(n, &ctx->devs) {
 		dev = list_entry(n, struct dev, node);
 		if (dev->device && !dev->device->gone &&
-		    !strcmp(dev->device->name, name))
+		    dev->device->v == v && !strcmp(dev->device->name, name))
 			break;
 		dev = NULL;
 	}
 	if (!dev)
-		err = dev_new(ctx, name, &dev);
+		err = dev_new(ctx, v, name, &dev);
 	if (err)
 		return err;
 	rdmamsg__timer_stop(&ctx->timers, &dev->linger);
@@ -591,16 +600,13 @@ static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
 	info->max_mr_size = attr.max_mr_size;
 }
 
-int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
+/* The devices of one table; their number, or -errno. */
+static int list_infos(const struct verbs_api *v, void *list, size_t size,
+		      int room)
 {
-	const struct verbs_api *v = rdmamsg__verbs;
 	struct ibv_device **devs;
-	int n, err;
+	int n, err = list_devices(v, &devs, &n);
 
-	rdmamsg__env_init();
-	if (room < 0 || (room && (!list || size < sizeof(size))))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_devices: list or size");
-	err = list_devices(v, &devs, &n);
 	if (err)
 		return err;
 	for (int i = 0; i < min(n, room); i++) {
@@ -621,6 +627,43 @@ int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
 	}
 	v->free_device_list(devs);
 	return n;
+}
+
+int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
+{
+	int n, soft;
+
+	rdmamsg__env_init();
+	if (room < 0 || (room && (!list || size < sizeof(size))))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_devices: list or size");
+	n = list_infos(rdmamsg__verbs, list, size, room);
+	if (!rdmamsg__soft_possible() || (n < 0 && n != -ENODEV))
+		return n;
+	n = max(n, 0);
+	room = max(room - n, 0);
+	soft = list_infos(&rdmamsg__verbs_soft, room ? (char *)list +
+			  (size_t)n * size : NULL, size, room);
+	return soft < 0 ? soft : n + soft;
+}
+
+int rdmamsg__device_any(const struct verbs_api *v)
+{
+	struct ibv_device **list;
+	int n, err = list_devices(v, &list, &n);
+
+	if (!err)
+		v->free_device_list(list);
+	return err;
+}
+
+const struct verbs_api *rdmamsg__device_table(const char *asked)
+{
+	if (!rdmamsg__soft_possible() || (asked && !strcmp(asked, "hw")))
+		return rdmamsg__verbs;
+	if (!asked)
+		return NULL;
+	return !strcmp(asked, "soft") || !strcmp(asked, SOFT_NAME) ?
+	       &rdmamsg__verbs_soft : rdmamsg__verbs;
 }
 
 /* A RoCE GID is an IP address: an IPv4 one in its mapped form. */
@@ -646,20 +689,19 @@ static bool gid_to_addr(const union ibv_gid *gid, int family,
 	return true;
 }
 
-int rdmamsg__device_check(const char *name)
+int rdmamsg__device_check(const struct verbs_api *v, const char *name)
 {
 	struct ibv_context *verbs;
-	int err = open_by_name(rdmamsg__verbs, name, &verbs);
+	int err = open_by_name(v, name, &verbs);
 
 	if (!err)
-		(void)rdmamsg__verbs->close_device(verbs);
+		(void)v->close_device(verbs);
 	return err;
 }
 
-int rdmamsg__device_addr(const char *name, int family,
-			 struct sockaddr_storage *ret)
+int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
+			 int family, struct sockaddr_storage *ret)
 {
-	const struct verbs_api *v = rdmamsg__verbs;
 	struct ibv_device_attr attr;
 	struct ibv_context *verbs;
 	union ibv_gid gid;

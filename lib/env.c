@@ -50,7 +50,8 @@ static void report_unknown(void)
 	for (char **e = environ; e && *e; e++) {
 		size_t len = strcspn(*e, "=");
 		bool known = strncmp(*e, "RDMAMSG_", 8) ||
-			     !strncmp(*e, "RDMAMSG_VM", 10);
+			     !strncmp(*e, "RDMAMSG_VM", 10) ||
+			     !strncmp(*e, "RDMAMSG_SOFT_", 13);
 
 		for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
 			known |= strlen(vars[i].name) == len &&

@@ -382,7 +382,7 @@ static void cm_disconnect(struct rdmamsg_ep *ep)
 		return;
 	ep->disconnect_sent = true;
 	/* it has its own retries; a failure shows as the deadline */
-	(void)ep->ctx->v->disconnect(ep->id);
+	(void)ep->v->disconnect(ep->id);
 }
 
 /*
@@ -472,7 +472,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ctx->timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->timers, &ep->live);
 	/* first the queue pair: nothing is read or written any more */
-	if (ep->hot.qp && rdmamsg__verbs_ret(ctx->v->destroy_qp(ep->hot.qp)))
+	if (ep->hot.qp && rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp)))
 		log_error("qp 0x%x could not be destroyed: %m",
 			  ep->hot.qp->qp_num);
 	ep->hot.qp = NULL;
@@ -484,7 +484,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 		 ep->dev ? ep->dev->device->name : "");
 	rdmamsg__ep_resources_free(ep);
 	if (ep->id)
-		rdmamsg__cm_id_free(ctx->v, ep->id);
+		rdmamsg__cm_id_free(ep->v, ep->id);
 	ep->id = NULL;
 	ep->state = EP_CLOSED;
 	list_del(&ep->dirty_node);

@@ -57,9 +57,11 @@ int rdmamsg__fail_verbs(int err, const char *what)
 				     "resources%s", what, more);
 	case ENODEV:
 		return rdmamsg__fail(err, "%s: no RDMA device for this address: "
-				     "see rdmamsg_devices(3), or give an "
+				     "see rdmamsg_devices(3), give an "
 				     "Ethernet card one with 'rdma link add "
-				     "rxe0 type rxe netdev NAME'", what);
+				     "rxe0 type rxe netdev NAME', or stay "
+				     "within this host with "
+				     "RDMAMSG_DEVICE=soft", what);
 	case EADDRINUSE:
 		return rdmamsg__fail(err, "%s: the port is in use by another "
 				     "listener: choose another, or \"0\" for a "

@@ -152,7 +152,7 @@ void rdmamsg__kick(struct rdmamsg *ctx);
 
 /* ---- devices (device.c) ----------------------------------------------- */
 
-enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP };
+enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
 
 struct rdmamsg_device {
 	struct list node;		/* all, under devices_lock */
@@ -215,18 +215,29 @@ struct dev {
 	bool reap;			/* close it when settling */
 };
 
-int rdmamsg__dev_get(struct rdmamsg *ctx, struct ibv_context *verbs,
-		     struct dev **ret);
+int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct ibv_context *verbs, struct dev **ret);
 void rdmamsg__dev_put(struct dev *dev);
 void rdmamsg__dev_close(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);
 void rdmamsg__dev_async(struct dev *dev);
 /* 0 if there is such a device and it can be opened. -ENODEV, -EACCES. */
-int rdmamsg__device_check(const char *name);
+int rdmamsg__device_check(const struct verbs_api *v, const char *name);
 /* A local address of the named device, for binding. -ENODEV. */
-int rdmamsg__device_addr(const char *name, int family,
-			 struct sockaddr_storage *ret);
+int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
+			 int family, struct sockaddr_storage *ret);
+/* Whether an RDMA device is there to be opened, or -errno with the reason. */
+int rdmamsg__device_any(const struct verbs_api *v);
+/*
+ * The table of what was asked for: "hw", "soft", or the name of a device.
+ * NULL when nothing was: then the address decides.
+ */
+const struct verbs_api *rdmamsg__device_table(const char *asked);
+static inline bool rdmamsg__soft_possible(void)
+{
+	return rdmamsg__verbs == &rdmamsg__verbs_system;
+}
 const char *rdmamsg__kind_name(enum device_kind kind);
 
 /* ---- pools and messages (pool.c, msg.c) ------------------------------- */
@@ -387,6 +398,8 @@ enum ep_ctrl {
 	CTRL_KEEPALIVE = 1u << 6,
 };
 
+#define TABLES	2	/* the system's, or a test's, and the soft HCA's */
+
 struct rdmamsg_ep {
 	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
 
@@ -452,7 +465,9 @@ struct rdmamsg_ep {
 	struct dev *dev;
 	struct cq *cq;
 	uint32_t cq_share;
+	const struct verbs_api *v;	/* of id, and of the device */
 	struct rdma_cm_id *id;
+	bool or_soft;			/* if this device does not lead there */
 	struct rdmamsg_ep_options opts;
 	void *user;
 	struct addrinfo *addrs, *addr;	/* to try */
@@ -497,7 +512,11 @@ struct rdmamsg_listener {
 	struct cm_owner owner;
 	struct list node;
 	struct rdmamsg *ctx;
-	struct rdma_cm_id *id;
+	/* one of each table that it listens through */
+	struct listen_id {
+		const struct verbs_api *v;
+		struct rdma_cm_id *id;
+	} ids[TABLES];
 	struct rdmamsg_listen_options opts;
 	struct rdmamsg_ep_options ep;	/* with memory of its own: */
 	struct rdmamsg_handlers ep_on;
@@ -517,6 +536,7 @@ struct rdmamsg_request {
 	struct list node;		/* of its context */
 	struct list wait_node;		/* of the listener, for accept_wait */
 	struct rdmamsg *ctx;
+	const struct verbs_api *v;
 	struct rdma_cm_id *id;
 	struct proto_hello hello;
 	uint8_t data[PROTO_HELLO_DATA_MAX];
@@ -539,8 +559,11 @@ struct rdmamsg {
 	int eventfd;
 	void *user;
 	struct rdmamsg_options opts;
-	const struct verbs_api *v;
-	_Atomic(struct rdma_event_channel *) cm; /* NULL until first used */
+	/* of the RDMA devices, and of the soft HCA */
+	struct cm_channel {
+		const struct verbs_api *v;	/* NULL until first used */
+		_Atomic(struct rdma_event_channel *) ch;
+	} cm[TABLES];
 	struct timers timers;
 	struct submit submit;
 	pthread_mutex_t mail_lock;
@@ -690,7 +713,7 @@ static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */
-int rdmamsg__ep_resources(struct rdmamsg_ep *ep, struct ibv_context *verbs);
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on ep->id's device */
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
@@ -792,17 +815,19 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep);
 void rdmamsg__rndv_in_free(struct rndv_in *in);
 
 /* cm/ */
-int rdmamsg__cm_open(struct rdmamsg *ctx);
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret);
 void rdmamsg__cm_close(struct rdmamsg *ctx);
 /* rdmamsg__fail_verbs(), and whether the credentials have changed. */
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
-int rdmamsg__cm_process(struct rdmamsg *ctx);
-int rdmamsg__cm_id_new(struct rdmamsg *ctx, struct cm_owner *owner,
-		       struct rdma_cm_id **ret);
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, struct rdma_cm_id **ret);
 void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
 
 /* A CM event, copied before it was acknowledged. */
 struct cm_event {
+	const struct verbs_api *v;
 	enum rdma_cm_event_type type;
 	int status;
 	struct rdma_cm_id *id;
@@ -828,6 +853,8 @@ void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* cm/resolve.c: names, on a thread of their own */
 struct addrinfo;
+bool rdmamsg__addr_is_any(const struct sockaddr *addr);
+bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
 bool rdmamsg__service_ok(const char *service);
 int rdmamsg__fail_service(const char *service);
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,

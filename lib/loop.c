@@ -79,8 +79,9 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 		return rdmamsg__submit_run(ctx);
 	if (tag == &ctx->timers)
 		return rdmamsg__timers_run(&ctx->timers);
-	if (tag == &ctx->cm)
-		return rdmamsg__cm_process(ctx);
+	for (int i = 0; i < TABLES; i++)
+		if (tag == &ctx->cm[i])
+			return rdmamsg__cm_process(ctx, &ctx->cm[i]);
 	if ((uintptr_t)tag & 1) {
 		rdmamsg__dev_async((struct dev *)((uintptr_t)tag - 1));
 		return 1;

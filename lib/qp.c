@@ -189,11 +189,11 @@ static int get_pools(struct rdmamsg_ep *ep)
 	return ret;
 }
 
-int rdmamsg__ep_resources(struct rdmamsg_ep *ep, struct ibv_context *verbs)
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 {
 	uint32_t send, recv;
 	struct rdmamsg_device *d;
-	int ret = rdmamsg__dev_get(ep->ctx, verbs, &ep->dev);
+	int ret = rdmamsg__dev_get(ep->ctx, ep->v, ep->id->verbs, &ep->dev);
 
 	if (ret)
 		return ret;
@@ -277,7 +277,7 @@ static uint8_t retries(const struct rdmamsg_ep *ep)
 static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 		struct ibv_qp_attr *attr)
 {
-	const struct verbs_api *v = ep->ctx->v;
+	const struct verbs_api *v = ep->v;
 	int mask, ret;
 
 	memset(attr, 0, sizeof(*attr));
@@ -358,6 +358,6 @@ int rdmamsg__qp_error(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	return rdmamsg__verbs_ret(ep->ctx->v->modify_qp(ep->hot.qp, &attr,
-							IBV_QP_STATE));
+	return rdmamsg__verbs_ret(ep->v->modify_qp(ep->hot.qp, &attr,
+						   IBV_QP_STATE));
 }

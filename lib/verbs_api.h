@@ -79,8 +79,12 @@ struct verbs_api {
 };
 
 extern const struct verbs_api rdmamsg__verbs_system;
+extern const struct verbs_api rdmamsg__verbs_soft;	/* soft_api.c */
 
-/* What new devices and event channels use. Tests put their own here. */
+/*
+ * What new devices and event channels use, beside the soft HCA. Tests put
+ * their own here, and then there is nothing beside it.
+ */
 extern const struct verbs_api *rdmamsg__verbs;
 
 /* 0 or -errno from a call that returns an errno, or -1 with errno. */
