@@ -64,6 +64,8 @@ static bool drain(struct soft_dev *dev, struct soft_wire *w)
 		soft_ring_consume(&w->rx, sizeof(rec) + rec.bytes);
 		n++;
 	}
+	if (n)
+		w->eaten = dev->bells_due = true;
 	return n;
 }
 
@@ -71,7 +73,7 @@ static void tell_lost(struct soft_dev *dev, struct soft_wire *w)
 {
 	while (w->lost_count) {
 		const struct soft_lost *l = &w->lost[w->lost_count - 1];
-		struct soft_rec *rec = soft_rec_new(w, 0);
+		struct soft_rec *rec = soft_rec_new(dev, w, 0);
 
 		if (!rec)
 			return;

@@ -5,6 +5,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ	22
+#define MADV_POPULATE_WRITE	23
+#endif
 
 struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs)
 {
@@ -74,6 +80,25 @@ static struct soft_mr *key_find(const struct soft_dev *dev, uint32_t key)
 	return dev->keys[i].mr;
 }
 
+/*
+ * As pinning would: memory that is not there, or not to be written to, is
+ * refused now, not met by the thread later.
+ */
+static int touch(void *addr, size_t len, int access)
+{
+	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)4095;
+	uintptr_t to = ((uintptr_t)addr + len + 4095) & ~(uintptr_t)4095;
+
+	if (!len || !madvise((void *)from, to - from,
+			     access & IBV_ACCESS_LOCAL_WRITE ?
+			     MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	/* before Linux 5.14, and for memory of devices */
+	if (errno == EINVAL)
+		return 0;
+	return errno == ENOMEM ? EFAULT : errno;
+}
+
 struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 				uint64_t iova, int access)
 {
@@ -94,6 +119,11 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
 	     !(access & IBV_ACCESS_LOCAL_WRITE))) {
 		errno = EINVAL;
+		return NULL;
+	}
+	err = touch(addr, len, access);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	mr = calloc(1, sizeof(*mr));

@@ -126,6 +126,7 @@ struct soft_wire {
 	bool known;			/* the peer has said who it is */
 	bool mine;			/* we made it */
 	bool dirty;			/* committed, doorbell not considered */
+	bool eaten;			/* consumed, likewise */
 	bool dead;
 	struct soft_ring tx, rx;
 	int bell;			/* the peer's, -1: not known yet */
@@ -299,9 +300,18 @@ void soft_qp_pend(struct soft_dev *dev, struct soft_qp *qp);
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec);
 
 /* Room for a record and its payload in the ring, or NULL. L */
-static inline struct soft_rec *soft_rec_new(struct soft_wire *w, size_t payload)
+static inline struct soft_rec *soft_rec_new(const struct soft_dev *dev,
+					    struct soft_wire *w, size_t payload)
 {
-	return soft_ring_reserve(&w->tx, sizeof(struct soft_rec) + payload);
+	size_t len = sizeof(struct soft_rec) + payload;
+	struct soft_rec *rec = soft_ring_reserve(&w->tx, len);
+
+	if (likely(rec) || dev->covered)
+		return rec;
+	/* pairs with the fence in soft_bells() */
+	atomic_store_explicit(&w->tx.shm->full, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return soft_ring_reserve(&w->tx, len);
 }
 
 static inline void soft_rec_commit(struct soft_dev *dev, struct soft_wire *w,

@@ -124,7 +124,7 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 
 	do {
 		uint32_t n = min(wqe->length - wqe->sent, SOFT_SEGMENT);
-		struct soft_rec *rec = soft_rec_new(w, n);
+		struct soft_rec *rec = soft_rec_new(dev, w, n);
 
 		if (!rec)
 			return false;
@@ -158,7 +158,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 		      struct soft_swqe *wqe)
 {
 	bool atomic = wqe->op != IBV_WR_RDMA_READ;
-	struct soft_rec *rec = soft_rec_new(qp->wire, atomic ? 16 : 0);
+	struct soft_rec *rec = soft_rec_new(dev, qp->wire, atomic ? 16 : 0);
 	const uint64_t operands[2] = { wqe->compare_add, wqe->swap };
 
 	if (!rec)

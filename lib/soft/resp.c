@@ -293,7 +293,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
 	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, SOFT_SEGMENT);
-	struct soft_rec *rec = soft_rec_new(qp->wire, n);
+	struct soft_rec *rec = soft_rec_new(dev, qp->wire, n);
 	const uint8_t *at;
 
 	if (!rec)
@@ -340,7 +340,7 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 	while (qp->rd_head != qp->rd_tail)
 		if (!push_rd(dev, qp))
 			return false;
-	rec = soft_rec_new(qp->wire, 0);
+	rec = soft_rec_new(dev, qp->wire, 0);
 	if (!rec)
 		return false;
 	if (qp->nak_due) {

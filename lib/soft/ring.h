@@ -25,9 +25,13 @@ struct soft_ring_shm {
 	uint8_t pad1[120];
 	_Atomic uint64_t head;		/* written by the consumer */
 	uint8_t pad2[120];
-	/* the consumer asks for a doorbell, the producer takes that back */
+	/*
+	 * The consumer asks for a doorbell when there is something; the
+	 * producer, when there is room again. Who rings takes it back.
+	 */
 	_Atomic uint32_t sleeping;
-	uint8_t pad3[4096 - 260];
+	_Atomic uint32_t full;
+	uint8_t pad3[4096 - 264];
 };
 _Static_assert(sizeof(struct soft_ring_shm) == 4096, "a page");
 

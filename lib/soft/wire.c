@@ -374,24 +374,29 @@ void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
 
 /* ---- doorbells -------------------------------------------------------- */
 
+static bool take_back(_Atomic uint32_t *flag)
+{
+	return atomic_load_explicit(flag, memory_order_relaxed) &&
+	       atomic_exchange(flag, 0);
+}
+
 void soft_bells(struct soft_dev *dev)
 {
 	struct list *n;
 
 	dev->bells_due = false;
-	/* pairs with the fence in soft_uncover() */
+	/* pairs with the fences in soft_uncover() and soft_rec_new() */
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(n, &dev->wires) {
 		struct soft_wire *w = list_entry(n, struct soft_wire, node);
 
-		if (!w->dirty || w->bell < 0)
+		if (w->bell < 0)
 			continue;
-		w->dirty = false;
-		if (atomic_load_explicit(&w->tx.shm->sleeping,
-					 memory_order_relaxed) &&
-		    atomic_exchange(&w->tx.shm->sleeping, 0))
+		if ((w->dirty && take_back(&w->tx.shm->sleeping)) |
+		    (w->eaten && take_back(&w->rx.shm->full)))
 			(void)!write(w->bell, &(uint64_t){ 1 },
 				     sizeof(uint64_t));
+		w->dirty = w->eaten = false;
 	}
 }
 
