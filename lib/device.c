@@ -97,9 +97,12 @@ static int open_by_name(const struct verbs_api *v, const char *name,
 {
 	struct ibv_device **list;
 	int n, err = list_devices(v, &list, &n);
-
 	int i = 0;
 
+	if (err == -ENODEV)
+		return rdmamsg__fail(err, "no RDMA device is named %s, there is "
+				     "none at all: RDMAMSG_DEVICE=soft stays "
+				     "within this host and needs none", name);
 	if (err)
 		return err;
 	while (i < n && strcmp(v->get_device_name(list[i]), name))

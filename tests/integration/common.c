@@ -429,6 +429,30 @@ const char *test_addr6(void)
 	return getenv("RDMAMSG_VM_ADDR6");
 }
 
+const char *test_name(void)
+{
+	const char *name = getenv("RDMAMSG_VM_NAME");
+
+	return name ? name : "rxe-host";
+}
+
+const char *test_device(void)
+{
+	const char *name = getenv("RDMAMSG_VM_DEVICE");
+
+	return name ? name : "rxe0";
+}
+
+bool test_on_soft(void)
+{
+	return !strcmp(test_device(), "soft0");
+}
+
+const char *test_kind(void)
+{
+	return test_on_soft() ? "soft" : "soft-roce";
+}
+
 const char *listener_service(struct rdmamsg_listener *l, char buf[static 8])
 {
 	snprintf(buf, 8, "%u", rdmamsg_listener_port(l));

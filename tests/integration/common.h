@@ -144,6 +144,10 @@ void pair_fini(struct pair *p);
 
 const char *test_addr(void);
 const char *test_addr6(void);
+const char *test_name(void);	/* of those addresses */
+const char *test_device(void);	/* that has them */
+const char *test_kind(void);	/* of it */
+bool test_on_soft(void);	/* it is the soft HCA */
 const char *listener_service(struct rdmamsg_listener *l, char buf[static 8]);
 
 /* ---- processes -------------------------------------------------------- */

@@ -60,18 +60,18 @@ static void connect__wildcard_listener_TAKES_BOTH(void **state)
 
 static void connect__name_IS_RESOLVED(void **state)
 {
-	connect_to(NULL, "rxe-host", NULL, NULL);
+	connect_to(NULL, test_name(), NULL, NULL);
 	connect_to(NULL, "rxe-host6", NULL, NULL);
-	connect_to("rxe-host", test_addr(), NULL, NULL);
+	connect_to(test_name(), test_addr(), NULL, NULL);
 }
 
 static void connect__source_address_and_device_ARE_USED(void **state)
 {
 	connect_to(NULL, test_addr(), test_addr(), NULL);
 	connect_to(NULL, test_addr6(), test_addr6(), NULL);
-	connect_to(NULL, test_addr(), NULL, "rxe0");
-	connect_to(NULL, test_addr6(), NULL, "rxe0");
-	connect_to(NULL, test_addr(), test_addr(), "rxe0");
+	connect_to(NULL, test_addr(), NULL, test_device());
+	connect_to(NULL, test_addr6(), NULL, test_device());
+	connect_to(NULL, test_addr(), test_addr(), test_device());
 }
 
 static void connect__bad_source_or_device_FAILS_AT_ONCE(void **state)
@@ -79,7 +79,7 @@ static void connect__bad_source_or_device_FAILS_AT_ONCE(void **state)
 	struct rdmamsg_ep *ep;
 
 	pair_init(&p, NULL);
-	p.c.opts.source = "rxe-host";
+	p.c.opts.source = test_name();
 	assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &p.c.opts, &ep),
 		     -EINVAL, "source");
 	p.c.opts.source = "192.0.2.7";
@@ -96,7 +96,7 @@ static void connect__bad_source_or_device_FAILS_AT_ONCE(void **state)
 static void listen__only_on_a_device_TAKES_ITS_CLIENTS(void **state)
 {
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .device = "rxe0",
+		.size = sizeof(opts), .device = test_device(),
 	};
 
 	pair_init(&p, NULL);
@@ -106,7 +106,7 @@ static void listen__only_on_a_device_TAKES_ITS_CLIENTS(void **state)
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	listener_service(p.listener, p.port);
 	pair_connect(&p);
-	assert_string_equal(rdmamsg_device_name(p.c.ep), "rxe0");
+	assert_string_equal(rdmamsg_device_name(p.c.ep), test_device());
 	rdmamsg_ep_close(p.c.ep);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	pair_fini(&p);
@@ -343,7 +343,7 @@ static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 	assert_int_equal(c.version, 1);
 	assert_int_equal(c.mtu, 4096);
 	assert_int_equal(c.port, 1);
-	assert_string_equal(c.device, "rxe0");
+	assert_string_equal(c.device, test_device());
 	assert_true(c.max_inline_data >= c.inline_max);
 	a = (struct sockaddr_in *)&c.peer;
 	assert_int_equal(ntohs(a->sin_port), atoi(p.port));
@@ -363,7 +363,7 @@ static void info__before_connected_IS_ZERO(void **state)
 
 	pair_init(&p, NULL);
 	pair_listen(&p);
-	if (rdmamsg_connect(p.c.ctx, "rxe-host", p.port, &p.c.opts, &p.c.ep))
+	if (rdmamsg_connect(p.c.ctx, test_name(), p.port, &p.c.opts, &p.c.ep))
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
 	i = end_info(&p.c);
 	assert_int_equal(i.qp_num, 0);
@@ -847,7 +847,7 @@ static void act_on(struct end *e, enum act act)
 
 static void get_to(enum when when)
 {
-	const char *host = when == RESOLVING ? "rxe-host" : test_addr();
+	const char *host = when == RESOLVING ? test_name() : test_addr();
 
 	listen_put_off();
 	if (rdmamsg_connect(p.c.ctx, host, p.port, &p.c.opts, &p.c.ep))
