@@ -137,10 +137,14 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	const struct verbs_api *v;
 	struct sockaddr_storage src = { 0 };
 	uint8_t tos = (uint8_t)ep->opts.tos;
-	int ret;
+	int ret, bound;
 
 	choose(ep);
 	v = ep->v;
+	/* first: it knows best what is wrong with a device of that name */
+	bound = bind_source(ep, &src);
+	if (bound < 0)
+		return bound;
 	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->owner, &ep->id);
 	if (ret)
 		return ret;
@@ -151,12 +155,9 @@ static int dial_addr(struct rdmamsg_ep *ep)
 		if (ret)
 			return rdmamsg__cm_fail(ep->ctx, ret, "type of service");
 	}
-	ret = bind_source(ep, &src);
-	if (ret < 0)
-		return ret;
 	memcpy(&ep->peer_addr, ep->addr->ai_addr, ep->addr->ai_addrlen);
 	ep->state = EP_RESOLVING;
-	ret = rdmamsg__verbs_ret(v->resolve_addr(ep->id, ret ?
+	ret = rdmamsg__verbs_ret(v->resolve_addr(ep->id, bound ?
 				 (struct sockaddr *)&src : NULL,
 				 ep->addr->ai_addr, step_ms(ep)));
 	if (ret)
