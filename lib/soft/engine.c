@@ -30,6 +30,13 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	qp = soft_qp_find(dev, rec->dst);
 	if (qp && (qp->attr.dest_qp_num != rec->src || !can_receive(qp)))
 		qp = NULL;
+	if (qp && unlikely(!qp->wire)) {
+		/* its node was not there yet when this end was made ready */
+		soft_wire_hold(w);
+		qp->wire = w;
+	}
+	if (qp && unlikely(qp->wire->dead))
+		qp = NULL;	/* a namesake of the one it was connected to */
 	if (is_request(rec->op)) {
 		if (qp)
 			soft_resp_request(dev, qp, rec, payload);
