@@ -23,6 +23,7 @@ static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];
 static struct ibv_mr *mr[2];
 static uint8_t *mem[2];
+static uint8_t rnr_retry;	/* 7: for ever */
 
 static void walk(struct ibv_qp *q, uint32_t peer)
 {
@@ -31,7 +32,7 @@ static void walk(struct ibv_qp *q, uint32_t peer)
 		.qp_access_flags = ALL, .path_mtu = IBV_MTU_4096,
 		.dest_qp_num = peer, .max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1, .timeout = 8, .retry_cnt = 2,
-		.rnr_retry = 2, .max_rd_atomic = 4, .rq_psn = 0xfffffe,
+		.rnr_retry = rnr_retry, .max_rd_atomic = 4, .rq_psn = 0xfffffe,
 		.sq_psn = 0xfffffe,
 	};
 
@@ -54,6 +55,7 @@ static int setup(void **state)
 {
 	struct ibv_device **list = soft_get_device_list(NULL);
 
+	rnr_retry = *state ? 7 : 2;
 	c = soft_open_device(list[0]);
 	soft_free_device_list(list);
 	if (!c)
@@ -278,7 +280,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(send__with_immediate_ARRIVES),
 		TEST(write_read_atomics__in_order_DO_THEIR_WORK),
-		TEST(send__receive_posted_late_WAITS),
+		{ "send__receive_posted_late_WAITS",
+		  send__receive_posted_late_WAITS, setup, teardown,
+		  "waits for ever" },
 		TEST(send__no_receive_RNR_RETRY_EXC),
 		TEST(send__receive_too_short_BOTH_TOLD),
 		TEST(write__wrong_key_or_bounds_REM_ACCESS_ERR),
