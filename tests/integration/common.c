@@ -431,7 +431,7 @@ const char *test_addr6(void)
 
 const char *test_name(void)
 {
-	const char *name = getenv("RDMAMSG_VM_NAME");
+	const char *name = getenv("RDMAMSG_VM_HOST");
 
 	return name ? name : "rxe-host";
 }
