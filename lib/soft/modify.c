@@ -1,80 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The walk of a queue pair. What each step must and may set is Linux'
- * ib_modify_qp_is_ok() (drivers/infiniband/core/verbs.c, qp_state_table).
- */
+/* The walk of a queue pair; steps.c has what each step must and may set. */
 #include "priv.h"
 #include "soft.h"
 
 #include <string.h>
-
-struct step {
-	bool valid;
-	int required, optional;
-};
-
-/* Types later: each has a row of its own. */
-static const struct step rc_steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
-	[IBV_QPS_RESET] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_INIT] = { true, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				   IBV_QP_ACCESS_FLAGS, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-	},
-	[IBV_QPS_INIT] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-		[IBV_QPS_INIT] = { true, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				   IBV_QP_ACCESS_FLAGS },
-		[IBV_QPS_RTR] = { true, IBV_QP_AV | IBV_QP_PATH_MTU |
-				  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER,
-				  IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
-				  IBV_QP_PKEY_INDEX },
-	},
-	[IBV_QPS_RTR] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-		[IBV_QPS_RTS] = { true, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC,
-				  IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
-				  IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-				  IBV_QP_PATH_MIG_STATE },
-	},
-	[IBV_QPS_RTS] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-		[IBV_QPS_RTS] = { true, 0, IBV_QP_CUR_STATE |
-				  IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH |
-				  IBV_QP_PATH_MIG_STATE |
-				  IBV_QP_MIN_RNR_TIMER },
-		[IBV_QPS_SQD] = { true, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[IBV_QPS_SQD] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-		[IBV_QPS_RTS] = { true, 0, IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
-				  IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-				  IBV_QP_PATH_MIG_STATE },
-		[IBV_QPS_SQD] = { true, 0, IBV_QP_PORT | IBV_QP_AV |
-				  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
-				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH |
-				  IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
-				  IBV_QP_MIN_RNR_TIMER |
-				  IBV_QP_PATH_MIG_STATE },
-	},
-	[IBV_QPS_SQE] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-	},
-	[IBV_QPS_ERR] = {
-		[IBV_QPS_RESET] = { true, 0, 0 },
-		[IBV_QPS_ERR] = { true, 0, 0 },
-	},
-};
 
 static int check_values(const struct soft_dev *dev,
 			const struct ibv_qp_attr *a, int mask)
@@ -176,8 +105,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	struct soft_dev *dev = soft_dev_of(ibv->context);
 	struct soft_qp *qp = soft_qp(ibv);
 	enum ibv_qp_state to;
-	const struct step *step;
-	int ret = EINVAL, set = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+	int ret = EINVAL;
 
 	soft_lock(dev);
 	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
@@ -185,9 +113,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		goto out;
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		goto out;
-	step = &rc_steps[qp->state][to];
-	if (!step->valid || (set & step->required) != step->required ||
-	    set & ~(step->required | step->optional))
+	if (!soft_step_ok(ibv->qp_type, qp->state, to, mask))
 		goto out;
 	ret = check_values(dev, attr, mask);
 	if (ret)

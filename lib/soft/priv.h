@@ -516,6 +516,10 @@ void soft_cq_clean(struct soft_cq *cq, uint32_t qpn);
 extern int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 extern int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/* steps.c: whether this step exists and sets what it must and may. */
+bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
+		  enum ibv_qp_state to, int mask);
+
 /* qp.c, modify.c, post.c */
 void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);	/* L */
