@@ -37,6 +37,28 @@ void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq)
 	raise_event(soft_ctx(cq->ibv.context), &ev);
 }
 
+void soft_async_port(struct soft_dev *dev, uint8_t port,
+		     enum ibv_event_type type)
+{
+	struct ibv_async_event ev = { .event_type = type };
+	struct list *n;
+
+	ev.element.port_num = port;
+	list_for_each(n, &dev->contexts) {
+		struct soft_ctx *ctx = list_entry(n, struct soft_ctx, node);
+
+		if (!ctx->removed)
+			raise_event(ctx, &ev);
+	}
+}
+
+void soft_async_device(struct soft_ctx *ctx, enum ibv_event_type type)
+{
+	const struct ibv_async_event ev = { .event_type = type };
+
+	raise_event(ctx, &ev);
+}
+
 void soft_async_forget(struct soft_ctx *ctx, const void *object)
 {
 	struct list *n, *t;

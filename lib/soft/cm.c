@@ -81,10 +81,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 	soft_cm_hang_up(id);
 	soft_cm_unlisten(id);
 	soft_timer_stop(&id->timer);
-	if (id->lookup.fd >= 0) {
-		soft_watch_del(dev, &id->lookup);
-		close(id->lookup.fd);
-	}
+	soft_cm_end_lookup(id);
 	list_for_each_safe(n, t, &id->file->events) {
 		struct soft_cm_event *ev = list_entry(n, struct soft_cm_event,
 						      node);
@@ -256,7 +253,8 @@ int soft_cm_create_id(struct soft_cm_file *file,
 	if (cmd->ps != RDMA_PS_TCP)
 		return -EOPNOTSUPP;
 	soft_lock(file->dev);
-	id = soft_cm_id_new(file);
+	id = soft_refused(file->dev, SOFT_OBJ_ID) ? NULL :
+	     soft_cm_id_new(file);
 	if (id) {
 		id->uid = cmd->uid;
 		id->ps = cmd->ps;

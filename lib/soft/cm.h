@@ -144,5 +144,7 @@ void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
 void soft_cm_not_found(struct soft_cm_id *id, int status);
 void soft_cm_lookup(struct soft_cm_id *id);
 void soft_cm_unlisten(struct soft_cm_id *id);
+void soft_cm_end_lookup(struct soft_cm_id *id);
+bool soft_cm_on_device(const struct soft_cm_id *id);
 
 #endif

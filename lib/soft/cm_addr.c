@@ -281,7 +281,7 @@ int soft_cm_resolve_addr(struct soft_cm_file *file,
 		id->src = src;
 	}
 	id->dst = dst;
-	if (is_any(&dst) || !is_local(&dst)) {
+	if (file->dev->absent || is_any(&dst) || !is_local(&dst)) {
 		soft_cm_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		goto out;
 	}
@@ -313,6 +313,13 @@ int soft_cm_resolve_route(struct soft_cm_file *file,
 	return ret;
 }
 
+/* One bound to all addresses is on no port of a device yet. */
+bool soft_cm_on_device(const struct soft_cm_id *id)
+{
+	return (id->state >= SOFT_CM_ADDR && id->state != SOFT_CM_LISTEN) ||
+	       (addr_len(&id->src) && !is_any(&id->src));
+}
+
 int soft_cm_query_addr(struct soft_cm_file *file,
 		       const struct rdma_ucm_query *cmd,
 		       struct rdma_ucm_query_addr_resp *resp)
@@ -333,11 +340,7 @@ int soft_cm_query_addr(struct soft_cm_file *file,
 	resp->dst_size = (uint16_t)addr_len(&id->dst);
 	memcpy(&resp->src_addr, &id->src, resp->src_size);
 	memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
-	/* one bound to all addresses is on no port of a device yet */
-	if (id->state >= SOFT_CM_ADDR && id->state != SOFT_CM_LISTEN)
-		resp->port_num = 1;
-	else if (resp->src_size && !is_any(&id->src))
-		resp->port_num = 1;
+	resp->port_num = soft_cm_on_device(id);
 out:
 	soft_unlock(file->dev);
 	return ret;
@@ -345,8 +348,10 @@ out:
 
 /* ---- who listens there ------------------------------------------------ */
 
-static void end_lookup(struct soft_cm_id *id)
+void soft_cm_end_lookup(struct soft_cm_id *id)
 {
+	if (id->lookup.fd < 0)
+		return;
 	soft_watch_del(id->file->dev, &id->lookup);
 	close(id->lookup.fd);
 	id->lookup.fd = -1;
@@ -363,7 +368,7 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 		close(fds[0]);
 	if (got == -EAGAIN || got == -EINTR)
 		return;
-	end_lookup(id);
+	soft_cm_end_lookup(id);
 	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
 	    msg.type == SOFT_MSG_LOOKUP && msg.node < SOFT_NODES)
 		soft_cm_found(id, msg.node, msg.from);

@@ -242,7 +242,7 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	struct soft_cm_id *l = soft_cm_find(dev, m->hdr.to), *id;
 	struct soft_cm_event *ev;
 
-	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps ||
+	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
 	    m->param.private_data_len > PRIVATE_REQ ||
 	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
 		answer(dev, w, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);

@@ -54,20 +54,61 @@ static int result(int ret)
 	return -1;
 }
 
-static bool verbs_get(void)
+/* One whose device has been removed is of no use, but ids may refer to it. */
+struct old_verbs {
+	struct old_verbs *next;
+	struct ibv_context *verbs;
+};
+static struct old_verbs *old_verbs;
+
+static void verbs_renew(void)
 {
 	struct ibv_device **list;
+	struct old_verbs *old = NULL;
+	struct ibv_context *fresh = NULL;
 
-	(void)pthread_mutex_lock(&verbs_lock);
-	if (!verbs) {
-		list = soft_get_device_list(NULL);
-		if (list)
-			verbs = soft_open_device(list[0]);
-		soft_free_device_list(list);
+	if (verbs) {
+		if (!soft_ctx(verbs)->removed || soft_dev_absent())
+			return;
+		old = malloc(sizeof(*old));
+		if (!old)
+			return;
 	}
+	list = soft_get_device_list(NULL);
+	if (list && list[0])
+		fresh = soft_open_device(list[0]);
+	else
+		errno = ENODEV;
+	soft_free_device_list(list);
+	if (old && fresh) {
+		old->verbs = verbs;
+		old->next = old_verbs;
+		old_verbs = old;
+	} else {
+		free(old);
+	}
+	if (fresh)
+		verbs = fresh;
+}
+
+static bool verbs_get(void)
+{
+	(void)pthread_mutex_lock(&verbs_lock);
+	verbs_renew();
 	verbs_refs += verbs != NULL;
 	(void)pthread_mutex_unlock(&verbs_lock);
 	return verbs;
+}
+
+static struct ibv_context *verbs_now(void)
+{
+	struct ibv_context *now;
+
+	(void)pthread_mutex_lock(&verbs_lock);
+	verbs_renew();
+	now = verbs;
+	(void)pthread_mutex_unlock(&verbs_lock);
+	return now;
 }
 
 static void verbs_put(void)
@@ -76,6 +117,13 @@ static void verbs_put(void)
 	if (!--verbs_refs) {
 		(void)soft_close_device(verbs);
 		verbs = NULL;
+		while (old_verbs) {
+			struct old_verbs *old = old_verbs;
+
+			old_verbs = old->next;
+			(void)soft_close_device(old->verbs);
+			free(old);
+		}
 	}
 	(void)pthread_mutex_unlock(&verbs_lock);
 }
@@ -253,7 +301,7 @@ static int update(struct rdma_cm_id *id)
 	memcpy(&id->route.addr.dst_storage, &resp.dst_addr, resp.dst_size);
 	if (resp.port_num) {
 		id->port_num = resp.port_num;
-		id->verbs = verbs;
+		id->verbs = verbs_now();
 		id->route.addr.addr.ibaddr.pkey = resp.pkey;
 		addr_gid(&id->route.addr.src_addr,
 			 &id->route.addr.addr.ibaddr.sgid);

@@ -12,8 +12,14 @@
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *verbs)
 {
-	struct soft_channel *ch = calloc(1, sizeof(*ch));
+	struct soft_channel *ch;
+	int err = soft_may_create(verbs, SOFT_OBJ_CHANNEL);
 
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return NULL;
 	ch->ibv.context = verbs;
@@ -99,7 +105,12 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 	struct soft_dev *dev = soft_dev_of(verbs);
 	struct soft_cq *cq;
 	uint32_t size = 16;
+	int err = soft_may_create(verbs, SOFT_OBJ_CQ);
 
+	if (err) {
+		errno = err;
+		return NULL;
+	}
 	if (cqe < 1 || cqe > SOFT_MAX_CQE || comp_vector < 0 ||
 	    comp_vector >= verbs->num_comp_vectors) {
 		errno = EINVAL;

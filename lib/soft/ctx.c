@@ -29,12 +29,14 @@ static struct {
 struct ibv_device **soft_get_device_list(int *num)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
+	int n = 0;
 
 	if (!list)
 		return NULL;
-	list[0] = &the_ibv_device.ibv;
+	if (!soft_dev_absent())
+		list[n++] = &the_ibv_device.ibv;
 	if (num)
-		*num = 1;
+		*num = n;
 	return list;
 }
 
@@ -110,6 +112,14 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 		err = -err;
 		goto err_ctx;
 	}
+	soft_lock(ctx->dev);
+	if (ctx->dev->absent)
+		err = ENODEV;
+	else if (soft_refused(ctx->dev, SOFT_OBJ_CONTEXT))
+		err = ENOMEM;
+	soft_unlock(ctx->dev);
+	if (err)
+		goto err_dev;
 	list_init(&ctx->async);
 	ctx->v.sz = sizeof(ctx->v);
 	ctx->v.query_port = vctx_query_port;
@@ -143,6 +153,7 @@ err_fds:
 		close(c->cmd_fd);
 	if (c->async_fd >= 0)
 		close(c->async_fd);
+err_dev:
 	soft_dev_put(ctx->dev);
 err_ctx:
 	free(ctx);
@@ -178,6 +189,8 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 {
 	const struct soft_dev *dev = soft_dev_of(verbs);
 
+	if (soft_ctx(verbs)->removed)
+		return EIO;
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "1.0");
 	attr->node_guid = attr->sys_image_guid = htobe64(dev->guid);
@@ -205,12 +218,16 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		    struct ibv_port_attr *attr)
 {
-	const struct soft_dev *dev = soft_dev_of(verbs);
+	struct soft_dev *dev = soft_dev_of(verbs);
 	enum soft_port state;
 
+	if (soft_ctx(verbs)->removed)
+		return EIO;
 	if (!port || port > dev->ports)
 		return EINVAL;
+	soft_lock(dev);
 	state = soft_port_state(dev, port);
+	soft_unlock(dev);
 	memset(attr, 0, sizeof(*attr));
 	attr->state = state == SOFT_PORT_DOWN ? IBV_PORT_DOWN :
 		      state == SOFT_PORT_ARMED ? IBV_PORT_ARMED :
@@ -236,6 +253,10 @@ int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
 {
 	const struct soft_dev *dev = soft_dev_of(verbs);
 
+	if (soft_ctx(verbs)->removed) {
+		errno = EIO;
+		return -1;
+	}
 	if (!port || port > dev->ports || index < 0 || index >= SOFT_GIDS) {
 		errno = EINVAL;
 		return -1;
@@ -252,6 +273,10 @@ int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
 int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		    __be16 *pkey)
 {
+	if (soft_ctx(verbs)->removed) {
+		errno = EIO;
+		return -1;
+	}
 	if (!port || port > soft_dev_of(verbs)->ports || index) {
 		errno = EINVAL;
 		return -1;

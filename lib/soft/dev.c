@@ -118,6 +118,20 @@ int soft_dev_get(struct soft_dev **ret)
 	return err;
 }
 
+bool soft_dev_absent(void)
+{
+	bool absent = false;
+
+	(void)pthread_mutex_lock(&registry);
+	if (the_device) {
+		soft_lock(the_device);
+		absent = the_device->absent;
+		soft_unlock(the_device);
+	}
+	(void)pthread_mutex_unlock(&registry);
+	return absent;
+}
+
 void soft_dev_put(struct soft_dev *dev)
 {
 	(void)pthread_mutex_lock(&registry);

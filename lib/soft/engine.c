@@ -38,6 +38,10 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	if (qp && unlikely(qp->wire->dead))
 		qp = NULL;	/* a namesake of the one it was connected to */
 	if (is_request(rec->op)) {
+		/* what it has answered before may pass: it was before */
+		if (qp && unlikely(dev->faulty) &&
+		    !soft_port_carries(dev, qp->attr.port_num))
+			qp = NULL;
 		if (qp)
 			soft_resp_request(dev, qp, rec, payload);
 		else

@@ -108,6 +108,10 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	int ret = EINVAL;
 
 	soft_lock(dev);
+	if (soft_ctx(ibv->context)->removed) {
+		ret = EIO;
+		goto out;
+	}
 	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	if (to < IBV_QPS_RESET || to > IBV_QPS_ERR)
 		goto out;

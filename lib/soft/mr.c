@@ -14,8 +14,14 @@
 
 struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs)
 {
-	struct soft_pd *pd = calloc(1, sizeof(*pd));
+	struct soft_pd *pd;
+	int err = soft_may_create(verbs, SOFT_OBJ_PD);
 
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return NULL;
 	pd->ibv.context = verbs;
@@ -121,7 +127,9 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 		errno = EINVAL;
 		return NULL;
 	}
-	err = touch(addr, len, access);
+	err = soft_may_create(pd->context, SOFT_OBJ_MR);
+	if (!err)
+		err = touch(addr, len, access);
 	if (err) {
 		errno = err;
 		return NULL;

@@ -70,7 +70,7 @@ static int create_fabric(struct soft_dev *dev)
 		return ret;
 	}
 	dev->fabric->magic = SOFT_FABRIC_MAGIC;
-	dev->fabric->version = 1;
+	dev->fabric->version = SOFT_FABRIC_VERSION;
 	return 0;
 }
 
@@ -99,7 +99,7 @@ static int ask_fabric(struct soft_dev *dev, uint32_t node)
 		return -ETIMEDOUT;
 	ret = msg.type == SOFT_MSG_FABRIC ? map_fabric(dev, memory) : -EPROTO;
 	if (!ret && (dev->fabric->magic != SOFT_FABRIC_MAGIC ||
-		     dev->fabric->version != 1)) {
+		     dev->fabric->version != SOFT_FABRIC_VERSION)) {
 		(void)munmap(dev->fabric, sizeof(*dev->fabric));
 		dev->fabric = NULL;
 		ret = -EPROTO;
@@ -138,10 +138,10 @@ static int claim_number(struct soft_dev *dev)
 	return -EUSERS;
 }
 
-static int name_fabric(struct soft_dev *dev)
+int soft_fabric_name(struct soft_dev *dev, const char *name)
 {
-	const char *name = getenv("RDMAMSG_SOFT_FABRIC");
-
+	if (!name)
+		name = getenv("RDMAMSG_SOFT_FABRIC");
 	if (!name || !*name)
 		name = "default";
 	if (strlen(name) > 32 || strchr(name, '/'))
@@ -152,7 +152,7 @@ static int name_fabric(struct soft_dev *dev)
 
 int soft_node_open(struct soft_dev *dev)
 {
-	int lock, ret = name_fabric(dev);
+	int lock, ret = soft_fabric_name(dev, NULL);
 
 	if (ret)
 		return ret;
@@ -167,8 +167,8 @@ int soft_node_open(struct soft_dev *dev)
 		soft_node_close(dev);
 		return ret;
 	}
-	for (int i = 0; i < SOFT_PORTS_MAX; i++)
-		dev->fabric->node[dev->node].port[i] = SOFT_PORT_UP;
+	dev->fabric->node[dev->node] = dev->fabric->fresh;
+	soft_faults_take(dev);
 	/* locally administered, and never 0 */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
 	dev->guid = (dev->guid & 0x00ffff0000ffff00ull) | 0x02000000fe000000ull |
@@ -190,7 +190,5 @@ void soft_node_close(struct soft_dev *dev)
 
 enum soft_port soft_port_state(const struct soft_dev *dev, int port)
 {
-	uint32_t s = dev->fabric->node[dev->node].port[port - 1];
-
-	return s <= SOFT_PORT_BLACK_HOLE ? (enum soft_port)s : SOFT_PORT_UP;
+	return (enum soft_port)dev->faults.port[port - 1];
 }

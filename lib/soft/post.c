@@ -34,6 +34,9 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 	soft_lock(dev);
 	if (qp->state == IBV_QPS_RESET)
 		ret = EINVAL;
+	else if (unlikely(qp->state == IBV_QPS_ERR &&
+			  soft_ctx(ibv->context)->removed))
+		ret = EIO;
 	for (; wr && !ret; wr = wr->next) {
 		ret = soft_rq_post(&qp->rq, wr);
 		if (ret)
@@ -147,6 +150,9 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 	soft_lock(dev);
 	if (unlikely(qp->state < IBV_QPS_RTS))
 		ret = EINVAL;
+	else if (unlikely(qp->state == IBV_QPS_ERR &&
+			  soft_ctx(ibv->context)->removed))
+		ret = EIO;
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one(qp, wr);
 		if (unlikely(ret))

@@ -36,6 +36,7 @@
 
 #include "../list.h"
 #include "ring.h"
+#include "soft_ctl.h"
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define unlikely(x)	__builtin_expect(!!(x), 0)
@@ -48,7 +49,7 @@
 #define SOFT_NODES	1024		/* 10 bits of a QPN */
 #define SOFT_QPN_BITS	14
 #define SOFT_QPS	(1u << SOFT_QPN_BITS)
-#define SOFT_PORTS_MAX	8
+#define SOFT_PORTS_MAX	SOFT_CTL_PORTS
 #define SOFT_MAX_WR	16384
 #define SOFT_MAX_SGE	32
 #define SOFT_MAX_INLINE	1024
@@ -137,17 +138,31 @@ struct soft_wire {
 	uint32_t lost_count, lost_room;
 };
 
+/* Shares of work requests are told in millionths. */
+#define SOFT_SHARE_ALL	1000000u
+#define SOFT_DELAY_MAX	10000000u	/* us */
+
+/*
+ * How a node is broken: fault.c, soft_ctl.h. Everybody can write it: whoever
+ * uses it takes a copy, and brings that into its bounds.
+ */
+struct soft_faults {
+	uint32_t port[SOFT_PORTS_MAX];	/* enum soft_port */
+	uint32_t drop, delay;		/* shares of work requests */
+	uint32_t duplicate, reorder;	/* of those without acknowledgement */
+	uint32_t delay_us;
+	uint32_t seed;
+};
+
 /* What all nodes of a fabric share: only ever hints, each checked on reading. */
 #define SOFT_FABRIC_MAGIC	0x534f4654u
+#define SOFT_FABRIC_VERSION	2
 struct soft_fabric {
 	uint32_t magic, version;
-	/* later: fault settings, group members */
-	struct {
-		_Atomic uint32_t port[SOFT_PORTS_MAX]; /* enum soft_port */
-	} node[SOFT_NODES];
+	/* later: group members */
+	struct soft_faults fresh;	/* what a new node begins with */
+	struct soft_faults node[SOFT_NODES];
 };
-enum soft_port { SOFT_PORT_UP, SOFT_PORT_DOWN, SOFT_PORT_ARMED,
-		 SOFT_PORT_BLACK_HOLE };
 
 struct soft_mr {
 	struct ibv_mr ibv;
@@ -185,6 +200,10 @@ struct soft_dev {
 	char fabric_name[64];
 	struct soft_fabric *fabric;
 	int fabric_fd;
+	struct soft_faults faults;	/* our copy, checked */
+	bool faulty;			/* any of them acts */
+	bool absent;			/* removed, not yet added again */
+	uint32_t refuse[SOFT_OBJECTS];	/* the how many-th from now; 0: none */
 	struct soft_watch listener;
 	struct list handshakes;		/* accepted, not yet a wire */
 	int epfd, bell, timerfd;
@@ -207,6 +226,7 @@ extern const char soft_device_name[];	/* "soft0" */
 /* The process's device, opened by its first user, closed by its last. */
 int soft_dev_get(struct soft_dev **ret);
 void soft_dev_put(struct soft_dev *dev);
+bool soft_dev_absent(void);		/* removed by a fault, soft_ctl.h */
 
 static inline void soft_lock(struct soft_dev *dev)
 {
@@ -219,6 +239,8 @@ void soft_unlock(struct soft_dev *dev);
 /* ---- node.c, names.c -------------------------------------------------- */
 
 int soft_node_open(struct soft_dev *dev);
+/* NULL: what the environment says. */
+int soft_fabric_name(struct soft_dev *dev, const char *name);
 void soft_node_close(struct soft_dev *dev);
 enum soft_port soft_port_state(const struct soft_dev *dev, int port);
 
@@ -264,6 +286,8 @@ enum soft_msg_type {
 	SOFT_MSG_BUSY,
 	SOFT_MSG_DREQ,
 	SOFT_MSG_DREP,
+	SOFT_MSG_CTL,			/* struct soft_ctl_msg, soft_ctl.h */
+	SOFT_MSG_CTL_DONE,
 };
 #define SOFT_MSG_MAGIC	0x5051u
 #define SOFT_MSG_MAX	512
@@ -274,6 +298,27 @@ struct soft_msg {
 	uint32_t node;			/* who sends */
 	uint32_t to, from;		/* CM ids */
 };
+
+/* Answered on the same socket, which need not be a wire's. */
+enum soft_ctl_op {
+	SOFT_CTL_NODE = 1, SOFT_CTL_QPS, SOFT_CTL_PORT, SOFT_CTL_FAULTS,
+	SOFT_CTL_REFUSE, SOFT_CTL_REMOVE, SOFT_CTL_ADD, SOFT_CTL_EVENT,
+};
+#define SOFT_CTL_PAGE	12		/* queue pairs of one answer */
+
+struct soft_ctl_msg {
+	struct soft_msg hdr;
+	uint32_t op;
+	int32_t result;			/* of the answer: 0 or -errno */
+	uint32_t arg[3];
+	uint32_t fresh;			/* new nodes are to have it as well */
+	union {
+		struct soft_ctl_faults faults;
+		struct soft_ctl_node node;
+		struct soft_ctl_qp qps[SOFT_CTL_PAGE];
+	};
+};
+_Static_assert(sizeof(struct soft_ctl_msg) <= SOFT_MSG_MAX, "one datagram");
 
 int soft_msg_send(int fd, const void *msg, size_t len, const int *fds, int n);
 /* Bytes, 0 at the end, -errno. Descriptors come close-on-exec; fds are -1. */
@@ -338,8 +383,30 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp);
  * place where faults of the fabric act (issue: drop, delay, black hole, port
  * down), and where a migrated path is chosen.
  */
-enum soft_fate { SOFT_PASS, SOFT_LOSE };
-enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp);
+enum soft_fate { SOFT_PASS, SOFT_LOSE, SOFT_DELAY, SOFT_DUPLICATE,
+		 SOFT_REORDER };
+enum soft_fate soft_fate_drawn(struct soft_dev *dev, struct soft_qp *qp);
+
+/* DUPLICATE and REORDER: only where nothing is acknowledged. L */
+static inline enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp)
+{
+	return likely(!dev->faulty) ? SOFT_PASS : soft_fate_drawn(dev, qp);
+}
+
+/* ---- fault.c, removal.c, ctl_node.c ----------------------------------------------- */
+
+/* Whether work requests pass through a port. L */
+bool soft_port_carries(const struct soft_dev *dev, uint8_t port);
+/* 0, ENOMEM for the one that is to be refused, EIO when the device is gone. */
+int soft_may_create(struct ibv_context *verbs, enum soft_object what);
+bool soft_refused(struct soft_dev *dev, enum soft_object what);	/* L */
+/* Takes over what the fabric says of this node; events tell of ports. L */
+void soft_faults_take(struct soft_dev *dev);
+/* Of soft_ctl.h's side: one question, one answer. 0, or the wire is cut. L */
+int soft_ctl_asked(struct soft_dev *dev, int fd, const struct soft_msg *msg,
+		   size_t len);
+void soft_remove(struct soft_dev *dev);					/* L */
+void soft_readd(struct soft_dev *dev);					/* L */
 
 /* ---- objects ---------------------------------------------------------- */
 
@@ -353,6 +420,7 @@ struct soft_ctx {
 	struct soft_dev *dev;
 	struct list node;		/* dev->contexts */
 	struct list async;		/* struct soft_async, not yet fetched */
+	_Atomic bool removed;		/* the device went from under it */
 	int objects;			/* that hold it */
 };
 
@@ -402,6 +470,7 @@ struct soft_swqe {
 	uint64_t wr_id;
 	uint8_t op;			/* enum ibv_wr_opcode */
 	uint8_t status;			/* enum ibv_wc_status: fails in its turn */
+	uint8_t try;			/* whose answer counts */
 	bool signaled, done, inlined, started;
 	unsigned int flags;
 	uint32_t imm;			/* network order; or rkey to invalidate */
@@ -420,7 +489,8 @@ struct soft_swqe {
 struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
 	uint64_t raddr;
-	bool atomic;
+	bool atomic, known;
+	uint8_t aux;			/* which try of the one who asked */
 	uint64_t value;
 };
 
@@ -452,8 +522,11 @@ struct soft_qp {
 	uint32_t reads_out;		/* pushed, not yet answered */
 	uint32_t retries, rnr_retries;	/* left */
 	uint8_t tries;			/* tells answers to earlier tries apart */
+	uint32_t drawn;			/* fates so far */
 	struct soft_timer timer;	/* pushing waits for it */
 	bool waiting;
+	bool lost;			/* for an acknowledgement: it counts */
+	bool decided;			/* the next one's fate has been */
 	bool drained_told;
 
 	/* responder */
@@ -540,11 +613,15 @@ int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 void soft_async_qp(struct soft_dev *dev, struct soft_qp *qp,
 		   enum ibv_event_type type);			/* L */
 void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq);	/* L */
+void soft_async_port(struct soft_dev *dev, uint8_t port,
+		     enum ibv_event_type type);			/* L */
+void soft_async_device(struct soft_ctx *ctx, enum ibv_event_type type); /* L */
 void soft_async_forget(struct soft_ctx *ctx, const void *object); /* L */
 
 /* cm_*.c, as the rest of the device meets them */
 void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_msg *msg, size_t len);	/* L */
 void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w); /* L */
+void soft_cm_removed(struct soft_dev *dev);			/* L */
 
 #endif

@@ -138,6 +138,8 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->sq_head = qp->sq_next = qp->sq_tail = 0;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
+	qp->decided = false;
+	memset(qp->rd, 0, sizeof(qp->rd));
 	qp->ack_due = false;
 	qp->nak_due = 0;
 	qp->rd_head = qp->rd_tail = qp->reads_out = qp->offset = 0;
@@ -196,6 +198,11 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct soft_qp *qp;
 	int err = check_init(attr);
 
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	err = soft_may_create(pd->context, SOFT_OBJ_QP);
 	if (err) {
 		errno = err;
 		return NULL;

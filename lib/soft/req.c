@@ -15,11 +15,6 @@
 
 #include <string.h>
 
-enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp)
-{
-	return SOFT_PASS;
-}
-
 static inline struct soft_swqe *wqe_at(struct soft_qp *qp, uint32_t i)
 {
 	return &qp->sq[i & qp->sq_mask];
@@ -172,11 +167,28 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	soft_rec_commit(dev, qp->wire, atomic ? 16 : 0);
 	wqe->sent = 0;			/* bytes of the answer */
+	wqe->try = qp->tries;
 	qp->reads_out++;
 	return true;
 }
 
 static void wait_for(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns);
+static void wait_for_ack(struct soft_dev *dev, struct soft_qp *qp);
+
+/* Whether a fault keeps the request at sq_next from being pushed now. */
+static bool held_up(struct soft_dev *dev, struct soft_qp *qp)
+{
+	switch (soft_fate(dev, qp)) {
+	case SOFT_LOSE:
+		wait_for_ack(dev, qp);
+		return true;
+	case SOFT_DELAY:
+		wait_for(dev, qp, dev->faults.delay_us * 1000ull);
+		return true;
+	default:
+		return false;
+	}
+}
 
 /* Whether the request at sq_next may be started now. */
 static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
@@ -220,11 +232,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			soft_req_wire_down(dev, qp);
 			return;
 		}
-		if (unlikely(!wqe->started &&
-			     soft_fate(dev, qp) == SOFT_LOSE)) {
-			wait_for(dev, qp, ack_ns(qp));
+		if (unlikely(!wqe->started && !is_local(wqe) &&
+			     held_up(dev, qp)))
 			return;
-		}
 		wqe->started = true;
 		if (is_local(wqe)) {
 			do_local(dev, qp, wqe);
@@ -268,15 +278,27 @@ static void rewind_to(struct soft_qp *qp, uint32_t i)
 static void wait_for(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns)
 {
 	qp->waiting = true;
+	qp->lost = false;
 	soft_timer_set(dev, &qp->timer, ns);
+}
+
+/* One that is not going to come: the timer costs a retry. */
+static void wait_for_ack(struct soft_dev *dev, struct soft_qp *qp)
+{
+	wait_for(dev, qp, max(ack_ns(qp), 1000000ull));
+	qp->lost = true;
 }
 
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct soft_qp *qp = list_entry(t, struct soft_qp, timer);
+	bool over = !qp->wire || qp->wire->dead;
 
 	qp->waiting = false;
-	if (!qp->wire || qp->wire->dead) {
+	/* an ack timeout of 0 is for ever */
+	if (qp->lost && qp->attr.timeout && !qp->retries--)
+		over = true;
+	if (over) {
 		if (qp->sq_head != qp->sq_tail)
 			fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
 		return;
@@ -327,14 +349,8 @@ static void on_lost(struct soft_dev *dev, struct soft_qp *qp, uint8_t try)
 {
 	if (try != qp->tries || qp->waiting || qp->sq_head == qp->sq_tail)
 		return;
-	if (!qp->retries && qp->attr.timeout) {
-		fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
-		return;
-	}
-	if (qp->attr.timeout)
-		qp->retries--;
 	rewind_to(qp, qp->sq_head);
-	wait_for(dev, qp, max(ack_ns(qp), 1000000ull));
+	wait_for_ack(dev, qp);
 }
 
 /* ---- answers ---------------------------------------------------------- */
@@ -407,6 +423,9 @@ static void on_data(struct soft_dev *dev, struct soft_qp *qp,
 	if (!find(qp, rec->psn, &i))
 		return;
 	wqe = wqe_at(qp, i);
+	/* of an earlier try: it is asked for again */
+	if (is_read(wqe) && rec->aux != wqe->try)
+		return;
 	if (!is_read(wqe) || wqe->done || i == qp->sq_next ||
 	    (rec->op == SOFT_ATOMIC_RESP) != (wqe->op != IBV_WR_RDMA_READ) ||
 	    rec->offset != wqe->sent ||

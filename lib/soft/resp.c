@@ -179,21 +179,31 @@ static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
 	memset(rd, 0, sizeof(*rd));
 	rd->psn = rec->psn;
 	rd->total = rec->total;
+	rd->aux = rec->aux;
+	rd->known = true;
 	return rd;
 }
 
-static void on_read(struct soft_dev *dev, struct soft_qp *qp,
-		    const struct soft_rec *rec)
+/* True: its answer is due. */
+static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec)
 {
 	struct soft_rd *rd = new_rd(dev, qp, rec);
 
 	if (!rd || (rec->total && !remote(dev, qp, rec, rec->total,
 					  IBV_ACCESS_REMOTE_READ)))
-		return;
+		return false;
 	rd->raddr = rec->raddr;
 	rd->src_rkey = rec->rkey;
 	qp->rd_tail++;
-	done(dev, qp);
+	return true;
+}
+
+static void on_read(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec)
+{
+	if (take_read(dev, qp, rec))
+		done(dev, qp);
 }
 
 static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
@@ -225,6 +235,47 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 	done(dev, qp);
 }
 
+/*
+ * Something done before is asked for once more, since its answer came too late
+ * or did not come. What waits for earlier tries is of no use now. The place
+ * among the answers is the one it had: no other's is overwritten.
+ */
+static bool find_rd(struct soft_qp *qp, const struct soft_rec *rec)
+{
+	uint32_t s = 0;
+
+	if (qp->rd_head != qp->rd_tail &&
+	    qp->rd[qp->rd_head % SOFT_MAX_RD].aux != rec->aux)
+		qp->rd_head = qp->rd_tail;
+	while (s < SOFT_MAX_RD && (!qp->rd[s].known ||
+				   qp->rd[s].psn != rec->psn))
+		s++;
+	if (s == SOFT_MAX_RD ||
+	    qp->rd[s].atomic != (rec->op != SOFT_READ))
+		return false;
+	if (qp->rd_tail % SOFT_MAX_RD == s)
+		return true;
+	if (qp->rd_head != qp->rd_tail)
+		return false;
+	qp->rd_tail += (s - qp->rd_tail) % SOFT_MAX_RD;
+	qp->rd_head = qp->rd_tail;
+	return true;
+}
+
+/* A read is done again; an atomic is answered with what it found then. */
+static void again(struct soft_dev *dev, struct soft_qp *qp,
+		  const struct soft_rec *rec)
+{
+	qp->ack_due = true;
+	soft_qp_pend(dev, qp);
+	if (rec->op < SOFT_READ || !find_rd(qp, rec))
+		return;
+	if (rec->op == SOFT_READ)
+		(void)take_read(dev, qp, rec);
+	else
+		qp->rd[qp->rd_tail++ % SOFT_MAX_RD].aux = rec->aux;
+}
+
 static bool makes_sense(const struct soft_rec *rec)
 {
 	bool last = rec->flags & SOFT_F_LAST;
@@ -244,16 +295,17 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 {
 	uint32_t ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
 
+	/* from its beginning again: the rest of it was lost */
+	if (unlikely(!ahead && !rec->offset && qp->offset)) {
+		qp->offset = 0;
+		qp->in_message = qp->recv_taken = false;
+	}
 	if (unlikely(ahead || rec->offset != qp->offset)) {
+		if (ahead > SOFT_PSN_MASK / 2)
+			again(dev, qp, rec);
 		/* what was on its way behind a request that was refused */
-		if (qp->dropping)
-			return;
-		if (ahead > SOFT_PSN_MASK / 2) {
-			qp->ack_due = true;	/* done before */
-			soft_qp_pend(dev, qp);
-		} else {
+		else if (!qp->dropping)
 			soft_wire_lost(qp->wire, rec);
-		}
 		return;
 	}
 	qp->dropping = false;
@@ -317,6 +369,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 	       rd->psn);
 	rec->bytes = n;
 	rec->offset = rd->sent;
+	rec->aux = rd->aux;
 	soft_rec_commit(dev, qp->wire, n);
 	rd->sent += n;
 	if (rd->atomic || rd->sent == rd->total)

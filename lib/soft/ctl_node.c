@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A node answers what soft_ctl.h's side asks, and does what it says. */
+#include "priv.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void describe_node(const struct soft_dev *dev, struct soft_ctl_node *d)
+{
+	const struct soft_faults *f = &dev->faults;
+	const struct list *n;
+
+	memset(d, 0, sizeof(*d));
+	d->node = dev->node;
+	d->ports = (uint32_t)dev->ports;
+	d->qps = dev->qp_count;
+	list_for_each(n, &dev->contexts)
+		d->contexts++;
+	d->pid = getpid();
+	d->absent = dev->absent;
+	d->guid = dev->guid;
+	for (int i = 0; i < dev->ports; i++)
+		d->port[i] = (uint8_t)f->port[i];
+	d->faults = (struct soft_ctl_faults){
+		.drop = f->drop, .delay = f->delay, .duplicate = f->duplicate,
+		.reorder = f->reorder, .delay_us = f->delay_us, .seed = f->seed,
+	};
+}
+
+static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)
+{
+	memset(d, 0, sizeof(*d));
+	d->qpn = qp->ibv.qp_num;
+	d->peer = qp->attr.dest_qp_num;
+	d->type = (uint8_t)qp->ibv.qp_type;
+	d->state = (uint8_t)qp->state;
+	d->port = qp->attr.port_num;
+	d->wired = qp->wire && !qp->wire->dead;
+	d->sends = qp->sq_tail - qp->sq_head;
+	d->recvs = qp->rq.tail - qp->rq.head;
+	d->retries = qp->retries;
+}
+
+/* A page from index arg[0] on; arg[1] of them, arg[0] is where to go on. */
+static void list_qps(const struct soft_dev *dev, const struct soft_ctl_msg *m,
+		     struct soft_ctl_msg *a)
+{
+	uint32_t i = m->arg[0], n = 0;
+
+	for (; i < SOFT_QPS && n < SOFT_CTL_PAGE; i++)
+		if (dev->qps[i])
+			describe_qp(dev->qps[i], &a->qps[n++]);
+	a->arg[0] = i;
+	a->arg[1] = n;
+}
+
+static int set_port(struct soft_dev *dev, const struct soft_ctl_msg *m)
+{
+	struct soft_faults *rows[2] = { &dev->fabric->node[dev->node],
+					&dev->fabric->fresh };
+	uint32_t port = m->arg[0];
+
+	if (port > (uint32_t)dev->ports || m->arg[1] > SOFT_PORT_BLACK_HOLE)
+		return -EINVAL;
+	for (int r = 0; r < (m->fresh ? 2 : 1); r++)
+		for (uint32_t i = 0; i < (uint32_t)dev->ports; i++)
+			if (!port || i == port - 1)
+				rows[r]->port[i] = m->arg[1];
+	soft_faults_take(dev);
+	return 0;
+}
+
+static int set_faults(struct soft_dev *dev, const struct soft_ctl_msg *m)
+{
+	const struct soft_ctl_faults f = m->faults;
+	struct soft_faults *rows[2] = { &dev->fabric->node[dev->node],
+					&dev->fabric->fresh };
+
+	if (f.drop > SOFT_SHARE_ALL || f.delay > SOFT_SHARE_ALL ||
+	    f.duplicate > SOFT_SHARE_ALL || f.reorder > SOFT_SHARE_ALL ||
+	    f.delay_us > SOFT_DELAY_MAX)
+		return -EINVAL;
+	for (int r = 0; r < (m->fresh ? 2 : 1); r++) {
+		rows[r]->drop = f.drop;
+		rows[r]->delay = f.delay;
+		rows[r]->duplicate = f.duplicate;
+		rows[r]->reorder = f.reorder;
+		rows[r]->delay_us = f.delay_us;
+		rows[r]->seed = f.seed;
+	}
+	/* the same seed again: the same requests again */
+	for (uint32_t i = 0; i < SOFT_QPS; i++)
+		if (dev->qps[i]) {
+			dev->qps[i]->drawn = 0;
+			dev->qps[i]->decided = false;
+		}
+	soft_faults_take(dev);
+	return 0;
+}
+
+static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
+		       uint32_t element)
+{
+	struct soft_qp *qp = element >> SOFT_QPN_BITS == dev->node ?
+			     soft_qp_find(dev, element) : NULL;
+	struct list *n;
+
+	switch (type) {
+	case IBV_EVENT_DEVICE_FATAL:
+		list_for_each(n, &dev->contexts)
+			soft_async_device(list_entry(n, struct soft_ctx, node),
+					  type);
+		return 0;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		if (!element || element > (uint32_t)dev->ports)
+			return -EINVAL;
+		soft_async_port(dev, (uint8_t)element, type);
+		return 0;
+	case IBV_EVENT_CQ_ERR:
+		if (!qp)
+			return -EINVAL;
+		soft_async_cq(dev, soft_cq(qp->ibv.recv_cq));
+		if (qp->ibv.send_cq != qp->ibv.recv_cq)
+			soft_async_cq(dev, soft_cq(qp->ibv.send_cq));
+		return 0;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		if (!qp)
+			return -EINVAL;
+		soft_async_qp(dev, qp, type);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static int obey(struct soft_dev *dev, const struct soft_ctl_msg *m,
+		struct soft_ctl_msg *a)
+{
+	switch (m->op) {
+	case SOFT_CTL_NODE:
+		describe_node(dev, &a->node);
+		return 0;
+	case SOFT_CTL_QPS:
+		list_qps(dev, m, a);
+		return 0;
+	case SOFT_CTL_PORT:
+		return set_port(dev, m);
+	case SOFT_CTL_FAULTS:
+		return set_faults(dev, m);
+	case SOFT_CTL_REFUSE:
+		if (m->arg[0] >= SOFT_OBJECTS)
+			return -EINVAL;
+		dev->refuse[m->arg[0]] = m->arg[1];
+		return 0;
+	case SOFT_CTL_REMOVE:
+		soft_remove(dev);
+		return 0;
+	case SOFT_CTL_ADD:
+		soft_readd(dev);
+		return 0;
+	case SOFT_CTL_EVENT:
+		return raise_event(dev, (enum ibv_event_type)m->arg[0],
+				   m->arg[1]);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+int soft_ctl_asked(struct soft_dev *dev, int fd, const struct soft_msg *hdr,
+		   size_t len)
+{
+	struct soft_ctl_msg m, a;
+
+	if (len != sizeof(m))
+		return -EPROTO;
+	memcpy(&m, hdr, sizeof(m));
+	memset(&a, 0, sizeof(a));
+	a.hdr.magic = SOFT_MSG_MAGIC;
+	a.hdr.type = SOFT_MSG_CTL_DONE;
+	a.hdr.node = dev->node;
+	a.op = m.op;
+	a.result = obey(dev, &m, &a);
+	return soft_msg_send(fd, &a, sizeof(a), NULL, 0);
+}
