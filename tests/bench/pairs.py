@@ -23,6 +23,7 @@ import sys
 import time
 
 SIZES = (1, 64, 1024, 65536, 1048576)
+HEADER = 16             # bytes of rdmamsg on the wire
 PATIENCE = 120          # seconds for one measurement
 
 
@@ -144,6 +145,10 @@ class Bench:
         row = self.perftest("ib_send_lat", size, count, *more)
         return {"p50": row[4], "avg": row[5]}
 
+    def raw_lat_wire(self, size, count):
+        """What our message is to the device: with our header."""
+        return self.raw_lat(size + HEADER, count)
+
     def raw_lat_event(self, size, count):
         return self.raw_lat(size, count, "-e")
 
@@ -164,7 +169,8 @@ class Bench:
         # bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec
         for line in reversed(text.splitlines()):
             field = line.split()
-            if len(field) == 8 and field[1].isdigit():
+            # counts are shown like 10 and 4k
+            if len(field) == 8 and field[1][0].isdigit():
                 return {"avg": float(field[6])}
         raise Failed(f"fi_pingpong: {text[-500:]}")
 
@@ -207,7 +213,8 @@ class Bench:
             yield "lat", size, (
                 ("raw", self.raw_lat), ("rdmamsg", self.our_lat),
                 ("libfabric", self.libfabric_lat),
-                ("rsocket", self.rsocket_lat))
+                ("rsocket", self.rsocket_lat),
+                *([("wire", self.raw_lat_wire)] if size == 64 else []))
         for size in SIZES:
             yield "lat-event", size, (("raw", self.raw_lat_event),
                                       ("rdmamsg", self.our_lat_event))
@@ -285,6 +292,13 @@ def table_lat(bench, test, others):
         print(line)
 
 
+def table_wire(bench):
+    wire = bench.median("lat", 64, "wire", "p50")
+    ours = bench.median("lat", 64, "rdmamsg", "p50")
+    print(f"\n64 B of ours are {64 + HEADER} on the wire; as many by "
+          f"ib_send_lat: {show(wire)}, ratio {show(ratio(ours, wire))}")
+
+
 def table_more(bench):
     print(f"\n{'':>26} {'raw':>12} {'rdmamsg':>12} {'ratio':>6}   raw verbs by")
     for test, size, what, by in (
@@ -322,6 +336,7 @@ def goals(bench):
 
 def report(bench):
     table_lat(bench, "lat", ("libfabric", "rsocket"))
+    table_wire(bench)
     table_lat(bench, "lat-event", ())
     table_more(bench)
     print(f"\n{'goal':>56} {'':>9} {'figure':>7}")
