@@ -391,11 +391,13 @@ void soft_bells(struct soft_dev *dev)
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(n, &dev->wires) {
 		struct soft_wire *w = list_entry(n, struct soft_wire, node);
+		bool sleeps, waits;
 
 		if (w->bell < 0)
 			continue;
-		if ((w->dirty && take_back(&w->tx.shm->sleeping)) |
-		    (w->eaten && take_back(&w->rx.shm->full)))
+		sleeps = w->dirty && take_back(&w->tx.shm->sleeping);
+		waits = w->eaten && take_back(&w->rx.shm->full);
+		if (sleeps || waits)
 			(void)!write(w->bell, &(uint64_t){ 1 },
 				     sizeof(uint64_t));
 		w->dirty = w->eaten = false;
