@@ -64,23 +64,6 @@ __be64 soft_get_device_guid(struct ibv_device *device)
 
 /* ---- contexts --------------------------------------------------------- */
 
-static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
-		   struct ibv_mw_bind *bind)
-{
-	return EOPNOTSUPP;
-}
-
-static int dealloc_mw(struct ibv_mw *mw)
-{
-	return EOPNOTSUPP;
-}
-
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad)
 {
@@ -133,9 +116,9 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 	c->ops.poll_cq = soft_poll_cq;
 	c->ops.req_notify_cq = soft_req_notify_cq;
 	c->ops.post_srq_recv = post_srq_recv;
-	c->ops.alloc_mw = alloc_mw;
-	c->ops.bind_mw = bind_mw;
-	c->ops.dealloc_mw = dealloc_mw;
+	c->ops.alloc_mw = soft_alloc_mw;
+	c->ops.bind_mw = soft_bind_mw;
+	c->ops.dealloc_mw = soft_dealloc_mw;
 	(void)pthread_mutex_init(&c->mutex, NULL);
 	c->cmd_fd = eventfd(0, EFD_CLOEXEC);
 	c->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -201,11 +184,15 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_qp = SOFT_QPS - 2;
 	attr->max_qp_wr = SOFT_MAX_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN |
-				 IBV_DEVICE_SYS_IMAGE_GUID;
+				 IBV_DEVICE_SYS_IMAGE_GUID |
+				 IBV_DEVICE_MEM_WINDOW |
+				 IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				 IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = attr->max_sge_rd = SOFT_MAX_SGE;
 	attr->max_cq = 1 << 16;
 	attr->max_cqe = SOFT_MAX_CQE;
 	attr->max_mr = SOFT_MAX_MR;
+	attr->max_mw = SOFT_MAX_MR;
 	attr->max_pd = 1 << 16;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = SOFT_MAX_RD;
 	attr->max_res_rd_atom = SOFT_MAX_RD * attr->max_qp;

@@ -45,7 +45,8 @@ int soft_dealloc_pd(struct ibv_pd *ibv)
 
 /* ---- keys ------------------------------------------------------------- */
 
-static int key_new(struct soft_dev *dev, struct soft_mr *mr, uint32_t *ret)
+int soft_key_new(struct soft_dev *dev, struct soft_mr *mr, struct soft_mw *mw,
+		 uint32_t *ret)
 {
 	uint32_t room = dev->key_room, i;
 	struct soft_key *keys;
@@ -53,7 +54,7 @@ static int key_new(struct soft_dev *dev, struct soft_mr *mr, uint32_t *ret)
 	/* on from the last one: a key stays invalid as long as possible */
 	for (uint32_t n = 0; n < room; n++) {
 		i = (dev->key_hint + n) % room;
-		if (!dev->keys[i].mr)
+		if (!dev->keys[i].mr && !dev->keys[i].mw)
 			goto found;
 	}
 	if (room >= SOFT_MAX_MR)
@@ -70,6 +71,7 @@ static int key_new(struct soft_dev *dev, struct soft_mr *mr, uint32_t *ret)
 found:
 	dev->key_hint = i + 1;
 	dev->keys[i].mr = mr;
+	dev->keys[i].mw = mw;
 	/* never 0 as a whole */
 	if (!++dev->keys[i].gen)
 		dev->keys[i].gen = 1;
@@ -77,13 +79,27 @@ found:
 	return 0;
 }
 
-static struct soft_mr *key_find(const struct soft_dev *dev, uint32_t key)
+static const struct soft_key *key_at(const struct soft_dev *dev, uint32_t key)
 {
 	uint32_t i = key >> 8;
 
 	if (unlikely(i >= dev->key_room || dev->keys[i].gen != (key & 0xff)))
 		return NULL;
-	return dev->keys[i].mr;
+	return &dev->keys[i];
+}
+
+struct soft_mr *soft_key_find(const struct soft_dev *dev, uint32_t key)
+{
+	const struct soft_key *k = key_at(dev, key);
+
+	return likely(k) ? k->mr : NULL;
+}
+
+struct soft_mw *soft_key_window(const struct soft_dev *dev, uint32_t key)
+{
+	const struct soft_key *k = key_at(dev, key);
+
+	return k ? k->mw : NULL;
 }
 
 /*
@@ -105,31 +121,33 @@ static int touch(void *addr, size_t len, int access)
 	return errno == ENOMEM ? EFAULT : errno;
 }
 
-struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
-				uint64_t iova, int access)
+/* 0 or an errno; what may be ignored is taken out of *access. */
+static int check(void *addr, size_t len, int *ret_access)
 {
-	struct soft_dev *dev = soft_dev_of(pd->context);
 	const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 			  IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
 			  IBV_ACCESS_HUGETLB;
-	struct soft_mr *mr;
-	int err = 0;
+	int access = *ret_access &= ~IBV_ACCESS_OPTIONAL_RANGE;
 
-	access &= ~IBV_ACCESS_OPTIONAL_RANGE;
-	if (access & ~known) {
-		errno = EOPNOTSUPP;	/* on-demand paging, for one */
-		return NULL;
-	}
+	if (access & ~known)
+		return EOPNOTSUPP;	/* on-demand paging, for one */
 	if ((uintptr_t)addr + len < (uintptr_t)addr ||
 	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
-	     !(access & IBV_ACCESS_LOCAL_WRITE))) {
-		errno = EINVAL;
-		return NULL;
-	}
-	err = soft_may_create(pd->context, SOFT_OBJ_MR);
+	     !(access & IBV_ACCESS_LOCAL_WRITE)))
+		return EINVAL;
+	return touch(addr, len, access);
+}
+
+struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+				uint64_t iova, int access)
+{
+	struct soft_dev *dev = soft_dev_of(pd->context);
+	int err = soft_may_create(pd->context, SOFT_OBJ_MR);
+	struct soft_mr *mr;
+
 	if (!err)
-		err = touch(addr, len, access);
+		err = check(addr, len, &access);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -144,7 +162,7 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 	mr->access = access;
 	soft_lock(dev);
-	err = key_new(dev, mr, &mr->ibv.lkey);
+	err = soft_key_new(dev, mr, NULL, &mr->ibv.lkey);
 	if (!err)
 		((struct soft_pd *)pd)->users++;
 	soft_unlock(dev);
@@ -168,6 +186,11 @@ int soft_dereg_mr(struct ibv_mr *mr)
 	struct soft_dev *dev = soft_dev_of(mr->context);
 
 	soft_lock(dev);
+	/* ibv_alloc_mw(3): not while a window is bound to it */
+	if (((struct soft_mr *)mr)->windows) {
+		soft_unlock(dev);
+		return EBUSY;
+	}
 	dev->keys[mr->lkey >> 8].mr = NULL;
 	((struct soft_pd *)mr->pd)->users--;
 	soft_unlock(dev);
@@ -175,10 +198,67 @@ int soft_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-/* Place of memory windows: only they can be invalidated. */
-int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey)
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
+				 uint64_t iova, unsigned int access)
 {
-	return -EINVAL;
+	return soft_reg_mr_iova(pd, addr, len, iova, (int)access);
+}
+
+/*
+ * As deregistering and registering would, except that the place of the key is
+ * the same: what is still under way with the old key is refused. Nothing is
+ * changed unless everything can be.
+ */
+int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
+		  size_t len, int access)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_mr *mr = (struct soft_mr *)ibv;
+	struct soft_key *key;
+	int err = 0;
+
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	    (flags & IBV_REREG_MR_CHANGE_PD &&
+	     (!pd || pd->context != ibv->context)))
+		err = EINVAL;
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		access = mr->access;
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
+		addr = ibv->addr;
+		len = ibv->length;
+	}
+	if (!err)
+		err = check(addr, len, &access);
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	soft_lock(dev);
+	if (mr->windows) {
+		soft_unlock(dev);
+		errno = EBUSY;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		((struct soft_pd *)ibv->pd)->users--;
+		((struct soft_pd *)pd)->users++;
+		ibv->pd = pd;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		ibv->addr = addr;
+		ibv->length = len;
+		mr->iova = (uintptr_t)addr;
+	}
+	mr->access = access;
+	if (access & IBV_ACCESS_ZERO_BASED)
+		mr->iova = 0;
+	key = &dev->keys[ibv->lkey >> 8];
+	if (!++key->gen)
+		key->gen = 1;
+	ibv->lkey = ibv->rkey = ibv->handle =
+		(ibv->lkey & ~0xffu) | key->gen;
+	soft_unlock(dev);
+	return 0;
 }
 
 /* ---- accesses --------------------------------------------------------- */
@@ -186,7 +266,7 @@ int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey)
 void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 		 uint64_t addr, uint64_t len, int access)
 {
-	const struct soft_mr *mr = key_find(dev, key);
+	const struct soft_mr *mr = soft_key_find(dev, key);
 	uint64_t offset;
 
 	if (unlikely(!mr || mr->ibv.pd != pd || (mr->access & access) != access))
@@ -195,6 +275,16 @@ void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))
 		return NULL;
 	return (uint8_t *)mr->ibv.addr + offset;
+}
+
+void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
+		     const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
+		     uint64_t len, int access)
+{
+	void *at = soft_mr_at(dev, pd, rkey, addr, len, access);
+
+	return likely(at) ? at :
+	       soft_mw_at(dev, qp, pd, rkey, addr, len, access);
 }
 
 /* A poller on the last byte must find all the others in place. */
@@ -246,8 +336,14 @@ int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 		 uint32_t offset, const void *src, uint32_t len)
 {
-	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+	return soft_scatter_in(soft_dev_of(qp->ibv.context), &qp->pd->ibv, sge,
+			       n, offset, src, len);
+}
 
+int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
+		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
+		    const void *src, uint32_t len)
+{
 	for (uint32_t i = 0; len && i < n; i++) {
 		uint32_t part;
 		void *at;
@@ -257,7 +353,7 @@ int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 			continue;
 		}
 		part = min(sge[i].length - offset, len);
-		at = soft_mr_at(dev, &qp->pd->ibv, sge[i].lkey,
+		at = soft_mr_at(dev, pd, sge[i].lkey,
 				sge[i].addr + offset, part,
 				IBV_ACCESS_LOCAL_WRITE);
 		if (unlikely(!at))

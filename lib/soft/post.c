@@ -64,6 +64,7 @@ static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 	case IBV_WR_SEND_WITH_INV:
 	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
 		return true;
 	default:
 		return false;
@@ -99,7 +100,17 @@ static int copy_data(struct soft_qp *qp, struct soft_swqe *wqe,
 	return 0;
 }
 
-static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr)
+static int take_bind(struct soft_swqe *wqe, const struct ibv_send_wr *wr,
+		     enum ibv_mw_type binds)
+{
+	if (!wr->bind_mw.mw || wr->bind_mw.mw->type != binds)
+		return EINVAL;
+	return soft_mw_prepare(wqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+			       &wr->bind_mw.bind_info);
+}
+
+static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
+		    enum ibv_mw_type binds)
 {
 	struct soft_swqe *wqe = &qp->sq[qp->sq_tail & qp->sq_mask];
 	bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -111,7 +122,9 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	if (unlikely(!op_ok(qp, wr->opcode) || wr->num_sge < 0 ||
 		     (uint32_t)wr->num_sge > qp->cap.max_send_sge))
 		return EINVAL;
-	ret = copy_data(qp, wqe, wr);
+	wqe->status = IBV_WC_SUCCESS;
+	ret = wr->opcode == IBV_WR_BIND_MW ? take_bind(wqe, wr, binds) :
+	      copy_data(qp, wqe, wr);
 	if (unlikely(ret))
 		return ret;
 	if (unlikely(atomic && wqe->length != 8))
@@ -121,15 +134,15 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	wqe->flags = wr->send_flags;
 	wqe->signaled = qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	wqe->started = wqe->done = false;
-	wqe->status = IBV_WC_SUCCESS;
 	wqe->sent = 0;
-	wqe->imm = wr->imm_data;
+	if (wr->opcode != IBV_WR_BIND_MW)
+		wqe->imm = wr->imm_data;
 	if (atomic) {
 		wqe->raddr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
-	} else {
+	} else if (wr->opcode != IBV_WR_BIND_MW) {
 		wqe->raddr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
@@ -140,8 +153,8 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
-		   struct ibv_send_wr **bad)
+int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad, enum ibv_mw_type binds)
 {
 	struct soft_qp *qp = soft_qp(ibv);
 	struct soft_dev *dev = soft_dev_of(ibv->context);
@@ -154,7 +167,7 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 			  soft_ctx(ibv->context)->removed))
 		ret = EIO;
 	for (; wr && !ret; wr = wr->next) {
-		ret = post_one(qp, wr);
+		ret = post_one(qp, wr, binds);
 		if (unlikely(ret))
 			break;
 	}
@@ -166,4 +179,10 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 	if (unlikely(ret))
 		*bad = wr;
 	return ret;
+}
+
+int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad)
+{
+	return soft_post_send_any(qp, wr, bad, IBV_MW_TYPE_2);
 }

@@ -168,10 +168,21 @@ struct soft_mr {
 	struct ibv_mr ibv;
 	uint64_t iova;			/* what the peer calls addr */
 	int access;
+	int windows;			/* bound to it */
+};
+
+struct soft_mw {
+	struct ibv_mw ibv;		/* handle: the slot of its key */
+	struct soft_mr *mr;		/* NULL: not bound */
+	struct soft_qp *qp;		/* type 2: for this one only */
+	struct list node;		/* qp->windows */
+	uint64_t addr, len;
+	int access;
 };
 
 struct soft_key {			/* slot of dev->keys, by key >> 8 */
-	struct soft_mr *mr;		/* later: or a memory window */
+	struct soft_mr *mr;		/* or */
+	struct soft_mw *mw;
 	uint8_t gen;
 };
 
@@ -541,6 +552,7 @@ struct soft_qp {
 	struct soft_rd rd[SOFT_MAX_RD];
 	uint32_t rd_head, rd_tail;
 	uint32_t async_fetched;		/* handed out: acknowledged before destroying */
+	struct list windows;		/* of type 2, bound for it */
 };
 
 static inline struct soft_ctx *soft_ctx(struct ibv_context *c)
@@ -572,14 +584,39 @@ static inline struct soft_qp *soft_qp_find(struct soft_dev *dev, uint32_t qpn)
 /* mr.c. The memory behind a key, or NULL: key, domain, bounds or access. L */
 void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 		 uint64_t addr, uint64_t len, int access);
+/* As a peer's request reaches it: through a window as well. L */
+void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
+		     const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
+		     uint64_t len, int access);
+int soft_key_new(struct soft_dev *dev, struct soft_mr *mr, struct soft_mw *mw,
+		 uint32_t *ret);
+struct soft_mr *soft_key_find(const struct soft_dev *dev, uint32_t key);
+struct soft_mw *soft_key_window(const struct soft_dev *dev, uint32_t key);
 /* Between a scatter list, at an offset, and plain memory. -EACCES. L */
 int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 		uint32_t offset, void *dst, uint32_t len);
 int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 		 uint32_t offset, const void *src, uint32_t len);
+int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
+		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
+		    const void *src, uint32_t len);
 /* Lower addresses are visible before higher ones. */
 void soft_copy(void *dst, const void *src, size_t len);
+
+/* mw.c */
+struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int soft_dealloc_mw(struct ibv_mw *mw);
+int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		 struct ibv_mw_bind *bind);
+int soft_mw_prepare(struct soft_swqe *wqe, const struct ibv_mw *mw,
+		    uint32_t rkey, const struct ibv_mw_bind_info *info);
+int soft_mw_bind(struct soft_dev *dev, struct soft_qp *qp,
+		 const struct soft_swqe *wqe);			/* L */
 int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey);
+void soft_mw_forget(struct soft_qp *qp);			/* L */
+void *soft_mw_at(struct soft_dev *dev, const struct soft_qp *qp,
+		 const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
+		 uint64_t len, int access);			/* L */
 
 /* cq.c */
 void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
@@ -606,6 +643,9 @@ void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      struct ibv_wc *wc, bool solicited);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad);
+/* The same, with the type of windows that it may bind. */
+int soft_post_send_any(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad, enum ibv_mw_type binds);
 int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 		   struct ibv_recv_wr **bad);
 

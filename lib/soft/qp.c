@@ -217,6 +217,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->timer.fn = soft_req_timer;
 	list_init(&qp->timer.node);
 	list_init(&qp->pend_node);
+	list_init(&qp->windows);
 	qp->ibv.context = pd->context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = pd;
@@ -259,6 +260,7 @@ int soft_destroy_qp(struct ibv_qp *ibv)
 	/* a refusal that was to be told is, if there is room */
 	(void)soft_resp_push(dev, qp);
 	soft_qp_reset(dev, qp);
+	soft_mw_forget(qp);
 	dev->qps[ibv->qp_num & (SOFT_QPS - 1)] = NULL;
 	dev->qp_count--;
 	qp->pd->users--;

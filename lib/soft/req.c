@@ -204,8 +204,11 @@ static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
 static void do_local(struct soft_dev *dev, struct soft_qp *qp,
 		     struct soft_swqe *wqe)
 {
-	/* place of memory windows: IBV_WR_BIND_MW */
-	if (soft_mr_invalidate(dev, qp, wqe->imm))
+	/* what is pushed again does not do its local part twice */
+	if (wqe->done)
+		return;
+	if (wqe->op == IBV_WR_BIND_MW ? soft_mw_bind(dev, qp, wqe) :
+	    soft_mr_invalidate(dev, qp, wqe->imm))
 		wqe->status = IBV_WC_MW_BIND_ERR;
 	else
 		wqe->done = true;

@@ -124,8 +124,8 @@ static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 	void *at = NULL;
 
 	if (qp->attr.qp_access_flags & (unsigned int)access)
-		at = soft_mr_at(dev, &qp->pd->ibv, rec->rkey, rec->raddr, len,
-				access);
+		at = soft_remote_at(dev, qp, &qp->pd->ibv, rec->rkey,
+				    rec->raddr, len, access);
 	if (!at)
 		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
 	return at;
@@ -220,6 +220,11 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 	at = rd ? remote(dev, qp, rec, 8, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
 	if (!at)
 		return;
+	/* aligned for the peer need not be aligned for us */
+	if ((uintptr_t)at % 8) {
+		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
 	memcpy(operand, payload, sizeof(operand));
 	rd->atomic = true;
 	if (rec->op == SOFT_FAA) {
@@ -354,8 +359,9 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 		memcpy(rec + 1, &rd->value, 8);
 	} else if (rd->total) {
 		/* again for each: it may have been deregistered meanwhile */
-		at = soft_mr_at(dev, &qp->pd->ibv, rd->src_rkey, rd->raddr,
-				rd->total, IBV_ACCESS_REMOTE_READ);
+		at = soft_remote_at(dev, qp, &qp->pd->ibv, rd->src_rkey,
+				    rd->raddr, rd->total,
+				    IBV_ACCESS_REMOTE_READ);
 		if (!at) {
 			qp->rd_head = qp->rd_tail;
 			nak_fatal(dev, qp, SOFT_NAK_ACCESS,

@@ -33,6 +33,10 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			   int access);
 struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 				uint64_t iova, int access);
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
+				 uint64_t iova, unsigned int access);
+int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		  size_t len, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *verbs);

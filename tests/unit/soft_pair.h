@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two connected queue pairs of one process on the soft HCA, for unit tests. */
+#ifndef TESTS_UNIT_SOFT_PAIR_H
+#define TESTS_UNIT_SOFT_PAIR_H
+
+#include "soft/soft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define SIZE	(256u << 10)
+#define ALL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+		 IBV_ACCESS_MW_BIND)
+
+static struct ibv_context *c;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp[2];		/* 0 asks, 1 is asked */
+static struct ibv_mr *mr[2];
+static uint8_t *mem[2];
+
+static inline void walk(struct ibv_qp *q, uint32_t peer)
+{
+	bool tgt = q->qp_type == IBV_QPT_XRC_RECV;
+	bool ini = q->qp_type == IBV_QPT_XRC_SEND;
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = ALL & ~IBV_ACCESS_MW_BIND,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
+		.max_dest_rd_atomic = 4, .min_rnr_timer = 1, .timeout = 8,
+		.retry_cnt = 2, .rnr_retry = 2, .max_rd_atomic = 4,
+		.rq_psn = 0xfffffe, .sq_psn = 0xfffffe,
+	};
+
+	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT |
+			 IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
+	a.qp_state = IBV_QPS_RTR;
+	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV |
+			 IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			 (ini ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC |
+			  IBV_QP_MIN_RNR_TIMER)), 0);
+	if (tgt)
+		return;
+	a.qp_state = IBV_QPS_RTS;
+	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_TIMEOUT |
+			 IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			 IBV_QP_MAX_QP_RD_ATOMIC), 0);
+}
+
+static inline void enter(struct ibv_qp *q, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+
+	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE), 0);
+}
+
+/* The context, its memory and one completion queue; no queue pairs yet. */
+static inline int open_device(void **state)
+{
+	struct ibv_device **list = soft_get_device_list(NULL);
+
+	c = soft_open_device(list[0]);
+	soft_free_device_list(list);
+	if (!c)
+		return -1;
+	pd = soft_alloc_pd(c);
+	cq = soft_create_cq(c, 256, NULL, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		mem[i] = calloc(1, SIZE);
+		mr[i] = soft_reg_mr(pd, mem[i], SIZE, ALL);
+	}
+	return pd && cq && mr[0] && mr[1] ? 0 : -1;
+}
+
+static inline int close_device(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(soft_dereg_mr(mr[i]), 0);
+		free(mem[i]);
+	}
+	assert_int_equal(soft_destroy_cq(cq), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+	return 0;
+}
+
+static inline void make_pair(struct ibv_srq *srq)
+{
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_init_attr a = {
+			.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+			.cap = { 64, 64, 4, 4, 64 }, .srq = i ? srq : NULL,
+		};
+
+		qp[i] = soft_create_qp(pd, &a);
+		assert_non_null(qp[i]);
+	}
+	walk(qp[0], qp[1]->qp_num);
+	walk(qp[1], qp[0]->qp_num);
+}
+
+static inline int setup_pair(void **state)
+{
+	if (open_device(state))
+		return -1;
+	make_pair(NULL);
+	return 0;
+}
+
+static inline void destroy_pair(void)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(soft_destroy_qp(qp[i]), 0);
+}
+
+static inline int teardown_pair(void **state)
+{
+	destroy_pair();
+	return close_device(state);
+}
+
+/* A request over all of len bytes, from the beginning of mem[0]. */
+static inline int post(struct ibv_qp *q, enum ibv_wr_opcode op, uint64_t wr_id,
+		       uint32_t len, uint64_t raddr, uint32_t rkey)
+{
+	struct ibv_sge sge = { (uintptr_t)mem[0], len, mr[0]->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id, .sg_list = &sge, .num_sge = len ? 1 : 0,
+		.opcode = op, .send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (op == IBV_WR_SEND_WITH_INV || op == IBV_WR_LOCAL_INV)
+		wr.invalidate_rkey = rkey;
+	wr.wr.rdma.remote_addr = raddr;
+	wr.wr.rdma.rkey = rkey;
+	return ibv_post_send(q, &wr, &bad);
+}
+
+static inline int post_recv(struct ibv_qp *q, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)mem[1], len, mr[1]->lkey };
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = wr_id, .sg_list = &sge, .num_sge = 1,
+	};
+
+	return ibv_post_recv(q, &wr, &bad);
+}
+
+static inline struct ibv_wc next(struct ibv_cq *from)
+{
+	struct ibv_wc wc = { .wr_id = UINT64_MAX };
+	int n = 0;
+
+	for (int i = 0; i < 20000 && !n; i++) {
+		n = ibv_poll_cq(from, 1, &wc);
+		if (!n && i > 1000)
+			(void)poll(NULL, 0, 1);
+	}
+	assert_int_equal(n, 1);
+	return wc;
+}
+
+/* The next completion, of this request with this status. */
+static inline struct ibv_wc expect(uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = next(cq);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+	return wc;
+}
+
+static inline bool event_waits(void)
+{
+	struct pollfd p = { .fd = c->async_fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static inline struct ibv_async_event expect_event(enum ibv_event_type type)
+{
+	struct pollfd p = { .fd = c->async_fd, .events = POLLIN };
+	struct ibv_async_event ev;
+
+	assert_int_equal(poll(&p, 1, 20000), 1);
+	assert_int_equal(soft_get_async_event(c, &ev), 0);
+	assert_int_equal(ev.event_type, type);
+	soft_ack_async_event(&ev);
+	return ev;
+}
+
+#define PAIR(fn) cmocka_unit_test_setup_teardown(fn, setup_pair, teardown_pair)
+#define PLAIN(fn) cmocka_unit_test_setup_teardown(fn, open_device, close_device)
+
+#endif
