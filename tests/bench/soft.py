@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Measures the soft HCA and its rivals in turns, prints medians and ratios.
+
+Usage: soft.py [-n PAIRS] [-o FILE] BUILDDIR
+
+Servers are pinned on the first core, clients on the second. A round asks
+everybody once for everything. FILE gets an object a line: each figure, then
+each goal. The exit status is 0 whatever the figures are, and 1 if there are
+none.
+"""
+
+import argparse
+import collections
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+from pairs import Failed, both, client, last_row, ratio, show, stop
+
+SERVER = ["taskset", "-c", "0"]
+CLIENT = ["taskset", "-c", "1"]
+SMALL, LARGE = 64, 1 << 20
+
+
+def with_env(**more):
+    return ["env"] + [f"{name}={value}" for name, value in more.items()]
+
+
+class Bench:
+    """Figures by (what is measured, who did it)."""
+
+    def __init__(self, args):
+        self.args = args
+        self.build = os.path.abspath(args.build)
+        self.port = 19600
+        self.figures = collections.defaultdict(list)
+        self.failures = collections.Counter()
+        self.perf_port = None
+
+    # ---- who measures what; each returns one figure
+
+    def bounce(self):
+        return float(client([f"{self.build}/tests/bench/bounce"]))
+
+    def perftest(self, tool, size, count, *more):
+        self.port += 1
+        command = [f"{self.build}/rdmamsg-soft", tool, "-F", "-p",
+                   str(self.port), "-s", str(size), "-n", str(count), *more]
+        return last_row(both(SERVER + command, CLIENT + command + ["127.0.0.1"],
+                             self.port), size)
+
+    def raw_lat(self):
+        return self.perftest("ib_send_lat", SMALL, 100000)[4] * 1000
+
+    def raw_rate(self):
+        return self.perftest("ib_send_bw", SMALL, 400000, "-l", "16")[4] * 1e6
+
+    def raw_bw(self):
+        return self.perftest("ib_read_bw", LARGE, 4000)[3] * 1.048576
+
+    def perf(self, test, size, count):
+        done = client(CLIENT + with_env(RDMAMSG_DEVICE="soft") +
+                      [f"{self.build}/samples/rdmamsg-perf", test, "127.0.0.1",
+                       "--json", "-p", self.perf_port, "-s", str(size),
+                       "-n", str(count), "--poll"])
+        return json.loads(done.splitlines()[-1])
+
+    def our_lat(self):
+        return self.perf("lat", SMALL, 100000)["usec_p50"] * 1000
+
+    def our_rate(self):
+        return self.perf("rate", SMALL, 1000000)["msg_per_s"]
+
+    def our_bw(self):
+        return self.perf("bw", LARGE, 4000)["mb_per_s"]
+
+    def ucx(self, test, size, count, transports):
+        self.port += 1
+        command = with_env(UCX_TLS=transports) + [
+            "ucx_perftest", "-t", test, "-s", str(size), "-n", str(count),
+            "-p", str(self.port), "-f", "-v"]
+        text = both(SERVER + command, CLIENT + command + ["127.0.0.1"],
+                    self.port)
+        # iterations, latency (typical, average, overall), MB/s x2, msg/s x2
+        row = [line.split(",") for line in text.splitlines()
+               if line[:1].isdigit() and "," in line]
+        if not row:
+            raise Failed(f"ucx_perftest: {text[-500:]}")
+        return [float(x) for x in row[-1]]
+
+    def ucx_lat(self):
+        return self.ucx("tag_lat", SMALL, 200000, "posix,self")[1] * 1000
+
+    def ucx_rate(self):
+        return self.ucx("tag_bw", SMALL, 1000000, "posix,self")[7]
+
+    def ucx_bw(self):
+        return self.ucx("tag_bw", LARGE, 4000, "posix,self")[5] * 1.048576
+
+    def ucx_cma_bw(self):
+        return self.ucx("tag_bw", LARGE, 4000, "posix,cma,self")[5] * 1.048576
+
+    def libfabric_lat(self):
+        self.port += 1
+        command = ["fi_pingpong", "-p", "shm", "-e", "rdm", "-I", "100000",
+                   "-S", str(SMALL)]
+        text = both(SERVER + command + ["-B", str(self.port)],
+                    CLIENT + command + ["-P", str(self.port), "127.0.0.1"],
+                    self.port)
+        for line in reversed(text.splitlines()):
+            field = line.split()
+            if len(field) == 8 and field[1][0].isdigit():
+                return float(field[6]) * 1000
+        raise Failed(f"fi_pingpong: {text[-500:]}")
+
+    # ---- rounds
+
+    def plan(self):
+        return (
+            ("64 B one way, ns", (
+                ("cache line", self.bounce), ("raw verbs", self.raw_lat),
+                ("rdmamsg", self.our_lat), ("UCX posix", self.ucx_lat),
+                ("libfabric shm", self.libfabric_lat))),
+            ("64 B messages/s", (
+                ("raw verbs", self.raw_rate), ("rdmamsg", self.our_rate),
+                ("UCX posix", self.ucx_rate))),
+            ("1 MB, MB/s", (
+                ("raw verbs", self.raw_bw), ("rdmamsg", self.our_bw),
+                ("UCX posix", self.ucx_bw), ("UCX cma", self.ucx_cma_bw))),
+        )
+
+    def round(self, number):
+        for what, rivals in self.plan():
+            # whoever comes first comes last in the next round
+            for who, measure in rivals if number % 2 else rivals[::-1]:
+                try:
+                    self.figures[what, who].append(measure())
+                except (Failed, subprocess.TimeoutExpired, IndexError,
+                        ValueError) as why:
+                    self.failures[what, who] += 1
+                    print(f"{what}, {who}: {why}", file=sys.stderr)
+            print(f"round {number} of {self.args.pairs}: {what}",
+                  file=sys.stderr, flush=True)
+
+    def run(self):
+        command = SERVER + with_env(RDMAMSG_DEVICE="soft") + [
+            f"{self.build}/samples/rdmamsg-perf", "server", "-a", "127.0.0.1",
+            "-p", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE,
+                              text=True) as server:
+            try:
+                line = server.stdout.readline()
+                if not line:
+                    sys.exit(f"{' '.join(command)}: does not listen")
+                self.perf_port = line.split()[-1]
+                for number in range(1, self.args.pairs + 1):
+                    self.round(number)
+            finally:
+                stop(server)
+
+    def median(self, what, who):
+        values = self.figures.get((what, who))
+        return statistics.median(values) if values else None
+
+
+def goals(bench):
+    def of(what, who, by):
+        return ratio(bench.median(what, who), bench.median(what, by))
+    lat, rate, bw = (what for what, _ in bench.plan())
+    yield ("raw verbs' latency to libfabric shm",
+           of(lat, "raw verbs", "libfabric shm"), "<=", 1.0)
+    yield ("rdmamsg's latency to raw verbs", of(lat, "rdmamsg", "raw verbs"),
+           "<=", 1.15)
+    yield ("64 B messages/s to UCX posix", of(rate, "rdmamsg", "UCX posix"),
+           ">=", 1 / 3)
+    yield ("1 MB throughput to UCX posix", of(bw, "rdmamsg", "UCX posix"),
+           ">=", 1.0)
+
+
+def report(bench):
+    lines = []
+    for what, rivals in bench.plan():
+        base = bench.median(what, rivals[0][0])
+        print(f"\n{what:>24} {'median':>14} {'ratio':>8}")
+        for who, _ in rivals:
+            value = bench.median(what, who)
+            print(f"{who:>24} {show(value, 1):>14} "
+                  f"{show(ratio(value, base)):>8}")
+            lines.append({"what": what, "who": who, "median": value,
+                          "values": bench.figures.get((what, who))})
+    print(f"\n{'goal':>44} {'':>9} {'figure':>7}")
+    for name, figure, sign, limit in goals(bench):
+        met = figure is not None and (
+            figure <= limit if sign == "<=" else figure >= limit)
+        print(f"{name:>44} {sign:>4} {limit:.2f} {show(figure, 3):>7} "
+              f"{'reached' if met else 'no figure' if figure is None else 'MISSED'}")
+        lines.append({"goal": name, "figure": figure, "sign": sign,
+                      "limit": limit, "met": met})
+    for (what, who), times in sorted(bench.failures.items()):
+        print(f"{who} failed {times} times: {what}")
+    if bench.args.output:
+        with open(bench.args.output, "w", encoding="utf-8") as out:
+            for line in lines:
+                out.write(json.dumps(line) + "\n")
+    return 0 if bench.figures else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("-n", dest="pairs", type=int, default=7)
+    parser.add_argument("-o", dest="output")
+    parser.add_argument("build")
+    bench = Bench(parser.parse_args())
+    bench.run()
+    return report(bench)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
