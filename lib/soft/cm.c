@@ -249,8 +249,8 @@ int soft_cm_create_id(struct soft_cm_file *file,
 {
 	struct soft_cm_id *id;
 
-	/* later: RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB */
-	if (cmd->ps != RDMA_PS_TCP)
+	/* later: RDMA_PS_UDP, RDMA_PS_IPOIB */
+	if (cmd->ps != RDMA_PS_TCP && cmd->ps != RDMA_PS_IB)
 		return -EOPNOTSUPP;
 	soft_lock(file->dev);
 	id = soft_refused(file->dev, SOFT_OBJ_ID) ? NULL :

@@ -106,6 +106,17 @@ int soft_cm_resolve_route(struct soft_cm_file *file,
 int soft_cm_query_addr(struct soft_cm_file *file,
 		       const struct rdma_ucm_query *cmd,
 		       struct rdma_ucm_query_addr_resp *resp);
+/* cm_query.c */
+int soft_cm_query_gid(struct soft_cm_file *file,
+		      const struct rdma_ucm_query *cmd,
+		      struct rdma_ucm_query_addr_resp *resp);
+int soft_cm_query_path(struct soft_cm_file *file,
+		       const struct rdma_ucm_query *cmd,
+		       struct rdma_ucm_query_path_resp *resp, size_t size);
+int soft_cm_query_route(struct soft_cm_file *file, uint32_t id,
+			struct rdma_ucm_query_route_resp *resp);
+int soft_cm_notify(struct soft_cm_file *file,
+		   const struct rdma_ucm_notify *cmd);
 int soft_cm_listen(struct soft_cm_file *file,
 		   const struct rdma_ucm_listen *cmd);
 int soft_cm_connect(struct soft_cm_file *file,

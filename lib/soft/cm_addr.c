@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,12 +161,37 @@ static int bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 	return ret;
 }
 
+/*
+ * AF_IB to no address in particular: how librdmacm finds out whether the newer
+ * commands are there. There is nothing else to do with such an id.
+ */
+static int bind_ib(struct soft_cm_id *id, const struct rdma_ucm_bind *cmd)
+{
+	static const uint8_t any[16];
+	struct sockaddr_ib ib;
+
+	if (!id || id->state != SOFT_CM_IDLE || cmd->addr_size < sizeof(ib))
+		return -EINVAL;
+	memcpy(&ib, &cmd->addr, sizeof(ib));
+	if (id->ps != RDMA_PS_IB || memcmp(&ib.sib_addr, any, sizeof(any)))
+		return -EOPNOTSUPP;
+	id->state = SOFT_CM_BOUND;
+	return 0;
+}
+
 int soft_cm_bind(struct soft_cm_file *file, const struct rdma_ucm_bind *cmd)
 {
 	struct sockaddr_storage addr;
 	struct soft_cm_id *id;
-	int ret = copy_addr(&addr, &cmd->addr, cmd->addr_size);
+	int ret;
 
+	if (cmd->addr.ss_family == AF_IB) {
+		soft_lock(file->dev);
+		ret = bind_ib(soft_cm_id_of(file, cmd->id), cmd);
+		soft_unlock(file->dev);
+		return ret;
+	}
+	ret = copy_addr(&addr, &cmd->addr, cmd->addr_size);
 	if (ret)
 		return ret;
 	soft_lock(file->dev);
@@ -200,6 +226,8 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 		ret = bind_id(id, &any);
 	if (!ret && id->state != SOFT_CM_BOUND)
 		ret = -EINVAL;
+	if (!ret && id->sock[0].fd < 0)
+		ret = -EOPNOTSUPP;	/* AF_IB */
 	for (int i = 0; !ret && i < 2; i++) {
 		if (id->sock[i].fd < 0)
 			continue;
@@ -334,13 +362,15 @@ int soft_cm_query_addr(struct soft_cm_file *file,
 		ret = -EINVAL;
 		goto out;
 	}
-	resp->node_guid = htobe64(file->dev->guid);
-	resp->pkey = htobe16(0xffff);
 	resp->src_size = (uint16_t)addr_len(&id->src);
 	resp->dst_size = (uint16_t)addr_len(&id->dst);
 	memcpy(&resp->src_addr, &id->src, resp->src_size);
 	memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
 	resp->port_num = soft_cm_on_device(id);
+	if (resp->port_num) {
+		resp->node_guid = htobe64(file->dev->guid);
+		resp->pkey = htobe16(0xffff);
+	}
 out:
 	soft_unlock(file->dev);
 	return ret;

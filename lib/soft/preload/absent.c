@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* libibverbs' calls that the device has no answer for. */
+#include <errno.h>
+#include <stddef.h>
+
+#include <infiniband/verbs.h>
+
+static void *absent(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* What both ends may agree upon beyond the specification: nothing. */
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return EOPNOTSUPP;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t len,
+				 uint64_t iova, int fd, int access)
+{
+	return absent();
+}
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return absent();
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *verbs, uint32_t handle)
+{
+	return absent();
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	return absent();
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *verbs, uint32_t handle)
+{
+	return absent();
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+}
+
+/* ---- not yet ---------------------------------------------------------- */
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		 size_t len, int access)
+{
+	errno = EOPNOTSUPP;
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return EOPNOTSUPP;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
+			       struct ibv_srq_init_attr *attr)
+{
+	return absent();
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return EOPNOTSUPP;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return absent();
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
+			struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+				     struct ibv_grh *grh, uint8_t port)
+{
+	return absent();
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The second face of the soft HCA: libibverbs' names for programs that were
+ * linked with libibverbs, and below librdmacm the commands of its device.
+ */
+#ifndef SOFT_PRELOAD_H
+#define SOFT_PRELOAD_H
+
+#include <stdbool.h>
+
+/*
+ * Keeps the device open until the process ends: librdmacm remembers its GUID,
+ * which is another one whenever the device is opened again. False with errno.
+ */
+bool preload_hold_device(void);
+
+#endif

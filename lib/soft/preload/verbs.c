@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * libibverbs' exported calls, over the device's own. Those that are inline
+ * there go through the context; those that need no device (strings, rates,
+ * copies of attributes) remain libibverbs'.
+ */
+#include "../priv.h"
+#include "../soft.h"
+#include "preload.h"
+
+#include <net/if.h>
+#include <string.h>
+#include <unistd.h>
+
+/* macros over functions of the same name */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+/* libibverbs' driver.h, which is not installed */
+enum ibv_gid_type_sysfs { GID_SYSFS_IB_ROCE_V1, GID_SYSFS_ROCE_V2 };
+int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
+		       unsigned int index, enum ibv_gid_type_sysfs *type);
+
+bool preload_hold_device(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static pid_t holder;
+	struct soft_dev *dev;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&lock);
+	if (holder != getpid()) {
+		err = soft_dev_get(&dev);
+		if (!err)
+			holder = getpid();
+	}
+	(void)pthread_mutex_unlock(&lock);
+	errno = -err;
+	return !err;
+}
+
+/* ---- devices ---------------------------------------------------------- */
+
+struct ibv_device **ibv_get_device_list(int *num)
+{
+	return preload_hold_device() ? soft_get_device_list(num) : NULL;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	soft_free_device_list(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return soft_get_device_name(device);
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+	return 0;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return soft_get_device_guid(device);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	return soft_open_device(device);
+}
+
+int ibv_close_device(struct ibv_context *verbs)
+{
+	return soft_close_device(verbs);
+}
+
+int ibv_get_async_event(struct ibv_context *verbs,
+			struct ibv_async_event *event)
+{
+	return soft_get_async_event(verbs, event);
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	soft_ack_async_event(event);
+}
+
+/* Nothing here is done to memory behind the kernel's back. */
+int ibv_fork_init(void)
+{
+	return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}
+
+/* ---- attributes ------------------------------------------------------- */
+
+int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
+{
+	return soft_query_device(verbs, attr);
+}
+
+/* Programs built with libibverbs before 1.1.8 know of less. */
+int ibv_query_port(struct ibv_context *verbs, uint8_t port,
+		   struct _compat_ibv_port_attr *attr)
+{
+	struct ibv_port_attr full;
+	int ret = soft_query_port(verbs, port, &full);
+
+	if (!ret)
+		memcpy(attr, &full, offsetof(struct ibv_port_attr,
+					     port_cap_flags2));
+	return ret;
+}
+
+int ibv_query_gid(struct ibv_context *verbs, uint8_t port, int index,
+		  union ibv_gid *gid)
+{
+	return soft_query_gid(verbs, port, index, gid);
+}
+
+static bool is_ethernet(struct ibv_context *verbs, uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	return !soft_query_port(verbs, port, &attr) &&
+	       attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
+
+int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
+		       unsigned int index, enum ibv_gid_type_sysfs *type)
+{
+	union ibv_gid gid;
+
+	if (soft_query_gid(verbs, port, (int)min(index, INT32_MAX), &gid))
+		return -1;
+	*type = is_ethernet(verbs, port) ? GID_SYSFS_ROCE_V2 :
+		GID_SYSFS_IB_ROCE_V1;
+	return 0;
+}
+
+static int gid_entry(struct ibv_context *verbs, uint32_t port, uint32_t index,
+		     struct ibv_gid_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	if (port > UINT8_MAX || index > INT32_MAX ||
+	    soft_query_gid(verbs, (uint8_t)port, (int)index, &e->gid))
+		return EINVAL;
+	e->gid_index = index;
+	e->port_num = port;
+	if (is_ethernet(verbs, (uint8_t)port)) {
+		e->gid_type = IBV_GID_TYPE_ROCE_V2;
+		e->ndev_ifindex = if_nametoindex("lo");
+	} else {
+		e->gid_type = IBV_GID_TYPE_IB;
+	}
+	return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+	struct ibv_gid_entry e;
+	int ret;
+
+	if (flags)
+		return EOPNOTSUPP;
+	ret = gid_entry(verbs, port, index, &e);
+	if (!ret)
+		memcpy(entry, &e, min(size, sizeof(e)));
+	return ret;
+}
+
+static bool is_zero(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
+/* How many there are, of all ports; or -errno. */
+ssize_t _ibv_query_gid_table(struct ibv_context *verbs,
+			     struct ibv_gid_entry *entries, size_t room,
+			     uint32_t flags, size_t size)
+{
+	struct ibv_device_attr dev;
+	struct ibv_port_attr port;
+	struct ibv_gid_entry e;
+	size_t n = 0;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	if (soft_query_device(verbs, &dev))
+		return -EIO;
+	for (uint8_t p = 1; p <= dev.phys_port_cnt; p++) {
+		if (soft_query_port(verbs, p, &port))
+			return -EIO;
+		for (int i = 0; i < port.gid_tbl_len; i++) {
+			if (gid_entry(verbs, p, (uint32_t)i, &e) ||
+			    is_zero(&e.gid))
+				continue;
+			if (n == room)
+				return -EINVAL;
+			memcpy((char *)entries + n++ * size, &e,
+			       min(size, sizeof(e)));
+		}
+	}
+	return (ssize_t)n;
+}
+
+int ibv_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		   __be16 *pkey)
+{
+	return soft_query_pkey(verbs, port, index, pkey);
+}
+
+int ibv_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey)
+{
+	struct ibv_port_attr attr;
+	__be16 have;
+
+	if (soft_query_port(verbs, port, &attr))
+		return -1;
+	for (int i = 0; i < attr.pkey_tbl_len; i++)
+		if (!soft_query_pkey(verbs, port, i, &have) && have == pkey)
+			return i;
+	return -1;
+}
+
+/* ---- domains and memory ----------------------------------------------- */
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *verbs)
+{
+	return soft_alloc_pd(verbs);
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	return soft_dealloc_pd(pd);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t len, int access)
+{
+	return soft_reg_mr(pd, addr, len, access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+			       uint64_t iova, int access)
+{
+	return soft_reg_mr_iova(pd, addr, len, iova, access);
+}
+
+/* Flags of the optional range ask for nothing that must be. */
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
+				uint64_t iova, unsigned int access)
+{
+	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
+	return soft_reg_mr_iova(pd, addr, len, iova, (int)access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	return soft_dereg_mr(mr);
+}
+
+/* ---- completion queues ------------------------------------------------ */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *verbs)
+{
+	return soft_create_comp_channel(verbs);
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	return soft_destroy_comp_channel(channel);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *verbs, int cqe,
+			     void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	return soft_create_cq(verbs, cqe, cq_context, channel, comp_vector);
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return soft_destroy_cq(cq);
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+		     void **cq_context)
+{
+	return soft_get_cq_event(channel, cq, cq_context);
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	soft_ack_cq_events(cq, n);
+}
+
+/* ---- queue pairs ------------------------------------------------------ */
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return soft_create_qp(pd, attr);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return soft_modify_qp(qp, attr, mask);
+}
+
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	return soft_query_qp(qp, attr, mask, init);
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return soft_destroy_qp(qp);
+}
+
+/* The order in which bytes become visible is not promised here. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+			       uint32_t flags)
+{
+	return 0;
+}
