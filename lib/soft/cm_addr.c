@@ -111,7 +111,10 @@ static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
 static void on_door(struct soft_dev *dev, struct soft_watch *w,
 		    uint32_t events);
 
-/* Takes the names of id->src, which keeps others off the port. */
+/*
+ * Takes the names of id->src, which keeps others off the port. Who calls there
+ * before it listens is refused.
+ */
 static int take_names(struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
@@ -120,14 +123,13 @@ static int take_names(struct soft_cm_id *id)
 	int fd;
 
 	addr_text(&id->src, text, sizeof(text));
-	fd = soft_name_listen(dev, NAME_BACKLOG, "cm/%x/%u/%s", id->ps, port,
-			      text);
+	fd = soft_name_listen(dev, 0, "cm/%x/%u/%s", id->ps, port, text);
 	if (fd < 0)
 		return fd;
 	id->sock[0].fd = fd;
 	if (id->src.ss_family != AF_INET6 || !is_any(&id->src) || id->afonly)
 		return 0;
-	fd = soft_name_listen(dev, NAME_BACKLOG, "cm/%x/%u/*4", id->ps, port);
+	fd = soft_name_listen(dev, 0, "cm/%x/%u/*4", id->ps, port);
 	if (fd < 0) {
 		close(id->sock[0].fd);
 		id->sock[0].fd = -1;
@@ -232,7 +234,8 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 		if (id->sock[i].fd < 0)
 			continue;
 		id->sock[i].fn = on_door;
-		ret = soft_watch_add(file->dev, &id->sock[i], id->sock[i].fd);
+		ret = listen(id->sock[i].fd, NAME_BACKLOG) ? -errno :
+		      soft_watch_add(file->dev, &id->sock[i], id->sock[i].fd);
 	}
 	if (!ret) {
 		id->backlog = cmd->backlog && cmd->backlog < 1024 ?

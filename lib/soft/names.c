@@ -49,7 +49,8 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 	va_start(ap, fmt);
 	len = vname(dev, &un, fmt, ap);
 	va_end(ap);
-	if (bind(fd, (struct sockaddr *)&un, len) || listen(fd, backlog)) {
+	if (bind(fd, (struct sockaddr *)&un, len) ||
+	    (backlog && listen(fd, backlog))) {
 		ret = -errno;
 		close(fd);
 		return ret;

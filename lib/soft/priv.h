@@ -257,7 +257,7 @@ enum soft_port soft_port_state(const struct soft_dev *dev, int port);
 
 /*
  * A listening or connected socket under the abstract name fmt of this user and
- * fabric, or -errno.
+ * fabric, or -errno. Without a backlog it has the name and does not listen yet.
  */
 int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 		     ...) __attribute__((format(printf, 3, 4)));

@@ -62,13 +62,6 @@ void ibv_unimport_dm(struct ibv_dm *dm)
 
 /* ---- not yet ---------------------------------------------------------- */
 
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-		 size_t len, int access)
-{
-	errno = EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_INPUT;
-}
-
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	return EOPNOTSUPP;

@@ -1,0 +1,285 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Usage: run.sh BUILDDIR [CASE...]
+#
+# Runs programs that other people wrote on the soft HCA, unmodified, through
+# rdmamsg-soft: a line for each case, `ok NAME`, `not ok NAME` or
+# `skip NAME # reason`, and what a failed one has said after its line. Each case
+# has a fabric and a port of its own; a name ending in * stands for many.
+
+set -u
+
+[ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
+
+build=$1
+soft=$build/lib/soft/preload/rdmamsg-soft
+shift
+wanted=${*:-'*'}
+limit=60	# seconds a program may take
+work=$(mktemp -d) || exit
+trap 'rm -rf "$work"' EXIT
+failed=0
+count=0
+unset LD_PRELOAD RDMAMSG_DEVICE
+
+# case_of NAME PROGRAM: whether it is wanted, and there; makes its place.
+case_of()
+{
+	name=$1
+	found=
+	set -f
+	for pattern in $wanted
+	do
+		# shellcheck disable=SC2254 # a pattern
+		case $name in $pattern) found=1 ;; esac
+	done
+	set +f
+	[ "$found" ] || return
+	if ! command -v "$2" >/dev/null
+	then
+		echo "skip $name # $2 is not installed"
+		return 1
+	fi
+	count=$((count + 1))
+	port=$((20000 + $$ % 10000 + count))
+	RDMAMSG_SOFT_FABRIC=programs-$$-$count
+	export RDMAMSG_SOFT_FABRIC
+	rm -f "$work"/*
+}
+
+pass()
+{
+	echo "ok $name"
+}
+
+# fail WHY
+fail()
+{
+	failed=1
+	echo "not ok $name"
+	echo "# $1"
+	for log in "$work"/*
+	do
+		sed "s|^|# $(basename "$log"): |" "$log"
+	done
+}
+
+# Somebody listens: on this fabric, or on the case's TCP port.
+listens()
+{
+	# the flag is __SO_ACCEPTCON: a bound id may not listen yet
+	awk -v name="/$RDMAMSG_SOFT_FABRIC/cm/" '
+		$4 == "00010000" && index($8, name) { found = 1 }
+		END { exit !found }' /proc/net/unix && return
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+	awk -v port="$(printf '%04X' "$port")" '
+		$4 == "0A" && $2 ~ ":" port "$" { found = 1 }
+		END { exit !found }'
+}
+
+# wait_for COMMAND...: until it is true, the server has ended, or too long
+wait_for()
+{
+	n=0
+	until "$@"
+	do
+		n=$((n + 1))
+		[ $n -lt 200 ] && kill -0 "$pid" 2>/dev/null || return
+		sleep 0.1
+	done
+}
+
+serve()
+{
+	# shellcheck disable=SC2086 # words
+	timeout $limit "$soft" $1 >"$work/server" 2>&1 </dev/null &
+	pid=$!
+}
+
+# expect PATTERN: in what was said
+expect()
+{
+	cat "$work"/* 2>/dev/null | grep -q -e "$1"
+}
+
+# one NAME COMMAND [PATTERN]: a program by itself
+one()
+{
+	case_of "$1" "${2%% *}" || return 0
+	# shellcheck disable=SC2086 # words
+	if ! timeout $limit "$soft" $2 >"$work/output" 2>&1 </dev/null
+	then fail "status $?"
+	elif ! expect "${3:-.}"
+	then fail "no '$3' in what it says"
+	else pass
+	fi
+}
+
+# pair NAME SERVER CLIENT [PATTERN]: both are to end well
+pair()
+{
+	case_of "$1" "${2%% *}" || return 0
+	port_too=
+	case $2 in *" -p") port_too=" $port" ;; esac
+	serve "$2$port_too"
+	wait_for listens
+	client=$3
+	case $2 in *" -p") client="$3 -p $port" ;; esac
+	# shellcheck disable=SC2086 # words
+	timeout $limit "$soft" $client >"$work/client" 2>&1 </dev/null
+	status=$?
+	if [ $status -ne 0 ] || [ "${endless-}" ]
+	then
+		kill "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+		server=0
+	else
+		wait "$pid"
+		server=$?
+	fi
+	if [ $status -ne 0 ] && [ "${again-}" ] && expect "REJECTED; error: 8"
+	then early=1
+	elif [ $status -ne 0 ] || [ $server -ne 0 ]
+	then fail "client: status $status, server: $server"
+	elif ! expect "${4:-.}"
+	then fail "no '$4' in what they say"
+	else pass
+	fi
+}
+
+# endless_pair: the server stays until it is killed
+endless_pair()
+{
+	endless=1
+	pair "$@"
+	endless=
+}
+
+# perf NAME PROGRAM OPTIONS...: of perftest
+perf()
+{
+	perf_name=$1
+	shift
+	pair "$perf_name" "$* -p" "$* 127.0.0.1" '#bytes'
+}
+
+# perf_cm NAME PROGRAM OPTIONS...: the same over librdmacm. Its server stops to
+# listen after the first exchange and starts again for the queue pairs; its
+# client does not wait for that, and crashes when it comes too early.
+perf_cm()
+{
+	early=
+	for try in 1 2 3 4 5 6
+	do
+		[ $try -eq 1 ] || [ "$early" ] || break
+		early=
+		[ $try -eq 6 ] || again=1
+		perf "$@"
+		again=
+	done
+}
+
+if ! [ -x "$soft" ]
+then
+	echo "not ok programs: $soft is not there"
+	exit 1
+fi
+
+# ---- the launcher ---------------------------------------------------------
+
+one launcher-help "env --help"
+if case_of launcher-status sh
+then
+	"$soft" sh -c 'exit 7' >"$work/output" 2>&1
+	[ $? -eq 7 ] && "$soft" no-such-program-here >>"$work/output" 2>&1
+	[ $? -eq 127 ] && "$soft" --no-such-option >>"$work/output" 2>&1
+	[ $? -eq 125 ] && "$soft" --help >"$work/help" && expect Usage &&
+	"$soft" --fabric=x sh -c '[ "$RDMAMSG_SOFT_FABRIC" = x ]' &&
+	pass || fail "a status is not the one to expect"
+fi
+
+# ---- devices --------------------------------------------------------------
+
+one ibv_devices ibv_devices soft0
+one ibv_devinfo "ibv_devinfo -v" "PORT_ACTIVE"
+if case_of ibv_asyncwatch ibv_asyncwatch
+then
+	serve "stdbuf -oL ibv_asyncwatch"
+	if wait_for expect "soft0: async event FD" && kill -0 "$pid"
+	then pass
+	else fail "it does not wait for events"
+	fi
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+fi
+
+# ---- pingpong -------------------------------------------------------------
+
+# pingpong KIND SIZE...
+pingpong()
+{
+	kind=$1
+	shift
+	for size
+	do
+		for events in "" " -e"
+		do
+			pp="ibv_${kind}_pingpong -g 0 -n 500 -s $size$events"
+			pair "ibv_${kind}_pingpong-$size${events# }" \
+			    "$pp -p" "$pp 127.0.0.1" "500 iters"
+		done
+	done
+}
+
+pingpong rc 1 64 4096 65536 1048576
+
+# ---- librdmacm ------------------------------------------------------------
+
+for a in 127.0.0.1 ::1 localhost
+do
+	pair "rping-$a" "rping -s -a $a -C 20 -v" "rping -c -a $a -C 20 -v -V" \
+	    "ping data: rdma-ping-9:"
+done
+pair rping-size "rping -s -a 127.0.0.1 -C 20 -S 65535" \
+    "rping -c -a 127.0.0.1 -C 20 -S 65535 -V"
+endless_pair rping-persistent "rping -s -P -a 127.0.0.1" \
+    "rping -c -a 127.0.0.1 -C 20 -V"
+pair ucmatose ucmatose "ucmatose -s 127.0.0.1" "return status 0"
+pair ucmatose-many "ucmatose -c 50 -C 5 -S 4096" \
+    "ucmatose -s 127.0.0.1 -c 50 -C 5 -S 4096" "return status 0"
+pair ucmatose-migrate "ucmatose -m" "ucmatose -m -s 127.0.0.1" "return status 0"
+endless_pair cmtime "cmtime -c 100" "cmtime -c 100 -s 127.0.0.1" destroy
+pair rdma_server rdma_server "rdma_client -s 127.0.0.1" "rdma_client: end 0"
+
+# ---- rsockets -------------------------------------------------------------
+
+pair rstream rstream "rstream -s 127.0.0.1" 1m_bw
+pair rstream-blocking "rstream -T b" "rstream -T b -s 127.0.0.1" 1m_bw
+pair rstream-async "rstream -T a" "rstream -T a -s 127.0.0.1" 1m_bw
+pair rstream-resolve "rstream -T r" "rstream -T r -s localhost" 1m_bw
+pair riostream "riostream -I 100" "riostream -I 100 -s 127.0.0.1" custom
+endless_pair rcopy rcopy "rcopy $0 127.0.0.1:$work/copy" transferring
+
+# ---- perftest -------------------------------------------------------------
+
+for test in send_lat send_bw write_lat write_bw read_lat read_bw \
+	atomic_lat atomic_bw
+do
+	perf ib_$test ib_$test -n 1000
+	perf_cm ib_$test-cm ib_$test -R -n 1000
+done
+perf ib_send_lat-events ib_send_lat -e -n 1000
+perf ib_send_bw-all ib_send_bw -a -n 100
+perf ib_send_bw-both ib_send_bw -b -n 1000
+perf ib_write_bw-qps ib_write_bw -q 8 -n 1000
+perf ib_read_bw-all ib_read_bw -a -n 100
+
+# ---- rdmamsg --------------------------------------------------------------
+
+pair rdmamsg-perf "$build/samples/rdmamsg-perf server --once" \
+    "$build/samples/rdmamsg-perf lat 127.0.0.1 -n 200" "lat on soft0"
+pair rdmamsg-perf-event "$build/samples/rdmamsg-perf server --once --event" \
+    "$build/samples/rdmamsg-perf rate localhost -n 1000 --event --check" soft0
+
+exit $failed
