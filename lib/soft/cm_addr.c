@@ -73,6 +73,18 @@ static bool is_local(const struct sockaddr_storage *addr)
 	return ok;
 }
 
+bool soft_gid_local(const uint8_t gid[16])
+{
+	struct sockaddr_storage a;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
+
+	memset(&a, 0, sizeof(a));
+	a.ss_family = AF_INET6;
+	memcpy(&in6->sin6_addr, gid, 16);
+	unmap(&a);
+	return !is_any(&a) && is_local(&a);
+}
+
 static int copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
 {
 	struct sockaddr_storage a;

@@ -198,6 +198,10 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_res_rd_atom = SOFT_MAX_RD * attr->max_qp;
 	attr->atomic_cap = IBV_ATOMIC_GLOB;
 	attr->max_pkeys = 1;
+	attr->max_ah = 1 << 20;
+	attr->max_mcast_grp = SOFT_GROUPS;
+	attr->max_mcast_qp_attach = SOFT_QPS;
+	attr->max_total_mcast_qp_attach = SOFT_GROUPS * SOFT_QPS;
 	attr->phys_port_cnt = (uint8_t)dev->ports;
 	return 0;
 }
@@ -222,7 +226,7 @@ int soft_query_port(struct ibv_context *verbs, uint8_t port,
 	attr->phys_state = state == SOFT_PORT_DOWN ? 3 /* disabled */ :
 			   5 /* link up */;
 	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
-	attr->gid_tbl_len = SOFT_GIDS;
+	attr->gid_tbl_len = soft_gids(dev);
 	attr->pkey_tbl_len = 1;
 	attr->max_msg_sz = SOFT_MAX_MSG;
 	attr->link_layer = dev->link_layer;
@@ -230,44 +234,12 @@ int soft_query_port(struct ibv_context *verbs, uint8_t port,
 	attr->active_speed = 32;	/* EDR */
 	attr->max_vl_num = 1;
 	attr->port_cap_flags = IBV_PORT_CM_SUP;
-	attr->flags = IBV_QPF_GRH_REQUIRED;
-	return 0;
-}
-
-/* RoCE v2: the addresses by which this host is reached, as GIDs. */
-int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
-		   union ibv_gid *gid)
-{
-	const struct soft_dev *dev = soft_dev_of(verbs);
-
-	if (soft_ctx(verbs)->removed) {
-		errno = EIO;
-		return -1;
+	attr->subnet_timeout = 18;
+	if (soft_is_ib(dev)) {
+		attr->lid = soft_lid(dev->node, port);
+		attr->sm_lid = 1;
+	} else {
+		attr->flags = IBV_QPF_GRH_REQUIRED;
 	}
-	if (!port || port > dev->ports || index < 0 || index >= SOFT_GIDS) {
-		errno = EINVAL;
-		return -1;
-	}
-	memset(gid, 0, sizeof(*gid));
-	if (index == 0) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 127;
-	}
-	gid->raw[15] = 1;
-	return 0;
-}
-
-int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
-		    __be16 *pkey)
-{
-	if (soft_ctx(verbs)->removed) {
-		errno = EIO;
-		return -1;
-	}
-	if (!port || port > soft_dev_of(verbs)->ports || index) {
-		errno = EINVAL;
-		return -1;
-	}
-	*pkey = htobe16(0xffff);
 	return 0;
 }

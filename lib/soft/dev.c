@@ -69,8 +69,9 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->timers);
 	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
 	dev->fabric_fd = -1;
-	dev->ports = 2;
-	dev->link_layer = IBV_LINK_LAYER_ETHERNET;
+	list_init(&dev->cm_mcs);
+	for (int i = 0; i < SOFT_GROUP_BUCKETS; i++)
+		list_init(&dev->groups[i]);
 	dev->qps = calloc(SOFT_QPS, sizeof(struct soft_qp *));
 	if (!dev->qps) {
 		dev_free(dev);
@@ -86,7 +87,9 @@ static int dev_open(struct soft_dev **ret)
 
 	if (!dev)
 		return -ENOMEM;
-	err = soft_node_open(dev);
+	err = soft_addr_options(dev);
+	if (!err)
+		err = soft_node_open(dev);
 	if (err)
 		goto err_dev;
 	err = soft_thread_start(dev);

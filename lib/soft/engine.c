@@ -11,24 +11,26 @@ static bool is_request(uint8_t op)
 	return op >= SOFT_SEND && op <= SOFT_FAA;
 }
 
-static bool can_receive(const struct soft_qp *qp)
-{
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
-	       qp->state == IBV_QPS_SQD;
-}
-
 static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_rec *rec, const void *payload)
 {
+	bool unreliable = rec->flags & SOFT_F_UNRELIABLE;
 	struct soft_qp *qp;
 
+	if (rec->op == SOFT_DATAGRAM &&
+	    rec->src >> SOFT_QPN_BITS == w->peer) {
+		soft_ud_arrives(dev, w, rec, payload);
+		return;
+	}
 	if (rec->src >> SOFT_QPN_BITS != w->peer ||
 	    rec->dst >> SOFT_QPN_BITS != dev->node) {
 		w->rx.broken = true;
 		return;
 	}
 	qp = soft_qp_find(dev, rec->dst);
-	if (qp && (qp->attr.dest_qp_num != rec->src || !can_receive(qp)))
+	if (qp && (qp->attr.dest_qp_num != rec->src || !soft_can_receive(qp) ||
+		   qp->unreliable != unreliable ||
+		   qp->ibv.qp_type == IBV_QPT_UD))
 		qp = NULL;
 	if (qp && unlikely(!qp->wire)) {
 		/* its node was not there yet when this end was made ready */
@@ -44,9 +46,9 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 			qp = NULL;
 		if (qp)
 			soft_resp_request(dev, qp, rec, payload);
-		else
+		else if (!unreliable)
 			soft_wire_lost(w, rec);
-	} else if (qp) {
+	} else if (qp && !unreliable) {
 		soft_req_answer(dev, qp, rec, payload);
 	}
 }

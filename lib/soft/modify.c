@@ -79,7 +79,7 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	case IBV_QPS_RTR:
 		/* nobody there is no error yet: a device would not know */
-		if (!qp->wire)
+		if (!qp->wire && qp->ibv.qp_type != IBV_QPT_UD)
 			(void)soft_wire_get(dev, qp->attr.dest_qp_num >>
 					    SOFT_QPN_BITS, &qp->wire);
 		break;

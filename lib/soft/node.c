@@ -169,16 +169,20 @@ int soft_node_open(struct soft_dev *dev)
 	}
 	dev->fabric->node[dev->node] = dev->fabric->fresh;
 	soft_faults_take(dev);
-	/* locally administered, and never 0 */
+	/* locally administered, and never 0; ports count from it */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
-	dev->guid = (dev->guid & 0x00ffff0000ffff00ull) | 0x02000000fe000000ull |
-		    ((uint64_t)dev->node & 0xff);
+	dev->guid = (dev->guid & 0x00ffffffffff0000ull) | 0x0200000000000000ull |
+		    ((uint64_t)dev->node * SOFT_GUID_STEP);
+	dev->fabric->guid[dev->node] = dev->guid;
+	soft_mcast_clear(dev);
 	return 0;
 }
 
 void soft_node_close(struct soft_dev *dev)
 {
 	if (dev->fabric) {
+		if (dev->listener.fd >= 0 && dev->guid)
+			soft_mcast_clear(dev);
 		(void)munmap(dev->fabric, sizeof(*dev->fabric));
 		close(dev->fabric_fd);
 	}

@@ -54,6 +54,12 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 
 static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 {
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM;
+	if (qp->unreliable &&
+	    (op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	     op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_SEND_WITH_INV))
+		return false;
 	switch (op) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
@@ -129,6 +135,16 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		return ret;
 	if (unlikely(atomic && wqe->length != 8))
 		return EINVAL;
+	if (qp->ibv.qp_type == IBV_QPT_UD) {
+		struct soft_ah *ah = (struct soft_ah *)wr->wr.ud.ah;
+
+		if (unlikely(!ah || ah->ibv.pd != qp->ibv.pd))
+			return EINVAL;
+		ah->users++;
+		wqe->ah = ah;
+		wqe->dest_qpn = wr->wr.ud.remote_qpn & 0xffffff;
+		wqe->qkey = wr->wr.ud.remote_qkey;
+	}
 	wqe->wr_id = wr->wr_id;
 	wqe->op = (uint8_t)wr->opcode;
 	wqe->flags = wr->send_flags;
@@ -175,6 +191,8 @@ int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 		soft_req_push(dev, qp);
 	else if (qp->state == IBV_QPS_ERR)
 		soft_qp_error(dev, qp);
+	else if (qp->state == IBV_QPS_SQE)
+		soft_sq_error(dev, qp);
 	soft_unlock(dev);
 	if (unlikely(ret))
 		*bad = wr;

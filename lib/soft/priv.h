@@ -60,6 +60,12 @@
 #define SOFT_PSN_MASK	0xffffffu
 #define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
 #define SOFT_GIDS	2		/* of a port: 127.0.0.1 and ::1 */
+#define SOFT_GUID_STEP	16		/* of nodes: their ports are between */
+#define SOFT_MTU	4096
+#define SOFT_GRH	40		/* in front of what a datagram brings */
+#define SOFT_QPN_MCAST	0xffffffu
+#define SOFT_GROUPS	128		/* that a node has members of */
+#define SOFT_GROUP_BUCKETS 32
 
 /* ---- records on a wire ------------------------------------------------ */
 
@@ -73,7 +79,8 @@ enum soft_op {
 	SOFT_NAK,
 	SOFT_READ_RESP,
 	SOFT_ATOMIC_RESP,
-	/* later: datagrams (UC, UD, multicast), DC, cross-process reads */
+	SOFT_DATAGRAM,
+	/* later: DC, cross-process reads */
 };
 
 enum {
@@ -81,6 +88,8 @@ enum {
 	SOFT_F_IMM = 1 << 1,
 	SOFT_F_INV = 1 << 2,
 	SOFT_F_SOLICITED = 1 << 3,
+	SOFT_F_UNRELIABLE = 1 << 4,	/* nobody is told what becomes of it */
+	SOFT_F_GRH = 1 << 5,
 };
 
 /* Why a request was not done. LOST: as if it had never arrived. */
@@ -132,6 +141,7 @@ struct soft_wire {
 	struct soft_ring tx, rx;
 	int bell;			/* the peer's, -1: not known yet */
 	int refs;			/* queue pairs and CM ids */
+	uint64_t full_since;		/* ns; 0: there was room */
 	struct list outbox;		/* messages its socket had no room for */
 	/* requests to queue pairs we do not have: to be told as lost */
 	struct soft_lost { uint32_t dst, src, psn; uint8_t aux; } *lost;
@@ -159,9 +169,15 @@ struct soft_faults {
 #define SOFT_FABRIC_VERSION	2
 struct soft_fabric {
 	uint32_t magic, version;
-	/* later: group members */
 	struct soft_faults fresh;	/* what a new node begins with */
 	struct soft_faults node[SOFT_NODES];
+	_Atomic uint64_t guid[SOFT_NODES];
+	/* multicast groups with members: see mcast.c */
+	_Atomic uint32_t mcast_epoch;
+	_Atomic uint32_t groups[SOFT_NODES];	/* slots to look at */
+	struct {
+		_Atomic uint64_t word[2];
+	} mgid[SOFT_NODES][SOFT_GROUPS];
 };
 
 struct soft_mr {
@@ -202,6 +218,10 @@ struct soft_dev {
 	uint32_t polls;			/* counted to know that */
 	uint32_t idle_polls;		/* since a queue was last armed */
 	struct list cm_ids, cm_files;
+	struct list cm_mcs;		/* joined groups */
+	uint32_t cm_mc_last;
+	struct list groups[SOFT_GROUP_BUCKETS];
+	bool group_used[SOFT_GROUPS];
 	struct soft_cm_id **cm_table;
 	uint32_t cm_room, cm_hint;
 
@@ -226,7 +246,7 @@ struct soft_dev {
 	pthread_t thread;
 	bool stop;
 
-	/* what a user can choose, later */
+	/* what a user can choose */
 	int ports;
 	uint8_t link_layer;
 	uint16_t cm_port_last;
@@ -264,6 +284,23 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 bool soft_same_user(int fd);
+
+/* addr.c. RDMAMSG_SOFT_PORTS and _LINK, or -EINVAL. */
+int soft_addr_options(struct soft_dev *dev);
+bool soft_is_ib(const struct soft_dev *dev);
+uint16_t soft_lid(uint32_t node, int port);
+bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port);
+void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
+		 uint8_t gid[16]);
+bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
+		      uint32_t *node, uint8_t *port);
+bool soft_gid_v4(const uint8_t gid[16]);	/* an IPv4 address, mapped */
+bool soft_gid_mcast(const uint8_t gid[16]);
+int soft_gids(const struct soft_dev *dev);	/* of a port */
+void soft_port_gid(const struct soft_dev *dev, int port, int index,
+		   union ibv_gid *gid);
+/* cm_addr.c: whether the address that it is, is one of this host. */
+bool soft_gid_local(const uint8_t gid[16]);
 
 /* ---- thread.c --------------------------------------------------------- */
 
@@ -388,6 +425,8 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t);
 void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		       const struct soft_rec *rec, const void *payload);
 bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp);
+/* The next receive, or NULL. L */
+struct soft_rwqe *soft_receive(struct soft_qp *qp);
 
 /*
  * What becomes of a work request at the moment it is first pushed: the one
@@ -494,6 +533,36 @@ struct soft_swqe {
 	uint64_t compare_add, swap;
 	struct ibv_sge *sge;
 	uint8_t *data;			/* inline */
+	struct soft_ah *ah;		/* of a datagram; it holds one */
+	uint32_t dest_qpn, qkey;
+};
+
+/* Counted: its user, and each datagram on its way there. */
+struct soft_ah {
+	struct ibv_ah ibv;
+	struct ibv_ah_attr attr;
+	int users;
+	bool mcast;
+	int node;			/* IB: whose port it is; -1: the QPN tells */
+	uint8_t port;			/* IB: its number */
+	uint16_t slid;
+	uint8_t grh[SOFT_GRH];
+	/* of a group: nodes, as of this number of changes */
+	bool known;
+	uint32_t epoch;
+	uint64_t members[SOFT_NODES / 64];
+};
+
+struct soft_group {
+	struct list node;		/* dev->groups[] */
+	uint8_t mgid[16];
+	uint32_t slot;			/* in the fabric's memory */
+	struct list members;
+};
+
+struct soft_member {
+	struct list node;
+	struct soft_qp *qp;
 };
 
 /* A read or atomic we have to answer. */
@@ -521,6 +590,9 @@ struct soft_qp {
 	int attr_mask;			/* which of them ever were */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
+	bool unreliable;		/* UC, UD */
+	uint32_t create_flags;
+	int groups;			/* it is attached to */
 
 	/* requester */
 	struct soft_swqe *sq;
@@ -538,6 +610,7 @@ struct soft_qp {
 	bool waiting;
 	bool lost;			/* for an acknowledgement: it counts */
 	bool decided;			/* the next one's fate has been */
+	bool reorder;			/* to be overtaken, or has waited for that */
 	bool drained_told;
 
 	/* responder */
@@ -569,6 +642,12 @@ static inline struct soft_dev *soft_dev_of(struct ibv_context *c)
 static inline struct soft_qp *soft_qp(struct ibv_qp *qp)
 {
 	return (struct soft_qp *)qp;
+}
+
+static inline bool soft_can_receive(const struct soft_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 }
 
 static inline struct soft_cq *soft_cq(struct ibv_cq *cq)
@@ -626,12 +705,31 @@ void soft_cq_clean(struct soft_cq *cq, uint32_t qpn);
 extern int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 extern int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/* ah.c, ud.c, mcast.c. All L */
+void soft_ah_header(const struct soft_ah *ah, uint32_t length,
+		    uint8_t grh[SOFT_GRH]);
+void soft_ah_put(struct soft_ah *ah);
+bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
+		  struct soft_swqe *wqe);
+/* No room in the ring: true, lose it; false, pend, to be tried again. */
+bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp,
+		  struct soft_wire *w);
+void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_rec *rec, const void *payload);
+struct soft_group *soft_group_find(struct soft_dev *dev,
+				   const uint8_t mgid[16]);
+void soft_mcast_members(struct soft_dev *dev, struct soft_ah *ah);
+void soft_mcast_unreachable(struct soft_ah *ah, uint32_t node);
+void soft_mcast_clear(struct soft_dev *dev);
+
 /* steps.c: whether this step exists and sets what it must and may. */
 bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		  enum ibv_qp_state to, int mask);
 
 /* qp.c, modify.c, post.c */
 void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);	/* L */
+/* Only the send queue, as of an unreliable one. L */
+void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp);
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 int soft_rq_init(struct soft_rq *rq, uint32_t wr, uint32_t sge);
 void soft_rq_fini(struct soft_rq *rq);

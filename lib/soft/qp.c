@@ -91,6 +91,8 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		.byte_len = wqe->length,
 	};
 
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		soft_ah_put(wqe->ah);
 	if (status == IBV_WC_SUCCESS && !wqe->signaled)
 		return;
 	soft_cq_add(dev, soft_cq(qp->ibv.send_cq), &wc, false);
@@ -104,6 +106,16 @@ void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 	wc->wr_id = rq->wqe[rq->head++ & rq->mask].wr_id;
 	wc->qp_num = qp->ibv.qp_num;
 	soft_cq_add(dev, soft_cq(qp->ibv.recv_cq), wc, solicited);
+}
+
+void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp)
+{
+	qp->state = IBV_QPS_SQE;
+	soft_timer_stop(&qp->timer);
+	while (qp->sq_head != qp->sq_tail)
+		soft_sq_complete(dev, qp, &qp->sq[qp->sq_head++ & qp->sq_mask],
+				 IBV_WC_WR_FLUSH_ERR);
+	qp->sq_next = qp->sq_tail;
 }
 
 /* Both queues come back, in order, with an error each. */
@@ -135,10 +147,12 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	list_del(&qp->pend_node);
 	soft_cq_clean(soft_cq(qp->ibv.send_cq), qp->ibv.qp_num);
 	soft_cq_clean(soft_cq(qp->ibv.recv_cq), qp->ibv.qp_num);
+	while (qp->ibv.qp_type == IBV_QPT_UD && qp->sq_head != qp->sq_tail)
+		soft_ah_put(qp->sq[qp->sq_head++ & qp->sq_mask].ah);
 	qp->sq_head = qp->sq_next = qp->sq_tail = 0;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
-	qp->decided = false;
+	qp->decided = qp->reorder = false;
 	memset(qp->rd, 0, sizeof(qp->rd));
 	qp->ack_due = false;
 	qp->nak_due = 0;
@@ -152,8 +166,9 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 
 static int check_init(const struct ibv_qp_init_attr *a)
 {
-	/* later: UC, UD, XRC; and DRIVER for DC */
-	if (a->qp_type != IBV_QPT_RC)
+	/* later: XRC; and DRIVER for DC */
+	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC &&
+	    a->qp_type != IBV_QPT_UD)
 		return EOPNOTSUPP;
 	if (a->srq)
 		return EOPNOTSUPP;
@@ -172,7 +187,8 @@ static int take_number(struct soft_dev *dev, struct soft_qp *qp)
 		uint32_t i = (dev->qp_hint + n) % SOFT_QPS;
 
 		/* 0 and 1 of node 0 would be the special ones of a subnet */
-		if (i < 2 || dev->qps[i])
+		if (i < 2 || dev->qps[i] ||
+		    (dev->node << SOFT_QPN_BITS | i) == SOFT_QPN_MCAST)
 			continue;
 		dev->qp_hint = i + 1;
 		dev->qp_count++;
@@ -213,6 +229,8 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->pd = (struct soft_pd *)pd;
 	qp->cap = attr->cap;
 	qp->sq_sig_all = attr->sq_sig_all;
+	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
+			 attr->qp_type == IBV_QPT_UD;
 	qp->state = IBV_QPS_RESET;
 	qp->timer.fn = soft_req_timer;
 	list_init(&qp->timer.node);
@@ -257,6 +275,10 @@ int soft_destroy_qp(struct ibv_qp *ibv)
 	struct soft_qp *qp = soft_qp(ibv);
 
 	soft_lock(dev);
+	if (qp->groups) {
+		soft_unlock(dev);
+		return EBUSY;
+	}
 	/* a refusal that was to be told is, if there is room */
 	(void)soft_resp_push(dev, qp);
 	soft_qp_reset(dev, qp);

@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+#define OVERTAKE_NS	1000000ull	/* how long one waits for that */
+
 static inline struct soft_swqe *wqe_at(struct soft_qp *qp, uint32_t i)
 {
 	return &qp->sq[i & qp->sq_mask];
@@ -59,7 +61,10 @@ static void fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 	}
 	if (qp->sq_head != qp->sq_tail)
 		soft_sq_complete(dev, qp, wqe_at(qp, qp->sq_head++), status);
-	soft_qp_error(dev, qp);
+	if (qp->unreliable)
+		soft_sq_error(dev, qp);
+	else
+		soft_qp_error(dev, qp);
 }
 
 static void complete(struct soft_dev *dev, struct soft_qp *qp)
@@ -122,7 +127,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		struct soft_rec *rec = soft_rec_new(dev, w, n);
 
 		if (!rec)
-			return false;
+			return qp->unreliable && soft_give_up(dev, qp, w);
+		w->full_since = 0;
 		if (wqe->inlined) {
 			memcpy(rec + 1, wqe->data + wqe->sent, n);
 		} else if (soft_gather(qp, wqe->sge, wqe->num_sge, wqe->sent,
@@ -144,6 +150,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 			rec->flags |= SOFT_F_INV;
 		if (wqe->flags & IBV_SEND_SOLICITED)
 			rec->flags |= SOFT_F_SOLICITED;
+		if (qp->unreliable)
+			rec->flags |= SOFT_F_UNRELIABLE;
 		soft_rec_commit(dev, w, n);
 	} while (wqe->sent != wqe->length);
 	return true;
@@ -176,14 +184,30 @@ static void wait_for(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns);
 static void wait_for_ack(struct soft_dev *dev, struct soft_qp *qp);
 
 /* Whether a fault keeps the request at sq_next from being pushed now. */
-static bool held_up(struct soft_dev *dev, struct soft_qp *qp)
+static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
+		    struct soft_swqe *wqe, enum soft_fate *fate)
 {
-	switch (soft_fate(dev, qp)) {
+	if (qp->reorder) {
+		qp->reorder = false;
+		*fate = SOFT_REORDER;
+		return false;
+	}
+	*fate = soft_fate(dev, qp);
+	switch (*fate) {
 	case SOFT_LOSE:
+		if (qp->unreliable)
+			return false;
 		wait_for_ack(dev, qp);
 		return true;
 	case SOFT_DELAY:
 		wait_for(dev, qp, dev->faults.delay_us * 1000ull);
+		return true;
+	case SOFT_REORDER:
+		if (wqe->done || qp->sq_next + 1 != qp->sq_tail)
+			return false;
+		/* for the one that is to overtake it */
+		qp->reorder = true;
+		wait_for(dev, qp, OVERTAKE_NS);
 		return true;
 	default:
 		return false;
@@ -219,24 +243,54 @@ static uint64_t ack_ns(const struct soft_qp *qp)
 	return 4096ull << qp->attr.timeout;
 }
 
+static bool push_datagram(struct soft_dev *dev, struct soft_qp *qp,
+			    struct soft_swqe *wqe)
+{
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		return soft_ud_push(dev, qp, wqe);
+	return !qp->wire || qp->wire->dead || push_segments(dev, qp, wqe);
+}
+
+/* Of UC or UD: done when it has left, or is lost. False: no room. */
+static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
+			    struct soft_swqe *wqe, enum soft_fate fate)
+{
+	struct soft_swqe *next = wqe_at(qp, qp->sq_next + 1);
+
+	if (fate == SOFT_LOSE || wqe->done)
+		return true;		/* done: it has overtaken another */
+	if (fate == SOFT_REORDER && qp->sq_next + 1 != qp->sq_tail &&
+	    !is_local(next) && !next->status)
+		next->done = push_datagram(dev, qp, next) && !next->status;
+	if (!push_datagram(dev, qp, wqe))
+		return false;
+	if (fate == SOFT_DUPLICATE && !wqe->status) {
+		wqe->sent = 0;
+		(void)push_datagram(dev, qp, wqe);
+	}
+	return true;
+}
+
 void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
 	while (qp->sq_next != qp->sq_tail && !qp->waiting) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_next);
+		enum soft_fate fate = SOFT_PASS;
 		bool pushed;
 
 		if (wqe->status)
 			break;
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;
-		if (unlikely(!qp->wire || qp->wire->dead)) {
+		if (!qp->unreliable &&
+		    unlikely(!qp->wire || qp->wire->dead)) {
 			soft_req_wire_down(dev, qp);
 			return;
 		}
 		if (unlikely(!wqe->started && !is_local(wqe) &&
-			     held_up(dev, qp)))
+			     held_up(dev, qp, wqe, &fate)))
 			return;
 		wqe->started = true;
 		if (is_local(wqe)) {
@@ -244,6 +298,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			pushed = true;
 		} else if (is_read(wqe)) {
 			pushed = push_read(dev, qp, wqe);
+		} else if (qp->unreliable) {
+			pushed = push_unreliable(dev, qp, wqe, fate);
 		} else {
 			pushed = push_segments(dev, qp, wqe);
 		}
@@ -253,7 +309,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		}
 		if (!wqe->status)
 			qp->sq_next++;
-		if (wqe->status || is_local(wqe))
+		if (qp->unreliable && !wqe->status)
+			qp->una = (wqe->psn + !is_local(wqe)) & SOFT_PSN_MASK;
+		if (wqe->status || is_local(wqe) || qp->unreliable)
 			complete(dev, qp);
 	}
 }
@@ -298,6 +356,10 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 	bool over = !qp->wire || qp->wire->dead;
 
 	qp->waiting = false;
+	if (qp->unreliable) {
+		soft_req_push(dev, qp);
+		return;
+	}
 	/* an ack timeout of 0 is for ever */
 	if (qp->lost && qp->attr.timeout && !qp->retries--)
 		over = true;
@@ -315,6 +377,10 @@ void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp)
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
 	    qp->sq_head == qp->sq_tail)
 		return;
+	if (qp->unreliable) {
+		soft_qp_pend(dev, qp);
+		return;
+	}
 	if (qp->waiting)
 		return;
 	rewind_to(qp, qp->sq_head);

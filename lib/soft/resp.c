@@ -10,12 +10,14 @@
 
 static void nak(struct soft_dev *dev, struct soft_qp *qp, enum soft_nak code)
 {
-	qp->nak_due = (uint8_t)code;
-	qp->nak_aux = qp->attr.min_rnr_timer;
-	qp->nak_psn = qp->epsn;
 	qp->dropping = true;
 	qp->in_message = qp->recv_taken = false;
 	qp->offset = 0;
+	if (qp->unreliable)
+		return;
+	qp->nak_due = (uint8_t)code;
+	qp->nak_aux = qp->attr.min_rnr_timer;
+	qp->nak_psn = qp->epsn;
 	soft_qp_pend(dev, qp);
 }
 
@@ -23,6 +25,8 @@ static void nak_fatal(struct soft_dev *dev, struct soft_qp *qp,
 		      enum soft_nak code, enum ibv_event_type event)
 {
 	nak(dev, qp, code);
+	if (qp->unreliable)
+		return;
 	soft_qp_error(dev, qp);
 	soft_async_qp(dev, qp, event);
 }
@@ -32,12 +36,17 @@ static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
 {
 	struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
 
+	/* as in Linux rxe_responder(): UC loses what is too long for it */
+	if (qp->unreliable && status == IBV_WC_LOC_LEN_ERR) {
+		nak(dev, qp, code);
+		return;
+	}
 	soft_rq_complete(dev, qp, &wc, true);
 	nak(dev, qp, code);
 	soft_qp_error(dev, qp);
 }
 
-static struct soft_rwqe *receive(struct soft_qp *qp)
+struct soft_rwqe *soft_receive(struct soft_qp *qp)
 {
 	struct soft_rq *rq = &qp->rq;	/* later: or the SRQ's */
 
@@ -49,6 +58,8 @@ static void done(struct soft_dev *dev, struct soft_qp *qp)
 	qp->epsn = (qp->epsn + 1) & SOFT_PSN_MASK;
 	qp->offset = 0;
 	qp->in_message = qp->recv_taken = false;
+	if (qp->unreliable)
+		return;
 	qp->ack_due = true;
 	soft_qp_pend(dev, qp);
 }
@@ -76,7 +87,7 @@ static void complete_recv(struct soft_dev *dev, struct soft_qp *qp,
 static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
 			 const struct soft_rec *rec)
 {
-	const struct soft_rwqe *wqe = receive(qp);
+	const struct soft_rwqe *wqe = soft_receive(qp);
 
 	if (!wqe) {
 		nak(dev, qp, SOFT_NAK_RNR);
@@ -97,7 +108,7 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 
 	if (!rec->offset && !take_receive(dev, qp, rec))
 		return;
-	wqe = receive(qp);
+	wqe = soft_receive(qp);
 	if (!wqe || rec->total > wqe->length) {
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
@@ -155,7 +166,7 @@ static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 	if (!(rec->flags & SOFT_F_LAST))
 		return;
 	if (rec->flags & SOFT_F_IMM) {
-		if (!receive(qp)) {
+		if (!soft_receive(qp)) {
 			nak_fatal(dev, qp, SOFT_NAK_INV_REQ,
 				  IBV_EVENT_QP_REQ_ERR);
 			return;
@@ -295,10 +306,34 @@ static bool makes_sense(const struct soft_rec *rec)
 	       (rec->bytes || last);
 }
 
+/*
+ * On UC what comes first in a message begins anew, whatever was lost before;
+ * what has lost something before it is lost as well.
+ */
+static bool uc_in_order(struct soft_qp *qp, const struct soft_rec *rec)
+{
+	if (rec->op != SOFT_SEND && rec->op != SOFT_WRITE)
+		return false;
+	if (!rec->offset) {
+		qp->epsn = rec->psn & SOFT_PSN_MASK;
+		qp->offset = 0;
+		qp->in_message = qp->recv_taken = qp->dropping = false;
+		return true;
+	}
+	if (!qp->dropping && rec->psn == qp->epsn && rec->offset == qp->offset)
+		return true;
+	qp->dropping = true;
+	return false;
+}
+
 void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		       const struct soft_rec *rec, const void *payload)
 {
-	uint32_t ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
+	uint32_t ahead;
+
+	if (qp->unreliable && !uc_in_order(qp, rec))
+		return;
+	ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
 
 	/* from its beginning again: the rest of it was lost */
 	if (unlikely(!ahead && !rec->offset && qp->offset)) {

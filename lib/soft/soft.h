@@ -23,6 +23,15 @@ int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
 		   union ibv_gid *gid);
 int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		    __be16 *pkey);
+int soft_query_gid_type(struct ibv_context *verbs, uint8_t port,
+			unsigned int index, unsigned int *type);
+int soft_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags,
+		      size_t entry_size);
+ssize_t soft_query_gid_table(struct ibv_context *verbs,
+			     struct ibv_gid_entry *entries, size_t max_entries,
+			     uint32_t flags, size_t entry_size);
+int soft_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey);
 int soft_get_async_event(struct ibv_context *verbs,
 			 struct ibv_async_event *event);
 void soft_ack_async_event(struct ibv_async_event *event);
@@ -55,6 +64,19 @@ int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init);
 int soft_destroy_qp(struct ibv_qp *qp);
+
+/* Datagrams and groups */
+struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
+			 struct ibv_wc *wc, struct ibv_grh *grh,
+			 struct ibv_ah_attr *attr);
+struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+				      struct ibv_grh *grh, uint8_t port);
+int soft_destroy_ah(struct ibv_ah *ah);
+int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid,
+		      uint16_t lid);
+int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid,
+		      uint16_t lid);
 
 /* Connection management: cma.c, over the commands in cm.h */
 struct rdma_event_channel *soft_cma_create_event_channel(void);

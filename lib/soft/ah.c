@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address handles: where datagrams go, and the header they arrive with. */
+#include "priv.h"
+#include "soft.h"
+
+#include <endian.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEXT_IB		0x1b	/* next header of a GRH on InfiniBand */
+#define LID_MCAST	0xc000
+
+/* ---- headers ---------------------------------------------------------- */
+
+static void put16(uint8_t *at, uint32_t v)
+{
+	at[0] = (uint8_t)(v >> 8);
+	at[1] = (uint8_t)v;
+}
+
+static uint16_t checksum(const uint8_t *ip)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~(sum + (sum >> 16));
+}
+
+static bool is_ipv4(const struct soft_ah *ah)
+{
+	return ah->grh[0] >> 4 != 6;
+}
+
+/* An IPv4 header is in the last 20 of the 40 bytes, as on RoCE v2. */
+static void make_header(const struct soft_dev *dev, struct soft_ah *ah)
+{
+	const struct ibv_global_route *r = &ah->attr.grh;
+	union ibv_gid sgid;
+	uint8_t *h = ah->grh;
+
+	soft_port_gid(dev, ah->attr.port_num, r->sgid_index, &sgid);
+	if (!soft_is_ib(dev) && soft_gid_v4(sgid.raw) &&
+	    soft_gid_v4(r->dgid.raw)) {
+		h += 20;
+		h[0] = 0x45;
+		h[1] = r->traffic_class;
+		h[6] = 0x40;
+		h[8] = r->hop_limit;
+		h[9] = IPPROTO_UDP;
+		memcpy(h + 12, sgid.raw + 12, 4);
+		memcpy(h + 16, r->dgid.raw + 12, 4);
+		return;
+	}
+	h[0] = (uint8_t)(0x60 | r->traffic_class >> 4);
+	h[1] = (uint8_t)(r->traffic_class << 4 | (r->flow_label >> 16 & 0xf));
+	put16(h + 2, r->flow_label & 0xffff);
+	h[6] = soft_is_ib(dev) ? NEXT_IB : IPPROTO_UDP;
+	h[7] = r->hop_limit;
+	memcpy(h + 8, sgid.raw, 16);
+	memcpy(h + 24, r->dgid.raw, 16);
+}
+
+void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
+{
+	uint32_t rest = 12 + 8 + ((length + 3) & ~3u) + 4; /* BTH, DETH, ICRC */
+
+	memcpy(grh, ah->grh, 40);
+	if (grh[0] >> 4 == 6) {
+		put16(grh + 4, rest + (grh[6] == IPPROTO_UDP ? 8 : 0));
+		return;
+	}
+	put16(grh + 22, 20 + 8 + rest);
+	put16(grh + 30, checksum(grh + 20));
+}
+
+/* ---- made and destroyed ----------------------------------------------- */
+
+static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
+{
+	const struct ibv_ah_attr *a = &ah->attr;
+	uint32_t node;
+
+	ah->slid = soft_lid(dev->node, a->port_num);
+	if (ah->mcast)
+		return a->dlid >= LID_MCAST && a->dlid != 0xffff ? 0 : EINVAL;
+	if (!a->dlid && !a->is_global)
+		return EINVAL;
+	if (a->dlid ? soft_lid_port(a->dlid, &node, &ah->port) :
+	    soft_ib_gid_port(dev, a->grh.dgid.raw, &node, &ah->port))
+		ah->node = (int)node;
+	else
+		ah->node = SOFT_NODES;	/* no such port: nothing arrives */
+	return 0;
+}
+
+static int take_ethernet(struct soft_ah *ah)
+{
+	if (!ah->attr.is_global)
+		return EINVAL;
+	ah->node = -1;
+	if (!ah->mcast && !soft_gid_local(ah->attr.grh.dgid.raw))
+		return EHOSTUNREACH;
+	return 0;
+}
+
+struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct soft_dev *dev = soft_dev_of(pd->context);
+	struct soft_ah *ah;
+	int err;
+
+	if (!attr->port_num || attr->port_num > dev->ports ||
+	    (attr->is_global && attr->grh.sgid_index >= soft_gids(dev))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return NULL;
+	ah->ibv.context = pd->context;
+	ah->ibv.pd = pd;
+	ah->attr = *attr;
+	ah->mcast = attr->is_global && soft_gid_mcast(attr->grh.dgid.raw);
+	err = soft_is_ib(dev) ? take_ib(dev, ah) : take_ethernet(ah);
+	if (err) {
+		free(ah);
+		errno = err;
+		return NULL;
+	}
+	if (attr->is_global)
+		make_header(dev, ah);
+	ah->users = 1;
+	soft_lock(dev);
+	((struct soft_pd *)pd)->users++;
+	soft_unlock(dev);
+	return &ah->ibv;
+}
+
+/* Requests that have not left yet still need it. */
+void soft_ah_put(struct soft_ah *ah)
+{
+	if (!--ah->users)
+		free(ah);
+}
+
+int soft_destroy_ah(struct ibv_ah *ibv)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+
+	soft_lock(dev);
+	((struct soft_pd *)ibv->pd)->users--;
+	soft_ah_put((struct soft_ah *)ibv);
+	soft_unlock(dev);
+	return 0;
+}
+
+/* ---- from what has arrived -------------------------------------------- */
+
+/* Ours that it was sent to; on Ethernet one of the same family will do. */
+static int find_index(const struct soft_dev *dev, uint8_t port,
+		      const uint8_t gid[16])
+{
+	union ibv_gid ours;
+
+	for (int i = 0; i < soft_gids(dev); i++) {
+		soft_port_gid(dev, port, i, &ours);
+		if (!memcmp(ours.raw, gid, 16))
+			return i;
+	}
+	return soft_is_ib(dev) ? -1 : !soft_gid_v4(gid);
+}
+
+int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
+			 struct ibv_wc *wc, struct ibv_grh *grh,
+			 struct ibv_ah_attr *attr)
+{
+	const struct soft_dev *dev = soft_dev_of(verbs);
+	const uint8_t *ip = (const uint8_t *)grh + 20;
+	uint8_t to[16] = { [10] = 0xff, [11] = 0xff };
+	struct soft_ah head;
+	uint32_t first;
+	int index;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port;
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return 0;
+	attr->is_global = 1;
+	memcpy(head.grh, grh, sizeof(head.grh));
+	if (is_ipv4(&head)) {
+		memcpy(attr->grh.dgid.raw, to, 12);
+		memcpy(attr->grh.dgid.raw + 12, ip + 12, 4);
+		memcpy(to + 12, ip + 16, 4);
+		attr->grh.traffic_class = ip[1];
+		attr->grh.hop_limit = ip[8];
+	} else {
+		first = be32toh(grh->version_tclass_flow);
+		attr->grh.dgid = grh->sgid;
+		memcpy(to, grh->dgid.raw, 16);
+		attr->grh.flow_label = first & 0xfffff;
+		attr->grh.traffic_class = (uint8_t)(first >> 20);
+		attr->grh.hop_limit = grh->hop_limit;
+	}
+	/* as in libibverbs: what came to a group has no GID of ours in it */
+	index = soft_gid_mcast(to) ? -1 : find_index(dev, port, to);
+	if (index < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	attr->grh.sgid_index = (uint8_t)index;
+	return 0;
+}
+
+struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+				      struct ibv_grh *grh, uint8_t port)
+{
+	struct ibv_ah_attr attr;
+
+	if (soft_init_ah_from_wc(pd->context, port, wc, grh, &attr))
+		return NULL;
+	return soft_create_ah(pd, &attr);
+}
