@@ -21,6 +21,7 @@
 #define PORT_COUNT	28000
 #define RETRY_NS	10000000ull	/* of a name with too many at its door */
 #define LOOKUP_TRIES	6000
+#define PLACES		32		/* of one kind at one port */
 
 /* ---- addresses -------------------------------------------------------- */
 
@@ -123,32 +124,99 @@ static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
 static void on_door(struct soft_dev *dev, struct soft_watch *w,
 		    uint32_t events);
 
+/* A name of id->src's port. */
+static int take_name(const struct soft_cm_id *id, const char *name)
+{
+	struct sockaddr_storage src = id->src;
+
+	return soft_name_listen(id->file->dev, 0, "cm/%x/%u/%s", id->ps,
+				(unsigned int)ntohs(*port_of(&src)), name);
+}
+
+static bool is_taken(const struct soft_cm_id *id, const char *name)
+{
+	int fd = take_name(id, name);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EADDRINUSE;
+}
+
 /*
- * Takes the names of id->src, which keeps others off the port. Who calls there
+ * An address cannot tell which others are bound to its port. So each takes a
+ * place there too, of its kind: 4, 6, or d for IPv6 that is not kept apart
+ * from IPv4.
+ */
+static void place_text(char kind, int i, char text[8])
+{
+	(void)snprintf(text, 8, "#%c%d", kind, i % PLACES);
+}
+
+static int take_place(struct soft_cm_id *id, char kind)
+{
+	char text[8];
+	int fd = -EADDRINUSE;
+
+	for (int i = 0; i < PLACES && fd == -EADDRINUSE; i++) {
+		place_text(kind, i, text);
+		fd = take_name(id, text);
+	}
+	return fd;
+}
+
+static bool any_place_taken(const struct soft_cm_id *id, const char *kinds)
+{
+	char text[8];
+
+	for (; *kinds; kinds++)
+		for (int i = 0; i < PLACES; i++) {
+			place_text(*kinds, i, text);
+			if (is_taken(id, text))
+				return true;
+		}
+	return false;
+}
+
+static bool clashes(const struct soft_cm_id *id, bool v6, bool dual)
+{
+	if (is_any(&id->src))
+		return any_place_taken(id, dual ? "46d" : v6 ? "6d" : "4d");
+	return ((!v6 || dual) && is_taken(id, "*4")) ||
+	       (v6 && is_taken(id, "*6"));
+}
+
+/*
+ * Takes the names of id->src, which keeps others off the port: all addresses
+ * and one of them exclude each other, unless both are apart from the other
+ * family (Linux cma_check_port()). Each takes its own before it looks for the
+ * other's, so that of two at the same time not both succeed. Who calls there
  * before it listens is refused.
  */
 static int take_names(struct soft_cm_id *id)
 {
-	struct soft_dev *dev = id->file->dev;
-	unsigned int port = ntohs(*port_of(&id->src));
+	bool v6 = id->src.ss_family == AF_INET6, any = is_any(&id->src);
+	bool dual = v6 && !id->afonly;
 	char text[INET6_ADDRSTRLEN];
 	int fd;
 
 	addr_text(&id->src, text, sizeof(text));
-	fd = soft_name_listen(dev, 0, "cm/%x/%u/%s", id->ps, port, text);
+	fd = take_name(id, text);
 	if (fd < 0)
 		return fd;
 	id->sock[0].fd = fd;
-	if (id->src.ss_family != AF_INET6 || !is_any(&id->src) || id->afonly)
-		return 0;
-	fd = soft_name_listen(dev, 0, "cm/%x/%u/*4", id->ps, port);
-	if (fd < 0) {
-		close(id->sock[0].fd);
-		id->sock[0].fd = -1;
-		return fd;
+	if (!any || dual) {
+		fd = any ? take_name(id, "*4") :
+		     take_place(id, dual ? 'd' : v6 ? '6' : '4');
+		if (fd < 0)
+			goto err;
+		id->sock[1].fd = fd;
 	}
-	id->sock[1].fd = fd;
-	return 0;
+	if (!clashes(id, v6, dual))
+		return 0;
+	fd = -EADDRNOTAVAIL;
+err:
+	soft_cm_unlisten(id);
+	return fd;
 }
 
 static int bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
@@ -165,7 +233,8 @@ static int bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 		ret = take_names(id);
 	} else {
 		ret = -EADDRINUSE;
-		for (int i = 0; i < 1000 && ret == -EADDRINUSE; i++) {
+		for (int i = 0; i < 1000 && (ret == -EADDRINUSE ||
+					     ret == -EADDRNOTAVAIL); i++) {
 			*port_of(&id->src) = htons(next_port(id->file->dev));
 			ret = take_names(id);
 		}
