@@ -269,6 +269,9 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 		return soft_msg_send(w->sock.fd, &answer, sizeof(answer),
 				     &dev->fabric_fd, 1);
 	case SOFT_MSG_CTL:
+		/* not from a peer that has lost its way */
+		if (w->known)
+			return -EPROTO;
 		return soft_ctl_asked(dev, w->sock.fd, msg, len);
 	case SOFT_MSG_WELCOME:
 		if (!w->mine || fds[0] < 0)

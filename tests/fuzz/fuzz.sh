@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- header hello setup
+[ $# -gt 0 ] || set -- header hello setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -22,10 +22,15 @@ for target in "$@"; do
 	corpus=$top/tests/fuzz/corpus/$target
 	echo "$target"
 	mkdir "$tmp/new-$target"
-	"${CLANG:-clang}" -std=gnu11 -O1 -g -I"$top/lib" \
+	case $target in
+	soft)	sources=$(grep -L '^int main' "$top"/lib/soft/*.c) ;;
+	*)	sources="$top/lib/proto.c $top/cm/hello.c" ;;
+	esac
+	# shellcheck disable=SC2086 # names without spaces
+	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o "$tmp/$target" \
-		"$top/tests/fuzz/$target.c" "$top/lib/proto.c" "$top/cm/hello.c"
+		"$top/tests/fuzz/$target.c" $sources -lpthread
 	"$tmp/$target" -max_total_time="$seconds" -max_len=8192 -timeout=5 \
 		-print_final_stats=1 -verbosity=0 \
 		-artifact_prefix="$target-" "$tmp/new-$target" "$corpus"
