@@ -24,8 +24,24 @@ void soft_async_qp(struct soft_dev *dev, struct soft_qp *qp,
 	struct ibv_async_event ev = {
 		.element.qp = &qp->ibv, .event_type = type,
 	};
+	struct list *n;
 
-	raise_event(soft_ctx(qp->ibv.context), &ev);
+	if (!qp->gone)
+		raise_event(soft_ctx(qp->ibv.context), &ev);
+	list_for_each(n, &qp->opened) {
+		ev.element.qp = &list_entry(n, struct soft_qp, opened)->ibv;
+		raise_event(soft_ctx(ev.element.qp->context), &ev);
+	}
+}
+
+void soft_async_srq(struct soft_dev *dev, struct soft_srq *srq,
+		    enum ibv_event_type type)
+{
+	struct ibv_async_event ev = {
+		.element.srq = &srq->ibv, .event_type = type,
+	};
+
+	raise_event(soft_ctx(srq->ibv.context), &ev);
 }
 
 void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq)
@@ -79,6 +95,12 @@ static bool is_cq(enum ibv_event_type type)
 	return type == IBV_EVENT_CQ_ERR;
 }
 
+static bool is_srq(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_SRQ_ERR ||
+	       type == IBV_EVENT_SRQ_LIMIT_REACHED;
+}
+
 static bool is_qp(enum ibv_event_type type)
 {
 	return type <= IBV_EVENT_PATH_MIG_ERR ? !is_cq(type) :
@@ -103,6 +125,9 @@ int soft_get_async_event(struct ibv_context *verbs,
 				soft_qp(a->ev.element.qp)->async_fetched++;
 			else if (is_cq(a->ev.event_type))
 				soft_cq(a->ev.element.cq)->async_fetched++;
+			else if (is_srq(a->ev.event_type))
+				((struct soft_srq *)a->ev.element.srq)
+					->async_fetched++;
 		}
 		soft_unlock(ctx->dev);
 	}
@@ -127,5 +152,12 @@ void soft_ack_async_event(struct ibv_async_event *event)
 		cq->async_events_completed++;
 		(void)pthread_cond_signal(&cq->cond);
 		(void)pthread_mutex_unlock(&cq->mutex);
+	} else if (is_srq(event->event_type)) {
+		struct ibv_srq *srq = event->element.srq;
+
+		(void)pthread_mutex_lock(&srq->mutex);
+		srq->events_completed++;
+		(void)pthread_cond_signal(&srq->cond);
+		(void)pthread_mutex_unlock(&srq->mutex);
 	}
 }

@@ -64,13 +64,6 @@ __be64 soft_get_device_guid(struct ibv_device *device)
 
 /* ---- contexts --------------------------------------------------------- */
 
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-			 struct ibv_recv_wr **bad)
-{
-	*bad = wr;
-	return EOPNOTSUPP;
-}
-
 static int vctx_query_port(struct ibv_context *verbs, uint8_t port,
 			   struct ibv_port_attr *attr, size_t len)
 {
@@ -106,7 +99,13 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 	list_init(&ctx->async);
 	ctx->v.sz = sizeof(ctx->v);
 	ctx->v.query_port = vctx_query_port;
-	/* places of create_cq_ex, create_qp_ex, create_srq_ex, open_xrcd, ... */
+	ctx->v.create_qp_ex = soft_create_qp_ex;
+	ctx->v.open_qp = soft_open_qp;
+	ctx->v.create_srq_ex = soft_create_srq_ex;
+	ctx->v.get_srq_num = soft_get_srq_num;
+	ctx->v.open_xrcd = soft_open_xrcd;
+	ctx->v.close_xrcd = soft_close_xrcd;
+	/* what is NULL is answered with EOPNOTSUPP by the calls themselves */
 	c = &ctx->v.context;
 	c->device = device;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -115,7 +114,7 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 	c->ops.post_recv = soft_post_recv;
 	c->ops.poll_cq = soft_poll_cq;
 	c->ops.req_notify_cq = soft_req_notify_cq;
-	c->ops.post_srq_recv = post_srq_recv;
+	c->ops.post_srq_recv = soft_post_srq_recv;
 	c->ops.alloc_mw = soft_alloc_mw;
 	c->ops.bind_mw = soft_bind_mw;
 	c->ops.dealloc_mw = soft_dealloc_mw;
@@ -185,6 +184,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_qp_wr = SOFT_MAX_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN |
 				 IBV_DEVICE_SYS_IMAGE_GUID |
+				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW |
 				 IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 				 IBV_DEVICE_MEM_MGT_EXTENSIONS;
@@ -193,6 +193,9 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_cqe = SOFT_MAX_CQE;
 	attr->max_mr = SOFT_MAX_MR;
 	attr->max_mw = SOFT_MAX_MR;
+	attr->max_srq = SOFT_MAX_SRQ - 1;
+	attr->max_srq_wr = SOFT_MAX_WR;
+	attr->max_srq_sge = SOFT_MAX_SGE;
 	attr->max_pd = 1 << 16;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = SOFT_MAX_RD;
 	attr->max_res_rd_atom = SOFT_MAX_RD * attr->max_qp;

@@ -47,6 +47,7 @@ static void dev_free(struct soft_dev *dev)
 {
 	free(dev->qps);
 	free(dev->keys);
+	free(dev->srqs);
 	free(dev->cm_table);
 	free(dev->watch);
 	(void)pthread_mutex_destroy(&dev->lock);
@@ -62,6 +63,7 @@ static struct soft_dev *dev_new(void)
 	(void)pthread_mutex_init(&dev->lock, NULL);
 	list_init(&dev->wires);
 	list_init(&dev->pending);
+	list_init(&dev->domains);
 	list_init(&dev->contexts);
 	list_init(&dev->cm_ids);
 	list_init(&dev->cm_files);

@@ -103,7 +103,7 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct soft_dev *dev = soft_dev_of(ibv->context);
-	struct soft_qp *qp = soft_qp(ibv);
+	struct soft_qp *qp = soft_qp_real(ibv);
 	enum ibv_qp_state to;
 	int ret = EINVAL;
 

@@ -32,7 +32,7 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 	int ret = 0;
 
 	soft_lock(dev);
-	if (qp->state == IBV_QPS_RESET)
+	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->ibv.recv_cq)
 		ret = EINVAL;
 	else if (unlikely(qp->state == IBV_QPS_ERR &&
 			  soft_ctx(ibv->context)->removed))
@@ -162,6 +162,8 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		wqe->raddr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
+	wqe->srqn = qp->ibv.qp_type == IBV_QPT_XRC_SEND ?
+		    wr->qp_type.xrc.remote_srqn : 0;
 	wqe->psn = qp->psn_next;
 	if (wr->opcode != IBV_WR_LOCAL_INV && wr->opcode != IBV_WR_BIND_MW)
 		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
@@ -177,7 +179,7 @@ int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 	int ret = 0;
 
 	soft_lock(dev);
-	if (unlikely(qp->state < IBV_QPS_RTS))
+	if (unlikely(qp->state < IBV_QPS_RTS || !qp->ibv.send_cq))
 		ret = EINVAL;
 	else if (unlikely(qp->state == IBV_QPS_ERR &&
 			  soft_ctx(ibv->context)->removed))

@@ -56,6 +56,7 @@
 #define SOFT_MAX_CQE	(1 << 20)
 #define SOFT_MAX_RD	16
 #define SOFT_MAX_MR	(1u << 20)
+#define SOFT_MAX_SRQ	(1u << 16)
 #define SOFT_MAX_MSG	0x80000000u
 #define SOFT_PSN_MASK	0xffffffu
 #define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
@@ -107,7 +108,7 @@ struct soft_rec {
 	uint32_t rkey;
 	uint32_t total;			/* length of the message */
 	uint32_t offset;		/* of this segment in it */
-	uint32_t pad;
+	uint32_t srqn;			/* XRC: for whose receives */
 };
 _Static_assert(sizeof(struct soft_rec) == 48, "a multiple of the alignment");
 
@@ -211,6 +212,9 @@ struct soft_dev {
 	uint32_t qp_hint, qp_count;
 	struct soft_key *keys;
 	uint32_t key_room, key_hint;
+	struct soft_srq **srqs;		/* by number */
+	uint32_t srq_room, srq_hint;
+	struct list domains;		/* XRC */
 	struct list pending;		/* qps with something to push */
 	struct list contexts;
 	bool bells_due;			/* a wire is dirty */
@@ -509,11 +513,38 @@ struct soft_rwqe {
 	struct ibv_sge *sge;
 };
 
-/* Receives of a queue pair; later also of an SRQ. */
+/* Receives of a queue pair, or of a shared receive queue. */
 struct soft_rq {
 	struct soft_rwqe *wqe;
 	struct ibv_sge *sges;
 	uint32_t mask, room, head, tail, max_sge;
+};
+
+/* What open XRC domains of one file have in common. */
+struct soft_domain {
+	struct list node;		/* dev->domains */
+	int refs;
+	int name;			/* held against other processes, or -1 */
+	bool by_file;
+	dev_t st_dev;
+	ino_t st_ino;
+};
+
+struct soft_xrcd {
+	struct ibv_xrcd ibv;
+	struct soft_domain *domain;
+	int users;
+};
+
+struct soft_srq {
+	struct ibv_srq ibv;
+	struct soft_rq rq;
+	uint32_t num;
+	uint32_t limit;			/* 0: not armed */
+	int users;			/* queue pairs */
+	struct soft_xrcd *xrcd;		/* NULL: not of XRC */
+	struct soft_cq *cq;		/* XRC: where its receives complete */
+	uint32_t async_fetched;
 };
 
 struct soft_swqe {
@@ -531,6 +562,7 @@ struct soft_swqe {
 	uint64_t raddr;
 	uint32_t rkey;
 	uint64_t compare_add, swap;
+	uint32_t srqn;			/* XRC */
 	struct ibv_sge *sge;
 	uint8_t *data;			/* inline */
 	struct soft_ah *ah;		/* of a datagram; it holds one */
@@ -570,6 +602,7 @@ struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
 	uint64_t raddr;
 	bool atomic, known;
+	const struct ibv_pd *pd;	/* compared, not looked into */
 	uint8_t aux;			/* which try of the one who asked */
 	uint64_t value;
 };
@@ -626,6 +659,14 @@ struct soft_qp {
 	uint32_t rd_head, rd_tail;
 	uint32_t async_fetched;		/* handed out: acknowledged before destroying */
 	struct list windows;		/* of type 2, bound for it */
+
+	/* of XRC's receiving end srq is that of the last request */
+	struct soft_srq *srq;
+	struct soft_xrcd *xrcd;
+	struct soft_qp *real;		/* not NULL: that one opened again */
+	struct list opened;		/* such handles, or a place among them */
+	bool gone;			/* its maker's handle is destroyed */
+	bool last_wqe_told;
 };
 
 static inline struct soft_ctx *soft_ctx(struct ibv_context *c)
@@ -658,6 +699,20 @@ static inline struct soft_cq *soft_cq(struct ibv_cq *cq)
 static inline struct soft_qp *soft_qp_find(struct soft_dev *dev, uint32_t qpn)
 {
 	return dev->qps[qpn & (SOFT_QPS - 1)];
+}
+
+/* The queue pair behind a handle of it. */
+static inline struct soft_qp *soft_qp_real(struct ibv_qp *ibv)
+{
+	struct soft_qp *qp = soft_qp(ibv);
+
+	return qp->real ? qp->real : qp;
+}
+
+/* The domain of the memory that receives are about. */
+static inline const struct ibv_pd *soft_recv_pd(const struct soft_qp *qp)
+{
+	return qp->srq ? qp->srq->ibv.pd : &qp->pd->ibv;
 }
 
 /* mr.c. The memory behind a key, or NULL: key, domain, bounds or access. L */
@@ -696,6 +751,14 @@ void soft_mw_forget(struct soft_qp *qp);			/* L */
 void *soft_mw_at(struct soft_dev *dev, const struct soft_qp *qp,
 		 const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
 		 uint64_t len, int access);			/* L */
+
+/* srq.c, xrc.c */
+struct soft_srq *soft_srq_find(const struct soft_dev *dev, uint32_t num); /* L */
+void soft_srq_take(struct soft_dev *dev, struct soft_qp *qp);	/* L */
+int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad);
+bool soft_xrc_choose(struct soft_dev *dev, struct soft_qp *qp,
+		     uint32_t srqn);				/* L */
 
 /* cq.c */
 void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
@@ -750,6 +813,8 @@ int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 /* async.c */
 void soft_async_qp(struct soft_dev *dev, struct soft_qp *qp,
 		   enum ibv_event_type type);			/* L */
+void soft_async_srq(struct soft_dev *dev, struct soft_srq *srq,
+		    enum ibv_event_type type);			/* L */
 void soft_async_cq(struct soft_dev *dev, struct soft_cq *cq);	/* L */
 void soft_async_port(struct soft_dev *dev, uint8_t port,
 		     enum ibv_event_type type);			/* L */

@@ -98,6 +98,12 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 	soft_cq_add(dev, soft_cq(qp->ibv.send_cq), &wc, false);
 }
 
+static struct soft_cq *recv_cq(const struct soft_qp *qp)
+{
+	return qp->ibv.qp_type == IBV_QPT_XRC_RECV ? qp->srq->cq :
+	       soft_cq(qp->ibv.recv_cq);
+}
+
 void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      struct ibv_wc *wc, bool solicited)
 {
@@ -105,7 +111,7 @@ void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 
 	wc->wr_id = rq->wqe[rq->head++ & rq->mask].wr_id;
 	wc->qp_num = qp->ibv.qp_num;
-	soft_cq_add(dev, soft_cq(qp->ibv.recv_cq), wc, solicited);
+	soft_cq_add(dev, recv_cq(qp), wc, solicited);
 }
 
 void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp)
@@ -138,6 +144,11 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 
 		soft_rq_complete(dev, qp, &wc, true);
 	}
+	/* nothing more of the shared queue will complete for it */
+	if (qp->ibv.srq && !qp->last_wqe_told) {
+		qp->last_wqe_told = true;
+		soft_async_qp(dev, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	}
 }
 
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
@@ -145,8 +156,11 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->state = IBV_QPS_RESET;
 	soft_timer_stop(&qp->timer);
 	list_del(&qp->pend_node);
-	soft_cq_clean(soft_cq(qp->ibv.send_cq), qp->ibv.qp_num);
-	soft_cq_clean(soft_cq(qp->ibv.recv_cq), qp->ibv.qp_num);
+	if (qp->ibv.send_cq)
+		soft_cq_clean(soft_cq(qp->ibv.send_cq), qp->ibv.qp_num);
+	if (qp->ibv.recv_cq)
+		soft_cq_clean(soft_cq(qp->ibv.recv_cq), qp->ibv.qp_num);
+	qp->last_wqe_told = false;
 	while (qp->ibv.qp_type == IBV_QPT_UD && qp->sq_head != qp->sq_tail)
 		soft_ah_put(qp->sq[qp->sq_head++ & qp->sq_mask].ah);
 	qp->sq_head = qp->sq_next = qp->sq_tail = 0;
@@ -164,15 +178,69 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 
 /* ---- made and destroyed ----------------------------------------------- */
 
-static int check_init(const struct ibv_qp_init_attr *a)
+/* later: DRIVER for DC */
+static int check_objects(struct ibv_qp_init_attr_ex *a)
 {
-	/* later: XRC; and DRIVER for DC */
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC &&
-	    a->qp_type != IBV_QPT_UD)
+	bool pd = a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd;
+
+	switch (a->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		if (!pd || !a->send_cq || !a->recv_cq)
+			return EINVAL;
+		break;
+	case IBV_QPT_XRC_SEND:
+		if (!pd || !a->send_cq || a->srq)
+			return EINVAL;
+		a->recv_cq = NULL;
+		break;
+	case IBV_QPT_XRC_RECV:
+		if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ||
+		    a->srq)
+			return EINVAL;
+		a->pd = NULL;
+		a->send_cq = a->recv_cq = NULL;
+		a->cap = (struct ibv_qp_cap){ .max_send_wr = 0 };
+		return 0;
+	default:
 		return EOPNOTSUPP;
-	if (a->srq)
+	}
+	if (a->srq || !a->recv_cq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	return a->srq && ((struct soft_srq *)a->srq)->xrcd ? EINVAL : 0;
+}
+
+static int check_init(struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t taken = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_IND_TABLE |
+			       IBV_QP_INIT_ATTR_RX_HASH;
+	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB |
+			       IBV_QP_CREATE_SCATTER_FCS |
+			       IBV_QP_CREATE_CVLAN_STRIPPING |
+			       IBV_QP_CREATE_SOURCE_QPN |
+			       IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	int err;
+
+	if (a->comp_mask & ~known)
+		return EINVAL;
+	if (a->comp_mask & ~taken)
 		return EOPNOTSUPP;
-	if (!a->send_cq || !a->recv_cq || a->cap.max_send_wr > SOFT_MAX_WR ||
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS))
+		a->create_flags = 0;
+	if (a->create_flags & ~flags)
+		return EINVAL;
+	if (a->create_flags & ~(a->qp_type == IBV_QPT_UD ?
+				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0))
+		return EOPNOTSUPP;
+	err = check_objects(a);
+	if (err)
+		return err;
+	if (a->cap.max_send_wr > SOFT_MAX_WR ||
 	    a->cap.max_recv_wr > SOFT_MAX_WR ||
 	    a->cap.max_send_sge > SOFT_MAX_SGE ||
 	    a->cap.max_recv_sge > SOFT_MAX_SGE ||
@@ -208,59 +276,96 @@ static void qp_free(struct soft_qp *qp)
 	free(qp);
 }
 
-struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static int init_receives(struct soft_qp *qp)
 {
-	struct soft_dev *dev = soft_dev_of(pd->context);
-	struct soft_qp *qp;
-	int err = check_init(attr);
+	if (qp->ibv.qp_type == IBV_QPT_XRC_RECV)
+		return soft_rq_init(&qp->rq, 1, SOFT_MAX_SGE);
+	if (qp->srq)
+		return soft_rq_init(&qp->rq, 1, qp->srq->rq.max_sge);
+	return soft_rq_init(&qp->rq, qp->cap.max_recv_wr,
+			    qp->cap.max_recv_sge);
+}
 
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	err = soft_may_create(pd->context, SOFT_OBJ_QP);
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	qp = calloc(1, sizeof(*qp));
+/* Counts it in what it is made of; or takes it out again. L */
+static void hold(struct soft_qp *qp, int n)
+{
+	if (qp->pd)
+		qp->pd->users += n;
+	if (qp->ibv.send_cq)
+		soft_cq(qp->ibv.send_cq)->users += n;
+	if (qp->ibv.recv_cq)
+		soft_cq(qp->ibv.recv_cq)->users += n;
+	if (qp->ibv.srq)
+		((struct soft_srq *)qp->ibv.srq)->users += n;
+	if (qp->xrcd)
+		qp->xrcd->users += n;
+}
+
+static struct soft_qp *qp_new(struct ibv_context *verbs,
+			      const struct ibv_qp_init_attr_ex *attr)
+{
+	struct soft_qp *qp = calloc(1, sizeof(*qp));
+
 	if (!qp)
 		return NULL;
-	qp->pd = (struct soft_pd *)pd;
+	qp->pd = (struct soft_pd *)attr->pd;
 	qp->cap = attr->cap;
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
 			 attr->qp_type == IBV_QPT_UD;
+	qp->create_flags = attr->create_flags;
 	qp->state = IBV_QPS_RESET;
 	qp->timer.fn = soft_req_timer;
 	list_init(&qp->timer.node);
 	list_init(&qp->pend_node);
 	list_init(&qp->windows);
-	qp->ibv.context = pd->context;
+	list_init(&qp->opened);
+	qp->srq = (struct soft_srq *)attr->srq;
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		qp->xrcd = (struct soft_xrcd *)attr->xrcd;
+	qp->ibv.context = verbs;
 	qp->ibv.qp_context = attr->qp_context;
-	qp->ibv.pd = pd;
+	qp->ibv.pd = attr->pd;
 	qp->ibv.send_cq = attr->send_cq;
 	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.srq = attr->srq;
 	qp->ibv.qp_type = attr->qp_type;
 	qp->ibv.state = IBV_QPS_RESET;
-	if (sq_init(qp) || soft_rq_init(&qp->rq, attr->cap.max_recv_wr,
-					attr->cap.max_recv_sge)) {
+	return qp;
+}
+
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct soft_dev *dev = soft_dev_of(verbs);
+	struct ibv_qp_init_attr_ex a = *attr;
+	struct soft_qp *qp;
+	int err = check_init(&a);
+
+	if (!err)
+		err = soft_may_create(verbs, SOFT_OBJ_QP);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = qp_new(verbs, &a);
+	if (!qp)
+		return NULL;
+	if (sq_init(qp) || init_receives(qp)) {
 		err = ENOMEM;
 		goto err_qp;
 	}
 	soft_lock(dev);
 	err = take_number(dev, qp);
-	if (!err) {
-		qp->pd->users++;
-		soft_cq(attr->send_cq)->users++;
-		soft_cq(attr->recv_cq)->users++;
-	}
+	if (!err)
+		hold(qp, 1);
 	soft_unlock(dev);
 	if (err)
 		goto err_qp;
 	qp->ibv.handle = qp->ibv.qp_num;
 	(void)pthread_mutex_init(&qp->ibv.mutex, NULL);
 	(void)pthread_cond_init(&qp->ibv.cond, NULL);
+	attr->cap = qp->cap;
 	return &qp->ibv;
 
 err_qp:
@@ -269,26 +374,77 @@ err_qp:
 	return NULL;
 }
 
-int soft_destroy_qp(struct ibv_qp *ibv)
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct soft_dev *dev = soft_dev_of(ibv->context);
-	struct soft_qp *qp = soft_qp(ibv);
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context, .send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq, .srq = attr->srq, .cap = attr->cap,
+		.qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd,
+	};
+	struct ibv_qp *qp = soft_create_qp_ex(pd->context, &ex);
 
-	soft_lock(dev);
-	if (qp->groups) {
-		soft_unlock(dev);
-		return EBUSY;
-	}
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+/* The queue pair itself ends. L */
+static void end(struct soft_dev *dev, struct soft_qp *qp)
+{
 	/* a refusal that was to be told is, if there is room */
 	(void)soft_resp_push(dev, qp);
 	soft_qp_reset(dev, qp);
 	soft_mw_forget(qp);
-	dev->qps[ibv->qp_num & (SOFT_QPS - 1)] = NULL;
+	dev->qps[qp->ibv.qp_num & (SOFT_QPS - 1)] = NULL;
 	dev->qp_count--;
-	qp->pd->users--;
-	soft_cq(ibv->send_cq)->users--;
-	soft_cq(ibv->recv_cq)->users--;
-	soft_async_forget(soft_ctx(ibv->context), ibv);
+	hold(qp, -1);
+}
+
+/*
+ * A handle goes. The queue pair ends with the last of them; until then it is
+ * counted for one that is still there. True: its memory is to be freed.
+ */
+static bool let_go(struct soft_dev *dev, struct soft_qp *real,
+		   struct soft_qp *handle)
+{
+	struct soft_qp *heir;
+
+	if (handle != real) {
+		list_del(&handle->opened);
+		handle->xrcd->users--;
+		if (!real->gone || !list_empty(&real->opened))
+			return false;
+		real->xrcd->users++;	/* of which end() lets go */
+		end(dev, real);
+		return true;
+	}
+	if (list_empty(&real->opened)) {
+		end(dev, real);
+		return true;
+	}
+	heir = list_first(&real->opened, struct soft_qp, opened);
+	real->gone = true;
+	real->xrcd->users--;
+	real->xrcd = heir->xrcd;
+	real->ibv.context = heir->ibv.context;
+	return false;
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv), *real = soft_qp_real(ibv);
+	struct soft_ctx *ctx = soft_ctx(ibv->context);
+	bool last;
+
+	soft_lock(dev);
+	if (real->groups) {
+		soft_unlock(dev);
+		return EBUSY;
+	}
+	last = let_go(dev, real, qp);
+	soft_async_forget(ctx, ibv);
 	soft_unlock(dev);
 	(void)pthread_mutex_lock(&ibv->mutex);
 	while (ibv->events_completed != qp->async_fetched)
@@ -296,7 +452,10 @@ int soft_destroy_qp(struct ibv_qp *ibv)
 	(void)pthread_mutex_unlock(&ibv->mutex);
 	(void)pthread_cond_destroy(&ibv->cond);
 	(void)pthread_mutex_destroy(&ibv->mutex);
-	qp_free(qp);
+	if (qp != real)
+		free(qp);
+	if (last)
+		qp_free(real);
 	return 0;
 }
 
@@ -304,7 +463,7 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
 {
 	struct soft_dev *dev = soft_dev_of(ibv->context);
-	struct soft_qp *qp = soft_qp(ibv);
+	struct soft_qp *qp = soft_qp_real(ibv);
 
 	soft_lock(dev);
 	*attr = qp->attr;

@@ -111,6 +111,7 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	rec->psn = wqe->psn;
 	rec->raddr = wqe->raddr;
 	rec->rkey = wqe->rkey;
+	rec->srqn = wqe->srqn;
 	rec->total = wqe->length;
 }
 

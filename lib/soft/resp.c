@@ -48,8 +48,10 @@ static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
 
 struct soft_rwqe *soft_receive(struct soft_qp *qp)
 {
-	struct soft_rq *rq = &qp->rq;	/* later: or the SRQ's */
+	struct soft_rq *rq = &qp->rq;
 
+	if (qp->srq && rq->head == rq->tail)
+		soft_srq_take(soft_dev_of(qp->ibv.context), qp);
 	return rq->head == rq->tail ? NULL : &rq->wqe[rq->head & rq->mask];
 }
 
@@ -113,8 +115,8 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
-	if (soft_scatter(qp, wqe->sge, wqe->num_sge, rec->offset, payload,
-			 rec->bytes)) {
+	if (soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge, wqe->num_sge,
+			    rec->offset, payload, rec->bytes)) {
 		recv_failed(dev, qp, IBV_WC_LOC_PROT_ERR, SOFT_NAK_OP);
 		return;
 	}
@@ -129,14 +131,28 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 	done(dev, qp);
 }
 
+/* Of what memory a request may speak; XRC: of the domain of the queue it names. */
+static const struct ibv_pd *remote_pd(const struct soft_dev *dev,
+				      const struct soft_qp *qp,
+				      const struct soft_rec *rec)
+{
+	const struct soft_srq *srq;
+
+	if (likely(!qp->xrcd))
+		return &qp->pd->ibv;
+	srq = soft_srq_find(dev, rec->srqn);
+	return srq && srq->xrcd && srq->xrcd->domain == qp->xrcd->domain ?
+	       srq->ibv.pd : NULL;
+}
+
 static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 		    const struct soft_rec *rec, uint32_t len, int access)
 {
 	void *at = NULL;
 
 	if (qp->attr.qp_access_flags & (unsigned int)access)
-		at = soft_remote_at(dev, qp, &qp->pd->ibv, rec->rkey,
-				    rec->raddr, len, access);
+		at = soft_remote_at(dev, qp, remote_pd(dev, qp, rec),
+				    rec->rkey, rec->raddr, len, access);
 	if (!at)
 		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
 	return at;
@@ -206,6 +222,7 @@ static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
 		return false;
 	rd->raddr = rec->raddr;
 	rd->src_rkey = rec->rkey;
+	rd->pd = remote_pd(dev, qp, rec);
 	qp->rd_tail++;
 	return true;
 }
@@ -335,6 +352,11 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
 
+	/* of XRC this end only asks */
+	if (unlikely(qp->ibv.qp_type == IBV_QPT_XRC_SEND)) {
+		soft_wire_lost(qp->wire, rec);
+		return;
+	}
 	/* from its beginning again: the rest of it was lost */
 	if (unlikely(!ahead && !rec->offset && qp->offset)) {
 		qp->offset = 0;
@@ -349,7 +371,8 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	qp->dropping = false;
-	if (unlikely(!makes_sense(rec))) {
+	if (unlikely(!makes_sense(rec) ||
+		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
@@ -394,7 +417,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 		memcpy(rec + 1, &rd->value, 8);
 	} else if (rd->total) {
 		/* again for each: it may have been deregistered meanwhile */
-		at = soft_remote_at(dev, qp, &qp->pd->ibv, rd->src_rkey,
+		at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey,
 				    rd->raddr, rd->total,
 				    IBV_ACCESS_REMOTE_READ);
 		if (!at) {

@@ -60,10 +60,26 @@ int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int n);
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
+				 struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *soft_open_qp(struct ibv_context *verbs,
+			    struct ibv_qp_open_attr *attr);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init);
 int soft_destroy_qp(struct ibv_qp *qp);
+
+struct ibv_srq *soft_create_srq(struct ibv_pd *pd,
+				struct ibv_srq_init_attr *attr);
+struct ibv_srq *soft_create_srq_ex(struct ibv_context *verbs,
+				   struct ibv_srq_init_attr_ex *attr);
+int soft_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int soft_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int soft_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+int soft_destroy_srq(struct ibv_srq *srq);
+struct ibv_xrcd *soft_open_xrcd(struct ibv_context *verbs,
+				struct ibv_xrcd_init_attr *attr);
+int soft_close_xrcd(struct ibv_xrcd *xrcd);
 
 /* Datagrams and groups */
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
