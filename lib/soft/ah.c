@@ -117,6 +117,11 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		errno = EINVAL;
 		return NULL;
 	}
+	err = soft_may_create(pd->context, SOFT_OBJ_AH);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return NULL;

@@ -152,6 +152,28 @@ int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 	return n;
 }
 
+int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
+		    struct soft_ctl_group *groups, int max)
+{
+	int n = 0;
+
+	while (max - n >= SOFT_CTL_PAGE && *index < SOFT_GROUPS) {
+		struct soft_ctl_msg m = {
+			.op = SOFT_CTL_GROUPS, .arg = { *index },
+		};
+		int err = ask(ctl, node, &m);
+
+		if (err)
+			return err;
+		if (m.arg[1] > SOFT_CTL_PAGE || m.arg[0] <= *index)
+			return -EPROTO;
+		memcpy(groups + n, m.groups, m.arg[1] * sizeof(*groups));
+		n += (int)m.arg[1];
+		*index = m.arg[0];
+	}
+	return n;
+}
+
 int soft_ctl_port(struct soft_ctl *ctl, uint32_t node, uint8_t port,
 		  enum soft_port state)
 {

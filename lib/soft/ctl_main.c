@@ -6,6 +6,7 @@
 
 #include "soft_ctl.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -18,7 +19,7 @@ static const char usage_text[] =
 "\n"
 "Looks at a running fabric of soft HCAs, and breaks it.\n"
 "\n"
-"  list                        nodes with their device, ports and queue pairs\n"
+"  list                        nodes with device, ports, queue pairs and groups\n"
 "  port PORT|all STATE         up, down, armed or blackhole\n"
 "  faults [FAULT...]           what becomes of work requests; none given: nothing\n"
 "      drop=PERCENT            lost\n"
@@ -169,6 +170,24 @@ static int show_qps(struct soft_ctl *ctl, uint32_t node)
 	return n == -ENOENT ? 0 : n;
 }
 
+static int show_groups(struct soft_ctl *ctl, uint32_t node)
+{
+	struct soft_ctl_group g[128];
+	uint32_t before, index = 0;
+	char text[INET6_ADDRSTRLEN];
+	int n;
+
+	do {
+		before = index;
+		n = soft_ctl_groups(ctl, node, &index, g, 128);
+		for (int i = 0; i < n; i++)
+			printf("  group %s members %u\n",
+			       inet_ntop(AF_INET6, g[i].mgid, text,
+					 sizeof(text)), g[i].members);
+	} while (n >= 0 && index != before);
+	return n == -ENOENT ? 0 : n < 0 ? n : 0;
+}
+
 static int list(struct soft_ctl *ctl, uint32_t only)
 {
 	uint32_t next = only == SOFT_CTL_ALL ? 0 : only;
@@ -184,6 +203,8 @@ static int list(struct soft_ctl *ctl, uint32_t only)
 			       ret;
 		show_node(&d);
 		ret = show_qps(ctl, d.node);
+		if (!ret)
+			ret = show_groups(ctl, d.node);
 		if (ret || only != SOFT_CTL_ALL)
 			return ret;
 	}

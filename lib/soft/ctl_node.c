@@ -54,6 +54,29 @@ static void list_qps(const struct soft_dev *dev, const struct soft_ctl_msg *m,
 	a->arg[1] = n;
 }
 
+/* Those in the places of one page. */
+static void list_groups(const struct soft_dev *dev,
+			const struct soft_ctl_msg *m, struct soft_ctl_msg *a)
+{
+	uint32_t from = min(m->arg[0], SOFT_GROUPS), n = 0;
+	const struct list *at, *member;
+
+	for (int b = 0; b < SOFT_GROUP_BUCKETS; b++)
+		list_for_each(at, &dev->groups[b]) {
+			const struct soft_group *g =
+				list_entry(at, struct soft_group, node);
+
+			if (g->slot < from || g->slot - from >= SOFT_CTL_PAGE)
+				continue;
+			memcpy(a->groups[n].mgid, g->mgid, 16);
+			list_for_each(member, &g->members)
+				a->groups[n].members++;
+			n++;
+		}
+	a->arg[0] = min(from + SOFT_CTL_PAGE, SOFT_GROUPS);
+	a->arg[1] = n;
+}
+
 static int set_port(struct soft_dev *dev, const struct soft_ctl_msg *m)
 {
 	struct soft_faults *rows[2] = { &dev->fabric->node[dev->node],
@@ -155,6 +178,9 @@ static int obey(struct soft_dev *dev, const struct soft_ctl_msg *m,
 		return 0;
 	case SOFT_CTL_QPS:
 		list_qps(dev, m, a);
+		return 0;
+	case SOFT_CTL_GROUPS:
+		list_groups(dev, m, a);
 		return 0;
 	case SOFT_CTL_PORT:
 		return set_port(dev, m);

@@ -355,6 +355,7 @@ struct soft_msg {
 enum soft_ctl_op {
 	SOFT_CTL_NODE = 1, SOFT_CTL_QPS, SOFT_CTL_PORT, SOFT_CTL_FAULTS,
 	SOFT_CTL_REFUSE, SOFT_CTL_REMOVE, SOFT_CTL_ADD, SOFT_CTL_EVENT,
+	SOFT_CTL_GROUPS,
 };
 #define SOFT_CTL_PAGE	12		/* queue pairs of one answer */
 
@@ -368,6 +369,7 @@ struct soft_ctl_msg {
 		struct soft_ctl_faults faults;
 		struct soft_ctl_node node;
 		struct soft_ctl_qp qps[SOFT_CTL_PAGE];
+		struct soft_ctl_group groups[SOFT_CTL_PAGE];
 	};
 };
 _Static_assert(sizeof(struct soft_ctl_msg) <= SOFT_MSG_MAX, "one datagram");

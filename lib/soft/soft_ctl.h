@@ -52,6 +52,12 @@ struct soft_ctl_qp {
 	uint32_t pad;
 };
 
+struct soft_ctl_group {
+	uint8_t mgid[16];
+	uint32_t members;		/* queue pairs of this node */
+	uint32_t pad;
+};
+
 struct soft_ctl;
 
 /* NULL: the fabric of the environment. -ENOENT: nobody is on it. */
@@ -64,6 +70,9 @@ int soft_ctl_next(struct soft_ctl *ctl, uint32_t *node,
 /* Up to max from *index on, *index behind them. The number of them. */
 int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		 struct soft_ctl_qp *qps, int max);
+/* Likewise, but at least 12 of room: a page is taken as a whole. */
+int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
+		    struct soft_ctl_group *groups, int max);
 
 int soft_ctl_port(struct soft_ctl *ctl, uint32_t node, uint8_t port,
 		  enum soft_port state);	/* port 0: each */
