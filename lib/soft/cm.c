@@ -82,6 +82,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 	soft_cm_unlisten(id);
 	soft_timer_stop(&id->timer);
 	soft_cm_end_lookup(id);
+	soft_cm_leave_all(id);
 	list_for_each_safe(n, t, &id->file->events) {
 		struct soft_cm_event *ev = list_entry(n, struct soft_cm_event,
 						      node);
@@ -143,6 +144,7 @@ int soft_cm_get_event(struct soft_cm_file *file,
 {
 	struct soft_cm_event *ev = NULL;
 	struct soft_cm_id *id;
+	struct soft_cm_mc *mc;
 
 	soft_lock(file->dev);
 	if (!list_empty(&file->events)) {
@@ -151,6 +153,9 @@ int soft_cm_get_event(struct soft_cm_file *file,
 		id = soft_cm_find(file->dev, ev->owner);
 		if (id)
 			id->events_reported++;
+		mc = ev->mc ? soft_cm_mc_find(file->dev, ev->mc) : NULL;
+		if (mc)
+			mc->events_reported++;
 	}
 	soft_unlock(file->dev);
 	if (!ev)
@@ -249,8 +254,9 @@ int soft_cm_create_id(struct soft_cm_file *file,
 {
 	struct soft_cm_id *id;
 
-	/* later: RDMA_PS_UDP, RDMA_PS_IPOIB */
-	if (cmd->ps != RDMA_PS_TCP && cmd->ps != RDMA_PS_IB)
+	bool ud = cmd->ps == RDMA_PS_UDP || cmd->ps == RDMA_PS_IPOIB;
+
+	if (cmd->ps != RDMA_PS_TCP && cmd->ps != RDMA_PS_IB && !ud)
 		return -EOPNOTSUPP;
 	soft_lock(file->dev);
 	id = soft_refused(file->dev, SOFT_OBJ_ID) ? NULL :
@@ -258,7 +264,7 @@ int soft_cm_create_id(struct soft_cm_file *file,
 	if (id) {
 		id->uid = cmd->uid;
 		id->ps = cmd->ps;
-		id->qp_type = cmd->qp_type;
+		id->qp_type = ud ? IBV_QPT_UD : cmd->qp_type;
 		resp->id = id->handle;
 	}
 	soft_unlock(file->dev);
@@ -358,22 +364,11 @@ out:
 	return ret;
 }
 
-/* A GID that is the address: IPv4 in its mapped form. */
-static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
-{
-	memset(gid, 0, 16);
-	if (addr->ss_family == AF_INET6) {
-		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
-		return;
-	}
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-}
-
 static bool has_peer(const struct soft_cm_id *id)
 {
-	return id->state == SOFT_CM_REQ_RCVD || id->state == SOFT_CM_REP_RCVD ||
-	       id->state == SOFT_CM_REP_SENT || id->state == SOFT_CM_CONNECTED;
+	return !soft_cm_is_ud(id) &&
+	       (id->state == SOFT_CM_REQ_RCVD || id->state == SOFT_CM_REP_RCVD ||
+	       id->state == SOFT_CM_REP_SENT || id->state == SOFT_CM_CONNECTED);
 }
 
 /* What ib_cm_init_qp_attr() sets in Linux, drivers/infiniband/core/cm.c. */
@@ -389,6 +384,15 @@ int soft_cm_init_qp_attr(struct soft_cm_file *file,
 	a->qp_attr_mask = IBV_QP_STATE;
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
+	if (id && soft_cm_is_ud(id) && soft_cm_on_device(id) &&
+	    cmd->qp_state == IBV_QPS_INIT) {
+		/* as in Linux cma_ib_init_qp_attr() */
+		a->qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				   IBV_QP_QKEY;
+		a->port_num = 1;
+		a->qkey = soft_cm_qkey(id);
+		goto out;
+	}
 	if (!id || id->state < SOFT_CM_ADDR || id->state == SOFT_CM_LISTEN ||
 	    (cmd->qp_state != IBV_QPS_INIT && !has_peer(id)) ||
 	    (id->listener && id->state != SOFT_CM_REQ_RCVD)) {
@@ -410,9 +414,7 @@ int soft_cm_init_qp_attr(struct soft_cm_file *file,
 				   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				   IBV_QP_MAX_DEST_RD_ATOMIC |
 				   IBV_QP_MIN_RNR_TIMER;
-		a->ah_attr.is_global = 1;
-		a->ah_attr.port_num = 1;
-		addr_to_gid(&id->dst, a->ah_attr.grh.dgid);
+		soft_cm_ah(id, &a->ah_attr);
 		a->path_mtu = IBV_MTU_4096;
 		a->dest_qp_num = id->peer_qpn;
 		a->rq_psn = id->peer_psn;

@@ -10,6 +10,7 @@
  *   active:   IDLE -> BOUND -> ADDR -> ROUTE -> LOOKUP -> REQ_SENT -> REP_RCVD
  *   passive:  IDLE -> BOUND -> LISTEN;  REQ_RCVD -> REP_SENT
  *   both:     -> CONNECTED -> DREQ_SENT | DREQ_RCVD -> OVER
+ *   datagrams (SIDR): a REQ and its REP or REJ, and then nothing any more
  */
 #ifndef SOFT_CM_H
 #define SOFT_CM_H
@@ -67,7 +68,18 @@ struct soft_cm_event {
 	struct list node;		/* file->events */
 	uint32_t owner;			/* whose events_reported it counts for */
 	uint32_t child;			/* CONNECT_REQUEST: the new id */
+	uint32_t mc;			/* of a group: counts for it, too */
 	struct rdma_ucm_event_resp resp;
+};
+
+/* A group that an id has joined. */
+struct soft_cm_mc {
+	struct list node;		/* dev->cm_mcs */
+	struct soft_cm_id *id;
+	uint32_t handle;		/* these have numbers of their own */
+	uint64_t uid;
+	uint8_t mgid[16];
+	uint32_t events_reported;
 };
 
 /* A CM message: type, ids and node are in the header. */
@@ -84,6 +96,8 @@ _Static_assert(sizeof(struct soft_cm_msg) <= SOFT_MSG_MAX, "one datagram");
 
 /* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
 enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
+/* enum ib_cm_sidr_status, likewise */
+enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
 
 /* ---- commands --------------------------------------------------------- */
 
@@ -135,6 +149,16 @@ int soft_cm_establish(struct soft_cm_file *file, uint32_t id);
 int soft_cm_set_option(struct soft_cm_file *file,
 		       const struct rdma_ucm_set_option *cmd,
 		       const void *optval);
+int soft_cm_join_mcast(struct soft_cm_file *file,
+		       const struct rdma_ucm_join_mcast *cmd,
+		       struct rdma_ucm_create_id_resp *resp);
+int soft_cm_join_ip_mcast(struct soft_cm_file *file,
+			  const struct rdma_ucm_join_ip_mcast *cmd,
+			  struct rdma_ucm_create_id_resp *resp);
+/* The id in the command is the one that joining has returned. */
+int soft_cm_leave_mcast(struct soft_cm_file *file,
+			const struct rdma_ucm_destroy_id *cmd,
+			struct rdma_ucm_destroy_id_resp *resp);
 /* -EAGAIN when there is none. */
 int soft_cm_get_event(struct soft_cm_file *file,
 		      struct rdma_ucm_event_resp *resp);
@@ -157,5 +181,17 @@ void soft_cm_lookup(struct soft_cm_id *id);
 void soft_cm_unlisten(struct soft_cm_id *id);
 void soft_cm_end_lookup(struct soft_cm_id *id);
 bool soft_cm_on_device(const struct soft_cm_id *id);
+int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
+		      size_t len);
+bool soft_cm_is_any(const struct sockaddr_storage *a);
+/* cm_ud.c */
+bool soft_cm_is_ud(const struct soft_cm_id *id);
+uint32_t soft_cm_qkey(const struct soft_cm_id *id);
+void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16]);
+void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah);
+void soft_cm_fill_ud(struct soft_cm_event *ev, const struct soft_cm_id *id,
+		     const struct soft_cm_msg *m, size_t private_len);
+struct soft_cm_mc *soft_cm_mc_find(struct soft_dev *dev, uint32_t handle);
+void soft_cm_leave_all(struct soft_cm_id *id);
 
 #endif

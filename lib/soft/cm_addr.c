@@ -37,7 +37,7 @@ static in_port_t *port_of(struct sockaddr_storage *a)
 	return &((struct sockaddr_in *)a)->sin_port;
 }
 
-static bool is_any(const struct sockaddr_storage *a)
+bool soft_cm_is_any(const struct sockaddr_storage *a)
 {
 	if (a->ss_family == AF_INET6)
 		return IN6_IS_ADDR_UNSPECIFIED(
@@ -83,10 +83,10 @@ bool soft_gid_local(const uint8_t gid[16])
 	a.ss_family = AF_INET6;
 	memcpy(&in6->sin6_addr, gid, 16);
 	unmap(&a);
-	return !is_any(&a) && is_local(&a);
+	return !soft_cm_is_any(&a) && is_local(&a);
 }
 
-static int copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
+int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
 {
 	struct sockaddr_storage a;
 
@@ -112,7 +112,7 @@ static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
 		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
 		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
 
-	if (is_any(a))
+	if (soft_cm_is_any(a))
 		(void)snprintf(buf, size, "*%c",
 			       a->ss_family == AF_INET6 ? '6' : '4');
 	else if (!inet_ntop(a->ss_family, at, buf, (socklen_t)size))
@@ -179,7 +179,7 @@ static bool any_place_taken(const struct soft_cm_id *id, const char *kinds)
 
 static bool clashes(const struct soft_cm_id *id, bool v6, bool dual)
 {
-	if (is_any(&id->src))
+	if (soft_cm_is_any(&id->src))
 		return any_place_taken(id, dual ? "46d" : v6 ? "6d" : "4d");
 	return ((!v6 || dual) && is_taken(id, "*4")) ||
 	       (v6 && is_taken(id, "*6"));
@@ -194,7 +194,7 @@ static bool clashes(const struct soft_cm_id *id, bool v6, bool dual)
  */
 static int take_names(struct soft_cm_id *id)
 {
-	bool v6 = id->src.ss_family == AF_INET6, any = is_any(&id->src);
+	bool v6 = id->src.ss_family == AF_INET6, any = soft_cm_is_any(&id->src);
 	bool dual = v6 && !id->afonly;
 	char text[INET6_ADDRSTRLEN];
 	int fd;
@@ -227,7 +227,7 @@ static int bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 		return -EINVAL;
 	id->src = *addr;
 	unmap(&id->src);
-	if (!is_any(&id->src) && !is_local(&id->src))
+	if (!soft_cm_is_any(&id->src) && !is_local(&id->src))
 		return -EADDRNOTAVAIL;
 	if (*port_of(&id->src)) {
 		ret = take_names(id);
@@ -274,7 +274,7 @@ int soft_cm_bind(struct soft_cm_file *file, const struct rdma_ucm_bind *cmd)
 		soft_unlock(file->dev);
 		return ret;
 	}
-	ret = copy_addr(&addr, &cmd->addr, cmd->addr_size);
+	ret = soft_cm_copy_addr(&addr, &cmd->addr, cmd->addr_size);
 	if (ret)
 		return ret;
 	soft_lock(file->dev);
@@ -352,13 +352,41 @@ static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 
 /* ---- resolving -------------------------------------------------------- */
 
+static bool is_group(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET6)
+		return IN6_IS_ADDR_MULTICAST(
+			&((const struct sockaddr_in6 *)a)->sin6_addr);
+	return IN_MULTICAST(ntohl(
+		((const struct sockaddr_in *)a)->sin_addr.s_addr));
+}
+
+static void loopback(struct sockaddr_storage *a)
+{
+	sa_family_t family = a->ss_family;
+
+	memset(a, 0, sizeof(*a));
+	a->ss_family = family;
+	if (family == AF_INET6)
+		((struct sockaddr_in6 *)a)->sin6_addr = in6addr_loopback;
+	else
+		((struct sockaddr_in *)a)->sin_addr.s_addr =
+			htonl(INADDR_LOOPBACK);
+}
+
 /* Where we come from when we go there: the same, on one host. */
 static void default_source(struct soft_cm_id *id)
 {
 	uint16_t port = *port_of(&id->src);
 
-	if (id->src.ss_family && !is_any(&id->src))
+	if (id->src.ss_family && !soft_cm_is_any(&id->src))
 		return;
+	if (is_group(&id->dst)) {
+		id->src.ss_family = id->dst.ss_family;
+		loopback(&id->src);
+		*port_of(&id->src) = port;
+		return;
+	}
 	id->src = id->dst;
 	*port_of(&id->src) = port;
 }
@@ -368,11 +396,12 @@ int soft_cm_resolve_addr(struct soft_cm_file *file,
 {
 	struct sockaddr_storage src, dst;
 	struct soft_cm_id *id;
-	int ret = copy_addr(&dst, &cmd->dst_addr, cmd->dst_size);
+	bool group;
+	int ret = soft_cm_copy_addr(&dst, &cmd->dst_addr, cmd->dst_size);
 
 	memset(&src, 0, sizeof(src));
 	if (!ret && cmd->src_size)
-		ret = copy_addr(&src, &cmd->src_addr, cmd->src_size);
+		ret = soft_cm_copy_addr(&src, &cmd->src_addr, cmd->src_size);
 	if (ret)
 		return ret;
 	soft_lock(file->dev);
@@ -383,7 +412,7 @@ int soft_cm_resolve_addr(struct soft_cm_file *file,
 	}
 	unmap(&dst);
 	unmap(&src);
-	if (src.ss_family && !is_any(&src)) {
+	if (src.ss_family && !soft_cm_is_any(&src)) {
 		if (src.ss_family != dst.ss_family)
 			ret = -EINVAL;
 		else if (!is_local(&src))
@@ -393,7 +422,9 @@ int soft_cm_resolve_addr(struct soft_cm_file *file,
 		id->src = src;
 	}
 	id->dst = dst;
-	if (file->dev->absent || is_any(&dst) || !is_local(&dst)) {
+	group = is_group(&dst) && soft_cm_is_ud(id);
+	if (file->dev->absent || soft_cm_is_any(&dst) ||
+	    (!group && !is_local(&dst))) {
 		soft_cm_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		goto out;
 	}
@@ -429,7 +460,7 @@ int soft_cm_resolve_route(struct soft_cm_file *file,
 bool soft_cm_on_device(const struct soft_cm_id *id)
 {
 	return (id->state >= SOFT_CM_ADDR && id->state != SOFT_CM_LISTEN) ||
-	       (addr_len(&id->src) && !is_any(&id->src));
+	       (addr_len(&id->src) && !soft_cm_is_any(&id->src));
 }
 
 int soft_cm_query_addr(struct soft_cm_file *file,

@@ -9,6 +9,8 @@
 #define PRIVATE_REQ	56		/* 92 without the CMA header, 36 */
 #define PRIVATE_REP	196
 #define PRIVATE_REJ	148
+#define PRIVATE_SIDR_REQ 180		/* 216 without that header */
+#define PRIVATE_SIDR_REP 136
 #define REQ_NS		60000000000ull
 #define BUSY_NS		100000000ull
 #define BUSY_TRIES	600
@@ -84,7 +86,8 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 		(void)send_plain(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 		break;
 	case SOFT_CM_CONNECTED:
-		(void)send_plain(id, SOFT_MSG_DREQ, 0);
+		if (!soft_cm_is_ud(id))
+			(void)send_plain(id, SOFT_MSG_DREQ, 0);
 		break;
 	case SOFT_CM_DREQ_RCVD:
 		(void)send_plain(id, SOFT_MSG_DREP, 0);
@@ -102,7 +105,10 @@ void soft_cm_not_found(struct soft_cm_id *id, int status)
 	if (id->state == SOFT_CM_REQ_SENT)
 		(void)send_plain(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 	id->state = SOFT_CM_OVER;
-	if (status > 0)
+	if (status > 0 && soft_cm_is_ud(id))
+		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE,
+			      SOFT_SIDR_UNSUPPORTED);
+	else if (status > 0)
 		soft_cm_raise(id, RDMA_CM_EVENT_REJECTED, status);
 	else
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE, status);
@@ -133,6 +139,11 @@ void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener)
 		soft_cm_not_found(id, SOFT_REJ_CONSUMER);
 }
 
+static size_t request_len(uint8_t qp_type)
+{
+	return qp_type == IBV_QPT_UD ? PRIVATE_SIDR_REQ : PRIVATE_REQ;
+}
+
 int soft_cm_connect(struct soft_cm_file *file,
 		    const struct rdma_ucm_connect *cmd)
 {
@@ -143,7 +154,7 @@ int soft_cm_connect(struct soft_cm_file *file,
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || id->state != SOFT_CM_ROUTE || !p->valid ||
-	    p->private_data_len > PRIVATE_REQ ||
+	    p->private_data_len > request_len(id->qp_type) ||
 	    p->responder_resources > SOFT_MAX_RD ||
 	    p->initiator_depth > SOFT_MAX_RD) {
 		ret = -EINVAL;
@@ -187,6 +198,15 @@ static void on_rep(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (id->state != SOFT_CM_REQ_SENT)
 		return;
 	soft_timer_stop(&id->timer);
+	if (soft_cm_is_ud(id)) {
+		id->state = SOFT_CM_CONNECTED;
+		ev = soft_cm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		if (!ev)
+			return;
+		soft_cm_fill_ud(ev, id, m, PRIVATE_SIDR_REP);
+		soft_cm_event_post(id, ev);
+		return;
+	}
 	id->peer = m->hdr.from;
 	id->peer_qpn = m->param.qp_num;
 	id->peer_psn = m->psn & SOFT_PSN_MASK;
@@ -243,7 +263,7 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	struct soft_cm_event *ev;
 
 	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
-	    m->param.private_data_len > PRIVATE_REQ ||
+	    m->param.private_data_len > request_len(l->qp_type) ||
 	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
 		answer(dev, w, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);
 		return;
@@ -274,7 +294,10 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	id->initiator_depth = min(m->param.responder_resources, SOFT_MAX_RD);
 	id->retry_count = m->param.retry_count & 7;
 	id->rnr_retry_count = m->param.rnr_retry_count & 7;
-	fill_conn(ev, m, PRIVATE_REQ);
+	if (soft_cm_is_ud(id))
+		soft_cm_fill_ud(ev, id, m, PRIVATE_SIDR_REQ);
+	else
+		fill_conn(ev, m, PRIVATE_REQ);
 	/* what arrives is for the listener, about the new one */
 	ev->resp.uid = l->uid;
 	ev->child = id->handle;
@@ -292,7 +315,8 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || id->state != SOFT_CM_REQ_RCVD)
 		goto out;
-	if (p->private_data_len > PRIVATE_REP ||
+	if (p->private_data_len > (soft_cm_is_ud(id) ? PRIVATE_SIDR_REP :
+				   PRIVATE_REP) ||
 	    p->responder_resources > SOFT_MAX_RD ||
 	    p->initiator_depth > SOFT_MAX_RD) {
 		/* the kernel rejects the peer when accepting fails */
@@ -304,9 +328,12 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 	id->uid = cmd->uid;
 	id->responder_resources = p->responder_resources;
 	id->initiator_depth = p->initiator_depth;
-	id->state = SOFT_CM_REP_SENT;
+	/* of a service nothing more comes: it has been told */
+	id->state = soft_cm_is_ud(id) ? SOFT_CM_CONNECTED : SOFT_CM_REP_SENT;
 	msg_init(&m, id, SOFT_MSG_REP);
 	m.param = *p;
+	if (soft_cm_is_ud(id) && !p->qkey)
+		m.param.qkey = soft_cm_qkey(id);
 	m.psn = id->psn;
 	ret = send_msg(id, &m);
 	if (ret == -ECONNRESET)
@@ -324,7 +351,8 @@ int soft_cm_reject(struct soft_cm_file *file, const struct rdma_ucm_reject *cmd)
 
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
-	if (!id || cmd->private_data_len > PRIVATE_REJ ||
+	if (!id || cmd->private_data_len > (soft_cm_is_ud(id) ?
+					    PRIVATE_SIDR_REP : PRIVATE_REJ) ||
 	    (id->state != SOFT_CM_REQ_RCVD && id->state != SOFT_CM_REP_RCVD))
 		goto out;
 	if (id->listener)
@@ -355,6 +383,10 @@ int soft_cm_disconnect(struct soft_cm_file *file,
 		ret = -EINVAL;
 		goto out;
 	}
+	if (soft_cm_is_ud(id)) {
+		ret = -EINVAL;
+		goto out;
+	}
 	switch (id->state) {
 	case SOFT_CM_CONNECTED:
 	case SOFT_CM_REP_SENT:
@@ -379,20 +411,30 @@ out:
 
 static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
+	bool ud = soft_cm_is_ud(id);
 	struct soft_cm_event *ev;
+	int status = m->reason;
 
-	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT)
+	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
+	    (ud && id->state == SOFT_CM_CONNECTED))
 		return;
+	if (ud)
+		status = status == SOFT_REJ_INVALID_SERVICE ?
+			 SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
 	if (id->listener)
 		not_waiting(id);
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
 	if (!id->uid)
 		return;
-	ev = soft_cm_event_new(id, RDMA_CM_EVENT_REJECTED, m->reason);
+	ev = soft_cm_event_new(id, ud ? RDMA_CM_EVENT_UNREACHABLE :
+			       RDMA_CM_EVENT_REJECTED, status);
 	if (!ev)
 		return;
-	fill_conn(ev, m, PRIVATE_REJ);
+	if (ud)
+		soft_cm_fill_ud(ev, id, m, PRIVATE_SIDR_REP);
+	else
+		fill_conn(ev, m, PRIVATE_REJ);
 	soft_cm_event_post(id, ev);
 }
 
@@ -455,7 +497,8 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		return;
 	}
 	id = addressee(dev, w, &m.hdr);
-	if (!id)
+	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||
+					  m.hdr.type == SOFT_MSG_DREQ)))
 		return;
 	switch (m.hdr.type) {
 	case SOFT_MSG_REP:
@@ -504,7 +547,8 @@ void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	list_for_each_safe(n, t, &dev->cm_ids) {
 		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
 
-		if (id->wire != w)
+		if (id->wire != w || (soft_cm_is_ud(id) &&
+				      id->state == SOFT_CM_CONNECTED))
 			continue;
 		if (id->state == SOFT_CM_DREQ_SENT) {
 			over(id);

@@ -14,34 +14,20 @@
 #define PATH_RATE	IBV_RATE_100_GBPS
 #define PATH_LIFETIME	14		/* about 67 ms, the least there is need for */
 
-static void addr_to_gid(const struct sockaddr_storage *addr, void *gid)
-{
-	uint8_t *raw = gid;
-
-	memset(raw, 0, 16);
-	if (addr->ss_family == AF_INET6) {
-		memcpy(raw, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
-	} else if (addr->ss_family == AF_INET) {
-		raw[10] = raw[11] = 0xff;
-		memcpy(raw + 12, &((const struct sockaddr_in *)addr)->sin_addr,
-		       4);
-	}
-}
-
 /* Routed, and not a listener: LISTEN is a number in between. */
 static bool has_path(const struct soft_cm_id *id)
 {
 	return id->state >= SOFT_CM_ROUTE && id->state != SOFT_CM_LISTEN;
 }
 
-static void to_ib(const struct soft_cm_id *id,
-		  const struct sockaddr_storage *addr,
+static void to_ib(const struct soft_cm_id *id, bool peer,
 		  struct __kernel_sockaddr_storage *ret)
 {
+	const struct sockaddr_storage *addr = peer ? &id->dst : &id->src;
 	struct sockaddr_ib ib = { .sib_family = AF_IB };
 
 	ib.sib_pkey = htobe16(0xffff);
-	addr_to_gid(addr, &ib.sib_addr);
+	soft_cm_gid(id, peer, (uint8_t *)&ib.sib_addr);
 	/* the service: port space and port, IBTA annex A11 */
 	ib.sib_sid = htobe64((uint64_t)id->ps << 16 |
 		ntohs(((const struct sockaddr_in *)addr)->sin_port));
@@ -62,8 +48,8 @@ int soft_cm_query_gid(struct soft_cm_file *file,
 	id = soft_cm_id_of(file, cmd->id);
 	if (id) {
 		resp->src_size = resp->dst_size = sizeof(struct sockaddr_ib);
-		to_ib(id, &id->src, &resp->src_addr);
-		to_ib(id, &id->dst, &resp->dst_addr);
+		to_ib(id, false, &resp->src_addr);
+		to_ib(id, true, &resp->dst_addr);
 	} else {
 		ret = -EINVAL;
 	}
@@ -99,8 +85,8 @@ int soft_cm_query_path(struct soft_cm_file *file,
 	if (!id) {
 		ret = -EINVAL;
 	} else if (has_path(id) && size >= sizeof(*resp) + sizeof(path)) {
-		addr_to_gid(&id->dst, path.path.dgid.raw);
-		addr_to_gid(&id->src, path.path.sgid.raw);
+		soft_cm_gid(id, true, path.path.dgid.raw);
+		soft_cm_gid(id, false, path.path.sgid.raw);
 		memcpy(resp->path_data, &path, sizeof(path));
 		resp->num_paths = 1;
 	}
@@ -129,8 +115,8 @@ int soft_cm_query_route(struct soft_cm_file *file, uint32_t handle,
 	id = soft_cm_id_of(file, handle);
 	/* librdmacm takes the GIDs from here, path or not */
 	if (id) {
-		addr_to_gid(&id->src, path->sgid);
-		addr_to_gid(&id->dst, path->dgid);
+		soft_cm_gid(id, false, path->sgid);
+		soft_cm_gid(id, true, path->dgid);
 		path->pkey = htobe16(0xffff);
 	}
 	if (id && has_path(id)) {

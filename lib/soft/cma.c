@@ -173,7 +173,8 @@ static struct cma_id *id_new(struct rdma_event_channel *channel, void *context,
 	id->rdma.channel = channel;
 	id->rdma.context = context;
 	id->rdma.ps = ps;
-	id->rdma.qp_type = IBV_QPT_RC;
+	id->rdma.qp_type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ?
+			   IBV_QPT_UD : IBV_QPT_RC;
 	(void)pthread_mutex_init(&id->lock, NULL);
 	(void)pthread_cond_init(&id->cond, NULL);
 	return id;
@@ -436,6 +437,9 @@ static void copy_ah(struct ibv_ah_attr *to, const struct ib_uverbs_ah_attr *from
 {
 	memset(to, 0, sizeof(*to));
 	memcpy(to->grh.dgid.raw, from->grh.dgid, 16);
+	to->dlid = from->dlid;
+	to->sl = from->sl;
+	to->grh.hop_limit = from->grh.hop_limit;
 	to->grh.sgid_index = from->grh.sgid_index;
 	to->is_global = from->is_global;
 	to->port_num = from->port_num;
@@ -454,6 +458,7 @@ int soft_cma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
 		return result(err);
 	*mask = (int)a.qp_attr_mask;
 	attr->path_mtu = (enum ibv_mtu)a.path_mtu;
+	attr->qkey = a.qkey;
 	attr->rq_psn = a.rq_psn;
 	attr->sq_psn = a.sq_psn;
 	attr->dest_qp_num = a.dest_qp_num;
@@ -492,6 +497,18 @@ static int take_request(struct cma_event *ev,
 	return 0;
 }
 
+static void fill_ud(struct cma_event *ev, const struct rdma_ucm_ud_param *ud)
+{
+	struct rdma_ud_param *p = &ev->rdma.param.ud;
+
+	memcpy(ev->data, ud->private_data, sizeof(ev->data));
+	p->private_data = ud->private_data_len ? ev->data : NULL;
+	p->private_data_len = ud->private_data_len;
+	p->qp_num = ud->qp_num;
+	p->qkey = ud->qkey;
+	copy_ah(&p->ah_attr, &ud->ah_attr);
+}
+
 static void fill_event(struct cma_event *ev,
 		       const struct rdma_ucm_event_resp *resp)
 {
@@ -503,6 +520,10 @@ static void fill_event(struct cma_event *ev,
 	ev->rdma.id = &ev->counts_for->rdma;
 	ev->rdma.event = (enum rdma_cm_event_type)resp->event;
 	ev->rdma.status = (int)resp->status;
+	if (ev->rdma.id->qp_type == IBV_QPT_UD) {
+		fill_ud(ev, &resp->param.ud);
+		return;
+	}
 	memcpy(ev->data, c->private_data, sizeof(ev->data));
 	p->private_data = c->private_data_len ? ev->data : NULL;
 	p->private_data_len = c->private_data_len;
