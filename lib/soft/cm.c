@@ -5,9 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define TIMEOUT_DEFAULT	17	/* of the acknowledgement, as in Linux 6.12 */
+
+/*
+ * An event has been taken out that nobody fetched: the descriptor is not to be
+ * readable for it. Somebody in soft_cm_get_event() may have its count already,
+ * and its user may have made the descriptor a blocking one. A kernel that
+ * cannot read like this leaves the count: reading it finds no event.
+ */
+static void uncount(struct soft_cm_file *file)
+{
+	uint64_t one;
+	const struct iovec to = { .iov_base = &one, .iov_len = sizeof(one) };
+
+	(void)!preadv2(file->fd, &to, 1, -1, RWF_NOWAIT);
+}
 
 /* ---- ids -------------------------------------------------------------- */
 
@@ -93,6 +108,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 		child = ev->child ? soft_cm_find(dev, ev->child) : NULL;
 		list_del(n);
 		free(ev);
+		uncount(id->file);
 		if (child)
 			soft_cm_id_free(child);
 		/* that one's events may be next */
@@ -301,7 +317,10 @@ int soft_cm_migrate_id(struct soft_cm_file *from, struct soft_cm_file *to,
 	id = from->dev == to->dev ? soft_cm_id_of(from, cmd->id) : NULL;
 	if (!id)
 		goto out;
+	ret = 0;
 	resp->events_reported = id->events_reported;
+	if (from == to)
+		goto out;
 	id->file = to;
 	list_for_each_safe(n, t, &from->events) {
 		struct soft_cm_event *ev = list_entry(n, struct soft_cm_event,
@@ -314,9 +333,9 @@ int soft_cm_migrate_id(struct soft_cm_file *from, struct soft_cm_file *to,
 		if (child)
 			child->file = to;
 		list_del(n);
+		uncount(from);
 		soft_cm_event_post(id, ev);
 	}
-	ret = 0;
 out:
 	soft_unlock(from->dev);
 	return ret;
