@@ -203,6 +203,7 @@ fi
 
 one ibv_devices ibv_devices soft0
 one ibv_devinfo "ibv_devinfo -v" "PORT_ACTIVE"
+one ibv_devinfo-ib "$soft --link=ib --ports=3 ibv_devinfo -v" "port:.*3"
 if case_of ibv_asyncwatch ibv_asyncwatch
 then
 	serve "stdbuf -oL ibv_asyncwatch"
@@ -233,6 +234,14 @@ pingpong()
 }
 
 pingpong rc 1 64 4096 65536 1048576
+pingpong uc 1 4096 65536
+pingpong ud 1 2048
+for kind in rc uc ud
+do
+	pair "ibv_${kind}_pingpong-ib" "env RDMAMSG_SOFT_LINK=ib \
+	    ibv_${kind}_pingpong -s 2048 -i 2 -p" "env RDMAMSG_SOFT_LINK=ib \
+	    ibv_${kind}_pingpong -s 2048 -i 2 127.0.0.1" "1000 iters"
+done
 
 # ---- librdmacm ------------------------------------------------------------
 
@@ -274,6 +283,14 @@ perf ib_send_bw-all ib_send_bw -a -n 100
 perf ib_send_bw-both ib_send_bw -b -n 1000
 perf ib_write_bw-qps ib_write_bw -q 8 -n 1000
 perf ib_read_bw-all ib_read_bw -a -n 100
+perf ib_send_lat-uc ib_send_lat -c UC -n 1000
+perf ib_write_bw-uc ib_write_bw -c UC -n 1000
+perf ib_send_lat-ud ib_send_lat -c UD -n 1000
+
+# ---- libfabric ------------------------------------------------------------
+
+pair fi_pingpong "fi_pingpong -p verbs -e msg -B 47592" \
+    "fi_pingpong -p verbs -e msg 127.0.0.1" 1m
 
 # ---- rdmamsg --------------------------------------------------------------
 

@@ -22,6 +22,8 @@ static const char usage[] =
 "network namespace, reach each other.\n"
 "\n"
 "  -f, --fabric=NAME   join the fabric NAME instead of the common one\n"
+"  -l, --link=LAYER    ethernet (RoCE v2), ib (InfiniBand); ethernet\n"
+"  -p, --ports=COUNT   ports of the device, 1 to 8; 2\n"
 "  -h, --help          print this and end\n"
 "  -V, --version       print the version and end\n";
 
@@ -65,10 +67,19 @@ static int fail(int status, const char *what)
 	return status;
 }
 
+static int bad(const char *option, const char *value)
+{
+	(void)fprintf(stderr, "rdmamsg-soft: %s: '%s' is none\n"
+		      "Try 'rdmamsg-soft --help'.\n", option, value);
+	return 125;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "fabric", required_argument, NULL, 'f' },
+		{ "link", required_argument, NULL, 'l' },
+		{ "ports", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL, 0, NULL, 0 },
@@ -76,10 +87,22 @@ int main(int argc, char **argv)
 	char path[4096];
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+f:hV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+f:l:p:hV", options, NULL)) != -1) {
 		switch (c) {
 		case 'f':
 			if (setenv("RDMAMSG_SOFT_FABRIC", optarg, 1))
+				return fail(125, optarg);
+			break;
+		case 'l':
+			if (strcmp(optarg, "ib") && strcmp(optarg, "ethernet"))
+				return bad("--link", optarg);
+			if (setenv("RDMAMSG_SOFT_LINK", optarg, 1))
+				return fail(125, optarg);
+			break;
+		case 'p':
+			if (*optarg < '1' || *optarg > '8' || optarg[1])
+				return bad("--ports", optarg);
+			if (setenv("RDMAMSG_SOFT_PORTS", optarg, 1))
 				return fail(125, optarg);
 			break;
 		case 'h':

@@ -8,7 +8,6 @@
 #include "../soft.h"
 #include "preload.h"
 
-#include <net/if.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,10 +16,9 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* libibverbs' driver.h, which is not installed */
-enum ibv_gid_type_sysfs { GID_SYSFS_IB_ROCE_V1, GID_SYSFS_ROCE_V2 };
+/* libibverbs' driver.h, which is not installed; an enum there */
 int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
-		       unsigned int index, enum ibv_gid_type_sysfs *type);
+		       unsigned int index, unsigned int *type);
 
 bool preload_hold_device(void)
 {
@@ -125,91 +123,23 @@ int ibv_query_gid(struct ibv_context *verbs, uint8_t port, int index,
 	return soft_query_gid(verbs, port, index, gid);
 }
 
-static bool is_ethernet(struct ibv_context *verbs, uint8_t port)
-{
-	struct ibv_port_attr attr;
-
-	return !soft_query_port(verbs, port, &attr) &&
-	       attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-}
-
 int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
-		       unsigned int index, enum ibv_gid_type_sysfs *type)
+		       unsigned int index, unsigned int *type)
 {
-	union ibv_gid gid;
-
-	if (soft_query_gid(verbs, port, (int)min(index, INT32_MAX), &gid))
-		return -1;
-	*type = is_ethernet(verbs, port) ? GID_SYSFS_ROCE_V2 :
-		GID_SYSFS_IB_ROCE_V1;
-	return 0;
-}
-
-static int gid_entry(struct ibv_context *verbs, uint32_t port, uint32_t index,
-		     struct ibv_gid_entry *e)
-{
-	memset(e, 0, sizeof(*e));
-	if (port > UINT8_MAX || index > INT32_MAX ||
-	    soft_query_gid(verbs, (uint8_t)port, (int)index, &e->gid))
-		return EINVAL;
-	e->gid_index = index;
-	e->port_num = port;
-	if (is_ethernet(verbs, (uint8_t)port)) {
-		e->gid_type = IBV_GID_TYPE_ROCE_V2;
-		e->ndev_ifindex = if_nametoindex("lo");
-	} else {
-		e->gid_type = IBV_GID_TYPE_IB;
-	}
-	return 0;
+	return soft_query_gid_type(verbs, port, index, type);
 }
 
 int _ibv_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
 {
-	struct ibv_gid_entry e;
-	int ret;
-
-	if (flags)
-		return EOPNOTSUPP;
-	ret = gid_entry(verbs, port, index, &e);
-	if (!ret)
-		memcpy(entry, &e, min(size, sizeof(e)));
-	return ret;
+	return soft_query_gid_ex(verbs, port, index, entry, flags, size);
 }
 
-static bool is_zero(const union ibv_gid *gid)
-{
-	return !gid->global.subnet_prefix && !gid->global.interface_id;
-}
-
-/* How many there are, of all ports; or -errno. */
 ssize_t _ibv_query_gid_table(struct ibv_context *verbs,
 			     struct ibv_gid_entry *entries, size_t room,
 			     uint32_t flags, size_t size)
 {
-	struct ibv_device_attr dev;
-	struct ibv_port_attr port;
-	struct ibv_gid_entry e;
-	size_t n = 0;
-
-	if (flags)
-		return -EOPNOTSUPP;
-	if (soft_query_device(verbs, &dev))
-		return -EIO;
-	for (uint8_t p = 1; p <= dev.phys_port_cnt; p++) {
-		if (soft_query_port(verbs, p, &port))
-			return -EIO;
-		for (int i = 0; i < port.gid_tbl_len; i++) {
-			if (gid_entry(verbs, p, (uint32_t)i, &e) ||
-			    is_zero(&e.gid))
-				continue;
-			if (n == room)
-				return -EINVAL;
-			memcpy((char *)entries + n++ * size, &e,
-			       min(size, sizeof(e)));
-		}
-	}
-	return (ssize_t)n;
+	return soft_query_gid_table(verbs, entries, room, flags, size);
 }
 
 int ibv_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
@@ -220,15 +150,7 @@ int ibv_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 
 int ibv_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey)
 {
-	struct ibv_port_attr attr;
-	__be16 have;
-
-	if (soft_query_port(verbs, port, &attr))
-		return -1;
-	for (int i = 0; i < attr.pkey_tbl_len; i++)
-		if (!soft_query_pkey(verbs, port, i, &have) && have == pkey)
-			return i;
-	return -1;
+	return soft_get_pkey_index(verbs, port, pkey);
 }
 
 /* ---- domains and memory ----------------------------------------------- */
@@ -336,4 +258,39 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 			       uint32_t flags)
 {
 	return 0;
+}
+
+/* ---- datagrams and groups --------------------------------------------- */
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return soft_create_ah(pd, attr);
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
+			struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
+{
+	return soft_init_ah_from_wc(verbs, port, wc, grh, attr);
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+				     struct ibv_grh *grh, uint8_t port)
+{
+	return soft_create_ah_from_wc(pd, wc, grh, port);
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return soft_destroy_ah(ah);
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return soft_attach_mcast(qp, gid, lid);
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return soft_detach_mcast(qp, gid, lid);
 }
