@@ -116,16 +116,14 @@ one()
 	fi
 }
 
-# pair NAME SERVER CLIENT [PATTERN]: both are to end well
+# pair NAME SERVER CLIENT [PATTERN]: both are to end well; PORT in the commands
+# is one for this case
 pair()
 {
 	case_of "$1" "${2%% *}" || return 0
-	port_too=
-	case $2 in *" -p") port_too=" $port" ;; esac
-	serve "$2$port_too"
+	serve "$(echo "$2" | sed "s/PORT/$port/")"
 	wait_for listens
-	client=$3
-	case $2 in *" -p") client="$3 -p $port" ;; esac
+	client=$(echo "$3" | sed "s/PORT/$port/")
 	# shellcheck disable=SC2086 # words
 	timeout $limit "$soft" $client >"$work/client" 2>&1 </dev/null
 	status=$?
@@ -161,7 +159,7 @@ perf()
 {
 	perf_name=$1
 	shift
-	pair "$perf_name" "$* -p" "$* 127.0.0.1" '#bytes'
+	pair "$perf_name" "$* -p PORT" "$* -p PORT 127.0.0.1" '#bytes'
 }
 
 # perf_cm NAME PROGRAM OPTIONS...: the same over librdmacm. Its server stops to
@@ -228,7 +226,7 @@ pingpong()
 		do
 			pp="ibv_${kind}_pingpong -g 0 -n 500 -s $size$events"
 			pair "ibv_${kind}_pingpong-$size${events# }" \
-			    "$pp -p" "$pp 127.0.0.1" "500 iters"
+			    "$pp -p PORT" "$pp -p PORT 127.0.0.1" "500 iters"
 		done
 	done
 }
@@ -239,8 +237,8 @@ pingpong ud 1 2048
 for kind in rc uc ud
 do
 	pair "ibv_${kind}_pingpong-ib" "env RDMAMSG_SOFT_LINK=ib \
-	    ibv_${kind}_pingpong -s 2048 -i 2 -p" "env RDMAMSG_SOFT_LINK=ib \
-	    ibv_${kind}_pingpong -s 2048 -i 2 127.0.0.1" "1000 iters"
+	    ibv_${kind}_pingpong -s 2048 -i 2 -p PORT" "env RDMAMSG_SOFT_LINK=ib \
+	    ibv_${kind}_pingpong -s 2048 -i 2 -p PORT 127.0.0.1" "1000 iters"
 done
 
 # ---- librdmacm ------------------------------------------------------------
@@ -289,8 +287,8 @@ perf ib_send_lat-ud ib_send_lat -c UD -n 1000
 
 # ---- libfabric ------------------------------------------------------------
 
-pair fi_pingpong "fi_pingpong -p verbs -e msg -B 47592" \
-    "fi_pingpong -p verbs -e msg 127.0.0.1" 1m
+pair fi_pingpong "fi_pingpong -p verbs -e msg -B PORT" \
+    "fi_pingpong -p verbs -e msg -P PORT 127.0.0.1" 1m
 
 # ---- rdmamsg --------------------------------------------------------------
 
