@@ -259,6 +259,26 @@ pair ucmatose-migrate "ucmatose -m" "ucmatose -m -s 127.0.0.1" "return status 0"
 endless_pair cmtime "cmtime -c 100" "cmtime -c 100 -s 127.0.0.1" destroy
 pair rdma_server rdma_server "rdma_client -s 127.0.0.1" "rdma_client: end 0"
 
+pair udaddy udaddy "udaddy -s 127.0.0.1" "return status 0"
+pair udaddy-many "udaddy -c 10 -C 5" "udaddy -s 127.0.0.1 -c 10 -C 5" \
+    "return status 0"
+if case_of mckey mckey
+then
+	serve "mckey -b 127.0.0.1 -m 239.1.2.3 -C 5"
+	wait_for expect "joining"
+	n=0
+	until timeout $limit "$soft" mckey -s -b 127.0.0.1 -m 239.1.2.3 -C 5 \
+	    >"$work/client" 2>&1 && ! kill -0 "$pid" 2>/dev/null
+	do
+		n=$((n + 1))
+		[ $n -lt 10 ] && [ -s "$work/client" ] || break
+	done
+	if wait "$pid"
+	then pass
+	else fail "the receiver: status $?"
+	fi
+fi
+
 # ---- rsockets -------------------------------------------------------------
 
 pair rstream rstream "rstream -s 127.0.0.1" 1m_bw

@@ -121,6 +121,8 @@ union command {
 	struct rdma_ucm_set_option set_option;
 	struct rdma_ucm_notify notify;
 	struct rdma_ucm_migrate_id migrate_id;
+	struct rdma_ucm_join_ip_mcast join_ip_mcast;
+	struct rdma_ucm_join_mcast join_mcast;
 	uint8_t bytes[CMD_MAX];		/* what is not given reads as zero */
 };
 
@@ -281,8 +283,18 @@ static int command(struct soft_cm_file *file, uint32_t cmd,
 		return migrate_id(file, &c->migrate_id, &a->migrate);
 	case RDMA_USER_CM_CMD_GET_OPTION:
 		return -ENOSYS;		/* as in Linux */
+	case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
+		*len = sizeof(a->create_id);
+		return soft_cm_join_ip_mcast(file, &c->join_ip_mcast,
+					     &a->create_id);
+	case RDMA_USER_CM_CMD_JOIN_MCAST:
+		*len = sizeof(a->create_id);
+		return soft_cm_join_mcast(file, &c->join_mcast, &a->create_id);
+	case RDMA_USER_CM_CMD_LEAVE_MCAST:
+		*len = sizeof(a->destroy_id);
+		return soft_cm_leave_mcast(file, &c->destroy_id,
+					   &a->destroy_id);
 	default:
-		/* later: JOIN_IP_MCAST, LEAVE_MCAST, JOIN_MCAST */
 		return -EOPNOTSUPP;
 	}
 }
