@@ -164,6 +164,12 @@ static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 			return -EINVAL;
 		soft_async_qp(dev, qp, type);
 		return 0;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		if (!qp || !qp->ibv.srq)
+			return -EINVAL;
+		soft_async_srq(dev, (struct soft_srq *)qp->ibv.srq, type);
+		return 0;
 	default:
 		return -EOPNOTSUPP;
 	}
