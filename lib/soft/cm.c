@@ -16,7 +16,7 @@
  * and its user may have made the descriptor a blocking one. A kernel that
  * cannot read like this leaves the count: reading it finds no event.
  */
-static void uncount(struct soft_cm_file *file)
+void soft_cm_uncount(struct soft_cm_file *file)
 {
 	uint64_t one;
 	const struct iovec to = { .iov_base = &one, .iov_len = sizeof(one) };
@@ -108,7 +108,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 		child = ev->child ? soft_cm_find(dev, ev->child) : NULL;
 		list_del(n);
 		free(ev);
-		uncount(id->file);
+		soft_cm_uncount(id->file);
 		if (child)
 			soft_cm_id_free(child);
 		/* that one's events may be next */
@@ -333,7 +333,7 @@ int soft_cm_migrate_id(struct soft_cm_file *from, struct soft_cm_file *to,
 		if (child)
 			child->file = to;
 		list_del(n);
-		uncount(from);
+		soft_cm_uncount(from);
 		soft_cm_event_post(id, ev);
 	}
 out:

@@ -172,6 +172,7 @@ void soft_cm_id_free(struct soft_cm_id *id);
 struct soft_cm_event *soft_cm_event_new(struct soft_cm_id *id, uint32_t type,
 					int status);
 void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev);
+void soft_cm_uncount(struct soft_cm_file *file);
 void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status);
 void soft_cm_hang_up(struct soft_cm_id *id);
 /* The node that has the listener, or -errno: cm_addr.c, cm_conn.c. */

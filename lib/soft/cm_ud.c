@@ -270,6 +270,7 @@ static void mc_free(struct soft_cm_mc *mc)
 			continue;
 		list_del(n);
 		free(ev);
+		soft_cm_uncount(mc->id->file);
 	}
 	list_del(&mc->node);
 	free(mc);

@@ -71,7 +71,8 @@ static struct rdma_cm_id *resolved(struct rdma_event_channel *c)
 
 static void connect__a_service_TELLS_ITS_QP(void **state)
 {
-	struct rdma_conn_param p = { .private_data = "ask", 4 };
+	static const char ask[181] = "ask";
+	struct rdma_conn_param p = { .private_data = ask };
 	struct rdma_cm_id *id = resolved(ch), *server;
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
 	struct rdma_cm_event *ev;

@@ -465,6 +465,43 @@ static void member__of_another_process_RECEIVES_UNTIL_KILLED(void **state)
 	close(fd[0]);
 }
 
+static void child_sender(int fd)
+{
+	uint32_t qpn;
+	struct ibv_ah *ah;
+
+	if (open_all(IBV_QPT_UD) || read(fd, &qpn, 4) != 4)
+		_exit(2);
+	ah = new_ah(NULL);
+	for (uint64_t i = 0; i < 10; i++)
+		if (!ah || post_ud(ah, qpn, QKEY, 100, i))
+			_exit(3);
+	_exit(0);
+}
+
+/* What has been sent arrives, though its sender is gone by then. */
+static void send__and_end_at_once_ARRIVES(void **state)
+{
+	int fd[2], status;
+	pid_t pid;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	pid = fork();
+	if (!pid)
+		child_sender(fd[1]);
+	close(fd[1]);
+	assert_int_equal(open_all(IBV_QPT_UD), 0);
+	for (uint64_t i = 0; i < 10; i++)
+		assert_int_equal(post_recv(1, i, 140), 0);
+	assert_int_equal(write(fd[0], &qp[1]->qp_num, 4), 4);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (uint64_t i = 0; i < 10; i++)
+		expect(i, IBV_WC_SUCCESS);
+	assert_int_equal(close_all(), 0);
+	close(fd[0]);
+}
+
 /* A peer that is stopped does not stop its sender. */
 static void send__to_a_stopped_process_GOES_ON(void **state)
 {
@@ -652,6 +689,7 @@ int main(void)
 		UD(attach__too_many_groups_ENOMEM),
 		cmocka_unit_test(
 			member__of_another_process_RECEIVES_UNTIL_KILLED),
+		cmocka_unit_test(send__and_end_at_once_ARRIVES),
 		cmocka_unit_test(send__to_a_stopped_process_GOES_ON),
 		cmocka_unit_test_setup_teardown(options__infiniband_COHERENT,
 						set_ib, unset_ib),
