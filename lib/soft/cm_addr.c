@@ -21,6 +21,11 @@
 #define PORT_COUNT	28000
 #define RETRY_NS	10000000ull	/* of a name with too many at its door */
 #define LOOKUP_TRIES	6000
+/*
+ * Programs tell their client to connect and then listen: on a device a request
+ * takes longer than listening does. perftest 4.5 with -R is one.
+ */
+#define PATIENCE	3
 #define PLACES		32		/* of one kind at one port */
 
 /* ---- addresses -------------------------------------------------------- */
@@ -537,6 +542,12 @@ void soft_cm_lookup(struct soft_cm_id *id)
 		fd = soft_name_connect(dev, "cm/%x/%u/*%c", id->ps, port,
 				       id->dst.ss_family == AF_INET6 ? '6' :
 				       '4');
+	}
+	if (fd == -ECONNREFUSED && id->tries < PATIENCE) {
+		id->tries++;
+		id->wildcard = false;
+		soft_timer_set(dev, &id->timer, RETRY_NS);
+		return;
 	}
 	if (fd == -EAGAIN && ++id->tries < LOOKUP_TRIES) {
 		soft_timer_set(dev, &id->timer, RETRY_NS);
