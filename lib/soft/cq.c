@@ -143,6 +143,40 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 	return &cq->ibv;
 }
 
+int soft_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_cq *cq = soft_cq(ibv);
+	struct ibv_wc *ring, *old;
+	uint32_t size = 16, n = 0;
+
+	if (cqe < 1 || cqe > SOFT_MAX_CQE)
+		return EINVAL;
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	ring = malloc(size * sizeof(*ring));
+	if (!ring)
+		return ENOMEM;
+	soft_lock(dev);
+	if (cq->tail - cq->head > (uint32_t)cqe) {
+		soft_unlock(dev);
+		free(ring);
+		return EINVAL;
+	}
+	for (; cq->head != cq->tail; n++)
+		ring[n] = cq->ring[cq->head++ & cq->mask];
+	old = cq->ring;
+	cq->ring = ring;
+	cq->head = 0;
+	cq->tail = n;
+	cq->mask = size - 1;
+	cq->room = (uint32_t)cqe;
+	ibv->cqe = cqe;
+	soft_unlock(dev);
+	free(old);
+	return 0;
+}
+
 int soft_destroy_cq(struct ibv_cq *ibv)
 {
 	struct soft_dev *dev = soft_dev_of(ibv->context);
@@ -176,11 +210,16 @@ void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		 const struct ibv_wc *wc, bool solicited)
 {
 	if (unlikely(cq->tail - cq->head >= cq->room)) {
+		if (cq->ignore_overrun) {
+			cq->head++;	/* the oldest is written over */
+			goto add;
+		}
 		if (!cq->overrun)
 			soft_async_cq(dev, cq);
 		cq->overrun = true;
 		return;
 	}
+add:
 	cq->ring[cq->tail++ & cq->mask] = *wc;
 	if (cq->armed == SOFT_ARM_ANY ||
 	    (cq->armed == SOFT_ARM_SOLICITED &&

@@ -99,6 +99,8 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 	list_init(&ctx->async);
 	ctx->v.sz = sizeof(ctx->v);
 	ctx->v.query_port = vctx_query_port;
+	ctx->v.query_device_ex = soft_query_device_ex;
+	ctx->v.create_cq_ex = soft_create_cq_ex;
 	ctx->v.create_qp_ex = soft_create_qp_ex;
 	ctx->v.open_qp = soft_open_qp;
 	ctx->v.create_srq_ex = soft_create_srq_ex;
@@ -207,6 +209,27 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_total_mcast_qp_attach = SOFT_GROUPS * SOFT_QPS;
 	attr->phys_port_cnt = (uint8_t)dev->ports;
 	return 0;
+}
+
+/* What is 0 here is absent: on-demand paging, time stamps, segmentation ... */
+int soft_query_device_ex(struct ibv_context *verbs,
+			 const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size)
+{
+	struct ibv_device_attr_ex full;
+	int ret;
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	if (size < sizeof(full.orig_attr))
+		return EINVAL;
+	memset(&full, 0, sizeof(full));
+	ret = soft_query_device(verbs, &full.orig_attr);
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+	memset(attr, 0, size);
+	memcpy(attr, &full, min(size, sizeof(full)));
+	return ret;
 }
 
 int soft_query_port(struct ibv_context *verbs, uint8_t port,

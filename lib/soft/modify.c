@@ -90,11 +90,12 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 		break;
 	}
 	qp->state = to;
-	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS &&
-	    qp->sq_head == qp->sq_next) {
-		qp->drained_told = true;
-		if (qp->attr.en_sqd_async_notify)
-			soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+		qp->drain_to = qp->sq_next;
+		if (qp->sq_next != qp->sq_tail &&
+		    qp->sq[qp->sq_next & qp->sq_mask].started)
+			qp->drain_to++;
+		soft_sq_drained(dev, qp);
 	}
 	if (to == IBV_QPS_RTS)
 		soft_req_push(dev, qp);

@@ -106,6 +106,14 @@ static int copy_data(struct soft_qp *qp, struct soft_swqe *wqe,
 	return 0;
 }
 
+void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)
+{
+	wqe->psn = qp->psn_next;
+	if (wqe->op != IBV_WR_LOCAL_INV && wqe->op != IBV_WR_BIND_MW)
+		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
+	qp->sq_tail++;
+}
+
 static int take_bind(struct soft_swqe *wqe, const struct ibv_send_wr *wr,
 		     enum ibv_mw_type binds)
 {
@@ -164,11 +172,28 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	}
 	wqe->srqn = qp->ibv.qp_type == IBV_QPT_XRC_SEND ?
 		    wr->qp_type.xrc.remote_srqn : 0;
-	wqe->psn = qp->psn_next;
-	if (wr->opcode != IBV_WR_LOCAL_INV && wr->opcode != IBV_WR_BIND_MW)
-		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
-	qp->sq_tail++;
+	soft_sq_commit(qp, wqe);
 	return 0;
+}
+
+int soft_sq_may_post(const struct soft_qp *qp)
+{
+	if (unlikely(qp->state < IBV_QPS_RTS || !qp->ibv.send_cq))
+		return EINVAL;
+	if (unlikely(qp->state == IBV_QPS_ERR &&
+		     soft_ctx(qp->ibv.context)->removed))
+		return EIO;
+	return 0;
+}
+
+void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (likely(qp->state == IBV_QPS_RTS))
+		soft_req_push(dev, qp);
+	else if (qp->state == IBV_QPS_ERR)
+		soft_qp_error(dev, qp);
+	else if (qp->state == IBV_QPS_SQE)
+		soft_sq_error(dev, qp);
 }
 
 int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
@@ -176,26 +201,21 @@ int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 {
 	struct soft_qp *qp = soft_qp(ibv);
 	struct soft_dev *dev = soft_dev_of(ibv->context);
-	int ret = 0;
+	int ret;
 
+	if (unlikely(qp->ex_ops))	/* its places are built in as well */
+		(void)pthread_mutex_lock(&qp->ex_lock);
 	soft_lock(dev);
-	if (unlikely(qp->state < IBV_QPS_RTS || !qp->ibv.send_cq))
-		ret = EINVAL;
-	else if (unlikely(qp->state == IBV_QPS_ERR &&
-			  soft_ctx(ibv->context)->removed))
-		ret = EIO;
+	ret = soft_sq_may_post(qp);
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one(qp, wr, binds);
 		if (unlikely(ret))
 			break;
 	}
-	if (likely(qp->state == IBV_QPS_RTS))
-		soft_req_push(dev, qp);
-	else if (qp->state == IBV_QPS_ERR)
-		soft_qp_error(dev, qp);
-	else if (qp->state == IBV_QPS_SQE)
-		soft_sq_error(dev, qp);
+	soft_sq_kick(dev, qp);
 	soft_unlock(dev);
+	if (unlikely(qp->ex_ops))
+		(void)pthread_mutex_unlock(&qp->ex_lock);
 	if (unlikely(ret))
 		*bad = wr;
 	return ret;

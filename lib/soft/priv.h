@@ -500,7 +500,10 @@ struct soft_cq {
 	struct ibv_wc *ring;
 	uint32_t mask, room, head, tail;
 	enum soft_arm armed;
-	bool overrun;
+	bool overrun, ignore_overrun;
+	bool single;			/* extended: one thread polls */
+	pthread_mutex_t poll_lock;	/* otherwise: from start to end */
+	struct ibv_wc cur;		/* what is being looked at */
 	int users;			/* queue pairs */
 	struct list ready_node;
 	uint32_t events;		/* raised, not yet fetched */
@@ -647,6 +650,14 @@ struct soft_qp {
 	bool decided;			/* the next one's fate has been */
 	bool reorder;			/* to be overtaken, or has waited for that */
 	bool drained_told;
+	uint32_t drain_to;		/* SQD: what had begun before it */
+
+	/* what is being built, behind sq_tail: qp_ex.c */
+	pthread_mutex_t ex_lock;
+	uint64_t ex_ops;
+	uint32_t ex_tail, ex_room, ex_count;
+	int ex_err;
+	struct soft_swqe *ex_wqe;	/* what setters set */
 
 	/* responder */
 	struct soft_rq rq;
@@ -799,6 +810,8 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 int soft_rq_init(struct soft_rq *rq, uint32_t wr, uint32_t sge);
 void soft_rq_fini(struct soft_rq *rq);
 int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr);
+/* SQD: tells, if nothing is under way any more. L */
+void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp);
 void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      const struct soft_swqe *wqe, enum ibv_wc_status status);
 /* The receive at the head is done. L */
@@ -806,6 +819,14 @@ void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      struct ibv_wc *wc, bool solicited);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad);
+/* 0, or why nothing may be posted now. L */
+int soft_sq_may_post(const struct soft_qp *qp);
+/* What is filled in at the tail belongs to the queue from now on. L */
+void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe);
+void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp);	/* L */
+/* qp_ex.c */
+int soft_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
+void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
 /* The same, with the type of windows that it may bind. */
 int soft_post_send_any(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad, enum ibv_mw_type binds);

@@ -240,6 +240,10 @@ static int check_init(struct ibv_qp_init_attr_ex *a)
 	err = check_objects(a);
 	if (err)
 		return err;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		err = soft_qp_ex_check(a->qp_type, a->send_ops_flags);
+	if (err)
+		return err;
 	if (a->cap.max_send_wr > SOFT_MAX_WR ||
 	    a->cap.max_recv_wr > SOFT_MAX_WR ||
 	    a->cap.max_send_sge > SOFT_MAX_SGE ||
@@ -363,6 +367,8 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 	if (err)
 		goto err_qp;
 	qp->ibv.handle = qp->ibv.qp_num;
+	if (a.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		soft_qp_ex_init(qp, a.send_ops_flags);
 	(void)pthread_mutex_init(&qp->ibv.mutex, NULL);
 	(void)pthread_cond_init(&qp->ibv.cond, NULL);
 	attr->cap = qp->cap;

@@ -9,7 +9,10 @@
  *
  * Nothing is ever lost between processes, so there is no timer while the other
  * end works: one runs after an RNR, or when the peer says (or its death tells)
- * that a request went nowhere. Then everything unanswered is pushed again.
+ * that a request went nowhere. Then everything unanswered is pushed again. A
+ * peer whose process is stopped (SIGSTOP) still has its wire: to hardware it
+ * would not matter, whose device answers without the process, and so here it
+ * costs waiting but never an error.
  */
 #include "priv.h"
 
@@ -67,6 +70,16 @@ static void fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		soft_qp_error(dev, qp);
 }
 
+void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (qp->state != IBV_QPS_SQD || qp->drained_told ||
+	    qp->sq_head != qp->drain_to)
+		return;
+	qp->drained_told = true;
+	if (qp->attr.en_sqd_async_notify)
+		soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
+}
+
 static void complete(struct soft_dev *dev, struct soft_qp *qp)
 {
 	uint32_t head = qp->sq_head;
@@ -84,14 +97,9 @@ static void complete(struct soft_dev *dev, struct soft_qp *qp)
 		qp->retries = qp->attr.retry_cnt;
 		qp->rnr_retries = qp->attr.rnr_retry;
 	}
-	if (qp->sq_head == qp->sq_tail) {
-		if (qp->state == IBV_QPS_SQD && !qp->drained_told) {
-			qp->drained_told = true;
-			if (qp->attr.en_sqd_async_notify)
-				soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
-		}
+	soft_sq_drained(dev, qp);
+	if (qp->sq_head == qp->sq_tail)
 		return;
-	}
 	if (qp->sq_head == qp->sq_next && wqe_at(qp, qp->sq_head)->status)
 		fail(dev, qp, qp->sq_head, wqe_at(qp, qp->sq_head)->status);
 	else if (qp->sq_next != qp->sq_tail && !qp->waiting)
@@ -219,7 +227,10 @@ static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
 static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
 		      struct soft_swqe *wqe)
 {
-	if (qp->state != IBV_QPS_RTS)
+	/* what had begun before the queue was to drain may begin again */
+	if (qp->state != IBV_QPS_RTS && (qp->state != IBV_QPS_SQD ||
+					 (int32_t)(qp->drain_to -
+						   qp->sq_next) <= 0))
 		return false;
 	if (wqe->flags & IBV_SEND_FENCE && qp->reads_out)
 		return false;

@@ -17,6 +17,9 @@ __be64 soft_get_device_guid(struct ibv_device *device);
 struct ibv_context *soft_open_device(struct ibv_device *device);
 int soft_close_device(struct ibv_context *verbs);
 int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr);
+int soft_query_device_ex(struct ibv_context *verbs,
+			 const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size);
 int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		    struct ibv_port_attr *attr);
 int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
@@ -54,6 +57,9 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 			      void *cq_context,
 			      struct ibv_comp_channel *channel,
 			      int comp_vector);
+struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
+				    struct ibv_cq_init_attr_ex *attr);
+int soft_resize_cq(struct ibv_cq *cq, int cqe);
 int soft_destroy_cq(struct ibv_cq *cq);
 int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 		      void **cq_context);
@@ -62,6 +68,7 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int n);
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 				 struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp);
 struct ibv_qp *soft_open_qp(struct ibv_context *verbs,
 			    struct ibv_qp_open_attr *attr);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

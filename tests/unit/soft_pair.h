@@ -27,6 +27,7 @@ static struct ibv_cq *cq;
 static struct ibv_qp *qp[2];		/* 0 asks, 1 is asked */
 static struct ibv_mr *mr[2];
 static uint8_t *mem[2];
+static uint8_t rnr_retry = 2;		/* 7: for ever */
 
 static inline void walk(struct ibv_qp *q, uint32_t peer)
 {
@@ -37,7 +38,7 @@ static inline void walk(struct ibv_qp *q, uint32_t peer)
 		.qp_access_flags = ALL & ~IBV_ACCESS_MW_BIND,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
 		.max_dest_rd_atomic = 4, .min_rnr_timer = 1, .timeout = 8,
-		.retry_cnt = 2, .rnr_retry = 2, .max_rd_atomic = 4,
+		.retry_cnt = 2, .rnr_retry = rnr_retry, .max_rd_atomic = 4,
 		.rq_psn = 0xfffffe, .sq_psn = 0xfffffe,
 	};
 
