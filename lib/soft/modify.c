@@ -91,10 +91,9 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	qp->state = to;
 	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
-		qp->drain_to = qp->sq_next;
-		if (qp->sq_next != qp->sq_tail &&
-		    qp->sq[qp->sq_next & qp->sq_mask].started)
-			qp->drain_to++;
+		/* what waits to be repeated after RNR has begun as well */
+		qp->drain_to = (int32_t)(qp->begun - qp->sq_head) > 0 ?
+			       qp->begun : qp->sq_head;
 		soft_sq_drained(dev, qp);
 	}
 	if (to == IBV_QPS_RTS)

@@ -650,6 +650,7 @@ struct soft_qp {
 	bool decided;			/* the next one's fate has been */
 	bool reorder;			/* to be overtaken, or has waited for that */
 	bool drained_told;
+	uint32_t begun;			/* ever pushed, in part at least: up to it */
 	uint32_t drain_to;		/* SQD: what had begun before it */
 
 	/* what is being built, behind sq_tail: qp_ex.c */

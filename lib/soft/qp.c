@@ -163,7 +163,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->last_wqe_told = false;
 	while (qp->ibv.qp_type == IBV_QPT_UD && qp->sq_head != qp->sq_tail)
 		soft_ah_put(qp->sq[qp->sq_head++ & qp->sq_mask].ah);
-	qp->sq_head = qp->sq_next = qp->sq_tail = 0;
+	qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
 	qp->decided = qp->reorder = false;

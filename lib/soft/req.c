@@ -305,6 +305,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			     held_up(dev, qp, wqe, &fate)))
 			return;
 		wqe->started = true;
+		if ((int32_t)(qp->sq_next - qp->begun) >= 0)
+			qp->begun = qp->sq_next + 1;
 		if (is_local(wqe)) {
 			do_local(dev, qp, wqe);
 			pushed = true;
