@@ -216,6 +216,7 @@ pingpong()
 pingpong rc 1 64 4096 65536 1048576
 pingpong uc 1 4096 65536
 pingpong ud 1 2048
+pingpong srq 1 4096
 for kind in rc uc ud
 do
 	pair "ibv_${kind}_pingpong-ib" "env RDMAMSG_SOFT_LINK=ib \

@@ -59,31 +59,3 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *verbs, uint32_t handle)
 void ibv_unimport_dm(struct ibv_dm *dm)
 {
 }
-
-/* ---- not yet ---------------------------------------------------------- */
-
-int ibv_resize_cq(struct ibv_cq *cq, int cqe)
-{
-	return EOPNOTSUPP;
-}
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
-			       struct ibv_srq_init_attr *attr)
-{
-	return absent();
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return EOPNOTSUPP;
-}

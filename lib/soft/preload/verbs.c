@@ -294,3 +294,30 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	return soft_detach_mcast(qp, gid, lid);
 }
+
+/* ---- shared receive queues, other sizes ------------------------------- */
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return soft_resize_cq(cq, cqe);
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return soft_create_srq(pd, attr);
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return soft_modify_srq(srq, attr, mask);
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return soft_query_srq(srq, attr);
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return soft_destroy_srq(srq);
+}
