@@ -53,6 +53,7 @@
 #define SOFT_MAX_WR	16384
 #define SOFT_MAX_SGE	32
 #define SOFT_MAX_INLINE	1024
+#define SOFT_MIN_INLINE	64u
 #define SOFT_MAX_CQE	(1 << 20)
 #define SOFT_MAX_RD	16
 #define SOFT_MAX_MR	(1u << 20)

@@ -314,6 +314,9 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 		return NULL;
 	qp->pd = (struct soft_pd *)attr->pd;
 	qp->cap = attr->cap;
+	/* as devices do: who sends inline without having asked gets along */
+	qp->cap.max_inline_data = max(qp->cap.max_inline_data,
+				      SOFT_MIN_INLINE);
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
 			 attr->qp_type == IBV_QPT_UD;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Extended connection domains, and queue pairs of theirs that are opened a
- * second time. A domain belongs to one process: a queue pair here could not
- * place what it receives into another one's memory. A file that another
- * process has made a domain of is refused, not silently made a second one.
+ * second time. A queue pair here cannot place what it receives into another
+ * process's memory, so of a domain that several processes have opened by one
+ * file each sees its own queues only: a number of another one's shared receive
+ * queue is answered with an invalid request, as a wrong number is.
  */
 #include "priv.h"
 #include "soft.h"
@@ -45,12 +46,14 @@ static int open_domain(struct soft_dev *dev, const struct stat *st, int oflags,
 		name = soft_name_listen(dev, 1, "xrcd.%llx.%llx",
 					(unsigned long long)st->st_dev,
 					(unsigned long long)st->st_ino);
-		if (name == -EADDRINUSE)
-			return EOPNOTSUPP;
-		if (name < 0)
+		if (name < 0 && name != -EADDRINUSE)
 			return -name;
 	}
-	if (!(oflags & O_CREAT)) {
+	if (name == -EADDRINUSE) {	/* another process has it */
+		if (oflags & O_CREAT && oflags & O_EXCL)
+			return EINVAL;
+		name = -1;
+	} else if (!(oflags & O_CREAT)) {
 		if (name >= 0)
 			close(name);
 		return st ? EAGAIN : EINVAL;

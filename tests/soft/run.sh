@@ -217,6 +217,14 @@ pingpong rc 1 64 4096 65536 1048576
 pingpong uc 1 4096 65536
 pingpong ud 1 2048
 pingpong srq 1 4096
+pair ibv_rc_pingpong-new "ibv_rc_pingpong -N -g 0 -n 500 -p PORT" \
+    "ibv_rc_pingpong -N -g 0 -n 500 -p PORT 127.0.0.1" "500 iters"
+for events in "" " -e"
+do
+	pair "ibv_xsrq_pingpong${events# }" \
+	    "ibv_xsrq_pingpong -c 1$events -p PORT" \
+	    "ibv_xsrq_pingpong$events -p PORT 127.0.0.1" success
+done
 for kind in rc uc ud
 do
 	pair "ibv_${kind}_pingpong-ib" "env RDMAMSG_SOFT_LINK=ib \
@@ -241,6 +249,8 @@ pair ucmatose-many "ucmatose -c 50 -C 5 -S 4096" \
 pair ucmatose-migrate "ucmatose -m" "ucmatose -m -s 127.0.0.1" "return status 0"
 endless_pair cmtime "cmtime -c 100" "cmtime -c 100 -s 127.0.0.1" destroy
 pair rdma_server rdma_server "rdma_client -s 127.0.0.1" "rdma_client: end 0"
+pair rdma_xserver "rdma_xserver -c r" "rdma_xclient -s 127.0.0.1 -c r" \
+    "rdma_xclient: end 0"
 
 pair udaddy udaddy "udaddy -s 127.0.0.1" "return status 0"
 pair udaddy-many "udaddy -c 10 -C 5" "udaddy -s 127.0.0.1 -c 10 -C 5" \

@@ -154,7 +154,7 @@ static void wr__wrong_NOTHING_IS_POSTED(void **state)
 
 	ibv_wr_start(ex);
 	ibv_wr_rdma_write(ex, mr[1]->rkey, (uintptr_t)mem[1]);
-	ibv_wr_set_inline_data(ex, mem[0], 33);
+	ibv_wr_set_inline_data(ex, mem[0], 65);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 
 	ibv_wr_start(ex);
