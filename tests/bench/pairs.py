@@ -334,29 +334,40 @@ def goals(bench):
            ratio(best["rdmamsg"] or None, best["raw"]), ">=", 0.97)
 
 
-def report(bench):
-    table_lat(bench, "lat", ("libfabric", "rsocket"))
-    table_wire(bench)
-    table_lat(bench, "lat-event", ())
-    table_more(bench)
-    print(f"\n{'goal':>56} {'':>9} {'figure':>7}")
+def report_goals(wanted):
+    """Prints them; an object for each."""
     lines = []
-    for (test, size, who, what), values in sorted(bench.figures.items()):
-        lines.append({"test": test, "size": size, "who": who, "what": what,
-                      "median": statistics.median(values), "values": values})
-    for name, figure, sign, limit in goals(bench):
+    print(f"\n{'goal':>56} {'':>9} {'figure':>7}")
+    for name, figure, sign, limit in wanted:
         met = figure is not None and (
             figure <= limit if sign == "<=" else figure >= limit)
         print(f"{name:>56} {sign:>4} {limit:.2f} {show(figure, 3):>7} "
               f"{'reached' if met else 'no figure' if figure is None else 'MISSED'}")
         lines.append({"goal": name, "figure": figure, "sign": sign,
                       "limit": limit, "met": met})
-    for (test, size, who), times in sorted(bench.failures.items()):
-        print(f"{who} failed {times} times: {test} {name_of(size)}")
-    if bench.args.output:
-        with open(bench.args.output, "w", encoding="utf-8") as out:
+    return lines
+
+
+def write_lines(path, lines):
+    if path:
+        with open(path, "w", encoding="utf-8") as out:
             for line in lines:
                 out.write(json.dumps(line) + "\n")
+
+
+def report(bench):
+    table_lat(bench, "lat", ("libfabric", "rsocket"))
+    table_wire(bench)
+    table_lat(bench, "lat-event", ())
+    table_more(bench)
+    lines = []
+    for (test, size, who, what), values in sorted(bench.figures.items()):
+        lines.append({"test": test, "size": size, "who": who, "what": what,
+                      "median": statistics.median(values), "values": values})
+    lines += report_goals(goals(bench))
+    for (test, size, who), times in sorted(bench.failures.items()):
+        print(f"{who} failed {times} times: {test} {name_of(size)}")
+    write_lines(bench.args.output, lines)
     return 0 if bench.figures else 1
 
 

@@ -18,7 +18,8 @@ import statistics
 import subprocess
 import sys
 
-from pairs import Failed, both, client, last_row, ratio, show, stop
+from pairs import (Failed, both, client, last_row, ratio, report_goals, show,
+                   stop, write_lines)
 
 SERVER = ["taskset", "-c", "0"]
 CLIENT = ["taskset", "-c", "1"]
@@ -191,20 +192,10 @@ def report(bench):
                   f"{show(ratio(value, base)):>8}")
             lines.append({"what": what, "who": who, "median": value,
                           "values": bench.figures.get((what, who))})
-    print(f"\n{'goal':>44} {'':>9} {'figure':>7}")
-    for name, figure, sign, limit in goals(bench):
-        met = figure is not None and (
-            figure <= limit if sign == "<=" else figure >= limit)
-        print(f"{name:>44} {sign:>4} {limit:.2f} {show(figure, 3):>7} "
-              f"{'reached' if met else 'no figure' if figure is None else 'MISSED'}")
-        lines.append({"goal": name, "figure": figure, "sign": sign,
-                      "limit": limit, "met": met})
+    lines += report_goals(goals(bench))
     for (what, who), times in sorted(bench.failures.items()):
         print(f"{who} failed {times} times: {what}")
-    if bench.args.output:
-        with open(bench.args.output, "w", encoding="utf-8") as out:
-            for line in lines:
-                out.write(json.dumps(line) + "\n")
+    write_lines(bench.args.output, lines)
     return 0 if bench.figures else 1
 
 
