@@ -11,28 +11,35 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static socklen_t vname(const struct soft_dev *dev, struct sockaddr_un *un,
-		       const char *fmt, va_list ap)
+/* The length of the address, or -ENAMETOOLONG: cut off it would be another's. */
+static int vname(const struct soft_dev *dev, struct sockaddr_un *un,
+		 const char *fmt, va_list ap)
 {
 	char *at = un->sun_path + 1;
-	size_t room = sizeof(un->sun_path) - 1;
-	int n, m;
+	int room = (int)sizeof(un->sun_path) - 1, n, m;
 
 	memset(un, 0, sizeof(*un));
 	un->sun_family = AF_UNIX;
-	n = snprintf(at, room, "rdmamsg-soft/%u/%s/", geteuid(),
+	n = snprintf(at, (size_t)room, "rdmamsg-soft/%u/%s/", geteuid(),
 		     dev->fabric_name);
-	m = vsnprintf(at + n, room - (size_t)n, fmt, ap);
-	n = min(n + m, (int)room - 1);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			   (size_t)n);
+	if (n < 0 || n >= room)
+		return -ENAMETOOLONG;
+	m = vsnprintf(at + n, (size_t)(room - n), fmt, ap);
+	if (m < 0 || m >= room - n)
+		return -ENAMETOOLONG;
+	return (int)offsetof(struct sockaddr_un, sun_path) + 1 + n + m;
 }
 
-static int make_socket(void)
+/* A socket, and the address for it; or -errno. */
+static int named_socket(const struct soft_dev *dev, struct sockaddr_un *un,
+			socklen_t *len, const char *fmt, va_list ap)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
-			0);
+	int n = vname(dev, un, fmt, ap), fd;
 
+	if (n < 0)
+		return n;
+	*len = (socklen_t)n;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return fd < 0 ? -errno : fd;
 }
 
@@ -42,13 +49,13 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 	struct sockaddr_un un;
 	socklen_t len;
 	va_list ap;
-	int fd = make_socket(), ret;
+	int fd, ret;
 
+	va_start(ap, fmt);
+	fd = named_socket(dev, &un, &len, fmt, ap);
+	va_end(ap);
 	if (fd < 0)
 		return fd;
-	va_start(ap, fmt);
-	len = vname(dev, &un, fmt, ap);
-	va_end(ap);
 	if (bind(fd, (struct sockaddr *)&un, len) ||
 	    (backlog && listen(fd, backlog))) {
 		ret = -errno;
@@ -63,13 +70,13 @@ int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
 	struct sockaddr_un un;
 	socklen_t len;
 	va_list ap;
-	int fd = make_socket(), ret;
+	int fd, ret;
 
+	va_start(ap, fmt);
+	fd = named_socket(dev, &un, &len, fmt, ap);
+	va_end(ap);
 	if (fd < 0)
 		return fd;
-	va_start(ap, fmt);
-	len = vname(dev, &un, fmt, ap);
-	va_end(ap);
 	if (connect(fd, (struct sockaddr *)&un, len))
 		ret = -errno;
 	else

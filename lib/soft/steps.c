@@ -36,6 +36,12 @@ struct step {
 /* one mask for every type that is connected */
 #define CONNECTED(mask) [RC] = (mask), [UC] = (mask), [INI] = (mask), \
 			[TGT] = (mask)
+/* whichever state one comes from */
+#define TO_RTS	[RC] = CUR | ALT | ACCESS | RNR_T | MIG, \
+		[UC] = CUR | ALT | ACCESS | MIG, \
+		[UD] = CUR | QKEY, \
+		[INI] = CUR | ALT | ACCESS | MIG, \
+		[TGT] = CUR | ALT | ACCESS | RNR_T | MIG
 
 static const struct step steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 	[IBV_QPS_RESET] = {
@@ -86,13 +92,7 @@ static const struct step steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 				[INI] = TIMEOUT | RETRY | RNR | SQ_PSN | RD,
 				[TGT] = TIMEOUT | SQ_PSN,
 			},
-			.optional = {
-				[RC] = CUR | ALT | ACCESS | RNR_T | MIG,
-				[UC] = CUR | ALT | ACCESS | MIG,
-				[UD] = CUR | QKEY,
-				[INI] = CUR | ALT | ACCESS | MIG,
-				[TGT] = CUR | ALT | ACCESS | RNR_T | MIG,
-			},
+			.optional = { TO_RTS },
 		},
 	},
 	[IBV_QPS_RTS] = {
@@ -100,13 +100,7 @@ static const struct step steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_ERR] = PLAIN,
 		[IBV_QPS_RTS] = {
 			.valid = true,
-			.optional = {
-				[RC] = CUR | ACCESS | ALT | MIG | RNR_T,
-				[UC] = CUR | ACCESS | ALT | MIG,
-				[UD] = CUR | QKEY,
-				[INI] = CUR | ACCESS | ALT | MIG,
-				[TGT] = CUR | ACCESS | ALT | MIG | RNR_T,
-			},
+			.optional = { TO_RTS },
 		},
 		[IBV_QPS_SQD] = {
 			.valid = true,
@@ -118,13 +112,7 @@ static const struct step steps[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_ERR] = PLAIN,
 		[IBV_QPS_RTS] = {
 			.valid = true,
-			.optional = {
-				[RC] = CUR | ALT | ACCESS | RNR_T | MIG,
-				[UC] = CUR | ALT | ACCESS | MIG,
-				[UD] = CUR | QKEY,
-				[INI] = CUR | ALT | ACCESS | MIG,
-				[TGT] = CUR | ALT | ACCESS | RNR_T | MIG,
-			},
+			.optional = { TO_RTS },
 		},
 		[IBV_QPS_SQD] = {
 			.valid = true,
