@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From an address to a connected endpoint: what cm/ and lib/ share. */
+#ifndef RDMAMSG_LIB_CONNECT_H
+#define RDMAMSG_LIB_CONNECT_H
+
+struct rdmamsg_listener {
+	struct cm_owner owner;
+	struct list node;
+	struct rdmamsg *ctx;
+	/* one of each table that it listens through */
+	struct listen_id {
+		const struct verbs_api *v;
+		struct rdma_cm_id *id;
+	} ids[TABLES];
+	struct rdmamsg_listen_options opts;
+	struct rdmamsg_ep_options ep;	/* with memory of its own: */
+	struct rdmamsg_handlers ep_on;
+	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
+	void *ep_setup;
+	char *device;
+	uint16_t port;
+	bool auto_accept;
+	bool dead;
+	bool waiting;			/* rdmamsg_accept_wait() looks at it */
+	bool closed;			/* and will free it */
+	struct list requests;		/* waiting for rdmamsg_accept_wait() */
+};
+
+struct rdmamsg_request {
+	struct cm_owner owner;
+	struct list node;		/* of its context */
+	struct list wait_node;		/* of the listener, for accept_wait */
+	struct rdmamsg *ctx;
+	const struct verbs_api *v;
+	struct rdma_cm_id *id;
+	struct proto_hello hello;
+	uint8_t data[PROTO_HELLO_DATA_MAX];
+	uint8_t resp_res, init_depth;
+	struct sockaddr_storage peer, local;
+	bool dead;			/* the peer gave up; the id may be gone */
+};
+
+/* cm/ */
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret);
+void rdmamsg__cm_close(struct rdmamsg *ctx);
+/* rdmamsg__fail_verbs(), and whether the credentials have changed. */
+int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, struct rdma_cm_id **ret);
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
+
+/* A CM event, copied before it was acknowledged. */
+struct cm_event {
+	const struct verbs_api *v;
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	struct rdma_conn_param conn;	/* private_data points to data */
+	uint8_t data[256];
+};
+
+void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
+void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
+				const struct cm_event *ev);
+void rdmamsg__request_cm_event(struct rdmamsg_request *req,
+			       const struct cm_event *ev);
+void rdmamsg__request_free(struct rdmamsg_request *req);
+void rdmamsg__listener_free(struct rdmamsg_listener *l);
+/* The answer of a peer's hello, or why it is none. */
+int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
+void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
+			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
+void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
+void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
+/* The program or host at the other end has gone without a CLOSE. */
+void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
+
+/* cm/resolve.c: names, on a thread of their own */
+struct addrinfo;
+bool rdmamsg__addr_is_any(const struct sockaddr *addr);
+bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
+bool rdmamsg__service_ok(const char *service);
+int rdmamsg__fail_service(const char *service);
+int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
+			     struct addrinfo **ret);
+int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);
+void rdmamsg__resolve_abandon(struct resolve *r);
+void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The context, and its loop. */
+#ifndef RDMAMSG_LIB_CTX_H
+#define RDMAMSG_LIB_CTX_H
+
+struct rdmamsg {
+	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
+	uint32_t magic;			/* 0 in a forked child */
+	int in_callback;
+	int busy;			/* inside us: rdmamsg__settle() comes */
+	int32_t polls;			/* hot.polls, while that is 0 */
+	bool work;			/* for rdmamsg__settle() */
+	int ep_count;
+	bool closing;
+	bool reap;			/* a device is to be closed */
+	int epfd;
+	int eventfd;
+	void *user;
+	struct rdmamsg_options opts;
+	/* of the RDMA devices, and of the soft HCA */
+	struct cm_channel {
+		const struct verbs_api *v;	/* NULL until first used */
+		_Atomic(struct rdma_event_channel *) ch;
+	} cm[TABLES];
+	struct timers timers;
+	struct submit submit;
+	pthread_mutex_t mail_lock;
+	struct list mail;
+	_Atomic bool stop;
+	struct list devs;
+	struct list eps;
+	struct list listeners;
+	struct list requests;
+	struct list dirty;		/* eps with work before sleeping */
+	struct list dead;		/* eps to free outside callbacks */
+	struct list held;		/* closed ones that the program holds */
+	struct rdmamsg_ep *last;	/* that has received something */
+	struct rdmamsg_ep **table;	/* by index of their key */
+	uint32_t table_size;
+	size_t registered;
+	uint64_t regions;		/* ids given to keys */
+	uint32_t table_hint, generation;
+	uid_t euid;
+	gid_t egid;
+	struct rdmamsg_stats st;	/* of endpoints that are gone */
+
+	/* requests being put together for one endpoint, posted as a chain */
+	struct tx_batch {
+		struct rdmamsg_ep *ep;	/* NULL: none */
+		struct tx_entry *next;
+		bool signal;		/* somebody waits for one of them */
+		bool odd;		/* one is no inline message */
+		struct tx_entry {
+			struct ibv_send_wr wr;	/* first */
+			struct ibv_sge sge;
+			struct proto_hdr hdr;	/* and, in one piece */
+			uint8_t data[TX_STAGE];
+		} entries[TX_BATCH];
+	} tx;
+};
+
+/* send.c: the batch */
+void rdmamsg__tx_init(struct tx_batch *tx);
+void rdmamsg__tx_post(struct rdmamsg *ctx);
+static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
+{
+	if (ctx->tx.ep)
+		rdmamsg__tx_post(ctx);
+}
+
+#define CTX_MAGIC	0x72646d61u
+
+/* After callbacks: posts what was put together, frees what is dead. */
+void rdmamsg__settle_now(struct rdmamsg *ctx);
+static inline void rdmamsg__settle(struct rdmamsg *ctx)
+{
+	if (unlikely(ctx->work))
+		rdmamsg__settle_now(ctx);
+}
+
+/* Inside, the inline poll leaves everything to rdmamsg_poll(), which refuses. */
+static inline void rdmamsg__enter(struct rdmamsg *ctx)
+{
+	if (!ctx->busy++ && ctx->hot.cq) {
+		ctx->polls = ctx->hot.polls;
+		ctx->hot.polls = 0;
+	}
+}
+
+/* The inline poll works while there is exactly one queue. */
+static inline void rdmamsg__leave(struct rdmamsg *ctx)
+{
+	if (!--ctx->busy)
+		ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
+}
+
+/* A device is to be closed when we are through. */
+static inline void rdmamsg__reap(struct rdmamsg *ctx)
+{
+	ctx->reap = true;
+	ctx->work = true;
+}
+
+/* A message goes to the program, and comes back: to us, or for sending. */
+static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg)
+{
+	msg->lent = MSG_LENT;
+	msg->dev->msgs_out++;
+}
+
+static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+{
+	if (msg->lent == MSG_IN_PLACE) {
+		msg->lent = MSG_PASSED;
+		return;
+	}
+	msg->lent = MSG_OURS;
+	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
+		rdmamsg__reap(msg->dev->ctx);
+}
+
+/* 0, or -ECHILD in a forked child. */
+int rdmamsg__ctx_check(const struct rdmamsg *ctx);
+int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+/* Whether the fields that are numbers are in range. */
+int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
+
+/* loop.c */
+int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag);
+void rdmamsg__unwatch(struct rdmamsg *ctx, int fd);
+int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
+int rdmamsg__cq_rearm(struct dev *dev);
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret);
+void rdmamsg__cqs_free(struct dev *dev);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices, of the process and as a context uses them. */
+#ifndef RDMAMSG_LIB_DEVICE_H
+#define RDMAMSG_LIB_DEVICE_H
+
+enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
+
+struct rdmamsg_device {
+	struct list node;		/* all, under devices_lock */
+	int refs;
+	const struct verbs_api *v;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd;
+	struct ibv_device_attr attr;
+	enum device_kind kind;
+	char name[64];
+	bool gone;			/* removed: find a new one by this name */
+	struct list ports;		/* struct dev of each context */
+	struct dev *async_reader;	/* the context that reads async events */
+};
+
+/* A registered stretch of pool memory. */
+struct slab {
+	struct list node;
+	struct ibv_mr *mr;
+	void *mem;
+	size_t size;
+	struct rdmamsg_msg *msgs;
+};
+
+/* Buffers of one size in local-access memory of one dev. */
+struct pool {
+	struct list node;
+	struct dev *dev;
+	size_t buf_size;
+	struct rdmamsg_msg *free;
+	uint32_t total, used;
+	struct list slabs;
+};
+
+struct cq {
+	struct list node;
+	struct ibv_cq *ibv;
+	uint32_t room, used;		/* entries, and promised ones */
+	uint32_t events;		/* got, not yet acked */
+	bool unarmed;			/* arming failed: raises no event */
+};
+
+/* A device as one context uses it. */
+struct dev {
+	struct list node;		/* of the context */
+	struct list port_node;		/* of the device */
+	struct rdmamsg *ctx;
+	struct rdmamsg_device *device;
+	struct ibv_comp_channel *channel;
+	struct list cqs;
+	struct list recv_pools;
+	struct list send_pools;
+	struct list large;		/* free large buffers, struct large */
+	struct list loose;		/* messages that are in no pool */
+	size_t large_bytes;
+	uint32_t eps;
+	uint32_t msgs_out;		/* messages in the program's hands */
+	struct list starved;		/* endpoints that wait for buffers */
+	struct timer linger;		/* closes it when unused */
+	bool reap;			/* close it when settling */
+};
+
+int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct ibv_context *verbs, struct dev **ret);
+void rdmamsg__dev_put(struct dev *dev);
+void rdmamsg__dev_close(struct dev *dev);
+void rdmamsg__dev_removed(struct dev *dev);
+void rdmamsg__devs_reap(struct rdmamsg *ctx);
+void rdmamsg__dev_async(struct dev *dev);
+/* 0 if there is such a device and it can be opened. -ENODEV, -EACCES. */
+int rdmamsg__device_check(const struct verbs_api *v, const char *name);
+/* A local address of the named device, for binding. -ENODEV. */
+int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
+			 int family, struct sockaddr_storage *ret);
+/* Whether an RDMA device is there to be opened, or -errno with the reason. */
+int rdmamsg__device_any(const struct verbs_api *v);
+/*
+ * The table of what was asked for: "hw", "soft", or the name of a device.
+ * NULL when nothing was: then the address decides.
+ */
+const struct verbs_api *rdmamsg__device_table(const char *asked);
+static inline bool rdmamsg__soft_possible(void)
+{
+	return rdmamsg__verbs == &rdmamsg__verbs_system;
+}
+const char *rdmamsg__kind_name(enum device_kind kind);
+
+#endif

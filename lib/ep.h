@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints, their operations, and what each file does for them. */
+#ifndef RDMAMSG_LIB_EP_H
+#define RDMAMSG_LIB_EP_H
+
+/*
+ * Receives kept beyond the credits, so that control messages always find one:
+ * what a peer that keeps the rules can have in flight, see rdmamsg-proto(7).
+ */
+#define RNDV_MAX	16	/* rendezvous we have announced: one DONE each */
+#define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
+#define RX_LAZY		8	/* control messages whose receives may wait */
+#define RX_LAZY_MAX	32	/* data messages: they have used up a credit */
+#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + \
+			 RX_LAZY + 2)
+/* Send requests kept beyond those for data: control, keepalive. */
+#define SEND_RESERVE	16
+#define READ_CHUNK	(1u << 20)
+#define TX_BATCH	16
+#define SLOW_EVERY	1024	/* polls */
+#define TX_STAGE	512	/* inline payload that a batch can hold */
+
+enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL };
+
+/* One accepted operation; slots of the send queue point to it. */
+struct op {
+	struct op *next;		/* free list */
+	struct list node;		/* queue, or rendezvous in flight */
+	enum op_kind kind;
+	uint8_t refs;			/* rendezvous: request and DONE */
+	uint8_t ctrl;			/* OP_CTRL: enum proto_type, 0 keepalive */
+	bool waiter;			/* the cookie is a struct rdmamsg_waiter */
+	int status;
+	uint32_t number;
+	uint32_t tag;
+	uint32_t len;
+	void *cookie;
+	struct rdmamsg_msg *msg;	/* buffer to give back, or NULL */
+	struct rndv_out *rndv;
+	struct rndv_in *in;		/* OP_READ */
+	uint32_t read_len;
+};
+
+/* A large message we announced. */
+struct rndv_out {
+	uint32_t total;
+	uint32_t count;
+	uint64_t since;			/* ms */
+	struct rdmamsg_msg *payload;	/* owned large message, or NULL */
+	struct iovec iov[RDMAMSG_SEGMENTS_MAX];
+	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
+};
+
+enum in_state { IN_ANNOUNCED, IN_READING, IN_REFUSED, IN_READY };
+
+/* A message received, waiting for its turn; large ones are being read. */
+struct rndv_in {
+	struct list node;		/* ep->arriving, in order of numbers */
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_msg *msg;
+	struct ibv_mr *user_mr;		/* destination given by the program */
+	enum in_state state;
+	uint8_t done;			/* enum proto_done to send */
+	bool done_due;
+	bool rndv;
+	bool asked;			/* on_incoming, once */
+	uint32_t number;
+	uint32_t tag;
+	uint32_t reads;			/* outstanding */
+	uint32_t key;			/* the next read: key, offset in it */
+	uint64_t offset;
+	uint32_t filled;		/* bytes asked for */
+	struct proto_rndv wire;
+};
+
+/* A receive and its buffer. */
+struct rx_slot {
+	struct ibv_recv_wr wr;		/* first; chained in a circle */
+	struct ibv_sge sge;
+	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
+};
+
+enum ep_state {
+	EP_RESOLVING,		/* name, address, route */
+	EP_REQUESTED,		/* sent or accepted a request */
+	EP_SETUP,		/* connected; SETUP under way */
+	EP_OPEN,
+	EP_CLOSING,		/* conversation */
+	EP_DRAINING,		/* queue pair in error, counting flushes */
+	EP_BACKOFF,		/* stale reject, will try again */
+	EP_CLOSED,
+};
+
+/* What a CM id belongs to; id->context points to one. */
+struct cm_owner {
+	enum cm_owner_kind { CM_EP, CM_LISTENER, CM_REQUEST } kind;
+};
+
+enum ep_ctrl {
+	CTRL_CREDIT = 1u << 0,
+	CTRL_PING = 1u << 1,
+	CTRL_PONG = 1u << 2,
+	CTRL_CLOSE = 1u << 3,
+	CTRL_SETUP = 1u << 4,
+	CTRL_DONE = 1u << 5,
+	CTRL_KEEPALIVE = 1u << 6,
+};
+
+#define TABLES	2	/* the system's, or a test's, and the soft HCA's */
+
+struct rdmamsg_ep {
+	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
+
+	/* hot: data path */
+	struct rdmamsg *ctx;		/* NULL in a forked child */
+	enum ep_state state;
+	uint32_t key;			/* index << 8 | generation */
+	struct rx_slot *rq_head;	/* completes next */
+	int32_t rq_spare;		/* posted receives above rq_low */
+	uint32_t announced;		/* credit that the peer has for sure */
+	uint32_t granted_at;		/* number of the first with our last one */
+	uint32_t rx_next;		/* number of the next data message */
+	uint32_t rx_max;		/* payload of a message in one piece */
+	uint32_t rx_end;		/* shorter ones are simply delivered */
+	uint64_t rx_head;		/* first half of the last header of one */
+	uint64_t bytes_received;
+	uint64_t rq_posts;		/* receives posted, ever */
+	struct rx_slot *rq;
+	uint32_t rq_target;		/* of these, recv_depth + RECV_RESERVE */
+	uint32_t rq_low;		/* fewer are worth a refill */
+	uint32_t rq_tail;		/* posted next */
+	uint32_t rq_holes;		/* slots without a buffer */
+	uint32_t send_end;		/* rdmamsg_send() is short below */
+	uint32_t inline_max;		/* payload bytes */
+	uint32_t tx_limit;		/* the peer takes numbers below this */
+	struct op **sq_slots;		/* NULL: nobody to tell */
+	uint32_t sq_mask;
+	uint32_t sq_ops;		/* of sq_slots, not NULL */
+	uint32_t sq_done;		/* requests completed, ever */
+	uint32_t sq_data;		/* outstanding ones that data may make */
+	uint32_t sq_total;		/* all that it can hold */
+	uint32_t rx_held;		/* rendezvous whose credit is kept */
+	uint32_t copy_max;		/* eager payload bytes */
+	uint32_t ping_tag;
+	bool can_inline;		/* the header, at least */
+	uint32_t ctrl_due;		/* enum ep_ctrl */
+	bool dirty;			/* on ctx->dirty */
+	bool want_writable;
+	bool passive;			/* we accepted */
+	struct list dirty_node;
+	struct list starved_node;
+	struct pool *recv_pool;
+	struct pool *send_pool;
+	struct op *op_free;
+	struct op *ops;
+	uint32_t op_count;
+	struct list queue;		/* accepted, not yet posted: op */
+	uint32_t queued;
+	struct list rndv_out;		/* announced: op */
+	uint32_t rndv_count;
+	struct list arriving;		/* rndv_in, in order */
+	uint32_t reads_free;
+	uint16_t credit_msgs;		/* CREDIT sent */
+	uint16_t credit_seen;		/* of them, by the peer */
+	struct rdmamsg_handlers on;
+	struct rdmamsg_stats st;
+	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
+
+	/* cold */
+	struct cm_owner owner;
+	struct list node;		/* of the context */
+	int refs;
+	struct dev *dev;
+	struct cq *cq;
+	uint32_t cq_share;
+	const struct verbs_api *v;	/* of id, and of the device */
+	struct rdma_cm_id *id;
+	bool or_soft;			/* if this device does not lead there */
+	struct rdmamsg_ep_options opts;
+	void *user;
+	struct addrinfo *addrs, *addr;	/* to try */
+	bool addrs_owned;
+	struct resolve *resolve;
+	char *source, *device, *host, *service;
+	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
+	uint8_t *setup_data;
+	uint8_t *peer_data;
+	size_t peer_data_len;
+	struct proto_setup peer;	/* its data pointer is unused */
+	uint32_t version;
+	uint8_t session[16];
+	struct ibv_qp_cap cap;
+	struct sockaddr_storage local_addr, peer_addr;
+	uint32_t peer_qp_num, mtu;
+	uint8_t port;
+	union ibv_gid gid;
+	uint8_t resp_res, init_depth;
+	uint64_t deadline;		/* ms, of connecting or closing */
+	struct timer timer;		/* that deadline, back-off, drain */
+	struct timer live;		/* liveness tick */
+	uint32_t backoff_ms;
+	uint64_t heard;			/* ms, last sign of the program there */
+	uint64_t rx_seen;		/* rdmamsg__rx_count() at the last tick */
+	bool ping_out, stalled, keepalive_out;
+	bool hello_ok, established, setup_sent, setup_seen;
+	bool connected_told;
+	bool close_sent, close_done, close_seen;
+	bool disconnect_sent, disconnected;
+	bool graceful;
+	bool reason_set, closed_told;
+	bool failed;			/* the device reported an error */
+	bool drained;			/* or nothing more is to be expected */
+	struct rdmamsg_reason reason;
+	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
+	struct op *orphans;		/* accepted, never posted, post failed */
+	char device_name[64];		/* once it is closed */
+};
+
+/* ep.c: life and end */
+int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret);
+void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
+/* Notes why, once; the first reason stays. */
+void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error,
+			const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* Queue pair to error, drain, then on_closed from the loop. */
+void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
+void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
+void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
+/* Frees one that failed in the call that made it: nobody is told. */
+void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
+void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
+void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
+/* Recomputes what the short ways go by, and how far they go. */
+void rdmamsg__ep_ready(struct rdmamsg_ep *ep);
+static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	uint32_t posted = (uint32_t)h->sq_posted;
+	/* more room may come unnoticed for a while, less may not */
+	int32_t credit = (int32_t)(ep->tx_limit - le32toh(h->hdr.number));
+	int32_t room = (int32_t)(ep->sq_done + ep->sq_data - posted);
+
+	room = max(min(room, credit), 0);
+	h->stop = posted + (uint32_t)room;
+	h->look_at = (int32_t)(h->stop - h->signal_at) < 0 ? h->stop :
+		     h->signal_at;
+}
+/* Credit goes with every header: whether our last one has gone. */
+static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
+{
+	if (le32toh(ep->hot.hdr.number) != ep->granted_at)
+		ep->announced = le32toh(ep->hot.hdr.credit);
+	return ep->announced;
+}
+
+/* info.c */
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
+
+/* qp.c: resources of an endpoint, and the walk to RTS */
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on ep->id's device */
+void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
+int rdmamsg__qp_init(struct rdmamsg_ep *ep);
+int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
+int rdmamsg__qp_error(struct rdmamsg_ep *ep);
+
+/* live.c */
+void rdmamsg__live_start(struct rdmamsg_ep *ep);
+void rdmamsg__live_heard(struct rdmamsg_ep *ep);
+uint32_t rdmamsg__live_ack_timeout(const struct rdmamsg_ep *ep);
+
+/* send.c */
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
+/* -EAGAIN now, on_writable when memory has come back. */
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
+struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
+void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
+void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
+/* Adds a request to the batch; the header is filled in. */
+void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
+			 uint32_t number, uint32_t tag, struct op *op,
+			 struct rdmamsg_msg *msg, const void *inl,
+			 uint32_t len);
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
+		      uint32_t lkey, uint32_t len, uint64_t raddr,
+		      uint32_t rkey);
+void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
+static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
+{
+	return (uint32_t)ep->hot.sq_posted - ep->sq_done;
+}
+
+/* Of the next data message. */
+static inline uint32_t rdmamsg__tx_number(const struct rdmamsg_ep *ep)
+{
+	return le32toh(ep->hot.hdr.number);
+}
+
+/* wait.c: sends that rdmamsg_send_wait() waits for */
+struct rdmamsg_waiter;
+void rdmamsg__waiter_done(struct rdmamsg_waiter *w, int status);
+int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  uint32_t tag, struct rdmamsg_waiter *waiter);
+
+/* ctrl.c: control messages */
+void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
+void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
+
+/* recv.c */
+void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
+extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
+void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
+static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)
+{
+	return (uint32_t)ep->rq_spare + ep->rq_low;
+}
+
+/* Receives completed, ever. */
+static inline uint64_t rdmamsg__rx_count(const struct rdmamsg_ep *ep)
+{
+	return ep->rq_posts - rdmamsg__rq_posted(ep);
+}
+
+static inline uint32_t rdmamsg__granted(const struct rdmamsg_ep *ep)
+{
+	return le32toh(ep->hot.hdr.credit);
+}
+void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
+void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
+
+/* rndv.c */
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
+void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  int iovcnt, uint32_t total,
+			  struct rdmamsg_msg *payload, struct rndv_out **ret);
+void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r);
+void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op);
+void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			   const void *buf, size_t len);
+void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr);
+void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__rndv_pump(struct rdmamsg_ep *ep);
+void rdmamsg__rndv_in_free(struct rndv_in *in);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registered memory, and the messages in it. */
+#ifndef RDMAMSG_LIB_POOL_H
+#define RDMAMSG_LIB_POOL_H
+
+struct large {
+	struct list node;
+	void *mem;
+	size_t size;
+	struct ibv_mr *mr;		/* local access only */
+};
+
+enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
+
+struct rdmamsg_msg {
+	struct rdmamsg_msg *next;	/* free list, queue of received */
+	uint8_t *data;			/* payload */
+	uint32_t len;
+	uint32_t tag;
+	uint32_t room;			/* for payload */
+	uint32_t lkey;
+	enum msg_kind kind;
+	uint8_t *buf;			/* POOL: start, header goes there */
+	struct pool *pool;
+	struct dev *dev;
+	enum msg_lent {
+		MSG_OURS,
+		MSG_LENT,		/* in the program's hands */
+		MSG_IN_PLACE,		/* lent, still in the receive queue */
+		MSG_PASSED,		/* out of there into a send queue */
+	} lent;
+	struct large *large;
+	struct list node;		/* dev->loose, unless POOL */
+};
+
+int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+		      struct pool **ret);
+void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
+void rdmamsg__pools_free(struct list *pools);
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
+/* Whether there can ever be room for it. */
+bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
+int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
+void rdmamsg__large_put(struct dev *dev, struct large *l);
+void rdmamsg__larges_free(struct dev *dev);
+void rdmamsg__large_dereg(struct dev *dev, struct large *l);
+int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret);
+int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret);
+void rdmamsg__msg_put(struct rdmamsg_msg *msg);
+void rdmamsg__msgs_dereg(struct dev *dev);	/* memory stays */
+void rdmamsg__msgs_free(struct dev *dev);
+
+/* NULL when empty: the caller decides whether growing is in place. */
+static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
+{
+	struct rdmamsg_msg *msg = pool->free;
+
+	if (likely(msg)) {
+		pool->free = msg->next;
+		pool->used++;
+	}
+	return msg;
+}
+
+static inline void rdmamsg__pool_return(struct rdmamsg_msg *msg)
+{
+	msg->next = msg->pool->free;
+	msg->pool->free = msg;
+	msg->pool->used--;
+}
+
+/* Whether the program has this message. */
+static inline bool rdmamsg__msg_is_out(const struct rdmamsg_msg *msg)
+{
+	return msg->lent == MSG_LENT || msg->lent == MSG_IN_PLACE;
+}
+
+#endif

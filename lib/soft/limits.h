@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the device can do, and no more. */
+#ifndef SOFT_LIMITS_H
+#define SOFT_LIMITS_H
+
+#define SOFT_VENDOR_ID	0x50f7cau	/* no OUI: the group bit is not set */
+#define SOFT_NODES	1024		/* 10 bits of a QPN */
+#define SOFT_QPN_BITS	14
+#define SOFT_QPS	(1u << SOFT_QPN_BITS)
+#define SOFT_PORTS_MAX	SOFT_CTL_PORTS
+#define SOFT_MAX_WR	16384
+#define SOFT_MAX_SGE	32
+#define SOFT_MAX_INLINE	1024
+#define SOFT_MIN_INLINE	64u
+#define SOFT_MAX_CQE	(1 << 20)
+#define SOFT_MAX_RD	16
+#define SOFT_MAX_MR	(1u << 20)
+#define SOFT_MAX_SRQ	(1u << 16)
+#define SOFT_MAX_MSG	0x80000000u
+#define SOFT_PSN_MASK	0xffffffu
+#define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
+#define SOFT_GIDS	2		/* of a port: 127.0.0.1 and ::1 */
+#define SOFT_GUID_STEP	16		/* of nodes: their ports are between */
+#define SOFT_MTU	4096
+#define SOFT_GRH	40		/* in front of what a datagram brings */
+#define SOFT_QPN_MCAST	0xffffffu
+#define SOFT_GROUPS	128		/* that a node has members of */
+#define SOFT_GROUP_BUCKETS 32
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work from other threads. */
+#ifndef RDMAMSG_LIB_SUBMIT_H
+#define RDMAMSG_LIB_SUBMIT_H
+
+struct submit_cell {
+	_Atomic uint32_t turn;
+	void (*fn)(struct rdmamsg *ctx, void *arg);
+	void *arg;
+};
+
+struct submit {
+	struct submit_cell *cells;
+	uint32_t mask;
+	_Atomic uint32_t tail;
+	uint32_t head;
+	_Atomic bool kicked;
+};
+
+/* A message from another part of the library; allocated by the sender. */
+struct mail {
+	struct list node;
+	void (*fn)(struct rdmamsg *ctx, struct mail *mail);
+};
+
+int rdmamsg__submit_init(struct submit *s, uint32_t depth);
+void rdmamsg__submit_fini(struct submit *s);
+int rdmamsg__submit_run(struct rdmamsg *ctx);
+void rdmamsg__mail_post(struct rdmamsg *ctx, struct mail *mail);
+/* Makes rdmamsg_fd() readable. */
+void rdmamsg__kick(struct rdmamsg *ctx);
+
+#endif
