@@ -13,6 +13,7 @@ look, which prove nothing. The exit status is 0 whatever the figures are, and
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import re
@@ -58,6 +59,20 @@ def stop(process):
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def listening(command):
+    """A server that prints its port last in its first line: that port."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE,
+                          text=True) as server:
+        try:
+            line = server.stdout.readline()
+            if not line:
+                sys.exit(f"{' '.join(command)}: does not listen")
+            yield line.split()[-1]
+        finally:
+            stop(server)
 
 
 def client(command):
@@ -244,17 +259,9 @@ class Bench:
 
     def run(self):
         command = [self.args.perf, "server", "-p", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE,
-                              text=True) as server:
-            try:
-                line = server.stdout.readline()
-                if not line:
-                    sys.exit(f"{' '.join(command)}: does not listen")
-                self.perf_port = line.split()[-1]
-                for number in range(1, self.args.pairs + 1):
-                    self.round(number)
-            finally:
-                stop(server)
+        with listening(command) as self.perf_port:
+            for number in range(1, self.args.pairs + 1):
+                self.round(number)
 
     def median(self, *key):
         values = self.figures.get(key)

@@ -18,8 +18,8 @@ import statistics
 import subprocess
 import sys
 
-from pairs import (Failed, both, client, last_row, ratio, report_goals, show,
-                   stop, write_lines)
+from pairs import (Failed, both, client, last_row, listening, ratio,
+                   report_goals, show, write_lines)
 
 SERVER = ["taskset", "-c", "0"]
 CLIENT = ["taskset", "-c", "1"]
@@ -150,17 +150,9 @@ class Bench:
         command = SERVER + with_env(RDMAMSG_DEVICE="soft") + [
             f"{self.build}/samples/rdmamsg-perf", "server", "-a", "127.0.0.1",
             "-p", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE,
-                              text=True) as server:
-            try:
-                line = server.stdout.readline()
-                if not line:
-                    sys.exit(f"{' '.join(command)}: does not listen")
-                self.perf_port = line.split()[-1]
-                for number in range(1, self.args.pairs + 1):
-                    self.round(number)
-            finally:
-                stop(server)
+        with listening(command) as self.perf_port:
+            for number in range(1, self.args.pairs + 1):
+                self.round(number)
 
     def median(self, what, who):
         values = self.figures.get((what, who))

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *address = "10.9.0.1";
 static struct raw raw;
 
 /* ---- requests that are none ------------------------------------------- */
@@ -133,60 +132,18 @@ static void crowd(void)
 		raw_close(&many[i]);
 }
 
-/* A hostile peer must not leave anything behind. */
-static void nothing_left(const struct rdmamsg_stats *start, int fds)
-{
-	const struct rdmamsg_stats *s = &victims->stats;
+const char victim[] = "server";
 
-	victims_wish(&victims->wish_server, WISH_STATS);
-	verdict("server-resources", s->endpoints == start->endpoints &&
-		s->msgs_lent <= 1 &&
-		s->bytes_registered <= start->bytes_registered + (96u << 20) &&
-		victims->fds <= fds + 1,
-		"endpoints %llu, then %llu; lent %llu; registered %llu, then "
-		"%llu; descriptors %d, then %d",
-		(unsigned long long)start->endpoints,
-		(unsigned long long)s->endpoints,
-		(unsigned long long)s->msgs_lent,
-		(unsigned long long)start->bytes_registered,
-		(unsigned long long)s->bytes_registered, fds, victims->fds);
-	verdict("server-cookies", victims->accepted == victims->done,
-		"%u accepted, %u ended", victims->accepted, victims->done);
+_Atomic int *victim_wish(void)
+{
+	return &victims->wish_server;
 }
 
-int main(int argc, char **argv)
+void misbehave_all(void)
 {
-	struct rdmamsg_stats start;
-	struct ibv_context **devices;
-	int n = 0, fds;
-
-	if (argc > 1)
-		address = argv[1];
-	else if (getenv("RDMAMSG_VM_ADDR"))
-		address = getenv("RDMAMSG_VM_ADDR");
-	if (argc > 2)
-		only_case = argv[2];
-	/* before anything of RDMA is touched here */
-	victims_start(address);
-	devices = rdma_get_devices(&n);
-	if (!devices || !n) {
-		fprintf(stderr, "no RDMA device\n");
-		return 77;
-	}
-	rdma_free_devices(devices);
-	if (!victims_innocent_goes_on()) {
-		printf("not ok innocent: %s\n", victims->harm);
-		return 1;
-	}
-	victims_wish(&victims->wish_server, WISH_STATS);
-	start = victims->stats;
-	fds = victims->fds;
 	refused_hellos();
 	not_established();
 	for (const struct misdeed *m = misdeeds; m->name; m++)
 		misbehave(m);
 	crowd();
-	nothing_left(&start, fds);
-	verdict("innocent", victims_innocent_goes_on(), "%s", victims->harm);
-	return !victims_stop() || failures ? 1 : 0;
 }

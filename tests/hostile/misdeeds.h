@@ -22,6 +22,12 @@ struct misdeed {
 
 extern const struct misdeed misdeeds[];
 
+/* Of the program: whom it harms, how that is asked, and all that it does. */
+extern const char victim[];
+_Atomic int *victim_wish(void);
+void misbehave_all(void);
+extern const char *address;		/* the server's */
+
 /* A line for the case; counts the bad ones in failures. */
 void verdict(const char *name, bool good, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

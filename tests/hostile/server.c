@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *address = "10.9.0.1";
 static struct raw raw;
 
 static bool wait_request(void)
@@ -19,18 +18,24 @@ static bool wait_request(void)
 	return raw_request(&raw);
 }
 
-static int accept_with(const void *data, uint8_t len)
+static void accept_with(const void *data, uint8_t len)
 {
 	struct raw_options o = {
 		.data = data, .data_len = len, .reads_served = 4,
 	};
 
-	return raw_accept(&raw, &o);
+	(void)raw_accept(&raw, &o);
 }
 
 /* ---- answers that are none -------------------------------------------- */
 
-static void rejects(const char *name, const void *data, uint8_t len,
+static void reject_with(const void *data, uint8_t len)
+{
+	raw_reject(&raw, data, len);
+}
+
+static void answers(const char *name, const void *data, uint8_t len,
+		    void (*answer)(const void *data, uint8_t len),
 		    uint32_t causes)
 {
 	uint32_t before = victims->ended;
@@ -40,24 +45,21 @@ static void rejects(const char *name, const void *data, uint8_t len,
 		return;
 	did = wait_request();
 	if (did)
-		raw_reject(&raw, data, len);
+		answer(data, len);
 	judge(name, did, before, causes);
 	raw_drop(&raw);
+}
+
+static void rejects(const char *name, const void *data, uint8_t len,
+		    uint32_t causes)
+{
+	answers(name, data, len, reject_with, causes);
 }
 
 static void accepts(const char *name, const void *data, uint8_t len,
 		    uint32_t causes)
 {
-	uint32_t before = victims->ended;
-	bool did;
-
-	if (!wanted(name))
-		return;
-	did = wait_request();
-	if (did)
-		(void)accept_with(data, len);
-	judge(name, did, before, causes);
-	raw_drop(&raw);
+	answers(name, data, len, accept_with, causes);
 }
 
 static void bad_answers(void)
@@ -158,60 +160,20 @@ static void misbehave(const struct misdeed *m)
 	raw_drop(&raw);
 }
 
-static void nothing_left(const struct rdmamsg_stats *start, int fds)
-{
-	const struct rdmamsg_stats *s = &victims->stats;
+const char victim[] = "client";
 
-	victims_wish(&victims->wish_client, WISH_STATS);
-	verdict("client-resources", s->endpoints == start->endpoints &&
-		s->msgs_lent <= 1 &&
-		s->bytes_registered <= start->bytes_registered + (96u << 20) &&
-		victims->fds <= fds + 1,
-		"endpoints %llu, then %llu; lent %llu; registered %llu, then "
-		"%llu; descriptors %d, then %d",
-		(unsigned long long)start->endpoints,
-		(unsigned long long)s->endpoints,
-		(unsigned long long)s->msgs_lent,
-		(unsigned long long)start->bytes_registered,
-		(unsigned long long)s->bytes_registered, fds, victims->fds);
-	verdict("client-cookies", victims->accepted == victims->done,
-		"%u accepted, %u ended", victims->accepted, victims->done);
+_Atomic int *victim_wish(void)
+{
+	return &victims->wish_client;
 }
 
-int main(int argc, char **argv)
+void misbehave_all(void)
 {
-	struct rdmamsg_stats start;
-	struct ibv_context **devices;
-	int n = 0, fds;
-
-	if (argc > 1)
-		address = argv[1];
-	else if (getenv("RDMAMSG_VM_ADDR"))
-		address = getenv("RDMAMSG_VM_ADDR");
-	if (argc > 2)
-		only_case = argv[2];
-	victims_start(address);
-	devices = rdma_get_devices(&n);
-	if (!devices || !n) {
-		fprintf(stderr, "no RDMA device\n");
-		return 77;
-	}
-	rdma_free_devices(devices);
-	if (!victims_innocent_goes_on()) {
-		printf("not ok innocent: %s\n", victims->harm);
-		return 1;
-	}
-	victims_wish(&victims->wish_client, WISH_STATS);
-	start = victims->stats;
-	fds = victims->fds;
 	victims->raw_port = raw_listen(&raw, address);
 	bad_answers();
 	never_answers();
 	accept_and_gone();
 	for (const struct misdeed *m = misdeeds; m->name; m++)
 		misbehave(m);
-	nothing_left(&start, fds);
-	verdict("innocent", victims_innocent_goes_on(), "%s", victims->harm);
 	raw_close(&raw);
-	return !victims_stop() || failures ? 1 : 0;
 }
