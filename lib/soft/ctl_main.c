@@ -137,6 +137,24 @@ static const char *qp_type(uint8_t t)
 	}
 }
 
+static const char *migration(uint8_t s)
+{
+	static const char *const names[] = { "MIGRATED", "REARM", "ARMED" };
+
+	return s < sizeof(names) / sizeof(*names) ? names[s] : "?";
+}
+
+static void show_qp(const struct soft_ctl_qp *q)
+{
+	printf("  qp 0x%x %s %s port %u", q->qpn, qp_type(q->type),
+	       qp_state(q->state), q->port);
+	if (q->alt_port)
+		printf(" alternate %u %s", q->alt_port,
+		       migration(q->migration));
+	printf(" peer 0x%x%s sends %u recvs %u\n", q->peer,
+	       q->wired ? "" : " (nobody)", q->sends, q->recvs);
+}
+
 static void show_node(const struct soft_ctl_node *d)
 {
 	const struct soft_ctl_faults *f = &d->faults;
@@ -162,11 +180,7 @@ static int show_qps(struct soft_ctl *ctl, uint32_t node)
 
 	while ((n = soft_ctl_qps(ctl, node, &index, qps, 64)) > 0)
 		for (int i = 0; i < n; i++)
-			printf("  qp 0x%x %s %s port %u peer 0x%x%s sends %u recvs %u\n",
-			       qps[i].qpn, qp_type(qps[i].type),
-			       qp_state(qps[i].state), qps[i].port, qps[i].peer,
-			       qps[i].wired ? "" : " (nobody)", qps[i].sends,
-			       qps[i].recvs);
+			show_qp(&qps[i]);
 	return n == -ENOENT ? 0 : n;
 }
 

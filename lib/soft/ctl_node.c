@@ -39,6 +39,8 @@ static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)
 	d->sends = qp->sq_tail - qp->sq_head;
 	d->recvs = qp->rq.tail - qp->rq.head;
 	d->retries = qp->retries;
+	d->alt_port = qp->attr.alt_port_num;
+	d->migration = (uint8_t)qp->attr.path_mig_state;
 }
 
 /* A page from index arg[0] on; arg[1] of them, arg[0] is where to go on. */

@@ -49,7 +49,9 @@ struct soft_ctl_qp {
 	uint8_t type, state, port, wired;
 	uint32_t sends, recvs;		/* work requests in the queues */
 	uint32_t retries;		/* left */
-	uint32_t pad;
+	uint8_t alt_port;		/* 0: no alternate path */
+	uint8_t migration;		/* enum ibv_mig_state */
+	uint16_t pad;
 };
 
 struct soft_ctl_group {
