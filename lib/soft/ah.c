@@ -78,6 +78,15 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 
 /* ---- made and destroyed ----------------------------------------------- */
 
+bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a)
+{
+	if (!a->port_num || a->port_num > dev->ports)
+		return false;
+	if (a->is_global)
+		return a->grh.sgid_index < soft_gids(dev);
+	return soft_is_ib(dev) && a->dlid;
+}
+
 static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 {
 	const struct ibv_ah_attr *a = &ah->attr;
@@ -86,8 +95,6 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	ah->slid = soft_lid(dev->node, a->port_num);
 	if (ah->mcast)
 		return a->dlid >= LID_MCAST && a->dlid != 0xffff ? 0 : EINVAL;
-	if (!a->dlid && !a->is_global)
-		return EINVAL;
 	if (a->dlid ? soft_lid_port(a->dlid, &node, &ah->port) :
 	    soft_ib_gid_port(dev, a->grh.dgid.raw, &node, &ah->port))
 		ah->node = (int)node;
@@ -98,8 +105,6 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 
 static int take_ethernet(struct soft_ah *ah)
 {
-	if (!ah->attr.is_global)
-		return EINVAL;
 	ah->node = -1;
 	if (!ah->mcast && !soft_gid_local(ah->attr.grh.dgid.raw))
 		return EHOSTUNREACH;
@@ -112,8 +117,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct soft_ah *ah;
 	int err;
 
-	if (!attr->port_num || attr->port_num > dev->ports ||
-	    (attr->is_global && attr->grh.sgid_index >= soft_gids(dev))) {
+	if (!soft_ah_attr_ok(dev, attr)) {
 		errno = EINVAL;
 		return NULL;
 	}
