@@ -78,6 +78,20 @@ void soft_mcast_clear(struct soft_dev *dev);
 bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		  enum ibv_qp_state to, int mask);
 
+/* apm.c: alternate paths. All L. 0, or EINVAL: not these values now. */
+int soft_apm_check(const struct soft_dev *dev, const struct soft_qp *qp,
+		   const struct ibv_qp_attr *a, int mask);
+/* The state that the program asks for. */
+void soft_apm_set(struct soft_dev *dev, struct soft_qp *qp,
+		  enum ibv_mig_state state);
+/* The retries are used up. True: it goes on over the alternate path. */
+bool soft_apm_retry(struct soft_dev *dev, struct soft_qp *qp);
+/* Whether the port that a request was sent to lets it in; it tells of paths. */
+bool soft_apm_arrives(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec);
+/* The device's ports are no longer as they were. */
+void soft_apm_ports(struct soft_dev *dev, const struct soft_faults *were);
+
 /* qp.c, modify.c, post.c */
 void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 /* Only the send queue, as of an unreliable one. L */

@@ -185,6 +185,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_qp = SOFT_QPS - 2;
 	attr->max_qp_wr = SOFT_MAX_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN |
+				 IBV_DEVICE_AUTO_PATH_MIG |
 				 IBV_DEVICE_SYS_IMAGE_GUID |
 				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW |

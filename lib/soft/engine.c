@@ -41,13 +41,16 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		qp = NULL;	/* a namesake of the one it was connected to */
 	if (is_request(rec->op)) {
 		/* what it has answered before may pass: it was before */
-		if (qp && unlikely(dev->faulty) &&
-		    !soft_port_carries(dev, qp->attr.port_num))
+		if (qp && unlikely(dev->faulty ||
+				   (rec->flags ^ qp->path) & SOFT_F_PATH) &&
+		    !soft_apm_arrives(dev, qp, rec))
 			qp = NULL;
 		if (qp)
 			soft_resp_request(dev, qp, rec, payload);
 		else if (!unreliable)
 			soft_wire_lost(w, rec);
+	} else if (qp && unlikely(rec->op == SOFT_PATH)) {
+		(void)soft_apm_arrives(dev, qp, rec);
 	} else if (qp && !unreliable) {
 		soft_req_answer(dev, qp, rec, payload);
 	}

@@ -38,6 +38,8 @@ void soft_req_answer(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload);
 void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp);
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t);
+/* Over another path: with all retries, and at once. */
+void soft_req_anew(struct soft_qp *qp);
 
 /* resp.c: the end that is asked */
 void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,

@@ -19,8 +19,7 @@ static bool acts(const struct soft_faults *f)
 
 static void tell_port(struct soft_dev *dev, int i, uint32_t from, uint32_t to)
 {
-	bool was = from == SOFT_PORT_UP || from == SOFT_PORT_BLACK_HOLE;
-	bool is = to == SOFT_PORT_UP || to == SOFT_PORT_BLACK_HOLE;
+	bool was = soft_port_seems_up(from), is = soft_port_seems_up(to);
 
 	if (was != is)
 		soft_async_port(dev, (uint8_t)(i + 1),
@@ -45,6 +44,7 @@ void soft_faults_take(struct soft_dev *dev)
 	dev->faulty = acts(&f);
 	for (int i = 0; i < dev->ports; i++)
 		tell_port(dev, i, old.port[i], f.port[i]);
+	soft_apm_ports(dev, &old);
 }
 
 /* ---- what becomes of a work request ----------------------------------- */

@@ -38,6 +38,12 @@ struct soft_fabric {
 	} mgid[SOFT_NODES][SOFT_GROUPS];
 };
 
+/* What programs are told of a port in this state. */
+static inline bool soft_port_seems_up(uint32_t state)
+{
+	return state == SOFT_PORT_UP || state == SOFT_PORT_BLACK_HOLE;
+}
+
 /* Whether work requests pass through a port. L */
 bool soft_port_carries(const struct soft_dev *dev, uint8_t port);
 /* 0, ENOMEM for the one that is to be refused, EIO when the device is gone. */

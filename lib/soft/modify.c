@@ -53,7 +53,6 @@ static void take_values(struct soft_qp *qp, const struct ibv_qp_attr *a,
 	TAKE(IBV_QP_ALT_PATH, alt_pkey_index);
 	TAKE(IBV_QP_ALT_PATH, alt_port_num);
 	TAKE(IBV_QP_ALT_PATH, alt_timeout);
-	TAKE(IBV_QP_PATH_MIG_STATE, path_mig_state);
 	TAKE(IBV_QP_QKEY, qkey);
 #undef TAKE
 	if (mask & IBV_QP_RQ_PSN)
@@ -120,9 +119,13 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	if (!soft_step_ok(ibv->qp_type, qp->state, to, mask))
 		goto out;
 	ret = check_values(dev, attr, mask);
+	if (!ret)
+		ret = soft_apm_check(dev, qp, attr, mask);
 	if (ret)
 		goto out;
 	take_values(qp, attr, mask);
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		soft_apm_set(dev, qp, attr->path_mig_state);
 	enter(dev, qp, to);
 	if (mask & IBV_QP_STATE)
 		ibv->state = to;

@@ -191,6 +191,11 @@ struct soft_qp {
 	uint32_t create_flags;
 	int groups;			/* it is attached to */
 
+	/* migration: apm.c */
+	uint8_t path;			/* SOFT_F_PATH, or 0 */
+	bool path_due;			/* its state is to be told */
+	bool path_failed;		/* that has been told */
+
 	/* requester */
 	struct soft_swqe *sq;
 	struct ibv_sge *sq_sges;

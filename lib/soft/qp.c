@@ -167,6 +167,8 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->rq.head = qp->rq.tail = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
 	qp->decided = qp->reorder = false;
+	qp->path = 0;
+	qp->path_due = qp->path_failed = false;
 	memset(qp->rd, 0, sizeof(qp->rd));
 	qp->ack_due = false;
 	qp->nak_due = 0;

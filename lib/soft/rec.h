@@ -14,6 +14,7 @@ enum soft_op {
 	SOFT_READ_RESP,
 	SOFT_ATOMIC_RESP,
 	SOFT_DATAGRAM,
+	SOFT_PATH,			/* code: enum ibv_mig_state */
 	/* later: DC, cross-process reads */
 };
 
@@ -24,6 +25,7 @@ enum {
 	SOFT_F_SOLICITED = 1 << 3,
 	SOFT_F_UNRELIABLE = 1 << 4,	/* nobody is told what becomes of it */
 	SOFT_F_GRH = 1 << 5,
+	SOFT_F_PATH = 1 << 6,		/* which path it takes: apm.c */
 };
 
 /* Why a request was not done. LOST: as if it had never arrived. */
@@ -32,7 +34,7 @@ enum soft_nak { SOFT_NAK_RNR = 1, SOFT_NAK_INV_REQ, SOFT_NAK_ACCESS,
 
 struct soft_rec {
 	uint32_t bytes;			/* payload behind this header */
-	uint8_t op, flags, code;	/* code: enum soft_nak */
+	uint8_t op, flags, code;	/* of NAK: enum soft_nak */
 	uint8_t aux;			/* RNR timer; or which try this is */
 	uint32_t dst, src;		/* queue pair numbers */
 	uint32_t psn;			/* number of the message */

@@ -113,6 +113,7 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 {
 	memset(rec, 0, sizeof(*rec));
 	rec->op = op;
+	rec->flags = qp->path;
 	rec->aux = qp->tries;
 	rec->dst = qp->attr.dest_qp_num;
 	rec->src = qp->ibv.qp_num;
@@ -177,7 +178,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 		return false;
 	fill(rec, qp, wqe, !atomic ? SOFT_READ :
 	     wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ? SOFT_CAS : SOFT_FAA);
-	rec->flags = SOFT_F_LAST;
+	rec->flags |= SOFT_F_LAST;
 	if (atomic) {
 		rec->bytes = 16;
 		memcpy(rec + 1, operands, sizeof(operands));
@@ -377,12 +378,19 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 	/* an ack timeout of 0 is for ever */
 	if (qp->lost && qp->attr.timeout && !qp->retries--)
 		over = true;
-	if (over) {
-		if (qp->sq_head != qp->sq_tail)
-			fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
+	if (over && qp->sq_head != qp->sq_tail && !soft_apm_retry(dev, qp))
+		fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
+	else
+		soft_req_push(dev, qp);
+}
+
+void soft_req_anew(struct soft_qp *qp)
+{
+	qp->retries = qp->attr.retry_cnt;
+	if (!qp->waiting || !qp->lost)
 		return;
-	}
-	soft_req_push(dev, qp);
+	soft_timer_stop(&qp->timer);
+	qp->waiting = false;
 }
 
 /* Nobody is there: as many tries as were asked for come to nothing. */

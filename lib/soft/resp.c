@@ -403,6 +403,25 @@ static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
 	rec->psn = psn;
 }
 
+/* How this end is about migration. False: no room. */
+static bool push_path(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct soft_rec *rec;
+
+	if (soft_port_carries(dev, qp->attr.port_num)) {
+		rec = soft_rec_new(dev, qp->wire, 0);
+		if (!rec)
+			return false;
+		answer(rec, qp, SOFT_PATH, 0);
+		rec->flags = qp->path |
+			     (qp->unreliable ? SOFT_F_UNRELIABLE : 0);
+		rec->code = (uint8_t)qp->attr.path_mig_state;
+		soft_rec_commit(dev, qp->wire, 0);
+	}
+	qp->path_due = false;
+	return true;
+}
+
 /* One segment of the oldest read. False: no room. */
 static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 {
@@ -446,17 +465,22 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rec *rec;
 
-	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due)
+	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due &&
+	    !qp->path_due)
 		return true;
 	if (!qp->wire || qp->wire->dead) {
 		qp->rd_head = qp->rd_tail;
-		qp->ack_due = false;
+		qp->ack_due = qp->path_due = false;
 		qp->nak_due = 0;
 		return true;
 	}
+	if (unlikely(qp->path_due) && !push_path(dev, qp))
+		return false;
 	while (qp->rd_head != qp->rd_tail)
 		if (!push_rd(dev, qp))
 			return false;
+	if (!qp->ack_due && !qp->nak_due)
+		return true;
 	rec = soft_rec_new(dev, qp->wire, 0);
 	if (!rec)
 		return false;

@@ -88,6 +88,17 @@ static void walk(struct ibv_qp *q, uint32_t peer)
 			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
+/* It waits for the other end to arm. */
+static void rearm(struct ibv_qp *q)
+{
+	struct ibv_qp_attr a = {
+		.alt_port_num = 2, .path_mig_state = IBV_MIG_REARM,
+		.alt_ah_attr = { .port_num = 2, .is_global = 1 },
+	};
+
+	must(!soft_modify_qp(q, &a, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE));
+}
+
 static struct ibv_qp *new_qp(void)
 {
 	struct ibv_qp_init_attr a = {
@@ -379,6 +390,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		qp[i] = new_qp();
 		walk(qp[i], HOSTILE << SOFT_QPN_BITS | 7);
 	}
+	rearm(qp[1]);
 	soft_lock(dev);
 	arrive();
 	for (int i = 0; size >= 2 && i < 64; i++) {

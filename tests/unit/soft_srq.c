@@ -311,6 +311,40 @@ static void xrc_send__queue_empty_RNR(void **state)
 	expect(1, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
+/* Both ends of XRC have paths as well. */
+static void xrc__migrates_BOTH_ENDS(void **state)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTS, .timeout = 8,
+		.alt_ah_attr = { .port_num = 2, .is_global = 1 },
+		.alt_port_num = 2, .path_mig_state = IBV_MIG_REARM,
+	};
+	struct ibv_qp_init_attr init;
+
+	assert_int_equal(soft_modify_qp(qp[1], &a, IBV_QP_STATE |
+			 IBV_QP_TIMEOUT | IBV_QP_SQ_PSN | IBV_QP_ALT_PATH |
+			 IBV_QP_PATH_MIG_STATE), 0);
+	assert_int_equal(soft_modify_qp(qp[0], &a, IBV_QP_ALT_PATH |
+					IBV_QP_PATH_MIG_STATE), 0);
+	for (int i = 0; i < 20000; i++) {
+		assert_int_equal(soft_query_qp(qp[0], &a, 0, &init), 0);
+		if (a.path_mig_state == IBV_MIG_ARMED)
+			break;
+		(void)poll(NULL, 0, 1);
+	}
+	a.path_mig_state = IBV_MIG_MIGRATED;
+	assert_int_equal(soft_modify_qp(qp[0], &a, IBV_QP_PATH_MIG_STATE), 0);
+	for (int i = 0; i < 2; i++)
+		assert_ptr_equal(expect_event(IBV_EVENT_PATH_MIG).element.qp,
+				 qp[i]);
+	assert_int_equal(soft_query_qp(qp[1], &a, 0, &init), 0);
+	assert_int_equal(a.port_num, 2);
+	assert_int_equal(post_srq(srq, 7, 8), 0);
+	assert_int_equal(post_xrc(IBV_WR_SEND, number(srq), 8, 0, 0), 0);
+	expect(1, IBV_WC_SUCCESS);
+	assert_int_equal(next(xcq).status, IBV_WC_SUCCESS);
+}
+
 static void xrc__ends_are_one_way_EINVAL(void **state)
 {
 	struct ibv_qp_init_attr_ex tgt = {
@@ -392,6 +426,7 @@ int main(void)
 		XRC(xrc_write__into_the_memory_of_its_domain_DONE),
 		XRC(xrc_send__no_such_queue_REM_INV_REQ_ERR),
 		XRC(xrc_send__queue_empty_RNR),
+		XRC(xrc__migrates_BOTH_ENDS),
 		XRC(xrc__ends_are_one_way_EINVAL),
 		XRC(open_qp__LIVES_AS_LONG_AS_ANYONE_HAS_IT),
 		PLAIN(open_xrcd__by_file_IS_THE_SAME),
