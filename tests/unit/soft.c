@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <cmocka.h>
 
 #define SIZE	(1u << 20)
@@ -273,6 +274,28 @@ static void reg_mr__memory_that_is_none_EFAULT(void **state)
 	assert_int_equal(errno, EFAULT);
 }
 
+/* A page that is missing is found, whether the others are in place or not. */
+static void reg_mr__to_be_read_IS_LOOKED_AT(void **state)
+{
+	uint8_t *at = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *read;
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(munmap(at + 2 * 4096, 4096), 0);
+	for (int i = 0; i < 2; i++) {
+		errno = 0;
+		assert_null(soft_reg_mr(pd, at, 3 * 4096,
+					IBV_ACCESS_REMOTE_READ));
+		assert_int_equal(errno, EFAULT);
+		read = soft_reg_mr(pd, at, 2 * 4096, IBV_ACCESS_REMOTE_READ);
+		assert_non_null(read);
+		assert_int_equal(soft_dereg_mr(read), 0);
+		memset(at, 1, 2 * 4096);
+	}
+	assert_int_equal(munmap(at, 2 * 4096), 0);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -289,6 +312,7 @@ int main(void)
 		TEST(read__key_that_was_deregistered_REM_ACCESS_ERR),
 		TEST(send__peer_reset_RETRY_EXC),
 		TEST(reg_mr__memory_that_is_none_EFAULT),
+		TEST(reg_mr__to_be_read_IS_LOOKED_AT),
 	};
 
 	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test", 1);
