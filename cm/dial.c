@@ -244,6 +244,10 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 		return;
 	}
 	ep->addrs = ep->addr = addrs;
+	if (ep->oob) {
+		rdmamsg__oob_resolved(ep);
+		return;
+	}
 	ret = try_addrs(ep);
 	if (ret)
 		fail_local(ep, RDMAMSG_CAUSE_ADDRESS, ret);
@@ -251,6 +255,7 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep)
 {
+	rdmamsg__oob_stop(ep);
 	if (ep->resolve)
 		rdmamsg__resolve_abandon(ep->resolve);
 	ep->resolve = NULL;
@@ -569,6 +574,13 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 /* ---- public ----------------------------------------------------------- */
 
+int rdmamsg__fail_path(void)
+{
+	return rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
+			     "path; it is for rdmamsg_oob_connect(3) and its "
+			     "like");
+}
+
 static int start(struct rdmamsg_ep *ep)
 {
 	struct addrinfo *addrs;
@@ -586,9 +598,11 @@ static int start(struct rdmamsg_ep *ep)
 	return rdmamsg__resolve_start(ep, &ep->resolve);
 }
 
-int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
-		    const struct rdmamsg_ep_options *opts,
-		    struct rdmamsg_ep **ret_ep)
+/* Not yet on its way. */
+int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
+		      const char *service,
+		      const struct rdmamsg_ep_options *opts,
+		      struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
 	int ret = rdmamsg__ctx_check(ctx);
@@ -605,8 +619,24 @@ int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 		return ret;
 	ep->host = strdup(host);
 	ep->service = strdup(service);
-	ret = ep->host && ep->service ? start(ep) :
-	      rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	if (!ep->host || !ep->service) {
+		rdmamsg__ep_unborn(ep);
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	}
+	*ret_ep = ep;
+	return 0;
+}
+
+int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	int ret = rdmamsg__dial_new(ctx, host, service, opts, &ep);
+
+	if (ret)
+		return ret;
+	ret = ep->opts.path ? rdmamsg__fail_path() : start(ep);
 	if (ret) {
 		rdmamsg__ep_unborn(ep);
 		return ret;

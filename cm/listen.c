@@ -17,6 +17,8 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	list_del(&req->wait_node);
 	if (req->id)
 		rdmamsg__cm_id_free(req->v, req->id);
+	if (req->oob)
+		rdmamsg__oob_conn_free(req->oob);
 	free(req);
 }
 
@@ -35,8 +37,17 @@ static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
 		log_info("a request could not be rejected: %m");
 }
 
-static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
-					   const struct cm_event *ev)
+static void reject_request(struct rdmamsg_request *req, enum proto_reject code,
+			   const void *data, size_t len)
+{
+	if (req->oob)
+		rdmamsg__oob_reject(req->oob, code, data, len);
+	else
+		reject_id(req->v, req->id, code, data, len);
+}
+
+struct rdmamsg_request *rdmamsg__request_new(struct rdmamsg_listener *l,
+					     const struct proto_hello *hello)
 {
 	struct rdmamsg_request *req = calloc(1, sizeof(*req));
 
@@ -44,17 +55,30 @@ static struct rdmamsg_request *request_new(struct rdmamsg_listener *l,
 		return NULL;
 	req->owner.kind = CM_REQUEST;
 	req->ctx = l->ctx;
-	req->v = ev->v;
-	req->id = ev->id;
-	/* it inherited the listener's */
-	req->id->context = &req->owner;
-	req->resp_res = ev->conn.responder_resources;
-	req->init_depth = ev->conn.initiator_depth;
-	req->peer = ev->id->route.addr.dst_storage;
-	req->local = ev->id->route.addr.src_storage;
+	req->hello = *hello;
+	memcpy(req->data, hello->data, hello->data_len);
+	req->hello.data = req->data;
 	list_init(&req->wait_node);
 	list_add_tail(&l->ctx->requests, &req->node);
 	return req;
+}
+
+void rdmamsg__request_arrived(struct rdmamsg_listener *l,
+			      struct rdmamsg_request *req)
+{
+	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
+
+	if (l->opts.on_request) {
+		ctx->in_callback++;
+		l->opts.on_request(l, req);
+		ctx->in_callback--;
+	} else if (l->auto_accept) {
+		if (rdmamsg_accept(req, &l->ep, NULL))
+			log_warn("a request could not be accepted: %s",
+				 rdmamsg_error());
+	} else {
+		list_add_tail(&l->requests, &req->wait_node);
+	}
 }
 
 static void drop(struct rdmamsg_listener *l, const struct cm_event *ev,
@@ -66,7 +90,6 @@ static void drop(struct rdmamsg_listener *l, const struct cm_event *ev,
 
 static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 {
-	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
 	struct rdmamsg_request *req;
 	struct proto_hello h;
 
@@ -86,25 +109,20 @@ static void on_request(struct rdmamsg_listener *l, const struct cm_event *ev)
 		drop(l, ev, PROTO_REJECT_APP);
 		return;
 	}
-	req = request_new(l, ev);
+	req = rdmamsg__request_new(l, &h);
 	if (!req) {
 		drop(l, ev, PROTO_REJECT_RESOURCES);
 		return;
 	}
-	req->hello = h;
-	memcpy(req->data, h.data, h.data_len);
-	req->hello.data = req->data;
-	if (l->opts.on_request) {
-		ctx->in_callback++;
-		l->opts.on_request(l, req);
-		ctx->in_callback--;
-	} else if (l->auto_accept) {
-		if (rdmamsg_accept(req, &l->ep, NULL))
-			log_warn("a request could not be accepted: %s",
-				 rdmamsg_error());
-	} else {
-		list_add_tail(&l->requests, &req->wait_node);
-	}
+	req->v = ev->v;
+	req->id = ev->id;
+	/* it inherited the listener's */
+	req->id->context = &req->owner;
+	req->resp_res = ev->conn.responder_resources;
+	req->init_depth = ev->conn.initiator_depth;
+	req->peer = ev->id->route.addr.dst_storage;
+	req->local = ev->id->route.addr.src_storage;
+	rdmamsg__request_arrived(l, req);
 }
 
 /* The peer lost patience, or the device went away. */
@@ -171,7 +189,7 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 		len = 0;
 	}
 	if (!req->dead)
-		reject_id(req->v, req->id, PROTO_REJECT_APP, data, len);
+		reject_request(req, PROTO_REJECT_APP, data, len);
 	rdmamsg__request_free(req);
 	return ret;
 }
@@ -183,6 +201,10 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	struct rdma_conn_param param = { .private_data = hello };
 	int ret;
 
+	if (ep->opts.path) {
+		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES, NULL, 0);
+		return rdmamsg__fail_path();
+	}
 	ep->passive = true;
 	ep->version = (uint32_t)rdmamsg__hello_version(&req->hello);
 	ep->tx_limit = req->hello.credits;
@@ -241,11 +263,11 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 	}
 	ret = rdmamsg__ep_new(ctx, opts, &ep);
 	if (ret) {
-		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES, NULL, 0);
+		reject_request(req, PROTO_REJECT_RESOURCES, NULL, 0);
 		rdmamsg__request_free(req);
 		return ret;
 	}
-	ret = accept_ep(ep, req);
+	ret = req->oob ? rdmamsg__oob_accept(ep, req) : accept_ep(ep, req);
 	rdmamsg__request_free(req);
 	if (ret) {
 		rdmamsg__ep_unborn(ep);
@@ -301,8 +323,11 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	m->arg = arg;
 	list_del(&req->node);
 	req->ctx = to;
+	if (req->oob)
+		req->oob->ctx = to;
 	from_ch = req->id ? req->id->channel : NULL;
-	ret = rdmamsg__cm_open(to, req->v, &to_ch);
+	if (!req->oob)
+		ret = rdmamsg__cm_open(to, req->v, &to_ch);
 	if (ret)
 		goto err;
 	if (req->id)
@@ -319,6 +344,8 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 		log_error("a request could not be moved back: %m");
 err:
 	req->ctx = from;
+	if (req->oob)
+		req->oob->ctx = from;
 	list_add_tail(&from->requests, &req->node);
 	free(m);
 	return ret;
@@ -419,6 +446,12 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 		return ret;
 	l->ep.handlers = &l->ep_on;
 	l->ep.source = l->ep.device = NULL;
+	if (l->ep.path) {
+		ret = rdmamsg__path_copy(&l->ep_path, l->ep.path);
+		if (ret)
+			return ret;
+		l->ep.path = &l->ep_path;
+	}
 	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
 	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
 	    (l->ep.hello_data_len && !l->ep.hello_data) ||
@@ -473,6 +506,7 @@ static int listener_options(struct rdmamsg_listener *l,
 
 static void drop_ids(struct rdmamsg_listener *l)
 {
+	rdmamsg__oob_unlisten(l);
 	for (int i = 0; i < TABLES; i++) {
 		if (l->ids[i].id)
 			rdmamsg__cm_id_free(l->ids[i].v, l->ids[i].id);
@@ -515,9 +549,11 @@ static int resolve_local(const char *host, const char *service,
 	return 0;
 }
 
-int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
-		   const struct rdmamsg_listen_options *opts,
-		   struct rdmamsg_listener **ret_l)
+int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_listen_options *opts,
+		    int (*listen)(struct rdmamsg_listener *l,
+				  struct addrinfo *ai),
+		    struct rdmamsg_listener **ret_l)
 {
 	struct rdmamsg_listener *l;
 	struct addrinfo *ai;
@@ -541,13 +577,13 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 	ret = resolve_local(host, service, &ai);
 	if (ret)
 		goto err_l;
-	ret = listen_addr(l, ai);
+	ret = listen(l, ai);
 	freeaddrinfo(ai);
 	if (ret)
 		goto err_l;
 	list_add_tail(&ctx->listeners, &l->node);
 	log_info("listening on port %u of %s%s%s", l->port,
-		 l->ids[0].id ? "the RDMA devices" : "",
+		 l->oob ? "TCP" : l->ids[0].id ? "the RDMA devices" : "",
 		 l->ids[0].id && l->ids[1].id ? " and " : "",
 		 l->ids[1].id ? "the soft HCA" : "");
 	if (ret_l)
@@ -557,6 +593,13 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 err_l:
 	rdmamsg__listener_free(l);
 	return ret;
+}
+
+int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
+		   const struct rdmamsg_listen_options *opts,
+		   struct rdmamsg_listener **ret)
+{
+	return rdmamsg__listen(ctx, host, service, opts, listen_addr, ret);
 }
 
 void rdmamsg_listener_close(struct rdmamsg_listener *l)

@@ -48,6 +48,14 @@ int rdmamsg__fork_check(void);	/* -ECHILD in a child made after that */
 /* Copies an options struct of the caller's size into ours. -EINVAL. */
 int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		       const char *name);
+/* A field of an options struct, a uint32_t. */
+struct range {
+	const char *name;
+	size_t offset;
+	uint32_t def, none, lowest, highest;
+};
+/* Puts in defaults. -EINVAL out of range. */
+int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
 uint64_t rdmamsg__now_ms(void);
 
 #endif

@@ -3,6 +3,9 @@
 #ifndef RDMAMSG_LIB_CONNECT_H
 #define RDMAMSG_LIB_CONNECT_H
 
+struct oob_conn;
+struct oob_listen;
+
 struct rdmamsg_listener {
 	struct cm_owner owner;
 	struct list node;
@@ -19,6 +22,8 @@ struct rdmamsg_listener {
 	void *ep_setup;
 	char *device;
 	uint16_t port;
+	struct rdmamsg_path ep_path;
+	struct oob_listen *oob;		/* in place of ids */
 	bool auto_accept;
 	bool dead;
 	bool waiting;			/* rdmamsg_accept_wait() looks at it */
@@ -33,6 +38,7 @@ struct rdmamsg_request {
 	struct rdmamsg *ctx;
 	const struct verbs_api *v;
 	struct rdma_cm_id *id;
+	struct oob_conn *oob;		/* in place of it */
 	struct proto_hello hello;
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;
@@ -67,6 +73,23 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 void rdmamsg__request_cm_event(struct rdmamsg_request *req,
 			       const struct cm_event *ev);
 void rdmamsg__request_free(struct rdmamsg_request *req);
+/* Of a hello that has a version of ours; then to whom it concerns. */
+struct rdmamsg_request *rdmamsg__request_new(struct rdmamsg_listener *l,
+					     const struct proto_hello *hello);
+void rdmamsg__request_arrived(struct rdmamsg_listener *l,
+			      struct rdmamsg_request *req);
+struct addrinfo;
+int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_listen_options *opts,
+		    int (*listen)(struct rdmamsg_listener *l,
+				  struct addrinfo *ai),
+		    struct rdmamsg_listener **ret);
+/* An endpoint with host and service, not yet on its way. */
+int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
+		      const char *service,
+		      const struct rdmamsg_ep_options *opts,
+		      struct rdmamsg_ep **ret);
+int rdmamsg__fail_path(void);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
@@ -78,7 +101,6 @@ void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* cm/resolve.c: names, on a thread of their own */
-struct addrinfo;
 bool rdmamsg__addr_is_any(const struct sockaddr *addr);
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
 bool rdmamsg__service_ok(const char *service);

@@ -175,7 +175,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_protocol(ep, "a broken SETUP");
 		return;
 	}
-	if (!ep->passive &&
+	if ((!ep->passive || ep->oob) &&
 	    memcmp(s.session, ep->session, sizeof(s.session))) {
 		rdmamsg__ep_protocol(ep, "SETUP for another session");
 		return;

@@ -93,6 +93,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->dirty);
 	list_init(&ctx->dead);
 	list_init(&ctx->held);
+	list_init(&ctx->ended);
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
@@ -196,6 +197,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	while (rdmamsg__submit_run(ctx))
 		;
 	rdmamsg__cm_close(ctx);
+	rdmamsg__watches_reap(ctx);
 	rdmamsg__timers_fini(&ctx->timers);
 	rdmamsg__submit_fini(&ctx->submit);
 	pthread_mutex_destroy(&ctx->mail_lock);

@@ -3,6 +3,15 @@
 #ifndef RDMAMSG_LIB_CTX_H
 #define RDMAMSG_LIB_CTX_H
 
+/* A socket of ours in the loop, beside the descriptors of the devices. */
+struct watch {
+	int fd;				/* -1: ended */
+	bool on;
+	void (*fn)(struct watch *w);
+	struct list node;		/* of the ended ones */
+	void *mem;			/* to be freed then */
+};
+
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
 	uint32_t magic;			/* 0 in a forked child */
@@ -34,6 +43,7 @@ struct rdmamsg {
 	struct list dirty;		/* eps with work before sleeping */
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed ones that the program holds */
+	struct list ended;		/* watches */
 	struct rdmamsg_ep *last;	/* that has received something */
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
@@ -128,6 +138,11 @@ int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 /* loop.c */
 int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag);
 void rdmamsg__unwatch(struct rdmamsg *ctx, int fd);
+/* Which epoll events call w->fn; 0: none, not even its end. */
+int rdmamsg__watch_set(struct rdmamsg *ctx, struct watch *w, uint32_t events);
+/* Closes it; mem, which it is part of, is freed when its events are through. */
+void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem);
+void rdmamsg__watches_reap(struct rdmamsg *ctx);
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
 int rdmamsg__cq_rearm(struct dev *dev);
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret);

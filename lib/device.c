@@ -277,9 +277,8 @@ err_dev:
 }
 
 int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
-		     struct ibv_context *verbs, struct dev **ret)
+		     const char *name, struct dev **ret)
 {
-	const char *name = v->get_device_name(verbs->device);
 	struct dev *dev = NULL;
 	struct list *n;
 	int err = 0;

@@ -67,7 +67,7 @@ struct dev {
 };
 
 int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
-		     struct ibv_context *verbs, struct dev **ret);
+		     const char *name, struct dev **ret);
 void rdmamsg__dev_put(struct dev *dev);
 void rdmamsg__dev_close(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);

@@ -32,12 +32,6 @@ int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 
 /* ---- options ---------------------------------------------------------- */
 
-struct range {
-	const char *name;
-	size_t offset;
-	uint32_t def, none, lowest, highest;
-};
-
 #define RANGE(field, def, none, lowest, highest) \
 	{ #field, offsetof(struct rdmamsg_ep_options, field), \
 	  (def), (none), (lowest), (highest) }
@@ -65,14 +59,11 @@ static const struct range ranges[] = {
 	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
 };
 
-static int set_ranges(struct rdmamsg_ep_options *o)
+int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
 {
-	if (o->flags & ~(uint32_t)RDMAMSG_EP_SIGNAL_ALL)
-		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
-				     o->flags);
-	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
-		const struct range *r = &ranges[i];
-		uint32_t *field = (uint32_t *)((char *)o + r->offset);
+	for (size_t i = 0; i < n; i++) {
+		const struct range *r = &list[i];
+		uint32_t *field = (uint32_t *)((char *)opts + r->offset);
 
 		if (!*field) {
 			*field = r->def;
@@ -88,6 +79,15 @@ static int set_ranges(struct rdmamsg_ep_options *o)
 					     r->highest);
 	}
 	return 0;
+}
+
+static int set_ranges(struct rdmamsg_ep_options *o)
+{
+	if (o->flags & ~(uint32_t)RDMAMSG_EP_SIGNAL_ALL)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
+				     o->flags);
+	return rdmamsg__set_ranges(o, ranges,
+				   sizeof(ranges) / sizeof(ranges[0]));
 }
 
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
@@ -174,6 +174,7 @@ static void ep_free(struct rdmamsg_ep *ep)
 	free(ep->peer_data);
 	free(ep->source);
 	free(ep->device);
+	free(ep->oob);
 	free(ep->host);
 	free(ep->service);
 	rdmamsg__object_free(ep, sizeof(*ep));
@@ -273,6 +274,8 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ep->ctx->timers, &ep->timer);
 	rdmamsg__live_start(ep);
 	rdmamsg__ep_ready(ep);
+	if (ep->oob)
+		rdmamsg__oob_connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
 		 ep->hot.qp->qp_num, ep->dev->device->name);
 	if (ep->on.on_connected) {
@@ -322,6 +325,14 @@ void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
 	rdmamsg__ep_kill(ep);
 }
 
+/* Our CLOSE, and so nothing before it. */
+static bool is_close(const struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	const struct op *op = ep->sq_slots[wc->wr_id & ep->sq_mask];
+
+	return op && op->kind == OP_CTRL && op->ctrl == PROTO_CLOSE;
+}
+
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
@@ -331,6 +342,13 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	ep->failed = true;
 	if (ep->state >= EP_DRAINING)
 		return;
+	/* the peer has closed and, without a CM, does not wait for this */
+	if (ep->oob && ep->close_seen && status == IBV_WC_RETRY_EXC_ERR &&
+	    is_close(ep, wc)) {
+		ep->close_done = true;
+		rdmamsg__ep_kill(ep);
+		return;
+	}
 	/* on a receive it is Soft-RoCE's word for a message too large for it */
 	if (status == IBV_WC_LOC_QP_OP_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_LOC_LEN_ERR;
@@ -528,8 +546,12 @@ static void progress_closing(struct rdmamsg_ep *ep)
 		rdmamsg__ep_touch(ep);
 		return;
 	}
-	if (ep->close_done && ep->close_seen)
+	if (ep->close_done && ep->close_seen) {
 		cm_disconnect(ep);
+		/* no CM: all is said and acknowledged, that is the end */
+		if (ep->oob)
+			ep->disconnect_sent = ep->disconnected = true;
+	}
 	if (ep->disconnect_sent && ep->disconnected) {
 		ep->graceful = true;
 		rdmamsg__ep_kill(ep);

@@ -174,7 +174,8 @@ struct rdmamsg_ep {
 	struct cq *cq;
 	uint32_t cq_share;
 	const struct verbs_api *v;	/* of id, and of the device */
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id;		/* NULL: none yet, or oob */
+	struct oob *oob;		/* in place of it */
 	bool or_soft;			/* if this device does not lead there */
 	struct rdmamsg_ep_options opts;
 	void *user;

@@ -38,5 +38,6 @@
 #include "ep.h"
 #include "ctx.h"
 #include "connect.h"
+#include "oob.h"
 
 #endif

@@ -7,9 +7,11 @@
  */
 #include "internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BUDGET		256	/* completions for one rdmamsg_process() */
 
@@ -23,6 +25,43 @@ int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag)
 void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
 {
 	(void)epoll_ctl(ctx->epfd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int rdmamsg__watch_set(struct rdmamsg *ctx, struct watch *w, uint32_t events)
+{
+	struct epoll_event ev = {
+		.events = events, .data.ptr = (char *)w + 2,
+	};
+
+	if (!events && !w->on)
+		return 0;
+	if (!events)
+		rdmamsg__unwatch(ctx, w->fd);
+	else if (epoll_ctl(ctx->epfd, w->on ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+			   w->fd, &ev))
+		return -errno;
+	w->on = events;
+	return 0;
+}
+
+void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem)
+{
+	(void)rdmamsg__watch_set(ctx, w, 0);
+	close(w->fd);
+	w->fd = -1;
+	w->mem = mem;
+	list_add_tail(&ctx->ended, &w->node);
+	ctx->work = true;
+}
+
+void rdmamsg__watches_reap(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->ended)) {
+		struct watch *w = list_first(&ctx->ended, struct watch, node);
+
+		list_del(&w->node);
+		free(w->mem);
+	}
 }
 
 /*
@@ -58,6 +97,8 @@ static void settle(struct rdmamsg *ctx)
 		list_add_tail(&ctx->held, &ep->node);
 		rdmamsg_ep_rele(ep);
 	}
+	if (unlikely(!list_empty(&ctx->ended)))
+		rdmamsg__watches_reap(ctx);
 	if (unlikely(ctx->reap))
 		rdmamsg__devs_reap(ctx);
 }
@@ -70,7 +111,10 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	rdmamsg__leave(ctx);
 }
 
-/* A dev's entry is tagged with its own address, its async one with + 1. */
+/*
+ * A dev's entry is tagged with its own address, its async one with + 1; a
+ * watch with its address + 2.
+ */
 static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 {
 	struct dev *dev;
@@ -82,6 +126,13 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	for (int i = 0; i < TABLES; i++)
 		if (tag == &ctx->cm[i])
 			return rdmamsg__cm_process(ctx, &ctx->cm[i]);
+	if ((uintptr_t)tag & 2) {
+		struct watch *w = (struct watch *)((uintptr_t)tag - 2);
+
+		if (w->fd >= 0)
+			w->fn(w);
+		return 1;
+	}
 	if ((uintptr_t)tag & 1) {
 		rdmamsg__dev_async((struct dev *)((uintptr_t)tag - 1));
 		return 1;

@@ -207,4 +207,55 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
 
+/*
+ * Out-of-band record: what two sides exchange that connect without the CM.
+ *
+ *  0 u32 magic          4 u16 version        6 u16 own length
+ *  8 u8  kind           9 u8  link layer    10 u8  largest MTU code
+ * 11 u8  flags: bit 0, there is a GID       12 u32 queue pair number
+ * 16 u32 first PSN     20 u16 LID           22 u8  reads served
+ * 23 u8  reads issued  24 GID               40 token, of the offer
+ * 56 u16 P_Key         58 u16 hello's offset   60 u16 its length   62 u16 0
+ */
+#define PROTO_OOB_MAGIC		0x424f4d52u	/* "RMOB" */
+#define PROTO_OOB_VERSION	1
+#define PROTO_OOB_LEN		64		/* before the hello */
+#define PROTO_OOB_MAX		256		/* what a newer peer may send */
+
+enum proto_oob_kind {
+	PROTO_OOB_OFFER = 1,
+	PROTO_OOB_ANSWER,	/* its token is that of the offer */
+	PROTO_OOB_REJECT,	/* likewise; only the hello counts */
+};
+
+enum proto_oob_link { PROTO_OOB_IB = 1, PROTO_OOB_ETHERNET };
+
+struct proto_oob {
+	uint8_t kind;
+	uint8_t link;
+	uint8_t mtu;			/* 1: 256 bytes, to 5: 4096 */
+	uint8_t has_gid;
+	uint32_t qp_num;
+	uint32_t psn;
+	uint16_t lid;
+	uint8_t resp_res;
+	uint8_t init_depth;
+	uint8_t gid[16];
+	uint8_t token[16];
+	uint16_t pkey;
+	uint8_t hello[PROTO_HELLO_MAX];
+	uint8_t hello_len;
+};
+
+/* Returns the length, at most PROTO_OOB_LEN + PROTO_HELLO_MAX. */
+size_t rdmamsg__oob_encode(const struct proto_oob *r,
+			   uint8_t out[static PROTO_OOB_MAX]);
+/*
+ * How long the record is that begins like this: 0 if more bytes are needed to
+ * know, -EPROTO if it is none. -EPROTONOSUPPORT: of another version.
+ */
+int rdmamsg__oob_length(const void *buf, size_t len);
+/* The same errors; what does not fit, is missing or out of range: -EPROTO. */
+int rdmamsg__oob_decode(struct proto_oob *r, const void *buf, size_t len);
+
 #endif

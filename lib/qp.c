@@ -189,11 +189,17 @@ static int get_pools(struct rdmamsg_ep *ep)
 	return ret;
 }
 
+static const char *device_of(const struct rdmamsg_ep *ep)
+{
+	return ep->oob ? ep->device :
+	       ep->v->get_device_name(ep->id->verbs->device);
+}
+
 int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 {
 	uint32_t send, recv;
 	struct rdmamsg_device *d;
-	int ret = rdmamsg__dev_get(ep->ctx, ep->v, ep->id->verbs, &ep->dev);
+	int ret = rdmamsg__dev_get(ep->ctx, ep->v, device_of(ep), &ep->dev);
 
 	if (ret)
 		return ret;
@@ -283,7 +289,8 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
 	errno = 0;
-	ret = rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
+	ret = ep->oob ? rdmamsg__oob_attr(ep, attr, &mask) :
+	      rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
 	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
 		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
@@ -346,8 +353,13 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 		return ret;
 	ep->init_depth = attr.max_rd_atomic;
 	ep->reads_free = min((uint32_t)ep->init_depth, ep->opts.initiator_depth);
-	ep->port = ep->id->port_num;
-	ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
+	if (ep->oob) {
+		ep->port = ep->oob->port;
+		memcpy(ep->gid.raw, ep->oob->local.gid, sizeof(ep->gid.raw));
+	} else {
+		ep->port = ep->id->port_num;
+		ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
+	}
 	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 (void *)ep, ep->hot.qp->qp_num, ep->dev->device->name,
 		 ep->port, ep->mtu, ep->init_depth, ep->resp_res);

@@ -4,6 +4,12 @@
 
 #include "soft/soft.h"
 
+static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
+			uint32_t index, struct ibv_gid_entry *entry)
+{
+	return soft_query_gid_ex(verbs, port, index, entry, 0, sizeof(*entry));
+}
+
 const struct verbs_api rdmamsg__verbs_soft = {
 	.get_device_list = soft_get_device_list,
 	.free_device_list = soft_free_device_list,
@@ -14,6 +20,8 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.query_device = soft_query_device,
 	.query_port = soft_query_port,
 	.query_gid = soft_query_gid,
+	.query_gid_ex = query_gid_ex,
+	.query_pkey = soft_query_pkey,
 	.get_async_event = soft_get_async_event,
 	.ack_async_event = soft_ack_async_event,
 	.alloc_pd = soft_alloc_pd,

@@ -16,6 +16,12 @@ static int query_port(struct ibv_context *verbs, uint8_t port,
 	return ibv_query_port(verbs, port, attr);
 }
 
+static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
+			uint32_t index, struct ibv_gid_entry *entry)
+{
+	return ibv_query_gid_ex(verbs, port, index, entry, 0);
+}
+
 static struct ibv_device **get_device_list(int *num)
 {
 	return ibv_get_device_list(num);
@@ -31,6 +37,8 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.query_device = ibv_query_device,
 	.query_port = query_port,
 	.query_gid = ibv_query_gid,
+	.query_gid_ex = query_gid_ex,
+	.query_pkey = ibv_query_pkey,
 	.get_async_event = ibv_get_async_event,
 	.ack_async_event = ibv_ack_async_event,
 	.alloc_pd = ibv_alloc_pd,

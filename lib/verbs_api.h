@@ -24,6 +24,10 @@ struct verbs_api {
 			  struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *verbs, uint8_t port, int index,
 			 union ibv_gid *gid);
+	int (*query_gid_ex)(struct ibv_context *verbs, uint32_t port,
+			    uint32_t index, struct ibv_gid_entry *entry);
+	int (*query_pkey)(struct ibv_context *verbs, uint8_t port, int index,
+			  __be16 *pkey);
 	int (*get_async_event)(struct ibv_context *verbs,
 			       struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);

@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- header hello setup soft
+[ $# -gt 0 ] || set -- header hello oob setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -24,7 +24,7 @@ for target in "$@"; do
 	mkdir "$tmp/new-$target"
 	case $target in
 	soft)	sources=$(grep -L '^int main' "$top"/lib/soft/*.c) ;;
-	*)	sources="$top/lib/proto.c $top/cm/hello.c" ;;
+	*)	sources="$top/lib/proto.c $top/cm/hello.c $top/cm/oob_record.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting without the CM: the record, the path, the built-in exchange. */
+#ifndef RDMAMSG_LIB_OOB_H
+#define RDMAMSG_LIB_OOB_H
+
+/* One TCP connection of the built-in exchange. */
+struct oob_conn {
+	struct watch watch;
+	struct list node;		/* of the listener */
+	struct rdmamsg *ctx;
+	struct rdmamsg_listener *l;	/* no request yet */
+	struct rdmamsg_ep *ep;
+	struct timer timer;		/* until there is a request */
+	bool connecting;
+	bool have_record;
+	char *device;			/* what the listener was asked for */
+	struct sockaddr_storage local, peer;
+	struct proto_oob record;	/* of the peer */
+	size_t in_len, out_len, out_done;
+	uint8_t in[PROTO_OOB_MAX], out[PROTO_OOB_MAX];
+};
+
+/* The listening socket of a listener. */
+struct oob_listen {
+	struct watch watch;
+	struct rdmamsg_listener *l;
+	struct timer again;		/* out of descriptors: pause */
+	char *device;
+	struct list conns;
+	uint32_t count;
+};
+
+/* What an endpoint has in place of a CM id. */
+struct oob {
+	struct rdmamsg_path path;	/* asked for, in range */
+	struct proto_oob local, peer;
+	uint8_t port;
+	uint8_t gid_index;
+	uint16_t pkey_index;
+	bool global;			/* asked for: by GID */
+	struct oob_conn *conn;
+};
+
+/* lib/path.c: the device, its port, GID and P_Key */
+int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src);
+/* Sets ep->v and ep->device. 'local': an address of this side, or NULL. */
+int rdmamsg__path_device(struct rdmamsg_ep *ep, const char *asked,
+			 const struct sockaddr *local);
+int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
+			const struct sockaddr *local);
+/* Whether the two records can reach each other, or why not. */
+int rdmamsg__path_match(const struct oob *oob);
+
+/* cm/oob.c */
+int rdmamsg__oob_init(struct rdmamsg_ep *ep);
+/* Queue pair and record of the side that begins. */
+int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local);
+/* The same of the side that answers, up to RTS. */
+int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
+		       const struct sockaddr *local);
+/* The answer is there: 0 if the endpoint has taken it, or has ended of it. */
+int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer);
+int rdmamsg__oob_attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
+		      int *mask);
+void rdmamsg__oob_reject_fill(struct proto_oob *r, const struct proto_oob *offer,
+			      enum proto_reject code, const void *data,
+			      size_t len);
+int rdmamsg__oob_fail_record(int err);
+
+/* cm/oob_tcp.c */
+void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);	/* ep->addr */
+void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
+void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
+int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
+void rdmamsg__oob_reject(struct oob_conn *conn, enum proto_reject code,
+			 const void *data, size_t len);
+void rdmamsg__oob_conn_free(struct oob_conn *conn);
+int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai);
+void rdmamsg__oob_unlisten(struct rdmamsg_listener *l);
+
+#endif
