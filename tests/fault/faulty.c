@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 static const char *const names[] = {
@@ -352,6 +353,20 @@ static int query_gid(struct ibv_context *verbs, uint8_t port, int index,
 	return ibv_query_gid(verbs, port, index, gid);
 }
 
+static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
+			uint32_t index, struct ibv_gid_entry *entry)
+{
+	FAIL_P(query_gid_ex);
+	return ibv_query_gid_ex(verbs, port, index, entry, 0);
+}
+
+static int query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		      __be16 *pkey)
+{
+	FAIL_M(query_pkey);
+	return ibv_query_pkey(verbs, port, index, pkey);
+}
+
 static struct ibv_async_event fake_event;
 static enum { FAKE_NONE, FAKE_READY, FAKE_TAKEN } fake;
 
@@ -596,6 +611,8 @@ const struct verbs_api faulty_verbs = {
 	.query_device = query_device,
 	.query_port = query_port,
 	.query_gid = query_gid,
+	.query_gid_ex = query_gid_ex,
+	.query_pkey = query_pkey,
 	.get_async_event = get_async_event,
 	.ack_async_event = ack_async_event,
 	.alloc_pd = alloc_pd,
@@ -673,6 +690,14 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret);
 void __real_freeaddrinfo(struct addrinfo *list);
 void __wrap_freeaddrinfo(struct addrinfo *list);
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+ssize_t __real_send(int fd, const void *buf, size_t len, int flags);
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
+ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
 
 void *__wrap_malloc(size_t size)
 {
@@ -794,4 +819,28 @@ void __wrap_freeaddrinfo(struct addrinfo *list)
 {
 	alive[FAULTY_ADDRS]--;
 	__real_freeaddrinfo(list);
+}
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	FAIL_M(socket);
+	return __real_socket(domain, type, protocol);
+}
+
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	FAIL_M(accept4);
+	return __real_accept4(fd, addr, len, flags);
+}
+
+ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
+{
+	FAIL_M(send);
+	return __real_send(fd, buf, len, flags);
+}
+
+ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
+{
+	FAIL_M(recv);
+	return __real_recv(fd, buf, len, flags);
 }

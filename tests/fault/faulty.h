@@ -25,6 +25,8 @@
 	X(query_device, P, EIO) \
 	X(query_port, P, EIO) \
 	X(query_gid, M, EIO) \
+	X(query_gid_ex, P, EIO) \
+	X(query_pkey, M, EIO) \
 	X(get_async_event, M, EIO) \
 	X(alloc_pd, N, ENOMEM) \
 	X(dealloc_pd, P, EBUSY) \
@@ -76,7 +78,11 @@
 	X(eventfd, M, EMFILE) \
 	X(timerfd_create, M, EMFILE) \
 	X(pthread_create, P, EAGAIN) \
-	X(getaddrinfo, P, EAI_MEMORY)
+	X(getaddrinfo, P, EAI_MEMORY) \
+	X(socket, M, EMFILE) \
+	X(accept4, M, EMFILE) \
+	X(send, M, ECONNRESET) \
+	X(recv, M, ECONNRESET)
 
 #define FAULTY_ALL(X) FAULTY_TABLE(X) FAULTY_DATA(X) FAULTY_LIBC(X)
 

@@ -54,6 +54,7 @@ static struct rdmamsg *ctxs[CTXS];
 static struct rdmamsg_listener *listener;
 static const char *address = "10.9.0.1";
 static bool moving;			/* requests go to another context */
+static bool oob;			/* without the CM */
 static const char *host;		/* a name, if not the address */
 static int reported;			/* errors that the library told of */
 static int events;			/* on_event */
@@ -321,7 +322,8 @@ static void start_listening(void)
 
 	if (listener || !ctxs[SERVER])
 		return;
-	if (told(rdmamsg_listen(ctxs[SERVER], address, "0", &opts, &listener)))
+	if (told((oob ? rdmamsg_oob_listen : rdmamsg_listen)
+		 (ctxs[SERVER], address, "0", &opts, &listener)))
 		listener = NULL;
 }
 
@@ -333,8 +335,9 @@ static void start_connecting(void)
 	if (!ctxs[CLIENT] || !listener)
 		return;
 	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
-	if (told(rdmamsg_connect(ctxs[CLIENT], host ? host : address, port,
-				 &opts, &ends[CLIENT].ep)))
+	if (told((oob ? rdmamsg_oob_connect : rdmamsg_connect)
+		 (ctxs[CLIENT], host ? host : address, port, &opts,
+		  &ends[CLIENT].ep)))
 		ends[CLIENT].ep = NULL;
 }
 
@@ -702,6 +705,7 @@ static const struct scenario {
 	enum level before;
 	void (*body)(void);
 	bool moving;
+	bool oob;
 	const char *host;
 	const char *calls;	/* only these fail; the others did elsewhere */
 } scenarios[] = {
@@ -728,11 +732,19 @@ static const struct scenario {
 	{ "async", CONNECTED, do_async },
 	{ "qp-fatal", CONNECTED, do_qp_fatal },
 	{ "removed", CONNECTED, do_removed },
+	{ "oob-listen", OPEN, do_listen, .oob = true },
+	{ "oob", LISTENING, do_connect, .oob = true },
+	{ "oob-move", LISTENING, do_connect, .oob = true, .moving = true,
+	  .calls = " malloc create_qp modify_qp epoll_ctl send recv " },
+	{ "oob-close", CONNECTED, do_close, .oob = true },
+	{ "oob-teardown", CONNECTED, do_teardown, .oob = true,
+	  .calls = " destroy_qp dereg_mr modify_qp " },
 };
 
 static void prepare(const struct scenario *s)
 {
 	moving = s->moving;
+	oob = s->oob;
 	host = s->host;
 	forget_ends();
 	if (s->before >= OPEN)

@@ -26,10 +26,12 @@ verdict()
 
 # Two at a time: mostly they wait for the kernel.
 failed=0
-"$nth" exchange late starve close-behind teardown async qp-fatal removed >"$out" 2>&1 &
+"$nth" exchange late starve close-behind teardown async qp-fatal removed \
+	oob-move oob-close oob-teardown >"$out" 2>&1 &
 second=$!
 status=0
-"$nth" open listen connect name move keep keep-longer close abort || status=$?
+"$nth" open listen connect name move keep keep-longer close abort \
+	oob-listen oob || status=$?
 verdict $status
 status=0
 wait $second || status=$?
