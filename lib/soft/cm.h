@@ -178,6 +178,7 @@ void soft_cm_hang_up(struct soft_cm_id *id);
 /* The node that has the listener, or -errno: cm_addr.c, cm_conn.c. */
 void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
 void soft_cm_not_found(struct soft_cm_id *id, int status);
+void soft_cm_later(struct soft_cm_id *id);
 void soft_cm_lookup(struct soft_cm_id *id);
 void soft_cm_unlisten(struct soft_cm_id *id);
 void soft_cm_end_lookup(struct soft_cm_id *id);
@@ -185,6 +186,12 @@ bool soft_cm_on_device(const struct soft_cm_id *id);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
 bool soft_cm_is_any(const struct sockaddr_storage *a);
+/* Whether messages pass: ids are on port 1. */
+static inline bool soft_cm_carried(const struct soft_dev *dev)
+{
+	return likely(!dev->faulty) || soft_port_carries(dev, 1);
+}
+
 /* cm_ud.c */
 bool soft_cm_is_ud(const struct soft_cm_id *id);
 uint32_t soft_cm_qkey(const struct soft_cm_id *id);

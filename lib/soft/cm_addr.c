@@ -534,6 +534,10 @@ void soft_cm_lookup(struct soft_cm_id *id)
 	char text[INET6_ADDRSTRLEN];
 	int fd = -ECONNREFUSED;
 
+	if (!soft_cm_carried(dev)) {
+		soft_cm_later(id);
+		return;
+	}
 	addr_text(&id->dst, text, sizeof(text));
 	if (!id->wildcard)
 		fd = soft_name_connect(dev, "cm/%x/%u/%s", id->ps, port, text);

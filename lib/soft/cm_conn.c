@@ -35,6 +35,8 @@ static int send_msg(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
 	if (!id->wire)
 		return -ECONNRESET;
+	if (!soft_cm_carried(id->file->dev))
+		return 0;		/* lost on the way */
 	return soft_wire_send(id->file->dev, id->wire, &m->hdr, sizeof(*m));
 }
 
@@ -98,6 +100,17 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 }
 
 /* ---- the active side -------------------------------------------------- */
+
+/* In a moment again, as long as hardware's would go on. */
+void soft_cm_later(struct soft_cm_id *id)
+{
+	if (++id->tries > BUSY_TRIES) {
+		soft_cm_not_found(id, -ETIMEDOUT);
+		return;
+	}
+	id->state = SOFT_CM_LOOKUP;
+	soft_timer_set(id->file->dev, &id->timer, BUSY_NS);
+}
 
 void soft_cm_not_found(struct soft_cm_id *id, int status)
 {
@@ -262,6 +275,11 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	struct soft_cm_id *l = soft_cm_find(dev, m->hdr.to), *id;
 	struct soft_cm_event *ev;
 
+	if (!soft_cm_carried(dev)) {
+		/* to it, it is lost: it will come again */
+		answer(dev, w, m, SOFT_MSG_BUSY, 0);
+		return;
+	}
 	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
 	    m->param.private_data_len > request_len(l->qp_type) ||
 	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
@@ -496,6 +514,8 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		on_req(dev, w, &m);
 		return;
 	}
+	if (!soft_cm_carried(dev))
+		return;
 	id = addressee(dev, w, &m.hdr);
 	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||
 					  m.hdr.type == SOFT_MSG_DREQ)))
@@ -514,15 +534,9 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		on_rej(id, &m);
 		break;
 	case SOFT_MSG_BUSY:
-		/* it has too many to look at: in a moment again */
-		if (id->state != SOFT_CM_REQ_SENT)
-			break;
-		if (++id->tries > BUSY_TRIES) {
-			soft_cm_not_found(id, -ETIMEDOUT);
-			break;
-		}
-		id->state = SOFT_CM_LOOKUP;
-		soft_timer_set(dev, &id->timer, BUSY_NS);
+		/* it has too many to look at */
+		if (id->state == SOFT_CM_REQ_SENT)
+			soft_cm_later(id);
 		break;
 	case SOFT_MSG_DREQ:
 		on_dreq(id);
@@ -544,6 +558,8 @@ void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	const struct soft_cm_msg rej = { .reason = SOFT_REJ_CONSUMER };
 	struct list *n, *t;
 
+	if (!soft_cm_carried(dev))
+		return;
 	list_for_each_safe(n, t, &dev->cm_ids) {
 		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
 
