@@ -24,9 +24,9 @@ int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what)
 	if (err == -EACCES && (geteuid() != ctx->euid || getegid() != ctx->egid))
 		return rdmamsg__fail(-EPERM, "%s: the credentials of this "
 				     "process changed since rdmamsg_open(), and "
-				     "the kernel serves only those that opened "
-				     "the device: open the context after "
-				     "setuid()", what);
+				     "the device serves only those that opened "
+				     "it: open the context after setuid()",
+				     what);
 	return rdmamsg__fail_verbs(err, what);
 }
 
@@ -506,17 +506,6 @@ void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
-static void on_removal(struct rdmamsg_ep *ep)
-{
-	ep->reason_set = false;
-	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_REMOVED,
-			   -ENODEV, "device %s was removed",
-			   rdmamsg_device_name(ep));
-	if (ep->dev)
-		rdmamsg__dev_removed(ep->dev);
-	rdmamsg__ep_kill(ep);
-}
-
 void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	/* any event may come in any state: each handler looks for itself */
@@ -565,7 +554,7 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__ep_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		on_removal(ep);
+		rdmamsg__ep_removed(ep);
 		break;
 	default:
 		break;

@@ -96,11 +96,7 @@ static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 
 		if (ep->cq != cq)
 			continue;
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
-				   RDMAMSG_CAUSE_TRANSPORT, err,
-				   "%s the completion queue failed: %s", what,
-				   strerror(-err));
-		rdmamsg__ep_kill(ep);
+		rdmamsg__ep_device_failed(ep, err, what);
 	}
 }
 
@@ -172,7 +168,8 @@ int rdmamsg__cq_rearm(struct dev *dev)
 		}
 		err = arm(cq);
 		if (unlikely(err))
-			cq_failed(dev->ctx, cq, err, "arming");
+			cq_failed(dev->ctx, cq, err,
+				  "arming the completion queue");
 	}
 	return 1;
 }
@@ -193,7 +190,8 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 			do {
 				got = ibv_poll_cq(cq->ibv, 16, wc);
 				if (unlikely(got < 0)) {
-					cq_failed(ctx, cq, -EIO, "polling");
+					cq_failed(ctx, cq, -EIO,
+						  "polling the completion queue");
 					break;
 				}
 				rdmamsg__dispatch(ctx, wc, got);

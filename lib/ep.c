@@ -333,6 +333,37 @@ static bool is_close(const struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	return op && op->kind == OP_CTRL && op->ctrl == PROTO_CLOSE;
 }
 
+void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
+{
+	ep->reason_set = false;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_REMOVED,
+			   -ENODEV, "device %s was removed",
+			   rdmamsg_device_name(ep));
+	if (ep->dev)
+		rdmamsg__dev_removed(ep->dev);
+	rdmamsg__ep_kill(ep);
+}
+
+/* A device that goes refuses and flushes before it has said so. */
+static bool is_removed(const struct rdmamsg_ep *ep)
+{
+	struct ibv_port_attr port;
+
+	return rdmamsg__verbs_ret(ep->v->query_port(ep->dev->device->verbs, 1,
+						    &port)) == -EIO;
+}
+
+void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
+{
+	if (err == -EIO && is_removed(ep)) {
+		rdmamsg__ep_removed(ep);
+		return;
+	}
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
+			   "%s failed: %s", what, strerror(-err));
+	rdmamsg__ep_kill(ep);
+}
+
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
@@ -347,6 +378,10 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	    is_close(ep, wc)) {
 		ep->close_done = true;
 		rdmamsg__ep_kill(ep);
+		return;
+	}
+	if (status == IBV_WC_WR_FLUSH_ERR && is_removed(ep)) {
+		rdmamsg__ep_removed(ep);
 		return;
 	}
 	/* on a receive it is Soft-RoCE's word for a message too large for it */

@@ -230,6 +230,10 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
 void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+/* Posting, arming or polling has: it may be that the device is not there. */
+void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err,
+			       const char *what);
+void rdmamsg__ep_removed(struct rdmamsg_ep *ep);
 void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);

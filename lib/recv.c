@@ -115,11 +115,8 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 	if (n) {
 		ret = post(ep, n);
 		if (unlikely(ret)) {
-			rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
-					   RDMAMSG_CAUSE_TRANSPORT, ret,
-					   "posting a receive failed: %s",
-					   strerror(-ret));
-			rdmamsg__ep_kill(ep);
+			rdmamsg__ep_device_failed(ep, ret,
+						  "posting a receive");
 			return;
 		}
 	}

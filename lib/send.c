@@ -89,10 +89,7 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 		op->next = ep->orphans;
 		ep->orphans = op;
 	}
-	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
-			   "posting to the send queue failed: %s",
-			   strerror(-err));
-	rdmamsg__ep_kill(ep);
+	rdmamsg__ep_device_failed(ep, err, "posting to the send queue");
 }
 
 /* The batch is not empty. */

@@ -268,10 +268,11 @@ int soft_cm_create_id(struct soft_cm_file *file,
 		      const struct rdma_ucm_create_id *cmd,
 		      struct rdma_ucm_create_id_resp *resp)
 {
+	bool ud = cmd->ps == RDMA_PS_UDP || cmd->ps == RDMA_PS_IPOIB;
 	struct soft_cm_id *id;
 
-	bool ud = cmd->ps == RDMA_PS_UDP || cmd->ps == RDMA_PS_IPOIB;
-
+	if (geteuid() != file->dev->uid)
+		return -EACCES;
 	if (cmd->ps != RDMA_PS_TCP && cmd->ps != RDMA_PS_IB && !ud)
 		return -EOPNOTSUPP;
 	soft_lock(file->dev);

@@ -17,8 +17,16 @@ struct cma_channel {
 	struct soft_cm_file *file;
 };
 
+/* A context that ids of all channels have on the device. */
+struct cma_verbs {
+	struct cma_verbs *next;
+	struct ibv_context *verbs;
+	int ids;
+};
+
 struct cma_id {
 	struct rdma_cm_id rdma;
+	struct cma_verbs *on;
 	uint32_t handle;
 	uint32_t acked;			/* events */
 	pthread_mutex_t lock;
@@ -31,9 +39,9 @@ struct cma_event {
 	uint8_t data[RDMA_MAX_PRIVATE_DATA];
 };
 
-/* The context that ids of all channels have on the device. */
+/* The first is for new ids; the device of the others has been removed. */
 static pthread_mutex_t verbs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ibv_context *verbs;
+static struct cma_verbs *contexts;
 static int verbs_refs;
 
 static struct cma_id *cma_id(struct rdma_cm_id *id)
@@ -54,77 +62,94 @@ static int result(int ret)
 	return -1;
 }
 
-/* One whose device has been removed is of no use, but ids may refer to it. */
-struct old_verbs {
-	struct old_verbs *next;
-	struct ibv_context *verbs;
-};
-static struct old_verbs *old_verbs;
+static void verbs_close(struct cma_verbs **at)
+{
+	struct cma_verbs *old = *at;
+
+	*at = old->next;
+	(void)soft_close_device(old->verbs);
+	free(old);
+}
+
+/* Those that no id refers to any more. */
+static void verbs_sweep(void)
+{
+	struct cma_verbs **at = contexts ? &contexts->next : &contexts;
+
+	while (*at) {
+		if ((*at)->ids)
+			at = &(*at)->next;
+		else
+			verbs_close(at);
+	}
+}
 
 static void verbs_renew(void)
 {
 	struct ibv_device **list;
-	struct old_verbs *old = NULL;
-	struct ibv_context *fresh = NULL;
+	struct cma_verbs *fresh;
 
-	if (verbs) {
-		if (!soft_ctx(verbs)->removed || soft_dev_absent())
-			return;
-		old = malloc(sizeof(*old));
-		if (!old)
-			return;
-	}
+	if (contexts && (!soft_ctx(contexts->verbs)->removed ||
+			 soft_dev_absent()))
+		return;
+	fresh = calloc(1, sizeof(*fresh));
+	if (!fresh)
+		return;
 	list = soft_get_device_list(NULL);
 	if (list && list[0])
-		fresh = soft_open_device(list[0]);
+		fresh->verbs = soft_open_device(list[0]);
 	else
 		errno = ENODEV;
 	soft_free_device_list(list);
-	if (old && fresh) {
-		old->verbs = verbs;
-		old->next = old_verbs;
-		old_verbs = old;
-	} else {
-		free(old);
+	if (!fresh->verbs) {
+		free(fresh);
+		return;
 	}
-	if (fresh)
-		verbs = fresh;
+	fresh->next = contexts;
+	contexts = fresh;
+	verbs_sweep();
 }
 
 static bool verbs_get(void)
 {
-	(void)pthread_mutex_lock(&verbs_lock);
-	verbs_renew();
-	verbs_refs += verbs != NULL;
-	(void)pthread_mutex_unlock(&verbs_lock);
-	return verbs;
-}
-
-static struct ibv_context *verbs_now(void)
-{
-	struct ibv_context *now;
+	bool there;
 
 	(void)pthread_mutex_lock(&verbs_lock);
 	verbs_renew();
-	now = verbs;
+	there = contexts;
+	verbs_refs += there;
 	(void)pthread_mutex_unlock(&verbs_lock);
-	return now;
+	return there;
 }
 
 static void verbs_put(void)
 {
 	(void)pthread_mutex_lock(&verbs_lock);
-	if (!--verbs_refs) {
-		(void)soft_close_device(verbs);
-		verbs = NULL;
-		while (old_verbs) {
-			struct old_verbs *old = old_verbs;
+	if (!--verbs_refs)
+		while (contexts)
+			verbs_close(&contexts);
+	(void)pthread_mutex_unlock(&verbs_lock);
+}
 
-			old_verbs = old->next;
-			(void)soft_close_device(old->verbs);
-			free(old);
-		}
-	}
+static void verbs_take(struct cma_id *id)
+{
+	if (id->on)
+		return;
+	(void)pthread_mutex_lock(&verbs_lock);
+	verbs_renew();
+	id->on = contexts;
+	id->on->ids++;
+	id->rdma.verbs = id->on->verbs;
+	(void)pthread_mutex_unlock(&verbs_lock);
+}
+
+static void verbs_let_go(struct cma_id *id)
+{
+	if (!id->on)
+		return;
+	(void)pthread_mutex_lock(&verbs_lock);
+	id->on->ids--;
+	verbs_sweep();
 	(void)pthread_mutex_unlock(&verbs_lock);
 }
 
@@ -182,6 +207,7 @@ static struct cma_id *id_new(struct rdma_event_channel *channel, void *context,
 
 static void id_free(struct cma_id *id)
 {
+	verbs_let_go(id);
 	(void)pthread_cond_destroy(&id->cond);
 	(void)pthread_mutex_destroy(&id->lock);
 	free(id);
@@ -302,7 +328,7 @@ static int update(struct rdma_cm_id *id)
 	memcpy(&id->route.addr.dst_storage, &resp.dst_addr, resp.dst_size);
 	if (resp.port_num) {
 		id->port_num = resp.port_num;
-		id->verbs = verbs_now();
+		verbs_take(cma_id(id));
 		id->route.addr.addr.ibaddr.pkey = resp.pkey;
 		addr_gid(&id->route.addr.src_addr,
 			 &id->route.addr.addr.ibaddr.sgid);
@@ -594,7 +620,7 @@ struct ibv_context **soft_cma_get_devices(int *num)
 	if (!list)
 		return NULL;
 	(void)pthread_mutex_lock(&verbs_lock);
-	list[0] = verbs;
+	list[0] = contexts ? contexts->verbs : NULL;
 	(void)pthread_mutex_unlock(&verbs_lock);
 	if (num)
 		*num = list[0] != NULL;

@@ -46,6 +46,7 @@ struct soft_dev {
 
 	/* node and thread */
 	uint32_t node;
+	uid_t uid;			/* whose the fabric is */
 	uint64_t guid;
 	char fabric_name[64];
 	struct soft_fabric *fabric;

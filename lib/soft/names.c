@@ -11,17 +11,21 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The length of the address, or -ENAMETOOLONG: cut off it would be another's. */
+/* The length of the address, or -ENAMETOOLONG, -EACCES. */
 static int vname(const struct soft_dev *dev, struct sockaddr_un *un,
 		 const char *fmt, va_list ap)
 {
 	char *at = un->sun_path + 1;
 	int room = (int)sizeof(un->sun_path) - 1, n, m;
 
+	/* another's, who would be refused by everybody here */
+	if (geteuid() != dev->uid)
+		return -EACCES;
 	memset(un, 0, sizeof(*un));
 	un->sun_family = AF_UNIX;
-	n = snprintf(at, (size_t)room, "rdmamsg-soft/%u/%s/", geteuid(),
+	n = snprintf(at, (size_t)room, "rdmamsg-soft/%u/%s/", dev->uid,
 		     dev->fabric_name);
+	/* cut off it would be another's */
 	if (n < 0 || n >= room)
 		return -ENAMETOOLONG;
 	m = vsnprintf(at + n, (size_t)(room - n), fmt, ap);

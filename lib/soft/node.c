@@ -147,6 +147,7 @@ int soft_fabric_name(struct soft_dev *dev, const char *name)
 	if (strlen(name) > 32 || strchr(name, '/'))
 		return -EINVAL;
 	snprintf(dev->fabric_name, sizeof(dev->fabric_name), "%s", name);
+	dev->uid = geteuid();
 	return 0;
 }
 

@@ -11,6 +11,7 @@ set -eu
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
 
+PATH=$1/lib/soft:$PATH
 build=$1/tests/integration
 shift
 # errors comes first: it removes the device, which nothing else must have open

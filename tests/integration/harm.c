@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "common.h"
+#include "harm.h"
+
+#include <sys/wait.h>
+
+static char device[64], netdev[64];
+static pid_t removal;
+
+static pid_t run_aside(const char *line)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		execl("/bin/sh", "sh", "-c", line, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void run(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void run(const char *fmt, ...)
+{
+	char line[256];
+	int status = -1;
+	va_list ap;
+	pid_t pid;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	pid = run_aside(line);
+	WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+	if (status)
+		fail_msg("'%s': status 0x%x", line, status);
+}
+
+/* The device of the address, and the network interface below it. */
+void harm_find(void)
+{
+	char line[256], *at;
+	FILE *f;
+
+	device[0] = netdev[0] = 0;
+	if (test_on_soft()) {
+		snprintf(device, sizeof(device), "%s", test_device());
+		return;
+	}
+	f = popen("rdma link show", "r");
+	while (fgets(line, sizeof(line), f)) {
+		at = strstr(line, "netdev ");
+		if (!at || sscanf(line, "link %63[^/]", device) != 1 ||
+		    sscanf(at, "netdev %63s", netdev) != 1)
+			fail_msg("rdma link: '%s'", line);
+	}
+	pclose(f);
+	assert_true(device[0] && netdev[0]);
+}
+
+const char *harm_device(void)
+{
+	return device;
+}
+
+void harm_link(bool up)
+{
+	if (test_on_soft())
+		run("rdmamsg-soft-ctl port 1 %s", up ? "up" : "down");
+	else
+		run("ip link set %s %s", netdev, up ? "up" : "down");
+}
+
+void harm_silence(bool on)
+{
+	run("rdmamsg-soft-ctl port all %s", on ? "blackhole" : "up");
+}
+
+void harm_remove(void)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), test_on_soft() ?
+		 "exec rdmamsg-soft-ctl remove" : "exec rdma link del %s",
+		 device);
+	removal = run_aside(line);
+}
+
+bool harm_removed(void)
+{
+	int status;
+
+	if (waitpid(removal, &status, WNOHANG) != removal)
+		return false;
+	assert_int_equal(status, 0);
+	return true;
+}
+
+void harm_add(void)
+{
+	if (test_on_soft())
+		run("rdmamsg-soft-ctl add");
+	else
+		run("rdma link add %s type rxe netdev %s", device, netdev);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is done to the device of the tests: with rdma(8) and ip(8) to one of the
+ * kernel, with rdmamsg-soft-ctl(1) to the soft HCA, in all processes that have
+ * it.
+ */
+#ifndef RDMAMSG_TESTS_INTEGRATION_HARM_H
+#define RDMAMSG_TESTS_INTEGRATION_HARM_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Finds the device; to be called before the others. */
+void harm_find(void);
+const char *harm_device(void);
+
+void harm_link(bool up);		/* told by the device's port */
+/* Only of the soft HCA, and only while somebody has it open. */
+void harm_silence(bool on);		/* nothing passes, nobody is told */
+
+void harm_remove(void);			/* does not wait for it */
+bool harm_removed(void);
+void harm_add(void);
+
+#endif
