@@ -15,31 +15,6 @@ struct soft_ctl {
 	struct soft_dev name;		/* only the fabric's name of it */
 };
 
-int soft_ctl_open(const char *fabric, struct soft_ctl **ret)
-{
-	struct soft_ctl *ctl = calloc(1, sizeof(*ctl));
-	struct soft_ctl_node node;
-	uint32_t first = 0;
-	int err;
-
-	if (!ctl)
-		return -ENOMEM;
-	err = soft_fabric_name(&ctl->name, fabric);
-	if (!err)
-		err = soft_ctl_next(ctl, &first, &node);
-	if (err) {
-		free(ctl);
-		return err;
-	}
-	*ret = ctl;
-	return 0;
-}
-
-void soft_ctl_close(struct soft_ctl *ctl)
-{
-	free(ctl);
-}
-
 static int call(struct soft_ctl *ctl, uint32_t node)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
@@ -53,6 +28,41 @@ static int call(struct soft_ctl *ctl, uint32_t node)
 			(void)nanosleep(&pause, NULL);
 	}
 	return fd == -ECONNREFUSED ? -ENOENT : fd;
+}
+
+/* Whether there is a node: it need not answer, for it may be stopped. */
+static int look(struct soft_ctl *ctl)
+{
+	int fd = -ENOENT;
+
+	for (uint32_t i = 0; i < SOFT_NODES && fd == -ENOENT; i++)
+		fd = call(ctl, i);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && fd != -EAGAIN ? fd : 0;
+}
+
+int soft_ctl_open(const char *fabric, struct soft_ctl **ret)
+{
+	struct soft_ctl *ctl = calloc(1, sizeof(*ctl));
+	int err;
+
+	if (!ctl)
+		return -ENOMEM;
+	err = soft_fabric_name(&ctl->name, fabric);
+	if (!err)
+		err = look(ctl);
+	if (err) {
+		free(ctl);
+		return err;
+	}
+	*ret = ctl;
+	return 0;
+}
+
+void soft_ctl_close(struct soft_ctl *ctl)
+{
+	free(ctl);
 }
 
 static int ask(struct soft_ctl *ctl, uint32_t node, struct soft_ctl_msg *m)

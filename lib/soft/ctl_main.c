@@ -212,6 +212,10 @@ static int list(struct soft_ctl *ctl, uint32_t only)
 		ret = soft_ctl_next(ctl, &next, &d);
 		if (only != SOFT_CTL_ALL && !ret && d.node != only)
 			return -ENOENT;
+		if (ret == -ETIMEDOUT && only == SOFT_CTL_ALL) {
+			printf("node %u does not answer\n", next - 1);
+			continue;
+		}
 		if (ret)
 			return ret == -ENOENT && only == SOFT_CTL_ALL ? 0 :
 			       ret;

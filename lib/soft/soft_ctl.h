@@ -66,7 +66,10 @@ struct soft_ctl;
 int soft_ctl_open(const char *fabric, struct soft_ctl **ret);
 void soft_ctl_close(struct soft_ctl *ctl);
 
-/* The first node from *node on, *node one behind it; -ENOENT: no more. */
+/*
+ * The first node from *node on, *node one behind it; -ENOENT: no more.
+ * -ETIMEDOUT: it does not answer, since its process is stopped, say.
+ */
 int soft_ctl_next(struct soft_ctl *ctl, uint32_t *node,
 		  struct soft_ctl_node *ret);
 /* Up to max from *index on, *index behind them. The number of them. */
