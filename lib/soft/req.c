@@ -10,9 +10,8 @@
  * Nothing is ever lost between processes, so there is no timer while the other
  * end works: one runs after an RNR, or when the peer says (or its death tells)
  * that a request went nowhere. Then everything unanswered is pushed again. A
- * peer whose process is stopped (SIGSTOP) still has its wire: to hardware it
- * would not matter, whose device answers without the process, and so here it
- * costs waiting but never an error.
+ * peer whose process is stopped still has its wire, and never costs an error:
+ * rdmamsg-soft(1) says why.
  */
 #include "priv.h"
 
