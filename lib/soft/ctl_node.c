@@ -123,6 +123,18 @@ static int set_faults(struct soft_dev *dev, const struct soft_ctl_msg *m)
 	return 0;
 }
 
+/* An end of XRC has only one, or none. */
+static int raise_cqs(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct ibv_cq *recv = qp->ibv.recv_cq, *send = qp->ibv.send_cq;
+
+	if (recv)
+		soft_async_cq(dev, soft_cq(recv));
+	if (send && send != recv)
+		soft_async_cq(dev, soft_cq(send));
+	return recv || send ? 0 : -EINVAL;
+}
+
 static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 		       uint32_t element)
 {
@@ -148,12 +160,7 @@ static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 		soft_async_port(dev, (uint8_t)element, type);
 		return 0;
 	case IBV_EVENT_CQ_ERR:
-		if (!qp)
-			return -EINVAL;
-		soft_async_cq(dev, soft_cq(qp->ibv.recv_cq));
-		if (qp->ibv.send_cq != qp->ibv.recv_cq)
-			soft_async_cq(dev, soft_cq(qp->ibv.send_cq));
-		return 0;
+		return qp ? raise_cqs(dev, qp) : -EINVAL;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
