@@ -37,6 +37,7 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 {
 	struct proto_hello h = {
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.features = PROTO_FEATURE_RMA,
 		.credits = (uint16_t)min(ep->opts.recv_depth, 0xffffu),
 		.data = ep->hello_data,
 		.data_len = (uint8_t)ep->opts.hello_data_len,
@@ -65,6 +66,7 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		return ret;
 	}
 	ep->version = (uint32_t)ret;
+	ep->features = h.features & PROTO_FEATURE_RMA;
 	ep->tx_limit = h.credits;
 	ep->hello_ok = true;
 	return 0;

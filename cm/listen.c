@@ -207,6 +207,7 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	}
 	ep->passive = true;
 	ep->version = (uint32_t)rdmamsg__hello_version(&req->hello);
+	ep->features = req->hello.features & PROTO_FEATURE_RMA;
 	ep->tx_limit = req->hello.credits;
 	ep->hello_ok = true;
 	ep->state = EP_REQUESTED;

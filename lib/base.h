@@ -56,6 +56,8 @@ struct range {
 };
 /* Puts in defaults. -EINVAL out of range. */
 int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
+/* Fills the caller's struct as far as it is long. -EINVAL. (info.c) */
+int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);
 
 #endif

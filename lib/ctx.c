@@ -94,6 +94,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->dead);
 	list_init(&ctx->held);
 	list_init(&ctx->ended);
+	list_init(&ctx->region_list);
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
@@ -193,6 +194,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	}
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
+	rdmamsg__regions_free(ctx);
 	/* what other contexts of the devices have sent until just now */
 	while (rdmamsg__submit_run(ctx))
 		;

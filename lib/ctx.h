@@ -49,6 +49,7 @@ struct rdmamsg {
 	uint32_t table_size;
 	size_t registered;
 	uint64_t regions;		/* ids given to keys */
+	struct list region_list;
 	uint32_t table_hint, generation;
 	uid_t euid;
 	gid_t egid;
@@ -64,7 +65,11 @@ struct rdmamsg {
 			struct ibv_send_wr wr;	/* first */
 			struct ibv_sge sge;
 			struct proto_hdr hdr;	/* and, in one piece */
-			uint8_t data[TX_STAGE];
+			union {
+				uint8_t data[TX_STAGE];
+				/* one-sided */
+				struct ibv_sge sges[RDMAMSG_SEGMENTS_MAX];
+			};
 		} entries[TX_BATCH];
 	} tx;
 };

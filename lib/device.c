@@ -230,6 +230,7 @@ static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 	list_init(&dev->large);
 	list_init(&dev->loose);
 	list_init(&dev->starved);
+	list_init(&dev->regions);
 	rdmamsg__timer_init(&dev->linger, linger_over);
 	ret = rdmamsg__timers_reserve(&ctx->timers, 1);
 	if (ret) {
@@ -348,6 +349,7 @@ static void dev_release(struct dev *dev)
 	if (d->v->destroy_comp_channel(dev->channel))
 		log_error("device %s: its completion channel is still in use",
 			  d->name);
+	rdmamsg__regions_dereg(dev);
 	rdmamsg__larges_free(dev);
 	rdmamsg__msgs_dereg(dev);
 	rdmamsg__pools_dereg(&dev->recv_pools);

@@ -62,6 +62,7 @@ struct dev {
 	uint32_t eps;
 	uint32_t msgs_out;		/* messages in the program's hands */
 	struct list starved;		/* endpoints that wait for buffers */
+	struct list regions;		/* struct region_mr */
 	struct timer linger;		/* closes it when unused */
 	bool reap;			/* close it when settling */
 };

@@ -20,7 +20,7 @@
 #define SLOW_EVERY	1024	/* polls */
 #define TX_STAGE	512	/* inline payload that a batch can hold */
 
-enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL };
+enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL, OP_RMA };
 
 /* One accepted operation; slots of the send queue point to it. */
 struct op {
@@ -63,6 +63,7 @@ struct rndv_in {
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
 	bool rndv;
+	bool written;			/* no message: WRITTEN */
 	bool asked;			/* on_incoming, once */
 	uint32_t number;
 	uint32_t tag;
@@ -105,6 +106,9 @@ enum ep_ctrl {
 	CTRL_DONE = 1u << 5,
 	CTRL_KEEPALIVE = 1u << 6,
 };
+
+/* Who issues reads: large messages, and the program. */
+enum reader { READ_MESSAGE, READ_RMA, READERS };
 
 #define TABLES	2	/* the system's, or a test's, and the soft HCA's */
 
@@ -160,6 +164,11 @@ struct rdmamsg_ep {
 	uint32_t rndv_count;
 	struct list arriving;		/* rndv_in, in order */
 	uint32_t reads_free;
+	bool read_wants[READERS];	/* and had to wait */
+	enum reader read_turn;
+	struct rma *rma, *rma_free;	/* NULL until first used */
+	struct rdmamsg_msg *rma_results;
+	bool rma_wanted;		/* by a call that gave -EAGAIN */
 	uint16_t credit_msgs;		/* CREDIT sent */
 	uint16_t credit_seen;		/* of them, by the peer */
 	struct rdmamsg_handlers on;
@@ -189,6 +198,7 @@ struct rdmamsg_ep {
 	size_t peer_data_len;
 	struct proto_setup peer;	/* its data pointer is unused */
 	uint32_t version;
+	uint32_t features;		/* of PROTO_FEATURE_*, both sides' */
 	uint8_t session[16];
 	struct ibv_qp_cap cap;
 	struct sockaddr_storage local_addr, peer_addr;
@@ -297,6 +307,18 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey);
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
+/*
+ * For requests of another make: an entry of the batch to fill in, and that it
+ * is filled in.
+ */
+struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op);
+void rdmamsg__tx_end(struct rdmamsg_ep *ep);
+/* 0, or why the endpoint takes nothing to send. */
+int rdmamsg__tx_check(const struct rdmamsg_ep *ep);
+/* -EAGAIN, and on_writable will tell. */
+int rdmamsg__tx_again(struct rdmamsg_ep *ep);
+/* An accepted operation waits for its turn. */
+void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
 static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
 {
 	return (uint32_t)ep->hot.sq_posted - ep->sq_done;
@@ -306,6 +328,19 @@ static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
 static inline uint32_t rdmamsg__tx_number(const struct rdmamsg_ep *ep)
 {
 	return le32toh(ep->hot.hdr.number);
+}
+
+static inline uint32_t rdmamsg__tx_next_number(struct rdmamsg_ep *ep)
+{
+	uint32_t number = rdmamsg__tx_number(ep);
+
+	ep->hot.hdr.number = htole32(number + 1);
+	return number;
+}
+
+static inline bool rdmamsg__has_credit(const struct rdmamsg_ep *ep)
+{
+	return (int32_t)(ep->tx_limit - rdmamsg__tx_number(ep)) > 0;
 }
 
 /* wait.c: sends that rdmamsg_send_wait() waits for */
@@ -342,7 +377,9 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
 
 /* rndv.c */
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
-void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+/* msg: NULL for a WRITTEN */
+void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			  uint32_t tag);
 int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  int iovcnt, uint32_t total,
 			  struct rdmamsg_msg *payload, struct rndv_out **ret);

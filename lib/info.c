@@ -29,8 +29,7 @@ void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
 	s->bytes_sent += ep->hot.bytes_sent;
 }
 
-/* Fills the caller's struct as far as it is long. */
-static int give(void *dst, const void *src, size_t src_size)
+int rdmamsg__give(void *dst, const void *src, size_t src_size)
 {
 	size_t size;
 
@@ -54,7 +53,7 @@ int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats)
 	if (ret)
 		return ret;
 	rdmamsg__ep_stats_add(&s, ep);
-	return give(stats, &s, sizeof(s));
+	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
@@ -72,7 +71,7 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 		s.msgs_lent += list_entry(n, struct dev, node)->msgs_out;
 	s.endpoints = (uint64_t)ctx->ep_count;
 	s.bytes_registered = ctx->registered;
-	return give(stats, &s, sizeof(s));
+	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
 /* What an idle endpoint costs, the device's own part apart. */
@@ -117,9 +116,12 @@ int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
 	i.max_send_sge = ep->cap.max_send_sge;
 	i.max_recv_sge = ep->cap.max_recv_sge;
 	i.version = ep->version;
+	i.one_sided = ep->features & PROTO_FEATURE_RMA ? 1 : 0;
+	if (ep->dev && ep->dev->device)
+		i.atomic_scope = rdmamsg__atomic_scope(ep->dev->device);
 	memcpy(i.session, ep->session, sizeof(i.session));
 	memory(ep, &i);
-	return give(info, &i, sizeof(i));
+	return rdmamsg__give(info, &i, sizeof(i));
 }
 
 struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)

@@ -37,6 +37,8 @@
 #include "pool.h"
 #include "ep.h"
 #include "ctx.h"
+#include "region.h"
+#include "rma.h"
 #include "connect.h"
 #include "oob.h"
 

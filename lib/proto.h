@@ -49,6 +49,9 @@ enum proto_reject {
 	PROTO_REJECT_RESOURCES,		/* out of memory, QPs, ... */
 };
 
+/* Features: what both sides have set is in use. */
+#define PROTO_FEATURE_RMA	1u		/* WRITTEN, and keys of programs */
+
 struct proto_hello {
 	uint8_t lowest;
 	uint8_t highest;
@@ -87,7 +90,8 @@ enum proto_type {
 	PROTO_PONG,
 	PROTO_CLOSE,		/* no data message follows; control may */
 	PROTO_SETUP,		/* the first one, both ways */
-	PROTO_TYPE_MAX = PROTO_SETUP,
+	PROTO_WRITTEN,		/* number, tag: what is written can be read */
+	PROTO_TYPE_MAX = PROTO_WRITTEN,
 };
 
 enum proto_done {

@@ -49,7 +49,8 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 		attr.qp_type = IBV_QPT_RC;
 		attr.cap.max_send_wr = send;
 		attr.cap.max_recv_wr = recv;
-		attr.cap.max_send_sge = 2;
+		attr.cap.max_send_sge = (uint32_t)min(d->attr.max_sge,
+						      RDMAMSG_SEGMENTS_MAX);
 		attr.cap.max_recv_sge = 1;
 		attr.cap.max_inline_data = inl;
 		errno = 0;
@@ -260,6 +261,7 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	if (ctx->last == ep)
 		ctx->last = &rdmamsg__nobody;
 	list_del(&ep->starved_node);
+	rdmamsg__rma_free(ep);
 	free(ep->sq_slots);
 	free(ep->rq);
 	free(ep->ops);
@@ -278,6 +280,11 @@ static uint8_t retries(const struct rdmamsg_ep *ep)
 
 	return (uint8_t)(ep->dev->device->kind == KIND_SOFT_ROCE ? min(n, 6u) :
 			 n);
+}
+
+static bool has_atomics(const struct rdmamsg_ep *ep)
+{
+	return ep->dev->device->attr.atomic_cap != IBV_ATOMIC_NONE;
 }
 
 static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
@@ -299,11 +306,13 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		/*
 		 * rdma_cm knows only later what the peer may do: read, for
-		 * rendezvous, and write, for keepalives (of no bytes; no
-		 * memory of ours is registered for writing)
+		 * rendezvous, and write, for keepalives (of no bytes); what
+		 * memory it reaches, the keys given to it decide
 		 */
 		attr->qp_access_flags = IBV_ACCESS_REMOTE_READ |
-					IBV_ACCESS_REMOTE_WRITE;
+					IBV_ACCESS_REMOTE_WRITE |
+					(has_atomics(ep) ?
+					 IBV_ACCESS_REMOTE_ATOMIC : 0);
 	/* rdma_cm knows what the peer has, not what was asked for here */
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		attr->max_dest_rd_atomic = min(attr->max_dest_rd_atomic,

@@ -174,6 +174,15 @@ static inline void deliver_in_place(struct rdmamsg_ep *ep,
 		kept(ep, msg);
 }
 
+static void written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	if (!ep->on.on_written)
+		return;
+	ep->ctx->in_callback++;
+	ep->on.on_written(ep, value);
+	ep->ctx->in_callback--;
+}
+
 /* What has waited behind a large message, as far as it is complete. */
 void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 {
@@ -181,7 +190,8 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 		struct rndv_in *in = list_first(&ep->arriving, struct rndv_in,
 						node);
 		struct rdmamsg_msg *msg = in->msg;
-		bool refused = in->state == IN_REFUSED;
+		bool refused = in->state == IN_REFUSED, is_written = in->written;
+		uint32_t tag = in->tag;
 
 		if (in->state <= IN_READING || in->done_due ||
 		    ep->state >= EP_DRAINING)
@@ -190,7 +200,9 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 			in->msg = NULL;
 		list_del(&in->node);
 		rdmamsg__rndv_in_free(in);
-		if (!refused)
+		if (is_written)
+			written(ep, tag);
+		else if (!refused)
 			deliver(ep, msg);
 	}
 }
@@ -279,7 +291,22 @@ static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	if (list_empty(&ep->arriving))
 		deliver(ep, msg);
 	else
-		rdmamsg__rndv_behind(ep, msg);
+		rdmamsg__rndv_behind(ep, msg, hdr->tag);
+}
+
+/* The receive is free again at once, but it took a number and a credit. */
+static void rx_written(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
+	if (!(ep->features & PROTO_FEATURE_RMA)) {
+		rdmamsg__ep_protocol(ep, "WRITTEN, which was not agreed");
+		return;
+	}
+	if (!take_number(ep, hdr))
+		return;
+	if (list_empty(&ep->arriving))
+		written(ep, hdr->tag);
+	else
+		rdmamsg__rndv_behind(ep, NULL, hdr->tag);
 }
 
 static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
@@ -313,6 +340,9 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		ep->close_seen = true;
 		if (ep->state == EP_OPEN)
 			rdmamsg__ep_peer_closes(ep);
+		break;
+	case PROTO_WRITTEN:
+		rx_written(ep, hdr);
 		break;
 	case PROTO_SETUP:
 		rdmamsg__ctrl_setup(ep, body, len);
@@ -351,7 +381,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
 	}
 	rdmamsg__tx_room(ep);
 	/* an answer or the next step of closing may be due */
-	if (hdr.type != PROTO_CREDIT ||
+	if ((hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN) ||
 	    rdmamsg__rq_posted(ep) + RX_LAZY < ep->rq_target)
 		rdmamsg__ep_touch(ep);
 	rx_control(ep, &hdr, msg->data, msg->len);
@@ -444,6 +474,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 	if (!(seq & 0x80000000u)) {
 		ep->st.completions++;
 		rdmamsg__tx_done(ep, seq, wc->status == IBV_WC_SUCCESS ? 0 :
+				 wc->status == IBV_WC_REM_ACCESS_ERR ? -EACCES :
 				 -ECANCELED);
 		return;
 	}

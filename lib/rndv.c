@@ -131,16 +131,20 @@ static struct rndv_in *in_new(struct rdmamsg_ep *ep)
 	return in;
 }
 
-/* An ordinary message that has to wait for a large one before it. */
-void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+/* What has to wait for a large message before it. */
+void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			  uint32_t tag)
 {
 	struct rndv_in *in = in_new(ep);
 
 	if (!in) {
-		rdmamsg__pool_return(msg);
+		if (msg)
+			rdmamsg__pool_return(msg);
 		return;
 	}
 	in->msg = msg;
+	in->written = !msg;
+	in->tag = tag;
 	in->state = IN_READY;
 }
 
@@ -294,7 +298,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	op->in = in;
 	op->read_len = len;
 	in->reads++;
-	ep->reads_free--;
+	rdmamsg__read_taken(ep, READ_MESSAGE);
 	rdmamsg__tx_read(ep, op, in->msg->data + in->filled, in->msg->lkey, len,
 			 key->addr + in->offset, key->rkey);
 	in->filled += len;
@@ -306,10 +310,11 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	return true;
 }
 
-static bool can_read(const struct rdmamsg_ep *ep)
+static bool can_read(struct rdmamsg_ep *ep)
 {
-	return ep->reads_free && ep->state < EP_DRAINING &&
-	       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE;
+	return ep->state < EP_DRAINING &&
+	       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE &&
+	       rdmamsg__may_read(ep, READ_MESSAGE);
 }
 
 /* Keeps the reads going, in order of the messages. */
@@ -317,9 +322,12 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 {
 	struct list *n;
 
+	ep->read_wants[READ_MESSAGE] = false;
 	list_for_each(n, &ep->arriving) {
 		struct rndv_in *in = list_entry(n, struct rndv_in, node);
 
+		if (in->state > IN_READING || in->filled == in->wire.total)
+			continue;
 		if (!can_read(ep))
 			return;
 		if (in->state == IN_ANNOUNCED)

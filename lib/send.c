@@ -86,6 +86,10 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 			continue;
 		ep->sq_slots[slot] = NULL;
 		ep->sq_ops--;
+		if (op->kind == OP_RMA) {
+			rdmamsg__rma_lost(ep, op);
+			continue;
+		}
 		op->next = ep->orphans;
 		ep->orphans = op;
 	}
@@ -145,7 +149,7 @@ static inline struct tx_entry *batch_add(struct rdmamsg_ep *ep)
 }
 
 /* The same for all but small messages that nobody waits for. */
-static struct tx_entry *batch_op(struct rdmamsg_ep *ep, struct op *op)
+struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct tx_entry *e = batch_add(ep);
 
@@ -160,7 +164,7 @@ static struct tx_entry *batch_op(struct rdmamsg_ep *ep, struct op *op)
 	return e;
 }
 
-static void batch_added(struct rdmamsg_ep *ep)
+void rdmamsg__tx_end(struct rdmamsg_ep *ep)
 {
 	rdmamsg__tx_room(ep);		/* not all of them stop at hot.stop */
 	if (!ep->ctx->in_callback)
@@ -171,7 +175,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 			 uint32_t number, uint32_t tag, struct op *op,
 			 struct rdmamsg_msg *msg, const void *inl, uint32_t len)
 {
-	struct tx_entry *e = batch_op(ep, op);
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 	const struct proto_hdr hdr = {
 		.type = (uint8_t)type, .seen = le16toh(ep->hot.hdr.seen),
 		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
@@ -192,14 +196,14 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	/* somebody waits for these; the others may be told later */
 	if (op && (op->cookie || op->kind != OP_EAGER))
 		ep->ctx->tx.signal = true;
-	batch_added(ep);
+	rdmamsg__tx_end(ep);
 }
 
 void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey)
 {
-	struct tx_entry *e = batch_op(ep, op);
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 
 	e->wr.opcode = IBV_WR_RDMA_READ;
 	e->sge.addr = (uintptr_t)dst;
@@ -209,20 +213,20 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 	e->wr.wr.rdma.rkey = rkey;
 	/* the next reads wait for this one */
 	e->wr.send_flags = IBV_SEND_SIGNALED;
-	batch_added(ep);
+	rdmamsg__tx_end(ep);
 }
 
 /* A write of nothing: the peer's device answers, its program need not. */
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 {
-	struct tx_entry *e = batch_op(ep, op);
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 
 	e->wr.opcode = IBV_WR_RDMA_WRITE;
 	e->wr.num_sge = 0;
 	e->wr.wr.rdma.remote_addr = 0;
 	e->wr.wr.rdma.rkey = 0;
 	e->wr.send_flags = IBV_SEND_SIGNALED;
-	batch_added(ep);
+	rdmamsg__tx_end(ep);
 }
 
 /* ---- completions ------------------------------------------------------ */
@@ -240,6 +244,9 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		break;
 	case OP_READ:
 		rdmamsg__rndv_read_done(ep, op, status);
+		break;
+	case OP_RMA:
+		rdmamsg__rma_request_done(ep, op, status);
 		break;
 	case OP_CTRL:
 		if (op->ctrl == PROTO_CLOSE && !status)
@@ -313,27 +320,25 @@ void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 
 		list_del(&op->node);
 		ep->queued--;
-		rdmamsg__op_complete(ep, op, status);
+		if (op->kind == OP_RMA)
+			rdmamsg__rma_end(ep, op, status);
+		else
+			rdmamsg__op_complete(ep, op, status);
 	}
 }
 
 /* ---- accepting messages ----------------------------------------------- */
 
-static bool has_credit(const struct rdmamsg_ep *ep)
-{
-	return (int32_t)(ep->tx_limit - rdmamsg__tx_number(ep)) > 0;
-}
-
 static bool can_post(const struct rdmamsg_ep *ep)
 {
-	return has_credit(ep) && rdmamsg__sq_used(ep) < ep->sq_data;
+	return rdmamsg__has_credit(ep) && rdmamsg__sq_used(ep) < ep->sq_data;
 }
 
 /* Said only when it is the program's turn to wait. */
-static int again(struct rdmamsg_ep *ep)
+int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 {
 	ep->st.sends_refused++;
-	ep->st.credit_stalls += !has_credit(ep);
+	ep->st.credit_stalls += !rdmamsg__has_credit(ep);
 	ep->want_writable = true;
 	return -EAGAIN;
 }
@@ -343,23 +348,31 @@ int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
 	if (list_empty(&ep->starved_node))
 		list_add_tail(&ep->dev->starved, &ep->starved_node);
-	return again(ep);
+	return rdmamsg__tx_again(ep);
 }
 
-/* Whether a message may go out now (1), be queued (0), or neither. */
-static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
+int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
 {
 	int ret = rdmamsg__ep_check(ep);
 
 	if (unlikely(ret))
 		return ret;
-	if (unlikely(ep->state != EP_OPEN)) {
-		if (ep->state < EP_OPEN || ep->state == EP_BACKOFF)
-			return rdmamsg__fail(-ENOTCONN, "not connected yet: wait "
-					     "for on_connected");
-		return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing or "
-				     "closed: rdmamsg_ep_reason() tells why");
-	}
+	if (likely(ep->state == EP_OPEN))
+		return 0;
+	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF)
+		return rdmamsg__fail(-ENOTCONN, "not connected yet: wait for "
+				     "on_connected");
+	return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing or closed: "
+			     "rdmamsg_ep_reason() tells why");
+}
+
+/* Whether a message may go out now (1), be queued (0), or neither. */
+static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
+{
+	int ret = rdmamsg__tx_check(ep);
+
+	if (unlikely(ret))
+		return ret;
 	if (unlikely(len > ep->peer.max_msg))
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
 				     "takes at most %u (its max_msg_size)", len,
@@ -369,21 +382,13 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 		return 1;
 	if (ep->queued < ep->opts.send_queue)
 		return 0;
-	return again(ep);
-}
-
-static uint32_t next_number(struct rdmamsg_ep *ep)
-{
-	uint32_t number = rdmamsg__tx_number(ep);
-
-	ep->hot.hdr.number = htole32(number + 1);
-	return number;
+	return rdmamsg__tx_again(ep);
 }
 
 /* Posts an accepted operation whose turn has come. */
 static void launch(struct rdmamsg_ep *ep, struct op *op)
 {
-	op->number = next_number(ep);
+	op->number = rdmamsg__tx_next_number(ep);
 	ep->hot.bytes_sent += op->len;
 	if (op->kind == OP_RNDV) {
 		ep->st.sent_rendezvous++;
@@ -395,15 +400,20 @@ static void launch(struct rdmamsg_ep *ep, struct op *op)
 			    NULL, op->len);
 }
 
+void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
+{
+	list_add_tail(&ep->queue, &op->node);
+	ep->queued++;
+	rdmamsg__ep_ready(ep);
+}
+
 static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 {
 	if (now) {
 		launch(ep, op);
 		return;
 	}
-	list_add_tail(&ep->queue, &op->node);
-	ep->queued++;
-	rdmamsg__ep_ready(ep);
+	rdmamsg__tx_queue(ep, op);
 }
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
@@ -456,7 +466,7 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 	if (a->cookie) {
 		op = rdmamsg__op_get(ep);
 		if (unlikely(!op))
-			return again(ep);
+			return rdmamsg__tx_again(ep);
 		fill_op(op, OP_EAGER, a);
 	}
 	if (a->iovcnt > 1) {
@@ -465,7 +475,7 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 	}
 	ep->st.sent_inline++;
 	ep->hot.bytes_sent += a->len;
-	rdmamsg__tx_message(ep, PROTO_DATA, next_number(ep), a->tag, op, NULL,
+	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep), a->tag, op, NULL,
 			    data, a->len);
 	return 0;
 }
@@ -475,7 +485,7 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 	struct op *op = rdmamsg__op_get(ep);
 
 	if (unlikely(!op))
-		return again(ep);
+		return rdmamsg__tx_again(ep);
 	op->msg = rdmamsg__send_buffer(ep);
 	if (unlikely(!op->msg)) {
 		rdmamsg__op_put(ep, op);
@@ -496,7 +506,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 	int ret;
 
 	if (!op)
-		return again(ep);
+		return rdmamsg__tx_again(ep);
 	op->msg = rdmamsg__send_buffer(ep);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
@@ -671,7 +681,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	    msg->dev == ep->dev) {
 		op = rdmamsg__op_get(ep);
 		if (unlikely(!op))
-			return again(ep);
+			return rdmamsg__tx_again(ep);
 		op->msg = msg;
 		fill_op(op, OP_EAGER, &a);
 		rdmamsg__msg_back(msg);
@@ -690,6 +700,49 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	return ret;
 }
 
+/* What waits goes out in the order of the calls. */
+static void pump_queue(struct rdmamsg_ep *ep)
+{
+	while (ep->queued) {
+		struct op *op = list_first(&ep->queue, struct op, node);
+
+		if (op->kind == OP_RMA) {
+			if (!rdmamsg__rma_pump(ep, op))
+				return;
+		} else if (!can_post(ep) || (op->kind == OP_RNDV &&
+					     ep->rndv_count >= RNDV_MAX)) {
+			return;
+		}
+		list_del(&op->node);
+		ep->queued--;
+		if (op->kind != OP_RMA)
+			launch(ep, op);
+	}
+}
+
+/* Both messages and the program want to read: in turns, while there is room. */
+static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
+{
+	uint32_t before;
+
+	do {
+		before = ep->reads_free;
+		rdmamsg__rndv_pump(ep);
+		pump_queue(ep);
+	} while (ep->reads_free && ep->reads_free != before);
+}
+
+/* Whether what was refused would be accepted. */
+static inline bool is_writable(const struct rdmamsg_ep *ep)
+{
+	if (ep->rma_wanted && rdmamsg__rma_room(ep))
+		return true;
+	if (!ep->op_free)
+		return false;
+	return ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
+	       !ep->queued && can_post(ep) && ep->rndv_count < RNDV_MAX;
+}
+
 /* Room has come: what waits in the queue goes first, then the program. */
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 {
@@ -699,22 +752,17 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	    ep->state != EP_SETUP)
 		return;
 	ctx->in_callback++;	/* put together what follows */
-	rdmamsg__rndv_pump(ep);
+	if (!list_empty(&ep->arriving))
+		rdmamsg__rndv_pump(ep);
 	rdmamsg__ctrl_pump(ep);
-	rdmamsg__rx_deliver(ep);
-	while (ep->queued && can_post(ep)) {
-		struct op *op = list_first(&ep->queue, struct op, node);
-
-		if (op->kind == OP_RNDV && ep->rndv_count >= RNDV_MAX)
-			break;
-		list_del(&op->node);
-		ep->queued--;
-		launch(ep, op);
-	}
-	if (ep->want_writable && ep->state == EP_OPEN && ep->op_free &&
-	    (ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
-	     can_post(ep) && ep->rndv_count < RNDV_MAX)) {
-		ep->want_writable = false;
+	if (!list_empty(&ep->arriving))
+		rdmamsg__rx_deliver(ep);
+	if (ep->queued)
+		pump_queue(ep);
+	if (unlikely(ep->read_wants[READ_MESSAGE]))
+		pump_reads(ep);
+	if (ep->want_writable && ep->state == EP_OPEN && is_writable(ep)) {
+		ep->want_writable = ep->rma_wanted = false;
 		if (ep->on.on_writable)
 			ep->on.on_writable(ep);
 	}

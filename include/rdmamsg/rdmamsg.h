@@ -39,6 +39,7 @@ struct rdmamsg_listener;	/* accepts connections */
 struct rdmamsg_request;		/* a connection asked for, not yet accepted */
 struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
+struct rdmamsg_region;		/* memory for one-sided operations */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -211,12 +212,13 @@ struct rdmamsg_handlers {
 			   struct rdmamsg_buffer *dst);
 
 	/*
-	 * An accepted send is over, exactly once for each that was given a
-	 * non-NULL cookie; a large one may end after smaller ones behind it.
+	 * An accepted send, or one-sided operation, is over, exactly once
+	 * for each that was given a non-NULL cookie; a large one may end after smaller ones behind it.
 	 * status 0: it is in the peer's memory (rendezvous: the peer has read
-	 * it). -ECANCELED: the connection ended, the peer may or may not have
-	 * it; or on_incoming refused it. -ENOBUFS: too large for the
-	 * peer's memory.
+	 * it; one-sided: it is done). -ECANCELED: the connection ended, the
+	 * peer may or may not have it; or on_incoming refused it. -ENOBUFS:
+	 * too large for the peer's memory. -EACCES: the peer's device refused
+	 * the key, and that ends the connection.
 	 */
 	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -233,6 +235,12 @@ struct rdmamsg_handlers {
 	 */
 	void (*on_closed)(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_reason *why);
+
+	/*
+	 * The peer's rdmamsg_write_imm(), with its value: what it and the
+	 * calls before it have written can be read. In turn with messages.
+	 */
+	void (*on_written)(struct rdmamsg_ep *ep, uint32_t value);
 };
 
 enum rdmamsg_ep_flags {
@@ -320,6 +328,13 @@ void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
 /* What the peer gave as setup_data. Valid as long as the endpoint. */
 const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len);
 
+/* With what else the atomic operations on memory of this host are atomic. */
+enum rdmamsg_atomic {
+	RDMAMSG_ATOMIC_NONE,	/* the device has no atomic operations */
+	RDMAMSG_ATOMIC_DEVICE,	/* with those through the same device */
+	RDMAMSG_ATOMIC_HOST,	/* with the processors' as well */
+};
+
 /* What was negotiated and granted; zeros before it is known. */
 struct rdmamsg_ep_info {
 	size_t size;
@@ -347,6 +362,8 @@ struct rdmamsg_ep_info {
 	uint8_t session[16];
 	uint64_t bytes_pinned;		/* buffers of its posted receives */
 	uint64_t bytes_private;		/* the library's structs for it */
+	uint32_t one_sided;		/* 1: the peer knows these operations */
+	uint32_t atomic_scope;		/* of atomics here, enum rdmamsg_atomic */
 };
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
@@ -400,6 +417,126 @@ size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
 uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
 /* Send fewer bytes than were allocated. -EINVAL when more. */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
+
+/* ---- one-sided operations --------------------------------------------- */
+
+/* What a region may be used for. */
+enum rdmamsg_access {
+	RDMAMSG_ACCESS_READ = 1u << 0,		/* peers with a key may read */
+	RDMAMSG_ACCESS_WRITE = 1u << 1,		/* write */
+	RDMAMSG_ACCESS_ATOMIC = 1u << 2,	/* and count there */
+	RDMAMSG_ACCESS_LOCAL_WRITE = 1u << 3,	/* rdmamsg_read() into it */
+};
+
+/*
+ * Declares memory for one-sided operations: with access 0 only as a source of
+ * rdmamsg_write(). It stays the caller's and must be there until the region is
+ * destroyed. Nothing is registered yet. It ends with its context at the latest.
+ */
+int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
+			  uint32_t access, struct rdmamsg_region **ret);
+
+/*
+ * Registers it with the device of the endpoint, for the endpoint's own
+ * operations, until that device is closed. Takes long, pins the memory; once
+ * done it is done for all endpoints of the device. -ENOTCONN, -ENOMEM.
+ */
+int rdmamsg_region_attach(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep);
+
+/* What a peer needs to reach a region: bytes to be sent as they are. */
+struct rdmamsg_key {
+	uint8_t bytes[32];
+};
+
+/*
+ * rdmamsg_region_attach(), and a key with the region's remote access in *ret.
+ * It is good for every peer on the device of this endpoint that comes to know
+ * it, until revoked.
+ */
+int rdmamsg_region_export(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep,
+			  struct rdmamsg_key *ret);
+
+/*
+ * Ends all its registrations: a peer that uses a key of it from here on gets
+ * an access error, which costs the connection. It may be attached and exported
+ * again, with other keys. -EBUSY while own operations use it.
+ */
+int rdmamsg_region_revoke(struct rdmamsg_region *region);
+
+/* The same, and frees it. NULL is fine. */
+int rdmamsg_region_destroy(struct rdmamsg_region *region);
+
+/*
+ * A key out of bytes that a peer has sent; more than a key are not looked at.
+ * -EPROTO if they are none.
+ */
+int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret);
+
+struct rdmamsg_key_info {
+	size_t size;
+	uint64_t region;	/* as errors name it */
+	uint64_t len;		/* bytes it reaches */
+	uint32_t access;	/* of READ, WRITE, ATOMIC */
+};
+
+int rdmamsg_key_info(const struct rdmamsg_key *key,
+		     struct rdmamsg_key_info *info);
+
+/* A stretch of a region, or of other memory in a small write. */
+struct rdmamsg_slice {
+	void *data;
+	size_t len;
+	struct rdmamsg_region *region;	/* NULL: copied */
+};
+
+enum rdmamsg_rma_flags {
+	/* begins when the reads and atomics before it are done */
+	RDMAMSG_FENCE = 1u << 0,
+};
+
+/*
+ * One-sided operations on the peer's memory behind a key, 'offset' bytes into
+ * it; its program takes no part. They begin in the order of the calls,
+ * messages included, and end with on_sent when they have a cookie; the memory
+ * is in use until then, or on_closed. Any length; slices of regions that are
+ * attached, up to RDMAMSG_SEGMENTS_MAX. -EAGAIN: nothing was accepted,
+ * on_writable will tell. -ERANGE: outside of what the key reaches. -EACCES:
+ * the key, or a region, does not allow it. -EOPNOTSUPP: the peer or a device
+ * cannot. -ENOTCONN, -ESHUTDOWN.
+ */
+
+/*
+ * Writes the slices, one behind the other. Without a region all of them are
+ * copied, up to eager_max bytes (rdmamsg_ep_info), and free on return.
+ */
+int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+		  int count, const struct rdmamsg_key *key, uint64_t offset,
+		  uint32_t flags, void *cookie);
+
+/* And then on_written with 'value' at the peer, as a message would be. */
+int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+		      int count, const struct rdmamsg_key *key,
+		      uint64_t offset, uint32_t value, uint32_t flags,
+		      void *cookie);
+
+/* Reads into the slices; their regions have LOCAL_WRITE. */
+int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
+		 int count, const struct rdmamsg_key *key, uint64_t offset,
+		 uint32_t flags, void *cookie);
+
+/*
+ * On the 8 bytes at an aligned address, in the peer's byte order, as one
+ * step: add to them, or put 'desired' there if they are 'expected'. What was
+ * there before is in *result, unless NULL, before on_sent.
+ */
+int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
+		      uint64_t offset, uint64_t add, uint64_t *result,
+		      uint32_t flags, void *cookie);
+int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
+			 uint64_t offset, uint64_t expected, uint64_t desired,
+			 uint64_t *result, uint32_t flags, void *cookie);
 
 /* ---- listening -------------------------------------------------------- */
 
@@ -585,6 +722,10 @@ struct rdmamsg_stats {
 	uint64_t endpoints;		/* context: now */
 	uint64_t msgs_lent;		/* received and not freed, now */
 	uint64_t bytes_registered;	/* context: pool memory, now */
+	uint64_t rma_writes;		/* one-sided operations accepted */
+	uint64_t rma_reads;
+	uint64_t rma_atomics;
+	uint64_t rma_bytes;		/* of them */
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats);

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions: declared, registered where they are needed, exported, revoked. */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
+			 RDMAMSG_ACCESS_ATOMIC)
+#define ACCESS_ALL	(ACCESS_REMOTE | RDMAMSG_ACCESS_LOCAL_WRITE)
+
+_Static_assert(RDMAMSG_ACCESS_READ == PROTO_KEY_READ &&
+	       RDMAMSG_ACCESS_WRITE == PROTO_KEY_WRITE &&
+	       RDMAMSG_ACCESS_ATOMIC == PROTO_KEY_ATOMIC, "as on the wire");
+_Static_assert(sizeof(struct rdmamsg_key) == PROTO_KEY_LEN, "as on the wire");
+
+static int verbs_access(uint32_t access)
+{
+	int ret = 0;
+
+	if (access & RDMAMSG_ACCESS_READ)
+		ret |= IBV_ACCESS_REMOTE_READ;
+	/* ibv_reg_mr(3): these two need local write as well */
+	if (access & RDMAMSG_ACCESS_WRITE)
+		ret |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
+	if (access & RDMAMSG_ACCESS_ATOMIC)
+		ret |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
+	if (access & RDMAMSG_ACCESS_LOCAL_WRITE)
+		ret |= IBV_ACCESS_LOCAL_WRITE;
+	return ret;
+}
+
+/* The owner is told only: there is nothing that it could do. */
+static void mr_free(struct region_mr *mr)
+{
+	const struct rdmamsg_device *d = mr->dev->device;
+
+	if (d->v->dereg_mr(mr->ibv))
+		log_error("device %s: a region could not be deregistered",
+			  d->name);
+	list_del(&mr->node);
+	list_del(&mr->dev_node);
+	free(mr);
+}
+
+void rdmamsg__regions_dereg(struct dev *dev)
+{
+	while (!list_empty(&dev->regions))
+		mr_free(list_first(&dev->regions, struct region_mr, dev_node));
+}
+
+static void dereg_all(struct rdmamsg_region *region)
+{
+	while (!list_empty(&region->mrs))
+		mr_free(list_first(&region->mrs, struct region_mr, node));
+}
+
+static void region_free(struct rdmamsg_region *region)
+{
+	dereg_all(region);
+	list_del(&region->node);
+	free(region);
+}
+
+void rdmamsg__regions_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->region_list))
+		region_free(list_first(&ctx->region_list,
+				       struct rdmamsg_region, node));
+}
+
+static int region_check(const struct rdmamsg_region *region)
+{
+	if (region)
+		return rdmamsg__ctx_check(region->ctx);
+	return rdmamsg__fail(-EINVAL, "the region is NULL");
+}
+
+static int mr_new(struct rdmamsg_region *region, struct dev *dev)
+{
+	struct rdmamsg_device *d = dev->device;
+	struct region_mr *mr = calloc(1, sizeof(*mr));
+	int ret;
+
+	if (!mr)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	errno = 0;
+	mr->ibv = d->v->reg_mr(d->pd, region->addr, region->len,
+			       verbs_access(region->access));
+	if (!mr->ibv) {
+		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					  "registering a region");
+		free(mr);
+		return ret;
+	}
+	mr->dev = dev;
+	list_add_tail(&region->mrs, &mr->node);
+	list_add_tail(&dev->regions, &mr->dev_node);
+	return 0;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
+			  uint32_t access, struct rdmamsg_region **ret)
+{
+	struct rdmamsg_region *region;
+	int err = rdmamsg__ctx_check(ctx);
+
+	if (err)
+		return err;
+	if (!addr || !len || !ret || access & ~ACCESS_ALL ||
+	    (uintptr_t)addr + len < (uintptr_t)addr)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_create: %s",
+				     !ret ? "ret is NULL" : access & ~ACCESS_ALL ?
+				     "unknown access bits" :
+				     "addr is NULL, or len 0 or out of range");
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	region->ctx = ctx;
+	region->addr = addr;
+	region->len = len;
+	region->access = access;
+	region->id = ++ctx->regions;
+	list_init(&region->mrs);
+	list_add_tail(&ctx->region_list, &region->node);
+	*ret = region;
+	return 0;
+}
+
+int rdmamsg_region_attach(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep)
+{
+	int ret = region_check(region);
+
+	if (!ret)
+		ret = rdmamsg__ep_check(ep);
+	if (ret)
+		return ret;
+	if (region->ctx != ep->ctx)
+		return rdmamsg__fail(-EINVAL, "the region belongs to another "
+				     "context");
+	if (!ep->dev)
+		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
+				     "wait for on_connected");
+	return rdmamsg__region_mr(region, ep->dev) ? 0 :
+	       mr_new(region, ep->dev);
+}
+
+int rdmamsg_region_export(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
+{
+	struct proto_key key;
+	int err = region_check(region);
+
+	if (err)
+		return err;
+	if (!ret || !(region->access & ACCESS_REMOTE))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_export: %s", !ret ?
+				     "ret is NULL" : "the region allows a peer "
+				     "nothing");
+	err = rdmamsg_region_attach(region, ep);
+	if (err)
+		return err;
+	key = (struct proto_key){
+		.access = (uint8_t)(region->access & ACCESS_REMOTE),
+		.rkey = rdmamsg__region_mr(region, ep->dev)->rkey,
+		.region = region->id,
+		.addr = (uintptr_t)region->addr, .len = region->len,
+	};
+	rdmamsg__key_encode(&key, ret->bytes);
+	return 0;
+}
+
+int rdmamsg_region_revoke(struct rdmamsg_region *region)
+{
+	int ret = region_check(region);
+
+	if (ret)
+		return ret;
+	if (region->busy)
+		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of this "
+				     "program still use it: wait for on_sent",
+				     (unsigned long long)region->id,
+				     region->busy);
+	dereg_all(region);
+	return 0;
+}
+
+int rdmamsg_region_destroy(struct rdmamsg_region *region)
+{
+	int ret = region ? rdmamsg_region_revoke(region) : 0;
+
+	if (!ret && region)
+		region_free(region);
+	return ret;
+}

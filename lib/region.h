@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of the program's, registered with the devices that need it. */
+#ifndef RDMAMSG_LIB_REGION_H
+#define RDMAMSG_LIB_REGION_H
+
+struct rdmamsg_region {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	uint8_t *addr;
+	size_t len;
+	uint32_t access;		/* enum rdmamsg_access */
+	uint32_t busy;			/* own operations that use it */
+	uint64_t id;
+	struct list mrs;		/* struct region_mr */
+};
+
+/* It is registered with this device. */
+struct region_mr {
+	struct list node;		/* of the region */
+	struct list dev_node;		/* of the device */
+	struct dev *dev;
+	struct ibv_mr *ibv;
+};
+
+/* Its registration with a device, or NULL. */
+static inline struct ibv_mr *
+rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
+{
+	struct list *n;
+
+	list_for_each(n, &region->mrs) {
+		struct region_mr *mr = list_entry(n, struct region_mr, node);
+
+		if (likely(mr->dev == dev))
+			return mr->ibv;
+	}
+	return NULL;
+}
+
+void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
+void rdmamsg__regions_free(struct rdmamsg *ctx);
+
+#endif
