@@ -95,6 +95,7 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 				     h.lowest, h.highest, PROTO_VERSION);
 	ep->passive = true;
 	ep->version = (uint32_t)ret;
+	ep->features = h.features & PROTO_FEATURE_RMA;
 	ep->tx_limit = h.credits;
 	ep->hello_ok = true;
 	ep->state = EP_SETUP;
