@@ -3,11 +3,17 @@
 
 #include <errno.h>
 
-/* ibv_reg_mr() and ibv_query_port() are macros over these. */
+/* These are macros, and not to be had as functions. */
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			     int access)
 {
 	return ibv_reg_mr(pd, addr, len, access);
+}
+
+static struct ibv_mr *reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+				  uint64_t iova, int access)
+{
+	return ibv_reg_mr_iova(pd, addr, len, iova, access);
 }
 
 static int query_port(struct ibv_context *verbs, uint8_t port,
@@ -44,16 +50,30 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.alloc_pd = ibv_alloc_pd,
 	.dealloc_pd = ibv_dealloc_pd,
 	.reg_mr = reg_mr,
+	.reg_mr_iova = reg_mr_iova,
+	.rereg_mr = ibv_rereg_mr,
 	.dereg_mr = ibv_dereg_mr,
 	.create_comp_channel = ibv_create_comp_channel,
 	.destroy_comp_channel = ibv_destroy_comp_channel,
 	.create_cq = ibv_create_cq,
+	.resize_cq = ibv_resize_cq,
 	.destroy_cq = ibv_destroy_cq,
 	.get_cq_event = ibv_get_cq_event,
 	.ack_cq_events = ibv_ack_cq_events,
 	.create_qp = ibv_create_qp,
 	.modify_qp = ibv_modify_qp,
+	.query_qp = ibv_query_qp,
+	.qp_to_qp_ex = ibv_qp_to_qp_ex,
 	.destroy_qp = ibv_destroy_qp,
+	.create_srq = ibv_create_srq,
+	.modify_srq = ibv_modify_srq,
+	.query_srq = ibv_query_srq,
+	.destroy_srq = ibv_destroy_srq,
+	.create_ah = ibv_create_ah,
+	.create_ah_from_wc = ibv_create_ah_from_wc,
+	.destroy_ah = ibv_destroy_ah,
+	.attach_mcast = ibv_attach_mcast,
+	.detach_mcast = ibv_detach_mcast,
 	.create_event_channel = rdma_create_event_channel,
 	.destroy_event_channel = rdma_destroy_event_channel,
 	.create_id = rdma_create_id,

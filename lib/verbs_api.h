@@ -35,6 +35,10 @@ struct verbs_api {
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
 				 int access);
+	struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *pd, void *addr,
+				      size_t len, uint64_t iova, int access);
+	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd,
+			void *addr, size_t len, int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
@@ -42,6 +46,7 @@ struct verbs_api {
 				    void *cq_context,
 				    struct ibv_comp_channel *channel,
 				    int comp_vector);
+	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*get_cq_event)(struct ibv_comp_channel *channel,
 			    struct ibv_cq **cq, void **cq_context);
@@ -50,7 +55,26 @@ struct verbs_api {
 				    struct ibv_qp_init_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			 int mask);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init);
+	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
 	int (*destroy_qp)(struct ibv_qp *qp);
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
+				      struct ibv_srq_init_attr *attr);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+			  int mask);
+	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd,
+				    struct ibv_ah_attr *attr);
+	struct ibv_ah *(*create_ah_from_wc)(struct ibv_pd *pd,
+					    struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port);
+	int (*destroy_ah)(struct ibv_ah *ah);
+	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
 
 	struct rdma_event_channel *(*create_event_channel)(void);
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);
