@@ -148,11 +148,9 @@ static const struct ibv_pd *remote_pd(const struct soft_dev *dev,
 static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 		    const struct soft_rec *rec, uint32_t len, int access)
 {
-	void *at = NULL;
+	void *at = soft_remote_at(dev, qp, remote_pd(dev, qp, rec), rec->rkey,
+				  rec->raddr, len, access);
 
-	if (qp->attr.qp_access_flags & (unsigned int)access)
-		at = soft_remote_at(dev, qp, remote_pd(dev, qp, rec),
-				    rec->rkey, rec->raddr, len, access);
 	if (!at)
 		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
 	return at;
@@ -172,9 +170,6 @@ static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		    !take_receive(dev, qp, rec))
 			return;
 		soft_copy(at + rec->offset, payload, rec->bytes);
-	} else if (!(qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE)) {
-		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
-		return;
 	} else if (rec->flags & SOFT_F_IMM && !take_receive(dev, qp, rec)) {
 		return;
 	}
@@ -309,6 +304,19 @@ static void again(struct soft_dev *dev, struct soft_qp *qp,
 		qp->rd[qp->rd_tail++ % SOFT_MAX_RD].aux = rec->aux;
 }
 
+/* What the queue pair does for nobody is no request, whatever the key says. */
+static bool allowed(const struct soft_qp *qp, const struct soft_rec *rec)
+{
+	static const unsigned int needs[] = {
+		[SOFT_SEND] = 0, [SOFT_WRITE] = IBV_ACCESS_REMOTE_WRITE,
+		[SOFT_READ] = IBV_ACCESS_REMOTE_READ,
+		[SOFT_CAS] = IBV_ACCESS_REMOTE_ATOMIC,
+		[SOFT_FAA] = IBV_ACCESS_REMOTE_ATOMIC,
+	};
+
+	return (qp->attr.qp_access_flags & needs[rec->op]) == needs[rec->op];
+}
+
 static bool makes_sense(const struct soft_rec *rec)
 {
 	bool last = rec->flags & SOFT_F_LAST;
@@ -371,7 +379,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	qp->dropping = false;
-	if (unlikely(!makes_sense(rec) ||
+	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
