@@ -51,6 +51,8 @@ bool soft_xrc_choose(struct soft_dev *dev, struct soft_qp *qp,
 /* cq.c */
 void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		 const struct ibv_wc *wc, bool solicited);	/* L */
+/* The end of the queue pairs whose completions have been lost. L */
+void soft_cq_overruns(struct soft_dev *dev);
 /* Forgets what is there of a queue pair that goes. L */
 void soft_cq_clean(struct soft_cq *cq, uint32_t qpn);
 extern int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

@@ -216,7 +216,8 @@ void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		}
 		if (!cq->overrun)
 			soft_async_cq(dev, cq);
-		cq->overrun = true;
+		/* its queue pairs: not in the middle of what they do */
+		cq->overrun = dev->overrun = dev->bells_due = true;
 		return;
 	}
 add:
@@ -225,6 +226,33 @@ add:
 	    (cq->armed == SOFT_ARM_SOLICITED &&
 	     (solicited || wc->status != IBV_WC_SUCCESS)))
 		raise_event(cq);
+}
+
+static bool is_lost(const struct soft_qp *qp)
+{
+	const struct soft_cq *send = soft_cq(qp->ibv.send_cq);
+	const struct soft_cq *recv = soft_cq(qp->ibv.recv_cq);
+	const struct soft_cq *xrc = qp->srq ? qp->srq->cq : NULL;
+
+	return (send && send->overrun) || (recv && recv->overrun) ||
+	       (xrc && xrc->overrun);
+}
+
+void soft_cq_overruns(struct soft_dev *dev)
+{
+	/* what is flushed may be too much for another one */
+	while (dev->overrun) {
+		dev->overrun = false;
+		for (uint32_t i = 0; i < SOFT_QPS; i++) {
+			struct soft_qp *qp = dev->qps[i];
+
+			if (!qp || qp->state == IBV_QPS_RESET ||
+			    qp->state == IBV_QPS_ERR || !is_lost(qp))
+				continue;
+			soft_qp_error(dev, qp);
+			soft_async_qp(dev, qp, IBV_EVENT_QP_FATAL);
+		}
+	}
 }
 
 void soft_cq_clean(struct soft_cq *cq, uint32_t qpn)

@@ -154,7 +154,10 @@ void soft_dev_put(struct soft_dev *dev)
 
 void soft_unlock(struct soft_dev *dev)
 {
-	if (dev->bells_due)
+	if (dev->bells_due) {
+		if (unlikely(dev->overrun))
+			soft_cq_overruns(dev);
 		soft_bells(dev);
+	}
 	(void)pthread_mutex_unlock(&dev->lock);
 }

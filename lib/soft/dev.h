@@ -32,7 +32,8 @@ struct soft_dev {
 	struct list domains;		/* XRC */
 	struct list pending;		/* qps with something to push */
 	struct list contexts;
-	bool bells_due;			/* a wire is dirty */
+	bool bells_due;			/* a wire is dirty, or */
+	bool overrun;			/* a CQ is, and its queue pairs work */
 	bool covered;			/* the program polls */
 	uint32_t polls;			/* counted to know that */
 	uint32_t idle_polls;		/* since a queue was last armed */

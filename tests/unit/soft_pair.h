@@ -66,6 +66,15 @@ static inline void enter(struct ibv_qp *q, enum ibv_qp_state state)
 	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE), 0);
 }
 
+static inline enum ibv_qp_state state_of(struct ibv_qp *q)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	assert_int_equal(soft_query_qp(q, &a, IBV_QP_STATE, &init), 0);
+	return a.qp_state;
+}
+
 /* The context, its memory and one completion queue; no queue pairs yet. */
 static inline int open_device(void **state)
 {
