@@ -89,8 +89,13 @@ static void tell_lost(struct soft_dev *dev, struct soft_wire *w)
 {
 	while (w->lost_count) {
 		const struct soft_lost *l = &w->lost[w->lost_count - 1];
-		struct soft_rec *rec = soft_rec_new(dev, w, 0);
+		const struct soft_qp *qp = soft_qp_find(dev, l->dst);
+		struct soft_rec *rec;
 
+		/* it would be believed before what has been answered is */
+		if (qp && !list_empty(&qp->pend_node))
+			return;
+		rec = soft_rec_new(dev, w, 0);
 		if (!rec)
 			return;
 		memset(rec, 0, sizeof(*rec));
