@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What verbs do, as a list of cases for any device: main.c runs them, each in
+ * a process of its own. A case says what it expects and ends with the first
+ * check that fails; the words of that are what differences.c can quote.
+ */
+#ifndef TESTS_DEVICE_DEVICE_H
+#define TESTS_DEVICE_DEVICE_H
+
+#include "verbs_api.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device_case {
+	const char *name;
+	void (*run)(void);
+};
+#define CASE(fn) { #fn, fn }
+
+extern const struct device_case attr_cases[], busy_cases[], cq_cases[],
+	error_cases[], mcast_cases[], mr_cases[], mw_cases[], op_cases[],
+	srq_cases[], state_cases[], ud_cases[];
+
+/* What is known to differ; NULL ends it. */
+struct difference {
+	const char *name;	/* of the case */
+	const char *device;	/* how its name begins */
+	const char *does;	/* in what the case says when it fails */
+	const char *why;	/* a line of source, or a reason */
+};
+extern const struct difference differences[];
+
+/* ---- checks ----------------------------------------------------------- */
+
+void fail(const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+void check_is_at(const char *file, int line, const char *what, long long is,
+		 long long want);
+
+#define check(cond) \
+	do { \
+		if (!(cond)) \
+			fail(__FILE__, __LINE__, "not so: %s", #cond); \
+	} while (0)
+#define check_is(is, want) \
+	check_is_at(__FILE__, __LINE__, #is, (long long)(is), (long long)(want))
+/* What a call returns, in one convention: 0 or an errno. */
+#define check_call(call, want) \
+	check_is_at(__FILE__, __LINE__, #call, \
+		    (errno = 0, -rdmamsg__verbs_ret(call)), (want))
+/* A constructor's NULL, with this errno. */
+#define check_null(call, want) \
+	check_is_at(__FILE__, __LINE__, #call, \
+		    (errno = 0, (call) ? 0 : errno), (want))
+
+/* ---- the device, and two queue pairs on it ---------------------------- */
+
+#define MEM	(1u << 20)
+#define QKEY	0x11111111u
+#define REMOTE	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+		 IBV_ACCESS_REMOTE_ATOMIC)
+
+extern const struct verbs_api *v;
+extern struct ibv_context *ctx;
+extern struct ibv_pd *pd;
+extern struct ibv_port_attr port;	/* the first one's */
+extern union ibv_gid gid;		/* ours that is used */
+extern int gid_index;
+
+/* 0 asks, 1 is asked. */
+struct end {
+	struct ibv_qp *qp;
+	struct ibv_cq *scq, *rcq;
+	struct ibv_mr *mr;
+	uint8_t *mem;
+	struct ibv_qp_cap cap;
+};
+extern struct end end[2];
+
+/* How they are made and walked up; a case may change it before it does. */
+struct how {
+	enum ibv_qp_type type;
+	int mr_access;
+	unsigned int qp_access;
+	int cqe;
+	struct ibv_qp_cap cap;
+	struct ibv_srq *srq;		/* of end 1 */
+	struct ibv_comp_channel *channel;
+	bool sig_all;
+	bool last_down;			/* end 1 stays in RESET */
+	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer, depth;
+};
+extern struct how how;
+
+void device_open(const char *name);
+void device_close(void);		/* and everything that is kept */
+
+/* undo(object) at the end, or before it by drop(). It returns 0. */
+void keep(void *object, int (*undo)(void *object));
+void drop(void *object);
+
+struct ibv_cq *new_cq(int cqe, struct ibv_comp_channel *channel);
+struct ibv_comp_channel *new_channel(void);
+struct ibv_mr *new_mr(struct ibv_pd *of, void *addr, size_t len, int access);
+struct ibv_pd *new_pd(void);
+struct ibv_srq *new_srq(uint32_t wr);
+struct ibv_mw *new_mw(enum ibv_mw_type type);
+struct ibv_ah *new_ah(const union ibv_gid *to);
+struct ibv_qp *new_qp(enum ibv_qp_type type, struct ibv_cq *cq,
+		      struct ibv_srq *srq);
+void *new_mem(size_t len);		/* page aligned, 0 */
+
+void address(struct ibv_ah_attr *attr, const union ibv_gid *to);
+struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer);
+int step_mask(enum ibv_qp_type type, enum ibv_qp_state to);
+void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
+void walk(struct ibv_qp *qp, uint32_t peer);
+void enter(struct ibv_qp *qp, enum ibv_qp_state state);
+enum ibv_qp_state state_of(struct ibv_qp *qp);
+void ends(void);			/* without a walk */
+void pair(void);			/* and up */
+
+/* ---- work ------------------------------------------------------------- */
+
+struct request {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[4];
+};
+
+/* Signalled, from the beginning of end 0's memory to that of end 1's. */
+struct request request(enum ibv_wr_opcode op, uint64_t id, uint32_t len);
+void aim(struct request *r, uint64_t addr, uint32_t rkey);
+int try_post(int i, struct request *r);		/* 0 or an errno */
+#define post(i, r) check_call(try_post(i, r), 0)
+void receive(int i, uint64_t id, uint32_t offset, uint32_t len);
+
+struct ibv_wc next_wc(struct ibv_cq *cq);
+void wc_is(const char *file, int line, const struct ibv_wc *wc, uint64_t id,
+	   enum ibv_wc_status status);
+#define expect(cq, id, status) __extension__ ({ \
+		struct ibv_wc wc_ = next_wc(cq); \
+		wc_is(__FILE__, __LINE__, &wc_, id, status); \
+		wc_; \
+	})
+#define sent(i, id, status) expect(end[i].scq, id, status)
+#define received(i, id, status) expect(end[i].rcq, id, status)
+/* Nothing more comes of either end. */
+void quiet(void);
+
+/* The next event of the device. */
+struct ibv_async_event expect_event(enum ibv_event_type type);
+bool readable(int fd, int ms);
+
+void fill(int i, uint32_t seed);
+void clear(int i);
+void same(uint32_t len);		/* from the beginning of both */
+
+#endif

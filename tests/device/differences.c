@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a device does something else than the list says, and why. Lines and
+ * functions are those of Linux 6.1, drivers/infiniband/sw/rxe, or of rdma-core
+ * 44, unless something else is named.
+ */
+#include "device.h"
+
+#define LOCAL_KEY "request 1: local QP operation error, not local protection error"
+#define LOCAL_WHY "rxe_req.c makes every local failure IB_WC_LOC_QP_OP_ERR"
+
+const struct difference differences[] = {
+	/* keys and bounds */
+	{ "local__wrong_key_LOC_PROT_ERR", "rxe", LOCAL_KEY, LOCAL_WHY },
+	{ "local__deregistered_LOC_PROT_ERR", "rxe", LOCAL_KEY, LOCAL_WHY },
+	{ "local__another_domain_LOC_PROT_ERR", "rxe", LOCAL_KEY, LOCAL_WHY },
+	{ "local__second_of_a_list_LOC_PROT_ERR", "rxe", LOCAL_KEY, LOCAL_WHY },
+	{ "reg_mr__zero_based_BEGINS_AT_0", "rxe",
+	  "request 7: remote access error, not success",
+	  "rxe_mr.c takes IB_ZERO_BASED and goes on with the address" },
+	{ "rereg_mr__access_HAS_CHANGED", "rxe", ": 4, not 0",
+	  "no rereg_mr before Linux 6.6: IBV_REREG_MR_ERR_CMD" },
+	{ "rereg_mr__translation_HAS_CHANGED", "rxe", ": 4, not 0",
+	  "no rereg_mr before Linux 6.6: IBV_REREG_MR_ERR_CMD" },
+	{ "rereg_mr__domain_HAS_CHANGED", "rxe", ": 4, not 0",
+	  "no rereg_mr before Linux 6.6: IBV_REREG_MR_ERR_CMD" },
+
+	/* a CQ that overruns */
+	{ "overrun__QUEUE_PAIR_IN_ERROR", "rxe",
+	  "event: CQ error, not local work queue catastrophic error",
+	  "rxe_cq.c, rxe_cq_post(): an event each time; queue pairs go on" },
+	{ "overrun__events_TOLD_ONCE", "rxe",
+	  "event: CQ error, not local work queue catastrophic error",
+	  "rxe_cq.c, rxe_cq_post(): an event each time; queue pairs go on" },
+
+	/* receives that do not do */
+	{ "receive__too_short_TELLS_THE_SENDER", "rxe",
+	  "request 1: remote operation error, not remote invalid request error",
+	  "rxe_resp.c, send_data_in(): not told from a malformed receive" },
+	{ "receive__too_short_LOC_LEN_ERR", "rxe",
+	  "request 2: local QP operation error, not local length error",
+	  "rxe_resp.c, RESPST_ERR_MALFORMED_WQE" },
+	{ "receive__wrong_key_LOC_PROT_ERR", "rxe",
+	  "request 2: local QP operation error, not local protection error",
+	  "rxe_resp.c, RESPST_ERR_MALFORMED_WQE" },
+	{ "receive__into_what_is_only_read_LOC_PROT_ERR", "rxe",
+	  "request 2: local QP operation error, not local protection error",
+	  "rxe_resp.c, RESPST_ERR_MALFORMED_WQE" },
+	{ "flush__receives_posted_in_error_COME_BACK", "rxe", "no completion",
+	  "providers/rxe/rxe.c, rxe_post_recv(): nobody tells the kernel" },
+
+	/* events */
+	{ "event__access_refused_QP_ACCESS_ERR", "rxe",
+	  "no event: local access violation work queue error",
+	  "rxe raises no events of queue pairs but IB_EVENT_SQ_DRAINED" },
+	{ "event__request_invalid_QP_REQ_ERR", "rxe",
+	  "no event: invalid request local work queue error",
+	  "rxe raises no events of queue pairs but IB_EVENT_SQ_DRAINED" },
+
+	{ "group__loopback_blocked_NOT_TO_ITSELF", "rxe",
+	  "blocking loopback: Operation not supported",
+	  "providers/rxe/rxe.c has no create_qp_ex with create_flags" },
+
+	{ "path__without_grh_on_ethernet_EINVAL", "soft", ": 0, not 22",
+	  "numbers of queue pairs lead to the peer, not its address" },
+	{ .name = NULL },
+};

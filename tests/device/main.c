@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Usage: conform [-d DEVICE] [CASE...]
+ *
+ * Runs the list on a device: the soft HCA ("soft"), or the one of that name
+ * that libibverbs has. A line for each case: `ok NAME` or `not ok NAME # why`.
+ * A case that fails as differences.c says differs as written; one that is in
+ * there and does not fail has to be taken out.
+ */
+#include "device.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CASE_MS	180000
+
+static const struct device_case *const lists[] = {
+	attr_cases, busy_cases, cq_cases, error_cases, mcast_cases, mr_cases,
+	mw_cases, op_cases, srq_cases, state_cases, ud_cases,
+};
+
+static const char *device = "soft";
+
+static void child(const struct device_case *c)
+{
+	char fabric[32];
+	bool soft = !strcmp(device, "soft");
+
+	/* neighbours of this host have nothing to do with it */
+	(void)snprintf(fabric, sizeof(fabric), "device-%d", (int)getpid());
+	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	v = soft ? &rdmamsg__verbs_soft : &rdmamsg__verbs_system;
+	device_open(soft ? "soft0" : device);
+	c->run();
+	device_close();
+}
+
+/* What it has said; *status as of waitpid(). */
+static void run(const struct device_case *c, char *said, size_t size,
+		int *status)
+{
+	struct pollfd p = { .events = POLLIN };
+	size_t len = 0;
+	ssize_t n = 1;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe(fds) || fflush(stdout))
+		exit(2);
+	pid = fork();
+	if (pid < 0)
+		exit(2);
+	if (!pid) {
+		(void)dup2(fds[1], 1);
+		(void)dup2(fds[1], 2);
+		close(fds[0]);
+		close(fds[1]);
+		child(c);
+		exit(0);
+	}
+	close(fds[1]);
+	p.fd = fds[0];
+	while (n > 0 && len < size - 1) {
+		if (poll(&p, 1, CASE_MS) != 1)
+			break;
+		n = read(fds[0], said + len, size - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	said[len] = '\0';
+	if (n)
+		(void)kill(pid, SIGKILL);
+	close(fds[0]);
+	(void)waitpid(pid, status, 0);
+}
+
+static const struct difference *written(const char *name)
+{
+	const struct difference *d = differences;
+
+	for (; d->name; d++)
+		if (!strcmp(d->name, name) &&
+		    !strncmp(d->device, device, strlen(d->device)))
+			return d;
+	return NULL;
+}
+
+/* Whether it is as it should be, or is known to be. */
+static bool judge(const char *name, char *said, int status)
+{
+	const struct difference *d = written(name);
+	bool ok = WIFEXITED(status) && !WEXITSTATUS(status);
+
+	if (ok && d) {
+		printf("not ok %s # a written difference has gone: %s\n", name,
+		       d->does);
+		return false;
+	}
+	if (ok) {
+		printf("ok %s\n", name);
+		return true;
+	}
+	if (d && WIFEXITED(status) && WEXITSTATUS(status) == 1 &&
+	    strstr(said, d->does)) {
+		printf("ok %s # differs as written: %s; %s\n", name, d->does,
+		       d->why);
+		return true;
+	}
+	if (WIFSIGNALED(status))
+		printf("not ok %s # signal %d\n", name, WTERMSIG(status));
+	else
+		printf("not ok %s # %.*s\n", name, (int)strcspn(said, "\n"),
+		       said);
+	for (char *line = strtok(said, "\n"); line; line = strtok(NULL, "\n"))
+		printf("# %s\n", line);
+	return false;
+}
+
+static bool wanted(const char *name, char *const *names)
+{
+	if (!*names)
+		return true;
+	while (*names && strcmp(*names, name))
+		names++;
+	return *names;
+}
+
+int main(int argc, char **argv)
+{
+	static char said[65536];
+	int failed = 0, seen = 0;
+
+	if (argc > 2 && !strcmp(argv[1], "-d")) {
+		device = argv[2];
+		argv += 2;
+	}
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		for (const struct device_case *c = lists[i]; c->name; c++) {
+			int status = 0;
+
+			if (!wanted(c->name, argv + 1))
+				continue;
+			run(c, said, sizeof(said), &status);
+			failed += !judge(c->name, said, status);
+			seen++;
+		}
+	return failed || !seen;
+}

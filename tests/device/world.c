@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device of a case, what is made on it, and its end in reverse order. */
+#include "device.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define KEPT	512
+
+const struct verbs_api *v;
+struct ibv_context *ctx;
+struct ibv_pd *pd;
+struct ibv_port_attr port;
+union ibv_gid gid;
+int gid_index;
+struct end end[2];
+struct how how;
+
+static struct kept {
+	void *object;
+	int (*undo)(void *object);
+} kept[KEPT];
+static int keeping;
+
+/* ---- checks ----------------------------------------------------------- */
+
+void fail(const char *file, int line, const char *fmt, ...)
+{
+	const char *base = strrchr(file, '/');
+	va_list ap;
+
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf(" (%s:%d)\n", base ? base + 1 : file, line);
+	(void)fflush(stdout);
+	_exit(1);
+}
+
+void check_is_at(const char *file, int line, const char *what, long long is,
+		 long long want)
+{
+	if (is != want)
+		fail(file, line, "%s: %lld, not %lld", what, is, want);
+}
+
+/* ---- what is kept ----------------------------------------------------- */
+
+void keep(void *object, int (*undo)(void *object))
+{
+	check(object);
+	check(keeping < KEPT);
+	kept[keeping++] = (struct kept){ object, undo };
+}
+
+static void undo(int i)
+{
+	if (kept[i].object)
+		check_call(kept[i].undo(kept[i].object), 0);
+	kept[i].object = NULL;
+}
+
+void drop(void *object)
+{
+	int i = keeping;
+
+	while (i-- && kept[i].object != object)
+		;
+	check(i >= 0);
+	undo(i);
+}
+
+static int undo_mem(void *p)
+{
+	free(p);
+	return 0;
+}
+
+static int undo_pd(void *p)
+{
+	return v->dealloc_pd(p);
+}
+
+static int undo_mr(void *p)
+{
+	return v->dereg_mr(p);
+}
+
+static int undo_mw(void *p)
+{
+	return ibv_dealloc_mw(p);
+}
+
+static int undo_cq(void *p)
+{
+	return v->destroy_cq(p);
+}
+
+static int undo_channel(void *p)
+{
+	return v->destroy_comp_channel(p);
+}
+
+static int undo_srq(void *p)
+{
+	return v->destroy_srq(p);
+}
+
+static int undo_ah(void *p)
+{
+	return v->destroy_ah(p);
+}
+
+static int undo_qp(void *p)
+{
+	return v->destroy_qp(p);
+}
+
+#define KEEP(kind, make) \
+	do { \
+		errno = 0; \
+		p = (make); \
+		if (!p) \
+			fail(__FILE__, __LINE__, "%s: %s", #make, \
+			     strerror(errno)); \
+		keep(p, undo_##kind); \
+	} while (0)
+
+void *new_mem(size_t len)
+{
+	void *p = NULL;
+
+	check(!posix_memalign(&p, 4096, len));
+	memset(p, 0, len);
+	keep(p, undo_mem);
+	return p;
+}
+
+struct ibv_pd *new_pd(void)
+{
+	struct ibv_pd *p;
+
+	KEEP(pd, v->alloc_pd(ctx));
+	return p;
+}
+
+struct ibv_mr *new_mr(struct ibv_pd *of, void *addr, size_t len, int access)
+{
+	struct ibv_mr *p;
+
+	KEEP(mr, v->reg_mr(of, addr, len, access));
+	return p;
+}
+
+struct ibv_mw *new_mw(enum ibv_mw_type type)
+{
+	struct ibv_mw *p;
+
+	KEEP(mw, ibv_alloc_mw(pd, type));
+	return p;
+}
+
+struct ibv_comp_channel *new_channel(void)
+{
+	struct ibv_comp_channel *p;
+
+	KEEP(channel, v->create_comp_channel(ctx));
+	return p;
+}
+
+struct ibv_cq *new_cq(int cqe, struct ibv_comp_channel *channel)
+{
+	struct ibv_cq *p;
+
+	KEEP(cq, v->create_cq(ctx, cqe, NULL, channel, 0));
+	return p;
+}
+
+struct ibv_srq *new_srq(uint32_t wr)
+{
+	struct ibv_srq_init_attr attr = {
+		.attr = { .max_wr = wr, .max_sge = 2 },
+	};
+	struct ibv_srq *p;
+
+	KEEP(srq, v->create_srq(pd, &attr));
+	return p;
+}
+
+struct ibv_ah *new_ah(const union ibv_gid *to)
+{
+	struct ibv_ah_attr attr;
+	struct ibv_ah *p;
+
+	address(&attr, to);
+	KEEP(ah, v->create_ah(pd, &attr));
+	return p;
+}
+
+struct ibv_qp *new_qp(enum ibv_qp_type type, struct ibv_cq *cq,
+		      struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = type, .srq = srq,
+		.cap = how.cap, .sq_sig_all = how.sig_all,
+	};
+	struct ibv_qp *p;
+
+	KEEP(qp, v->create_qp(pd, &attr));
+	return p;
+}
+
+/* ---- the device ------------------------------------------------------- */
+
+/* An IPv4 address where there is one: it is routed everywhere. */
+static void choose_gid(void)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	for (int i = 0; i < port.gid_tbl_len && i < 64; i++)
+		if (!v->query_gid(ctx, 1, i, &gid) &&
+		    !memcmp(gid.raw, mapped, sizeof(mapped))) {
+			gid_index = i;
+			return;
+		}
+	check_call(v->query_gid(ctx, 1, 0, &gid), 0);
+}
+
+void device_open(const char *name)
+{
+	int n = 0, i = 0;
+	struct ibv_device **list = v->get_device_list(&n);
+
+	while (list && i < n && strcmp(v->get_device_name(list[i]), name))
+		i++;
+	if (!list || i == n)
+		fail(__FILE__, __LINE__, "no device %s", name);
+	ctx = v->open_device(list[i]);
+	v->free_device_list(list);
+	check(ctx);
+	check_call(v->query_port(ctx, 1, &port), 0);
+	choose_gid();
+	pd = new_pd();
+	how = (struct how){
+		.type = IBV_QPT_RC, .cqe = 256, .cap = { 64, 64, 4, 4, 64 },
+		.mr_access = IBV_ACCESS_LOCAL_WRITE | REMOTE,
+		.qp_access = REMOTE, .timeout = 14, .retry_cnt = 7,
+		.rnr_retry = 7, .rnr_timer = 1, .depth = 4,
+	};
+}
+
+void device_close(void)
+{
+	while (keeping)
+		undo(--keeping);
+	check_call(v->close_device(ctx), 0);
+}
+
+/* ---- two queue pairs -------------------------------------------------- */
+
+void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
+{
+	*attr = (struct ibv_ah_attr){
+		.is_global = 1, .port_num = 1, .dlid = port.lid,
+		.grh = {
+			.dgid = to ? *to : gid, .hop_limit = 64,
+			.sgid_index = (uint8_t)gid_index,
+		},
+	};
+	/* on InfiniBand */
+	if (to && port.lid)
+		attr->dlid = 0xc001;
+}
+
+int step_mask(enum ibv_qp_type type, enum ibv_qp_state to)
+{
+	static const struct {
+		int init, rtr, rts;
+	} masks[] = {			/* as in ibv_modify_qp(3) */
+		[IBV_QPT_RC] = {
+			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			IBV_QP_MIN_RNR_TIMER,
+			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+			IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT,
+		},
+		[IBV_QPT_UC] = {
+			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			IBV_QP_RQ_PSN,
+			IBV_QP_SQ_PSN,
+		},
+		[IBV_QPT_UD] = {
+			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0,
+			IBV_QP_SQ_PSN,
+		},
+	};
+
+	return IBV_QP_STATE | (to == IBV_QPS_INIT ? masks[type].init :
+			       to == IBV_QPS_RTR ? masks[type].rtr :
+			       to == IBV_QPS_RTS ? masks[type].rts : 0);
+}
+
+struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = to, .port_num = 1, .qp_access_flags = how.qp_access,
+		.qkey = QKEY, .path_mtu = port.active_mtu,
+		.dest_qp_num = peer, .rq_psn = 0xfffffe, .sq_psn = 0xfffffe,
+		.max_dest_rd_atomic = how.depth, .max_rd_atomic = how.depth,
+		.min_rnr_timer = how.rnr_timer, .timeout = how.timeout,
+		.retry_cnt = how.retry_cnt, .rnr_retry = how.rnr_retry,
+	};
+
+	address(&a.ah_attr, NULL);
+	return a;
+}
+
+void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer)
+{
+	struct ibv_qp_attr a = step_attr(to, peer);
+
+	check_call(v->modify_qp(qp, &a, step_mask(qp->qp_type, to)), 0);
+}
+
+void walk(struct ibv_qp *qp, uint32_t peer)
+{
+	step(qp, IBV_QPS_INIT, peer);
+	step(qp, IBV_QPS_RTR, peer);
+	step(qp, IBV_QPS_RTS, peer);
+}
+
+void enter(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+
+	check_call(v->modify_qp(qp, &a, IBV_QP_STATE), 0);
+}
+
+enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	check_call(v->query_qp(qp, &a, IBV_QP_STATE, &init), 0);
+	return a.qp_state;
+}
+
+void ends(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct end *e = &end[i];
+		struct ibv_qp_init_attr attr = {
+			.qp_type = how.type, .cap = how.cap,
+			.srq = i ? how.srq : NULL, .sq_sig_all = how.sig_all,
+		};
+		struct ibv_qp *p;
+
+		e->mem = new_mem(MEM);
+		e->mr = new_mr(pd, e->mem, MEM, how.mr_access);
+		e->scq = attr.send_cq = new_cq(how.cqe, how.channel);
+		e->rcq = attr.recv_cq = new_cq(how.cqe, how.channel);
+		KEEP(qp, v->create_qp(pd, &attr));
+		e->qp = p;
+		e->cap = attr.cap;
+	}
+}
+
+void pair(void)
+{
+	ends();
+	walk(end[0].qp, end[1].qp->qp_num);
+	if (!how.last_down)
+		walk(end[1].qp, end[0].qp->qp_num);
+}
