@@ -98,6 +98,10 @@ struct verbs_api {
 	int (*disconnect)(struct rdma_cm_id *id);
 	int (*init_qp_attr)(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
 			    int *mask);
+	int (*join_multicast)(struct rdma_cm_id *id,
+			      struct rdma_cm_join_mc_attr_ex *attr,
+			      void *context);
+	int (*leave_multicast)(struct rdma_cm_id *id, struct sockaddr *addr);
 	int (*get_cm_event)(struct rdma_event_channel *channel,
 			    struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);

@@ -124,6 +124,13 @@ int soft_cma_reject(struct rdma_cm_id *id, const void *data, uint8_t len);
 int soft_cma_disconnect(struct rdma_cm_id *id);
 int soft_cma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
 			  int *mask);
+/* cma_mcast.c */
+int soft_cma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
+			    void *context);
+int soft_cma_join_multicast_ex(struct rdma_cm_id *id,
+			       struct rdma_cm_join_mc_attr_ex *attr,
+			       void *context);
+int soft_cma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 int soft_cma_get_cm_event(struct rdma_event_channel *channel,
 			  struct rdma_cm_event **event);
 int soft_cma_ack_cm_event(struct rdma_cm_event *event);

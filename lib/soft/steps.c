@@ -150,13 +150,17 @@ bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		[IBV_QPT_RC] = RC, [IBV_QPT_UC] = UC, [IBV_QPT_UD] = UD,
 		[IBV_QPT_XRC_SEND] = INI, [IBV_QPT_XRC_RECV] = TGT,
 	};
+	/* of the end it is not: programs set both (Linux modify_qp_mask()) */
+	static const int ignored[TYPES] = {
+		[INI] = DEST_RD | RNR_T, [TGT] = RD | RETRY | RNR,
+	};
 	const struct step *s = &steps[from][to];
 	uint8_t r = type < sizeof(row) ? row[type] : RC;
 
 	if (mask & CUR && from != IBV_QPS_RTR && from != IBV_QPS_RTS &&
 	    from != IBV_QPS_SQD && from != IBV_QPS_SQE)
 		return false;
-	mask &= ~IBV_QP_STATE;
+	mask &= ~(IBV_QP_STATE | ignored[r]);
 	return s->valid && (mask & s->required[r]) == s->required[r] &&
 	       !(mask & ~(s->required[r] | s->optional[r]));
 }

@@ -326,6 +326,88 @@ static void join__on_infiniband_HAS_MGID_AND_MLID(void **state)
 	soft_cm_close(file);
 }
 
+/* By the asynchronous calls, as a program makes them. */
+static struct rdma_cm_event *join_by_call(struct rdma_cm_id *id,
+					  struct sockaddr_in *group,
+					  uint32_t flags, void *context)
+{
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS |
+			     RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = flags, .addr = (struct sockaddr *)group,
+	};
+	struct rdma_cm_event *ev;
+
+	assert_int_equal(soft_cma_join_multicast_ex(id, &attr, context), 0);
+	ev = expect(RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	assert_ptr_equal(ev->id, id);
+	assert_ptr_equal(ev->param.ud.private_data, context);
+	assert_int_equal(ev->param.ud.qp_num, 0xffffff);
+	assert_int_equal(ev->param.ud.qkey, RDMA_UDP_QKEY);
+	return ev;
+}
+
+/* What comes with the event is good for both ends of a group. */
+static void use_group(struct ibv_context *verbs, struct rdma_ud_param *ud)
+{
+	struct ibv_pd *pd = soft_alloc_pd(verbs);
+	struct ibv_cq *cq = soft_create_cq(verbs, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+		.cap = { 4, 4, 1, 1, 0 },
+	};
+	struct ibv_qp *qp = soft_create_qp(pd, &a);
+	struct ibv_ah *ah = soft_create_ah(pd, &ud->ah_attr);
+
+	assert_non_null(ah);
+	assert_int_equal(soft_attach_mcast(qp, &ud->ah_attr.grh.dgid,
+					   ud->ah_attr.dlid), 0);
+	assert_int_equal(soft_detach_mcast(qp, &ud->ah_attr.grh.dgid,
+					   ud->ah_attr.dlid), 0);
+	assert_int_equal(soft_destroy_ah(ah), 0);
+	assert_int_equal(soft_destroy_qp(qp), 0);
+	assert_int_equal(soft_destroy_cq(cq), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+}
+
+static void join_multicast__and_leave_BY_ADDRESS(void **state)
+{
+	struct sockaddr_in group[2] = {
+		{ .sin_family = AF_INET }, { .sin_family = AF_INET },
+	};
+	struct sockaddr *g[2] = { (struct sockaddr *)&group[0],
+				  (struct sockaddr *)&group[1] };
+	struct rdma_cm_join_mc_attr_ex none = { .addr = g[0] };
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	(void)inet_pton(AF_INET, "239.1.2.3", &group[0].sin_addr);
+	(void)inet_pton(AF_INET, "239.1.2.4", &group[1].sin_addr);
+	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	/* on no device yet */
+	assert_int_equal(soft_cma_join_multicast(id, g[0], NULL), -1);
+	assert_int_equal(soft_cma_resolve_addr(id, NULL, g[0], 1000), 0);
+	assert_int_equal(soft_cma_ack_cm_event(
+			 expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0)), 0);
+	assert_int_equal(soft_cma_join_multicast_ex(id, &none, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+
+	ev = join_by_call(id, &group[0], RDMA_MC_JOIN_FLAG_FULLMEMBER, &ch);
+	use_group(id->verbs, &ev->param.ud);
+	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
+	ev = join_by_call(id, &group[1], RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+			  NULL);
+	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
+	assert_int_equal(soft_cma_leave_multicast(id, g[0]), 0);
+	assert_int_equal(soft_cma_leave_multicast(id, g[0]), -1);
+	assert_int_equal(errno, EADDRNOTAVAIL);
+	/* an event that nobody fetched goes with its group */
+	assert_int_equal(soft_cma_join_multicast(id, g[0], NULL), 0);
+	assert_int_equal(soft_cma_leave_multicast(id, g[0]), 0);
+	/* and what is still joined with its id */
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+}
+
 static int set_ib(void **state)
 {
 	return setenv("RDMAMSG_SOFT_LINK", "ib", 1);
@@ -358,6 +440,11 @@ int main(void)
 			connect__rejected_or_nobody_UNREACHABLE, setup,
 			teardown),
 		cmocka_unit_test(connect__from_another_process_IS_TOLD),
+		cmocka_unit_test_setup_teardown(
+			join_multicast__and_leave_BY_ADDRESS, setup, teardown),
+		{ "join_multicast__and_leave_on_infiniband",
+		  join_multicast__and_leave_BY_ADDRESS, set_ib_setup,
+		  unset_ib_teardown, NULL },
 		cmocka_unit_test(
 			join__on_ethernet_THE_ADDRESS_IS_THE_GROUP),
 		cmocka_unit_test_setup_teardown(
