@@ -201,7 +201,9 @@ static int check_objects(struct ibv_qp_init_attr_ex *a)
 		if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ||
 		    a->srq)
 			return EINVAL;
-		a->pd = NULL;
+		/* its memory is that of the receives; the name is kept */
+		if (!pd)
+			a->pd = NULL;
 		a->send_cq = a->recv_cq = NULL;
 		a->cap = (struct ibv_qp_cap){ .max_send_wr = 0 };
 		return 0;
@@ -314,7 +316,8 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 
 	if (!qp)
 		return NULL;
-	qp->pd = (struct soft_pd *)attr->pd;
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		qp->pd = (struct soft_pd *)attr->pd;
 	qp->cap = attr->cap;
 	/* as devices do: who sends inline without having asked gets along */
 	qp->cap.max_inline_data = max(qp->cap.max_inline_data,

@@ -251,6 +251,8 @@ endless_pair cmtime "cmtime -c 100" "cmtime -c 100 -s 127.0.0.1" destroy
 pair rdma_server rdma_server "rdma_client -s 127.0.0.1" "rdma_client: end 0"
 pair rdma_xserver "rdma_xserver -c r" "rdma_xclient -s 127.0.0.1 -c r" \
     "rdma_xclient: end 0"
+pair rdma_xserver-xrc "rdma_xserver -c x" "rdma_xclient -s 127.0.0.1 -c x" \
+    "rdma_xclient: end 0"
 
 pair udaddy udaddy "udaddy -s 127.0.0.1" "return status 0"
 pair udaddy-many "udaddy -c 10 -C 5" "udaddy -s 127.0.0.1 -c 10 -C 5" \
