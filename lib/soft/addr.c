@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a port is: GIDs, LIDs, P_Keys. On InfiniBand every process is a node
- * of the subnet, with LIDs and a GUID of its own; on Ethernet all have the
- * addresses of the host, and the queue pair's number tells whose it is.
+ * Where a port is: LIDs, what GIDs mean, P_Keys; gid.c has the tables. On
+ * InfiniBand every process is a node of the subnet, with LIDs and port GUIDs of
+ * its own; on Ethernet all have the addresses of the host, and the queue pair's
+ * number tells whose it is.
  */
 #include "priv.h"
 #include "soft.h"
 
 #include <endian.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,110 +98,7 @@ bool soft_gid_mcast(const uint8_t gid[16])
 	return gid[0] == 0xff || (soft_gid_v4(gid) && gid[12] >> 4 == 0xe);
 }
 
-/* ---- tables ----------------------------------------------------------- */
-
-int soft_gids(const struct soft_dev *dev)
-{
-	return soft_is_ib(dev) ? 1 : SOFT_GIDS;
-}
-
-/* RoCE v2: the addresses by which this host is reached, as GIDs. */
-void soft_port_gid(const struct soft_dev *dev, int port, int index,
-		   union ibv_gid *gid)
-{
-	memset(gid, 0, sizeof(*gid));
-	if (soft_is_ib(dev)) {
-		soft_ib_gid(dev, dev->node, port, gid->raw);
-		return;
-	}
-	if (index == 0) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 127;
-	}
-	gid->raw[15] = 1;
-}
-
-int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
-		   union ibv_gid *gid)
-{
-	const struct soft_dev *dev = soft_dev_of(verbs);
-
-	if (soft_ctx(verbs)->removed) {
-		errno = EIO;
-		return -1;
-	}
-	if (!port || port > dev->ports || index < 0 || index >= soft_gids(dev)) {
-		errno = EINVAL;
-		return -1;
-	}
-	soft_port_gid(dev, port, index, gid);
-	return 0;
-}
-
-int soft_query_gid_type(struct ibv_context *verbs, uint8_t port,
-			unsigned int index, unsigned int *type)
-{
-	const struct soft_dev *dev = soft_dev_of(verbs);
-
-	if (!port || port > dev->ports || index >= (unsigned int)soft_gids(dev)) {
-		errno = EINVAL;
-		return -1;
-	}
-	/* libibverbs has one word for IB and RoCE v1 here: 0 */
-	*type = !soft_is_ib(dev);
-	return 0;
-}
-
-static void fill_entry(const struct soft_dev *dev, uint32_t port,
-		       uint32_t index, struct ibv_gid_entry *entry)
-{
-	memset(entry, 0, sizeof(*entry));
-	soft_port_gid(dev, (int)port, (int)index, &entry->gid);
-	entry->gid_index = index;
-	entry->port_num = port;
-	entry->gid_type = soft_is_ib(dev) ? IBV_GID_TYPE_IB :
-			  IBV_GID_TYPE_ROCE_V2;
-	entry->ndev_ifindex = soft_is_ib(dev) ? 0 : if_nametoindex("lo");
-}
-
-int soft_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
-		      struct ibv_gid_entry *entry, uint32_t flags,
-		      size_t entry_size)
-{
-	const struct soft_dev *dev = soft_dev_of(verbs);
-
-	if (flags)
-		return EOPNOTSUPP;
-	if (!port || port > (uint32_t)dev->ports || entry_size < sizeof(*entry))
-		return EINVAL;
-	if (index >= (uint32_t)soft_gids(dev))
-		return ENODATA;
-	fill_entry(dev, port, index, entry);
-	return 0;
-}
-
-ssize_t soft_query_gid_table(struct ibv_context *verbs,
-			     struct ibv_gid_entry *entries, size_t max_entries,
-			     uint32_t flags, size_t entry_size)
-{
-	const struct soft_dev *dev = soft_dev_of(verbs);
-	size_t n = 0;
-
-	if (flags)
-		return -EOPNOTSUPP;
-	if (entry_size < sizeof(*entries))
-		return -EINVAL;
-	for (int port = 1; port <= dev->ports; port++) {
-		for (int i = 0; i < soft_gids(dev); i++) {
-			if (n == max_entries)
-				return -EINVAL;
-			fill_entry(dev, (uint32_t)port, (uint32_t)i,
-				   (struct ibv_gid_entry *)
-				   ((char *)entries + n++ * entry_size));
-		}
-	}
-	return (ssize_t)n;
-}
+/* ---- P_Keys ----------------------------------------------------------- */
 
 int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		    __be16 *pkey)

@@ -10,6 +10,13 @@
 
 #define NEXT_IB		0x1b	/* next header of a GRH on InfiniBand */
 #define LID_MCAST	0xc000
+/*
+ * Verbs have no field that tells which header a RoCE packet came with. mlx5 has
+ * it in the service level, and UCX 1.13 takes it from there.
+ */
+#define SL_ROCE_V2	0x8
+#define SL_IPV6		0x1
+#define SL_IPV4		0x2
 
 /* ---- headers ---------------------------------------------------------- */
 
@@ -35,14 +42,13 @@ static bool is_ipv4(const struct soft_ah *ah)
 }
 
 /* An IPv4 header is in the last 20 of the 40 bytes, as on RoCE v2. */
-static void make_header(const struct soft_dev *dev, struct soft_ah *ah)
+static void make_header(const struct soft_dev *dev, struct soft_ah *ah,
+			const union ibv_gid *sgid)
 {
 	const struct ibv_global_route *r = &ah->attr.grh;
-	union ibv_gid sgid;
 	uint8_t *h = ah->grh;
 
-	soft_port_gid(dev, ah->attr.port_num, r->sgid_index, &sgid);
-	if (!soft_is_ib(dev) && soft_gid_v4(sgid.raw) &&
+	if (!soft_is_ib(dev) && soft_gid_v4(sgid->raw) &&
 	    soft_gid_v4(r->dgid.raw)) {
 		h += 20;
 		h[0] = 0x45;
@@ -50,7 +56,7 @@ static void make_header(const struct soft_dev *dev, struct soft_ah *ah)
 		h[6] = 0x40;
 		h[8] = r->hop_limit;
 		h[9] = IPPROTO_UDP;
-		memcpy(h + 12, sgid.raw + 12, 4);
+		memcpy(h + 12, sgid->raw + 12, 4);
 		memcpy(h + 16, r->dgid.raw + 12, 4);
 		return;
 	}
@@ -59,7 +65,7 @@ static void make_header(const struct soft_dev *dev, struct soft_ah *ah)
 	put16(h + 2, r->flow_label & 0xffff);
 	h[6] = soft_is_ib(dev) ? NEXT_IB : IPPROTO_UDP;
 	h[7] = r->hop_limit;
-	memcpy(h + 8, sgid.raw, 16);
+	memcpy(h + 8, sgid->raw, 16);
 	memcpy(h + 24, r->dgid.raw, 16);
 }
 
@@ -80,10 +86,13 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 
 bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a)
 {
+	struct soft_gid sgid;
+
 	if (!a->port_num || a->port_num > dev->ports)
 		return false;
 	if (a->is_global)
-		return a->grh.sgid_index < soft_gids(dev);
+		return !soft_port_gid(dev, a->port_num, a->grh.sgid_index,
+				      &sgid);
 	return soft_is_ib(dev) && a->dlid;
 }
 
@@ -93,6 +102,7 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	uint32_t node;
 
 	ah->slid = soft_lid(dev->node, a->port_num);
+	ah->sl = a->sl;
 	if (ah->mcast)
 		return a->dlid >= LID_MCAST && a->dlid != 0xffff ? 0 : EINVAL;
 	if (a->dlid ? soft_lid_port(a->dlid, &node, &ah->port) :
@@ -103,25 +113,43 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	return 0;
 }
 
-static int take_ethernet(struct soft_ah *ah)
+static int take_ethernet(struct soft_dev *dev, struct soft_ah *ah)
 {
+	const uint8_t *dgid = ah->attr.grh.dgid.raw;
+	int index;
+
 	ah->node = -1;
-	if (!ah->mcast && !soft_gid_local(ah->attr.grh.dgid.raw))
-		return EHOSTUNREACH;
-	return 0;
+	soft_lock(dev);
+	index = soft_gid_index(dev, 1, dgid);
+	soft_unlock(dev);
+	return index >= 0 || ah->mcast || soft_gid_local(dgid) ? 0 :
+	       EHOSTUNREACH;
+}
+
+/* 0 or an errno. */
+static int take_sgid(struct soft_dev *dev, const struct ibv_ah_attr *attr,
+		     struct soft_gid *ret)
+{
+	bool ok;
+
+	soft_lock(dev);
+	ok = soft_ah_attr_ok(dev, attr);
+	if (ok && attr->is_global)
+		(void)soft_port_gid(dev, attr->port_num, attr->grh.sgid_index,
+				    ret);
+	soft_unlock(dev);
+	return ok ? 0 : EINVAL;
 }
 
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct soft_dev *dev = soft_dev_of(pd->context);
+	struct soft_gid sgid;
 	struct soft_ah *ah;
-	int err;
+	int err = take_sgid(dev, attr, &sgid);
 
-	if (!soft_ah_attr_ok(dev, attr)) {
-		errno = EINVAL;
-		return NULL;
-	}
-	err = soft_may_create(pd->context, SOFT_OBJ_AH);
+	if (!err)
+		err = soft_may_create(pd->context, SOFT_OBJ_AH);
 	if (err) {
 		errno = err;
 		return NULL;
@@ -133,14 +161,16 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.pd = pd;
 	ah->attr = *attr;
 	ah->mcast = attr->is_global && soft_gid_mcast(attr->grh.dgid.raw);
-	err = soft_is_ib(dev) ? take_ib(dev, ah) : take_ethernet(ah);
+	err = soft_is_ib(dev) ? take_ib(dev, ah) : take_ethernet(dev, ah);
 	if (err) {
 		free(ah);
 		errno = err;
 		return NULL;
 	}
 	if (attr->is_global)
-		make_header(dev, ah);
+		make_header(dev, ah, &sgid.gid);
+	if (!soft_is_ib(dev))
+		ah->sl = SL_ROCE_V2 | (is_ipv4(ah) ? SL_IPV4 : SL_IPV6);
 	ah->users = 1;
 	soft_lock(dev);
 	((struct soft_pd *)pd)->users++;
@@ -169,24 +199,21 @@ int soft_destroy_ah(struct ibv_ah *ibv)
 /* ---- from what has arrived -------------------------------------------- */
 
 /* Ours that it was sent to; on Ethernet one of the same family will do. */
-static int find_index(const struct soft_dev *dev, uint8_t port,
-		      const uint8_t gid[16])
+static int find_index(struct soft_dev *dev, uint8_t port, const uint8_t gid[16])
 {
-	union ibv_gid ours;
+	int index;
 
-	for (int i = 0; i < soft_gids(dev); i++) {
-		soft_port_gid(dev, port, i, &ours);
-		if (!memcmp(ours.raw, gid, 16))
-			return i;
-	}
-	return soft_is_ib(dev) ? -1 : !soft_gid_v4(gid);
+	soft_lock(dev);
+	index = soft_gid_index(dev, port, gid);
+	soft_unlock(dev);
+	return index >= 0 || soft_is_ib(dev) ? index : !soft_gid_v4(gid);
 }
 
 int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
 			 struct ibv_wc *wc, struct ibv_grh *grh,
 			 struct ibv_ah_attr *attr)
 {
-	const struct soft_dev *dev = soft_dev_of(verbs);
+	struct soft_dev *dev = soft_dev_of(verbs);
 	const uint8_t *ip = (const uint8_t *)grh + 20;
 	uint8_t to[16] = { [10] = 0xff, [11] = 0xff };
 	struct soft_ah head;

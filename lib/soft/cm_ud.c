@@ -51,6 +51,22 @@ void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16])
 			    1, gid);
 }
 
+/* One of the family will do, when the table has no place for the address. */
+static uint8_t sgid_index(const struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	uint8_t gid[16];
+	int index;
+
+	soft_cm_gid(id, false, gid);
+	index = soft_gid_index(dev, 1, gid);
+	if (index < 0) {
+		soft_gids_read(dev);
+		index = soft_gid_index(dev, 1, gid);
+	}
+	return (uint8_t)(index < 0 ? !soft_gid_v4(gid) : index);
+}
+
 /* The way to the peer. */
 void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah)
 {
@@ -67,7 +83,7 @@ void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah)
 		return;
 	}
 	ah->is_global = 1;
-	ah->grh.sgid_index = id->dst.ss_family == AF_INET6;
+	ah->grh.sgid_index = sgid_index(id);
 }
 
 /* ---- services --------------------------------------------------------- */
@@ -181,7 +197,7 @@ static int tell_joined(struct soft_cm_id *id, const struct soft_cm_mc *mc)
 	if (soft_is_ib(dev))
 		ud->ah_attr.dlid = mlid_of(mc->mgid);
 	else
-		ud->ah_attr.grh.sgid_index = !soft_gid_v4(mc->mgid);
+		ud->ah_attr.grh.sgid_index = sgid_index(id);
 	soft_cm_event_post(id, ev);
 	return 0;
 }

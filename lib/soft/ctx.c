@@ -245,6 +245,7 @@ int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		return EINVAL;
 	soft_lock(dev);
 	state = soft_port_state(dev, port);
+	soft_gids_read(dev);
 	soft_unlock(dev);
 	memset(attr, 0, sizeof(*attr));
 	attr->state = state == SOFT_PORT_DOWN ? IBV_PORT_DOWN :

@@ -90,6 +90,7 @@ static int dev_open(struct soft_dev **ret)
 	if (!dev)
 		return -ENOMEM;
 	err = soft_addr_options(dev);
+	soft_gids_read(dev);
 	if (!err)
 		err = soft_node_open(dev);
 	if (err)

@@ -18,6 +18,11 @@ struct soft_watch {
 	void (*fn)(struct soft_dev *dev, struct soft_watch *w, uint32_t events);
 };
 
+struct soft_gid {
+	union ibv_gid gid;		/* 0: the place is empty */
+	uint32_t ifindex;
+};
+
 struct soft_dev {
 	pthread_mutex_t lock;
 	int refs;			/* under the registry's lock */
@@ -71,6 +76,7 @@ struct soft_dev {
 	int ports;
 	uint8_t link_layer;
 	uint16_t cm_port_last;
+	struct soft_gid gids[SOFT_GIDS]; /* Ethernet: of all ports */
 };
 
 extern const char soft_device_name[];	/* "soft0" */
@@ -115,11 +121,17 @@ bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
 		      uint32_t *node, uint8_t *port);
 bool soft_gid_v4(const uint8_t gid[16]);	/* an IPv4 address, mapped */
 bool soft_gid_mcast(const uint8_t gid[16]);
-int soft_gids(const struct soft_dev *dev);	/* of a port */
-void soft_port_gid(const struct soft_dev *dev, int port, int index,
-		   union ibv_gid *gid);
 /* cm_addr.c: whether the address that it is, is one of this host. */
 bool soft_gid_local(const uint8_t gid[16]);
+
+/* gid.c */
+int soft_gids(const struct soft_dev *dev);	/* places in a port's table */
+void soft_gids_read(struct soft_dev *dev);	/* the host's, anew. L */
+/* 0, EINVAL without such a place, ENODATA when it is empty. L */
+int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
+		  struct soft_gid *ret);
+int soft_gid_index(const struct soft_dev *dev, uint32_t port,
+		   const uint8_t gid[16]);	/* or -1. L */
 
 /* ---- thread.c --------------------------------------------------------- */
 

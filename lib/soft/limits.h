@@ -19,7 +19,7 @@
 #define SOFT_MAX_MSG	0x80000000u
 #define SOFT_PSN_MASK	0xffffffu
 #define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
-#define SOFT_GIDS	2		/* of a port: 127.0.0.1 and ::1 */
+#define SOFT_GIDS	32		/* of a port, on Ethernet */
 #define SOFT_GUID_STEP	16		/* of nodes: their ports are between */
 #define SOFT_MTU	4096
 #define SOFT_GRH	40		/* in front of what a datagram brings */

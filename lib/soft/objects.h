@@ -142,6 +142,7 @@ struct soft_ah {
 	int node;			/* IB: whose port it is; -1: the QPN tells */
 	uint8_t port;			/* IB: its number */
 	uint16_t slid;
+	uint8_t sl;			/* as the receiver is told */
 	uint8_t grh[SOFT_GRH];
 	/* of a group: nodes, as of this number of changes */
 	bool known;

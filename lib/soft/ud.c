@@ -58,7 +58,7 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	if (ah->mcast)
 		memcpy(dg->mgid, ah->attr.grh.dgid.raw, 16);
 	dg->slid = ah->slid;
-	dg->sl = ah->attr.sl;
+	dg->sl = ah->sl;
 	dg->port = ah->port;
 	rec->bytes = (uint32_t)sizeof(*dg) + wqe->length;
 	rec->dst = dst;

@@ -7,11 +7,16 @@
 #define SOFT_PRELOAD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Keeps the device open until the process ends: librdmacm remembers its GUID,
  * which is another one whenever the device is opened again. False with errno.
  */
 bool preload_hold_device(void);
+
+/* The length of what a file below /sys says, -1: nothing is there. */
+#define PRELOAD_NOT_OURS	-2
+int preload_sysfs(const char *path, char *buf, size_t size);
 
 #endif

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs read below /sys/class/infiniband through libibverbs, for a
- * device that the kernel does not know. Other files are read as they are.
+ * What programs read below /sys/class/infiniband, for a device that the kernel
+ * does not know: through libibverbs or, as UCX does, by themselves (path.c).
  */
+#include "../priv.h"
 #include "../soft.h"
+#include "preload.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,41 +26,76 @@ static const struct {
 	{ "node_type", "1: CA" },
 };
 
-/* NULL: not of our device. */
-static const char *find(const char *path)
+static int gid_text(const struct soft_gid *g, char *buf, size_t size)
+{
+	const uint8_t *b = g->gid.raw;
+	int n = 0;
+
+	for (int i = 0; i < 16 && n < (int)size; i += 2)
+		n += snprintf(buf + n, size - (size_t)n, "%s%02x%02x",
+			      i ? ":" : "", b[i], b[i + 1]);
+	return n;
+}
+
+/* ports/PORT/... that tells of a GID: the text's length, or -1. */
+static int gid_file(const char *path, char *buf, size_t size)
+{
+	unsigned int port, index;
+	char kind[16], name[IF_NAMESIZE];
+	struct soft_dev *dev;
+	struct soft_gid g;
+	int end = 0, err;
+	bool ib;
+
+	if ((sscanf(path, "ports/%u/gid_attrs/%15[a-z]/%u%n", &port, kind,
+		    &index, &end) != 3 &&
+	     sscanf(path, "ports/%u/%15[a-z]/%u%n", &port, kind, &index,
+		    &end) != 3) || path[end] || soft_dev_get(&dev))
+		return -1;
+	soft_lock(dev);
+	err = soft_port_gid(dev, port, index, &g);
+	ib = soft_is_ib(dev);
+	soft_unlock(dev);
+	soft_dev_put(dev);
+	if (!strcmp(kind, "gids") && err != EINVAL)
+		return gid_text(&g, buf, size);
+	if (err)
+		return -1;
+	if (!strcmp(kind, "types"))
+		return snprintf(buf, size, "%s", ib ? "IB/RoCE v1" : "RoCE v2");
+	if (!strcmp(kind, "ndevs") && if_indextoname(g.ifindex, name))
+		return snprintf(buf, size, "%s", name);
+	return -1;
+}
+
+int preload_sysfs(const char *path, char *buf, size_t size)
 {
 	static const char root[] = "/sys/class/infiniband/soft0/";
-	unsigned int port, index;
-	int end = 0;
 
 	if (strncmp(path, root, sizeof(root) - 1))
-		return NULL;
+		return PRELOAD_NOT_OURS;
 	path += sizeof(root) - 1;
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (!strcmp(path, own[i].file))
-			return own[i].text;
-	if (sscanf(path, "ports/%u/gid_attrs/types/%u%n", &port, &index,
-		   &end) == 2 && !path[end])
-		return "RoCE v2";
-	return "";
+			return snprintf(buf, size, "%s", own[i].text);
+	return gid_file(path, buf, size);
 }
 
 /* Its length without the newline, or -1. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf,
 			size_t size)
 {
-	const char *text;
 	char path[512];
 	ssize_t len;
-	int fd;
+	int fd, n;
 
 	if (!size ||
 	    snprintf(path, sizeof(path), "%s/%s", dir, file) >=
 	    (int)sizeof(path))
 		return -1;
-	text = find(path);
-	if (text)
-		return *text ? snprintf(buf, size, "%s", text) : -1;
+	n = preload_sysfs(path, buf, size);
+	if (n != PRELOAD_NOT_OURS)
+		return n;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
