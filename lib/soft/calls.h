@@ -59,8 +59,7 @@ extern int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 extern int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
 /* ah.c, ud.c, mcast.c. All L */
-bool soft_ah_attr_ok(const struct soft_dev *dev,
-		     const struct ibv_ah_attr *a);		/* L */
+bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a);
 void soft_ah_header(const struct soft_ah *ah, uint32_t length,
 		    uint8_t grh[SOFT_GRH]);
 void soft_ah_put(struct soft_ah *ah);

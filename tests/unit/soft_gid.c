@@ -140,6 +140,34 @@ static void table__the_host_s_addresses_LOOPBACK_FIRST(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
+static void modify__from_an_empty_place_EINVAL(void **state)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
+		.ah_attr = { .is_global = 1, .port_num = 1 },
+	};
+	const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+
+	make_pair(NULL);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_attr init = { .port_num = 1 };
+
+		enter(qp[i], IBV_QPS_RESET);
+		init.qp_state = IBV_QPS_INIT;
+		assert_int_equal(soft_modify_qp(qp[i], &init, IBV_QP_STATE |
+				 IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+				 IBV_QP_ACCESS_FLAGS), 0);
+		a.dest_qp_num = qp[!i]->qp_num;
+		a.ah_attr.grh.sgid_index = 4;
+		assert_int_equal(soft_modify_qp(qp[i], &a, mask), EINVAL);
+		a.ah_attr.grh.sgid_index = 3;
+		assert_int_equal(soft_modify_qp(qp[i], &a, mask), 0);
+	}
+	destroy_pair();
+}
+
 static void table__addresses_come_and_go_PLACES_STAY(void **state)
 {
 	set("2001:db8::7", NULL);
@@ -181,6 +209,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			table__the_host_s_addresses_LOOPBACK_FIRST, start,
+			close_device),
+		cmocka_unit_test_setup_teardown(
+			modify__from_an_empty_place_EINVAL, start,
 			close_device),
 		cmocka_unit_test_setup_teardown(
 			table__addresses_come_and_go_PLACES_STAY, start,
