@@ -23,7 +23,7 @@ static void modify__bad_alternate_EINVAL(void **state)
 	a.alt_timeout = 32;
 	assert_int_equal(modify(qp[0], a, mask), EINVAL);
 	a = path(2);
-	a.alt_ah_attr.grh.sgid_index = 2;
+	a.alt_ah_attr.grh.sgid_index = 255;
 	assert_int_equal(modify(qp[0], a, mask), EINVAL);
 	a = path(2);
 	a.alt_ah_attr.is_global = 0;
