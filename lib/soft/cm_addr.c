@@ -488,7 +488,7 @@ int soft_cm_query_addr(struct soft_cm_file *file,
 	memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
 	resp->port_num = soft_cm_on_device(id);
 	if (resp->port_num) {
-		resp->node_guid = htobe64(file->dev->guid);
+		resp->node_guid = htobe64(file->dev->device_guid);
 		resp->pkey = htobe16(0xffff);
 	}
 out:

@@ -57,7 +57,7 @@ __be64 soft_get_device_guid(struct ibv_device *device)
 
 	if (soft_dev_get(&dev))
 		return 0;
-	guid = htobe64(dev->guid);
+	guid = htobe64(dev->device_guid);
 	soft_dev_put(dev);
 	return guid;
 }
@@ -177,7 +177,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 		return EIO;
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "1.0");
-	attr->node_guid = attr->sys_image_guid = htobe64(dev->guid);
+	attr->node_guid = attr->sys_image_guid = htobe64(dev->device_guid);
 	attr->max_mr_size = UINT64_MAX;
 	attr->page_size_cap = ~4095ull;
 	attr->vendor_id = SOFT_VENDOR_ID;

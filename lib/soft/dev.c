@@ -13,34 +13,77 @@ static struct soft_dev *the_device;
 
 /*
  * A forked child has the descriptors, and would keep its parent alive for the
- * others; it has no thread, and nothing else of use. Its memory stays as it
- * is: the objects in it belong to whoever forked.
+ * others; it has no thread, and nothing else of use. To it the device of its
+ * parent has been removed: what is open of it can be closed, and none of that
+ * reaches what the parent shares with others. The locks are taken over, so that
+ * nobody else had them at that moment.
  */
+static void before_fork(void)
+{
+	(void)pthread_mutex_lock(&registry);
+	if (the_device)
+		soft_lock(the_device);
+}
+
+static void in_parent(void)
+{
+	if (the_device)
+		(void)pthread_mutex_unlock(&the_device->lock);
+	(void)pthread_mutex_unlock(&registry);
+}
+
+static void drop_wires(struct list *wires)
+{
+	while (!list_empty(wires)) {
+		struct soft_wire *w = list_first(wires, struct soft_wire, node);
+
+		if (w->bell >= 0 && w->sock.fd >= 0)
+			close(w->bell);
+		w->bell = -1;
+		w->dead = true;
+		list_del(&w->node);
+	}
+}
+
+static void drop_descriptors(struct soft_dev *dev)
+{
+	for (int fd = 0; fd < dev->watch_room; fd++) {
+		if (!dev->watch[fd])
+			continue;
+		dev->watch[fd]->fd = -1;
+		dev->watch[fd] = NULL;
+		close(fd);
+	}
+	close(dev->epfd);
+	close(dev->fabric_fd);
+	dev->epfd = dev->bell = dev->timerfd = dev->fabric_fd = -1;
+}
+
 static void in_child(void)
 {
 	struct soft_dev *dev = the_device;
 	struct list *n;
 
-	(void)pthread_mutex_init(&registry, NULL);
+	(void)pthread_mutex_unlock(&registry);
 	if (!dev)
 		return;
 	the_device = NULL;
-	for (int fd = 0; fd < dev->watch_room; fd++)
-		if (dev->watch[fd])
-			close(fd);
-	list_for_each(n, &dev->wires) {
-		struct soft_wire *w = list_entry(n, struct soft_wire, node);
-
-		if (w->bell >= 0 && w->sock.fd >= 0)
-			close(w->bell);
-	}
-	close(dev->epfd);
-	close(dev->fabric_fd);
+	dev->absent = true;
+	list_for_each(n, &dev->contexts)
+		list_entry(n, struct soft_ctx, node)->removed = true;
+	drop_wires(&dev->wires);
+	drop_wires(&dev->handshakes);
+	memset(dev->to, 0, sizeof(dev->to));
+	/* what it writes there is its own from here on */
+	(void)mmap(dev->fabric, sizeof(*dev->fabric), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_FIXED, dev->fabric_fd, 0);
+	drop_descriptors(dev);
+	(void)pthread_mutex_unlock(&dev->lock);
 }
 
 static void at_fork(void)
 {
-	(void)pthread_atfork(NULL, NULL, in_child);
+	(void)pthread_atfork(before_fork, in_parent, in_child);
 }
 
 static void dev_free(struct soft_dev *dev)

@@ -53,7 +53,8 @@ struct soft_dev {
 	/* node and thread */
 	uint32_t node;
 	uid_t uid;			/* whose the fabric is */
-	uint64_t guid;
+	uint64_t guid;			/* its ports count from it */
+	uint64_t device_guid;		/* the same in all of its fabric */
 	char fabric_name[64];
 	struct soft_fabric *fabric;
 	int fabric_fd;

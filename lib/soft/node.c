@@ -151,12 +151,27 @@ int soft_fabric_name(struct soft_dev *dev, const char *name)
 	return 0;
 }
 
+/*
+ * All processes of a fabric have one device, as they have with hardware: who
+ * remembers its GUID, as librdmacm does, finds it again after a fork() or when
+ * it has been closed. FNV-1a of what names the fabric; locally administered.
+ */
+static uint64_t device_guid(const struct soft_dev *dev)
+{
+	uint64_t h = 14695981039346656037u ^ dev->uid;
+
+	for (const char *c = dev->fabric_name; *c; c++)
+		h = (h ^ (uint8_t)*c) * 1099511628211u;
+	return (h & 0x00ffffffffffffffull) | 0x0200000000000000ull;
+}
+
 int soft_node_open(struct soft_dev *dev)
 {
 	int lock, ret = soft_fabric_name(dev, NULL);
 
 	if (ret)
 		return ret;
+	dev->device_guid = device_guid(dev);
 	lock = take_lock(dev);
 	if (lock < 0)
 		return lock;
@@ -170,7 +185,7 @@ int soft_node_open(struct soft_dev *dev)
 	}
 	dev->fabric->node[dev->node] = dev->fabric->fresh;
 	soft_faults_take(dev);
-	/* locally administered, and never 0; ports count from it */
+	/* of this node, locally administered, never 0; ports count from it */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
 	dev->guid = (dev->guid & 0x00ffffffffff0000ull) | 0x0200000000000000ull |
 		    ((uint64_t)dev->node * SOFT_GUID_STEP);

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define ADDRS	64
 
@@ -220,7 +221,9 @@ int main(void)
 			table__more_than_there_is_room_for_IS_FULL, start,
 			close_device),
 	};
+	char fabric[32];
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-gid", 1);
+	(void)snprintf(fabric, sizeof(fabric), "unit-gid-%d", (int)getpid());
+	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

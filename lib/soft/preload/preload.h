@@ -10,8 +10,8 @@
 #include <stddef.h>
 
 /*
- * Keeps the device open until the process ends: librdmacm remembers its GUID,
- * which is another one whenever the device is opened again. False with errno.
+ * Keeps the device open until the process ends: programs open it, remember its
+ * LIDs and GIDs, close it, and open it again. False with errno.
  */
 bool preload_hold_device(void);
 
