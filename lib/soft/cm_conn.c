@@ -558,7 +558,9 @@ void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	const struct soft_cm_msg rej = { .reason = SOFT_REJ_CONSUMER };
 	struct list *n, *t;
 
-	if (!soft_cm_carried(dev))
+	/* behind a port that carried nothing it ended unseen, as hosts do */
+	if (!soft_cm_carried(dev) ||
+	    dev->fabric->node[w->peer].port[0] != SOFT_PORT_UP)
 		return;
 	list_for_each_safe(n, t, &dev->cm_ids) {
 		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);

@@ -17,7 +17,7 @@ DEAD=20000	# ms: dead_after_ms where an end is to be noticed
 # nothing is sent but messages.
 PATIENT='-d 3600000 -t 3600000 -A 19'
 SOON=60		# s: for what is due at once; the host may be busy
-failures=0 slack=0 pairs=
+failures=0 slack=0 pairs= soft=
 
 # addr MACHINE NET
 addr()
@@ -26,6 +26,18 @@ addr()
 	a)	echo "10.9.$(($2 + 1)).1" ;;
 	b)	echo "10.9.$(($2 + 1)).2" ;;
 	esac
+}
+
+# The device of network $1.
+device()
+{
+	echo "rxe$1"
+}
+
+# from MACHINE NET: options of a client there, if need be.
+from()
+{
+	:
 }
 
 other()
@@ -106,12 +118,13 @@ server()
 # Connects NAME.c to NAME.s.
 connect()
 {
+	net=$3
 	server "$1" "$2.s" "$4"
-	start "$(other "$1")" "$2.c" client "$5" "$(addr "$1" "$3")" \
-		"$(word "$1" "$2.s" listening 2)"
+	start "$(other "$1")" "$2.c" client "$(from "$(other "$1")" "$3") $5" \
+		"$(addr "$1" "$3")" "$(word "$1" "$2.s" listening 2)"
 	await "$(other "$1")" "$2.c" $SOON '^connected'
 	await "$1" "$2.s" $SOON '^connected'
-	[ "$(word "$1" "$2.s" connected 2)" = "rxe$3" ]
+	[ "$(word "$1" "$2.s" connected 2)" = "$(device "$3")" ]
 }
 
 # pair SERVER-MACHINE NAME NET SERVER-ARGUMENTS CLIENT-ARGUMENTS: until paired,
@@ -206,6 +219,40 @@ same()
 		[ "$(word "$1" "$2.s" total 2)" = 0 ]
 	[ "$(word "$1" "$2.s" total 3)" = "$(word "$client" "$2.c" total 2)" ] ||
 		[ "$(word "$1" "$2.s" total 3)" = 0 ]
+}
+
+# remove_device MACHINE NET, until add_device; which of them have what is open.
+remove_device()
+{
+	vm_spawn "$1" del rdma link del "rxe$2"
+}
+
+device_removed()
+{
+	vm_wait "$1" del $SOON
+	vm_exec "$1" "! rdma link show rxe$2/1 2>/dev/null"
+}
+
+add_device()
+{
+	vm_exec "$1" "rdma link add rxe$2 type rxe netdev eth$2"
+}
+
+# Soft-RoCE's connection manager is dead from the first farewell on that it
+# could not send: its queue pair is in error (seen in Linux 6.1).
+renew_device()
+{
+	vm_exec "$1" "rdma link del rxe$2"
+	add_device "$1" "$2"
+}
+
+# For a case that needs a device on each network in one process.
+two_devices()
+{
+	[ -z "$soft" ] || {
+		echo "the soft HCA is one device"
+		return 77
+	}
 }
 
 ### Cases

@@ -1,14 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh BUILDDIR [CASE...]
+# Usage: run.sh [-s] BUILDDIR [CASE...]
 #
-# Tests between two machines, each with two networks: a line for each case,
+# Tests between two machines, each with two networks; with -s without machines,
+# as processes on the soft HCA: a line for each case,
 # `ok NAME`, `not ok NAME` or `skip NAME # reason`, the log of a failed one after
 # it. TWOHOST_VERBOSE shows all logs, with the times that were measured.
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+on=
+if [ "$1" = -s ]
+then
+	on=soft
+	shift
+fi
 build=$(cd "$1" && pwd)
 shift
 only=$*
@@ -19,6 +26,11 @@ VM_SRC=${VM_SRC:-$here/../vm}
 . "$here/lib.sh"
 
 work=$(mktemp -d)
+if [ -n "$on" ]
+then
+	# shellcheck source=soft.sh
+	. "$here/$on.sh"
+fi
 trap 'vm_stop_all || :; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
@@ -41,6 +53,6 @@ do
 done
 
 # A kernel that has complained is a failure too.
-check kernel_b vm_stop b
-check kernel_a vm_stop a
+check "${on:-kernel}_b" vm_stop b
+check "${on:-kernel}_a" vm_stop a
 [ $failures -eq 0 ]
