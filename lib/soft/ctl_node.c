@@ -233,6 +233,7 @@ int soft_ctl_asked(struct soft_dev *dev, int fd, const struct soft_msg *hdr,
 	a.hdr.type = SOFT_MSG_CTL_DONE;
 	a.hdr.node = dev->node;
 	a.op = m.op;
+	(void)soft_progress(dev);
 	a.result = obey(dev, &m, &a);
 	return soft_msg_send(fd, &a, sizeof(a), NULL, 0);
 }

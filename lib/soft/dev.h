@@ -40,6 +40,7 @@ struct soft_dev {
 	bool bells_due;			/* a wire is dirty, or */
 	bool overrun;			/* a CQ is, and its queue pairs work */
 	bool covered;			/* the program polls */
+	bool heeds;			/* every acknowledgement, see soft_heed() */
 	uint32_t polls;			/* counted to know that */
 	uint32_t idle_polls;		/* since a queue was last armed */
 	struct list cm_ids, cm_files;
@@ -149,5 +150,12 @@ void soft_timer_stop(struct soft_timer *t);
 void soft_cover(struct soft_dev *dev);
 /* It is about to sleep: doorbells again. L */
 void soft_uncover(struct soft_dev *dev);
+/*
+ * Something waits for an acknowledgement that was not asked for with the
+ * request. It is rare, and true for this device from here on. L
+ */
+void soft_heed(struct soft_dev *dev);
+/* What a wire's reader asks for when it sleeps; see struct soft_ring_shm. */
+uint32_t soft_sleeps(const struct soft_dev *dev);
 
 #endif

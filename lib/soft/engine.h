@@ -11,14 +11,19 @@ void soft_qp_pend(struct soft_dev *dev, struct soft_qp *qp);
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec);
 
 /* Room for a record and its payload in the ring, or NULL. L */
-static inline struct soft_rec *soft_rec_new(const struct soft_dev *dev,
+static inline struct soft_rec *soft_rec_new(struct soft_dev *dev,
 					    struct soft_wire *w, size_t payload)
 {
 	size_t len = sizeof(struct soft_rec) + payload;
 	struct soft_rec *rec = soft_ring_reserve(&w->tx, len);
 
-	if (likely(rec) || dev->covered)
+	if (likely(rec))
 		return rec;
+	/* it may be full of what the other end was not woken for */
+	w->dirty = SOFT_NEWS;
+	dev->bells_due = true;
+	if (dev->covered)
+		return NULL;
 	/* pairs with the fence in soft_bells() */
 	atomic_store_explicit(&w->tx.shm->full, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -29,7 +34,17 @@ static inline void soft_rec_commit(struct soft_dev *dev, struct soft_wire *w,
 				   size_t payload)
 {
 	soft_ring_commit(&w->tx, sizeof(struct soft_rec) + payload);
-	w->dirty = dev->bells_due = true;
+	w->dirty = SOFT_NEWS;
+	dev->bells_due = true;
+}
+
+/* Of a record that nobody waits for: it is found with the next one. */
+static inline void soft_rec_commit_quiet(struct soft_dev *dev,
+					 struct soft_wire *w)
+{
+	soft_ring_commit(&w->tx, sizeof(struct soft_rec));
+	w->dirty = max(w->dirty, SOFT_QUIET);
+	dev->bells_due = true;
 }
 
 /* req.c: the end that asks */

@@ -24,7 +24,7 @@ struct soft_faults {
 
 /* What all nodes of a fabric share: only ever hints, each checked on reading. */
 #define SOFT_FABRIC_MAGIC	0x534f4654u
-#define SOFT_FABRIC_VERSION	2
+#define SOFT_FABRIC_VERSION	3
 struct soft_fabric {
 	uint32_t magic, version;
 	struct soft_faults fresh;	/* what a new node begins with */

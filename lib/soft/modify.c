@@ -100,6 +100,8 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 		qp->drain_to = (int32_t)(qp->begun - qp->sq_head) > 0 ?
 			       qp->begun : qp->sq_head;
 		soft_sq_drained(dev, qp);
+		if (!qp->drained_told)
+			soft_heed(dev);
 	}
 	if (to == IBV_QPS_RTS)
 		soft_req_push(dev, qp);
@@ -113,6 +115,8 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	int ret = EINVAL;
 
 	soft_lock(dev);
+	/* acknowledgements that have arrived: not to be flushed */
+	(void)soft_progress(dev);
 	if (soft_ctx(ibv->context)->removed) {
 		ret = EIO;
 		goto out;

@@ -231,7 +231,7 @@ struct soft_qp {
 	uint32_t offset;		/* of the message in progress */
 	bool in_message, dropping;	/* dropping: after a NAK, until epsn comes */
 	bool recv_taken;		/* the message in progress has a receive */
-	bool ack_due;
+	bool ack_due, ack_asked;	/* asked: somebody waits for it */
 	uint8_t nak_due, nak_aux;	/* enum soft_nak */
 	uint32_t nak_psn;
 	struct soft_rd rd[SOFT_MAX_RD];

@@ -170,7 +170,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->path = 0;
 	qp->path_due = qp->path_failed = false;
 	memset(qp->rd, 0, sizeof(qp->rd));
-	qp->ack_due = false;
+	qp->ack_due = qp->ack_asked = false;
 	qp->nak_due = 0;
 	qp->rd_head = qp->rd_tail = qp->reads_out = qp->offset = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));

@@ -26,6 +26,7 @@ enum {
 	SOFT_F_UNRELIABLE = 1 << 4,	/* nobody is told what becomes of it */
 	SOFT_F_GRH = 1 << 5,
 	SOFT_F_PATH = 1 << 6,		/* which path it takes: apm.c */
+	SOFT_F_ACK = 1 << 7,		/* who asks sleeps until it is told */
 };
 
 /* Why a request was not done. LOST: as if it had never arrived. */

@@ -151,7 +151,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		rec->imm = wqe->imm;
 		wqe->sent += n;
 		if (wqe->sent == wqe->length)
-			rec->flags |= SOFT_F_LAST;
+			rec->flags |= SOFT_F_LAST |
+				      (wqe->signaled ? SOFT_F_ACK : 0);
 		if (wqe->op == IBV_WR_SEND_WITH_IMM ||
 		    wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM)
 			rec->flags |= SOFT_F_IMM;
@@ -327,6 +328,10 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			qp->una = (wqe->psn + !is_local(wqe)) & SOFT_PSN_MASK;
 		if (wqe->status || is_local(wqe) || qp->unreliable)
 			complete(dev, qp);
+		/* its turn comes when what is before it is acknowledged */
+		if ((wqe->status || is_local(wqe)) && !qp->unreliable &&
+		    qp->sq_head != qp->sq_next)
+			soft_heed(dev);
 	}
 }
 

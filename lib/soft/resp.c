@@ -294,7 +294,7 @@ static bool find_rd(struct soft_qp *qp, const struct soft_rec *rec)
 static void again(struct soft_dev *dev, struct soft_qp *qp,
 		  const struct soft_rec *rec)
 {
-	qp->ack_due = true;
+	qp->ack_due = qp->ack_asked = true;
 	soft_qp_pend(dev, qp);
 	if (rec->op < SOFT_READ || !find_rd(qp, rec))
 		return;
@@ -379,6 +379,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	qp->dropping = false;
+	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
@@ -499,8 +500,11 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 	} else {
 		answer(rec, qp, SOFT_ACK, (qp->epsn - 1) & SOFT_PSN_MASK);
 	}
-	soft_rec_commit(dev, qp->wire, 0);
-	qp->ack_due = false;
+	if (qp->nak_due || qp->ack_asked)
+		soft_rec_commit(dev, qp->wire, 0);
+	else
+		soft_rec_commit_quiet(dev, qp->wire);
+	qp->ack_due = qp->ack_asked = false;
 	qp->nak_due = 0;
 	return true;
 }

@@ -26,8 +26,8 @@ struct soft_ring_shm {
 	_Atomic uint64_t head;		/* written by the consumer */
 	uint8_t pad2[120];
 	/*
-	 * The consumer asks for a doorbell when there is something; the
-	 * producer, when there is room again. Who rings takes it back.
+	 * The consumer asks for a doorbell when there is news (1) or anything
+	 * (2); the producer, when there is room again. Who rings takes it back.
 	 */
 	_Atomic uint32_t sleeping;
 	_Atomic uint32_t full;

@@ -106,8 +106,11 @@ void soft_timer_stop(struct soft_timer *t)
 
 static void on_timer(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 {
-	uint64_t n, now = soft_now();
+	uint64_t n, now;
 
+	/* what has arrived in time is in time, whoever is looked at first */
+	(void)soft_progress(dev);
+	now = soft_now();
 	if (read(w->fd, &n, sizeof(n)) == sizeof(n))
 		dev->timer_armed = 0;
 	while (!list_empty(&dev->timers)) {
@@ -124,15 +127,28 @@ static void on_timer(struct soft_dev *dev, struct soft_watch *w, uint32_t events
 
 /* ---- progress --------------------------------------------------------- */
 
+/* An edge: there is nothing to read. */
 static void on_bell(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 {
-	uint64_t n;
-
-	(void)!read(w->fd, &n, sizeof(n));
 }
 
-static void set_sleeping(struct soft_dev *dev, uint32_t sleeping)
+uint32_t soft_sleeps(const struct soft_dev *dev)
 {
+	return dev->covered ? 0 : 1u + dev->heeds;
+}
+
+void soft_heed(struct soft_dev *dev)
+{
+	if (dev->heeds)
+		return;
+	dev->heeds = true;
+	/* the thread tells the others */
+	soft_ring_bell(dev->bell);
+}
+
+static void set_sleeping(struct soft_dev *dev)
+{
+	uint32_t sleeping = soft_sleeps(dev);
 	struct list *n;
 
 	list_for_each(n, &dev->wires) {
@@ -146,12 +162,10 @@ static void set_sleeping(struct soft_dev *dev, uint32_t sleeping)
 
 void soft_cover(struct soft_dev *dev)
 {
-	uint64_t one = 1;
-
 	dev->covered = true;
-	set_sleeping(dev, 0);
+	set_sleeping(dev);
 	/* it is to look after us from time to time */
-	(void)!write(dev->bell, &one, sizeof(one));
+	soft_ring_bell(dev->bell);
 }
 
 /*
@@ -163,7 +177,7 @@ void soft_uncover(struct soft_dev *dev)
 {
 	dev->covered = false;
 	do {
-		set_sleeping(dev, 1);
+		set_sleeping(dev);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (soft_progress(dev));
 }
@@ -182,8 +196,7 @@ static void work(struct soft_dev *dev, uint32_t *polls)
 	}
 	/* more to come: look again, but let the program in between */
 	dev->covered = false;
-	on_bell(dev, &dev->bell_watch, 0);
-	(void)!write(dev->bell, &(uint64_t){ 1 }, sizeof(uint64_t));
+	soft_ring_bell(dev->bell);
 }
 
 static void *thread(void *arg)
@@ -233,6 +246,8 @@ static int open_fds(struct soft_dev *dev)
 	dev->listener.fn = soft_accept;
 	ret = soft_watch_add(dev, &dev->bell_watch, dev->bell);
 	if (!ret)
+		soft_watch_mod(dev, &dev->bell_watch, EPOLLIN | EPOLLET);
+	if (!ret)
 		ret = soft_watch_add(dev, &dev->timer_watch, dev->timerfd);
 	if (!ret)
 		ret = soft_watch_add(dev, &dev->listener, dev->listener.fd);
@@ -275,7 +290,7 @@ void soft_thread_stop(struct soft_dev *dev)
 	soft_lock(dev);
 	dev->stop = true;
 	soft_unlock(dev);
-	(void)!write(dev->bell, &(uint64_t){ 1 }, sizeof(uint64_t));
+	soft_ring_bell(dev->bell);
 	(void)pthread_join(dev->thread, NULL);
 	soft_watch_del(dev, &dev->listener);
 	close_fds(dev);

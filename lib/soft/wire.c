@@ -64,7 +64,7 @@ static void wire_ready(struct soft_dev *dev, struct soft_wire *w)
 	w->known = true;
 	list_del(&w->node);
 	list_add_tail(&dev->wires, &w->node);
-	w->rx.shm->sleeping = !dev->covered;
+	w->rx.shm->sleeping = soft_sleeps(dev);
 	if (!dev->to[w->peer])
 		dev->to[w->peer] = w;
 }
@@ -282,7 +282,8 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 		if (!ret)
 			fds[0] = -1;
 		/* for what was pushed while there was none */
-		w->dirty = dev->bells_due = true;
+		w->dirty = SOFT_NEWS;
+		dev->bells_due = true;
 		return ret;
 	default:
 		if (!w->known || msg->node != w->peer)
@@ -387,6 +388,31 @@ static bool take_back(_Atomic uint32_t *flag)
 	       atomic_exchange(flag, 0);
 }
 
+/*
+ * Nobody reads it in between: a doorbell is an edge. A writer that finds it
+ * full, as a peer could leave it, empties it.
+ */
+void soft_ring_bell(int fd)
+{
+	uint64_t n = 1;
+
+	if (write(fd, &n, sizeof(n)) == sizeof(n) || errno != EAGAIN)
+		return;
+	(void)!read(fd, &n, sizeof(n));
+	n = 1;
+	(void)!write(fd, &n, sizeof(n));
+}
+
+static bool wants_to_know(struct soft_wire *w)
+{
+	_Atomic uint32_t *flag = &w->tx.shm->sleeping;
+
+	if (w->dirty == SOFT_QUIET &&
+	    atomic_load_explicit(flag, memory_order_relaxed) < 2)
+		return false;
+	return w->dirty && take_back(flag);
+}
+
 void soft_bells(struct soft_dev *dev)
 {
 	struct list *n;
@@ -400,12 +426,12 @@ void soft_bells(struct soft_dev *dev)
 
 		if (w->bell < 0)
 			continue;
-		sleeps = w->dirty && take_back(&w->tx.shm->sleeping);
+		sleeps = wants_to_know(w);
 		waits = w->eaten && take_back(&w->rx.shm->full);
 		if (sleeps || waits)
-			(void)!write(w->bell, &(uint64_t){ 1 },
-				     sizeof(uint64_t));
-		w->dirty = w->eaten = false;
+			soft_ring_bell(w->bell);
+		w->dirty = SOFT_CLEAN;
+		w->eaten = false;
 	}
 }
 

@@ -3,6 +3,9 @@
 #ifndef SOFT_WIRE_H
 #define SOFT_WIRE_H
 
+/* What was committed: nothing, what can wait, what its reader wants to know. */
+enum { SOFT_CLEAN, SOFT_QUIET, SOFT_NEWS };
+
 /* The other process's end, or our own. */
 struct soft_wire {
 	struct list node;		/* dev->wires */
@@ -10,7 +13,7 @@ struct soft_wire {
 	uint32_t peer;			/* its node number */
 	bool known;			/* the peer has said who it is */
 	bool mine;			/* we made it */
-	bool dirty;			/* committed, doorbell not considered */
+	uint8_t dirty;			/* doorbell not yet considered for it */
 	bool eaten;			/* consumed, likewise */
 	bool dead;
 	struct soft_ring tx, rx;
@@ -86,6 +89,7 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 		   const struct soft_msg *msg, size_t len);
 void soft_wires_close(struct soft_dev *dev);
 void soft_bells(struct soft_dev *dev);
+void soft_ring_bell(int fd);
 void soft_accept(struct soft_dev *dev, struct soft_watch *w, uint32_t events);
 
 #endif

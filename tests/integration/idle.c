@@ -385,7 +385,8 @@ static void idle__beside_a_peer_that_is_stopped_IS_QUIET(void **state)
 /* ---- system calls ----------------------------------------------------- */
 
 #define MANY	300
-#define CALLS_MAX	6	/* for a message received and one sent back */
+/* for a message received and one sent back; the soft HCA's thread has some */
+#define CALLS_MAX	(test_on_soft() ? 8 : 6)
 
 static char trace_file[] = "/tmp/rdmamsg-idle-trace.XXXXXX";
 
@@ -400,8 +401,9 @@ static int serve_traced(int argc, char **argv)
 	self[n] = 0;
 	/* the leak checker is a tracer too, and there can be one */
 	setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-	execlp("strace", "strace", "-f", "-o", argv[0], self, "--child",
-	       "server", NULL);
+	/* a lock is held for longer by who is traced: no futex */
+	execlp("strace", "strace", "-f", "-e", "trace=!futex", "-o", argv[0],
+	       self, "--child", "server", NULL);
 	return 127;
 }
 
@@ -413,8 +415,9 @@ static unsigned int trace_lines(void)
 
 	if (!f)
 		fail_msg("%s: %s", trace_file, strerror(errno));
+	/* one that another thread interrupts has two lines */
 	while (fgets(line, sizeof(line), f))
-		n += strchr(line, '\n') != NULL;
+		n += strchr(line, '\n') && !strstr(line, "<unfinished ...>");
 	fclose(f);
 	return n;
 }
