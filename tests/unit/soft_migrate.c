@@ -6,6 +6,7 @@
 #define MESSAGES	1500u
 #define WINDOW		32u
 #define ATOMIC_EACH	7u
+#define ROUNDS		100
 
 static unsigned int places;			/* receives posted */
 
@@ -211,33 +212,127 @@ static struct other start_armed(void)
 	return o;
 }
 
+static void add_one(const struct other *o, uint64_t id)
+{
+	struct ibv_sge sge = {
+		(uintptr_t)mem[0] + 8 * (id % WINDOW), 8, mr[0]->lkey,
+	};
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = id, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = { o->addr, 1, 0, o->rkey },
+	};
+
+	assert_int_equal(ibv_post_send(qp[0], &wr, &bad), 0);
+}
+
 static void processes__port_of_the_other_BOTH_ENDS(void **state)
 {
 	struct other o = start_armed();
-	uint64_t *result = (uint64_t *)mem[0];
+	uint64_t *results = (uint64_t *)mem[0];
 	uint32_t node = query(qp[0]).dest_qp_num >> SOFT_QPN_BITS;
 
 	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
 	for (uint64_t i = 0; i < 2000; i++) {
-		struct ibv_sge sge = { (uintptr_t)mem[0], 8, mr[0]->lkey };
-		struct ibv_send_wr *bad, wr = {
-			.wr_id = i, .sg_list = &sge, .num_sge = 1,
-			.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.atomic = { o.addr, 1, 0, o.rkey },
-		};
-
-		assert_int_equal(ibv_post_send(qp[0], &wr, &bad), 0);
+		add_one(&o, i);
 		if (i == 1000)
 			assert_int_equal(soft_ctl_port(ctl, node, 3,
 					 SOFT_PORT_BLACK_HOLE), 0);
 		expect(i, IBV_WC_SUCCESS);
-		assert_int_equal(*result, i);
+		assert_int_equal(results[i % WINDOW], i);
 	}
 	expect_event(IBV_EVENT_PATH_MIG);
 	assert_false(event_waits());
 	assert_int_equal(query(qp[0]).port_num, 2);
 	assert_true(hear(o.fd) && say(o.fd));
+	soft_ctl_close(ctl);
+	end_other(&o, 0);
+}
+
+/* Arms again after each migration, until it is told to end. */
+static int rearms(int fd)
+{
+	struct pollfd p[2] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = c->async_fd, .events = POLLIN },
+	};
+
+	load(1);
+	while (poll(p, 2, -1) > 0 && !p[0].revents) {
+		if (!p[1].revents)
+			continue;
+		collect();
+		if (moved[1] && modify(qp[1], path(0), IBV_QP_PATH_MIG_STATE))
+			return 1;
+		moved[1] = 0;
+	}
+	return refused[1] != 0;
+}
+
+/* Both ends, as whoever looks from outside sees it. */
+static void expect_armed(uint32_t node)
+{
+	struct soft_ctl_qp q;
+	int n = 0;
+
+	expect_state(qp[0], IBV_MIG_ARMED);
+	for (int i = 0; i < 20000 && !n; i++) {
+		uint32_t index = 0;
+
+		assert_int_equal(soft_ctl_qps(ctl, node, &index, &q, 1), 1);
+		n = q.migration == IBV_MIG_ARMED;
+	}
+	assert_true(n);
+}
+
+/*
+ * One port after the other goes and comes, of either end, at any moment;
+ * each time both ends go to the other path, and every request is done once.
+ */
+static void processes__many_times_NOTHING_TWICE(void **state)
+{
+	struct other o = start_other(rearms);
+	uint64_t *results = (uint64_t *)mem[0], posted = 0, done = 0;
+	uint32_t node = query(qp[0]).dest_qp_num >> SOFT_QPN_BITS;
+	uint32_t dice = 1;
+
+	memset(moved, 0, sizeof(moved));
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	load(0);
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t most = done + 100000;
+		uint8_t port;
+		bool theirs;
+
+		expect_armed(node);
+		dice = dice * 1103515245 + 12345;
+		theirs = dice >> 16 & 1;
+		port = query(qp[0]).port_num + (theirs ? 2 : 0);
+		for (; posted - done < (dice >> 20) % WINDOW; posted++)
+			add_one(&o, posted);
+		assert_int_equal(soft_ctl_port(ctl, theirs ? node : self(),
+				 port, dice >> 17 & 1 ? SOFT_PORT_DOWN :
+				 SOFT_PORT_BLACK_HOLE), 0);
+		while (!moved[0]) {
+			if (posted == done)
+				add_one(&o, posted++);
+			for (; done != posted; done++) {
+				expect(done, IBV_WC_SUCCESS);
+				assert_int_equal(results[done % WINDOW], done);
+			}
+			assert_true(done < most);
+			collect();
+		}
+		assert_int_equal(moved[0], 1);
+		moved[0] = 0;
+		assert_int_equal(soft_ctl_port(ctl, theirs ? node : self(),
+				 port, SOFT_PORT_UP), 0);
+		assert_int_equal(modify(qp[0], path(0), IBV_QP_PATH_MIG_STATE),
+				 0);
+	}
+	assert_int_equal(refused[0], 0);
+	assert_true(say(o.fd));
 	soft_ctl_close(ctl);
 	end_other(&o, 0);
 }
@@ -264,6 +359,7 @@ int main(void)
 		TEST(migration__idle_BOTH_ENDS),
 		TEST(migration__of_uc_BOTH_ENDS),
 		cmocka_unit_test(processes__port_of_the_other_BOTH_ENDS),
+		cmocka_unit_test(processes__many_times_NOTHING_TWICE),
 		cmocka_unit_test(processes__other_killed_RETRY_EXC),
 	};
 
