@@ -38,7 +38,7 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 	struct proto_hello h = {
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
 		.features = PROTO_FEATURE_RMA,
-		.credits = (uint16_t)min(ep->opts.recv_depth, 0xffffu),
+		.credits = (uint16_t)min(rdmamsg__granted(ep), 0xffffu),
 		.data = ep->hello_data,
 		.data_len = (uint8_t)ep->opts.hello_data_len,
 	};
@@ -182,14 +182,9 @@ static void drop_try(struct rdmamsg_ep *ep)
 /* The receives of a try that came to nothing. */
 static void drop_receives(struct rdmamsg_ep *ep)
 {
-	const struct verbs_api *v = ep->v;
-
 	if (!ep->hot.qp)
 		return;
-	if (rdmamsg__verbs_ret(v->destroy_qp(ep->hot.qp)))
-		log_error("qp 0x%x could not be destroyed: %m",
-			  ep->hot.qp->qp_num);
-	ep->hot.qp = NULL;
+	rdmamsg__qp_destroy(ep);
 	rdmamsg__rx_discard(ep);
 }
 

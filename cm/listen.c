@@ -443,8 +443,13 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 					 l->ep.handlers, "rdmamsg_handlers");
 	if (!ret)
 		ret = rdmamsg__ep_options_check(&l->ep);
-	if (ret)
+	if (!ret)
+		ret = rdmamsg__srq_options_check(l->ctx, l->ep.srq);
+	if (ret) {
+		l->ep.srq = NULL;
 		return ret;
+	}
+	rdmamsg__srq_hold(l->ep.srq);
 	l->ep.handlers = &l->ep_on;
 	l->ep.source = l->ep.device = NULL;
 	if (l->ep.path) {
@@ -518,6 +523,7 @@ static void drop_ids(struct rdmamsg_listener *l)
 void rdmamsg__listener_free(struct rdmamsg_listener *l)
 {
 	drop_ids(l);
+	rdmamsg__srq_rele(l->ep.srq);
 	free(l->ep_setup);
 	free(l->device);
 	free(l);

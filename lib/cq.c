@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues: shared by the endpoints of a context on one device,
- * never smaller than what those can have outstanding (a flush reports every
- * request, signalled or not), so an overrun cannot happen.
+ * Completion queues: shared by the endpoints of a context on one device or
+ * owned by one, never smaller than what those can have outstanding (a flush
+ * reports every request, signalled or not), so an overrun cannot happen.
  */
 #include "internal.h"
 
@@ -29,30 +29,46 @@ static void hot_update(struct rdmamsg *ctx)
 	ctx->work = true;
 }
 
-static int cq_new(struct dev *dev, uint32_t entries, struct cq **ret_cq)
+static uint32_t limit_of(const struct rdmamsg_device *d)
+{
+	return (uint32_t)max(d->attr.max_cqe, 1);
+}
+
+static int check(const struct rdmamsg_device *d, uint32_t entries,
+		 uint32_t vector)
+{
+	if (entries > limit_of(d))
+		return rdmamsg__fail(-EINVAL, "send_depth and recv_depth, or the "
+				     "depth of a shared receive queue, need a "
+				     "completion queue of %u, device %s has at "
+				     "most %u", entries, d->name, limit_of(d));
+	if (vector >= (uint32_t)max(d->verbs->num_comp_vectors, 1))
+		return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has %d "
+				     "(num_comp_vectors)", vector, d->name,
+				     d->verbs->num_comp_vectors);
+	return 0;
+}
+
+static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
+		  struct cq **ret_cq)
 {
 	struct rdmamsg_device *d = dev->device;
-	uint32_t limit = (uint32_t)max(d->attr.max_cqe, 1), room = CQ_FIRST;
+	uint32_t room = own ? entries : CQ_FIRST;
 	struct cq *cq;
 	int ret;
 
-	if (entries > limit)
-		return rdmamsg__fail(-EINVAL, "send_depth and recv_depth need a "
-				     "completion queue of %u, device %s has at "
-				     "most %u", entries, d->name, limit);
-	if (!list_empty(&dev->cqs))
-		room = 4 * list_entry(dev->cqs.prev, struct cq, node)->room;
-	room = min(max(room, entries), limit);
+	room = min(max(room, entries), limit_of(d));
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return rdmamsg__fail(-ENOMEM, "no memory for a completion queue");
 	/* limits are upper bounds: less than the limit may fail as well */
 	errno = 0;
-	cq->ibv = d->v->create_cq(d->verbs, (int)room, dev, dev->channel, 0);
+	cq->ibv = d->v->create_cq(d->verbs, (int)room, dev, dev->channel,
+				  (int)vector);
 	if (!cq->ibv && room > entries) {
 		room = entries;
 		cq->ibv = d->v->create_cq(d->verbs, (int)room, dev,
-					  dev->channel, 0);
+					  dev->channel, (int)vector);
 	}
 	if (!cq->ibv) {
 		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
@@ -65,6 +81,8 @@ static int cq_new(struct dev *dev, uint32_t entries, struct cq **ret_cq)
 		goto err_ibv;
 	}
 	cq->room = room;
+	cq->vector = vector;
+	cq->own = own;
 	list_add_tail(&dev->cqs, &cq->node);
 	hot_update(dev->ctx);
 	*ret_cq = cq;
@@ -100,21 +118,44 @@ static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 	}
 }
 
-int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret)
+/* One queue is polled faster than two: only the device's limit makes more. */
+static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
 {
+	uint64_t need = (uint64_t)cq->used + entries;
+	uint32_t limit = limit_of(dev->device), room;
+
+	if (need <= cq->room)
+		return true;
+	if (need > limit)
+		return false;
+	room = (uint32_t)min(max(need, 2 * (uint64_t)cq->room), (uint64_t)limit);
+	if (rdmamsg__verbs_ret(dev->device->v->resize_cq(cq->ibv, (int)room)))
+		return false;
+	cq->room = room;
+	return true;
+}
+
+static bool suits(struct dev *dev, struct cq *cq, uint32_t entries,
+		  uint32_t vector)
+{
+	return !cq->own && cq->vector == vector &&
+	       make_room(dev, cq, entries) && (!cq->unarmed || !arm(cq));
+}
+
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
+		    bool own, struct cq **ret)
+{
+	int err = check(dev->device, entries, vector);
 	struct cq *cq = NULL;
 	struct list *n;
-	int err;
 
-	list_for_each(n, &dev->cqs) {
-		cq = list_entry(n, struct cq, node);
-		if (cq->room - cq->used >= entries &&
-		    (!cq->unarmed || !arm(cq)))
-			break;
-		cq = NULL;
-	}
+	if (err)
+		return err;
+	for (n = dev->cqs.next; n != &dev->cqs && !own && !cq; n = n->next)
+		if (suits(dev, list_entry(n, struct cq, node), entries, vector))
+			cq = list_entry(n, struct cq, node);
 	if (!cq) {
-		err = cq_new(dev, entries, &cq);
+		err = cq_new(dev, entries, vector, own, &cq);
 		if (err)
 			return err;
 	}
@@ -123,21 +164,32 @@ int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret)
 	return 0;
 }
 
+static void cq_free(struct dev *dev, struct cq *cq)
+{
+	if (cq->events)
+		dev->device->v->ack_cq_events(cq->ibv, cq->events);
+	if (dev->device->v->destroy_cq(cq->ibv))
+		log_error("device %s: a completion queue could not be "
+			  "destroyed", dev->device->name);
+	list_del(&cq->node);
+	free(cq);
+}
+
+void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries)
+{
+	cq->used -= entries;
+	if (!cq->own)
+		return;
+	cq_free(dev, cq);
+	hot_update(dev->ctx);
+}
+
 void rdmamsg__cqs_free(struct dev *dev)
 {
 	struct list *n, *t;
 
-	list_for_each_safe(n, t, &dev->cqs) {
-		struct cq *cq = list_entry(n, struct cq, node);
-
-		if (cq->events)
-			dev->device->v->ack_cq_events(cq->ibv, cq->events);
-		if (dev->device->v->destroy_cq(cq->ibv))
-			log_error("device %s: a completion queue could not be "
-				  "destroyed", dev->device->name);
-		list_del(&cq->node);
-		free(cq);
-	}
+	list_for_each_safe(n, t, &dev->cqs)
+		cq_free(dev, list_entry(n, struct cq, node));
 	hot_update(dev->ctx);
 }
 
@@ -172,6 +224,21 @@ int rdmamsg__cq_rearm(struct dev *dev)
 				  "arming the completion queue");
 	}
 	return 1;
+}
+
+void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq)
+{
+	struct ibv_wc wc[16];
+	uint32_t left = cq->room;
+	int got;
+
+	do {
+		got = ibv_poll_cq(cq->ibv, 16, wc);
+		if (got <= 0)
+			return;
+		rdmamsg__dispatch(ctx, wc, got);
+		left -= min(left, (uint32_t)got);
+	} while (left);
 }
 
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)

@@ -73,7 +73,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 {
 	struct proto_setup s = {
 		.recv_size = (uint32_t)ep->recv_pool->buf_size,
-		.recv_depth = ep->opts.recv_depth,
+		.recv_depth = rdmamsg__granted(ep),
 		.max_msg = ep->opts.max_msg_size,
 		.dead_after_ms = ep->opts.dead_after_ms,
 		.data = ep->setup_data,

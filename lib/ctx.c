@@ -95,6 +95,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->held);
 	list_init(&ctx->ended);
 	list_init(&ctx->region_list);
+	list_init(&ctx->srq_list);
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
@@ -117,6 +118,13 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	}
 	pthread_mutex_init(&ctx->mail_lock, NULL);
 	ctx->magic = CTX_MAGIC;
+	if (ctx->opts.srq)
+		ret = rdmamsg_srq_create(ctx, ctx->opts.srq, &ctx->srq);
+	ctx->opts.srq = NULL;
+	if (ret) {
+		rdmamsg_close(ctx);
+		return ret;
+	}
 	*ret_ctx = ctx;
 	return 0;
 
@@ -195,6 +203,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__regions_free(ctx);
+	rdmamsg__srqs_free(ctx);
 	/* what other contexts of the devices have sent until just now */
 	while (rdmamsg__submit_run(ctx))
 		;

@@ -44,6 +44,10 @@ struct rdmamsg {
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed ones that the program holds */
 	struct list ended;		/* watches */
+	struct list srq_list;		/* struct rdmamsg_srq */
+	struct rdmamsg_srq *srq;	/* of endpoints that have no other */
+	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
+	uint32_t srq_hint;
 	struct rdmamsg_ep *last;	/* that has received something */
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
@@ -150,7 +154,11 @@ void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem);
 void rdmamsg__watches_reap(struct rdmamsg *ctx);
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
 int rdmamsg__cq_rearm(struct dev *dev);
-int rdmamsg__cq_get(struct dev *dev, uint32_t entries, struct cq **ret);
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
+		    bool own, struct cq **ret);
+void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries);
 void rdmamsg__cqs_free(struct dev *dev);
+/* Until it is empty: bounded by what it can hold. */
+void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq);
 
 #endif

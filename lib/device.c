@@ -231,6 +231,7 @@ static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 	list_init(&dev->loose);
 	list_init(&dev->starved);
 	list_init(&dev->regions);
+	list_init(&dev->srqs);
 	rdmamsg__timer_init(&dev->linger, linger_over);
 	ret = rdmamsg__timers_reserve(&ctx->timers, 1);
 	if (ret) {
@@ -345,6 +346,8 @@ static void dev_release(struct dev *dev)
 	rdmamsg__timer_stop(&dev->ctx->timers, &dev->linger);
 	rdmamsg__timers_release(&dev->ctx->timers, 1);
 	rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+	rdmamsg__srqs_dev_free(dev);
+	rdmamsg__qpmap_free(&dev->qps);
 	rdmamsg__cqs_free(dev);
 	if (d->v->destroy_comp_channel(dev->channel))
 		log_error("device %s: its completion channel is still in use",
@@ -425,6 +428,7 @@ struct async_mail {
 	uint32_t port;
 	uint32_t ep_key;
 	bool for_ep;
+	uint32_t srq;			/* index, SRQ_PARTS if not about one */
 	char device[64];
 };
 
@@ -486,7 +490,12 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 			ctx->table[m->ep_key >> 8] : NULL;
 	if (ev.ep && ev.ep->key != m->ep_key)
 		ev.ep = NULL;
-	if ((!m->for_ep || ev.ep) && !ctx->closing) {
+	if (m->srq < SRQ_PARTS)
+		rdmamsg__srq_event(ctx, m->srq, m->type);
+	if (m->type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+		if (ev.ep)
+			rdmamsg__ep_last_wqe(ev.ep);
+	} else if ((!m->for_ep || ev.ep) && !ctx->closing) {
 		log_info("device %s port %u: %s", m->device, m->port, ev.name);
 		if (ctx->opts.on_event) {
 			ctx->in_callback++;
@@ -501,7 +510,8 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 
 /* Under devices_lock: no context of the device can go away meanwhile. */
 static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
-		       int type, uint32_t port, const struct rdmamsg_ep *ep)
+		       int type, uint32_t port, const struct rdmamsg_ep *ep,
+		       const struct srq *srq)
 {
 	struct async_mail *m = calloc(1, sizeof(*m));
 
@@ -515,6 +525,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->port = port;
 	m->for_ep = ep;
 	m->ep_key = ep ? ep->key : 0;
+	m->srq = srq ? rdmamsg__srq_index(srq) : SRQ_PARTS;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
 	rdmamsg__mail_post(ctx, &m->mail);
 }
@@ -522,6 +533,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 {
 	struct rdmamsg_ep *ep;
+	struct srq *srq;
 	struct dev *dev;
 	struct list *n;
 
@@ -536,21 +548,24 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		/* ibv_destroy_qp() waits for our ack: the endpoint is there */
 		ep = ev->element.qp->qp_context;
-		async_post(ep->ctx, d, ev->event_type, 0, ep);
+		async_post(ep->ctx, d, ev->event_type, 0, ep, NULL);
 		return;
 	case IBV_EVENT_CQ_ERR:
 		dev = ev->element.cq->cq_context;
-		async_post(dev->ctx, d, ev->event_type, 0, NULL);
+		async_post(dev->ctx, d, ev->event_type, 0, NULL, NULL);
 		return;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		srq = ev->element.srq->srq_context;
+		async_post(srq->dev->ctx, d, ev->event_type, 0, NULL, srq);
+		return;
 	case IBV_EVENT_WQ_FATAL:
 		return;		/* none of ours */
 	default:
 		list_for_each(n, &d->ports)
 			async_post(list_entry(n, struct dev, port_node)->ctx, d,
 				   ev->event_type, (uint32_t)
-				   ev->element.port_num, NULL);
+				   ev->element.port_num, NULL, NULL);
 	}
 }
 

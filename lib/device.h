@@ -44,6 +44,8 @@ struct cq {
 	uint32_t room, used;		/* entries, and promised ones */
 	uint32_t events;		/* got, not yet acked */
 	bool unarmed;			/* arming failed: raises no event */
+	bool own;			/* of one endpoint, and ends with it */
+	uint32_t vector;
 };
 
 /* A device as one context uses it. */
@@ -63,6 +65,8 @@ struct dev {
 	uint32_t msgs_out;		/* messages in the program's hands */
 	struct list starved;		/* endpoints that wait for buffers */
 	struct list regions;		/* struct region_mr */
+	struct list srqs;
+	struct qpmap qps;		/* of endpoints with one */
 	struct timer linger;		/* closes it when unused */
 	bool reap;			/* close it when settling */
 };

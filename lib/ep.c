@@ -19,6 +19,7 @@
 
 #define DRAIN_MS	1000	/* devices that lose a flush exist */
 #define EP_TIMERS	2
+#define EP_FLAGS	(RDMAMSG_EP_SIGNAL_ALL | RDMAMSG_EP_OWN_CQ)
 
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 {
@@ -57,6 +58,7 @@ static const struct range ranges[] = {
 	RANGE(responder_resources, 16, 0, 1, 255),
 	RANGE(initiator_depth, 16, 0, 1, 255),
 	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
+	RANGE(comp_vector, 0, 0, 0, 1u << 16),
 };
 
 int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
@@ -83,7 +85,7 @@ int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
 
 static int set_ranges(struct rdmamsg_ep_options *o)
 {
-	if (o->flags & ~(uint32_t)RDMAMSG_EP_SIGNAL_ALL)
+	if (o->flags & ~(uint32_t)EP_FLAGS)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
 				     o->flags);
 	return rdmamsg__set_ranges(o, ranges,
@@ -141,6 +143,8 @@ static int set_options(struct rdmamsg_ep *ep,
 					 ep->opts.handlers, "rdmamsg_handlers");
 	if (!ret)
 		ret = set_ranges(&ep->opts);
+	if (!ret)
+		ret = rdmamsg__srq_options_check(ep->ctx, ep->opts.srq);
 	if (!ret)
 		ret = set_data(ep);
 	if (!ret)
@@ -213,8 +217,12 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	list_add_tail(&ctx->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
 	rdmamsg__timer_set(&ctx->timers, &ep->timer, ep->opts.timeout_ms);
+	if (!ep->opts.srq)
+		ep->opts.srq = ctx->srq;
+	rdmamsg__srq_hold(ep->opts.srq);
 	/* what the peer may send before it has our SETUP */
-	ep->announced = ep->opts.recv_depth;
+	ep->announced = ep->opts.srq ? ep->opts.srq->opts.floor :
+			ep->opts.recv_depth;
 	ep->hot.hdr.type = PROTO_DATA;
 	memcpy(&ep->rx_head, &ep->hot.hdr, sizeof(ep->rx_head));
 	ep->hot.hdr.credit = htole32(ep->announced);
@@ -477,6 +485,12 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
+/* Those that do not (Linux 6.1: rxe, siw) would cost us the deadline. */
+static bool tells_last_wqe(enum device_kind kind)
+{
+	return kind != KIND_SOFT_ROCE && kind != KIND_IWARP;
+}
+
 /*
  * Soft-RoCE accepts receives on a queue pair that has failed and never
  * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668), and we learn of
@@ -486,6 +500,8 @@ static bool is_drained(const struct rdmamsg_ep *ep)
 {
 	if (!ep->hot.qp || ep->drained)
 		return true;
+	if (ep->srq && !ep->last_wqe && tells_last_wqe(ep->dev->device->kind))
+		return false;
 	return !rdmamsg__sq_used(ep) &&
 	       (!rdmamsg__rq_posted(ep) ||
 		ep->dev->device->kind == KIND_SOFT_ROCE);
@@ -527,10 +543,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ctx->timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->timers, &ep->live);
 	/* first the queue pair: nothing is read or written any more */
-	if (ep->hot.qp && rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp)))
-		log_error("qp 0x%x could not be destroyed: %m",
-			  ep->hot.qp->qp_num);
-	ep->hot.qp = NULL;
+	rdmamsg__qp_destroy(ep);
 	if (ep->dev) {
 		rdmamsg__tx_cancel(ep, -ECANCELED);
 		rdmamsg__rx_discard(ep);
@@ -538,6 +551,8 @@ static void tear_down(struct rdmamsg_ep *ep)
 	snprintf(ep->device_name, sizeof(ep->device_name), "%s",
 		 ep->dev ? ep->dev->device->name : "");
 	rdmamsg__ep_resources_free(ep);
+	rdmamsg__srq_rele(ep->opts.srq);
+	ep->opts.srq = NULL;
 	if (ep->id)
 		rdmamsg__cm_id_free(ep->v, ep->id);
 	ep->id = NULL;
@@ -555,6 +570,9 @@ static void finish(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
+	/* what it has received still has its number on it */
+	if (ep->srq)
+		rdmamsg__cq_drain(ctx, ep->srq->cq);
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->st, ep);
 	list_add_tail(&ctx->dead, &ep->node);

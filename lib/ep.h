@@ -149,6 +149,8 @@ struct rdmamsg_ep {
 	bool can_inline;		/* the header, at least */
 	uint32_t ctrl_due;		/* enum ep_ctrl */
 	bool dirty;			/* on ctx->dirty */
+	struct srq *srq;		/* NULL: rq is its own */
+	uint32_t share;			/* of the srq: credits to have out */
 	bool want_writable;
 	bool passive;			/* we accepted */
 	struct list dirty_node;
@@ -156,8 +158,8 @@ struct rdmamsg_ep {
 	struct pool *recv_pool;
 	struct pool *send_pool;
 	struct op *op_free;
-	struct op *ops;
-	uint32_t op_count;
+	uint32_t op_count, op_max;	/* made, and what it may have */
+	struct op_chunk *op_chunks;
 	struct list queue;		/* accepted, not yet posted: op */
 	uint32_t queued;
 	struct list rndv_out;		/* announced: op */
@@ -221,6 +223,7 @@ struct rdmamsg_ep {
 	bool reason_set, closed_told;
 	bool failed;			/* the device reported an error */
 	bool drained;			/* or nothing more is to be expected */
+	bool last_wqe;			/* nothing more is taken from the srq */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
 	struct op *orphans;		/* accepted, never posted, post failed */
@@ -228,6 +231,7 @@ struct rdmamsg_ep {
 };
 
 /* ep.c: life and end */
+void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret);
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
@@ -238,6 +242,12 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 	__attribute__((format(printf, 5, 6)));
 /* Queue pair to error, drain, then on_closed from the loop. */
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
+/* The device takes nothing more out of its shared receive queue. */
+static inline void rdmamsg__ep_last_wqe(struct rdmamsg_ep *ep)
+{
+	ep->last_wqe = true;
+	rdmamsg__ep_touch(ep);
+}
 void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 /* Posting, arming or polling has: it may be that the device is not there. */
@@ -250,7 +260,6 @@ void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
 /* Frees one that failed in the call that made it: nobody is told. */
 void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
-void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
 /* Recomputes what the short ways go by, and how far they go. */
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep);
 static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
@@ -274,7 +283,28 @@ static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
 	return ep->announced;
 }
 
+/*
+ * More credit, as soon as there is anything to carry it. With data going the
+ * other way the news travels for free; otherwise it is worth a message when
+ * so many have come together.
+ */
+static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
+				     uint32_t worth)
+{
+	uint32_t announced = rdmamsg__announced(ep);
+
+	if ((int32_t)(granted - le32toh(ep->hot.hdr.credit)) > 0) {
+		ep->hot.hdr.credit = htole32(granted);
+		ep->granted_at = le32toh(ep->hot.hdr.number);
+	}
+	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
+	    le32toh(ep->hot.hdr.credit) - announced >= worth)
+		ep->ctrl_due |= CTRL_CREDIT;
+}
+
 /* info.c */
+/* Fills the caller's struct as far as it is long. */
+int rdmamsg__give(void *dst, const void *src, size_t src_size);
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */
@@ -283,11 +313,16 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
 int rdmamsg__qp_error(struct rdmamsg_ep *ep);
+void rdmamsg__qp_destroy(struct rdmamsg_ep *ep);	/* if there is one */
 
 /* live.c */
 void rdmamsg__live_start(struct rdmamsg_ep *ep);
 void rdmamsg__live_heard(struct rdmamsg_ep *ep);
 uint32_t rdmamsg__live_ack_timeout(const struct rdmamsg_ep *ep);
+
+/* op.c: -ENOMEM, -EAGAIN when it has all that it may have */
+int rdmamsg__ops_grow(struct rdmamsg_ep *ep);
+void rdmamsg__ops_free(struct rdmamsg_ep *ep);
 
 /* send.c */
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
@@ -355,6 +390,9 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
 
 /* recv.c */
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
+/* A message of an endpoint with a shared receive queue. */
+void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t bytes);
 extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
 static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)

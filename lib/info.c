@@ -85,7 +85,7 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
 	i->bytes_private += (ep->sq_mask + 1) * sizeof(*ep->sq_slots) +
 			    ep->rq_target * (sizeof(*ep->rq) +
 					     sizeof(struct rdmamsg_msg)) +
-			    ep->op_count * sizeof(*ep->ops);
+			    ep->op_count * sizeof(struct op);
 }
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)

@@ -45,7 +45,8 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 		memset(&attr, 0, sizeof(attr));
 		attr.qp_context = ep;
 		attr.send_cq = ep->cq->ibv;
-		attr.recv_cq = ep->cq->ibv;
+		attr.recv_cq = ep->srq ? ep->srq->cq->ibv : ep->cq->ibv;
+		attr.srq = ep->srq ? ep->srq->ibv : NULL;
 		attr.qp_type = IBV_QPT_RC;
 		attr.cap.max_send_wr = send;
 		attr.cap.max_recv_wr = recv;
@@ -87,9 +88,9 @@ static int table_add(struct rdmamsg_ep *ep)
 			goto found;
 		}
 	}
-	if (size >= 1u << 24)
+	if (size >= 1u << 23)	/* and SRQ_KEY is no key */
 		return rdmamsg__fail(-EMFILE, "a context has at most %u endpoints",
-				     1u << 24);
+				     1u << 23);
 	size = size ? 2 * size : 16;
 	table = realloc(ctx->table, size * sizeof(*table));
 	if (!table)
@@ -109,23 +110,14 @@ found:
 
 static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 {
-	uint32_t ops = send + ep->opts.send_queue + RNDV_MAX;
-
 	ep->sq_mask = pow2(send) - 1;
 	ep->sq_ops = 0;
 	ep->sq_slots = calloc(ep->sq_mask + 1, sizeof(*ep->sq_slots));
-	ep->ops = calloc(ops, sizeof(*ep->ops));
-	ep->rq = calloc(recv, sizeof(*ep->rq));
-	if (!ep->sq_slots || !ep->ops || !ep->rq)
+	ep->rq = recv ? calloc(recv, sizeof(*ep->rq)) : NULL;
+	if (!ep->sq_slots || (recv && !ep->rq))
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	ep->op_free = NULL;
-	ep->op_count = ops;
-	for (uint32_t i = 0; i < ops; i++) {
-		list_init(&ep->ops[i].node);
-		ep->ops[i].next = ep->op_free;
-		ep->op_free = &ep->ops[i];
-	}
-	return 0;
+	ep->op_max = send + ep->opts.send_queue + RNDV_MAX;
+	return rdmamsg__ops_grow(ep);
 }
 
 /* Every receive, without its buffer. */
@@ -153,6 +145,16 @@ static void rx_ring(struct rdmamsg_ep *ep)
 	ep->rq_spare = -(int32_t)ep->rq_low;	/* none is posted */
 }
 
+/* All of it is elsewhere, and rdmamsg__rx_refill() is told so. */
+static void rx_shared(struct rdmamsg_ep *ep)
+{
+	ep->recv_pool = ep->srq->pool;
+	ep->rx_max = min((uint32_t)ep->recv_pool->buf_size - PROTO_HDR_LEN,
+			 ep->opts.max_msg_size);
+	ep->rq_head = rdmamsg__nobody.rq_head;
+	ep->rq_holes = 1;
+}
+
 /* What does not change from one inline message to the next. */
 static void tx_inline(struct rdmamsg_ep *ep)
 {
@@ -172,12 +174,19 @@ static int get_pools(struct rdmamsg_ep *ep)
 {
 	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
 			    (uint32_t)PROTO_RECV_MIN), have;
-	int ret = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, size,
-				    &ep->recv_pool);
+	int ret = rdmamsg__pool_get(ep->dev, &ep->dev->send_pools, size,
+				    &ep->send_pool);
 
-	if (!ret)
-		ret = rdmamsg__pool_get(ep->dev, &ep->dev->send_pools, size,
-					&ep->send_pool);
+	if (!ret && !ep->send_pool->free)
+		ret = rdmamsg__pool_grow(ep->send_pool, 1);
+	if (ret)
+		return ret;
+	if (ep->srq) {
+		rx_shared(ep);
+		return 0;
+	}
+	ret = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, size,
+				&ep->recv_pool);
 	if (ret)
 		return ret;
 	rx_ring(ep);
@@ -185,8 +194,6 @@ static int get_pools(struct rdmamsg_ep *ep)
 	have = ep->recv_pool->total - ep->recv_pool->used;
 	if (have < ep->rq_target)
 		ret = rdmamsg__pool_grow(ep->recv_pool, ep->rq_target - have);
-	if (!ret && !ep->send_pool->free)
-		ret = rdmamsg__pool_grow(ep->send_pool, 1);
 	return ret;
 }
 
@@ -210,21 +217,29 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	ep->resp_res = (uint8_t)min(ep->opts.responder_resources,
 				    (uint32_t)d->attr.max_qp_rd_atom);
 	send = ep->opts.send_depth + ep->opts.initiator_depth + SEND_RESERVE;
-	recv = ep->rq_target = ep->opts.recv_depth + RECV_RESERVE;
+	recv = ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
+	ep->rq_target = recv;
 	ret = check_limits(ep, d, send, recv);
 	if (ret)
 		goto err;
 	ret = table_add(ep);
 	if (ret)
 		goto err;
+	if (ep->opts.srq)
+		ret = rdmamsg__srq_join(ep);
+	if (ret)
+		goto err;
 	ret = alloc_queues(ep, send, recv);
 	if (ret)
 		goto err;
-	ret = rdmamsg__cq_get(ep->dev, send + recv, &ep->cq);
+	ret = rdmamsg__cq_get(ep->dev, send + recv, ep->opts.comp_vector,
+			      ep->opts.flags & RDMAMSG_EP_OWN_CQ, &ep->cq);
 	if (ret)
 		goto err;
 	ep->cq_share = send + recv;
 	ret = create_qp(ep, send, recv);
+	if (!ret && ep->srq)
+		ret = rdmamsg__qpmap_add(&ep->dev->qps, ep->hot.qp->qp_num, ep);
 	if (ret)
 		goto err;
 	ret = get_pools(ep);
@@ -240,6 +255,18 @@ err:
 	return ret;
 }
 
+void rdmamsg__qp_destroy(struct rdmamsg_ep *ep)
+{
+	if (!ep->hot.qp)
+		return;
+	if (ep->srq)
+		rdmamsg__qpmap_del(&ep->dev->qps, ep->hot.qp->qp_num);
+	if (rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp)))
+		log_error("qp 0x%x could not be destroyed: %m",
+			  ep->hot.qp->qp_num);
+	ep->hot.qp = NULL;
+}
+
 /* Also of a half-built endpoint. */
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 {
@@ -247,13 +274,10 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 
 	if (!ep->dev)
 		return;
-	if (ep->hot.qp && rdmamsg__verbs_ret(
-			ep->dev->device->v->destroy_qp(ep->hot.qp)))
-		log_error("qp 0x%x could not be destroyed: %m",
-			  ep->hot.qp->qp_num);
-	ep->hot.qp = NULL;
+	rdmamsg__qp_destroy(ep);
+	rdmamsg__srq_leave(ep);
 	if (ep->cq)
-		ep->cq->used -= ep->cq_share;
+		rdmamsg__cq_put(ep->dev, ep->cq, ep->cq_share);
 	ep->cq = NULL;
 	/* of an earlier try, the key may be somebody else's by now */
 	if (ep->key >> 8 < ctx->table_size && ctx->table[ep->key >> 8] == ep)
@@ -264,11 +288,9 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	rdmamsg__rma_free(ep);
 	free(ep->sq_slots);
 	free(ep->rq);
-	free(ep->ops);
+	rdmamsg__ops_free(ep);
 	ep->sq_slots = NULL;
 	ep->rq = ep->rq_head = NULL;
-	ep->ops = NULL;
-	ep->op_free = NULL;
 	rdmamsg__dev_put(ep->dev);
 	ep->dev = NULL;
 }

@@ -8,25 +8,13 @@ static void grant(struct rdmamsg_ep *ep)
 {
 	uint32_t posted = rdmamsg__rq_posted(ep);
 	uint32_t data = posted > RECV_RESERVE ? posted - RECV_RESERVE : 0;
-	uint32_t announced = rdmamsg__announced(ep), granted;
 
 	/* a rendezvous keeps its credit until the message is done */
 	data = data > ep->rx_held ? data - ep->rx_held : 0;
-	granted = ep->rx_next + data;
-	if ((int32_t)(granted - rdmamsg__granted(ep)) > 0) {
-		ep->hot.hdr.credit = htole32(granted);
-		ep->granted_at = rdmamsg__tx_number(ep);
-	}
-	/*
-	 * With data going the other way the news travels for free. Otherwise
-	 * it is worth a message when half of the credits have come together,
-	 * or when they come one by one for want of memory.
-	 */
-	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
-	    rdmamsg__granted(ep) - announced >=
-	    (list_empty(&ep->starved_node) && !ep->rx_held ?
-	     max(ep->opts.recv_depth / 2, 1u) : 1))
-		ep->ctrl_due |= CTRL_CREDIT;
+	/* half of the credits, or one by one for want of memory */
+	rdmamsg__rx_grant(ep, ep->rx_next + data,
+			  list_empty(&ep->starved_node) && !ep->rx_held ?
+			  max(ep->opts.recv_depth / 2, 1u) : 1);
 }
 
 /* The slot i places behind another. */
@@ -107,8 +95,13 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 
 	if (!ep->hot.qp || ep->state >= EP_DRAINING)
 		return;
-	if (unlikely(ep->rq_holes))
+	if (unlikely(ep->rq_holes)) {
+		if (ep->srq) {
+			rdmamsg__srq_refill(ep);
+			return;
+		}
 		n = fill(ep, missing);
+	}
 	/* the program holds it all: again when it lets go of some */
 	if (unlikely(n < missing && list_empty(&ep->starved_node)))
 		list_add_tail(&ep->dev->starved, &ep->starved_node);
@@ -145,6 +138,10 @@ static void take_out(struct rdmamsg_ep *ep)
 {
 	uint32_t at = (uint32_t)(ep->rq_head - ep->rq);
 
+	if (ep->srq) {
+		rdmamsg__srq_take_out(ep->srq);
+		return;
+	}
 	ep->rq[behind(ep, at, ep->rq_target - 1)].msg = NULL;
 	ep->rq_holes++;
 }
@@ -392,14 +389,12 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
  * is the last one's brings no news, and in a state in which messages are not
  * simply delivered rx_end is 0.
  */
-static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
-			   uint32_t bytes)
+static inline __attribute__((always_inline)) void
+rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
 {
 	uint32_t len = bytes - PROTO_HDR_LEN;	/* too short: huge */
 	struct { uint64_t head; uint32_t number, tag; } hdr;
-	struct rdmamsg_msg *msg = slot->msg;
 
-	ep->rq_head = (struct rx_slot *)slot->wr.next;
 	memcpy(&hdr, msg->buf, sizeof(hdr));
 	if (unlikely(hdr.head != ep->rx_head || len >= ep->rx_end ||
 		     le32toh(hdr.number) != ep->rx_next ||
@@ -411,6 +406,21 @@ static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
 	msg->tag = le32toh(hdr.tag);
 	msg->len = len;
 	deliver_in_place(ep, msg);
+}
+
+static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
+			   uint32_t bytes)
+{
+	struct rdmamsg_msg *msg = slot->msg;
+
+	ep->rq_head = (struct rx_slot *)slot->wr.next;
+	rx_msg(ep, msg, bytes);
+}
+
+void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t bytes)
+{
+	rx_msg(ep, msg, bytes);
 }
 
 /* Few receives are left; false: none was, this is a device gone mad. */
@@ -467,8 +477,11 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 
 	if (likely(key >> 8 < ctx->table_size))
 		ep = ctx->table[key >> 8];
-	if (unlikely(!ep || ep->key != key))
+	if (unlikely(!ep || ep->key != key)) {
+		if (key == SRQ_KEY)
+			rdmamsg__srq_done(ctx, wc);
 		return;		/* of an endpoint that is gone */
+	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS))
 		rdmamsg__ep_wc_error(ep, wc);
 	if (!(seq & 0x80000000u)) {

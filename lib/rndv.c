@@ -72,7 +72,7 @@ void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 	len = rdmamsg__rndv_encode(&wire, op->msg->buf + PROTO_HDR_LEN);
 	r->since = rdmamsg__now_ms();
 	list_add_tail(&ep->rndv_out, &op->node);
-	ep->rndv_count++;
+	rdmamsg__rndv_more(ep);
 	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
 			    op->msg, NULL, (uint32_t)len);
 }
@@ -87,7 +87,7 @@ void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 		if (op->number != hdr->number)
 			continue;
 		list_del(&op->node);
-		ep->rndv_count--;
+		rdmamsg__rndv_less(ep);
 		op->status = hdr->tag == PROTO_DONE_OK ? 0 :
 			     hdr->tag == PROTO_DONE_REFUSED ? -ECANCELED :
 			     -ENOBUFS;

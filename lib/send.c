@@ -13,6 +13,8 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 {
 	struct op *op = ep->op_free;
 
+	if (unlikely(!op) && !rdmamsg__ops_grow(ep))
+		op = ep->op_free;
 	if (likely(op)) {
 		ep->op_free = op->next;
 		op->status = 0;
@@ -312,7 +314,7 @@ void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 		struct op *op = list_first(&ep->rndv_out, struct op, node);
 
 		list_del(&op->node);
-		ep->rndv_count--;
+		rdmamsg__rndv_less(ep);
 		rdmamsg__op_complete(ep, op, status);
 	}
 	while (!list_empty(&ep->queue)) {
@@ -378,7 +380,7 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 				     "takes at most %u (its max_msg_size)", len,
 				     ep->peer.max_msg);
 	if (likely(!ep->queued && can_post(ep) &&
-		   (!rndv || ep->rndv_count < RNDV_MAX)))
+		   (!rndv || rdmamsg__rndv_room(ep))))
 		return 1;
 	if (ep->queued < ep->opts.send_queue)
 		return 0;
@@ -710,7 +712,7 @@ static void pump_queue(struct rdmamsg_ep *ep)
 			if (!rdmamsg__rma_pump(ep, op))
 				return;
 		} else if (!can_post(ep) || (op->kind == OP_RNDV &&
-					     ep->rndv_count >= RNDV_MAX)) {
+					     !rdmamsg__rndv_room(ep))) {
 			return;
 		}
 		list_del(&op->node);
@@ -737,10 +739,10 @@ static inline bool is_writable(const struct rdmamsg_ep *ep)
 {
 	if (ep->rma_wanted && rdmamsg__rma_room(ep))
 		return true;
-	if (!ep->op_free)
+	if (!ep->op_free && ep->op_count == ep->op_max)
 		return false;
 	return ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
-	       !ep->queued && can_post(ep) && ep->rndv_count < RNDV_MAX;
+	       !ep->queued && can_post(ep) && rdmamsg__rndv_room(ep);
 }
 
 /* Room has come: what waits in the queue goes first, then the program. */

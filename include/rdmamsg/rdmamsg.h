@@ -40,6 +40,7 @@ struct rdmamsg_request;		/* a connection asked for, not yet accepted */
 struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
+struct rdmamsg_srq;		/* receives shared by endpoints */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -86,6 +87,8 @@ struct rdmamsg_options {
 	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
 	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
 	size_t max_registered;	/* bytes of pool memory; 1 GB */
+	/* of endpoints without an srq of their own; NULL: not shared */
+	const struct rdmamsg_srq_options *srq;
 };
 
 /*
@@ -245,6 +248,7 @@ struct rdmamsg_handlers {
 
 enum rdmamsg_ep_flags {
 	RDMAMSG_EP_SIGNAL_ALL = 1u << 0,	/* a completion for each send */
+	RDMAMSG_EP_OWN_CQ = 1u << 1,		/* shared with no other */
 };
 
 struct rdmamsg_ep_options {
@@ -283,6 +287,8 @@ struct rdmamsg_ep_options {
 	uint32_t initiator_depth;	/* reads issued at once; 16 */
 	uint32_t tos;			/* IP type of service; system default */
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
+	uint32_t comp_vector;		/* of its completion queue; 0 */
+	struct rdmamsg_srq *srq;	/* receives of; the context's, or none */
 };
 
 /*
@@ -370,6 +376,49 @@ int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
 
 /* The device that carries it, "" before that is known. */
 const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
+
+/* ---- shared receive queues -------------------------------------------- */
+
+struct rdmamsg_srq_options {
+	size_t size;
+	void *user;
+	uint32_t depth;		/* receives on each device; 4096, 16..1048576 */
+	uint32_t buffer_size;	/* payload in one piece; 8176, at most 1 MB */
+	uint32_t floor;		/* messages that each peer may always send; 4 */
+	uint32_t overcommit;	/* promised for 100 receives; 100..10000 */
+	uint32_t limit;		/* on_event when fewer are left; 0: never */
+};
+
+/*
+ * Receives for all endpoints that have it in their options, in *ret. It comes
+ * to a device with the first endpoint there. Up to the endpoint's recv_depth
+ * messages are in flight to it, as demand and depth allow. -ENOMEM.
+ */
+int rdmamsg_srq_create(struct rdmamsg *ctx,
+		       const struct rdmamsg_srq_options *opts,
+		       struct rdmamsg_srq **ret);
+
+/* Ends with the last endpoint and listener that was given it. NULL is fine. */
+void rdmamsg_srq_close(struct rdmamsg_srq *srq);
+
+void *rdmamsg_srq_user(const struct rdmamsg_srq *srq);
+
+struct rdmamsg_srq_stats {
+	size_t size;
+	uint64_t endpoints;		/* now, as all up to bytes_private */
+	uint64_t posted;		/* receives at the device */
+	uint64_t promised;		/* messages that may still be sent to it */
+	uint64_t spare;			/* that could be promised besides */
+	uint64_t bytes_pinned;		/* buffers */
+	uint64_t bytes_private;		/* the library's structs */
+	uint64_t ran_empty;		/* no receive was left: RNR is possible */
+	uint64_t limit_events;
+	uint64_t strays;		/* messages of connections that had ended */
+	uint64_t refused;		/* endpoints for which it was full */
+};
+
+int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
+		      struct rdmamsg_srq_stats *stats);
 
 /* ---- sending ---------------------------------------------------------- */
 

@@ -59,11 +59,22 @@ void assert_error(int ret, int error, const char *word)
 
 struct rdmamsg *test_open(const struct rdmamsg_options *opts)
 {
+	const char *floor = getenv("TEST_SRQ");
+	struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 16384,
+		.floor = floor ? (uint32_t)atoi(floor) : 0,
+	};
+	struct rdmamsg_options o = { .size = sizeof(o) };
 	struct rdmamsg *ctx;
 
 	if (context_count == CONTEXTS_MAX)
 		fail_msg("more than %d contexts", CONTEXTS_MAX);
-	if (rdmamsg_open(&ctx, opts))
+	if (opts)
+		o = *opts;
+	/* the same tests, with receives that are shared */
+	if (floor && !o.srq)
+		o.srq = &srq;
+	if (rdmamsg_open(&ctx, &o))
 		fail_msg("rdmamsg_open: %s", rdmamsg_error());
 	contexts[context_count++] = ctx;
 	return ctx;

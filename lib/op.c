@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory of operations. An endpoint with receives of its own has all that its
+ * depths allow from the start; one of many, which share theirs, gets them when
+ * it first has so many under way.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define OPS_FEW	8
+
+struct op_chunk {
+	struct op_chunk *next;
+	struct op ops[];
+};
+
+int rdmamsg__ops_grow(struct rdmamsg_ep *ep)
+{
+	uint32_t n = ep->op_max - ep->op_count;
+	struct op_chunk *chunk;
+
+	if (ep->srq)
+		n = min(n, max((uint32_t)OPS_FEW, ep->op_count));
+	if (!n)
+		return -EAGAIN;
+	chunk = calloc(1, sizeof(*chunk) + n * sizeof(chunk->ops[0]));
+	if (!chunk)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	chunk->next = ep->op_chunks;
+	ep->op_chunks = chunk;
+	ep->op_count += n;
+	for (uint32_t i = 0; i < n; i++) {
+		list_init(&chunk->ops[i].node);
+		chunk->ops[i].next = ep->op_free;
+		ep->op_free = &chunk->ops[i];
+	}
+	return 0;
+}
+
+void rdmamsg__ops_free(struct rdmamsg_ep *ep)
+{
+	while (ep->op_chunks) {
+		struct op_chunk *chunk = ep->op_chunks;
+
+		ep->op_chunks = chunk->next;
+		free(chunk);
+	}
+	ep->op_free = NULL;
+	ep->op_count = 0;
+}

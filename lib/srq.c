@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues: made, given to endpoints, taken down. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int check_range(const char *name, uint32_t value, uint32_t lowest,
+		       uint32_t highest)
+{
+	if (value >= lowest && value <= highest)
+		return 0;
+	return rdmamsg__fail(-EINVAL, "rdmamsg_srq_options: %s %u: must be %u "
+			     "to %u", name, value, lowest, highest);
+}
+
+static int set_options(struct rdmamsg_srq_options *o,
+		       const struct rdmamsg_srq_options *opts)
+{
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
+				     "rdmamsg_srq_options");
+
+	if (ret)
+		return ret;
+	o->depth = o->depth ? o->depth : 4096;
+	o->buffer_size = o->buffer_size ? o->buffer_size :
+			 PROTO_RECV_MIN - PROTO_HDR_LEN;
+	o->floor = o->floor ? o->floor : 4;
+	o->overcommit = o->overcommit ? o->overcommit : 100;
+	ret = check_range("depth", o->depth, 16, 1u << 20);
+	if (!ret)
+		ret = check_range("buffer_size", o->buffer_size, 1, 1u << 20);
+	if (!ret)
+		ret = check_range("floor", o->floor, 1, 1u << 12);
+	if (!ret)
+		ret = check_range("overcommit", o->overcommit, 100, 10000);
+	if (!ret)
+		ret = check_range("limit", o->limit, 0, o->depth);
+	return ret;
+}
+
+int rdmamsg_srq_create(struct rdmamsg *ctx,
+		       const struct rdmamsg_srq_options *opts,
+		       struct rdmamsg_srq **ret_srq)
+{
+	struct rdmamsg_srq *srq;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!ret_srq)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_srq_create: ret is NULL");
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
+				     "queue");
+	ret = set_options(&srq->opts, opts);
+	if (ret) {
+		free(srq);
+		return ret;
+	}
+	srq->ctx = ctx;
+	srq->refs = 1;
+	list_init(&srq->parts);
+	list_add_tail(&ctx->srq_list, &srq->node);
+	*ret_srq = srq;
+	return 0;
+}
+
+int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
+			       const struct rdmamsg_srq *srq)
+{
+	if (!srq || srq->ctx == ctx)
+		return 0;
+	return rdmamsg__fail(-EINVAL, "srq: it belongs to another context");
+}
+
+/* ---- the part on a device --------------------------------------------- */
+
+static int take_index(struct rdmamsg *ctx, struct srq *q)
+{
+	for (uint32_t i = 0; i < SRQ_PARTS; i++) {
+		uint32_t at = (ctx->srq_hint + i) % SRQ_PARTS;
+
+		if (ctx->srqs[at])
+			continue;
+		ctx->srqs[at] = q;
+		ctx->srq_hint = at + 1;
+		q->wr_id = (uint64_t)SRQ_KEY << 32 | 0x80000000u | at << 24;
+		return 0;
+	}
+	return rdmamsg__fail(-EMFILE, "a context has at most %d shared receive "
+			     "queues in use", SRQ_PARTS);
+}
+
+static int create(struct srq *q)
+{
+	const struct rdmamsg_srq_options *o = &q->owner->opts;
+	struct rdmamsg_device *d = q->dev->device;
+	struct ibv_srq_init_attr attr = {
+		.srq_context = q,
+		.attr = { .max_wr = o->depth, .max_sge = 1 },
+	};
+
+	if (o->depth > (uint32_t)max(d->attr.max_srq_wr, 0))
+		return rdmamsg__fail(-EINVAL, "depth %u of a shared receive "
+				     "queue: device %s allows %d (its "
+				     "max_srq_wr)", o->depth, d->name,
+				     d->attr.max_srq_wr);
+	errno = 0;
+	q->ibv = d->v->create_srq(d->pd, &attr);
+	if (!q->ibv)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "shared receive queue");
+	return 0;
+}
+
+/* Where too much is promised, the device tells when there is nothing left. */
+static bool tells_empty(const struct srq *q)
+{
+	return !q->owner->opts.limit && q->owner->opts.overcommit > 100;
+}
+
+static int arm(struct srq *q)
+{
+	struct ibv_srq_attr attr = {
+		.srq_limit = tells_empty(q) ? 1 : q->owner->opts.limit,
+	};
+	int ret;
+
+	if (!attr.srq_limit)
+		return 0;
+	ret = rdmamsg__verbs_ret(q->dev->device->v->modify_srq(q->ibv, &attr,
+							IBV_SRQ_LIMIT));
+	return ret ? rdmamsg__fail_verbs(ret, "limit of a shared receive queue")
+		   : 0;
+}
+
+static void add_stats(struct rdmamsg_srq_stats *to,
+		      const struct rdmamsg_srq_stats *st)
+{
+	to->ran_empty += st->ran_empty;
+	to->limit_events += st->limit_events;
+	to->strays += st->strays;
+	to->refused += st->refused;
+}
+
+/* Also of a half-built one. No queue pair uses it any more. */
+static void part_free(struct srq *q)
+{
+	struct rdmamsg *ctx = q->dev->ctx;
+
+	if (q->ibv && rdmamsg__verbs_ret(
+			q->dev->device->v->destroy_srq(q->ibv)))
+		log_error("device %s: a shared receive queue could not be "
+			  "destroyed", q->dev->device->name);
+	for (uint32_t i = 0; q->slots && i < q->active; i++)
+		if (q->slots[i].msg)
+			rdmamsg__msg_put(q->slots[i].msg);
+	if (q->cq)
+		rdmamsg__cq_put(q->dev, q->cq, q->depth);
+	if (ctx->srqs[rdmamsg__srq_index(q)] == q)
+		ctx->srqs[rdmamsg__srq_index(q)] = NULL;
+	add_stats(&q->owner->st, &q->st);
+	list_del(&q->node);
+	list_del(&q->dev_node);
+	free(q->slots);
+	free(q);
+}
+
+static void set_up(struct srq *q)
+{
+	uint32_t size = (uint32_t)q->pool->buf_size;
+
+	q->ready = q->holes = SRQ_NONE;
+	q->batch = min(max(q->depth / 8, 1u), (uint32_t)SRQ_BATCH);
+	q->capacity = (uint32_t)((uint64_t)q->depth *
+				 q->owner->opts.overcommit / 100) - q->batch;
+	for (uint32_t i = 0; i < SRQ_BATCH; i++) {
+		q->sge[i].length = size;
+		q->wr[i].next = i + 1 < SRQ_BATCH ? &q->wr[i + 1] : NULL;
+		q->wr[i].sg_list = &q->sge[i];
+		q->wr[i].num_sge = 1;
+	}
+}
+
+static int part_new(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret_q)
+{
+	uint32_t size = max(srq->opts.buffer_size + PROTO_HDR_LEN,
+			    (uint32_t)PROTO_RECV_MIN);
+	struct srq *q = calloc(1, sizeof(*q));
+	int ret = -ENOMEM;
+
+	if (q) {
+		q->depth = srq->opts.depth;
+		q->slots = calloc(q->depth, sizeof(*q->slots));
+	}
+	if (!q || !q->slots) {
+		free(q);
+		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
+				     "queue");
+	}
+	q->owner = srq;
+	q->dev = dev;
+	list_init(&q->node);
+	list_init(&q->dev_node);
+	ret = take_index(dev->ctx, q);
+	if (!ret)
+		ret = rdmamsg__pool_get(dev, &dev->recv_pools, size, &q->pool);
+	if (ret)
+		goto err;
+	set_up(q);
+	ret = rdmamsg__cq_get(dev, q->depth, 0, false, &q->cq);
+	if (!ret)
+		ret = create(q);
+	if (!ret)
+		ret = arm(q);
+	if (ret)
+		goto err;
+	list_add_tail(&srq->parts, &q->node);
+	list_add_tail(&dev->srqs, &q->dev_node);
+	log_info("shared receive queue %p: %u receives on %s", (void *)srq,
+		 q->depth, dev->device->name);
+	*ret_q = q;
+	return 0;
+
+err:
+	part_free(q);
+	return ret;
+}
+
+static int part_get(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret)
+{
+	struct list *n;
+
+	list_for_each(n, &srq->parts) {
+		struct srq *q = list_entry(n, struct srq, node);
+
+		if (q->dev == dev && !q->failed) {
+			*ret = q;
+			return 0;
+		}
+	}
+	return part_new(srq, dev, ret);
+}
+
+/* ---- endpoints -------------------------------------------------------- */
+
+static int full(struct srq *q)
+{
+	const struct rdmamsg_srq_options *o = &q->owner->opts;
+
+	q->st.refused++;
+	return rdmamsg__fail(-ENOBUFS, "the shared receive queue is full: %u "
+			     "connections of %u receives each (floor %u and %d "
+			     "for control), %u more promised; depth is %u",
+			     q->eps, o->floor + SRQ_CTRL, o->floor, SRQ_CTRL,
+			     q->extra, o->depth);
+}
+
+int rdmamsg__srq_join(struct rdmamsg_ep *ep)
+{
+	uint32_t floor = ep->opts.srq->opts.floor;
+	struct srq *q = NULL;
+	int ret = part_get(ep->opts.srq, ep->dev, &q);
+
+	if (ret)
+		return ret;
+	if (rdmamsg__srq_spare(q) < floor + SRQ_CTRL)
+		return full(q);
+	q->eps++;
+	q->promised += floor;
+	rdmamsg__srq_fill(q, (q->promised + q->eps * SRQ_CTRL + q->answers) *
+			     100 / q->owner->opts.overcommit + q->batch);
+	ep->srq = q;
+	ep->share = floor;
+	ep->announced = ep->rx_next + floor;
+	ep->hot.hdr.credit = htole32(ep->announced);
+	if (q->failed || q->hole_count) {
+		rdmamsg__srq_leave(ep);
+		return rdmamsg__fail(-ENOBUFS, "no memory for shared receives: "
+				     "%s", rdmamsg_error());
+	}
+	return 0;
+}
+
+void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
+{
+	struct srq *q = ep->srq;
+	uint32_t out = rdmamsg__granted(ep) - ep->rx_next;
+
+	if (!q)
+		return;
+	q->eps--;
+	q->promised -= out;
+	q->extra -= max(out, q->owner->opts.floor) - q->owner->opts.floor;
+	ep->srq = NULL;
+	/* a new one is made when somebody needs it */
+	if (!q->eps && q->failed)
+		part_free(q);
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+void rdmamsg__srq_event(struct rdmamsg *ctx, uint32_t index, int type)
+{
+	struct srq *q = ctx->srqs[index];
+
+	if (!q)
+		return;
+	if (type == IBV_EVENT_SRQ_ERR) {
+		rdmamsg__srq_fail(q, -EIO, "the device reports that the shared "
+				  "receive queue has failed");
+		return;
+	}
+	if (tells_empty(q))
+		q->st.ran_empty++;
+	else
+		q->st.limit_events++;
+	rdmamsg__srq_fill(q, q->posted + q->ready_count + q->batch);
+	if (!q->failed && arm(q))
+		log_warn("shared receive queue %p: %s", (void *)q->owner,
+			 rdmamsg_error());
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static void srq_free(struct rdmamsg_srq *srq)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &srq->parts)
+		part_free(list_entry(n, struct srq, node));
+	list_del(&srq->node);
+	free(srq);
+}
+
+void rdmamsg__srq_rele(struct rdmamsg_srq *srq)
+{
+	if (srq && !--srq->refs)
+		srq_free(srq);
+}
+
+void rdmamsg__srqs_dev_free(struct dev *dev)
+{
+	while (!list_empty(&dev->srqs))
+		part_free(list_first(&dev->srqs, struct srq, dev_node));
+}
+
+void rdmamsg__srqs_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->srq_list))
+		srq_free(list_first(&ctx->srq_list, struct rdmamsg_srq, node));
+}
+
+void rdmamsg_srq_close(struct rdmamsg_srq *srq)
+{
+	if (srq && !rdmamsg__ctx_check(srq->ctx))
+		rdmamsg__srq_rele(srq);
+}
+
+void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
+{
+	return srq->opts.user;
+}
+
+static void part_stats(struct rdmamsg_srq_stats *s, const struct srq *q)
+{
+	add_stats(s, &q->st);
+	s->endpoints += q->eps;
+	s->posted += q->posted;
+	s->promised += q->promised;
+	s->spare += rdmamsg__srq_spare(q);
+	s->bytes_pinned += (uint64_t)(q->active - q->hole_count) *
+			   q->pool->buf_size;
+	s->bytes_private += sizeof(*q) + q->depth * sizeof(*q->slots) +
+			    q->active * sizeof(struct rdmamsg_msg);
+}
+
+int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
+		      struct rdmamsg_srq_stats *stats)
+{
+	struct rdmamsg_srq_stats s;
+	struct list *n;
+	int ret;
+
+	if (!srq)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_srq_stats: srq is NULL");
+	ret = rdmamsg__ctx_check(srq->ctx);
+	if (ret)
+		return ret;
+	s = srq->st;
+	s.bytes_private = sizeof(*srq);
+	list_for_each(n, &srq->parts)
+		part_stats(&s, list_entry(n, struct srq, node));
+	return rdmamsg__give(stats, &s, sizeof(s));
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues. What a program makes has a part on each device that
+ * it meets, and each part keeps this promise: whatever the peers of its
+ * endpoints may send by the rules, a receive is posted for it.
+ *
+ *   posted and ready  >=  promised + endpoints * SRQ_CTRL + answers + batch
+ *
+ * The batch is what may have been used and not yet been posted again.
+ */
+#ifndef RDMAMSG_LIB_SRQ_H
+#define RDMAMSG_LIB_SRQ_H
+
+/*
+ * Control messages that a peer may have in flight, unlike RECV_RESERVE with
+ * one answer to a rendezvous: for each further one that we announce at once a
+ * receive is taken out of what is shared. SETUP comes before there is any.
+ */
+#define SRQ_CTRL	(CREDIT_MAX + 4 /* PING PONG CLOSE, SETUP or DONE */)
+#define SRQ_BATCH	32	/* receives posted together, at most */
+#define SRQ_PARTS	128	/* of one context */
+#define SRQ_SLOTS	(1u << 24)
+#define SRQ_KEY		0xffffffffu	/* no endpoint has this one */
+#define SRQ_NONE	UINT32_MAX	/* no slot */
+
+struct srq_slot {
+	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
+	uint32_t next;			/* ready, or a hole */
+	bool posted;
+};
+
+/* On one device. */
+struct srq {
+	struct ibv_srq *ibv;
+	struct dev *dev;
+	struct rdmamsg_srq *owner;
+	struct pool *pool;
+	struct cq *cq;
+	uint64_t wr_id;			/* of slot 0 */
+	struct srq_slot *slots;
+	uint32_t depth;
+	uint32_t active;		/* slots that have been in use */
+	uint32_t current;		/* slot that is being delivered */
+	uint32_t batch;
+	uint32_t posted;
+	uint32_t ready, ready_count;	/* to be posted */
+	uint32_t holes, hole_count;	/* active, without a buffer */
+	uint32_t eps;
+	uint32_t promised;		/* credits out, not yet used */
+	uint32_t answers;		/* DONEs beyond each one's first */
+	uint32_t extra;			/* credits beyond the floor, answers */
+	uint32_t capacity;		/* what may be promised in all */
+	bool failed;
+	struct rdmamsg_srq_stats st;
+	struct list node;		/* of the owner */
+	struct list dev_node;
+	struct ibv_recv_wr wr[SRQ_BATCH];	/* chained */
+	struct ibv_sge sge[SRQ_BATCH];
+};
+
+struct rdmamsg_srq {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	int refs;			/* program, listeners, endpoints */
+	struct rdmamsg_srq_options opts;
+	struct rdmamsg_srq_stats st;	/* of parts that are gone */
+	struct list parts;
+};
+
+/* srq.c: made, given, taken down */
+int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
+			       const struct rdmamsg_srq *srq);
+static inline void rdmamsg__srq_hold(struct rdmamsg_srq *srq)
+{
+	if (srq)
+		srq->refs++;
+}
+void rdmamsg__srq_rele(struct rdmamsg_srq *srq);	/* NULL is fine */
+/* Gives an endpoint its place. -ENOBUFS when there is none left. */
+int rdmamsg__srq_join(struct rdmamsg_ep *ep);
+void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
+void rdmamsg__srqs_dev_free(struct dev *dev);
+void rdmamsg__srqs_free(struct rdmamsg *ctx);
+/* An event of a part of the context, by its index. */
+void rdmamsg__srq_event(struct rdmamsg *ctx, uint32_t index, int type);
+
+/* srq_data.c: receiving */
+void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
+/* Has at least so many receives posted or ready, as far as it can. */
+void rdmamsg__srq_fill(struct srq *q, uint32_t want);
+void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
+void rdmamsg__srq_fail(struct srq *q, int err, const char *what);
+/* Whether there is a receive for one more answer. */
+bool rdmamsg__srq_can_answer(struct srq *q);
+/* The message that is being delivered stays with the program. */
+static inline void rdmamsg__srq_take_out(struct srq *q)
+{
+	q->slots[q->current].msg = NULL;
+}
+
+static inline uint32_t rdmamsg__srq_index(const struct srq *q)
+{
+	return (uint32_t)q->wr_id >> 24 & (SRQ_PARTS - 1);
+}
+
+/* What may be promised beyond what every connection always has. */
+static inline uint32_t rdmamsg__srq_spare(const struct srq *q)
+{
+	uint32_t fixed = q->eps * (q->owner->opts.floor + SRQ_CTRL) + q->extra;
+
+	return q->capacity > fixed ? q->capacity - fixed : 0;
+}
+
+/* Rendezvous that we announce: there must be a receive for each DONE. */
+static inline bool rdmamsg__rndv_room(const struct rdmamsg_ep *ep)
+{
+	return !ep->rndv_count || (ep->rndv_count < RNDV_MAX &&
+	       (!ep->srq || rdmamsg__srq_can_answer(ep->srq)));
+}
+
+static inline void rdmamsg__rndv_more(struct rdmamsg_ep *ep)
+{
+	if (ep->srq && ep->rndv_count) {
+		ep->srq->answers++;
+		ep->srq->extra++;
+	}
+	ep->rndv_count++;
+}
+
+static inline void rdmamsg__rndv_less(struct rdmamsg_ep *ep)
+{
+	ep->rndv_count--;
+	if (ep->srq && ep->rndv_count) {
+		ep->srq->answers--;
+		ep->srq->extra--;
+	}
+}
+
+#endif

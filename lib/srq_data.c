@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving through a shared queue: posting, credits, whose message it is. */
+#include "internal.h"
+
+#include <string.h>
+
+static void push(struct srq *q, uint32_t at)
+{
+	struct srq_slot *slot = &q->slots[at];
+
+	if (likely(slot->msg)) {
+		slot->next = q->ready;
+		q->ready = at;
+		q->ready_count++;
+	} else {
+		slot->next = q->holes;
+		q->holes = at;
+		q->hole_count++;
+	}
+}
+
+void rdmamsg__srq_fail(struct srq *q, int err, const char *what)
+{
+	struct list *n;
+
+	q->failed = true;
+	list_for_each(n, &q->dev->ctx->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->srq != q)
+			continue;
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
+				   RDMAMSG_CAUSE_TRANSPORT, err, "%s: %s", what,
+				   strerror(-err));
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+/* The first n of those that are ready, a batch at most. */
+static int post(struct srq *q, uint32_t n)
+{
+	struct ibv_recv_wr *last = &q->wr[n - 1], *next = last->next;
+	struct ibv_recv_wr *bad = NULL;
+	uint32_t at = q->ready;
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++, at = q->slots[at].next) {
+		q->wr[i].wr_id = q->wr_id | at;
+		q->sge[i].addr = (uintptr_t)q->slots[at].msg->buf;
+		q->sge[i].lkey = q->slots[at].msg->lkey;
+	}
+	last->next = NULL;
+	ret = rdmamsg__verbs_ret(ibv_post_srq_recv(q->ibv, q->wr, &bad));
+	last->next = next;
+	if (unlikely(ret))
+		n = bad ? (uint32_t)(bad - q->wr) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		q->slots[q->ready].posted = true;
+		q->ready = q->slots[q->ready].next;
+	}
+	q->ready_count -= n;
+	q->posted += n;
+	return ret;
+}
+
+static void post_ready(struct srq *q, uint32_t least)
+{
+	while (q->ready_count >= max(least, 1u) && !q->failed) {
+		int ret = post(q, min(q->ready_count, q->batch));
+
+		if (unlikely(ret))
+			rdmamsg__srq_fail(q, ret, "posting a shared receive "
+					  "failed");
+	}
+}
+
+/* Gives buffers to those without, as far as there is memory. */
+static void fill_holes(struct srq *q)
+{
+	while (q->hole_count) {
+		struct rdmamsg_msg *msg = rdmamsg__pool_take(q->pool);
+		uint32_t at = q->holes;
+
+		if (!msg && !rdmamsg__pool_grow(q->pool, q->hole_count))
+			msg = rdmamsg__pool_take(q->pool);
+		if (!msg)
+			return;
+		q->slots[at].msg = msg;
+		q->holes = q->slots[at].next;
+		q->hole_count--;
+		push(q, at);
+	}
+}
+
+void rdmamsg__srq_fill(struct srq *q, uint32_t want)
+{
+	want = min(want, q->depth);
+	while (q->active < q->depth &&
+	       q->posted + q->ready_count + q->hole_count < want)
+		push(q, q->active++);
+	if (q->hole_count)
+		fill_holes(q);
+	post_ready(q, 1);
+}
+
+/* How many receives back what may be sent, with and without more of it. */
+static uint64_t backing(const struct srq *q)
+{
+	return (uint64_t)(q->posted + q->ready_count) *
+	       q->owner->opts.overcommit / 100;
+}
+
+static uint32_t needed(const struct srq *q)
+{
+	return q->promised + q->eps * SRQ_CTRL + q->answers + q->batch;
+}
+
+/*
+ * Who uses its credit gets more, at most as much beyond the floor as is left
+ * for all the others; so there is always something left, and when little is,
+ * who has more gets nothing new until he has used it. Credit is never taken
+ * back.
+ */
+static uint32_t share(struct rdmamsg_ep *ep, uint32_t out)
+{
+	const struct srq *q = ep->srq;
+	uint32_t floor = q->owner->opts.floor, n = ep->share;
+
+	if (2 * out <= n)
+		n *= 2;
+	n = min(n, floor + rdmamsg__srq_spare(q));
+	n = min(n, ep->opts.recv_depth);
+	return ep->share = max(n, floor);
+}
+
+/* Of n credits, as many as there are receives for. */
+static uint32_t covered(struct srq *q, uint32_t n)
+{
+	uint64_t need = (uint64_t)needed(q) + n;
+
+	if (unlikely(backing(q) < need))
+		rdmamsg__srq_fill(q, (uint32_t)min((need * 100 +
+				  q->owner->opts.overcommit - 1) /
+				  q->owner->opts.overcommit,
+				  (uint64_t)q->depth));
+	need = needed(q);
+	return backing(q) <= need ? 0 :
+	       (uint32_t)min(backing(q) - need, (uint64_t)n);
+}
+
+bool rdmamsg__srq_can_answer(struct srq *q)
+{
+	return rdmamsg__srq_spare(q) && covered(q, 1);
+}
+
+static uint32_t above(uint32_t out, uint32_t floor)
+{
+	return out > floor ? out - floor : 0;
+}
+
+/* Something was used, or is free again. */
+void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
+{
+	struct srq *q = ep->srq;
+	uint32_t floor = q->owner->opts.floor;
+	uint32_t out = rdmamsg__granted(ep) - ep->rx_next, data, n;
+	bool scarce;
+
+	if (q->hole_count)
+		fill_holes(q);
+	post_ready(q, q->batch);
+	if (unlikely(ep->state >= EP_DRAINING))
+		return;		/* posting has failed */
+	data = share(ep, out);
+	data = data > ep->rx_held ? data - ep->rx_held : 0;
+	n = data > out ? covered(q, data - out) : 0;
+	/* the program holds it all: again when it lets go of some */
+	scarce = data > out + n;
+	if (unlikely(scarce && list_empty(&ep->starved_node)))
+		list_add_tail(&ep->dev->starved, &ep->starved_node);
+	q->promised += n;
+	q->extra += above(out + n, floor) - above(out, floor);
+	rdmamsg__rx_grant(ep, ep->rx_next + out + n, scarce || ep->rx_held ? 1 :
+			  max(ep->share / 2, 1u));
+}
+
+static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	uint32_t number = ep->rx_next, out;
+
+	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		rdmamsg__ep_wc_error(ep, wc);
+		rdmamsg__ep_touch(ep);
+		return;
+	}
+	if (unlikely(wc->opcode != IBV_WC_RECV)) {
+		rdmamsg__ep_protocol(ep, "a write with immediate data");
+		return;
+	}
+	ep->rq_posts++;
+	rdmamsg__rx_msg(ep, q->slots[q->current].msg, wc->byte_len);
+	if (ep->rx_next == number)
+		return;
+	out = rdmamsg__granted(ep) - number;
+	q->promised--;
+	q->extra -= out > q->owner->opts.floor;
+	/* credits can wait until half of them are used */
+	if (2 * (out - 1) <= ep->share && !ep->dirty)
+		rdmamsg__ep_touch(ep);
+}
+
+void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
+{
+	struct srq *q = ctx->srqs[wc->wr_id >> 24 & (SRQ_PARTS - 1)];
+	uint32_t at = (uint32_t)wc->wr_id & (SRQ_SLOTS - 1);
+	struct rdmamsg_ep *ep;
+
+	if (unlikely(!q || at >= q->depth || !q->slots[at].posted))
+		return;		/* a device gone mad */
+	q->slots[at].posted = false;
+	q->posted--;
+	q->st.ran_empty += !q->posted;
+	q->current = at;
+	ep = rdmamsg__qpmap_find(&q->dev->qps, wc->qp_num);
+	if (likely(ep && ep->srq == q))
+		take(q, ep, wc);
+	else
+		q->st.strays++;		/* its connection has gone */
+	push(q, at);
+	post_ready(q, q->batch);
+}
