@@ -130,8 +130,10 @@ static inline int setup_pair(void **state)
 
 static inline void destroy_pair(void)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		assert_int_equal(soft_destroy_qp(qp[i]), 0);
+		qp[i] = NULL;
+	}
 }
 
 static inline int teardown_pair(void **state)
