@@ -11,7 +11,7 @@
  * end works: one runs after an RNR, or when the peer says (or its death tells)
  * that a request went nowhere. Then everything unanswered is pushed again. A
  * peer whose process is stopped still has its wire, and never costs an error:
- * rdmamsg-soft(1) says why.
+ * rdmamsg-soft(7) says why.
  */
 #include "priv.h"
 
