@@ -9,10 +9,19 @@
 #include <string.h>
 #include <sys/random.h>
 
+void rdmamsg__oob_psn(struct oob *oob)
+{
+	uint32_t psn = 0;
+
+	(void)!getrandom(&psn, sizeof(psn), GRND_NONBLOCK);
+	if (oob->path.psn)
+		psn = oob->path.psn == RDMAMSG_NONE ? 0 : oob->path.psn;
+	oob->local.psn = psn & 0xffffff;
+}
+
 int rdmamsg__oob_init(struct rdmamsg_ep *ep)
 {
 	struct oob *oob = calloc(1, sizeof(*oob));
-	uint32_t psn = 0;
 	int ret;
 
 	if (!oob)
@@ -22,10 +31,7 @@ int rdmamsg__oob_init(struct rdmamsg_ep *ep)
 	ep->opts.path = NULL;		/* the caller's */
 	if (ret)
 		return ret;
-	(void)!getrandom(&psn, sizeof(psn), GRND_NONBLOCK);
-	if (oob->path.psn)
-		psn = oob->path.psn == RDMAMSG_NONE ? 0 : oob->path.psn;
-	oob->local.psn = psn & 0xffffff;
+	rdmamsg__oob_psn(oob);
 	return 0;
 }
 
@@ -170,9 +176,9 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 
 /* ---- the walk --------------------------------------------------------- */
 
-static void address(const struct rdmamsg_ep *ep, struct ibv_ah_attr *ah)
+void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
+			  struct ibv_ah_attr *ah)
 {
-	const struct oob *oob = ep->oob;
 	const struct rdmamsg_path *p = &oob->path;
 	bool ib = oob->local.link == PROTO_OOB_IB;
 
@@ -192,15 +198,13 @@ static void address(const struct rdmamsg_ep *ep, struct ibv_ah_attr *ah)
 	if (p->traffic_class)
 		ah->grh.traffic_class = p->traffic_class == RDMAMSG_NONE ? 0 :
 					(uint8_t)p->traffic_class;
-	else if (ep->opts.tos != RDMAMSG_NONE)
-		ah->grh.traffic_class = (uint8_t)ep->opts.tos;
+	else if (tos != RDMAMSG_NONE)
+		ah->grh.traffic_class = (uint8_t)tos;
 }
 
-int rdmamsg__oob_attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
-		      int *mask)
+void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
+		       struct ibv_qp_attr *attr, int *mask)
 {
-	const struct oob *oob = ep->oob;
-
 	*mask = IBV_QP_STATE;
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
@@ -209,7 +213,7 @@ int rdmamsg__oob_attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 		*mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
 		break;
 	case IBV_QPS_RTR:
-		address(ep, &attr->ah_attr);
+		rdmamsg__oob_address(oob, tos, &attr->ah_attr);
 		attr->path_mtu = (enum ibv_mtu)min(oob->local.mtu,
 						   oob->peer.mtu);
 		attr->dest_qp_num = oob->peer.qp_num;
@@ -225,7 +229,6 @@ int rdmamsg__oob_attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 	}
-	return 0;
 }
 
 /* ---- public: over a transport of the program's ------------------------ */
@@ -270,7 +273,7 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		return ret;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep, ep->device, NULL);
+		ret = rdmamsg__path_device(ep->device, NULL, &ep->v, &ep->device);
 	if (ret) {
 		rdmamsg__ep_unborn(ep);
 		return ret;
@@ -329,10 +332,20 @@ int rdmamsg_oob_answer(struct rdmamsg *ctx, const void *record, size_t len,
 	return 0;
 }
 
-int rdmamsg_oob_record(const struct rdmamsg_ep *ep, void *buf, size_t size)
+int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size)
 {
 	uint8_t out[PROTO_OOB_MAX];
-	size_t len;
+	size_t len = rdmamsg__oob_encode(r, out);
+
+	if (!buf || size < len)
+		return rdmamsg__fail(-EINVAL, "the record has %zu bytes, there "
+				     "is room for %zu", len, buf ? size : 0);
+	memcpy(buf, out, len);
+	return (int)len;
+}
+
+int rdmamsg_oob_record(const struct rdmamsg_ep *ep, void *buf, size_t size)
+{
 	int ret = rdmamsg__ep_check(ep);
 
 	if (ret)
@@ -341,12 +354,7 @@ int rdmamsg_oob_record(const struct rdmamsg_ep *ep, void *buf, size_t size)
 		return rdmamsg__fail(-EINVAL, "this endpoint has no record: it "
 				     "is not from rdmamsg_oob_offer() or "
 				     "rdmamsg_oob_answer()");
-	len = rdmamsg__oob_encode(&ep->oob->local, out);
-	if (!buf || size < len)
-		return rdmamsg__fail(-EINVAL, "the record has %zu bytes, there "
-				     "is room for %zu", len, buf ? size : 0);
-	memcpy(buf, out, len);
-	return (int)len;
+	return rdmamsg__oob_give(&ep->oob->local, buf, size);
 }
 
 int rdmamsg_oob_finish(struct rdmamsg_ep *ep, const void *record, size_t len)

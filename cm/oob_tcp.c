@@ -247,8 +247,8 @@ static void dialled(struct oob_conn *c)
 	ep->local_addr = c->local;
 	freeaddrinfo(ep->addrs);
 	ep->addrs = ep->addr = NULL;
-	ret = rdmamsg__path_device(ep, ep->device,
-				   (struct sockaddr *)&c->local);
+	ret = rdmamsg__path_device(ep->device, (struct sockaddr *)&c->local,
+				   &ep->v, &ep->device);
 	if (!ret)
 		ret = rdmamsg__oob_begin(ep, (struct sockaddr *)&c->local);
 	if (!ret) {
@@ -334,9 +334,9 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->local_addr = c->local;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep, ep->device ? ep->device :
-					   c->device,
-					   (struct sockaddr *)&c->local);
+		ret = rdmamsg__path_device(ep->device ? ep->device : c->device,
+					   (struct sockaddr *)&c->local,
+					   &ep->v, &ep->device);
 	if (!ret)
 		ret = rdmamsg__oob_reply(ep, &c->record,
 					 (struct sockaddr *)&c->local);

@@ -93,6 +93,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->dirty);
 	list_init(&ctx->dead);
 	list_init(&ctx->held);
+	list_init(&ctx->qps);
 	list_init(&ctx->ended);
 	list_init(&ctx->region_list);
 	list_init(&ctx->srq_list);
@@ -200,6 +201,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
 		list_del(n);
 	}
+	rdmamsg__rawqps_free(ctx);
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__regions_free(ctx);

@@ -43,6 +43,7 @@ struct rdmamsg {
 	struct list dirty;		/* eps with work before sleeping */
 	struct list dead;		/* eps to free outside callbacks */
 	struct list held;		/* closed ones that the program holds */
+	struct list qps;		/* the program's own */
 	struct list ended;		/* watches */
 	struct list srq_list;		/* struct rdmamsg_srq */
 	struct rdmamsg_srq *srq;	/* of endpoints that have no other */

@@ -429,6 +429,7 @@ struct async_mail {
 	uint32_t ep_key;
 	bool for_ep;
 	uint32_t srq;			/* index, SRQ_PARTS if not about one */
+	bool rawqp;			/* of the program's: its own concern */
 	char device[64];
 };
 
@@ -503,7 +504,7 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 			ctx->in_callback--;
 		}
 	}
-	if (is_fatal(m->type))
+	if (is_fatal(m->type) && !m->rawqp)
 		async_fail_eps(ctx, m);
 	free(m);
 }
@@ -511,7 +512,7 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 /* Under devices_lock: no context of the device can go away meanwhile. */
 static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 		       int type, uint32_t port, const struct rdmamsg_ep *ep,
-		       const struct srq *srq)
+		       const struct srq *srq, bool rawqp)
 {
 	struct async_mail *m = calloc(1, sizeof(*m));
 
@@ -524,6 +525,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->type = type;
 	m->port = port;
 	m->for_ep = ep;
+	m->rawqp = rawqp;
 	m->ep_key = ep ? ep->key : 0;
 	m->srq = srq ? rdmamsg__srq_index(srq) : SRQ_PARTS;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
@@ -532,6 +534,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 
 static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 {
+	struct rdmamsg_qp *rawqp;
 	struct rdmamsg_ep *ep;
 	struct srq *srq;
 	struct dev *dev;
@@ -547,17 +550,26 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		/* ibv_destroy_qp() waits for our ack: the endpoint is there */
+		rawqp = rdmamsg__rawqp_of(ev->element.qp);
+		if (rawqp) {
+			async_post(rawqp->ctx, d, ev->event_type, 0, NULL,
+				   NULL, true);
+			return;
+		}
 		ep = ev->element.qp->qp_context;
-		async_post(ep->ctx, d, ev->event_type, 0, ep, NULL);
+		async_post(ep->ctx, d, ev->event_type, 0, ep, NULL, false);
 		return;
 	case IBV_EVENT_CQ_ERR:
 		dev = ev->element.cq->cq_context;
-		async_post(dev->ctx, d, ev->event_type, 0, NULL, NULL);
+		if (dev)	/* else of the program's own */
+			async_post(dev->ctx, d, ev->event_type, 0, NULL, NULL,
+				   false);
 		return;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		srq = ev->element.srq->srq_context;
-		async_post(srq->dev->ctx, d, ev->event_type, 0, NULL, srq);
+		async_post(srq->dev->ctx, d, ev->event_type, 0, NULL, srq,
+			   false);
 		return;
 	case IBV_EVENT_WQ_FATAL:
 		return;		/* none of ours */
@@ -565,7 +577,7 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 		list_for_each(n, &d->ports)
 			async_post(list_entry(n, struct dev, port_node)->ctx, d,
 				   ev->event_type, (uint32_t)
-				   ev->element.port_num, NULL, NULL);
+				   ev->element.port_num, NULL, NULL, false);
 	}
 }
 

@@ -43,5 +43,6 @@
 #include "rma.h"
 #include "connect.h"
 #include "oob.h"
+#include "rawqp.h"
 
 #endif

@@ -43,9 +43,9 @@ struct oob {
 
 /* lib/path.c: the device, its port, GID and P_Key */
 int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src);
-/* Sets ep->v and ep->device. 'local': an address of this side, or NULL. */
-int rdmamsg__path_device(struct rdmamsg_ep *ep, const char *asked,
-			 const struct sockaddr *local);
+/* 'local': an address of this side, or NULL. The name is replaced. */
+int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
+			 const struct verbs_api **ret_v, char **ret_name);
 int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			const struct sockaddr *local);
 /* Whether the two records can reach each other, or why not. */
@@ -60,12 +60,17 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		       const struct sockaddr *local);
 /* The answer is there: 0 if the endpoint has taken it, or has ended of it. */
 int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer);
-int rdmamsg__oob_attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
-		      int *mask);
+/* What this step takes; tos: RDMAMSG_NONE or a traffic class. */
+void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
+		       struct ibv_qp_attr *attr, int *mask);
+void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
+			  struct ibv_ah_attr *ah);
+void rdmamsg__oob_psn(struct oob *oob);
 void rdmamsg__oob_reject_fill(struct proto_oob *r, const struct proto_oob *offer,
 			      enum proto_reject code, const void *data,
 			      size_t len);
 int rdmamsg__oob_fail_record(int err);
+int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
 
 /* cm/oob_tcp.c */
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);	/* ep->addr */

@@ -139,34 +139,36 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 	return 0;
 }
 
-int rdmamsg__path_device(struct rdmamsg_ep *ep, const char *asked,
-			 const struct sockaddr *local)
+int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
+			 const struct verbs_api **ret_v, char **ret_name)
 {
+	const struct verbs_api *v;
 	char name[64];
 	int ret;
 
 	asked = asked ? asked : rdmamsg__env_device();
-	ep->v = rdmamsg__device_table(asked);
+	v = rdmamsg__device_table(asked);
 	if (asked && strcmp(asked, "hw") && strcmp(asked, "soft")) {
 		snprintf(name, sizeof(name), "%s", asked);
 	} else {
-		bool either = !ep->v;
+		bool either = !v;
 
 		if (either)
-			ep->v = rdmamsg__verbs;
-		ret = find_device(ep->v, local, name);
+			v = rdmamsg__verbs;
+		ret = find_device(v, local, name);
 		if (ret == -ENODEV && either &&
 		    (!local || rdmamsg__addr_is_loopback(local))) {
-			ep->v = &rdmamsg__verbs_soft;
-			ret = find_device(ep->v, local, name);
+			v = &rdmamsg__verbs_soft;
+			ret = find_device(v, local, name);
 		}
 		if (ret)
 			return ret;
 	}
-	free(ep->device);
-	ep->device = strdup(name);
-	return ep->device ? 0 : rdmamsg__fail(-ENOMEM, "no memory for an "
-					      "endpoint");
+	free(*ret_name);
+	*ret_v = v;
+	*ret_name = strdup(name);
+	return *ret_name ? 0 : rdmamsg__fail(-ENOMEM, "no memory for the name "
+					     "of a device");
 }
 
 /* ---- its port, GID and P_Key ------------------------------------------ */

@@ -318,7 +318,9 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
 	errno = 0;
-	ret = ep->oob ? rdmamsg__oob_attr(ep, attr, &mask) :
+	if (ep->oob)
+		rdmamsg__oob_attr(ep->oob, ep->opts.tos, attr, &mask);
+	ret = ep->oob ? 0 :
 	      rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
 	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */

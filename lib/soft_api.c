@@ -4,6 +4,12 @@
 
 #include "soft/soft.h"
 
+static int query_device_ex(struct ibv_context *verbs,
+			   struct ibv_device_attr_ex *attr)
+{
+	return soft_query_device_ex(verbs, NULL, attr, sizeof(*attr));
+}
+
 static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
 			uint32_t index, struct ibv_gid_entry *entry)
 {
@@ -18,6 +24,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.open_device = soft_open_device,
 	.close_device = soft_close_device,
 	.query_device = soft_query_device,
+	.query_device_ex = query_device_ex,
 	.query_port = soft_query_port,
 	.query_gid = soft_query_gid,
 	.query_gid_ex = query_gid_ex,
@@ -38,6 +45,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.get_cq_event = soft_get_cq_event,
 	.ack_cq_events = soft_ack_cq_events,
 	.create_qp = soft_create_qp,
+	.create_qp_ex = soft_create_qp_ex,
 	.modify_qp = soft_modify_qp,
 	.query_qp = soft_query_qp,
 	.qp_to_qp_ex = soft_qp_to_qp_ex,

@@ -22,6 +22,18 @@ static int query_port(struct ibv_context *verbs, uint8_t port,
 	return ibv_query_port(verbs, port, attr);
 }
 
+static int query_device_ex(struct ibv_context *verbs,
+			   struct ibv_device_attr_ex *attr)
+{
+	return ibv_query_device_ex(verbs, NULL, attr);
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr)
+{
+	return ibv_create_qp_ex(verbs, attr);
+}
+
 static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
 			uint32_t index, struct ibv_gid_entry *entry)
 {
@@ -41,6 +53,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.open_device = ibv_open_device,
 	.close_device = ibv_close_device,
 	.query_device = ibv_query_device,
+	.query_device_ex = query_device_ex,
 	.query_port = query_port,
 	.query_gid = ibv_query_gid,
 	.query_gid_ex = query_gid_ex,
@@ -61,6 +74,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.get_cq_event = ibv_get_cq_event,
 	.ack_cq_events = ibv_ack_cq_events,
 	.create_qp = ibv_create_qp,
+	.create_qp_ex = create_qp_ex,
 	.modify_qp = ibv_modify_qp,
 	.query_qp = ibv_query_qp,
 	.qp_to_qp_ex = ibv_qp_to_qp_ex,

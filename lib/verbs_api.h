@@ -20,6 +20,8 @@ struct verbs_api {
 	int (*close_device)(struct ibv_context *verbs);
 	int (*query_device)(struct ibv_context *verbs,
 			    struct ibv_device_attr *attr);
+	int (*query_device_ex)(struct ibv_context *verbs,
+			       struct ibv_device_attr_ex *attr);
 	int (*query_port)(struct ibv_context *verbs, uint8_t port,
 			  struct ibv_port_attr *attr);
 	int (*query_gid)(struct ibv_context *verbs, uint8_t port, int index,
@@ -53,6 +55,8 @@ struct verbs_api {
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int n);
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
 				    struct ibv_qp_init_attr *attr);
+	struct ibv_qp *(*create_qp_ex)(struct ibv_context *verbs,
+				       struct ibv_qp_init_attr_ex *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 			 int mask);
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,

@@ -32,6 +32,7 @@ static const char hows[] = {
 static const char *const kinds[FAULTY_KINDS] = {
 	"device lists", "devices", "protection domains", "regions",
 	"completion channels", "completion queues", "queue pairs",
+	"address handles",
 	"event channels", "ids", "unacknowledged CM events", "heap blocks",
 	"mappings", "address lists",
 };
@@ -339,6 +340,13 @@ static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	return ibv_query_device(verbs, attr);
 }
 
+static int query_device_ex(struct ibv_context *verbs,
+			   struct ibv_device_attr_ex *attr)
+{
+	FAIL_P(query_device_ex);
+	return ibv_query_device_ex(verbs, NULL, attr);
+}
+
 static int query_port(struct ibv_context *verbs, uint8_t port,
 		      struct ibv_port_attr *attr)
 {
@@ -457,6 +465,24 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr)
 {
 	MAKE(create_qp, FAULTY_QPS, struct ibv_qp, ibv_create_qp(pd, attr));
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr)
+{
+	MAKE(create_qp_ex, FAULTY_QPS, struct ibv_qp,
+	     ibv_create_qp_ex(verbs, attr));
+}
+
+static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	MAKE(create_ah, FAULTY_AHS, struct ibv_ah, ibv_create_ah(pd, attr));
+}
+
+static int destroy_ah(struct ibv_ah *ah)
+{
+	alive[FAULTY_AHS]--;
+	return ibv_destroy_ah(ah);
 }
 
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -609,6 +635,7 @@ const struct verbs_api faulty_verbs = {
 	.open_device = open_device,
 	.close_device = close_device,
 	.query_device = query_device,
+	.query_device_ex = query_device_ex,
 	.query_port = query_port,
 	.query_gid = query_gid,
 	.query_gid_ex = query_gid_ex,
@@ -626,6 +653,10 @@ const struct verbs_api faulty_verbs = {
 	.get_cq_event = get_cq_event,
 	.ack_cq_events = ibv_ack_cq_events,
 	.create_qp = create_qp,
+	.create_qp_ex = create_qp_ex,
+	.qp_to_qp_ex = ibv_qp_to_qp_ex,
+	.create_ah = create_ah,
+	.destroy_ah = destroy_ah,
 	.modify_qp = modify_qp,
 	.destroy_qp = destroy_qp,
 	.create_event_channel = create_event_channel,

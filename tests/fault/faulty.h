@@ -23,6 +23,7 @@
 	X(open_device, N, EMFILE) \
 	X(close_device, M, EIO) \
 	X(query_device, P, EIO) \
+	X(query_device_ex, P, EIO) \
 	X(query_port, P, EIO) \
 	X(query_gid, M, EIO) \
 	X(query_gid_ex, P, EIO) \
@@ -38,6 +39,8 @@
 	X(destroy_cq, P, EIO) \
 	X(get_cq_event, M, EIO) \
 	X(create_qp, N, ENOMEM) \
+	X(create_qp_ex, N, ENOMEM) \
+	X(create_ah, N, ENOMEM) \
 	X(modify_qp, P, EINVAL) \
 	X(destroy_qp, P, EIO) \
 	X(create_event_channel, N, EMFILE) \
@@ -96,7 +99,7 @@ enum faulty_call {
 /* What is alive. */
 enum faulty_kind {
 	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
-	FAULTY_CQS, FAULTY_QPS, FAULTY_CM_CHANNELS, FAULTY_IDS,
+	FAULTY_CQS, FAULTY_QPS, FAULTY_AHS, FAULTY_CM_CHANNELS, FAULTY_IDS,
 	FAULTY_CM_EVENTS, FAULTY_MEMORY, FAULTY_MAPPINGS, FAULTY_ADDRS,
 	FAULTY_KINDS
 };

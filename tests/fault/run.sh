@@ -31,7 +31,7 @@ failed=0
 second=$!
 status=0
 "$nth" open listen connect name move keep keep-longer close abort \
-	oob-listen oob || status=$?
+	qp oob-listen oob || status=$?
 verdict $status
 status=0
 wait $second || status=$?

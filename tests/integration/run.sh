@@ -16,7 +16,7 @@ build=$1/tests/integration
 shift
 # errors comes first: it removes the device, which nothing else must have open
 [ $# -gt 0 ] || set -- errors connect messages credits loop idle death cycles \
-	fast oob rma srq
+	fast oob qp rma srq
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

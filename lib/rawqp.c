@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs of the program's: made, connected, freed. */
+#include "internal.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv)
+{
+	uintptr_t context = (uintptr_t)ibv->qp_context;
+
+	return context & RAWQP_TAG ?
+	       (struct rdmamsg_qp *)(context - RAWQP_TAG) : NULL;
+}
+
+/* ---- made of ---------------------------------------------------------- */
+
+static int make_cq(struct rdmamsg_qp *q, uint32_t entries, struct ibv_cq **ret)
+{
+	struct ibv_cq *cq;
+
+	errno = 0;
+	cq = q->v->create_cq(q->dev->device->verbs, (int)max(entries, 1u), NULL,
+			     NULL, 0);
+	if (!cq)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "completion queue");
+	*ret = cq;
+	return 0;
+}
+
+static int make_cqs(struct rdmamsg_qp *q)
+{
+	uint32_t recv = q->opts.max_recv * max(q->rss.queues, 1u);
+	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
+	int ret = make_cq(q, q->opts.max_send + (two ? 0 : recv), &q->send_cq);
+
+	if (ret)
+		return ret;
+	q->recv_cq = q->send_cq;
+	return two ? make_cq(q, recv, &q->recv_cq) : 0;
+}
+
+static int make_xrcd(struct rdmamsg_qp *q)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1, .oflags = O_CREAT,
+	};
+
+	errno = 0;
+	q->xrcd = ibv_open_xrcd(q->dev->device->verbs, &attr);
+	if (!q->xrcd)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "XRC domain");
+	return 0;
+}
+
+/* The receive queues, ready, and the table that leads to them. */
+static int make_table(struct rdmamsg_qp *q)
+{
+	struct ibv_context *verbs = q->dev->device->verbs;
+	struct ibv_wq_init_attr attr = {
+		.wq_type = IBV_WQT_RQ, .max_wr = q->opts.max_recv,
+		.max_sge = q->opts.max_recv_sge, .pd = q->dev->device->pd,
+		.cq = q->recv_cq,
+	};
+	struct ibv_rwq_ind_table_init_attr table = { .comp_mask = 0 };
+	struct ibv_wq_attr ready = {
+		.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY,
+	};
+
+	q->wqs = calloc(q->rss.queues, sizeof(*q->wqs));
+	if (!q->wqs)
+		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
+	for (uint32_t i = 0; i < q->rss.queues; i++) {
+		errno = 0;
+		q->wqs[i] = ibv_create_wq(verbs, &attr);
+		if (!q->wqs[i])
+			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+						   "receive queue");
+		if (ibv_modify_wq(q->wqs[i], &ready))
+			return rdmamsg__fail(-EIO, "a receive queue could not "
+					     "be made ready");
+	}
+	while (1u << table.log_ind_tbl_size < q->rss.queues)
+		table.log_ind_tbl_size++;
+	table.ind_tbl = q->wqs;
+	errno = 0;
+	q->table = ibv_create_rwq_ind_table(verbs, &table);
+	if (!q->table)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "indirection table");
+	return 0;
+}
+
+static void unmake(struct rdmamsg_qp *q)
+{
+	if (q->ah)
+		(void)q->v->destroy_ah(q->ah);
+	if (q->table)
+		(void)ibv_destroy_rwq_ind_table(q->table);
+	for (uint32_t i = 0; q->wqs && i < q->rss.queues; i++)
+		if (q->wqs[i])
+			(void)ibv_destroy_wq(q->wqs[i]);
+	free(q->wqs);
+	if (q->xrcd)
+		(void)ibv_close_xrcd(q->xrcd);
+	if (q->recv_cq && q->recv_cq != q->send_cq)
+		(void)q->v->destroy_cq(q->recv_cq);
+	if (q->send_cq)
+		(void)q->v->destroy_cq(q->send_cq);
+	if (q->dev)
+		rdmamsg__dev_put(q->dev);
+	list_del(&q->node);
+	free(q->device);
+	free(q);
+}
+
+/* ---- the queue pair --------------------------------------------------- */
+
+static void fill_rss(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
+{
+	const struct rdmamsg_rss *rss = &q->rss;
+
+	a->comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+	a->rwq_ind_tbl = q->table;
+	a->rx_hash_conf = (struct ibv_rx_hash_conf) {
+		.rx_hash_function = rss->function,
+		.rx_hash_key_len = rss->key_len,
+		.rx_hash_key = (uint8_t *)(uintptr_t)rss->key,
+		.rx_hash_fields_mask = rss->fields,
+	};
+	a->send_cq = a->recv_cq = NULL;
+	memset(&a->cap, 0, sizeof(a->cap));
+}
+
+/* The mask names what is there: a field without its bit would be dropped. */
+static void fill(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
+{
+	const struct rdmamsg_qp_options *o = &q->opts;
+
+	*a = (struct ibv_qp_init_attr_ex) {
+		.qp_context = (char *)(uintptr_t)q + RAWQP_TAG,
+		.send_cq = q->send_cq, .recv_cq = q->recv_cq, .srq = o->srq,
+		.cap = {
+			.max_send_wr = o->max_send, .max_recv_wr = o->max_recv,
+			.max_send_sge = o->max_send_sge,
+			.max_recv_sge = o->max_recv_sge,
+			.max_inline_data = o->max_inline,
+		},
+		.qp_type = o->type,
+		.sq_sig_all = o->flags & RDMAMSG_QP_SIGNAL_ALL,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = q->dev->device->pd,
+		.create_flags = o->create_flags, .source_qpn = o->source_qpn,
+		.max_tso_header = (uint16_t)o->max_tso_header,
+		.send_ops_flags = o->send_ops,
+	};
+	if (o->srq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	if (o->create_flags)
+		a->comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	if (o->max_tso_header)
+		a->comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	if (o->send_ops)
+		a->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (o->rss)
+		fill_rss(q, a);
+	if (o->type != IBV_QPT_XRC_RECV)
+		return;
+	a->comp_mask = (a->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) |
+		       IBV_QP_INIT_ATTR_XRCD;
+	a->pd = NULL;
+	a->xrcd = q->xrcd ? q->xrcd : o->xrcd;
+	a->send_cq = a->recv_cq = NULL;
+	memset(&a->cap, 0, sizeof(a->cap));
+}
+
+static int make_qp(struct rdmamsg_qp *q)
+{
+	struct rdmamsg_device *d = q->dev->device;
+	struct ibv_qp_init_attr_ex attr;
+	int ret;
+
+	fill(q, &attr);
+	errno = 0;
+	/* the extended call is not for a plain one on every device */
+	if (attr.comp_mask == IBV_QP_INIT_ATTR_PD)
+		q->ibv = q->v->create_qp(d->pd,
+					 (struct ibv_qp_init_attr *)&attr);
+	else
+		q->ibv = q->v->create_qp_ex(d->verbs, &attr);
+	ret = rdmamsg__verbs_null();
+	if (!q->ibv && (ret == -EOPNOTSUPP || ret == -ENOSYS))
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s cannot make a "
+				     "queue pair like this: type %d, create "
+				     "flags 0x%x, send_ops 0x%llx", d->name,
+				     q->opts.type, q->opts.create_flags,
+				     (unsigned long long)q->opts.send_ops);
+	if (!q->ibv)
+		return rdmamsg__fail_verbs(ret, "queue pair");
+	q->cap = attr.cap;
+	if (q->opts.send_ops)
+		q->ex = q->v->qp_to_qp_ex(q->ibv);
+	return 0;
+}
+
+/* ---- the walk --------------------------------------------------------- */
+
+#define TO_RTR	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | \
+		 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define SERVES	(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define TO_RTS	(IBV_QP_STATE | IBV_QP_SQ_PSN)
+#define ISSUES	(IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
+
+/* Linux drivers/infiniband/core/verbs.c, qp_state_table */
+static const struct {
+	int rtr, rts;
+} masks[] = {
+	[IBV_QPT_RC] = { TO_RTR | SERVES, TO_RTS | IBV_QP_TIMEOUT | ISSUES },
+	[IBV_QPT_UC] = { TO_RTR, TO_RTS },
+	[IBV_QPT_UD] = { IBV_QP_STATE, TO_RTS },
+	[IBV_QPT_XRC_SEND] = { TO_RTR, TO_RTS | IBV_QP_TIMEOUT | ISSUES },
+	[IBV_QPT_XRC_RECV] = { TO_RTR | SERVES, TO_RTS | IBV_QP_TIMEOUT },
+	[IBV_QPT_RAW_PACKET] = { IBV_QP_STATE, IBV_QP_STATE },
+};
+
+static int walk(struct rdmamsg_qp *q, enum ibv_qp_state to)
+{
+	const struct rdmamsg_qp_options *o = &q->opts;
+	struct ibv_qp_attr attr = { .qp_state = to };
+	int mask, ret;
+
+	rdmamsg__oob_attr(&q->oob, RDMAMSG_NONE, &attr, &mask);
+	attr.qp_access_flags = o->access;
+	attr.qkey = o->qkey;
+	attr.min_rnr_timer = (uint8_t)o->min_rnr_timer;
+	attr.timeout = (uint8_t)o->ack_timeout;
+	attr.retry_cnt = (uint8_t)o->retry_count;
+	attr.rnr_retry = (uint8_t)o->rnr_retry_count;
+	attr.max_dest_rd_atomic = min(attr.max_dest_rd_atomic,
+				      q->oob.local.resp_res);
+	attr.max_rd_atomic = min(attr.max_rd_atomic, q->oob.local.init_depth);
+	if (to == IBV_QPS_INIT && o->type == IBV_QPT_UD)
+		mask = (mask & ~IBV_QP_ACCESS_FLAGS) | IBV_QP_QKEY;
+	else if (to == IBV_QPS_INIT && o->type == IBV_QPT_RAW_PACKET)
+		mask = IBV_QP_STATE | IBV_QP_PORT;
+	else if (to == IBV_QPS_RTR)
+		mask = masks[o->type].rtr;
+	else if (to == IBV_QPS_RTS)
+		mask = masks[o->type].rts;
+	ret = rdmamsg__verbs_ret(q->v->modify_qp(q->ibv, &attr, mask));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "queue pair");
+	q->state = to;
+	return 0;
+}
+
+static int to_rts(struct rdmamsg_qp *q)
+{
+	int ret = walk(q, IBV_QPS_RTR);
+
+	return ret ? ret : walk(q, IBV_QPS_RTS);
+}
+
+static int start(struct rdmamsg_qp *q)
+{
+	const struct ibv_device_attr *a = &q->dev->device->attr;
+	struct proto_oob *r = &q->oob.local;
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+	};
+	int ret = walk(q, IBV_QPS_INIT);
+
+	if (ret)
+		return ret;
+	r->kind = PROTO_OOB_OFFER;
+	r->qp_num = q->ibv->qp_num;
+	r->resp_res = (uint8_t)min((int)q->opts.responder_resources,
+				   a->max_qp_rd_atom);
+	r->init_depth = (uint8_t)min((int)q->opts.initiator_depth,
+				     a->max_qp_init_rd_atom);
+	r->hello_len = (uint8_t)rdmamsg__hello_encode(&h, r->hello);
+	return q->opts.type == IBV_QPT_UD ||
+	       q->opts.type == IBV_QPT_RAW_PACKET ? to_rts(q) : 0;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+static int make(struct rdmamsg_qp *q)
+{
+	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
+	int ret = rdmamsg__path_device(q->opts.device, NULL, &q->v,
+				       &q->device);
+
+	if (!ret)
+		ret = rdmamsg__dev_get(q->ctx, q->v, q->device, &q->dev);
+	if (ret)
+		return ret;
+	ret = rdmamsg__verbs_ret(q->v->query_device_ex(q->dev->device->verbs,
+						       &attr));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
+	ret = rdmamsg__rawqp_check(&q->opts, &q->rss, &attr, q->device);
+	if (!ret)
+		ret = rdmamsg__path_local(&q->oob, q->dev->device, NULL);
+	if (!ret)
+		ret = make_cqs(q);
+	if (!ret && q->opts.type == IBV_QPT_XRC_RECV && !q->opts.xrcd)
+		ret = make_xrcd(q);
+	if (!ret && q->opts.rss)
+		ret = make_table(q);
+	if (!ret)
+		ret = make_qp(q);
+	return ret ? ret : start(q);
+}
+
+static int take_options(struct rdmamsg_qp *q,
+			const struct rdmamsg_qp_options *opts)
+{
+	int ret = rdmamsg__opts_copy(&q->opts, sizeof(q->opts), opts,
+				     "rdmamsg_qp_options");
+
+	if (!ret)
+		ret = rdmamsg__rawqp_ranges(&q->opts);
+	if (!ret)
+		ret = rdmamsg__path_copy(&q->oob.path, q->opts.path);
+	if (!ret && q->opts.rss)
+		ret = rdmamsg__opts_copy(&q->rss, sizeof(q->rss), q->opts.rss,
+					 "rdmamsg_rss");
+	q->user = q->opts.user;
+	return ret;
+}
+
+int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
+		   struct rdmamsg_qp **ret_q)
+{
+	struct rdmamsg_qp *q;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!ret_q)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_new: ret is NULL");
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
+	q->ctx = ctx;
+	list_init(&q->node);
+	rdmamsg__oob_psn(&q->oob);
+	ret = take_options(q, opts);
+	if (!ret)
+		ret = make(q);
+	if (ret) {
+		if (q->ibv && q->v->destroy_qp(q->ibv))
+			log_error("a queue pair could not be destroyed");
+		unmake(q);
+		return ret;
+	}
+	/* the caller's */
+	q->opts.path = NULL;
+	q->opts.rss = NULL;
+	q->opts.device = NULL;
+	list_add_tail(&ctx->qps, &q->node);
+	*ret_q = q;
+	return 0;
+}
+
+static int qp_check(const struct rdmamsg_qp *q)
+{
+	if (!q)
+		return rdmamsg__fail(-EINVAL, "the queue pair is NULL");
+	return rdmamsg__ctx_check(q->ctx);
+}
+
+int rdmamsg_qp_free(struct rdmamsg_qp *q)
+{
+	int ret = q ? qp_check(q) : 0;
+
+	if (ret || !q)
+		return ret;
+	ret = rdmamsg__verbs_ret(q->v->destroy_qp(q->ibv));
+	if (ret == -EBUSY)
+		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group",
+				     q->ibv->qp_num);
+	if (ret)
+		log_error("qp 0x%x could not be destroyed: %s", q->ibv->qp_num,
+			  strerror(-ret));
+	unmake(q);
+	return 0;
+}
+
+void rdmamsg__rawqps_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->qps)) {
+		struct rdmamsg_qp *q = list_first(&ctx->qps, struct rdmamsg_qp,
+						  node);
+
+		if (!rdmamsg_qp_free(q))
+			continue;
+		log_error("%s", rdmamsg_error());
+		unmake(q);
+	}
+}
+
+void *rdmamsg_qp_user(const struct rdmamsg_qp *q)
+{
+	return q->user;
+}
+
+struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *q)
+{
+	return q->ibv;
+}
+
+struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *q)
+{
+	return q->ex;
+}
+
+struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *q)
+{
+	return q->send_cq;
+}
+
+struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
+{
+	return q->recv_cq;
+}
+
+int rdmamsg_qp_record(const struct rdmamsg_qp *q, void *buf, size_t size)
+{
+	int ret = qp_check(q);
+
+	return ret ? ret : rdmamsg__oob_give(&q->oob.local, buf, size);
+}
+
+static int make_ah(struct rdmamsg_qp *q)
+{
+	struct ibv_ah_attr attr = { .dlid = 0 };
+	struct ibv_ah *ah;
+
+	rdmamsg__oob_address(&q->oob, RDMAMSG_NONE, &attr);
+	errno = 0;
+	ah = q->v->create_ah(q->dev->device->pd, &attr);
+	if (!ah)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "address handle");
+	if (q->ah)
+		(void)q->v->destroy_ah(q->ah);
+	q->ah = ah;
+	return 0;
+}
+
+int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
+{
+	struct proto_oob peer;
+	int ret = qp_check(q);
+
+	if (ret)
+		return ret;
+	if (!record)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_connect: record is "
+				     "NULL");
+	if (q->opts.type == IBV_QPT_RAW_PACKET)
+		return rdmamsg__fail(-EINVAL, "a queue pair for raw packets has "
+				     "no peer");
+	if (q->state != IBV_QPS_INIT && q->opts.type != IBV_QPT_UD)
+		return rdmamsg__fail(-EALREADY, "qp 0x%x has a peer",
+				     q->ibv->qp_num);
+	ret = rdmamsg__oob_decode(&peer, record, len);
+	if (ret)
+		return rdmamsg__oob_fail_record(ret);
+	if (peer.kind != PROTO_OOB_OFFER)
+		return rdmamsg__fail(-EPROTO, "not the record of a queue pair");
+	q->oob.peer = peer;
+	ret = rdmamsg__path_match(&q->oob);
+	if (!ret)
+		ret = q->opts.type == IBV_QPT_UD ? make_ah(q) : to_rts(q);
+	if (!ret)
+		q->mtu = min(q->oob.local.mtu, peer.mtu);
+	return ret;
+}
+
+struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *q, uint32_t *ret_qpn)
+{
+	if (ret_qpn)
+		*ret_qpn = q->oob.peer.qp_num;
+	return q->ah;
+}
+
+int rdmamsg_qp_info(const struct rdmamsg_qp *q, struct rdmamsg_qp_info *info)
+{
+	struct rdmamsg_qp_info i = { .size = sizeof(i) };
+	int ret = qp_check(q);
+
+	if (ret)
+		return ret;
+	snprintf(i.device, sizeof(i.device), "%s", q->device);
+	i.type = q->opts.type;
+	i.state = q->state;
+	i.qp_num = q->ibv->qp_num;
+	i.peer_qp_num = q->oob.peer.qp_num;
+	i.port = q->oob.port;
+	i.mtu = q->mtu ? 128u << q->mtu : 0;
+	i.pkey = q->oob.local.pkey;
+	i.max_send = q->cap.max_send_wr;
+	i.max_recv = q->opts.srq ? 0 : q->cap.max_recv_wr;
+	i.max_send_sge = q->cap.max_send_sge;
+	i.max_recv_sge = q->opts.srq ? 0 : q->cap.max_recv_sge;
+	i.max_inline = q->cap.max_inline_data;
+	i.create_flags = q->opts.create_flags;
+	i.send_ops = q->opts.send_ops;
+	i.queues = q->rss.queues;
+	return rdmamsg__give(info, &i, sizeof(i));
+}

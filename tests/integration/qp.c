@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: queue pairs of the program's: each type talks to its kind,
+ * each option is granted by this device or refused for the right reason.
+ */
+#include "common.h"
+
+#include <rdmamsg/verbs.h>
+
+static struct rdmamsg_qp_options options(enum ibv_qp_type type)
+{
+	return (struct rdmamsg_qp_options) {
+		.size = sizeof(struct rdmamsg_qp_options), .type = type,
+		.device = test_device(), .max_send = 16, .max_recv = 16,
+		.max_inline = 32,
+	};
+}
+
+static struct rdmamsg_qp *make(struct rdmamsg *ctx,
+			       const struct rdmamsg_qp_options *o)
+{
+	struct rdmamsg_qp *q;
+
+	if (rdmamsg_qp_new(ctx, o, &q))
+		fail_msg("rdmamsg_qp_new: %s", rdmamsg_error());
+	return q;
+}
+
+static struct rdmamsg_qp_info info(const struct rdmamsg_qp *q)
+{
+	struct rdmamsg_qp_info i = { .size = sizeof(i) };
+
+	assert_int_equal(rdmamsg_qp_info(q, &i), 0);
+	return i;
+}
+
+static void introduce(struct rdmamsg_qp *a, struct rdmamsg_qp *b)
+{
+	uint8_t rec[2][RDMAMSG_OOB_MAX];
+	int len[2] = {
+		rdmamsg_qp_record(a, rec[0], sizeof(rec[0])),
+		rdmamsg_qp_record(b, rec[1], sizeof(rec[1])),
+	};
+
+	assert_true(len[0] > 0 && len[1] > 0);
+	if (rdmamsg_qp_connect(a, rec[1], (size_t)len[1]) ||
+	    rdmamsg_qp_connect(b, rec[0], (size_t)len[0]))
+		fail_msg("rdmamsg_qp_connect: %s", rdmamsg_error());
+	assert_int_equal(info(a).state, IBV_QPS_RTS);
+	assert_int_equal(info(b).peer_qp_num, info(a).qp_num);
+	assert_true(info(a).mtu == info(b).mtu && info(a).mtu >= 256);
+}
+
+/* A request without memory: what it carries is the immediate. */
+static void post_receive(struct rdmamsg_qp *q)
+{
+	struct ibv_recv_wr wr = { .wr_id = 5 }, *bad;
+
+	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+}
+
+static void send_imm(struct rdmamsg_qp *q)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 6, .opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(77),
+	}, *bad;
+
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+}
+
+static struct ibv_wc completion(struct ibv_cq *cq)
+{
+	uint64_t end = now_ms() + WAIT_MS;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		if (now_ms() > end)
+			fail_msg("waited in vain for a completion");
+	assert_int_equal(n, 1);
+	return wc;
+}
+
+static void check_arrives(struct rdmamsg_qp *from, struct rdmamsg_qp *to)
+{
+	struct ibv_wc wc = completion(rdmamsg_qp_send_cq(from));
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, 6);
+	wc = completion(rdmamsg_qp_recv_cq(to));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, 5);
+	assert_int_equal(be32toh(wc.imm_data), 77);
+}
+
+static void connected__of_each_type_TALK(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		struct rdmamsg *ctx = test_open(NULL);
+		struct rdmamsg_qp_options o = options(types[i]);
+		struct rdmamsg_qp *a = make(ctx, &o), *b;
+		uint8_t rec[RDMAMSG_OOB_MAX];
+		int len;
+
+		o.flags = RDMAMSG_QP_TWO_CQS | RDMAMSG_QP_SIGNAL_ALL;
+		o.user = &o;
+		b = make(ctx, &o);
+		assert_ptr_equal(rdmamsg_qp_user(b), &o);
+		assert_ptr_equal(rdmamsg_qp_send_cq(a), rdmamsg_qp_recv_cq(a));
+		assert_ptr_not_equal(rdmamsg_qp_send_cq(b),
+				     rdmamsg_qp_recv_cq(b));
+		assert_int_equal(info(a).state, IBV_QPS_INIT);
+		assert_true(info(a).max_send >= 16 && info(a).max_recv >= 16);
+		assert_true(info(a).max_inline >= 32);
+		assert_int_equal(info(a).type, types[i]);
+		assert_null(rdmamsg_qp_ex(a));
+		post_receive(b);
+		introduce(a, b);
+		send_imm(a);
+		check_arrives(a, b);
+		len = rdmamsg_qp_record(b, rec, sizeof(rec));
+		assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EALREADY,
+			     "peer");
+		assert_int_equal(rdmamsg_qp_free(a), 0);
+		/* the other one is left to this */
+		test_close(ctx);
+	}
+}
+
+static void connect__hostile_records_REFUSED(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	struct rdmamsg_qp *a = make(ctx, &o), *b = make(ctx, &o);
+	uint8_t rec[RDMAMSG_OOB_MAX], bad[RDMAMSG_OOB_MAX];
+	int len = rdmamsg_qp_record(b, rec, sizeof(rec));
+
+	assert_error(rdmamsg_qp_record(b, rec, 10), -EINVAL, "room");
+	for (int n = 0; n < len; n++)
+		assert_error(rdmamsg_qp_connect(a, rec, (size_t)n), -EPROTO,
+			     "record");
+	memcpy(bad, rec, sizeof(bad));
+	bad[8] = 2;
+	assert_error(rdmamsg_qp_connect(a, bad, (size_t)len), -EPROTO,
+		     "record");
+	memcpy(bad, rec, sizeof(bad));
+	bad[56] ^= 2;
+	assert_error(rdmamsg_qp_connect(a, bad, (size_t)len), -EHOSTUNREACH,
+		     "partition");
+	assert_error(rdmamsg_qp_connect(a, NULL, 0), -EINVAL, "NULL");
+	introduce(a, b);
+	test_close(ctx);
+}
+
+static void datagram__with_a_peer_SENDS(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_UD);
+	struct rdmamsg_qp *a = make(ctx, &o), *b = make(ctx, &o);
+	struct ibv_send_wr wr = {
+		.wr_id = 6, .opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+	}, *bad;
+	uint32_t qpn;
+
+	assert_int_equal(info(a).state, IBV_QPS_RTS);
+	assert_null(rdmamsg_qp_ah(a, NULL));
+	introduce(a, b);
+	introduce(a, b);	/* another peer: the same again */
+	wr.wr.ud.ah = rdmamsg_qp_ah(a, &qpn);
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	assert_int_equal(qpn, info(b).qp_num);
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
+	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+			 IBV_WC_SUCCESS);
+	test_close(ctx);
+}
+
+static void builder__batch_of_two_ARRIVES(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	struct rdmamsg_qp *a, *b;
+	struct ibv_qp_ex *ex;
+
+	o.send_ops = IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_SEND;
+	a = make(ctx, &o);
+	b = make(ctx, &o);
+	assert_int_equal(info(a).send_ops, o.send_ops);
+	ex = rdmamsg_qp_ex(a);
+	assert_non_null(ex);
+	post_receive(b);
+	post_receive(b);
+	introduce(a, b);
+	ibv_wr_start(ex);
+	ex->wr_id = 1;
+	ex->wr_flags = 0;
+	ibv_wr_send_imm(ex, htobe32(1));
+	ibv_wr_set_sge_list(ex, 0, NULL);
+	ex->wr_id = 2;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_send_imm(ex, htobe32(2));
+	ibv_wr_set_sge_list(ex, 0, NULL);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).wr_id, 2);
+	for (uint32_t i = 1; i <= 2; i++)
+		assert_int_equal(be32toh(completion(rdmamsg_qp_recv_cq(b))
+					 .imm_data), i);
+	test_close(ctx);
+}
+
+static void xrc__where_there_is_one_CONNECTS(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_XRC_SEND);
+	struct rdmamsg_qp *a, *b;
+
+	if (!test_on_soft()) {
+		assert_error(rdmamsg_qp_new(ctx, &o, &a), -EOPNOTSUPP, "XRC");
+		o.type = IBV_QPT_XRC_RECV;
+		assert_error(rdmamsg_qp_new(ctx, &o, &a), -EOPNOTSUPP, "XRC");
+		test_close(ctx);
+		return;
+	}
+	a = make(ctx, &o);
+	o.type = IBV_QPT_XRC_RECV;
+	b = make(ctx, &o);
+	introduce(a, b);
+	test_close(ctx);
+}
+
+/* What a device of either kind grants or refuses: nothing passes silently. */
+static void options__each_GRANTED_OR_REFUSED(void **state)
+{
+	static const uint8_t key[40];
+	static const struct rdmamsg_rss rss = {
+		.size = sizeof(rss), .queues = 2, .key = key, .key_len = 40,
+		.function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	static const struct {
+		struct rdmamsg_qp_options o;
+		int soft, rxe;
+	} table[] = {
+		{ { .type = IBV_QPT_DRIVER }, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RAW_PACKET }, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_UD,
+		    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB }, 0,
+		  -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RC,
+		    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB },
+		  -EINVAL, -EINVAL },
+		{ { .type = IBV_QPT_UD,
+		    .create_flags = IBV_QP_CREATE_SCATTER_FCS },
+		  -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RAW_PACKET,
+		    .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING },
+		  -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_UD, .source_qpn = 5,
+		    .create_flags = IBV_QP_CREATE_SOURCE_QPN },
+		  -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_RC, .source_qpn = 5,
+		    .create_flags = IBV_QP_CREATE_SOURCE_QPN },
+		  -EINVAL, -EINVAL },
+		{ { .create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING },
+		  -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_UD, .send_ops = IBV_QP_EX_WITH_TSO,
+		    .max_tso_header = 64 }, -EOPNOTSUPP, -EOPNOTSUPP },
+		{ { .type = IBV_QPT_UD, .rss = &rss }, -EOPNOTSUPP,
+		  -EOPNOTSUPP },
+		{ { .send_ops = 0x3ff }, 0, 0 },
+		{ { .type = IBV_QPT_UD, .send_ops = IBV_QP_EX_WITH_SEND }, 0,
+		  0 },
+		{ { .max_send = 1 << 19 }, -EINVAL, -EINVAL },
+		{ { .max_send_sge = 500 }, -EINVAL, -EINVAL },
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+		struct rdmamsg_qp_options o = table[i].o;
+		int want = test_on_soft() ? table[i].soft : table[i].rxe;
+		struct rdmamsg_qp *q = NULL;
+		int ret;
+
+		o.size = sizeof(o);
+		o.device = test_device();
+		ret = rdmamsg_qp_new(ctx, &o, &q);
+		if (ret != want)
+			fail_msg("row %zu: %d, not %d: %s", i, ret, want,
+				 ret ? rdmamsg_error() : "granted");
+		if (!ret) {
+			assert_int_equal(info(q).create_flags, o.create_flags);
+			assert_int_equal(info(q).send_ops, o.send_ops);
+			assert_int_equal(rdmamsg_qp_free(q), 0);
+		}
+	}
+	test_close(ctx);
+}
+
+static void free__many_times_LEAVES_NOTHING(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	int before = 0;
+
+	assert_int_equal(rdmamsg_qp_free(NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(rdmamsg_qp_free(make(ctx, &o)), 0);
+		if (!i)
+			before = open_fds();
+	}
+	assert_int_equal(open_fds(), before);
+	test_close(ctx);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(connected__of_each_type_TALK),
+		TEST(connect__hostile_records_REFUSED),
+		TEST(datagram__with_a_peer_SENDS),
+		TEST(builder__batch_of_two_ARRIVES),
+		TEST(xrc__where_there_is_one_CONNECTS),
+		TEST(options__each_GRANTED_OR_REFUSED),
+		TEST(free__many_times_LEAVES_NOTHING),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

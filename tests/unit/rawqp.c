@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: what a queue pair may be asked for, of a device that has
+ * nothing and of one that has everything: granted, or refused for the reason.
+ */
+#include "internal.h"
+
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+static const uint8_t key[40];
+
+#define FULL_QPTS	0xffffffff
+
+static const struct ibv_device_attr_ex full = {
+	.orig_attr = {
+		.max_qp_wr = 1000, .max_sge = 30,
+		.device_cap_flags = IBV_DEVICE_XRC,
+	},
+	.device_cap_flags_ex = IBV_DEVICE_RAW_SCATTER_FCS |
+			       IBV_DEVICE_PCI_WRITE_END_PADDING,
+	.tso_caps = { .max_tso = 65536, .supported_qpts = FULL_QPTS },
+	.rss_caps = {
+		.supported_qpts = FULL_QPTS,
+		.max_rwq_indirection_table_size = 64,
+		.rx_hash_fields_mask = 0x1ff | (uint64_t)IBV_RX_HASH_INNER,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	},
+	.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+			   IBV_RAW_PACKET_CAP_SCATTER_FCS,
+};
+static const struct ibv_device_attr_ex bare = {
+	.orig_attr = { .max_qp_wr = 1000, .max_sge = 30 },
+};
+
+#define RSS(...)	.rss = &(const struct rdmamsg_rss){ __VA_ARGS__ }
+#define GOOD_RSS	.queues = 4, .function = IBV_RX_HASH_FUNC_TOEPLITZ, \
+			.key = key, .key_len = 40
+
+/* of which device what comes; a word of the reason */
+static const struct {
+	struct rdmamsg_qp_options o;
+	int full, bare;
+	const char *word;
+} table[] = {
+	{ { .type = 0 }, 0, 0, "" },
+	{ { .type = IBV_QPT_UC }, 0, 0, "" },
+	{ { .type = IBV_QPT_UD }, 0, 0, "" },
+	{ { .type = IBV_QPT_RAW_PACKET }, 0, 0, "" },
+	{ { .type = IBV_QPT_XRC_SEND }, 0, -EOPNOTSUPP, "XRC" },
+	{ { .type = IBV_QPT_XRC_RECV }, 0, -EOPNOTSUPP, "XRC" },
+	{ { .type = IBV_QPT_DRIVER }, -EOPNOTSUPP, -EOPNOTSUPP, "vendor" },
+	{ { .type = (enum ibv_qp_type)7 }, -EINVAL, -EINVAL, "type" },
+	{ { .type = (enum ibv_qp_type)77 }, -EINVAL, -EINVAL, "type" },
+	{ { .flags = 4 }, -EINVAL, -EINVAL, "flags" },
+	{ { .access = 1 << 20 }, -EINVAL, -EINVAL, "access" },
+	{ { .max_send = 1001 }, -EINVAL, -EINVAL, "allows 1000" },
+	{ { .max_recv = 1001 }, -EINVAL, -EINVAL, "allows 1000" },
+	{ { .max_recv = 1001, .srq = (struct ibv_srq *)8 }, 0, 0, "" },
+	{ { .max_send_sge = 31 }, -EINVAL, -EINVAL, "allows 30" },
+	{ { .max_recv_sge = 31 }, -EINVAL, -EINVAL, "allows 30" },
+	{ { .ack_timeout = 32 }, -EINVAL, -EINVAL, "ack_timeout" },
+	{ { .source_qpn = 5 }, -EINVAL, -EINVAL, "SOURCE_QPN" },
+	{ { .xrcd = (struct ibv_xrcd *)8 }, -EINVAL, -EINVAL, "XRC_RECV" },
+	{ { .type = IBV_QPT_XRC_SEND, .srq = (struct ibv_srq *)8 }, -EINVAL,
+	  -EOPNOTSUPP, "XRC" },
+
+	{ { .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB }, -EINVAL,
+	  -EINVAL, "BLOCK_SELF_MCAST_LB" },
+	{ { .type = IBV_QPT_UD,
+	    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB }, 0, 0, "" },
+	{ { .create_flags = IBV_QP_CREATE_SCATTER_FCS }, -EINVAL, -EINVAL,
+	  "SCATTER_FCS" },
+	{ { .type = IBV_QPT_UD, .create_flags = IBV_QP_CREATE_SCATTER_FCS }, 0,
+	  -EOPNOTSUPP, "SCATTER_FCS" },
+	{ { .type = IBV_QPT_RAW_PACKET,
+	    .create_flags = IBV_QP_CREATE_SCATTER_FCS }, 0, -EOPNOTSUPP,
+	  "SCATTER_FCS" },
+	{ { .type = IBV_QPT_UD, .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING },
+	  -EINVAL, -EINVAL, "CVLAN" },
+	{ { .type = IBV_QPT_RAW_PACKET,
+	    .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING }, 0, -EOPNOTSUPP,
+	  "CVLAN" },
+	{ { .create_flags = IBV_QP_CREATE_SOURCE_QPN, .source_qpn = 3 },
+	  -EINVAL, -EINVAL, "SOURCE_QPN" },
+	{ { .type = IBV_QPT_UD, .create_flags = IBV_QP_CREATE_SOURCE_QPN,
+	    .source_qpn = 3 }, 0, 0, "" },
+	{ { .create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING }, 0,
+	  -EOPNOTSUPP, "PADDING" },
+	{ { .create_flags = 1 << 20 }, -EINVAL, -EINVAL, "create_flags" },
+
+	{ { .send_ops = 0x3ff }, 0, 0, "" },
+	{ { .type = IBV_QPT_UC, .send_ops = IBV_QP_EX_WITH_RDMA_READ },
+	  -EINVAL, -EINVAL, "RDMA_READ" },
+	{ { .type = IBV_QPT_UD, .send_ops = IBV_QP_EX_WITH_RDMA_WRITE },
+	  -EINVAL, -EINVAL, "RDMA_WRITE" },
+	{ { .type = IBV_QPT_UD, .send_ops = IBV_QP_EX_WITH_SEND |
+					    IBV_QP_EX_WITH_SEND_WITH_IMM },
+	  0, 0, "" },
+	{ { .type = IBV_QPT_XRC_RECV, .send_ops = IBV_QP_EX_WITH_SEND },
+	  -EINVAL, -EOPNOTSUPP, "XRC" },
+	{ { .send_ops = 1ull << 40 }, -EINVAL, -EINVAL, "send_ops" },
+	{ { .send_ops = IBV_QP_EX_WITH_TSO }, -EINVAL, -EINVAL, "TSO" },
+	{ { .type = IBV_QPT_UD, .send_ops = IBV_QP_EX_WITH_TSO }, -EINVAL,
+	  -EINVAL, "together" },
+	{ { .type = IBV_QPT_UD, .max_tso_header = 64 }, -EINVAL, -EINVAL,
+	  "together" },
+	{ { .type = IBV_QPT_RAW_PACKET, .send_ops = IBV_QP_EX_WITH_TSO,
+	    .max_tso_header = 64 }, 0, -EOPNOTSUPP, "tso" },
+
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(GOOD_RSS) }, 0, -EOPNOTSUPP,
+	  "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(GOOD_RSS, .fields = 0x1ff) }, 0,
+	  -EOPNOTSUPP, "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET,
+	    RSS(GOOD_RSS, .fields = IBV_RX_HASH_INNER) }, -EINVAL, -EINVAL,
+	  "INNER" },
+	{ { .type = IBV_QPT_RAW_PACKET,
+	    RSS(GOOD_RSS, .fields = IBV_RX_HASH_INNER | 1) }, 0, -EOPNOTSUPP,
+	  "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(GOOD_RSS, .fields = 1 << 9) },
+	  -EINVAL, -EINVAL, "fields" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 0) }, -EINVAL, -EINVAL,
+	  "queues" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 3) }, -EINVAL, -EINVAL,
+	  "queues" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 2, .key_len = 4) },
+	  -EINVAL, -EINVAL, "key" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 128, .function = 1) },
+	  -EINVAL, -EOPNOTSUPP, "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 2, .function = 2) },
+	  -EOPNOTSUPP, -EOPNOTSUPP, "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(.queues = 2) }, -EOPNOTSUPP,
+	  -EOPNOTSUPP, "rss" },
+	{ { .type = IBV_QPT_RAW_PACKET, RSS(GOOD_RSS), .send_ops = 4 },
+	  -EINVAL, -EINVAL, "rss" },
+};
+
+static void try(size_t i, const struct ibv_device_attr_ex *a, int want)
+{
+	struct rdmamsg_qp_options o = table[i].o;
+	int ret = rdmamsg__rawqp_ranges(&o);
+
+	if (!ret)
+		ret = rdmamsg__rawqp_check(&o, o.rss, a, "dev0");
+	if (ret != want)
+		fail_msg("row %zu, %s device: %d (%s), not %d", i,
+			 a == &full ? "full" : "bare", ret, rdmamsg_error(),
+			 want);
+	if (ret && !strstr(rdmamsg_error(), table[i].word))
+		fail_msg("row %zu: no '%s' in '%s'", i, table[i].word,
+			 rdmamsg_error());
+}
+
+static void check__every_option_GRANTED_OR_REFUSED(void **state)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		try(i, &full, table[i].full);
+		try(i, &bare, table[i].bare);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
