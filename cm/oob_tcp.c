@@ -50,6 +50,7 @@ void rdmamsg__oob_conn_free(struct oob_conn *c)
 	leave_listener(c);
 	if (c->ep)
 		c->ep->oob->conn = NULL;
+	c->ep = NULL;
 	free(c->device);
 	rdmamsg__watch_end(c->ctx, &c->watch, c);
 }

@@ -173,10 +173,16 @@ int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
 
 /* ---- its port, GID and P_Key ------------------------------------------ */
 
+static bool is_ipv4(const uint8_t gid[static 16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
 /* RoCE v2 before v1; then the address itself, any IPv4, any but link-local */
 static int gid_score(const struct ibv_gid_entry *e, const union ibv_gid *want)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	int score = 1;
 
 	if (!e->gid.global.interface_id && !e->gid.global.subnet_prefix)
@@ -185,7 +191,7 @@ static int gid_score(const struct ibv_gid_entry *e, const union ibv_gid *want)
 		score += 8;
 	if (want && !memcmp(want->raw, e->gid.raw, sizeof(want->raw)))
 		return score + 4;
-	if (!memcmp(e->gid.raw, mapped, sizeof(mapped)))
+	if (is_ipv4(e->gid.raw))
 		return score + 2;
 	return score + !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)
 					      e->gid.raw);
@@ -337,6 +343,11 @@ int rdmamsg__path_match(const struct oob *oob)
 	if (!((a->pkey | b->pkey) & 0x8000))
 		return rdmamsg__fail(-EHOSTUNREACH, "both sides are limited "
 				     "members of partition 0x%x", a->pkey);
+	if (a->link == PROTO_OOB_ETHERNET && is_ipv4(a->gid) != is_ipv4(b->gid))
+		return rdmamsg__fail(-EHOSTUNREACH, "the peer's GID is an %s "
+				     "address, this side's is not: see "
+				     "gid_index", is_ipv4(b->gid) ? "IPv4" :
+				     "IPv6");
 	if ((oob->global || !b->lid) && a->link == PROTO_OOB_IB &&
 	    !(a->has_gid && b->has_gid))
 		return rdmamsg__fail(-EHOSTUNREACH, "a path by GID, and %s has "

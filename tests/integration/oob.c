@@ -108,10 +108,37 @@ static void connect__by_name_CONNECTS(void **state)
 	pair_fini(&p);
 }
 
+/* Of the IPv4 address, as it is to be written. */
+static uint32_t gid_index_of(const char *addr)
+{
+	struct rdmamsg_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .device = test_device(), .path = &path,
+	};
+	struct rdmamsg *ctx = test_open(NULL);
+	uint8_t record[RDMAMSG_OOB_MAX], want[4];
+	uint32_t found = 0;
+	struct rdmamsg_ep *ep;
+
+	inet_pton(AF_INET, addr, want);
+	for (uint32_t i = 0; !found && i < 16; i++) {
+		path.gid_index = i ? i : RDMAMSG_NONE;
+		if (rdmamsg_oob_offer(ctx, &opts, &ep))
+			continue;
+		if (rdmamsg_oob_record(ep, record, sizeof(record)) > 0 &&
+		    record[34] == 0xff && !memcmp(record + 36, want, 4))
+			found = path.gid_index;
+		rdmamsg_ep_abort(ep);
+	}
+	test_close(ctx);
+	return found;
+}
+
 static void connect__path_given_IS_TAKEN(void **state)
 {
 	struct rdmamsg_path c = {
-		.size = sizeof(c), .port = 1, .gid_index = RDMAMSG_NONE,
+		.size = sizeof(c), .port = 1,
+		.gid_index = gid_index_of(test_addr()),
 		.pkey = 0x7fff, .hop_limit = 3, .traffic_class = 96,
 		.flow_label = 5, .mtu = 512, .psn = RDMAMSG_NONE,
 	}, s = {
@@ -119,6 +146,7 @@ static void connect__path_given_IS_TAKEN(void **state)
 	};
 	struct pair p;
 
+	assert_int_not_equal(c.gid_index, 0);
 	oob_init(&p);
 	p.c.opts.path = &c;
 	p.s.opts.path = &s;
@@ -375,6 +403,42 @@ static void connect__rejected_TELLS_WHY(void **state)
 	assert_int_equal(p.c.why.data_len, 5);
 	assert_memory_equal(p.c.why_data, "never", 5);
 	pair_fini(&p);
+}
+
+static void accept_badly(struct rdmamsg_listener *l,
+			 struct rdmamsg_request *req)
+{
+	struct pair *p = rdmamsg_listener_user(l);
+
+	p->s.incoming++;
+	if (rdmamsg_accept(req, &p->s.opts, NULL) != -EINVAL)
+		note("rdmamsg_accept with a bad path");
+}
+
+static void accept__bad_path_TELLS_BOTH(void **state)
+{
+	struct rdmamsg_path path = { .size = sizeof(path), .pkey = 0x123 };
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = accept_badly,
+	};
+	struct pair p;
+
+	for (int wait = 1; wait >= 0; wait--) {
+		oob_init(&p);
+		opts.user = &p;
+		p.s.opts.path = &path;
+		assert_int_equal(rdmamsg_oob_listen(p.s.ctx, test_addr(), "0",
+						    &opts, &p.listener), 0);
+		listener_service(p.listener, p.port);
+		assert_int_equal(rdmamsg_oob_connect(p.c.ctx, test_addr(),
+						     p.port, &p.c.opts,
+						     &p.c.ep), 0);
+		WAIT_FOR(wait ? p.c.closed : p.s.incoming);
+		if (wait)
+			assert_int_equal(p.c.why.cause,
+					 RDMAMSG_CAUSE_RESOURCES);
+		pair_fini(&p);
+	}
 }
 
 static void connect__nobody_listens_REFUSED(void **state)
@@ -746,6 +810,7 @@ int main(int argc, char **argv)
 		TEST(records__without_an_answer_TIME_OUT),
 		TEST(records__of_two_exchanges_mixed_up_ARE_REFUSED),
 		TEST(connect__rejected_TELLS_WHY),
+		TEST(accept__bad_path_TELLS_BOTH),
 		TEST(connect__nobody_listens_REFUSED),
 		TEST(listen__again_on_the_port_of_before_WORKS),
 		TEST(request__moved_CONNECTS_THERE),
