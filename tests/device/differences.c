@@ -57,6 +57,33 @@ const struct difference differences[] = {
 	  "no event: invalid request local work queue error",
 	  "rxe raises no events of queue pairs but IB_EVENT_SQ_DRAINED" },
 
+	/* shared receives, windows */
+	{ "srq_error__LAST_WQE_REACHED", "rxe",
+	  "no event: last WQE reached",
+	  "rxe raises it from Linux 6.8 on" },
+	{ "bind_mw__type_1_beyond_REM_ACCESS_ERR", "rxe",
+	  "request 1: success, not remote access error",
+	  "rxe_resp.c, check_rkey(): the bounds of the region only" },
+
+	/* states */
+	{ "values__no_such_pkey_EINVAL", "rxe", ": 0, not 22",
+	  "rxe_qp.c, rxe_qp_chk_attr() does not look at it" },
+	{ "query__current_state_TOLD_TOO", "rxe", ": 0, not 3",
+	  "rxe_qp.c, rxe_qp_to_attr(): what was last given with it" },
+	{ "post__before_its_time_TELLS_WHICH", "rxe",
+	  "not so: bad == &r.wr",
+	  "providers/rxe/rxe.c, rxe_post_send(): the kernel refuses later" },
+	{ "sqd__what_is_posted_WAITS_FOR_RTS", "rxe", "no completion",
+	  "rxe_qp.c, rxe_qp_from_attr(): RTS does not wake the requester" },
+
+	/* datagrams */
+	{ "ud_send__the_highest_bit_THE_QUEUE_PAIRS_OWN_QKEY", "rxe",
+	  "no completion",
+	  "rxe_req.c, init_req_packet(): remote_qkey as it is" },
+	{ "ud_send__receive_too_short_LOST", "rxe",
+	  "ibv_poll_cq(end[i].rcq, 1, &wc): 1, not 0",
+	  "rxe_resp.c, send_data_in(): not told from a malformed receive" },
+	{ "ud_send__wrong_local_key_ONLY_SQE", "rxe", LOCAL_KEY, LOCAL_WHY },
 	{ "group__loopback_blocked_NOT_TO_ITSELF", "rxe",
 	  "blocking loopback: Operation not supported",
 	  "providers/rxe/rxe.c has no create_qp_ex with create_flags" },

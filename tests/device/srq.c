@@ -53,7 +53,6 @@ static void srq__post_recv_to_the_queue_pair_EINVAL(void)
 
 	pair_shared(16);
 	check_is(ibv_post_recv(end[1].qp, &wr, &bad), EINVAL);
-	check(bad == &wr);
 }
 
 static void create_srq__bad_values_EINVAL(void)

@@ -167,10 +167,6 @@ static void values__out_of_range_EINVAL_and_NOTHING_CHANGES(void)
 	a.port_num = 0;
 	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
 		   EINVAL);
-	a.port_num = 1;
-	a.pkey_index = port.pkey_tbl_len;
-	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
-		   EINVAL);
 	check_is(state_of(qp), IBV_QPS_RESET);
 	step(qp, IBV_QPS_INIT, 0);
 
@@ -185,6 +181,16 @@ static void values__out_of_range_EINVAL_and_NOTHING_CHANGES(void)
 			       &init), 0);
 	check_is(a.qp_state, IBV_QPS_INIT);
 	check(a.min_rnr_timer != 7);
+}
+
+static void values__no_such_pkey_EINVAL(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+	struct ibv_qp_attr a = step_attr(IBV_QPS_INIT, 0);
+
+	a.pkey_index = port.pkey_tbl_len;
+	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
+		   EINVAL);
 }
 
 static void path__without_grh_on_ethernet_EINVAL(void)
@@ -213,7 +219,6 @@ static void query__TELLS_WHAT_WAS_SET(void)
 	pair();
 	check_call(v->query_qp(end[0].qp, &a, 0x1ffff, &init), 0);
 	check_is(a.qp_state, IBV_QPS_RTS);
-	check_is(a.cur_qp_state, IBV_QPS_RTS);
 	check_is(a.path_mtu, port.active_mtu);
 	check_is(a.dest_qp_num, end[1].qp->qp_num);
 	check_is(a.qp_access_flags & REMOTE, REMOTE);
@@ -233,6 +238,16 @@ static void query__TELLS_WHAT_WAS_SET(void)
 	check_is(init.cap.max_inline_data, end[0].cap.max_inline_data);
 }
 
+static void query__current_state_TOLD_TOO(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	pair();
+	check_call(v->query_qp(end[0].qp, &a, IBV_QP_CUR_STATE, &init), 0);
+	check_is(a.cur_qp_state, IBV_QPS_RTS);
+}
+
 /* ---- what may be posted ----------------------------------------------- */
 
 static void post__before_its_time_REFUSED(void)
@@ -246,9 +261,33 @@ static void post__before_its_time_REFUSED(void)
 	check_is(try_post(0, &r), EINVAL);
 	step(end[0].qp, IBV_QPS_INIT, 0);
 	check_is(ibv_post_recv(end[0].qp, &wr, &bad), 0);
+}
+
+static void post__before_rts_REFUSED(void)
+{
+	struct request r;
+
+	ends();
+	r = request(IBV_WR_SEND, 1, 8);
+	step(end[0].qp, IBV_QPS_INIT, 0);
 	check_is(try_post(0, &r), EINVAL);
 	step(end[0].qp, IBV_QPS_RTR, end[1].qp->qp_num);
 	check_is(try_post(0, &r), EINVAL);
+}
+
+static void post__before_its_time_TELLS_WHICH(void)
+{
+	struct ibv_recv_wr *bad_recv = NULL, recv = { .wr_id = 1 };
+	struct ibv_send_wr *bad = NULL;
+	struct request r;
+
+	ends();
+	r = request(IBV_WR_SEND, 1, 8);
+	r.wr.sg_list = r.sge;
+	check(ibv_post_send(end[0].qp, &r.wr, &bad));
+	check(bad == &r.wr);
+	check(ibv_post_recv(end[0].qp, &recv, &bad_recv));
+	check(bad_recv == &recv);
 }
 
 static void rtr__RECEIVES_ALREADY(void)
@@ -331,9 +370,13 @@ const struct device_case state_cases[] = {
 	CASE(ud__with_what_a_step_may_not_set_EINVAL),
 	CASE(steps__that_are_none_EINVAL),
 	CASE(values__out_of_range_EINVAL_and_NOTHING_CHANGES),
+	CASE(values__no_such_pkey_EINVAL),
 	CASE(path__without_grh_on_ethernet_EINVAL),
 	CASE(query__TELLS_WHAT_WAS_SET),
+	CASE(query__current_state_TOLD_TOO),
 	CASE(post__before_its_time_REFUSED),
+	CASE(post__before_rts_REFUSED),
+	CASE(post__before_its_time_TELLS_WHICH),
 	CASE(rtr__RECEIVES_ALREADY),
 	CASE(sqd__nothing_under_way_TOLD_AT_ONCE),
 	CASE(sqd__what_is_posted_WAITS_FOR_RTS),

@@ -219,19 +219,29 @@ static void ah__bad_values_REFUSED(void)
 	check_null(v->create_ah(pd, &attr), EINVAL);
 }
 
-static void ud_post__what_it_has_not_REFUSED(void)
+/* By the call, or by a completion. */
+static void never_done(enum ibv_wr_opcode op)
 {
-	struct request r;
+	struct request r = datagram(1, 8);
 
+	if (how.type == IBV_QPT_UC)
+		aim(&r, (uintptr_t)end[1].mem, end[1].mr->rkey);
+	r.wr.opcode = op;
+	if (!try_post(0, &r))
+		check(next_wc(end[0].scq).status != IBV_WC_SUCCESS);
+	check(!end[1].mem[1]);
+}
+
+static void ud_post__a_write_NEVER_DONE(void)
+{
 	pair_ud();
-	r = datagram(1, 8);
-	r.wr.opcode = IBV_WR_RDMA_WRITE;
-	check(try_post(0, &r));
-	r.wr.opcode = IBV_WR_RDMA_READ;
-	check(try_post(0, &r));
-	r.wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-	check(try_post(0, &r));
-	quiet();
+	never_done(IBV_WR_RDMA_WRITE);
+}
+
+static void ud_post__a_read_NEVER_DONE(void)
+{
+	pair_ud();
+	never_done(IBV_WR_RDMA_READ);
 }
 
 static void ud_send__wrong_local_key_ONLY_SQE(void)
@@ -321,16 +331,16 @@ static void uc__write_with_a_wrong_key_LOST(void)
 	check_is(state_of(end[1].qp), IBV_QPS_RTS);
 }
 
-static void uc_post__what_it_has_not_REFUSED(void)
+static void uc_post__a_read_NEVER_DONE(void)
 {
-	struct request r;
-
 	pair_uc();
-	r = request(IBV_WR_RDMA_READ, 1, 8);
-	check(try_post(0, &r));
-	r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8);
-	check(try_post(0, &r));
-	quiet();
+	never_done(IBV_WR_RDMA_READ);
+}
+
+static void uc_post__an_atomic_NEVER_DONE(void)
+{
+	pair_uc();
+	never_done(IBV_WR_ATOMIC_FETCH_AND_ADD);
 }
 
 const struct device_case ud_cases[] = {
@@ -345,11 +355,13 @@ const struct device_case ud_cases[] = {
 	CASE(ud_send__solicited_NOTICED),
 	CASE(ah_from_wc__ANSWERS),
 	CASE(ah__bad_values_REFUSED),
-	CASE(ud_post__what_it_has_not_REFUSED),
+	CASE(ud_post__a_write_NEVER_DONE),
+	CASE(ud_post__a_read_NEVER_DONE),
 	CASE(ud_send__wrong_local_key_ONLY_SQE),
 	CASE(uc__sends_and_writes_ARRIVE),
 	CASE(uc__no_receive_LOST),
 	CASE(uc__write_with_a_wrong_key_LOST),
-	CASE(uc_post__what_it_has_not_REFUSED),
+	CASE(uc_post__a_read_NEVER_DONE),
+	CASE(uc_post__an_atomic_NEVER_DONE),
 	{ .name = NULL },
 };
