@@ -7,6 +7,7 @@
 #ifndef TESTS_DEVICE_DEVICE_H
 #define TESTS_DEVICE_DEVICE_H
 
+#include "../qp_walk.h"
 #include "verbs_api.h"
 
 #include <errno.h>
@@ -116,7 +117,6 @@ void *new_mem(size_t len);		/* page aligned, 0 */
 
 void address(struct ibv_ah_attr *attr, const union ibv_gid *to);
 struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer);
-int step_mask(enum ibv_qp_type type, enum ibv_qp_state to);
 void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void walk(struct ibv_qp *qp, uint32_t peer);
 void enter(struct ibv_qp *qp, enum ibv_qp_state state);

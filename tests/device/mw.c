@@ -182,10 +182,9 @@ static void local_inv__REVOKES(void)
 	access_window(IBV_WR_RDMA_WRITE, 0, mw->rkey, IBV_WC_REM_ACCESS_ERR);
 }
 
-static void send_with_inv__REVOKES(void)
+static struct ibv_wc invalidated(void)
 {
 	struct request r;
-	struct ibv_wc wc;
 
 	setup(IBV_MW_TYPE_2);
 	bind_window(RW);
@@ -195,10 +194,21 @@ static void send_with_inv__REVOKES(void)
 	r.wr.invalidate_rkey = mw->rkey;
 	post(0, &r);
 	(void)sent(0, 61, IBV_WC_SUCCESS);
-	wc = received(1, 70, IBV_WC_SUCCESS);
+	return received(1, 70, IBV_WC_SUCCESS);
+}
+
+static void send_with_inv__REVOKES(void)
+{
+	(void)invalidated();
+	access_window(IBV_WR_RDMA_WRITE, 0, mw->rkey, IBV_WC_REM_ACCESS_ERR);
+}
+
+static void send_with_inv__TELLS_THE_KEY(void)
+{
+	struct ibv_wc wc = invalidated();
+
 	check(wc.wc_flags & IBV_WC_WITH_INV);
 	check_is(wc.invalidated_rkey, mw->rkey);
-	access_window(IBV_WR_RDMA_WRITE, 0, mw->rkey, IBV_WC_REM_ACCESS_ERR);
 }
 
 static void dealloc_mw__while_bound_REVOKES(void)
@@ -242,6 +252,7 @@ const struct device_case mw_cases[] = {
 	CASE(bind__beyond_the_region_MW_BIND_ERR),
 	CASE(local_inv__REVOKES),
 	CASE(send_with_inv__REVOKES),
+	CASE(send_with_inv__TELLS_THE_KEY),
 	CASE(dealloc_mw__while_bound_REVOKES),
 	CASE(dereg_mr__with_a_window_REFUSED),
 	CASE(bind_mw__of_type_2_EINVAL),

@@ -29,7 +29,7 @@ static void required(enum ibv_qp_type type)
 
 	for (int s = 0; s < 3; s++) {
 		enum ibv_qp_state before = state_of(qp);
-		int mask = step_mask(type, up[s]);
+		int mask = qp_step_mask(type, up[s]);
 
 		for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
 			if (!(mask & bit) || bit == IBV_QP_STATE)
@@ -88,7 +88,7 @@ static void others(enum ibv_qp_type type)
 		int may = optional(type, up[s]);
 
 		for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1) {
-			int mask = step_mask(type, up[s]), ret;
+			int mask = qp_step_mask(type, up[s]), ret;
 			struct ibv_qp *qp;
 
 			if ((mask | apart) & bit)
@@ -137,7 +137,7 @@ static void steps__that_are_none_EINVAL(void)
 
 	for (int s = IBV_QPS_RESET; s <= IBV_QPS_RTS; s++) {
 		for (int to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++) {
-			int mask = step_mask(IBV_QPT_RC, to);
+			int mask = qp_step_mask(IBV_QPT_RC, to);
 
 			if (from[s] & 1 << to)
 				continue;
@@ -152,35 +152,63 @@ static void steps__that_are_none_EINVAL(void)
 	}
 }
 
-static void values__out_of_range_EINVAL_and_NOTHING_CHANGES(void)
+static void values__no_such_port_EINVAL(void)
 {
 	struct ibv_qp *qp = one(IBV_QPT_RC);
+	struct ibv_qp_attr a = step_attr(IBV_QPS_INIT, 0);
+	int mask = qp_step_mask(IBV_QPT_RC, IBV_QPS_INIT);
 	struct ibv_device_attr dev;
+
+	check_call(v->query_device(ctx, &dev), 0);
+	a.port_num = (uint8_t)(dev.phys_port_cnt + 1);
+	check_call(v->modify_qp(qp, &a, mask), EINVAL);
+	a.port_num = 0;
+	check_call(v->modify_qp(qp, &a, mask), EINVAL);
+	check_is(state_of(qp), IBV_QPS_RESET);
+}
+
+/* ibv_modify_qp(3): if anything is invalid, nothing of it is set. */
+static void values__no_such_mtu_NOTHING_CHANGES(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
 
-	check_call(v->query_device(ctx, &dev), 0);
-	a = step_attr(IBV_QPS_INIT, 0);
-	a.port_num = (uint8_t)(dev.phys_port_cnt + 1);
-	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
-		   EINVAL);
-	a.port_num = 0;
-	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
-		   EINVAL);
-	check_is(state_of(qp), IBV_QPS_RESET);
 	step(qp, IBV_QPS_INIT, 0);
-
 	a = step_attr(IBV_QPS_RTR, qp->qp_num);
 	a.min_rnr_timer = 7;
-	a.max_dest_rd_atomic = 255;
-	if (dev.max_qp_rd_atom < 255)
-		check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC,
-							  IBV_QPS_RTR)),
-			   EINVAL);
+	a.path_mtu = IBV_MTU_4096 + 1;
+	check_call(v->modify_qp(qp, &a, qp_step_mask(IBV_QPT_RC, IBV_QPS_RTR)),
+		   EINVAL);
 	check_call(v->query_qp(qp, &a, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER,
 			       &init), 0);
 	check_is(a.qp_state, IBV_QPS_INIT);
-	check(a.min_rnr_timer != 7);
+	check_is(a.min_rnr_timer, 0);
+}
+
+static void values__too_many_reads_to_ask_EINVAL(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+	struct ibv_qp_attr a;
+
+	step(qp, IBV_QPS_INIT, 0);
+	step(qp, IBV_QPS_RTR, qp->qp_num);
+	a = step_attr(IBV_QPS_RTS, qp->qp_num);
+	a.max_rd_atomic = 255;
+	check_call(v->modify_qp(qp, &a, qp_step_mask(IBV_QPT_RC, IBV_QPS_RTS)),
+		   EINVAL);
+}
+
+static void values__too_many_reads_to_answer_EINVAL(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+	struct ibv_qp_attr a;
+
+	step(qp, IBV_QPS_INIT, 0);
+	a = step_attr(IBV_QPS_RTR, qp->qp_num);
+	a.max_dest_rd_atomic = 255;
+	check_call(v->modify_qp(qp, &a, qp_step_mask(IBV_QPT_RC, IBV_QPS_RTR)),
+		   EINVAL);
 }
 
 static void values__no_such_pkey_EINVAL(void)
@@ -189,7 +217,7 @@ static void values__no_such_pkey_EINVAL(void)
 	struct ibv_qp_attr a = step_attr(IBV_QPS_INIT, 0);
 
 	a.pkey_index = port.pkey_tbl_len;
-	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
+	check_call(v->modify_qp(qp, &a, qp_step_mask(IBV_QPT_RC, IBV_QPS_INIT)),
 		   EINVAL);
 }
 
@@ -203,7 +231,7 @@ static void path__without_grh_on_ethernet_EINVAL(void)
 	step(qp, IBV_QPS_INIT, 0);
 	a = step_attr(IBV_QPS_RTR, qp->qp_num);
 	a.ah_attr.is_global = 0;
-	check_call(v->modify_qp(qp, &a, step_mask(IBV_QPT_RC, IBV_QPS_RTR)),
+	check_call(v->modify_qp(qp, &a, qp_step_mask(IBV_QPT_RC, IBV_QPS_RTR)),
 		   EINVAL);
 }
 
@@ -233,6 +261,15 @@ static void query__TELLS_WHAT_WAS_SET(void)
 	check_is(a.sq_psn, 0xfffffe);
 	check(init.send_cq == end[0].scq && init.recv_cq == end[0].rcq);
 	check_is(init.qp_type, IBV_QPT_RC);
+}
+
+static void query__queues_AS_GRANTED(void)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	pair();
+	check_call(v->query_qp(end[0].qp, &a, IBV_QP_CAP, &init), 0);
 	check_is(init.cap.max_send_wr, end[0].cap.max_send_wr);
 	check_is(init.cap.max_recv_wr, end[0].cap.max_recv_wr);
 	check_is(init.cap.max_inline_data, end[0].cap.max_inline_data);
@@ -369,10 +406,14 @@ const struct device_case state_cases[] = {
 	CASE(uc__with_what_a_step_may_not_set_EINVAL),
 	CASE(ud__with_what_a_step_may_not_set_EINVAL),
 	CASE(steps__that_are_none_EINVAL),
-	CASE(values__out_of_range_EINVAL_and_NOTHING_CHANGES),
+	CASE(values__no_such_port_EINVAL),
+	CASE(values__no_such_mtu_NOTHING_CHANGES),
+	CASE(values__too_many_reads_to_ask_EINVAL),
+	CASE(values__too_many_reads_to_answer_EINVAL),
 	CASE(values__no_such_pkey_EINVAL),
 	CASE(path__without_grh_on_ethernet_EINVAL),
 	CASE(query__TELLS_WHAT_WAS_SET),
+	CASE(query__queues_AS_GRANTED),
 	CASE(query__current_state_TOLD_TOO),
 	CASE(post__before_its_time_REFUSED),
 	CASE(post__before_rts_REFUSED),

@@ -273,36 +273,6 @@ void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
 		attr->dlid = 0xc001;
 }
 
-int step_mask(enum ibv_qp_type type, enum ibv_qp_state to)
-{
-	static const struct {
-		int init, rtr, rts;
-	} masks[] = {			/* as in ibv_modify_qp(3) */
-		[IBV_QPT_RC] = {
-			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			IBV_QP_MIN_RNR_TIMER,
-			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
-			IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT,
-		},
-		[IBV_QPT_UC] = {
-			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			IBV_QP_RQ_PSN,
-			IBV_QP_SQ_PSN,
-		},
-		[IBV_QPT_UD] = {
-			IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0,
-			IBV_QP_SQ_PSN,
-		},
-	};
-
-	return IBV_QP_STATE | (to == IBV_QPS_INIT ? masks[type].init :
-			       to == IBV_QPS_RTR ? masks[type].rtr :
-			       to == IBV_QPS_RTS ? masks[type].rts : 0);
-}
-
 struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer)
 {
 	struct ibv_qp_attr a = {
@@ -322,14 +292,14 @@ void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer)
 {
 	struct ibv_qp_attr a = step_attr(to, peer);
 
-	check_call(v->modify_qp(qp, &a, step_mask(qp->qp_type, to)), 0);
+	check_call(v->modify_qp(qp, &a, qp_step_mask(qp->qp_type, to)), 0);
 }
 
 void walk(struct ibv_qp *qp, uint32_t peer)
 {
-	step(qp, IBV_QPS_INIT, peer);
-	step(qp, IBV_QPS_RTR, peer);
-	step(qp, IBV_QPS_RTS, peer);
+	struct ibv_qp_attr a = step_attr(IBV_QPS_INIT, peer);
+
+	check_call(qp_walk(v->modify_qp, qp, &a, IBV_QPS_RTS), 0);
 }
 
 void enter(struct ibv_qp *qp, enum ibv_qp_state state)

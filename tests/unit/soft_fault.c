@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A fabric that is broken on purpose: soft_ctl.h, against this process. */
+#include "../qp_walk.h"
 #include "soft/soft.h"
 #include "soft/soft_ctl.h"
 
@@ -26,23 +27,14 @@ static uint8_t *mem;
 static void walk(struct ibv_qp *q, uint32_t peer, uint8_t port)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = port,
-		.qp_access_flags = ALL, .path_mtu = IBV_MTU_4096,
+		.port_num = port, .qp_access_flags = ALL,
+		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = peer, .max_dest_rd_atomic = 16,
 		.min_rnr_timer = 1, .timeout = 8, .retry_cnt = 7,
 		.rnr_retry = 7, .max_rd_atomic = 16,
 	};
 
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT |
-			 IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV |
-			 IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			 IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			 IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(qp_walk(soft_modify_qp, q, &a, IBV_QPS_RTS), 0);
 }
 
 /* The one that asks is on port 1, the one that is asked on port 2. */

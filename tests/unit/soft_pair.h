@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_SOFT_PAIR_H
 #define TESTS_UNIT_SOFT_PAIR_H
 
+#include "../qp_walk.h"
 #include "soft/soft.h"
 
 #include <errno.h>
@@ -32,11 +33,8 @@ static uint8_t port_of[2] = { 1, 1 };	/* queue pairs made from now on */
 
 static inline void walk(struct ibv_qp *q, uint32_t peer)
 {
-	bool tgt = q->qp_type == IBV_QPT_XRC_RECV;
-	bool ini = q->qp_type == IBV_QPT_XRC_SEND;
-	bool uc = q->qp_type == IBV_QPT_UC;
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = port_of[q == qp[1]],
+		.port_num = port_of[q == qp[1]],
 		.qp_access_flags = ALL & ~IBV_ACCESS_MW_BIND,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
 		.max_dest_rd_atomic = 4, .min_rnr_timer = 1, .timeout = 8,
@@ -44,19 +42,9 @@ static inline void walk(struct ibv_qp *q, uint32_t peer)
 		.rq_psn = 0xfffffe, .sq_psn = 0xfffffe,
 	};
 
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT |
-			 IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV |
-			 IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			 (ini || uc ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER)), 0);
-	if (tgt)
-		return;
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN |
-			 (uc ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)), 0);
+	assert_int_equal(qp_walk(soft_modify_qp, q, &a,
+				 q->qp_type == IBV_QPT_XRC_RECV ?
+				 IBV_QPS_RTR : IBV_QPS_RTS), 0);
 }
 
 static inline void enter(struct ibv_qp *q, enum ibv_qp_state state)

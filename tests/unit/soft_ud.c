@@ -3,6 +3,7 @@
  * The soft HCA's unreliable queue pairs: datagrams, address handles, groups,
  * UC; what arrives, and what is lost without a word.
  */
+#include "../qp_walk.h"
 #include "soft/soft.h"
 
 #include <endian.h>
@@ -36,23 +37,12 @@ static uint8_t *mem[2];
 
 static int walk(struct ibv_qp *q, uint32_t peer)
 {
-	int ud = q->qp_type == IBV_QPT_UD;
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY,
-		.qp_access_flags = ALL, .path_mtu = IBV_MTU_4096,
-		.dest_qp_num = peer,
+		.port_num = 1, .qkey = QKEY, .qp_access_flags = ALL,
+		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
 	};
-	int ret = soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT |
-				 IBV_QP_PKEY_INDEX |
-				 (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 
-	a.qp_state = IBV_QPS_RTR;
-	if (!ret)
-		ret = soft_modify_qp(q, &a, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV |
-				     IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN));
-	a.qp_state = IBV_QPS_RTS;
-	return ret ? ret : soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return qp_walk(soft_modify_qp, q, &a, IBV_QPS_RTS);
 }
 
 static int open_all(enum ibv_qp_type type)
