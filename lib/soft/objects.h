@@ -117,6 +117,7 @@ struct soft_swqe {
 	uint8_t status;			/* enum ibv_wc_status: fails in its turn */
 	uint8_t try;			/* whose answer counts */
 	bool signaled, done, inlined, started;
+	bool again;			/* a fault: another copy follows */
 	unsigned int flags;
 	uint32_t imm;			/* network order; or rkey to invalidate */
 	uint32_t psn;

@@ -157,7 +157,7 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	wqe->op = (uint8_t)wr->opcode;
 	wqe->flags = wr->send_flags;
 	wqe->signaled = qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
-	wqe->started = wqe->done = false;
+	wqe->started = wqe->done = wqe->again = false;
 	wqe->sent = 0;
 	if (wr->opcode != IBV_WR_BIND_MW)
 		wqe->imm = wr->imm_data;

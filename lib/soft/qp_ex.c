@@ -63,7 +63,7 @@ static struct soft_swqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode op,
 	wqe->op = (uint8_t)op;
 	wqe->flags = ex->wr_flags;
 	wqe->signaled = qp->sq_sig_all || ex->wr_flags & IBV_SEND_SIGNALED;
-	wqe->started = wqe->done = wqe->inlined = false;
+	wqe->started = wqe->done = wqe->again = wqe->inlined = false;
 	wqe->status = IBV_WC_SUCCESS;
 	wqe->sent = wqe->length = wqe->num_sge = 0;
 	wqe->imm = wqe->srqn = 0;

@@ -273,15 +273,24 @@ static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 	if (fate == SOFT_LOSE || wqe->done)
 		return true;		/* done: it has overtaken another */
 	if (fate == SOFT_REORDER && qp->sq_next + 1 != qp->sq_tail &&
-	    !is_local(next) && !next->status)
-		next->done = push_datagram(dev, qp, next) && !next->status;
+	    !is_local(next) && !next->status) {
+		if (!push_datagram(dev, qp, next)) {
+			/* all of it goes first, when there is room */
+			qp->reorder = true;
+			wqe->started = false;
+			return false;
+		}
+		next->done = !next->status;
+	}
+	if (fate == SOFT_DUPLICATE)
+		wqe->again = true;
 	if (!push_datagram(dev, qp, wqe))
 		return false;
-	if (fate == SOFT_DUPLICATE && !wqe->status) {
-		wqe->sent = 0;
-		(void)push_datagram(dev, qp, wqe);
-	}
-	return true;
+	if (likely(!wqe->again) || wqe->status)
+		return true;
+	wqe->again = false;
+	wqe->sent = 0;
+	return push_datagram(dev, qp, wqe);
 }
 
 void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
