@@ -468,6 +468,18 @@ static void rx_failed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
+/*
+ * A receive that a Send has filled. One that an RDMA Write with immediate data
+ * has used up looks the same but for the opcode, and its buffer has whatever
+ * was there before: another peer's message.
+ */
+static inline bool is_send(const struct ibv_wc *wc)
+{
+	if (unlikely(wc->status))
+		return false;
+	return wc->opcode == IBV_WC_RECV;
+}
+
 /* All but a receive of the endpoint that received last. */
 static void __attribute__((noinline))
 other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
@@ -497,6 +509,12 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 		rx_failed(ep);
 		return;
 	}
+	if (unlikely(!is_send(wc))) {
+		rx_failed(ep);
+		if (ep->state < EP_DRAINING)
+			rdmamsg__ep_protocol(ep, "a write with immediate data");
+		return;
+	}
 	ctx->last = ep;
 	rx_done(ep, ep->rq_head, wc->byte_len);
 }
@@ -510,7 +528,7 @@ dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 		struct rdmamsg_ep *ep = ctx->last;
 		struct rx_slot *slot = ep->rq_head;
 
-		if (likely(wc->wr_id == slot->wr.wr_id && !wc->status))
+		if (likely(wc->wr_id == slot->wr.wr_id && is_send(wc)))
 			rx_done(ep, slot, wc->byte_len);
 		else
 			other_done(ctx, wc);

@@ -495,6 +495,115 @@ static void do_close(void)
 		fail("closing: not over");
 }
 
+/* ---- one-sided -------------------------------------------------------- */
+
+static uint8_t far[65536], near[65536];
+
+/* Operation n of them; none is a message that would have to arrive. */
+static int rma_item(const struct rdmamsg_key *key, struct rdmamsg_region *region,
+		    uint32_t n, struct item *item)
+{
+	struct rdmamsg_slice small = { pattern, 64, NULL };
+	struct rdmamsg_slice copied = { pattern, 4000, NULL };
+	struct rdmamsg_slice large = { near, sizeof(near), region };
+	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+	static uint64_t was;
+
+	item->received = true;
+	switch (n) {
+	case 0:
+		return rdmamsg_write(ep, &small, 1, key, 0, 0, item);
+	case 1:
+		return rdmamsg_write(ep, &copied, 1, key, 64, 0, item);
+	case 2:
+		return rdmamsg_write_imm(ep, &large, 1, key, 0, n, 0, item);
+	case 3:
+		return rdmamsg_read(ep, &large, 1, key, 0, 0, item);
+	case 4:
+		return rdmamsg_fetch_add(ep, key, 0, 1, &was, 0, item);
+	default:
+		return rdmamsg_compare_swap(ep, key, 8, 0, 1, &was,
+					    RDMAMSG_FENCE, item);
+	}
+}
+
+static void rma_items(const struct rdmamsg_key *key,
+		      struct rdmamsg_region *region)
+{
+	for (uint32_t n = 0; n < 6 && ends[CLIENT].ep && !failure[0];) {
+		struct item *item = &ends[CLIENT].items[n];
+		int ret;
+
+		ends[CLIENT].writable = false;
+		item->state = ACCEPTED;
+		ret = rma_item(key, region, n, item);
+		if (ret)
+			item->state = REFUSED;
+		if (ret == -EAGAIN && drive(writable_or_closed, BODY_MS))
+			continue;
+		if (ret == -EAGAIN)
+			fail("operation %u: -EAGAIN and no on_writable", n);
+		told(ret);
+		n++;
+	}
+	if (!drive(is_exchanged, BODY_MS))
+		fail("one-sided operations: not over");
+}
+
+static void do_rma(void)
+{
+	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_key key;
+	int ret;
+
+	ret = told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+					 RDMAMSG_ACCESS_READ |
+					 RDMAMSG_ACCESS_WRITE |
+					 RDMAMSG_ACCESS_ATOMIC, &there));
+	if (!ret)
+		ret = told(rdmamsg_region_export(there, ends[SERVER].ep, &key));
+	if (!ret)
+		ret = told(rdmamsg_region_create(ctxs[CLIENT], near,
+						 sizeof(near),
+						 RDMAMSG_ACCESS_LOCAL_WRITE,
+						 &here));
+	if (!ret)
+		ret = told(rdmamsg_region_attach(here, ends[CLIENT].ep));
+	if (!ret)
+		rma_items(&key, here);
+	/* unless an endpoint is still on its way out */
+	(void)rdmamsg_region_destroy(there);
+	(void)rdmamsg_region_destroy(here);
+}
+
+/* With operations under way, and regions left to the contexts. */
+static void do_rma_abort(void)
+{
+	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_key key;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_READ |
+				       RDMAMSG_ACCESS_WRITE, &there)) ||
+	    told(rdmamsg_region_export(there, ends[SERVER].ep, &key)) ||
+	    told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near),
+				       RDMAMSG_ACCESS_LOCAL_WRITE, &here)) ||
+	    told(rdmamsg_region_attach(here, ends[CLIENT].ep)))
+		return;
+	for (uint32_t n = 0; n < 4; n++) {
+		struct item *item = &ends[CLIENT].items[n];
+
+		item->state = ACCEPTED;
+		if (told(rma_item(&key, here, n, item)))
+			item->state = REFUSED;
+	}
+	if (ends[CLIENT].ep)
+		rdmamsg_ep_abort(ends[CLIENT].ep);
+	if (!drive(is_closed, BODY_MS))
+		fail("aborting: not over");
+	reported++;
+}
+
 /* What is accepted before a close arrives, also beyond the credits. */
 static void do_close_behind(void)
 {
@@ -745,6 +854,10 @@ static const struct scenario {
 		   "create_qp get_cm_event epoll_ctl " },
 	{ "exchange", CONNECTED, do_exchange },
 	{ "late", CONNECTED, do_delayed, .calls = "" },
+	{ "rma", CONNECTED, do_rma,
+	  .calls = " calloc reg_mr dereg_mr mmap post_send wc_send poll_cq " },
+	{ "rma-abort", CONNECTED, do_rma_abort,
+	  .calls = " post_send dereg_mr destroy_qp " },
 	{ "starve", CONNECTED, do_starve, .calls = "" },
 	{ "keep", CONNECTED, do_keep,
 	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "

@@ -484,6 +484,60 @@ static bool key_written(struct raw *r)
 	       IBV_WC_REM_ACCESS_ERR;
 }
 
+/* A key to write with, which the victim gives to those who ask. */
+static bool ask_key(struct raw *r, struct proto_key *key)
+{
+	struct proto_hdr hdr;
+	const uint8_t *body;
+	uint32_t len;
+
+	do {
+		if (!data(r, r->number++, KEY_TAG, 0) ||
+		    !raw_receive_type(r, PROTO_DATA, &hdr, &body, &len))
+			return false;
+	} while (hdr.tag != KEY_TAG);
+	return !rdmamsg__key_decode(key, body, len);
+}
+
+/* It uses up a receive, in whose buffer is what was there before. */
+static bool write_imm(struct raw *r)
+{
+	struct proto_key key;
+
+	return ask_key(r, &key) &&
+	       raw_rdma(r, IBV_WR_RDMA_WRITE_WITH_IMM, key.addr, key.rkey,
+			200) >= 0;
+}
+
+static bool write_imm_empty(struct raw *r)
+{
+	return raw_rdma(r, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 0) >= 0;
+}
+
+static bool write_past_the_end(struct raw *r)
+{
+	struct proto_key key;
+
+	return ask_key(r, &key) &&
+	       raw_rdma(r, IBV_WR_RDMA_WRITE, key.addr + key.len - 10, key.rkey,
+			20) == IBV_WC_REM_ACCESS_ERR;
+}
+
+static bool read_what_is_to_write(struct raw *r)
+{
+	struct proto_key key;
+
+	return ask_key(r, &key) &&
+	       raw_rdma(r, IBV_WR_RDMA_READ, key.addr, key.rkey, 20) ==
+	       IBV_WC_REM_ACCESS_ERR;
+}
+
+/* The hello has promised nothing of the kind. */
+static bool written_not_agreed(struct raw *r)
+{
+	return raw_message(r, PROTO_WRITTEN, r->number++, 1, NULL, 0) >= 0;
+}
+
 static bool write_anywhere(struct raw *r)
 {
 	return raw_rdma(r, IBV_WR_RDMA_WRITE, 4096, 0x1234, 100) > 0;
@@ -667,6 +721,11 @@ const struct misdeed misdeeds[] = {
 	{ "key-stretched", key_stretched, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },
 	{ "key-written", key_written, CAUSE(ACCESS), READS, .wish = WISH_SEND },
+	{ "write-imm", write_imm, PROTO, READS },
+	{ "write-imm-empty", write_imm_empty, PROTO, READS },
+	{ "write-past-the-end", write_past_the_end, CAUSE(ACCESS), READS },
+	{ "read-what-is-to-write", read_what_is_to_write, CAUSE(ACCESS), READS },
+	{ "written-not-agreed", written_not_agreed, PROTO, READS },
 	{ "write-anywhere", write_anywhere, CAUSE(ACCESS), READS },
 	{ "read-anywhere", read_anywhere, CAUSE(ACCESS), READS },
 	{ "atomic-anywhere", atomic_anywhere, CAUSE(ACCESS) | PROTO, READS },

@@ -70,9 +70,30 @@ static void on_raw_connected(struct rdmamsg_ep *ep)
 	victims->connected++;
 }
 
+/* Once it is out, everybody may write there: nothing else is to suffer. */
+static void send_key(struct rdmamsg_ep *ep)
+{
+	static struct rdmamsg_region *region;
+	static uint8_t memory[4096];
+	struct rdmamsg_key key;
+
+	if (!region && rdmamsg_region_create(ctx, memory, sizeof(memory),
+					     RDMAMSG_ACCESS_WRITE, &region))
+		harmed("no region: %s", rdmamsg_error());
+	if (rdmamsg_region_export(region, ep, &key) ||
+	    rdmamsg_send(ep, &key, sizeof(key), KEY_TAG, NULL))
+		harmed("no key: %s", rdmamsg_error());
+}
+
 static void on_raw_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	void *cookie;
+
+	if (rdmamsg_msg_tag(msg) == KEY_TAG) {
+		rdmamsg_msg_free(msg);
+		send_key(ep);
+		return;
+	}
 
 	if (rdmamsg_msg_tag(msg) == SINK_TAG) {
 		rdmamsg_msg_free(msg);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define KEY_TAG	6		/* answered with a key to write with */
 #define SINK_TAG	3000	/* is not echoed */
 #define REASONS		256
 #define MAX_MSG		(4u << 20)
