@@ -97,6 +97,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->ended);
 	list_init(&ctx->region_list);
 	list_init(&ctx->srq_list);
+	list_init(&ctx->caches);
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
@@ -204,6 +205,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__rawqps_free(ctx);
 	list_for_each_safe(n, t, &ctx->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
+	rdmamsg__caches_free(ctx);
 	rdmamsg__regions_free(ctx);
 	rdmamsg__srqs_free(ctx);
 	/* what other contexts of the devices have sent until just now */

@@ -55,6 +55,7 @@ struct rdmamsg {
 	size_t registered;
 	uint64_t regions;		/* ids given to keys */
 	struct list region_list;
+	struct list caches;
 	uint32_t table_hint, generation;
 	uid_t euid;
 	gid_t egid;

@@ -54,7 +54,7 @@ static void dereg_all(struct rdmamsg_region *region)
 		mr_free(list_first(&region->mrs, struct region_mr, node));
 }
 
-static void region_free(struct rdmamsg_region *region)
+void rdmamsg__region_free(struct rdmamsg_region *region)
 {
 	dereg_all(region);
 	list_del(&region->node);
@@ -64,8 +64,8 @@ static void region_free(struct rdmamsg_region *region)
 void rdmamsg__regions_free(struct rdmamsg *ctx)
 {
 	while (!list_empty(&ctx->region_list))
-		region_free(list_first(&ctx->region_list,
-				       struct rdmamsg_region, node));
+		rdmamsg__region_free(list_first(&ctx->region_list,
+						struct rdmamsg_region, node));
 }
 
 static int region_check(const struct rdmamsg_region *region)
@@ -178,6 +178,10 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 
 	if (ret)
 		return ret;
+	if (region->cached)
+		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
+				     "rdmamsg_cache_put(), or "
+				     "rdmamsg_cache_invalidate()");
 	if (region->busy)
 		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of this "
 				     "program still use it: wait for on_sent",
@@ -192,6 +196,6 @@ int rdmamsg_region_destroy(struct rdmamsg_region *region)
 	int ret = region ? rdmamsg_region_revoke(region) : 0;
 
 	if (!ret && region)
-		region_free(region);
+		rdmamsg__region_free(region);
 	return ret;
 }

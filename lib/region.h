@@ -11,6 +11,7 @@ struct rdmamsg_region {
 	uint32_t access;		/* enum rdmamsg_access */
 	uint32_t busy;			/* own operations that use it */
 	uint64_t id;
+	struct cached *cached;		/* NULL: the program's own */
 	struct list mrs;		/* struct region_mr */
 };
 
@@ -38,6 +39,8 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 }
 
 void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
+void rdmamsg__region_free(struct rdmamsg_region *region);
 void rdmamsg__regions_free(struct rdmamsg *ctx);
+void rdmamsg__caches_free(struct rdmamsg *ctx);
 
 #endif

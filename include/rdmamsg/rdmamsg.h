@@ -41,6 +41,7 @@ struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
+struct rdmamsg_cache;		/* regions kept for memory used again */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -516,6 +517,55 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region);
 
 /* The same, and frees it. NULL is fine. */
 int rdmamsg_region_destroy(struct rdmamsg_region *region);
+
+/*
+ * Keeps registrations of memory that is used again and again, within bounds:
+ * what was used least recently goes. Nothing watches the program's memory: it
+ * has to say when some goes away.
+ */
+struct rdmamsg_cache_options {
+	size_t size;
+	size_t max_bytes;		/* of all its regions; 256 MB */
+	uint32_t max_regions;		/* 256 */
+};
+
+/* Ends with its context at the latest. */
+int rdmamsg_cache_create(struct rdmamsg *ctx,
+			 const struct rdmamsg_cache_options *opts,
+			 struct rdmamsg_cache **ret);
+
+/*
+ * A region that has this memory and allows this access, attached to the
+ * endpoint's device; registered now if there is none. It stays the cache's,
+ * and there until rdmamsg_cache_put(). -ENOBUFS: what is in use fills it.
+ */
+int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
+		      void *addr, size_t len, uint32_t access,
+		      struct rdmamsg_region **ret);
+int rdmamsg_cache_put(struct rdmamsg_cache *cache,
+		      struct rdmamsg_region *region);
+
+/*
+ * Before this memory is freed or mapped anew: forgets what has any of it.
+ * -EBUSY, and all is left as it was, when some of that is in use.
+ */
+int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
+			     size_t len);
+
+struct rdmamsg_cache_info {
+	size_t size;
+	size_t bytes;			/* registered now */
+	uint32_t regions;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t evictions;		/* for want of room */
+};
+
+int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
+		       struct rdmamsg_cache_info *info);
+
+/* NULL is fine. -EBUSY when a region of it is in use. */
+int rdmamsg_cache_destroy(struct rdmamsg_cache *cache);
 
 /*
  * A key out of bytes that a peer has sent; more than a key are not looked at.

@@ -225,6 +225,7 @@ static void write_imm__beyond_credits_IN_ORDER(void **state)
 	WAIT_FOR(value_count == 300);
 	for (uint32_t i = 0; i < 300; i++)
 		assert_int_equal(values[i], i);
+	WAIT_FOR(p.c.sent_ok == p.c.sent);
 	end_check_cookies(&p.c);
 	rma_end();
 }
@@ -547,6 +548,84 @@ static void region__again_OTHER_KEY(void **state)
 	rma_end();
 }
 
+/* ---- the cache -------------------------------------------------------- */
+
+static struct rdmamsg_cache_info cache_info(const struct rdmamsg_cache *cache)
+{
+	struct rdmamsg_cache_info i = { .size = sizeof(i) };
+
+	assert_int_equal(rdmamsg_cache_info(cache, &i), 0);
+	return i;
+}
+
+static struct rdmamsg_region *get(struct rdmamsg_cache *cache, size_t at,
+				  size_t len)
+{
+	struct rdmamsg_region *region;
+
+	if (rdmamsg_cache_get(cache, p.c.ep, near + at, len,
+			      RDMAMSG_ACCESS_LOCAL_WRITE, &region))
+		fail_msg("rdmamsg_cache_get: %s", rdmamsg_error());
+	return region;
+}
+
+static void cache__full_LEAST_RECENT_GOES(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_bytes = 100000, .max_regions = 3,
+	};
+	struct rdmamsg_region *a, *b;
+	struct rdmamsg_slice s;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	a = get(cache, 0, 40000);
+	b = get(cache, 100, 1000);		/* inside of it */
+	assert_ptr_equal(a, b);
+	assert_int_equal(cache_info(cache).hits, 1);
+	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
+	/* usable as any other region */
+	s = (struct rdmamsg_slice){ near, 40000, b };
+	memcpy(far, pattern(2), 40000);
+	assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, cookie()), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
+	/* what an operation uses stays */
+	assert_error(rdmamsg_cache_invalidate(cache, near + 39999, 1), -EBUSY,
+		     "in use");
+	WAIT_FOR(p.c.sent_ok == 1);
+	assert_memory_equal(near, pattern(2), 40000);
+
+	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 50000, 40000)), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 0, 40000)), 0);
+	assert_int_equal(cache_info(cache).hits, 2);
+	/* 80000 are in: the second, not the first, makes room */
+	a = get(cache, 100000, 30000);
+	assert_int_equal(cache_info(cache).evictions, 1);
+	assert_int_equal(cache_info(cache).bytes, 70000);
+	b = get(cache, 0, 10);
+	assert_int_equal(cache_info(cache).hits, 3);
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near + 200000, 40000, 0,
+				       &near_region), -ENOBUFS, "fit");
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near + 200000, 400000, 0,
+				       &near_region), -ENOBUFS, "fit");
+	assert_error(rdmamsg_region_destroy(a), -EINVAL, "cache");
+	assert_error(rdmamsg_cache_destroy(cache), -EBUSY, "in use");
+	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
+	assert_error(rdmamsg_cache_put(cache, a), -EINVAL, "not got");
+	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 100, 1), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 40000, 1000), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	assert_int_equal(rdmamsg_cache_destroy(NULL), 0);
+	/* left to the context, with something in it */
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
+	(void)get(cache, 0, 1000);
+	rma_end();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +647,7 @@ int main(int argc, char **argv)
 		TEST(key__too_weak_ACCESS),
 		TEST(calls__bad_arguments_ARE_TOLD),
 		TEST(region__again_OTHER_KEY),
+		TEST(cache__full_LEAST_RECENT_GOES),
 	};
 
 	return test_main(tests, NULL, argc, argv);

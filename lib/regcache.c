@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registrations kept for memory that is used again and again. Explicit: the
+ * program says when memory goes away, nothing is hooked.
+ */
+#include "internal.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_BYTES	((size_t)256 << 20)
+#define DEFAULT_REGIONS	256
+
+struct cached {
+	struct list node;		/* of the cache, least recent first */
+	struct rdmamsg_region *region;
+	uint32_t users;			/* got and not yet put */
+};
+
+struct rdmamsg_cache {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	struct list entries;
+	struct rdmamsg_cache_options opts;
+	struct rdmamsg_cache_info info;
+};
+
+static int cache_check(const struct rdmamsg_cache *cache)
+{
+	if (cache)
+		return rdmamsg__ctx_check(cache->ctx);
+	return rdmamsg__fail(-EINVAL, "the cache is NULL");
+}
+
+static bool is_used(const struct cached *c)
+{
+	return c->users || c->region->busy;
+}
+
+static bool overlaps(const struct cached *c, const void *addr, size_t len)
+{
+	uintptr_t from = (uintptr_t)addr, at = (uintptr_t)c->region->addr;
+
+	return from < at + c->region->len && at < from + len;
+}
+
+static void drop(struct rdmamsg_cache *cache, struct cached *c)
+{
+	cache->info.regions--;
+	cache->info.bytes -= c->region->len;
+	list_del(&c->node);
+	rdmamsg__region_free(c->region);
+	free(c);
+}
+
+/* The least recently used that nobody uses goes. */
+static bool evict(struct rdmamsg_cache *cache)
+{
+	struct list *n;
+
+	list_for_each(n, &cache->entries) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		if (is_used(c))
+			continue;
+		drop(cache, c);
+		cache->info.evictions++;
+		return true;
+	}
+	return false;
+}
+
+static int make_room(struct rdmamsg_cache *cache, size_t len)
+{
+	const struct rdmamsg_cache_options *o = &cache->opts;
+
+	while (cache->info.regions >= o->max_regions ||
+	       len > o->max_bytes - cache->info.bytes)
+		if (!evict(cache))
+			return rdmamsg__fail(-ENOBUFS, "the cache may have %u "
+					     "regions of %zu bytes in all: %zu "
+					     "more do not fit beside what is in "
+					     "use", o->max_regions,
+					     o->max_bytes, len);
+	return 0;
+}
+
+static struct cached *find(const struct rdmamsg_cache *cache, const void *addr,
+			   size_t len, uint32_t access)
+{
+	struct list *n;
+
+	/* from the most recent one on */
+	for (n = cache->entries.prev; n != &cache->entries; n = n->prev) {
+		struct cached *c = list_entry(n, struct cached, node);
+		uintptr_t offset = (uintptr_t)addr - (uintptr_t)c->region->addr;
+
+		if (offset < c->region->len && len <= c->region->len - offset &&
+		    (c->region->access & access) == access)
+			return c;
+	}
+	return NULL;
+}
+
+static int cached_new(struct rdmamsg_cache *cache, void *addr, size_t len,
+		      uint32_t access, struct cached **ret)
+{
+	struct cached *c;
+	int err = make_room(cache, len);
+
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	err = rdmamsg_region_create(cache->ctx, addr, len, access, &c->region);
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->region->cached = c;
+	list_add_tail(&cache->entries, &c->node);
+	cache->info.regions++;
+	cache->info.bytes += len;
+	*ret = c;
+	return 0;
+}
+
+static void cache_free(struct rdmamsg_cache *cache)
+{
+	while (!list_empty(&cache->entries))
+		drop(cache, list_first(&cache->entries, struct cached, node));
+	list_del(&cache->node);
+	free(cache);
+}
+
+void rdmamsg__caches_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->caches))
+		cache_free(list_first(&ctx->caches, struct rdmamsg_cache, node));
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_cache_create(struct rdmamsg *ctx,
+			 const struct rdmamsg_cache_options *opts,
+			 struct rdmamsg_cache **ret)
+{
+	struct rdmamsg_cache *cache;
+	int err = rdmamsg__ctx_check(ctx);
+
+	if (err)
+		return err;
+	if (!ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_create: ret is "
+				     "NULL");
+	cache = calloc(1, sizeof(*cache));
+	if (!cache)
+		return rdmamsg__fail(-ENOMEM, "no memory for a cache");
+	err = rdmamsg__opts_copy(&cache->opts, sizeof(cache->opts), opts,
+				 "rdmamsg_cache_options");
+	if (err) {
+		free(cache);
+		return err;
+	}
+	if (!cache->opts.max_bytes)
+		cache->opts.max_bytes = DEFAULT_BYTES;
+	if (!cache->opts.max_regions)
+		cache->opts.max_regions = DEFAULT_REGIONS;
+	cache->ctx = ctx;
+	list_init(&cache->entries);
+	list_add_tail(&ctx->caches, &cache->node);
+	*ret = cache;
+	return 0;
+}
+
+int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
+		      void *addr, size_t len, uint32_t access,
+		      struct rdmamsg_region **ret)
+{
+	struct cached *c;
+	int err = cache_check(cache);
+
+	if (err)
+		return err;
+	if (!addr || !len || !ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument is "
+				     "NULL or 0");
+	c = find(cache, addr, len, access);
+	if (c)
+		cache->info.hits++;
+	else
+		cache->info.misses++;
+	if (!c)
+		err = cached_new(cache, addr, len, access, &c);
+	if (err)
+		return err;
+	err = rdmamsg_region_attach(c->region, ep);
+	if (err) {
+		if (!is_used(c))
+			drop(cache, c);
+		return err;
+	}
+	list_del(&c->node);
+	list_add_tail(&cache->entries, &c->node);
+	c->users++;
+	*ret = c->region;
+	return 0;
+}
+
+int rdmamsg_cache_put(struct rdmamsg_cache *cache,
+		      struct rdmamsg_region *region)
+{
+	struct cached *c = region ? region->cached : NULL;
+	int err = cache_check(cache);
+
+	if (err)
+		return err;
+	if (!c || !c->users)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_put: the region was "
+				     "not got from the cache");
+	c->users--;
+	return 0;
+}
+
+int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
+			     size_t len)
+{
+	struct list *n, *t;
+	int err = cache_check(cache);
+
+	if (err)
+		return err;
+	list_for_each(n, &cache->entries) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		if (overlaps(c, addr, len) && is_used(c))
+			return rdmamsg__fail(-EBUSY, "region %llu in this memory "
+					     "is in use",
+					     (unsigned long long)c->region->id);
+	}
+	list_for_each_safe(n, t, &cache->entries) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		if (overlaps(c, addr, len))
+			drop(cache, c);
+	}
+	return 0;
+}
+
+int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
+		       struct rdmamsg_cache_info *info)
+{
+	int err = cache_check(cache);
+
+	return err ? err : rdmamsg__give(info, &cache->info,
+					 sizeof(cache->info));
+}
+
+int rdmamsg_cache_destroy(struct rdmamsg_cache *cache)
+{
+	int err;
+
+	if (!cache)
+		return 0;
+	/* all there is */
+	err = rdmamsg_cache_invalidate(cache, NULL, SIZE_MAX);
+	if (!err)
+		cache_free(cache);
+	return err;
+}
