@@ -202,7 +202,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	struct end *e = rdmamsg_ep_user(ep);
 
 	/* of an offer whose sender had gone; there may be a second one by now */
-	if (oob && e == &ends[SERVER] && !e->connected)
+	if (oob && e == &ends[SERVER] && ep != e->ep)
 		return;
 	if (e->closed++)
 		fail("%s: closed twice", e->name);
