@@ -162,6 +162,32 @@ echo_sample()
 	printf 'one two\n\nthree\n' | cmp - "$work/said"
 }
 
+rc_pingpong()
+{
+	start "$bin/rc-pingpong" -p 0
+	returns 0 "$bin/rc-pingpong" -p "$port" "$@" "$addr"
+	said "^received: 'SEND operation '"
+	said "^read there: 'RDMA read operation '"
+	said '^test result is 0'
+	wait "$server"
+	server=
+	grep -q "^written here: 'RDMA write operation'" "$work/server"
+	grep -q '^test result is 0' "$work/server"
+}
+
+rc_pingpong_usage()
+{
+	returns 0 "$bin/rc-pingpong" --help
+	returns 2 "$bin/rc-pingpong" -i 0
+	returns 2 "$bin/rc-pingpong" -i 300
+	returns 2 "$bin/rc-pingpong" -p 65536
+	returns 2 "$bin/rc-pingpong" -g -1
+	returns 2 "$bin/rc-pingpong" -g x
+	returns 2 "$bin/rc-pingpong" a b
+	returns 1 "$bin/rc-pingpong" -d no-such-device "$addr"
+	said 'test result is 1'
+}
+
 # ---- rdmamsg-copy -------------------------------------------------------
 
 usage()
@@ -375,6 +401,9 @@ run echo echo_sample
 run own-loop returns 0 "$bin/own-loop" "$addr"
 run ev-loop returns 0 "$bin/ev-loop" "$addr"
 run threads returns 0 "$bin/threads" "$addr"
+run rc-pingpong rc_pingpong
+run rc-pingpong-port rc_pingpong -i 1
+run rc-pingpong-usage rc_pingpong_usage
 run copy-usage usage
 run copy-files files
 run copy-many many
