@@ -10,6 +10,16 @@ void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
 		     const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
 		     uint64_t len, int access);
+/* 0, or EFAULT: the memory is not there. */
+int soft_touch(void *addr, size_t len, int access);
+/* A way through len bytes of a scatter list, from an offset. */
+struct soft_walk {
+	const struct ibv_sge *sge;
+	uint32_t n, offset, len;
+	uint32_t key;			/* of the last part */
+};
+void *soft_walk(struct soft_dev *dev, const struct ibv_pd *pd,
+		struct soft_walk *w, int access, uint32_t *part);	/* L */
 int soft_key_new(struct soft_dev *dev, struct soft_mr *mr, struct soft_mw *mw,
 		 uint32_t *ret);
 struct soft_mr *soft_key_find(const struct soft_dev *dev, uint32_t key);

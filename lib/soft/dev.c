@@ -135,6 +135,8 @@ static int dev_open(struct soft_dev **ret)
 	err = soft_addr_options(dev);
 	soft_gids_read(dev);
 	if (!err)
+		err = soft_vm_options(dev);
+	if (!err)
 		err = soft_node_open(dev);
 	if (err)
 		goto err_dev;

@@ -79,6 +79,7 @@ struct soft_dev {
 	uint8_t link_layer;
 	uint16_t cm_port_last;
 	struct soft_gid gids[SOFT_GIDS]; /* Ethernet: of all ports */
+	bool no_vm;
 };
 
 extern const char soft_device_name[];	/* "soft0" */

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define BUDGET	64		/* records of one wire at a time */
+#define LARGE	15		/* one that is fetched counts for so many more */
+#define LANDINGS 16		/* whole segments until the time of one is taken */
 
 static bool is_request(uint8_t op)
 {
@@ -56,10 +58,34 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	}
 }
 
+/* How many ordinary ones more it counts for. */
+static int dispatch_large(struct soft_dev *dev, struct soft_wire *w,
+			  struct soft_rec *rec, const void *payload)
+{
+	struct soft_fetch from;
+	uint64_t since;
+
+	if (rec->code == SOFT_SHOWN &&
+	    (rec->op == SOFT_SEND || rec->op == SOFT_WRITE ||
+	     rec->op == SOFT_READ_RESP)) {
+		if (soft_vm_decode(w, rec, payload, &from))
+			dispatch(dev, w, rec, &from);
+		else
+			w->rx.broken = true;
+		return LARGE;
+	}
+	since = rec->bytes == SOFT_SEGMENT && !(++w->landed % LANDINGS) ?
+		soft_now() : 0;
+	dispatch(dev, w, rec, payload);
+	if (since)
+		soft_vm_landed(w, since);
+	return 0;
+}
+
 static bool drain(struct soft_dev *dev, struct soft_wire *w)
 {
 	struct soft_rec rec;
-	size_t avail;
+	size_t avail, len;
 	int n = 0;
 
 	while (n < BUDGET && (avail = soft_ring_avail(&w->rx)) != 0) {
@@ -76,8 +102,13 @@ static bool drain(struct soft_dev *dev, struct soft_wire *w)
 			w->rx.broken = true;
 			break;
 		}
-		dispatch(dev, w, &rec, at + sizeof(rec));
-		soft_ring_consume(&w->rx, sizeof(rec) + rec.bytes);
+		len = sizeof(rec) + rec.bytes;
+		if (likely(rec.bytes < SOFT_SEGMENT &&
+			   rec.code != SOFT_SHOWN))
+			dispatch(dev, w, &rec, at + sizeof(rec));
+		else
+			n += dispatch_large(dev, w, &rec, at + sizeof(rec));
+		soft_ring_consume(&w->rx, len);
 		n++;
 	}
 	if (n)

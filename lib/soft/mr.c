@@ -124,7 +124,7 @@ static bool resident(uintptr_t from, uintptr_t to)
  * place, and for every large message: to look takes 1 us for a megabyte, to
  * populate what is populated 40.
  */
-static int touch(void *addr, size_t len, int access)
+int soft_touch(void *addr, size_t len, int access)
 {
 	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)4095;
 	uintptr_t to = ((uintptr_t)addr + len + 4095) & ~(uintptr_t)4095;
@@ -155,7 +155,7 @@ static int check(void *addr, size_t len, int *ret_access)
 	    (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
 	     !(access & IBV_ACCESS_LOCAL_WRITE)))
 		return EINVAL;
-	return touch(addr, len, access);
+	return soft_touch(addr, len, access);
 }
 
 struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
@@ -210,6 +210,7 @@ int soft_dereg_mr(struct ibv_mr *mr)
 		soft_unlock(dev);
 		return EBUSY;
 	}
+	soft_vm_withdraw(dev, mr->lkey);
 	dev->keys[mr->lkey >> 8].mr = NULL;
 	((struct soft_pd *)mr->pd)->users--;
 	soft_unlock(dev);
@@ -258,6 +259,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 		errno = EBUSY;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
+	soft_vm_withdraw(dev, ibv->lkey);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		((struct soft_pd *)ibv->pd)->users--;
 		((struct soft_pd *)pd)->users++;
@@ -306,6 +308,28 @@ void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
 	       soft_mw_at(dev, qp, pd, rkey, addr, len, access);
 }
 
+/* The next part of a scatter list, or NULL: not permitted. */
+void *soft_walk(struct soft_dev *dev, const struct ibv_pd *pd,
+		struct soft_walk *w, int access, uint32_t *part)
+{
+	void *at;
+
+	while (w->n && w->offset >= w->sge->length) {
+		w->offset -= w->sge->length;
+		w->sge++;
+		w->n--;
+	}
+	if (unlikely(!w->n))
+		return NULL;
+	*part = min(w->sge->length - w->offset, w->len);
+	w->key = w->sge->lkey;
+	at = soft_mr_at(dev, pd, w->key, w->sge->addr + w->offset, *part,
+			access);
+	w->offset += *part;
+	w->len -= *part;
+	return at;
+}
+
 /* A poller on the last byte must find all the others in place. */
 void soft_copy(void *dst, const void *src, size_t len)
 {
@@ -330,24 +354,16 @@ int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 		uint32_t offset, void *dst, uint32_t len)
 {
 	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+	struct soft_walk walk = { sge, n, offset, len, 0 };
+	uint32_t part;
 
-	for (uint32_t i = 0; len && i < n; i++) {
-		uint32_t part;
-		const void *at;
+	while (walk.len) {
+		const void *at = soft_walk(dev, &qp->pd->ibv, &walk, 0, &part);
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		part = min(sge[i].length - offset, len);
-		at = soft_mr_at(dev, &qp->pd->ibv, sge[i].lkey,
-				sge[i].addr + offset, part, 0);
 		if (unlikely(!at))
 			return -EACCES;
 		memcpy(dst, at, part);
 		dst = (uint8_t *)dst + part;
-		len -= part;
-		offset = 0;
 	}
 	return 0;
 }
@@ -363,24 +379,17 @@ int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
 		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
 		    const void *src, uint32_t len)
 {
-	for (uint32_t i = 0; len && i < n; i++) {
-		uint32_t part;
-		void *at;
+	struct soft_walk walk = { sge, n, offset, len, 0 };
+	uint32_t part;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		part = min(sge[i].length - offset, len);
-		at = soft_mr_at(dev, pd, sge[i].lkey,
-				sge[i].addr + offset, part,
-				IBV_ACCESS_LOCAL_WRITE);
+	while (walk.len) {
+		void *at = soft_walk(dev, pd, &walk, IBV_ACCESS_LOCAL_WRITE,
+				     &part);
+
 		if (unlikely(!at))
 			return -EACCES;
 		soft_copy(at, src, part);
 		src = (const uint8_t *)src + part;
-		len -= part;
-		offset = 0;
 	}
 	return 0;
 }

@@ -50,8 +50,11 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 static void unbind(struct soft_mw *mw)
 {
-	if (mw->mr)
+	if (mw->mr) {
 		mw->mr->windows--;
+		soft_vm_withdraw(soft_dev_of(mw->ibv.context),
+				 mw->ibv.handle << 8);
+	}
 	mw->mr = NULL;
 	mw->qp = NULL;
 	list_del(&mw->node);

@@ -118,6 +118,9 @@ struct soft_swqe {
 	uint8_t try;			/* whose answer counts */
 	bool signaled, done, inlined, started;
 	bool again;			/* a fault: another copy follows */
+	bool show;			/* this try, rather than push */
+	bool shown;			/* by any try */
+	bool push;			/* only: the other way was refused */
 	unsigned int flags;
 	uint32_t imm;			/* network order; or rkey to invalidate */
 	uint32_t psn;
@@ -167,7 +170,7 @@ struct soft_member {
 struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
 	uint64_t raddr;
-	bool atomic, known;
+	bool atomic, known, show;
 	const struct ibv_pd *pd;	/* compared, not looked into */
 	uint8_t aux;			/* which try of the one who asked */
 	uint64_t value;

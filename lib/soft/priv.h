@@ -9,7 +9,7 @@
  *   engine: requester (req.c) responder (resp.c), progress (engine.c)
  *        |                    |
  *   wires: rings (ring.h)     socket messages (wire.c)
- *        |
+ *        |             and large payloads, fetched where they are (vm.c)
  *   node: names, fabric state, peers (node.c); the device's thread (thread.c)
  *
  * One mutex for each device, dev->lock, protects everything below it; functions
@@ -50,6 +50,7 @@
 #include "wire.h"
 #include "objects.h"
 #include "engine.h"
+#include "vm.h"
 #include "calls.h"
 
 #endif

@@ -130,6 +130,7 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	qp->state = IBV_QPS_ERR;
+	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
 	qp->waiting = qp->in_message = qp->recv_taken = false;
 	qp->reads_out = 0;
@@ -154,6 +155,7 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 {
 	qp->state = IBV_QPS_RESET;
+	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
 	list_del(&qp->pend_node);
 	if (qp->ibv.send_cq)

@@ -15,7 +15,7 @@ enum soft_op {
 	SOFT_ATOMIC_RESP,
 	SOFT_DATAGRAM,
 	SOFT_PATH,			/* code: enum ibv_mig_state */
-	/* later: DC, cross-process reads */
+	/* later: DC */
 };
 
 enum {
@@ -31,11 +31,13 @@ enum {
 
 /* Why a request was not done. LOST: as if it had never arrived. */
 enum soft_nak { SOFT_NAK_RNR = 1, SOFT_NAK_INV_REQ, SOFT_NAK_ACCESS,
-		SOFT_NAK_OP, SOFT_NAK_LOST };
+		SOFT_NAK_OP, SOFT_NAK_LOST,
+		SOFT_NAK_PUSH,		/* not to be fetched; aux: never */
+		SOFT_NAK_FAULT };	/* nothing where it was shown */
 
 struct soft_rec {
 	uint32_t bytes;			/* payload behind this header */
-	uint8_t op, flags, code;	/* of NAK: enum soft_nak */
+	uint8_t op, flags, code;	/* of NAK: enum soft_nak; SOFT_SHOWN */
 	uint8_t aux;			/* RNR timer; or which try this is */
 	uint32_t dst, src;		/* queue pair numbers */
 	uint32_t psn;			/* number of the message */
@@ -47,5 +49,25 @@ struct soft_rec {
 	uint32_t srqn;			/* XRC: for whose receives */
 };
 _Static_assert(sizeof(struct soft_rec) == 48, "a multiple of the alignment");
+
+/* Of SEND, WRITE and READ_RESP; and READ: that it may be answered so. */
+#define SOFT_SHOWN	1		/* code */
+
+/*
+ * In place of a payload, where it lies in the process that sends the record.
+ * What lies there is the payload as long as the counter that a range names, of
+ * that direction of the wire, has the value that it names.
+ */
+struct soft_range {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t counter, value;
+	uint32_t pad;
+};
+
+struct soft_shown {
+	uint32_t count, pad;
+	struct soft_range range[SOFT_MAX_SGE];
+};
 
 #endif

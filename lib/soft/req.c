@@ -54,6 +54,7 @@ static uint32_t psn_to_push(const struct soft_qp *qp)
 static void fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		 enum ibv_wc_status status)
 {
+	soft_vm_forget(dev, qp);
 	while (qp->sq_head != i) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head++);
 		bool done = !is_read(wqe) || wqe->done;
@@ -123,6 +124,19 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	rec->total = wqe->length;
 }
 
+/* The next n bytes of a request, or where they lie. The length, or -EACCES. */
+static int put_payload(struct soft_dev *dev, struct soft_qp *qp,
+		       struct soft_swqe *wqe, void *at, uint32_t n)
+{
+	if (wqe->show)
+		return soft_vm_show(dev, qp, wqe, n, at);
+	if (wqe->inlined)
+		memcpy(at, wqe->data + wqe->sent, n);
+	else if (soft_gather(qp, wqe->sge, wqe->num_sge, wqe->sent, at, n))
+		return -EACCES;
+	return (int)n;
+}
+
 /* Of a request that carries data. False: no room. */
 static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 			  struct soft_swqe *wqe)
@@ -131,22 +145,28 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		     wqe->op == IBV_WR_RDMA_WRITE_WITH_IMM;
 	struct soft_wire *w = qp->wire;
 
+	if (!wqe->sent)
+		wqe->show = !wqe->push && !qp->unreliable && !wqe->inlined &&
+			    soft_vm_shows(w, wqe->length);
 	do {
-		uint32_t n = min(wqe->length - wqe->sent, SOFT_SEGMENT);
-		struct soft_rec *rec = soft_rec_new(dev, w, n);
+		uint32_t n = min(wqe->length - wqe->sent, wqe->show ?
+				 SOFT_SHOW_MAX : SOFT_SEGMENT);
+		uint32_t room = wqe->show ? sizeof(struct soft_shown) : n;
+		struct soft_rec *rec = soft_rec_new(dev, w, room);
+		int bytes;
 
 		if (!rec)
 			return qp->unreliable && soft_give_up(dev, qp, w);
 		w->full_since = 0;
-		if (wqe->inlined) {
-			memcpy(rec + 1, wqe->data + wqe->sent, n);
-		} else if (soft_gather(qp, wqe->sge, wqe->num_sge, wqe->sent,
-				       rec + 1, n)) {
+		bytes = put_payload(dev, qp, wqe, rec + 1, n);
+		if (bytes < 0) {
 			wqe->status = IBV_WC_LOC_PROT_ERR;
 			return true;
 		}
 		fill(rec, qp, wqe, write ? SOFT_WRITE : SOFT_SEND);
-		rec->bytes = n;
+		rec->bytes = (uint32_t)bytes;
+		if (wqe->show)
+			rec->code = SOFT_SHOWN;
 		rec->offset = wqe->sent;
 		rec->imm = wqe->imm;
 		wqe->sent += n;
@@ -162,7 +182,7 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 			rec->flags |= SOFT_F_SOLICITED;
 		if (qp->unreliable)
 			rec->flags |= SOFT_F_UNRELIABLE;
-		soft_rec_commit(dev, w, n);
+		soft_rec_commit(dev, w, (uint32_t)bytes);
 	} while (wqe->sent != wqe->length);
 	return true;
 }
@@ -179,6 +199,8 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	fill(rec, qp, wqe, !atomic ? SOFT_READ :
 	     wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ? SOFT_CAS : SOFT_FAA);
 	rec->flags |= SOFT_F_LAST;
+	if (!atomic && qp->wire->fetches && !wqe->push)
+		rec->code = SOFT_SHOWN;
 	if (atomic) {
 		rec->bytes = 16;
 		memcpy(rec + 1, operands, sizeof(operands));
@@ -491,6 +513,23 @@ static void on_ack(struct soft_dev *dev, struct soft_qp *qp, uint32_t psn)
 	complete(dev, qp);
 }
 
+/* What was shown is to be pushed; this one, or all of them from now on. */
+static void on_push(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		    bool always)
+{
+	struct soft_swqe *wqe = wqe_at(qp, i);
+
+	if (!wqe->show) {
+		fail(dev, qp, i, IBV_WC_REM_OP_ERR);
+		return;
+	}
+	wqe->push = true;
+	if (always)
+		qp->wire->shows = false;
+	rewind_to(qp, i);
+	complete(dev, qp);
+}
+
 static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 		   const struct soft_rec *rec)
 {
@@ -513,8 +552,45 @@ static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 	case SOFT_NAK_ACCESS:
 		fail(dev, qp, i, IBV_WC_REM_ACCESS_ERR);
 		break;
+	case SOFT_NAK_PUSH:
+		on_push(dev, qp, i, rec->aux);
+		break;
+	case SOFT_NAK_FAULT:
+		fail(dev, qp, i, IBV_WC_LOC_PROT_ERR);
+		break;
 	default:
 		fail(dev, qp, i, IBV_WC_REM_OP_ERR);
+	}
+}
+
+/* Where it belongs, or the request fails, or it is asked for once more. */
+static bool land(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
+		 const struct soft_rec *rec, const void *payload)
+{
+	struct soft_swqe *wqe = wqe_at(qp, i);
+	int err;
+
+	if (likely(rec->code != SOFT_SHOWN))
+		err = soft_scatter(qp, wqe->sge, wqe->num_sge, wqe->sent,
+				   payload, rec->bytes);
+	else
+		err = soft_vm_scatter(dev, &qp->pd->ibv, wqe->sge,
+				      wqe->num_sge, wqe->sent, payload,
+				      rec->bytes);
+	switch (err) {
+	case 0:
+		return true;
+	case -EACCES:
+		fail(dev, qp, i, IBV_WC_LOC_PROT_ERR);
+		return false;
+	case -EFAULT:
+		fail(dev, qp, i, IBV_WC_REM_OP_ERR);
+		return false;
+	default:
+		wqe->push = true;
+		rewind_to(qp, i);
+		soft_qp_pend(dev, qp);
+		return false;
 	}
 }
 
@@ -534,15 +610,13 @@ static void on_data(struct soft_dev *dev, struct soft_qp *qp,
 	    (rec->op == SOFT_ATOMIC_RESP) != (wqe->op != IBV_WR_RDMA_READ) ||
 	    rec->offset != wqe->sent ||
 	    rec->bytes > wqe->length - wqe->sent ||
+	    (rec->code == SOFT_SHOWN && (want || wqe->push)) ||
 	    (want && rec->bytes != want)) {
 		fail(dev, qp, i, IBV_WC_BAD_RESP_ERR);
 		return;
 	}
-	if (soft_scatter(qp, wqe->sge, wqe->num_sge, wqe->sent, payload,
-			 rec->bytes)) {
-		fail(dev, qp, i, IBV_WC_LOC_PROT_ERR);
+	if (!land(dev, qp, i, rec, payload))
 		return;
-	}
 	wqe->sent += rec->bytes;
 	if (wqe->sent != wqe->length)
 		return;

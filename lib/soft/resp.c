@@ -31,6 +31,13 @@ static void nak_fatal(struct soft_dev *dev, struct soft_qp *qp,
 	soft_async_qp(dev, qp, event);
 }
 
+/* What was shown has not come: err of soft_vm_fetch(). */
+static void nak_shown(struct soft_dev *dev, struct soft_qp *qp, int err)
+{
+	nak(dev, qp, err == -EFAULT ? SOFT_NAK_FAULT : SOFT_NAK_PUSH);
+	qp->nak_aux = err == -EPERM;
+}
+
 static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
 			enum ibv_wc_status status, enum soft_nak code)
 {
@@ -107,6 +114,7 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 		    const struct soft_rec *rec, const void *payload)
 {
 	const struct soft_rwqe *wqe;
+	int err;
 
 	if (!rec->offset && !take_receive(dev, qp, rec))
 		return;
@@ -115,9 +123,20 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
-	if (soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge, wqe->num_sge,
-			    rec->offset, payload, rec->bytes)) {
+	if (likely(rec->code != SOFT_SHOWN))
+		err = soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge,
+				      wqe->num_sge, rec->offset, payload,
+				      rec->bytes);
+	else
+		err = soft_vm_scatter(dev, soft_recv_pd(qp), wqe->sge,
+				      wqe->num_sge, rec->offset, payload,
+				      rec->bytes);
+	if (err == -EACCES) {
 		recv_failed(dev, qp, IBV_WC_LOC_PROT_ERR, SOFT_NAK_OP);
+		return;
+	}
+	if (err) {
+		nak_shown(dev, qp, err);
 		return;
 	}
 	qp->offset += rec->bytes;
@@ -156,6 +175,19 @@ static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 	return at;
 }
 
+/* False: it ends here. */
+static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
+		  const struct soft_rec *rec, const void *payload, void *at)
+{
+	int err = soft_vm_fetch(payload, at, rec->bytes);
+
+	if (err == -EACCES)
+		nak_fatal(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+	else if (err)
+		nak_shown(dev, qp, err);
+	return !err;
+}
+
 static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload)
 {
@@ -169,7 +201,10 @@ static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		if (!rec->offset && rec->flags & SOFT_F_IMM &&
 		    !take_receive(dev, qp, rec))
 			return;
-		soft_copy(at + rec->offset, payload, rec->bytes);
+		if (likely(rec->code != SOFT_SHOWN))
+			soft_copy(at + rec->offset, payload, rec->bytes);
+		else if (!fetch(dev, qp, rec, payload, at + rec->offset))
+			return;
 	} else if (rec->flags & SOFT_F_IMM && !take_receive(dev, qp, rec)) {
 		return;
 	}
@@ -218,6 +253,8 @@ static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
 	rd->raddr = rec->raddr;
 	rd->src_rkey = rec->rkey;
 	rd->pd = remote_pd(dev, qp, rec);
+	rd->show = rec->code == SOFT_SHOWN &&
+		   soft_vm_shows(qp->wire, rec->total);
 	qp->rd_tail++;
 	return true;
 }
@@ -435,8 +472,10 @@ static bool push_path(struct soft_dev *dev, struct soft_qp *qp)
 static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
-	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, SOFT_SEGMENT);
-	struct soft_rec *rec = soft_rec_new(dev, qp->wire, n);
+	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, rd->show ?
+					  SOFT_SHOW_MAX : SOFT_SEGMENT);
+	uint32_t bytes = rd->show ? sizeof(struct soft_shown) : n;
+	struct soft_rec *rec = soft_rec_new(dev, qp->wire, bytes);
 	const uint8_t *at;
 
 	if (!rec)
@@ -455,14 +494,21 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 			qp->nak_psn = rd->psn;
 			return true;
 		}
-		memcpy(rec + 1, at + rd->sent, n);
+		if (rd->show)
+			bytes = (uint32_t)soft_vm_show_at(
+				qp->wire, at + rd->sent, n, rd->src_rkey,
+				(struct soft_shown *)(rec + 1));
+		else
+			memcpy(rec + 1, at + rd->sent, n);
 	}
 	answer(rec, qp, rd->atomic ? SOFT_ATOMIC_RESP : SOFT_READ_RESP,
 	       rd->psn);
-	rec->bytes = n;
+	rec->bytes = bytes;
+	if (rd->show)
+		rec->code = SOFT_SHOWN;
 	rec->offset = rd->sent;
 	rec->aux = rd->aux;
-	soft_rec_commit(dev, qp->wire, n);
+	soft_rec_commit(dev, qp->wire, bytes);
 	rd->sent += n;
 	if (rd->atomic || rd->sent == rd->total)
 		qp->rd_head++;

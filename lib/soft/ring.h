@@ -18,6 +18,7 @@
 
 #define SOFT_RING_SIZE	(1u << 20)	/* a power of two, whole pages */
 #define SOFT_RING_ALIGN	16u
+#define SOFT_COUNTERS	512u		/* a power of two */
 
 /* A page at the beginning of the shared part. */
 struct soft_ring_shm {
@@ -31,7 +32,11 @@ struct soft_ring_shm {
 	 */
 	_Atomic uint32_t sleeping;
 	_Atomic uint32_t full;
-	uint8_t pad3[4096 - 264];
+	_Atomic uint32_t slow;		/* the consumer: fetching is (vm.c) */
+	uint8_t pad3[244];
+	/* the producer: what was shown under them is the payload no more */
+	_Atomic uint32_t withdrawn[SOFT_COUNTERS];
+	uint8_t pad4[4096 - 512 - 4 * SOFT_COUNTERS];
 };
 _Static_assert(sizeof(struct soft_ring_shm) == 4096, "a page");
 

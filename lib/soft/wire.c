@@ -65,6 +65,7 @@ static void wire_ready(struct soft_dev *dev, struct soft_wire *w)
 	list_del(&w->node);
 	list_add_tail(&dev->wires, &w->node);
 	w->rx.shm->sleeping = soft_sleeps(dev);
+	soft_vm_init(dev, w);
 	if (!dev->to[w->peer])
 		dev->to[w->peer] = w;
 }

@@ -19,6 +19,13 @@ struct soft_wire {
 	struct soft_ring tx, rx;
 	int bell;			/* the peer's, -1: not known yet */
 	int refs;			/* queue pairs and CM ids */
+	/* vm.c */
+	pid_t pid;			/* of the peer */
+	bool shows, fetches;		/* until that is refused */
+	uint32_t turn;			/* large messages so far */
+	uint32_t landed;		/* large segments */
+	uint32_t push_cost, fetch_cost;	/* ns for a segment; 0: not known */
+	uint64_t fetched;		/* bytes */
 	uint64_t full_since;		/* ns; 0: there was room */
 	struct list outbox;		/* messages its socket had no room for */
 	/* requests to queue pairs we do not have: to be told as lost */
