@@ -155,6 +155,27 @@ run()
 
 # ---- the samples --------------------------------------------------------
 
+srq_sample()
+{
+	start "$bin/srq" -s -a "$addr" -p 0 -c 300 -q 5 -w 16
+	returns 0 "$bin/srq" -a "$addr" -p "$port" -c 300 -q 5 -w 16
+	said '^send count: 300$'
+	await grep -q '^recv count: 300, qp_num: ' "$work/server"
+	status=0
+	wait "$server" || status=$?
+	server=
+	[ $status -eq 0 ]
+}
+
+conns()
+{
+	start "$bin/rdmamsg-perf" server -a "$addr" -p 0 --srq --event
+	returns 0 "$bin/rdmamsg-perf" conns "$addr" -p "$port" -n 20 --srq \
+		--json --event
+	said '"connections": 20, '
+	end_server TERM 0
+}
+
 echo_sample()
 {
 	start "$bin/echo" "$addr" 0
@@ -404,6 +425,8 @@ run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
 run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
+run srq srq_sample
+run perf-conns conns
 run copy-usage usage
 run copy-files files
 run copy-many many

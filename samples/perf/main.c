@@ -64,6 +64,9 @@ int main(int argc, char **argv)
 	case CMD_TUNE:
 		ret = perf_tune(&o);
 		break;
+	case CMD_CONNS:
+		ret = perf_conns(&o);
+		break;
 	}
 	if (fflush(stdout) || ferror(stdout)) {
 		perf_complain("standard output: %m");

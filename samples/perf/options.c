@@ -12,7 +12,7 @@
 #define STRING(x)	#x
 #define VERSION(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
-enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_HELP,
+enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ, OPT_HELP,
        OPT_VERSION };
 
 static const struct option long_options[] = {
@@ -21,6 +21,7 @@ static const struct option long_options[] = {
 	{ "once", no_argument, NULL, OPT_ONCE },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -28,10 +29,12 @@ static const struct option long_options[] = {
 
 static const char usage[] =
 "usage: rdmamsg-perf server [-a ADDR] [-p PORT] [-d DEVICE] [--poll|--event]\n"
-"                           [--once]\n"
+"                           [--once] [--srq]\n"
 "       rdmamsg-perf lat|rate|bw HOST [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT]\n"
 "                           [--poll|--event] [--check] [--json]\n"
-"       rdmamsg-perf tune HOST [-p PORT] [-n COUNT] [--poll|--event]\n";
+"       rdmamsg-perf tune HOST [-p PORT] [-n COUNT] [--poll|--event]\n"
+"       rdmamsg-perf conns HOST [-p PORT] [-n CONNECTIONS] [-s SIZE] [--srq]\n"
+"                           [--poll|--event] [--json]\n";
 
 static const char help[] =
 "\n"
@@ -40,6 +43,8 @@ static const char help[] =
 "  rate        messages per second, one way, as many in flight as fit\n"
 "  bw          bytes per second, one way, a few large messages in flight\n"
 "  tune        which way of sending is fastest from which size on\n"
+"  conns       many connections: how fast they are made, what they cost, and\n"
+"              messages there and back with 64 under way over all of them\n"
 "\n"
 "  -a ADDR     listen on this address; default: all\n"
 "  -p PORT     default: " PERF_PORT "\n"
@@ -52,6 +57,7 @@ static const char help[] =
 "  --once      end after one client\n"
 "  --check     verify every byte\n"
 "  --json      an object on a line for each size\n"
+"  --srq       receives shared by all connections\n"
 "\n"
 "For rate and bw the times are from sending a message to its confirmation;\n"
 "rate times one message of 64.\n";
@@ -135,10 +141,13 @@ static bool applies(const struct perf_options *o, int opt)
 	case 'd':
 	case OPT_ONCE:
 		return o->command == CMD_SERVER;
-	case 's':
 	case OPT_CHECK:
-	case OPT_JSON:
 		return o->command == CMD_TEST;
+	case 's':
+	case OPT_JSON:
+		return o->command == CMD_TEST || o->command == CMD_CONNS;
+	case OPT_SRQ:
+		return o->command == CMD_SERVER || o->command == CMD_CONNS;
 	case 'n':
 		return o->command != CMD_SERVER;
 	default:
@@ -186,6 +195,9 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case OPT_JSON:
 		o->json = true;
 		return 0;
+	case OPT_SRQ:
+		o->srq = true;
+		return 0;
 	default:
 		return wrong("unknown option, or one without its argument");
 	}
@@ -199,6 +211,10 @@ static int command(struct perf_options *o, const char *word)
 	}
 	if (!strcmp(word, "tune")) {
 		o->command = CMD_TUNE;
+		return 0;
+	}
+	if (!strcmp(word, "conns")) {
+		o->command = CMD_CONNS;
 		return 0;
 	}
 	for (int i = PERF_LAT; i <= PERF_BW; i++) {

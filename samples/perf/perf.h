@@ -21,7 +21,7 @@
 enum perf_test { PERF_LAT, PERF_RATE, PERF_BW };
 
 struct perf_options {
-	enum { CMD_SERVER, CMD_TEST, CMD_TUNE } command;
+	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS } command;
 	enum perf_test test;
 	const char *host;
 	const char *port;
@@ -33,6 +33,7 @@ struct perf_options {
 	bool once;
 	bool check;
 	bool json;
+	bool srq;		/* receives are shared */
 };
 
 /* Returns 0, or an exit status + 1. */
@@ -40,6 +41,7 @@ int perf_options(struct perf_options *o, int argc, char **argv);
 int perf_server(const struct perf_options *o);
 int perf_client(const struct perf_options *o);
 int perf_tune(const struct perf_options *o);
+int perf_conns(const struct perf_options *o);
 
 extern const char *const perf_test_names[];
 /* What a context of ours may register: as much as the system lets it. */
@@ -141,6 +143,7 @@ enum perf_tag {
 	PERF_START = 1u << 31,	/* client: what follows */
 	PERF_READY,		/* server: go */
 	PERF_REPORT,		/* server: all have arrived */
+	PERF_MEMORY,		/* client: what does it cost; and the answer */
 };
 
 struct perf_start {
@@ -153,10 +156,27 @@ struct perf_ready {
 	uint32_t error;		/* errno */
 };
 
+/* Bytes that the side which sends it has, for all its connections. */
+struct perf_memory {
+	uint64_t connections;
+	uint64_t registered;
+	uint64_t structs;	/* the library's */
+	uint64_t resident;	/* of the process, since it began to serve */
+};
+
 struct perf_count {
 	uint64_t errors;	/* messages */
 	uint64_t copied;	/* bytes */
 };
+
+/* ---- many connections (conns.c) --------------------------------------- */
+
+/* NULL when it has complained. */
+struct rdmamsg_srq *perf_srq(struct rdmamsg *ctx, uint32_t conns);
+/* What the context has, without its endpoints, which are then added. */
+void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
+		 struct perf_memory *m);
+void perf_memory_ep(const struct rdmamsg_ep *ep, struct perf_memory *m);
 
 /* ---- a client's connection (link.c) ----------------------------------- */
 

@@ -11,10 +11,13 @@
 #define SILENT_MS	60000
 #define CLOSE_MS	3000
 #define SPINS		1024	/* between looks at anything else */
+#define SRQ_CONNS	2000	/* that one queue is for */
 
 struct server {
 	const struct perf_options *o;
 	struct rdmamsg *ctx;
+	struct rdmamsg_srq *srq;	/* NULL: each has its own receives */
+	uint64_t resident;	/* bytes, before there was a connection */
 	struct conn *conns;
 	uint32_t pollers;	/* clients that want us to spin */
 	bool taken;		/* --once: by this one */
@@ -92,6 +95,20 @@ static void report(struct conn *c)
 	say(c, PERF_REPORT, &count, sizeof(count));
 }
 
+static void tell_memory(struct conn *c)
+{
+	struct perf_memory m;
+
+	perf_memory(c->server->ctx, c->server->srq, &m);
+	for (struct conn *i = c->server->conns; i; i = i->next)
+		perf_memory_ep(i->ep, &m);
+	m.connections = htole64(m.connections);
+	m.registered = htole64(m.registered);
+	m.structs = htole64(m.structs);
+	m.resident = htole64(m.resident - c->server->resident);
+	say(c, PERF_MEMORY, &m, sizeof(m));
+}
+
 /* The message goes back; it is not ours afterwards. */
 static void answer(struct conn *c, struct rdmamsg_msg *msg)
 {
@@ -115,6 +132,11 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 	if (rdmamsg_msg_tag(msg) == PERF_START) {
 		start(c, msg);
+		rdmamsg_msg_free(msg);
+		return;
+	}
+	if (rdmamsg_msg_tag(msg) == PERF_MEMORY) {
+		tell_memory(c);
 		rdmamsg_msg_free(msg);
 		return;
 	}
@@ -222,7 +244,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const char *why = c ? judge(req, s, &c->hello) : "no memory";
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = c, .handlers = &handlers,
-		.send_queue = 64, .peer_timeout_ms = SILENT_MS,
+		.send_queue = 64, .peer_timeout_ms = SILENT_MS, .srq = s->srq,
 	};
 
 	if (why) {
@@ -301,12 +323,19 @@ static void say_goodbye(struct server *s)
 int perf_server(const struct perf_options *o)
 {
 	struct server s = { .o = o };
+	struct perf_memory before;
 	int ret;
 
 	if (rdmamsg_open(&s.ctx, &perf_context)) {
 		perf_complain("%s", rdmamsg_error());
 		return 1;
 	}
+	if (o->srq && !(s.srq = perf_srq(s.ctx, SRQ_CONNS))) {
+		rdmamsg_close(s.ctx);
+		return 1;
+	}
+	perf_memory(s.ctx, NULL, &before);
+	s.resident = before.resident;
 	perf_wake_on_signal(s.ctx);
 	ret = serve(&s);
 	say_goodbye(&s);

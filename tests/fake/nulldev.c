@@ -406,6 +406,12 @@ static uint32_t pow2(uint32_t n)
 	return p;
 }
 
+/* More queues, then. */
+static int resize_cq(struct ibv_cq *cq, int cqe)
+{
+	return EOPNOTSUPP;
+}
+
 static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe,
 				void *cq_context, struct ibv_comp_channel *ch,
 				int comp_vector)
@@ -961,6 +967,7 @@ const struct verbs_api nulldev_verbs = {
 	.create_comp_channel = create_comp_channel,
 	.destroy_comp_channel = destroy_comp_channel,
 	.create_cq = create_cq,
+	.resize_cq = resize_cq,
 	.destroy_cq = destroy_cq,
 	.get_cq_event = get_cq_event,
 	.ack_cq_events = ack_cq_events,

@@ -31,8 +31,8 @@ static const char hows[] = {
 
 static const char *const kinds[FAULTY_KINDS] = {
 	"device lists", "devices", "protection domains", "regions",
-	"completion channels", "completion queues", "queue pairs",
-	"address handles",
+	"completion channels", "completion queues",
+	"shared receive queues", "queue pairs", "address handles",
 	"event channels", "ids", "unacknowledged CM events", "heap blocks",
 	"mappings", "address lists",
 };
@@ -166,6 +166,8 @@ static int unmake(const struct limbo *l)
 		return ibv_destroy_qp(l->obj);
 	case FAULTY_CQS:
 		return ibv_destroy_cq(l->obj);
+	case FAULTY_SRQS:
+		return ibv_destroy_srq(l->obj);
 	case FAULTY_MRS:
 		return ibv_dereg_mr(l->obj);
 	case FAULTY_CHANNELS:
@@ -262,6 +264,16 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 	return real_ops.post_recv(qp, wr, bad);
 }
 
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+			 struct ibv_recv_wr **bad)
+{
+	if (fails(FAULTY_post_srq_recv)) {
+		*bad = wr;
+		return errors[FAULTY_post_srq_recv];
+	}
+	return real_ops.post_srq_recv(srq, wr, bad);
+}
+
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
 	int n;
@@ -297,6 +309,7 @@ static void patch(struct ibv_context *verbs)
 	real_ops = *ops;
 	ops->post_send = post_send;
 	ops->post_recv = post_recv;
+	ops->post_srq_recv = post_srq_recv;
 	ops->poll_cq = poll_cq;
 	ops->req_notify_cq = req_notify_cq;
 }
@@ -447,6 +460,29 @@ static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *arg,
 static int destroy_cq(struct ibv_cq *cq)
 {
 	UNMAKE(destroy_cq, FAULTY_CQS, cq, ibv_destroy_cq(cq));
+}
+
+static int resize_cq(struct ibv_cq *cq, int cqe)
+{
+	FAIL_P(resize_cq);
+	return ibv_resize_cq(cq, cqe);
+}
+
+static struct ibv_srq *create_srq(struct ibv_pd *pd,
+				  struct ibv_srq_init_attr *attr)
+{
+	MAKE(create_srq, FAULTY_SRQS, struct ibv_srq, ibv_create_srq(pd, attr));
+}
+
+static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	FAIL_P(modify_srq);
+	return ibv_modify_srq(srq, attr, mask);
+}
+
+static int destroy_srq(struct ibv_srq *srq)
+{
+	UNMAKE(destroy_srq, FAULTY_SRQS, srq, ibv_destroy_srq(srq));
 }
 
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
@@ -650,6 +686,10 @@ const struct verbs_api faulty_verbs = {
 	.destroy_comp_channel = destroy_comp_channel,
 	.create_cq = create_cq,
 	.destroy_cq = destroy_cq,
+	.resize_cq = resize_cq,
+	.create_srq = create_srq,
+	.modify_srq = modify_srq,
+	.destroy_srq = destroy_srq,
 	.get_cq_event = get_cq_event,
 	.ack_cq_events = ibv_ack_cq_events,
 	.create_qp = create_qp,

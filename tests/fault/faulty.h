@@ -37,6 +37,10 @@
 	X(destroy_comp_channel, P, EBUSY) \
 	X(create_cq, N, ENOMEM) \
 	X(destroy_cq, P, EIO) \
+	X(resize_cq, P, ENOMEM) \
+	X(create_srq, N, ENOMEM) \
+	X(modify_srq, P, EINVAL) \
+	X(destroy_srq, P, EIO) \
 	X(get_cq_event, M, EIO) \
 	X(create_qp, N, ENOMEM) \
 	X(create_qp_ex, N, ENOMEM) \
@@ -64,6 +68,7 @@
 #define FAULTY_DATA(X) \
 	X(post_send, P, ENOMEM) \
 	X(post_recv, P, ENOMEM) \
+	X(post_srq_recv, P, ENOMEM) \
 	X(poll_cq, M, EIO) \
 	X(req_notify_cq, P, EIO) \
 	X(wc_send, P, IBV_WC_RETRY_EXC_ERR) \
@@ -99,7 +104,8 @@ enum faulty_call {
 /* What is alive. */
 enum faulty_kind {
 	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
-	FAULTY_CQS, FAULTY_QPS, FAULTY_AHS, FAULTY_CM_CHANNELS, FAULTY_IDS,
+	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_AHS, FAULTY_CM_CHANNELS,
+	FAULTY_IDS,
 	FAULTY_CM_EVENTS, FAULTY_MEMORY, FAULTY_MAPPINGS, FAULTY_ADDRS,
 	FAULTY_KINDS
 };

@@ -54,6 +54,7 @@ static struct rdmamsg *ctxs[CTXS];
 static struct rdmamsg_listener *listener;
 static const char *address = "10.9.0.1";
 static bool moving;			/* requests go to another context */
+static bool shared;			/* receives, in every context */
 static bool oob;			/* without the CM */
 static const char *host;		/* a name, if not the address */
 static int reported;			/* errors that the library told of */
@@ -293,8 +294,13 @@ static bool drive(bool (*done)(void), int ms)
 
 static void open_ctx(int i)
 {
+	/* a resized queue, and an event at once */
+	const struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 1100, .limit = 1000,
+	};
 	struct rdmamsg_options opts = {
 		.size = sizeof(opts), .on_event = on_event,
+		.srq = shared ? &srq : NULL,
 	};
 
 	if (!ctxs[i] && told(rdmamsg_open(&ctxs[i], &opts)))
@@ -841,6 +847,7 @@ static const struct scenario {
 	void (*body)(void);
 	bool moving;
 	bool oob;
+	bool shared;
 	const char *host;
 	const char *calls;	/* only these fail; the others did elsewhere */
 } scenarios[] = {
@@ -872,6 +879,15 @@ static const struct scenario {
 	{ "qp-fatal", CONNECTED, do_qp_fatal },
 	{ "removed", CONNECTED, do_removed },
 	{ "qp", OPEN, do_qp },
+	{ "srq-open", NOTHING, do_open, .shared = true, .calls = " calloc " },
+	{ "srq-connect", LISTENING, do_connect, .shared = true },
+	{ "srq-exchange", CONNECTED, do_exchange, .shared = true,
+	  .calls = " post_srq_recv modify_srq wc_recv wc_send calloc mmap "
+		   "reg_mr get_async_event " },
+	{ "srq-keep", CONNECTED, do_keep, .shared = true,
+	  .calls = " destroy_srq destroy_cq dereg_mr " },
+	{ "srq-abort", CONNECTED, do_abort, .shared = true },
+	{ "srq-teardown", CONNECTED, do_teardown, .shared = true },
 	{ "oob-listen", OPEN, do_listen, .oob = true },
 	{ "oob", LISTENING, do_connect, .oob = true },
 	{ "oob-move", LISTENING, do_connect, .oob = true, .moving = true,
@@ -884,6 +900,7 @@ static const struct scenario {
 static void prepare(const struct scenario *s)
 {
 	moving = s->moving;
+	shared = s->shared;
 	oob = s->oob;
 	host = s->host;
 	forget_ends();
