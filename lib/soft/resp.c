@@ -450,11 +450,13 @@ static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
 }
 
 /* How this end is about migration. False: no room. */
-static bool push_path(struct soft_dev *dev, struct soft_qp *qp)
+static __attribute__((noinline)) bool push_path(struct soft_dev *dev,
+						struct soft_qp *qp)
 {
 	struct soft_rec *rec;
 
-	if (soft_port_carries(dev, qp->attr.port_num)) {
+	if (qp->wire && !qp->wire->dead &&
+	    soft_port_carries(dev, qp->attr.port_num)) {
 		rec = soft_rec_new(dev, qp->wire, 0);
 		if (!rec)
 			return false;
@@ -520,22 +522,19 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rec *rec;
 
-	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due &&
-	    !qp->path_due)
+	if (unlikely(qp->path_due) && !push_path(dev, qp))
+		return false;
+	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due)
 		return true;
 	if (!qp->wire || qp->wire->dead) {
 		qp->rd_head = qp->rd_tail;
-		qp->ack_due = qp->path_due = false;
+		qp->ack_due = false;
 		qp->nak_due = 0;
 		return true;
 	}
-	if (unlikely(qp->path_due) && !push_path(dev, qp))
-		return false;
 	while (qp->rd_head != qp->rd_tail)
 		if (!push_rd(dev, qp))
 			return false;
-	if (!qp->ack_due && !qp->nak_due)
-		return true;
 	rec = soft_rec_new(dev, qp->wire, 0);
 	if (!rec)
 		return false;
