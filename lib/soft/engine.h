@@ -65,8 +65,8 @@ struct soft_rwqe *soft_receive(struct soft_qp *qp);
 
 /*
  * What becomes of a work request at the moment it is first pushed: the one
- * place where faults of the fabric act (issue: drop, delay, black hole, port
- * down), and where a migrated path is chosen.
+ * place where faults of the fabric act (drop, delay, black hole, port
+ * down), on the port of the path in use.
  */
 enum soft_fate { SOFT_PASS, SOFT_LOSE, SOFT_DELAY, SOFT_DUPLICATE,
 		 SOFT_REORDER };
