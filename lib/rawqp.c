@@ -428,6 +428,36 @@ struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 	return q->recv_cq;
 }
 
+int rdmamsg_qp_reg(struct rdmamsg_qp *q, void *addr, size_t len, int access,
+		   struct ibv_mr **ret_mr)
+{
+	struct ibv_mr *mr;
+	int ret = qp_check(q);
+
+	if (ret)
+		return ret;
+	if (!addr || !len || !ret_mr)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_reg: %s", ret_mr ?
+				     "no memory to register" : "ret is NULL");
+	errno = 0;
+	mr = q->v->reg_mr(q->dev->device->pd, addr, len, access);
+	if (!mr)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "registering memory");
+	*ret_mr = mr;
+	return 0;
+}
+
+int rdmamsg_qp_dereg(struct rdmamsg_qp *q, struct ibv_mr *mr)
+{
+	int ret = qp_check(q);
+
+	if (ret || !mr)
+		return ret;
+	ret = rdmamsg__verbs_ret(q->v->dereg_mr(mr));
+	return ret ? rdmamsg__fail_verbs(ret, "giving back memory") : 0;
+}
+
 int rdmamsg_qp_record(const struct rdmamsg_qp *q, void *buf, size_t size)
 {
 	int ret = qp_check(q);

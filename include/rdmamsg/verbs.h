@@ -90,6 +90,14 @@ struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *qp);
 
+/*
+ * Memory for its requests: what ibv_reg_mr() and ibv_dereg_mr() do, on every
+ * device. It must be given back before the queue pair is freed.
+ */
+int rdmamsg_qp_reg(struct rdmamsg_qp *qp, void *addr, size_t len, int access,
+		   struct ibv_mr **ret);
+int rdmamsg_qp_dereg(struct rdmamsg_qp *qp, struct ibv_mr *mr);
+
 /* Its record, to be brought to the peer; RDMAMSG_OOB_MAX. The length. */
 int rdmamsg_qp_record(const struct rdmamsg_qp *qp, void *buf, size_t size);
 /*

@@ -213,6 +213,50 @@ static void builder__batch_of_two_ARRIVES(void **state)
 	test_close(ctx);
 }
 
+/* Memory of both sides: what is sent and what is written arrives. */
+static void memory__sent_and_written_ARRIVES(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
+	struct rdmamsg_qp *a, *b;
+	struct ibv_mr *mr;
+	char mem[3][64] = { "sent or written" };
+	struct ibv_sge src = { .length = 16 }, dst = { .length = 64 };
+	struct ibv_recv_wr recv = { .sg_list = &dst, .num_sge = 1 }, *bad_recv;
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND, .sg_list = &src, .num_sge = 1,
+	}, *bad;
+
+	o.flags = RDMAMSG_QP_SIGNAL_ALL;
+	o.access = IBV_ACCESS_REMOTE_WRITE;
+	a = make(ctx, &o);
+	b = make(ctx, &o);
+	assert_error(rdmamsg_qp_reg(a, NULL, 0, 0, &mr), -EINVAL, "memory");
+	assert_int_equal(rdmamsg_qp_dereg(a, NULL), 0);
+	assert_int_equal(rdmamsg_qp_reg(a, mem, sizeof(mem),
+					IBV_ACCESS_LOCAL_WRITE |
+					IBV_ACCESS_REMOTE_WRITE, &mr), 0);
+	src.addr = (uintptr_t)mem[0];
+	dst.addr = (uintptr_t)mem[1];
+	src.lkey = dst.lkey = mr->lkey;
+	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
+	introduce(a, b);
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
+	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+			 IBV_WC_SUCCESS);
+	assert_int_equal(completion(rdmamsg_qp_recv_cq(b)).byte_len, 16);
+	assert_string_equal(mem[1], mem[0]);
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	wr.wr.rdma.remote_addr = (uintptr_t)mem[2];
+	wr.wr.rdma.rkey = mr->rkey;
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
+	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
+			 IBV_WC_SUCCESS);
+	assert_string_equal(mem[2], mem[0]);
+	assert_int_equal(rdmamsg_qp_dereg(a, mr), 0);
+	test_close(ctx);
+}
+
 static void xrc__where_there_is_one_CONNECTS(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -323,6 +367,7 @@ int main(int argc, char **argv)
 		TEST(connect__hostile_records_REFUSED),
 		TEST(datagram__with_a_peer_SENDS),
 		TEST(builder__batch_of_two_ARRIVES),
+		TEST(memory__sent_and_written_ARRIVES),
 		TEST(xrc__where_there_is_one_CONNECTS),
 		TEST(options__each_GRANTED_OR_REFUSED),
 		TEST(free__many_times_LEAVES_NOTHING),
