@@ -473,6 +473,13 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   strerror(-err));
 		break;
 	default:
+		if (err == -EMFILE || err == -ENFILE || err == -ENOMEM ||
+		    err == -EACCES) {
+			/* of our own: nobody has been asked */
+			fail_local(ep, RDMAMSG_CAUSE_RESOURCES,
+				   rdmamsg__cm_fail(ep->ctx, err, "connecting"));
+			return;
+		}
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_UNREACHABLE, err,
 				   "%s does not answer", ep->host ? ep->host :

@@ -20,7 +20,7 @@ static int no_channel(const struct verbs_api *v, int err)
 	if (ret)
 		return ret;
 	if (v == &rdmamsg__verbs_soft)
-		return rdmamsg__fail_verbs(err, "soft HCA");
+		return rdmamsg__fail_soft(err);
 	err = rdmamsg__node_error(err, "rdma_cm");
 	if (err != -ENODEV && err != -ENOENT)
 		return rdmamsg__fail_verbs(err, "RDMA connection manager");

@@ -8,6 +8,7 @@ int rdmamsg__fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* The same for failed verbs: adds what to do about EACCES, ENOMEM, ... */
 int rdmamsg__fail_verbs(int err, const char *what);
+int rdmamsg__fail_soft(int err);	/* opening the soft HCA */
 /*
  * -EACCES if that is why opening a device node failed with err: the libraries
  * below try one way after the other and report the last one's error.

@@ -87,6 +87,8 @@ static int open_device(const struct verbs_api *v, struct ibv_device *device,
 	*ret = v->open_device(device);
 	if (*ret)
 		return 0;
+	if (v == &rdmamsg__verbs_soft)
+		return rdmamsg__fail_soft(rdmamsg__verbs_null());
 	return rdmamsg__fail_verbs(rdmamsg__node_error(rdmamsg__verbs_null(),
 						       device->dev_name),
 				   "opening the RDMA device");

@@ -55,6 +55,10 @@ int rdmamsg__fail_verbs(int err, const char *what)
 		memlock_text(more, sizeof(more));
 		return rdmamsg__fail(err, "%s: out of memory or device "
 				     "resources%s", what, more);
+	case EMFILE:
+	case ENFILE:
+		return rdmamsg__fail(err, "%s: no descriptors left: raise the "
+				     "limit with 'ulimit -n'", what);
 	case ENODEV:
 		return rdmamsg__fail(err, "%s: no RDMA device for this address: "
 				     "see rdmamsg_devices(3), give an "
@@ -70,6 +74,29 @@ int rdmamsg__fail_verbs(int err, const char *what)
 		return rdmamsg__fail(err, "%s: not an address of this host", what);
 	default:
 		return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
+	}
+}
+
+int rdmamsg__fail_soft(int err)
+{
+	switch (-err) {
+	case EPERM:
+		return rdmamsg__fail(err, "soft HCA: another user holds the name "
+				     "of the fabric: RDMAMSG_SOFT_FABRIC gives "
+				     "it another");
+	case EUSERS:
+		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
+				     "processes as it can have: "
+				     "RDMAMSG_SOFT_FABRIC leads to another");
+	case EBUSY:
+		return rdmamsg__fail(err, "soft HCA: a process that joins the "
+				     "fabric does not go on: it is stopped, "
+				     "or RDMAMSG_SOFT_FABRIC leads to another");
+	case EINVAL:
+		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, _PORTS "
+				     "or _LINK has a value it cannot have");
+	default:
+		return rdmamsg__fail_verbs(err, "soft HCA");
 	}
 }
 

@@ -342,8 +342,10 @@ static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct list *n;
 
-	if (fd < 0)
+	if (fd < 0) {
+		soft_watch_rest(dev, w);
 		return;
+	}
 	list_for_each(n, &dev->cm_ids) {
 		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
 

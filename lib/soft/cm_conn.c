@@ -131,12 +131,15 @@ void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener)
 {
 	struct soft_dev *dev = id->file->dev;
 	struct soft_cm_msg m;
+	int ret;
 
 	soft_wire_put(dev, id->wire);
 	id->wire = NULL;
-	if (soft_wire_get(dev, node, &id->wire)) {
-		/* it has just ended */
-		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+	ret = soft_wire_get(dev, node, &id->wire);
+	if (ret) {
+		/* it has just ended, or we have no means */
+		soft_cm_not_found(id, ret == -ECONNREFUSED ?
+				  SOFT_REJ_INVALID_SERVICE : ret);
 		return;
 	}
 	id->peer = 0;

@@ -112,6 +112,7 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->cm_files);
 	list_init(&dev->handshakes);
 	list_init(&dev->timers);
+	list_init(&dev->rest.node);
 	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
 	dev->fabric_fd = -1;
 	list_init(&dev->cm_mcs);

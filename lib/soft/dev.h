@@ -15,6 +15,7 @@ struct soft_timer {
 /* A descriptor in the thread's epoll set. */
 struct soft_watch {
 	int fd;
+	bool rests;			/* soft_watch_rest() */
 	void (*fn)(struct soft_dev *dev, struct soft_watch *w, uint32_t events);
 };
 
@@ -71,6 +72,7 @@ struct soft_dev {
 	int watch_room;
 	struct list timers;
 	uint64_t timer_armed;
+	struct soft_timer rest;
 	pthread_t thread;
 	bool stop;
 
@@ -111,6 +113,9 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 		     ...) __attribute__((format(printf, 3, 4)));
 int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Whether another user listens there. */
+bool soft_name_foreign(const struct soft_dev *dev, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 bool soft_same_user(int fd);
 
 /* addr.c. RDMAMSG_SOFT_PORTS and _LINK, or -EINVAL. */
@@ -144,6 +149,11 @@ int soft_watch_add(struct soft_dev *dev, struct soft_watch *w, int fd);	/* L */
 void soft_watch_mod(struct soft_dev *dev, struct soft_watch *w,
 		    uint32_t events);
 void soft_watch_del(struct soft_dev *dev, struct soft_watch *w);	/* L */
+/*
+ * accept() has failed: what calls waits there until there are descriptors, and
+ * is not looked at all the time. L
+ */
+void soft_watch_rest(struct soft_dev *dev, struct soft_watch *w);
 uint64_t soft_now(void);		/* ns */
 void soft_timer_set(struct soft_dev *dev, struct soft_timer *t, uint64_t ns);
 void soft_timer_stop(struct soft_timer *t);

@@ -69,27 +69,49 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 	return fd;
 }
 
-int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
+/* -EPERM: another user has it. */
+static int name_connect(const struct soft_dev *dev, const char *fmt, va_list ap)
 {
 	struct sockaddr_un un;
 	socklen_t len;
-	va_list ap;
-	int fd, ret;
+	int fd = named_socket(dev, &un, &len, fmt, ap), ret;
 
-	va_start(ap, fmt);
-	fd = named_socket(dev, &un, &len, fmt, ap);
-	va_end(ap);
 	if (fd < 0)
 		return fd;
 	if (connect(fd, (struct sockaddr *)&un, len))
 		ret = -errno;
 	else
-		ret = soft_same_user(fd) ? 0 : -ECONNREFUSED;
+		ret = soft_same_user(fd) ? 0 : -EPERM;
 	if (ret) {
 		close(fd);
 		return ret;
 	}
 	return fd;
+}
+
+int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
+{
+	va_list ap;
+	int ret;
+
+	va_start(ap, fmt);
+	ret = name_connect(dev, fmt, ap);
+	va_end(ap);
+	/* of those that count nobody has it */
+	return ret == -EPERM ? -ECONNREFUSED : ret;
+}
+
+bool soft_name_foreign(const struct soft_dev *dev, const char *fmt, ...)
+{
+	va_list ap;
+	int ret;
+
+	va_start(ap, fmt);
+	ret = name_connect(dev, fmt, ap);
+	va_end(ap);
+	if (ret >= 0)
+		close(ret);
+	return ret == -EPERM;
 }
 
 /* Anybody can take and connect to an abstract name. */

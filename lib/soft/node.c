@@ -28,11 +28,15 @@ static int take_lock(struct soft_dev *dev)
 	int fd = -EADDRINUSE;
 
 	for (int i = 0; i < LOCK_TRIES && fd == -EADDRINUSE; i++) {
-		fd = soft_name_listen(dev, 0, "lock");
-		if (fd == -EADDRINUSE)
-			(void)nanosleep(&ms, NULL);
+		/* listening, it shows whose it is */
+		fd = soft_name_listen(dev, 1, "lock");
+		if (fd != -EADDRINUSE)
+			break;
+		if (!i && soft_name_foreign(dev, "lock"))
+			return -EPERM;
+		(void)nanosleep(&ms, NULL);
 	}
-	return fd;
+	return fd == -EADDRINUSE ? -EBUSY : fd;
 }
 
 static int map_fabric(struct soft_dev *dev, int fd)

@@ -17,6 +17,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#define REST_NS	20000000ull	/* of who cannot accept */
+
 uint64_t soft_now(void)
 {
 	struct timespec ts;
@@ -102,6 +104,25 @@ void soft_timer_set(struct soft_dev *dev, struct soft_timer *t, uint64_t ns)
 void soft_timer_stop(struct soft_timer *t)
 {
 	list_del(&t->node);
+}
+
+static void on_rested(struct soft_dev *dev, struct soft_timer *t)
+{
+	for (int fd = 0; fd < dev->watch_room; fd++)
+		if (dev->watch[fd] && dev->watch[fd]->rests) {
+			dev->watch[fd]->rests = false;
+			soft_watch_mod(dev, dev->watch[fd], EPOLLIN);
+		}
+}
+
+void soft_watch_rest(struct soft_dev *dev, struct soft_watch *w)
+{
+	if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
+		return;
+	w->rests = true;
+	soft_watch_mod(dev, w, 0);
+	dev->rest.fn = on_rested;
+	soft_timer_set(dev, &dev->rest, REST_NS);
 }
 
 static void on_timer(struct soft_dev *dev, struct soft_watch *w, uint32_t events)

@@ -370,8 +370,10 @@ void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct soft_wire *w;
 
-	if (fd < 0)
+	if (fd < 0) {
+		soft_watch_rest(dev, listener);
 		return;
+	}
 	w = soft_same_user(fd) ? wire_new(0) : NULL;
 	if (!w || soft_watch_add(dev, &w->sock, fd)) {
 		free(w);

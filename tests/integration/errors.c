@@ -67,6 +67,8 @@ static int talk_to_itself(int argc, char **argv)
 		become_nobody();
 	answer("devices", rdmamsg_devices(&info, sizeof(info), 1));
 	ctx = test_open(NULL);
+	if (!strcmp(how, "nofile"))
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 1024 });
 	ret = rdmamsg_listen(ctx, test_addr(), "0", &opts, &l);
 	answer("listen", ret);
 	if (l)
@@ -349,6 +351,32 @@ static void limit__open_files_EMFILE(void **state)
 	ret = rdmamsg_open(&ctx, NULL);
 	setrlimit(RLIMIT_NOFILE, &old);
 	assert_error(ret, -EMFILE, "ulimit -n");
+}
+
+static void limit__none_for_the_soft_HCA_EMFILE(void **state)
+{
+	struct talk t;
+
+	if (!test_on_soft())
+		skip_because("what a device of the kernel needs is its own");
+	t = talk("nofile");
+	check_answer(&t.listen, -EMFILE, "ulimit -n");
+	check_answer(&t.connect, -EMFILE, "ulimit -n");
+}
+
+static void fabric__bad_name_EINVAL(void **state)
+{
+	char was[64];
+	struct talk t;
+
+	if (!test_on_soft())
+		skip_because("only the soft HCA has fabrics");
+	snprintf(was, sizeof(was), "%s", getenv("RDMAMSG_SOFT_FABRIC"));
+	setenv("RDMAMSG_SOFT_FABRIC", "no/name", 1);
+	t = talk(NULL);
+	setenv("RDMAMSG_SOFT_FABRIC", was, 1);
+	check_answer(&t.listen, -EINVAL, "RDMAMSG_SOFT_FABRIC");
+	check_answer(&t.connect, -EINVAL, "RDMAMSG_SOFT_FABRIC");
 }
 
 /* Within the library's own limit; the device's is among these words. */
@@ -1286,6 +1314,8 @@ int main(int argc, char **argv)
 		TEST(permission__user_changed_after_open_EPERM),
 		TEST(limit__locked_memory_NAMED),
 		TEST(limit__open_files_EMFILE),
+		TEST(limit__none_for_the_soft_HCA_EMFILE),
+		TEST(fabric__bad_name_EINVAL),
 		TEST(limit__depth_beyond_the_devices_NAMED),
 		TEST(connect__no_such_name_SAYS_SO),
 		TEST(connect__source_that_is_not_ours_SAYS_SO),

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What there is not enough of, and what somebody else has. */
+#include "soft/soft.h"
+#include "soft/soft_ctl.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define FABRIC	"unit-limits"
+#define NOBODY	65534
+#define CHILD_SECONDS	30	/* and no longer */
+#define NODES	1024
+#define QUEUES	((1 << 14) - 2)
+#define KEYS	(1 << 20)
+
+/* 0, or the error of opening the device */
+static int try_open(struct ibv_context **ret)
+{
+	struct ibv_device **list = soft_get_device_list(NULL);
+
+	assert_non_null(list);
+	errno = 0;
+	*ret = soft_open_device(list[0]);
+	soft_free_device_list(list);
+	return *ret ? 0 : errno;
+}
+
+static int open_and_close(void)
+{
+	struct ibv_context *c;
+	int err = try_open(&c);
+
+	if (!err)
+		assert_int_equal(soft_close_device(c), 0);
+	return err;
+}
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3;	/* the directory's own, and its two entries of none */
+}
+
+/* A listening socket under a name of this fabric and the user uid, or -1. */
+static int take_name(uid_t uid, const char *name)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
+			 "rdmamsg-soft/%u/" FABRIC "/%s", uid, name);
+
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&un,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			      (size_t)n)) || listen(fd, 8))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- another user ----------------------------------------------------- */
+
+static pid_t other;
+static int other_end;
+
+/* Somebody else does this and says how it went, until he is killed. */
+static int as_another(int (*what)(uid_t victim))
+{
+	int ends[2], ret = -1;
+	uid_t victim = getuid();
+
+	if (victim) {
+		fprintf(stderr, "skip: only root can be somebody else\n");
+		skip();
+	}
+	assert_int_equal(pipe(ends), 0);
+	other = fork();
+	if (!other) {
+		alarm(CHILD_SECONDS);
+		if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
+			_exit(1);
+		ret = what(victim);
+		if (write(ends[1], &ret, sizeof(ret)) == sizeof(ret))
+			(void)pause();
+		_exit(0);
+	}
+	close(ends[1]);
+	other_end = ends[0];
+	assert_int_equal(read(other_end, &ret, sizeof(ret)), sizeof(ret));
+	return ret;
+}
+
+static void other_goes(void)
+{
+	close(other_end);
+	kill(other, SIGKILL);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
+static int takes_lock(uid_t victim)
+{
+	return take_name(victim, "lock") < 0;
+}
+
+static int takes_numbers(uid_t victim)
+{
+	return take_name(victim, "node/0") < 0 ||
+	       take_name(victim, "node/1") < 0;
+}
+
+static int looks(uid_t victim)
+{
+	struct soft_ctl *ctl;
+
+	return soft_ctl_open(FABRIC, &ctl);
+}
+
+static void user__another_holds_the_fabric_EPERM(void **state)
+{
+	assert_int_equal(as_another(takes_lock), 0);
+	assert_int_equal(open_and_close(), EPERM);
+	other_goes();
+	assert_int_equal(open_and_close(), 0);
+}
+
+static void user__another_holds_numbers_OTHERS_ARE_TAKEN(void **state)
+{
+	struct soft_ctl_node node;
+	struct ibv_context *c;
+	struct soft_ctl *ctl;
+	uint32_t n = 0;
+
+	assert_int_equal(as_another(takes_numbers), 0);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(soft_ctl_open(FABRIC, &ctl), 0);
+	assert_int_equal(soft_ctl_next(ctl, &n, &node), 0);
+	assert_int_equal(node.node, 2);
+	soft_ctl_close(ctl);
+	assert_int_equal(soft_close_device(c), 0);
+	other_goes();
+}
+
+static void user__another_SEES_NOTHING(void **state)
+{
+	struct ibv_context *c;
+
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(as_another(looks), -ENOENT);
+	other_goes();
+	assert_int_equal(soft_close_device(c), 0);
+}
+
+/* ---- descriptors and memory ------------------------------------------- */
+
+static void limit_to(int resource, rlim_t n)
+{
+	struct rlimit rl;
+
+	assert_int_equal(getrlimit(resource, &rl), 0);
+	rl.rlim_cur = n;
+	assert_int_equal(setrlimit(resource, &rl), 0);
+}
+
+static void descriptors__some_too_few_EMFILE(void **state)
+{
+	struct rlimit was;
+	int before, err = EMFILE, n;
+
+	assert_int_equal(open_and_close(), 0);
+	before = count_fds();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (n = 0; err && n < 64; n++) {
+		limit_to(RLIMIT_NOFILE, (rlim_t)(before + n));
+		err = open_and_close();
+		limit_to(RLIMIT_NOFILE, was.rlim_cur);
+		if (err)
+			assert_int_equal(err, EMFILE);
+		assert_int_equal(count_fds(), before);
+	}
+	assert_true(n > 4 && n < 64);
+}
+
+static uint64_t cpu_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Who calls a process that has none left waits, and that one does not spin. */
+static void descriptors__none_to_accept_WAITS(void **state)
+{
+	struct soft_ctl_node node;
+	struct ibv_context *c;
+	struct soft_ctl *ctl;
+	struct rlimit was;
+	uint32_t n = 0;
+	uint64_t began;
+	int status, ready[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		if (read(ready[0], &byte, 1) != 1)
+			_exit(1);
+		_exit(soft_ctl_open(FABRIC, &ctl) ||
+		      soft_ctl_next(ctl, &n, &node));
+	}
+	limit_to(RLIMIT_NOFILE, 0);
+	assert_int_equal(write(ready[1], "x", 1), 1);
+	began = cpu_ms();
+	(void)poll(NULL, 0, 1000);
+	assert_true(cpu_ms() - began < 500);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	limit_to(RLIMIT_NOFILE, was.rlim_cur);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(soft_close_device(c), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* ---- numbers ---------------------------------------------------------- */
+
+static void processes__too_many_EUSERS(void **state)
+{
+	static int fds[NODES];
+	struct rlimit was;
+	char name[16];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	if (was.rlim_max < NODES + 64) {
+		fprintf(stderr, "skip: too few descriptors for that\n");
+		skip();
+	}
+	limit_to(RLIMIT_NOFILE, NODES + 64);
+	for (int i = 0; i < NODES; i++) {
+		snprintf(name, sizeof(name), "node/%d", i);
+		fds[i] = take_name(geteuid(), name);
+		assert_true(fds[i] >= 0);
+	}
+	assert_int_equal(open_and_close(), EUSERS);
+	for (int i = 0; i < NODES; i++)
+		close(fds[i]);
+	limit_to(RLIMIT_NOFILE, was.rlim_cur);
+	assert_int_equal(open_and_close(), 0);
+}
+
+static void queues__too_many_ENOMEM(void **state)
+{
+	static struct ibv_qp *qps[QUEUES + 1];
+	struct ibv_qp_init_attr a = {
+		.qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 },
+	};
+	struct ibv_context *c;
+	struct ibv_pd *pd;
+	int n = 0;
+
+	assert_int_equal(try_open(&c), 0);
+	pd = soft_alloc_pd(c);
+	a.send_cq = a.recv_cq = soft_create_cq(c, 16, NULL, NULL, 0);
+	while (n <= QUEUES && (qps[n] = soft_create_qp(pd, &a)))
+		n++;
+	assert_int_equal(n, QUEUES);
+	assert_int_equal(errno, ENOMEM);
+	/* one less, and there is room for one */
+	assert_int_equal(soft_destroy_qp(qps[n / 2]), 0);
+	qps[n / 2] = soft_create_qp(pd, &a);
+	assert_non_null(qps[n / 2]);
+	while (n--)
+		assert_int_equal(soft_destroy_qp(qps[n]), 0);
+	assert_int_equal(soft_destroy_cq(a.send_cq), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+}
+
+static void regions__too_many_ENOMEM(void **state)
+{
+	struct ibv_mr **mrs = calloc(KEYS + 1, sizeof(struct ibv_mr *));
+	struct ibv_context *c;
+	struct ibv_pd *pd;
+	char memory[8];
+	int n = 0;
+
+	assert_non_null(mrs);
+	assert_int_equal(try_open(&c), 0);
+	pd = soft_alloc_pd(c);
+	while (n <= KEYS && (mrs[n] = soft_reg_mr(pd, memory, sizeof(memory), 0)))
+		n++;
+	assert_int_equal(errno, ENOMEM);
+	assert_true(n > KEYS / 2 && n <= KEYS);
+	while (n--)
+		assert_int_equal(soft_dereg_mr(mrs[n]), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+	free(mrs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(user__another_holds_the_fabric_EPERM),
+		cmocka_unit_test(user__another_holds_numbers_OTHERS_ARE_TAKEN),
+		cmocka_unit_test(user__another_SEES_NOTHING),
+		cmocka_unit_test(descriptors__some_too_few_EMFILE),
+		cmocka_unit_test(descriptors__none_to_accept_WAITS),
+		cmocka_unit_test(processes__too_many_EUSERS),
+		cmocka_unit_test(queues__too_many_ENOMEM),
+		cmocka_unit_test(regions__too_many_ENOMEM),
+	};
+
+	(void)setenv("RDMAMSG_SOFT_FABRIC", FABRIC, 1);
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
