@@ -108,7 +108,9 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 		return 1;
 	}
 	/* to the soft HCA all addresses of this host are the same */
-	if (!device || !strcmp(device, "hw") || ep->v == &rdmamsg__verbs_soft)
+	if (!device || !strcmp(device, "hw") ||
+	    ep->v == &rdmamsg__verbs_soft ||
+	    (rdmamsg__soft_below() && !strcmp(device, "soft")))
 		return 0;
 	return rdmamsg__device_addr(ep->v, device, ep->addr->ai_family, src) ?:
 	       1;

@@ -90,9 +90,19 @@ int rdmamsg__device_any(const struct verbs_api *v);
  * NULL when nothing was: then the address decides.
  */
 const struct verbs_api *rdmamsg__device_table(const char *asked);
+/*
+ * Exported by the soft HCA's preload library, rdmamsg-soft(1). Then the device
+ * is below libibverbs, and a second one beside it would only be in its way.
+ */
+extern const char soft_preloaded[] __attribute__((weak));
+static inline bool rdmamsg__soft_below(void)
+{
+	return soft_preloaded && rdmamsg__verbs == &rdmamsg__verbs_system;
+}
+/* Whether there may be one beside the devices of libibverbs. */
 static inline bool rdmamsg__soft_possible(void)
 {
-	return rdmamsg__verbs == &rdmamsg__verbs_system;
+	return !soft_preloaded && rdmamsg__verbs == &rdmamsg__verbs_system;
 }
 const char *rdmamsg__kind_name(enum device_kind kind);
 

@@ -239,6 +239,17 @@ do
 	pair "rping-$a" "rping -s -a $a -C 20 -v" "rping -c -a $a -C 20 -v -V" \
 	    "ping data: rdma-ping-9:"
 done
+# an address of another interface, where there is one
+other=$(ip -4 -o addr show up scope global 2>/dev/null |
+	awk '{ sub("/.*", "", $4); print $4; exit }')
+if [ "$other" ]
+then
+	pair rping-other "rping -s -a $other -C 20" "rping -c -a $other -C 20"
+	pair ibv_rc_pingpong-other "ibv_rc_pingpong -g 2 -n 500 -p PORT" \
+	    "ibv_rc_pingpong -g 2 -n 500 -p PORT 127.0.0.1" "500 iters"
+else
+	echo "skip rping-other # only the loopback interface has an address"
+fi
 pair rping-size "rping -s -a 127.0.0.1 -C 20 -S 65535" \
     "rping -c -a 127.0.0.1 -C 20 -S 65535 -V"
 endless_pair rping-persistent "rping -s -P -a 127.0.0.1" \
@@ -299,11 +310,40 @@ perf ib_read_bw-all ib_read_bw -a -n 100
 perf ib_send_lat-uc ib_send_lat -c UC -n 1000
 perf ib_write_bw-uc ib_write_bw -c UC -n 1000
 perf ib_send_lat-ud ib_send_lat -c UD -n 1000
+perf ib_send_bw-ud ib_send_bw -c UD -n 1000
+perf ib_send_bw-uc ib_send_bw -c UC -n 1000
+for test in send_lat send_bw write_bw read_bw
+do
+	perf ib_$test-xrc ib_$test -c XRC -n 1000
+done
+# groups, as this program names them, are of IPv6
+perf ib_send_lat-mcast ib_send_lat -c UD -g -x 1 -n 1000
+perf ib_send_bw-mcast ib_send_bw -c UD -g -x 1 -n 1000
 
 # ---- libfabric ------------------------------------------------------------
 
 pair fi_pingpong "fi_pingpong -p verbs -e msg -B PORT" \
     "fi_pingpong -p verbs -e msg -P PORT 127.0.0.1" 1m
+pair fi_pingpong-dgram "fi_pingpong -p verbs -e dgram -B PORT" \
+    "fi_pingpong -p verbs -e dgram -P PORT 127.0.0.1" 1k
+pair fi_pingpong-rdm "fi_pingpong -p verbs;ofi_rxm -e rdm -B PORT" \
+    "fi_pingpong -p verbs;ofi_rxm -e rdm -P PORT 127.0.0.1" 1m
+
+# ---- UCX ------------------------------------------------------------------
+
+# ucx NAME TRANSPORTS TEST...
+ucx()
+{
+	ucx_name=$1
+	over="env UCX_TLS=$2 UCX_NET_DEVICES=soft0:1 ucx_perftest -p PORT"
+	shift 2
+	case_of "$ucx_name" ucx_perftest || return 0
+	pair "$ucx_name" "$over" "$over $* 127.0.0.1" Final
+}
+
+ucx ucx_perftest-rc rc_v,ud_v,self -t tag_lat -n 1000
+ucx ucx_perftest-ud ud_v,self -t tag_lat -n 1000
+ucx ucx_perftest-bw rc_v,ud_v,self -t tag_bw -s 1000000 -n 100
 
 # ---- rdmamsg --------------------------------------------------------------
 
@@ -311,5 +351,13 @@ pair rdmamsg-perf "$build/samples/rdmamsg-perf server --once" \
     "$build/samples/rdmamsg-perf lat 127.0.0.1 -n 200" "lat on soft0"
 pair rdmamsg-perf-event "$build/samples/rdmamsg-perf server --once --event" \
     "$build/samples/rdmamsg-perf rate localhost -n 1000 --event --check" soft0
+# with a wildcard listener, asked for as hardware and as what it is
+for device in hw soft soft0
+do
+	pair "rdmamsg-perf-$device" "env RDMAMSG_DEVICE=$device \
+	    $build/samples/rdmamsg-perf server --once" \
+	    "env RDMAMSG_DEVICE=$device \
+	    $build/samples/rdmamsg-perf lat 127.0.0.1 -n 200" "lat on soft0"
+done
 
 exit $failed

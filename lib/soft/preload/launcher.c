@@ -129,9 +129,6 @@ int main(int argc, char **argv)
 	}
 	if (add_preload(path))
 		return fail(125, "LD_PRELOAD");
-	/* in rdmamsg programs it takes the hardware's place: one is enough */
-	if (setenv("RDMAMSG_DEVICE", "hw", 0))
-		return fail(125, "RDMAMSG_DEVICE");
 	(void)execvp(argv[optind], argv + optind);
 	return fail(errno == ENOENT ? 127 : 126, argv[optind]);
 }

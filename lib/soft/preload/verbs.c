@@ -20,6 +20,10 @@
 int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
 		       unsigned int index, unsigned int *type);
 
+/* Programs of rdmamsg look for it, and then make no device of their own. */
+extern const char soft_preloaded[];
+const char soft_preloaded[] = "soft0";
+
 bool preload_hold_device(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
