@@ -199,7 +199,8 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	fill(rec, qp, wqe, !atomic ? SOFT_READ :
 	     wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ? SOFT_CAS : SOFT_FAA);
 	rec->flags |= SOFT_F_LAST;
-	if (!atomic && qp->wire->fetches && !wqe->push)
+	if (!atomic && wqe->length >= SOFT_SHOW_MIN && qp->wire->fetches &&
+	    !wqe->push)
 		rec->code = SOFT_SHOWN;
 	if (atomic) {
 		rec->bytes = 16;

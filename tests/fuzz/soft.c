@@ -42,6 +42,7 @@ enum step {
 	STEP_POST,		/* this side asks for something */
 	STEP_RECV,
 	STEP_PROGRESS,
+	STEP_SHOWN,		/* a record that shows where its payload lies */
 	STEPS
 };
 
@@ -216,7 +217,7 @@ static void put(const void *head, size_t head_len, const uint8_t *data,
 		soft_ring_commit(&ring[0], head_len + len);
 }
 
-static void record(const uint8_t *data, size_t len)
+static struct soft_rec addressed(const uint8_t *data, size_t len)
 {
 	struct soft_rec rec = { 0 };
 
@@ -228,11 +229,42 @@ static void record(const uint8_t *data, size_t len)
 	if (!(rec.raddr >> 32))
 		rec.raddr += (uintptr_t)mem;
 	rec.psn &= 15;
+	return rec;
+}
+
+static void record(const uint8_t *data, size_t len)
+{
+	struct soft_rec rec = addressed(data, len);
+
 	/* most of the time as long as it says */
 	rec.bytes = rec.bytes & 1u << 31 ? rec.bytes : rec.bytes % (SOFT_SEGMENT + 1);
 	put(&rec, sizeof(rec), NULL, 0, false);
 	soft_ring_commit(&ring[0], sizeof(rec) +
 			 (rec.bytes <= SOFT_SEGMENT ? rec.bytes : 0));
+}
+
+/* It lies somewhere in this very process. */
+static void show(const uint8_t *data, size_t len)
+{
+	struct soft_rec rec = addressed(data, len);
+	struct soft_shown s = { 0 };
+	size_t skip = min(len, sizeof(rec));
+
+	memcpy(&s, data + skip, min(len - skip, sizeof(s)));
+	rec.code = SOFT_SHOWN;
+	for (uint32_t i = 0; i < SOFT_MAX_SGE; i++) {
+		if (!(s.range[i].addr >> 32))
+			s.range[i].addr += (uintptr_t)mem;
+		s.range[i].len %= 2 * SIZE;
+	}
+	/* most of the time as long as it says */
+	if (!rec.bytes && s.count <= SOFT_MAX_SGE)
+		rec.bytes = (uint32_t)offsetof(struct soft_shown,
+					       range[s.count]);
+	rec.bytes %= sizeof(s) + 2;
+	put(&rec, sizeof(rec), (const uint8_t *)&s, min(rec.bytes, sizeof(s)),
+	    false);
+	soft_ring_commit(&ring[0], sizeof(rec) + rec.bytes);
 }
 
 static void message(int fd, const uint8_t *data, size_t len, bool proper)
@@ -376,6 +408,9 @@ static void step(uint8_t what, const uint8_t *data, size_t len)
 		break;
 	case STEP_RECV:
 		post_recv((uint8_t)v);
+		break;
+	case STEP_SHOWN:
+		show(data, len);
 		break;
 	default:
 		(void)soft_progress(dev);
