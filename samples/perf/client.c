@@ -8,12 +8,14 @@
 
 #define RATE_EVERY	64
 #define WINDOW		8
+#define ONESIDED_WINDOW	128
 #define WINDOW_BYTES	((uint64_t)256 << 20)
 #define RATE_RECV_DEPTH	512	/* credits come in bunches of half of it */
 
 static const uint32_t lat_sizes[] = { 1, 64, 1024, 4096, 65536, 1048576 };
 static const uint32_t rate_sizes[] = { 1, 64, 1024 };
 static const uint32_t bw_sizes[] = { 65536, 1048576, 4194304 };
+static const uint32_t atomic_sizes[] = { 8 };
 
 #define SIZES(array)	(array), sizeof(array) / sizeof((array)[0])
 
@@ -27,6 +29,11 @@ static const struct {
 	[PERF_LAT] = { SIZES(lat_sizes), 64 << 20, 20, 10000 },
 	[PERF_RATE] = { SIZES(rate_sizes), 256 << 20, 100, 100000 },
 	[PERF_BW] = { SIZES(bw_sizes), 256 << 20, 20, 10000 },
+	[PERF_WRITE_LAT] = { SIZES(lat_sizes), 64 << 20, 20, 10000 },
+	[PERF_READ_LAT] = { SIZES(lat_sizes), 64 << 20, 20, 10000 },
+	[PERF_ATOMIC_LAT] = { SIZES(atomic_sizes), 64 << 20, 20, 10000 },
+	[PERF_WRITE_BW] = { SIZES(bw_sizes), 256 << 20, 20, 10000 },
+	[PERF_READ_BW] = { SIZES(bw_sizes), 256 << 20, 20, 10000 },
 };
 
 static uint32_t count_of(const struct perf_options *o, uint32_t size)
@@ -40,11 +47,14 @@ static uint32_t count_of(const struct perf_options *o, uint32_t size)
 	       (uint32_t)n;
 }
 
-static uint32_t window_of(uint32_t size)
+static uint32_t window_of(enum perf_test test, uint32_t size)
 {
 	uint64_t n = WINDOW_BYTES / (size ? size : 1);
+	uint32_t most = perf_one_sided(test) ? ONESIDED_WINDOW : WINDOW;
 
-	return n > WINDOW ? WINDOW : n ? (uint32_t)n : 1;
+	if (test == PERF_READ_LAT || test == PERF_ATOMIC_LAT)
+		return 1;
+	return n > most ? most : n ? (uint32_t)n : 1;
 }
 
 /* Memory for the largest size and the most messages, before any of them. */
@@ -62,6 +72,7 @@ static int prepare(struct perf_link *l, struct perf_options *o)
 		most = n > most ? n : most;
 	}
 	l->test = o->test;
+	l->room = (uint32_t)(largest > 8 ? largest : 8);
 	l->pattern = perf_pattern(largest);
 	l->samples = calloc(most, sizeof(*l->samples));
 	if (l->pattern && l->samples)
@@ -76,7 +87,7 @@ static void result(const struct perf_link *l, struct perf_result *r)
 	double scale = perf_usec_per_tick();
 	double usec = (double)(l->end - l->begin) * scale;
 	/* half of there and back */
-	double half = l->test == PERF_LAT ? 0.5 : 1;
+	double half = l->test == PERF_LAT || l->test == PERF_WRITE_LAT ? 0.5 : 1;
 
 	r->test = l->test;
 	r->size = l->size;
@@ -98,7 +109,7 @@ static int64_t measure(struct perf_link *l, const struct perf_options *o,
 	struct perf_result r = { 0 };
 
 	l->size = size;
-	l->window = window_of(size);
+	l->window = window_of(o->test, size);
 	l->every = o->test == PERF_RATE ? RATE_EVERY : 1;
 	l->count = warm < WINDOW ? (count < WINDOW ? count : WINDOW) :
 		   warm > 1000 ? 1000 : warm;

@@ -32,8 +32,9 @@ static void on_ready(struct perf_link *l, const struct rdmamsg_msg *msg)
 		return;
 	}
 	l->ready = true;
+	l->mem.peer = ready->key;
 	l->begin = perf_ticks();
-	if (l->test != PERF_LAT)
+	if (l->test == PERF_RATE || l->test == PERF_BW)
 		perf_stream(l);
 }
 
@@ -75,7 +76,8 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 	*sample = perf_ticks() - *sample;
 	l->flying--;
 	if (!status) {
-		perf_stream(l);
+		if (!perf_one_sided(l->test))
+			perf_stream(l);
 	} else if (!l->error && rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED) {
 		/* else on_closed has the better reason */
 		l->error = status;
@@ -86,7 +88,10 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 
 static void on_writable(struct rdmamsg_ep *ep)
 {
-	perf_stream(rdmamsg_ep_user(ep));
+	struct perf_link *l = rdmamsg_ep_user(ep);
+
+	if (!perf_one_sided(l->test))
+		perf_stream(l);
 }
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -146,6 +151,7 @@ int perf_link_close(struct perf_link *l)
 		ret = -1;
 	}
 	l->ep = NULL;
+	perf_region_close(&l->mem);
 	return ret;
 }
 
@@ -160,16 +166,23 @@ static uint64_t copied(const struct perf_link *l)
 
 static int start(struct perf_link *l)
 {
-	const struct perf_start wire = {
+	struct perf_start wire = {
 		htole32(l->test), htole32(l->size), htole32(l->count),
+		htole32(l->room), { { 0 } },
 	};
-	int ret;
+	int ret = 0;
 
+	if (perf_one_sided(l->test)) {
+		ret = perf_region_open(&l->mem, l->ep, l->room);
+		wire.key = l->mem.own;
+	}
 	l->sent = l->answered = l->flying = 0;
 	l->ready = l->reported = false;
 	l->errors = 0;
 	l->copied = 0;
-	ret = rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START, NULL);
+	if (!ret)
+		ret = rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START,
+				   NULL);
 	if (ret)
 		perf_link_fail(l, ret);
 	while (!l->ready)
@@ -184,6 +197,8 @@ static int run(struct perf_link *l)
 		return -1;
 	if (l->test == PERF_LAT)
 		perf_lat(l);
+	else if (perf_one_sided(l->test))
+		perf_onesided(l);
 	while (!l->reported || l->flying) {
 		if (!perf_link_turn(l))
 			return -1;

@@ -7,6 +7,9 @@
 
 const char *const perf_test_names[] = {
 	[PERF_LAT] = "lat", [PERF_RATE] = "rate", [PERF_BW] = "bw",
+	[PERF_WRITE_LAT] = "write-lat", [PERF_READ_LAT] = "read-lat",
+	[PERF_ATOMIC_LAT] = "atomic-lat", [PERF_WRITE_BW] = "write-bw",
+	[PERF_READ_BW] = "read-bw",
 };
 
 const struct rdmamsg_options perf_context = {

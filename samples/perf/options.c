@@ -32,6 +32,9 @@ static const char usage[] =
 "                           [--once] [--srq]\n"
 "       rdmamsg-perf lat|rate|bw HOST [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT]\n"
 "                           [--poll|--event] [--check] [--json]\n"
+"       rdmamsg-perf write-lat|read-lat|atomic-lat|write-bw|read-bw HOST\n"
+"                           [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT] [--poll|--event]\n"
+"                           [--json]\n"
 "       rdmamsg-perf tune HOST [-p PORT] [-n COUNT] [--poll|--event]\n"
 "       rdmamsg-perf conns HOST [-p PORT] [-n CONNECTIONS] [-s SIZE] [--srq]\n"
 "                           [--poll|--event] [--json]\n";
@@ -42,6 +45,10 @@ static const char help[] =
 "  lat         latency, one way: half of there and back\n"
 "  rate        messages per second, one way, as many in flight as fit\n"
 "  bw          bytes per second, one way, a few large messages in flight\n"
+"  write-lat   one-sided: half of a write there and one back; polls\n"
+"  read-lat    a read, from the call to its end\n"
+"  atomic-lat  a fetch-and-add of 8 bytes, likewise\n"
+"  write-bw, read-bw   bytes per second, many under way\n"
 "  tune        which way of sending is fastest from which size on\n"
 "  conns       many connections: how fast they are made, what they cost, and\n"
 "              messages there and back with 64 under way over all of them\n"
@@ -217,7 +224,7 @@ static int command(struct perf_options *o, const char *word)
 		o->command = CMD_CONNS;
 		return 0;
 	}
-	for (int i = PERF_LAT; i <= PERF_BW; i++) {
+	for (int i = PERF_LAT; i < PERF_TESTS; i++) {
 		if (strcmp(word, perf_test_names[i]))
 			continue;
 		o->command = CMD_TEST;
@@ -239,6 +246,18 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		o->host = argv[0];
 	if (o->poll && o->event)
 		return wrong("--poll or --event, not both");
+	if (o->command != CMD_TEST || !perf_one_sided(o->test))
+		return 0;
+	if (o->check)
+		return wrong("--check is not for one-sided tests");
+	if (o->event && o->test == PERF_WRITE_LAT)
+		return wrong("write-lat looks at memory: no --event");
+	for (int i = 0; i < o->size_count; i++)
+		if (!o->sizes[i] ||
+		    (o->test == PERF_ATOMIC_LAT && o->sizes[i] != 8))
+			return wrong("-s %u: %s", o->sizes[i], o->sizes[i] ?
+				     "atomic operations are on 8 bytes" :
+				     "one-sided tests need a byte");
 	return 0;
 }
 

@@ -18,7 +18,13 @@
 #define PERF_SIZES_MAX	64
 #define PERF_COUNT_MAX	100000000u
 
-enum perf_test { PERF_LAT, PERF_RATE, PERF_BW };
+enum perf_test {
+	PERF_LAT, PERF_RATE, PERF_BW,
+	/* one-sided */
+	PERF_WRITE_LAT, PERF_READ_LAT, PERF_ATOMIC_LAT, PERF_WRITE_BW,
+	PERF_READ_BW,
+	PERF_TESTS,
+};
 
 struct perf_options {
 	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS } command;
@@ -116,7 +122,7 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 /* ---- what client and server say to each other -------------------------- */
 
 #define PERF_MAGIC	0x46524550u	/* "PERF" */
-#define PERF_VERSION	1
+#define PERF_VERSION	2
 
 enum perf_flags {
 	PERF_POLLS = 1u << 0,	/* the client polls: the server should, too */
@@ -150,10 +156,13 @@ struct perf_start {
 	uint32_t test;
 	uint32_t size;
 	uint32_t count;
+	uint32_t room;		/* one-sided: the largest size there will be */
+	struct rdmamsg_key key;	/* likewise: the client's memory */
 };
 
 struct perf_ready {
 	uint32_t error;		/* errno */
+	struct rdmamsg_key key;	/* one-sided: the server's memory */
 };
 
 /* Bytes that the side which sends it has, for all its connections. */
@@ -178,6 +187,37 @@ void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
 		 struct perf_memory *m);
 void perf_memory_ep(const struct rdmamsg_ep *ep, struct perf_memory *m);
 
+/* ---- one-sided tests (region.c) --------------------------------------- */
+
+/* What the peer reaches, and what is written from, read into. */
+struct perf_region {
+	uint8_t *in, *out;
+	size_t room;
+	struct rdmamsg_region *region;	/* of both */
+	struct rdmamsg_key own, peer;
+};
+
+static inline bool perf_one_sided(uint32_t test)
+{
+	return test >= PERF_WRITE_LAT;
+}
+
+/* For up to 'room' bytes, once it has been large enough. Returns -errno. */
+int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room);
+/* When the endpoint is closed. */
+void perf_region_close(struct perf_region *m);
+/*
+ * Write number n of write-lat: its last byte tells which one it is, and
+ * perf_region_has() that the peer's has come.
+ */
+int perf_region_write(struct perf_region *m, struct rdmamsg_ep *ep,
+		      uint32_t size, uint32_t n);
+static inline bool perf_region_has(const struct perf_region *m, uint32_t size,
+				   uint32_t n)
+{
+	return *(volatile uint8_t *)&m->in[size - 1] == (uint8_t)n;
+}
+
 /* ---- a client's connection (link.c) ----------------------------------- */
 
 struct perf_link {
@@ -194,6 +234,7 @@ struct perf_link {
 	enum perf_test test;
 	uint32_t size;
 	uint32_t count;
+	uint32_t room;		/* of the largest size */
 	uint32_t window;	/* bw: messages in flight */
 	uint32_t every;		/* one of so many is timed */
 	uint64_t *samples;	/* ticks */
@@ -204,6 +245,7 @@ struct perf_link {
 	uint32_t flying;	/* those that are timed */
 	bool ready;
 	bool reported;
+	struct perf_region mem;	/* one-sided */
 	uint64_t begin, end;	/* ticks */
 	uint64_t errors;	/* of both ends */
 	uint64_t copied;
@@ -233,6 +275,8 @@ static inline bool perf_link_turn(struct perf_link *l)
 }
 
 void perf_lat(struct perf_link *l);
+/* onesided.c: all of a run */
+void perf_onesided(struct perf_link *l);
 /* stream.c: as many messages as may be under way, called again and again. */
 void perf_stream(struct perf_link *l);
 

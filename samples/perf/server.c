@@ -20,6 +20,7 @@ struct server {
 	uint64_t resident;	/* bytes, before there was a connection */
 	struct conn *conns;
 	uint32_t pollers;	/* clients that want us to spin */
+	struct conn *watched;	/* the last one that has begun write-lat */
 	bool taken;		/* --once: by this one */
 	uint32_t client;
 	uint32_t due;		/* connections of it that are still to end */
@@ -37,6 +38,8 @@ struct conn {
 	uint32_t received;
 	uint64_t errors;
 	uint64_t copied;		/* at the start */
+	struct perf_region mem;		/* one-sided */
+	uint32_t written;		/* write-lat: back */
 };
 
 /* ---- runs ------------------------------------------------------------- */
@@ -61,28 +64,69 @@ static void say(struct conn *c, enum perf_tag tag, const void *data, size_t len)
 	failed(c, rdmamsg_send(c->ep, data, len, tag, NULL));
 }
 
+/* Returns -errno. */
+static int start_onesided(struct conn *c, const struct perf_start *wire)
+{
+	int ret;
+
+	if (c->run.test == PERF_WRITE_LAT && c->server->o->event)
+		return -EOPNOTSUPP;
+	ret = perf_region_open(&c->mem, c->ep, le32toh(wire->room));
+	if (!ret && (!c->run.size || c->run.size > c->mem.room))
+		ret = -EINVAL;
+	if (ret)
+		return ret;
+	c->mem.peer = wire->key;
+	c->written = 0;
+	if (c->run.test == PERF_WRITE_LAT)
+		c->server->watched = c;
+	return 0;
+}
+
+/* A write that has come is answered with one. */
+static void watch(struct conn *c)
+{
+	int ret;
+
+	if (!perf_region_has(&c->mem, c->run.size, c->written + 1))
+		return;
+	ret = perf_region_write(&c->mem, c->ep, c->run.size, c->written + 1);
+	if (ret == -EAGAIN)
+		return;
+	c->written++;
+	failed(c, ret);
+}
+
 static void start(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	const struct perf_start *wire = rdmamsg_msg_data(msg);
 	struct perf_ready ready = { 0 };
+	int ret = 0;
 
 	if (rdmamsg_msg_len(msg) < sizeof(*wire) ||
 	    c->received != c->run.count) {
 		rdmamsg_ep_abort(c->ep);
 		return;
 	}
+	if (c->server->watched == c)
+		c->server->watched = NULL;
 	c->run.test = le32toh(wire->test);
 	c->run.size = le32toh(wire->size);
 	c->run.count = le32toh(wire->count);
 	c->received = 0;
 	c->errors = 0;
 	c->copied = copied(c);
-	if (c->run.test > PERF_BW)
+	if (c->run.test >= PERF_TESTS)
 		ready.error = htole32(ENOSYS);
+	else if (perf_one_sided(c->run.test) &&
+		 (ret = start_onesided(c, wire)))
+		ready.error = htole32((uint32_t)-ret);
 	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
 		ready.error = htole32(ENOMEM);
-	if (ready.error)
+	/* of one-sided operations nothing arrives */
+	if (ready.error || perf_one_sided(c->run.test))
 		c->run.count = 0;
+	ready.key = c->mem.own;
 	say(c, PERF_READY, &ready, sizeof(ready));
 }
 
@@ -190,6 +234,9 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		s->status = broken;
 	}
 	s->pollers -= c->hello.flags & PERF_POLLS ? 1 : 0;
+	if (s->watched == c)
+		s->watched = NULL;
+	perf_region_close(&c->mem);
 	unlink_conn(c);
 	free(c);
 }
@@ -278,8 +325,11 @@ static void on_failed(struct rdmamsg_listener *l, int error)
 static void turn(struct server *s, int timeout_ms)
 {
 	if (s->o->poll || (s->pollers && !s->o->event))
-		for (int i = 0; i < SPINS && !perf_stopped; i++)
+		for (int i = 0; i < SPINS && !perf_stopped; i++) {
 			(void)rdmamsg_fast_poll(s->ctx);
+			if (s->watched)
+				watch(s->watched);
+		}
 	else
 		(void)rdmamsg_wait(s->ctx, timeout_ms);
 }
