@@ -121,6 +121,13 @@ def last_row(text, size):
     return row
 
 
+# one-sided: ours, raw verbs by, with what options
+ONESIDED = (("write-lat", "ib_write_lat", ()), ("read-lat", "ib_read_lat", ()),
+            ("atomic-lat", "ib_atomic_lat", ("-A", "FETCH_AND_ADD")),
+            ("write-bw", "ib_write_bw", ()), ("read-bw", "ib_read_bw", ()))
+ONESIDED_SIZES = (64, 4096, 1048576)
+
+
 class Bench:
     """What is to be measured and with what; figures by (test, size, who)."""
 
@@ -135,7 +142,7 @@ class Bench:
             return 400 if size < 65536 else 20
         if test == "rate":
             return 32000
-        if test == "bw":
+        if test.endswith("bw"):
             return 3200 if size < 1 << 20 else 200
         return 4000 if size < 65536 else 400 if size < 1 << 20 else 50
 
@@ -221,6 +228,18 @@ class Bench:
     def our_bw_event(self, size, count):
         return self.our_bw(size, count, "--event")
 
+    def raw_onesided(self, size, count, tool, *more):
+        row = self.perftest(tool, size, count, *more)
+        if tool.endswith("bw"):
+            return {"mb_per_s": row[3] * 1.048576}
+        return {"p50": row[4], "avg": row[5]}
+
+    def our_onesided(self, size, count, test):
+        got = self.perf(test, size, count, "--poll")
+        if test.endswith("bw"):
+            return {"mb_per_s": got["mb_per_s"]}
+        return {"p50": got["usec_p50"], "avg": got["usec_avg"]}
+
     # ---- rounds
 
     def plan(self):
@@ -238,6 +257,14 @@ class Bench:
             yield "bw", size, (("raw", self.raw_bw), ("rdmamsg", self.our_bw))
             yield "bw-event", size, (("raw", self.raw_bw_event),
                                      ("rdmamsg", self.our_bw_event))
+
+        for test, tool, more in ONESIDED:
+            for size in (8,) if test == "atomic-lat" else ONESIDED_SIZES:
+                yield test, size, (
+                    ("raw", lambda s, n, tool=tool, more=more:
+                        self.raw_onesided(s, n, tool, *more)),
+                    ("rdmamsg", lambda s, n, test=test:
+                        self.our_onesided(s, n, test)))
 
     def round(self, number):
         for test, size, rivals in self.plan():
@@ -321,6 +348,23 @@ def table_more(bench):
               f"{show(ratio(ours, raw)):>6}   {by}")
 
 
+def table_onesided(bench):
+    print("\none-sided: microseconds (median) or MB/s")
+    for (test, size), (raw, ours) in sorted(onesided(bench).items()):
+        print(f"{test + ' ' + name_of(size):>26} {show(raw):>12} "
+              f"{show(ours):>12} {show(ratio(ours, raw)):>6}")
+
+
+def onesided(bench):
+    """Both figures by (test, size), where there is one."""
+    both = {}
+    for test, size, who, what in bench.figures:
+        if test in [t[0] for t in ONESIDED] and what in ("p50", "mb_per_s"):
+            both[test, size] = (bench.median(test, size, "raw", what),
+                                bench.median(test, size, "rdmamsg", what))
+    return both
+
+
 def goals(bench):
     """What is wanted: name, the figure that counts, 'at most' it, reached."""
     def of(test, size, what, by="raw"):
@@ -339,6 +383,9 @@ def goals(bench):
             for who in ("raw", "rdmamsg")}
     yield ("1 MB bytes/s to raw verbs, best of polling and events",
            ratio(best["rdmamsg"] or None, best["raw"]), ">=", 0.97)
+    for (test, size), (raw, ours) in sorted(onesided(bench).items()):
+        yield (f"{test} {name_of(size)} to raw verbs", ratio(ours, raw),
+               *((">=", 0.97) if test.endswith("bw") else ("<=", 1.05)))
 
 
 def report_goals(wanted):
@@ -367,6 +414,7 @@ def report(bench):
     table_wire(bench)
     table_lat(bench, "lat-event", ())
     table_more(bench)
+    table_onesided(bench)
     lines = []
     for (test, size, who, what), values in sorted(bench.figures.items()):
         lines.append({"test": test, "size": size, "who": who, "what": what,
@@ -384,7 +432,8 @@ def main():
     parser.add_argument("-o", dest="output")
     parser.add_argument("-q", dest="quick", action="store_true")
     parser.add_argument("-t", dest="only", action="append",
-                        help="lat, lat-event, rate, bw or bw-event; all")
+                        help="lat, lat-event, rate, bw, bw-event, or a "
+                        "one-sided test; all")
     parser.add_argument("perf")
     parser.add_argument("address")
     parser.add_argument("device")
