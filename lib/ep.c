@@ -202,6 +202,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	list_init(&ep->queue);
 	list_init(&ep->rndv_out);
 	list_init(&ep->arriving);
+	list_init(&ep->windows);
 	ep->inbox_tail = &ep->inbox;
 	rdmamsg__timer_init(&ep->timer, deadline);
 	rdmamsg__timer_init(&ep->live, NULL);

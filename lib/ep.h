@@ -170,6 +170,7 @@ struct rdmamsg_ep {
 	enum reader read_turn;
 	struct rma *rma, *rma_free;	/* NULL until first used */
 	struct rdmamsg_msg *rma_results;
+	struct list windows;
 	bool rma_wanted;		/* by a call that gave -EAGAIN */
 	uint16_t credit_msgs;		/* CREDIT sent */
 	uint16_t credit_seen;		/* of them, by the peer */

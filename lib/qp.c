@@ -285,6 +285,7 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	if (ctx->last == ep)
 		ctx->last = &rdmamsg__nobody;
 	list_del(&ep->starved_node);
+	rdmamsg__windows_free(ep);
 	rdmamsg__rma_free(ep);
 	free(ep->sq_slots);
 	free(ep->rq);

@@ -6,27 +6,27 @@
 
 #define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
 			 RDMAMSG_ACCESS_ATOMIC)
-#define ACCESS_ALL	(ACCESS_REMOTE | RDMAMSG_ACCESS_LOCAL_WRITE)
+#define ACCESS_LOCAL	(RDMAMSG_ACCESS_LOCAL_WRITE | RDMAMSG_ACCESS_WINDOW)
 
 _Static_assert(RDMAMSG_ACCESS_READ == PROTO_KEY_READ &&
 	       RDMAMSG_ACCESS_WRITE == PROTO_KEY_WRITE &&
 	       RDMAMSG_ACCESS_ATOMIC == PROTO_KEY_ATOMIC, "as on the wire");
 _Static_assert(sizeof(struct rdmamsg_key) == PROTO_KEY_LEN, "as on the wire");
 
+int rdmamsg__verbs_remote(uint32_t access)
+{
+	return (access & RDMAMSG_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+	       (access & RDMAMSG_ACCESS_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+	       (access & RDMAMSG_ACCESS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+/* ibv_reg_mr(3): remote write and atomic need local write as well. */
 static int verbs_access(uint32_t access)
 {
-	int ret = 0;
-
-	if (access & RDMAMSG_ACCESS_READ)
-		ret |= IBV_ACCESS_REMOTE_READ;
-	/* ibv_reg_mr(3): these two need local write as well */
-	if (access & RDMAMSG_ACCESS_WRITE)
-		ret |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE;
-	if (access & RDMAMSG_ACCESS_ATOMIC)
-		ret |= IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE;
-	if (access & RDMAMSG_ACCESS_LOCAL_WRITE)
-		ret |= IBV_ACCESS_LOCAL_WRITE;
-	return ret;
+	return rdmamsg__verbs_remote(access) |
+	       (access & ~(uint32_t)RDMAMSG_ACCESS_READ ?
+		IBV_ACCESS_LOCAL_WRITE : 0) |
+	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
 }
 
 /* The owner is told only: there is nothing that it could do. */
@@ -108,10 +108,10 @@ int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
 
 	if (err)
 		return err;
-	if (!addr || !len || !ret || access & ~ACCESS_ALL ||
+	if (!addr || !len || !ret || access & ~(ACCESS_REMOTE | ACCESS_LOCAL) ||
 	    (uintptr_t)addr + len < (uintptr_t)addr)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_region_create: %s",
-				     !ret ? "ret is NULL" : access & ~ACCESS_ALL ?
+				     !ret ? "ret is NULL" : access & ~(ACCESS_REMOTE | ACCESS_LOCAL) ?
 				     "unknown access bits" :
 				     "addr is NULL, or len 0 or out of range");
 	region = calloc(1, sizeof(*region));

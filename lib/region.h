@@ -38,6 +38,8 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
+/* What the verbs call this remote access. */
+int rdmamsg__verbs_remote(uint32_t access);
 void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
 void rdmamsg__region_free(struct rdmamsg_region *region);
 void rdmamsg__regions_free(struct rdmamsg *ctx);

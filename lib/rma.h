@@ -3,6 +3,64 @@
 #ifndef RDMAMSG_LIB_RMA_H
 #define RDMAMSG_LIB_RMA_H
 
+#define RMA_MAX		256	/* operations under way */
+
+enum rma_kind {
+	RMA_WRITE,
+	RMA_BIND,
+	RMA_INVALIDATE,
+	/* the depth of these was agreed with the peer */
+	RMA_READ,
+	RMA_FETCH_ADD,
+	RMA_COMPARE_SWAP,
+};
+
+struct rma_slice {
+	uint64_t addr;
+	uint64_t len;
+	uint32_t lkey;
+	struct rdmamsg_region *region;	/* NULL: it has been copied */
+};
+
+struct rma {
+	struct op op;			/* first */
+	enum rma_kind kind;
+	bool begun;			/* its first request is posted */
+	bool fence;
+	bool notify;			/* WRITTEN is still to be sent */
+	uint32_t value;			/* in it */
+	uint32_t posted;		/* requests under way */
+	uint64_t raddr;			/* of the next request */
+	uint64_t left;
+	uint32_t rkey;
+	uint64_t peer_region;
+	uint64_t operand, expected;
+	uint64_t *result;
+	struct rdmamsg_window *window;
+	uint32_t slices, at;		/* the next request: slice, */
+	uint64_t offset;		/* offset in it */
+	struct rma_slice slice[RDMAMSG_SEGMENTS_MAX];
+};
+
+static inline bool rdmamsg__rma_is_read(const struct rma *r)
+{
+	return r->kind >= RMA_READ;
+}
+
+/* rma.c. -EAGAIN, -ENOMEM */
+int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
+void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
+/* Posts it or has it wait; it is accepted. */
+void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
+/* What is left goes with the request itself, which can be posted now. */
+bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
+void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
+
+/* window.c */
+void rdmamsg__window_fill(const struct rma *r, struct ibv_send_wr *wr);
+void rdmamsg__window_done(struct rma *r, int status);
+void rdmamsg__windows_free(struct rdmamsg_ep *ep);
+
 /*
  * Posts what there is room for. True when that was all of it, and nothing of
  * it waits in the queue.

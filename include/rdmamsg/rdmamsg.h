@@ -41,6 +41,7 @@ struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
+struct rdmamsg_window;		/* access to a part of one, for a while */
 struct rdmamsg_cache;		/* regions kept for memory used again */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
@@ -476,6 +477,7 @@ enum rdmamsg_access {
 	RDMAMSG_ACCESS_WRITE = 1u << 1,		/* write */
 	RDMAMSG_ACCESS_ATOMIC = 1u << 2,	/* and count there */
 	RDMAMSG_ACCESS_LOCAL_WRITE = 1u << 3,	/* rdmamsg_read() into it */
+	RDMAMSG_ACCESS_WINDOW = 1u << 4,	/* windows may be bound to it */
 };
 
 /*
@@ -636,6 +638,30 @@ int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t offset, uint64_t expected, uint64_t desired,
 			 uint64_t *result, uint32_t flags, void *cookie);
+
+/*
+ * A memory window: access to a part of a region for the peer of this endpoint
+ * alone, which costs no registration to give and to take back. Gone when
+ * on_closed comes. -EOPNOTSUPP: the device has none that are worth it.
+ */
+int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret);
+
+/*
+ * Gives access (READ, WRITE, ATOMIC) to len bytes of a region that is attached
+ * and has RDMAMSG_ACCESS_WINDOW, whatever access that has else. The key may be
+ * sent at once: it is good for what comes after this call. Until invalidated
+ * the region cannot be revoked. An operation as the others: on_sent, -EAGAIN.
+ */
+int rdmamsg_window_bind(struct rdmamsg_window *window,
+			struct rdmamsg_region *region, size_t offset,
+			size_t len, uint32_t access, struct rdmamsg_key *ret,
+			void *cookie);
+
+/* Takes it back: the key is dead with on_sent. */
+int rdmamsg_window_invalidate(struct rdmamsg_window *window, void *cookie);
+
+/* Bound or not. -EBUSY before on_sent. NULL is fine. */
+int rdmamsg_window_destroy(struct rdmamsg_window *window);
 
 /* ---- listening -------------------------------------------------------- */
 
