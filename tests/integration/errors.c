@@ -896,7 +896,7 @@ static const struct {
 	size_t offset;
 	uint32_t value;
 } bad_fields[] = {
-	FIELD(flags, 2),
+	FIELD(flags, 1u << 31),
 	FIELD(timeout_ms, 86400001),
 	FIELD(max_msg_size, 0x80000000u),
 	FIELD(max_copy, 0x80000000u),
