@@ -576,14 +576,14 @@ int rdmamsg__fail_path(void)
 			     "like");
 }
 
-static int start(struct rdmamsg_ep *ep)
+int rdmamsg__dial_start(struct rdmamsg_ep *ep)
 {
 	struct addrinfo *addrs;
 	int gai = rdmamsg__resolve_numeric(ep->host, ep->service, 0, &addrs);
 
 	if (!gai) {
 		ep->addrs = ep->addr = addrs;
-		return try_addrs(ep);
+		return ep->oob ? rdmamsg__oob_dial(ep) : try_addrs(ep);
 	}
 	if (gai == EAI_SERVICE)
 		return rdmamsg__fail_service(ep->service);
@@ -631,7 +631,8 @@ int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 
 	if (ret)
 		return ret;
-	ret = ep->opts.path ? rdmamsg__fail_path() : start(ep);
+	ret = ep->opts.path ? rdmamsg__fail_path() :
+	      rdmamsg__dial_start(ep);
 	if (ret) {
 		rdmamsg__ep_unborn(ep);
 		return ret;

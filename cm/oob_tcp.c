@@ -190,8 +190,7 @@ static int dial(struct rdmamsg_ep *ep)
 	return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 }
 
-/* From ep->addr on; the error of the last. */
-static int dial_any(struct rdmamsg_ep *ep)
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
 {
 	int ret;
 
@@ -219,7 +218,7 @@ static void no_address(struct rdmamsg_ep *ep, int err)
 
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
 {
-	int ret = dial_any(ep);
+	int ret = rdmamsg__oob_dial(ep);
 
 	if (ret)
 		no_address(ep, ret);
@@ -566,23 +565,6 @@ void rdmamsg__oob_unlisten(struct rdmamsg_listener *l)
 
 /* ---- public ----------------------------------------------------------- */
 
-static int start(struct rdmamsg_ep *ep)
-{
-	int gai = rdmamsg__resolve_numeric(ep->host, ep->service, 0,
-					   &ep->addrs);
-
-	if (!gai) {
-		ep->addr = ep->addrs;
-		return dial_any(ep);
-	}
-	if (gai == EAI_SERVICE)
-		return rdmamsg__fail_service(ep->service);
-	if (gai != EAI_NONAME)
-		return rdmamsg__fail(-EINVAL, "%s port %s: %s", ep->host,
-				     ep->service, gai_strerror(gai));
-	return rdmamsg__resolve_start(ep, &ep->resolve);
-}
-
 int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 			const char *service,
 			const struct rdmamsg_ep_options *opts,
@@ -595,7 +577,7 @@ int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 		return ret;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = start(ep);
+		ret = rdmamsg__dial_start(ep);
 	if (ret) {
 		rdmamsg__ep_unborn(ep);
 		return ret;

@@ -89,6 +89,7 @@ int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
 		      const char *service,
 		      const struct rdmamsg_ep_options *opts,
 		      struct rdmamsg_ep **ret);
+int rdmamsg__dial_start(struct rdmamsg_ep *ep);
 int rdmamsg__fail_path(void);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */

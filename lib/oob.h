@@ -73,7 +73,9 @@ int rdmamsg__oob_fail_record(int err);
 int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
 
 /* cm/oob_tcp.c */
-void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);	/* ep->addr */
+/* From ep->addr on, the first that can be tried; the error of the last. */
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
+void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);
 void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
 int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
