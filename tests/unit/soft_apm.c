@@ -291,6 +291,6 @@ int main(void)
 		TEST(list__ports_and_migration_TOLD),
 	};
 
-	use_ports("unit-apm");
+	use_ports("apm");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "own_fabric.h"
+
 #define SILENCE_MS	300	/* of what must not come */
 #define WAIT_MS		60000
 
@@ -134,6 +136,6 @@ int main(void)
 		TEST(disconnect__through_a_black_hole_TELLS_NOBODY),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-cut", 1);
+	join_own_fabric("cut");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

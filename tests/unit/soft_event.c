@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "own_fabric.h"
+
 enum about { DEVICE, PORT, QP, CQ, SRQ };
 
 static const struct event {
@@ -209,6 +211,6 @@ int main(void)
 		TEST(event__of_xrc_WHAT_IT_HAS),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-event", 1);
+	join_own_fabric("event");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The extended interfaces of queues on the soft HCA, overrun, and draining. */
 #include "soft_pair.h"
+#include "own_fabric.h"
 
 #define RC_OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE | \
 		 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_IMM | \
@@ -462,6 +463,6 @@ int main(void)
 						setup_patient, teardown_pair),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-ex", 1);
+	join_own_fabric("ex");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

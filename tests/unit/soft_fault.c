@@ -12,6 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "own_fabric.h"
+
 #define SIZE	(256u << 10)
 #define ALL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -409,6 +411,6 @@ int main(void)
 		TEST(list__nodes_and_queue_pairs_TOLD),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-fault", 1);
+	join_own_fabric("fault");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

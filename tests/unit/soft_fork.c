@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "own_fabric.h"
+
 /* In the child: no assertion reaches anybody, so each step has a number. */
 #define MUST(what) do { if (!(what)) _exit(__LINE__ & 0x7f); } while (0)
 
@@ -151,9 +153,7 @@ int main(void)
 		PAIR(fork__a_channel_IS_THE_PARENT_S),
 		PAIR(fork__while_the_device_works_NO_CHILD_HANGS),
 	};
-	char fabric[32];
 
-	(void)snprintf(fabric, sizeof(fabric), "unit-fork-%d", (int)getpid());
-	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	join_own_fabric("fork");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

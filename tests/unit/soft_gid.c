@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "own_fabric.h"
+
 #define ADDRS	64
 
 static struct ifaddrs list[ADDRS];
@@ -221,9 +223,7 @@ int main(void)
 			table__more_than_there_is_room_for_IS_FULL, start,
 			close_device),
 	};
-	char fabric[32];
 
-	(void)snprintf(fabric, sizeof(fabric), "unit-gid-%d", (int)getpid());
-	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	join_own_fabric("gid");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -22,7 +22,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#define FABRIC	"unit-limits"
+#include "own_fabric.h"
+
 #define NOBODY	65534
 #define CHILD_SECONDS	30	/* and no longer */
 #define NODES	1024
@@ -68,7 +69,7 @@ static int take_name(uid_t uid, const char *name)
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
-			 "rdmamsg-soft/%u/" FABRIC "/%s", uid, name);
+			 "rdmamsg-soft/%u/%s/%s", uid, own_fabric, name);
 
 	if (fd >= 0 &&
 	    (bind(fd, (struct sockaddr *)&un,
@@ -134,7 +135,7 @@ static int looks(uid_t victim)
 {
 	struct soft_ctl *ctl;
 
-	return soft_ctl_open(FABRIC, &ctl);
+	return soft_ctl_open(own_fabric, &ctl);
 }
 
 static void user__another_holds_the_fabric_EPERM(void **state)
@@ -154,7 +155,7 @@ static void user__another_holds_numbers_OTHERS_ARE_TAKEN(void **state)
 
 	assert_int_equal(as_another(takes_numbers), 0);
 	assert_int_equal(try_open(&c), 0);
-	assert_int_equal(soft_ctl_open(FABRIC, &ctl), 0);
+	assert_int_equal(soft_ctl_open(own_fabric, &ctl), 0);
 	assert_int_equal(soft_ctl_next(ctl, &n, &node), 0);
 	assert_int_equal(node.node, 2);
 	soft_ctl_close(ctl);
@@ -231,7 +232,7 @@ static void descriptors__none_to_accept_WAITS(void **state)
 		alarm(CHILD_SECONDS);
 		if (read(ready[0], &byte, 1) != 1)
 			_exit(1);
-		_exit(soft_ctl_open(FABRIC, &ctl) ||
+		_exit(soft_ctl_open(own_fabric, &ctl) ||
 		      soft_ctl_next(ctl, &n, &node));
 	}
 	limit_to(RLIMIT_NOFILE, 0);
@@ -337,6 +338,6 @@ int main(void)
 		cmocka_unit_test(regions__too_many_ENOMEM),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", FABRIC, 1);
+	join_own_fabric("limits");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "own_fabric.h"
+
 static struct rdma_event_channel *ch;
 
 static int setup(void **state)
@@ -101,6 +103,6 @@ int main(void)
 		TEST(bind__families_apart_BOTH),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-listen", 1);
+	join_own_fabric("listen");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -363,6 +363,6 @@ int main(void)
 		cmocka_unit_test(processes__other_killed_RETRY_EXC),
 	};
 
-	use_ports("unit-migrate");
+	use_ports("migrate");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows and regions of the soft HCA: keys, bounds, revocation. */
 #include "soft_pair.h"
+#include "own_fabric.h"
 
 static struct ibv_mw *mw;
 
@@ -309,6 +310,6 @@ int main(void)
 		PAIR(rereg_mr__CHANGES_ALL_OR_NOTHING),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-mw", 1);
+	join_own_fabric("mw");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -8,6 +8,7 @@
 
 #include "soft/priv.h"
 #include "soft_pair.h"
+#include "own_fabric.h"
 
 static struct soft_ctl *ctl;
 static const uint8_t alternate[2] = { 2, 4 };
@@ -166,10 +167,10 @@ static inline void expect_write(enum ibv_wc_status status)
 }
 
 /* The environment of such tests, on a fabric of their own. */
-static inline void use_ports(const char *fabric)
+static inline void use_ports(const char *test)
 {
 	port_of[1] = 3;
-	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	join_own_fabric(test);
 	(void)setenv("RDMAMSG_SOFT_PORTS", "4", 1);
 }
 

@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "own_fabric.h"
+
 static struct rdma_event_channel *ch;
 static struct sockaddr_in addr;		/* of the listener */
 static struct rdma_cm_id *listener;
@@ -452,6 +454,6 @@ int main(void)
 			unset_ib),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-sidr", 1);
+	join_own_fabric("sidr");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "own_fabric.h"
+
 static struct ibv_srq *srq;
 
 static int setup_shared(void **state)
@@ -432,6 +434,6 @@ int main(void)
 		PLAIN(open_xrcd__by_file_IS_THE_SAME),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-srq", 1);
+	join_own_fabric("srq");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -3,6 +3,8 @@
 #include "soft/soft_ctl.h"
 #include "soft_other.h"
 
+#include "own_fabric.h"
+
 /* Many times what three tries with an ack timeout of 1 ms take. */
 #define LONG_MS	300
 
@@ -124,6 +126,6 @@ int main(void)
 		cmocka_unit_test(stopped__modify_to_ERR_FLUSHES),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-stop", 1);
+	join_own_fabric("stop");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "own_fabric.h"
+
 #define SIZE	65536u
 #define QKEY	0x1111u
 #define ALL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -694,6 +696,6 @@ int main(void)
 			teardown),
 	};
 
-	(void)setenv("RDMAMSG_SOFT_FABRIC", "unit-test-ud", 1);
+	join_own_fabric("ud");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "own_fabric.h"
+
 #define LARGE	SIZE
 
 static struct soft_dev *dev(void)
@@ -344,11 +346,8 @@ int main(void)
 		PAIR(all__refused_by_the_system_PUSHED),
 	};
 
-	char fabric[32];
-
 	/* what is tested here is what it refuses */
 	(void)unsetenv("RDMAMSG_SOFT_NO_VM");
-	(void)snprintf(fabric, sizeof(fabric), "unit-vm-%d", getpid());
-	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	join_own_fabric("vm");
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
