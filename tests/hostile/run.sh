@@ -11,11 +11,16 @@ set -eu
 [ $# -eq 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
 
 failed=0
-for side in client server
+for side in client server client-srq server-srq
 do
 	echo "# hostile $side"
 	status=0
-	"$1/tests/hostile/$side" || status=$?
+	case $side in
+	*-srq)	TEST_SRQ=1
+		export TEST_SRQ
+		;;
+	esac
+	"$1/tests/hostile/${side%-srq}" || status=$?
 	case $status in
 	0)	;;
 	1)	failed=1 ;;

@@ -32,6 +32,19 @@ static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
 	victims->harmed = true;
 }
 
+/* With TEST_SRQ the receives are shared: with whom else, peers do not care. */
+static int open_context(void)
+{
+	const struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 4096,
+	};
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .srq = getenv("TEST_SRQ") ? &srq : NULL,
+	};
+
+	return rdmamsg_open(&ctx, &opts);
+}
+
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -197,7 +210,7 @@ static int server(void)
 	struct rdmamsg_listener *l;
 
 	server_pid = getpid();
-	if (rdmamsg_open(&ctx, NULL) ||
+	if (open_context() ||
 	    rdmamsg_listen(ctx, address, "0", &opts, &l)) {
 		harmed("server: %s", rdmamsg_error());
 		return 1;
@@ -290,7 +303,7 @@ static int client(void)
 	while (!victims->port && !victims->quit)
 		usleep(1000);
 	snprintf(port, sizeof(port), "%u", victims->port);
-	if (rdmamsg_open(&ctx, NULL) ||
+	if (open_context() ||
 	    rdmamsg_connect(ctx, address, port, &opts, &innocent)) {
 		harmed("client: %s", rdmamsg_error());
 		return 1;
