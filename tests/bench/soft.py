@@ -24,6 +24,7 @@ from pairs import (Failed, both, client, last_row, listening, ratio,
 SERVER = ["taskset", "-c", "0"]
 CLIENT = ["taskset", "-c", "1"]
 SMALL, LARGE = 64, 1 << 20
+CONNS = (1, 100, 1000)
 
 
 def with_env(**more):
@@ -40,6 +41,7 @@ class Bench:
         self.figures = collections.defaultdict(list)
         self.failures = collections.Counter()
         self.perf_port = None
+        self.srq_port = None
 
     # ---- who measures what; each returns one figure
 
@@ -77,6 +79,20 @@ class Bench:
 
     def our_bw(self):
         return self.perf("bw", LARGE, 4000)["mb_per_s"]
+
+    def conns(self, count, shared):
+        done = client(CLIENT + with_env(RDMAMSG_DEVICE="soft") +
+                      [f"{self.build}/samples/rdmamsg-perf", "conns",
+                       "127.0.0.1", "--json", "-s", str(SMALL),
+                       "-n", str(count)] +
+                      (["--srq", "-p", self.srq_port] if shared else
+                       ["-p", self.perf_port]))
+        return json.loads(done.splitlines()[-1])["msg_per_s"]
+
+    def over(self, shared):
+        return tuple((f"{count} connections" + ", shared" * shared,
+                      lambda count=count: self.conns(count, shared))
+                     for count in CONNS)
 
     def ucx(self, test, size, count, transports):
         self.port += 1
@@ -131,6 +147,7 @@ class Bench:
             ("1 MB, MB/s", (
                 ("raw verbs", self.raw_bw), ("rdmamsg", self.our_bw),
                 ("UCX posix", self.ucx_bw), ("UCX cma", self.ucx_cma_bw))),
+            (f"{SMALL} B there and back/s", self.over(False) + self.over(True)),
         )
 
     def round(self, number):
@@ -150,7 +167,8 @@ class Bench:
         command = SERVER + with_env(RDMAMSG_DEVICE="soft") + [
             f"{self.build}/samples/rdmamsg-perf", "server", "-a", "127.0.0.1",
             "-p", "0"]
-        with listening(command) as self.perf_port:
+        with listening(command) as self.perf_port, \
+                listening(command + ["--srq"]) as self.srq_port:
             for number in range(1, self.args.pairs + 1):
                 self.round(number)
 
@@ -162,7 +180,7 @@ class Bench:
 def goals(bench):
     def of(what, who, by):
         return ratio(bench.median(what, who), bench.median(what, by))
-    lat, rate, bw = (what for what, _ in bench.plan())
+    lat, rate, bw, conns = (what for what, _ in bench.plan())
     yield ("raw verbs' latency to libfabric shm",
            of(lat, "raw verbs", "libfabric shm"), "<=", 1.0)
     yield ("rdmamsg's latency to raw verbs", of(lat, "rdmamsg", "raw verbs"),
@@ -171,6 +189,10 @@ def goals(bench):
            ">=", 1 / 3)
     yield ("1 MB throughput to UCX posix", of(bw, "rdmamsg", "UCX posix"),
            ">=", 1.0)
+    for shared in "", ", shared":
+        yield (f"64 B over 1000 connections to over one{shared}",
+               of(conns, f"1000 connections{shared}",
+                  f"1 connections{shared}"), ">=", 0.8)
 
 
 def report(bench):
