@@ -2,7 +2,10 @@
 /* Regions: declared, registered where they are needed, exported, revoked. */
 #include "internal.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
 			 RDMAMSG_ACCESS_ATOMIC)
@@ -57,6 +60,8 @@ static void dereg_all(struct rdmamsg_region *region)
 void rdmamsg__region_free(struct rdmamsg_region *region)
 {
 	dereg_all(region);
+	if (region->fd >= 0)
+		close(region->fd);
 	list_del(&region->node);
 	free(region);
 }
@@ -75,6 +80,21 @@ static int region_check(const struct rdmamsg_region *region)
 	return rdmamsg__fail(-EINVAL, "the region is NULL");
 }
 
+static struct ibv_mr *reg(const struct rdmamsg_region *region,
+			  const struct rdmamsg_device *d)
+{
+	int access = verbs_access(region->access);
+
+	errno = 0;
+	if (region->fd < 0)
+		return d->v->reg_mr(d->pd, region->addr, region->len, access);
+	if (d->v->reg_dmabuf_mr)
+		return d->v->reg_dmabuf_mr(d->pd, region->fd_offset,
+					   region->len, 0, region->fd, access);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
 static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 {
 	struct rdmamsg_device *d = dev->device;
@@ -83,12 +103,13 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 
 	if (!mr)
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
-	errno = 0;
-	mr->ibv = d->v->reg_mr(d->pd, region->addr, region->len,
-			       verbs_access(region->access));
+	mr->ibv = reg(region, d);
 	if (!mr->ibv) {
-		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					  "registering a region");
+		ret = rdmamsg__verbs_null();
+		if (ret == -EOPNOTSUPP && region->fd >= 0)
+			rdmamsg__fail(ret, "device %s takes no dmabuf", d->name);
+		else
+			rdmamsg__fail_verbs(ret, "registering a region");
 		free(mr);
 		return ret;
 	}
@@ -100,31 +121,62 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
-			  uint32_t access, struct rdmamsg_region **ret)
+static int region_new(struct rdmamsg *ctx, void *addr, size_t len,
+		      uint32_t access, struct rdmamsg_region **ret)
 {
+	const uint32_t unknown = access & ~(ACCESS_REMOTE | ACCESS_LOCAL);
 	struct rdmamsg_region *region;
-	int err = rdmamsg__ctx_check(ctx);
 
-	if (err)
-		return err;
-	if (!addr || !len || !ret || access & ~(ACCESS_REMOTE | ACCESS_LOCAL) ||
-	    (uintptr_t)addr + len < (uintptr_t)addr)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_region_create: %s",
-				     !ret ? "ret is NULL" : access & ~(ACCESS_REMOTE | ACCESS_LOCAL) ?
+	if (!len || !ret || unknown || (uintptr_t)addr + len < (uintptr_t)addr)
+		return rdmamsg__fail(-EINVAL, "a region: %s", !ret ?
+				     "ret is NULL" : unknown ?
 				     "unknown access bits" :
-				     "addr is NULL, or len 0 or out of range");
+				     "len is 0 or out of range");
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
 	region->ctx = ctx;
 	region->addr = addr;
 	region->len = len;
+	region->fd = -1;
 	region->access = access;
 	region->id = ++ctx->regions;
 	list_init(&region->mrs);
 	list_add_tail(&ctx->region_list, &region->node);
 	*ret = region;
+	return 0;
+}
+
+int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
+			  uint32_t access, struct rdmamsg_region **ret)
+{
+	int err = rdmamsg__ctx_check(ctx);
+
+	if (!err && !addr)
+		err = rdmamsg__fail(-EINVAL, "rdmamsg_region_create: addr is "
+				    "NULL");
+	return err ? err : region_new(ctx, addr, len, access, ret);
+}
+
+int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
+			  size_t len, uint32_t access,
+			  struct rdmamsg_region **ret)
+{
+	int err = rdmamsg__ctx_check(ctx), copy;
+
+	if (err)
+		return err;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return rdmamsg__fail(-errno, "rdmamsg_region_dmabuf: fd %d: %s",
+				     fd, strerror(errno));
+	err = region_new(ctx, NULL, len, access, ret);
+	if (err) {
+		close(copy);
+		return err;
+	}
+	(*ret)->fd = copy;
+	(*ret)->fd_offset = offset;
 	return 0;
 }
 

@@ -6,8 +6,10 @@
 struct rdmamsg_region {
 	struct list node;		/* of the context */
 	struct rdmamsg *ctx;
-	uint8_t *addr;
+	uint8_t *addr;			/* NULL of a dmabuf: offsets count */
 	size_t len;
+	int fd;				/* of a dmabuf, or -1 */
+	uint64_t fd_offset;
 	uint32_t access;		/* enum rdmamsg_access */
 	uint32_t busy;			/* own operations that use it */
 	uint64_t id;

@@ -78,7 +78,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->offset = 0;
 	r->posted = 0;
 	r->left = 0;
-	r->notify = r->fence = false;
+	r->notify = r->fence = r->no_cpu = false;
 	r->result = NULL;
 	*ret = r;
 	return 0;
@@ -101,7 +101,7 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
 static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
 {
 	return r->kind == RMA_WRITE && ep->can_inline && !r->begun &&
-	       r->left <= ep->inline_max;
+	       r->left <= ep->inline_max && !r->no_cpu;
 }
 
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)

@@ -27,6 +27,7 @@ struct rma {
 	enum rma_kind kind;
 	bool begun;			/* its first request is posted */
 	bool fence;
+	bool no_cpu;			/* a dmabuf: not to be copied */
 	bool notify;			/* WRITTEN is still to be sent */
 	uint32_t value;			/* in it */
 	uint32_t posted;		/* requests under way */

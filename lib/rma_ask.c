@@ -113,6 +113,7 @@ static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
 			return rdmamsg__fail(-EACCES, "a slice's region does not "
 					     "have RDMAMSG_ACCESS_LOCAL_WRITE");
 		region->busy++;
+		r->no_cpu |= region->fd >= 0;
 	} else if (r->kind == RMA_READ || !s->data) {
 		return rdmamsg__fail(-EINVAL, "a slice %s", s->data ?
 				     "to read into needs a region" : "is NULL");
@@ -171,6 +172,9 @@ static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
 		r->left += s->len;
 		copy |= !s->region;
 	}
+	if (copy && r->no_cpu)
+		return rdmamsg__fail(-EINVAL, "slices of a dmabuf beside others "
+				     "without a region, which are copied");
 	if (copy && r->left > ep->copy_max)
 		return rdmamsg__fail(-EMSGSIZE, "%llu bytes without a region: at "
 				     "most %u are copied (eager_max)",

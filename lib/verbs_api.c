@@ -65,6 +65,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.reg_mr = reg_mr,
 	.reg_mr_iova = reg_mr_iova,
 	.rereg_mr = ibv_rereg_mr,
+	.reg_dmabuf_mr = ibv_reg_dmabuf_mr,
 	.dereg_mr = ibv_dereg_mr,
 	.create_comp_channel = ibv_create_comp_channel,
 	.destroy_comp_channel = ibv_destroy_comp_channel,

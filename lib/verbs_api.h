@@ -41,6 +41,10 @@ struct verbs_api {
 				      size_t len, uint64_t iova, int access);
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd,
 			void *addr, size_t len, int access);
+	/* NULL: there is none */
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset,
+					size_t len, uint64_t iova, int fd,
+					int access);
 	int (*dereg_mr)(struct ibv_mr *mr);
 	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
 	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);

@@ -489,6 +489,15 @@ int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
 			  uint32_t access, struct rdmamsg_region **ret);
 
 /*
+ * The same for len bytes from 'offset' on of a dmabuf, which may be memory of
+ * another device. In slices, 'data' is the offset from there. The descriptor
+ * is free on return. Attaching gives -EOPNOTSUPP where the device takes none.
+ */
+int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
+			  size_t len, uint32_t access,
+			  struct rdmamsg_region **ret);
+
+/*
  * Registers it with the device of the endpoint, for the endpoint's own
  * operations, until that device is closed. Takes long, pins the memory; once
  * done it is done for all endpoints of the device. -ENOTCONN, -ENOMEM.

@@ -548,6 +548,26 @@ static void region__again_OTHER_KEY(void **state)
 	rma_end();
 }
 
+/* No device that the tests run on takes one. */
+static void dmabuf__not_taken_EOPNOTSUPP(void **state)
+{
+	struct rdmamsg_region *region;
+	int fds = open_fds();
+
+	rma_pair();
+	assert_error(rdmamsg_region_dmabuf(p.c.ctx, -1, 0, 4096, 0, &region),
+		     -EBADF, "fd");
+	assert_error(rdmamsg_region_dmabuf(p.c.ctx, 0, 0, 0, 0, &region),
+		     -EINVAL, "len");
+	assert_int_equal(rdmamsg_region_dmabuf(p.c.ctx, 0, 0, 4096,
+					       RDMAMSG_ACCESS_READ, &region), 0);
+	assert_error(rdmamsg_region_attach(region, p.c.ep), -EOPNOTSUPP,
+		     "dmabuf");
+	assert_int_equal(rdmamsg_region_destroy(region), 0);
+	rma_end();
+	assert_int_equal(open_fds(), fds);
+}
+
 /* ---- windows ---------------------------------------------------------- */
 
 static struct rdmamsg_window *window;
@@ -769,6 +789,7 @@ int main(int argc, char **argv)
 		TEST(key__too_weak_ACCESS),
 		TEST(calls__bad_arguments_ARE_TOLD),
 		TEST(region__again_OTHER_KEY),
+		TEST(dmabuf__not_taken_EOPNOTSUPP),
 		TEST(window__bound_and_again_GIVES_ACCESS),
 		TEST(window__invalidated_ACCESS),
 		TEST(window__beyond_it_ACCESS),
