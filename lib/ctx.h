@@ -143,6 +143,9 @@ static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
 /* 0, or -ECHILD in a forked child. */
 int rdmamsg__ctx_check(const struct rdmamsg *ctx);
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+/* Copies the options; what is not given becomes the default. */
+int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    const struct rdmamsg_ep_options *opts);
 /* Whether the fields that are numbers are in range. */
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
 

@@ -92,6 +92,14 @@ static int set_ranges(struct rdmamsg_ep_options *o)
 				   sizeof(ranges) / sizeof(ranges[0]));
 }
 
+int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts, "rdmamsg_ep_options");
+
+	return ret ? ret : set_ranges(o);
+}
+
 int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
 {
 	struct rdmamsg_ep_options o = *opts;
@@ -135,14 +143,11 @@ static int set_data(struct rdmamsg_ep *ep)
 static int set_options(struct rdmamsg_ep *ep,
 		       const struct rdmamsg_ep_options *opts)
 {
-	int ret = rdmamsg__opts_copy(&ep->opts, sizeof(ep->opts), opts,
-				     "rdmamsg_ep_options");
+	int ret = rdmamsg__ep_options_set(&ep->opts, opts);
 
 	if (!ret)
 		ret = rdmamsg__opts_copy(&ep->on, sizeof(ep->on),
 					 ep->opts.handlers, "rdmamsg_handlers");
-	if (!ret)
-		ret = set_ranges(&ep->opts);
 	if (!ret)
 		ret = rdmamsg__srq_options_check(ep->ctx, ep->opts.srq);
 	if (!ret)

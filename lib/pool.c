@@ -79,15 +79,27 @@ static void unmap_registered(struct dev *dev, size_t size, void *mem,
 	dev->ctx->registered -= size;
 }
 
-int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
-		      struct pool **ret)
+size_t rdmamsg__pool_buf_size(size_t size)
 {
 	size_t buf_size = PROTO_RECV_MIN;
-	struct pool *pool;
-	struct list *n;
 
 	while (buf_size < size)
 		buf_size *= 2;
+	return buf_size;
+}
+
+size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count)
+{
+	return max(count * buf_size, SLAB_MIN) / buf_size * buf_size;
+}
+
+int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+		      struct pool **ret)
+{
+	size_t buf_size = rdmamsg__pool_buf_size(size);
+	struct pool *pool;
+	struct list *n;
+
 	list_for_each(n, pools) {
 		pool = list_entry(n, struct pool, node);
 		if (pool->buf_size == buf_size)
@@ -107,14 +119,14 @@ found:
 
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 {
-	size_t size = max((size_t)count * pool->buf_size, SLAB_MIN);
+	size_t size = rdmamsg__pool_slab_size(pool->buf_size, count);
 	struct slab *slab = calloc(1, sizeof(*slab));
 	int err;
 
 	if (!slab)
 		return rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
 	count = (uint32_t)(size / pool->buf_size);
-	slab->size = (size_t)count * pool->buf_size;
+	slab->size = size;
 	slab->msgs = calloc(count, sizeof(*slab->msgs));
 	if (!slab->msgs) {
 		err = rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);

@@ -33,6 +33,9 @@ struct rdmamsg_msg {
 	struct list node;		/* dev->loose, unless POOL */
 };
 
+/* What is taken for a buffer, and for so many of them at once. */
+size_t rdmamsg__pool_buf_size(size_t size);
+size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count);
 int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
 		      struct pool **ret);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */

@@ -14,8 +14,8 @@ static int check_range(const char *name, uint32_t value, uint32_t lowest,
 			     "to %u", name, value, lowest, highest);
 }
 
-static int set_options(struct rdmamsg_srq_options *o,
-		       const struct rdmamsg_srq_options *opts)
+int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
+			     const struct rdmamsg_srq_options *opts)
 {
 	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
 				     "rdmamsg_srq_options");
@@ -54,7 +54,7 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 	if (!srq)
 		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
 				     "queue");
-	ret = set_options(&srq->opts, opts);
+	ret = rdmamsg__srq_options_set(&srq->opts, opts);
 	if (ret) {
 		free(srq);
 		return ret;
@@ -173,7 +173,7 @@ static void set_up(struct srq *q)
 	uint32_t size = (uint32_t)q->pool->buf_size;
 
 	q->ready = q->holes = SRQ_NONE;
-	q->batch = min(max(q->depth / 8, 1u), (uint32_t)SRQ_BATCH);
+	q->batch = rdmamsg__srq_batch(q->depth);
 	q->capacity = (uint32_t)((uint64_t)q->depth *
 				 q->owner->opts.overcommit / 100) - q->batch;
 	for (uint32_t i = 0; i < SRQ_BATCH; i++) {

@@ -67,7 +67,15 @@ struct rdmamsg_srq {
 	struct list parts;
 };
 
+static inline uint32_t rdmamsg__srq_batch(uint32_t depth)
+{
+	return min(max(depth / 8, 1u), (uint32_t)SRQ_BATCH);
+}
+
 /* srq.c: made, given, taken down */
+/* Copies the options, with what is not given. */
+int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
+			     const struct rdmamsg_srq_options *opts);
 int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
 			       const struct rdmamsg_srq *srq);
 static inline void rdmamsg__srq_hold(struct rdmamsg_srq *srq)

@@ -422,6 +422,21 @@ struct rdmamsg_srq_stats {
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 		      struct rdmamsg_srq_stats *stats);
 
+struct rdmamsg_estimate {
+	size_t size;
+	uint64_t pinned_idle;		/* bytes, when all are connected */
+	uint64_t pinned_most;		/* bytes, when every queue is full */
+};
+
+/*
+ * The registered memory of so many endpoints of a context on one device, made
+ * with these options and, unless NULL, one shared receive queue; large
+ * messages come on top. Makes nothing, takes no context. Any thread.
+ */
+int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
+		     const struct rdmamsg_srq_options *srq,
+		     uint32_t endpoints, struct rdmamsg_estimate *ret);
+
 /* ---- sending ---------------------------------------------------------- */
 
 /*

@@ -562,6 +562,50 @@ static void cq__vector_that_is_none_EINVAL(void **state)
 	finish();
 }
 
+/* ---- estimates -------------------------------------------------------- */
+
+static uint64_t registered(const struct side *s)
+{
+	struct rdmamsg_stats st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_stats(s->ctx, &st), 0);
+	return st.bytes_registered;
+}
+
+static void estimate__of_idle_ones_IS_WHAT_THEY_TAKE(void **state)
+{
+	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 512 };
+	struct rdmamsg_estimate own = { .size = sizeof(own) };
+	struct rdmamsg_estimate one = { .size = sizeof(one) };
+
+	start(&o);
+	connect_all(20);
+	assert_int_equal(rdmamsg_estimate(NULL, NULL, 20, &own), 0);
+	assert_int_equal(rdmamsg_estimate(NULL, &o, 20, &one), 0);
+	assert_int_equal(registered(&client), own.pinned_idle);
+	/* those that come one by one may waste a part of a slab */
+	assert_in_range(registered(&server), one.pinned_idle / 2,
+			2 * one.pinned_idle);
+	assert_true(own.pinned_most > own.pinned_idle);
+	assert_true(one.pinned_most > one.pinned_idle);
+	assert_true(one.pinned_most < own.pinned_most);
+	finish();
+}
+
+static void estimate__bad_options_EINVAL(void **state)
+{
+	struct rdmamsg_estimate e = { .size = sizeof(e) };
+	struct rdmamsg_ep_options ep = ep_options();
+	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1 };
+
+	assert_error(rdmamsg_estimate(NULL, &o, 1, &e), -EINVAL, "depth");
+	ep.recv_depth = 1 << 20;
+	assert_error(rdmamsg_estimate(&ep, NULL, 1, &e), -EINVAL, "recv_depth");
+	assert_error(rdmamsg_estimate(NULL, NULL, 1, NULL), -EINVAL, "struct");
+	assert_int_equal(rdmamsg_estimate(NULL, NULL, 0, &e), 0);
+	assert_int_equal(e.pinned_most, 0);
+}
+
 /* ---- many ------------------------------------------------------------- */
 
 static void many__ALL_ARE_SERVED(void **state)
@@ -609,6 +653,8 @@ int main(int argc, char **argv)
 		TEST(event__limit_reached_IS_COUNTED),
 		TEST(cq__of_its_own_WORKS),
 		TEST(cq__vector_that_is_none_EINVAL),
+		TEST(estimate__of_idle_ones_IS_WHAT_THEY_TAKE),
+		TEST(estimate__bad_options_EINVAL),
 		TEST(many__ALL_ARE_SERVED),
 	};
 
