@@ -176,6 +176,22 @@ conns()
 	end_server TERM 0
 }
 
+perf_onesided()
+{
+	start "$bin/rdmamsg-perf" server -a "$addr" -p 0
+	for test in write-lat read-lat write-bw read-bw
+	do
+		returns 0 "$bin/rdmamsg-perf" $test "$addr" -p "$port" \
+			-s 1,64,5000,2M -n 20 --json || return
+		said '"size": 2097152, "count": 20, '
+	done
+	returns 0 "$bin/rdmamsg-perf" atomic-lat "$addr" -p "$port" -n 20 --json
+	said '"size": 8, "count": 20, '
+	returns 2 "$bin/rdmamsg-perf" write-lat "$addr" -p "$port" --event
+	returns 2 "$bin/rdmamsg-perf" atomic-lat "$addr" -p "$port" -s 4
+	end_server TERM 0
+}
+
 echo_sample()
 {
 	start "$bin/echo" "$addr" 0
@@ -427,6 +443,7 @@ run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
 run perf-conns conns
+run perf-onesided perf_onesided
 run copy-usage usage
 run copy-files files
 run copy-many many

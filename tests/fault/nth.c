@@ -559,6 +559,7 @@ static void rma_items(const struct rdmamsg_key *key,
 static void do_rma(void)
 {
 	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_cache *cache = NULL;
 	struct rdmamsg_key key;
 	int ret;
 
@@ -569,17 +570,19 @@ static void do_rma(void)
 	if (!ret)
 		ret = told(rdmamsg_region_export(there, ends[SERVER].ep, &key));
 	if (!ret)
-		ret = told(rdmamsg_region_create(ctxs[CLIENT], near,
-						 sizeof(near),
-						 RDMAMSG_ACCESS_LOCAL_WRITE,
-						 &here));
+		ret = told(rdmamsg_cache_create(ctxs[CLIENT], NULL, &cache));
 	if (!ret)
-		ret = told(rdmamsg_region_attach(here, ends[CLIENT].ep));
+		ret = told(rdmamsg_cache_get(cache, ends[CLIENT].ep, near,
+					     sizeof(near),
+					     RDMAMSG_ACCESS_LOCAL_WRITE,
+					     &here));
 	if (!ret)
 		rma_items(&key, here);
+	if (here)
+		(void)rdmamsg_cache_put(cache, here);
 	/* unless an endpoint is still on its way out */
 	(void)rdmamsg_region_destroy(there);
-	(void)rdmamsg_region_destroy(here);
+	(void)rdmamsg_cache_destroy(cache);
 }
 
 /* With operations under way, and regions left to the contexts. */
