@@ -35,6 +35,7 @@
 #include "submit.h"
 #include "qpmap.h"
 #include "device.h"
+#include "poison.h"
 #include "pool.h"
 #include "ep.h"
 #include "srq.h"

@@ -75,6 +75,8 @@ static void unmap_registered(struct dev *dev, size_t size, void *mem,
 	if (mr && dev->device->v->dereg_mr(mr))
 		log_error("device %s: memory could not be deregistered",
 			  dev->device->name);
+	/* the next mapping may be here */
+	rdmamsg__unpoison(mem, size);
 	munmap(mem, size);
 	dev->ctx->registered -= size;
 }
@@ -148,6 +150,7 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 		msg->next = pool->free;
 		pool->free = msg;
 	}
+	rdmamsg__poison(slab->mem, slab->size);
 	pool->total += count;
 	list_add_tail(&pool->slabs, &slab->node);
 	return 0;

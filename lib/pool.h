@@ -61,12 +61,14 @@ static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
 	if (likely(msg)) {
 		pool->free = msg->next;
 		pool->used++;
+		rdmamsg__unpoison(msg->buf, pool->buf_size);
 	}
 	return msg;
 }
 
 static inline void rdmamsg__pool_return(struct rdmamsg_msg *msg)
 {
+	rdmamsg__poison(msg->buf, msg->pool->buf_size);
 	msg->next = msg->pool->free;
 	msg->pool->free = msg;
 	msg->pool->used--;

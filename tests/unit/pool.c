@@ -307,6 +307,32 @@ static void list__in_order_AND_GONE(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
+/* AddressSanitizer knows which buffers are anybody's. */
+static void return__buffer_CANNOT_BE_TOUCHED(void **state)
+{
+#ifdef POISON_ASAN
+	struct list pools;
+	struct pool *pool;
+	struct rdmamsg_msg *msg;
+	uint8_t *buf;
+
+	list_init(&pools);
+	assert_int_equal(rdmamsg__pool_get(&dev, &pools, 8192, &pool), 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1), 0);
+	buf = pool->free->buf;
+	assert_true(__asan_address_is_poisoned(buf));
+	msg = rdmamsg__pool_take(pool);
+	assert_ptr_equal(msg->buf, buf);
+	assert_null(__asan_region_is_poisoned(buf, pool->buf_size));
+	rdmamsg__pool_return(msg);
+	assert_true(__asan_address_is_poisoned(buf));
+	assert_true(__asan_address_is_poisoned(buf + pool->buf_size - 1));
+	rdmamsg__pools_free(&pools);
+#else
+	skip();
+#endif
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +340,7 @@ int main(void)
 		TEST(pool__grown_GIVES_SO_MANY),
 		TEST(pool__limit_ENOBUFS),
 		TEST(pool__register_fails_SAYS_WHAT_TO_DO),
+		TEST(return__buffer_CANNOT_BE_TOUCHED),
 		TEST(large__put_IS_FOUND_AGAIN),
 		TEST(large__kept_in_the_way_GO),
 		TEST(large__beyond_what_is_kept_IS_FREED),
