@@ -134,6 +134,15 @@ const uint8_t *pattern(uint32_t tag)
 	return (const uint8_t *)words + tag * 2654435761u % 65521u;
 }
 
+size_t mixed_size(uint32_t n)
+{
+	static const size_t sizes[] = {
+		10, 300000, 5000, 0, 70000, 100, 1, 1 << 20, 8000, 20, 9000,
+	};
+
+	return sizes[n % ARRAY_SIZE(sizes)] + n % 7;
+}
+
 /* ---- ends of connections ---------------------------------------------- */
 
 static void on_connected(struct rdmamsg_ep *ep)

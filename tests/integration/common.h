@@ -60,6 +60,8 @@ void assert_error(int ret, int error, const char *word);
 /* ---- messages --------------------------------------------------------- */
 
 const uint8_t *pattern(uint32_t tag);	/* PATTERN_MAX bytes of it */
+/* Of the n-th of many: every way over the wire, in a mix. */
+size_t mixed_size(uint32_t n);
 
 struct cookie {
 	struct cookie *next;

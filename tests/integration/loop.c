@@ -54,7 +54,7 @@ static void drive(struct rdmamsg *ctx, enum method how)
 		} \
 	} while (0)
 
-static size_t mixed_size(uint32_t n)
+static size_t path_size(uint32_t n)
 {
 	return n % 10 == 3 ? 100000 + n : n % 5 == 2 ? 5000 : n % 240;
 }
@@ -64,7 +64,7 @@ static void send_driven(struct end *e, enum method how, uint32_t n)
 	enum how kind = n % 10 == 3 ? HOW_SENDV : (enum how)(n % HOW_COUNT);
 	int ret;
 
-	while ((ret = end_send(e, kind, mixed_size(n), n)) == -EAGAIN) {
+	while ((ret = end_send(e, kind, path_size(n), n)) == -EAGAIN) {
 		e->writable = 0;
 		DRIVE_UNTIL(how, e->writable);
 	}
@@ -157,7 +157,7 @@ static void sleep__after_polling_LOSES_NOTHING(void **state)
 {
 	pair_open(&p);
 	for (uint32_t n = 0; n < 300; n++) {
-		end_send_all(&p.c, HOW_SENDV, mixed_size(n), n);
+		end_send_all(&p.c, HOW_SENDV, path_size(n), n);
 		for (uint32_t k = n * 7 % 40; k; k--)
 			assert_true(rdmamsg_poll(p.s.ctx) >= 0);
 		sleep_until_received(&p.s, p.s.expected_count);
@@ -174,7 +174,7 @@ static void sleep__after_wait_without_time_LOSES_NOTHING(void **state)
 	for (uint32_t n = 0; n < 300; n++) {
 		for (uint32_t k = n % 3; k; k--)
 			assert_true(rdmamsg_wait(p.s.ctx, 0) >= 0);
-		end_send_all(&p.c, HOW_SENDV, mixed_size(n), n);
+		end_send_all(&p.c, HOW_SENDV, path_size(n), n);
 		for (uint32_t k = n % 5; k; k--)
 			assert_true(rdmamsg_wait(p.s.ctx, 0) >= 0);
 		sleep_until_received(&p.s, p.s.expected_count);
@@ -1087,7 +1087,7 @@ static void move__to_contexts_of_other_threads_TALK_THERE(void **state)
 		next = &w[i % 2];
 		connect_to(p.port);
 		for (uint32_t n = 0; n < 50; n++)
-			echo(HOW_SENDV, mixed_size(n), n);
+			echo(HOW_SENDV, path_size(n), n);
 		WAIT_FOR(p.c.received == p.c.expected_count);
 		close_client();
 	}

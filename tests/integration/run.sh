@@ -15,8 +15,9 @@ PATH=$1/lib/soft:$PATH
 build=$1/tests/integration
 shift
 # errors comes first: it removes the device, which nothing else must have open
-[ $# -gt 0 ] || set -- errors connect messages credits loop idle death cycles \
-	fast oob qp rma srq
+[ $# -gt 0 ] || set -- errors connect setup accept close messages memory \
+	cookies credits loop submit wait move idle death cycles fast oob qp \
+	rma srq
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What was accepted completes exactly once, however it ends. */
+#include "common.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define LARGE	((size_t)16 << 20)
+
+static struct pair p;
+
+/* As much of everything as is accepted. */
+static void fill(struct end *e)
+{
+	for (uint32_t n = 0; n < 60; n++) {
+		int ret = end_send(e, n % HOW_COUNT, mixed_size(n), n);
+
+		if (ret == -EAGAIN)
+			break;
+		if (ret)
+			fail_msg("%s: %s", e->name, rdmamsg_error());
+	}
+	assert_true(e->sent > 0);
+}
+
+static void start_filled(uint32_t send_queue)
+{
+	pair_init(&p, NULL);
+	p.c.opts.max_copy = p.s.opts.max_copy = LARGE;
+	p.c.opts.send_queue = p.s.opts.send_queue = send_queue;
+	pair_listen(&p);
+	pair_connect(&p);
+	fill(&p.c);
+	fill(&p.s);
+}
+
+static void cookies__graceful_close_in_flight_ALL_DELIVERED(void **state)
+{
+	start_filled(0);
+	pair_close(&p);
+	pair_fini(&p);
+	/* with a queue that needs credits while both are closing */
+	pair_init(&p, NULL);
+	p.c.opts.send_queue = p.s.opts.send_queue = 200;
+	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 0; n < 150; n++) {
+		assert_int_equal(end_send(&p.c, HOW_SENDV, mixed_size(n) % 9000,
+					  n), 0);
+		assert_int_equal(end_send(&p.s, HOW_SENDV, mixed_size(n) % 9000,
+					  n), 0);
+	}
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void cookies__both_close_in_flight_ALL_DELIVERED(void **state)
+{
+	start_filled(100);
+	rdmamsg_ep_close(p.s.ep);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void cookies__abort_in_flight_EACH_ONCE(void **state)
+{
+	for (uint32_t queue = 0; queue <= 100; queue += 100) {
+		start_filled(queue);
+		p.c.expect_nothing = p.s.expect_nothing = true;
+		rdmamsg_ep_abort(p.c.ep);
+		/* not before the loop has its turn */
+		assert_int_equal(p.c.closed, 0);
+		WAIT_FOR(p.c.closed && p.s.closed);
+		end_check_cookies(&p.c);
+		end_check_cookies(&p.s);
+		assert_true(p.c.sent_failed > 0);
+		assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+		assert_int_equal(p.s.why.who, RDMAMSG_WHO_PEER);
+		assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ABORTED);
+		pair_fini(&p);
+	}
+}
+
+static void abort_now(struct end *e)
+{
+	rdmamsg_ep_abort(e->ep);
+}
+
+static void cookies__abort_from_on_sent_EACH_ONCE(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.then_sent = abort_now;
+	p.c.opts.max_copy = LARGE;
+	pair_listen(&p);
+	pair_connect(&p);
+	fill(&p.c);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	end_check_cookies(&p.c);
+	pair_fini(&p);
+}
+
+static void cookies__context_closed_in_flight_EACH_ONCE(void **state)
+{
+	start_filled(100);
+	test_close(p.c.ctx);
+	check_notes();
+	assert_int_equal(p.c.closed, 1);
+	end_check_cookies(&p.c);
+	WAIT_FOR(p.s.closed);
+	end_check_cookies(&p.s);
+	test_close(p.s.ctx);
+	check_notes();
+	end_fini(&p.c);
+	end_fini(&p.s);
+}
+
+static int receive_for_ever(int argc, char **argv)
+{
+	static struct pair q;
+
+	pair_init(&q, NULL);
+	q.s.expect_nothing = true;
+	pair_listen(&q);
+	say("%s\n", q.port);
+	for (;;)
+		test_pump(1000);
+	return 0;
+}
+
+static void cookies__peer_killed_in_flight_EACH_ONCE(void **state)
+{
+	struct child child;
+
+	child_start(&child, "receiver", NULL);
+	pair_init(&p, NULL);
+	p.c.opts.max_copy = LARGE;
+	p.c.opts.send_queue = 100;
+	child_line(&child, p.port, sizeof(p.port));
+	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	WAIT_FOR(p.c.connected);
+	fill(&p.c);
+	WAIT_FOR(p.c.sent_ok > 2);
+	kill(child.pid, SIGKILL);
+	WAIT_FOR(p.c.closed);
+	end_check_cookies(&p.c);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+	assert_true(WIFSIGNALED(child_wait(&child)));
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct role roles[] = {
+		{ "receiver", receive_for_ever }, { NULL },
+	};
+	const struct CMUnitTest tests[] = {
+		TEST(cookies__graceful_close_in_flight_ALL_DELIVERED),
+		TEST(cookies__both_close_in_flight_ALL_DELIVERED),
+		TEST(cookies__abort_in_flight_EACH_ONCE),
+		TEST(cookies__abort_from_on_sent_EACH_ONCE),
+		TEST(cookies__context_closed_in_flight_EACH_ONCE),
+		TEST(cookies__peer_killed_in_flight_EACH_ONCE),
+	};
+
+	return test_main(tests, roles, argc, argv);
+}
