@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Accepting and rejecting: at once, later, never. */
+#include "common.h"
+#include "request.h"
+
+static struct pair p;
+
+static const char reject_data[RDMAMSG_HELLO_DATA_MAX + 1] =
+	"no more than thirty-two of these";
+
+static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	size_t *len = rdmamsg_listener_user(l);
+
+	if (rdmamsg_reject(req, *len ? reject_data : NULL, *len))
+		note("rdmamsg_reject: %s", rdmamsg_error());
+}
+
+static void reject__with_data_IS_IN_THE_REASON(void **state)
+{
+	static const size_t lens[] = { 0, 1, RDMAMSG_HELLO_DATA_MAX };
+
+	for (size_t n = 0; n < ARRAY_SIZE(lens); n++) {
+		struct rdmamsg_listen_options opts = {
+			.size = sizeof(opts), .on_request = say_no,
+			.user = (void *)(uintptr_t)&lens[n],
+		};
+
+		pair_init(&p, NULL);
+		if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts,
+				   &p.listener))
+			fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+		dial(&p.c, test_addr(), listener_service(p.listener, p.port),
+		     WAIT_MS);
+		expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+			   -ECONNREFUSED);
+		assert_int_equal(p.c.why.data_len, lens[n]);
+		assert_memory_equal(p.c.why_data, reject_data, lens[n]);
+		assert_true(p.c.why.cm_event >= 0);
+		pair_fini(&p);
+	}
+}
+
+static void reject_too_much(struct rdmamsg_listener *l,
+			    struct rdmamsg_request *req)
+{
+	if (rdmamsg_reject(req, reject_data, RDMAMSG_HELLO_DATA_MAX + 1) !=
+	    -EINVAL)
+		note("33 bytes with a reject");
+}
+
+static void reject__too_long_EINVAL_BUT_REJECTED(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = reject_too_much,
+	};
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
+	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+		   -ECONNREFUSED);
+	assert_int_equal(p.c.why.data_len, 0);
+	pair_fini(&p);
+}
+
+static void accept__later_CONNECTS(void **state)
+{
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	for (int i = 0; i < 5; i++)
+		test_pump(100);
+	/* the listener need not be there any more */
+	rdmamsg_listener_close(p.listener);
+	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	pair_exchange(&p);
+	pair_fini(&p);
+}
+
+static void reject__later_REJECTS(void **state)
+{
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	for (int i = 0; i < 5; i++)
+		test_pump(100);
+	assert_int_equal(rdmamsg_reject(waiting[0], "x", 1), 0);
+	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED, 0);
+	pair_fini(&p);
+}
+
+static void accept__bad_options_REJECTS(void **state)
+{
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	p.s.opts.recv_depth = 1 << 20;
+	assert_error(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), -EINVAL,
+		     "recv_depth");
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(p.s.closed, 0);
+	pair_fini(&p);
+}
+
+static void accept__peer_has_gone_ECONNRESET(void **state)
+{
+	struct rdmamsg_ep *ep;
+	uint64_t end = now_ms() + WAIT_MS;
+	int ret;
+
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	rdmamsg_ep_abort(p.c.ep);
+	WAIT_FOR(p.c.closed);
+	for (int i = 0; i < 5; i++)
+		test_pump(100);
+	ret = rdmamsg_accept(waiting[0], &p.s.opts, &ep);
+	if (ret) {
+		assert_int_equal(ret, -ECONNRESET);
+	} else {
+		/* the news was slower: then it ends at once */
+		while (!p.s.closed && now_ms() < end)
+			test_pump(100);
+		assert_int_equal(p.s.closed, 1);
+	}
+	pair_fini(&p);
+}
+
+static void close__with_requests_waiting_REJECTS_THEM(void **state)
+{
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	test_close(p.s.ctx);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	test_close(p.c.ctx);
+	check_notes();
+}
+
+static void listener_close__with_requests_queued_REJECTS_THEM(void **state)
+{
+	struct rdmamsg_listen_options opts = { .size = sizeof(opts) };
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
+	/* until the request is there */
+	while (!rdmamsg_process(p.s.ctx))
+		rdmamsg_process(p.c.ctx);
+	rdmamsg_listener_close(p.listener);
+	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED, 0);
+	pair_fini(&p);
+}
+
+static void close_listener_and_accept(struct rdmamsg_listener *l,
+				      struct rdmamsg_request *req)
+{
+	rdmamsg_listener_close(l);
+	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+static void listener_close__in_on_request_IS_FINE(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = close_listener_and_accept,
+	};
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
+	pair_exchange(&p);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(reject__with_data_IS_IN_THE_REASON),
+		TEST(reject__too_long_EINVAL_BUT_REJECTED),
+		TEST(accept__later_CONNECTS),
+		TEST(reject__later_REJECTS),
+		TEST(accept__bad_options_REJECTS),
+		TEST(accept__peer_has_gone_ECONNRESET),
+		TEST(close__with_requests_waiting_REJECTS_THEM),
+		TEST(listener_close__with_requests_queued_REJECTS_THEM),
+		TEST(listener_close__in_on_request_IS_FINE),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

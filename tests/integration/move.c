@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests that are moved to contexts of other threads. */
+#include "common.h"
+#include "request.h"
+#include "thread.h"
+
+#include <poll.h>
+
+static struct pair p;
+
+static void nothing(struct rdmamsg *ctx, void *arg)
+{
+}
+
+static void accept_moved(struct rdmamsg *ctx, struct rdmamsg_request *req,
+			 void *arg)
+{
+	struct worker *w = arg;
+
+	worker_check(w);
+	if (ctx != w->ctx)
+		note("moved to the wrong context");
+	if (rdmamsg_accept(req, &w->opts, NULL))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+static void move_request(struct rdmamsg_listener *l,
+			 struct rdmamsg_request *req)
+{
+	struct worker **next = rdmamsg_listener_user(l);
+
+	if (rdmamsg_request_move(req, (*next)->ctx, accept_moved, *next))
+		note("rdmamsg_request_move: %s", rdmamsg_error());
+}
+
+static void move__to_contexts_of_other_threads_TALK_THERE(void **state)
+{
+	struct worker w[2], *next;
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &next, .on_request = move_request,
+	};
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+	for (int i = 0; i < 2; i++) {
+		worker_open(&w[i], NULL);
+		worker_start(&w[i]);
+	}
+	for (int i = 0; i < 6; i++) {
+		next = &w[i % 2];
+		client_connect(&p.c, p.port);
+		for (uint32_t n = 0; n < 50; n++)
+			client_echo(&p.c, HOW_SENDV, mixed_size(n), n);
+		WAIT_FOR(p.c.received == p.c.expected_count);
+		client_close(&p.c);
+	}
+	for (int i = 0; i < 2; i++) {
+		worker_end(&w[i]);
+		assert_int_equal(w[i].connected, 3);
+		assert_int_equal(w[i].echoed, 150);
+		assert_int_equal(w[i].closed, 3);
+	}
+	pair_fini(&p);
+}
+
+static void fill_and_move(struct rdmamsg_listener *l,
+			  struct rdmamsg_request *req)
+{
+	struct worker *w = rdmamsg_listener_user(l);
+	int ret;
+
+	while (!(ret = rdmamsg_submit(w->ctx, nothing, NULL)))
+		;
+	if (ret != -EAGAIN)
+		note("rdmamsg_submit: %s", rdmamsg_error());
+	ret = rdmamsg_request_move(req, w->ctx, NULL, w);
+	if (ret != -EINVAL)
+		note("rdmamsg_request_move to nobody: %d", ret);
+	ret = rdmamsg_request_move(req, w->ctx, accept_moved, w);
+	if (ret != -EAGAIN)
+		note("rdmamsg_request_move to a full queue: %d", ret);
+	/* it is still ours */
+	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+static void move__queue_there_full_STAYS(void **state)
+{
+	static const struct rdmamsg_options small = {
+		.size = sizeof(small), .submit_depth = 2,
+	};
+	struct worker w;
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &w, .on_request = fill_and_move,
+	};
+
+	worker_open(&w, &small);
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	pair_close(&p);
+	pair_fini(&p);
+	rdmamsg_close(w.ctx);
+}
+
+static void move__closed_before_it_ran_IS_REJECTED(void **state)
+{
+	struct worker w, *next = &w;
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &next, .on_request = move_request,
+	};
+	bool told = false;
+
+	/* its loop does not run */
+	worker_open(&w, NULL);
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	while (!told) {
+		struct pollfd fd = {
+			.fd = rdmamsg_fd(w.ctx), .events = POLLIN,
+		};
+
+		test_pump(100);
+		told = poll(&fd, 1, 0) > 0;
+	}
+	rdmamsg_close(w.ctx);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_REJECTED);
+	pair_fini(&p);
+}
+
+/* Another thread with a context of its own takes requests over. */
+static struct rdmamsg *other;
+static pthread_t other_thread;
+
+static void *run_other(void *arg)
+{
+	rdmamsg_run(other);
+	rdmamsg_close(other);
+	return NULL;
+}
+
+static void accept_there(struct rdmamsg *ctx, struct rdmamsg_request *req,
+			 void *arg)
+{
+	if (ctx != other || arg != &p || !pthread_equal(pthread_self(),
+							other_thread))
+		note("moved, but not there");
+	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+	if (rdmamsg_ep_ctx(p.s.ep) != other)
+		note("the endpoint is in another context");
+}
+
+static void move_there(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	if (rdmamsg_request_move(req, other, accept_there, &p))
+		note("rdmamsg_request_move: %s", rdmamsg_error());
+}
+
+static void send_back(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_msg_send(e->ep, msg, rdmamsg_msg_tag(msg), NULL))
+		note("echo: %s", rdmamsg_error());
+}
+
+static void move__to_another_thread_IS_SERVED_THERE(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = move_there,
+	};
+
+	pair_init(&p, NULL);
+	p.s.then_message = send_back;
+	p.s.expect_nothing = true;
+	assert_int_equal(rdmamsg_open(&other, NULL), 0);
+	pthread_create(&other_thread, NULL, run_other, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
+	WAIT_FOR(p.c.connected || p.c.closed);
+	assert_int_equal(p.c.closed, 0);
+	for (uint32_t n = 0; n < 20; n++) {
+		/* the peer is in the other thread: no list of its own */
+		end_expect(&p.c, 1000 * n, n);
+		assert_int_equal(rdmamsg_sendv(p.c.ep, &(struct iovec) {
+			(void *)(uintptr_t)pattern(n), 1000 * n }, 1, n, NULL),
+			0);
+		WAIT_FOR(p.c.received == n + 1);
+	}
+	rdmamsg_ep_close(p.c.ep);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_CLOSED);
+	rdmamsg_stop(other);
+	pthread_join(other_thread, NULL);
+	assert_int_equal(p.s.closed, 1);
+	assert_int_equal(p.s.received, 20);
+	pair_fini(&p);
+}
+
+static void move__to_a_full_queue_EAGAIN_AND_STAYS(void **state)
+{
+	const struct rdmamsg_options one = {
+		.size = sizeof(one), .submit_depth = 2,
+	};
+	struct rdmamsg *full;
+
+	listen_put_off(&p);
+	full = test_open(&one);
+	while (!rdmamsg_submit(full, nothing, NULL))
+		;
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	while (!waiting_count) {
+		rdmamsg_process(p.s.ctx);
+		rdmamsg_process(p.c.ctx);
+	}
+	assert_error(rdmamsg_request_move(waiting[0], full, accept_there, NULL),
+		     -EAGAIN, "");
+	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
+	pair_exchange(&p);
+	test_close(full);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(move__to_another_thread_IS_SERVED_THERE),
+		TEST(move__to_a_full_queue_EAGAIN_AND_STAYS),
+		TEST(move__to_contexts_of_other_threads_TALK_THERE),
+		TEST(move__queue_there_full_STAYS),
+		TEST(move__closed_before_it_ran_IS_REJECTED),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that wait: without a loop, and refused in a callback. */
+#include "common.h"
+#include "thread.h"
+
+static struct pair p;
+
+/* ---- in a callback ---------------------------------------------------- */
+
+static void expect_deadlock(int ret, const char *what)
+{
+	if (ret != -EDEADLK)
+		note("%s in a callback: %d", what, ret);
+	else if (!strstr(rdmamsg_error(), "callback"))
+		note("%s in a callback: '%s'", what, rdmamsg_error());
+}
+
+static struct rdmamsg_listener *own_listener;
+
+static void try_everything(struct rdmamsg *ctx, struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *other;
+
+	expect_deadlock(rdmamsg_process(ctx), "rdmamsg_process");
+	expect_deadlock(rdmamsg_poll(ctx), "rdmamsg_poll");
+	expect_deadlock(rdmamsg_wait(ctx, 0), "rdmamsg_wait");
+	expect_deadlock(rdmamsg_wait(ctx, -1), "rdmamsg_wait");
+	expect_deadlock(rdmamsg_run(ctx), "rdmamsg_run");
+	expect_deadlock(rdmamsg_connect_wait(ctx, test_addr(), "1", NULL, 1,
+					     &other), "rdmamsg_connect_wait");
+	expect_deadlock(rdmamsg_accept_wait(own_listener, NULL, 1, &other),
+			"rdmamsg_accept_wait");
+	if (ep) {
+		expect_deadlock(rdmamsg_send_wait(ep, "x", 1, 0, 1),
+				"rdmamsg_send_wait");
+		expect_deadlock(rdmamsg_recv_wait(ep, 1, &msg),
+				"rdmamsg_recv_wait");
+		expect_deadlock(rdmamsg_close_wait(ep, 1),
+				"rdmamsg_close_wait");
+	}
+	errors_are_fine = true;
+	rdmamsg_close(ctx);
+	errors_are_fine = false;
+}
+
+static void try_in_end(struct end *e)
+{
+	try_everything(e->ctx, e->ep);
+}
+
+static void try_in_submitted(struct rdmamsg *ctx, void *arg)
+{
+	rdmamsg_stop(ctx);
+	try_everything(ctx, NULL);
+	*(bool *)arg = true;
+}
+
+static void callback__calls_that_wait_EDEADLK(void **state)
+{
+	bool done = false;
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.c.ctx, test_addr(), "0", NULL, &own_listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	p.c.on.on_message = NULL;
+	p.c.then_connected = p.c.then_sent = p.c.then_closed = try_in_end;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	end_send_all(&p.c, HOW_SENDV, 100000, 2);
+	WAIT_FOR(p.c.sent_ok == 2);
+	assert_int_equal(rdmamsg_submit(p.c.ctx, try_in_submitted, &done), 0);
+	/* the stop was not taken by what was refused */
+	assert_int_equal(rdmamsg_run(p.c.ctx), 0);
+	assert_true(done);
+	check_notes();
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* ---- without a loop --------------------------------------------------- */
+
+static const size_t wait_sizes[] = { 0, 1, 240, 241, 5000, 70000, 3 << 20 };
+
+struct blocking {
+	pthread_t thread;
+	struct rdmamsg *ctx;
+	struct rdmamsg_listener *listener;
+	char port[8];
+};
+
+static void *serve_blocking(void *arg)
+{
+	struct blocking *b = arg;
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_accept_wait(b->listener, NULL, WAIT_MS, &ep);
+
+	if (ret) {
+		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+		return NULL;
+	}
+	while (!(ret = rdmamsg_recv_wait(ep, WAIT_MS, &msg))) {
+		ret = rdmamsg_send_wait(ep, rdmamsg_msg_data(msg),
+					rdmamsg_msg_len(msg),
+					rdmamsg_msg_tag(msg), WAIT_MS);
+		if (ret)
+			note("rdmamsg_send_wait: %s", rdmamsg_error());
+		rdmamsg_msg_free(msg);
+	}
+	if (ret != -ESHUTDOWN)
+		note("rdmamsg_recv_wait: %d, %s", ret, rdmamsg_error());
+	ret = rdmamsg_close_wait(ep, WAIT_MS);
+	if (ret)
+		note("rdmamsg_close_wait: %d, %s", ret, rdmamsg_error());
+	return NULL;
+}
+
+static void blocking_start(struct blocking *b)
+{
+	b->ctx = NULL;
+	if (rdmamsg_open(&b->ctx, NULL) ||
+	    rdmamsg_listen(b->ctx, test_addr(), "0", NULL, &b->listener))
+		fail_msg("listening: %s", rdmamsg_error());
+	listener_service(b->listener, b->port);
+	start_thread(&b->thread, serve_blocking, b);
+}
+
+static void blocking_end(struct blocking *b)
+{
+	pthread_join(b->thread, NULL);
+	rdmamsg_close(b->ctx);
+	check_notes();
+}
+
+static void wait_helpers__both_sides_TALK(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct blocking server;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	blocking_start(&server);
+	assert_int_equal(rdmamsg_connect_wait(ctx, test_addr(), server.port,
+					      NULL, WAIT_MS, &ep), 0);
+	assert_int_equal(rdmamsg_ep_state(ep), RDMAMSG_CONNECTED);
+	assert_error(rdmamsg_recv_wait(ep, 0, &msg), -ETIMEDOUT, "no message");
+	assert_error(rdmamsg_recv_wait(ep, 50, &msg), -ETIMEDOUT, "50 ms");
+	for (uint32_t n = 0; n < ARRAY_SIZE(wait_sizes); n++) {
+		size_t len = wait_sizes[n];
+
+		assert_int_equal(rdmamsg_send_wait(ep, pattern(n), len, n,
+						   WAIT_MS), 0);
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+		assert_int_equal(rdmamsg_msg_len(msg), len);
+		assert_int_equal(rdmamsg_msg_tag(msg), n);
+		assert_memory_equal(rdmamsg_msg_data(msg), pattern(n), len);
+		rdmamsg_msg_free(msg);
+	}
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	blocking_end(&server);
+}
+
+static void *send_and_close(void *arg)
+{
+	struct blocking *b = arg;
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_accept_wait(b->listener, NULL, WAIT_MS, &ep)) {
+		note("rdmamsg_accept_wait: %s", rdmamsg_error());
+		return NULL;
+	}
+	for (uint32_t n = 0; n < ARRAY_SIZE(wait_sizes); n++)
+		if (rdmamsg_send_wait(ep, pattern(n), wait_sizes[n], n,
+				      WAIT_MS))
+			note("rdmamsg_send_wait: %s", rdmamsg_error());
+	if (rdmamsg_close_wait(ep, WAIT_MS))
+		note("rdmamsg_close_wait: %s", rdmamsg_error());
+	return NULL;
+}
+
+static void recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct blocking b;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_open(&b.ctx, NULL) ||
+	    rdmamsg_listen(b.ctx, test_addr(), "0", NULL, &b.listener))
+		fail_msg("listening: %s", rdmamsg_error());
+	start_thread(&b.thread, send_and_close, &b);
+	assert_int_equal(rdmamsg_connect_wait(ctx, test_addr(),
+					      listener_service(b.listener,
+							       b.port),
+					      NULL, WAIT_MS, &ep), 0);
+	for (uint32_t n = 0; n < ARRAY_SIZE(wait_sizes); n++) {
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+		assert_int_equal(rdmamsg_msg_tag(msg), n);
+		assert_int_equal(rdmamsg_msg_len(msg), wait_sizes[n]);
+		rdmamsg_msg_free(msg);
+	}
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg),
+				 -ESHUTDOWN);
+	assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), -ESHUTDOWN,
+		     "clos");
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	blocking_end(&b);
+}
+
+static void accept_wait__nobody_there_ETIMEDOUT(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+
+	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL, &l), 0);
+	assert_error(rdmamsg_accept_wait(l, NULL, 0, &ep), -ETIMEDOUT,
+		     "nobody");
+	assert_error(rdmamsg_accept_wait(l, NULL, 100, &ep), -ETIMEDOUT,
+		     "nobody");
+}
+
+static void close_listener(struct rdmamsg *ctx, void *arg)
+{
+	rdmamsg_listener_close(arg);
+}
+
+static void accept_wait__listener_closed_meanwhile_ESHUTDOWN(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+
+	assert_int_equal(rdmamsg_listen(ctx, test_addr(), "0", NULL, &l), 0);
+	assert_int_equal(rdmamsg_submit(ctx, close_listener, l), 0);
+	assert_error(rdmamsg_accept_wait(l, NULL, WAIT_MS, &ep), -ESHUTDOWN,
+		     "closed");
+}
+
+static void accept_wait__listener_that_accepts_itself_EINVAL(void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	assert_error(rdmamsg_accept_wait(p.listener, NULL, 0, &ep), -EINVAL,
+		     "by itself");
+	pair_fini(&p);
+}
+
+static void connect_wait__nobody_answers_SAYS_WHY(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+	char port[8];
+
+	assert_error(rdmamsg_connect_wait(ctx, test_addr(), "1", NULL, WAIT_MS,
+					  &ep), -ECONNREFUSED, "listens");
+	/* this one does not look at its requests */
+	assert_int_equal(rdmamsg_listen(test_open(NULL), test_addr(), "0", NULL,
+					&l), 0);
+	assert_error(rdmamsg_connect_wait(ctx, test_addr(),
+					  listener_service(l, port), NULL, 300,
+					  &ep), -ETIMEDOUT, "in time");
+	/* nothing is left of it */
+	for (int i = 0; i < 5; i++)
+		test_pump(50);
+}
+
+/* The peer's context is not driven: no reads, and at last no credits. */
+static void send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
+{
+	for (int large = 0; large < 2; large++) {
+		int ret = 0;
+
+		pair_init(&p, NULL);
+		p.s.expect_nothing = true;
+		p.s.opts.recv_depth = 4;
+		pair_listen(&p);
+		pair_connect(&p);
+		for (int n = 0; !ret && n < 100; n++)
+			ret = rdmamsg_send_wait(p.c.ep, pattern(0),
+						large ? 200000 : 10, 0, 200);
+		assert_int_equal(ret, -ETIMEDOUT);
+		WAIT_FOR(p.c.closed && p.s.closed);
+		assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+		pair_fini(&p);
+	}
+}
+
+static void wait__peer_ends_ITS_ERROR(void **state)
+{
+	struct rdmamsg_msg *msg;
+
+	/* aborted */
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	rdmamsg_ep_hold(p.c.ep);
+	{
+		struct rdmamsg_ep *ep = p.c.ep;
+
+		end_send_all(&p.s, HOW_SEND, 5, 1);
+		WAIT_FOR(p.s.sent_ok == 1);
+		rdmamsg_ep_abort(p.s.ep);
+		WAIT_FOR(p.s.closed);
+		/* what came before is still there */
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+		rdmamsg_msg_free(msg);
+		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ECONNRESET,
+			     "");
+		assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS),
+				 -ESHUTDOWN);
+		assert_error(rdmamsg_close_wait(ep, WAIT_MS), -ECONNRESET, "");
+	}
+	pair_fini(&p);
+	/* refused */
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	rdmamsg_listener_close(p.listener);
+	{
+		struct rdmamsg_ep *ep;
+
+		assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), p.port,
+						  NULL, WAIT_MS, &ep),
+			     -ECONNREFUSED, p.port);
+	}
+	pair_fini(&p);
+}
+
+static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	pair_open(&p);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);	/* as those of the helpers are */
+	assert_error(rdmamsg_close_wait(ep, 300), -ETIMEDOUT, "300 ms");
+	assert_int_equal(p.c.closed, 1);
+	WAIT_FOR(p.s.closed);
+	pair_fini(&p);
+}
+
+static void recv_wait__with_on_message_EINVAL(void **state)
+{
+	struct rdmamsg_msg *msg;
+
+	pair_open(&p);
+	assert_error(rdmamsg_recv_wait(p.c.ep, 0, &msg), -EINVAL, "on_message");
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void wait_helpers__nowhere_to_put_it_EINVAL(void **state)
+{
+	struct rdmamsg_listener *l;
+
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", NULL, &l))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), p.port, NULL, 0,
+					  NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_accept_wait(l, NULL, 0, NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_recv_wait(p.c.ep, 0, NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_send_wait(p.c.ep, NULL, 1, 0, 0), -EINVAL, "NULL");
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(callback__calls_that_wait_EDEADLK),
+		TEST(wait_helpers__both_sides_TALK),
+		TEST(recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN),
+		TEST(accept_wait__nobody_there_ETIMEDOUT),
+		TEST(accept_wait__listener_closed_meanwhile_ESHUTDOWN),
+		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
+		TEST(connect_wait__nobody_answers_SAYS_WHY),
+		TEST(send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED),
+		TEST(wait__peer_ends_ITS_ERROR),
+		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
+		TEST(recv_wait__with_on_message_EINVAL),
+		TEST(wait_helpers__nowhere_to_put_it_EINVAL),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
