@@ -14,10 +14,10 @@ set -eu
 PATH=$1/lib/soft:$PATH
 build=$1/tests/integration
 shift
-# errors comes first: it removes the device, which nothing else must have open
-[ $# -gt 0 ] || set -- errors connect setup accept close messages memory \
-	cookies credits loop submit wait move idle death cycles fast oob qp \
-	rma srq
+# device comes first: it removes the device, which nothing else must have open
+[ $# -gt 0 ] || set -- device errors arguments log stats fork connect setup \
+	accept close messages memory cookies credits loop submit wait move idle \
+	death cycles fast oob qp rma srq
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

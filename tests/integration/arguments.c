@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options and arguments that are wrong: which one, in words. */
+#include "common.h"
+#include "request.h"
+
+static struct pair p;
+
+/* ---- options ---------------------------------------------------------- */
+
+#define FIELD(name, value) \
+	{ #name, offsetof(struct rdmamsg_ep_options, name), (value) }
+
+static const struct {
+	const char *name;
+	size_t offset;
+	uint32_t value;
+} bad_fields[] = {
+	FIELD(flags, 1u << 31),
+	FIELD(timeout_ms, 86400001),
+	FIELD(max_msg_size, 0x80000000u),
+	FIELD(max_copy, 0x80000000u),
+	FIELD(inline_max, 513),
+	FIELD(eager_max, (1 << 20) + 1),
+	FIELD(recv_depth, 65537),
+	FIELD(recv_depth, RDMAMSG_NONE),
+	FIELD(send_depth, 65537),
+	FIELD(send_depth, RDMAMSG_NONE),
+	FIELD(send_queue, 65537),
+	FIELD(dead_after_ms, 9),
+	FIELD(dead_after_ms, 86400001),
+	FIELD(stall_after_ms, 9),
+	FIELD(stall_after_ms, 86400001),
+	FIELD(peer_timeout_ms, 9),
+	FIELD(peer_timeout_ms, 86400001),
+	FIELD(fetch_timeout_ms, 9),
+	FIELD(fetch_timeout_ms, 86400001),
+	FIELD(close_timeout_ms, 86400001),
+	FIELD(ack_timeout, 32),
+	FIELD(retry_count, 8),
+	FIELD(rnr_retry_count, 8),
+	FIELD(min_rnr_timer, 32),
+	FIELD(responder_resources, 256),
+	FIELD(initiator_depth, 256),
+	FIELD(tos, 256),
+};
+
+/* As options of an endpoint, and of those that a listener is to accept. */
+static void check_ep_options(const struct rdmamsg_ep_options *opts,
+			     const char *word)
+{
+	struct rdmamsg_listen_options listen = {
+		.size = sizeof(listen), .ep = opts,
+	};
+	struct rdmamsg_ep *ep;
+	int ret = rdmamsg_connect(p.c.ctx, test_addr(), "1", opts, &ep);
+
+	if (ret != -EINVAL || !strstr(rdmamsg_error(), word))
+		fail_msg("connect, %s: %d, %s", word, ret, rdmamsg_error());
+	ret = rdmamsg_listen(p.s.ctx, test_addr(), "0", &listen, NULL);
+	if (ret != -EINVAL || !strstr(rdmamsg_error(), word))
+		fail_msg("listen, %s: %d, %s", word, ret, rdmamsg_error());
+}
+
+static void options__of_endpoints_out_of_range_NAMED(void **state)
+{
+	static const uint8_t data[RDMAMSG_SETUP_DATA_MAX + 1];
+	struct rdmamsg_ep_options o;
+
+	pair_init(&p, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_fields); i++) {
+		o = p.c.opts;
+		memcpy((char *)&o + bad_fields[i].offset, &bad_fields[i].value,
+		       sizeof(uint32_t));
+		check_ep_options(&o, bad_fields[i].name);
+	}
+	o = p.c.opts;
+	o.hello_data = data;
+	o.hello_data_len = RDMAMSG_HELLO_DATA_MAX + 1;
+	check_ep_options(&o, "hello_data_len");
+	o.hello_data = NULL;
+	o.hello_data_len = 1;
+	check_ep_options(&o, "hello_data");
+	o = p.c.opts;
+	o.setup_data = data;
+	o.setup_data_len = RDMAMSG_SETUP_DATA_MAX + 1;
+	check_ep_options(&o, "setup_data_len");
+	o.setup_data = NULL;
+	o.setup_data_len = 1;
+	check_ep_options(&o, "setup_data");
+	pair_fini(&p);
+}
+
+static const size_t bad_sizes[] = { 0, 1, sizeof(size_t) - 1, 4097, SIZE_MAX };
+
+static void options__struct_sizes_out_of_range_NAMED(void **state)
+{
+	struct rdmamsg_ep_options ep_opts;
+	struct rdmamsg_handlers on;
+
+	pair_init(&p, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(bad_sizes); i++) {
+		struct rdmamsg_options opts = { .size = bad_sizes[i] };
+		struct rdmamsg_listen_options listen = { .size = bad_sizes[i] };
+		struct rdmamsg_stats stats = { .size = bad_sizes[i] };
+		struct rdmamsg *ctx;
+
+		assert_error(rdmamsg_open(&ctx, &opts), -EINVAL,
+			     "rdmamsg_options");
+		assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &listen,
+					    NULL), -EINVAL,
+			     "rdmamsg_listen_options");
+		ep_opts = p.c.opts;
+		ep_opts.size = bad_sizes[i];
+		check_ep_options(&ep_opts, "rdmamsg_ep_options");
+		on = p.c.on;
+		on.size = bad_sizes[i];
+		ep_opts = p.c.opts;
+		ep_opts.handlers = &on;
+		check_ep_options(&ep_opts, "rdmamsg_handlers");
+		assert_error(rdmamsg_stats(p.s.ctx, &stats), -EINVAL, "size");
+	}
+	pair_fini(&p);
+}
+
+/* A newer program is served as long as it asks for nothing new. */
+static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
+{
+	struct {
+		struct rdmamsg_options opts;
+		uint64_t more;
+	} o = { .opts.size = sizeof(o) };
+	struct {
+		struct rdmamsg_stats stats;
+		uint64_t more;
+	} s = { .stats.size = sizeof(s), .more = 7 };
+	struct rdmamsg *ctx = test_open(&o.opts);
+
+	assert_int_equal(rdmamsg_stats(ctx, &s.stats), 0);
+	assert_int_equal(s.more, 0);
+	assert_int_equal(s.stats.size, sizeof(s));
+	o.more = 1;
+	assert_error(rdmamsg_open(&ctx, &o.opts), -EINVAL, "does not know");
+}
+
+/* An older program has fewer fields: the rest are defaults, or not filled. */
+static void options__shorter_struct_IS_FINE(void **state)
+{
+	struct rdmamsg_stats s;
+	struct rdmamsg_options o = {
+		.size = offsetof(struct rdmamsg_options, spin_us),
+		.spin_us = 0xffffff, .submit_depth = 0xffffff,
+	};
+	struct rdmamsg *ctx = test_open(&o);
+
+	memset(&s, 0x55, sizeof(s));
+	s.size = offsetof(struct rdmamsg_stats, msgs_received);
+	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	assert_int_equal(s.msgs_sent, 0);
+	assert_int_equal(s.msgs_received, 0x5555555555555555ull);
+
+	pair_init(&p, NULL);
+	p.c.opts.size = offsetof(struct rdmamsg_ep_options, source);
+	p.c.opts.source = "not looked at";
+	p.c.opts.tos = 999;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void options__of_contexts_and_listeners_NAMED(void **state)
+{
+	struct rdmamsg_options o = { .size = sizeof(o) };
+	struct rdmamsg_listen_options l = {
+		.size = sizeof(l), .backlog = 65536,
+	};
+	struct rdmamsg *ctx;
+
+	o.spin_us = 1000001;
+	assert_error(rdmamsg_open(&ctx, &o), -EINVAL, "spin_us");
+	o.spin_us = RDMAMSG_NONE;
+	o.submit_depth = (1 << 20) + 1;
+	assert_error(rdmamsg_open(&ctx, &o), -EINVAL, "submit_depth");
+	o.submit_depth = RDMAMSG_NONE;
+	assert_error(rdmamsg_open(&ctx, &o), -EINVAL, "submit_depth");
+	o.submit_depth = 1 << 20;
+	ctx = test_open(&o);
+	assert_error(rdmamsg_listen(ctx, test_addr(), "0", &l, NULL), -EINVAL,
+		     "backlog");
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+static void move_never(struct rdmamsg *ctx, struct rdmamsg_request *req,
+		       void *arg)
+{
+	note("a request that could not be moved was");
+}
+
+static void line_never(void *arg, const char *text)
+{
+	note("a dump of no context: %s", text);
+}
+
+static void arguments__NULL_context_EINVAL(void **state)
+{
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+
+	assert_error(rdmamsg_open(NULL, NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_fd(NULL), -EINVAL, "context");
+	assert_error(rdmamsg_process(NULL), -EINVAL, "context");
+	assert_error(rdmamsg_poll(NULL), -EINVAL, "context");
+	assert_error(rdmamsg_wait(NULL, 0), -EINVAL, "context");
+	assert_error(rdmamsg_run(NULL), -EINVAL, "context");
+	assert_error(rdmamsg_connect(NULL, "a", "1", NULL, &ep), -EINVAL,
+		     "context");
+	assert_error(rdmamsg_connect_wait(NULL, "a", "1", NULL, 0, &ep),
+		     -EINVAL, "context");
+	assert_error(rdmamsg_listen(NULL, "a", "1", NULL, &l), -EINVAL,
+		     "context");
+	assert_error(rdmamsg_stats(NULL, &stats), -EINVAL, "context");
+	rdmamsg_stop(NULL);
+	rdmamsg_dump(NULL, line_never, NULL);
+	rdmamsg_dump(ctx, NULL, NULL);
+	rdmamsg_close(NULL);
+
+	assert_error(rdmamsg_connect(ctx, NULL, "1", NULL, &ep), -EINVAL,
+		     "host");
+	assert_error(rdmamsg_connect(ctx, test_addr(), NULL, NULL, &ep),
+		     -EINVAL, "service");
+	assert_error(rdmamsg_listen(ctx, NULL, NULL, NULL, &l), -EINVAL,
+		     "service");
+	assert_error(rdmamsg_stats(ctx, NULL), -EINVAL, "struct");
+}
+
+static void arguments__NULL_endpoint_EINVAL(void **state)
+{
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct iovec iov = { (char[]){ "x" }, 1 };
+	struct rdmamsg_msg *msg;
+
+	assert_error(rdmamsg_ep_info(NULL, &info), -EINVAL, "endpoint");
+	assert_error(rdmamsg_ep_stats(NULL, &stats), -EINVAL, "endpoint");
+	assert_error(rdmamsg_send(NULL, "x", 1, 0, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_sendv(NULL, &iov, 1, 0, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_msg_send(NULL, NULL, 0, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_msg_alloc(NULL, 1, &msg), -EINVAL, "endpoint");
+	assert_error(rdmamsg_send_wait(NULL, "x", 1, 0, 0), -EINVAL,
+		     "endpoint");
+	assert_error(rdmamsg_recv_wait(NULL, 0, &msg), -EINVAL, "endpoint");
+	assert_error(rdmamsg_close_wait(NULL, 0), -EINVAL, "endpoint");
+	rdmamsg_ep_close(NULL);
+	rdmamsg_ep_abort(NULL);
+	rdmamsg_ep_hold(NULL);
+	rdmamsg_ep_rele(NULL);
+	rdmamsg_msg_free(NULL);
+}
+
+static void arguments__NULL_request_and_listener_EINVAL(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct sockaddr_storage addr;
+	struct rdmamsg_ep *ep;
+
+	assert_error(rdmamsg_request_peer(NULL, &addr), -EINVAL, "request");
+	assert_error(rdmamsg_accept(NULL, NULL, &ep), -EINVAL, "request");
+	assert_error(rdmamsg_reject(NULL, NULL, 0), -EINVAL, "request");
+	assert_error(rdmamsg_request_move(NULL, ctx, move_never, NULL), -EINVAL,
+		     "request");
+	assert_error(rdmamsg_accept_wait(NULL, NULL, 0, &ep), -EINVAL,
+		     "listener");
+	rdmamsg_listener_close(NULL);
+}
+
+static void arguments__of_a_connected_endpoint_EINVAL(void **state)
+{
+	struct rdmamsg_ep_info info = { .size = 1 };
+	struct rdmamsg_msg *msg;
+
+	pair_open(&p);
+	assert_error(rdmamsg_ep_info(p.c.ep, &info), -EINVAL, "size");
+	assert_error(rdmamsg_ep_info(p.c.ep, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_ep_stats(p.c.ep, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_msg_alloc(p.c.ep, 1, NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_msg_send(p.c.ep, NULL, 0, NULL), -EINVAL,
+		     "message");
+	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 100, &msg), 0);
+	assert_error(rdmamsg_msg_set_len(msg, 100000), -EINVAL, "100000");
+	rdmamsg_msg_free(msg);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void arguments__of_a_request_EINVAL(void **state)
+{
+	uint8_t data[RDMAMSG_HELLO_DATA_MAX + 1] = { 0 };
+
+	listen_put_off(&p);
+	dial(&p.c, test_addr(), p.port, WAIT_MS);
+	WAIT_FOR(waiting_count);
+	assert_error(rdmamsg_request_peer(waiting[0], NULL), -EINVAL, "ret");
+	assert_error(rdmamsg_request_move(waiting[0], NULL, move_never, NULL),
+		     -EINVAL, "context");
+	assert_error(rdmamsg_request_move(waiting[0], p.c.ctx, NULL, NULL),
+		     -EINVAL, "fn");
+	/* it ends, whatever this returns */
+	assert_error(rdmamsg_reject(waiting[0], data, sizeof(data)), -EINVAL,
+		     "32");
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_REJECTED);
+	assert_int_equal(p.c.why.data_len, 0);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(options__of_endpoints_out_of_range_NAMED),
+		TEST(options__struct_sizes_out_of_range_NAMED),
+		TEST(options__longer_struct_ONLY_WITH_ZEROS),
+		TEST(options__shorter_struct_IS_FINE),
+		TEST(options__of_contexts_and_listeners_NAMED),
+		TEST(arguments__NULL_context_EINVAL),
+		TEST(arguments__NULL_endpoint_EINVAL),
+		TEST(arguments__NULL_request_and_listener_EINVAL),
+		TEST(arguments__of_a_connected_endpoint_EINVAL),
+		TEST(arguments__of_a_request_EINVAL),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which device is used, and what a program in bad surroundings is told: no
+ * device, no permission, limits.
+ */
+#define _GNU_SOURCE
+#include "common.h"
+
+#include <dirent.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static struct pair p;
+
+/* ---- a program in bad surroundings ------------------------------------ */
+
+#define NOBODY		65534
+
+struct answer {
+	int ret;
+	char text[256];
+};
+
+struct talk {
+	struct answer devices, listen, connect;
+};
+
+static void become_nobody(void)
+{
+	if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
+		note("setuid: %s", strerror(errno));
+}
+
+static void answer(const char *what, int ret)
+{
+	say("%s %d %s\n", what, ret, ret < 0 ? rdmamsg_error() : "no error");
+}
+
+/* Talks to itself, if it can, and says how far it came. */
+static int talk_to_itself(int argc, char **argv)
+{
+	struct rdmamsg_ep_options ep_opts = {
+		.size = sizeof(ep_opts), .timeout_ms = WAIT_MS,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep_opts,
+	};
+	struct rdmamsg_device_info info;
+	const char *how = argc ? argv[0] : "";
+	struct rdmamsg_listener *l = NULL;
+	struct rdmamsg_ep *ep;
+	struct rdmamsg *ctx;
+	char port[8] = "1";
+	int ret;
+
+	if (!strcmp(how, "memlock")) {
+		struct rlimit rl = { 64 << 10, 64 << 10 };
+
+		setrlimit(RLIMIT_MEMLOCK, &rl);
+	}
+	if (!strcmp(how, "nobody") || !strcmp(how, "memlock"))
+		become_nobody();
+	answer("devices", rdmamsg_devices(&info, sizeof(info), 1));
+	ctx = test_open(NULL);
+	if (!strcmp(how, "nofile"))
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 1024 });
+	ret = rdmamsg_listen(ctx, test_addr(), "0", &opts, &l);
+	answer("listen", ret);
+	if (l)
+		listener_service(l, port);
+	if (!strcmp(how, "changed") && seteuid(NOBODY))
+		note("seteuid: %s", strerror(errno));
+	/* the leak checker traces its process, which this user may not */
+	prctl(PR_SET_DUMPABLE, 1);
+	ret = rdmamsg_connect_wait(ctx, test_addr(), port, &ep_opts, WAIT_MS,
+				   &ep);
+	answer("connect", ret);
+	if (!ret)
+		rdmamsg_close_wait(ep, WAIT_MS);
+	if (!strcmp(how, "changed") && seteuid(0))
+		note("seteuid: %s", strerror(errno));
+	return 0;
+}
+
+static void read_answer(struct child *c, const char *what, struct answer *a)
+{
+	char line[sizeof(a->text) + 40];
+	size_t len = strlen(what);
+	int at = 0;
+
+	child_line(c, line, sizeof(line));
+	if (strncmp(line, what, len) ||
+	    sscanf(line + len, " %d %n", &a->ret, &at) != 1)
+		fail_msg("not about %s: '%s'", what, line);
+	snprintf(a->text, sizeof(a->text), "%s", line + len + at);
+}
+
+static struct talk talk(const char *how)
+{
+	struct child c;
+	struct talk t;
+
+	child_start(&c, "talk", how);
+	read_answer(&c, "devices", &t.devices);
+	read_answer(&c, "listen", &t.listen);
+	read_answer(&c, "connect", &t.connect);
+	assert_int_equal(child_wait(&c), 0);
+	return t;
+}
+
+static void check_answer(const struct answer *a, int ret, const char *word)
+{
+	if (a->ret != ret || (word && !strstr(a->text, word)))
+		fail_msg("got %d, not %d, without '%s': %s", a->ret, ret,
+			 word ? word : "", a->text);
+}
+
+static void check_talk(const struct talk *t)
+{
+	assert_true(t->devices.ret > 0);
+	check_answer(&t->listen, 0, NULL);
+	check_answer(&t->connect, 0, NULL);
+}
+
+/* ---- devices ---------------------------------------------------------- */
+
+/*
+ * Before this process has used RDMA itself: the kernel waits for every open
+ * context of the device that goes.
+ */
+static void device__none_there_ENODEV(void **state)
+{
+	struct talk t;
+
+	if (test_on_soft())
+		skip_because("the soft HCA is in the process that looks for it");
+	if (system("rdma link del rxe0"))
+		skip_because("rxe0 cannot be removed");
+	t = talk(NULL);
+	assert_int_equal(system("rdma link add rxe0 type rxe netdev veth0"), 0);
+	check_answer(&t.devices, 1, NULL);	/* the soft HCA */
+	check_answer(&t.listen, -ENODEV, "rdma link add");
+	check_answer(&t.connect, -ENODEV, "rdma link add");
+	t = talk(NULL);
+	check_talk(&t);
+}
+
+static void devices__ours_IS_LISTED(void **state)
+{
+	struct rdmamsg_device_info list[8], *d = NULL;
+	struct {
+		size_t size;
+		char name[64];
+	} names[2];
+	int n = rdmamsg_devices(list, sizeof(list[0]), ARRAY_SIZE(list));
+
+	assert_true(n > 0);
+	for (int i = 0; i < n && i < (int)ARRAY_SIZE(list); i++)
+		if (!strcmp(list[i].name, test_device()))
+			d = &list[i];
+	assert_non_null(d);
+	assert_string_equal(d->kind, test_kind());
+	assert_int_equal(d->size, sizeof(*d));
+	assert_true(d->ports >= 1);
+	assert_int_equal(d->ports_active, d->ports);
+	assert_true(d->node_guid && d->max_qp && d->max_cq && d->max_cqe &&
+		    d->max_mr && d->max_qp_wr && d->max_sge &&
+		    d->max_read_responder && d->max_read_initiator &&
+		    d->max_mr_size);
+	assert_int_equal(rdmamsg_devices(NULL, 0, 0), n);
+	/* of an older program's size */
+	memset(names, 0x55, sizeof(names));
+	assert_int_equal(rdmamsg_devices((void *)names, sizeof(names[0]), 1),
+			 n);
+	assert_string_equal(names[0].name, list[0].name);
+	assert_int_equal(names[1].name[0], 0x55);
+	assert_error(rdmamsg_devices(NULL, sizeof(*d), 1), -EINVAL, "list");
+	assert_error(rdmamsg_devices(list, 0, 1), -EINVAL, "size");
+	assert_error(rdmamsg_devices(list, sizeof(*d), -1), -EINVAL, "list");
+}
+
+static struct talk talk_with(const char *device)
+{
+	struct talk t;
+
+	setenv("RDMAMSG_DEVICE", device, 1);
+	t = talk(NULL);
+	if (test_on_soft())
+		setenv("RDMAMSG_DEVICE", "soft", 1);	/* as it was */
+	else
+		unsetenv("RDMAMSG_DEVICE");
+	return t;
+}
+
+static void device__named_in_the_environment_IS_USED(void **state)
+{
+	/* "hw" last: there may be none */
+	const char *const good[] = { test_device(), "soft", "hw" };
+	struct talk t;
+
+	for (size_t i = 0; i < ARRAY_SIZE(good) - test_on_soft(); i++) {
+		t = talk_with(good[i]);
+		check_talk(&t);
+	}
+}
+
+static void device__unknown_in_the_environment_ENODEV(void **state)
+{
+	struct talk t = talk_with("nope0");
+
+	check_answer(&t.listen, -ENODEV, "nope0");
+	check_answer(&t.connect, -ENODEV, "nope0");
+}
+
+static void device__unknown_in_the_options_ENODEV(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .device = "nope0",
+	};
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	p.c.opts.device = "nope0";
+	assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &p.c.opts, &ep),
+		     -ENODEV, "nope0");
+	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, NULL),
+		     -ENODEV, "nope0");
+	pair_fini(&p);
+}
+
+static void device__named_in_the_options_IS_USED(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .device = test_device(), .ep = &p.s.opts,
+	};
+
+	pair_init(&p, NULL);
+	p.c.opts.device = test_device();
+	if (rdmamsg_listen(p.s.ctx, NULL, "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+	pair_connect(&p);
+	assert_string_equal(rdmamsg_device_name(p.c.ep), test_device());
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* ---- permission and limits -------------------------------------------- */
+
+#define NODES_DIR	"/dev/infiniband"
+#define NODES_MAX	16
+
+static struct {
+	char path[300];
+	mode_t mode;
+} nodes[NODES_MAX];
+static int node_count;
+
+/* Whatever the mode of the nodes: the soft HCA has none. */
+static void nodes_chmod(mode_t mode)
+{
+	DIR *dir;
+	struct dirent *e;
+
+	if (test_on_soft())
+		return;
+	dir = opendir(NODES_DIR);
+	assert_non_null(dir);
+	for (node_count = 0; (e = readdir(dir)) && node_count < NODES_MAX;) {
+		struct stat st;
+
+		snprintf(nodes[node_count].path, sizeof(nodes[0].path),
+			 NODES_DIR "/%s", e->d_name);
+		if (stat(nodes[node_count].path, &st) || !S_ISCHR(st.st_mode))
+			continue;
+		nodes[node_count].mode = st.st_mode & 07777;
+		chmod(nodes[node_count++].path, mode);
+	}
+	closedir(dir);
+	assert_true(node_count > 0);
+}
+
+static void nodes_restore(void)
+{
+	for (int i = 0; i < node_count; i++)
+		chmod(nodes[i].path, nodes[i].mode);
+}
+
+static void permission__none_for_the_nodes_EACCES(void **state)
+{
+	struct talk t;
+
+	if (test_on_soft())
+		skip_because("the soft HCA needs no permission");
+	nodes_chmod(0600);
+	t = talk("nobody");
+	nodes_restore();
+	check_answer(&t.devices, -EACCES, NODES_DIR);
+	check_answer(&t.listen, -EACCES, NODES_DIR);
+	check_answer(&t.connect, -EACCES, NODES_DIR);
+}
+
+static void permission__for_everybody_IS_ENOUGH(void **state)
+{
+	struct talk t;
+
+	nodes_chmod(0666);
+	t = talk("nobody");
+	nodes_restore();
+	check_talk(&t);
+}
+
+static void permission__user_changed_after_open_EPERM(void **state)
+{
+	struct talk t = talk("changed");
+
+	check_answer(&t.listen, 0, NULL);
+	check_answer(&t.connect, -EPERM, "credentials");
+	check_answer(&t.connect, -EPERM, "setuid");
+}
+
+static void limit__locked_memory_NAMED(void **state)
+{
+	struct talk t;
+
+	if (test_on_soft())
+		skip_because("the soft HCA locks no memory");
+	nodes_chmod(0666);
+	t = talk("memlock");
+	nodes_restore();
+	check_answer(&t.listen, 0, NULL);
+	check_answer(&t.connect, -ENOMEM, "locked-memory limit is 64 KB");
+	check_answer(&t.connect, -ENOMEM, "ulimit -l");
+}
+
+static void limit__open_files_EMFILE(void **state)
+{
+	struct rlimit old, low;
+	struct rdmamsg *ctx;
+	int ret;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	low = old;
+	low.rlim_cur = 3;
+	setrlimit(RLIMIT_NOFILE, &low);
+	ret = rdmamsg_open(&ctx, NULL);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_error(ret, -EMFILE, "ulimit -n");
+}
+
+static void limit__none_for_the_soft_HCA_EMFILE(void **state)
+{
+	struct talk t;
+
+	if (!test_on_soft())
+		skip_because("what a device of the kernel needs is its own");
+	t = talk("nofile");
+	check_answer(&t.listen, -EMFILE, "ulimit -n");
+	check_answer(&t.connect, -EMFILE, "ulimit -n");
+}
+
+static void fabric__bad_name_EINVAL(void **state)
+{
+	char was[64];
+	struct talk t;
+
+	if (!test_on_soft())
+		skip_because("only the soft HCA has fabrics");
+	snprintf(was, sizeof(was), "%s", getenv("RDMAMSG_SOFT_FABRIC"));
+	setenv("RDMAMSG_SOFT_FABRIC", "no/name", 1);
+	t = talk(NULL);
+	setenv("RDMAMSG_SOFT_FABRIC", was, 1);
+	check_answer(&t.listen, -EINVAL, "RDMAMSG_SOFT_FABRIC");
+	check_answer(&t.connect, -EINVAL, "RDMAMSG_SOFT_FABRIC");
+}
+
+/* Within the library's own limit; the device's is among these words. */
+static void check_depth(uint32_t *depth, const char *field, const char *limit)
+{
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	*depth = 65536;
+	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	WAIT_FOR(p.c.closed || p.c.connected);
+	assert_int_equal(p.c.connected, 0);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	assert_int_equal(p.c.why.error, -EINVAL);
+	if (!strstr(p.c.why.text, field) || !strstr(p.c.why.text, limit))
+		fail_msg("no '%s', '%s' in '%s'", field, limit, p.c.why.text);
+	pair_fini(&p);
+}
+
+static void check_depth_there(void)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &p.s.opts,
+	};
+
+	pair_init(&p, NULL);
+	p.s.opts.send_depth = 65536;
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	WAIT_FOR(p.c.closed || p.c.connected);
+	assert_int_equal(p.c.connected, 0);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	pair_fini(&p);
+}
+
+static void limit__depth_beyond_the_devices_NAMED(void **state)
+{
+	struct rdmamsg_device_info d;
+	char limit[16];
+
+	assert_true(rdmamsg_devices(&d, sizeof(d), 1) > 0);
+	if (d.max_qp_wr > 65536 && d.max_cqe > 65536) {
+		skip_because("the device allows whatever the library does");
+		return;
+	}
+	snprintf(limit, sizeof(limit), "%u",
+		 d.max_qp_wr <= 65536 ? d.max_qp_wr : d.max_cqe);
+	check_depth(&p.c.opts.send_depth, "send_depth", limit);
+	check_depth(&p.c.opts.recv_depth, "recv_depth", limit);
+	check_depth_there();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct role roles[] = {
+		{ "talk", talk_to_itself }, { NULL },
+	};
+	const struct CMUnitTest tests[] = {
+		TEST(device__none_there_ENODEV),
+		TEST(devices__ours_IS_LISTED),
+		TEST(device__named_in_the_environment_IS_USED),
+		TEST(device__unknown_in_the_environment_ENODEV),
+		TEST(device__unknown_in_the_options_ENODEV),
+		TEST(device__named_in_the_options_IS_USED),
+		TEST(permission__none_for_the_nodes_EACCES),
+		TEST(permission__for_everybody_IS_ENOUGH),
+		TEST(permission__user_changed_after_open_EPERM),
+		TEST(limit__locked_memory_NAMED),
+		TEST(limit__open_files_EMFILE),
+		TEST(limit__none_for_the_soft_HCA_EMFILE),
+		TEST(fabric__bad_name_EINVAL),
+		TEST(limit__depth_beyond_the_devices_NAMED),
+	};
+
+	return test_main(tests, roles, argc, argv);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* After fork(2): every call in the child is refused, the parent goes on. */
+#include "common.h"
+#include "request.h"
+
+#include <sys/wait.h>
+
+static struct pair p;
+
+static struct rdmamsg_msg *lent;
+
+static void keep_message(struct end *e, struct rdmamsg_msg *msg)
+{
+	lent = msg;
+}
+
+static void run_never(struct rdmamsg *ctx, void *arg)
+{
+	note("something ran in a context that is not ours");
+}
+
+static void move_never(struct rdmamsg *ctx, struct rdmamsg_request *req,
+		       void *arg)
+{
+	note("a request was moved in a child");
+}
+
+static void line_never(void *arg, const char *text)
+{
+	note("a dump of a context that is not ours: %s", text);
+}
+
+static int wrong;
+
+static void expect_echild(int ret, const char *what)
+{
+	if (ret == -ECHILD && strstr(rdmamsg_error(), "fork"))
+		return;
+	fprintf(stderr, "%s in a child: %d, '%s'\n", what, ret,
+		rdmamsg_error());
+	wrong++;
+}
+
+#define ECHILD_FROM(call)	expect_echild(call, #call)
+
+/* Everything in rdmamsg.h, in its order. */
+static int use_all_in_child(void)
+{
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct iovec iov = { (char[]){ "x" }, 1 };
+	struct sockaddr_storage addr;
+	struct rdmamsg_listener *l;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	size_t len;
+
+	ECHILD_FROM(rdmamsg_open(&ctx, NULL));
+	(void)rdmamsg_user(p.c.ctx);
+	ECHILD_FROM(rdmamsg_fd(p.c.ctx));
+	ECHILD_FROM(rdmamsg_process(p.c.ctx));
+	ECHILD_FROM(rdmamsg_poll(p.c.ctx));
+	ECHILD_FROM(rdmamsg_wait(p.c.ctx, -1));
+	ECHILD_FROM(rdmamsg_run(p.c.ctx));
+	rdmamsg_stop(p.c.ctx);
+	ECHILD_FROM(rdmamsg_submit(p.c.ctx, run_never, NULL));
+
+	ECHILD_FROM(rdmamsg_connect(p.c.ctx, test_addr(), "1", NULL, &ep));
+	rdmamsg_ep_hold(p.c.ep);
+	rdmamsg_ep_rele(p.c.ep);
+	(void)rdmamsg_ep_state(p.c.ep);
+	(void)rdmamsg_ep_reason(p.c.ep);
+	(void)rdmamsg_ep_ctx(p.c.ep);
+	(void)rdmamsg_ep_user(p.c.ep);
+	rdmamsg_ep_set_user(p.c.ep, NULL);
+	(void)rdmamsg_ep_peer_data(p.c.ep, &len);
+	ECHILD_FROM(rdmamsg_ep_info(p.c.ep, &info));
+	if (!rdmamsg_device_name(p.c.ep))
+		wrong++;
+
+	ECHILD_FROM(rdmamsg_send(p.c.ep, "x", 1, 0, NULL));
+	ECHILD_FROM(rdmamsg_sendv(p.c.ep, &iov, 1, 0, NULL));
+	ECHILD_FROM(rdmamsg_msg_send(p.c.ep, lent, 0, NULL));
+	ECHILD_FROM(rdmamsg_msg_alloc(p.c.ep, 1, &msg));
+	(void)rdmamsg_msg_data(lent);
+	(void)rdmamsg_msg_len(lent);
+	(void)rdmamsg_msg_tag(lent);
+	(void)rdmamsg_msg_set_len(lent, 1);
+	rdmamsg_msg_free(lent);
+
+	ECHILD_FROM(rdmamsg_listen(p.c.ctx, test_addr(), "0", NULL, &l));
+	(void)rdmamsg_listener_user(p.listener);
+	(void)rdmamsg_listener_ctx(p.listener);
+	(void)rdmamsg_listener_port(p.listener);
+	ECHILD_FROM(rdmamsg_request_peer(waiting[0], &addr));
+	(void)rdmamsg_request_data(waiting[0], &len);
+	ECHILD_FROM(rdmamsg_request_move(waiting[0], p.c.ctx, move_never,
+					 NULL));
+	ECHILD_FROM(rdmamsg_accept(waiting[0], NULL, &ep));
+	ECHILD_FROM(rdmamsg_reject(waiting[0], NULL, 0));
+
+	ECHILD_FROM(rdmamsg_connect_wait(p.c.ctx, test_addr(), "1", NULL, -1,
+					 &ep));
+	ECHILD_FROM(rdmamsg_accept_wait(p.listener, NULL, -1, &ep));
+	ECHILD_FROM(rdmamsg_send_wait(p.c.ep, "x", 1, 0, -1));
+	ECHILD_FROM(rdmamsg_recv_wait(p.c.ep, -1, &msg));
+	ECHILD_FROM(rdmamsg_close_wait(p.c.ep, -1));
+
+	ECHILD_FROM(rdmamsg_stats(p.c.ctx, &stats));
+	ECHILD_FROM(rdmamsg_ep_stats(p.c.ep, &stats));
+	rdmamsg_dump(p.c.ctx, line_never, NULL);
+	(void)rdmamsg_devices(NULL, 0, 0);
+	rdmamsg_set_log(NULL, NULL, RDMAMSG_LOG_NONE);
+
+	rdmamsg_ep_close(p.c.ep);
+	rdmamsg_ep_abort(p.c.ep);
+	rdmamsg_listener_close(p.listener);
+	rdmamsg_close(p.c.ctx);
+	rdmamsg_close(p.s.ctx);
+	return wrong != 0;
+}
+
+static void fork__all_calls_in_the_child_ECHILD(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = put_off,
+	};
+	struct rdmamsg_listener *later;
+	struct rdmamsg_ep *ep;
+	int status = 0;
+	char port[8];
+	pid_t pid;
+
+	pair_init(&p, NULL);
+	p.c.then_message = keep_message;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.s, HOW_SEND, 100, 1);
+	WAIT_FOR(lent);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &later) ||
+	    rdmamsg_connect(p.c.ctx, test_addr(), listener_service(later, port),
+			    NULL, &ep))
+		fail_msg("a second connection: %s", rdmamsg_error());
+	WAIT_FOR(waiting_count);
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		_exit(use_all_in_child());
+	assert_true(pid > 0);
+	WAIT_FOR(waitpid(pid, &status, WNOHANG) == pid);
+	if (status)
+		fail_msg("the child ended with status 0x%x", status);
+
+	/* nothing has changed here */
+	assert_memory_equal(rdmamsg_msg_data(lent), pattern(1), 100);
+	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	p.c.then_message = NULL;
+	rdmamsg_msg_free(lent);
+	lent = NULL;
+	for (uint32_t n = 0; n < 20; n++) {
+		end_send_all(&p.c, HOW_SENDV, 1000 * n, n);
+		end_send_all(&p.s, HOW_SENDV, 1000 * n, n);
+	}
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(fork__all_calls_in_the_child_ECHILD),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a look at a context shows: dump and statistics. */
+#include "common.h"
+
+static struct pair p;
+
+static char dumped[8192];
+
+static void add_line(void *arg, const char *text)
+{
+	size_t at = strlen(dumped);
+
+	if (arg != dumped || strchr(text, '\n'))
+		note("a line of the dump: '%s'", text);
+	snprintf(dumped + at, sizeof(dumped) - at, "%s\n", text);
+}
+
+static void check_dump(const struct rdmamsg *ctx, const char *const *words)
+{
+	dumped[0] = 0;
+	rdmamsg_dump(ctx, add_line, dumped);
+	for (; *words; words++)
+		if (!strstr(dumped, *words))
+			fail_msg("no '%s' in\n%s", *words, dumped);
+}
+
+static void dump__of_a_server_SHOWS_WHAT_THERE_IS(void **state)
+{
+	char port[24];
+	const char *const empty[] = { "0 endpoints", NULL };
+	const char *const words[] = {
+		"1 endpoints", test_device(), test_kind(), port, "open",
+		test_addr(),
+		"received 1 messages 100 bytes", NULL,
+	};
+
+	pair_init(&p, NULL);
+	check_dump(p.s.ctx, empty);
+	pair_listen(&p);
+	pair_connect(&p);
+	snprintf(port, sizeof(port), "port %s", p.port);
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	WAIT_FOR(p.s.received == 1);
+	check_dump(p.s.ctx, words);
+	pair_close(&p);
+	check_dump(p.s.ctx, empty);
+	pair_fini(&p);
+}
+
+static void stats__of_an_exchange_ADD_UP(void **state)
+{
+	struct rdmamsg_stats c = { .size = sizeof(c) };
+	struct rdmamsg_stats s = { .size = sizeof(s) };
+
+	pair_open(&p);
+	p.s.keep = true;
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	end_send_all(&p.c, HOW_SEND, 5000, 2);
+	end_send_all(&p.c, HOW_SENDV, 100000, 3);
+	WAIT_FOR(p.s.received == 3 && p.c.sent_ok == 3);
+	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_stats(p.s.ep, &s), 0);
+	assert_int_equal(c.msgs_sent, 3);
+	assert_int_equal(c.bytes_sent, 105100);
+	assert_int_equal(c.sent_inline, 1);
+	assert_int_equal(c.sent_eager, 1);
+	assert_int_equal(c.sent_rendezvous, 1);
+	assert_int_equal(c.msgs_received, 0);
+	assert_true(c.completions > 0);
+	assert_int_equal(s.msgs_received, 3);
+	assert_int_equal(s.bytes_received, 105100);
+	assert_int_equal(s.received_rendezvous, 1);
+	assert_int_equal(s.msgs_sent, 0);
+	s = end_stats(&p.s);
+	assert_int_equal(s.msgs_received, 3);
+	assert_int_equal(s.msgs_lent, 3);
+	assert_int_equal(s.endpoints, 1);
+	assert_true(s.wakeups > 0);
+	assert_true(s.bytes_registered > 100000);
+	end_release(&p.s);
+	assert_int_equal(end_stats(&p.s).msgs_lent, 0);
+	pair_close(&p);
+	s = end_stats(&p.s);
+	/* what was counted stays, what is now is over */
+	assert_int_equal(s.msgs_received, 3);
+	assert_int_equal(s.endpoints, 0);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(dump__of_a_server_SHOWS_WHAT_THERE_IS),
+		TEST(stats__of_an_exchange_ADD_UP),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
