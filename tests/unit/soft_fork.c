@@ -10,6 +10,13 @@
 
 #include "own_fabric.h"
 
+/* A child starts its device's thread: ThreadSanitizer then does not watch it. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+
 /* In the child: no assertion reaches anybody, so each step has a number. */
 #define MUST(what) do { if (!(what)) _exit(__LINE__ & 0x7f); } while (0)
 
