@@ -90,7 +90,9 @@ static int receive(struct test *t, enum tag tag, struct rdmamsg_msg **ret_msg)
 static int show(const char *what, const char *text, size_t len,
 		const char *expected)
 {
-	printf("%s: '%.*s'\n", what, (int)strnlen(text, len), text);
+	printf("%s: '", what);
+	fwrite(text, 1, strnlen(text, len), stdout);
+	puts("'");
 	return len > strlen(expected) && !strcmp(text, expected) ? 0 : -EBADMSG;
 }
 
