@@ -99,6 +99,11 @@ enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
 /* enum ib_cm_sidr_status, likewise */
 enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
 
+/* Bytes of private data; of requests 36 less, those of the CMA header. */
+enum { SOFT_PRIVATE_REQ = 92 - 36, SOFT_PRIVATE_REP = 196,
+       SOFT_PRIVATE_REJ = 148, SOFT_PRIVATE_SIDR_REQ = 216 - 36,
+       SOFT_PRIVATE_SIDR_REP = 136 };
+
 /* ---- commands --------------------------------------------------------- */
 
 int soft_cm_open(struct soft_cm_file **ret);
@@ -186,6 +191,20 @@ bool soft_cm_on_device(const struct soft_cm_id *id);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
 bool soft_cm_is_any(const struct sockaddr_storage *a);
+/* cm_conn.c: a message without data to the peer, if there is one */
+int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
+		 uint8_t reason);
+void soft_cm_new_psn(struct soft_cm_id *id);
+void soft_cm_over(struct soft_cm_id *id);
+/* One request less is waiting at its listener. */
+void soft_cm_not_waiting(struct soft_cm_id *id);
+
+static inline size_t soft_cm_request_len(uint8_t qp_type)
+{
+	return qp_type == IBV_QPT_UD ? SOFT_PRIVATE_SIDR_REQ :
+				       SOFT_PRIVATE_REQ;
+}
+
 /* Whether messages pass: ids are on port 1. */
 static inline bool soft_cm_carried(const struct soft_dev *dev)
 {
