@@ -18,6 +18,8 @@
 #include "priv.h"
 #include "ucm_abi.h"
 
+#include <netinet/in.h>
+
 /* What an open of the device is: a queue of events behind a descriptor. */
 struct soft_cm_file {
 	struct soft_dev *dev;
@@ -180,7 +182,7 @@ void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev);
 void soft_cm_uncount(struct soft_cm_file *file);
 void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status);
 void soft_cm_hang_up(struct soft_cm_id *id);
-/* The node that has the listener, or -errno: cm_addr.c, cm_conn.c. */
+/* The node that has the listener, or -errno: cm_name.c, cm_conn.c. */
 void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
 void soft_cm_not_found(struct soft_cm_id *id, int status);
 void soft_cm_later(struct soft_cm_id *id);
@@ -191,6 +193,11 @@ bool soft_cm_on_device(const struct soft_cm_id *id);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
 bool soft_cm_is_any(const struct sockaddr_storage *a);
+bool soft_cm_is_local(const struct sockaddr_storage *addr);
+/* An IPv4 address in IPv6's clothes becomes one: listeners may be either. */
+void soft_cm_unmap(struct sockaddr_storage *a);
+in_port_t *soft_cm_port_of(struct sockaddr_storage *a);
+void soft_cm_new_port(struct soft_cm_id *id);	/* that may be free, to src */
 /* cm_conn.c: a message without data to the peer, if there is one */
 int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
 		 uint8_t reason);
