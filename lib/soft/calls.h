@@ -104,11 +104,13 @@ bool soft_apm_arrives(struct soft_dev *dev, struct soft_qp *qp,
 /* The device's ports are no longer as they were. */
 void soft_apm_ports(struct soft_dev *dev, const struct soft_faults *were);
 
-/* qp.c, modify.c, post.c */
+/* queue.c, modify.c, post.c */
 void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 /* Only the send queue, as of an unreliable one. L */
 void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp);
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);	/* L */
+int soft_sq_init(struct soft_qp *qp);
+void soft_sq_fini(struct soft_qp *qp);
 int soft_rq_init(struct soft_rq *rq, uint32_t wr, uint32_t sge);
 void soft_rq_fini(struct soft_rq *rq);
 int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr);
