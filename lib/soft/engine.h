@@ -59,9 +59,13 @@ void soft_req_anew(struct soft_qp *qp);
 /* resp.c: the end that is asked */
 void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		       const struct soft_rec *rec, const void *payload);
-bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp);
+/* A request that is none: both ends come to an error. L */
+void soft_refuse(struct soft_dev *dev, struct soft_qp *qp,
+		 enum soft_nak code, enum ibv_event_type event);
 /* The next receive, or NULL. L */
 struct soft_rwqe *soft_receive(struct soft_qp *qp);
+/* resp_push.c: its answers; false: there are more than the ring has room for */
+bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp);
 
 /*
  * What becomes of a work request at the moment it is first pushed: the one

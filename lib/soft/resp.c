@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The end of a connection that is asked. A request is done as it arrives; what
- * there is to answer is kept in the queue pair until the ring has room for it:
- * reads in order, then one acknowledgement for all that is done, or the NAK.
+ * there is to answer is kept in the queue pair until it is pushed.
  */
 #include "priv.h"
 
@@ -21,8 +20,8 @@ static void nak(struct soft_dev *dev, struct soft_qp *qp, enum soft_nak code)
 	soft_qp_pend(dev, qp);
 }
 
-static void nak_fatal(struct soft_dev *dev, struct soft_qp *qp,
-		      enum soft_nak code, enum ibv_event_type event)
+void soft_refuse(struct soft_dev *dev, struct soft_qp *qp,
+		 enum soft_nak code, enum ibv_event_type event)
 {
 	nak(dev, qp, code);
 	if (qp->unreliable)
@@ -120,7 +119,7 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	wqe = soft_receive(qp);
 	if (!wqe || rec->total > wqe->length) {
-		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
 	if (likely(rec->code != SOFT_SHOWN))
@@ -143,7 +142,7 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 	if (!(rec->flags & SOFT_F_LAST))
 		return;
 	if (rec->flags & SOFT_F_INV && soft_mr_invalidate(dev, qp, rec->imm)) {
-		nak_fatal(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
 		return;
 	}
 	complete_recv(dev, qp, rec, IBV_WC_RECV);
@@ -171,7 +170,7 @@ static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 				  rec->raddr, len, access);
 
 	if (!at)
-		nak_fatal(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
 	return at;
 }
 
@@ -182,7 +181,7 @@ static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
 	int err = soft_vm_fetch(payload, at, rec->bytes);
 
 	if (err == -EACCES)
-		nak_fatal(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
 	else if (err)
 		nak_shown(dev, qp, err);
 	return !err;
@@ -213,8 +212,8 @@ static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	if (rec->flags & SOFT_F_IMM) {
 		if (!soft_receive(qp)) {
-			nak_fatal(dev, qp, SOFT_NAK_INV_REQ,
-				  IBV_EVENT_QP_REQ_ERR);
+			soft_refuse(dev, qp, SOFT_NAK_INV_REQ,
+				    IBV_EVENT_QP_REQ_ERR);
 			return;
 		}
 		complete_recv(dev, qp, rec, IBV_WC_RECV_RDMA_WITH_IMM);
@@ -229,7 +228,7 @@ static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
 	struct soft_rd *rd;
 
 	if (qp->rd_tail - qp->rd_head >= max(qp->attr.max_dest_rd_atomic, 1)) {
-		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return NULL;
 	}
 	rd = &qp->rd[qp->rd_tail % SOFT_MAX_RD];
@@ -273,7 +272,7 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 	struct soft_rd *rd;
 
 	if (rec->bytes != sizeof(operand) || rec->raddr % 8) {
-		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
 	rd = new_rd(dev, qp, rec);
@@ -282,7 +281,7 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	/* aligned for the peer need not be aligned for us */
 	if ((uintptr_t)at % 8) {
-		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
 	memcpy(operand, payload, sizeof(operand));
@@ -419,7 +418,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {
-		nak_fatal(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
 	}
 	switch (rec->op) {
@@ -435,121 +434,4 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 	default:
 		on_atomic(dev, qp, rec, payload);
 	}
-}
-
-/* ---- answers ---------------------------------------------------------- */
-
-static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
-		   uint32_t psn)
-{
-	memset(rec, 0, sizeof(*rec));
-	rec->op = op;
-	rec->dst = qp->attr.dest_qp_num;
-	rec->src = qp->ibv.qp_num;
-	rec->psn = psn;
-}
-
-/* How this end is about migration. False: no room. */
-static __attribute__((noinline)) bool push_path(struct soft_dev *dev,
-						struct soft_qp *qp)
-{
-	struct soft_rec *rec;
-
-	if (qp->wire && !qp->wire->dead &&
-	    soft_port_carries(dev, qp->attr.port_num)) {
-		rec = soft_rec_new(dev, qp->wire, 0);
-		if (!rec)
-			return false;
-		answer(rec, qp, SOFT_PATH, 0);
-		rec->flags = qp->path |
-			     (qp->unreliable ? SOFT_F_UNRELIABLE : 0);
-		rec->code = (uint8_t)qp->attr.path_mig_state;
-		soft_rec_commit(dev, qp->wire, 0);
-	}
-	qp->path_due = false;
-	return true;
-}
-
-/* One segment of the oldest read. False: no room. */
-static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
-{
-	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
-	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, rd->show ?
-					  SOFT_SHOW_MAX : SOFT_SEGMENT);
-	uint32_t bytes = rd->show ? sizeof(struct soft_shown) : n;
-	struct soft_rec *rec = soft_rec_new(dev, qp->wire, bytes);
-	const uint8_t *at;
-
-	if (!rec)
-		return false;
-	if (rd->atomic) {
-		memcpy(rec + 1, &rd->value, 8);
-	} else if (rd->total) {
-		/* again for each: it may have been deregistered meanwhile */
-		at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey,
-				    rd->raddr, rd->total,
-				    IBV_ACCESS_REMOTE_READ);
-		if (!at) {
-			qp->rd_head = qp->rd_tail;
-			nak_fatal(dev, qp, SOFT_NAK_ACCESS,
-				  IBV_EVENT_QP_ACCESS_ERR);
-			qp->nak_psn = rd->psn;
-			return true;
-		}
-		if (rd->show)
-			bytes = (uint32_t)soft_vm_show_at(
-				qp->wire, at + rd->sent, n, rd->src_rkey,
-				(struct soft_shown *)(rec + 1));
-		else
-			memcpy(rec + 1, at + rd->sent, n);
-	}
-	answer(rec, qp, rd->atomic ? SOFT_ATOMIC_RESP : SOFT_READ_RESP,
-	       rd->psn);
-	rec->bytes = bytes;
-	if (rd->show)
-		rec->code = SOFT_SHOWN;
-	rec->offset = rd->sent;
-	rec->aux = rd->aux;
-	soft_rec_commit(dev, qp->wire, bytes);
-	rd->sent += n;
-	if (rd->atomic || rd->sent == rd->total)
-		qp->rd_head++;
-	return true;
-}
-
-/* False: there is more to answer than the ring has room for. */
-bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
-{
-	struct soft_rec *rec;
-
-	if (unlikely(qp->path_due) && !push_path(dev, qp))
-		return false;
-	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due)
-		return true;
-	if (!qp->wire || qp->wire->dead) {
-		qp->rd_head = qp->rd_tail;
-		qp->ack_due = false;
-		qp->nak_due = 0;
-		return true;
-	}
-	while (qp->rd_head != qp->rd_tail)
-		if (!push_rd(dev, qp))
-			return false;
-	rec = soft_rec_new(dev, qp->wire, 0);
-	if (!rec)
-		return false;
-	if (qp->nak_due) {
-		answer(rec, qp, SOFT_NAK, qp->nak_psn);
-		rec->code = qp->nak_due;
-		rec->aux = qp->nak_aux;
-	} else {
-		answer(rec, qp, SOFT_ACK, (qp->epsn - 1) & SOFT_PSN_MASK);
-	}
-	if (qp->nak_due || qp->ack_asked)
-		soft_rec_commit(dev, qp->wire, 0);
-	else
-		soft_rec_commit_quiet(dev, qp->wire);
-	qp->ack_due = qp->ack_asked = false;
-	qp->nak_due = 0;
-	return true;
 }
