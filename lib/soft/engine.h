@@ -47,7 +47,7 @@ static inline void soft_rec_commit_quiet(struct soft_dev *dev,
 	dev->bells_due = true;
 }
 
-/* req.c: the end that asks */
+/* req.c, req_answer.c: the end that asks */
 void soft_req_push(struct soft_dev *dev, struct soft_qp *qp);
 void soft_req_answer(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload);
