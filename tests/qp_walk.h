@@ -32,7 +32,10 @@ static inline int qp_step_mask(enum ibv_qp_type type, enum ibv_qp_state to)
 	}
 }
 
-/* Up to that state, with what is in *attr. 0, or what the call returned. */
+/*
+ * Up to that state, with what is in *attr, and with a path from its port if it
+ * has none. 0, or what the call returned.
+ */
 static inline int qp_walk(int (*modify)(struct ibv_qp *, struct ibv_qp_attr *,
 					int),
 			  struct ibv_qp *qp, struct ibv_qp_attr *attr,
@@ -40,6 +43,10 @@ static inline int qp_walk(int (*modify)(struct ibv_qp *, struct ibv_qp_attr *,
 {
 	int ret = 0;
 
+	if (!attr->ah_attr.port_num) {
+		attr->ah_attr.port_num = attr->port_num;
+		attr->ah_attr.is_global = 1;
+	}
 	for (int to = IBV_QPS_INIT; to <= (int)last && !ret; to++) {
 		attr->qp_state = (enum ibv_qp_state)to;
 		ret = modify(qp, attr, qp_step_mask(qp->qp_type,

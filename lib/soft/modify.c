@@ -8,15 +8,11 @@
 static int check_values(const struct soft_dev *dev,
 			const struct ibv_qp_attr *a, int mask)
 {
-	struct soft_gid sgid;
-
 	if (mask & IBV_QP_PORT && (!a->port_num || a->port_num > dev->ports))
 		return EINVAL;
 	if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
 		return EINVAL;
-	/* nothing is asked of one without: the number of the peer suffices */
-	if (mask & IBV_QP_AV && a->ah_attr.is_global &&
-	    soft_port_gid(dev, 1, a->ah_attr.grh.sgid_index, &sgid))
+	if (mask & IBV_QP_AV && !soft_ah_attr_ok(dev, &a->ah_attr))
 		return EINVAL;
 	if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 ||
 				       a->path_mtu > IBV_MTU_4096))

@@ -14,6 +14,7 @@
 #endif
 #include "soft/cm.h"
 #include "soft/soft.h"
+#include "../qp_walk.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -69,24 +70,14 @@ static void must(int ok)
 static void walk(struct ibv_qp *q, uint32_t peer)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = ACCESS, .path_mtu = IBV_MTU_4096,
+		.port_num = 1, .qp_access_flags = ACCESS,
+		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = peer, .max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1, .timeout = 8, .retry_cnt = 1,
 		.rnr_retry = 1, .max_rd_atomic = 4,
 	};
 
-	must(!soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_PORT |
-			     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS));
-	a.qp_state = IBV_QPS_RTR;
-	must(!soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_AV |
-			     IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			     IBV_QP_MIN_RNR_TIMER));
-	a.qp_state = IBV_QPS_RTS;
-	must(!soft_modify_qp(q, &a, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	must(!qp_walk(soft_modify_qp, q, &a, IBV_QPS_RTS));
 }
 
 /* It waits for the other end to arm. */

@@ -222,8 +222,8 @@ pair ibv_rc_pingpong-new "ibv_rc_pingpong -N -g 0 -n 500 -p PORT" \
 for events in "" " -e"
 do
 	pair "ibv_xsrq_pingpong${events# }" \
-	    "ibv_xsrq_pingpong -c 1$events -p PORT" \
-	    "ibv_xsrq_pingpong$events -p PORT 127.0.0.1" success
+	    "ibv_xsrq_pingpong -g 0 -c 1$events -p PORT" \
+	    "ibv_xsrq_pingpong -g 0$events -p PORT 127.0.0.1" success
 done
 for kind in rc uc ud
 do

@@ -72,6 +72,7 @@ static void modify__each_step_TAKEN(void **state)
 	assert_int_equal(soft_modify_qp(qp[0], &reset, IBV_QP_STATE), 0);
 	a.qp_state = IBV_QPS_INIT;
 	a.port_num = 1;
+	a.ah_attr = path(1).alt_ah_attr;
 	a.path_mtu = IBV_MTU_1024;
 	a.dest_qp_num = qp[1]->qp_num;
 	assert_int_equal(modify(qp[0], a, IBV_QP_STATE | IBV_QP_PORT |
