@@ -118,26 +118,38 @@ static bool resident(uintptr_t from, uintptr_t to)
 	return true;
 }
 
+static int populate(uintptr_t from, uintptr_t to, int advice)
+{
+	if (!madvise((void *)from, to - from, advice))
+		return 0;
+	/* not permitted, or not known: that comes with Linux 5.14 */
+	if (errno == EINVAL)
+		return madvise((void *)from, 0, advice) ? 0 : EFAULT;
+	return errno == ENOMEM ? EFAULT : errno;
+}
+
 /*
- * As pinning would: memory that is not there, or not to be written to, is
+ * As pinning would: memory that is not there, or not to be accessed so, is
  * refused now, not met by the thread later. What is only read is mostly in
  * place, and for every large message: to look takes 1 us for a megabyte, to
- * populate what is populated 40.
+ * populate what is populated 40. To look does not tell what is permitted, which
+ * is asked of the pages at both ends.
  */
 int soft_touch(void *addr, size_t len, int access)
 {
 	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)4095;
 	uintptr_t to = ((uintptr_t)addr + len + 4095) & ~(uintptr_t)4095;
-	bool write = access & IBV_ACCESS_LOCAL_WRITE;
+	int err;
 
-	if (!len || (!write && resident(from, to)) ||
-	    !madvise((void *)from, to - from, write ? MADV_POPULATE_WRITE :
-		     MADV_POPULATE_READ))
+	if (!len)
 		return 0;
-	/* before Linux 5.14, and for memory of devices */
-	if (errno == EINVAL)
-		return 0;
-	return errno == ENOMEM ? EFAULT : errno;
+	if (access & IBV_ACCESS_LOCAL_WRITE)
+		return populate(from, to, MADV_POPULATE_WRITE);
+	if (!resident(from, to))
+		return populate(from, to, MADV_POPULATE_READ);
+	err = populate(from, from + 4096, MADV_POPULATE_READ);
+	return err || to - from == 4096 ? err :
+	       populate(to - 4096, to, MADV_POPULATE_READ);
 }
 
 /* 0 or an errno; what may be ignored is taken out of *access. */

@@ -2,6 +2,8 @@
 /* Every access is checked, at both ends: key, domain, bounds, rights. */
 #include "device.h"
 
+#include <sys/mman.h>
+
 #define PART	4096u		/* in the middle of an end's memory */
 
 /* ---- at the end that asks --------------------------------------------- */
@@ -278,6 +280,40 @@ static void reg_mr__no_such_memory_EFAULT(void)
 		   EFAULT);
 }
 
+#define MAP_LEN	(16 * 4096)
+
+static int undo_map(void *p)
+{
+	return munmap(p, MAP_LEN);
+}
+
+static void reg_mr__memory_not_permitted_EFAULT(void)
+{
+	const size_t len = MAP_LEN;
+	uint8_t *mem = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+
+	check(mem != MAP_FAILED);
+	keep(mem, undo_map);
+	check_null(v->reg_mr(pd, mem, len, 0), EFAULT);
+	check_null(v->reg_mr(pd, mem, len, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	check_call(mprotect(mem, len, PROT_READ | PROT_WRITE), 0);
+	memset(mem, 1, len);
+	(void)new_mr(pd, mem, len, IBV_ACCESS_LOCAL_WRITE);
+	check_call(mprotect(mem, len, PROT_READ), 0);
+	check_null(v->reg_mr(pd, mem, len, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	(void)new_mr(pd, mem, len, IBV_ACCESS_REMOTE_READ);
+	/* one page only, the first or the last */
+	check_call(mprotect(mem, 4096, PROT_NONE), 0);
+	check_null(v->reg_mr(pd, mem, len, 0), EFAULT);
+	check_null(v->reg_mr(pd, mem, 1, 0), EFAULT);
+	check_call(mprotect(mem, 4096, PROT_READ), 0);
+	check_call(mprotect(mem + len - 4096, 4096, PROT_NONE), 0);
+	check_null(v->reg_mr(pd, mem, len, 0), EFAULT);
+	check_call(mprotect(mem, len, PROT_NONE), 0);
+	check_null(v->reg_mr(pd, mem, len, 0), EFAULT);
+}
+
 static void reg_mr__keys_DIFFER(void)
 {
 	void *mem = new_mem(4096);
@@ -390,6 +426,7 @@ const struct device_case mr_cases[] = {
 	CASE(qp_access__no_atomics_REM_INV_REQ_ERR),
 	CASE(reg_mr__bad_access_EINVAL),
 	CASE(reg_mr__no_such_memory_EFAULT),
+	CASE(reg_mr__memory_not_permitted_EFAULT),
 	CASE(reg_mr__keys_DIFFER),
 	CASE(reg_mr__zero_based_BEGINS_AT_0),
 	CASE(reg_mr_iova__IS_REACHED_THERE),
