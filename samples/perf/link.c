@@ -68,6 +68,15 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
+/* From callbacks: what goes out together is one doorbell. */
+static void more(struct perf_link *l)
+{
+	if (!perf_one_sided(l->test))
+		perf_stream(l);
+	else if (l->test != PERF_WRITE_LAT)
+		perf_onesided_more(l);
+}
+
 static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct perf_link *l = rdmamsg_ep_user(ep);
@@ -76,8 +85,7 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 	*sample = perf_ticks() - *sample;
 	l->flying--;
 	if (!status) {
-		if (!perf_one_sided(l->test))
-			perf_stream(l);
+		more(l);
 	} else if (!l->error && rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED) {
 		/* else on_closed has the better reason */
 		l->error = status;
@@ -88,10 +96,7 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 
 static void on_writable(struct rdmamsg_ep *ep)
 {
-	struct perf_link *l = rdmamsg_ep_user(ep);
-
-	if (!perf_one_sided(l->test))
-		perf_stream(l);
+	more(rdmamsg_ep_user(ep));
 }
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)

@@ -23,30 +23,34 @@ static int post(struct perf_link *l, uint64_t *sample)
 }
 
 /* As many as may be under way; each takes its time in on_sent. */
+void perf_onesided_more(struct perf_link *l)
+{
+	while (l->sent < l->count && l->flying < l->window && !l->error) {
+		uint64_t *sample = &l->samples[l->sent];
+		int ret;
+
+		*sample = perf_ticks();
+		ret = post(l, sample);
+		if (ret == -EAGAIN)
+			return;
+		if (ret) {
+			perf_link_fail(l, ret);
+			return;
+		}
+		l->flying++;
+		l->sent++;
+	}
+}
+
 static void stream(struct perf_link *l)
 {
-	while (l->sent < l->count && !l->error) {
-		uint64_t *sample = &l->samples[l->sent];
-		int ret = -EAGAIN;
-
-		if (l->flying < l->window) {
-			*sample = perf_ticks();
-			l->flying++;
-			ret = post(l, sample);
-			l->flying -= ret != 0;
-		}
-		if (!ret)
-			l->sent++;
-		else if (ret != -EAGAIN)
-			perf_link_fail(l, ret);
-		else if (!perf_link_turn(l))
+	perf_onesided_more(l);
+	while (l->flying || (l->sent < l->count && !l->error)) {
+		if (!perf_link_turn(l))
 			return;
 		perf_progress(perf_test_names[l->test], l->size, l->sent,
 			      l->count);
 	}
-	while (l->flying)
-		if (!perf_link_turn(l))
-			return;
 }
 
 static void ping_pong(struct perf_link *l)

@@ -276,6 +276,7 @@ static inline bool perf_link_turn(struct perf_link *l)
 
 void perf_lat(struct perf_link *l);
 /* onesided.c: all of a run */
+void perf_onesided_more(struct perf_link *l);	/* in callbacks */
 void perf_onesided(struct perf_link *l);
 /* stream.c: as many messages as may be under way, called again and again. */
 void perf_stream(struct perf_link *l);

@@ -19,7 +19,7 @@ struct server {
 	struct rdmamsg_srq *srq;	/* NULL: each has its own receives */
 	uint64_t resident;	/* bytes, before there was a connection */
 	struct conn *conns;
-	uint32_t pollers;	/* clients that want us to spin */
+	uint32_t pollers;	/* connections whose tests need us to spin */
 	struct conn *watched;	/* the last one that has begun write-lat */
 	bool taken;		/* --once: by this one */
 	uint32_t client;
@@ -40,6 +40,7 @@ struct conn {
 	uint64_t copied;		/* at the start */
 	struct perf_region mem;		/* one-sided */
 	uint32_t written;		/* write-lat: back */
+	bool polled;			/* counted in pollers */
 };
 
 /* ---- runs ------------------------------------------------------------- */
@@ -97,6 +98,16 @@ static void watch(struct conn *c)
 	failed(c, ret);
 }
 
+/*
+ * What only the device answers gains nothing by it, and a processor that the
+ * device (Soft-RoCE) or the client may need is lost.
+ */
+static void set_polled(struct conn *c, bool polled)
+{
+	c->server->pollers += (uint32_t)polled - (uint32_t)c->polled;
+	c->polled = polled;
+}
+
 static void start(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	const struct perf_start *wire = rdmamsg_msg_data(msg);
@@ -116,6 +127,9 @@ static void start(struct conn *c, const struct rdmamsg_msg *msg)
 	c->received = 0;
 	c->errors = 0;
 	c->copied = copied(c);
+	set_polled(c, c->hello.flags & PERF_POLLS &&
+		   (!perf_one_sided(c->run.test) ||
+		    c->run.test == PERF_WRITE_LAT));
 	if (c->run.test >= PERF_TESTS)
 		ready.error = htole32(ENOSYS);
 	else if (perf_one_sided(c->run.test) &&
@@ -233,7 +247,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		s->done = true;
 		s->status = broken;
 	}
-	s->pollers -= c->hello.flags & PERF_POLLS ? 1 : 0;
+	set_polled(c, false);
 	if (s->watched == c)
 		s->watched = NULL;
 	perf_region_close(&c->mem);
@@ -276,7 +290,7 @@ static void welcome(struct server *s, struct conn *c)
 	c->server = s;
 	c->next = s->conns;
 	s->conns = c;
-	s->pollers += c->hello.flags & PERF_POLLS ? 1 : 0;
+	set_polled(c, c->hello.flags & PERF_POLLS);
 	if (!s->taken) {
 		s->taken = true;
 		s->client = c->hello.client;
