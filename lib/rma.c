@@ -210,11 +210,12 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	r->posted++;
 	r->raddr += len;
 	r->left -= len;
-	if (rdmamsg__rma_is_read(r)) {
+	if (r->counted) {
 		/* the next ones wait for this one */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
-	} else if (!r->left && (r->op.cookie || r->kind != RMA_WRITE)) {
+	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
+						 r->kind != RMA_READ))) {
 		ep->ctx->tx.signal = true;
 	}
 	rdmamsg__tx_end(ep);
@@ -232,7 +233,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 
 	ctx->in_callback++;	/* put together what follows */
 	while ((r->left || !r->begun) && has_room(ep) &&
-	       (!rdmamsg__rma_is_read(r) || rdmamsg__may_read(ep, READ_RMA)))
+	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)))
 		post_next(ep, r);
 	if (r->notify && r->begun && !r->left && has_room(ep) &&
 	    rdmamsg__has_credit(ep)) {
@@ -254,6 +255,7 @@ bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
 
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
+	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
 	if ((ep->queued || !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
 		rdmamsg__tx_queue(ep, &r->op);
@@ -285,7 +287,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	struct rma *r = (struct rma *)op;
 
 	r->posted--;
-	if (rdmamsg__rma_is_read(r)) {
+	if (r->counted) {
 		ep->reads_free++;
 		if (!list_empty(&ep->arriving))
 			rdmamsg__ep_touch(ep);

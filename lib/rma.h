@@ -4,6 +4,12 @@
 #define RDMAMSG_LIB_RMA_H
 
 #define RMA_MAX		256	/* operations under way */
+/*
+ * A device holds back what goes beyond the depth of reads by itself, without
+ * a completion for each. Left to it are those that all together delay what
+ * is behind them no more than a large one does.
+ */
+#define RMA_SMALL	(READ_CHUNK / RMA_MAX)
 
 enum rma_kind {
 	RMA_WRITE,
@@ -26,6 +32,7 @@ struct rma {
 	struct op op;			/* first */
 	enum rma_kind kind;
 	bool begun;			/* its first request is posted */
+	bool counted;			/* its requests, in reads_free */
 	bool fence;
 	bool no_cpu;			/* a dmabuf: not to be copied */
 	bool notify;			/* WRITTEN is still to be sent */

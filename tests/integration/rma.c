@@ -185,6 +185,29 @@ static void read__any_size_and_slices_IS_THERE(void **state)
 	rma_end();
 }
 
+/* More than the depth: the device sees to it, and is not asked about each. */
+static void read__many_small_ONE_COMPLETION(void **state)
+{
+	struct rdmamsg_stats before = { .size = sizeof(before) }, after = before;
+
+	rma_open(NULL);
+	p.c.opts.initiator_depth = 2;
+	rma_start();
+	memcpy(far, pattern(6), 4000);
+	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &before), 0);
+	for (size_t i = 0; i < 40; i++) {
+		struct rdmamsg_slice s = { near + i * 100, 100, near_region };
+
+		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, i * 100, 0,
+					      i == 39 ? cookie() : NULL), 0);
+	}
+	WAIT_FOR(p.c.sent_ok == 1);
+	assert_memory_equal(near, pattern(6), 4000);
+	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &after), 0);
+	assert_in_range(after.completions - before.completions, 1, 10);
+	rma_end();
+}
+
 /* What a message behind a write says is there, is there. */
 static void check_written(struct end *e, struct rdmamsg_msg *msg)
 {
@@ -778,6 +801,7 @@ int main(int argc, char **argv)
 		TEST(write__full_EAGAIN_THEN_WRITABLE),
 		TEST(write_imm__beyond_credits_IN_ORDER),
 		TEST(read__any_size_and_slices_IS_THERE),
+		TEST(read__many_small_ONE_COMPLETION),
 		TEST(read__with_large_messages_BOTH),
 		TEST(atomics__give_what_was_BEFORE),
 		TEST(atomics__many_EACH_ONCE),
