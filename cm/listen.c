@@ -445,11 +445,15 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 		ret = rdmamsg__ep_options_check(&l->ep);
 	if (!ret)
 		ret = rdmamsg__srq_options_check(l->ctx, l->ep.srq);
+	if (!ret)
+		ret = rdmamsg__userpools_check(l->ctx, &l->ep);
 	if (ret) {
 		l->ep.srq = NULL;
+		l->ep.recv_pool = l->ep.send_pool = l->ep.ctrl_pool = NULL;
 		return ret;
 	}
 	rdmamsg__srq_hold(l->ep.srq);
+	rdmamsg__userpools_hold(&l->ep);
 	l->ep.handlers = &l->ep_on;
 	l->ep.source = l->ep.device = NULL;
 	if (l->ep.path) {
@@ -524,6 +528,7 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l)
 {
 	drop_ids(l);
 	rdmamsg__srq_rele(l->ep.srq);
+	rdmamsg__userpools_rele(&l->ep);
 	free(l->ep_setup);
 	free(l->device);
 	free(l);

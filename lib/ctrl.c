@@ -40,7 +40,7 @@ static bool send_header(struct rdmamsg_ep *ep, enum proto_type type,
 			return false;
 	}
 	if (!ep->can_inline) {
-		op->msg = rdmamsg__send_buffer(ep);
+		op->msg = rdmamsg__ctrl_buffer(ep);
 		if (!op->msg) {
 			rdmamsg__op_put(ep, op);
 			return false;
@@ -86,7 +86,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	op = room(ep) ? ctrl_op(ep, PROTO_SETUP) : NULL;
 	if (!op)
 		return false;
-	op->msg = rdmamsg__send_buffer(ep);
+	op->msg = rdmamsg__ctrl_buffer(ep);
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,

@@ -46,6 +46,7 @@ struct rdmamsg {
 	struct list qps;		/* the program's own */
 	struct list ended;		/* watches */
 	struct list srq_list;		/* struct rdmamsg_srq */
+	struct list pool_list;		/* struct rdmamsg_pool */
 	struct rdmamsg_srq *srq;	/* of endpoints that have no other */
 	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
 	uint32_t srq_hint;

@@ -19,6 +19,11 @@ struct rdmamsg_device {
 	struct dev *async_reader;	/* the context that reads async events */
 };
 
+/* What memory was made of. */
+struct pages {
+	bool huge, advised, on_node;
+};
+
 /* A registered stretch of pool memory. */
 struct slab {
 	struct list node;
@@ -26,12 +31,14 @@ struct slab {
 	void *mem;
 	size_t size;
 	struct rdmamsg_msg *msgs;
+	struct pages pages;
 };
 
 /* Buffers of one size in local-access memory of one dev. */
 struct pool {
 	struct list node;
 	struct dev *dev;
+	struct rdmamsg_pool *owner;	/* NULL: for all */
 	size_t buf_size;
 	struct rdmamsg_msg *free;
 	uint32_t total, used;

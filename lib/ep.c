@@ -151,6 +151,8 @@ static int set_options(struct rdmamsg_ep *ep,
 	if (!ret)
 		ret = rdmamsg__srq_options_check(ep->ctx, ep->opts.srq);
 	if (!ret)
+		ret = rdmamsg__userpools_check(ep->ctx, &ep->opts);
+	if (!ret)
 		ret = set_data(ep);
 	if (!ret)
 		ret = copy_string(&ep->source, ep->opts.source);
@@ -223,9 +225,10 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	list_add_tail(&ctx->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
 	rdmamsg__timer_set(&ctx->timers, &ep->timer, ep->opts.timeout_ms);
-	if (!ep->opts.srq)
+	if (!ep->opts.srq && !ep->opts.recv_pool)
 		ep->opts.srq = ctx->srq;
 	rdmamsg__srq_hold(ep->opts.srq);
+	rdmamsg__userpools_hold(&ep->opts);
 	/* what the peer may send before it has our SETUP */
 	ep->announced = ep->opts.srq ? ep->opts.srq->opts.floor :
 			ep->opts.recv_depth;
@@ -559,6 +562,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__ep_resources_free(ep);
 	rdmamsg__srq_rele(ep->opts.srq);
 	ep->opts.srq = NULL;
+	rdmamsg__userpools_rele(&ep->opts);
 	if (ep->id)
 		rdmamsg__cm_id_free(ep->v, ep->id);
 	ep->id = NULL;

@@ -157,6 +157,7 @@ struct rdmamsg_ep {
 	struct list starved_node;
 	struct pool *recv_pool;
 	struct pool *send_pool;
+	struct pool *ctrl_pool;		/* of control, announcements */
 	struct op *op_free;
 	uint32_t op_count, op_max;	/* made, and what it may have */
 	struct op_chunk *op_chunks;
@@ -416,6 +417,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
 
 /* rndv.c */
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
+struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
 /* msg: NULL for a WRITTEN */
 void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 			  uint32_t tag);

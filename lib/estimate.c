@@ -6,7 +6,8 @@
 
 static uint64_t slabs(uint64_t buffers, uint32_t payload)
 {
-	size_t size = rdmamsg__pool_buf_size((size_t)payload + PROTO_HDR_LEN);
+	size_t size = rdmamsg__pool_buf_size(max((size_t)payload +
+				PROTO_HDR_LEN, (size_t)PROTO_RECV_MIN));
 	uint64_t one = rdmamsg__pool_slab_size(size, 1);
 	uint64_t bytes = buffers * size;
 

@@ -134,31 +134,83 @@ void rdmamsg_msg_free(struct rdmamsg_msg *msg)
 		free_kept(msg);
 }
 
-int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
-		      struct rdmamsg_msg **ret)
+static int alloc_check(const struct rdmamsg_ep *ep, const char *name,
+		       struct rdmamsg_msg **ret)
 {
-	struct rdmamsg_msg *msg;
 	int err = rdmamsg__ep_check(ep);
 
 	if (err)
 		return err;
 	if (!ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_alloc: ret is NULL");
+		return rdmamsg__fail(-EINVAL, "%s: ret is NULL", name);
 	if (ep->state != EP_OPEN)
 		return rdmamsg__fail(ep->state < EP_OPEN ? -ENOTCONN : -ESHUTDOWN,
-				     "rdmamsg_msg_alloc: not connected");
+				     "%s: not connected", name);
+	return 0;
+}
+
+/* -EAGAIN if some of it will come back, else -ENOBUFS. */
+static int take(struct rdmamsg_ep *ep, struct pool *pool,
+		struct rdmamsg_msg **ret)
+{
+	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
+	int err;
+
+	if (!msg) {
+		err = rdmamsg__pool_grow(pool, 1);
+		if (err)
+			return err == -ENOBUFS && pool->total ?
+			       rdmamsg__no_buffer(ep) : err;
+		msg = rdmamsg__pool_take(pool);
+	}
+	msg->data = msg->buf + PROTO_HDR_LEN;
+	*ret = msg;
+	return 0;
+}
+
+int rdmamsg_pool_alloc(struct rdmamsg_pool *from, struct rdmamsg_ep *ep,
+		       size_t len, struct rdmamsg_msg **ret)
+{
+	int err = alloc_check(ep, "rdmamsg_pool_alloc", ret);
+	struct rdmamsg_msg *msg;
+	struct pool *pool;
+
+	if (err)
+		return err;
+	if (!from || from->ctx != ep->ctx)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_pool_alloc: %s", !from ?
+				     "pool is NULL" : "the pool belongs to "
+				     "another context");
+	if (len > PROTO_MSG_MAX)
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: at "
+				     "most %u", len, RDMAMSG_MSG_MAX);
+	err = rdmamsg__pool_get(ep->dev, &ep->dev->send_pools, from,
+				len + PROTO_HDR_LEN, &pool);
+	if (!err)
+		err = take(ep, pool, &msg);
+	if (err)
+		return err;
+	msg->len = (uint32_t)len;
+	rdmamsg__msg_lend(msg);
+	*ret = msg;
+	return 0;
+}
+
+int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
+		      struct rdmamsg_msg **ret)
+{
+	int err = alloc_check(ep, "rdmamsg_msg_alloc", ret);
+	struct rdmamsg_msg *msg;
+
+	if (err)
+		return err;
 	if (len > ep->peer.max_msg)
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
 				     "takes at most %u", len, ep->peer.max_msg);
 	if (len <= ep->copy_max) {
-		msg = rdmamsg__pool_take(ep->send_pool);
-		if (!msg) {
-			err = rdmamsg__pool_grow(ep->send_pool, 1);
-			if (err)
-				return err == -ENOBUFS ?
-				       rdmamsg__no_buffer(ep) : err;
-			msg = rdmamsg__pool_take(ep->send_pool);
-		}
+		err = take(ep, ep->send_pool, &msg);
+		if (err)
+			return err;
 		msg->len = (uint32_t)len;
 	} else {
 		err = rdmamsg__msg_large(ep->dev, len, &msg);
@@ -167,7 +219,6 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 			       rdmamsg__large_fits(ep->ctx, len) ?
 			       rdmamsg__no_buffer(ep) : err;
 	}
-	msg->data = msg->kind == MSG_POOL ? msg->buf + PROTO_HDR_LEN : msg->data;
 	rdmamsg__msg_lend(msg);
 	*ret = msg;
 	return 0;

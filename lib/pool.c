@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#define BUF_MIN		((size_t)256)
 #define SLAB_MIN	((size_t)256 << 10)
 #define LARGE_MIN	((size_t)64 << 10)
 #define LARGE_KEEP	((size_t)64 << 20)	/* bytes of free ones kept */
@@ -23,16 +24,17 @@ static int account(struct rdmamsg *ctx, size_t size)
 	return 0;
 }
 
-static int try_registered(struct dev *dev, size_t size, void **ret_mem,
-			  struct ibv_mr **ret_mr)
+static int try_registered(struct dev *dev, size_t size,
+			  const struct rdmamsg_pool_options *opts,
+			  void **ret_mem, struct ibv_mr **ret_mr,
+			  struct pages *ret_pages)
 {
 	int err = account(dev->ctx, size);
 	void *mem;
 
 	if (err)
 		return err;
-	mem = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mem = rdmamsg__pages_map(size, opts, ret_pages);
 	if (mem == MAP_FAILED) {
 		err = rdmamsg__fail(-ENOMEM, "no memory for %zu bytes", size);
 		goto err_account;
@@ -58,15 +60,17 @@ err_account:
 }
 
 /* What is kept for large messages may be in the way. */
-static int map_registered(struct dev *dev, size_t size, void **ret_mem,
-			  struct ibv_mr **ret_mr)
+static int map_registered(struct dev *dev, size_t size,
+			  const struct rdmamsg_pool_options *opts,
+			  void **ret_mem, struct ibv_mr **ret_mr,
+			  struct pages *ret_pages)
 {
-	int err = try_registered(dev, size, ret_mem, ret_mr);
+	int err = try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
 
 	if (!err || list_empty(&dev->large))
 		return err;
 	rdmamsg__larges_free(dev);
-	return try_registered(dev, size, ret_mem, ret_mr);
+	return try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
 }
 
 static void unmap_registered(struct dev *dev, size_t size, void *mem,
@@ -83,7 +87,7 @@ static void unmap_registered(struct dev *dev, size_t size, void *mem,
 
 size_t rdmamsg__pool_buf_size(size_t size)
 {
-	size_t buf_size = PROTO_RECV_MIN;
+	size_t buf_size = BUF_MIN;
 
 	while (buf_size < size)
 		buf_size *= 2;
@@ -95,7 +99,8 @@ size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count)
 	return max(count * buf_size, SLAB_MIN) / buf_size * buf_size;
 }
 
-int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+int rdmamsg__pool_get(struct dev *dev, struct list *pools,
+		      struct rdmamsg_pool *owner, size_t size,
 		      struct pool **ret)
 {
 	size_t buf_size = rdmamsg__pool_buf_size(size);
@@ -104,13 +109,14 @@ int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
 
 	list_for_each(n, pools) {
 		pool = list_entry(n, struct pool, node);
-		if (pool->buf_size == buf_size)
+		if (pool->buf_size == buf_size && pool->owner == owner)
 			goto found;
 	}
 	pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return rdmamsg__fail(-ENOMEM, "no memory for a pool");
 	pool->dev = dev;
+	pool->owner = owner;
 	pool->buf_size = buf_size;
 	list_init(&pool->slabs);
 	list_add_tail(pools, &pool->node);
@@ -119,12 +125,34 @@ found:
 	return 0;
 }
 
-int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
+static size_t slab_size(const struct pool *pool, uint32_t count)
 {
 	size_t size = rdmamsg__pool_slab_size(pool->buf_size, count);
-	struct slab *slab = calloc(1, sizeof(*slab));
-	int err;
 
+	if (!pool->owner || !(pool->owner->opts.flags & RDMAMSG_POOL_HUGE))
+		return size;
+	return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+}
+
+static int cap(struct rdmamsg_pool *owner, size_t size)
+{
+	if (!owner || size <= owner->opts.max_bytes - owner->bytes)
+		return 0;
+	owner->refused++;
+	return rdmamsg__fail(-ENOBUFS, "max_bytes of a pool reached: %zu of "
+			     "%zu bytes in use, %zu more needed", owner->bytes,
+			     owner->opts.max_bytes, size);
+}
+
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
+{
+	size_t size = slab_size(pool, count);
+	struct slab *slab;
+	int err = cap(pool->owner, size);
+
+	if (err)
+		return err;
+	slab = calloc(1, sizeof(*slab));
 	if (!slab)
 		return rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
 	count = (uint32_t)(size / pool->buf_size);
@@ -134,7 +162,9 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 		err = rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
 		goto err_slab;
 	}
-	err = map_registered(pool->dev, slab->size, &slab->mem, &slab->mr);
+	err = map_registered(pool->dev, slab->size,
+			     pool->owner ? &pool->owner->opts : NULL,
+			     &slab->mem, &slab->mr, &slab->pages);
 	if (err)
 		goto err_msgs;
 	for (uint32_t i = 0; i < count; i++) {
@@ -145,13 +175,16 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 		msg->dev = pool->dev;
 		msg->buf = (uint8_t *)slab->mem + (size_t)i * pool->buf_size;
 		msg->data = msg->buf + PROTO_HDR_LEN;
-		msg->room = (uint32_t)pool->buf_size - PROTO_HDR_LEN;
+		msg->room = (uint32_t)min(pool->buf_size - PROTO_HDR_LEN,
+					  (size_t)PROTO_MSG_MAX);
 		msg->lkey = slab->mr->lkey;
 		msg->next = pool->free;
 		pool->free = msg;
 	}
 	rdmamsg__poison(slab->mem, slab->size);
 	pool->total += count;
+	if (pool->owner)
+		pool->owner->bytes += size;
 	list_add_tail(&pool->slabs, &slab->node);
 	return 0;
 
@@ -181,24 +214,27 @@ void rdmamsg__pools_dereg(struct list *pools)
 	}
 }
 
+void rdmamsg__pool_free(struct pool *pool)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &pool->slabs) {
+		struct slab *slab = list_entry(n, struct slab, node);
+
+		if (pool->owner)
+			pool->owner->bytes -= slab->size;
+		unmap_registered(pool->dev, slab->size, slab->mem, slab->mr);
+		free(slab->msgs);
+		free(slab);
+	}
+	list_del(&pool->node);
+	free(pool);
+}
+
 void rdmamsg__pools_free(struct list *pools)
 {
-	struct list *n, *t, *m, *u;
-
-	list_for_each_safe(n, t, pools) {
-		struct pool *pool = list_entry(n, struct pool, node);
-
-		list_for_each_safe(m, u, &pool->slabs) {
-			struct slab *slab = list_entry(m, struct slab, node);
-
-			unmap_registered(pool->dev, slab->size, slab->mem,
-					 slab->mr);
-			free(slab->msgs);
-			free(slab);
-		}
-		list_del(&pool->node);
-		free(pool);
-	}
+	while (!list_empty(pools))
+		rdmamsg__pool_free(list_first(pools, struct pool, node));
 }
 
 /* Powers of two, so that a freed one fits the next message of its kind. */
@@ -218,6 +254,7 @@ bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size)
 
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
 {
+	struct pages pages;
 	struct large *l;
 	struct list *n;
 	int err;
@@ -237,7 +274,7 @@ int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
 		return rdmamsg__fail(-ENOMEM, "no memory for a message");
 	list_init(&l->node);
 	l->size = size;
-	err = map_registered(dev, size, &l->mem, &l->mr);
+	err = map_registered(dev, size, NULL, &l->mem, &l->mr, &pages);
 	if (err) {
 		free(l);
 		return err;

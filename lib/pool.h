@@ -33,11 +33,38 @@ struct rdmamsg_msg {
 	struct list node;		/* dev->loose, unless POOL */
 };
 
+/*
+ * What a program made. Its buffers are in the lists of the devs, a struct pool
+ * for each size there.
+ */
+struct rdmamsg_pool {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	int refs;			/* endpoints, listeners */
+	struct rdmamsg_pool_options opts;
+	size_t bytes;			/* registered */
+	uint64_t refused;
+};
+
+#define HUGE_PAGE	((size_t)2 << 20)
+
+/* NULL options: plain. MAP_FAILED. (pages.c) */
+void *rdmamsg__pages_map(size_t size, const struct rdmamsg_pool_options *opts,
+			 struct pages *ret);
+/* Those in the options of an endpoint or listener. */
+int rdmamsg__userpools_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep_options *o);
+void rdmamsg__userpools_hold(const struct rdmamsg_ep_options *o);
+void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o);
+void rdmamsg__userpools_free(struct rdmamsg *ctx);
+
 /* What is taken for a buffer, and for so many of them at once. */
 size_t rdmamsg__pool_buf_size(size_t size);
 size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count);
-int rdmamsg__pool_get(struct dev *dev, struct list *pools, size_t size,
+int rdmamsg__pool_get(struct dev *dev, struct list *pools,
+		      struct rdmamsg_pool *owner, size_t size,
 		      struct pool **ret);
+void rdmamsg__pool_free(struct pool *pool);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count);

@@ -170,23 +170,34 @@ static void tx_inline(struct rdmamsg_ep *ep)
 	h->signal_at = (uint32_t)h->sq_posted + h->signal_every - 1;
 }
 
+/* One with a buffer to begin with. */
+static int get_pool(struct rdmamsg_ep *ep, struct list *pools,
+		    struct rdmamsg_pool *owner, size_t size, struct pool **ret)
+{
+	int err = rdmamsg__pool_get(ep->dev, pools, owner, size, ret);
+
+	return err || (*ret)->free ? err : rdmamsg__pool_grow(*ret, 1);
+}
+
 static int get_pools(struct rdmamsg_ep *ep)
 {
 	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
 			    (uint32_t)PROTO_RECV_MIN), have;
-	int ret = rdmamsg__pool_get(ep->dev, &ep->dev->send_pools, size,
-				    &ep->send_pool);
+	int ret = get_pool(ep, &ep->dev->send_pools, ep->opts.send_pool, size,
+			   &ep->send_pool);
 
-	if (!ret && !ep->send_pool->free)
-		ret = rdmamsg__pool_grow(ep->send_pool, 1);
+	ep->ctrl_pool = ep->send_pool;
+	if (!ret && ep->opts.ctrl_pool)
+		ret = get_pool(ep, &ep->dev->send_pools, ep->opts.ctrl_pool,
+			       PROTO_RECV_MIN, &ep->ctrl_pool);
 	if (ret)
 		return ret;
 	if (ep->srq) {
 		rx_shared(ep);
 		return 0;
 	}
-	ret = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, size,
-				&ep->recv_pool);
+	ret = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools,
+				ep->opts.recv_pool, size, &ep->recv_pool);
 	if (ret)
 		return ret;
 	rx_ring(ep);

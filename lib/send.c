@@ -418,14 +418,24 @@ static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 	rdmamsg__tx_queue(ep, op);
 }
 
+/* It grows to what the send queues need, then never again. */
+static struct rdmamsg_msg *take(struct pool *pool)
+{
+	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
+
+	if (unlikely(!msg) && !rdmamsg__pool_grow(pool, 32))
+		msg = rdmamsg__pool_take(pool);
+	return msg;
+}
+
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = rdmamsg__pool_take(ep->send_pool);
+	return take(ep->send_pool);
+}
 
-	/* grows to what the send queues need, then never again */
-	if (unlikely(!msg) && !rdmamsg__pool_grow(ep->send_pool, 32))
-		msg = rdmamsg__pool_take(ep->send_pool);
-	return msg;
+struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
+{
+	return take(ep->ctrl_pool);
 }
 
 /* What a program asks to send. */
@@ -509,7 +519,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	op->msg = rdmamsg__send_buffer(ep);	/* for the announcement */
+	op->msg = rdmamsg__ctrl_buffer(ep);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
@@ -528,7 +538,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 {
-	struct rdmamsg_msg *msg = rdmamsg__send_buffer(ep);
+	struct rdmamsg_msg *msg = rdmamsg__ctrl_buffer(ep);
 	struct iovec iov;
 	int ret;
 

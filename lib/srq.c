@@ -206,7 +206,8 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret_q
 	list_init(&q->dev_node);
 	ret = take_index(dev->ctx, q);
 	if (!ret)
-		ret = rdmamsg__pool_get(dev, &dev->recv_pools, size, &q->pool);
+		ret = rdmamsg__pool_get(dev, &dev->recv_pools, NULL, size,
+					&q->pool);
 	if (ret)
 		goto err;
 	set_up(q);

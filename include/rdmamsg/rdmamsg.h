@@ -41,6 +41,7 @@ struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
+struct rdmamsg_pool;		/* registered buffers of the program's choice */
 struct rdmamsg_window;		/* access to a part of one, for a while */
 struct rdmamsg_cache;		/* regions kept for memory used again */
 
@@ -291,6 +292,10 @@ struct rdmamsg_ep_options {
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
 	uint32_t comp_vector;		/* of its completion queue; 0 */
 	struct rdmamsg_srq *srq;	/* receives of; the context's, or none */
+	/* where buffers come from; NULL: the library's own */
+	struct rdmamsg_pool *recv_pool;	/* not beside srq */
+	struct rdmamsg_pool *send_pool;	/* of copies, rdmamsg_msg_alloc() */
+	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 };
 
 /*
@@ -421,6 +426,62 @@ struct rdmamsg_srq_stats {
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 		      struct rdmamsg_srq_stats *stats);
+
+/* ---- pools ------------------------------------------------------------ */
+
+enum rdmamsg_pool_flags {
+	RDMAMSG_POOL_HUGE = 1u << 0,	/* huge pages, if there are any */
+	RDMAMSG_POOL_NODE = 1u << 1,	/* on NUMA node 'node', if it has some */
+};
+
+struct rdmamsg_pool_options {
+	size_t size;
+	void *user;
+	uint32_t flags;		/* enum rdmamsg_pool_flags */
+	uint32_t node;
+	size_t max_bytes;	/* registered; only the context's limit */
+};
+
+/*
+ * Registered buffers in size classes, in *ret: for rdmamsg_pool_alloc(), and
+ * for endpoints that have it in their options. Takes memory as it is used, on
+ * each device, never beyond max_bytes; peers have no access to it. Ends with
+ * its context at the latest. -ENOMEM.
+ */
+int rdmamsg_pool_create(struct rdmamsg *ctx,
+			const struct rdmamsg_pool_options *opts,
+			struct rdmamsg_pool **ret);
+
+/*
+ * Gives all its memory back. NULL is fine. -EBUSY while an endpoint or
+ * listener has it, or one of its messages is in use or being sent.
+ */
+int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
+
+/*
+ * A message of len bytes for the endpoint's device, or any other endpoint of
+ * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached, on_writable
+ * of the endpoint comes when messages come back; -ENOBUFS: the cap is reached
+ * by other sizes. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
+ */
+int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
+		       size_t len, struct rdmamsg_msg **ret);
+
+void *rdmamsg_pool_user(const struct rdmamsg_pool *pool);
+
+struct rdmamsg_pool_stats {
+	size_t size;
+	uint64_t bytes;			/* registered now, as all up to used */
+	uint64_t bytes_huge;		/* of them, on huge pages for sure */
+	uint64_t bytes_advised;		/* the kernel was asked for huge pages */
+	uint64_t bytes_node;		/* on the node that was asked for */
+	uint64_t buffers;		/* of all classes */
+	uint64_t used;			/* of these, in use */
+	uint64_t refused;		/* growth, at max_bytes */
+};
+
+int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
+		       struct rdmamsg_pool_stats *stats);
 
 struct rdmamsg_estimate {
 	size_t size;

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pools of the program: messages out of them, and endpoints that use them. */
+#include "common.h"
+
+#define MB	((size_t)1 << 20)
+
+static struct pair p;
+
+static struct rdmamsg_pool_stats stats(const struct rdmamsg_pool *pool)
+{
+	struct rdmamsg_pool_stats st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_pool_stats(pool, &st), 0);
+	return st;
+}
+
+static struct rdmamsg_pool *create(struct rdmamsg *ctx, uint32_t flags,
+				   size_t max_bytes)
+{
+	struct rdmamsg_pool_options o = {
+		.size = sizeof(o), .user = &p, .flags = flags,
+		.max_bytes = max_bytes,
+	};
+	struct rdmamsg_pool *pool;
+
+	assert_int_equal(rdmamsg_pool_create(ctx, &o, &pool), 0);
+	assert_ptr_equal(rdmamsg_pool_user(pool), &p);
+	return pool;
+}
+
+static void send_from(struct rdmamsg_pool *pool, size_t len, uint32_t tag)
+{
+	struct rdmamsg_msg *msg;
+
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, len, &msg), 0);
+	assert_int_equal(rdmamsg_msg_len(msg), len);
+	memcpy(rdmamsg_msg_data(msg), pattern(tag), len);
+	end_expect(&p.s, len, tag);
+	assert_int_equal(rdmamsg_msg_send(p.c.ep, msg, tag, NULL), 0);
+}
+
+/* Acknowledged ones come back with the next completion that is looked at. */
+static void wait_unused(struct rdmamsg_pool *pool)
+{
+	struct cookie *c = end_cookie(&p.c);
+
+	end_expect(&p.s, 1, 99);
+	assert_int_equal(rdmamsg_send(p.c.ep, pattern(99), 1, 99, c), 0);
+	p.c.sent++;
+	WAIT_FOR(stats(pool).used == 0);
+}
+
+static void options__out_of_range_EINVAL(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL), *other = test_open(NULL);
+	struct rdmamsg_pool_options o = { .size = sizeof(o), .flags = 4 };
+	struct rdmamsg_ep_options e = { .size = sizeof(e) };
+	struct rdmamsg_pool_stats st = { .size = 0 };
+	struct rdmamsg_pool *pool;
+	struct rdmamsg_srq *srq;
+	struct rdmamsg_ep *ep;
+
+	assert_error(rdmamsg_pool_create(ctx, &o, &pool), -EINVAL, "flags");
+	o.flags = RDMAMSG_POOL_NODE;
+	o.node = 1024;
+	assert_error(rdmamsg_pool_create(ctx, &o, &pool), -EINVAL, "node");
+	assert_error(rdmamsg_pool_create(ctx, NULL, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_create(NULL, NULL, &pool), -EINVAL, "NULL");
+	assert_int_equal(rdmamsg_pool_destroy(NULL), 0);
+	assert_int_equal(rdmamsg_pool_create(ctx, NULL, &pool), 0);
+	assert_error(rdmamsg_pool_stats(pool, &st), -EINVAL, "struct");
+	assert_error(rdmamsg_pool_stats(NULL, &st), -EINVAL, "NULL");
+	e.send_pool = pool;
+	assert_error(rdmamsg_connect(other, test_addr(), "1", &e, &ep), -EINVAL,
+		     "another context");
+	assert_int_equal(rdmamsg_srq_create(ctx, NULL, &srq), 0);
+	e.recv_pool = pool;
+	e.srq = srq;
+	assert_error(rdmamsg_connect(ctx, test_addr(), "1", &e, &ep), -EINVAL,
+		     "recv_pool");
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+}
+
+static void alloc__every_size_ARRIVES(void **state)
+{
+	const size_t sizes[] = { 0, 1, 240, 241, 8176, 8177, MB, 3 * MB };
+	struct rdmamsg_pool *pool;
+	uint64_t bytes;
+
+	pair_open(&p);
+	pool = create(p.c.ctx, 0, 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		send_from(pool, sizes[i], i);
+	WAIT_FOR(p.s.received == ARRAY_SIZE(sizes));
+	wait_unused(pool);
+	bytes = stats(pool).bytes;
+	assert_true(stats(pool).buffers >= 4);
+	/* nothing but the small ones that are cheaper inline was copied */
+	send_from(pool, MB, 20);
+	assert_int_equal(end_stats(&p.c).bytes_copied, 0);
+	assert_int_equal(stats(pool).bytes, bytes);
+	WAIT_FOR(p.s.received == ARRAY_SIZE(sizes) + 2);
+	wait_unused(pool);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void alloc__without_a_connection_ENOTCONN(void **state)
+{
+	struct rdmamsg *other = test_open(NULL);
+	struct rdmamsg_pool *pool, *theirs;
+	struct rdmamsg_msg *msg;
+
+	pair_open(&p);
+	pool = create(p.c.ctx, 0, 0);
+	theirs = create(other, 0, 0);
+	assert_error(rdmamsg_pool_alloc(pool, NULL, 1, &msg), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_alloc(NULL, p.c.ep, 1, &msg), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 1, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_alloc(theirs, p.c.ep, 1, &msg), -EINVAL,
+		     "another context");
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep,
+					(size_t)RDMAMSG_MSG_MAX + 1, &msg),
+		     -EMSGSIZE, "at most");
+	rdmamsg_ep_close(p.c.ep);
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 1, &msg), -ESHUTDOWN,
+		     "not connected");
+	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_fini(&p);
+}
+
+/* Full is -EAGAIN and on_writable; full of other sizes is -ENOBUFS. */
+static void cap__reached_RECOVERS(void **state)
+{
+	struct rdmamsg_msg *msgs[4096], *msg;
+	struct rdmamsg_pool *pool;
+	size_t n = 0;
+	int err;
+
+	pair_open(&p);
+	pool = create(p.c.ctx, 0, MB);
+	while (!(err = rdmamsg_pool_alloc(pool, p.c.ep, 4000, &msgs[n])))
+		assert_true(++n < ARRAY_SIZE(msgs));
+	assert_int_equal(err, -EAGAIN);
+	assert_int_equal(n, MB / 4096);
+	assert_int_equal(stats(pool).bytes, MB);
+	assert_int_equal(stats(pool).used, n);
+	assert_int_equal(stats(pool).refused, 1);
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 100, &msg), -ENOBUFS,
+		     "max_bytes");
+	assert_error(rdmamsg_pool_destroy(pool), -EBUSY, "in use");
+	p.c.writable = 0;
+	rdmamsg_msg_free(msgs[--n]);
+	WAIT_FOR(p.c.writable);
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, 4000, &msgs[n]), 0);
+	for (n++; n;)
+		rdmamsg_msg_free(msgs[--n]);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* What the machine has is told, and without it the rest works. */
+static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
+{
+	struct rdmamsg_pool *pool;
+	struct rdmamsg_pool_stats st;
+
+	pair_open(&p);
+	pool = create(p.c.ctx, RDMAMSG_POOL_HUGE | RDMAMSG_POOL_NODE, 0);
+	send_from(pool, 5000, 1);
+	send_from(pool, 5 * MB, 2);
+	WAIT_FOR(p.s.received == 2);
+	st = stats(pool);
+	assert_int_equal(st.bytes % (2 * MB), 0);
+	assert_true(st.bytes_huge + st.bytes_advised <= st.bytes);
+	assert_true(st.bytes_node <= st.bytes);
+	wait_unused(pool);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void endpoint__with_three_pools_USES_THEM(void **state)
+{
+	struct rdmamsg_pool *recv, *send, *ctrl;
+	uint64_t before;
+
+	pair_init(&p, NULL);
+	recv = create(p.c.ctx, 0, 0);
+	send = create(p.c.ctx, 0, 0);
+	ctrl = create(p.c.ctx, 0, 0);
+	p.c.opts.recv_pool = recv;
+	p.c.opts.send_pool = send;
+	p.c.opts.ctrl_pool = ctrl;
+	pair_listen(&p);
+	pair_connect(&p);
+	before = stats(recv).used;
+	assert_true(before >= 64);
+	assert_true(stats(send).buffers && stats(ctrl).buffers);
+	for (uint32_t i = 0; i < 30; i++) {
+		enum how how = i % 2 ? HOW_SENDV : HOW_MSG;
+
+		end_send_all(&p.c, how, mixed_size(i), i);
+		end_send_all(&p.s, how, mixed_size(i), i);
+	}
+	WAIT_FOR(p.s.received == 30 && p.c.received == 30);
+	assert_error(rdmamsg_pool_destroy(recv), -EBUSY, "endpoints");
+	pair_close(&p);
+	assert_int_equal(stats(recv).used, 0);
+	assert_int_equal(rdmamsg_pool_destroy(recv), 0);
+	assert_int_equal(rdmamsg_pool_destroy(send), 0);
+	assert_int_equal(rdmamsg_pool_destroy(ctrl), 0);
+	pair_fini(&p);
+}
+
+static void endpoint__beyond_the_cap_IS_REFUSED(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.recv_pool = create(p.c.ctx, 0, 300000);
+	pair_listen(&p);
+	assert_int_equal(rdmamsg_connect(p.c.ctx, test_addr(), p.port,
+					 &p.c.opts, &p.c.ep), 0);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	assert_non_null(strstr(p.c.why.text, "max_bytes"));
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(options__out_of_range_EINVAL),
+		TEST(alloc__every_size_ARRIVES),
+		TEST(alloc__without_a_connection_ENOTCONN),
+		TEST(cap__reached_RECOVERS),
+		TEST(pages__huge_and_of_a_node_OR_PLAIN),
+		TEST(endpoint__with_three_pools_USES_THEM),
+		TEST(endpoint__beyond_the_cap_IS_REFUSED),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
