@@ -143,7 +143,7 @@ struct rdmamsg_ep {
 	uint32_t sq_done;		/* requests completed, ever */
 	uint32_t sq_data;		/* outstanding ones that data may make */
 	uint32_t sq_total;		/* all that it can hold */
-	uint32_t rx_held;		/* rendezvous whose credit is kept */
+	uint32_t rx_held;		/* of arriving: whose credit is kept */
 	uint32_t copy_max;		/* eager payload bytes */
 	uint32_t ping_tag;
 	bool can_inline;		/* the header, at least */

@@ -197,10 +197,13 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 			in->msg = NULL;
 		list_del(&in->node);
 		rdmamsg__rndv_in_free(in);
-		if (is_written)
+		if (is_written) {
+			ep->rx_held--;
+			rdmamsg__ep_touch(ep);		/* its credit */
 			written(ep, tag);
-		else if (!refused)
+		} else if (!refused) {
 			deliver(ep, msg);
+		}
 	}
 }
 

@@ -144,6 +144,8 @@ void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	}
 	in->msg = msg;
 	in->written = !msg;
+	/* it holds no receive: without this there would be no end of them */
+	ep->rx_held += in->written;
 	in->tag = tag;
 	in->state = IN_READY;
 }

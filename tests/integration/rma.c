@@ -337,6 +337,45 @@ static void read__with_large_messages_BOTH(void **state)
 	rma_end();
 }
 
+/* Behind a large message that waits each keeps its credit, or no end of them. */
+static void write_imm__behind_one_that_waits_BOUNDED(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 7 << 20,
+	};
+	uint32_t accepted = 0, idle = 0;
+
+	rma_open(&opts);
+	p.s.keep = true;
+	rma_start();
+	end_send_all(&p.c, HOW_SENDV, 4 << 20, 1);
+	WAIT_FOR(p.s.kept_count == 1);
+	/* there is memory for one */
+	end_send_all(&p.c, HOW_SENDV, 4 << 20, 2);
+	while (accepted < 3000 && idle < 20) {
+		int ret = rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, accepted,
+					    0, NULL);
+
+		if (!ret) {
+			accepted++;
+			idle = 0;
+			continue;
+		}
+		assert_int_equal(ret, -EAGAIN);
+		test_pump(100);
+		idle++;
+	}
+	/* recv_depth, and what waits here */
+	if (accepted > 64 + 128)
+		fail_msg("%u were taken", accepted);
+	assert_int_equal(value_count, 0);
+	end_release(&p.s);
+	WAIT_FOR(value_count == accepted);
+	for (uint32_t i = 0; i < accepted; i++)
+		assert_int_equal(values[i], i);
+	rma_end();
+}
+
 static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 {
 	struct rdmamsg_slice s;
@@ -800,6 +839,7 @@ int main(int argc, char **argv)
 		TEST(write__before_a_message_IS_THERE_FIRST),
 		TEST(write__full_EAGAIN_THEN_WRITABLE),
 		TEST(write_imm__beyond_credits_IN_ORDER),
+		TEST(write_imm__behind_one_that_waits_BOUNDED),
 		TEST(read__any_size_and_slices_IS_THERE),
 		TEST(read__many_small_ONE_COMPLETION),
 		TEST(read__with_large_messages_BOTH),
