@@ -40,7 +40,8 @@ static bool overlaps(const struct cached *c, const void *addr, size_t len)
 {
 	uintptr_t from = (uintptr_t)addr, at = (uintptr_t)c->region->addr;
 
-	return from < at + c->region->len && at < from + len;
+	/* from the later one to the other's end; nothing that could wrap */
+	return at - from < len || from - at < c->region->len;
 }
 
 static void drop(struct rdmamsg_cache *cache, struct cached *c)
@@ -73,6 +74,9 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 {
 	const struct rdmamsg_cache_options *o = &cache->opts;
 
+	if (len > o->max_bytes)
+		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes in "
+				     "all: %zu do not fit", o->max_bytes, len);
 	while (cache->info.regions >= o->max_regions ||
 	       len > o->max_bytes - cache->info.bytes)
 		if (!evict(cache))
@@ -84,6 +88,20 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 	return 0;
 }
 
+/* Remote access is a key for all of it: then nothing more than was asked for. */
+static bool suits(const struct rdmamsg_region *region, uintptr_t at, size_t len,
+		  uint32_t access)
+{
+	uintptr_t offset = at - (uintptr_t)region->addr;
+
+	if ((region->access ^ access) & ACCESS_REMOTE)
+		return false;
+	if (access & ACCESS_REMOTE && (offset || len != region->len))
+		return false;
+	return offset < region->len && len <= region->len - offset &&
+	       (region->access & access) == access;
+}
+
 static struct cached *find(const struct rdmamsg_cache *cache, const void *addr,
 			   size_t len, uint32_t access)
 {
@@ -92,10 +110,8 @@ static struct cached *find(const struct rdmamsg_cache *cache, const void *addr,
 	/* from the most recent one on */
 	for (n = cache->entries.prev; n != &cache->entries; n = n->prev) {
 		struct cached *c = list_entry(n, struct cached, node);
-		uintptr_t offset = (uintptr_t)addr - (uintptr_t)c->region->addr;
 
-		if (offset < c->region->len && len <= c->region->len - offset &&
-		    (c->region->access & access) == access)
+		if (suits(c->region, (uintptr_t)addr, len, access))
 			return c;
 	}
 	return NULL;

@@ -3,6 +3,9 @@
 #ifndef RDMAMSG_LIB_REGION_H
 #define RDMAMSG_LIB_REGION_H
 
+#define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
+			 RDMAMSG_ACCESS_ATOMIC)
+
 struct rdmamsg_region {
 	struct list node;		/* of the context */
 	struct rdmamsg *ctx;

@@ -9,8 +9,6 @@
 
 #define WINDOW_CAPS	(IBV_DEVICE_MEM_WINDOW_TYPE_2A | \
 			 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
-#define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
-			 RDMAMSG_ACCESS_ATOMIC)
 
 struct rdmamsg_window {
 	struct list node;		/* of the endpoint */

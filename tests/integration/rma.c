@@ -830,6 +830,77 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	rma_end();
 }
 
+static uint64_t key_len(struct rdmamsg_region *region, uint32_t access)
+{
+	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_key k;
+
+	assert_int_equal(rdmamsg_region_export(region, p.c.ep, &k), 0);
+	assert_int_equal(rdmamsg_key_info(&k, &info), 0);
+	assert_int_equal(info.access, access);
+	return info.len;
+}
+
+static struct rdmamsg_region *get_for(struct rdmamsg_cache *cache, size_t at,
+				      size_t len, uint32_t access)
+{
+	struct rdmamsg_region *region;
+
+	assert_int_equal(rdmamsg_cache_get(cache, p.c.ep, near + at, len,
+					   access, &region), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, region), 0);
+	return region;
+}
+
+/* A key does not reach more than what was asked for. */
+static void cache__for_a_peer_NOTHING_MORE(void **state)
+{
+	struct rdmamsg_region *all, *part;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
+	all = get_for(cache, 0, 40000, ACCESS_ALL);
+	assert_int_equal(key_len(all, ACCESS_ALL), 40000);
+	part = get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ);
+	assert_int_equal(key_len(part, RDMAMSG_ACCESS_READ), 4096);
+	assert_int_equal(key_len(get_for(cache, 0, 40000, RDMAMSG_ACCESS_READ),
+				 RDMAMSG_ACCESS_READ), 40000);
+	assert_int_equal(cache_info(cache).hits, 0);
+	assert_ptr_equal(get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ), part);
+	assert_int_equal(cache_info(cache).hits, 1);
+	/* nor is one for its own use given away */
+	assert_error(rdmamsg_region_export(get_for(cache, 0, 10, 0), p.c.ep,
+					   &key), -EINVAL, "nothing");
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
+static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_bytes = 100000,
+	};
+	struct rdmamsg_region *region;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	(void)get_for(cache, 0, 1000, 0);
+	/* nothing goes for what cannot come */
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 100001, 0, &region),
+		     -ENOBUFS, "fit");
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 1000, SIZE_MAX -
+						  (uintptr_t)near - 1000), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 500, SIZE_MAX),
+			 0);
+	assert_int_equal(cache_info(cache).regions, 0);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -859,6 +930,8 @@ int main(int argc, char **argv)
 		TEST(window__beyond_it_ACCESS),
 		TEST(window__too_weak_ACCESS),
 		TEST(cache__full_LEAST_RECENT_GOES),
+		TEST(cache__for_a_peer_NOTHING_MORE),
+		TEST(cache__lengths_beyond_all_ARE_TAKEN),
 	};
 
 	return test_main(tests, NULL, argc, argv);
