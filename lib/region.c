@@ -30,34 +30,44 @@ static int verbs_access(uint32_t access)
 	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
 }
 
-/* The owner is told only: there is nothing that it could do. */
-static void mr_free(struct region_mr *mr)
+/* 0, or why peers may still reach it; there is nothing more to be done. */
+static int mr_free(struct region_mr *mr)
 {
 	const struct rdmamsg_device *d = mr->dev->device;
+	int ret = rdmamsg__verbs_ret(d->v->dereg_mr(mr->ibv));
 
-	if (d->v->dereg_mr(mr->ibv))
+	if (ret)
 		log_error("device %s: a region could not be deregistered",
 			  d->name);
+	if (d->gone)
+		ret = 0;
 	list_del(&mr->node);
 	list_del(&mr->dev_node);
 	free(mr);
+	return ret;
 }
 
 void rdmamsg__regions_dereg(struct dev *dev)
 {
 	while (!list_empty(&dev->regions))
-		mr_free(list_first(&dev->regions, struct region_mr, dev_node));
+		(void)mr_free(list_first(&dev->regions, struct region_mr,
+					 dev_node));
 }
 
-static void dereg_all(struct rdmamsg_region *region)
+static int dereg_all(struct rdmamsg_region *region)
 {
-	while (!list_empty(&region->mrs))
-		mr_free(list_first(&region->mrs, struct region_mr, node));
+	int ret = 0, err;
+
+	while (!list_empty(&region->mrs)) {
+		err = mr_free(list_first(&region->mrs, struct region_mr, node));
+		ret = ret ? ret : err;
+	}
+	return ret;
 }
 
 void rdmamsg__region_free(struct rdmamsg_region *region)
 {
-	dereg_all(region);
+	(void)dereg_all(region);
 	if (region->fd >= 0)
 		close(region->fd);
 	list_del(&region->node);
@@ -237,8 +247,9 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 				     "program still use it: wait for on_sent",
 				     (unsigned long long)region->id,
 				     region->busy);
-	dereg_all(region);
-	return 0;
+	ret = dereg_all(region);
+	return ret ? rdmamsg__fail_verbs(ret, "deregistering a region: peers may "
+					 "still reach it") : 0;
 }
 
 int rdmamsg_region_destroy(struct rdmamsg_region *region)

@@ -585,6 +585,25 @@ static void do_rma(void)
 	(void)rdmamsg_cache_destroy(cache);
 }
 
+/* What it says is revoked is. */
+static void do_revoke(void)
+{
+	struct rdmamsg_region *region;
+	struct rdmamsg_key key;
+	long mrs;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_READ, &region)) ||
+	    told(rdmamsg_region_export(region, ends[SERVER].ep, &key)))
+		return;
+	mrs = faulty_alive(FAULTY_MRS);
+	if (!told(rdmamsg_region_revoke(region)) &&
+	    faulty_alive(FAULTY_MRS) >= mrs)
+		fail("a region is revoked, and still registered");
+	if (rdmamsg_region_destroy(region))
+		fail("a region is not destroyed: %s", rdmamsg_error());
+}
+
 /* With operations under way, and regions left to the contexts. */
 static void do_rma_abort(void)
 {
@@ -868,6 +887,7 @@ static const struct scenario {
 	  .calls = " calloc reg_mr dereg_mr mmap post_send wc_send poll_cq " },
 	{ "rma-abort", CONNECTED, do_rma_abort,
 	  .calls = " post_send dereg_mr destroy_qp " },
+	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "starve", CONNECTED, do_starve, .calls = "" },
 	{ "keep", CONNECTED, do_keep,
 	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "
