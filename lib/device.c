@@ -430,7 +430,7 @@ struct async_mail {
 	uint32_t port;
 	uint32_t ep_key;
 	bool for_ep;
-	uint32_t srq;			/* index, SRQ_PARTS if not about one */
+	const void *of;			/* ibv_cq or ibv_srq that it is about */
 	bool rawqp;			/* of the program's: its own concern */
 	char device[64];
 };
@@ -479,6 +479,26 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 	}
 }
 
+static bool has_cq(const struct rdmamsg *ctx, const void *ibv)
+{
+	struct list *n, *m;
+
+	list_for_each(n, &ctx->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
+			if (list_entry(m, struct cq, node)->ibv == ibv)
+				return true;
+	return false;
+}
+
+/* Not of another context, or the program's own, on the same device. */
+static bool is_ours(struct rdmamsg *ctx, const struct async_mail *m)
+{
+	if (!m->of)
+		return true;
+	return m->type == IBV_EVENT_CQ_ERR ? has_cq(ctx, m->of) :
+	       rdmamsg__srq_event(ctx, m->of, m->type);
+}
+
 static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 {
 	struct async_mail *m = list_entry(mail, struct async_mail, mail);
@@ -493,8 +513,10 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 			ctx->table[m->ep_key >> 8] : NULL;
 	if (ev.ep && ev.ep->key != m->ep_key)
 		ev.ep = NULL;
-	if (m->srq < SRQ_PARTS)
-		rdmamsg__srq_event(ctx, m->srq, m->type);
+	if (!is_ours(ctx, m)) {
+		free(m);
+		return;
+	}
 	if (m->type == IBV_EVENT_QP_LAST_WQE_REACHED) {
 		if (ev.ep)
 			rdmamsg__ep_last_wqe(ev.ep);
@@ -514,7 +536,7 @@ static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
 /* Under devices_lock: no context of the device can go away meanwhile. */
 static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 		       int type, uint32_t port, const struct rdmamsg_ep *ep,
-		       const struct srq *srq, bool rawqp)
+		       const void *of, bool rawqp)
 {
 	struct async_mail *m = calloc(1, sizeof(*m));
 
@@ -529,7 +551,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->for_ep = ep;
 	m->rawqp = rawqp;
 	m->ep_key = ep ? ep->key : 0;
-	m->srq = srq ? rdmamsg__srq_index(srq) : SRQ_PARTS;
+	m->of = of;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
 	rdmamsg__mail_post(ctx, &m->mail);
 }
@@ -537,9 +559,8 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 {
 	struct rdmamsg_qp *rawqp;
+	const void *of = NULL;
 	struct rdmamsg_ep *ep;
-	struct srq *srq;
-	struct dev *dev;
 	struct list *n;
 
 	switch (ev->event_type) {
@@ -561,26 +582,26 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 		ep = ev->element.qp->qp_context;
 		async_post(ep->ctx, d, ev->event_type, 0, ep, NULL, false);
 		return;
+	/*
+	 * A program may have made these for its own queue pairs: what their
+	 * contexts point to is not known, so each of ours looks for itself.
+	 */
 	case IBV_EVENT_CQ_ERR:
-		dev = ev->element.cq->cq_context;
-		if (dev)	/* else of the program's own */
-			async_post(dev->ctx, d, ev->event_type, 0, NULL, NULL,
-				   false);
-		return;
+		of = ev->element.cq;
+		break;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		srq = ev->element.srq->srq_context;
-		async_post(srq->dev->ctx, d, ev->event_type, 0, NULL, srq,
-			   false);
-		return;
+		of = ev->element.srq;
+		break;
 	case IBV_EVENT_WQ_FATAL:
 		return;		/* none of ours */
 	default:
-		list_for_each(n, &d->ports)
-			async_post(list_entry(n, struct dev, port_node)->ctx, d,
-				   ev->event_type, (uint32_t)
-				   ev->element.port_num, NULL, NULL, false);
+		break;
 	}
+	list_for_each(n, &d->ports)
+		async_post(list_entry(n, struct dev, port_node)->ctx, d,
+			   ev->event_type, of ? 0 :
+			   (uint32_t)ev->element.port_num, NULL, of, false);
 }
 
 void rdmamsg__dev_async(struct dev *dev)

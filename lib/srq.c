@@ -303,16 +303,19 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
 
 /* ---- events ----------------------------------------------------------- */
 
-void rdmamsg__srq_event(struct rdmamsg *ctx, uint32_t index, int type)
+bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
 {
-	struct srq *q = ctx->srqs[index];
+	struct srq *q = NULL;
 
+	for (uint32_t i = 0; i < SRQ_PARTS && !q; i++)
+		if (ctx->srqs[i] && ctx->srqs[i]->ibv == ibv)
+			q = ctx->srqs[i];
 	if (!q)
-		return;
+		return false;
 	if (type == IBV_EVENT_SRQ_ERR) {
 		rdmamsg__srq_fail(q, -EIO, "the device reports that the shared "
 				  "receive queue has failed");
-		return;
+		return true;
 	}
 	if (tells_empty(q))
 		q->st.ran_empty++;
@@ -322,6 +325,7 @@ void rdmamsg__srq_event(struct rdmamsg *ctx, uint32_t index, int type)
 	if (!q->failed && arm(q))
 		log_warn("shared receive queue %p: %s", (void *)q->owner,
 			 rdmamsg_error());
+	return true;
 }
 
 /* ---- the end ---------------------------------------------------------- */

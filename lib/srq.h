@@ -89,8 +89,8 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep);
 void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
 void rdmamsg__srqs_dev_free(struct dev *dev);
 void rdmamsg__srqs_free(struct rdmamsg *ctx);
-/* An event of a part of the context, by its index. */
-void rdmamsg__srq_event(struct rdmamsg *ctx, uint32_t index, int type);
+/* An event of a part, if this is one of the context's. */
+bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type);
 
 /* srq_data.c: receiving */
 void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc);

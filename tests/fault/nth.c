@@ -738,16 +738,11 @@ static void do_keep_longer(void)
 
 /* ---- async events ----------------------------------------------------- */
 
-static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
+static void fake(const struct ibv_async_event *ev)
 {
-	struct ibv_async_event ev = { .event_type = type };
 	struct rdmamsg_device *d;
 	struct list *n;
 
-	if (ep)
-		ev.element.qp = ep->hot.qp;
-	else
-		ev.element.port_num = 1;
 	for (int i = 0; i < CTXS; i++) {
 		if (!ctxs[i])
 			continue;
@@ -757,13 +752,41 @@ static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
 			d = dev->device;
 			if (!d || d->async_reader != dev)
 				continue;
-			faulty_async_event(&ev);
+			faulty_async_event(ev);
 			rdmamsg__dev_async(dev);
 			return;
 		}
 	}
 	/* nobody reads: what could have been told */
 	reported++;
+}
+
+static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
+{
+	struct ibv_async_event ev = { .event_type = type };
+
+	if (ep)
+		ev.element.qp = ep->hot.qp;
+	else
+		ev.element.port_num = 1;
+	fake(&ev);
+}
+
+/* Of what a program has made there for itself, with a context of its own. */
+static void fake_foreign(void)
+{
+	static struct ibv_srq srq = { .srq_context = &srq };
+	static struct ibv_cq cq = { .cq_context = &cq };
+	struct ibv_async_event ev = {
+		.element.srq = &srq, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+	};
+
+	fake(&ev);
+	ev.event_type = IBV_EVENT_SRQ_ERR;
+	fake(&ev);
+	ev.element.cq = &cq;
+	ev.event_type = IBV_EVENT_CQ_ERR;
+	fake(&ev);
 }
 
 static bool events_seen(void)
@@ -779,10 +802,14 @@ static bool event_seen(void)
 static void do_async(void)
 {
 	events = 0;
+	fake_foreign();
 	fake_event(IBV_EVENT_PORT_ERR, NULL);
 	/* without memory for it an event is lost, with an error in the log */
 	if (!drive(events_seen, 200))
 		reported++;
+	if (strstr(ends[CLIENT].why.text, "device reports") ||
+	    strstr(ends[SERVER].why.text, "device reports"))
+		fail("closed by what does not concern it");
 	/* the reader goes, the other one takes over */
 	ends[CLIENT].expected_end = true;
 	close_ctx(CLIENT);
