@@ -55,6 +55,7 @@ static struct rdmamsg_listener *listener;
 static const char *address = "10.9.0.1";
 static bool moving;			/* requests go to another context */
 static bool shared;			/* receives, in every context */
+static bool own_cq;			/* for the rest, each its own */
 static bool oob;			/* without the CM */
 static const char *host;		/* a name, if not the address */
 static int reported;			/* errors that the library told of */
@@ -242,6 +243,7 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.user = &ends[who], .handlers = &handlers,
 		.timeout_ms = 3000, .close_timeout_ms = 2000,
 		.dead_after_ms = 4000, .send_queue = 8, .recv_depth = 4,
+		.flags = own_cq ? RDMAMSG_EP_OWN_CQ : 0,
 		.setup_data = "setup", .setup_data_len = 5,
 		.hello_data = "hello", .hello_data_len = 5,
 	};
@@ -843,6 +845,17 @@ static void do_removed(void)
 		fail("DEVICE_FATAL, and nothing came of it");
 }
 
+/* The first queue that is polled is the one of the shared receives. */
+static void do_srq_cq(void)
+{
+	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
+	faulty_arm(FAULTY_poll_cq, 1, false);
+	if (!drive(is_closed, BODY_MS))
+		fail("the queue of shared receives fails, and nothing comes "
+		     "of it");
+	(void)faulty_disarm();
+}
+
 /* ---- scenarios -------------------------------------------------------- */
 
 static void do_open(void)
@@ -897,6 +910,7 @@ static const struct scenario {
 	bool moving;
 	bool oob;
 	bool shared;
+	bool own_cq;
 	const char *host;
 	const char *calls;	/* only these fail; the others did elsewhere */
 } scenarios[] = {
@@ -936,6 +950,8 @@ static const struct scenario {
 		   "reg_mr get_async_event " },
 	{ "srq-keep", CONNECTED, do_keep, .shared = true,
 	  .calls = " destroy_srq destroy_cq dereg_mr " },
+	{ "srq-own-cq", CONNECTED, do_srq_cq, .shared = true, .own_cq = true,
+	  .calls = "" },
 	{ "srq-abort", CONNECTED, do_abort, .shared = true },
 	{ "srq-teardown", CONNECTED, do_teardown, .shared = true },
 	{ "oob-listen", OPEN, do_listen, .oob = true },
@@ -951,6 +967,7 @@ static void prepare(const struct scenario *s)
 {
 	moving = s->moving;
 	shared = s->shared;
+	own_cq = s->own_cq;
 	oob = s->oob;
 	host = s->host;
 	forget_ends();
