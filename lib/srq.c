@@ -271,8 +271,9 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 		return full(q);
 	q->eps++;
 	q->promised += floor;
-	rdmamsg__srq_fill(q, (q->promised + q->eps * SRQ_CTRL + q->answers) *
-			     100 / q->owner->opts.overcommit + q->batch);
+	rdmamsg__srq_fill(q, (uint32_t)((uint64_t)(q->promised + q->eps *
+					SRQ_CTRL + q->answers) * 100 /
+					q->owner->opts.overcommit) + q->batch);
 	ep->srq = q;
 	ep->share = floor;
 	ep->announced = ep->rx_next + floor;
