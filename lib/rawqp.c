@@ -30,12 +30,31 @@ static int make_cq(struct rdmamsg_qp *q, uint32_t entries, struct ibv_cq **ret)
 	return 0;
 }
 
+/* As many as can complete before somebody polls. */
+static int count_receives(const struct rdmamsg_qp *q, uint32_t *ret)
+{
+	struct ibv_srq_attr attr;
+	int err;
+
+	*ret = q->opts.max_recv * max(q->rss.queues, 1u);
+	if (!q->opts.srq)
+		return 0;
+	err = rdmamsg__verbs_ret(q->v->query_srq(q->opts.srq, &attr));
+	if (err)
+		return rdmamsg__fail_verbs(err, "srq");
+	*ret = attr.max_wr;
+	return 0;
+}
+
 static int make_cqs(struct rdmamsg_qp *q)
 {
-	uint32_t recv = q->opts.max_recv * max(q->rss.queues, 1u);
 	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
-	int ret = make_cq(q, q->opts.max_send + (two ? 0 : recv), &q->send_cq);
+	uint32_t recv;
+	int ret = count_receives(q, &recv);
 
+	if (!ret)
+		ret = make_cq(q, q->opts.max_send + (two ? 0 : recv),
+			      &q->send_cq);
 	if (ret)
 		return ret;
 	q->recv_cq = q->send_cq;
@@ -484,7 +503,7 @@ static int make_ah(struct rdmamsg_qp *q)
 
 int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 {
-	struct proto_oob peer;
+	struct proto_oob peer, before;
 	int ret = qp_check(q);
 
 	if (ret)
@@ -503,11 +522,14 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 		return rdmamsg__oob_fail_record(ret);
 	if (peer.kind != PROTO_OOB_OFFER)
 		return rdmamsg__fail(-EPROTO, "not the record of a queue pair");
+	before = q->oob.peer;
 	q->oob.peer = peer;
 	ret = rdmamsg__path_match(&q->oob);
 	if (!ret)
 		ret = q->opts.type == IBV_QPT_UD ? make_ah(q) : to_rts(q);
-	if (!ret)
+	if (ret)
+		q->oob.peer = before;	/* the address handle is still its */
+	else
 		q->mtu = min(q->oob.local.mtu, peer.mtu);
 	return ret;
 }

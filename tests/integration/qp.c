@@ -164,12 +164,18 @@ static void datagram__with_a_peer_SENDS(void **state)
 		.wr_id = 6, .opcode = IBV_WR_SEND_WITH_IMM,
 		.send_flags = IBV_SEND_SIGNALED,
 	}, *bad;
+	uint8_t rec[RDMAMSG_OOB_MAX];
+	int len = rdmamsg_qp_record(a, rec, sizeof(rec));
 	uint32_t qpn;
 
 	assert_int_equal(info(a).state, IBV_QPS_RTS);
 	assert_null(rdmamsg_qp_ah(a, NULL));
 	introduce(a, b);
 	introduce(a, b);	/* another peer: the same again */
+	rec[56] ^= 2;		/* one that cannot be reached changes nothing */
+	assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EHOSTUNREACH,
+		     "partition");
+	assert_int_equal(info(a).peer_qp_num, info(b).qp_num);
 	wr.wr.ud.ah = rdmamsg_qp_ah(a, &qpn);
 	wr.wr.ud.remote_qpn = qpn;
 	wr.wr.ud.remote_qkey = 0x11111111;

@@ -161,10 +161,35 @@ static void check__every_option_GRANTED_OR_REFUSED(void **state)
 	}
 }
 
+/* What receives come from decides how many can complete unseen. */
+static void cq__of_a_shared_queue_HAS_ROOM(void **state)
+{
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .max_send = 8,
+	};
+	struct ibv_srq_init_attr attr = {
+		.attr = { .max_wr = 1000, .max_sge = 1 },
+	};
+	struct rdmamsg_qp *a, *b;
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &a), 0);
+	o.srq = rdmamsg__verbs_soft.create_srq(rdmamsg_qp_ibv(a)->pd, &attr);
+	assert_non_null(o.srq);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &b), 0);
+	assert_true(rdmamsg_qp_recv_cq(b)->cqe >= 1008);
+	assert_int_equal(rdmamsg_qp_free(b), 0);
+	assert_int_equal(rdmamsg__verbs_soft.destroy_srq(o.srq), 0);
+	assert_int_equal(rdmamsg_qp_free(a), 0);
+	rdmamsg_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
+		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
