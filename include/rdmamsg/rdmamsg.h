@@ -598,7 +598,8 @@ int rdmamsg_region_export(struct rdmamsg_region *region,
 /*
  * Ends all its registrations: a peer that uses a key of it from here on gets
  * an access error, which costs the connection. It may be attached and exported
- * again, with other keys. -EBUSY while own operations use it.
+ * again, with other keys. -EBUSY while own operations use it; another error is
+ * the device's, which may still let peers reach it.
  */
 int rdmamsg_region_revoke(struct rdmamsg_region *region);
 
@@ -623,7 +624,8 @@ int rdmamsg_cache_create(struct rdmamsg *ctx,
 
 /*
  * A region that has this memory and allows this access, attached to the
- * endpoint's device; registered now if there is none. It stays the cache's,
+ * endpoint's device; with remote access it is just that, as its key gives all.
+ * Registered now if there is none. It stays the cache's,
  * and there until rdmamsg_cache_put(). -ENOBUFS: what is in use fills it.
  */
 int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
