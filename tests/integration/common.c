@@ -69,12 +69,16 @@ struct rdmamsg *test_open(const struct rdmamsg_options *opts)
 
 	if (context_count == CONTEXTS_MAX)
 		fail_msg("more than %d contexts", CONTEXTS_MAX);
-	if (opts)
-		o = *opts;
 	/* the same tests, with receives that are shared */
-	if (floor && !o.srq)
+	if (floor && !(opts && opts->srq)) {
+		if (opts)
+			o = *opts;
+		if (o.size > sizeof(o))
+			o.size = sizeof(o);
 		o.srq = &srq;
-	if (rdmamsg_open(&ctx, &o))
+		opts = &o;
+	}
+	if (rdmamsg_open(&ctx, opts))
 		fail_msg("rdmamsg_open: %s", rdmamsg_error());
 	contexts[context_count++] = ctx;
 	return ctx;
