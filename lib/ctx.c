@@ -102,6 +102,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
+	ctx->received = (struct wc_kind){ IBV_WC_SUCCESS, IBV_WC_RECV };
 	rdmamsg__tx_init(&ctx->tx);
 	ctx->euid = geteuid();
 	ctx->egid = getegid();

@@ -51,6 +51,11 @@ struct rdmamsg {
 	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
 	uint32_t srq_hint;
 	struct rdmamsg_ep *last;	/* that has received something */
+	/* as struct ibv_wc has them when a Send has filled a receive */
+	struct wc_kind {
+		enum ibv_wc_status status;
+		enum ibv_wc_opcode opcode;
+	} received;
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	size_t registered;

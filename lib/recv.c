@@ -476,11 +476,14 @@ static void rx_failed(struct rdmamsg_ep *ep)
  * has used up looks the same but for the opcode, and its buffer has whatever
  * was there before: another peer's message.
  */
-static inline bool is_send(const struct ibv_wc *wc)
+static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
 {
-	if (unlikely(wc->status))
-		return false;
-	return wc->opcode == IBV_WC_RECV;
+	_Static_assert(offsetof(struct ibv_wc, opcode) -
+		       offsetof(struct ibv_wc, status) ==
+		       offsetof(struct wc_kind, opcode),
+		       "both in one comparison");
+	return !memcmp((const char *)wc + offsetof(struct ibv_wc, status),
+		       &ctx->received, sizeof(ctx->received));
 }
 
 /* All but a receive of the endpoint that received last. */
@@ -512,7 +515,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 		rx_failed(ep);
 		return;
 	}
-	if (unlikely(!is_send(wc))) {
+	if (unlikely(!is_send(ctx, wc))) {
 		rx_failed(ep);
 		if (ep->state < EP_DRAINING)
 			rdmamsg__ep_protocol(ep, "a write with immediate data");
@@ -531,7 +534,7 @@ dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 		struct rdmamsg_ep *ep = ctx->last;
 		struct rx_slot *slot = ep->rq_head;
 
-		if (likely(wc->wr_id == slot->wr.wr_id && is_send(wc)))
+		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
 			rx_done(ep, slot, wc->byte_len);
 		else
 			other_done(ctx, wc);
