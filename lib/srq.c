@@ -322,7 +322,8 @@ bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
 		q->st.ran_empty++;
 	else
 		q->st.limit_events++;
-	rdmamsg__srq_fill(q, q->posted + q->ready_count + q->batch);
+	q->more = min(q->more + q->batch, q->depth);
+	rdmamsg__srq_fill(q, q->posted + q->batch);
 	if (!q->failed && arm(q))
 		log_warn("shared receive queue %p: %s", (void *)q->owner,
 			 rdmamsg_error());

@@ -6,7 +6,9 @@
  *
  *   posted and ready  >=  promised + endpoints * SRQ_CTRL + answers + batch
  *
- * The batch is what may have been used and not yet been posted again.
+ * The batch is what may have been used and not yet been posted again. What is
+ * ready beyond that, since there were more endpoints, is not posted: the device
+ * uses receives in turns, and the fewer there are, the warmer they are.
  */
 #ifndef RDMAMSG_LIB_SRQ_H
 #define RDMAMSG_LIB_SRQ_H
@@ -43,7 +45,8 @@ struct srq {
 	uint32_t current;		/* slot that is being delivered */
 	uint32_t batch;
 	uint32_t posted;
-	uint32_t ready, ready_count;	/* to be posted */
+	uint32_t ready, ready_count;	/* to be posted, last one first */
+	uint32_t more;			/* than promised: it has run low */
 	uint32_t holes, hole_count;	/* active, without a buffer */
 	uint32_t eps;
 	uint32_t promised;		/* credits out, not yet used */

@@ -63,10 +63,41 @@ static int post(struct srq *q, uint32_t n)
 	return ret;
 }
 
+/* How many receives back what may be sent, with and without more of it. */
+static uint64_t backing(const struct srq *q)
+{
+	return (uint64_t)(q->posted + q->ready_count) *
+	       q->owner->opts.overcommit / 100;
+}
+
+static uint32_t needed(const struct srq *q)
+{
+	return q->promised + q->eps * SRQ_CTRL + q->answers + q->batch;
+}
+
+/* Receives for so much. */
+static uint32_t receives(const struct srq *q, uint64_t need)
+{
+	uint32_t overcommit = q->owner->opts.overcommit;
+
+	return (uint32_t)min((need * 100 + overcommit - 1) / overcommit,
+			     (uint64_t)q->depth);
+}
+
+/* Of those that are ready, the ones to be posted now. */
+static uint32_t due(const struct srq *q)
+{
+	uint32_t want = receives(q, needed(q) - q->batch) + q->batch + q->more;
+
+	return want > q->posted ? min(want - q->posted, q->ready_count) : 0;
+}
+
 static void post_ready(struct srq *q, uint32_t least)
 {
-	while (q->ready_count >= max(least, 1u) && !q->failed) {
-		int ret = post(q, min(q->ready_count, q->batch));
+	uint32_t n;
+
+	while ((n = due(q)) >= max(least, 1u) && !q->failed) {
+		int ret = post(q, min(n, q->batch));
 
 		if (unlikely(ret))
 			rdmamsg__srq_fail(q, ret, "posting a shared receive "
@@ -103,18 +134,6 @@ void rdmamsg__srq_fill(struct srq *q, uint32_t want)
 	post_ready(q, 1);
 }
 
-/* How many receives back what may be sent, with and without more of it. */
-static uint64_t backing(const struct srq *q)
-{
-	return (uint64_t)(q->posted + q->ready_count) *
-	       q->owner->opts.overcommit / 100;
-}
-
-static uint32_t needed(const struct srq *q)
-{
-	return q->promised + q->eps * SRQ_CTRL + q->answers + q->batch;
-}
-
 /*
  * Who uses its credit gets more, at most as much beyond the floor as is left
  * for all the others; so there is always something left, and when little is,
@@ -139,10 +158,7 @@ static uint32_t covered(struct srq *q, uint32_t n)
 	uint64_t need = (uint64_t)needed(q) + n;
 
 	if (unlikely(backing(q) < need))
-		rdmamsg__srq_fill(q, (uint32_t)min((need * 100 +
-				  q->owner->opts.overcommit - 1) /
-				  q->owner->opts.overcommit,
-				  (uint64_t)q->depth));
+		rdmamsg__srq_fill(q, receives(q, need));
 	need = needed(q);
 	return backing(q) <= need ? 0 :
 	       (uint32_t)min(backing(q) - need, (uint64_t)n);
@@ -150,7 +166,10 @@ static uint32_t covered(struct srq *q, uint32_t n)
 
 bool rdmamsg__srq_can_answer(struct srq *q)
 {
-	return rdmamsg__srq_spare(q) && covered(q, 1);
+	if (!rdmamsg__srq_spare(q) || !covered(q, 1))
+		return false;
+	post_ready(q, q->batch);
+	return true;
 }
 
 static uint32_t above(uint32_t out, uint32_t floor)
@@ -168,9 +187,6 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 
 	if (q->hole_count)
 		fill_holes(q);
-	post_ready(q, q->batch);
-	if (unlikely(ep->state >= EP_DRAINING))
-		return;		/* posting has failed */
 	data = share(ep, out);
 	data = data > ep->rx_held ? data - ep->rx_held : 0;
 	n = data > out ? covered(q, data - out) : 0;
@@ -180,6 +196,7 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 		list_add_tail(&ep->dev->starved, &ep->starved_node);
 	q->promised += n;
 	q->extra += above(out + n, floor) - above(out, floor);
+	post_ready(q, q->batch);
 	rdmamsg__rx_grant(ep, ep->rx_next + out + n, scarce || ep->rx_held ? 1 :
 			  max(ep->share / 2, 1u));
 }

@@ -374,6 +374,36 @@ static void share__program_keeps_messages_OTHERS_GO_ON(void **state)
 
 /* ---- over-commit ------------------------------------------------------ */
 
+static void share__others_have_gone_FEWER_ARE_POSTED(void **state)
+{
+	struct rdmamsg_srq_options o = {
+		.size = sizeof(o), .depth = 1024, .floor = 8,
+	};
+	uint32_t many;
+
+	start(&o);
+	echoes = true;
+	connect_all(20);
+	many = stats().posted;
+	assert_true(many >= 20 * 8);
+	for (unsigned int i = 1; i < 20; i++)
+		rdmamsg_ep_close(client.conns[i].ep);
+	WAIT_FOR(client.closed == 19 && server.closed == 19);
+	/* one at a time: what has been used is not posted again */
+	for (uint32_t i = 1; i <= 2 * many; i++) {
+		send_from(&client.conns[0], 1, 64);
+		WAIT_FOR(client.received == i);
+	}
+	assert_in_range(stats().posted, 8, many / 2);
+	/* for those that come, there are as many as before */
+	for (unsigned int i = 0; i < 20; i++)
+		dial(NULL);
+	WAIT_FOR(client.connected == 40 && server.connected == 40);
+	assert_true(stats().posted >= 20 * 8);
+	assert_int_equal(stats().ran_empty, 0);
+	finish();
+}
+
 static void overcommit__eightfold_ARRIVES(void **state)
 {
 	/* more than there is to receive: RNR delays, nothing is lost */
@@ -645,6 +675,7 @@ int main(int argc, char **argv)
 		TEST(share__little_of_it_ALL_GO_ON),
 		TEST(share__full_NEXT_IS_REFUSED),
 		TEST(share__program_keeps_messages_OTHERS_GO_ON),
+		TEST(share__others_have_gone_FEWER_ARE_POSTED),
 		TEST(overcommit__eightfold_ARRIVES),
 		TEST(overcommit__IS_COUNTED),
 		TEST(abort__with_messages_queued_OTHERS_GO_ON),
