@@ -14,6 +14,7 @@
 #define AT_ONCE		32	/* being connected */
 #define FLYING		64	/* messages */
 #define MESSAGES	100000u	/* at least one on each connection */
+#define WARM		128u	/* on each before: all memory has been used */
 #define STEP_MS		60000	/* without any progress */
 #define CONNECT_MS	60000
 
@@ -23,7 +24,7 @@ struct conns {
 	struct rdmamsg_srq *srq;
 	struct conn *all;
 	uint32_t n, opened, connected, ready, reported, closed;
-	uint32_t size, each, next;
+	uint32_t size, each, next;	/* each: in this round */
 	uint64_t sent, answered, total;
 	struct perf_memory before, server;
 	bool told;		/* about the server's memory */
@@ -259,16 +260,27 @@ static int say(struct conns *s, struct conn *c, enum perf_tag tag,
 	return -1;
 }
 
-static int prepare(struct conns *s)
+static int start(struct conns *s)
 {
-	const struct perf_start start = {
+	const struct perf_start wire = {
 		htole32(PERF_LAT), htole32(s->size), htole32(s->each),
 	};
 
 	for (uint32_t i = 0; i < s->n; i++)
-		if (say(s, &s->all[i], PERF_START, &start, sizeof(start)))
+		if (say(s, &s->all[i], PERF_START, &wire, sizeof(wire)))
 			return -1;
 	return await(s, &s->ready, s->n);
+}
+
+static int prepare(struct conns *s, uint32_t each)
+{
+	s->each = each;
+	s->total = (uint64_t)each * s->n;
+	s->sent = s->answered = 0;
+	s->ready = s->reported = 0;
+	for (uint32_t i = 0; i < s->n; i++)
+		s->all[i].sent = s->all[i].answered = 0;
+	return start(s);
 }
 
 static int exchange(struct conns *s)
@@ -349,7 +361,8 @@ static int measure(struct conns *s)
 	if (connect_all(s))
 		return 1;
 	connected = now();
-	if (prepare(s))
+	if (prepare(s, WARM) || exchange(s) ||
+	    prepare(s, s->n < MESSAGES ? MESSAGES / s->n : 1))
 		return 1;
 	prepared = now();
 	if (exchange(s))
@@ -382,8 +395,6 @@ int perf_conns(const struct perf_options *o)
 	int ret = 1;
 
 	s.size = o->size_count ? o->sizes[0] : 64;
-	s.each = s.n < MESSAGES ? MESSAGES / s.n : 1;
-	s.total = (uint64_t)s.each * s.n;
 	s.all = calloc(s.n, sizeof(*s.all));
 	if (!s.all || !perf_pattern(s.size)) {
 		perf_complain("no memory for %u connections", s.n);
