@@ -18,6 +18,8 @@ const struct difference differences[] = {
 	{ "reg_mr__zero_based_BEGINS_AT_0", "rxe",
 	  "request 7: remote access error, not success",
 	  "rxe_mr.c takes IB_ZERO_BASED and goes on with the address" },
+	{ "reg_mr__memory_not_permitted_EFAULT", "rxe", ": 0, not 14",
+	  "umem.c, ib_umem_get(): FOLL_FORCE for what is only read" },
 	{ "rereg_mr__access_HAS_CHANGED", "rxe", ": 4, not 0",
 	  "no rereg_mr before Linux 6.6: IBV_REREG_MR_ERR_CMD" },
 	{ "rereg_mr__translation_HAS_CHANGED", "rxe", ": 4, not 0",
