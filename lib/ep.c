@@ -406,10 +406,10 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		status = IBV_WC_LOC_LEN_ERR;
 	switch (status) {
 	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_LOC_PROT_ERR:
 		rdmamsg__rma_refused(ep, wc);
 		/* fall through */
 	case IBV_WC_REM_INV_REQ_ERR:
-	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_WR_FLUSH_ERR:
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_ACCESS;

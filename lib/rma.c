@@ -309,10 +309,14 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	const struct op *op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
 
-	if (!op || op->kind != OP_RMA)
+	const bool ours = wc->status == IBV_WC_LOC_PROT_ERR;
+
+	if (wc->wr_id & 0x80000000u || !op || op->kind != OP_RMA)
 		return;
-	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ACCESS, -EACCES,
-			   "region %llu of the peer: %s (%s, vendor 0x%x)",
+	rdmamsg__ep_reason(ep, ours ? RDMAMSG_WHO_LOCAL : RDMAMSG_WHO_PEER,
+			   RDMAMSG_CAUSE_ACCESS, -EACCES,
+			   "%s region %llu of the peer: %s (%s, vendor 0x%x)",
+			   ours ? "memory of this program, for" : "access to",
 			   (unsigned long long)
 			   ((const struct rma *)op)->peer_region,
 			   rdmamsg__wc_text(wc->status),
