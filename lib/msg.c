@@ -128,10 +128,12 @@ static void __attribute__((noinline)) free_kept(struct rdmamsg_msg *msg)
 void rdmamsg_msg_free(struct rdmamsg_msg *msg)
 {
 	/* in the callback that brings it, it has not left its place */
-	if (likely(msg && msg->lent == MSG_IN_PLACE))
+	if (likely(msg && msg->lent == MSG_IN_PLACE)) {
 		msg->lent = MSG_OURS;
-	else if (msg)
+		rdmamsg__poison(msg->buf, msg->pool->buf_size);
+	} else if (msg) {
 		free_kept(msg);
+	}
 }
 
 static int alloc_check(const struct rdmamsg_ep *ep, const char *name,

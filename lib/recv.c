@@ -169,6 +169,8 @@ static inline void deliver_in_place(struct rdmamsg_ep *ep,
 	ep->on.on_message(ep, msg);
 	if (unlikely(msg->lent))
 		kept(ep, msg);
+	else
+		rdmamsg__unpoison(msg->buf, msg->pool->buf_size);
 }
 
 static void written(struct rdmamsg_ep *ep, uint32_t value)

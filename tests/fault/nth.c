@@ -700,6 +700,28 @@ static void do_starve(void)
 	ctxs[CLIENT]->opts.max_registered = limit;
 }
 
+/* A pool of the program's, and messages out of it. */
+static void do_pool(void)
+{
+	const struct rdmamsg_pool_options o = {
+		.size = sizeof(o), .max_bytes = 4 << 20,
+		.flags = RDMAMSG_POOL_NODE,
+	};
+	struct rdmamsg_pool *pool = NULL;
+	struct rdmamsg_msg *msg;
+
+	if (told(rdmamsg_pool_create(ctxs[CLIENT], &o, &pool)))
+		return;
+	for (size_t len = 100; len < 1000000; len *= 10) {
+		if (told(rdmamsg_pool_alloc(pool, ends[CLIENT].ep, len, &msg)))
+			continue;
+		memset(rdmamsg_msg_data(msg), 1, len);
+		rdmamsg_msg_free(msg);
+	}
+	if (told(rdmamsg_pool_destroy(pool)))
+		fail("a pool that is not in use could not be destroyed");
+}
+
 /* A message outlives its endpoint and its device. */
 static void do_keep(void)
 {
@@ -930,6 +952,7 @@ static const struct scenario {
 	  .calls = " post_send dereg_mr destroy_qp " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "starve", CONNECTED, do_starve, .calls = "" },
+	{ "pool", CONNECTED, do_pool, .calls = " calloc mmap reg_mr dereg_mr " },
 	{ "keep", CONNECTED, do_keep,
 	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "
 		   "close_device mmap " },

@@ -2,6 +2,10 @@
 /* Pools of the program: messages out of them, and endpoints that use them. */
 #include "common.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define MB	((size_t)1 << 20)
 
 static struct pair p;
@@ -228,6 +232,33 @@ static void endpoint__beyond_the_cap_IS_REFUSED(void **state)
 	pair_fini(&p);
 }
 
+/* ---- after release ---------------------------------------------------- */
+
+#ifdef __SANITIZE_ADDRESS__
+static void free_and_look(struct end *e, struct rdmamsg_msg *msg)
+{
+	void *data = rdmamsg_msg_data(msg);
+
+	rdmamsg_msg_free(msg);
+	if (!__asan_address_is_poisoned(data))
+		note("a message freed in its callback can be touched");
+}
+
+static void release__in_the_callback_CANNOT_BE_TOUCHED(void **state)
+{
+	pair_init(&p, NULL);
+	p.s.then_message = free_and_look;
+	pair_listen(&p);
+	pair_connect(&p);
+	/* each slot more than once */
+	for (uint32_t i = 0; i < 300; i++)
+		end_send_all(&p.c, HOW_SEND, 100, i);
+	WAIT_FOR(p.s.received == 300);
+	pair_close(&p);
+	pair_fini(&p);
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +269,9 @@ int main(int argc, char **argv)
 		TEST(pages__huge_and_of_a_node_OR_PLAIN),
 		TEST(endpoint__with_three_pools_USES_THEM),
 		TEST(endpoint__beyond_the_cap_IS_REFUSED),
+#ifdef __SANITIZE_ADDRESS__
+		TEST(release__in_the_callback_CANNOT_BE_TOUCHED),
+#endif
 	};
 
 	return test_main(tests, NULL, argc, argv);
