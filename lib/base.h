@@ -49,8 +49,6 @@ int rdmamsg__fork_check(void);	/* -ECHILD in a child made after that */
 /* Copies an options struct of the caller's size into ours. -EINVAL. */
 int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		       const char *name);
-/* Fills the caller's struct, which begins with its size, as far as it is long. */
-int rdmamsg__give(void *dst, const void *src, size_t src_size);
 /* A field of an options struct, a uint32_t. */
 struct range {
 	const char *name;
@@ -59,7 +57,7 @@ struct range {
 };
 /* Puts in defaults. -EINVAL out of range. */
 int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
-/* Fills the caller's struct as far as it is long. -EINVAL. (info.c) */
+/* Fills the caller's struct as far as it is long. -EINVAL. */
 int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);
 

@@ -305,8 +305,6 @@ static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
 }
 
 /* info.c */
-/* Fills the caller's struct as far as it is long. */
-int rdmamsg__give(void *dst, const void *src, size_t src_size);
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */

@@ -17,7 +17,7 @@ shift
 # device comes first: it removes the device, which nothing else must have open
 [ $# -gt 0 ] || set -- device errors arguments log stats fork connect setup \
 	accept close messages memory cookies credits loop submit wait move idle \
-	death cycles fast oob qp rma srq
+	death cycles fast oob qp rma srq pool
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
