@@ -2,22 +2,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Usage: run.sh BUILDDIR [PROGRAM...]
+#        run.sh -l
 #
 # Runs the integration tests inside the test machine: a line for each test
 # function, `ok NAME`, `not ok NAME` or `skip NAME # reason`, and what a program
 # with a failure has said after its lines. A program that dies is a failure too.
+# With -l it lists the programs.
 
 set -eu
 
-[ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
+# device comes first: it removes the device, which nothing else must have open
+programs="device errors arguments log stats fork connect setup accept close
+	messages memory cookies credits loop submit wait move idle death cycles
+	fast oob qp rma srq pool"
+
+[ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
+if [ "$1" = -l ]
+then
+	# shellcheck disable=SC2086 # words
+	echo $programs
+	exit
+fi
 
 PATH=$1/lib/soft:$PATH
 build=$1/tests/integration
 shift
-# device comes first: it removes the device, which nothing else must have open
-[ $# -gt 0 ] || set -- device errors arguments log stats fork connect setup \
-	accept close messages memory cookies credits loop submit wait move idle \
-	death cycles fast oob qp rma srq pool
+# shellcheck disable=SC2086 # words
+[ $# -gt 0 ] || set -- $programs
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
