@@ -22,7 +22,7 @@
 #include "faulty.h"
 
 #define HANG_S		60	/* one run, at most */
-#define BODY_MS		9000	/* what is reported is reported within */
+#define BODY_MS		30000	/* what is reported is reported within */
 #define ITEMS		12
 #define LARGEST		(1200 * 1000)
 
@@ -241,7 +241,7 @@ static struct rdmamsg_ep_options ep_options(int who)
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options),
 		.user = &ends[who], .handlers = &handlers,
-		.timeout_ms = 3000, .close_timeout_ms = 2000,
+		.timeout_ms = 5000, .close_timeout_ms = 2000,
 		.dead_after_ms = 4000, .send_queue = 8, .recv_depth = 4,
 		.flags = own_cq ? RDMAMSG_EP_OWN_CQ : 0,
 		.setup_data = "setup", .setup_data_len = 5,

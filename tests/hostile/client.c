@@ -88,7 +88,7 @@ static void misbehave(const struct misdeed *m)
 		return;
 	did = connect_raw(m->how) && (m->before_setup || raw_setup(&raw)) &&
 	      m->fn(&raw);
-	judge(m->name, did, before, m->causes);
+	judge(m->name, did, before, misdeed_causes(m));
 	raw_close(&raw);
 }
 

@@ -31,6 +31,11 @@ void verdict(const char *name, bool good, const char *fmt, ...)
 	fflush(stdout);
 }
 
+uint32_t misdeed_causes(const struct misdeed *m)
+{
+	return m->causes | (m->many && getenv("TEST_SRQ") ? CAUSE(PROTOCOL) : 0);
+}
+
 void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 {
 	const struct ending *e;
@@ -713,7 +718,8 @@ const struct misdeed misdeeds[] = {
 	{ "rndv-then-silence", rndv_then_silence, CAUSE(TRANSPORT) |
 	  CAUSE(ABORTED), READS },
 	{ "rndv-no-reads-served", rndv_no_reads, PROTO },
-	{ "rndv-many", rndv_many, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS },
+	{ "rndv-many", rndv_many, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS,
+	  .many = true },
 	{ "done-unknown", done_unknown, PROTO, READS },
 	{ "done-twice", done_twice, PROTO, READS, .wish = WISH_SEND },
 	{ "key-replayed", key_replayed, CAUSE(ACCESS), READS,
@@ -749,9 +755,11 @@ const struct misdeed misdeeds[] = {
 	{ "larger-than-receive", larger_than_receive, PROTO | CAUSE(ACCESS),
 	  READS },
 	{ "leave-in-the-middle", leave_in_the_middle, CAUSE(ABORTED) |
-	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND },
+	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND,
+	  .many = true },
 	{ "vanish-in-the-middle", vanish_in_the_middle, CAUSE(ABORTED) |
-	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND },
+	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND,
+	  .many = true },
 	{ "never-done", never_done, CAUSE(TIMEOUT), READS, .wish = WISH_SEND,
 	  .then = WISH_CLOSE },
 	{ "never-fetched", never_fetched, PROTO, READS, .wish = WISH_SEND },

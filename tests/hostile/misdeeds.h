@@ -15,12 +15,15 @@ struct misdeed {
 	uint32_t causes;	/* CAUSE(): what the other side may say; 0: nothing */
 	bool before_setup;
 	bool passive_only;		/* for the one that is connected to */
+	/* without waiting for credit: where receives are shared, too much */
+	bool many;
 	struct raw_options how;
 	/* the victim is to send (if it is a client) or to close */
 	enum wish wish, then;
 };
 
 extern const struct misdeed misdeeds[];
+uint32_t misdeed_causes(const struct misdeed *m);
 
 /* Of the program: whom it harms, how that is asked, and all that it does. */
 extern const char victim[];

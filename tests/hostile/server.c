@@ -156,7 +156,7 @@ static void misbehave(const struct misdeed *m)
 	did = set_up(m) && m->fn(&raw);
 	if (m->then)
 		victims_wish(&victims->wish_client, m->then);
-	judge(m->name, did, before, m->causes);
+	judge(m->name, did, before, misdeed_causes(m));
 	raw_drop(&raw);
 }
 

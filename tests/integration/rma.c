@@ -3,7 +3,6 @@
 #include "common.h"
 
 #include <endian.h>
-#include <sys/mman.h>
 
 #define ROOM		((size_t)6 << 20)	/* more than one request takes */
 
@@ -482,40 +481,6 @@ static void key__revoked_ACCESS(void **state)
 	rma_fini();
 }
 
-/* Only the soft HCA, which pins nothing, misses what is not there any more. */
-static void memory__own_unmapped_IS_OURS(void **state)
-{
-	const size_t len = 1 << 20;
-	struct rdmamsg_region *region;
-	struct rdmamsg_slice s = { .len = len };
-	struct cookie *c;
-
-	s.data = mmap(NULL, len, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(s.data, MAP_FAILED);
-	rma_pair();
-	if (strncmp(rdmamsg_device_name(p.c.ep), "soft", 4)) {
-		assert_int_equal(munmap(s.data, len), 0);
-		rma_end();
-		return;
-	}
-	assert_int_equal(rdmamsg_region_create(p.c.ctx, s.data, len,
-					       RDMAMSG_ACCESS_LOCAL_WRITE,
-					       &region), 0);
-	assert_int_equal(rdmamsg_region_attach(region, p.c.ep), 0);
-	s.region = region;
-	assert_int_equal(munmap(s.data, len), 0);
-	c = cookie();
-	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
-	WAIT_FOR(p.c.closed && p.s.closed);
-	assert_true(c->count == 1 && c->status);
-	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
-	assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
-	assert_non_null(strstr(p.c.why.text, "memory of this program"));
-	assert_int_equal(rdmamsg_region_destroy(region), 0);
-	rma_fini();
-}
-
 /* The bytes of a key are where rdmamsg-proto(7) says they are. */
 static void forge(size_t offset, uint64_t value, size_t len)
 {
@@ -954,7 +919,6 @@ int main(int argc, char **argv)
 		TEST(close__with_operations_DONE),
 		TEST(abort__with_operations_EACH_ENDS),
 		TEST(key__revoked_ACCESS),
-		TEST(memory__own_unmapped_IS_OURS),
 		TEST(key__wrong_rkey_ACCESS),
 		TEST(key__out_of_range_ACCESS),
 		TEST(key__too_weak_ACCESS),
