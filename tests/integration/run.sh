@@ -14,7 +14,7 @@ set -eu
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
 	messages memory cookies credits loop submit wait move idle death cycles
-	fast oob qp rma srq pool"
+	fast oob qp rma window regcache srq pool"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registrations that are kept for memory that is used again. */
+#include "rma_pair.h"
+
+static struct rdmamsg_cache_info cache_info(const struct rdmamsg_cache *cache)
+{
+	struct rdmamsg_cache_info i = { .size = sizeof(i) };
+
+	assert_int_equal(rdmamsg_cache_info(cache, &i), 0);
+	return i;
+}
+
+static struct rdmamsg_region *get(struct rdmamsg_cache *cache, size_t at,
+				  size_t len)
+{
+	struct rdmamsg_region *region;
+
+	if (rdmamsg_cache_get(cache, p.c.ep, near + at, len,
+			      RDMAMSG_ACCESS_LOCAL_WRITE, &region))
+		fail_msg("rdmamsg_cache_get: %s", rdmamsg_error());
+	return region;
+}
+
+static void cache__full_LEAST_RECENT_GOES(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_bytes = 100000, .max_regions = 3,
+	};
+	struct rdmamsg_region *a, *b;
+	struct rdmamsg_slice s;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	a = get(cache, 0, 40000);
+	b = get(cache, 100, 1000);		/* inside of it */
+	assert_ptr_equal(a, b);
+	assert_int_equal(cache_info(cache).hits, 1);
+	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
+	/* usable as any other region */
+	s = (struct rdmamsg_slice){ near, 40000, b };
+	memcpy(far, pattern(2), 40000);
+	assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, cookie()), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
+	/* what an operation uses stays */
+	assert_error(rdmamsg_cache_invalidate(cache, near + 39999, 1), -EBUSY,
+		     "in use");
+	WAIT_FOR(p.c.sent_ok == 1);
+	assert_memory_equal(near, pattern(2), 40000);
+
+	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 50000, 40000)), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 0, 40000)), 0);
+	assert_int_equal(cache_info(cache).hits, 2);
+	/* 80000 are in: the second, not the first, makes room */
+	a = get(cache, 100000, 30000);
+	assert_int_equal(cache_info(cache).evictions, 1);
+	assert_int_equal(cache_info(cache).bytes, 70000);
+	b = get(cache, 0, 10);
+	assert_int_equal(cache_info(cache).hits, 3);
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near + 200000, 40000, 0,
+				       &near_region), -ENOBUFS, "fit");
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near + 200000, 400000, 0,
+				       &near_region), -ENOBUFS, "fit");
+	assert_error(rdmamsg_region_destroy(a), -EINVAL, "cache");
+	assert_error(rdmamsg_cache_destroy(cache), -EBUSY, "in use");
+	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
+	assert_error(rdmamsg_cache_put(cache, a), -EINVAL, "not got");
+	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 100, 1), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 40000, 1000), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	assert_int_equal(rdmamsg_cache_destroy(NULL), 0);
+	/* left to the context, with something in it */
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
+	(void)get(cache, 0, 1000);
+	rma_end();
+}
+
+static uint64_t key_len(struct rdmamsg_region *region, uint32_t access)
+{
+	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_key k;
+
+	assert_int_equal(rdmamsg_region_export(region, p.c.ep, &k), 0);
+	assert_int_equal(rdmamsg_key_info(&k, &info), 0);
+	assert_int_equal(info.access, access);
+	return info.len;
+}
+
+static struct rdmamsg_region *get_for(struct rdmamsg_cache *cache, size_t at,
+				      size_t len, uint32_t access)
+{
+	struct rdmamsg_region *region;
+
+	assert_int_equal(rdmamsg_cache_get(cache, p.c.ep, near + at, len,
+					   access, &region), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, region), 0);
+	return region;
+}
+
+/* A key does not reach more than what was asked for. */
+static void cache__for_a_peer_NOTHING_MORE(void **state)
+{
+	struct rdmamsg_region *all, *part;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
+	all = get_for(cache, 0, 40000, ACCESS_ALL);
+	assert_int_equal(key_len(all, ACCESS_ALL), 40000);
+	part = get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ);
+	assert_int_equal(key_len(part, RDMAMSG_ACCESS_READ), 4096);
+	assert_int_equal(key_len(get_for(cache, 0, 40000, RDMAMSG_ACCESS_READ),
+				 RDMAMSG_ACCESS_READ), 40000);
+	assert_int_equal(cache_info(cache).hits, 0);
+	assert_ptr_equal(get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ), part);
+	assert_int_equal(cache_info(cache).hits, 1);
+	/* nor is one for its own use given away */
+	assert_error(rdmamsg_region_export(get_for(cache, 0, 10, 0), p.c.ep,
+					   &key), -EINVAL, "nothing");
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
+static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_bytes = 100000,
+	};
+	struct rdmamsg_region *region;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	(void)get_for(cache, 0, 1000, 0);
+	/* nothing goes for what cannot come */
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 100001, 0, &region),
+		     -ENOBUFS, "fit");
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 1000, SIZE_MAX -
+						  (uintptr_t)near - 1000), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 500, SIZE_MAX),
+			 0);
+	assert_int_equal(cache_info(cache).regions, 0);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(cache__full_LEAST_RECENT_GOES),
+		TEST(cache__for_a_peer_NOTHING_MORE),
+		TEST(cache__lengths_beyond_all_ARE_TAKEN),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two ends, memory of each, and a key of the server's that the client has. */
+#ifndef RMA_PAIR_H
+#define RMA_PAIR_H
+
+#include "common.h"
+
+#include <endian.h>
+
+#define ROOM		((size_t)6 << 20)	/* more than one request takes */
+
+static struct pair p;
+static uint8_t *far, *near;		/* the server's memory, the client's */
+static struct rdmamsg_region *far_region, *near_region;
+static struct rdmamsg_key key;
+static uint32_t values[1024];		/* that on_written has told the server */
+static size_t value_count;
+
+#define ACCESS_ALL	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
+			 RDMAMSG_ACCESS_ATOMIC)
+
+static void on_written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	if (rdmamsg_ep_user(ep) != &p.s)
+		note("on_written at the wrong end");
+	if (value_count < ARRAY_SIZE(values))
+		values[value_count] = value;
+	value_count++;
+}
+
+/* As if it came in a message. */
+static inline void export_key(uint32_t access)
+{
+	struct rdmamsg_key theirs;
+
+	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, access,
+					       &far_region), 0);
+	assert_int_equal(rdmamsg_region_export(far_region, p.s.ep, &theirs), 0);
+	assert_int_equal(rdmamsg_key_import(&theirs, sizeof(theirs), &key), 0);
+}
+
+static inline void rma_open(const struct rdmamsg_options *opts)
+{
+	pair_init(&p, opts);
+	p.s.on.on_written = on_written;
+	value_count = 0;
+	far = calloc(1, ROOM);
+	near = calloc(1, ROOM);
+}
+
+static inline void rma_start(void)
+{
+	pair_listen(&p);
+	pair_connect(&p);
+	export_key(ACCESS_ALL);
+	assert_int_equal(rdmamsg_region_create(p.c.ctx, near, ROOM,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &near_region), 0);
+	assert_int_equal(rdmamsg_region_attach(near_region, p.c.ep), 0);
+}
+
+static inline void rma_fini(void)
+{
+	assert_int_equal(rdmamsg_region_destroy(far_region), 0);
+	assert_int_equal(rdmamsg_region_destroy(near_region), 0);
+	pair_fini(&p);
+	free(far);
+	free(near);
+}
+
+static inline void rma_pair(void)
+{
+	rma_open(NULL);
+	rma_start();
+}
+
+static inline void rma_end(void)
+{
+	pair_close(&p);
+	rma_fini();
+}
+
+/* For a call that is going to be accepted. */
+static inline struct cookie *cookie(void)
+{
+	p.c.sent++;
+	return end_cookie(&p.c);
+}
+
+static inline void wait_cookie(const struct cookie *c, int status)
+{
+	WAIT_FOR(c->count);
+	assert_int_equal(c->status, status);
+}
+
+/* The write ends the connection, with the reason on both sides. */
+static inline void expect_refused(int op)
+{
+	struct rdmamsg_slice s = { near, 64, near_region };
+	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct cookie *c = cookie();
+	char region[64];
+	int ret;
+
+	assert_int_equal(rdmamsg_key_info(&key, &info), 0);
+	snprintf(region, sizeof(region), "region %llu ",
+		 (unsigned long long)info.region);
+	ret = op == 'w' ? rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c) :
+	      op == 'r' ? rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, c) :
+	      rdmamsg_fetch_add(p.c.ep, &key, 0, 1, NULL, 0, c);
+	assert_int_equal(ret, 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(c->count, 1);
+	assert_int_equal(c->status, -EACCES);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	if (!strstr(p.c.why.text, region))
+		fail_msg("no '%s' in '%s'", region, p.c.why.text);
+	if (p.s.why.cause != RDMAMSG_CAUSE_ACCESS)
+		fail_msg("the server was told: %d, %s", p.s.why.cause,
+			 p.s.why.text);
+}
+
+/* The bytes of a key are where rdmamsg-proto(7) says they are. */
+static inline void forge(size_t offset, uint64_t value, size_t len)
+{
+	value = htole64(value);
+	memcpy(key.bytes + offset, &value, len);
+}
+
+#endif
