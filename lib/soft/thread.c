@@ -226,6 +226,7 @@ static void *thread(void *arg)
 	uint32_t polls = 0;
 	int timeout = -1;
 
+	(void)pthread_setname_np(pthread_self(), "soft-hca");
 	for (;;) {
 		struct epoll_event ev;
 		/* one at a time: what it leads to may remove another */
@@ -297,10 +298,8 @@ int soft_thread_start(struct soft_dev *dev)
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = -pthread_create(&dev->thread, NULL, thread, dev);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!ret) {
-		(void)pthread_setname_np(dev->thread, "soft-hca");
+	if (!ret)
 		return 0;
-	}
 err:
 	close_fds(dev);
 	return ret;
