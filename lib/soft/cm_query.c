@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PATH_RATE	IBV_RATE_100_GBPS
-#define PATH_LIFETIME	14		/* about 67 ms, the least there is need for */
+#define PATH_LIFETIME	14		/* about 67 ms: the least needed */
 
 /* Routed, and not a listener: LISTEN is a number in between. */
 static bool has_path(const struct soft_cm_id *id)

@@ -66,7 +66,7 @@ struct soft_cq {
 	int users;			/* queue pairs */
 	struct list ready_node;
 	uint32_t events;		/* raised, not yet fetched */
-	uint32_t fetched;		/* handed out: acknowledged before destroying */
+	uint32_t fetched;		/* and to be acknowledged */
 	uint32_t async_fetched;
 };
 
@@ -83,6 +83,23 @@ struct soft_rq {
 	struct ibv_sge *sges;
 	uint32_t mask, room, head, tail, max_sge;
 };
+
+/*
+ * Where the message goes that comes after so many others, and what tells that
+ * of as many again.
+ */
+static inline void soft_rq_prefetch(const struct soft_rq *rq, uint32_t ahead)
+{
+	uint32_t near = (rq->head + ahead) & rq->mask;
+	uint32_t far = (rq->head + 2 * ahead) & rq->mask;
+	/* a number: where nothing was posted yet it is no address */
+	uintptr_t at = (uintptr_t)rq->sges[near * rq->max_sge].addr;
+
+	__builtin_prefetch((const void *)at, 1);
+	__builtin_prefetch((const void *)(at + 64), 1);
+	__builtin_prefetch(&rq->wqe[far]);
+	__builtin_prefetch(&rq->sges[far * rq->max_sge]);
+}
 
 /* What open XRC domains of one file have in common. */
 struct soft_domain {
@@ -240,7 +257,7 @@ struct soft_qp {
 	uint32_t nak_psn;
 	struct soft_rd rd[SOFT_MAX_RD];
 	uint32_t rd_head, rd_tail;
-	uint32_t async_fetched;		/* handed out: acknowledged before destroying */
+	uint32_t async_fetched;		/* and to be acknowledged */
 	struct list windows;		/* of type 2, bound for it */
 
 	/* of XRC's receiving end srq is that of the last request */

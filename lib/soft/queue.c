@@ -117,6 +117,8 @@ void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 	struct soft_rq *rq = &qp->rq;
 
 	wc->wr_id = rq->wqe[rq->head++ & rq->mask].wr_id;
+	if (rq->mask)
+		soft_rq_prefetch(rq, 1);
 	wc->qp_num = qp->ibv.qp_num;
 	soft_cq_add(dev, recv_cq(qp), wc, solicited);
 }

@@ -44,6 +44,16 @@ void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp)
 		soft_async_qp(dev, qp, IBV_EVENT_SQ_DRAINED);
 }
 
+/*
+ * Nothing is under way: its first places are used again and again, and stay in
+ * the cache, instead of all of them in turn.
+ */
+static inline void begin_anew(struct soft_qp *qp)
+{
+	if (likely(qp->state == IBV_QPS_RTS && !qp->ex_ops))
+		qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
+}
+
 void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp)
 {
 	uint32_t head = qp->sq_head;
@@ -62,8 +72,10 @@ void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp)
 		qp->rnr_retries = qp->attr.rnr_retry;
 	}
 	soft_sq_drained(dev, qp);
-	if (qp->sq_head == qp->sq_tail)
+	if (qp->sq_head == qp->sq_tail) {
+		begin_anew(qp);
 		return;
+	}
 	if (qp->sq_head == qp->sq_next && wqe_at(qp, qp->sq_head)->status)
 		soft_req_fail(dev, qp, qp->sq_head,
 			      wqe_at(qp, qp->sq_head)->status);

@@ -276,6 +276,7 @@ void soft_srq_take(struct soft_dev *dev, struct soft_qp *qp)
 	wqe->num_sge = old->num_sge;
 	wqe->length = old->length;
 	memcpy(wqe->sge, old->sge, old->num_sge * sizeof(*old->sge));
+	soft_rq_prefetch(from, 4);
 	if (unlikely(from->tail - from->head < srq->limit)) {
 		srq->limit = 0;
 		soft_async_srq(dev, srq, IBV_EVENT_SRQ_LIMIT_REACHED);

@@ -134,16 +134,22 @@ static void compare_swap__equal_SWAPS_else_NOT(void)
 	check(*word(1) == 42);
 }
 
+/* To the first word there; what it was comes into the word 'at' here. */
+static void add(uint64_t id, uint32_t at, uint64_t n)
+{
+	struct request r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, id, 8);
+
+	r.sge[0].addr += 8 * at;
+	r.wr.wr.atomic.compare_add = n;
+	post(0, &r);
+}
+
 static void fetch_add__WRAPS(void)
 {
-	struct request r;
-
 	pair();
 	*word(1) = UINT64_MAX - 1;
 	for (uint64_t i = 0; i < 3; i++) {
-		r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 8);
-		r.wr.wr.atomic.compare_add = 1;
-		post(0, &r);
+		add(i, 0, 1);
 		check_is(sent(0, i, IBV_WC_SUCCESS).opcode, IBV_WC_FETCH_ADD);
 		check(*word(0) == UINT64_MAX - 1 + i);
 	}
@@ -152,15 +158,9 @@ static void fetch_add__WRAPS(void)
 
 static void atomics__many_at_once_EACH_ONCE(void)
 {
-	struct request r;
-
 	pair();
-	for (uint64_t i = 0; i < 32; i++) {
-		r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 8);
-		r.sge[0].addr += 8 * i;
-		r.wr.wr.atomic.compare_add = 3;
-		post(0, &r);
-	}
+	for (uint32_t i = 0; i < 32; i++)
+		add(i, i, 3);
 	for (uint64_t i = 0; i < 32; i++)
 		(void)sent(0, i, IBV_WC_SUCCESS);
 	for (uint64_t i = 0; i < 32; i++)

@@ -228,7 +228,8 @@ static void record(const uint8_t *data, size_t len)
 	struct soft_rec rec = addressed(data, len);
 
 	/* most of the time as long as it says */
-	rec.bytes = rec.bytes & 1u << 31 ? rec.bytes : rec.bytes % (SOFT_SEGMENT + 1);
+	if (!(rec.bytes & 1u << 31))
+		rec.bytes %= SOFT_SEGMENT + 1;
 	put(&rec, sizeof(rec), NULL, 0, false);
 	soft_ring_commit(&ring[0], sizeof(rec) +
 			 (rec.bytes <= SOFT_SEGMENT ? rec.bytes : 0));
