@@ -88,8 +88,9 @@ static void table(const struct perf_result *r)
 		printf("%s on %s, %s; microseconds are %s\n"
 		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s\n",
 		       perf_test_names[r->test], r->device,
-		       r->event ? "event" : "poll", r->test == PERF_LAT ||
-		       r->test == PERF_WRITE_LAT ? "one way" : "from sending to confirmation",
+		       r->event ? "event" : "poll",
+		       r->test == PERF_LAT || r->test == PERF_WRITE_LAT ?
+		       "one way" : "from sending to confirmation",
 		       "bytes", "count", "average", "p50", "p99", "p99.9",
 		       "msg/s", "MB/s", "errors", "bytes copied");
 	headed = true;

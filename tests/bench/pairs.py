@@ -39,7 +39,7 @@ class Failed(Exception):
     pass
 
 
-def listening(port):
+def somebody_on(port):
     """Whether somebody listens on this TCP port."""
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -93,7 +93,7 @@ def both(server, command, port=None):
                           stderr=subprocess.DEVNULL) as process:
         try:
             end = time.monotonic() + 20
-            while port and not listening(port):
+            while port and not somebody_on(port):
                 if time.monotonic() > end or process.poll() is not None:
                     raise Failed(f"{' '.join(server)}: does not listen")
                 time.sleep(0.05)
