@@ -101,7 +101,6 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 				     h.lowest, h.highest, PROTO_VERSION);
 	ep->passive = true;
 	ep->version = (uint32_t)ret;
-	ep->features = h.features & PROTO_FEATURE_RMA;
 	ep->tx_limit = h.credits;
 	ep->hello_ok = true;
 	ep->state = EP_SETUP;
@@ -114,6 +113,7 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		ret = rdmamsg__qp_ready(ep);
 	if (ret)
 		return ret;
+	rdmamsg__features_take(ep, &h);
 	r->kind = PROTO_OOB_ANSWER;
 	memcpy(r->token, offer->token, sizeof(r->token));
 	return 0;
@@ -274,12 +274,7 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
 		ret = rdmamsg__path_device(ep->device, NULL, &ep->v, &ep->device);
-	if (ret) {
-		rdmamsg__ep_unborn(ep);
-		return ret;
-	}
-	*ret_ep = ep;
-	return 0;
+	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
 int rdmamsg_oob_offer(struct rdmamsg *ctx,
@@ -295,12 +290,7 @@ int rdmamsg_oob_offer(struct rdmamsg *ctx,
 	if (ret)
 		return ret;
 	ret = rdmamsg__oob_begin(ep, NULL);
-	if (ret) {
-		rdmamsg__ep_unborn(ep);
-		return ret;
-	}
-	*ret_ep = ep;
-	return 0;
+	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
 int rdmamsg_oob_answer(struct rdmamsg *ctx, const void *record, size_t len,
@@ -324,12 +314,7 @@ int rdmamsg_oob_answer(struct rdmamsg *ctx, const void *record, size_t len,
 	if (ret)
 		return ret;
 	ret = rdmamsg__oob_reply(ep, &offer, NULL);
-	if (ret) {
-		rdmamsg__ep_unborn(ep);
-		return ret;
-	}
-	*ret_ep = ep;
-	return 0;
+	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
 int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size)

@@ -55,6 +55,8 @@ struct range {
 	size_t offset;
 	uint32_t def, none, lowest, highest;
 };
+#define RANGE_OF(type, field, def, none, lowest, highest) \
+	{ #field, offsetof(type, field), (def), (none), (lowest), (highest) }
 /* Puts in defaults. -EINVAL out of range. */
 int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
 /* Fills the caller's struct as far as it is long. -EINVAL. */

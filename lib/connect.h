@@ -70,6 +70,8 @@ struct cm_event {
 void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
 void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 				const struct cm_event *ev);
+/* One has come in: takes over its id. */
+void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
 void rdmamsg__request_cm_event(struct rdmamsg_request *req,
 			       const struct cm_event *ev);
 void rdmamsg__request_free(struct rdmamsg_request *req);
@@ -94,9 +96,19 @@ int rdmamsg__fail_path(void);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
+/* What both sides can; the resources are there. */
+void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
 void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
+/* A stale connection is in the way: the same address, a little later. */
+void rdmamsg__dial_back_off(struct rdmamsg_ep *ep);
+/* This address did not do: the next one, or the end with what is noted. */
+void rdmamsg__dial_next(struct rdmamsg_ep *ep);
+/* The end, for what rdmamsg_error() says. */
+void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+			  int err);
+int rdmamsg__dial_ms(const struct rdmamsg_ep *ep);	/* for one step */
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
 /* The program or host at the other end has gone without a CLOSE. */
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);

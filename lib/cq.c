@@ -206,7 +206,11 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	void *arg;
 	int err;
 
-	if (v->get_cq_event(dev->channel, &ibv, &arg))
+	err = rdmamsg__verbs_ret(v->get_cq_event(dev->channel, &ibv, &arg));
+	/* the channel of a removed device is readable for good, and empty */
+	if (err == -EIO && dev->device->gone)
+		rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+	if (err)
 		return 0;
 	list_for_each(n, &dev->cqs) {
 		struct cq *cq = list_entry(n, struct cq, node);

@@ -197,7 +197,8 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	if (ep->passive)
 		memcpy(ep->session, s.session, sizeof(ep->session));
 	ep->copy_max = min(min(ep->opts.eager_max, s.recv_size - PROTO_HDR_LEN),
-			   (uint32_t)ep->send_pool->buf_size - PROTO_HDR_LEN);
+			   min((uint32_t)ep->send_pool->buf_size, ep->chunk) -
+			   PROTO_HDR_LEN);
 	ep->inline_max = min(min(ep->inline_max, (uint32_t)TX_STAGE),
 				 min(ep->copy_max, s.max_msg));
 	ep->inline_max = min(ep->inline_max, ep->opts.max_copy);

@@ -92,12 +92,14 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->requests);
 	list_init(&ctx->dirty);
 	list_init(&ctx->dead);
+	list_init(&ctx->starved);
 	list_init(&ctx->held);
 	list_init(&ctx->qps);
 	list_init(&ctx->ended);
 	list_init(&ctx->region_list);
 	list_init(&ctx->srq_list);
 	list_init(&ctx->pool_list);
+	list_init(&ctx->pd_list);
 	list_init(&ctx->caches);
 	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
@@ -211,6 +213,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__regions_free(ctx);
 	rdmamsg__srqs_free(ctx);
 	rdmamsg__userpools_free(ctx);
+	rdmamsg__pds_free(ctx);
 	/* what other contexts of the devices have sent until just now */
 	while (rdmamsg__submit_run(ctx))
 		;

@@ -42,11 +42,13 @@ struct rdmamsg {
 	struct list requests;
 	struct list dirty;		/* eps with work before sleeping */
 	struct list dead;		/* eps to free outside callbacks */
+	struct list starved;		/* eps that wait for buffers */
 	struct list held;		/* closed ones that the program holds */
 	struct list qps;		/* the program's own */
 	struct list ended;		/* watches */
 	struct list srq_list;		/* struct rdmamsg_srq */
 	struct list pool_list;		/* struct rdmamsg_pool */
+	struct list pd_list;		/* struct rdmamsg_pd */
 	struct rdmamsg_srq *srq;	/* of endpoints that have no other */
 	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
 	uint32_t srq_hint;
@@ -59,6 +61,7 @@ struct rdmamsg {
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	size_t registered;
+	size_t registered_large;	/* of these, not in pools */
 	uint64_t regions;		/* ids given to keys */
 	struct list region_list;
 	struct list caches;
@@ -86,13 +89,28 @@ struct rdmamsg {
 	} tx;
 };
 
-/* send.c: the batch */
+/* tx.c: the batch */
 void rdmamsg__tx_init(struct tx_batch *tx);
 void rdmamsg__tx_post(struct rdmamsg *ctx);
 static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 {
 	if (ctx->tx.ep)
 		rdmamsg__tx_post(ctx);
+}
+/* One for this endpoint, what was in it is posted. */
+void rdmamsg__tx_new(struct rdmamsg_ep *ep);
+/* The next entry of the batch. */
+static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
+{
+	struct tx_batch *tx = &ep->ctx->tx;
+	struct tx_entry *e;
+
+	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
+		rdmamsg__tx_new(ep);
+	e = tx->next++;
+	e->wr.wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
+	ep->hot.sq_posted++;
+	return e;
 }
 
 #define CTX_MAGIC	0x72646d61u
@@ -162,6 +180,8 @@ void rdmamsg__unwatch(struct rdmamsg *ctx, int fd);
 int rdmamsg__watch_set(struct rdmamsg *ctx, struct watch *w, uint32_t events);
 /* Closes it; mem, which it is part of, is freed when its events are through. */
 void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem);
+/* The same for one that is not watched any more, and closed by others. */
+void rdmamsg__watch_retire(struct rdmamsg *ctx, struct watch *w, void *mem);
 void rdmamsg__watches_reap(struct rdmamsg *ctx);
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
 int rdmamsg__cq_rearm(struct dev *dev);

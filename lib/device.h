@@ -5,8 +5,10 @@
 
 enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
 
+struct rdmamsg_qp;
+
 struct rdmamsg_device {
-	struct list node;		/* all, under devices_lock */
+	struct list node;		/* all, under the lock */
 	int refs;
 	const struct verbs_api *v;
 	struct ibv_context *verbs;
@@ -55,12 +57,14 @@ struct cq {
 	uint32_t vector;
 };
 
-/* A device as one context uses it. */
+/* A device as one context uses it, in one protection domain. */
 struct dev {
 	struct list node;		/* of the context */
 	struct list port_node;		/* of the device */
 	struct rdmamsg *ctx;
 	struct rdmamsg_device *device;
+	struct ibv_pd *pd;		/* all is in this one; NULL: it has gone */
+	struct rdmamsg_pd *owner;	/* of pd, or NULL: the device */
 	struct ibv_comp_channel *channel;
 	struct list cqs;
 	struct list recv_pools;
@@ -70,7 +74,6 @@ struct dev {
 	size_t large_bytes;
 	uint32_t eps;
 	uint32_t msgs_out;		/* messages in the program's hands */
-	struct list starved;		/* endpoints that wait for buffers */
 	struct list regions;		/* struct region_mr */
 	struct list srqs;
 	struct qpmap qps;		/* of endpoints with one */
@@ -78,13 +81,33 @@ struct dev {
 	bool reap;			/* close it when settling */
 };
 
+/* device.c */
+/* The list of all, and what contexts share of each. */
+extern pthread_mutex_t rdmamsg__devices_lock;
 int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
-		     const char *name, struct dev **ret);
+		     const char *name, struct rdmamsg_pd *pd, struct dev **ret);
 void rdmamsg__dev_put(struct dev *dev);
 void rdmamsg__dev_close(struct dev *dev);
+/* Nothing uses it: its protection domain goes. -EBUSY if it cannot. */
+int rdmamsg__dev_disown(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
+/* This queue pair outlives its context: so does the device, for good. */
+void rdmamsg__dev_keep(struct rdmamsg_qp *q);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);
+
+/* async.c: has it read by this context, if by none yet; passes that on. */
+void rdmamsg__async_start(struct dev *dev);	/* under the lock */
+void rdmamsg__async_stop(struct dev *dev);	/* under the lock */
 void rdmamsg__dev_async(struct dev *dev);
+
+/* device_list.c */
+const char *rdmamsg__kind_name(enum device_kind kind);
+enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
+				  struct ibv_context *verbs,
+				  const struct ibv_device_attr *attr);
+/* -ENODEV, -EACCES */
+int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
+			  struct ibv_context **ret);
 /* 0 if there is such a device and it can be opened. -ENODEV, -EACCES. */
 int rdmamsg__device_check(const struct verbs_api *v, const char *name);
 /* A local address of the named device, for binding. -ENODEV. */
@@ -111,6 +134,5 @@ static inline bool rdmamsg__soft_possible(void)
 {
 	return !soft_preloaded && rdmamsg__verbs == &rdmamsg__verbs_system;
 }
-const char *rdmamsg__kind_name(enum device_kind kind);
 
 #endif

@@ -30,6 +30,7 @@ struct op {
 	uint8_t refs;			/* rendezvous: request and DONE */
 	uint8_t ctrl;			/* OP_CTRL: enum proto_type, 0 keepalive */
 	bool waiter;			/* the cookie is a struct rdmamsg_waiter */
+	bool invalidate;		/* OP_EAGER: a window of the peer's */
 	int status;
 	uint32_t number;
 	uint32_t tag;
@@ -38,7 +39,7 @@ struct op {
 	struct rdmamsg_msg *msg;	/* buffer to give back, or NULL */
 	struct rndv_out *rndv;
 	struct rndv_in *in;		/* OP_READ */
-	uint32_t read_len;
+	uint32_t rkey;			/* of the window it takes back */
 };
 
 /* A large message we announced. */
@@ -110,6 +111,7 @@ enum ep_ctrl {
 /* Who issues reads: large messages, and the program. */
 enum reader { READ_MESSAGE, READ_RMA, READERS };
 
+#define EP_TIMERS	2	/* deadline and liveness tick */
 #define TABLES	2	/* the system's, or a test's, and the soft HCA's */
 
 struct rdmamsg_ep {
@@ -143,6 +145,7 @@ struct rdmamsg_ep {
 	uint32_t sq_done;		/* requests completed, ever */
 	uint32_t sq_data;		/* outstanding ones that data may make */
 	uint32_t sq_total;		/* all that it can hold */
+	uint32_t chunk;			/* bytes of a request, at most */
 	uint32_t rx_held;		/* of arriving: whose credit is kept */
 	uint32_t copy_max;		/* eager payload bytes */
 	uint32_t ping_tag;
@@ -217,6 +220,7 @@ struct rdmamsg_ep {
 	uint64_t heard;			/* ms, last sign of the program there */
 	uint64_t rx_seen;		/* rdmamsg__rx_count() at the last tick */
 	bool ping_out, stalled, keepalive_out;
+	bool ask_again;			/* when that one is back: tx_ask() */
 	bool hello_ok, established, setup_sent, setup_seen;
 	bool connected_told;
 	bool close_sent, close_done, close_seen;
@@ -232,35 +236,12 @@ struct rdmamsg_ep {
 	char device_name[64];		/* once it is closed */
 };
 
-/* ep.c: life and end */
+/* ep.c: life */
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret);
+void rdmamsg__ep_free(struct rdmamsg_ep *ep);
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
-/* Notes why, once; the first reason stays. */
-void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
-			enum rdmamsg_cause cause, int error,
-			const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-/* Queue pair to error, drain, then on_closed from the loop. */
-void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
-/* The device takes nothing more out of its shared receive queue. */
-static inline void rdmamsg__ep_last_wqe(struct rdmamsg_ep *ep)
-{
-	ep->last_wqe = true;
-	rdmamsg__ep_touch(ep);
-}
-void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
-void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
-/* Posting, arming or polling has: it may be that the device is not there. */
-void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err,
-			       const char *what);
-void rdmamsg__ep_removed(struct rdmamsg_ep *ep);
-void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
-/* Frees one that failed in the call that made it: nobody is told. */
-void rdmamsg__ep_unborn(struct rdmamsg_ep *ep);
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
 /* Recomputes what the short ways go by, and how far they go. */
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep);
@@ -304,6 +285,40 @@ static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
 		ep->ctrl_due |= CTRL_CREDIT;
 }
 
+/* ep_options.c: takes over all that is asked. -EINVAL, -ENOMEM */
+int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
+			  const struct rdmamsg_ep_options *opts);
+
+/* ep_reason.c */
+/* Notes why, once; the first reason stays. */
+void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error,
+			const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+/* Posting, arming or polling has: it may be that the device is not there. */
+void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err,
+			       const char *what);
+void rdmamsg__ep_removed(struct rdmamsg_ep *ep);
+void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ep_close.c */
+/* Queue pair to error, drain, then on_closed from the loop. */
+void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
+/* The device takes nothing more out of its shared receive queue. */
+static inline void rdmamsg__ep_last_wqe(struct rdmamsg_ep *ep)
+{
+	ep->last_wqe = true;
+	rdmamsg__ep_touch(ep);
+}
+void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
+void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
+/* The end of the call that made it; if that failed it is freed, nobody told. */
+int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret,
+		     struct rdmamsg_ep **ret_ep);
+void rdmamsg__ep_deadline(struct timer *t);
+
 /* info.c */
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
 
@@ -323,16 +338,13 @@ uint32_t rdmamsg__live_ack_timeout(const struct rdmamsg_ep *ep);
 /* op.c: -ENOMEM, -EAGAIN when it has all that it may have */
 int rdmamsg__ops_grow(struct rdmamsg_ep *ep);
 void rdmamsg__ops_free(struct rdmamsg_ep *ep);
-
-/* send.c */
-void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
-void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
-void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
-/* -EAGAIN now, on_writable when memory has come back. */
-int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
 struct op *rdmamsg__op_get(struct rdmamsg_ep *ep);
 void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
+
+/* tx.c */
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
 /* Adds a request to the batch; the header is filled in. */
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 			 uint32_t number, uint32_t tag, struct op *op,
@@ -343,11 +355,23 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t rkey);
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
 /*
+ * Something is in use by requests that nobody waits for. These do not tell by
+ * themselves that they went well: now they are asked to.
+ */
+void rdmamsg__tx_ask(struct rdmamsg *ctx);
+/*
  * For requests of another make: an entry of the batch to fill in, and that it
  * is filled in.
  */
 struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__tx_end(struct rdmamsg_ep *ep);
+
+/* send.c */
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
+/* -EAGAIN now, on_writable when memory has come back. */
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
+struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
 /* 0, or why the endpoint takes nothing to send. */
 int rdmamsg__tx_check(const struct rdmamsg_ep *ep);
 /* -EAGAIN, and on_writable will tell. */
@@ -392,7 +416,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
 /* A message of an endpoint with a shared receive queue. */
 void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		     uint32_t bytes);
+		     const struct ibv_wc *wc);
 extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
 static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)
@@ -414,8 +438,6 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
 
 /* rndv.c */
-struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
-struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
 /* msg: NULL for a WRITTEN */
 void rdmamsg__rndv_behind(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 			  uint32_t tag);

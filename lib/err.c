@@ -131,6 +131,9 @@ const char *rdmamsg__wc_text(int status)
 		return "a message was larger than its buffer";
 	case IBV_WC_LOC_PROT_ERR:
 		return "a local memory key was refused";
+	case IBV_WC_MW_BIND_ERR:
+		return "a window could not be bound or invalidated: the device "
+		       "refused, or the peer had taken it back before";
 	case IBV_WC_LOC_QP_OP_ERR:
 		return "the local queue pair failed: its network interface is "
 		       "down or has no route (Soft-RoCE), or the device failed";

@@ -117,6 +117,7 @@ int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
 	i.max_recv_sge = ep->cap.max_recv_sge;
 	i.version = ep->version;
 	i.one_sided = ep->features & PROTO_FEATURE_RMA ? 1 : 0;
+	i.send_invalidate = ep->features & PROTO_FEATURE_INVALIDATE ? 1 : 0;
 	if (ep->dev && ep->dev->device)
 		i.atomic_scope = rdmamsg__atomic_scope(ep->dev->device);
 	memcpy(i.session, ep->session, sizeof(i.session));
@@ -131,7 +132,7 @@ struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
 
 struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
 {
-	return ep->dev && ep->dev->device ? ep->dev->device->pd : NULL;
+	return ep->dev && ep->dev->device ? ep->dev->pd : NULL;
 }
 
 /* ---- dump ------------------------------------------------------------- */
@@ -177,6 +178,8 @@ static void dump_dev(const struct dump *d, const struct dev *dev)
 	say(d, "device %s (%s)%s: %u endpoints, %u messages out",
 	    dev->device->name, rdmamsg__kind_name(dev->device->kind),
 	    dev->device->gone ? ", removed" : "", dev->eps, dev->msgs_out);
+	if (dev->owner)
+		say(d, "  in protection domain %p", (void *)dev->owner);
 	list_for_each(n, &dev->cqs) {
 		struct cq *cq = list_entry(n, struct cq, node);
 
@@ -226,8 +229,8 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    ep->hot.qp ? ep->hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
 	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
-	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)), ep->rndv_count,
-	    ep->ctrl_due);
+	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)),
+	    ep->rndv_count, ep->ctrl_due);
 	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
 	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->rq_target,
 	    ep->rx_next, rdmamsg__granted(ep), ep->announced,

@@ -34,6 +34,7 @@
 #include "timer.h"
 #include "submit.h"
 #include "qpmap.h"
+#include "pd.h"
 #include "device.h"
 #include "poison.h"
 #include "pool.h"

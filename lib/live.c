@@ -95,8 +95,10 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
  * A peer that lives but does not fetch must not hold our memory. One that is
  * stopped does not get here: it has not been heard.
  */
-static void check_rndv(struct rdmamsg_ep *ep, uint64_t now)
+static void check_rndv(struct rdmamsg_ep *ep)
 {
+	/* after whatever a callback has announced in this tick */
+	uint64_t now = rdmamsg__now_ms();
 	struct rndv_out *r;
 
 	if (list_empty(&ep->rndv_out) ||
@@ -116,7 +118,6 @@ static void check_rndv(struct rdmamsg_ep *ep, uint64_t now)
 static void tick(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live);
-	uint64_t now = rdmamsg__now_ms();
 	bool heard;
 
 	/* what came while we were stopped or busy ourselves is not read yet */
@@ -134,13 +135,13 @@ static void tick(struct timer *t)
 		if (wants_ping(ep) && ep->state == EP_OPEN) {
 			/* who was not asked cannot answer */
 			if (ep->ping_out)
-				told_silent(ep, now - ep->heard);
+				told_silent(ep, rdmamsg__now_ms() - ep->heard);
 			else
 				ep->ctrl_due |= CTRL_PING;
 		}
 	}
 	if (heard)
-		check_rndv(ep, now);
+		check_rndv(ep);
 	rdmamsg__ep_touch(ep);
 	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
 		rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));

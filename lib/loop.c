@@ -48,6 +48,11 @@ void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem)
 {
 	(void)rdmamsg__watch_set(ctx, w, 0);
 	close(w->fd);
+	rdmamsg__watch_retire(ctx, w, mem);
+}
+
+void rdmamsg__watch_retire(struct rdmamsg *ctx, struct watch *w, void *mem)
+{
 	w->fd = -1;
 	w->mem = mem;
 	list_add_tail(&ctx->ended, &w->node);

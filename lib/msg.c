@@ -43,11 +43,14 @@ int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
 	return 0;
 }
 
-/* Buffers have come back: those who wait for some have their turn. */
-static void feed_starved(struct dev *dev)
+/*
+ * Buffers have come back: those who wait for some have their turn. What they
+ * lack may be of another device, but the limit is the context's.
+ */
+static void feed_starved(struct rdmamsg *ctx)
 {
-	while (!list_empty(&dev->starved)) {
-		struct rdmamsg_ep *ep = list_first(&dev->starved,
+	while (!list_empty(&ctx->starved)) {
+		struct rdmamsg_ep *ep = list_first(&ctx->starved,
 						   struct rdmamsg_ep,
 						   starved_node);
 
@@ -74,8 +77,8 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 		free(msg);
 		break;
 	}
-	if (unlikely(!list_empty(&dev->starved)))
-		feed_starved(dev);
+	if (unlikely(!list_empty(&dev->ctx->starved)))
+		feed_starved(dev->ctx);
 	if (unlikely(!dev->device))
 		rdmamsg__reap(dev->ctx);	/* it may have been the last one */
 }
@@ -117,7 +120,7 @@ static void __attribute__((noinline)) free_kept(struct rdmamsg_msg *msg)
 {
 	if (unlikely(msg->lent != MSG_LENT || msg->kind != MSG_POOL ||
 		     msg->dev->ctx->magic != CTX_MAGIC ||
-		     !list_empty(&msg->dev->starved))) {
+		     !list_empty(&msg->dev->ctx->starved))) {
 		free_slowly(msg);
 		return;
 	}

@@ -80,6 +80,28 @@ int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 	return 0;
 }
 
+int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct range *r = &list[i];
+		uint32_t *field = (uint32_t *)((char *)opts + r->offset);
+
+		if (!*field) {
+			*field = r->def;
+			continue;
+		}
+		if (*field == RDMAMSG_NONE)
+			*field = r->none;
+		if (*field == RDMAMSG_NONE)
+			continue;
+		if (*field < r->lowest || *field > r->highest)
+			return rdmamsg__fail(-EINVAL, "%s %u: must be %u to %u",
+					     r->name, *field, r->lowest,
+					     r->highest);
+	}
+	return 0;
+}
+
 uint64_t rdmamsg__now_ms(void)
 {
 	struct timespec ts;

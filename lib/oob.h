@@ -72,16 +72,31 @@ void rdmamsg__oob_reject_fill(struct proto_oob *r, const struct proto_oob *offer
 int rdmamsg__oob_fail_record(int err);
 int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
 
-/* cm/oob_tcp.c */
+/* cm/oob_tcp.c: a connection, of either side */
+struct oob_conn *rdmamsg__oob_conn_new(struct rdmamsg *ctx, int fd);
+void rdmamsg__oob_conn_free(struct oob_conn *conn);
+void rdmamsg__oob_leave(struct oob_conn *c);	/* its listener, if any */
+void rdmamsg__oob_note_addrs(struct oob_conn *c);
+/* Sends what is left of the record. 1: all has gone; 0: no room yet; -errno. */
+int rdmamsg__oob_flush(struct oob_conn *c);
+int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r);
+/* What ended the exchange ends the endpoint. */
+void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err);
+void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
+void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
+
+/* cm/oob_dial.c */
 /* From ep->addr on, the first that can be tried; the error of the last. */
 int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);
-void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
-void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
+void rdmamsg__oob_dialled(struct oob_conn *c);	/* or not: the socket tells */
+void rdmamsg__oob_answered(struct oob_conn *c);
+
+/* cm/oob_listen.c */
+void rdmamsg__oob_offered(struct oob_conn *c);
 int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
 void rdmamsg__oob_reject(struct oob_conn *conn, enum proto_reject code,
 			 const void *data, size_t len);
-void rdmamsg__oob_conn_free(struct oob_conn *conn);
 int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai);
 void rdmamsg__oob_unlisten(struct rdmamsg_listener *l);
 

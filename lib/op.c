@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of operations. An endpoint with receives of its own has all that its
- * depths allow from the start; one of many, which share theirs, gets them when
- * it first has so many under way.
+ * Operations: their memory, and the end of them. An endpoint with receives of
+ * its own has all that its depths allow from the start; one of many, which
+ * share theirs, gets them when it first has so many under way.
  */
 #include "internal.h"
 
@@ -48,4 +48,51 @@ void rdmamsg__ops_free(struct rdmamsg_ep *ep)
 	}
 	ep->op_free = NULL;
 	ep->op_count = 0;
+}
+
+struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
+{
+	struct op *op = ep->op_free;
+
+	if (unlikely(!op) && !rdmamsg__ops_grow(ep))
+		op = ep->op_free;
+	if (likely(op)) {
+		ep->op_free = op->next;
+		op->status = 0;
+		op->cookie = NULL;
+		op->msg = NULL;
+		op->rndv = NULL;
+		op->in = NULL;
+		op->waiter = false;
+	}
+	return op;
+}
+
+void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
+{
+	op->next = ep->op_free;
+	ep->op_free = op;
+}
+
+/* The one place where an accepted operation ends. */
+void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	void *cookie = op->cookie;
+
+	if (op->msg)
+		rdmamsg__msg_put(op->msg);
+	if (op->rndv)
+		/* the key is dead before the memory is anybody's again */
+		rdmamsg__rndv_free(ep, op->rndv);
+	if (op->waiter) {
+		rdmamsg__op_put(ep, op);
+		rdmamsg__waiter_done(cookie, status);
+		return;
+	}
+	rdmamsg__op_put(ep, op);
+	if (cookie && ep->on.on_sent) {
+		ep->ctx->in_callback++;
+		ep->on.on_sent(ep, cookie, status);
+		ep->ctx->in_callback--;
+	}
 }

@@ -42,8 +42,12 @@ static void *map_huge(size_t size, struct pages *ret)
 		return mem;
 	}
 	mem = map_aligned(size);
-	if (mem != MAP_FAILED)
-		ret->advised = !madvise(mem, size, MADV_HUGEPAGE);
+	if (mem == MAP_FAILED)
+		return mem;
+	ret->advised = !madvise(mem, size, MADV_HUGEPAGE);
+	log_info("no huge pages for %zu bytes, see /proc/sys/vm/nr_hugepages: "
+		 "ordinary ones%s", size, ret->advised ?
+		 ", which the kernel is asked to join" : "");
 	return mem;
 }
 
@@ -70,8 +74,12 @@ void *rdmamsg__pages_map(size_t size, const struct rdmamsg_pool_options *opts,
 	void *mem = flags & RDMAMSG_POOL_HUGE ? map_huge(size, &got) :
 		    map(size, 0);
 
-	if (mem != MAP_FAILED && flags & RDMAMSG_POOL_NODE)
+	if (mem != MAP_FAILED && flags & RDMAMSG_POOL_NODE) {
 		got.on_node = put_on(mem, size, opts->node);
+		if (!got.on_node)
+			log_info("no memory of node %u for %zu bytes: another's",
+				 opts->node, size);
+	}
 	*ret = got;
 	return mem;
 }

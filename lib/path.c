@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANGE(field, def, none, lowest, highest) \
-	{ #field, offsetof(struct rdmamsg_path, field), \
-	  (def), (none), (lowest), (highest) }
+#define RANGE(...)	RANGE_OF(struct rdmamsg_path, __VA_ARGS__)
 
 /* 0 stays 0 where the device decides */
 static const struct range ranges[] = {
@@ -135,8 +133,20 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 	v->free_device_list(list);
 	if (!name[0])
 		return rdmamsg__fail(-ENODEV, "no RDMA device has an active "
-				     "port: see 'rdma link'");
+				     "port: see 'rdma link'; within this host "
+				     "RDMAMSG_DEVICE=soft needs none");
 	return 0;
+}
+
+/*
+ * Where nothing says which device: the record may go to another host, so an
+ * RDMA device without a link is no reason to take one that ends at this one.
+ */
+static bool soft_stands_in(const struct verbs_api *v,
+			   const struct sockaddr *local)
+{
+	return local ? rdmamsg__addr_is_loopback(local) :
+	       rdmamsg__device_any(v) == -ENODEV;
 }
 
 int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
@@ -156,8 +166,9 @@ int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
 		if (either)
 			v = rdmamsg__verbs;
 		ret = find_device(v, local, name);
-		if (ret == -ENODEV && either &&
-		    (!local || rdmamsg__addr_is_loopback(local))) {
+		if (ret == -ENODEV && either && soft_stands_in(v, local)) {
+			log_info("no RDMA device: the soft HCA, which reaches "
+				 "this host only");
 			v = &rdmamsg__verbs_soft;
 			ret = find_device(v, local, name);
 		}

@@ -42,8 +42,8 @@ static int try_registered(struct dev *dev, size_t size,
 	/* pinned pages and fork() do not mix: the child does without */
 	(void)madvise(mem, size, MADV_DONTFORK);
 	errno = 0;
-	*ret_mr = dev->device->v->reg_mr(dev->device->pd, mem, size,
-					 IBV_ACCESS_LOCAL_WRITE);
+	*ret_mr = dev->device->v->reg_mr(dev->pd, mem, size,
+					IBV_ACCESS_LOCAL_WRITE);
 	if (!*ret_mr) {
 		err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					  "registering memory");
@@ -59,7 +59,22 @@ err_account:
 	return err;
 }
 
-/* What is kept for large messages may be in the way. */
+/* False if there was nothing. */
+static bool drop_kept(struct rdmamsg *ctx)
+{
+	bool any = false;
+	struct list *n;
+
+	list_for_each(n, &ctx->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		any |= !list_empty(&dev->large);
+		rdmamsg__larges_free(dev);
+	}
+	return any;
+}
+
+/* What is kept for large messages may be in the way, on whatever device. */
 static int map_registered(struct dev *dev, size_t size,
 			  const struct rdmamsg_pool_options *opts,
 			  void **ret_mem, struct ibv_mr **ret_mr,
@@ -67,9 +82,8 @@ static int map_registered(struct dev *dev, size_t size,
 {
 	int err = try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
 
-	if (!err || list_empty(&dev->large))
+	if (!err || !drop_kept(dev->ctx))
 		return err;
-	rdmamsg__larges_free(dev);
 	return try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
 }
 
@@ -125,13 +139,19 @@ found:
 	return 0;
 }
 
-static size_t slab_size(const struct pool *pool, uint32_t count)
+static size_t slab_size(const struct rdmamsg_pool *owner, size_t buf_size,
+			uint32_t count)
 {
-	size_t size = rdmamsg__pool_slab_size(pool->buf_size, count);
+	size_t size = rdmamsg__pool_slab_size(buf_size, count);
 
-	if (!pool->owner || !(pool->owner->opts.flags & RDMAMSG_POOL_HUGE))
+	if (!owner || !(owner->opts.flags & RDMAMSG_POOL_HUGE))
 		return size;
 	return (size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+}
+
+size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size)
+{
+	return slab_size(owner, rdmamsg__pool_buf_size(size), 1);
 }
 
 static int cap(struct rdmamsg_pool *owner, size_t size)
@@ -146,7 +166,7 @@ static int cap(struct rdmamsg_pool *owner, size_t size)
 
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
 {
-	size_t size = slab_size(pool, count);
+	size_t size = slab_size(pool->owner, pool->buf_size, count);
 	struct slab *slab;
 	int err = cap(pool->owner, size);
 
@@ -249,7 +269,9 @@ static size_t large_size(size_t size)
 
 bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size)
 {
-	return large_size(size) <= ctx->opts.max_registered;
+	size_t pools = ctx->registered - ctx->registered_large;
+
+	return large_size(size) <= ctx->opts.max_registered - pools;
 }
 
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
@@ -279,6 +301,7 @@ int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret)
 		free(l);
 		return err;
 	}
+	dev->ctx->registered_large += size;
 	*ret = l;
 	return 0;
 }
@@ -293,6 +316,7 @@ void rdmamsg__large_dereg(struct dev *dev, struct large *l)
 
 static void large_free(struct dev *dev, struct large *l)
 {
+	dev->ctx->registered_large -= l->size;
 	unmap_registered(dev, l->size, l->mem, l->mr);
 	free(l);
 }

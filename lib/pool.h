@@ -14,21 +14,22 @@ enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
 
 struct rdmamsg_msg {
 	struct rdmamsg_msg *next;	/* free list, queue of received */
+	uint32_t room;			/* for payload */
+	enum msg_kind kind;
+	/* receiving: 32 bytes that share a line of the cache */
+	uint8_t *buf;			/* POOL: start, header goes there */
 	uint8_t *data;			/* payload */
 	uint32_t len;
 	uint32_t tag;
-	uint32_t room;			/* for payload */
-	uint32_t lkey;
-	enum msg_kind kind;
-	uint8_t *buf;			/* POOL: start, header goes there */
-	struct pool *pool;
-	struct dev *dev;
 	enum msg_lent {
 		MSG_OURS,
 		MSG_LENT,		/* in the program's hands */
 		MSG_IN_PLACE,		/* lent, still in the receive queue */
 		MSG_PASSED,		/* out of there into a send queue */
 	} lent;
+	uint32_t lkey;
+	struct pool *pool;
+	struct dev *dev;
 	struct large *large;
 	struct list node;		/* dev->loose, unless POOL */
 };
@@ -40,10 +41,11 @@ struct rdmamsg_msg {
 struct rdmamsg_pool {
 	struct list node;		/* of the context */
 	struct rdmamsg *ctx;
-	int refs;			/* endpoints, listeners */
+	int refs;			/* endpoints, listeners, SRQs */
 	struct rdmamsg_pool_options opts;
 	size_t bytes;			/* registered */
 	uint64_t refused;
+	uint64_t rendezvous;		/* messages read into it */
 };
 
 #define HUGE_PAGE	((size_t)2 << 20)
@@ -54,6 +56,10 @@ void *rdmamsg__pages_map(size_t size, const struct rdmamsg_pool_options *opts,
 /* Those in the options of an endpoint or listener. */
 int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep_options *o);
+/* 'what' names the option; size: of the smallest buffer that is needed. */
+int rdmamsg__userpool_check(const struct rdmamsg *ctx,
+			    const struct rdmamsg_pool *pool, const char *what,
+			    size_t size);
 void rdmamsg__userpools_hold(const struct rdmamsg_ep_options *o);
 void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o);
 void rdmamsg__userpools_free(struct rdmamsg *ctx);
@@ -61,6 +67,8 @@ void rdmamsg__userpools_free(struct rdmamsg *ctx);
 /* What is taken for a buffer, and for so many of them at once. */
 size_t rdmamsg__pool_buf_size(size_t size);
 size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count);
+/* The least memory that has a buffer for so much; NULL: of the library's. */
+size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size);
 int rdmamsg__pool_get(struct dev *dev, struct list *pools,
 		      struct rdmamsg_pool *owner, size_t size,
 		      struct pool **ret);
@@ -68,7 +76,7 @@ void rdmamsg__pool_free(struct pool *pool);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
-/* Whether there can ever be room for it. */
+/* Whether there can be room for it beside the pools, which do not shrink. */
 bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
 void rdmamsg__large_put(struct dev *dev, struct large *l);

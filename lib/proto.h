@@ -51,6 +51,7 @@ enum proto_reject {
 
 /* Features: what both sides have set is in use. */
 #define PROTO_FEATURE_RMA	1u		/* WRITTEN, and keys of programs */
+#define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
 
 struct proto_hello {
 	uint8_t lowest;
@@ -91,7 +92,8 @@ enum proto_type {
 	PROTO_CLOSE,		/* no data message follows; control may */
 	PROTO_SETUP,		/* the first one, both ways */
 	PROTO_WRITTEN,		/* number, tag: what is written can be read */
-	PROTO_TYPE_MAX = PROTO_WRITTEN,
+	PROTO_INVALIDATE,	/* number, tag; payload: a window is taken back */
+	PROTO_TYPE_MAX = PROTO_INVALIDATE,
 };
 
 enum proto_done {

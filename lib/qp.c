@@ -34,11 +34,27 @@ static int check_limits(const struct rdmamsg_ep *ep,
 	return 0;
 }
 
+static int check_create_flags(const struct rdmamsg_ep *ep,
+			      const struct rdmamsg_device *d)
+{
+	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
+	int ret;
+
+	if (!ep->opts.create_flags)
+		return 0;
+	ret = rdmamsg__verbs_ret(d->v->query_device_ex(d->verbs, &attr));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
+	return rdmamsg__create_flags_check(ep->opts.create_flags, IBV_QPT_RC,
+					   &attr, d->name);
+}
+
 /* Inline size has no limit to ask for: the device is asked by trying. */
 static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 {
 	struct rdmamsg_device *d = ep->dev->device;
-	struct ibv_qp_init_attr attr;
+	const bool ex = ep->opts.create_flags;
+	struct ibv_qp_init_attr_ex attr;
 	uint32_t inl = ep->opts.inline_max + PROTO_HDR_LEN;
 
 	for (;;) {
@@ -54,8 +70,15 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 						      RDMAMSG_SEGMENTS_MAX);
 		attr.cap.max_recv_sge = 1;
 		attr.cap.max_inline_data = inl;
+		attr.comp_mask = IBV_QP_INIT_ATTR_PD |
+				 IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		attr.pd = ep->dev->pd;
+		attr.create_flags = ep->opts.create_flags;
 		errno = 0;
-		ep->hot.qp = d->v->create_qp(d->pd, &attr);
+		/* the extended call is not for a plain one on every device */
+		ep->hot.qp = ex ? d->v->create_qp_ex(d->verbs, &attr) :
+			     d->v->create_qp(ep->dev->pd,
+					     (struct ibv_qp_init_attr *)&attr);
 		if (ep->hot.qp || inl <= PROTO_HDR_LEN)
 			break;
 		inl = inl > 64 ? inl / 2 : PROTO_HDR_LEN;
@@ -218,7 +241,8 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 {
 	uint32_t send, recv;
 	struct rdmamsg_device *d;
-	int ret = rdmamsg__dev_get(ep->ctx, ep->v, device_of(ep), &ep->dev);
+	int ret = rdmamsg__dev_get(ep->ctx, ep->v, device_of(ep), ep->opts.pd,
+				   &ep->dev);
 
 	if (ret)
 		return ret;
@@ -230,7 +254,9 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	send = ep->opts.send_depth + ep->opts.initiator_depth + SEND_RESERVE;
 	recv = ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
 	ep->rq_target = recv;
-	ret = check_limits(ep, d, send, recv);
+	ret = check_create_flags(ep, d);
+	if (!ret)
+		ret = check_limits(ep, d, send, recv);
 	if (ret)
 		goto err;
 	ret = table_add(ep);
@@ -383,11 +409,36 @@ int rdmamsg__qp_init(struct rdmamsg_ep *ep)
 	return 0;
 }
 
+/* The port it is on, and what that carries at once. */
+static int take_port(struct rdmamsg_ep *ep)
+{
+	struct ibv_port_attr port;
+	int ret;
+
+	if (ep->oob) {
+		ep->port = ep->oob->port;
+		memcpy(ep->gid.raw, ep->oob->local.gid, sizeof(ep->gid.raw));
+	} else {
+		ep->port = ep->id->port_num;
+		ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
+	}
+	ret = rdmamsg__verbs_ret(ep->v->query_port(ep->dev->device->verbs,
+						   ep->port, &port));
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "querying the port");
+	ep->chunk = READ_CHUNK;
+	if (port.max_msg_sz)
+		ep->chunk = min(ep->chunk, port.max_msg_sz);
+	return 0;
+}
+
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr;
-	int ret = walk(ep, IBV_QPS_RTR, &attr);
+	int ret = take_port(ep);
 
+	if (!ret)
+		ret = walk(ep, IBV_QPS_RTR, &attr);
 	if (ret)
 		return ret;
 	ep->mtu = 128u << attr.path_mtu;
@@ -398,13 +449,6 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 		return ret;
 	ep->init_depth = attr.max_rd_atomic;
 	ep->reads_free = min((uint32_t)ep->init_depth, ep->opts.initiator_depth);
-	if (ep->oob) {
-		ep->port = ep->oob->port;
-		memcpy(ep->gid.raw, ep->oob->local.gid, sizeof(ep->gid.raw));
-	} else {
-		ep->port = ep->id->port_num;
-		ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
-	}
 	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 (void *)ep, ep->hot.qp->qp_num, ep->dev->device->name,
 		 ep->port, ep->mtu, ep->init_depth, ep->resp_res);

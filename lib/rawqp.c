@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs of the program's: made, connected, freed. */
+/* Queue pairs of the program's: asked for, connected, freed. */
 #include "internal.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,216 +11,6 @@ struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv)
 
 	return context & RAWQP_TAG ?
 	       (struct rdmamsg_qp *)(context - RAWQP_TAG) : NULL;
-}
-
-/* ---- made of ---------------------------------------------------------- */
-
-static int make_cq(struct rdmamsg_qp *q, uint32_t entries, struct ibv_cq **ret)
-{
-	struct ibv_cq *cq;
-
-	errno = 0;
-	cq = q->v->create_cq(q->dev->device->verbs, (int)max(entries, 1u), NULL,
-			     NULL, 0);
-	if (!cq)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "completion queue");
-	*ret = cq;
-	return 0;
-}
-
-/* As many as can complete before somebody polls. */
-static int count_receives(const struct rdmamsg_qp *q, uint32_t *ret)
-{
-	struct ibv_srq_attr attr;
-	int err;
-
-	*ret = q->opts.max_recv * max(q->rss.queues, 1u);
-	if (!q->opts.srq)
-		return 0;
-	err = rdmamsg__verbs_ret(q->v->query_srq(q->opts.srq, &attr));
-	if (err)
-		return rdmamsg__fail_verbs(err, "srq");
-	*ret = attr.max_wr;
-	return 0;
-}
-
-static int make_cqs(struct rdmamsg_qp *q)
-{
-	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
-	uint32_t recv;
-	int ret = count_receives(q, &recv);
-
-	if (!ret)
-		ret = make_cq(q, q->opts.max_send + (two ? 0 : recv),
-			      &q->send_cq);
-	if (ret)
-		return ret;
-	q->recv_cq = q->send_cq;
-	return two ? make_cq(q, recv, &q->recv_cq) : 0;
-}
-
-static int make_xrcd(struct rdmamsg_qp *q)
-{
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = -1, .oflags = O_CREAT,
-	};
-
-	errno = 0;
-	q->xrcd = ibv_open_xrcd(q->dev->device->verbs, &attr);
-	if (!q->xrcd)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "XRC domain");
-	return 0;
-}
-
-/* The receive queues, ready, and the table that leads to them. */
-static int make_table(struct rdmamsg_qp *q)
-{
-	struct ibv_context *verbs = q->dev->device->verbs;
-	struct ibv_wq_init_attr attr = {
-		.wq_type = IBV_WQT_RQ, .max_wr = q->opts.max_recv,
-		.max_sge = q->opts.max_recv_sge, .pd = q->dev->device->pd,
-		.cq = q->recv_cq,
-	};
-	struct ibv_rwq_ind_table_init_attr table = { .comp_mask = 0 };
-	struct ibv_wq_attr ready = {
-		.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY,
-	};
-
-	q->wqs = calloc(q->rss.queues, sizeof(*q->wqs));
-	if (!q->wqs)
-		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
-	for (uint32_t i = 0; i < q->rss.queues; i++) {
-		errno = 0;
-		q->wqs[i] = ibv_create_wq(verbs, &attr);
-		if (!q->wqs[i])
-			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						   "receive queue");
-		if (ibv_modify_wq(q->wqs[i], &ready))
-			return rdmamsg__fail(-EIO, "a receive queue could not "
-					     "be made ready");
-	}
-	while (1u << table.log_ind_tbl_size < q->rss.queues)
-		table.log_ind_tbl_size++;
-	table.ind_tbl = q->wqs;
-	errno = 0;
-	q->table = ibv_create_rwq_ind_table(verbs, &table);
-	if (!q->table)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "indirection table");
-	return 0;
-}
-
-static void unmake(struct rdmamsg_qp *q)
-{
-	if (q->ah)
-		(void)q->v->destroy_ah(q->ah);
-	if (q->table)
-		(void)ibv_destroy_rwq_ind_table(q->table);
-	for (uint32_t i = 0; q->wqs && i < q->rss.queues; i++)
-		if (q->wqs[i])
-			(void)ibv_destroy_wq(q->wqs[i]);
-	free(q->wqs);
-	if (q->xrcd)
-		(void)ibv_close_xrcd(q->xrcd);
-	if (q->recv_cq && q->recv_cq != q->send_cq)
-		(void)q->v->destroy_cq(q->recv_cq);
-	if (q->send_cq)
-		(void)q->v->destroy_cq(q->send_cq);
-	if (q->dev)
-		rdmamsg__dev_put(q->dev);
-	list_del(&q->node);
-	free(q->device);
-	free(q);
-}
-
-/* ---- the queue pair --------------------------------------------------- */
-
-static void fill_rss(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
-{
-	const struct rdmamsg_rss *rss = &q->rss;
-
-	a->comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
-	a->rwq_ind_tbl = q->table;
-	a->rx_hash_conf = (struct ibv_rx_hash_conf) {
-		.rx_hash_function = rss->function,
-		.rx_hash_key_len = rss->key_len,
-		.rx_hash_key = (uint8_t *)(uintptr_t)rss->key,
-		.rx_hash_fields_mask = rss->fields,
-	};
-	a->send_cq = a->recv_cq = NULL;
-	memset(&a->cap, 0, sizeof(a->cap));
-}
-
-/* The mask names what is there: a field without its bit would be dropped. */
-static void fill(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
-{
-	const struct rdmamsg_qp_options *o = &q->opts;
-
-	*a = (struct ibv_qp_init_attr_ex) {
-		.qp_context = (char *)(uintptr_t)q + RAWQP_TAG,
-		.send_cq = q->send_cq, .recv_cq = q->recv_cq, .srq = o->srq,
-		.cap = {
-			.max_send_wr = o->max_send, .max_recv_wr = o->max_recv,
-			.max_send_sge = o->max_send_sge,
-			.max_recv_sge = o->max_recv_sge,
-			.max_inline_data = o->max_inline,
-		},
-		.qp_type = o->type,
-		.sq_sig_all = o->flags & RDMAMSG_QP_SIGNAL_ALL,
-		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = q->dev->device->pd,
-		.create_flags = o->create_flags, .source_qpn = o->source_qpn,
-		.max_tso_header = (uint16_t)o->max_tso_header,
-		.send_ops_flags = o->send_ops,
-	};
-	if (o->srq)
-		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
-	if (o->create_flags)
-		a->comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	if (o->max_tso_header)
-		a->comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
-	if (o->send_ops)
-		a->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-	if (o->rss)
-		fill_rss(q, a);
-	if (o->type != IBV_QPT_XRC_RECV)
-		return;
-	a->comp_mask = (a->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) |
-		       IBV_QP_INIT_ATTR_XRCD;
-	a->pd = NULL;
-	a->xrcd = q->xrcd ? q->xrcd : o->xrcd;
-	a->send_cq = a->recv_cq = NULL;
-	memset(&a->cap, 0, sizeof(a->cap));
-}
-
-static int make_qp(struct rdmamsg_qp *q)
-{
-	struct rdmamsg_device *d = q->dev->device;
-	struct ibv_qp_init_attr_ex attr;
-	int ret;
-
-	fill(q, &attr);
-	errno = 0;
-	/* the extended call is not for a plain one on every device */
-	if (attr.comp_mask == IBV_QP_INIT_ATTR_PD)
-		q->ibv = q->v->create_qp(d->pd,
-					 (struct ibv_qp_init_attr *)&attr);
-	else
-		q->ibv = q->v->create_qp_ex(d->verbs, &attr);
-	ret = rdmamsg__verbs_null();
-	if (!q->ibv && (ret == -EOPNOTSUPP || ret == -ENOSYS))
-		return rdmamsg__fail(-EOPNOTSUPP, "device %s cannot make a "
-				     "queue pair like this: type %d, create "
-				     "flags 0x%x, send_ops 0x%llx", d->name,
-				     q->opts.type, q->opts.create_flags,
-				     (unsigned long long)q->opts.send_ops);
-	if (!q->ibv)
-		return rdmamsg__fail_verbs(ret, "queue pair");
-	q->cap = attr.cap;
-	if (q->opts.send_ops)
-		q->ex = q->v->qp_to_qp_ex(q->ibv);
-	return 0;
 }
 
 /* ---- the walk --------------------------------------------------------- */
@@ -306,6 +95,16 @@ static int start(struct rdmamsg_qp *q)
 
 /* ---- public ----------------------------------------------------------- */
 
+/* Its receives would be of no use: memory is registered where the queue is. */
+static int check_srq(const struct rdmamsg_qp *q)
+{
+	if (!q->opts.srq || q->opts.srq->pd == q->dev->pd)
+		return 0;
+	return rdmamsg__fail(-EPERM, "srq: it is in another protection domain "
+			     "than the queue pair: make it in that of "
+			     "rdmamsg_qp_ibv()");
+}
+
 static int make(struct rdmamsg_qp *q)
 {
 	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
@@ -313,7 +112,8 @@ static int make(struct rdmamsg_qp *q)
 				       &q->device);
 
 	if (!ret)
-		ret = rdmamsg__dev_get(q->ctx, q->v, q->device, &q->dev);
+		ret = rdmamsg__dev_get(q->ctx, q->v, q->device, q->opts.pd,
+				       &q->dev);
 	if (ret)
 		return ret;
 	ret = rdmamsg__verbs_ret(q->v->query_device_ex(q->dev->device->verbs,
@@ -322,15 +122,11 @@ static int make(struct rdmamsg_qp *q)
 		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
 	ret = rdmamsg__rawqp_check(&q->opts, &q->rss, &attr, q->device);
 	if (!ret)
+		ret = check_srq(q);
+	if (!ret)
 		ret = rdmamsg__path_local(&q->oob, q->dev->device, NULL);
 	if (!ret)
-		ret = make_cqs(q);
-	if (!ret && q->opts.type == IBV_QPT_XRC_RECV && !q->opts.xrcd)
-		ret = make_xrcd(q);
-	if (!ret && q->opts.rss)
-		ret = make_table(q);
-	if (!ret)
-		ret = make_qp(q);
+		ret = rdmamsg__rawqp_make(q);
 	return ret ? ret : start(q);
 }
 
@@ -341,7 +137,13 @@ static int take_options(struct rdmamsg_qp *q,
 				     "rdmamsg_qp_options");
 
 	if (!ret)
-		ret = rdmamsg__rawqp_ranges(&q->opts);
+		ret = rdmamsg__pd_check(q->ctx, q->opts.pd);
+	if (ret) {
+		q->opts.pd = NULL;
+		return ret;
+	}
+	rdmamsg__pd_hold(q->opts.pd);
+	ret = rdmamsg__rawqp_ranges(&q->opts);
 	if (!ret)
 		ret = rdmamsg__path_copy(&q->oob.path, q->opts.path);
 	if (!ret && q->opts.rss)
@@ -373,7 +175,7 @@ int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 	if (ret) {
 		if (q->ibv && q->v->destroy_qp(q->ibv))
 			log_error("a queue pair could not be destroyed");
-		unmake(q);
+		rdmamsg__rawqp_unmake(q);
 		return ret;
 	}
 	/* the caller's */
@@ -405,8 +207,21 @@ int rdmamsg_qp_free(struct rdmamsg_qp *q)
 	if (ret)
 		log_error("qp 0x%x could not be destroyed: %s", q->ibv->qp_num,
 			  strerror(-ret));
-	unmake(q);
+	rdmamsg__rawqp_unmake(q);
 	return 0;
+}
+
+/*
+ * The device goes on to use the queue pair, what it is made of, and the
+ * pointer to us that is in its events.
+ */
+static void leave(struct rdmamsg_qp *q)
+{
+	log_error("%s: it stays, and device %s stays open, until the process "
+		  "ends", rdmamsg_error(), q->device);
+	list_del(&q->node);
+	rdmamsg__rawqp_unwatch(q);
+	rdmamsg__dev_keep(q);
 }
 
 void rdmamsg__rawqps_free(struct rdmamsg *ctx)
@@ -415,10 +230,8 @@ void rdmamsg__rawqps_free(struct rdmamsg *ctx)
 		struct rdmamsg_qp *q = list_first(&ctx->qps, struct rdmamsg_qp,
 						  node);
 
-		if (!rdmamsg_qp_free(q))
-			continue;
-		log_error("%s", rdmamsg_error());
-		unmake(q);
+		if (rdmamsg_qp_free(q))
+			leave(q);
 	}
 }
 
@@ -459,7 +272,7 @@ int rdmamsg_qp_reg(struct rdmamsg_qp *q, void *addr, size_t len, int access,
 		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_reg: %s", ret_mr ?
 				     "no memory to register" : "ret is NULL");
 	errno = 0;
-	mr = q->v->reg_mr(q->dev->device->pd, addr, len, access);
+	mr = q->v->reg_mr(q->dev->pd, addr, len, access);
 	if (!mr)
 		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					   "registering memory");
@@ -491,7 +304,7 @@ static int make_ah(struct rdmamsg_qp *q)
 
 	rdmamsg__oob_address(&q->oob, RDMAMSG_NONE, &attr);
 	errno = 0;
-	ah = q->v->create_ah(q->dev->device->pd, &attr);
+	ah = q->v->create_ah(q->dev->pd, &attr);
 	if (!ah)
 		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					   "address handle");

@@ -7,7 +7,7 @@
 
 struct rdmamsg_qp {
 	struct list node;		/* of the context */
-	struct rdmamsg *ctx;
+	struct rdmamsg *ctx;		/* NULL: it could not be destroyed */
 	const struct verbs_api *v;
 	struct dev *dev;
 	char *device;
@@ -17,6 +17,8 @@ struct rdmamsg_qp {
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
 	struct ibv_cq *send_cq, *recv_cq;	/* the same, unless TWO_CQS */
+	struct ibv_comp_channel *channel;	/* NULL: they are polled */
+	struct watch watch;
 	struct ibv_xrcd *xrcd;		/* ours, or NULL */
 	struct ibv_rwq_ind_table *table;
 	struct ibv_wq **wqs;
@@ -33,6 +35,22 @@ int rdmamsg__rawqp_check(const struct rdmamsg_qp_options *o,
 			 const struct rdmamsg_rss *rss,
 			 const struct ibv_device_attr_ex *a,
 			 const char *device);
+
+/* Endpoints have some as well. NULL attributes: which device is not known. */
+int rdmamsg__create_flags_check(uint32_t flags, unsigned int type,
+				const struct ibv_device_attr_ex *a,
+				const char *device);
+
+/* lib/rawqp_event.c: what tells of completions, if anything is to */
+int rdmamsg__rawqp_channel(struct rdmamsg_qp *q);
+int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq);
+void rdmamsg__rawqp_unwatch(struct rdmamsg_qp *q);
+/* Its completion queues are gone; frees it, when its events are through. */
+void rdmamsg__rawqp_end(struct rdmamsg_qp *q);
+
+/* lib/rawqp_make.c: what has been made when it fails is for unmake */
+int rdmamsg__rawqp_make(struct rdmamsg_qp *q);
+void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);	/* ibv is gone; frees q */
 
 /* The device's events tell a queue pair of ours by this bit of its context. */
 #define RAWQP_TAG	1u

@@ -6,9 +6,7 @@
  */
 #include "internal.h"
 
-#define RANGE(field, def, none, lowest, highest) \
-	{ #field, offsetof(struct rdmamsg_qp_options, field), \
-	  (def), (none), (lowest), (highest) }
+#define RANGE(...)	RANGE_OF(struct rdmamsg_qp_options, __VA_ARGS__)
 
 static const struct range ranges[] = {
 	RANGE(max_send, 128, 0, 0, 1u << 20),
@@ -29,7 +27,8 @@ static const struct range ranges[] = {
 
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
 {
-	const uint32_t known = RDMAMSG_QP_SIGNAL_ALL | RDMAMSG_QP_TWO_CQS;
+	const uint32_t known = RDMAMSG_QP_SIGNAL_ALL | RDMAMSG_QP_TWO_CQS |
+			       RDMAMSG_QP_SOLICITED;
 	const uint32_t access = IBV_ACCESS_LOCAL_WRITE |
 				IBV_ACCESS_REMOTE_WRITE |
 				IBV_ACCESS_REMOTE_READ |
@@ -38,6 +37,9 @@ int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
 	if (o->flags & ~known)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
 				     o->flags);
+	if (o->flags & RDMAMSG_QP_SOLICITED && !o->on_completion)
+		return rdmamsg__fail(-EINVAL, "RDMAMSG_QP_SOLICITED without "
+				     "on_completion: nothing is told");
 	if (o->access & ~access)
 		return rdmamsg__fail(-EINVAL, "access 0x%x: unknown bits",
 				     o->access);
@@ -118,25 +120,31 @@ static const struct rule {
 	  "IBV_DEVICE_PCI_WRITE_END_PADDING" },
 };
 
-static int check_create_flags(const struct rdmamsg_qp_options *o,
-			      const struct ibv_device_attr_ex *a,
-			      const char *device)
+static bool has_flag(const struct rule *r, bool raw,
+		     const struct ibv_device_attr_ex *a)
 {
-	uint32_t left = o->create_flags;
+	if (raw && r->raw_cap)
+		return a->raw_packet_caps & r->raw_cap;
+	return !r->cap || a->device_cap_flags_ex & r->cap;
+}
+
+int rdmamsg__create_flags_check(uint32_t flags, unsigned int type,
+				const struct ibv_device_attr_ex *a,
+				const char *device)
+{
+	uint32_t left = flags;
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		const struct rule *r = &rules[i];
-		bool raw = o->type == IBV_QPT_RAW_PACKET && r->raw_cap;
 
 		if (!(left & r->flag))
 			continue;
 		left &= ~r->flag;
-		if (!(T(o->type) & r->types))
+		if (!(T(type) & r->types))
 			return rdmamsg__fail(-EINVAL, "create flag %s: not for "
 					     "type %s", r->name,
-					     type_name(o->type));
-		if (raw ? !(a->raw_packet_caps & r->raw_cap) :
-			  r->cap && !(a->device_cap_flags_ex & r->cap))
+					     type_name(type));
+		if (a && !has_flag(r, type == IBV_QPT_RAW_PACKET, a))
 			return rdmamsg__fail(-EOPNOTSUPP, "create flag %s: "
 					     "device %s does not have it (%s)",
 					     r->name, device, r->cap_name);
@@ -144,11 +152,21 @@ static int check_create_flags(const struct rdmamsg_qp_options *o,
 	if (left)
 		return rdmamsg__fail(-EINVAL, "create_flags 0x%x: unknown bits",
 				     left);
-	if (o->source_qpn &&
+	return 0;
+}
+
+static int check_create_flags(const struct rdmamsg_qp_options *o,
+			      const struct ibv_device_attr_ex *a,
+			      const char *device)
+{
+	int ret = rdmamsg__create_flags_check(o->create_flags, o->type, a,
+					      device);
+
+	if (!ret && o->source_qpn &&
 	    !(o->create_flags & IBV_QP_CREATE_SOURCE_QPN))
 		return rdmamsg__fail(-EINVAL, "source_qpn: needs create flag "
 				     "SOURCE_QPN");
-	return 0;
+	return ret;
 }
 
 /* ---- send operations -------------------------------------------------- */

@@ -104,7 +104,7 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 	}
 	/* the program holds it all: again when it lets go of some */
 	if (unlikely(n < missing && list_empty(&ep->starved_node)))
-		list_add_tail(&ep->dev->starved, &ep->starved_node);
+		list_add_tail(&ep->ctx->starved, &ep->starved_node);
 	if (n) {
 		ret = post(ep, n);
 		if (unlikely(ret)) {
@@ -273,8 +273,24 @@ static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 	return true;
 }
 
+/* Its device has invalidated what the peer's asked it to. */
+static bool __attribute__((noinline))
+take_window(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	if (!(ep->features & PROTO_FEATURE_INVALIDATE)) {
+		rdmamsg__ep_protocol(ep, "INVALIDATE, which was not agreed");
+		return false;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_INV)) {
+		rdmamsg__ep_protocol(ep, "INVALIDATE, and nothing was");
+		return false;
+	}
+	rdmamsg__window_taken(ep, wc->invalidated_rkey);
+	return ep->state < EP_DRAINING;
+}
+
 static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
-		    struct rdmamsg_msg *msg)
+		    struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
 	if (!take_number(ep, hdr))
 		return;
@@ -283,6 +299,8 @@ static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 				     msg->len, ep->opts.max_msg_size);
 		return;
 	}
+	if (unlikely(hdr->type == PROTO_INVALIDATE) && !take_window(ep, wc))
+		return;
 	msg->tag = hdr->tag;
 	if (likely(list_empty(&ep->arriving) && ep->on.on_message)) {
 		ep->st.msgs_received++;
@@ -356,8 +374,10 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 
 /* All but the next message of an open conversation, with nothing new. */
 static void __attribute__((noinline))
-rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
+rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+	 const struct ibv_wc *wc)
 {
+	uint32_t bytes = wc->byte_len;
 	struct proto_hdr hdr;
 
 	ep->st.msgs_received--;		/* unless it is one */
@@ -372,16 +392,23 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
+	/* or its owner would take the window for bound */
+	if (unlikely(wc->wc_flags & IBV_WC_WITH_INV &&
+		     hdr.type != PROTO_INVALIDATE)) {
+		rdmamsg__ep_protocol(ep, "message type %u has invalidated key "
+				     "0x%x", hdr.type, wc->invalidated_rkey);
+		return;
+	}
 	if (!take_credit(ep, &hdr))
 		return;
 	msg->len = bytes - PROTO_HDR_LEN;
-	if (likely(hdr.type == PROTO_DATA)) {
-		memcpy(&ep->rx_head, msg->buf, sizeof(ep->rx_head));
-		rdmamsg__tx_room(ep);
-		rx_data(ep, &hdr, msg);
+	rdmamsg__tx_room(ep);
+	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE)) {
+		if (likely(hdr.type == PROTO_DATA))
+			memcpy(&ep->rx_head, msg->buf, sizeof(ep->rx_head));
+		rx_data(ep, &hdr, msg, wc);
 		return;
 	}
-	rdmamsg__tx_room(ep);
 	/* an answer or the next step of closing may be due */
 	if ((hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN) ||
 	    rdmamsg__rq_posted(ep) + RX_LAZY < ep->rq_target)
@@ -395,16 +422,16 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
  * simply delivered rx_end is 0.
  */
 static inline __attribute__((always_inline)) void
-rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
+rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
-	uint32_t len = bytes - PROTO_HDR_LEN;	/* too short: huge */
+	uint32_t len = wc->byte_len - PROTO_HDR_LEN;	/* too short: huge */
 	struct { uint64_t head; uint32_t number, tag; } hdr;
 
 	memcpy(&hdr, msg->buf, sizeof(hdr));
 	if (unlikely(hdr.head != ep->rx_head || len >= ep->rx_end ||
 		     le32toh(hdr.number) != ep->rx_next ||
 		     ep->rx_next == ep->announced)) {
-		rx_other(ep, msg, bytes);
+		rx_other(ep, msg, wc);
 		return;
 	}
 	ep->rx_next++;
@@ -414,18 +441,18 @@ rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, uint32_t bytes)
 }
 
 static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
-			   uint32_t bytes)
+			   const struct ibv_wc *wc)
 {
 	struct rdmamsg_msg *msg = slot->msg;
 
 	ep->rq_head = (struct rx_slot *)slot->wr.next;
-	rx_msg(ep, msg, bytes);
+	rx_msg(ep, msg, wc);
 }
 
 void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		     uint32_t bytes)
+		     const struct ibv_wc *wc)
 {
-	rx_msg(ep, msg, bytes);
+	rx_msg(ep, msg, wc);
 }
 
 /* Few receives are left; false: none was, this is a device gone mad. */
@@ -442,19 +469,20 @@ static bool running_low(struct rdmamsg_ep *ep)
 }
 
 static void __attribute__((noinline))
-rx_take_low(struct rdmamsg_ep *ep, struct rx_slot *slot, uint32_t bytes)
+rx_take_low(struct rdmamsg_ep *ep, struct rx_slot *slot,
+	    const struct ibv_wc *wc)
 {
 	if (running_low(ep))
-		rx_take(ep, slot, bytes);
+		rx_take(ep, slot, wc);
 }
 
 static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
-			   uint32_t bytes)
+			   const struct ibv_wc *wc)
 {
 	if (likely(--ep->rq_spare >= 0))
-		rx_take(ep, slot, bytes);
+		rx_take(ep, slot, wc);
 	else
-		rx_take_low(ep, slot, bytes);
+		rx_take_low(ep, slot, wc);
 }
 
 /* ---- completions ------------------------------------------------------ */
@@ -490,7 +518,8 @@ static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
 
 /* All but a receive of the endpoint that received last. */
 static void __attribute__((noinline))
-other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
+other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
+	   const struct ibv_wc *end)
 {
 	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
 	struct rdmamsg_ep *ep = NULL;
@@ -499,7 +528,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 		ep = ctx->table[key >> 8];
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
-			rdmamsg__srq_done(ctx, wc);
+			rdmamsg__srq_done(ctx, wc, end);
 		return;		/* of an endpoint that is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS))
@@ -524,7 +553,10 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 		return;
 	}
 	ctx->last = ep;
-	rx_done(ep, ep->rq_head, wc->byte_len);
+	rx_done(ep, ep->rq_head, wc);
+	/* by the time its next one comes, the others have been through here */
+	__builtin_prefetch(ep->rq_head->msg, 1);
+	__builtin_prefetch(ep->rq_head + 1);
 }
 
 static inline __attribute__((always_inline)) void
@@ -537,9 +569,9 @@ dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 		struct rx_slot *slot = ep->rq_head;
 
 		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
-			rx_done(ep, slot, wc->byte_len);
+			rx_done(ep, slot, wc);
 		else
-			other_done(ctx, wc);
+			other_done(ctx, wc, end);
 	} while (unlikely(++wc != end));
 }
 

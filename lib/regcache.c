@@ -67,6 +67,7 @@ static bool evict(struct rdmamsg_cache *cache)
 		cache->info.evictions++;
 		return true;
 	}
+	rdmamsg__tx_ask(cache->ctx);
 	return false;
 }
 
@@ -89,11 +90,14 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 }
 
 /* Remote access is a key for all of it: then nothing more than was asked for. */
-static bool suits(const struct rdmamsg_region *region, uintptr_t at, size_t len,
+static bool suits(const struct rdmamsg_region *region,
+		  const struct rdmamsg_pd *pd, uintptr_t at, size_t len,
 		  uint32_t access)
 {
 	uintptr_t offset = at - (uintptr_t)region->addr;
 
+	if (region->pd != pd)
+		return false;
 	if ((region->access ^ access) & ACCESS_REMOTE)
 		return false;
 	if (access & ACCESS_REMOTE && (offset || len != region->len))
@@ -102,7 +106,8 @@ static bool suits(const struct rdmamsg_region *region, uintptr_t at, size_t len,
 	       (region->access & access) == access;
 }
 
-static struct cached *find(const struct rdmamsg_cache *cache, const void *addr,
+static struct cached *find(const struct rdmamsg_cache *cache,
+			   const struct rdmamsg_pd *pd, const void *addr,
 			   size_t len, uint32_t access)
 {
 	struct list *n;
@@ -111,14 +116,15 @@ static struct cached *find(const struct rdmamsg_cache *cache, const void *addr,
 	for (n = cache->entries.prev; n != &cache->entries; n = n->prev) {
 		struct cached *c = list_entry(n, struct cached, node);
 
-		if (suits(c->region, (uintptr_t)addr, len, access))
+		if (suits(c->region, pd, (uintptr_t)addr, len, access))
 			return c;
 	}
 	return NULL;
 }
 
-static int cached_new(struct rdmamsg_cache *cache, void *addr, size_t len,
-		      uint32_t access, struct cached **ret)
+static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
+		      void *addr, size_t len, uint32_t access,
+		      struct cached **ret)
 {
 	struct cached *c;
 	int err = make_room(cache, len);
@@ -133,6 +139,7 @@ static int cached_new(struct rdmamsg_cache *cache, void *addr, size_t len,
 		free(c);
 		return err;
 	}
+	rdmamsg__region_put_in(c->region, pd);
 	c->region->cached = c;
 	list_add_tail(&cache->entries, &c->node);
 	cache->info.regions++;
@@ -196,18 +203,20 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	struct cached *c;
 	int err = cache_check(cache);
 
+	if (!err)
+		err = rdmamsg__ep_check(ep);
 	if (err)
 		return err;
 	if (!addr || !len || !ret)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument is "
 				     "NULL or 0");
-	c = find(cache, addr, len, access);
+	c = find(cache, ep->opts.pd, addr, len, access);
 	if (c)
 		cache->info.hits++;
 	else
 		cache->info.misses++;
 	if (!c)
-		err = cached_new(cache, addr, len, access, &c);
+		err = cached_new(cache, ep->opts.pd, addr, len, access, &c);
 	if (err)
 		return err;
 	err = rdmamsg_region_attach(c->region, ep);
@@ -249,10 +258,11 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 	list_for_each(n, &cache->entries) {
 		struct cached *c = list_entry(n, struct cached, node);
 
-		if (overlaps(c, addr, len) && is_used(c))
-			return rdmamsg__fail(-EBUSY, "region %llu in this memory "
-					     "is in use",
-					     (unsigned long long)c->region->id);
+		if (!overlaps(c, addr, len) || !is_used(c))
+			continue;
+		rdmamsg__tx_ask(cache->ctx);
+		return rdmamsg__fail(-EBUSY, "region %llu in this memory is in "
+				     "use", (unsigned long long)c->region->id);
 	}
 	list_for_each_safe(n, t, &cache->entries) {
 		struct cached *c = list_entry(n, struct cached, node);

@@ -65,11 +65,45 @@ static int dereg_all(struct rdmamsg_region *region)
 	return ret;
 }
 
+void rdmamsg__region_put_in(struct rdmamsg_region *region,
+			    struct rdmamsg_pd *pd)
+{
+	if (region->pd)
+		region->pd->regions--;
+	region->pd = pd;
+	if (pd)
+		pd->regions++;
+}
+
+static int check_domain(const struct rdmamsg_region *region,
+			const struct dev *dev)
+{
+	if (region->pd == dev->owner)
+		return 0;
+	return rdmamsg__fail(-EPERM, "region %llu and the endpoint are in "
+			     "different protection domains: "
+			     "rdmamsg_region_set_pd(), or pd of the endpoint's "
+			     "options", (unsigned long long)region->id);
+}
+
+int rdmamsg__region_missing(const struct rdmamsg_region *region,
+			    const struct dev *dev)
+{
+	int ret = check_domain(region, dev);
+
+	return ret ? ret : rdmamsg__fail(-EINVAL, "region %llu is not registered "
+					 "with device %s: "
+					 "rdmamsg_region_attach()",
+					 (unsigned long long)region->id,
+					 dev->device->name);
+}
+
 void rdmamsg__region_free(struct rdmamsg_region *region)
 {
 	(void)dereg_all(region);
 	if (region->fd >= 0)
 		close(region->fd);
+	rdmamsg__region_put_in(region, NULL);
 	list_del(&region->node);
 	free(region);
 }
@@ -89,33 +123,34 @@ static int region_check(const struct rdmamsg_region *region)
 }
 
 static struct ibv_mr *reg(const struct rdmamsg_region *region,
-			  const struct rdmamsg_device *d)
+			  const struct dev *dev)
 {
+	const struct verbs_api *v = dev->device->v;
 	int access = verbs_access(region->access);
 
 	errno = 0;
 	if (region->fd < 0)
-		return d->v->reg_mr(d->pd, region->addr, region->len, access);
-	if (d->v->reg_dmabuf_mr)
-		return d->v->reg_dmabuf_mr(d->pd, region->fd_offset,
-					   region->len, 0, region->fd, access);
+		return v->reg_mr(dev->pd, region->addr, region->len, access);
+	if (v->reg_dmabuf_mr)
+		return v->reg_dmabuf_mr(dev->pd, region->fd_offset,
+					region->len, 0, region->fd, access);
 	errno = EOPNOTSUPP;
 	return NULL;
 }
 
 static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 {
-	struct rdmamsg_device *d = dev->device;
 	struct region_mr *mr = calloc(1, sizeof(*mr));
 	int ret;
 
 	if (!mr)
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
-	mr->ibv = reg(region, d);
+	mr->ibv = reg(region, dev);
 	if (!mr->ibv) {
 		ret = rdmamsg__verbs_null();
 		if (ret == -EOPNOTSUPP && region->fd >= 0)
-			rdmamsg__fail(ret, "device %s takes no dmabuf", d->name);
+			rdmamsg__fail(ret, "device %s takes no dmabuf",
+				      dev->device->name);
 		else
 			rdmamsg__fail_verbs(ret, "registering a region");
 		free(mr);
@@ -188,6 +223,26 @@ int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
 	return 0;
 }
 
+int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
+{
+	int ret = region_check(region);
+
+	if (!ret)
+		ret = rdmamsg__pd_check(region->ctx, pd);
+	if (ret)
+		return ret;
+	if (region->cached)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_set_pd: a cache's "
+				     "region is where the endpoint is that it "
+				     "was got for");
+	if (!list_empty(&region->mrs))
+		return rdmamsg__fail(-EBUSY, "region %llu is registered: "
+				     "rdmamsg_region_revoke() comes first",
+				     (unsigned long long)region->id);
+	rdmamsg__region_put_in(region, pd);
+	return 0;
+}
+
 int rdmamsg_region_attach(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep)
 {
@@ -203,7 +258,8 @@ int rdmamsg_region_attach(struct rdmamsg_region *region,
 	if (!ep->dev)
 		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
 				     "wait for on_connected");
-	return rdmamsg__region_mr(region, ep->dev) ? 0 :
+	ret = check_domain(region, ep->dev);
+	return ret || rdmamsg__region_mr(region, ep->dev) ? ret :
 	       mr_new(region, ep->dev);
 }
 
@@ -242,11 +298,13 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
 				     "rdmamsg_cache_put(), or "
 				     "rdmamsg_cache_invalidate()");
-	if (region->busy)
+	if (region->busy) {
+		rdmamsg__tx_ask(region->ctx);
 		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of this "
 				     "program still use it: wait for on_sent",
 				     (unsigned long long)region->id,
 				     region->busy);
+	}
 	ret = dereg_all(region);
 	return ret ? rdmamsg__fail_verbs(ret, "deregistering a region: peers may "
 					 "still reach it") : 0;

@@ -17,6 +17,7 @@ struct rdmamsg_region {
 	uint32_t busy;			/* own operations that use it */
 	uint64_t id;
 	struct cached *cached;		/* NULL: the program's own */
+	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	struct list mrs;		/* struct region_mr */
 };
 
@@ -43,6 +44,11 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
+/* Why it has none: -EPERM, another protection domain; else not attached. */
+int rdmamsg__region_missing(const struct rdmamsg_region *region,
+			    const struct dev *dev);
+void rdmamsg__region_put_in(struct rdmamsg_region *region,
+			    struct rdmamsg_pd *pd);
 /* What the verbs call this remote access. */
 int rdmamsg__verbs_remote(uint32_t access);
 void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */

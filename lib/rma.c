@@ -125,10 +125,10 @@ static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 
 	if (r->kind == RMA_READ && ep->dev->device->attr.max_sge_rd > 0)
 		limit = min(limit, (uint32_t)ep->dev->device->attr.max_sge_rd);
-	while (n < limit && len < READ_CHUNK && r->at < r->slices) {
+	while (n < limit && len < ep->chunk && r->at < r->slices) {
 		const struct rma_slice *s = &r->slice[r->at];
 		uint32_t part = (uint32_t)min(s->len - r->offset,
-					      (uint64_t)READ_CHUNK - len);
+					      (uint64_t)ep->chunk - len);
 
 		e->sges[n].addr = s->addr + r->offset;
 		e->sges[n].length = part;
@@ -230,6 +230,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 	struct rdmamsg *ctx = ep->ctx;
+	bool idle = !ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty);
 
 	ctx->in_callback++;	/* put together what follows */
 	while ((r->left || !r->begun) && has_room(ep) &&
@@ -245,6 +246,9 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	}
 	if (!--ctx->in_callback)
 		rdmamsg__tx_flush(ctx);
+	/* what has failed meanwhile took itself to be in a callback */
+	if (unlikely(idle && !list_empty(&ctx->dirty)))
+		rdmamsg__kick(ctx);
 	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
 }
 
@@ -311,6 +315,8 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 
 	const bool ours = wc->status == IBV_WC_LOC_PROT_ERR;
 
+	if (!ours && wc->status != IBV_WC_REM_ACCESS_ERR)
+		return;
 	if (wc->wr_id & 0x80000000u || !op || op->kind != OP_RMA)
 		return;
 	rdmamsg__ep_reason(ep, ours ? RDMAMSG_WHO_LOCAL : RDMAMSG_WHO_PEER,

@@ -65,6 +65,12 @@ bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
 
 /* window.c */
+/* NULL, or what is the matter with the device's windows. */
+const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
+/* The peer has taken back the one with this key. */
+void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey);
+/* Notes the reason, if it was one of the peer's that could not be. */
+void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__window_fill(const struct rma *r, struct ibv_send_wr *wr);
 void rdmamsg__window_done(struct rma *r, int status);
 void rdmamsg__windows_free(struct rdmamsg_ep *ep);

@@ -104,10 +104,7 @@ static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
 					     "region");
 		mr = rdmamsg__region_mr(region, ep->dev);
 		if (!mr)
-			return rdmamsg__fail(-EINVAL, "a slice's region is not "
-					     "registered with device %s: "
-					     "rdmamsg_region_attach()",
-					     ep->dev->device->name);
+			return rdmamsg__region_missing(region, ep->dev);
 		if (r->kind == RMA_READ &&
 		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
 			return rdmamsg__fail(-EACCES, "a slice's region does not "
@@ -206,8 +203,10 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	/* for the header of WRITTEN */
 	if (!err && r->notify && !ep->can_inline && !r->op.msg) {
 		r->op.msg = rdmamsg__send_buffer(ep);
-		if (!r->op.msg)
+		if (!r->op.msg) {
+			ep->rma_wanted = true;
 			err = rdmamsg__no_buffer(ep);
+		}
 	}
 	return err;
 }

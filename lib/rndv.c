@@ -29,7 +29,7 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 		if (!iov[i].iov_len)
 			continue;
 		errno = 0;
-		r->mr[r->count] = d->v->reg_mr(d->pd, iov[i].iov_base,
+		r->mr[r->count] = d->v->reg_mr(ep->dev->pd, iov[i].iov_base,
 					       iov[i].iov_len,
 					       IBV_ACCESS_REMOTE_READ);
 		if (!r->mr[r->count]) {
@@ -172,7 +172,7 @@ static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 	if (err)
 		return err;
 	errno = 0;
-	in->user_mr = d->v->reg_mr(d->pd, data, in->wire.total,
+	in->user_mr = d->v->reg_mr(ep->dev->pd, data, in->wire.total,
 				   IBV_ACCESS_LOCAL_WRITE);
 	if (in->user_mr) {
 		in->msg->lkey = in->user_mr->lkey;
@@ -206,15 +206,43 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 	return 0;
 }
 
+/*
+ * In the pool that the program has given for receiving, if it can grow so far.
+ * -EAGAIN: what has been there before comes back, unless it is for receives.
+ */
+static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct rdmamsg_pool *owner = ep->recv_pool->owner;
+	size_t size = (size_t)in->wire.total + PROTO_HDR_LEN;
+	struct pool *pool;
+	int err;
+
+	if (!owner || rdmamsg__pool_least(owner, size) > owner->opts.max_bytes)
+		return -ENOBUFS;
+	err = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, owner, size,
+				&pool);
+	if (!err && !pool->free)
+		err = rdmamsg__pool_grow(pool, 1);
+	if (err)
+		return err == -ENOBUFS && pool->total && pool != ep->recv_pool ?
+		       -EAGAIN : err;
+	in->msg = rdmamsg__pool_take(pool);
+	owner->rendezvous++;
+	return 0;
+}
+
 /* -EAGAIN: when memory has come back. */
 static int in_memory(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	uint32_t len = in->wire.total;
-	int err = in->asked ? 0 : in_ask(ep, in);
+	int err = in->asked ? 0 : in_ask(ep, in), pool = 0;
 
 	if (!err && !in->msg)
+		pool = in_pool(ep, in);
+	if (pool)
 		err = rdmamsg__msg_large(ep->dev, len, &in->msg);
-	if (err == -ENOBUFS && rdmamsg__large_fits(ep->ctx, len))
+	if (err == -ENOBUFS &&
+	    (pool == -EAGAIN || rdmamsg__large_fits(ep->ctx, len)))
 		return -EAGAIN;
 	if (err)
 		return err;
@@ -268,7 +296,7 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 		break;
 	case -EAGAIN:
 		if (list_empty(&ep->starved_node))
-			list_add_tail(&ep->dev->starved, &ep->starved_node);
+			list_add_tail(&ep->ctx->starved, &ep->starved_node);
 		break;
 	case -ECANCELED:
 		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
@@ -295,10 +323,9 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	op = rdmamsg__op_get(ep);
 	if (!op)
 		return false;
-	len = (uint32_t)min(key->len - in->offset, (uint64_t)READ_CHUNK);
+	len = (uint32_t)min(key->len - in->offset, (uint64_t)ep->chunk);
 	op->kind = OP_READ;
 	op->in = in;
-	op->read_len = len;
 	in->reads++;
 	rdmamsg__read_taken(ep, READ_MESSAGE);
 	rdmamsg__tx_read(ep, op, in->msg->data + in->filled, in->msg->lkey, len,

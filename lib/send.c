@@ -1,335 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending. A request is put together in the context's batch; in a callback
- * the batch is posted when the callbacks are through or when it is full, with
- * one doorbell, otherwise at once.
+ * Sending: what is accepted, and goes out at once or waits in the queue.
  */
 #include "internal.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
-{
-	struct op *op = ep->op_free;
-
-	if (unlikely(!op) && !rdmamsg__ops_grow(ep))
-		op = ep->op_free;
-	if (likely(op)) {
-		ep->op_free = op->next;
-		op->status = 0;
-		op->cookie = NULL;
-		op->msg = NULL;
-		op->rndv = NULL;
-		op->in = NULL;
-		op->waiter = false;
-	}
-	return op;
-}
-
-void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
-{
-	op->next = ep->op_free;
-	ep->op_free = op;
-}
-
-/* The one place where an accepted operation ends. */
-void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
-{
-	void *cookie = op->cookie;
-
-	if (op->msg)
-		rdmamsg__msg_put(op->msg);
-	if (op->rndv)
-		/* the key is dead before the memory is anybody's again */
-		rdmamsg__rndv_free(ep, op->rndv);
-	if (op->waiter) {
-		rdmamsg__op_put(ep, op);
-		rdmamsg__waiter_done(cookie, status);
-		return;
-	}
-	rdmamsg__op_put(ep, op);
-	if (cookie && ep->on.on_sent) {
-		ep->ctx->in_callback++;
-		ep->on.on_sent(ep, cookie, status);
-		ep->ctx->in_callback--;
-	}
-}
-
-/* ---- the batch -------------------------------------------------------- */
-
-/* Entries as inline messages are, from 'from' up to 'end'. */
-static void make_plain(struct tx_entry *from, const struct tx_entry *end)
-{
-	for (; from < end; from++) {
-		from->wr.next = &(from + 1)->wr;
-		from->wr.sg_list = &from->sge;
-		from->wr.num_sge = 1;
-		from->wr.opcode = IBV_WR_SEND;
-		from->wr.send_flags = IBV_SEND_INLINE;
-		from->sge.addr = (uintptr_t)&from->hdr;
-	}
-}
-
-void rdmamsg__tx_init(struct tx_batch *tx)
-{
-	make_plain(tx->entries, tx->entries + TX_BATCH);
-	tx->next = tx->entries;
-}
-
-static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
-{
-	/* these never reach the device: no completion will come for them */
-	while (lost--) {
-		uint32_t slot = (uint32_t)--ep->hot.sq_posted & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
-
-		if (!op)
-			continue;
-		ep->sq_slots[slot] = NULL;
-		ep->sq_ops--;
-		if (op->kind == OP_RMA) {
-			rdmamsg__rma_lost(ep, op);
-			continue;
-		}
-		op->next = ep->orphans;
-		ep->orphans = op;
-	}
-	rdmamsg__ep_device_failed(ep, err, "posting to the send queue");
-}
-
-/* The batch is not empty. */
-void rdmamsg__tx_post(struct rdmamsg *ctx)
-{
-	struct tx_batch *tx = &ctx->tx;
-	struct rdmamsg_ep *ep = tx->ep;
-	struct tx_entry *end = tx->next, *last = end - 1;
-	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
-	struct ibv_send_wr *bad = NULL;
-	int ret;
-
-	if (tx->signal || (int32_t)(at - ep->hot.signal_at) >= 0) {
-		last->wr.send_flags |= IBV_SEND_SIGNALED;
-		ep->hot.signal_at = at + ep->hot.signal_every;
-	}
-	last->wr.next = NULL;
-	tx->ep = NULL;
-	tx->next = tx->entries;
-	tx->signal = false;
-	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, &tx->entries->wr,
-					       &bad));
-	make_plain(tx->odd ? tx->entries : last, end);
-	tx->odd = false;
-	if (unlikely(ret))
-		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
-						  tx->entries)), ret);
-	rdmamsg__ep_ready(ep);
-}
-
-static void __attribute__((noinline)) batch_new(struct rdmamsg_ep *ep)
-{
-	struct rdmamsg *ctx = ep->ctx;
-
-	rdmamsg__tx_flush(ctx);
-	ctx->tx.ep = ep;
-	ctx->work = true;
-	ep->hot.len_end = 0;	/* the inline would overtake us */
-}
-
-/* The next entry of the batch. */
-static inline struct tx_entry *batch_add(struct rdmamsg_ep *ep)
-{
-	struct tx_batch *tx = &ep->ctx->tx;
-	struct tx_entry *e;
-
-	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
-		batch_new(ep);
-	e = tx->next++;
-	e->wr.wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
-	ep->hot.sq_posted++;
-	return e;
-}
-
-/* The same for all but small messages that nobody waits for. */
-struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op)
-{
-	struct tx_entry *e = batch_add(ep);
-
-	if (op) {
-		ep->sq_slots[(uint32_t)e->wr.wr_id & ep->sq_mask] = op;
-		ep->sq_ops++;
-	}
-	if (ep->hot.signal_every == 1)
-		e->wr.send_flags |= IBV_SEND_SIGNALED;
-	ep->ctx->tx.odd = true;
-	ep->st.sent_inline--;		/* all requests are, but these */
-	return e;
-}
-
-void rdmamsg__tx_end(struct rdmamsg_ep *ep)
-{
-	rdmamsg__tx_room(ep);		/* not all of them stop at hot.stop */
-	if (!ep->ctx->in_callback)
-		rdmamsg__tx_flush(ep->ctx);
-}
-
-void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
-			 uint32_t number, uint32_t tag, struct op *op,
-			 struct rdmamsg_msg *msg, const void *inl, uint32_t len)
-{
-	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
-	const struct proto_hdr hdr = {
-		.type = (uint8_t)type, .seen = le16toh(ep->hot.hdr.seen),
-		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
-	};
-
-	ep->announced = hdr.credit;
-	if (msg) {
-		rdmamsg__hdr_encode(&hdr, msg->buf);
-		e->sge.addr = (uintptr_t)msg->buf;
-		e->sge.lkey = msg->lkey;
-		e->wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
-	} else {
-		rdmamsg__hdr_encode(&hdr, &e->hdr);
-		if (len)
-			memcpy(e->data, inl, len);
-	}
-	e->sge.length = PROTO_HDR_LEN + len;
-	/* somebody waits for these; the others may be told later */
-	if (op && (op->cookie || op->kind != OP_EAGER))
-		ep->ctx->tx.signal = true;
-	rdmamsg__tx_end(ep);
-}
-
-void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
-		      uint32_t lkey, uint32_t len, uint64_t raddr,
-		      uint32_t rkey)
-{
-	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
-
-	e->wr.opcode = IBV_WR_RDMA_READ;
-	e->sge.addr = (uintptr_t)dst;
-	e->sge.length = len;
-	e->sge.lkey = lkey;
-	e->wr.wr.rdma.remote_addr = raddr;
-	e->wr.wr.rdma.rkey = rkey;
-	/* the next reads wait for this one */
-	e->wr.send_flags = IBV_SEND_SIGNALED;
-	rdmamsg__tx_end(ep);
-}
-
-/* A write of nothing: the peer's device answers, its program need not. */
-void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
-{
-	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
-
-	e->wr.opcode = IBV_WR_RDMA_WRITE;
-	e->wr.num_sge = 0;
-	e->wr.wr.rdma.remote_addr = 0;
-	e->wr.wr.rdma.rkey = 0;
-	e->wr.send_flags = IBV_SEND_SIGNALED;
-	rdmamsg__tx_end(ep);
-}
-
-/* ---- completions ------------------------------------------------------ */
-
-static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
-{
-	switch (op->kind) {
-	case OP_EAGER:
-		rdmamsg__op_complete(ep, op, status);
-		break;
-	case OP_RNDV:
-		/* it ends with the peer's DONE; failure ends it in tx_cancel */
-		if (!--op->refs)
-			rdmamsg__op_complete(ep, op, op->status);
-		break;
-	case OP_READ:
-		rdmamsg__rndv_read_done(ep, op, status);
-		break;
-	case OP_RMA:
-		rdmamsg__rma_request_done(ep, op, status);
-		break;
-	case OP_CTRL:
-		if (op->ctrl == PROTO_CLOSE && !status)
-			ep->close_done = true;
-		if (!op->ctrl)
-			ep->keepalive_out = false;
-		rdmamsg__op_complete(ep, op, status);
-		rdmamsg__ep_touch(ep);
-		break;
-	}
-}
-
-/*
- * A completion tells of all requests before it as well: they succeeded, or
- * there would have been an error completion for them.
- */
-void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
-{
-	uint32_t n = (seq - ep->sq_done) & 0x7fffffffu;
-
-	if (unlikely(n >= rdmamsg__sq_used(ep)))
-		return;		/* not one of ours: a device gone mad */
-	for (n++; n && ep->sq_ops; n--) {
-		uint32_t slot = ep->sq_done++ & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
-
-		if (op) {
-			ep->sq_slots[slot] = NULL;
-			ep->sq_ops--;
-			request_done(ep, op, n > 1 ? 0 : status);
-		}
-	}
-	ep->sq_done += n;	/* nobody waits for the rest */
-	rdmamsg__tx_room(ep);
-	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due ||
-		     ep->state != EP_OPEN))
-		rdmamsg__ep_touch(ep);
-}
-
-/*
- * The queue pair is gone: whatever was accepted and has not ended, ends. The
- * callbacks may look at the endpoint but cannot send any more.
- */
-void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
-{
-	while (rdmamsg__sq_used(ep)) {
-		uint32_t slot = ep->sq_done++ & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
-
-		if (!op)
-			continue;
-		ep->sq_slots[slot] = NULL;
-		ep->sq_ops--;
-		request_done(ep, op, status);
-	}
-	while (ep->orphans) {
-		struct op *op = ep->orphans;
-
-		ep->orphans = op->next;
-		request_done(ep, op, status);
-	}
-	while (!list_empty(&ep->rndv_out)) {
-		struct op *op = list_first(&ep->rndv_out, struct op, node);
-
-		list_del(&op->node);
-		rdmamsg__rndv_less(ep);
-		rdmamsg__op_complete(ep, op, status);
-	}
-	while (!list_empty(&ep->queue)) {
-		struct op *op = list_first(&ep->queue, struct op, node);
-
-		list_del(&op->node);
-		ep->queued--;
-		if (op->kind == OP_RMA)
-			rdmamsg__rma_end(ep, op, status);
-		else
-			rdmamsg__op_complete(ep, op, status);
-	}
-}
-
-/* ---- accepting messages ----------------------------------------------- */
 
 static bool can_post(const struct rdmamsg_ep *ep)
 {
@@ -349,7 +24,8 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
 	if (list_empty(&ep->starved_node))
-		list_add_tail(&ep->dev->starved, &ep->starved_node);
+		list_add_tail(&ep->ctx->starved, &ep->starved_node);
+	rdmamsg__tx_ask(ep->ctx);
 	return rdmamsg__tx_again(ep);
 }
 
@@ -398,8 +74,8 @@ static void launch(struct rdmamsg_ep *ep, struct op *op)
 		return;
 	}
 	ep->st.sent_eager++;
-	rdmamsg__tx_message(ep, PROTO_DATA, op->number, op->tag, op, op->msg,
-			    NULL, op->len);
+	rdmamsg__tx_message(ep, op->invalidate ? PROTO_INVALIDATE : PROTO_DATA,
+			    op->number, op->tag, op, op->msg, NULL, op->len);
 }
 
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
@@ -447,6 +123,8 @@ struct ask {
 	void *cookie;
 	bool waiter;		/* the cookie is a struct rdmamsg_waiter */
 	bool now;		/* it need not be queued */
+	bool invalidate;	/* the window with this key */
+	uint32_t rkey;
 };
 
 static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
@@ -457,6 +135,8 @@ static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
 	op->tag = a->tag;
 	op->cookie = a->cookie;
 	op->waiter = a->waiter;
+	op->invalidate = a->invalidate;
+	op->rkey = a->rkey;
 }
 
 static void gather(uint8_t *dst, const struct ask *a)
@@ -487,8 +167,8 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 	}
 	ep->st.sent_inline++;
 	ep->hot.bytes_sent += a->len;
-	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep), a->tag, op, NULL,
-			    data, a->len);
+	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep),
+			    a->tag, op, NULL, data, a->len);
 	return 0;
 }
 
@@ -583,7 +263,7 @@ send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
 	   void *cookie)
 {
 	struct iovec iov = { (void *)buf, len };
-	struct ask a = { &iov, 1, 0, tag, cookie, false, false };
+	struct ask a = { &iov, 1, 0, tag, cookie };
 
 	if (unlikely(!ep || (!buf && len)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
@@ -617,7 +297,7 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	if (!ep->ctx->in_callback)
 		return send_now(ep, buf, len, tag);
 
-	e = batch_add(ep);
+	e = rdmamsg__tx_add(ep);
 	memcpy(&e->hdr, &h->hdr, PROTO_HDR_LEN);
 	e->hdr.tag = htole32(tag);
 	e->sge.length = PROTO_HDR_LEN + (uint32_t)len;
@@ -625,6 +305,37 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	h->bytes_sent += len;
 	memcpy(e->data, buf, len);
 	return 0;
+}
+
+int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
+			    uint32_t tag, const struct rdmamsg_key *key,
+			    void *cookie)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct ask a = { &iov, 1, 0, tag, cookie, .invalidate = true };
+	int now = ep ? admit(ep, len, false) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: ep is NULL");
+	struct proto_key k;
+
+	if (now < 0)
+		return now;
+	if (!(ep->features & PROTO_FEATURE_INVALIDATE))
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
+				     "cannot take back windows from afar",
+				     ep->dev->device->name);
+	if ((!buf && len) || !key ||
+	    rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: buf is "
+				     "NULL, or the key is NULL or no key");
+	if (len > ep->copy_max)
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
+				     "at most %u bytes (eager_max of "
+				     "rdmamsg_ep_info()), not %zu",
+				     ep->copy_max, len);
+	a.len = (uint32_t)len;
+	a.now = now;
+	a.rkey = k.rkey;
+	return send_copy(ep, &a);
 }
 
 static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
@@ -654,7 +365,7 @@ static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
 int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 		  uint32_t tag, void *cookie)
 {
-	struct ask a = { iov, iovcnt, 0, tag, cookie, false, false };
+	struct ask a = { iov, iovcnt, 0, tag, cookie };
 
 	return send_segments(ep, &a);
 }
@@ -662,7 +373,7 @@ int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  uint32_t tag, struct rdmamsg_waiter *waiter)
 {
-	struct ask a = { iov, 1, 0, tag, waiter, true, false };
+	struct ask a = { iov, 1, 0, tag, waiter, .waiter = true };
 
 	return send_segments(ep, &a);
 }

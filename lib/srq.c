@@ -39,6 +39,25 @@ int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
 	return ret;
 }
 
+static uint32_t buf_size(const struct rdmamsg_srq_options *o)
+{
+	return max(o->buffer_size + PROTO_HDR_LEN, (uint32_t)PROTO_RECV_MIN);
+}
+
+static int set_options(struct rdmamsg *ctx, struct rdmamsg_srq_options *o,
+		       const struct rdmamsg_srq_options *opts)
+{
+	int ret = rdmamsg__srq_options_set(o, opts);
+
+	if (!ret)
+		ret = rdmamsg__userpool_check(ctx, o->recv_pool,
+					      "rdmamsg_srq_options: recv_pool",
+					      buf_size(o));
+	if (!ret && o->recv_pool)
+		o->recv_pool->refs++;
+	return ret;
+}
+
 int rdmamsg_srq_create(struct rdmamsg *ctx,
 		       const struct rdmamsg_srq_options *opts,
 		       struct rdmamsg_srq **ret_srq)
@@ -54,7 +73,7 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 	if (!srq)
 		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
 				     "queue");
-	ret = rdmamsg__srq_options_set(&srq->opts, opts);
+	ret = set_options(ctx, &srq->opts, opts);
 	if (ret) {
 		free(srq);
 		return ret;
@@ -108,7 +127,7 @@ static int create(struct srq *q)
 				     "max_srq_wr)", o->depth, d->name,
 				     d->attr.max_srq_wr);
 	errno = 0;
-	q->ibv = d->v->create_srq(d->pd, &attr);
+	q->ibv = d->v->create_srq(q->dev->pd, &attr);
 	if (!q->ibv)
 		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					   "shared receive queue");
@@ -186,8 +205,6 @@ static void set_up(struct srq *q)
 
 static int part_new(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret_q)
 {
-	uint32_t size = max(srq->opts.buffer_size + PROTO_HDR_LEN,
-			    (uint32_t)PROTO_RECV_MIN);
 	struct srq *q = calloc(1, sizeof(*q));
 	int ret = -ENOMEM;
 
@@ -206,8 +223,9 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret_q
 	list_init(&q->dev_node);
 	ret = take_index(dev->ctx, q);
 	if (!ret)
-		ret = rdmamsg__pool_get(dev, &dev->recv_pools, NULL, size,
-					&q->pool);
+		ret = rdmamsg__pool_get(dev, &dev->recv_pools,
+					srq->opts.recv_pool,
+					buf_size(&srq->opts), &q->pool);
 	if (ret)
 		goto err;
 	set_up(q);
@@ -261,7 +279,7 @@ static int full(struct srq *q)
 
 int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 {
-	uint32_t floor = ep->opts.srq->opts.floor;
+	uint32_t floor = ep->opts.srq->opts.floor, want;
 	struct srq *q = NULL;
 	int ret = part_get(ep->opts.srq, ep->dev, &q);
 
@@ -271,14 +289,18 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 		return full(q);
 	q->eps++;
 	q->promised += floor;
-	rdmamsg__srq_fill(q, (uint32_t)((uint64_t)(q->promised + q->eps *
-					SRQ_CTRL + q->answers) * 100 /
-					q->owner->opts.overcommit) + q->batch);
+	want = (uint32_t)((uint64_t)(q->promised + rdmamsg__srq_kept(q) +
+				     q->eps * SRQ_CTRL + q->answers) * 100 /
+			  q->owner->opts.overcommit) + q->batch;
+	want = min(want, q->depth);
+	rdmamsg__srq_fill(q, want);
 	ep->srq = q;
 	ep->share = floor;
 	ep->announced = ep->rx_next + floor;
 	ep->hot.hdr.credit = htole32(ep->announced);
-	if (q->failed || q->hole_count) {
+	/* there may be holes that were meant for others */
+	if (q->failed || q->posted + q->ready_count < want) {
+		q->st.refused++;
 		rdmamsg__srq_leave(ep);
 		return rdmamsg__fail(-ENOBUFS, "no memory for shared receives: "
 				     "%s", rdmamsg_error());
@@ -338,6 +360,8 @@ static void srq_free(struct rdmamsg_srq *srq)
 
 	list_for_each_safe(n, t, &srq->parts)
 		part_free(list_entry(n, struct srq, node));
+	if (srq->opts.recv_pool)
+		srq->opts.recv_pool->refs--;
 	list_del(&srq->node);
 	free(srq);
 }

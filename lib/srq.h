@@ -4,9 +4,11 @@
  * it meets, and each part keeps this promise: whatever the peers of its
  * endpoints may send by the rules, a receive is posted for it.
  *
- *   posted and ready  >=  promised + endpoints * SRQ_CTRL + answers + batch
+ *   posted and ready  >=  promised + kept + endpoints * SRQ_CTRL + answers
+ *			   + batch
  *
- * The batch is what may have been used and not yet been posted again. What is
+ * What is kept is the part of each one's floor that he does not have now. The
+ * batch is what may have been used and not yet been posted again. What is
  * ready beyond that, since there were more endpoints, is not posted: the device
  * uses receives in turns, and the fewer there are, the warmer they are.
  */
@@ -96,7 +98,9 @@ void rdmamsg__srqs_free(struct rdmamsg *ctx);
 bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type);
 
 /* srq_data.c: receiving */
-void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
+/* The others of the same poll, up to the end, come next. */
+void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
+		       const struct ibv_wc *end);
 /* Has at least so many receives posted or ready, as far as it can. */
 void rdmamsg__srq_fill(struct srq *q, uint32_t want);
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
@@ -120,6 +124,13 @@ static inline uint32_t rdmamsg__srq_spare(const struct srq *q)
 	uint32_t fixed = q->eps * (q->owner->opts.floor + SRQ_CTRL) + q->extra;
 
 	return q->capacity > fixed ? q->capacity - fixed : 0;
+}
+
+/* Of all the floors, what is not out: it is for nobody else. */
+static inline uint32_t rdmamsg__srq_kept(const struct srq *q)
+{
+	return q->eps * q->owner->opts.floor + q->extra - q->answers -
+	       q->promised;
 }
 
 /* Rendezvous that we announce: there must be a receive for each DONE. */

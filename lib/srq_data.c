@@ -105,14 +105,14 @@ static void post_ready(struct srq *q, uint32_t least)
 	}
 }
 
-/* Gives buffers to those without, as far as there is memory. */
-static void fill_holes(struct srq *q)
+/* Gives buffers to n of those without, as far as there is memory. */
+static void fill_holes(struct srq *q, uint32_t n)
 {
-	while (q->hole_count) {
+	for (; q->hole_count && n; n--) {
 		struct rdmamsg_msg *msg = rdmamsg__pool_take(q->pool);
 		uint32_t at = q->holes;
 
-		if (!msg && !rdmamsg__pool_grow(q->pool, q->hole_count))
+		if (!msg && !rdmamsg__pool_grow(q->pool, min(n, q->hole_count)))
 			msg = rdmamsg__pool_take(q->pool);
 		if (!msg)
 			return;
@@ -125,12 +125,16 @@ static void fill_holes(struct srq *q)
 
 void rdmamsg__srq_fill(struct srq *q, uint32_t want)
 {
+	uint32_t have;
+
 	want = min(want, q->depth);
 	while (q->active < q->depth &&
 	       q->posted + q->ready_count + q->hole_count < want)
 		push(q, q->active++);
-	if (q->hole_count)
-		fill_holes(q);
+	/* the others are missing for somebody else, maybe too many for the pool */
+	have = q->posted + q->ready_count;
+	if (want > have)
+		fill_holes(q, want - have);
 	post_ready(q, 1);
 }
 
@@ -152,21 +156,29 @@ static uint32_t share(struct rdmamsg_ep *ep, uint32_t out)
 	return ep->share = max(n, floor);
 }
 
-/* Of n credits, as many as there are receives for. */
-static uint32_t covered(struct srq *q, uint32_t n)
+/*
+ * Of n credits, as many as there are receives for. 'own' of them are the rest
+ * of the endpoint's floor; what is left of the others' is not touched.
+ */
+static uint32_t covered(struct srq *q, uint32_t n, uint32_t own)
 {
-	uint64_t need = (uint64_t)needed(q) + n;
+	uint64_t need = needed(q), kept = rdmamsg__srq_kept(q), spare;
 
-	if (unlikely(backing(q) < need))
-		rdmamsg__srq_fill(q, receives(q, need));
+	kept -= min(kept, (uint64_t)own);
+	if (unlikely(backing(q) < need + kept + n))
+		rdmamsg__srq_fill(q, receives(q, need + kept + n));
 	need = needed(q);
-	return backing(q) <= need ? 0 :
-	       (uint32_t)min(backing(q) - need, (uint64_t)n);
+	if (backing(q) <= need)
+		return 0;
+	spare = backing(q) - need;
+	own = (uint32_t)min(spare, (uint64_t)own);
+	spare = spare - own > kept ? spare - own - kept : 0;
+	return (uint32_t)min(own + spare, (uint64_t)n);
 }
 
 bool rdmamsg__srq_can_answer(struct srq *q)
 {
-	if (!rdmamsg__srq_spare(q) || !covered(q, 1))
+	if (!rdmamsg__srq_spare(q) || !covered(q, 1, 0))
 		return false;
 	post_ready(q, q->batch);
 	return true;
@@ -182,23 +194,25 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 {
 	struct srq *q = ep->srq;
 	uint32_t floor = q->owner->opts.floor;
-	uint32_t out = rdmamsg__granted(ep) - ep->rx_next, data, n;
+	uint32_t out = rdmamsg__granted(ep) - ep->rx_next, data, own, n;
 	bool scarce;
 
 	if (q->hole_count)
-		fill_holes(q);
+		fill_holes(q, q->hole_count);
 	data = share(ep, out);
 	data = data > ep->rx_held ? data - ep->rx_held : 0;
-	n = data > out ? covered(q, data - out) : 0;
+	own = above(min(data, floor), out);
+	n = data > out ? covered(q, data - out, own) : 0;
 	/* the program holds it all: again when it lets go of some */
 	scarce = data > out + n;
 	if (unlikely(scarce && list_empty(&ep->starved_node)))
-		list_add_tail(&ep->dev->starved, &ep->starved_node);
+		list_add_tail(&ep->ctx->starved, &ep->starved_node);
 	q->promised += n;
 	q->extra += above(out + n, floor) - above(out, floor);
 	post_ready(q, q->batch);
+	/* of two, one can wait for something that goes the other way */
 	rdmamsg__rx_grant(ep, ep->rx_next + out + n, scarce || ep->rx_held ? 1 :
-			  max(ep->share / 2, 1u));
+			  max(ep->share / 2, min(ep->share, 2u)));
 }
 
 static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
@@ -215,7 +229,7 @@ static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		return;
 	}
 	ep->rq_posts++;
-	rdmamsg__rx_msg(ep, q->slots[q->current].msg, wc->byte_len);
+	rdmamsg__rx_msg(ep, q->slots[q->current].msg, wc);
 	if (ep->rx_next == number)
 		return;
 	out = rdmamsg__granted(ep) - number;
@@ -226,7 +240,17 @@ static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_touch(ep);
 }
 
-void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
+/* Several at once are of several connections, in memory far apart. */
+static void foresee(const struct srq *q, const struct ibv_wc *wc)
+{
+	uint32_t at = (uint32_t)wc->wr_id & (SRQ_SLOTS - 1);
+
+	if (at < q->depth)
+		__builtin_prefetch(q->slots[at].msg, 1);
+}
+
+void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
+		       const struct ibv_wc *end)
 {
 	struct srq *q = ctx->srqs[wc->wr_id >> 24 & (SRQ_PARTS - 1)];
 	uint32_t at = (uint32_t)wc->wr_id & (SRQ_SLOTS - 1);
@@ -234,6 +258,8 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 
 	if (unlikely(!q || at >= q->depth || !q->slots[at].posted))
 		return;		/* a device gone mad */
+	if (end - wc > 2)
+		foresee(q, wc + 2);
 	q->slots[at].posted = false;
 	q->posted--;
 	q->st.ran_empty += !q->posted;

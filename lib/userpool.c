@@ -104,6 +104,7 @@ int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
 	for_each(pool, add_stats, &s);
 	s.bytes = pool->bytes;
 	s.refused = pool->refused;
+	s.received_rendezvous = pool->rendezvous;
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
@@ -121,9 +122,9 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 		return ret;
 	for_each(pool, add_stats, &s);
 	if (pool->refs || s.used)
-		return rdmamsg__fail(-EBUSY, "rdmamsg_pool_destroy: %d endpoints "
-				     "and listeners have it, %llu buffers are "
-				     "in use", pool->refs,
+		return rdmamsg__fail(-EBUSY, "rdmamsg_pool_destroy: %d endpoints, "
+				     "listeners and shared receive queues have "
+				     "it, %llu buffers are in use", pool->refs,
 				     (unsigned long long)s.used);
 	for_each(pool, free_one, NULL);
 	list_del(&pool->node);
@@ -151,6 +152,23 @@ void rdmamsg__userpools_free(struct rdmamsg *ctx)
 
 /* ---- in options ------------------------------------------------------- */
 
+int rdmamsg__userpool_check(const struct rdmamsg *ctx,
+			    const struct rdmamsg_pool *pool, const char *what,
+			    size_t size)
+{
+	if (!pool)
+		return 0;
+	if (pool->ctx != ctx)
+		return rdmamsg__fail(-EINVAL, "%s: the pool belongs to another "
+				     "context", what);
+	if (rdmamsg__pool_least(pool, size) > pool->opts.max_bytes)
+		return rdmamsg__fail(-EINVAL, "%s: max_bytes of the pool is %zu, "
+				     "the first buffer of %zu bytes takes %zu",
+				     what, pool->opts.max_bytes, size,
+				     rdmamsg__pool_least(pool, size));
+	return 0;
+}
+
 int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep_options *o)
 {
@@ -164,7 +182,8 @@ int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 					     "another context");
 	if (o->recv_pool && o->srq)
 		return rdmamsg__fail(-EINVAL, "recv_pool and srq: receives come "
-				     "from one of them");
+				     "from one of them; an srq can have a "
+				     "recv_pool itself");
 	return 0;
 }
 

@@ -46,12 +46,13 @@ static int closed_error(const struct rdmamsg_ep *ep)
 	return rdmamsg__fail(r->error ? r->error : -ESHUTDOWN, "%s", r->text);
 }
 
-/* Until it is connected; the endpoint is held and released on failure. */
+/* Until it is connected: then it is held for the caller. */
 static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
-			  const struct until *u)
+			  const struct until *u, struct rdmamsg_ep **ret_ep)
 {
 	int ret = 0;
 
+	rdmamsg_ep_hold(ep);
 	while (!ret && ep->state != EP_OPEN && ep->state != EP_CLOSING &&
 	       ep->state != EP_CLOSED)
 		ret = step(ctx, u);
@@ -63,8 +64,10 @@ static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 	if (ret) {
 		rdmamsg_ep_abort(ep);
 		rdmamsg_ep_rele(ep);
+		return ret;
 	}
-	return ret;
+	*ret_ep = ep;
+	return 0;
 }
 
 int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
@@ -82,11 +85,7 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 		ret = rdmamsg_connect(ctx, host, service, opts, &ep);
 	if (ret)
 		return ret;
-	rdmamsg_ep_hold(ep);
-	ret = wait_connected(ctx, ep, &u);
-	if (!ret)
-		*ret_ep = ep;
-	return ret;
+	return wait_connected(ctx, ep, &u, ret_ep);
 }
 
 /* Until somebody asks; a callback may close the listener meanwhile. */
@@ -131,11 +130,7 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 	ret = rdmamsg_accept(req, opts, &ep);
 	if (ret)
 		return ret;
-	rdmamsg_ep_hold(ep);
-	ret = wait_connected(ctx, ep, &u);
-	if (!ret)
-		*ret_ep = ep;
-	return ret;
+	return wait_connected(ctx, ep, &u, ret_ep);
 }
 
 /* The cookie of a send that somebody waits for lives on his stack. */

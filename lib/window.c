@@ -60,20 +60,63 @@ void rdmamsg__window_done(struct rma *r, int status)
 		let_go(r->window);
 }
 
-static void window_free(struct rdmamsg_window *w)
+void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey)
 {
-	if (rdmamsg__verbs_ret(ibv_dealloc_mw(w->mw)))
-		log_error("device %s: a window could not be freed",
-			  w->ep->dev->device->name);
+	struct list *n;
+
+	list_for_each(n, &ep->windows) {
+		struct rdmamsg_window *w = list_entry(n, struct rdmamsg_window,
+						      node);
+
+		/* if it is being taken back here as well, that will fail */
+		if (w->rkey != rkey || !w->bound)
+			continue;
+		w->bound = false;
+		let_go(w);
+		if (!ep->on.on_invalidated)
+			return;
+		ep->ctx->in_callback++;
+		ep->on.on_invalidated(ep, w);
+		ep->ctx->in_callback--;
+		return;
+	}
+}
+
+void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	const struct op *op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+
+	if (wc->status != IBV_WC_REM_OP_ERR &&
+	    wc->status != IBV_WC_REM_ACCESS_ERR &&
+	    wc->status != IBV_WC_REM_INV_REQ_ERR)
+		return;
+	if (wc->wr_id & 0x80000000u || !op || op->kind != OP_EAGER ||
+	    !op->invalidate)
+		return;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ACCESS, -EACCES,
+			   "the peer's key 0x%x is of no window that could be "
+			   "taken back: %s, vendor 0x%x", op->rkey,
+			   ibv_wc_status_str(wc->status), wc->vendor_err);
+}
+
+/* 0, or why the peer may still reach it; there is nothing more to be done. */
+static int window_free(struct rdmamsg_window *w)
+{
+	const struct rdmamsg_device *d = w->ep->dev->device;
+	int ret = rdmamsg__verbs_ret(ibv_dealloc_mw(w->mw));
+
+	if (ret)
+		log_error("device %s: a window could not be freed", d->name);
 	let_go(w);
 	list_del(&w->node);
 	free(w);
+	return d->gone ? 0 : ret;
 }
 
 void rdmamsg__windows_free(struct rdmamsg_ep *ep)
 {
 	while (!list_empty(&ep->windows))
-		window_free(list_first(&ep->windows, struct rdmamsg_window,
+		(void)window_free(list_first(&ep->windows, struct rdmamsg_window,
 				       node));
 }
 
@@ -84,19 +127,31 @@ static int window_check(const struct rdmamsg_window *w)
 	return rdmamsg__tx_check(w->ep);
 }
 
+const char *rdmamsg__window_lack(const struct rdmamsg_device *d)
+{
+	if (!(d->attr.device_cap_flags & WINDOW_CAPS))
+		return "it has no memory windows of type 2";
+	/*
+	 * Linux 6.1, rxe_resp.c: check_rkey() looks at the bounds of the region
+	 * only, and do_complete() does not tell programs what was invalidated
+	 */
+	if (d->kind == KIND_SOFT_ROCE)
+		return "the memory windows of Soft-RoCE do not keep to their "
+		       "bounds";
+	return NULL;
+}
+
 static int check_able(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_device *d = ep->dev->device;
+	const char *lack = rdmamsg__window_lack(d);
 
 	if (!(ep->features & PROTO_FEATURE_RMA))
 		return rdmamsg__fail(-EOPNOTSUPP, "the peer's library knows no "
 				     "one-sided operations");
-	if (!(d->attr.device_cap_flags & WINDOW_CAPS))
-		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no memory "
-				     "windows of type 2", d->name);
-	if (d->kind == KIND_SOFT_ROCE)
-		return rdmamsg__fail(-EOPNOTSUPP, "the memory windows of "
-				     "Soft-RoCE do not keep to their bounds");
+	if (lack)
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s: %s", d->name,
+				     lack);
 	return 0;
 }
 
@@ -115,9 +170,7 @@ static int check_binding(const struct rdmamsg_window *w,
 		return rdmamsg__fail(-EACCES, "the region does not have "
 				     "RDMAMSG_ACCESS_WINDOW");
 	if (!rdmamsg__region_mr(region, w->ep->dev))
-		return rdmamsg__fail(-EINVAL, "the region is not registered with "
-				     "device %s: rdmamsg_region_attach()",
-				     w->ep->dev->device->name);
+		return rdmamsg__region_missing(region, w->ep->dev);
 	if (w->bound || w->region)
 		return rdmamsg__fail(-EBUSY, "the window is bound: "
 				     "rdmamsg_window_invalidate(), and wait for "
@@ -158,7 +211,7 @@ int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret)
 	if (!w)
 		return rdmamsg__fail(-ENOMEM, "no memory for a window");
 	errno = 0;
-	w->mw = ibv_alloc_mw(ep->dev->device->pd, IBV_MW_TYPE_2);
+	w->mw = ibv_alloc_mw(ep->dev->pd, IBV_MW_TYPE_2);
 	if (!w->mw) {
 		err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
 					  "memory window");
@@ -168,6 +221,7 @@ int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret)
 	w->ep = ep;
 	w->rkey = w->mw->rkey;
 	list_add_tail(&ep->windows, &w->node);
+	rdmamsg__ep_ready(ep);
 	*ret = w;
 	return 0;
 }
@@ -194,6 +248,7 @@ int rdmamsg_window_bind(struct rdmamsg_window *w, struct rdmamsg_region *region,
 	w->addr = (uintptr_t)region->addr + offset;
 	w->len = len;
 	w->access = access;
+	w->mw->rkey = w->rkey;		/* a provider may look: as it is now */
 	w->rkey = ibv_inc_rkey(w->rkey);
 	key = (struct proto_key){
 		.access = (uint8_t)access, .rkey = w->rkey,
@@ -222,13 +277,17 @@ int rdmamsg_window_invalidate(struct rdmamsg_window *w, void *cookie)
 
 int rdmamsg_window_destroy(struct rdmamsg_window *w)
 {
-	int err = w ? rdmamsg__ep_check(w->ep) : 0;
+	struct rdmamsg_ep *ep = w ? w->ep : NULL;
+	int err = w ? rdmamsg__ep_check(ep) : 0;
 
 	if (err || !w)
 		return err;
 	if (w->busy)
 		return rdmamsg__fail(-EBUSY, "operations on the window are not "
 				     "over: wait for on_sent");
-	window_free(w);
-	return 0;
+	err = window_free(w);
+	rdmamsg__ep_ready(ep);
+	return err ? rdmamsg__fail_verbs(err, "freeing a window: the peer may "
+					 "still reach what it was bound to") :
+	       0;
 }

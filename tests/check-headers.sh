@@ -60,11 +60,15 @@ for h in "$inc"/rdmamsg/*.h; do
 	compile "$name as C++" $CXX $warn -I"$inc" -c "$tmp/alone.cc"
 done
 
+# rdmamsg.h and its parts
 sed -n 's/^[ 	]*#[ 	]*include[ 	]*\([^ 	]*\).*/\1/p' \
-	"$inc/rdmamsg/rdmamsg.h" > "$tmp/includes"
+	"$inc/rdmamsg/rdmamsg.h" "$inc/rdmamsg/memory.h" \
+	"$inc/rdmamsg/oob.h" "$inc/rdmamsg/rma.h" |
+grep -vx '<rdmamsg/rdmamsg.h>' > "$tmp/includes"
 while read -r i; do
 	case $i in
 	"<stddef.h>"|"<stdint.h>"|"<sys/socket.h>"|"<sys/uio.h>") ;;
+	"<rdmamsg/memory.h>"|"<rdmamsg/oob.h>"|"<rdmamsg/rma.h>") ;;
 	"<rdmamsg/version.h>") ;;
 	*)
 		echo "rdmamsg.h includes $i"

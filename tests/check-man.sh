@@ -107,7 +107,7 @@ for c in "$tmp"/*.c; do
 	fi
 done
 
-# fields HEADER: "STRUCT FIELD" for each field, enumerators as "enum NAME"
+# fields HEADER...: "STRUCT FIELD" for each field, enumerators as "enum NAME"
 fields()
 {
 	awk '
@@ -150,7 +150,7 @@ fields()
 			print what, substr(text, RSTART, RLENGTH)
 		}
 		text = ""
-	}' "$1"
+	}' "$@"
 }
 
 # A field counts where its struct is shown; an enumerator counts anywhere.
@@ -160,7 +160,8 @@ for p in $pages; do
 	tr -c 'A-Za-z0-9_\n' '[ *]' | tr -s ' ' '\n' |
 	sort -u > "$tmp/words/$(basename "$p")"
 done
-fields "$srcdir/include/rdmamsg/rdmamsg.h" > "$tmp/fields"
+h=$srcdir/include/rdmamsg
+fields "$h/rdmamsg.h" "$h/memory.h" "$h/oob.h" "$h/rma.h" > "$tmp/fields"
 if [ "$(wc -l < "$tmp/fields")" -lt 100 ] || grep ' $' "$tmp/fields"; then
 	echo "rdmamsg.h: its structs were not understood"
 	bad=1

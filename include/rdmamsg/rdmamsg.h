@@ -42,6 +42,7 @@ struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
 struct rdmamsg_pool;		/* registered buffers of the program's choice */
+struct rdmamsg_pd;		/* protection domain: what may be used together */
 struct rdmamsg_window;		/* access to a part of one, for a while */
 struct rdmamsg_cache;		/* regions kept for memory used again */
 
@@ -219,12 +220,13 @@ struct rdmamsg_handlers {
 
 	/*
 	 * An accepted send, or one-sided operation, is over, exactly once
-	 * for each that was given a non-NULL cookie; a large one may end after smaller ones behind it.
-	 * status 0: it is in the peer's memory (rendezvous: the peer has read
-	 * it; one-sided: it is done). -ECANCELED: the connection ended, the
-	 * peer may or may not have it; or on_incoming refused it. -ENOBUFS:
-	 * too large for the peer's memory. -EACCES: the peer's device refused
-	 * the key, and that ends the connection.
+	 * for each that was given a non-NULL cookie; a large one may end
+	 * after smaller ones behind it. status 0: it is in the peer's memory
+	 * (rendezvous: the peer has read it; one-sided: it is done).
+	 * -ECANCELED: the connection ended, the peer may or may not have it;
+	 * or on_incoming refused it. -ENOBUFS: too large for the peer's
+	 * memory. -EACCES: the peer's device refused the key, and that ends
+	 * the connection.
 	 */
 	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -247,6 +249,14 @@ struct rdmamsg_handlers {
 	 * calls before it have written can be read. In turn with messages.
 	 */
 	void (*on_written)(struct rdmamsg_ep *ep, uint32_t value);
+
+	/*
+	 * The peer's rdmamsg_send_invalidate() has taken back this window,
+	 * which may be bound again, or destroyed once its binding has ended.
+	 * Its message comes in turn with the others, after this.
+	 */
+	void (*on_invalidated)(struct rdmamsg_ep *ep,
+			       struct rdmamsg_window *window);
 };
 
 enum rdmamsg_ep_flags {
@@ -296,6 +306,8 @@ struct rdmamsg_ep_options {
 	struct rdmamsg_pool *recv_pool;	/* not beside srq */
 	struct rdmamsg_pool *send_pool;	/* of copies, rdmamsg_msg_alloc() */
 	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
+	struct rdmamsg_pd *pd;		/* NULL: the device's */
+	uint32_t create_flags;		/* of its queue pair, as verbs have them */
 };
 
 /*
@@ -377,126 +389,13 @@ struct rdmamsg_ep_info {
 	uint64_t bytes_private;		/* the library's structs for it */
 	uint32_t one_sided;		/* 1: the peer knows these operations */
 	uint32_t atomic_scope;		/* of atomics here, enum rdmamsg_atomic */
+	uint32_t send_invalidate;	/* 1: both sides have it */
 };
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
 
 /* The device that carries it, "" before that is known. */
 const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
-
-/* ---- shared receive queues -------------------------------------------- */
-
-struct rdmamsg_srq_options {
-	size_t size;
-	void *user;
-	uint32_t depth;		/* receives on each device; 4096, 16..1048576 */
-	uint32_t buffer_size;	/* payload in one piece; 8176, at most 1 MB */
-	uint32_t floor;		/* messages that each peer may always send; 4 */
-	uint32_t overcommit;	/* promised for 100 receives; 100..10000 */
-	uint32_t limit;		/* on_event when fewer are left; 0: never */
-};
-
-/*
- * Receives for all endpoints that have it in their options, in *ret. It comes
- * to a device with the first endpoint there. Up to the endpoint's recv_depth
- * messages are in flight to it, as demand and depth allow. -ENOMEM.
- */
-int rdmamsg_srq_create(struct rdmamsg *ctx,
-		       const struct rdmamsg_srq_options *opts,
-		       struct rdmamsg_srq **ret);
-
-/* Ends with the last endpoint and listener that was given it. NULL is fine. */
-void rdmamsg_srq_close(struct rdmamsg_srq *srq);
-
-void *rdmamsg_srq_user(const struct rdmamsg_srq *srq);
-
-struct rdmamsg_srq_stats {
-	size_t size;
-	uint64_t endpoints;		/* now, as all up to bytes_private */
-	uint64_t posted;		/* receives at the device */
-	uint64_t promised;		/* messages that may still be sent to it */
-	uint64_t spare;			/* that could be promised besides */
-	uint64_t bytes_pinned;		/* buffers */
-	uint64_t bytes_private;		/* the library's structs */
-	uint64_t ran_empty;		/* no receive was left: RNR is possible */
-	uint64_t limit_events;
-	uint64_t strays;		/* messages of connections that had ended */
-	uint64_t refused;		/* endpoints for which it was full */
-};
-
-int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
-		      struct rdmamsg_srq_stats *stats);
-
-/* ---- pools ------------------------------------------------------------ */
-
-enum rdmamsg_pool_flags {
-	RDMAMSG_POOL_HUGE = 1u << 0,	/* huge pages, if there are any */
-	RDMAMSG_POOL_NODE = 1u << 1,	/* on NUMA node 'node', if it has some */
-};
-
-struct rdmamsg_pool_options {
-	size_t size;
-	void *user;
-	uint32_t flags;		/* enum rdmamsg_pool_flags */
-	uint32_t node;
-	size_t max_bytes;	/* registered; only the context's limit */
-};
-
-/*
- * Registered buffers in size classes, in *ret: for rdmamsg_pool_alloc(), and
- * for endpoints that have it in their options. Takes memory as it is used, on
- * each device, never beyond max_bytes; peers have no access to it. Ends with
- * its context at the latest. -ENOMEM.
- */
-int rdmamsg_pool_create(struct rdmamsg *ctx,
-			const struct rdmamsg_pool_options *opts,
-			struct rdmamsg_pool **ret);
-
-/*
- * Gives all its memory back. NULL is fine. -EBUSY while an endpoint or
- * listener has it, or one of its messages is in use or being sent.
- */
-int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
-
-/*
- * A message of len bytes for the endpoint's device, or any other endpoint of
- * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached, on_writable
- * of the endpoint comes when messages come back; -ENOBUFS: the cap is reached
- * by other sizes. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
- */
-int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
-		       size_t len, struct rdmamsg_msg **ret);
-
-void *rdmamsg_pool_user(const struct rdmamsg_pool *pool);
-
-struct rdmamsg_pool_stats {
-	size_t size;
-	uint64_t bytes;			/* registered now, as all up to used */
-	uint64_t bytes_huge;		/* of them, on huge pages for sure */
-	uint64_t bytes_advised;		/* the kernel was asked for huge pages */
-	uint64_t bytes_node;		/* on the node that was asked for */
-	uint64_t buffers;		/* of all classes */
-	uint64_t used;			/* of these, in use */
-	uint64_t refused;		/* growth, at max_bytes */
-};
-
-int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
-		       struct rdmamsg_pool_stats *stats);
-
-struct rdmamsg_estimate {
-	size_t size;
-	uint64_t pinned_idle;		/* bytes, when all are connected */
-	uint64_t pinned_most;		/* bytes, when every queue is full */
-};
-
-/*
- * The registered memory of so many endpoints of a context on one device, made
- * with these options and, unless NULL, one shared receive queue; large
- * messages come on top. Makes nothing, takes no context. Any thread.
- */
-int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
-		     const struct rdmamsg_srq_options *srq,
-		     uint32_t endpoints, struct rdmamsg_estimate *ret);
 
 /* ---- sending ---------------------------------------------------------- */
 
@@ -522,7 +421,7 @@ int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 
 /*
  * An allocated or received message, without copying it if it is of this
- * endpoint's device. On success it is no longer yours.
+ * endpoint's device and protection domain. On success it is no longer yours.
  */
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie);
@@ -544,211 +443,6 @@ size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
 uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
 /* Send fewer bytes than were allocated. -EINVAL when more. */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
-
-/* ---- one-sided operations --------------------------------------------- */
-
-/* What a region may be used for. */
-enum rdmamsg_access {
-	RDMAMSG_ACCESS_READ = 1u << 0,		/* peers with a key may read */
-	RDMAMSG_ACCESS_WRITE = 1u << 1,		/* write */
-	RDMAMSG_ACCESS_ATOMIC = 1u << 2,	/* and count there */
-	RDMAMSG_ACCESS_LOCAL_WRITE = 1u << 3,	/* rdmamsg_read() into it */
-	RDMAMSG_ACCESS_WINDOW = 1u << 4,	/* windows may be bound to it */
-};
-
-/*
- * Declares memory for one-sided operations: with access 0 only as a source of
- * rdmamsg_write(). It stays the caller's and must be there until the region is
- * destroyed. Nothing is registered yet. It ends with its context at the latest.
- */
-int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
-			  uint32_t access, struct rdmamsg_region **ret);
-
-/*
- * The same for len bytes from 'offset' on of a dmabuf, which may be memory of
- * another device. In slices, 'data' is the offset from there. The descriptor
- * is free on return. Attaching gives -EOPNOTSUPP where the device takes none.
- */
-int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
-			  size_t len, uint32_t access,
-			  struct rdmamsg_region **ret);
-
-/*
- * Registers it with the device of the endpoint, for the endpoint's own
- * operations, until that device is closed. Takes long, pins the memory; once
- * done it is done for all endpoints of the device. -ENOTCONN, -ENOMEM.
- */
-int rdmamsg_region_attach(struct rdmamsg_region *region,
-			  const struct rdmamsg_ep *ep);
-
-/* What a peer needs to reach a region: bytes to be sent as they are. */
-struct rdmamsg_key {
-	uint8_t bytes[32];
-};
-
-/*
- * rdmamsg_region_attach(), and a key with the region's remote access in *ret.
- * It is good for every peer on the device of this endpoint that comes to know
- * it, until revoked.
- */
-int rdmamsg_region_export(struct rdmamsg_region *region,
-			  const struct rdmamsg_ep *ep,
-			  struct rdmamsg_key *ret);
-
-/*
- * Ends all its registrations: a peer that uses a key of it from here on gets
- * an access error, which costs the connection. It may be attached and exported
- * again, with other keys. -EBUSY while own operations use it; another error is
- * the device's, which may still let peers reach it.
- */
-int rdmamsg_region_revoke(struct rdmamsg_region *region);
-
-/* The same, and frees it. NULL is fine. */
-int rdmamsg_region_destroy(struct rdmamsg_region *region);
-
-/*
- * Keeps registrations of memory that is used again and again, within bounds:
- * what was used least recently goes. Nothing watches the program's memory: it
- * has to say when some goes away.
- */
-struct rdmamsg_cache_options {
-	size_t size;
-	size_t max_bytes;		/* of all its regions; 256 MB */
-	uint32_t max_regions;		/* 256 */
-};
-
-/* Ends with its context at the latest. */
-int rdmamsg_cache_create(struct rdmamsg *ctx,
-			 const struct rdmamsg_cache_options *opts,
-			 struct rdmamsg_cache **ret);
-
-/*
- * A region that has this memory and allows this access, attached to the
- * endpoint's device; with remote access it is just that, as its key gives all.
- * Registered now if there is none. It stays the cache's,
- * and there until rdmamsg_cache_put(). -ENOBUFS: what is in use fills it.
- */
-int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
-		      void *addr, size_t len, uint32_t access,
-		      struct rdmamsg_region **ret);
-int rdmamsg_cache_put(struct rdmamsg_cache *cache,
-		      struct rdmamsg_region *region);
-
-/*
- * Before this memory is freed or mapped anew: forgets what has any of it.
- * -EBUSY, and all is left as it was, when some of that is in use.
- */
-int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
-			     size_t len);
-
-struct rdmamsg_cache_info {
-	size_t size;
-	size_t bytes;			/* registered now */
-	uint32_t regions;
-	uint64_t hits;
-	uint64_t misses;
-	uint64_t evictions;		/* for want of room */
-};
-
-int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
-		       struct rdmamsg_cache_info *info);
-
-/* NULL is fine. -EBUSY when a region of it is in use. */
-int rdmamsg_cache_destroy(struct rdmamsg_cache *cache);
-
-/*
- * A key out of bytes that a peer has sent; more than a key are not looked at.
- * -EPROTO if they are none.
- */
-int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret);
-
-struct rdmamsg_key_info {
-	size_t size;
-	uint64_t region;	/* as errors name it */
-	uint64_t len;		/* bytes it reaches */
-	uint32_t access;	/* of READ, WRITE, ATOMIC */
-};
-
-int rdmamsg_key_info(const struct rdmamsg_key *key,
-		     struct rdmamsg_key_info *info);
-
-/* A stretch of a region, or of other memory in a small write. */
-struct rdmamsg_slice {
-	void *data;
-	size_t len;
-	struct rdmamsg_region *region;	/* NULL: copied */
-};
-
-enum rdmamsg_rma_flags {
-	/* begins when the reads and atomics before it are done */
-	RDMAMSG_FENCE = 1u << 0,
-};
-
-/*
- * One-sided operations on the peer's memory behind a key, 'offset' bytes into
- * it; its program takes no part. They begin in the order of the calls,
- * messages included, and end with on_sent when they have a cookie; the memory
- * is in use until then, or on_closed. Any length; slices of regions that are
- * attached, up to RDMAMSG_SEGMENTS_MAX. -EAGAIN: nothing was accepted,
- * on_writable will tell. -ERANGE: outside of what the key reaches. -EACCES:
- * the key, or a region, does not allow it. -EOPNOTSUPP: the peer or a device
- * cannot. -ENOTCONN, -ESHUTDOWN.
- */
-
-/*
- * Writes the slices, one behind the other. Without a region all of them are
- * copied, up to eager_max bytes (rdmamsg_ep_info), and free on return.
- */
-int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
-		  int count, const struct rdmamsg_key *key, uint64_t offset,
-		  uint32_t flags, void *cookie);
-
-/* And then on_written with 'value' at the peer, as a message would be. */
-int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
-		      int count, const struct rdmamsg_key *key,
-		      uint64_t offset, uint32_t value, uint32_t flags,
-		      void *cookie);
-
-/* Reads into the slices; their regions have LOCAL_WRITE. */
-int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
-		 int count, const struct rdmamsg_key *key, uint64_t offset,
-		 uint32_t flags, void *cookie);
-
-/*
- * On the 8 bytes at an aligned address, in the peer's byte order, as one
- * step: add to them, or put 'desired' there if they are 'expected'. What was
- * there before is in *result, unless NULL, before on_sent.
- */
-int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
-		      uint64_t offset, uint64_t add, uint64_t *result,
-		      uint32_t flags, void *cookie);
-int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
-			 uint64_t offset, uint64_t expected, uint64_t desired,
-			 uint64_t *result, uint32_t flags, void *cookie);
-
-/*
- * A memory window: access to a part of a region for the peer of this endpoint
- * alone, which costs no registration to give and to take back. Gone when
- * on_closed comes. -EOPNOTSUPP: the device has none that are worth it.
- */
-int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret);
-
-/*
- * Gives access (READ, WRITE, ATOMIC) to len bytes of a region that is attached
- * and has RDMAMSG_ACCESS_WINDOW, whatever access that has else. The key may be
- * sent at once: it is good for what comes after this call. Until invalidated
- * the region cannot be revoked. An operation as the others: on_sent, -EAGAIN.
- */
-int rdmamsg_window_bind(struct rdmamsg_window *window,
-			struct rdmamsg_region *region, size_t offset,
-			size_t len, uint32_t access, struct rdmamsg_key *ret,
-			void *cookie);
-
-/* Takes it back: the key is dead with on_sent. */
-int rdmamsg_window_invalidate(struct rdmamsg_window *window, void *cookie);
-
-/* Bound or not. -EBUSY before on_sent. NULL is fine. */
-int rdmamsg_window_destroy(struct rdmamsg_window *window);
 
 /* ---- listening -------------------------------------------------------- */
 
@@ -814,72 +508,6 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *ctx,
 			 void (*fn)(struct rdmamsg *ctx,
 				    struct rdmamsg_request *req, void *arg),
 			 void *arg);
-
-/* ---- without the connection manager ----------------------------------- */
-
-enum rdmamsg_path_flags {
-	RDMAMSG_PATH_GLOBAL = 1u << 0,	/* InfiniBand: by GID, not by LID */
-};
-
-/* The way to the peer, in its own opts->path of each side. */
-struct rdmamsg_path {
-	size_t size;
-	uint32_t flags;			/* enum rdmamsg_path_flags */
-	uint32_t port;			/* of the device; an active one */
-	uint32_t gid_index;		/* NONE for 0; one that suits */
-	uint32_t pkey;			/* P_Key by value, or */
-	uint32_t pkey_index;		/* by its place in the table; 0 */
-	uint32_t service_level;		/* 0..15; 0 */
-	uint32_t src_path_bits;		/* of the LID, 0..127; 0 */
-	uint32_t traffic_class;		/* 0..255; tos, or 0 */
-	uint32_t flow_label;		/* 20 bits; 0 */
-	uint32_t hop_limit;		/* 1..255; 64 */
-	uint32_t mtu;			/* bytes at most; what both ports have */
-	uint32_t psn;			/* the first, 24 bits; random */
-};
-
-#define RDMAMSG_OOB_MAX	256		/* bytes of a record, at most */
-
-/*
- * As rdmamsg_connect() and rdmamsg_listen(), but over TCP, IPv4 or IPv6, the
- * two sides tell each other of their queue pairs and connect them by
- * themselves. rdmamsg_accept(), rdmamsg_reject() and all else are the same.
- * iWARP devices cannot do this: -EOPNOTSUPP.
- */
-int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
-			const char *service,
-			const struct rdmamsg_ep_options *opts,
-			struct rdmamsg_ep **ret);
-int rdmamsg_oob_listen(struct rdmamsg *ctx, const char *host,
-		       const char *service,
-		       const struct rdmamsg_listen_options *opts,
-		       struct rdmamsg_listener **ret);
-
-/*
- * The same over a transport of the program's. One side makes an endpoint
- * with rdmamsg_oob_offer() and has its record brought to the other, which
- * gives it to rdmamsg_oob_answer(); the record of that endpoint goes back,
- * into rdmamsg_oob_finish(). Both are told on_connected or on_closed, within
- * timeout_ms from making them. A record is good for one connection.
- */
-int rdmamsg_oob_offer(struct rdmamsg *ctx,
-		      const struct rdmamsg_ep_options *opts,
-		      struct rdmamsg_ep **ret);
-/*
- * -EPROTO: no record, a broken one, or no offer; -EPROTONOSUPPORT: of another
- * version; -EALREADY: answered already; -EHOSTUNREACH: another kind of link,
- * or another partition.
- */
-int rdmamsg_oob_answer(struct rdmamsg *ctx, const void *record, size_t len,
-		       const struct rdmamsg_ep_options *opts,
-		       struct rdmamsg_ep **ret);
-/* Its length, or -EINVAL: no such endpoint, or more than size bytes. */
-int rdmamsg_oob_record(const struct rdmamsg_ep *ep, void *buf, size_t size);
-/*
- * A record that is refused, with -EPROTO or -EPROTONOSUPPORT, leaves the
- * endpoint waiting for the right one. -EALREADY: it has been there.
- */
-int rdmamsg_oob_finish(struct rdmamsg_ep *ep, const void *record, size_t len);
 
 /* ---- without a loop --------------------------------------------------- */
 
@@ -976,5 +604,10 @@ int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int max);
 #ifdef __cplusplus
 }
 #endif
+
+/* what not every program needs to know */
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rma.h>
 
 #endif

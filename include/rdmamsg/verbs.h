@@ -20,10 +20,11 @@ struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep);
 
 /*
  * A queue pair of the program's, for what endpoints do not do: other types,
- * and what a device can be asked for at creation. It is made on the device's
- * protection domain, with completion queues of its own that the program
- * polls, and is in INIT, a UD one in RTS. Posting and polling are the
- * program's, with the calls of verbs; endpoints are not concerned.
+ * and what a device can be asked for at creation. It has completion queues of
+ * its own that the program polls, and is in INIT, a UD one in RTS. Posting and
+ * polling are the program's, with the calls of verbs; endpoints are not
+ * concerned. With on_completion the context's descriptor tells when there is
+ * something to poll; without it nothing does.
  */
 struct rdmamsg_qp;
 
@@ -40,6 +41,7 @@ struct rdmamsg_rss {
 enum rdmamsg_qp_flags {
 	RDMAMSG_QP_SIGNAL_ALL = 1u << 0,	/* a completion for each send */
 	RDMAMSG_QP_TWO_CQS = 1u << 1,		/* sends and receives apart */
+	RDMAMSG_QP_SOLICITED = 1u << 2,	/* on_completion: not every receive */
 };
 
 struct rdmamsg_qp_options {
@@ -69,17 +71,25 @@ struct rdmamsg_qp_options {
 	uint32_t min_rnr_timer;		/* 12 */
 	uint32_t responder_resources;	/* 16, or what the device has */
 	uint32_t initiator_depth;	/* 16, likewise */
+	/*
+	 * In the context's thread, once for what has come since the last time:
+	 * poll 'cq' until it is empty. The queue pair may be freed in it.
+	 */
+	void (*on_completion)(struct rdmamsg_qp *qp, struct ibv_cq *cq);
+	struct rdmamsg_pd *pd;		/* NULL: the device's */
 };
 
 /*
  * -EINVAL: what makes no sense, or is beyond a limit; -EOPNOTSUPP: what this
- * device does not have. rdmamsg_error() says which.
+ * device does not have; -EPERM: srq is of another protection domain.
+ * rdmamsg_error() says which.
  */
 int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 		   struct rdmamsg_qp **ret);
 /*
  * What is outstanding does not complete. -EBUSY while it is attached to a
- * multicast group: it is still there. rdmamsg_close() frees what is left.
+ * multicast group: it is still there. rdmamsg_close() frees what is left; what
+ * is in a group even then stays, with its device, until the process ends.
  */
 int rdmamsg_qp_free(struct rdmamsg_qp *qp);
 

@@ -149,7 +149,7 @@ static int try_ep(const struct rdmamsg_ep_options *o,
 	if (err)
 		return err;
 	*ret = ep->opts;
-	rdmamsg__ep_unborn(ep);
+	(void)rdmamsg__ep_made(ep, -ECANCELED, NULL);	/* frees it */
 	return 0;
 }
 

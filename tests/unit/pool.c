@@ -62,7 +62,6 @@ static int set_up(void **state)
 	list_init(&dev.send_pools);
 	list_init(&dev.large);
 	list_init(&dev.loose);
-	list_init(&dev.starved);
 	return 0;
 }
 
@@ -174,6 +173,7 @@ static void large__kept_in_the_way_GO(void **state)
 {
 	struct large *l[3];
 
+	list_add_tail(&ctx->devs, &dev.node);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rdmamsg__large_get(&dev, 1 << 20, &l[i]), 0);
 	assert_int_equal(rdmamsg__large_get(&dev, 2 << 20, &l[0]), -ENOBUFS);
@@ -184,6 +184,24 @@ static void large__kept_in_the_way_GO(void **state)
 	assert_int_equal(regions, 1);
 	assert_int_equal(ctx->registered, 4 << 20);
 	rdmamsg__large_put(&dev, l[0]);
+	list_del(&dev.node);
+}
+
+/* What pools have does not come back, what is large does. */
+static void large__beside_pools_FITS_OR_NOT(void **state)
+{
+	struct large *l;
+
+	assert_true(rdmamsg__large_fits(ctx, 4 << 20));
+	assert_int_equal(rdmamsg__pool_grow(get(8192), 128), 0);
+	assert_false(rdmamsg__large_fits(ctx, 4 << 20));
+	assert_true(rdmamsg__large_fits(ctx, 2 << 20));
+	assert_int_equal(rdmamsg__large_get(&dev, 2 << 20, &l), 0);
+	assert_true(rdmamsg__large_fits(ctx, 2 << 20));
+	rdmamsg__large_put(&dev, l);
+	rdmamsg__larges_free(&dev);
+	assert_true(rdmamsg__large_fits(ctx, 2 << 20));
+	assert_false(rdmamsg__large_fits(ctx, 4 << 20));
 }
 
 static void large__beyond_what_is_kept_IS_FREED(void **state)
@@ -246,7 +264,6 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 	list_init(&other->send_pools);
 	list_init(&other->large);
 	list_init(&other->loose);
-	list_init(&other->starved);
 	rdmamsg__timer_init(&other->linger, NULL);
 	list_add_tail(&ctx->devs, &other->node);
 	assert_int_equal(rdmamsg__msg_large(other, 70000, &large), 0);
@@ -345,6 +362,7 @@ int main(void)
 		TEST(return__buffer_CANNOT_BE_TOUCHED),
 		TEST(large__put_IS_FOUND_AGAIN),
 		TEST(large__kept_in_the_way_GO),
+		TEST(large__beside_pools_FITS_OR_NOT),
 		TEST(large__beyond_what_is_kept_IS_FREED),
 		TEST(msg__lent_and_back_COUNTS),
 		TEST(msg__after_the_device_IS_FREED),

@@ -53,7 +53,9 @@ static const struct {
 	{ { .type = IBV_QPT_DRIVER }, -EOPNOTSUPP, -EOPNOTSUPP, "vendor" },
 	{ { .type = (enum ibv_qp_type)7 }, -EINVAL, -EINVAL, "type" },
 	{ { .type = (enum ibv_qp_type)77 }, -EINVAL, -EINVAL, "type" },
-	{ { .flags = 4 }, -EINVAL, -EINVAL, "flags" },
+	{ { .flags = 8 }, -EINVAL, -EINVAL, "flags" },
+	{ { .flags = RDMAMSG_QP_SOLICITED }, -EINVAL, -EINVAL,
+	  "on_completion" },
 	{ { .access = 1 << 20 }, -EINVAL, -EINVAL, "access" },
 	{ { .max_send = 1001 }, -EINVAL, -EINVAL, "allows 1000" },
 	{ { .max_recv = 1001 }, -EINVAL, -EINVAL, "allows 1000" },
@@ -185,11 +187,136 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* ---- in a multicast group when its context closes ---------------------- */
+
+static struct verbs_api watched;		/* the soft HCA, looked at */
+static struct ibv_async_event event;
+static unsigned int cqs_destroyed, devices_closed, told;
+
+static int destroy_cq(struct ibv_cq *cq)
+{
+	cqs_destroyed++;
+	return rdmamsg__verbs_soft.destroy_cq(cq);
+}
+
+static int close_device(struct ibv_context *verbs)
+{
+	devices_closed++;
+	return rdmamsg__verbs_soft.close_device(verbs);
+}
+
+static int get_async_event(struct ibv_context *verbs,
+			   struct ibv_async_event *ret)
+{
+	if (!event.element.qp)
+		return -1;
+	*ret = event;
+	event.element.qp = NULL;
+	return 0;
+}
+
+static void ack_async_event(struct ibv_async_event *ev)
+{
+}
+
+static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+{
+	told++;
+}
+
+static void close__in_a_group_STAYS(void **state)
+{
+	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+	};
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+	};
+	struct rdmamsg_qp *a, *b;
+	struct rdmamsg *ctx[2];
+	struct ibv_qp *ibv;
+	struct dev *dev;
+
+	watched = rdmamsg__verbs_soft;
+	watched.destroy_cq = destroy_cq;
+	watched.close_device = close_device;
+	watched.get_async_event = get_async_event;
+	watched.ack_async_event = ack_async_event;
+	rdmamsg__verbs = &watched;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdmamsg_open(&ctx[i], &opts), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx[0], &o, &a), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx[1], &o, &b), 0);
+	ibv = rdmamsg_qp_ibv(a);
+	assert_int_equal(watched.attach_mcast(ibv, &group, 0), 0);
+	assert_int_equal(rdmamsg_qp_free(a), -EBUSY);
+	assert_non_null(strstr(rdmamsg_error(), "multicast group"));
+	devices_closed = 0;
+	rdmamsg_close(ctx[0]);
+	/* the device still puts completions there, and reports what happens */
+	assert_int_equal(cqs_destroyed, 0);
+	event.event_type = IBV_EVENT_QP_FATAL;
+	event.element.qp = ibv;
+	dev = list_first(&ctx[1]->devs, struct dev, node);
+	rdmamsg__dev_async(dev);
+	assert_int_equal(told, 0);
+	rdmamsg_close(ctx[1]);
+	assert_int_equal(cqs_destroyed, 1);
+	assert_int_equal(devices_closed, 0);
+	assert_int_equal(watched.detach_mcast(ibv, &group, 0), 0);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+/* ---- its device goes --------------------------------------------------- */
+
+/* Linux uverbs_main.c, ib_uverbs_event_read(): of one that is closed */
+static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+			void **arg)
+{
+	errno = EIO;
+	return -1;
+}
+
+static void on_completion(struct rdmamsg_qp *qp, struct ibv_cq *cq)
+{
+	told++;
+}
+
+static void removed__with_on_completion_IS_QUIET(void **state)
+{
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0",
+		.on_completion = on_completion,
+	};
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+
+	watched = rdmamsg__verbs_soft;
+	watched.get_cq_event = get_cq_event;
+	rdmamsg__verbs = &watched;
+	told = 0;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	/* an error that passes leaves it on */
+	q->watch.fn(&q->watch);
+	assert_true(q->watch.on);
+	q->dev->device->gone = true;
+	q->watch.fn(&q->watch);
+	assert_false(q->watch.on);
+	assert_int_equal(told, 0);
+	assert_int_equal(rdmamsg_qp_free(q), 0);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
+		cmocka_unit_test(close__in_a_group_STAYS),
+		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

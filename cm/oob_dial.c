@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The side of the built-in exchange that connects. */
+#include "internal.h"
+
+#include <netdb.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* -errno if this address does not do. */
+static int dial(struct rdmamsg_ep *ep)
+{
+	const struct addrinfo *ai = ep->addr;
+	struct addrinfo *src = NULL;
+	struct oob_conn *c;
+	int fd, ret = 0;
+
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+		    0);
+	if (fd < 0)
+		return rdmamsg__fail(-errno, "socket: %s", strerror(errno));
+	memcpy(&ep->peer_addr, ai->ai_addr, ai->ai_addrlen);
+	if (ep->source &&
+	    rdmamsg__resolve_numeric(ep->source, NULL, 0, &src))
+		ret = rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
+				    "address", ep->source);
+	if (src && bind(fd, src->ai_addr, src->ai_addrlen))
+		ret = rdmamsg__fail(-errno, "source %s: %s", ep->source,
+				    strerror(errno));
+	if (src)
+		freeaddrinfo(src);
+	if (!ret && connect(fd, ai->ai_addr, ai->ai_addrlen) &&
+	    errno != EINPROGRESS)
+		ret = rdmamsg__fail(-errno, "%s port %s: %s", ep->host,
+				    ep->service, strerror(errno));
+	c = ret ? NULL : rdmamsg__oob_conn_new(ep->ctx, fd);
+	if (!c) {
+		close(fd);
+		return ret ? ret : rdmamsg__fail(-ENOMEM, "no memory for an "
+						 "endpoint");
+	}
+	c->connecting = true;
+	c->ep = ep;
+	ep->oob->conn = c;
+	ret = rdmamsg__watch_set(ep->ctx, &c->watch, EPOLLOUT);
+	if (!ret)
+		return 0;
+	rdmamsg__oob_conn_free(c);
+	return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
+}
+
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
+{
+	int ret;
+
+	while ((ret = dial(ep))) {
+		if (!ep->addr->ai_next)
+			return ret;
+		ep->addr = ep->addr->ai_next;
+	}
+	return 0;
+}
+
+static void no_address(struct rdmamsg_ep *ep, int err)
+{
+	if (err == -ECONNREFUSED)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
+				   err, "nobody listens on port %s of %s",
+				   ep->service, ep->host);
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_UNREACHABLE, err,
+				   "%s port %s: %s", ep->host, ep->service,
+				   strerror(-err));
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__oob_dial(ep);
+
+	if (ret)
+		no_address(ep, ret);
+}
+
+void rdmamsg__oob_dialled(struct oob_conn *c)
+{
+	struct rdmamsg_ep *ep = c->ep;
+	socklen_t len = sizeof(int);
+	int err = 0, ret;
+
+	if (getsockopt(c->watch.fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = errno;
+	if (err) {
+		rdmamsg__oob_conn_free(c);
+		if (ep->addr->ai_next) {
+			ep->addr = ep->addr->ai_next;
+			rdmamsg__oob_resolved(ep);
+		} else {
+			no_address(ep, -err);
+		}
+		return;
+	}
+	c->connecting = false;
+	rdmamsg__oob_note_addrs(c);
+	ep->local_addr = c->local;
+	freeaddrinfo(ep->addrs);
+	ep->addrs = ep->addr = NULL;
+	ret = rdmamsg__path_device(ep->device, (struct sockaddr *)&c->local,
+				   &ep->v, &ep->device);
+	if (!ret)
+		ret = rdmamsg__oob_begin(ep, (struct sockaddr *)&c->local);
+	if (!ret) {
+		ret = rdmamsg__oob_send(c, &ep->oob->local);
+		if (ret) {
+			rdmamsg__oob_gone(ep, ret);
+			return;
+		}
+	}
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, ret, "%s",
+				   rdmamsg_error());
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+void rdmamsg__oob_answered(struct oob_conn *c)
+{
+	struct rdmamsg_ep *ep = c->ep;
+	int ret = rdmamsg__oob_take(ep, &c->record);
+
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+				   -EPROTO, "%s", rdmamsg_error());
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
+			const char *service,
+			const struct rdmamsg_ep_options *opts,
+			struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	int ret = rdmamsg__dial_new(ctx, host, service, opts, &ep);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__oob_init(ep);
+	if (!ret)
+		ret = rdmamsg__dial_start(ep);
+	return rdmamsg__ep_made(ep, ret, ret_ep);
+}

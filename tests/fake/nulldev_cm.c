@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connection management: any address and any port lead to this process. */
+#include "nulldev_objects.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct cm_channel {
+	struct rdma_event_channel rdma;
+	struct event *first, **last;
+};
+
+struct event {
+	struct rdma_cm_event rdma;
+	struct event *next;
+	uint8_t data[256];
+};
+
+struct id {
+	struct rdma_cm_id rdma;
+	struct id *next;		/* of all */
+	struct id *peer;
+	uint16_t port;			/* ours */
+	bool listening;
+	bool over;
+	uint32_t peer_qp;
+};
+
+static struct id *ids;
+static struct ibv_context *cm_verbs;	/* librdmacm's own */
+static uint16_t last_port = 40000;
+
+#define id_of(rdma_id)	((struct id *)(rdma_id))
+
+struct rdma_event_channel *nullcm_create_event_channel(void)
+{
+	struct cm_channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return NULL;
+	ch->rdma.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	ch->last = &ch->first;
+	return &ch->rdma;
+}
+
+void nullcm_destroy_event_channel(struct rdma_event_channel *rdma)
+{
+	struct cm_channel *ch = (struct cm_channel *)rdma;
+
+	while (ch->first) {
+		struct event *ev = ch->first;
+
+		ch->first = ev->next;
+		free(ev);
+	}
+	close(rdma->fd);
+	free(ch);
+}
+
+static int raise_event(struct id *id, enum rdma_cm_event_type type, int status,
+		       const struct rdma_conn_param *param, struct id *listener)
+{
+	struct cm_channel *ch = (struct cm_channel *)id->rdma.channel;
+	struct event *ev = calloc(1, sizeof(*ev));
+	uint64_t one = 1;
+
+	if (!ev)
+		return -1;
+	if (listener)
+		ch = (struct cm_channel *)listener->rdma.channel;
+	ev->rdma.id = &id->rdma;
+	ev->rdma.listen_id = listener ? &listener->rdma : NULL;
+	ev->rdma.event = type;
+	ev->rdma.status = status;
+	if (param) {
+		ev->rdma.param.conn = *param;
+		if (param->private_data)
+			memcpy(ev->data, param->private_data,
+			       param->private_data_len);
+		ev->rdma.param.conn.private_data = ev->data;
+	}
+	*ch->last = ev;
+	ch->last = &ev->next;
+	return write(ch->rdma.fd, &one, sizeof(one)) < 0 ? -1 : 0;
+}
+
+int nullcm_get_cm_event(struct rdma_event_channel *rdma,
+			struct rdma_cm_event **event)
+{
+	struct cm_channel *ch = (struct cm_channel *)rdma;
+	struct event *ev = ch->first;
+	uint64_t one;
+
+	if (read(rdma->fd, &one, sizeof(one)) != sizeof(one))
+		return -1;
+	ch->first = ev->next;
+	if (!ch->first)
+		ch->last = &ch->first;
+	*event = &ev->rdma;
+	return 0;
+}
+
+int nullcm_ack_cm_event(struct rdma_cm_event *event)
+{
+	free(event);
+	return 0;
+}
+
+static struct id *new_id(struct rdma_event_channel *channel, void *context)
+{
+	struct id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->rdma.channel = channel;
+	id->rdma.context = context;
+	id->rdma.ps = RDMA_PS_TCP;
+	id->next = ids;
+	ids = id;
+	nulldev_counts.ids++;
+	return id;
+}
+
+int nullcm_create_id(struct rdma_event_channel *channel,
+		     struct rdma_cm_id **ret, void *context,
+		     enum rdma_port_space ps)
+{
+	struct id *id = new_id(channel, context);
+
+	if (!id)
+		return -1;
+	*ret = &id->rdma;
+	return 0;
+}
+
+/* Events of this id that nobody has fetched go with it. */
+static void forget_events(struct id *id)
+{
+	struct cm_channel *ch = (struct cm_channel *)id->rdma.channel;
+	struct event **at = &ch->first;
+	uint64_t one;
+
+	while (*at) {
+		struct event *ev = *at;
+
+		if (ev->rdma.id != &id->rdma) {
+			at = &ev->next;
+			continue;
+		}
+		*at = ev->next;
+		free(ev);
+		(void)!read(ch->rdma.fd, &one, sizeof(one));
+	}
+	ch->last = at;
+}
+
+int nullcm_destroy_id(struct rdma_cm_id *rdma)
+{
+	struct id *id = id_of(rdma), **at = &ids;
+
+	if (id->peer)
+		(void)nullcm_disconnect(rdma);
+	for (struct id *i = ids; i; i = i->next)
+		if (i->peer == id)
+			i->peer = NULL;
+	forget_events(id);
+	while (*at != id)
+		at = &(*at)->next;
+	*at = id->next;
+	free(id);
+	nulldev_counts.ids--;
+	/* the last one puts the light out */
+	if (!ids && cm_verbs) {
+		(void)nulldev_verbs.close_device(cm_verbs);
+		cm_verbs = NULL;
+	}
+	return 0;
+}
+
+int nullcm_migrate_id(struct rdma_cm_id *id,
+		      struct rdma_event_channel *channel)
+{
+	struct cm_channel *from = (struct cm_channel *)id->channel;
+	struct cm_channel *to = (struct cm_channel *)channel;
+	struct event **at = &from->first;
+	uint64_t one = 1;
+
+	while (*at) {
+		struct event *ev = *at;
+
+		if (ev->rdma.id != id) {
+			at = &ev->next;
+			continue;
+		}
+		*at = ev->next;
+		(void)!read(from->rdma.fd, &one, sizeof(one));
+		ev->next = NULL;
+		*to->last = ev;
+		to->last = &ev->next;
+		(void)!write(to->rdma.fd, &one, sizeof(one));
+	}
+	from->last = at;
+	id->channel = channel;
+	return 0;
+}
+
+int nullcm_set_option(struct rdma_cm_id *id, int level, int optname,
+		      void *optval, size_t optlen)
+{
+	return 0;
+}
+
+static uint16_t port_of(const struct sockaddr *addr)
+{
+	/* at the same place in both families */
+	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
+}
+
+static size_t addr_len(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       sizeof(struct sockaddr_in);
+}
+
+static struct id *listener_at(uint16_t port)
+{
+	for (struct id *i = ids; i; i = i->next)
+		if (i->listening && i->port == port)
+			return i;
+	return NULL;
+}
+
+int nullcm_bind_addr(struct rdma_cm_id *rdma, struct sockaddr *addr)
+{
+	struct id *id = id_of(rdma);
+
+	memcpy(&rdma->route.addr.src_storage, addr, addr_len(addr));
+	id->port = port_of(addr) ? port_of(addr) : ++last_port;
+	rdma->route.addr.src_sin.sin_port = htons(id->port);
+	return 0;
+}
+
+static void bind_device(struct rdma_cm_id *id)
+{
+	if (!cm_verbs)
+		cm_verbs = nulldev_verbs.open_device(&nulldev_device);
+	id->verbs = cm_verbs;
+	id->port_num = 1;
+	id->route.addr.addr.ibaddr.sgid.raw[15] = 1;
+}
+
+int nullcm_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
+			struct sockaddr *dst, int timeout_ms)
+{
+	memcpy(&id->route.addr.dst_storage, dst, addr_len(dst));
+	/* we are where we go */
+	memcpy(&id->route.addr.src_storage, dst, addr_len(dst));
+	id_of(id)->port = ++last_port;
+	id->route.addr.src_sin.sin_port = htons(last_port);
+	bind_device(id);
+	return raise_event(id_of(id), RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL,
+			   NULL);
+}
+
+int nullcm_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	return raise_event(id_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL,
+			   NULL);
+}
+
+int nullcm_listen(struct rdma_cm_id *rdma, int backlog)
+{
+	struct id *id = id_of(rdma);
+
+	if (listener_at(id->port)) {
+		errno = EADDRINUSE;
+		return -1;
+	}
+	id->listening = true;
+	return 0;
+}
+
+int nullcm_connect(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
+{
+	struct id *id = id_of(rdma), *child;
+	struct id *l = listener_at(port_of(&rdma->route.addr.dst_addr));
+
+	if (!l)
+		return raise_event(id, RDMA_CM_EVENT_REJECTED,
+				   8 /* no such service */, NULL, NULL);
+	child = new_id(l->rdma.channel, l->rdma.context);
+	if (!child)
+		return -1;
+	child->peer = id;
+	id->peer = child;
+	child->peer_qp = param->qp_num;
+	child->port = l->port;
+	child->rdma.route.addr.src_storage = rdma->route.addr.dst_storage;
+	child->rdma.route.addr.dst_storage = rdma->route.addr.src_storage;
+	bind_device(&child->rdma);
+	return raise_event(child, RDMA_CM_EVENT_CONNECT_REQUEST, 0, param, l);
+}
+
+int nullcm_accept(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
+{
+	struct id *id = id_of(rdma);
+
+	if (!id->peer)
+		return 0;
+	id->peer->peer_qp = param->qp_num;
+	return raise_event(id->peer, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, param,
+			   NULL);
+}
+
+int nullcm_establish(struct rdma_cm_id *rdma)
+{
+	struct id *id = id_of(rdma);
+
+	return id->peer ? raise_event(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0,
+				      NULL, NULL) : 0;
+}
+
+int nullcm_reject(struct rdma_cm_id *rdma, const void *data, uint8_t len)
+{
+	const struct rdma_conn_param param = {
+		.private_data = data, .private_data_len = len,
+	};
+	struct id *id = id_of(rdma);
+	struct id *peer = id->peer;
+
+	if (!peer)
+		return 0;
+	id->peer = peer->peer = NULL;
+	return raise_event(peer, RDMA_CM_EVENT_REJECTED,
+			   28 /* by its program */, &param, NULL);
+}
+
+int nullcm_disconnect(struct rdma_cm_id *rdma)
+{
+	struct id *id = id_of(rdma);
+	struct id *peer = id->peer;
+
+	if (peer && !peer->over)
+		(void)raise_event(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL,
+				  NULL);
+	if (!id->over)
+		(void)raise_event(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL,
+				  NULL);
+	id->over = true;
+	if (peer)
+		peer->over = true;
+	return 0;
+}
+
+int nullcm_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr,
+			int *mask)
+{
+	*mask = IBV_QP_STATE;
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		attr->port_num = 1;
+		*mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS;
+		break;
+	case IBV_QPS_RTR:
+		attr->dest_qp_num = id_of(rdma)->peer_qp;
+		attr->path_mtu = IBV_MTU_4096;
+		attr->max_dest_rd_atomic = 16;
+		*mask |= IBV_QP_DEST_QPN | IBV_QP_PATH_MTU | IBV_QP_AV |
+			 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			 IBV_QP_MIN_RNR_TIMER;
+		break;
+	case IBV_QPS_RTS:
+		attr->max_rd_atomic = 16;
+		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+__be16 nullcm_get_src_port(struct rdma_cm_id *id)
+{
+	return htons(id_of(id)->port);
+}
+
+struct ibv_context **nullcm_get_devices(int *num)
+{
+	if (num)
+		*num = 0;
+	return calloc(1, sizeof(struct ibv_context *));
+}
+
+void nullcm_free_devices(struct ibv_context **list)
+{
+	free(list);
+}
