@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "faulty.h"
+/* Which call fails, and what is counted. */
+#include "faulty_call.h"
 
 #include <errno.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <time.h>
 
 static const char *const names[] = {
@@ -17,24 +13,25 @@ static const char *const names[] = {
 #undef X
 };
 
-static const int errors[] = {
+const int faulty_errors[] = {
 #define X(name, how, err) err,
 	FAULTY_ALL(X)
 #undef X
 };
 
-static const char hows[] = {
+const char faulty_hows[] = {
 #define X(name, how, err) #how[0],
 	FAULTY_ALL(X)
 #undef X
 };
 
-static const char *const kinds[FAULTY_KINDS] = {
+const char *const faulty_kinds[FAULTY_KINDS] = {
 	"device lists", "devices", "protection domains", "regions",
 	"completion channels", "completion queues",
 	"shared receive queues", "queue pairs", "address handles",
+	"windows",
 	"event channels", "ids", "unacknowledged CM events", "heap blocks",
-	"mappings", "address lists",
+	"mapped pages", "address lists",
 };
 
 static struct {
@@ -45,10 +42,8 @@ static struct {
 
 /* atomic: names are resolved on a thread */
 static _Atomic uint32_t counts[FAULTY_CALLS];
-static _Atomic long alive[FAULTY_KINDS];
+_Atomic long faulty_living[FAULTY_KINDS];
 static uint64_t delayed_until;
-
-/* ---- control ---------------------------------------------------------- */
 
 const char *faulty_name(enum faulty_call call)
 {
@@ -83,7 +78,7 @@ uint32_t faulty_count(enum faulty_call call)
 
 long faulty_alive(enum faulty_kind kind)
 {
-	return alive[kind];
+	return faulty_living[kind];
 }
 
 const char *faulty_leftovers(void)
@@ -93,17 +88,18 @@ const char *faulty_leftovers(void)
 
 	text[0] = 0;
 	for (int i = 0; i < FAULTY_KINDS; i++)
-		if (alive[i] && len < sizeof(text))
+		if (faulty_living[i] && len < sizeof(text))
 			len += (size_t)snprintf(text + len, sizeof(text) - len,
 						"%s%ld %s", len ? ", " : "",
-						(long)alive[i], kinds[i]);
+						(long)faulty_living[i],
+						faulty_kinds[i]);
 	return text;
 }
 
 void faulty_forget(void)
 {
 	for (int i = 0; i < FAULTY_KINDS; i++)
-		alive[i] = 0;
+		faulty_living[i] = 0;
 }
 
 static uint64_t now_ms(void)
@@ -119,13 +115,12 @@ void faulty_delay(uint32_t ms)
 	delayed_until = ms ? now_ms() + ms : 0;
 }
 
-static bool delayed(void)
+bool faulty_delayed(void)
 {
 	return delayed_until && now_ms() < delayed_until;
 }
 
-/* Counts a call; true: it is the one that fails, errno is set. */
-static bool fails(enum faulty_call call)
+bool faulty_fails(enum faulty_call call)
 {
 	counts[call]++;
 	if (armed.call != (int)call)
@@ -135,785 +130,6 @@ static bool fails(enum faulty_call call)
 	    (armed.seen > armed.nth && !armed.persistent))
 		return false;
 	armed.met = true;
-	errno = errors[call];
+	errno = faulty_errors[call];
 	return true;
-}
-
-#define FAIL_N(call)	do { if (fails(FAULTY_##call)) return NULL; } while (0)
-#define FAIL_M(call)	do { if (fails(FAULTY_##call)) return -1; } while (0)
-#define FAIL_P(call)	do { if (fails(FAULTY_##call)) \
-				return errors[FAULTY_##call]; } while (0)
-
-/* ---- limbo: what should have been unmade ------------------------------ */
-
-static struct limbo {
-	enum faulty_kind kind;
-	void *obj;
-} limbo[256];
-static int limbo_count;
-
-static void limbo_add(enum faulty_kind kind, void *obj)
-{
-	if (limbo_count == (int)(sizeof(limbo) / sizeof(limbo[0])))
-		abort();
-	limbo[limbo_count++] = (struct limbo){ kind, obj };
-}
-
-static int unmake(const struct limbo *l)
-{
-	switch (l->kind) {
-	case FAULTY_QPS:
-		return ibv_destroy_qp(l->obj);
-	case FAULTY_CQS:
-		return ibv_destroy_cq(l->obj);
-	case FAULTY_SRQS:
-		return ibv_destroy_srq(l->obj);
-	case FAULTY_MRS:
-		return ibv_dereg_mr(l->obj);
-	case FAULTY_CHANNELS:
-		return ibv_destroy_comp_channel(l->obj);
-	case FAULTY_PDS:
-		return ibv_dealloc_pd(l->obj);
-	case FAULTY_DEVICES:
-		return ibv_close_device(l->obj);
-	case FAULTY_IDS:
-		return rdma_destroy_id(l->obj);
-	default:
-		abort();
-	}
-}
-
-static void limbo_empty(void)
-{
-	static bool inside;
-
-	if (inside)
-		return;
-	inside = true;
-	for (int i = 0; i < limbo_count; i++) {
-		if (unmake(&limbo[i]))
-			fprintf(stderr, "faulty: %s could not be unmade: %m\n",
-				kinds[limbo[i].kind]);
-		else
-			alive[limbo[i].kind]--;
-	}
-	limbo_count = 0;
-	inside = false;
-}
-
-#define UNMAKE(call, kind, obj, real) \
-	do { \
-		int ret_; \
-		limbo_empty(); \
-		if (fails(FAULTY_##call)) { \
-			limbo_add((kind), (obj)); \
-			errno = errors[FAULTY_##call]; \
-			return hows[FAULTY_##call] == 'M' ? -1 : errno; \
-		} \
-		ret_ = (real); \
-		alive[kind] -= !ret_; \
-		return ret_; \
-	} while (0)
-
-#define MAKE(call, kind, type, real) \
-	do { \
-		type *obj_; \
-		limbo_empty(); \
-		FAIL_N(call); \
-		obj_ = (real); \
-		alive[kind] += !!obj_; \
-		return obj_; \
-	} while (0)
-
-/* ---- the data path ---------------------------------------------------- */
-
-/* The originals: all devices of one test have the same driver. */
-static struct ibv_context_ops real_ops;
-
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
-		     struct ibv_send_wr **bad)
-{
-	if (fails(FAULTY_post_send)) {
-		/* what is before the last one goes through */
-		struct ibv_send_wr *w = wr, *before = NULL;
-		int ret = 0;
-
-		while (w->next) {
-			before = w;
-			w = w->next;
-		}
-		if (before) {
-			before->next = NULL;
-			ret = real_ops.post_send(qp, wr, bad);
-			before->next = w;
-		}
-		if (!ret)
-			*bad = w;
-		return errors[FAULTY_post_send];
-	}
-	return real_ops.post_send(qp, wr, bad);
-}
-
-static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
-		     struct ibv_recv_wr **bad)
-{
-	if (fails(FAULTY_post_recv)) {
-		*bad = wr;
-		return errors[FAULTY_post_recv];
-	}
-	return real_ops.post_recv(qp, wr, bad);
-}
-
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-			 struct ibv_recv_wr **bad)
-{
-	if (fails(FAULTY_post_srq_recv)) {
-		*bad = wr;
-		return errors[FAULTY_post_srq_recv];
-	}
-	return real_ops.post_srq_recv(srq, wr, bad);
-}
-
-static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
-{
-	int n;
-
-	if (delayed())
-		return 0;
-	FAIL_M(poll_cq);
-	n = real_ops.poll_cq(cq, room, wc);
-	for (int i = 0; i < n; i++) {
-		enum faulty_call call = wc[i].wr_id & 0x80000000u ?
-			FAULTY_wc_recv : FAULTY_wc_send;
-
-		if (wc[i].status == IBV_WC_SUCCESS && fails(call)) {
-			wc[i].status = (enum ibv_wc_status)errors[call];
-			wc[i].vendor_err = 0xfa;
-		}
-	}
-	return n;
-}
-
-static int req_notify_cq(struct ibv_cq *cq, int solicited)
-{
-	FAIL_P(req_notify_cq);
-	return real_ops.req_notify_cq(cq, solicited);
-}
-
-static void patch(struct ibv_context *verbs)
-{
-	struct ibv_context_ops *ops = &verbs->ops;
-
-	if (ops->post_send == post_send)
-		return;
-	real_ops = *ops;
-	ops->post_send = post_send;
-	ops->post_recv = post_recv;
-	ops->post_srq_recv = post_srq_recv;
-	ops->poll_cq = poll_cq;
-	ops->req_notify_cq = req_notify_cq;
-}
-
-/* ---- the table: devices ----------------------------------------------- */
-
-static struct ibv_device **get_device_list(int *num)
-{
-	MAKE(get_device_list, FAULTY_LISTS, struct ibv_device *,
-	     ibv_get_device_list(num));
-}
-
-static void free_device_list(struct ibv_device **list)
-{
-	alive[FAULTY_LISTS]--;
-	ibv_free_device_list(list);
-}
-
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs;
-
-	limbo_empty();
-	FAIL_N(open_device);
-	verbs = ibv_open_device(device);
-	if (verbs) {
-		alive[FAULTY_DEVICES]++;
-		patch(verbs);
-	}
-	return verbs;
-}
-
-static int close_device(struct ibv_context *verbs)
-{
-	UNMAKE(close_device, FAULTY_DEVICES, verbs, ibv_close_device(verbs));
-}
-
-static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
-{
-	FAIL_P(query_device);
-	return ibv_query_device(verbs, attr);
-}
-
-static int query_device_ex(struct ibv_context *verbs,
-			   struct ibv_device_attr_ex *attr)
-{
-	FAIL_P(query_device_ex);
-	return ibv_query_device_ex(verbs, NULL, attr);
-}
-
-static int query_port(struct ibv_context *verbs, uint8_t port,
-		      struct ibv_port_attr *attr)
-{
-	FAIL_P(query_port);
-	return ibv_query_port(verbs, port, attr);
-}
-
-static int query_gid(struct ibv_context *verbs, uint8_t port, int index,
-		     union ibv_gid *gid)
-{
-	FAIL_M(query_gid);
-	return ibv_query_gid(verbs, port, index, gid);
-}
-
-static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
-			uint32_t index, struct ibv_gid_entry *entry)
-{
-	FAIL_P(query_gid_ex);
-	return ibv_query_gid_ex(verbs, port, index, entry, 0);
-}
-
-static int query_pkey(struct ibv_context *verbs, uint8_t port, int index,
-		      __be16 *pkey)
-{
-	FAIL_M(query_pkey);
-	return ibv_query_pkey(verbs, port, index, pkey);
-}
-
-static struct ibv_async_event fake_event;
-static enum { FAKE_NONE, FAKE_READY, FAKE_TAKEN } fake;
-
-void faulty_async_event(const struct ibv_async_event *ev)
-{
-	fake_event = *ev;
-	fake = FAKE_READY;
-}
-
-static int get_async_event(struct ibv_context *verbs, struct ibv_async_event *ev)
-{
-	FAIL_M(get_async_event);
-	if (fake == FAKE_READY) {
-		fake = FAKE_TAKEN;
-		*ev = fake_event;
-		return 0;
-	}
-	return ibv_get_async_event(verbs, ev);
-}
-
-static void ack_async_event(struct ibv_async_event *ev)
-{
-	if (fake == FAKE_TAKEN)
-		fake = FAKE_NONE;
-	else
-		ibv_ack_async_event(ev);
-}
-
-static struct ibv_pd *alloc_pd(struct ibv_context *verbs)
-{
-	MAKE(alloc_pd, FAULTY_PDS, struct ibv_pd, ibv_alloc_pd(verbs));
-}
-
-static int dealloc_pd(struct ibv_pd *pd)
-{
-	UNMAKE(dealloc_pd, FAULTY_PDS, pd, ibv_dealloc_pd(pd));
-}
-
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
-			     int access)
-{
-	MAKE(reg_mr, FAULTY_MRS, struct ibv_mr,
-	     ibv_reg_mr(pd, addr, len, access));
-}
-
-static int dereg_mr(struct ibv_mr *mr)
-{
-	UNMAKE(dereg_mr, FAULTY_MRS, mr, ibv_dereg_mr(mr));
-}
-
-static struct ibv_comp_channel *create_comp_channel(struct ibv_context *verbs)
-{
-	MAKE(create_comp_channel, FAULTY_CHANNELS, struct ibv_comp_channel,
-	     ibv_create_comp_channel(verbs));
-}
-
-static int destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	UNMAKE(destroy_comp_channel, FAULTY_CHANNELS, channel,
-	       ibv_destroy_comp_channel(channel));
-}
-
-static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *arg,
-				struct ibv_comp_channel *channel, int vector)
-{
-	MAKE(create_cq, FAULTY_CQS, struct ibv_cq,
-	     ibv_create_cq(verbs, cqe, arg, channel, vector));
-}
-
-static int destroy_cq(struct ibv_cq *cq)
-{
-	UNMAKE(destroy_cq, FAULTY_CQS, cq, ibv_destroy_cq(cq));
-}
-
-static int resize_cq(struct ibv_cq *cq, int cqe)
-{
-	FAIL_P(resize_cq);
-	return ibv_resize_cq(cq, cqe);
-}
-
-static struct ibv_srq *create_srq(struct ibv_pd *pd,
-				  struct ibv_srq_init_attr *attr)
-{
-	MAKE(create_srq, FAULTY_SRQS, struct ibv_srq, ibv_create_srq(pd, attr));
-}
-
-static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	FAIL_P(modify_srq);
-	return ibv_modify_srq(srq, attr, mask);
-}
-
-static int destroy_srq(struct ibv_srq *srq)
-{
-	UNMAKE(destroy_srq, FAULTY_SRQS, srq, ibv_destroy_srq(srq));
-}
-
-static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
-			void **arg)
-{
-	limbo_empty();
-	if (delayed()) {
-		errno = EAGAIN;
-		return -1;
-	}
-	FAIL_M(get_cq_event);
-	return ibv_get_cq_event(channel, cq, arg);
-}
-
-static struct ibv_qp *create_qp(struct ibv_pd *pd,
-				struct ibv_qp_init_attr *attr)
-{
-	MAKE(create_qp, FAULTY_QPS, struct ibv_qp, ibv_create_qp(pd, attr));
-}
-
-static struct ibv_qp *create_qp_ex(struct ibv_context *verbs,
-				   struct ibv_qp_init_attr_ex *attr)
-{
-	MAKE(create_qp_ex, FAULTY_QPS, struct ibv_qp,
-	     ibv_create_qp_ex(verbs, attr));
-}
-
-static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	MAKE(create_ah, FAULTY_AHS, struct ibv_ah, ibv_create_ah(pd, attr));
-}
-
-static int destroy_ah(struct ibv_ah *ah)
-{
-	alive[FAULTY_AHS]--;
-	return ibv_destroy_ah(ah);
-}
-
-static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	FAIL_P(modify_qp);
-	return ibv_modify_qp(qp, attr, mask);
-}
-
-static int destroy_qp(struct ibv_qp *qp)
-{
-	UNMAKE(destroy_qp, FAULTY_QPS, qp, ibv_destroy_qp(qp));
-}
-
-/* ---- the table: connections ------------------------------------------- */
-
-static struct rdma_event_channel *create_event_channel(void)
-{
-	MAKE(create_event_channel, FAULTY_CM_CHANNELS,
-	     struct rdma_event_channel, rdma_create_event_channel());
-}
-
-static void destroy_event_channel(struct rdma_event_channel *channel)
-{
-	limbo_empty();
-	alive[FAULTY_CM_CHANNELS]--;
-	rdma_destroy_event_channel(channel);
-}
-
-static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
-		     void *context, enum rdma_port_space ps)
-{
-	int ret;
-
-	limbo_empty();
-	FAIL_M(create_id);
-	ret = rdma_create_id(channel, id, context, ps);
-	alive[FAULTY_IDS] += !ret;
-	return ret;
-}
-
-static int destroy_id(struct rdma_cm_id *id)
-{
-	UNMAKE(destroy_id, FAULTY_IDS, id, rdma_destroy_id(id));
-}
-
-static int migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
-{
-	FAIL_M(migrate_id);
-	return rdma_migrate_id(id, channel);
-}
-
-static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-	FAIL_M(bind_addr);
-	return rdma_bind_addr(id, addr);
-}
-
-static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
-			struct sockaddr *dst, int timeout_ms)
-{
-	FAIL_M(resolve_addr);
-	return rdma_resolve_addr(id, src, dst, timeout_ms);
-}
-
-static int resolve_route(struct rdma_cm_id *id, int timeout_ms)
-{
-	FAIL_M(resolve_route);
-	return rdma_resolve_route(id, timeout_ms);
-}
-
-static int do_listen(struct rdma_cm_id *id, int backlog)
-{
-	FAIL_M(listen);
-	return rdma_listen(id, backlog);
-}
-
-static int do_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
-{
-	FAIL_M(connect);
-	return rdma_connect(id, param);
-}
-
-static int establish(struct rdma_cm_id *id)
-{
-	FAIL_M(establish);
-	return rdma_establish(id);
-}
-
-static int do_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
-{
-	FAIL_M(accept);
-	return rdma_accept(id, param);
-}
-
-static int reject(struct rdma_cm_id *id, const void *data, uint8_t len)
-{
-	FAIL_M(reject);
-	return rdma_reject(id, data, len);
-}
-
-static int disconnect(struct rdma_cm_id *id)
-{
-	FAIL_M(disconnect);
-	return rdma_disconnect(id);
-}
-
-static int init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
-			int *mask)
-{
-	FAIL_M(init_qp_attr);
-	return rdma_init_qp_attr(id, attr, mask);
-}
-
-static int get_cm_event(struct rdma_event_channel *channel,
-			struct rdma_cm_event **event)
-{
-	int ret;
-
-	limbo_empty();
-	FAIL_M(get_cm_event);
-	ret = rdma_get_cm_event(channel, event);
-	if (ret)
-		return ret;
-	alive[FAULTY_CM_EVENTS]++;
-	/* a request brings an id that nobody asked for */
-	alive[FAULTY_IDS] += (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST;
-	return 0;
-}
-
-/* It is done whatever is said: the event is the caller's no more. */
-static int ack_cm_event(struct rdma_cm_event *event)
-{
-	int ret = rdma_ack_cm_event(event);
-
-	alive[FAULTY_CM_EVENTS] -= !ret;
-	FAIL_M(ack_cm_event);
-	return ret;
-}
-
-static struct ibv_context **get_devices(int *num)
-{
-	return rdma_get_devices(num);
-}
-
-const struct verbs_api faulty_verbs = {
-	.get_device_list = get_device_list,
-	.free_device_list = free_device_list,
-	.get_device_name = ibv_get_device_name,
-	.get_device_guid = ibv_get_device_guid,
-	.open_device = open_device,
-	.close_device = close_device,
-	.query_device = query_device,
-	.query_device_ex = query_device_ex,
-	.query_port = query_port,
-	.query_gid = query_gid,
-	.query_gid_ex = query_gid_ex,
-	.query_pkey = query_pkey,
-	.get_async_event = get_async_event,
-	.ack_async_event = ack_async_event,
-	.alloc_pd = alloc_pd,
-	.dealloc_pd = dealloc_pd,
-	.reg_mr = reg_mr,
-	.dereg_mr = dereg_mr,
-	.create_comp_channel = create_comp_channel,
-	.destroy_comp_channel = destroy_comp_channel,
-	.create_cq = create_cq,
-	.destroy_cq = destroy_cq,
-	.resize_cq = resize_cq,
-	.create_srq = create_srq,
-	.modify_srq = modify_srq,
-	.destroy_srq = destroy_srq,
-	.get_cq_event = get_cq_event,
-	.ack_cq_events = ibv_ack_cq_events,
-	.create_qp = create_qp,
-	.create_qp_ex = create_qp_ex,
-	.qp_to_qp_ex = ibv_qp_to_qp_ex,
-	.create_ah = create_ah,
-	.destroy_ah = destroy_ah,
-	.modify_qp = modify_qp,
-	.destroy_qp = destroy_qp,
-	.create_event_channel = create_event_channel,
-	.destroy_event_channel = destroy_event_channel,
-	.create_id = create_id,
-	.destroy_id = destroy_id,
-	.migrate_id = migrate_id,
-	.set_option = rdma_set_option,
-	.bind_addr = bind_addr,
-	.resolve_addr = resolve_addr,
-	.resolve_route = resolve_route,
-	.listen = do_listen,
-	.connect = do_connect,
-	.establish = establish,
-	.accept = do_accept,
-	.reject = reject,
-	.disconnect = disconnect,
-	.init_qp_attr = init_qp_attr,
-	.join_multicast = rdma_join_multicast_ex,
-	.leave_multicast = rdma_leave_multicast,
-	.get_cm_event = get_cm_event,
-	.ack_cm_event = ack_cm_event,
-	.get_src_port = rdma_get_src_port,
-	.get_devices = get_devices,
-	.free_devices = rdma_free_devices,
-};
-
-/* ---- the C library ---------------------------------------------------- */
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-char *__real_strdup(const char *s);
-char *__wrap_strdup(const char *s);
-void __real_free(void *p);
-void __wrap_free(void *p);
-void *__real_mmap(void *addr, size_t len, int prot, int flags, int fd,
-		  off_t offset);
-void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd,
-		  off_t offset);
-int __real_munmap(void *addr, size_t len);
-int __wrap_munmap(void *addr, size_t len);
-int __real_madvise(void *addr, size_t len, int advice);
-int __wrap_madvise(void *addr, size_t len, int advice);
-int __real_epoll_create1(int flags);
-int __wrap_epoll_create1(int flags);
-struct epoll_event;
-int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev);
-int __real_eventfd(unsigned int value, int flags);
-int __wrap_eventfd(unsigned int value, int flags);
-int __real_timerfd_create(int clock, int flags);
-int __wrap_timerfd_create(int clock, int flags);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*fn)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*fn)(void *), void *arg);
-int __real_getaddrinfo(const char *host, const char *service,
-		       const struct addrinfo *hints, struct addrinfo **ret);
-int __wrap_getaddrinfo(const char *host, const char *service,
-		       const struct addrinfo *hints, struct addrinfo **ret);
-void __real_freeaddrinfo(struct addrinfo *list);
-void __wrap_freeaddrinfo(struct addrinfo *list);
-int __real_socket(int domain, int type, int protocol);
-int __wrap_socket(int domain, int type, int protocol);
-int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
-int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
-ssize_t __real_send(int fd, const void *buf, size_t len, int flags);
-ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
-ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
-ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
-
-void *__wrap_malloc(size_t size)
-{
-	void *p;
-
-	FAIL_N(malloc);
-	p = __real_malloc(size);
-	alive[FAULTY_MEMORY] += !!p;
-	return p;
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-	void *p;
-
-	FAIL_N(calloc);
-	p = __real_calloc(n, size);
-	alive[FAULTY_MEMORY] += !!p;
-	return p;
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-	void *p;
-
-	FAIL_N(realloc);
-	p = __real_realloc(old, size);
-	alive[FAULTY_MEMORY] += p && !old;
-	return p;
-}
-
-char *__wrap_strdup(const char *s)
-{
-	char *p;
-
-	FAIL_N(strdup);
-	p = __real_strdup(s);
-	alive[FAULTY_MEMORY] += !!p;
-	return p;
-}
-
-void __wrap_free(void *p)
-{
-	alive[FAULTY_MEMORY] -= !!p;
-	__real_free(p);
-}
-
-void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd,
-		  off_t offset)
-{
-	void *p;
-
-	if (fails(FAULTY_mmap))
-		return MAP_FAILED;
-	p = __real_mmap(addr, len, prot, flags, fd, offset);
-	alive[FAULTY_MAPPINGS] += p != MAP_FAILED;
-	return p;
-}
-
-int __wrap_munmap(void *addr, size_t len)
-{
-	int ret = __real_munmap(addr, len);
-
-	alive[FAULTY_MAPPINGS] -= !ret;
-	return ret;
-}
-
-int __wrap_madvise(void *addr, size_t len, int advice)
-{
-	FAIL_M(madvise);
-	return __real_madvise(addr, len, advice);
-}
-
-int __wrap_epoll_create1(int flags)
-{
-	FAIL_M(epoll_create1);
-	return __real_epoll_create1(flags);
-}
-
-int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
-{
-	/* removing does not fail */
-	if (ev)
-		FAIL_M(epoll_ctl);
-	return __real_epoll_ctl(epfd, op, fd, ev);
-}
-
-int __wrap_eventfd(unsigned int value, int flags)
-{
-	FAIL_M(eventfd);
-	return __real_eventfd(value, flags);
-}
-
-int __wrap_timerfd_create(int clock, int flags)
-{
-	FAIL_M(timerfd_create);
-	return __real_timerfd_create(clock, flags);
-}
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-			  void *(*fn)(void *), void *arg)
-{
-	FAIL_P(pthread_create);
-	return __real_pthread_create(thread, attr, fn, arg);
-}
-
-int __wrap_getaddrinfo(const char *host, const char *service,
-		       const struct addrinfo *hints, struct addrinfo **ret)
-{
-	int gai;
-
-	FAIL_P(getaddrinfo);
-	gai = __real_getaddrinfo(host, service, hints, ret);
-	alive[FAULTY_ADDRS] += !gai;
-	return gai;
-}
-
-void __wrap_freeaddrinfo(struct addrinfo *list)
-{
-	alive[FAULTY_ADDRS]--;
-	__real_freeaddrinfo(list);
-}
-
-int __wrap_socket(int domain, int type, int protocol)
-{
-	FAIL_M(socket);
-	return __real_socket(domain, type, protocol);
-}
-
-int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
-{
-	FAIL_M(accept4);
-	return __real_accept4(fd, addr, len, flags);
-}
-
-ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags)
-{
-	FAIL_M(send);
-	return __real_send(fd, buf, len, flags);
-}
-
-ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
-{
-	FAIL_M(recv);
-	return __real_recv(fd, buf, len, flags);
 }

@@ -30,7 +30,7 @@
 	X(query_pkey, M, EIO) \
 	X(get_async_event, M, EIO) \
 	X(alloc_pd, N, ENOMEM) \
-	X(dealloc_pd, P, EBUSY) \
+	X(dealloc_pd, P, EIO) \
 	X(reg_mr, N, ENOMEM) \
 	X(dereg_mr, P, EIO) \
 	X(create_comp_channel, N, EMFILE) \
@@ -71,6 +71,8 @@
 	X(post_srq_recv, P, ENOMEM) \
 	X(poll_cq, M, EIO) \
 	X(req_notify_cq, P, EIO) \
+	X(alloc_mw, N, ENOMEM) \
+	X(dealloc_mw, P, EIO) \
 	X(wc_send, P, IBV_WC_RETRY_EXC_ERR) \
 	X(wc_recv, P, IBV_WC_WR_FLUSH_ERR)
 
@@ -104,7 +106,8 @@ enum faulty_call {
 /* What is alive. */
 enum faulty_kind {
 	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
-	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_AHS, FAULTY_CM_CHANNELS,
+	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_AHS, FAULTY_MWS,
+	FAULTY_CM_CHANNELS,
 	FAULTY_IDS,
 	FAULTY_CM_EVENTS, FAULTY_MEMORY, FAULTY_MAPPINGS, FAULTY_ADDRS,
 	FAULTY_KINDS

@@ -26,7 +26,7 @@ verdict()
 
 # Two at a time: mostly they wait for the kernel.
 failed=0
-"$nth" exchange late rma rma-abort starve pool close-behind teardown async qp-fatal removed \
+"$nth" exchange late rma rma-abort starve pool pool-exchange pd close-behind teardown async qp-fatal removed \
 	oob-move oob-close oob-teardown srq-open srq-exchange srq-keep srq-own-cq revoke >"$out" 2>&1 &
 second=$!
 status=0

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What scenarios share. A new one is a line of its area's table. */
+#ifndef RDMAMSG_TESTS_FAULT_NTH_H
+#define RDMAMSG_TESTS_FAULT_NTH_H
+
+#define BODY_MS		30000	/* what is reported is reported within */
+#define ITEMS		12
+#define LARGEST		(1200 * 1000)
+
+enum { SERVER, CLIENT, OTHER, CTXS };
+
+struct item {
+	enum { NOT_SENT, REFUSED, ACCEPTED, DONE } state;
+	int status;
+	bool received;
+};
+
+struct end {
+	const char *name;
+	struct rdmamsg_ep *ep;		/* NULL: none, or closed */
+	bool connected;
+	int closed;			/* how often */
+	struct rdmamsg_reason why;
+	struct item items[ITEMS];	/* sent by this end */
+	uint32_t next;			/* tag expected from the other */
+	struct end *peer;
+	bool writable;
+	bool expected_end;		/* closing is what was asked for */
+};
+
+/* What there is before the first fault. */
+enum level { NOTHING, OPEN, LISTENING, CONNECTED };
+
+struct scenario {
+	const char *name;
+	enum level before;
+	void (*body)(void);
+	bool moving;
+	bool oob;
+	bool shared;
+	bool own_cq;
+	const char *host;
+	const char *calls;	/* only these fail; the others did elsewhere */
+};
+
+/* each ends with one without a name */
+extern const struct scenario connect_scenarios[], message_scenarios[],
+	memory_scenarios[], event_scenarios[], oob_scenarios[];
+
+/* nth_ends.c */
+extern struct end ends[2];
+extern struct rdmamsg *ctxs[CTXS];
+extern struct rdmamsg_listener *listener;
+extern const char *address;
+extern bool moving;			/* requests go to another context */
+extern bool shared;			/* receives, in every context */
+extern bool own_cq;			/* for the rest, each its own */
+extern bool oob;			/* without the CM */
+extern const char *host;		/* a name, if not the address */
+extern int reported;			/* errors that the library told of */
+extern int events;			/* on_event */
+extern char failure[512];		/* of this run; "": good */
+extern char what[128];			/* the run, for the alarm */
+extern uint8_t pattern[LARGEST + 256];
+extern struct rdmamsg_msg *kept;	/* a message that is not freed at once */
+extern bool keeping;
+extern struct rdmamsg_pd *domain;	/* of the client, or NULL */
+extern struct rdmamsg_pool *inbound;	/* the server receives in it, or NULL */
+
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int told(int ret);			/* a call's: what it says is counted */
+void on_log(void *arg, enum rdmamsg_log_level level, const char *line);
+void log_start(void);
+void log_print(void);
+void on_alarm(int sig);
+void turn(int ms);
+bool drive(bool (*done)(void), int ms);
+void open_ctx(int i);
+void open_all(void);
+void close_ctx(int i);
+void start_listening(void);
+void forget_ends(void);
+bool is_closed(void);
+bool no_endpoints(void);
+void do_connect(void);
+
+/* nth_connect.c */
+void do_open(void);
+void do_listen(void);
+
+/* nth_messages.c */
+bool writable_or_closed(void);
+bool is_exchanged(void);
+void send_items(struct end *e, uint32_t first, uint32_t last);
+void do_exchange(void);
+void do_close(void);
+void do_abort(void);
+void do_teardown(void);
+void do_keep(void);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The two ends of every scenario: contexts, callbacks that look at what comes
+ * when, and how a connection is made.
+ */
+#include "internal.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nth.h"
+
+struct end ends[2] = {
+	{ .name = "server" }, { .name = "client" },
+};
+struct rdmamsg *ctxs[CTXS];
+struct rdmamsg_listener *listener;
+const char *address = "10.9.0.1";
+bool moving;			/* requests go to another context */
+bool shared;			/* receives, in every context */
+bool own_cq;			/* for the rest, each its own */
+bool oob;			/* without the CM */
+const char *host;		/* a name, if not the address */
+int reported;			/* errors that the library told of */
+int events;			/* on_event */
+char failure[512];		/* of this run; "": good */
+char what[128];			/* the run, for the alarm */
+uint8_t pattern[LARGEST + 256];
+static uint8_t incoming[2][ITEMS][65536];	/* of server, client */
+struct rdmamsg_msg *kept;	/* a message that is not freed at once */
+bool keeping;
+struct rdmamsg_pd *domain;
+struct rdmamsg_pool *inbound;
+
+#define LOG_LINES	40
+static char log_ring[LOG_LINES][200];
+static unsigned int log_at_line;
+
+void on_log(void *arg, enum rdmamsg_log_level level, const char *line)
+{
+	snprintf(log_ring[log_at_line++ % LOG_LINES], sizeof(log_ring[0]),
+		 "%s", line);
+}
+
+static void on_dump(void *arg, const char *line)
+{
+	on_log(arg, RDMAMSG_LOG_DEBUG, line);
+}
+
+void log_start(void)
+{
+	log_at_line = 0;
+}
+
+void log_print(void)
+{
+	unsigned int first = log_at_line > LOG_LINES ? log_at_line - LOG_LINES : 0;
+
+	while (first != log_at_line)
+		printf("#   %s\n", log_ring[first++ % LOG_LINES]);
+	fflush(stdout);
+}
+
+void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (failure[0])
+		return;
+	va_start(ap, fmt);
+	vsnprintf(failure, sizeof(failure), fmt, ap);
+	va_end(ap);
+	for (int i = 0; i < CTXS; i++)
+		if (ctxs[i])
+			rdmamsg_dump(ctxs[i], on_dump, NULL);
+}
+
+void on_alarm(int sig)
+{
+	printf("not ok %s: hangs\n", what);
+	log_print();
+	_exit(1);
+}
+
+/* A call said no: it must have said why. */
+int told(int ret)
+{
+	if (ret < 0) {
+		reported++;
+		if (!rdmamsg_error()[0])
+			fail("%d without a text", ret);
+	}
+	return ret;
+}
+
+/* ---- callbacks -------------------------------------------------------- */
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+
+	if (e->ep && e->ep != ep)
+		fail("%s: a second endpoint", e->name);
+	e->ep = ep;
+	e->connected = true;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+	uint32_t tag = rdmamsg_msg_tag(msg);
+
+	if (e->closed)
+		fail("%s: a message after on_closed", e->name);
+	if (tag < e->next || tag >= ITEMS)
+		fail("%s: message %u where %u was next", e->name, tag, e->next);
+	else if (memcmp(rdmamsg_msg_data(msg), pattern + tag,
+			rdmamsg_msg_len(msg)))
+		fail("%s: message %u is damaged", e->name, tag);
+	else
+		e->peer->items[tag].received = true;
+	e->next = tag + 1;
+	if (keeping && !kept)
+		kept = msg;
+	else
+		rdmamsg_msg_free(msg);
+}
+
+static int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+		       struct rdmamsg_buffer *dst)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+
+	if (tag % 2 && tag < ITEMS && len <= sizeof(incoming[0][0]))
+		dst->data = incoming[e - ends][tag];
+	return 0;
+}
+
+static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+	struct item *item = cookie;
+
+	if (e->closed)
+		fail("%s: a completion after on_closed", e->name);
+	if (item->state != ACCEPTED)
+		fail("%s: item %td completes in state %d", e->name,
+		     item - e->items, item->state);
+	item->state = DONE;
+	item->status = status;
+	reported += status != 0;
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	((struct end *)rdmamsg_ep_user(ep))->writable = true;
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+
+	/* of an offer whose sender had gone; there may be a second one by now */
+	if (oob && e == &ends[SERVER] && ep != e->ep)
+		return;
+	if (e->closed++)
+		fail("%s: closed twice", e->name);
+	for (int i = 0; i < ITEMS; i++)
+		if (e->items[i].state == ACCEPTED)
+			fail("%s: closed, and item %d has not ended", e->name, i);
+	if (!why->cause || !why->who || !why->text[0])
+		fail("%s: closed without a reason", e->name);
+	for (int i = 0; i < ITEMS; i++)
+		if (why->cause == RDMAMSG_CAUSE_CLOSED &&
+		    e->items[i].status == -ECANCELED)
+			fail("%s: a graceful close, and item %d is lost",
+			     e->name, i);
+	e->why = *why;
+	e->ep = NULL;
+	if (!e->expected_end || why->error)
+		reported++;
+}
+
+static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+{
+	events++;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers),
+	.on_connected = on_connected, .on_message = on_message,
+	.on_incoming = on_incoming, .on_sent = on_sent,
+	.on_writable = on_writable, .on_closed = on_closed,
+};
+
+static struct rdmamsg_ep_options ep_options(int who)
+{
+	return (struct rdmamsg_ep_options){
+		.size = sizeof(struct rdmamsg_ep_options),
+		.user = &ends[who], .handlers = &handlers,
+		.timeout_ms = 5000, .close_timeout_ms = 2000,
+		.dead_after_ms = 4000, .send_queue = 8, .recv_depth = 4,
+		.flags = own_cq ? RDMAMSG_EP_OWN_CQ : 0,
+		.pd = who == CLIENT ? domain : NULL,
+		.recv_pool = who == SERVER ? inbound : NULL,
+		.setup_data = "setup", .setup_data_len = 5,
+		.hello_data = "hello", .hello_data_len = 5,
+	};
+}
+
+static void moved(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
+{
+	struct rdmamsg_ep_options opts = ep_options(SERVER);
+
+	told(rdmamsg_accept(req, &opts, NULL));
+}
+
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	struct rdmamsg_ep_options opts = ep_options(SERVER);
+
+	if (!moving)
+		told(rdmamsg_accept(req, &opts, NULL));
+	else if (told(rdmamsg_request_move(req, ctxs[OTHER], moved, NULL)))
+		told(rdmamsg_reject(req, "no", 2));
+}
+
+/* ---- doing ------------------------------------------------------------ */
+
+void turn(int ms)
+{
+	struct pollfd fds[CTXS];
+
+	for (int i = 0; i < CTXS; i++)
+		fds[i] = (struct pollfd){
+			ctxs[i] ? rdmamsg_fd(ctxs[i]) : -1, POLLIN, 0,
+		};
+	(void)poll(fds, CTXS, ms);
+	for (int i = 0; i < CTXS; i++)
+		if (fds[i].revents && ctxs[i] && rdmamsg_process(ctxs[i]) < 0)
+			fail("rdmamsg_process: %s", rdmamsg_error());
+}
+
+bool drive(bool (*done)(void), int ms)
+{
+	uint64_t end = rdmamsg__now_ms() + (uint64_t)ms;
+
+	while (!done()) {
+		if (failure[0] || rdmamsg__now_ms() >= end)
+			return false;
+		turn(20);
+	}
+	return true;
+}
+
+void open_ctx(int i)
+{
+	/* a resized queue, and an event at once */
+	const struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 1100, .limit = 1000,
+	};
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+		.srq = shared ? &srq : NULL,
+	};
+
+	if (!ctxs[i] && told(rdmamsg_open(&ctxs[i], &opts)))
+		ctxs[i] = NULL;
+}
+
+void close_ctx(int i)
+{
+	if (i == SERVER) {
+		listener = NULL;
+		inbound = NULL;
+	}
+	rdmamsg_close(ctxs[i]);
+	ctxs[i] = NULL;
+}
+
+void open_all(void)
+{
+	for (int i = 0; i < CTXS; i++)
+		open_ctx(i);
+}
+
+void start_listening(void)
+{
+	struct rdmamsg_ep_options ep = ep_options(SERVER);
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep,
+		.on_request = moving ? on_request : NULL,
+	};
+
+	if (listener || !ctxs[SERVER])
+		return;
+	if (told((oob ? rdmamsg_oob_listen : rdmamsg_listen)
+		 (ctxs[SERVER], address, "0", &opts, &listener)))
+		listener = NULL;
+}
+
+static void start_connecting(void)
+{
+	struct rdmamsg_ep_options opts = ep_options(CLIENT);
+	char port[8];
+
+	if (!ctxs[CLIENT] || !listener)
+		return;
+	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
+	if (told((oob ? rdmamsg_oob_connect : rdmamsg_connect)
+		 (ctxs[CLIENT], host ? host : address, port, &opts,
+		  &ends[CLIENT].ep)))
+		ends[CLIENT].ep = NULL;
+}
+
+static bool is_connected(void)
+{
+	return (ends[CLIENT].connected && ends[SERVER].connected) ||
+	       ends[CLIENT].closed || !ends[CLIENT].ep;
+}
+
+bool is_closed(void)
+{
+	return !ends[CLIENT].ep && !ends[SERVER].ep;
+}
+
+bool no_endpoints(void)
+{
+	for (int i = 0; i < CTXS; i++)
+		if (ctxs[i] && ctxs[i]->ep_count)
+			return false;
+	return true;
+}
+
+void forget_ends(void)
+{
+	for (int i = 0; i < 2; i++) {
+		const char *name = ends[i].name;
+
+		memset(&ends[i], 0, sizeof(ends[i]));
+		ends[i].name = name;
+		ends[i].peer = &ends[!i];
+	}
+}
+
+void do_connect(void)
+{
+	start_connecting();
+	if (!drive(is_connected, BODY_MS))
+		fail("connecting: neither connected nor closed");
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Events of the device, made up. */
+#include "internal.h"
+
+#include <string.h>
+
+#include "faulty.h"
+#include "nth.h"
+
+static void fake(const struct ibv_async_event *ev)
+{
+	struct rdmamsg_device *d;
+	struct list *n;
+
+	for (int i = 0; i < CTXS; i++) {
+		if (!ctxs[i])
+			continue;
+		list_for_each(n, &ctxs[i]->devs) {
+			struct dev *dev = list_entry(n, struct dev, node);
+
+			d = dev->device;
+			if (!d || d->async_reader != dev)
+				continue;
+			faulty_async_event(ev);
+			rdmamsg__dev_async(dev);
+			return;
+		}
+	}
+	/* nobody reads: what could have been told */
+	reported++;
+}
+
+static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
+{
+	struct ibv_async_event ev = { .event_type = type };
+
+	if (ep)
+		ev.element.qp = ep->hot.qp;
+	else
+		ev.element.port_num = 1;
+	fake(&ev);
+}
+
+/* Of what a program has made there for itself, with a context of its own. */
+static void fake_foreign(void)
+{
+	static struct ibv_srq srq = { .srq_context = &srq };
+	static struct ibv_cq cq = { .cq_context = &cq };
+	struct ibv_async_event ev = {
+		.element.srq = &srq, .event_type = IBV_EVENT_SRQ_LIMIT_REACHED,
+	};
+
+	fake(&ev);
+	ev.event_type = IBV_EVENT_SRQ_ERR;
+	fake(&ev);
+	ev.element.cq = &cq;
+	ev.event_type = IBV_EVENT_CQ_ERR;
+	fake(&ev);
+}
+
+static bool events_seen(void)
+{
+	return events >= 2;
+}
+
+static bool event_seen(void)
+{
+	return events >= 1;
+}
+
+static void do_async(void)
+{
+	events = 0;
+	fake_foreign();
+	fake_event(IBV_EVENT_PORT_ERR, NULL);
+	/* without memory for it an event is lost, with an error in the log */
+	if (!drive(events_seen, 200))
+		reported++;
+	if (strstr(ends[CLIENT].why.text, "device reports") ||
+	    strstr(ends[SERVER].why.text, "device reports"))
+		fail("closed by what does not concern it");
+	/* the reader goes, the other one takes over */
+	ends[CLIENT].expected_end = true;
+	close_ctx(CLIENT);
+	events = 0;
+	fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	if (!drive(event_seen, 200))
+		reported++;
+	if (!drive(is_closed, BODY_MS))
+		fail("the peer's context closed, and nothing came of it");
+}
+
+static void do_qp_fatal(void)
+{
+	fake_event(IBV_EVENT_QP_FATAL, ends[SERVER].ep);
+	if (!drive(is_closed, 500)) {
+		reported++;		/* lost, for want of memory */
+		rdmamsg_ep_abort(ends[SERVER].ep);
+	}
+	if (!drive(is_closed, BODY_MS))
+		fail("QP_FATAL, and nothing came of it");
+}
+
+static void do_removed(void)
+{
+	fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	if (!drive(is_closed, 500)) {
+		reported++;
+		rdmamsg_ep_abort(ends[SERVER].ep);
+	}
+	if (!drive(is_closed, BODY_MS))
+		fail("DEVICE_FATAL, and nothing came of it");
+}
+
+const struct scenario event_scenarios[] = {
+	{ "async", CONNECTED, do_async },
+	{ "qp-fatal", CONNECTED, do_qp_fatal },
+	{ "removed", CONNECTED, do_removed },
+	{ NULL },
+};

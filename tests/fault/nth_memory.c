@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided operations, pools of the program's, shared receives. */
+#include "internal.h"
+
+#include <string.h>
+
+#include "faulty.h"
+#include "nth.h"
+
+static uint8_t far[65536], near[65536];
+
+/* Operation n of them; none is a message that would have to arrive. */
+static int rma_item(const struct rdmamsg_key *key,
+		    struct rdmamsg_region *region, uint32_t n,
+		    struct item *item)
+{
+	struct rdmamsg_slice small = { pattern, 64, NULL };
+	struct rdmamsg_slice copied = { pattern, 4000, NULL };
+	struct rdmamsg_slice large = { near, sizeof(near), region };
+	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+	static uint64_t was;
+
+	item->received = true;
+	switch (n) {
+	case 0:
+		return rdmamsg_write(ep, &small, 1, key, 0, 0, item);
+	case 1:
+		return rdmamsg_write(ep, &copied, 1, key, 64, 0, item);
+	case 2:
+		return rdmamsg_write_imm(ep, &large, 1, key, 0, n, 0, item);
+	case 3:
+		return rdmamsg_read(ep, &large, 1, key, 0, 0, item);
+	case 4:
+		return rdmamsg_fetch_add(ep, key, 0, 1, &was, 0, item);
+	default:
+		return rdmamsg_compare_swap(ep, key, 8, 0, 1, &was,
+					    RDMAMSG_FENCE, item);
+	}
+}
+
+static void rma_items(const struct rdmamsg_key *key,
+		      struct rdmamsg_region *region)
+{
+	for (uint32_t n = 0; n < 6 && ends[CLIENT].ep && !failure[0];) {
+		struct item *item = &ends[CLIENT].items[n];
+		int ret;
+
+		ends[CLIENT].writable = false;
+		item->state = ACCEPTED;
+		ret = rma_item(key, region, n, item);
+		if (ret)
+			item->state = REFUSED;
+		if (ret == -EAGAIN && drive(writable_or_closed, BODY_MS))
+			continue;
+		if (ret == -EAGAIN)
+			fail("operation %u: -EAGAIN and no on_writable", n);
+		told(ret);
+		n++;
+	}
+	if (!drive(is_exchanged, BODY_MS))
+		fail("one-sided operations: not over");
+}
+
+static void do_rma(void)
+{
+	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_cache *cache = NULL;
+	struct rdmamsg_key key;
+	int ret;
+
+	ret = told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+					 RDMAMSG_ACCESS_READ |
+					 RDMAMSG_ACCESS_WRITE |
+					 RDMAMSG_ACCESS_ATOMIC, &there));
+	if (!ret)
+		ret = told(rdmamsg_region_export(there, ends[SERVER].ep, &key));
+	if (!ret)
+		ret = told(rdmamsg_cache_create(ctxs[CLIENT], NULL, &cache));
+	if (!ret)
+		ret = told(rdmamsg_cache_get(cache, ends[CLIENT].ep, near,
+					     sizeof(near),
+					     RDMAMSG_ACCESS_LOCAL_WRITE,
+					     &here));
+	if (!ret)
+		rma_items(&key, here);
+	if (here)
+		(void)rdmamsg_cache_put(cache, here);
+	/* unless an endpoint is still on its way out */
+	(void)rdmamsg_region_destroy(there);
+	(void)rdmamsg_cache_destroy(cache);
+}
+
+/* What it says is revoked is. */
+static void do_revoke(void)
+{
+	struct rdmamsg_region *region;
+	struct rdmamsg_key key;
+	long mrs;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_READ, &region)) ||
+	    told(rdmamsg_region_export(region, ends[SERVER].ep, &key)))
+		return;
+	mrs = faulty_alive(FAULTY_MRS);
+	if (!told(rdmamsg_region_revoke(region)) &&
+	    faulty_alive(FAULTY_MRS) >= mrs)
+		fail("a region is revoked, and still registered");
+	if (rdmamsg_region_destroy(region))
+		fail("a region is not destroyed: %s", rdmamsg_error());
+}
+
+/*
+ * Given, used and taken back by its owner; given again, and taken back by the
+ * peer.
+ */
+static int window_item(struct rdmamsg_window *w, struct rdmamsg_region *region,
+		       struct rdmamsg_key *key, uint32_t n, struct item *item)
+{
+	struct rdmamsg_slice s = { pattern, 64, NULL };
+
+	switch (n) {
+	case 1:
+		return rdmamsg_write(ends[CLIENT].ep, &s, 1, key, 0, 0, item);
+	case 2:
+		return rdmamsg_window_invalidate(w, item);
+	case 4:
+		return rdmamsg_send_invalidate(ends[CLIENT].ep, pattern + n, 64,
+					       n, key, item);
+	default:
+		return rdmamsg_window_bind(w, region, 0, 64,
+					   RDMAMSG_ACCESS_WRITE, key, item);
+	}
+}
+
+static void window_items(struct rdmamsg_window *w,
+			 struct rdmamsg_region *region)
+{
+	struct rdmamsg_key key;
+
+	for (uint32_t n = 0; n < 6 && !failure[0];) {
+		struct end *e = &ends[n == 1 || n == 4 ? CLIENT : SERVER];
+		struct item *item = &e->items[n];
+		int ret;
+
+		if (!ends[CLIENT].ep || !ends[SERVER].ep)
+			return;
+		e->writable = false;
+		item->received = n != 4;
+		item->state = ACCEPTED;
+		ret = window_item(w, region, &key, n, item);
+		if (ret)
+			item->state = REFUSED;
+		if (ret == -EAGAIN && drive(writable_or_closed, BODY_MS))
+			continue;
+		if (ret == -EAGAIN)
+			fail("window, step %u: -EAGAIN and no on_writable", n);
+		if (told(ret))
+			return;
+		if (!drive(is_exchanged, BODY_MS))
+			fail("window, step %u: not over", n);
+		n++;
+	}
+}
+
+/* In the end it is destroyed as it is, bound. */
+static void do_window(void)
+{
+	struct rdmamsg_region *region = NULL;
+	struct rdmamsg_window *w;
+	long mws;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_WINDOW, &region)) ||
+	    told(rdmamsg_region_attach(region, ends[SERVER].ep)) ||
+	    told(rdmamsg_window_create(ends[SERVER].ep, &w))) {
+		told(rdmamsg_region_destroy(region));
+		return;
+	}
+	window_items(w, region);
+	mws = faulty_alive(FAULTY_MWS);
+	if (ends[SERVER].ep && !told(rdmamsg_window_destroy(w)) &&
+	    faulty_alive(FAULTY_MWS) >= mws)
+		fail("a window is destroyed, and still there");
+	/* a window that ended with its endpoint has let go of it */
+	told(rdmamsg_region_destroy(region));
+}
+
+/* With operations under way, and regions left to the contexts. */
+static void do_rma_abort(void)
+{
+	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_key key;
+
+	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
+				       RDMAMSG_ACCESS_READ |
+				       RDMAMSG_ACCESS_WRITE, &there)) ||
+	    told(rdmamsg_region_export(there, ends[SERVER].ep, &key)) ||
+	    told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near),
+				       RDMAMSG_ACCESS_LOCAL_WRITE, &here)) ||
+	    told(rdmamsg_region_attach(here, ends[CLIENT].ep)))
+		return;
+	for (uint32_t n = 0; n < 4; n++) {
+		struct item *item = &ends[CLIENT].items[n];
+
+		item->state = ACCEPTED;
+		if (told(rma_item(&key, here, n, item)))
+			item->state = REFUSED;
+	}
+	if (ends[CLIENT].ep)
+		rdmamsg_ep_abort(ends[CLIENT].ep);
+	if (!drive(is_closed, BODY_MS))
+		fail("aborting: not over");
+	reported++;
+}
+
+/* A pool of the program's, and messages out of it. */
+static void do_pool(void)
+{
+	const struct rdmamsg_pool_options o = {
+		.size = sizeof(o), .max_bytes = 16 << 20,
+		.flags = RDMAMSG_POOL_HUGE | RDMAMSG_POOL_NODE,
+	};
+	struct rdmamsg_pool *pool = NULL;
+	struct rdmamsg_msg *msg;
+
+	if (told(rdmamsg_pool_create(ctxs[CLIENT], &o, &pool)))
+		return;
+	for (size_t len = 100; len < 1000000; len *= 10) {
+		if (told(rdmamsg_pool_alloc(pool, ends[CLIENT].ep, len, &msg)))
+			continue;
+		memset(rdmamsg_msg_data(msg), 1, len);
+		rdmamsg_msg_free(msg);
+	}
+	if (told(rdmamsg_pool_destroy(pool)))
+		fail("a pool that is not in use could not be destroyed");
+}
+
+/* From a protection domain to its end, with a region in it. */
+static void do_pd(void)
+{
+	struct rdmamsg_region *region = NULL;
+
+	if (told(rdmamsg_pd_create(ctxs[CLIENT], NULL, &domain)))
+		return;
+	do_connect();
+	if (!told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near), 0,
+					&region)) &&
+	    !told(rdmamsg_region_set_pd(region, domain)) && ends[CLIENT].ep)
+		told(rdmamsg_region_attach(region, ends[CLIENT].ep));
+	if (ends[CLIENT].connected && ends[CLIENT].ep)
+		do_exchange();
+	do_close();
+	told(rdmamsg_region_destroy(region));
+	/* one that could not be is left to rdmamsg_close() */
+	told(rdmamsg_pd_destroy(domain));
+	domain = NULL;
+}
+
+/* All that the server gets goes into a pool of its program's. */
+static void do_pool_exchange(void)
+{
+	struct rdmamsg_srq_options o = { .size = sizeof(o) };
+	struct rdmamsg_srq *srq;
+
+	if (told(rdmamsg_pool_create(ctxs[SERVER], NULL, &inbound)))
+		inbound = NULL;
+	o.recv_pool = inbound;
+	if (!told(rdmamsg_srq_create(ctxs[SERVER], &o, &srq)))
+		rdmamsg_srq_close(srq);
+	start_listening();
+	do_connect();
+	if (ends[CLIENT].connected && ends[SERVER].connected)
+		do_exchange();
+}
+
+/* The first queue that is polled is the one of the shared receives. */
+static void do_srq_cq(void)
+{
+	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
+	faulty_arm(FAULTY_poll_cq, 1, false);
+	if (!drive(is_closed, BODY_MS))
+		fail("the queue of shared receives fails, and nothing comes "
+		     "of it");
+	(void)faulty_disarm();
+}
+
+const struct scenario memory_scenarios[] = {
+	{ "rma", CONNECTED, do_rma,
+	  .calls = " calloc reg_mr dereg_mr mmap post_send wc_send poll_cq " },
+	{ "rma-abort", CONNECTED, do_rma_abort,
+	  .calls = " post_send dereg_mr destroy_qp " },
+	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
+	{ "window", CONNECTED, do_window,
+	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "
+		   "wc_send wc_recv " },
+	{ "pool", CONNECTED, do_pool,
+	  .calls = " calloc mmap madvise reg_mr dereg_mr " },
+	{ "pool-exchange", OPEN, do_pool_exchange,
+	  .calls = " calloc mmap reg_mr dereg_mr wc_recv " },
+	{ "pd", LISTENING, do_pd,
+	  .calls = " calloc alloc_pd dealloc_pd reg_mr dereg_mr create_qp "
+		   "create_cq create_comp_channel mmap epoll_ctl " },
+	{ "srq-open", NOTHING, do_open, .shared = true, .calls = " calloc " },
+	{ "srq-connect", LISTENING, do_connect, .shared = true },
+	{ "srq-exchange", CONNECTED, do_exchange, .shared = true,
+	  .calls = " post_srq_recv modify_srq wc_recv wc_send calloc mmap "
+		   "reg_mr get_async_event " },
+	{ "srq-keep", CONNECTED, do_keep, .shared = true,
+	  .calls = " destroy_srq destroy_cq dereg_mr " },
+	{ "srq-own-cq", CONNECTED, do_srq_cq, .shared = true, .own_cq = true,
+	  .calls = "" },
+	{ "srq-abort", CONNECTED, do_abort, .shared = true },
+	{ "srq-teardown", CONNECTED, do_teardown, .shared = true },
+	{ NULL },
+};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages of every way to send one, and the end while they are under way. */
+#include "internal.h"
+
+#include <string.h>
+
+#include "faulty.h"
+#include "nth.h"
+
+static const struct kind {
+	enum { SEND, SENDV, MSG } how;
+	uint32_t len;
+} items[ITEMS] = {
+	{ SEND, 0 }, { SEND, 32 }, { SEND, 4000 }, { SENDV, 6000 },
+	{ SENDV, LARGEST }, { SENDV, 30000 }, { SEND, 40000 }, { MSG, 100 },
+	{ MSG, 70000 }, { SEND, 1 }, { SENDV, 50000 }, { SENDV, 50001 },
+};
+
+static int send_msg(struct rdmamsg_ep *ep, uint32_t tag, uint32_t len,
+		    void *cookie)
+{
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_msg_alloc(ep, len, &msg);
+
+	if (ret)
+		return ret;
+	memcpy(rdmamsg_msg_data(msg), pattern + tag, len);
+	ret = rdmamsg_msg_send(ep, msg, tag, cookie);
+	if (ret)
+		rdmamsg_msg_free(msg);
+	return ret;
+}
+
+static int send_item(struct end *e, uint32_t tag)
+{
+	const struct kind *k = &items[tag];
+	struct item *item = &e->items[tag];
+	struct iovec iov[3] = {
+		{ pattern + tag, k->len / 3 },
+		{ pattern + tag + k->len / 3, k->len / 3 },
+		{ pattern + tag + k->len / 3 * 2, k->len - k->len / 3 * 2 },
+	};
+	int ret;
+
+	item->state = ACCEPTED;
+	switch (k->how) {
+	case SEND:
+		ret = rdmamsg_send(e->ep, pattern + tag, k->len, tag, item);
+		break;
+	case SENDV:
+		ret = rdmamsg_sendv(e->ep, iov, 3, tag, item);
+		break;
+	default:
+		ret = send_msg(e->ep, tag, k->len, item);
+	}
+	if (ret)
+		item->state = NOT_SENT;
+	return ret;
+}
+
+bool writable_or_closed(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (ends[i].writable || ends[i].closed)
+			return true;
+	return false;
+}
+
+void send_items(struct end *e, uint32_t first, uint32_t last)
+{
+	for (uint32_t tag = first; tag <= last && e->ep && !failure[0];) {
+		int ret;
+
+		e->writable = false;
+		ret = send_item(e, tag);
+		if (ret != -EAGAIN) {
+			if (told(ret))
+				e->items[tag].state = REFUSED;
+			tag++;
+			continue;
+		}
+		if (!drive(writable_or_closed, BODY_MS))
+			fail("%s: item %u: -EAGAIN and no on_writable", e->name,
+			     tag);
+	}
+}
+
+bool is_exchanged(void)
+{
+	for (int i = 0; i < 2; i++) {
+		for (int t = 0; t < ITEMS; t++) {
+			struct item *item = &ends[i].items[t];
+
+			if (item->state == ACCEPTED)
+				return false;
+			if (item->state == DONE && !item->status &&
+			    !item->received && !ends[!i].closed)
+				return false;
+		}
+	}
+	return true;
+}
+
+void do_exchange(void)
+{
+	send_items(&ends[CLIENT], 0, ITEMS - 1);
+	send_items(&ends[SERVER], 0, 5);
+	if (!drive(is_exchanged, BODY_MS))
+		fail("exchanging: not over");
+}
+
+void do_close(void)
+{
+	if (!ends[CLIENT].ep)
+		return;
+	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;
+	rdmamsg_ep_close(ends[CLIENT].ep);
+	if (!drive(is_closed, BODY_MS))
+		fail("closing: not over");
+}
+
+/* What is accepted before a close arrives, also beyond the credits. */
+static void do_close_behind(void)
+{
+	send_items(&ends[CLIENT], 0, 7);
+	send_items(&ends[SERVER], 0, 7);
+	do_close();
+	for (int i = 0; i < 2; i++)
+		for (int t = 0; t < 8 && !reported; t++)
+			if (!ends[i].items[t].received)
+				fail("%s: a graceful close lost item %d",
+				     ends[i].name, t);
+}
+
+/* With everything under way. */
+void do_abort(void)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		if (ends[CLIENT].ep)
+			send_item(&ends[CLIENT], i);
+		if (ends[SERVER].ep)
+			send_item(&ends[SERVER], i);
+	}
+	if (ends[CLIENT].ep)
+		rdmamsg_ep_abort(ends[CLIENT].ep);
+	if (!drive(is_closed, BODY_MS))
+		fail("aborting: not over");
+	reported++;
+}
+
+void do_teardown(void)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		send_item(&ends[CLIENT], i);
+		send_item(&ends[SERVER], i);
+	}
+	close_ctx(CLIENT);
+	close_ctx(SERVER);
+	if (!is_closed())
+		fail("rdmamsg_close: an endpoint was not told");
+	reported++;
+}
+
+/* Memory that comes back from elsewhere makes a sender writable, at once. */
+static void do_starve(void)
+{
+	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+	size_t limit = ctxs[CLIENT]->opts.max_registered;
+	static struct rdmamsg_msg *msgs[4096];
+	int n = 0;
+
+	ctxs[CLIENT]->opts.max_registered = ctxs[CLIENT]->registered;
+	while (n < 4096 && !rdmamsg_msg_alloc(ep, 4000, &msgs[n]))
+		n++;
+	if (rdmamsg_send(ep, pattern, 4000, 0, NULL) != -EAGAIN)
+		fail("sent without a buffer");
+	drive(writable_or_closed, 50);
+	if (ends[CLIENT].writable)
+		fail("writable without a buffer");
+	rdmamsg_msg_free(msgs[--n]);
+	if (!drive(writable_or_closed, 200))
+		fail("a buffer has come back, and nobody was told");
+	while (n)
+		rdmamsg_msg_free(msgs[--n]);
+	ctxs[CLIENT]->opts.max_registered = limit;
+}
+
+/* A message outlives its endpoint and its device. */
+void do_keep(void)
+{
+	struct list *n;
+
+	keeping = true;
+	send_items(&ends[CLIENT], 4, 4);
+	if (!drive(is_exchanged, BODY_MS))
+		fail("exchanging: not over");
+	keeping = false;
+	do_close();
+	/* as if the device had been unused for long */
+	list_for_each(n, &ctxs[SERVER]->devs)
+		list_entry(n, struct dev, node)->reap = true;
+	ctxs[SERVER]->reap = true;
+	rdmamsg__kick(ctxs[SERVER]);
+	turn(0);
+	if (kept && memcmp(rdmamsg_msg_data(kept), pattern + 4,
+			   rdmamsg_msg_len(kept)))
+		fail("a kept message is damaged");
+	rdmamsg_msg_free(kept);
+	kept = NULL;
+}
+
+/* The context goes first. */
+static void do_keep_longer(void)
+{
+	keeping = true;
+	send_items(&ends[CLIENT], 4, 5);
+	if (!drive(is_exchanged, BODY_MS))
+		fail("exchanging: not over");
+	keeping = false;
+	kept = NULL;
+	reported++;
+	close_ctx(SERVER);
+	close_ctx(CLIENT);
+}
+
+static void do_delayed(void)
+{
+	faulty_delay(300);
+	do_exchange();
+	faulty_delay(0);
+}
+
+const struct scenario message_scenarios[] = {
+	{ "exchange", CONNECTED, do_exchange },
+	{ "late", CONNECTED, do_delayed, .calls = "" },
+	{ "starve", CONNECTED, do_starve, .calls = "" },
+	{ "keep", CONNECTED, do_keep,
+	  .calls = " dereg_mr dealloc_pd destroy_cq destroy_comp_channel "
+		   "close_device mmap " },
+	{ "keep-longer", CONNECTED, do_keep_longer,
+	  .calls = " dereg_mr dealloc_pd destroy_cq close_device " },
+	{ "close", CONNECTED, do_close },
+	{ "close-behind", CONNECTED, do_close_behind },
+	{ "abort", CONNECTED, do_abort },
+	{ "teardown", CONNECTED, do_teardown },
+	{ NULL },
+};
