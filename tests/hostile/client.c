@@ -143,7 +143,8 @@ void misbehave_all(void)
 {
 	refused_hellos();
 	not_established();
-	for (const struct misdeed *m = misdeeds; m->name; m++)
-		misbehave(m);
+	for (int i = 0; misdeeds[i]; i++)
+		for (const struct misdeed *m = misdeeds[i]; m->name; m++)
+			misbehave(m);
 	crowd();
 }

@@ -12,7 +12,7 @@ struct misdeed {
 	const char *name;
 	/* after SETUP, unless before_setup. False: it could not be done. */
 	bool (*fn)(struct raw *r);
-	uint32_t causes;	/* CAUSE(): what the other side may say; 0: nothing */
+	uint32_t causes;	/* CAUSE(): what the other side may say */
 	bool before_setup;
 	bool passive_only;		/* for the one that is connected to */
 	/* without waiting for credit: where receives are shared, too much */
@@ -22,7 +22,13 @@ struct misdeed {
 	enum wish wish, then;
 };
 
-extern const struct misdeed misdeeds[];
+#define READS	.how = { .reads_served = 4 }
+#define PROTO	CAUSE(PROTOCOL)
+
+/* Each ends with one without a name; and a list of them, up to NULL. */
+extern const struct misdeed setup_misdeeds[], message_misdeeds[],
+	memory_misdeeds[];
+extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
 
 /* Of the program: whom it harms, how that is asked, and all that it does. */
@@ -41,5 +47,17 @@ bool wanted(const char *name);
 
 /* How the last connection ended: as it should? Judges and says. */
 void judge(const char *name, bool did, uint32_t before, uint32_t causes);
+
+/* The send goes out; whether it is acknowledged is the other side's affair. */
+bool do_data(struct raw *r, uint32_t number, uint32_t tag, uint32_t len);
+bool do_message(struct raw *r, uint8_t type, const void *body, size_t len);
+struct proto_rndv good_rndv(const struct raw *r, uint32_t len);
+bool do_rndv(struct raw *r, const struct proto_rndv *w);
+bool do_rndv_body(struct raw *r, const void *body, size_t len);
+/* The victim announces something large: the key, or false. */
+bool large_from_victim(struct raw *r, struct proto_hdr *hdr,
+		       struct proto_key *key);
+bool do_vanish(struct raw *r);
+bool do_leave(struct raw *r);
 
 #endif

@@ -306,6 +306,8 @@ int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
 	if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr.wr.atomic.remote_addr = addr;
 		wr.wr.atomic.rkey = rkey;
+	} else if (opcode == IBV_WR_SEND_WITH_INV) {
+		wr.invalidate_rkey = rkey;
 	} else {
 		wr.wr.rdma.remote_addr = addr;
 		wr.wr.rdma.rkey = rkey;

@@ -173,7 +173,8 @@ void misbehave_all(void)
 	bad_answers();
 	never_answers();
 	accept_and_gone();
-	for (const struct misdeed *m = misdeeds; m->name; m++)
-		misbehave(m);
+	for (int i = 0; misdeeds[i]; i++)
+		for (const struct misdeed *m = misdeeds[i]; m->name; m++)
+			misbehave(m);
 	raw_close(&raw);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "victim.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../fds.h"
 
 #define LARGE	100000
 
@@ -43,17 +44,6 @@ static int open_context(void)
 	};
 
 	return rdmamsg_open(&ctx, &opts);
-}
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* ---- the connection to the raw peer ----------------------------------- */
@@ -199,7 +189,7 @@ static void grant_stats(void)
 {
 	victims->stats.size = sizeof(victims->stats);
 	rdmamsg_stats(ctx, &victims->stats);
-	victims->fds = count_fds();
+	victims->fds = open_fds();
 }
 
 static int server(void)

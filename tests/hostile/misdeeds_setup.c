@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Before SETUP is through, or another one. */
+#include "misdeeds.h"
+
+#include <string.h>
+
+static bool silence(struct raw *r)
+{
+	return true;
+}
+
+static bool setup_garbage(struct raw *r)
+{
+	uint8_t body[200];
+
+	for (size_t i = 0; i < sizeof(body); i++)
+		body[i] = (uint8_t)(i * 37 + 11);
+	return do_message(r, PROTO_SETUP, body, sizeof(body));
+}
+
+static bool setup_empty(struct raw *r)
+{
+	return do_message(r, PROTO_SETUP, NULL, 0);
+}
+
+static bool setup_with(struct raw *r, uint16_t type, uint32_t value)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
+	};
+	uint8_t body[PROTO_SETUP_MAX];
+	size_t len = rdmamsg__setup_encode(&s, body);
+
+	/* the items are in the order of their types, 8 bytes each */
+	value = htole32(value);
+	memcpy(body + 8 * (type - 1) + 4, &value, sizeof(value));
+	return do_message(r, PROTO_SETUP, body, len);
+}
+
+static bool setup_small_receives(struct raw *r)
+{
+	return setup_with(r, PROTO_SETUP_RECV_SIZE, 10);
+}
+
+static bool setup_no_depth(struct raw *r)
+{
+	return setup_with(r, PROTO_SETUP_RECV_DEPTH, 0);
+}
+
+static bool setup_must_know(struct raw *r)
+{
+	static const uint8_t body[] = { 99, 0x80, 0, 0 };
+
+	return do_message(r, PROTO_SETUP, body, sizeof(body));
+}
+
+/* It is the initiator's to choose. */
+static bool setup_other_session(struct raw *r)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
+	};
+	uint8_t body[PROTO_SETUP_MAX];
+	struct proto_hdr hdr;
+	const uint8_t *theirs;
+	uint32_t len;
+
+	if (!raw_receive_type(r, PROTO_SETUP, &hdr, &theirs, &len) ||
+	    rdmamsg__setup_decode(&r->peer, theirs, len))
+		return false;
+	memcpy(s.session, r->peer.session, sizeof(s.session));
+	s.session[15] ^= 1;
+	return do_message(r, PROTO_SETUP, body, rdmamsg__setup_encode(&s, body));
+}
+
+static bool data_first(struct raw *r)
+{
+	return do_data(r, 0, 0, 10);
+}
+
+static bool rndv_first(struct raw *r)
+{
+	struct proto_rndv w = good_rndv(r, 100000);
+
+	return do_rndv(r, &w);
+}
+
+static bool close_first(struct raw *r)
+{
+	return do_message(r, PROTO_CLOSE, NULL, 0);
+}
+
+static bool done_first(struct raw *r)
+{
+	return do_message(r, PROTO_DONE, NULL, 0);
+}
+
+static bool nothing_first(struct raw *r)
+{
+	return raw_send(r, NULL, 0) >= 0;
+}
+
+static bool second_setup(struct raw *r)
+{
+	return setup_with(r, PROTO_SETUP_MAX_MSG, 65536);
+}
+
+const struct misdeed setup_misdeeds[] = {
+	{ "silence-before-setup", silence, CAUSE(TIMEOUT), true, READS },
+	{ "vanish-before-setup", do_vanish, CAUSE(TIMEOUT) | CAUSE(TRANSPORT) |
+	  CAUSE(ABORTED), true, READS },
+	{ "leave-before-setup", do_leave, CAUSE(ABORTED) | CAUSE(TRANSPORT), true,
+	  READS },
+	{ "setup-garbage", setup_garbage, PROTO, true, READS },
+	{ "setup-empty", setup_empty, PROTO, true, READS },
+	{ "setup-small-receives", setup_small_receives, PROTO, true, READS },
+	{ "setup-no-depth", setup_no_depth, PROTO, true, READS },
+	{ "setup-must-know", setup_must_know, PROTO, true, READS },
+	{ "setup-other-session", setup_other_session, PROTO, true, READS,
+	  .passive_only = true },
+	{ "data-before-setup", data_first, PROTO, true, READS },
+	{ "rndv-before-setup", rndv_first, PROTO, true, READS },
+	{ "close-before-setup", close_first, PROTO, true, READS },
+	{ "done-before-setup", done_first, PROTO, true, READS },
+	{ "nothing-before-setup", nothing_first, PROTO, true, READS },
+	{ "second-setup", second_setup, PROTO, READS },
+	{ NULL },
+};
