@@ -42,6 +42,7 @@ static const struct {
 	FIELD(responder_resources, 256),
 	FIELD(initiator_depth, 256),
 	FIELD(tos, 256),
+	FIELD(create_flags, 1u << 20),
 };
 
 /* As options of an endpoint, and of those that a listener is to accept. */

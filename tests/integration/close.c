@@ -135,6 +135,14 @@ static void finish(void)
 	pair_fini(&p);
 }
 
+static void send_and_finish(void)
+{
+	for (uint32_t n = 0; n < 10; n++)
+		assert_int_equal(end_send(&p.c, HOW_SENDV, n % 3 * 50000, n),
+				 0);
+	finish();
+}
+
 static void close__inside_every_callback_ENDS(void **state)
 {
 	for (enum act act = 0; act < ACTS; act++) {
@@ -152,18 +160,12 @@ static void close__inside_every_callback_ENDS(void **state)
 		prepare(act);
 		p.s.then_message = act_message;
 		pair_connect(&p);
-		for (uint32_t n = 0; n < 10; n++)
-			assert_int_equal(end_send(&p.c, HOW_SENDV, n % 3 * 50000,
-						  n), 0);
-		finish();
+		send_and_finish();
 
 		prepare(act);
 		p.c.then_sent = act_once;
 		pair_connect(&p);
-		for (uint32_t n = 0; n < 10; n++)
-			assert_int_equal(end_send(&p.c, HOW_SENDV, n % 3 * 50000,
-						  n), 0);
-		finish();
+		send_and_finish();
 
 		prepare(act);
 		p.c.then_writable = act_here;

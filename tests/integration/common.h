@@ -21,6 +21,8 @@
 
 #include <rdmamsg/rdmamsg.h>
 
+#include "../fds.h"
+
 #define WAIT_MS		120000	/* far beyond what anything takes */
 #define TEST_SECONDS	300	/* then the test says where it stands, and ends */
 #define PATTERN_MAX	((size_t)17 << 20)
@@ -178,7 +180,6 @@ int child_wait(struct child *c);
 /* In the child: a line to the parent. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-int open_fds(void);
 /* What `rdma resource show` counts, by name: "qp", "cq", "mr", "pd". */
 int rdma_count(const char *what);
 

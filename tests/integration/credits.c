@@ -387,25 +387,30 @@ static void limit__of_the_receiver_NEVER_FITS(void **state)
 
 /* ---- send_queue ------------------------------------------------------- */
 
-static void queue__of_ten_KEEPS_TEN(void **state)
+/* The server does not look: as many as credits and the queue take. */
+static unsigned int send_at_once(void)
 {
 	unsigned int accepted = 0;
 	int ret;
 
+	while (!(ret = end_send(&p.c, HOW_SEND, 10, accepted)))
+		assert_true(++accepted < 100);
+	assert_int_equal(ret, -EAGAIN);
+	return accepted;
+}
+
+static void queue__of_ten_KEEPS_TEN(void **state)
+{
 	pair_init(&p, NULL);
 	p.c.opts.send_queue = 10;
 	p.s.opts.recv_depth = 4;
 	pair_listen(&p);
 	pair_connect(&p);
-	/* the server does not look: four credits, then the queue */
-	while (!(ret = end_send(&p.c, HOW_SEND, 10, accepted)))
-		assert_true(++accepted < 100);
-	assert_int_equal(ret, -EAGAIN);
-	assert_int_equal(accepted, 14);
+	assert_int_equal(send_at_once(), 4 + 10);
 	assert_int_equal(end_info(&p.c).send_credits, 0);
 	p.c.writable = 0;
 	WAIT_FOR(p.c.writable);
-	WAIT_FOR(p.s.received == accepted);
+	WAIT_FOR(p.s.received == 14);
 	assert_int_equal(end_stats(&p.c).sends_refused, 1);
 	pair_close(&p);
 	pair_fini(&p);
@@ -413,17 +418,11 @@ static void queue__of_ten_KEEPS_TEN(void **state)
 
 static void queue__without_NEEDS_CREDITS(void **state)
 {
-	unsigned int accepted = 0;
-	int ret;
-
 	pair_init(&p, NULL);
 	p.s.opts.recv_depth = 4;
 	pair_listen(&p);
 	pair_connect(&p);
-	while (!(ret = end_send(&p.c, HOW_SEND, 10, accepted)))
-		assert_true(++accepted < 100);
-	assert_int_equal(ret, -EAGAIN);
-	assert_int_equal(accepted, 4);
+	assert_int_equal(send_at_once(), 4);
 	assert_int_equal(end_stats(&p.c).credit_stalls, 1);
 	WAIT_FOR(p.c.writable == 1);
 	pair_close(&p);

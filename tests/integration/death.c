@@ -550,7 +550,8 @@ static void removed__of_two_processes_BOTH_ARE_TOLD(void **state)
 	if (!strcmp(line, "2 2 -104"))		/* PEER, ABORTED, ECONNRESET */
 		check_removed(&p.s);
 	else
-		assert_string_equal(line, "4 13 -19");	/* DEVICE, REMOVED, ENODEV */
+		/* DEVICE, REMOVED, ENODEV */
+		assert_string_equal(line, "4 13 -19");
 	if (p.s.why.cause != RDMAMSG_CAUSE_ABORTED)
 		check_removed(&p.s);
 	end_check_cookies(&p.s);

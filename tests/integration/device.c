@@ -12,6 +12,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <rdmamsg/verbs.h>
+
 static struct pair p;
 
 /* ---- a program in bad surroundings ------------------------------------ */
@@ -434,6 +436,26 @@ static void limit__depth_beyond_the_devices_NAMED(void **state)
 	check_depth_there();
 }
 
+/* Pads to the cache line what arrives: of some cards, and of no software. */
+static void create_flag__that_it_has_not_NAMED(void **state)
+{
+	pair_init(&p, NULL);
+	p.c.opts.create_flags = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	pair_listen(&p);
+	if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	WAIT_FOR(p.c.closed || p.c.connected);
+	if (p.c.connected) {
+		pair_fini(&p);
+		skip_because("this device has it");
+		return;
+	}
+	assert_int_equal(p.c.why.error, -EOPNOTSUPP);
+	if (!strstr(p.c.why.text, "IBV_DEVICE_PCI_WRITE_END_PADDING"))
+		fail_msg("told: %s", p.c.why.text);
+	pair_fini(&p);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
@@ -454,6 +476,7 @@ int main(int argc, char **argv)
 		TEST(limit__none_for_the_soft_HCA_EMFILE),
 		TEST(fabric__bad_name_EINVAL),
 		TEST(limit__depth_beyond_the_devices_NAMED),
+		TEST(create_flag__that_it_has_not_NAMED),
 	};
 
 	return test_main(tests, roles, argc, argv);

@@ -45,6 +45,15 @@ static void check_place(struct end *e, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
+static void open_choosing(void (*then)(struct end *e, struct rdmamsg_msg *msg))
+{
+	pair_init(&p, NULL);
+	p.s.on.on_incoming = on_incoming;
+	p.s.then_message = then;
+	pair_listen(&p);
+	pair_connect(&p);
+}
+
 static void incoming__own_default_or_refused_AS_ASKED(void **state)
 {
 	struct cookie *refused[2];
@@ -56,11 +65,7 @@ static void incoming__own_default_or_refused_AS_ASKED(void **state)
 	choice[3] = TAKE_OWN;
 	choice[4] = REFUSE;
 	choice[5] = TAKE_DEFAULT;
-	pair_init(&p, NULL);
-	p.s.on.on_incoming = on_incoming;
-	p.s.then_message = check_place;
-	pair_listen(&p);
-	pair_connect(&p);
+	open_choosing(check_place);
 	for (uint32_t tag = 0, k = 0; tag < 6; tag++) {
 		assert_int_equal(end_send(&p.c, HOW_SENDV, 100000 + LARGE / 4 *
 					  (tag % 3), tag), 0);
@@ -183,11 +188,7 @@ static void msg_send__received_message_GOES_BACK(void **state)
 	choice[0] = choice[1] = choice[2] = choice[3] = TAKE_DEFAULT;
 	choice[4] = TAKE_OWN;
 	choice[5] = TAKE_DEFAULT;
-	pair_init(&p, NULL);
-	p.s.on.on_incoming = on_incoming;
-	p.s.then_message = send_back;
-	pair_listen(&p);
-	pair_connect(&p);
+	open_choosing(send_back);
 	for (uint32_t n = 0; n < ARRAY_SIZE(sizes); n++) {
 		end_expect(&p.c, sizes[n], n);
 		end_send_all(&p.c, HOW_SENDV, sizes[n], n);

@@ -165,6 +165,42 @@ static void cap__reached_RECOVERS(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * The last buffer there is, in a message that nobody waits for: no later one
+ * can tell that it has arrived.
+ */
+static void cap__last_one_sent_COMES_BACK(void **state)
+{
+	struct rdmamsg_pool *pool;
+	struct rdmamsg_msg *msg;
+	int err;
+
+	pair_init(&p, NULL);
+	p.c.opts.eager_max = p.s.opts.eager_max = 200000;
+	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
+	/* nothing is sent by itself */
+	p.c.opts.dead_after_ms = p.c.opts.stall_after_ms = RDMAMSG_NONE;
+	p.c.opts.fetch_timeout_ms = RDMAMSG_NONE;
+	pair_listen(&p);
+	pair_connect(&p);
+	pool = create(p.c.ctx, 0, MB / 4);
+	for (uint32_t i = 0; i < 10; i++) {
+		p.c.writable = 0;
+		send_from(pool, 100000, i);
+		WAIT_FOR(p.s.received == i + 1);
+		err = rdmamsg_pool_alloc(pool, p.c.ep, 100000, &msg);
+		if (err) {
+			assert_int_equal(err, -EAGAIN);
+			WAIT_FOR(p.c.writable && !stats(pool).used);
+		} else {
+			rdmamsg_msg_free(msg);
+		}
+	}
+	assert_int_equal(stats(pool).bytes, MB / 4);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* What the machine has is told, and without it the rest works. */
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
@@ -232,6 +268,110 @@ static void endpoint__beyond_the_cap_IS_REFUSED(void **state)
 	pair_fini(&p);
 }
 
+/* ---- large messages ---------------------------------------------------- */
+
+/* The receiver has the pool; the message stays with it. */
+static void large_pair(size_t max_bytes)
+{
+	pair_init(&p, NULL);
+	p.s.opts.recv_pool = create(p.s.ctx, 0, max_bytes);
+	p.s.opts.recv_depth = 8;
+	pair_listen(&p);
+	pair_connect(&p);
+}
+
+static void large__fits_READ_INTO_THE_POOL(void **state)
+{
+	const struct rdmamsg_pool *pool;
+	uint64_t before;
+
+	large_pair(0);
+	pool = p.s.opts.recv_pool;
+	before = stats(pool).buffers;
+	for (uint32_t i = 0; i < 20; i++)
+		end_send_all(&p.c, HOW_SENDV, 300000 + i, i);
+	WAIT_FOR(p.s.received == 20);
+	assert_int_equal(stats(pool).received_rendezvous, 20);
+	assert_int_equal(end_stats(&p.s).received_rendezvous, 20);
+	assert_true(stats(pool).buffers > before);
+	pair_close(&p);
+	assert_int_equal(stats(pool).used, 0);
+	assert_int_equal(rdmamsg_pool_destroy(p.s.opts.recv_pool), 0);
+	pair_fini(&p);
+}
+
+/* Room for receives and small slabs, not for the message. */
+static void large__beyond_the_cap_READ_ELSEWHERE(void **state)
+{
+	const struct rdmamsg_pool *pool;
+
+	large_pair(MB);
+	pool = p.s.opts.recv_pool;
+	/* never, and not any more */
+	end_send_all(&p.c, HOW_SENDV, 2 * MB, 0);
+	end_send_all(&p.c, HOW_SENDV, MB / 2, 1);
+	end_send_all(&p.c, HOW_SENDV, MB / 2, 2);
+	WAIT_FOR(p.s.received == 3);
+	assert_int_equal(stats(pool).received_rendezvous, 0);
+	assert_true(stats(pool).bytes <= MB);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* What the pool has fills the context's limit: the next one waits for it. */
+static void large__pool_is_all_there_is_WAITS(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 2 * MB,
+	};
+	const struct rdmamsg_pool *pool;
+
+	pair_init(&p, &opts);
+	/* its receives are 320 KB, a message 1 MB with its header */
+	p.s.opts.recv_pool = create(p.s.ctx, 0, MB + MB / 2);
+	p.s.opts.recv_depth = 8;
+	p.s.keep = true;
+	pool = p.s.opts.recv_pool;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SENDV, MB - 16, 0);
+	WAIT_FOR(p.s.received == 1);
+	assert_int_equal(stats(pool).received_rendezvous, 1);
+	end_send_all(&p.c, HOW_SENDV, MB - 16, 1);
+	WAIT_FOR(stats(pool).refused);
+	p.s.keep = false;
+	end_release(&p.s);
+	WAIT_FOR(p.s.received == 2);
+	assert_int_equal(stats(pool).received_rendezvous, 2);
+	assert_int_equal(p.c.sent_failed, 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static uint8_t place[400000];
+
+static int into_place(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+		      struct rdmamsg_buffer *dst)
+{
+	dst->data = place;
+	return 0;
+}
+
+static void large__on_incoming_GOES_BEFORE(void **state)
+{
+	pair_init(&p, NULL);
+	p.s.opts.recv_pool = create(p.s.ctx, 0, 0);
+	p.s.on.on_incoming = into_place;
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SENDV, 300000, 0);
+	WAIT_FOR(p.s.received == 1);
+	assert_memory_equal(place, pattern(0), 300000);
+	assert_int_equal(stats(p.s.opts.recv_pool).received_rendezvous, 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* ---- after release ---------------------------------------------------- */
 
 #ifdef __SANITIZE_ADDRESS__
@@ -266,9 +406,14 @@ int main(int argc, char **argv)
 		TEST(alloc__every_size_ARRIVES),
 		TEST(alloc__without_a_connection_ENOTCONN),
 		TEST(cap__reached_RECOVERS),
+		TEST(cap__last_one_sent_COMES_BACK),
 		TEST(pages__huge_and_of_a_node_OR_PLAIN),
 		TEST(endpoint__with_three_pools_USES_THEM),
 		TEST(endpoint__beyond_the_cap_IS_REFUSED),
+		TEST(large__fits_READ_INTO_THE_POOL),
+		TEST(large__beyond_the_cap_READ_ELSEWHERE),
+		TEST(large__pool_is_all_there_is_WAITS),
+		TEST(large__on_incoming_GOES_BEFORE),
 #ifdef __SANITIZE_ADDRESS__
 		TEST(release__in_the_callback_CANNOT_BE_TOUCHED),
 #endif

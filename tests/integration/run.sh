@@ -14,7 +14,8 @@ set -eu
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
 	messages memory cookies credits loop submit wait move idle death cycles
-	fast oob qp rma window regcache srq pool"
+	fast oob oob_records oob_strangers qp rma window features regcache srq
+	pool pd"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]

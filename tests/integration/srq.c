@@ -27,6 +27,8 @@ static struct pair p;
 static struct rdmamsg_listener *listener;
 static char service[8];
 static bool echoes;		/* the server sends back what it gets */
+static size_t pool_bytes;	/* of the server's pool; 0: none */
+static struct rdmamsg_pool *pool;
 
 static void pour(struct conn *c)
 {
@@ -128,13 +130,25 @@ static void start(const struct rdmamsg_srq_options *opts)
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &ep, .backlog = MOST,
 	};
+	struct rdmamsg_pool_options po = {
+		.size = sizeof(po), .max_bytes = pool_bytes,
+	};
+	struct rdmamsg_srq_options so = { .size = sizeof(so) };
 
 	memset(&server, 0, sizeof(server));
 	memset(&client, 0, sizeof(client));
 	echoes = false;
 	server.ctx = test_open(NULL);
 	client.ctx = test_open(NULL);
-	if (rdmamsg_srq_create(server.ctx, opts, &srq))
+	if (opts)
+		so = *opts;
+	if (pool_bytes) {
+		assert_int_equal(rdmamsg_pool_create(server.ctx, &po, &pool),
+				 0);
+		so.recv_pool = pool;
+		pool_bytes = 0;
+	}
+	if (rdmamsg_srq_create(server.ctx, &so, &srq))
 		fail_msg("rdmamsg_srq_create: %s", rdmamsg_error());
 	ep.srq = srq;
 	if (rdmamsg_listen(server.ctx, test_addr(), "0", &lo, &listener))
@@ -370,6 +384,124 @@ static void share__program_keeps_messages_OTHERS_GO_ON(void **state)
 	send_from(&client.conns[0], 100, 64);
 	WAIT_FOR(server.received == 700);
 	finish();
+}
+
+/* ---- a pool of the program's ------------------------------------------- */
+
+static struct rdmamsg_pool_stats pool_stats(void)
+{
+	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(rdmamsg_pool_stats(pool, &s), 0);
+	return s;
+}
+
+/* Gives the queue back, and then the pool; the listener has it as well. */
+static void finish_with_pool(void)
+{
+	close_all();
+	rdmamsg_listener_close(listener);
+	assert_error(rdmamsg_pool_destroy(pool), -EBUSY, "shared receive");
+	rdmamsg_srq_close(srq);
+	assert_int_equal(pool_stats().used, 0);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	test_close(client.ctx);
+	test_close(server.ctx);
+}
+
+static void pool__of_the_program_IS_USED(void **state)
+{
+	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 128 };
+
+	pool_bytes = SIZE_MAX;
+	start(&o);
+	echoes = true;
+	assert_int_equal(pool_stats().bytes, 0);
+	connect_all(4);
+	assert_true(pool_stats().used >= stats().posted);
+	assert_true(pool_stats().bytes >= stats().bytes_pinned);
+	for (unsigned int i = 0; i < 4; i++)
+		send_from(&client.conns[i], 300, 0);
+	WAIT_FOR(client.received == 1200);
+	/* what is large is read into it as well */
+	echoes = false;
+	for (unsigned int i = 0; i < 4; i++)
+		send_from(&client.conns[i], 10, 20000);
+	WAIT_FOR(server.received == 1240);
+	assert_int_equal(pool_stats().received_rendezvous, 40);
+	finish_with_pool();
+}
+
+static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
+{
+	/* a batch of 32, and 10 for each: 42, then 32 more at once */
+	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1024 };
+
+	pool_bytes = 512 << 10;
+	start(&o);
+	connect_all(1);
+	dial(NULL);
+	WAIT_FOR(client.closed == 1);
+	assert_int_equal(stats().refused, 1);
+	assert_int_equal(stats().endpoints, 1);
+	assert_true(pool_stats().bytes <= 512 << 10);
+	send_from(&client.conns[0], 100, 64);
+	WAIT_FOR(server.received == 100);
+	/* in the place of the first one there is room again */
+	rdmamsg_ep_close(client.conns[0].ep);
+	WAIT_FOR(client.closed == 2 && server.closed >= 1);
+	dial(NULL);
+	WAIT_FOR(client.connected == 2);
+	send_from(&client.conns[2], 100, 64);
+	WAIT_FOR(server.received == 200);
+	assert_int_equal(stats().ran_empty, 0);
+	server.closed = server.opened - 1;
+	finish_with_pool();
+}
+
+/*
+ * One that uses its share wants more than the cap leaves, 16 buffers beside 8:
+ * who comes then needs 7 of them.
+ */
+static void pool__too_little_for_one_NEXT_IS_ACCEPTED(void **state)
+{
+	struct rdmamsg_srq_options o = {
+		.size = sizeof(o), .depth = 1024, .floor = 1,
+		.buffer_size = (64 << 10) - 16,
+	};
+
+	/* 39 to begin with, then 4, 4 and 7: for a share of 16 */
+	pool_bytes = (54 + 8) * (size_t)(64 << 10);
+	start(&o);
+	connect_all(1);
+	send_from(&client.conns[0], 500, 64);
+	WAIT_FOR(server.received == 500);
+	assert_true(pool_stats().refused > 0);
+	connect_all(2);
+	assert_int_equal(stats().refused, 0);
+	send_from(&client.conns[1], 100, 64);
+	WAIT_FOR(server.received == 600);
+	assert_int_equal(stats().ran_empty, 0);
+	finish_with_pool();
+}
+
+static void pool__that_does_not_fit_EINVAL(void **state)
+{
+	struct rdmamsg_srq_options o = { .size = sizeof(o) };
+	struct rdmamsg_options opts = { .size = sizeof(opts), .srq = &o };
+	struct rdmamsg *ctx = test_open(NULL), *other = test_open(NULL);
+	struct rdmamsg_pool_options po = {
+		.size = sizeof(po), .max_bytes = 200000,
+	};
+
+	assert_int_equal(rdmamsg_pool_create(other, NULL, &o.recv_pool), 0);
+	assert_error(rdmamsg_srq_create(ctx, &o, &srq), -EINVAL,
+		     "another context");
+	assert_int_equal(rdmamsg_open(&ctx, &opts), -EINVAL);
+	assert_int_equal(rdmamsg_pool_destroy(o.recv_pool), 0);
+	assert_int_equal(rdmamsg_pool_create(ctx, &po, &o.recv_pool), 0);
+	assert_error(rdmamsg_srq_create(ctx, &o, &srq), -EINVAL, "max_bytes");
+	assert_int_equal(rdmamsg_pool_destroy(o.recv_pool), 0);
 }
 
 /* ---- over-commit ------------------------------------------------------ */
@@ -676,6 +808,10 @@ int main(int argc, char **argv)
 		TEST(share__full_NEXT_IS_REFUSED),
 		TEST(share__program_keeps_messages_OTHERS_GO_ON),
 		TEST(share__others_have_gone_FEWER_ARE_POSTED),
+		TEST(pool__of_the_program_IS_USED),
+		TEST(pool__at_its_cap_NEXT_IS_REFUSED),
+		TEST(pool__too_little_for_one_NEXT_IS_ACCEPTED),
+		TEST(pool__that_does_not_fit_EINVAL),
 		TEST(overcommit__eightfold_ARRIVES),
 		TEST(overcommit__IS_COUNTED),
 		TEST(abort__with_messages_queued_OTHERS_GO_ON),

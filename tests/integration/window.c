@@ -4,17 +4,33 @@
 
 static struct rdmamsg_window *window;
 static struct rdmamsg_region *windowed;	/* all of the server's memory */
+static unsigned int taken;		/* by the client */
+static struct rdmamsg_window *taken_window;
+
+static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
+{
+	if (rdmamsg_ep_user(ep) != &p.s)
+		note("on_invalidated at the wrong end");
+	taken++;
+	taken_window = w;
+}
 
 /* False on a device that has none: that is told, and nothing else happens. */
-static bool window_open(void)
+static bool window_open_with(const struct rdmamsg_options *opts)
 {
-	rma_pair();
+	rma_open(opts);
+	p.s.on.on_invalidated = on_invalidated;
+	rma_start();
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,
 					       RDMAMSG_ACCESS_WINDOW,
 					       &windowed), 0);
 	if (strncmp(rdmamsg_device_name(p.s.ep), "soft", 4)) {
 		assert_error(rdmamsg_window_create(p.s.ep, &window),
 			     -EOPNOTSUPP, "window");
+		assert_int_equal(end_info(&p.c).send_invalidate, 0);
+		assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key,
+						     NULL), -EOPNOTSUPP,
+			     "windows");
 		assert_int_equal(rdmamsg_region_destroy(windowed), 0);
 		rma_end();
 		return false;
@@ -22,6 +38,11 @@ static bool window_open(void)
 	assert_int_equal(rdmamsg_region_attach(windowed, p.s.ep), 0);
 	assert_int_equal(rdmamsg_window_create(p.s.ep, &window), 0);
 	return true;
+}
+
+static bool window_open(void)
+{
+	return window_open_with(NULL);
 }
 
 static struct cookie *server_cookie(void)
@@ -110,6 +131,208 @@ static void window__beyond_it_ACCESS(void **state)
 	rma_fini();
 }
 
+/* ---- taken back from afar --------------------------------------------- */
+
+static void write_1000(uint32_t tag)
+{
+	struct rdmamsg_slice s = { near, 1000, near_region };
+	struct cookie *c = cookie();
+
+	memcpy(near, pattern(tag), 1000);
+	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
+	wait_cookie(c, 0);
+}
+
+/* Access for one operation, again and again, without a word of the owner's. */
+static void give_and_take(void)
+{
+	static const size_t lens[] = { 0, 8, 240, 241, 8176 };
+
+	assert_int_equal(end_info(&p.s).send_invalidate, 1);
+	assert_int_equal(end_info(&p.c).send_invalidate, 1);
+	taken = 0;
+	for (uint32_t i = 0; i < 50; i++) {
+		size_t len = lens[i % ARRAY_SIZE(lens)];
+		struct cookie *c = i % 2 ? cookie() : NULL;
+
+		window_bind(4096, 1000, RDMAMSG_ACCESS_WRITE);
+		write_1000(i);
+		assert_memory_equal(far + 4096, pattern(i), 1000);
+		end_expect(&p.s, len, i);
+		assert_int_equal(rdmamsg_send_invalidate(p.c.ep, pattern(i),
+							 len, i, &key, c), 0);
+		WAIT_FOR(p.s.received == i + 1);
+		if (c)
+			wait_cookie(c, 0);
+		assert_int_equal(taken, i + 1);
+		assert_ptr_equal(taken_window, window);
+		assert_error(rdmamsg_window_invalidate(window, NULL), -EINVAL,
+			     "not bound");
+	}
+	/* nothing holds the memory any more */
+	assert_int_equal(rdmamsg_region_revoke(windowed), 0);
+	assert_int_equal(rdmamsg_window_destroy(window), 0);
+	rma_end();
+}
+
+static void send_invalidate__TAKES_BACK(void **state)
+{
+	if (window_open())
+		give_and_take();
+}
+
+static void send_invalidate__to_shared_receives_TAKES_BACK(void **state)
+{
+	const struct rdmamsg_srq_options srq = { .size = sizeof(srq) };
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .srq = &srq,
+	};
+
+	if (window_open_with(&opts))
+		give_and_take();
+}
+
+/* In the order of the calls, with all kinds of messages, and when queued. */
+static void send_invalidate__among_messages_IN_ORDER(void **state)
+{
+	struct rdmamsg_window *more[8];
+	struct rdmamsg_key keys[8];
+
+	if (!window_open())
+		return;
+	taken = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(more); i++) {
+		struct cookie *c = server_cookie();
+
+		assert_int_equal(rdmamsg_window_create(p.s.ep, &more[i]), 0);
+		assert_int_equal(rdmamsg_window_bind(more[i], windowed, 8 * i, 8,
+						     RDMAMSG_ACCESS_READ,
+						     &keys[i], c), 0);
+		wait_cookie(c, 0);
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(more); i++) {
+		int ret;
+
+		end_send_all(&p.c, HOW_SENDV, i % 2 ? 20 : 200000, i);
+		end_expect(&p.s, 100, 100 + i);
+		while ((ret = rdmamsg_send_invalidate(p.c.ep, pattern(100 + i),
+						      100, 100 + i, &keys[i],
+						      NULL)) == -EAGAIN) {
+			unsigned int told = p.c.writable;
+
+			WAIT_FOR(p.c.writable != told);
+		}
+		assert_int_equal(ret, 0);
+	}
+	WAIT_FOR(p.s.received == 2 * ARRAY_SIZE(more));
+	assert_int_equal(taken, ARRAY_SIZE(more));
+	rma_end();
+}
+
+static void send_invalidate__then_write_ACCESS(void **state)
+{
+	if (!window_open())
+		return;
+	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
+	end_expect(&p.s, 0, 1);
+	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, NULL, 0, 1, &key,
+						 NULL), 0);
+	WAIT_FOR(p.s.received == 1);
+	expect_refused('w');
+	rma_fini();
+}
+
+/* The message with which it was to be taken back does not arrive. */
+static void expect_not_taken(void)
+{
+	struct cookie *c = cookie();
+
+	taken = 0;
+	p.s.expect_nothing = true;
+	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c), 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(c->count, 1);
+	assert_int_not_equal(c->status, 0);
+	assert_int_equal(taken, 0);
+	assert_int_equal(p.s.received, 0);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	if (!strstr(p.c.why.text, "taken back"))
+		fail_msg("the client was told: %s", p.c.why.text);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ACCESS);
+	rma_fini();
+}
+
+static void send_invalidate__key_of_a_region_ACCESS(void **state)
+{
+	if (!window_open())
+		return;
+	expect_not_taken();
+}
+
+static void send_invalidate__key_never_given_ACCESS(void **state)
+{
+	if (!window_open())
+		return;
+	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
+	key.bytes[4] ^= 1;
+	expect_not_taken();
+}
+
+static void send_invalidate__taken_back_by_its_owner_ACCESS(void **state)
+{
+	struct cookie *c;
+
+	if (!window_open())
+		return;
+	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
+	c = server_cookie();
+	assert_int_equal(rdmamsg_window_invalidate(window, c), 0);
+	wait_cookie(c, 0);
+	expect_not_taken();
+}
+
+/* It is for its endpoint's peer, not for another one. */
+static void send_invalidate__window_of_another_endpoint_ACCESS(void **state)
+{
+	struct rdmamsg_key theirs;
+	struct pair other;
+
+	if (!window_open())
+		return;
+	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
+	theirs = key;
+	pair_open(&other);
+	other.s.expect_nothing = true;
+	assert_int_equal(rdmamsg_send_invalidate(other.c.ep, "x", 1, 1, &theirs,
+						 NULL), 0);
+	WAIT_FOR(other.c.closed && other.s.closed);
+	assert_int_equal(other.c.why.cause, RDMAMSG_CAUSE_ACCESS);
+	write_1000(7);
+	assert_memory_equal(far, pattern(7), 1000);
+	pair_fini(&other);
+	rma_end();
+}
+
+static void send_invalidate__bad_arguments_ARE_TOLD(void **state)
+{
+	struct rdmamsg_key bad = { { 0 } };
+
+	if (!window_open())
+		return;
+	assert_error(rdmamsg_send_invalidate(NULL, "x", 1, 1, &key, NULL),
+		     -EINVAL, "NULL");
+	assert_error(rdmamsg_send_invalidate(p.c.ep, NULL, 1, 1, &key, NULL),
+		     -EINVAL, "NULL");
+	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, NULL, NULL),
+		     -EINVAL, "NULL");
+	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &bad, NULL),
+		     -EINVAL, "no key");
+	assert_error(rdmamsg_send_invalidate(p.c.ep, pattern(0), 8177, 1, &key,
+					     NULL), -EMSGSIZE, "8176");
+	rma_end();
+}
+
 /* Its access is its own, and it ends with the endpoint. */
 static void window__too_weak_ACCESS(void **state)
 {
@@ -129,6 +352,15 @@ int main(int argc, char **argv)
 		TEST(window__invalidated_ACCESS),
 		TEST(window__beyond_it_ACCESS),
 		TEST(window__too_weak_ACCESS),
+		TEST(send_invalidate__TAKES_BACK),
+		TEST(send_invalidate__to_shared_receives_TAKES_BACK),
+		TEST(send_invalidate__among_messages_IN_ORDER),
+		TEST(send_invalidate__then_write_ACCESS),
+		TEST(send_invalidate__key_of_a_region_ACCESS),
+		TEST(send_invalidate__key_never_given_ACCESS),
+		TEST(send_invalidate__taken_back_by_its_owner_ACCESS),
+		TEST(send_invalidate__window_of_another_endpoint_ACCESS),
+		TEST(send_invalidate__bad_arguments_ARE_TOLD),
 	};
 
 	return test_main(tests, NULL, argc, argv);

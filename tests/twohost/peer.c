@@ -14,9 +14,10 @@
  *	closed WHO CAUSE MS TEXT	MS since the mark, or the start
  *	error TEXT			a check failed
  *
- * SIGUSR2 starts the sending that -W holds back, SIGTERM closes gracefully. Ends when -N connections (1) are over. Exit
- * status: 0 when the last one was closed gracefully, 3 when it was not, 1 when
- * a check failed, 2 when it could not start.
+ * SIGUSR2 starts the sending that -W holds back, SIGTERM closes gracefully.
+ * Ends when -N connections (1) are over. Exit status: 0 when the last one was
+ * closed gracefully, 3 when it was not, 1 when a check failed, 2 when it could
+ * not start.
  */
 #include <rdmamsg/rdmamsg.h>
 

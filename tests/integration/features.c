@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: peers whose library can less. What each side says of itself is
+ * in a record that the test carries, and can change on the way.
+ */
+#include "rma_pair.h"
+
+/* where rdmamsg-proto(7) says they are */
+#define HELLO_AT	58
+#define FEATURES	8
+#define ONE_SIDED	1u
+#define INVALIDATE	2u
+
+static uint32_t mask_features(uint8_t *record, uint32_t mask)
+{
+	uint16_t hello;
+	uint32_t said, left;
+
+	memcpy(&hello, record + HELLO_AT, sizeof(hello));
+	record += le16toh(hello) + FEATURES;
+	memcpy(&said, record, sizeof(said));
+	said = le32toh(said);
+	left = htole32(said & mask);
+	memcpy(record, &left, sizeof(left));
+	return said;
+}
+
+/* To each side the other says no more than the mask has. */
+static void rma_start_with(uint32_t to_client, uint32_t to_server)
+{
+	uint8_t record[RDMAMSG_OOB_MAX];
+	uint32_t said;
+	int len;
+
+	rma_open(NULL);
+	p.c.opts.device = p.s.opts.device = test_device();
+	assert_int_equal(rdmamsg_oob_offer(p.c.ctx, &p.c.opts, &p.c.ep), 0);
+	len = rdmamsg_oob_record(p.c.ep, record, sizeof(record));
+	assert_true(len > 0);
+	said = mask_features(record, to_server);
+	assert_true(said & ONE_SIDED);
+	assert_int_equal(!!(said & INVALIDATE), test_on_soft());
+	assert_int_equal(rdmamsg_oob_answer(p.s.ctx, record, (size_t)len,
+					    &p.s.opts, &p.s.ep), 0);
+	len = rdmamsg_oob_record(p.s.ep, record, sizeof(record));
+	assert_true(len > 0);
+	assert_int_equal(mask_features(record, to_client), said);
+	assert_int_equal(rdmamsg_oob_finish(p.c.ep, record, (size_t)len), 0);
+	WAIT_FOR(p.c.connected && p.s.connected);
+	export_key(ACCESS_ALL);
+	assert_int_equal(rdmamsg_region_create(p.c.ctx, near, ROOM,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &near_region), 0);
+	assert_int_equal(rdmamsg_region_attach(near_region, p.c.ep), 0);
+}
+
+/* Messages of every size know nothing of it. */
+static void talk(void)
+{
+	static const size_t lens[] = { 0, 100, 5000, 300000 };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		end_send_all(&p.c, HOW_SENDV, lens[i], i);
+		end_send_all(&p.s, HOW_SENDV, lens[i], i);
+	}
+	WAIT_FOR(p.c.received == ARRAY_SIZE(lens) &&
+		 p.s.received == ARRAY_SIZE(lens));
+}
+
+static void rma__peer_knows_none_EOPNOTSUPP(void **state)
+{
+	struct rdmamsg_slice s = { NULL, 8, NULL };
+	struct rdmamsg_window *w;
+
+	rma_start_with(0, 0);
+	assert_int_equal(end_info(&p.c).one_sided, 0);
+	assert_int_equal(end_info(&p.c).send_invalidate, 0);
+	s.data = near;
+	s.region = near_region;
+	assert_error(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, NULL),
+		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_write_imm(p.c.ep, &s, 1, &key, 0, 1, 0, NULL),
+		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, NULL),
+		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_fetch_add(p.c.ep, &key, 0, 1, NULL, 0, NULL),
+		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_compare_swap(p.c.ep, &key, 0, 0, 1, NULL, 0, NULL),
+		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_window_create(p.c.ep, &w), -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+		     -EOPNOTSUPP, "peer");
+	talk();
+	rma_end();
+}
+
+/* All but that: windows are its owner's affair. */
+static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
+{
+	struct rdmamsg_slice s = { NULL, 8, NULL };
+	struct rdmamsg_window *w;
+	struct cookie *c;
+
+	rma_start_with(ONE_SIDED, ONE_SIDED);
+	assert_int_equal(end_info(&p.c).one_sided, 1);
+	assert_int_equal(end_info(&p.c).send_invalidate, 0);
+	s.data = near;
+	s.region = near_region;
+	c = cookie();
+	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
+	wait_cookie(c, 0);
+	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+		     -EOPNOTSUPP, "peer");
+	if (test_on_soft()) {
+		assert_int_equal(rdmamsg_window_create(p.s.ep, &w), 0);
+		assert_int_equal(rdmamsg_window_destroy(w), 0);
+	}
+	talk();
+	rma_end();
+}
+
+/* One side thinks that it was agreed, and the other does not. */
+static void invalidate__not_agreed_PROTOCOL(void **state)
+{
+	struct rdmamsg_region *windowed;
+	struct rdmamsg_window *w;
+
+	if (!test_on_soft())
+		return;		/* it says that it cannot, and that is all */
+	rma_start_with(~0u, ONE_SIDED);
+	p.s.expect_nothing = true;
+	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,
+					       RDMAMSG_ACCESS_WINDOW,
+					       &windowed), 0);
+	assert_int_equal(rdmamsg_region_attach(windowed, p.s.ep), 0);
+	assert_int_equal(rdmamsg_window_create(p.s.ep, &w), 0);
+	assert_int_equal(rdmamsg_window_bind(w, windowed, 0, 8,
+					     RDMAMSG_ACCESS_READ, &key, NULL),
+			 0);
+	end_send_all(&p.s, HOW_SEND, 1, 1);
+	WAIT_FOR(p.c.received == 1);
+	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+			 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(p.s.received, 0);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+	rma_fini();
+}
+
+static void written__not_agreed_PROTOCOL(void **state)
+{
+	rma_start_with(~0u, 0);
+	assert_int_equal(rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, 1, 0,
+					   NULL), 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(value_count, 0);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+	rma_fini();
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(rma__peer_knows_none_EOPNOTSUPP),
+		TEST(invalidate__peer_cannot_EOPNOTSUPP),
+		TEST(invalidate__not_agreed_PROTOCOL),
+		TEST(written__not_agreed_PROTOCOL),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: connecting without the connection manager, over an exchange of
+ * the test's own: of what was to be exchanged, and of what was not.
+ */
+#include "oob_pair.h"
+
+static void make_answer(struct end *e, const struct oob_record *offer,
+			struct oob_record *r)
+{
+	if (rdmamsg_oob_answer(e->ctx, offer->bytes, offer->len, &e->opts,
+			       &e->ep))
+		fail_msg("rdmamsg_oob_answer: %s", rdmamsg_error());
+	oob_get_record(e->ep, r);
+}
+
+static void records__exchanged_TALK(void **state)
+{
+	struct oob_record offer, answer;
+	struct pair p;
+
+	oob_init(&p);
+	oob_make_offer(&p.c, &offer);
+	make_answer(&p.s, &offer, &answer);
+	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
+			 0);
+	/* once only */
+	assert_error(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
+		     -EALREADY, "answer");
+	oob_wait_connected(&p);
+	oob_talk(&p);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void records__damaged_ARE_REFUSED(void **state)
+{
+	struct oob_record offer, answer, bad;
+	struct rdmamsg_ep *ep;
+	struct pair p;
+
+	oob_init(&p);
+	oob_make_offer(&p.c, &offer);
+	for (size_t n = 0; n < offer.len; n++)
+		assert_error(rdmamsg_oob_answer(p.s.ctx, offer.bytes, n,
+						&p.s.opts, &ep), -EPROTO,
+			     "record");
+	bad = offer;
+	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len + 1,
+					&p.s.opts, &ep), -EPROTO, "record");
+	bad.bytes[4]++;
+	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
+					&ep), -EPROTONOSUPPORT, "version");
+	bad = offer;
+	bad.bytes[9] = bad.bytes[9] == 1 ? 2 : 1;	/* another link */
+	bad.bytes[11] = 1;
+	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
+					&ep), -EHOSTUNREACH, "port is");
+	bad = offer;
+	bad.bytes[56] ^= 1;				/* another partition */
+	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
+					&ep), -EHOSTUNREACH, "partition");
+	bad = offer;
+	bad.bytes[64 + 4] = bad.bytes[64 + 5] = 99;	/* the hello's versions */
+	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
+					&ep), -EPROTONOSUPPORT, "version");
+
+	make_answer(&p.s, &offer, &answer);
+	assert_error(rdmamsg_oob_answer(p.s.ctx, offer.bytes, offer.len,
+					&p.s.opts, &ep), -EALREADY,
+		     "answered");
+	assert_error(rdmamsg_oob_answer(p.s.ctx, answer.bytes, answer.len,
+					&p.s.opts, &ep), -EPROTO, "offer");
+	assert_error(rdmamsg_oob_finish(p.c.ep, offer.bytes, offer.len),
+		     -EPROTO, "offer");
+	for (size_t n = 0; n < answer.len; n++)
+		assert_error(rdmamsg_oob_finish(p.c.ep, answer.bytes, n),
+			     -EPROTO, "record");
+	bad = answer;
+	bad.bytes[40]++;				/* the token */
+	assert_error(rdmamsg_oob_finish(p.c.ep, bad.bytes, bad.len), -EPROTO,
+		     "another offer");
+	assert_error(rdmamsg_oob_finish(p.s.ep, answer.bytes, answer.len),
+		     -EINVAL, "offer");
+	assert_error(rdmamsg_oob_record(p.s.ep, bad.bytes, answer.len - 1),
+		     -EINVAL, "bytes");
+
+	/* after all that the right one is still good */
+	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
+			 0);
+	oob_wait_connected(&p);
+	oob_talk(&p);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void records__without_an_answer_TIME_OUT(void **state)
+{
+	struct oob_record offer, answer;
+	struct pair p;
+
+	oob_init(&p);
+	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 300;
+	oob_make_offer(&p.c, &offer);
+	make_answer(&p.s, &offer, &answer);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	/* a replay of an offer whose endpoint has gone waits in vain as well */
+	make_answer(&p.s, &offer, &answer);
+	p.s.closed = 0;
+	WAIT_FOR(p.s.closed);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	pair_fini(&p);
+}
+
+/* Somebody else's queue pair must not become the peer. */
+static void records__of_two_exchanges_mixed_up_ARE_REFUSED(void **state)
+{
+	struct oob_record offer[2], answer[2];
+	struct pair p, q;
+
+	oob_init(&p);
+	oob_init(&q);
+	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 2000;
+	q.c.opts.timeout_ms = q.s.opts.timeout_ms = 2000;
+	oob_make_offer(&p.c, &offer[0]);
+	oob_make_offer(&q.c, &offer[1]);
+	make_answer(&p.s, &offer[0], &answer[0]);
+	make_answer(&q.s, &offer[1], &answer[1]);
+	/* a forger: the token of one, the queue pair of the other */
+	memcpy(answer[1].bytes + 40, answer[0].bytes + 40, 16);
+	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer[1].bytes,
+					    answer[1].len), 0);
+	WAIT_FOR(p.c.closed && p.s.closed && q.s.closed && q.c.closed);
+	assert_int_equal(p.c.connected + q.c.connected, 0);
+	pair_fini(&p);
+	pair_fini(&q);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(records__exchanged_TALK),
+		TEST(records__damaged_ARE_REFUSED),
+		TEST(records__without_an_answer_TIME_OUT),
+		TEST(records__of_two_exchanges_mixed_up_ARE_REFUSED),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
