@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many connections between two contexts: those of the server share their
+ * receives, the clients have their own.
+ */
+#ifndef RDMAMSG_TESTS_INTEGRATION_MANY_H
+#define RDMAMSG_TESTS_INTEGRATION_MANY_H
+
+#include "common.h"
+
+#define MANY_MAX	1000
+
+/* One of many connections, at either side. */
+struct conn {
+	struct rdmamsg_ep *ep;		/* NULL when it is closed */
+	uint32_t sent, received, to_send, len;
+};
+
+extern struct side {
+	struct rdmamsg *ctx;
+	struct conn conns[MANY_MAX];
+	unsigned int opened, connected, closed, graceful;
+	uint32_t received;
+	struct rdmamsg_msg *kept[MANY_MAX];
+	unsigned int keep, kept_count;	/* the first of them are kept */
+	int last_error;			/* why the last one was closed */
+	char last_text[192];
+} server, client;
+
+extern struct rdmamsg_srq *srq;		/* the server's */
+extern struct rdmamsg_listener *listener;
+extern char service[8];
+extern bool echoes;		/* the server sends back what it gets */
+
+void many_open(void);		/* the contexts alone */
+/* The server's queue, NULL for the defaults, and who connects shares it. */
+void many_listen(const struct rdmamsg_srq_options *opts);
+void many_start(const struct rdmamsg_srq_options *opts);	/* both */
+
+/* What they have unless a test says otherwise. */
+struct rdmamsg_ep_options many_ep_options(void);
+struct conn *many_dial(const struct rdmamsg_ep_options *opts);
+/* Until there are this many. */
+void many_connect(unsigned int n);
+/* That many more messages, of this length or (0) of mixed ones. */
+void many_send(struct conn *c, uint32_t count, uint32_t len);
+struct rdmamsg_srq_stats many_stats(void);
+void many_close(void);		/* every connection */
+/* Closes all there is: nothing is lost and nothing is left. */
+void many_finish(void);
+
+#endif
