@@ -3,7 +3,6 @@
 #include "many.h"
 
 static struct pair p;
-static struct rdmamsg_pool *pool;
 
 /* ---- the ordinary ----------------------------------------------------- */
 
@@ -171,133 +170,6 @@ static void share__program_keeps_messages_OTHERS_GO_ON(void **state)
 	many_finish();
 }
 
-/* ---- a pool of the program's ------------------------------------------- */
-
-static struct rdmamsg_pool_stats pool_stats(void)
-{
-	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
-
-	assert_int_equal(rdmamsg_pool_stats(pool, &s), 0);
-	return s;
-}
-
-static void start_with_pool(struct rdmamsg_srq_options *o, size_t max_bytes)
-{
-	struct rdmamsg_pool_options po = {
-		.size = sizeof(po), .max_bytes = max_bytes,
-	};
-
-	many_open();
-	assert_int_equal(rdmamsg_pool_create(server.ctx, &po, &pool), 0);
-	o->recv_pool = pool;
-	many_listen(o);
-}
-
-/* Gives the queue back, and then the pool; the listener has it as well. */
-static void finish_with_pool(void)
-{
-	many_close();
-	rdmamsg_listener_close(listener);
-	assert_error(rdmamsg_pool_destroy(pool), -EBUSY, "shared receive");
-	rdmamsg_srq_close(srq);
-	assert_int_equal(pool_stats().used, 0);
-	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
-	test_close(client.ctx);
-	test_close(server.ctx);
-}
-
-static void pool__of_the_program_IS_USED(void **state)
-{
-	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 128 };
-
-	start_with_pool(&o, SIZE_MAX);
-	echoes = true;
-	assert_int_equal(pool_stats().bytes, 0);
-	many_connect(4);
-	assert_true(pool_stats().used >= many_stats().posted);
-	assert_true(pool_stats().bytes >= many_stats().bytes_pinned);
-	for (unsigned int i = 0; i < 4; i++)
-		many_send(&client.conns[i], 300, 0);
-	WAIT_FOR(client.received == 1200);
-	/* what is large is read into it as well */
-	echoes = false;
-	for (unsigned int i = 0; i < 4; i++)
-		many_send(&client.conns[i], 10, 20000);
-	WAIT_FOR(server.received == 1240);
-	assert_int_equal(pool_stats().received_rendezvous, 40);
-	finish_with_pool();
-}
-
-static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
-{
-	/* a batch of 32, and 10 for each: 42, then 32 more at once */
-	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1024 };
-
-	start_with_pool(&o, 512 << 10);
-	many_connect(1);
-	many_dial(NULL);
-	WAIT_FOR(client.closed == 1);
-	assert_int_equal(many_stats().refused, 1);
-	assert_int_equal(many_stats().endpoints, 1);
-	assert_true(pool_stats().bytes <= 512 << 10);
-	many_send(&client.conns[0], 100, 64);
-	WAIT_FOR(server.received == 100);
-	/* in the place of the first one there is room again */
-	rdmamsg_ep_close(client.conns[0].ep);
-	WAIT_FOR(client.closed == 2 && server.closed >= 1);
-	many_dial(NULL);
-	WAIT_FOR(client.connected == 2);
-	many_send(&client.conns[2], 100, 64);
-	WAIT_FOR(server.received == 200);
-	assert_int_equal(many_stats().ran_empty, 0);
-	server.closed = server.opened - 1;
-	finish_with_pool();
-}
-
-/*
- * One that uses its share wants more than the cap leaves, 16 buffers beside 8:
- * who comes then needs 7 of them.
- */
-static void pool__too_little_for_one_NEXT_IS_ACCEPTED(void **state)
-{
-	struct rdmamsg_srq_options o = {
-		.size = sizeof(o), .depth = 1024, .floor = 1,
-		.buffer_size = (64 << 10) - 16,
-	};
-
-	/* 39 to begin with, then 4, 4 and 7: for a share of 16 */
-	start_with_pool(&o, (54 + 8) * (size_t)(64 << 10));
-	many_connect(1);
-	many_send(&client.conns[0], 500, 64);
-	WAIT_FOR(server.received == 500);
-	assert_true(pool_stats().refused > 0);
-	many_connect(2);
-	assert_int_equal(many_stats().refused, 0);
-	many_send(&client.conns[1], 100, 64);
-	WAIT_FOR(server.received == 600);
-	assert_int_equal(many_stats().ran_empty, 0);
-	finish_with_pool();
-}
-
-static void pool__that_does_not_fit_EINVAL(void **state)
-{
-	struct rdmamsg_srq_options o = { .size = sizeof(o) };
-	struct rdmamsg_options opts = { .size = sizeof(opts), .srq = &o };
-	struct rdmamsg *ctx = test_open(NULL), *other = test_open(NULL);
-	struct rdmamsg_pool_options po = {
-		.size = sizeof(po), .max_bytes = 200000,
-	};
-
-	assert_int_equal(rdmamsg_pool_create(other, NULL, &o.recv_pool), 0);
-	assert_error(rdmamsg_srq_create(ctx, &o, &srq), -EINVAL,
-		     "another context");
-	assert_int_equal(rdmamsg_open(&ctx, &opts), -EINVAL);
-	assert_int_equal(rdmamsg_pool_destroy(o.recv_pool), 0);
-	assert_int_equal(rdmamsg_pool_create(ctx, &po, &o.recv_pool), 0);
-	assert_error(rdmamsg_srq_create(ctx, &o, &srq), -EINVAL, "max_bytes");
-	assert_int_equal(rdmamsg_pool_destroy(o.recv_pool), 0);
-}
-
 /* ---- over-commit ------------------------------------------------------ */
 
 static void share__others_have_gone_FEWER_ARE_POSTED(void **state)
@@ -414,60 +286,7 @@ static void close__context_with_all_of_it_LEAKS_NOTHING(void **state)
 	test_close(client.ctx);
 }
 
-/* ---- options ---------------------------------------------------------- */
-
-static void options__out_of_range_EINVAL(void **state)
-{
-	static const struct {
-		struct rdmamsg_srq_options o;
-		const char *word;
-	} bad[] = {
-		{ { .depth = 15 }, "depth" },
-		{ { .depth = (1 << 20) + 1 }, "depth" },
-		{ { .buffer_size = (1 << 20) + 1 }, "buffer_size" },
-		{ { .floor = 5000 }, "floor" },
-		{ { .overcommit = 99 }, "overcommit" },
-		{ { .depth = 100, .limit = 101 }, "limit" },
-	};
-	struct rdmamsg *ctx = test_open(NULL);
-
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct rdmamsg_srq_options o = bad[i].o;
-
-		o.size = sizeof(o);
-		assert_error(rdmamsg_srq_create(ctx, &o, &srq), -EINVAL,
-			     bad[i].word);
-	}
-	assert_error(rdmamsg_srq_create(ctx, NULL, NULL), -EINVAL, "NULL");
-	assert_error(rdmamsg_srq_create(NULL, NULL, &srq), -EINVAL, "NULL");
-	rdmamsg_srq_close(NULL);
-}
-
-static void options__of_another_context_EINVAL(void **state)
-{
-	struct rdmamsg_ep_options ep = many_ep_options();
-	struct rdmamsg_ep *ret;
-
-	many_start(NULL);
-	ep.srq = srq;
-	assert_error(rdmamsg_connect(client.ctx, test_addr(), service, &ep,
-				     &ret), -EINVAL, "another context");
-	many_finish();
-}
-
-static void options__beyond_the_device_EINVAL(void **state)
-{
-	struct rdmamsg_srq_options o = {
-		.size = sizeof(o), .depth = 1 << 20,
-	};
-
-	if (!test_on_soft())
-		skip_because("the limit of this device is not known");
-	many_start(&o);
-	many_dial(NULL);
-	WAIT_FOR(client.closed == 1);
-	many_finish();
-}
+/* ---- the limit -------------------------------------------------------- */
 
 static void event__limit_reached_IS_COUNTED(void **state)
 {
@@ -481,85 +300,6 @@ static void event__limit_reached_IS_COUNTED(void **state)
 	many_send(&client.conns[0], 40, 64);
 	WAIT_FOR(many_stats().limit_events > 0);
 	many_finish();
-}
-
-/* ---- completion queues ------------------------------------------------ */
-
-static void cq__of_its_own_WORKS(void **state)
-{
-	struct rdmamsg_ep_options ep = many_ep_options();
-
-	many_start(NULL);
-	ep.flags = RDMAMSG_EP_OWN_CQ;
-	many_dial(&ep);
-	many_dial(NULL);
-	many_dial(&ep);
-	WAIT_FOR(client.connected == 3);
-	for (int i = 0; i < 3; i++)
-		many_send(&client.conns[i], 200, 0);
-	WAIT_FOR(server.received == 600);
-	rdmamsg_ep_abort(client.conns[0].ep);
-	WAIT_FOR(client.closed == 1);
-	many_send(&client.conns[2], 200, 0);
-	WAIT_FOR(server.received == 800);
-	many_finish();
-}
-
-static void cq__vector_that_is_none_EINVAL(void **state)
-{
-	struct rdmamsg_ep_options ep = many_ep_options();
-
-	many_start(NULL);
-	ep.comp_vector = 60000;
-	many_dial(&ep);
-	WAIT_FOR(client.closed == 1);
-	assert_int_equal(client.last_error, -EINVAL);
-	assert_non_null(strstr(client.last_text, "comp_vector"));
-	many_finish();
-}
-
-/* ---- estimates -------------------------------------------------------- */
-
-static uint64_t registered(const struct side *s)
-{
-	struct rdmamsg_stats st = { .size = sizeof(st) };
-
-	assert_int_equal(rdmamsg_stats(s->ctx, &st), 0);
-	return st.bytes_registered;
-}
-
-static void estimate__of_idle_ones_IS_WHAT_THEY_TAKE(void **state)
-{
-	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 512 };
-	struct rdmamsg_estimate own = { .size = sizeof(own) };
-	struct rdmamsg_estimate one = { .size = sizeof(one) };
-
-	many_start(&o);
-	many_connect(20);
-	assert_int_equal(rdmamsg_estimate(NULL, NULL, 20, &own), 0);
-	assert_int_equal(rdmamsg_estimate(NULL, &o, 20, &one), 0);
-	assert_int_equal(registered(&client), own.pinned_idle);
-	/* those that come one by one may waste a part of a slab */
-	assert_in_range(registered(&server), one.pinned_idle / 2,
-			2 * one.pinned_idle);
-	assert_true(own.pinned_most > own.pinned_idle);
-	assert_true(one.pinned_most > one.pinned_idle);
-	assert_true(one.pinned_most < own.pinned_most);
-	many_finish();
-}
-
-static void estimate__bad_options_EINVAL(void **state)
-{
-	struct rdmamsg_estimate e = { .size = sizeof(e) };
-	struct rdmamsg_ep_options ep = many_ep_options();
-	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1 };
-
-	assert_error(rdmamsg_estimate(NULL, &o, 1, &e), -EINVAL, "depth");
-	ep.recv_depth = 1 << 20;
-	assert_error(rdmamsg_estimate(&ep, NULL, 1, &e), -EINVAL, "recv_depth");
-	assert_error(rdmamsg_estimate(NULL, NULL, 1, NULL), -EINVAL, "struct");
-	assert_int_equal(rdmamsg_estimate(NULL, NULL, 0, &e), 0);
-	assert_int_equal(e.pinned_most, 0);
 }
 
 /* ---- many ------------------------------------------------------------- */
@@ -588,9 +328,6 @@ static void many__ALL_ARE_SERVED(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(options__out_of_range_EINVAL),
-		TEST(options__of_another_context_EINVAL),
-		TEST(options__beyond_the_device_EINVAL),
 		TEST(echo__one_ARRIVES),
 		TEST(echo__four_connections_ARRIVE),
 		TEST(echo__floor_1_ARRIVES),
@@ -602,20 +339,12 @@ int main(int argc, char **argv)
 		TEST(share__full_NEXT_IS_REFUSED),
 		TEST(share__program_keeps_messages_OTHERS_GO_ON),
 		TEST(share__others_have_gone_FEWER_ARE_POSTED),
-		TEST(pool__of_the_program_IS_USED),
-		TEST(pool__at_its_cap_NEXT_IS_REFUSED),
-		TEST(pool__too_little_for_one_NEXT_IS_ACCEPTED),
-		TEST(pool__that_does_not_fit_EINVAL),
 		TEST(overcommit__eightfold_ARRIVES),
 		TEST(overcommit__IS_COUNTED),
 		TEST(abort__with_messages_queued_OTHERS_GO_ON),
 		TEST(close__before_its_endpoints_LASTS),
 		TEST(close__context_with_all_of_it_LEAKS_NOTHING),
 		TEST(event__limit_reached_IS_COUNTED),
-		TEST(cq__of_its_own_WORKS),
-		TEST(cq__vector_that_is_none_EINVAL),
-		TEST(estimate__of_idle_ones_IS_WHAT_THEY_TAKE),
-		TEST(estimate__bad_options_EINVAL),
 		TEST(many__ALL_ARE_SERVED),
 	};
 
