@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Description: what the liveness tick makes of what it meets on its way. */
-#include "internal.h"
 #include "own_fabric.h"
-
-#include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-#include <cmocka.h>
+#include "two_ends.h"
 
 #define LARGE	((size_t)1 << 20)
-#define TURNS	1000	/* of at most 10 ms each, until a wait is in vain */
 
-struct side {
-	struct rdmamsg *ctx;
-	struct rdmamsg_ep *ep;
-	unsigned int messages, sent;
-	int status;
-	bool closed;
-};
-
-static struct side client, server;
 static uint8_t large[LARGE];
-
-static void on_connected(struct rdmamsg_ep *ep)
-{
-	((struct side *)rdmamsg_ep_user(ep))->ep = ep;
-}
-
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
-{
-	struct side *s = rdmamsg_ep_user(ep);
-
-	s->sent++;
-	s->status = status;
-}
 
 /* The client takes its time, and answers with a large one. */
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
@@ -50,11 +21,6 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	assert_int_equal(rdmamsg_sendv(ep, &iov, 1, 0, large), 0);
 }
 
-static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
-{
-	((struct side *)rdmamsg_ep_user(ep))->closed = true;
-}
-
 static void process(struct side *s)
 {
 	struct pollfd fd = { rdmamsg_fd(s->ctx), POLLIN, 0 };
@@ -63,17 +29,8 @@ static void process(struct side *s)
 	assert_true(rdmamsg_process(s->ctx) >= 0);
 }
 
-#define WAIT_FOR(condition) \
-	do { \
-		for (int i_ = 0; i_ < TURNS && !(condition); i_++) { \
-			process(&client); \
-			process(&server); \
-		} \
-		if (!(condition)) \
-			fail_msg("waited in vain for %s", #condition); \
-	} while (0)
-
-static void connect_both(void)
+/* What it reads itself may be announced after it has looked at the clock. */
+static void tick__announces_a_message_NOT_LATE_YET(void **state)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
@@ -81,33 +38,13 @@ static void connect_both(void)
 		.on_closed = on_closed,
 	};
 	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers, .user = &server,
+		.size = sizeof(opts), .handlers = &handlers,
 		.dead_after_ms = RDMAMSG_NONE,
 	};
-	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts,
-	};
-	struct rdmamsg_listener *l;
-	char port[8];
-
-	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
-	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
-	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
-					&l), 0);
-	(void)snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));
-	opts.user = &client;
-	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", port, &opts,
-					 NULL), 0);
-	WAIT_FOR(client.ep && server.ep);
-}
-
-/* What it reads itself may be announced after it has looked at the clock. */
-static void tick__announces_a_message_NOT_LATE_YET(void **state)
-{
 	struct pollfd fd;
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
-	connect_both();
+	connect_ends(&opts);
 	assert_int_equal(rdmamsg_send(server.ep, "go", 2, 0, NULL), 0);
 	fd = (struct pollfd){ rdmamsg_fd(client.ctx), POLLIN, 0 };
 	process(&server);

@@ -3,17 +3,10 @@
  * Description: one-sided operations over the soft HCA with less than it has,
  * and with failures that it does not have.
  */
-#include "internal.h"
 #include "own_fabric.h"
-
-#include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-#include <cmocka.h>
+#include "two_ends.h"
 
 #define ROOM		((size_t)1 << 20)
-#define TURNS		1000	/* of at most 10 ms each, until a wait is in vain */
 
 /* ---- the device ------------------------------------------------------- */
 
@@ -105,33 +98,8 @@ static struct ibv_context *open_device(struct ibv_device *device)
 
 /* ---- both ends -------------------------------------------------------- */
 
-struct side {
-	struct rdmamsg *ctx;
-	struct rdmamsg_ep *ep;
-	struct rdmamsg_region *region;
-	uint8_t *mem;
-	unsigned int sent, messages, writable, invalidated;
-	int status;
-	bool closed;
-	struct rdmamsg_reason why;
-};
-
-static struct side client, server;
 static struct rdmamsg_key key;		/* of the server's memory */
 static struct rdmamsg_ep_options opts;	/* of both */
-
-static void on_connected(struct rdmamsg_ep *ep)
-{
-	((struct side *)rdmamsg_ep_user(ep))->ep = ep;
-}
-
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
-{
-	struct side *s = rdmamsg_ep_user(ep);
-
-	s->sent++;
-	s->status = status;
-}
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -152,51 +120,12 @@ static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
 	((struct side *)rdmamsg_ep_user(ep))->invalidated++;
 }
 
-static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
-{
-	struct side *s = rdmamsg_ep_user(ep);
-
-	s->closed = true;
-	s->why = *why;
-}
-
-static void both(void)
-{
-	struct pollfd fds[2] = {
-		{ rdmamsg_fd(client.ctx), POLLIN, 0 },
-		{ rdmamsg_fd(server.ctx), POLLIN, 0 },
-	};
-
-	(void)poll(fds, 2, 10);
-	assert_true(rdmamsg_process(client.ctx) >= 0);
-	assert_true(rdmamsg_process(server.ctx) >= 0);
-}
-
-#define WAIT_FOR(condition) \
-	do { \
-		for (int i_ = 0; i_ < TURNS && !(condition); i_++) \
-			both(); \
-		if (!(condition)) \
-			fail_msg("waited in vain for %s", #condition); \
-	} while (0)
-
 static void side_memory(struct side *s, uint32_t access)
 {
 	s->mem = calloc(1, ROOM);
 	assert_int_equal(rdmamsg_region_create(s->ctx, s->mem, ROOM, access,
 					       &s->region), 0);
 	assert_int_equal(rdmamsg_region_attach(s->region, s->ep), 0);
-}
-
-static char port[8];
-
-static void connect_client(void)
-{
-	client.ep = NULL;
-	opts.user = &client;
-	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", port, &opts,
-					 NULL), 0);
-	WAIT_FOR(client.ep);
 }
 
 /* With the options, and the device, as the test has set them. */
@@ -208,20 +137,9 @@ static void connect_both(void)
 		.on_writable = on_writable, .on_closed = on_closed,
 		.on_invalidated = on_invalidated,
 	};
-	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts,
-	};
-	struct rdmamsg_listener *l;
 
 	opts.handlers = &handlers;
-	opts.user = &server;
-	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
-	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
-	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
-					&l), 0);
-	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));
-	connect_client();
-	WAIT_FOR(server.ep);
+	connect_ends(&opts);
 	side_memory(&client, RDMAMSG_ACCESS_LOCAL_WRITE);
 	side_memory(&server, RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
 		    RDMAMSG_ACCESS_WINDOW);
@@ -440,7 +358,7 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	opts.eager_max = 16000;
 	connect_both();
 	first = client.ep;
-	connect_client();
+	connect_client(&opts);
 	assert_int_equal(rdmamsg_send(first, client.mem, 1000, 0, &limit), 0);
 	WAIT_FOR(client.sent == 1);
 	limit = client.ctx->opts.max_registered;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A client and a server in one process, on the device that a test has set. */
+#ifndef TESTS_UNIT_TWO_ENDS_H
+#define TESTS_UNIT_TWO_ENDS_H
+
+#include "internal.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define TURNS	1000	/* of at most 10 ms each, until a wait is in vain */
+
+struct side {
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_region *region;	/* these two are the test's */
+	uint8_t *mem;
+	unsigned int sent, messages, writable, invalidated;
+	int status;			/* of what was sent last */
+	bool closed;
+	struct rdmamsg_reason why;
+};
+
+static struct side client, server;
+static char service[8];
+
+static inline void on_connected(struct rdmamsg_ep *ep)
+{
+	((struct side *)rdmamsg_ep_user(ep))->ep = ep;
+}
+
+static inline void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	s->sent++;
+	s->status = status;
+}
+
+static inline void on_closed(struct rdmamsg_ep *ep,
+			     const struct rdmamsg_reason *why)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	s->closed = true;
+	s->why = *why;
+}
+
+static inline void both(void)
+{
+	struct pollfd fds[2] = {
+		{ rdmamsg_fd(client.ctx), POLLIN, 0 },
+		{ rdmamsg_fd(server.ctx), POLLIN, 0 },
+	};
+
+	(void)poll(fds, 2, 10);
+	assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_true(rdmamsg_process(server.ctx) >= 0);
+}
+
+#define WAIT_FOR(condition) \
+	do { \
+		for (int i_ = 0; i_ < TURNS && !(condition); i_++) \
+			both(); \
+		if (!(condition)) \
+			fail_msg("waited in vain for %s", #condition); \
+	} while (0)
+
+static inline void connect_client(struct rdmamsg_ep_options *opts)
+{
+	client.ep = NULL;
+	opts->user = &client;
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 opts, NULL), 0);
+	WAIT_FOR(client.ep);
+}
+
+/* Both take the options, each as its user. */
+static inline void connect_ends(struct rdmamsg_ep_options *opts)
+{
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = opts,
+	};
+	struct rdmamsg_listener *l;
+
+	opts->user = &server;
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
+					&l), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	connect_client(opts);
+	WAIT_FOR(server.ep);
+}
+
+#endif
