@@ -305,16 +305,7 @@ void rdmamsg__dial_back_off(struct rdmamsg_ep *ep)
 	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
 }
 
-/* ---- public ----------------------------------------------------------- */
-
-int rdmamsg__fail_path(void)
-{
-	return rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
-			     "path; it is for rdmamsg_oob_connect(3) and its "
-			     "like");
-}
-
-int rdmamsg__dial_start(struct rdmamsg_ep *ep)
+static int dial_start(struct rdmamsg_ep *ep)
 {
 	struct addrinfo *addrs;
 	int gai = rdmamsg__resolve_numeric(ep->host, ep->service, 0, &addrs);
@@ -332,10 +323,9 @@ int rdmamsg__dial_start(struct rdmamsg_ep *ep)
 }
 
 /* Not yet on its way. */
-int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
-		      const char *service,
-		      const struct rdmamsg_ep_options *opts,
-		      struct rdmamsg_ep **ret_ep)
+static int dial_new(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
 	int ret = rdmamsg__ctx_check(ctx);
@@ -357,15 +347,39 @@ int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
+int rdmamsg__connect(struct rdmamsg *ctx, const char *host, const char *service,
+		     const struct rdmamsg_ep_options *opts,
+		     int (*init)(struct rdmamsg_ep *ep),
+		     struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	int ret = dial_new(ctx, host, service, opts, &ep);
+
+	if (ret)
+		return ret;
+	ret = init(ep);
+	if (!ret)
+		ret = dial_start(ep);
+	return rdmamsg__ep_made(ep, ret, ret_ep);
+}
+
+int rdmamsg__fail_path(void)
+{
+	return rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
+			     "path; it is for rdmamsg_oob_connect(3) and its "
+			     "like");
+}
+
+static int without_path(struct rdmamsg_ep *ep)
+{
+	return ep->opts.path ? rdmamsg__fail_path() : 0;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
 int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret_ep)
 {
-	struct rdmamsg_ep *ep;
-	int ret = rdmamsg__dial_new(ctx, host, service, opts, &ep);
-
-	if (ret)
-		return ret;
-	ret = ep->opts.path ? rdmamsg__fail_path() : rdmamsg__dial_start(ep);
-	return rdmamsg__ep_made(ep, ret, ret_ep);
+	return rdmamsg__connect(ctx, host, service, opts, without_path, ret_ep);
 }

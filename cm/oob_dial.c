@@ -142,13 +142,6 @@ int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 			const struct rdmamsg_ep_options *opts,
 			struct rdmamsg_ep **ret_ep)
 {
-	struct rdmamsg_ep *ep;
-	int ret = rdmamsg__dial_new(ctx, host, service, opts, &ep);
-
-	if (ret)
-		return ret;
-	ret = rdmamsg__oob_init(ep);
-	if (!ret)
-		ret = rdmamsg__dial_start(ep);
-	return rdmamsg__ep_made(ep, ret, ret_ep);
+	return rdmamsg__connect(ctx, host, service, opts, rdmamsg__oob_init,
+				ret_ep);
 }

@@ -86,12 +86,11 @@ int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
 		    int (*listen)(struct rdmamsg_listener *l,
 				  struct addrinfo *ai),
 		    struct rdmamsg_listener **ret);
-/* An endpoint with host and service, not yet on its way. */
-int rdmamsg__dial_new(struct rdmamsg *ctx, const char *host,
-		      const char *service,
-		      const struct rdmamsg_ep_options *opts,
-		      struct rdmamsg_ep **ret);
-int rdmamsg__dial_start(struct rdmamsg_ep *ep);
+/* 'init' is called before the endpoint is on its way. */
+int rdmamsg__connect(struct rdmamsg *ctx, const char *host, const char *service,
+		     const struct rdmamsg_ep_options *opts,
+		     int (*init)(struct rdmamsg_ep *ep),
+		     struct rdmamsg_ep **ret);
 int rdmamsg__fail_path(void);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */
