@@ -3,40 +3,22 @@
 #ifndef TESTS_UNIT_SOFT_UD_H
 #define TESTS_UNIT_SOFT_UD_H
 
-#include "../qp_walk.h"
-#include "soft/soft.h"
+#include "own_fabric.h"
+#include "soft_device.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
-#include "own_fabric.h"
-
-#define SIZE	65536u
 #define QKEY	0x1111u
-#define ALL	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-
-static struct ibv_context *c;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp[2];
-static struct ibv_mr *mr[2];
-static uint8_t *mem[2];
 
 static inline int walk(struct ibv_qp *q, uint32_t peer)
 {
 	struct ibv_qp_attr a = {
-		.port_num = 1, .qkey = QKEY, .qp_access_flags = ALL,
+		.port_num = 1, .qkey = QKEY,
+		.qp_access_flags = ALL & ~IBV_ACCESS_MW_BIND,
 		.path_mtu = IBV_MTU_4096, .dest_qp_num = peer,
 	};
 
@@ -45,41 +27,26 @@ static inline int walk(struct ibv_qp *q, uint32_t peer)
 
 static inline int open_all(enum ibv_qp_type type)
 {
-	struct ibv_device **list = soft_get_device_list(NULL);
-
-	c = soft_open_device(list[0]);
-	soft_free_device_list(list);
-	if (!c)
+	if (open_device(NULL))
 		return -1;
-	pd = soft_alloc_pd(c);
-	cq = soft_create_cq(c, 256, NULL, NULL, 0);
 	for (int i = 0; i < 2; i++) {
 		struct ibv_qp_init_attr a = {
 			.send_cq = cq, .recv_cq = cq, .qp_type = type,
 			.cap = { 64, 64, 4, 4, 64 },
 		};
 
-		mem[i] = calloc(1, SIZE);
-		mr[i] = soft_reg_mr(pd, mem[i], SIZE, ALL);
 		qp[i] = soft_create_qp(pd, &a);
-		if (!mr[i] || !qp[i])
+		if (!qp[i])
 			return -1;
 	}
 	return walk(qp[0], qp[1]->qp_num) || walk(qp[1], qp[0]->qp_num);
 }
 
-static inline int close_all(void)
+static inline void close_all(void)
 {
-	int ret = 0;
-
-	for (int i = 0; i < 2; i++) {
-		ret |= soft_destroy_qp(qp[i]);
-		ret |= soft_dereg_mr(mr[i]);
-		free(mem[i]);
-	}
-	ret |= soft_destroy_cq(cq);
-	ret |= soft_dealloc_pd(pd);
-	return ret | soft_close_device(c);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(soft_destroy_qp(qp[i]), 0);
+	close_device(NULL);
 }
 
 static inline int setup_ud(void **state)
@@ -89,7 +56,8 @@ static inline int setup_ud(void **state)
 
 static inline int teardown(void **state)
 {
-	return close_all();
+	close_all();
+	return 0;
 }
 
 static inline struct ibv_ah *new_ah(const union ibv_gid *to)
