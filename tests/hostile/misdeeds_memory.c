@@ -6,19 +6,27 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The victim's answer to an ordinary message, which has the same tag. */
+static bool ask(struct raw *r, uint32_t tag, uint32_t size,
+		const uint8_t **body, uint32_t *len)
+{
+	struct proto_hdr hdr;
+
+	do {
+		if (!do_data(r, r->number++, tag, size) ||
+		    !raw_receive_type(r, PROTO_DATA, &hdr, body, len))
+			return false;
+	} while (hdr.tag != tag);
+	return true;
+}
+
 /* An ordinary exchange works; makes sure that the victim is up to date. */
 static bool echo(struct raw *r, uint32_t tag)
 {
-	struct proto_hdr hdr;
 	const uint8_t *body;
 	uint32_t len;
 
-	do {
-		if (!do_data(r, r->number++, tag, 100) ||
-		    !raw_receive_type(r, PROTO_DATA, &hdr, &body, &len))
-			return false;
-	} while (hdr.tag != tag);
-	return len == 100;
+	return ask(r, tag, 100, &body, &len) && len == 100;
 }
 
 static bool rndv_empty(struct raw *r)
@@ -212,16 +220,11 @@ static bool key_written(struct raw *r)
 /* A key to write with, which the victim gives to those who ask. */
 static bool ask_key(struct raw *r, struct proto_key *key)
 {
-	struct proto_hdr hdr;
 	const uint8_t *body;
 	uint32_t len;
 
-	do {
-		if (!do_data(r, r->number++, KEY_TAG, 0) ||
-		    !raw_receive_type(r, PROTO_DATA, &hdr, &body, &len))
-			return false;
-	} while (hdr.tag != KEY_TAG);
-	return !rdmamsg__key_decode(key, body, len);
+	return ask(r, KEY_TAG, 0, &body, &len) &&
+	       !rdmamsg__key_decode(key, body, len);
 }
 
 /* It uses up a receive, in whose buffer is what was there before. */

@@ -120,23 +120,24 @@ static bool larger_than_receive(struct raw *r)
 	return good;
 }
 
-/* Everything under way, both ways, and then nothing. */
-static bool leave_in_the_middle(struct raw *r)
+/* Everything under way, both ways; and then nothing. */
+static bool begin_much(struct raw *r)
 {
 	for (int i = 0; i < 4; i++)
 		if (!do_data(r, r->number++, 1, 100) ||
 		    raw_announce(r, 300000, 1) < 0)
 			return false;
-	return do_leave(r);
+	return true;
+}
+
+static bool leave_in_the_middle(struct raw *r)
+{
+	return begin_much(r) && do_leave(r);
 }
 
 static bool vanish_in_the_middle(struct raw *r)
 {
-	for (int i = 0; i < 4; i++)
-		if (!do_data(r, r->number++, 1, 100) ||
-		    raw_announce(r, 300000, 1) < 0)
-			return false;
-	return do_vanish(r);
+	return begin_much(r) && do_vanish(r);
 }
 
 /* Nothing that is sent to it arrives: closing has a deadline. */
