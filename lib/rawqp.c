@@ -153,6 +153,28 @@ static int take_options(struct rdmamsg_qp *q,
 	return ret;
 }
 
+/*
+ * The device goes on to use the queue pair, what it is made of, and the
+ * pointer to us that is in its events.
+ */
+static void leave(struct rdmamsg_qp *q, const char *why)
+{
+	log_error("%s: it stays, and device %s stays open, until the process "
+		  "ends", why, q->device);
+	list_del(&q->node);
+	rdmamsg__rawqp_unwatch(q);
+	rdmamsg__dev_keep(q);
+}
+
+/* It may be half-made. */
+static void undo(struct rdmamsg_qp *q)
+{
+	if (!q->ibv || !q->v->destroy_qp(q->ibv))
+		rdmamsg__rawqp_unmake(q);
+	else
+		leave(q, "a queue pair could not be destroyed");
+}
+
 int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 		   struct rdmamsg_qp **ret_q)
 {
@@ -173,9 +195,7 @@ int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 	if (!ret)
 		ret = make(q);
 	if (ret) {
-		if (q->ibv && q->v->destroy_qp(q->ibv))
-			log_error("a queue pair could not be destroyed");
-		rdmamsg__rawqp_unmake(q);
+		undo(q);
 		return ret;
 	}
 	/* the caller's */
@@ -211,19 +231,6 @@ int rdmamsg_qp_free(struct rdmamsg_qp *q)
 	return 0;
 }
 
-/*
- * The device goes on to use the queue pair, what it is made of, and the
- * pointer to us that is in its events.
- */
-static void leave(struct rdmamsg_qp *q)
-{
-	log_error("%s: it stays, and device %s stays open, until the process "
-		  "ends", rdmamsg_error(), q->device);
-	list_del(&q->node);
-	rdmamsg__rawqp_unwatch(q);
-	rdmamsg__dev_keep(q);
-}
-
 void rdmamsg__rawqps_free(struct rdmamsg *ctx)
 {
 	while (!list_empty(&ctx->qps)) {
@@ -231,7 +238,7 @@ void rdmamsg__rawqps_free(struct rdmamsg *ctx)
 						  node);
 
 		if (rdmamsg_qp_free(q))
-			leave(q);
+			leave(q, rdmamsg_error());
 	}
 }
 

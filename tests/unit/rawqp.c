@@ -268,6 +268,61 @@ static void close__in_a_group_STAYS(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
+/* ---- it cannot be made, and not be destroyed --------------------------- */
+
+static struct ibv_qp *stuck;
+
+static int refuse_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	return EINVAL;
+}
+
+static int refuse_destroy(struct ibv_qp *ibv)
+{
+	stuck = ibv;
+	return EIO;
+}
+
+static void new__cannot_be_undone_STAYS(void **state)
+{
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+	};
+	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+	struct dev *dev;
+	int refs;
+
+	watched = rdmamsg__verbs_soft;
+	watched.destroy_cq = destroy_cq;
+	watched.get_async_event = get_async_event;
+	watched.ack_async_event = ack_async_event;
+	rdmamsg__verbs = &watched;
+	cqs_destroyed = told = 0;
+	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	dev = list_first(&ctx->devs, struct dev, node);
+	refs = dev->device->refs;
+	watched.modify_qp = refuse_modify;
+	watched.destroy_qp = refuse_destroy;
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), -EINVAL);
+	/* what its completions and events lead to is still there */
+	assert_non_null(stuck);
+	assert_int_equal(cqs_destroyed, 0);
+	assert_int_equal(dev->device->refs, refs + 1);
+	assert_null(rdmamsg__rawqp_of(stuck)->ctx);
+	event.event_type = IBV_EVENT_QP_FATAL;
+	event.element.qp = stuck;
+	rdmamsg__dev_async(dev);
+	watched.modify_qp = rdmamsg__verbs_soft.modify_qp;
+	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
+	rdmamsg_close(ctx);
+	assert_int_equal(told, 0);
+	assert_int_equal(cqs_destroyed, 1);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* ---- its device goes --------------------------------------------------- */
 
 /* Linux uverbs_main.c, ib_uverbs_event_read(): of one that is closed */
@@ -316,6 +371,7 @@ int main(void)
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 		cmocka_unit_test(close__in_a_group_STAYS),
+		cmocka_unit_test(new__cannot_be_undone_STAYS),
 		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
 	};
 
