@@ -6,12 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int make_cq(struct rdmamsg_qp *q, uint32_t entries, struct ibv_cq **ret)
+static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 {
+	const struct rdmamsg_device *d = q->dev->device;
 	struct ibv_cq *cq;
 
+	if (entries > (uint64_t)max(d->attr.max_cqe, 1))
+		return rdmamsg__fail(-EINVAL, "a completion queue for %llu "
+				     "requests, by max_send and max_recv of "
+				     "all queues: device %s allows %d (its "
+				     "max_cqe)", (unsigned long long)entries,
+				     d->name, d->attr.max_cqe);
 	errno = 0;
-	cq = q->v->create_cq(q->dev->device->verbs, (int)max(entries, 1u), NULL,
+	cq = q->v->create_cq(d->verbs, (int)max(entries, (uint64_t)1), NULL,
 			     q->channel, 0);
 	if (!cq)
 		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
@@ -32,12 +39,12 @@ static int arm(struct rdmamsg_qp *q)
 }
 
 /* As many as can complete before somebody polls. */
-static int count_receives(const struct rdmamsg_qp *q, uint32_t *ret)
+static int count_receives(const struct rdmamsg_qp *q, uint64_t *ret)
 {
 	struct ibv_srq_attr attr;
 	int err;
 
-	*ret = q->opts.max_recv * max(q->rss.queues, 1u);
+	*ret = (uint64_t)q->opts.max_recv * max(q->rss.queues, 1u);
 	if (!q->opts.srq)
 		return 0;
 	err = rdmamsg__verbs_ret(q->v->query_srq(q->opts.srq, &attr));
@@ -50,7 +57,7 @@ static int count_receives(const struct rdmamsg_qp *q, uint32_t *ret)
 static int make_cqs(struct rdmamsg_qp *q)
 {
 	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
-	uint32_t recv;
+	uint64_t recv;
 	int ret = count_receives(q, &recv);
 
 	if (!ret)

@@ -187,6 +187,64 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* ---- more than a completion queue can hold ----------------------------- */
+
+static struct verbs_api vast;			/* the soft HCA, as if it could */
+
+static int query_device_ex(struct ibv_context *verbs,
+			   struct ibv_device_attr_ex *attr)
+{
+	*attr = full;
+	attr->orig_attr.max_qp_wr = 1 << 20;
+	attr->rss_caps.max_rwq_indirection_table_size = 1u << 31;
+	return 0;
+}
+
+static int query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	attr->max_wr = UINT32_MAX;
+	return 0;
+}
+
+static void refused(struct rdmamsg *ctx, const struct rdmamsg_qp_options *o)
+{
+	struct rdmamsg_qp *q;
+
+	assert_int_equal(rdmamsg_qp_new(ctx, o, &q), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "max_cqe"));
+}
+
+static void cq__of_too_many_queues_EINVAL(void **state)
+{
+	struct rdmamsg_rss rss = { .size = sizeof(rss), GOOD_RSS };
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .max_send = 8,
+		.max_recv = 1 << 20, .type = IBV_QPT_RAW_PACKET, .rss = &rss,
+	};
+	struct rdmamsg_qp *q;
+	struct ibv_srq srq;
+	struct rdmamsg *ctx;
+
+	vast = rdmamsg__verbs_soft;
+	vast.query_device_ex = query_device_ex;
+	vast.query_srq = query_srq;
+	rdmamsg__verbs = &vast;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	/* 4096 times is 0 in 32 bits */
+	for (rss.queues = 1024; rss.queues; rss.queues *= 2)
+		refused(ctx, &o);
+	o = (struct rdmamsg_qp_options) {
+		.size = sizeof(o), .device = "soft0", .max_send = 8,
+	};
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	/* only asked how long it is */
+	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(q)->pd };
+	o.srq = &srq;
+	refused(ctx, &o);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* ---- in a multicast group when its context closes ---------------------- */
 
 static struct verbs_api watched;		/* the soft HCA, looked at */
@@ -370,6 +428,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
+		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
 		cmocka_unit_test(close__in_a_group_STAYS),
 		cmocka_unit_test(new__cannot_be_undone_STAYS),
 		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
