@@ -126,19 +126,18 @@ static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
 		      void *addr, size_t len, uint32_t access,
 		      struct cached **ret)
 {
-	struct cached *c;
-	int err = make_room(cache, len);
+	struct cached *c = calloc(1, sizeof(*c));
+	int err;
 
-	if (err)
-		return err;
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
 	err = rdmamsg_region_create(cache->ctx, addr, len, access, &c->region);
-	if (err) {
-		free(c);
-		return err;
-	}
+	if (err)
+		goto err_c;
+	/* for one that makes sense, not before */
+	err = make_room(cache, len);
+	if (err)
+		goto err_region;
 	rdmamsg__region_put_in(c->region, pd);
 	c->region->cached = c;
 	list_add_tail(&cache->entries, &c->node);
@@ -146,6 +145,12 @@ static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
 	cache->info.bytes += len;
 	*ret = c;
 	return 0;
+
+err_region:
+	rdmamsg__region_free(c->region);
+err_c:
+	free(c);
+	return err;
 }
 
 static void cache_free(struct rdmamsg_cache *cache)
@@ -203,25 +208,28 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	struct cached *c;
 	int err = cache_check(cache);
 
+	bool hit;
+
 	if (!err)
-		err = rdmamsg__ep_check(ep);
+		err = rdmamsg__region_ep_check(cache->ctx, ep);
 	if (err)
 		return err;
 	if (!addr || !len || !ret)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument is "
 				     "NULL or 0");
 	c = find(cache, ep->opts.pd, addr, len, access);
-	if (c)
+	hit = c;
+	if (hit)
 		cache->info.hits++;
 	else
 		cache->info.misses++;
-	if (!c)
+	if (!hit)
 		err = cached_new(cache, ep->opts.pd, addr, len, access, &c);
 	if (err)
 		return err;
 	err = rdmamsg_region_attach(c->region, ep);
 	if (err) {
-		if (!is_used(c))
+		if (!hit)
 			drop(cache, c);
 		return err;
 	}

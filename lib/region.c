@@ -138,6 +138,22 @@ static struct ibv_mr *reg(const struct rdmamsg_region *region,
 	return NULL;
 }
 
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	if (ctx != ep->ctx)
+		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
+				     "context");
+	if (!ep->dev)
+		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
+				     "wait for on_connected");
+	return 0;
+}
+
 static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 {
 	struct region_mr *mr = calloc(1, sizeof(*mr));
@@ -249,15 +265,9 @@ int rdmamsg_region_attach(struct rdmamsg_region *region,
 	int ret = region_check(region);
 
 	if (!ret)
-		ret = rdmamsg__ep_check(ep);
+		ret = rdmamsg__region_ep_check(region->ctx, ep);
 	if (ret)
 		return ret;
-	if (region->ctx != ep->ctx)
-		return rdmamsg__fail(-EINVAL, "the region belongs to another "
-				     "context");
-	if (!ep->dev)
-		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
-				     "wait for on_connected");
 	ret = check_domain(region, ep->dev);
 	return ret || rdmamsg__region_mr(region, ep->dev) ? ret :
 	       mr_new(region, ep->dev);

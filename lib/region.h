@@ -47,6 +47,9 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 /* Why it has none: -EPERM, another protection domain; else not attached. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);
+/* Whether regions of the context can be registered where the endpoint is. */
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep);
 void rdmamsg__region_put_in(struct rdmamsg_region *region,
 			    struct rdmamsg_pd *pd);
 /* What the verbs call this remote access. */

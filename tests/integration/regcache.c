@@ -149,12 +149,56 @@ static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
 	rma_end();
 }
 
+/* Nothing is registered, forgotten, or counted. */
+static void check_untouched(struct rdmamsg_cache *cache,
+			    const struct rdmamsg_ep *ep, int error,
+			    const char *word)
+{
+	struct rdmamsg_cache_info before = cache_info(cache), after;
+	struct rdmamsg_region *region;
+
+	assert_error(rdmamsg_cache_get(cache, ep, near, 1000, 0, &region),
+		     error, word);
+	assert_error(rdmamsg_cache_get(cache, ep, near + 5000, 1000, 0,
+				       &region), error, word);
+	after = cache_info(cache);
+	assert_memory_equal(&after, &before, sizeof(after));
+}
+
+static void cache__wrong_endpoint_LEAVES_IT(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_regions = 1,
+	};
+	struct rdmamsg_region *region;
+	struct rdmamsg_cache *cache;
+	struct rdmamsg_ep *ep;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	region = get_for(cache, 0, 1000, 0);
+	check_untouched(cache, p.s.ep, -EINVAL, "another context");
+	/* nor for what makes no sense */
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 1000, 1u << 31,
+				       &near_region), -EINVAL, "access");
+	assert_ptr_equal(get_for(cache, 0, 1000, 0), region);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	pair_close(&p);
+	check_untouched(cache, ep, -ENOTCONN, "no device");
+	assert_int_equal(cache_info(cache).regions, 1);
+	rdmamsg_ep_rele(ep);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_fini();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(cache__full_LEAST_RECENT_GOES),
 		TEST(cache__for_a_peer_NOTHING_MORE),
 		TEST(cache__lengths_beyond_all_ARE_TAKEN),
+		TEST(cache__wrong_endpoint_LEAVES_IT),
 	};
 
 	return test_main(tests, NULL, argc, argv);
