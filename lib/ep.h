@@ -66,6 +66,7 @@ struct rndv_in {
 	bool rndv;
 	bool written;			/* no message: WRITTEN */
 	bool asked;			/* on_incoming, once */
+	bool refused;			/* its pool was full */
 	uint32_t number;
 	uint32_t tag;
 	uint32_t reads;			/* outstanding */
@@ -230,6 +231,7 @@ struct rdmamsg_ep {
 	bool failed;			/* the device reported an error */
 	bool drained;			/* or nothing more is to be expected */
 	bool last_wqe;			/* nothing more is taken from the srq */
+	bool rq_short, ctrl_short;	/* for want of buffers */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
 	struct op *orphans;		/* accepted, never posted, post failed */

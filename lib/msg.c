@@ -162,7 +162,7 @@ static int take(struct rdmamsg_ep *ep, struct pool *pool,
 	int err;
 
 	if (!msg) {
-		err = rdmamsg__pool_grow(pool, 1);
+		err = rdmamsg__pool_grow(pool, 1, NULL);
 		if (err)
 			return err == -ENOBUFS && pool->total ?
 			       rdmamsg__no_buffer(ep) : err;

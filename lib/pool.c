@@ -154,21 +154,23 @@ size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size)
 	return slab_size(owner, rdmamsg__pool_buf_size(size), 1);
 }
 
-static int cap(struct rdmamsg_pool *owner, size_t size)
+static int cap(struct rdmamsg_pool *owner, size_t size, bool *waits)
 {
 	if (!owner || size <= owner->opts.max_bytes - owner->bytes)
 		return 0;
-	owner->refused++;
+	owner->refused += !waits || !*waits;
+	if (waits)
+		*waits = true;
 	return rdmamsg__fail(-ENOBUFS, "max_bytes of a pool reached: %zu of "
 			     "%zu bytes in use, %zu more needed", owner->bytes,
 			     owner->opts.max_bytes, size);
 }
 
-int rdmamsg__pool_grow(struct pool *pool, uint32_t count)
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 {
 	size_t size = slab_size(pool->owner, pool->buf_size, count);
 	struct slab *slab;
-	int err = cap(pool->owner, size);
+	int err = cap(pool->owner, size, waits);
 
 	if (err)
 		return err;

@@ -75,7 +75,8 @@ int rdmamsg__pool_get(struct dev *dev, struct list *pools,
 void rdmamsg__pool_free(struct pool *pool);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
-int rdmamsg__pool_grow(struct pool *pool, uint32_t count);
+/* Who tries again has a flag that is set: what it waits for is refused once. */
+int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits);
 /* Whether there can be room for it beside the pools, which do not shrink. */
 bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);

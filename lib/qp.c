@@ -199,7 +199,8 @@ static int get_pool(struct rdmamsg_ep *ep, struct list *pools,
 {
 	int err = rdmamsg__pool_get(ep->dev, pools, owner, size, ret);
 
-	return err || (*ret)->free ? err : rdmamsg__pool_grow(*ret, 1);
+	return err || (*ret)->free ? err : rdmamsg__pool_grow(*ret, 1,
+							  NULL);
 }
 
 static int get_pools(struct rdmamsg_ep *ep)
@@ -227,7 +228,8 @@ static int get_pools(struct rdmamsg_ep *ep)
 	/* what is posted, before anything can be lent */
 	have = ep->recv_pool->total - ep->recv_pool->used;
 	if (have < ep->rq_target)
-		ret = rdmamsg__pool_grow(ep->recv_pool, ep->rq_target - have);
+		ret = rdmamsg__pool_grow(ep->recv_pool, ep->rq_target - have,
+					 NULL);
 	return ret;
 }
 

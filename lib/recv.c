@@ -74,7 +74,8 @@ static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n)
 		if (slot->msg)
 			continue;
 		msg = rdmamsg__pool_take(ep->recv_pool);
-		if (!msg && !rdmamsg__pool_grow(ep->recv_pool, n - i))
+		if (!msg && !rdmamsg__pool_grow(ep->recv_pool, n - i,
+						&ep->rq_short))
 			msg = rdmamsg__pool_take(ep->recv_pool);
 		if (!msg)
 			msg = take_over(ep, i + 1, n);
@@ -85,6 +86,7 @@ static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n)
 		slot->sge.lkey = msg->lkey;
 		ep->rq_holes--;
 	}
+	ep->rq_short = false;
 	return n;
 }
 

@@ -222,7 +222,7 @@ static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
 	err = rdmamsg__pool_get(ep->dev, &ep->dev->recv_pools, owner, size,
 				&pool);
 	if (!err && !pool->free)
-		err = rdmamsg__pool_grow(pool, 1);
+		err = rdmamsg__pool_grow(pool, 1, &in->refused);
 	if (err)
 		return err == -ENOBUFS && pool->total && pool != ep->recv_pool ?
 		       -EAGAIN : err;

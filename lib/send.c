@@ -94,24 +94,31 @@ static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 	rdmamsg__tx_queue(ep, op);
 }
 
-/* It grows to what the send queues need, then never again. */
-static struct rdmamsg_msg *take(struct pool *pool)
+/*
+ * It grows to what the send queues need, then never again. A program that is
+ * refused asks again in a call of its own.
+ */
+static struct rdmamsg_msg *take(struct pool *pool, bool *waits)
 {
 	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
 
-	if (unlikely(!msg) && !rdmamsg__pool_grow(pool, 32))
+	if (unlikely(!msg) && !rdmamsg__pool_grow(pool, 32, waits))
 		msg = rdmamsg__pool_take(pool);
 	return msg;
 }
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
-	return take(ep->send_pool);
+	return take(ep->send_pool, NULL);
 }
 
+/* What it is for waits until there is one. */
 struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
 {
-	return take(ep->ctrl_pool);
+	struct rdmamsg_msg *msg = take(ep->ctrl_pool, &ep->ctrl_short);
+
+	ep->ctrl_short = !msg;
+	return msg;
 }
 
 /* What a program asks to send. */
@@ -199,7 +206,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	op->msg = rdmamsg__ctrl_buffer(ep);	/* for the announcement */
+	op->msg = take(ep->ctrl_pool, NULL);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
@@ -218,7 +225,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 {
-	struct rdmamsg_msg *msg = rdmamsg__ctrl_buffer(ep);
+	struct rdmamsg_msg *msg = take(ep->ctrl_pool, NULL);
 	struct iovec iov;
 	int ret;
 

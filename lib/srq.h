@@ -56,6 +56,7 @@ struct srq {
 	uint32_t extra;			/* credits beyond the floor, answers */
 	uint32_t capacity;		/* what may be promised in all */
 	bool failed;
+	bool lacks;			/* holes, for want of buffers */
 	struct rdmamsg_srq_stats st;
 	struct list node;		/* of the owner */
 	struct list dev_node;

@@ -112,7 +112,8 @@ static void fill_holes(struct srq *q, uint32_t n)
 		struct rdmamsg_msg *msg = rdmamsg__pool_take(q->pool);
 		uint32_t at = q->holes;
 
-		if (!msg && !rdmamsg__pool_grow(q->pool, min(n, q->hole_count)))
+		if (!msg && !rdmamsg__pool_grow(q->pool, min(n, q->hole_count),
+						&q->lacks))
 			msg = rdmamsg__pool_take(q->pool);
 		if (!msg)
 			return;
@@ -121,6 +122,7 @@ static void fill_holes(struct srq *q, uint32_t n)
 		q->hole_count--;
 		push(q, at);
 	}
+	q->lacks = false;
 }
 
 void rdmamsg__srq_fill(struct srq *q, uint32_t want)

@@ -106,7 +106,7 @@ struct rdmamsg_pool_stats {
 	uint64_t bytes_node;		/* on the node that was asked for */
 	uint64_t buffers;		/* of all classes */
 	uint64_t used;			/* of these, in use */
-	uint64_t refused;		/* growth, at max_bytes */
+	uint64_t refused;		/* by max_bytes: calls, messages, ... */
 	uint64_t received_rendezvous;	/* large messages read into it */
 };
 

@@ -104,7 +104,7 @@ static void pool__grown_GIVES_SO_MANY(void **state)
 	uint32_t n = 0;
 
 	assert_null(rdmamsg__pool_take(pool));
-	assert_int_equal(rdmamsg__pool_grow(pool, 100), 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 100, NULL), 0);
 	while ((msgs[n] = rdmamsg__pool_take(pool))) {
 		/* each one's memory is its own, to the last byte */
 		memset(msgs[n]->buf, (int)n, pool->buf_size);
@@ -130,9 +130,9 @@ static void pool__limit_ENOBUFS(void **state)
 {
 	struct pool *pool = get(8192);
 
-	assert_int_equal(rdmamsg__pool_grow(pool, 512), 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 512, NULL), 0);
 	assert_int_equal(ctx->registered, 4 << 20);
-	assert_int_equal(rdmamsg__pool_grow(pool, 1), -ENOBUFS);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), -ENOBUFS);
 	assert_non_null(strstr(rdmamsg_error(), "max_registered"));
 	assert_int_equal(ctx->registered, 4 << 20);
 	assert_int_equal(pool->total, 512);
@@ -144,10 +144,10 @@ static void pool__register_fails_SAYS_WHAT_TO_DO(void **state)
 	struct pool *pool = get(8192);
 
 	fail_reg = ENOMEM;
-	assert_int_equal(rdmamsg__pool_grow(pool, 1), -ENOMEM);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), -ENOMEM);
 	assert_non_null(strstr(rdmamsg_error(), "registering memory"));
 	fail_reg = EACCES;
-	assert_int_equal(rdmamsg__pool_grow(pool, 1), -EACCES);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), -EACCES);
 	assert_non_null(strstr(rdmamsg_error(), "/dev/infiniband"));
 	assert_int_equal(ctx->registered, 0);
 	assert_int_equal(pool->total, 0);
@@ -193,7 +193,7 @@ static void large__beside_pools_FITS_OR_NOT(void **state)
 	struct large *l;
 
 	assert_true(rdmamsg__large_fits(ctx, 4 << 20));
-	assert_int_equal(rdmamsg__pool_grow(get(8192), 128), 0);
+	assert_int_equal(rdmamsg__pool_grow(get(8192), 128, NULL), 0);
 	assert_false(rdmamsg__large_fits(ctx, 4 << 20));
 	assert_true(rdmamsg__large_fits(ctx, 2 << 20));
 	assert_int_equal(rdmamsg__large_get(&dev, 2 << 20, &l), 0);
@@ -270,7 +270,7 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 	assert_int_equal(rdmamsg__pool_get(other, &other->send_pools, NULL, 1,
 					   &pool),
 			 0);
-	assert_int_equal(rdmamsg__pool_grow(pool, 1), 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), 0);
 	small = rdmamsg__pool_take(pool);
 	/* as dev_release() leaves it */
 	rdmamsg__msgs_dereg(other);
@@ -337,7 +337,7 @@ static void return__buffer_CANNOT_BE_TOUCHED(void **state)
 
 	list_init(&pools);
 	assert_int_equal(rdmamsg__pool_get(&dev, &pools, NULL, 8192, &pool), 0);
-	assert_int_equal(rdmamsg__pool_grow(pool, 1), 0);
+	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), 0);
 	buf = pool->free->buf;
 	assert_true(__asan_address_is_poisoned(buf));
 	msg = rdmamsg__pool_take(pool);
