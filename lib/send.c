@@ -320,27 +320,31 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 {
 	struct iovec iov = { (void *)buf, len };
 	struct ask a = { &iov, 1, 0, tag, cookie, .invalidate = true };
-	int now = ep ? admit(ep, len, false) :
-		  rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: ep is NULL");
 	struct proto_key k;
+	int ret;
 
-	if (now < 0)
-		return now;
+	if (!ep || (!buf && len) || !key ||
+	    rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: ep or "
+				     "buf is NULL, or the key is NULL or no "
+				     "key");
+	ret = rdmamsg__tx_check(ep);
+	if (ret)
+		return ret;
 	if (!(ep->features & PROTO_FEATURE_INVALIDATE))
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
 				     "cannot take back windows from afar",
 				     ep->dev->device->name);
-	if ((!buf && len) || !key ||
-	    rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: buf is "
-				     "NULL, or the key is NULL or no key");
 	if (len > ep->copy_max)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
 				     "at most %u bytes (eager_max of "
 				     "rdmamsg_ep_info()), not %zu",
 				     ep->copy_max, len);
+	ret = admit(ep, len, false);
+	if (ret < 0)
+		return ret;
 	a.len = (uint32_t)len;
-	a.now = now;
+	a.now = ret;
 	a.rkey = k.rkey;
 	return send_copy(ep, &a);
 }

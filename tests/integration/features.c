@@ -111,6 +111,13 @@ static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 	wait_cookie(c, 0);
 	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
+	/* never, not later */
+	while (!rdmamsg_send(p.c.ep, pattern(9), 10, 9, NULL))
+		end_expect(&p.s, 10, 9);
+	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
+		     -EOPNOTSUPP, "peer");
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	p.s.received = p.s.expected_count = 0;
 	if (test_on_soft()) {
 		assert_int_equal(rdmamsg_window_create(p.s.ep, &w), 0);
 		assert_int_equal(rdmamsg_window_destroy(w), 0);
