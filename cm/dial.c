@@ -14,12 +14,13 @@
 
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what)
 {
-	if (err == -EACCES && (geteuid() != ctx->euid || getegid() != ctx->egid))
+	if (err == -EACCES &&
+	    (geteuid() != ctx->euid || getegid() != ctx->egid))
 		return rdmamsg__fail(-EPERM, "%s: the credentials of this "
-				     "process changed since rdmamsg_open(), and "
-				     "the device serves only those that opened "
-				     "it: open the context after setuid()",
-				     what);
+				     "process changed since rdmamsg_open(), "
+				     "and the device serves only those that "
+				     "opened it: open the context after "
+				     "setuid()", what);
 	return rdmamsg__fail_verbs(err, what);
 }
 
@@ -57,7 +58,8 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	struct proto_hello h;
-	int ret = rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len);
+	int ret = rdmamsg__hello_decode(&h, ev->data,
+					ev->conn.private_data_len);
 
 	if (ret) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
@@ -96,7 +98,8 @@ int rdmamsg__dial_ms(const struct rdmamsg_ep *ep)
 	uint64_t left = ep->deadline > now ? ep->deadline - now : 1;
 
 	/* the last address may have all the time there is */
-	return (int)(ep->addr->ai_next ? min(left, (uint64_t)RESOLVE_MS) : left);
+	return (int)(ep->addr->ai_next ? min(left, (uint64_t)RESOLVE_MS) :
+		     left);
 }
 
 static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
@@ -166,7 +169,8 @@ static int dial_addr(struct rdmamsg_ep *ep)
 						       RDMA_OPTION_ID_TOS,
 						       &tos, sizeof(tos)));
 		if (ret)
-			return rdmamsg__cm_fail(ep->ctx, ret, "type of service");
+			return rdmamsg__cm_fail(ep->ctx, ret,
+						"type of service");
 	}
 	memcpy(&ep->peer_addr, ep->addr->ai_addr, ep->addr->ai_addrlen);
 	ep->state = EP_RESOLVING;

@@ -27,7 +27,8 @@ static void on_addr(struct rdmamsg_ep *ep)
 		rdmamsg__dial_next(ep);
 		return;
 	}
-	ret = rdmamsg__verbs_ret(v->resolve_route(ep->id, rdmamsg__dial_ms(ep)));
+	ret = rdmamsg__verbs_ret(v->resolve_route(ep->id,
+						  rdmamsg__dial_ms(ep)));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?
 				     RDMAMSG_CAUSE_ADDRESS :
@@ -76,7 +77,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
 		ret = rdmamsg__verbs_ret(ep->v->establish(ep->id));
-		/* the kernel's word for a connection that has ended meanwhile */
+		/* the kernel's word for one that has ended meanwhile */
 		if (ret == -EINVAL)
 			ret = -ECONNRESET;
 		if (ret)
@@ -119,8 +120,9 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	}
 	if (ev->status == REJ_INVALID_SERVICE || ev->status == -ECONNREFUSED)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
-				   -ECONNREFUSED, "nobody listens on port %u of "
-				   "that host", ntohs(rdma_get_dst_port(ep->id)));
+				   -ECONNREFUSED, "nobody listens on port %u "
+				   "of that host",
+				   ntohs(rdma_get_dst_port(ep->id)));
 	else if (ours && h.reject == PROTO_REJECT_VERSION)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
 				   -EPROTONOSUPPORT, "no common protocol "
@@ -146,7 +148,8 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
 				   -ECONNREFUSED, "rejected by the peer, which "
-				   "may not speak rdmamsg, or failed to accept");
+				   "may not speak rdmamsg, or failed to "
+				   "accept");
 	rdmamsg__dial_next(ep);
 }
 
@@ -176,8 +179,9 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		else
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 					   RDMAMSG_CAUSE_UNREACHABLE, err,
-					   "%s: no answer to address resolution "
-					   "(%s)", ep->host, strerror(-err));
+					   "%s: no answer to address "
+					   "resolution (%s)", ep->host,
+					   strerror(-err));
 		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,

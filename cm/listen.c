@@ -125,9 +125,9 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
 	    (l->ep.hello_data_len && !l->ep.hello_data) ||
 	    (l->ep.setup_data_len && !l->ep.setup_data))
-		return rdmamsg__fail(-EINVAL, "hello_data_len or setup_data_len: "
-				     "at most %d and %d, with data",
-				     RDMAMSG_HELLO_DATA_MAX,
+		return rdmamsg__fail(-EINVAL, "hello_data_len or "
+				     "setup_data_len: at most %d and %d, with "
+				     "data", RDMAMSG_HELLO_DATA_MAX,
 				     RDMAMSG_SETUP_DATA_MAX);
 	if (l->ep.hello_data_len)
 		memcpy(l->ep_hello, l->ep.hello_data, l->ep.hello_data_len);
@@ -160,7 +160,8 @@ static int listener_options(struct rdmamsg_listener *l,
 	if (device && strcmp(device, "hw") && strcmp(device, "soft")) {
 		l->device = strdup(device);
 		if (!l->device)
-			return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+			return rdmamsg__fail(-ENOMEM,
+					     "no memory for a listener");
 		/* it would reject everybody */
 		ret = rdmamsg__device_check(rdmamsg__device_table(device),
 					    device);
@@ -234,7 +235,8 @@ int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
 	if (ret)
 		return ret;
 	if (!service)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_listen: service is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_listen: service is NULL");
 	if (ctx->closing)
 		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
 	l = calloc(1, sizeof(*l));

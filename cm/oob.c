@@ -96,8 +96,8 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		return rdmamsg__oob_fail_record(-EPROTO);
 	ret = rdmamsg__hello_version(&h);
 	if (ret < 0)
-		return rdmamsg__fail(ret, "no common protocol version: the peer "
-				     "speaks %u to %u, this library %u",
+		return rdmamsg__fail(ret, "no common protocol version: the "
+				     "peer speaks %u to %u, this library %u",
 				     h.lowest, h.highest, PROTO_VERSION);
 	ep->passive = true;
 	ep->version = (uint32_t)ret;
@@ -146,8 +146,8 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 	int ret;
 
 	if (answer->kind == PROTO_OOB_OFFER)
-		return rdmamsg__fail(-EPROTO, "an offer, where an answer was to "
-				     "come: both sides offer");
+		return rdmamsg__fail(-EPROTO, "an offer, where an answer was "
+				     "to come: both sides offer");
 	if (memcmp(answer->token, ep->session, sizeof(ep->session)))
 		return rdmamsg__fail(-EPROTO, "an answer to another offer");
 	if (answer->kind == PROTO_OOB_REJECT) {
@@ -242,7 +242,8 @@ int rdmamsg__oob_fail_record(int err)
 			     "broken one");
 }
 
-void rdmamsg__oob_reject_fill(struct proto_oob *r, const struct proto_oob *offer,
+void rdmamsg__oob_reject_fill(struct proto_oob *r,
+			      const struct proto_oob *offer,
 			      enum proto_reject code, const void *data,
 			      size_t len)
 {
@@ -273,7 +274,8 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		return ret;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep->device, NULL, &ep->v, &ep->device);
+		ret = rdmamsg__path_device(ep->device, NULL, &ep->v,
+					   &ep->device);
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
@@ -357,8 +359,8 @@ int rdmamsg_oob_finish(struct rdmamsg_ep *ep, const void *record, size_t len)
 		return rdmamsg__fail(-EINVAL, "this endpoint is not from "
 				     "rdmamsg_oob_offer()");
 	if (ep->state != EP_REQUESTED)
-		return rdmamsg__fail(-EALREADY, "the endpoint has had its answer, "
-				     "or has ended");
+		return rdmamsg__fail(-EALREADY, "the endpoint has had its "
+				     "answer, or has ended");
 	ret = rdmamsg__oob_decode(&answer, record, len);
 	if (ret)
 		return rdmamsg__oob_fail_record(ret);

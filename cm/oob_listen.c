@@ -73,14 +73,16 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 		ret = rdmamsg__oob_reply(ep, &c->record,
 					 (struct sockaddr *)&c->local);
 	if (ret) {
-		rdmamsg__oob_reject(c, ret == -EALREADY || ret == -EHOSTUNREACH ?
+		rdmamsg__oob_reject(c, ret == -EALREADY ||
+				    ret == -EHOSTUNREACH ?
 				    PROTO_REJECT_PROTOCOL :
 				    PROTO_REJECT_RESOURCES, NULL, 0);
 		return ret;
 	}
 	ret = rdmamsg__oob_send(c, &ep->oob->local);
 	if (ret == -EPIPE || ret == -ECONNRESET)
-		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
 	if (ret)
 		return rdmamsg__fail(ret, "answering: %s", strerror(-ret));
 	c->ep = ep;

@@ -98,8 +98,8 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 		drop(l, ev, PROTO_REJECT_VERSION);
 		return;
 	}
-	if (l->device && strcmp(l->device,
-				ev->v->get_device_name(ev->id->verbs->device))) {
+	if (l->device &&
+	    strcmp(l->device, ev->v->get_device_name(ev->id->verbs->device))) {
 		drop(l, ev, PROTO_REJECT_APP);
 		return;
 	}
@@ -158,7 +158,8 @@ int rdmamsg_request_peer(const struct rdmamsg_request *req,
 	if (err)
 		return err;
 	if (!ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_request_peer: ret is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_request_peer: ret is NULL");
 	*ret = req->peer;
 	return 0;
 }
@@ -230,7 +231,8 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	param.flow_control = 1;
 	ret = rdmamsg__verbs_ret(ep->v->accept(ep->id, &param));
 	if (ret == -EINVAL)
-		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
 	if (ret)
 		/* the kernel has rejected the peer by now */
 		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
@@ -254,7 +256,8 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 	ctx = req->ctx;
 	if (req->dead || ctx->closing) {
 		rdmamsg__request_free(req);
-		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
 	}
 	ret = rdmamsg__ep_new(ctx, opts, &ep);
 	if (ret) {
@@ -302,7 +305,8 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	if (ret)
 		return ret;
 	if (!fn)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_request_move: fn is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_request_move: fn is NULL");
 	from = req->ctx;
 	m = malloc(sizeof(*m));
 	if (!m)

@@ -59,8 +59,9 @@ bool rdmamsg__service_ok(const char *service)
 
 int rdmamsg__fail_service(const char *service)
 {
-	return rdmamsg__fail(-EINVAL, "service '%s' is neither a port number, 0 "
-			     "to 65535, nor a name in /etc/services", service);
+	return rdmamsg__fail(-EINVAL, "service '%s' is neither a port number, "
+			     "0 to 65535, nor a name in /etc/services",
+			     service);
 }
 
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,

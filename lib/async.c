@@ -133,7 +133,8 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	struct async_mail *m = calloc(1, sizeof(*m));
 
 	if (!m) {
-		log_error("no memory for event '%s'", rdmamsg__event_text(type));
+		log_error("no memory for event '%s'",
+			  rdmamsg__event_text(type));
 		return;
 	}
 	list_init(&m->mail.node);

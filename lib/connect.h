@@ -43,7 +43,7 @@ struct rdmamsg_request {
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;
 	struct sockaddr_storage peer, local;
-	bool dead;			/* the peer gave up; the id may be gone */
+	bool dead;			/* the peer gave up; id may be gone */
 };
 
 /* cm/ */

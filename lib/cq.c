@@ -38,13 +38,14 @@ static int check(const struct rdmamsg_device *d, uint32_t entries,
 		 uint32_t vector)
 {
 	if (entries > limit_of(d))
-		return rdmamsg__fail(-EINVAL, "send_depth and recv_depth, or the "
-				     "depth of a shared receive queue, need a "
-				     "completion queue of %u, device %s has at "
-				     "most %u", entries, d->name, limit_of(d));
+		return rdmamsg__fail(-EINVAL, "send_depth and recv_depth, or "
+				     "the depth of a shared receive queue, "
+				     "need a completion queue of %u, device %s "
+				     "has at most %u", entries, d->name,
+				     limit_of(d));
 	if (vector >= (uint32_t)max(d->verbs->num_comp_vectors, 1))
-		return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has %d "
-				     "(num_comp_vectors)", vector, d->name,
+		return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has "
+				     "%d (num_comp_vectors)", vector, d->name,
 				     d->verbs->num_comp_vectors);
 	return 0;
 }
@@ -60,7 +61,8 @@ static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
 	room = min(max(room, entries), limit_of(d));
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return rdmamsg__fail(-ENOMEM, "no memory for a completion queue");
+		return rdmamsg__fail(-ENOMEM,
+				     "no memory for a completion queue");
 	/* limits are upper bounds: less than the limit may fail as well */
 	errno = 0;
 	cq->ibv = d->v->create_cq(d->verbs, (int)room, dev, dev->channel,
@@ -128,7 +130,8 @@ static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
 		return true;
 	if (need > limit)
 		return false;
-	room = (uint32_t)min(max(need, 2 * (uint64_t)cq->room), (uint64_t)limit);
+	room = (uint32_t)min(max(need, 2 * (uint64_t)cq->room),
+			     (uint64_t)limit);
 	if (rdmamsg__verbs_ret(dev->device->v->resize_cq(cq->ibv, (int)room)))
 		return false;
 	cq->room = room;
@@ -262,7 +265,8 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 				got = ibv_poll_cq(cq->ibv, 16, wc);
 				if (unlikely(got < 0)) {
 					cq_failed(ctx, cq, -EIO,
-						  "polling the completion queue");
+						  "polling the completion "
+						  "queue");
 					break;
 				}
 				rdmamsg__dispatch(ctx, wc, got);

@@ -14,8 +14,9 @@ int rdmamsg__ctx_check(const struct rdmamsg *ctx)
 		return 0;
 	if (!ctx)
 		return rdmamsg__fail(-EINVAL, "the context is NULL");
-	return rdmamsg__fail(-ECHILD, "this process was forked from the one that "
-			     "opened the context, which cannot be used here");
+	return rdmamsg__fail(-ECHILD, "this process was forked from the one "
+			     "that opened the context, which cannot be used "
+			     "here");
 }
 
 static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
@@ -118,8 +119,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	}
 	ret = open_fds(ctx);
 	if (ret) {
-		rdmamsg__fail(ret, "rdmamsg_open: %s: the limit on open files is "
-			      "ulimit -n", strerror(-ret));
+		rdmamsg__fail(ret, "rdmamsg_open: %s: the limit on open files "
+			      "is ulimit -n", strerror(-ret));
 		goto err_submit;
 	}
 	pthread_mutex_init(&ctx->mail_lock, NULL);
@@ -145,10 +146,10 @@ int rdmamsg_open_fast(struct rdmamsg **ret, const struct rdmamsg_options *opts,
 		      uint32_t layout)
 {
 	if (layout != RDMAMSG_FAST_LAYOUT)
-		return rdmamsg__fail(-ELIBBAD, "<rdmamsg/fast.h> has layout %u, "
-				     "the library has %u: compile the program "
-				     "again with the header of this library",
-				     layout, RDMAMSG_FAST_LAYOUT);
+		return rdmamsg__fail(-ELIBBAD, "<rdmamsg/fast.h> has layout "
+				     "%u, the library has %u: compile the "
+				     "program again with the header of this "
+				     "library", layout, RDMAMSG_FAST_LAYOUT);
 	return rdmamsg_open(ret, opts);
 }
 

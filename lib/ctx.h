@@ -123,7 +123,7 @@ static inline void rdmamsg__settle(struct rdmamsg *ctx)
 		rdmamsg__settle_now(ctx);
 }
 
-/* Inside, the inline poll leaves everything to rdmamsg_poll(), which refuses. */
+/* Inside, the inline poll leaves all to rdmamsg_poll(), which refuses. */
 static inline void rdmamsg__enter(struct rdmamsg *ctx)
 {
 	if (!ctx->busy++ && ctx->hot.cq) {

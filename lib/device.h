@@ -16,9 +16,9 @@ struct rdmamsg_device {
 	struct ibv_device_attr attr;
 	enum device_kind kind;
 	char name[64];
-	bool gone;			/* removed: find a new one by this name */
+	bool gone;			/* removed: find a new one by name */
 	struct list ports;		/* struct dev of each context */
-	struct dev *async_reader;	/* the context that reads async events */
+	struct dev *async_reader;	/* its context reads async events */
 };
 
 /* What memory was made of. */
@@ -63,7 +63,7 @@ struct dev {
 	struct list port_node;		/* of the device */
 	struct rdmamsg *ctx;
 	struct rdmamsg_device *device;
-	struct ibv_pd *pd;		/* all is in this one; NULL: it has gone */
+	struct ibv_pd *pd;		/* all is in this; NULL: it has gone */
 	struct rdmamsg_pd *owner;	/* of pd, or NULL: the device */
 	struct ibv_comp_channel *channel;
 	struct list cqs;

@@ -52,18 +52,18 @@ static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 		err = rdmamsg__verbs_null();
 		if (err == -EACCES || err == -EPERM)
 			return rdmamsg__fail_verbs(err, "RDMA devices");
-		return rdmamsg__fail(-ENODEV, "no RDMA in this kernel: load the "
-				     "driver of the card, or 'modprobe "
+		return rdmamsg__fail(-ENODEV, "no RDMA in this kernel: load "
+				     "the driver of the card, or 'modprobe "
 				     "rdma_rxe' and 'rdma link add rxe0 type "
 				     "rxe netdev NAME'; within this host "
 				     "RDMAMSG_DEVICE=soft needs neither");
 	}
 	if (!n) {
 		v->free_device_list(*ret);
-		return rdmamsg__fail(-ENODEV, "no RDMA device: give an Ethernet "
-				     "card one with 'rdma link add rxe0 type "
-				     "rxe netdev NAME'; within this host "
-				     "RDMAMSG_DEVICE=soft needs none");
+		return rdmamsg__fail(-ENODEV, "no RDMA device: give an "
+				     "Ethernet card one with 'rdma link add "
+				     "rxe0 type rxe netdev NAME'; within this "
+				     "host RDMAMSG_DEVICE=soft needs none");
 	}
 	*ret_n = n;
 	return 0;
@@ -91,9 +91,10 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 	int i = 0;
 
 	if (err == -ENODEV)
-		return rdmamsg__fail(err, "no RDMA device is named %s, there is "
-				     "none at all: RDMAMSG_DEVICE=soft stays "
-				     "within this host and needs none", name);
+		return rdmamsg__fail(err, "no RDMA device is named %s, there "
+				     "is none at all: RDMAMSG_DEVICE=soft "
+				     "stays within this host and needs none",
+				     name);
 	if (err)
 		return err;
 	while (i < n && strcmp(v->get_device_name(list[i]), name))

@@ -18,8 +18,9 @@ int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 		return 0;
 	if (!ep)
 		return rdmamsg__fail(-EINVAL, "the endpoint is NULL");
-	return rdmamsg__fail(-ECHILD, "this process was forked from the one that "
-			     "opened the context, which cannot be used here");
+	return rdmamsg__fail(-ECHILD, "this process was forked from the one "
+			     "that opened the context, which cannot be used "
+			     "here");
 }
 
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep)

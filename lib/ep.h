@@ -7,12 +7,12 @@
  * Receives kept beyond the credits, so that control messages always find one:
  * what a peer that keeps the rules can have in flight, see rdmamsg-proto(7).
  */
-#define RNDV_MAX	16	/* rendezvous we have announced: one DONE each */
+#define RNDV_MAX	16	/* rendezvous announced by us: one DONE each */
 #define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
 #define RX_LAZY		8	/* control messages whose receives may wait */
 #define RX_LAZY_MAX	32	/* data messages: they have used up a credit */
-#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + 4 /* PING PONG CLOSE SETUP */ + \
-			 RX_LAZY + 2)
+#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + RX_LAZY + 2 + \
+			 4 /* PING PONG CLOSE SETUP */)
 /* Send requests kept beyond those for data: control, keepalive. */
 #define SEND_RESERVE	16
 #define READ_CHUNK	(1u << 20)
@@ -28,8 +28,8 @@ struct op {
 	struct list node;		/* queue, or rendezvous in flight */
 	enum op_kind kind;
 	uint8_t refs;			/* rendezvous: request and DONE */
-	uint8_t ctrl;			/* OP_CTRL: enum proto_type, 0 keepalive */
-	bool waiter;			/* the cookie is a struct rdmamsg_waiter */
+	uint8_t ctrl;			/* OP_CTRL: proto_type, 0: keepalive */
+	bool waiter;			/* cookie is a struct rdmamsg_waiter */
 	bool invalidate;		/* OP_EAGER: a window of the peer's */
 	int status;
 	uint32_t number;
@@ -125,15 +125,15 @@ struct rdmamsg_ep {
 	struct rx_slot *rq_head;	/* completes next */
 	int32_t rq_spare;		/* posted receives above rq_low */
 	uint32_t announced;		/* credit that the peer has for sure */
-	uint32_t granted_at;		/* number of the first with our last one */
+	uint32_t granted_at;		/* number of the first with the last */
 	uint32_t rx_next;		/* number of the next data message */
 	uint32_t rx_max;		/* payload of a message in one piece */
 	uint32_t rx_end;		/* shorter ones are simply delivered */
-	uint64_t rx_head;		/* first half of the last header of one */
+	uint64_t rx_head;		/* first half of the last's header */
 	uint64_t bytes_received;
 	uint64_t rq_posts;		/* receives posted, ever */
 	struct rx_slot *rq;
-	uint32_t rq_target;		/* of these, recv_depth + RECV_RESERVE */
+	uint32_t rq_target;		/* of them: recv_depth + RECV_RESERVE */
 	uint32_t rq_low;		/* fewer are worth a refill */
 	uint32_t rq_tail;		/* posted next */
 	uint32_t rq_holes;		/* slots without a buffer */
@@ -144,7 +144,7 @@ struct rdmamsg_ep {
 	uint32_t sq_mask;
 	uint32_t sq_ops;		/* of sq_slots, not NULL */
 	uint32_t sq_done;		/* requests completed, ever */
-	uint32_t sq_data;		/* outstanding ones that data may make */
+	uint32_t sq_data;		/* that data may have outstanding */
 	uint32_t sq_total;		/* all that it can hold */
 	uint32_t chunk;			/* bytes of a request, at most */
 	uint32_t rx_held;		/* of arriving: whose credit is kept */
@@ -219,7 +219,7 @@ struct rdmamsg_ep {
 	struct timer live;		/* liveness tick */
 	uint32_t backoff_ms;
 	uint64_t heard;			/* ms, last sign of the program there */
-	uint64_t rx_seen;		/* rdmamsg__rx_count() at the last tick */
+	uint64_t rx_seen;		/* rdmamsg__rx_count() at last tick */
 	bool ping_out, stalled, keepalive_out;
 	bool ask_again;			/* when that one is back: tx_ask() */
 	bool hello_ok, established, setup_sent, setup_seen;
@@ -234,7 +234,7 @@ struct rdmamsg_ep {
 	bool rq_short, ctrl_short;	/* for want of buffers */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
-	struct op *orphans;		/* accepted, never posted, post failed */
+	struct op *orphans;		/* accepted, not posted: post failed */
 	char device_name[64];		/* once it is closed */
 };
 
@@ -322,7 +322,8 @@ int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret,
 void rdmamsg__ep_deadline(struct timer *t);
 
 /* info.c */
-void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep);
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s,
+			   const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */
 int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on ep->id's device */

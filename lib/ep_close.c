@@ -224,7 +224,8 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 		return;
 	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
-				   -ECANCELED, "closed before it was connected");
+				   -ECANCELED,
+				   "closed before it was connected");
 		rdmamsg__ep_kill(ep);
 	} else if (ep->state == EP_OPEN) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED,
@@ -292,11 +293,13 @@ void rdmamsg__ep_deadline(struct timer *t)
 	case EP_RESOLVING:
 	case EP_REQUESTED:
 	case EP_SETUP:
-		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ? RDMAMSG_WHO_PEER :
+		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?
+				   RDMAMSG_WHO_PEER :
 				   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
 				   -ETIMEDOUT, "not connected after %u ms "
 				   "(timeout_ms): still %s",
-				   ep->opts.timeout_ms, ep->state == EP_BACKOFF ?
+				   ep->opts.timeout_ms,
+				   ep->state == EP_BACKOFF ?
 				   "rejected as stale" : step[ep->state]);
 		rdmamsg__ep_kill(ep);
 		break;

@@ -89,7 +89,8 @@ static int set_data(struct rdmamsg_ep *ep)
 	if (o->setup_data_len) {
 		ep->setup_data = malloc(o->setup_data_len);
 		if (!ep->setup_data)
-			return rdmamsg__fail(-ENOMEM, "no memory for setup_data");
+			return rdmamsg__fail(-ENOMEM,
+					     "no memory for setup_data");
 		memcpy(ep->setup_data, o->setup_data, o->setup_data_len);
 	}
 	return 0;

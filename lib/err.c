@@ -46,11 +46,12 @@ int rdmamsg__fail_verbs(int err, const char *what)
 	switch (-err) {
 	case EACCES:
 	case EPERM:
-		return rdmamsg__fail(err, "%s: permission denied: the RDMA device "
-				     "nodes in /dev/infiniband must be readable "
-				     "and writable for this user, and the user "
-				     "must be the one that opened them (open "
-				     "the context after setuid)", what);
+		return rdmamsg__fail(err, "%s: permission denied: the RDMA "
+				     "device nodes in /dev/infiniband must be "
+				     "readable and writable for this user, and "
+				     "the user must be the one that opened "
+				     "them (open the context after setuid)",
+				     what);
 	case ENOMEM:
 		memlock_text(more, sizeof(more));
 		return rdmamsg__fail(err, "%s: out of memory or device "
@@ -60,8 +61,8 @@ int rdmamsg__fail_verbs(int err, const char *what)
 		return rdmamsg__fail(err, "%s: no descriptors left: raise the "
 				     "limit with 'ulimit -n'", what);
 	case ENODEV:
-		return rdmamsg__fail(err, "%s: no RDMA device for this address: "
-				     "see rdmamsg_devices(3), give an "
+		return rdmamsg__fail(err, "%s: no RDMA device for this "
+				     "address: see rdmamsg_devices(3), give an "
 				     "Ethernet card one with 'rdma link add "
 				     "rxe0 type rxe netdev NAME', or stay "
 				     "within this host with "
@@ -71,7 +72,8 @@ int rdmamsg__fail_verbs(int err, const char *what)
 				     "listener: choose another, or \"0\" for a "
 				     "free one", what);
 	case EADDRNOTAVAIL:
-		return rdmamsg__fail(err, "%s: not an address of this host", what);
+		return rdmamsg__fail(err, "%s: not an address of this host",
+				     what);
 	default:
 		return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
 	}
@@ -81,9 +83,9 @@ int rdmamsg__fail_soft(int err)
 {
 	switch (-err) {
 	case EPERM:
-		return rdmamsg__fail(err, "soft HCA: another user holds the name "
-				     "of the fabric: RDMAMSG_SOFT_FABRIC gives "
-				     "it another");
+		return rdmamsg__fail(err, "soft HCA: another user holds the "
+				     "name of the fabric: RDMAMSG_SOFT_FABRIC "
+				     "gives it another");
 	case EUSERS:
 		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
 				     "processes as it can have: "
@@ -93,8 +95,9 @@ int rdmamsg__fail_soft(int err)
 				     "fabric does not go on: it is stopped, "
 				     "or RDMAMSG_SOFT_FABRIC leads to another");
 	case EINVAL:
-		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, _PORTS "
-				     "or _LINK has a value it cannot have");
+		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, "
+				     "_PORTS or _LINK has a value it cannot "
+				     "have");
 	default:
 		return rdmamsg__fail_verbs(err, "soft HCA");
 	}

@@ -9,10 +9,9 @@
 #include <rdmamsg/verbs.h>
 
 /* The fields below size, all of them counters. */
-#define COUNTERS(s)	((uint64_t *)((char *)(s) + \
-				      offsetof(struct rdmamsg_stats, msgs_sent)))
-#define COUNTER_NUM	((sizeof(struct rdmamsg_stats) - \
-			  offsetof(struct rdmamsg_stats, msgs_sent)) / \
+#define FIRST		offsetof(struct rdmamsg_stats, msgs_sent)
+#define COUNTERS(s)	((uint64_t *)((char *)(s) + FIRST))
+#define COUNTER_NUM	((sizeof(struct rdmamsg_stats) - FIRST) / \
 			 sizeof(uint64_t))
 
 void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
@@ -37,8 +36,8 @@ int rdmamsg__give(void *dst, const void *src, size_t src_size)
 		return rdmamsg__fail(-EINVAL, "no struct to fill");
 	memcpy(&size, dst, sizeof(size));
 	if (size < sizeof(size) || size > 4096)
-		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof the "
-				     "struct", size);
+		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof "
+				     "the struct", size);
 	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
 	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
 	       min(size, src_size) - sizeof(size));
@@ -66,7 +65,8 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 		return ret;
 	s = ctx->st;
 	list_for_each(n, &ctx->eps)
-		rdmamsg__ep_stats_add(&s, list_entry(n, struct rdmamsg_ep, node));
+		rdmamsg__ep_stats_add(&s,
+				      list_entry(n, struct rdmamsg_ep, node));
 	list_for_each(n, &ctx->devs)
 		s.msgs_lent += list_entry(n, struct dev, node)->msgs_out;
 	s.endpoints = (uint64_t)ctx->ep_count;

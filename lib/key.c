@@ -12,7 +12,8 @@ int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_key_import: %s is NULL",
 				     buf ? "ret" : "buf");
 	if (rdmamsg__key_decode(&key, buf, len))
-		return rdmamsg__fail(-EPROTO, "these %zu bytes are no key", len);
+		return rdmamsg__fail(-EPROTO, "these %zu bytes are no key",
+				     len);
 	memcpy(ret->bytes, buf, sizeof(ret->bytes));
 	return 0;
 }

@@ -23,7 +23,8 @@ static uint32_t interval(const struct rdmamsg_ep *ep)
 	if (ep->opts.dead_after_ms != RDMAMSG_NONE)
 		ms = ep->opts.dead_after_ms / 4;
 	if (wants_ping(ep)) {
-		if (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE)
+		if (ep->on.on_stalled &&
+		    ep->opts.stall_after_ms != RDMAMSG_NONE)
 			ms = min(ms, ep->opts.stall_after_ms / 2);
 		if (ep->opts.peer_timeout_ms != RDMAMSG_NONE)
 			ms = min(ms, ep->opts.peer_timeout_ms / 2);
@@ -59,8 +60,8 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 	    silent >= ep->opts.stall_after_ms) {
 		ep->stalled = true;
 		ep->st.stalls++;
-		log_info("ep %p: the peer's program has been silent for %llu ms",
-			 (void *)ep, (unsigned long long)silent);
+		log_info("ep %p: the peer's program has been silent for "
+			 "%llu ms", (void *)ep, (unsigned long long)silent);
 		ep->ctx->in_callback++;
 		ep->on.on_stalled(ep, (uint32_t)silent);
 		ep->ctx->in_callback--;
@@ -130,7 +131,8 @@ static void tick(struct timer *t)
 	if (heard) {
 		rdmamsg__live_heard(ep);
 	} else {
-		if (ep->opts.dead_after_ms != RDMAMSG_NONE && !ep->keepalive_out)
+		if (ep->opts.dead_after_ms != RDMAMSG_NONE &&
+		    !ep->keepalive_out)
 			ep->ctrl_due |= CTRL_KEEPALIVE;
 		if (wants_ping(ep) && ep->state == EP_OPEN) {
 			/* who was not asked cannot answer */

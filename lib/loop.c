@@ -269,7 +269,8 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 			return n;
 		n = process(ctx, timeout_ms);
 		if (n < 0)
-			return rdmamsg__fail(n, "rdmamsg_wait: %s", strerror(-n));
+			return rdmamsg__fail(n, "rdmamsg_wait: %s",
+					     strerror(-n));
 		if (n || !timeout_ms)
 			return n;
 		if (timeout_ms > 0) {

@@ -79,8 +79,9 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 	}
 	if (unlikely(!list_empty(&dev->ctx->starved)))
 		feed_starved(dev->ctx);
+	/* it may have been the last one */
 	if (unlikely(!dev->device))
-		rdmamsg__reap(dev->ctx);	/* it may have been the last one */
+		rdmamsg__reap(dev->ctx);
 }
 
 /* The device is closed, what is lent of its memory stays readable. */
@@ -109,7 +110,8 @@ static void __attribute__((noinline)) free_slowly(struct rdmamsg_msg *msg)
 	if (rdmamsg__ctx_check(msg->dev->ctx))
 		return;
 	if (!rdmamsg__msg_is_out(msg)) {
-		log_error("rdmamsg_msg_free: message %p is not yours", (void *)msg);
+		log_error("rdmamsg_msg_free: message %p is not yours",
+			  (void *)msg);
 		return;
 	}
 	rdmamsg__msg_back(msg);
@@ -149,8 +151,8 @@ static int alloc_check(const struct rdmamsg_ep *ep, const char *name,
 	if (!ret)
 		return rdmamsg__fail(-EINVAL, "%s: ret is NULL", name);
 	if (ep->state != EP_OPEN)
-		return rdmamsg__fail(ep->state < EP_OPEN ? -ENOTCONN : -ESHUTDOWN,
-				     "%s: not connected", name);
+		return rdmamsg__fail(ep->state < EP_OPEN ? -ENOTCONN :
+				     -ESHUTDOWN, "%s: not connected", name);
 	return 0;
 }
 
@@ -210,8 +212,9 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 	if (err)
 		return err;
 	if (len > ep->peer.max_msg)
-		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
-				     "takes at most %u", len, ep->peer.max_msg);
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
+				     "peer takes at most %u", len,
+				     ep->peer.max_msg);
 	if (len <= ep->copy_max) {
 		err = take(ep, ep->send_pool, &msg);
 		if (err)

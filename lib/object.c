@@ -64,7 +64,8 @@ int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		memcpy(&size, src, sizeof(size));
 		if (size < sizeof(size) || size > 4096)
 			return rdmamsg__fail(-EINVAL, "%s: size is %zu: set it "
-					     "to sizeof the struct", name, size);
+					     "to sizeof the struct", name,
+					     size);
 		/*
 		 * A newer program's longer struct is fine as long as it does
 		 * not ask for what we do not know.

@@ -42,7 +42,8 @@ struct oob {
 };
 
 /* lib/path.c: the device, its port, GID and P_Key */
-int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src);
+int rdmamsg__path_copy(struct rdmamsg_path *dst,
+		       const struct rdmamsg_path *src);
 /* 'local': an address of this side, or NULL. The name is replaced. */
 int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
 			 const struct verbs_api **ret_v, char **ret_name);
@@ -66,7 +67,8 @@ void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
 void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
 			  struct ibv_ah_attr *ah);
 void rdmamsg__oob_psn(struct oob *oob);
-void rdmamsg__oob_reject_fill(struct proto_oob *r, const struct proto_oob *offer,
+void rdmamsg__oob_reject_fill(struct proto_oob *r,
+			      const struct proto_oob *offer,
 			      enum proto_reject code, const void *data,
 			      size_t len);
 int rdmamsg__oob_fail_record(int err);

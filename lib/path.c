@@ -36,8 +36,8 @@ int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src)
 		return rdmamsg__fail(-EINVAL, "path flags 0x%x: unknown bits",
 				     dst->flags);
 	if (dst->pkey && dst->pkey_index)
-		return rdmamsg__fail(-EINVAL, "pkey and pkey_index: one of them "
-				     "says which P_Key");
+		return rdmamsg__fail(-EINVAL, "pkey and pkey_index: one of "
+				     "them says which P_Key");
 	ret = rdmamsg__set_ranges(dst, ranges,
 				  sizeof(ranges) / sizeof(ranges[0]));
 	if (!ret && dst->mtu & (dst->mtu - 1))
@@ -54,8 +54,8 @@ static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
 
 	memset(gid, 0, sizeof(*gid));
 	if (addr->sa_family == AF_INET6) {
-		memcpy(gid->raw, &((const struct sockaddr_in6 *)addr)->sin6_addr,
-		       16);
+		memcpy(gid->raw,
+		       &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
 		return;
 	}
 	gid->raw[10] = gid->raw[11] = 0xff;
@@ -284,8 +284,8 @@ static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 				     "is not in that partition", value,
 				     oob->port, d->name);
 	if (found < 0)
-		return rdmamsg__fail(-EINVAL, "pkey_index %u: port %u of device "
-				     "%s has %u", oob->path.pkey_index,
+		return rdmamsg__fail(-EINVAL, "pkey_index %u: port %u of "
+				     "device %s has %u", oob->path.pkey_index,
 				     oob->port, d->name, port->pkey_tbl_len);
 	oob->pkey_index = (uint16_t)found;
 	return 0;
@@ -311,8 +311,8 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 	oob->port = p->port ? (uint8_t)p->port :
 		    find_port(d->v, d->verbs, local, &unused);
 	if (!oob->port)
-		return rdmamsg__fail(-ENETDOWN, "no port of device %s is active",
-				     d->name);
+		return rdmamsg__fail(-ENETDOWN,
+				     "no port of device %s is active", d->name);
 	if (oob->port > d->attr.phys_port_cnt)
 		return rdmamsg__fail(-EINVAL, "port %u: device %s has %u",
 				     oob->port, d->name, d->attr.phys_port_cnt);

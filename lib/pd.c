@@ -25,7 +25,8 @@ void rdmamsg__pds_free(struct rdmamsg *ctx)
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_pd_create(struct rdmamsg *ctx, const struct rdmamsg_pd_options *opts,
+int rdmamsg_pd_create(struct rdmamsg *ctx,
+		      const struct rdmamsg_pd_options *opts,
 		      struct rdmamsg_pd **ret_pd)
 {
 	struct rdmamsg_pd_options o;
@@ -56,12 +57,12 @@ static int check_unused(const struct rdmamsg_pd *pd)
 	struct list *n;
 
 	if (pd->refs)
-		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u endpoints, "
-				     "listeners and queue pairs have it",
-				     pd->refs);
+		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u "
+				     "endpoints, listeners and queue pairs "
+				     "have it", pd->refs);
 	if (pd->regions)
-		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u regions are "
-				     "in it, those of caches included: "
+		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: %u regions "
+				     "are in it, those of caches included: "
 				     "rdmamsg_region_destroy(), "
 				     "rdmamsg_cache_invalidate()", pd->regions);
 	list_for_each(n, &pd->ctx->devs) {
@@ -71,9 +72,9 @@ static int check_unused(const struct rdmamsg_pd *pd)
 			messages += dev->msgs_out;
 	}
 	if (messages)
-		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: the program has "
-				     "%u messages of it: rdmamsg_msg_free()",
-				     messages);
+		return rdmamsg__fail(-EBUSY, "rdmamsg_pd_destroy: the program "
+				     "has %u messages of it: "
+				     "rdmamsg_msg_free()", messages);
 	return 0;
 }
 

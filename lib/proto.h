@@ -24,7 +24,8 @@
 #define PROTO_KEY_LEN		32
 #define PROTO_KEYS_MAX		16
 #define PROTO_RNDV_LEN		8		/* before the keys */
-#define PROTO_RNDV_MAX		(PROTO_RNDV_LEN + PROTO_KEYS_MAX * PROTO_KEY_LEN)
+#define PROTO_RNDV_MAX		(PROTO_RNDV_LEN + \
+				 PROTO_KEYS_MAX * PROTO_KEY_LEN)
 #define PROTO_SETUP_DATA_MAX	4096
 #define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
 #define PROTO_RECV_MIN		8192		/* smallest receive buffer */
@@ -50,7 +51,7 @@ enum proto_reject {
 };
 
 /* Features: what both sides have set is in use. */
-#define PROTO_FEATURE_RMA	1u		/* WRITTEN, and keys of programs */
+#define PROTO_FEATURE_RMA	1u		/* WRITTEN, programs' keys */
 #define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
 
 struct proto_hello {
@@ -77,7 +78,7 @@ int rdmamsg__hello_version(const struct proto_hello *peer);
 /*
  * Message header, in front of everything sent in band.
  *
- *  0 u8 type   1 u8 flags   2 u16 seen   4 u32 credit   8 u32 number  12 u32 tag
+ *  0 u8 type  1 u8 flags  2 u16 seen  4 u32 credit  8 u32 number  12 u32 tag
  *
  * credit: data messages with a number below it (modulo 2^32) may be sent.
  * seen: CREDIT messages processed so far (modulo 2^16).
@@ -85,14 +86,14 @@ int rdmamsg__hello_version(const struct proto_hello *peer);
 enum proto_type {
 	PROTO_DATA = 1,		/* number, tag; payload */
 	PROTO_RNDV,		/* number, tag; where to read it, see below */
-	PROTO_DONE,		/* number of that message, tag: enum proto_done */
+	PROTO_DONE,		/* number of that message, tag: proto_done */
 	PROTO_CREDIT,		/* the header is the message */
 	PROTO_PING,		/* tag comes back in a PONG */
 	PROTO_PONG,
 	PROTO_CLOSE,		/* no data message follows; control may */
 	PROTO_SETUP,		/* the first one, both ways */
 	PROTO_WRITTEN,		/* number, tag: what is written can be read */
-	PROTO_INVALIDATE,	/* number, tag; payload: a window is taken back */
+	PROTO_INVALIDATE,	/* number, tag, payload: takes a window back */
 	PROTO_TYPE_MAX = PROTO_INVALIDATE,
 };
 

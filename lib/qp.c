@@ -21,14 +21,14 @@ static int check_limits(const struct rdmamsg_ep *ep,
 	uint32_t limit = (uint32_t)d->attr.max_qp_wr;
 
 	if (send > limit)
-		return rdmamsg__fail(-EINVAL, "send_depth %u: device %s allows %u "
-				     "(its max_qp_wr is %u, %u are ours)",
+		return rdmamsg__fail(-EINVAL, "send_depth %u: device %s allows "
+				     "%u (its max_qp_wr is %u, %u are ours)",
 				     ep->opts.send_depth, d->name,
 				     limit - (send - ep->opts.send_depth),
 				     limit, send - ep->opts.send_depth);
 	if (recv > limit)
-		return rdmamsg__fail(-EINVAL, "recv_depth %u: device %s allows %u "
-				     "(its max_qp_wr is %u, %u are ours)",
+		return rdmamsg__fail(-EINVAL, "recv_depth %u: device %s allows "
+				     "%u (its max_qp_wr is %u, %u are ours)",
 				     ep->opts.recv_depth, d->name,
 				     limit - RECV_RESERVE, limit, RECV_RESERVE);
 	return 0;
@@ -86,7 +86,8 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	if (!ep->hot.qp)
 		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "queue pair");
 	ep->cap = attr.cap;
-	inl = min(attr.cap.max_inline_data, ep->opts.inline_max + PROTO_HDR_LEN);
+	inl = min(attr.cap.max_inline_data,
+		  ep->opts.inline_max + PROTO_HDR_LEN);
 	/* 0 bytes of payload fit as long as the header does */
 	ep->can_inline = inl >= PROTO_HDR_LEN;
 	ep->inline_max = ep->can_inline ? inl - PROTO_HDR_LEN : 0;
@@ -112,7 +113,8 @@ static int table_add(struct rdmamsg_ep *ep)
 		}
 	}
 	if (size >= 1u << 23)	/* and SRQ_KEY is no key */
-		return rdmamsg__fail(-EMFILE, "a context has at most %u endpoints",
+		return rdmamsg__fail(-EMFILE,
+				     "a context has at most %u endpoints",
 				     1u << 23);
 	size = size ? 2 * size : 16;
 	table = realloc(ctx->table, size * sizeof(*table));
@@ -364,7 +366,8 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	      rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
 	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
-		return rdmamsg__fail(-ECONNRESET, "the peer has gone meanwhile");
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair attributes");
 	if (mask & IBV_QP_ACCESS_FLAGS)
@@ -450,7 +453,8 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 	if (ret)
 		return ret;
 	ep->init_depth = attr.max_rd_atomic;
-	ep->reads_free = min((uint32_t)ep->init_depth, ep->opts.initiator_depth);
+	ep->reads_free = min((uint32_t)ep->init_depth,
+			     ep->opts.initiator_depth);
 	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u",
 		 (void *)ep, ep->hot.qp->qp_num, ep->dev->device->name,
 		 ep->port, ep->mtu, ep->init_depth, ep->resp_res);

@@ -191,7 +191,8 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 		struct rndv_in *in = list_first(&ep->arriving, struct rndv_in,
 						node);
 		struct rdmamsg_msg *msg = in->msg;
-		bool refused = in->state == IN_REFUSED, is_written = in->written;
+		bool refused = in->state == IN_REFUSED;
+		bool is_written = in->written;
 		uint32_t tag = in->tag;
 
 		if (in->state <= IN_READING || in->done_due ||
@@ -241,7 +242,8 @@ static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 		return false;
 	}
 	if (unlikely((uint16_t)(ep->credit_msgs - hdr->seen) > CREDIT_MAX)) {
-		rdmamsg__ep_protocol(ep, "%u CREDIT messages seen, %u were sent",
+		rdmamsg__ep_protocol(ep,
+				     "%u CREDIT messages seen, %u were sent",
 				     hdr->seen, ep->credit_msgs);
 		return false;
 	}
@@ -267,7 +269,8 @@ static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 		return false;
 	}
 	if (unlikely((int32_t)(rdmamsg__announced(ep) - hdr->number) <= 0)) {
-		rdmamsg__ep_protocol(ep, "message %u, credit was given up to %u",
+		rdmamsg__ep_protocol(ep,
+				     "message %u, credit was given up to %u",
 				     hdr->number, ep->announced);
 		return false;
 	}
@@ -297,7 +300,8 @@ static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	if (!take_number(ep, hdr))
 		return;
 	if (unlikely(msg->len > ep->opts.max_msg_size)) {
-		rdmamsg__ep_protocol(ep, "a message of %u bytes, agreed were %u",
+		rdmamsg__ep_protocol(ep,
+				     "a message of %u bytes, agreed were %u",
 				     msg->len, ep->opts.max_msg_size);
 		return;
 	}

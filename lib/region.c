@@ -91,8 +91,8 @@ int rdmamsg__region_missing(const struct rdmamsg_region *region,
 {
 	int ret = check_domain(region, dev);
 
-	return ret ? ret : rdmamsg__fail(-EINVAL, "region %llu is not registered "
-					 "with device %s: "
+	return ret ? ret : rdmamsg__fail(-EINVAL, "region %llu is not "
+					 "registered with device %s: "
 					 "rdmamsg_region_attach()",
 					 (unsigned long long)region->id,
 					 dev->device->name);
@@ -248,9 +248,9 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
 	if (ret)
 		return ret;
 	if (region->cached)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_region_set_pd: a cache's "
-				     "region is where the endpoint is that it "
-				     "was got for");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_set_pd: a "
+				     "cache's region is where the endpoint is "
+				     "that it was got for");
 	if (!list_empty(&region->mrs))
 		return rdmamsg__fail(-EBUSY, "region %llu is registered: "
 				     "rdmamsg_region_revoke() comes first",
@@ -282,9 +282,9 @@ int rdmamsg_region_export(struct rdmamsg_region *region,
 	if (err)
 		return err;
 	if (!ret || !(region->access & ACCESS_REMOTE))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_region_export: %s", !ret ?
-				     "ret is NULL" : "the region allows a peer "
-				     "nothing");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_export: %s",
+				     !ret ? "ret is NULL" :
+				     "the region allows a peer nothing");
 	err = rdmamsg_region_attach(region, ep);
 	if (err)
 		return err;
@@ -310,14 +310,14 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 				     "rdmamsg_cache_invalidate()");
 	if (region->busy) {
 		rdmamsg__tx_ask(region->ctx);
-		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of this "
-				     "program still use it: wait for on_sent",
-				     (unsigned long long)region->id,
+		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of "
+				     "this program still use it: wait for "
+				     "on_sent", (unsigned long long)region->id,
 				     region->busy);
 	}
 	ret = dereg_all(region);
-	return ret ? rdmamsg__fail_verbs(ret, "deregistering a region: peers may "
-					 "still reach it") : 0;
+	return ret ? rdmamsg__fail_verbs(ret, "deregistering a region: peers "
+					 "may still reach it") : 0;
 }
 
 int rdmamsg_region_destroy(struct rdmamsg_region *region)

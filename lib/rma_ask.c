@@ -54,8 +54,8 @@ static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 				     a->flags);
 	if (a->count < 0 || a->count > RDMAMSG_SEGMENTS_MAX ||
 	    (a->count && !a->slice))
-		return rdmamsg__fail(-EINVAL, "slices are NULL, or their count is "
-				     "not 0 to %d", RDMAMSG_SEGMENTS_MAX);
+		return rdmamsg__fail(-EINVAL, "slices are NULL, or their count "
+				     "is not 0 to %d", RDMAMSG_SEGMENTS_MAX);
 	return 0;
 }
 
@@ -69,7 +69,8 @@ static int check_key(const struct rma_ask *a, struct proto_key *key)
 
 	if (!a->key || rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN))
 		return rdmamsg__fail(-EINVAL, "the key is NULL or no key: "
-				     "rdmamsg_key_import() takes a peer's bytes");
+				     "rdmamsg_key_import() takes a peer's "
+				     "bytes");
 	if (!(key->access & needed[a->kind]))
 		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
 				     "allow it",
@@ -82,8 +83,8 @@ static int check_key(const struct rma_ask *a, struct proto_key *key)
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
 	if (is_atomic(a) && (key->addr + a->offset) % sizeof(uint64_t))
-		return rdmamsg__fail(-EINVAL, "atomic operations need an address "
-				     "that is a multiple of 8");
+		return rdmamsg__fail(-EINVAL, "atomic operations need an "
+				     "address that is a multiple of 8");
 	return 0;
 }
 
@@ -100,15 +101,16 @@ static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
 		if (region->ctx != ep->ctx || at < from ||
 		    at - from > region->len ||
 		    s->len > region->len - (at - from))
-			return rdmamsg__fail(-EINVAL, "a slice is outside of its "
-					     "region");
+			return rdmamsg__fail(-EINVAL, "a slice is outside of "
+					     "its region");
 		mr = rdmamsg__region_mr(region, ep->dev);
 		if (!mr)
 			return rdmamsg__region_missing(region, ep->dev);
 		if (r->kind == RMA_READ &&
 		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
-			return rdmamsg__fail(-EACCES, "a slice's region does not "
-					     "have RDMAMSG_ACCESS_LOCAL_WRITE");
+			return rdmamsg__fail(-EACCES, "a slice's region does "
+					     "not have "
+					     "RDMAMSG_ACCESS_LOCAL_WRITE");
 		region->busy++;
 		r->no_cpu |= region->fd >= 0;
 	} else if (r->kind == RMA_READ || !s->data) {
@@ -157,8 +159,8 @@ static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
 		if (!s->len)
 			continue;
 		if (s->len > room)
-			return rdmamsg__fail(-ERANGE, "the slices are longer than "
-					     "what the key of region %llu "
+			return rdmamsg__fail(-ERANGE, "the slices are longer "
+					     "than what the key of region %llu "
 					     "reaches from offset %llu on",
 					     (unsigned long long)r->peer_region,
 					     (unsigned long long)a->offset);
@@ -170,11 +172,12 @@ static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
 		copy |= !s->region;
 	}
 	if (copy && r->no_cpu)
-		return rdmamsg__fail(-EINVAL, "slices of a dmabuf beside others "
-				     "without a region, which are copied");
+		return rdmamsg__fail(-EINVAL, "slices of a dmabuf beside "
+				     "others without a region, which are "
+				     "copied");
 	if (copy && r->left > ep->copy_max)
-		return rdmamsg__fail(-EMSGSIZE, "%llu bytes without a region: at "
-				     "most %u are copied (eager_max)",
+		return rdmamsg__fail(-EMSGSIZE, "%llu bytes without a region: "
+				     "at most %u are copied (eager_max)",
 				     (unsigned long long)r->left, ep->copy_max);
 	return copy ? copy_in(ep, r) : 0;
 }

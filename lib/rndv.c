@@ -34,7 +34,8 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 					       IBV_ACCESS_REMOTE_READ);
 		if (!r->mr[r->count]) {
 			err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						  "registering a large message");
+						  "registering a large "
+						  "message");
 			rdmamsg__rndv_free(ep, r);
 			return err;
 		}
@@ -275,7 +276,8 @@ void rdmamsg__rndv_arrived(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	}
 	if (in->wire.total > ep->opts.max_msg_size) {
 		in->state = IN_REFUSED;
-		rdmamsg__ep_protocol(ep, "a message of %u bytes, agreed were %u",
+		rdmamsg__ep_protocol(ep,
+				     "a message of %u bytes, agreed were %u",
 				     in->wire.total, ep->opts.max_msg_size);
 		return;
 	}

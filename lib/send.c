@@ -52,9 +52,9 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 	if (unlikely(ret))
 		return ret;
 	if (unlikely(len > ep->peer.max_msg))
-		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the peer "
-				     "takes at most %u (its max_msg_size)", len,
-				     ep->peer.max_msg);
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
+				     "peer takes at most %u (its max_msg_size)",
+				     len, ep->peer.max_msg);
 	if (likely(!ep->queued && can_post(ep) &&
 		   (!rndv || rdmamsg__rndv_room(ep))))
 		return 1;
@@ -276,9 +276,9 @@ send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
 		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
 				     ep ? "buf" : "ep");
 	if (unlikely(len > ep->opts.max_copy && ep->ctx))
-		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send copies at most %u "
-				     "bytes (max_copy): use rdmamsg_sendv() or "
-				     "rdmamsg_msg_send() for %zu",
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send copies at most "
+				     "%u bytes (max_copy): use rdmamsg_sendv() "
+				     "or rdmamsg_msg_send() for %zu",
 				     ep->opts.max_copy, len);
 	return send_ask(ep, &a, len, true);
 }
@@ -361,8 +361,8 @@ static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
 				     "not 0 to 16");
 	for (int i = 0; i < a->iovcnt; i++) {
 		if (unlikely(a->iov[i].iov_len && !a->iov[i].iov_base))
-			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment %d "
-					     "is NULL", i);
+			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment "
+					     "%d is NULL", i);
 		/* too large stays too large, and the sum cannot wrap */
 		len += min(a->iov[i].iov_len, (size_t)RDMAMSG_MSG_MAX + 1);
 	}

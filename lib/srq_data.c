@@ -133,7 +133,7 @@ void rdmamsg__srq_fill(struct srq *q, uint32_t want)
 	while (q->active < q->depth &&
 	       q->posted + q->ready_count + q->hole_count < want)
 		push(q, q->active++);
-	/* the others are missing for somebody else, maybe too many for the pool */
+	/* the others are missing elsewhere, maybe too many for the pool */
 	have = q->posted + q->ready_count;
 	if (want > have)
 		fill_holes(q, want - have);

@@ -62,8 +62,8 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 						      memory_order_acquire) -
 				 ticket);
 		if (lead < 0)
-			return rdmamsg__fail(-EAGAIN, "rdmamsg_submit: the queue "
-					     "is full (submit_depth)");
+			return rdmamsg__fail(-EAGAIN, "rdmamsg_submit: the "
+					     "queue is full (submit_depth)");
 		if (lead > 0)
 			ticket = atomic_load_explicit(&s->tail,
 						      memory_order_relaxed);

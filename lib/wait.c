@@ -80,7 +80,8 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 	int ret = begin(ctx, timeout_ms, &u);
 
 	if (!ret && !ret_ep)
-		ret = rdmamsg__fail(-EINVAL, "rdmamsg_connect_wait: ret is NULL");
+		ret = rdmamsg__fail(-EINVAL,
+				    "rdmamsg_connect_wait: ret is NULL");
 	if (!ret)
 		ret = rdmamsg_connect(ctx, host, service, opts, &ep);
 	if (ret)
@@ -119,8 +120,8 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 				     l ? "ret" : "the listener");
 	ret = begin(l->ctx, timeout_ms, &u);
 	if (!ret && (l->opts.on_request || l->auto_accept))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the listener "
-				     "accepts by itself");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the "
+				     "listener accepts by itself");
 	if (!ret)
 		ret = wait_request(l, &u);
 	if (ret)
@@ -182,7 +183,8 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	ret = w.status;
 	if (ret)
 		rdmamsg__fail(ret, "the message was not delivered: %s",
-			      ep->reason_set ? ep->reason.text : strerror(-ret));
+			      ep->reason_set ? ep->reason.text :
+			      strerror(-ret));
 out:
 	rdmamsg_ep_rele(ep);
 	return ret;
@@ -199,8 +201,8 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 	if (!ret_msg)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: ret is NULL");
 	if (ep->on.on_message)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: messages go to "
-				     "on_message");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: messages go "
+				     "to on_message");
 	ret = begin(ep->ctx, timeout_ms, &u);
 	if (ret)
 		return ret;

@@ -17,7 +17,7 @@
 #define LIMIT		60.
 
 struct program {
-	struct ev_timer ticker;		/* first: its callback gets its address */
+	struct ev_timer ticker;		/* first: callbacks get its address */
 	struct ev_loop *loop;
 	struct rdmamsg_ep *client;
 	unsigned int sent, back;

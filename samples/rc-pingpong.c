@@ -255,7 +255,8 @@ static int clean_up(struct test *t, int ret)
 static void usage(FILE *f)
 {
 	fprintf(f, "Usage: rc-pingpong [OPTION...] [HOST]\n"
-		"Send, read and write over a reliable connection made through TCP.\n"
+		"Send, read and write over a reliable connection made through "
+		"TCP.\n"
 		"Without HOST the server, for one client.\n\n"
 		"  -p, --port=PORT      TCP port (" PORT "); 0: a free one\n"
 		"  -d, --ib-dev=NAME    RDMA device (one that suits)\n"

@@ -21,6 +21,7 @@
 
 #define MOST	4096		/* connections */
 #define WAIT_MS	60000		/* for anything to happen */
+#define BUFFER_MAX (1u << 20)
 
 static struct {
 	bool server;
@@ -58,7 +59,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		received++;
 		if (rdmamsg_msg_len(msg) != o.bytes ||
 		    memcmp(rdmamsg_msg_data(msg), payload, o.bytes)) {
-			fprintf(stderr, "srq: message %lu is damaged\n", received);
+			fprintf(stderr, "srq: message %lu is damaged\n",
+				received);
 			failed = true;
 		}
 		if (!rdmamsg_ep_info(ep, &info))
@@ -143,11 +145,11 @@ static void run_client(const struct rdmamsg_ep_options *ep)
 		if (rdmamsg_connect(ctx, o.addr, o.port, ep, &eps[opened]))
 			fail(o.addr);
 	wait_until(&open_now, o.conns);
-	for (unsigned long batches = 1; sent < o.messages && !failed; batches++) {
-		while (sent < o.messages && sent < batches * o.window && !failed)
+	for (unsigned long batch = 1; sent < o.messages && !failed; batch++) {
+		while (sent < o.messages && sent < batch * o.window && !failed)
 			send_next();
 		printf("send count: %lu\n", sent);
-		wait_until(&answers, batches);
+		wait_until(&answers, batch);
 	}
 	for (unsigned long i = 0; i < o.conns && !failed; i++)
 		rdmamsg_ep_close(eps[i]);
@@ -185,8 +187,8 @@ static void options(int argc, char **argv)
 		}
 	}
 	if (!o.addr || optind != argc) {
-		fprintf(stderr, "usage: srq [-s] -a ADDR [-p PORT] [-c MESSAGES]"
-			" [-l BYTES] [-q CONNECTIONS] [-w WINDOW]\n");
+		fprintf(stderr, "usage: srq [-s] -a ADDR [-p PORT] [-c "
+			"MESSAGES] [-l BYTES] [-q CONNECTIONS] [-w WINDOW]\n");
 		exit(2);
 	}
 }
@@ -197,7 +199,8 @@ static void run(void)
 	struct rdmamsg_srq_options srq = {
 		.size = sizeof(srq), .floor = 1,
 		.depth = (uint32_t)(2 * (8 * o.conns + o.window)),
-		.buffer_size = o.bytes < 1u << 20 ? (uint32_t)o.bytes : 1u << 20,
+		.buffer_size = o.bytes < BUFFER_MAX ? (uint32_t)o.bytes :
+			       BUFFER_MAX,
 	};
 	struct rdmamsg_ep_options ep = {
 		.size = sizeof(ep), .handlers = &handlers,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receives that are shared, buffers of the program's choice, domains. Part of rdmamsg.h. */
+/* Shared receive queues, pools, protection domains. Part of rdmamsg.h. */
 #ifndef RDMAMSG_MEMORY_H
 #define RDMAMSG_MEMORY_H
 
@@ -42,13 +42,13 @@ struct rdmamsg_srq_stats {
 	size_t size;
 	uint64_t endpoints;		/* now, as all up to bytes_private */
 	uint64_t posted;		/* receives at the device */
-	uint64_t promised;		/* messages that may still be sent to it */
+	uint64_t promised;		/* messages that may still come */
 	uint64_t spare;			/* that could be promised besides */
 	uint64_t bytes_pinned;		/* buffers */
 	uint64_t bytes_private;		/* the library's structs */
-	uint64_t ran_empty;		/* no receive was left: RNR is possible */
+	uint64_t ran_empty;		/* no receive left: RNR is possible */
 	uint64_t limit_events;
-	uint64_t strays;		/* messages of connections that had ended */
+	uint64_t strays;		/* of connections that had ended */
 	uint64_t refused;		/* endpoints for which it was full */
 };
 
@@ -59,7 +59,7 @@ int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 
 enum rdmamsg_pool_flags {
 	RDMAMSG_POOL_HUGE = 1u << 0,	/* huge pages, if there are any */
-	RDMAMSG_POOL_NODE = 1u << 1,	/* on NUMA node 'node', if it has some */
+	RDMAMSG_POOL_NODE = 1u << 1,	/* on NUMA node 'node', if it can be */
 };
 
 struct rdmamsg_pool_options {
@@ -89,9 +89,9 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
 
 /*
  * A message of len bytes for the endpoint's device, or any other endpoint of
- * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached, on_writable
- * of the endpoint comes when messages come back; -ENOBUFS: the cap is reached
- * by other sizes. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
+ * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached,
+ * on_writable of the endpoint comes when messages come back; -ENOBUFS: the cap
+ * is reached by other sizes. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
  */
 int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret);
@@ -102,7 +102,7 @@ struct rdmamsg_pool_stats {
 	size_t size;
 	uint64_t bytes;			/* registered now, as all up to used */
 	uint64_t bytes_huge;		/* of them, on huge pages for sure */
-	uint64_t bytes_advised;		/* the kernel was asked for huge pages */
+	uint64_t bytes_advised;		/* huge pages were asked for */
 	uint64_t bytes_node;		/* on the node that was asked for */
 	uint64_t buffers;		/* of all classes */
 	uint64_t used;			/* of these, in use */

@@ -26,7 +26,7 @@ struct rdmamsg_path {
 	uint32_t traffic_class;		/* 0..255; tos, or 0 */
 	uint32_t flow_label;		/* 20 bits; 0 */
 	uint32_t hop_limit;		/* 1..255; 64 */
-	uint32_t mtu;			/* bytes at most; what both ports have */
+	uint32_t mtu;			/* bytes at most; both ports have it */
 	uint32_t psn;			/* the first, 24 bits; random */
 };
 

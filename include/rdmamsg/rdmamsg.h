@@ -42,7 +42,7 @@ struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
 struct rdmamsg_pool;		/* registered buffers of the program's choice */
-struct rdmamsg_pd;		/* protection domain: what may be used together */
+struct rdmamsg_pd;		/* protection domain: what is used together */
 struct rdmamsg_window;		/* access to a part of one, for a while */
 struct rdmamsg_cache;		/* regions kept for memory used again */
 
@@ -71,7 +71,8 @@ typedef void (*rdmamsg_log_fn)(void *arg, enum rdmamsg_log_level level,
  * default: stderr, and only if the environment has RDMAMSG_LOG. Lines above
  * 'level' are not made; the level in RDMAMSG_LOG, if set, wins.
  */
-void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg, enum rdmamsg_log_level level);
+void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
+		     enum rdmamsg_log_level level);
 
 /* Something that happened to a device, a port or an endpoint's queue pair. */
 struct rdmamsg_event {
@@ -280,11 +281,11 @@ struct rdmamsg_ep_options {
 
 	uint32_t max_msg_size;		/* largest to receive; 2^31-1 */
 	uint32_t max_copy;		/* largest rdmamsg_send(); 65536 */
-	uint32_t inline_max;		/* bytes in the request; 240, at most 512 */
+	uint32_t inline_max;		/* in the request; 240, at most 512 */
 	uint32_t eager_max;		/* largest copied; 8176, at most 1 MB */
-	uint32_t recv_depth;		/* messages in flight to us; 64, 1..65536 */
+	uint32_t recv_depth;		/* in flight to us; 64, 1..65536 */
 	uint32_t send_depth;		/* requests in flight; 128, 1..65536 */
-	uint32_t send_queue;		/* kept rather than -EAGAIN; 0, ..65536 */
+	uint32_t send_queue;		/* kept, not -EAGAIN; 0, ..65536 */
 
 	uint32_t dead_after_ms;		/* peer host gone; 20000 */
 	uint32_t stall_after_ms;	/* on_stalled; 5000 */
@@ -301,13 +302,13 @@ struct rdmamsg_ep_options {
 	uint32_t tos;			/* IP type of service; system default */
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
 	uint32_t comp_vector;		/* of its completion queue; 0 */
-	struct rdmamsg_srq *srq;	/* receives of; the context's, or none */
+	struct rdmamsg_srq *srq;	/* receives; the context's, or none */
 	/* where buffers come from; NULL: the library's own */
 	struct rdmamsg_pool *recv_pool;	/* not beside srq */
 	struct rdmamsg_pool *send_pool;	/* of copies, rdmamsg_msg_alloc() */
 	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
-	uint32_t create_flags;		/* of its queue pair, as verbs have them */
+	uint32_t create_flags;		/* of its queue pair, as in verbs */
 };
 
 /*
@@ -388,7 +389,7 @@ struct rdmamsg_ep_info {
 	uint64_t bytes_pinned;		/* buffers of its posted receives */
 	uint64_t bytes_private;		/* the library's structs for it */
 	uint32_t one_sided;		/* 1: the peer knows these operations */
-	uint32_t atomic_scope;		/* of atomics here, enum rdmamsg_atomic */
+	uint32_t atomic_scope;		/* of atomics, enum rdmamsg_atomic */
 	uint32_t send_invalidate;	/* 1: both sides have it */
 };
 
@@ -525,7 +526,7 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 int rdmamsg_accept_wait(struct rdmamsg_listener *listener,
 			const struct rdmamsg_ep_options *opts, int timeout_ms,
 			struct rdmamsg_ep **ret);
-/* Any size. Returns when the peer has it; on -ETIMEDOUT the endpoint is aborted. */
+/* Any size. Returns when the peer has it; -ETIMEDOUT aborts the endpoint. */
 int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		      uint32_t tag, int timeout_ms);
 /* For endpoints without on_message. -ESHUTDOWN after the peer's last one. */
@@ -558,7 +559,7 @@ struct rdmamsg_stats {
 	uint64_t rnr_errors;		/* 0 unless a peer floods */
 	uint64_t stalls;		/* on_stalled */
 	uint64_t completions;
-	uint64_t wakeups;		/* context: rdmamsg_process() with work */
+	uint64_t wakeups;		/* context: process() had work */
 	uint64_t endpoints;		/* context: now */
 	uint64_t msgs_lent;		/* received and not freed, now */
 	uint64_t bytes_registered;	/* context: pool memory, now */

@@ -76,7 +76,8 @@ int soft_apm_check(const struct soft_dev *dev, const struct soft_qp *qp,
 		   const struct ibv_qp_attr *a, int mask)
 {
 	enum ibv_mig_state now = qp->attr.path_mig_state;
-	bool path = mask & IBV_QP_ALT_PATH, state = mask & IBV_QP_PATH_MIG_STATE;
+	bool path = mask & IBV_QP_ALT_PATH;
+	bool state = mask & IBV_QP_PATH_MIG_STATE;
 	bool rearm = state && a->path_mig_state == IBV_MIG_REARM;
 
 	if (path && check_path(dev, a))

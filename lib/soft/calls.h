@@ -51,7 +51,8 @@ void *soft_mw_at(struct soft_dev *dev, const struct soft_qp *qp,
 		 uint64_t len, int access);			/* L */
 
 /* srq.c, xrc.c */
-struct soft_srq *soft_srq_find(const struct soft_dev *dev, uint32_t num); /* L */
+struct soft_srq *soft_srq_find(const struct soft_dev *dev,
+			       uint32_t num);		/* L */
 void soft_srq_take(struct soft_dev *dev, struct soft_qp *qp);	/* L */
 int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 		       struct ibv_recv_wr **bad);

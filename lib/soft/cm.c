@@ -387,8 +387,10 @@ out:
 static bool has_peer(const struct soft_cm_id *id)
 {
 	return !soft_cm_is_ud(id) &&
-	       (id->state == SOFT_CM_REQ_RCVD || id->state == SOFT_CM_REP_RCVD ||
-	       id->state == SOFT_CM_REP_SENT || id->state == SOFT_CM_CONNECTED);
+	       (id->state == SOFT_CM_REQ_RCVD ||
+		id->state == SOFT_CM_REP_RCVD ||
+		id->state == SOFT_CM_REP_SENT ||
+		id->state == SOFT_CM_CONNECTED);
 }
 
 /* What ib_cm_init_qp_attr() sets in Linux, drivers/infiniband/core/cm.c. */

@@ -57,7 +57,7 @@ struct soft_cm_id {
 	uint32_t tries;
 	struct soft_wire *wire;
 	uint32_t peer;			/* its id there */
-	uint32_t listener;		/* handle of ours, while waiting there */
+	uint32_t listener;		/* our handle, while it waits there */
 	struct rdma_ucm_conn_param param; /* as given to connect or accept */
 	uint32_t psn, peer_psn, peer_qpn;
 	uint8_t responder_resources, initiator_depth;
@@ -68,7 +68,7 @@ struct soft_cm_id {
 
 struct soft_cm_event {
 	struct list node;		/* file->events */
-	uint32_t owner;			/* whose events_reported it counts for */
+	uint32_t owner;			/* in whose events_reported it counts */
 	uint32_t child;			/* CONNECT_REQUEST: the new id */
 	uint32_t mc;			/* of a group: counts for it, too */
 	struct rdma_ucm_event_resp resp;
@@ -151,7 +151,7 @@ int soft_cm_disconnect(struct soft_cm_file *file,
 int soft_cm_init_qp_attr(struct soft_cm_file *file,
 			 const struct rdma_ucm_init_qp_attr *cmd,
 			 struct ib_uverbs_qp_attr *resp);
-/* The user has its queue pair at work: the RTU. RDMA_USER_CM_CMD_ACCEPT there. */
+/* The user's queue pair is at work: the RTU. RDMA_USER_CM_CMD_ACCEPT there. */
 int soft_cm_establish(struct soft_cm_file *file, uint32_t id);
 int soft_cm_set_option(struct soft_cm_file *file,
 		       const struct rdma_ucm_set_option *cmd,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define NAME_BACKLOG	1024
-#define RETRY_NS	10000000ull	/* of a name with too many at its door */
+#define RETRY_NS	10000000ull	/* of a name that too many ask */
 #define LOOKUP_TRIES	6000
 /*
  * Programs tell their client to connect and then listen: on a device a request

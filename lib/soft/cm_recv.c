@@ -55,7 +55,8 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 		return;
 	}
 	id = l->waiting < l->backlog ? soft_cm_id_new(l->file) : NULL;
-	ev = id ? soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
+	ev = !id ? NULL :
+	     soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	if (!ev) {
 		if (id)
 			soft_cm_id_free(id);

@@ -12,7 +12,7 @@
 
 #define MLID_FIRST	0xc001
 #define MLID_COUNT	0x3ffe
-#define IPOIB_QKEY	0x0b1bu		/* of the groups of IP over InfiniBand */
+#define IPOIB_QKEY	0x0b1bu		/* of the groups of IPoIB */
 #define HOPS		64
 
 bool soft_cm_is_ud(const struct soft_cm_id *id)
@@ -30,7 +30,8 @@ static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
 	if (addr->ss_family == AF_INET6) {
-		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr,
+		       16);
 		return;
 	}
 	if (addr->ss_family != AF_INET)

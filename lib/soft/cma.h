@@ -34,7 +34,7 @@ struct cma_mc {
 struct cma_event {
 	struct rdma_cm_event rdma;
 	struct cma_id *counts_for;
-	struct cma_mc *mc;		/* and for this, if it is about a group */
+	struct cma_mc *mc;		/* and for this, if about a group */
 	uint8_t data[RDMA_MAX_PRIVATE_DATA];
 };
 

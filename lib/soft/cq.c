@@ -68,7 +68,7 @@ int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **ret_cq,
 	struct soft_cq *cq = NULL;
 	uint64_t one;
 
-	/* another thread may have fetched what woke us, or the queue has gone */
+	/* what woke us may have been fetched, or the queue has gone */
 	while (!cq) {
 		if (read(ibv->fd, &one, sizeof(one)) != sizeof(one))
 			return -1;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define ANSWER_MS	5000
-#define CONNECT_TRIES	500		/* 10 ms each: many may be at its door */
+#define CONNECT_TRIES	500		/* 10 ms each: many may ask it */
 
 struct soft_ctl {
 	struct soft_dev name;		/* only the fabric's name of it */

@@ -167,7 +167,8 @@ static void show_node(const struct soft_ctl_node *d)
 		       d->port[i] <= SOFT_PORT_BLACK_HOLE ? ports[d->port[i]] :
 		       "?");
 	if (f->drop || f->delay || f->duplicate || f->reorder)
-		printf("  faults drop=%g delay=%g:%g duplicate=%g reorder=%g seed=%u\n",
+		printf("  faults drop=%g delay=%g:%g duplicate=%g reorder=%g "
+		       "seed=%u\n",
 		       f->drop / 1e4, f->delay / 1e4, f->delay_us / 1e3,
 		       f->duplicate / 1e4, f->reorder / 1e4, f->seed);
 }

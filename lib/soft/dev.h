@@ -41,7 +41,7 @@ struct soft_dev {
 	bool bells_due;			/* a wire is dirty, or */
 	bool overrun;			/* a CQ is, and its queue pairs work */
 	bool covered;			/* the program polls */
-	bool heeds;			/* every acknowledgement, see soft_heed() */
+	bool heeds;			/* every acknowledgement: soft_heed() */
 	uint32_t polls;			/* counted to know that */
 	uint32_t idle_polls;		/* since a queue was last armed */
 	struct list cm_ids, cm_files;

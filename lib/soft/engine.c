@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define BUDGET	64		/* records of one wire at a time */
-#define LARGE	15		/* one that is fetched counts for so many more */
-#define LANDINGS 16		/* whole segments until the time of one is taken */
+#define LARGE	15		/* one that is fetched counts as so many more */
+#define LANDINGS 16		/* whole segments until one is timed */
 
 static bool is_request(uint8_t op)
 {

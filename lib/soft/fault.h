@@ -22,7 +22,7 @@ struct soft_faults {
 	uint32_t seed;
 };
 
-/* What all nodes of a fabric share: only ever hints, each checked on reading. */
+/* What all nodes of a fabric share: only hints, each checked on reading. */
 #define SOFT_FABRIC_MAGIC	0x534f4654u
 #define SOFT_FABRIC_VERSION	3
 struct soft_fabric {

@@ -302,7 +302,8 @@ void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 	const struct soft_mr *mr = soft_key_find(dev, key);
 	uint64_t offset;
 
-	if (unlikely(!mr || mr->ibv.pd != pd || (mr->access & access) != access))
+	if (unlikely(!mr || mr->ibv.pd != pd ||
+		     (mr->access & access) != access))
 		return NULL;
 	offset = addr - mr->iova;
 	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))

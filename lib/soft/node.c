@@ -191,7 +191,8 @@ int soft_node_open(struct soft_dev *dev)
 	soft_faults_take(dev);
 	/* of this node, locally administered, never 0; ports count from it */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
-	dev->guid = (dev->guid & 0x00ffffffffff0000ull) | 0x0200000000000000ull |
+	dev->guid = (dev->guid & 0x00ffffffffff0000ull) |
+		    0x0200000000000000ull |
 		    ((uint64_t)dev->node * SOFT_GUID_STEP);
 	dev->fabric->guid[dev->node] = dev->guid;
 	soft_mcast_clear(dev);

@@ -105,7 +105,7 @@ static inline void soft_rq_prefetch(const struct soft_rq *rq, uint32_t ahead)
 struct soft_domain {
 	struct list node;		/* dev->domains */
 	int refs;
-	int name;			/* held against other processes, or -1 */
+	int name;			/* taken from other processes, or -1 */
 	bool by_file;
 	dev_t st_dev;
 	ino_t st_ino;
@@ -131,7 +131,7 @@ struct soft_srq {
 struct soft_swqe {
 	uint64_t wr_id;
 	uint8_t op;			/* enum ibv_wr_opcode */
-	uint8_t status;			/* enum ibv_wc_status: fails in its turn */
+	uint8_t status;			/* ibv_wc_status: fails in its turn */
 	uint8_t try;			/* whose answer counts */
 	bool signaled, done, inlined, started;
 	bool again;			/* a fault: another copy follows */
@@ -139,7 +139,7 @@ struct soft_swqe {
 	bool shown;			/* by any try */
 	bool push;			/* only: the other way was refused */
 	unsigned int flags;
-	uint32_t imm;			/* network order; or rkey to invalidate */
+	uint32_t imm;			/* network order; or the rkey */
 	uint32_t psn;
 	uint32_t length;
 	uint32_t sent;			/* bytes of it pushed */
@@ -160,7 +160,7 @@ struct soft_ah {
 	struct ibv_ah_attr attr;
 	int users;
 	bool mcast;
-	int node;			/* IB: whose port it is; -1: the QPN tells */
+	int node;			/* IB: whose port; -1: the QPN tells */
 	uint8_t port;			/* IB: its number */
 	uint16_t slid;
 	uint8_t sl;			/* as the receiver is told */
@@ -228,15 +228,15 @@ struct soft_qp {
 	uint32_t una;			/* all messages before it are done */
 	uint32_t reads_out;		/* pushed, not yet answered */
 	uint32_t retries, rnr_retries;	/* left */
-	uint8_t tries;			/* tells answers to earlier tries apart */
+	uint8_t tries;			/* tells their answers apart */
 	uint32_t drawn;			/* fates so far */
 	struct soft_timer timer;	/* pushing waits for it */
 	bool waiting;
 	bool lost;			/* for an acknowledgement: it counts */
 	bool decided;			/* the next one's fate has been */
-	bool reorder;			/* to be overtaken, or has waited for that */
+	bool reorder;			/* to be overtaken, or has waited */
 	bool drained_told;
-	uint32_t begun;			/* ever pushed, in part at least: up to it */
+	uint32_t begun;			/* pushed up to it, if only in part */
 	uint32_t drain_to;		/* SQD: what had begun before it */
 
 	/* what is being built, behind sq_tail: qp_ex.c */
@@ -250,8 +250,8 @@ struct soft_qp {
 	struct soft_rq rq;
 	uint32_t epsn;			/* expected */
 	uint32_t offset;		/* of the message in progress */
-	bool in_message, dropping;	/* dropping: after a NAK, until epsn comes */
-	bool recv_taken;		/* the message in progress has a receive */
+	bool in_message, dropping;	/* dropping: a NAK until epsn comes */
+	bool recv_taken;		/* that message has a receive */
 	bool ack_due, ack_asked;	/* asked: somebody waits for it */
 	uint8_t nak_due, nak_aux;	/* enum soft_nak */
 	uint32_t nak_psn;
@@ -264,7 +264,7 @@ struct soft_qp {
 	struct soft_srq *srq;
 	struct soft_xrcd *xrcd;
 	struct soft_qp *real;		/* not NULL: that one opened again */
-	struct list opened;		/* such handles, or a place among them */
+	struct list opened;		/* such handles, or one's place there */
 	bool gone;			/* its maker's handle is destroyed */
 	bool last_wqe_told;
 };

@@ -64,8 +64,8 @@ static int check_init(struct ibv_qp_init_attr_ex *a)
 		a->create_flags = 0;
 	if (a->create_flags & ~flags)
 		return EINVAL;
-	if (a->create_flags & ~(a->qp_type == IBV_QPT_UD ?
-				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0))
+	if (a->create_flags & ~(a->qp_type != IBV_QPT_UD ? 0 :
+				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB))
 		return EOPNOTSUPP;
 	err = check_objects(a);
 	if (err)

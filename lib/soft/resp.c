@@ -149,7 +149,7 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 	done(dev, qp);
 }
 
-/* Of what memory a request may speak; XRC: of the domain of the queue it names. */
+/* Of what memory a request may speak; XRC: of that of the queue it names. */
 static const struct ibv_pd *remote_pd(const struct soft_dev *dev,
 				      const struct soft_qp *qp,
 				      const struct soft_rec *rec)

@@ -88,7 +88,7 @@ int soft_ctl_refuse(struct soft_ctl *ctl, uint32_t node, enum soft_object what,
 		    uint32_t nth);
 int soft_ctl_remove(struct soft_ctl *ctl, uint32_t node);
 int soft_ctl_add(struct soft_ctl *ctl, uint32_t node);
-/* element: the number of a queue pair (for its CQs and SRQ too) or of a port. */
+/* element: the number of a queue pair (for its CQs and SRQ too) or a port. */
 int soft_ctl_event(struct soft_ctl *ctl, uint32_t node,
 		   enum ibv_event_type type, uint32_t element);
 

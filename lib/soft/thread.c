@@ -125,7 +125,8 @@ void soft_watch_rest(struct soft_dev *dev, struct soft_watch *w)
 	soft_timer_set(dev, &dev->rest, REST_NS);
 }
 
-static void on_timer(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+static void on_timer(struct soft_dev *dev, struct soft_watch *w,
+		     uint32_t events)
 {
 	uint64_t n, now;
 

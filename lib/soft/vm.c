@@ -24,7 +24,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define TURNS		128	/* large messages until the slower way is tried */
+#define TURNS		128	/* large ones until the slower way is tried */
 #define TAIL		8u	/* bytes, as of soft_copy() */
 
 int soft_vm_options(struct soft_dev *dev)

@@ -244,7 +244,7 @@ static int on_hello(struct soft_dev *dev, struct soft_wire *w,
 	w->rx = rings[0];
 	w->peer = msg->node;
 	wire_ready(dev, w);
-	/* one that has ended since is not told, but what it has pushed counts */
+	/* one that has ended is not told, but what it has pushed counts */
 	(void)soft_msg_send(w->sock.fd, &welcome, sizeof(welcome), &dev->bell,
 			    1);
 	return 0;

@@ -27,7 +27,7 @@ struct soft_wire {
 	uint32_t push_cost, fetch_cost;	/* ns for a segment; 0: not known */
 	uint64_t fetched;		/* bytes */
 	uint64_t full_since;		/* ns; 0: there was room */
-	struct list outbox;		/* messages its socket had no room for */
+	struct list outbox;		/* messages: its socket had no room */
 	/* requests to queue pairs we do not have: to be told as lost */
 	struct soft_lost { uint32_t dst, src, psn; uint8_t aux; } *lost;
 	uint32_t lost_count, lost_room;

@@ -251,7 +251,8 @@ static int copy_open(struct client *c, struct source *s)
 		return complain(c, s->path, "the file has changed its size "
 				"while it was read");
 	if (rdmamsg_ep_state(c->ep) != RDMAMSG_CONNECTED && !c->answered)
-		return complain(c, s->path, "not copied: the connection is gone");
+		return complain(c, s->path,
+				"not copied: the connection is gone");
 	if (ret)
 		return complain(c, s->path, strerror(-ret));
 	if (c->result.failed)

@@ -87,7 +87,8 @@ static void result(const struct perf_link *l, struct perf_result *r)
 	double scale = perf_usec_per_tick();
 	double usec = (double)(l->end - l->begin) * scale;
 	/* half of there and back */
-	double half = l->test == PERF_LAT || l->test == PERF_WRITE_LAT ? 0.5 : 1;
+	double half = l->test == PERF_LAT || l->test == PERF_WRITE_LAT ?
+		      0.5 : 1;
 
 	r->test = l->test;
 	r->size = l->size;

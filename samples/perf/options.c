@@ -12,8 +12,8 @@
 #define STRING(x)	#x
 #define VERSION(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
-enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ, OPT_HELP,
-       OPT_VERSION };
+enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
+       OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "poll", no_argument, NULL, OPT_POLL },
@@ -30,11 +30,11 @@ static const struct option long_options[] = {
 static const char usage[] =
 "usage: rdmamsg-perf server [-a ADDR] [-p PORT] [-d DEVICE] [--poll|--event]\n"
 "                           [--once] [--srq]\n"
-"       rdmamsg-perf lat|rate|bw HOST [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT]\n"
-"                           [--poll|--event] [--check] [--json]\n"
+"       rdmamsg-perf lat|rate|bw HOST [-p PORT] [-s SIZE[,SIZE...]]\n"
+"                           [-n COUNT] [--poll|--event] [--check] [--json]\n"
 "       rdmamsg-perf write-lat|read-lat|atomic-lat|write-bw|read-bw HOST\n"
-"                           [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT] [--poll|--event]\n"
-"                           [--json]\n"
+"                           [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT]\n"
+"                           [--poll|--event] [--json]\n"
 "       rdmamsg-perf tune HOST [-p PORT] [-n COUNT] [--poll|--event]\n"
 "       rdmamsg-perf conns HOST [-p PORT] [-n CONNECTIONS] [-s SIZE] [--srq]\n"
 "                           [--poll|--event] [--json]\n";

@@ -40,5 +40,6 @@ const uint8_t *perf_pattern(size_t size)
 bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number, uint32_t size)
 {
 	return rdmamsg_msg_tag(msg) == number && rdmamsg_msg_len(msg) == size &&
-	       !memcmp(rdmamsg_msg_data(msg), bytes + perf_offset(number), size);
+	       !memcmp(rdmamsg_msg_data(msg),
+		       bytes + perf_offset(number), size);
 }

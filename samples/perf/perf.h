@@ -127,7 +127,7 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 enum perf_flags {
 	PERF_POLLS = 1u << 0,	/* the client polls: the server should, too */
 	PERF_CHECK = 1u << 1,	/* verify */
-	PERF_COPY = 1u << 2,	/* copy answers: tune compares ways of sending */
+	PERF_COPY = 1u << 2,	/* copy answers: tune compares both */
 };
 
 /* In the connection request, little-endian as all of it. */

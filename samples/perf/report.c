@@ -94,7 +94,8 @@ static void table(const struct perf_result *r)
 		       "bytes", "count", "average", "p50", "p99", "p99.9",
 		       "msg/s", "MB/s", "errors", "bytes copied");
 	headed = true;
-	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.0f %9.2f %7llu %12llu\n",
+	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.0f %9.2f %7llu "
+	       "%12llu\n",
 	       r->size, r->count, r->usec_avg, r->usec_p50, r->usec_p99,
 	       r->usec_p999, msg_per_s(r), msg_per_s(r) * r->size / 1e6,
 	       (unsigned long long)r->errors, (unsigned long long)r->copied);

@@ -177,7 +177,8 @@ static void answer(struct conn *c, struct rdmamsg_msg *msg)
 	if (len <= c->inline_max)
 		ret = rdmamsg_fast_send(c->ep, rdmamsg_msg_data(msg), len, tag);
 	else if (c->hello.flags & PERF_COPY)
-		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag, NULL);
+		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag,
+				   NULL);
 	else if (!(ret = rdmamsg_msg_send(c->ep, msg, tag, NULL)))
 		return;
 	rdmamsg_msg_free(msg);

@@ -10,7 +10,8 @@
 
 static int send_one(struct perf_link *l, void *cookie)
 {
-	const uint8_t *data = l->pattern + (l->check ? perf_offset(l->sent) : 0);
+	const uint8_t *data = l->pattern +
+			      (l->check ? perf_offset(l->sent) : 0);
 	struct iovec iov = { (void *)data, l->size };
 
 	if (l->test == PERF_RATE && l->size <= COPY_MAX)

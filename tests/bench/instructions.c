@@ -190,7 +190,8 @@ int main(int argc, char **argv)
 	       nulldev_counts.sends, nulldev_counts.doorbells,
 	       nulldev_counts.recvs, nulldev_counts.polls,
 	       nulldev_counts.empty_polls);
-	printf("idle endpoint: %llu bytes of receive buffers, %llu of structs\n",
+	printf("idle endpoint: %llu bytes of receive buffers, %llu of "
+	       "structs\n",
 	       (unsigned long long)info.bytes_pinned,
 	       (unsigned long long)info.bytes_private);
 	return 0;

@@ -6,7 +6,8 @@
  */
 #include "device.h"
 
-#define LOCAL_KEY "request 1: local QP operation error, not local protection error"
+#define LOCAL_KEY \
+	"request 1: local QP operation error, not local protection error"
 #define LOCAL_WHY "rxe_req.c makes every local failure IB_WC_LOC_QP_OP_ERR"
 
 const struct difference differences[] = {

@@ -79,7 +79,8 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
 
 static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	MAKE(alloc_mw, FAULTY_MWS, struct ibv_mw, faulty_ops.alloc_mw(pd, type));
+	MAKE(alloc_mw, FAULTY_MWS, struct ibv_mw,
+	     faulty_ops.alloc_mw(pd, type));
 }
 
 static int dealloc_mw(struct ibv_mw *mw)

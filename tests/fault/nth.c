@@ -76,7 +76,7 @@ static void use_again(void)
 	start_listening();
 	reported = 0;
 	do_connect();
-	/* a request left from before may fail meanwhile: only this end counts */
+	/* a request from before may fail meanwhile: only this end counts */
 	if (!ends[CLIENT].connected) {
 		fail("used again: not connected: %s", ends[CLIENT].closed ?
 		     ends[CLIENT].why.text : rdmamsg_error());

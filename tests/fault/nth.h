@@ -62,7 +62,7 @@ extern int events;			/* on_event */
 extern char failure[512];		/* of this run; "": good */
 extern char what[128];			/* the run, for the alarm */
 extern uint8_t pattern[LARGEST + 256];
-extern struct rdmamsg_msg *kept;	/* a message that is not freed at once */
+extern struct rdmamsg_msg *kept;	/* a message not freed at once */
 extern bool keeping;
 extern struct rdmamsg_pd *domain;	/* of the client, or NULL */
 extern struct rdmamsg_pool *inbound;	/* the server receives in it, or NULL */

@@ -57,7 +57,8 @@ void log_start(void)
 
 void log_print(void)
 {
-	unsigned int first = log_at_line > LOG_LINES ? log_at_line - LOG_LINES : 0;
+	unsigned int first = log_at_line > LOG_LINES ?
+			     log_at_line - LOG_LINES : 0;
 
 	while (first != log_at_line)
 		printf("#   %s\n", log_ring[first++ % LOG_LINES]);
@@ -163,14 +164,15 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	/* of an offer whose sender had gone; there may be a second one by now */
+	/* of an offer whose sender had gone; there may be a second by now */
 	if (oob && e == &ends[SERVER] && ep != e->ep)
 		return;
 	if (e->closed++)
 		fail("%s: closed twice", e->name);
 	for (int i = 0; i < ITEMS; i++)
 		if (e->items[i].state == ACCEPTED)
-			fail("%s: closed, and item %d has not ended", e->name, i);
+			fail("%s: closed, and item %d has not ended", e->name,
+			     i);
 	if (!why->cause || !why->who || !why->text[0])
 		fail("%s: closed without a reason", e->name);
 	for (int i = 0; i < ITEMS; i++)

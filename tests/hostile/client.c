@@ -30,7 +30,8 @@ static void refused(const char *name, const void *data, uint8_t len,
 	if (type != RDMA_CM_EVENT_REJECTED)
 		verdict(name, false, "CM event %d, not a reject", type);
 	else if (h.reject != code)
-		verdict(name, false, "rejected with %u, not %u", h.reject, code);
+		verdict(name, false, "rejected with %u, not %u", h.reject,
+			code);
 	else if (victims->ended != before || !victims_innocent_goes_on())
 		verdict(name, false, "others: %s", victims->harm);
 	else

@@ -32,7 +32,8 @@ void verdict(const char *name, bool good, const char *fmt, ...)
 
 uint32_t misdeed_causes(const struct misdeed *m)
 {
-	return m->causes | (m->many && getenv("TEST_SRQ") ? CAUSE(PROTOCOL) : 0);
+	return m->causes |
+	       (m->many && getenv("TEST_SRQ") ? CAUSE(PROTOCOL) : 0);
 }
 
 void judge(const char *name, bool did, uint32_t before, uint32_t causes)
@@ -47,7 +48,7 @@ void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 		if (!(causes & 1u << e->cause) || !e->text[0])
 			verdict(name, false, "ended by %d, cause %d, error %d: "
 				"%s", e->who, e->cause, e->error, e->text);
-		/* cut off in the middle of it by a verdict is as good as done */
+		/* cut off in the middle by a verdict is as good as done */
 		else if (!did && e->cause == RDMAMSG_CAUSE_ABORTED)
 			verdict(name, false, "the peer could not do it");
 		else if (!victims_innocent_goes_on())
@@ -87,7 +88,9 @@ struct proto_rndv good_rndv(const struct raw *r, uint32_t len)
 
 bool do_rndv_body(struct raw *r, const void *body, size_t len)
 {
-	return raw_message(r, PROTO_RNDV, r->number, 0, body, (uint32_t)len) >= 0;
+	uint32_t size = (uint32_t)len;
+
+	return raw_message(r, PROTO_RNDV, r->number, 0, body, size) >= 0;
 }
 
 bool do_rndv(struct raw *r, const struct proto_rndv *w)

@@ -84,7 +84,8 @@ static bool credit_flood(struct raw *r)
 
 static bool close_then_data(struct raw *r)
 {
-	return do_message(r, PROTO_CLOSE, NULL, 0) && do_data(r, r->number, 0, 10);
+	return do_message(r, PROTO_CLOSE, NULL, 0) &&
+	       do_data(r, r->number, 0, 10);
 }
 
 static bool close_then_rndv(struct raw *r)

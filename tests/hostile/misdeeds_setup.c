@@ -70,7 +70,8 @@ static bool setup_other_session(struct raw *r)
 		return false;
 	memcpy(s.session, r->peer.session, sizeof(s.session));
 	s.session[15] ^= 1;
-	return do_message(r, PROTO_SETUP, body, rdmamsg__setup_encode(&s, body));
+	return do_message(r, PROTO_SETUP, body,
+			  rdmamsg__setup_encode(&s, body));
 }
 
 static bool data_first(struct raw *r)
@@ -109,8 +110,8 @@ const struct misdeed setup_misdeeds[] = {
 	{ "silence-before-setup", silence, CAUSE(TIMEOUT), true, READS },
 	{ "vanish-before-setup", do_vanish, CAUSE(TIMEOUT) | CAUSE(TRANSPORT) |
 	  CAUSE(ABORTED), true, READS },
-	{ "leave-before-setup", do_leave, CAUSE(ABORTED) | CAUSE(TRANSPORT), true,
-	  READS },
+	{ "leave-before-setup", do_leave, CAUSE(ABORTED) | CAUSE(TRANSPORT),
+	  true, READS },
 	{ "setup-garbage", setup_garbage, PROTO, true, READS },
 	{ "setup-empty", setup_empty, PROTO, true, READS },
 	{ "setup-small-receives", setup_small_receives, PROTO, true, READS },

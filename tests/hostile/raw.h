@@ -25,7 +25,7 @@ struct raw {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;		/* of mem: local and remote read */
-	uint8_t *mem;			/* what is sent, then what is received */
+	uint8_t *mem;			/* what is sent, then what has come */
 	uint8_t *recv;
 	int event_status;		/* of the last CM event */
 	uint8_t event_data[256];

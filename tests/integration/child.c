@@ -50,7 +50,8 @@ void child_line(struct child *c, char *buf, size_t size)
 		WAIT_FOR(poll(&fd, 1, 0) > 0);
 		got = read(c->from, buf + n, 1);
 		if (got != 1)
-			fail_msg("the child said '%.*s' and ended", (int)n, buf);
+			fail_msg("the child said '%.*s' and ended", (int)n,
+				 buf);
 		if (buf[n] == '\n')
 			break;
 		n++;

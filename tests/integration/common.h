@@ -24,7 +24,7 @@
 #include "../fds.h"
 
 #define WAIT_MS		120000	/* far beyond what anything takes */
-#define TEST_SECONDS	300	/* then the test says where it stands, and ends */
+#define TEST_SECONDS	300	/* then a test says where it stands, and ends */
 #define PATTERN_MAX	((size_t)17 << 20)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 

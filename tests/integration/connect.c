@@ -48,7 +48,8 @@ static void connect__wildcard_listener_TAKES_BOTH(void **state)
 static void connect__name_IS_RESOLVED(void **state)
 {
 	connect_to(NULL, test_name(), NULL, NULL);
-	connect_to(NULL, test_on_soft() ? "localhost" : "rxe-host6", NULL, NULL);
+	connect_to(NULL, test_on_soft() ? "localhost" : "rxe-host6", NULL,
+		   NULL);
 	connect_to(test_name(), test_addr(), NULL, NULL);
 }
 
@@ -268,7 +269,8 @@ static void connect__a_hundred_at_once_ALL_CONNECT(void **state)
 					      NULL), 0);
 		rdmamsg_ep_close(i % 2 ? clients[i].ep : servers[i].ep);
 	}
-	WAIT_FOR(count_closed(clients) == MANY && count_closed(servers) == MANY);
+	WAIT_FOR(count_closed(clients) == MANY &&
+		 count_closed(servers) == MANY);
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(clients[i].why.cause, RDMAMSG_CAUSE_CLOSED);
 		assert_int_equal(servers[i].why.cause, RDMAMSG_CAUSE_CLOSED);
@@ -286,7 +288,9 @@ static void connect_again(struct end *e)
 
 static void connect__from_on_closed_CONNECTS(void **state)
 {
-	static const struct rdmamsg_ep_options plain = { .size = sizeof(plain) };
+	static const struct rdmamsg_ep_options plain = {
+		.size = sizeof(plain),
+	};
 	static const struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &plain,
 	};

@@ -140,7 +140,8 @@ static void device__none_there_ENODEV(void **state)
 	struct talk t;
 
 	if (test_on_soft())
-		skip_because("the soft HCA is in the process that looks for it");
+		skip_because("the soft HCA is in the process that looks "
+			     "for it");
 	if (system("rdma link del rxe0"))
 		skip_because("rxe0 cannot be removed");
 	t = talk(NULL);

@@ -188,8 +188,10 @@ static void send__arguments_out_of_range_SAY_WHICH(void **state)
 	assert_error(rdmamsg_send(NULL, "a", 1, 0, NULL), -EINVAL, "ep");
 	assert_error(rdmamsg_sendv(NULL, iov, 1, 0, NULL), -EINVAL, "ep");
 	assert_error(rdmamsg_sendv(p.c.ep, NULL, 1, 0, NULL), -EINVAL, "iov");
-	assert_error(rdmamsg_sendv(p.c.ep, iov, 17, 0, NULL), -EINVAL, "iovcnt");
-	assert_error(rdmamsg_sendv(p.c.ep, iov, -1, 0, NULL), -EINVAL, "iovcnt");
+	assert_error(rdmamsg_sendv(p.c.ep, iov, 17, 0, NULL), -EINVAL,
+		     "iovcnt");
+	assert_error(rdmamsg_sendv(p.c.ep, iov, -1, 0, NULL), -EINVAL,
+		     "iovcnt");
 	iov[3].iov_len = 1;
 	assert_error(rdmamsg_sendv(p.c.ep, iov, 4, 0, NULL), -EINVAL,
 		     "segment 3");

@@ -61,7 +61,7 @@ static void records__damaged_ARE_REFUSED(void **state)
 	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
 					&ep), -EHOSTUNREACH, "partition");
 	bad = offer;
-	bad.bytes[64 + 4] = bad.bytes[64 + 5] = 99;	/* the hello's versions */
+	bad.bytes[64 + 4] = bad.bytes[64 + 5] = 99;	/* hello's versions */
 	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
 					&ep), -EPROTONOSUPPORT, "version");
 

@@ -120,8 +120,10 @@ static void alloc__without_a_connection_ENOTCONN(void **state)
 	pool = create(p.c.ctx, 0, 0);
 	theirs = create(other, 0, 0);
 	assert_error(rdmamsg_pool_alloc(pool, NULL, 1, &msg), -EINVAL, "NULL");
-	assert_error(rdmamsg_pool_alloc(NULL, p.c.ep, 1, &msg), -EINVAL, "NULL");
-	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 1, NULL), -EINVAL, "NULL");
+	assert_error(rdmamsg_pool_alloc(NULL, p.c.ep, 1, &msg), -EINVAL,
+		     "NULL");
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 1, NULL), -EINVAL,
+		     "NULL");
 	assert_error(rdmamsg_pool_alloc(theirs, p.c.ep, 1, &msg), -EINVAL,
 		     "another context");
 	assert_error(rdmamsg_pool_alloc(pool, p.c.ep,

@@ -68,7 +68,8 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
 	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 100, 1), 0);
 	assert_int_equal(cache_info(cache).regions, 1);
-	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 40000, 1000), 0);
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 40000, 1000),
+			 0);
 	assert_int_equal(cache_info(cache).regions, 1);
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
 	assert_int_equal(rdmamsg_cache_destroy(NULL), 0);

@@ -100,7 +100,8 @@ static void read__any_size_and_slices_IS_THERE(void **state)
 /* More than the depth: the device sees to it, and is not asked about each. */
 static void read__many_small_ONE_COMPLETION(void **state)
 {
-	struct rdmamsg_stats before = { .size = sizeof(before) }, after = before;
+	struct rdmamsg_stats before = { .size = sizeof(before) };
+	struct rdmamsg_stats after = before;
 
 	rma_open(NULL);
 	p.c.opts.initiator_depth = 2;
@@ -249,7 +250,7 @@ static void read__with_large_messages_BOTH(void **state)
 	rma_end();
 }
 
-/* Behind a large message that waits each keeps its credit, or no end of them. */
+/* Behind a large message that waits each keeps its credit, else no end. */
 static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -499,7 +500,8 @@ static void dmabuf__not_taken_EOPNOTSUPP(void **state)
 	assert_error(rdmamsg_region_dmabuf(p.c.ctx, 0, 0, 0, 0, &region),
 		     -EINVAL, "len");
 	assert_int_equal(rdmamsg_region_dmabuf(p.c.ctx, 0, 0, 4096,
-					       RDMAMSG_ACCESS_READ, &region), 0);
+					       RDMAMSG_ACCESS_READ, &region),
+			 0);
 	assert_error(rdmamsg_region_attach(region, p.c.ep), -EOPNOTSUPP,
 		     "dmabuf");
 	assert_int_equal(rdmamsg_region_destroy(region), 0);

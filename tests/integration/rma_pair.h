@@ -7,13 +7,13 @@
 
 #include <endian.h>
 
-#define ROOM		((size_t)6 << 20)	/* more than one request takes */
+#define ROOM		((size_t)6 << 20)	/* more than a request takes */
 
 static struct pair p;
 static uint8_t *far, *near;		/* the server's memory, the client's */
 static struct rdmamsg_region *far_region, *near_region;
 static struct rdmamsg_key key;
-static uint32_t values[1024];		/* that on_written has told the server */
+static uint32_t values[1024];		/* that on_written told the server */
 static size_t value_count;
 
 #define ACCESS_ALL	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \

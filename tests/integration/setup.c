@@ -140,8 +140,8 @@ static void options__out_of_range_NAME_THE_FIELD(void **state)
 
 		*(uint32_t *)((char *)&o + cases[n].offset) = cases[n].value;
 		opts.ep = &o;
-		assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &o, &ep),
-			     -EINVAL, cases[n].name);
+		assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &o,
+					     &ep), -EINVAL, cases[n].name);
 		assert_error(rdmamsg_listen(p.s.ctx, NULL, "0", &opts, &l),
 			     -EINVAL, cases[n].name);
 	}

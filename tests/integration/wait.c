@@ -272,7 +272,7 @@ static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 }
 
 /* The peer's context is not driven: no reads, and at last no credits. */
-static void send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
+static void send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 {
 	for (int large = 0; large < 2; large++) {
 		int ret = 0;
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
 		TEST(accept_wait__listener_closed_meanwhile_ESHUTDOWN),
 		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
 		TEST(connect_wait__nobody_answers_SAYS_WHY),
-		TEST(send_wait__peer_that_does_not_look_ETIMEDOUT_AND_ABORTED),
+		TEST(send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED),
 		TEST(wait__peer_ends_ITS_ERROR),
 		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
 		TEST(recv_wait__with_on_message_EINVAL),

@@ -213,8 +213,8 @@ static void send_invalidate__among_messages_IN_ORDER(void **state)
 		struct cookie *c = server_cookie();
 
 		assert_int_equal(rdmamsg_window_create(p.s.ep, &more[i]), 0);
-		assert_int_equal(rdmamsg_window_bind(more[i], windowed, 8 * i, 8,
-						     RDMAMSG_ACCESS_READ,
+		assert_int_equal(rdmamsg_window_bind(more[i], windowed, 8 * i,
+						     8, RDMAMSG_ACCESS_READ,
 						     &keys[i], c), 0);
 		wait_cookie(c, 0);
 	}
@@ -257,7 +257,8 @@ static void expect_not_taken(void)
 
 	taken = 0;
 	p.s.expect_nothing = true;
-	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c), 0);
+	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),
+			 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(c->count, 1);
 	assert_int_not_equal(c->status, 0);

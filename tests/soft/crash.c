@@ -442,8 +442,8 @@ static void expect_census(const struct census *want, const char *when)
 		(void)poll(NULL, 0, 10);
 	} while (now_ms() < end);
 	fprintf(stderr, "crash: %s: fds %d threads %d maps %d names %d, "
-		"not %d %d %d %d\n", when, c.fds, c.threads, c.maps, c.names, want->fds,
-		want->threads, want->maps, want->names);
+		"not %d %d %d %d\n", when, c.fds, c.threads, c.maps, c.names,
+		want->fds, want->threads, want->maps, want->names);
 	exit(1);
 }
 

@@ -222,7 +222,8 @@ static void on_connected(struct rdmamsg_ep *ep)
 		return;
 	}
 	if (info.local.ss_family == AF_INET)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)&info.local)->sin_addr,
+		inet_ntop(AF_INET,
+			  &((struct sockaddr_in *)&info.local)->sin_addr,
 			  addr, sizeof(addr));
 	else
 		inet_ntop(AF_INET6,

@@ -33,7 +33,8 @@ static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *arg,
 {
 	assert_in_range(cqe, 1, max_cqe);
 	if (nulldev_counts.cqs < max_cqs)
-		return nulldev_verbs.create_cq(verbs, cqe, arg, channel, vector);
+		return nulldev_verbs.create_cq(verbs, cqe, arg, channel,
+					       vector);
 	errno = ENOMEM;
 	return NULL;
 }

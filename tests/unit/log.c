@@ -201,7 +201,8 @@ static void fail_verbs__texts_DIFFER(void **state)
 	char texts[6][512];
 
 	for (int i = 0; i < 6; i++) {
-		assert_int_equal(rdmamsg__fail_verbs(errs[i], "thing"), errs[i]);
+		assert_int_equal(rdmamsg__fail_verbs(errs[i], "thing"),
+				 errs[i]);
 		snprintf(texts[i], sizeof(texts[i]), "%s", rdmamsg_error());
 		assert_memory_equal(texts[i], "thing: ", 7);
 		for (int j = 0; j < i; j++)

@@ -109,7 +109,8 @@ static int set_up(void **state)
 	rdmamsg__verbs = &nulldev_verbs;
 	memset(&client, 0, sizeof(client));
 	memset(&server, 0, sizeof(server));
-	if (rdmamsg_open(&client.ctx, NULL) || rdmamsg_open(&server.ctx, NULL) ||
+	if (rdmamsg_open(&client.ctx, NULL) ||
+	    rdmamsg_open(&server.ctx, NULL) ||
 	    rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts, &l))
 		return -1;
 	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));

@@ -88,7 +88,8 @@ static struct pool *get(size_t size)
 
 static void pool__sizes_ARE_CLASSES(void **state)
 {
-	struct pool *a = get(4097), *b = get(8192), *c = get(8193), *d = get(16384);
+	struct pool *a = get(4097), *b = get(8192);
+	struct pool *c = get(8193), *d = get(16384);
 
 	assert_ptr_equal(a, b);
 	assert_ptr_equal(c, d);

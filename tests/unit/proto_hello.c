@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the hello on the wire: layout byte by byte, every rejection, input
- * from newer and older peers, random structs and damage.
+ * Description: the hello on the wire: layout byte by byte, every rejection,
+ * input from newer and older peers, random structs and damage.
  */
 #include "proto_wire.h"
 

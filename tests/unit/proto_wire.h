@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the tests of the wire codecs share: input to be refused, random values
- * and damage. SEED=number repeats a run of the random part; a failure prints it.
+ * and damage. SEED=number repeats a run of the random part, a failure says it.
  */
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H

@@ -17,7 +17,7 @@
 #define ROUNDS	200000
 
 struct pair {
-	struct soft_ring maker[2], taker[2];	/* the same rings, mapped twice */
+	struct soft_ring maker[2], taker[2];	/* the same, mapped twice */
 };
 
 static int setup(void **state)

@@ -286,8 +286,8 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 	fill(client.mem, 1000);
 	s.data = client.mem;
 	assert_int_equal(rdmamsg_cache_create(client.ctx, &o, &cache), 0);
-	assert_int_equal(rdmamsg_cache_get(cache, client.ep, client.mem, 1000, 0,
-					   &s.region), 0);
+	assert_int_equal(rdmamsg_cache_get(cache, client.ep, client.mem, 1000,
+					   0, &s.region), 0);
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL), 0);
 	assert_int_equal(rdmamsg_cache_put(cache, s.region), 0);
 	WAIT_FOR(!memcmp(server.mem, client.mem, 1000));

@@ -11,7 +11,7 @@
 
 #include "own_fabric.h"
 
-/* A child starts its device's thread: ThreadSanitizer then does not watch it. */
+/* A child starts its device's thread: ThreadSanitizer then ignores it. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {

@@ -304,7 +304,8 @@ static void regions__too_many_ENOMEM(void **state)
 	assert_non_null(mrs);
 	assert_int_equal(try_open(&c), 0);
 	pd = soft_alloc_pd(c);
-	while (n <= KEYS && (mrs[n] = soft_reg_mr(pd, memory, sizeof(memory), 0)))
+	while (n <= KEYS &&
+	       (mrs[n] = soft_reg_mr(pd, memory, sizeof(memory), 0)))
 		n++;
 	assert_int_equal(errno, ENOMEM);
 	assert_true(n > KEYS / 2 && n <= KEYS);

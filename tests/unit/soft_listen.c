@@ -41,7 +41,9 @@ static struct rdma_cm_id *new_id(int afonly)
 /* 0 or errno */
 static int bind_to(struct rdma_cm_id *id, const char *addr, __be16 port)
 {
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = port };
+	struct sockaddr_in6 in6 = {
+		.sin6_family = AF_INET6, .sin6_port = port,
+	};
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = port };
 	struct sockaddr *sa = (struct sockaddr *)&in;
 

@@ -58,7 +58,8 @@ static void bind__type_2_OPENS_ITS_BYTES(void **state)
 
 	bound(100, 50, IBV_ACCESS_REMOTE_WRITE);
 	memset(mem[0], 0x5a, 50);
-	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 50, at, mw->rkey), 0);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 50, at, mw->rkey),
+			 0);
 	expect(1, IBV_WC_SUCCESS);
 	assert_memory_equal(mem[0], mem[1] + 100, 50);
 	assert_int_equal(mem[1][99] | mem[1][150], 0);
@@ -132,9 +133,11 @@ static void send_with_inv__REVOKES(void **state)
 
 static void bind__region_that_may_not_MW_BIND_ERR(void **state)
 {
-	struct ibv_mr *m = soft_reg_mr(pd, mem[1], 64, ALL & ~IBV_ACCESS_MW_BIND);
+	struct ibv_mr *m = soft_reg_mr(pd, mem[1], 64,
+				       ALL & ~IBV_ACCESS_MW_BIND);
 
-	assert_int_equal(bind_on(qp[1], m, 0, 64, 0, ibv_inc_rkey(mw->rkey)), 0);
+	assert_int_equal(bind_on(qp[1], m, 0, 64, 0, ibv_inc_rkey(mw->rkey)),
+			 0);
 	expect(100, IBV_WC_MW_BIND_ERR);
 	assert_int_equal(soft_dereg_mr(m), 0);
 }

@@ -102,8 +102,8 @@ static inline void collect(void)
 	}
 }
 
-static inline void expect_events(unsigned int m0, unsigned int m1, unsigned int r0,
-			  unsigned int r1)
+static inline void expect_events(unsigned int m0, unsigned int m1,
+				 unsigned int r0, unsigned int r1)
 {
 	for (int i = 0; i < 20000; i++) {
 		collect();

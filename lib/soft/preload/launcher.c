@@ -87,7 +87,8 @@ int main(int argc, char **argv)
 	char path[4096];
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+f:l:p:hV", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+f:l:p:hV", options,
+				NULL)) != -1) {
 		switch (c) {
 		case 'f':
 			if (setenv("RDMAMSG_SOFT_FABRIC", optarg, 1))

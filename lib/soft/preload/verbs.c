@@ -306,7 +306,8 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return soft_resize_cq(cq, cqe);
 }
 
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
+			       struct ibv_srq_init_attr *attr)
 {
 	return soft_create_srq(pd, attr);
 }
