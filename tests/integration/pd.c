@@ -6,6 +6,7 @@
 #include "common.h"
 #include "harm.h"
 
+#include <poll.h>
 #include <rdmamsg/verbs.h>
 
 #define ROOM	((size_t)1 << 20)
@@ -508,6 +509,25 @@ static void destroy__in_on_closed_AND_MADE_AGAIN(void **state)
 	pair_fini(&p);
 }
 
+/* Nothing else happens: who sleeps is woken to close what is left. */
+static void destroy__outside_of_callbacks_WAKES_THE_LOOP(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct pollfd fd = { .fd = rdmamsg_fd(ctx), .events = POLLIN };
+	struct rdmamsg_pd *pd = create(ctx);
+	int fds;
+
+	assert_int_equal(rdmamsg_qp_free(make_qp(ctx, pd)), 0);
+	test_drive(ctx);
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	fds = open_fds();
+	destroy(pd);
+	assert_int_equal(poll(&fd, 1, 0), 1);
+	test_drive(ctx);
+	assert_true(open_fds() < fds);
+	test_close(ctx);
+}
+
 /* What is left goes with the context. */
 static void destroy__by_the_context_LEAVES_NOTHING(void **state)
 {
@@ -642,6 +662,7 @@ int main(int argc, char **argv)
 		TEST(memory__back_in_one_WRITABLE_IN_THE_OTHER),
 		TEST(destroy__in_use_EBUSY),
 		TEST(destroy__in_on_closed_AND_MADE_AGAIN),
+		TEST(destroy__outside_of_callbacks_WAKES_THE_LOOP),
 		TEST(destroy__by_the_context_LEAVES_NOTHING),
 		TEST(queue_pair__with_an_srq_of_another_EPERM),
 		TEST(port__with_two_domains_IS_TOLD_ONCE),
