@@ -191,7 +191,7 @@ static void set_up(struct srq *q)
 {
 	uint32_t size = (uint32_t)q->pool->buf_size;
 
-	q->ready = q->holes = SRQ_NONE;
+	q->ready = q->holes = q->current = SRQ_NONE;
 	q->batch = rdmamsg__srq_batch(q->depth);
 	q->capacity = (uint32_t)((uint64_t)q->depth *
 				 q->owner->opts.overcommit / 100) - q->batch;
@@ -279,7 +279,7 @@ static int full(struct srq *q)
 
 int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 {
-	uint32_t floor = ep->opts.srq->opts.floor, want;
+	uint32_t floor = ep->opts.srq->opts.floor, want, have;
 	struct srq *q = NULL;
 	int ret = part_get(ep->opts.srq, ep->dev, &q);
 
@@ -298,8 +298,12 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 	ep->share = floor;
 	ep->announced = ep->rx_next + floor;
 	ep->hot.hdr.credit = htole32(ep->announced);
-	/* there may be holes that were meant for others */
-	if (q->failed || q->posted + q->ready_count < want) {
+	/*
+	 * There may be holes that were meant for others. What is delivered now
+	 * comes back: as much as one of the batch that is not yet posted again.
+	 */
+	have = q->posted + q->ready_count + (q->current != SRQ_NONE);
+	if (q->failed || have < want) {
 		q->st.refused++;
 		rdmamsg__srq_leave(ep);
 		return rdmamsg__fail(-ENOBUFS, "no memory for shared receives: "

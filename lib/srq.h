@@ -44,7 +44,7 @@ struct srq {
 	struct srq_slot *slots;
 	uint32_t depth;
 	uint32_t active;		/* slots that have been in use */
-	uint32_t current;		/* slot that is being delivered */
+	uint32_t current;		/* slot being delivered, or SRQ_NONE */
 	uint32_t batch;
 	uint32_t posted;
 	uint32_t ready, ready_count;	/* to be posted, last one first */

@@ -271,6 +271,7 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		take(q, ep, wc);
 	else
 		q->st.strays++;		/* its connection has gone */
+	q->current = SRQ_NONE;
 	push(q, at);
 	post_ready(q, q->batch);
 }

@@ -170,6 +170,76 @@ static void share__program_keeps_messages_OTHERS_GO_ON(void **state)
 	many_finish();
 }
 
+/* ---- joined while one of its messages is delivered -------------------- */
+
+static struct pair late;
+static struct rdmamsg_request *put_off;
+
+static void put_it_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	put_off = req;
+}
+
+static void accept_late(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg_accept(put_off, &late.s.opts, &late.s.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+	put_off = NULL;
+	rdmamsg_msg_free(msg);
+}
+
+static void late_open(void)
+{
+	const struct rdmamsg_listen_options o = {
+		.size = sizeof(o), .on_request = put_it_off,
+	};
+
+	memset(&late, 0, sizeof(late));
+	end_init(&late.s, "late server", p.s.ctx);
+	end_init(&late.c, "late client", p.c.ctx);
+	late.s.peer = &late.c;
+	late.c.peer = &late.s;
+	assert_int_equal(rdmamsg_listen(p.s.ctx, test_addr(), "0", &o,
+					&late.listener), 0);
+	listener_service(late.listener, late.port);
+	assert_int_equal(rdmamsg_connect(p.c.ctx, test_addr(), late.port,
+					 &late.c.opts, &late.c.ep), 0);
+	WAIT_FOR(put_off);
+}
+
+/* The receive that it came in goes back: it is not one too few. */
+static void join__in_on_message_THE_LAST_PLACE(void **state)
+{
+	/* 2 of 1 and 6, and the batch of 2 */
+	const struct rdmamsg_srq_options o = {
+		.size = sizeof(o), .depth = 16, .floor = 1,
+	};
+
+	pair_init(&p, NULL);
+	assert_int_equal(rdmamsg_srq_create(p.s.ctx, &o, &srq), 0);
+	p.s.opts.srq = srq;
+	pair_listen(&p);
+	pair_connect(&p);
+	late_open();
+	late.s.opts.srq = srq;
+	p.s.then_message = accept_late;
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	WAIT_FOR((late.c.connected && late.s.connected) || late.c.closed);
+	assert_int_equal(late.c.closed, 0);
+	p.s.then_message = NULL;
+	for (uint32_t i = 0; i < 100; i++) {
+		end_send_all(&p.c, HOW_SEND, 100, i);
+		end_send_all(&late.c, HOW_SEND, 100, i);
+	}
+	WAIT_FOR(p.s.received == 101 && late.s.received == 100);
+	pair_close(&late);
+	pair_close(&p);
+	rdmamsg_srq_close(srq);
+	end_fini(&late.s);
+	end_fini(&late.c);
+	pair_fini(&p);
+}
+
 /* ---- over-commit ------------------------------------------------------ */
 
 static void share__others_have_gone_FEWER_ARE_POSTED(void **state)
@@ -338,6 +408,7 @@ int main(int argc, char **argv)
 		TEST(share__little_of_it_ALL_GO_ON),
 		TEST(share__full_NEXT_IS_REFUSED),
 		TEST(share__program_keeps_messages_OTHERS_GO_ON),
+		TEST(join__in_on_message_THE_LAST_PLACE),
 		TEST(share__others_have_gone_FEWER_ARE_POSTED),
 		TEST(overcommit__eightfold_ARRIVES),
 		TEST(overcommit__IS_COUNTED),
