@@ -415,8 +415,10 @@ int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
 
-/* recv.c */
+/* recv_post.c */
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
+
+/* recv.c */
 /* A message of an endpoint with a shared receive queue. */
 void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     const struct ibv_wc *wc);
