@@ -176,7 +176,8 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 		return err;
 	slab = calloc(1, sizeof(*slab));
 	if (!slab)
-		return rdmamsg__fail(-ENOMEM, "no memory for %u buffers", count);
+		return rdmamsg__fail(-ENOMEM,
+				     "no memory for %u buffers", count);
 	count = (uint32_t)(size / pool->buf_size);
 	slab->size = size;
 	slab->msgs = calloc(count, sizeof(*slab->msgs));

@@ -332,8 +332,8 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_connect: record is "
 				     "NULL");
 	if (q->opts.type == IBV_QPT_RAW_PACKET)
-		return rdmamsg__fail(-EINVAL, "a queue pair for raw packets has "
-				     "no peer");
+		return rdmamsg__fail(-EINVAL, "a queue pair for raw packets "
+				     "has no peer");
 	if (q->state != IBV_QPS_INIT && q->opts.type != IBV_QPT_UD)
 		return rdmamsg__fail(-EALREADY, "qp 0x%x has a peer",
 				     q->ibv->qp_num);

@@ -50,7 +50,8 @@ void rdmamsg__rawqp_end(struct rdmamsg_qp *q);
 
 /* lib/rawqp_make.c: what has been made when it fails is for unmake */
 int rdmamsg__rawqp_make(struct rdmamsg_qp *q);
-void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);	/* ibv is gone; frees q */
+/* Its ibv is gone; frees q. */
+void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);
 
 /* The device's events tell a queue pair of ours by this bit of its context. */
 #define RAWQP_TAG	1u

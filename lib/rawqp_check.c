@@ -88,11 +88,11 @@ static int check_type(const struct rdmamsg_qp_options *o,
 				     "XRC (IBV_DEVICE_XRC)", type_name(type),
 				     device);
 	if (o->srq && !(T(type) & RECEIVES))
-		return rdmamsg__fail(-EINVAL, "srq: type %s receives nothing by "
-				     "itself", type_name(type));
+		return rdmamsg__fail(-EINVAL, "srq: type %s receives nothing "
+				     "by itself", type_name(type));
 	if (o->xrcd && type != IBV_QPT_XRC_RECV)
-		return rdmamsg__fail(-EINVAL, "xrcd: for type XRC_RECV, this is "
-				     "%s", type_name(type));
+		return rdmamsg__fail(-EINVAL, "xrcd: for type XRC_RECV, this "
+				     "is %s", type_name(type));
 	return 0;
 }
 
@@ -270,12 +270,12 @@ static int check_rss(const struct rdmamsg_qp_options *o,
 				     "%u", rss->queues, device,
 				     caps->max_rwq_indirection_table_size);
 	if (!rss->function || rss->function & ~caps->rx_hash_function)
-		return rdmamsg__fail(-EOPNOTSUPP, "rss function 0x%x: device %s "
-				     "has 0x%x", rss->function, device,
+		return rdmamsg__fail(-EOPNOTSUPP, "rss function 0x%x: device "
+				     "%s has 0x%x", rss->function, device,
 				     caps->rx_hash_function);
 	if (rss->fields & ~caps->rx_hash_fields_mask)
-		return rdmamsg__fail(-EOPNOTSUPP, "rss fields 0x%llx: device %s "
-				     "has 0x%llx",
+		return rdmamsg__fail(-EOPNOTSUPP, "rss fields 0x%llx: device "
+				     "%s has 0x%llx",
 				     (unsigned long long)rss->fields, device,
 				     (unsigned long long)
 				     caps->rx_hash_fields_mask);

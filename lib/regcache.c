@@ -76,20 +76,21 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 	const struct rdmamsg_cache_options *o = &cache->opts;
 
 	if (len > o->max_bytes)
-		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes in "
-				     "all: %zu do not fit", o->max_bytes, len);
+		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes "
+				     "in all: %zu do not fit", o->max_bytes,
+				     len);
 	while (cache->info.regions >= o->max_regions ||
 	       len > o->max_bytes - cache->info.bytes)
 		if (!evict(cache))
 			return rdmamsg__fail(-ENOBUFS, "the cache may have %u "
 					     "regions of %zu bytes in all: %zu "
-					     "more do not fit beside what is in "
-					     "use", o->max_regions,
+					     "more do not fit beside what is "
+					     "in use", o->max_regions,
 					     o->max_bytes, len);
 	return 0;
 }
 
-/* Remote access is a key for all of it: then nothing more than was asked for. */
+/* Remote access is a key for all of it: then no more than was asked for. */
 static bool suits(const struct rdmamsg_region *region,
 		  const struct rdmamsg_pd *pd, uintptr_t at, size_t len,
 		  uint32_t access)
@@ -164,7 +165,8 @@ static void cache_free(struct rdmamsg_cache *cache)
 void rdmamsg__caches_free(struct rdmamsg *ctx)
 {
 	while (!list_empty(&ctx->caches))
-		cache_free(list_first(&ctx->caches, struct rdmamsg_cache, node));
+		cache_free(list_first(&ctx->caches, struct rdmamsg_cache,
+				      node));
 }
 
 /* ---- public ----------------------------------------------------------- */
@@ -215,8 +217,8 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	if (err)
 		return err;
 	if (!addr || !len || !ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument is "
-				     "NULL or 0");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument "
+				     "is NULL or 0");
 	c = find(cache, ep->opts.pd, addr, len, access);
 	hit = c;
 	if (hit)
@@ -249,8 +251,8 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 	if (err)
 		return err;
 	if (!c || !c->users)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_put: the region was "
-				     "not got from the cache");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_put: the region "
+				     "was not got from the cache");
 	c->users--;
 	return 0;
 }

@@ -68,7 +68,8 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 	if (ret)
 		return ret;
 	if (!ret_srq)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_srq_create: ret is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_srq_create: ret is NULL");
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
@@ -203,7 +204,8 @@ static void set_up(struct srq *q)
 	}
 }
 
-static int part_new(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret_q)
+static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
+		    struct srq **ret_q)
 {
 	struct srq *q = calloc(1, sizeof(*q));
 	int ret = -ENOMEM;

@@ -35,7 +35,8 @@ int rdmamsg_pool_create(struct rdmamsg *ctx,
 	if (ret)
 		return ret;
 	if (!ret_pool)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_pool_create: ret is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_pool_create: ret is NULL");
 	pool = calloc(1, sizeof(*pool));
 	if (!pool)
 		return rdmamsg__fail(-ENOMEM, "no memory for a pool");
@@ -122,10 +123,10 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 		return ret;
 	for_each(pool, add_stats, &s);
 	if (pool->refs || s.used)
-		return rdmamsg__fail(-EBUSY, "rdmamsg_pool_destroy: %d endpoints, "
-				     "listeners and shared receive queues have "
-				     "it, %llu buffers are in use", pool->refs,
-				     (unsigned long long)s.used);
+		return rdmamsg__fail(-EBUSY, "rdmamsg_pool_destroy: %d "
+				     "endpoints, listeners and shared receive "
+				     "queues have it, %llu buffers are in use",
+				     pool->refs, (unsigned long long)s.used);
 	for_each(pool, free_one, NULL);
 	list_del(&pool->node);
 	free(pool);
@@ -162,9 +163,9 @@ int rdmamsg__userpool_check(const struct rdmamsg *ctx,
 		return rdmamsg__fail(-EINVAL, "%s: the pool belongs to another "
 				     "context", what);
 	if (rdmamsg__pool_least(pool, size) > pool->opts.max_bytes)
-		return rdmamsg__fail(-EINVAL, "%s: max_bytes of the pool is %zu, "
-				     "the first buffer of %zu bytes takes %zu",
-				     what, pool->opts.max_bytes, size,
+		return rdmamsg__fail(-EINVAL, "%s: max_bytes of the pool is "
+				     "%zu, the first buffer of %zu bytes takes "
+				     "%zu", what, pool->opts.max_bytes, size,
 				     rdmamsg__pool_least(pool, size));
 	return 0;
 }
@@ -181,8 +182,8 @@ int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 			return rdmamsg__fail(-EINVAL, "a pool belongs to "
 					     "another context");
 	if (o->recv_pool && o->srq)
-		return rdmamsg__fail(-EINVAL, "recv_pool and srq: receives come "
-				     "from one of them; an srq can have a "
+		return rdmamsg__fail(-EINVAL, "recv_pool and srq: receives "
+				     "come from one of them; an srq can have a "
 				     "recv_pool itself");
 	return 0;
 }

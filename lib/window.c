@@ -116,8 +116,8 @@ static int window_free(struct rdmamsg_window *w)
 void rdmamsg__windows_free(struct rdmamsg_ep *ep)
 {
 	while (!list_empty(&ep->windows))
-		(void)window_free(list_first(&ep->windows, struct rdmamsg_window,
-				       node));
+		(void)window_free(list_first(&ep->windows,
+					     struct rdmamsg_window, node));
 }
 
 static int window_check(const struct rdmamsg_window *w)
@@ -173,8 +173,8 @@ static int check_binding(const struct rdmamsg_window *w,
 		return rdmamsg__region_missing(region, w->ep->dev);
 	if (w->bound || w->region)
 		return rdmamsg__fail(-EBUSY, "the window is bound: "
-				     "rdmamsg_window_invalidate(), and wait for "
-				     "its on_sent");
+				     "rdmamsg_window_invalidate(), and wait "
+				     "for its on_sent");
 	return 0;
 }
 
@@ -237,7 +237,8 @@ int rdmamsg_window_bind(struct rdmamsg_window *w, struct rdmamsg_region *region,
 	if (err)
 		return err;
 	if (!ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_window_bind: ret is NULL");
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_window_bind: ret is NULL");
 	err = check_binding(w, region, offset, len, access);
 	if (!err)
 		err = rdmamsg__rma_get(w->ep, &r);

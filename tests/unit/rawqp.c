@@ -189,7 +189,7 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 
 /* ---- more than a completion queue can hold ----------------------------- */
 
-static struct verbs_api vast;			/* the soft HCA, as if it could */
+static struct verbs_api vast;			/* a soft HCA that could */
 
 static int query_device_ex(struct ibv_context *verbs,
 			   struct ibv_device_attr_ex *attr)
