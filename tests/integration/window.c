@@ -295,6 +295,32 @@ static void send_invalidate__taken_back_by_its_owner_ACCESS(void **state)
 	expect_not_taken();
 }
 
+/* The owner does not know yet, and does it as well: told what happened. */
+static void send_invalidate__crosses_its_owner_ACCESS(void **state)
+{
+	struct cookie *c, *late;
+
+	if (!window_open())
+		return;
+	window_bind(0, 1000, RDMAMSG_ACCESS_WRITE);
+	c = cookie();
+	p.s.expect_nothing = true;
+	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),
+			 0);
+	while (!c->count)
+		test_drive(p.c.ctx);
+	assert_int_equal(c->status, 0);
+	late = server_cookie();
+	assert_int_equal(rdmamsg_window_invalidate(window, late), 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_not_equal(late->status, 0);
+	assert_int_equal(p.s.why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ACCESS);
+	if (!strstr(p.s.why.text, "the peer had taken it back"))
+		fail_msg("the server was told: %s", p.s.why.text);
+	rma_fini();
+}
+
 /* It is for its endpoint's peer, not for another one. */
 static void send_invalidate__window_of_another_endpoint_ACCESS(void **state)
 {
@@ -377,6 +403,7 @@ int main(int argc, char **argv)
 		TEST(send_invalidate__key_of_a_region_ACCESS),
 		TEST(send_invalidate__key_never_given_ACCESS),
 		TEST(send_invalidate__taken_back_by_its_owner_ACCESS),
+		TEST(send_invalidate__crosses_its_owner_ACCESS),
 		TEST(send_invalidate__window_of_another_endpoint_ACCESS),
 		TEST(send_invalidate__bad_arguments_ARE_TOLD),
 	};
