@@ -61,7 +61,7 @@ struct rdmamsg {
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	size_t registered;
-	size_t registered_large;	/* of these, not in pools */
+	size_t registered_large;	/* of these, what can go */
 	uint64_t regions;		/* ids given to keys */
 	struct list region_list;
 	struct list caches;

@@ -34,6 +34,7 @@ struct slab {
 	size_t size;
 	struct rdmamsg_msg *msgs;
 	struct pages pages;
+	uint32_t unused;		/* of its buffers, when it matters */
 };
 
 /* Buffers of one size in local-access memory of one dev. */
@@ -44,6 +45,7 @@ struct pool {
 	size_t buf_size;
 	struct rdmamsg_msg *free;
 	uint32_t total, used;
+	bool stays;			/* slabs do, though nobody uses them */
 	struct list slabs;
 };
 

@@ -59,10 +59,110 @@ err_account:
 	return err;
 }
 
+static void unmap_registered(struct dev *dev, size_t size, void *mem,
+			     struct ibv_mr *mr)
+{
+	if (mr && dev->device->v->dereg_mr(mr))
+		log_error("device %s: memory could not be deregistered",
+			  dev->device->name);
+	/* the next mapping may be here */
+	rdmamsg__unpoison(mem, size);
+	munmap(mem, size);
+	dev->ctx->registered -= size;
+}
+
+/* ---- memory that is kept, and goes when it is in the way ---------------- */
+
+static uint32_t slab_count(const struct pool *pool, const struct slab *slab)
+{
+	return (uint32_t)(slab->size / pool->buf_size);
+}
+
+static void slab_free(struct pool *pool, struct slab *slab)
+{
+	if (pool->owner)
+		pool->owner->bytes -= slab->size;
+	if (!pool->stays)
+		pool->dev->ctx->registered_large -= slab->size;
+	unmap_registered(pool->dev, slab->size, slab->mem, slab->mr);
+	list_del(&slab->node);
+	free(slab->msgs);
+	free(slab);
+}
+
+static void count_unused(struct pool *pool)
+{
+	struct list *n;
+
+	list_for_each(n, &pool->slabs)
+		list_entry(n, struct slab, node)->unused = 0;
+	for (struct rdmamsg_msg *msg = pool->free; msg; msg = msg->next)
+		msg->slab->unused++;
+}
+
+/* Gives back the slabs of which nothing is in use; false if there is none. */
+static bool pool_shrink(struct pool *pool)
+{
+	struct rdmamsg_msg **at = &pool->free;
+	bool any = false;
+	struct list *n, *t;
+
+	if (pool->stays || !pool->free)
+		return false;
+	count_unused(pool);
+	while (*at) {
+		const struct slab *slab = (*at)->slab;
+
+		if (slab->unused == slab_count(pool, slab))
+			*at = (*at)->next;
+		else
+			at = &(*at)->next;
+	}
+	list_for_each_safe(n, t, &pool->slabs) {
+		struct slab *slab = list_entry(n, struct slab, node);
+
+		if (slab->unused < slab_count(pool, slab))
+			continue;
+		pool->total -= slab->unused;
+		slab_free(pool, slab);
+		any = true;
+	}
+	return any;
+}
+
+static bool pools_shrink(struct rdmamsg *ctx)
+{
+	bool any = false;
+	struct list *d, *n;
+
+	list_for_each(d, &ctx->devs) {
+		struct dev *dev = list_entry(d, struct dev, node);
+		struct list *lists[] = { &dev->recv_pools, &dev->send_pools };
+
+		for (int i = 0; i < 2; i++)
+			list_for_each(n, lists[i])
+				any |= pool_shrink(list_entry(n, struct pool,
+							      node));
+	}
+	return any;
+}
+
+void rdmamsg__pool_stays(struct pool *pool)
+{
+	struct list *n;
+
+	if (pool->stays)
+		return;
+	pool->stays = true;
+	list_for_each(n, &pool->slabs)
+		pool->dev->ctx->registered_large -=
+			list_entry(n, struct slab, node)->size;
+}
+
 /* False if there was nothing. */
 static bool drop_kept(struct rdmamsg *ctx)
 {
-	bool any = false;
+	bool any = pools_shrink(ctx);
 	struct list *n;
 
 	list_for_each(n, &ctx->devs) {
@@ -74,7 +174,7 @@ static bool drop_kept(struct rdmamsg *ctx)
 	return any;
 }
 
-/* What is kept for large messages may be in the way, on whatever device. */
+/* What is kept for later may be in the way, on whatever device. */
 static int map_registered(struct dev *dev, size_t size,
 			  const struct rdmamsg_pool_options *opts,
 			  void **ret_mem, struct ibv_mr **ret_mr,
@@ -85,18 +185,6 @@ static int map_registered(struct dev *dev, size_t size,
 	if (!err || !drop_kept(dev->ctx))
 		return err;
 	return try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
-}
-
-static void unmap_registered(struct dev *dev, size_t size, void *mem,
-			     struct ibv_mr *mr)
-{
-	if (mr && dev->device->v->dereg_mr(mr))
-		log_error("device %s: memory could not be deregistered",
-			  dev->device->name);
-	/* the next mapping may be here */
-	rdmamsg__unpoison(mem, size);
-	munmap(mem, size);
-	dev->ctx->registered -= size;
 }
 
 size_t rdmamsg__pool_buf_size(size_t size)
@@ -131,6 +219,7 @@ int rdmamsg__pool_get(struct dev *dev, struct list *pools,
 		return rdmamsg__fail(-ENOMEM, "no memory for a pool");
 	pool->dev = dev;
 	pool->owner = owner;
+	pool->stays = !owner;
 	pool->buf_size = buf_size;
 	list_init(&pool->slabs);
 	list_add_tail(pools, &pool->node);
@@ -196,6 +285,7 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 		msg->kind = MSG_POOL;
 		msg->pool = pool;
 		msg->dev = pool->dev;
+		msg->slab = slab;
 		msg->buf = (uint8_t *)slab->mem + (size_t)i * pool->buf_size;
 		msg->data = msg->buf + PROTO_HDR_LEN;
 		msg->room = (uint32_t)min(pool->buf_size - PROTO_HDR_LEN,
@@ -208,6 +298,8 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 	pool->total += count;
 	if (pool->owner)
 		pool->owner->bytes += size;
+	if (!pool->stays)
+		pool->dev->ctx->registered_large += size;
 	list_add_tail(&pool->slabs, &slab->node);
 	return 0;
 
@@ -241,15 +333,8 @@ void rdmamsg__pool_free(struct pool *pool)
 {
 	struct list *n, *t;
 
-	list_for_each_safe(n, t, &pool->slabs) {
-		struct slab *slab = list_entry(n, struct slab, node);
-
-		if (pool->owner)
-			pool->owner->bytes -= slab->size;
-		unmap_registered(pool->dev, slab->size, slab->mem, slab->mr);
-		free(slab->msgs);
-		free(slab);
-	}
+	list_for_each_safe(n, t, &pool->slabs)
+		slab_free(pool, list_entry(n, struct slab, node));
 	list_del(&pool->node);
 	free(pool);
 }

@@ -30,7 +30,10 @@ struct rdmamsg_msg {
 	uint32_t lkey;
 	struct pool *pool;
 	struct dev *dev;
-	struct large *large;
+	union {
+		struct large *large;
+		struct slab *slab;	/* POOL */
+	};
 	struct list node;		/* dev->loose, unless POOL */
 };
 
@@ -72,12 +75,17 @@ size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size);
 int rdmamsg__pool_get(struct dev *dev, struct list *pools,
 		      struct rdmamsg_pool *owner, size_t size,
 		      struct pool **ret);
+/*
+ * Endpoints count on it. Of a program's pool whatever else is unused goes when
+ * other memory is to be registered.
+ */
+void rdmamsg__pool_stays(struct pool *pool);
 void rdmamsg__pool_free(struct pool *pool);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 /* Who tries again has a flag that is set: what it waits for is refused once. */
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits);
-/* Whether there can be room for it beside the pools, which do not shrink. */
+/* Whether there can be room for it beside the pools, which stay. */
 bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);
 void rdmamsg__large_put(struct dev *dev, struct large *l);

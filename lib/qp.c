@@ -201,6 +201,8 @@ static int get_pool(struct rdmamsg_ep *ep, struct list *pools,
 {
 	int err = rdmamsg__pool_get(ep->dev, pools, owner, size, ret);
 
+	if (!err)
+		rdmamsg__pool_stays(*ret);
 	return err || (*ret)->free ? err : rdmamsg__pool_grow(*ret, 1,
 							  NULL);
 }
@@ -226,6 +228,7 @@ static int get_pools(struct rdmamsg_ep *ep)
 				ep->opts.recv_pool, size, &ep->recv_pool);
 	if (ret)
 		return ret;
+	rdmamsg__pool_stays(ep->recv_pool);
 	rx_ring(ep);
 	/* what is posted, before anything can be lent */
 	have = ep->recv_pool->total - ep->recv_pool->used;

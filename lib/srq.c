@@ -230,6 +230,7 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
 					buf_size(&srq->opts), &q->pool);
 	if (ret)
 		goto err;
+	rdmamsg__pool_stays(q->pool);
 	set_up(q);
 	ret = rdmamsg__cq_get(dev, q->depth, 0, false, &q->cq);
 	if (!ret)

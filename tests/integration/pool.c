@@ -364,6 +364,65 @@ static void large__pool_is_all_there_is_WAITS(void **state)
 	pair_fini(&p);
 }
 
+/* By turns, of sizes that have no room beside each other. */
+static void large__of_other_sizes_unused_GO(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 5 * MB,
+	};
+	const struct rdmamsg_pool *pool;
+
+	pair_init(&p, &opts);
+	p.s.opts.recv_pool = create(p.s.ctx, 0, 0);
+	p.s.opts.recv_depth = 8;
+	pool = p.s.opts.recv_pool;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t i = 0; i < 6; i++) {
+		end_send_all(&p.c, HOW_SENDV, i % 2 ? 3 * MB : MB + MB / 2, i);
+		WAIT_FOR(p.c.sent_ok == i + 1 || p.c.sent_failed);
+		assert_int_equal(p.c.sent_failed, 0);
+		WAIT_FOR(p.s.received == i + 1);
+		assert_int_equal(stats(pool).received_rendezvous, i + 1);
+	}
+	assert_int_equal(stats(pool).refused, 0);
+	pair_close(&p);
+	assert_int_equal(rdmamsg_pool_destroy(p.s.opts.recv_pool), 0);
+	pair_fini(&p);
+}
+
+/* What the program has from a pool stays its own; the rest makes room. */
+static void alloc__of_other_sizes_unused_GO(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 5 * MB,
+	};
+	struct rdmamsg_msg *kept, *msg;
+	struct rdmamsg_pool *pool;
+
+	pair_init(&p, &opts);
+	pair_listen(&p);
+	pair_connect(&p);
+	pool = create(p.c.ctx, 0, 0);
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, MB - 16, &kept), 0);
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, MB - 16, &msg), 0);
+	rdmamsg_msg_free(msg);
+	memcpy(rdmamsg_msg_data(kept), pattern(1), MB - 16);
+	assert_int_equal(stats(pool).bytes, 2 * MB);
+	/* the library's own large ones have the same limit */
+	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 2 * MB, &msg), 0);
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, 2 * MB - 16, &msg),
+			 0);
+	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 2 * MB, &msg), -EAGAIN);
+	assert_memory_equal(rdmamsg_msg_data(kept), pattern(1), MB - 16);
+	end_expect(&p.s, MB - 16, 1);
+	assert_int_equal(rdmamsg_msg_send(p.c.ep, kept, 1, NULL), 0);
+	WAIT_FOR(p.s.received == 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* Receives that are missing count once, until there are enough of them. */
 static void receives__missing_COUNT_ONCE(void **state)
 {
@@ -454,6 +513,8 @@ int main(int argc, char **argv)
 		TEST(large__fits_READ_INTO_THE_POOL),
 		TEST(large__beyond_the_cap_READ_ELSEWHERE),
 		TEST(large__pool_is_all_there_is_WAITS),
+		TEST(large__of_other_sizes_unused_GO),
+		TEST(alloc__of_other_sizes_unused_GO),
 		TEST(receives__missing_COUNT_ONCE),
 		TEST(large__on_incoming_GOES_BEFORE),
 #ifdef __SANITIZE_ADDRESS__
