@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Moves 64-byte messages over a device that only copies, both ends in this
- * thread. instructions.sh runs it under callgrind, which counts what happens
+ * thread, or reads and writes as many of the peer's memory. instructions.sh runs it under callgrind, which counts what happens
  * in measured_*(), and takes off what the device did: null_*().
- * Usage: instructions single|pingpong|stream [COUNT]
+ * Usage: instructions single|pingpong|stream|read|write [COUNT]
  */
 #include "../fake/nulldev.h"
 
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include <rdmamsg/fast.h>
+#include <rdmamsg/rma.h>
 
 #define SIZE	64
 
@@ -25,7 +26,10 @@ struct side {
 };
 
 static struct side client, server;
-static uint8_t data[SIZE];
+static uint8_t data[SIZE], remote[SIZE];
+static struct rdmamsg_slice here = { data, SIZE, NULL };
+static struct rdmamsg_region *there;
+static struct rdmamsg_key key;
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
@@ -40,6 +44,13 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 	s->received++;
 	rdmamsg_msg_free(msg);
+}
+
+/* Only reads and writes are asked to tell: each counts as if it had arrived. */
+static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	if (!status)
+		server.received++;
 }
 
 static void on_writable(struct rdmamsg_ep *ep)
@@ -64,7 +75,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_writable = on_writable,
-	.on_closed = on_closed,
+	.on_sent = on_sent, .on_closed = on_closed,
 };
 
 static void must(int ret)
@@ -109,6 +120,17 @@ static void connect_them(void)
 		both();
 }
 
+static void register_both(void)
+{
+	must(rdmamsg_region_create(client.ctx, data, SIZE,
+				   RDMAMSG_ACCESS_LOCAL_WRITE, &here.region));
+	must(rdmamsg_region_attach(here.region, client.ep));
+	must(rdmamsg_region_create(server.ctx, remote, SIZE,
+				   RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE,
+				   &there));
+	must(rdmamsg_region_export(there, server.ep, &key));
+}
+
 /* One at a time: send, receive; completions and credits as they come. */
 __attribute__((noinline)) void measured_single(uint64_t n);
 __attribute__((noinline)) void measured_single(uint64_t n)
@@ -146,6 +168,25 @@ __attribute__((noinline)) void measured_stream(uint64_t n)
 	}
 }
 
+/* One at a time, each with its end. */
+__attribute__((noinline)) void measured_read(uint64_t n);
+__attribute__((noinline)) void measured_read(uint64_t n)
+{
+	while (n--) {
+		rdmamsg_read(client.ep, &here, 1, &key, 0, 0, &key);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
+__attribute__((noinline)) void measured_write(uint64_t n);
+__attribute__((noinline)) void measured_write(uint64_t n)
+{
+	while (n--) {
+		rdmamsg_write(client.ep, &here, 1, &key, 0, 0, &key);
+		rdmamsg_fast_poll(client.ctx);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(uint64_t n);
@@ -153,6 +194,8 @@ static const struct {
 	{ "single", measured_single },
 	{ "pingpong", measured_pingpong },
 	{ "stream", measured_stream },
+	{ "read", measured_read },
+	{ "write", measured_write },
 };
 
 int main(int argc, char **argv)
@@ -162,6 +205,7 @@ int main(int argc, char **argv)
 
 	rdmamsg__verbs = &nulldev_verbs;
 	connect_them();
+	register_both();
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (argc < 2 || strcmp(ways[i].name, argv[1]))
 			continue;
@@ -175,6 +219,8 @@ int main(int argc, char **argv)
 		}
 	}
 	rdmamsg_ep_info(client.ep, &info);
+	must(rdmamsg_region_destroy(here.region));
+	must(rdmamsg_region_destroy(there));
 	rdmamsg_ep_close(client.ep);
 	while (client.ep || server.ep)
 		both();

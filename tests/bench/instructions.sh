@@ -4,7 +4,8 @@
 # Usage: instructions.sh PROGRAM [-v]
 #
 # Prints how many instructions the library needs for a message of 64 bytes:
-# send, completion, receive and credit, at both ends together. Two runs of
+# send, completion, receive and credit, at both ends together; and for a read
+# and a write of as many, from the call to on_sent. Two runs of
 # different length are subtracted, so that what is done once does not count;
 # -v: by function.
 
@@ -32,7 +33,7 @@ by_function()
 		tr -d ,
 }
 
-for way in single pingpong stream
+for way in single pingpong stream read write
 do
 	by_function $way $few >"$directory/few"
 	by_function $way $many >"$directory/many"
@@ -52,8 +53,12 @@ do
 						count[name] / messages, way, name | "sort -rn"
 			}
 			close("sort -rn")
-			printf "%-9s %6.1f instructions for a message of 64 bytes (goal: below 150), the device %.1f\n", \
-				way, library / messages, device / messages
+			what = way == "read" || way == "write" ? "a " way : \
+			       "a message"
+			goal = what == "a message" ? " (goal: below 150)" : ""
+			printf "%-9s %6.1f instructions for %s of 64 bytes%s, the device %.1f\n", \
+				way, library / messages, what, goal, \
+				device / messages
 		}' "$directory/few" "$directory/many"
 done
 grep '^idle endpoint' "$directory/says"

@@ -53,7 +53,9 @@
 # when a package is missing.
 #
 # Environment:
-#   RDMAMSG_VM_ACCEL	 tcg or kvm (tcg)
+#   RDMAMSG_VM_ACCEL	 tcg, kvm, or icount: tcg with a clock that counts
+#			 instructions, 2 ns each, whatever the host does; it
+#			 has one processor (tcg)
 #   RDMAMSG_VM_QEMU	 (qemu-system-x86_64)
 #   VM_BOOT_TIMEOUT	 seconds (90)
 #   VM_KEEP		 keep the machines' directory, with the kernels' messages
@@ -165,6 +167,8 @@ vm__boot()
 	vm__name=$1
 	shift
 	vm__memory=2048 vm__cpus=2 vm__host='' vm__shares='' vm__count=0
+	# one after the other, two processors get nowhere
+	[ "${RDMAMSG_VM_ACCEL:-}" != icount ] || vm__cpus=1
 	OPTIND=1
 	while getopts m:c:n:s vm__option
 	do
@@ -244,6 +248,10 @@ share n$vm__count $(vm__quote "$vm__path")"
 		-virtfs local,path=control,mount_tag=control,security_model=none,multidevs=remap
 	case ${RDMAMSG_VM_ACCEL:-tcg} in
 	kvm)	set -- "$@" -accel kvm -cpu host ;;
+	icount)
+		set -- "$@" -accel tcg,thread=single -cpu max \
+			-icount shift=1
+		;;
 	*)	set -- "$@" -accel tcg,thread=multi -cpu max ;;
 	esac
 	vm__count=0
