@@ -5,7 +5,7 @@
 
 /* Keeps the text for rdmamsg_error(), logs it at debug, returns err. */
 int rdmamsg__fail(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((cold, format(printf, 2, 3)));
 /* The same for failed verbs: adds what to do about EACCES, ENOMEM, ... */
 int rdmamsg__fail_verbs(int err, const char *what);
 int rdmamsg__fail_soft(int err);	/* opening the soft HCA */

@@ -113,6 +113,33 @@ static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 	return e;
 }
 
+/*
+ * For requests of another make: an entry of the batch to fill in, and that it
+ * is filled in.
+ */
+static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
+						 struct op *op)
+{
+	struct tx_entry *e = rdmamsg__tx_add(ep);
+
+	if (op) {
+		ep->sq_slots[(uint32_t)e->wr.wr_id & ep->sq_mask] = op;
+		ep->sq_ops++;
+	}
+	if (unlikely(ep->hot.signal_every == 1))
+		e->wr.send_flags |= IBV_SEND_SIGNALED;
+	ep->ctx->tx.odd = true;
+	ep->st.sent_inline--;		/* all requests are, but these */
+	return e;
+}
+static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)
+{
+	if (!ep->ctx->in_callback)
+		rdmamsg__tx_flush(ep->ctx);
+	else
+		rdmamsg__tx_room(ep);	/* not all of them stop at hot.stop */
+}
+
 #define CTX_MAGIC	0x72646d61u
 
 /* After callbacks: posts what was put together, frees what is dead. */

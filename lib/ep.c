@@ -136,7 +136,9 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	/* the batch asks for one completion */
 	ep->send_end = h->signal_every > 1 ? end : 0;
 	/* and an inline must not overtake it */
+	ep->inline_end = end;
 	h->len_end = ep->ctx->tx.ep == ep ? 0 : end;
+	ep->rma_ways = open && !ep->queued ? ep->rma_can : 0;
 	/* with windows, a message may have taken one back */
 	ep->rx_end = open && ep->on.on_message && list_empty(&ep->arriving) &&
 		     list_empty(&ep->windows) ? ep->rx_max + 1 : 0;
@@ -149,6 +151,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	ep->connected_told = true;
 	rdmamsg__timer_stop(&ep->ctx->timers, &ep->timer);
 	rdmamsg__live_start(ep);
+	ep->rma_can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
 	if (ep->oob)
 		rdmamsg__oob_connected(ep);

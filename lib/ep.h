@@ -139,6 +139,7 @@ struct rdmamsg_ep {
 	uint32_t rq_holes;		/* slots without a buffer */
 	uint32_t send_end;		/* rdmamsg_send() is short below */
 	uint32_t inline_max;		/* payload bytes */
+	uint32_t inline_end;		/* hot.len_end, without a batch */
 	uint32_t tx_limit;		/* the peer takes numbers below this */
 	struct op **sq_slots;		/* NULL: nobody to tell */
 	uint32_t sq_mask;
@@ -177,6 +178,8 @@ struct rdmamsg_ep {
 	struct rdmamsg_msg *rma_results;
 	struct list windows;
 	bool rma_wanted;		/* by a call that gave -EAGAIN */
+	uint8_t rma_can;		/* 1 << enum rma_kind, when connected */
+	uint8_t rma_ways;		/* those of which one may go now */
 	uint16_t credit_msgs;		/* CREDIT sent */
 	uint16_t credit_seen;		/* of them, by the peer */
 	struct rdmamsg_handlers on;
@@ -362,13 +365,6 @@ void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
  * themselves that they went well: now they are asked to.
  */
 void rdmamsg__tx_ask(struct rdmamsg *ctx);
-/*
- * For requests of another make: an entry of the batch to fill in, and that it
- * is filled in.
- */
-struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op);
-void rdmamsg__tx_end(struct rdmamsg_ep *ep);
-
 /* send.c */
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
 /* -EAGAIN now, on_writable when memory has come back. */

@@ -110,6 +110,13 @@ static void settle(struct rdmamsg *ctx)
 
 void rdmamsg__settle_now(struct rdmamsg *ctx)
 {
+	rdmamsg__tx_flush(ctx);
+	/* most of the time that was all */
+	if (list_empty(&ctx->dirty) && list_empty(&ctx->dead) &&
+	    list_empty(&ctx->ended) && !ctx->reap) {
+		ctx->work = false;
+		return;
+	}
 	rdmamsg__enter(ctx);
 	while (ctx->work)
 		settle(ctx);

@@ -68,7 +68,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	if (err)
 		return err;
 	r = ep->rma_free;
-	if (!r)
+	if (unlikely(!r))
 		return again(ep);
 	ep->rma_free = (struct rma *)r->op.next;
 	r->op.status = 0;
@@ -84,15 +84,20 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	return 0;
 }
 
-void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
+static inline void put(struct rdmamsg_ep *ep, struct rma *r)
 {
 	for (uint32_t i = 0; i < r->slices; i++)
 		if (r->slice[i].region)
 			r->slice[i].region->busy--;
-	if (r->op.msg)
+	if (unlikely(r->op.msg))
 		rdmamsg__msg_put(r->op.msg);
 	r->op.next = (struct op *)ep->rma_free;
 	ep->rma_free = r;
+}
+
+void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
+{
+	put(ep, r);
 }
 
 /* ---- requests --------------------------------------------------------- */
@@ -165,8 +170,8 @@ static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 	return len;
 }
 
-static uint32_t fill_atomic(struct rdmamsg_ep *ep, struct rma *r,
-			    struct tx_entry *e)
+void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
+			      const struct rma *r, struct tx_entry *e)
 {
 	bool add = r->kind == RMA_FETCH_ADD;
 
@@ -179,7 +184,6 @@ static uint32_t fill_atomic(struct rdmamsg_ep *ep, struct rma *r,
 	e->sge.addr = (uintptr_t)result_of(ep, r);
 	e->sge.length = sizeof(uint64_t);
 	e->sge.lkey = ep->rma_results->lkey;
-	return sizeof(uint64_t);
 }
 
 static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
@@ -190,7 +194,8 @@ static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
 		return fill_transfer(ep, r, e);
 	case RMA_FETCH_ADD:
 	case RMA_COMPARE_SWAP:
-		return fill_atomic(ep, r, e);
+		rdmamsg__rma_fill_atomic(ep, r, e);
+		return sizeof(uint64_t);
 	default:
 		rdmamsg__window_fill(r, &e->wr);
 		return 0;
@@ -267,23 +272,27 @@ void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 
 /* ---- the end ---------------------------------------------------------- */
 
-void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status)
+static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 {
-	struct rma *r = (struct rma *)op;
-	void *cookie = op->cookie;
+	void *cookie = r->op.cookie;
 
-	if (r->kind == RMA_BIND || r->kind == RMA_INVALIDATE)
-		rdmamsg__window_done(r, op->status ? op->status : status);
-	if (op->status)
-		status = op->status;
-	if (!status && r->result)
+	if (unlikely(r->op.status))
+		status = r->op.status;
+	if (unlikely(r->kind == RMA_BIND || r->kind == RMA_INVALIDATE))
+		rdmamsg__window_done(r, status);
+	if (r->result && !status)
 		*r->result = *result_of(ep, r);
-	rdmamsg__rma_put(ep, r);
+	put(ep, r);
 	if (cookie && ep->on.on_sent) {
 		ep->ctx->in_callback++;
 		ep->on.on_sent(ep, cookie, status);
 		ep->ctx->in_callback--;
 	}
+}
+
+void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	end(ep, (struct rma *)op, status);
 }
 
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
@@ -296,10 +305,10 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		if (!list_empty(&ep->arriving))
 			rdmamsg__ep_touch(ep);
 	}
-	if (!op->status)
+	if (unlikely(status && !op->status))
 		op->status = status;
 	if (!r->posted && list_empty(&op->node))
-		rdmamsg__rma_end(ep, op, 0);
+		end(ep, r, 0);
 }
 
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)

@@ -60,6 +60,10 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
 /* Posts it or has it wait; it is accepted. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
+/* The request of an atomic operation, but for its flags. */
+struct tx_entry;
+void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
+			      const struct rma *r, struct tx_entry *e);
 /* What is left goes with the request itself, which can be posted now. */
 bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
@@ -89,6 +93,8 @@ void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status);
 void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__rma_free(struct rdmamsg_ep *ep);
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);
+/* What both sides and the device can do: of 1 << enum rma_kind. */
+uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 
 /* Whether there is room for another one. */
 static inline bool rdmamsg__rma_room(const struct rdmamsg_ep *ep)

@@ -31,7 +31,21 @@ enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d)
 	}
 }
 
-static bool is_atomic(const struct rma_ask *a)
+uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
+{
+	uint8_t kinds = 1u << RMA_WRITE;
+
+	if (!(ep->features & PROTO_FEATURE_RMA))
+		return 0;
+	if (ep->init_depth)
+		kinds |= 1u << RMA_READ;
+	if (ep->init_depth && rdmamsg__atomic_scope(ep->dev->device) !=
+	    RDMAMSG_ATOMIC_NONE)
+		kinds |= 1u << RMA_FETCH_ADD | 1u << RMA_COMPARE_SWAP;
+	return kinds;
+}
+
+static inline bool is_atomic(const struct rma_ask *a)
 {
 	return a->kind >= RMA_FETCH_ADD;
 }
@@ -59,19 +73,20 @@ static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 	return 0;
 }
 
+/* That the key must allow. */
+static inline uint8_t needed(const struct rma_ask *a)
+{
+	return is_atomic(a) ? PROTO_KEY_ATOMIC :
+	       a->kind == RMA_READ ? PROTO_KEY_READ : PROTO_KEY_WRITE;
+}
+
 static int check_key(const struct rma_ask *a, struct proto_key *key)
 {
-	static const uint8_t needed[] = {
-		[RMA_WRITE] = PROTO_KEY_WRITE, [RMA_READ] = PROTO_KEY_READ,
-		[RMA_FETCH_ADD] = PROTO_KEY_ATOMIC,
-		[RMA_COMPARE_SWAP] = PROTO_KEY_ATOMIC,
-	};
-
 	if (!a->key || rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN))
 		return rdmamsg__fail(-EINVAL, "the key is NULL or no key: "
 				     "rdmamsg_key_import() takes a peer's "
 				     "bytes");
-	if (!(key->access & needed[a->kind]))
+	if (!(key->access & needed(a)))
 		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
 				     "allow it",
 				     (unsigned long long)key->region);
@@ -214,18 +229,20 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	return err;
 }
 
-static void count(struct rdmamsg_ep *ep, const struct rma *r)
+static inline void count(struct rdmamsg_ep *ep, enum rma_kind kind,
+			 uint64_t len)
 {
-	if (r->kind == RMA_WRITE)
+	if (kind == RMA_WRITE)
 		ep->st.rma_writes++;
-	else if (r->kind == RMA_READ)
+	else if (kind == RMA_READ)
 		ep->st.rma_reads++;
 	else
 		ep->st.rma_atomics++;
-	ep->st.rma_bytes += r->left;
+	ep->st.rma_bytes += len;
 }
 
-static int rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
+static int __attribute__((noinline))
+ask_other(struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
 	struct proto_key key;
 	struct rma *r = NULL;
@@ -244,9 +261,128 @@ static int rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
 		rdmamsg__rma_put(ep, r);
 		return ret;
 	}
-	count(ep, r);
+	count(ep, r->kind, r->left);
 	rdmamsg__rma_start(ep, r);
 	return 0;
+}
+
+/* ---- the ordinary ones ------------------------------------------------ */
+
+/* All of it lies in this key's reach. */
+static inline bool is_within(const struct rma_ask *a,
+			     const struct proto_key *key, uint64_t len)
+{
+	return key->access & needed(a) && a->offset <= key->len &&
+	       len <= key->len - a->offset &&
+	       (!is_atomic(a) || !((key->addr + a->offset) % sizeof(uint64_t)));
+}
+
+/* Its registration, if it is one stretch of a region that one request takes. */
+static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
+				   const struct rma_ask *a)
+{
+	const struct rdmamsg_slice *s = a->slice;
+	const struct rdmamsg_region *g;
+
+	if (unlikely(a->count != 1 || !s || !s->region || !s->len ||
+		     s->len > ep->chunk ||
+		     (a->kind == RMA_READ && s->len > RMA_SMALL)))
+		return NULL;
+	g = s->region;
+	if (unlikely(g->ctx != ep->ctx || g->fd >= 0 || s->len > g->len ||
+		     (uintptr_t)s->data - (uintptr_t)g->addr >
+		     g->len - s->len ||
+		     (a->kind == RMA_READ &&
+		      !(g->access & RDMAMSG_ACCESS_LOCAL_WRITE))))
+		return NULL;
+	return rdmamsg__region_mr(g, ep->dev);
+}
+
+static inline void fill_transfer(const struct rdmamsg_ep *ep,
+				 const struct rma_ask *a, const struct rma *r,
+				 const struct ibv_mr *mr, struct tx_entry *e)
+{
+	e->wr.wr.rdma.remote_addr = r->raddr;
+	e->wr.wr.rdma.rkey = r->rkey;
+	e->wr.opcode = a->kind == RMA_READ ? IBV_WR_RDMA_READ :
+		       IBV_WR_RDMA_WRITE;
+	e->sge.addr = (uintptr_t)a->slice->data;
+	e->sge.length = (uint32_t)a->slice->len;
+	e->sge.lkey = mr->lkey;
+	if (a->kind == RMA_READ || !ep->can_inline ||
+	    e->sge.length > ep->inline_max)
+		e->wr.send_flags &= IBV_SEND_SIGNALED;
+}
+
+/*
+ * One stretch of registered memory or one word, and it can go now: what is
+ * left to do is one request. Otherwise nothing is done, and ask_other() knows
+ * why not.
+ */
+static inline __attribute__((always_inline)) bool
+post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
+{
+	const uint64_t len = is_atomic(a) ? sizeof(uint64_t) :
+			     a->count == 1 && a->slice ? a->slice->len : 0;
+	const struct ibv_mr *mr = NULL;
+	struct tx_entry *e;
+	struct proto_key key;
+	struct rma *r;
+
+	if (unlikely(!ep || !ep->ctx || !(ep->rma_ways & 1u << a->kind) ||
+		     !ep->rma_free || rdmamsg__sq_used(ep) >= ep->sq_data ||
+		     a->flags || !a->key ||
+		     rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN)))
+		return false;
+	if (!is_atomic(a))
+		mr = mr_of(ep, a);
+	if (unlikely((!is_atomic(a) && !mr) || !is_within(a, &key, len)))
+		return false;
+
+	r = ep->rma_free;
+	ep->rma_free = (struct rma *)r->op.next;
+	r->op.status = 0;
+	r->op.cookie = a->cookie;
+	r->op.msg = NULL;
+	r->kind = a->kind;
+	r->begun = true;
+	r->counted = r->notify = false;
+	r->posted = 1;
+	r->left = 0;
+	r->peer_region = key.region;
+	r->raddr = key.addr + a->offset;
+	r->rkey = key.rkey;
+	r->result = a->result;
+	r->operand = a->operand;
+	r->expected = a->expected;
+	r->slices = 0;
+	if (!is_atomic(a)) {
+		r->slice[r->slices++].region = a->slice->region;
+		a->slice->region->busy++;
+	}
+	count(ep, a->kind, len);
+
+	e = rdmamsg__tx_begin(ep, &r->op);
+	if (is_atomic(a)) {
+		e->wr.send_flags &= IBV_SEND_SIGNALED;
+		rdmamsg__rma_fill_atomic(ep, r, e);
+	} else {
+		fill_transfer(ep, a, r, mr, e);
+	}
+	ep->ctx->tx.signal |= a->cookie || is_atomic(a);
+	rdmamsg__tx_end(ep);
+	return true;
+}
+
+static inline __attribute__((always_inline)) int
+ask_ordinary(struct rdmamsg_ep *ep, const struct rma_ask a)
+{
+	struct rma_ask other;
+
+	if (likely(post_now(ep, &a)))
+		return 0;
+	other = a;
+	return ask_other(ep, &other);
 }
 
 /* ---- public ----------------------------------------------------------- */
@@ -255,12 +391,10 @@ int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
 		  int count, const struct rdmamsg_key *key, uint64_t offset,
 		  uint32_t flags, void *cookie)
 {
-	const struct rma_ask a = {
+	return ask_ordinary(ep, (struct rma_ask){
 		.kind = RMA_WRITE, .slice = src, .count = count, .key = key,
 		.offset = offset, .flags = flags, .cookie = cookie,
-	};
-
-	return rma_ask(ep, &a);
+	});
 }
 
 int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
@@ -274,43 +408,37 @@ int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
 		.notify = true, .value = value,
 	};
 
-	return rma_ask(ep, &a);
+	return ask_other(ep, &a);
 }
 
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
 		 uint32_t flags, void *cookie)
 {
-	const struct rma_ask a = {
+	return ask_ordinary(ep, (struct rma_ask){
 		.kind = RMA_READ, .slice = dst, .count = count, .key = key,
 		.offset = offset, .flags = flags, .cookie = cookie,
-	};
-
-	return rma_ask(ep, &a);
+	});
 }
 
 int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 		      uint64_t offset, uint64_t add, uint64_t *result,
 		      uint32_t flags, void *cookie)
 {
-	const struct rma_ask a = {
+	return ask_ordinary(ep, (struct rma_ask){
 		.kind = RMA_FETCH_ADD, .key = key, .offset = offset,
 		.flags = flags, .cookie = cookie, .operand = add,
 		.result = result,
-	};
-
-	return rma_ask(ep, &a);
+	});
 }
 
 int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t offset, uint64_t expected, uint64_t desired,
 			 uint64_t *result, uint32_t flags, void *cookie)
 {
-	const struct rma_ask a = {
+	return ask_ordinary(ep, (struct rma_ask){
 		.kind = RMA_COMPARE_SWAP, .key = key, .offset = offset,
 		.flags = flags, .cookie = cookie, .operand = desired,
 		.expected = expected, .result = result,
-	};
-
-	return rma_ask(ep, &a);
+	});
 }

@@ -501,6 +501,5 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 			ep->on.on_writable(ep);
 	}
 	ctx->in_callback--;
-	if (ctx->tx.ep != ep)
-		rdmamsg__ep_ready(ep);
+	rdmamsg__ep_ready(ep);
 }

@@ -73,7 +73,8 @@ void rdmamsg__tx_post(struct rdmamsg *ctx)
 	if (unlikely(ret))
 		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
 						  tx->entries)), ret);
-	rdmamsg__ep_ready(ep);
+	rdmamsg__tx_room(ep);
+	ep->hot.len_end = ep->inline_end;
 }
 
 void rdmamsg__tx_new(struct rdmamsg_ep *ep)
@@ -82,31 +83,8 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 
 	rdmamsg__tx_flush(ctx);
 	ctx->tx.ep = ep;
-	ctx->work = true;
+	ctx->work |= ctx->in_callback;	/* otherwise its maker posts it */
 	ep->hot.len_end = 0;	/* the inline would overtake us */
-}
-
-/* The same for all but small messages that nobody waits for. */
-struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep, struct op *op)
-{
-	struct tx_entry *e = rdmamsg__tx_add(ep);
-
-	if (op) {
-		ep->sq_slots[(uint32_t)e->wr.wr_id & ep->sq_mask] = op;
-		ep->sq_ops++;
-	}
-	if (ep->hot.signal_every == 1)
-		e->wr.send_flags |= IBV_SEND_SIGNALED;
-	ep->ctx->tx.odd = true;
-	ep->st.sent_inline--;		/* all requests are, but these */
-	return e;
-}
-
-void rdmamsg__tx_end(struct rdmamsg_ep *ep)
-{
-	rdmamsg__tx_room(ep);		/* not all of them stop at hot.stop */
-	if (!ep->ctx->in_callback)
-		rdmamsg__tx_flush(ep->ctx);
 }
 
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
