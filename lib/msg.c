@@ -7,39 +7,39 @@
 
 int rdmamsg__msg_large(struct dev *dev, size_t len, struct rdmamsg_msg **ret)
 {
-	struct rdmamsg_msg *msg = calloc(1, sizeof(*msg));
+	struct loose_msg *l = calloc(1, sizeof(*l));
 	int err;
 
-	if (!msg)
+	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a message");
-	err = rdmamsg__large_get(dev, len, &msg->large);
+	err = rdmamsg__large_get(dev, len, &l->large);
 	if (err) {
-		free(msg);
+		free(l);
 		return err;
 	}
-	msg->kind = MSG_LARGE;
-	msg->dev = dev;
-	msg->data = msg->large->mem;
-	msg->room = (uint32_t)min(msg->large->size, (size_t)PROTO_MSG_MAX);
-	msg->lkey = msg->large->mr->lkey;
-	msg->len = (uint32_t)len;
-	list_add_tail(&dev->loose, &msg->node);
-	*ret = msg;
+	l->msg.kind = MSG_LARGE;
+	l->msg.dev = dev;
+	l->msg.data = l->large->mem;
+	l->msg.room = (uint32_t)min(l->large->size, (size_t)PROTO_MSG_MAX);
+	l->msg.lkey = l->large->mr->lkey;
+	l->msg.len = (uint32_t)len;
+	list_add_tail(&dev->loose, &l->node);
+	*ret = &l->msg;
 	return 0;
 }
 
 /* Into memory of the program's: only the descriptor is ours. */
 int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
 {
-	struct rdmamsg_msg *msg = calloc(1, sizeof(*msg));
+	struct loose_msg *l = calloc(1, sizeof(*l));
 
-	if (!msg)
+	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a message");
-	msg->kind = MSG_USER;
-	msg->dev = dev;
-	msg->data = data;
-	list_add_tail(&dev->loose, &msg->node);
-	*ret = msg;
+	l->msg.kind = MSG_USER;
+	l->msg.dev = dev;
+	l->msg.data = data;
+	list_add_tail(&dev->loose, &l->node);
+	*ret = &l->msg;
 	return 0;
 }
 
@@ -59,24 +59,22 @@ static void feed_starved(struct rdmamsg *ctx)
 	}
 }
 
+static void free_loose(struct loose_msg *l)
+{
+	list_del(&l->node);
+	if (l->large)
+		rdmamsg__large_put(l->msg.dev, l->large);
+	free(l);
+}
+
 void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 {
 	struct dev *dev = msg->dev;
 
-	switch (msg->kind) {
-	case MSG_POOL:
+	if (msg->kind == MSG_POOL)
 		rdmamsg__pool_return(msg);
-		break;
-	case MSG_LARGE:
-		list_del(&msg->node);
-		rdmamsg__large_put(dev, msg->large);
-		free(msg);
-		break;
-	case MSG_USER:
-		list_del(&msg->node);
-		free(msg);
-		break;
-	}
+	else
+		free_loose((struct loose_msg *)msg);
 	if (unlikely(!list_empty(&dev->ctx->starved)))
 		feed_starved(dev->ctx);
 	/* it may have been the last one */
@@ -90,19 +88,19 @@ void rdmamsg__msgs_dereg(struct dev *dev)
 	struct list *n;
 
 	list_for_each(n, &dev->loose) {
-		struct rdmamsg_msg *msg = list_entry(n, struct rdmamsg_msg,
-						     node);
+		const struct loose_msg *l = list_entry(n, struct loose_msg,
+						       node);
 
-		if (msg->kind == MSG_LARGE)
-			rdmamsg__large_dereg(dev, msg->large);
+		if (l->large)
+			rdmamsg__large_dereg(dev, l->large);
 	}
 }
 
 void rdmamsg__msgs_free(struct dev *dev)
 {
 	while (!list_empty(&dev->loose))
-		rdmamsg__msg_put(list_first(&dev->loose, struct rdmamsg_msg,
-					    node));
+		rdmamsg__msg_put(&list_first(&dev->loose, struct loose_msg,
+					     node)->msg);
 }
 
 static void __attribute__((noinline)) free_slowly(struct rdmamsg_msg *msg)

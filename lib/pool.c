@@ -90,6 +90,22 @@ static void slab_free(struct pool *pool, struct slab *slab)
 	free(slab);
 }
 
+/* Messages need not know it for this: few ask, and rarely. */
+static struct slab *slab_of(const struct pool *pool,
+			    const struct rdmamsg_msg *msg)
+{
+	struct slab *slab = NULL;
+	struct list *n;
+
+	list_for_each(n, &pool->slabs) {
+		slab = list_entry(n, struct slab, node);
+		if ((uintptr_t)msg - (uintptr_t)slab->msgs <
+		    slab_count(pool, slab) * sizeof(*msg))
+			break;
+	}
+	return slab;
+}
+
 static void count_unused(struct pool *pool)
 {
 	struct list *n;
@@ -97,7 +113,7 @@ static void count_unused(struct pool *pool)
 	list_for_each(n, &pool->slabs)
 		list_entry(n, struct slab, node)->unused = 0;
 	for (struct rdmamsg_msg *msg = pool->free; msg; msg = msg->next)
-		msg->slab->unused++;
+		slab_of(pool, msg)->unused++;
 }
 
 /* Gives back the slabs of which nothing is in use; false if there is none. */
@@ -111,7 +127,7 @@ static bool pool_shrink(struct pool *pool)
 		return false;
 	count_unused(pool);
 	while (*at) {
-		const struct slab *slab = (*at)->slab;
+		const struct slab *slab = slab_of(pool, *at);
 
 		if (slab->unused == slab_count(pool, slab))
 			*at = (*at)->next;
@@ -285,7 +301,6 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 		msg->kind = MSG_POOL;
 		msg->pool = pool;
 		msg->dev = pool->dev;
-		msg->slab = slab;
 		msg->buf = (uint8_t *)slab->mem + (size_t)i * pool->buf_size;
 		msg->data = msg->buf + PROTO_HDR_LEN;
 		msg->room = (uint32_t)min(pool->buf_size - PROTO_HDR_LEN,

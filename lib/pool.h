@@ -30,11 +30,13 @@ struct rdmamsg_msg {
 	uint32_t lkey;
 	struct pool *pool;
 	struct dev *dev;
-	union {
-		struct large *large;
-		struct slab *slab;	/* POOL */
-	};
-	struct list node;		/* dev->loose, unless POOL */
+};
+
+/* One that is in no pool. */
+struct loose_msg {
+	struct rdmamsg_msg msg;		/* first */
+	struct list node;		/* dev->loose */
+	struct large *large;		/* NULL: USER */
 };
 
 /*
