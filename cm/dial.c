@@ -337,7 +337,7 @@ static int dial_new(struct rdmamsg *ctx, const char *host, const char *service,
 	if (ret)
 		return ret;
 	if (!host || !service)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_connect: %s is NULL",
+		return rdmamsg__fail(-EINVAL, "the %s to connect to is NULL",
 				     host ? "service" : "host");
 	if (ctx->closing)
 		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");

@@ -203,8 +203,8 @@ static int get_pool(struct rdmamsg_ep *ep, struct list *pools,
 
 	if (!err)
 		rdmamsg__pool_stays(*ret);
-	return err || (*ret)->free ? err : rdmamsg__pool_grow(*ret, 1,
-							  NULL);
+	return err || (*ret)->free ? err :
+	       rdmamsg__pool_grow(*ret, 1, NULL);
 }
 
 static int get_pools(struct rdmamsg_ep *ep)

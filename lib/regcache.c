@@ -209,7 +209,6 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 {
 	struct cached *c;
 	int err = cache_check(cache);
-
 	bool hit;
 
 	if (!err)
