@@ -116,16 +116,13 @@ one()
 	fi
 }
 
-# pair NAME SERVER CLIENT [PATTERN]: both are to end well; PORT in the commands
-# is one for this case
-pair()
+# both SERVER CLIENT [PATTERN]: whether they end well; if not, $why
+both()
 {
-	case_of "$1" "${2%% *}" || return 0
-	serve "$(echo "$2" | sed "s/PORT/$port/")"
+	serve "$1"
 	wait_for listens
-	client=$(echo "$3" | sed "s/PORT/$port/")
 	# shellcheck disable=SC2086 # words
-	timeout $limit "$soft" $client >"$work/client" 2>&1 </dev/null
+	timeout $limit "$soft" $2 >"$work/client" 2>&1 </dev/null
 	status=$?
 	if [ $status -ne 0 ] || [ "${endless-}" ]
 	then
@@ -136,12 +133,30 @@ pair()
 		wait "$pid"
 		server=$?
 	fi
-	if [ $status -ne 0 ] || [ $server -ne 0 ]
-	then fail "client: status $status, server: $server"
-	elif ! expect "${4:-.}"
-	then fail "no '$4' in what they say"
-	else pass
-	fi
+	why="client: status $status, server: $server"
+	[ $status -eq 0 ] && [ $server -eq 0 ] || return
+	why="no '${3:-.}' in what they say"
+	expect "${3:-.}"
+}
+
+# pair NAME SERVER CLIENT [PATTERN]: both are to end well; PORT in the commands
+# is one for this case
+pair()
+{
+	case_of "$1" "${2%% *}" || return 0
+	tries=0
+	until both "$(echo "$2" | sed "s/PORT/$port/")" \
+	    "$(echo "$3" | sed "s/PORT/$port/")" "${4-}"
+	do
+		# perftest found no steady clock: the machine was busy
+		tries=$((tries + 1))
+		if [ $tries -eq 10 ] || ! expect "Can't produce a report"
+		then
+			fail "$why"
+			return
+		fi
+	done
+	pass
 }
 
 # endless_pair: the server stays until it is killed
