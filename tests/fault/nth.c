@@ -7,7 +7,9 @@
  * same contexts can connect again.
  *
  * Usage: nth [SCENARIO[/CALL[/N]]]...
- * The device is that of RDMAMSG_VM_ADDR, 10.9.0.1 if there is no such thing.
+ *        nth -l	names the scenarios
+ * The device is that of RDMAMSG_VM_ADDR (10.9.0.1 if there is no such thing),
+ * whose name is RDMAMSG_VM_HOST.
  */
 #include "internal.h"
 
@@ -33,7 +35,7 @@ static void prepare(const struct scenario *s)
 	shared = s->shared;
 	own_cq = s->own_cq;
 	oob = s->oob;
-	host = s->host;
+	by_name = s->by_name;
 	forget_ends();
 	if (s->before >= OPEN)
 		open_all();
@@ -71,7 +73,7 @@ static void use_again(void)
 			fail("%s: closed %d times", ends[i].name,
 			     ends[i].closed);
 	forget_ends();
-	host = NULL;
+	by_name = false;
 	open_all();
 	start_listening();
 	reported = 0;
@@ -118,8 +120,8 @@ static bool run(const struct scenario *s, int call, uint32_t nth,
 		s->body();
 	met = faulty_disarm();
 	faulty_delay(0);
-	if (!failure[0] && !reported && !came_through(s))
-		fail("nothing was reported");
+	if (!failure[0] && (call < 0 || !reported) && !came_through(s))
+		fail(call < 0 ? "not connected" : "nothing was reported");
 	if (call < 0)
 		return false;
 	if (!failure[0])
@@ -220,6 +222,13 @@ static int run_scenario(const struct scenario *s, const char *only_call,
 	return bad;
 }
 
+static void list_scenarios(void)
+{
+	for (int i = 0; i < AREAS; i++)
+		for (const struct scenario *s = areas[i]; s->name; s++)
+			puts(s->name);
+}
+
 static bool have_device(void)
 {
 	struct ibv_context **list;
@@ -263,8 +272,14 @@ int main(int argc, char **argv)
 {
 	int bad = 0;
 
+	if (argc == 2 && !strcmp(argv[1], "-l")) {
+		list_scenarios();
+		return 0;
+	}
 	if (getenv("RDMAMSG_VM_ADDR"))
 		address = getenv("RDMAMSG_VM_ADDR");
+	if (getenv("RDMAMSG_VM_HOST"))
+		host = getenv("RDMAMSG_VM_HOST");
 	if (!have_device()) {
 		fprintf(stderr, "no RDMA device\n");
 		return 77;

@@ -39,7 +39,7 @@ struct scenario {
 	bool oob;
 	bool shared;
 	bool own_cq;
-	const char *host;
+	bool by_name;
 	const char *calls;	/* only these fail; the others did elsewhere */
 };
 
@@ -56,7 +56,8 @@ extern bool moving;			/* requests go to another context */
 extern bool shared;			/* receives, in every context */
 extern bool own_cq;			/* for the rest, each its own */
 extern bool oob;			/* without the CM */
-extern const char *host;		/* a name, if not the address */
+extern const char *host;		/* the name of that address */
+extern bool by_name;			/* it is the one to connect to */
 extern int reported;			/* errors that the library told of */
 extern int events;			/* on_event */
 extern char failure[512];		/* of this run; "": good */

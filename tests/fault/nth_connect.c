@@ -21,7 +21,7 @@ const struct scenario connect_scenarios[] = {
 	{ "open", NOTHING, do_open },
 	{ "listen", OPEN, do_listen },
 	{ "connect", LISTENING, do_connect },
-	{ "name", LISTENING, do_connect, .host = "rxe-host",
+	{ "name", LISTENING, do_connect, .by_name = true,
 	  .calls = " strdup calloc pthread_create getaddrinfo " },
 	{ "move", LISTENING, do_connect, .moving = true,
 	  .calls = " migrate_id create_event_channel malloc accept reject "

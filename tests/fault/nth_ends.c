@@ -23,7 +23,8 @@ bool moving;			/* requests go to another context */
 bool shared;			/* receives, in every context */
 bool own_cq;			/* for the rest, each its own */
 bool oob;			/* without the CM */
-const char *host;		/* a name, if not the address */
+const char *host = "rxe-host";
+bool by_name;
 int reported;			/* errors that the library told of */
 int events;			/* on_event */
 char failure[512];		/* of this run; "": good */
@@ -313,7 +314,7 @@ static void start_connecting(void)
 		return;
 	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
 	if (told((oob ? rdmamsg_oob_connect : rdmamsg_connect)
-		 (ctxs[CLIENT], host ? host : address, port, &opts,
+		 (ctxs[CLIENT], by_name ? host : address, port, &opts,
 		  &ends[CLIENT].ep)))
 		ends[CLIENT].ep = NULL;
 }
