@@ -165,7 +165,7 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		/* ibv_destroy_qp() waits for our ack: the endpoint is there */
+		/* ibv_destroy_qp() waits for our ack: the owner is there */
 		rawqp = rdmamsg__rawqp_of(ev->element.qp);
 		if (rawqp && rawqp->ctx)
 			async_post(rawqp->ctx, d, ev->event_type, 0, NULL,
@@ -173,7 +173,9 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 		if (rawqp)
 			return;
 		ep = ev->element.qp->qp_context;
-		async_post(ep->ctx, d, ev->event_type, 0, ep, NULL, false);
+		if (ep)
+			async_post(ep->ctx, d, ev->event_type, 0, ep, NULL,
+				   false);
 		return;
 	/*
 	 * A program may have made these for its own queue pairs: what their
@@ -199,6 +201,13 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 				   (uint32_t)ev->element.port_num, NULL, of,
 				   false);
 	}
+}
+
+void rdmamsg__async_forget(struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&rdmamsg__devices_lock);
+	qp->qp_context = NULL;
+	pthread_mutex_unlock(&rdmamsg__devices_lock);
 }
 
 void rdmamsg__async_start(struct dev *dev)

@@ -101,6 +101,8 @@ void rdmamsg__devs_reap(struct rdmamsg *ctx);
 void rdmamsg__async_start(struct dev *dev);	/* under the lock */
 void rdmamsg__async_stop(struct dev *dev);	/* under the lock */
 void rdmamsg__dev_async(struct dev *dev);
+/* It could not be destroyed, but its owner goes: the device may tell of it. */
+void rdmamsg__async_forget(struct ibv_qp *qp);
 
 /* device_list.c */
 const char *rdmamsg__kind_name(enum device_kind kind);

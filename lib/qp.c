@@ -301,13 +301,18 @@ err:
 
 void rdmamsg__qp_destroy(struct rdmamsg_ep *ep)
 {
+	int ret;
+
 	if (!ep->hot.qp)
 		return;
 	if (ep->srq)
 		rdmamsg__qpmap_del(&ep->dev->qps, ep->hot.qp->qp_num);
-	if (rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp)))
-		log_error("qp 0x%x could not be destroyed: %m",
-			  ep->hot.qp->qp_num);
+	ret = rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp));
+	if (ret) {
+		log_error("qp 0x%x could not be destroyed: %s",
+			  ep->hot.qp->qp_num, strerror(-ret));
+		rdmamsg__async_forget(ep->hot.qp);
+	}
 	ep->hot.qp = NULL;
 }
 

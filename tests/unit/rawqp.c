@@ -381,6 +381,55 @@ static void new__cannot_be_undone_STAYS(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
+/* ---- an endpoint's cannot be destroyed --------------------------------- */
+
+static void ep_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	*(bool *)rdmamsg_ep_user(ep) = true;
+}
+
+/* The device still has it, and says so when the endpoint has gone. */
+static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
+{
+	bool closed = false;
+	const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_closed = ep_closed,
+	};
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+	};
+	struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .device = "soft0", .handlers = &on,
+		.user = &closed,
+	};
+	struct rdmamsg_ep *ep;
+	struct rdmamsg *ctx;
+
+	watched = rdmamsg__verbs_soft;
+	watched.get_async_event = get_async_event;
+	watched.ack_async_event = ack_async_event;
+	watched.destroy_qp = refuse_destroy;
+	rdmamsg__verbs = &watched;
+	told = 0;
+	stuck = NULL;
+	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_oob_offer(ctx, &o, &ep), 0);
+	rdmamsg_ep_abort(ep);
+	for (int i = 0; i < 1000 && !closed; i++)
+		assert_true(rdmamsg_wait(ctx, 10) >= 0);
+	assert_true(closed);
+	assert_non_null(stuck);
+	event.event_type = IBV_EVENT_QP_FATAL;
+	event.element.qp = stuck;
+	rdmamsg__dev_async(list_first(&ctx->devs, struct dev, node));
+	assert_true(rdmamsg_process(ctx) >= 0);
+	assert_int_equal(told, 0);
+	assert_int_equal(rdmamsg__verbs_soft.destroy_qp(stuck), 0);
+	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* ---- its device goes --------------------------------------------------- */
 
 /* Linux uverbs_main.c, ib_uverbs_event_read(): of one that is closed */
@@ -431,6 +480,7 @@ int main(void)
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
 		cmocka_unit_test(close__in_a_group_STAYS),
 		cmocka_unit_test(new__cannot_be_undone_STAYS),
+		cmocka_unit_test(event__of_one_that_has_gone_IS_NOBODYS),
 		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
 	};
 
