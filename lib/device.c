@@ -335,6 +335,13 @@ void rdmamsg__devs_reap(struct rdmamsg *ctx)
 	}
 }
 
+bool rdmamsg__device_lost(const struct rdmamsg_device *d)
+{
+	struct ibv_port_attr port;
+
+	return rdmamsg__verbs_ret(d->v->query_port(d->verbs, 1, &port)) == -EIO;
+}
+
 void rdmamsg__dev_keep(struct rdmamsg_qp *q)
 {
 	pthread_mutex_lock(&rdmamsg__devices_lock);

@@ -93,6 +93,8 @@ void rdmamsg__dev_close(struct dev *dev);
 /* Nothing uses it: its protection domain goes. -EBUSY if it cannot. */
 int rdmamsg__dev_disown(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
+/* One that goes refuses and flushes before it has said so. */
+bool rdmamsg__device_lost(const struct rdmamsg_device *d);
 /* This queue pair outlives its context: so does the device, for good. */
 void rdmamsg__dev_keep(struct rdmamsg_qp *q);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);

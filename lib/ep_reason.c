@@ -62,18 +62,9 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
-/* A device that goes refuses and flushes before it has said so. */
-static bool is_removed(const struct rdmamsg_ep *ep)
-{
-	struct ibv_port_attr port;
-
-	return rdmamsg__verbs_ret(ep->v->query_port(ep->dev->device->verbs, 1,
-						    &port)) == -EIO;
-}
-
 void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 {
-	if (err == -EIO && is_removed(ep)) {
+	if (err == -EIO && rdmamsg__device_lost(ep->dev->device)) {
 		rdmamsg__ep_removed(ep);
 		return;
 	}
@@ -98,7 +89,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_kill(ep);
 		return;
 	}
-	if (status == IBV_WC_WR_FLUSH_ERR && is_removed(ep)) {
+	if (status == IBV_WC_WR_FLUSH_ERR &&
+	    rdmamsg__device_lost(ep->dev->device)) {
 		rdmamsg__ep_removed(ep);
 		return;
 	}

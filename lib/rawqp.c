@@ -224,9 +224,13 @@ int rdmamsg_qp_free(struct rdmamsg_qp *q)
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group",
 				     q->ibv->qp_num);
+	if (ret && !q->dev->device->gone &&
+	    !rdmamsg__device_lost(q->dev->device))
+		return rdmamsg__fail_verbs(ret, "destroying a queue pair: it "
+					   "is still there");
+	/* of a device that was removed nothing is left but our memory */
 	if (ret)
-		log_error("qp 0x%x could not be destroyed: %s", q->ibv->qp_num,
-			  strerror(-ret));
+		rdmamsg__async_forget(q->ibv);
 	rdmamsg__rawqp_unmake(q);
 	return 0;
 }

@@ -88,8 +88,9 @@ int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 		   struct rdmamsg_qp **ret);
 /*
  * What is outstanding does not complete. -EBUSY while it is attached to a
- * multicast group: it is still there. rdmamsg_close() frees what is left; what
- * is in a group even then stays, with its device, until the process ends.
+ * multicast group; another error is the device's. Then it is still there.
+ * rdmamsg_close() frees what is left; what cannot be freed even then stays,
+ * with its device, until the process ends.
  */
 int rdmamsg_qp_free(struct rdmamsg_qp *qp);
 

@@ -6,7 +6,8 @@
  * there on, by its own convention. What was made and not unmade is counted.
  *
  * An unmaking call that fails keeps the object alive for its caller; it is
- * unmade at the next call of the table, so that one fault is one fault.
+ * unmade at the next call of the table, so that one fault is one fault. A queue
+ * pair that the program still has is left to it.
  */
 #ifndef FAULTY_H
 #define FAULTY_H

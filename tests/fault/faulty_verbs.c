@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The second verbs table. */
-#include "faulty_call.h"
+#include "internal.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "faulty_call.h"
 
 /* ---- limbo: what should have been unmade ------------------------------ */
 
@@ -47,21 +47,43 @@ static int unmake(const struct limbo *l)
 	}
 }
 
+/* Whoever still has it asks for it again. */
+static bool is_owned(const struct limbo *l)
+{
+	const struct rdmamsg_qp *q = l->kind == FAULTY_QPS ?
+				     rdmamsg__rawqp_of(l->obj) : NULL;
+
+	return q && q->ctx;
+}
+
+static void limbo_forget(const void *obj)
+{
+	int n = 0;
+
+	for (int i = 0; i < limbo_count; i++)
+		if (limbo[i].obj != obj)
+			limbo[n++] = limbo[i];
+	limbo_count = n;
+}
+
 void faulty_limbo_empty(void)
 {
 	static bool inside;
+	int n = 0;
 
 	if (inside)
 		return;
 	inside = true;
 	for (int i = 0; i < limbo_count; i++) {
-		if (unmake(&limbo[i]))
+		if (is_owned(&limbo[i]))
+			limbo[n++] = limbo[i];
+		else if (unmake(&limbo[i]))
 			fprintf(stderr, "faulty: %s could not be unmade: %m\n",
 				faulty_kinds[limbo[i].kind]);
 		else
 			faulty_living[limbo[i].kind]--;
 	}
-	limbo_count = 0;
+	limbo_count = n;
 	inside = false;
 }
 
@@ -281,6 +303,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static int destroy_qp(struct ibv_qp *qp)
 {
+	limbo_forget(qp);
 	UNMAKE(destroy_qp, FAULTY_QPS, qp, ibv_destroy_qp(qp));
 }
 

@@ -381,6 +381,73 @@ static void new__cannot_be_undone_STAYS(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
+static void free__refused_STAYS(void **state)
+{
+	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
+	struct rdmamsg_qp_info info = { .size = sizeof(info) };
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+
+	watched = rdmamsg__verbs_soft;
+	watched.destroy_cq = destroy_cq;
+	watched.destroy_qp = refuse_destroy;
+	rdmamsg__verbs = &watched;
+	cqs_destroyed = 0;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_free(q), -EIO);
+	assert_non_null(strstr(rdmamsg_error(), "still there"));
+	assert_int_equal(cqs_destroyed, 0);
+	assert_int_equal(rdmamsg_qp_info(q, &info), 0);
+	assert_int_equal(info.qp_num, rdmamsg_qp_ibv(q)->qp_num);
+	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
+	assert_int_equal(rdmamsg_qp_free(q), 0);
+	assert_int_equal(cqs_destroyed, 1);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+static int removed_port(struct ibv_context *verbs, uint8_t port,
+			struct ibv_port_attr *attr)
+{
+	return EIO;
+}
+
+/* It refuses for good, and before it has said that it was removed. */
+static void free__of_a_removed_device_GOES(void **state)
+{
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+	};
+	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+	struct ibv_cq *cq;
+
+	watched = rdmamsg__verbs_soft;
+	watched.get_async_event = get_async_event;
+	watched.ack_async_event = ack_async_event;
+	rdmamsg__verbs = &watched;
+	told = 0;
+	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	cq = rdmamsg_qp_send_cq(q);
+	watched.destroy_qp = refuse_destroy;
+	watched.query_port = removed_port;
+	assert_int_equal(rdmamsg_qp_free(q), 0);
+	assert_true(list_empty(&ctx->qps));
+	/* what it said before is nobody's concern */
+	event.event_type = IBV_EVENT_QP_FATAL;
+	event.element.qp = stuck;
+	rdmamsg__dev_async(list_first(&ctx->devs, struct dev, node));
+	assert_true(rdmamsg_process(ctx) >= 0);
+	assert_int_equal(told, 0);
+	assert_int_equal(rdmamsg__verbs_soft.destroy_qp(stuck), 0);
+	assert_int_equal(rdmamsg__verbs_soft.destroy_cq(cq), 0);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* ---- an endpoint's cannot be destroyed --------------------------------- */
 
 static void ep_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -480,6 +547,8 @@ int main(void)
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
 		cmocka_unit_test(close__in_a_group_STAYS),
 		cmocka_unit_test(new__cannot_be_undone_STAYS),
+		cmocka_unit_test(free__refused_STAYS),
+		cmocka_unit_test(free__of_a_removed_device_GOES),
 		cmocka_unit_test(event__of_one_that_has_gone_IS_NOBODYS),
 		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
 	};
