@@ -53,22 +53,34 @@ static void drop(struct rdmamsg_cache *cache, struct cached *c)
 	free(c);
 }
 
-/* The least recently used that nobody uses goes. */
-static bool evict(struct rdmamsg_cache *cache)
+/* Whether it would fit if all that nobody uses went. */
+static bool can_fit(const struct rdmamsg_cache *cache, size_t len)
 {
+	const struct rdmamsg_cache_options *o = &cache->opts;
+	uint32_t regions = 0;
+	size_t bytes = 0;
 	struct list *n;
 
 	list_for_each(n, &cache->entries) {
-		struct cached *c = list_entry(n, struct cached, node);
+		const struct cached *c = list_entry(n, struct cached, node);
 
-		if (is_used(c))
+		if (!is_used(c))
 			continue;
-		drop(cache, c);
-		cache->info.evictions++;
-		return true;
+		regions++;
+		bytes += c->region->len;
 	}
-	rdmamsg__tx_ask(cache->ctx);
-	return false;
+	return regions < o->max_regions && len <= o->max_bytes - bytes;
+}
+
+/* The least recently used that nobody uses goes: there is one. */
+static void evict(struct rdmamsg_cache *cache)
+{
+	struct list *n = cache->entries.next;
+
+	while (is_used(list_entry(n, struct cached, node)))
+		n = n->next;
+	drop(cache, list_entry(n, struct cached, node));
+	cache->info.evictions++;
 }
 
 static int make_room(struct rdmamsg_cache *cache, size_t len)
@@ -79,14 +91,17 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes "
 				     "in all: %zu do not fit", o->max_bytes,
 				     len);
+	/* nothing goes for what cannot come */
+	if (!can_fit(cache, len)) {
+		rdmamsg__tx_ask(cache->ctx);
+		return rdmamsg__fail(-ENOBUFS, "the cache may have %u regions "
+				     "of %zu bytes in all: %zu more do not fit "
+				     "beside what is in use", o->max_regions,
+				     o->max_bytes, len);
+	}
 	while (cache->info.regions >= o->max_regions ||
 	       len > o->max_bytes - cache->info.bytes)
-		if (!evict(cache))
-			return rdmamsg__fail(-ENOBUFS, "the cache may have %u "
-					     "regions of %zu bytes in all: %zu "
-					     "more do not fit beside what is "
-					     "in use", o->max_regions,
-					     o->max_bytes, len);
+		evict(cache);
 	return 0;
 }
 

@@ -150,6 +150,33 @@ static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
 	rma_end();
 }
 
+/* It would fit if all went, but some of that is in use. */
+static void cache__too_much_in_use_KEEPS_THE_REST(void **state)
+{
+	const struct rdmamsg_cache_options opts = {
+		.size = sizeof(opts), .max_bytes = 100000, .max_regions = 2,
+	};
+	struct rdmamsg_region *unused, *used, *none;
+	struct rdmamsg_cache *cache;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
+	unused = get_for(cache, 0, 30000, 0);
+	used = get(cache, 50000, 40000);
+	assert_error(rdmamsg_cache_get(cache, p.c.ep, near + 100000, 70000, 0,
+				       &none), -ENOBUFS, "in use");
+	assert_int_equal(cache_info(cache).evictions, 0);
+	assert_ptr_equal(get_for(cache, 0, 30000, 0), unused);
+	/* where it is enough it goes */
+	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 100000, 60000)),
+			 0);
+	assert_int_equal(cache_info(cache).evictions, 1);
+	assert_int_equal(cache_info(cache).bytes, 100000);
+	assert_int_equal(rdmamsg_cache_put(cache, used), 0);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
 /* Nothing is registered, forgotten, or counted. */
 static void check_untouched(struct rdmamsg_cache *cache,
 			    const struct rdmamsg_ep *ep, int error,
@@ -203,6 +230,7 @@ int main(int argc, char **argv)
 		TEST(cache__full_LEAST_RECENT_GOES),
 		TEST(cache__for_a_peer_NOTHING_MORE),
 		TEST(cache__lengths_beyond_all_ARE_TAKEN),
+		TEST(cache__too_much_in_use_KEEPS_THE_REST),
 		TEST(cache__wrong_endpoint_LEAVES_IT),
 	};
 
