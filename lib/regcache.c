@@ -12,6 +12,7 @@
 
 struct cached {
 	struct list node;		/* of the cache, least recent first */
+	const struct rdmamsg_cache *cache;
 	struct rdmamsg_region *region;
 	uint32_t users;			/* got and not yet put */
 };
@@ -41,7 +42,7 @@ static bool overlaps(const struct cached *c, const void *addr, size_t len)
 	uintptr_t from = (uintptr_t)addr, at = (uintptr_t)c->region->addr;
 
 	/* from the later one to the other's end; nothing that could wrap */
-	return at - from < len || from - at < c->region->len;
+	return at - from < len || (len && from - at < c->region->len);
 }
 
 static void drop(struct rdmamsg_cache *cache, struct cached *c)
@@ -155,6 +156,7 @@ static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
 	if (err)
 		goto err_region;
 	rdmamsg__region_put_in(c->region, pd);
+	c->cache = cache;
 	c->region->cached = c;
 	list_add_tail(&cache->entries, &c->node);
 	cache->info.regions++;
@@ -264,7 +266,7 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 
 	if (err)
 		return err;
-	if (!c || !c->users)
+	if (!c || c->cache != cache || !c->users)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_put: the region "
 				     "was not got from the cache");
 	c->users--;

@@ -136,6 +136,9 @@ static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
 	rma_pair();
 	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
 	(void)get_for(cache, 0, 1000, 0);
+	/* no bytes are in no region */
+	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 500, 0), 0);
+	assert_int_equal(cache_info(cache).regions, 1);
 	/* nothing goes for what cannot come */
 	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 100001, 0, &region),
 		     -ENOBUFS, "fit");
@@ -147,6 +150,25 @@ static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
 			 0);
 	assert_int_equal(cache_info(cache).regions, 0);
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	rma_end();
+}
+
+static void put__into_another_cache_EINVAL(void **state)
+{
+	struct rdmamsg_cache *cache, *other;
+	struct rdmamsg_region *region;
+
+	rma_pair();
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
+	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &other), 0);
+	region = get(cache, 0, 1000);
+	assert_error(rdmamsg_cache_put(other, region), -EINVAL, "not got");
+	assert_error(rdmamsg_cache_put(other, near_region), -EINVAL, "not got");
+	/* it is still held where it was got */
+	assert_error(rdmamsg_cache_destroy(cache), -EBUSY, "in use");
+	assert_int_equal(rdmamsg_cache_put(cache, region), 0);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	assert_int_equal(rdmamsg_cache_destroy(other), 0);
 	rma_end();
 }
 
@@ -230,6 +252,7 @@ int main(int argc, char **argv)
 		TEST(cache__full_LEAST_RECENT_GOES),
 		TEST(cache__for_a_peer_NOTHING_MORE),
 		TEST(cache__lengths_beyond_all_ARE_TAKEN),
+		TEST(put__into_another_cache_EINVAL),
 		TEST(cache__too_much_in_use_KEEPS_THE_REST),
 		TEST(cache__wrong_endpoint_LEAVES_IT),
 	};
