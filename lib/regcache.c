@@ -45,13 +45,17 @@ static bool overlaps(const struct cached *c, const void *addr, size_t len)
 	return at - from < len || (len && from - at < c->region->len);
 }
 
-static void drop(struct rdmamsg_cache *cache, struct cached *c)
+/* 0, or why peers may still reach it; it has gone from here. */
+static int drop(struct rdmamsg_cache *cache, struct cached *c)
 {
+	int ret;
+
 	cache->info.regions--;
 	cache->info.bytes -= c->region->len;
 	list_del(&c->node);
-	rdmamsg__region_free(c->region);
+	ret = rdmamsg__region_free(c->region);
 	free(c);
+	return ret;
 }
 
 /* Whether it would fit if all that nobody uses went. */
@@ -80,7 +84,8 @@ static void evict(struct rdmamsg_cache *cache)
 
 	while (is_used(list_entry(n, struct cached, node)))
 		n = n->next;
-	drop(cache, list_entry(n, struct cached, node));
+	/* the memory stays: who may still reach it does no harm by that */
+	(void)drop(cache, list_entry(n, struct cached, node));
 	cache->info.evictions++;
 }
 
@@ -165,7 +170,7 @@ static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
 	return 0;
 
 err_region:
-	rdmamsg__region_free(c->region);
+	(void)rdmamsg__region_free(c->region);
 err_c:
 	free(c);
 	return err;
@@ -174,7 +179,8 @@ err_c:
 static void cache_free(struct rdmamsg_cache *cache)
 {
 	while (!list_empty(&cache->entries))
-		drop(cache, list_first(&cache->entries, struct cached, node));
+		(void)drop(cache, list_first(&cache->entries, struct cached,
+					     node));
 	list_del(&cache->node);
 	free(cache);
 }
@@ -248,7 +254,7 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	err = rdmamsg_region_attach(c->region, ep);
 	if (err) {
 		if (!hit)
-			drop(cache, c);
+			(void)drop(cache, c);
 		return err;
 	}
 	list_del(&c->node);
@@ -277,7 +283,7 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len)
 {
 	struct list *n, *t;
-	int err = cache_check(cache);
+	int err = cache_check(cache), ret = 0;
 
 	if (err)
 		return err;
@@ -293,10 +299,10 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 	list_for_each_safe(n, t, &cache->entries) {
 		struct cached *c = list_entry(n, struct cached, node);
 
-		if (overlaps(c, addr, len))
-			drop(cache, c);
+		err = overlaps(c, addr, len) ? drop(cache, c) : 0;
+		ret = ret ? ret : err;
 	}
-	return 0;
+	return ret ? rdmamsg__region_fail(ret) : 0;
 }
 
 int rdmamsg_cache_info(const struct rdmamsg_cache *cache,

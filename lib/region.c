@@ -98,21 +98,30 @@ int rdmamsg__region_missing(const struct rdmamsg_region *region,
 					 dev->device->name);
 }
 
-void rdmamsg__region_free(struct rdmamsg_region *region)
+int rdmamsg__region_free(struct rdmamsg_region *region)
 {
-	(void)dereg_all(region);
+	int ret = dereg_all(region);
+
 	if (region->fd >= 0)
 		close(region->fd);
 	rdmamsg__region_put_in(region, NULL);
 	list_del(&region->node);
 	free(region);
+	return ret;
+}
+
+int rdmamsg__region_fail(int err)
+{
+	return rdmamsg__fail_verbs(err, "deregistering a region: peers may "
+				   "still reach it");
 }
 
 void rdmamsg__regions_free(struct rdmamsg *ctx)
 {
 	while (!list_empty(&ctx->region_list))
-		rdmamsg__region_free(list_first(&ctx->region_list,
-						struct rdmamsg_region, node));
+		(void)rdmamsg__region_free(list_first(&ctx->region_list,
+						      struct rdmamsg_region,
+						      node));
 }
 
 static int region_check(const struct rdmamsg_region *region)
@@ -316,8 +325,7 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 				     region->busy);
 	}
 	ret = dereg_all(region);
-	return ret ? rdmamsg__fail_verbs(ret, "deregistering a region: peers "
-					 "may still reach it") : 0;
+	return ret ? rdmamsg__region_fail(ret) : 0;
 }
 
 int rdmamsg_region_destroy(struct rdmamsg_region *region)
@@ -325,6 +333,6 @@ int rdmamsg_region_destroy(struct rdmamsg_region *region)
 	int ret = region ? rdmamsg_region_revoke(region) : 0;
 
 	if (!ret && region)
-		rdmamsg__region_free(region);
+		(void)rdmamsg__region_free(region);
 	return ret;
 }

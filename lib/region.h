@@ -55,7 +55,10 @@ void rdmamsg__region_put_in(struct rdmamsg_region *region,
 /* What the verbs call this remote access. */
 int rdmamsg__verbs_remote(uint32_t access);
 void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
-void rdmamsg__region_free(struct rdmamsg_region *region);
+/* 0, or why peers may still reach it; it is freed. */
+int rdmamsg__region_free(struct rdmamsg_region *region);
+/* What there is to say of that. */
+int rdmamsg__region_fail(int err);
 void rdmamsg__regions_free(struct rdmamsg *ctx);
 void rdmamsg__caches_free(struct rdmamsg *ctx);
 

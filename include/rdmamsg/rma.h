@@ -106,7 +106,8 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 
 /*
  * Before this memory is freed or mapped anew: forgets what has any of it.
- * -EBUSY, and all is left as it was, when some of that is in use.
+ * -EBUSY, and all is left as it was, when some of that is in use. Another
+ * error is the device's, which may still let peers reach it: it is forgotten.
  */
 int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len);
@@ -232,7 +233,8 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 
 /*
  * Bound or not. -EBUSY before on_sent; another error is the device's, which may
- * still let the peer reach what it was bound to. NULL is fine.
+ * still let the peer reach what it was bound to: the window is gone. NULL is
+ * fine.
  */
 int rdmamsg_window_destroy(struct rdmamsg_window *window);
 

@@ -17,6 +17,8 @@ static bool broken;		/* it takes nothing more */
 static bool no_inline;		/* data in requests */
 static bool invalidates = true;	/* what it is asked to */
 static bool disguised;		/* and the header does not say so */
+static struct ibv_mr *held[4];	/* that it did not let go of */
+static uint32_t holds, held_count;	/* so many of the next */
 static enum ibv_wc_opcode turned;	/* the next such completion is ... */
 static enum ibv_wc_status turned_to;	/* ... this, unless success */
 static struct verbs_api table;	/* the soft HCA's, but for what is below */
@@ -47,6 +49,15 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return broken ? EIO : rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
+}
+
+static int dereg_mr(struct ibv_mr *mr)
+{
+	if (!holds)
+		return rdmamsg__verbs_soft.dereg_mr(mr);
+	holds--;
+	held[held_count++] = mr;
+	return EIO;
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -159,6 +170,7 @@ static int set_up(void **state)
 	memset(&server, 0, sizeof(server));
 	port_max = largest = 0;
 	broken = no_inline = disguised = false;
+	holds = held_count = 0;
 	invalidates = true;
 	turned_to = IBV_WC_SUCCESS;
 	table = rdmamsg__verbs_soft;
@@ -166,6 +178,7 @@ static int set_up(void **state)
 	table.query_port = query_port;
 	table.create_qp = create_qp;
 	table.modify_qp = modify_qp;
+	table.dereg_mr = dereg_mr;
 	rdmamsg__verbs = &table;
 	return 0;
 }
@@ -297,6 +310,40 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 	}
 	assert_int_equal(ret, 0);
 	assert_memory_equal(server.mem, client.mem, 1000);
+}
+
+/* A peer with a key of it would reach what is somebody else's by then. */
+static void cache__not_let_go_of_IS_TOLD(void **state)
+{
+	struct rdmamsg_cache_info info = { .size = sizeof(info) };
+	struct rdmamsg_region *region;
+	struct rdmamsg_cache *cache;
+
+	connect_both();
+	assert_int_equal(rdmamsg_cache_create(server.ctx, NULL, &cache), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(rdmamsg_cache_get(cache, server.ep,
+						   server.mem + i * 1000, 1000,
+						   RDMAMSG_ACCESS_READ,
+						   &region), 0);
+		assert_int_equal(rdmamsg_cache_put(cache, region), 0);
+	}
+	holds = 1;
+	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
+			 -EIO);
+	assert_non_null(strstr(rdmamsg_error(), "still reach"));
+	/* forgotten all the same, and the other one, too */
+	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
+			 0);
+	assert_int_equal(rdmamsg_cache_info(cache, &info), 0);
+	assert_int_equal(info.regions, 1);
+	holds = 1;
+	assert_int_equal(rdmamsg_cache_destroy(cache), -EIO);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	assert_int_equal(held_count, 2);
+	while (held_count)
+		assert_int_equal(rdmamsg__verbs_soft.dereg_mr(
+						held[--held_count]), 0);
 }
 
 static void client_alone(void)
@@ -523,6 +570,7 @@ int main(void)
 		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
 		T(write__without_a_cookie_FREES_ITS_REGION),
 		T(cache__write_without_a_cookie_FREES_ITS_ROOM),
+		T(cache__not_let_go_of_IS_TOLD),
 		T(write_imm__without_a_buffer_WRITABLE_WITH_ONE),
 		T(send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT),
 		T(write__from_memory_that_is_refused_OURS),
