@@ -116,20 +116,48 @@ static void count_unused(struct pool *pool)
 		slab_of(pool, msg)->unused++;
 }
 
-/* Gives back the slabs of which nothing is in use; false if there is none. */
-static bool pool_shrink(struct pool *pool)
+static bool is_kept(const struct pool *pool, const struct slab *slab)
 {
-	struct rdmamsg_msg **at = &pool->free;
-	bool any = false;
-	struct list *n, *t;
+	return slab->unused == slab_count(pool, slab);
+}
+
+/* Bytes in slabs of which nothing is in use, however many are wanted. */
+static size_t pool_kept(struct pool *pool, size_t want)
+{
+	size_t bytes = 0;
+	struct list *n;
 
 	if (pool->stays || !pool->free)
-		return false;
+		return 0;
 	count_unused(pool);
-	while (*at) {
-		const struct slab *slab = slab_of(pool, *at);
+	list_for_each(n, &pool->slabs) {
+		const struct slab *slab = list_entry(n, struct slab, node);
 
-		if (slab->unused == slab_count(pool, slab))
+		bytes += is_kept(pool, slab) ? slab->size : 0;
+	}
+	return bytes;
+}
+
+/* Gives back as many of them as have the bytes that are wanted. */
+static size_t pool_shrink(struct pool *pool, size_t want)
+{
+	struct rdmamsg_msg **at = &pool->free;
+	size_t bytes = 0;
+	struct list *n, *t;
+
+	if (!pool_kept(pool, want))
+		return 0;
+	/* of those that stay nothing counts as unused */
+	list_for_each(n, &pool->slabs) {
+		struct slab *slab = list_entry(n, struct slab, node);
+
+		if (bytes < want && is_kept(pool, slab))
+			bytes += slab->size;
+		else
+			slab->unused = 0;
+	}
+	while (*at) {
+		if (slab_of(pool, *at)->unused)
 			*at = (*at)->next;
 		else
 			at = &(*at)->next;
@@ -137,18 +165,20 @@ static bool pool_shrink(struct pool *pool)
 	list_for_each_safe(n, t, &pool->slabs) {
 		struct slab *slab = list_entry(n, struct slab, node);
 
-		if (slab->unused < slab_count(pool, slab))
+		if (!slab->unused)
 			continue;
 		pool->total -= slab->unused;
 		slab_free(pool, slab);
-		any = true;
 	}
-	return any;
+	return bytes;
 }
 
-static bool pools_shrink(struct rdmamsg *ctx)
+/* fn for all pools, until there is what is wanted. */
+static size_t pools_walk(struct rdmamsg *ctx,
+			 size_t (*fn)(struct pool *pool, size_t want),
+			 size_t want)
 {
-	bool any = false;
+	size_t bytes = 0;
 	struct list *d, *n;
 
 	list_for_each(d, &ctx->devs) {
@@ -156,11 +186,39 @@ static bool pools_shrink(struct rdmamsg *ctx)
 		struct list *lists[] = { &dev->recv_pools, &dev->send_pools };
 
 		for (int i = 0; i < 2; i++)
-			list_for_each(n, lists[i])
-				any |= pool_shrink(list_entry(n, struct pool,
-							      node));
+			list_for_each(n, lists[i]) {
+				struct pool *pool = list_entry(n, struct pool,
+							       node);
+
+				if (bytes < want)
+					bytes += fn(pool, want - bytes);
+			}
 	}
-	return any;
+	return bytes;
+}
+
+static void large_free(struct dev *dev, struct large *l)
+{
+	dev->ctx->registered_large -= l->size;
+	unmap_registered(dev, l->size, l->mem, l->mr);
+	free(l);
+}
+
+/* The coldest first. */
+static size_t larges_shrink(struct dev *dev, size_t want)
+{
+	size_t bytes = 0;
+
+	while (bytes < want && !list_empty(&dev->large)) {
+		struct large *l = list_entry(dev->large.prev, struct large,
+					     node);
+
+		bytes += l->size;
+		dev->large_bytes -= l->size;
+		list_del(&l->node);
+		large_free(dev, l);
+	}
+	return bytes;
 }
 
 void rdmamsg__pool_stays(struct pool *pool)
@@ -175,30 +233,44 @@ void rdmamsg__pool_stays(struct pool *pool)
 			list_entry(n, struct slab, node)->size;
 }
 
-/* False if there was nothing. */
-static bool drop_kept(struct rdmamsg *ctx)
+static size_t kept(struct rdmamsg *ctx)
 {
-	bool any = pools_shrink(ctx);
+	size_t bytes = pools_walk(ctx, pool_kept, SIZE_MAX);
 	struct list *n;
 
-	list_for_each(n, &ctx->devs) {
-		struct dev *dev = list_entry(n, struct dev, node);
-
-		any |= !list_empty(&dev->large);
-		rdmamsg__larges_free(dev);
-	}
-	return any;
+	list_for_each(n, &ctx->devs)
+		bytes += list_entry(n, struct dev, node)->large_bytes;
+	return bytes;
 }
 
-/* What is kept for later may be in the way, on whatever device. */
+/* On whatever device. */
+static size_t give_back(struct rdmamsg *ctx, size_t want)
+{
+	size_t bytes = 0;
+	struct list *n;
+
+	list_for_each(n, &ctx->devs)
+		bytes += larges_shrink(list_entry(n, struct dev, node),
+				       want - min(bytes, want));
+	return bytes < want ? bytes + pools_walk(ctx, pool_shrink,
+						 want - bytes) : bytes;
+}
+
+/* What is kept for later may be in the way: as much of it goes as has to. */
 static int map_registered(struct dev *dev, size_t size,
 			  const struct rdmamsg_pool_options *opts,
 			  void **ret_mem, struct ibv_mr **ret_mr,
 			  struct pages *ret_pages)
 {
-	int err = try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
+	struct rdmamsg *ctx = dev->ctx;
+	size_t room = ctx->opts.max_registered - ctx->registered;
+	int err;
 
-	if (!err || !drop_kept(dev->ctx))
+	if (size > room && size - room <= kept(ctx))
+		give_back(ctx, size - room);
+	err = try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
+	/* the system does not say how much it lacks: then all of it goes */
+	if (!err || err == -ENOBUFS || !give_back(ctx, SIZE_MAX))
 		return err;
 	return try_registered(dev, size, opts, ret_mem, ret_mr, ret_pages);
 }
@@ -417,13 +489,6 @@ void rdmamsg__large_dereg(struct dev *dev, struct large *l)
 	l->mr = NULL;
 }
 
-static void large_free(struct dev *dev, struct large *l)
-{
-	dev->ctx->registered_large -= l->size;
-	unmap_registered(dev, l->size, l->mem, l->mr);
-	free(l);
-}
-
 void rdmamsg__large_put(struct dev *dev, struct large *l)
 {
 	if (!dev->device || dev->large_bytes + l->size > LARGE_KEEP) {
@@ -437,11 +502,5 @@ void rdmamsg__large_put(struct dev *dev, struct large *l)
 
 void rdmamsg__larges_free(struct dev *dev)
 {
-	struct list *n, *t;
-
-	list_for_each_safe(n, t, &dev->large) {
-		list_del(n);
-		large_free(dev, list_entry(n, struct large, node));
-	}
-	dev->large_bytes = 0;
+	(void)larges_shrink(dev, SIZE_MAX);
 }

@@ -188,6 +188,57 @@ static void large__kept_in_the_way_GO(void **state)
 	list_del(&dev.node);
 }
 
+/* No more of it than is needed, the coldest first. */
+static void large__kept_beside_it_STAYS(void **state)
+{
+	struct large *l[3], *more;
+
+	list_add_tail(&ctx->devs, &dev.node);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg__large_get(&dev, 1 << 20, &l[i]), 0);
+	for (int i = 0; i < 3; i++)
+		rdmamsg__large_put(&dev, l[i]);
+	assert_int_equal(rdmamsg__large_get(&dev, 2 << 20, &more), 0);
+	assert_int_equal(dev.large_bytes, 2 << 20);
+	assert_int_equal(ctx->registered, 4 << 20);
+	assert_ptr_equal(list_first(&dev.large, struct large, node), l[2]);
+	/* nothing goes for what cannot come */
+	assert_int_equal(rdmamsg__large_get(&dev, 3 << 20, &l[0]), -ENOBUFS);
+	assert_int_equal(dev.large_bytes, 2 << 20);
+	rdmamsg__large_put(&dev, more);
+	list_del(&dev.node);
+}
+
+/* Of a program's pool: three pieces of 256 KB, of which one has to go. */
+static void pool__kept_beside_it_STAYS(void **state)
+{
+	struct rdmamsg_pool owner = {
+		.ctx = ctx, .opts.max_bytes = SIZE_MAX,
+	};
+	struct rdmamsg_msg *used;
+	struct pool *pool, *own;
+
+	list_add_tail(&ctx->devs, &dev.node);
+	assert_int_equal(rdmamsg__pool_get(&dev, &dev.recv_pools, &owner, 4096,
+					   &own), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg__pool_grow(own, 64, NULL), 0);
+	pool = get(8192);
+	assert_int_equal(rdmamsg__pool_grow(pool, 512 - 96, NULL), 0);
+	assert_int_equal(ctx->registered, 4 << 20);
+	assert_int_equal(rdmamsg__pool_grow(pool, 32, NULL), 0);
+	assert_int_equal(own->total, 128);
+	assert_int_equal(owner.bytes, 512 << 10);
+	assert_int_equal(ctx->registered, 4 << 20);
+	/* all that there is would not do */
+	used = rdmamsg__pool_take(own);
+	assert_int_equal(rdmamsg__pool_grow(pool, 64, NULL), -ENOBUFS);
+	assert_int_equal(own->total, 128);
+	rdmamsg__pool_return(used);
+	rdmamsg__pool_free(own);
+	list_del(&dev.node);
+}
+
 /* What pools have does not come back, what is large does. */
 static void large__beside_pools_FITS_OR_NOT(void **state)
 {
@@ -363,6 +414,8 @@ int main(void)
 		TEST(return__buffer_CANNOT_BE_TOUCHED),
 		TEST(large__put_IS_FOUND_AGAIN),
 		TEST(large__kept_in_the_way_GO),
+		TEST(large__kept_beside_it_STAYS),
+		TEST(pool__kept_beside_it_STAYS),
 		TEST(large__beside_pools_FITS_OR_NOT),
 		TEST(large__beyond_what_is_kept_IS_FREED),
 		TEST(msg__lent_and_back_COUNTS),
