@@ -173,8 +173,8 @@ static size_t pool_shrink(struct pool *pool, size_t want)
 	return bytes;
 }
 
-/* fn for all pools, until there is what is wanted. */
-static size_t pools_walk(struct rdmamsg *ctx,
+/* fn for the pools of this owner, or of all, until there is what is wanted. */
+static size_t pools_walk(struct rdmamsg *ctx, const struct rdmamsg_pool *owner,
 			 size_t (*fn)(struct pool *pool, size_t want),
 			 size_t want)
 {
@@ -190,7 +190,8 @@ static size_t pools_walk(struct rdmamsg *ctx,
 				struct pool *pool = list_entry(n, struct pool,
 							       node);
 
-				if (bytes < want)
+				if (bytes < want &&
+				    (!owner || pool->owner == owner))
 					bytes += fn(pool, want - bytes);
 			}
 	}
@@ -235,7 +236,7 @@ void rdmamsg__pool_stays(struct pool *pool)
 
 static size_t kept(struct rdmamsg *ctx)
 {
-	size_t bytes = pools_walk(ctx, pool_kept, SIZE_MAX);
+	size_t bytes = pools_walk(ctx, NULL, pool_kept, SIZE_MAX);
 	struct list *n;
 
 	list_for_each(n, &ctx->devs)
@@ -252,7 +253,7 @@ static size_t give_back(struct rdmamsg *ctx, size_t want)
 	list_for_each(n, &ctx->devs)
 		bytes += larges_shrink(list_entry(n, struct dev, node),
 				       want - min(bytes, want));
-	return bytes < want ? bytes + pools_walk(ctx, pool_shrink,
+	return bytes < want ? bytes + pools_walk(ctx, NULL, pool_shrink,
 						 want - bytes) : bytes;
 }
 
@@ -331,9 +332,30 @@ size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size)
 	return slab_size(owner, rdmamsg__pool_buf_size(size), 1);
 }
 
-static int cap(struct rdmamsg_pool *owner, size_t size, bool *waits)
+/*
+ * What is unused of the owner's other sizes makes room, if that is enough: but
+ * not for good.
+ */
+static bool cap_room(const struct pool *pool, size_t size)
 {
-	if (!owner || size <= owner->opts.max_bytes - owner->bytes)
+	struct rdmamsg_pool *owner = pool->owner;
+	size_t room = owner->opts.max_bytes - owner->bytes, want;
+
+	if (size <= room)
+		return true;
+	want = size - room;
+	if (pool->stays ||
+	    pools_walk(owner->ctx, owner, pool_kept, SIZE_MAX) < want)
+		return false;
+	pools_walk(owner->ctx, owner, pool_shrink, want);
+	return true;
+}
+
+static int cap(const struct pool *pool, size_t size, bool *waits)
+{
+	struct rdmamsg_pool *owner = pool->owner;
+
+	if (!owner || cap_room(pool, size))
 		return 0;
 	owner->refused += !waits || !*waits;
 	if (waits)
@@ -347,7 +369,7 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 {
 	size_t size = slab_size(pool->owner, pool->buf_size, count);
 	struct slab *slab;
-	int err = cap(pool->owner, size, waits);
+	int err = cap(pool, size, waits);
 
 	if (err)
 		return err;

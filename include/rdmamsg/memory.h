@@ -90,8 +90,8 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
 /*
  * A message of len bytes for the endpoint's device, or any other endpoint of
  * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached,
- * on_writable of the endpoint comes when messages come back; -ENOBUFS: the cap
- * is reached by other sizes. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
+ * on_writable of the endpoint comes when messages come back; -ENOBUFS: what is
+ * in use of other sizes fills it. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
  */
 int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret);

@@ -203,6 +203,35 @@ static void cap__last_one_sent_COMES_BACK(void **state)
 	pair_fini(&p);
 }
 
+/* What is unused of one size is no reason to refuse another. */
+static void cap__of_other_sizes_unused_GO(void **state)
+{
+	struct rdmamsg_msg *msg, *kept;
+	struct rdmamsg_pool *pool;
+
+	pair_open(&p);
+	pool = create(p.c.ctx, 0, MB + MB / 2);
+	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, 4000, &kept), 0);
+	/* 256 KB are in use: there is no room for both beside that */
+	for (uint32_t i = 0; i < 6; i++) {
+		assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep,
+						    (i % 2 ? MB : MB / 2) - 16,
+						    &msg), 0);
+		rdmamsg_msg_free(msg);
+		assert_true(stats(pool).bytes <= MB + MB / 2);
+	}
+	assert_int_equal(stats(pool).refused, 0);
+	/* nothing goes for what cannot come */
+	assert_int_equal(stats(pool).bytes, MB / 4 + MB);
+	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 2 * MB - 16, &msg),
+		     -ENOBUFS, "max_bytes");
+	assert_int_equal(stats(pool).bytes, MB / 4 + MB);
+	rdmamsg_msg_free(kept);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* What the machine has is told, and without it the rest works. */
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
@@ -507,6 +536,7 @@ int main(int argc, char **argv)
 		TEST(alloc__without_a_connection_ENOTCONN),
 		TEST(cap__reached_RECOVERS),
 		TEST(cap__last_one_sent_COMES_BACK),
+		TEST(cap__of_other_sizes_unused_GO),
 		TEST(pages__huge_and_of_a_node_OR_PLAIN),
 		TEST(endpoint__with_three_pools_USES_THEM),
 		TEST(endpoint__beyond_the_cap_IS_REFUSED),
