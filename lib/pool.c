@@ -365,6 +365,20 @@ static int cap(const struct pool *pool, size_t size, bool *waits)
 			     owner->opts.max_bytes, size);
 }
 
+uint32_t rdmamsg__pool_room(const struct pool *pool, uint32_t count)
+{
+	const struct rdmamsg_pool *owner = pool->owner;
+	const struct rdmamsg *ctx = pool->dev->ctx;
+	size_t room = ctx->opts.max_registered - ctx->registered;
+
+	if (owner)
+		room = min(room, owner->opts.max_bytes - owner->bytes);
+	if (owner && owner->opts.flags & RDMAMSG_POOL_HUGE)
+		room &= ~(HUGE_PAGE - 1);
+	room = min(room / pool->buf_size, (size_t)count);
+	return (uint32_t)max(room, (size_t)1);
+}
+
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 {
 	size_t size = slab_size(pool->owner, pool->buf_size, count);

@@ -87,6 +87,8 @@ void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 /* Who tries again has a flag that is set: what it waits for is refused once. */
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits);
+/* Of so many more, those that the limits leave room for; at least 1. */
+uint32_t rdmamsg__pool_room(const struct pool *pool, uint32_t count);
 /* Whether there can be room for it beside the pools, which stay. */
 bool rdmamsg__large_fits(const struct rdmamsg *ctx, size_t size);
 int rdmamsg__large_get(struct dev *dev, size_t size, struct large **ret);

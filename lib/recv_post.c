@@ -72,7 +72,9 @@ static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n)
 		if (slot->msg)
 			continue;
 		msg = rdmamsg__pool_take(ep->recv_pool);
-		if (!msg && !rdmamsg__pool_grow(ep->recv_pool, n - i,
+		if (!msg && !rdmamsg__pool_grow(ep->recv_pool,
+						rdmamsg__pool_room(
+							ep->recv_pool, n - i),
 						&ep->rq_short))
 			msg = rdmamsg__pool_take(ep->recv_pool);
 		if (!msg)

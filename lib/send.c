@@ -102,7 +102,8 @@ static struct rdmamsg_msg *take(struct pool *pool, bool *waits)
 {
 	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
 
-	if (unlikely(!msg) && !rdmamsg__pool_grow(pool, 32, waits))
+	if (unlikely(!msg) &&
+	    !rdmamsg__pool_grow(pool, rdmamsg__pool_room(pool, 32), waits))
 		msg = rdmamsg__pool_take(pool);
 	return msg;
 }

@@ -232,6 +232,29 @@ static void cap__of_other_sizes_unused_GO(void **state)
 	pair_fini(&p);
 }
 
+/* A pool of endpoints is used up to its cap, not only in whole batches. */
+static void cap__less_than_a_batch_left_IS_USED(void **state)
+{
+	struct rdmamsg_pool *pool;
+	uint32_t n = 0;
+
+	pair_init(&p, NULL);
+	p.c.opts.eager_max = p.s.opts.eager_max = 60000;
+	/* sixteen buffers of 64 KB; the batch is twice as many */
+	pool = create(p.c.ctx, 0, MB);
+	p.c.opts.send_pool = pool;
+	pair_listen(&p);
+	pair_connect(&p);
+	while (!end_send(&p.c, HOW_SEND, 60000, n))
+		n++;
+	assert_int_equal(stats(pool).bytes, MB);
+	/* one may still be with SETUP */
+	assert_true(n >= 15);
+	WAIT_FOR(p.s.received == n && p.c.writable);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* What the machine has is told, and without it the rest works. */
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
@@ -477,6 +500,30 @@ static void receives__missing_COUNT_ONCE(void **state)
 	pair_fini(&p);
 }
 
+/* The program keeps what arrives: a batch is more than there is room for. */
+static void receives__less_than_a_batch_left_ARE_POSTED(void **state)
+{
+	const struct rdmamsg_pool *pool;
+
+	pair_init(&p, NULL);
+	p.s.opts.eager_max = p.c.opts.eager_max = 60000;
+	p.s.opts.recv_depth = 128;
+	/* 160 receives of 64 KB, and sixteen more */
+	p.s.opts.recv_pool = create(p.s.ctx, 0, 11 * MB);
+	pool = p.s.opts.recv_pool;
+	p.s.keep = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	assert_int_equal(stats(pool).bytes, 10 * MB);
+	send_until_full();
+	assert_int_equal(stats(pool).bytes, 11 * MB);
+	p.s.keep = false;
+	end_release(&p.s);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 static uint8_t place[400000];
 
 static int into_place(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
@@ -537,6 +584,7 @@ int main(int argc, char **argv)
 		TEST(cap__reached_RECOVERS),
 		TEST(cap__last_one_sent_COMES_BACK),
 		TEST(cap__of_other_sizes_unused_GO),
+		TEST(cap__less_than_a_batch_left_IS_USED),
 		TEST(pages__huge_and_of_a_node_OR_PLAIN),
 		TEST(endpoint__with_three_pools_USES_THEM),
 		TEST(endpoint__beyond_the_cap_IS_REFUSED),
@@ -546,6 +594,7 @@ int main(int argc, char **argv)
 		TEST(large__of_other_sizes_unused_GO),
 		TEST(alloc__of_other_sizes_unused_GO),
 		TEST(receives__missing_COUNT_ONCE),
+		TEST(receives__less_than_a_batch_left_ARE_POSTED),
 		TEST(large__on_incoming_GOES_BEFORE),
 #ifdef __SANITIZE_ADDRESS__
 		TEST(release__in_the_callback_CANNOT_BE_TOUCHED),
