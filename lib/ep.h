@@ -112,6 +112,7 @@ enum ep_ctrl {
 /* Who issues reads: large messages, and the program. */
 enum reader { READ_MESSAGE, READ_RMA, READERS };
 
+#define EP_MAX		(1u << 23)	/* of a context; SRQ_KEY is no key */
 #define EP_TIMERS	2	/* deadline and liveness tick */
 #define TABLES	2	/* the system's, or a test's, and the soft HCA's */
 

@@ -37,6 +37,10 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 
 	if (!err && srq_opts)
 		err = rdmamsg__srq_options_set(&srq, srq_opts);
+	/* which keeps the sums far below 2^64 */
+	if (!err && endpoints > EP_MAX)
+		err = rdmamsg__fail(-EINVAL, "%u endpoints: a context has at "
+				    "most %u", endpoints, EP_MAX);
 	if (err)
 		return err;
 	receives = (uint64_t)endpoints * (o.recv_depth + RECV_RESERVE);

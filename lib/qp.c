@@ -112,10 +112,10 @@ static int table_add(struct rdmamsg_ep *ep)
 			goto found;
 		}
 	}
-	if (size >= 1u << 23)	/* and SRQ_KEY is no key */
+	if (size >= EP_MAX)
 		return rdmamsg__fail(-EMFILE,
 				     "a context has at most %u endpoints",
-				     1u << 23);
+				     EP_MAX);
 	size = size ? 2 * size : 16;
 	table = realloc(ctx->table, size * sizeof(*table));
 	if (!table)

@@ -264,6 +264,15 @@ static void estimate__bad_options_EINVAL(void **state)
 	ep.recv_depth = 1 << 20;
 	assert_error(rdmamsg_estimate(&ep, NULL, 1, &e), -EINVAL, "recv_depth");
 	assert_error(rdmamsg_estimate(NULL, NULL, 1, NULL), -EINVAL, "struct");
+	/* as many as there can be of the largest, and no more */
+	ep.recv_depth = 65536;
+	ep.eager_max = 1 << 20;
+	assert_int_equal(rdmamsg_estimate(&ep, NULL, 1u << 23, &e), 0);
+	assert_true(e.pinned_idle >> 60);
+	assert_error(rdmamsg_estimate(&ep, NULL, (1u << 23) + 1, &e), -EINVAL,
+		     "at most");
+	assert_error(rdmamsg_estimate(NULL, NULL, UINT32_MAX, &e), -EINVAL,
+		     "at most");
 	assert_int_equal(rdmamsg_estimate(NULL, NULL, 0, &e), 0);
 	assert_int_equal(e.pinned_most, 0);
 }
