@@ -140,6 +140,15 @@ _Atomic int *victim_wish(void)
 	return &victims->wish_server;
 }
 
+bool meet(void)
+{
+	uint32_t before = victims->ended;
+	bool met = connect_raw((struct raw_options){ .reads_served = 4 });
+
+	raw_close(&raw);
+	return met && victims_ended(before + 1);
+}
+
 void misbehave_all(void)
 {
 	refused_hellos();

@@ -55,6 +55,10 @@ int main(int argc, char **argv)
 		printf("not ok innocent: %s\n", victims->harm);
 		return 1;
 	}
+	if (!meet()) {
+		printf("not ok meet: %s\n", victims->harm);
+		return 1;
+	}
 	victims_wish(victim_wish(), WISH_STATS);
 	start = victims->stats;
 	fds = victims->fds;

@@ -34,6 +34,12 @@ uint32_t misdeed_causes(const struct misdeed *m);
 /* Of the program: whom it harms, how that is asked, and all that it does. */
 extern const char victim[];
 _Atomic int *victim_wish(void);
+/*
+ * A first connection, with nothing wrong about it: what the device keeps for
+ * the other process from then on is not what misdeeds leave behind. The soft
+ * HCA has a socket and a doorbell for it.
+ */
+bool meet(void);
 void misbehave_all(void);
 extern const char *address;		/* the server's */
 

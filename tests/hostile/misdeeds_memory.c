@@ -326,7 +326,8 @@ static bool never_fetched(struct raw *r)
 	if (!large_from_victim(r, &hdr, &key))
 		return false;
 	for (int i = 0; i < RAW_WAIT_MS / 100; i++) {
-		if (!do_message(r, PROTO_PING, NULL, 0))
+		if (raw_message(r, PROTO_PING, 0, 0, NULL, 0) !=
+		    IBV_WC_SUCCESS)
 			return true;	/* it has ended */
 		usleep(100000);
 	}

@@ -167,9 +167,20 @@ _Atomic int *victim_wish(void)
 	return &victims->wish_client;
 }
 
+bool meet(void)
+{
+	uint32_t before = victims->ended;
+
+	victims->raw_port = raw_listen(&raw, address);
+	if (!wait_request())
+		return false;
+	reject_with(NULL, 0);
+	raw_drop(&raw);
+	return victims_ended(before + 1);
+}
+
 void misbehave_all(void)
 {
-	victims->raw_port = raw_listen(&raw, address);
 	bad_answers();
 	never_answers();
 	accept_and_gone();
