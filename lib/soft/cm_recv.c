@@ -28,6 +28,9 @@ static void answer(struct soft_dev *dev, struct soft_wire *w,
 {
 	struct soft_cm_msg m;
 
+	/* who asks more often than it has queue pairs, and does not listen */
+	if (w->letters >= SOFT_QPS)
+		return;
 	memset(&m, 0, sizeof(m));
 	m.hdr.magic = SOFT_MSG_MAGIC;
 	m.hdr.type = (uint16_t)type;

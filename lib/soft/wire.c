@@ -304,6 +304,7 @@ static void outbox_send(struct soft_dev *dev, struct soft_wire *w)
 			return;
 		list_del(&l->node);
 		free(l);
+		w->letters--;
 	}
 	soft_watch_mod(dev, &w->sock, EPOLLIN);
 }
@@ -330,6 +331,7 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	memcpy(l->data, msg, len);
 	l->len = len;
 	list_add_tail(&w->outbox, &l->node);
+	w->letters++;
 	soft_watch_mod(dev, &w->sock, EPOLLIN | EPOLLOUT);
 	return 0;
 }

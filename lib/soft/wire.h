@@ -28,6 +28,7 @@ struct soft_wire {
 	uint64_t fetched;		/* bytes */
 	uint64_t full_since;		/* ns; 0: there was room */
 	struct list outbox;		/* messages: its socket had no room */
+	uint32_t letters;		/* in it */
 	/* requests to queue pairs we do not have: to be told as lost */
 	struct soft_lost { uint32_t dst, src, psn; uint8_t aux; } *lost;
 	uint32_t lost_count, lost_room;

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process of the fabric that breaks every rule: what it can do by sockets and
+ * by the memory that it shares. It is a part of this one, and has of the device
+ * no more than names, messages and rings.
+ */
+#include "soft/cm.h"
+#include "soft_pair.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "own_fabric.h"
+
+#define PEER	7u			/* its node */
+#define PORT	7777
+#define NOBODY	0xffffff00u		/* no id has this handle */
+#define WAIT_MS	60000
+
+static struct soft_dev *dev;
+static struct {
+	int fd, bell;			/* bell: the victim's */
+	int own_bell;
+	struct soft_ring tx, rx;
+} peer;
+
+/* ---- its messages ----------------------------------------------------- */
+
+static void wait_for(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+}
+
+static int receive(int fd, void *buf, size_t size, int fds[1])
+{
+	int got;
+
+	do {
+		wait_for(fd, POLLIN);
+		got = soft_msg_recv(fd, buf, size, fds, 1);
+	} while (got == -EAGAIN);
+	return got;
+}
+
+static void tell(struct soft_cm_msg m, enum soft_msg_type type)
+{
+	int ret;
+
+	m.hdr.magic = SOFT_MSG_MAGIC;
+	m.hdr.type = (uint16_t)type;
+	m.hdr.node = PEER;
+	while ((ret = soft_msg_send(peer.fd, &m, sizeof(m), NULL, 0)) ==
+	       -EAGAIN)
+		wait_for(peer.fd, POLLOUT);
+	assert_int_equal(ret, 0);
+}
+
+static struct soft_cm_msg hear(void)
+{
+	struct soft_cm_msg m;
+	int fds[1];
+
+	assert_int_equal(receive(peer.fd, &m, sizeof(m), fds), sizeof(m));
+	return m;
+}
+
+static struct soft_cm_msg request(uint32_t to, uint32_t from)
+{
+	struct soft_cm_msg m = {
+		.hdr = { .to = to, .from = from }, .ps = RDMA_PS_TCP,
+		.src.sin6_family = AF_INET, .dst.sin6_family = AF_INET,
+	};
+
+	return m;
+}
+
+/* All that was told before is done: what is asked last is answered last. */
+static void until_answered(uint32_t from)
+{
+	tell(request(NOBODY, from), SOFT_MSG_REQ);
+	while (hear().hdr.to != from)
+		;
+}
+
+/* ---- itself ----------------------------------------------------------- */
+
+static int setup(void **state)
+{
+	struct soft_msg msg = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_HELLO, .node = PEER,
+	};
+	struct soft_ring rings[2];
+	int memory;
+
+	if (open_device(state))
+		return -1;
+	dev = soft_dev_of(c);
+	memory = soft_rings_create();
+	peer.own_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	peer.fd = soft_name_connect(dev, "node/%u", dev->node);
+	if (memory < 0 || peer.own_bell < 0 || peer.fd < 0 ||
+	    soft_rings_map(memory, rings) ||
+	    soft_msg_send(peer.fd, &msg, sizeof(msg),
+			  (int[]){ memory, peer.own_bell }, 2))
+		return -1;
+	close(memory);
+	peer.tx = rings[0];
+	peer.rx = rings[1];
+	assert_int_equal(receive(peer.fd, &msg, sizeof(msg), &peer.bell),
+			 sizeof(msg));
+	assert_int_equal(msg.type, SOFT_MSG_WELCOME);
+	return peer.bell >= 0 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	if (peer.fd >= 0)
+		close(peer.fd);
+	close(peer.bell);
+	close(peer.own_bell);
+	soft_ring_unmap(&peer.tx);
+	soft_ring_unmap(&peer.rx);
+	return close_device(state);
+}
+
+/* ---- asks, and does not listen ---------------------------------------- */
+
+static uint32_t length(const struct list *l)
+{
+	const struct list *n;
+	uint32_t count = 0;
+
+	list_for_each(n, l)
+		count++;
+	return count;
+}
+
+static void request__answers_never_read_BOUNDED(void **state)
+{
+	uint32_t letters;
+
+	for (uint32_t i = 0; i < SOFT_QPS + 4000; i++)
+		tell(request(NOBODY, 1), SOFT_MSG_REQ);
+	soft_lock(dev);
+	letters = length(&dev->to[PEER]->outbox);
+	soft_unlock(dev);
+	assert_in_range(letters, 1, SOFT_QPS);
+	/* who listens is told again */
+	for (int i = 0; i < 4000; i++)
+		assert_int_equal(hear().hdr.type, SOFT_MSG_REJ);
+	until_answered(2);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(request__answers_never_read_BOUNDED),
+	};
+
+	join_own_fabric("hostile");
+	return cmocka_run_group_tests_name("soft_hostile", tests, NULL, NULL);
+}
