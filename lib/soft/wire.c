@@ -440,16 +440,19 @@ void soft_bells(struct soft_dev *dev)
 	}
 }
 
+/*
+ * One for each queue pair of the peer, which asks no more than one of ours at a
+ * time: so there are no more of them than it can have queue pairs, if it reads
+ * nothing.
+ */
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec)
 {
 	struct soft_lost *l;
+	uint32_t i = 0;
 
-	for (uint32_t i = 0; i < w->lost_count; i++)
-		if (w->lost[i].dst == rec->dst && w->lost[i].src == rec->src) {
-			w->lost[i].aux = rec->aux;
-			return;
-		}
-	if (w->lost_count == w->lost_room) {
+	while (i < w->lost_count && w->lost[i].src != rec->src)
+		i++;
+	if (i == w->lost_room) {
 		uint32_t room = 2 * w->lost_room + 16;
 
 		l = realloc(w->lost, room * sizeof(*l));
@@ -458,7 +461,9 @@ void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec)
 		w->lost = l;
 		w->lost_room = room;
 	}
-	l = &w->lost[w->lost_count++];
+	if (i == w->lost_count)
+		w->lost_count++;
+	l = &w->lost[i];
 	l->dst = rec->dst;
 	l->src = rec->src;
 	l->psn = rec->psn;

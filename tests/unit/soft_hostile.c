@@ -153,12 +153,67 @@ static void request__answers_never_read_BOUNDED(void **state)
 	until_answered(2);
 }
 
+/* A request of this queue pair of the peer's to that one of ours. */
+static void push_send(uint32_t dst, uint32_t src)
+{
+	struct soft_rec *rec;
+
+	for (int i = 0; i < WAIT_MS; i++) {
+		rec = soft_ring_reserve(&peer.tx, sizeof(*rec));
+		if (rec)
+			break;
+		soft_ring_bell(peer.bell);
+		(void)poll(NULL, 0, 1);
+	}
+	assert_non_null(rec);
+	memset(rec, 0, sizeof(*rec));
+	rec->op = SOFT_SEND;
+	rec->flags = SOFT_F_LAST;
+	rec->dst = dev->node << SOFT_QPN_BITS | dst;
+	rec->src = PEER << SOFT_QPN_BITS | src;
+	soft_ring_commit(&peer.tx, sizeof(*rec));
+}
+
+static uint32_t lost(void)
+{
+	uint32_t n;
+
+	/* at the latest now all that was pushed has arrived */
+	soft_lock(dev);
+	while (soft_progress(dev))
+		;
+	n = dev->to[PEER]->lost_count;
+	soft_unlock(dev);
+	return n;
+}
+
+/* Each of its queue pairs to three that we do not have. */
+static void request__lost_ones_never_read_BOUNDED(void **state)
+{
+	const struct soft_rec *rec;
+
+	for (uint32_t dst = 100; dst < 103; dst++)
+		for (uint32_t src = 0; src < SOFT_QPS; src++)
+			push_send(dst, src);
+	assert_in_range(lost(), 1, SOFT_QPS);
+	/* who reads is told of each */
+	while (lost() || soft_ring_avail(&peer.rx)) {
+		while (soft_ring_avail(&peer.rx)) {
+			rec = soft_ring_read(&peer.rx);
+			assert_int_equal(rec->op, SOFT_NAK);
+			assert_int_equal(rec->code, SOFT_NAK_LOST);
+			soft_ring_consume(&peer.rx, sizeof(*rec));
+		}
+	}
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(request__answers_never_read_BOUNDED),
+		TEST(request__lost_ones_never_read_BOUNDED),
 	};
 
 	join_own_fabric("hostile");
