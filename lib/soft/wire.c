@@ -336,6 +336,20 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	return 0;
 }
 
+/* What it has pushed before it went counts, and nothing after that. */
+static void take_rest(struct soft_dev *dev, struct soft_wire *w)
+{
+	uint64_t end = atomic_load_explicit(&w->rx.shm->tail,
+					    memory_order_acquire);
+	uint64_t at;
+
+	do {
+		at = w->rx.pos;
+		(void)soft_progress(dev);
+	} while (!w->dead && w->rx.pos != at &&
+		 end - w->rx.pos - 1 < SOFT_RING_SIZE);
+}
+
 static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 		      uint32_t events)
 {
@@ -353,9 +367,8 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 			break;
 		if (got <= 0 || on_message(dev, w, (struct soft_msg *)buf,
 					   (size_t)got, fds)) {
-			/* what it has pushed before it went counts */
 			if (w->known && got <= 0)
-				(void)soft_progress(dev);
+				take_rest(dev, w);
 			soft_wire_down(dev, w);
 		}
 		for (int j = 0; j < 2; j++)

@@ -207,6 +207,62 @@ static void request__lost_ones_never_read_BOUNDED(void **state)
 	}
 }
 
+/* ---- goes away -------------------------------------------------------- */
+
+#define WRITES	1000u
+
+/* A byte to each place of our memory, without a doorbell. */
+static void push_writes(uint32_t dst)
+{
+	for (uint32_t i = 0; i < WRITES; i++) {
+		struct soft_rec *rec = soft_ring_reserve(&peer.tx,
+							 sizeof(*rec) + 1);
+
+		assert_non_null(rec);
+		*rec = (struct soft_rec){
+			.bytes = 1, .op = SOFT_WRITE, .dst = dst,
+			.flags = SOFT_F_LAST | SOFT_F_UNRELIABLE,
+			.src = PEER << SOFT_QPN_BITS | 5, .psn = i,
+			.raddr = (uintptr_t)mem[0] + i, .rkey = mr[0]->rkey,
+			.total = 1,
+		};
+		*(uint8_t *)(rec + 1) = 1;
+		soft_ring_commit(&peer.tx, sizeof(*rec) + 1);
+	}
+}
+
+/* It counts, however much it is. */
+static void peer__ends_after_many_writes_ALL_ARE_THERE(void **state)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC,
+		.cap = { 1, 1, 1, 1, 0 },
+	};
+	bool there = true;
+	uint32_t n = 0;
+
+	qp[0] = soft_create_qp(pd, &init);
+	assert_non_null(qp[0]);
+	walk(qp[0], PEER << SOFT_QPN_BITS | 5);
+	/* nobody is to look before it has gone */
+	soft_lock(dev);
+	push_writes(qp[0]->qp_num);
+	close(peer.fd);
+	soft_unlock(dev);
+	for (int i = 0; i < WAIT_MS && there; i++) {
+		(void)poll(NULL, 0, 1);
+		soft_lock(dev);
+		there = dev->to[PEER];
+		soft_unlock(dev);
+	}
+	assert_false(there);
+	for (uint32_t i = 0; i < WRITES; i++)
+		n += mem[0][i];
+	assert_int_equal(n, WRITES);
+	assert_int_equal(soft_destroy_qp(qp[0]), 0);
+	peer.fd = -1;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -214,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(request__answers_never_read_BOUNDED),
 		TEST(request__lost_ones_never_read_BOUNDED),
+		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
 	};
 
 	join_own_fabric("hostile");
