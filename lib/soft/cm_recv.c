@@ -138,8 +138,7 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (ud)
 		status = status == SOFT_REJ_INVALID_SERVICE ?
 			 SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
-	if (id->listener)
-		soft_cm_not_waiting(id);
+	/* one that is taken back waits for the program as it did before */
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
 	if (!id->uid)

@@ -263,7 +263,96 @@ static void peer__ends_after_many_writes_ALL_ARE_THERE(void **state)
 	peer.fd = -1;
 }
 
+/* ---- connection management -------------------------------------------- */
+
+static struct rdma_event_channel *ch;
+static struct rdma_cm_id *cm_id;
+static struct sockaddr_in address = { .sin_family = AF_INET };
+
+static int setup_cm(void **state)
+{
+	if (setup(state))
+		return -1;
+	ch = soft_cma_create_event_channel();
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_port = htons(PORT);
+	return ch ? soft_cma_create_id(ch, &cm_id, NULL, RDMA_PS_TCP) : -1;
+}
+
+static int teardown_cm(void **state)
+{
+	assert_int_equal(soft_cma_destroy_id(cm_id), 0);
+	soft_cma_destroy_event_channel(ch);
+	return teardown(state);
+}
+
+/* The id that it is about, for this status. */
+static struct rdma_cm_id *event(enum rdma_cm_event_type type, int status)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	wait_for(ch->fd, POLLIN);
+	assert_int_equal(soft_cma_get_cm_event(ch, &ev), 0);
+	assert_int_equal(ev->event, type);
+	assert_int_equal(ev->status, status);
+	id = ev->id;
+	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
+	return id;
+}
+
+static void no_event(void)
+{
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+/* Whose handle, as everybody is told who asks. */
+static uint32_t look_up(void)
+{
+	int fds[1], fd = soft_name_connect(dev, "cm/%x/%u/%s", RDMA_PS_TCP,
+					   PORT, "127.0.0.1");
+	struct soft_msg m;
+
+	assert_true(fd >= 0);
+	assert_int_equal(receive(fd, &m, sizeof(m), fds), sizeof(m));
+	assert_int_equal(m.type, SOFT_MSG_LOOKUP);
+	close(fd);
+	return m.from;
+}
+
+/* What is asked for and taken back waits for the program all the same. */
+static void request__taken_back_COUNTS(void **state)
+{
+	struct sockaddr *sa = (struct sockaddr *)&address;
+	uint32_t handle, ids;
+
+	assert_int_equal(soft_cma_bind_addr(cm_id, sa), 0);
+	assert_int_equal(soft_cma_listen(cm_id, 4), 0);
+	handle = look_up();
+	for (uint32_t i = 1; i <= 100; i++) {
+		tell(request(handle, i), SOFT_MSG_REQ);
+		tell(request(0, i), SOFT_MSG_REJ);
+	}
+	until_answered(1000);
+	soft_lock(dev);
+	ids = length(&dev->cm_ids);
+	soft_unlock(dev);
+	assert_int_equal(ids, 1 + 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(soft_cma_destroy_id(event(
+				 RDMA_CM_EVENT_CONNECT_REQUEST, 0)), 0);
+	no_event();
+	/* there is room again */
+	tell(request(handle, 2000), SOFT_MSG_REQ);
+	assert_int_equal(soft_cma_destroy_id(event(
+			 RDMA_CM_EVENT_CONNECT_REQUEST, 0)), 0);
+	assert_int_equal(hear().hdr.type, SOFT_MSG_REJ);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST_CM(fn) cmocka_unit_test_setup_teardown(fn, setup_cm, teardown_cm)
 
 int main(void)
 {
@@ -271,6 +360,7 @@ int main(void)
 		TEST(request__answers_never_read_BOUNDED),
 		TEST(request__lost_ones_never_read_BOUNDED),
 		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
+		TEST_CM(request__taken_back_COUNTS),
 	};
 
 	join_own_fabric("hostile");
