@@ -187,7 +187,12 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 
 	switch (id->state) {
 	case SOFT_CM_LOOKUP:
-		soft_cm_lookup(id);
+		if (id->lookup.fd < 0) {
+			soft_cm_lookup(id);
+			break;
+		}
+		soft_cm_end_lookup(id);
+		soft_cm_not_found(id, -ETIMEDOUT);
 		break;
 	case SOFT_CM_REQ_SENT:
 		soft_cm_not_found(id, -ETIMEDOUT);

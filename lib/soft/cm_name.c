@@ -16,6 +16,7 @@
 #define NAME_BACKLOG	1024
 #define RETRY_NS	10000000ull	/* of a name that too many ask */
 #define LOOKUP_TRIES	6000
+#define LOOKUP_NS	60000000000ull	/* of an answer: as long as of a REP */
 /*
  * Programs tell their client to connect and then listen: on a device a request
  * takes longer than listening does. perftest 4.5 with -R is one.
@@ -275,6 +276,7 @@ void soft_cm_end_lookup(struct soft_cm_id *id)
 {
 	if (id->lookup.fd < 0)
 		return;
+	soft_timer_stop(&id->timer);
 	soft_watch_del(id->file->dev, &id->lookup);
 	close(id->lookup.fd);
 	id->lookup.fd = -1;
@@ -339,5 +341,7 @@ void soft_cm_lookup(struct soft_cm_id *id)
 	if (soft_watch_add(dev, &id->lookup, fd)) {
 		close(fd);
 		soft_cm_not_found(id, -ENOMEM);
+		return;
 	}
+	soft_timer_set(dev, &id->timer, LOOKUP_NS);
 }

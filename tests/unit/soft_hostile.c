@@ -308,6 +308,15 @@ static void no_event(void)
 	assert_int_equal(poll(&p, 1, 0), 0);
 }
 
+static int name_of_port(void)
+{
+	int fd = soft_name_listen(dev, 8, "cm/%x/%u/%s", RDMA_PS_TCP, PORT,
+				  "127.0.0.1");
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
 /* Whose handle, as everybody is told who asks. */
 static uint32_t look_up(void)
 {
@@ -351,6 +360,60 @@ static void request__taken_back_COUNTS(void **state)
 	assert_int_equal(hear().hdr.type, SOFT_MSG_REJ);
 }
 
+static void connect_to_port(void)
+{
+	struct rdma_conn_param p = { .qp_num = 1 };
+
+	assert_int_equal(soft_cma_resolve_addr(cm_id, NULL,
+			 (struct sockaddr *)&address, WAIT_MS), 0);
+	event(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(soft_cma_resolve_route(cm_id, WAIT_MS), 0);
+	event(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(soft_cma_connect(cm_id, &p), 0);
+}
+
+/* The only one that there is, looking for who listens? With a bound? */
+static void look_at_id(bool *looks, bool *bound)
+{
+	const struct soft_cm_id *id;
+
+	soft_lock(dev);
+	id = list_first(&dev->cm_ids, struct soft_cm_id, node);
+	*looks = id->lookup.fd >= 0;
+	*bound = !list_empty(&id->timer.node);
+	soft_unlock(dev);
+}
+
+/* As if its time had come. */
+static void time_is_up(void)
+{
+	struct soft_cm_id *id;
+
+	soft_lock(dev);
+	id = list_first(&dev->cm_ids, struct soft_cm_id, node);
+	soft_timer_stop(&id->timer);
+	id->timer.fn(dev, &id->timer);
+	soft_unlock(dev);
+}
+
+/* Its process is stopped, say. */
+static void connect__nobody_tells_who_listens_UNREACHABLE(void **state)
+{
+	int name = name_of_port();
+	bool looks, bound;
+
+	connect_to_port();
+	look_at_id(&looks, &bound);
+	assert_true(looks);
+	assert_true(bound);
+	time_is_up();
+	event(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	look_at_id(&looks, &bound);
+	assert_false(looks);
+	assert_false(bound);
+	close(name);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define TEST_CM(fn) cmocka_unit_test_setup_teardown(fn, setup_cm, teardown_cm)
 
@@ -361,6 +424,7 @@ int main(void)
 		TEST(request__lost_ones_never_read_BOUNDED),
 		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
 		TEST_CM(request__taken_back_COUNTS),
+		TEST_CM(connect__nobody_tells_who_listens_UNREACHABLE),
 	};
 
 	join_own_fabric("hostile");
