@@ -141,6 +141,7 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	/* one that is taken back waits for the program as it did before */
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
+	soft_cm_end_lookup(id);
 	if (!id->uid)
 		return;
 	ev = soft_cm_event_new(id, ud ? RDMA_CM_EVENT_UNREACHABLE :

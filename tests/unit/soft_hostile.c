@@ -414,6 +414,45 @@ static void connect__nobody_tells_who_listens_UNREACHABLE(void **state)
 	close(name);
 }
 
+static int accept_from(int name)
+{
+	int fd;
+
+	wait_for(name, POLLIN);
+	fd = accept(name, NULL, NULL);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* It has no time; and while it is looked for again, it says no. */
+static void connect__rejected_while_looking_ENDS_ONCE(void **state)
+{
+	const struct soft_msg here = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_LOOKUP, .node = PEER,
+		.from = 5,
+	};
+	int name = name_of_port(), fd;
+	bool looks, bound;
+	uint32_t handle;
+
+	connect_to_port();
+	fd = accept_from(name);
+	assert_int_equal(soft_msg_send(fd, &here, sizeof(here), NULL, 0), 0);
+	close(fd);
+	handle = hear().hdr.from;
+	tell(request(handle, 0), SOFT_MSG_BUSY);
+	fd = accept_from(name);
+	tell(request(handle, 0), SOFT_MSG_REJ);
+	event(RDMA_CM_EVENT_REJECTED, 0);
+	/* nobody waits for that answer any more */
+	look_at_id(&looks, &bound);
+	assert_false(looks);
+	close(fd);
+	close(name);
+	until_answered(1);
+	no_event();
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define TEST_CM(fn) cmocka_unit_test_setup_teardown(fn, setup_cm, teardown_cm)
 
@@ -425,6 +464,7 @@ int main(void)
 		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
 		TEST_CM(request__taken_back_COUNTS),
 		TEST_CM(connect__nobody_tells_who_listens_UNREACHABLE),
+		TEST_CM(connect__rejected_while_looking_ENDS_ONCE),
 	};
 
 	join_own_fabric("hostile");
