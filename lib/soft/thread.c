@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define REST_NS	20000000ull	/* of who cannot accept */
+#define ROUNDS	64		/* of progress, before others have their turn */
 
 uint64_t soft_now(void)
 {
@@ -198,10 +199,14 @@ void soft_cover(struct soft_dev *dev)
 void soft_uncover(struct soft_dev *dev)
 {
 	dev->covered = false;
-	do {
+	for (int i = 0; i < ROUNDS; i++) {
 		set_sleeping(dev);
 		atomic_thread_fence(memory_order_seq_cst);
-	} while (soft_progress(dev));
+		if (!soft_progress(dev))
+			return;
+	}
+	/* a peer that goes on and on: the thread looks again */
+	soft_ring_bell(dev->bell);
 }
 
 static void work(struct soft_dev *dev, uint32_t *polls)
@@ -210,7 +215,7 @@ static void work(struct soft_dev *dev, uint32_t *polls)
 		*polls = dev->polls;
 		return;
 	}
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < ROUNDS; i++) {
 		if (soft_progress(dev))
 			continue;
 		soft_uncover(dev);

@@ -453,6 +453,34 @@ static void connect__rejected_while_looking_ENDS_ONCE(void **state)
 	no_event();
 }
 
+/* ---- more and more of it ---------------------------------------------- */
+
+static uint32_t endless;		/* so often it says: there is more */
+
+bool __real_soft_progress(struct soft_dev *d);
+bool __wrap_soft_progress(struct soft_dev *d);
+
+bool __wrap_soft_progress(struct soft_dev *d)
+{
+	if (endless)
+		return --endless;
+	return __real_soft_progress(d);
+}
+
+/* The lock is the program's as well. */
+static void uncover__always_more_LETS_GO(void **state)
+{
+	uint32_t left;
+
+	soft_lock(dev);
+	endless = 100000;
+	soft_uncover(dev);
+	left = endless;
+	endless = 0;
+	soft_unlock(dev);
+	assert_in_range(left, 90000, 100000);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define TEST_CM(fn) cmocka_unit_test_setup_teardown(fn, setup_cm, teardown_cm)
 
@@ -465,6 +493,7 @@ int main(void)
 		TEST_CM(request__taken_back_COUNTS),
 		TEST_CM(connect__nobody_tells_who_listens_UNREACHABLE),
 		TEST_CM(connect__rejected_while_looking_ENDS_ONCE),
+		TEST(uncover__always_more_LETS_GO),
 	};
 
 	join_own_fabric("hostile");
