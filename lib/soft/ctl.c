@@ -153,6 +153,9 @@ int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		if (m.arg[1] > SOFT_CTL_PAGE || m.arg[0] <= *index)
 			return -EPROTO;
 		for (uint32_t i = 0; i < m.arg[1] && n < max; i++) {
+			/* it would be asked for ever */
+			if ((m.qps[i].qpn & (SOFT_QPS - 1)) < *index)
+				return -EPROTO;
 			qps[n++] = m.qps[i];
 			*index = (m.qps[i].qpn & (SOFT_QPS - 1)) + 1;
 		}

@@ -481,6 +481,49 @@ static void uncover__always_more_LETS_GO(void **state)
 	assert_in_range(left, 90000, 100000);
 }
 
+/* ---- lies to who looks at the fabric ---------------------------------- */
+
+/* The queue pair 3, whichever one is asked for. */
+static void *tell_of_three(void *arg)
+{
+	int name = *(int *)arg, fds[1];
+
+	for (int i = 0; i < 2; i++) {
+		int fd = accept_from(name);
+		struct soft_ctl_msg m;
+
+		(void)receive(fd, &m, sizeof(m), fds);
+		m.hdr.type = SOFT_MSG_CTL_DONE;
+		m.result = 0;
+		m.arg[0]++;
+		m.arg[1] = 1;
+		m.qps[0].qpn = 3;
+		(void)soft_msg_send(fd, &m, sizeof(m), NULL, 0);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void list__the_same_again_EPROTO(void **state)
+{
+	int name = soft_name_listen(dev, 8, "node/%u", PEER);
+	struct soft_ctl_qp qps[1];
+	struct soft_ctl *ctl;
+	uint32_t index = 0;
+	pthread_t thread;
+
+	assert_true(name >= 0);
+	assert_int_equal(pthread_create(&thread, NULL, tell_of_three, &name),
+			 0);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_qps(ctl, PEER, &index, qps, 1), 1);
+	assert_int_equal(index, 4);
+	assert_int_equal(soft_ctl_qps(ctl, PEER, &index, qps, 1), -EPROTO);
+	soft_ctl_close(ctl);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	close(name);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 #define TEST_CM(fn) cmocka_unit_test_setup_teardown(fn, setup_cm, teardown_cm)
 
@@ -494,6 +537,7 @@ int main(void)
 		TEST_CM(connect__nobody_tells_who_listens_UNREACHABLE),
 		TEST_CM(connect__rejected_while_looking_ENDS_ONCE),
 		TEST(uncover__always_more_LETS_GO),
+		TEST(list__the_same_again_EPROTO),
 	};
 
 	join_own_fabric("hostile");
