@@ -19,6 +19,8 @@
 
 #define LOCK_TRIES	2000		/* a millisecond each */
 #define ANSWER_MS	300
+#define SOON_MS		20		/* until the next one is asked, too */
+#define AT_ONCE		32
 #define BACKLOG		1024
 #define SEALS		(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -78,51 +80,105 @@ static int create_fabric(struct soft_dev *dev)
 	return 0;
 }
 
-/* 0: this node has handed it over. */
-static int ask_fabric(struct soft_dev *dev, uint32_t node)
+/* The socket that the answer comes on, or -errno. */
+static int ask_node(const struct soft_dev *dev, uint32_t node)
 {
-	struct soft_msg msg = {
+	const struct soft_msg msg = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC_ASK,
 		.node = dev->node,
 	};
-	struct pollfd p = { .events = POLLIN };
-	int fds[2], ret, memory = -1;
+	int fd = soft_name_connect(dev, "node/%u", node), ret;
 
-	p.fd = soft_name_connect(dev, "node/%u", node);
-	if (p.fd < 0)
-		return p.fd;
-	ret = soft_msg_send(p.fd, &msg, sizeof(msg), NULL, 0);
-	if (!ret && poll(&p, 1, ANSWER_MS) == 1 &&
-	    soft_msg_recv(p.fd, &msg, sizeof(msg), fds, 2) == sizeof(msg)) {
-		memory = fds[0];
-		if (fds[1] >= 0)
-			close(fds[1]);
-	}
-	close(p.fd);
-	if (memory < 0)
-		return -ETIMEDOUT;
-	ret = msg.type == SOFT_MSG_FABRIC ? map_fabric(dev, memory) : -EPROTO;
+	if (fd < 0)
+		return fd;
+	ret = soft_msg_send(fd, &msg, sizeof(msg), NULL, 0);
+	if (!ret)
+		return fd;
+	close(fd);
+	return ret;
+}
+
+/* 0: this node has handed it over. */
+static int take_answer(struct soft_dev *dev, int fd)
+{
+	int fds[2] = { -1, -1 }, ret = -EPROTO;
+	struct soft_msg msg;
+
+	if (soft_msg_recv(fd, &msg, sizeof(msg), fds, 2) == sizeof(msg) &&
+	    msg.type == SOFT_MSG_FABRIC && fds[0] >= 0)
+		ret = map_fabric(dev, fds[0]);
 	if (!ret && (dev->fabric->magic != SOFT_FABRIC_MAGIC ||
 		     dev->fabric->version != SOFT_FABRIC_VERSION)) {
 		(void)munmap(dev->fabric, sizeof(*dev->fabric));
 		dev->fabric = NULL;
 		ret = -EPROTO;
 	}
-	if (ret)
-		close(memory);
+	if (ret && fds[0] >= 0)
+		close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
 	return ret;
+}
+
+/* 0: one of them has. */
+static int take_answers(struct soft_dev *dev, struct pollfd *asked, nfds_t n,
+			int ms)
+{
+	int ret = -ETIMEDOUT;
+
+	while (ret && poll(asked, n, ms) > 0)
+		for (nfds_t i = 0; ret && i < n; i++) {
+			if (!asked[i].revents)
+				continue;
+			ret = take_answer(dev, asked[i].fd);
+			close(asked[i].fd);
+			asked[i].fd = -1;
+		}
+	return ret;
+}
+
+static void forget(struct pollfd *asked, nfds_t n)
+{
+	while (n--)
+		if (asked[n].fd >= 0)
+			close(asked[n].fd);
 }
 
 /*
  * A node that is stopped does not answer: if all are, this one begins afresh,
- * which matters only to settings that somebody has made.
+ * which matters only to settings that somebody has made. The next one is asked
+ * soon, while others may still answer: whoever opens the device meanwhile
+ * waits for us, and not for long.
  */
 static int find_fabric(struct soft_dev *dev)
 {
-	for (uint32_t n = 0; n < SOFT_NODES; n++)
-		if (n != dev->node && !ask_fabric(dev, n))
-			return 0;
-	return create_fabric(dev);
+	struct pollfd asked[AT_ONCE];
+	int ret = -ETIMEDOUT;
+	nfds_t n = 0;
+
+	for (uint32_t node = 0; ret && node < SOFT_NODES; node++) {
+		int fd = node == dev->node ? -ECONNREFUSED :
+			 ask_node(dev, node);
+
+		if (fd == -EMFILE || fd == -ENFILE) {
+			/* the one that would have answered, perhaps */
+			forget(asked, n);
+			return fd;
+		}
+		if (fd < 0)
+			continue;
+		asked[n++] = (struct pollfd){ fd, POLLIN, 0 };
+		ret = take_answers(dev, asked, n, n < AT_ONCE ? SOON_MS :
+				   ANSWER_MS);
+		if (ret && n == AT_ONCE) {
+			forget(asked, n);
+			n = 0;
+		}
+	}
+	if (ret && n)
+		ret = take_answers(dev, asked, n, ANSWER_MS);
+	forget(asked, n);
+	return ret ? create_fabric(dev) : 0;
 }
 
 static int claim_number(struct soft_dev *dev)

@@ -27,6 +27,7 @@
 #define NOBODY	65534
 #define CHILD_SECONDS	30	/* and no longer */
 #define NODES	1024
+#define STOPPED	16
 #define QUEUES	((1 << 14) - 2)
 #define KEYS	(1 << 20)
 
@@ -265,6 +266,37 @@ static void processes__too_many_EUSERS(void **state)
 	assert_int_equal(open_and_close(), 0);
 }
 
+/*
+ * A fabric of processes that are all stopped is opened by two at once: the
+ * second one does not wait for all that the first one has to ask.
+ */
+static void processes__stopped_KEEP_NOBODY_OUT(void **state)
+{
+	int fds[STOPPED], status;
+	struct ibv_context *c;
+	char name[16];
+	pid_t pid;
+
+	for (int i = 0; i < STOPPED; i++) {
+		snprintf(name, sizeof(name), "node/%d", i);
+		fds[i] = take_name(geteuid(), name);
+		assert_true(fds[i] >= 0);
+	}
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		_exit(try_open(&c));
+	}
+	/* when it has asked, it has the lock of the fabric */
+	assert_int_equal(poll(&(struct pollfd){ fds[0], POLLIN, 0 }, 1,
+			      CHILD_SECONDS * 1000), 1);
+	assert_int_equal(open_and_close(), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < STOPPED; i++)
+		close(fds[i]);
+}
+
 static void queues__too_many_ENOMEM(void **state)
 {
 	static struct ibv_qp *qps[QUEUES + 1];
@@ -325,6 +357,7 @@ int main(void)
 		cmocka_unit_test(descriptors__some_too_few_EMFILE),
 		cmocka_unit_test(descriptors__none_to_accept_WAITS),
 		cmocka_unit_test(processes__too_many_EUSERS),
+		cmocka_unit_test(processes__stopped_KEEP_NOBODY_OUT),
 		cmocka_unit_test(queues__too_many_ENOMEM),
 		cmocka_unit_test(regions__too_many_ENOMEM),
 	};
