@@ -212,11 +212,13 @@ static void connect__nobody_accepts_TIMEOUT(void **state)
 #define MANY	100
 
 static struct end clients[MANY], servers[MANY];
-static int accepted;
 
+/* They may come in another order: each says which one it is. */
 static void accept_many(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
-	struct end *e = &servers[accepted++];
+	size_t len;
+	const uint8_t *number = rdmamsg_request_data(req, &len);
+	struct end *e = &servers[*number];
 
 	if (rdmamsg_accept(req, &e->opts, &e->ep))
 		note("rdmamsg_accept: %s", rdmamsg_error());
@@ -247,12 +249,15 @@ static void connect__a_hundred_at_once_ALL_CONNECT(void **state)
 	};
 	struct rdmamsg *a = test_open(NULL), *b = test_open(NULL);
 	struct rdmamsg_listener *l;
+	uint8_t numbers[MANY];
 	char port[8];
 
-	accepted = 0;
 	for (int i = 0; i < MANY; i++) {
 		end_init(&clients[i], "client", b);
 		end_init(&servers[i], "server", a);
+		numbers[i] = (uint8_t)i;
+		clients[i].opts.hello_data = &numbers[i];
+		clients[i].opts.hello_data_len = 1;
 		clients[i].expect_nothing = servers[i].expect_nothing = true;
 	}
 	if (rdmamsg_listen(a, test_addr(), "0", &opts, &l))
