@@ -203,6 +203,17 @@ static void sleep__beside_another_thread_LOSES_NOTHING(void **state)
 	assert_int_equal(w.echoed, 500);
 }
 
+/* A device tells of what went out before whenever it has the time. */
+static void drive_until_quiet(struct rdmamsg *ctx, struct pollfd *fd)
+{
+	uint64_t end = now_ms() + WAIT_MS;
+
+	do {
+		assert_true(now_ms() < end);
+		test_drive(ctx);
+	} while (poll(fd, 1, 0) || rdmamsg_process(ctx));
+}
+
 /* Nobody drains the descriptor half: it stays readable until process has. */
 static void fd__work_to_do_IS_READABLE(void **state)
 {
@@ -214,21 +225,19 @@ static void fd__work_to_do_IS_READABLE(void **state)
 	fd.fd = rdmamsg_fd(p.s.ctx);
 	fd.events = POLLIN;
 	end_send_all(&p.c, HOW_SEND, 10, 1);
-	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
-	assert_int_equal(poll(&fd, 1, 0), 1);
-	assert_true(rdmamsg_process(p.s.ctx) > 0);
-	assert_int_equal(p.s.received, 1);
-	test_drive(p.s.ctx);
-	assert_int_equal(poll(&fd, 1, 0), 0);
-	assert_int_equal(rdmamsg_process(p.s.ctx), 0);
+	while (!p.s.received) {
+		assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
+		assert_int_equal(poll(&fd, 1, 0), 1);
+		assert_true(rdmamsg_process(p.s.ctx) > 0);
+	}
+	drive_until_quiet(p.s.ctx, &fd);
 	/* a poller in between takes what the event was about */
 	end_send_all(&p.c, HOW_SEND, 10, 2);
 	for (uint64_t end = now_ms() + WAIT_MS; p.s.received < 2; ) {
 		assert_true(now_ms() < end);
 		assert_true(rdmamsg_poll(p.s.ctx) >= 0);
 	}
-	test_drive(p.s.ctx);
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	drive_until_quiet(p.s.ctx, &fd);
 	end_send_all(&p.c, HOW_SEND, 10, 3);
 	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
 	pair_close(&p);
