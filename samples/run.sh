@@ -79,11 +79,17 @@ start()
 end_server()
 {
 	kill -"$1" "$server"
+	server_ends "$2"
+}
+
+# server_ends STATUS
+server_ends()
+{
 	status=0
 	wait "$server" || status=$?
 	server=
-	[ $status -eq "$2" ] || {
-		echo "the server's status is $status, not $2"
+	[ $status -eq "$1" ] || {
+		echo "the server's status is $status, not $1"
 		return 1
 	}
 }
@@ -116,9 +122,49 @@ holds()
 	}
 }
 
+# half FILE: a client copies it and is stopped in the middle; if it has got too
+# far before anybody could look, the next one is. Its number is in the file
+# `client`, its status will be in `ended`.
+half()
+{
+	end=$(($(date +%s) + 60))
+	until
+		rm -f ended
+		(
+			status=0
+			timeout 100 sh -c 'echo $$ >client; exec "$@"' - \
+				"$copy" "$1" "$addr:$port" >said 2>&1 ||
+				status=$?
+			echo $status >ending
+			mv ending ended
+		) &
+		until [ -e ended ] || writing
+		do
+			sleep 0.01
+		done
+		kill -STOP "$(cat client)" 2>/dev/null && writing
+	do
+		[ "$(date +%s)" -lt "$end" ] || return
+		kill -CONT "$(cat client)" 2>/dev/null || :
+		await test -e ended
+		rm -f "$dir/$1"
+	done
+}
+
+# A part of it is there, and there is far to go.
 writing()
 {
-	find "$dir" -name '.rdmamsg-copy-*' -size +1024k | grep -q .
+	find "$dir" -name '.rdmamsg-copy-*' -size +1024k -size -131072k |
+		grep -q .
+}
+
+# goes_on STATUS: the client that half has stopped.
+goes_on()
+{
+	kill -CONT "$(cat client)"
+	await test -e ended
+	cat said
+	[ "$(cat ended)" -eq "$1" ]
 }
 
 no_file()
@@ -367,11 +413,9 @@ client_killed()
 	truncate -s 256M large
 	echo small >small
 	start_copy
-	"$copy" large "$addr:$port" &
-	client=$!
-	await writing
-	kill -KILL $client
-	wait $client || :
+	half large
+	kill -KILL "$(cat client)"
+	await test -e ended
 	await no_file
 	returns 0 "$copy" small "$addr:$port"
 	holds small
@@ -382,14 +426,9 @@ server_killed()
 {
 	truncate -s 256M large
 	start_copy
-	timeout 100 "$copy" large "$addr:$port" >said 2>&1 &
-	client=$!
-	await writing
+	half large
 	end_server KILL 137
-	status=0
-	wait $client || status=$?
-	cat said
-	[ $status -eq 1 ]
+	goes_on 1
 	said 'large: not copied'
 	[ ! -e "$dir/large" ]
 
@@ -407,19 +446,17 @@ server_ended()
 {
 	truncate -s 256M large
 	start_copy
-	timeout 100 "$copy" large "$addr:$port" >said 2>&1 &
-	client=$!
-	await writing
+	half large
 	other=$server
 	start_copy
 	writing
 	end_server TERM 0
 	writing
 	server=$other
-	end_server TERM 0
-	status=0
-	wait $client || status=$?
-	[ $status -eq 1 ]
+	# it knows before anything more can come
+	kill -TERM "$server"
+	goes_on 1
+	server_ends 0
 	no_file
 }
 
