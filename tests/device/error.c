@@ -117,6 +117,7 @@ static void peer__destroyed_RETRY_EXC(void)
 static void peer__ready_in_time_NOTHING_IS_LOST(void)
 {
 	how.last_down = true;
+	how.timeout = 18;		/* 1 s, and tried 8 times */
 	pair();
 	fill(0, 4);
 	send_one(1, 8);
