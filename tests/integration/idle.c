@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 
 #define QUIET_MS	3000
+#define QUIET_TIMES	5
+#define BUSY_US		100000	/* emulated, poll(2) itself takes its time */
 /* what is on its way, of endpoints that live on */
 #define SETTLE_MS	500
 /* beyond the lingering of an unused device and every drain and back-off */
@@ -41,13 +43,14 @@ static void settle(unsigned int ms)
 	}
 }
 
-static void check_quiet(struct rdmamsg *a, struct rdmamsg *b)
+/* How often one of them was readable in that time. */
+static unsigned int count_readable(struct rdmamsg *a, struct rdmamsg *b)
 {
 	struct pollfd fds[2] = {
 		{ .fd = rdmamsg_fd(a), .events = POLLIN },
 		{ .fd = b ? rdmamsg_fd(b) : -1, .events = POLLIN },
 	};
-	uint64_t end = now_ms() + QUIET_MS, before = cpu_us(), used;
+	uint64_t end = now_ms() + QUIET_MS;
 	unsigned int readable = 0;
 
 	for (uint64_t now = now_ms(); now < end; now = now_ms()) {
@@ -58,27 +61,48 @@ static void check_quiet(struct rdmamsg *a, struct rdmamsg *b)
 			if (fds[i].revents)
 				rdmamsg_process(i ? b : a);
 	}
-	used = cpu_us() - before;
-	if (readable)
-		fail_msg("readable %u times in %d ms", readable, QUIET_MS);
-	/* emulated, poll(2) itself takes its time */
-	if (used > 100000)
-		fail_msg("%llu us of processor time while idle",
-			 (unsigned long long)used);
-	check_notes();
+	return readable;
+}
+
+/*
+ * What a busy machine has put off comes once, and a virtual one that had to
+ * wait for its processor counts that as used: whatever is not quiet is so in
+ * each of these times.
+ */
+static void check_quiet(struct rdmamsg *a, struct rdmamsg *b)
+{
+	unsigned int readable = 0;
+	uint64_t used = 0;
+
+	for (int i = 0; i < QUIET_TIMES; i++) {
+		uint64_t before = cpu_us();
+
+		readable = count_readable(a, b);
+		used = cpu_us() - before;
+		check_notes();
+		if (!readable && used <= BUSY_US)
+			return;
+	}
+	fail_msg("readable %u times in %d ms, %llu us of processor time",
+		 readable, QUIET_MS, (unsigned long long)used);
 }
 
 /* rdmamsg_wait() must not be busy inside either. */
 static void check_wait_sleeps(struct rdmamsg *ctx)
 {
-	uint64_t before = cpu_us(), used;
+	uint64_t used = 0;
+	int ret = 0;
 
-	if (rdmamsg_wait(ctx, QUIET_MS / 3))
-		fail_msg("rdmamsg_wait: something happened");
-	used = cpu_us() - before;
-	if (used > 100000)
-		fail_msg("%llu us of processor time in rdmamsg_wait()",
-			 (unsigned long long)used);
+	for (int i = 0; i < QUIET_TIMES; i++) {
+		uint64_t before = cpu_us();
+
+		ret = rdmamsg_wait(ctx, QUIET_MS / 3);
+		used = cpu_us() - before;
+		if (!ret && used <= BUSY_US)
+			return;
+	}
+	fail_msg("rdmamsg_wait: %d, %llu us of processor time", ret,
+		 (unsigned long long)used);
 }
 
 /* No keepalives, but a lost packet is to come again soon. */
