@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What of the soft HCA is nobody else's: for the rest see tests/device. */
 #include "soft_pair.h"
+#include "own_fabric.h"
 
 #include <sys/mman.h>
 
@@ -32,5 +33,6 @@ int main(void)
 		PLAIN(reg_mr__to_be_read_IS_LOOKED_AT),
 	};
 
+	join_own_fabric("soft");
 	return cmocka_run_group_tests_name("soft", tests, NULL, NULL);
 }

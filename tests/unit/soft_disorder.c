@@ -2,6 +2,7 @@
 /* Faults of what is not acknowledged: it comes twice, or in another order. */
 #include "soft/priv.h"
 #include "soft_pair.h"
+#include "own_fabric.h"
 
 #define QKEY	0x1111u
 
@@ -231,5 +232,6 @@ int main(void)
 		UC(uc__some_duplicated_NEITHER_NONE_NOR_ALL),
 	};
 
+	join_own_fabric("disorder");
 	return cmocka_run_group_tests_name("soft_disorder", tests, NULL, NULL);
 }
