@@ -250,9 +250,7 @@ static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 	all.data = client.mem;
 	all.region = client.region;
 	fd.fd = rdmamsg_fd(client.ctx);
-	for (int i = 0; i < TURNS && poll(&fd, 1, 0) == 1; i++)
-		both();
-	assert_int_equal(poll(&fd, 1, 0), 0);
+	WAIT_FOR(poll(&fd, 1, 0) == 0);
 	broken = true;
 	assert_int_equal(rdmamsg_write(client.ep, &all, 1, &key, 0, 0, &all),
 			 0);
@@ -269,17 +267,14 @@ static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 static void write__without_a_cookie_FREES_ITS_REGION(void **state)
 {
 	struct rdmamsg_slice s = { .len = 1000 };
-	int ret = -EBUSY;
+	int ret;
 
 	connect_both();
 	fill(client.mem, 1000);
 	s.data = client.mem;
 	s.region = client.region;
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL), 0);
-	for (int i = 0; i < TURNS && ret == -EBUSY; i++) {
-		ret = rdmamsg_region_revoke(client.region);
-		both();
-	}
+	WAIT_FOR((ret = rdmamsg_region_revoke(client.region)) != -EBUSY);
 	assert_int_equal(ret, 0);
 	assert_memory_equal(server.mem, client.mem, 1000);
 	assert_false(client.closed);
@@ -293,7 +288,7 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 	struct rdmamsg_slice s = { .len = 1000 };
 	struct rdmamsg_region *other;
 	struct rdmamsg_cache *cache;
-	int ret = -ENOBUFS;
+	int ret;
 
 	connect_both();
 	fill(client.mem, 1000);
@@ -303,11 +298,8 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 					   0, &s.region), 0);
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL), 0);
 	assert_int_equal(rdmamsg_cache_put(cache, s.region), 0);
-	for (int i = 0; i < TURNS && ret == -ENOBUFS; i++) {
-		ret = rdmamsg_cache_get(cache, client.ep, client.mem + 4096, 8,
-					0, &other);
-		both();
-	}
+	WAIT_FOR((ret = rdmamsg_cache_get(cache, client.ep, client.mem + 4096,
+					  8, 0, &other)) != -ENOBUFS);
 	assert_int_equal(ret, 0);
 	assert_memory_equal(server.mem, client.mem, 1000);
 }
@@ -369,9 +361,8 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 	WAIT_FOR(client.sent == 1);
 	/* the only credit: the server does not work from here on */
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, &s), 0);
-	for (int i = 0; i < TURNS && client.sent < 2; i++)
-		assert_true(rdmamsg_wait(client.ctx, 10) >= 0);
-	assert_int_equal(client.sent, 2);
+	while (client.sent < 2)
+		assert_true(rdmamsg_wait(client.ctx, WAIT_MS) > 0);
 	client_alone();
 	limit = client.ctx->opts.max_registered;
 	client.ctx->opts.max_registered = client.ctx->registered;

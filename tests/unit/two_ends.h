@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define TURNS	1000	/* of at most 10 ms each, until a wait is in vain */
+#define WAIT_MS	60000	/* far beyond what anything takes */
 
 struct side {
 	struct rdmamsg *ctx;
@@ -63,10 +63,12 @@ static inline void both(void)
 
 #define WAIT_FOR(condition) \
 	do { \
-		for (int i_ = 0; i_ < TURNS && !(condition); i_++) \
+		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
+		while (!(condition)) { \
+			if (rdmamsg__now_ms() > end_) \
+				fail_msg("waited in vain for %s", #condition); \
 			both(); \
-		if (!(condition)) \
-			fail_msg("waited in vain for %s", #condition); \
+		} \
 	} while (0)
 
 static inline void connect_client(struct rdmamsg_ep_options *opts)
