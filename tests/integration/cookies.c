@@ -147,7 +147,11 @@ static void cookies__peer_killed_in_flight_EACH_ONCE(void **state)
 	WAIT_FOR(p.c.closed);
 	end_check_cookies(&p.c);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
-	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+	/* its memory may go before its connection */
+	if (p.c.why.cause != RDMAMSG_CAUSE_ABORTED) {
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TRANSPORT);
+		assert_non_null(strstr(p.c.why.text, "killed"));
+	}
 	assert_true(WIFSIGNALED(child_wait(&child)));
 	pair_fini(&p);
 }
