@@ -341,8 +341,19 @@ pair fi_pingpong "fi_pingpong -p verbs -e msg -B PORT" \
     "fi_pingpong -p verbs -e msg -P PORT 127.0.0.1" 1m
 pair fi_pingpong-dgram "fi_pingpong -p verbs -e dgram -B PORT" \
     "fi_pingpong -p verbs -e dgram -P PORT 127.0.0.1" 1k
-pair fi_pingpong-rdm "fi_pingpong -p verbs;ofi_rxm -e rdm -B PORT" \
-    "fi_pingpong -p verbs;ofi_rxm -e rdm -P PORT 127.0.0.1" 1m
+# How they end is not ours: in libfabric 1.17 what has completed and was not yet
+# polled when the peer closes is reported as flushed, or never.
+if case_of fi_pingpong-rdm fi_pingpong
+then
+	rdm="fi_pingpong -p verbs;ofi_rxm -e rdm"
+	limit=20
+	both "$rdm -B $port" "$rdm -P $port 127.0.0.1" 1m
+	limit=60
+	if grep -q ^1m "$work/server" && grep -q ^1m "$work/client"
+	then pass
+	else fail "$why"
+	fi
+fi
 
 # ---- UCX ------------------------------------------------------------------
 
