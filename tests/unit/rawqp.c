@@ -250,6 +250,7 @@ static void cq__of_too_many_queues_EINVAL(void **state)
 static struct verbs_api watched;		/* the soft HCA, looked at */
 static struct ibv_async_event event;
 static unsigned int cqs_destroyed, devices_closed, told;
+static struct ibv_qp *stuck;
 
 static int destroy_cq(struct ibv_cq *cq)
 {
@@ -277,33 +278,54 @@ static void ack_async_event(struct ibv_async_event *ev)
 {
 }
 
-static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+static int watch(void **state)
 {
-	told++;
-}
-
-static void close__in_a_group_STAYS(void **state)
-{
-	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
-	};
-	struct rdmamsg_qp_options o = {
-		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
-	};
-	struct rdmamsg_qp *a, *b;
-	struct rdmamsg *ctx[2];
-	struct ibv_qp *ibv;
-	struct dev *dev;
-
 	watched = rdmamsg__verbs_soft;
 	watched.destroy_cq = destroy_cq;
 	watched.close_device = close_device;
 	watched.get_async_event = get_async_event;
 	watched.ack_async_event = ack_async_event;
 	rdmamsg__verbs = &watched;
+	cqs_destroyed = devices_closed = told = 0;
+	stuck = NULL;
+	return 0;
+}
+
+static int unwatch(void **state)
+{
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	return 0;
+}
+
+static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+{
+	told++;
+}
+
+static const struct rdmamsg_options with_events = {
+	.size = sizeof(with_events), .on_event = on_event,
+};
+
+/* An event of this queue pair, through the device of the context. */
+static void tell_of(struct rdmamsg *ctx, struct ibv_qp *ibv)
+{
+	event.event_type = IBV_EVENT_QP_FATAL;
+	event.element.qp = ibv;
+	rdmamsg__dev_async(list_first(&ctx->devs, struct dev, node));
+}
+
+static void close__in_a_group_STAYS(void **state)
+{
+	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+	};
+	struct rdmamsg_qp *a, *b;
+	struct rdmamsg *ctx[2];
+	struct ibv_qp *ibv;
+
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(rdmamsg_open(&ctx[i], &opts), 0);
+		assert_int_equal(rdmamsg_open(&ctx[i], &with_events), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx[0], &o, &a), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx[1], &o, &b), 0);
 	ibv = rdmamsg_qp_ibv(a);
@@ -314,21 +336,15 @@ static void close__in_a_group_STAYS(void **state)
 	rdmamsg_close(ctx[0]);
 	/* the device still puts completions there, and reports what happens */
 	assert_int_equal(cqs_destroyed, 0);
-	event.event_type = IBV_EVENT_QP_FATAL;
-	event.element.qp = ibv;
-	dev = list_first(&ctx[1]->devs, struct dev, node);
-	rdmamsg__dev_async(dev);
+	tell_of(ctx[1], ibv);
 	assert_int_equal(told, 0);
 	rdmamsg_close(ctx[1]);
 	assert_int_equal(cqs_destroyed, 1);
 	assert_int_equal(devices_closed, 0);
 	assert_int_equal(watched.detach_mcast(ibv, &group, 0), 0);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 /* ---- it cannot be made, and not be destroyed --------------------------- */
-
-static struct ibv_qp *stuck;
 
 static int refuse_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
@@ -343,22 +359,13 @@ static int refuse_destroy(struct ibv_qp *ibv)
 
 static void new__cannot_be_undone_STAYS(void **state)
 {
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
-	};
 	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
 	struct dev *dev;
 	int refs;
 
-	watched = rdmamsg__verbs_soft;
-	watched.destroy_cq = destroy_cq;
-	watched.get_async_event = get_async_event;
-	watched.ack_async_event = ack_async_event;
-	rdmamsg__verbs = &watched;
-	cqs_destroyed = told = 0;
-	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
 	dev = list_first(&ctx->devs, struct dev, node);
 	refs = dev->device->refs;
@@ -370,15 +377,12 @@ static void new__cannot_be_undone_STAYS(void **state)
 	assert_int_equal(cqs_destroyed, 0);
 	assert_int_equal(dev->device->refs, refs + 1);
 	assert_null(rdmamsg__rawqp_of(stuck)->ctx);
-	event.event_type = IBV_EVENT_QP_FATAL;
-	event.element.qp = stuck;
-	rdmamsg__dev_async(dev);
+	tell_of(ctx, stuck);
 	watched.modify_qp = rdmamsg__verbs_soft.modify_qp;
 	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
 	rdmamsg_close(ctx);
 	assert_int_equal(told, 0);
 	assert_int_equal(cqs_destroyed, 1);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 static void free__refused_STAYS(void **state)
@@ -388,11 +392,7 @@ static void free__refused_STAYS(void **state)
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
 
-	watched = rdmamsg__verbs_soft;
-	watched.destroy_cq = destroy_cq;
 	watched.destroy_qp = refuse_destroy;
-	rdmamsg__verbs = &watched;
-	cqs_destroyed = 0;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
 	assert_int_equal(rdmamsg_qp_free(q), -EIO);
@@ -404,7 +404,6 @@ static void free__refused_STAYS(void **state)
 	assert_int_equal(rdmamsg_qp_free(q), 0);
 	assert_int_equal(cqs_destroyed, 1);
 	rdmamsg_close(ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 static int removed_port(struct ibv_context *verbs, uint8_t port,
@@ -416,20 +415,12 @@ static int removed_port(struct ibv_context *verbs, uint8_t port,
 /* It refuses for good, and before it has said that it was removed. */
 static void free__of_a_removed_device_GOES(void **state)
 {
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
-	};
 	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
 	struct ibv_cq *cq;
 
-	watched = rdmamsg__verbs_soft;
-	watched.get_async_event = get_async_event;
-	watched.ack_async_event = ack_async_event;
-	rdmamsg__verbs = &watched;
-	told = 0;
-	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
 	cq = rdmamsg_qp_send_cq(q);
 	watched.destroy_qp = refuse_destroy;
@@ -437,15 +428,12 @@ static void free__of_a_removed_device_GOES(void **state)
 	assert_int_equal(rdmamsg_qp_free(q), 0);
 	assert_true(list_empty(&ctx->qps));
 	/* what it said before is nobody's concern */
-	event.event_type = IBV_EVENT_QP_FATAL;
-	event.element.qp = stuck;
-	rdmamsg__dev_async(list_first(&ctx->devs, struct dev, node));
+	tell_of(ctx, stuck);
 	assert_true(rdmamsg_process(ctx) >= 0);
 	assert_int_equal(told, 0);
 	assert_int_equal(rdmamsg__verbs_soft.destroy_qp(stuck), 0);
 	assert_int_equal(rdmamsg__verbs_soft.destroy_cq(cq), 0);
 	rdmamsg_close(ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 /* ---- an endpoint's cannot be destroyed --------------------------------- */
@@ -462,9 +450,6 @@ static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
 	const struct rdmamsg_handlers on = {
 		.size = sizeof(on), .on_closed = ep_closed,
 	};
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
-	};
 	struct rdmamsg_ep_options o = {
 		.size = sizeof(o), .device = "soft0", .handlers = &on,
 		.user = &closed,
@@ -472,29 +457,20 @@ static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
 	struct rdmamsg_ep *ep;
 	struct rdmamsg *ctx;
 
-	watched = rdmamsg__verbs_soft;
-	watched.get_async_event = get_async_event;
-	watched.ack_async_event = ack_async_event;
 	watched.destroy_qp = refuse_destroy;
-	rdmamsg__verbs = &watched;
-	told = 0;
-	stuck = NULL;
-	assert_int_equal(rdmamsg_open(&ctx, &opts), 0);
+	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
 	assert_int_equal(rdmamsg_oob_offer(ctx, &o, &ep), 0);
 	rdmamsg_ep_abort(ep);
 	for (int i = 0; i < 1000 && !closed; i++)
 		assert_true(rdmamsg_wait(ctx, 10) >= 0);
 	assert_true(closed);
 	assert_non_null(stuck);
-	event.event_type = IBV_EVENT_QP_FATAL;
-	event.element.qp = stuck;
-	rdmamsg__dev_async(list_first(&ctx->devs, struct dev, node));
+	tell_of(ctx, stuck);
 	assert_true(rdmamsg_process(ctx) >= 0);
 	assert_int_equal(told, 0);
 	assert_int_equal(rdmamsg__verbs_soft.destroy_qp(stuck), 0);
 	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
 	rdmamsg_close(ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
 /* ---- its device goes --------------------------------------------------- */
@@ -521,10 +497,7 @@ static void removed__with_on_completion_IS_QUIET(void **state)
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
 
-	watched = rdmamsg__verbs_soft;
 	watched.get_cq_event = get_cq_event;
-	rdmamsg__verbs = &watched;
-	told = 0;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
 	/* an error that passes leaves it on */
@@ -536,8 +509,9 @@ static void removed__with_on_completion_IS_QUIET(void **state)
 	assert_int_equal(told, 0);
 	assert_int_equal(rdmamsg_qp_free(q), 0);
 	rdmamsg_close(ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
+
+#define WATCHED(fn) cmocka_unit_test_setup_teardown(fn, watch, unwatch)
 
 int main(void)
 {
@@ -545,12 +519,12 @@ int main(void)
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
-		cmocka_unit_test(close__in_a_group_STAYS),
-		cmocka_unit_test(new__cannot_be_undone_STAYS),
-		cmocka_unit_test(free__refused_STAYS),
-		cmocka_unit_test(free__of_a_removed_device_GOES),
-		cmocka_unit_test(event__of_one_that_has_gone_IS_NOBODYS),
-		cmocka_unit_test(removed__with_on_completion_IS_QUIET),
+		WATCHED(close__in_a_group_STAYS),
+		WATCHED(new__cannot_be_undone_STAYS),
+		WATCHED(free__refused_STAYS),
+		WATCHED(free__of_a_removed_device_GOES),
+		WATCHED(event__of_one_that_has_gone_IS_NOBODYS),
+		WATCHED(removed__with_on_completion_IS_QUIET),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
