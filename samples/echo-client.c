@@ -3,9 +3,10 @@
  * The other side of echo, without a loop: echo-client HOST PORT [TEXT...]
  * sends each TEXT and prints what comes back.
  */
+#include "usage.h"
+
 #include <rdmamsg/rdmamsg.h>
-#include <stdio.h>
-#include <string.h>
+#include <limits.h>
 
 #define TIMEOUT_MS	10000
 
@@ -34,10 +35,7 @@ int main(int argc, char **argv)
 	struct rdmamsg *ctx = NULL;
 	int ret;
 
-	if (argc < 3) {
-		fprintf(stderr, "Usage: echo-client HOST PORT [TEXT...]\n");
-		return 2;
-	}
+	usage(argc, argv, "echo-client HOST PORT [TEXT...]", 2, INT_MAX);
 	ret = rdmamsg_open(&ctx, NULL);
 	if (!ret)
 		ret = rdmamsg_connect_wait(ctx, argv[1], argv[2], NULL,

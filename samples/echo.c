@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A server that sends every message back: echo [HOST] PORT */
+#include "usage.h"
+
 #include <rdmamsg/rdmamsg.h>
-#include <stdio.h>
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -24,10 +25,11 @@ int main(int argc, char **argv)
 	struct rdmamsg_listener *listener;
 	struct rdmamsg *ctx;
 
-	if (argc < 2 || rdmamsg_open(&ctx, NULL) ||
+	usage(argc, argv, "echo [HOST] PORT", 1, 2);
+	if (rdmamsg_open(&ctx, NULL) ||
 	    rdmamsg_listen(ctx, argc > 2 ? argv[1] : NULL, argv[argc - 1],
 			   &opts, &listener)) {
-		fprintf(stderr, "echo [HOST] PORT: %s\n", rdmamsg_error());
+		fprintf(stderr, "echo: %s\n", rdmamsg_error());
 		return 1;
 	}
 	printf("listening on port %u\n", rdmamsg_listener_port(listener));

@@ -6,6 +6,8 @@
  * connection are in here: the client sends a message with every tick of one
  * timer, the server sends it back, another timer bounds it all.
  */
+#include "usage.h"
+
 #include <rdmamsg/ev.h>
 
 #include <err.h>
@@ -115,8 +117,7 @@ int main(int argc, char **argv)
 	struct ev_timer limit;
 	struct rdmamsg *ctx;
 
-	if (argc != 2)
-		errx(2, "Usage: ev-loop ADDR");
+	usage(argc, argv, "ev-loop ADDR", 1, 1);
 	ev_timer_init(&p.ticker, on_tick, 0., EVERY);
 	ev_timer_init(&limit, on_limit, LIMIT, 0.);
 	ev_timer_start(p.loop, &limit);

@@ -6,6 +6,8 @@
  * signals. Both ends of a connection are in here: with every tick of the timer
  * the client sends a few messages, the server sends them back.
  */
+#include "usage.h"
+
 #include <rdmamsg/rdmamsg.h>
 
 #include <err.h>
@@ -156,8 +158,7 @@ int main(int argc, char **argv)
 	struct program p = { 0 };
 	struct rdmamsg *ctx;
 
-	if (argc != 2)
-		errx(2, "Usage: own-loop ADDR");
+	usage(argc, argv, "own-loop ADDR", 1, 1);
 	if (rdmamsg_open(&ctx, NULL))
 		errx(1, "%s", rdmamsg_error());
 	start(ctx, argv[1], &p);

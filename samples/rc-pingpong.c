@@ -109,11 +109,9 @@ static int connect_to(struct test *t, const struct rdmamsg_ep_options *opts)
 		ret = rdmamsg_wait(t->ctx, TIMEOUT_MS);
 	if (rdmamsg_ep_state(t->ep) == RDMAMSG_CONNECTED)
 		return 0;
-	if (rdmamsg_ep_reason(t->ep)) {
-		fprintf(stderr, "rc-pingpong: %s\n",
-			rdmamsg_ep_reason(t->ep)->text);
+	fprintf(stderr, "rc-pingpong: %s\n", rdmamsg_ep_reason(t->ep)->text);
+	if (rdmamsg_ep_reason(t->ep)->error)
 		ret = rdmamsg_ep_reason(t->ep)->error;
-	}
 	return ret < 0 ? ret : -ENOTCONN;
 }
 
@@ -252,17 +250,17 @@ static int clean_up(struct test *t, int ret)
 
 /* ---- options ---------------------------------------------------------- */
 
-static void usage(FILE *f)
+static void usage(void)
 {
-	fprintf(f, "Usage: rc-pingpong [OPTION...] [HOST]\n"
-		"Send, read and write over a reliable connection made through "
-		"TCP.\n"
-		"Without HOST the server, for one client.\n\n"
-		"  -p, --port=PORT      TCP port (" PORT "); 0: a free one\n"
-		"  -d, --ib-dev=NAME    RDMA device (one that suits)\n"
-		"  -i, --ib-port=N      its port, 1 to 255 (an active one)\n"
-		"  -g, --gid-idx=N      GID index, 0 to 254 (one that suits)\n"
-		"  -h, --help           this text\n");
+	printf("Usage: rc-pingpong [OPTION...] [HOST]\n"
+	       "Send, read and write over a reliable connection made through "
+	       "TCP.\n"
+	       "Without HOST the server, for one client.\n\n"
+	       "  -p, --port=PORT      TCP port (" PORT "); 0: a free one\n"
+	       "  -d, --ib-dev=NAME    RDMA device (one that suits)\n"
+	       "  -i, --ib-port=N      its port, 1 to 255 (an active one)\n"
+	       "  -g, --gid-idx=N      GID index, 0 to 254 (one that suits)\n"
+	       "  -h, --help           print this and exit\n");
 }
 
 static int number(const char *text, long lowest, long highest)
@@ -272,8 +270,8 @@ static int number(const char *text, long lowest, long highest)
 
 	if (*text && !*end && n >= lowest && n <= highest)
 		return (int)n;
-	fprintf(stderr, "rc-pingpong: '%s': a number from %ld to %ld\n", text,
-		lowest, highest);
+	fprintf(stderr, "rc-pingpong: '%s': a number from %ld to %ld; "
+		"see --help\n", text, lowest, highest);
 	exit(2);
 }
 
@@ -307,17 +305,18 @@ static void parse(struct test *t, int argc, char **argv)
 				(uint32_t)t->gid_index : RDMAMSG_NONE;
 			break;
 		case 'h':
-			usage(stdout);
+			usage();
 			exit(0);
 		default:
-			usage(stderr);
+			fputs("rc-pingpong: see --help\n", stderr);
 			exit(2);
 		}
 	}
 	if (optind < argc)
 		t->host = argv[optind++];
 	if (optind < argc) {
-		usage(stderr);
+		fprintf(stderr, "rc-pingpong: '%s': one HOST is enough; "
+			"see --help\n", argv[optind]);
 		exit(2);
 	}
 }

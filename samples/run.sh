@@ -15,16 +15,20 @@ then
 	sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2
 	exit 2
 fi
-bin=$1/samples
+build=$(cd "$1" && pwd) || exit
+bin=$build/samples
 if [ -x "$bin/.libs/rdmamsg-copy" ]
 then
 	# Past libtool's scripts, which take long in a virtual machine.
 	bin=$bin/.libs
-	LD_LIBRARY_PATH=$1/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+	LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH
 fi
 addr=${2-${RDMAMSG_VM_ADDR-}}
 copy=$bin/rdmamsg-copy
+perf=$bin/rdmamsg-perf
+soft=$build/lib/soft/tools/rdmamsg-soft
+ctl=$build/lib/soft/tools/rdmamsg-soft-ctl
 
 work=$(mktemp -d) || exit
 dir=$work/dir
@@ -48,6 +52,16 @@ await()
 	done
 }
 
+# expects FILE PATTERN
+expects()
+{
+	grep -q -e "$2" "$1" || {
+		echo "no '$2' in $1:"
+		cat "$1"
+		return 1
+	}
+}
+
 # returns STATUS COMMAND...: what it prints goes to $work/said as well.
 returns()
 {
@@ -63,12 +77,46 @@ returns()
 
 said()
 {
-	grep -q -e "$1" "$work/said"
+	grep -q -e "$1" "$work/said" || {
+		echo "it does not say '$1'"
+		return 1
+	}
+}
+
+# complains STATUS PATTERN COMMAND...: in one line
+complains()
+{
+	expected_text=$2
+	expected_status=$1
+	shift 2
+	returns "$expected_status" "$@"
+	said "$expected_text"
+	[ "$(wc -l <"$work/said")" -eq 1 ] || {
+		echo "more than one line: $*"
+		return 1
+	}
+}
+
+# not COMMAND...: it fails
+not()
+{
+	if "$@"
+	then
+		echo "it does not fail: $*"
+		return 1
+	fi
+}
+
+# options_of PROGRAM: the long names of all that --help lists
+options_of()
+{
+	"$1" --help | sed -n 's/^  *\(-., \)\{0,1\}--\([a-z]*\).*/\2/p'
 }
 
 # start COMMAND...: a server that prints its port, which is then $port.
 start()
 {
+	rm -f "$work/server"	# the one before has said its port there
 	"$@" >"$work/server" 2>&1 &
 	server=$!
 	await grep -q '^listening on port' "$work/server" || return
@@ -195,8 +243,8 @@ run()
 		[ ! -s "$work/server" ] || sed 's/^/# server: /' "$work/server"
 		failures=$((failures + 1))
 	fi
-	rm -rf "$dir"
-	rm -f "$work/server"
+	chmod -R u+rwx "$work"
+	find "$work" -mindepth 1 -maxdepth 1 ! -name full -exec rm -rf {} +
 }
 
 # ---- the samples --------------------------------------------------------
@@ -211,6 +259,158 @@ srq_sample()
 	wait "$server" || status=$?
 	server=
 	[ $status -eq 0 ]
+}
+
+# Of the samples: what -h and wrong arguments do.
+sample_usage()
+{
+	for sample in echo echo-client own-loop ev-loop threads srq rc-pingpong
+	do
+		for option in -h --help
+		do
+			returns 0 "$bin/$sample" $option
+			said "^Usage: $sample"
+		done
+		returns 2 "$bin/$sample" --no-such-option
+		said "'--no-such-option'"
+		said 'see --help'
+	done
+	complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
+	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
+	complains 2 '-a ADDR is missing' "$bin/srq"
+	complains 2 'no operand' "$bin/srq" -a "$addr" x
+	complains 2 "'300'.*1 to 255; see" "$bin/rc-pingpong" -i 300
+}
+
+# ---- rdmamsg-perf -------------------------------------------------------
+
+# client TEST OPTION...: of the server that was started
+client()
+{
+	test=$1
+	shift
+	returns 0 "$perf" "$test" "$addr" -p "$port" "$@"
+}
+
+# The device that carries messages to and from this address.
+device()
+{
+	start "$perf" server -a "$addr" -p 0 >/dev/null
+	"$perf" lat "$addr" -p "$port" -s 1 -n 1 --event --json |
+		sed -n 's/.*"device": "\([^"]*\).*/\1/p'
+	end_server TERM 0
+}
+
+# perf_option NAME: tries it. Without polling where that is not what is tried: in
+# a virtual machine both sides and the device share two processors.
+perf_option()
+{
+	serve='-p 0'
+	case $1 in
+	address)	serve="--address=$addr --port=0" ;;
+	device)		serve="--device=$(device) -p 0" ;;
+	once)		serve='-p 0 --once' ;;
+	srq)		serve='-p 0 --srq' ;;
+	esac
+	# shellcheck disable=SC2086 # words
+	start "$perf" server $serve
+	case $1 in
+	address | device)
+		client lat -s 1 -n 2 --event ;;
+	port)	returns 0 "$perf" lat "$addr" --port="$port" -s 1 -n 2 \
+			--event ;;
+	size)	client bw --size=1,2K,1M -n 4 --event
+		said '^ *2048 ' ;;
+	count)	client rate -s 8 --count=7 --event
+		said '^ *8  *7 ' ;;
+	poll)	client lat -s 1 -n 2 --poll
+		said '^lat on .*, polling;' ;;
+	event)	client lat -n 2 --event
+		said '^lat on .*, events;' ;;
+	check)	client lat -n 50 --check --event
+		said '^ *1048576 ' ;;
+	guard)	client bw -s 1M -n 4 --guard --event
+		said '^ *1048576 ' ;;
+	json)	client lat -n 2 --json --event
+		said '"server_mode": "event"}$' ;;
+	srq)	client conns --srq -n 3 --event
+		said '^3 connections.*events, shared receives$' ;;
+	once)	client lat -n 2 --event
+		server_ends 0
+		return ;;
+	help | version)
+		returns 0 "$perf" --"$1" ;;
+	*)	echo "--$1 is not tried"
+		return 1 ;;
+	esac
+	end_server TERM 0
+}
+
+perf_options()
+{
+	options_of "$perf" >options
+	grep -qx json options
+	while read -r option
+	do
+		perf_option "$option"
+	done <options
+}
+
+# A table has the mode of both sides in its heading.
+perf_modes()
+{
+	start "$perf" server -a "$addr" -p 0 --event
+	client lat -s 1 -n 10
+	said ', client polls, server waits for events;'
+	client lat -s 1 -n 10 --event
+	said ', events;'
+	end_server TERM 0
+	start "$perf" server -a "$addr" -p 0 --poll
+	client lat -s 1 -n 10 --event
+	said ', client waits for events, server polls;'
+	client read-lat -s 1 -n 10 --event
+	said ', events;'
+	end_server TERM 0
+}
+
+perf_mistakes()
+{
+	start "$perf" server -a "$addr" -p 0
+	end_server TERM 0
+	for test in lat tune conns
+	do
+		complains 1 "$addr: .*nobody listens on port $port.*: start 'rdmamsg-perf server'" \
+			"$perf" $test "$addr" -p "$port"
+	done
+	complains 1 "'no-such-service' is neither" \
+		"$perf" lat "$addr" -p no-such-service
+	complains 1 'cannot resolve host.invalid port 7471: ' \
+		"$perf" lat host.invalid
+	complains 1 'named no-such-device' "$perf" server -d no-such-device
+	complains 2 "'late' is no test" "$perf" late "$addr"
+	complains 2 'lat: HOST is missing; see --help' "$perf" lat
+	complains 2 "'b': one operand too many" "$perf" lat a b
+	complains 2 "'a:7471': the port goes to -p" "$perf" lat a:7471
+	complains 2 '--once is not an option of lat' "$perf" lat a --once
+	complains 2 '-s 4x: ' "$perf" lat a -s 4x
+	complains 2 '-n 0: ' "$perf" lat a -n 0
+	complains 2 'not both' "$perf" lat a --poll --event
+	start "$perf" server -a "$addr" -p 0
+	complains 1 "port is in use" \
+		"$perf" server -a "$addr" -p "$port"
+	end_server TERM 0
+	# other servers
+	start "$bin/echo" "$addr" 0
+	for test in lat conns
+	do
+		complains 1 "no server of rdmamsg-perf 3 listens on port $port" \
+			"$perf" $test "$addr" -p "$port"
+	done
+	stop_server
+	start_copy
+	complains 1 "says 'this is rdmamsg-copy " \
+		"$perf" lat "$addr" -p "$port"
+	end_server TERM 0
 }
 
 conns()
@@ -271,6 +471,223 @@ rc_pingpong_usage()
 	said 'test result is 1'
 }
 
+# ---- rdmamsg-soft and rdmamsg-soft-ctl ----------------------------------
+
+# soft_option NAME: tries it
+soft_option()
+{
+	case $1 in
+	fabric)	returns 0 "$soft" --fabric=other sh -c \
+			'env | grep "^RDMAMSG_SOFT_FABRIC="'
+		said '^RDMAMSG_SOFT_FABRIC=other$' ;;
+	link)	returns 0 "$soft" -f "$fabric" --link=ib ibv_devinfo
+		said 'link_layer:.*InfiniBand' ;;
+	ports)	returns 0 "$soft" -f "$fabric" --ports=3 ibv_devinfo
+		said 'port:.*3$' ;;
+	help | version)
+		returns 0 "$soft" "--$1" ;;
+	*)	echo "--$1 is not tried"
+		return 1 ;;
+	esac
+}
+
+soft_options()
+{
+	fabric=soft-$$
+	options_of "$soft" >options
+	grep -qx link options
+	while read -r option
+	do
+		soft_option "$option"
+	done <options
+}
+
+soft_mistakes()
+{
+	complains 2 'COMMAND is missing; see --help' "$soft"
+	complains 2 "--link 'token-ring': ethernet or ib; see" \
+		"$soft" -l token-ring true
+	complains 2 "--ports '9': 1 to 8" "$soft" -p 9 true
+	complains 2 "--fabric 'a/b': .* no slash" "$soft" -f a/b true
+	complains 127 'no-such-program: No such file' "$soft" no-such-program
+	complains 126 "$work: Permission denied" "$soft" "$work"
+	returns 7 "$soft" sh -c 'exit 7'
+}
+
+# soft_program NAME: is on the fabric until it gets a signal
+soft_program()
+{
+	RDMAMSG_SOFT_FABRIC=$fabric "$soft" "$perf" server -a 127.0.0.1 -p 0 \
+		>"$1" 2>&1 &
+	echo $! >"$1.pid"
+	await grep -q '^listening on port' "$1"
+}
+
+soft_end()
+{
+	for one
+	do
+		kill "$(cat "$one.pid")" 2>/dev/null || :
+	done
+	wait
+}
+
+ctl()
+{
+	"$ctl" -f "$fabric" "$@"
+}
+
+# down NAME PORT: whether it is, at this program
+down()
+{
+	ctl -p "$(cat "$1.pid")" list >listed
+	grep -q "^  port $2 down" listed
+}
+
+# What breaks something hits one program, or those that the user has named.
+ctl_whom()
+{
+	fabric=ctl-$$
+	complains 1 'no program is on this fabric' "$ctl" -f "$fabric" list
+	trap 'status=$?; soft_end first second; exit $status' EXIT
+	soft_program first
+	# the only one there is, and not those that join later
+	returns 0 "$ctl" -f "$fabric" port 1 down
+	down first 1
+	soft_program second
+	not down second 1
+
+	returns 2 "$ctl" -f "$fabric" port 2 down
+	said "'port' would hit 2 programs: .* -n or -p, .* --all; see --help"
+	said "  node 0, process $(cat first.pid) (rdmamsg-perf)"
+	said "  node 1, process $(cat second.pid) (rdmamsg-perf)"
+	for command in 'faults drop=1' 'refuse qp' remove 'event DEVICE_FATAL' \
+		'port all blackhole'
+	do
+		# shellcheck disable=SC2086 # words
+		returns 2 "$ctl" -f "$fabric" $command
+		said 'would hit 2 programs'
+	done
+	not down first 2
+	not down second 2
+
+	returns 0 "$ctl" -f "$fabric" -p "$(cat second.pid)" port 2 down
+	not down first 2
+	down second 2
+	returns 0 "$ctl" -f "$fabric" -n 0 port 2 down
+	down first 2
+	# what mends is for all
+	returns 0 "$ctl" -f "$fabric" port all up
+	not down first 1
+	not down second 2
+	for command in faults 'refuse qp 0' add list
+	do
+		# shellcheck disable=SC2086 # words
+		returns 0 "$ctl" -f "$fabric" $command
+	done
+	# options may come last
+	returns 0 "$ctl" port 2 down --all --fabric="$fabric"
+	down first 2
+	down second 2
+	returns 0 "$ctl" -f "$fabric" -a port 2 up
+	ctl_terminal
+	returns 1 "$ctl" -f "$fabric" -p $$ remove
+	said "process $$ is not on this fabric"
+	returns 1 "$ctl" -f "$fabric" -n 7 remove
+	said 'no such node'
+}
+
+# On a terminal the user is asked.
+ctl_terminal()
+{
+	echo n | returns 2 script -qec "'$ctl' -f $fabric port 2 down" /dev/null
+	said "'port' hits these 2 programs, and all that join later"
+	said 'nothing was done'
+	not down first 2
+	echo y | returns 0 script -qec "'$ctl' -f $fabric port 2 down" /dev/null
+	said "process $(cat second.pid) (rdmamsg-perf)"
+	down first 2
+	down second 2
+	returns 0 "$ctl" -f "$fabric" port 2 up
+}
+
+# An event of a queue pair finds the program that has it.
+ctl_event()
+{
+	fabric=event-$$
+	trap 'status=$?; soft_end first client; exit $status' EXIT
+	soft_program first
+	port=$(sed -n 's/^listening on port //p' first)
+	RDMAMSG_SOFT_FABRIC=$fabric "$soft" "$perf" lat 127.0.0.1 -p "$port" \
+		-n 100000000 --event >client 2>&1 &
+	echo $! >client.pid
+	await connected first
+	returns 0 "$ctl" -f "$fabric" event QP_FATAL "$(connected first)"
+	await grep -q 'QP_FATAL\|fatal\|local work queue' first client
+	for node in '' '-n 0'
+	do
+		# shellcheck disable=SC2086 # words
+		complains 1 'no node has such a queue pair' \
+			"$ctl" -f "$fabric" $node event QP_FATAL 0xfffffff
+	done
+}
+
+# connected NAME: prints the number of its queue pair
+connected()
+{
+	ctl -p "$(cat "$1.pid")" list | sed -n 's/^  qp \([^ ]*\) RC RTS .*/\1/p' |
+		grep .
+}
+
+# ctl_option NAME: tries it on the fabric of one program
+ctl_option()
+{
+	case $1 in
+	fabric)	returns 0 "$ctl" --fabric="$fabric" list
+		said "^node 0 pid $(cat first.pid) .* program rdmamsg-perf$" ;;
+	node)	returns 0 "$ctl" -f "$fabric" --node=0 list
+		said '^node 0 ' ;;
+	pid)	returns 0 "$ctl" -f "$fabric" --pid="$(cat first.pid)" list
+		said '^node 0 ' ;;
+	all)	returns 0 "$ctl" -f "$fabric" --all faults drop=50
+		returns 0 "$ctl" -f "$fabric" list
+		said '^  faults drop=50 ' ;;
+	help | version)
+		returns 0 "$ctl" "--$1" ;;
+	*)	echo "--$1 is not tried"
+		return 1 ;;
+	esac
+}
+
+ctl_options()
+{
+	fabric=options-$$
+	trap 'status=$?; soft_end first; exit $status' EXIT
+	soft_program first
+	options_of "$ctl" >options
+	grep -qx node options
+	while read -r option
+	do
+		ctl_option "$option"
+	done <options
+}
+
+ctl_mistakes()
+{
+	complains 2 'COMMAND is missing; see' "$ctl"
+	complains 2 "'explode': unknown command; see" "$ctl" explode
+	complains 2 'port takes PORT or all, and STATE; see' "$ctl" port 1
+	complains 2 "'9': a port is 1 to 8, or all; see" "$ctl" port 9 down
+	complains 2 "'broken': a port is up, down, " "$ctl" port 1 broken
+	complains 2 "'drop=200': " "$ctl" faults drop=200
+	complains 2 "'loss=2': unknown fault" "$ctl" faults loss=2
+	complains 2 "'cable': unknown object" "$ctl" refuse cable
+	complains 2 "'FIRE': unknown event" "$ctl" event FIRE
+	complains 2 "'x': not the number of a node" "$ctl" -n x list
+	complains 2 'ctl: -n, -p and -a exclude each other' "$ctl" -n 1 --all remove
+	complains 2 "'a/b': the name of a fabric" "$ctl" -f a/b list
+}
+
 # ---- rdmamsg-copy -------------------------------------------------------
 
 usage()
@@ -279,13 +696,68 @@ usage()
 	said '^Usage'
 	returns 0 "$copy" --version
 	said '^rdmamsg-copy [0-9]'
-	returns 2 "$copy"
-	returns 2 "$copy" file
-	returns 2 "$copy" --nonsense
-	returns 2 "$copy" server a b
-	returns 2 "$copy" file '[::1'
-	returns 2 "$copy" file host:
-	returns 1 "$copy" server "$work/missing"
+	complains 2 "'server DIR', or FILE... and HOST, are needed" "$copy"
+	complains 2 'FILE... and HOST are needed' "$copy" file
+	complains 2 'a server has one DIR' "$copy" server a b
+	complains 2 'a server has one DIR' "$copy" server
+	complains 2 'are for the client' "$copy" server a -r
+	complains 2 '-a is for the server' "$copy" -a x file host
+	complains 2 'must be HOST' "$copy" file '[::1'
+	complains 2 'must be HOST' "$copy" file host:
+	complains 2 'HOST:PORT has no path' "$copy" file host:/tmp
+	complains 2 'needs a name: -n NAME' "$copy" - host
+	complains 2 'for one FILE' "$copy" -n a b c host
+	complains 2 'without a slash' "$copy" -n a/b c host
+	complains 1 'missing: No such file.*: the server needs a directory' \
+		"$copy" server "$work/missing"
+	complains 1 'Not a directory: the server needs' "$copy" server "$copy"
+}
+
+# copy_option NAME: tries it
+copy_option()
+{
+	echo "$1" >file
+	serve='-p 0'
+	[ "$1" != address ] || serve="--address=$addr -p 0"
+	# shellcheck disable=SC2086 # words
+	start "$copy" server "$dir" $serve
+	case $1 in
+	address)
+		returns 0 "$copy" file "$addr:$port"
+		cmp file "$dir/file" ;;
+	port)	returns 0 "$copy" --port="$port" file "$addr"
+		cmp file "$dir/file" ;;
+	name)	returns 0 "$copy" --name=other file "$addr:$port"
+		cmp file "$dir/other" ;;
+	recursive)
+		mkdir recursive
+		returns 0 "$copy" --recursive recursive "$addr:$port"
+		rmdir recursive "$dir/recursive" ;;
+	help | version)
+		returns 0 "$copy" "--$1" ;;
+	*)	echo "--$1 is not tried"
+		return 1 ;;
+	esac
+	end_server TERM 0
+}
+
+copy_options()
+{
+	options_of "$copy" >options
+	grep -qx recursive options
+	while read -r option
+	do
+		copy_option "$option"
+	done <options
+}
+
+# same FILE OTHER: mode and modification time
+same()
+{
+	[ "$(stat -c '%a %.9Y' "$1")" = "$(stat -c '%a %.9Y' "$2")" ] || {
+		stat -c '%n: %a %y' "$1" "$2"
+		return 1
+	}
 }
 
 files()
@@ -296,13 +768,15 @@ files()
 	head -c 1048576 /dev/urandom >chunk
 	chmod 640 one
 	chmod 755 chunk
+	touch -d '2001-02-03 04:05:06.123456789' one
+	touch -d '1969-12-31 00:00:00 UTC' chunk
 	start_copy
 	echo old >"$dir/one"
 	returns 0 "$copy" empty one 'ten million' "$work/chunk" "$addr:$port"
 	for file in empty one 'ten million' chunk
 	do
 		cmp "$file" "$dir/$file"
-		[ "$(stat -c %a "$file")" = "$(stat -c %a "$dir/$file")" ]
+		same "$file" "$dir/$file"
 	done
 	holds chunk empty one 'ten million'
 	end_server TERM 0
@@ -346,13 +820,176 @@ at_once()
 	rm a b
 }
 
+# tree DIR: with all that a tree may have
+tree()
+{
+	mkdir -p "$1/empty" "$1/deep/a/b/c" "$1/a b/ * /-r" "$1/.hidden"
+	: >"$1/empty file"
+	echo text >"$1/deep/a/b/c/file"
+	echo text >"$1/.hidden/.hidden too"
+	head -c 3000000 /dev/urandom >"$1/a b/ * /-r/large"
+	name=$(printf 'odd\nname\033[31m \"\047\\ \303\266 \377')
+	echo odd >"$1/$name"
+	echo special >"$1/-"
+	echo "only read" >"$1/deep/read-only"
+	chmod 440 "$1/deep/read-only"
+	chmod 755 "$1/a b"
+	chmod 555 "$1/deep/a/b/c"
+	touch -d '1999-12-31 23:59:59.5' "$1/deep" "$1/empty" "$1/-"
+	touch -d '2010-01-01 12:00:00' "$1"
+}
+
+# like ONE OTHER: the same names, contents, modes and times
+like()
+{
+	diff -r "$1" "$2"
+	for one in "$1" "$2"
+	do
+		(cd "$one" && find . -printf '%p %m %T@\n' | LC_ALL=C sort) \
+			>"listed.${one##*/}"
+	done
+	cmp "listed.${1##*/}" "listed.${2##*/}"
+}
+
+directories()
+{
+	tree tree
+	start_copy
+	returns 0 "$copy" -r tree "$addr:$port"
+	[ ! -s said ]
+	mv "$dir/tree" copied
+	like tree copied
+	# once more, over what is there
+	mv copied "$dir/tree"
+	echo changed >"$dir/tree/empty file"
+	echo more >"$dir/tree/more"
+	returns 0 "$copy" -r tree "$addr:$port"
+	cmp "$dir/tree/empty file" "tree/empty file"
+	[ -e "$dir/tree/more" ]
+	# what a directory is called
+	ln -s tree link
+	returns 0 "$copy" -r link tree/deep/// "$addr:$port"
+	cmp tree/- "$dir/link/-"
+	[ -d "$dir/deep/a/b/c" ] && [ ! -L "$dir/link" ]
+	(cd tree/empty && returns 0 "$copy" -r . "$addr:$port")
+	[ -d "$dir/empty" ]
+	returns 0 "$copy" -r -n other tree/deep "$addr:$port"
+	diff -r tree/deep "$dir/other"
+	holds deep empty link other tree
+	end_server TERM 0
+	chmod -R u+w "$dir" tree
+	rm -r tree link
+}
+
+# What cannot be copied of a directory is named, and costs nothing else.
+directories_left_out()
+{
+	mkdir -p tree/sub
+	echo text >tree/sub/file
+	echo text >tree/last
+	ln -s /etc/passwd tree/absolute
+	ln -s sub tree/relative
+	ln -s nowhere tree/broken
+	mkfifo tree/fifo
+	start_copy
+	returns 1 "$copy" tree "$addr:$port"
+	said "tree: a directory: -r copies it"
+	no_file
+	returns 1 "$copy" -r tree "$addr:$port"
+	said "tree/absolute: not copied: a symbolic link to '/etc/passwd'"
+	said "tree/relative: not copied: a symbolic link to 'sub'"
+	said "tree/broken: not copied: a symbolic link to 'nowhere'"
+	said 'tree/fifo: not a regular file'
+	[ "$(wc -l <said)" -eq 4 ]
+	cmp tree/sub/file "$dir/tree/sub/file"
+	cmp tree/last "$dir/tree/last"
+	[ "$(ls "$dir/tree")" = "$(printf 'last\nsub\n')" ]
+	# a file in place of a directory, and the other way round
+	mv "$dir/tree/sub" "$dir/moved"
+	echo file >"$dir/tree/sub"
+	rm "$dir/tree/last"
+	mkdir "$dir/tree/last"
+	returns 1 "$copy" -r tree "$addr:$port"
+	said "tree/sub: at $addr: its path there has a file"
+	said "tree/last: at $addr: a directory there has that name"
+	[ "$(wc -l <said)" -eq 6 ]
+	end_server TERM 0
+	rm -r tree
+}
+
+# Two arguments of one name would leave one file.
+same_names()
+{
+	mkdir a b
+	echo a >a/file
+	echo b >b/file
+	start_copy
+	complains 1 'b/file: another argument has the same name' \
+		"$copy" a/file b/file "$addr:$port"
+	cmp a/file "$dir/file"
+	# a missing one does not count
+	complains 1 'missing/file: No such file' \
+		"$copy" missing/file b/file "$addr:$port"
+	cmp b/file "$dir/file"
+	end_server TERM 0
+	rm -r a b
+}
+
+standard_input()
+{
+	head -c 5000000 /dev/urandom >input
+	start_copy
+	returns 0 "$copy" - -n file "$addr:$port" <input
+	cmp input "$dir/file"
+	returns 0 "$copy" - --name=empty "$addr:$port" </dev/null
+	[ -f "$dir/empty" ] && [ ! -s "$dir/empty" ]
+	# in pieces, by a program that is slow
+	{
+		head -c 1500000 input
+		await writing_any
+		tail -c +1500001 input
+	} | returns 0 "$copy" - -n slow "$addr:$port"
+	cmp input "$dir/slow"
+	[ $(($(date +%s) - $(stat -c %Y "$dir/slow"))) -lt 60 ]
+	holds empty file slow
+	expects server '^slow from .*: 5000000 bytes$'
+	end_server TERM 0
+}
+
+writing_any()
+{
+	find "$dir" -name '.rdmamsg-copy-*' -size +1000k | grep -q .
+}
+
 hostile()
 {
+	mkdir outside outside/inside
+	echo secret >outside/file
+	touch -d '2001-01-01' outside outside/file
+	ln -s "$work/outside" "$dir/link"
+	ln -s "$work/outside/file" "$dir/file-link"
+	find outside -printf '%p %m %T@ %s\n' >before
 	start_copy
 	returns 0 "$bin/copy-hostile" "$addr" "$port"
-	await holds fine
+	await holds dir file-link fine link
 	[ ! -e "$work/escaped" ] && [ ! -e /tmp/escaped ]
+	find outside -printf '%p %m %T@ %s\n' | cmp - before
+	[ ! -L "$dir/file-link" ] && [ -L "$dir/link" ]
+	find "$dir" -name escaped | not grep .
+	expects server "rejected, this is rdmamsg-copy 2; it says 'rdmamsg-copy 1'"
 	end_server TERM 0
+	rm -r outside
+}
+
+# The client names the version of an old server, and copy-hostile is one as a
+# client.
+old_server()
+{
+	echo text >file
+	start "$bin/copy-hostile" --old-server "$addr"
+	complains 1 "$addr: the server has version 1 of the protocol, this program version 2: install the same" \
+		"$copy" file "$addr:$port"
+	stop_server
 }
 
 # What goes wrong here costs the file, not those after it.
@@ -364,8 +1001,9 @@ bad_source()
 	start_copy
 	returns 1 "$copy" missing "$dir" fifo .hidden good "$addr:$port"
 	said 'missing: No such file'
-	said 'not a regular file'
-	said 'hidden: not a name that is accepted'
+	said "$dir: a directory: -r copies it"
+	said 'fifo: not a regular file'
+	said "hidden: at $addr: not a name that is accepted"
 	holds good
 	rm .hidden fifo
 }
@@ -386,23 +1024,43 @@ no_server()
 	echo text >file
 	start_copy
 	end_server TERM 0
-	returns 1 "$copy" file "$addr:$port"
-	said 'listens'
+	complains 1 "$addr: nobody listens on port $port.*: start 'rdmamsg-copy server DIR' there" \
+		"$copy" file "$addr:$port"
+	complains 1 "'no-such-service' is neither" \
+		"$copy" file "$addr:no-such-service"
+	complains 1 'cannot resolve host.invalid' "$copy" file host.invalid
+	# nothing to send: the server is not asked
+	complains 1 'missing: No such file' "$copy" missing "$addr:$port"
 	start "$bin/echo" "$addr" 0
-	returns 1 "$copy" file "$addr:$port"
-	said 'no server of rdmamsg-copy'
+	complains 1 "no server of rdmamsg-copy listens on port $port" \
+		"$copy" file "$addr:$port"
+	stop_server
+	start "$perf" server -a "$addr" -p 0
+	complains 1 "rejected by the program.* says 'this is rdmamsg-perf" \
+		"$copy" file "$addr:$port"
+	end_server TERM 0
+}
+
+# Where nothing can be written, the server does not start.
+read_only()
+{
+	mkdir -p full
+	mount -t tmpfs -o ro tmpfs full
+	complains 1 'Read-only file system: the server needs a directory' \
+		"$copy" server full -a "$addr" -p 0
+	umount full
 }
 
 disk_full()
 {
-	mkdir full
+	mkdir -p full
 	mount -t tmpfs -o size=4m tmpfs full
 	dir=$work/full
 	head -c 10000000 /dev/zero >large
 	echo small >small
 	start_copy
 	returns 1 "$copy" large small "$addr:$port"
-	said 'large: No space left'
+	said "large: at $addr: No space left"
 	holds small
 	stop_server
 	umount full
@@ -460,15 +1118,36 @@ server_ended()
 	no_file
 }
 
+# on_terminal COMMAND...
+on_terminal()
+{
+	returns 0 script -qec "$*" /dev/null
+}
+
 terminal()
 {
 	head -c 1000000 /dev/urandom >file
 	start_copy
-	returns 0 script -qec "'$copy' file '$addr:$port'" /dev/null
-	said '#####'
+	on_terminal "'$copy' file '$addr:$port'"
+	said 'file .*#####'
 	said '100%'
 	returns 0 "$copy" file "$addr:$port"
 	[ ! -s said ]
+	# files of a directory share a line
+	mkdir tree
+	cp file tree/one
+	cp file tree/two
+	on_terminal "'$copy' -r tree '$addr:$port'"
+	[ "$(wc -l <said)" -le 1 ]
+	truncate -s 300M tree/large
+	on_terminal "'$copy' -r tree '$addr:$port'"
+	said 'large .*#####'
+	[ "$(wc -l <said)" -eq 1 ]
+	# of standard input the total is not known
+	on_terminal "cat file | '$copy' - -n file '$addr:$port'"
+	said 'standard input .* 1.0 MB .* MB/s'
+	end_server TERM 0
+	rm -r tree
 }
 
 run echo echo_sample
@@ -479,20 +1158,40 @@ run rc-pingpong rc_pingpong
 run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
+run sample-usage sample_usage
+run perf-options perf_options
+run perf-modes perf_modes
+run perf-mistakes perf_mistakes
 run perf-conns conns
 run perf-onesided perf_onesided
+run soft-options soft_options
+run soft-mistakes soft_mistakes
+run ctl-options ctl_options
+run ctl-whom ctl_whom
+run ctl-event ctl_event
+run ctl-mistakes ctl_mistakes
 run copy-usage usage
+run copy-options copy_options
 run copy-files files
+run copy-directories directories
+run copy-left-out directories_left_out
+run copy-same-names same_names
+run copy-standard-input standard_input
 run copy-many many
 [ -z "${RDMAMSG_VM_ADDR6-}" ] || run copy-ipv6 ipv6
 run copy-at-once at_once
 run copy-hostile hostile
+run copy-old-server old_server
 run copy-bad-source bad_source
 run copy-changing changing
 run copy-no-server no_server
 if [ "$(id -u)" -eq 0 ]
-then run copy-disk-full disk_full
-else echo "skip copy-disk-full # needs root, for mount"
+then
+	run copy-disk-full disk_full
+	run copy-read-only read_only
+else
+	echo "skip copy-disk-full # needs root, for mount"
+	echo "skip copy-read-only # needs root, for mount"
 fi
 run copy-client-killed client_killed
 run copy-server-killed server_killed

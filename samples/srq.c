@@ -2,15 +2,12 @@
 /*
  * A shared receive queue: many connections, and the memory of one.
  *
- *   srq -s -a ADDR      the server, at an address of this host
- *   srq -a ADDR         the client
- *   -p PORT (51216)  -c MESSAGES (100)  -l BYTES (100000)
- *   -q CONNECTIONS (4)  -w MESSAGES between two answers (64)
- *
- * The client sends in turn over its connections. After -w messages it waits
+ * 'srq -s -a ADDR' is the server, 'srq -a ADDR' the client. The client sends in
+ * turn over its connections. After -w messages it waits
  * for the server to say that it has them all; both sides share their receives.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,18 +160,35 @@ static unsigned long number(const char *arg, unsigned long least,
 	unsigned long n = strtoul(arg, &end, 10);
 
 	if (*end || end == arg || n < least || n > most) {
-		fprintf(stderr, "srq: -%c %s: a number from %lu to %lu\n", opt,
+		fprintf(stderr, "srq: -%c %s: a number from %lu to %lu; "
+			"see --help\n", opt,
 			arg, least, most);
 		exit(2);
 	}
 	return n;
 }
 
+static const char usage[] =
+"Usage: srq [-s] -a ADDR [OPTION...]\n"
+"Many connections that share one receive queue.\n"
+"\n"
+"  -s              server, at ADDR of this host; else a client of ADDR\n"
+"  -a ADDR         address\n"
+"  -p PORT         port number or service name (51216)\n"
+"  -c MESSAGES     how many the client sends (100)\n"
+"  -l BYTES        length of a message (100000)\n"
+"  -q CONNECTIONS  how many (4)\n"
+"  -w MESSAGES     between two answers of the server (64)\n"
+"  -h, --help      print this and exit\n";
+
 static void options(int argc, char **argv)
 {
+	static const struct option longs[] = {
+		{ "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+	};
 	int c;
 
-	while ((c = getopt(argc, argv, "sa:p:c:l:q:w:")) != -1) {
+	while ((c = getopt_long(argc, argv, "sa:p:c:l:q:w:h", longs, NULL)) != -1) {
 		switch (c) {
 		case 's': o.server = true; break;
 		case 'a': o.addr = optarg; break;
@@ -183,14 +197,18 @@ static void options(int argc, char **argv)
 		case 'l': o.bytes = number(optarg, 1, 1u << 30, c); break;
 		case 'q': o.conns = number(optarg, 1, MOST, c); break;
 		case 'w': o.window = number(optarg, 1, 1u << 14, c); break;
-		default: o.addr = NULL; optind = argc + 1;
+		case 'h': fputs(usage, stdout); exit(0);
+		default: fputs("srq: see --help\n", stderr); exit(2);
 		}
 	}
-	if (!o.addr || optind != argc) {
-		fprintf(stderr, "usage: srq [-s] -a ADDR [-p PORT] [-c "
-			"MESSAGES] [-l BYTES] [-q CONNECTIONS] [-w WINDOW]\n");
-		exit(2);
-	}
+	if (o.addr && optind == argc)
+		return;
+	if (o.addr)
+		fprintf(stderr, "srq: '%s': no operand is expected; "
+			"see --help\n", argv[optind]);
+	else
+		fprintf(stderr, "srq: -a ADDR is missing; see --help\n");
+	exit(2);
 }
 
 static void run(void)

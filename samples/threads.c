@@ -11,6 +11,8 @@
  * bytes of a message; the endpoint goes with them as a pointer that its own
  * thread holds (rdmamsg_ep_hold) and gives up when the answer is back.
  */
+#include "usage.h"
+
 #include <rdmamsg/rdmamsg.h>
 
 #include <err.h>
@@ -213,8 +215,7 @@ int main(int argc, char **argv)
 	struct rdmamsg_listener *l;
 	unsigned int answered = 0, used = 0;
 
-	if (argc != 2)
-		errx(2, "Usage: threads ADDR");
+	usage(argc, argv, "threads ADDR", 1, 1);
 	alarm(LIMIT);
 	if (pipe(jobs) || fcntl(jobs[1], F_SETFL, O_NONBLOCK))
 		err(1, "pipe");

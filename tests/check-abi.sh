@@ -19,7 +19,8 @@ in_map()
 	sed -n '/global:/,/local:/s/^[ 	]*\(rdmamsg[a-z0-9_]*\);$/\1/p' "$1"
 }
 
-# declared HEADER...: functions, without comments, macros and inline bodies
+# declared HEADER...: functions and data, without comments, macros and inline
+# bodies
 declared()
 {
 	awk '
@@ -69,7 +70,11 @@ declared()
 	END {
 		n = split(text, decl, ";")
 		for (k = 1; k <= n; k++)
-			if (decl[k] !~ /typedef/ &&
+			if (match(decl[k], /extern const char rdmamsg_[a-z0-9_]+/)) {
+				name = substr(decl[k], RSTART, RLENGTH)
+				sub(/.* /, "", name)
+				print name
+			} else if (decl[k] !~ /typedef/ &&
 			    match(decl[k], /rdmamsg_[a-z0-9_]+[ \t]*\(/)) {
 				name = substr(decl[k], RSTART, RLENGTH - 1)
 				sub(/[ \t]+$/, "", name)
@@ -80,7 +85,7 @@ declared()
 
 exported()
 {
-	nm -D --defined-only "$1" | awk '$2 ~ /^[TWi]$/ { print $3 }' |
+	nm -D --defined-only "$1" | awk '$2 ~ /^[RTWi]$/ { print $3 }' |
 	sed 's/@.*//' | sort -u
 }
 
@@ -135,7 +140,9 @@ for lib in rdmamsg rdmamsg-ev; do
 		"exported by lib$lib.so" "$tmp/so.$lib"
 done
 
-cat "$tmp/map.rdmamsg" "$tmp/map.rdmamsg-ev" | sort -u > "$tmp/map"
+# The page of the inlines describes the symbol of their layout.
+cat "$tmp/map.rdmamsg" "$tmp/map.rdmamsg-ev" |
+grep -v '^rdmamsg_fast_layout_[0-9]*$' | sort -u > "$tmp/map"
 # a page may also be about a struct
 for p in "$srcdir"/man/*.3; do
 	[ -f "$p" ] || continue

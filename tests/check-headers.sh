@@ -1,7 +1,8 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Each public header compiles alone, as strict C99 and as C++, and rdmamsg.h
-# includes little.
+# Each public header compiles alone, as C99, C11 and C++11, without a warning of
+# a strict program, with the compilers that are there; and rdmamsg.h includes
+# little.
 
 srcdir=${srcdir:-.}
 CC=${CC:-cc}
@@ -11,9 +12,8 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 bad=0
-warn="-Wall -Wextra -Werror"
+warn="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
-# CC and CXX may be several words
 compile()
 {
 	what=$1
@@ -25,40 +25,51 @@ compile()
 	fi
 }
 
-if [ -z "$CXX" ]; then
-	for c in c++ g++ clang++; do
-		if command -v "$c" > /dev/null 2>&1; then
-			CXX=$c
-			break
-		fi
-	done
-fi
-echo 'int main() { return 0; }' > "$tmp/try.cc"
-# shellcheck disable=SC2086
-if [ -n "$CXX" ] && ! $CXX -c "$tmp/try.cc" -o "$tmp/try.o" 2> /dev/null; then
-	CXX=
-fi
-[ -n "$CXX" ] || echo "no C++ compiler: headers tried as C only"
+# works FILE COMPILER...: it is there, and complete
+works()
+{
+	file=$1
+	shift
+	command -v "${1%% *}" > /dev/null 2>&1 &&
+	"$@" -c "$file" -o "$tmp/try.o" > /dev/null 2>&1
+}
 
-for h in "$inc"/rdmamsg/*.h; do
-	name=${h##*/}
-	std="-std=c99 -pedantic"
-	case $name in
-	fast.h|verbs.h) std=-std=gnu99 ;;
-	esac
-	# Twice: the guard works, too. An object keeps -pedantic content.
-	{
-		echo "#include <rdmamsg/$name>"
-		echo "#include <rdmamsg/$name>"
-		echo "extern int rdmamsg_not_empty;"
-	} > "$tmp/alone.c"
-	cp "$tmp/alone.c" "$tmp/alone.cc"
-	# shellcheck disable=SC2086
-	compile "$name as C" $CC $std $warn -I"$inc" -c "$tmp/alone.c"
-	[ -n "$CXX" ] || continue
-	# shellcheck disable=SC2086
-	compile "$name as C++" $CXX $warn -I"$inc" -c "$tmp/alone.cc"
-done
+# each LANGUAGE SUFFIX STANDARDS COMPILERS: every header in every standard. A
+# compiler may be several words.
+each()
+{
+	tried=
+	echo 'int main(void) { return 0; }' > "$tmp/try.$2"
+	for compiler in $4
+	do
+		compiler=$(echo "$compiler" | tr '|' ' ')
+		# shellcheck disable=SC2086
+		works "$tmp/try.$2" $compiler || continue
+		tried="$tried $compiler"
+		for h in "$inc"/rdmamsg/*.h
+		do
+			name=${h##*/}
+			# Twice: the guard works, too. An object keeps
+			# -Wpedantic content.
+			{
+				echo "#include <rdmamsg/$name>"
+				echo "#include <rdmamsg/$name>"
+				echo "extern int rdmamsg_not_empty;"
+			} > "$tmp/alone.$2"
+			for std in $3
+			do
+				# shellcheck disable=SC2086
+				compile "$name as $1" $compiler "-std=$std" \
+				    $warn -I"$inc" -c "$tmp/alone.$2"
+			done
+		done
+	done
+	[ -n "$tried" ] || echo "no compiler for $1: headers not tried as that"
+}
+
+each C c "c99 c11" "$(echo "$CC" | tr ' ' '|') gcc clang"
+[ -n "$tried" ] || bad=1
+each C++ cc c++11 "$(echo "${CXX:-c++}" | tr ' ' '|') g++ clang++"
 
 # rdmamsg.h and its parts
 sed -n 's/^[ 	]*#[ 	]*include[ 	]*\([^ 	]*\).*/\1/p' \

@@ -4,13 +4,12 @@
  * verbs headers and -libverbs at most. Both calls do the ordinary case only
  * and leave the rest to the library; both exist as exported functions too.
  *
- * The inlines look into the library's structs, so a program that includes
- * this header has rdmamsg_open() compare layouts: -ELIBBAD when they differ.
+ * The inlines use the library's structs. A program compiled with another layout
+ * of them does not link or load: it lacks the symbol rdmamsg_fast_layout_N.
  */
 #ifndef RDMAMSG_FAST_H
 #define RDMAMSG_FAST_H
 
-#include <endian.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -18,7 +17,8 @@
 extern "C" {
 #endif
 
-#define RDMAMSG_FAST_LAYOUT	2u
+/* Of the structs below. The symbol further down has the same number. */
+#define RDMAMSG_FAST_LAYOUT	2
 
 /* The head of struct rdmamsg_ep. All private: not for programs. */
 struct rdmamsg_hot_ep {
@@ -48,14 +48,35 @@ struct rdmamsg_hot_ctx {
 	struct ibv_wc wc[16];
 };
 
+/* <endian.h> has none of it in strict C */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define RDMAMSG_LE32(x)	(x)
+#else
+#define RDMAMSG_LE32(x)	__builtin_bswap32(x)
+#endif
+
 #ifndef RDMAMSG_INLINE
 #define RDMAMSG_INLINE static inline
 #endif
 
-/* What the inlines leave to the library. */
+/*
+ * The library defines the symbol of its own layout. A pointer to it in each file
+ * that includes this header is resolved when the program is loaded, even if
+ * functions are resolved at their first call.
+ */
+extern const char rdmamsg_fast_layout_2;
+#ifndef RDMAMSG_FAST_TWINS
+#if defined(__has_attribute)
+#if __has_attribute(__retain__)
+__attribute__((__retain__))	/* with --gc-sections as well */
+#endif
+#endif
+__attribute__((__used__))
+static const char *const rdmamsg_fast_layout = &rdmamsg_fast_layout_2;
+#endif
+
+/* What rdmamsg_fast_poll() leaves to the library. */
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n);
-int rdmamsg_open_fast(struct rdmamsg **ret, const struct rdmamsg_options *opts,
-		      uint32_t layout);
 
 /* rdmamsg_send() without a cookie, fastest up to the inline limit. */
 RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
@@ -75,7 +96,7 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 		h->look_at = (int32_t)(h->stop - h->signal_at) < 0 ?
 			     h->stop : h->signal_at;
 	}
-	h->hdr.tag = htole32(tag);
+	h->hdr.tag = RDMAMSG_LE32(tag);
 	h->sge[1].addr = (uintptr_t)buf;
 	h->sge[1].length = (uint32_t)len;
 	h->wr.num_sge = len ? 2 : 1;
@@ -86,7 +107,7 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	}
 
 	h->wr.send_flags = IBV_SEND_INLINE;
-	h->hdr.number = htole32(le32toh(h->hdr.number) + 1);
+	h->hdr.number = RDMAMSG_LE32(RDMAMSG_LE32(h->hdr.number) + 1);
 	h->sq_posted++;
 	h->bytes_sent += len;
 	return 0;
@@ -107,11 +128,6 @@ RDMAMSG_INLINE int rdmamsg_fast_poll(struct rdmamsg *ctx)
 		return rdmamsg_poll(ctx);
 	return n;
 }
-
-#ifndef RDMAMSG_FAST_TWINS
-#define rdmamsg_open(ret, opts)	\
-	rdmamsg_open_fast((ret), (opts), RDMAMSG_FAST_LAYOUT)
-#endif
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,11 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__
+/* -Wshadow of g++: a function with the name of a struct hides a constructor */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 /* ---- shared receive queues -------------------------------------------- */
@@ -18,7 +23,7 @@ struct rdmamsg_srq_options {
 	uint32_t buffer_size;	/* payload in one piece; 8176, at most 1 MB */
 	uint32_t floor;		/* messages that each peer may always send; 4 */
 	uint32_t overcommit;	/* promised for 100 receives; 100..10000 */
-	uint32_t limit;		/* on_event when fewer are left; 0: never */
+	uint32_t limit;		/* on_event when fewer are left; none */
 	struct rdmamsg_pool *recv_pool;	/* buffers; NULL: the library's own */
 };
 
@@ -154,6 +159,9 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd);
 void *rdmamsg_pd_user(const struct rdmamsg_pd *pd);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 

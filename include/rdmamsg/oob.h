@@ -36,7 +36,7 @@ struct rdmamsg_path {
  * As rdmamsg_connect() and rdmamsg_listen(), but over TCP, IPv4 or IPv6, the
  * two sides tell each other of their queue pairs and connect them by
  * themselves. rdmamsg_accept(), rdmamsg_reject() and all else are the same.
- * iWARP devices cannot do this: -EOPNOTSUPP.
+ * -EOPNOTSUPP: the device is iWARP.
  */
 int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 			const char *service,

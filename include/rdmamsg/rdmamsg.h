@@ -32,6 +32,11 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__
+/* -Wshadow of g++: a function with the name of a struct hides a constructor */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 struct rdmamsg;			/* context: one thread, one descriptor */
@@ -77,7 +82,7 @@ void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
 /* Something that happened to a device, a port or an endpoint's queue pair. */
 struct rdmamsg_event {
 	size_t size;
-	int type;		/* enum ibv_event_type, -1: device removed */
+	int type;		/* enum ibv_event_type, -1: device is gone */
 	const char *name;	/* static text */
 	const char *device;	/* valid during the callback */
 	uint32_t port;		/* 0 if not about a port */
@@ -87,18 +92,19 @@ struct rdmamsg_event {
 struct rdmamsg_options {
 	size_t size;
 	void *user;
-	/* device and port events; an event never closes anything by itself */
+	/* events of devices, ports and endpoints; those of a failure end them */
 	void (*on_event)(struct rdmamsg *ctx, const struct rdmamsg_event *ev);
 	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
 	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
-	size_t max_registered;	/* bytes of pool memory; 1 GB */
+	size_t max_registered;	/* bytes of pool memory; 2 GB */
+	size_t max_send_registered;	/* of these, to send; a quarter */
 	/* of endpoints without an srq of their own; NULL: not shared */
 	const struct rdmamsg_srq_options *srq;
 };
 
 /*
  * Opens a context in *ret. No device is touched before it is needed.
- * -EMFILE, -ENOMEM.
+ * -EMFILE, -ENFILE, -ENOMEM; -ECHILD: forked from a process that uses RDMA.
  */
 int rdmamsg_open(struct rdmamsg **ret, const struct rdmamsg_options *opts);
 
@@ -143,8 +149,8 @@ void rdmamsg_stop(struct rdmamsg *ctx);
 
 /*
  * Runs fn(ctx, arg) in the context's thread, once, in order of submission.
- * Any thread; the context must stay open until fn has run. What is still
- * queued at rdmamsg_close() runs there. -EAGAIN when the queue is full.
+ * Any thread; the context must stay open until the call returns. Functions
+ * that are queued at rdmamsg_close() run there. -EAGAIN: the queue is full.
  */
 int rdmamsg_submit(struct rdmamsg *ctx,
 		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg);
@@ -152,20 +158,22 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 /* ---- why a connection ended ------------------------------------------- */
 
 enum rdmamsg_who {
-	RDMAMSG_WHO_LOCAL = 1,	/* this program asked for it, or its limits */
+	RDMAMSG_WHO_NONE,	/* the connection has not ended */
+	RDMAMSG_WHO_LOCAL,	/* this program asked for it, or its limits */
 	RDMAMSG_WHO_PEER,	/* the peer closed, rejected or misbehaved */
 	RDMAMSG_WHO_NETWORK,	/* nothing arrives any more */
 	RDMAMSG_WHO_DEVICE,	/* the local device failed or was removed */
 };
 
 enum rdmamsg_cause {
-	RDMAMSG_CAUSE_CLOSED = 1,	/* graceful, nothing was lost */
+	RDMAMSG_CAUSE_NONE,		/* the connection has not ended */
+	RDMAMSG_CAUSE_CLOSED,		/* graceful, nothing was lost */
 	RDMAMSG_CAUSE_ABORTED,		/* rdmamsg_ep_abort(), crash, kill */
 	RDMAMSG_CAUSE_TIMEOUT,		/* a deadline of this endpoint passed */
 	RDMAMSG_CAUSE_ADDRESS,		/* no such name, address, or device */
-	RDMAMSG_CAUSE_REFUSED,		/* nobody listens there */
-	RDMAMSG_CAUSE_REJECTED,		/* the peer's program said no */
-	RDMAMSG_CAUSE_UNREACHABLE,	/* no route, no answer */
+	RDMAMSG_CAUSE_REFUSED,		/* -ECONNREFUSED: nobody listens */
+	RDMAMSG_CAUSE_REJECTED,		/* -ECONNABORTED: the peer says no */
+	RDMAMSG_CAUSE_UNREACHABLE,	/* -EHOSTUNREACH: nobody answers */
 	RDMAMSG_CAUSE_PROTOCOL,		/* the peer broke the protocol */
 	RDMAMSG_CAUSE_VERSION,		/* no common protocol version */
 	RDMAMSG_CAUSE_TRANSPORT,	/* retries exhausted, remote error */
@@ -188,6 +196,10 @@ struct rdmamsg_reason {
 	size_t data_len;
 	char text[192];		/* what happened, and the likely cause */
 };
+
+/* "peer", "refused", ...: static text, "unknown" for any other value. */
+const char *rdmamsg_who_name(enum rdmamsg_who who);
+const char *rdmamsg_cause_name(enum rdmamsg_cause cause);
 
 /* ---- endpoints -------------------------------------------------------- */
 
@@ -225,9 +237,8 @@ struct rdmamsg_handlers {
 	 * after smaller ones behind it. status 0: it is in the peer's memory
 	 * (rendezvous: the peer has read it; one-sided: it is done).
 	 * -ECANCELED: the connection ended, the peer may or may not have it;
-	 * or on_incoming refused it. -ENOBUFS: too large for the peer's
-	 * memory. -EACCES: the peer's device refused the key, and that ends
-	 * the connection.
+	 * or on_incoming refused it. -EACCES: the peer's device refused the
+	 * key, and that ends the connection.
 	 */
 	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -239,8 +250,9 @@ struct rdmamsg_handlers {
 	void (*on_resumed)(struct rdmamsg_ep *ep);
 
 	/*
-	 * The connection is over or was never made; nothing comes after this.
-	 * The endpoint is freed when it returns, unless held.
+	 * The connection is over, or was never made: then this comes without
+	 * on_connected. Nothing comes after it. The endpoint is freed when it
+	 * returns, unless held.
 	 */
 	void (*on_closed)(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_reason *why);
@@ -263,6 +275,8 @@ struct rdmamsg_handlers {
 enum rdmamsg_ep_flags {
 	RDMAMSG_EP_SIGNAL_ALL = 1u << 0,	/* a completion for each send */
 	RDMAMSG_EP_OWN_CQ = 1u << 1,		/* shared with no other */
+	/* a protection domain of its own: no other peer reaches its memory */
+	RDMAMSG_EP_GUARD = 1u << 2,
 };
 
 struct rdmamsg_ep_options {
@@ -272,14 +286,14 @@ struct rdmamsg_ep_options {
 	uint32_t flags;			/* enum rdmamsg_ep_flags */
 
 	const char *source;		/* connect: local address to use */
-	const char *device;		/* RDMA device to use, by name */
+	const char *device;		/* connect: RDMA device, by name */
 	uint32_t timeout_ms;		/* until connected; 10000 */
 	const void *hello_data;		/* for the peer, before it accepts */
 	size_t hello_data_len;		/* RDMAMSG_HELLO_DATA_MAX */
 	const void *setup_data;		/* for the peer, before connected */
 	size_t setup_data_len;		/* RDMAMSG_SETUP_DATA_MAX */
 
-	uint32_t max_msg_size;		/* largest to receive; 2^31-1 */
+	uint32_t max_msg_size;		/* largest to receive; 64 MB */
 	uint32_t max_copy;		/* largest rdmamsg_send(); 65536 */
 	uint32_t inline_max;		/* in the request; 240, at most 512 */
 	uint32_t eager_max;		/* largest copied; 8176, at most 1 MB */
@@ -295,11 +309,11 @@ struct rdmamsg_ep_options {
 
 	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
 	uint32_t retry_count;		/* 0..7; 7 */
-	uint32_t rnr_retry_count;	/* 0..7, 7 without end; 7 */
+	uint32_t rnr_retry_count;	/* 0..7, 7 without end; by the peer */
 	uint32_t min_rnr_timer;		/* code 0..31; 12: 0.64 ms */
 	uint32_t responder_resources;	/* reads served at once; 16 */
 	uint32_t initiator_depth;	/* reads issued at once; 16 */
-	uint32_t tos;			/* IP type of service; system default */
+	uint32_t tos;			/* connect: IP TOS; system default */
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
 	uint32_t comp_vector;		/* of its completion queue; 0 */
 	struct rdmamsg_srq *srq;	/* receives; the context's, or none */
@@ -309,14 +323,17 @@ struct rdmamsg_ep_options {
 	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	uint32_t create_flags;		/* of its queue pair, as in verbs */
+	uint32_t max_lent;		/* bytes of received messages; 64 MB */
 };
 
 /*
  * Connects to service (name or port number) on host (name or address) and
  * tells on_connected or on_closed, within timeout_ms. *ret is an endpoint
- * that is freed after on_closed. Stale rejects are retried. Fails at once
- * for bad arguments and what is known without asking: -EINVAL, -ENODEV,
- * -EACCES, -ENOMEM.
+ * that is freed after on_closed. Rejects that pass by themselves, stale ones
+ * and those by a limit of the peer, are retried. Fails at once for bad
+ * arguments and for what this host lacks: -EINVAL, -ENODEV, -EADDRNOTAVAIL,
+ * -EACCES, -EPERM, -ENOMEM, -EMFILE, -EOPNOTSUPP for an iWARP device. What
+ * the network or the peer decides, on_closed tells.
  */
 int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 		    const struct rdmamsg_ep_options *opts,
@@ -346,7 +363,12 @@ enum rdmamsg_state {
 };
 
 enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep);
-/* NULL before CLOSED. Valid as long as the endpoint. */
+/* "connected", ...: static text, "unknown" for any other value. */
+const char *rdmamsg_state_name(enum rdmamsg_state state);
+/*
+ * Why it ends or has ended: final when CLOSED, cause NONE while no end is in
+ * sight. Valid as long as the endpoint, and never NULL.
+ */
 const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep);
 struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep);
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
@@ -359,6 +381,13 @@ enum rdmamsg_atomic {
 	RDMAMSG_ATOMIC_NONE,	/* the device has no atomic operations */
 	RDMAMSG_ATOMIC_DEVICE,	/* with those through the same device */
 	RDMAMSG_ATOMIC_HOST,	/* with the processors' as well */
+};
+
+/* What keeps other peers from reading a large message that is announced. */
+enum rdmamsg_guard {
+	RDMAMSG_GUARD_NONE,	/* not known before there is a device */
+	RDMAMSG_GUARD_ADDRESS,	/* its rkey and a random address */
+	RDMAMSG_GUARD_DOMAIN,	/* a protection domain: RDMAMSG_EP_GUARD */
 };
 
 /* What was negotiated and granted; zeros before it is known. */
@@ -391,6 +420,7 @@ struct rdmamsg_ep_info {
 	uint32_t one_sided;		/* 1: the peer knows these operations */
 	uint32_t atomic_scope;		/* of atomics, enum rdmamsg_atomic */
 	uint32_t send_invalidate;	/* 1: both sides have it */
+	uint32_t guard;			/* of messages, enum rdmamsg_guard */
 };
 
 int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
@@ -406,7 +436,9 @@ const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
  * cookie for on_sent, NULL if nobody needs to know. Messages of one endpoint
  * arrive whole and in the order of the calls. -EAGAIN: nothing was accepted,
  * on_writable will tell (this one leaves rdmamsg_error() alone); -EMSGSIZE:
- * too large; -ENOTCONN, -ESHUTDOWN.
+ * too large; -ENOTCONN, -ESHUTDOWN. Of large messages also -ENOBUFS: a copy
+ * never fits into max_send_registered; -ENOMEM, -EACCES, -EFAULT, -EIO: the
+ * device did not register it.
  */
 
 /* Copied: the caller's memory is free on return. Up to max_copy bytes. */
@@ -431,7 +463,9 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 
 /*
  * A message of len bytes in memory registered for the endpoint's device.
- * Connected endpoints only. -EAGAIN when the context's limit is reached.
+ * Connected endpoints only. -EAGAIN: max_send_registered is reached,
+ * on_writable will tell; -ENOBUFS: it can never fit. -EMSGSIZE, -ENOTCONN,
+ * -ESHUTDOWN, -ENOMEM.
  */
 int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 		      struct rdmamsg_msg **ret);
@@ -442,7 +476,10 @@ void rdmamsg_msg_free(struct rdmamsg_msg *msg);
 void *rdmamsg_msg_data(const struct rdmamsg_msg *msg);
 size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
 uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
-/* Send fewer bytes than were allocated. -EINVAL when more. */
+/*
+ * Of an allocated message up to the bytes that it was allocated with, of a
+ * received one up to those that it has: -EINVAL when more.
+ */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
 
 /* ---- listening -------------------------------------------------------- */
@@ -464,13 +501,28 @@ struct rdmamsg_listen_options {
 	const struct rdmamsg_ep_options *ep;
 	uint32_t backlog;		/* 128 */
 	const char *device;		/* only this RDMA device */
+	/*
+	 * A request could not be accepted with 'ep'; the peer was rejected.
+	 * 'why' is valid during the callback. The listener listens on.
+	 */
+	void (*on_accept_failed)(struct rdmamsg_listener *listener,
+				 const struct rdmamsg_reason *why);
+	/* limits on strangers; RDMAMSG_NONE: no limit */
+	uint32_t max_requests;		/* not answered by the program; 128 */
+	uint32_t max_half_open;		/* requests, and no SETUP yet; 128 */
+	uint32_t setup_timeout_ms;	/* from accepting until SETUP; 5000 */
+	uint32_t max_endpoints;		/* all connections; RDMAMSG_NONE */
+	uint32_t max_per_source;	/* of one address; 2/3 of each limit */
+	uint32_t slow_ms;		/* pause after a wrong key; 100 */
 };
 
 /*
  * Listens on service at host, NULL for every address and device. service
- * "0" takes a free port. A host that is a name is looked up at once. ret may
- * be NULL, here and in rdmamsg_accept() and rdmamsg_connect().
- * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES.
+ * "0" takes a free port. A host that is a name is looked up before the call
+ * returns, which may take up to 10 s. ret may be NULL, here and in
+ * rdmamsg_accept() and rdmamsg_connect().
+ * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EPERM, -EOPNOTSUPP,
+ * -ETIMEDOUT, -ENOMEM, -EMFILE.
  */
 int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 		   const struct rdmamsg_listen_options *opts,
@@ -486,13 +538,39 @@ void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
 struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
 uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
 
+struct rdmamsg_listener_stats {
+	size_t size;
+	/* now */
+	uint64_t requests;		/* the program has not answered */
+	uint64_t half_open;		/* accepted, no SETUP yet */
+	uint64_t endpoints;		/* SETUP has come */
+	/* since the listener was created */
+	uint64_t accepted;
+	uint64_t rejected_requests;	/* by max_requests */
+	uint64_t rejected_half_open;	/* by max_half_open */
+	uint64_t rejected_endpoints;	/* by max_endpoints */
+	uint64_t rejected_source;	/* by max_per_source */
+	uint64_t rejected_memory;	/* no receive memory */
+	uint64_t slowed;		/* within the pause of slow_ms */
+	uint64_t offences;		/* wrong keys, broken protocol */
+	uint64_t setup_timeouts;	/* by setup_timeout_ms */
+};
+
+/* Fills in *stats. -EINVAL. */
+int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
+			   struct rdmamsg_listener_stats *stats);
+
 /* Where the request comes from, and the hello_data it brought. */
 int rdmamsg_request_peer(const struct rdmamsg_request *req,
 			 struct sockaddr_storage *ret);
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 				 size_t *ret_len);
 
-/* Both end the request, whatever they return. */
+/*
+ * Both end the request, whatever they return. The request decides the device,
+ * the local address and the type of service: 'source', 'device' and 'tos' have
+ * no effect (after rdmamsg_oob_listen(): 'source'). -ECONNRESET: the peer has gone; -ENOMEM, -ENOBUFS, -EMFILE.
+ */
 int rdmamsg_accept(struct rdmamsg_request *req,
 		   const struct rdmamsg_ep_options *opts,
 		   struct rdmamsg_ep **ret);
@@ -526,19 +604,34 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 int rdmamsg_accept_wait(struct rdmamsg_listener *listener,
 			const struct rdmamsg_ep_options *opts, int timeout_ms,
 			struct rdmamsg_ep **ret);
-/* Any size. Returns when the peer has it; -ETIMEDOUT aborts the endpoint. */
+/* Any size. Returns when the peer has it; -ETIMEDOUT ends the endpoint. */
 int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		      uint32_t tag, int timeout_ms);
-/* For endpoints without on_message. -ESHUTDOWN after the peer's last one. */
+/*
+ * For endpoints without on_message. -ESHUTDOWN: the peer has closed, and all
+ * that it sent has been returned; another error: the connection has broken.
+ */
 int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 		      struct rdmamsg_msg **ret);
 /* rdmamsg_ep_close(), waits for the end, rdmamsg_ep_rele(). 0 if graceful. */
 int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
+/*
+ * Why the last *_wait() call of the context that failed did: the reason of its
+ * endpoint, with a reject's data; or cause NONE and the call's error, if it
+ * ended no connection. Valid until the next one that fails. Never NULL.
+ */
+const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx);
 
 /* ---- diagnosis -------------------------------------------------------- */
 
-/* What the last call that failed in this thread has to say. Never NULL. */
+/*
+ * The text of the last call that failed in this thread. A call that succeeds,
+ * and -EAGAIN of a send, leave it as it was. Never NULL.
+ */
 const char *rdmamsg_error(void);
+
+/* Of the library at run time, "0.1.0"; <rdmamsg/version.h> is the header's. */
+const char *rdmamsg_version(void);
 
 struct rdmamsg_stats {
 	size_t size;
@@ -597,12 +690,16 @@ struct rdmamsg_device_info {
 
 /*
  * Fills list[0..max), whose elements have 'size' bytes, and returns how many
- * devices there are, which may be more. -ENODEV: none, or no RDMA in the
- * kernel; -EACCES: not permitted.
+ * devices there are, which may be more. The soft HCA is one of them. -EACCES:
+ * not permitted; -EMFILE, -ENOMEM. -ENODEV: rdmamsg-soft-ctl(1) has removed
+ * the soft HCA, and there is no other device.
  */
 int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int max);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 

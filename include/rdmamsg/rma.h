@@ -7,6 +7,11 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__
+/* -Wshadow of g++: a function with the name of a struct hides a constructor */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 /* What a region may be used for. */
@@ -239,6 +244,9 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 int rdmamsg_window_destroy(struct rdmamsg_window *window);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 

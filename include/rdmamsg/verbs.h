@@ -12,6 +12,11 @@
 
 #ifdef __cplusplus
 extern "C" {
+#ifdef __GNUC__
+/* -Wshadow of g++: a function with the name of a struct hides a constructor */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 #endif
 
 /* NULL before there is one. */
@@ -143,6 +148,9 @@ struct rdmamsg_qp_info {
 int rdmamsg_qp_info(const struct rdmamsg_qp *qp, struct rdmamsg_qp_info *info);
 
 #ifdef __cplusplus
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
 }
 #endif
 

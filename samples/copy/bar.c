@@ -36,44 +36,58 @@ static void draw(struct bar *b)
 	int width = bar_width(), cells = (int)(part * width);
 
 	b->drawn = now_ms();
-	printf("\r%-31.31s [%.*s%*s] %3d%% %9.1f MB/s ", b->name, cells, full,
-	       width - cells, "", (int)(part * 100), (double)b->done / 1000 /
-	       (double)(b->drawn - b->start + 1));
+	b->shown = true;
+	printf("\r%-31.31s ", b->name);
+	if (b->total == COPY_SIZE_UNKNOWN)
+		printf("%*.1f MB ", width + 4, (double)b->done / 1e6);
+	else
+		printf("[%.*s%*s] %3d%% ", cells, full, width - cells, "",
+		       (int)(part * 100));
+	printf("%9.1f MB/s ",
+	       (double)b->done / 1000 / (double)(b->drawn - b->start + 1));
 	fflush(stdout);
 }
 
-void bar_start(struct bar *b, const char *name, uint64_t total)
+static bool is_due(const struct bar *b)
 {
-	snprintf(b->name, sizeof(b->name), "%s", name);
-	copy_printable(b->name);
+	return now_ms() - b->drawn >= EVERY_MS;
+}
+
+void bar_start(struct bar *b, const char *path, uint64_t total)
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(b->name, sizeof(b->name), "%s", slash ? slash + 1 : path);
+	(void)copy_printable(b->name);
 	b->total = total;
 	b->done = 0;
 	b->start = now_ms();
 	b->on = isatty(STDOUT_FILENO);
-	if (b->on)
+	if (b->on && (!b->within || is_due(b)))
 		draw(b);
 }
 
 void bar_add(struct bar *b, uint64_t bytes)
 {
 	b->done += bytes;
-	if (b->on && now_ms() - b->drawn >= EVERY_MS)
+	if (b->on && is_due(b))
 		draw(b);
 }
 
 void bar_end(struct bar *b)
 {
-	if (!b->on)
-		return;
-	draw(b);
-	putchar('\n');
+	if (b->on && (!b->within || is_due(b)))
+		draw(b);
+	if (!b->within)
+		bar_clear(b);
 	b->on = false;
 }
 
 void bar_clear(struct bar *b)
 {
-	if (!b->on)
+	if (!b->shown)
 		return;
 	putchar('\n');
 	fflush(stdout);
+	b->shown = false;
 }

@@ -10,13 +10,15 @@ struct bar {
 	char name[32];
 	uint64_t total, done;
 	uint64_t start, drawn;		/* ms */
-	bool on;
+	bool within;			/* a tree: its files share a line */
+	bool on, shown;
 };
 
-void bar_start(struct bar *b, const char *name, uint64_t total);
+/* total may be COPY_SIZE_UNKNOWN. */
+void bar_start(struct bar *b, const char *path, uint64_t total);
 void bar_add(struct bar *b, uint64_t bytes);
 void bar_end(struct bar *b);
-/* Before other output. */
+/* Ends the line, before other output. */
 void bar_clear(struct bar *b);
 
 #endif

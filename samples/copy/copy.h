@@ -3,27 +3,37 @@
  * rdmamsg-copy: files over RDMA, whole or not at all.
  *
  *	client				server
- *	BEGIN size mode name	->	checks the name, makes a temporary file
+ *	BEGIN FILE path ...	->	checks the path, makes a temporary file
  *	DATA bytes ...		->	writes and hashes
  *	END sha256		->	compares, fsync, rename
- *				<-	RESULT, once for each BEGIN
+ *				<-	RESULT
+ *	BEGIN DIR path ...	->	makes the directory, or finds it
+ *				<-	RESULT
+ *	BEGIN DIR_END path ...	->	sets its mode and time: it is complete
+ *				<-	RESULT
  *
  * A client that cannot go on sends CANCEL instead of END. A RESULT that comes
  * before END tells of a failure: the server ignores what follows until the
- * next BEGIN.
+ * next BEGIN. A peer of another version is refused when connecting.
  */
 #ifndef RDMAMSG_SAMPLES_COPY_H
 #define RDMAMSG_SAMPLES_COPY_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #define COPY_PORT	"7471"
-#define COPY_HELLO	"rdmamsg-copy 1"	/* both sides say it */
+#define COPY_NAME	"rdmamsg-copy "
+#define COPY_VERSION	"2"
+#define COPY_HELLO	COPY_NAME COPY_VERSION	/* both sides say it */
+#define COPY_REFUSAL	"this is " COPY_HELLO	/* to those that say another */
 #define COPY_CHUNK	(1u << 20)		/* bytes in a DATA message */
 #define COPY_WINDOW	8			/* of them in flight */
 #define COPY_SHA_LEN	32
+#define COPY_PATH_MAX	(PATH_MAX - 1)
 #define COPY_TEXT_MAX	255
 #define COPY_SILENCE_MS	60000			/* of the other program */
 
@@ -38,10 +48,16 @@ enum copy_tag {
 
 /* ---- what the messages hold (wire.c) ---------------------------------- */
 
+enum copy_kind { COPY_FILE, COPY_DIR, COPY_DIR_END, COPY_KINDS };
+
+#define COPY_SIZE_UNKNOWN	UINT64_MAX	/* all until END */
+
 struct copy_begin {
-	uint64_t size;
-	uint32_t mode;
-	char name[NAME_MAX + 1];
+	enum copy_kind kind;
+	uint64_t size;			/* of a file */
+	uint32_t mode;			/* permissions */
+	struct timespec mtime;
+	char path[COPY_PATH_MAX + 1];	/* below the server's directory */
 };
 
 struct copy_result {
@@ -49,17 +65,18 @@ struct copy_result {
 	char text[COPY_TEXT_MAX + 1];
 };
 
-#define COPY_BEGIN_MAX	(12 + NAME_MAX)
-#define COPY_RESULT_MAX	(4 + COPY_TEXT_MAX)
+#define COPY_BEGIN_FIXED	28
+#define COPY_BEGIN_MAX		(COPY_BEGIN_FIXED + COPY_PATH_MAX)
+#define COPY_RESULT_MAX		(4 + COPY_TEXT_MAX)
 
 /* Return the length. */
 size_t copy_begin_encode(const struct copy_begin *b, uint8_t *buf);
 size_t copy_result_encode(const struct copy_result *r, uint8_t *buf);
-/* -EPROTO: no such message. -EINVAL, -ENAMETOOLONG: not a name to accept. */
+/* -EPROTO: no such message. -EINVAL, -ENAMETOOLONG: not a path to accept. */
 int copy_begin_decode(struct copy_begin *b, const uint8_t *buf, size_t len);
 int copy_result_decode(struct copy_result *r, const uint8_t *buf, size_t len);
-/* Replaces what a terminal would obey, in place. */
-void copy_printable(char *text);
+/* Replaces what a terminal would obey, in place. Returns text. */
+char *copy_printable(char *text);
 
 /* ---- SHA-256 (digest.c) ----------------------------------------------- */
 
@@ -72,13 +89,18 @@ int copy_digest_end(struct copy_digest *d, uint8_t sha[COPY_SHA_LEN]);
 
 /* ---- files at the server (store.c) ------------------------------------ */
 
-/* A file that has no name of its own yet. */
+/* A file that has no name of its own yet, or a directory that is complete. */
 struct copy_file;
 
-/* Opens a directory and removes what killed servers have left in it. */
+/*
+ * Opens a directory that can be written into, and removes what killed servers
+ * have left in it.
+ */
 int copy_store_open(const char *path);
 
+/* These follow no symbolic link. -ENOTDIR: there is one in the path. */
 int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret);
+int copy_dir_make(int dir, const struct copy_begin *b);
 int copy_file_write(struct copy_file *f, const void *data, size_t len);
 /* -EMSGSIZE: not all of it is there. -EBADMSG: another SHA-256. */
 int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN]);
@@ -86,13 +108,20 @@ int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN]);
 int copy_file_commit(struct copy_file *f);
 /* Removes it unless it was committed. NULL is fine. */
 void copy_file_free(struct copy_file *f);
-const char *copy_file_name(const struct copy_file *f);
 uint64_t copy_file_size(const struct copy_file *f);
 
 /* ---- the two programs ------------------------------------------------- */
 
+struct copy_job {
+	const char *host, *port;
+	char **files;
+	int count;
+	const char *name;	/* NULL: the file's own */
+	bool recursive;
+};
+
 /* Return an exit status. */
 int copy_server(const char *dir, const char *host, const char *port);
-int copy_client(char **files, int count, const char *host, const char *port);
+int copy_client(const struct copy_job *job);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client that a server of rdmamsg-copy should not fall for:
- * copy-hostile HOST PORT. Tests run it.
+ * Peers that rdmamsg-copy should not fall for. 'copy-hostile HOST PORT' is a
+ * client: the server's directory has symbolic links "link", to a directory
+ * outside, and "file-link", to a file in it. 'copy-hostile --old-server HOST'
+ * is a server of an older version. Tests run them.
  */
 #include "copy.h"
 
@@ -58,15 +60,30 @@ static void send_as(struct rdmamsg_ep *ep, enum copy_tag tag, const void *data,
 	(void)rdmamsg_send_wait(ep, data, len, tag, TIMEOUT_MS);
 }
 
-static void send_begin(struct rdmamsg_ep *ep, uint64_t size, const char *name,
-		       size_t name_len)
+static void send_kind(struct rdmamsg_ep *ep, uint32_t kind, uint32_t nsec,
+		      uint64_t size, const char *path, size_t len)
 {
-	uint8_t buf[12 + 4096];
-	struct copy_begin b = { .size = size, .mode = 0644 };
+	struct copy_begin b = {
+		.kind = (enum copy_kind)kind, .size = size, .mode = 0777,
+		.mtime = { 1, (long)nsec },
+	};
+	uint8_t buf[COPY_BEGIN_MAX + 4096];
 
 	(void)copy_begin_encode(&b, buf);
-	memcpy(buf + 12, name, name_len);
-	send_as(ep, COPY_BEGIN, buf, 12 + name_len);
+	memcpy(buf + COPY_BEGIN_FIXED, path, len);
+	send_as(ep, COPY_BEGIN, buf, COPY_BEGIN_FIXED + len);
+}
+
+static void send_begin(struct rdmamsg_ep *ep, uint64_t size, const char *path,
+		       size_t len)
+{
+	send_kind(ep, COPY_FILE, 0, size, path, len);
+}
+
+static void send_dir(struct rdmamsg_ep *ep, enum copy_kind kind,
+		     const char *path)
+{
+	send_kind(ep, kind, 0, 0, path, strlen(path));
 }
 
 /* 0: done, 1: refused, negative: no answer. */
@@ -111,13 +128,31 @@ static void names(struct rdmamsg_ep *ep)
 	static const char *const bad[] = {
 		"", ".", "..", "../escaped", "/tmp/escaped", "a/escaped",
 		".hidden", "slash/", "..\\..", ".rdmamsg-copy-0123456789abcdef",
+		"/", "//", "dir/..", "dir/../escaped", "dir/../../escaped",
+		"dir//escaped", "dir/./escaped", "dir/", "./escaped",
+		".hidden/escaped", "link/escaped", "link/inside/escaped",
+		"link/..", "file-link/escaped", "missing/escaped",
 	};
-	char longest[NAME_MAX + 2];
+	char longest[NAME_MAX + 2], path[COPY_PATH_MAX + 2];
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		send_begin(ep, 0, bad[i], strlen(bad[i]));
-		check(answer(ep) == 1, bad[i]);
-	}
+	send_dir(ep, COPY_DIR, "dir");
+	check(answer(ep) == 0, "a directory that may be made");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		for (uint32_t kind = COPY_FILE; kind < COPY_KINDS; kind++) {
+			send_kind(ep, kind, 0, 0, bad[i], strlen(bad[i]));
+			check(answer(ep) == 1, bad[i]);
+		}
+	/* a symbolic link is no directory, whatever it leads to */
+	send_dir(ep, COPY_DIR, "link");
+	check(answer(ep) == 1, "a directory that is a link");
+	send_dir(ep, COPY_DIR_END, "link");
+	check(answer(ep) == 1, "the end of a directory that is a link");
+	for (size_t i = 0; i < sizeof(path); i++)
+		path[i] = i % 2 ? '/' : 'd';
+	send_begin(ep, 0, path, sizeof(path));
+	check(answer(ep) == 1, "a path too long");
+	send_begin(ep, 0, path, COPY_PATH_MAX - 2);
+	check(answer(ep) == 1, "a path of directories that are missing");
 	send_begin(ep, 0, "nul\0escaped", 11);
 	check(answer(ep) == 1, "a name with NUL");
 	memset(longest, 'x', sizeof(longest));
@@ -162,6 +197,23 @@ static void contents(struct rdmamsg_ep *ep)
 	send_as(ep, COPY_DATA, "fine", 4);
 	send_as(ep, COPY_END, sha, sizeof(sha));
 	check(answer(ep) == 0, "a good file after all that");
+
+	/* takes the place of the link, not of what it leads to */
+	send_begin(ep, 4, "file-link", 9);
+	send_as(ep, COPY_DATA, "fine", 4);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 0, "a good file in place of a link");
+	send_begin(ep, 4, "dir", 3);
+	send_as(ep, COPY_DATA, "fine", 4);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 1, "a file in place of a directory");
+	send_dir(ep, COPY_DIR, "fine");
+	check(answer(ep) == 1, "a directory in place of a file");
+
+	send_begin(ep, COPY_SIZE_UNKNOWN, "unknown", 7);
+	send_as(ep, COPY_DATA, "half", 4);
+	send_as(ep, COPY_END, sha, sizeof(sha));
+	check(answer(ep) == 1, "another SHA-256 of an unknown size");
 }
 
 /* ---- the protocol ----------------------------------------------------- */
@@ -174,6 +226,20 @@ static void out_of_turn(void)
 	ep = dial_ok();
 	send_as(ep, COPY_BEGIN, "abc", 3);
 	check(dropped(ep), "a broken BEGIN");
+
+	ep = dial_ok();
+	send_kind(ep, COPY_KINDS, 0, 0, "kind", 4);
+	check(dropped(ep), "a BEGIN of no known kind");
+
+	ep = dial_ok();
+	send_kind(ep, COPY_FILE, 1000000000, 0, "time", 4);
+	check(dropped(ep), "a time of too many nanoseconds");
+
+	ep = dial_ok();
+	send_dir(ep, COPY_DIR, "dir");
+	check(answer(ep) == 0, "a directory once more");
+	send_as(ep, COPY_DATA, "abc", 3);
+	check(dropped(ep), "DATA of a directory");
 
 	ep = dial_ok();
 	send_as(ep, COPY_DATA, "abc", 3);
@@ -197,7 +263,34 @@ static void out_of_turn(void)
 	send_begin(ep, 4, "left", 4);
 	rdmamsg_ep_abort(ep);
 	(void)rdmamsg_close_wait(ep, TIMEOUT_MS);
-	check(dial("another protocol", &ep) == -ECONNREFUSED, "a stranger");
+	check(dial("another protocol", &ep) == -ECONNABORTED, "a stranger");
+	check(dial("rdmamsg-copy 1", &ep) == -ECONNABORTED, "an old client");
+	check(dial("rdmamsg-copy 22", &ep) == -ECONNABORTED, "a later client");
+}
+
+/* ---- an old server ---------------------------------------------------- */
+
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	static const char text[] = "this is " COPY_NAME "1";
+
+	(void)rdmamsg_reject(req, text, sizeof(text) - 1);
+}
+
+static int old_server(const char *address)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = on_request,
+	};
+	struct rdmamsg_listener *l;
+
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, address, "0", &opts, &l))
+		errx(1, "%s", rdmamsg_error());
+	printf("listening on port %u\n", rdmamsg_listener_port(l));
+	fflush(stdout);
+	(void)rdmamsg_run(ctx);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -205,8 +298,10 @@ int main(int argc, char **argv)
 	struct rdmamsg_ep *ep;
 
 	if (argc != 3)
-		errx(2, "Usage: copy-hostile HOST PORT");
+		errx(2, "Usage: copy-hostile HOST PORT | --old-server HOST");
 	alarm(LIMIT);
+	if (!strcmp(argv[1], "--old-server"))
+		return old_server(argv[2]);
 	host = argv[1];
 	port = argv[2];
 	if (rdmamsg_open(&ctx, NULL))

@@ -12,23 +12,33 @@
 #include <string.h>
 
 static const char usage_text[] =
-	"Usage: rdmamsg-copy server DIR [-p PORT] [-a ADDR]\n"
-	"       rdmamsg-copy FILE... HOST[:PORT]\n"
-	"Copies files over RDMA; the server takes them into DIR.\n"
+	"Usage: rdmamsg-copy server DIR [OPTION...]\n"
+	"       rdmamsg-copy [OPTION...] FILE... HOST[:PORT]\n"
 	"\n"
-	"  -p, --port=PORT     port number or service name (" COPY_PORT ");\n"
-	"                      the server takes a free one for 0 and prints it\n"
-	"  -a, --address=ADDR  server: listen on this address only\n"
-	"  -h, --help          this text\n"
-	"      --version       the version\n"
+	"Copies files over RDMA, with their permissions and modification times. The\n"
+	"server takes them into DIR, from anybody who reaches its port.\n"
 	"\n"
-	"An IPv6 address with a port is written [ADDR]:PORT.\n"
-	"Exit status: 0 all files copied and verified, 1 not all, 2 usage.\n";
+	"FILE may be '-', for standard input. An IPv6 address with a port is written\n"
+	"[ADDR]:PORT.\n"
+	"\n"
+	"Options of the server:\n"
+	"  -a, --address=ADDR  listen on this address; default: all\n"
+	"Options of the client:\n"
+	"  -r, --recursive     copy directories with all that is in them; symbolic\n"
+	"                      links and special files there are left out and named\n"
+	"  -n, --name=NAME     what the only FILE is called at the server; for '-' it is\n"
+	"                      needed\n"
+	"Options of both:\n"
+	"  -p, --port=PORT     port number or service name; default: " COPY_PORT ". The\n"
+	"                      server takes a free port for 0, and prints it\n"
+	"  -h, --help          print this and exit\n"
+	"  -V, --version       print the version and exit\n"
+	"\n"
+	"Exit status: 0 all files copied and verified, 1 not all, 2 wrong usage.\n";
 
 static int usage(const char *text)
 {
-	fprintf(stderr, "rdmamsg-copy: %s; rdmamsg-copy --help shows how\n",
-		text);
+	fprintf(stderr, "rdmamsg-copy: %s; see --help\n", text);
 	return 2;
 }
 
@@ -56,22 +66,70 @@ static bool split_host(char *arg, const char **host, const char **port)
 	return **host && **port;
 }
 
+static int serve(char **argv, int argc, const struct copy_job *job,
+		 const char *address)
+{
+	if (argc != 1)
+		return usage("a server has one DIR");
+	if (job->recursive || job->name)
+		return usage("-r and -n are for the client");
+	return copy_server(argv[0], address, job->port);
+}
+
+static int send_files(char **argv, int argc, struct copy_job *job,
+		      const char *address)
+{
+	bool input = false;
+
+	for (int i = 0; i < argc - 1; i++)
+		input |= !strcmp(argv[i], "-");
+	if (argc < 2)
+		return usage("FILE... and HOST are needed");
+	if (address)
+		return usage("-a is for the server");
+	if (job->name && argc > 2)
+		return usage("-n NAME is for one FILE");
+	if (input && !job->name)
+		return usage("standard input needs a name: -n NAME");
+	if (job->name && (!*job->name || strchr(job->name, '/')))
+		return usage("-n takes a name without a slash");
+	if (!split_host(argv[argc - 1], &job->host, &job->port))
+		return usage("the last argument must be HOST or HOST:PORT");
+	if (strchr(job->port, '/'))
+		return usage("HOST:PORT has no path: the server's DIR takes "
+			     "the files");
+	job->files = argv;
+	job->count = argc - 1;
+	return copy_client(job);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "port", required_argument, NULL, 'p' },
 		{ "address", required_argument, NULL, 'a' },
+		{ "recursive", no_argument, NULL, 'r' },
+		{ "name", required_argument, NULL, 'n' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL },
 	};
-	const char *port = COPY_PORT, *address = NULL, *host;
+	struct copy_job job = { .port = COPY_PORT };
+	const char *address = NULL;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "p:a:h", options, NULL)) != -1)
+	argv[0] = (char *)"rdmamsg-copy";	/* what getopt calls it */
+	while ((option = getopt_long(argc, argv, "p:a:rn:hV", options,
+				     NULL)) != -1)
 		switch (option) {
 		case 'p':
-			port = optarg;
+			job.port = optarg;
+			break;
+		case 'r':
+			job.recursive = true;
+			break;
+		case 'n':
+			job.name = optarg;
 			break;
 		case 'a':
 			address = optarg;
@@ -84,18 +142,15 @@ int main(int argc, char **argv)
 				      RDMAMSG_VERSION_MINOR,
 				      RDMAMSG_VERSION_PATCH) < 0;
 		default:
-			return usage("wrong usage");
+			/* getopt has named it */
+			fputs("rdmamsg-copy: see --help\n", stderr);
+			return 2;
 		}
 	argv += optind;
 	argc -= optind;
-	if (argc < 2)
-		return usage("a server needs DIR, a client FILE and HOST");
+	if (!argc)
+		return usage("'server DIR', or FILE... and HOST, are needed");
 	if (!strcmp(argv[0], "server"))
-		return argc == 2 ? copy_server(argv[1], address, port) :
-				   usage("a server has one DIR");
-	if (address)
-		return usage("-a is for the server");
-	if (!split_host(argv[argc - 1], &host, &port))
-		return usage("the last argument must be HOST or HOST:PORT");
-	return copy_client(argv, argc - 1, host, port);
+		return serve(argv + 1, argc - 1, &job, address);
+	return send_files(argv, argc, &job, address);
 }

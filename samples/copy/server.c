@@ -45,6 +45,7 @@ struct client {
 	struct server *server;
 	struct rdmamsg_ep *ep;	/* NULL: gone */
 	enum client_state state;
+	struct copy_begin begin;	/* of the last file */
 	struct copy_file *file;
 	time_t heard;
 	pthread_t thread;	/* COMMITTING */
@@ -75,7 +76,16 @@ static const char *text_of(int err)
 {
 	switch (err) {
 	case -EINVAL:
-		return "not a name that is accepted here";
+		return "not a name that is accepted here: it is hidden or "
+		       "leads out of the directory";
+	case -ENOTDIR:
+		return "its path there has a file or a symbolic link, which "
+		       "is not followed, in place of a directory";
+	case -EISDIR:
+		return "a directory there has that name";
+	case -EXDEV:
+		return "its directory there is on another file system than the "
+		       "server's";
 	case -EMSGSIZE:
 		return "not as many bytes as announced";
 	case -EBADMSG:
@@ -108,17 +118,18 @@ static void tell(struct client *c, int err)
 
 static void report(const struct client *c, int err)
 {
-	char name[NAME_MAX + 1] = "a file";
+	char path[COPY_PATH_MAX + 1];
 
-	if (c->file)
-		snprintf(name, sizeof(name), "%s", copy_file_name(c->file));
-	copy_printable(name);
+	strcpy(path, *c->begin.path ? c->begin.path : "a file");
+	(void)copy_printable(path);
 	if (err)
-		fprintf(stderr, "rdmamsg-copy: %s from %s: %s\n", name,
+		fprintf(stderr, "rdmamsg-copy: %s from %s: %s\n", path,
 			c->peer, text_of(err));
-	else
-		printf("%s from %s: %llu bytes\n", name, c->peer,
+	else if (c->begin.kind == COPY_FILE)
+		printf("%s from %s: %llu bytes\n", path, c->peer,
 		       (unsigned long long)copy_file_size(c->file));
+	else
+		printf("%s/ from %s\n", path, c->peer);
 	fflush(stdout);
 }
 
@@ -176,21 +187,36 @@ static void commit(struct client *c)
 
 /* ---- messages --------------------------------------------------------- */
 
+/* A directory is reported when it is complete. */
+static void made(struct client *c)
+{
+	c->state = IDLE;
+	tell(c, 0);
+}
+
 static void begin(struct client *c, const void *data, size_t len)
 {
-	struct copy_begin b;
-	int ret = copy_begin_decode(&b, data, len);
+	struct copy_begin *b = &c->begin;
+	int ret;
 
+	memset(b, 0, sizeof(*b));
+	ret = copy_begin_decode(b, data, len);
 	if (ret == -EPROTO) {
 		misbehaves(c, "a broken BEGIN");
 		return;
 	}
-	if (!ret)
-		ret = copy_file_new(c->server->dir, &b, &c->file);
+	if (!ret && b->kind == COPY_DIR)
+		ret = copy_dir_make(c->server->dir, b);
+	else if (!ret)
+		ret = copy_file_new(c->server->dir, b, &c->file);
 	if (ret)
 		file_end(c, ret, SKIPPING);
-	else
+	else if (b->kind == COPY_FILE)
 		c->state = WRITING;
+	else if (b->kind == COPY_DIR_END)
+		commit(c);
+	else
+		made(c);
 }
 
 static void end(struct client *c, const void *data, size_t len)
@@ -265,8 +291,22 @@ static const char *refuse(const struct server *s,
 	const void *data = rdmamsg_request_data(req, &len);
 
 	if (len != sizeof(COPY_HELLO) - 1 || memcmp(data, COPY_HELLO, len))
-		return "this is " COPY_HELLO;
+		return COPY_REFUSAL;
 	return s->count >= CLIENTS_MAX ? "too many clients" : NULL;
+}
+
+static void reject(struct rdmamsg_request *req, const char *peer,
+		   const char *why)
+{
+	char said[RDMAMSG_HELLO_DATA_MAX + 1] = "";
+	size_t len;
+	const void *data = rdmamsg_request_data(req, &len);
+
+	if (len)
+		memcpy(said, data, len < sizeof(said) ? len : sizeof(said) - 1);
+	fprintf(stderr, "rdmamsg-copy: %s: rejected, %s; it says '%s'\n", peer,
+		why, copy_printable(said));
+	(void)rdmamsg_reject(req, why, strlen(why));
 }
 
 static int client_accept(struct client *c, struct rdmamsg_request *req)
@@ -296,22 +336,22 @@ static void on_request(struct rdmamsg_listener *listener,
 {
 	struct server *s = rdmamsg_listener_user(listener);
 	const char *why = refuse(s, req);
-	struct sockaddr_storage peer;
+	struct sockaddr_storage addr;
+	char peer[NI_MAXHOST];
 	struct client *c;
 
+	if (rdmamsg_request_peer(req, &addr) ||
+	    getnameinfo((struct sockaddr *)&addr, sizeof(addr), peer,
+			sizeof(peer), NULL, 0, NI_NUMERICHOST))
+		strcpy(peer, "?");
 	c = why ? NULL : calloc(1, sizeof(*c));
 	if (!c) {
-		if (!why)
-			why = "no memory";
-		(void)rdmamsg_reject(req, why, strlen(why));
+		reject(req, peer, why ? why : "no memory");
 		return;
 	}
 	c->server = s;
 	c->heard = now();
-	if (rdmamsg_request_peer(req, &peer) ||
-	    getnameinfo((struct sockaddr *)&peer, sizeof(peer), c->peer,
-			sizeof(c->peer), NULL, 0, NI_NUMERICHOST))
-		strcpy(c->peer, "?");
+	strcpy(c->peer, peer);
 	if (client_accept(c, req)) {
 		fprintf(stderr, "rdmamsg-copy: %s: %s\n", c->peer,
 			rdmamsg_error());
@@ -398,7 +438,8 @@ int copy_server(const char *dir, const char *host, const char *port)
 	int status = 1;
 
 	if (s.dir < 0) {
-		fprintf(stderr, "rdmamsg-copy: %s: %s\n", dir,
+		fprintf(stderr, "rdmamsg-copy: %s: %s: the server needs a "
+			"directory that it may write into\n", dir,
 			strerror(-s.dir));
 		return 1;
 	}

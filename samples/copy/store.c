@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files in the server's directory. A file is written under a temporary name,
- * locked, and renamed when it is complete, verified and on the disk. A
- * temporary file that nobody has locked is one of a server that was killed.
+ * Files in the server's directory and below. A file is written under a
+ * temporary name in that directory, locked, and renamed when it is complete,
+ * verified and on the disk. A temporary file without a lock belongs to a server
+ * that was killed.
  */
 #include "copy.h"
 
@@ -23,8 +24,11 @@
 #define TMP_LEN		(sizeof(TMP_PREFIX) - 1 + TMP_DIGITS)
 
 struct copy_file {
-	int dir, fd;
+	int dir;			/* the server's */
+	int parent;			/* where it gets its name */
+	int fd;
 	struct copy_begin is;
+	const char *name;		/* the last component of is.path */
 	uint64_t written;
 	struct copy_digest *digest;
 	char tmp[TMP_LEN + 1];		/* "" once it has its name */
@@ -53,26 +57,90 @@ static void remove_stale(int dir, const char *name)
 	close(fd);
 }
 
+static void remove_all_stale(DIR *list)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(list)))
+		if (is_tmp(entry->d_name))
+			remove_stale(dirfd(list), entry->d_name);
+}
+
 int copy_store_open(const char *path)
 {
-	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dirent *entry;
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
 	DIR *list;
 
 	if (dir < 0)
 		return -errno;
 	list = opendir(path);
-	if (!list) {
-		int err = -errno;
-
+	if (!list || faccessat(dir, ".", W_OK | X_OK, AT_EACCESS)) {
+		err = -errno;
+		if (list)
+			closedir(list);
 		close(dir);
 		return err;
 	}
-	while ((entry = readdir(list)))
-		if (is_tmp(entry->d_name))
-			remove_stale(dir, entry->d_name);
+	remove_all_stale(list);
 	closedir(list);
 	return dir;
+}
+
+/* ---- paths ------------------------------------------------------------ */
+
+/* Follows no symbolic link: -ENOTDIR. */
+static int dir_open(int at, const char *name)
+{
+	int fd = openat(at, name,
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 ? fd : errno == ELOOP ? -ENOTDIR : -errno;
+}
+
+/* Opens the directory above path, one component after the other. */
+static int parent_open(int dir, const char *path, const char **name)
+{
+	int at = fcntl(dir, F_DUPFD_CLOEXEC, 0);
+	const char *slash;
+
+	if (at < 0)
+		return -errno;
+	for (; (slash = strchr(path, '/')); path = slash + 1) {
+		char component[NAME_MAX + 1];
+		int next;
+
+		snprintf(component, sizeof(component), "%.*s",
+			 (int)(slash - path), path);
+		next = dir_open(at, component);
+		close(at);
+		if (next < 0)
+			return next;
+		at = next;
+	}
+	*name = path;
+	return at;
+}
+
+int copy_dir_make(int dir, const struct copy_begin *b)
+{
+	const char *name;
+	struct stat st;
+	int parent = parent_open(dir, b->path, &name), fd;
+
+	if (parent < 0)
+		return parent;
+	if (mkdirat(parent, name, 0700) && errno != EEXIST)
+		fd = -errno;
+	else
+		fd = dir_open(parent, name);
+	close(parent);
+	if (fd < 0)
+		return fd;
+	/* one from before may lack the right to write into it */
+	if (!fstat(fd, &st) && (st.st_mode & 0700) != 0700)
+		(void)!fchmod(fd, (st.st_mode & 07777) | 0700);
+	close(fd);
+	return 0;
 }
 
 /* ---- one file --------------------------------------------------------- */
@@ -112,6 +180,14 @@ static int tmp_open(struct copy_file *f)
 	return -EBUSY;
 }
 
+static int file_open(struct copy_file *f)
+{
+	if (f->is.kind == COPY_FILE)
+		return tmp_open(f);
+	f->fd = dir_open(f->parent, f->name);
+	return f->fd < 0 ? f->fd : 0;
+}
+
 int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret)
 {
 	struct copy_file *f = calloc(1, sizeof(*f));
@@ -121,12 +197,15 @@ int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret)
 		return -ENOMEM;
 	f->dir = dir;
 	f->is = *b;
+	f->parent = err = parent_open(dir, f->is.path, &f->name);
+	if (err < 0)
+		goto err_file;
 	f->digest = copy_digest_new();
 	if (!f->digest) {
 		err = -ENOMEM;
-		goto err_file;
+		goto err_parent;
 	}
-	err = tmp_open(f);
+	err = file_open(f);
 	if (err)
 		goto err_digest;
 	*ret = f;
@@ -134,6 +213,8 @@ int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret)
 
 err_digest:
 	copy_digest_free(f->digest);
+err_parent:
+	close(f->parent);
 err_file:
 	free(f);
 	return err;
@@ -143,7 +224,7 @@ int copy_file_write(struct copy_file *f, const void *data, size_t len)
 {
 	const char *p = data, *end = p + len;
 
-	if (len > f->is.size - f->written)
+	if (f->is.size != COPY_SIZE_UNKNOWN && len > f->is.size - f->written)
 		return -EMSGSIZE;
 	while (p < end) {
 		ssize_t n = write(f->fd, p, (size_t)(end - p));
@@ -165,20 +246,47 @@ int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN])
 
 	if (ret)
 		return ret;
-	if (f->written != f->is.size)
+	if (f->is.size != COPY_SIZE_UNKNOWN && f->written != f->is.size)
 		return -EMSGSIZE;
 	return memcmp(ours, sha, sizeof(ours)) ? -EBADMSG : 0;
 }
 
+/* A file system that cannot do this has no need of it. */
+static int sync_dir(int fd)
+{
+	return fsync(fd) && errno != EINVAL ? -errno : 0;
+}
+
+static int attributes(const struct copy_file *f, mode_t more)
+{
+	const struct timespec times[2] = {
+		{ .tv_nsec = UTIME_OMIT }, f->is.mtime,
+	};
+
+	return fchmod(f->fd, (mode_t)f->is.mode | more) ? -1 :
+	       futimens(f->fd, times);
+}
+
+/* Its set-group-ID bit is the server's affair. */
+static int dir_commit(const struct copy_file *f)
+{
+	struct stat st;
+	int err;
+
+	if (fstat(f->fd, &st) || attributes(f, st.st_mode & 07000))
+		return -errno;
+	err = sync_dir(f->fd);
+	return err ? err : sync_dir(f->parent);
+}
+
 int copy_file_commit(struct copy_file *f)
 {
-	if (fchmod(f->fd, (mode_t)f->is.mode) || fsync(f->fd))
-		return -errno;
-	if (renameat(f->dir, f->tmp, f->dir, f->is.name))
+	if (f->is.kind != COPY_FILE)
+		return dir_commit(f);
+	if (attributes(f, 0) || fsync(f->fd) || renameat(f->dir, f->tmp, f->parent, f->name))
 		return -errno;
 	f->tmp[0] = '\0';
-	/* a file system that cannot do this has no need of it */
-	return fsync(f->dir) && errno != EINVAL ? -errno : 0;
+	return sync_dir(f->parent);
 }
 
 void copy_file_free(struct copy_file *f)
@@ -189,16 +297,12 @@ void copy_file_free(struct copy_file *f)
 		fprintf(stderr, "rdmamsg-copy: %s cannot be removed: %m\n",
 			f->tmp);
 	close(f->fd);
+	close(f->parent);
 	copy_digest_free(f->digest);
 	free(f);
 }
 
-const char *copy_file_name(const struct copy_file *f)
-{
-	return f->is.name;
-}
-
 uint64_t copy_file_size(const struct copy_file *f)
 {
-	return f->is.size;
+	return f->written;
 }

@@ -4,12 +4,19 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
+
+#define NSEC_PER_SEC	1000000000u
 
 static void put32(uint8_t *p, uint32_t v)
 {
 	v = htole32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	v = htole64(v);
 	memcpy(p, &v, sizeof(v));
 }
 
@@ -21,45 +28,85 @@ static uint32_t get32(const uint8_t *p)
 	return le32toh(v);
 }
 
-/* One component, which is neither hidden nor special. */
-static int name_check(const char *name, size_t len)
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
+
+static int component_check(const char *name, size_t len)
 {
 	if (len > NAME_MAX)
 		return -ENAMETOOLONG;
-	if (!len || name[0] == '.' || memchr(name, '/', len) ||
-	    memchr(name, '\0', len))
+	if (!len || (len == 1 && name[0] == '.') ||
+	    (len == 2 && name[0] == '.' && name[1] == '.'))
 		return -EINVAL;
 	return 0;
 }
 
+/*
+ * A relative path whose first component is not hidden, and which leads down
+ * with each of them.
+ */
+static int path_check(const char *path, size_t len)
+{
+	const char *end = path + len;
+
+	if (len > COPY_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (!len || path[0] == '.' || memchr(path, '\0', len))
+		return -EINVAL;
+	for (;;) {
+		const char *slash = memchr(path, '/', (size_t)(end - path));
+		int ret = component_check(path, (size_t)((slash ? slash : end) -
+							 path));
+
+		if (ret || !slash)
+			return ret;
+		path = slash + 1;
+	}
+}
+
 size_t copy_begin_encode(const struct copy_begin *b, uint8_t *buf)
 {
-	size_t len = strlen(b->name);
+	size_t len = strlen(b->path);
 
-	put32(buf, (uint32_t)b->size);
-	put32(buf + 4, (uint32_t)(b->size >> 32));
-	put32(buf + 8, b->mode);
-	memcpy(buf + 12, b->name, len);
-	return 12 + len;
+	put32(buf, b->kind);
+	put32(buf + 4, b->mode);
+	put64(buf + 8, b->size);
+	put64(buf + 16, (uint64_t)b->mtime.tv_sec);
+	put32(buf + 24, (uint32_t)b->mtime.tv_nsec);
+	memcpy(buf + COPY_BEGIN_FIXED, b->path, len);
+	return COPY_BEGIN_FIXED + len;
 }
 
 int copy_begin_decode(struct copy_begin *b, const uint8_t *buf, size_t len)
 {
+	const char *path = (const char *)buf + COPY_BEGIN_FIXED;
+	uint32_t kind, nsec;
 	int ret;
 
-	if (len < 12)
+	if (len < COPY_BEGIN_FIXED)
 		return -EPROTO;
-	b->size = get32(buf) | (uint64_t)get32(buf + 4) << 32;
-	b->mode = get32(buf + 8) & 0777;
-	buf += 12;
-	len -= 12;
-	ret = name_check((const char *)buf, len);
+	kind = get32(buf);
+	nsec = get32(buf + 24);
+	if (kind >= COPY_KINDS || nsec >= NSEC_PER_SEC)
+		return -EPROTO;
+	len -= COPY_BEGIN_FIXED;
+	ret = path_check(path, len);
 	if (ret)
 		return ret;
-	if (b->size > INT64_MAX)
+	b->kind = (enum copy_kind)kind;
+	b->mode = get32(buf + 4) & 0777;
+	b->size = get64(buf + 8);
+	if (b->size > INT64_MAX && b->size != COPY_SIZE_UNKNOWN)
 		return -EFBIG;
-	memcpy(b->name, buf, len);
-	b->name[len] = '\0';
+	b->mtime.tv_sec = (time_t)get64(buf + 16);
+	b->mtime.tv_nsec = (long)nsec;
+	memcpy(b->path, path, len);
+	b->path[len] = '\0';
 	return 0;
 }
 
@@ -79,13 +126,14 @@ int copy_result_decode(struct copy_result *r, const uint8_t *buf, size_t len)
 	r->failed = get32(buf);
 	memcpy(r->text, buf + 4, len - 4);
 	r->text[len - 4] = '\0';
-	copy_printable(r->text);
+	(void)copy_printable(r->text);
 	return 0;
 }
 
-void copy_printable(char *text)
+char *copy_printable(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	return text;
 }

@@ -97,6 +97,7 @@ static void result(const struct perf_link *l, struct perf_result *r)
 	r->copied = l->copied;
 	r->device = rdmamsg_device_name(l->ep);
 	r->event = l->event;
+	r->server_event = l->server_event;
 	r->seconds = usec * half / 1e6;
 	perf_percentiles(r, l->samples, (l->count + l->every - 1) / l->every,
 			 scale * half);
@@ -130,7 +131,8 @@ static int measure_all(struct perf_link *l, struct perf_options *o)
 {
 	struct perf_hello hello = {
 		.flags = (o->event ? 0 : PERF_POLLS) |
-			 (o->check ? PERF_CHECK : 0),
+			 (o->check ? PERF_CHECK : 0) |
+			 (o->guard ? PERF_GUARD : 0),
 		.connections = 1,
 		.recv_depth = o->test == PERF_RATE ? RATE_RECV_DEPTH : 0,
 	};

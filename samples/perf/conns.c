@@ -157,6 +157,8 @@ static void on_connected(struct rdmamsg_ep *ep)
 {
 	struct conns *s = ((struct conn *)rdmamsg_ep_user(ep))->s;
 
+	if (!s->error && !perf_link_known(ep, s->o))
+		s->error = 1;
 	s->connected++;
 	s->progress++;
 }
@@ -165,13 +167,14 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
 	struct conns *s = c->s;
+	char text[PERF_WHY_MAX];
 
 	c->ep = NULL;
 	s->closed++;
 	s->progress++;
 	if (!s->closing && !s->error)
-		perf_complain("connection %td ended: %s", c - s->all,
-			      why->text);
+		perf_complain("%s: connection %td ended: %s", s->o->host,
+			      c - s->all, perf_why(why, text));
 	s->error |= !s->closing || why->error;
 }
 
@@ -221,7 +224,7 @@ static int dial(struct conns *s, const struct perf_hello *hello)
 		.size = sizeof(opts), .user = &s->all[s->opened],
 		.handlers = &handlers, .hello_data = hello,
 		.hello_data_len = sizeof(*hello), .timeout_ms = CONNECT_MS,
-		.srq = s->srq,
+		.srq = s->srq, .flags = s->o->guard ? RDMAMSG_EP_GUARD : 0,
 	};
 	struct conn *c = &s->all[s->opened++];
 
@@ -236,8 +239,9 @@ static int connect_all(struct conns *s)
 {
 	struct perf_hello hello = {
 		htole32(PERF_MAGIC), htole32(PERF_VERSION),
-		htole32(s->o->event ? 0 : PERF_POLLS), 0, htole32(s->n),
-		0, 0, 0,
+		htole32((s->o->event ? 0 : PERF_POLLS) |
+			(s->o->guard ? PERF_GUARD : 0)),
+		0, htole32(s->n), 0, 0, 0,
 	};
 
 	(void)!getrandom(&hello.client, sizeof(hello.client), GRND_NONBLOCK);
@@ -342,10 +346,12 @@ static void show(const struct conns *s, double setup, double run,
 	       "\"setup_per_s\": %.1f, \"size\": %u, \"count\": %llu, "
 	       "\"flying\": %d, \"msg_per_s\": %.1f, \"srq\": %s" :
 	       "%u connections, %.0f made in a second; messages of %u bytes "
-	       "there and back: %llu, %d under way, %.0f in a second%s\n",
+	       "there and back: %llu, %d under way, %.0f in a second, "
+	       "%s%s\n",
 	       s->n, s->n / setup, s->size, (unsigned long long)s->total,
 	       FLYING, (double)s->total / run,
 	       json ? s->srq ? "true" : "false" :
+	       s->o->event ? "events" : "polling",
 	       s->srq ? ", shared receives" : "");
 	show_memory("client", client, json);
 	show_memory("server", &server, json);

@@ -32,6 +32,7 @@ static void on_ready(struct perf_link *l, const struct rdmamsg_msg *msg)
 		return;
 	}
 	l->ready = true;
+	l->server_event = le32toh(ready->flags) & PERF_SLEEPS;
 	l->mem.peer = ready->key;
 	l->begin = perf_ticks();
 	if (l->test == PERF_RATE || l->test == PERF_BW)
@@ -104,7 +105,9 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	struct perf_link *l = rdmamsg_ep_user(ep);
 
 	/* otherwise the call that waits for it tells */
-	if (l->running && !l->error)
+	if (!l->running)
+		(void)perf_why(why, l->why);
+	else if (!l->error)
 		perf_complain("connection ended: %s", why->text);
 	l->error = why->error ? why->error : -ESHUTDOWN;
 }
@@ -113,6 +116,20 @@ static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message, .on_sent = on_sent,
 	.on_writable = on_writable, .on_closed = on_closed,
 };
+
+bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o)
+{
+	static const char name[] = PERF_NAME;
+	size_t len;
+	const void *data = rdmamsg_ep_peer_data(ep, &len);
+
+	if (len == sizeof(name) - 1 && !memcmp(data, name, len))
+		return true;
+	perf_complain("%s: no server of " PERF_NAME " listens on port %s: "
+		      "start 'rdmamsg-perf server' there, or name its port "
+		      "with -p", o->host, o->port);
+	return false;
+}
 
 int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		   const struct perf_hello *hello)
@@ -128,6 +145,8 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		.hello_data = &wire, .hello_data_len = sizeof(wire),
 		.inline_max = hello->inline_max, .eager_max = hello->eager_max,
 		.recv_depth = hello->recv_depth, .peer_timeout_ms = SILENT_MS,
+		.max_msg_size = RDMAMSG_MSG_MAX,
+		.flags = o->guard ? RDMAMSG_EP_GUARD : 0,
 	};
 	struct rdmamsg_ep_info info = { .size = sizeof(info) };
 
@@ -136,9 +155,12 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 	l->every = 1;
 	if (rdmamsg_connect_wait(l->ctx, o->host, o->port, &opts, CONNECT_MS,
 				 &l->ep)) {
-		perf_complain("%s: %s", o->host, rdmamsg_error());
+		perf_complain("%s: %s", o->host, l->why[0] ? l->why :
+			      rdmamsg_error());
 		return -1;
 	}
+	if (!perf_link_known(l->ep, o))
+		return -1;
 	(void)rdmamsg_ep_info(l->ep, &info);
 	l->inline_max = info.inline_max;
 	return 0;

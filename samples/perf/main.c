@@ -49,6 +49,27 @@ void perf_complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+static void printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+const char *perf_why(const struct rdmamsg_reason *why, char buf[PERF_WHY_MAX])
+{
+	if (why->cause == RDMAMSG_CAUSE_REFUSED)
+		snprintf(buf, PERF_WHY_MAX, "%s: start 'rdmamsg-perf server' "
+			 "there, or name its port with -p", why->text);
+	else if (why->cause == RDMAMSG_CAUSE_REJECTED && why->data_len)
+		snprintf(buf, PERF_WHY_MAX, "%s, which says '%.*s'", why->text,
+			 (int)why->data_len, (const char *)why->data);
+	else
+		snprintf(buf, PERF_WHY_MAX, "%s", why->text);
+	printable(buf);
+	return buf;
+}
+
 int main(int argc, char **argv)
 {
 	struct perf_options o;

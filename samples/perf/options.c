@@ -9,66 +9,72 @@
 #include <string.h>
 
 #define TO_EXIT(status)	((status) + 1)
-#define STRING(x)	#x
-#define VERSION(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_HELP, OPT_VERSION };
+       OPT_GUARD };
 
 static const struct option long_options[] = {
+	{ "address", required_argument, NULL, 'a' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "size", required_argument, NULL, 's' },
+	{ "count", required_argument, NULL, 'n' },
 	{ "poll", no_argument, NULL, OPT_POLL },
 	{ "event", no_argument, NULL, OPT_EVENT },
 	{ "once", no_argument, NULL, OPT_ONCE },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "srq", no_argument, NULL, OPT_SRQ },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "version", no_argument, NULL, OPT_VERSION },
+	{ "guard", no_argument, NULL, OPT_GUARD },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
 };
-
-static const char usage[] =
-"usage: rdmamsg-perf server [-a ADDR] [-p PORT] [-d DEVICE] [--poll|--event]\n"
-"                           [--once] [--srq]\n"
-"       rdmamsg-perf lat|rate|bw HOST [-p PORT] [-s SIZE[,SIZE...]]\n"
-"                           [-n COUNT] [--poll|--event] [--check] [--json]\n"
-"       rdmamsg-perf write-lat|read-lat|atomic-lat|write-bw|read-bw HOST\n"
-"                           [-p PORT] [-s SIZE[,SIZE...]] [-n COUNT]\n"
-"                           [--poll|--event] [--json]\n"
-"       rdmamsg-perf tune HOST [-p PORT] [-n COUNT] [--poll|--event]\n"
-"       rdmamsg-perf conns HOST [-p PORT] [-n CONNECTIONS] [-s SIZE] [--srq]\n"
-"                           [--poll|--event] [--json]\n";
+#define OPTIONS (sizeof(long_options) / sizeof(long_options[0]) - 1)
 
 static const char help[] =
+"Usage: rdmamsg-perf server [OPTION...]\n"
+"       rdmamsg-perf TEST HOST [OPTION...]\n"
 "\n"
-"  server      serve clients, until a signal\n"
-"  lat         latency, one way: half of there and back\n"
+"Measures messages between a server and a client. Start the server on one host,\n"
+"then a TEST with the server's address as HOST on the other.\n"
+"\n"
+"Tests:\n"
+"  lat         latency, one way: half of a round trip\n"
 "  rate        messages per second, one way, as many in flight as fit\n"
 "  bw          bytes per second, one way, a few large messages in flight\n"
 "  write-lat   one-sided: half of a write there and one back; polls\n"
-"  read-lat    a read, from the call to its end\n"
+"  read-lat    a read, from the call to its completion\n"
 "  atomic-lat  a fetch-and-add of 8 bytes, likewise\n"
-"  write-bw, read-bw   bytes per second, many under way\n"
-"  tune        which way of sending is fastest from which size on\n"
+"  write-bw, read-bw\n"
+"              bytes per second, many writes or reads in flight\n"
+"  tune        which way of sending is the fastest from which size on\n"
 "  conns       many connections: how fast they are made, what they cost, and\n"
-"              messages there and back with 64 under way over all of them\n"
+"              round trips with 64 messages in flight over all of them\n"
 "\n"
-"  -a ADDR     listen on this address; default: all\n"
-"  -p PORT     default: " PERF_PORT "\n"
-"  -d DEVICE   RDMA device of the server; default: by address\n"
-"  -s SIZE,... bytes of a message, up to 2147483647; K, M, G: powers of 1024\n"
-"  -n COUNT    messages; default: by size\n"
-"  --poll      spin while waiting; the client's default. A server that is\n"
-"              told nothing spins while it has a client that does, unless\n"
-"              only its device has something to do\n"
-"  --event     sleep while waiting\n"
-"  --once      end after one client\n"
-"  --check     verify every byte\n"
-"  --json      an object on a line for each size\n"
-"  --srq       receives shared by all connections\n"
+"Options of the server:\n"
+"  -a, --address=ADDR  listen on this address; default: all\n"
+"  -d, --device=NAME   use this RDMA device; default: by address\n"
+"      --once          exit after one client\n"
+"Options of tests:\n"
+"  -s, --size=SIZE,... bytes of a message, up to 2147483647; K, M, G: powers of\n"
+"                      1024 (not tune)\n"
+"  -n, --count=COUNT   messages, or connections of conns; default: by size\n"
+"      --check         verify every byte (lat, rate, bw)\n"
+"      --json          print an object on a line for each size (not tune)\n"
+"      --guard         guard both ends of each connection (not tune)\n"
+"Options of both:\n"
+"  -p, --port=PORT     port number or service name; default: " PERF_PORT "\n"
+"      --poll          spin while waiting; the client's default. Without --poll\n"
+"                      and --event the server does as its client\n"
+"      --event         sleep while waiting\n"
+"      --srq           all connections share their receives (server, conns)\n"
+"  -h, --help          print this and exit\n"
+"  -V, --version       print the version and exit\n"
 "\n"
-"For rate and bw the times are from sending a message to its confirmation;\n"
-"rate times one message of 64.\n";
+"Times of rate and bw are from sending a message to its confirmation; rate takes\n"
+"the time of one message in 64.\n"
+"Exit status: 0 measured without errors, 1 not, 2 wrong usage.\n";
 
 __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 {
@@ -78,8 +84,7 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fputs("\n", stderr);
-	fputs(usage, stderr);
+	fputs("; see --help\n", stderr);
 	return TO_EXIT(2);
 }
 
@@ -97,7 +102,7 @@ static int number(const char *s, uint64_t max, uint64_t *ret, const char **end)
 	n = strtoull(s, &stop, 10);
 	if (errno || n > max)
 		return -ERANGE;
-	at = *stop ? strchr(suffix, *stop & ~0x20) : NULL;
+	at = *stop > '@' ? strchr(suffix, *stop & ~0x20) : NULL;
 	if (at) {
 		int shift = 10 * (int)(at - suffix + 1);
 
@@ -153,6 +158,7 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command == CMD_TEST;
 	case 's':
 	case OPT_JSON:
+	case OPT_GUARD:
 		return o->command == CMD_TEST || o->command == CMD_CONNS;
 	case OPT_SRQ:
 		return o->command == CMD_SERVER || o->command == CMD_CONNS;
@@ -163,13 +169,15 @@ static bool applies(const struct perf_options *o, int opt)
 	}
 }
 
-static int foreign(int opt, const char *word)
+/* Every option that was given is one of this command. */
+static int all_apply(const struct perf_options *o, const bool *given,
+		     const char *word)
 {
-	for (const struct option *l = long_options; l->name; l++)
-		if (l->val == opt)
-			return wrong("--%s is not an option of %s", l->name,
-				     word);
-	return wrong("-%c is not an option of %s", opt, word);
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (given[i] && !applies(o, long_options[i].val))
+			return wrong("--%s is not an option of %s",
+				     long_options[i].name, word);
+	return 0;
 }
 
 static int option(struct perf_options *o, int opt, const char *arg)
@@ -206,8 +214,19 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case OPT_SRQ:
 		o->srq = true;
 		return 0;
+	case OPT_GUARD:
+		o->guard = true;
+		return 0;
+	case 'h':
+		fputs(help, stdout);
+		return TO_EXIT(0);
+	case 'V':
+		printf("rdmamsg-perf %s\n", rdmamsg_version());
+		return TO_EXIT(0);
 	default:
-		return wrong("unknown option, or one without its argument");
+		/* getopt has named it */
+		fputs("rdmamsg-perf: see --help\n", stderr);
+		return TO_EXIT(2);
 	}
 }
 
@@ -232,21 +251,35 @@ static int command(struct perf_options *o, const char *word)
 		o->test = (enum perf_test)i;
 		return 0;
 	}
-	return wrong("%s: not a command", word);
+	return wrong("'%s' is no test, and not 'server'", word);
+}
+
+/* HOST:PORT, which an IPv6 address is not. */
+static bool has_port(const char *host)
+{
+	const char *colon = strchr(host, ':');
+
+	return colon && !strchr(colon + 1, ':');
 }
 
 static int operands(struct perf_options *o, int argc, char **argv)
 {
-	int wanted = o->command == CMD_SERVER ? 0 : 1;
+	int wanted = o->command == CMD_SERVER ? 1 : 2;
 
 	if (argc < wanted)
-		return wrong("which host?");
+		return wrong("%s: HOST is missing", argv[0]);
 	if (argc > wanted)
-		return wrong("%s: one word too many", argv[wanted]);
-	if (wanted)
-		o->host = argv[0];
+		return wrong("'%s': one operand too many", argv[wanted]);
+	if (wanted == 2)
+		o->host = argv[1];
+	if (wanted == 2 && has_port(argv[1]))
+		return wrong("'%s': the port goes to -p", argv[1]);
 	if (o->poll && o->event)
 		return wrong("--poll or --event, not both");
+	if (o->command == CMD_CONNS && o->size_count > 1)
+		return wrong("conns takes one size");
+	if (o->guard && o->srq)
+		return wrong("--guard or --srq, not both");
 	if (o->command != CMD_TEST || !perf_one_sided(o->test))
 		return 0;
 	if (o->check)
@@ -262,41 +295,33 @@ static int operands(struct perf_options *o, int argc, char **argv)
 	return 0;
 }
 
-/* --help and --version are good anywhere, even without a command. */
-static int about(int argc, char **argv)
+static void mark(bool *given, int opt)
 {
-	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
-		if (!strcmp(argv[i], "--help")) {
-			printf("%s%s", usage, help);
-			return TO_EXIT(0);
-		}
-		if (!strcmp(argv[i], "--version")) {
-			puts("rdmamsg-perf " VERSION(RDMAMSG_VERSION_MAJOR,
-						     RDMAMSG_VERSION_MINOR,
-						     RDMAMSG_VERSION_PATCH));
-			return TO_EXIT(0);
-		}
-	}
-	return 0;
+	for (size_t i = 0; i < OPTIONS; i++)
+		given[i] |= long_options[i].val == opt;
 }
 
 int perf_options(struct perf_options *o, int argc, char **argv)
 {
-	int opt, ret = about(argc, argv);
+	bool given[OPTIONS] = { false };
+	int opt, ret = 0;
 
-	if (ret)
-		return ret;
+	argv[0] = (char *)"rdmamsg-perf";	/* what getopt calls it */
 	memset(o, 0, sizeof(*o));
 	o->port = PERF_PORT;
-	if (argc < 2)
-		return wrong("which command?");
-	ret = command(o, argv[1]);
-	argc--;
-	argv++;
-	while (!ret && (opt = getopt_long(argc, argv, ":a:p:d:s:n:",
+	while (!ret && (opt = getopt_long(argc, argv, "a:p:d:s:n:hV",
 					  long_options, NULL)) != -1) {
-		ret = applies(o, opt) ? option(o, opt, optarg) :
-		      foreign(opt, argv[0]);
+		mark(given, opt);
+		ret = option(o, opt, optarg);
 	}
-	return ret ? ret : operands(o, argc - optind, argv + optind);
+	if (ret)
+		return ret;
+	argc -= optind;
+	argv += optind;
+	if (!argc)
+		return wrong("which test, or server?");
+	ret = command(o, argv[0]);
+	if (!ret)
+		ret = all_apply(o, given, argv[0]);
+	return ret ? ret : operands(o, argc, argv);
 }

@@ -40,6 +40,7 @@ struct perf_options {
 	bool check;
 	bool json;
 	bool srq;		/* receives are shared */
+	bool guard;		/* RDMAMSG_EP_GUARD */
 };
 
 /* Returns 0, or an exit status + 1. */
@@ -59,6 +60,9 @@ extern volatile sig_atomic_t perf_stopped;	/* SIGINT, SIGTERM */
 /* The context that a signal is to wake. */
 void perf_wake_on_signal(struct rdmamsg *ctx);
 void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Why a connection ended, and what to do about it. */
+#define PERF_WHY_MAX	320
+const char *perf_why(const struct rdmamsg_reason *why, char buf[PERF_WHY_MAX]);
 
 /* ---- time (report.c) -------------------------------------------------- */
 
@@ -90,7 +94,8 @@ struct perf_result {
 	uint64_t errors;
 	uint64_t copied;	/* bytes, at both ends */
 	const char *device;
-	bool event;
+	bool event;		/* the client sleeps */
+	bool server_event;	/* so does the server */
 };
 
 /* Sorts the samples. 'scale' makes microseconds of them. */
@@ -122,12 +127,21 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 /* ---- what client and server say to each other -------------------------- */
 
 #define PERF_MAGIC	0x46524550u	/* "PERF" */
-#define PERF_VERSION	2
+#define PERF_VERSION	3
+#define PERF_STRING_(x)	#x
+#define PERF_STRING(x)	PERF_STRING_(x)
+/* The server says this when it accepts, and to all that it rejects. */
+#define PERF_NAME	"rdmamsg-perf " PERF_STRING(PERF_VERSION)
+#define PERF_REJECT	"this is " PERF_NAME
+_Static_assert(sizeof(PERF_REJECT) - 1 <= RDMAMSG_HELLO_DATA_MAX,
+	       "fits into the reject");
 
 enum perf_flags {
 	PERF_POLLS = 1u << 0,	/* the client polls: the server should, too */
 	PERF_CHECK = 1u << 1,	/* verify */
 	PERF_COPY = 1u << 2,	/* copy answers: tune compares both */
+	PERF_SLEEPS = 1u << 3,	/* in READY: the server waits for events */
+	PERF_GUARD = 1u << 4,	/* both ends: RDMAMSG_EP_GUARD */
 };
 
 /* In the connection request, little-endian as all of it. */
@@ -162,6 +176,7 @@ struct perf_start {
 
 struct perf_ready {
 	uint32_t error;		/* errno */
+	uint32_t flags;
 	struct rdmamsg_key key;	/* one-sided: the server's memory */
 };
 
@@ -226,9 +241,11 @@ struct perf_link {
 	const uint8_t *pattern;
 	uint32_t inline_max;
 	bool event;
+	bool server_event;	/* of the last run */
 	bool check;
 	bool running;
 	int error;		/* over: it has been complained about */
+	char why[PERF_WHY_MAX];	/* it ended while connecting */
 
 	/* what to do */
 	enum perf_test test;
@@ -261,6 +278,8 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 int perf_link_close(struct perf_link *l);
 /* One measurement. Returns -1 when it has complained or was interrupted. */
 int perf_link_run(struct perf_link *l);
+/* Complains and returns false if the peer is no server of this version. */
+bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o);
 /* A send has failed: complains unless on_closed will. */
 void perf_link_fail(struct perf_link *l, int error);
 

@@ -73,27 +73,40 @@ static void json(const struct perf_result *r)
 	printf("{\"test\": \"%s\", \"size\": %u, \"count\": %u, "
 	       "\"usec_avg\": %.3f, \"usec_p50\": %.3f, \"usec_p99\": %.3f, "
 	       "\"usec_p999\": %.3f, \"msg_per_s\": %.1f, \"mb_per_s\": %.3f, "
-	       "\"errors\": %llu, \"device\": \"%s\", \"mode\": \"%s\"}\n",
+	       "\"errors\": %llu, \"device\": \"%s\", \"mode\": \"%s\", "
+	       "\"server_mode\": \"%s\"}\n",
 	       perf_test_names[r->test], r->size, r->count, r->usec_avg,
 	       r->usec_p50, r->usec_p99, r->usec_p999, msg_per_s(r),
 	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
-	       r->device, r->event ? "event" : "poll");
+	       r->device, r->event ? "event" : "poll",
+	       r->server_event ? "event" : "poll");
+}
+
+/* Of a read or an atomic operation, only the client waits for anything. */
+static const char *mode(const struct perf_result *r)
+{
+	if (r->event == r->server_event ||
+	    (perf_one_sided(r->test) && r->test != PERF_WRITE_LAT))
+		return r->event ? "events" : "polling";
+	return r->event ? "client waits for events, server polls" :
+	       "client polls, server waits for events";
 }
 
 static void table(const struct perf_result *r)
 {
-	static bool headed;
+	static const char *headed;
 
-	if (!headed)
+	/* one mode a table: the server's may change between sizes */
+	if (headed != mode(r))
 		printf("%s on %s, %s; microseconds are %s\n"
 		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s\n",
 		       perf_test_names[r->test], r->device,
-		       r->event ? "event" : "poll",
+		       mode(r),
 		       r->test == PERF_LAT || r->test == PERF_WRITE_LAT ?
 		       "one way" : "from sending to confirmation",
 		       "bytes", "count", "average", "p50", "p99", "p99.9",
 		       "msg/s", "MB/s", "errors", "bytes copied");
-	headed = true;
+	headed = mode(r);
 	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.0f %9.2f %7llu "
 	       "%12llu\n",
 	       r->size, r->count, r->usec_avg, r->usec_p50, r->usec_p99,

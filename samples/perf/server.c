@@ -108,6 +108,11 @@ static void set_polled(struct conn *c, bool polled)
 	c->polled = polled;
 }
 
+static bool spins(const struct server *s)
+{
+	return s->o->poll || (s->pollers && !s->o->event);
+}
+
 static void start(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	const struct perf_start *wire = rdmamsg_msg_data(msg);
@@ -140,6 +145,7 @@ static void start(struct conn *c, const struct rdmamsg_msg *msg)
 	/* of one-sided operations nothing arrives */
 	if (ready.error || perf_one_sided(c->run.test))
 		c->run.count = 0;
+	ready.flags = htole32(spins(c->server) ? 0 : PERF_SLEEPS);
 	ready.key = c->mem.own;
 	say(c, PERF_READY, &ready, sizeof(ready));
 }
@@ -270,19 +276,19 @@ static const char *judge(const struct rdmamsg_request *req, struct server *s,
 	uint32_t *word = (uint32_t *)h;
 
 	if (len < sizeof(*h))
-		return "not rdmamsg-perf";
+		return PERF_REJECT;
 	memcpy(h, data, sizeof(*h));
 	for (size_t i = 0; i < sizeof(*h) / sizeof(*word); i++)
 		word[i] = le32toh(word[i]);
-	if (h->magic != PERF_MAGIC)
-		return "not rdmamsg-perf";
-	if (h->version != PERF_VERSION)
-		return "another version of rdmamsg-perf";
+	if (h->magic != PERF_MAGIC || h->version != PERF_VERSION)
+		return PERF_REJECT;
 	if (h->recv_depth > RECV_DEPTH_MAX ||
 	    (h->eager_max > EAGER_MAX && h->eager_max != RDMAMSG_NONE))
 		return "too much is asked for";
 	if (s->o->once && s->taken && s->client != h->client)
 		return "busy with its only client";
+	if (s->srq && h->flags & PERF_GUARD)
+		return "--guard excludes --srq";
 	return NULL;
 }
 
@@ -307,6 +313,9 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = c, .handlers = &handlers,
 		.send_queue = 64, .peer_timeout_ms = SILENT_MS, .srq = s->srq,
+		.max_msg_size = RDMAMSG_MSG_MAX,
+		.setup_data = PERF_NAME,
+		.setup_data_len = sizeof(PERF_NAME) - 1,
 	};
 
 	if (why) {
@@ -318,6 +327,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	opts.inline_max = c->hello.inline_max;
 	opts.eager_max = c->hello.eager_max;
 	opts.recv_depth = c->hello.recv_depth;
+	opts.flags = c->hello.flags & PERF_GUARD ? RDMAMSG_EP_GUARD : 0;
 	if (rdmamsg_accept(req, &opts, &c->ep)) {
 		perf_complain("a client: %s", rdmamsg_error());
 		free(c);
@@ -339,7 +349,7 @@ static void on_failed(struct rdmamsg_listener *l, int error)
 
 static void turn(struct server *s, int timeout_ms)
 {
-	if (s->o->poll || (s->pollers && !s->o->event))
+	if (spins(s))
 		for (int i = 0; i < SPINS && !perf_stopped; i++) {
 			(void)rdmamsg_fast_poll(s->ctx);
 			if (s->watched)

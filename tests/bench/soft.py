@@ -50,7 +50,7 @@ class Bench:
 
     def perftest(self, tool, size, count, *more):
         self.port += 1
-        command = [f"{self.build}/lib/soft/preload/rdmamsg-soft", tool, "-F", "-p",
+        command = [f"{self.build}/lib/soft/tools/rdmamsg-soft", tool, "-F", "-p",
                    str(self.port), "-s", str(size), "-n", str(count), *more]
         return last_row(both(SERVER + command, CLIENT + command + ["127.0.0.1"],
                              self.port), size)

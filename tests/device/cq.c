@@ -192,6 +192,55 @@ static void send_one(uint64_t id, unsigned int flags)
 	(void)sent(0, id, IBV_WC_SUCCESS);
 }
 
+static void arm(struct ibv_cq *cq, int solicited_only)
+{
+	check_call(ibv_req_notify_cq(cq, solicited_only), 0);
+}
+
+/* Receives of end 1 have completed, and no event has told of them. */
+static void received_unarmed(uint64_t n)
+{
+	pair_noticed();
+	for (uint64_t i = 0; i < n; i++)
+		send_one(i, 0);
+	check(!readable(channel->fd, 20));
+}
+
+/* Arming raises the event: nothing else is under way. */
+static void arm_tells(struct ibv_cq *cq, int solicited_only)
+{
+	arm(cq, solicited_only);
+	check(readable(channel->fd, 5000));
+	noticed(cq);
+}
+
+static void arm_is_quiet(struct ibv_cq *cq, int solicited_only)
+{
+	arm(cq, solicited_only);
+	check(!readable(channel->fd, 20));
+}
+
+static void notify__of_what_came_unarmed_AT_ONCE(void)
+{
+	received_unarmed(3);
+	arm_tells(end[1].rcq, 0);
+	/* that event has told of all three */
+	arm_is_quiet(end[1].rcq, 0);
+	for (uint64_t i = 0; i < 3; i++)
+		(void)received(1, i, IBV_WC_SUCCESS);
+}
+
+/* A program that takes one completion and sleeps is woken for the rest. */
+static void notify__of_what_was_left_AT_ONCE(void)
+{
+	received_unarmed(3);
+	for (uint64_t i = 0; i < 3; i++) {
+		arm_tells(end[1].rcq, 0);
+		(void)received(1, i, IBV_WC_SUCCESS);
+	}
+	arm_is_quiet(end[1].rcq, 0);
+}
+
 static void notify__solicited_only_NOT_FOR_OTHERS(void)
 {
 	pair_noticed();
@@ -202,6 +251,24 @@ static void notify__solicited_only_NOT_FOR_OTHERS(void)
 	noticed(end[1].rcq);
 	(void)received(1, 1, IBV_WC_SUCCESS);
 	(void)received(1, 2, IBV_WC_SUCCESS);
+}
+
+static void notify__solicited_only_of_what_came_unarmed_AT_ONCE(void)
+{
+	pair_noticed();
+	send_one(1, 0);
+	arm_is_quiet(end[1].rcq, 1);
+	send_one(2, IBV_SEND_SOLICITED);
+	noticed(end[1].rcq);
+	send_one(3, IBV_SEND_SOLICITED);
+	send_one(4, 0);
+	arm_tells(end[1].rcq, 1);
+	for (uint64_t i = 1; i < 4; i++)
+		(void)received(1, i, IBV_WC_SUCCESS);
+	/* the one that is left is not solicited */
+	arm_is_quiet(end[1].rcq, 1);
+	arm_tells(end[1].rcq, 0);
+	(void)received(1, 4, IBV_WC_SUCCESS);
 }
 
 static void notify__solicited_only_ERRORS_TOO(void)
@@ -276,7 +343,10 @@ const struct device_case cq_cases[] = {
 	CASE(notify__of_any_ONCE),
 	CASE(notify__not_asked_for_NONE),
 	CASE(notify__of_what_was_there_before_NONE),
+	CASE(notify__of_what_came_unarmed_AT_ONCE),
+	CASE(notify__of_what_was_left_AT_ONCE),
 	CASE(notify__solicited_only_NOT_FOR_OTHERS),
+	CASE(notify__solicited_only_of_what_came_unarmed_AT_ONCE),
 	CASE(notify__solicited_only_ERRORS_TOO),
 	CASE(cq_ex__polled_by_calls_TELLS_ALL),
 	{ .name = NULL },

@@ -19,8 +19,8 @@
 #define CASE_MS	180000
 
 static const struct device_case *const lists[] = {
-	attr_cases, busy_cases, cq_cases, error_cases, mcast_cases, mr_cases,
-	mw_cases, op_cases, srq_cases, state_cases, ud_cases,
+	attr_cases, busy_cases, cm_cases, cq_cases, error_cases, mcast_cases,
+	mr_cases, mw_cases, op_cases, srq_cases, state_cases, ud_cases,
 };
 
 static const char *device = "soft";
@@ -94,7 +94,7 @@ static bool judge(const char *name, char *said, int status)
 	const struct difference *d = written(name);
 	bool ok = WIFEXITED(status) && !WEXITSTATUS(status);
 
-	if (ok && d) {
+	if (ok && d && !d->sometimes) {
 		printf("not ok %s # a written difference has gone: %s\n", name,
 		       d->does);
 		return false;

@@ -363,13 +363,19 @@ static void reg_mr_iova__IS_REACHED_THERE(void)
 
 static void rereg_mr__access_HAS_CHANGED(void)
 {
+	uint32_t lkey, rkey;
 	struct ibv_mr *mr;
 
 	pair();
 	mr = part(FULL);
+	lkey = mr->lkey;
+	rkey = mr->rkey;
 	check_call(v->rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			       IBV_ACCESS_LOCAL_WRITE |
 			       IBV_ACCESS_REMOTE_READ), 0);
+	/* the peer has them, and is not told again */
+	check_is(mr->lkey, lkey);
+	check_is(mr->rkey, rkey);
 	remote_refused(IBV_WR_RDMA_WRITE, (uintptr_t)end[1].mem + PART,
 		       mr->rkey);
 }
@@ -390,12 +396,15 @@ static void rereg_mr__domain_HAS_CHANGED(void)
 {
 	struct ibv_pd *other = new_pd();
 	struct ibv_mr *mr;
+	uint32_t rkey;
 
 	pair();
 	mr = part(FULL);
+	rkey = mr->rkey;
 	check_call(v->rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0),
 		   0);
 	check(mr->pd == other);
+	check_is(mr->rkey, rkey);
 	remote_refused(IBV_WR_RDMA_READ, (uintptr_t)end[1].mem + PART,
 		       mr->rkey);
 	drop(mr);

@@ -139,6 +139,21 @@ static void bind__for_reading_write_REM_ACCESS_ERR(void)
 	access_window(IBV_WR_RDMA_WRITE, 0, mw->rkey, IBV_WC_REM_ACCESS_ERR);
 }
 
+/* Programs name local access too: a window neither gives nor needs it. */
+static void bind__local_write_named_OPENS(void)
+{
+	setup(IBV_MW_TYPE_2);
+	bind_window(RW | IBV_ACCESS_LOCAL_WRITE);
+	open_inside();
+}
+
+static void bind_mw__local_write_named_OPENS(void)
+{
+	setup(IBV_MW_TYPE_1);
+	bind_call(RW | IBV_ACCESS_LOCAL_WRITE);
+	open_inside();
+}
+
 static void bind__not_yet_REM_ACCESS_ERR(void)
 {
 	setup(IBV_MW_TYPE_2);
@@ -247,6 +262,8 @@ const struct device_case mw_cases[] = {
 	CASE(bind__type_2_beyond_REM_ACCESS_ERR),
 	CASE(bind__type_2_before_REM_ACCESS_ERR),
 	CASE(bind__for_reading_write_REM_ACCESS_ERR),
+	CASE(bind__local_write_named_OPENS),
+	CASE(bind_mw__local_write_named_OPENS),
 	CASE(bind__not_yet_REM_ACCESS_ERR),
 	CASE(bind__region_that_may_not_MW_BIND_ERR),
 	CASE(bind__beyond_the_region_MW_BIND_ERR),

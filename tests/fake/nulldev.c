@@ -10,7 +10,6 @@
 
 #define QP_DEPTH	4096
 #define CQ_DEPTH	65536
-#define INLINE_MAX	512
 #define QPS_MAX		4096
 
 struct ibv_device nulldev_device = {
@@ -18,6 +17,24 @@ struct ibv_device nulldev_device = {
 	.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,
 };
 static struct null_qp *qps[QPS_MAX];	/* by number */
+
+uint32_t nulldev_vendor = 1;
+enum ibv_port_state nulldev_port = IBV_PORT_ACTIVE;
+struct ibv_qp_attr nulldev_rts;
+
+void nulldev_pass(uint32_t n)
+{
+	for (uint32_t i = 1; i < QPS_MAX; i++)
+		if (qps[i])
+			null_pass(qps[i], n);
+}
+
+void nulldev_cut(bool on)
+{
+	null_is_cut = on;
+	if (!on)
+		nulldev_pass(UINT32_MAX);
+}
 
 static struct ibv_device **get_device_list(int *num)
 {
@@ -73,12 +90,12 @@ static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	memset(attr, 0, sizeof(*attr));
 	strcpy(attr->fw_ver, "0");
 	attr->node_guid = htobe64(1);
-	attr->vendor_id = 1;
+	attr->vendor_id = nulldev_vendor;
 	attr->phys_port_cnt = 1;
 	attr->max_mr_size = UINT64_MAX;
 	attr->max_qp = QPS_MAX - 1;
 	attr->max_qp_wr = QP_DEPTH;
-	attr->max_sge = 16;
+	attr->max_sge = NULL_SGE_MAX;
 	attr->max_cq = 65536;
 	attr->max_cqe = CQ_DEPTH;
 	attr->max_mr = 65536;
@@ -92,9 +109,11 @@ static int query_port(struct ibv_context *verbs, uint8_t port,
 		      struct ibv_port_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
-	attr->state = IBV_PORT_ACTIVE;
+	attr->state = nulldev_port;
 	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = 1;
+	attr->pkey_tbl_len = 1;
+	attr->lid = 1;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	return 0;
 }
@@ -104,6 +123,23 @@ static int query_gid(struct ibv_context *verbs, uint8_t port, int index,
 {
 	memset(gid, 0, sizeof(*gid));
 	gid->raw[15] = 1;
+	return 0;
+}
+
+static int query_gid_ex(struct ibv_context *verbs, uint32_t port,
+			uint32_t index, struct ibv_gid_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->gid_index = index;
+	e->port_num = port;
+	e->gid_type = IBV_GID_TYPE_IB;
+	return query_gid(verbs, (uint8_t)port, (int)index, &e->gid);
+}
+
+static int query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		      __be16 *pkey)
+{
+	*pkey = htobe16(0xffff);
 	return 0;
 }
 
@@ -135,28 +171,52 @@ static int dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
-static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
-			     int access)
+static struct null_mr *mrs;
+
+static struct ibv_mr *reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+				  uint64_t iova, int access)
 {
 	static uint32_t key;
-	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+	struct null_mr *mr = calloc(1, sizeof(*mr));
 
 	if (!mr)
 		return NULL;
-	mr->context = pd->context;
-	mr->pd = pd;
-	mr->addr = addr;
-	mr->length = len;
-	mr->lkey = mr->rkey = ++key;
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	mr->ibv.addr = addr;
+	mr->ibv.length = len;
+	mr->ibv.lkey = mr->ibv.rkey = ++key;
+	mr->iova = iova;
+	mr->next = mrs;
+	mrs = mr;
 	nulldev_counts.mrs++;
-	return mr;
+	return &mr->ibv;
 }
 
-static int dereg_mr(struct ibv_mr *mr)
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     int access)
 {
-	free(mr);
+	return reg_mr_iova(pd, addr, len, (uintptr_t)addr, access);
+}
+
+static int dereg_mr(struct ibv_mr *ibv)
+{
+	struct null_mr **at = &mrs;
+
+	while (&(*at)->ibv != ibv)
+		at = &(*at)->next;
+	*at = (*at)->next;
+	free(ibv);
 	nulldev_counts.mrs--;
 	return 0;
+}
+
+void *null_memory(uint32_t rkey, uint64_t addr)
+{
+	for (struct null_mr *mr = mrs; mr; mr = mr->next)
+		if (mr->ibv.rkey == rkey)
+			return (uint8_t *)mr->ibv.addr + (addr - mr->iova);
+	return NULL;
 }
 
 static struct ibv_comp_channel *create_comp_channel(struct ibv_context *verbs)
@@ -278,7 +338,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 
 	if (!num || attr->cap.max_recv_wr > QP_DEPTH ||
 	    attr->cap.max_send_wr > QP_DEPTH ||
-	    attr->cap.max_inline_data > INLINE_MAX) {
+	    attr->cap.max_inline_data > NULL_INLINE_MAX) {
 		errno = num ? EINVAL : ENOMEM;
 		return NULL;
 	}
@@ -292,6 +352,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 		return NULL;
 	}
 	qp->all_signaled = attr->sq_sig_all;
+	qp->held_end = &qp->held;
 	qp->ibv.context = pd->context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = pd;
@@ -314,6 +375,8 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	}
 	if (!(mask & IBV_QP_STATE))
 		return 0;
+	if (attr->qp_state == IBV_QPS_RTS)
+		nulldev_rts = *attr;
 	if (attr->qp_state == IBV_QPS_ERR)
 		null_fail(qp);
 	else
@@ -329,6 +392,7 @@ static int destroy_qp(struct ibv_qp *ibv)
 		if (qps[i] && qps[i]->peer == qp)
 			qps[i]->peer = NULL;
 	qps[ibv->qp_num] = NULL;
+	null_drop(qp);
 	free(qp->recvs);
 	free(qp);
 	nulldev_counts.qps--;
@@ -345,11 +409,14 @@ const struct verbs_api nulldev_verbs = {
 	.query_device = query_device,
 	.query_port = query_port,
 	.query_gid = query_gid,
+	.query_gid_ex = query_gid_ex,
+	.query_pkey = query_pkey,
 	.get_async_event = get_async_event,
 	.ack_async_event = ack_async_event,
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = dealloc_pd,
 	.reg_mr = reg_mr,
+	.reg_mr_iova = reg_mr_iova,
 	.dereg_mr = dereg_mr,
 	.create_comp_channel = create_comp_channel,
 	.destroy_comp_channel = destroy_comp_channel,
@@ -380,6 +447,5 @@ const struct verbs_api nulldev_verbs = {
 	.get_cm_event = nullcm_get_cm_event,
 	.ack_cm_event = nullcm_ack_cm_event,
 	.get_src_port = nullcm_get_src_port,
-	.get_devices = nullcm_get_devices,
-	.free_devices = nullcm_free_devices,
+	.id_device = rdmamsg__verbs_id_device,
 };

@@ -5,18 +5,26 @@
  * management included, so the whole public API works on it; any address and
  * any port lead to it.
  *
- * What it does not do: check keys, time out, lose anything. A send that finds
+ * The device never checks bounds, times out or loses anything. A send that finds
  * no receive fails with RNR_RETRY_EXC_ERR at once.
  */
 #ifndef RDMAMSG_TESTS_FAKE_NULLDEV_H
 #define RDMAMSG_TESTS_FAKE_NULLDEV_H
 
-#include "verbs_api.h"
+#include <stdbool.h>
+
+#include "device/verbs_api.h"
 
 #define NULLDEV_NAME	"null0"
 
+/* A test may give it another transport. */
+extern struct ibv_device nulldev_device;
+
 /* rdmamsg__verbs = &nulldev_verbs, before the first context. */
 extern const struct verbs_api nulldev_verbs;
+
+/* Tells every id on the device that it is removed; nothing else happens. */
+void nulldev_remove(void);
 
 struct nulldev_counts {
 	unsigned long sends;		/* requests */
@@ -32,5 +40,20 @@ struct nulldev_counts {
 };
 
 extern struct nulldev_counts nulldev_counts;
+
+/*
+ * While the device is cut, a posted request neither completes nor fails.  The
+ * end of the cut carries all of them out.  A queue pair that is set to error
+ * flushes them.
+ */
+void nulldev_cut(bool on);
+/* Carries out the n oldest requests of each queue pair, despite the cut. */
+void nulldev_pass(uint32_t n);
+
+/* How the device presents itself; before the first context. */
+extern uint32_t nulldev_vendor;
+extern enum ibv_port_state nulldev_port;
+/* The attributes of the last step to RTS. */
+extern struct ibv_qp_attr nulldev_rts;
 
 #endif

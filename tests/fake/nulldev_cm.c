@@ -226,22 +226,21 @@ static size_t addr_len(const struct sockaddr *addr)
 	       sizeof(struct sockaddr_in);
 }
 
+static bool is_any(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	return addr->sa_family == AF_INET6 ?
+	       IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) :
+	       !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
+}
+
 static struct id *listener_at(uint16_t port)
 {
 	for (struct id *i = ids; i; i = i->next)
 		if (i->listening && i->port == port)
 			return i;
 	return NULL;
-}
-
-int nullcm_bind_addr(struct rdma_cm_id *rdma, struct sockaddr *addr)
-{
-	struct id *id = id_of(rdma);
-
-	memcpy(&rdma->route.addr.src_storage, addr, addr_len(addr));
-	id->port = port_of(addr) ? port_of(addr) : ++last_port;
-	rdma->route.addr.src_sin.sin_port = htons(id->port);
-	return 0;
 }
 
 static void bind_device(struct rdma_cm_id *id)
@@ -251,6 +250,18 @@ static void bind_device(struct rdma_cm_id *id)
 	id->verbs = cm_verbs;
 	id->port_num = 1;
 	id->route.addr.addr.ibaddr.sgid.raw[15] = 1;
+}
+
+int nullcm_bind_addr(struct rdma_cm_id *rdma, struct sockaddr *addr)
+{
+	struct id *id = id_of(rdma);
+
+	memcpy(&rdma->route.addr.src_storage, addr, addr_len(addr));
+	id->port = port_of(addr) ? port_of(addr) : ++last_port;
+	rdma->route.addr.src_sin.sin_port = htons(id->port);
+	if (!is_any(addr))
+		bind_device(rdma);
+	return 0;
 }
 
 int nullcm_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
@@ -344,6 +355,9 @@ int nullcm_disconnect(struct rdma_cm_id *rdma)
 	struct id *id = id_of(rdma);
 	struct id *peer = id->peer;
 
+	/* the good-bye is lost as well */
+	if (null_is_cut)
+		return 0;
 	if (peer && !peer->over)
 		(void)raise_event(peer, RDMA_CM_EVENT_DISCONNECTED, 0, NULL,
 				  NULL);
@@ -389,14 +403,10 @@ __be16 nullcm_get_src_port(struct rdma_cm_id *id)
 	return htons(id_of(id)->port);
 }
 
-struct ibv_context **nullcm_get_devices(int *num)
+void nulldev_remove(void)
 {
-	if (num)
-		*num = 0;
-	return calloc(1, sizeof(struct ibv_context *));
-}
-
-void nullcm_free_devices(struct ibv_context **list)
-{
-	free(list);
+	for (struct id *i = ids; i; i = i->next)
+		if (i->rdma.verbs)
+			(void)raise_event(i, RDMA_CM_EVENT_DEVICE_REMOVAL, 0,
+					  NULL, NULL);
 }

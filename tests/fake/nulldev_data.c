@@ -6,9 +6,11 @@
 #include "nulldev_objects.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 struct nulldev_counts nulldev_counts;
+bool null_is_cut;
 
 /* No call: the C library's copying would be counted as ours. */
 static inline void copy(void *dst, const void *src, size_t len)
@@ -59,9 +61,26 @@ static inline void complete(struct ibv_cq *ibv, const struct ibv_qp *qp,
 		null_raise(cq);
 }
 
+static struct null_held *take_held(struct null_qp *qp)
+{
+	struct null_held *h = qp->held;
+
+	qp->held = h->next;
+	if (!qp->held)
+		qp->held_end = &qp->held;
+	return h;
+}
+
 __attribute__((noinline)) void null_fail(struct null_qp *qp)
 {
 	qp->ibv.state = IBV_QPS_ERR;
+	while (qp->held) {
+		struct null_held *h = take_held(qp);
+
+		complete(qp->ibv.send_cq, &qp->ibv, h->wr.wr_id,
+			 IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND, 0);
+		free(h);
+	}
 	while (qp->head != qp->tail)
 		complete(qp->ibv.recv_cq, &qp->ibv,
 			 qp->recvs[qp->head++ & qp->mask].wr_id,
@@ -99,24 +118,81 @@ static inline enum ibv_wc_status do_send(struct null_qp *qp,
 static enum ibv_wc_status null_do(struct null_qp *qp,
 				  const struct ibv_send_wr *wr)
 {
-	uint64_t remote = wr->wr.rdma.remote_addr;
+	uint8_t *remote;
 
 	if (qp->ibv.state == IBV_QPS_ERR)
 		return IBV_WC_WR_FLUSH_ERR;
+	remote = wr->num_sge ? null_memory(wr->wr.rdma.rkey,
+					   wr->wr.rdma.remote_addr) : NULL;
+	if (wr->num_sge && !remote)
+		return IBV_WC_REM_ACCESS_ERR;
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_READ:
 		for (int i = 0; i < wr->num_sge; i++) {
-			copy((void *)(uintptr_t)wr->sg_list[i].addr,
-			     (void *)(uintptr_t)remote, wr->sg_list[i].length);
+			copy((void *)(uintptr_t)wr->sg_list[i].addr, remote,
+			     wr->sg_list[i].length);
 			remote += wr->sg_list[i].length;
 		}
 		return IBV_WC_SUCCESS;
 	case IBV_WR_RDMA_WRITE:
-		(void)gather((void *)(uintptr_t)remote, wr);
+		(void)gather(remote, wr);
 		return IBV_WC_SUCCESS;
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
+}
+
+static inline __attribute__((always_inline)) void
+null_run(struct null_qp *qp, const struct ibv_send_wr *wr)
+{
+	enum ibv_wc_status status = wr->opcode == IBV_WR_SEND &&
+				    qp->ibv.state != IBV_QPS_ERR ?
+				    do_send(qp, wr) : null_do(qp, wr);
+
+	if (wr->send_flags & IBV_SEND_SIGNALED || qp->all_signaled || status)
+		complete(qp->ibv.send_cq, &qp->ibv, wr->wr_id, status,
+			 IBV_WC_SEND, 0);
+	if (status && qp->ibv.state != IBV_QPS_ERR)
+		null_fail(qp);
+}
+
+/* The lists and the inline data of a request end with ibv_post_send(). */
+__attribute__((noinline)) static int null_hold(struct null_qp *qp,
+					       const struct ibv_send_wr *wr)
+{
+	struct null_held *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return ENOMEM;
+	h->wr = *wr;
+	h->wr.next = NULL;
+	h->wr.sg_list = h->sge;
+	for (int i = 0; i < wr->num_sge; i++)
+		h->sge[i] = wr->sg_list[i];
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		h->sge[0].length = gather(h->inlined, wr);
+		h->sge[0].addr = (uintptr_t)h->inlined;
+		h->wr.num_sge = h->sge[0].length != 0;
+	}
+	*qp->held_end = h;
+	qp->held_end = &h->next;
+	return 0;
+}
+
+void null_pass(struct null_qp *qp, uint32_t n)
+{
+	while (n-- && qp->held) {
+		struct null_held *h = take_held(qp);
+
+		null_run(qp, &h->wr);
+		free(h);
+	}
+}
+
+void null_drop(struct null_qp *qp)
+{
+	while (qp->held)
+		free(take_held(qp));
 }
 
 static int null_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
@@ -126,18 +202,14 @@ static int null_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 
 	nulldev_counts.doorbells++;
 	for (; wr; wr = wr->next) {
-		enum ibv_wc_status status;
-
 		nulldev_counts.sends++;
-		status = wr->opcode == IBV_WR_SEND &&
-			 ibv->state != IBV_QPS_ERR ? do_send(qp, wr) :
-			 null_do(qp, wr);
-		if (wr->send_flags & IBV_SEND_SIGNALED || qp->all_signaled ||
-		    status)
-			complete(ibv->send_cq, ibv, wr->wr_id, status,
-				 IBV_WC_SEND, 0);
-		if (status && ibv->state != IBV_QPS_ERR)
-			null_fail(qp);
+		if (__builtin_expect(!null_is_cut, 1) ||
+		    ibv->state == IBV_QPS_ERR) {
+			null_run(qp, wr);
+		} else if (null_hold(qp, wr)) {
+			*bad = wr;
+			return ENOMEM;
+		}
 	}
 	return 0;
 }

@@ -7,6 +7,9 @@
 
 #include "nulldev.h"
 
+#define NULL_SGE_MAX	16
+#define NULL_INLINE_MAX	512
+
 struct null_channel {
 	struct ibv_comp_channel ibv;
 	struct null_cq *pending;	/* with an event nobody has got yet */
@@ -21,26 +24,46 @@ struct null_cq {
 	bool raised;
 };
 
+struct null_mr {
+	struct ibv_mr ibv;		/* first */
+	struct null_mr *next;
+	uint64_t iova;
+};
+
+/* Where a peer's request goes; NULL if there is no such key. */
+void *null_memory(uint32_t rkey, uint64_t addr);
+
 struct null_recv {
 	uint64_t wr_id;
 	uint8_t *addr;
 	uint32_t length;
 };
 
+/* A request that a cut keeps from its peer. */
+struct null_held {
+	struct null_held *next;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[NULL_SGE_MAX];
+	uint8_t inlined[NULL_INLINE_MAX];
+};
+
 struct null_qp {
 	struct ibv_qp ibv;
 	struct null_qp *peer;
 	uint32_t dest;
+	struct null_held *held, **held_end;
 	struct null_recv *recvs;
 	uint32_t mask, head, tail;
 	bool all_signaled;
 };
 
-extern struct ibv_device nulldev_device;
+extern bool null_is_cut;
 
 /* nulldev_data.c */
 void null_ops(struct ibv_context_ops *ops);
-void null_fail(struct null_qp *qp);	/* to error, with its receives */
+void null_fail(struct null_qp *qp);	/* to error, with all it has */
+void null_pass(struct null_qp *qp, uint32_t n);	/* of what is held */
+void null_drop(struct null_qp *qp);	/* all that is held */
 
 /* nulldev_cm.c */
 struct rdma_event_channel *nullcm_create_event_channel(void);
@@ -69,7 +92,5 @@ int nullcm_get_cm_event(struct rdma_event_channel *rdma,
 			struct rdma_cm_event **event);
 int nullcm_ack_cm_event(struct rdma_cm_event *event);
 __be16 nullcm_get_src_port(struct rdma_cm_id *id);
-struct ibv_context **nullcm_get_devices(int *num);
-void nullcm_free_devices(struct ibv_context **list);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verbs_api.h"
+#include "device/verbs_api.h"
 
 /* name, how it fails: N NULL and errno, M -1 and errno, P positive errno */
 #define FAULTY_TABLE(X) \
@@ -33,12 +33,13 @@
 	X(alloc_pd, N, ENOMEM) \
 	X(dealloc_pd, P, EIO) \
 	X(reg_mr, N, ENOMEM) \
+	X(reg_mr_iova, N, ENOMEM) \
 	X(dereg_mr, P, EIO) \
 	X(create_comp_channel, N, EMFILE) \
 	X(destroy_comp_channel, P, EBUSY) \
 	X(create_cq, N, ENOMEM) \
 	X(destroy_cq, P, EIO) \
-	X(resize_cq, P, ENOMEM) \
+	X(resize_cq, P, EOPNOTSUPP) \
 	X(create_srq, N, ENOMEM) \
 	X(modify_srq, P, EINVAL) \
 	X(destroy_srq, P, EIO) \
@@ -93,7 +94,8 @@
 	X(socket, M, EMFILE) \
 	X(accept4, M, EMFILE) \
 	X(send, M, ECONNRESET) \
-	X(recv, M, ECONNRESET)
+	X(recv, M, ECONNRESET) \
+	X(getrandom, M, ENOSYS)
 
 #define FAULTY_ALL(X) FAULTY_TABLE(X) FAULTY_DATA(X) FAULTY_LIBC(X)
 

@@ -53,6 +53,8 @@ ssize_t __real_send(int fd, const void *buf, size_t len, int flags);
 ssize_t __wrap_send(int fd, const void *buf, size_t len, int flags);
 ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
 ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags);
+ssize_t __real_getrandom(void *buf, size_t len, unsigned int flags);
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags);
 
 void *__wrap_malloc(size_t size)
 {
@@ -204,4 +206,10 @@ ssize_t __wrap_recv(int fd, void *buf, size_t len, int flags)
 {
 	FAIL_M(recv);
 	return __real_recv(fd, buf, len, flags);
+}
+
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
+{
+	FAIL_M(getrandom);
+	return __real_getrandom(buf, len, flags);
 }

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The second verbs table. */
-#include "internal.h"
+#include "device/verbs_api.h"
+#include "qp/rawqp.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <stdlib.h>
 
@@ -41,7 +51,7 @@ static int unmake(const struct limbo *l)
 	case FAULTY_DEVICES:
 		return ibv_close_device(l->obj);
 	case FAULTY_IDS:
-		return rdma_destroy_id(l->obj);
+		return rdmamsg__verbs_system.destroy_id(l->obj);
 	default:
 		abort();
 	}
@@ -207,6 +217,13 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 	     ibv_reg_mr(pd, addr, len, access));
 }
 
+static struct ibv_mr *reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
+				  uint64_t iova, int access)
+{
+	MAKE(reg_mr_iova, FAULTY_MRS, struct ibv_mr,
+	     ibv_reg_mr_iova(pd, addr, len, iova, access));
+}
+
 static int dereg_mr(struct ibv_mr *mr)
 {
 	UNMAKE(dereg_mr, FAULTY_MRS, mr, ibv_dereg_mr(mr));
@@ -309,17 +326,19 @@ static int destroy_qp(struct ibv_qp *qp)
 
 /* ---- connections ------------------------------------------------------ */
 
+static const struct verbs_api *const real = &rdmamsg__verbs_system;
+
 static struct rdma_event_channel *create_event_channel(void)
 {
 	MAKE(create_event_channel, FAULTY_CM_CHANNELS,
-	     struct rdma_event_channel, rdma_create_event_channel());
+	     struct rdma_event_channel, real->create_event_channel());
 }
 
 static void destroy_event_channel(struct rdma_event_channel *channel)
 {
 	faulty_limbo_empty();
 	faulty_living[FAULTY_CM_CHANNELS]--;
-	rdma_destroy_event_channel(channel);
+	real->destroy_event_channel(channel);
 }
 
 static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
@@ -329,82 +348,82 @@ static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 
 	faulty_limbo_empty();
 	FAIL_M(create_id);
-	ret = rdma_create_id(channel, id, context, ps);
+	ret = real->create_id(channel, id, context, ps);
 	faulty_living[FAULTY_IDS] += !ret;
 	return ret;
 }
 
 static int destroy_id(struct rdma_cm_id *id)
 {
-	UNMAKE(destroy_id, FAULTY_IDS, id, rdma_destroy_id(id));
+	UNMAKE(destroy_id, FAULTY_IDS, id, real->destroy_id(id));
 }
 
 static int migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	FAIL_M(migrate_id);
-	return rdma_migrate_id(id, channel);
+	return real->migrate_id(id, channel);
 }
 
 static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	FAIL_M(bind_addr);
-	return rdma_bind_addr(id, addr);
+	return real->bind_addr(id, addr);
 }
 
 static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 			struct sockaddr *dst, int timeout_ms)
 {
 	FAIL_M(resolve_addr);
-	return rdma_resolve_addr(id, src, dst, timeout_ms);
+	return real->resolve_addr(id, src, dst, timeout_ms);
 }
 
 static int resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	FAIL_M(resolve_route);
-	return rdma_resolve_route(id, timeout_ms);
+	return real->resolve_route(id, timeout_ms);
 }
 
 static int do_listen(struct rdma_cm_id *id, int backlog)
 {
 	FAIL_M(listen);
-	return rdma_listen(id, backlog);
+	return real->listen(id, backlog);
 }
 
 static int do_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	FAIL_M(connect);
-	return rdma_connect(id, param);
+	return real->connect(id, param);
 }
 
 static int establish(struct rdma_cm_id *id)
 {
 	FAIL_M(establish);
-	return rdma_establish(id);
+	return real->establish(id);
 }
 
 static int do_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	FAIL_M(accept);
-	return rdma_accept(id, param);
+	return real->accept(id, param);
 }
 
 static int reject(struct rdma_cm_id *id, const void *data, uint8_t len)
 {
 	FAIL_M(reject);
-	return rdma_reject(id, data, len);
+	return real->reject(id, data, len);
 }
 
 static int disconnect(struct rdma_cm_id *id)
 {
 	FAIL_M(disconnect);
-	return rdma_disconnect(id);
+	return real->disconnect(id);
 }
 
 static int init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
 			int *mask)
 {
 	FAIL_M(init_qp_attr);
-	return rdma_init_qp_attr(id, attr, mask);
+	return real->init_qp_attr(id, attr, mask);
 }
 
 static int get_cm_event(struct rdma_event_channel *channel,
@@ -414,7 +433,7 @@ static int get_cm_event(struct rdma_event_channel *channel,
 
 	faulty_limbo_empty();
 	FAIL_M(get_cm_event);
-	ret = rdma_get_cm_event(channel, event);
+	ret = real->get_cm_event(channel, event);
 	if (ret)
 		return ret;
 	faulty_living[FAULTY_CM_EVENTS]++;
@@ -427,16 +446,27 @@ static int get_cm_event(struct rdma_event_channel *channel,
 /* It is done whatever is said: the event is the caller's no more. */
 static int ack_cm_event(struct rdma_cm_event *event)
 {
-	int ret = rdma_ack_cm_event(event);
+	int ret = real->ack_cm_event(event);
 
 	faulty_living[FAULTY_CM_EVENTS] -= !ret;
 	FAIL_M(ack_cm_event);
 	return ret;
 }
 
-static struct ibv_context **get_devices(int *num)
+static int set_option(struct rdma_cm_id *id, int level, int optname,
+		      void *optval, size_t optlen)
 {
-	return rdma_get_devices(num);
+	return real->set_option(id, level, optname, optval, optlen);
+}
+
+static __be16 get_src_port(struct rdma_cm_id *id)
+{
+	return real->get_src_port(id);
+}
+
+static bool id_device(struct rdma_cm_id *id, struct id_device *ret)
+{
+	return real->id_device(id, ret);
 }
 
 const struct verbs_api faulty_verbs = {
@@ -457,6 +487,7 @@ const struct verbs_api faulty_verbs = {
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = dealloc_pd,
 	.reg_mr = reg_mr,
+	.reg_mr_iova = reg_mr_iova,
 	.dereg_mr = dereg_mr,
 	.create_comp_channel = create_comp_channel,
 	.destroy_comp_channel = destroy_comp_channel,
@@ -480,7 +511,7 @@ const struct verbs_api faulty_verbs = {
 	.create_id = create_id,
 	.destroy_id = destroy_id,
 	.migrate_id = migrate_id,
-	.set_option = rdma_set_option,
+	.set_option = set_option,
 	.bind_addr = bind_addr,
 	.resolve_addr = resolve_addr,
 	.resolve_route = resolve_route,
@@ -491,11 +522,8 @@ const struct verbs_api faulty_verbs = {
 	.reject = reject,
 	.disconnect = disconnect,
 	.init_qp_attr = init_qp_attr,
-	.join_multicast = rdma_join_multicast_ex,
-	.leave_multicast = rdma_leave_multicast,
 	.get_cm_event = get_cm_event,
 	.ack_cm_event = ack_cm_event,
-	.get_src_port = rdma_get_src_port,
-	.get_devices = get_devices,
-	.free_devices = rdma_free_devices,
+	.get_src_port = get_src_port,
+	.id_device = id_device,
 };

@@ -11,7 +11,14 @@
  * The device is that of RDMAMSG_VM_ADDR (10.9.0.1 if there is no such thing),
  * whose name is RDMAMSG_VM_HOST.
  */
-#include "internal.h"
+#include "base/util.h"
+#include "device/verbs_api.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include <signal.h>
 #include <stdlib.h>
@@ -34,6 +41,7 @@ static void prepare(const struct scenario *s)
 	moving = s->moving;
 	shared = s->shared;
 	own_cq = s->own_cq;
+	guarded = s->guarded;
 	oob = s->oob;
 	by_name = s->by_name;
 	forget_ends();
@@ -111,6 +119,7 @@ static bool run(const struct scenario *s, int call, uint32_t nth,
 
 	failure[0] = 0;
 	log_start();
+	texts_start();
 	alarm(HANG_S);
 	prepare(s);
 	faulty_count_start();
@@ -229,17 +238,6 @@ static void list_scenarios(void)
 			puts(s->name);
 }
 
-static bool have_device(void)
-{
-	struct ibv_context **list;
-	int n = 0;
-
-	list = rdma_get_devices(&n);
-	if (list)
-		rdma_free_devices(list);
-	return n;
-}
-
 static const struct scenario *find(const char *name)
 {
 	for (int i = 0; i < AREAS; i++)
@@ -280,7 +278,7 @@ int main(int argc, char **argv)
 		address = getenv("RDMAMSG_VM_ADDR");
 	if (getenv("RDMAMSG_VM_HOST"))
 		host = getenv("RDMAMSG_VM_HOST");
-	if (!have_device()) {
+	if (rdmamsg_devices(NULL, 0, 0) <= 0) {
 		fprintf(stderr, "no RDMA device\n");
 		return 77;
 	}

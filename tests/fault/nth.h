@@ -4,6 +4,7 @@
 #define RDMAMSG_TESTS_FAULT_NTH_H
 
 #define BODY_MS		30000	/* what is reported is reported within */
+#define SHORTAGE_MS	3000	/* then the system has memory again */
 #define ITEMS		12
 #define LARGEST		(1200 * 1000)
 
@@ -39,6 +40,7 @@ struct scenario {
 	bool oob;
 	bool shared;
 	bool own_cq;
+	bool guarded;
 	bool by_name;
 	const char *calls;	/* only these fail; the others did elsewhere */
 };
@@ -55,6 +57,7 @@ extern const char *address;
 extern bool moving;			/* requests go to another context */
 extern bool shared;			/* receives, in every context */
 extern bool own_cq;			/* for the rest, each its own */
+extern bool guarded;			/* both ends, RDMAMSG_EP_GUARD */
 extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
 extern bool by_name;			/* it is the one to connect to */
@@ -72,6 +75,7 @@ void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int told(int ret);			/* a call's: what it says is counted */
 void on_log(void *arg, enum rdmamsg_log_level level, const char *line);
 void log_start(void);
+void texts_start(void);	/* rdmamsg_error() as it is now counts */
 void log_print(void);
 void on_alarm(int sig);
 void turn(int ms);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Contexts, listeners, and the ways to each other. */
-#include "internal.h"
+
+#include <stdbool.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include "nth.h"
 

@@ -3,7 +3,16 @@
  * The two ends of every scenario: contexts, callbacks that look at what comes
  * when, and how a connection is made.
  */
-#include "internal.h"
+#include "loop/ctx.h"
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include <poll.h>
 #include <stdarg.h>
@@ -22,6 +31,7 @@ const char *address = "10.9.0.1";
 bool moving;			/* requests go to another context */
 bool shared;			/* receives, in every context */
 bool own_cq;			/* for the rest, each its own */
+bool guarded;			/* both ends */
 bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
@@ -87,6 +97,20 @@ void on_alarm(int sig)
 	_exit(1);
 }
 
+static char last_text[256];
+
+void texts_start(void)
+{
+	snprintf(last_text, sizeof(last_text), "%s", rdmamsg_error());
+}
+
+/* Of calls that did not fail, though something below them did. */
+static void check_text(void)
+{
+	if (strcmp(last_text, rdmamsg_error()))
+		fail("a success left a text: %s", rdmamsg_error());
+}
+
 /* A call said no: it must have said why. */
 int told(int ret)
 {
@@ -94,6 +118,9 @@ int told(int ret)
 		reported++;
 		if (!rdmamsg_error()[0])
 			fail("%d without a text", ret);
+		texts_start();
+	} else {
+		check_text();
 	}
 	return ret;
 }
@@ -206,7 +233,8 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.user = &ends[who], .handlers = &handlers,
 		.timeout_ms = 5000, .close_timeout_ms = 2000,
 		.dead_after_ms = 4000, .send_queue = 8, .recv_depth = 4,
-		.flags = own_cq ? RDMAMSG_EP_OWN_CQ : 0,
+		.flags = (own_cq ? RDMAMSG_EP_OWN_CQ : 0u) |
+			 (guarded ? RDMAMSG_EP_GUARD : 0u),
 		.pd = who == CLIENT ? domain : NULL,
 		.recv_pool = who == SERVER ? inbound : NULL,
 		.setup_data = "setup", .setup_data_len = 5,
@@ -245,6 +273,7 @@ void turn(int ms)
 	for (int i = 0; i < CTXS; i++)
 		if (fds[i].revents && ctxs[i] && rdmamsg_process(ctxs[i]) < 0)
 			fail("rdmamsg_process: %s", rdmamsg_error());
+	check_text();
 }
 
 bool drive(bool (*done)(void), int ms)

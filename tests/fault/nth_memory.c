@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-sided operations, pools of the program's, shared receives. */
-#include "internal.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <string.h>
 
@@ -88,6 +95,7 @@ static void do_rma(void)
 	/* unless an endpoint is still on its way out */
 	(void)rdmamsg_region_destroy(there);
 	(void)rdmamsg_cache_destroy(cache);
+	texts_start();
 }
 
 /* What it says is revoked is. */

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Without the CM: endpoints, and queue pairs of the program's. */
-#include "internal.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/verbs.h>
 
 #include "nth.h"
 

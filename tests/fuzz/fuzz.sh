@@ -23,8 +23,9 @@ for target in "$@"; do
 	echo "$target"
 	mkdir "$tmp/new-$target"
 	case $target in
-	soft)	sources=$(grep -L '^int main' "$top"/lib/soft/*.c) ;;
-	*)	sources="$top/lib/proto.c $top/cm/hello.c $top/cm/oob_record.c" ;;
+	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
+			-exec grep -L '^int main' {} +) ;;
+	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \

@@ -3,7 +3,7 @@
  * Description: message header, RNDV body, key. They have no optional parts, so
  * encoding what was accepted gives the very bytes that came in.
  */
-#include "proto.h"
+#include "wire/proto.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * Description: an accepted hello survives a round trip, whatever padding the
  * CM adds does not change it, and its version is one both sides speak.
  */
-#include "proto.h"
+#include "wire/proto.h"
 
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@ static void must_be_equal(const struct proto_hello *a,
 	must(a->lowest == b->lowest && a->highest == b->highest);
 	must(a->features == b->features);
 	must(a->credits == b->credits && a->reject == b->reject);
+	must(a->limit == b->limit);
 	must(a->data_len == b->data_len);
 	must(!memcmp(a->data, b->data, a->data_len));
 }

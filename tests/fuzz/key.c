@@ -3,7 +3,7 @@
  * Description: what is accepted as a key survives a round trip and names
  * memory that has an end, byte for byte.
  */
-#include "proto.h"
+#include "wire/proto.h"
 
 #include <stdlib.h>
 

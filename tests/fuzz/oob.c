@@ -3,7 +3,7 @@
  * Description: an accepted out-of-band record is in range, survives a round
  * trip, and no shorter or longer input is taken for it.
  */
-#include "proto.h"
+#include "wire/proto.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * Description: an accepted SETUP is in range, survives a round trip, and the
  * rules on further items hold for it.
  */
-#include "proto.h"
+#include "wire/proto.h"
 
 #include <stdlib.h>
 
@@ -25,6 +25,8 @@ static void must_be_equal(const struct proto_setup *a,
 	must(a->max_msg == b->max_msg);
 	must(a->dead_after_ms == b->dead_after_ms);
 	must(!memcmp(a->session, b->session, sizeof(a->session)));
+	must(a->refused == b->refused);
+	must(!a->refused || a->limit == b->limit);
 	must(a->data_len == b->data_len);
 	if (a->data_len)
 		must(!memcmp(a->data, b->data, a->data_len));

@@ -12,8 +12,19 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "soft/cm.h"
+#include "base/util.h"
+#include "soft/cm/id.h"
+#include "soft/control/control.h"
+#include "soft/engine/engine.h"
+#include "soft/fabric/dev.h"
+#include "soft/fabric/limits.h"
+#include "soft/fabric/msg.h"
+#include "soft/fabric/names.h"
+#include "soft/fabric/rec.h"
+#include "soft/fabric/ring.h"
+#include "soft/fabric/wire.h"
 #include "soft/soft.h"
+#include "soft/verbs/ctx.h"
 #include "../qp_walk.h"
 
 #include <arpa/inet.h>

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SRQ_SMALL	256
+#define SETTLED_MS	2000
+
 static struct raw raw;
 
 /* ---- requests that are none ------------------------------------------- */
@@ -69,15 +72,20 @@ static void refused_hellos(void)
 
 /* ---- connections ------------------------------------------------------ */
 
-static bool connect_raw(struct raw_options o)
+static bool connect_saying(struct raw_options o, const char *text)
 {
 	static uint8_t hello[PROTO_HELLO_MAX];
 
-	o.data_len = raw_hello(hello);
+	o.data_len = raw_hello_saying(hello, text);
 	o.data = hello;
 	return raw_connect(&raw, address, (uint16_t)victims->port, &o) ==
 	       (o.no_establish ? RDMA_CM_EVENT_CONNECT_RESPONSE :
 		RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static bool connect_raw(struct raw_options o)
+{
+	return connect_saying(o, "");
 }
 
 static void misbehave(const struct misdeed *m)
@@ -87,7 +95,8 @@ static void misbehave(const struct misdeed *m)
 
 	if (!wanted(m->name) || m->passive_only)
 		return;
-	did = connect_raw(m->how) && (m->before_setup || raw_setup(&raw)) &&
+	did = connect_saying(m->how, m->says ? m->says : "") &&
+	      (m->before_setup || raw_setup(&raw)) &&
 	      m->fn(&raw);
 	judge(m->name, did, before, misdeed_causes(m));
 	raw_close(&raw);
@@ -105,6 +114,51 @@ static void not_established(void)
 	judge("never-established", did, before, CAUSE(TIMEOUT) |
 	      CAUSE(UNREACHABLE) | CAUSE(REJECTED));
 	raw_close(&raw);
+}
+
+static bool connect_well(const char *text)
+{
+	return connect_saying((struct raw_options){ .reads_served = 4 },
+			      text) && raw_setup(&raw);
+}
+
+/*
+ * The victim announces a large message on the first connection. The second
+ * connection reads with the rkey of that announcement. Of an unguarded message
+ * the stranger does not know the registered address, and tries the address of
+ * the memory. Of a guarded message the stranger knows both.
+ */
+static void stranger(const char *name, const char *text)
+{
+	uint32_t before = victims->ended;
+	struct proto_hdr hdr;
+	struct proto_key key;
+	struct raw owner;
+	int first = -1, second = -1;
+	bool did;
+
+	if (!wanted(name))
+		return;
+	did = connect_well(text) && large_from_victim(&raw, &hdr, &key);
+	owner = raw;
+	memset(&raw, 0, sizeof(raw));
+	did &= connect_well(text);
+	if (did)
+		second = raw_rdma(&raw, IBV_WR_RDMA_READ, *text ? key.addr :
+				  victims->large, key.rkey, 1000);
+	if (second == IBV_WC_REM_ACCESS_ERR)
+		judge(name, did, before, CAUSE(ACCESS));
+	/* the key was good all the time */
+	if (did)
+		first = raw_rdma(&owner, IBV_WR_RDMA_READ, key.addr, key.rkey,
+				 1000);
+	if (second != IBV_WC_REM_ACCESS_ERR || first != IBV_WC_SUCCESS)
+		verdict(name, false, "status %d, and of its owner %d", second,
+			first);
+	raw_close(&raw);
+	raw_close(&owner);
+	if (!victims_ended(before + 2))
+		verdict(name, false, "%u of 2 ended", victims->ended - before);
 }
 
 /* Many that connect and say nothing. */
@@ -133,6 +187,51 @@ static void crowd(void)
 		raw_close(&many[i]);
 }
 
+/*
+ * The server's shared receive queue is full of connections. All of them send
+ * at once whatever they may, data and control: there is a receive for each.
+ */
+static void all_promised(void)
+{
+	static struct raw many[60];
+	uint32_t before = victims->ended, n = 0;
+	bool did = true;
+
+	for (; n < 60 && connect_raw((struct raw_options){ .reads_served = 4 });
+	     n++) {
+		did &= raw_setup(&raw);
+		many[n] = raw;
+		memset(&raw, 0, sizeof(raw));
+	}
+	raw_close(&raw);
+	victims->busy = victims->release = false;
+	did &= n && do_data(&many[0], many[0].number++, BUSY_TAG, 0) &&
+	       victims_busy();
+	for (uint32_t i = 0; i < n; i++) {
+		struct raw *r = &many[i];
+
+		did &= !raw_burst(r, PROTO_DATA,
+				  r->peer.recv_depth - r->number) &&
+		       !raw_burst(r, PROTO_CREDIT, 2) &&
+		       !raw_burst(r, PROTO_PING, 1) &&
+		       !raw_burst(r, PROTO_PONG, 1) &&
+		       !raw_burst(r, PROTO_CLOSE, 1);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		did &= raw_settled(&many[i], SETTLED_MS);
+	victims->release = true;
+	victims_wish(&victims->wish_server, WISH_STATS);
+	verdict("all-promised", did && victims->srq.refused &&
+		!victims->srq.ran_empty && victims_innocent_goes_on(),
+		"%u connections, %llu refused, the queue has run empty %llu "
+		"times, sent %d; %s", n,
+		(unsigned long long)victims->srq.refused,
+		(unsigned long long)victims->srq.ran_empty, did, victims->harm);
+	for (uint32_t i = 0; i < n; i++)
+		raw_close(&many[i]);
+	(void)victims_ended(before + n);
+}
+
 const char victim[] = "server";
 
 _Atomic int *victim_wish(void)
@@ -151,10 +250,17 @@ bool meet(void)
 
 void misbehave_all(void)
 {
+	/* hardly anybody else has a place there */
+	if (victims_srq_depth() && victims_srq_depth() < SRQ_SMALL) {
+		all_promised();
+		return;
+	}
 	refused_hellos();
 	not_established();
 	for (int i = 0; misdeeds[i]; i++)
 		for (const struct misdeed *m = misdeeds[i]; m->name; m++)
 			misbehave(m);
+	stranger("stranger-knows-rkey", "");
+	stranger("stranger-knows-key", GUARDED);
 	crowd();
 }

@@ -15,6 +15,8 @@ struct misdeed {
 	uint32_t causes;	/* CAUSE(): what the other side may say */
 	bool before_setup;
 	bool passive_only;		/* for the one that is connected to */
+	bool active_only;		/* for the one that connects */
+	const char *says;		/* application data of its hello */
 	/* without waiting for credit: where receives are shared, too much */
 	bool many;
 	struct raw_options how;

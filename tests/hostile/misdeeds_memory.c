@@ -142,17 +142,53 @@ static bool rndv_no_reads(struct raw *r)
 /* As many as the credits allow; all of them are fetched. */
 static bool rndv_many(struct raw *r)
 {
+	uint32_t credit = r->peer.recv_depth, done = 0;
 	struct proto_hdr hdr;
 	const uint8_t *body;
 	uint32_t len;
 
-	for (int i = 0; i < 16; i++)
-		if (raw_announce(r, 30000, SINK_TAG) != IBV_WC_SUCCESS)
+	while (done < 16) {
+		if (r->number < 16 && r->number < credit) {
+			if (raw_announce(r, 30000, SINK_TAG) != IBV_WC_SUCCESS)
+				return false;
+			continue;
+		}
+		if (!raw_receive(r, &hdr, &body, &len, RAW_WAIT_MS))
 			return false;
-	for (int i = 0; i < 16; i++)
-		if (!raw_receive_type(r, PROTO_DONE, &hdr, &body, &len))
-			return false;
+		if ((int32_t)(hdr.credit - credit) > 0)
+			credit = hdr.credit;
+		done += hdr.type == PROTO_DONE;
+	}
 	return do_leave(r);
+}
+
+/* So many at once, too large to be fetched before the last one comes. */
+static bool announce(struct raw *r, uint32_t count)
+{
+	struct proto_rndv w = good_rndv(r, 400000);
+	bool did;
+
+	w.total = MAX_MSG;
+	w.count = 11;
+	for (int i = 1; i < 11; i++)
+		w.keys[i] = w.keys[0];
+	w.keys[10].len = MAX_MSG - 10 * 400000;
+	victims->busy = victims->release = false;
+	did = do_data(r, r->number++, BUSY_TAG, 0) && victims_busy();
+	for (uint32_t i = 0; did && i < count; i++, r->number++)
+		did = do_rndv(r, &w);
+	victims->release = true;
+	return did;
+}
+
+static bool rndv_quota(struct raw *r)
+{
+	return announce(r, 16) && do_leave(r);
+}
+
+static bool rndv_quota_one_more(struct raw *r)
+{
+	return announce(r, 17);
 }
 
 static bool done_unknown(struct raw *r)
@@ -168,6 +204,16 @@ static bool done_twice(struct raw *r)
 	return large_from_victim(r, &hdr, &key) &&
 	       raw_message(r, PROTO_DONE, hdr.number, 0, NULL, 0) >= 0 &&
 	       raw_message(r, PROTO_DONE, hdr.number, 0, NULL, 0) >= 0;
+}
+
+/* Of one that was announced, but by another number. */
+static bool done_other(struct raw *r)
+{
+	struct proto_hdr hdr;
+	struct proto_key key;
+
+	return large_from_victim(r, &hdr, &key) &&
+	       raw_message(r, PROTO_DONE, hdr.number + 7, 0, NULL, 0) >= 0;
 }
 
 /* The key of a message that is over is worth nothing. */
@@ -306,6 +352,26 @@ static bool atomic_anywhere(struct raw *r)
 }
 
 /* Never takes what it is sent: closing has a deadline. */
+/* The key is dead before the victim's program is told that it is over. */
+static bool key_in_on_sent(struct raw *r)
+{
+	struct proto_hdr hdr;
+	struct proto_key key;
+	int status = -1;
+
+	if (!large_from_victim(r, &hdr, &key))
+		return false;
+	victims->busy = victims->release = false;
+	victims->busy_sent = true;
+	if (raw_message(r, PROTO_DONE, hdr.number, 0, NULL, 0) ==
+	    IBV_WC_SUCCESS && victims_busy())
+		status = raw_rdma(r, IBV_WR_RDMA_READ, key.addr, key.rkey,
+				  1000);
+	victims->busy_sent = false;
+	victims->release = true;
+	return status == IBV_WC_REM_ACCESS_ERR;
+}
+
 static bool never_done(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -350,11 +416,18 @@ const struct misdeed memory_misdeeds[] = {
 	{ "rndv-then-silence", rndv_then_silence, CAUSE(TRANSPORT) |
 	  CAUSE(ABORTED), READS },
 	{ "rndv-no-reads-served", rndv_no_reads, PROTO },
-	{ "rndv-many", rndv_many, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS,
+	{ "rndv-many", rndv_many, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS },
+	{ "rndv-quota", rndv_quota, CAUSE(ABORTED) | CAUSE(TRANSPORT),
+	  .how = { .reads_served = 4 }, .says = DEEP, .active_only = true,
 	  .many = true },
+	{ "rndv-quota-one-more", rndv_quota_one_more, PROTO,
+	  .how = { .reads_served = 4 }, .says = DEEP, .active_only = true },
 	{ "done-unknown", done_unknown, PROTO, READS },
+	{ "done-other", done_other, PROTO, READS, .wish = WISH_SEND },
 	{ "done-twice", done_twice, PROTO, READS, .wish = WISH_SEND },
 	{ "key-replayed", key_replayed, CAUSE(ACCESS), READS,
+	  .wish = WISH_SEND },
+	{ "key-in-on-sent", key_in_on_sent, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },
 	{ "key-stretched", key_stretched, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },

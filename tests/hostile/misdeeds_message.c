@@ -12,6 +12,16 @@ static bool short_message(struct raw *r)
 	return raw_send(r, almost, sizeof(almost)) >= 0;
 }
 
+/* All but the last byte of what would be good. */
+static bool short_ping(struct raw *r)
+{
+	struct proto_hdr hdr = { .type = PROTO_PING };
+	uint8_t wire[PROTO_HDR_LEN];
+
+	rdmamsg__hdr_encode(&hdr, wire);
+	return raw_send(r, wire, sizeof(wire) - 1) >= 0;
+}
+
 static bool empty_message(struct raw *r)
 {
 	return raw_send(r, NULL, 0) >= 0;
@@ -48,6 +58,40 @@ static bool flood(struct raw *r)
 	return !raw_burst(r, PROTO_DATA, 2000) || true;
 }
 
+/* The victim is in a handler, and does nothing else, until it is released. */
+static bool keep_busy(struct raw *r)
+{
+	victims->busy = victims->release = false;
+	return do_data(r, r->number++, BUSY_TAG, 0) && victims_busy();
+}
+
+static bool release(bool did)
+{
+	victims->release = true;
+	return did;
+}
+
+/* All of its credit, and so many messages more, while nothing is granted. */
+static bool use_credit(struct raw *r, uint32_t more)
+{
+	uint32_t end = r->peer.recv_depth + more;
+	bool did = keep_busy(r);
+
+	while (did && r->number < end)
+		did = do_data(r, r->number++, SINK_TAG, 10);
+	return release(did);
+}
+
+static bool credit_used_up(struct raw *r)
+{
+	return use_credit(r, 0) && do_leave(r);
+}
+
+static bool credit_one_more(struct raw *r)
+{
+	return use_credit(r, 1);
+}
+
 static bool credit_insane(struct raw *r)
 {
 	struct proto_hdr hdr = { .type = PROTO_CREDIT, .credit = 0x40000000 };
@@ -82,22 +126,66 @@ static bool credit_flood(struct raw *r)
 	return do_leave(r);
 }
 
+/* ---- what each quota allows, and one more ----------------------------- */
+
+/* The victim sees all of them before it can answer any. */
+static bool control(struct raw *r, uint8_t type, uint32_t count)
+{
+	bool did = keep_busy(r);
+
+	for (uint32_t i = 0; did && i < count; i++)
+		did = do_message(r, type, NULL, 0);
+	return release(did);
+}
+
+static bool credit_quota(struct raw *r)
+{
+	return control(r, PROTO_CREDIT, 2) && do_leave(r);
+}
+
+static bool credit_quota_one_more(struct raw *r)
+{
+	return control(r, PROTO_CREDIT, 3);
+}
+
+static bool ping_quota(struct raw *r)
+{
+	return control(r, PROTO_PING, 1) && do_leave(r);
+}
+
+static bool ping_quota_one_more(struct raw *r)
+{
+	return control(r, PROTO_PING, 2);
+}
+
+/* No PING has come that it could answer. */
+static bool pong_quota_one_more(struct raw *r)
+{
+	return control(r, PROTO_PONG, 1);
+}
+
+/* No CLOSE has come that it could confirm. */
+static bool close_confirms_nothing(struct raw *r)
+{
+	return raw_message(r, PROTO_CLOSE, 0, 1, NULL, 0) >= 0;
+}
+
 static bool close_then_data(struct raw *r)
 {
-	return do_message(r, PROTO_CLOSE, NULL, 0) &&
-	       do_data(r, r->number, 0, 10);
+	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
+		       do_data(r, r->number, 0, 10));
 }
 
 static bool close_then_rndv(struct raw *r)
 {
-	return do_message(r, PROTO_CLOSE, NULL, 0) &&
-	       raw_announce(r, 100000, 0) >= 0;
+	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
+		       raw_announce(r, 100000, 0) >= 0);
 }
 
 static bool close_twice(struct raw *r)
 {
-	return do_message(r, PROTO_CLOSE, NULL, 0) &&
-	       (do_message(r, PROTO_CLOSE, NULL, 0), do_leave(r));
+	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
+		       do_message(r, PROTO_CLOSE, NULL, 0));
 }
 
 static bool close_then_silence(struct raw *r)
@@ -152,6 +240,7 @@ static bool deaf(struct raw *r)
 
 const struct misdeed message_misdeeds[] = {
 	{ "short-message", short_message, PROTO, READS },
+	{ "short-ping", short_ping, PROTO, READS },
 	{ "empty-message", empty_message, PROTO, READS },
 	{ "unknown-type", unknown_type, PROTO, READS },
 	{ "type-zero", type_zero, PROTO, READS },
@@ -159,6 +248,9 @@ const struct misdeed message_misdeeds[] = {
 	{ "number-repeated", number_repeated, PROTO, READS },
 	{ "number-wraps", number_wraps, PROTO, READS },
 	{ "flood", flood, PROTO, READS },
+	{ "credit-used-up", credit_used_up, CAUSE(ABORTED) | CAUSE(TRANSPORT),
+	  READS },
+	{ "credit-one-more", credit_one_more, PROTO, READS },
 	{ "credit-insane", credit_insane, PROTO, READS },
 	{ "written-not-agreed", written_not_agreed, PROTO, READS },
 	{ "ping-flood", ping_flood, PROTO | CAUSE(ABORTED) | CAUSE(TRANSPORT),
@@ -169,11 +261,16 @@ const struct misdeed message_misdeeds[] = {
 	  READS },
 	{ "credit-flood", credit_flood, PROTO | CAUSE(ABORTED) |
 	  CAUSE(TRANSPORT), READS },
-	/* all may be over before the second message is there */
-	{ "close-then-data", close_then_data, PROTO | CAUSE(CLOSED), READS },
-	{ "close-then-rndv", close_then_rndv, PROTO | CAUSE(CLOSED), READS },
-	{ "close-twice", close_twice, PROTO | CAUSE(CLOSED) | CAUSE(ABORTED),
+	{ "credit-quota", credit_quota, CAUSE(ABORTED) | CAUSE(TRANSPORT),
 	  READS },
+	{ "credit-quota-one-more", credit_quota_one_more, PROTO, READS },
+	{ "ping-quota", ping_quota, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS },
+	{ "ping-quota-one-more", ping_quota_one_more, PROTO, READS },
+	{ "pong-quota-one-more", pong_quota_one_more, PROTO, READS },
+	{ "close-confirms-nothing", close_confirms_nothing, PROTO, READS },
+	{ "close-then-data", close_then_data, PROTO, READS },
+	{ "close-then-rndv", close_then_rndv, PROTO, READS },
+	{ "close-twice", close_twice, PROTO, READS },
 	{ "close-then-silence", close_then_silence, CAUSE(CLOSED) |
 	  CAUSE(TIMEOUT), READS },
 	{ "close-then-vanish", close_then_vanish, CAUSE(CLOSED) |

@@ -74,6 +74,26 @@ static bool setup_other_session(struct raw *r)
 			  rdmamsg__setup_encode(&s, body));
 }
 
+/* No misdeed, but the end all the same. */
+static bool setup_refused(struct raw *r)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 1, .max_msg = 1,
+		.refused = PROTO_REJECT_RESOURCES,
+	};
+	uint8_t body[PROTO_SETUP_MAX];
+	struct proto_hdr hdr;
+	const uint8_t *theirs;
+	uint32_t len;
+
+	if (!raw_receive_type(r, PROTO_SETUP, &hdr, &theirs, &len) ||
+	    rdmamsg__setup_decode(&r->peer, theirs, len))
+		return false;
+	memcpy(s.session, r->peer.session, sizeof(s.session));
+	return do_message(r, PROTO_SETUP, body,
+			  rdmamsg__setup_encode(&s, body));
+}
+
 static bool data_first(struct raw *r)
 {
 	return do_data(r, 0, 0, 10);
@@ -94,6 +114,35 @@ static bool close_first(struct raw *r)
 static bool done_first(struct raw *r)
 {
 	return do_message(r, PROTO_DONE, NULL, 0);
+}
+
+static bool ping_first(struct raw *r)
+{
+	return do_message(r, PROTO_PING, NULL, 0);
+}
+
+static bool pong_first(struct raw *r)
+{
+	return do_message(r, PROTO_PONG, NULL, 0);
+}
+
+static bool credit_first(struct raw *r)
+{
+	return do_message(r, PROTO_CREDIT, NULL, 0);
+}
+
+/* More than there is a receive for: it waits, and takes nobody's. */
+static bool burst_first(struct raw *r)
+{
+	(void)raw_burst(r, PROTO_DATA, 40);
+	return true;
+}
+
+/* As a keepalive, and the only thing that is allowed. */
+static bool write_then_setup_garbage(struct raw *r)
+{
+	return raw_rdma(r, IBV_WR_RDMA_WRITE, 0, 0, 0) == IBV_WC_SUCCESS &&
+	       setup_garbage(r);
 }
 
 static bool nothing_first(struct raw *r)
@@ -119,10 +168,19 @@ const struct misdeed setup_misdeeds[] = {
 	{ "setup-must-know", setup_must_know, PROTO, true, READS },
 	{ "setup-other-session", setup_other_session, PROTO, true, READS,
 	  .passive_only = true },
+	{ "setup-refused", setup_refused, CAUSE(RESOURCES), true, READS,
+	  .passive_only = true },
 	{ "data-before-setup", data_first, PROTO, true, READS },
 	{ "rndv-before-setup", rndv_first, PROTO, true, READS },
 	{ "close-before-setup", close_first, PROTO, true, READS },
 	{ "done-before-setup", done_first, PROTO, true, READS },
+	{ "ping-before-setup", ping_first, PROTO, true, READS },
+	{ "pong-before-setup", pong_first, PROTO, true, READS },
+	{ "credit-before-setup", credit_first, PROTO, true, READS },
+	{ "burst-before-setup", burst_first, PROTO, true, READS,
+	  .many = true },
+	{ "write-before-setup-garbage", write_then_setup_garbage, PROTO, true,
+	  READS },
 	{ "nothing-before-setup", nothing_first, PROTO, true, READS },
 	{ "second-setup", second_setup, PROTO, READS },
 	{ NULL },

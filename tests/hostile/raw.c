@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,14 +32,20 @@ static void check(bool good, const char *what)
 	_exit(1);
 }
 
-uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX])
+uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text)
 {
 	struct proto_hello h = {
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
-		.credits = 16,
+		.credits = 16, .data = (const uint8_t *)text,
+		.data_len = (uint8_t)strlen(text),
 	};
 
 	return (uint8_t)rdmamsg__hello_encode(&h, out);
+}
+
+uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX])
+{
+	return raw_hello_saying(out, "");
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -104,6 +111,7 @@ static void resources(struct raw *r, const struct raw_options *o)
 	check(!rdma_create_qp(r->id, r->pd, &attr), "rdma_create_qp");
 	r->qp = true;
 	r->number = r->inbox_head = r->inbox_tail = 0;
+	r->bursts = r->under_way = 0;
 	r->deaf = o->deaf;
 	for (uint32_t i = 0; i < (r->deaf ? 1 : RAW_RECVS); i++)
 		post_receive(r, i);
@@ -163,13 +171,13 @@ uint16_t raw_listen(struct raw *r, const char *host)
 	return ntohs(rdma_get_src_port(r->listen_id));
 }
 
-bool raw_request(struct raw *r)
+bool raw_request(struct raw *r, int ms)
 {
 	int type;
 
 	/* what is left of a connection before */
 	do {
-		type = raw_event(r, RAW_WAIT_MS);
+		type = raw_event(r, ms);
 	} while (type >= 0 && type != RDMA_CM_EVENT_CONNECT_REQUEST);
 	return type == RDMA_CM_EVENT_CONNECT_REQUEST;
 }
@@ -233,8 +241,10 @@ static int poll_once(struct raw *r)
 
 	if (ibv_poll_cq(r->cq, 1, &wc) != 1)
 		return -1;
-	if (wc.wr_id < RECV_ID)
+	if (wc.wr_id < RECV_ID) {
+		r->under_way--;
 		return wc.status;
+	}
 	if (wc.status == IBV_WC_SUCCESS) {
 		r->inbox[r->inbox_tail % RAW_RECVS].slot =
 			(uint32_t)wc.wr_id - RECV_ID;
@@ -266,7 +276,10 @@ static int post(struct raw *r, struct ibv_send_wr *wr, uint32_t len)
 	wr->sg_list = &sge;
 	wr->num_sge = len ? 1 : 0;
 	wr->send_flags = IBV_SEND_SIGNALED;
-	return ibv_post_send(r->id->qp, wr, &bad) ? -1 : wait_send(r);
+	if (ibv_post_send(r->id->qp, wr, &bad))
+		return -1;
+	r->under_way++;
+	return wait_send(r);
 }
 
 int raw_send(struct raw *r, const void *buf, uint32_t len)
@@ -318,7 +331,7 @@ int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
 int raw_burst(struct raw *r, uint8_t type, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		uint8_t *buf = r->mem + (size_t)(i % SENDS) * 64;
+		uint8_t *buf = r->mem + (size_t)(r->bursts++ % SENDS) * 64;
 		struct ibv_sge sge = {
 			(uintptr_t)buf, PROTO_HDR_LEN, r->mr->lkey,
 		};
@@ -334,8 +347,19 @@ int raw_burst(struct raw *r, uint8_t type, uint32_t count)
 				return ENOMEM;
 		if (ret)
 			return ret;
+		r->under_way++;
 	}
 	return 0;
+}
+
+bool raw_settled(struct raw *r, int ms)
+{
+	uint64_t end = now_ms() + (uint64_t)ms;
+
+	while (r->under_way && now_ms() < end)
+		if (poll_once(r) == -1)
+			usleep(500);
+	return !r->under_way;
 }
 
 bool raw_receive(struct raw *r, struct proto_hdr *hdr, const uint8_t **body,

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto.h"
+#include "wire/proto.h"
 
 #define RAW_WAIT_MS	15000
 #define RAW_RECVS	256
@@ -35,6 +35,8 @@ struct raw {
 	bool deaf;
 	bool passive;
 	uint32_t number;		/* of our next data message */
+	uint32_t bursts;		/* messages of raw_burst(), ever */
+	uint32_t under_way;		/* sends without a completion */
 	struct { uint32_t slot, len; } inbox[RAW_RECVS];
 	uint32_t inbox_head, inbox_tail;
 	struct proto_setup peer;	/* without data */
@@ -50,8 +52,9 @@ struct raw_options {
 	bool no_establish;		/* leave the answer unanswered */
 };
 
-/* A hello that is right, for private data. */
+/* Correct hellos for private data. The second carries application data. */
 uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX]);
+uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text);
 
 /*
  * The CM event that ended it: ESTABLISHED, REJECTED, ... or -1 when there was
@@ -62,7 +65,7 @@ int raw_connect(struct raw *r, const char *host, uint16_t port,
 /* Returns the port. */
 uint16_t raw_listen(struct raw *r, const char *host);
 /* Waits for a request; its hello is in event_data. */
-bool raw_request(struct raw *r);
+bool raw_request(struct raw *r, int ms);
 int raw_accept(struct raw *r, const struct raw_options *o);
 void raw_reject(struct raw *r, const void *data, uint8_t len);
 /* Without a word: the queue pair goes, the connection is not ended. */
@@ -81,6 +84,8 @@ int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
 	     uint32_t rkey, uint32_t len);
 /* Many at once, without waiting. 0, or what ibv_post_send() says. */
 int raw_burst(struct raw *r, uint8_t type, uint32_t count);
+/* Waits until all of them are acknowledged. */
+bool raw_settled(struct raw *r, int ms);
 
 /* The next message, its body in *body until the next call. */
 bool raw_receive(struct raw *r, struct proto_hdr *hdr, const uint8_t **body,

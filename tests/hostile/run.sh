@@ -1,26 +1,36 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh BUILDDIR
+# Usage: run.sh BUILDDIR [SIDE...]
 #
 # Peers that break every rule, inside a machine with a device. One line for
-# each case; the exit status tells whether any failed.
+# each case; the exit status tells whether any failed. A SIDE is a program, and
+# perhaps the depth of a shared receive queue, as in client-4096.
 
 set -eu
 
-[ $# -eq 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
+build=$1
+shift
+[ $# -gt 0 ] || set -- client server client-4096 server-4096 client-64 crowd \
+	crowd-256 crowd-4096
 
 failed=0
-for side in client server client-srq server-srq
+for side
 do
 	echo "# hostile $side"
 	status=0
+	TEST_SRQ=${side#*-}
 	case $side in
-	*-srq)	TEST_SRQ=1
-		export TEST_SRQ
-		;;
+	*-*)	export TEST_SRQ ;;
+	*)	unset TEST_SRQ ;;
 	esac
-	"$1/tests/hostile/${side%-srq}" || status=$?
+	# the crowd and the innocent client at one address
+	case $side in
+	crowd-4096)	TEST_INNOCENT=${RDMAMSG_VM_ADDR:-10.9.0.1}
+			export TEST_INNOCENT ;;
+	esac
+	"$build/tests/hostile/${side%-*}" || status=$?
 	case $status in
 	0)	;;
 	1)	failed=1 ;;

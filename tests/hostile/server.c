@@ -15,7 +15,7 @@ static struct raw raw;
 static bool wait_request(void)
 {
 	victims_wish(&victims->wish_client, WISH_CONNECT);
-	return raw_request(&raw);
+	return raw_request(&raw, RAW_WAIT_MS);
 }
 
 static void accept_with(const void *data, uint8_t len)
@@ -56,6 +56,24 @@ static void rejects(const char *name, const void *data, uint8_t len,
 	answers(name, data, len, reject_with, causes);
 }
 
+/* The client tries again until its time is up. */
+static void rejects_each(const char *name, const void *data, uint8_t len)
+{
+	uint32_t before = victims->ended, count = 0;
+
+	if (!wanted(name))
+		return;
+	for (bool more = wait_request(); more;
+	     more = victims->ended == before && raw_request(&raw, 2000)) {
+		reject_with(data, len);
+		raw_drop(&raw);
+		count++;
+	}
+	judge(name, count > 1, before, CAUSE(RESOURCES));
+	if (count < 2)
+		verdict(name, false, "the client tried %u times", count);
+}
+
 static void accepts(const char *name, const void *data, uint8_t len,
 		    uint32_t causes)
 {
@@ -78,6 +96,14 @@ static void bad_answers(void)
 	bad[7] = 200;
 	rejects("reject-data-length-lies", bad, len,
 		CAUSE(REJECTED) | CAUSE(PROTOCOL));
+
+	memcpy(bad, hello, sizeof(bad));
+	bad[14] = PROTO_REJECT_LIMIT;
+	rejects("reject-limit-unknown", bad, len, CAUSE(RESOURCES));
+	bad[20] = PROTO_LIMIT_ENDPOINTS;
+	rejects("reject-limit", bad, len, CAUSE(RESOURCES));
+	bad[20] = PROTO_LIMIT_HALF_OPEN;
+	rejects_each("reject-limit-for-now", bad, len);
 
 	accepts("accept-bare", NULL, 0, CAUSE(PROTOCOL));
 	memset(bad, 0xff, sizeof(bad));
@@ -151,7 +177,7 @@ static void misbehave(const struct misdeed *m)
 	uint32_t before = victims->ended;
 	bool did;
 
-	if (!wanted(m->name))
+	if (!wanted(m->name) || m->active_only)
 		return;
 	did = set_up(m) && m->fn(&raw);
 	if (m->then)

@@ -14,10 +14,12 @@
 #include "../fds.h"
 
 #define LARGE	100000
+#define BUSY_MS	10000
 
 struct shared *victims;
 static const char *address;
 static struct rdmamsg *ctx;
+static struct rdmamsg_srq *srq;
 static pid_t server_pid, client_pid;
 static uint8_t pattern[LARGE];
 
@@ -33,39 +35,75 @@ static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
 	victims->harmed = true;
 }
 
+uint32_t victims_srq_depth(void)
+{
+	const char *depth = getenv("TEST_SRQ");
+
+	return depth ? (uint32_t)atoi(depth) : 0;
+}
+
 /* With TEST_SRQ the receives are shared: with whom else, peers do not care. */
 static int open_context(void)
 {
-	const struct rdmamsg_srq_options srq = {
-		.size = sizeof(srq), .depth = 4096,
+	const struct rdmamsg_srq_options opts = {
+		.size = sizeof(opts), .depth = victims_srq_depth(),
 	};
-	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .srq = getenv("TEST_SRQ") ? &srq : NULL,
-	};
+	int ret = rdmamsg_open(&ctx, NULL);
 
-	return rdmamsg_open(&ctx, &opts);
+	return ret || !opts.depth ? ret : rdmamsg_srq_create(ctx, &opts, &srq);
 }
 
 /* ---- the connection to the raw peer ----------------------------------- */
 
-static char raw_user;		/* its address marks these endpoints */
+/* The user pointer counts the sends of an endpoint that have not ended. */
+static uintptr_t unended(const struct rdmamsg_ep *ep)
+{
+	return (uintptr_t)rdmamsg_ep_user(ep);
+}
+
+static void count_accepted(struct rdmamsg_ep *ep)
+{
+	victims->accepted++;
+	rdmamsg_ep_set_user(ep, (void *)(unended(ep) + 1));
+}
+
+static void stay_busy(void)
+{
+	victims->busy = true;
+	for (int i = 0; i < BUSY_MS && !victims->release; i++)
+		usleep(1000);
+}
 
 /* Each cookie is a cell that must be there until its end. */
 static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 {
+	if (victims->busy_sent && !status && *(bool *)cookie) {
+		victims->busy_sent = false;
+		stay_busy();
+	}
 	free(cookie);
 	victims->done++;
+	rdmamsg_ep_set_user(ep, (void *)(unended(ep) - 1));
+}
+
+/* A cell that knows whether its message is a large one. */
+static void *new_cookie(size_t len)
+{
+	bool *cookie = malloc(sizeof(*cookie));
+
+	*cookie = len >= LARGE;
+	return cookie;
 }
 
 static void send_raw(struct rdmamsg_ep *ep, size_t len)
 {
 	struct iovec iov = { pattern, len };
-	void *cookie = malloc(1);
+	void *cookie = new_cookie(len);
 
 	if (rdmamsg_sendv(ep, &iov, 1, 7, cookie))
 		free(cookie);
 	else
-		victims->accepted++;
+		count_accepted(ep);
 }
 
 static void on_raw_connected(struct rdmamsg_ep *ep)
@@ -98,16 +136,20 @@ static void on_raw_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		return;
 	}
 
-	if (rdmamsg_msg_tag(msg) == SINK_TAG) {
+	if (rdmamsg_msg_tag(msg) == BUSY_TAG)
+		stay_busy();
+	if (rdmamsg_msg_tag(msg) == SINK_TAG ||
+	    rdmamsg_msg_tag(msg) == BUSY_TAG) {
 		rdmamsg_msg_free(msg);
 		return;
 	}
-	cookie = malloc(1);
+	victims->large = (uintptr_t)rdmamsg_msg_data(msg);
+	cookie = new_cookie(rdmamsg_msg_len(msg));
 	if (rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), cookie)) {
 		free(cookie);
 		rdmamsg_msg_free(msg);
 	} else {
-		victims->accepted++;
+		count_accepted(ep);
 	}
 }
 
@@ -122,9 +164,9 @@ static void on_raw_closed(struct rdmamsg_ep *ep,
 	e->cause = why->cause;
 	e->error = why->error;
 	snprintf(e->text, sizeof(e->text), "%s", why->text);
-	if (victims->accepted != victims->done)
-		harmed("%u sends were accepted and %u have ended at on_closed",
-		       victims->accepted, victims->done);
+	if (unended(ep))
+		harmed("%ju sends have not ended at on_closed",
+		       (uintmax_t)unended(ep));
 	raw_ep = NULL;
 	victims->ended++;
 }
@@ -139,11 +181,12 @@ static struct rdmamsg_ep_options raw_options(void)
 {
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options),
-		.user = &raw_user, .handlers = &raw_handlers,
+		.handlers = &raw_handlers,
 		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = TIMEOUT_MS,
 		.dead_after_ms = 2 * TIMEOUT_MS,
 		.fetch_timeout_ms = 3 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
-		.recv_depth = 16, .send_queue = 64,
+		/* all of it comes in one poll of the completion queue */
+		.recv_depth = 8, .send_queue = 64, .srq = srq,
 	};
 }
 
@@ -177,10 +220,14 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const void *data = rdmamsg_request_data(req, &len);
 
 	if (len == 8 && !memcmp(data, "innocent", 8)) {
-		opts.user = NULL;
 		opts.handlers = &innocent_handlers;
 		opts.timeout_ms = opts.close_timeout_ms = 30000;
 		opts.dead_after_ms = 60000;
+	} else if (len == strlen(GUARDED) && !memcmp(data, GUARDED, len)) {
+		opts.flags = RDMAMSG_EP_GUARD;
+		opts.srq = NULL;
+	} else if (len == strlen(DEEP) && !memcmp(data, DEEP, len)) {
+		opts.recv_depth = 32;
 	}
 	(void)rdmamsg_accept(req, &opts, NULL);
 }
@@ -189,6 +236,9 @@ static void grant_stats(void)
 {
 	victims->stats.size = sizeof(victims->stats);
 	rdmamsg_stats(ctx, &victims->stats);
+	victims->srq.size = sizeof(victims->srq);
+	if (srq)
+		rdmamsg_srq_stats(srq, &victims->srq);
 	victims->fds = open_fds();
 }
 
@@ -196,6 +246,8 @@ static int server(void)
 {
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .on_request = on_request,
+		/* the peers that misbehave come from one address, one by one */
+		.max_per_source = RDMAMSG_NONE, .slow_ms = RDMAMSG_NONE,
 	};
 	struct rdmamsg_listener *l;
 
@@ -293,8 +345,11 @@ static int client(void)
 	while (!victims->port && !victims->quit)
 		usleep(1000);
 	snprintf(port, sizeof(port), "%u", victims->port);
-	if (open_context() ||
-	    rdmamsg_connect(ctx, address, port, &opts, &innocent)) {
+	if (!open_context()) {
+		opts.srq = srq;
+		(void)rdmamsg_connect(ctx, address, port, &opts, &innocent);
+	}
+	if (!innocent) {
 		harmed("client: %s", rdmamsg_error());
 		return 1;
 	}
@@ -373,6 +428,12 @@ bool victims_innocent_goes_on(void)
 
 	UNTIL(victims->rounds >= rounds + 6 || victims->harmed);
 	return victims->rounds >= rounds + 6 && !victims->harmed;
+}
+
+bool victims_busy(void)
+{
+	UNTIL(victims->busy);
+	return victims->busy;
 }
 
 void victims_wish(_Atomic int *of, enum wish wish)

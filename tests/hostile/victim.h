@@ -13,8 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define GUARDED	"guarded"	/* in a hello: guard the endpoint */
+#define DEEP	"deep"		/* hello data: a recv_depth of 32 */
 #define KEY_TAG	6		/* answered with a key to write with */
 #define SINK_TAG	3000	/* is not echoed */
+#define BUSY_TAG	3001	/* its handler waits for 'release' */
 #define REASONS		256
 #define MAX_MSG		(4u << 20)
 #define TIMEOUT_MS	2000	/* of the victims, for every step */
@@ -37,14 +40,21 @@ struct shared {
 	_Atomic uint32_t connected;	/* of these, so many were */
 	_Atomic uint32_t accepted, done; /* cookies */
 	_Atomic bool quit;
+	_Atomic bool busy, release;	/* in the handler of BUSY_TAG, until */
+	_Atomic bool busy_sent;		/* on_sent of a large one is as well */
 	/* asked by the test, of the server or the client */
 	_Atomic int wish_server, wish_client;
 	_Atomic uint16_t raw_port;
 	struct rdmamsg_stats stats;
+	struct rdmamsg_srq_stats srq;	/* with TEST_SRQ */
 	int fds;
+	_Atomic uint64_t large;		/* address of the last one echoed */
 };
 
 extern struct shared *victims;
+
+/* Depth of their shared receive queue, TEST_SRQ; 0: receives of their own. */
+uint32_t victims_srq_depth(void);
 
 void victims_start(const char *address);
 /* Both end, and say whether all was well with them. */
@@ -55,5 +65,7 @@ bool victims_ended(uint32_t count);
 /* Several rounds of the innocent, from now on. */
 bool victims_innocent_goes_on(void);
 void victims_wish(_Atomic int *of, enum wish wish);
+/* One is in such a handler. */
+bool victims_busy(void);
 
 #endif

@@ -33,7 +33,7 @@ static void reject__with_data_IS_IN_THE_REASON(void **state)
 		dial(&p.c, test_addr(), listener_service(p.listener, p.port),
 		     WAIT_MS);
 		expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
-			   -ECONNREFUSED);
+			   -ECONNABORTED);
 		assert_int_equal(p.c.why.data_len, lens[n]);
 		assert_memory_equal(p.c.why_data, reject_data, lens[n]);
 		assert_true(p.c.why.cm_event >= 0);
@@ -44,6 +44,7 @@ static void reject__with_data_IS_IN_THE_REASON(void **state)
 static void reject_too_much(struct rdmamsg_listener *l,
 			    struct rdmamsg_request *req)
 {
+	texts_are_fine = true;
 	if (rdmamsg_reject(req, reject_data, RDMAMSG_HELLO_DATA_MAX + 1) !=
 	    -EINVAL)
 		note("33 bytes with a reject");
@@ -60,7 +61,7 @@ static void reject__too_long_EINVAL_BUT_REJECTED(void **state)
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
 	expect_end(&p.c, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
-		   -ECONNREFUSED);
+		   -ECONNABORTED);
 	assert_int_equal(p.c.why.data_len, 0);
 	pair_fini(&p);
 }
@@ -103,6 +104,66 @@ static void accept__bad_options_REJECTS(void **state)
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
 	assert_int_equal(p.s.closed, 0);
 	pair_fini(&p);
+}
+
+static struct rdmamsg_reason failed_why;
+static int failed_count;
+static bool close_when_failed;
+
+static void on_accept_failed(struct rdmamsg_listener *l,
+			     const struct rdmamsg_reason *why)
+{
+	if (rdmamsg_listener_user(l) != &p)
+		note("another listener");
+	failed_why = *why;
+	failed_count++;
+	if (close_when_failed)
+		rdmamsg_listener_close(l);
+}
+
+static void accept__by_the_listener_fails_IS_TOLD(void **state)
+{
+	static int (*const listens[])(struct rdmamsg *ctx, const char *host,
+				      const char *service,
+				      const struct rdmamsg_listen_options *opts,
+				      struct rdmamsg_listener **ret) = {
+		rdmamsg_listen, rdmamsg_oob_listen,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &p,
+		.on_accept_failed = on_accept_failed,
+	};
+
+	for (int oob = 0; oob < 2; oob++) {
+		pair_init(&p, NULL);
+		p.c.opts.device = test_device();
+		/* in range, and more than any device has */
+		p.s.opts.comp_vector = 60000;
+		opts.ep = &p.s.opts;
+		assert_int_equal(listens[oob](p.s.ctx, test_addr(), "0", &opts,
+					      &p.listener), 0);
+		listener_service(p.listener, p.port);
+		failed_count = 0;
+		for (int n = 0; n < 2; n++) {
+			close_when_failed = n;
+			p.c.closed = 0;
+			assert_int_equal((oob ? rdmamsg_oob_connect :
+					  rdmamsg_connect)
+					 (p.c.ctx, test_addr(), p.port,
+					  &p.c.opts, &p.c.ep), 0);
+			expect_end(&p.c, RDMAMSG_WHO_PEER,
+				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
+			assert_int_equal(failed_count, n + 1);
+			assert_int_equal(failed_why.who, RDMAMSG_WHO_LOCAL);
+			assert_int_equal(failed_why.cause,
+					 RDMAMSG_CAUSE_RESOURCES);
+			assert_int_equal(failed_why.error, -EINVAL);
+			assert_non_null(strstr(failed_why.text,
+					       "comp_vector"));
+		}
+		assert_int_equal(p.s.closed, 0);
+		pair_fini(&p);
+	}
 }
 
 static void accept__peer_has_gone_ECONNRESET(void **state)
@@ -188,6 +249,7 @@ int main(int argc, char **argv)
 		TEST(accept__later_CONNECTS),
 		TEST(reject__later_REJECTS),
 		TEST(accept__bad_options_REJECTS),
+		TEST(accept__by_the_listener_fails_IS_TOLD),
 		TEST(accept__peer_has_gone_ECONNRESET),
 		TEST(close__with_requests_waiting_REJECTS_THEM),
 		TEST(listener_close__with_requests_queued_REJECTS_THEM),

@@ -144,7 +144,7 @@ static void receive(const char *where)
 {
 	/* the library's own memory has a limit, which is less */
 	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .max_registered = (size_t)3 << 30,
+		.size = sizeof(opts), .max_registered = (size_t)6 << 30,
 	};
 	struct rdmamsg_stats s;
 	struct child child;
@@ -158,6 +158,7 @@ static void receive(const char *where)
 	p.s.then_message = check_big;
 	p.s.on.on_incoming = own ? take_own : take_default;
 	p.s.opts.close_timeout_ms = BIG_SECONDS * 1000;
+	p.s.opts.max_msg_size = RDMAMSG_MSG_MAX;
 	pair_listen(&p);
 	child_start(&child, "sender", p.port);
 	WAIT_FOR(p.s.connected || p.s.closed);
@@ -196,13 +197,19 @@ static void big__into_the_librarys_memory_ARRIVES(void **state)
 /* None of these is looked at, so none needs to be there. */
 static void big__one_byte_more_EMSGSIZE(void **state)
 {
+	const struct rdmamsg_options room = {
+		.size = sizeof(room), .max_registered = 8ull << 30,
+	};
 	static char byte;
 	struct rdmamsg_msg *msg;
 	struct iovec two[2] = { { &byte, BIG }, { &byte, 1 } };
 	struct iovec one = { &byte, BIG + 1 };
 	struct iovec wraps[2] = { { &byte, SIZE_MAX }, { &byte, 2 } };
 
-	pair_open(&p);
+	pair_init(&p, &room);
+	p.s.opts.max_msg_size = RDMAMSG_MSG_MAX;
+	pair_listen(&p);
+	pair_connect(&p);
 	assert_int_equal(end_info(&p.c).max_send, BIG);
 	assert_error(rdmamsg_sendv(p.c.ep, two, 2, 0, NULL), -EMSGSIZE,
 		     "at most");

@@ -10,7 +10,7 @@
 static struct rdmamsg *contexts[CONTEXTS_MAX];
 static int context_count;
 static char first_note[256];
-bool errors_are_fine;
+bool errors_are_fine, texts_are_fine;
 
 /* ---- contexts --------------------------------------------------------- */
 
@@ -88,6 +88,18 @@ void test_close(struct rdmamsg *ctx)
 	rdmamsg_close(ctx);
 }
 
+/* A test whose callbacks make calls that fail sets texts_are_fine. */
+static void process(struct rdmamsg *ctx)
+{
+	char before[256];
+
+	snprintf(before, sizeof(before), "%s", rdmamsg_error());
+	if (rdmamsg_process(ctx) < 0)
+		fail_msg("rdmamsg_process: %s", rdmamsg_error());
+	if (!texts_are_fine && strcmp(before, rdmamsg_error()))
+		note("rdmamsg_process left a text: %s", rdmamsg_error());
+}
+
 void test_pump(int timeout_ms)
 {
 	struct pollfd fds[CONTEXTS_MAX];
@@ -103,8 +115,8 @@ void test_pump(int timeout_ms)
 	if (poll(fds, (nfds_t)n, timeout_ms) < 0 && errno != EINTR)
 		fail_msg("poll: %s", strerror(errno));
 	for (int i = 0; i < n; i++)
-		if (fds[i].revents && rdmamsg_process(ctx[i]) < 0)
-			fail_msg("rdmamsg_process: %s", rdmamsg_error());
+		if (fds[i].revents)
+			process(ctx[i]);
 }
 
 void test_drive(struct rdmamsg *ctx)
@@ -175,7 +187,7 @@ int test_setup(void **state)
 	signal(SIGPIPE, SIG_IGN);
 	alarm(TEST_SECONDS);
 	first_note[0] = 0;
-	errors_are_fine = false;
+	errors_are_fine = texts_are_fine = false;
 	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_ERROR);
 	return 0;
 }

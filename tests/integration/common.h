@@ -56,6 +56,8 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void check_notes(void);
 /* Error lines of the library's log are notes too, unless a test makes them. */
 extern bool errors_are_fine;
+/* So is a change of rdmamsg_error() by a call that did not fail. */
+extern bool texts_are_fine;
 /* The call gave this error, and its text has this word. */
 void assert_error(int ret, int error, const char *word);
 
@@ -144,6 +146,8 @@ void pair_on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req);
 void pair_open(struct pair *p);		/* all three */
 /* Closes gracefully from the client and checks that all has arrived. */
 void pair_close(struct pair *p);
+/* Both have ended by CLOSE, and all has arrived. */
+void pair_check_graceful(const struct pair *p);
 void pair_fini(struct pair *p);
 
 const char *test_addr(void);

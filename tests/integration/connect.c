@@ -157,8 +157,14 @@ static void connect__unreachable_address_ENDS_IN_TIME(void **state)
 		harm_silence(false);
 	assert_true(now_ms() - start < 3000 + WAIT_MS / 4);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_NETWORK);
-	assert_true(p.c.why.cause == RDMAMSG_CAUSE_UNREACHABLE ||
-		    p.c.why.cause == RDMAMSG_CAUSE_TIMEOUT);
+	/* an address without an answer, or a request without one */
+	if (!test_on_soft())
+		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_UNREACHABLE);
+	else
+		assert_true(p.c.why.cause == RDMAMSG_CAUSE_UNREACHABLE ||
+			    p.c.why.cause == RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(p.c.why.error, p.c.why.cause ==
+			 RDMAMSG_CAUSE_TIMEOUT ? -ETIMEDOUT : -EHOSTUNREACH);
 	pair_fini(&p);
 }
 
@@ -189,6 +195,100 @@ static void connect__name_that_is_none_UNRESOLVED(void **state)
 		   -EADDRNOTAVAIL);
 	assert_non_null(strstr(p.c.why.text, "no-such-host.invalid"));
 	pair_fini(&p);
+}
+
+/* ---- three ways not to get there -------------------------------------- */
+
+static int (*const connects[])(struct rdmamsg *ctx, const char *host,
+			       const char *service,
+			       const struct rdmamsg_ep_options *opts,
+			       struct rdmamsg_ep **ret) = {
+	rdmamsg_connect, rdmamsg_oob_connect,
+};
+static int (*const listens[])(struct rdmamsg *ctx, const char *host,
+			      const char *service,
+			      const struct rdmamsg_listen_options *opts,
+			      struct rdmamsg_listener **ret) = {
+	rdmamsg_listen, rdmamsg_oob_listen,
+};
+
+static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	if (rdmamsg_reject(req, "no", 2))
+		note("rdmamsg_reject: %s", rdmamsg_error());
+}
+
+/* The error comes with on_closed, even if it is known at once. */
+static void expect_cause(int way, const char *host, const char *service,
+			 enum rdmamsg_who who, enum rdmamsg_cause cause,
+			 int error)
+{
+	p.c.closed = 0;
+	if (connects[way](p.c.ctx, host, service, &p.c.opts, &p.c.ep))
+		fail_msg("connecting to %s: %s", host, rdmamsg_error());
+	expect_end(&p.c, who, cause, error);
+}
+
+static void connect__refused_and_rejected_DIFFER(void **state)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = say_no,
+	};
+	const char *const hosts[] = { test_addr(), test_addr6() };
+
+	for (size_t way = 0; way < ARRAY_SIZE(connects); way++)
+		for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+			pair_init(&p, NULL);
+			p.c.opts.device = test_device();
+			if (listens[way](p.s.ctx, hosts[i], "0", &opts,
+					 &p.listener))
+				fail_msg("listening: %s", rdmamsg_error());
+			listener_service(p.listener, p.port);
+			expect_cause(way, hosts[i], p.port, RDMAMSG_WHO_PEER,
+				     RDMAMSG_CAUSE_REJECTED, -ECONNABORTED);
+			assert_int_equal(p.c.why.data_len, 2);
+			rdmamsg_listener_close(p.listener);
+			expect_cause(way, hosts[i], p.port, RDMAMSG_WHO_PEER,
+				     RDMAMSG_CAUSE_REFUSED, -ECONNREFUSED);
+			assert_int_equal(p.c.why.data_len, 0);
+			pair_fini(&p);
+		}
+}
+
+/* TCP does not connect to groups: to the system no way leads there. */
+static void oob_connect__no_way_there_UNREACHABLE(void **state)
+{
+	static const char *const hosts[] = { "255.255.255.255", "ff0e::1" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		pair_init(&p, NULL);
+		expect_cause(1, hosts[i], "4711", RDMAMSG_WHO_NETWORK,
+			     RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH);
+		assert_non_null(strstr(p.c.why.text, hosts[i]));
+		pair_fini(&p);
+	}
+}
+
+static void connect__no_way_there_UNREACHABLE(void **state)
+{
+	static const char *const hosts[] = { "192.0.2.1", "2001:db8::1" };
+	struct rdmamsg_ep *ep;
+
+	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+		pair_init(&p, NULL);
+		/* the soft HCA has no ways: it is no device for others */
+		if (test_on_soft())
+			expect_cause(0, hosts[i], "4711", RDMAMSG_WHO_LOCAL,
+				     RDMAMSG_CAUSE_ADDRESS, -ENODEV);
+		else
+			expect_cause(0, hosts[i], "4711", RDMAMSG_WHO_NETWORK,
+				     RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH);
+		assert_non_null(strstr(p.c.why.text, hosts[i]));
+		assert_error(rdmamsg_connect_wait(p.c.ctx, hosts[i], "4711",
+						  NULL, WAIT_MS, &ep),
+			     p.c.why.error, hosts[i]);
+		pair_fini(&p);
+	}
 }
 
 static void connect__nobody_accepts_TIMEOUT(void **state)
@@ -333,6 +433,9 @@ int main(int argc, char **argv)
 		TEST(connect__unreachable_address_ENDS_IN_TIME),
 		TEST(connect__no_device_leads_there_ENODEV),
 		TEST(connect__name_that_is_none_UNRESOLVED),
+		TEST(connect__refused_and_rejected_DIFFER),
+		TEST(oob_connect__no_way_there_UNREACHABLE),
+		TEST(connect__no_way_there_UNREACHABLE),
 		TEST(connect__nobody_accepts_TIMEOUT),
 		TEST(connect__a_hundred_at_once_ALL_CONNECT),
 		TEST(connect__from_on_closed_CONNECTS),

@@ -63,6 +63,56 @@ static void cookies__both_close_in_flight_ALL_DELIVERED(void **state)
 	pair_fini(&p);
 }
 
+/* As long as it may, whatever comes of it. */
+static void stream(struct end *e)
+{
+	static const size_t sizes[] = { 200000, 50, 9000, 700000, 1000 };
+	size_t *n = e->arg;
+	int ret;
+
+	while (!(ret = end_send(e, *n % 2 ? HOW_SENDV : HOW_MSG,
+				sizes[*n % ARRAY_SIZE(sizes)], (uint32_t)*n)))
+		++*n;
+	if (ret == -ESHUTDOWN)
+		texts_are_fine = true;
+	else if (ret != -EAGAIN)
+		note("%s: %s", e->name, rdmamsg_error());
+}
+
+static void close_at(struct end *e, struct rdmamsg_msg *msg)
+{
+	if (e->received == 20)
+		rdmamsg_ep_close(e->ep);
+	rdmamsg_msg_free(msg);
+}
+
+/* The side that closes does not wait for a peer that has not been told. */
+static void cookies__close_while_the_peer_streams_ALL_DELIVERED(void **state)
+{
+	for (int i = 0; i < 20; i++) {
+		size_t c = 0, s = 0;
+
+		pair_init(&p, NULL);
+		p.c.arg = &c;
+		p.s.arg = &s;
+		p.c.then_writable = p.s.then_writable = stream;
+		p.c.then_sent = p.s.then_sent = stream;
+		if (i % 2)
+			p.s.then_message = close_at;
+		else
+			p.c.then_message = close_at;
+		/* a peer that streams on for this long would end it */
+		p.c.opts.close_timeout_ms = p.s.opts.close_timeout_ms = 2000;
+		pair_listen(&p);
+		pair_connect(&p);
+		stream(&p.c);
+		stream(&p.s);
+		WAIT_FOR(p.c.closed && p.s.closed);
+		pair_check_graceful(&p);
+		pair_fini(&p);
+	}
+}
+
 static void cookies__abort_in_flight_EACH_ONCE(void **state)
 {
 	for (uint32_t queue = 0; queue <= 100; queue += 100) {
@@ -164,6 +214,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(cookies__graceful_close_in_flight_ALL_DELIVERED),
 		TEST(cookies__both_close_in_flight_ALL_DELIVERED),
+		TEST(cookies__close_while_the_peer_streams_ALL_DELIVERED),
 		TEST(cookies__abort_in_flight_EACH_ONCE),
 		TEST(cookies__abort_from_on_sent_EACH_ONCE),
 		TEST(cookies__context_closed_in_flight_EACH_ONCE),

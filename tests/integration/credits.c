@@ -218,28 +218,30 @@ static void held__inbox_without_on_message_PUSHES_BACK(void **state)
 	pair_fini(&p);
 }
 
-/* The sender of what it holds itself: nothing but a free can help it. */
-static void limit__own_held_messages_WRITABLE_WHEN_FREED(void **state)
+/* What is kept for receiving and for sending does not come out of one pot. */
+static void limit__held_up_to_the_limit_SENDS_STILL(void **state)
 {
 	pair_init(&p, NULL);
 	test_close(p.c.ctx);
 	p.c.ctx = test_open(&little);
 	p.c.keep = true;
-	p.c.opts.max_copy = 1 << 20;
 	be_still();
 	pair_listen(&p);
 	pair_connect(&p);
-	end_send_all(&p.s, HOW_SENDV, 1 << 20, 1);
-	end_send_all(&p.s, HOW_SENDV, 1 << 20, 2);
-	end_send_all(&p.s, HOW_SENDV, 1 << 20, 3);
-	WAIT_FOR(p.c.received == 3);
-	assert_int_equal(end_send(&p.c, HOW_SEND, 1 << 20, 3), -EAGAIN);
-	for (int i = 0; i < 5; i++)
-		test_pump(100);
-	p.c.writable = 0;
+	for (uint32_t n = 0; n < 8; n++)
+		end_send_all(&p.s, HOW_SENDV, 1 << 20, n);
+	WAIT_FOR(p.c.received);
+	for (uint32_t n = 0; n < 100; n++)
+		end_send_all(&p.c, n % HOW_COUNT, 60000, n);
+	WAIT_FOR(p.s.received == 100);
+	assert_true(p.c.received < 8);
+	while (p.c.received < 8) {
+		size_t before = p.c.received;
+
+		end_release(&p.c);
+		WAIT_FOR(p.c.received != before);
+	}
 	end_release(&p.c);
-	WAIT_FOR(p.c.writable);
-	end_send_all(&p.c, HOW_SEND, 1 << 20, 3);
 	pair_close(&p);
 	pair_fini(&p);
 }
@@ -247,9 +249,14 @@ static void limit__own_held_messages_WRITABLE_WHEN_FREED(void **state)
 /* What is kept for reuse must not stand in the way of other sizes. */
 static void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
 {
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 8 << 20,
+		.max_send_registered = 3 << 20,
+	};
+
 	pair_init(&p, NULL);
 	test_close(p.c.ctx);
-	p.c.ctx = test_open(&little);
+	p.c.ctx = test_open(&opts);
 	p.c.opts.send_queue = 2000;
 	p.c.opts.max_copy = 1 << 20;
 	pair_listen(&p);
@@ -281,7 +288,8 @@ static void limit__no_room_for_the_announcement_WAITS(void **state)
 	/* whole slabs for the small ones, and 64 KB that no slab fits into */
 	const struct rdmamsg_options opts = {
 		.size = sizeof(opts),
-		.max_registered = (4 << 20) + (64 << 10),
+		.max_registered = 16 << 20,
+		.max_send_registered = (4 << 20) + (64 << 10),
 	};
 	struct rdmamsg_msg *msg[1024];
 	size_t n = 0;
@@ -294,8 +302,6 @@ static void limit__no_room_for_the_announcement_WAITS(void **state)
 	pair_connect(&p);
 	while (!rdmamsg_msg_alloc(p.c.ep, 8000, &msg[n]))
 		assert_true(++n < ARRAY_SIZE(msg));
-	assert_true(opts.max_registered >=
-		    end_stats(&p.c).bytes_registered + (64 << 10));
 	send_64k(&p.c);
 	assert_int_equal(p.c.sent, 0);
 	for (int i = 0; i < 5; i++)
@@ -379,23 +385,212 @@ static void limit__of_the_receiver_ITS_MESSAGES_WAIT(void **state)
 	pair_fini(&p);
 }
 
-/* A message that can never fit is said to be lost, the next one arrives. */
-static void limit__of_the_receiver_NEVER_FITS(void **state)
+/* The sender hears at once of a message that can never fit. */
+static void limit__of_the_receiver_NEVER_FITS_EMSGSIZE(void **state)
 {
+	uint32_t most;
+
 	pair_init(&p, NULL);
 	test_close(p.s.ctx);
 	p.s.ctx = test_open(&little);
 	pair_listen(&p);
 	pair_connect(&p);
-	assert_int_equal(end_send(&p.c, HOW_SENDV, 5 << 20, 0), 0);
-	p.s.expected_count = 0;
-	assert_int_equal(end_send(&p.c, HOW_SENDV, 1 << 20, 1), 0);
+	most = end_info(&p.c).max_send;
+	assert_in_range(most, 1 << 20, 3 << 20);
+	assert_int_equal(end_info(&p.s).max_receive, most);
+	assert_int_equal(end_send(&p.c, HOW_SENDV, most + 1, 0), -EMSGSIZE);
+	assert_int_equal(end_send(&p.c, HOW_SENDV, most, 1), 0);
 	WAIT_FOR(p.c.sent_ok == 1 && p.s.received == 1);
-	assert_int_equal(p.c.sent_failed, 1);
-	assert_int_equal(p.c.cookies->next->status, -ENOBUFS);
-	rdmamsg_ep_close(p.c.ep);
-	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_close(&p);
 	pair_fini(&p);
+}
+
+static void send_small(struct end *e, uint32_t count)
+{
+	for (uint32_t n = 0; n < count; n++)
+		end_send_all(e, HOW_SEND, 100, n);
+}
+
+/*
+ * Memory that small messages have taken, and given back, serves large ones
+ * again.
+ */
+static void limit__small_ones_held_and_freed_LARGE_ARRIVE(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 16 << 20,
+	};
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&opts);
+	p.s.keep = true;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	send_until_refused(100);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	end_release(&p.s);
+	p.s.keep = false;
+	for (uint32_t n = 0; n < 20; n++)
+		end_send_all(&p.c, n % 2 ? HOW_SENDV : HOW_MSG, 4 << 20, n);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	send_small(&p.c, 500);
+	WAIT_FOR(p.s.received == p.s.expected_count);
+	check_no_rnr();
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* Messages behind a large one that waits hold their credits. */
+static void behind__a_waiting_one_HOLD_THEIR_CREDITS(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 24 << 20,
+	};
+	uint64_t pinned;
+	size_t before;
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&opts);
+	p.s.keep = true;
+	p.s.opts.recv_depth = 64;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	/* until the first that has to wait for memory */
+	do {
+		before = p.s.received;
+		end_send_all(&p.c, HOW_SENDV, 4 << 20, 5);
+		for (int i = 0; i < 100 && p.s.received == before; i++)
+			test_pump(20);
+	} while (p.s.received != before);
+	pinned = end_stats(&p.s).bytes_registered;
+	before = p.c.sent;
+	send_until_refused(100);
+	assert_in_range(p.c.sent - before, 1, 64);
+	assert_int_equal(end_stats(&p.s).bytes_registered, pinned);
+	while (p.s.received < p.s.expected_count) {
+		before = p.s.received;
+		end_release(&p.s);
+		WAIT_FOR(p.s.received != before);
+	}
+	end_release(&p.s);
+	check_no_rnr();
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/*
+ * Both have filled their memory with messages to be sent: each must still be
+ * able to receive the other's.
+ */
+static void both__full_of_what_they_send_ALL_ARRIVES(void **state)
+{
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .max_registered = 32 << 20,
+	};
+	struct end *ends[] = { &p.c, &p.s };
+	const size_t len = 3 << 20;
+	uint32_t count = 0;
+
+	pair_init(&p, &opts);
+	p.c.opts.send_queue = p.s.opts.send_queue = 100;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (int i = 0; i < 2; i++)
+		while (!end_send(ends[i], HOW_MSG, len, count))
+			count++;
+	assert_true(count >= 4);
+	WAIT_FOR(p.s.received + p.c.received == count);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* A receiver without memory answers, and says that it waits for some. */
+static void limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED(void **state)
+{
+	uint64_t end;
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.keep = true;
+	p.c.opts.fetch_timeout_ms = 300;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t n = 0; n < 4; n++)
+		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
+	/* a small one behind it, which is announced as well */
+	end_send_all(&p.c, HOW_SENDV, 20000, 4);
+	/* 300 ms, and 1 s for a megabyte */
+	end = now_ms() + 4000;
+	while (now_ms() < end) {
+		test_pump(50);
+		check_notes();
+		if (p.c.closed || p.s.closed)
+			fail_msg("closed: %s", p.c.why.text);
+	}
+	assert_true(p.s.received < 4);
+	while (p.s.received < 5) {
+		size_t before = p.s.received;
+
+		end_release(&p.s);
+		WAIT_FOR(p.s.received != before);
+	}
+	end_release(&p.s);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* A program that keeps messages of one peer holds up this peer alone. */
+static void kept__of_one_peer_OTHERS_GO_ON(void **state)
+{
+	static struct pair q;
+	uint64_t bytes;
+
+	pair_init(&p, NULL);
+	p.s.keep = true;
+	p.s.opts.max_lent = 1 << 20;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	bytes = end_stats(&p.s).bytes_registered;
+	send_until_refused(100);
+	for (uint32_t n = 0; n < 4; n++)
+		(void)end_send(&p.c, HOW_SENDV, 500000, n);
+	for (int i = 0; i < 5; i++)
+		test_pump(20);
+	/* its limit, its posted receives, and a slab that is not used up */
+	assert_in_range(end_stats(&p.s).bytes_registered, bytes + (1 << 20),
+			bytes + (3 << 20));
+
+	memset(&q, 0, sizeof(q));
+	end_init(&q.s, "server 2", p.s.ctx);
+	end_init(&q.c, "client 2", p.c.ctx);
+	q.s.peer = &q.c;
+	q.c.peer = &q.s;
+	pair_listen(&q);
+	pair_connect(&q);
+	for (uint32_t n = 0; n < 300; n++)
+		end_send_all(&q.c, n % 2 ? HOW_SENDV : HOW_MSG, mixed_size(n),
+			     n);
+	WAIT_FOR(q.s.received == 300);
+	rdmamsg_ep_close(q.c.ep);
+	WAIT_FOR(q.c.closed && q.s.closed);
+	while (p.s.received < p.s.expected_count) {
+		size_t before = p.s.received;
+
+		end_release(&p.s);
+		WAIT_FOR(p.s.received != before);
+	}
+	end_release(&p.s);
+	check_no_rnr();
+	pair_close(&p);
+	pair_fini(&p);
+	end_fini(&q.c);
+	end_fini(&q.s);
 }
 
 /* ---- send_queue ------------------------------------------------------- */
@@ -454,6 +649,39 @@ static void writable__nothing_refused_IS_NOT_TOLD(void **state)
 	pair_fini(&p);
 }
 
+/* ---- the first sends -------------------------------------------------- */
+
+/* As many as both depths allow, from inside on_connected. */
+static void send_depth_many(struct end *e)
+{
+	uint32_t depth = e->opts.send_depth;
+
+	for (uint32_t n = 0; n < depth; n++)
+		if (end_send(e, HOW_SEND, 10, n))
+			note("%s: send %u of %u in on_connected: refused",
+			     e->name, n + 1, depth);
+	if (end_send(e, HOW_SEND, 10, depth) != -EAGAIN)
+		note("%s: more than %u sends at once", e->name, depth);
+}
+
+static void send__in_on_connected_HAS_THE_WHOLE_QUEUE(void **state)
+{
+	static const uint32_t depths[] = { 1, 2, 64 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(depths); i++) {
+		pair_init(&p, NULL);
+		p.s.opts.send_depth = p.c.opts.send_depth = depths[i];
+		p.s.opts.recv_depth = p.c.opts.recv_depth = 65;
+		p.s.then_connected = p.c.then_connected = send_depth_many;
+		pair_listen(&p);
+		pair_connect(&p);
+		WAIT_FOR(p.s.received == depths[i] &&
+			 p.c.received == depths[i]);
+		pair_close(&p);
+		pair_fini(&p);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,15 +693,21 @@ int main(int argc, char **argv)
 		TEST(flood__from_many_queued_sends_ARRIVES),
 		TEST(held__until_the_limit_THEN_RECOVERS),
 		TEST(held__inbox_without_on_message_PUSHES_BACK),
-		TEST(limit__own_held_messages_WRITABLE_WHEN_FREED),
+		TEST(limit__held_up_to_the_limit_SENDS_STILL),
 		TEST(limit__other_sizes_before_ARE_GIVEN_BACK),
 		TEST(limit__no_room_for_the_announcement_WAITS),
 		TEST(alloc__beyond_the_limit_EAGAIN),
 		TEST(limit__of_the_receiver_ITS_MESSAGES_WAIT),
-		TEST(limit__of_the_receiver_NEVER_FITS),
+		TEST(limit__of_the_receiver_NEVER_FITS_EMSGSIZE),
+		TEST(limit__small_ones_held_and_freed_LARGE_ARRIVE),
+		TEST(behind__a_waiting_one_HOLD_THEIR_CREDITS),
+		TEST(both__full_of_what_they_send_ALL_ARRIVES),
+		TEST(limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED),
+		TEST(kept__of_one_peer_OTHERS_GO_ON),
 		TEST(queue__of_ten_KEEPS_TEN),
 		TEST(queue__without_NEEDS_CREDITS),
 		TEST(writable__nothing_refused_IS_NOT_TOLD),
+		TEST(send__in_on_connected_HAS_THE_WHOLE_QUEUE),
 	};
 
 	return test_main(tests, NULL, argc, argv);

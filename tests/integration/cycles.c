@@ -49,6 +49,7 @@ static void hear(struct end *e, struct rdmamsg_msg *msg)
 static void end_of_child(struct end *e)
 {
 	end_init(e, "child", test_open(NULL));
+	e->opts.flags = getpid() % 2 ? RDMAMSG_EP_GUARD : 0;
 	e->expect_nothing = true;
 	e->then_connected = e->then_writable = chatter;
 	e->then_message = hear;
@@ -197,9 +198,12 @@ static void check_reason(struct end *e)
 
 static struct guest *guest_new(void)
 {
+	static unsigned int made;
 	struct guest *g = calloc(1, sizeof(*g));
 
 	end_init(&g->end, "guest", t.ctx);
+	/* guard every second endpoint */
+	g->end.opts.flags = made++ % 2 ? RDMAMSG_EP_GUARD : 0;
 	g->end.expect_nothing = true;
 	g->end.then_message = answer;
 	g->end.then_closed = check_reason;
@@ -237,8 +241,10 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	size_t len;
 
 	memcpy(&g->pid, rdmamsg_request_data(req, &len), sizeof(g->pid));
-	if (rdmamsg_accept(req, &g->end.opts, &g->end.ep))
+	if (rdmamsg_accept(req, &g->end.opts, &g->end.ep)) {
 		g->end.closed = 1;	/* killed before that */
+		texts_are_fine = true;
+	}
 }
 
 static void connect_back(struct slot *s)

@@ -2,7 +2,9 @@
 /* Peers that are killed or stopped, devices and links that go away. */
 #include "common.h"
 #include "harm.h"
+#include "oob_pair.h"
 
+#include <dirent.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -104,6 +106,7 @@ static void we_pour(struct end *e)
 
 		ret = rdmamsg_sendv(e->ep, &iov, 1, 0, c);
 		if (ret) {
+			texts_are_fine = true;
 			e->cookies = c->next;
 			free(c);
 		}
@@ -570,10 +573,110 @@ static void removed__of_two_processes_BOTH_ARE_TOLD(void **state)
 	pair_fini(&p);
 }
 
-/* ---- the link --------------------------------------------------------- */
+/* Descriptors of RDMA devices: their nodes, and events of them. */
+static int device_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	int n = 0;
+
+	assert_non_null(dir);
+	while ((e = readdir(dir))) {
+		char path[300], to[300] = "";
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
+		if (readlink(path, to, sizeof(to) - 1) > 0)
+			n += strstr(to, "/infiniband/uverbs") ||
+			     strstr(to, "[infinibandevent]");
+	}
+	closedir(dir);
+	return n;
+}
+
+static void use_device(void)
+{
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	pair_connect(&p);
+	end_send_all(&p.c, HOW_SENDV, LARGE, 1);
+	pair_close(&p);
+}
+
+/* No connection manager has part in the endpoints. */
+static void removed__out_of_band_IS_TOLD(void **state)
+{
+	harm_find();
+	oob_init(&p);
+	oob_listen(&p, test_addr());
+	oob_connect(&p, test_addr());
+	oob_wait_connected(&p);
+	harm_remove();
+	WAIT_FOR(p.s.closed && p.c.closed);
+	check_removed(&p.s);
+	check_removed(&p.c);
+	WAIT_FOR(harm_removed());
+	assert_int_equal(device_fds(), 0);
+	/* the soft HCA of which nobody has anything comes back by itself */
+	if (!test_on_soft())
+		harm_add();
+	pair_fini(&p);
+}
+
+/* Contexts that are driven, and have used the device. */
+static void removed__no_longer_in_use_LETS_GO(void **state)
+{
+	harm_find();
+	use_device();
+	rdmamsg_listener_close(p.listener);
+	harm_remove();
+	WAIT_FOR(harm_removed());
+	assert_int_equal(device_fds(), 0);
+	harm_add();
+	pair_fini(&p);
+}
+
+/* A context that is driven, and has had no part in what the device did. */
+static void removed__only_listening_LETS_GO(void **state)
+{
+	struct rdmamsg_listener *l;
+
+	harm_find();
+	use_device();
+	listener_failed = 0;
+	assert_int_equal(listen_at(test_addr(), &l), 0);
+	harm_remove();
+	WAIT_FOR(listener_failed && harm_removed());
+	assert_int_equal(device_fds(), 0);
+	harm_add();
+	pair_fini(&p);
+}
+
+/* A process that sleeps. */
+static void removed__all_contexts_closed_LETS_GO(void **state)
+{
+	uint64_t end = now_ms() + BOUND_MS;
+
+	harm_find();
+	use_device();
+	pair_fini(&p);
+	assert_int_equal(device_fds(), 0);
+	/* it is here only while somebody has it open */
+	if (test_on_soft())
+		return;
+	harm_remove();
+	while (!harm_removed() && now_ms() < end)
+		usleep(10000);
+	assert_true(now_ms() < end);
+	harm_add();
+	/* and can be used again */
+	use_device();
+	pair_fini(&p);
+}
+
+/* ---- events ----------------------------------------------------------- */
 
 struct seen {
-	unsigned int down, up, other;
+	unsigned int down, up, removed;
 };
 
 static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
@@ -588,30 +691,81 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 		seen->down++;
 	else if (ev->type == IBV_EVENT_PORT_ACTIVE)
 		seen->up++;
+	else if (ev->type == -1)
+		seen->removed++;
 	else
 		return;
-	if (ev->port != 1 || ev->ep)
-		note("a port's event for port %u, ep %p", ev->port,
-		     (void *)ev->ep);
+	if (ev->port != (ev->type != -1) || ev->ep)
+		note("%s: port %u, ep %p", ev->name, ev->port, (void *)ev->ep);
+}
+
+/* A pair whose contexts count events. */
+static void pair_with_events(struct seen *s, struct seen *c)
+{
+	struct rdmamsg_options opts = {
+		.size = sizeof(opts), .on_event = on_event,
+	};
+
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	test_close(p.c.ctx);
+	opts.user = s;
+	p.s.ctx = test_open(&opts);
+	opts.user = c;
+	p.c.ctx = test_open(&opts);
+}
+
+/* The library has not looked since: the device refuses to register. */
+static void removed__not_yet_noticed_SENDV_FAILS_EIO(void **state)
+{
+	static uint8_t data[LARGE];
+	const struct iovec iov = { data, sizeof(data) };
+	uint64_t end = now_ms() + BOUND_MS;
+
+	/* the kernel removes Soft-RoCE when every process has closed it */
+	if (!test_on_soft())
+		return;
+	harm_find();
+	pair_open(&p);
+	harm_remove();
+	while (!harm_removed() && now_ms() < end)
+		usleep(10000);
+	assert_error(rdmamsg_sendv(p.c.ep, &iov, 1, 0, NULL), -EIO,
+		     "registering");
+	WAIT_FOR(p.s.closed && p.c.closed);
+	harm_add();
+	pair_fini(&p);
+}
+
+static void removed__IS_AN_EVENT_OF_EACH_CONTEXT(void **state)
+{
+	struct seen s = { 0 }, c = { 0 };
+	struct rdmamsg_listener *l;
+
+	harm_find();
+	pair_with_events(&s, &c);
+	listener_failed = 0;
+	assert_int_equal(listen_at(test_addr(), &l), 0);
+	connect_to(l);
+	remove_device();
+	WAIT_FOR(s.removed && c.removed);
+	test_drive(p.s.ctx);
+	test_drive(p.c.ctx);
+	assert_int_equal(s.removed, 1);
+	assert_int_equal(c.removed, 1);
+	rdmamsg_listener_close(l);
+	harm_add();
+	pair_fini(&p);
 }
 
 static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 {
 	struct seen s = { 0 }, c = { 0 };
-	struct rdmamsg_options opts = {
-		.size = sizeof(opts), .on_event = on_event,
-	};
 
 	harm_find();
-	pair_init(&p, NULL);
-	test_close(p.s.ctx);
-	test_close(p.c.ctx);
-	opts.user = &s;
-	p.s.ctx = test_open(&opts);
-	opts.user = &c;
-	p.c.ctx = test_open(&opts);
-	/* nothing is sent meanwhile: Soft-RoCE gives up at once on that */
-	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = RDMAMSG_NONE;
+	pair_with_events(&s, &c);
+	/* the program sends nothing meanwhile: Soft-RoCE fails at once on that */
+	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 8000;
 	pair_listen(&p);
 	pair_connect(&p);
 	end_send_all(&p.c, HOW_SENDV, LARGE, 1);
@@ -619,7 +773,8 @@ static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 	for (unsigned int round = 1; round <= 2; round++) {
 		harm_link(false);
 		WAIT_FOR(s.down >= round && c.down >= round);
-		for (int i = 0; i < 5; i++)
+		/* more than a keepalive's time */
+		for (uint64_t end = now_ms() + 2500; now_ms() < end; )
 			test_pump(100);
 		harm_link(true);
 		WAIT_FOR(s.up >= round && c.up >= round);
@@ -648,7 +803,13 @@ int main(int argc, char **argv)
 		TEST(link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING),
 		TEST(removed__ALL_END_AND_CAN_BEGIN_AGAIN),
 		TEST(removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES),
+		TEST(removed__not_yet_noticed_SENDV_FAILS_EIO),
+		TEST(removed__IS_AN_EVENT_OF_EACH_CONTEXT),
 		TEST(removed__of_two_processes_BOTH_ARE_TOLD),
+		TEST(removed__out_of_band_IS_TOLD),
+		TEST(removed__no_longer_in_use_LETS_GO),
+		TEST(removed__only_listening_LETS_GO),
+		TEST(removed__all_contexts_closed_LETS_GO),
 	};
 
 	return test_main(tests, roles, argc, argv);

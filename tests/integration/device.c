@@ -89,6 +89,38 @@ static int talk_to_itself(int argc, char **argv)
 	return 0;
 }
 
+/* With so many descriptors: what fails first, or nothing, and why. */
+static int talk_with_few(int argc, char **argv)
+{
+	struct rdmamsg_ep_options ep_opts = {
+		.size = sizeof(ep_opts), .timeout_ms = WAIT_MS,
+	};
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep_opts,
+	};
+	struct rlimit rl;
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+	struct rdmamsg *ctx;
+	char port[8];
+	int ret;
+
+	getrlimit(RLIMIT_NOFILE, &rl);
+	rl.rlim_cur = argc ? (rlim_t)atoi(argv[0]) : 0;
+	setrlimit(RLIMIT_NOFILE, &rl);
+	ret = rdmamsg_open(&ctx, NULL);
+	if (!ret)
+		ret = rdmamsg_listen(ctx, test_addr(), "0", &opts, &l);
+	if (!ret) {
+		listener_service(l, port);
+		ret = rdmamsg_connect_wait(ctx, test_addr(), port, &ep_opts,
+					   WAIT_MS, &ep);
+	}
+	answer("few", ret);
+	/* the leak checker opens files; what is left the process takes along */
+	_exit(0);
+}
+
 static void read_answer(struct child *c, const char *what, struct answer *a)
 {
 	char line[sizeof(a->text) + 40];
@@ -367,6 +399,26 @@ static void limit__none_for_the_soft_HCA_EMFILE(void **state)
 	check_answer(&t.connect, -EMFILE, "ulimit -n");
 }
 
+/* Whatever it is for that the first one is missing: it is told so. */
+static void limit__few_open_files_EMFILE(void **state)
+{
+	struct answer a = { .ret = -EMFILE };
+	struct child c;
+	char n[8];
+
+	if (!test_on_soft())
+		skip_because("what a device of the kernel needs is its own");
+	for (int i = 3; a.ret && i < 64; i++) {
+		snprintf(n, sizeof(n), "%d", i);
+		child_start(&c, "few", n);
+		read_answer(&c, "few", &a);
+		assert_int_equal(child_wait(&c), 0);
+		if (a.ret)
+			check_answer(&a, -EMFILE, "ulimit -n");
+	}
+	assert_int_equal(a.ret, 0);
+}
+
 static void fabric__bad_name_EINVAL(void **state)
 {
 	char was[64];
@@ -460,7 +512,7 @@ static void create_flag__that_it_has_not_NAMED(void **state)
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
-		{ "talk", talk_to_itself }, { NULL },
+		{ "talk", talk_to_itself }, { "few", talk_with_few }, { NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(device__none_there_ENODEV),
@@ -475,6 +527,7 @@ int main(int argc, char **argv)
 		TEST(limit__locked_memory_NAMED),
 		TEST(limit__open_files_EMFILE),
 		TEST(limit__none_for_the_soft_HCA_EMFILE),
+		TEST(limit__few_open_files_EMFILE),
 		TEST(fabric__bad_name_EINVAL),
 		TEST(limit__depth_beyond_the_devices_NAMED),
 		TEST(create_flag__that_it_has_not_NAMED),

@@ -52,6 +52,26 @@ static void connect__source_that_is_ours_WORKS(void **state)
 	pair_fini(&p);
 }
 
+static void host__empty_EINVAL(void **state)
+{
+	struct rdmamsg_listener *l;
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	assert_error(rdmamsg_connect(p.c.ctx, "", "1", &p.c.opts, &ep),
+		     -EINVAL, "host");
+	assert_error(rdmamsg_connect_wait(p.c.ctx, "", "1", &p.c.opts, WAIT_MS,
+					  &ep), -EINVAL, "host");
+	assert_error(rdmamsg_oob_connect(p.c.ctx, "", "1", &p.c.opts, &ep),
+		     -EINVAL, "host");
+	assert_error(rdmamsg_listen(p.s.ctx, "", "0", NULL, &l), -EINVAL,
+		     "host");
+	assert_error(rdmamsg_oob_listen(p.s.ctx, "", "0", NULL, &l), -EINVAL,
+		     "host");
+	assert_int_equal(p.c.closed, 0);
+	pair_fini(&p);
+}
+
 static const char *const bad_services[] = {
 	"no-such-service", "65536", "70000", "-1", "12x", "",
 };
@@ -129,6 +149,7 @@ int main(int argc, char **argv)
 		TEST(connect__no_such_name_SAYS_SO),
 		TEST(connect__source_that_is_not_ours_SAYS_SO),
 		TEST(connect__source_that_is_ours_WORKS),
+		TEST(host__empty_EINVAL),
 		TEST(service__not_a_port_EINVAL),
 		TEST(listen__port_in_use_EADDRINUSE),
 		TEST(listen__address_of_another_host_EADDRNOTAVAIL),

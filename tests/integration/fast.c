@@ -445,36 +445,6 @@ static void poll__nothing_there_RETURNS_0(void **state)
 
 /* ---- the library's side ----------------------------------------------- */
 
-static void open__another_layout_ELIBBAD(void **state)
-{
-	static const uint32_t wrong[] = {
-		0, RDMAMSG_FAST_LAYOUT - 1, RDMAMSG_FAST_LAYOUT + 1, UINT32_MAX,
-	};
-	struct rdmamsg *ctx = NULL;
-
-	for (size_t n = 0; n < ARRAY_SIZE(wrong); n++) {
-		assert_error(rdmamsg_open_fast(&ctx, NULL, wrong[n]), -ELIBBAD,
-			     "layout");
-		assert_null(ctx);
-	}
-}
-
-static void open__this_layout_OPENS(void **state)
-{
-	struct rdmamsg_options opts = { .size = sizeof(opts), .user = &p };
-	struct rdmamsg *ctx;
-
-	assert_int_equal(rdmamsg_open_fast(&ctx, &opts, RDMAMSG_FAST_LAYOUT),
-			 0);
-	assert_ptr_equal(rdmamsg_user(ctx), &p);
-	assert_int_equal(rdmamsg_fast_poll(ctx), 0);
-	rdmamsg_close(ctx);
-	/* what the header makes of it */
-	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
-	rdmamsg_close(ctx);
-	assert_error(rdmamsg_open(NULL, NULL), -EINVAL, "ret");
-}
-
 static void twins__through_dlsym_WORK(void **state)
 {
 	int (*send)(struct rdmamsg_ep *ep, const void *buf, size_t len,
@@ -525,8 +495,6 @@ int main(int argc, char **argv)
 		TEST(order__through_another_endpoint_IS_KEPT),
 		TEST(poll__alone_DRIVES_A_WHOLE_LIFE),
 		TEST(poll__nothing_there_RETURNS_0),
-		TEST(open__another_layout_ELIBBAD),
-		TEST(open__this_layout_OPENS),
 		TEST(twins__through_dlsym_WORK),
 	};
 

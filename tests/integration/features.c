@@ -34,6 +34,8 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 
 	rma_open(NULL);
 	p.c.opts.device = p.s.opts.device = test_device();
+	/* without the CM an abort is noticed when nothing is acknowledged */
+	p.c.opts.dead_after_ms = p.s.opts.dead_after_ms = 2000;
 	assert_int_equal(rdmamsg_oob_offer(p.c.ctx, &p.c.opts, &p.c.ep), 0);
 	len = rdmamsg_oob_record(p.c.ep, record, sizeof(record));
 	assert_true(len > 0);

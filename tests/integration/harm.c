@@ -63,17 +63,22 @@ const char *harm_device(void)
 	return device;
 }
 
+void harm_port(unsigned int port, bool up)
+{
+	run("rdmamsg-soft-ctl --all port %u %s", port, up ? "up" : "down");
+}
+
 void harm_link(bool up)
 {
 	if (test_on_soft())
-		run("rdmamsg-soft-ctl port 1 %s", up ? "up" : "down");
+		harm_port(1, up);
 	else
 		run("ip link set %s %s", netdev, up ? "up" : "down");
 }
 
 void harm_silence(bool on)
 {
-	run("rdmamsg-soft-ctl port all %s", on ? "blackhole" : "up");
+	run("rdmamsg-soft-ctl --all port all %s", on ? "blackhole" : "up");
 }
 
 void harm_remove(void)
@@ -81,7 +86,7 @@ void harm_remove(void)
 	char line[128];
 
 	snprintf(line, sizeof(line), test_on_soft() ?
-		 "exec rdmamsg-soft-ctl remove" : "exec rdma link del %s",
+		 "exec rdmamsg-soft-ctl --all remove" : "exec rdma link del %s",
 		 device);
 	removal = run_aside(line);
 }
@@ -99,7 +104,7 @@ bool harm_removed(void)
 void harm_add(void)
 {
 	if (test_on_soft())
-		run("rdmamsg-soft-ctl add");
+		run("rdmamsg-soft-ctl --all add");
 	else
 		run("rdma link add %s type rxe netdev %s", device, netdev);
 }

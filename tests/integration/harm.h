@@ -16,6 +16,7 @@ const char *harm_device(void);
 
 void harm_link(bool up);		/* told by the device's port */
 /* Only of the soft HCA, and only while somebody has it open. */
+void harm_port(unsigned int port, bool up);
 void harm_silence(bool on);		/* nothing passes, nobody is told */
 
 void harm_remove(void);			/* does not wait for it */

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define QUIET_MS	3000
+#define QUIET_MS	1000
 #define QUIET_TIMES	5
 #define BUSY_US		100000	/* emulated, poll(2) itself takes its time */
 /* what is on its way, of endpoints that live on */
@@ -96,7 +96,7 @@ static void check_wait_sleeps(struct rdmamsg *ctx)
 	for (int i = 0; i < QUIET_TIMES; i++) {
 		uint64_t before = cpu_us();
 
-		ret = rdmamsg_wait(ctx, QUIET_MS / 3);
+		ret = rdmamsg_wait(ctx, QUIET_MS / 2);
 		used = cpu_us() - before;
 		if (!ret && used <= BUSY_US)
 			return;
@@ -310,6 +310,20 @@ static void idle__after_the_peers_abort_IS_QUIET(void **state)
 	pair_fini(&p);
 }
 
+static void idle__after_the_device_was_removed_IS_QUIET(void **state)
+{
+	harm_find();
+	patient_pair();
+	pair_connect(&p);
+	harm_remove();
+	WAIT_FOR(p.c.closed && p.s.closed);
+	WAIT_FOR(harm_removed());
+	check_pair_quiet();
+	check_wait_sleeps(p.c.ctx);
+	harm_add();
+	pair_fini(&p);
+}
+
 static void idle__after_a_stop_IS_QUIET(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -504,6 +518,7 @@ int main(int argc, char **argv)
 		TEST(idle__after_a_bad_name_IS_QUIET),
 		TEST(idle__after_no_answer_IS_QUIET),
 		TEST(idle__after_the_peers_abort_IS_QUIET),
+		TEST(idle__after_the_device_was_removed_IS_QUIET),
 		TEST(idle__after_a_stop_IS_QUIET),
 		TEST(idle__after_the_peers_SIGKILL_IS_QUIET),
 		TEST(idle__beside_a_peer_that_is_stopped_IS_QUIET),

@@ -85,6 +85,10 @@ static void env__unknown_variable_IS_REPORTED(void **state)
 	check_log(&log, "RDMAMSG_LO:", "debug:");
 	read_log("log", "RDMAMSG_LOGS", "debug", &log);
 	check_log(&log, "RDMAMSG_LOGS", "debug:");
+	read_log("log", "RDMAMSG_SOFT_FABIRC", "x", &log);
+	check_log(&log, "RDMAMSG_SOFT_FABIRC", "info:");
+	read_log("log", "RDMAMSG_SOFT_NO_VM", "1", &log);
+	assert_string_equal(log.text, "");
 	/* of the test machines, and of others */
 	read_log("log", "RDMAMSG_VM_FOO", "1", &log);
 	assert_string_equal(log.text, "");

@@ -114,6 +114,8 @@ void many_listen(const struct rdmamsg_srq_options *opts)
 	struct rdmamsg_ep_options ep = many_ep_options();
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &ep, .backlog = MANY_MAX,
+		/* one address fills the queue */
+		.max_per_source = RDMAMSG_NONE,
 	};
 
 	if (rdmamsg_srq_create(server.ctx, opts, &srq))

@@ -171,6 +171,64 @@ static void msg_set_len__fewer_bytes_SENDS_THOSE(void **state)
 	pair_fini(&p);
 }
 
+static void expect_too_long(struct rdmamsg_msg *msg, size_t len)
+{
+	if (rdmamsg_msg_set_len(msg, len) != -EINVAL)
+		note("set_len to %zu was not refused", len);
+	texts_are_fine = true;
+}
+
+static void msg_set_len__more_than_allocated_EINVAL(void **state)
+{
+	static const size_t lens[] = { 0, 10, 5000, 100000 };
+	struct rdmamsg_msg *msg;
+
+	pair_open(&p);
+	for (size_t n = 0; n < ARRAY_SIZE(lens); n++) {
+		assert_int_equal(rdmamsg_msg_alloc(p.c.ep, lens[n], &msg), 0);
+		expect_too_long(msg, lens[n] + 1);
+		assert_int_equal(rdmamsg_msg_set_len(msg, lens[n] / 2), 0);
+		expect_too_long(msg, lens[n] + 1);
+		/* what was asked for is there */
+		assert_int_equal(rdmamsg_msg_set_len(msg, lens[n]), 0);
+		assert_int_equal(rdmamsg_msg_len(msg), lens[n]);
+		rdmamsg_msg_free(msg);
+	}
+	check_notes();
+	assert_error(rdmamsg_msg_set_len(NULL, 0), -EINVAL, "NULL");
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void try_to_lengthen(struct end *e, struct rdmamsg_msg *msg)
+{
+	size_t len = rdmamsg_msg_len(msg);
+
+	expect_too_long(msg, len + 1);
+	if (rdmamsg_msg_set_len(msg, len) || rdmamsg_msg_set_len(msg, len / 2))
+		note("set_len to no more than %zu is refused", len);
+	if (len)
+		expect_too_long(msg, len);
+	rdmamsg_msg_free(msg);
+}
+
+static void msg_set_len__more_than_received_EINVAL(void **state)
+{
+	static const size_t lens[] = { 0, 10, 5000, 100000, 200000 };
+
+	own = malloc(8 * LARGE);
+	choice[3] = TAKE_DEFAULT;
+	choice[4] = TAKE_OWN;
+	open_choosing(try_to_lengthen);
+	for (int twice = 0; twice < 2; twice++)
+		for (uint32_t n = 0; n < ARRAY_SIZE(lens); n++)
+			end_send_all(&p.c, HOW_SENDV, lens[n], n);
+	WAIT_FOR(p.s.received == 2 * ARRAY_SIZE(lens));
+	pair_close(&p);
+	pair_fini(&p);
+	free(own);
+}
+
 static void send_back(struct end *e, struct rdmamsg_msg *msg)
 {
 	struct cookie *c = end_cookie(e);
@@ -368,6 +426,8 @@ int main(int argc, char **argv)
 		TEST(incoming__abort_inside_ENDS_BOTH),
 		TEST(stats__rendezvous_COPIES_NOTHING),
 		TEST(msg_set_len__fewer_bytes_SENDS_THOSE),
+		TEST(msg_set_len__more_than_allocated_EINVAL),
+		TEST(msg_set_len__more_than_received_EINVAL),
 		TEST(msg_send__received_message_GOES_BACK),
 		TEST(msg_send__what_was_sent_or_freed_IS_REFUSED),
 		TEST(msg_send__of_another_context_IS_REFUSED),

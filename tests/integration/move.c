@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that are moved to contexts of other threads. */
 #include "common.h"
+#include "harm.h"
 #include "request.h"
 #include "thread.h"
 
 #include <poll.h>
+#include <stdatomic.h>
 
 static struct pair p;
 
@@ -71,6 +73,7 @@ static void fill_and_move(struct rdmamsg_listener *l,
 	struct worker *w = rdmamsg_listener_user(l);
 	int ret;
 
+	texts_are_fine = true;
 	while (!(ret = rdmamsg_submit(w->ctx, nothing, NULL)))
 		;
 	if (ret != -EAGAIN)
@@ -232,6 +235,102 @@ static void move__to_a_full_queue_EAGAIN_AND_STAYS(void **state)
 	pair_fini(&p);
 }
 
+/* ---- a device that is removed meanwhile ------------------------------- */
+
+#define MANY	12
+
+static unsigned int many_closed;
+
+static void many_on_closed(struct rdmamsg_ep *ep,
+			   const struct rdmamsg_reason *why)
+{
+	many_closed++;
+}
+
+static void quiet_on_closed(struct rdmamsg_ep *ep,
+			    const struct rdmamsg_reason *why)
+{
+	struct worker *w = rdmamsg_ep_user(ep);
+
+	worker_check(w);
+	w->closed++;
+}
+
+static atomic_uint accepted, refused;
+
+/* Whatever has become of it: it is handed over once, and ends here. */
+static void accept_or_not(struct rdmamsg *ctx, struct rdmamsg_request *req,
+			  void *arg)
+{
+	struct worker *w = arg;
+
+	worker_check(w);
+	if (rdmamsg_accept(req, &w->opts, NULL))
+		refused++;
+	else
+		accepted++;
+}
+
+static unsigned int asked, stayed;
+
+static void move_or_not(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	struct worker *w = rdmamsg_listener_user(l);
+
+	asked++;
+	if (!rdmamsg_request_move(req, w->ctx, accept_or_not, w))
+		return;
+	stayed++;
+	(void)rdmamsg_reject(req, NULL, 0);
+}
+
+static void connect_many(void)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_closed = many_on_closed,
+	};
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .handlers = &on, .timeout_ms = 20000,
+	};
+
+	many_closed = 0;
+	for (int i = 0; i < MANY; i++)
+		if (rdmamsg_connect(p.c.ctx, test_addr(), p.port, &o, NULL))
+			fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+}
+
+static void move__device_removed_meanwhile_NONE_IS_LOST(void **state)
+{
+	struct worker w;
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = &w, .on_request = move_or_not,
+	};
+
+	harm_find();
+	for (unsigned int round = 0; round < 6; round++) {
+		pair_init(&p, NULL);
+		worker_open(&w, NULL);
+		w.on.on_closed = quiet_on_closed;
+		accepted = refused = 0;
+		asked = stayed = 0;
+		WAIT_FOR(!rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts,
+					 &p.listener));
+		listener_service(p.listener, p.port);
+		worker_start(&w);
+		connect_many();
+		/* earlier or later */
+		WAIT_FOR(asked >= round || many_closed == MANY);
+		harm_remove();
+		WAIT_FOR(many_closed == MANY);
+		WAIT_FOR(accepted + refused + stayed == asked);
+		WAIT_FOR(harm_removed());
+		harm_add();
+		worker_end(&w);
+		assert_int_equal(w.closed, accepted);
+		pair_fini(&p);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +339,7 @@ int main(int argc, char **argv)
 		TEST(move__to_contexts_of_other_threads_TALK_THERE),
 		TEST(move__queue_there_full_STAYS),
 		TEST(move__closed_before_it_ran_IS_REJECTED),
+		TEST(move__device_removed_meanwhile_NONE_IS_LOST),
 	};
 
 	return test_main(tests, NULL, argc, argv);

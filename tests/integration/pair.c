@@ -99,12 +99,17 @@ static void check_graceful(const struct end *e)
 	end_check_cookies(e);
 }
 
+void pair_check_graceful(const struct pair *p)
+{
+	check_graceful(&p->c);
+	check_graceful(&p->s);
+}
+
 void pair_close(struct pair *p)
 {
 	rdmamsg_ep_close(p->c.ep);
 	WAIT_FOR(p->c.closed && p->s.closed);
-	check_graceful(&p->c);
-	check_graceful(&p->s);
+	pair_check_graceful(p);
 }
 
 void pair_fini(struct pair *p)

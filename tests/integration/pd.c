@@ -400,7 +400,8 @@ static void message__of_another_ARRIVES(void **state)
 static void memory__back_in_one_WRITABLE_IN_THE_OTHER(void **state)
 {
 	struct rdmamsg_options o = {
-		.size = sizeof(o), .max_registered = (size_t)20 << 20,
+		.size = sizeof(o), .max_registered = (size_t)48 << 20,
+		.max_send_registered = (size_t)20 << 20,
 	};
 	const size_t len = (size_t)10 << 20;
 	struct rdmamsg_msg *one, *other;

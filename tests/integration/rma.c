@@ -121,6 +121,31 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	rma_end();
 }
 
+/* Its source is what a read in front of it brings. */
+static void write__fenced_behind_a_read_HAS_WHAT_WAS_READ(void **state)
+{
+	static const size_t lens[] = { 300, 4000, 1 << 20 };
+	const uint64_t there = 3 << 20;
+
+	rma_pair();
+	for (uint32_t i = 0; i < 30; i++) {
+		size_t len = lens[i % ARRAY_SIZE(lens)];
+		struct rdmamsg_slice s = { near, len, near_region };
+		struct cookie *c = cookie();
+
+		memcpy(far, pattern(i), len);
+		memset(far + there, 0, len);
+		memset(near, 0, len);
+		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, NULL),
+				 0);
+		assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, there,
+					       RDMAMSG_FENCE, c), 0);
+		wait_cookie(c, 0);
+		assert_memory_equal(far + there, pattern(i), len);
+	}
+	rma_end();
+}
+
 /* What a message behind a write says is there, is there. */
 static void check_written(struct end *e, struct rdmamsg_msg *msg)
 {
@@ -174,7 +199,12 @@ static void atomics__give_what_was_BEFORE(void **state)
 	rma_pair();
 	word = (uint64_t *)(far + 64);
 	assert_int_equal(rdmamsg_ep_state(p.c.ep), RDMAMSG_CONNECTED);
-	assert_true(end_info(&p.s).atomic_scope != RDMAMSG_ATOMIC_NONE);
+	if (test_on_soft())
+		assert_int_equal(end_info(&p.s).atomic_scope,
+				 RDMAMSG_ATOMIC_HOST);
+	else
+		assert_int_not_equal(end_info(&p.s).atomic_scope,
+				     RDMAMSG_ATOMIC_NONE);
 	*word = 40;
 	c = cookie();
 	assert_int_equal(rdmamsg_fetch_add(p.c.ep, &key, 64, 2, &was, 0, c), 0);
@@ -250,11 +280,50 @@ static void read__with_large_messages_BOTH(void **state)
 	rma_end();
 }
 
+#define READS		20
+#define MESSAGES_MAX	1000
+
+static uint32_t supplied;
+
+/* Large messages do not run out before the reads are done. */
+static void supply(struct end *e)
+{
+	if (p.c.sent_ok < READS && supplied < MESSAGES_MAX &&
+	    !end_send(e, HOW_SENDV, 100000, supplied))
+		supplied++;
+}
+
+static void read__with_large_messages_without_end_HAS_ITS_TURN(void **state)
+{
+	rma_open(NULL);
+	p.c.opts.initiator_depth = 1;
+	p.s.then_sent = supply;
+	rma_start();
+	supplied = 0;
+	memcpy(far, pattern(4), ROOM);
+	for (int i = 0; i < 8; i++)
+		supply(&p.s);
+	for (uint32_t i = 0; i < READS; i++) {
+		struct rdmamsg_slice s = {
+			near + i * 100000, 100000, near_region,
+		};
+
+		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key,
+					      i * 100000, 0, cookie()), 0);
+	}
+	WAIT_FOR(p.c.sent_ok == READS);
+	assert_true(supplied < MESSAGES_MAX);
+	WAIT_FOR(p.c.received == p.c.expected_count);
+	assert_memory_equal(near, pattern(4), READS * 100000);
+	rma_end();
+}
+
 /* Behind a large message that waits each keeps its credit, else no end. */
 static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 {
 	const struct rdmamsg_options opts = {
-		.size = sizeof(opts), .max_registered = 7 << 20,
+		.size = sizeof(opts), .max_registered = 14 << 20,
+		.max_send_registered = 2 << 20,
 	};
 	uint32_t accepted = 0, idle = 0;
 
@@ -523,12 +592,14 @@ int main(int argc, char **argv)
 		TEST(write__without_region_IS_COPIED),
 		TEST(write__in_slices_IS_ONE),
 		TEST(write__before_a_message_IS_THERE_FIRST),
+		TEST(write__fenced_behind_a_read_HAS_WHAT_WAS_READ),
 		TEST(write__full_EAGAIN_THEN_WRITABLE),
 		TEST(write_imm__beyond_credits_IN_ORDER),
 		TEST(write_imm__behind_one_that_waits_BOUNDED),
 		TEST(read__any_size_and_slices_IS_THERE),
 		TEST(read__many_small_ONE_COMPLETION),
 		TEST(read__with_large_messages_BOTH),
+		TEST(read__with_large_messages_without_end_HAS_ITS_TURN),
 		TEST(atomics__give_what_was_BEFORE),
 		TEST(atomics__many_EACH_ONCE),
 		TEST(close__with_operations_DONE),

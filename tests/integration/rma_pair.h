@@ -93,12 +93,30 @@ static inline void wait_cookie(const struct cookie *c, int status)
 	assert_int_equal(c->status, status);
 }
 
+/* "..., perhaps region 3 (revoked) or 5, ...", and the id is one of them. */
+static inline bool names_region(const char *text, uint64_t id)
+{
+	const char *at = strstr(text, "region ");
+
+	for (; at && *at; at++) {
+		char *end;
+
+		if (*at < '0' || *at > '9')
+			continue;
+		if (strtoull(at, &end, 10) == id)
+			return true;
+		at = end - 1;
+	}
+	return false;
+}
+
 /* The write ends the connection, with the reason on both sides. */
 static inline void expect_refused(int op)
 {
 	struct rdmamsg_slice s = { near, 64, near_region };
 	struct rdmamsg_key_info info = { .size = sizeof(info) };
 	struct cookie *c = cookie();
+	uint64_t was = 0x5555;
 	char region[64];
 	int ret;
 
@@ -107,16 +125,18 @@ static inline void expect_refused(int op)
 		 (unsigned long long)info.region);
 	ret = op == 'w' ? rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c) :
 	      op == 'r' ? rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, c) :
-	      rdmamsg_fetch_add(p.c.ep, &key, 0, 1, NULL, 0, c);
+	      rdmamsg_fetch_add(p.c.ep, &key, 0, 1, &was, 0, c);
 	assert_int_equal(ret, 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(c->count, 1);
 	assert_int_equal(c->status, -EACCES);
+	assert_int_equal(was, 0x5555);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
 	if (!strstr(p.c.why.text, region))
 		fail_msg("no '%s' in '%s'", region, p.c.why.text);
-	if (p.s.why.cause != RDMAMSG_CAUSE_ACCESS)
+	if (p.s.why.cause != RDMAMSG_CAUSE_ACCESS ||
+	    !names_region(p.s.why.text, info.region))
 		fail_msg("the server was told: %d, %s", p.s.why.cause,
 			 p.s.why.text);
 }

@@ -7,15 +7,16 @@
 # Runs the integration tests inside the test machine: a line for each test
 # function, `ok NAME`, `not ok NAME` or `skip NAME # reason`, and what a program
 # with a failure has said after its lines. A program that dies is a failure too.
+# Lines of a program that begin with `# needed` say what a test has used.
 # With -l it lists the programs.
 
 set -eu
 
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
-	messages memory cookies credits loop submit wait move idle death cycles
-	fast oob oob_records oob_strangers qp rma window features regcache srq
-	srq_options pool pd"
+	messages memory cookies credits loop submit wait move idle events dead
+	death cycles fast oob oob_records oob_strangers qp rma window features
+	regcache srq srq_options pool pd guard thousands strangers"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]
@@ -25,7 +26,7 @@ then
 	exit
 fi
 
-PATH=$1/lib/soft:$PATH
+PATH=$1/lib/soft/tools:$PATH
 build=$1/tests/integration
 shift
 # shellcheck disable=SC2086 # words
@@ -42,6 +43,7 @@ results()
 		print what " " program ": " text
 		seen++
 	}
+	/^# needed/ { print }
 	/^1\.\.[0-9]+$/ { planned = substr($0, 4) + 0 }
 	/^skip: / { why = substr($0, 7) }
 	/^(not )?ok [0-9]+ # SKIP / {

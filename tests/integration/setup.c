@@ -242,7 +242,10 @@ static void info__before_connected_IS_ZERO(void **state)
 	assert_string_equal(i.device, "");
 	assert_string_equal(rdmamsg_device_name(p.c.ep), "");
 	assert_null(rdmamsg_ep_peer_data(p.c.ep, NULL));
-	assert_null(rdmamsg_ep_reason(p.c.ep));
+	assert_int_equal(rdmamsg_ep_reason(p.c.ep)->cause, RDMAMSG_CAUSE_NONE);
+	assert_int_equal(rdmamsg_ep_reason(p.c.ep)->who, RDMAMSG_WHO_NONE);
+	assert_int_equal(rdmamsg_ep_reason(p.c.ep)->error, 0);
+	assert_true(rdmamsg_ep_reason(p.c.ep)->text[0]);
 	assert_int_equal(rdmamsg_ep_state(p.c.ep), RDMAMSG_CONNECTING);
 	assert_ptr_equal(rdmamsg_ep_ctx(p.c.ep), p.c.ctx);
 	pair_exchange(&p);

@@ -193,6 +193,8 @@ static void late_open(void)
 {
 	const struct rdmamsg_listen_options o = {
 		.size = sizeof(o), .on_request = put_it_off,
+		/* the last place, at an address that has the others */
+		.max_per_source = RDMAMSG_NONE,
 	};
 
 	memset(&late, 0, sizeof(late));

@@ -29,7 +29,8 @@ static void dump__of_a_server_SHOWS_WHAT_THERE_IS(void **state)
 	char port[24];
 	const char *const empty[] = { "0 endpoints", NULL };
 	const char *const words[] = {
-		"1 endpoints", test_device(), test_kind(), port, "open",
+		rdmamsg_version(), "1 endpoints", test_device(), test_kind(),
+		port, "connected (open)",
 		test_addr(),
 		"received 1 messages 100 bytes", NULL,
 	};

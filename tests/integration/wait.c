@@ -9,6 +9,7 @@ static struct pair p;
 
 static void expect_deadlock(int ret, const char *what)
 {
+	texts_are_fine = true;
 	if (ret != -EDEADLK)
 		note("%s in a callback: %d", what, ret);
 	else if (!strstr(rdmamsg_error(), "callback"))
@@ -87,6 +88,7 @@ struct blocking {
 	pthread_t thread;
 	struct rdmamsg *ctx;
 	struct rdmamsg_listener *listener;
+	const struct rdmamsg_ep_options *opts;
 	char port[8];
 };
 
@@ -95,7 +97,7 @@ static void *serve_blocking(void *arg)
 	struct blocking *b = arg;
 	struct rdmamsg_ep *ep;
 	struct rdmamsg_msg *msg;
-	int ret = rdmamsg_accept_wait(b->listener, NULL, WAIT_MS, &ep);
+	int ret = rdmamsg_accept_wait(b->listener, b->opts, WAIT_MS, &ep);
 
 	if (ret) {
 		note("rdmamsg_accept_wait: %s", rdmamsg_error());
@@ -117,9 +119,11 @@ static void *serve_blocking(void *arg)
 	return NULL;
 }
 
-static void blocking_start(struct blocking *b)
+static void blocking_start(struct blocking *b,
+			   const struct rdmamsg_ep_options *opts)
 {
 	b->ctx = NULL;
+	b->opts = opts;
 	if (rdmamsg_open(&b->ctx, NULL) ||
 	    rdmamsg_listen(b->ctx, test_addr(), "0", NULL, &b->listener))
 		fail_msg("listening: %s", rdmamsg_error());
@@ -141,11 +145,12 @@ static void wait_helpers__both_sides_TALK(void **state)
 	struct rdmamsg_msg *msg;
 	struct rdmamsg_ep *ep;
 
-	blocking_start(&server);
+	blocking_start(&server, NULL);
 	assert_int_equal(rdmamsg_connect_wait(ctx, test_addr(), server.port,
 					      NULL, WAIT_MS, &ep), 0);
 	assert_int_equal(rdmamsg_ep_state(ep), RDMAMSG_CONNECTED);
 	assert_error(rdmamsg_recv_wait(ep, 0, &msg), -ETIMEDOUT, "no message");
+	assert_int_equal(rdmamsg_ep_reason(ep)->cause, RDMAMSG_CAUSE_NONE);
 	assert_error(rdmamsg_recv_wait(ep, 50, &msg), -ETIMEDOUT, "50 ms");
 	for (uint32_t n = 0; n < ARRAY_SIZE(wait_sizes); n++) {
 		size_t len = wait_sizes[n];
@@ -210,6 +215,47 @@ static void recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN(void **state)
 	blocking_end(&b);
 }
 
+/* The peer has closed and does not wait for an answer: nothing is lost. */
+static void recv_wait__peer_gone_after_its_close_ESHUTDOWN(void **state)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	p.s.opts.close_timeout_ms = 300;
+	pair_listen(&p);
+	pair_connect(&p);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	for (uint32_t n = 0; n < 3; n++)
+		assert_int_equal(end_send(&p.s, HOW_SEND, 10, n), 0);
+	rdmamsg_ep_close(p.s.ep);
+	for (uint64_t end = now_ms() + WAIT_MS; !p.s.closed; usleep(1000)) {
+		assert_true(now_ms() < end);
+		rdmamsg_process(p.s.ctx);
+	}
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	for (uint32_t n = 0; n < 3; n++) {
+		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+		assert_int_equal(rdmamsg_msg_tag(msg), n);
+		rdmamsg_msg_free(msg);
+	}
+	assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
+		     "the peer has closed");
+	WAIT_FOR(p.c.closed);
+	assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
+		     "the peer has closed");
+	assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), -ESHUTDOWN,
+		     "the peer");
+	/* whether this side has lost something depends on what it has seen */
+	ret = rdmamsg_close_wait(ep, WAIT_MS);
+	if (ret)
+		assert_error(ret, -ECONNRESET, "the peer closed");
+	pair_fini(&p);
+}
+
 static void accept_wait__nobody_there_ETIMEDOUT(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -251,24 +297,36 @@ static void accept_wait__listener_that_accepts_itself_EINVAL(void **state)
 	pair_fini(&p);
 }
 
+/* The endpoint was ended by a call whose time was over. */
+static void expect_timeout(const struct end *e, const char *text)
+{
+	assert_int_equal(e->why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(e->why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(e->why.error, -ETIMEDOUT);
+	if (!strstr(e->why.text, text))
+		fail_msg("no '%s' in '%s'", text, e->why.text);
+}
+
 static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 {
-	struct rdmamsg *ctx = test_open(NULL);
 	struct rdmamsg_listener *l;
 	struct rdmamsg_ep *ep;
 	char port[8];
 
-	assert_error(rdmamsg_connect_wait(ctx, test_addr(), "1", NULL, WAIT_MS,
-					  &ep), -ECONNREFUSED, "listens");
+	pair_init(&p, NULL);
+	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), "1", NULL,
+					  WAIT_MS, &ep), -ECONNREFUSED,
+		     "listens");
 	/* this one does not look at its requests */
-	assert_int_equal(rdmamsg_listen(test_open(NULL), test_addr(), "0", NULL,
-					&l), 0);
-	assert_error(rdmamsg_connect_wait(ctx, test_addr(),
-					  listener_service(l, port), NULL, 300,
-					  &ep), -ETIMEDOUT, "in time");
-	/* nothing is left of it */
-	for (int i = 0; i < 5; i++)
-		test_pump(50);
+	assert_int_equal(rdmamsg_listen(p.s.ctx, test_addr(), "0", NULL, &l),
+			 0);
+	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(),
+					  listener_service(l, port), &p.c.opts,
+					  300, &ep), -ETIMEDOUT, "300 ms");
+	assert_non_null(strstr(rdmamsg_error(), "not connected"));
+	WAIT_FOR(p.c.closed);
+	expect_timeout(&p.c, "rdmamsg_connect_wait: 300 ms");
+	pair_fini(&p);
 }
 
 /* The peer's context is not driven: no reads, and at last no credits. */
@@ -285,12 +343,96 @@ static void send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 		for (int n = 0; !ret && n < 100; n++)
 			ret = rdmamsg_send_wait(p.c.ep, pattern(0),
 						large ? 200000 : 10, 0, 200);
-		assert_int_equal(ret, -ETIMEDOUT);
+		assert_error(ret, -ETIMEDOUT, "rdmamsg_send_wait: 200 ms");
 		WAIT_FOR(p.c.closed && p.s.closed);
-		assert_int_equal(p.c.why.who, RDMAMSG_WHO_LOCAL);
-		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ABORTED);
+		expect_timeout(&p.c, "rdmamsg_send_wait: 200 ms");
 		pair_fini(&p);
 	}
+}
+
+static void say_busy(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	if (rdmamsg_reject(req, "busy", 4))
+		note("rdmamsg_reject: %s", rdmamsg_error());
+}
+
+static void *run(void *ctx)
+{
+	if (rdmamsg_run(ctx))
+		note("rdmamsg_run: %s", rdmamsg_error());
+	return NULL;
+}
+
+static void connect_wait__rejected_REASON_HAS_THE_DATA(void **state)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = say_busy,
+	};
+	struct rdmamsg *c = test_open(NULL), *s = NULL;
+	const struct rdmamsg_reason *why = rdmamsg_wait_reason(c);
+	struct rdmamsg_listener *l = NULL;
+	struct rdmamsg_ep *ep;
+	pthread_t thread;
+	char port[8];
+	int ret;
+
+	assert_int_equal(why->cause, RDMAMSG_CAUSE_NONE);
+	assert_int_equal(rdmamsg_wait_reason(NULL)->cause, RDMAMSG_CAUSE_NONE);
+	if (rdmamsg_open(&s, NULL) ||
+	    rdmamsg_listen(s, test_addr(), "0", &opts, &l))
+		fail_msg("listening: %s", rdmamsg_error());
+	listener_service(l, port);
+	start_thread(&thread, run, s);
+	ret = rdmamsg_connect_wait(c, test_addr(), port, NULL, WAIT_MS, &ep);
+	rdmamsg_stop(s);
+	pthread_join(thread, NULL);
+	rdmamsg_close(s);
+	why = rdmamsg_wait_reason(c);
+	assert_error(ret, why->error, why->text);
+	assert_int_equal(why->who, RDMAMSG_WHO_PEER);
+	assert_int_equal(why->cause, RDMAMSG_CAUSE_REJECTED);
+	assert_int_equal(why->data_len, 4);
+	assert_memory_equal(why->data, "busy", 4);
+	/* one that ended no connection */
+	assert_int_equal(rdmamsg_connect_wait(c, test_addr(), "x", NULL,
+					      WAIT_MS, &ep), -EINVAL);
+	why = rdmamsg_wait_reason(c);
+	assert_int_equal(why->cause, RDMAMSG_CAUSE_NONE);
+	assert_int_equal(why->error, -EINVAL);
+	assert_int_equal(why->data_len, 0);
+	assert_non_null(strstr(why->text, "service"));
+	check_notes();
+}
+
+static int refuse(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+		  struct rdmamsg_buffer *dst)
+{
+	return -ENOBUFS;
+}
+
+static void send_wait__peer_refuses_SAYS_SO(void **state)
+{
+	struct blocking b;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_incoming = refuse,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &on,
+	};
+
+	blocking_start(&b, &opts);
+	assert_int_equal(rdmamsg_connect_wait(test_open(NULL), test_addr(),
+					      b.port, NULL, WAIT_MS, &ep), 0);
+	assert_error(rdmamsg_send_wait(ep, pattern(0), 1 << 20, 0, WAIT_MS),
+		     -ECANCELED, "refused");
+	/* it is still connected, and the peer answers */
+	assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), 0);
+	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	blocking_end(&b);
 }
 
 static void wait__peer_ends_ITS_ERROR(void **state)
@@ -334,6 +476,65 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 	pair_fini(&p);
 }
 
+/* After the peer's close every call says so, before on_closed and after. */
+static void send__after_the_peer_has_closed_SAYS_SO(void **state)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	rdmamsg_ep_close(p.s.ep);
+	assert_int_equal(rdmamsg_ep_reason(p.s.ep)->cause,
+			 RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(rdmamsg_ep_reason(p.s.ep)->who, RDMAMSG_WHO_LOCAL);
+	for (int closed = 0; closed < 2; closed++) {
+		WAIT_FOR(rdmamsg_ep_state(ep) > (closed ? RDMAMSG_CLOSING :
+						 RDMAMSG_CONNECTED));
+		assert_int_equal(rdmamsg_ep_reason(ep)->cause,
+				 RDMAMSG_CAUSE_CLOSED);
+		assert_int_equal(rdmamsg_ep_reason(ep)->who, RDMAMSG_WHO_PEER);
+		assert_error(rdmamsg_send(ep, "x", 1, 0, NULL), -ESHUTDOWN,
+			     "closed by the peer");
+		assert_error(rdmamsg_msg_alloc(ep, 1, &msg), -ESHUTDOWN,
+			     "closed by the peer");
+		assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS),
+			     -ESHUTDOWN, "closed by the peer");
+		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
+			     "the peer has closed");
+	}
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	pair_fini(&p);
+}
+
+/* This side closes first: what the peer sends before its own close arrives. */
+static void recv_wait__after_our_close_LAST_ONE_THEN_ESHUTDOWN(void **state)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	assert_int_equal(end_send(&p.s, HOW_SEND, 10, 7), 0);
+	rdmamsg_ep_close(ep);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
+	assert_int_equal(rdmamsg_msg_tag(msg), 7);
+	rdmamsg_msg_free(msg);
+	assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ESHUTDOWN,
+		     "the peer has closed");
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), 0);
+	pair_fini(&p);
+}
+
 static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 {
 	struct rdmamsg_ep *ep;
@@ -341,8 +542,10 @@ static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 	pair_open(&p);
 	ep = p.c.ep;
 	rdmamsg_ep_hold(ep);	/* as those of the helpers are */
-	assert_error(rdmamsg_close_wait(ep, 300), -ETIMEDOUT, "300 ms");
+	assert_error(rdmamsg_close_wait(ep, 300), -ETIMEDOUT,
+		     "rdmamsg_close_wait: 300 ms");
 	assert_int_equal(p.c.closed, 1);
+	expect_timeout(&p.c, "rdmamsg_close_wait: 300 ms");
 	WAIT_FOR(p.s.closed);
 	pair_fini(&p);
 }
@@ -382,12 +585,17 @@ int main(int argc, char **argv)
 		TEST(callback__calls_that_wait_EDEADLK),
 		TEST(wait_helpers__both_sides_TALK),
 		TEST(recv_wait__peer_has_closed_LAST_ONE_THEN_ESHUTDOWN),
+		TEST(recv_wait__peer_gone_after_its_close_ESHUTDOWN),
 		TEST(accept_wait__nobody_there_ETIMEDOUT),
 		TEST(accept_wait__listener_closed_meanwhile_ESHUTDOWN),
 		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
 		TEST(connect_wait__nobody_answers_SAYS_WHY),
+		TEST(connect_wait__rejected_REASON_HAS_THE_DATA),
 		TEST(send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED),
+		TEST(send_wait__peer_refuses_SAYS_SO),
 		TEST(wait__peer_ends_ITS_ERROR),
+		TEST(send__after_the_peer_has_closed_SAYS_SO),
+		TEST(recv_wait__after_our_close_LAST_ONE_THEN_ESHUTDOWN),
 		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
 		TEST(recv_wait__with_on_message_EINVAL),
 		TEST(wait_helpers__nowhere_to_put_it_EINVAL),

@@ -253,8 +253,11 @@ static void send_invalidate__then_write_ACCESS(void **state)
 /* The message with which it was to be taken back does not arrive. */
 static void expect_not_taken(void)
 {
+	struct rdmamsg_key_info info = { .size = sizeof(info) };
 	struct cookie *c = cookie();
+	char region[64];
 
+	assert_int_equal(rdmamsg_key_info(&key, &info), 0);
 	taken = 0;
 	p.s.expect_nothing = true;
 	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),
@@ -266,9 +269,14 @@ static void expect_not_taken(void)
 	assert_int_equal(p.s.received, 0);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
-	if (!strstr(p.c.why.text, "taken back"))
+	snprintf(region, sizeof(region), "region %llu of the peer",
+		 (unsigned long long)info.region);
+	if (!strstr(p.c.why.text, "taken back") ||
+	    !strstr(p.c.why.text, region))
 		fail_msg("the client was told: %s", p.c.why.text);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ACCESS);
+	if (!names_region(p.s.why.text, info.region))
+		fail_msg("the server was told: %s", p.s.why.text);
 	rma_fini();
 }
 

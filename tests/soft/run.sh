@@ -13,12 +13,13 @@ set -u
 [ $# -ge 1 ] || { sed -n 's/^# //; 4p' "$0" >&2; exit 2; }
 
 build=$1
-soft=$build/lib/soft/preload/rdmamsg-soft
+soft=$build/lib/soft/tools/rdmamsg-soft
 shift
 wanted=${*:-'*'}
 limit=60	# seconds a program may take
 work=$(mktemp -d) || exit
-trap 'rm -rf "$work"' EXIT
+registry=$work.dat
+trap 'rm -rf "$work" "$registry" "$registry.d"' EXIT
 failed=0
 count=0
 unset LD_PRELOAD RDMAMSG_DEVICE
@@ -189,9 +190,31 @@ then
 	"$soft" sh -c 'exit 7' >"$work/output" 2>&1
 	[ $? -eq 7 ] && "$soft" no-such-program-here >>"$work/output" 2>&1
 	[ $? -eq 127 ] && "$soft" --no-such-option >>"$work/output" 2>&1
-	[ $? -eq 125 ] && "$soft" --help >"$work/help" && expect Usage &&
+	[ $? -eq 2 ] && "$soft" --help >"$work/help" && expect Usage &&
 	"$soft" --fabric=x sh -c '[ "$RDMAMSG_SOFT_FABRIC" = x ]' &&
 	pass || fail "a status is not the one to expect"
+fi
+
+# Every call of the installed libibverbs that takes an object of a device is the
+# device's: libibverbs would find something else in the object than it expects.
+if case_of exports nm
+then
+	library=$(ldd "$(command -v ibv_devices)" |
+		awk '/libibverbs/ { print $3 }')
+	nm -D --defined-only \
+	    "$build/lib/soft/preload/.libs/libsoft-preload.so" |
+	awk '{ print $3 }' >"$registry"
+	nm -D --defined-only "$library" |
+	sed -n 's/.* T \([^@]*\)@*IBVERBS_1\..*/\1/p' | sort -u |
+	grep -v -e '_str$' -e '_kern$' -e 'ibv_rate_to_' -e '_to_ibv_rate$' \
+	    -e 'fork_range$' -e '^ibv_get_sysfs_path$' \
+	    -e '^ibv_register_driver$' >"$work/calls"
+	if ! [ -s "$work/calls" ]
+	then fail "libibverbs exports nothing"
+	elif grep -vxF -f "$registry" "$work/calls" >"$work/missing"
+	then fail "not the device's"
+	else pass
+	fi
 fi
 
 # ---- devices --------------------------------------------------------------
@@ -300,6 +323,45 @@ then
 	fi
 fi
 
+# few FILE N COMMAND...: with N descriptors. A client and a server that have too
+# few say so, until they have enough: nobody listens, and somebody listens.
+if case_of descriptors rping
+then
+	# shellcheck disable=SC2016 # its own words
+	echo 'ulimit -n $1; shift; exec "$@"' >"$registry"
+	few=4 why='' pid=''
+	until [ "$why" ]
+	do
+		timeout $limit "$soft" sh "$registry" $few \
+		    rping -c -a 127.0.0.1 -C 1 >"$work/client" 2>&1
+		if expect REJECTED
+		then break
+		elif ! expect 'Too many open files\|error -24\|failed: 24'
+		then why="a client with $few descriptors"
+		fi
+		few=$((few + 1))
+	done
+	rm -f "$work/client"
+	few=4
+	until [ "$why" ]
+	do
+		serve "sh $registry $few rping -s -a 127.0.0.1 -C 1"
+		if wait_for listens
+		then
+			kill "$pid"
+			break
+		elif ! expect 'Too many open files'
+		then why="a server with $few descriptors"
+		fi
+		few=$((few + 1))
+	done
+	[ -z "$pid" ] || wait "$pid" 2>/dev/null
+	if [ "$why" ]
+	then fail "$why"
+	else pass
+	fi
+fi
+
 # ---- rsockets -------------------------------------------------------------
 
 pair rstream rstream "rstream -s 127.0.0.1" 1m_bw
@@ -370,6 +432,49 @@ ucx()
 ucx ucx_perftest-rc rc_v,ud_v,self -t tag_lat -n 1000
 ucx ucx_perftest-ud ud_v,self -t tag_lat -n 1000
 ucx ucx_perftest-bw rc_v,ud_v,self -t tag_bw -s 1000000 -n 100
+# UCX arms queues that are not empty, and sleeps, in one run of three
+for n in 1 2 3 4
+do
+	ucx ucx_perftest-sleep-$n rc_v,ud_v,self -E sleep -t tag_lat -n 300
+done
+
+# by the device, not by the processor of the other end
+uct="env UCX_LOG_LEVEL=error ucx_perftest -d soft0:1 -x rc_verbs -p PORT"
+for op in fadd cswap
+do
+	pair ucx_perftest-$op "$uct" "$uct -t $op -s 8 -n 1000 127.0.0.1" Final
+done
+
+# ---- uDAPL ----------------------------------------------------------------
+
+# It makes queue pairs on ids that are bound and not resolved.
+if case_of dtestcm dtestcm
+then
+	echo 'soft u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0' \
+	    '"127.0.0.1 0" ""' >"$registry"
+	dapl="env DAT_OVERRIDE=$registry dtestcm -P soft -c 20"
+	pair dtestcm "$dapl" "$dapl -h 127.0.0.1" "Test Complete"
+fi
+
+# ---- pyverbs --------------------------------------------------------------
+
+# rdma-core's own tests, as Debian's package has them; those that need another
+# device skip themselves
+suite=/usr/share/doc/rdma-core/tests
+python=/usr/bin/python3
+if case_of pyverbs "$python"
+then
+	cp -r $suite "$registry.d" 2>/dev/null && gunzip -r "$registry.d"
+	if ! [ -d $suite ] || ! "$python" -c 'import pyverbs' 2>/dev/null
+	then echo "skip pyverbs # python3-pyverbs is not installed"
+	elif ! timeout $limit "$soft" "$python" "$registry.d/run_tests.py" \
+	    >"$work/output" 2>&1 </dev/null
+	then fail "status $?"
+	elif ! expect '^OK'
+	then fail "no 'OK' in what it says"
+	else pass
+	fi
+fi
 
 # ---- rdmamsg --------------------------------------------------------------
 

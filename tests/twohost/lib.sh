@@ -12,9 +12,11 @@ then
 fi
 export LD_LIBRARY_PATH="$build/.libs" RDMAMSG_LOG="${RDMAMSG_LOG:-warn}"
 
-DEAD=20000	# ms: dead_after_ms where an end is to be noticed
-# What must live on survives a busy host too: retries go on for 15 s, and
-# nothing is sent but messages.
+DEAD=6000	# ms: dead_after_ms where an end is to be noticed
+EARLY=1000	# ms: a request may be that old when the wire is cut
+LATE=5000	# ms: and a busy host that late
+# Connections that must live on survive a busy host too, and send nothing but
+# messages.
 PATIENT='-d 3600000 -t 3600000 -A 19'
 SOON=60		# s: for what is due at once; the host may be busy
 failures=0 slack=0 pairs= soft=
@@ -208,6 +210,13 @@ closed()
 	silent "$1" "$2" 'were not flushed'
 	[ "$(word "$1" "$2" closed 4)" -le $(($3 + slack)) ]
 	ends "$1" "$2" 3
+}
+
+# dead MACHINE TAG: closed for want of an answer, in the bounds of dead_after_ms.
+dead()
+{
+	closed "$1" "$2" $((DEAD * 5 / 4 + LATE)) 'NETWORK TRANSPORT'
+	[ "$(word "$1" "$2" closed 4)" -ge $((DEAD - EARLY)) ]
 }
 
 # same SERVER-MACHINE NAME: a stream that has ended: what one end has sent, the

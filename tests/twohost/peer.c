@@ -6,7 +6,8 @@
  *	pid PID				first of all
  *	listening PORT			server
  *	connected DEVICE LOCAL-ADDRESS
- *	message N			received and checked (each -e messages)
+ *	message N			received and checked (each -e messages),
+ *					or one-sided operation completed
  *	stalled, resumed
  *	port-event NAME
  *	mark				SIGUSR1: what comes is timed from here
@@ -39,13 +40,19 @@
 #define LARGE_IN_FLIGHT	4
 #define AGAIN_MS	200	/* between two tries to reconnect */
 
-enum mode { IDLE, ECHO, PING, SEND, RECV };
+enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
+
+/* What a target lends to its peers, and an RMA peer reads and writes with. */
+#define RMA_BYTES	((size_t)1 << 20)
+#define RMA_IN_FLIGHT	6
 
 struct conn {
 	struct conn *next;
 	struct rdmamsg_ep *ep;
 	uint32_t sent, received;
-	uint32_t accepted, completed;	/* sends with a cookie */
+	uint32_t accepted, completed;	/* operations with a cookie */
+	bool have_key;
+	struct rdmamsg_key key;
 };
 
 static struct {
@@ -71,6 +78,8 @@ static uint64_t mark, connect_at;
 static uint32_t connected, ended;
 static bool held_back, finishing, failed, graceful;
 static int timer_fd = -1;
+static struct rdmamsg_region *region;
+static _Alignas(8) uint8_t memory[RMA_BYTES];
 
 static uint64_t now_ms(void)
 {
@@ -155,6 +164,13 @@ static bool all_sent(const struct conn *c)
 	return opt.count && c->sent == opt.count;
 }
 
+/* EIO: the device is going, and on_closed follows. */
+static void check_send(int ret)
+{
+	if (ret && ret != -EAGAIN && ret != -EIO)
+		fail("send: %s", rdmamsg_error());
+}
+
 static void send_more(struct conn *c)
 {
 	int ret = 0;
@@ -167,16 +183,13 @@ static void send_more(struct conn *c)
 		if (opt.pace_ms)
 			break;
 	}
-	if (ret && ret != -EAGAIN)
-		fail("send: %s", rdmamsg_error());
+	check_send(ret);
 	if (all_sent(c))
 		rdmamsg_ep_close(c->ep);
 }
 
 static void ping(struct conn *c)
 {
-	int ret;
-
 	if (rdmamsg_ep_state(c->ep) != RDMAMSG_CONNECTED ||
 	    c->sent != c->received)
 		return;
@@ -186,9 +199,83 @@ static void ping(struct conn *c)
 	}
 	if (held_back)
 		return;
-	ret = send_one(c);
+	check_send(send_one(c));
+}
+
+/* ---- one-sided -------------------------------------------------------- */
+
+static void send_key(struct conn *c)
+{
+	struct rdmamsg_key key;
+
+	if (rdmamsg_region_export(region, c->ep, &key) ||
+	    rdmamsg_send(c->ep, &key, sizeof(key), 0, NULL))
+		fail("key: %s", rdmamsg_error());
+}
+
+static void take_key(struct conn *c, const struct rdmamsg_msg *msg)
+{
+	c->have_key = !rdmamsg_key_import(rdmamsg_msg_data(msg),
+					  rdmamsg_msg_len(msg), &c->key);
+	if (!c->have_key || rdmamsg_region_attach(region, c->ep))
+		fail("key: %s", rdmamsg_error());
+}
+
+/* Large and small ones, of all kinds, with and without a completion. */
+static int one_sided(struct conn *c)
+{
+	struct rdmamsg_slice s = { memory, 65536, region };
+	void *cookie = malloc(1);
+	int ret;
+
+	if (!cookie)
+		return -ENOMEM;
+	switch (c->sent % 5) {
+	case 0:
+		ret = rdmamsg_write(c->ep, &s, 1, &c->key, 0, 0, cookie);
+		break;
+	case 1:
+		ret = rdmamsg_read(c->ep, &s, 1, &c->key, 0, 0, cookie);
+		break;
+	case 2:
+		ret = rdmamsg_fetch_add(c->ep, &c->key, 0, 1, NULL, 0, cookie);
+		break;
+	case 3:
+		s.len = RMA_BYTES;
+		ret = rdmamsg_read(c->ep, &s, 1, &c->key, 0, 0, cookie);
+		break;
+	default:
+		s.len = 100;
+		ret = rdmamsg_write(c->ep, &s, 1, &c->key, 0, 0, NULL);
+		free(cookie);
+		cookie = NULL;
+	}
+	if (ret)
+		free(cookie);
+	c->sent += !ret;
+	c->accepted += !ret && cookie;
+	return ret;
+}
+
+static void go_one_sided(struct conn *c)
+{
+	int ret = 0;
+
+	while (!ret && c->have_key && !held_back &&
+	       rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED &&
+	       c->accepted - c->completed < RMA_IN_FLIGHT)
+		ret = one_sided(c);
 	if (ret && ret != -EAGAIN)
-		fail("send: %s", rdmamsg_error());
+		fail("one-sided: %s", rdmamsg_error());
+}
+
+static int make_region(void)
+{
+	return rdmamsg_region_create(ctx, memory, sizeof(memory),
+				     RDMAMSG_ACCESS_READ |
+				     RDMAMSG_ACCESS_WRITE |
+				     RDMAMSG_ACCESS_ATOMIC |
+				     RDMAMSG_ACCESS_LOCAL_WRITE, &region);
 }
 
 static void go_on(struct conn *c)
@@ -199,6 +286,8 @@ static void go_on(struct conn *c)
 		rdmamsg_ep_close(c->ep);
 	else if (opt.mode == SEND)
 		send_more(c);
+	else if (opt.mode == RMA)
+		go_one_sided(c);
 }
 
 static void go_on_all(void)
@@ -235,19 +324,29 @@ static void on_connected(struct rdmamsg_ep *ep)
 	connected++;
 	rdmamsg_ep_set_user(ep, c);
 	printf("connected %s %s\n", rdmamsg_device_name(ep), addr);
+	if (opt.mode == TARGET)
+		send_key(c);
 	go_on(c);
 }
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
+	int ret;
 
+	if (opt.mode == RMA) {
+		take_key(c, msg);
+		rdmamsg_msg_free(msg);
+		go_on(c);
+		return;
+	}
 	check(c, msg);
 	if (opt.mode == ECHO) {
 		c->sent++;
-		if (!rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL))
+		ret = rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL);
+		if (!ret)
 			return;
-		if (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED)
+		if (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED && ret != -EIO)
 			fail("echo: %s", rdmamsg_error());
 	}
 	rdmamsg_msg_free(msg);
@@ -259,9 +358,15 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
 
-	(void)status;
 	free(cookie);
 	c->completed++;
+	if (opt.mode == RMA && !status) {
+		c->received++;
+		if (c->received % opt.every == 0)
+			printf("message %u\n", c->received);
+	}
+	if (opt.mode == RMA && !opt.pace_ms)
+		go_one_sided(c);
 	if (opt.mode == SEND && !opt.pace_ms)
 		send_more(c);
 }
@@ -417,7 +522,8 @@ static int run(int signal_fd)
 static int usage(void)
 {
 	fputs("peer server|client [OPTION]... [HOST PORT]\n"
-	      "  -m idle|echo|ping|send|recv  -s SIZE[k|m],...  -n COUNT\n"
+	      "  -m idle|echo|ping|send|recv|target|rma\n"
+	      "  -s SIZE[k|m],...  -n COUNT\n"
 	      "  -e EVERY  -w PACE-MS  -W  -N CONNECTIONS  -r RECONNECT\n"
 	      "  -S SOURCE  -D DEVICE  -d DEAD-AFTER-MS  -A ACK-TIMEOUT\n"
 	      "  -P PEER-TIMEOUT-MS  -t STALL-AFTER-MS  -T TIMEOUT-MS\n",
@@ -429,7 +535,8 @@ static bool set_mode(const char *name)
 {
 	static const char *const names[] = {
 		[IDLE] = "idle", [ECHO] = "echo", [PING] = "ping",
-		[SEND] = "send", [RECV] = "recv",
+		[SEND] = "send", [RECV] = "recv", [TARGET] = "target",
+		[RMA] = "rma",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -567,7 +674,7 @@ int main(int argc, char **argv)
 	}
 	printf("pid %d\n", (int)getpid());
 	mark = now_ms();
-	if (rdmamsg_open(&ctx, &opts) ||
+	if (rdmamsg_open(&ctx, &opts) || make_region() ||
 	    (server ? start_server() : start_client()) || run(signal_fd)) {
 		printf("failed %s\n", rdmamsg_error());
 		return 2;

@@ -6,11 +6,11 @@
 # a black hole whose processes are killed. To be sourced by run.sh after lib.sh,
 # for what the cases use of ../vm/lib.sh.
 
-PATH=$build/lib/soft:$PATH
+PATH=$build/lib/soft/tools:$PATH
 export RDMAMSG_DEVICE=soft
 
 soft=1
-DEAD=8000
+DEAD=3000
 net=0		# of what is started next
 VM_DIR=$work/soft
 
@@ -127,7 +127,7 @@ vm_start()
 		# what is set for a fabric lasts as long as somebody is on it
 		net=$machine_net
 		[ "$1" != a ] || spawn "$VM_DIR" "anchor$net" "exec $peer server"
-		ctl $net port all up 2>/dev/null || :
+		ctl $net --all port all up 2>/dev/null || :
 	done
 	net=0
 	[ "$1" != a ] || sleep_until_anchored
@@ -154,7 +154,9 @@ vm_alive()
 
 vm_kill()
 {
-	ctl 0 port all blackhole && ctl 1 port all blackhole && kill_all "$1"
+	ctl 0 --all port all blackhole &&
+	ctl 1 --all port all blackhole &&
+	kill_all "$1"
 }
 
 # The last one shows that nothing is left.
@@ -208,8 +210,8 @@ each()
 cut()
 {
 	if [ "$2" = on ]
-	then ctl "$1" port all blackhole
-	else ctl "$1" port all up
+	then ctl "$1" --all port all blackhole
+	else ctl "$1" --all port all up
 	fi
 }
 
@@ -231,8 +233,8 @@ vm_netem()
 {
 	[ "$1" = a ] || return 0
 	if [ $# -gt 2 ]
-	then ctl "${2#eth}" faults drop="${4%\%}" delay="100:${6%ms}"
-	else ctl "${2#eth}" faults
+	then ctl "${2#eth}" --all faults drop="${4%\%}" delay="100:${6%ms}"
+	else ctl "${2#eth}" --all faults
 	fi
 }
 
@@ -263,7 +265,7 @@ clean_up()
 	kill_all b
 	for machine_net in 0 1
 	do
-		ctl $machine_net port all up
-		ctl $machine_net faults
+		ctl $machine_net --all port all up
+		ctl $machine_net --all faults
 	done
 }

@@ -3,7 +3,13 @@
 #ifndef TESTS_UNIT_TWO_ENDS_H
 #define TESTS_UNIT_TWO_ENDS_H
 
-#include "internal.h"
+#include "base/base.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include <poll.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libibverbs' calls that the device has no answer for. */
+/* Calls of libibverbs that the device does not support. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -11,7 +11,7 @@ static void *absent(void)
 	return NULL;
 }
 
-/* What both ends may agree upon beyond the specification: nothing. */
+/* Enhanced connection establishment has no options here. */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	return EOPNOTSUPP;

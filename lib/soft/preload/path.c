@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs that look for the device in the file system by themselves, as UCX
- * does: its node below /dev, as good as /dev/null, and its files below /sys.
- * Every other path is passed on as it is.
+ * Some programs look for the device in the file system, for example UCX. The
+ * node below /dev becomes /dev/null, and the files below /sys become memfds.
+ * All other paths stay as they are.
  */
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
-#include "preload.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -18,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "soft/preload/preload.h"
 
 static const char *instead(const char *path)
 {
@@ -40,7 +36,7 @@ int access(const char *path, int mode)
 	return faccessat(AT_FDCWD, instead(path), mode, 0);
 }
 
-/* A descriptor to read it from, -1 with errno, or PRELOAD_NOT_OURS. */
+/* Returns a descriptor, -1 with errno, or PRELOAD_NOT_OURS. */
 static int open_sysfs(const char *path)
 {
 	char text[64];
@@ -71,7 +67,7 @@ static int do_open(const char *path, int flags, mode_t mode)
 	       openat(AT_FDCWD, path, flags, mode);
 }
 
-/* What there is no argument for is not looked at. */
+/* Reads the mode only if the flags require the argument. */
 static mode_t mode_of(int flags, va_list ap)
 {
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ?

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The second face of the soft HCA: libibverbs' names for programs that were
- * linked with libibverbs, and below librdmacm the commands of its device.
+ * The names of libibverbs for programs that are linked with libibverbs, and the
+ * rdma_cm device for an unmodified librdmacm.
  */
-#ifndef SOFT_PRELOAD_H
-#define SOFT_PRELOAD_H
+#ifndef SOFT_PRELOAD_PRELOAD_H
+#define SOFT_PRELOAD_PRELOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /*
- * Keeps the device open until the process ends: programs open it, remember its
- * LIDs and GIDs, close it, and open it again. False with errno.
+ * Call before making an event channel. Keeps the device open until the process
+ * ends, because programs open it, remember its LIDs and GIDs, close it, and
+ * open it again. Returns false with errno.
  */
-bool preload_hold_device(void);
+bool preload_add_channel(void);
+/* Call after destroying a channel or failing to make it. Preserves errno. */
+void preload_drop_channel(void);
 
-/* The length of what a file below /sys says, -1: nothing is there. */
+/*
+ * Reads a file below /sys. Returns the length, -1 if the device has no such
+ * file, or PRELOAD_NOT_OURS for a path of others.
+ */
 #define PRELOAD_NOT_OURS	-2
 int preload_sysfs(const char *path, char *buf, size_t size);
 

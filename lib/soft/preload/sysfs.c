@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs read below /sys/class/infiniband, for a device that the kernel
- * does not know: through libibverbs or, as UCX does, by themselves (path.c).
+ * The files of the device below /sys/class/infiniband. Programs read them
+ * through libibverbs, or directly as UCX does (path.c).
  */
-#include "../priv.h"
-#include "../soft.h"
-#include "preload.h"
-
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "soft/preload/preload.h"
+#include "soft/fabric/dev.h"
+#include "soft/fabric/gid.h"
 
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf,
 			size_t size);
@@ -37,7 +38,7 @@ static int gid_text(const struct soft_gid *g, char *buf, size_t size)
 	return n;
 }
 
-/* ports/PORT/... that tells of a GID: the text's length, or -1. */
+/* A file of a GID below ports/PORT/. Returns the length, or -1. */
 static int gid_file(const char *path, char *buf, size_t size)
 {
 	unsigned int port, index;
@@ -81,7 +82,7 @@ int preload_sysfs(const char *path, char *buf, size_t size)
 	return gid_file(path, buf, size);
 }
 
-/* Its length without the newline, or -1. */
+/* Returns the length without the newline, or -1. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf,
 			size_t size)
 {

@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rdma_cm device below an unmodified librdmacm: what opens it, and write(),
- * by which librdmacm gives its commands. Answers go through the pointers in
- * them, as far as the command's header says there is room.
+ * The rdma_cm device for an unmodified librdmacm: the calls that open the
+ * device, and write(), with which librdmacm passes commands. Each answer goes
+ * to the response pointer of its command, truncated to the length in the
+ * header.
  */
-#include "../cm.h"
-#include "preload.h"
-
 #include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/util.h"
+#include "soft/preload/preload.h"
+#include "soft/cm/cm.h"
+
 #define PAGE	1024
 #define PAGES	1024
 #define CMD_MAX	1024
 
-/* ---- which descriptors ------------------------------------------------ */
+/* ---- descriptors of the device ---------------------------------------- */
 
 struct entry {
 	_Atomic(struct soft_cm_file *) file;
-	pid_t pid;			/* ids are not for a forked child */
+	pid_t pid;			/* a forked child cannot use the ids */
 };
 
-/* Never freed, so that write() needs no lock. */
+/* Pages are never freed, so that write() needs no lock. */
 static _Atomic(struct entry *) pages[PAGES];
 
 static struct entry *entry_of(int fd)
@@ -56,36 +60,42 @@ static struct entry *entry_make(int fd)
 	return entry_of(fd);
 }
 
+/* -errno. */
+static int open_channel(struct rdma_event_channel *ch)
+{
+	struct soft_cm_file *file;
+	struct entry *e;
+	int err = soft_cm_open(&file);
+
+	if (err)
+		return err;
+	e = entry_make(file->fd);
+	if (!e) {
+		err = -errno;
+		soft_cm_close(file);
+		return err;
+	}
+	ch->fd = file->fd;
+	e->pid = getpid();
+	atomic_store_explicit(&e->file, file, memory_order_release);
+	return 0;
+}
+
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct rdma_event_channel *ch;
-	struct soft_cm_file *file;
-	struct entry *e;
 	int err;
 
-	if (!preload_hold_device())
+	if (!preload_add_channel())
 		return NULL;
 	ch = malloc(sizeof(*ch));
-	if (!ch)
-		return NULL;
-	err = soft_cm_open(&file);
-	if (err) {
-		free(ch);
-		errno = -err;
-		return NULL;
-	}
-	ch->fd = file->fd;
-	e = entry_make(ch->fd);
-	if (!e) {
-		err = errno;
-		soft_cm_close(file);
-		free(ch);
-		errno = err;
-		return NULL;
-	}
-	e->pid = getpid();
-	atomic_store_explicit(&e->file, file, memory_order_release);
-	return ch;
+	err = ch ? open_channel(ch) : -ENOMEM;
+	if (!err)
+		return ch;
+	free(ch);
+	preload_drop_channel();
+	errno = -err;
+	return NULL;
 }
 
 void rdma_destroy_event_channel(struct rdma_event_channel *ch)
@@ -93,10 +103,12 @@ void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 	struct entry *e = entry_of(ch->fd);
 	struct soft_cm_file *file = e ? atomic_exchange(&e->file, NULL) : NULL;
 
-	if (file && e->pid == getpid())
+	if (file && e->pid == getpid()) {
 		soft_cm_close(file);
-	else
+		preload_drop_channel();
+	} else {
 		close(ch->fd);
+	}
 	free(ch);
 }
 
@@ -123,7 +135,7 @@ union command {
 	struct rdma_ucm_migrate_id migrate_id;
 	struct rdma_ucm_join_ip_mcast join_ip_mcast;
 	struct rdma_ucm_join_mcast join_mcast;
-	uint8_t bytes[CMD_MAX];		/* what is not given reads as zero */
+	uint8_t bytes[CMD_MAX];		/* missing bytes read as zero */
 };
 
 union answer {
@@ -169,9 +181,8 @@ static int resolve_ip(struct soft_cm_file *file,
 }
 
 /*
- * Blocks or not, as the descriptor does, which its user may have changed. What
- * it counts may be events that went with their ids: only those that are there
- * end the wait.
+ * Blocks if the descriptor is blocking. The count may include events that were
+ * destroyed with their ids, so wait until an event is there.
  */
 static int get_event(struct soft_cm_file *file,
 		     struct rdma_ucm_event_resp *resp)
@@ -187,7 +198,7 @@ static int get_event(struct soft_cm_file *file,
 	return ret;
 }
 
-/* By the id's side: the reply to a request, or the end of our own. */
+/* The passive side replies with valid parameters; the active side confirms. */
 static int do_accept(struct soft_cm_file *file,
 		     const struct rdma_ucm_accept *cmd)
 {
@@ -205,7 +216,7 @@ static int migrate_id(struct soft_cm_file *to,
 	return from ? soft_cm_migrate_id(from, to, cmd, resp) : -EINVAL;
 }
 
-/* With the answer's length in *len. */
+/* Sets *len to the length of the answer. */
 static int query(struct soft_cm_file *file, const struct rdma_ucm_query *cmd,
 		 union answer *a, size_t room, size_t *len)
 {
@@ -299,7 +310,7 @@ static int command(struct soft_cm_file *file, uint32_t cmd,
 	}
 }
 
-/* Where the answer of a command goes. */
+/* Returns the response pointer of a command. */
 static void *response(uint32_t cmd, const union command *c)
 {
 	uint64_t at;
@@ -309,7 +320,7 @@ static void *response(uint32_t cmd, const union command *c)
 		at = c->create_id.response;
 		break;
 	default:
-		/* the first field of all others that have one */
+		/* the first field of all other commands with a response */
 		at = c->destroy_id.response;
 	}
 	return (void *)(uintptr_t)at;
@@ -332,7 +343,7 @@ static ssize_t take(struct soft_cm_file *file,
 		errno = -ret;
 		return -1;
 	}
-	/* older ABIs ask for less */
+	/* older ABIs have shorter answers */
 	if (len)
 		memcpy(response(hdr->cmd, &c), &a, min(len, hdr->out));
 	return (ssize_t)count;
@@ -349,7 +360,7 @@ ssize_t write(int fd, const void *buf, size_t count)
 
 	if (unlikely(file) && count >= sizeof(hdr)) {
 		memcpy(&hdr, buf, sizeof(hdr));
-		/* not the device's own count of events */
+		/* the device itself writes the count of events */
 		if (hdr.in && hdr.in + sizeof(hdr) == count) {
 			if (e->pid == getpid())
 				return take(file, &hdr, buf, count);

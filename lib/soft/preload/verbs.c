@@ -1,52 +1,129 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libibverbs' exported calls, over the device's own. Those that are inline
- * there go through the context; those that need no device (strings, rates,
- * copies of attributes) remain libibverbs'.
+ * The exported calls of libibverbs. Its inline calls go through the context.
+ * Its calls that need no device stay with libibverbs: strings, rates, copies of
+ * attributes.
  */
-#include "../priv.h"
-#include "../soft.h"
-#include "preload.h"
-
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "soft/preload/preload.h"
+#include "soft/fabric/dev.h"
+#include "soft/soft.h"
+#include "soft/verbs/ah.h"
+#include "soft/verbs/ctx.h"
 
 /* macros over functions of the same name */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* libibverbs' driver.h, which is not installed; an enum there */
+/* from libibverbs' driver.h, which is not installed; it returns an enum */
 int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
 		       unsigned int index, unsigned int *type);
 
-/* Programs of rdmamsg look for it, and then make no device of their own. */
+/* librdmamsg looks for this symbol, and then makes no device of its own. */
 extern const char soft_preloaded[];
 const char soft_preloaded[] = "soft0";
 
-bool preload_hold_device(void)
+/*
+ * Descriptors that are reserved for the next context. librdmacm reports ENODEV
+ * for every failure to open the device. So earlier calls reserve the
+ * descriptors or fail with EMFILE. Opening a context or destroying the last
+ * event channel releases them.
+ */
+#define CONTEXT_FDS	2
+
+static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
+static int aside[CONTEXT_FDS] = { -1, -1 };
+static uint32_t channels;		/* of this process */
+
+static void release_aside(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int err = errno;
+
+	for (int i = 0; i < CONTEXT_FDS; i++) {
+		if (aside[i] >= 0)
+			close(aside[i]);
+		aside[i] = -1;
+	}
+	errno = err;
+}
+
+static int put_aside(void)
+{
+	for (int i = 0; i < CONTEXT_FDS; i++) {
+		if (aside[i] < 0)
+			aside[i] = eventfd(0, EFD_CLOEXEC);
+		if (aside[i] < 0) {
+			release_aside();
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int hold(void)
+{
 	static pid_t holder;
 	struct soft_dev *dev;
-	int err = 0;
+	int err;
 
-	(void)pthread_mutex_lock(&lock);
-	if (holder != getpid()) {
-		err = soft_dev_get(&dev);
-		if (!err)
-			holder = getpid();
+	if (holder == getpid())
+		return put_aside();
+	err = soft_dev_get(&dev);
+	if (err)
+		return err;
+	/* a forked child has inherited the descriptors of its parent */
+	err = put_aside();
+	if (err) {
+		soft_dev_put(dev);
+		return err;
 	}
-	(void)pthread_mutex_unlock(&lock);
+	holder = getpid();
+	channels = 0;
+	return 0;
+}
+
+static bool hold_device(uint32_t new_channels)
+{
+	int err;
+
+	(void)pthread_mutex_lock(&hold_lock);
+	err = hold();
+	if (!err)
+		channels += new_channels;
+	if (!err && !channels)
+		release_aside();
+	(void)pthread_mutex_unlock(&hold_lock);
 	errno = -err;
 	return !err;
+}
+
+bool preload_add_channel(void)
+{
+	return hold_device(1);
+}
+
+void preload_drop_channel(void)
+{
+	(void)pthread_mutex_lock(&hold_lock);
+	if (!--channels)
+		release_aside();
+	(void)pthread_mutex_unlock(&hold_lock);
 }
 
 /* ---- devices ---------------------------------------------------------- */
 
 struct ibv_device **ibv_get_device_list(int *num)
 {
-	return preload_hold_device() ? soft_get_device_list(num) : NULL;
+	return hold_device(0) ? soft_get_device_list(num) : NULL;
 }
 
 void ibv_free_device_list(struct ibv_device **list)
@@ -71,7 +148,13 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	return soft_open_device(device);
+	struct ibv_context *verbs;
+
+	(void)pthread_mutex_lock(&hold_lock);
+	release_aside();
+	verbs = soft_open_device(device);
+	(void)pthread_mutex_unlock(&hold_lock);
+	return verbs;
 }
 
 int ibv_close_device(struct ibv_context *verbs)
@@ -90,7 +173,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	soft_ack_async_event(event);
 }
 
-/* Nothing here is done to memory behind the kernel's back. */
+/* No device accesses memory behind the kernel's back. */
 int ibv_fork_init(void)
 {
 	return 0;
@@ -108,7 +191,7 @@ int ibv_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	return soft_query_device(verbs, attr);
 }
 
-/* Programs built with libibverbs before 1.1.8 know of less. */
+/* Programs built with libibverbs before 1.1.8 have a shorter struct. */
 int ibv_query_port(struct ibv_context *verbs, uint8_t port,
 		   struct _compat_ibv_port_attr *attr)
 {
@@ -180,7 +263,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	return soft_reg_mr_iova(pd, addr, len, iova, access);
 }
 
-/* Flags of the optional range ask for nothing that must be. */
+/* Flags of the optional range may be ignored. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len,
 				uint64_t iova, unsigned int access)
 {
@@ -241,6 +324,12 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return soft_create_qp(pd, attr);
 }
 
+/* The call of libibverbs looks for a flag in a place of its own. */
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return soft_qp_to_qp_ex(qp);
+}
+
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return soft_modify_qp(qp, attr, mask);
@@ -257,7 +346,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return soft_destroy_qp(qp);
 }
 
-/* The order in which bytes become visible is not promised here. */
+/* The device does not promise the order in which bytes become visible. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 			       uint32_t flags)
 {
@@ -287,6 +376,25 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	return soft_destroy_ah(ah);
+}
+
+/* There are no frames: reports the address of the loopback interface. */
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *verbs,
+				struct ibv_ah_attr *attr,
+				uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	struct soft_dev *dev = soft_dev_of(verbs);
+	bool ok;
+
+	soft_lock(dev);
+	ok = soft_ah_attr_ok(dev, attr);
+	soft_unlock(dev);
+	if (!ok)
+		return -EHOSTUNREACH;
+	memset(mac, 0, ETHERNET_LL_SIZE);
+	if (vid)
+		*vid = 0xffff;
+	return 0;
 }
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The side of the built-in exchange that connects. */
+#include "base/base.h"
+#include "loop/watch.h"
+#include "session/connect.h"
+#include "session/ep.h"
+#include "session/oob.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+static int fail_connect(const struct rdmamsg_ep *ep, int err)
+{
+	return rdmamsg__fail(err, "TCP port %s: %s", ep->service,
+			     strerror(-err));
+}
+
+/* -errno if this address does not do. */
+static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
+{
+	struct addrinfo *src = NULL;
+	struct oob_conn *c;
+	int fd, ret = 0;
+
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+		    0);
+	if (fd < 0)
+		return rdmamsg__fail(-errno, "socket: %s", strerror(errno));
+	memmove(&ep->peer_addr, ai->ai_addr, ai->ai_addrlen);
+	if (ep->source &&
+	    rdmamsg__resolve_numeric(ep->source, NULL, 0, &src))
+		ret = rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
+				    "address", ep->source);
+	if (src && bind(fd, src->ai_addr, src->ai_addrlen))
+		ret = rdmamsg__fail(-errno, "source %s: %s", ep->source,
+				    strerror(errno));
+	if (src)
+		freeaddrinfo(src);
+	if (!ret && connect(fd, ai->ai_addr, ai->ai_addrlen) &&
+	    errno != EINPROGRESS)
+		ret = fail_connect(ep, -errno);
+	c = ret ? NULL : rdmamsg__oob_conn_new(ep->ctx, fd);
+	if (!c) {
+		close(fd);
+		return ret ? ret : rdmamsg__fail(-ENOMEM, "no memory for an "
+						 "endpoint");
+	}
+	c->connecting = true;
+	c->ep = ep;
+	ep->oob->conn = c;
+	ret = rdmamsg__watch_set(ep->ctx, &c->watch, EPOLLOUT);
+	if (!ret)
+		return 0;
+	rdmamsg__oob_conn_free(c);
+	return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
+}
+
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
+{
+	int ret;
+
+	while ((ret = rdmamsg__try(dial(ep, ep->addr)))) {
+		if (!ep->addr->ai_next)
+			return rdmamsg__fail_again(ret);
+		ep->addr = ep->addr->ai_next;
+	}
+	return 0;
+}
+
+int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
+{
+	const struct addrinfo ai = {
+		.ai_family = ep->peer_addr.ss_family,
+		.ai_addr = (struct sockaddr *)&ep->peer_addr,
+		.ai_addrlen = ep->peer_addr.ss_family == AF_INET6 ?
+			      sizeof(struct sockaddr_in6) :
+			      sizeof(struct sockaddr_in),
+	};
+
+	ep->state = EP_RESOLVING;
+	rdmamsg__oob_psn(ep->oob);
+	return dial(ep, &ai);
+}
+
+bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err)
+{
+	if (err == -ECONNREFUSED) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
+				   err, "nobody listens on port %s of %s",
+				   ep->service, ep->host);
+		rdmamsg__ep_kill(ep);
+		return true;
+	}
+	if (rdmamsg__is_unreachable(err))
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_UNREACHABLE, err);
+	return rdmamsg__is_unreachable(err);
+}
+
+/* No address did: the error of the last one. */
+static void no_address(struct rdmamsg_ep *ep, int err)
+{
+	if (!rdmamsg__oob_unanswered(ep, err))
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, err);
+}
+
+void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__try(rdmamsg__oob_dial(ep));
+
+	if (ret)
+		no_address(ep, ret);
+}
+
+/* On the device with the local address. */
+static int make_offer(struct rdmamsg_ep *ep, const struct sockaddr *local)
+{
+	int ret = rdmamsg__path_device(ep->device, local, &ep->v, &ep->device);
+
+	return ret ? ret : rdmamsg__oob_begin(ep, local);
+}
+
+void rdmamsg__oob_dialled(struct oob_conn *c)
+{
+	struct rdmamsg_ep *ep = c->ep;
+	socklen_t len = sizeof(int);
+	int err = 0, ret;
+
+	if (getsockopt(c->watch.fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = errno;
+	if (err) {
+		rdmamsg__oob_conn_free(c);
+		if (ep->addr && ep->addr->ai_next) {
+			ep->addr = ep->addr->ai_next;
+			rdmamsg__oob_resolved(ep);
+		} else {
+			no_address(ep, rdmamsg__try(fail_connect(ep, -err)));
+		}
+		return;
+	}
+	c->connecting = false;
+	rdmamsg__oob_note_addrs(c);
+	ep->local_addr = c->local;
+	if (ep->addrs)
+		freeaddrinfo(ep->addrs);
+	ep->addrs = ep->addr = NULL;
+	ret = rdmamsg__try(make_offer(ep, (struct sockaddr *)&c->local));
+	if (ret) {
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
+		return;
+	}
+	ret = rdmamsg__oob_send(c, &ep->oob->local);
+	if (ret)
+		rdmamsg__oob_gone(ep, ret);
+}
+
+void rdmamsg__oob_answered(struct oob_conn *c)
+{
+	struct rdmamsg_ep *ep = c->ep;
+	int ret = rdmamsg__try(rdmamsg__oob_take(ep, &c->record));
+
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+				   -EPROTO, "%s", rdmamsg__text());
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
+			const char *service,
+			const struct rdmamsg_ep_options *opts,
+			struct rdmamsg_ep **ret_ep)
+{
+	return rdmamsg__connect(ctx, host, service, opts, rdmamsg__oob_init,
+				ret_ep);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The built-in exchange of records over TCP. The side that connects offers;
+ * it keeps the socket until it is connected, so that while the other side
+ * waits for SETUP an end of the socket is the end of the peer.
+ */
+#include "base/list.h"
+#include "base/timer.h"
+#include "loop/ctx.h"
+#include "loop/watch.h"
+#include "session/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "session/oob.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+static void on_io(struct watch *w);
+
+struct oob_conn *rdmamsg__oob_conn_new(struct rdmamsg *ctx, int fd)
+{
+	struct oob_conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->watch.fd = fd;
+	c->watch.fn = on_io;
+	c->ctx = ctx;
+	rdmamsg__timer_init(&c->timer, NULL);
+	list_init(&c->node);
+	return c;
+}
+
+void rdmamsg__oob_leave(struct oob_conn *c)
+{
+	if (!c->l)
+		return;
+	c->l->oob->count--;
+	c->l = NULL;
+	list_del(&c->node);
+	rdmamsg__timer_stop(&c->ctx->timers, &c->timer);
+	rdmamsg__timers_release(&c->ctx->timers, 1);
+}
+
+void rdmamsg__oob_conn_free(struct oob_conn *c)
+{
+	rdmamsg__oob_leave(c);
+	rdmamsg__visitor_leave(&c->visitor);
+	if (c->ep)
+		c->ep->oob->conn = NULL;
+	c->ep = NULL;
+	free(c->device);
+	rdmamsg__watch_end(c->ctx, &c->watch, c);
+}
+
+void rdmamsg__oob_stop(struct rdmamsg_ep *ep)
+{
+	if (ep->oob && ep->oob->conn)
+		rdmamsg__oob_conn_free(ep->oob->conn);
+}
+
+void rdmamsg__oob_connected(struct rdmamsg_ep *ep)
+{
+	if (!ep->passive)
+		rdmamsg__oob_stop(ep);
+}
+
+void rdmamsg__oob_note_addrs(struct oob_conn *c)
+{
+	socklen_t len = sizeof(c->local);
+
+	(void)getsockname(c->watch.fd, (struct sockaddr *)&c->local, &len);
+	len = sizeof(c->peer);
+	(void)getpeername(c->watch.fd, (struct sockaddr *)&c->peer, &len);
+}
+
+/* 1: all has gone; 0: there is no room yet; -errno. */
+int rdmamsg__oob_flush(struct oob_conn *c)
+{
+	while (c->out_done < c->out_len) {
+		ssize_t n = send(c->watch.fd, c->out + c->out_done,
+				 c->out_len - c->out_done, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : -errno;
+		c->out_done += (size_t)n;
+	}
+	return 1;
+}
+
+int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r)
+{
+	int ret;
+
+	c->out_len = rdmamsg__oob_encode(r, c->out);
+	c->out_done = 0;
+	ret = rdmamsg__oob_flush(c);
+	if (ret < 0)
+		return ret;
+	return rdmamsg__watch_set(c->ctx, &c->watch,
+				     ret ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+/* 1: the record is whole; 0: not yet; -ECONNRESET at the end; -EPROTO, ... */
+static int fetch(struct oob_conn *c)
+{
+	for (;;) {
+		int own = rdmamsg__oob_length(c->in, c->in_len);
+		size_t want = own > 0 ? (size_t)own : 8;
+		ssize_t n;
+
+		if (own < 0)
+			return own;
+		if (own && c->in_len == want)
+			return rdmamsg__oob_decode(&c->record, c->in,
+						   c->in_len) ? -EPROTO : 1;
+		n = recv(c->watch.fd, c->in + c->in_len, want - c->in_len, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : -errno;
+		if (!n)
+			return -ECONNRESET;
+		c->in_len += (size_t)n;
+	}
+}
+
+void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err)
+{
+	if (err == -EPROTO || err == -EPROTONOSUPPORT)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
+				   err == -EPROTO ? RDMAMSG_CAUSE_PROTOCOL :
+				   RDMAMSG_CAUSE_VERSION, err, "what answers "
+				   "there does not speak this exchange%s: %s",
+				   err == -EPROTO ? "" : " in this version",
+				   ep->host ? ep->host : "?");
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+				   -ECONNRESET, "the peer was killed or has "
+				   "given up while connecting (%s)",
+				   strerror(-err));
+	rdmamsg__ep_kill(ep);
+}
+
+static void on_record(struct oob_conn *c)
+{
+	c->have_record = true;
+	if (c->l)
+		rdmamsg__oob_offered(c);
+	else
+		rdmamsg__oob_answered(c);
+}
+
+/* After the record: nothing is to come but the end. */
+static void on_end(struct oob_conn *c)
+{
+	struct rdmamsg_ep *ep = c->ep;
+	char byte;
+	ssize_t n = recv(c->watch.fd, &byte, 1, 0);
+	int err = n < 0 ? -errno : -ECONNRESET;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* what was sent before it counts before it */
+	rdmamsg__cq_poll(c->ctx, 1 << 20);
+	if (!c->ep)
+		return;
+	rdmamsg__oob_conn_free(c);
+	if (ep->state == EP_SETUP && !ep->setup_seen)
+		rdmamsg__oob_gone(ep, n > 0 ? -EPROTO : err);
+}
+
+static void on_io(struct watch *w)
+{
+	struct oob_conn *c = list_entry(w, struct oob_conn, watch);
+	int ret;
+
+	if (c->connecting) {
+		rdmamsg__oob_dialled(c);
+		return;
+	}
+	if (c->out_done < c->out_len) {
+		ret = rdmamsg__oob_flush(c);
+		if (ret > 0)
+			ret = rdmamsg__watch_set(c->ctx, w, EPOLLIN);
+		if (ret < 0 && c->ep) {
+			rdmamsg__oob_gone(c->ep, ret);
+			return;
+		}
+	}
+	if (c->have_record) {
+		on_end(c);
+		return;
+	}
+	ret = fetch(c);
+	if (ret > 0)
+		on_record(c);
+	else if (ret < 0 && c->ep)
+		rdmamsg__oob_gone(c->ep, ret);
+	else if (ret < 0)
+		rdmamsg__oob_conn_free(c);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the CM says of an endpoint, up to a connected queue pair and after. */
+#include "base/base.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "session/connect.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
+#define REJ_NO_RESOURCES	3
+#define REJ_INVALID_SERVICE	8
+#define REJ_STALE		10
+#define REJ_CONSUMER		28
+
+static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	const struct verbs_api *v = ep->v;
+	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
+	int ret;
+
+	/* this device leads there: what follows is no reason for another */
+	ep->or_soft = false;
+	(void)v->id_device(ep->id, &on);
+	if (ep->device && strcmp(ep->device, "hw") &&
+	    strcmp(ep->device, "soft") && strcmp(ep->device, on.name)) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
+				   -ENODEV, "the way to this peer is through "
+				   "device %s, not %s", on.name, ep->device);
+		rdmamsg__dial_next(ep);
+		return;
+	}
+	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, ret, "%s",
+				   rdmamsg__text());
+		rdmamsg__dial_next(ep);
+		return;
+	}
+	ret = rdmamsg__verbs_ret(v->resolve_route(ep->id,
+						  rdmamsg__dial_ms(ep)));
+	if (ret)
+		rdmamsg__dial_failed(ep, ret == -ENODEV ?
+				     RDMAMSG_CAUSE_ADDRESS :
+				     RDMAMSG_CAUSE_RESOURCES,
+				     rdmamsg__cm_fail(ep->ctx, ret, "route"));
+}
+
+static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	uint8_t hello[PROTO_HELLO_MAX];
+	struct rdma_conn_param param = { .private_data = hello };
+	int ret = rdmamsg__ep_resources(ep);
+
+	if (!ret)
+		ret = rdmamsg__qp_init(ep);
+	if (ret) {
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
+		return;
+	}
+	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
+	param.qp_num = ep->hot.qp->qp_num;
+	param.responder_resources = ep->resp_res;
+	param.initiator_depth = ep->init_depth;
+	param.retry_count = (uint8_t)ep->opts.retry_count;
+	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
+	param.flow_control = 1;
+	ep->state = EP_REQUESTED;
+	ret = rdmamsg__verbs_ret(ep->v->connect(ep->id, &param));
+	if (ret)
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
+				     rdmamsg__cm_fail(ep->ctx, ret,
+						      "connecting"));
+}
+
+static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	int ret;
+
+	if (ep->state != EP_REQUESTED)
+		return;
+	ep->established = true;		/* as far as disconnecting goes */
+	if (rdmamsg__hello_check(ep, ev)) {
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	ret = rdmamsg__qp_ready(ep);
+	if (!ret) {
+		ret = rdmamsg__verbs_ret(ep->v->establish(ep->id));
+		/* the kernel's word for one that has ended meanwhile */
+		if (ret == -EINVAL)
+			ret = -ECONNRESET;
+		if (ret)
+			rdmamsg__cm_fail(ep->ctx, ret, "connecting");
+	}
+	if (ret == -ECONNRESET) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+				   ret, "the peer was killed or has given up "
+				   "while connecting");
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	if (ret) {
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
+		return;
+	}
+	memcpy(&ep->local_addr, rdma_get_local_addr(ep->id),
+	       sizeof(ep->id->route.addr.src_storage));
+	ep->state = EP_SETUP;
+	ep->ctrl_due |= CTRL_SETUP;
+	rdmamsg__ep_touch(ep);
+}
+
+static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	struct proto_hello h = { 0 };
+	bool ours = !rdmamsg__hello_decode(&h, ev->data,
+					   ev->conn.private_data_len);
+
+	if (ev->status == REJ_STALE) {
+		rdmamsg__dial_back_off(ep, PROTO_LIMIT_NONE);
+		return;
+	}
+	/* a record that the program has brought there is good for one try */
+	if (ours && h.reject == PROTO_REJECT_LIMIT &&
+	    rdmamsg__limit_passes(h.limit) && ep->host) {
+		rdmamsg__dial_back_off(ep, h.limit);
+		return;
+	}
+	ep->reason.cm_event = ev->type;
+	ep->reason.cm_status = ev->status;
+	if (ours && h.data_len) {
+		memcpy(ep->reason_data, h.data, h.data_len);
+		ep->reason.data = ep->reason_data;
+		ep->reason.data_len = h.data_len;
+	}
+	if (ev->status == REJ_INVALID_SERVICE || ev->status == -ECONNREFUSED)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
+				   -ECONNREFUSED, "nobody listens on port %u "
+				   "of that host",
+				   ntohs(rdma_get_dst_port(ep->id)));
+	else if (ours && h.reject == PROTO_REJECT_VERSION)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
+				   -EPROTONOSUPPORT, "no common protocol "
+				   "version: the peer speaks %u to %u, this "
+				   "library %u", h.lowest, h.highest,
+				   PROTO_VERSION);
+	else if (ours && (h.reject == PROTO_REJECT_RESOURCES ||
+			  h.reject == PROTO_REJECT_LIMIT))
+		rdmamsg__ep_refused(ep, h.reject, h.limit);
+	else if (ours && h.reject == PROTO_REJECT_APP)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+				   -ECONNABORTED, "rejected by the peer's "
+				   "program");
+	else if (ours && h.reject == PROTO_REJECT_PROTOCOL)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+				   -EPROTO, "the peer's library cannot use the "
+				   "request: damaged, answered before, or for "
+				   "another kind of port or partition");
+	else if (ev->status == REJ_NO_RESOURCES)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
+				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
+				   "rejected by the peer's connection manager: "
+				   "no resources");
+	else if (ours || ev->status != REJ_CONSUMER)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+				   -ECONNABORTED, "rejected by the peer "
+				   "(reason %d)", ev->status);
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+				   -ECONNABORTED, "rejected by the peer, which "
+				   "may not speak rdmamsg, or failed to "
+				   "accept");
+	rdmamsg__dial_next(ep);
+}
+
+/* What ended the try, in words. status is a -errno here. */
+static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	int err = ev->status < 0 ? ev->status : -EHOSTUNREACH;
+
+	if (ep->state >= EP_DRAINING)
+		return;
+	ep->reason.cm_event = ev->type;
+	ep->reason.cm_status = ev->status;
+	switch (ev->type) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		if (err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL)
+			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
+					   ep->v == &rdmamsg__verbs_soft ?
+					   "the soft HCA leads to addresses "
+					   "of this host, and %s is none" :
+					   "no RDMA device leads to %s: see "
+					   "'rdma link', or give the network "
+					   "interface one with 'rdma link add "
+					   "rxe0 type rxe netdev NAME'; within "
+					   "this host RDMAMSG_DEVICE=soft",
+					   ep->host);
+		else
+			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+					   RDMAMSG_CAUSE_UNREACHABLE,
+					   -EHOSTUNREACH,
+					   "%s: no answer to address "
+					   "resolution (%s)", ep->host,
+					   strerror(-err));
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
+				   "no route to %s (%s)", ep->host,
+				   strerror(-err));
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
+				   RDMAMSG_CAUSE_TRANSPORT, err,
+				   "the connection could not be set up (%s)",
+				   strerror(-err));
+		break;
+	default:
+		if (err == -EMFILE || err == -ENFILE || err == -ENOMEM ||
+		    err == -EACCES) {
+			/* of our own: nobody has been asked */
+			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
+					     rdmamsg__cm_fail(ep->ctx, err,
+							      "connecting"));
+			return;
+		}
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
+				   "%s does not answer (%s)", ep->host ?
+				   ep->host : "the peer", strerror(-err));
+	}
+	/* with a SETUP on its way it is too late for another address */
+	if (ep->passive || ep->state == EP_SETUP)
+		rdmamsg__ep_kill(ep);
+	else
+		rdmamsg__dial_next(ep);
+}
+
+void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
+{
+	ep->disconnected = true;
+	/* what arrived before it is delivered before it */
+	rdmamsg__cq_poll(ep->ctx, 1 << 20);
+	if (ep->state == EP_CLOSING && ep->close_seen) {
+		/* our CLOSE may still wait for its acknowledgement */
+		rdmamsg__ep_peer_gone(ep);
+		return;
+	}
+	if (ep->state < EP_DRAINING && ep->reason.cause == RDMAMSG_CAUSE_CLOSED)
+		ep->reason_set = false;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+			   -ECONNRESET, "%s", rdmamsg__peer_gone_text(ep));
+	rdmamsg__ep_kill(ep);
+}
+
+/* What fails in fn is told by the endpoint's reason, not by rdmamsg_error(). */
+static void try(struct rdmamsg_ep *ep, const struct cm_event *ev,
+		void (*fn)(struct rdmamsg_ep *ep, const struct cm_event *ev))
+{
+	rdmamsg__try_begin();
+	fn(ep, ev);
+	rdmamsg__try_end();
+}
+
+void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	/* any event may come in any state: each handler looks for itself */
+	switch (ev->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		if (ep->state == EP_RESOLVING)
+			try(ep, ev, on_addr);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		if (ep->state == EP_RESOLVING)
+			try(ep, ev, on_route);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		try(ep, ev, on_response);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		ep->established = true;
+		if (ep->passive && ep->state == EP_REQUESTED)
+			ep->state = EP_SETUP;
+		rdmamsg__ep_touch(ep);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		if (ep->state == EP_REQUESTED && !ep->passive)
+			try(ep, ev, on_rejected);
+		else if (ep->state < EP_SETUP)
+			try(ep, ev, on_failed);
+		else
+			/* it ended before our establishing reached it */
+			rdmamsg__ep_disconnected(ep);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		if (ep->state < EP_OPEN)
+			try(ep, ev, on_failed);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		/*
+		 * Kernels from 6.0 on also raise it when a neighbour entry
+		 * changes under a connection that works: liveness will tell.
+		 */
+		if (ep->state < EP_SETUP)
+			try(ep, ev, on_failed);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rdmamsg__ep_disconnected(ep);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* the peer was told that these had arrived */
+		rdmamsg__cq_poll(ep->ctx, 1 << 20);
+		rdmamsg__ep_removed(ep);
+		break;
+	default:
+		break;
+	}
+}

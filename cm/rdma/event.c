@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CM events: copied, acknowledged at once, then handed to whom they concern.
+ * Whoever gets one may destroy the id: nothing of it is outstanding.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "loop/watch.h"
+#include "session/connect.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* What is missing: devices, permission, or the kernel's part. */
+static int no_channel(const struct verbs_api *v, int err)
+{
+	int ret = rdmamsg__device_any(v);
+
+	if (ret)
+		return ret;
+	if (v == &rdmamsg__verbs_soft)
+		return rdmamsg__fail_soft(err);
+	err = rdmamsg__node_error(err, "rdma_cm");
+	if (err != -ENODEV && err != -ENOENT)
+		return rdmamsg__fail_verbs(err, "RDMA connection manager");
+	return rdmamsg__fail(-ENODEV, "no RDMA connection manager: 'modprobe "
+			     "rdma_ucm', and see rdmamsg_devices(3) for the "
+			     "devices there are");
+}
+
+static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
+			const struct verbs_api *v)
+{
+	struct rdma_event_channel *ch;
+	int ret, flags;
+
+	rdmamsg__fork_mark();
+	errno = 0;
+	ch = v->create_event_channel();
+	if (!ch)
+		return no_channel(v, rdmamsg__verbs_null());
+	flags = fcntl(ch->fd, F_GETFL);
+	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK))
+		ret = -errno;
+	else
+		ret = rdmamsg__watch(ctx, ch->fd, cm);
+	if (ret) {
+		v->destroy_event_channel(ch);
+		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
+	}
+	cm->v = v;
+	cm->ch = ch;
+	return 0;
+}
+
+/* Also called by another thread, to move a request here. */
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret_ch)
+{
+	struct cm_channel *cm = &ctx->cm[v == &rdmamsg__verbs_soft];
+	int ret = 0;
+
+	pthread_mutex_lock(&ctx->cm_lock);
+	if (!cm->ch)
+		ret = open_channel(ctx, cm, v);
+	if (!ret)
+		*ret_ch = cm->ch;
+	pthread_mutex_unlock(&ctx->cm_lock);
+	return ret;
+}
+
+void rdmamsg__cm_close(struct rdmamsg *ctx)
+{
+	for (int i = 0; i < TABLES; i++) {
+		struct cm_channel *cm = &ctx->cm[i];
+		struct rdma_event_channel *ch = cm->ch;
+
+		if (!ch)
+			continue;
+		rdmamsg__unwatch(ctx, ch->fd);
+		cm->v->destroy_event_channel(ch);
+		cm->ch = NULL;
+	}
+}
+
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, struct rdma_cm_id **ret_id)
+{
+	struct rdma_event_channel *ch;
+	int ret = rdmamsg__cm_open(ctx, v, &ch);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__verbs_ret(v->create_id(ch, ret_id, owner, RDMA_PS_TCP));
+	if (ret)
+		return rdmamsg__cm_fail(ctx, ret, "connection id");
+	return 0;
+}
+
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id)
+{
+	if (v->destroy_id(id))
+		log_error("a connection id could not be destroyed: %m");
+}
+
+static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
+{
+	struct cm_owner *owner = ev->id->context;
+
+	log_debug("cm id %p: %s, status %d", (void *)ev->id,
+		  rdma_event_str(ev->type), ev->status);
+	switch (owner->kind) {
+	case CM_EP:
+		rdmamsg__ep_cm_event(list_entry(owner, struct rdmamsg_ep,
+						owner), ev);
+		break;
+	case CM_LISTENER:
+		rdmamsg__listener_cm_event(list_entry(owner,
+						      struct rdmamsg_listener,
+						      owner), ev);
+		break;
+	case CM_REQUEST:
+		rdmamsg__request_cm_event(ctx, list_entry(owner,
+						struct rdmamsg_request, owner),
+					  ev);
+		break;
+	}
+}
+
+static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
+{
+	size_t len = from->param.conn.private_data_len;
+
+	ev->type = from->event;
+	ev->status = from->status;
+	ev->id = from->id;
+	ev->conn = from->param.conn;
+	if (!from->param.conn.private_data)
+		len = 0;
+	if (len)
+		memcpy(ev->data, from->param.conn.private_data,
+		       min(len, sizeof(ev->data)));
+	ev->conn.private_data = ev->data;
+	ev->conn.private_data_len = (uint8_t)len;
+}
+
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm)
+{
+	int n = 0;
+
+	/* bounded: the rest keeps the descriptor readable */
+	while (cm->ch && n < 64) {
+		struct rdma_cm_event *from;
+		struct cm_event ev = { .v = cm->v };
+
+		if (cm->v->get_cm_event(cm->ch, &from))
+			break;
+		copy_event(&ev, from);
+		(void)cm->v->ack_cm_event(from);
+		dispatch(ctx, &ev);
+		n++;
+	}
+	return n;
+}

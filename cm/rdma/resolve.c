@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names. getaddrinfo() blocks for as long as it likes, so a name is resolved
+ * on a thread of its own, which is left to itself at the deadline: the
+ * endpoint's, or that of a call which waits for the result. Numeric addresses
+ * need none.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "loop/submit.h"
+#include "session/connect.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+struct resolve {
+	struct mail mail;
+	pthread_mutex_t lock;
+	pthread_cond_t over;
+	int refs;			/* thread; endpoint or call */
+	struct rdmamsg *ctx;		/* NULL: no endpoint, or none any more */
+	struct rdmamsg_ep *ep;
+	char *host, *service;
+	struct addrinfo hints;
+	bool done;
+	int gai;
+	struct addrinfo *addrs;
+};
+
+static const struct addrinfo hints_any = {
+	.ai_socktype = SOCK_STREAM,
+};
+
+bool rdmamsg__addr_is_any(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+			&((const struct sockaddr_in6 *)addr)->sin6_addr);
+	return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
+}
+
+bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
+{
+	const struct in6_addr *in6;
+	const uint8_t *v4;
+
+	if (addr->sa_family != AF_INET6) {
+		v4 = (const uint8_t *)
+			&((const struct sockaddr_in *)addr)->sin_addr;
+		return v4[0] == 127;
+	}
+	in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+	return IN6_IS_ADDR_LOOPBACK(in6) ||
+	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}
+
+/* getaddrinfo() takes any number, and none, and cuts it to 16 bits. */
+bool rdmamsg__service_ok(const char *service)
+{
+	char *end;
+	long port = strtol(service, &end, 10);
+
+	return *service && (*end || (port >= 0 && port <= 65535));
+}
+
+int rdmamsg__fail_service(const char *service)
+{
+	return rdmamsg__fail(-EINVAL, "service '%s' is neither a port number, "
+			     "0 to 65535, nor a name in /etc/services",
+			     service);
+}
+
+int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
+			     struct addrinfo **ret)
+{
+	struct addrinfo hints = hints_any;
+
+	if (service && !rdmamsg__service_ok(service))
+		return EAI_SERVICE;
+	hints.ai_flags = AI_NUMERICHOST | flags;
+	return getaddrinfo(host, service, &hints, ret);
+}
+
+static void put(struct resolve *r)
+{
+	bool last;
+
+	pthread_mutex_lock(&r->lock);
+	last = !--r->refs;
+	pthread_mutex_unlock(&r->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&r->over);
+	pthread_mutex_destroy(&r->lock);
+	if (r->addrs)
+		freeaddrinfo(r->addrs);
+	free(r->host);
+	free(r->service);
+	free(r);
+}
+
+static void arrived(struct rdmamsg *ctx, struct mail *mail)
+{
+	struct resolve *r = list_entry(mail, struct resolve, mail);
+	struct rdmamsg_ep *ep = r->ep;
+
+	if (ep) {
+		struct addrinfo *addrs = r->addrs;
+
+		r->addrs = NULL;
+		ep->resolve = NULL;
+		rdmamsg__resolved(ep, r->gai, addrs);
+		put(r);		/* the endpoint's */
+	}
+	put(r);			/* the mail's, once the thread's */
+}
+
+static void *resolve_thread(void *arg)
+{
+	struct resolve *r = arg;
+	struct addrinfo *addrs = NULL;
+	int gai = getaddrinfo(r->host, r->service, &r->hints, &addrs);
+
+	pthread_mutex_lock(&r->lock);
+	r->gai = gai;
+	r->addrs = addrs;
+	r->done = true;
+	if (r->ctx) {
+		/* under the lock: the context cannot go away meanwhile */
+		rdmamsg__mail_post(r->ctx, &r->mail);
+		pthread_mutex_unlock(&r->lock);
+		return NULL;
+	}
+	pthread_cond_signal(&r->over);
+	pthread_mutex_unlock(&r->lock);
+	put(r);
+	return NULL;
+}
+
+static struct resolve *resolve_new(const char *host, const char *service,
+				   const struct addrinfo *hints)
+{
+	struct resolve *r = calloc(1, sizeof(*r));
+	pthread_condattr_t attr;
+
+	if (!r)
+		return NULL;
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->over, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&r->mail.node);
+	r->mail.fn = arrived;
+	r->refs = 2;
+	r->hints = *hints;
+	r->host = strdup(host);
+	r->service = strdup(service);
+	return r;
+}
+
+/* r is gone if it fails. */
+static int resolve_run(struct resolve *r)
+{
+	int ret = r->host && r->service ? 0 : ENOMEM;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (!ret) {
+		pthread_attr_init(&attr);
+		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		ret = pthread_create(&thread, &attr, resolve_thread, r);
+		pthread_attr_destroy(&attr);
+	}
+	if (!ret)
+		return 0;
+	rdmamsg__fail(-ret, "cannot resolve %s: %s", r->host ? r->host :
+		      "a name", strerror(ret));
+	r->refs = 1;
+	put(r);
+	return -ret;
+}
+
+int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret_r)
+{
+	struct resolve *r = resolve_new(ep->host, ep->service, &hints_any);
+	int ret;
+
+	if (!r)
+		return rdmamsg__fail(-ENOMEM, "no memory to resolve a name");
+	r->ctx = ep->ctx;
+	r->ep = ep;
+	ret = resolve_run(r);
+	if (!ret)
+		*ret_r = r;
+	return ret;
+}
+
+/* Until it is done or the time is over. */
+static bool wait_done(struct resolve *r, int timeout_ms)
+{
+	struct timespec end;
+	int ret = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += timeout_ms / 1000;
+	end.tv_nsec += timeout_ms % 1000 * 1000000l;
+	if (end.tv_nsec >= 1000000000l) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000l;
+	}
+	while (!r->done && !ret)
+		ret = pthread_cond_timedwait(&r->over, &r->lock, &end);
+	return r->done;
+}
+
+int rdmamsg__resolve_wait(const char *host, const char *service,
+			  const struct addrinfo *hints, int timeout_ms,
+			  int *ret_gai, struct addrinfo **ret)
+{
+	struct resolve *r = resolve_new(host, service, hints);
+	int err;
+
+	if (!r)
+		return rdmamsg__fail(-ENOMEM, "no memory to resolve a name");
+	err = resolve_run(r);
+	if (err)
+		return err;
+	pthread_mutex_lock(&r->lock);
+	if (wait_done(r, timeout_ms)) {
+		*ret_gai = r->gai;
+		*ret = r->addrs;
+		r->addrs = NULL;
+	} else {
+		err = rdmamsg__fail(-ETIMEDOUT, "cannot resolve %s: no answer "
+				    "from the resolver in %d ms", host,
+				    timeout_ms);
+	}
+	pthread_mutex_unlock(&r->lock);
+	put(r);
+	return err;
+}
+
+/* The mail may be on its way: then it finds nobody to tell. */
+void rdmamsg__resolve_abandon(struct resolve *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->ep = NULL;
+	if (list_empty(&r->mail.node))
+		r->ctx = NULL;
+	pthread_mutex_unlock(&r->lock);
+	put(r);
+}

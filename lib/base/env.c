@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment, as in rdmamsg-env(7). Read once; not when privileged. */
+#include "base/base.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char device[64];
+static bool log_set;
+
+static void set_log(const char *value)
+{
+	static const char *const names[] = {
+		"none", "error", "warn", "info", "debug",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcasecmp(value, names[i])) {
+			rdmamsg__log_level = (int)i;
+			log_set = true;
+			return;
+		}
+	}
+	rdmamsg__log_level = RDMAMSG_LOG_WARN;
+	log_warn("RDMAMSG_LOG is '%s', not none, error, warn, info or debug",
+		 value);
+}
+
+static void set_device(const char *value)
+{
+	snprintf(device, sizeof(device), "%s", value);
+}
+
+/* The soft HCA reads its variables itself. */
+static const struct {
+	const char *name;
+	void (*set)(const char *value);
+} vars[] = {
+	{ "RDMAMSG_LOG", set_log },	/* first: the others may log */
+	{ "RDMAMSG_DEVICE", set_device },
+	{ "RDMAMSG_SOFT_FABRIC" },
+	{ "RDMAMSG_SOFT_LINK" },
+	{ "RDMAMSG_SOFT_NO_VM" },
+	{ "RDMAMSG_SOFT_PORTS" },
+};
+
+/* A misspelt variable does nothing, silently, unless somebody says so. */
+static void report_unknown(void)
+{
+	extern char **environ;
+
+	for (char **e = environ; e && *e; e++) {
+		size_t len = strcspn(*e, "=");
+		bool known = strncmp(*e, "RDMAMSG_", 8) ||
+			     !strncmp(*e, "RDMAMSG_VM", 10);
+
+		for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
+			known |= strlen(vars[i].name) == len &&
+				 !strncmp(*e, vars[i].name, len);
+		if (known)
+			continue;
+		/* seen even when no log was asked for */
+		rdmamsg__log(RDMAMSG_LOG_WARN, "unknown environment variable "
+			     "%.*s: see rdmamsg-env(7)", (int)len, *e);
+	}
+}
+
+static void init(void)
+{
+	if (getauxval(AT_SECURE))
+		return;
+	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++) {
+		const char *value = getenv(vars[i].name);
+
+		if (value && vars[i].set)
+			vars[i].set(value);
+	}
+	report_unknown();
+}
+
+void rdmamsg__env_init(void)
+{
+	pthread_once(&once, init);
+}
+
+bool rdmamsg__env_log(void)
+{
+	return log_set;
+}
+
+const char *rdmamsg__env_device(void)
+{
+	rdmamsg__env_init();
+	return device[0] ? device : NULL;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of contexts and endpoints, option structs, the clock. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static size_t pages(size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (size + page - 1) / page * page;
+}
+
+void *rdmamsg__object_new(size_t size)
+{
+	void *p = mmap(NULL, pages(size), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, pages(size), MADV_WIPEONFORK)) {
+		munmap(p, pages(size));
+		return NULL;
+	}
+	return p;
+}
+
+void rdmamsg__object_free(void *obj, size_t size)
+{
+	if (obj)
+		munmap(obj, pages(size));
+}
+
+/*
+ * The libraries below keep devices open per process and do not notice a fork:
+ * from their first use on, children are shut out.
+ */
+static _Atomic pid_t used_by;
+
+void rdmamsg__fork_mark(void)
+{
+	used_by = getpid();
+}
+
+int rdmamsg__fork_check(void)
+{
+	if (!used_by || used_by == getpid())
+		return 0;
+	return rdmamsg__fail(-ECHILD, "this process was forked from one that "
+			     "uses RDMA: fork first, or exec a program that "
+			     "opens its own context");
+}
+
+int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
+		       const char *name)
+{
+	size_t size;
+
+	memset(dst, 0, dst_size);
+	if (src) {
+		memcpy(&size, src, sizeof(size));
+		if (size < sizeof(size) || size > 4096)
+			return rdmamsg__fail(-EINVAL, "%s: size is %zu: set it "
+					     "to sizeof the struct", name,
+					     size);
+		/*
+		 * A newer program's longer struct is fine as long as it does
+		 * not ask for what we do not know.
+		 */
+		for (size_t i = dst_size; i < size; i++)
+			if (((const char *)src)[i])
+				return rdmamsg__fail(-EINVAL, "%s: has fields "
+						     "this library does not "
+						     "know", name);
+		memcpy(dst, src, min(size, dst_size));
+	}
+	memcpy(dst, &dst_size, sizeof(dst_size));
+	return 0;
+}
+
+int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct range *r = &list[i];
+		uint32_t *field = (uint32_t *)((char *)opts + r->offset);
+
+		if (!*field) {
+			*field = r->def;
+			continue;
+		}
+		if (*field == RDMAMSG_NONE)
+			*field = r->none;
+		if (*field == RDMAMSG_NONE)
+			continue;
+		if (*field < r->lowest || *field > r->highest)
+			return rdmamsg__fail(-EINVAL, "%s %u: must be %u to %u",
+					     r->name, *field, r->lowest,
+					     r->highest);
+	}
+	return 0;
+}
+
+uint64_t rdmamsg__now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}

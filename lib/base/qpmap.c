@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A hash table that is never more than half full, without tombstones. */
+#include "base/qpmap.h"
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void put(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep)
+{
+	uint32_t at = rdmamsg__qpmap_hash(map, num);
+
+	while (map->entries[at].ep)
+		at = (at + 1) & map->mask;
+	map->entries[at].num = num;
+	map->entries[at].ep = ep;
+}
+
+static int grow(struct qpmap *map)
+{
+	uint32_t size = map->entries ? 2 * (map->mask + 1) : 64;
+	struct qpmap bigger = {
+		.entries = calloc(size, sizeof(*bigger.entries)),
+		.mask = size - 1, .used = map->used,
+	};
+
+	if (!bigger.entries)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	for (uint32_t i = 0; map->entries && i <= map->mask; i++)
+		if (map->entries[i].ep)
+			put(&bigger, map->entries[i].num, map->entries[i].ep);
+	free(map->entries);
+	*map = bigger;
+	return 0;
+}
+
+int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep)
+{
+	if (!map->entries || 2 * (map->used + 1) > map->mask) {
+		int ret = grow(map);
+
+		if (ret)
+			return ret;
+	}
+	put(map, num, ep);
+	map->used++;
+	return 0;
+}
+
+/* What stands behind the gap may have wanted to stand in it. */
+static void close_gap(struct qpmap *map, uint32_t gap)
+{
+	uint32_t at = gap;
+
+	for (;;) {
+		struct qpmap_entry *e;
+		uint32_t home;
+
+		at = (at + 1) & map->mask;
+		e = &map->entries[at];
+		if (!e->ep)
+			break;
+		home = rdmamsg__qpmap_hash(map, e->num);
+		if (((at - home) & map->mask) < ((at - gap) & map->mask))
+			continue;
+		map->entries[gap] = *e;
+		gap = at;
+	}
+	map->entries[gap].ep = NULL;
+}
+
+void rdmamsg__qpmap_del(struct qpmap *map, uint32_t num)
+{
+	uint32_t at;
+
+	if (!map->used)
+		return;
+	for (at = rdmamsg__qpmap_hash(map, num); map->entries[at].ep;
+	     at = (at + 1) & map->mask)
+		if (map->entries[at].num == num) {
+			map->used--;
+			close_gap(map, at);
+			return;
+		}
+}
+
+void rdmamsg__qpmap_free(struct qpmap *map)
+{
+	free(map->entries);
+	map->entries = NULL;
+	map->used = 0;
+}

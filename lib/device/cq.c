@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: shared by the endpoints of a context on one device or
+ * owned by one, never smaller than what those can have outstanding (a flush
+ * reports every request, signalled or not), so an overrun cannot happen.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "loop/watch.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define CQ_FIRST	1024
+#define CQ_FIXED	16384	/* where it stays as it is made */
+
+/* The inline poll works while there is exactly one queue. */
+static void hot_update(struct rdmamsg *ctx)
+{
+	struct list *n, *m;
+	struct ibv_cq *only = NULL;
+	int count = 0;
+
+	list_for_each(n, &ctx->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->cqs) {
+			only = list_entry(m, struct cq, node)->ibv;
+			count++;
+		}
+	ctx->hot.cq = count == 1 ? only : NULL;
+	/* rdmamsg__leave() knows more; inside of a call it stays as it is */
+	ctx->hot.polls = min(ctx->hot.polls, 0);
+	ctx->work = true;
+}
+
+static uint32_t limit_of(const struct rdmamsg_device *d)
+{
+	return (uint32_t)max(d->attr.max_cqe, 1);
+}
+
+static int check(const struct rdmamsg_device *d, uint32_t entries,
+		 uint32_t vector)
+{
+	if (entries > limit_of(d))
+		return rdmamsg__fail(-EINVAL, "send_depth and recv_depth, or "
+				     "the depth of a shared receive queue, "
+				     "need a completion queue of %u, device %s "
+				     "has at most %u", entries, d->name,
+				     limit_of(d));
+	if (vector >= (uint32_t)max(d->verbs->num_comp_vectors, 1))
+		return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has "
+				     "%d (num_comp_vectors)", vector, d->name,
+				     d->verbs->num_comp_vectors);
+	return 0;
+}
+
+/*
+ * No device attribute tells whether a device resizes completion queues: try
+ * once. Two contexts may try at the same time, with the same result.
+ */
+static bool grows(struct rdmamsg_device *d)
+{
+	struct ibv_cq *cq;
+	int ret;
+
+	if (d->cq_resize != RESIZE_UNKNOWN)
+		return d->cq_resize == RESIZE_WORKS;
+	cq = d->v->create_cq(d->verbs, 16, NULL, NULL, 0);
+	if (!cq)
+		return true;
+	ret = rdmamsg__verbs_ret(d->v->resize_cq(cq, 64));
+	d->cq_resize = ret == -EOPNOTSUPP || ret == -ENOSYS ? RESIZE_FAILS :
+		       RESIZE_WORKS;
+	if (d->v->destroy_cq(cq))
+		log_error("device %s: a completion queue could not be "
+			  "destroyed", d->name);
+	return d->cq_resize == RESIZE_WORKS;
+}
+
+/*
+ * One queue is polled faster than two: a queue that grows starts small, one
+ * that cannot grow has room for the endpoints to come.
+ */
+static uint32_t room_for(const struct dev *dev, uint32_t entries, bool own)
+{
+	uint32_t room = CQ_FIRST;
+	struct list *n;
+
+	if (own)
+		return entries;
+	if (!grows(dev->device)) {
+		room = CQ_FIXED;
+		list_for_each(n, &dev->cqs) {
+			const struct cq *cq = list_entry(n, struct cq, node);
+
+			if (!cq->own)
+				room = max(room, 2 * cq->room);
+		}
+	}
+	return min(max(room, entries), limit_of(dev->device));
+}
+
+static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
+		  struct cq **ret_cq)
+{
+	uint32_t room = room_for(dev, entries, own);
+	struct rdmamsg_device *d = dev->device;
+	struct cq *cq;
+	int ret;
+
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return rdmamsg__fail(-ENOMEM,
+				     "no memory for a completion queue");
+	/* limits are upper bounds: less than the limit may fail as well */
+	errno = 0;
+	cq->ibv = d->v->create_cq(d->verbs, (int)room, dev, dev->channel,
+				  (int)vector);
+	while (!cq->ibv && room > entries) {
+		room = max(room / 2, entries);
+		cq->ibv = d->v->create_cq(d->verbs, (int)room, dev,
+					  dev->channel, (int)vector);
+	}
+	if (!cq->ibv) {
+		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					  "completion queue");
+		goto err_cq;
+	}
+	ret = rdmamsg__verbs_ret(ibv_req_notify_cq(cq->ibv, 0));
+	if (ret) {
+		rdmamsg__fail_verbs(ret, "arming a completion queue");
+		goto err_ibv;
+	}
+	cq->room = room;
+	cq->vector = vector;
+	cq->own = own;
+	list_add_tail(&dev->cqs, &cq->node);
+	hot_update(dev->ctx);
+	*ret_cq = cq;
+	return 0;
+
+err_ibv:
+	(void)d->v->destroy_cq(cq->ibv);
+err_cq:
+	free(cq);
+	return ret;
+}
+
+static int arm(struct cq *cq)
+{
+	int ret = rdmamsg__verbs_ret(ibv_req_notify_cq(cq->ibv, 0));
+
+	cq->unarmed = ret;
+	return ret;
+}
+
+/* Completions may never be seen: better an end than a wait without one. */
+static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
+		      const char *what)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->cq != cq && (!ep->srq || ep->srq->cq != cq))
+			continue;
+		rdmamsg__ep_device_failed(ep, err, what);
+	}
+}
+
+static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
+{
+	uint64_t need = (uint64_t)cq->used + entries;
+	uint32_t limit = limit_of(dev->device), room;
+
+	if (need <= cq->room)
+		return true;
+	if (need > limit || !grows(dev->device))
+		return false;
+	room = (uint32_t)min(max(need, 2 * (uint64_t)cq->room),
+			     (uint64_t)limit);
+	if (rdmamsg__verbs_ret(dev->device->v->resize_cq(cq->ibv, (int)room)))
+		return false;
+	cq->room = room;
+	return true;
+}
+
+static bool suits(struct dev *dev, struct cq *cq, uint32_t entries,
+		  uint32_t vector)
+{
+	return !cq->own && cq->vector == vector &&
+	       make_room(dev, cq, entries) && (!cq->unarmed || !arm(cq));
+}
+
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
+		    bool own, struct cq **ret)
+{
+	int err = check(dev->device, entries, vector);
+	struct cq *cq = NULL;
+	struct list *n;
+
+	if (err)
+		return err;
+	for (n = dev->cqs.next; n != &dev->cqs && !own && !cq; n = n->next)
+		if (suits(dev, list_entry(n, struct cq, node), entries, vector))
+			cq = list_entry(n, struct cq, node);
+	if (!cq) {
+		err = cq_new(dev, entries, vector, own, &cq);
+		if (err)
+			return err;
+	}
+	cq->used += entries;
+	*ret = cq;
+	return 0;
+}
+
+static void cq_free(struct dev *dev, struct cq *cq)
+{
+	if (cq->events)
+		dev->device->v->ack_cq_events(cq->ibv, cq->events);
+	if (dev->device->v->destroy_cq(cq->ibv))
+		log_error("device %s: a completion queue could not be "
+			  "destroyed", dev->device->name);
+	list_del(&cq->node);
+	free(cq);
+}
+
+void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries)
+{
+	cq->used -= entries;
+	if (!cq->own)
+		return;
+	cq_free(dev, cq);
+	hot_update(dev->ctx);
+}
+
+void rdmamsg__cqs_free(struct dev *dev)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &dev->cqs)
+		cq_free(dev, list_entry(n, struct cq, node));
+	hot_update(dev->ctx);
+}
+
+/*
+ * One event, then arm, and the caller polls: what came before arming is
+ * found by that poll, what comes after raises the next event. More events
+ * keep the descriptor readable.
+ */
+int rdmamsg__cq_rearm(struct dev *dev)
+{
+	const struct verbs_api *v = dev->device->v;
+	struct ibv_cq *ibv;
+	struct list *n;
+	void *arg;
+	int err;
+
+	err = rdmamsg__verbs_ret(v->get_cq_event(dev->channel, &ibv, &arg));
+	/* the channel of a removed device is readable for good, and empty */
+	if (err == -EIO && dev->device->gone)
+		rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+	if (err)
+		return 0;
+	list_for_each(n, &dev->cqs) {
+		struct cq *cq = list_entry(n, struct cq, node);
+
+		if (cq->ibv != ibv)
+			continue;
+		/* acknowledged in bunches: each takes a mutex */
+		if (++cq->events == 1024) {
+			v->ack_cq_events(ibv, cq->events);
+			cq->events = 0;
+		}
+		err = arm(cq);
+		if (unlikely(err))
+			cq_failed(dev->ctx, cq, err,
+				  "arming the completion queue");
+	}
+	return 1;
+}
+
+void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq)
+{
+	struct ibv_wc wc[16];
+	uint32_t left = cq->room;
+	int got;
+
+	do {
+		got = ibv_poll_cq(cq->ibv, 16, wc);
+		if (got <= 0)
+			return;
+		rdmamsg__dispatch(ctx, wc, got);
+		left -= min(left, (uint32_t)got);
+	} while (left);
+}
+
+int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
+{
+	struct ibv_wc wc[16];
+	struct list *n, *m;
+	int total = 0;
+
+	list_for_each(n, &ctx->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		if (dev->single)
+			break;		/* the rest of ctx->devs is single */
+		list_for_each(m, &dev->cqs) {
+			struct cq *cq = list_entry(m, struct cq, node);
+			int got, sum = 0;
+
+			do {
+				got = ibv_poll_cq(cq->ibv, 16, wc);
+				if (unlikely(got < 0)) {
+					cq_failed(ctx, cq, -EIO,
+						  "polling the completion "
+						  "queue");
+					break;
+				}
+				rdmamsg__dispatch(ctx, wc, got);
+				sum += got;
+			} while (got == 16 && sum < budget);
+			total += sum;
+		}
+	}
+	return total;
+}

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices: opened once per process, whatever number of contexts use them. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/qpmap.h"
+#include "base/timer.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "loop/submit.h"
+#include "loop/watch.h"
+#include "memory/pool.h"
+#include "memory/region.h"
+#include "memory/stretch.h"
+#include "qp/rawqp.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define LINGER_MS	5000	/* an unused device is closed after this */
+
+/*
+ * Of the list and the references. No call below the library is made under it,
+ * since each may block: the device's own lock is held while it is opened.
+ */
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list devices = { &devices, &devices };
+
+static struct rdmamsg_device *device_new(const struct verbs_api *v,
+					 const char *name)
+{
+	struct rdmamsg_device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->v = v;
+	snprintf(d->name, sizeof(d->name), "%s", name);
+	list_init(&d->ports);
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+static void device_free(struct rdmamsg_device *d)
+{
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static int device_open(struct rdmamsg_device *d)
+{
+	const struct verbs_api *v = d->v;
+	struct ibv_context *verbs;
+	int ret, flags;
+
+	rdmamsg__fork_mark();
+	rdmamsg__fork_protect(v);
+	ret = rdmamsg__open_by_name(v, d->name, &verbs);
+	if (ret)
+		return ret;
+	ret = rdmamsg__verbs_ret(v->query_device(verbs, &d->attr));
+	if (ret) {
+		rdmamsg__fail_verbs(ret, "querying the RDMA device");
+		goto err_verbs;
+	}
+	errno = 0;
+	d->pd = v->alloc_pd(verbs);
+	if (!d->pd) {
+		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					  "protection domain");
+		goto err_verbs;
+	}
+	flags = fcntl(verbs->async_fd, F_GETFL);
+	(void)fcntl(verbs->async_fd, F_SETFL, flags | O_NONBLOCK);
+	d->kind = rdmamsg__kind_of(v, verbs, &d->attr);
+	d->verbs = verbs;
+	rdmamsg__removal_open(d);
+	log_info("device %s opened (%s)", d->name, rdmamsg__kind_name(d->kind));
+	return 0;
+
+err_verbs:
+	(void)v->close_device(verbs);
+	return ret;
+}
+
+static void device_close(struct rdmamsg_device *d)
+{
+	rdmamsg__removal_close(d);
+	if (d->v->dealloc_pd(d->pd))
+		log_error("device %s: its protection domain is still in use",
+			  d->name);
+	(void)d->v->close_device(d->verbs);
+	log_info("device %s closed", d->name);
+}
+
+static void device_put(struct rdmamsg_device *d)
+{
+	bool last;
+
+	pthread_mutex_lock(&devices_lock);
+	last = !--d->refs;
+	if (last)
+		list_del(&d->node);
+	pthread_mutex_unlock(&devices_lock);
+	if (!last)
+		return;
+	if (d->verbs)
+		device_close(d);
+	device_free(d);
+}
+
+/* It may not be open yet. NULL: no memory. */
+static struct rdmamsg_device *device_hold(const struct verbs_api *v,
+					  const char *name)
+{
+	struct rdmamsg_device *d = NULL;
+	struct list *n;
+
+	pthread_mutex_lock(&devices_lock);
+	list_for_each(n, &devices) {
+		d = list_entry(n, struct rdmamsg_device, node);
+		if (!d->gone && d->v == v && !strcmp(d->name, name))
+			break;
+		d = NULL;
+	}
+	if (!d) {
+		d = device_new(v, name);
+		if (d)
+			list_add_tail(&devices, &d->node);
+	}
+	if (d)
+		d->refs++;
+	pthread_mutex_unlock(&devices_lock);
+	return d;
+}
+
+/* The caller holds the device already. */
+static void device_again(struct rdmamsg_device *d)
+{
+	pthread_mutex_lock(&devices_lock);
+	d->refs++;
+	pthread_mutex_unlock(&devices_lock);
+}
+
+/* Several may come at once: the first one opens it, the others wait for that. */
+static int device_get(const struct verbs_api *v, const char *name,
+		      struct rdmamsg_device **ret_d)
+{
+	struct rdmamsg_device *d = device_hold(v, name);
+	int ret = 0;
+
+	if (!d)
+		return rdmamsg__fail(-ENOMEM, "no memory for a device");
+	pthread_mutex_lock(&d->lock);
+	if (!d->verbs)
+		ret = device_open(d);
+	pthread_mutex_unlock(&d->lock);
+	if (ret) {
+		device_put(d);
+		return ret;
+	}
+	*ret_d = d;
+	return 0;
+}
+
+static void linger_over(struct timer *t)
+{
+	struct dev *dev = list_entry(t, struct dev, linger);
+
+	dev->reap = true;
+	rdmamsg__reap(dev->ctx);
+}
+
+/* Wakes the loop, which closes the unused dev next. */
+static void close_soon(struct dev *dev)
+{
+	linger_over(&dev->linger);
+	if (!dev->ctx->busy && !dev->ctx->in_callback)
+		rdmamsg__kick(dev->ctx);
+}
+
+/* ---- protection domain and completion channel ------------------------- */
+
+static bool has_own_pd(const struct dev *dev)
+{
+	return dev->owner || dev->single;
+}
+
+static int take_pd(struct dev *dev)
+{
+	const struct rdmamsg_device *d = dev->device;
+
+	errno = 0;
+	dev->pd = has_own_pd(dev) ? d->v->alloc_pd(d->verbs) : d->pd;
+	return dev->pd ? 0 : rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+						 "protection domain");
+}
+
+static void drop_pd(struct dev *dev)
+{
+	if (has_own_pd(dev) && dev->device->v->dealloc_pd(dev->pd))
+		log_error("device %s: a protection domain of the program or "
+			  "of an endpoint is still in use", dev->device->name);
+}
+
+static int open_channel(struct dev *dev)
+{
+	const struct rdmamsg_device *d = dev->device;
+	int ret, flags;
+
+	errno = 0;
+	dev->channel = d->v->create_comp_channel(d->verbs);
+	if (!dev->channel)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "completion channel");
+	flags = fcntl(dev->channel->fd, F_GETFL);
+	(void)fcntl(dev->channel->fd, F_SETFL, flags | O_NONBLOCK);
+	ret = rdmamsg__watch(dev->ctx, dev->channel->fd, dev);
+	if (ret) {
+		(void)d->v->destroy_comp_channel(dev->channel);
+		return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
+	}
+	return 0;
+}
+
+static void close_channel(struct dev *dev)
+{
+	const struct rdmamsg_device *d = dev->device;
+
+	rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+	if (d->v->destroy_comp_channel(dev->channel))
+		log_error("device %s: its completion channel is still in use",
+			  d->name);
+}
+
+/* ---- devices of a context --------------------------------------------- */
+
+static struct dev *dev_alloc(struct rdmamsg *ctx, struct rdmamsg_pd *pd,
+			     struct dev *queues)
+{
+	struct dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return NULL;
+	dev->ctx = ctx;
+	dev->owner = pd;
+	dev->single = queues;
+	dev->queues = queues ? queues : dev;
+	list_init(&dev->cqs);
+	list_init(&dev->recv_pools);
+	list_init(&dev->send_pools);
+	list_init(&dev->large);
+	list_init(&dev->loose);
+	list_init(&dev->regions);
+	list_init(&dev->srqs);
+	rdmamsg__timer_init(&dev->linger, linger_over);
+	return dev;
+}
+
+static int dev_open(struct dev *dev, const struct verbs_api *v,
+		    const char *name)
+{
+	int ret = 0;
+
+	if (dev->single) {
+		dev->device = dev->queues->device;
+		device_again(dev->device);
+	} else {
+		ret = device_get(v, name, &dev->device);
+	}
+	if (ret)
+		return ret;
+	ret = take_pd(dev);
+	if (ret)
+		goto err_device;
+	ret = dev->single ? 0 : open_channel(dev);
+	if (ret)
+		goto err_pd;
+	ret = rdmamsg__async_start(dev);
+	if (ret) {
+		rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
+		goto err_channel;
+	}
+	return 0;
+
+err_channel:
+	if (!dev->single)
+		close_channel(dev);
+err_pd:
+	drop_pd(dev);
+err_device:
+	device_put(dev->device);
+	return ret;
+}
+
+/* A single dev gets its queues from here, any other one passes NULL. */
+static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		   const char *name, struct rdmamsg_pd *pd,
+		   struct dev *queues, struct dev **ret_dev)
+{
+	struct dev *dev = dev_alloc(ctx, pd, queues);
+	int ret;
+
+	if (!dev)
+		return rdmamsg__fail(-ENOMEM, "no memory for a device");
+	ret = rdmamsg__timers_reserve(&ctx->timers, 1);
+	if (ret) {
+		rdmamsg__fail(ret, "no memory for a timer");
+		goto err_dev;
+	}
+	ret = dev_open(dev, v, name);
+	if (ret)
+		goto err_timer;
+	/* rdmamsg__cq_poll() stops at the first single dev */
+	if (dev->single)
+		list_add_tail(&ctx->devs, &dev->node);
+	else
+		list_add(&ctx->devs, &dev->node);
+	*ret_dev = dev;
+	return 0;
+
+err_timer:
+	rdmamsg__timers_release(&ctx->timers, 1);
+err_dev:
+	free(dev);
+	return ret;
+}
+
+int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
+		     const char *name, struct rdmamsg_pd *pd, struct dev **ret)
+{
+	struct dev *dev = NULL;
+	struct list *n;
+	int err = 0;
+
+	list_for_each(n, &ctx->devs) {
+		dev = list_entry(n, struct dev, node);
+		if (dev->device && !dev->device->gone && !dev->single &&
+		    dev->device->v == v && !strcmp(dev->device->name, name) &&
+		    dev->pd && dev->owner == pd)
+			break;
+		dev = NULL;
+	}
+	if (!dev)
+		err = dev_new(ctx, v, name, pd, NULL, &dev);
+	if (err)
+		return err;
+	rdmamsg__timer_stop(&ctx->timers, &dev->linger);
+	dev->reap = false;
+	dev->eps++;
+	*ret = dev;
+	return 0;
+}
+
+int rdmamsg__dev_single(struct rdmamsg *ctx, const struct verbs_api *v,
+			const char *name, struct dev **ret)
+{
+	struct dev *queues;
+	int err = rdmamsg__dev_get(ctx, v, name, NULL, &queues);
+
+	if (err)
+		return err;
+	err = dev_new(ctx, v, name, NULL, queues, ret);
+	if (err)
+		rdmamsg__dev_put(queues);
+	else
+		(*ret)->eps++;
+	return err;
+}
+
+void rdmamsg__dev_put(struct dev *dev)
+{
+	if (--dev->eps)
+		return;
+	if (dev->single)
+		rdmamsg__dev_put(dev->queues);
+	if (dev->ctx->closing)
+		return;
+	if (dev->single)
+		close_soon(dev);
+	else if (dev->device->gone)
+		linger_over(&dev->linger);
+	else
+		rdmamsg__timer_set(&dev->ctx->timers, &dev->linger, LINGER_MS);
+}
+
+static void dev_release(struct dev *dev)
+{
+	struct rdmamsg_device *d = dev->device;
+
+	if (!d)
+		return;
+	rdmamsg__async_stop(dev);
+	rdmamsg__timer_stop(&dev->ctx->timers, &dev->linger);
+	rdmamsg__timers_release(&dev->ctx->timers, 1);
+	rdmamsg__srqs_dev_free(dev);
+	rdmamsg__qpmap_free(&dev->qps);
+	rdmamsg__cqs_free(dev);
+	if (!dev->single)
+		close_channel(dev);
+	rdmamsg__regions_dereg(dev);
+	rdmamsg__spares_drop(dev);
+	rdmamsg__msgs_dereg(dev);
+	rdmamsg__pools_dereg(&dev->recv_pools);
+	rdmamsg__pools_dereg(&dev->send_pools);
+	drop_pd(dev);
+	device_put(d);
+	dev->device = NULL;
+}
+
+static bool pools_used(const struct list *pools)
+{
+	struct list *n;
+
+	list_for_each(n, pools)
+		if (list_entry(n, struct pool, node)->used)
+			return true;
+	return false;
+}
+
+/* In the program's hands, or being sent through another device. */
+static bool has_messages(const struct dev *dev)
+{
+	return dev->msgs_out || !list_empty(&dev->loose) ||
+	       pools_used(&dev->recv_pools) || pools_used(&dev->send_pools);
+}
+
+void rdmamsg__dev_close(struct dev *dev)
+{
+	dev_release(dev);
+	/* messages outlive the device, not the context */
+	if (has_messages(dev) && !dev->ctx->closing)
+		return;
+	rdmamsg__msgs_free(dev);
+	rdmamsg__pools_free(&dev->recv_pools);
+	rdmamsg__pools_free(&dev->send_pools);
+	list_del(&dev->node);
+	free(dev);
+}
+
+int rdmamsg__dev_disown(struct dev *dev)
+{
+	const struct rdmamsg_device *d = dev->device;
+	int ret;
+
+	if (!d)
+		goto out;
+	/* what is kept for the next one to come */
+	rdmamsg__srqs_dev_free(dev);
+	if (has_messages(dev))
+		return rdmamsg__fail(-EBUSY, "device %s: messages of the "
+				     "protection domain are still being sent",
+				     d->name);
+	rdmamsg__spares_drop(dev);
+	rdmamsg__pools_free(&dev->recv_pools);
+	rdmamsg__pools_free(&dev->send_pools);
+	ret = rdmamsg__verbs_ret(d->v->dealloc_pd(dev->pd));
+	if (ret == -EBUSY)
+		return rdmamsg__fail(ret, "device %s: the protection domain is "
+				     "in use by what the program has made in "
+				     "it with verbs", d->name);
+	if (ret)
+		log_error("device %s: a protection domain of the program could "
+			  "not be given back", d->name);
+	close_soon(dev);
+out:
+	dev->pd = NULL;
+	dev->owner = NULL;
+	return 0;
+}
+
+void rdmamsg__devs_reap(struct rdmamsg *ctx)
+{
+	struct list *n, *t;
+
+	ctx->reap = false;
+	list_for_each_safe(n, t, &ctx->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		if (dev->eps)
+			continue;
+		if (dev->reap || !dev->device)
+			rdmamsg__dev_close(dev);
+	}
+}
+
+bool rdmamsg__device_lost(const struct rdmamsg_device *d)
+{
+	struct ibv_port_attr port;
+
+	return rdmamsg__verbs_ret(d->v->query_port(d->verbs, 1, &port)) == -EIO;
+}
+
+void rdmamsg__dev_keep(struct rdmamsg_qp *q)
+{
+	struct rdmamsg_device *d = q->dev->device;
+
+	device_again(d);
+	/* events of the queue pair have no context to go to any more */
+	pthread_mutex_lock(&d->lock);
+	q->ctx = NULL;
+	pthread_mutex_unlock(&d->lock);
+	rdmamsg__dev_put(q->dev);
+	q->dev = NULL;
+}
+
+/* The kernel waits for a removed device to be closed. */
+static void reap_unused(struct rdmamsg *ctx, const struct rdmamsg_device *d)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		if (dev->device == d && d->gone && !dev->eps)
+			linger_over(&dev->linger);
+	}
+}
+
+void rdmamsg__device_removed(struct rdmamsg_device *d)
+{
+	if (atomic_exchange(&d->gone, true))
+		return;
+	log_warn("device %s was removed", d->name);
+	rdmamsg__async_removed(d);
+}
+
+void rdmamsg__dev_removed(struct dev *dev)
+{
+	rdmamsg__device_removed(dev->device);
+	reap_unused(dev->ctx, dev->device);
+}
+
+void rdmamsg__device_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d)
+{
+	struct list *n, *t;
+
+	/* another device may be at this address: that one is not gone */
+	list_for_each_safe(n, t, &ctx->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->dev && ep->dev->device == d && d->gone &&
+		    ep->state < EP_DRAINING)
+			rdmamsg__ep_removed(ep);
+	}
+	reap_unused(ctx, d);
+}

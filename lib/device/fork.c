@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registered memory in a forked child. */
+#include "base/base.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+/*
+ * The kernel shares registered pages with a child, until one of both writes
+ * there. If that is the parent, it gets another page than the device has: so
+ * either the kernel copies these pages in fork(2), or libibverbs keeps them from
+ * the child.
+ */
+void rdmamsg__fork_protect(const struct verbs_api *v)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool done;
+	int ret = 0;
+
+	if (!v->is_fork_initialized)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!done && v->is_fork_initialized() == IBV_FORK_DISABLED)
+		ret = rdmamsg__verbs_ret(v->fork_init());
+	done = true;
+	pthread_mutex_unlock(&lock);
+	if (ret)
+		log_warn("this kernel does not copy registered memory in "
+			 "fork(), and ibv_fork_init() has failed (%s): data "
+			 "may be lost after a fork(); call ibv_fork_init() "
+			 "before the program registers memory", strerror(-ret));
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the CM would find out: the device, its port, the GID that suits an
+ * address, the P_Key.
+ */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "session/connect.h"
+#include "session/oob.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define RANGE(...)	RANGE_OF(struct rdmamsg_path, __VA_ARGS__)
+
+/* 0 stays 0 where the device decides */
+static const struct range ranges[] = {
+	RANGE(port, 0, 0, 1, 255),
+	RANGE(gid_index, 0, RDMAMSG_NONE, 1, 254),
+	RANGE(pkey, 0, 0, 1, 0xffff),
+	RANGE(pkey_index, 0, 0, 0, 0xffff),
+	RANGE(service_level, 0, 0, 0, 15),
+	RANGE(src_path_bits, 0, 0, 0, 127),
+	RANGE(traffic_class, 0, RDMAMSG_NONE, 0, 255),
+	RANGE(flow_label, 0, 0, 0, 0xfffff),
+	RANGE(hop_limit, 64, 1, 1, 255),
+	RANGE(mtu, 4096, 256, 256, 4096),
+	RANGE(psn, 0, RDMAMSG_NONE, 0, 0xffffff),
+};
+
+int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src)
+{
+	int ret = rdmamsg__opts_copy(dst, sizeof(*dst), src, "rdmamsg_path");
+
+	if (ret)
+		return ret;
+	if (dst->flags & ~(uint32_t)RDMAMSG_PATH_GLOBAL)
+		return rdmamsg__fail(-EINVAL, "path flags 0x%x: unknown bits",
+				     dst->flags);
+	if (dst->pkey && dst->pkey_index)
+		return rdmamsg__fail(-EINVAL, "pkey and pkey_index: one of "
+				     "them says which P_Key");
+	ret = rdmamsg__set_ranges(dst, ranges,
+				  sizeof(ranges) / sizeof(ranges[0]));
+	if (!ret && dst->mtu & (dst->mtu - 1))
+		ret = rdmamsg__fail(-EINVAL, "mtu %u: must be 256, 512, 1024, "
+				    "2048 or 4096", dst->mtu);
+	return ret;
+}
+
+/* ---- the device ------------------------------------------------------- */
+
+static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	memset(gid, 0, sizeof(*gid));
+	if (addr->sa_family == AF_INET6) {
+		memcpy(gid->raw,
+		       &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+		return;
+	}
+	gid->raw[10] = gid->raw[11] = 0xff;
+	memcpy(gid->raw + 12, &in->sin_addr, 4);
+}
+
+static bool port_active(const struct verbs_api *v, struct ibv_context *verbs,
+			uint8_t port, struct ibv_port_attr *attr)
+{
+	return !v->query_port(verbs, port, attr) &&
+	       attr->state == IBV_PORT_ACTIVE;
+}
+
+static bool port_has(const struct verbs_api *v, struct ibv_context *verbs,
+		     uint8_t port, int gids, const struct sockaddr *local)
+{
+	union ibv_gid want, gid;
+
+	addr_to_gid(local, &want);
+	for (int i = 0; i < gids; i++)
+		if (!v->query_gid(verbs, port, i, &gid) &&
+		    !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
+			return true;
+	return false;
+}
+
+/* The port with the address, else the first active one, else 0. */
+static uint8_t find_port(const struct verbs_api *v, struct ibv_context *verbs,
+			 const struct sockaddr *local, bool *ret_has)
+{
+	struct ibv_device_attr dev;
+	struct ibv_port_attr attr;
+	uint8_t first = 0;
+
+	*ret_has = false;
+	if (v->query_device(verbs, &dev))
+		return 0;
+	for (uint8_t p = 1; p && p <= dev.phys_port_cnt; p++) {
+		if (!port_active(v, verbs, p, &attr))
+			continue;
+		if (local && port_has(v, verbs, p, attr.gid_tbl_len, local)) {
+			*ret_has = true;
+			return p;
+		}
+		if (!first)
+			first = p;
+	}
+	return first;
+}
+
+/* The name of the device with the address, else of one with a port. */
+static int find_device(const struct verbs_api *v, const struct sockaddr *local,
+		       char name[static 64])
+{
+	struct ibv_device **list;
+	int n = 0, unable = 0, ret = rdmamsg__device_any(v);
+	bool has = false;
+
+	if (ret)
+		return ret;
+	list = v->get_device_list(&n);
+	if (!list)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "RDMA devices");
+	name[0] = 0;
+	for (int i = 0; i < n && !has; i++) {
+		struct ibv_context *verbs;
+
+		ret = rdmamsg__try(rdmamsg__device_carries(
+				v->get_device_name(list[i]),
+				list[i]->transport_type));
+		unable = ret ? ret : unable;
+		verbs = ret ? NULL : v->open_device(list[i]);
+		if (!verbs)
+			continue;
+		if (find_port(v, verbs, local, &has) && (has || !name[0]))
+			snprintf(name, 64, "%s", v->get_device_name(list[i]));
+		(void)v->close_device(verbs);
+	}
+	v->free_device_list(list);
+	if (!name[0] && unable)
+		return rdmamsg__fail_again(unable);
+	if (!name[0])
+		return rdmamsg__fail(-ENODEV, "no RDMA device has an active "
+				     "port: see 'rdma link'; within this host "
+				     "RDMAMSG_DEVICE=soft needs none");
+	return 0;
+}
+
+/*
+ * Where nothing says which device: the record may go to another host, so an
+ * RDMA device without a link is no reason to take one that ends at this one.
+ */
+static bool soft_stands_in(const struct verbs_api *v,
+			   const struct sockaddr *local)
+{
+	return local ? rdmamsg__addr_is_loopback(local) :
+	       rdmamsg__try(rdmamsg__device_any(v)) == -ENODEV;
+}
+
+int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
+			 const struct verbs_api **ret_v, char **ret_name)
+{
+	const struct verbs_api *v;
+	char name[64];
+	int ret;
+
+	asked = asked ? asked : rdmamsg__env_device();
+	v = rdmamsg__device_table(asked);
+	if (asked && strcmp(asked, "hw") && strcmp(asked, "soft")) {
+		snprintf(name, sizeof(name), "%s", asked);
+	} else {
+		bool either = !v;
+
+		if (either)
+			v = rdmamsg__verbs;
+		ret = rdmamsg__try(find_device(v, local, name));
+		if (ret == -ENODEV && either && soft_stands_in(v, local)) {
+			log_info("no RDMA device: the soft HCA, which reaches "
+				 "this host only");
+			v = &rdmamsg__verbs_soft;
+			ret = find_device(v, local, name);
+		}
+		if (ret)
+			return rdmamsg__fail_again(ret);
+	}
+	free(*ret_name);
+	*ret_v = v;
+	*ret_name = strdup(name);
+	return *ret_name ? 0 : rdmamsg__fail(-ENOMEM, "no memory for the name "
+					     "of a device");
+}
+
+/* ---- its port, GID and P_Key ------------------------------------------ */
+
+static bool is_ipv4(const uint8_t gid[static 16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+/* RoCE v2 before v1; then the address itself, any IPv4, any but link-local */
+static int gid_score(const struct ibv_gid_entry *e, const union ibv_gid *want)
+{
+	int score = 1;
+
+	if (!e->gid.global.interface_id && !e->gid.global.subnet_prefix)
+		return 0;
+	if (e->gid_type == IBV_GID_TYPE_ROCE_V2)
+		score += 8;
+	if (want && !memcmp(want->raw, e->gid.raw, sizeof(want->raw)))
+		return score + 4;
+	if (is_ipv4(e->gid.raw))
+		return score + 2;
+	return score + !IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)
+					      e->gid.raw);
+}
+
+static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
+		    const struct ibv_port_attr *port,
+		    const struct sockaddr *local)
+{
+	struct ibv_gid_entry e, best = { .gid_type = 0 };
+	union ibv_gid want;
+	int score = 0;
+
+	if (local)
+		addr_to_gid(local, &want);
+	/* an InfiniBand port is known by its first one */
+	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
+		int s;
+
+		if (d->v->query_gid_ex(d->verbs, oob->port, (uint32_t)i, &e))
+			continue;
+		s = gid_score(&e, local ? &want : NULL);
+		if (s <= score)
+			continue;
+		score = s;
+		best = e;
+		oob->gid_index = (uint8_t)i;
+		if (oob->local.link == PROTO_OOB_IB)
+			break;
+	}
+	oob->local.has_gid = score > 0;
+	memcpy(oob->local.gid, best.gid.raw, sizeof(best.gid.raw));
+	if (!score && oob->local.link == PROTO_OOB_ETHERNET)
+		return rdmamsg__fail(-ENODEV, "device %s port %u has no GID: "
+				     "give its network interface an address",
+				     d->name, oob->port);
+	return 0;
+}
+
+static int take_gid(struct oob *oob, const struct rdmamsg_device *d,
+		    const struct ibv_port_attr *port, uint32_t index)
+{
+	struct ibv_gid_entry e;
+
+	if (index >= (uint32_t)port->gid_tbl_len || index > 255 ||
+	    d->v->query_gid_ex(d->verbs, oob->port, index, &e) ||
+	    !gid_score(&e, NULL))
+		return rdmamsg__fail(-EINVAL, "gid_index %u: there is no such "
+				     "GID on port %u of device %s", index,
+				     oob->port, d->name);
+	oob->gid_index = (uint8_t)index;
+	oob->global = true;
+	oob->local.has_gid = true;
+	memcpy(oob->local.gid, e.gid.raw, sizeof(e.gid.raw));
+	return 0;
+}
+
+/* By value: full membership before limited. */
+static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
+		     const struct ibv_port_attr *port)
+{
+	uint32_t value = oob->path.pkey;
+	int found = -1;
+	__be16 pkey;
+
+	for (int i = 0; i < port->pkey_tbl_len; i++) {
+		if (d->v->query_pkey(d->verbs, oob->port, i, &pkey))
+			continue;
+		if (value ? ((be16toh(pkey) ^ value) & 0x7fff) != 0 :
+			    (uint32_t)i != oob->path.pkey_index)
+			continue;
+		if (found >= 0 && !(be16toh(pkey) & 0x8000))
+			continue;
+		found = i;
+		oob->local.pkey = be16toh(pkey);
+	}
+	if (found < 0 && value)
+		return rdmamsg__fail(-EINVAL, "pkey 0x%x: port %u of device %s "
+				     "is not in that partition", value,
+				     oob->port, d->name);
+	if (found < 0)
+		return rdmamsg__fail(-EINVAL, "pkey_index %u: port %u of "
+				     "device %s has %u", oob->path.pkey_index,
+				     oob->port, d->name, port->pkey_tbl_len);
+	oob->pkey_index = (uint16_t)found;
+	return 0;
+}
+
+static uint8_t mtu_code(uint32_t bytes)
+{
+	uint8_t code = IBV_MTU_256;
+
+	while (code < IBV_MTU_4096 && 128u << (code + 1) <= bytes)
+		code++;
+	return code;
+}
+
+int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
+			const struct sockaddr *local)
+{
+	const struct rdmamsg_path *p = &oob->path;
+	struct ibv_port_attr attr;
+	bool unused;
+	int ret;
+
+	oob->port = p->port ? (uint8_t)p->port :
+		    find_port(d->v, d->verbs, local, &unused);
+	if (!oob->port)
+		return rdmamsg__fail(-ENETDOWN,
+				     "no port of device %s is active", d->name);
+	if (oob->port > d->attr.phys_port_cnt)
+		return rdmamsg__fail(-EINVAL, "port %u: device %s has %u",
+				     oob->port, d->name, d->attr.phys_port_cnt);
+	if (!port_active(d->v, d->verbs, oob->port, &attr))
+		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not "
+				     "active", oob->port, d->name);
+	if (d->kind == KIND_IWARP)
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s is iWARP, which "
+				     "connects through the connection manager "
+				     "only: rdmamsg_connect(3)", d->name);
+	oob->local.link = attr.link_layer == IBV_LINK_LAYER_ETHERNET ?
+			  PROTO_OOB_ETHERNET : PROTO_OOB_IB;
+	oob->local.lid = attr.lid;
+	oob->local.mtu = (uint8_t)min((int)attr.active_mtu,
+				      (int)mtu_code(p->mtu));
+	oob->global = p->flags & RDMAMSG_PATH_GLOBAL;
+	if (p->gid_index)
+		ret = take_gid(oob, d, &attr, p->gid_index == RDMAMSG_NONE ?
+			       0 : p->gid_index);
+	else
+		ret = find_gid(oob, d, &attr, local);
+	return ret ? ret : find_pkey(oob, d, &attr);
+}
+
+int rdmamsg__path_match(const struct oob *oob)
+{
+	const struct proto_oob *a = &oob->local, *b = &oob->peer;
+
+	if (a->link != b->link)
+		return rdmamsg__fail(-EHOSTUNREACH, "the peer's port is "
+				     "%s, this one is %s",
+				     b->link == PROTO_OOB_IB ? "InfiniBand" :
+				     "Ethernet", a->link == PROTO_OOB_IB ?
+				     "InfiniBand" : "Ethernet");
+	if ((a->pkey ^ b->pkey) & 0x7fff)
+		return rdmamsg__fail(-EHOSTUNREACH, "the peer is in partition "
+				     "0x%x, this side in 0x%x", b->pkey,
+				     a->pkey);
+	if (!((a->pkey | b->pkey) & 0x8000))
+		return rdmamsg__fail(-EHOSTUNREACH, "both sides are limited "
+				     "members of partition 0x%x", a->pkey);
+	if (a->link == PROTO_OOB_ETHERNET && is_ipv4(a->gid) != is_ipv4(b->gid))
+		return rdmamsg__fail(-EHOSTUNREACH, "the peer's GID is an %s "
+				     "address, this side's is not: see "
+				     "gid_index", is_ipv4(b->gid) ? "IPv4" :
+				     "IPv6");
+	if ((oob->global || !b->lid) && a->link == PROTO_OOB_IB &&
+	    !(a->has_gid && b->has_gid))
+		return rdmamsg__fail(-EHOSTUNREACH, "a path by GID, and %s has "
+				     "none", a->has_gid ? "the peer" :
+				     "this side");
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Removal. Cards raise IBV_EVENT_DEVICE_FATAL, and the kernel removes them at
+ * once. Soft-RoCE raises nothing, and the kernel waits until every process has
+ * closed it, but the connection manager tells the ids that are bound to it. So
+ * each Soft-RoCE device has one for contexts that have no id of their own there.
+ */
+#include "base/base.h"
+#include "device/device.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include <rdma/rdma_cma.h>
+
+static int bind_one(struct rdmamsg_device *d, struct sockaddr *addr)
+{
+	int flags = fcntl(d->removal.ch->fd, F_GETFL);
+
+	(void)fcntl(d->removal.ch->fd, F_SETFL, flags | O_NONBLOCK);
+	if (d->v->create_id(d->removal.ch, &d->removal.id, NULL, RDMA_PS_TCP))
+		return -1;
+	if (!d->v->bind_addr(d->removal.id, addr))
+		return 0;
+	(void)d->v->destroy_id(d->removal.id);
+	return -1;
+}
+
+void rdmamsg__removal_open(struct rdmamsg_device *d)
+{
+	struct sockaddr_storage addr;
+
+	if (d->kind != KIND_SOFT_ROCE ||
+	    !rdmamsg__verbs_addr(d->v, d->verbs, AF_UNSPEC, &addr))
+		return;
+	d->removal.ch = d->v->create_event_channel();
+	if (!d->removal.ch)
+		return;
+	if (!bind_one(d, (struct sockaddr *)&addr))
+		return;
+	log_info("device %s: its removal is told to endpoints by the "
+		 "connection manager only", d->name);
+	d->v->destroy_event_channel(d->removal.ch);
+	d->removal.ch = NULL;
+}
+
+void rdmamsg__removal_close(struct rdmamsg_device *d)
+{
+	if (!d->removal.ch)
+		return;
+	(void)d->v->destroy_id(d->removal.id);
+	d->v->destroy_event_channel(d->removal.ch);
+}
+
+bool rdmamsg__removal_read(struct rdmamsg_device *d)
+{
+	struct rdma_cm_event *ev;
+	bool removed = false;
+
+	while (d->removal.ch && !d->v->get_cm_event(d->removal.ch, &ev)) {
+		removed |= ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
+		(void)d->v->ack_cm_event(ev);
+	}
+	return removed;
+}

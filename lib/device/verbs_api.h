@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The seam: every exported ibv_*() call, and every asynchronous rdma_*() call, is
+ * reached through one table under its own name, and its error convention becomes
+ * 0 or -errno here, once. The data path (ibv_post_send() and friends) dispatches
+ * through context->ops already and is not in the table. An id's verbs is NULL
+ * where the table has no context on its device: id_device() names it.
+ */
+#ifndef RDMAMSG_LIB_VERBS_API_H
+#define RDMAMSG_LIB_VERBS_API_H
+
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* The device that an id of rdma_cm is bound to. */
+struct id_device {
+	char name[IBV_SYSFS_NAME_MAX];
+	enum ibv_transport_type transport;
+};
+
+struct verbs_api {
+	/* NULL: no memory is registered with the kernel */
+	enum ibv_fork_status (*is_fork_initialized)(void);
+	int (*fork_init)(void);
+	struct ibv_device **(*get_device_list)(int *num);
+	void (*free_device_list)(struct ibv_device **list);
+	const char *(*get_device_name)(struct ibv_device *device);
+	__be64 (*get_device_guid)(struct ibv_device *device);
+	/* -1: not known; the kernel's devices alone have one */
+	int (*get_device_index)(struct ibv_device *device);
+	struct ibv_context *(*open_device)(struct ibv_device *device);
+	int (*close_device)(struct ibv_context *verbs);
+	int (*query_device)(struct ibv_context *verbs,
+			    struct ibv_device_attr *attr);
+	int (*query_device_ex)(struct ibv_context *verbs,
+			       struct ibv_device_attr_ex *attr);
+	int (*query_port)(struct ibv_context *verbs, uint8_t port,
+			  struct ibv_port_attr *attr);
+	int (*query_gid)(struct ibv_context *verbs, uint8_t port, int index,
+			 union ibv_gid *gid);
+	int (*query_gid_ex)(struct ibv_context *verbs, uint32_t port,
+			    uint32_t index, struct ibv_gid_entry *entry);
+	int (*query_pkey)(struct ibv_context *verbs, uint8_t port, int index,
+			  __be16 *pkey);
+	int (*get_async_event)(struct ibv_context *verbs,
+			       struct ibv_async_event *event);
+	void (*ack_async_event)(struct ibv_async_event *event);
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *verbs);
+	int (*dealloc_pd)(struct ibv_pd *pd);
+	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t len,
+				 int access);
+	struct ibv_mr *(*reg_mr_iova)(struct ibv_pd *pd, void *addr,
+				      size_t len, uint64_t iova, int access);
+	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd,
+			void *addr, size_t len, int access);
+	/* NULL: there is none */
+	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset,
+					size_t len, uint64_t iova, int fd,
+					int access);
+	int (*dereg_mr)(struct ibv_mr *mr);
+	struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *);
+	int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+	struct ibv_cq *(*create_cq)(struct ibv_context *verbs, int cqe,
+				    void *cq_context,
+				    struct ibv_comp_channel *channel,
+				    int comp_vector);
+	int (*resize_cq)(struct ibv_cq *cq, int cqe);
+	int (*destroy_cq)(struct ibv_cq *cq);
+	int (*get_cq_event)(struct ibv_comp_channel *channel,
+			    struct ibv_cq **cq, void **cq_context);
+	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int n);
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd,
+				    struct ibv_qp_init_attr *attr);
+	struct ibv_qp *(*create_qp_ex)(struct ibv_context *verbs,
+				       struct ibv_qp_init_attr_ex *attr);
+	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr,
+			 int mask);
+	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			struct ibv_qp_init_attr *init);
+	struct ibv_qp_ex *(*qp_to_qp_ex)(struct ibv_qp *qp);
+	int (*destroy_qp)(struct ibv_qp *qp);
+	struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
+				      struct ibv_srq_init_attr *attr);
+	int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr,
+			  int mask);
+	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+	int (*destroy_srq)(struct ibv_srq *srq);
+	struct ibv_ah *(*create_ah)(struct ibv_pd *pd,
+				    struct ibv_ah_attr *attr);
+	struct ibv_ah *(*create_ah_from_wc)(struct ibv_pd *pd,
+					    struct ibv_wc *wc,
+					    struct ibv_grh *grh, uint8_t port);
+	int (*destroy_ah)(struct ibv_ah *ah);
+	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+
+	struct rdma_event_channel *(*create_event_channel)(void);
+	void (*destroy_event_channel)(struct rdma_event_channel *channel);
+	int (*create_id)(struct rdma_event_channel *channel,
+			 struct rdma_cm_id **id, void *context,
+			 enum rdma_port_space ps);
+	int (*destroy_id)(struct rdma_cm_id *id);
+	int (*migrate_id)(struct rdma_cm_id *id,
+			  struct rdma_event_channel *channel);
+	int (*set_option)(struct rdma_cm_id *id, int level, int optname,
+			  void *optval, size_t optlen);
+	int (*bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
+	int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src,
+			    struct sockaddr *dst, int timeout_ms);
+	int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
+	int (*listen)(struct rdma_cm_id *id, int backlog);
+	int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+	int (*establish)(struct rdma_cm_id *id);
+	int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+	int (*reject)(struct rdma_cm_id *id, const void *data, uint8_t len);
+	int (*disconnect)(struct rdma_cm_id *id);
+	int (*init_qp_attr)(struct rdma_cm_id *id, struct ibv_qp_attr *attr,
+			    int *mask);
+	int (*join_multicast)(struct rdma_cm_id *id,
+			      struct rdma_cm_join_mc_attr_ex *attr,
+			      void *context);
+	int (*leave_multicast)(struct rdma_cm_id *id, struct sockaddr *addr);
+	int (*get_cm_event)(struct rdma_event_channel *channel,
+			    struct rdma_cm_event **event);
+	int (*ack_cm_event)(struct rdma_cm_event *event);
+	__be16 (*get_src_port)(struct rdma_cm_id *id);
+	/* false: to none */
+	bool (*id_device)(struct rdma_cm_id *id, struct id_device *ret);
+};
+
+extern const struct verbs_api rdmamsg__verbs_system;
+extern const struct verbs_api rdmamsg__verbs_soft;	/* soft_api.c */
+
+/*
+ * What new devices and event channels use, beside the soft HCA. Tests put
+ * their own here, and then there is nothing beside it.
+ */
+extern const struct verbs_api *rdmamsg__verbs;
+
+/* id_device() of tables whose ids have a context on their device. */
+bool rdmamsg__verbs_id_device(struct rdma_cm_id *id, struct id_device *ret);
+
+/* 0 or -errno from a call that returns an errno, or -1 with errno. */
+int rdmamsg__verbs_ret(int ret);
+/* -errno after a call that returned NULL. */
+int rdmamsg__verbs_null(void);
+
+#endif

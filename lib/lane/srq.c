@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues: made, given to endpoints, taken down. */
+#include "base/addrmap.h"
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "session/account.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+static int check_range(const char *name, uint32_t value, uint32_t lowest,
+		       uint32_t highest)
+{
+	if (value >= lowest && value <= highest)
+		return 0;
+	return rdmamsg__fail(-EINVAL, "rdmamsg_srq_options: %s %u: must be %u "
+			     "to %u", name, value, lowest, highest);
+}
+
+int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
+			     const struct rdmamsg_srq_options *opts)
+{
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
+				     "rdmamsg_srq_options");
+
+	if (ret)
+		return ret;
+	o->depth = o->depth ? o->depth : 4096;
+	o->buffer_size = o->buffer_size ? o->buffer_size :
+			 PROTO_RECV_MIN - PROTO_HDR_LEN;
+	o->floor = o->floor ? o->floor : 4;
+	o->overcommit = o->overcommit ? o->overcommit : 100;
+	ret = check_range("depth", o->depth, 16, 1u << 20);
+	if (!ret)
+		ret = check_range("buffer_size", o->buffer_size, 1, 1u << 20);
+	if (!ret)
+		ret = check_range("floor", o->floor, 1, 1u << 12);
+	if (!ret)
+		ret = check_range("overcommit", o->overcommit, 100, 10000);
+	if (!ret)
+		ret = check_range("limit", o->limit, 0, o->depth);
+	return ret;
+}
+
+static uint32_t buf_size(const struct rdmamsg_srq_options *o)
+{
+	return max(o->buffer_size + PROTO_HDR_LEN, (uint32_t)PROTO_RECV_MIN);
+}
+
+static int set_options(struct rdmamsg *ctx, struct rdmamsg_srq_options *o,
+		       const struct rdmamsg_srq_options *opts)
+{
+	int ret = rdmamsg__srq_options_set(o, opts);
+
+	if (!ret)
+		ret = rdmamsg__userpool_check(ctx, o->recv_pool,
+					      "rdmamsg_srq_options: recv_pool",
+					      buf_size(o));
+	if (!ret && o->recv_pool)
+		o->recv_pool->refs++;
+	return ret;
+}
+
+int rdmamsg_srq_create(struct rdmamsg *ctx,
+		       const struct rdmamsg_srq_options *opts,
+		       struct rdmamsg_srq **ret_srq)
+{
+	struct rdmamsg_srq *srq;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!ret_srq)
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_srq_create: ret is NULL");
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
+				     "queue");
+	ret = set_options(ctx, &srq->opts, opts);
+	if (ret) {
+		free(srq);
+		return ret;
+	}
+	srq->ctx = ctx;
+	srq->refs = 1;
+	list_init(&srq->parts);
+	list_add_tail(&ctx->srq_list, &srq->node);
+	*ret_srq = srq;
+	return 0;
+}
+
+int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
+			       const struct rdmamsg_srq *srq)
+{
+	if (!srq || srq->ctx == ctx)
+		return 0;
+	return rdmamsg__fail(-EINVAL, "srq: it belongs to another context");
+}
+
+/* ---- the part on a device --------------------------------------------- */
+
+static int take_index(struct rdmamsg *ctx, struct srq *q)
+{
+	for (uint32_t i = 0; i < SRQ_PARTS; i++) {
+		uint32_t at = (ctx->srq_hint + i) % SRQ_PARTS;
+
+		if (ctx->srqs[at])
+			continue;
+		ctx->srqs[at] = q;
+		ctx->srq_hint = at + 1;
+		q->wr_id = (uint64_t)SRQ_KEY << 32 | 0x80000000u | at << 24;
+		return 0;
+	}
+	return rdmamsg__fail(-EMFILE, "a context has at most %d shared receive "
+			     "queues in use", SRQ_PARTS);
+}
+
+static int create(struct srq *q)
+{
+	const struct rdmamsg_srq_options *o = &q->owner->opts;
+	struct rdmamsg_device *d = q->dev->device;
+	struct ibv_srq_init_attr attr = {
+		.srq_context = q,
+		.attr = { .max_wr = o->depth, .max_sge = 1 },
+	};
+
+	if (o->depth > (uint32_t)max(d->attr.max_srq_wr, 0))
+		return rdmamsg__fail(-EINVAL, "depth %u of a shared receive "
+				     "queue: device %s allows %d (its "
+				     "max_srq_wr)", o->depth, d->name,
+				     d->attr.max_srq_wr);
+	errno = 0;
+	q->ibv = d->v->create_srq(q->dev->pd, &attr);
+	if (!q->ibv)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "shared receive queue");
+	return 0;
+}
+
+/* If more is promised than posted, the device reports an empty queue. */
+static bool tells_empty(const struct srq *q)
+{
+	return !q->owner->opts.limit && q->owner->opts.overcommit > 100;
+}
+
+/*
+ * A queue that is armed below its limit raises the event at once, so
+ * rdmamsg__srq_fill() and its like arm it when posted >= arm_at.
+ */
+void rdmamsg__srq_arm(struct srq *q)
+{
+	struct ibv_srq_attr attr = { .srq_limit = q->limit };
+	int ret;
+
+	q->arm_at = SRQ_NONE;
+	ret = rdmamsg__verbs_ret(q->dev->device->v->modify_srq(q->ibv, &attr,
+							       IBV_SRQ_LIMIT));
+	if (ret)
+		log_warn("device %s reports no limit of shared receive queue "
+			 "%p: %s", q->dev->device->name, (void *)q->owner,
+			 strerror(-ret));
+}
+
+static void add_stats(struct rdmamsg_srq_stats *to,
+		      const struct rdmamsg_srq_stats *st)
+{
+	to->ran_empty += st->ran_empty;
+	to->limit_events += st->limit_events;
+	to->strays += st->strays;
+	to->refused += st->refused;
+}
+
+/* Also of a half-built one. No queue pair uses it any more. */
+static void part_free(struct srq *q)
+{
+	struct rdmamsg *ctx = q->dev->ctx;
+
+	if (q->ibv && rdmamsg__verbs_ret(
+			q->dev->device->v->destroy_srq(q->ibv)))
+		log_error("device %s: a shared receive queue could not be "
+			  "destroyed", q->dev->device->name);
+	for (uint32_t i = 0; q->slots && i < q->active; i++)
+		if (q->slots[i].msg)
+			rdmamsg__msg_put(q->slots[i].msg);
+	if (q->pool)
+		rdmamsg__pool_unuse(q->pool);
+	if (q->cq)
+		rdmamsg__cq_put(q->dev, q->cq, q->depth);
+	if (ctx->srqs[rdmamsg__srq_index(q)] == q)
+		ctx->srqs[rdmamsg__srq_index(q)] = NULL;
+	add_stats(&q->owner->st, &q->st);
+	list_del(&q->node);
+	list_del(&q->dev_node);
+	free(q->slots);
+	free(q);
+}
+
+static void set_up(struct srq *q)
+{
+	uint32_t size = (uint32_t)q->pool->buf_size;
+
+	q->ready = q->holes = q->current = SRQ_NONE;
+	q->limit = tells_empty(q) ? 1 : q->owner->opts.limit;
+	q->arm_at = q->limit ? q->limit : SRQ_NONE;
+	q->batch = rdmamsg__srq_batch(q->depth);
+	q->capacity = (uint32_t)((uint64_t)q->depth *
+				 q->owner->opts.overcommit / 100) - q->batch;
+	for (uint32_t i = 0; i < SRQ_BATCH; i++) {
+		q->sge[i].length = size;
+		q->wr[i].next = i + 1 < SRQ_BATCH ? &q->wr[i + 1] : NULL;
+		q->wr[i].sg_list = &q->sge[i];
+		q->wr[i].num_sge = 1;
+	}
+}
+
+static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
+		    struct srq **ret_q)
+{
+	struct srq *q = calloc(1, sizeof(*q));
+	int ret = -ENOMEM;
+
+	if (q) {
+		q->depth = srq->opts.depth;
+		q->slots = calloc(q->depth, sizeof(*q->slots));
+	}
+	if (!q || !q->slots) {
+		free(q);
+		return rdmamsg__fail(-ENOMEM, "no memory for a shared receive "
+				     "queue");
+	}
+	q->owner = srq;
+	q->dev = dev;
+	list_init(&q->node);
+	list_init(&q->dev_node);
+	ret = take_index(dev->ctx, q);
+	if (!ret)
+		ret = rdmamsg__pool_get(dev, DIR_IN, srq->opts.recv_pool,
+					buf_size(&srq->opts), &q->pool);
+	if (ret)
+		goto err;
+	rdmamsg__pool_use(q->pool, true);
+	set_up(q);
+	ret = rdmamsg__cq_get(dev, q->depth, 0, false, &q->cq);
+	if (!ret)
+		ret = create(q);
+	if (ret)
+		goto err;
+	list_add_tail(&srq->parts, &q->node);
+	list_add_tail(&dev->srqs, &q->dev_node);
+	log_info("shared receive queue %p: %u receives on %s", (void *)srq,
+		 q->depth, dev->device->name);
+	*ret_q = q;
+	return 0;
+
+err:
+	part_free(q);
+	return ret;
+}
+
+static int part_get(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret)
+{
+	struct list *n;
+
+	list_for_each(n, &srq->parts) {
+		struct srq *q = list_entry(n, struct srq, node);
+
+		if (q->dev == dev && !q->failed) {
+			*ret = q;
+			return 0;
+		}
+	}
+	return part_new(srq, dev, ret);
+}
+
+/* ---- endpoints -------------------------------------------------------- */
+
+static int full(struct srq *q)
+{
+	const struct rdmamsg_srq_options *o = &q->owner->opts;
+
+	q->st.refused++;
+	return rdmamsg__fail(-ENOBUFS, "the shared receive queue is full: %u "
+			     "connections of %u receives each (floor %u and %d "
+			     "for control), %u more promised; depth is %u",
+			     q->eps, o->floor + SRQ_CTRL, o->floor, SRQ_CTRL,
+			     q->extra, o->depth);
+}
+
+/* Receives for all that is promised and kept, and some more. */
+static int fill(struct srq *q, uint32_t more)
+{
+	uint32_t need = q->promised + rdmamsg__srq_kept(q) +
+			q->eps * SRQ_CTRL + q->lobby + q->answers + more, have;
+	uint32_t want = (uint32_t)((uint64_t)need * 100 /
+				   q->owner->opts.overcommit) + q->batch;
+
+	want = min(want, q->depth);
+	rdmamsg__srq_fill(q, want);
+	rdmamsg__srq_raise(q, 0);
+	/*
+	 * There may be holes that were meant for others. What is delivered now
+	 * comes back: as much as one of the batch that is not yet posted again.
+	 */
+	have = q->posted + q->ready_count + (q->current != SRQ_NONE);
+	if (!q->failed && have >= want)
+		return 0;
+	q->st.refused++;
+	return rdmamsg__fail(-ENOBUFS, "no memory for shared receives: %s",
+			     rdmamsg__text());
+}
+
+/* -ENOBUFS if the address of the peer has its part of the queue. */
+static int check_share(struct rdmamsg_ep *ep)
+{
+	const struct srq *q = ep->srq;
+	const struct account *a = ep->shares;
+
+	if (!a || rdmamsg__is_fair(a->posted, rdmamsg__srq_spare(q),
+				   rdmamsg__srq_place(q)))
+		return 0;
+	ep->limit = PROTO_LIMIT_MEMORY;
+	return rdmamsg__fail(-ENOBUFS, "the peers at this address have %zu of "
+			     "the shared receives, of %u left a third is for "
+			     "others (max_per_source)",
+			     a->posted, rdmamsg__srq_spare(q));
+}
+
+int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
+{
+	struct srq *q = ep->srq;
+	uint32_t floor = q->owner->opts.floor;
+	int ret;
+
+	if (rdmamsg__srq_spare(q) + 1 < rdmamsg__srq_place(q))
+		return full(q);
+	ret = check_share(ep);
+	if (ret)
+		return ret;
+	q->lobby--;
+	q->eps++;
+	q->promised += floor;
+	ret = fill(q, 0);
+	if (ret) {
+		q->lobby++;
+		q->eps--;
+		q->promised -= floor;
+		return ret;
+	}
+	if (ep->shares)
+		ep->shares->posted += rdmamsg__srq_place(q);
+	ep->lobby = false;
+	ep->share = floor;
+	ep->announced = ep->rx_next + floor;
+	ep->hot.hdr.credit = htole32(ep->announced);
+	return 0;
+}
+
+static int open_share(struct rdmamsg_ep *ep)
+{
+	if (!ep->lent->account)
+		return 0;
+	ep->shares = rdmamsg__account_like(ep->ctx, ep->srq, ep->lent->account);
+	if (!ep->shares)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	return check_share(ep);
+}
+
+static void close_share(struct rdmamsg_ep *ep)
+{
+	if (!ep->shares)
+		return;
+	if (!ep->lobby)
+		ep->shares->posted -= rdmamsg__srq_place(ep->srq);
+	rdmamsg__account_put(ep->ctx, ep->shares);
+	ep->shares = NULL;
+}
+
+int rdmamsg__srq_join(struct rdmamsg_ep *ep)
+{
+	struct srq *q = NULL;
+	int ret = part_get(ep->opts.srq, ep->dev, &q);
+
+	if (ret)
+		return ret;
+	if (rdmamsg__srq_spare(q) < rdmamsg__srq_place(q))
+		return full(q);
+	q->lobby++;
+	ep->srq = q;
+	ep->lobby = true;
+	ret = open_share(ep);
+	if (ret)
+		goto err;
+	/* there are buffers for one of those in the lobby, whichever it is */
+	ret = ep->passive ? fill(q, rdmamsg__srq_place(q) - 1) :
+	      rdmamsg__srq_enter(ep);
+	if (!ret)
+		return 0;
+err:
+	rdmamsg__srq_leave(ep);
+	return ret;
+}
+
+static void give_back(struct srq *q, uint32_t out)
+{
+	q->eps--;
+	q->promised -= out;
+	q->extra -= max(out, q->owner->opts.floor) - q->owner->opts.floor;
+}
+
+void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
+{
+	struct srq *q = ep->srq;
+
+	if (!q)
+		return;
+	close_share(ep);
+	if (ep->lobby)
+		q->lobby--;
+	else
+		give_back(q, rdmamsg__granted(ep) - ep->rx_next);
+	ep->lobby = false;
+	ep->srq = NULL;
+	/* a new one is made when somebody needs it */
+	if (!q->eps && !q->lobby && q->failed)
+		part_free(q);
+}
+
+/* ---- events ----------------------------------------------------------- */
+
+bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
+{
+	struct srq *q = NULL;
+
+	for (uint32_t i = 0; i < SRQ_PARTS && !q; i++)
+		if (ctx->srqs[i] && ctx->srqs[i]->ibv == ibv)
+			q = ctx->srqs[i];
+	if (!q)
+		return false;
+	if (type == IBV_EVENT_SRQ_ERR) {
+		rdmamsg__srq_fail(q, -EIO, "the device reports that the shared "
+				  "receive queue has failed");
+		return true;
+	}
+	if (tells_empty(q))
+		q->st.ran_empty++;
+	else
+		q->st.limit_events++;
+	if (q->limit)
+		q->arm_at = q->limit;
+	rdmamsg__srq_raise(q, q->batch);
+	return !tells_empty(q);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static void srq_free(struct rdmamsg_srq *srq)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &srq->parts)
+		part_free(list_entry(n, struct srq, node));
+	if (srq->opts.recv_pool)
+		srq->opts.recv_pool->refs--;
+	list_del(&srq->node);
+	free(srq);
+}
+
+void rdmamsg__srq_rele(struct rdmamsg_srq *srq)
+{
+	if (srq && !--srq->refs)
+		srq_free(srq);
+}
+
+void rdmamsg__srqs_dev_free(struct dev *dev)
+{
+	while (!list_empty(&dev->srqs))
+		part_free(list_first(&dev->srqs, struct srq, dev_node));
+}
+
+void rdmamsg__srqs_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->srq_list))
+		srq_free(list_first(&ctx->srq_list, struct rdmamsg_srq, node));
+}
+
+void rdmamsg_srq_close(struct rdmamsg_srq *srq)
+{
+	if (srq && !rdmamsg__ctx_check(srq->ctx))
+		rdmamsg__srq_rele(srq);
+}
+
+void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
+{
+	return srq->opts.user;
+}
+
+static void part_stats(struct rdmamsg_srq_stats *s, const struct srq *q)
+{
+	add_stats(s, &q->st);
+	s->endpoints += q->eps + q->lobby;
+	s->posted += q->posted;
+	s->promised += q->promised;
+	s->spare += rdmamsg__srq_spare(q);
+	s->bytes_pinned += (uint64_t)(q->active - q->hole_count) *
+			   q->pool->buf_size;
+	s->bytes_private += sizeof(*q) + q->depth * sizeof(*q->slots) +
+			    q->active * sizeof(struct rdmamsg_msg);
+}
+
+int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
+		      struct rdmamsg_srq_stats *stats)
+{
+	struct rdmamsg_srq_stats s;
+	struct list *n;
+	int ret;
+
+	if (!srq)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_srq_stats: srq is NULL");
+	ret = rdmamsg__ctx_check(srq->ctx);
+	if (ret)
+		return ret;
+	s = srq->st;
+	s.bytes_private = sizeof(*srq);
+	list_for_each(n, &srq->parts)
+		part_stats(&s, list_entry(n, struct srq, node));
+	return rdmamsg__give(stats, &s, sizeof(s));
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests. One is put together in the context's batch; in a callback the
+ * batch is posted when the callbacks are through or when it is full, with one
+ * doorbell, otherwise at once. Its completion ends the operation it is for.
+ */
+#include "base/list.h"
+#include "base/util.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* Entries as inline messages are, from 'from' up to 'end'. */
+static void make_plain(struct tx_entry *from, const struct tx_entry *end)
+{
+	for (; from < end; from++) {
+		from->wr.next = &(from + 1)->wr;
+		from->wr.sg_list = &from->sge;
+		from->wr.num_sge = 1;
+		from->wr.opcode = IBV_WR_SEND;
+		from->wr.send_flags = IBV_SEND_INLINE;
+		from->sge.addr = (uintptr_t)&from->hdr;
+	}
+}
+
+void rdmamsg__tx_init(struct tx_batch *tx)
+{
+	make_plain(tx->entries, tx->entries + TX_BATCH);
+	tx->next = tx->entries;
+}
+
+static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
+{
+	/* these never reach the device: no completion will come for them */
+	while (lost--) {
+		uint32_t slot = (uint32_t)--ep->hot.sq_posted & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		if (!op)
+			continue;
+		ep->sq_slots[slot] = NULL;
+		ep->sq_ops--;
+		if (op->kind == OP_RMA) {
+			rdmamsg__rma_lost(ep, op);
+			continue;
+		}
+		op->next = ep->orphans;
+		ep->orphans = op;
+	}
+	rdmamsg__ep_device_failed(ep, err, "posting to the send queue");
+}
+
+/* The batch is not empty. */
+void rdmamsg__tx_post(struct rdmamsg *ctx)
+{
+	struct tx_batch *tx = &ctx->tx;
+	struct rdmamsg_ep *ep = tx->ep;
+	struct tx_entry *end = tx->next, *last = end - 1;
+	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
+	struct ibv_send_wr *bad = NULL;
+	int ret;
+
+	if (tx->signal || (int32_t)(at - ep->hot.signal_at) >= 0) {
+		last->wr.send_flags |= IBV_SEND_SIGNALED;
+		ep->hot.signal_at = at + ep->hot.signal_every;
+	}
+	last->wr.next = NULL;
+	tx->ep = NULL;
+	tx->next = tx->entries;
+	tx->signal = false;
+	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, &tx->entries->wr,
+					       &bad));
+	make_plain(tx->odd ? tx->entries : last, end);
+	tx->odd = false;
+	if (unlikely(ret))
+		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
+						  tx->entries)), ret);
+	rdmamsg__tx_room(ep);
+	ep->hot.len_end = ep->inline_end;
+}
+
+void rdmamsg__tx_new(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	rdmamsg__tx_flush(ctx);
+	ctx->tx.ep = ep;
+	ctx->work |= ctx->in_callback;	/* otherwise its maker posts it */
+	ep->hot.len_end = 0;	/* the inline would overtake us */
+}
+
+void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
+			 uint32_t number, uint32_t tag, struct op *op,
+			 struct rdmamsg_msg *msg, const void *inl, uint32_t len)
+{
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
+	const struct proto_hdr hdr = {
+		.type = (uint8_t)type, .seen = le16toh(ep->hot.hdr.seen),
+		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
+	};
+
+	ep->announced = hdr.credit;
+	if (msg) {
+		rdmamsg__hdr_encode(&hdr, msg->buf);
+		e->sge.addr = (uintptr_t)msg->buf;
+		e->sge.lkey = msg->lkey;
+		e->wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
+	} else {
+		rdmamsg__hdr_encode(&hdr, &e->hdr);
+		if (len)
+			memcpy(e->data, inl, len);
+	}
+	e->sge.length = PROTO_HDR_LEN + len;
+	if (type == PROTO_INVALIDATE) {
+		e->wr.opcode = IBV_WR_SEND_WITH_INV;
+		/* reads before it may still be answered with the key */
+		e->wr.send_flags |= IBV_SEND_FENCE;
+		e->wr.invalidate_rkey = op->rkey;
+	}
+	/* somebody waits for these; the others may be told later */
+	if (op && (op->cookie || op->kind != OP_EAGER))
+		ep->ctx->tx.signal = true;
+	rdmamsg__tx_end(ep);
+}
+
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
+		      uint32_t lkey, uint32_t len, uint64_t raddr,
+		      uint32_t rkey)
+{
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
+
+	e->wr.opcode = IBV_WR_RDMA_READ;
+	e->sge.addr = (uintptr_t)dst;
+	e->sge.length = len;
+	e->sge.lkey = lkey;
+	e->wr.wr.rdma.remote_addr = raddr;
+	e->wr.wr.rdma.rkey = rkey;
+	/* the next reads wait for this one */
+	e->wr.send_flags = IBV_SEND_SIGNALED;
+	rdmamsg__tx_end(ep);
+}
+
+/* The last request posted has a completion, which tells of all before it. */
+static bool last_is_signaled(const struct rdmamsg_ep *ep)
+{
+	return ep->hot.signal_at ==
+	       (uint32_t)ep->hot.sq_posted - 1 + ep->hot.signal_every;
+}
+
+/* If there is nothing to be sent any more, a keepalive is. */
+void rdmamsg__tx_ask(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (!ep->sq_ops || last_is_signaled(ep) ||
+		    (ep->state != EP_OPEN && ep->state != EP_CLOSING))
+			continue;
+		/* it may have gone before what is asked for */
+		ep->ask_again = ep->keepalive_out;
+		if (ep->keepalive_out)
+			continue;
+		ep->ctrl_due |= CTRL_KEEPALIVE;
+		rdmamsg__ep_touch(ep);
+	}
+}
+
+/* A write of nothing: the peer's device answers, its program need not. */
+void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
+
+	e->wr.opcode = IBV_WR_RDMA_WRITE;
+	e->wr.num_sge = 0;
+	e->wr.wr.rdma.remote_addr = 0;
+	e->wr.wr.rdma.rkey = 0;
+	e->wr.send_flags = IBV_SEND_SIGNALED;
+	rdmamsg__tx_end(ep);
+}
+
+/* ---- completions ------------------------------------------------------ */
+
+static void keepalive_done(struct rdmamsg_ep *ep)
+{
+	ep->keepalive_out = false;
+	if (ep->ask_again && ep->sq_ops && !last_is_signaled(ep))
+		ep->ctrl_due |= CTRL_KEEPALIVE;
+	ep->ask_again = false;
+}
+
+static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	switch (op->kind) {
+	case OP_EAGER:
+		/* the peer's CLOSE says that it has this message */
+		rdmamsg__op_complete(ep, op, ep->close_confirmed ? 0 : status);
+		break;
+	case OP_RNDV:
+		/* it ends with the peer's DONE; failure ends it in tx_cancel */
+		if (!--op->refs)
+			rdmamsg__op_complete(ep, op, op->status);
+		break;
+	case OP_READ:
+		rdmamsg__rndv_read_done(ep, op, status);
+		break;
+	case OP_RMA:
+		rdmamsg__rma_request_done(ep, op, status);
+		break;
+	case OP_CTRL:
+		if (op->ctrl == PROTO_CLOSE && !status) {
+			ep->close_done = true;
+			ep->close_asserted_done |= op->tag != 0;
+		}
+		if (op->ctrl == PROTO_SETUP)
+			ep->sq_data--;
+		if (op->ctrl == PROTO_SETUP && ep->refused)
+			rdmamsg__ep_kill(ep);
+		if (!op->ctrl)
+			keepalive_done(ep);
+		rdmamsg__op_complete(ep, op, status);
+		rdmamsg__ep_touch(ep);
+		break;
+	}
+}
+
+/*
+ * A completion tells of all requests before it as well: they succeeded, or
+ * there would have been an error completion for them.
+ */
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
+{
+	uint32_t n = (seq - ep->sq_done) & 0x7fffffffu;
+
+	if (unlikely(n >= rdmamsg__sq_used(ep)))
+		return;		/* not one of ours: a device gone mad */
+	for (n++; n && ep->sq_ops; n--) {
+		uint32_t slot = ep->sq_done++ & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		if (op) {
+			ep->sq_slots[slot] = NULL;
+			ep->sq_ops--;
+			request_done(ep, op, n > 1 ? 0 : status);
+		}
+	}
+	ep->sq_done += n;	/* nobody waits for the rest */
+	rdmamsg__tx_room(ep);
+	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due ||
+		     ep->state != EP_OPEN))
+		rdmamsg__ep_touch(ep);
+}
+
+/*
+ * The queue pair is gone: whatever was accepted and has not ended, ends. The
+ * callbacks may look at the endpoint but cannot send any more.
+ */
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
+{
+	while (rdmamsg__sq_used(ep)) {
+		uint32_t slot = ep->sq_done++ & ep->sq_mask;
+		struct op *op = ep->sq_slots[slot];
+
+		rdmamsg__ep_lost(ep, (ep->sq_done - 1) & 0x7fffffffu);
+		if (!op)
+			continue;
+		ep->sq_slots[slot] = NULL;
+		ep->sq_ops--;
+		request_done(ep, op, status);
+	}
+	while (ep->orphans) {
+		struct op *op = ep->orphans;
+
+		ep->orphans = op->next;
+		ep->lost = true;
+		request_done(ep, op, status);
+	}
+	while (!list_empty(&ep->rndv_out)) {
+		struct op *op = list_first(&ep->rndv_out, struct op, node);
+
+		list_del(&op->node);
+		rdmamsg__rndv_less(ep);
+		rdmamsg__op_complete(ep, op, status);
+	}
+	while (!list_empty(&ep->queue)) {
+		struct op *op = list_first(&ep->queue, struct op, node);
+
+		list_del(&op->node);
+		ep->queued--;
+		if (op->kind == OP_RMA)
+			rdmamsg__rma_end(ep, op, status);
+		else
+			rdmamsg__op_complete(ep, op, status);
+	}
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Statistics, what was negotiated, and the dump. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "onesided/rma.h"
+#include "session/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
+
+/* The fields below size, all of them counters. */
+#define FIRST		offsetof(struct rdmamsg_stats, msgs_sent)
+#define COUNTERS(s)	((uint64_t *)((char *)(s) + FIRST))
+#define COUNTER_NUM	((sizeof(struct rdmamsg_stats) - FIRST) / \
+			 sizeof(uint64_t))
+
+void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
+{
+	for (size_t i = 0; i < COUNTER_NUM; i++)
+		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
+	/* the short ways count less, the others make up for it */
+	s->msgs_received += rdmamsg__rx_count(ep);
+	s->bytes_received += ep->bytes_received;
+	s->completions += rdmamsg__rx_count(ep);
+	s->msgs_sent += ep->hot.sq_posted + ep->st.sent_inline +
+			ep->st.sent_eager + ep->st.sent_rendezvous;
+	s->sent_inline += ep->hot.sq_posted;
+	s->bytes_sent += ep->hot.bytes_sent;
+}
+
+int rdmamsg__give(void *dst, const void *src, size_t src_size)
+{
+	size_t size;
+
+	if (!dst)
+		return rdmamsg__fail(-EINVAL, "no struct to fill");
+	memcpy(&size, dst, sizeof(size));
+	if (size < sizeof(size) || size > 4096)
+		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof "
+				     "the struct", size);
+	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
+	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
+	       min(size, src_size) - sizeof(size));
+	return 0;
+}
+
+int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats)
+{
+	struct rdmamsg_stats s = { .size = sizeof(s) };
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	rdmamsg__ep_stats_add(&s, ep);
+	return rdmamsg__give(stats, &s, sizeof(s));
+}
+
+int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
+{
+	struct rdmamsg_stats s;
+	struct list *n;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	s = ctx->st;
+	list_for_each(n, &ctx->eps)
+		rdmamsg__ep_stats_add(&s,
+				      list_entry(n, struct rdmamsg_ep, node));
+	list_for_each(n, &ctx->devs)
+		s.msgs_lent += list_entry(n, struct dev, node)->msgs_out;
+	s.endpoints = (uint64_t)ctx->ep_count;
+	s.bytes_registered = rdmamsg__registered(ctx);
+	return rdmamsg__give(stats, &s, sizeof(s));
+}
+
+/* What an idle endpoint costs, the device's own part apart. */
+static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
+{
+	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
+	if (!ep->dev)
+		return;
+	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(ep) *
+			  ep->recv_pool->buf_size;
+	i->bytes_private += (ep->sq_mask + 1) * sizeof(*ep->sq_slots) +
+			    ep->rq_target * (sizeof(*ep->rq) +
+					     sizeof(struct rdmamsg_msg)) +
+			    ep->op_count * sizeof(struct op);
+}
+
+int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
+{
+	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	i.local = ep->local_addr;
+	i.peer = ep->peer_addr;
+	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_device_name(ep));
+	i.port = ep->port;
+	i.qp_num = ep->hot.qp ? ep->hot.qp->qp_num : 0;
+	i.peer_qp_num = ep->peer_qp_num;
+	i.mtu = ep->mtu;
+	memcpy(i.gid, ep->gid.raw, sizeof(i.gid));
+	i.inline_max = ep->can_inline ? ep->inline_max : 0;
+	i.eager_max = ep->copy_max;
+	i.max_send = ep->peer.max_msg;
+	i.max_receive = ep->announced_max ? ep->announced_max :
+			ep->opts.max_msg_size;
+	i.send_credits = ep->tx_limit - rdmamsg__tx_number(ep);
+	i.send_depth = ep->opts.send_depth;
+	i.recv_depth = ep->opts.recv_depth;
+	i.responder_resources = ep->resp_res;
+	i.initiator_depth = ep->init_depth;
+	i.max_inline_data = ep->cap.max_inline_data;
+	i.max_send_sge = ep->cap.max_send_sge;
+	i.max_recv_sge = ep->cap.max_recv_sge;
+	i.version = ep->version;
+	i.one_sided = ep->features & PROTO_FEATURE_RMA ? 1 : 0;
+	i.send_invalidate = ep->features & PROTO_FEATURE_INVALIDATE ? 1 : 0;
+	if (ep->dev && ep->dev->device) {
+		i.atomic_scope = rdmamsg__atomic_scope(ep->dev->device);
+		i.guard = ep->dev->single ? RDMAMSG_GUARD_DOMAIN :
+					    RDMAMSG_GUARD_ADDRESS;
+	}
+	memcpy(i.session, ep->session, sizeof(i.session));
+	memory(ep, &i);
+	return rdmamsg__give(info, &i, sizeof(i));
+}
+
+struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
+{
+	return ep->hot.qp;
+}
+
+struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
+{
+	return ep->dev && ep->dev->device ? ep->dev->pd : NULL;
+}
+
+/* ---- dump ------------------------------------------------------------- */
+
+struct dump {
+	void (*line)(void *arg, const char *text);
+	void *arg;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+say(const struct dump *d, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	d->line(d->arg, text);
+}
+
+static void dump_budget(const struct dump *d, const char *what,
+			const struct budget *b)
+{
+	say(d, "  memory for %s: %zu of %zu bytes, %zu of them spare", what,
+	    b->used, b->cap, b->spare);
+}
+
+static void dump_pools(const struct dump *d, const char *what,
+		       const struct list *pools)
+{
+	struct list *n;
+
+	list_for_each(n, pools) {
+		struct pool *p = list_entry(n, struct pool, node);
+
+		say(d, "  %s pool of %zu bytes: %u of %u in use", what,
+		    p->buf_size, p->used, p->total);
+	}
+}
+
+static void dump_dev(const struct dump *d, const struct dev *dev)
+{
+	struct list *n;
+
+	if (!dev->device) {
+		say(d, "device closed, %u messages still out", dev->msgs_out);
+		return;
+	}
+	say(d, "device %s (%s)%s: %u endpoints, %u messages out",
+	    dev->device->name, rdmamsg__kind_name(dev->device->kind),
+	    dev->device->gone ? ", removed" : "", dev->eps, dev->msgs_out);
+	if (dev->owner)
+		say(d, "  in protection domain %p", (void *)dev->owner);
+	if (dev->single)
+		say(d, "  in the protection domain of a guarded endpoint");
+	list_for_each(n, &dev->cqs) {
+		struct cq *cq = list_entry(n, struct cq, node);
+
+		say(d, "  completion queue: %u of %u entries promised",
+		    cq->used, cq->room);
+	}
+	dump_pools(d, "receive", &dev->recv_pools);
+	dump_pools(d, "send", &dev->send_pools);
+}
+
+static const char *state_name(enum ep_state state)
+{
+	static const char *const names[] = {
+		[EP_RESOLVING] = "resolving", [EP_REQUESTED] = "requested",
+		[EP_SETUP] = "setup", [EP_OPEN] = "open",
+		[EP_CLOSING] = "closing", [EP_DRAINING] = "draining",
+		[EP_BACKOFF] = "back-off", [EP_CLOSED] = "closed",
+	};
+
+	return names[state];
+}
+
+const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
+			       size_t size)
+{
+	char host[64], serv[16];
+
+	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host,
+			sizeof(host), serv, sizeof(serv),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(buf, size, "?");
+	else
+		snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
+			 host, serv);
+	return buf;
+}
+
+static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_stats s = { .size = sizeof(s) };
+	char local[96], peer[96];
+
+	rdmamsg__ep_stats_add(&s, ep);
+	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x",
+	    (const void *)ep, rdmamsg_state_name(rdmamsg_ep_state(ep)),
+	    state_name(ep->state),
+	    rdmamsg__addr_text(&ep->local_addr, local, sizeof(local)),
+	    rdmamsg__addr_text(&ep->peer_addr, peer, sizeof(peer)),
+	    rdmamsg_device_name(ep), ep->hot.qp ? ep->hot.qp->qp_num : 0);
+	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
+	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
+	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)),
+	    ep->rndv_count, ep->ctrl_due);
+	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
+	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->rq_target,
+	    ep->rx_next, rdmamsg__granted(ep), ep->announced,
+	    list_empty(&ep->starved_node) ? "" : ", waits for buffers");
+	say(d, "  messages of the peer: %zu bytes read or lent, %u waiting, %u "
+	    "rendezvous to fetch", ep->lent->bytes, ep->waiting.count,
+	    ep->fetch_count);
+	say(d, "  sent %llu messages %llu bytes, received %llu messages %llu "
+	    "bytes, refused %llu, keepalives %llu, pings %llu",
+	    (unsigned long long)s.msgs_sent, (unsigned long long)s.bytes_sent,
+	    (unsigned long long)s.msgs_received,
+	    (unsigned long long)s.bytes_received,
+	    (unsigned long long)s.sends_refused,
+	    (unsigned long long)s.keepalives, (unsigned long long)s.pings);
+	if (ep->reason_set)
+		say(d, "  ends because (%s, %s): %s",
+		    rdmamsg_who_name(ep->reason.who),
+		    rdmamsg_cause_name(ep->reason.cause), ep->reason.text);
+}
+
+static void dump_listener(const struct dump *d,
+			  const struct rdmamsg_listener *l)
+{
+	struct rdmamsg_listener_stats s;
+
+	rdmamsg__door_stats(l->door, &s);
+	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "
+	    "endpoints, %llu accepted", (const void *)l,
+	    rdmamsg_listener_port(l), l->dead ? ", dead" : "",
+	    (unsigned long long)s.requests, (unsigned long long)s.half_open,
+	    (unsigned long long)s.endpoints, (unsigned long long)s.accepted);
+	say(d, "  rejected by max_requests %llu, max_half_open %llu, "
+	    "max_endpoints %llu, max_per_source %llu, for memory %llu, after "
+	    "an offence %llu",
+	    (unsigned long long)s.rejected_requests,
+	    (unsigned long long)s.rejected_half_open,
+	    (unsigned long long)s.rejected_endpoints,
+	    (unsigned long long)s.rejected_source,
+	    (unsigned long long)s.rejected_memory,
+	    (unsigned long long)s.slowed);
+}
+
+void rdmamsg_dump(const struct rdmamsg *ctx,
+		  void (*line)(void *arg, const char *text), void *arg)
+{
+	struct dump d = { line, arg };
+	struct list *n;
+
+	if (rdmamsg__ctx_check(ctx) || !line)
+		return;
+	say(&d, "rdmamsg %s, context %p: %d endpoints", rdmamsg_version(),
+	    (const void *)ctx, ctx->ep_count);
+	dump_budget(&d, "receiving", &ctx->budget[DIR_IN]);
+	dump_budget(&d, "sending", &ctx->budget[DIR_OUT]);
+	list_for_each(n, &ctx->devs)
+		dump_dev(&d, list_entry(n, struct dev, node));
+	list_for_each(n, &ctx->listeners) {
+		struct rdmamsg_listener *l =
+			list_entry(n, struct rdmamsg_listener, node);
+
+		dump_listener(&d, l);
+	}
+	list_for_each(n, &ctx->eps)
+		dump_ep(&d, list_entry(n, struct rdmamsg_ep, node));
+}

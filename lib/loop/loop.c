@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The event loop of a context: one epoll descriptor that holds the CM
+ * channel, the completion channels, the timers, the mailbox and the async
+ * events of each device. Level-triggered throughout: what is left over makes
+ * the descriptor readable again.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "loop/ctx.h"
+#include "loop/submit.h"
+#include "loop/watch.h"
+#include "session/connect.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+#define BUDGET		256	/* completions for one rdmamsg_process() */
+
+int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
+
+	return epoll_ctl(ctx->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
+{
+	(void)epoll_ctl(ctx->epfd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int rdmamsg__watch_set(struct rdmamsg *ctx, struct watch *w, uint32_t events)
+{
+	struct epoll_event ev = {
+		.events = events, .data.ptr = (char *)w + 2,
+	};
+
+	if (!events && !w->on)
+		return 0;
+	if (!events)
+		rdmamsg__unwatch(ctx, w->fd);
+	else if (epoll_ctl(ctx->epfd, w->on ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+			   w->fd, &ev))
+		return -errno;
+	w->on = events;
+	return 0;
+}
+
+void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem)
+{
+	(void)rdmamsg__watch_set(ctx, w, 0);
+	close(w->fd);
+	rdmamsg__watch_retire(ctx, w, mem);
+}
+
+void rdmamsg__watch_retire(struct rdmamsg *ctx, struct watch *w, void *mem)
+{
+	w->fd = -1;
+	w->mem = mem;
+	list_add_tail(&ctx->ended, &w->node);
+	ctx->work = true;
+}
+
+void rdmamsg__watches_reap(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->ended)) {
+		struct watch *w = list_first(&ctx->ended, struct watch, node);
+
+		list_del(&w->node);
+		free(w->mem);
+	}
+}
+
+/*
+ * Every way into the library ends here: what callbacks left to do is done
+ * before anybody sleeps, and what died in them is freed outside of them.
+ */
+static void settle(struct rdmamsg *ctx)
+{
+	ctx->work = false;
+	rdmamsg__tx_flush(ctx);
+	while (!list_empty(&ctx->dirty)) {
+		struct rdmamsg_ep *ep = list_first(&ctx->dirty,
+						   struct rdmamsg_ep,
+						   dirty_node);
+
+		list_del(&ep->dirty_node);
+		ep->dirty = false;
+		rdmamsg__rx_refill(ep);
+		if (unlikely(ep->ctrl_due || ep->queued || ep->want_writable ||
+			     rdmamsg__rx_waits(ep) ||
+			     ep->state != EP_OPEN)) {
+			rdmamsg__tx_pump(ep);
+			rdmamsg__tx_flush(ctx);
+			rdmamsg__ep_progress_close(ep);
+			rdmamsg__tx_flush(ctx);
+		}
+	}
+	while (unlikely(!list_empty(&ctx->dead))) {
+		struct rdmamsg_ep *ep = list_first(&ctx->dead,
+						   struct rdmamsg_ep, node);
+
+		list_del(&ep->node);
+		list_add_tail(&ctx->held, &ep->node);
+		rdmamsg_ep_rele(ep);
+	}
+	if (unlikely(!list_empty(&ctx->ended)))
+		rdmamsg__watches_reap(ctx);
+	if (unlikely(ctx->reap))
+		rdmamsg__devs_reap(ctx);
+}
+
+void rdmamsg__settle_now(struct rdmamsg *ctx)
+{
+	rdmamsg__tx_flush(ctx);
+	/* most of the time that was all */
+	if (list_empty(&ctx->dirty) && list_empty(&ctx->dead) &&
+	    list_empty(&ctx->ended) && !ctx->reap) {
+		ctx->work = false;
+		return;
+	}
+	rdmamsg__enter(ctx);
+	ctx->rounds++;
+	while (ctx->work)
+		settle(ctx);
+	rdmamsg__leave(ctx);
+}
+
+/*
+ * The tag of a completion channel is the address of its dev, that of async
+ * events the address of the device + 1, that of a watch its address + 2.
+ */
+static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
+{
+	struct dev *dev;
+
+	if (tag == &ctx->submit)
+		return rdmamsg__submit_run(ctx);
+	if (tag == &ctx->timers)
+		return rdmamsg__timers_run(&ctx->timers);
+	for (int i = 0; i < TABLES; i++)
+		if (tag == &ctx->cm[i])
+			return rdmamsg__cm_process(ctx, &ctx->cm[i]);
+	if ((uintptr_t)tag & 2) {
+		struct watch *w = (struct watch *)((uintptr_t)tag - 2);
+
+		if (w->fd >= 0)
+			w->fn(w);
+		return 1;
+	}
+	if ((uintptr_t)tag & 1) {
+		rdmamsg__async_read(ctx, (struct rdmamsg_device *)
+				    ((uintptr_t)tag - 1));
+		return 1;
+	}
+	dev = tag;
+	/*
+	 * A poller leaves the completion event where it is: consuming it
+	 * would mean to arm the queue again and to pay for an event that
+	 * nobody waits for. Whoever sleeps next finds it.
+	 */
+	return slow_only ? 0 : rdmamsg__cq_rearm(dev);
+}
+
+static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
+		      bool slow_only)
+{
+	int events = 0;
+
+	for (int i = 0; i < n; i++) {
+		int k = handle(ctx, ev[i].data.ptr, slow_only);
+
+		events += max(k, 0);
+	}
+	return events;
+}
+
+/* Sleeps for up to timeout_ms, then handles what there is. */
+static int process(struct rdmamsg *ctx, int timeout_ms)
+{
+	struct epoll_event ev[16];
+	int n = epoll_wait(ctx->epfd, ev, 16, timeout_ms), events, got;
+
+	if (unlikely(n < 0))
+		return -errno;
+	rdmamsg__enter(ctx);
+	events = handle_all(ctx, ev, n, false);
+	got = rdmamsg__cq_poll(ctx, BUDGET);
+	/* the queues are armed, but what is in them raises no event */
+	if (got >= BUDGET)
+		rdmamsg__kick(ctx);
+	rdmamsg__settle(ctx);
+	rdmamsg__leave(ctx);
+	events += got;
+	ctx->st.wakeups += events > 0;
+	return events;
+}
+
+int rdmamsg_process(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
+	return process(ctx, 0);
+}
+
+static int slow_path(struct rdmamsg *ctx)
+{
+	struct epoll_event ev[16];
+	int n = epoll_wait(ctx->epfd, ev, 16, 0);
+
+	return handle_all(ctx, ev, n, true);
+}
+
+int rdmamsg_poll(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx), n;
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
+	rdmamsg__enter(ctx);
+	n = rdmamsg__cq_poll(ctx, 16);
+	/* completions take longer than empty polls: they count for more */
+	ctx->polls -= 1 + 4 * n;
+	if (ctx->polls <= 0) {
+		ctx->polls = SLOW_EVERY;
+		n += slow_path(ctx);
+	}
+	rdmamsg__settle(ctx);
+	rdmamsg__leave(ctx);
+	return n;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* The clock is asked once for 64 polls. */
+static int spin(struct rdmamsg *ctx)
+{
+	uint64_t end;
+	int n;
+
+	if (!ctx->opts.spin_us || list_empty(&ctx->devs))
+		return 0;
+	end = now_us() + ctx->opts.spin_us;
+	do {
+		for (int i = 0; i < 64; i++) {
+			n = rdmamsg_poll(ctx);
+			if (n)
+				return n;
+		}
+	} while (now_us() < end);
+	return 0;
+}
+
+/* The queues first: what is there costs no system call. */
+int rdmamsg__wait(struct rdmamsg *ctx, int timeout_ms)
+{
+	uint64_t end = 0;
+	int n;
+
+	if (timeout_ms > 0)
+		end = rdmamsg__now_ms() + (uint64_t)timeout_ms;
+	for (;;) {
+		n = rdmamsg_poll(ctx);
+		if (!n && timeout_ms)
+			n = spin(ctx);
+		if (n)
+			return n;
+		n = process(ctx, timeout_ms);
+		if (n || !timeout_ms)
+			return n;
+		if (timeout_ms > 0) {
+			uint64_t now = rdmamsg__now_ms();
+
+			if (now >= end)
+				return 0;
+			timeout_ms = (int)(end - now);
+		}
+	}
+}
+
+int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
+{
+	int n = rdmamsg__ctx_check(ctx);
+
+	if (n)
+		return n;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "rdmamsg_wait in a callback");
+	n = rdmamsg__wait(ctx, timeout_ms);
+	if (unlikely(n < 0))
+		rdmamsg__fail(n, "rdmamsg_wait: %s", strerror(-n));
+	return n;
+}
+
+int rdmamsg_run(struct rdmamsg *ctx)
+{
+	int ret = rdmamsg__ctx_check(ctx);
+
+	/* before it takes the stop that is meant for the one outside */
+	if (!ret && ctx->in_callback)
+		ret = rdmamsg__fail(-EDEADLK, "rdmamsg_run in a callback");
+	while (!ret && !atomic_exchange(&ctx->stop, false)) {
+		ret = rdmamsg__wait(ctx, -1);
+		if (ret == -EINTR || ret > 0)
+			ret = 0;
+		if (ret)
+			rdmamsg__fail(ret, "rdmamsg_run: %s", strerror(-ret));
+	}
+	return ret;
+}
+
+void rdmamsg_stop(struct rdmamsg *ctx)
+{
+	if (rdmamsg__ctx_check(ctx))
+		return;
+	atomic_store(&ctx->stop, true);
+	rdmamsg__kick(ctx);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work from other threads. */
+#ifndef RDMAMSG_LIB_SUBMIT_H
+#define RDMAMSG_LIB_SUBMIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/list.h"
+
+struct submit_cell {
+	_Atomic uint32_t turn;
+	void (*fn)(struct rdmamsg *ctx, void *arg);
+	void *arg;
+};
+
+struct submit {
+	struct submit_cell *cells;
+	uint32_t mask;
+	_Atomic uint32_t tail;
+	uint32_t head;
+	_Atomic bool kicked;
+};
+
+/* A message from another part of the library; allocated by the sender. */
+struct mail {
+	struct list node;
+	void (*fn)(struct rdmamsg *ctx, struct mail *mail);
+};
+
+int rdmamsg__submit_init(struct submit *s, uint32_t depth);
+void rdmamsg__submit_fini(struct submit *s);
+int rdmamsg__submit_run(struct rdmamsg *ctx);
+/*
+ * rdmamsg_submit() in two steps: a place, -EAGAIN if there is none, and what is
+ * to run there. Submissions that come later wait for the second step.
+ */
+int rdmamsg__submit_reserve(struct rdmamsg *ctx, uint32_t *ret_ticket);
+void rdmamsg__submit_fill(struct rdmamsg *ctx, uint32_t ticket,
+			  void (*fn)(struct rdmamsg *ctx, void *arg),
+			  void *arg);
+void rdmamsg__mail_post(struct rdmamsg *ctx, struct mail *mail);
+/* Makes rdmamsg_fd() readable. */
+void rdmamsg__kick(struct rdmamsg *ctx);
+
+#endif

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The blocking calls: each drives the context until it is done, or until its
+ * timeout. A call that fails has set its own text last, because callbacks that
+ * ran meanwhile may have set others.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "session/connect.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+struct until {
+	const char *call;
+	int timeout_ms;
+	uint64_t end;		/* ms, 0: no bound */
+};
+
+static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
+		 struct until *u)
+{
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (ctx->in_callback)
+		return rdmamsg__fail(-EDEADLK, "%s in a callback would wait "
+				     "for itself", call);
+	u->call = call;
+	u->timeout_ms = timeout_ms;
+	u->end = timeout_ms < 0 ? 0 : rdmamsg__now_ms() + (uint64_t)timeout_ms;
+	return 0;
+}
+
+/* -ETIMEDOUT when the time is over; without a text. */
+static int step(struct rdmamsg *ctx, const struct until *u)
+{
+	int left = -1, ret;
+
+	if (u->end) {
+		uint64_t now = rdmamsg__now_ms();
+
+		/* one look without waiting is always due */
+		left = now >= u->end ? 0 : (int)min(u->end - now, 86400000ull);
+	}
+	ret = rdmamsg__wait(ctx, left);
+	if (ret < 0 && ret != -EINTR)
+		return ret;
+	if (!ret && !left)
+		return -ETIMEDOUT;
+	return 0;
+}
+
+/* What step() returned, and what has not happened, as the text. */
+static int fail_step(const struct until *u, int err, const char *what)
+{
+	if (err == -ETIMEDOUT)
+		return rdmamsg__fail(err, "%s: %d ms (its timeout_ms) have "
+				     "passed: %s", u->call, u->timeout_ms,
+				     what);
+	return rdmamsg__fail(err, "%s: %s: %s", u->call, strerror(-err), what);
+}
+
+/* The endpoint ends because step() failed: the text is its reason as well. */
+static void give_up(struct rdmamsg_ep *ep, const struct until *u, int err,
+		    const char *what)
+{
+	fail_step(u, err, what);
+	rdmamsg__ep_abort(ep, err == -ETIMEDOUT ? RDMAMSG_CAUSE_TIMEOUT :
+			  RDMAMSG_CAUSE_ABORTED, err, rdmamsg__text());
+}
+
+/* How every call ends, while the endpoint, if it has one, is still there. */
+static int end(struct rdmamsg *ctx, const struct rdmamsg_ep *ep, int ret)
+{
+	struct rdmamsg_reason *r = &ctx->wait_reason;
+
+	if (!ret)
+		return 0;
+	*r = *rdmamsg_ep_reason(ep);
+	if (r->cause == RDMAMSG_CAUSE_NONE) {
+		r->error = ret;
+		snprintf(r->text, sizeof(r->text), "%s", rdmamsg_error());
+	}
+	if (r->data_len) {
+		memcpy(ctx->wait_data, r->data, r->data_len);
+		r->data = ctx->wait_data;
+	}
+	return ret;
+}
+
+static int closed_error(const struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_reason *r = &ep->reason;
+
+	return rdmamsg__fail(r->error ? r->error : -ESHUTDOWN, "%s", r->text);
+}
+
+/* Until it is connected: then it is held for the caller. */
+static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
+			  const struct until *u, struct rdmamsg_ep **ret_ep)
+{
+	char what[80];
+	int ret = 0;
+
+	rdmamsg_ep_hold(ep);
+	while (!ret && ep->state != EP_OPEN && ep->state != EP_CLOSING &&
+	       ep->state != EP_CLOSED)
+		ret = step(ctx, u);
+	/* it may have been open for a moment: its messages are there */
+	if (!ret && (ep->state != EP_CLOSED || ep->connected_told)) {
+		*ret_ep = ep;
+		return 0;
+	}
+	if (ret) {
+		snprintf(what, sizeof(what), "not connected, still %s",
+			 rdmamsg__ep_waits_for(ep));
+		give_up(ep, u, ret, what);
+	} else {
+		ret = closed_error(ep);
+	}
+	end(ctx, ep, ret);
+	rdmamsg_ep_rele(ep);
+	return ret;
+}
+
+int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
+			 const char *service,
+			 const struct rdmamsg_ep_options *opts, int timeout_ms,
+			 struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	struct until u;
+	int ret = begin(ctx, "rdmamsg_connect_wait", timeout_ms, &u);
+
+	if (ret)
+		return ret;
+	if (!ret_ep)
+		ret = rdmamsg__fail(-EINVAL,
+				    "rdmamsg_connect_wait: ret is NULL");
+	if (!ret)
+		ret = rdmamsg_connect(ctx, host, service, opts, &ep);
+	return ret ? end(ctx, NULL, ret) : wait_connected(ctx, ep, &u, ret_ep);
+}
+
+/* Until somebody asks; a callback may close the listener meanwhile. */
+static int wait_request(struct rdmamsg_listener *l, const struct until *u)
+{
+	int ret = 0;
+
+	l->waiting = true;
+	while (!ret && !l->closed && !l->dead && list_empty(&l->requests))
+		ret = step(l->ctx, u);
+	l->waiting = false;
+	if (l->closed) {
+		rdmamsg__listener_free(l);
+		return rdmamsg__fail(-ESHUTDOWN, "the listener was closed");
+	}
+	if (ret)
+		return fail_step(u, ret, "nobody has connected");
+	if (list_empty(&l->requests))
+		return rdmamsg__fail(-ENODEV, "rdmamsg_accept_wait: the device "
+				     "of the listener was removed");
+	return 0;
+}
+
+/* The listener may be gone afterwards. */
+static int accept_next(struct rdmamsg_listener *l,
+		       const struct rdmamsg_ep_options *opts,
+		       const struct until *u, struct rdmamsg_ep **ret)
+{
+	int err;
+
+	if (l->opts.on_request || l->auto_accept)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: the "
+				     "listener accepts by itself");
+	err = wait_request(l, u);
+	return err ? err : rdmamsg_accept(list_first(&l->requests,
+						     struct rdmamsg_request,
+						     wait_node), opts, ret);
+}
+
+int rdmamsg_accept_wait(struct rdmamsg_listener *l,
+			const struct rdmamsg_ep_options *opts, int timeout_ms,
+			struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	struct until u;
+	int ret;
+
+	if (!l || !ret_ep)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_accept_wait: %s is NULL",
+				     l ? "ret" : "the listener");
+	ctx = l->ctx;
+	ret = begin(ctx, "rdmamsg_accept_wait", timeout_ms, &u);
+	if (ret)
+		return ret;
+	ret = accept_next(l, opts, &u, &ep);
+	return ret ? end(ctx, NULL, ret) : wait_connected(ctx, ep, &u, ret_ep);
+}
+
+/* On the stack of the call, which is the cookie of its send. */
+struct rdmamsg_waiter {
+	bool done;
+	int status;
+};
+
+void rdmamsg__waiter_done(struct rdmamsg_waiter *w, int status)
+{
+	w->done = true;
+	w->status = status;
+}
+
+static int fail_send(const struct rdmamsg_ep *ep, int err)
+{
+	const char *why = "the peer's program refused it (on_incoming)";
+
+	if (ep->state >= EP_DRAINING)
+		why = ep->reason.text;
+	return rdmamsg__fail(err, "the message was not delivered: %s", why);
+}
+
+static int send_and_wait(struct rdmamsg_ep *ep, const struct iovec *iov,
+			 uint32_t tag, const struct until *u)
+{
+	static const char what[] = "the peer does not have the message";
+	struct rdmamsg_waiter w = { false, 0 };
+	int ret, err = 0;
+
+	while ((ret = rdmamsg__sendv_waiter(ep, iov, tag, &w)) == -EAGAIN) {
+		err = step(ep->ctx, u);
+		if (err)
+			break;
+	}
+	if (ret && ret != -EAGAIN)
+		return ret;
+	while (!err && !w.done)
+		err = step(ep->ctx, u);
+	if (!err)
+		return w.status ? fail_send(ep, w.status) : 0;
+	/* nobody knows how far it came */
+	give_up(ep, u, err, what);
+	/* the memory must be the caller's again before we return */
+	while (!ret && !w.done)
+		(void)rdmamsg__wait(ep->ctx, 1000);
+	return fail_step(u, err, what);
+}
+
+int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		      uint32_t tag, int timeout_ms)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct until u;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	ret = begin(ep->ctx, "rdmamsg_send_wait", timeout_ms, &u);
+	if (ret)
+		return ret;
+	rdmamsg_ep_hold(ep);
+	/* the peer may have closed since the last look */
+	(void)rdmamsg_poll(ep->ctx);
+	ret = end(ep->ctx, ep, send_and_wait(ep, &iov, tag, &u));
+	rdmamsg_ep_rele(ep);
+	return ret;
+}
+
+/* Until there is one. The peer's close is the end, whatever came after it. */
+static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
+{
+	int ret;
+
+	while (!ep->inbox) {
+		if (ep->close_seen && !rdmamsg__rx_waits(ep))
+			return rdmamsg__fail(-ESHUTDOWN, "the peer has closed, "
+					     "and there are no more messages");
+		if (ep->state == EP_CLOSED)
+			return closed_error(ep);
+		ret = step(ep->ctx, u);
+		if (ret)
+			return fail_step(u, ret, "no message");
+	}
+	return 0;
+}
+
+int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
+		      struct rdmamsg_msg **ret_msg)
+{
+	struct until u;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	ret = begin(ep->ctx, "rdmamsg_recv_wait", timeout_ms, &u);
+	if (ret)
+		return ret;
+	if (!ret_msg)
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: ret is NULL");
+	else if (ep->on.on_message)
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_recv_wait: messages go "
+				    "to on_message");
+	if (ret)
+		return end(ep->ctx, NULL, ret);
+	rdmamsg_ep_hold(ep);
+	ret = end(ep->ctx, ep, wait_message(ep, &u));
+	if (!ret)
+		*ret_msg = rdmamsg__inbox_take(ep);
+	rdmamsg_ep_rele(ep);
+	return ret;
+}
+
+int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
+{
+	struct rdmamsg *ctx;
+	struct until u;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	ctx = ep->ctx;
+	ret = begin(ctx, "rdmamsg_close_wait", timeout_ms, &u);
+	if (ret)
+		return ret;
+	rdmamsg_ep_close(ep);
+	while (ep->state != EP_CLOSED && !ret)
+		ret = step(ctx, &u);
+	if (ret) {
+		give_up(ep, &u, ret, "not closed");
+		while (ret == -ETIMEDOUT && ep->state != EP_CLOSED)
+			(void)rdmamsg__wait(ctx, 1000);
+	}
+	/* all may have been said by then */
+	if (ep->state == EP_CLOSED && !ep->reason.error)
+		ret = 0;
+	else if (ret)
+		fail_step(&u, ret, "not closed");
+	else
+		ret = closed_error(ep);
+	end(ctx, ep, ret);
+	rdmamsg_ep_rele(ep);
+	return ret;
+}
+
+const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx)
+{
+	return ctx && ctx->wait_reason.size ? &ctx->wait_reason :
+	       rdmamsg_ep_reason(NULL);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random addresses for large messages. A peer reads a large message at the
+ * address in its announcement, which need not be the address of the memory.
+ * The rkeys of most devices are an index and 8 bits, which a stranger guesses.
+ * HIDE_BITS random bits in the address make the guess hopeless.
+ */
+#ifndef RDMAMSG_LIB_HIDE_H
+#define RDMAMSG_LIB_HIDE_H
+
+#include <stdint.h>
+
+/* The offset in a huge page stays: devices map huge pages as they are. */
+#define HIDE_KEEP	(((uint64_t)2 << 20) - 1)
+/* An address and a message after it stay below 2^63. */
+#define HIDE_TOP	((uint64_t)1 << 62)
+#define HIDE_BITS	41
+
+_Static_assert((HIDE_KEEP + 1) << HIDE_BITS == HIDE_TOP, "all bits between");
+
+/* *ret is a new address for mem each time. Returns 0 or what getrandom(2) said. */
+int rdmamsg__hidden_address(const void *mem, uint64_t *ret);
+
+#endif

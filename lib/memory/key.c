@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Keys as the program handles them: bytes, theirs or a peer's. */
+#include "base/base.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
+
+int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret)
+{
+	struct proto_key key;
+
+	if (!buf || !ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_key_import: %s is NULL",
+				     buf ? "ret" : "buf");
+	if (rdmamsg__key_decode(&key, buf, len))
+		return rdmamsg__fail(-EPROTO, "these %zu bytes are no key",
+				     len);
+	memcpy(ret->bytes, buf, sizeof(ret->bytes));
+	return 0;
+}
+
+int rdmamsg_key_info(const struct rdmamsg_key *key,
+		     struct rdmamsg_key_info *info)
+{
+	struct rdmamsg_key_info i = { .size = sizeof(i) };
+	struct proto_key k;
+
+	if (!key)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_key_info: key is NULL");
+	if (rdmamsg__key_decode(&k, key->bytes, sizeof(key->bytes)))
+		return rdmamsg__fail(-EPROTO, "these bytes are no key");
+	i.region = k.region;
+	i.len = k.len;
+	i.access = k.access;
+	return rdmamsg__give(info, &i, sizeof(i));
+}

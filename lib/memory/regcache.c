@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Registrations kept for memory that is used again and again. Explicit: the
+ * program says when memory goes away, nothing is hooked.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "loop/ctx.h"
+#include "memory/region.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+
+#define DEFAULT_BYTES	((size_t)256 << 20)
+#define DEFAULT_REGIONS	256
+
+struct cached {
+	struct list node;		/* of the cache, least recent first */
+	const struct rdmamsg_cache *cache;
+	struct rdmamsg_region *region;
+	uint32_t users;			/* got and not yet put */
+};
+
+struct rdmamsg_cache {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	struct list entries;
+	struct rdmamsg_cache_options opts;
+	struct rdmamsg_cache_info info;
+};
+
+static int cache_check(const struct rdmamsg_cache *cache)
+{
+	if (cache)
+		return rdmamsg__ctx_check(cache->ctx);
+	return rdmamsg__fail(-EINVAL, "the cache is NULL");
+}
+
+static bool is_used(const struct cached *c)
+{
+	return c->users || c->region->busy;
+}
+
+static bool overlaps(const struct cached *c, const void *addr, size_t len)
+{
+	uintptr_t from = (uintptr_t)addr, at = (uintptr_t)c->region->addr;
+
+	/* from the later one to the other's end; nothing that could wrap */
+	return at - from < len || (len && from - at < c->region->len);
+}
+
+/* 0, or why peers may still reach it; it has gone from here. */
+static int drop(struct rdmamsg_cache *cache, struct cached *c)
+{
+	int ret;
+
+	cache->info.regions--;
+	cache->info.bytes -= c->region->len;
+	list_del(&c->node);
+	ret = rdmamsg__region_free(c->region);
+	free(c);
+	return ret;
+}
+
+/* Whether it would fit if all that nobody uses went. */
+static bool can_fit(const struct rdmamsg_cache *cache, size_t len)
+{
+	const struct rdmamsg_cache_options *o = &cache->opts;
+	uint32_t regions = 0;
+	size_t bytes = 0;
+	struct list *n;
+
+	list_for_each(n, &cache->entries) {
+		const struct cached *c = list_entry(n, struct cached, node);
+
+		if (!is_used(c))
+			continue;
+		regions++;
+		bytes += c->region->len;
+	}
+	return regions < o->max_regions && len <= o->max_bytes - bytes;
+}
+
+/* The least recently used that nobody uses goes: there is one. */
+static void evict(struct rdmamsg_cache *cache)
+{
+	struct list *n = cache->entries.next;
+
+	while (is_used(list_entry(n, struct cached, node)))
+		n = n->next;
+	/* the memory stays: who may still reach it does no harm by that */
+	(void)drop(cache, list_entry(n, struct cached, node));
+	cache->info.evictions++;
+}
+
+static int make_room(struct rdmamsg_cache *cache, size_t len)
+{
+	const struct rdmamsg_cache_options *o = &cache->opts;
+
+	if (len > o->max_bytes)
+		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes "
+				     "in all: %zu do not fit", o->max_bytes,
+				     len);
+	/* nothing goes for what cannot come */
+	if (!can_fit(cache, len)) {
+		rdmamsg__tx_ask(cache->ctx);
+		return rdmamsg__fail(-ENOBUFS, "the cache may have %u regions "
+				     "of %zu bytes in all: %zu more do not fit "
+				     "beside what is in use", o->max_regions,
+				     o->max_bytes, len);
+	}
+	while (cache->info.regions >= o->max_regions ||
+	       len > o->max_bytes - cache->info.bytes)
+		evict(cache);
+	return 0;
+}
+
+/* Remote access is a key for all of it: then no more than was asked for. */
+static bool suits(const struct rdmamsg_region *region,
+		  const struct rdmamsg_pd *pd, uintptr_t at, size_t len,
+		  uint32_t access)
+{
+	uintptr_t offset = at - (uintptr_t)region->addr;
+
+	if (region->pd != pd)
+		return false;
+	if ((region->access ^ access) & ACCESS_REMOTE)
+		return false;
+	if (access & ACCESS_REMOTE && (offset || len != region->len))
+		return false;
+	return offset < region->len && len <= region->len - offset &&
+	       (region->access & access) == access;
+}
+
+static struct cached *find(const struct rdmamsg_cache *cache,
+			   const struct rdmamsg_pd *pd, const void *addr,
+			   size_t len, uint32_t access)
+{
+	struct list *n;
+
+	/* from the most recent one on */
+	for (n = cache->entries.prev; n != &cache->entries; n = n->prev) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		if (suits(c->region, pd, (uintptr_t)addr, len, access))
+			return c;
+	}
+	return NULL;
+}
+
+static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
+		      void *addr, size_t len, uint32_t access,
+		      struct cached **ret)
+{
+	struct cached *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	err = rdmamsg_region_create(cache->ctx, addr, len, access, &c->region);
+	if (err)
+		goto err_c;
+	/* for one that makes sense, not before */
+	err = make_room(cache, len);
+	if (err)
+		goto err_region;
+	rdmamsg__region_put_in(c->region, pd);
+	c->cache = cache;
+	c->region->cached = c;
+	list_add_tail(&cache->entries, &c->node);
+	cache->info.regions++;
+	cache->info.bytes += len;
+	*ret = c;
+	return 0;
+
+err_region:
+	(void)rdmamsg__region_free(c->region);
+err_c:
+	free(c);
+	return err;
+}
+
+static void cache_free(struct rdmamsg_cache *cache)
+{
+	while (!list_empty(&cache->entries))
+		(void)drop(cache, list_first(&cache->entries, struct cached,
+					     node));
+	list_del(&cache->node);
+	free(cache);
+}
+
+void rdmamsg__caches_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->caches))
+		cache_free(list_first(&ctx->caches, struct rdmamsg_cache,
+				      node));
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_cache_create(struct rdmamsg *ctx,
+			 const struct rdmamsg_cache_options *opts,
+			 struct rdmamsg_cache **ret)
+{
+	struct rdmamsg_cache *cache;
+	int err = rdmamsg__ctx_check(ctx);
+
+	if (err)
+		return err;
+	if (!ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_create: ret is "
+				     "NULL");
+	cache = calloc(1, sizeof(*cache));
+	if (!cache)
+		return rdmamsg__fail(-ENOMEM, "no memory for a cache");
+	err = rdmamsg__opts_copy(&cache->opts, sizeof(cache->opts), opts,
+				 "rdmamsg_cache_options");
+	if (err) {
+		free(cache);
+		return err;
+	}
+	if (!cache->opts.max_bytes)
+		cache->opts.max_bytes = DEFAULT_BYTES;
+	if (!cache->opts.max_regions)
+		cache->opts.max_regions = DEFAULT_REGIONS;
+	cache->ctx = ctx;
+	list_init(&cache->entries);
+	list_add_tail(&ctx->caches, &cache->node);
+	*ret = cache;
+	return 0;
+}
+
+int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
+		      void *addr, size_t len, uint32_t access,
+		      struct rdmamsg_region **ret)
+{
+	struct cached *c;
+	int err = cache_check(cache);
+	bool hit;
+
+	if (!err)
+		err = rdmamsg__region_ep_check(cache->ctx, ep);
+	if (err)
+		return err;
+	if (!addr || !len || !ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument "
+				     "is NULL or 0");
+	c = find(cache, ep->opts.pd, addr, len, access);
+	hit = c;
+	if (hit)
+		cache->info.hits++;
+	else
+		cache->info.misses++;
+	if (!hit)
+		err = cached_new(cache, ep->opts.pd, addr, len, access, &c);
+	if (err)
+		return err;
+	err = rdmamsg_region_attach(c->region, ep);
+	if (err) {
+		if (!hit)
+			(void)drop(cache, c);
+		return err;
+	}
+	list_del(&c->node);
+	list_add_tail(&cache->entries, &c->node);
+	c->users++;
+	*ret = c->region;
+	return 0;
+}
+
+int rdmamsg_cache_put(struct rdmamsg_cache *cache,
+		      struct rdmamsg_region *region)
+{
+	struct cached *c = region ? region->cached : NULL;
+	int err = cache_check(cache);
+
+	if (err)
+		return err;
+	if (!c || c->cache != cache || !c->users)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_put: the region "
+				     "was not got from the cache");
+	c->users--;
+	return 0;
+}
+
+int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
+			     size_t len)
+{
+	struct list *n, *t;
+	int err = cache_check(cache), ret = 0;
+
+	if (err)
+		return err;
+	list_for_each(n, &cache->entries) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		if (!overlaps(c, addr, len) || !is_used(c))
+			continue;
+		rdmamsg__tx_ask(cache->ctx);
+		return rdmamsg__fail(-EBUSY, "region %llu in this memory is in "
+				     "use", (unsigned long long)c->region->id);
+	}
+	list_for_each_safe(n, t, &cache->entries) {
+		struct cached *c = list_entry(n, struct cached, node);
+
+		err = overlaps(c, addr, len) ? drop(cache, c) : 0;
+		ret = ret ? ret : err;
+	}
+	return ret ? rdmamsg__region_fail(ret) : 0;
+}
+
+int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
+		       struct rdmamsg_cache_info *info)
+{
+	int err = cache_check(cache);
+
+	return err ? err : rdmamsg__give(info, &cache->info,
+					 sizeof(cache->info));
+}
+
+int rdmamsg_cache_destroy(struct rdmamsg_cache *cache)
+{
+	int err;
+
+	if (!cache)
+		return 0;
+	/* all there is */
+	err = rdmamsg_cache_invalidate(cache, NULL, SIZE_MAX);
+	if (!err)
+		cache_free(cache);
+	return err;
+}

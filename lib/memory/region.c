@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions: declared, registered where they are needed, exported, revoked. */
+#include "base/base.h"
+#include "base/list.h"
+#include "device/device.h"
+#include "device/pd.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "memory/region.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+
+#define ACCESS_LOCAL	(RDMAMSG_ACCESS_LOCAL_WRITE | RDMAMSG_ACCESS_WINDOW)
+
+_Static_assert(RDMAMSG_ACCESS_READ == PROTO_KEY_READ &&
+	       RDMAMSG_ACCESS_WRITE == PROTO_KEY_WRITE &&
+	       RDMAMSG_ACCESS_ATOMIC == PROTO_KEY_ATOMIC, "as on the wire");
+_Static_assert(sizeof(struct rdmamsg_key) == PROTO_KEY_LEN, "as on the wire");
+
+int rdmamsg__verbs_remote(uint32_t access)
+{
+	return (access & RDMAMSG_ACCESS_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+	       (access & RDMAMSG_ACCESS_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0) |
+	       (access & RDMAMSG_ACCESS_ATOMIC ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+/* ibv_reg_mr(3): remote write and atomic need local write as well. */
+static int verbs_access(uint32_t access)
+{
+	return rdmamsg__verbs_remote(access) |
+	       (access & ~(uint32_t)RDMAMSG_ACCESS_READ ?
+		IBV_ACCESS_LOCAL_WRITE : 0) |
+	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
+}
+
+/* 0, or why peers may still reach it; there is nothing more to be done. */
+static int mr_free(struct region_mr *mr)
+{
+	const struct rdmamsg_device *d = mr->dev->device;
+	int ret = rdmamsg__verbs_ret(d->v->dereg_mr(mr->ibv));
+
+	if (ret)
+		log_error("device %s: a region could not be deregistered",
+			  d->name);
+	if (d->gone)
+		ret = 0;
+	list_del(&mr->node);
+	list_del(&mr->dev_node);
+	free(mr);
+	return ret;
+}
+
+void rdmamsg__regions_dereg(struct dev *dev)
+{
+	while (!list_empty(&dev->regions))
+		(void)mr_free(list_first(&dev->regions, struct region_mr,
+					 dev_node));
+}
+
+static int dereg_all(struct rdmamsg_region *region)
+{
+	int ret = 0, err;
+
+	while (!list_empty(&region->mrs)) {
+		err = mr_free(list_first(&region->mrs, struct region_mr, node));
+		ret = ret ? ret : err;
+	}
+	return ret;
+}
+
+void rdmamsg__region_put_in(struct rdmamsg_region *region,
+			    struct rdmamsg_pd *pd)
+{
+	if (region->pd)
+		region->pd->regions--;
+	region->pd = pd;
+	if (pd)
+		pd->regions++;
+}
+
+static int check_domain(const struct rdmamsg_region *region,
+			const struct dev *dev)
+{
+	if (region->pd == dev->owner)
+		return 0;
+	return rdmamsg__fail(-EPERM, "region %llu and the endpoint are in "
+			     "different protection domains: "
+			     "rdmamsg_region_set_pd(), or pd of the endpoint's "
+			     "options", (unsigned long long)region->id);
+}
+
+int rdmamsg__region_missing(const struct rdmamsg_region *region,
+			    const struct dev *dev)
+{
+	int ret = check_domain(region, dev);
+
+	return ret ? ret : rdmamsg__fail(-EINVAL, "region %llu is not "
+					 "registered with device %s: "
+					 "rdmamsg_region_attach()",
+					 (unsigned long long)region->id,
+					 dev->device->name);
+}
+
+int rdmamsg__region_free(struct rdmamsg_region *region)
+{
+	int ret = dereg_all(region);
+
+	if (region->fd >= 0)
+		close(region->fd);
+	rdmamsg__region_put_in(region, NULL);
+	list_del(&region->node);
+	free(region);
+	return ret;
+}
+
+int rdmamsg__region_fail(int err)
+{
+	return rdmamsg__fail_verbs(err, "deregistering a region: peers may "
+				   "still reach it");
+}
+
+void rdmamsg__regions_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->region_list))
+		(void)rdmamsg__region_free(list_first(&ctx->region_list,
+						      struct rdmamsg_region,
+						      node));
+}
+
+static int region_check(const struct rdmamsg_region *region)
+{
+	if (region)
+		return rdmamsg__ctx_check(region->ctx);
+	return rdmamsg__fail(-EINVAL, "the region is NULL");
+}
+
+static struct ibv_mr *reg(const struct rdmamsg_region *region,
+			  const struct dev *dev)
+{
+	const struct verbs_api *v = dev->device->v;
+	int access = verbs_access(region->access);
+
+	errno = 0;
+	if (region->fd < 0)
+		return v->reg_mr(dev->pd, region->addr, region->len, access);
+	if (v->reg_dmabuf_mr)
+		return v->reg_dmabuf_mr(dev->pd, region->fd_offset,
+					region->len, 0, region->fd, access);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	if (ctx != ep->ctx)
+		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
+				     "context");
+	if (!ep->dev)
+		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
+				     "wait for on_connected");
+	return 0;
+}
+
+static int mr_new(struct rdmamsg_region *region, struct dev *dev)
+{
+	struct region_mr *mr = calloc(1, sizeof(*mr));
+	int ret;
+
+	if (!mr)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	mr->ibv = reg(region, dev);
+	if (!mr->ibv) {
+		ret = rdmamsg__verbs_null();
+		if (ret == -EOPNOTSUPP && region->fd >= 0)
+			rdmamsg__fail(ret, "device %s takes no dmabuf",
+				      dev->device->name);
+		else
+			rdmamsg__fail_verbs(ret, "registering a region");
+		free(mr);
+		return ret;
+	}
+	mr->dev = dev;
+	list_add_tail(&region->mrs, &mr->node);
+	list_add_tail(&dev->regions, &mr->dev_node);
+	return 0;
+}
+
+/* ---- which one a peer meant ------------------------------------------- */
+
+#define EXPORTS		((uint32_t)(sizeof(((struct dev *)0)->exports) / \
+				    sizeof(struct export)))
+#define GUESSES		4
+
+void rdmamsg__region_given(const struct rdmamsg_region *region,
+			   const struct rdmamsg_ep *ep)
+{
+	struct dev *dev = ep->dev;
+
+	for (uint32_t i = 0; i < EXPORTS; i++)
+		if (dev->exports[i].region == region->id &&
+		    dev->exports[i].ep == ep->key)
+			return;
+	dev->exports[dev->export_count++ % EXPORTS] = (struct export){
+		.region = region->id, .ep = ep->key,
+	};
+}
+
+/* Revoked or destroyed. */
+static bool is_revoked(const struct dev *dev, uint64_t id)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->ctx->region_list) {
+		const struct rdmamsg_region *region =
+			list_entry(n, struct rdmamsg_region, node);
+
+		if (region->id == id)
+			return !rdmamsg__region_mr(region, dev);
+	}
+	return true;
+}
+
+/* Those of the endpoint, or of any, the latest first; how many. */
+static int guess(const struct rdmamsg_ep *ep, bool any, bool revoked,
+		 uint64_t ret[static GUESSES], int count)
+{
+	const struct dev *dev = ep->dev;
+
+	for (uint32_t i = 1; i <= EXPORTS && count < GUESSES; i++) {
+		const struct export *e =
+			&dev->exports[(dev->export_count - i) % EXPORTS];
+
+		if (e->region && (any || e->ep == ep->key) &&
+		    is_revoked(dev, e->region) == revoked)
+			ret[count++] = e->region;
+	}
+	return count;
+}
+
+const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
+				  size_t size)
+{
+	uint64_t ids[GUESSES];
+	int revoked = 0, n = 0;
+	size_t len = 0;
+
+	buf[0] = 0;
+	/* a key of the domain is good for all peers in it */
+	for (int any = 0; ep->dev && any < 2 && !n; any++) {
+		revoked = guess(ep, any, true, ids, 0);
+		n = guess(ep, any, false, ids, revoked);
+	}
+	for (int i = 0; i < n && len < size; i++)
+		len += (size_t)snprintf(buf + len, size - len, "%s%llu%s",
+					!i ? ", perhaps region " :
+					i < n - 1 ? ", " : " or ",
+					(unsigned long long)ids[i],
+					i < revoked ? " (revoked)" : "");
+	return buf;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+static int region_new(struct rdmamsg *ctx, void *addr, size_t len,
+		      uint32_t access, struct rdmamsg_region **ret)
+{
+	const uint32_t unknown = access & ~(ACCESS_REMOTE | ACCESS_LOCAL);
+	struct rdmamsg_region *region;
+
+	if (!len || !ret || unknown || (uintptr_t)addr + len < (uintptr_t)addr)
+		return rdmamsg__fail(-EINVAL, "a region: %s", !ret ?
+				     "ret is NULL" : unknown ?
+				     "unknown access bits" :
+				     "len is 0 or out of range");
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return rdmamsg__fail(-ENOMEM, "no memory for a region");
+	region->ctx = ctx;
+	region->addr = addr;
+	region->len = len;
+	region->fd = -1;
+	region->access = access;
+	region->id = ++ctx->regions;
+	list_init(&region->mrs);
+	list_add_tail(&ctx->region_list, &region->node);
+	*ret = region;
+	return 0;
+}
+
+int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
+			  uint32_t access, struct rdmamsg_region **ret)
+{
+	int err = rdmamsg__ctx_check(ctx);
+
+	if (!err && !addr)
+		err = rdmamsg__fail(-EINVAL, "rdmamsg_region_create: addr is "
+				    "NULL");
+	return err ? err : region_new(ctx, addr, len, access, ret);
+}
+
+int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
+			  size_t len, uint32_t access,
+			  struct rdmamsg_region **ret)
+{
+	int err = rdmamsg__ctx_check(ctx), copy;
+
+	if (err)
+		return err;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return rdmamsg__fail(-errno, "rdmamsg_region_dmabuf: fd %d: %s",
+				     fd, strerror(errno));
+	err = region_new(ctx, NULL, len, access, ret);
+	if (err) {
+		close(copy);
+		return err;
+	}
+	(*ret)->fd = copy;
+	(*ret)->fd_offset = offset;
+	return 0;
+}
+
+int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
+{
+	int ret = region_check(region);
+
+	if (!ret)
+		ret = rdmamsg__pd_check(region->ctx, pd);
+	if (ret)
+		return ret;
+	if (region->cached)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_set_pd: a "
+				     "cache's region is where the endpoint is "
+				     "that it was got for");
+	if (!list_empty(&region->mrs))
+		return rdmamsg__fail(-EBUSY, "region %llu is registered: "
+				     "rdmamsg_region_revoke() comes first",
+				     (unsigned long long)region->id);
+	rdmamsg__region_put_in(region, pd);
+	return 0;
+}
+
+int rdmamsg_region_attach(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep)
+{
+	int ret = region_check(region);
+
+	if (!ret)
+		ret = rdmamsg__region_ep_check(region->ctx, ep);
+	if (ret)
+		return ret;
+	ret = check_domain(region, ep->dev);
+	return ret || rdmamsg__region_mr(region, ep->dev) ? ret :
+	       mr_new(region, ep->dev);
+}
+
+int rdmamsg_region_export(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
+{
+	struct proto_key key;
+	int err = region_check(region);
+
+	if (err)
+		return err;
+	if (!ret || !(region->access & ACCESS_REMOTE))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_export: %s",
+				     !ret ? "ret is NULL" :
+				     "the region allows a peer nothing");
+	err = rdmamsg_region_attach(region, ep);
+	if (err)
+		return err;
+	key = (struct proto_key){
+		.access = (uint8_t)(region->access & ACCESS_REMOTE),
+		.rkey = rdmamsg__region_mr(region, ep->dev)->rkey,
+		.region = region->id,
+		.addr = (uintptr_t)region->addr, .len = region->len,
+	};
+	rdmamsg__key_encode(&key, ret->bytes);
+	rdmamsg__region_given(region, ep);
+	return 0;
+}
+
+int rdmamsg_region_revoke(struct rdmamsg_region *region)
+{
+	int ret = region_check(region);
+
+	if (ret)
+		return ret;
+	if (region->cached)
+		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
+				     "rdmamsg_cache_put(), or "
+				     "rdmamsg_cache_invalidate()");
+	if (region->busy) {
+		rdmamsg__tx_ask(region->ctx);
+		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of "
+				     "this program still use it: wait for "
+				     "on_sent", (unsigned long long)region->id,
+				     region->busy);
+	}
+	ret = dereg_all(region);
+	return ret ? rdmamsg__region_fail(ret) : 0;
+}
+
+int rdmamsg_region_destroy(struct rdmamsg_region *region)
+{
+	int ret = region ? rdmamsg_region_revoke(region) : 0;
+
+	if (!ret && region)
+		(void)rdmamsg__region_free(region);
+	return ret;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of the program's, registered with the devices that need it. */
+#ifndef RDMAMSG_LIB_REGION_H
+#define RDMAMSG_LIB_REGION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+
+#include "base/list.h"
+#include "base/util.h"
+
+#define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
+			 RDMAMSG_ACCESS_ATOMIC)
+
+struct rdmamsg_region {
+	struct list node;		/* of the context */
+	struct rdmamsg *ctx;
+	uint8_t *addr;			/* NULL of a dmabuf: offsets count */
+	size_t len;
+	int fd;				/* of a dmabuf, or -1 */
+	uint64_t fd_offset;
+	uint32_t access;		/* enum rdmamsg_access */
+	uint32_t busy;			/* own operations that use it */
+	uint64_t id;
+	struct cached *cached;		/* NULL: the program's own */
+	struct rdmamsg_pd *pd;		/* NULL: the device's */
+	struct list mrs;		/* struct region_mr */
+};
+
+/* It is registered with this device. */
+struct region_mr {
+	struct list node;		/* of the region */
+	struct list dev_node;		/* of the device */
+	struct dev *dev;
+	struct ibv_mr *ibv;
+};
+
+/* Its registration with a device, or NULL. */
+static inline struct ibv_mr *
+rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
+{
+	struct list *n;
+
+	list_for_each(n, &region->mrs) {
+		struct region_mr *mr = list_entry(n, struct region_mr, node);
+
+		if (likely(mr->dev == dev))
+			return mr->ibv;
+	}
+	return NULL;
+}
+
+/* Why it has none: -EPERM, another protection domain; else not attached. */
+int rdmamsg__region_missing(const struct rdmamsg_region *region,
+			    const struct dev *dev);
+/* Whether regions of the context can be registered where the endpoint is. */
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep);
+void rdmamsg__region_put_in(struct rdmamsg_region *region,
+			    struct rdmamsg_pd *pd);
+/* What the verbs call this remote access. */
+int rdmamsg__verbs_remote(uint32_t access);
+/* The peer of the endpoint has, or may soon have, a key of the region. */
+void rdmamsg__region_given(const struct rdmamsg_region *region,
+			   const struct rdmamsg_ep *ep);
+/*
+ * The peer's request was refused here, and no device says what it was for: the
+ * regions that it may have meant, ", perhaps region 3 (revoked) or 5", or "".
+ * Returns buf.
+ */
+const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
+				  size_t size);
+void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
+/* 0, or why peers may still reach it; it is freed. */
+int rdmamsg__region_free(struct rdmamsg_region *region);
+/* What there is to say of that. */
+int rdmamsg__region_fail(int err);
+void rdmamsg__regions_free(struct rdmamsg *ctx);
+void rdmamsg__caches_free(struct rdmamsg *ctx);
+
+#endif

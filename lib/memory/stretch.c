@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Mapping, registering, counting, and giving up what is not in use. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/poison.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define SPARE_MAX	((size_t)64 << 20)	/* bytes of spares in a share */
+#define PAGE		((size_t)4096)
+
+static struct budget *budget_of(const struct stretch *s)
+{
+	return &s->dev->ctx->budget[s->dir];
+}
+
+void rdmamsg__budgets_init(struct rdmamsg *ctx)
+{
+	const struct rdmamsg_options *o = &ctx->opts;
+
+	ctx->budget[DIR_OUT].cap = o->max_send_registered;
+	ctx->budget[DIR_IN].cap = o->max_registered - o->max_send_registered;
+	for (int i = 0; i < DIRECTIONS; i++)
+		list_init(&ctx->budget[i].spares);
+}
+
+size_t rdmamsg__registered(const struct rdmamsg *ctx)
+{
+	return ctx->budget[DIR_IN].used + ctx->budget[DIR_OUT].used;
+}
+
+/* ---- spares ----------------------------------------------------------- */
+
+void rdmamsg__stretch_use(struct stretch *s)
+{
+	if (list_empty(&s->spare_node))
+		return;
+	list_del(&s->spare_node);
+	budget_of(s)->spare -= s->size;
+	budget_of(s)->posted_spare -= s->posted ? s->size : 0;
+}
+
+static void drop(struct stretch *s)
+{
+	rdmamsg__stretch_use(s);
+	s->drop(s);
+}
+
+/* Spares of this owner, or of any; where receives are posted, or of any. */
+struct filter {
+	const struct rdmamsg_pool *owner;
+	bool posted;
+};
+
+static const struct filter any;
+
+static bool matches(const struct filter *f, const struct stretch *s)
+{
+	return (!f->owner || s->owner == f->owner) && (!f->posted || s->posted);
+}
+
+/* Drops spares, coldest first, until 'want' bytes have come together. */
+static size_t drop_some(struct budget *b, size_t want, const struct filter *f)
+{
+	struct list *n, *t;
+	size_t bytes = 0;
+
+	list_for_each_safe(n, t, &b->spares) {
+		struct stretch *s = list_entry(n, struct stretch, spare_node);
+
+		if (bytes >= want)
+			break;
+		if (!matches(f, s))
+			continue;
+		bytes += s->size;
+		drop(s);
+	}
+	return bytes;
+}
+
+/* Drops nothing unless all of 'want' comes together. */
+static size_t drop_enough(struct budget *b, size_t want,
+			  const struct filter *f)
+{
+	size_t bytes = 0;
+	struct list *n;
+
+	list_for_each(n, &b->spares) {
+		const struct stretch *s = list_entry(n, struct stretch,
+						     spare_node);
+
+		bytes += matches(f, s) ? s->size : 0;
+		if (bytes >= want)
+			return drop_some(b, want, f);
+	}
+	return 0;
+}
+
+static size_t drop_all(struct rdmamsg *ctx)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < DIRECTIONS; i++)
+		bytes += drop_some(&ctx->budget[i], SIZE_MAX, &any);
+	return bytes;
+}
+
+void rdmamsg__stretch_spare(struct stretch *s)
+{
+	struct budget *b = budget_of(s);
+
+	list_add_tail(&b->spares, &s->spare_node);
+	b->spare += s->size;
+	b->posted_spare += s->posted ? s->size : 0;
+	if (b->spare > SPARE_MAX)
+		drop_some(b, b->spare - SPARE_MAX, &any);
+}
+
+void rdmamsg__spares_drop(struct dev *dev)
+{
+	for (int i = 0; i < DIRECTIONS; i++) {
+		struct list *n, *t;
+
+		list_for_each_safe(n, t, &dev->ctx->budget[i].spares) {
+			struct stretch *s = list_entry(n, struct stretch,
+						       spare_node);
+
+			if (s->dev == dev)
+				drop(s);
+		}
+	}
+}
+
+/* ---- the budget ------------------------------------------------------- */
+
+/* Beyond this, memory for receives would take that of the largest message. */
+static size_t posted_cap(const struct budget *b)
+{
+	return b->cap - min(b->cap, b->largest);
+}
+
+size_t rdmamsg__budget_room(const struct rdmamsg *ctx, enum direction dir,
+			    bool posted)
+{
+	const struct budget *b = &ctx->budget[dir];
+	size_t room = b->cap - b->used + b->spare, cap = posted_cap(b);
+
+	if (posted)
+		room = min(room, cap - min(cap, b->posted - b->posted_spare));
+	return room;
+}
+
+uint32_t rdmamsg__budget_largest(const struct rdmamsg *ctx, uint32_t wanted)
+{
+	const struct budget *b = &ctx->budget[DIR_IN];
+	size_t posted = b->posted - b->posted_spare;
+	size_t half = (b->cap - min(b->cap, posted)) / 2 / PAGE * PAGE;
+
+	return (uint32_t)min(half, (size_t)wanted);
+}
+
+void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size)
+{
+	static const struct filter posted = { .posted = true };
+	struct budget *b = &ctx->budget[DIR_IN];
+
+	if (size > b->largest) {
+		b->largest = size;
+		b->largest_count = 0;
+	}
+	/* a spare that stays may be posted again */
+	if (b->posted > posted_cap(b))
+		drop_some(b, b->posted - posted_cap(b), &posted);
+	b->largest_count += size == b->largest;
+}
+
+void rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size)
+{
+	struct budget *b = &ctx->budget[DIR_IN];
+	struct list *n;
+
+	if (size != b->largest || --b->largest_count)
+		return;
+	b->largest = 0;
+	list_for_each(n, &ctx->eps)
+		rdmamsg__budget_announce(ctx, list_entry(n, struct rdmamsg_ep,
+							 node)->holds_max);
+}
+
+static int refuse(const struct stretch *s, const char *what, size_t used,
+		  size_t cap)
+{
+	return rdmamsg__fail(-ENOBUFS, "%s reached: %zu of %zu bytes in use, "
+			     "%zu more needed", what, used, cap, s->size);
+}
+
+static int take_owner(const struct stretch *s)
+{
+	struct rdmamsg_pool *o = s->owner;
+	const struct filter own = { .owner = o };
+	size_t room;
+
+	if (!o)
+		return 0;
+	room = o->opts.max_bytes - o->bytes;
+	if (s->size > room)
+		room += drop_enough(budget_of(s), s->size - room, &own);
+	if (s->size > room)
+		return refuse(s, "max_bytes of a pool", o->bytes,
+			      o->opts.max_bytes);
+	o->bytes += s->size;
+	return 0;
+}
+
+static int take_budget(const struct stretch *s)
+{
+	static const struct filter posted = { .posted = true };
+	struct budget *b = budget_of(s);
+	size_t cap = posted_cap(b);
+
+	if (s->posted && b->posted + s->size > cap)
+		drop_enough(b, b->posted + s->size - cap, &posted);
+	if (s->posted && b->posted + s->size > cap)
+		return refuse(s, b->largest ? "max_registered for receives, "
+			      "beside one message of max_msg_size," :
+			      "max_registered for receives", b->posted, cap);
+	if (s->size > b->cap - b->used)
+		drop_enough(b, s->size - (b->cap - b->used), &any);
+	if (s->size > b->cap - b->used)
+		return refuse(s, s->dir == DIR_IN ? "max_registered for "
+			      "receiving" : "max_registered for sending",
+			      b->used, b->cap);
+	b->used += s->size;
+	b->posted += s->posted ? s->size : 0;
+	return 0;
+}
+
+static void give_owner(const struct stretch *s)
+{
+	if (s->owner)
+		s->owner->bytes -= s->size;
+}
+
+static void give_budget(const struct stretch *s)
+{
+	struct budget *b = budget_of(s);
+
+	b->used -= s->size;
+	b->posted -= s->posted ? s->size : 0;
+}
+
+bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
+{
+	const struct list *n, *m;
+	size_t kept = 0;
+
+	/* each pool that endpoints send from keeps its last slab */
+	list_for_each(n, &ctx->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->send_pools) {
+			const struct pool *pool = list_entry(m, struct pool,
+							     node);
+
+			if (pool->users)
+				kept += rdmamsg__pool_least(pool->owner,
+							    pool->buf_size);
+		}
+	return kept <= ctx->budget[DIR_OUT].cap &&
+	       size <= ctx->budget[DIR_OUT].cap - kept;
+}
+
+/* ---- mapping ---------------------------------------------------------- */
+
+static int reg(struct stretch *s)
+{
+	struct rdmamsg_device *d = s->dev->device;
+
+	errno = 0;
+	s->mr = d->v->reg_mr(s->dev->pd, s->mem, s->size,
+			     IBV_ACCESS_LOCAL_WRITE);
+	return s->mr ? 0 : rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					       "registering memory");
+}
+
+static int map(struct stretch *s, bool registered)
+{
+	int err;
+
+	s->mem = rdmamsg__pages_map(s->size, s->owner ? &s->owner->opts : NULL,
+				    &s->pages);
+	if (s->mem == MAP_FAILED)
+		return rdmamsg__fail(-ENOMEM, "no memory for %zu bytes",
+				     s->size);
+	/* pinned pages and fork() do not mix: the child does without */
+	(void)madvise(s->mem, s->size, MADV_DONTFORK);
+	err = registered ? reg(s) : 0;
+	if (err)
+		munmap(s->mem, s->size);
+	return err;
+}
+
+int rdmamsg__stretch_map(struct stretch *s, bool registered)
+{
+	int err = take_owner(s);
+
+	if (err)
+		return err;
+	err = take_budget(s);
+	if (err)
+		goto err_owner;
+	s->mr = NULL;
+	list_init(&s->spare_node);
+	err = rdmamsg__try(map(s, registered));
+	/* the system does not say how much it lacks: give up all spares */
+	if (err && drop_all(s->dev->ctx))
+		err = rdmamsg__try(map(s, registered));
+	if (!err)
+		return 0;
+	rdmamsg__fail_again(err);
+	give_budget(s);
+err_owner:
+	give_owner(s);
+	return err;
+}
+
+void rdmamsg__stretch_dereg(struct stretch *s)
+{
+	const struct rdmamsg_device *d = s->dev->device;
+
+	if (s->mr && d->v->dereg_mr(s->mr))
+		log_error("device %s: memory could not be deregistered",
+			  d->name);
+	s->mr = NULL;
+}
+
+void rdmamsg__stretch_unmap(struct stretch *s)
+{
+	rdmamsg__stretch_use(s);
+	rdmamsg__stretch_dereg(s);
+	/* the next mapping may be here */
+	rdmamsg__unpoison(s->mem, s->size);
+	munmap(s->mem, s->size);
+	give_budget(s);
+	give_owner(s);
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One-sided operations. One becomes as many requests as its length, its
+ * slices and the depth of reads ask for; what cannot be posted at once waits
+ * in the queue of the endpoint, where everything keeps the order of the calls.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "loop/submit.h"
+#include "memory/pool.h"
+#include "memory/region.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* ---- memory ----------------------------------------------------------- */
+
+/* With the first operation, then never again. */
+static int rma_alloc(struct rdmamsg_ep *ep)
+{
+	uint32_t count = min(ep->opts.send_depth, (uint32_t)RMA_MAX);
+	struct rma *all;
+
+	_Static_assert(RMA_MAX * sizeof(uint64_t) <= PROTO_RECV_MIN,
+		       "a result each");
+	ep->rma_results = rdmamsg__send_buffer(ep);
+	if (!ep->rma_results) {
+		ep->rma_wanted = true;
+		return rdmamsg__no_buffer(ep);
+	}
+	all = calloc(count, sizeof(*all));
+	if (!all) {
+		rdmamsg__msg_put(ep->rma_results);
+		ep->rma_results = NULL;
+		return rdmamsg__fail(-ENOMEM, "no memory for one-sided "
+				     "operations");
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		all[i].op.kind = OP_RMA;
+		list_init(&all[i].op.node);
+		all[i].op.next = i + 1 < count ? &all[i + 1].op : NULL;
+	}
+	ep->rma = ep->rma_free = all;
+	return 0;
+}
+
+void rdmamsg__rma_free(struct rdmamsg_ep *ep)
+{
+	if (ep->rma_results)
+		rdmamsg__msg_put(ep->rma_results);
+	ep->rma_results = NULL;
+	free(ep->rma);
+	ep->rma = ep->rma_free = NULL;
+}
+
+static uint64_t *result_of(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	return (uint64_t *)ep->rma_results->buf + (r - ep->rma);
+}
+
+static int again(struct rdmamsg_ep *ep)
+{
+	ep->rma_wanted = true;
+	return rdmamsg__tx_again(ep);
+}
+
+int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
+{
+	struct rma *r;
+	int err = ep->rma ? 0 : rma_alloc(ep);
+
+	if (err)
+		return err;
+	r = ep->rma_free;
+	if (unlikely(!r))
+		return again(ep);
+	ep->rma_free = (struct rma *)r->op.next;
+	r->op.status = 0;
+	r->op.msg = NULL;
+	r->begun = false;
+	r->slices = r->at = 0;
+	r->offset = 0;
+	r->posted = 0;
+	r->left = 0;
+	r->notify = r->fence = r->no_cpu = false;
+	r->result = NULL;
+	*ret = r;
+	return 0;
+}
+
+static inline void put(struct rdmamsg_ep *ep, struct rma *r)
+{
+	for (uint32_t i = 0; i < r->slices; i++)
+		if (r->slice[i].region)
+			r->slice[i].region->busy--;
+	if (unlikely(r->op.msg))
+		rdmamsg__msg_put(r->op.msg);
+	r->op.next = (struct op *)ep->rma_free;
+	ep->rma_free = r;
+}
+
+void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
+{
+	put(ep, r);
+}
+
+/* ---- requests --------------------------------------------------------- */
+
+/* What is left goes with the request itself. */
+static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	return r->kind == RMA_WRITE && ep->can_inline && !r->begun &&
+	       r->left <= ep->inline_max && !r->no_cpu;
+}
+
+void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < r->slices; i++) {
+		memcpy(dst + len, (const void *)(uintptr_t)r->slice[i].addr,
+		       r->slice[i].len);
+		len += r->slice[i].len;
+	}
+}
+
+/* The next stretch of the slices, as far as one request goes. */
+static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
+		       struct tx_entry *e)
+{
+	uint32_t limit = min(ep->cap.max_send_sge,
+			     (uint32_t)RDMAMSG_SEGMENTS_MAX);
+	uint32_t len = 0, n = 0;
+
+	if (r->kind == RMA_READ && ep->dev->device->attr.max_sge_rd > 0)
+		limit = min(limit, (uint32_t)ep->dev->device->attr.max_sge_rd);
+	while (n < limit && len < ep->chunk && r->at < r->slices) {
+		const struct rma_slice *s = &r->slice[r->at];
+		uint32_t part = (uint32_t)min(s->len - r->offset,
+					      (uint64_t)ep->chunk - len);
+
+		e->sges[n].addr = s->addr + r->offset;
+		e->sges[n].length = part;
+		e->sges[n++].lkey = s->lkey;
+		len += part;
+		r->offset += part;
+		if (r->offset == s->len) {
+			r->at++;
+			r->offset = 0;
+		}
+	}
+	e->wr.sg_list = e->sges;
+	e->wr.num_sge = (int)n;
+	return len;
+}
+
+static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
+			      struct tx_entry *e)
+{
+	uint32_t len;
+
+	e->wr.opcode = r->kind == RMA_READ ? IBV_WR_RDMA_READ :
+		       IBV_WR_RDMA_WRITE;
+	e->wr.wr.rdma.remote_addr = r->raddr;
+	e->wr.wr.rdma.rkey = r->rkey;
+	if (!fits_inline(ep, r))
+		return gather(ep, r, e);
+	len = (uint32_t)r->left;
+	rdmamsg__rma_copy(r, e->data);
+	e->wr.send_flags |= IBV_SEND_INLINE;
+	e->sge.addr = (uintptr_t)e->data;
+	e->sge.length = len;
+	e->wr.num_sge = len != 0;
+	return len;
+}
+
+void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
+			      const struct rma *r, struct tx_entry *e)
+{
+	bool add = r->kind == RMA_FETCH_ADD;
+
+	e->wr.opcode = add ? IBV_WR_ATOMIC_FETCH_AND_ADD :
+		       IBV_WR_ATOMIC_CMP_AND_SWP;
+	e->wr.wr.atomic.remote_addr = r->raddr;
+	e->wr.wr.atomic.rkey = r->rkey;
+	e->wr.wr.atomic.compare_add = add ? r->operand : r->expected;
+	e->wr.wr.atomic.swap = r->operand;
+	e->sge.addr = (uintptr_t)result_of(ep, r);
+	e->sge.length = sizeof(uint64_t);
+	e->sge.lkey = ep->rma_results->lkey;
+}
+
+static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
+{
+	switch (r->kind) {
+	case RMA_WRITE:
+	case RMA_READ:
+		return fill_transfer(ep, r, e);
+	case RMA_FETCH_ADD:
+	case RMA_COMPARE_SWAP:
+		rdmamsg__rma_fill_atomic(ep, r, e);
+		return sizeof(uint64_t);
+	default:
+		rdmamsg__window_fill(r, &e->wr);
+		return 0;
+	}
+}
+
+static void post_next(struct rdmamsg_ep *ep, struct rma *r)
+{
+	struct tx_entry *e = rdmamsg__tx_begin(ep, &r->op);
+	uint32_t len;
+
+	e->wr.send_flags &= IBV_SEND_SIGNALED;
+	if (r->fence && !r->begun)
+		e->wr.send_flags |= IBV_SEND_FENCE;
+	len = fill(ep, r, e);
+	r->begun = true;
+	r->posted++;
+	r->raddr += len;
+	r->left -= len;
+	if (r->counted) {
+		/* the next ones wait for this one */
+		e->wr.send_flags |= IBV_SEND_SIGNALED;
+		rdmamsg__read_taken(ep, READ_RMA);
+	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
+						 r->kind != RMA_READ))) {
+		ep->ctx->tx.signal = true;
+	}
+	rdmamsg__tx_end(ep);
+}
+
+static bool has_room(const struct rdmamsg_ep *ep)
+{
+	return ep->state < EP_DRAINING && rdmamsg__sq_used(ep) < ep->sq_data;
+}
+
+bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct rma *r = (struct rma *)op;
+	struct rdmamsg *ctx = ep->ctx;
+	bool idle = !ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty);
+
+	ctx->in_callback++;	/* put together what follows */
+	while ((r->left || !r->begun) && has_room(ep) &&
+	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)))
+		post_next(ep, r);
+	if (r->notify && r->begun && !r->left && has_room(ep) &&
+	    rdmamsg__has_credit(ep)) {
+		r->notify = false;
+		r->posted++;
+		rdmamsg__tx_message(ep, PROTO_WRITTEN,
+				    rdmamsg__tx_next_number(ep), r->value, op,
+				    ep->can_inline ? NULL : op->msg, NULL, 0);
+	}
+	if (!--ctx->in_callback)
+		rdmamsg__tx_flush(ctx);
+	/* what has failed meanwhile took itself to be in a callback */
+	if (unlikely(idle && !list_empty(&ctx->dirty)))
+		rdmamsg__kick(ctx);
+	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
+}
+
+bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	return fits_inline(ep, r) && !ep->queued && has_room(ep);
+}
+
+void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
+{
+	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
+	if ((ep->queued || !rdmamsg__rma_pump(ep, &r->op)) &&
+	    list_empty(&r->op.node))
+		rdmamsg__tx_queue(ep, &r->op);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
+{
+	void *cookie = r->op.cookie;
+
+	if (unlikely(r->op.status))
+		status = r->op.status;
+	if (unlikely(r->kind == RMA_BIND || r->kind == RMA_INVALIDATE))
+		rdmamsg__window_done(r, status);
+	if (r->result && !status)
+		*r->result = *result_of(ep, r);
+	put(ep, r);
+	if (cookie && ep->on.on_sent) {
+		ep->ctx->in_callback++;
+		ep->on.on_sent(ep, cookie, status);
+		ep->ctx->in_callback--;
+	}
+}
+
+void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	end(ep, (struct rma *)op, status);
+}
+
+void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct rma *r = (struct rma *)op;
+
+	r->posted--;
+	if (unlikely(status)) {
+		if (rdmamsg__rma_is_read(r))
+			ep->lost_read = true;
+		/* the peer's CLOSE says that it came behind this write */
+		else if (r->kind == RMA_WRITE && ep->close_confirmed)
+			status = 0;
+	}
+	if (r->counted) {
+		ep->reads_free++;
+		if (rdmamsg__rx_waits(ep))
+			rdmamsg__ep_touch(ep);
+	}
+	if (unlikely(status && !op->status))
+		op->status = status;
+	if (!r->posted && list_empty(&op->node))
+		end(ep, r, 0);
+}
+
+void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
+{
+	((struct rma *)op)->posted--;
+	if (list_empty(&op->node))
+		rdmamsg__tx_queue(ep, op);
+}
+
+void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	const struct op *op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+	enum rdmamsg_who who = RDMAMSG_WHO_LOCAL;
+	const char *what;
+
+	if (wc->wr_id & 0x80000000u || !op || op->kind != OP_RMA)
+		return;
+	switch (wc->status) {
+	case IBV_WC_LOC_PROT_ERR:
+		what = "memory of this program, for";
+		break;
+	case IBV_WC_MW_BIND_ERR:
+		what = "window of";
+		break;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+		what = "access to";
+		who = RDMAMSG_WHO_PEER;
+		break;
+	default:
+		return;
+	}
+	rdmamsg__ep_reason(ep, who, RDMAMSG_CAUSE_ACCESS, -EACCES,
+			   "%s region %llu%s: %s (%s, vendor 0x%x)", what,
+			   (unsigned long long)
+			   ((const struct rma *)op)->peer_region,
+			   wc->status == IBV_WC_MW_BIND_ERR ? "" :
+			   " of the peer", rdmamsg__wc_text(wc->status),
+			   ibv_wc_status_str(wc->status), wc->vendor_err);
+}

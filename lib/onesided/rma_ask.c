@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided operations as they are asked for: checked, and accepted or not. */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "loop/ctx.h"
+#include "memory/region.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+
+/* What a program asks for. */
+struct rma_ask {
+	enum rma_kind kind;
+	const struct rdmamsg_slice *slice;
+	int count;
+	const struct rdmamsg_key *key;
+	uint64_t offset;
+	uint32_t flags;
+	void *cookie;
+	bool notify;
+	uint32_t value;
+	uint64_t operand, expected;
+	uint64_t *result;
+};
+
+/*
+ * The soft HCA executes atomics with the processor's instructions, and reports
+ * IBV_ATOMIC_HCA because programs look for that (lib/soft/verbs/ctx.c).
+ */
+enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d)
+{
+	if (d->kind == KIND_SOFT)
+		return RDMAMSG_ATOMIC_HOST;
+	switch (d->attr.atomic_cap) {
+	case IBV_ATOMIC_NONE:
+		return RDMAMSG_ATOMIC_NONE;
+	case IBV_ATOMIC_GLOB:
+		return RDMAMSG_ATOMIC_HOST;
+	default:
+		return RDMAMSG_ATOMIC_DEVICE;
+	}
+}
+
+uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
+{
+	uint8_t kinds = 1u << RMA_WRITE;
+
+	if (!(ep->features & PROTO_FEATURE_RMA))
+		return 0;
+	if (ep->init_depth)
+		kinds |= 1u << RMA_READ;
+	if (ep->init_depth && rdmamsg__atomic_scope(ep->dev->device) !=
+	    RDMAMSG_ATOMIC_NONE)
+		kinds |= 1u << RMA_FETCH_ADD | 1u << RMA_COMPARE_SWAP;
+	return kinds;
+}
+
+static inline bool is_atomic(const struct rma_ask *a)
+{
+	return a->kind >= RMA_FETCH_ADD;
+}
+
+/* Whether the endpoint can do it, whatever the memory. */
+static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
+{
+	if (!(ep->features & PROTO_FEATURE_RMA))
+		return rdmamsg__fail(-EOPNOTSUPP, "the peer's library knows no "
+				     "one-sided operations");
+	if (a->kind != RMA_WRITE && !ep->init_depth)
+		return rdmamsg__fail(-EOPNOTSUPP, "the peer's device serves no "
+				     "reads and atomics");
+	if (is_atomic(a) && rdmamsg__atomic_scope(ep->dev->device) ==
+	    RDMAMSG_ATOMIC_NONE)
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
+				     "operations", ep->dev->device->name);
+	if (a->flags & ~(uint32_t)RDMAMSG_FENCE)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
+				     a->flags);
+	if (a->count < 0 || a->count > RDMAMSG_SEGMENTS_MAX ||
+	    (a->count && !a->slice))
+		return rdmamsg__fail(-EINVAL, "slices are NULL, or their count "
+				     "is not 0 to %d", RDMAMSG_SEGMENTS_MAX);
+	return 0;
+}
+
+/* That the key must allow. */
+static inline uint8_t needed(const struct rma_ask *a)
+{
+	return is_atomic(a) ? PROTO_KEY_ATOMIC :
+	       a->kind == RMA_READ ? PROTO_KEY_READ : PROTO_KEY_WRITE;
+}
+
+static int check_key(const struct rma_ask *a, struct proto_key *key)
+{
+	if (!a->key || rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "the key is NULL or no key: "
+				     "rdmamsg_key_import() takes a peer's "
+				     "bytes");
+	if (!(key->access & needed(a)))
+		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
+				     "allow it",
+				     (unsigned long long)key->region);
+	if (a->offset > key->len ||
+	    (is_atomic(a) && key->len - a->offset < sizeof(uint64_t)))
+		return rdmamsg__fail(-ERANGE, "offset %llu: the key of region "
+				     "%llu reaches %llu bytes",
+				     (unsigned long long)a->offset,
+				     (unsigned long long)key->region,
+				     (unsigned long long)key->len);
+	if (is_atomic(a) && (key->addr + a->offset) % sizeof(uint64_t))
+		return rdmamsg__fail(-EINVAL, "atomic operations need an "
+				     "address that is a multiple of 8");
+	return 0;
+}
+
+static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
+		      const struct rdmamsg_slice *s)
+{
+	struct rdmamsg_region *region = s->region;
+	uintptr_t at = (uintptr_t)s->data;
+	struct ibv_mr *mr = NULL;
+
+	if (region) {
+		uintptr_t from = (uintptr_t)region->addr;
+
+		if (region->ctx != ep->ctx || at < from ||
+		    at - from > region->len ||
+		    s->len > region->len - (at - from))
+			return rdmamsg__fail(-EINVAL, "a slice is outside of "
+					     "its region");
+		mr = rdmamsg__region_mr(region, ep->dev);
+		if (!mr)
+			return rdmamsg__region_missing(region, ep->dev);
+		if (r->kind == RMA_READ &&
+		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
+			return rdmamsg__fail(-EACCES, "a slice's region does "
+					     "not have "
+					     "RDMAMSG_ACCESS_LOCAL_WRITE");
+		region->busy++;
+		r->no_cpu |= region->fd >= 0;
+	} else if (r->kind == RMA_READ || !s->data) {
+		return rdmamsg__fail(-EINVAL, "a slice %s", s->data ?
+				     "to read into needs a region" : "is NULL");
+	}
+	r->slice[r->slices++] = (struct rma_slice){
+		at, s->len, mr ? mr->lkey : 0, region,
+	};
+	return 0;
+}
+
+/* Memory that is the program's again when the call returns. */
+static int copy_in(struct rdmamsg_ep *ep, struct rma *r)
+{
+	/* a request that is posted now takes it along */
+	if (rdmamsg__rma_inline_now(ep, r))
+		return 0;
+	r->op.msg = rdmamsg__send_buffer(ep);
+	if (!r->op.msg) {
+		ep->rma_wanted = true;
+		return rdmamsg__no_buffer(ep);
+	}
+	rdmamsg__rma_copy(r, r->op.msg->buf + PROTO_HDR_LEN);
+	ep->st.bytes_copied += r->left;
+	for (uint32_t i = 0; i < r->slices; i++)
+		if (r->slice[i].region)
+			r->slice[i].region->busy--;
+	r->slices = 1;
+	r->slice[0] = (struct rma_slice){
+		(uintptr_t)r->op.msg->buf + PROTO_HDR_LEN, r->left,
+		r->op.msg->lkey, NULL,
+	};
+	return 0;
+}
+
+static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
+		       const struct rma_ask *a, uint64_t room)
+{
+	bool copy = false;
+	int err;
+
+	for (int i = 0; i < a->count; i++) {
+		const struct rdmamsg_slice *s = &a->slice[i];
+
+		if (!s->len)
+			continue;
+		if (s->len > room)
+			return rdmamsg__fail(-ERANGE, "the slices are longer "
+					     "than what the key of region %llu "
+					     "reaches from offset %llu on",
+					     (unsigned long long)r->peer_region,
+					     (unsigned long long)a->offset);
+		err = take_slice(ep, r, s);
+		if (err)
+			return err;
+		room -= s->len;
+		r->left += s->len;
+		copy |= !s->region;
+	}
+	if (copy && r->no_cpu)
+		return rdmamsg__fail(-EINVAL, "slices of a dmabuf beside "
+				     "others without a region, which are "
+				     "copied");
+	if (copy && r->left > ep->copy_max)
+		return rdmamsg__fail(-EMSGSIZE, "%llu bytes without a region: "
+				     "at most %u are copied (eager_max)",
+				     (unsigned long long)r->left, ep->copy_max);
+	return copy ? copy_in(ep, r) : 0;
+}
+
+static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
+		   const struct rma_ask *a, const struct proto_key *key)
+{
+	int err;
+
+	r->kind = a->kind;
+	r->op.cookie = a->cookie;
+	r->fence = a->flags & RDMAMSG_FENCE;
+	r->notify = a->notify;
+	r->value = a->value;
+	r->raddr = key->addr + a->offset;
+	r->rkey = key->rkey;
+	r->peer_region = key->region;
+	r->operand = a->operand;
+	r->expected = a->expected;
+	r->result = a->result;
+	if (is_atomic(a)) {
+		r->left = sizeof(uint64_t);
+		return 0;
+	}
+	err = take_slices(ep, r, a, key->len - a->offset);
+	/* for the header of WRITTEN */
+	if (!err && r->notify && !ep->can_inline && !r->op.msg) {
+		r->op.msg = rdmamsg__send_buffer(ep);
+		if (!r->op.msg) {
+			ep->rma_wanted = true;
+			err = rdmamsg__no_buffer(ep);
+		}
+	}
+	return err;
+}
+
+static inline void count(struct rdmamsg_ep *ep, enum rma_kind kind,
+			 uint64_t len)
+{
+	if (kind == RMA_WRITE)
+		ep->st.rma_writes++;
+	else if (kind == RMA_READ)
+		ep->st.rma_reads++;
+	else
+		ep->st.rma_atomics++;
+	ep->st.rma_bytes += len;
+}
+
+static int __attribute__((noinline))
+ask_other(struct rdmamsg_ep *ep, const struct rma_ask *a)
+{
+	struct proto_key key;
+	struct rma *r = NULL;
+	int ret = rdmamsg__tx_check(ep);
+
+	if (!ret)
+		ret = check_able(ep, a);
+	if (!ret)
+		ret = check_key(a, &key);
+	if (!ret)
+		ret = rdmamsg__rma_get(ep, &r);
+	if (unlikely(ret))
+		return ret;
+	ret = fill_in(ep, r, a, &key);
+	if (unlikely(ret)) {
+		rdmamsg__rma_put(ep, r);
+		return ret;
+	}
+	count(ep, r->kind, r->left);
+	rdmamsg__rma_start(ep, r);
+	return 0;
+}
+
+/* ---- the ordinary ones ------------------------------------------------ */
+
+/* All of it lies in this key's reach. */
+static inline bool is_within(const struct rma_ask *a,
+			     const struct proto_key *key, uint64_t len)
+{
+	return key->access & needed(a) && a->offset <= key->len &&
+	       len <= key->len - a->offset &&
+	       (!is_atomic(a) || !((key->addr + a->offset) % sizeof(uint64_t)));
+}
+
+/* Its registration, if it is one stretch of a region that one request takes. */
+static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
+				   const struct rma_ask *a)
+{
+	const struct rdmamsg_slice *s = a->slice;
+	const struct rdmamsg_region *g;
+
+	if (unlikely(a->count != 1 || !s || !s->region || !s->len ||
+		     s->len > ep->chunk ||
+		     (a->kind == RMA_READ && s->len > RMA_SMALL)))
+		return NULL;
+	g = s->region;
+	if (unlikely(g->ctx != ep->ctx || g->fd >= 0 || s->len > g->len ||
+		     (uintptr_t)s->data - (uintptr_t)g->addr >
+		     g->len - s->len ||
+		     (a->kind == RMA_READ &&
+		      !(g->access & RDMAMSG_ACCESS_LOCAL_WRITE))))
+		return NULL;
+	return rdmamsg__region_mr(g, ep->dev);
+}
+
+static inline void fill_transfer(const struct rdmamsg_ep *ep,
+				 const struct rma_ask *a, const struct rma *r,
+				 const struct ibv_mr *mr, struct tx_entry *e)
+{
+	e->wr.wr.rdma.remote_addr = r->raddr;
+	e->wr.wr.rdma.rkey = r->rkey;
+	e->wr.opcode = a->kind == RMA_READ ? IBV_WR_RDMA_READ :
+		       IBV_WR_RDMA_WRITE;
+	e->sge.addr = (uintptr_t)a->slice->data;
+	e->sge.length = (uint32_t)a->slice->len;
+	e->sge.lkey = mr->lkey;
+	if (a->kind == RMA_READ || !ep->can_inline ||
+	    e->sge.length > ep->inline_max)
+		e->wr.send_flags &= IBV_SEND_SIGNALED;
+}
+
+/*
+ * One stretch of registered memory or one word, and it can go now: what is
+ * left to do is one request. Otherwise nothing is done, and ask_other() knows
+ * why not.
+ */
+static inline __attribute__((always_inline)) bool
+post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
+{
+	const uint64_t len = is_atomic(a) ? sizeof(uint64_t) :
+			     a->count == 1 && a->slice ? a->slice->len : 0;
+	const struct ibv_mr *mr = NULL;
+	struct tx_entry *e;
+	struct proto_key key;
+	struct rma *r;
+
+	if (unlikely(!ep || !ep->ctx || !(ep->rma_ways & 1u << a->kind) ||
+		     !ep->rma_free || rdmamsg__sq_used(ep) >= ep->sq_data ||
+		     a->flags || !a->key ||
+		     rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN)))
+		return false;
+	if (!is_atomic(a))
+		mr = mr_of(ep, a);
+	if (unlikely((!is_atomic(a) && !mr) || !is_within(a, &key, len)))
+		return false;
+
+	r = ep->rma_free;
+	ep->rma_free = (struct rma *)r->op.next;
+	r->op.status = 0;
+	r->op.cookie = a->cookie;
+	r->op.msg = NULL;
+	r->kind = a->kind;
+	r->begun = true;
+	r->counted = r->notify = false;
+	r->posted = 1;
+	r->left = 0;
+	r->peer_region = key.region;
+	r->raddr = key.addr + a->offset;
+	r->rkey = key.rkey;
+	r->result = a->result;
+	r->operand = a->operand;
+	r->expected = a->expected;
+	r->slices = 0;
+	if (!is_atomic(a)) {
+		r->slice[r->slices++].region = a->slice->region;
+		a->slice->region->busy++;
+	}
+	count(ep, a->kind, len);
+
+	e = rdmamsg__tx_begin(ep, &r->op);
+	if (is_atomic(a)) {
+		e->wr.send_flags &= IBV_SEND_SIGNALED;
+		rdmamsg__rma_fill_atomic(ep, r, e);
+	} else {
+		fill_transfer(ep, a, r, mr, e);
+	}
+	ep->ctx->tx.signal |= a->cookie || is_atomic(a);
+	rdmamsg__tx_end(ep);
+	return true;
+}
+
+static inline __attribute__((always_inline)) int
+ask_ordinary(struct rdmamsg_ep *ep, const struct rma_ask a)
+{
+	struct rma_ask other;
+
+	if (likely(post_now(ep, &a)))
+		return 0;
+	other = a;
+	return ask_other(ep, &other);
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+		  int count, const struct rdmamsg_key *key, uint64_t offset,
+		  uint32_t flags, void *cookie)
+{
+	return ask_ordinary(ep, (struct rma_ask){
+		.kind = RMA_WRITE, .slice = src, .count = count, .key = key,
+		.offset = offset, .flags = flags, .cookie = cookie,
+	});
+}
+
+int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+		      int count, const struct rdmamsg_key *key,
+		      uint64_t offset, uint32_t value, uint32_t flags,
+		      void *cookie)
+{
+	const struct rma_ask a = {
+		.kind = RMA_WRITE, .slice = src, .count = count, .key = key,
+		.offset = offset, .flags = flags, .cookie = cookie,
+		.notify = true, .value = value,
+	};
+
+	return ask_other(ep, &a);
+}
+
+int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
+		 int count, const struct rdmamsg_key *key, uint64_t offset,
+		 uint32_t flags, void *cookie)
+{
+	return ask_ordinary(ep, (struct rma_ask){
+		.kind = RMA_READ, .slice = dst, .count = count, .key = key,
+		.offset = offset, .flags = flags, .cookie = cookie,
+	});
+}
+
+int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
+		      uint64_t offset, uint64_t add, uint64_t *result,
+		      uint32_t flags, void *cookie)
+{
+	return ask_ordinary(ep, (struct rma_ask){
+		.kind = RMA_FETCH_ADD, .key = key, .offset = offset,
+		.flags = flags, .cookie = cookie, .operand = add,
+		.result = result,
+	});
+}
+
+int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
+			 uint64_t offset, uint64_t expected, uint64_t desired,
+			 uint64_t *result, uint32_t flags, void *cookie)
+{
+	return ask_ordinary(ep, (struct rma_ask){
+		.kind = RMA_COMPARE_SWAP, .key = key, .offset = offset,
+		.flags = flags, .cookie = cookie, .operand = desired,
+		.expected = expected, .result = result,
+	});
+}

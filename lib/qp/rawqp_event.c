@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completions of a program's queue pair that are told rather than polled for:
+ * a channel of its own in the context's descriptor, so that a context that
+ * only polls looks there as well, now and then.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "loop/watch.h"
+#include "qp/rawqp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
+
+int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq)
+{
+	int solicited = cq == q->recv_cq &&
+			q->opts.flags & RDMAMSG_QP_SOLICITED;
+
+	return rdmamsg__verbs_ret(ibv_req_notify_cq(cq, solicited));
+}
+
+/*
+ * Armed before the program polls: what comes later raises the next event.
+ * Further events keep the descriptor readable.
+ */
+static void on_event(struct watch *w)
+{
+	struct rdmamsg_qp *q = list_entry(w, struct rdmamsg_qp, watch);
+	struct rdmamsg *ctx = q->ctx;
+	struct ibv_cq *cq;
+	void *arg;
+	int ret;
+
+	ret = rdmamsg__verbs_ret(q->v->get_cq_event(q->channel, &cq, &arg));
+	/* the channel of a removed device is readable for good, and empty */
+	if (ret == -EIO && q->dev->device->gone)
+		rdmamsg__rawqp_unwatch(q);
+	if (ret)
+		return;
+	q->v->ack_cq_events(cq, 1);
+	ret = rdmamsg__rawqp_arm(q, cq);
+	if (ret)
+		log_error("qp 0x%x: its completion queue tells no more: %s",
+			  q->ibv->qp_num, strerror(-ret));
+	ctx->in_callback++;
+	q->opts.on_completion(q, cq);
+	ctx->in_callback--;
+}
+
+int rdmamsg__rawqp_channel(struct rdmamsg_qp *q)
+{
+	int flags, ret;
+
+	if (!q->opts.on_completion)
+		return 0;
+	errno = 0;
+	q->channel = q->v->create_comp_channel(q->dev->device->verbs);
+	if (!q->channel)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "completion channel");
+	flags = fcntl(q->channel->fd, F_GETFL);
+	(void)fcntl(q->channel->fd, F_SETFL, flags | O_NONBLOCK);
+	q->watch.fd = q->channel->fd;
+	q->watch.fn = on_event;
+	ret = rdmamsg__watch_set(q->ctx, &q->watch, EPOLLIN);
+	return ret ? rdmamsg__fail(ret, "epoll: %s", strerror(-ret)) : 0;
+}
+
+void rdmamsg__rawqp_unwatch(struct rdmamsg_qp *q)
+{
+	(void)rdmamsg__watch_set(q->ctx, &q->watch, 0);
+}
+
+void rdmamsg__rawqp_end(struct rdmamsg_qp *q)
+{
+	if (!q->channel) {
+		free(q);
+		return;
+	}
+	rdmamsg__rawqp_unwatch(q);
+	if (q->v->destroy_comp_channel(q->channel))
+		log_error("device %s: a completion channel is still in use",
+			  q->dev->device->name);
+	rdmamsg__watch_retire(q->ctx, &q->watch, q);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a queue pair of the program's is made of, and itself. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/pd.h"
+#include "device/verbs_api.h"
+#include "qp/rawqp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/verbs.h>
+
+static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
+{
+	const struct rdmamsg_device *d = q->dev->device;
+	struct ibv_cq *cq;
+
+	if (entries > (uint64_t)max(d->attr.max_cqe, 1))
+		return rdmamsg__fail(-EINVAL, "a completion queue for %llu "
+				     "requests, by max_send and max_recv of "
+				     "all queues: device %s allows %d (its "
+				     "max_cqe)", (unsigned long long)entries,
+				     d->name, d->attr.max_cqe);
+	errno = 0;
+	cq = q->v->create_cq(d->verbs, (int)max(entries, (uint64_t)1), NULL,
+			     q->channel, 0);
+	if (!cq)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "completion queue");
+	*ret = cq;
+	return 0;
+}
+
+static int arm(struct rdmamsg_qp *q)
+{
+	int ret = 0;
+
+	if (q->channel)
+		ret = rdmamsg__rawqp_arm(q, q->recv_cq);
+	if (!ret && q->channel && q->send_cq != q->recv_cq)
+		ret = rdmamsg__rawqp_arm(q, q->send_cq);
+	return ret ? rdmamsg__fail_verbs(ret, "arming a completion queue") : 0;
+}
+
+/* As many as can complete before somebody polls. */
+static int count_receives(const struct rdmamsg_qp *q, uint64_t *ret)
+{
+	struct ibv_srq_attr attr;
+	int err;
+
+	*ret = (uint64_t)q->opts.max_recv * max(q->rss.queues, 1u);
+	if (!q->opts.srq)
+		return 0;
+	err = rdmamsg__verbs_ret(q->v->query_srq(q->opts.srq, &attr));
+	if (err)
+		return rdmamsg__fail_verbs(err, "srq");
+	*ret = attr.max_wr;
+	return 0;
+}
+
+static int make_cqs(struct rdmamsg_qp *q)
+{
+	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
+	uint64_t recv;
+	int ret = count_receives(q, &recv);
+
+	if (!ret)
+		ret = make_cq(q, q->opts.max_send + (two ? 0 : recv),
+			      &q->send_cq);
+	if (ret)
+		return ret;
+	q->recv_cq = q->send_cq;
+	ret = two ? make_cq(q, recv, &q->recv_cq) : 0;
+	return ret ? ret : arm(q);
+}
+
+static int make_xrcd(struct rdmamsg_qp *q)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1, .oflags = O_CREAT,
+	};
+
+	errno = 0;
+	q->xrcd = ibv_open_xrcd(q->dev->device->verbs, &attr);
+	if (!q->xrcd)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "XRC domain");
+	return 0;
+}
+
+/* The receive queues, ready, and the table that leads to them. */
+static int make_table(struct rdmamsg_qp *q)
+{
+	struct ibv_context *verbs = q->dev->device->verbs;
+	struct ibv_wq_init_attr attr = {
+		.wq_type = IBV_WQT_RQ, .max_wr = q->opts.max_recv,
+		.max_sge = q->opts.max_recv_sge, .pd = q->dev->pd,
+		.cq = q->recv_cq,
+	};
+	struct ibv_rwq_ind_table_init_attr table = { .comp_mask = 0 };
+	struct ibv_wq_attr ready = {
+		.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY,
+	};
+
+	q->wqs = calloc(q->rss.queues, sizeof(*q->wqs));
+	if (!q->wqs)
+		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
+	for (uint32_t i = 0; i < q->rss.queues; i++) {
+		errno = 0;
+		q->wqs[i] = ibv_create_wq(verbs, &attr);
+		if (!q->wqs[i])
+			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+						   "receive queue");
+		if (ibv_modify_wq(q->wqs[i], &ready))
+			return rdmamsg__fail(-EIO, "a receive queue could not "
+					     "be made ready");
+	}
+	while (1u << table.log_ind_tbl_size < q->rss.queues)
+		table.log_ind_tbl_size++;
+	table.ind_tbl = q->wqs;
+	errno = 0;
+	q->table = ibv_create_rwq_ind_table(verbs, &table);
+	if (!q->table)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "indirection table");
+	return 0;
+}
+
+static void fill_rss(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
+{
+	const struct rdmamsg_rss *rss = &q->rss;
+
+	a->comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
+	a->rwq_ind_tbl = q->table;
+	a->rx_hash_conf = (struct ibv_rx_hash_conf) {
+		.rx_hash_function = rss->function,
+		.rx_hash_key_len = rss->key_len,
+		.rx_hash_key = (uint8_t *)(uintptr_t)rss->key,
+		.rx_hash_fields_mask = rss->fields,
+	};
+	a->send_cq = a->recv_cq = NULL;
+	memset(&a->cap, 0, sizeof(a->cap));
+}
+
+/* The mask names what is there: a field without its bit would be dropped. */
+static void fill(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
+{
+	const struct rdmamsg_qp_options *o = &q->opts;
+
+	*a = (struct ibv_qp_init_attr_ex) {
+		.qp_context = (char *)(uintptr_t)q + RAWQP_TAG,
+		.send_cq = q->send_cq, .recv_cq = q->recv_cq, .srq = o->srq,
+		.cap = {
+			.max_send_wr = o->max_send, .max_recv_wr = o->max_recv,
+			.max_send_sge = o->max_send_sge,
+			.max_recv_sge = o->max_recv_sge,
+			.max_inline_data = o->max_inline,
+		},
+		.qp_type = o->type,
+		.sq_sig_all = o->flags & RDMAMSG_QP_SIGNAL_ALL,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = q->dev->pd,
+		.create_flags = o->create_flags, .source_qpn = o->source_qpn,
+		.max_tso_header = (uint16_t)o->max_tso_header,
+		.send_ops_flags = o->send_ops,
+	};
+	if (o->srq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	if (o->create_flags)
+		a->comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	if (o->max_tso_header)
+		a->comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	if (o->send_ops)
+		a->comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	if (o->rss)
+		fill_rss(q, a);
+	if (o->type != IBV_QPT_XRC_RECV)
+		return;
+	a->comp_mask = (a->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) |
+		       IBV_QP_INIT_ATTR_XRCD;
+	a->pd = NULL;
+	a->xrcd = q->xrcd ? q->xrcd : o->xrcd;
+	a->send_cq = a->recv_cq = NULL;
+	memset(&a->cap, 0, sizeof(a->cap));
+}
+
+static int make_qp(struct rdmamsg_qp *q)
+{
+	struct rdmamsg_device *d = q->dev->device;
+	struct ibv_qp_init_attr_ex attr;
+	int ret;
+
+	fill(q, &attr);
+	errno = 0;
+	/* the extended call is not for a plain one on every device */
+	if (attr.comp_mask == IBV_QP_INIT_ATTR_PD)
+		q->ibv = q->v->create_qp(q->dev->pd,
+					 (struct ibv_qp_init_attr *)&attr);
+	else
+		q->ibv = q->v->create_qp_ex(d->verbs, &attr);
+	ret = rdmamsg__verbs_null();
+	if (!q->ibv && (ret == -EOPNOTSUPP || ret == -ENOSYS))
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s cannot make a "
+				     "queue pair like this: type %d, create "
+				     "flags 0x%x, send_ops 0x%llx", d->name,
+				     q->opts.type, q->opts.create_flags,
+				     (unsigned long long)q->opts.send_ops);
+	if (!q->ibv)
+		return rdmamsg__fail_verbs(ret, "queue pair");
+	q->cap = attr.cap;
+	if (q->opts.send_ops)
+		q->ex = q->v->qp_to_qp_ex(q->ibv);
+	return 0;
+}
+
+int rdmamsg__rawqp_make(struct rdmamsg_qp *q)
+{
+	int ret = rdmamsg__rawqp_channel(q);
+
+	if (!ret)
+		ret = make_cqs(q);
+	if (!ret && q->opts.type == IBV_QPT_XRC_RECV && !q->opts.xrcd)
+		ret = make_xrcd(q);
+	if (!ret && q->opts.rss)
+		ret = make_table(q);
+	return ret ? ret : make_qp(q);
+}
+
+void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q)
+{
+	if (q->ah)
+		(void)q->v->destroy_ah(q->ah);
+	if (q->table)
+		(void)ibv_destroy_rwq_ind_table(q->table);
+	for (uint32_t i = 0; q->wqs && i < q->rss.queues; i++)
+		if (q->wqs[i])
+			(void)ibv_destroy_wq(q->wqs[i]);
+	free(q->wqs);
+	if (q->xrcd)
+		(void)ibv_close_xrcd(q->xrcd);
+	if (q->recv_cq && q->recv_cq != q->send_cq)
+		(void)q->v->destroy_cq(q->recv_cq);
+	if (q->send_cq)
+		(void)q->v->destroy_cq(q->send_cq);
+	rdmamsg__pd_rele(q->opts.pd);
+	if (q->dev)
+		rdmamsg__dev_put(q->dev);
+	list_del(&q->node);
+	free(q->device);
+	rdmamsg__rawqp_end(q);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receive memory, counted by the address of the peer. */
+#include "base/addrmap.h"
+#include "loop/ctx.h"
+#include "memory/stretch.h"
+#include "session/account.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+struct account *rdmamsg__account_get(struct rdmamsg *ctx, const void *of,
+				     const struct sockaddr_storage *addr)
+{
+	struct addr_key key;
+
+	rdmamsg__addr_key(&key, of, addr);
+	return rdmamsg__addrmap_get(&ctx->accounts, &key,
+				    sizeof(struct account));
+}
+
+struct account *rdmamsg__account_like(struct rdmamsg *ctx, const void *of,
+				      const struct account *other)
+{
+	struct addr_key key = other->node.key;
+
+	key.of = of;
+	return rdmamsg__addrmap_get(&ctx->accounts, &key,
+				    sizeof(struct account));
+}
+
+void rdmamsg__account_put(struct rdmamsg *ctx, struct account *a)
+{
+	(void)rdmamsg__addrmap_put(&ctx->accounts, a);
+}
+
+bool rdmamsg__account_is_full(const struct rdmamsg *ctx,
+			      const struct sockaddr_storage *addr)
+{
+	const struct account *a;
+	struct addr_key key;
+	size_t left;
+
+	rdmamsg__addr_key(&key, NULL, addr);
+	a = rdmamsg__addrmap_find(&ctx->accounts, &key);
+	if (!a || !a->posted)
+		return false;
+	/* spare memory can hold receives */
+	left = rdmamsg__budget_room(ctx, DIR_IN, true) +
+	       ctx->budget[DIR_IN].spare;
+	return !rdmamsg__is_fair(a->posted + a->lent, left, 1);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From an address to a connected endpoint: what cm/ and lib/ share. */
+#ifndef RDMAMSG_LIB_CONNECT_H
+#define RDMAMSG_LIB_CONNECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/list.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "session/oob.h"
+#include "wire/proto.h"
+
+struct cm_channel;
+
+struct oob_conn;
+struct oob_listen;
+
+struct rdmamsg_listener {
+	struct cm_owner owner;
+	struct list node;
+	struct rdmamsg *ctx;
+	/* one of each table that it listens through */
+	struct listen_id {
+		const struct verbs_api *v;
+		struct rdma_cm_id *id;
+	} ids[TABLES];
+	struct rdmamsg_listen_options opts;
+	struct rdmamsg_ep_options ep;	/* with memory of its own: */
+	struct rdmamsg_handlers ep_on;
+	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
+	void *ep_setup;
+	char *device;
+	uint16_t port;
+	struct rdmamsg_path ep_path;
+	struct oob_listen *oob;		/* in place of ids */
+	struct door *door;
+	bool auto_accept;
+	bool dead;
+	bool waiting;			/* rdmamsg_accept_wait() looks at it */
+	bool closed;			/* and will free it */
+	struct list requests;		/* waiting for rdmamsg_accept_wait() */
+};
+
+struct rdmamsg_request {
+	struct cm_owner owner;
+	struct list node;		/* of its context */
+	struct list wait_node;		/* of the listener, for accept_wait */
+	struct rdmamsg *ctx;
+	const struct verbs_api *v;
+	struct rdma_cm_id *id;
+	struct oob_conn *oob;		/* in place of it */
+	struct visitor visitor;
+	struct proto_hello hello;
+	uint8_t data[PROTO_HELLO_DATA_MAX];
+	uint8_t resp_res, init_depth;
+	struct sockaddr_storage peer, local;
+	bool dead;			/* the peer gave up; id may be gone */
+};
+
+/* cm/ */
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret);
+void rdmamsg__cm_close(struct rdmamsg *ctx);
+/* rdmamsg__fail_verbs(), and whether the credentials have changed. */
+int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, struct rdma_cm_id **ret);
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
+
+/* A CM event, copied before it was acknowledged. */
+struct cm_event {
+	const struct verbs_api *v;
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	struct rdma_conn_param conn;	/* private_data points to data */
+	uint8_t data[256];
+};
+
+void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
+void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
+				const struct cm_event *ev);
+/* One has come in: takes over its id. */
+void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
+void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
+			       const struct cm_event *ev);
+void rdmamsg__request_free(struct rdmamsg_request *req);
+/*
+ * Admits a request to *v. Returns 0, -ENOMEM, or the enum proto_limit that is
+ * reached.
+ */
+int rdmamsg__request_admit(struct rdmamsg_listener *l,
+			   const struct sockaddr_storage *from,
+			   struct visitor *v);
+/*
+ * The hello has a version of ours. On success the request takes over *v. Then
+ * rdmamsg__request_arrived() hands it out.
+ */
+int rdmamsg__request_new(struct rdmamsg_listener *l,
+			 const struct proto_hello *hello, struct visitor *v,
+			 struct rdmamsg_request **ret);
+void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
+void rdmamsg__request_arrived(struct rdmamsg_listener *l,
+			      struct rdmamsg_request *req);
+struct addrinfo;
+int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
+		    const struct rdmamsg_listen_options *opts,
+		    int (*listen)(struct rdmamsg_listener *l,
+				  struct addrinfo *ai),
+		    struct rdmamsg_listener **ret);
+/* 'init' is called before the endpoint is on its way. */
+int rdmamsg__connect(struct rdmamsg *ctx, const char *host, const char *service,
+		     const struct rdmamsg_ep_options *opts,
+		     int (*init)(struct rdmamsg_ep *ep),
+		     struct rdmamsg_ep **ret);
+int rdmamsg__fail_path(void);
+void rdmamsg__listener_free(struct rdmamsg_listener *l);
+/* The answer of a peer's hello, or why it is none. */
+int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
+/* What this side can and needs, as its hello says. */
+uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
+/* What both sides can, and OVERCOMMIT of the peer; before rdmamsg__qp_ready(). */
+void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
+void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
+			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
+void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
+/*
+ * The same address, a little later: a stale connection is in the way, or a
+ * limit of the peer, enum proto_limit, that passes.
+ */
+void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
+/* This address did not do: the next one, or the end with what is noted. */
+void rdmamsg__dial_next(struct rdmamsg_ep *ep);
+/* No way leads there, or nobody answers. */
+bool rdmamsg__is_unreachable(int err);
+/*
+ * The end, for what rdmamsg__text() says. If err says that no way leads there,
+ * that is the cause.
+ */
+void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+			  int err);
+int rdmamsg__dial_ms(const struct rdmamsg_ep *ep);	/* for one step */
+void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
+/* The program or host at the other end has gone without a CLOSE. */
+void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
+
+/* cm/rdma/resolve.c: names, on a thread of their own */
+bool rdmamsg__addr_is_any(const struct sockaddr *addr);
+bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
+bool rdmamsg__service_ok(const char *service);
+int rdmamsg__fail_service(const char *service);
+int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
+			     struct addrinfo **ret);
+int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);
+void rdmamsg__resolve_abandon(struct resolve *r);
+/* For a call that waits. -ETIMEDOUT, -ENOMEM; else what getaddrinfo() says. */
+int rdmamsg__resolve_wait(const char *host, const char *service,
+			  const struct addrinfo *hints, int timeout_ms,
+			  int *ret_gai, struct addrinfo **ret);
+void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dead_after_ms, from below and from above. The retries of the transport last
+ * at least that long, so that the device does not end a connection earlier.
+ * The clock of the library ends it after that time, because some devices retry
+ * for ever, and some queue pairs neither complete nor fail.
+ *
+ * The liveness tick reads the clock; the data path only counts requests. A
+ * request has a completion only if it is signaled. So if none is outstanding
+ * that is known to be signaled, and nothing has completed since the last tick,
+ * the tick asks for a keepalive. Its completion confirms all requests before.
+ *
+ * Ticks are an eighth of dead_after_ms apart. The last acknowledgement may come
+ * right after a tick; the next tick sees it, and the one after that asks for a
+ * keepalive. So the connection ends between 1 and 1.25 times dead_after_ms
+ * after the last acknowledgement.
+ */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define ACK_TIMEOUT_NS(n)	(4096ull << (n))
+#define ACK_TIMEOUT_MAX		31
+#define ACK_TIMEOUT_NONE	18	/* 1.07 s, without dead_after_ms */
+#define ACK_TIMEOUT_SOFT_ROCE	16	/* 268 ms */
+
+/* ---- the retries of the transport ------------------------------------- */
+
+/* Soft-RoCE does not count 7 down (Linux rxe_comp.c, COMPST_ERROR_RETRY). */
+static bool retries_for_ever(const struct rdmamsg_ep *ep)
+{
+	return ep->dev->device->kind == KIND_SOFT_ROCE &&
+	       ep->opts.retry_count == 7;
+}
+
+/* At least 8 tries within dead_after_ms: a lost packet costs one of them. */
+static uint8_t short_timeout(uint64_t dead_ns)
+{
+	uint8_t n = 1;
+
+	while (n < ACK_TIMEOUT_SOFT_ROCE && 8 * ACK_TIMEOUT_NS(n + 1) <= dead_ns)
+		n++;
+	return n;
+}
+
+/*
+ * All tries together take at least dead_after_ms. A device may stretch each up
+ * to fourfold (InfiniBand, local ack timeout).
+ */
+static uint8_t long_timeout(uint64_t dead_ns, uint32_t tries)
+{
+	uint8_t n = 1;
+
+	while (n < ACK_TIMEOUT_MAX && tries * ACK_TIMEOUT_NS(n) < dead_ns)
+		n++;
+	return n;
+}
+
+uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
+{
+	if (ep->opts.rnr_retry_count != RNR_RETRY_AUTO)
+		return (uint8_t)ep->opts.rnr_retry_count;
+	return features & PROTO_FEATURE_OVERCOMMIT ? 7 : 6;
+}
+
+void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
+			     struct ibv_qp_attr *attr)
+{
+	uint64_t dead_ns = ep->opts.dead_after_ms * 1000000ull;
+	bool for_ever = retries_for_ever(ep);
+
+	attr->retry_cnt = (uint8_t)ep->opts.retry_count;
+	attr->rnr_retry = rdmamsg__rnr_retry(ep, ep->features);
+	if (ep->opts.dead_after_ms == RDMAMSG_NONE) {
+		attr->timeout = ACK_TIMEOUT_NONE;
+		/* else nothing ends a connection whose peer is gone */
+		attr->retry_cnt = for_ever ? 6 : attr->retry_cnt;
+	} else if (for_ever) {
+		attr->timeout = short_timeout(dead_ns);
+	} else {
+		attr->timeout = long_timeout(dead_ns, ep->opts.retry_count + 1);
+	}
+	if (ep->opts.ack_timeout)
+		attr->timeout = (uint8_t)ep->opts.ack_timeout;
+}
+
+/* ---- the clock -------------------------------------------------------- */
+
+/* Whether an outstanding request is known to be signaled. */
+static bool awaits_completion(const struct rdmamsg_ep *ep)
+{
+	uint32_t last = ep->hot.signal_at - ep->hot.signal_every;
+	uint32_t reads = min((uint32_t)ep->init_depth,
+			     ep->opts.initiator_depth);
+
+	return (int32_t)(last - ep->sq_done) >= 0 || ep->keepalive_out ||
+	       ep->reads_free < reads;
+}
+
+/*
+ * Soft-RoCE fails a queue pair whose packet has no route, which is so for each
+ * packet while the interface is down. Then the clock runs without a keepalive.
+ */
+static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_device *d = ep->dev->device;
+	struct ibv_port_attr port;
+
+	return d->kind == KIND_SOFT_ROCE &&
+	       !d->v->query_port(d->verbs, ep->port, &port) &&
+	       port.state != IBV_PORT_ACTIVE;
+}
+
+static uint32_t tick_ms(const struct rdmamsg_ep *ep)
+{
+	return max(ep->opts.dead_after_ms / 8, 1u);
+}
+
+static void end(struct rdmamsg_ep *ep, uint64_t age)
+{
+	unsigned long long ms = age;
+
+	log_info("ep %p: %u requests are unacknowledged for %llu ms",
+		 (void *)ep, rdmamsg__sq_used(ep), ms);
+	if (ep->dead.port_down)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
+				   "port %u of %s has been down for %llu ms "
+				   "(dead_after_ms is %u)", ep->port,
+				   rdmamsg_device_name(ep), ms,
+				   ep->opts.dead_after_ms);
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
+				   "the peer's device has not acknowledged a "
+				   "request for %llu ms (dead_after_ms is %u): "
+				   "host or network gone, or the peer was "
+				   "killed%s", ms, ep->opts.dead_after_ms,
+				   ep->features & PROTO_FEATURE_OVERCOMMIT ?
+				   ", or it posts no receives" : "");
+	rdmamsg__ep_kill(ep);
+}
+
+/* Whether the clock is to run, if need be for a keepalive. */
+static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
+{
+	struct dead *d = &ep->dead;
+
+	d->port_down = false;
+	if (awaits_completion(ep))
+		return true;
+	if (acked || (heard && !rdmamsg__sq_used(ep)))
+		return false;
+	/* the keepalive of the last tick is not posted yet */
+	if (ep->ctrl_due & CTRL_KEEPALIVE)
+		d->since = 0;
+	d->port_down = keepalive_would_fail(ep);
+	if (!d->port_down)
+		ep->ctrl_due |= CTRL_KEEPALIVE;
+	return true;
+}
+
+bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
+{
+	bool acked = ep->sq_done != ep->dead.done, was_down, waits;
+	bool late = began > ep->live.when + tick_ms(ep);
+	uint32_t limit = ep->opts.dead_after_ms;
+	struct dead *d = &ep->dead;
+
+	d->done = ep->sq_done;
+	if (limit == RDMAMSG_NONE)
+		return true;
+	was_down = d->port_down;
+	waits = is_waiting(ep, heard, acked);
+	if (acked || !waits || was_down != d->port_down) {
+		d->since = 0;
+		d->grace = false;
+	}
+	if (waits && !d->since)
+		d->since = rdmamsg__now_ms();
+	/* all acknowledgements that arrived before 'began' are counted */
+	if (!d->since || began < d->since + limit)
+		return true;
+	/* the process was stopped or busy, and with it perhaps its device */
+	if (late && !d->grace) {
+		d->grace = true;
+		return true;
+	}
+	end(ep, began - d->since);
+	return false;
+}
+
+uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep)
+{
+	uint64_t now, end = ep->dead.since + ep->opts.dead_after_ms;
+	uint32_t ms = tick_ms(ep);
+
+	if (ep->opts.dead_after_ms == RDMAMSG_NONE)
+		return RDMAMSG_NONE;
+	if (!ep->dead.since)
+		return ms;
+	now = rdmamsg__now_ms();
+	return end > now ? (uint32_t)min((uint64_t)ms, end - now) : ms;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Endpoints: made, connected; ep_close.c has their end.
+ *
+ *   RESOLVING -> REQUESTED -> SETUP -> OPEN -> CLOSING -> DRAINING -> CLOSED
+ *       ^           |                   |
+ *       +- BACKOFF -+     any state before DRAINING goes there when it fails
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/pd.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "loop/submit.h"
+#include "memory/pool.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "session/lent.h"
+#include "session/oob.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
+{
+	if (likely(ep && ep->ctx))
+		return 0;
+	if (!ep)
+		return rdmamsg__fail(-EINVAL, "the endpoint is NULL");
+	return rdmamsg__fail(-ECHILD, "this process was forked from the one "
+			     "that opened the context, which cannot be used "
+			     "here");
+}
+
+/* It counts as lent already: only the program can free it. */
+void rdmamsg__inbox_add(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	msg->dev->msgs_out++;
+	msg->next = NULL;
+	*ep->inbox_tail = msg;
+	ep->inbox_tail = &msg->next;
+}
+
+struct rdmamsg_msg *rdmamsg__inbox_take(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg = ep->inbox;
+
+	ep->inbox = msg->next;
+	if (!ep->inbox)
+		ep->inbox_tail = &ep->inbox;
+	msg->dev->msgs_out--;
+	rdmamsg__msg_lend(msg, ep->lent);
+	return msg;
+}
+
+void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep)
+{
+	while (ep->inbox)
+		rdmamsg_msg_free(rdmamsg__inbox_take(ep));
+}
+
+void rdmamsg__ep_free(struct rdmamsg_ep *ep)
+{
+	list_del(&ep->node);
+	rdmamsg__ep_drop_inbox(ep);
+	rdmamsg__lent_end(ep);
+	free(ep->setup_data);
+	free(ep->peer_data);
+	free(ep->source);
+	free(ep->device);
+	free(ep->oob);
+	free(ep->host);
+	free(ep->service);
+	rdmamsg__object_free(ep, sizeof(*ep));
+}
+
+int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep = rdmamsg__object_new(sizeof(*ep));
+	int ret;
+
+	if (!ep)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	ep->ctx = ctx;
+	ep->owner.kind = CM_EP;
+	ep->refs = 1;
+	ep->state = EP_RESOLVING;
+	list_init(&ep->node);
+	list_init(&ep->dirty_node);
+	list_init(&ep->starved_node);
+	list_init(&ep->queue);
+	list_init(&ep->rndv_out);
+	rdmamsg__rx_wait_init(ep);
+	list_init(&ep->windows);
+	ep->inbox_tail = &ep->inbox;
+	rdmamsg__timer_init(&ep->timer, rdmamsg__ep_deadline);
+	rdmamsg__timer_init(&ep->live, NULL);
+	ret = rdmamsg__ep_configure(ep, opts);
+	if (!ret)
+		ret = rdmamsg__lent_new(ep);
+	if (!ret && rdmamsg__timers_reserve(&ctx->timers, EP_TIMERS))
+		ret = rdmamsg__fail(-ENOMEM, "no memory for a timer");
+	if (ret) {
+		rdmamsg__ep_free(ep);
+		return ret;
+	}
+	(void)!getrandom(ep->session, sizeof(ep->session), GRND_NONBLOCK);
+	ctx->ep_count++;
+	list_add_tail(&ctx->eps, &ep->node);
+	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
+	rdmamsg__timer_set(&ctx->timers, &ep->timer, ep->opts.timeout_ms);
+	if (!ep->opts.recv_pool && !ep->opts.srq &&
+	    !(ep->opts.flags & RDMAMSG_EP_GUARD))
+		ep->opts.srq = ctx->srq;
+	rdmamsg__srq_hold(ep->opts.srq);
+	rdmamsg__userpools_hold(&ep->opts);
+	rdmamsg__pd_hold(ep->opts.pd);
+	/* what the peer may send before it has our SETUP */
+	ep->announced = ep->opts.srq ? ep->opts.srq->opts.floor :
+			ep->opts.recv_depth;
+	ep->hot.hdr.type = PROTO_DATA;
+	memcpy(&ep->rx_head, &ep->hot.hdr, sizeof(ep->rx_head));
+	ep->hot.hdr.credit = htole32(ep->announced);
+	*ret_ep = ep;
+	return 0;
+}
+
+void rdmamsg_ep_hold(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__ep_check(ep))
+		ep->refs++;
+}
+
+void rdmamsg_ep_rele(struct rdmamsg_ep *ep)
+{
+	if (rdmamsg__ep_check(ep))
+		return;
+	if (!--ep->refs)
+		rdmamsg__ep_free(ep);
+}
+
+void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (ep->dirty || ep->state == EP_CLOSED)
+		return;
+	ep->dirty = true;
+	/* called by the program, not by us: nobody will settle before sleep */
+	if (!ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty))
+		rdmamsg__kick(ctx);
+	ctx->work = true;
+	list_add_tail(&ctx->dirty, &ep->dirty_node);
+}
+
+void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	bool open = ep->state == EP_OPEN;
+	uint32_t end;
+
+	rdmamsg__tx_room(ep);
+	end = open && !ep->queued && ep->can_inline ? ep->inline_max + 1 : 0;
+	/* the batch asks for one completion */
+	ep->send_end = h->signal_every > 1 ? end : 0;
+	/* and an inline must not overtake it */
+	ep->inline_end = end;
+	h->len_end = ep->ctx->tx.ep == ep ? 0 : end;
+	ep->rma_ways = open && !ep->queued ? ep->rma_can : 0;
+	/* with windows, a message may have taken one back */
+	ep->rx_end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
+		     list_empty(&ep->windows) ? ep->rx_max + 1 : 0;
+}
+
+void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
+{
+	uint64_t now = rdmamsg__now_ms();
+
+	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
+			   ep->deadline > now ? ep->deadline - now : 1);
+}
+
+/* Both SETUPs are through. */
+void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
+{
+	ep->state = EP_OPEN;
+	ep->connected_told = true;
+	rdmamsg__timer_stop(&ep->ctx->timers, &ep->timer);
+	rdmamsg__live_start(ep);
+	ep->rma_can = rdmamsg__rma_kinds(ep);
+	rdmamsg__ep_ready(ep);
+	if (ep->oob)
+		rdmamsg__oob_connected(ep);
+	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
+		 ep->hot.qp->qp_num, ep->dev->device->name);
+	if (ep->on.on_connected) {
+		ep->ctx->in_callback++;
+		ep->on.on_connected(ep);
+		ep->ctx->in_callback--;
+	}
+}
+
+/* ---- what there is to know -------------------------------------------- */
+
+enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep)
+{
+	switch (ep->state) {
+	case EP_OPEN:
+		return RDMAMSG_CONNECTED;
+	case EP_CLOSING:
+	case EP_DRAINING:
+		return RDMAMSG_CLOSING;
+	case EP_CLOSED:
+		return RDMAMSG_CLOSED;
+	default:
+		return RDMAMSG_CONNECTING;
+	}
+}
+
+const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep)
+{
+	static const struct rdmamsg_reason none = {
+		.size = sizeof(none), .cm_event = -1,
+		.text = "the connection has not ended",
+	};
+
+	return ep && ep->reason_set ? &ep->reason : &none;
+}
+
+struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep)
+{
+	return ep->ctx;
+}
+
+void *rdmamsg_ep_user(const struct rdmamsg_ep *ep)
+{
+	return ep->user;
+}
+
+void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user)
+{
+	ep->user = user;
+}
+
+const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len)
+{
+	if (ret_len)
+		*ret_len = ep->peer_data_len;
+	return ep->peer_data;
+}
+
+const char *rdmamsg_device_name(const struct rdmamsg_ep *ep)
+{
+	return ep->dev && ep->dev->device ? ep->dev->device->name :
+	       ep->device_name;
+}

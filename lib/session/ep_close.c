@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of endpoints. None comes inside a callback: rdmamsg__ep_kill() only
+ * starts it, the loop finishes it in rdmamsg__ep_progress_close().
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "device/device.h"
+#include "device/pd.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "session/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define DRAIN_MS	1000	/* devices that lose a flush exist */
+#define GONE_MS		2000	/* for what a peer that has gone has sent */
+
+static void cm_disconnect(struct rdmamsg_ep *ep)
+{
+	if (!ep->id || ep->disconnect_sent || !ep->established)
+		return;
+	ep->disconnect_sent = true;
+	/* it has its own retries; a failure shows as the deadline */
+	(void)ep->v->disconnect(ep->id);
+}
+
+/*
+ * What went well without a completion of its own is told by the next one: by
+ * this, which is flushed.
+ */
+static void mark_end(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__sq_used(ep) || rdmamsg__sq_used(ep) >= ep->sq_total)
+		return;
+	rdmamsg__tx_keepalive(ep, NULL);
+	rdmamsg__tx_flush(ep->ctx);
+}
+
+void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
+		return;
+	if (ctx->tx.ep == ep)
+		rdmamsg__tx_flush(ctx);
+	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
+		return;
+	rdmamsg__dial_stop(ep);
+	ep->state = EP_DRAINING;
+	rdmamsg__ep_ready(ep);
+	rdmamsg__timer_stop(&ctx->timers, &ep->live);
+	if (ep->hot.qp) {
+		if (rdmamsg__qp_error(ep))
+			ep->drained = true;	/* nothing will come */
+		else
+			mark_end(ep);
+		cm_disconnect(ep);
+		rdmamsg__timer_set(&ctx->timers, &ep->timer, DRAIN_MS);
+	}
+	rdmamsg__ep_touch(ep);
+}
+
+/* Those that do not (Linux 6.1: rxe, siw) would cost us the deadline. */
+static bool tells_last_wqe(enum device_kind kind)
+{
+	return kind != KIND_SOFT_ROCE && kind != KIND_IWARP;
+}
+
+/*
+ * Soft-RoCE accepts receives on a queue pair that has failed and never
+ * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668), and we learn of
+ * the failure later than we post: there only the sends are counted.
+ */
+static bool is_drained(const struct rdmamsg_ep *ep)
+{
+	if (!ep->hot.qp || ep->drained)
+		return true;
+	if (ep->srq && !ep->last_wqe && tells_last_wqe(ep->dev->device->kind))
+		return false;
+	return !rdmamsg__sq_used(ep) &&
+	       (!rdmamsg__rq_posted(ep) ||
+		ep->dev->device->kind == KIND_SOFT_ROCE);
+}
+
+/*
+ * Both sides have said CLOSE and each has all messages of the other, so that
+ * the connection has done its work, however it ended after that.
+ */
+static bool is_agreed(const struct rdmamsg_ep *ep)
+{
+	return ep->close_sent && ep->close_seen && !ep->lost_read &&
+	       (ep->close_confirmed || !ep->lost);
+}
+
+static void set_closed(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_reason *r = &ep->reason;
+
+	*r = (struct rdmamsg_reason){
+		.size = sizeof(*r), .cause = RDMAMSG_CAUSE_CLOSED,
+		.who = ep->closed_by_peer ? RDMAMSG_WHO_PEER :
+		       RDMAMSG_WHO_LOCAL, .cm_event = -1,
+	};
+	snprintf(r->text, sizeof(r->text), ep->closed_by_peer ?
+		 "closed by the peer" : "closed");
+}
+
+static void tell_closed(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_reason *r = &ep->reason;
+
+	/*
+	 * A peer that closes in a hurry, or is killed, looks like a failure of
+	 * the network or of its device to what was still under way; its
+	 * disconnect tells better.
+	 */
+	if (ep->disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
+				 (r->wc_status == IBV_WC_REM_OP_ERR &&
+				  r->cause == RDMAMSG_CAUSE_TRANSPORT))) {
+		r->who = RDMAMSG_WHO_PEER;
+		r->cause = RDMAMSG_CAUSE_ABORTED;
+		r->error = -ECONNRESET;
+		snprintf(r->text, sizeof(r->text), "%s",
+			 rdmamsg__peer_gone_text(ep));
+	}
+	if (is_agreed(ep) && !ep->aborted)
+		set_closed(ep);
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_ABORTED, -ECANCELED,
+				   "aborted");
+	log_info("ep %p closed (%s, %s): %s", (void *)ep,
+		 rdmamsg_who_name(r->who), rdmamsg_cause_name(r->cause),
+		 r->text);
+	if (ep->on.on_closed) {
+		ep->ctx->in_callback++;
+		ep->on.on_closed(ep, r);
+		ep->ctx->in_callback--;
+	}
+}
+
+/* Everything below the endpoint, in the only order that works. */
+static void tear_down(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	rdmamsg__timer_stop(&ctx->timers, &ep->timer);
+	rdmamsg__timer_stop(&ctx->timers, &ep->live);
+	/* first the queue pair: nothing is read or written any more */
+	rdmamsg__qp_destroy(ep);
+	if (ep->dev) {
+		rdmamsg__tx_cancel(ep, -ECANCELED);
+		rdmamsg__rx_discard(ep);
+	}
+	snprintf(ep->device_name, sizeof(ep->device_name), "%s",
+		 ep->dev ? ep->dev->device->name : "");
+	rdmamsg__ep_resources_free(ep);
+	rdmamsg__srq_rele(ep->opts.srq);
+	ep->opts.srq = NULL;
+	rdmamsg__userpools_rele(&ep->opts);
+	rdmamsg__pd_rele(ep->opts.pd);
+	ep->opts.pd = NULL;
+	if (ep->id)
+		rdmamsg__cm_id_free(ep->v, ep->id);
+	ep->id = NULL;
+	rdmamsg__visitor_leave(&ep->visitor);
+	ep->state = EP_CLOSED;
+	list_del(&ep->dirty_node);
+	ep->dirty = false;
+	rdmamsg__timers_release(&ctx->timers, EP_TIMERS);
+	list_del(&ep->node);
+	ctx->ep_count--;
+	if (ctx->closing)
+		rdmamsg__ep_drop_inbox(ep);
+}
+
+static void finish(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	/* what it has received still has its number on it */
+	if (ep->srq)
+		rdmamsg__cq_drain(ctx, ep->srq->cq);
+	tear_down(ep);
+	rdmamsg__ep_stats_add(&ctx->st, ep);
+	list_add_tail(&ctx->dead, &ep->node);
+	ctx->work = true;
+	tell_closed(ep);
+}
+
+int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret, struct rdmamsg_ep **ret_ep)
+{
+	if (!ret) {
+		if (ret_ep)
+			*ret_ep = ep;
+		return 0;
+	}
+	rdmamsg__dial_stop(ep);
+	tear_down(ep);
+	rdmamsg__ep_free(ep);
+	return ret;
+}
+
+static void progress_setup(struct rdmamsg_ep *ep)
+{
+	if (ep->passive && ep->setup_seen && ep->setup_sent && !ep->refused)
+		rdmamsg__ep_connected(ep);
+}
+
+/*
+ * CLOSE goes out when our own messages are through, whatever is still arriving.
+ * A second one answers the peer's, if ours was sent before that came.
+ */
+static bool close_is_due(const struct rdmamsg_ep *ep)
+{
+	if (ep->ctrl_due & CTRL_CLOSE || ep->queued || ep->rndv_count)
+		return false;
+	return !ep->close_sent || (ep->close_seen && !ep->close_asserted);
+}
+
+/* Each side has the other's CLOSE, and this one knows that it is so. */
+static bool is_said(const struct rdmamsg_ep *ep)
+{
+	return ep->close_seen && (ep->close_done || ep->close_confirmed) &&
+	       ep->close_asserted_done && !rdmamsg__rx_waits(ep);
+}
+
+static void progress_closing(struct rdmamsg_ep *ep)
+{
+	if (close_is_due(ep)) {
+		ep->ctrl_due |= CTRL_CLOSE;
+		rdmamsg__ep_touch(ep);
+		return;
+	}
+	if (is_said(ep)) {
+		cm_disconnect(ep);
+		/* the queue pair stays until the peer has sent its last CLOSE */
+		if (ep->oob && ep->close_confirmed)
+			ep->disconnect_sent = ep->disconnected = true;
+	}
+	/* nobody is there any more who could acknowledge the rest */
+	if (ep->disconnected && (ep->disconnect_sent || ep->close_confirmed) &&
+	    !rdmamsg__rx_waits(ep))
+		rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
+{
+	if (ep->state == EP_SETUP)
+		progress_setup(ep);
+	if (ep->state == EP_CLOSING)
+		progress_closing(ep);
+	if (ep->state == EP_DRAINING && is_drained(ep))
+		finish(ep);
+}
+
+static void start_closing(struct rdmamsg_ep *ep)
+{
+	ep->state = EP_CLOSING;
+	rdmamsg__ep_ready(ep);
+	ep->want_writable = false;
+	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
+			   ep->opts.close_timeout_ms);
+	rdmamsg__ep_touch(ep);
+}
+
+void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep)
+{
+	ep->closed_by_peer = true;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_CLOSED, 0,
+			   "closed by the peer");
+	start_closing(ep);
+}
+
+void rdmamsg_ep_close(struct rdmamsg_ep *ep)
+{
+	if (rdmamsg__ep_check(ep))
+		return;
+	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+				   -ECANCELED,
+				   "closed before it was connected");
+		rdmamsg__ep_kill(ep);
+	} else if (ep->state == EP_OPEN) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED,
+				   0, "closed");
+		start_closing(ep);
+	}
+}
+
+void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+		       int error, const char *text)
+{
+	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
+		return;
+	/* an abort during a graceful close is what it became */
+	ep->aborted = cause == RDMAMSG_CAUSE_ABORTED;
+	rdmamsg__ep_reason_forget(ep);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, error, "%s", text);
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg_ep_abort(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__ep_check(ep))
+		rdmamsg__ep_abort(ep, RDMAMSG_CAUSE_ABORTED, -ECANCELED,
+				  "aborted by this program");
+}
+
+void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__rx_waits(ep) &&
+	    ep->timer.when > rdmamsg__now_ms() + GONE_MS)
+		rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, GONE_MS);
+	rdmamsg__ep_touch(ep);
+}
+
+static void closing_timed_out(struct rdmamsg_ep *ep)
+{
+	ep->reason_set = false;
+	rdmamsg__ep_reason(ep, ep->close_done ? RDMAMSG_WHO_PEER :
+			   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
+			   -ETIMEDOUT, "closing took longer than %u ms "
+			   "(close_timeout_ms): %s", ep->opts.close_timeout_ms,
+			   ep->close_done ? "the peer did not finish" :
+			   "not everything could be delivered");
+	rdmamsg__ep_kill(ep);
+}
+
+const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
+{
+	switch (ep->state) {
+	case EP_RESOLVING:
+		return ep->resolve ? "resolving the name" :
+		       ep->oob ? "connecting over TCP" :
+		       "resolving the address";
+	case EP_REQUESTED:
+		return "waiting for the peer to accept";
+	case EP_SETUP:
+		return "waiting for the peer's SETUP";
+	case EP_BACKOFF:
+		return ep->limit ? "rejected by a limit of the peer" :
+		       "rejected as stale";
+	default:
+		return "ending";
+	}
+}
+
+static void setup_timed_out(struct rdmamsg_ep *ep)
+{
+	rdmamsg__door_timed_out(ep->visitor.door);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_TIMEOUT,
+			   -ETIMEDOUT, "the peer has not sent SETUP in %u ms "
+			   "(setup_timeout_ms of the listener)",
+			   rdmamsg__door_setup_ms(ep->visitor.door));
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__ep_deadline(struct timer *t)
+{
+	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, timer);
+	bool no_way;	/* an address that does not answer */
+
+	switch (ep->state) {
+	case EP_DRAINING:
+		log_warn("ep %p: %u sends and %u receives were not flushed in "
+			 "%d ms", (void *)ep, rdmamsg__sq_used(ep),
+			 rdmamsg__rq_posted(ep), DRAIN_MS);
+		ep->drained = true;
+		rdmamsg__ep_touch(ep);
+		break;
+	case EP_CLOSING:
+		closing_timed_out(ep);
+		break;
+	case EP_BACKOFF:
+		if (rdmamsg__now_ms() < ep->deadline) {
+			rdmamsg__dial_again(ep);
+			break;
+		}
+		if (ep->limit)
+			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT, ep->limit);
+		/* fall through */
+	case EP_RESOLVING:
+	case EP_REQUESTED:
+	case EP_SETUP:
+		if (ep->visitor.door && !ep->setup_seen &&
+		    rdmamsg__now_ms() < ep->deadline) {
+			setup_timed_out(ep);
+			break;
+		}
+		no_way = ep->state == EP_RESOLVING && !ep->resolve;
+		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?
+				   RDMAMSG_WHO_PEER :
+				   RDMAMSG_WHO_NETWORK, no_way ?
+				   RDMAMSG_CAUSE_UNREACHABLE :
+				   RDMAMSG_CAUSE_TIMEOUT, no_way ?
+				   -EHOSTUNREACH : -ETIMEDOUT,
+				   "not connected after %u ms (timeout_ms): "
+				   "still %s", ep->opts.timeout_ms,
+				   rdmamsg__ep_waits_for(ep));
+		rdmamsg__ep_kill(ep);
+		break;
+	case EP_OPEN:
+	case EP_CLOSED:
+		break;
+	}
+}

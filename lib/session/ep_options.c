@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a program may ask of an endpoint: checked, filled in, kept. */
+#include "base/base.h"
+#include "device/pd.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "qp/rawqp.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define EP_FLAGS	(RDMAMSG_EP_SIGNAL_ALL | RDMAMSG_EP_OWN_CQ | \
+			 RDMAMSG_EP_GUARD)
+
+#define RANGE(...)	RANGE_OF(struct rdmamsg_ep_options, __VA_ARGS__)
+
+static const struct range ranges[] = {
+	RANGE(timeout_ms, 10000, 0, 1, 86400000),
+	RANGE(max_msg_size, 64u << 20, 1, 1, RDMAMSG_MSG_MAX),
+	RANGE(max_lent, 64u << 20, RDMAMSG_NONE, 1, RDMAMSG_NONE - 1),
+	RANGE(max_copy, 65536, 0, 0, RDMAMSG_MSG_MAX),
+	RANGE(inline_max, 240, 0, 0, TX_STAGE),
+	RANGE(eager_max, PROTO_RECV_MIN - PROTO_HDR_LEN, 0, 0, 1u << 20),
+	RANGE(recv_depth, 64, 0, 1, 1u << 16),
+	RANGE(send_depth, 128, 0, 1, 1u << 16),
+	RANGE(send_queue, 0, 0, 0, 1u << 16),
+	RANGE(dead_after_ms, 20000, RDMAMSG_NONE, 10, 86400000),
+	RANGE(stall_after_ms, 5000, RDMAMSG_NONE, 10, 86400000),
+	RANGE(peer_timeout_ms, RDMAMSG_NONE, RDMAMSG_NONE, 10, 86400000),
+	RANGE(fetch_timeout_ms, 60000, RDMAMSG_NONE, 10, 86400000),
+	RANGE(close_timeout_ms, 10000, 0, 1, 86400000),
+	RANGE(ack_timeout, 0, 0, 0, 31),
+	RANGE(retry_count, 7, 0, 0, 7),
+	RANGE(rnr_retry_count, RNR_RETRY_AUTO, 0, 0, 7),
+	RANGE(min_rnr_timer, 12, 0, 0, 31),
+	RANGE(responder_resources, 16, 0, 1, 255),
+	RANGE(initiator_depth, 16, 0, 1, 255),
+	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
+	RANGE(comp_vector, 0, 0, 0, 1u << 16),
+};
+
+/* A guarded endpoint shares neither receives nor a protection domain. */
+static int check_guard(const struct rdmamsg_ep_options *o)
+{
+	if (!(o->flags & RDMAMSG_EP_GUARD) || (!o->srq && !o->pd))
+		return 0;
+	return rdmamsg__fail(-EINVAL, "RDMAMSG_EP_GUARD and %s: a guarded "
+			     "endpoint has a protection domain and receives "
+			     "of its own", o->srq ? "srq" : "pd");
+}
+
+static int set_ranges(struct rdmamsg_ep_options *o)
+{
+	int ret = rdmamsg__create_flags_check(o->create_flags, IBV_QPT_RC, NULL,
+					      NULL);
+
+	if (ret)
+		return ret;
+	if (o->flags & ~(uint32_t)EP_FLAGS)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
+				     o->flags);
+	ret = check_guard(o);
+	if (ret)
+		return ret;
+	return rdmamsg__set_ranges(o, ranges,
+				   sizeof(ranges) / sizeof(ranges[0]));
+}
+
+int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts, "rdmamsg_ep_options");
+
+	return ret ? ret : set_ranges(o);
+}
+
+int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts)
+{
+	struct rdmamsg_ep_options o = *opts;
+
+	return set_ranges(&o);
+}
+
+static int copy_string(char **dst, const char *src)
+{
+	if (!src)
+		return 0;
+	*dst = strdup(src);
+	return *dst ? 0 : rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+}
+
+static int set_data(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_ep_options *o = &ep->opts;
+
+	if (o->hello_data_len > RDMAMSG_HELLO_DATA_MAX ||
+	    (o->hello_data_len && !o->hello_data))
+		return rdmamsg__fail(-EINVAL, "hello_data_len %zu: at most %d, "
+				     "with hello_data", o->hello_data_len,
+				     RDMAMSG_HELLO_DATA_MAX);
+	if (o->setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
+	    (o->setup_data_len && !o->setup_data))
+		return rdmamsg__fail(-EINVAL, "setup_data_len %zu: at most %d, "
+				     "with setup_data", o->setup_data_len,
+				     RDMAMSG_SETUP_DATA_MAX);
+	if (o->hello_data_len)
+		memcpy(ep->hello_data, o->hello_data, o->hello_data_len);
+	if (o->setup_data_len) {
+		ep->setup_data = malloc(o->setup_data_len);
+		if (!ep->setup_data)
+			return rdmamsg__fail(-ENOMEM,
+					     "no memory for setup_data");
+		memcpy(ep->setup_data, o->setup_data, o->setup_data_len);
+	}
+	return 0;
+}
+
+int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
+			  const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__ep_options_set(&ep->opts, opts);
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&ep->on, sizeof(ep->on),
+					 ep->opts.handlers, "rdmamsg_handlers");
+	if (!ret)
+		ret = rdmamsg__srq_options_check(ep->ctx, ep->opts.srq);
+	if (!ret)
+		ret = rdmamsg__userpools_check(ep->ctx, &ep->opts);
+	if (!ret)
+		ret = rdmamsg__pd_check(ep->ctx, ep->opts.pd);
+	if (!ret)
+		ret = set_data(ep);
+	if (!ret)
+		ret = copy_string(&ep->source, ep->opts.source);
+	if (!ret)
+		ret = copy_string(&ep->device, ep->opts.device);
+	ep->user = ep->opts.user;
+	return ret;
+}

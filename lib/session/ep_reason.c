@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Why an endpoint ends: whose doing, and what of it to tell. */
+#include "base/base.h"
+#include "device/device.h"
+#include "memory/region.h"
+#include "onesided/rma.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error,
+			const char *fmt, ...)
+{
+	struct rdmamsg_reason *r = &ep->reason;
+	bool failed_close = r->cause == RDMAMSG_CAUSE_CLOSED &&
+			    cause != RDMAMSG_CAUSE_CLOSED;
+	va_list ap;
+
+	/* closing was the reason until something came in between */
+	if (ep->reason_set && !failed_close)
+		return;
+	ep->reason_set = true;
+	r->size = sizeof(*r);
+	r->who = who;
+	r->cause = cause;
+	r->error = error;
+	if (!r->cm_event)
+		r->cm_event = -1;
+	va_start(ap, fmt);
+	vsnprintf(r->text, sizeof(r->text), fmt, ap);
+	va_end(ap);
+}
+
+void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
+{
+	memset(&ep->reason, 0, sizeof(ep->reason));
+	ep->reason_set = false;
+}
+
+const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)
+{
+	return ep->close_seen ?
+	       "the peer closed, and went away before this side had closed: "
+	       "its close_timeout_ms was over, or it was killed" :
+	       "the peer ended the connection without closing it: aborted, "
+	       "crashed or killed";
+}
+
+const char *rdmamsg__limit_text(uint32_t limit)
+{
+	switch (limit) {
+	case PROTO_LIMIT_REQUESTS:
+		return "connections that its program has not answered "
+		       "(max_requests)";
+	case PROTO_LIMIT_HALF_OPEN:
+		return "connections that have not sent SETUP (max_half_open)";
+	case PROTO_LIMIT_SLOWED:
+		return "connections from an address that used a wrong key or "
+		       "broke the protocol (slow_ms)";
+	case PROTO_LIMIT_ENDPOINTS:
+		return "its connections (max_endpoints)";
+	case PROTO_LIMIT_SOURCE:
+		return "its connections from one address (max_per_source)";
+	case PROTO_LIMIT_MEMORY:
+		return "the memory for connections from one address "
+		       "(max_per_source)";
+	default:
+		return "its connections";
+	}
+}
+
+void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit)
+{
+	if (code == PROTO_REJECT_LIMIT)
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
+				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
+				   "the peer limits %s: try again later",
+				   rdmamsg__limit_text(limit));
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
+				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
+				   "the peer has no memory or device resources "
+				   "for another connection");
+}
+
+void rdmamsg__ep_offended(struct rdmamsg_ep *ep)
+{
+	if (ep->state >= EP_CLOSING)
+		return;
+	rdmamsg__visitor_offends(&ep->visitor);
+}
+
+void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
+{
+	char what[128];
+	va_list ap;
+
+	rdmamsg__ep_offended(ep);
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+			   -EPROTO, "the peer broke the protocol: %s", what);
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_reason_forget(ep);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_REMOVED,
+			   -ENODEV, "device %s was removed",
+			   rdmamsg_device_name(ep));
+	if (ep->dev)
+		rdmamsg__dev_removed(ep->dev);
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
+{
+	if (err == -EIO && rdmamsg__device_lost(ep->dev->device)) {
+		rdmamsg__ep_removed(ep);
+		return;
+	}
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT, err,
+			   "%s failed: %s", what, strerror(-err));
+	rdmamsg__ep_kill(ep);
+}
+
+/*
+ * If the first completion with an error is flushed, the peer has used a wrong
+ * key. If the peer's device refuses a request of ours, our program may have used
+ * a key wrongly, except for a read of an announced message.
+ */
+static bool is_peers_fault(const struct rdmamsg_ep *ep,
+			   const struct ibv_wc *wc)
+{
+	const struct op *op;
+
+	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->wr_id & 0x80000000u)
+		return true;
+	op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+	return op && op->kind == OP_READ;
+}
+
+void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
+	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
+	int error = -ECONNRESET, status = wc->status;
+	char regions[64];
+
+	ep->failed = true;
+	if (ep->state >= EP_DRAINING)
+		return;
+	if (status == IBV_WC_WR_FLUSH_ERR &&
+	    rdmamsg__device_lost(ep->dev->device)) {
+		rdmamsg__ep_removed(ep);
+		return;
+	}
+	/* on a receive it is Soft-RoCE's word for a message too large for it */
+	if (status == IBV_WC_LOC_QP_OP_ERR && wc->wr_id & 0x80000000u)
+		status = IBV_WC_LOC_LEN_ERR;
+	/* and for a message that was to invalidate what is no window */
+	if (status == IBV_WC_REM_INV_REQ_ERR && wc->wr_id & 0x80000000u)
+		status = IBV_WC_WR_FLUSH_ERR;
+	rdmamsg__rma_refused(ep, wc);
+	rdmamsg__window_refused(ep, wc);
+	switch (status) {
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_MW_BIND_ERR:
+		who = RDMAMSG_WHO_LOCAL;
+		cause = RDMAMSG_CAUSE_ACCESS;
+		error = -EACCES;
+		break;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_WR_FLUSH_ERR:
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_ACCESS;
+		error = -EACCES;
+		if (is_peers_fault(ep, wc))
+			rdmamsg__ep_offended(ep);
+		break;
+	case IBV_WC_RETRY_EXC_ERR:
+		error = -ETIMEDOUT;
+		break;
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		ep->st.rnr_errors++;
+		who = RDMAMSG_WHO_PEER;
+		break;
+	case IBV_WC_LOC_QP_OP_ERR:
+		/* all that Soft-RoCE means by it is that a packet has no way */
+		if (ep->dev->device->kind != KIND_SOFT_ROCE)
+			who = RDMAMSG_WHO_DEVICE;
+		error = -ENETDOWN;
+		break;
+	case IBV_WC_REM_OP_ERR:
+		/* of a peer that dies while we read: no fault of its own */
+		who = RDMAMSG_WHO_PEER;
+		break;
+	case IBV_WC_LOC_LEN_ERR:
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_PROTOCOL;
+		error = -EPROTO;
+		rdmamsg__ep_offended(ep);
+		break;
+	default:
+		break;
+	}
+	ep->reason.wc_status = wc->status;
+	ep->reason.vendor_err = wc->vendor_err;
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		rdmamsg__ep_reason(ep, who, cause, error, "the peer asked for "
+				   "memory that it may not reach%s, or broke "
+				   "the rules of the transport (%s, vendor "
+				   "0x%x)", rdmamsg__region_guess(ep, regions,
+				   sizeof(regions)),
+				   ibv_wc_status_str(wc->status),
+				   wc->vendor_err);
+	else
+		rdmamsg__ep_reason(ep, who, cause, error,
+				   "%s (%s, vendor 0x%x)",
+				   rdmamsg__wc_text(status),
+				   ibv_wc_status_str(wc->status),
+				   wc->vendor_err);
+	rdmamsg__ep_kill(ep);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Large messages: their memory, kept for the next ones of their size. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "session/large.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define LARGE_MIN	((size_t)64 << 10)
+#define LARGE_CLASS	((size_t)64 << 20)	/* above: no classes */
+#define PAGE		((size_t)4096)
+
+/* ---- registered in steps ---------------------------------------------- */
+
+static size_t step_begin(uint32_t step)
+{
+	return step ? SINK_STEP << (step - 1) : 0;
+}
+
+static uint32_t step_of(size_t offset)
+{
+	uint32_t step = 0;
+
+	while (offset >= SINK_STEP << step)
+		step++;
+	return step;
+}
+
+static size_t step_end(const struct sink *s, uint32_t step)
+{
+	return min(SINK_STEP << step, s->size);
+}
+
+static int step_reg(struct sink *s, struct dev *dev)
+{
+	struct rdmamsg_device *d = dev->device;
+	size_t begin = step_begin(s->count);
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = d->v->reg_mr(dev->pd, s->mem + begin,
+			  step_end(s, s->count) - begin,
+			  IBV_ACCESS_LOCAL_WRITE);
+	if (!mr)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "registering a large message");
+	s->mr[s->count++] = mr;
+	return 0;
+}
+
+int rdmamsg__sink_ready(struct sink *s, struct dev *dev, size_t offset,
+			size_t arrived, uint32_t *ret_lkey, size_t *ret_end)
+{
+	uint32_t step = step_of(offset);
+
+	_Static_assert(SINK_STEP << (SINK_STEPS - 1) > RDMAMSG_MSG_MAX,
+		       "steps for the largest message");
+	while (s->count <= step) {
+		int err;
+
+		if (arrived < step_begin(s->count) / 2)
+			return -EAGAIN;
+		err = step_reg(s, dev);
+		if (err)
+			return err;
+	}
+	*ret_lkey = s->mr[step]->lkey;
+	*ret_end = step_end(s, step);
+	return 0;
+}
+
+void rdmamsg__sink_dereg(struct sink *s, struct dev *dev)
+{
+	while (s->count)
+		if (dev->device->v->dereg_mr(s->mr[--s->count]))
+			log_error("device %s: a large message could not be "
+				  "deregistered", dev->device->name);
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+/* Powers of two, so that a freed one fits the next message of its kind. */
+static size_t class_of(size_t size)
+{
+	size_t s = LARGE_MIN;
+
+	while (s < size && s < LARGE_CLASS)
+		s *= 2;
+	return s >= size ? s : (size + PAGE - 1) & ~(PAGE - 1);
+}
+
+static void large_free(struct large *l)
+{
+	rdmamsg__sink_dereg(&l->sink, l->stretch.dev);
+	rdmamsg__stretch_unmap(&l->stretch);
+	list_del(&l->node);
+	free(l);
+}
+
+static void large_drop(struct stretch *s)
+{
+	large_free((struct large *)s);
+}
+
+static struct large *find_spare(struct dev *dev, enum direction dir,
+				size_t size)
+{
+	struct list *n;
+
+	list_for_each(n, &dev->large) {
+		struct large *l = list_entry(n, struct large, node);
+
+		if (l->stretch.size == size && l->stretch.dir == dir)
+			return l;
+	}
+	return NULL;
+}
+
+static int large_new(struct dev *dev, enum direction dir, size_t size,
+		     struct large **ret)
+{
+	struct large *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	list_init(&l->node);
+	l->stretch = (struct stretch){
+		.dev = dev, .dir = dir, .size = size, .drop = large_drop,
+	};
+	/* registered when it is read into; a source has keys of its own */
+	err = rdmamsg__stretch_map(&l->stretch, false);
+	if (err) {
+		free(l);
+		return err;
+	}
+	l->sink.mem = l->stretch.mem;
+	l->sink.size = size;
+	*ret = l;
+	return 0;
+}
+
+int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
+		       struct large **ret)
+{
+	size_t exact = (size + PAGE - 1) & ~(PAGE - 1), class = class_of(size);
+	struct large *l = find_spare(dev, dir, class);
+	int err;
+
+	if (l) {
+		list_del(&l->node);
+		rdmamsg__stretch_use(&l->stretch);
+		*ret = l;
+		return 0;
+	}
+	err = rdmamsg__try(large_new(dev, dir, class, ret));
+	/* the budget has room for the message, not for its class */
+	if (err == -ENOBUFS && exact < class)
+		err = rdmamsg__try(large_new(dev, dir, exact, ret));
+	return rdmamsg__fail_again(err);
+}
+
+void rdmamsg__large_put(struct large *l)
+{
+	struct dev *dev = l->stretch.dev;
+
+	if (!dev->device) {
+		large_free(l);
+		return;
+	}
+	/* the warmest first */
+	list_add(&dev->large, &l->node);
+	rdmamsg__stretch_spare(&l->stretch);
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+int rdmamsg__msg_large(struct dev *dev, enum direction dir, size_t len,
+		       struct rdmamsg_msg **ret)
+{
+	struct loose_msg *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	err = rdmamsg__large_get(dev, dir, len, &l->large);
+	if (err) {
+		free(l);
+		return err;
+	}
+	l->msg.kind = MSG_LARGE;
+	l->msg.dev = dev;
+	l->msg.data = l->large->stretch.mem;
+	l->msg.room = (uint32_t)min(l->large->stretch.size,
+				    (size_t)PROTO_MSG_MAX);
+	l->msg.len = (uint32_t)len;
+	list_add_tail(&dev->loose, &l->node);
+	*ret = &l->msg;
+	return 0;
+}
+
+/* Into memory of the program's: only the descriptor is ours. */
+int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
+{
+	struct loose_msg *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a message");
+	l->msg.kind = MSG_USER;
+	l->msg.dev = dev;
+	l->msg.data = data;
+	list_add_tail(&dev->loose, &l->node);
+	*ret = &l->msg;
+	return 0;
+}

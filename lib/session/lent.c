@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What one peer's messages may take of the context's memory. */
+#include "base/addrmap.h"
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "memory/stretch.h"
+#include "session/account.h"
+#include "session/ep.h"
+#include "session/lent.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+int rdmamsg__lent_new(struct rdmamsg_ep *ep)
+{
+	struct lent *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	l->refs = 1;
+	l->ctx = ep->ctx;
+	l->ep = ep;
+	list_add_tail(&ep->ctx->lents, &l->node);
+	ep->lent = l;
+	return 0;
+}
+
+static void lent_free(struct lent *l)
+{
+	list_del(&l->node);
+	if (l->account)
+		rdmamsg__account_put(l->ctx, l->account);
+	free(l);
+}
+
+static void put(struct lent *l)
+{
+	if (!--l->refs)
+		lent_free(l);
+}
+
+void rdmamsg__lents_free(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->lents)) {
+		struct lent *l = list_first(&ctx->lents, struct lent, node);
+
+		/* an endpoint that the program holds */
+		if (l->ep)
+			l->ep->lent = NULL;
+		lent_free(l);
+	}
+}
+
+void rdmamsg__lent_end(struct rdmamsg_ep *ep)
+{
+	if (!ep->lent)
+		return;
+	ep->lent->ep = NULL;
+	put(ep->lent);
+	ep->lent = NULL;
+}
+
+static bool is_fair(const struct account *a, size_t size, size_t own,
+		    size_t room)
+{
+	return rdmamsg__is_fair(a->lent - min(a->lent, own), room, size);
+}
+
+bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own)
+{
+	struct lent *l = ep->lent;
+	size_t room;
+
+	if (!l->bytes && !l->account)
+		return true;
+	if (l->bytes && l->bytes + size > ep->opts.max_lent + own) {
+		l->wanted = true;
+		return false;
+	}
+	room = rdmamsg__budget_room(ep->ctx, DIR_IN, false);
+	if ((!l->bytes || l->bytes + size <= room + own) &&
+	    (!l->account || is_fair(l->account, size, own, room)))
+		return true;
+	l->wanted = true;
+	rdmamsg__starve(ep, -ENOBUFS);
+	return false;
+}
+
+void rdmamsg__lent_put(struct lent *l, size_t size)
+{
+	rdmamsg__lent_sub(l, size);
+	if (unlikely(l->wanted && l->ep)) {
+		l->wanted = false;
+		rdmamsg__ep_touch(l->ep);
+	}
+	put(l);
+}

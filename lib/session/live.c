@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Liveness, at two levels. The transport: a keepalive, a write of nothing, asks
+ * the peer's device, which answers by itself; dead.c has the clock. The
+ * program: a PING that the peer's library answers from its program's loop. One
+ * timer serves both; the data path only counts.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+static bool wants_ping(const struct rdmamsg_ep *ep)
+{
+	return (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE) ||
+	       ep->opts.peer_timeout_ms != RDMAMSG_NONE ||
+	       !list_empty(&ep->rndv_out);
+}
+
+static uint32_t interval(const struct rdmamsg_ep *ep)
+{
+	uint32_t ms = rdmamsg__dead_ms(ep);
+
+	if (wants_ping(ep)) {
+		if (ep->on.on_stalled &&
+		    ep->opts.stall_after_ms != RDMAMSG_NONE)
+			ms = min(ms, ep->opts.stall_after_ms / 2);
+		if (ep->opts.peer_timeout_ms != RDMAMSG_NONE)
+			ms = min(ms, ep->opts.peer_timeout_ms / 2);
+	}
+	if (ep->opts.fetch_timeout_ms != RDMAMSG_NONE)
+		ms = min(ms, ep->opts.fetch_timeout_ms / 4);
+	return max(ms, 1u);
+}
+
+static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
+{
+	if (!ep->stalled && ep->on.on_stalled &&
+	    silent >= ep->opts.stall_after_ms) {
+		ep->stalled = true;
+		ep->st.stalls++;
+		log_info("ep %p: the peer's program has been silent for "
+			 "%llu ms", (void *)ep, (unsigned long long)silent);
+		ep->ctx->in_callback++;
+		ep->on.on_stalled(ep, (uint32_t)silent);
+		ep->ctx->in_callback--;
+	}
+	if (ep->opts.peer_timeout_ms != RDMAMSG_NONE &&
+	    silent >= ep->opts.peer_timeout_ms) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_SILENT,
+				   -ETIMEDOUT, "the peer's program has not "
+				   "answered for %llu ms (peer_timeout_ms is "
+				   "%u): stopped, or stuck in a callback",
+				   (unsigned long long)silent,
+				   ep->opts.peer_timeout_ms);
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+void rdmamsg__live_heard(struct rdmamsg_ep *ep)
+{
+	ep->heard = rdmamsg__now_ms();
+	if (!ep->stalled)
+		return;
+	ep->stalled = false;
+	log_info("ep %p: the peer's program answers again", (void *)ep);
+	if (ep->on.on_resumed) {
+		ep->ctx->in_callback++;
+		ep->on.on_resumed(ep);
+		ep->ctx->in_callback--;
+	}
+}
+
+/*
+ * A peer that lives but does not fetch must not hold our memory. Its PONGs say
+ * whether it reads, or waits for memory of its own: then it may take its time.
+ * One that is stopped does not get here: it has not been heard.
+ */
+static void check_rndv(struct rdmamsg_ep *ep)
+{
+	/* after whatever a callback has announced in this tick */
+	uint64_t now = rdmamsg__now_ms(), since, patience;
+	struct rndv_out *r;
+
+	if (ep->fetches)
+		ep->fetched = now;
+	ep->fetches = false;
+	if (list_empty(&ep->rndv_out) ||
+	    ep->opts.fetch_timeout_ms == RDMAMSG_NONE)
+		return;
+	r = list_first(&ep->rndv_out, struct op, node)->rndv;
+	since = max(r->since, ep->fetched);
+	patience = ep->opts.fetch_timeout_ms + r->total / 1000;
+	if (now - since >= patience / 2 && !ep->ping_out)
+		ep->ctrl_due |= CTRL_PING;
+	if (now - since < patience)
+		return;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+			   -ETIMEDOUT, "the peer has not fetched a message of "
+			   "%u bytes in %llu ms (fetch_timeout_ms is %u)",
+			   r->total, (unsigned long long)(now - r->since),
+			   ep->opts.fetch_timeout_ms);
+	rdmamsg__ep_kill(ep);
+}
+
+static void tick(struct timer *t)
+{
+	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live);
+	uint64_t began = rdmamsg__now_ms();
+	bool heard;
+
+	/* what came while we were stopped or busy ourselves is not read yet */
+	if (rdmamsg__rx_count(ep) == ep->rx_seen ||
+	    ep->sq_done == ep->dead.done)
+		rdmamsg__cq_poll(ep->ctx, 1 << 20);
+	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
+		return;
+	heard = rdmamsg__rx_count(ep) != ep->rx_seen;
+	ep->rx_seen = rdmamsg__rx_count(ep);
+	if (!rdmamsg__dead_tick(ep, heard, began))
+		return;
+	if (heard) {
+		rdmamsg__live_heard(ep);
+	} else if (wants_ping(ep) && ep->state == EP_OPEN) {
+		/* who was not asked cannot answer */
+		if (ep->ping_out)
+			told_silent(ep, rdmamsg__now_ms() - ep->heard);
+		else if (!ep->dead.port_down)
+			ep->ctrl_due |= CTRL_PING;
+	}
+	if (heard)
+		check_rndv(ep);
+	rdmamsg__ep_touch(ep);
+	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
+		rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));
+}
+
+void rdmamsg__live_start(struct rdmamsg_ep *ep)
+{
+	ep->heard = rdmamsg__now_ms();
+	ep->dead.done = ep->sq_done;
+	ep->live.fn = tick;
+	rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));
+}

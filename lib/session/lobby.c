@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receives that an endpoint begins with. One that dials has all of them
+ * before its SETUP goes out. One that was accepted waits in the lobby: until
+ * the SETUP of the peer has come it has a single receive, in a buffer of the
+ * smallest receive pool or of the shared receive queue.
+ */
+#include "base/addrmap.h"
+#include "base/base.h"
+#include "base/util.h"
+#include "lane/srq.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "session/account.h"
+#include "session/ep.h"
+#include "session/lent.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdmamsg/memory.h>
+
+/* Receives of its own, beside a shared queue none. */
+static uint32_t own_receives(const struct rdmamsg_ep *ep)
+{
+	return ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
+}
+
+/* Of what the peer may send in one piece. */
+static void set_max(struct rdmamsg_ep *ep)
+{
+	ep->rx_max = min((uint32_t)ep->recv_pool->buf_size - PROTO_HDR_LEN,
+			 ep->opts.max_msg_size);
+}
+
+/* A ring of so many receives. Slots keep the buffers that they have. */
+static void make_ring(struct rdmamsg_ep *ep, uint32_t size)
+{
+	uint32_t lazy = max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX),
+			    1u);
+
+	ep->rq_target = size;
+	ep->rq_holes = 0;
+	for (uint32_t i = 0; i < size; i++) {
+		struct rx_slot *slot = &ep->rq[i];
+
+		slot->sge.length = (uint32_t)ep->recv_pool->buf_size;
+		slot->wr.wr_id = ep->hot.wr_id | 0x80000000u | i;
+		slot->wr.next = &ep->rq[i + 1 < size ? i + 1 : 0].wr;
+		slot->wr.sg_list = &slot->sge;
+		slot->wr.num_sge = 1;
+		ep->rq_holes += !slot->msg;
+	}
+	ep->rq_head = ep->rq;
+	ep->rq_tail = 0;
+	ep->rq_low = size - min(lazy, size) + 1;
+	ep->rq_spare = -(int32_t)ep->rq_low;	/* none is posted */
+}
+
+static int use_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
+		    size_t size)
+{
+	struct pool *pool;
+	int err = rdmamsg__pool_get(ep->dev, DIR_IN, owner, size, &pool);
+
+	if (err)
+		return err;
+	rdmamsg__pool_use(pool, true);
+	if (ep->recv_pool)
+		rdmamsg__pool_unuse(ep->recv_pool);
+	ep->recv_pool = pool;
+	return 0;
+}
+
+/* Buffers for so many receives, in one slab if the pool has too few. */
+static int provide(struct pool *pool, uint32_t count)
+{
+	uint32_t have = pool->total - pool->used;
+
+	return have < count ? rdmamsg__pool_grow(pool, count - have, NULL) : 0;
+}
+
+/* Charges so many receives to the address of the peer. */
+static int charge(struct rdmamsg_ep *ep, uint32_t count)
+{
+	const struct pool *pool = ep->recv_pool;
+	struct account *a = ep->lent->account;
+	size_t size = count * pool->buf_size, left;
+
+	if (!a)
+		return 0;
+	left = rdmamsg__budget_room(ep->ctx, DIR_IN, true) +
+	       (pool->total - pool->used) * pool->buf_size;
+	if (!rdmamsg__is_fair(a->posted + a->lent, left, size)) {
+		ep->limit = PROTO_LIMIT_MEMORY;
+		return rdmamsg__fail(-ENOBUFS, "the peers at this address have "
+				     "%zu bytes to receive, of %zu left a third "
+				     "is for others (max_per_source)",
+				     a->posted + a->lent, left);
+	}
+	a->posted += size;
+	ep->charged = size;
+	return 0;
+}
+
+void rdmamsg__lobby_credit(struct rdmamsg_ep *ep)
+{
+	if (ep->charged)
+		ep->lent->account->posted -= ep->charged;
+	ep->charged = 0;
+}
+
+static int own_ring(struct rdmamsg_ep *ep)
+{
+	int err = use_pool(ep, ep->opts.recv_pool,
+			   max(ep->opts.eager_max + PROTO_HDR_LEN,
+			       (uint32_t)PROTO_RECV_MIN));
+
+	if (!err)
+		err = charge(ep, own_receives(ep));
+	if (err)
+		return err;
+	set_max(ep);
+	make_ring(ep, own_receives(ep));
+	return provide(ep->recv_pool, ep->rq_holes);
+}
+
+/* The queue's; rdmamsg__rx_refill() is told so. */
+static void shared_ring(struct rdmamsg_ep *ep)
+{
+	ep->recv_pool = ep->srq->pool;
+	set_max(ep);
+	ep->rq_head = rdmamsg__nobody.rq_head;
+	ep->rq_holes = !ep->lobby;
+}
+
+static int lobby_ring(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg;
+	int err = use_pool(ep, NULL, PROTO_RECV_MIN);
+
+	if (!err)
+		err = provide(ep->recv_pool, 1);
+	if (err)
+		return err;
+	msg = rdmamsg__pool_take(ep->recv_pool);
+	ep->rq[0].msg = msg;
+	ep->rq[0].sge.addr = (uintptr_t)msg->buf;
+	ep->rq[0].sge.lkey = msg->lkey;
+	make_ring(ep, 1);
+	return 0;
+}
+
+int rdmamsg__lobby_receives(struct rdmamsg_ep *ep)
+{
+	if (ep->srq) {
+		shared_ring(ep);
+		return 0;
+	}
+	ep->lobby = ep->passive;
+	return ep->lobby ? lobby_ring(ep) : own_ring(ep);
+}
+
+/* The buffer of the SETUP is one of those that are free for its receives. */
+static int leave_own(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg = ep->rq[0].msg;
+	int err;
+
+	ep->rq[0].msg = NULL;
+	rdmamsg__msg_put(msg);
+	err = own_ring(ep);
+	if (err) {
+		ep->rq_target = ep->rq_holes = 0;	/* posts none */
+		return err;
+	}
+	ep->lobby = false;
+	return 0;
+}
+
+static int leave_shared(struct rdmamsg_ep *ep)
+{
+	int err = rdmamsg__srq_enter(ep);
+
+	if (!err)
+		shared_ring(ep);
+	return err;
+}
+
+int rdmamsg__lobby_leave(struct rdmamsg_ep *ep)
+{
+	int err = ep->srq ? leave_shared(ep) : leave_own(ep);
+
+	if (!err)
+		rdmamsg__rx_refill(ep);
+	return err;
+}

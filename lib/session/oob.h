@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting without the CM: the record, the path, the built-in exchange. */
+#ifndef RDMAMSG_LIB_OOB_H
+#define RDMAMSG_LIB_OOB_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/list.h"
+#include "base/timer.h"
+#include "device/device.h"
+#include "loop/watch.h"
+#include "session/door.h"
+#include "wire/proto.h"
+
+/* One TCP connection of the built-in exchange. */
+struct oob_conn {
+	struct watch watch;
+	struct list node;		/* of the listener */
+	struct rdmamsg *ctx;
+	struct rdmamsg_listener *l;	/* no request yet */
+	struct rdmamsg_ep *ep;
+	struct timer timer;		/* until there is a request */
+	struct visitor visitor;		/* until there is a request */
+	bool connecting;
+	bool have_record;
+	char *device;			/* what the listener was asked for */
+	struct sockaddr_storage local, peer;
+	struct proto_oob record;	/* of the peer */
+	size_t in_len, out_len, out_done;
+	uint8_t in[PROTO_OOB_MAX], out[PROTO_OOB_MAX];
+};
+
+/* The listening socket of a listener. */
+struct oob_listen {
+	struct watch watch;
+	struct rdmamsg_listener *l;
+	struct timer again;		/* out of descriptors: pause */
+	char *device;
+	struct list conns;
+	uint32_t count;
+};
+
+/* What an endpoint has in place of a CM id. */
+struct oob {
+	struct rdmamsg_path path;	/* asked for, in range */
+	struct proto_oob local, peer;
+	uint8_t port;
+	uint8_t gid_index;
+	uint16_t pkey_index;
+	bool global;			/* asked for: by GID */
+	struct oob_conn *conn;
+};
+
+/* lib/device/path.c: the device, its port, GID and P_Key */
+int rdmamsg__path_copy(struct rdmamsg_path *dst,
+		       const struct rdmamsg_path *src);
+/* 'local': an address of this side, or NULL. The name is replaced. */
+int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
+			 const struct verbs_api **ret_v, char **ret_name);
+int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
+			const struct sockaddr *local);
+/* Whether the two records can reach each other, or why not. */
+int rdmamsg__path_match(const struct oob *oob);
+
+/* cm/oob/oob.c */
+int rdmamsg__oob_init(struct rdmamsg_ep *ep);
+/* Queue pair and record of the side that begins. */
+int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local);
+/* The same of the side that answers, up to RTS. */
+int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
+		       const struct sockaddr *local);
+/* The answer is there: 0 if the endpoint has taken it, or has ended of it. */
+int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer);
+/* What this step takes; tos: RDMAMSG_NONE or a traffic class. */
+void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
+		       struct ibv_qp_attr *attr, int *mask);
+void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
+			  struct ibv_ah_attr *ah);
+void rdmamsg__oob_psn(struct oob *oob);
+void rdmamsg__oob_reject_fill(struct proto_oob *r,
+			      const struct proto_oob *offer,
+			      enum proto_reject code, uint32_t limit,
+			      const void *data, size_t len);
+int rdmamsg__oob_fail_record(int err);
+int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
+
+/* cm/oob/oob_tcp.c: a connection, of either side */
+struct oob_conn *rdmamsg__oob_conn_new(struct rdmamsg *ctx, int fd);
+void rdmamsg__oob_conn_free(struct oob_conn *conn);
+void rdmamsg__oob_leave(struct oob_conn *c);	/* its listener, if any */
+void rdmamsg__oob_note_addrs(struct oob_conn *c);
+/* Sends what is left of the record. 1: all has gone; 0: no room yet; -errno. */
+int rdmamsg__oob_flush(struct oob_conn *c);
+int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r);
+/* What ended the exchange ends the endpoint. */
+void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err);
+void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
+void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
+
+/* cm/oob/oob_dial.c */
+/* From ep->addr on, the first that can be tried; the error of the last. */
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
+/* Ends the endpoint if err says that nobody listens or answers there. */
+bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err);
+/* The address that has answered. */
+int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep);
+void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);
+void rdmamsg__oob_dialled(struct oob_conn *c);	/* or not: the socket tells */
+void rdmamsg__oob_answered(struct oob_conn *c);
+
+/* cm/oob/oob_listen.c */
+void rdmamsg__oob_offered(struct oob_conn *c);
+int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
+/* 'limit' goes with PROTO_REJECT_LIMIT. */
+void rdmamsg__oob_reject(struct oob_conn *conn, enum proto_reject code,
+			 uint32_t limit, const void *data, size_t len);
+int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai);
+void rdmamsg__oob_unlisten(struct rdmamsg_listener *l);
+
+#endif

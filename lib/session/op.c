@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Operations: their memory, and the end of them. An endpoint with receives of
+ * its own has all that its depths allow from the start; one of many, which
+ * share theirs, gets them when it first has so many under way.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "session/ep.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define OPS_FEW	8
+
+struct op_chunk {
+	struct op_chunk *next;
+	struct op ops[];
+};
+
+int rdmamsg__ops_grow(struct rdmamsg_ep *ep)
+{
+	uint32_t n = ep->op_max - ep->op_count;
+	struct op_chunk *chunk;
+
+	if (ep->srq)
+		n = min(n, max((uint32_t)OPS_FEW, ep->op_count));
+	if (!n)
+		return -EAGAIN;
+	chunk = calloc(1, sizeof(*chunk) + n * sizeof(chunk->ops[0]));
+	if (!chunk)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	chunk->next = ep->op_chunks;
+	ep->op_chunks = chunk;
+	ep->op_count += n;
+	for (uint32_t i = 0; i < n; i++) {
+		list_init(&chunk->ops[i].node);
+		chunk->ops[i].next = ep->op_free;
+		ep->op_free = &chunk->ops[i];
+	}
+	return 0;
+}
+
+void rdmamsg__ops_free(struct rdmamsg_ep *ep)
+{
+	while (ep->op_chunks) {
+		struct op_chunk *chunk = ep->op_chunks;
+
+		ep->op_chunks = chunk->next;
+		free(chunk);
+	}
+	ep->op_free = NULL;
+	ep->op_count = 0;
+}
+
+struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
+{
+	struct op *op = ep->op_free;
+
+	if (unlikely(!op) && !rdmamsg__try(rdmamsg__ops_grow(ep)))
+		op = ep->op_free;
+	if (likely(op)) {
+		ep->op_free = op->next;
+		op->status = 0;
+		op->cookie = NULL;
+		op->msg = NULL;
+		op->rndv = NULL;
+		op->in = NULL;
+		op->waiter = false;
+	}
+	return op;
+}
+
+void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
+{
+	op->next = ep->op_free;
+	ep->op_free = op;
+}
+
+/* The one place where an accepted operation ends. */
+void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	void *cookie = op->cookie;
+
+	if (op->msg)
+		rdmamsg__msg_put(op->msg);
+	if (op->rndv)
+		/* the key is dead before the memory is anybody's again */
+		rdmamsg__rndv_free(ep, op->rndv);
+	if (op->waiter) {
+		rdmamsg__op_put(ep, op);
+		rdmamsg__waiter_done(cookie, status);
+		return;
+	}
+	rdmamsg__op_put(ep, op);
+	if (cookie && ep->on.on_sent) {
+		ep->ctx->in_callback++;
+		ep->on.on_sent(ep, cookie, status);
+		ep->ctx->in_callback--;
+	}
+}

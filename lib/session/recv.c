@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receiving: what completions bring, credits, delivery in order. */
+#include "base/list.h"
+#include "base/poison.h"
+#include "base/util.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "session/lent.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+static void count_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
+{
+	ep->lent->refs++;
+	rdmamsg__lent_add(ep->lent, rdmamsg__msg_bytes(msg));
+}
+
+/* A message that is in no slot goes to the program. */
+static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	ep->st.msgs_received++;
+	ep->bytes_received += msg->len;
+	count_lent(ep, msg);
+	if (unlikely(!ep->on.on_message)) {
+		rdmamsg__inbox_add(ep, msg);
+		return;
+	}
+	rdmamsg__msg_lend(msg, ep->lent);
+	ep->ctx->in_callback++;
+	ep->on.on_message(ep, msg);
+	ep->ctx->in_callback--;
+}
+
+/* Takes the buffer out of the slot that has completed last. */
+static void take_out(struct rdmamsg_ep *ep)
+{
+	uint32_t at = (uint32_t)(ep->rq_head - ep->rq);
+
+	if (ep->srq) {
+		rdmamsg__srq_take_out(ep->srq);
+		return;
+	}
+	ep->rq[(at ? at : ep->rq_target) - 1].msg = NULL;
+	ep->rq_holes++;
+}
+
+/* The program has not freed it in its callback. */
+static void __attribute__((noinline))
+kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	take_out(ep);
+	if (msg->lent == MSG_PASSED) {
+		msg->lent = MSG_OURS;	/* with an operation */
+		return;
+	}
+	count_lent(ep, msg);
+	rdmamsg__msg_lend(msg, ep->lent);
+}
+
+/*
+ * Most are freed in the callback. Such a one never leaves its slot, and is
+ * posted again from there.
+ */
+static inline void deliver_in_place(struct rdmamsg_ep *ep,
+				    struct rdmamsg_msg *msg)
+{
+	ep->bytes_received += msg->len;
+	msg->lent = MSG_IN_PLACE;
+	ep->on.on_message(ep, msg);
+	if (unlikely(msg->lent))
+		kept(ep, msg);
+	else
+		rdmamsg__unpoison(msg->buf, msg->slab->pool->buf_size);
+}
+
+static void written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	if (!ep->on.on_written)
+		return;
+	ep->ctx->in_callback++;
+	ep->on.on_written(ep, value);
+	ep->ctx->in_callback--;
+}
+
+/* The large message at the head is over; NULL: the program refused it. */
+static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
+{
+	struct rndv_in *in = list_first(&ep->fetching, struct rndv_in, node);
+	struct rdmamsg_msg *msg = NULL;
+
+	if (in->state == IN_READY) {
+		msg = in->msg;
+		in->msg = NULL;
+	}
+	rdmamsg__rndv_in_free(in);
+	return msg;
+}
+
+/* Whether the first message that waits is complete. */
+static bool is_complete(const struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_msg *msg = ep->waiting.first;
+	const struct rndv_in *in;
+
+	if (rdmamsg__rx_type(msg) != PROTO_RNDV)
+		return true;
+	if (msg == ep->waiting.unparsed)
+		return false;
+	in = list_first(&ep->fetching, struct rndv_in, node);
+	return in->state > IN_READING && !in->done_due;
+}
+
+/* Messages that have waited behind a large one, as far as they are complete. */
+void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
+{
+	while (rdmamsg__rx_waits(ep) && is_complete(ep) &&
+	       ep->state < EP_DRAINING) {
+		struct rdmamsg_msg *msg = rdmamsg__rx_next(ep), *large;
+
+		rdmamsg__ep_touch(ep);		/* its credit */
+		switch (rdmamsg__rx_type(msg)) {
+		case PROTO_RNDV:
+			large = take_large(ep);
+			rdmamsg__msg_put(msg);
+			if (large)
+				deliver(ep, large);
+			break;
+		case PROTO_WRITTEN:
+			written(ep, msg->tag);
+			rdmamsg__msg_put(msg);
+			break;
+		default:
+			deliver(ep, msg);
+		}
+	}
+}
+
+/* The endpoint ends: nobody will see these. */
+void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
+{
+	while (!list_empty(&ep->fetching))
+		rdmamsg__rndv_in_free(list_first(&ep->fetching, struct rndv_in,
+						 node));
+	while (rdmamsg__rx_waits(ep))
+		rdmamsg__msg_put(rdmamsg__rx_next(ep));
+	for (uint32_t i = 0; ep->rq && i < ep->rq_target; i++) {
+		if (ep->rq[i].msg)
+			rdmamsg__msg_put(ep->rq[i].msg);
+		ep->rq[i].msg = NULL;
+	}
+	ep->rq_posts -= rdmamsg__rq_posted(ep);
+	ep->rq_spare = -(int32_t)ep->rq_low;
+}
+
+/* Whether what every header tells of the peer's side can be true. */
+static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
+	uint32_t number = rdmamsg__tx_number(ep);
+
+	if (unlikely((int32_t)(hdr->credit - number) > PROTO_DEPTH_MAX)) {
+		rdmamsg__ep_protocol(ep, "a credit of %u at message %u",
+				     hdr->credit, number);
+		return false;
+	}
+	if (unlikely((uint16_t)(ep->credit_msgs - hdr->seen) > CREDIT_MAX)) {
+		rdmamsg__ep_protocol(ep,
+				     "%u CREDIT messages seen, %u were sent",
+				     hdr->seen, ep->credit_msgs);
+		return false;
+	}
+	if ((int32_t)(hdr->credit - ep->tx_limit) > 0)
+		ep->tx_limit = hdr->credit;
+	ep->credit_seen = hdr->seen;
+	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due))
+		rdmamsg__ep_touch(ep);
+	return true;
+}
+
+/* A data message's number must be the next one, within what we granted. */
+static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
+	if (unlikely(ep->state < EP_OPEN || ep->close_seen)) {
+		rdmamsg__ep_protocol(ep, "a data message %s", ep->close_seen ?
+				     "after CLOSE" : "before SETUP");
+		return false;
+	}
+	if (unlikely(hdr->number != ep->rx_next)) {
+		rdmamsg__ep_protocol(ep, "message %u where %u was due",
+				     hdr->number, ep->rx_next);
+		return false;
+	}
+	if (unlikely((int32_t)(rdmamsg__announced(ep) - hdr->number) <= 0)) {
+		rdmamsg__ep_protocol(ep,
+				     "message %u, credit was given up to %u",
+				     hdr->number, ep->announced);
+		return false;
+	}
+	ep->rx_next++;
+	return true;
+}
+
+/* Its device has invalidated what the peer's asked it to. */
+static bool __attribute__((noinline))
+take_window(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	if (!(ep->features & PROTO_FEATURE_INVALIDATE)) {
+		rdmamsg__ep_protocol(ep, "INVALIDATE, which was not agreed");
+		return false;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_INV)) {
+		rdmamsg__ep_protocol(ep, "INVALIDATE, and nothing was");
+		return false;
+	}
+	rdmamsg__window_taken(ep, wc->invalidated_rkey);
+	return ep->state < EP_DRAINING;
+}
+
+static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+		    struct rdmamsg_msg *msg, const struct ibv_wc *wc)
+{
+	if (!take_number(ep, hdr))
+		return;
+	if (unlikely(msg->len > ep->opts.max_msg_size)) {
+		rdmamsg__ep_protocol(ep,
+				     "a message of %u bytes, agreed were %u",
+				     msg->len, ep->opts.max_msg_size);
+		return;
+	}
+	if (unlikely(hdr->type == PROTO_INVALIDATE) && !take_window(ep, wc))
+		return;
+	msg->tag = hdr->tag;
+	if (likely(!rdmamsg__rx_waits(ep) && ep->on.on_message)) {
+		ep->st.msgs_received++;
+		deliver_in_place(ep, msg);
+		return;
+	}
+	take_out(ep);
+	if (!rdmamsg__rx_waits(ep))
+		deliver(ep, msg);
+	else
+		rdmamsg__rx_wait(ep, msg);
+}
+
+static void rx_written(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+		       struct rdmamsg_msg *msg)
+{
+	if (!(ep->features & PROTO_FEATURE_RMA)) {
+		rdmamsg__ep_protocol(ep, "WRITTEN, which was not agreed");
+		return;
+	}
+	if (!take_number(ep, hdr))
+		return;
+	if (!rdmamsg__rx_waits(ep)) {
+		written(ep, hdr->tag);
+		return;
+	}
+	msg->tag = hdr->tag;
+	take_out(ep);
+	rdmamsg__rx_wait(ep, msg);
+}
+
+/* The announcement stays in its receive buffer until the message is here. */
+static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+		    struct rdmamsg_msg *msg)
+{
+	if (!take_number(ep, hdr) ||
+	    rdmamsg__rndv_check(ep, msg->data, msg->len))
+		return;
+	ep->fetch_count++;
+	take_out(ep);
+	rdmamsg__rx_wait(ep, msg);
+	rdmamsg__ep_touch(ep);
+}
+
+/*
+ * The peer sends a CREDIT only if fewer than CREDIT_MAX are missing in the last
+ * 'seen' that it knows: at most the one in the last header that we have sent.
+ */
+static void rx_credit(struct rdmamsg_ep *ep)
+{
+	uint16_t seen = le16toh(ep->hot.hdr.seen);
+
+	if ((uint32_t)ep->hot.sq_posted != ep->seen_at)
+		ep->seen_told = seen;
+	seen++;
+	ep->hot.hdr.seen = htole16(seen);
+	ep->seen_at = (uint32_t)ep->hot.sq_posted;
+	if ((uint16_t)(seen - ep->seen_told) > CREDIT_MAX)
+		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u", seen,
+				     ep->seen_told);
+}
+
+static void rx_ping(struct rdmamsg_ep *ep, uint32_t tag)
+{
+	if (ep->ctrl_due & CTRL_PONG) {
+		rdmamsg__ep_protocol(ep, "a second PING before the PONG");
+		return;
+	}
+	ep->ping_tag = tag;
+	ep->ctrl_due |= CTRL_PONG;
+}
+
+static void rx_pong(struct rdmamsg_ep *ep, uint32_t fetching)
+{
+	if (!ep->ping_out) {
+		rdmamsg__ep_protocol(ep, "a PONG without a PING");
+		return;
+	}
+	ep->ping_out = false;
+	ep->fetches |= fetching != 0;
+}
+
+static void rx_close(struct rdmamsg_ep *ep, uint32_t confirms)
+{
+	if (ep->close_confirmed || (ep->close_seen && !confirms)) {
+		rdmamsg__ep_protocol(ep, "a second CLOSE");
+		return;
+	}
+	if (confirms && !ep->close_sent) {
+		rdmamsg__ep_protocol(ep, "a CLOSE for a CLOSE that was not "
+				     "sent");
+		return;
+	}
+	ep->close_confirmed = confirms;
+	if (!ep->close_seen && ep->state == EP_OPEN)
+		rdmamsg__ep_peer_closes(ep);
+	ep->close_seen = true;
+}
+
+static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+		       struct rdmamsg_msg *msg)
+{
+	if (unlikely(ep->state < EP_OPEN && hdr->type != PROTO_SETUP)) {
+		rdmamsg__ep_protocol(ep, "message type %u before SETUP",
+				     hdr->type);
+		return;
+	}
+	switch (hdr->type) {
+	case PROTO_RNDV:
+		rx_rndv(ep, hdr, msg);
+		break;
+	case PROTO_DONE:
+		rdmamsg__rndv_done(ep, hdr);
+		break;
+	case PROTO_CREDIT:
+		rx_credit(ep);
+		break;
+	case PROTO_PING:
+		rx_ping(ep, hdr->tag);
+		break;
+	case PROTO_PONG:
+		rx_pong(ep, hdr->number);
+		break;
+	case PROTO_CLOSE:
+		rx_close(ep, hdr->tag);
+		break;
+	case PROTO_WRITTEN:
+		rx_written(ep, hdr, msg);
+		break;
+	case PROTO_SETUP:
+		rdmamsg__ctrl_setup(ep, msg->data, msg->len);
+		break;
+	default:
+		rdmamsg__ep_protocol(ep, "message type %u", hdr->type);
+	}
+}
+
+/* All but the next message of an open conversation, with nothing new. */
+static void __attribute__((noinline))
+rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+	 const struct ibv_wc *wc)
+{
+	uint32_t bytes = wc->byte_len;
+	struct proto_hdr hdr;
+
+	ep->st.msgs_received--;		/* unless it is one */
+	if (ep->state >= EP_DRAINING) {
+		rdmamsg__ep_touch(ep);
+		return;
+	}
+	if (unlikely(bytes < PROTO_HDR_LEN ||
+		     bytes > ep->recv_pool->buf_size)) {
+		rdmamsg__ep_protocol(ep, "a message of %u bytes, shorter than "
+				     "its header", bytes);
+		return;
+	}
+	rdmamsg__hdr_decode(&hdr, msg->buf);
+	/* or its owner would take the window for bound */
+	if (unlikely(wc->wc_flags & IBV_WC_WITH_INV &&
+		     hdr.type != PROTO_INVALIDATE)) {
+		rdmamsg__ep_protocol(ep, "message type %u has invalidated key "
+				     "0x%x", hdr.type, wc->invalidated_rkey);
+		return;
+	}
+	if (!take_credit(ep, &hdr))
+		return;
+	msg->len = bytes - PROTO_HDR_LEN;
+	rdmamsg__tx_room(ep);
+	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE)) {
+		if (likely(hdr.type == PROTO_DATA))
+			memcpy(&ep->rx_head, msg->buf, sizeof(ep->rx_head));
+		rx_data(ep, &hdr, msg, wc);
+		return;
+	}
+	/* an answer or the next step of closing may be due */
+	if (hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN)
+		rdmamsg__ep_touch(ep);
+	rx_control(ep, &hdr, msg);
+	/*
+	 * Not when the endpoint has its turn: more polls may come before, and
+	 * each DONE that they bring lets another RNDV go and its DONE come.
+	 */
+	if (rdmamsg__rq_posted(ep) + RX_LAZY < ep->rq_target)
+		rdmamsg__rx_refill(ep);
+}
+
+/*
+ * The receive that is due has completed, and well. A header whose first half
+ * is the last one's brings no news, and in a state in which messages are not
+ * simply delivered rx_end is 0.
+ */
+static inline __attribute__((always_inline)) void
+rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)
+{
+	uint32_t len = wc->byte_len - PROTO_HDR_LEN;	/* too short: huge */
+	struct { uint64_t head; uint32_t number, tag; } hdr;
+
+	memcpy(&hdr, msg->buf, sizeof(hdr));
+	if (unlikely(hdr.head != ep->rx_head || len >= ep->rx_end ||
+		     le32toh(hdr.number) != ep->rx_next ||
+		     ep->rx_next == ep->announced)) {
+		rx_other(ep, msg, wc);
+		return;
+	}
+	ep->rx_next++;
+	msg->tag = le32toh(hdr.tag);
+	msg->len = len;
+	deliver_in_place(ep, msg);
+}
+
+static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
+			   const struct ibv_wc *wc)
+{
+	struct rdmamsg_msg *msg = slot->msg;
+
+	ep->rq_head = (struct rx_slot *)slot->wr.next;
+	rx_msg(ep, msg, wc);
+}
+
+void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     const struct ibv_wc *wc)
+{
+	rx_msg(ep, msg, wc);
+}
+
+/* Few receives are left; false: none was, this is a device gone mad. */
+static bool running_low(struct rdmamsg_ep *ep)
+{
+	if (ep->rq_spare < -(int32_t)ep->rq_low) {
+		ep->rq_spare++;
+		return false;
+	}
+	/* a few at a time: it is one post for all, and credits can wait */
+	if (!ep->dirty)
+		rdmamsg__ep_touch(ep);
+	return true;
+}
+
+static void __attribute__((noinline))
+rx_take_low(struct rdmamsg_ep *ep, struct rx_slot *slot,
+	    const struct ibv_wc *wc)
+{
+	if (running_low(ep))
+		rx_take(ep, slot, wc);
+}
+
+static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
+			   const struct ibv_wc *wc)
+{
+	if (likely(--ep->rq_spare >= 0))
+		rx_take(ep, slot, wc);
+	else
+		rx_take_low(ep, slot, wc);
+}
+
+/* ---- completions ------------------------------------------------------ */
+
+/* Its last endpoint would need to have 2^31 receives. */
+static struct rx_slot no_slot = { .wr.wr_id = UINT64_MAX };
+struct rdmamsg_ep rdmamsg__nobody = { .rq_head = &no_slot };
+
+/* A receive that has failed: its buffer stays where it is. */
+static void rx_failed(struct rdmamsg_ep *ep)
+{
+	if (--ep->rq_spare < 0 && !running_low(ep))
+		return;
+	ep->rq_head = (struct rx_slot *)ep->rq_head->wr.next;
+	ep->st.msgs_received--;		/* it is none */
+	rdmamsg__ep_touch(ep);
+}
+
+/*
+ * A receive that a Send has filled. One that an RDMA Write with immediate data
+ * has used up looks the same but for the opcode, and its buffer has whatever
+ * was there before: another peer's message.
+ */
+static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
+{
+	_Static_assert(offsetof(struct ibv_wc, opcode) -
+		       offsetof(struct ibv_wc, status) ==
+		       offsetof(struct wc_kind, opcode),
+		       "both in one comparison");
+	return !memcmp((const char *)wc + offsetof(struct ibv_wc, status),
+		       &ctx->received, sizeof(ctx->received));
+}
+
+/* All but a receive of the endpoint that received last. */
+static void __attribute__((noinline))
+other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
+	   const struct ibv_wc *end)
+{
+	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
+	struct rdmamsg_ep *ep = NULL;
+
+	if (likely(key >> 8 < ctx->table_size))
+		ep = ctx->table[key >> 8];
+	if (unlikely(!ep || ep->key != key)) {
+		if (key == SRQ_KEY)
+			rdmamsg__srq_done(ctx, wc, end);
+		return;		/* of an endpoint that is gone */
+	}
+	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		rdmamsg__ep_lost(ep, seq);
+		rdmamsg__ep_wc_error(ep, wc);
+	}
+	if (!(seq & 0x80000000u)) {
+		ep->st.completions++;
+		rdmamsg__tx_done(ep, seq, wc->status == IBV_WC_SUCCESS ? 0 :
+				 wc->status == IBV_WC_REM_ACCESS_ERR ? -EACCES :
+				 -ECANCELED);
+		return;
+	}
+	if (unlikely(wc->wr_id != ep->rq_head->wr.wr_id))
+		return;		/* not the next: a device gone mad */
+	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		rx_failed(ep);
+		return;
+	}
+	if (unlikely(!is_send(ctx, wc))) {
+		rx_failed(ep);
+		if (ep->state < EP_DRAINING)
+			rdmamsg__ep_protocol(ep, "a write with immediate data");
+		return;
+	}
+	ctx->last = ep;
+	rx_done(ep, ep->rq_head, wc);
+	/* by the time its next one comes, the others have been through here */
+	__builtin_prefetch(ep->rq_head->msg, 1);
+	__builtin_prefetch(ep->rq_head + 1);
+}
+
+static inline __attribute__((always_inline)) void
+dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
+{
+	const struct ibv_wc *end = wc + n;
+
+	do {
+		struct rdmamsg_ep *ep = ctx->last;
+		struct rx_slot *slot = ep->rq_head;
+
+		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
+			rx_done(ep, slot, wc);
+		else
+			other_done(ctx, wc, end);
+	} while (unlikely(++wc != end));
+}
+
+void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
+{
+	if (!n)
+		return;
+	ctx->in_callback++;
+	dispatch(ctx, wc, n);
+	ctx->in_callback--;
+}
+
+/* Never inside of another call: then hot.polls is not above 0. */
+void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
+{
+	const int32_t inside = 1 << 30;
+
+	/* completions take longer than empty polls: they count for more */
+	ctx->hot.polls -= inside + 4 * n;
+	ctx->in_callback = 1;
+	dispatch(ctx, ctx->hot.wc, n);
+	ctx->in_callback = 0;
+	ctx->hot.polls += inside;
+	rdmamsg__settle(ctx);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages that have arrived and wait for their turn, behind a large one that
+ * is being read. Each stays in its receive buffer and keeps its credit, so a
+ * peer can have recv_depth of them here and no more.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "loop/ctx.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <stdbool.h>
+
+void rdmamsg__rx_wait_init(struct rdmamsg_ep *ep)
+{
+	ep->waiting.last = &ep->waiting.first;
+	list_init(&ep->fetching);
+}
+
+void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg;
+
+	while ((msg = ep->waiting.unparsed)) {
+		int err = rdmamsg__rx_type(msg) == PROTO_RNDV ?
+			  rdmamsg__try(rdmamsg__rndv_in_new(ep, msg)) : 0;
+
+		if (err) {
+			rdmamsg__starve(ep, err);
+			return;
+		}
+		ep->waiting.unparsed = msg->next;
+	}
+}
+
+void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	bool first = !rdmamsg__rx_waits(ep);
+
+	msg->next = NULL;
+	*ep->waiting.last = msg;
+	ep->waiting.last = &msg->next;
+	ep->waiting.count++;
+	if (!ep->waiting.unparsed)
+		ep->waiting.unparsed = msg;
+	rdmamsg__rx_parse(ep);
+	if (first)
+		rdmamsg__ep_ready(ep);	/* nothing is simply delivered now */
+}
+
+struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg = ep->waiting.first;
+
+	if (ep->waiting.unparsed == msg)
+		ep->waiting.unparsed = msg->next;
+	ep->waiting.first = msg->next;
+	if (!ep->waiting.first)
+		ep->waiting.last = &ep->waiting.first;
+	ep->waiting.count--;
+	return msg;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rendezvous: the sender announces where a large message lies, the receiver
+ * reads it into place and says DONE. Nothing is copied.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/hide.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "session/large.h"
+#include "session/lent.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* ---- sending ---------------------------------------------------------- */
+
+/*
+ * A segment gets a registration of its own, for this message and its exact
+ * bytes. The registration ends before the memory serves anybody else.
+ */
+static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
+		       const struct iovec *iov)
+{
+	const struct rdmamsg_device *d = ep->dev->device;
+	uint64_t addr;
+	struct ibv_mr *mr;
+	int err = rdmamsg__hidden_address(iov->iov_base, &addr);
+
+	if (err)
+		return err;
+	errno = 0;
+	mr = d->v->reg_mr_iova(ep->dev->pd, iov->iov_base, iov->iov_len, addr,
+			       IBV_ACCESS_REMOTE_READ);
+	if (!mr)
+		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
+					   "registering a large message");
+	r->mr[r->count] = mr;
+	r->addr[r->count] = addr;
+	r->len[r->count++] = iov->iov_len;
+	return 0;
+}
+
+int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  int iovcnt, uint32_t total,
+			  struct rdmamsg_msg *payload, struct rndv_out **ret)
+{
+	struct rndv_out *r = calloc(1, sizeof(*r));
+	int err = 0;
+
+	if (!r)
+		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
+	r->total = total;
+	for (int i = 0; i < iovcnt && !err; i++)
+		if (iov[i].iov_len)
+			err = add_segment(ep, r, &iov[i]);
+	if (err) {
+		rdmamsg__rndv_free(ep, r);
+		return err;
+	}
+	r->payload = payload;
+	*ret = r;
+	return 0;
+}
+
+void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (ep->dev->device->v->dereg_mr(r->mr[i]))
+			log_error("device %s: a large message could not be "
+				  "deregistered", ep->dev->device->name);
+	if (r->payload)
+		rdmamsg__msg_put(r->payload);
+	free(r);
+}
+
+void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct rndv_out *r = op->rndv;
+	struct proto_rndv wire = { .total = r->total, .count = r->count };
+	size_t len;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		wire.keys[i].access = PROTO_KEY_READ;
+		wire.keys[i].rkey = r->mr[i]->rkey;
+		wire.keys[i].region = ++ep->ctx->regions;
+		wire.keys[i].addr = r->addr[i];
+		wire.keys[i].len = r->len[i];
+	}
+	len = rdmamsg__rndv_encode(&wire, op->msg->buf + PROTO_HDR_LEN);
+	r->since = rdmamsg__now_ms();
+	list_add_tail(&ep->rndv_out, &op->node);
+	rdmamsg__rndv_more(ep);
+	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
+			    op->msg, NULL, (uint32_t)len);
+}
+
+void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
+	struct list *n;
+
+	if (hdr->tag > PROTO_DONE_REFUSED) {
+		rdmamsg__ep_protocol(ep, "DONE with result %u", hdr->tag);
+		return;
+	}
+	list_for_each(n, &ep->rndv_out) {
+		struct op *op = list_entry(n, struct op, node);
+
+		if (op->number != hdr->number)
+			continue;
+		list_del(&op->node);
+		rdmamsg__rndv_less(ep);
+		op->status = hdr->tag == PROTO_DONE_OK ? 0 : -ECANCELED;
+		ep->fetches = true;
+		rdmamsg__ep_touch(ep);
+		if (!--op->refs)
+			rdmamsg__op_complete(ep, op, op->status);
+		return;
+	}
+	rdmamsg__ep_protocol(ep, "DONE for message %u, which does not wait for "
+			     "it", hdr->number);
+}
+
+/* ---- receiving -------------------------------------------------------- */
+
+void rdmamsg__rndv_in_free(struct rndv_in *in)
+{
+	rdmamsg__sink_dereg(&in->sink, in->ep->dev);
+	rdmamsg__lent_sub(in->ep->lent, in->counted);
+	if (in->msg)
+		rdmamsg__msg_put(in->msg);
+	list_del(&in->node);
+	free(in);
+}
+
+int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len)
+{
+	struct proto_rndv wire;
+
+	if (rdmamsg__rndv_decode(&wire, buf, len))
+		rdmamsg__ep_protocol(ep, "a broken rendezvous");
+	else if (!ep->init_depth)
+		rdmamsg__ep_protocol(ep, "a rendezvous, and its device serves "
+				     "no reads");
+	else if (wire.total > ep->announced_max)
+		rdmamsg__ep_protocol(ep,
+				     "a message of %u bytes, agreed were %u",
+				     wire.total, ep->announced_max);
+	else if (ep->fetch_count == RNDV_MAX)
+		rdmamsg__ep_protocol(ep, "more than %d rendezvous not done",
+				     RNDV_MAX);
+	else
+		return 0;
+	return -EPROTO;
+}
+
+int rdmamsg__rndv_in_new(struct rdmamsg_ep *ep, struct rdmamsg_msg *announced)
+{
+	struct rndv_in *in = calloc(1, sizeof(*in));
+	struct proto_hdr hdr;
+
+	if (!in)
+		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
+	/* cannot fail: it was looked at when it arrived */
+	(void)rdmamsg__rndv_decode(&in->wire, announced->data, announced->len);
+	rdmamsg__hdr_decode(&hdr, announced->buf);
+	in->ep = ep;
+	in->announced = announced;
+	in->number = hdr.number;
+	in->tag = hdr.tag;
+	list_add_tail(&ep->fetching, &in->node);
+	return 0;
+}
+
+static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
+		      enum proto_done how)
+{
+	in->state = how == PROTO_DONE_OK ? IN_READY : IN_REFUSED;
+	in->done = (uint8_t)how;
+	in->done_due = true;
+	rdmamsg__sink_dereg(&in->sink, ep->dev);
+	ep->ctrl_due |= CTRL_DONE;
+	rdmamsg__ep_touch(ep);
+}
+
+/* ---- where it goes ---------------------------------------------------- */
+
+static struct sink *sink_of(struct rndv_in *in)
+{
+	return in->msg->kind == MSG_USER ? &in->sink :
+	       rdmamsg__msg_sink(in->msg);
+}
+
+static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
+{
+	uint32_t lkey;
+	size_t end;
+	int err = rdmamsg__msg_user(ep->dev, data, &in->msg);
+
+	if (err)
+		return err;
+	in->sink.mem = data;
+	in->sink.size = in->wire.total;
+	err = rdmamsg__sink_ready(&in->sink, ep->dev, 0, 0, &lkey, &end);
+	if (err) {
+		rdmamsg__msg_put(in->msg);
+		in->msg = NULL;
+		return err;
+	}
+	in->msg->room = in->wire.total;
+	return 0;
+}
+
+/* -ECANCELED: the program does not want this message. */
+static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct rdmamsg_buffer dst = { NULL };
+	int err;
+
+	in->asked = true;
+	if (!ep->on.on_incoming)
+		return 0;
+	ep->ctx->in_callback++;
+	err = ep->on.on_incoming(ep, in->wire.total, in->tag, &dst);
+	ep->ctx->in_callback--;
+	if (err < 0)
+		return -ECANCELED;
+	/* the message matters more than where it goes */
+	if (dst.data && rdmamsg__try(in_user_memory(ep, in, dst.data)))
+		log_warn("ep %p: %s; the library's memory is used", (void *)ep,
+			 rdmamsg__text());
+	return 0;
+}
+
+/* A buffer of the pool that the program has given for receiving. */
+static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct rdmamsg_pool *owner = ep->recv_pool->owner;
+	size_t size = (size_t)in->wire.total + PROTO_HDR_LEN;
+	struct pool *pool;
+	int err;
+
+	if (!owner || rdmamsg__pool_least(owner, size) > owner->opts.max_bytes)
+		return -ENOBUFS;
+	err = rdmamsg__pool_get(ep->dev, DIR_IN, owner, size, &pool);
+	if (!err && list_empty(&pool->free_slabs))
+		err = rdmamsg__pool_grow(pool, 1, &in->refused);
+	if (err)
+		return err;
+	in->msg = rdmamsg__pool_take(pool);
+	owner->rendezvous++;
+	return 0;
+}
+
+static int in_library(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	int err = in_pool(ep, in);
+
+	if (err)
+		err = rdmamsg__msg_large(ep->dev, DIR_IN, in->wire.total,
+					 &in->msg);
+	if (err)
+		return err;
+	in->counted = rdmamsg__msg_bytes(in->msg);
+	rdmamsg__lent_add(ep->lent, in->counted);
+	return 0;
+}
+
+/*
+ * The program, asked by on_incoming, has left a message to the library that
+ * this can never hold.
+ */
+static void too_large(struct rdmamsg_ep *ep, const struct rndv_in *in)
+{
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES,
+			   -ENOBUFS, "a message of %u bytes, for which "
+			   "on_incoming gave no memory: max_registered has room "
+			   "for %u", in->wire.total, ep->holds_max);
+	rdmamsg__ep_kill(ep);
+}
+
+/*
+ * Memory is taken when the reads can begin, not when they are announced: a
+ * peer that announces much does not get all of ours.
+ */
+static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	int err = in->asked ? 0 : in_ask(ep, in);
+
+	if (err == -ECANCELED) {
+		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
+			 in->number, in->wire.total);
+		in_finish(ep, in, PROTO_DONE_REFUSED);
+		return;
+	}
+	if (!in->msg && in->wire.total > ep->holds_max) {
+		too_large(ep, in);
+		return;
+	}
+	if (!in->msg) {
+		if (!rdmamsg__lent_allows(ep, in->wire.total, 0))
+			return;
+		err = rdmamsg__try(in_library(ep, in));
+	}
+	if (!err) {
+		in->msg->len = in->wire.total;
+		in->msg->tag = in->tag;
+		in->state = IN_READING;
+		return;
+	}
+	if (rdmamsg__passes(err))
+		rdmamsg__starve(ep, err);
+	else
+		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
+					  "large message");
+}
+
+/* ---- reading ---------------------------------------------------------- */
+
+/*
+ * The key for what is read next, and how far it goes; -EAGAIN when reads that
+ * are under way have to end first.
+ */
+static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
+		     uint32_t *ret_lkey, size_t *ret_end)
+{
+	int err;
+
+	if (in->msg->kind == MSG_POOL) {
+		*ret_lkey = in->msg->lkey;
+		*ret_end = in->wire.total;
+		return 0;
+	}
+	err = rdmamsg__try(rdmamsg__sink_ready(sink_of(in), ep->dev, in->filled,
+					       in->arrived, ret_lkey, ret_end));
+	if (!err || err == -EAGAIN)
+		return err;
+	if (rdmamsg__passes(err))
+		rdmamsg__starve(ep, err);
+	else
+		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
+					  "large message");
+	return err;
+}
+
+/* Issues one read; false when no more can be asked for now. */
+static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	struct proto_key *key = &in->wire.keys[in->key];
+	struct op *op;
+	uint32_t lkey;
+	size_t len, end;
+
+	if (in->filled == in->wire.total || in_target(ep, in, &lkey, &end))
+		return false;
+	op = rdmamsg__op_get(ep);
+	if (!op)
+		return false;
+	len = min(key->len - in->offset, (uint64_t)ep->chunk);
+	len = min(len, end - in->filled);
+	op->kind = OP_READ;
+	op->in = in;
+	op->len = (uint32_t)len;
+	in->reads++;
+	rdmamsg__read_taken(ep, READ_MESSAGE);
+	rdmamsg__tx_read(ep, op, in->msg->data + in->filled, lkey,
+			 (uint32_t)len, key->addr + in->offset, key->rkey);
+	in->filled += (uint32_t)len;
+	in->offset += len;
+	if (in->offset == key->len) {
+		in->key++;
+		in->offset = 0;
+	}
+	return true;
+}
+
+static bool can_read(struct rdmamsg_ep *ep)
+{
+	return ep->state < EP_DRAINING &&
+	       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE &&
+	       rdmamsg__may_read(ep, READ_MESSAGE);
+}
+
+/* Keeps the reads going, in order of the messages. */
+void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
+{
+	struct list *n;
+
+	rdmamsg__rx_parse(ep);
+	ep->read_wants[READ_MESSAGE] = false;
+	list_for_each(n, &ep->fetching) {
+		struct rndv_in *in = list_entry(n, struct rndv_in, node);
+
+		if (in->state > IN_READING || in->filled == in->wire.total)
+			continue;
+		if (!can_read(ep))
+			return;
+		if (in->state == IN_ANNOUNCED)
+			begin(ep, in);
+		if (in->state == IN_ANNOUNCED)
+			return;		/* the next one waits its turn */
+		while (in->state == IN_READING && can_read(ep) &&
+		       read_next(ep, in))
+			;
+	}
+}
+
+void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct rndv_in *in = op->in;
+
+	ep->reads_free++;
+	in->reads--;
+	in->arrived += op->len;
+	rdmamsg__op_put(ep, op);
+	if (status)
+		return;		/* the endpoint is on its way out */
+	if (in->arrived == in->wire.total) {
+		ep->st.received_rendezvous++;
+		in_finish(ep, in, PROTO_DONE_OK);
+	}
+	rdmamsg__ep_touch(ep);
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending: what is accepted, and goes out at once or waits in the queue.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "onesided/rma.h"
+#include "session/ep.h"
+#include "session/large.h"
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+static bool can_post(const struct rdmamsg_ep *ep)
+{
+	return rdmamsg__has_credit(ep) && rdmamsg__sq_used(ep) < ep->sq_data;
+}
+
+/* Said only when it is the program's turn to wait. */
+int rdmamsg__tx_again(struct rdmamsg_ep *ep)
+{
+	ep->st.sends_refused++;
+	ep->st.credit_stalls += !rdmamsg__has_credit(ep);
+	ep->want_writable = true;
+	return -EAGAIN;
+}
+
+/* Memory comes back from anywhere: it tells those who wait for some. */
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
+{
+	rdmamsg__starve(ep, -ENOBUFS);
+	ep->want_memory = true;
+	rdmamsg__tx_ask(ep->ctx);
+	return rdmamsg__tx_again(ep);
+}
+
+int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	if (unlikely(ret))
+		return ret;
+	if (likely(ep->state == EP_OPEN))
+		return 0;
+	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF)
+		return rdmamsg__fail(-ENOTCONN, "not connected yet: wait for "
+				     "on_connected");
+	return rdmamsg__fail(-ESHUTDOWN, "the endpoint is closing or closed: "
+			     "%s", rdmamsg_ep_reason(ep)->text);
+}
+
+/* Whether a message may go out now (1), be queued (0), or neither. */
+static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
+{
+	int ret = rdmamsg__tx_check(ep);
+
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(len > ep->peer.max_msg))
+		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
+				     "peer takes at most %u (its max_msg_size)",
+				     len, ep->peer.max_msg);
+	if (likely(!ep->queued && can_post(ep) &&
+		   (!rndv || rdmamsg__rndv_room(ep))))
+		return 1;
+	if (ep->queued < ep->opts.send_queue)
+		return 0;
+	return rdmamsg__tx_again(ep);
+}
+
+/* Posts an accepted operation whose turn has come. */
+static void launch(struct rdmamsg_ep *ep, struct op *op)
+{
+	op->number = rdmamsg__tx_next_number(ep);
+	ep->hot.bytes_sent += op->len;
+	if (op->kind == OP_RNDV) {
+		ep->st.sent_rendezvous++;
+		rdmamsg__rndv_announce(ep, op);
+		return;
+	}
+	ep->st.sent_eager++;
+	rdmamsg__tx_message(ep, op->invalidate ? PROTO_INVALIDATE : PROTO_DATA,
+			    op->number, op->tag, op, op->msg, NULL, op->len);
+}
+
+void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
+{
+	list_add_tail(&ep->queue, &op->node);
+	ep->queued++;
+	rdmamsg__ep_ready(ep);
+}
+
+static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
+{
+	if (now) {
+		launch(ep, op);
+		return;
+	}
+	rdmamsg__tx_queue(ep, op);
+}
+
+/*
+ * It grows to what the send queues need, then never again. A program that is
+ * refused asks again in a call of its own.
+ */
+static struct rdmamsg_msg *take(struct pool *pool, bool *waits)
+{
+	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
+
+	if (unlikely(!msg) &&
+	    !rdmamsg__try(rdmamsg__pool_grow(pool, rdmamsg__pool_room(pool, 32),
+					     waits)))
+		msg = rdmamsg__pool_take(pool);
+	return msg;
+}
+
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
+{
+	return take(ep->send_pool, NULL);
+}
+
+/* What it is for waits until there is one. */
+struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg = take(ep->ctrl_pool, &ep->ctrl_short);
+
+	ep->ctrl_short = !msg;
+	return msg;
+}
+
+/* What a program asks to send. */
+struct ask {
+	const struct iovec *iov;
+	int iovcnt;
+	uint32_t len;
+	uint32_t tag;
+	void *cookie;
+	bool waiter;		/* the cookie is a struct rdmamsg_waiter */
+	bool now;		/* it need not be queued */
+	bool invalidate;	/* the window with this key, of this region */
+	uint32_t rkey;
+	uint64_t region;
+};
+
+static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
+{
+	op->kind = kind;
+	op->refs = 2;
+	op->len = a->len;
+	op->tag = a->tag;
+	op->cookie = a->cookie;
+	op->waiter = a->waiter;
+	op->invalidate = a->invalidate;
+	op->rkey = a->rkey;
+	if (unlikely(a->invalidate))
+		op->region = a->region;
+}
+
+static void gather(uint8_t *dst, const struct ask *a)
+{
+	for (int i = 0; i < a->iovcnt; i++) {
+		if (!a->iov[i].iov_len)
+			continue;
+		memcpy(dst, a->iov[i].iov_base, a->iov[i].iov_len);
+		dst += a->iov[i].iov_len;
+	}
+}
+
+static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	uint8_t flat[TX_STAGE];
+	const void *data = a->iov->iov_base;
+	struct op *op = NULL;
+
+	if (a->cookie) {
+		op = rdmamsg__op_get(ep);
+		if (unlikely(!op))
+			return rdmamsg__tx_again(ep);
+		fill_op(op, OP_EAGER, a);
+	}
+	if (a->iovcnt > 1) {
+		gather(flat, a);
+		data = flat;
+	}
+	ep->st.sent_inline++;
+	ep->hot.bytes_sent += a->len;
+	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep),
+			    a->tag, op, NULL, data, a->len);
+	return 0;
+}
+
+static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	struct op *op = rdmamsg__op_get(ep);
+
+	if (unlikely(!op))
+		return rdmamsg__tx_again(ep);
+	op->msg = rdmamsg__send_buffer(ep);
+	if (unlikely(!op->msg)) {
+		rdmamsg__op_put(ep, op);
+		return rdmamsg__no_buffer(ep);
+	}
+	gather(op->msg->buf + PROTO_HDR_LEN, a);
+	ep->st.bytes_copied += a->len;
+	fill_op(op, OP_EAGER, a);
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+/* 'payload', if there is one, is ours on success. */
+static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
+		     struct rdmamsg_msg *payload)
+{
+	struct op *op = rdmamsg__op_get(ep);
+	int ret;
+
+	if (!op)
+		return rdmamsg__tx_again(ep);
+	op->msg = take(ep->ctrl_pool, NULL);	/* for the announcement */
+	if (!op->msg) {
+		rdmamsg__op_put(ep, op);
+		return rdmamsg__no_buffer(ep);
+	}
+	ret = rdmamsg__rndv_prepare(ep, a->iov, a->iovcnt, a->len, payload,
+				    &op->rndv);
+	if (ret) {
+		rdmamsg__msg_put(op->msg);
+		rdmamsg__op_put(ep, op);
+		return ret;
+	}
+	fill_op(op, OP_RNDV, a);
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
+{
+	struct rdmamsg_msg *msg = take(ep->ctrl_pool, NULL);
+	struct iovec iov;
+	int ret;
+
+	/* the announcement's first: the message may take the last there is */
+	if (!msg)
+		return rdmamsg__no_buffer(ep);
+	rdmamsg__pool_return(msg);
+	ret = rdmamsg__try(rdmamsg__msg_large(ep->dev, DIR_OUT, a->len, &msg));
+	if (ret)
+		return ret == -ENOBUFS && rdmamsg__out_fits(ep->ctx, a->len) ?
+		       rdmamsg__no_buffer(ep) : rdmamsg__fail_again(ret);
+	gather(msg->data, a);
+	iov.iov_base = msg->data;
+	iov.iov_len = a->len;
+	a->iov = &iov;
+	a->iovcnt = 1;
+	ret = send_rndv(ep, a, msg);
+	if (ret)
+		rdmamsg__msg_put(msg);
+	else
+		ep->st.bytes_copied += a->len;
+	return ret;
+}
+
+static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
+{
+	int now = admit(ep, len, len > ep->copy_max);
+
+	if (unlikely(now < 0))
+		return now;
+	a->len = (uint32_t)len;
+	a->now = now;
+	if (now && len <= ep->inline_max && ep->can_inline)
+		return send_inline(ep, a);
+	if (len <= ep->copy_max)
+		return send_copy(ep, a);
+	return copy ? send_large_copy(ep, a) : send_rndv(ep, a, NULL);
+}
+
+static int __attribute__((noinline))
+send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
+	   void *cookie)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct ask a = { &iov, 1, 0, tag, cookie };
+
+	if (unlikely(!ep || (!buf && len)))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_send: %s is NULL",
+				     ep ? "buf" : "ep");
+	if (unlikely(len > ep->opts.max_copy && ep->ctx))
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send copies at most "
+				     "%u bytes (max_copy): use rdmamsg_sendv() "
+				     "or rdmamsg_msg_send() for %zu",
+				     ep->opts.max_copy, len);
+	return send_ask(ep, &a, len, true);
+}
+
+/* From outside of callbacks there is nothing to put together. */
+static int __attribute__((noinline))
+send_now(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
+{
+	return ep->hot.len_end ? rdmamsg_fast_send(ep, buf, len, tag) :
+	       send_other(ep, buf, len, tag, NULL);
+}
+
+int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
+		 uint32_t tag, void *cookie)
+{
+	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct tx_entry *e;
+
+	/* the ordinary small message: nobody to tell, and room for it */
+	if (unlikely(!ep || !buf || cookie || len >= ep->send_end ||
+		     (uint32_t)h->sq_posted == h->stop))
+		return send_other(ep, buf, len, tag, cookie);
+	if (!ep->ctx->in_callback)
+		return send_now(ep, buf, len, tag);
+
+	e = rdmamsg__tx_add(ep);
+	memcpy(&e->hdr, &h->hdr, PROTO_HDR_LEN);
+	e->hdr.tag = htole32(tag);
+	e->sge.length = PROTO_HDR_LEN + (uint32_t)len;
+	h->hdr.number = htole32(le32toh(h->hdr.number) + 1);
+	h->bytes_sent += len;
+	memcpy(e->data, buf, len);
+	return 0;
+}
+
+int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
+			    uint32_t tag, const struct rdmamsg_key *key,
+			    void *cookie)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct ask a = { &iov, 1, 0, tag, cookie, .invalidate = true };
+	struct proto_key k;
+	int ret;
+
+	if (!ep || (!buf && len) || !key ||
+	    rdmamsg__key_decode(&k, key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_send_invalidate: ep or "
+				     "buf is NULL, or the key is NULL or no "
+				     "key");
+	ret = rdmamsg__tx_check(ep);
+	if (ret)
+		return ret;
+	if (!(ep->features & PROTO_FEATURE_INVALIDATE))
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
+				     "cannot take back windows from afar",
+				     ep->dev->device->name);
+	if (len > ep->copy_max)
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
+				     "at most %u bytes (eager_max of "
+				     "rdmamsg_ep_info()), not %zu",
+				     ep->copy_max, len);
+	ret = admit(ep, len, false);
+	if (ret < 0)
+		return ret;
+	a.len = (uint32_t)len;
+	a.now = ret;
+	a.rkey = k.rkey;
+	a.region = k.region;
+	return send_copy(ep, &a);
+}
+
+static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
+{
+	static const struct iovec none;
+	size_t len = 0;
+
+	if (unlikely(!ep || a->iovcnt < 0 || a->iovcnt > RDMAMSG_SEGMENTS_MAX ||
+		     (a->iovcnt && !a->iov)))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: %s", !ep ?
+				     "ep is NULL" : "iov is NULL, or iovcnt "
+				     "not 0 to 16");
+	for (int i = 0; i < a->iovcnt; i++) {
+		if (unlikely(a->iov[i].iov_len && !a->iov[i].iov_base))
+			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment "
+					     "%d is NULL", i);
+		/* a sum that wraps is too large for every peer */
+		if (unlikely(__builtin_add_overflow(len, a->iov[i].iov_len,
+						    &len)))
+			len = SIZE_MAX;
+	}
+	if (!a->iovcnt) {
+		a->iov = &none;
+		a->iovcnt = 1;
+	}
+	return send_ask(ep, a, len, false);
+}
+
+int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
+		  uint32_t tag, void *cookie)
+{
+	struct ask a = { iov, iovcnt, 0, tag, cookie };
+
+	return send_segments(ep, &a);
+}
+
+int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  uint32_t tag, struct rdmamsg_waiter *waiter)
+{
+	struct ask a = { iov, 1, 0, tag, waiter, .waiter = true };
+
+	return send_segments(ep, &a);
+}
+
+int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     uint32_t tag, void *cookie)
+{
+	struct ask a = { .iovcnt = 1, .tag = tag, .cookie = cookie };
+	struct iovec iov;
+	struct op *op;
+	int ret;
+
+	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
+				     "ep is NULL" : "the message is not yours");
+	ret = admit(ep, msg->len, msg->len > ep->copy_max);
+	if (unlikely(ret < 0))
+		return ret;
+	if (unlikely(msg->dev->ctx != ep->ctx))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
+				     "belongs to another context");
+	iov.iov_base = msg->data;
+	iov.iov_len = msg->len;
+	a.iov = &iov;
+	a.len = msg->len;
+	a.now = ret;
+	if (msg->kind == MSG_POOL && msg->len <= ep->copy_max &&
+	    msg->dev == ep->dev) {
+		op = rdmamsg__op_get(ep);
+		if (unlikely(!op))
+			return rdmamsg__tx_again(ep);
+		op->msg = msg;
+		fill_op(op, OP_EAGER, &a);
+		rdmamsg__msg_back(msg);
+		accept_op(ep, op, a.now);
+		return 0;
+	}
+	if (msg->len <= ep->copy_max) {
+		ret = send_copy(ep, &a);
+		if (!ret)
+			rdmamsg_msg_free(msg);
+		return ret;
+	}
+	ret = send_rndv(ep, &a, msg);
+	if (!ret)
+		rdmamsg__msg_back(msg);
+	return ret;
+}
+
+/* What waits goes out in the order of the calls. */
+static void pump_queue(struct rdmamsg_ep *ep)
+{
+	while (ep->queued) {
+		struct op *op = list_first(&ep->queue, struct op, node);
+
+		if (op->kind == OP_RMA) {
+			if (!rdmamsg__rma_pump(ep, op))
+				return;
+		} else if (!can_post(ep) || (op->kind == OP_RNDV &&
+					     !rdmamsg__rndv_room(ep))) {
+			return;
+		}
+		list_del(&op->node);
+		ep->queued--;
+		if (op->kind != OP_RMA)
+			launch(ep, op);
+	}
+}
+
+/* Both messages and the program want to read: in turns, while there is room. */
+static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
+{
+	uint32_t before;
+
+	do {
+		before = ep->reads_free;
+		rdmamsg__rndv_pump(ep);
+		pump_queue(ep);
+	} while (ep->reads_free && ep->reads_free != before);
+}
+
+/* Whether what was refused would be accepted. */
+static inline bool is_writable(const struct rdmamsg_ep *ep)
+{
+	/* refused for want of memory, and none has come back */
+	if (ep->want_memory && !list_empty(&ep->starved_node))
+		return false;
+	if (ep->rma_wanted && rdmamsg__rma_room(ep))
+		return true;
+	if (!ep->op_free && ep->op_count == ep->op_max)
+		return false;
+	return ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
+	       !ep->queued && can_post(ep) && rdmamsg__rndv_room(ep);
+}
+
+/*
+ * Once in each call into the library. A program that frees a message when it is
+ * told, and is refused again, would be told without end.
+ */
+static void tell_writable(struct rdmamsg_ep *ep)
+{
+	if (ep->told_writable == ep->ctx->rounds) {
+		rdmamsg__starve(ep, -ENOMEM);	/* a little later */
+		return;
+	}
+	ep->told_writable = ep->ctx->rounds;
+	ep->want_writable = ep->rma_wanted = ep->want_memory = false;
+	if (ep->on.on_writable)
+		ep->on.on_writable(ep);
+}
+
+/* Room has come: what waits in the queue goes first, then the program. */
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
+	    ep->state != EP_SETUP)
+		return;
+	ctx->in_callback++;	/* put together what follows */
+	if (rdmamsg__rx_waits(ep))
+		rdmamsg__rndv_pump(ep);
+	rdmamsg__ctrl_pump(ep);
+	if (rdmamsg__rx_waits(ep))
+		rdmamsg__rx_deliver(ep);
+	if (ep->queued)
+		pump_queue(ep);
+	if (unlikely(ep->read_wants[READ_MESSAGE]))
+		pump_reads(ep);
+	if (ep->want_writable && ep->state == EP_OPEN && is_writable(ep))
+		tell_writable(ep);
+	ctx->in_callback--;
+	rdmamsg__ep_ready(ep);
+}

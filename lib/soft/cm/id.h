@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CM ids, their events and messages.
+ *
+ *   active:   IDLE -> BOUND -> ADDR -> ROUTE -> LOOKUP -> REQ_SENT -> REP_RCVD
+ *   passive:  IDLE -> BOUND -> LISTEN;  REQ_RCVD -> REP_SENT
+ *   both:     -> CONNECTED -> DREQ_SENT | DREQ_RCVD -> OVER
+ *   datagrams (SIDR): a REQ, then a REP or REJ, and no further message
+ */
+#ifndef SOFT_CM_ID_H
+#define SOFT_CM_ID_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/util.h"
+#include "base/list.h"
+#include "soft/cm/cm.h"
+#include "soft/cm/ucm_abi.h"
+#include "soft/fabric/dev.h"
+#include "soft/fabric/msg.h"
+#include "soft/fabric/thread.h"
+
+struct soft_wire;
+
+enum soft_cm_state {
+	SOFT_CM_IDLE, SOFT_CM_BOUND, SOFT_CM_ADDR, SOFT_CM_ROUTE,
+	SOFT_CM_LISTEN, SOFT_CM_LOOKUP, SOFT_CM_REQ_SENT, SOFT_CM_REP_RCVD,
+	SOFT_CM_REQ_RCVD, SOFT_CM_REP_SENT, SOFT_CM_CONNECTED,
+	SOFT_CM_DREQ_SENT, SOFT_CM_DREQ_RCVD, SOFT_CM_OVER,
+};
+
+struct soft_cm_id {
+	struct list node;		/* dev->cm_ids */
+	struct soft_cm_file *file;
+	uint32_t handle;
+	uint64_t uid;			/* chosen by the user */
+	uint16_t ps;
+	uint8_t qp_type;
+	enum soft_cm_state state;
+	struct sockaddr_storage src, dst;
+	bool afonly;
+	uint8_t ack_timeout;		/* 0: default */
+
+	/* listener: its names, two for IPv6 that includes IPv4 */
+	struct soft_watch sock[2];
+	uint32_t backlog, waiting;	/* requests not yet accepted */
+
+	/* connection */
+	struct soft_watch lookup;
+	bool wildcard;			/* lookup of the wildcard name */
+	uint32_t tries;
+	struct soft_wire *wire;
+	uint32_t peer;			/* handle of the peer's id */
+	uint32_t listener;		/* handle, while the request waits */
+	struct rdma_ucm_conn_param param; /* of connect or accept */
+	uint32_t psn, peer_psn, peer_qpn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	struct soft_timer timer;
+	uint32_t events_reported;
+};
+
+struct soft_cm_event {
+	struct list node;		/* file->events */
+	uint32_t owner;			/* handle: counts in events_reported */
+	uint32_t child;			/* CONNECT_REQUEST: the new id */
+	uint32_t mc;			/* group: counts there as well */
+	struct rdma_ucm_event_resp resp;
+};
+
+/* A group that an id has joined. */
+struct soft_cm_mc {
+	struct list node;		/* dev->cm_mcs */
+	struct soft_cm_id *id;
+	uint32_t handle;		/* not a handle of an id */
+	uint64_t uid;
+	uint8_t mgid[16];
+	uint32_t events_reported;
+};
+
+/* A message between connection managers. */
+struct soft_cm_msg {
+	struct soft_msg hdr;
+	uint16_t ps;
+	uint8_t reason;			/* REJ */
+	uint8_t pad;
+	uint32_t psn;
+	struct sockaddr_in6 src, dst;	/* or sockaddr_in */
+	struct rdma_ucm_conn_param param;
+};
+_Static_assert(sizeof(struct soft_cm_msg) <= SOFT_MSG_MAX, "one datagram");
+
+/* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
+enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
+/* enum ib_cm_sidr_status, likewise */
+enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
+
+/* Bytes of private data. The CMA header takes 36 bytes of a request. */
+enum { SOFT_PRIVATE_REQ = 92 - 36, SOFT_PRIVATE_REP = 196,
+       SOFT_PRIVATE_REJ = 148, SOFT_PRIVATE_SIDR_REQ = 216 - 36,
+       SOFT_PRIVATE_SIDR_REP = 136 };
+
+/* ---- functions. All L -------------------------------------------------- */
+
+struct soft_cm_id *soft_cm_find(struct soft_dev *dev, uint32_t handle);
+struct soft_cm_id *soft_cm_id_of(struct soft_cm_file *file, uint32_t handle);
+struct soft_cm_id *soft_cm_id_new(struct soft_cm_file *file);
+void soft_cm_id_free(struct soft_cm_id *id);
+struct soft_cm_event *soft_cm_event_new(struct soft_cm_id *id, uint32_t type,
+					int status);
+void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev);
+void soft_cm_uncount(struct soft_cm_file *file);
+void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status);
+void soft_cm_hang_up(struct soft_cm_id *id);
+/* conn.c. The lookup has found the node of the listener, or failed. */
+void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
+void soft_cm_not_found(struct soft_cm_id *id, int status);
+void soft_cm_later(struct soft_cm_id *id);
+void soft_cm_lookup(struct soft_cm_id *id);
+/* name.c. Binds an idle id to the address, and claims its port. */
+int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr);
+void soft_cm_unlisten(struct soft_cm_id *id);
+void soft_cm_end_lookup(struct soft_cm_id *id);
+bool soft_cm_on_device(const struct soft_cm_id *id);
+int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
+		      size_t len);
+/* Puts a port into id->src that may be free. */
+void soft_cm_new_port(struct soft_cm_id *id);
+/* conn.c. Sends a message without private data to the peer, if any. */
+int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
+		 uint8_t reason);
+void soft_cm_new_psn(struct soft_cm_id *id);
+void soft_cm_over(struct soft_cm_id *id);
+/* Takes a request out of the backlog of its listener. */
+void soft_cm_not_waiting(struct soft_cm_id *id);
+
+static inline size_t soft_cm_request_len(uint8_t qp_type)
+{
+	return qp_type == IBV_QPT_UD ? SOFT_PRIVATE_SIDR_REQ :
+				       SOFT_PRIVATE_REQ;
+}
+
+/* Whether CM messages pass, which use port 1. */
+static inline bool soft_cm_carried(const struct soft_dev *dev)
+{
+	return likely(!dev->faulty) || soft_port_carries(dev, 1);
+}
+
+/* ud.c */
+bool soft_cm_is_ud(const struct soft_cm_id *id);
+uint32_t soft_cm_qkey(const struct soft_cm_id *id);
+void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16]);
+void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah);
+void soft_cm_fill_ud(struct soft_cm_event *ev, const struct soft_cm_id *id,
+		     const struct soft_cm_msg *m, size_t private_len);
+struct soft_cm_mc *soft_cm_mc_find(struct soft_dev *dev, uint32_t handle);
+void soft_cm_leave_all(struct soft_cm_id *id);
+
+/* ---- calls from other layers. All L ------------------------------------ */
+
+void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_msg *msg, size_t len);
+void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
+/* The device was removed: raises DEVICE_REMOVAL at every id that used it. */
+void soft_cm_removed(struct soft_dev *dev);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Binding, listening and finding listeners. A listener owns an abstract socket
+ * that is named after port space, port and address. A process that connects to
+ * the socket gets the number of the listener's node.
+ */
+#include "soft/cm/id.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <infiniband/ib.h>
+
+#include "soft/fabric/names.h"
+#include "soft/fabric/sockaddr.h"
+
+#define NAME_BACKLOG	1024
+#define RETRY_NS	10000000ull	/* if the backlog of a name is full */
+#define LOOKUP_TRIES	6000
+#define LOOKUP_NS	60000000000ull	/* as long as for a REP */
+/*
+ * Some programs tell their client to connect and listen only then, for example
+ * perftest 4.5 with -R. With hardware the request arrives late enough.
+ */
+#define PATIENCE	3
+#define PLACES		32		/* names of one kind per port */
+
+static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
+{
+	const void *at = a->ss_family == AF_INET6 ?
+		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
+		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
+
+	if (soft_addr_is_any(a))
+		(void)snprintf(buf, size, "*%c",
+			       a->ss_family == AF_INET6 ? '6' : '4');
+	else if (!inet_ntop(a->ss_family, at, buf, (socklen_t)size))
+		buf[0] = 0;
+}
+
+/* ---- binding ---------------------------------------------------------- */
+
+/* Takes a name at the port of id->src. */
+static int take_name(const struct soft_cm_id *id, const char *name)
+{
+	struct sockaddr_storage src = id->src;
+
+	return soft_name_listen(id->file->dev, 0, "cm/%x/%u/%s", id->ps,
+				(unsigned int)ntohs(*soft_addr_port(&src)),
+				name);
+}
+
+/* Returns 0 if the name is free, -EADDRNOTAVAIL if taken, or -errno. */
+static int look_for(const struct soft_cm_id *id, const char *name)
+{
+	int fd = take_name(id, name);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -EADDRINUSE ? -EADDRNOTAVAIL : min(fd, 0);
+}
+
+/*
+ * The wildcard cannot tell which addresses are bound to its port, because names
+ * cannot be listed. So each bound address also takes one of PLACES names of its
+ * kind: 4, 6, or d for IPv6 that includes IPv4.
+ */
+static void place_text(char kind, int i, char text[8])
+{
+	(void)snprintf(text, 8, "#%c%d", kind, i % PLACES);
+}
+
+static int take_place(struct soft_cm_id *id, char kind)
+{
+	char text[8];
+	int fd = -EADDRINUSE;
+
+	for (int i = 0; i < PLACES && fd == -EADDRINUSE; i++) {
+		place_text(kind, i, text);
+		fd = take_name(id, text);
+	}
+	return fd;
+}
+
+static int look_for_places(const struct soft_cm_id *id, const char *kinds)
+{
+	char text[8];
+	int ret = 0;
+
+	for (; *kinds && !ret; kinds++)
+		for (int i = 0; i < PLACES && !ret; i++) {
+			place_text(*kinds, i, text);
+			ret = look_for(id, text);
+		}
+	return ret;
+}
+
+static int look_for_clash(const struct soft_cm_id *id, bool v6, bool dual)
+{
+	int ret = 0;
+
+	if (soft_addr_is_any(&id->src))
+		return look_for_places(id, dual ? "46d" : v6 ? "6d" : "4d");
+	if (!v6 || dual)
+		ret = look_for(id, "*4");
+	if (!ret && v6)
+		ret = look_for(id, "*6");
+	return ret;
+}
+
+/*
+ * Takes the names of id->src. The wildcard and a single address of a port
+ * exclude each other, unless their families are separate: Linux,
+ * cma_check_port(). Each id takes its own names before it looks for others, so
+ * that of two concurrent ids at most one succeeds. A connection to a name that
+ * does not listen yet is refused.
+ */
+static int take_names(struct soft_cm_id *id)
+{
+	bool v6 = id->src.ss_family == AF_INET6;
+	bool any = soft_addr_is_any(&id->src);
+	bool dual = v6 && !id->afonly;
+	char text[INET6_ADDRSTRLEN];
+	int fd;
+
+	addr_text(&id->src, text, sizeof(text));
+	fd = take_name(id, text);
+	if (fd < 0)
+		return fd;
+	id->sock[0].fd = fd;
+	if (!any || dual) {
+		fd = any ? take_name(id, "*4") :
+		     take_place(id, dual ? 'd' : v6 ? '6' : '4');
+		if (fd < 0)
+			goto err;
+		id->sock[1].fd = fd;
+	}
+	fd = look_for_clash(id, v6, dual);
+	if (!fd)
+		return 0;
+err:
+	soft_cm_unlisten(id);
+	return fd;
+}
+
+/* Takes the requested port, or a free one. */
+static int take_port(struct soft_cm_id *id)
+{
+	int ret = -EADDRINUSE;
+
+	if (*soft_addr_port(&id->src))
+		return take_names(id);
+	for (int i = 0; i < 1000 && (ret == -EADDRINUSE ||
+				     ret == -EADDRNOTAVAIL); i++) {
+		soft_cm_new_port(id);
+		ret = take_names(id);
+	}
+	return ret;
+}
+
+int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
+{
+	int ret;
+
+	if (id->state != SOFT_CM_IDLE)
+		return -EINVAL;
+	id->src = *addr;
+	soft_addr_unmap(&id->src);
+	ret = soft_addr_is_any(&id->src) ? 0 : soft_addr_local(&id->src);
+	if (!ret)
+		ret = take_port(id);
+	if (ret)
+		memset(&id->src, 0, sizeof(id->src));
+	else
+		id->state = SOFT_CM_BOUND;
+	return ret;
+}
+
+/*
+ * librdmacm binds an id to the AF_IB wildcard to find out whether the device
+ * has the newer commands. Such an id has no other use.
+ */
+static int bind_ib(struct soft_cm_id *id, const struct rdma_ucm_bind *cmd)
+{
+	static const uint8_t any[16];
+	struct sockaddr_ib ib;
+
+	if (!id || id->state != SOFT_CM_IDLE || cmd->addr_size < sizeof(ib))
+		return -EINVAL;
+	memcpy(&ib, &cmd->addr, sizeof(ib));
+	if (id->ps != RDMA_PS_IB || memcmp(&ib.sib_addr, any, sizeof(any)))
+		return -EOPNOTSUPP;
+	id->state = SOFT_CM_BOUND;
+	return 0;
+}
+
+int soft_cm_bind(struct soft_cm_file *file, const struct rdma_ucm_bind *cmd)
+{
+	struct sockaddr_storage addr;
+	struct soft_cm_id *id;
+	int ret;
+
+	if (cmd->addr.ss_family == AF_IB) {
+		soft_lock(file->dev);
+		ret = bind_ib(soft_cm_id_of(file, cmd->id), cmd);
+		soft_unlock(file->dev);
+		return ret;
+	}
+	ret = soft_cm_copy_addr(&addr, &cmd->addr, cmd->addr_size);
+	if (ret)
+		return ret;
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	ret = id ? soft_cm_bind_id(id, &addr) : -EINVAL;
+	soft_unlock(file->dev);
+	return ret;
+}
+
+/* ---- listening -------------------------------------------------------- */
+
+void soft_cm_unlisten(struct soft_cm_id *id)
+{
+	for (int i = 0; i < 2; i++) {
+		if (id->sock[i].fd < 0)
+			continue;
+		soft_watch_del(id->file->dev, &id->sock[i]);
+		close(id->sock[i].fd);
+		id->sock[i].fd = -1;
+	}
+}
+
+/* A process looks for the listener of this name. */
+static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
+{
+	struct soft_msg msg = {
+		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_LOOKUP,
+		.node = dev->node,
+	};
+	int fd = soft_spare_accept(dev, w->fd);
+	struct list *n;
+
+	if (fd < 0) {
+		soft_spare_put(dev, fd);
+		soft_watch_rest(dev, w);
+		return;
+	}
+	list_for_each(n, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (w == &id->sock[0] || w == &id->sock[1])
+			msg.from = id->handle;
+	}
+	if (soft_same_user(fd))
+		(void)soft_msg_send(fd, &msg, sizeof(msg), NULL, 0);
+	soft_spare_put(dev, fd);
+}
+
+int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
+{
+	const struct sockaddr_storage any = { .ss_family = AF_INET };
+	struct soft_cm_id *id;
+	int ret = 0;
+
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id)
+		ret = -EINVAL;
+	if (!ret && id->state == SOFT_CM_IDLE)
+		ret = soft_cm_bind_id(id, &any);
+	if (!ret && id->state != SOFT_CM_BOUND)
+		ret = -EINVAL;
+	if (!ret && id->sock[0].fd < 0)
+		ret = -EOPNOTSUPP;	/* AF_IB */
+	for (int i = 0; !ret && i < 2; i++) {
+		if (id->sock[i].fd < 0)
+			continue;
+		id->sock[i].fn = on_door;
+		ret = listen(id->sock[i].fd, NAME_BACKLOG) ? -errno :
+		      soft_watch_add(file->dev, &id->sock[i], id->sock[i].fd);
+	}
+	if (!ret) {
+		id->backlog = cmd->backlog && cmd->backlog < 1024 ?
+			      cmd->backlog : 1024;
+		id->state = SOFT_CM_LISTEN;
+	}
+	soft_unlock(file->dev);
+	return ret;
+}
+
+/* ---- lookup ----------------------------------------------------------- */
+
+void soft_cm_end_lookup(struct soft_cm_id *id)
+{
+	if (id->lookup.fd < 0)
+		return;
+	soft_timer_stop(&id->timer);
+	soft_watch_del(id->file->dev, &id->lookup);
+	close(id->lookup.fd);
+	id->lookup.fd = -1;
+}
+
+static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
+		      uint32_t events)
+{
+	struct soft_cm_id *id = list_entry(w, struct soft_cm_id, lookup);
+	struct soft_msg msg;
+	int fds[1], got = soft_msg_recv(w->fd, &msg, sizeof(msg), fds, 1);
+
+	if (fds[0] >= 0)
+		close(fds[0]);
+	if (got == -EAGAIN || got == -EINTR)
+		return;
+	soft_cm_end_lookup(id);
+	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
+	    msg.type == SOFT_MSG_LOOKUP && msg.node < SOFT_NODES)
+		soft_cm_found(id, msg.node, msg.from);
+	else
+		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+}
+
+/* Looks for a listener of the address, then for one of the wildcard. */
+void soft_cm_lookup(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	unsigned int port = ntohs(*soft_addr_port(&id->dst));
+	char text[INET6_ADDRSTRLEN];
+	int fd = -ECONNREFUSED;
+
+	if (!soft_cm_carried(dev)) {
+		soft_cm_later(id);
+		return;
+	}
+	addr_text(&id->dst, text, sizeof(text));
+	if (!id->wildcard)
+		fd = soft_name_connect(dev, "cm/%x/%u/%s", id->ps, port, text);
+	if (fd == -ECONNREFUSED) {
+		id->wildcard = true;
+		fd = soft_name_connect(dev, "cm/%x/%u/*%c", id->ps, port,
+				       id->dst.ss_family == AF_INET6 ? '6' :
+				       '4');
+	}
+	if (fd == -ECONNREFUSED && id->tries < PATIENCE) {
+		id->tries++;
+		id->wildcard = false;
+		soft_timer_set(dev, &id->timer, RETRY_NS);
+		return;
+	}
+	if (fd == -EAGAIN && ++id->tries < LOOKUP_TRIES) {
+		soft_timer_set(dev, &id->timer, RETRY_NS);
+		return;
+	}
+	if (fd < 0) {
+		soft_cm_not_found(id, fd == -ECONNREFUSED ?
+				  SOFT_REJ_INVALID_SERVICE : fd);
+		return;
+	}
+	id->lookup.fn = on_lookup;
+	if (soft_watch_add(dev, &id->lookup, fd)) {
+		close(fd);
+		soft_cm_not_found(id, -ENOMEM);
+		return;
+	}
+	soft_timer_set(dev, &id->timer, LOOKUP_NS);
+}

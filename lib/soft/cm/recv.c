@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages of the peer, and the end of its process. */
+#include "soft/cm/id.h"
+
+#include <string.h>
+
+#include "soft/fabric/limits.h"
+#include "soft/fabric/shared.h"
+#include "soft/fabric/wire.h"
+
+static void fill_conn(struct soft_cm_event *ev, const struct soft_cm_msg *m,
+		      size_t private_len)
+{
+	struct rdma_ucm_conn_param *c = &ev->resp.param.conn;
+
+	*c = m->param;
+	/* pad the data; swap the depths for the receiver's point of view */
+	memset(c->private_data + min(m->param.private_data_len, private_len), 0,
+	       sizeof(c->private_data) -
+	       min(m->param.private_data_len, private_len));
+	c->private_data_len = (uint8_t)private_len;
+	c->responder_resources = m->param.initiator_depth;
+	c->initiator_depth = m->param.responder_resources;
+	c->valid = 1;
+}
+
+/* ---- requests --------------------------------------------------------- */
+
+static void answer(struct soft_dev *dev, struct soft_wire *w,
+		   const struct soft_cm_msg *to, enum soft_msg_type type,
+		   uint8_t reason)
+{
+	struct soft_cm_msg m;
+
+	/* bound the outbox of a peer that does not read */
+	if (w->letters >= SOFT_QPS)
+		return;
+	memset(&m, 0, sizeof(m));
+	m.hdr.magic = SOFT_MSG_MAGIC;
+	m.hdr.type = (uint16_t)type;
+	m.hdr.node = dev->node;
+	m.hdr.to = to->hdr.from;
+	m.reason = reason;
+	(void)soft_wire_send(dev, w, &m.hdr, sizeof(m));
+}
+
+static void on_req(struct soft_dev *dev, struct soft_wire *w,
+		   const struct soft_cm_msg *m)
+{
+	struct soft_cm_id *l = soft_cm_find(dev, m->hdr.to), *id;
+	struct soft_cm_event *ev;
+
+	if (!soft_cm_carried(dev)) {
+		/* the port drops the request; BUSY makes the peer repeat it */
+		answer(dev, w, m, SOFT_MSG_BUSY, 0);
+		return;
+	}
+	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
+	    m->param.private_data_len > soft_cm_request_len(l->qp_type) ||
+	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
+		answer(dev, w, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);
+		return;
+	}
+	id = l->waiting < l->backlog ? soft_cm_id_new(l->file) : NULL;
+	ev = !id ? NULL :
+	     soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (!ev) {
+		if (id)
+			soft_cm_id_free(id);
+		answer(dev, w, m, SOFT_MSG_BUSY, 0);
+		return;
+	}
+	l->waiting++;
+	id->listener = l->handle;
+	id->ps = l->ps;
+	id->qp_type = l->qp_type;
+	id->state = SOFT_CM_REQ_RCVD;
+	soft_wire_hold(w);
+	id->wire = w;
+	id->peer = m->hdr.from;
+	memcpy(&id->src, &m->dst, sizeof(m->dst));
+	memcpy(&id->dst, &m->src, sizeof(m->src));
+	/* needed now: the program moves the queue pair to RTS before accept */
+	soft_cm_new_psn(id);
+	id->peer_qpn = m->param.qp_num;
+	id->peer_psn = m->psn & SOFT_PSN_MASK;
+	id->responder_resources = min(m->param.initiator_depth, SOFT_MAX_RD);
+	id->initiator_depth = min(m->param.responder_resources, SOFT_MAX_RD);
+	id->retry_count = m->param.retry_count & 7;
+	id->rnr_retry_count = m->param.rnr_retry_count & 7;
+	if (soft_cm_is_ud(id))
+		soft_cm_fill_ud(ev, id, m, SOFT_PRIVATE_SIDR_REQ);
+	else
+		fill_conn(ev, m, SOFT_PRIVATE_REQ);
+	/* the event belongs to the listener and names the new id */
+	ev->resp.uid = l->uid;
+	ev->child = id->handle;
+	soft_cm_event_post(l, ev);
+}
+
+/* ---- replies ---------------------------------------------------------- */
+
+static void on_rep(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	struct soft_cm_event *ev;
+
+	if (id->state != SOFT_CM_REQ_SENT)
+		return;
+	soft_timer_stop(&id->timer);
+	if (soft_cm_is_ud(id)) {
+		id->state = SOFT_CM_CONNECTED;
+		ev = soft_cm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		if (!ev)
+			return;
+		soft_cm_fill_ud(ev, id, m, SOFT_PRIVATE_SIDR_REP);
+		soft_cm_event_post(id, ev);
+		return;
+	}
+	id->peer = m->hdr.from;
+	id->peer_qpn = m->param.qp_num;
+	id->peer_psn = m->psn & SOFT_PSN_MASK;
+	id->responder_resources = min(m->param.initiator_depth, SOFT_MAX_RD);
+	id->initiator_depth = min(m->param.responder_resources, SOFT_MAX_RD);
+	id->rnr_retry_count = m->param.rnr_retry_count & 7;
+	id->state = SOFT_CM_REP_RCVD;
+	ev = soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	if (!ev)
+		return;
+	fill_conn(ev, m, SOFT_PRIVATE_REP);
+	soft_cm_event_post(id, ev);
+}
+
+static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	bool ud = soft_cm_is_ud(id);
+	struct soft_cm_event *ev;
+	int status = m->reason;
+
+	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
+	    (ud && id->state == SOFT_CM_CONNECTED))
+		return;
+	if (ud)
+		status = status == SOFT_REJ_INVALID_SERVICE ?
+			 SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
+	/* a request that is taken back still waits for the program */
+	id->state = SOFT_CM_OVER;
+	soft_timer_stop(&id->timer);
+	soft_cm_end_lookup(id);
+	if (!id->uid)
+		return;
+	ev = soft_cm_event_new(id, ud ? RDMA_CM_EVENT_UNREACHABLE :
+			       RDMA_CM_EVENT_REJECTED, status);
+	if (!ev)
+		return;
+	if (ud)
+		soft_cm_fill_ud(ev, id, m, SOFT_PRIVATE_SIDR_REP);
+	else
+		fill_conn(ev, m, SOFT_PRIVATE_REJ);
+	soft_cm_event_post(id, ev);
+}
+
+static void on_dreq(struct soft_cm_id *id)
+{
+	switch (id->state) {
+	case SOFT_CM_CONNECTED:
+	case SOFT_CM_REP_SENT:
+	case SOFT_CM_REP_RCVD:
+		id->state = SOFT_CM_DREQ_RCVD;
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		break;
+	case SOFT_CM_DREQ_SENT:
+		/* both ends disconnect at the same time */
+		soft_cm_over(id);
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		(void)soft_cm_send(id, SOFT_MSG_DREP, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- dispatch --------------------------------------------------------- */
+
+/*
+ * Returns the id that a message of this peer is for, or NULL. A peer that does
+ * not know the handle yet sends 0; then search for its own handle.
+ */
+static struct soft_cm_id *addressee(struct soft_dev *dev, struct soft_wire *w,
+				    const struct soft_msg *m)
+{
+	struct soft_cm_id *id = soft_cm_find(dev, m->to);
+	struct list *n;
+
+	if (id)
+		return id->wire && id->wire->peer == w->peer &&
+		       (!id->peer || !m->from || id->peer == m->from) ? id :
+		       NULL;
+	if (m->to)
+		return NULL;
+	list_for_each(n, &dev->cm_ids) {
+		id = list_entry(n, struct soft_cm_id, node);
+		if (id->wire && id->wire->peer == w->peer &&
+		    id->peer == m->from && m->from &&
+		    id->handle != m->from)
+			return id;
+	}
+	return NULL;
+}
+
+void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_msg *hdr, size_t len)
+{
+	struct soft_cm_msg m;
+	struct soft_cm_id *id;
+
+	if (len != sizeof(m))
+		return;
+	memcpy(&m, hdr, sizeof(m));
+	if (m.hdr.type == SOFT_MSG_REQ) {
+		on_req(dev, w, &m);
+		return;
+	}
+	if (!soft_cm_carried(dev))
+		return;
+	id = addressee(dev, w, &m.hdr);
+	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||
+					  m.hdr.type == SOFT_MSG_DREQ)))
+		return;
+	switch (m.hdr.type) {
+	case SOFT_MSG_REP:
+		on_rep(id, &m);
+		break;
+	case SOFT_MSG_RTU:
+		if (id->state != SOFT_CM_REP_SENT)
+			break;
+		id->state = SOFT_CM_CONNECTED;
+		soft_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		break;
+	case SOFT_MSG_REJ:
+		on_rej(id, &m);
+		break;
+	case SOFT_MSG_BUSY:
+		/* the backlog of the listener is full */
+		if (id->state == SOFT_CM_REQ_SENT)
+			soft_cm_later(id);
+		break;
+	case SOFT_MSG_DREQ:
+		on_dreq(id);
+		break;
+	case SOFT_MSG_DREP:
+		if (id->state != SOFT_CM_DREQ_SENT)
+			break;
+		soft_cm_over(id);
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Treats the end of a process as a disconnect of all its ids. */
+void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w)
+{
+	const struct soft_cm_msg rej = { .reason = SOFT_REJ_CONSUMER };
+	struct list *n, *t;
+
+	/* behind a dead port no one sees the end of the peer */
+	if (!soft_cm_carried(dev) ||
+	    dev->fabric->node[w->peer].port[0] != SOFT_PORT_UP)
+		return;
+	list_for_each_safe(n, t, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->wire != w || (soft_cm_is_ud(id) &&
+				      id->state == SOFT_CM_CONNECTED))
+			continue;
+		if (id->state == SOFT_CM_DREQ_SENT) {
+			soft_cm_over(id);
+			soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		} else if (id->state == SOFT_CM_CONNECTED) {
+			on_dreq(id);
+		} else {
+			on_rej(id, &rej);
+		}
+	}
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shows the nodes of a fabric and injects faults, for rdmamsg-soft-ctl(1) and
+ * tests. Every call sends an order to the nodes, including the node of this
+ * process, and waits until they have executed it. Calls return 0 or -errno, and
+ * -ENOENT if there is no such node.
+ */
+#ifndef SOFT_CONTROL_SOFT_CTL_H
+#define SOFT_CONTROL_SOFT_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "soft/fabric/fault.h"
+#include "soft/fabric/limits.h"
+
+#define SOFT_CTL_ALL	UINT32_MAX	/* all nodes, and later ones */
+#define SOFT_CTL_PORTS	SOFT_PORTS_MAX
+
+struct soft_ctl_faults {
+	uint32_t drop, delay;		/* millionths of the work requests */
+	uint32_t duplicate, reorder;	/* of UC, UD, multicast */
+	uint32_t delay_us;		/* at most 10 s */
+	uint32_t seed;			/* repeats the same decisions */
+};
+
+struct soft_ctl_node {
+	uint32_t node, ports, qps, contexts;
+	int32_t pid;
+	uint32_t absent;		/* the device is removed */
+	uint64_t guid;
+	uint8_t port[SOFT_CTL_PORTS];	/* enum soft_port */
+	struct soft_ctl_faults faults;
+	struct soft_rnr rnr;		/* since the device was opened */
+};
+
+struct soft_ctl_qp {
+	uint32_t qpn, peer;		/* queue pair numbers */
+	uint8_t type, state, port, wired;
+	uint32_t sends, recvs;		/* work requests in the queues */
+	uint32_t retries;		/* left */
+	uint8_t alt_port;		/* 0: no alternate path */
+	uint8_t migration;		/* enum ibv_mig_state */
+	uint16_t pad;
+	uint32_t rnr_sent, rnr_received;
+};
+
+struct soft_ctl_group {
+	uint8_t mgid[16];
+	uint32_t members;		/* queue pairs of this node */
+	uint32_t pad;
+};
+
+struct soft_ctl;
+
+/* NULL: the fabric in RDMAMSG_SOFT_FABRIC. -ENOENT: it has no node. */
+int soft_ctl_open(const char *fabric, struct soft_ctl **ret);
+void soft_ctl_close(struct soft_ctl *ctl);
+
+/*
+ * Returns the first node with a number >= *node and sets *node behind it.
+ * Returns -ENOENT after the last node, and -ETIMEDOUT if the node does not
+ * answer, for example because its process is stopped.
+ */
+int soft_ctl_next(struct soft_ctl *ctl, uint32_t *node,
+		  struct soft_ctl_node *ret);
+/* Lists up to max from *index on, sets *index behind them, returns how many. */
+int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
+		 struct soft_ctl_qp *qps, int max);
+/* Likewise; max must be 12 or more, because pages are not split. */
+int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
+		    struct soft_ctl_group *groups, int max);
+
+/* The counts of a queue pair of this process, or (NULL) of all together. */
+void soft_rnr_naks(struct ibv_context *verbs, struct ibv_qp *qp,
+		   struct soft_rnr *ret);
+
+int soft_ctl_port(struct soft_ctl *ctl, uint32_t node, uint8_t port,
+		  enum soft_port state);	/* port 0: each */
+int soft_ctl_faults(struct soft_ctl *ctl, uint32_t node,
+		    const struct soft_ctl_faults *faults);
+/* The nth creation from now fails once with ENOMEM; 0: none. */
+int soft_ctl_refuse(struct soft_ctl *ctl, uint32_t node, enum soft_object what,
+		    uint32_t nth);
+int soft_ctl_remove(struct soft_ctl *ctl, uint32_t node);
+int soft_ctl_add(struct soft_ctl *ctl, uint32_t node);
+/* element: queue pair number, also for its CQs and SRQ, or port. */
+int soft_ctl_event(struct soft_ctl *ctl, uint32_t node,
+		   enum ibv_event_type type, uint32_t element);
+
+#endif

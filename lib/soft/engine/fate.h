@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What injected faults do to a work request when it is first pushed. A down
+ * port and a black hole lose all requests of the path in use.
+ */
+#ifndef SOFT_ENGINE_FATE_H
+#define SOFT_ENGINE_FATE_H
+
+#include "base/util.h"
+#include "soft/fabric/dev.h"
+
+struct soft_qp;
+
+/* DUPLICATE and REORDER only on UC and UD. */
+enum soft_fate { SOFT_PASS, SOFT_LOSE, SOFT_DELAY, SOFT_DUPLICATE,
+		 SOFT_REORDER };
+
+enum soft_fate soft_fate_drawn(struct soft_dev *dev, struct soft_qp *qp);
+
+/* L */
+static inline enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp)
+{
+	return likely(!dev->faulty) ? SOFT_PASS : soft_fate_drawn(dev, qp);
+}
+
+#endif

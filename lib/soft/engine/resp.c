@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Executes requests as they arrive. The queue pair keeps due answers until
+ * resp_push.c can push them.
+ */
+#include "soft/engine/resp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "soft/engine/engine.h"
+#include "soft/fabric/memory.h"
+#include "soft/fabric/vm.h"
+#include "soft/fabric/wire.h"
+#include "soft/verbs/access.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/qp.h"
+
+static void nak(struct soft_dev *dev, struct soft_qp *qp, enum soft_nak code)
+{
+	qp->dropping = true;
+	qp->in_message = qp->recv_taken = false;
+	qp->offset = 0;
+	if (qp->unreliable)
+		return;
+	qp->nak_due = (uint8_t)code;
+	qp->nak_aux = qp->attr.min_rnr_timer;
+	qp->nak_psn = qp->epsn;
+	soft_qp_pend(dev, qp);
+}
+
+void soft_refuse(struct soft_dev *dev, struct soft_qp *qp,
+		 enum soft_nak code, enum ibv_event_type event)
+{
+	nak(dev, qp, code);
+	if (qp->unreliable)
+		return;
+	soft_qp_error(dev, qp);
+	soft_async_qp(dev, qp, event);
+}
+
+/* Refuses a shown payload that soft_vm_fetch() could not fetch (err). */
+static void nak_shown(struct soft_dev *dev, struct soft_qp *qp, int err)
+{
+	nak(dev, qp, err == -EFAULT ? SOFT_NAK_FAULT : SOFT_NAK_PUSH);
+	qp->nak_aux = err == -EPERM;
+}
+
+static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
+			enum ibv_wc_status status, enum soft_nak code)
+{
+	struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
+
+	/* UC drops a message that is too long: Linux rxe_responder() */
+	if (qp->unreliable && status == IBV_WC_LOC_LEN_ERR) {
+		nak(dev, qp, code);
+		return;
+	}
+	soft_rq_complete(dev, qp, &wc, true);
+	nak(dev, qp, code);
+	soft_qp_error(dev, qp);
+}
+
+struct soft_rwqe *soft_receive(struct soft_qp *qp)
+{
+	struct soft_rq *rq = &qp->rq;
+
+	if (qp->srq && rq->head == rq->tail)
+		soft_srq_take(soft_dev_of(qp->ibv.context), qp);
+	return rq->head == rq->tail ? NULL : &rq->wqe[rq->head & rq->mask];
+}
+
+static void done(struct soft_dev *dev, struct soft_qp *qp)
+{
+	qp->epsn = (qp->epsn + 1) & SOFT_PSN_MASK;
+	qp->offset = 0;
+	qp->in_message = qp->recv_taken = false;
+	if (qp->unreliable)
+		return;
+	qp->ack_due = true;
+	soft_qp_pend(dev, qp);
+}
+
+static void complete_recv(struct soft_dev *dev, struct soft_qp *qp,
+			  const struct soft_rec *rec, enum ibv_wc_opcode op)
+{
+	struct ibv_wc wc = {
+		.status = IBV_WC_SUCCESS, .opcode = op, .byte_len = rec->total,
+		.src_qp = rec->src, .pkey_index = qp->attr.pkey_index,
+	};
+
+	if (rec->flags & SOFT_F_IMM) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = rec->imm;
+	}
+	if (rec->flags & SOFT_F_INV) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = rec->imm;
+	}
+	soft_rq_complete(dev, qp, &wc, rec->flags & SOFT_F_SOLICITED);
+}
+
+/*
+ * Takes a receive for the first segment of a message. Returns false after
+ * refusing the message.
+ */
+static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
+			 const struct soft_rec *rec)
+{
+	const struct soft_rwqe *wqe = soft_receive(qp);
+
+	if (!wqe) {
+		nak(dev, qp, SOFT_NAK_RNR);
+		return false;
+	}
+	qp->recv_taken = true;
+	if (rec->op == SOFT_SEND && rec->total > wqe->length) {
+		recv_failed(dev, qp, IBV_WC_LOC_LEN_ERR, SOFT_NAK_INV_REQ);
+		return false;
+	}
+	return true;
+}
+
+static void on_send(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec, const void *payload)
+{
+	const struct soft_rwqe *wqe;
+	int err;
+
+	if (!rec->offset && !take_receive(dev, qp, rec))
+		return;
+	wqe = soft_receive(qp);
+	if (!wqe || rec->total > wqe->length) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	if (likely(rec->code != SOFT_SHOWN))
+		err = soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge,
+				      wqe->num_sge, rec->offset, payload,
+				      rec->bytes);
+	else
+		err = soft_vm_scatter(dev, soft_recv_pd(qp), wqe->sge,
+				      wqe->num_sge, rec->offset, payload,
+				      rec->bytes);
+	if (err == -EACCES) {
+		recv_failed(dev, qp, IBV_WC_LOC_PROT_ERR, SOFT_NAK_OP);
+		return;
+	}
+	if (err) {
+		nak_shown(dev, qp, err);
+		return;
+	}
+	qp->offset += rec->bytes;
+	if (!(rec->flags & SOFT_F_LAST))
+		return;
+	if (rec->flags & SOFT_F_INV && soft_mr_invalidate(dev, qp, rec->imm)) {
+		soft_refuse(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+		return;
+	}
+	complete_recv(dev, qp, rec, IBV_WC_RECV);
+	done(dev, qp);
+}
+
+/*
+ * Returns the protection domain for the rkey of a request. In XRC that is the
+ * domain of the shared receive queue which the request names.
+ */
+static const struct ibv_pd *remote_pd(const struct soft_dev *dev,
+				      const struct soft_qp *qp,
+				      const struct soft_rec *rec)
+{
+	const struct soft_srq *srq;
+
+	if (likely(!qp->xrcd))
+		return &qp->pd->ibv;
+	srq = soft_srq_find(dev, rec->srqn);
+	return srq && srq->xrcd && srq->xrcd->domain == qp->xrcd->domain ?
+	       srq->ibv.pd : NULL;
+}
+
+static void *remote(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec, uint32_t len, int access)
+{
+	void *at = soft_remote_at(dev, qp, remote_pd(dev, qp, rec), rec->rkey,
+				  rec->raddr, len, access);
+
+	if (!at)
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+	return at;
+}
+
+/* Fetches a shown payload. Returns false after refusing the request. */
+static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
+		  const struct soft_rec *rec, const void *payload, void *at)
+{
+	int err = soft_vm_fetch(payload, at, rec->bytes);
+
+	if (err == -EACCES)
+		soft_refuse(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
+	else if (err)
+		nak_shown(dev, qp, err);
+	return !err;
+}
+
+static void on_write(struct soft_dev *dev, struct soft_qp *qp,
+		     const struct soft_rec *rec, const void *payload)
+{
+	/* a write of 0 bytes needs no key: programs use it as keepalive */
+	if (rec->total) {
+		uint8_t *at = remote(dev, qp, rec, rec->total,
+				     IBV_ACCESS_REMOTE_WRITE);
+
+		if (!at)
+			return;
+		if (!rec->offset && rec->flags & SOFT_F_IMM &&
+		    !take_receive(dev, qp, rec))
+			return;
+		if (likely(rec->code != SOFT_SHOWN))
+			soft_copy(at + rec->offset, payload, rec->bytes);
+		else if (!fetch(dev, qp, rec, payload, at + rec->offset))
+			return;
+	} else if (rec->flags & SOFT_F_IMM && !take_receive(dev, qp, rec)) {
+		return;
+	}
+	qp->offset += rec->bytes;
+	if (!(rec->flags & SOFT_F_LAST))
+		return;
+	if (rec->flags & SOFT_F_IMM) {
+		if (!soft_receive(qp)) {
+			soft_refuse(dev, qp, SOFT_NAK_INV_REQ,
+				    IBV_EVENT_QP_REQ_ERR);
+			return;
+		}
+		complete_recv(dev, qp, rec, IBV_WC_RECV_RDMA_WITH_IMM);
+	}
+	done(dev, qp);
+}
+
+/* Returns a free entry of rd[], or NULL after refusing one read too many. */
+static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
+			      const struct soft_rec *rec)
+{
+	struct soft_rd *rd;
+
+	if (qp->rd_tail - qp->rd_head >= max(qp->attr.max_dest_rd_atomic, 1)) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return NULL;
+	}
+	rd = &qp->rd[qp->rd_tail % SOFT_MAX_RD];
+	memset(rd, 0, sizeof(*rd));
+	rd->psn = rec->psn;
+	rd->total = rec->total;
+	rd->aux = rec->aux;
+	rd->known = true;
+	return rd;
+}
+
+/* Queues a read. Returns false after refusing it. */
+static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec)
+{
+	struct soft_rd *rd = new_rd(dev, qp, rec);
+
+	if (!rd || (rec->total && !remote(dev, qp, rec, rec->total,
+					  IBV_ACCESS_REMOTE_READ)))
+		return false;
+	rd->raddr = rec->raddr;
+	rd->src_rkey = rec->rkey;
+	rd->pd = remote_pd(dev, qp, rec);
+	rd->show = rec->code == SOFT_SHOWN &&
+		   soft_vm_shows(qp->wire, rec->total);
+	qp->rd_tail++;
+	return true;
+}
+
+static void on_read(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec)
+{
+	if (take_read(dev, qp, rec))
+		done(dev, qp);
+}
+
+static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec, const void *payload)
+{
+	uint64_t operand[2], *at;
+	struct soft_rd *rd;
+
+	if (rec->bytes != sizeof(operand) || rec->raddr % 8) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	rd = new_rd(dev, qp, rec);
+	at = rd ? remote(dev, qp, rec, 8, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	if (!at)
+		return;
+	/* with an iova, an aligned raddr may name unaligned memory */
+	if ((uintptr_t)at % 8) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	memcpy(operand, payload, sizeof(operand));
+	rd->atomic = true;
+	if (rec->op == SOFT_FAA) {
+		rd->value = __atomic_fetch_add(at, operand[0],
+					       __ATOMIC_SEQ_CST);
+	} else {
+		rd->value = operand[0];
+		(void)__atomic_compare_exchange_n(at, &rd->value, operand[1],
+						  false, __ATOMIC_SEQ_CST,
+						  __ATOMIC_SEQ_CST);
+	}
+	qp->rd_tail++;
+	done(dev, qp);
+}
+
+/*
+ * Finds the entry of rd[] of a read or atomic that the requester repeats, and
+ * moves rd_tail there. Drops answers that wait for an earlier try. The request
+ * reuses its old entry, so it overwrites no other. Returns false without entry.
+ */
+static bool find_rd(struct soft_qp *qp, const struct soft_rec *rec)
+{
+	uint32_t s = 0;
+
+	if (qp->rd_head != qp->rd_tail &&
+	    qp->rd[qp->rd_head % SOFT_MAX_RD].aux != rec->aux)
+		qp->rd_head = qp->rd_tail;
+	while (s < SOFT_MAX_RD && (!qp->rd[s].known ||
+				   qp->rd[s].psn != rec->psn))
+		s++;
+	if (s == SOFT_MAX_RD ||
+	    qp->rd[s].atomic != (rec->op != SOFT_READ))
+		return false;
+	if (qp->rd_tail % SOFT_MAX_RD == s)
+		return true;
+	if (qp->rd_head != qp->rd_tail)
+		return false;
+	qp->rd_tail += (s - qp->rd_tail) % SOFT_MAX_RD;
+	qp->rd_head = qp->rd_tail;
+	return true;
+}
+
+/* Repeats a read. Answers a repeated atomic with the value of the first try. */
+static void again(struct soft_dev *dev, struct soft_qp *qp,
+		  const struct soft_rec *rec)
+{
+	struct soft_rd *rd;
+
+	qp->ack_due = qp->ack_asked = true;
+	soft_qp_pend(dev, qp);
+	if (rec->op < SOFT_READ || !find_rd(qp, rec))
+		return;
+	if (rec->op == SOFT_READ) {
+		(void)take_read(dev, qp, rec);
+		return;
+	}
+	rd = &qp->rd[qp->rd_tail++ % SOFT_MAX_RD];
+	rd->aux = rec->aux;
+	rd->sent = 0;		/* push the whole answer again */
+}
+
+/* Whether the queue pair permits the operation, whatever the rkey permits. */
+static bool allowed(const struct soft_qp *qp, const struct soft_rec *rec)
+{
+	static const unsigned int needs[] = {
+		[SOFT_SEND] = 0, [SOFT_WRITE] = IBV_ACCESS_REMOTE_WRITE,
+		[SOFT_READ] = IBV_ACCESS_REMOTE_READ,
+		[SOFT_CAS] = IBV_ACCESS_REMOTE_ATOMIC,
+		[SOFT_FAA] = IBV_ACCESS_REMOTE_ATOMIC,
+	};
+
+	return (qp->attr.qp_access_flags & needs[rec->op]) == needs[rec->op];
+}
+
+static bool makes_sense(const struct soft_rec *rec)
+{
+	bool last = rec->flags & SOFT_F_LAST;
+
+	if (rec->total > SOFT_MAX_MSG)
+		return false;
+	if (rec->op != SOFT_SEND && rec->op != SOFT_WRITE)
+		return !rec->offset && last;
+	return rec->offset <= rec->total &&
+	       rec->bytes <= rec->total - rec->offset &&
+	       last == (rec->offset + rec->bytes == rec->total) &&
+	       (rec->bytes || last);
+}
+
+/*
+ * On UC a first segment starts a new message, whatever was lost before. A later
+ * segment is dropped if a segment before it was lost.
+ */
+static bool uc_in_order(struct soft_qp *qp, const struct soft_rec *rec)
+{
+	if (rec->op != SOFT_SEND && rec->op != SOFT_WRITE)
+		return false;
+	if (!rec->offset) {
+		qp->epsn = rec->psn & SOFT_PSN_MASK;
+		qp->offset = 0;
+		qp->in_message = qp->recv_taken = qp->dropping = false;
+		return true;
+	}
+	if (!qp->dropping && rec->psn == qp->epsn && rec->offset == qp->offset)
+		return true;
+	qp->dropping = true;
+	return false;
+}
+
+void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
+		       const struct soft_rec *rec, const void *payload)
+{
+	uint32_t ahead;
+
+	if (qp->unreliable && !uc_in_order(qp, rec))
+		return;
+	ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
+
+	/* this end of XRC takes no requests */
+	if (unlikely(qp->ibv.qp_type == IBV_QPT_XRC_SEND)) {
+		soft_wire_lost(qp->wire, rec);
+		return;
+	}
+	/* the message starts over, because the rest of it was lost */
+	if (unlikely(!ahead && !rec->offset && qp->offset)) {
+		qp->offset = 0;
+		qp->in_message = qp->recv_taken = false;
+	}
+	if (unlikely(ahead || rec->offset != qp->offset)) {
+		if (ahead > SOFT_PSN_MASK / 2)
+			again(dev, qp, rec);
+		/* while dropping, the request follows a refused one */
+		else if (!qp->dropping)
+			soft_wire_lost(qp->wire, rec);
+		return;
+	}
+	qp->dropping = false;
+	qp->ack_asked |= rec->flags & SOFT_F_ACK;
+	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
+		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	switch (rec->op) {
+	case SOFT_SEND:
+		on_send(dev, qp, rec, payload);
+		break;
+	case SOFT_WRITE:
+		on_write(dev, qp, rec, payload);
+		break;
+	case SOFT_READ:
+		on_read(dev, qp, rec);
+		break;
+	default:
+		on_atomic(dev, qp, rec, payload);
+	}
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams: UD and multicast. All L. */
+#ifndef SOFT_ENGINE_UD_H
+#define SOFT_ENGINE_UD_H
+
+#include <stdbool.h>
+
+struct soft_dev;
+struct soft_qp;
+struct soft_rec;
+struct soft_swqe;
+struct soft_wire;
+
+/* Returns false if the ring is full: push again later. */
+bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
+		  struct soft_swqe *wqe);
+/*
+ * For an unreliable request without room in the ring. Returns true to drop the
+ * request, or false after making the queue pair pending.
+ */
+bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp,
+		  struct soft_wire *w);
+void soft_ud_arrives(struct soft_dev *dev, struct soft_wire *w,
+		     const struct soft_rec *rec, const void *payload);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses of ports. On InfiniBand every process is a node of the subnet, with
+ * its own LIDs and port GUIDs. On Ethernet all processes share the addresses of
+ * the host, and the queue pair number names the process.
+ */
+#include "soft/fabric/gid.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft/fabric/dev.h"
+#include "soft/fabric/shared.h"
+
+#define SUBNET_PREFIX	0xfe80000000000000ull	/* the default prefix */
+#define LID_FIRST	1
+
+int soft_addr_options(struct soft_dev *dev)
+{
+	const char *ports = getenv("RDMAMSG_SOFT_PORTS");
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+
+	dev->ports = 2;
+	dev->link_layer = IBV_LINK_LAYER_ETHERNET;
+	if (ports && *ports) {
+		if (ports[0] < '1' || ports[0] > '0' + SOFT_PORTS_MAX ||
+		    ports[1])
+			return -EINVAL;
+		dev->ports = ports[0] - '0';
+	}
+	if (link && !strcmp(link, "ib"))
+		dev->link_layer = IBV_LINK_LAYER_INFINIBAND;
+	else if (link && *link && strcmp(link, "ethernet"))
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- InfiniBand ------------------------------------------------------- */
+
+uint16_t soft_lid(uint32_t node, int port)
+{
+	return (uint16_t)(LID_FIRST + node * SOFT_PORTS_MAX +
+			  (uint32_t)port - 1);
+}
+
+bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port)
+{
+	if (lid < LID_FIRST || lid >= LID_FIRST + SOFT_NODES * SOFT_PORTS_MAX)
+		return false;
+	*node = (lid - LID_FIRST) / SOFT_PORTS_MAX;
+	*port = (uint8_t)(1 + (lid - LID_FIRST) % SOFT_PORTS_MAX);
+	return true;
+}
+
+void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
+		 uint8_t gid[16])
+{
+	uint64_t guid = node == dev->node ? dev->guid :
+			atomic_load_explicit(&dev->fabric->guid[node],
+					     memory_order_relaxed);
+	const uint64_t words[2] = {
+		htobe64(SUBNET_PREFIX), htobe64(guid | (uint64_t)port),
+	};
+
+	memcpy(gid, words, 16);
+}
+
+bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
+		      uint32_t *node, uint8_t *port)
+{
+	uint64_t words[2], guid;
+
+	memcpy(words, gid, 16);
+	guid = be64toh(words[1]);
+	*node = (uint32_t)(guid & 0xffff) / SOFT_GUID_STEP;
+	*port = (uint8_t)(guid % SOFT_GUID_STEP);
+	return be64toh(words[0]) == SUBNET_PREFIX && *node < SOFT_NODES &&
+	       *port && *port <= SOFT_PORTS_MAX &&
+	       atomic_load_explicit(&dev->fabric->guid[*node],
+				    memory_order_relaxed) ==
+	       (guid & ~(uint64_t)(SOFT_GUID_STEP - 1));
+}
+
+bool soft_is_ib(const struct soft_dev *dev)
+{
+	return dev->link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool soft_gid_v4(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+bool soft_gid_mcast(const uint8_t gid[16])
+{
+	return gid[0] == 0xff || (soft_gid_v4(gid) && gid[12] >> 4 == 0xe);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/fabric/dev.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "soft/fabric/node.h"
+#include "soft/fabric/shared.h"
+#include "soft/fabric/upward.h"
+#include "soft/fabric/vm.h"
+#include "soft/fabric/wire.h"
+
+static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static struct soft_dev *the_device;
+
+/*
+ * A forked child inherits the descriptors, which would keep the parent alive
+ * for its peers, but not the device's thread. So the child loses the device as
+ * if it were removed. The child can close what it has open of the device, and
+ * this changes nothing that the parent shares with other processes. Both locks
+ * are held across fork(), so that the child finds consistent data.
+ */
+static void before_fork(void)
+{
+	(void)pthread_mutex_lock(&registry);
+	if (the_device)
+		soft_lock(the_device);
+}
+
+static void in_parent(void)
+{
+	if (the_device)
+		(void)pthread_mutex_unlock(&the_device->lock);
+	(void)pthread_mutex_unlock(&registry);
+}
+
+static void drop_wires(struct list *wires)
+{
+	while (!list_empty(wires)) {
+		struct soft_wire *w = list_first(wires, struct soft_wire, node);
+
+		if (w->bell >= 0 && w->sock.fd >= 0)
+			close(w->bell);
+		w->bell = -1;
+		w->dead = true;
+		list_del(&w->node);
+	}
+}
+
+static void drop_descriptors(struct soft_dev *dev)
+{
+	for (int fd = 0; fd < dev->watch_room; fd++) {
+		if (!dev->watch[fd])
+			continue;
+		dev->watch[fd]->fd = -1;
+		dev->watch[fd] = NULL;
+		close(fd);
+	}
+	close(dev->epfd);
+	close(dev->fabric_fd);
+	if (dev->spare >= 0)
+		close(dev->spare);
+	dev->epfd = dev->bell = dev->timerfd = dev->fabric_fd = -1;
+	dev->spare = -1;
+}
+
+static void in_child(void)
+{
+	struct soft_dev *dev = the_device;
+
+	(void)pthread_mutex_unlock(&registry);
+	if (!dev)
+		return;
+	the_device = NULL;
+	dev->absent = true;
+	soft_fabric_upward.forked(dev);
+	drop_wires(&dev->wires);
+	drop_wires(&dev->handshakes);
+	memset(dev->to, 0, sizeof(dev->to));
+	/* a private copy: writes of the child stay in the child */
+	(void)mmap(dev->fabric, sizeof(*dev->fabric), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_FIXED, dev->fabric_fd, 0);
+	drop_descriptors(dev);
+	(void)pthread_mutex_unlock(&dev->lock);
+}
+
+static void at_fork(void)
+{
+	(void)pthread_atfork(before_fork, in_parent, in_child);
+}
+
+static void dev_free(struct soft_dev *dev)
+{
+	free(dev->qps);
+	soft_keys_fini(&dev->keys);
+	free(dev->srqs);
+	free(dev->cm_table);
+	free(dev->watch);
+	(void)pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+static struct soft_dev *dev_new(void)
+{
+	struct soft_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return NULL;
+	(void)pthread_mutex_init(&dev->lock, NULL);
+	list_init(&dev->wires);
+	list_init(&dev->pending);
+	list_init(&dev->domains);
+	list_init(&dev->contexts);
+	list_init(&dev->cm_ids);
+	list_init(&dev->cm_files);
+	list_init(&dev->handshakes);
+	for (int i = 0; i < SOFT_TIMER_LISTS; i++)
+		list_init(&dev->timers[i]);
+	list_init(&dev->rest.node);
+	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
+	dev->fabric_fd = dev->spare = -1;
+	list_init(&dev->cm_mcs);
+	for (int i = 0; i < SOFT_GROUP_BUCKETS; i++)
+		list_init(&dev->groups[i]);
+	dev->qps = calloc(SOFT_QPS, sizeof(struct soft_qp *));
+	if (!dev->qps || soft_keys_init(&dev->keys)) {
+		dev_free(dev);
+		return NULL;
+	}
+	return dev;
+}
+
+static int dev_open(struct soft_dev **ret)
+{
+	struct soft_dev *dev = dev_new();
+	int err;
+
+	if (!dev)
+		return -ENOMEM;
+	err = soft_addr_options(dev);
+	soft_gids_read(dev);
+	if (!err)
+		err = soft_vm_options(dev);
+	if (!err)
+		err = soft_node_open(dev);
+	if (err)
+		goto err_dev;
+	err = soft_thread_start(dev);
+	if (err)
+		goto err_node;
+	*ret = dev;
+	return 0;
+
+err_node:
+	soft_node_close(dev);
+err_dev:
+	dev_free(dev);
+	return err;
+}
+
+int soft_dev_get(struct soft_dev **ret)
+{
+	int err = 0;
+
+	(void)pthread_once(&fork_once, at_fork);
+	(void)pthread_mutex_lock(&registry);
+	if (!the_device)
+		err = dev_open(&the_device);
+	if (!err) {
+		the_device->refs++;
+		*ret = the_device;
+	}
+	(void)pthread_mutex_unlock(&registry);
+	return err;
+}
+
+bool soft_dev_absent(void)
+{
+	bool absent = false;
+
+	(void)pthread_mutex_lock(&registry);
+	if (the_device) {
+		soft_lock(the_device);
+		absent = the_device->absent;
+		soft_unlock(the_device);
+	}
+	(void)pthread_mutex_unlock(&registry);
+	return absent;
+}
+
+void soft_dev_put(struct soft_dev *dev)
+{
+	(void)pthread_mutex_lock(&registry);
+	if (--dev->refs || dev != the_device) {
+		(void)pthread_mutex_unlock(&registry);
+		return;
+	}
+	the_device = NULL;
+	soft_thread_stop(dev);
+	soft_wires_close(dev);
+	soft_node_close(dev);
+	dev_free(dev);
+	(void)pthread_mutex_unlock(&registry);
+}
+
+void soft_unlock(struct soft_dev *dev)
+{
+	if (dev->bells_due) {
+		if (unlikely(dev->overrun))
+			soft_fabric_upward.overrun(dev);
+		soft_bells(dev);
+	}
+	(void)pthread_mutex_unlock(&dev->lock);
+}

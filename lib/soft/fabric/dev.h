@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The device of this process: its lock and its state. */
+#ifndef SOFT_FABRIC_DEV_H
+#define SOFT_FABRIC_DEV_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "soft/fabric/fault.h"
+#include "soft/fabric/gid.h"
+#include "soft/fabric/key.h"
+#include "soft/fabric/limits.h"
+#include "soft/fabric/thread.h"
+
+struct soft_cm_id;
+struct soft_fabric;
+struct soft_qp;
+struct soft_srq;
+struct soft_wire;
+
+struct soft_dev {
+	pthread_mutex_t lock;
+	int refs;			/* under the registry's lock */
+	struct list wires;
+	struct soft_wire *to[SOFT_NODES]; /* wire to send on, by node */
+	bool bells_due;			/* soft_unlock() has work */
+	bool covered;			/* the program polls: no doorbells */
+	bool heeds;			/* wants a doorbell for every ACK */
+	uint32_t polls;			/* counts polls of unarmed queues */
+	uint32_t idle_polls;		/* of these, since a queue was armed */
+
+	/* verbs/ */
+	struct list contexts;
+	struct soft_keys keys;
+	struct soft_qp **qps;		/* by index */
+	uint32_t qp_hint, qp_count;
+	struct soft_srq **srqs;		/* by number */
+	uint32_t srq_room, srq_hint;
+	struct list domains;		/* XRC */
+	struct list groups[SOFT_GROUP_BUCKETS];
+	bool group_used[SOFT_GROUPS];
+	bool overrun;			/* a completion queue is */
+	struct soft_rnr rnr;		/* sum over all queue pairs */
+
+	/* engine/ */
+	struct list pending;		/* queue pairs with something to push */
+
+	/* cm/ */
+	struct list cm_ids, cm_files;
+	struct list cm_mcs;		/* joined groups */
+	uint32_t cm_mc_last;
+	struct soft_cm_id **cm_table;
+	uint32_t cm_room, cm_hint;
+	uint16_t cm_port_last;
+
+	/* node */
+	uint32_t node;
+	uid_t uid;			/* owner of the fabric */
+	uint64_t guid;			/* of this node; its ports follow */
+	uint64_t device_guid;		/* one for the whole fabric */
+	char fabric_name[64];
+	struct soft_fabric *fabric;
+	int fabric_fd;
+	struct soft_faults faults;	/* clamped copy of the fabric's */
+	bool faulty;			/* any fault is set */
+	bool absent;			/* removed and not yet added again */
+	uint32_t refuse[SOFT_OBJECTS];	/* creations until a refusal; 0: none */
+	struct list handshakes;		/* accepted, HELLO not yet read */
+
+	/* thread */
+	struct soft_watch listener;
+	int epfd, bell, timerfd;
+	int spare;			/* for soft_spare_accept(); or -1 */
+	struct soft_watch bell_watch, timer_watch;
+	struct soft_watch **watch;	/* by descriptor */
+	int watch_room;
+	/* list i: delays of 2^i to 2^(i+1)-1 ns, sorted by 'at' */
+	struct list timers[SOFT_TIMER_LISTS];
+	uint64_t timer_armed;
+	struct soft_timer rest;
+	pthread_t thread;
+	bool stop;
+
+	/* options */
+	int ports;
+	uint8_t link_layer;
+	struct soft_gid gids[SOFT_GIDS]; /* Ethernet: one table for all ports */
+	bool no_vm;
+};
+
+/* The first caller opens the device, the last soft_dev_put() closes it. */
+int soft_dev_get(struct soft_dev **ret);
+void soft_dev_put(struct soft_dev *dev);
+/* Whether rdmamsg-soft-ctl(1) has removed the device. */
+bool soft_dev_absent(void);
+
+static inline void soft_lock(struct soft_dev *dev)
+{
+	(void)pthread_mutex_lock(&dev->lock);
+}
+
+/* Rings the doorbells that are due, then unlocks. */
+void soft_unlock(struct soft_dev *dev);
+
+#endif

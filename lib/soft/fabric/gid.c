@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * GID tables. On InfiniBand a port has one GID. On Ethernet all ports have the
+ * addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then those of the
+ * other interfaces until the table is full. An address keeps its index as long
+ * as the host has it. Afterwards the entry is empty.
+ */
+#include "soft/fabric/gid.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "soft/fabric/dev.h"
+
+static const uint8_t first[][16] = {
+	{ [10] = 0xff, 0xff, 127, [15] = 1 }, { [15] = 1 },
+};
+#define FIRST	(int)(sizeof(first) / sizeof(first[0]))
+
+int soft_gids(const struct soft_dev *dev)
+{
+	return soft_is_ib(dev) ? 1 : SOFT_GIDS;
+}
+
+static bool is_empty(const struct soft_gid *g)
+{
+	static const uint8_t none[16];
+
+	return !memcmp(g->gid.raw, none, 16);
+}
+
+/* Returns false for an interface that is down: it has no address. */
+static bool take_addr(const struct ifaddrs *a, union ibv_gid *gid)
+{
+	if (!a->ifa_addr || !(a->ifa_flags & IFF_UP))
+		return false;
+	memset(gid, 0, sizeof(*gid));
+	if (a->ifa_addr->sa_family == AF_INET6) {
+		memcpy(gid, &((const struct sockaddr_in6 *)
+			      a->ifa_addr)->sin6_addr, 16);
+		return true;
+	}
+	gid->raw[10] = gid->raw[11] = 0xff;
+	memcpy(gid->raw + 12,
+	       &((const struct sockaddr_in *)a->ifa_addr)->sin_addr, 4);
+	return a->ifa_addr->sa_family == AF_INET;
+}
+
+/* Returns the index of the GID, else an empty entry, or -1. */
+static int place_of(const struct soft_dev *dev, const union ibv_gid *gid)
+{
+	int empty = -1;
+
+	for (int i = 0; i < SOFT_GIDS; i++) {
+		if (!memcmp(&dev->gids[i].gid, gid, 16))
+			return i;
+		if (empty < 0 && is_empty(&dev->gids[i]))
+			empty = i;
+	}
+	return empty;
+}
+
+void soft_gids_read(struct soft_dev *dev)
+{
+	bool met[SOFT_GIDS] = { false };
+	struct ifaddrs *all, *a;
+	union ibv_gid gid;
+
+	if (soft_is_ib(dev))
+		return;
+	for (int i = 0; i < FIRST; i++) {
+		memcpy(&dev->gids[i].gid, first[i], 16);
+		dev->gids[i].ifindex = if_nametoindex("lo");
+		met[i] = true;
+	}
+	/* keep the known entries if the host cannot tell */
+	if (getifaddrs(&all))
+		return;
+	for (a = all; a; a = a->ifa_next) {
+		int i = take_addr(a, &gid) ? place_of(dev, &gid) : -1;
+
+		if (i < 0)
+			continue;
+		dev->gids[i].gid = gid;
+		dev->gids[i].ifindex = if_nametoindex(a->ifa_name);
+		met[i] = true;
+	}
+	freeifaddrs(all);
+	for (int i = 0; i < SOFT_GIDS; i++)
+		if (!met[i])
+			memset(&dev->gids[i], 0, sizeof(dev->gids[i]));
+}
+
+int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
+		  struct soft_gid *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (!port || port > (uint32_t)dev->ports ||
+	    index >= (uint32_t)soft_gids(dev))
+		return EINVAL;
+	if (soft_is_ib(dev))
+		soft_ib_gid(dev, dev->node, (int)port, ret->gid.raw);
+	else
+		*ret = dev->gids[index];
+	return is_empty(ret) ? ENODATA : 0;
+}
+
+int soft_gid_index(const struct soft_dev *dev, uint32_t port,
+		   const uint8_t gid[16])
+{
+	struct soft_gid g;
+
+	for (int i = 0; i < soft_gids(dev); i++)
+		if (!soft_port_gid(dev, port, (uint32_t)i, &g) &&
+		    !memcmp(g.gid.raw, gid, 16))
+			return i;
+	return -1;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports and their addresses: LIDs, GIDs, GID tables. */
+#ifndef SOFT_FABRIC_GID_H
+#define SOFT_FABRIC_GID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct soft_dev;
+
+struct soft_gid {
+	union ibv_gid gid;		/* 0: the entry is empty */
+	uint32_t ifindex;
+};
+
+/* addr.c. Reads RDMAMSG_SOFT_PORTS and RDMAMSG_SOFT_LINK; 0 or -EINVAL. */
+int soft_addr_options(struct soft_dev *dev);
+bool soft_is_ib(const struct soft_dev *dev);
+uint16_t soft_lid(uint32_t node, int port);
+bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port);
+void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
+		 uint8_t gid[16]);
+bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
+		      uint32_t *node, uint8_t *port);
+bool soft_gid_v4(const uint8_t gid[16]);	/* an IPv4-mapped address */
+bool soft_gid_mcast(const uint8_t gid[16]);
+
+/* gid.c. Number of entries in the table of a port. */
+int soft_gids(const struct soft_dev *dev);
+void soft_gids_read(struct soft_dev *dev);	/* reads the host's again. L */
+/* 0, EINVAL without such an entry, ENODATA if the entry is empty. L */
+int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
+		  struct soft_gid *ret);
+/* The index of a GID in a port's table, or -1. L */
+int soft_gid_index(const struct soft_dev *dev, uint32_t port,
+		   const uint8_t gid[16]);
+
+#endif

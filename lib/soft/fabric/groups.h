@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of multicast groups in the fabric's shared memory. All L. */
+#ifndef SOFT_FABRIC_GROUPS_H
+#define SOFT_FABRIC_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct soft_dev;
+
+/* This node has members of the group. slot < SOFT_GROUPS is unused. */
+void soft_groups_add(struct soft_dev *dev, uint32_t slot,
+		     const uint8_t mgid[16]);
+void soft_groups_remove(struct soft_dev *dev, uint32_t slot);
+/* Empties this node's row, which an earlier process may have filled. */
+void soft_groups_clear(struct soft_dev *dev);
+/* Changes with every change of the table. Read it before the table. */
+uint32_t soft_groups_epoch(const struct soft_dev *dev);
+/* Whether a node has members of the group. */
+bool soft_groups_has(const struct soft_dev *dev, uint32_t node,
+		     const uint64_t mgid[2]);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Limits of the device. */
+#ifndef SOFT_FABRIC_LIMITS_H
+#define SOFT_FABRIC_LIMITS_H
+
+#define SOFT_VENDOR_ID	0x50f7cau	/* no OUI: the group bit is clear */
+#define SOFT_NODES	1024		/* 10 bits of a queue pair number */
+#define SOFT_QPN_BITS	14
+#define SOFT_QPS	(1u << SOFT_QPN_BITS)
+#define SOFT_PORTS_MAX	8
+#define SOFT_MAX_WR	16384
+#define SOFT_MAX_SGE	32
+#define SOFT_MAX_INLINE	1024
+#define SOFT_MIN_INLINE	64u
+#define SOFT_MAX_CQE	(1 << 20)
+#define SOFT_MAX_RD	16
+#define SOFT_MAX_MR	(1u << 20)
+#define SOFT_MAX_SRQ	(1u << 16)
+#define SOFT_MAX_MSG	0x80000000u
+#define SOFT_PSN_MASK	0xffffffu
+#define SOFT_SEGMENT	(64u << 10)	/* payload of one record */
+#define SOFT_SHOW_MIN	SOFT_SEGMENT	/* shorter messages are copied */
+#define SOFT_SHOW_MAX	(256u << 10)	/* bytes that one record shows */
+#define SOFT_GIDS	32		/* of a port, on Ethernet */
+#define SOFT_GUID_STEP	16		/* from one node's GUID to the next */
+#define SOFT_MTU	4096
+#define SOFT_GRH	40		/* bytes in front of a datagram */
+#define SOFT_QPN_MCAST	0xffffffu
+#define SOFT_GROUPS	128		/* multicast groups of one node */
+#define SOFT_GROUP_BUCKETS 32
+
+#endif

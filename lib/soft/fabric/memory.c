@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/fabric/memory.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/util.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ	22
+#define MADV_POPULATE_WRITE	23
+#endif
+
+/* Whether all pages are present; they may be read-only. */
+static bool resident(uintptr_t from, uintptr_t to)
+{
+	unsigned char in[1024];
+
+	for (uintptr_t n; from < to; from += n) {
+		n = min(to - from, (uintptr_t)sizeof(in) * 4096);
+		if (mincore((void *)from, n, in))
+			return false;
+		for (uintptr_t i = 0; i < n / 4096; i++)
+			if (!(in[i] & 1))
+				return false;
+	}
+	return true;
+}
+
+static int populate(uintptr_t from, uintptr_t to, int advice)
+{
+	if (!madvise((void *)from, to - from, advice))
+		return 0;
+	/* EINVAL: not permitted, or a kernel before Linux 5.14 */
+	if (errno == EINVAL)
+		return madvise((void *)from, 0, advice) ? 0 : EFAULT;
+	return errno == ENOMEM ? EFAULT : errno;
+}
+
+/*
+ * Registration must fail for memory that is absent or does not permit the
+ * access; otherwise the device's thread would meet SIGSEGV later. Most readable
+ * memory is present already. mincore() takes 1 us for a megabyte, and
+ * MADV_POPULATE_READ of present pages takes 40 us. mincore() does not tell the
+ * permission, so the first and the last page are populated in any case.
+ */
+int soft_touch(void *addr, size_t len, int access)
+{
+	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)4095;
+	uintptr_t to = ((uintptr_t)addr + len + 4095) & ~(uintptr_t)4095;
+	int err;
+
+	if (!len)
+		return 0;
+	if (access & IBV_ACCESS_LOCAL_WRITE)
+		return populate(from, to, MADV_POPULATE_WRITE);
+	if (!resident(from, to))
+		return populate(from, to, MADV_POPULATE_READ);
+	err = populate(from, from + 4096, MADV_POPULATE_READ);
+	return err || to - from == 4096 ? err :
+	       populate(to - 4096, to, MADV_POPULATE_READ);
+}
+
+/* A program that polls on the last byte must find the others in place. */
+void soft_copy(void *dst, const void *src, size_t len)
+{
+	size_t head = len > 8 ? len - 8 : 0;
+
+	if (head) {
+		memcpy(dst, src, head);
+		atomic_thread_fence(memory_order_release);
+	}
+	if (len >= 8) {
+		uint64_t last;
+
+		memcpy(&last, (const uint8_t *)src + head, 8);
+		memcpy((uint8_t *)dst + head, &last, 8);
+		return;
+	}
+	for (size_t i = 0; i < len; i++)
+		((volatile uint8_t *)dst)[i] = ((const uint8_t *)src)[i];
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of the program: checks and ordered copies. */
+#ifndef SOFT_FABRIC_MEMORY_H
+#define SOFT_FABRIC_MEMORY_H
+
+#include <stddef.h>
+
+/*
+ * Maps all pages, as registration on hardware pins them. access is a mask of
+ * enum ibv_access_flags. Returns 0, or EFAULT if the memory is absent or does
+ * not permit the access.
+ */
+int soft_touch(void *addr, size_t len, int access);
+/* Copies so that lower addresses become visible before higher ones. */
+void soft_copy(void *dst, const void *src, size_t len);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/fabric/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int memfd(size_t size)
+{
+	int fd = memfd_create("soft-wire", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, SEALS)) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+int soft_rings_create(void)
+{
+	return memfd(SOFT_RINGS_SIZE);
+}
+
+int soft_rings_check(int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* without seals the peer could truncate the memory: SIGBUS */
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
+	    st.st_size != (off_t)SOFT_RINGS_SIZE)
+		return -EPROTO;
+	return 0;
+}
+
+/* Maps the page and the data of one ring, the data twice in a row. */
+static int map_ring(int fd, off_t shm, off_t data, struct soft_ring *r)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	const size_t page = sizeof(struct soft_ring_shm);
+	uint8_t *at = mmap(NULL, page + 2 * (size_t)SOFT_RING_SIZE, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int ret;
+
+	if (at == MAP_FAILED)
+		return -errno;
+	memset(r, 0, sizeof(*r));
+	r->shm = (struct soft_ring_shm *)at;
+	r->data = at + page;
+	if (mmap(at, page, prot, MAP_SHARED | MAP_FIXED, fd, shm) ==
+	    MAP_FAILED ||
+	    mmap(r->data, SOFT_RING_SIZE, prot, MAP_SHARED | MAP_FIXED, fd,
+		 data) == MAP_FAILED ||
+	    mmap(r->data + SOFT_RING_SIZE, SOFT_RING_SIZE, prot,
+		 MAP_SHARED | MAP_FIXED, fd, data) == MAP_FAILED) {
+		ret = -errno;
+		soft_ring_unmap(r);
+		return ret;
+	}
+	return 0;
+}
+
+int soft_rings_map(int fd, struct soft_ring rings[2])
+{
+	const off_t page = sizeof(struct soft_ring_shm);
+	int ret = map_ring(fd, 0, 2 * page, &rings[0]);
+
+	if (ret)
+		return ret;
+	ret = map_ring(fd, page, 2 * page + SOFT_RING_SIZE, &rings[1]);
+	if (ret)
+		soft_ring_unmap(&rings[0]);
+	return ret;
+}
+
+int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx)
+{
+	const off_t page = sizeof(struct soft_ring_shm);
+	int fd = memfd((size_t)page + SOFT_RING_SIZE), ret;
+
+	if (fd < 0)
+		return fd;
+	ret = map_ring(fd, 0, page, tx);
+	close(fd);
+	*rx = *tx;
+	return ret;
+}
+
+void soft_ring_unmap(struct soft_ring *r)
+{
+	if (r->shm)
+		(void)munmap(r->shm, sizeof(*r->shm) +
+			     2 * (size_t)SOFT_RING_SIZE);
+	memset(r, 0, sizeof(*r));
+}

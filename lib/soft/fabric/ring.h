@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A ring carries the records of one direction of a wire, from one producer to
+ * one consumer. Both processes can write its memory. Each side keeps its own
+ * position in private memory and checks the other's position before use. An
+ * impossible position breaks the ring and harms nothing else.
+ *
+ * The data is mapped twice in a row. Every record is therefore contiguous, and
+ * no record that passes soft_ring_avail() leads out of the mapping.
+ */
+#ifndef SOFT_FABRIC_RING_H
+#define SOFT_FABRIC_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOFT_RING_SIZE	(1u << 20)	/* a power of two, whole pages */
+#define SOFT_RING_ALIGN	16u
+#define SOFT_COUNTERS	512u		/* a power of two */
+
+/* The first page of a ring in shared memory. */
+struct soft_ring_shm {
+	_Atomic uint64_t tail;		/* written by the producer */
+	uint8_t pad1[120];
+	_Atomic uint64_t head;		/* written by the consumer */
+	uint8_t pad2[120];
+	/*
+	 * sleeping: the consumer wants a doorbell for a record that someone
+	 * waits for (1), or for every record (2). full: the producer wants a
+	 * doorbell when there is room. Ringing the doorbell clears the flag.
+	 */
+	_Atomic uint32_t sleeping;
+	_Atomic uint32_t full;
+	_Atomic uint32_t slow;		/* the consumer: copies are faster */
+	uint8_t pad3[244];
+	/* the producer: increments end the validity of ranges (rec.h) */
+	_Atomic uint32_t withdrawn[SOFT_COUNTERS];
+	uint8_t pad4[4096 - 512 - 4 * SOFT_COUNTERS];
+};
+_Static_assert(sizeof(struct soft_ring_shm) == 4096, "a page");
+
+struct soft_ring {
+	struct soft_ring_shm *shm;
+	uint8_t *data;
+	uint64_t pos;			/* own position */
+	uint64_t seen;			/* the other side's, last read */
+	bool broken;			/* the shared state is impossible */
+};
+
+static inline size_t soft_ring_round(size_t len)
+{
+	return (len + SOFT_RING_ALIGN - 1) & ~(size_t)(SOFT_RING_ALIGN - 1);
+}
+
+/* Returns the place for a record of len bytes; NULL without room, or broken. */
+static inline void *soft_ring_reserve(struct soft_ring *r, size_t len)
+{
+	size_t need = soft_ring_round(len);
+
+	if (__builtin_expect(r->pos + need - r->seen > SOFT_RING_SIZE, 0)) {
+		/* pairs with the release in soft_ring_consume() */
+		r->seen = atomic_load_explicit(&r->shm->head,
+					       memory_order_acquire);
+		if (r->pos - r->seen > SOFT_RING_SIZE)
+			r->broken = true;
+		if (r->broken || r->pos + need - r->seen > SOFT_RING_SIZE)
+			return NULL;
+	}
+	return r->data + (r->pos & (SOFT_RING_SIZE - 1));
+}
+
+static inline void soft_ring_commit(struct soft_ring *r, size_t len)
+{
+	r->pos += soft_ring_round(len);
+	/* pairs with the acquire in soft_ring_avail() */
+	atomic_store_explicit(&r->shm->tail, r->pos, memory_order_release);
+}
+
+/* Returns the number of bytes to read; 0 if the ring is broken. */
+static inline size_t soft_ring_avail(struct soft_ring *r)
+{
+	uint64_t n;
+
+	if (r->pos == r->seen) {
+		/* pairs with the release in soft_ring_commit() */
+		r->seen = atomic_load_explicit(&r->shm->tail,
+					       memory_order_acquire);
+		n = r->seen - r->pos;
+		if (__builtin_expect(n > SOFT_RING_SIZE ||
+				     n % SOFT_RING_ALIGN, 0)) {
+			r->broken = true;
+			r->seen = r->pos;
+		}
+	}
+	return r->broken ? 0 : (size_t)(r->seen - r->pos);
+}
+
+static inline const void *soft_ring_read(const struct soft_ring *r)
+{
+	return r->data + (r->pos & (SOFT_RING_SIZE - 1));
+}
+
+static inline void soft_ring_consume(struct soft_ring *r, size_t len)
+{
+	r->pos += soft_ring_round(len);
+	/* pairs with the acquire in soft_ring_reserve() */
+	atomic_store_explicit(&r->shm->head, r->pos, memory_order_release);
+}
+
+/*
+ * The shared memory of a wire. Ring 0 carries records from the node that made
+ * the memory to its peer, ring 1 carries records back.
+ */
+#define SOFT_RINGS_SIZE	(2 * (sizeof(struct soft_ring_shm) + SOFT_RING_SIZE))
+
+/* Returns a sealed memfd with two empty rings, or -errno. */
+int soft_rings_create(void);
+/* Returns -EPROTO unless fd has the size and seals of soft_rings_create(). */
+int soft_rings_check(int fd);
+int soft_rings_map(int fd, struct soft_ring rings[2]);
+/* Makes one ring with both ends in this process: the wire to itself. */
+int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx);
+void soft_ring_unmap(struct soft_ring *r);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/fabric/sockaddr.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+size_t soft_addr_len(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
+	       a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : 0;
+}
+
+in_port_t *soft_addr_port(struct sockaddr_storage *a)
+{
+	/* both families have the port at the same offset */
+	return &((struct sockaddr_in *)a)->sin_port;
+}
+
+bool soft_addr_is_any(const struct sockaddr_storage *a)
+{
+	if (a->ss_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+			&((const struct sockaddr_in6 *)a)->sin6_addr);
+	return !((const struct sockaddr_in *)a)->sin_addr.s_addr;
+}
+
+void soft_addr_unmap(struct sockaddr_storage *a)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
+	struct sockaddr_in in = { .sin_family = AF_INET };
+
+	if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		return;
+	in.sin_port = in6->sin6_port;
+	memcpy(&in.sin_addr, in6->sin6_addr.s6_addr + 12, 4);
+	memset(a, 0, sizeof(*a));
+	memcpy(a, &in, sizeof(in));
+}
+
+/*
+ * Asks the kernel by binding a socket, which can fail for want of descriptors.
+ */
+int soft_addr_local(const struct sockaddr_storage *addr)
+{
+	struct sockaddr_storage a = *addr;
+	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+
+	if (fd < 0)
+		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;
+	*soft_addr_port(&a) = 0;
+	ret = bind(fd, (struct sockaddr *)&a, (socklen_t)soft_addr_len(&a));
+	close(fd);
+	return ret ? -EADDRNOTAVAIL : 0;
+}
+
+int soft_gid_local(const uint8_t gid[16])
+{
+	struct sockaddr_storage a;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a;
+
+	memset(&a, 0, sizeof(a));
+	a.ss_family = AF_INET6;
+	memcpy(&in6->sin6_addr, gid, 16);
+	soft_addr_unmap(&a);
+	return soft_addr_is_any(&a) ? -EADDRNOTAVAIL : soft_addr_local(&a);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls from fabric/ into the layers above it. soft.c fills the table in. All
+ * L.
+ */
+#ifndef SOFT_FABRIC_UPWARD_H
+#define SOFT_FABRIC_UPWARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct soft_dev;
+struct soft_faults;
+struct soft_msg;
+struct soft_wire;
+
+struct soft_fabric_upward {
+	/*
+	 * Consumes records and pushes pending ones. Returns true if there were
+	 * any.
+	 */
+	bool (*progress)(struct soft_dev *dev);
+	/* A completion queue has overrun: fail its queue pairs. */
+	void (*overrun)(struct soft_dev *dev);
+	/* A known wire died. */
+	void (*wire_down)(struct soft_dev *dev, struct soft_wire *w);
+	/* A message of the connection manager has arrived. */
+	void (*message)(struct soft_dev *dev, struct soft_wire *w,
+			const struct soft_msg *msg, size_t len);
+	/* An order of rdmamsg-soft-ctl(1). Returns 0 or -errno: close fd. */
+	int (*control)(struct soft_dev *dev, int fd, const struct soft_msg *msg,
+		       size_t len);
+	/* dev->faults.port changed; it was as in *were. */
+	void (*ports)(struct soft_dev *dev, const struct soft_faults *were);
+	/* This process is a forked child: its contexts lose the device. */
+	void (*forked)(struct soft_dev *dev);
+};
+
+extern const struct soft_fabric_upward soft_fabric_upward;
+
+#endif

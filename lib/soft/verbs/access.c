@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "soft/verbs/access.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/util.h"
+#include "soft/fabric/memory.h"
+#include "soft/fabric/vm.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/qp.h"
+
+/* ---- one key ---------------------------------------------------------- */
+
+void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
+		 uint64_t addr, uint64_t len, int access)
+{
+	const struct soft_mr *mr = soft_key_region(&dev->keys, key);
+	uint64_t offset;
+
+	if (unlikely(!mr || mr->ibv.pd != pd ||
+		     (mr->access & access) != access))
+		return NULL;
+	offset = addr - mr->iova;
+	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))
+		return NULL;
+	return (uint8_t *)mr->ibv.addr + offset;
+}
+
+void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
+		     const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
+		     uint64_t len, int access)
+{
+	void *at = soft_mr_at(dev, pd, rkey, addr, len, access);
+
+	return likely(at) ? at :
+	       soft_mw_at(dev, qp, pd, rkey, addr, len, access);
+}
+
+/* ---- lists of parts ---------------------------------------------------- */
+
+/* A position in a scatter list. */
+struct walk {
+	const struct ibv_sge *sge;
+	uint32_t n, offset, len;
+	uint32_t key;			/* of the last part */
+};
+
+/* Returns the next part of the list, or NULL if its key does not permit it. */
+static void *walk_on(struct soft_dev *dev, const struct ibv_pd *pd,
+		     struct walk *w, int access, uint32_t *part)
+{
+	void *at;
+
+	while (w->n && w->offset >= w->sge->length) {
+		w->offset -= w->sge->length;
+		w->sge++;
+		w->n--;
+	}
+	if (unlikely(!w->n))
+		return NULL;
+	*part = min(w->sge->length - w->offset, w->len);
+	w->key = w->sge->lkey;
+	at = soft_mr_at(dev, pd, w->key, w->sge->addr + w->offset, *part,
+			access);
+	w->offset += *part;
+	w->len -= *part;
+	return at;
+}
+
+int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
+		uint32_t offset, void *dst, uint32_t len)
+{
+	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+	struct walk walk = { sge, n, offset, len, 0 };
+	uint32_t part;
+
+	while (walk.len) {
+		const void *at = walk_on(dev, &qp->pd->ibv, &walk, 0, &part);
+
+		if (unlikely(!at))
+			return -EACCES;
+		memcpy(dst, at, part);
+		dst = (uint8_t *)dst + part;
+	}
+	return 0;
+}
+
+int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
+		 uint32_t offset, const void *src, uint32_t len)
+{
+	return soft_scatter_in(soft_dev_of(qp->ibv.context), &qp->pd->ibv, sge,
+			       n, offset, src, len);
+}
+
+int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
+		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
+		    const void *src, uint32_t len)
+{
+	struct walk walk = { sge, n, offset, len, 0 };
+	uint32_t part;
+
+	while (walk.len) {
+		void *at = walk_on(dev, pd, &walk, IBV_ACCESS_LOCAL_WRITE,
+				     &part);
+
+		if (unlikely(!at))
+			return -EACCES;
+		soft_copy(at, src, part);
+		src = (const uint8_t *)src + part;
+	}
+	return 0;
+}
+
+/* ---- large payloads --------------------------------------------------- */
+
+int soft_vm_show(struct soft_dev *dev, struct soft_qp *qp,
+		 struct soft_swqe *wqe, uint32_t len, struct soft_shown *ret)
+{
+	struct walk walk = {
+		wqe->sge, wqe->num_sge, wqe->sent, len, 0,
+	};
+	uint32_t part;
+
+	ret->count = ret->pad = 0;
+	while (walk.len) {
+		const void *at = walk_on(dev, &qp->pd->ibv, &walk, 0, &part);
+
+		if (!at)
+			return -EACCES;
+		soft_vm_add(dev, qp->wire, at, part, walk.key, ret);
+	}
+	wqe->shown = true;
+	return (int)soft_vm_shown_len(ret->count);
+}
+
+void soft_vm_forget(struct soft_dev *dev, struct soft_qp *qp)
+{
+	for (uint32_t i = qp->sq_head; i != qp->sq_tail; i++) {
+		struct soft_swqe *wqe = &qp->sq[i & qp->sq_mask];
+
+		for (uint32_t s = 0; wqe->shown && s < wqe->num_sge; s++)
+			soft_vm_withdraw(dev, wqe->sge[s].lkey);
+		wqe->shown = false;
+	}
+}
+
+int soft_vm_scatter(struct soft_dev *dev, const struct ibv_pd *pd,
+		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
+		    const struct soft_fetch *from, uint32_t len)
+{
+	struct walk walk = { sge, n, offset, len, 0 };
+	struct iovec to[SOFT_MAX_SGE + 1];
+	uint32_t parts = 0, part;
+
+	while (walk.len) {
+		void *at = walk_on(dev, pd, &walk, IBV_ACCESS_LOCAL_WRITE,
+				     &part);
+
+		if (!at)
+			return -EACCES;
+		to[parts++] = (struct iovec){ at, part };
+	}
+	return soft_vm_read(from, to, parts, len);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address handles, and the members of multicast groups. */
+#ifndef SOFT_VERBS_AH_H
+#define SOFT_VERBS_AH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "soft/fabric/limits.h"
+
+struct soft_dev;
+struct soft_qp;
+
+struct soft_ah {
+	struct ibv_ah ibv;
+	struct ibv_ah_attr attr;
+	int users;			/* the program, and queued datagrams */
+	bool mcast;
+	int node;			/* IB: of the port; -1: the QPN tells */
+	uint8_t port;			/* IB: number of the port */
+	uint16_t slid;
+	uint8_t sl;			/* reported to the receiver */
+	uint8_t grh[SOFT_GRH];
+	/* multicast: nodes with members, if `known`, at `epoch` */
+	bool known;
+	uint32_t epoch;
+	uint64_t members[SOFT_NODES / 64];
+};
+
+struct soft_group {
+	struct list node;		/* dev->groups[] */
+	uint8_t mgid[16];
+	uint32_t slot;			/* in fabric/groups.h */
+	struct list members;
+};
+
+struct soft_member {
+	struct list node;
+	struct soft_qp *qp;
+};
+
+/* ah.c. All L */
+bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a);
+void soft_ah_header(const struct soft_ah *ah, uint32_t length,
+		    uint8_t grh[SOFT_GRH]);
+void soft_ah_put(struct soft_ah *ah);
+
+/* mcast.c. All L */
+struct soft_group *soft_group_find(struct soft_dev *dev,
+				   const uint8_t mgid[16]);
+/* Brings ah->members up to date. */
+void soft_mcast_members(struct soft_dev *dev, struct soft_ah *ah);
+/* Drops a node from ah->members. */
+void soft_mcast_unreachable(struct soft_ah *ah, uint32_t node);
+
+#endif

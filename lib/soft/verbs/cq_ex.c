@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * struct ibv_cq_ex: completion queues that calls poll. next() copies the
+ * current completion out of the ring, so the device is not locked between
+ * start_poll and end_poll and the program may post. Without the SINGLE_THREADED
+ * flag, a mutex is held from start_poll to end_poll.
+ */
+#include "soft/verbs/cq.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "soft/fabric/limits.h"
+#include "soft/verbs/calls.h"
+
+static struct soft_cq *of(struct ibv_cq_ex *ex)
+{
+	return (struct soft_cq *)ex;
+}
+
+static int next(struct ibv_cq_ex *ex)
+{
+	struct soft_cq *cq = of(ex);
+	int got = soft_poll_cq(&cq->ibv, 1, &cq->cur);
+
+	if (got != 1)
+		return got ? EIO : ENOENT;
+	ex->wr_id = cq->cur.wr_id;
+	ex->status = cq->cur.status;
+	return 0;
+}
+
+static void end(struct ibv_cq_ex *ex)
+{
+	if (!of(ex)->single)
+		(void)pthread_mutex_unlock(&of(ex)->poll_lock);
+}
+
+static int start(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	int ret;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	if (!of(ex)->single)
+		(void)pthread_mutex_lock(&of(ex)->poll_lock);
+	ret = next(ex);
+	if (ret)
+		end(ex);
+	return ret;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.imm_data;	/* or the invalidated rkey */
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur.dlid_path_bits;
+}
+
+struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
+				    struct ibv_cq_init_attr_ex *attr)
+{
+	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	uint32_t set = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ?
+		       attr->flags : 0;
+	struct ibv_cq_ex *ex;
+	struct ibv_cq *cq;
+	int err = 0;
+
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS |
+					  IBV_CQ_INIT_ATTR_MASK_PD) ||
+	    set & ~flags || attr->cqe > SOFT_MAX_CQE ||
+	    attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
+		err = EINVAL;
+	/* parent domains; time stamps, VLANs, flow tags, tag matching */
+	else if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ||
+		 attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
+		err = EOPNOTSUPP;
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	cq = soft_create_cq(verbs, (int)attr->cqe, attr->cq_context,
+			    attr->channel, (int)attr->comp_vector);
+	if (!cq)
+		return NULL;
+	soft_cq(cq)->single = set & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	soft_cq(cq)->ignore_overrun = set & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	(void)pthread_mutex_init(&soft_cq(cq)->poll_lock, NULL);
+	ex = &soft_cq(cq)->ex;
+	ex->start_poll = start;
+	ex->next_poll = next;
+	ex->end_poll = end;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	return ex;
+}

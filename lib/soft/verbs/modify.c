@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_modify_qp(); steps.c has the attributes of each transition. */
+#include "soft/verbs/qp.h"
+
+#include <errno.h>
+
+#include "soft/fabric/wire.h"
+#include "soft/verbs/ah.h"
+#include "soft/verbs/calls.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/upward.h"
+
+static int check_values(const struct soft_dev *dev,
+			const struct ibv_qp_attr *a, int mask)
+{
+	if (mask & IBV_QP_PORT && (!a->port_num || a->port_num > dev->ports))
+		return EINVAL;
+	if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
+		return EINVAL;
+	if (mask & IBV_QP_AV && !soft_ah_attr_ok(dev, &a->ah_attr))
+		return EINVAL;
+	if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 ||
+				       a->path_mtu > IBV_MTU_4096))
+		return EINVAL;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > SOFT_MAX_RD)
+		return EINVAL;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC &&
+	    a->max_dest_rd_atomic > SOFT_MAX_RD)
+		return EINVAL;
+	if ((mask & IBV_QP_TIMEOUT && a->timeout > 31) ||
+	    (mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) ||
+	    (mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) ||
+	    (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31))
+		return EINVAL;
+	return 0;
+}
+
+static int check_path(const struct soft_dev *dev, const struct ibv_qp_attr *a)
+{
+	/* modify_qp() of Linux ib_uverbs: both port numbers must agree */
+	if (a->alt_ah_attr.port_num != a->alt_port_num ||
+	    !soft_ah_attr_ok(dev, &a->alt_ah_attr))
+		return EINVAL;
+	return a->alt_pkey_index || a->alt_timeout > 31 ? EINVAL : 0;
+}
+
+/* Returns 0, or EINVAL if migration cannot take these values now. */
+static int check_migration(const struct soft_dev *dev, const struct soft_qp *qp,
+			   const struct ibv_qp_attr *a, int mask)
+{
+	enum ibv_mig_state now = qp->attr.path_mig_state;
+	bool path = mask & IBV_QP_ALT_PATH;
+	bool state = mask & IBV_QP_PATH_MIG_STATE;
+	bool rearm = state && a->path_mig_state == IBV_MIG_REARM;
+
+	if (path && check_path(dev, a))
+		return EINVAL;
+	/* an armed path is agreed with the peer: REARM announces a new one */
+	if (path && now == IBV_MIG_ARMED && !rearm)
+		return EINVAL;
+	if (!state)
+		return 0;
+	if (rearm)
+		return path || qp->attr.alt_port_num ? 0 : EINVAL;
+	if (a->path_mig_state != IBV_MIG_MIGRATED || now == IBV_MIG_REARM)
+		return EINVAL;
+	return now == IBV_MIG_ARMED && qp->state != IBV_QPS_RTS ? EINVAL : 0;
+}
+
+static void take_values(struct soft_qp *qp, const struct ibv_qp_attr *a,
+			int mask)
+{
+#define TAKE(bit, field) \
+	do { \
+		if (mask & (bit)) \
+			qp->attr.field = a->field; \
+	} while (0)
+	TAKE(IBV_QP_PKEY_INDEX, pkey_index);
+	TAKE(IBV_QP_PORT, port_num);
+	TAKE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	TAKE(IBV_QP_AV, ah_attr);
+	TAKE(IBV_QP_PATH_MTU, path_mtu);
+	TAKE(IBV_QP_TIMEOUT, timeout);
+	TAKE(IBV_QP_RETRY_CNT, retry_cnt);
+	TAKE(IBV_QP_RNR_RETRY, rnr_retry);
+	TAKE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	TAKE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	TAKE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	TAKE(IBV_QP_DEST_QPN, dest_qp_num);
+	TAKE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	TAKE(IBV_QP_ALT_PATH, alt_ah_attr);
+	TAKE(IBV_QP_ALT_PATH, alt_pkey_index);
+	TAKE(IBV_QP_ALT_PATH, alt_port_num);
+	TAKE(IBV_QP_ALT_PATH, alt_timeout);
+	TAKE(IBV_QP_QKEY, qkey);
+#undef TAKE
+	if (mask & IBV_QP_RQ_PSN)
+		qp->epsn = a->rq_psn & SOFT_PSN_MASK;
+	if (mask & IBV_QP_SQ_PSN)
+		qp->psn_next = qp->una = a->sq_psn & SOFT_PSN_MASK;
+	qp->retries = qp->attr.retry_cnt;
+	qp->rnr_retries = qp->attr.rnr_retry;
+}
+
+static void enter(struct soft_dev *dev, struct soft_qp *qp,
+		  enum ibv_qp_state to)
+{
+	enum ibv_qp_state from = qp->state;
+
+	switch (to) {
+	case IBV_QPS_RESET:
+		soft_qp_reset(dev, qp);
+		return;
+	case IBV_QPS_ERR:
+		qp->state = to;
+		soft_qp_error(dev, qp);
+		return;
+	case IBV_QPS_SQD:
+		qp->drained_told = false;
+		break;
+	default:
+		break;
+	}
+	qp->state = to;
+	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
+		/* requests that wait for a retry after RNR have begun, too */
+		qp->drain_to = (int32_t)(qp->begun - qp->sq_head) > 0 ?
+			       qp->begun : qp->sq_head;
+		soft_sq_drained(dev, qp);
+		if (!qp->drained_told)
+			soft_heed(dev);
+	}
+	if (to == IBV_QPS_RTS)
+		soft_verbs_upward.push(dev, qp);
+}
+
+/*
+ * An absent peer is no error yet, as with hardware. Returns an errno only if
+ * this process lacks the resources for a wire.
+ */
+static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
+		     const struct ibv_qp_attr *a)
+{
+	int ret;
+
+	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD)
+		return 0;
+	ret = soft_wire_get(dev, a->dest_qp_num >> SOFT_QPN_BITS, &qp->wire);
+	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM ? -ret : 0;
+}
+
+int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp_real(ibv);
+	enum ibv_qp_state to;
+	int ret = EINVAL;
+
+	soft_lock(dev);
+	/*
+	 * consume ACKs that have arrived, so that flushing spares their
+	 * requests
+	 */
+	(void)soft_verbs_upward.progress(dev);
+	if (soft_ctx(ibv->context)->removed) {
+		ret = EIO;
+		goto out;
+	}
+	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	if (to < IBV_QPS_RESET || to > IBV_QPS_ERR)
+		goto out;
+	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
+		goto out;
+	if (!soft_step_ok(ibv->qp_type, qp->state, to, mask))
+		goto out;
+	ret = check_values(dev, attr, mask);
+	if (!ret)
+		ret = check_migration(dev, qp, attr, mask);
+	if (!ret && to == IBV_QPS_RTR && qp->state == IBV_QPS_INIT)
+		ret = find_peer(dev, qp, attr);
+	if (ret)
+		goto out;
+	take_values(qp, attr, mask);
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		soft_verbs_upward.migrate(dev, qp, attr->path_mig_state);
+	enter(dev, qp, to);
+	if (mask & IBV_QP_STATE)
+		ibv->state = to;
+out:
+	soft_unlock(dev);
+	return ret;
+}

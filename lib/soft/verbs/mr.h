@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Protection domains, memory regions, memory windows. */
+#ifndef SOFT_VERBS_MR_H
+#define SOFT_VERBS_MR_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+
+struct soft_dev;
+struct soft_qp;
+struct soft_swqe;
+
+struct soft_pd {
+	struct ibv_pd ibv;
+	int users;
+};
+
+struct soft_mr {
+	struct ibv_mr ibv;
+	uint64_t iova;			/* first address for peers */
+	int access;
+	int windows;			/* bound to this region */
+};
+
+struct soft_mw {
+	struct ibv_mw ibv;		/* handle: type 2, upper bits of key */
+	struct soft_mr *mr;		/* NULL: not bound */
+	struct soft_qp *qp;		/* type 2: the only user */
+	struct list node;		/* qp->windows */
+	uint64_t addr, len;
+	int access;
+	uint32_t key;			/* in force */
+	uint32_t queued;		/* type 1: keys of queued binds */
+};
+
+/* ---- mw.c: windows in work requests ----------------------------------- */
+
+/* Copies a bind request into a send queue entry. Returns 0 or EINVAL. */
+int soft_mw_prepare(struct soft_swqe *wqe, const struct ibv_mw *mw,
+		    uint32_t rkey, const struct ibv_mw_bind_info *info);
+int soft_mw_bind(struct soft_dev *dev, struct soft_qp *qp,
+		 const struct soft_swqe *wqe);			/* L */
+int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp,
+		       uint32_t rkey);				/* L */
+/* Unbinds all windows of a queue pair. L */
+void soft_mw_forget(struct soft_qp *qp);
+/* Frees the key of a bind that will not be executed. L */
+void soft_mw_drop(struct soft_dev *dev, const struct soft_swqe *wqe);
+
+#endif

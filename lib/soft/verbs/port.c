@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls: GIDs and P_Keys of ports. */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "soft/fabric/gid.h"
+#include "soft/verbs/calls.h"
+#include "soft/verbs/ctx.h"
+
+/* ---- GIDs ------------------------------------------------------------- */
+
+/* Returns 0 or an errno. */
+static int query(struct ibv_context *verbs, uint32_t port, uint32_t index,
+		 struct soft_gid *ret)
+{
+	struct soft_dev *dev = soft_dev_of(verbs);
+	int err;
+
+	if (soft_ctx(verbs)->removed)
+		return EIO;
+	soft_lock(dev);
+	err = soft_port_gid(dev, port, index, ret);
+	soft_unlock(dev);
+	return err;
+}
+
+/* An empty entry is no error here, unlike in ibv_query_gid_ex(3). */
+int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
+		   union ibv_gid *gid)
+{
+	struct soft_gid g;
+	int err = query(verbs, port, (uint32_t)index, &g);
+
+	if (err && err != ENODATA) {
+		errno = err;
+		return -1;
+	}
+	*gid = g.gid;
+	return 0;
+}
+
+int soft_query_gid_type(struct ibv_context *verbs, uint8_t port,
+			unsigned int index, unsigned int *type)
+{
+	struct soft_gid g;
+	int err = query(verbs, port, index, &g);
+
+	if (err && err != ENODATA) {
+		errno = err;
+		return -1;
+	}
+	/* 0: IB or RoCE v1; 1: RoCE v2 */
+	*type = !soft_is_ib(soft_dev_of(verbs));
+	return 0;
+}
+
+static void fill_entry(const struct soft_dev *dev, uint32_t port,
+		       uint32_t index, const struct soft_gid *g,
+		       struct ibv_gid_entry *entry)
+{
+	memset(entry, 0, sizeof(*entry));
+	entry->gid = g->gid;
+	entry->gid_index = index;
+	entry->port_num = port;
+	entry->gid_type = soft_is_ib(dev) ? IBV_GID_TYPE_IB :
+			  IBV_GID_TYPE_ROCE_V2;
+	entry->ndev_ifindex = g->ifindex;
+}
+
+int soft_query_gid_ex(struct ibv_context *verbs, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags,
+		      size_t entry_size)
+{
+	struct soft_gid g;
+	int err;
+
+	if (flags)
+		return EOPNOTSUPP;
+	if (entry_size < sizeof(*entry))
+		return EINVAL;
+	err = query(verbs, port, index, &g);
+	if (!err)
+		fill_entry(soft_dev_of(verbs), port, index, &g, entry);
+	return err;
+}
+
+/* Returns the number of non-empty entries, or -EINVAL if room is too small. */
+ssize_t soft_query_gid_table(struct ibv_context *verbs,
+			     struct ibv_gid_entry *entries, size_t max_entries,
+			     uint32_t flags, size_t entry_size)
+{
+	struct soft_dev *dev = soft_dev_of(verbs);
+	struct soft_gid g;
+	size_t n = 0;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	if (entry_size < sizeof(*entries))
+		return -EINVAL;
+	soft_lock(dev);
+	soft_gids_read(dev);
+	for (uint32_t port = 1; port <= (uint32_t)dev->ports; port++) {
+		for (uint32_t i = 0; i < (uint32_t)soft_gids(dev); i++) {
+			if (soft_port_gid(dev, port, i, &g))
+				continue;
+			if (n < max_entries)
+				fill_entry(dev, port, i, &g,
+					   (struct ibv_gid_entry *)
+					   ((char *)entries + n * entry_size));
+			n++;
+		}
+	}
+	soft_unlock(dev);
+	return n > max_entries ? -EINVAL : (ssize_t)n;
+}
+
+/* ---- P_Keys ----------------------------------------------------------- */
+
+int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
+		    __be16 *pkey)
+{
+	if (soft_ctx(verbs)->removed) {
+		errno = EIO;
+		return -1;
+	}
+	if (!port || port > soft_dev_of(verbs)->ports || index) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+int soft_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey)
+{
+	if (!port || port > soft_dev_of(verbs)->ports ||
+	    pkey != htobe16(0xffff)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Work requests: checked, copied into their queue, pushed if there is room. */
+#include "soft/verbs/qp.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "soft/verbs/ah.h"
+#include "soft/verbs/calls.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/upward.h"
+
+int soft_rq_post(struct soft_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct soft_rwqe *wqe;
+
+	if (unlikely(rq->tail - rq->head >= rq->room))
+		return ENOMEM;
+	if (unlikely(wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge))
+		return EINVAL;
+	wqe = &rq->wqe[rq->tail & rq->mask];
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	wqe->length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		wqe->sge[i] = wr->sg_list[i];
+		wqe->length += wr->sg_list[i].length;
+	}
+	rq->tail++;
+	return 0;
+}
+
+int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad)
+{
+	struct soft_qp *qp = soft_qp(ibv);
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	int ret = 0;
+
+	soft_lock(dev);
+	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->ibv.recv_cq)
+		ret = EINVAL;
+	else if (unlikely(qp->state == IBV_QPS_ERR &&
+			  soft_ctx(ibv->context)->removed))
+		ret = EIO;
+	for (; wr && !ret; wr = wr->next) {
+		ret = soft_rq_post(&qp->rq, wr);
+		if (ret)
+			break;
+	}
+	if (unlikely(qp->state == IBV_QPS_ERR))
+		soft_qp_error(dev, qp);
+	soft_unlock(dev);
+	if (unlikely(ret))
+		*bad = wr;
+	return ret;
+}
+
+/* ---- sends ------------------------------------------------------------ */
+
+static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
+{
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM;
+	if (qp->unreliable &&
+	    (op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	     op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_SEND_WITH_INV))
+		return false;
+	switch (op) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int copy_data(struct soft_qp *qp, struct soft_swqe *wqe,
+		     const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (unlikely(length > SOFT_MAX_MSG))
+		return EINVAL;
+	wqe->length = (uint32_t)length;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	wqe->inlined = wr->send_flags & IBV_SEND_INLINE;
+	if (!wqe->inlined) {
+		for (int i = 0; i < wr->num_sge; i++)
+			wqe->sge[i] = wr->sg_list[i];
+		return 0;
+	}
+	if (unlikely(length > qp->cap.max_inline_data))
+		return EINVAL;
+	length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		memcpy(wqe->data + length,
+		       (const void *)(uintptr_t)wr->sg_list[i].addr,
+		       wr->sg_list[i].length);
+		length += wr->sg_list[i].length;
+	}
+	return 0;
+}
+
+void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)
+{
+	wqe->psn = qp->psn_next;
+	wqe->show = wqe->shown = wqe->push = false;
+	if (wqe->op != IBV_WR_LOCAL_INV && wqe->op != IBV_WR_BIND_MW)
+		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
+	qp->sq_tail++;
+}
+
+static int take_bind(struct soft_swqe *wqe, const struct ibv_send_wr *wr,
+		     enum ibv_mw_type binds)
+{
+	if (!wr->bind_mw.mw || wr->bind_mw.mw->type != binds)
+		return EINVAL;
+	return soft_mw_prepare(wqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+			       &wr->bind_mw.bind_info);
+}
+
+static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
+		    enum ibv_mw_type binds)
+{
+	struct soft_swqe *wqe = &qp->sq[qp->sq_tail & qp->sq_mask];
+	bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		      wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	int ret;
+
+	if (unlikely(qp->sq_tail - qp->sq_head >= qp->cap.max_send_wr))
+		return ENOMEM;
+	if (unlikely(!op_ok(qp, wr->opcode) || wr->num_sge < 0 ||
+		     (uint32_t)wr->num_sge > qp->cap.max_send_sge))
+		return EINVAL;
+	wqe->status = IBV_WC_SUCCESS;
+	ret = wr->opcode == IBV_WR_BIND_MW ? take_bind(wqe, wr, binds) :
+	      copy_data(qp, wqe, wr);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(atomic && wqe->length != 8))
+		return EINVAL;
+	if (qp->ibv.qp_type == IBV_QPT_UD) {
+		struct soft_ah *ah = (struct soft_ah *)wr->wr.ud.ah;
+
+		if (unlikely(!ah || ah->ibv.pd != qp->ibv.pd))
+			return EINVAL;
+		ah->users++;
+		wqe->ah = ah;
+		wqe->dest_qpn = wr->wr.ud.remote_qpn & 0xffffff;
+		wqe->qkey = wr->wr.ud.remote_qkey;
+	}
+	wqe->wr_id = wr->wr_id;
+	wqe->op = (uint8_t)wr->opcode;
+	wqe->flags = wr->send_flags;
+	wqe->signaled = qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	wqe->started = wqe->done = wqe->again = false;
+	wqe->sent = 0;
+	if (wr->opcode != IBV_WR_BIND_MW)
+		wqe->imm = wr->imm_data;
+	if (atomic) {
+		wqe->raddr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	} else if (wr->opcode != IBV_WR_BIND_MW) {
+		wqe->raddr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+	wqe->srqn = qp->ibv.qp_type == IBV_QPT_XRC_SEND ?
+		    wr->qp_type.xrc.remote_srqn : 0;
+	soft_sq_commit(qp, wqe);
+	return 0;
+}
+
+int soft_sq_may_post(const struct soft_qp *qp)
+{
+	if (unlikely(qp->state < IBV_QPS_RTS || !qp->ibv.send_cq))
+		return EINVAL;
+	if (unlikely(qp->state == IBV_QPS_ERR &&
+		     soft_ctx(qp->ibv.context)->removed))
+		return EIO;
+	return 0;
+}
+
+void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (likely(qp->state == IBV_QPS_RTS))
+		soft_verbs_upward.push(dev, qp);
+	else if (qp->state == IBV_QPS_ERR)
+		soft_qp_error(dev, qp);
+	else if (qp->state == IBV_QPS_SQE)
+		soft_sq_error(dev, qp);
+}
+
+int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad, enum ibv_mw_type binds)
+{
+	struct soft_qp *qp = soft_qp(ibv);
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	int ret;
+
+	if (unlikely(qp->ex_ops))	/* a builder may use the same entries */
+		(void)pthread_mutex_lock(&qp->ex_lock);
+	soft_lock(dev);
+	ret = soft_sq_may_post(qp);
+	for (; wr && !ret; wr = wr->next) {
+		ret = post_one(qp, wr, binds);
+		if (unlikely(ret))
+			break;
+	}
+	soft_sq_kick(dev, qp);
+	soft_unlock(dev);
+	if (unlikely(qp->ex_ops))
+		(void)pthread_mutex_unlock(&qp->ex_lock);
+	if (unlikely(ret))
+		*bad = wr;
+	return ret;
+}
+
+int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad)
+{
+	return soft_post_send_any(qp, wr, bad, IBV_MW_TYPE_2);
+}

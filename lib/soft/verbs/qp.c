@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls: queue pairs. */
+#include "soft/verbs/qp.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "soft/verbs/calls.h"
+#include "soft/verbs/cq.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/upward.h"
+
+/* later: DRIVER for DC */
+static int check_objects(struct ibv_qp_init_attr_ex *a)
+{
+	bool pd = a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd;
+
+	switch (a->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		if (!pd || !a->send_cq || !a->recv_cq)
+			return EINVAL;
+		break;
+	case IBV_QPT_XRC_SEND:
+		if (!pd || !a->send_cq || a->srq)
+			return EINVAL;
+		a->recv_cq = NULL;
+		break;
+	case IBV_QPT_XRC_RECV:
+		if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ||
+		    a->srq)
+			return EINVAL;
+		/* the receives name the memory; keep pd for queries */
+		if (!pd)
+			a->pd = NULL;
+		a->send_cq = a->recv_cq = NULL;
+		a->cap = (struct ibv_qp_cap){ .max_send_wr = 0 };
+		return 0;
+	default:
+		return EOPNOTSUPP;
+	}
+	if (a->srq || !a->recv_cq)
+		a->cap.max_recv_wr = a->cap.max_recv_sge = 0;
+	return a->srq && ((struct soft_srq *)a->srq)->xrcd ? EINVAL : 0;
+}
+
+static int check_init(struct ibv_qp_init_attr_ex *a)
+{
+	const uint32_t taken = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_IND_TABLE |
+			       IBV_QP_INIT_ATTR_RX_HASH;
+	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB |
+			       IBV_QP_CREATE_SCATTER_FCS |
+			       IBV_QP_CREATE_CVLAN_STRIPPING |
+			       IBV_QP_CREATE_SOURCE_QPN |
+			       IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	int err;
+
+	if (a->comp_mask & ~known)
+		return EINVAL;
+	if (a->comp_mask & ~taken)
+		return EOPNOTSUPP;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS))
+		a->create_flags = 0;
+	if (a->create_flags & ~flags)
+		return EINVAL;
+	if (a->create_flags & ~(a->qp_type != IBV_QPT_UD ? 0 :
+				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB))
+		return EOPNOTSUPP;
+	err = check_objects(a);
+	if (err)
+		return err;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		err = soft_qp_ex_check(a->qp_type, a->send_ops_flags);
+	if (err)
+		return err;
+	if (a->cap.max_send_wr > SOFT_MAX_WR ||
+	    a->cap.max_recv_wr > SOFT_MAX_WR ||
+	    a->cap.max_send_sge > SOFT_MAX_SGE ||
+	    a->cap.max_recv_sge > SOFT_MAX_SGE ||
+	    a->cap.max_inline_data > SOFT_MAX_INLINE)
+		return EINVAL;
+	return 0;
+}
+
+static int take_number(struct soft_dev *dev, struct soft_qp *qp)
+{
+	for (uint32_t n = 0; n < SOFT_QPS; n++) {
+		uint32_t i = (dev->qp_hint + n) % SOFT_QPS;
+
+		/* on node 0, 0 and 1 would be the management queue pairs */
+		if (i < 2 || dev->qps[i] ||
+		    (dev->node << SOFT_QPN_BITS | i) == SOFT_QPN_MCAST)
+			continue;
+		dev->qp_hint = i + 1;
+		dev->qp_count++;
+		dev->qps[i] = qp;
+		qp->ibv.qp_num = dev->node << SOFT_QPN_BITS | i;
+		return 0;
+	}
+	return ENOMEM;
+}
+
+static void qp_free(struct soft_qp *qp)
+{
+	soft_rq_fini(&qp->rq);
+	soft_sq_fini(qp);
+	free(qp);
+}
+
+static int init_receives(struct soft_qp *qp)
+{
+	if (qp->ibv.qp_type == IBV_QPT_XRC_RECV)
+		return soft_rq_init(&qp->rq, 1, SOFT_MAX_SGE);
+	if (qp->srq)
+		return soft_rq_init(&qp->rq, 1, qp->srq->rq.max_sge);
+	return soft_rq_init(&qp->rq, qp->cap.max_recv_wr,
+			    qp->cap.max_recv_sge);
+}
+
+/* Adds n to the user counts of all objects that the queue pair uses. L */
+static void hold(struct soft_qp *qp, int n)
+{
+	if (qp->pd)
+		qp->pd->users += n;
+	if (qp->ibv.send_cq)
+		soft_cq(qp->ibv.send_cq)->users += n;
+	if (qp->ibv.recv_cq)
+		soft_cq(qp->ibv.recv_cq)->users += n;
+	if (qp->ibv.srq)
+		((struct soft_srq *)qp->ibv.srq)->users += n;
+	if (qp->xrcd)
+		qp->xrcd->users += n;
+}
+
+static struct soft_qp *qp_new(struct ibv_context *verbs,
+			      const struct ibv_qp_init_attr_ex *attr)
+{
+	struct soft_qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	if (attr->qp_type != IBV_QPT_XRC_RECV)
+		qp->pd = (struct soft_pd *)attr->pd;
+	qp->cap = attr->cap;
+	/* as on hardware: some inline data works without asking for it */
+	qp->cap.max_inline_data = max(qp->cap.max_inline_data,
+				      SOFT_MIN_INLINE);
+	qp->sq_sig_all = attr->sq_sig_all;
+	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
+			 attr->qp_type == IBV_QPT_UD;
+	qp->create_flags = attr->create_flags;
+	qp->state = IBV_QPS_RESET;
+	qp->timer.fn = soft_verbs_upward.timer;
+	list_init(&qp->timer.node);
+	list_init(&qp->pend_node);
+	list_init(&qp->windows);
+	list_init(&qp->opened);
+	qp->srq = (struct soft_srq *)attr->srq;
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		qp->xrcd = (struct soft_xrcd *)attr->xrcd;
+	qp->ibv.context = verbs;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.pd = attr->pd;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.srq = attr->srq;
+	qp->ibv.qp_type = attr->qp_type;
+	qp->ibv.state = IBV_QPS_RESET;
+	return qp;
+}
+
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct soft_dev *dev = soft_dev_of(verbs);
+	struct ibv_qp_init_attr_ex a = *attr;
+	struct soft_qp *qp;
+	int err = check_init(&a);
+
+	if (!err)
+		err = soft_may_create(verbs, SOFT_OBJ_QP);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = qp_new(verbs, &a);
+	if (!qp)
+		return NULL;
+	if (soft_sq_init(qp) || init_receives(qp)) {
+		err = ENOMEM;
+		goto err_qp;
+	}
+	soft_lock(dev);
+	err = take_number(dev, qp);
+	if (!err)
+		hold(qp, 1);
+	soft_unlock(dev);
+	if (err)
+		goto err_qp;
+	qp->ibv.handle = qp->ibv.qp_num;
+	if (a.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		soft_qp_ex_init(qp, a.send_ops_flags);
+	(void)pthread_mutex_init(&qp->ibv.mutex, NULL);
+	(void)pthread_cond_init(&qp->ibv.cond, NULL);
+	attr->cap = qp->cap;
+	return &qp->ibv;
+
+err_qp:
+	qp_free(qp);
+	errno = err;
+	return NULL;
+}
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context, .send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq, .srq = attr->srq, .cap = attr->cap,
+		.qp_type = attr->qp_type, .sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd,
+	};
+	struct ibv_qp *qp = soft_create_qp_ex(pd->context, &ex);
+
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+/* Ends the queue pair itself. L */
+static void end(struct soft_dev *dev, struct soft_qp *qp)
+{
+	/* a due NAK still goes out if the ring has room */
+	(void)soft_verbs_upward.answer(dev, qp);
+	soft_qp_reset(dev, qp);
+	soft_mw_forget(qp);
+	dev->qps[qp->ibv.qp_num & (SOFT_QPS - 1)] = NULL;
+	dev->qp_count--;
+	hold(qp, -1);
+}
+
+/*
+ * Drops a handle. The queue pair ends with its last handle. Until then one of
+ * the remaining handles counts as its user. Returns true if the caller must
+ * free the queue pair.
+ */
+static bool let_go(struct soft_dev *dev, struct soft_qp *real,
+		   struct soft_qp *handle)
+{
+	struct soft_qp *heir;
+
+	if (handle != real) {
+		list_del(&handle->opened);
+		handle->xrcd->users--;
+		if (!real->gone || !list_empty(&real->opened))
+			return false;
+		real->xrcd->users++;	/* end() decrements it */
+		end(dev, real);
+		return true;
+	}
+	if (list_empty(&real->opened)) {
+		end(dev, real);
+		return true;
+	}
+	heir = list_first(&real->opened, struct soft_qp, opened);
+	real->gone = true;
+	real->xrcd->users--;
+	real->xrcd = heir->xrcd;
+	real->ibv.context = heir->ibv.context;
+	return false;
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv), *real = soft_qp_real(ibv);
+	struct soft_ctx *ctx = soft_ctx(ibv->context);
+	bool last;
+
+	soft_lock(dev);
+	if (real->groups) {
+		soft_unlock(dev);
+		return EBUSY;
+	}
+	last = let_go(dev, real, qp);
+	soft_async_forget(ctx, ibv);
+	soft_unlock(dev);
+	(void)pthread_mutex_lock(&ibv->mutex);
+	while (ibv->events_completed != qp->async_fetched)
+		(void)pthread_cond_wait(&ibv->cond, &ibv->mutex);
+	(void)pthread_mutex_unlock(&ibv->mutex);
+	(void)pthread_cond_destroy(&ibv->cond);
+	(void)pthread_mutex_destroy(&ibv->mutex);
+	if (qp != real)
+		free(qp);
+	if (last)
+		qp_free(real);
+	return 0;
+}
+
+int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp_real(ibv);
+
+	soft_lock(dev);
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_psn = qp->psn_next;
+	attr->rq_psn = qp->epsn;
+	attr->cap = qp->cap;
+	attr->sq_draining = qp->state == IBV_QPS_SQD && !qp->drained_told;
+	memset(init, 0, sizeof(*init));
+	init->qp_context = ibv->qp_context;
+	init->send_cq = ibv->send_cq;
+	init->recv_cq = ibv->recv_cq;
+	init->srq = ibv->srq;
+	init->qp_type = ibv->qp_type;
+	init->sq_sig_all = qp->sq_sig_all;
+	init->cap = qp->cap;
+	soft_unlock(dev);
+	return 0;
+}

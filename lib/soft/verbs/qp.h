@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs: their state, both queues, and how queues end. */
+#ifndef SOFT_VERBS_QP_H
+#define SOFT_VERBS_QP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "soft/fabric/dev.h"
+#include "soft/fabric/fault.h"
+#include "soft/fabric/limits.h"
+#include "soft/fabric/thread.h"
+#include "soft/verbs/mr.h"
+#include "soft/verbs/rq.h"
+#include "soft/verbs/srq.h"
+
+struct soft_ah;
+struct soft_wire;
+
+/* A posted send request. */
+struct soft_swqe {
+	uint64_t wr_id;
+	uint8_t op;			/* enum ibv_wr_opcode */
+	uint8_t status;			/* ibv_wc_status for its completion */
+	uint8_t try;			/* read: number of its try */
+	bool signaled, done, inlined, started;
+	bool again;			/* injected: send a duplicate */
+	bool show;			/* this try shows its payload */
+	bool shown;			/* some try has shown its payload */
+	bool push;			/* the peer refused to fetch */
+	unsigned int flags;
+	uint32_t imm;			/* network order; rkey to invalidate */
+	uint32_t psn;
+	uint32_t length;
+	uint32_t sent;			/* bytes pushed; read: bytes received */
+	uint32_t num_sge;
+	uint64_t raddr;
+	uint32_t rkey;
+	uint64_t compare_add, swap;
+	uint32_t srqn;			/* XRC */
+	struct ibv_sge *sge;
+	uint8_t *data;			/* inline */
+	struct soft_ah *ah;		/* datagram: counted reference */
+	uint32_t dest_qpn, qkey;
+};
+
+/* A read or atomic that this end has to answer. */
+struct soft_rd {
+	uint32_t psn, src_rkey, total, sent;
+	uint64_t raddr;
+	bool atomic, known, show;
+	const struct ibv_pd *pd;	/* compared, never dereferenced */
+	uint8_t aux;			/* number of the try, echoed */
+	uint64_t value;
+};
+
+struct soft_qp {
+	union {				/* layout of rdma-core's verbs_qp */
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;	/* the builder interface */
+	};
+	uint32_t ex_comp_mask;
+	void *ex_xrcd;
+
+	enum ibv_qp_state state;	/* ibv.state belongs to libibverbs */
+	struct soft_wire *wire;		/* NULL: the peer is absent */
+	struct soft_pd *pd;
+	struct list pend_node;
+	struct ibv_qp_attr attr;	/* as set by modify */
+	int attr_mask;			/* attributes that were ever set */
+	struct ibv_qp_cap cap;
+	bool sq_sig_all;
+	bool unreliable;		/* UC, UD */
+	uint32_t create_flags;
+	int groups;			/* attached to */
+
+	/* migration: apm.c */
+	uint8_t path;			/* in use: SOFT_F_PATH or 0 */
+	bool path_due;			/* push a SOFT_PATH record */
+	bool path_failed;		/* PATH_MIG_ERR was raised */
+
+	/* requester */
+	struct soft_swqe *sq;
+	struct ibv_sge *sq_sges;
+	uint8_t *sq_inline;
+	uint32_t sq_mask;
+	uint32_t sq_head, sq_next, sq_tail; /* oldest, to push, free */
+	uint32_t psn_next;		/* of the next posted request */
+	uint32_t una;			/* all messages before it are acked */
+	uint32_t reads_out;		/* pushed, not yet answered */
+	uint32_t retries, rnr_retries;	/* left */
+	uint8_t tries;			/* number of the current try */
+	uint32_t drawn;			/* fault decisions so far */
+	struct soft_timer timer;	/* pushing waits for it if `waiting` */
+	bool waiting;
+	bool lost;			/* the timer costs a retry */
+	bool decided;			/* the delayed request passes now */
+	bool reorder;			/* let the next request overtake */
+	bool drained_told;
+	uint32_t begun;			/* end of what was ever begun */
+	uint32_t drain_to;		/* SQD: `begun` on entry */
+
+	/* builder, behind sq_tail: qp_ex.c */
+	pthread_mutex_t ex_lock;
+	uint64_t ex_ops;
+	uint32_t ex_tail, ex_room, ex_count;
+	int ex_err;
+	struct soft_swqe *ex_wqe;	/* the request that setters fill in */
+
+	/* responder */
+	struct soft_rq rq;
+	uint32_t epsn;			/* expected */
+	uint32_t offset;		/* of the message in progress */
+	bool in_message, dropping;	/* dropping: until epsn comes */
+	bool recv_taken;		/* the message has taken a receive */
+	bool ack_due, ack_asked;	/* asked: the requester sleeps */
+	uint8_t nak_due, nak_aux;	/* enum soft_nak */
+	uint32_t nak_psn;
+	struct soft_rd rd[SOFT_MAX_RD];
+	uint32_t rd_head, rd_tail;
+	uint32_t async_fetched;		/* events read; each needs an ack */
+	struct soft_rnr rnr;
+	struct list windows;		/* of type 2, bound to this one */
+
+	/* XRC, receiving end: srq of the last request */
+	struct soft_srq *srq;
+	struct soft_xrcd *xrcd;
+	struct soft_qp *real;		/* ibv_open_qp(): the original */
+	struct list opened;		/* handles of ibv_open_qp(), or node */
+	bool gone;			/* the first handle is destroyed */
+	bool last_wqe_told;
+};
+
+static inline struct soft_qp *soft_qp(struct ibv_qp *qp)
+{
+	return (struct soft_qp *)qp;
+}
+
+/* The queue pair behind a handle, which ibv_open_qp() may have made. */
+static inline struct soft_qp *soft_qp_real(struct ibv_qp *ibv)
+{
+	struct soft_qp *qp = soft_qp(ibv);
+
+	return qp->real ? qp->real : qp;
+}
+
+static inline struct soft_qp *soft_qp_find(struct soft_dev *dev, uint32_t qpn)
+{
+	return dev->qps[qpn & (SOFT_QPS - 1)];
+}
+
+static inline bool soft_can_receive(const struct soft_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
+}
+
+/* The protection domain of the memory that receives name. */
+static inline const struct ibv_pd *soft_recv_pd(const struct soft_qp *qp)
+{
+	return qp->srq ? qp->srq->ibv.pd : &qp->pd->ibv;
+}
+
+/* ---- queue.c: both queues. All L -------------------------------------- */
+
+int soft_sq_init(struct soft_qp *qp);
+void soft_sq_fini(struct soft_qp *qp);
+void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_swqe *wqe, enum ibv_wc_status status);
+/* Completes the receive at the head. */
+void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
+		      struct ibv_wc *wc, bool solicited);
+/* Enters the error state and flushes both queues. */
+void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);
+/* Enters SQE and flushes the send queue: unreliable queue pairs. */
+void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp);
+void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);
+/* In SQD: raises SQ_DRAINED once, when no request is under way. */
+void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp);
+
+/* ---- post.c ------------------------------------------------------------ */
+
+/* ibv_post_send() that also binds windows of the type `binds`. */
+int soft_post_send_any(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad, enum ibv_mw_type binds);
+/* Returns 0, or the errno with which posting fails in this state. L */
+int soft_sq_may_post(const struct soft_qp *qp);
+/* Hands the entry at the tail to the send queue. L */
+void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe);
+/* Pushes committed entries, or flushes them in an error state. L */
+void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp);
+
+/* ---- steps.c, qp_ex.c -------------------------------------------------- */
+
+/* Whether the transition exists and the mask has the right attributes. */
+bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
+		  enum ibv_qp_state to, int mask);
+int soft_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
+void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
+
+#endif

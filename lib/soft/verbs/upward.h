@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls from verbs/ into the engine. soft.c fills the table in. All L. */
+#ifndef SOFT_VERBS_UPWARD_H
+#define SOFT_VERBS_UPWARD_H
+
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+
+struct soft_dev;
+struct soft_qp;
+struct soft_timer;
+
+struct soft_verbs_upward {
+	/*
+	 * Consumes records and pushes pending ones. Returns true if there were
+	 * any.
+	 */
+	bool (*progress)(struct soft_dev *dev);
+	/* Pushes requests of the send queue. */
+	void (*push)(struct soft_dev *dev, struct soft_qp *qp);
+	/* Pushes due answers. Returns false if the ring is full. */
+	bool (*answer)(struct soft_dev *dev, struct soft_qp *qp);
+	/* The timer of a queue pair has expired. */
+	void (*timer)(struct soft_dev *dev, struct soft_timer *t);
+	/* ibv_modify_qp() sets the migration state. */
+	void (*migrate)(struct soft_dev *dev, struct soft_qp *qp,
+			enum ibv_mig_state state);
+};
+
+extern const struct soft_verbs_upward soft_verbs_upward;
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The wire format, as in rdmamsg-proto(7). Pure functions: bytes in, a struct
+ * or -EPROTO out; no I/O, no allocation, nothing believed.
+ *
+ * All integers are little-endian. Decoders accept longer input from newer
+ * peers and skip what they do not know. What they return to is written on
+ * success only. Encoders trust what they are given, but for a few assertions.
+ */
+#ifndef RDMAMSG_LIB_PROTO_H
+#define RDMAMSG_LIB_PROTO_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PROTO_VERSION		1
+#define PROTO_MAGIC		0x47534d52u	/* "RMSG" on the wire */
+#define PROTO_HELLO_LEN		24
+#define PROTO_HELLO_DATA_MAX	32
+#define PROTO_HELLO_MAX		(PROTO_HELLO_LEN + PROTO_HELLO_DATA_MAX)
+#define PROTO_HDR_LEN		16
+#define PROTO_KEY_LEN		32
+#define PROTO_KEYS_MAX		16
+#define PROTO_RNDV_LEN		8		/* before the keys */
+#define PROTO_RNDV_MAX		(PROTO_RNDV_LEN + \
+				 PROTO_KEYS_MAX * PROTO_KEY_LEN)
+#define PROTO_SETUP_DATA_MAX	4096
+#define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
+#define PROTO_RECV_MIN		8192		/* smallest receive buffer */
+#define PROTO_MSG_MAX		0x7fffffffu
+#define PROTO_DEPTH_MAX		(1 << 20)	/* messages in flight */
+
+/*
+ * Hello: private data of the CM request, reply and reject. What arrives is
+ * zero-padded by the CM, so the lengths inside are the truth.
+ *
+ *  0 u32 magic            8 u32 features       16 u32 session hint, reserved
+ *  4 u8  lowest version  12 u16 first credits  20 u32 limit
+ *  5 u8  highest version 14 u16 reject code
+ *  6 u8  own length (>= 24: application data starts there)
+ *  7 u8  application data length
+ */
+enum proto_reject {
+	PROTO_REJECT_NONE,
+	PROTO_REJECT_APP,		/* the program said no */
+	PROTO_REJECT_VERSION,		/* no common version */
+	PROTO_REJECT_PROTOCOL,		/* not our protocol, or broken */
+	PROTO_REJECT_RESOURCES,		/* out of memory, QPs, ... */
+	PROTO_REJECT_LIMIT,		/* it limits how many connect */
+};
+
+/* The limit of a PROTO_REJECT_LIMIT. The first three pass by themselves. */
+enum proto_limit {
+	PROTO_LIMIT_NONE,
+	PROTO_LIMIT_REQUESTS,		/* its program has not answered */
+	PROTO_LIMIT_HALF_OPEN,		/* that have not sent SETUP */
+	PROTO_LIMIT_SLOWED,		/* after an offence of the address */
+	PROTO_LIMIT_ENDPOINTS,		/* of the listener */
+	PROTO_LIMIT_SOURCE,		/* of one address */
+	PROTO_LIMIT_MEMORY,		/* that one address may take */
+	PROTO_LIMITS,
+};
+
+static inline bool rdmamsg__limit_passes(uint32_t limit)
+{
+	return limit >= PROTO_LIMIT_REQUESTS && limit <= PROTO_LIMIT_SLOWED;
+}
+
+/* Features: what both sides have set is in use, but for OVERCOMMIT. */
+#define PROTO_FEATURE_RMA	1u		/* WRITTEN, programs' keys */
+#define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
+/* This side may have no receive for a message within its credits. */
+#define PROTO_FEATURE_OVERCOMMIT 4u
+
+struct proto_hello {
+	uint8_t lowest;
+	uint8_t highest;
+	uint32_t features;
+	uint16_t credits;		/* messages before SETUP has arrived */
+	uint16_t reject;		/* enum proto_reject */
+	uint32_t limit;			/* enum proto_limit, or a newer one */
+	const uint8_t *data;		/* decode: points into the input */
+	uint8_t data_len;
+};
+
+/* Returns the length, at most PROTO_HELLO_MAX. */
+size_t rdmamsg__hello_encode(const struct proto_hello *h,
+			     uint8_t out[static PROTO_HELLO_MAX]);
+/*
+ * -EPROTO: not a hello, or lengths that do not fit. Judges neither versions,
+ * not even an empty range, nor reject codes.
+ */
+int rdmamsg__hello_decode(struct proto_hello *h, const void *buf, size_t len);
+/* The highest common version, or -EPROTONOSUPPORT. */
+int rdmamsg__hello_version(const struct proto_hello *peer);
+
+/*
+ * Message header, in front of everything sent in band.
+ *
+ *  0 u8 type  1 u8 flags  2 u16 seen  4 u32 credit  8 u32 number  12 u32 tag
+ *
+ * credit: data messages with a number below it (modulo 2^32) may be sent.
+ * seen: CREDIT messages processed so far (modulo 2^16).
+ */
+enum proto_type {
+	PROTO_DATA = 1,		/* number, tag; payload */
+	PROTO_RNDV,		/* number, tag; where to read it, see below */
+	PROTO_DONE,		/* number of that message, tag: proto_done */
+	PROTO_CREDIT,		/* the header is the message */
+	PROTO_PING,		/* tag comes back in a PONG */
+	PROTO_PONG,
+	PROTO_CLOSE,		/* no data message follows; control may */
+	PROTO_SETUP,		/* the first one, both ways */
+	PROTO_WRITTEN,		/* number, tag: what is written can be read */
+	PROTO_INVALIDATE,	/* number, tag, payload: takes a window back */
+	PROTO_TYPE_MAX = PROTO_INVALIDATE,
+};
+
+enum proto_done {
+	PROTO_DONE_OK,
+	PROTO_DONE_REFUSED,	/* the program did not want it */
+};
+
+struct proto_hdr {
+	uint8_t type;
+	uint8_t flags;
+	uint16_t seen;
+	uint32_t credit;
+	uint32_t number;
+	uint32_t tag;
+};
+
+_Static_assert(sizeof(struct proto_hdr) == PROTO_HDR_LEN, "wire header");
+
+/* Both are single moves on a little-endian machine. */
+static inline void rdmamsg__hdr_encode(const struct proto_hdr *h, void *out)
+{
+	struct proto_hdr w = {
+		.type = h->type, .flags = h->flags, .seen = htole16(h->seen),
+		.credit = htole32(h->credit), .number = htole32(h->number),
+		.tag = htole32(h->tag),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+static inline void rdmamsg__hdr_decode(struct proto_hdr *h, const void *buf)
+{
+	memcpy(h, buf, sizeof(*h));
+	h->seen = le16toh(h->seen);
+	h->credit = le32toh(h->credit);
+	h->number = le32toh(h->number);
+	h->tag = le32toh(h->tag);
+}
+
+/*
+ * Key: what a peer needs to reach memory.
+ *
+ *  0 u8 version (1)  1 u8 access  2 u16 0  4 u32 rkey
+ *  8 u64 region id  16 u64 base address  24 u64 length
+ */
+#define PROTO_KEY_VERSION	1
+#define PROTO_KEY_READ		1u
+#define PROTO_KEY_WRITE		2u
+#define PROTO_KEY_ATOMIC	4u
+
+struct proto_key {
+	uint8_t access;
+	uint32_t rkey;
+	uint64_t region;
+	uint64_t addr;
+	uint64_t len;
+};
+
+void rdmamsg__key_encode(const struct proto_key *k,
+			 uint8_t out[static PROTO_KEY_LEN]);
+/*
+ * -EPROTO: short, unknown version or access, reserved field set, or addr + len
+ * is not below 2^64.
+ */
+int rdmamsg__key_decode(struct proto_key *k, const void *buf, size_t len);
+
+/*
+ * Body of RNDV: u32 count of keys (1..16), u32 total length, then the keys,
+ * whose lengths add up to the total, at most PROTO_MSG_MAX. No key is empty;
+ * all have READ.
+ */
+struct proto_rndv {
+	uint32_t total;
+	uint32_t count;
+	struct proto_key keys[PROTO_KEYS_MAX];
+};
+
+/* Returns the length. */
+size_t rdmamsg__rndv_encode(const struct proto_rndv *r,
+			    uint8_t out[static PROTO_RNDV_MAX]);
+int rdmamsg__rndv_decode(struct proto_rndv *r, const void *buf, size_t len);
+
+/*
+ * Body of SETUP: items of u16 type, u16 length, value, zero padding to four
+ * bytes, after the last one too. Unknown types are skipped, unless bit 15, a
+ * flag and not part of the type, says they must be known. A known item that is
+ * repeated is an error; one of a longer length is read as far as it is known.
+ */
+enum proto_setup_type {
+	PROTO_SETUP_RECV_SIZE = 1,	/* u32: largest SEND, header included */
+	PROTO_SETUP_RECV_DEPTH,		/* u32: first absolute credit */
+	PROTO_SETUP_MAX_MSG,		/* u32: largest message */
+	PROTO_SETUP_SESSION,		/* 16 bytes */
+	PROTO_SETUP_DEAD_AFTER,		/* u32 milliseconds */
+	PROTO_SETUP_DATA,		/* application data, up to 4096 */
+	PROTO_SETUP_REFUSED,		/* u32: proto_reject, u32: its limit */
+	PROTO_SETUP_MUST_KNOW = 0x8000,
+};
+
+struct proto_setup {
+	uint32_t recv_size;
+	uint32_t recv_depth;
+	uint32_t max_msg;
+	uint32_t dead_after_ms;
+	uint8_t session[16];
+	const uint8_t *data;		/* decode: points into the input */
+	uint32_t data_len;
+	uint32_t refused;		/* enum proto_reject, 0: connected */
+	uint32_t limit;			/* enum proto_limit */
+};
+
+/* Returns the length, at most PROTO_SETUP_MAX. */
+size_t rdmamsg__setup_encode(const struct proto_setup *s,
+			     uint8_t out[static PROTO_SETUP_MAX]);
+/*
+ * -EPROTO: malformed, an item missing (all but DEAD_AFTER, DATA and REFUSED are
+ * required), or out of range: recv_size PROTO_RECV_MIN..2^31-1, max_msg
+ * 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX, refused not 0.
+ */
+int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
+
+/*
+ * Out-of-band record: what two sides exchange that connect without the CM.
+ *
+ *  0 u32 magic          4 u16 version        6 u16 own length
+ *  8 u8  kind           9 u8  link layer    10 u8  largest MTU code
+ * 11 u8  flags: bit 0, there is a GID       12 u32 queue pair number
+ * 16 u32 first PSN     20 u16 LID           22 u8  reads served
+ * 23 u8  reads issued  24 GID               40 token, of the offer
+ * 56 u16 P_Key         58 u16 hello's offset   60 u16 its length   62 u16 0
+ */
+#define PROTO_OOB_MAGIC		0x424f4d52u	/* "RMOB" */
+#define PROTO_OOB_VERSION	1
+#define PROTO_OOB_LEN		64		/* before the hello */
+#define PROTO_OOB_MAX		256		/* what a newer peer may send */
+
+enum proto_oob_kind {
+	PROTO_OOB_OFFER = 1,
+	PROTO_OOB_ANSWER,	/* its token is that of the offer */
+	PROTO_OOB_REJECT,	/* likewise; only the hello counts */
+};
+
+enum proto_oob_link { PROTO_OOB_IB = 1, PROTO_OOB_ETHERNET };
+
+struct proto_oob {
+	uint8_t kind;
+	uint8_t link;
+	uint8_t mtu;			/* 1: 256 bytes, to 5: 4096 */
+	uint8_t has_gid;
+	uint32_t qp_num;
+	uint32_t psn;
+	uint16_t lid;
+	uint8_t resp_res;
+	uint8_t init_depth;
+	uint8_t gid[16];
+	uint8_t token[16];
+	uint16_t pkey;
+	uint8_t hello[PROTO_HELLO_MAX];
+	uint8_t hello_len;
+};
+
+/* Returns the length, at most PROTO_OOB_LEN + PROTO_HELLO_MAX. */
+size_t rdmamsg__oob_encode(const struct proto_oob *r,
+			   uint8_t out[static PROTO_OOB_MAX]);
+/*
+ * How long the record is that begins like this: 0 if more bytes are needed to
+ * know, -EPROTO if it is none. -EPROTONOSUPPORT: of another version.
+ */
+int rdmamsg__oob_length(const void *buf, size_t len);
+/* The same errors; what does not fit, is missing or out of range: -EPROTO. */
+int rdmamsg__oob_decode(struct proto_oob *r, const void *buf, size_t len);
+
+#endif

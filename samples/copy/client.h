@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdmamsg-copy: what the files of the client share. */
+#ifndef RDMAMSG_SAMPLES_COPY_CLIENT_H
+#define RDMAMSG_SAMPLES_COPY_CLIENT_H
+
+#include "bar.h"
+#include "copy.h"
+
+#include <rdmamsg/rdmamsg.h>
+
+struct client {
+	const struct copy_job *job;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	char why[400];			/* it ended while connecting */
+	bool ended;			/* END was sent */
+	bool answered;			/* the result of this file is there */
+	struct copy_result result;
+	int send_error;
+	int64_t heard_ms;		/* when the server last got DATA */
+	struct bar bar;
+};
+
+/* What is sent with one BEGIN. */
+struct source {
+	const char *path;		/* here, for messages */
+	int fd;				/* of a file, open for reading */
+	struct copy_begin begin;
+	struct copy_digest *digest;
+};
+
+/* ---- client.c --------------------------------------------------------- */
+
+/* One line about a file; returns 1: the number of failures. */
+int client_complain(struct client *c, const char *path, const char *text);
+/* Handles what comes next. -ENOTCONN: the connection is over. */
+int client_step(struct client *c);
+static inline bool client_connected(const struct client *c)
+{
+	return rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED;
+}
+
+/* ---- send.c: what connections call, and one BEGIN with what follows --- */
+
+void client_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+void client_sent(struct rdmamsg_ep *ep, void *cookie, int status);
+/* Returns 1 when it has complained. */
+int client_send(struct client *c, struct source *s);
+
+/* ---- tree.c: what the command line names ------------------------------ */
+
+/* Whether it can be sent; complains if not. */
+bool tree_check(struct client *c, const char *file);
+/* Sends it with all that is in it; returns the number of failures. */
+int tree_send(struct client *c, const char *file);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Chaos: processes exchange messages over connections while processes, ports,
+ * devices and calls fail. Everything that happens follows from one seed.
+ *
+ *	main.c		options, rounds, totals
+ *	scenario.c	table of the mixes
+ *	plan.c		the life of a connection and its messages, from the seed
+ *	content.c	bytes of a message: made and checked
+ *	journal.c	shared memory that survives a killed process
+ *	parent.c	starts, kills, stops and ends processes
+ *	harm.c		schedule of the faults of a round
+ *	judge.c		compares the journals of both ends
+ *	watch.c		rules for both ends while they work
+ *	part.c		one side of a round, on one of two hosts
+ *	worker.c	a process: context, listener, loop
+ *	worker_end.c	its beginning and its end
+ *	conn.c		an endpoint: from connecting to on_closed
+ *	send.c		messages out
+ *	receive.c	messages in
+ *	onesided.c	writes, reads and atomics
+ *	inject.c	failing calls of a process
+ */
+#ifndef CHAOS_H
+#define CHAOS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+#define SLOTS		8	/* processes at a time */
+#define LIVES		64	/* of a process in a round */
+
+/* ---- random numbers --------------------------------------------------- */
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+	uint64_t x = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c15ull);
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+struct rng {
+	uint64_t seed, n;
+};
+
+static inline uint32_t rng_below(struct rng *r, uint32_t end)
+{
+	return end ? (uint32_t)(mix(r->seed, r->n++) >> 16) % end : 0;
+}
+
+static inline bool rng_chance(struct rng *r, uint32_t permille)
+{
+	return rng_below(r, 1000) < permille;
+}
+
+/* ---- scenario.c ------------------------------------------------------- */
+
+enum sizes { SIZES_MIXED, SIZES_SMALL, SIZES_LARGE };
+
+enum harm {
+	HARM_KILL = 1u << 0,		/* SIGKILL, and a new process */
+	HARM_STOP = 1u << 1,		/* SIGSTOP, SIGCONT */
+	HARM_PORT = 1u << 2,		/* down, and up again */
+	HARM_SILENT = 1u << 3,		/* black hole (soft HCA) */
+	HARM_DEVICE = 1u << 4,		/* removed, and added again */
+	HARM_LOSS = 1u << 5,		/* drops and delays (soft HCA) */
+	HARM_INJECT = 1u << 6,		/* a call of the process fails */
+	HARM_FILES = 1u << 7,		/* RLIMIT_NOFILE is small */
+	HARM_ROUTE = 1u << 8,		/* of HARM_PORT: no route (Soft-RoCE) */
+};
+#define HARMS	8	/* that are counted */
+/* A connection survives these: they are shorter than dead_after_ms. */
+#define HARM_PASSES	(HARM_STOP | HARM_PORT | HARM_SILENT | HARM_LOSS)
+
+struct scenario {
+	const char *name, *what;
+	uint8_t servers, clients;	/* processes */
+	uint8_t conns;			/* connections of a client at a time */
+	enum sizes sizes;
+	uint32_t count;			/* messages each way, at most */
+	uint32_t max_registered;	/* KB; 0: default */
+	uint32_t max_lent;		/* KB of a peer; 0: default */
+	uint32_t recv_depth, send_depth, send_queue;	/* 0: any */
+	uint32_t srq_depth;		/* 0: no shared receive queue */
+	uint32_t pool;			/* KB of each pool; 0: none */
+	/* of 1000 messages, or turns of the loop */
+	uint16_t hold, refuse, supply, onesided, pause;
+	uint16_t early, abort;		/* of 1000 ends of connections */
+	uint32_t harm, every_ms;	/* mean time between two of them */
+	bool tight;			/* limits refuse connections */
+	bool oob;			/* without the connection manager */
+};
+
+extern const struct scenario scenarios[];
+extern const uint32_t scenario_count;
+/* -1: there is none. */
+int scenario_find(const char *name);
+
+/* ---- board and journal ------------------------------------------------ */
+
+/* The parent writes it, all processes of a round read it. */
+struct board {
+	uint64_t seed;
+	uint32_t scenario;
+	uint32_t max_size;		/* bytes of a message */
+	char address[64];
+	_Atomic uint32_t port[SLOTS];	/* of servers; 0: not yet */
+	_Atomic uint32_t finish;	/* close everything, and end */
+	_Atomic uint32_t late_ms;	/* turns of the parent that took too long */
+	_Atomic uint32_t stopped_ms[SLOTS];
+};
+
+/* A message at its sender, and at its receiver. */
+enum tx_state {
+	TX_NONE, TX_TRYING, TX_ACCEPTED, TX_PENDING,	/* no cookie, cookie */
+	TX_OK, TX_CANCELED, TX_FAILED,
+};
+enum rx_state {
+	RX_NONE, RX_OFFERED, RX_REFUSED, RX_RECEIVED,
+	RX_SKIPPED,		/* later ones came */
+};
+
+/* An endpoint, as its process tells of it. */
+struct record {
+	uint32_t id;
+	uint8_t side;			/* 0: connected, 1: accepted */
+	uint8_t target;			/* side 0: slot of the server */
+	uint8_t connected, closed;	/* how often it was told */
+	uint8_t close_called, abort_called;
+	uint8_t who, cause;
+	int32_t error;
+	uint64_t began, connected_at, ending_at, closed_at;	/* ms */
+	uint32_t max_send;		/* as agreed */
+	uint32_t room;			/* of each of the two arrays */
+	uint32_t sent;			/* messages accepted */
+	uint32_t in_memory;		/* number of the last with TX_OK, + 1 */
+	uint32_t next;			/* number of the next to come */
+	uint64_t bytes_sent, bytes_received;
+	uint32_t rma_accepted, rma_ok;
+	uint32_t atomics_accepted, atomics_ok;
+	uint32_t imms_accepted, imms_received;
+	uint64_t word;			/* counted by the peer's atomics */
+	bool word_known;
+	uint64_t arrays;		/* offset of tx, then rx */
+	char why[192];
+};
+
+#define RECORDS		4096
+#define JOURNAL_SIZE	((size_t)512 << 20)	/* sparse */
+
+struct journal {
+	uint32_t slot, life, scenario, max_size;
+	uint64_t seed;
+	int32_t pid;
+	uint32_t harmed;		/* enum harm, ever; by the parent */
+	uint32_t killed;		/* by the parent */
+	uint64_t finish;		/* ms: the end was asked for; 0: not */
+	uint32_t ended;			/* checks at the end are through */
+	uint32_t injected;		/* failed calls */
+	uint64_t refused;		/* -EAGAIN */
+	uint32_t violations, lost, doubled;
+	char violation[512];		/* the first */
+	uint32_t records;
+	uint64_t used;			/* bytes of arrays */
+	struct record record[RECORDS];
+	uint8_t arrays[];
+};
+
+uint64_t now_ms(void);
+/* The descriptor of new shared memory, which children inherit; -1: none. */
+int share_new(size_t size);
+/* Maps it; NULL: no memory. */
+void *share(int fd, size_t size);
+struct record *journal_add(struct journal *j, uint32_t room);
+uint8_t *record_tx(struct journal *j, const struct record *r);
+uint8_t *record_rx(struct journal *j, const struct record *r);
+/* Writes the used part of a journal to a file, or reads one. */
+bool journal_save(const struct journal *j, const char *dir);
+struct journal *journal_load(const char *path);
+/* Notes that a rule is broken; the first text stays. */
+void violation(struct journal *j, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- plan.c ----------------------------------------------------------- */
+
+enum how_ends {
+	ENDS_ALL,		/* closes when all is sent and received */
+	ENDS_SENT,		/* closes when all is sent */
+	ENDS_EARLY,		/* closes in the middle */
+	ENDS_ABORT,		/* aborts in the middle */
+};
+
+struct plan {
+	uint64_t seed;			/* of this connection */
+	const struct scenario *sc;
+	uint32_t max_size;
+	struct plan_side {
+		uint32_t count;		/* messages to send */
+		enum how_ends ends;
+		uint32_t end_at;	/* messages sent then */
+		uint32_t recv_depth, send_depth, send_queue, eager_max, flags;
+		uint32_t max_send;	/* as agreed, when connected */
+	} side[2];
+	bool onesided;
+};
+
+#define TIMEOUT_MS	20000	/* to connect */
+#define CLOSE_MS	60000
+#define DEAD_MS		20000
+#define DEAD_OOB_MS	5000	/* nobody tells that a peer has aborted */
+#define SLACK_MS	15000	/* a busy host */
+/*
+ * Without on_writable, when all is released: a peer that is gone is noticed
+ * after up to 1.25 times DEAD_MS.
+ */
+#define STALL_MS	(DEAD_MS * 5 / 4 + SLACK_MS)
+
+struct plan plan_of(const struct board *b, uint32_t id);
+uint32_t plan_size(const struct plan *p, int side, uint32_t n);
+uint32_t plan_tag(const struct plan *p, int side, uint32_t n);
+/* A number that belongs to message n, for decision 'what'. */
+uint32_t plan_draw(const struct plan *p, int side, uint32_t n, uint32_t what);
+
+/* ---- content.c -------------------------------------------------------- */
+
+/* In front of each message that has room for it. */
+struct stamp {
+	uint32_t magic, id;
+	uint32_t number, size;
+	uint32_t writes_posted;		/* one-sided: posted before this one */
+	uint32_t writes_seen;		/* of the peer's, verified */
+	uint32_t side, pad;
+};
+
+void content_init(void);
+/* Bytes of message n, from 'from' on. */
+void content_fill(const struct plan *p, int side, uint32_t n, uint8_t *dst,
+		  size_t from, size_t len);
+/* The first wrong byte, or len. */
+size_t content_check(const struct plan *p, int side, uint32_t n,
+		     const uint8_t *src, size_t from, size_t len);
+
+/* ---- parent.c, harm.c ------------------------------------------------- */
+
+struct totals {
+	uint64_t rounds, connections, messages, bytes, rmas;
+	uint64_t harms[HARMS];
+	uint64_t lost, doubled, violations;
+};
+
+struct round {
+	struct board *board;
+	int board_fd;
+	const struct scenario *sc;
+	char dir[256];			/* logs */
+	uint32_t first_slot, end_slot;	/* of this parent's processes */
+	uint32_t load_ms;
+	struct rng rng;
+	struct totals *totals;
+	struct process {
+		int pid;		/* 0: none */
+		uint32_t life;		/* lives so far */
+		bool stopped;
+		uint64_t stopped_at, start_at;
+	} process[SLOTS];
+	struct journal *journal[SLOTS][LIVES];
+	uint32_t violations;
+	char violation[512];
+	uint64_t connections, messages;
+	bool until_told;		/* the load ends with a signal */
+};
+
+extern volatile int interrupted;
+
+/* Puts load on the processes, harms them, and waits for their end. */
+void round_work(struct round *r);
+void round_violation(struct round *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void process_start(struct round *r, uint32_t slot);
+void process_kill(struct round *r, uint32_t slot);
+
+void harm_start(struct round *r);
+void harm_step(struct round *r);	/* what is due */
+void harm_end(struct round *r);		/* all is well again */
+void harm_over(void);			/* all processes have ended */
+
+/* ---- judge.c ---------------------------------------------------------- */
+
+void judge(struct round *r);
+/* Finds the journal and the record of the other end; NULL: there is none. */
+struct journal *judge_peer(struct round *r, const struct record *a,
+			   const struct record **ret);
+/* The number behind the last message that was received or refused. */
+uint32_t judge_behind(struct journal *j, const struct record *r);
+
+/* ---- watch.c ---------------------------------------------------------- */
+
+void watch(struct round *r);
+
+/* ---- part.c ----------------------------------------------------------- */
+
+/* The servers of a round, or its clients; journals go to 'dir'. */
+int part_run(struct round *r, const char *part, char *ports, const char *dir);
+/* Judges the journals in these folders together. */
+int part_judge(struct totals *totals, char **dirs);
+
+/* ---- worker.c --------------------------------------------------------- */
+
+int worker_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The schedule of a round's faults. On the soft HCA ports, devices and lost
+ * requests are those of one process, elsewhere of the whole host.
+ */
+#include "chaos.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "soft/control/soft_ctl.h"
+
+#define UNDO_MAX	16
+#define USUAL_MS	3000	/* load of a round that every_ms is meant for */
+
+/* A fault that has an end. */
+struct undo {
+	uint64_t at;			/* 0: none */
+	enum harm harm;
+	uint32_t slot;
+	int pid;
+};
+
+static struct {
+	uint64_t next;
+	struct undo undo[UNDO_MAX];
+	bool loss, port;		/* a port of the kernel's was down */
+} state;
+
+static bool on_soft(void)
+{
+	return !getenv("RDMAMSG_VM");
+}
+
+/* ---- the soft HCA ----------------------------------------------------- */
+
+/* The node of a process; false: it has none, or does not answer. */
+static bool node_of(struct soft_ctl *ctl, int pid, uint32_t *ret)
+{
+	struct soft_ctl_node info;
+	uint32_t node = 0;
+	int err;
+
+	do {
+		err = soft_ctl_next(ctl, &node, &info);
+		if (!err && info.pid == pid) {
+			*ret = node - 1;
+			return true;
+		}
+	} while (!err || err == -ETIMEDOUT);
+	return false;
+}
+
+static bool soft_harm(enum harm harm, int pid, bool begin)
+{
+	struct soft_ctl *ctl;
+	uint32_t node;
+	bool ok = false;
+
+	if (soft_ctl_open(NULL, &ctl))
+		return false;
+	if (node_of(ctl, pid, &node)) {
+		if (harm == HARM_DEVICE)
+			ok = begin ? !soft_ctl_remove(ctl, node) :
+			     !soft_ctl_add(ctl, node);
+		else
+			ok = !soft_ctl_port(ctl, node, 0, !begin ?
+					    SOFT_PORT_UP : harm == HARM_PORT ?
+					    SOFT_PORT_DOWN :
+					    SOFT_PORT_BLACK_HOLE);
+	}
+	soft_ctl_close(ctl);
+	return ok;
+}
+
+static void soft_loss(bool begin, uint32_t seed)
+{
+	struct soft_ctl_faults f = {
+		.drop = begin ? 500 : 0, .delay = begin ? 5000 : 0,
+		.delay_us = 20000, .seed = seed,
+	};
+	struct soft_ctl *ctl;
+
+	if (soft_ctl_open(NULL, &ctl))
+		return;
+	(void)soft_ctl_faults(ctl, SOFT_CTL_ALL, &f);
+	soft_ctl_close(ctl);
+}
+
+/* ---- the kernel's devices --------------------------------------------- */
+
+static bool run(const char *fmt, const char *dev)
+{
+	char line[128];
+	int pid = fork(), status;
+
+	if (pid)
+		return pid > 0 && waitpid(pid, &status, 0) == pid && !status;
+	snprintf(line, sizeof(line), fmt, dev);
+	(void)execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+	_exit(127);
+}
+
+static bool vm_harm(enum harm harm, bool begin)
+{
+	const char *net = getenv("CHAOS_NETDEV");
+
+	if (harm == HARM_SILENT)
+		return false;
+	if (harm == HARM_PORT)
+		return run(begin ? "ip link set %s down" : "ip link set %s up",
+			   net ? net : "veth0");
+	/* waits until every process has closed the device */
+	return run(begin ? "rdma link del rxe0 &" :
+		   "while rdma link show rxe0/1 2>/dev/null; do sleep 0.1; "
+		   "done; rdma link add rxe0 type rxe netdev %s",
+		   net ? net : "veth0");
+}
+
+/*
+ * Soft-RoCE sends nothing more from a queue pair that has failed, and that of
+ * the connection manager fails as well when the interface goes down (Linux 6.1):
+ * only a new device connects again.
+ */
+static void vm_renew(void)
+{
+	const char *net = getenv("CHAOS_NETDEV");
+
+	(void)run("rdma link del rxe0; rdma link add rxe0 type rxe netdev %s",
+		  net ? net : "veth0");
+}
+
+/* ---- the schedule ----------------------------------------------------- */
+
+static bool harm_done(enum harm harm, int pid, bool begin)
+{
+	return on_soft() ? soft_harm(harm, pid, begin) : vm_harm(harm, begin);
+}
+
+static void undo_now(struct round *r, struct undo *u)
+{
+	struct process *p = &r->process[u->slot];
+	int tries = 0;
+
+	u->at = 0;
+	if (u->harm == HARM_STOP) {
+		if (p->pid == u->pid)
+			(void)kill(p->pid, SIGCONT);
+		r->board->stopped_ms[u->slot] +=
+			(uint32_t)(now_ms() - p->stopped_at);
+		p->stopped = false;
+		return;
+	}
+	if (on_soft() && p->pid != u->pid)
+		return;		/* gone, and its node with it */
+	while (!harm_done(u->harm, u->pid, false) && tries++ < 100)
+		(void)usleep(10000);
+}
+
+static void undo_later(enum harm harm, uint32_t slot, int pid, uint32_t ms)
+{
+	for (int i = 0; i < UNDO_MAX; i++)
+		if (!state.undo[i].at) {
+			state.undo[i] = (struct undo){
+				now_ms() + ms, harm, slot, pid,
+			};
+			return;
+		}
+}
+
+static bool busy(uint32_t slot)
+{
+	for (int i = 0; i < UNDO_MAX; i++)
+		if (state.undo[i].at && (state.undo[i].slot == slot ||
+					 !on_soft()))
+			return true;
+	return false;
+}
+
+/*
+ * Elsewhere than on the soft HCA a device belongs to all, and a queue pair fails
+ * that sends while its interface is down.
+ */
+static void mark(struct round *r, enum harm harm, uint32_t slot)
+{
+	uint32_t all = harm;
+
+	if (!on_soft() && harm == HARM_PORT)
+		all |= HARM_ROUTE;
+	for (uint32_t s = 0; s < SLOTS; s++)
+		if ((s == slot || (!on_soft() && harm >= HARM_PORT)) &&
+		    r->process[s].life)
+			r->journal[s][r->process[s].life - 1]->harmed |= all;
+}
+
+static void harm(struct round *r, enum harm harm, uint32_t slot)
+{
+	struct process *p = &r->process[slot];
+	uint32_t ms = 50 + rng_below(&r->rng, 1500);
+
+	if (!p->pid || busy(slot))
+		return;
+	mark(r, harm, slot);
+	switch (harm) {
+	case HARM_KILL:
+		process_kill(r, slot);
+		break;
+	case HARM_STOP:
+		p->stopped_at = now_ms();
+		p->stopped = true;
+		(void)kill(p->pid, SIGSTOP);
+		undo_later(harm, slot, p->pid, ms);
+		break;
+	case HARM_LOSS:
+		if (!on_soft())
+			return;
+		state.loss = !state.loss;
+		soft_loss(state.loss, rng_below(&r->rng, 1u << 30));
+		break;
+	default:
+		/* all nodes answer */
+		for (uint32_t s = 0; s < SLOTS; s++)
+			if (r->process[s].stopped)
+				return;
+		if (!harm_done(harm, p->pid, true))
+			return;
+		state.port |= harm == HARM_PORT && !on_soft();
+		undo_later(harm, slot, p->pid, ms);
+	}
+	r->totals->harms[__builtin_ctz(harm)]++;
+}
+
+static void plan_next(struct round *r)
+{
+	uint32_t every = r->sc->every_ms;
+
+	/* a short round has as many faults as a usual one */
+	if (r->load_ms < USUAL_MS)
+		every = every * r->load_ms / USUAL_MS;
+	state.next = now_ms() + 1 + rng_below(&r->rng, 2 * every);
+}
+
+void harm_start(struct round *r)
+{
+	memset(&state, 0, sizeof(state));
+	plan_next(r);
+}
+
+void harm_step(struct round *r)
+{
+	uint32_t kinds = r->sc->harm & ~(uint32_t)(HARM_INJECT | HARM_FILES);
+	uint32_t slot, pick;
+
+	for (int i = 0; i < UNDO_MAX; i++)
+		if (state.undo[i].at && now_ms() >= state.undo[i].at)
+			undo_now(r, &state.undo[i]);
+	if (!kinds || now_ms() < state.next)
+		return;
+	slot = r->first_slot + rng_below(&r->rng, r->end_slot - r->first_slot);
+	pick = rng_below(&r->rng, (uint32_t)__builtin_popcount(kinds));
+	while (pick--)
+		kinds &= kinds - 1;
+	harm(r, (enum harm)(kinds & -kinds), slot);
+	plan_next(r);
+}
+
+void harm_end(struct round *r)
+{
+	for (int i = 0; i < UNDO_MAX; i++)
+		if (state.undo[i].at)
+			undo_now(r, &state.undo[i]);
+	if (state.loss)
+		soft_loss(false, 0);
+	state.loss = false;
+}
+
+void harm_over(void)
+{
+	if (state.port)
+		vm_renew();
+	state.port = false;
+}

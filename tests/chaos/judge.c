@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rules. They compare the two ends of each connection after the round, from
+ * the journals, which outlive the processes. Rules within one process are
+ * checked there, when they are broken.
+ */
+#include "chaos.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+/* With no other faults than these, messages come even in a short round. */
+#define SURE	(HARM_KILL | HARM_STOP | HARM_LOSS)
+
+/* Messages of one side: the records of their sender and their receiver. */
+struct way {
+	struct round *r;
+	uint32_t id;
+	int side;			/* the sender's */
+	const struct record *tx, *rx;
+	struct journal *tx_j, *rx_j;
+};
+
+#define BROKEN(way, fmt, ...) \
+	round_violation((way)->r, "connection %08x, messages of side %d: " fmt, \
+			(way)->id, (way)->side, ##__VA_ARGS__)
+
+static uint32_t plan_size_of(const struct way *v, uint32_t n)
+{
+	struct plan p = plan_of(v->r->board, v->id);
+
+	p.side[v->side].max_send = v->tx->max_send;
+	return plan_size(&p, v->side, n);
+}
+
+static bool graceful(const struct record *r)
+{
+	return r && r->closed && r->cause == RDMAMSG_CAUSE_CLOSED;
+}
+
+uint32_t judge_behind(struct journal *j, const struct record *r)
+{
+	const uint8_t *rx = record_rx(j, r);
+	uint32_t n = r->next;
+
+	while (n < r->room && rx[n] == RX_REFUSED)
+		n++;
+	return n;
+}
+
+static void lost(const struct way *v, uint32_t from, uint32_t end)
+{
+	for (uint32_t n = from; n < end; n++)
+		v->r->totals->lost++;
+}
+
+/* ---- rules of messages ------------------------------------------------ */
+
+static void one_message(const struct way *v, uint32_t n, uint8_t tx, uint8_t rx)
+{
+	if (rx == RX_SKIPPED) {
+		lost(v, n, n + 1);
+		BROKEN(v, "message %u of %u bytes is missing among those "
+		       "received, the sender has state %u for it", n,
+		       plan_size_of(v, n), tx);
+	}
+	if (rx == RX_REFUSED && tx == TX_OK)
+		BROKEN(v, "message %u was refused and has status 0", n);
+	if (tx == TX_CANCELED && graceful(v->tx) && rx != RX_REFUSED &&
+	    !v->rx_j->killed)
+		BROKEN(v, "message %u was not refused, has -ECANCELED, and the "
+		       "connection has closed gracefully", n);
+}
+
+/* If either end says CLOSED, nothing was lost. */
+static void all_there(const struct way *v, uint32_t end)
+{
+	uint32_t sent = v->tx->sent;
+
+	if (end >= sent)
+		return;
+	/* an end that was killed or gave up has thrown messages away */
+	if (graceful(v->rx) ||
+	    (graceful(v->tx) && !v->rx_j->killed && !v->rx->abort_called)) {
+		lost(v, end, sent);
+		BROKEN(v, "%u were accepted, %u received, and %s has closed "
+		       "gracefully; the other end says %s", sent, end,
+		       graceful(v->rx) ? "the receiver" : "the sender",
+		       graceful(v->rx) ? v->tx->why : v->rx->why);
+	}
+}
+
+/*
+ * A message with status 0 is given to the receiver's program, if that lives. A
+ * call that fails in the receiver's process may end its endpoint before.
+ */
+static void told_is_there(const struct way *v, uint32_t end)
+{
+	const uint8_t *tx = record_tx(v->tx_j, v->tx);
+
+	if (v->rx_j->harmed & (HARM_INJECT | HARM_FILES))
+		return;
+	/* to close a connection that is being made is to abort it */
+	if (v->rx->close_called && !v->rx->connected)
+		return;
+	if (end < v->tx->sent && tx[end] == TX_OK && !v->rx_j->killed &&
+	    !v->rx->abort_called && !graceful(v->rx)) {
+		lost(v, end, end + 1);
+		BROKEN(v, "message %u of %u bytes has status 0, and the "
+		       "receiver, which has ended with '%s', has not seen it",
+		       end, plan_size_of(v, end), v->rx->why);
+	}
+}
+
+static void messages(const struct way *v)
+{
+	const uint8_t *tx = record_tx(v->tx_j, v->tx);
+	const uint8_t *rx = record_rx(v->rx_j, v->rx);
+	uint32_t end = judge_behind(v->rx_j, v->rx), most = v->tx->sent;
+
+	/* killed between the call and the note */
+	most += v->tx_j->killed && tx[most] == TX_TRYING;
+	if (end > most)
+		BROKEN(v, "%u were received, %u sent", end, most);
+	for (uint32_t n = 0; n < v->tx->sent; n++)
+		one_message(v, n, tx[n], rx[n]);
+	all_there(v, end);
+	told_is_there(v, end);
+}
+
+/* ---- rules of one-sided operations ------------------------------------ */
+
+static void onesided(const struct way *v)
+{
+	const struct record *tx = v->tx, *rx = v->rx;
+	bool over = graceful(tx) && graceful(rx);
+
+	if (rx->word_known &&
+	    (rx->word < tx->atomics_ok ||
+	     rx->word > tx->atomics_accepted + v->tx_j->killed ||
+	     (over && rx->word != tx->atomics_accepted)))
+		BROKEN(v, "the word counts %llu, of %u atomics %u are done",
+		       (unsigned long long)rx->word, tx->atomics_accepted,
+		       tx->atomics_ok);
+	if (rx->imms_received > tx->imms_accepted + v->tx_j->killed ||
+	    (over && rx->imms_received != tx->imms_accepted))
+		BROKEN(v, "%u writes with a value, %u were told",
+		       tx->imms_accepted, rx->imms_received);
+	if (over && tx->rma_ok != tx->rma_accepted)
+		BROKEN(v, "%u one-sided operations, %u went well",
+		       tx->rma_accepted, tx->rma_ok);
+}
+
+/* ---- rules of endings ------------------------------------------------- */
+
+/* Returns the faults of all lives of a process, enum harm. */
+static uint32_t harmed(const struct round *r, uint32_t slot)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t i = 0; slot < SLOTS && i < r->process[slot].life; i++)
+		mask |= r->journal[slot][i]->harmed;
+	return mask;
+}
+
+/*
+ * A connection that nobody has harmed ends as its programs wanted. A fault that
+ * lasts less than dead_after_ms changes nothing.
+ */
+static void wanted(struct round *r, const struct journal *j,
+		   const struct record *a, const struct record *b,
+		   uint32_t peer_slot)
+{
+	uint32_t harm = j->harmed | harmed(r, peer_slot);
+
+	if (!a->closed || a->cause == RDMAMSG_CAUSE_CLOSED ||
+	    a->abort_called || (b && b->abort_called))
+		return;
+	/* to close a connection that is being made is to abort it */
+	if (b && b->close_called && !b->connected)
+		return;
+	if (harm & ~(uint32_t)HARM_PASSES)
+		return;
+	/* there is no way to the server at that moment */
+	if (!a->connected && harm & (HARM_PORT | HARM_SILENT))
+		return;
+	if (r->sc->tight && !a->connected)
+		return;
+	/* it came when the server was about to end */
+	if (!a->connected && j->finish && a->closed_at >= j->finish)
+		return;
+	round_violation(r, "connection %08x side %u was not harmed (%x) and "
+			"has ended after %llu ms with '%s' (%d); the other end "
+			"says '%s'", a->id, a->side, harm,
+			(unsigned long long)(a->closed_at - a->began), a->why,
+			a->error, b ? b->why : "nothing");
+}
+
+/* The host of a killed peer lives, and says that it has gone. */
+static void blamed(struct round *r, const struct journal *j,
+		   const struct record *a, const struct journal *peer)
+{
+	if (peer->killed && !(j->harmed & ~(uint32_t)HARM_STOP) &&
+	    !(peer->harmed & ~(uint32_t)(HARM_KILL | HARM_STOP)) &&
+	    a->connected && a->closed && !a->abort_called &&
+	    a->cause != RDMAMSG_CAUSE_CLOSED && a->who != RDMAMSG_WHO_PEER)
+		round_violation(r, "connection %08x side %u: the peer was "
+				"killed, and somebody else is blamed (%u): %s",
+				a->id, a->side, a->who, a->why);
+}
+
+static void closed_once(struct round *r, const struct journal *j,
+			const struct record *a)
+{
+	if (!a->closed && !j->killed)
+		round_violation(r, "connection %08x side %u has no on_closed",
+				a->id, a->side);
+}
+
+/* ---- all of them ------------------------------------------------------ */
+
+struct journal *judge_peer(struct round *r, const struct record *a,
+			   const struct record **ret)
+{
+	for (uint32_t s = 0; s < SLOTS; s++)
+		for (uint32_t i = 0; i < r->process[s].life; i++) {
+			struct journal *j = r->journal[s][i];
+
+			for (uint32_t n = 0; n < j->records; n++)
+				if (j->record[n].id == a->id &&
+				    j->record[n].side != a->side) {
+					*ret = &j->record[n];
+					return j;
+				}
+		}
+	*ret = NULL;
+	return NULL;
+}
+
+static void connection(struct round *r, struct journal *cj,
+		       const struct record *c)
+{
+	const struct record *s;
+	struct journal *sj = judge_peer(r, c, &s);
+	struct way there = { r, c->id, 0, c, s, cj, sj };
+	struct way back = { r, c->id, 1, s, c, sj, cj };
+
+	closed_once(r, cj, c);
+	wanted(r, cj, c, s, c->target);
+	if (!s) {
+		if (c->connected)
+			BROKEN(&there, "it was connected to nobody");
+		return;
+	}
+	closed_once(r, sj, s);
+	blamed(r, cj, c, sj);
+	blamed(r, sj, s, cj);
+	wanted(r, sj, s, c, cj->slot);
+	messages(&there);
+	messages(&back);
+	onesided(&there);
+	onesided(&back);
+}
+
+static void count(struct round *r, const struct journal *j)
+{
+	struct totals *t = r->totals;
+
+	for (uint32_t i = 0; i < j->records; i++) {
+		const struct record *a = &j->record[i];
+
+		r->connections += a->side == 0 && a->connected;
+		r->messages += a->next;
+		t->bytes += a->bytes_received;
+		t->rmas += a->rma_ok;
+	}
+	t->harms[__builtin_ctz(HARM_INJECT)] += j->injected;
+	t->lost += j->lost;
+	t->doubled += j->doubled;
+}
+
+void judge(struct round *r)
+{
+	for (uint32_t s = 0; s < SLOTS; s++)
+		for (uint32_t i = 0; i < r->process[s].life; i++) {
+			struct journal *j = r->journal[s][i];
+
+			count(r, j);
+			if (j->violations)
+				round_violation(r, "process %u-%u, %u times: "
+						"%s", s, i, j->violations,
+						j->violation);
+			for (uint32_t n = 0; n < j->records; n++)
+				if (j->record[n].side == 0)
+					connection(r, j, &j->record[n]);
+		}
+	if (!r->messages && !(r->sc->harm & ~(uint32_t)SURE))
+		round_violation(r, "%llu connections, and no message came",
+				(unsigned long long)r->connections);
+	r->totals->connections += r->connections;
+	r->totals->messages += r->messages;
+	r->totals->violations += r->violations;
+}

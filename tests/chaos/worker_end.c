@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The beginning of a process, and its end, with nothing left. */
+#include "worker.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "../fds.h"
+
+#define WARM_MS		10000
+#define FILES		48	/* descriptors more than at the start */
+/*
+ * The soft HCA has a wire to each living process that it has spoken to, and
+ * librdmacm keeps the device open: a socket and an event descriptor.
+ */
+#define WIRES		(2 * (SLOTS - 1))
+
+static int fds;				/* descriptors before the load */
+
+/* ---- the beginning ---------------------------------------------------- */
+
+static bool warm;
+
+static void warm_connected(struct rdmamsg_ep *ep)
+{
+	rdmamsg_ep_close(ep);
+}
+
+static void warm_closed(struct rdmamsg_ep *ep,
+			const struct rdmamsg_reason *why)
+{
+	(void)ep;
+	(void)why;
+	warm = true;
+}
+
+/*
+ * Libraries below keep some descriptors and memory for ever. A connection with
+ * itself has them all made.
+ */
+static void warm_up(void)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_connected = warm_connected,
+		.on_closed = warm_closed,
+	};
+	struct rdmamsg_ep_options e = { .size = sizeof(e), .handlers = &on };
+	struct rdmamsg_listen_options o = { .size = sizeof(o), .ep = &e };
+	uint64_t end = now_ms() + WARM_MS;
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	char service[16];
+
+	if (rdmamsg_open(&ctx, NULL))
+		return;
+	if (!rdmamsg_listen(ctx, w.board->address, "0", &o, &l)) {
+		snprintf(service, sizeof(service), "%u",
+			 rdmamsg_listener_port(l));
+		if (!rdmamsg_connect(ctx, w.board->address, service, &e, NULL))
+			while (!warm && now_ms() < end)
+				(void)rdmamsg_wait(ctx, 100);
+	}
+	rdmamsg_close(ctx);
+}
+
+static void limit_files(void)
+{
+	struct rlimit l;
+
+	if (!(w.sc->harm & HARM_FILES) || getrlimit(RLIMIT_NOFILE, &l))
+		return;
+	l.rlim_cur = (rlim_t)(fds + FILES);
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
+void begin(void)
+{
+	warm_up();
+	fds = open_fds();
+	limit_files();
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static void end_pools(void)
+{
+	if (rdmamsg_pool_destroy(w.recv_pool) ||
+	    rdmamsg_pool_destroy(w.send_pool))
+		violation(w.j, "pool_destroy: %s", rdmamsg_error());
+}
+
+/* To the log: which descriptors there are. */
+static void print_fds(void)
+{
+	char path[64], to[128];
+	ssize_t len;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		len = readlink(path, to, sizeof(to) - 1);
+		if (len >= 0)
+			fprintf(stderr, "  %d %.*s\n", fd, (int)len, to);
+	}
+}
+
+/* Nothing is connected, and nothing is held. */
+static void end_quietly(void)
+{
+	struct rdmamsg_stats st = { .size = sizeof(st) };
+
+	held_step(true);
+	rdmamsg_srq_close(w.srq);
+	end_pools();
+	(void)rdmamsg_stats(w.ctx, &st);
+	if (st.msgs_lent || st.endpoints)
+		violation(w.j, "at the end %llu messages are lent, %llu "
+			  "endpoints are there",
+			  (unsigned long long)st.msgs_lent,
+			  (unsigned long long)st.endpoints);
+}
+
+void end(void)
+{
+	uint64_t began, late = worker_late();
+
+	if (!w.ctx)
+		return;
+	if (w.in_a_hurry)
+		conn_abort_all();
+	else
+		end_quietly();
+	began = now_ms();
+	rdmamsg_close(w.ctx);
+	if (w.live)
+		violation(w.j, "rdmamsg_close has left %u endpoints open",
+			  w.live);
+	if (now_ms() - began > SLACK_MS + worker_late() - late)
+		violation(w.j, "rdmamsg_close has taken %llu ms",
+			  (unsigned long long)(now_ms() - began));
+	if (inject_leftovers()[0])
+		violation(w.j, "left: %s", inject_leftovers());
+	if (open_fds() > fds + WIRES) {
+		violation(w.j, "left: %d descriptors", open_fds() - fds);
+		print_fds();
+	}
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: the limits of a listener: what the peer is told, what the
+ * statistics count, and that an initiator tries again where that helps.
+ */
+#include "common.h"
+#include "oob_pair.h"
+#include "request.h"
+
+#include <rdmamsg/rma.h>
+
+static struct pair p;
+static bool out_of_band;
+
+static void listen_with(struct rdmamsg_listen_options *o)
+{
+	int ret;
+
+	pair_init(&p, NULL);
+	o->size = sizeof(*o);
+	o->user = &p;
+	ret = out_of_band ?
+	      rdmamsg_oob_listen(p.s.ctx, test_addr(), "0", o, &p.listener) :
+	      rdmamsg_listen(p.s.ctx, test_addr(), "0", o, &p.listener);
+	if (ret)
+		fail_msg("listen: %s", rdmamsg_error());
+	listener_service(p.listener, p.port);
+}
+
+static void dial_end(struct end *e, uint32_t timeout_ms)
+{
+	int ret;
+
+	e->opts.timeout_ms = timeout_ms;
+	e->opts.device = out_of_band ? test_device() : NULL;
+	ret = out_of_band ?
+	      rdmamsg_oob_connect(e->ctx, test_addr(), p.port, &e->opts,
+				  &e->ep) :
+	      rdmamsg_connect(e->ctx, test_addr(), p.port, &e->opts, &e->ep);
+	if (ret)
+		fail_msg("connect: %s", rdmamsg_error());
+}
+
+static struct rdmamsg_listener_stats stats(void)
+{
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
+
+	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
+	return s;
+}
+
+static void expect_limit(struct end *e, const char *name)
+{
+	expect_end(e, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS);
+	if (!strstr(e->why.text, name))
+		fail_msg("not %s: %s", name, e->why.text);
+}
+
+static void second_end(struct end *e)
+{
+	end_init(e, "second", test_open(NULL));
+}
+
+/* ---- limits that do not pass ------------------------------------------ */
+
+static void max_endpoints(void)
+{
+	struct rdmamsg_listen_options o = {
+		.on_request = pair_on_request, .max_endpoints = 1,
+		.max_per_source = RDMAMSG_NONE,
+	};
+	struct end second;
+
+	listen_with(&o);
+	dial_end(&p.c, WAIT_MS);
+	WAIT_FOR(p.c.connected && p.s.connected);
+	assert_int_equal(stats().endpoints, 1);
+	assert_int_equal(stats().accepted, 1);
+	second_end(&second);
+	dial_end(&second, WAIT_MS);
+	expect_limit(&second, "max_endpoints");
+	assert_int_equal(stats().rejected_endpoints, 1);
+	pair_close(&p);
+	assert_int_equal(stats().endpoints, 0);
+	test_close(second.ctx);
+	end_fini(&second);
+	pair_fini(&p);
+}
+
+static void connect__max_endpoints_IS_TOLD(void **state)
+{
+	out_of_band = false;
+	max_endpoints();
+}
+
+static void oob_connect__max_endpoints_IS_TOLD(void **state)
+{
+	out_of_band = true;
+	max_endpoints();
+}
+
+static void connect__max_per_source_IS_TOLD(void **state)
+{
+	struct rdmamsg_listen_options o = {
+		.on_request = pair_on_request, .max_per_source = 1,
+	};
+	struct end second;
+
+	out_of_band = false;
+	listen_with(&o);
+	dial_end(&p.c, WAIT_MS);
+	WAIT_FOR(p.c.connected && p.s.connected);
+	second_end(&second);
+	dial_end(&second, WAIT_MS);
+	expect_limit(&second, "max_per_source");
+	assert_int_equal(stats().rejected_source, 1);
+	pair_close(&p);
+	test_close(second.ctx);
+	end_fini(&second);
+	pair_fini(&p);
+}
+
+/* ---- limits that pass ------------------------------------------------- */
+
+/* The initiator tries until the program has answered the request before. */
+static void max_requests(void)
+{
+	struct rdmamsg_listen_options o = {
+		.on_request = put_off, .max_requests = 1,
+	};
+	struct end second;
+
+	waiting_count = 0;
+	listen_with(&o);
+	dial_end(&p.c, WAIT_MS);
+	WAIT_FOR(waiting_count == 1);
+	assert_int_equal(stats().requests, 1);
+	second_end(&second);
+	dial_end(&second, WAIT_MS);
+	WAIT_FOR(stats().rejected_requests >= 2);
+	assert_int_equal(second.closed, 0);
+	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	WAIT_FOR(waiting_count == 2);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(rdmamsg_reject(waiting[1], NULL, 0), 0);
+	WAIT_FOR(second.closed);
+	assert_int_equal(second.why.cause, RDMAMSG_CAUSE_REJECTED);
+	test_close(second.ctx);
+	end_fini(&second);
+	pair_fini(&p);
+}
+
+static void connect__max_requests_TRIES_AGAIN(void **state)
+{
+	out_of_band = false;
+	max_requests();
+}
+
+static void oob_connect__max_requests_TRIES_AGAIN(void **state)
+{
+	out_of_band = true;
+	max_requests();
+}
+
+static void connect__max_requests_too_long_IS_TOLD(void **state)
+{
+	struct rdmamsg_listen_options o = {
+		.on_request = put_off, .max_requests = 1,
+	};
+	struct end second;
+
+	out_of_band = false;
+	waiting_count = 0;
+	listen_with(&o);
+	dial_end(&p.c, WAIT_MS);
+	WAIT_FOR(waiting_count == 1);
+	second_end(&second);
+	dial_end(&second, 500);
+	expect_limit(&second, "max_requests");
+	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
+	WAIT_FOR(p.c.closed);
+	test_close(second.ctx);
+	end_fini(&second);
+	pair_fini(&p);
+}
+
+/* ---- wrong keys ------------------------------------------------------- */
+
+/* Writes with a key that has been revoked. */
+static void offend(void)
+{
+	static uint8_t there[64], here[64];
+	const struct rdmamsg_slice src = { .data = here, .len = sizeof(here) };
+	struct rdmamsg_region *region;
+	struct rdmamsg_key theirs, key;
+
+	assert_int_equal(rdmamsg_region_create(p.s.ctx, there, sizeof(there),
+					       RDMAMSG_ACCESS_WRITE, &region),
+			 0);
+	assert_int_equal(rdmamsg_region_export(region, p.s.ep, &theirs), 0);
+	assert_int_equal(rdmamsg_key_import(&theirs, sizeof(theirs), &key), 0);
+	assert_int_equal(rdmamsg_region_destroy(region), 0);
+	assert_int_equal(rdmamsg_write(p.c.ep, &src, 1, &key, 0,
+				       0, end_cookie(&p.c)),
+			 0);
+	WAIT_FOR(p.s.closed && p.c.closed);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ACCESS);
+}
+
+static struct end late;		/* of the server, for the second client */
+
+static void first_then_late(struct rdmamsg_listener *l,
+			    struct rdmamsg_request *req)
+{
+	if (!p.s.closed)
+		pair_on_request(l, req);
+	else if (rdmamsg_accept(req, &late.opts, &late.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+static void connect__after_a_wrong_key_IS_SLOWED(void **state)
+{
+	struct rdmamsg_listen_options o = {
+		.on_request = first_then_late, .slow_ms = 2000,
+	};
+	struct end second;
+
+	out_of_band = false;
+	listen_with(&o);
+	dial_end(&p.c, WAIT_MS);
+	WAIT_FOR(p.c.connected && p.s.connected);
+	offend();
+	assert_int_equal(stats().offences, 1);
+	second_end(&second);
+	end_init(&late, "late", p.s.ctx);
+	dial_end(&second, WAIT_MS);
+	WAIT_FOR(stats().slowed);
+	assert_int_equal(second.connected, 0);
+	/* the pause ends, and the initiator has not given up */
+	WAIT_FOR(second.connected && late.connected);
+	rdmamsg_ep_close(second.ep);
+	WAIT_FOR(second.closed && late.closed);
+	test_close(second.ctx);
+	end_fini(&second);
+	end_fini(&late);
+	pair_fini(&p);
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+static void stats__arguments_ARE_CHECKED(void **state)
+{
+	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
+	struct rdmamsg_listen_options o = { .on_request = pair_on_request };
+
+	out_of_band = false;
+	assert_error(rdmamsg_listener_stats(NULL, &s), -EINVAL, "NULL");
+	listen_with(&o);
+	assert_int_equal(rdmamsg_listener_stats(p.listener, NULL), -EINVAL);
+	assert_int_equal(stats().accepted, 0);
+	o.slow_ms = 10001;
+	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, NULL),
+		     -EINVAL, "slow_ms");
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(connect__max_endpoints_IS_TOLD),
+		TEST(oob_connect__max_endpoints_IS_TOLD),
+		TEST(connect__max_per_source_IS_TOLD),
+		TEST(connect__max_requests_TRIES_AGAIN),
+		TEST(oob_connect__max_requests_TRIES_AGAIN),
+		TEST(connect__max_requests_too_long_IS_TOLD),
+		TEST(connect__after_a_wrong_key_IS_SLOWED),
+		TEST(stats__arguments_ARE_CHECKED),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

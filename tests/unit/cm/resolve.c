@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names whose resolver does not answer: a listener waits only so long. */
+#include "session/connect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include <netdb.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool may_answer;
+static int asked, answered;
+
+int __real_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **ret);
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **ret);
+
+/* The resolver: of this name it says nothing until it may. */
+int __wrap_getaddrinfo(const char *host, const char *service,
+		       const struct addrinfo *hints, struct addrinfo **ret)
+{
+	int gai;
+
+	if (strcmp(host, "slow.invalid"))
+		return __real_getaddrinfo(host, service, hints, ret);
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return EAI_NONAME;
+	pthread_mutex_lock(&lock);
+	asked++;
+	while (!may_answer)
+		pthread_cond_wait(&changed, &lock);
+	gai = __real_getaddrinfo("127.0.0.1", service, hints, ret);
+	answered++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return gai;
+}
+
+static void answer(bool may)
+{
+	pthread_mutex_lock(&lock);
+	may_answer = may;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+
+static void wait__no_answer_ETIMEDOUT(void **state)
+{
+	struct addrinfo *addrs = NULL;
+	int gai = 0;
+
+	answer(false);
+	assert_int_equal(rdmamsg__resolve_wait("slow.invalid", "1", &hints, 50,
+					       &gai, &addrs), -ETIMEDOUT);
+	assert_non_null(strstr(rdmamsg_error(), "slow.invalid"));
+	assert_non_null(strstr(rdmamsg_error(), "50 ms"));
+	assert_null(addrs);
+	/* the late answer finds nobody, and is freed */
+	answer(true);
+	pthread_mutex_lock(&lock);
+	while (answered < asked)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void wait__answer_IS_RETURNED(void **state)
+{
+	struct addrinfo *addrs = NULL;
+	int gai = EAI_FAIL;
+
+	answer(true);
+	assert_int_equal(rdmamsg__resolve_wait("slow.invalid", "1", &hints,
+					       60000, &gai, &addrs), 0);
+	assert_int_equal(gai, 0);
+	assert_int_equal(addrs->ai_family, AF_INET);
+	freeaddrinfo(addrs);
+	assert_int_equal(rdmamsg__resolve_wait("no.such.name.invalid", "1",
+					       &hints, 60000, &gai, &addrs),
+			 0);
+	assert_int_not_equal(gai, 0);
+}
+
+static void listen__numeric_host_DOES_NOT_ASK(void **state)
+{
+	struct rdmamsg *ctx;
+	int before = asked;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_oob_listen(ctx, "127.0.0.1", "0", NULL, NULL),
+			 0);
+	assert_int_equal(rdmamsg_oob_listen(ctx, NULL, "0", NULL, NULL), 0);
+	assert_int_equal(asked, before);
+	answer(true);
+	assert_int_equal(rdmamsg_oob_listen(ctx, "slow.invalid", "0", NULL,
+					    NULL), 0);
+	assert_int_equal(asked, before + 1);
+	rdmamsg_close(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wait__no_answer_ETIMEDOUT),
+		cmocka_unit_test(wait__answer_IS_RETURNED),
+		cmocka_unit_test(listen__numeric_host_DOES_NOT_ASK),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: which device an out-of-band connection takes, on hosts with and
+ * without RDMA devices; the lists of libibverbs are this test's.
+ */
+#include "device/verbs_api.h"
+#include "session/oob.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <infiniband/verbs.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+struct ibv_device **__wrap_ibv_get_device_list(int *num);
+void __wrap_ibv_free_device_list(struct ibv_device **list);
+struct ibv_context *__wrap_ibv_open_device(struct ibv_device *device);
+
+static bool hardware;		/* a device, and nothing to be had from it */
+static unsigned int opened;
+
+struct ibv_device **__wrap_ibv_get_device_list(int *num)
+{
+	static struct ibv_device device = { .name = "hw0", .dev_name = "hw0" };
+	struct ibv_device **list;
+
+	if (!hardware) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	list = calloc(2, sizeof(*list));
+	list[0] = &device;
+	*num = 1;
+	return list;
+}
+
+void __wrap_ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+struct ibv_context *__wrap_ibv_open_device(struct ibv_device *device)
+{
+	opened++;
+	errno = ENODEV;
+	return NULL;
+}
+
+#define HW	(&rdmamsg__verbs_system)
+#define SOFT	(&rdmamsg__verbs_soft)
+
+static const struct row {
+	const char *asked, *local;
+	const struct verbs_api *with, *without;	/* hardware; NULL: -ENODEV */
+} rows[] = {
+	{ NULL, NULL, NULL, SOFT },
+	{ NULL, "127.0.0.1", SOFT, SOFT },
+	{ NULL, "192.0.2.1", NULL, NULL },
+	{ "hw", NULL, NULL, NULL },
+	{ "hw", "127.0.0.1", NULL, NULL },
+	{ "soft", NULL, SOFT, SOFT },
+	{ "soft", "192.0.2.1", SOFT, SOFT },
+	{ "soft0", NULL, SOFT, SOFT },
+	/* whether there is such a one shows when it is opened */
+	{ "hw0", NULL, HW, HW },
+};
+
+static void try(const struct row *r, const struct verbs_api *want)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	const struct verbs_api *v = NULL;
+	char *name = NULL;
+	int ret;
+
+	if (r->local)
+		assert_int_equal(inet_pton(AF_INET, r->local, &in.sin_addr), 1);
+	ret = rdmamsg__path_device(r->asked, r->local ?
+				   (struct sockaddr *)&in : NULL, &v, &name);
+	if (ret != (want ? 0 : -ENODEV) || v != want)
+		fail_msg("asked for %s at %s %s hardware: %d (%s)", r->asked,
+			 r->local, hardware ? "with" : "without", ret,
+			 ret ? rdmamsg_error() : name);
+	if (want)
+		assert_string_equal(name, want == SOFT ? "soft0" : "hw0");
+	else	/* what to do about it */
+		assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_DEVICE=soft"));
+	free(name);
+}
+
+static void device__by_what_there_is_CHOSEN(void **state)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		hardware = true;
+		try(&rows[i], rows[i].with);
+		hardware = false;
+		try(&rows[i], rows[i].without);
+	}
+	assert_true(opened > 0);
+}
+
+/* The record is of a device that the program has not asked for: or not made. */
+static void offer__hardware_without_a_link_ENODEV(void **state)
+{
+	uint8_t record[RDMAMSG_OOB_MAX];
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_qp *qp;
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	hardware = true;
+	assert_int_equal(rdmamsg_oob_offer(ctx, NULL, &ep), -ENODEV);
+	assert_non_null(strstr(rdmamsg_error(), "active port"));
+	assert_int_equal(rdmamsg_qp_new(ctx, NULL, &qp), -ENODEV);
+	hardware = false;
+	assert_int_equal(rdmamsg_oob_offer(ctx, NULL, &ep), 0);
+	assert_string_equal(rdmamsg_device_name(ep), "soft0");
+	assert_true(rdmamsg_oob_record(ep, record, sizeof(record)) > 0);
+	rdmamsg_close(ctx);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(device__by_what_there_is_CHOSEN),
+		cmocka_unit_test(offer__hardware_without_a_link_ENODEV),
+	};
+
+	unsetenv("RDMAMSG_DEVICE");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: the limit of a shared receive queue, on a device that reports it
+ * at once if the queue is armed while fewer receives are posted.
+ */
+#include "base/list.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <infiniband/verbs.h>
+
+#define LIMIT	60
+#define KEPT	40
+#define TURNS	200
+
+static struct verbs_api eager;		/* the soft HCA, in a hurry */
+static struct rdmamsg_srq *shared;
+static struct rdmamsg_pool *pool;
+static unsigned int arms, low_arms, reports;
+static struct ibv_srq *reached;		/* of an event that waits */
+static bool made_up;			/* the event to be acknowledged */
+static struct rdmamsg_msg *kept[KEPT];
+
+static void report(struct ibv_srq *srq)
+{
+	uint64_t one = 1;
+
+	reached = srq;
+	assert_int_equal(write(srq->context->async_fd, &one, sizeof(one)),
+			 sizeof(one));
+}
+
+static int modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
+{
+	const struct srq *q = ibv->srq_context;
+	int ret = rdmamsg__verbs_soft.modify_srq(ibv, attr, mask);
+
+	if (ret || !(mask & IBV_SRQ_LIMIT))
+		return ret;
+	arms++;
+	if (q->posted < attr->srq_limit) {
+		low_arms++;
+		report(ibv);
+	}
+	return 0;
+}
+
+static int get_async_event(struct ibv_context *verbs,
+			   struct ibv_async_event *ret)
+{
+	made_up = reached;
+	if (!reached)
+		return rdmamsg__verbs_soft.get_async_event(verbs, ret);
+	ret->event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+	ret->element.srq = reached;
+	reached = NULL;
+	return 0;
+}
+
+static void ack_async_event(struct ibv_async_event *ev)
+{
+	if (!made_up)
+		rdmamsg__verbs_soft.ack_async_event(ev);
+}
+
+static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+{
+	reports += ev->type == IBV_EVENT_SRQ_LIMIT_REACHED;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (server.messages < KEPT)
+		kept[server.messages] = msg;
+	else
+		rdmamsg_msg_free(msg);
+	server.messages++;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_closed = on_closed,
+};
+
+/* The pool has 64 buffers, the limit needs most of them. */
+static void open_server(uint32_t limit, uint32_t overcommit)
+{
+	const struct rdmamsg_options o = {
+		.size = sizeof(o), .on_event = on_event,
+	};
+	const struct rdmamsg_pool_options po = {
+		.size = sizeof(po), .max_bytes = 512 << 10,
+	};
+	struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = 128, .limit = limit,
+		.overcommit = overcommit,
+	};
+
+	assert_int_equal(rdmamsg_open(&server.ctx, &o), 0);
+	assert_int_equal(rdmamsg_pool_create(server.ctx, &po, &pool), 0);
+	so.recv_pool = pool;
+	assert_int_equal(rdmamsg_srq_create(server.ctx, &so, &shared), 0);
+}
+
+static void connect_them(void)
+{
+	struct rdmamsg_ep_options eo = {
+		.size = sizeof(eo), .handlers = &handlers, .user = &server,
+		.srq = shared,
+	};
+	const struct rdmamsg_listen_options lo = {
+		.size = sizeof(lo), .ep = &eo,
+	};
+	struct rdmamsg_listener *l;
+
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lo, &l),
+			 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	eo.srq = NULL;
+	connect_client(&eo);
+	WAIT_FOR(server.ep);
+}
+
+static void begin(uint32_t limit, uint32_t overcommit)
+{
+	eager = rdmamsg__verbs_soft;
+	eager.modify_srq = modify_srq;
+	eager.get_async_event = get_async_event;
+	eager.ack_async_event = ack_async_event;
+	rdmamsg__verbs = &eager;
+	arms = low_arms = reports = 0;
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	memset(kept, 0, sizeof(kept));
+	open_server(limit, overcommit);
+	connect_them();
+}
+
+static int set_up(void **state)
+{
+	begin(LIMIT, 0);
+	return 0;
+}
+
+static int set_up_overcommitted(void **state)
+{
+	begin(0, 200);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	return 0;
+}
+
+static struct srq *part(void)
+{
+	return list_first(&shared->parts, struct srq, node);
+}
+
+static void send_some(unsigned int n)
+{
+	unsigned int end = server.messages + n;
+
+	while (server.messages < end) {
+		while (client.sent < end &&
+		       !rdmamsg_send(client.ep, "x", 1, 0, NULL))
+			client.sent++;
+		both();
+	}
+}
+
+static void limit__armed_when_it_is_reached_NOT_BEFORE(void **state)
+{
+	assert_true(arms > 0);
+	assert_int_equal(low_arms, 0);
+	/* fewer than a batch are missing */
+	assert_true(part()->posted + part()->batch > LIMIT);
+	send_some(1);
+	WAIT_FOR(reports);
+	assert_int_equal(low_arms, 0);
+}
+
+static void limit__memory_lacks_NOT_ARMED_AGAIN(void **state)
+{
+	unsigned int before;
+
+	send_some(KEPT);
+	assert_true(part()->posted < LIMIT);
+	before = arms;
+	for (int i = 0; i < TURNS; i++)
+		both();
+	assert_int_equal(arms, before);
+	assert_int_equal(low_arms, 0);
+	assert_true(reports > 0);
+	/* with memory it is as it was */
+	for (int i = 0; i < KEPT; i++)
+		rdmamsg_msg_free(kept[i]);
+	send_some(10);
+	WAIT_FOR(arms > before);
+	assert_true(part()->posted + part()->batch > LIMIT);
+	assert_int_equal(low_arms, 0);
+	before = reports;
+	send_some(100);
+	WAIT_FOR(reports > before);
+	assert_int_equal(low_arms, 0);
+}
+
+/* An event that comes from nowhere, again and again. */
+static void limit__reported_and_memory_lacks_NO_STORM(void **state)
+{
+	unsigned int before;
+
+	send_some(KEPT);
+	before = arms;
+	for (int i = 0; i < 10; i++) {
+		unsigned int had = reports;
+
+		report(part()->ibv);
+		WAIT_FOR(reports > had);
+	}
+	assert_int_equal(arms, before);
+	for (int i = 0; i < KEPT; i++)
+		rdmamsg_msg_free(kept[i]);
+}
+
+static uint64_t ran_empty(void)
+{
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	return st.ran_empty;
+}
+
+/* The library arms the queue for itself, to count in ran_empty. */
+static void limit__0_and_overcommitted_PROGRAM_NOT_TOLD(void **state)
+{
+	report(part()->ibv);
+	WAIT_FOR(ran_empty());
+	assert_int_equal(reports, 0);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(limit__armed_when_it_is_reached_NOT_BEFORE),
+		TEST(limit__memory_lacks_NOT_ARMED_AGAIN),
+		TEST(limit__reported_and_memory_lacks_NO_STORM),
+		cmocka_unit_test_setup_teardown(
+			limit__0_and_overcommitted_PROGRAM_NOT_TOLD,
+			set_up_overcommitted, tear_down),
+	};
+
+	join_own_fabric("srq");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: how endpoints share the receives of one queue, when the receives,
+ * the memory for them or the answers to rendezvous are scarce.
+ */
+#include "device/device.h"
+#include "base/list.h"
+#include "device/verbs_api.h"
+#include "lane/srq.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#define LARGE	((size_t)100000)
+#define KEPT	512
+
+static struct ibv_context_ops soft_ops;
+static struct verbs_api table;
+static bool hidden;		/* completions of the server stay in its queue */
+static struct rdmamsg_ep *ends[2];	/* of the server */
+static struct rdmamsg_ep *clients[2];
+static unsigned int accepted, connected;
+static struct rdmamsg_srq *shared;
+static struct rdmamsg_pool *pool;
+static struct rdmamsg_msg *kept[KEPT];
+static unsigned int kept_count;
+static const struct rdmamsg_ep *keeps;	/* messages of this one are kept */
+
+static bool may_finish(void)
+{
+	return ends[0]->state == EP_DRAINING && ends[0]->last_wqe &&
+	       !rdmamsg__sq_used(ends[0]);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	if (hidden && cq == ends[0]->srq->cq->ibv && !may_finish())
+		return 0;
+	return soft_ops.poll_cq(cq, room, wc);
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (!verbs)
+		return NULL;
+	soft_ops = verbs->ops;
+	verbs->ops.poll_cq = poll_cq;
+	return verbs;
+}
+
+/* ---- both ends -------------------------------------------------------- */
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	((struct side *)rdmamsg_ep_user(ep))->messages++;
+	if (ep == keeps && kept_count < KEPT)
+		kept[kept_count++] = msg;
+	else
+		rdmamsg_msg_free(msg);
+}
+
+static void on_up(struct rdmamsg_ep *ep)
+{
+	on_connected(ep);
+	if (rdmamsg_ep_user(ep) == &client)
+		clients[connected++] = ep;
+	else
+		ends[accepted++] = ep;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_up,
+	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+};
+
+static struct rdmamsg_ep_options opts, client_opts;
+
+/* pool_kb: of the memory for receives; 0: the library's. */
+static void serve(uint32_t depth, uint32_t floor, size_t pool_kb)
+{
+	const struct rdmamsg_pool_options po = {
+		.size = sizeof(po), .max_bytes = pool_kb << 10,
+	};
+	struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = depth, .floor = floor,
+	};
+	const struct rdmamsg_listen_options lo = {
+		.size = sizeof(lo), .ep = &opts,
+	};
+	struct rdmamsg_listener *l;
+
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	if (pool_kb) {
+		assert_int_equal(rdmamsg_pool_create(server.ctx, &po, &pool),
+				 0);
+		so.recv_pool = pool;
+	}
+	assert_int_equal(rdmamsg_srq_create(server.ctx, &so, &shared), 0);
+	opts.srq = shared;
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lo, &l),
+			 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+}
+
+static void join(void)
+{
+	unsigned int n = accepted;
+
+	connect_client(&client_opts);
+	WAIT_FOR(accepted == n + 1);
+}
+
+static int set_up(void **state)
+{
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	opts = (struct rdmamsg_ep_options){
+		.size = sizeof(opts), .handlers = &handlers, .user = &server,
+		.recv_depth = 256, .send_depth = 256,
+	};
+	client_opts = opts;
+	client_opts.user = &client;
+	accepted = connected = kept_count = 0;
+	keeps = NULL;
+	hidden = false;
+	return 0;
+}
+
+static void free_kept(void)
+{
+	while (kept_count)
+		rdmamsg_msg_free(kept[--kept_count]);
+}
+
+static int tear_down(void **state)
+{
+	hidden = false;
+	free_kept();
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	return 0;
+}
+
+static const struct srq *part(void)
+{
+	return list_first(&shared->parts, struct srq, node);
+}
+
+static void send_many(struct rdmamsg_ep *ep, unsigned int n)
+{
+	unsigned int end = server.messages + n, sent = 0;
+
+	while (server.messages < end) {
+		while (sent < n && !rdmamsg_send(ep, "x", 1, 0, NULL))
+			sent++;
+		both();
+	}
+}
+
+/* All of them arrive at the server together. */
+static void send_at_once(struct rdmamsg_ep *ep, unsigned int n)
+{
+	unsigned int acked = client.sent + n, end = server.messages + n;
+	uint64_t late = rdmamsg__now_ms() + WAIT_MS;
+
+	WAIT_FOR(ep->tx_limit - le32toh(ep->hot.hdr.number) >= n);
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(rdmamsg_send(ep, "x", 1, 0, ep), 0);
+	while (client.sent < acked) {
+		assert_true(rdmamsg__now_ms() < late);
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	}
+	WAIT_FOR(server.messages == end);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void share__of_one_that_sends_much_LEAVES_ROOM(void **state)
+{
+	serve(64, 4, 0);
+	join();
+	/* half of its credits each time, so that it gets twice as many */
+	for (unsigned int n = 2; n <= 16; n *= 2)
+		send_at_once(clients[0], n);
+	/* at most what was left: 46, of which it has had 12 */
+	assert_true(ends[0]->share <= 4 + 34);
+	join();
+	send_many(clients[1], 100);
+}
+
+/* Receives that back the credits of both, and what is left of their floors. */
+static bool is_backed(void)
+{
+	const struct srq *q = part();
+	uint32_t floors = q->eps * q->owner->opts.floor;
+
+	return q->posted + q->ready_count >=
+	       max(q->promised, floors + q->extra) + q->eps * SRQ_CTRL;
+}
+
+static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
+{
+	/* 70 buffers for 128 receives */
+	opts.max_lent = 64 << 10;
+	serve(128, 16, 560);
+	join();
+	join();
+	assert_true(is_backed());
+	keeps = ends[1];
+	send_many(clients[1], 16);
+	assert_int_equal(kept_count, 16);
+	/* this one would like to have more */
+	for (int i = 0; i < 5; i++) {
+		send_many(clients[0], 12);
+		assert_true(part()->extra == 0);
+	}
+	keeps = NULL;
+	free_kept();
+	send_many(clients[1], 16);
+	assert_true(is_backed());
+}
+
+/* One may always be announced: a receive of each endpoint is for its DONE. */
+static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
+{
+	static uint8_t memory[2][LARGE];
+	struct iovec iov[2] = { { memory[0], LARGE }, { memory[1], LARGE } };
+	uint32_t floor = 32 - rdmamsg__srq_batch(32) - SRQ_CTRL;
+
+	serve(32, floor, 0);
+	join();
+	assert_int_equal(rdmamsg__srq_spare(part()), 0);
+	assert_int_equal(rdmamsg_sendv(ends[0], &iov[0], 1, 0, iov), 0);
+	assert_int_equal(rdmamsg_sendv(ends[0], &iov[1], 1, 0, iov), -EAGAIN);
+	WAIT_FOR(server.sent == 1);
+	assert_int_equal(rdmamsg_sendv(ends[0], &iov[1], 1, 0, iov), 0);
+	WAIT_FOR(server.sent == 2 && client.messages == 2);
+}
+
+/* Else another queue pair may get their number. */
+static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
+{
+	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
+
+	serve(64, 16, 0);
+	join();
+	rdmamsg_ep_hold(ends[0]);
+	hidden = true;
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(rdmamsg_send(clients[0], "x", 1, 0, clients),
+				 0);
+	WAIT_FOR(client.sent == 8);
+	rdmamsg_ep_abort(ends[0]);
+	WAIT_FOR(server.closed);
+	hidden = false;
+	both();
+	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	assert_int_equal(st.strays, 0);
+	rdmamsg_ep_rele(ends[0]);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(share__of_one_that_sends_much_LEAVES_ROOM),
+		TEST(floor__of_a_peer_whose_messages_are_kept_STAYS),
+		TEST(rendezvous__without_receives_for_answers_ONE_AT_A_TIME),
+		TEST(messages__of_one_that_ends_ARE_ITS_OWN),
+	};
+
+	join_own_fabric("srq-share");
+	table = rdmamsg__verbs_soft;
+	table.open_device = open_device;
+	rdmamsg__verbs = &table;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

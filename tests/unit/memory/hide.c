@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Addresses of large messages: random, and fit for every device. */
+#include "memory/hide.h"
+
+#include <stdint.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#define DRAWS	4096
+
+static uint64_t hidden(uint64_t mem)
+{
+	uint64_t ret;
+
+	assert_int_equal(rdmamsg__hidden_address((void *)(uintptr_t)mem, &ret),
+			 0);
+	return ret;
+}
+
+/* A bit that is the same in 4,096 addresses is not random. */
+static void hidden_address__all_bits_but_the_offset_CHANGE(void **state)
+{
+	const uint64_t mem = 0x7f1234567890, first = hidden(mem);
+	uint64_t changed = 0;
+
+	for (int i = 0; i < DRAWS; i++)
+		changed |= first ^ hidden(mem);
+	assert_int_equal(changed, (HIDE_TOP - 1) & ~HIDE_KEEP);
+	assert_int_equal(first & HIDE_KEEP, mem & HIDE_KEEP);
+}
+
+static void hidden_address__of_the_largest_message_DOES_NOT_WRAP(void **state)
+{
+	for (int i = 0; i < DRAWS; i++) {
+		uint64_t addr = hidden(UINTPTR_MAX);
+
+		assert_true(addr + RDMAMSG_MSG_MAX < (uint64_t)1 << 63);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			hidden_address__all_bits_but_the_offset_CHANGE),
+		cmocka_unit_test(
+			hidden_address__of_the_largest_message_DOES_NOT_WRAP),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

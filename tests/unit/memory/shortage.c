@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: memory that cannot be registered for an announced message. A
+ * passing shortage delays messages; a device that fails ends the connection;
+ * nothing leaves a hole in the order.
+ */
+#include "device/verbs_api.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#define LARGE	((size_t)3 << 20)
+
+static struct verbs_api table;
+static bool armed;			/* only the server's large messages */
+static unsigned int failures;		/* so many of the next */
+static int failure;			/* errno */
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     int access)
+{
+	/* what is read from is the client's */
+	if (armed && failures && !(access & IBV_ACCESS_REMOTE_READ)) {
+		failures--;
+		errno = failure;
+		return NULL;
+	}
+	return rdmamsg__verbs_soft.reg_mr(pd, addr, len, access);
+}
+
+static uint32_t next_tag;
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	assert_int_equal(rdmamsg_msg_tag(msg), next_tag);
+	next_tag++;
+	s->messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+};
+
+static uint8_t bytes[LARGE];
+
+/* Small, large, small, small, large, small. */
+static void send_six(void)
+{
+	for (uint32_t i = 0; i < 6; i++) {
+		struct iovec v = { bytes, i % 3 == 1 ? LARGE : 100 };
+
+		assert_int_equal(rdmamsg_sendv(client.ep, &v, 1, i, bytes), 0);
+	}
+}
+
+static void start(int error, unsigned int count)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	next_tag = 0;
+	armed = false;
+	connect_ends(&opts);
+	failure = error;
+	failures = count;
+	armed = true;
+	send_six();
+}
+
+static void finish(void)
+{
+	armed = false;
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+}
+
+static void passes(int error, unsigned int count)
+{
+	start(error, count);
+	WAIT_FOR(server.messages == 6 && client.sent == 6);
+	assert_int_equal(failures, 0);
+	assert_int_equal(client.status, 0);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+	finish();
+}
+
+static void register__fails_for_a_while_MESSAGES_ARE_LATE(void **state)
+{
+	passes(ENOMEM, 1);
+	passes(ENOMEM, 5);
+	passes(EAGAIN, 2);
+}
+
+static void register__fails_for_good_ENDS_WITHOUT_A_HOLE(void **state)
+{
+	start(EIO, UINT32_MAX);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(server.messages, 1);
+	assert_int_equal(server.why.who, RDMAMSG_WHO_DEVICE);
+	assert_int_equal(server.why.error, -EIO);
+	assert_int_not_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_not_equal(client.why.error, 0);
+	assert_int_equal(client.sent, 6);
+	finish();
+}
+
+/* Nothing polls while it waits: a timer tries again, less and less often. */
+static void register__fails_for_long_COSTS_LITTLE(void **state)
+{
+	unsigned int tries;
+	uint64_t end;
+
+	start(ENOMEM, 1000000);
+	end = rdmamsg__now_ms() + 500;
+	while (rdmamsg__now_ms() < end)
+		both();
+	tries = 1000000 - failures;
+	/* 10, 20, 40, ... ms; twice each, before and after giving up spares */
+	assert_in_range(tries, 2, 24);
+	failures = 0;
+	WAIT_FOR(server.messages == 6);
+	finish();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(register__fails_for_a_while_MESSAGES_ARE_LATE),
+		cmocka_unit_test(register__fails_for_good_ENDS_WITHOUT_A_HOLE),
+		cmocka_unit_test(register__fails_for_long_COSTS_LITTLE),
+	};
+
+	join_own_fabric("shortage");
+	table = rdmamsg__verbs_soft;
+	table.reg_mr = reg_mr;
+	rdmamsg__verbs = &table;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: one-sided operations over the soft HCA with less than it has,
+ * and with failures that it does not have.
+ */
+#include "base/list.h"
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "memory/region.h"
+#include "memory/stretch.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#define ROOM		((size_t)1 << 20)
+
+/* ---- the device ------------------------------------------------------- */
+
+static struct ibv_context_ops soft_ops;
+static uint32_t port_max;	/* max_msg_sz; 0: the soft HCA's */
+static uint32_t largest;	/* request that was posted */
+static bool broken;		/* it takes nothing more */
+static bool no_inline;		/* data in requests */
+static bool invalidates = true;	/* what it is asked to */
+static bool disguised;		/* and the header does not say so */
+static struct ibv_mr *held[4];	/* that it did not let go of */
+static uint32_t holds, held_count;	/* so many of the next */
+static enum ibv_wc_opcode turned;	/* the next such completion is ... */
+static enum ibv_wc_status turned_to;	/* ... this, unless success */
+static struct verbs_api table;	/* the soft HCA's, but for what is below */
+
+static int query_port(struct ibv_context *verbs, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_port(verbs, port, attr);
+
+	if (!ret && port_max)
+		attr->max_msg_sz = port_max;
+	return ret;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd,
+				struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp;
+
+	if (no_inline)
+		attr->cap.max_inline_data = 0;
+	qp = rdmamsg__verbs_soft.create_qp(pd, attr);
+	if (no_inline)
+		attr->cap.max_inline_data = 0;
+	return qp;
+}
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return broken ? EIO : rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
+}
+
+static int dereg_mr(struct ibv_mr *mr)
+{
+	if (!holds)
+		return rdmamsg__verbs_soft.dereg_mr(mr);
+	holds--;
+	held[held_count++] = mr;
+	return EIO;
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	int n = soft_ops.poll_cq(cq, room, wc);
+
+	for (int i = 0; i < n; i++) {
+		if (!turned_to || wc[i].status || wc[i].opcode != turned)
+			continue;
+		wc[i].status = turned_to;
+		turned_to = IBV_WC_SUCCESS;
+	}
+	return n;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	if (broken) {
+		*bad = wr;
+		return ENOMEM;
+	}
+	for (struct ibv_send_wr *w = wr; w; w = w->next) {
+		uint32_t len = 0;
+
+		if (w->opcode == IBV_WR_SEND_WITH_INV && disguised)
+			*(uint8_t *)(uintptr_t)w->sg_list->addr = PROTO_DATA;
+		if (w->opcode == IBV_WR_SEND_WITH_INV && !invalidates)
+			w->opcode = IBV_WR_SEND;
+
+		for (int i = 0; i < w->num_sge; i++)
+			len += w->sg_list[i].length;
+		largest = max(largest, len);
+	}
+	return soft_ops.post_send(qp, wr, bad);
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (!verbs)
+		return NULL;
+	soft_ops = verbs->ops;
+	verbs->ops.post_send = post_send;
+	verbs->ops.poll_cq = poll_cq;
+	return verbs;
+}
+
+/* ---- both ends -------------------------------------------------------- */
+
+static struct rdmamsg_key key;		/* of the server's memory */
+static struct rdmamsg_ep_options opts;	/* of both */
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	s->messages++;
+	memcpy(s->mem, rdmamsg_msg_data(msg), rdmamsg_msg_len(msg));
+	rdmamsg_msg_free(msg);
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	((struct side *)rdmamsg_ep_user(ep))->writable++;
+}
+
+static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
+{
+	((struct side *)rdmamsg_ep_user(ep))->invalidated++;
+}
+
+static void side_memory(struct side *s, uint32_t access)
+{
+	s->mem = calloc(1, ROOM);
+	assert_int_equal(rdmamsg_region_create(s->ctx, s->mem, ROOM, access,
+					       &s->region), 0);
+	assert_int_equal(rdmamsg_region_attach(s->region, s->ep), 0);
+}
+
+/* With the options, and the device, as the test has set them. */
+static void connect_both(void)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_sent = on_sent, .on_message = on_message,
+		.on_writable = on_writable, .on_closed = on_closed,
+		.on_invalidated = on_invalidated,
+	};
+
+	opts.handlers = &handlers;
+	connect_ends(&opts);
+	side_memory(&client, RDMAMSG_ACCESS_LOCAL_WRITE);
+	side_memory(&server, RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
+		    RDMAMSG_ACCESS_WINDOW);
+	assert_int_equal(rdmamsg_region_export(server.region, server.ep, &key),
+			 0);
+}
+
+static int set_up(void **state)
+{
+	/* nothing happens but what a test does */
+	opts = (struct rdmamsg_ep_options){
+		.size = sizeof(opts), .dead_after_ms = RDMAMSG_NONE,
+		.stall_after_ms = RDMAMSG_NONE,
+		.fetch_timeout_ms = RDMAMSG_NONE,
+	};
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	port_max = largest = 0;
+	broken = no_inline = disguised = false;
+	holds = held_count = 0;
+	invalidates = true;
+	turned_to = IBV_WC_SUCCESS;
+	table = rdmamsg__verbs_soft;
+	table.open_device = open_device;
+	table.query_port = query_port;
+	table.create_qp = create_qp;
+	table.modify_qp = modify_qp;
+	table.dereg_mr = dereg_mr;
+	rdmamsg__verbs = &table;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	free(client.mem);
+	free(server.mem);
+	return 0;
+}
+
+static void fill(uint8_t *mem, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		mem[i] = (uint8_t)((uint32_t)i * 2654435761u >> 24);
+}
+
+/* ---- what the port carries -------------------------------------------- */
+
+static void request__never_larger_than_THE_PORT_CARRIES(void **state)
+{
+	struct rdmamsg_slice all = { .len = 100003 }, two[2];
+	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct iovec iov = { .iov_len = 100003 };
+
+	port_max = 9000;
+	opts.eager_max = 65536;
+	connect_both();
+	assert_int_equal(rdmamsg_ep_info(client.ep, &info), 0);
+	assert_int_equal(info.eager_max, 9000 - PROTO_HDR_LEN);
+	fill(client.mem, ROOM);
+	all.data = client.mem;
+	all.region = client.region;
+	two[0] = two[1] = all;
+	two[0].len = 8999;
+	two[1].data = client.mem + 8999;
+	two[1].len -= 8999;
+	assert_int_equal(rdmamsg_write(client.ep, two, 2, &key, 5, 0, &all), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_memory_equal(server.mem + 5, client.mem, 100003);
+	memset(client.mem, 0, ROOM);
+	assert_int_equal(rdmamsg_read(client.ep, &all, 1, &key, 5, 0, &all), 0);
+	WAIT_FOR(client.sent == 2);
+	assert_memory_equal(server.mem + 5, client.mem, 100003);
+	/* one in one piece, one that the other end reads */
+	assert_int_equal(rdmamsg_send(client.ep, client.mem + 7, 8984, 0, NULL),
+			 0);
+	WAIT_FOR(server.messages == 1);
+	assert_memory_equal(server.mem, client.mem + 7, 8984);
+	iov.iov_base = client.mem;
+	assert_int_equal(rdmamsg_sendv(client.ep, &iov, 1, 0, &iov), 0);
+	WAIT_FOR(client.sent == 3);
+	assert_memory_equal(server.mem, client.mem, 100003);
+	assert_int_equal(largest, 9000);
+}
+
+/* ---- failures --------------------------------------------------------- */
+
+/* More than go with one doorbell: the first of them fails in the middle. */
+static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
+{
+	struct rdmamsg_slice all = { .len = 40 * 4096 };
+	struct pollfd fd = { .events = POLLIN };
+
+	port_max = 8192;
+	connect_both();
+	all.data = client.mem;
+	all.region = client.region;
+	fd.fd = rdmamsg_fd(client.ctx);
+	WAIT_FOR(poll(&fd, 1, 0) == 0);
+	broken = true;
+	assert_int_equal(rdmamsg_write(client.ep, &all, 1, &key, 0, 0, &all),
+			 0);
+	/* nothing will come from such a device: the loop must be told */
+	assert_int_equal(poll(&fd, 1, 0), 1);
+	assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_true(client.closed);
+	assert_int_equal(client.sent, 1);
+	assert_int_equal(client.status, -ECANCELED);
+	broken = false;
+}
+
+/* Nobody waits for it, and nothing comes behind it. */
+static void write__without_a_cookie_FREES_ITS_REGION(void **state)
+{
+	struct rdmamsg_slice s = { .len = 1000 };
+	int ret;
+
+	connect_both();
+	fill(client.mem, 1000);
+	s.data = client.mem;
+	s.region = client.region;
+	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL), 0);
+	WAIT_FOR((ret = rdmamsg_region_revoke(client.region)) != -EBUSY);
+	assert_int_equal(ret, 0);
+	assert_memory_equal(server.mem, client.mem, 1000);
+	assert_false(client.closed);
+}
+
+static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
+{
+	const struct rdmamsg_cache_options o = {
+		.size = sizeof(o), .max_regions = 1,
+	};
+	struct rdmamsg_slice s = { .len = 1000 };
+	struct rdmamsg_region *other;
+	struct rdmamsg_cache *cache;
+	int ret;
+
+	connect_both();
+	fill(client.mem, 1000);
+	s.data = client.mem;
+	assert_int_equal(rdmamsg_cache_create(client.ctx, &o, &cache), 0);
+	assert_int_equal(rdmamsg_cache_get(cache, client.ep, client.mem, 1000,
+					   0, &s.region), 0);
+	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL), 0);
+	assert_int_equal(rdmamsg_cache_put(cache, s.region), 0);
+	WAIT_FOR((ret = rdmamsg_cache_get(cache, client.ep, client.mem + 4096,
+					  8, 0, &other)) != -ENOBUFS);
+	assert_int_equal(ret, 0);
+	assert_memory_equal(server.mem, client.mem, 1000);
+}
+
+/* A peer with a key of it would reach what is somebody else's by then. */
+static void cache__not_let_go_of_IS_TOLD(void **state)
+{
+	struct rdmamsg_cache_info info = { .size = sizeof(info) };
+	struct rdmamsg_region *region;
+	struct rdmamsg_cache *cache;
+
+	connect_both();
+	assert_int_equal(rdmamsg_cache_create(server.ctx, NULL, &cache), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(rdmamsg_cache_get(cache, server.ep,
+						   server.mem + i * 1000, 1000,
+						   RDMAMSG_ACCESS_READ,
+						   &region), 0);
+		assert_int_equal(rdmamsg_cache_put(cache, region), 0);
+	}
+	holds = 1;
+	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
+			 -EIO);
+	assert_non_null(strstr(rdmamsg_error(), "still reach"));
+	/* forgotten all the same, and the other one, too */
+	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
+			 0);
+	assert_int_equal(rdmamsg_cache_info(cache, &info), 0);
+	assert_int_equal(info.regions, 1);
+	holds = 1;
+	assert_int_equal(rdmamsg_cache_destroy(cache), -EIO);
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	assert_int_equal(held_count, 2);
+	while (held_count)
+		assert_int_equal(rdmamsg__verbs_soft.dereg_mr(
+						held[--held_count]), 0);
+}
+
+static void client_alone(void)
+{
+	for (int i = 0; i < 10; i++)
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+}
+
+/* It lacks memory, not credit: the one comes back, the other does not. */
+static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
+{
+	static struct rdmamsg_msg *msgs[4096];
+	struct rdmamsg_slice s = { .len = 8 };
+	size_t limit;
+	int n = 0;
+
+	no_inline = true;
+	opts.recv_depth = 1;
+	connect_both();
+	s.data = client.mem;
+	s.region = client.region;
+	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, &s), 0);
+	WAIT_FOR(client.sent == 1);
+	/* the only credit: the server does not work from here on */
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, &s), 0);
+	while (client.sent < 2)
+		assert_true(rdmamsg_wait(client.ctx, WAIT_MS) > 0);
+	client_alone();
+	limit = client.ctx->budget[DIR_OUT].cap;
+	client.ctx->budget[DIR_OUT].cap = client.ctx->budget[DIR_OUT].used;
+	while (n < 4096 && !rdmamsg_msg_alloc(client.ep, 4000, &msgs[n]))
+		n++;
+	assert_in_range(n, 1, 4095);
+	assert_int_equal(rdmamsg_write_imm(client.ep, &s, 1, &key, 0, 1, 0,
+					   NULL), -EAGAIN);
+	client_alone();
+	assert_int_equal(client.writable, 0);
+	rdmamsg_msg_free(msgs[--n]);
+	client_alone();
+	assert_int_equal(client.writable, 1);
+	assert_int_equal(rdmamsg_write_imm(client.ep, &s, 1, &key, 0, 1, 0,
+					   NULL), 0);
+	while (n)
+		rdmamsg_msg_free(msgs[--n]);
+	client.ctx->budget[DIR_OUT].cap = limit;
+}
+
+/*
+ * They are in messages of another endpoint, behind its keepalive: that one
+ * does not tell of them.
+ */
+static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
+{
+	struct rdmamsg_ep *first;
+	size_t limit;
+
+	/* fewer buffers than messages until one has a completion */
+	opts.eager_max = 16000;
+	connect_both();
+	first = client.ep;
+	connect_client(&opts);
+	assert_int_equal(rdmamsg_send(first, client.mem, 1000, 0, &limit), 0);
+	WAIT_FOR(client.sent == 1);
+	limit = client.ctx->budget[DIR_OUT].cap;
+	client.ctx->budget[DIR_OUT].cap = client.ctx->budget[DIR_OUT].used;
+	first->ctrl_due |= CTRL_KEEPALIVE;
+	rdmamsg__tx_pump(first);
+	rdmamsg__tx_flush(client.ctx);
+	assert_true(first->keepalive_out);
+	while (!list_empty(&first->send_pool->free_slabs))
+		assert_int_equal(rdmamsg_send(first, client.mem, 1000, 0, NULL),
+				 0);
+	assert_int_equal(rdmamsg_send(client.ep, client.mem, 1000, 0, NULL),
+			 -EAGAIN);
+	assert_true(first->keepalive_out);
+	WAIT_FOR(client.writable);
+	assert_int_equal(rdmamsg_send(client.ep, client.mem, 1000, 0, NULL), 0);
+	client.ctx->budget[DIR_OUT].cap = limit;
+}
+
+/* ---- whose doing it is ------------------------------------------------ */
+
+static void expect_ours(struct side *s, enum ibv_wc_status status,
+			const char *word)
+{
+	WAIT_FOR(s->closed);
+	assert_int_equal(s->why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(s->why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(s->why.error, -EACCES);
+	assert_int_equal(s->why.wc_status, status);
+	if (!strstr(s->why.text, word))
+		fail_msg("no '%s' in '%s'", word, s->why.text);
+	assert_int_equal(s->sent, 1);
+	assert_true(s->status < 0);
+}
+
+static void write__from_memory_that_is_refused_OURS(void **state)
+{
+	struct rdmamsg_slice s = { .len = 1000 };
+	struct ibv_mr *mr;
+
+	connect_both();
+	s.data = client.mem;
+	s.region = client.region;
+	mr = rdmamsg__region_mr(client.region, client.ep->dev);
+	mr->lkey ^= 0x10;
+	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, &s), 0);
+	mr->lkey ^= 0x10;
+	expect_ours(&client, IBV_WC_LOC_PROT_ERR, "memory of this program");
+}
+
+static struct rdmamsg_key window_key;
+
+static struct rdmamsg_window *bound_window(void)
+{
+	struct rdmamsg_window *w;
+
+	assert_int_equal(rdmamsg_window_create(server.ep, &w), 0);
+	assert_int_equal(rdmamsg_window_bind(w, server.region, 0, 8,
+					     RDMAMSG_ACCESS_READ, &window_key,
+					     w), 0);
+	return w;
+}
+
+static void window_bind__that_fails_OURS(void **state)
+{
+	connect_both();
+	turned = IBV_WC_BIND_MW;
+	turned_to = IBV_WC_MW_BIND_ERR;
+	(void)bound_window();
+	expect_ours(&server, IBV_WC_MW_BIND_ERR, "window");
+}
+
+static void window_invalidate__that_fails_OURS(void **state)
+{
+	struct rdmamsg_window *w;
+
+	connect_both();
+	w = bound_window();
+	WAIT_FOR(server.sent == 1);
+	server.sent = 0;
+	turned = IBV_WC_LOCAL_INV;
+	turned_to = IBV_WC_MW_BIND_ERR;
+	assert_int_equal(rdmamsg_window_invalidate(w, w), 0);
+	expect_ours(&server, IBV_WC_MW_BIND_ERR, "window");
+}
+
+/* A peer that says that access is taken back still has it. */
+static void send_invalidate__that_does_not_PROTOCOL(void **state)
+{
+	connect_both();
+	(void)bound_window();
+	WAIT_FOR(server.sent == 1);
+	invalidates = false;
+	assert_int_equal(rdmamsg_send_invalidate(client.ep, "x", 1, 1,
+						 &window_key, NULL), 0);
+	WAIT_FOR(server.closed);
+	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+	assert_int_equal(server.messages + server.invalidated, 0);
+}
+
+/* Nor does one take it back without saying so: its owner would not know. */
+static void send_invalidate__as_another_message_PROTOCOL(void **state)
+{
+	connect_both();
+	(void)bound_window();
+	WAIT_FOR(server.sent == 1);
+	/* the short way is open */
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 1, NULL), 0);
+	WAIT_FOR(server.messages == 1);
+	disguised = true;
+	assert_int_equal(rdmamsg_send_invalidate(client.ep, "x", 1, 1,
+						 &window_key, NULL), 0);
+	WAIT_FOR(server.closed || server.messages == 2);
+	assert_true(server.closed);
+	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+	assert_int_equal(server.messages, 1);
+	assert_int_equal(server.invalidated, 0);
+}
+
+/* What was called before it may still use the key. */
+static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
+{
+	struct rdmamsg_slice s = { .len = ROOM };
+	struct rdmamsg_window *w;
+
+	connect_both();
+	fill(server.mem, ROOM);
+	s.data = client.mem;
+	s.region = client.region;
+	assert_int_equal(rdmamsg_window_create(server.ep, &w), 0);
+	for (unsigned int i = 1; i <= 20; i++) {
+		memset(client.mem, 0, ROOM);
+		assert_int_equal(rdmamsg_window_bind(w, server.region, 0, ROOM,
+						     RDMAMSG_ACCESS_READ,
+						     &window_key, w), 0);
+		WAIT_FOR(server.sent == i);
+		client.ctx->in_callback++;	/* one doorbell for both */
+		assert_int_equal(rdmamsg_read(client.ep, &s, 1, &window_key, 0,
+					      0, &s), 0);
+		assert_int_equal(rdmamsg_send_invalidate(client.ep, NULL, 0, 1,
+							 &window_key, NULL), 0);
+		client.ctx->in_callback--;
+		rdmamsg__tx_flush(client.ctx);
+		WAIT_FOR((server.messages == i && client.sent == i) ||
+			 client.closed || server.closed);
+		if (client.closed || server.closed)
+			fail_msg("turn %u: %s", i, client.closed ?
+				 client.why.text : server.why.text);
+		assert_int_equal(client.status, 0);
+		assert_int_equal(server.invalidated, i);
+		assert_memory_equal(client.mem, server.mem, ROOM);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+		T(request__never_larger_than_THE_PORT_CARRIES),
+		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
+		T(write__without_a_cookie_FREES_ITS_REGION),
+		T(cache__write_without_a_cookie_FREES_ITS_ROOM),
+		T(cache__not_let_go_of_IS_TOLD),
+		T(write_imm__without_a_buffer_WRITABLE_WITH_ONE),
+		T(send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT),
+		T(write__from_memory_that_is_refused_OURS),
+		T(window_bind__that_fails_OURS),
+		T(window_invalidate__that_fails_OURS),
+		T(send_invalidate__that_does_not_PROTOCOL),
+		T(send_invalidate__as_another_message_PROTOCOL),
+		T(send_invalidate__behind_a_read_WAITS_FOR_IT),
+	};
+
+	join_own_fabric("rma");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

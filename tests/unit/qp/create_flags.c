@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: what an endpoint asks of its queue pair at creation reaches a
+ * device that has it, and is refused with the reason by one that has not.
+ */
+#include "device/device.h"
+#include "session/ep.h"
+#include "device/verbs_api.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include "../own_fabric.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define PADDING	IBV_QP_CREATE_PCI_WRITE_END_PADDING
+
+static struct rdmamsg *ctx;
+static bool has_padding;	/* the device says so */
+static int refuses;		/* and yet, with this errno */
+static uint32_t asked;		/* create_flags that reached it */
+static struct verbs_api table;	/* the soft HCA's, but for what is below */
+
+static int query_device_ex(struct ibv_context *verbs,
+			   struct ibv_device_attr_ex *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_device_ex(verbs, attr);
+
+	if (!ret && has_padding)
+		attr->device_cap_flags_ex |= IBV_DEVICE_PCI_WRITE_END_PADDING;
+	return ret;
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *qp;
+
+	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS);
+	assert_int_equal(attr->qp_type, IBV_QPT_RC);
+	asked |= attr->create_flags;
+	errno = refuses;
+	if (refuses)
+		return NULL;
+	attr->create_flags = 0;
+	qp = rdmamsg__verbs_soft.create_qp_ex(verbs, attr);
+	attr->create_flags = asked;
+	return qp;
+}
+
+static int set_up(void **state)
+{
+	has_padding = false;
+	asked = 0;
+	refuses = 0;
+	table = rdmamsg__verbs_soft;
+	table.query_device_ex = query_device_ex;
+	table.create_qp_ex = create_qp_ex;
+	rdmamsg__verbs = &table;
+	return rdmamsg_open(&ctx, NULL);
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+/* The queue pair of an offer is made at once. */
+static int offer(uint32_t flags, struct rdmamsg_ep **ret)
+{
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .device = "soft0", .create_flags = flags,
+	};
+
+	return rdmamsg_oob_offer(ctx, &opts, ret);
+}
+
+static void expect_refused(uint32_t flags, int error, const char *word)
+{
+	struct rdmamsg_ep *ep;
+
+	assert_int_equal(offer(flags, &ep), error);
+	if (!strstr(rdmamsg_error(), word))
+		fail_msg("no '%s' in '%s'", word, rdmamsg_error());
+}
+
+static void flag__that_the_device_has_GRANTED(void **state)
+{
+	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	struct rdmamsg_ep *ep;
+
+	has_padding = true;
+	if (offer(PADDING, &ep))
+		fail_msg("rdmamsg_oob_offer: %s", rdmamsg_error());
+	assert_int_equal(asked, PADDING);
+	/* what was granted with it is what is known of it */
+	assert_int_equal(rdmamsg_ep_info(ep, &i), 0);
+	assert_true(i.max_inline_data >= PROTO_HDR_LEN && i.max_send_sge);
+	assert_ptr_equal(ep->hot.qp->pd, ep->dev->pd);
+}
+
+static void flag__that_it_has_not_EOPNOTSUPP(void **state)
+{
+	expect_refused(PADDING, -EOPNOTSUPP,
+		       "IBV_DEVICE_PCI_WRITE_END_PADDING");
+	assert_int_equal(asked, 0);
+}
+
+static void flag__that_it_only_claims_to_have_EOPNOTSUPP(void **state)
+{
+	has_padding = true;
+	refuses = EOPNOTSUPP;
+	expect_refused(PADDING, -EOPNOTSUPP, "queue pair");
+	assert_int_equal(asked, PADDING);
+}
+
+static void flag__of_another_type_EINVAL(void **state)
+{
+	has_padding = true;
+	expect_refused(IBV_QP_CREATE_SCATTER_FCS, -EINVAL, "SCATTER_FCS");
+	expect_refused(IBV_QP_CREATE_SOURCE_QPN | PADDING, -EINVAL,
+		       "SOURCE_QPN");
+	expect_refused(1u << 20, -EINVAL, "create_flags 0x100000");
+	assert_int_equal(asked, 0);
+}
+
+static void flag__none_THE_PLAIN_CALL(void **state)
+{
+	struct rdmamsg_ep *ep;
+
+	refuses = EOPNOTSUPP;
+	if (offer(0, &ep))
+		fail_msg("rdmamsg_oob_offer: %s", rdmamsg_error());
+	assert_int_equal(asked, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+		T(flag__that_the_device_has_GRANTED),
+		T(flag__that_it_has_not_EOPNOTSUPP),
+		T(flag__that_it_only_claims_to_have_EOPNOTSUPP),
+		T(flag__of_another_type_EINVAL),
+		T(flag__none_THE_PLAIN_CALL),
+	};
+
+	join_own_fabric("create_flags");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: what one side may have outstanding, and in which order it ends,
+ * on a soft HCA whose reads complete when the test says so.
+ */
+#include "device/verbs_api.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include "soft/control/soft_ctl.h"
+
+#include <rdmamsg/fast.h>
+
+#define LARGE	((size_t)100000)
+#define READS	3
+
+static struct ibv_context_ops soft_ops;
+static struct verbs_api table;
+static unsigned int reads;		/* posted */
+static bool keep_reads;			/* their completions stay here: */
+static struct ibv_wc reads_kept[64];
+static struct ibv_cq *kept_of;		/* of the one side that reads */
+static unsigned int kept_count;
+static bool no_inline, no_memory;
+static void (*before_poll)(struct ibv_cq *cq);
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	for (struct ibv_send_wr *w = wr; w; w = w->next)
+		reads += w->opcode == IBV_WR_RDMA_READ;
+	return soft_ops.post_send(qp, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	int n, left = 0;
+
+	if (before_poll)
+		before_poll(cq);
+	n = soft_ops.poll_cq(cq, room, wc);
+	for (int i = 0; i < n; i++)
+		if (keep_reads && !wc[i].status &&
+		    wc[i].opcode == IBV_WC_RDMA_READ) {
+			kept_of = cq;
+			reads_kept[kept_count++] = wc[i];
+		} else {
+			wc[left++] = wc[i];
+		}
+	while (!keep_reads && cq == kept_of && kept_count && left < room)
+		wc[left++] = reads_kept[--kept_count];
+	return left;
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd,
+				struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp;
+
+	if (no_inline)
+		attr->cap.max_inline_data = 0;
+	qp = rdmamsg__verbs_soft.create_qp(pd, attr);
+	if (no_inline)
+		attr->cap.max_inline_data = 0;
+	return qp;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
+			     int access)
+{
+	if (no_memory) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return rdmamsg__verbs_soft.reg_mr(pd, addr, len, access);
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (!verbs)
+		return NULL;
+	soft_ops = verbs->ops;
+	verbs->ops.post_send = post_send;
+	verbs->ops.poll_cq = poll_cq;
+	return verbs;
+}
+
+/* ---- both ends -------------------------------------------------------- */
+
+static uint8_t memory[32][LARGE];
+static struct rdmamsg_ep_options opts;
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	((struct side *)rdmamsg_ep_user(ep))->messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+};
+
+static int set_up(void **state)
+{
+	opts = (struct rdmamsg_ep_options){
+		.size = sizeof(opts), .handlers = &handlers,
+		.dead_after_ms = RDMAMSG_NONE,
+		.fetch_timeout_ms = RDMAMSG_NONE,
+	};
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	reads = kept_count = 0;
+	keep_reads = no_inline = no_memory = false;
+	before_poll = NULL;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	keep_reads = no_memory = false;
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	return 0;
+}
+
+static int send_large(unsigned int i)
+{
+	struct iovec iov = { memory[i], LARGE };
+
+	return rdmamsg_sendv(client.ep, &iov, 1, i, &memory[i]);
+}
+
+/* No event of the device tells of what was kept. */
+static void release(void)
+{
+	keep_reads = false;
+	rdmamsg__cq_poll(client.ctx, 1 << 20);
+	rdmamsg__cq_poll(server.ctx, 1 << 20);
+}
+
+/* ---- the sender ------------------------------------------------------- */
+
+static void rendezvous__sixteen_outstanding_EAGAIN(void **state)
+{
+	connect_ends(&opts);
+	for (unsigned int i = 0; i < RNDV_MAX; i++)
+		assert_int_equal(send_large(i), 0);
+	assert_int_equal(send_large(RNDV_MAX), -EAGAIN);
+	assert_int_equal(client.ep->rndv_count, RNDV_MAX);
+	WAIT_FOR(client.sent == RNDV_MAX);
+}
+
+/* Those in the queue follow one by one. */
+static void rendezvous__more_in_the_queue_SIXTEEN_GO(void **state)
+{
+	opts.send_queue = 8;
+	connect_ends(&opts);
+	for (unsigned int i = 0; i < RNDV_MAX + 8; i++)
+		assert_int_equal(send_large(i), 0);
+	assert_int_equal(client.ep->rndv_count, RNDV_MAX);
+	assert_int_equal(client.ep->queued, 8);
+	WAIT_FOR(client.sent == RNDV_MAX + 8);
+}
+
+static void copy__of_max_copy_bytes_GOES(void **state)
+{
+	opts.max_copy = 1000;
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_send(client.ep, memory, 1000, 0, &opts), 0);
+	assert_int_equal(rdmamsg_send(client.ep, memory, 1001, 0, &opts),
+			 -EMSGSIZE);
+	WAIT_FOR(client.sent == 1 && server.messages == 1);
+}
+
+/* The inline call, many times in one callback, with more credit than room. */
+static void fast__send_depth_used_up_EAGAIN(void **state)
+{
+	unsigned int sent = 0;
+
+	opts.recv_depth = 64;
+	opts.send_depth = 8;
+	connect_ends(&opts);
+	while (!rdmamsg_fast_send(client.ep, "x", 1, 0))
+		assert_true(++sent < 64);
+	assert_true(sent <= 8);
+	assert_true(client.ep->hot.stop - (uint32_t)client.ep->hot.sq_posted <=
+		    8);
+	WAIT_FOR(server.messages == sent);
+}
+
+/* The peer answers at once what goes out, so that one poll follows another. */
+static void answer_at_once(struct ibv_cq *cq)
+{
+	if (cq != client.ep->cq->ibv)
+		return;
+	rdmamsg__tx_flush(client.ctx);
+	for (int i = 0; i < 100; i++)
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+}
+
+static unsigned int started;
+
+static void send_more(struct rdmamsg_ep *ep)
+{
+	while (started < 20 * RNDV_MAX && !send_large(started % RNDV_MAX))
+		started++;
+}
+
+static void on_sent_send_more(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	on_sent(ep, cookie, status);
+	send_more(ep);
+}
+
+/*
+ * Each DONE lets another RNDV go, and so another DONE come, while the receives
+ * of all before wait to be posted again.
+ */
+static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
+{
+	struct rdmamsg_handlers relay = handlers;
+	struct soft_rnr rnr;
+
+	relay.on_sent = on_sent_send_more;
+	relay.on_writable = send_more;
+	opts.handlers = &relay;
+	opts.recv_depth = 2 * RNDV_MAX;
+	connect_ends(&opts);
+	started = 0;
+	send_more(client.ep);
+	before_poll = answer_at_once;
+	WAIT_FOR(client.sent == 20 * RNDV_MAX);
+	before_poll = NULL;
+	soft_rnr_naks(client.ep->dev->device->verbs, client.ep->hot.qp, &rnr);
+	assert_int_equal(rnr.sent, 0);
+}
+
+/* ---- the reader ------------------------------------------------------- */
+
+static void reads__of_messages_AS_MANY_AS_AGREED(void **state)
+{
+	opts.initiator_depth = 1;
+	connect_ends(&opts);
+	keep_reads = true;
+	for (unsigned int i = 0; i < READS; i++)
+		assert_int_equal(send_large(i), 0);
+	WAIT_FOR(server.ep->fetch_count == READS && reads);
+	both();
+	assert_int_equal(reads, 1);
+	release();
+	WAIT_FOR(client.sent == READS && server.messages == READS);
+	assert_int_equal(reads, READS);
+}
+
+static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
+{
+	struct rdmamsg_region *region, *own;
+	struct rdmamsg_slice s = { .data = memory[1], .len = LARGE };
+	struct rdmamsg_key key;
+
+	opts.initiator_depth = 1;
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_region_create(server.ctx, memory[0], LARGE,
+					       RDMAMSG_ACCESS_READ, &region),
+			 0);
+	assert_int_equal(rdmamsg_region_attach(region, server.ep), 0);
+	assert_int_equal(rdmamsg_region_export(region, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, memory[1], LARGE,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &own), 0);
+	assert_int_equal(rdmamsg_region_attach(own, client.ep), 0);
+	s.region = own;
+	keep_reads = true;
+	for (unsigned int i = 0; i < READS; i++)
+		assert_int_equal(rdmamsg_read(client.ep, &s, 1, &key, 0, 0, &s),
+				 0);
+	both();
+	assert_int_equal(reads, 1);
+	release();
+	WAIT_FOR(client.sent == READS);
+	assert_int_equal(reads, READS);
+	/* the endpoint that the program holds has nothing of the device's */
+	rdmamsg_ep_hold(client.ep);
+	rdmamsg_ep_abort(client.ep);
+	WAIT_FOR(client.closed);
+	assert_null(client.ep->dev);
+	assert_null(client.ep->sq_slots);
+	rdmamsg_ep_rele(client.ep);
+}
+
+/* The buffers that a device without inline data sends DONE from. */
+static struct rdmamsg_msg *ctrl[4096];
+static unsigned int ctrl_count;
+
+static void take_ctrl(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_msg *msg;
+
+	no_memory = true;
+	for (ctrl_count = 0; (msg = rdmamsg__pool_take(ep->ctrl_pool)); )
+		ctrl[ctrl_count++] = msg;
+}
+
+static void give_ctrl(void)
+{
+	no_memory = false;
+	while (ctrl_count)
+		rdmamsg__pool_return(ctrl[--ctrl_count]);
+}
+
+/* Or the sender would wait for its DONE for ever. */
+static void message__done_cannot_be_sent_IS_NOT_DELIVERED(void **state)
+{
+	no_inline = true;
+	connect_ends(&opts);
+	keep_reads = true;
+	assert_int_equal(send_large(0), 0);
+	WAIT_FOR(reads && kept_count);
+	take_ctrl(server.ep);
+	release();
+	assert_int_equal(kept_count, 0);
+	both();
+	assert_int_equal(server.messages, 0);
+	assert_int_equal(client.sent, 0);
+	give_ctrl();
+	rdmamsg__ep_touch(server.ep);
+	WAIT_FOR(client.sent == 1 && server.messages == 1);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(rendezvous__sixteen_outstanding_EAGAIN),
+		TEST(rendezvous__more_in_the_queue_SIXTEEN_GO),
+		TEST(copy__of_max_copy_bytes_GOES),
+		TEST(fast__send_depth_used_up_EAGAIN),
+		TEST(done__many_polls_in_one_call_HAVE_RECEIVES),
+		TEST(reads__of_messages_AS_MANY_AS_AGREED),
+		TEST(reads__of_the_program_AS_MANY_AS_AGREED),
+		TEST(message__done_cannot_be_sent_IS_NOT_DELIVERED),
+	};
+
+	join_own_fabric("bounds");
+	table = rdmamsg__verbs_soft;
+	table.open_device = open_device;
+	table.create_qp = create_qp;
+	table.reg_mr = reg_mr;
+	rdmamsg__verbs = &table;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Description: what the liveness tick makes of what it meets on its way. */
+#include "device/verbs_api.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#define LARGE	((size_t)1 << 20)
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+static uint8_t large[LARGE];
+
+/* The client takes its time, and answers with a large one. */
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	const struct iovec iov = { large, sizeof(large) };
+	struct side *s = rdmamsg_ep_user(ep);
+
+	s->messages++;
+	rdmamsg_msg_free(msg);
+	if (s != &client)
+		return;
+	(void)poll(NULL, 0, 5);
+	assert_int_equal(rdmamsg_sendv(ep, &iov, 1, 0, large), 0);
+}
+
+static void process(struct side *s)
+{
+	struct pollfd fd = { rdmamsg_fd(s->ctx), POLLIN, 0 };
+
+	(void)poll(&fd, 1, 5);
+	assert_true(rdmamsg_process(s->ctx) >= 0);
+}
+
+/* What it reads itself may be announced after it has looked at the clock. */
+static void tick__announces_a_message_NOT_LATE_YET(void **state)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_sent = on_sent, .on_message = on_message,
+		.on_closed = on_closed,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.dead_after_ms = RDMAMSG_NONE,
+	};
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_send(server.ep, "go", 2, 0, large), 0);
+	/* acknowledged: it is in the queue that the client does not look at */
+	while (!server.sent) {
+		assert_true(rdmamsg__now_ms() < end);
+		process(&server);
+	}
+	assert_int_equal(client.messages, 0);
+	client.ep->rx_seen = rdmamsg__rx_count(client.ep);
+	client.ep->live.fn(&client.ep->live);
+	assert_int_equal(client.messages, 1);
+	WAIT_FOR(client.closed || (server.messages && client.sent));
+	assert_false(client.closed);
+	assert_int_equal(client.status, 0);
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+/* ---- receives --------------------------------------------------------- */
+
+static const struct rdmamsg_handlers plain = {
+	.size = sizeof(plain), .on_connected = on_connected,
+	.on_sent = on_sent, .on_closed = on_closed,
+};
+
+static uint8_t rnr_retry_of(const struct side *s)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(s->ep->v->query_qp(s->ep->hot.qp, &attr,
+					    IBV_QP_RNR_RETRY, &init), 0);
+	return attr.rnr_retry;
+}
+
+static void open_side(struct side *s, uint32_t overcommit)
+{
+	const struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 16, .floor = 1,
+		.overcommit = overcommit,
+	};
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .srq = overcommit ? &srq : NULL,
+	};
+
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(rdmamsg_open(&s->ctx, &opts), 0);
+}
+
+static void close_sides(void)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+/* 0: receives of its own. */
+static void connect_sides(uint32_t client_overcommit,
+			  uint32_t server_overcommit, bool oob)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &plain, .device = "soft0",
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts,
+	};
+	uint8_t record[RDMAMSG_OOB_MAX];
+	struct rdmamsg_listener *l;
+	int len;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	open_side(&client, client_overcommit);
+	open_side(&server, server_overcommit);
+	opts.user = &server;
+	if (!oob) {
+		assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0",
+						&lopts, &l), 0);
+		(void)snprintf(service, sizeof(service), "%u",
+			       rdmamsg_listener_port(l));
+		connect_client(&opts);
+		WAIT_FOR(server.ep);
+		return;
+	}
+	opts.user = &client;
+	assert_int_equal(rdmamsg_oob_offer(client.ctx, &opts, &client.ep), 0);
+	len = rdmamsg_oob_record(client.ep, record, sizeof(record));
+	assert_true(len > 0);
+	opts.user = &server;
+	assert_int_equal(rdmamsg_oob_answer(server.ctx, record, (size_t)len,
+					    &opts, &server.ep), 0);
+	len = rdmamsg_oob_record(server.ep, record, sizeof(record));
+	assert_int_equal(rdmamsg_oob_finish(client.ep, record, (size_t)len), 0);
+}
+
+/* Each side goes by what the other one says of its receives. */
+static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
+{
+	for (int oob = 0; oob < 2; oob++) {
+		connect_sides(0, 101, oob);
+		assert_int_equal(rnr_retry_of(&client), 7);
+		assert_int_equal(rnr_retry_of(&server), 6);
+		close_sides();
+		connect_sides(101, 0, oob);
+		assert_int_equal(rnr_retry_of(&client), 6);
+		assert_int_equal(rnr_retry_of(&server), 7);
+		close_sides();
+		connect_sides(100, 100, oob);
+		assert_int_equal(rnr_retry_of(&client), 6);
+		assert_int_equal(rnr_retry_of(&server), 6);
+		close_sides();
+	}
+}
+
+/* Only the client's loop turns: the server posts nothing. */
+static void flood(uint32_t least)
+{
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+	uint32_t sent = 0;
+
+	while (!client.closed) {
+		assert_true(rdmamsg__now_ms() < end);
+		sent += !rdmamsg_send(client.ep, "x", 1, 0, NULL);
+		process(&client);
+	}
+	assert_true(sent >= least);
+}
+
+static void receives__none_of_an_over_committed_peer_CLOSES(void **state)
+{
+	const struct rdmamsg_srq_options srq = {
+		.size = sizeof(srq), .depth = 16, .floor = 1000,
+		.overcommit = 10000,
+	};
+	const struct rdmamsg_options copts = {
+		.size = sizeof(copts), .srq = &srq,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &plain, .user = &server,
+		.dead_after_ms = 1000,
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts,
+	};
+	struct rdmamsg_listener *l;
+	uint64_t since;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	open_side(&client, 0);
+	memset(&server, 0, sizeof(server));
+	assert_int_equal(rdmamsg_open(&server.ctx, &copts), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
+					&l), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	connect_client(&opts);
+	WAIT_FOR(server.ep);
+	since = rdmamsg__now_ms();
+	flood(17);
+	assert_true(rdmamsg__now_ms() - since >= 1000);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(client.why.error, -ETIMEDOUT);
+	assert_non_null(strstr(client.why.text, "receives"));
+	close_sides();
+}
+
+/* A peer that grants more than it has receives for. */
+static void receives__fewer_than_credits_RNR_RETRY_EXC(void **state)
+{
+	connect_sides(0, 0, false);
+	client.ep->tx_limit += 1000;
+	rdmamsg__tx_room(client.ep);
+	flood(33);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(client.why.wc_status, IBV_WC_RNR_RETRY_EXC_ERR);
+	close_sides();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tick__announces_a_message_NOT_LATE_YET),
+		cmocka_unit_test(rnr__over_committed_peer_RETRIES_WITHOUT_END),
+		cmocka_unit_test(
+			receives__none_of_an_over_committed_peer_CLOSES),
+		cmocka_unit_test(receives__fewer_than_credits_RNR_RETRY_EXC),
+	};
+
+	join_own_fabric("live");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What there is not enough of, and what somebody else has. */
+#include "soft/control/soft_ctl.h"
+#include "soft/soft.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "../../fds.h"
+#include "../own_fabric.h"
+
+#define NOBODY	65534
+#define CHILD_SECONDS	30	/* and no longer */
+#define NODES	1024
+#define STOPPED	16
+#define QUEUES	((1 << 14) - 2)
+#define KEYS	(1 << 20)
+
+/* 0, or the error of opening the device */
+static int try_open(struct ibv_context **ret)
+{
+	struct ibv_device **list = soft_get_device_list(NULL);
+
+	assert_non_null(list);
+	errno = 0;
+	*ret = soft_open_device(list[0]);
+	soft_free_device_list(list);
+	return *ret ? 0 : errno;
+}
+
+static int open_and_close(void)
+{
+	struct ibv_context *c;
+	int err = try_open(&c);
+
+	if (!err)
+		assert_int_equal(soft_close_device(c), 0);
+	return err;
+}
+
+/* A listening socket under a name of this fabric and the user uid, or -1. */
+static int take_name(uid_t uid, const char *name)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
+			 "rdmamsg-soft/%u/%s/%s", uid, own_fabric, name);
+
+	if (fd >= 0 &&
+	    (bind(fd, (struct sockaddr *)&un,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			      (size_t)n)) || listen(fd, 8))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* ---- another user ----------------------------------------------------- */
+
+static pid_t other;
+static int other_end;
+
+/*
+ * Somebody else, who is going to do this, and lives until he is killed. Before
+ * there is a thread: a child has only the one that forks, and all the locks.
+ */
+static void other_comes(int (*what)(uid_t victim))
+{
+	int ends[2], ret;
+	uid_t victim = getuid();
+	char byte;
+
+	if (victim) {
+		fprintf(stderr, "skip: only root can be somebody else\n");
+		skip();
+	}
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	other = fork();
+	if (!other) {
+		close(ends[0]);
+		if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY) ||
+		    read(ends[1], &byte, 1) != 1)
+			_exit(1);
+		alarm(CHILD_SECONDS);
+		ret = what(victim);
+		if (write(ends[1], &ret, sizeof(ret)) == sizeof(ret))
+			(void)pause();
+		_exit(0);
+	}
+	close(ends[1]);
+	other_end = ends[0];
+}
+
+/* He does it now: how it went. */
+static int other_does(void)
+{
+	int ret = -1;
+
+	assert_int_equal(write(other_end, "x", 1), 1);
+	assert_int_equal(read(other_end, &ret, sizeof(ret)), sizeof(ret));
+	return ret;
+}
+
+static void other_goes(void)
+{
+	close(other_end);
+	kill(other, SIGKILL);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
+static int takes_lock(uid_t victim)
+{
+	return take_name(victim, "lock") < 0;
+}
+
+static int takes_numbers(uid_t victim)
+{
+	return take_name(victim, "node/0") < 0 ||
+	       take_name(victim, "node/1") < 0;
+}
+
+static int looks(uid_t victim)
+{
+	struct soft_ctl *ctl;
+
+	return soft_ctl_open(own_fabric, &ctl);
+}
+
+static void user__another_holds_the_fabric_EPERM(void **state)
+{
+	other_comes(takes_lock);
+	assert_int_equal(other_does(), 0);
+	assert_int_equal(open_and_close(), EPERM);
+	other_goes();
+	assert_int_equal(open_and_close(), 0);
+}
+
+static void user__another_holds_numbers_OTHERS_ARE_TAKEN(void **state)
+{
+	struct soft_ctl_node node;
+	struct ibv_context *c;
+	struct soft_ctl *ctl;
+	uint32_t n = 0;
+
+	other_comes(takes_numbers);
+	assert_int_equal(other_does(), 0);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(soft_ctl_open(own_fabric, &ctl), 0);
+	assert_int_equal(soft_ctl_next(ctl, &n, &node), 0);
+	assert_int_equal(node.node, 2);
+	soft_ctl_close(ctl);
+	assert_int_equal(soft_close_device(c), 0);
+	other_goes();
+}
+
+static void user__another_SEES_NOTHING(void **state)
+{
+	struct ibv_context *c;
+
+	other_comes(looks);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(other_does(), -ENOENT);
+	other_goes();
+	assert_int_equal(soft_close_device(c), 0);
+}
+
+/* ---- descriptors and memory ------------------------------------------- */
+
+static void limit_to(int resource, rlim_t n)
+{
+	struct rlimit rl;
+
+	assert_int_equal(getrlimit(resource, &rl), 0);
+	rl.rlim_cur = n;
+	assert_int_equal(setrlimit(resource, &rl), 0);
+}
+
+static void descriptors__some_too_few_EMFILE(void **state)
+{
+	struct rlimit was;
+	int before, err = EMFILE, n;
+
+	assert_int_equal(open_and_close(), 0);
+	before = open_fds();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (n = 0; err && n < 64; n++) {
+		limit_to(RLIMIT_NOFILE, (rlim_t)(before + n));
+		err = open_and_close();
+		limit_to(RLIMIT_NOFILE, was.rlim_cur);
+		if (err)
+			assert_int_equal(err, EMFILE);
+		assert_int_equal(open_fds(), before);
+	}
+	assert_true(n > 4 && n < 64);
+}
+
+static uint64_t cpu_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Who calls a process that has none left waits, and that one does not spin. */
+static void descriptors__none_to_accept_WAITS(void **state)
+{
+	struct soft_ctl_node node;
+	struct ibv_context *c;
+	struct soft_ctl *ctl;
+	struct rlimit was;
+	uint32_t n = 0;
+	uint64_t began;
+	int status, ready[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	/* before there is a thread: a child has only this one, and its locks */
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		if (read(ready[0], &byte, 1) != 1)
+			_exit(1);
+		_exit(soft_ctl_open(own_fabric, &ctl) ||
+		      soft_ctl_next(ctl, &n, &node));
+	}
+	assert_int_equal(try_open(&c), 0);
+	limit_to(RLIMIT_NOFILE, 0);
+	assert_int_equal(write(ready[1], "x", 1), 1);
+	began = cpu_ms();
+	(void)poll(NULL, 0, 1000);
+	assert_true(cpu_ms() - began < 500);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	limit_to(RLIMIT_NOFILE, was.rlim_cur);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(soft_close_device(c), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/* 0: it was refused, and by the program that listens there. */
+static int call(__be16 port)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = port,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct rdma_event_channel *ch = soft_cma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	const char *data;
+
+	if (!ch || soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP) ||
+	    soft_cma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000) ||
+	    soft_cma_get_cm_event(ch, &ev) || soft_cma_ack_cm_event(ev) ||
+	    soft_cma_resolve_route(id, 1000) ||
+	    soft_cma_get_cm_event(ch, &ev) || soft_cma_ack_cm_event(ev) ||
+	    soft_cma_connect(id, &param) || soft_cma_get_cm_event(ch, &ev))
+		return 1;
+	data = ev->param.conn.private_data;
+	return ev->event != RDMA_CM_EVENT_REJECTED || !data || *data != 'n';
+}
+
+/* A child that is going to call the port that it reads. */
+static pid_t caller(int from)
+{
+	pid_t pid = fork();
+	__be16 port;
+
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		_exit(read(from, &port, sizeof(port)) != sizeof(port) ||
+		      call(port));
+	}
+	return pid;
+}
+
+static struct rdma_cm_id *listening(struct rdma_event_channel *ch)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_cm_id *id;
+
+	assert_non_null(ch);
+	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(soft_cma_bind_addr(id, (struct sockaddr *)&at), 0);
+	assert_int_equal(soft_cma_listen(id, 0), 0);
+	return id;
+}
+
+static void refuse(struct rdma_event_channel *ch)
+{
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	assert_int_equal(poll(&p, 1, CHILD_SECONDS * 1000), 1);
+	assert_int_equal(soft_cma_get_cm_event(ch, &ev), 0);
+	assert_int_equal(ev->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = ev->id;
+	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
+	assert_int_equal(soft_cma_reject(id, "n", 2), 0);
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+}
+
+/* Room for so many of the descriptors that a caller needs here. */
+static void few_for_a_caller(int room)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	struct rlimit was;
+	int go[2], status;
+	__be16 port;
+	pid_t pid;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(pipe(go), 0);
+	/* before there is a thread, as above */
+	pid = caller(go[0]);
+	ch = soft_cma_create_event_channel();
+	id = listening(ch);
+	port = soft_cma_get_src_port(id);
+	limit_to(RLIMIT_NOFILE, (rlim_t)(open_fds() + room));
+	assert_int_equal(write(go[1], &port, sizeof(port)), sizeof(port));
+	(void)poll(NULL, 0, 200);
+	limit_to(RLIMIT_NOFILE, was.rlim_cur);
+	refuse(ch);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+	soft_cma_destroy_event_channel(ch);
+	close(go[0]);
+	close(go[1]);
+}
+
+static void descriptors__too_few_for_a_caller_WAITS(void **state)
+{
+	for (int room = 0; room < 5; room++)
+		few_for_a_caller(room);
+}
+
+/* ---- numbers ---------------------------------------------------------- */
+
+static void processes__too_many_EUSERS(void **state)
+{
+	static int fds[NODES];
+	struct rlimit was;
+	char name[16];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	if (was.rlim_max < NODES + 64) {
+		fprintf(stderr, "skip: too few descriptors for that\n");
+		skip();
+	}
+	limit_to(RLIMIT_NOFILE, NODES + 64);
+	for (int i = 0; i < NODES; i++) {
+		snprintf(name, sizeof(name), "node/%d", i);
+		fds[i] = take_name(geteuid(), name);
+		assert_true(fds[i] >= 0);
+	}
+	assert_int_equal(open_and_close(), EUSERS);
+	for (int i = 0; i < NODES; i++)
+		close(fds[i]);
+	limit_to(RLIMIT_NOFILE, was.rlim_cur);
+	assert_int_equal(open_and_close(), 0);
+}
+
+/*
+ * A fabric of processes that are all stopped is opened by two at once: the
+ * second one does not wait for all that the first one has to ask.
+ */
+static void processes__stopped_KEEP_NOBODY_OUT(void **state)
+{
+	int fds[STOPPED], status;
+	struct ibv_context *c;
+	char name[16];
+	pid_t pid;
+
+	for (int i = 0; i < STOPPED; i++) {
+		snprintf(name, sizeof(name), "node/%d", i);
+		fds[i] = take_name(geteuid(), name);
+		assert_true(fds[i] >= 0);
+	}
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_SECONDS);
+		_exit(try_open(&c));
+	}
+	/* when it has asked, it has the lock of the fabric */
+	assert_int_equal(poll(&(struct pollfd){ fds[0], POLLIN, 0 }, 1,
+			      CHILD_SECONDS * 1000), 1);
+	assert_int_equal(open_and_close(), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	for (int i = 0; i < STOPPED; i++)
+		close(fds[i]);
+}
+
+static void queues__too_many_ENOMEM(void **state)
+{
+	static struct ibv_qp *qps[QUEUES + 1];
+	struct ibv_qp_init_attr a = {
+		.qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 },
+	};
+	struct ibv_context *c;
+	struct ibv_pd *pd;
+	int n = 0;
+
+	assert_int_equal(try_open(&c), 0);
+	pd = soft_alloc_pd(c);
+	a.send_cq = a.recv_cq = soft_create_cq(c, 16, NULL, NULL, 0);
+	while (n <= QUEUES && (qps[n] = soft_create_qp(pd, &a)))
+		n++;
+	assert_int_equal(n, QUEUES);
+	assert_int_equal(errno, ENOMEM);
+	/* one less, and there is room for one */
+	assert_int_equal(soft_destroy_qp(qps[n / 2]), 0);
+	qps[n / 2] = soft_create_qp(pd, &a);
+	assert_non_null(qps[n / 2]);
+	while (n--)
+		assert_int_equal(soft_destroy_qp(qps[n]), 0);
+	assert_int_equal(soft_destroy_cq(a.send_cq), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+}
+
+static void regions__too_many_ENOMEM(void **state)
+{
+	struct ibv_mr **mrs = calloc(KEYS + 1, sizeof(struct ibv_mr *));
+	struct ibv_context *c;
+	struct ibv_pd *pd;
+	char memory[8];
+	int n = 0;
+
+	assert_non_null(mrs);
+	assert_int_equal(try_open(&c), 0);
+	pd = soft_alloc_pd(c);
+	while (n <= KEYS &&
+	       (mrs[n] = soft_reg_mr(pd, memory, sizeof(memory), 0)))
+		n++;
+	assert_int_equal(errno, ENOMEM);
+	assert_true(n > KEYS / 2 && n <= KEYS);
+	while (n--)
+		assert_int_equal(soft_dereg_mr(mrs[n]), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+	free(mrs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(user__another_holds_the_fabric_EPERM),
+		cmocka_unit_test(user__another_holds_numbers_OTHERS_ARE_TAKEN),
+		cmocka_unit_test(user__another_SEES_NOTHING),
+		cmocka_unit_test(descriptors__some_too_few_EMFILE),
+		cmocka_unit_test(descriptors__none_to_accept_WAITS),
+		cmocka_unit_test(descriptors__too_few_for_a_caller_WAITS),
+		cmocka_unit_test(processes__too_many_EUSERS),
+		cmocka_unit_test(processes__stopped_KEEP_NOBODY_OUT),
+		cmocka_unit_test(queues__too_many_ENOMEM),
+		cmocka_unit_test(regions__too_many_ENOMEM),
+	};
+
+	join_own_fabric("limits");
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
