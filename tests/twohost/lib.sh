@@ -251,7 +251,7 @@ add_device()
 # could not send: its queue pair is in error (seen in Linux 6.1).
 renew_device()
 {
-	vm_exec "$1" "rdma link del rxe$2"
+	vm_exec "$1" "rdma link del rxe$2" || :
 	add_device "$1" "$2"
 }
 
@@ -284,13 +284,11 @@ clean_up()
 	do
 		vm_alive $machine || continue
 		vm_exec $machine 'pkill -KILL -x peer
-			for i in 0 1
-			do
-				tc qdisc del dev eth$i root 2>/dev/null
-				rdma link show rxe$i/1 >/dev/null 2>&1 ||
-					rdma link add rxe$i type rxe netdev eth$i
-			done' || :
+			tc qdisc del dev eth0 root
+			tc qdisc del dev eth1 root' || :
 		vm_link $machine eth0 up
+		renew_device $machine 0
+		renew_device $machine 1
 	done
 	! [ -e "$VM_DIR/a.cut0" ] || cut 0 off
 }
