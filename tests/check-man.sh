@@ -1,7 +1,8 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The manual pages: correct markup, no link to nowhere, and no field of a
-# public struct left out.
+# public struct left out. README: its programs compile, and the files and
+# functions that it names exist.
 
 srcdir=${srcdir:-.}
 man=$srcdir/man
@@ -84,8 +85,25 @@ for p in $pages; do
 	done < "$tmp/refs"
 done
 
+# Pages are read in the checkout with 'man -M man NAME', aliases too.
+for n in 1 3 7; do
+	if [ ! -f "$man/man$n/rdmamsg-perf.1" ]; then
+		echo "man/man$n does not lead to man/"
+		bad=1
+	fi
+done
+
 # Complete programs among the examples compile.
 CC=${CC:-cc}
+awk -v base="$tmp/README" '
+/^\t#include/ && !on	{ on = 1; n++ }
+on && /^[^\t]/		{ on = 0 }
+on			{ sub(/^\t/, ""); print > (base "-" n ".c") }' \
+    "$srcdir/README"
+if [ ! -f "$tmp/README-2.c" ]; then
+	echo "README: a server and a client were not found"
+	bad=1
+fi
 for p in $pages; do
 	sed -n '/^\.EX/,/^\.EE/p' "$p" | sed 's/^\\&//; s/\\-/-/g; s/\\e/\\/g' |
 	awk -v base="$tmp/$(basename "$p")" '
@@ -105,6 +123,30 @@ for c in "$tmp"/*.c; do
 		echo "$(basename "$c" .c): the example does not compile"
 		bad=1
 	fi
+done
+
+# "FILE, FUNCTION()" and "FILE: FUNCTION() and FUNCTION()" in README
+tr -s '\n\t' '  ' < "$srcdir/README" |
+grep -o '\(lib\|cm\)/[a-z_/]*\.[ch][,:]\( [a-z_]*()\( and\)*\)*' > "$tmp/named"
+if [ "$(wc -l < "$tmp/named")" -lt 7 ]; then
+	echo "README: its files and functions were not found"
+	bad=1
+fi
+while read -r file functions; do
+	file=${file%[,:]}
+	for f in $functions; do
+		[ "$f" != and ] || continue
+		grep -q "^[a-z].*[ *]${f%()}(" "$srcdir/$file" && continue
+		echo "README: $f is not in $file"
+		bad=1
+	done
+	[ -f "$srcdir/$file" ] || bad=1
+done < "$tmp/named"
+for file in $(grep -o '\(lib\|cm\|tests\|samples\)/[a-z_/-]*\(\.[ch]\)*' \
+	"$srcdir/README" | sort -u); do
+	[ -e "$srcdir/$file" ] && continue
+	echo "README: $file is not there"
+	bad=1
 done
 
 # fields HEADER...: "STRUCT FIELD" for each field, enumerators as "enum NAME"
