@@ -85,6 +85,14 @@ for p in $pages; do
 	done < "$tmp/refs"
 done
 
+# Each options struct has a page.
+for s in $(cat "$srcdir"/include/rdmamsg/*.h |
+	   sed -n 's/^struct \(rdmamsg_\([a-z]*_\)\{0,1\}options\) {$/\1/p'); do
+	[ -f "$man/$s.3" ] && continue
+	echo "struct $s has no page"
+	bad=1
+done
+
 # Pages are read in the checkout with 'man -M man NAME', aliases too.
 for n in 1 3 7; do
 	if [ ! -f "$man/man$n/rdmamsg-perf.1" ]; then
