@@ -16,25 +16,24 @@ static const char usage_text[] =
 	"       rdmamsg-copy [OPTION...] FILE... HOST[:PORT]\n"
 	"\n"
 	"Copies files over RDMA, with their permissions and modification times. The\n"
-	"server takes them into DIR, from anybody who reaches its port.\n"
+	"server writes files into DIR for every client that reaches its port.\n"
 	"\n"
-	"FILE may be '-', for standard input. An IPv6 address with a port is written\n"
+	"A FILE of '-' is standard input. An IPv6 address with a port is written\n"
 	"[ADDR]:PORT.\n"
 	"\n"
 	"Options of the server:\n"
 	"  -a, --address=ADDR  listen on this address; default: all\n"
 	"Options of the client:\n"
-	"  -r, --recursive     copy directories with all that is in them; symbolic\n"
-	"                      links and special files there are left out and named\n"
-	"  -n, --name=NAME     what the only FILE is called at the server; for '-' it is\n"
-	"                      needed\n"
+	"  -r, --recursive     copy directories and their contents; symbolic links and\n"
+	"                      special files are skipped, with a warning for each\n"
+	"  -n, --name=NAME     name of the only FILE at the server; required for '-'\n"
 	"Options of both:\n"
-	"  -p, --port=PORT     port number or service name; default: " COPY_PORT ". The\n"
-	"                      server takes a free port for 0, and prints it\n"
+	"  -p, --port=PORT     port number or service name; default: " COPY_PORT ". With\n"
+	"                      0 the server takes a free port and prints it\n"
 	"  -h, --help          print this and exit\n"
 	"  -V, --version       print the version and exit\n"
 	"\n"
-	"Exit status: 0 all files copied and verified, 1 not all, 2 wrong usage.\n";
+	"Exit status: 0 all files copied and verified, 1 not all of them, 2 wrong usage.\n";
 
 static int usage(const char *text)
 {

@@ -25,9 +25,9 @@
 static const char usage[] =
 "Usage: rdmamsg-soft [OPTION...] COMMAND [ARGUMENT...]\n"
 "\n"
-"Runs COMMAND on the soft HCA, a software RDMA device in user space: it finds\n"
-"the device soft0 and no other. All programs of one user on this host, in one\n"
-"network namespace, reach each other.\n"
+"Runs COMMAND on the soft HCA, a software RDMA device in user space. COMMAND\n"
+"finds the device soft0 and no other. All programs of one user in one network\n"
+"namespace of this host reach each other.\n"
 "\n"
 "  -f, --fabric=NAME   join the fabric NAME instead of the common one\n"
 "  -l, --link=LAYER    ethernet (RoCE v2) or ib (InfiniBand); default: ethernet\n"
@@ -35,7 +35,7 @@ static const char usage[] =
 "  -h, --help          print this and exit\n"
 "  -V, --version       print the version and exit\n"
 "\n"
-"Exit status: that of COMMAND; 2 wrong usage, 125 failure of rdmamsg-soft, 126\n"
+"Exit status: that of COMMAND; 2 wrong usage, 125 rdmamsg-soft failed, 126\n"
 "COMMAND cannot be run, 127 COMMAND is not found.\n";
 
 /* ---- the library ------------------------------------------------------ */
