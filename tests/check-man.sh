@@ -85,6 +85,16 @@ for p in $pages; do
 	done < "$tmp/refs"
 done
 
+# SEE ALSO of rdmamsg(7) leads to every page that is no alias.
+sed -n '/^\.SH SEE ALSO/,$p' "$man/rdmamsg.7" > "$tmp/see"
+for p in $pages; do
+	name=${p##*/}
+	[ "$name" != rdmamsg.7 ] || continue
+	grep -q "^\.BR ${name%.*} (${name##*.})" "$tmp/see" && continue
+	echo "SEE ALSO of rdmamsg(7) does not name ${name%.*}(${name##*.})"
+	bad=1
+done
+
 # Each options struct has a page.
 for s in $(cat "$srcdir"/include/rdmamsg/*.h |
 	   sed -n 's/^struct \(rdmamsg_\([a-z]*_\)\{0,1\}options\) {$/\1/p'); do
