@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "loop/submit.h"
@@ -351,7 +351,7 @@ void rdmamsg__async_stop(struct dev *dev)
 static int read_one(struct rdmamsg_device *d)
 {
 	struct ibv_async_event ev;
-	int ret = rdmamsg__verbs_ret(d->v->get_async_event(d->verbs, &ev));
+	int ret = rdmamsg__v_get_async_event(d->v, d->verbs, &ev);
 
 	if (ret)
 		return ret;

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "loop/watch.h"
 #include "session/ep.h"
@@ -75,13 +75,12 @@ static bool grows(struct rdmamsg_device *d)
 
 	if (d->cq_resize != RESIZE_UNKNOWN)
 		return d->cq_resize == RESIZE_WORKS;
-	cq = d->v->create_cq(d->verbs, 16, NULL, NULL, 0);
-	if (!cq)
+	if (rdmamsg__v_create_cq(d->v, d->verbs, 16, NULL, NULL, 0, &cq))
 		return true;
-	ret = rdmamsg__verbs_ret(d->v->resize_cq(cq, 64));
+	ret = rdmamsg__v_resize_cq(d->v, cq, 64);
 	d->cq_resize = ret == -EOPNOTSUPP || ret == -ENOSYS ? RESIZE_FAILS :
 		       RESIZE_WORKS;
-	if (d->v->destroy_cq(cq))
+	if (rdmamsg__v_destroy_cq(d->v, cq))
 		log_error("device %s: a completion queue could not be "
 			  "destroyed", d->name);
 	return d->cq_resize == RESIZE_WORKS;
@@ -123,17 +122,15 @@ static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
 		return rdmamsg__fail(-ENOMEM,
 				     "no memory for a completion queue");
 	/* limits are upper bounds: less than the limit may fail as well */
-	errno = 0;
-	cq->ibv = d->v->create_cq(d->verbs, (int)room, dev, dev->channel,
-				  (int)vector);
-	while (!cq->ibv && room > entries) {
+	ret = rdmamsg__v_create_cq(d->v, d->verbs, room, dev, dev->channel,
+				   vector, &cq->ibv);
+	while (ret && room > entries) {
 		room = max(room / 2, entries);
-		cq->ibv = d->v->create_cq(d->verbs, (int)room, dev,
-					  dev->channel, (int)vector);
+		ret = rdmamsg__v_create_cq(d->v, d->verbs, room, dev,
+					   dev->channel, vector, &cq->ibv);
 	}
-	if (!cq->ibv) {
-		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					  "completion queue");
+	if (ret) {
+		rdmamsg__fail_verbs(ret, "completion queue");
 		goto err_cq;
 	}
 	ret = rdmamsg__verbs_ret(ibv_req_notify_cq(cq->ibv, 0));
@@ -150,7 +147,7 @@ static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
 	return 0;
 
 err_ibv:
-	(void)d->v->destroy_cq(cq->ibv);
+	(void)rdmamsg__v_destroy_cq(d->v, cq->ibv);
 err_cq:
 	free(cq);
 	return ret;
@@ -190,7 +187,7 @@ static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
 		return false;
 	room = (uint32_t)min(max(need, 2 * (uint64_t)cq->room),
 			     (uint64_t)limit);
-	if (rdmamsg__verbs_ret(dev->device->v->resize_cq(cq->ibv, (int)room)))
+	if (rdmamsg__v_resize_cq(dev->device->v, cq->ibv, room))
 		return false;
 	cq->room = room;
 	return true;
@@ -229,7 +226,7 @@ static void cq_free(struct dev *dev, struct cq *cq)
 {
 	if (cq->events)
 		dev->device->v->ack_cq_events(cq->ibv, cq->events);
-	if (dev->device->v->destroy_cq(cq->ibv))
+	if (rdmamsg__v_destroy_cq(dev->device->v, cq->ibv))
 		log_error("device %s: a completion queue could not be "
 			  "destroyed", dev->device->name);
 	list_del(&cq->node);
@@ -264,10 +261,9 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	const struct verbs_api *v = dev->device->v;
 	struct ibv_cq *ibv;
 	struct list *n;
-	void *arg;
 	int err;
 
-	err = rdmamsg__verbs_ret(v->get_cq_event(dev->channel, &ibv, &arg));
+	err = rdmamsg__v_get_cq_event(v, dev->channel, &ibv);
 	/* the channel of a removed device is readable for good, and empty */
 	if (err == -EIO && dev->device->gone)
 		rdmamsg__unwatch(dev->ctx, dev->channel->fd);

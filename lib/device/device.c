@@ -5,7 +5,7 @@
 #include "base/qpmap.h"
 #include "base/timer.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "loop/submit.h"
@@ -68,16 +68,14 @@ static int device_open(struct rdmamsg_device *d)
 	ret = rdmamsg__open_by_name(v, d->name, &verbs);
 	if (ret)
 		return ret;
-	ret = rdmamsg__verbs_ret(v->query_device(verbs, &d->attr));
+	ret = rdmamsg__v_query_device(v, verbs, &d->attr);
 	if (ret) {
 		rdmamsg__fail_verbs(ret, "querying the RDMA device");
 		goto err_verbs;
 	}
-	errno = 0;
-	d->pd = v->alloc_pd(verbs);
-	if (!d->pd) {
-		ret = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					  "protection domain");
+	ret = rdmamsg__v_alloc_pd(v, verbs, &d->pd);
+	if (ret) {
+		rdmamsg__fail_verbs(ret, "protection domain");
 		goto err_verbs;
 	}
 	flags = fcntl(verbs->async_fd, F_GETFL);
@@ -89,17 +87,17 @@ static int device_open(struct rdmamsg_device *d)
 	return 0;
 
 err_verbs:
-	(void)v->close_device(verbs);
+	(void)rdmamsg__v_close_device(v, verbs);
 	return ret;
 }
 
 static void device_close(struct rdmamsg_device *d)
 {
 	rdmamsg__removal_close(d);
-	if (d->v->dealloc_pd(d->pd))
+	if (rdmamsg__v_dealloc_pd(d->v, d->pd))
 		log_error("device %s: its protection domain is still in use",
 			  d->name);
-	(void)d->v->close_device(d->verbs);
+	(void)rdmamsg__v_close_device(d->v, d->verbs);
 	log_info("device %s closed", d->name);
 }
 
@@ -199,16 +197,19 @@ static bool has_own_pd(const struct dev *dev)
 static int take_pd(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
+	int ret;
 
-	errno = 0;
-	dev->pd = has_own_pd(dev) ? d->v->alloc_pd(d->verbs) : d->pd;
-	return dev->pd ? 0 : rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						 "protection domain");
+	if (!has_own_pd(dev)) {
+		dev->pd = d->pd;
+		return 0;
+	}
+	ret = rdmamsg__v_alloc_pd(d->v, d->verbs, &dev->pd);
+	return ret ? rdmamsg__fail_verbs(ret, "protection domain") : 0;
 }
 
 static void drop_pd(struct dev *dev)
 {
-	if (has_own_pd(dev) && dev->device->v->dealloc_pd(dev->pd))
+	if (has_own_pd(dev) && rdmamsg__v_dealloc_pd(dev->device->v, dev->pd))
 		log_error("device %s: a protection domain of the program or "
 			  "of an endpoint is still in use", dev->device->name);
 }
@@ -216,18 +217,16 @@ static void drop_pd(struct dev *dev)
 static int open_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
-	int ret, flags;
+	int flags, ret;
 
-	errno = 0;
-	dev->channel = d->v->create_comp_channel(d->verbs);
-	if (!dev->channel)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "completion channel");
+	ret = rdmamsg__v_create_comp_channel(d->v, d->verbs, &dev->channel);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "completion channel");
 	flags = fcntl(dev->channel->fd, F_GETFL);
 	(void)fcntl(dev->channel->fd, F_SETFL, flags | O_NONBLOCK);
 	ret = rdmamsg__watch(dev->ctx, dev->channel->fd, dev);
 	if (ret) {
-		(void)d->v->destroy_comp_channel(dev->channel);
+		(void)rdmamsg__v_destroy_comp_channel(d->v, dev->channel);
 		return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 	}
 	return 0;
@@ -238,7 +237,7 @@ static void close_channel(struct dev *dev)
 	const struct rdmamsg_device *d = dev->device;
 
 	rdmamsg__unwatch(dev->ctx, dev->channel->fd);
-	if (d->v->destroy_comp_channel(dev->channel))
+	if (rdmamsg__v_destroy_comp_channel(d->v, dev->channel))
 		log_error("device %s: its completion channel is still in use",
 			  d->name);
 }
@@ -464,7 +463,7 @@ int rdmamsg__dev_disown(struct dev *dev)
 	rdmamsg__spares_drop(dev);
 	rdmamsg__pools_free(&dev->recv_pools);
 	rdmamsg__pools_free(&dev->send_pools);
-	ret = rdmamsg__verbs_ret(d->v->dealloc_pd(dev->pd));
+	ret = rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "device %s: the protection domain is "
 				     "in use by what the program has made in "
@@ -498,7 +497,7 @@ bool rdmamsg__device_lost(const struct rdmamsg_device *d)
 {
 	struct ibv_port_attr port;
 
-	return rdmamsg__verbs_ret(d->v->query_port(d->verbs, 1, &port)) == -EIO;
+	return rdmamsg__v_query_port(d->v, d->verbs, 1, &port) == -EIO;
 }
 
 void rdmamsg__dev_keep(struct rdmamsg_qp *q)

@@ -3,7 +3,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -49,7 +49,7 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 		return KIND_SOFT;
 	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return KIND_IWARP;
-	if (!v->query_port(verbs, 1, &port) &&
+	if (!rdmamsg__v_query_port(v, verbs, 1, &port) &&
 	    port.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return KIND_ROCE;
 	return KIND_IB;
@@ -59,21 +59,17 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 			int *ret_n)
 {
-	int err, n = 0;
+	int n = 0, err = rdmamsg__v_get_device_list(v, ret, &n);
 
-	errno = 0;
-	*ret = v->get_device_list(&n);
-	if (!*ret) {
-		err = rdmamsg__verbs_null();
-		if (err == -EACCES || err == -EPERM || err == -EMFILE ||
-		    err == -ENFILE || err == -ENOMEM)
-			return rdmamsg__fail_verbs(err, "RDMA devices");
+	if (err == -EACCES || err == -EPERM || err == -EMFILE ||
+	    err == -ENFILE || err == -ENOMEM)
+		return rdmamsg__fail_verbs(err, "RDMA devices");
+	if (err)
 		return rdmamsg__fail(-ENODEV, "no RDMA in this kernel: load "
 				     "the driver of the card, or 'modprobe "
 				     "rdma_rxe' and 'rdma link add rxe0 type "
 				     "rxe netdev NAME'; within this host "
 				     "RDMAMSG_DEVICE=soft needs neither");
-	}
 	if (!n) {
 		v->free_device_list(*ret);
 		return rdmamsg__fail(-ENODEV, "no RDMA device: give an "
@@ -88,14 +84,13 @@ static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 static int open_device(const struct verbs_api *v, struct ibv_device *device,
 		       struct ibv_context **ret)
 {
-	errno = 0;
-	*ret = v->open_device(device);
-	if (*ret)
+	int err = rdmamsg__v_open_device(v, device, ret);
+
+	if (!err)
 		return 0;
 	if (v == &rdmamsg__verbs_soft)
-		return rdmamsg__fail_soft(rdmamsg__verbs_null());
-	return rdmamsg__fail_verbs(rdmamsg__node_error(rdmamsg__verbs_null(),
-						       device->dev_name),
+		return rdmamsg__fail_soft(err);
+	return rdmamsg__fail_verbs(rdmamsg__node_error(err, device->dev_name),
 				   "opening the RDMA device");
 }
 
@@ -131,7 +126,7 @@ static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
 
-	if (v->query_device(verbs, &attr))
+	if (rdmamsg__v_query_device(v, verbs, &attr))
 		return;
 	snprintf(info->kind, sizeof(info->kind), "%s",
 		 rdmamsg__kind_name(rdmamsg__kind_of(v, verbs, &attr)));
@@ -139,7 +134,7 @@ static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
 	info->node_guid = be64toh(attr.node_guid);
 	info->ports = attr.phys_port_cnt;
 	for (uint8_t p = 1; p <= attr.phys_port_cnt; p++)
-		if (!v->query_port(verbs, p, &port))
+		if (!rdmamsg__v_query_port(v, verbs, p, &port))
 			info->ports_active += port.state == IBV_PORT_ACTIVE;
 	info->max_qp = (uint32_t)attr.max_qp;
 	info->max_cq = (uint32_t)attr.max_cq;
@@ -173,7 +168,7 @@ static int list_infos(const struct verbs_api *v, void *list, size_t size,
 			break;
 		}
 		info_fill(v, verbs, &info);
-		(void)v->close_device(verbs);
+		(void)rdmamsg__v_close_device(v, verbs);
 		memcpy((char *)list + (size_t)i * size, &info,
 		       min(size, sizeof(info)));
 	}
@@ -258,7 +253,7 @@ int rdmamsg__device_check(const struct verbs_api *v, const char *name)
 	if (err)
 		return err;
 	err = rdmamsg__device_carries(name, verbs->device->transport_type);
-	(void)v->close_device(verbs);
+	(void)rdmamsg__v_close_device(v, verbs);
 	return err;
 }
 
@@ -268,11 +263,11 @@ bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
 	struct ibv_device_attr attr;
 	union ibv_gid gid;
 
-	if (v->query_device(verbs, &attr))
+	if (rdmamsg__v_query_device(v, verbs, &attr))
 		return false;
 	for (uint8_t p = 1; p && p <= attr.phys_port_cnt; p++)
 		for (int i = 0; i < 32; i++)
-			if (!v->query_gid(verbs, p, i, &gid) &&
+			if (!rdmamsg__v_query_gid(v, verbs, p, i, &gid) &&
 			    gid_to_addr(&gid, family, ret))
 				return true;
 	return false;
@@ -292,6 +287,6 @@ int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 				    "give its network interface one, or name a "
 				    "source address", name,
 				    family == AF_INET6 ? "IPv6" : "IPv4");
-	(void)v->close_device(verbs);
+	(void)rdmamsg__v_close_device(v, verbs);
 	return err;
 }

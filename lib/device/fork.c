@@ -2,7 +2,7 @@
 /* Registered memory in a forked child. */
 #include "base/base.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -26,7 +26,7 @@ void rdmamsg__fork_protect(const struct verbs_api *v)
 		return;
 	pthread_mutex_lock(&lock);
 	if (!done && v->is_fork_initialized() == IBV_FORK_DISABLED)
-		ret = rdmamsg__verbs_ret(v->fork_init());
+		ret = rdmamsg__v_fork_init(v);
 	done = true;
 	pthread_mutex_unlock(&lock);
 	if (ret)

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "session/connect.h"
 #include "session/oob.h"
 #include "wire/proto.h"
@@ -81,7 +81,7 @@ static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
 static bool port_active(const struct verbs_api *v, struct ibv_context *verbs,
 			uint8_t port, struct ibv_port_attr *attr)
 {
-	return !v->query_port(verbs, port, attr) &&
+	return !rdmamsg__v_query_port(v, verbs, port, attr) &&
 	       attr->state == IBV_PORT_ACTIVE;
 }
 
@@ -92,7 +92,7 @@ static bool port_has(const struct verbs_api *v, struct ibv_context *verbs,
 
 	addr_to_gid(local, &want);
 	for (int i = 0; i < gids; i++)
-		if (!v->query_gid(verbs, port, i, &gid) &&
+		if (!rdmamsg__v_query_gid(v, verbs, port, i, &gid) &&
 		    !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
 			return true;
 	return false;
@@ -107,7 +107,7 @@ static uint8_t find_port(const struct verbs_api *v, struct ibv_context *verbs,
 	uint8_t first = 0;
 
 	*ret_has = false;
-	if (v->query_device(verbs, &dev))
+	if (rdmamsg__v_query_device(v, verbs, &dev))
 		return 0;
 	for (uint8_t p = 1; p && p <= dev.phys_port_cnt; p++) {
 		if (!port_active(v, verbs, p, &attr))
@@ -132,10 +132,9 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 
 	if (ret)
 		return ret;
-	list = v->get_device_list(&n);
-	if (!list)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "RDMA devices");
+	ret = rdmamsg__v_get_device_list(v, &list, &n);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "RDMA devices");
 	name[0] = 0;
 	for (int i = 0; i < n && !has; i++) {
 		struct ibv_context *verbs;
@@ -144,12 +143,11 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 				v->get_device_name(list[i]),
 				list[i]->transport_type));
 		unable = ret ? ret : unable;
-		verbs = ret ? NULL : v->open_device(list[i]);
-		if (!verbs)
+		if (ret || rdmamsg__v_open_device(v, list[i], &verbs))
 			continue;
 		if (find_port(v, verbs, local, &has) && (has || !name[0]))
 			snprintf(name, 64, "%s", v->get_device_name(list[i]));
-		(void)v->close_device(verbs);
+		(void)rdmamsg__v_close_device(v, verbs);
 	}
 	v->free_device_list(list);
 	if (!name[0] && unable)
@@ -245,7 +243,8 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
 		int s;
 
-		if (d->v->query_gid_ex(d->verbs, oob->port, (uint32_t)i, &e))
+		if (rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port,
+					    (uint32_t)i, &e))
 			continue;
 		s = gid_score(&e, local ? &want : NULL);
 		if (s <= score)
@@ -271,7 +270,7 @@ static int take_gid(struct oob *oob, const struct rdmamsg_device *d,
 	struct ibv_gid_entry e;
 
 	if (index >= (uint32_t)port->gid_tbl_len || index > 255 ||
-	    d->v->query_gid_ex(d->verbs, oob->port, index, &e) ||
+	    rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port, index, &e) ||
 	    !gid_score(&e, NULL))
 		return rdmamsg__fail(-EINVAL, "gid_index %u: there is no such "
 				     "GID on port %u of device %s", index,
@@ -292,7 +291,7 @@ static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 	__be16 pkey;
 
 	for (int i = 0; i < port->pkey_tbl_len; i++) {
-		if (d->v->query_pkey(d->verbs, oob->port, i, &pkey))
+		if (rdmamsg__v_query_pkey(d->v, d->verbs, oob->port, i, &pkey))
 			continue;
 		if (value ? ((be16toh(pkey) ^ value) & 0x7fff) != 0 :
 			    (uint32_t)i != oob->path.pkey_index)

@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "device/device.h"
+#include "device/verbs_call.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,14 +18,17 @@
 static int bind_one(struct rdmamsg_device *d, struct sockaddr *addr)
 {
 	int flags = fcntl(d->removal.ch->fd, F_GETFL);
+	int err;
 
 	(void)fcntl(d->removal.ch->fd, F_SETFL, flags | O_NONBLOCK);
-	if (d->v->create_id(d->removal.ch, &d->removal.id, NULL, RDMA_PS_TCP))
-		return -1;
-	if (!d->v->bind_addr(d->removal.id, addr))
-		return 0;
-	(void)d->v->destroy_id(d->removal.id);
-	return -1;
+	err = rdmamsg__v_create_id(d->v, d->removal.ch, NULL, RDMA_PS_TCP,
+				   &d->removal.id);
+	if (err)
+		return err;
+	err = rdmamsg__v_bind_addr(d->v, d->removal.id, addr);
+	if (err)
+		(void)rdmamsg__v_destroy_id(d->v, d->removal.id);
+	return err;
 }
 
 void rdmamsg__removal_open(struct rdmamsg_device *d)
@@ -34,8 +38,7 @@ void rdmamsg__removal_open(struct rdmamsg_device *d)
 	if (d->kind != KIND_SOFT_ROCE ||
 	    !rdmamsg__verbs_addr(d->v, d->verbs, AF_UNSPEC, &addr))
 		return;
-	d->removal.ch = d->v->create_event_channel();
-	if (!d->removal.ch)
+	if (rdmamsg__v_create_event_channel(d->v, &d->removal.ch))
 		return;
 	if (!bind_one(d, (struct sockaddr *)&addr))
 		return;
@@ -49,7 +52,7 @@ void rdmamsg__removal_close(struct rdmamsg_device *d)
 {
 	if (!d->removal.ch)
 		return;
-	(void)d->v->destroy_id(d->removal.id);
+	(void)rdmamsg__v_destroy_id(d->v, d->removal.id);
 	d->v->destroy_event_channel(d->removal.ch);
 }
 
@@ -58,9 +61,10 @@ bool rdmamsg__removal_read(struct rdmamsg_device *d)
 	struct rdma_cm_event *ev;
 	bool removed = false;
 
-	while (d->removal.ch && !d->v->get_cm_event(d->removal.ch, &ev)) {
+	while (d->removal.ch &&
+	       !rdmamsg__v_get_cm_event(d->v, d->removal.ch, &ev)) {
 		removed |= ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL;
-		(void)d->v->ack_cm_event(ev);
+		(void)rdmamsg__v_ack_cm_event(d->v, ev);
 	}
 	return removed;
 }
