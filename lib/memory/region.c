@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "memory/region.h"
 #include "session/ep.h"
@@ -52,7 +52,7 @@ static int verbs_access(uint32_t access)
 static int mr_free(struct region_mr *mr)
 {
 	const struct rdmamsg_device *d = mr->dev->device;
-	int ret = rdmamsg__verbs_ret(d->v->dereg_mr(mr->ibv));
+	int ret = rdmamsg__v_dereg_mr(d->v, mr->ibv);
 
 	if (ret)
 		log_error("device %s: a region could not be deregistered",
@@ -149,20 +149,18 @@ static int region_check(const struct rdmamsg_region *region)
 	return rdmamsg__fail(-EINVAL, "the region is NULL");
 }
 
-static struct ibv_mr *reg(const struct rdmamsg_region *region,
-			  const struct dev *dev)
+static int reg(const struct rdmamsg_region *region, const struct dev *dev,
+	       struct ibv_mr **ret)
 {
 	const struct verbs_api *v = dev->device->v;
 	int access = verbs_access(region->access);
 
-	errno = 0;
 	if (region->fd < 0)
-		return v->reg_mr(dev->pd, region->addr, region->len, access);
-	if (v->reg_dmabuf_mr)
-		return v->reg_dmabuf_mr(dev->pd, region->fd_offset,
-					region->len, 0, region->fd, access);
-	errno = EOPNOTSUPP;
-	return NULL;
+		return rdmamsg__v_reg_mr(v, dev->pd, region->addr, region->len,
+					 access, ret);
+	return rdmamsg__v_reg_dmabuf_mr(v, dev->pd, region->fd_offset,
+					region->len, 0, region->fd, access,
+					ret);
 }
 
 int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
@@ -188,9 +186,8 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 
 	if (!mr)
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
-	mr->ibv = reg(region, dev);
-	if (!mr->ibv) {
-		ret = rdmamsg__verbs_null();
+	ret = reg(region, dev, &mr->ibv);
+	if (ret) {
 		if (ret == -EOPNOTSUPP && region->fd >= 0)
 			rdmamsg__fail(ret, "device %s takes no dmabuf",
 				      dev->device->name);

@@ -5,7 +5,7 @@
 #include "base/poison.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
@@ -287,13 +287,10 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
 
 static int reg(struct stretch *s)
 {
-	struct rdmamsg_device *d = s->dev->device;
+	int ret = rdmamsg__v_reg_mr(s->dev->device->v, s->dev->pd, s->mem,
+				    s->size, IBV_ACCESS_LOCAL_WRITE, &s->mr);
 
-	errno = 0;
-	s->mr = d->v->reg_mr(s->dev->pd, s->mem, s->size,
-			     IBV_ACCESS_LOCAL_WRITE);
-	return s->mr ? 0 : rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					       "registering memory");
+	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
 }
 
 static int map(struct stretch *s, bool registered)
@@ -341,7 +338,7 @@ void rdmamsg__stretch_dereg(struct stretch *s)
 {
 	const struct rdmamsg_device *d = s->dev->device;
 
-	if (s->mr && d->v->dereg_mr(s->mr))
+	if (s->mr && rdmamsg__v_dereg_mr(d->v, s->mr))
 		log_error("device %s: memory could not be deregistered",
 			  d->name);
 	s->mr = NULL;
