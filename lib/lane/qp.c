@@ -5,7 +5,7 @@
 #include "base/qpmap.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
@@ -65,7 +65,7 @@ static int check_create_flags(const struct rdmamsg_ep *ep,
 
 	if (!ep->opts.create_flags)
 		return 0;
-	ret = rdmamsg__verbs_ret(d->v->query_device_ex(d->verbs, &attr));
+	ret = rdmamsg__v_query_device_ex(d->v, d->verbs, &attr);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
 	return rdmamsg__create_flags_check(ep->opts.create_flags, IBV_QPT_RC,
@@ -79,6 +79,7 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	const bool ex = ep->opts.create_flags;
 	struct ibv_qp_init_attr_ex attr;
 	uint32_t inl = ep->opts.inline_max + PROTO_HDR_LEN;
+	int ret;
 
 	for (;;) {
 		memset(&attr, 0, sizeof(attr));
@@ -97,17 +98,18 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 				 IBV_QP_INIT_ATTR_CREATE_FLAGS;
 		attr.pd = ep->dev->pd;
 		attr.create_flags = ep->opts.create_flags;
-		errno = 0;
 		/* the extended call is not for a plain one on every device */
-		ep->hot.qp = ex ? d->v->create_qp_ex(d->verbs, &attr) :
-			     d->v->create_qp(ep->dev->pd,
-					     (struct ibv_qp_init_attr *)&attr);
-		if (ep->hot.qp || inl <= PROTO_HDR_LEN)
+		ret = ex ? rdmamsg__v_create_qp_ex(d->v, d->verbs, &attr,
+						   &ep->hot.qp) :
+			   rdmamsg__v_create_qp(d->v, ep->dev->pd,
+						(struct ibv_qp_init_attr *)
+						&attr, &ep->hot.qp);
+		if (!ret || inl <= PROTO_HDR_LEN)
 			break;
 		inl = inl > 64 ? inl / 2 : PROTO_HDR_LEN;
 	}
-	if (!ep->hot.qp)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "queue pair");
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "queue pair");
 	ep->cap = attr.cap;
 	inl = min(attr.cap.max_inline_data,
 		  ep->opts.inline_max + PROTO_HDR_LEN);
@@ -303,7 +305,7 @@ void rdmamsg__qp_destroy(struct rdmamsg_ep *ep)
 		return;
 	if (ep->srq)
 		rdmamsg__qpmap_del(&ep->dev->qps, ep->hot.qp->qp_num);
-	ret = rdmamsg__verbs_ret(ep->v->destroy_qp(ep->hot.qp));
+	ret = rdmamsg__v_destroy_qp(ep->v, ep->hot.qp);
 	if (ret) {
 		log_error("qp 0x%x could not be destroyed: %s",
 			  ep->hot.qp->qp_num, strerror(-ret));
@@ -355,11 +357,9 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
-	errno = 0;
 	if (ep->oob)
 		rdmamsg__oob_attr(ep->oob, ep->opts.tos, attr, &mask);
-	ret = ep->oob ? 0 :
-	      rdmamsg__verbs_ret(v->init_qp_attr(ep->id, attr, &mask));
+	ret = ep->oob ? 0 : rdmamsg__v_init_qp_attr(v, ep->id, attr, &mask);
 	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
 		return rdmamsg__fail(-ECONNRESET,
@@ -387,7 +387,7 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
 	/* the mask says in which step they count */
 	rdmamsg__dead_transport(ep, attr);
-	ret = rdmamsg__verbs_ret(v->modify_qp(ep->hot.qp, attr, mask));
+	ret = rdmamsg__v_modify_qp(v, ep->hot.qp, attr, mask);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair");
 	return 0;
@@ -419,8 +419,8 @@ static int take_port(struct rdmamsg_ep *ep)
 		ep->port = ep->id->port_num;
 		ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
 	}
-	ret = rdmamsg__verbs_ret(ep->v->query_port(ep->dev->device->verbs,
-						   ep->port, &port));
+	ret = rdmamsg__v_query_port(ep->v, ep->dev->device->verbs, ep->port,
+				    &port);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "querying the port");
 	ep->chunk = READ_CHUNK;
@@ -457,6 +457,5 @@ int rdmamsg__qp_error(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	return rdmamsg__verbs_ret(ep->v->modify_qp(ep->hot.qp, &attr,
-						   IBV_QP_STATE));
+	return rdmamsg__v_modify_qp(ep->v, ep->hot.qp, &attr, IBV_QP_STATE);
 }

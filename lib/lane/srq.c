@@ -4,7 +4,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
@@ -140,18 +140,15 @@ static int create(struct srq *q)
 		.srq_context = q,
 		.attr = { .max_wr = o->depth, .max_sge = 1 },
 	};
+	int ret;
 
 	if (o->depth > (uint32_t)max(d->attr.max_srq_wr, 0))
 		return rdmamsg__fail(-EINVAL, "depth %u of a shared receive "
 				     "queue: device %s allows %d (its "
 				     "max_srq_wr)", o->depth, d->name,
 				     d->attr.max_srq_wr);
-	errno = 0;
-	q->ibv = d->v->create_srq(q->dev->pd, &attr);
-	if (!q->ibv)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "shared receive queue");
-	return 0;
+	ret = rdmamsg__v_create_srq(d->v, q->dev->pd, &attr, &q->ibv);
+	return ret ? rdmamsg__fail_verbs(ret, "shared receive queue") : 0;
 }
 
 /* If more is promised than posted, the device reports an empty queue. */
@@ -170,8 +167,8 @@ void rdmamsg__srq_arm(struct srq *q)
 	int ret;
 
 	q->arm_at = SRQ_NONE;
-	ret = rdmamsg__verbs_ret(q->dev->device->v->modify_srq(q->ibv, &attr,
-							       IBV_SRQ_LIMIT));
+	ret = rdmamsg__v_modify_srq(q->dev->device->v, q->ibv, &attr,
+				    IBV_SRQ_LIMIT);
 	if (ret)
 		log_warn("device %s reports no limit of shared receive queue "
 			 "%p: %s", q->dev->device->name, (void *)q->owner,
@@ -192,8 +189,7 @@ static void part_free(struct srq *q)
 {
 	struct rdmamsg *ctx = q->dev->ctx;
 
-	if (q->ibv && rdmamsg__verbs_ret(
-			q->dev->device->v->destroy_srq(q->ibv)))
+	if (q->ibv && rdmamsg__v_destroy_srq(q->dev->device->v, q->ibv))
 		log_error("device %s: a shared receive queue could not be "
 			  "destroyed", q->dev->device->name);
 	for (uint32_t i = 0; q->slots && i < q->active; i++)
