@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/verbs_call.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 
@@ -116,7 +117,7 @@ static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
 	struct ibv_port_attr port;
 
 	return d->kind == KIND_SOFT_ROCE &&
-	       !d->v->query_port(d->verbs, ep->port, &port) &&
+	       !rdmamsg__v_query_port(d->v, d->verbs, ep->port, &port) &&
 	       port.state != IBV_PORT_ACTIVE;
 }
 

@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "device/device.h"
 #include "device/pd.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
@@ -33,7 +34,7 @@ static void cm_disconnect(struct rdmamsg_ep *ep)
 		return;
 	ep->disconnect_sent = true;
 	/* it has its own retries; a failure shows as the deadline */
-	(void)ep->v->disconnect(ep->id);
+	(void)rdmamsg__v_disconnect(ep->v, ep->id);
 }
 
 /*

@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "session/large.h"
@@ -47,18 +47,14 @@ static size_t step_end(const struct sink *s, uint32_t step)
 
 static int step_reg(struct sink *s, struct dev *dev)
 {
-	struct rdmamsg_device *d = dev->device;
 	size_t begin = step_begin(s->count);
-	struct ibv_mr *mr;
+	int ret = rdmamsg__v_reg_mr(dev->device->v, dev->pd, s->mem + begin,
+				    step_end(s, s->count) - begin,
+				    IBV_ACCESS_LOCAL_WRITE, &s->mr[s->count]);
 
-	errno = 0;
-	mr = d->v->reg_mr(dev->pd, s->mem + begin,
-			  step_end(s, s->count) - begin,
-			  IBV_ACCESS_LOCAL_WRITE);
-	if (!mr)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "registering a large message");
-	s->mr[s->count++] = mr;
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "registering a large message");
+	s->count++;
 	return 0;
 }
 
@@ -86,7 +82,7 @@ int rdmamsg__sink_ready(struct sink *s, struct dev *dev, size_t offset,
 void rdmamsg__sink_dereg(struct sink *s, struct dev *dev)
 {
 	while (s->count)
-		if (dev->device->v->dereg_mr(s->mr[--s->count]))
+		if (rdmamsg__v_dereg_mr(dev->device->v, s->mr[--s->count]))
 			log_error("device %s: a large message could not be "
 				  "deregistered", dev->device->name);
 }

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "memory/hide.h"
@@ -40,18 +40,15 @@ static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
 {
 	const struct rdmamsg_device *d = ep->dev->device;
 	uint64_t addr;
-	struct ibv_mr *mr;
 	int err = rdmamsg__hidden_address(iov->iov_base, &addr);
 
 	if (err)
 		return err;
-	errno = 0;
-	mr = d->v->reg_mr_iova(ep->dev->pd, iov->iov_base, iov->iov_len, addr,
-			       IBV_ACCESS_REMOTE_READ);
-	if (!mr)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "registering a large message");
-	r->mr[r->count] = mr;
+	err = rdmamsg__v_reg_mr_iova(d->v, ep->dev->pd, iov->iov_base,
+				     iov->iov_len, addr, IBV_ACCESS_REMOTE_READ,
+				     &r->mr[r->count]);
+	if (err)
+		return rdmamsg__fail_verbs(err, "registering a large message");
 	r->addr[r->count] = addr;
 	r->len[r->count++] = iov->iov_len;
 	return 0;
@@ -82,7 +79,7 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
-		if (ep->dev->device->v->dereg_mr(r->mr[i]))
+		if (rdmamsg__v_dereg_mr(ep->dev->device->v, r->mr[i]))
 			log_error("device %s: a large message could not be "
 				  "deregistered", ep->dev->device->name);
 	if (r->payload)
