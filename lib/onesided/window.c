@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "memory/region.h"
 #include "onesided/rma.h"
@@ -120,7 +120,7 @@ void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 static int window_free(struct rdmamsg_window *w)
 {
 	const struct rdmamsg_device *d = w->ep->dev->device;
-	int ret = rdmamsg__verbs_ret(ibv_dealloc_mw(w->mw));
+	int ret = rdmamsg__v_dealloc_mw(w->mw);
 
 	if (ret)
 		log_error("device %s: a window could not be freed", d->name);
@@ -227,13 +227,10 @@ int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return rdmamsg__fail(-ENOMEM, "no memory for a window");
-	errno = 0;
-	w->mw = ibv_alloc_mw(ep->dev->pd, IBV_MW_TYPE_2);
-	if (!w->mw) {
-		err = rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					  "memory window");
+	err = rdmamsg__v_alloc_mw(ep->dev->pd, IBV_MW_TYPE_2, &w->mw);
+	if (err) {
 		free(w);
-		return err;
+		return rdmamsg__fail_verbs(err, "memory window");
 	}
 	w->ep = ep;
 	w->rkey = w->mw->rkey;
