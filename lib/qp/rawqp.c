@@ -5,7 +5,7 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "qp/rawqp.h"
 #include "session/oob.h"
@@ -75,7 +75,7 @@ static int walk(struct rdmamsg_qp *q, enum ibv_qp_state to)
 		mask = masks[o->type].rtr;
 	else if (to == IBV_QPS_RTS)
 		mask = masks[o->type].rts;
-	ret = rdmamsg__verbs_ret(q->v->modify_qp(q->ibv, &attr, mask));
+	ret = rdmamsg__v_modify_qp(q->v, q->ibv, &attr, mask);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair");
 	q->state = to;
@@ -134,8 +134,7 @@ static int make(struct rdmamsg_qp *q)
 				       &q->dev);
 	if (ret)
 		return ret;
-	ret = rdmamsg__verbs_ret(q->v->query_device_ex(q->dev->device->verbs,
-						       &attr));
+	ret = rdmamsg__v_query_device_ex(q->v, q->dev->device->verbs, &attr);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "querying the RDMA device");
 	ret = rdmamsg__rawqp_check(&q->opts, &q->rss, &attr, q->device);
@@ -187,7 +186,7 @@ static void leave(struct rdmamsg_qp *q, const char *why)
 /* It may be half-made. */
 static void undo(struct rdmamsg_qp *q)
 {
-	if (!q->ibv || !q->v->destroy_qp(q->ibv))
+	if (!q->ibv || !rdmamsg__v_destroy_qp(q->v, q->ibv))
 		rdmamsg__rawqp_unmake(q);
 	else
 		leave(q, "a queue pair could not be destroyed");
@@ -238,7 +237,7 @@ int rdmamsg_qp_free(struct rdmamsg_qp *q)
 
 	if (ret || !q)
 		return ret;
-	ret = rdmamsg__verbs_ret(q->v->destroy_qp(q->ibv));
+	ret = rdmamsg__v_destroy_qp(q->v, q->ibv);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "qp 0x%x is in a multicast group",
 				     q->ibv->qp_num);
@@ -292,7 +291,6 @@ struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 int rdmamsg_qp_reg(struct rdmamsg_qp *q, void *addr, size_t len, int access,
 		   struct ibv_mr **ret_mr)
 {
-	struct ibv_mr *mr;
 	int ret = qp_check(q);
 
 	if (ret)
@@ -300,13 +298,8 @@ int rdmamsg_qp_reg(struct rdmamsg_qp *q, void *addr, size_t len, int access,
 	if (!addr || !len || !ret_mr)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_reg: %s", ret_mr ?
 				     "no memory to register" : "ret is NULL");
-	errno = 0;
-	mr = q->v->reg_mr(q->dev->pd, addr, len, access);
-	if (!mr)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "registering memory");
-	*ret_mr = mr;
-	return 0;
+	ret = rdmamsg__v_reg_mr(q->v, q->dev->pd, addr, len, access, ret_mr);
+	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
 }
 
 int rdmamsg_qp_dereg(struct rdmamsg_qp *q, struct ibv_mr *mr)
@@ -315,7 +308,7 @@ int rdmamsg_qp_dereg(struct rdmamsg_qp *q, struct ibv_mr *mr)
 
 	if (ret || !mr)
 		return ret;
-	ret = rdmamsg__verbs_ret(q->v->dereg_mr(mr));
+	ret = rdmamsg__v_dereg_mr(q->v, mr);
 	return ret ? rdmamsg__fail_verbs(ret, "giving back memory") : 0;
 }
 
@@ -330,15 +323,14 @@ static int make_ah(struct rdmamsg_qp *q)
 {
 	struct ibv_ah_attr attr = { .dlid = 0 };
 	struct ibv_ah *ah;
+	int ret;
 
 	rdmamsg__oob_address(&q->oob, RDMAMSG_NONE, &attr);
-	errno = 0;
-	ah = q->v->create_ah(q->dev->pd, &attr);
-	if (!ah)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "address handle");
+	ret = rdmamsg__v_create_ah(q->v, q->dev->pd, &attr, &ah);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "address handle");
 	if (q->ah)
-		(void)q->v->destroy_ah(q->ah);
+		(void)rdmamsg__v_destroy_ah(q->v, q->ah);
 	q->ah = ah;
 	return 0;
 }

@@ -6,7 +6,7 @@
  */
 #include "base/base.h"
 #include "base/list.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "loop/watch.h"
 #include "qp/rawqp.h"
@@ -38,10 +38,9 @@ static void on_event(struct watch *w)
 	struct rdmamsg_qp *q = list_entry(w, struct rdmamsg_qp, watch);
 	struct rdmamsg *ctx = q->ctx;
 	struct ibv_cq *cq;
-	void *arg;
 	int ret;
 
-	ret = rdmamsg__verbs_ret(q->v->get_cq_event(q->channel, &cq, &arg));
+	ret = rdmamsg__v_get_cq_event(q->v, q->channel, &cq);
 	/* the channel of a removed device is readable for good, and empty */
 	if (ret == -EIO && q->dev->device->gone)
 		rdmamsg__rawqp_unwatch(q);
@@ -63,11 +62,10 @@ int rdmamsg__rawqp_channel(struct rdmamsg_qp *q)
 
 	if (!q->opts.on_completion)
 		return 0;
-	errno = 0;
-	q->channel = q->v->create_comp_channel(q->dev->device->verbs);
-	if (!q->channel)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "completion channel");
+	ret = rdmamsg__v_create_comp_channel(q->v, q->dev->device->verbs,
+					     &q->channel);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "completion channel");
 	flags = fcntl(q->channel->fd, F_GETFL);
 	(void)fcntl(q->channel->fd, F_SETFL, flags | O_NONBLOCK);
 	q->watch.fd = q->channel->fd;
@@ -88,7 +86,7 @@ void rdmamsg__rawqp_end(struct rdmamsg_qp *q)
 		return;
 	}
 	rdmamsg__rawqp_unwatch(q);
-	if (q->v->destroy_comp_channel(q->channel))
+	if (rdmamsg__v_destroy_comp_channel(q->v, q->channel))
 		log_error("device %s: a completion channel is still in use",
 			  q->dev->device->name);
 	rdmamsg__watch_retire(q->ctx, &q->watch, q);

@@ -5,7 +5,7 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "qp/rawqp.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 {
 	const struct rdmamsg_device *d = q->dev->device;
-	struct ibv_cq *cq;
+	int err;
 
 	if (entries > (uint64_t)max(d->attr.max_cqe, 1))
 		return rdmamsg__fail(-EINVAL, "a completion queue for %llu "
@@ -29,14 +29,10 @@ static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 				     "all queues: device %s allows %d (its "
 				     "max_cqe)", (unsigned long long)entries,
 				     d->name, d->attr.max_cqe);
-	errno = 0;
-	cq = q->v->create_cq(d->verbs, (int)max(entries, (uint64_t)1), NULL,
-			     q->channel, 0);
-	if (!cq)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "completion queue");
-	*ret = cq;
-	return 0;
+	err = rdmamsg__v_create_cq(q->v, d->verbs,
+				   (uint32_t)max(entries, (uint64_t)1), NULL,
+				   q->channel, 0, ret);
+	return err ? rdmamsg__fail_verbs(err, "completion queue") : 0;
 }
 
 static int arm(struct rdmamsg_qp *q)
@@ -59,7 +55,7 @@ static int count_receives(const struct rdmamsg_qp *q, uint64_t *ret)
 	*ret = (uint64_t)q->opts.max_recv * max(q->rss.queues, 1u);
 	if (!q->opts.srq)
 		return 0;
-	err = rdmamsg__verbs_ret(q->v->query_srq(q->opts.srq, &attr));
+	err = rdmamsg__v_query_srq(q->v, q->opts.srq, &attr);
 	if (err)
 		return rdmamsg__fail_verbs(err, "srq");
 	*ret = attr.max_wr;
@@ -88,12 +84,9 @@ static int make_xrcd(struct rdmamsg_qp *q)
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 		.fd = -1, .oflags = O_CREAT,
 	};
+	int ret = rdmamsg__v_open_xrcd(q->dev->device->verbs, &attr, &q->xrcd);
 
-	errno = 0;
-	q->xrcd = ibv_open_xrcd(q->dev->device->verbs, &attr);
-	if (!q->xrcd)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(), "XRC domain");
-	return 0;
+	return ret ? rdmamsg__fail_verbs(ret, "XRC domain") : 0;
 }
 
 /* The receive queues, ready, and the table that leads to them. */
@@ -109,29 +102,24 @@ static int make_table(struct rdmamsg_qp *q)
 	struct ibv_wq_attr ready = {
 		.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY,
 	};
+	int ret;
 
 	q->wqs = calloc(q->rss.queues, sizeof(*q->wqs));
 	if (!q->wqs)
 		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
 	for (uint32_t i = 0; i < q->rss.queues; i++) {
-		errno = 0;
-		q->wqs[i] = ibv_create_wq(verbs, &attr);
-		if (!q->wqs[i])
-			return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-						   "receive queue");
-		if (ibv_modify_wq(q->wqs[i], &ready))
+		ret = rdmamsg__v_create_wq(verbs, &attr, &q->wqs[i]);
+		if (ret)
+			return rdmamsg__fail_verbs(ret, "receive queue");
+		if (rdmamsg__v_modify_wq(q->wqs[i], &ready))
 			return rdmamsg__fail(-EIO, "a receive queue could not "
 					     "be made ready");
 	}
 	while (1u << table.log_ind_tbl_size < q->rss.queues)
 		table.log_ind_tbl_size++;
 	table.ind_tbl = q->wqs;
-	errno = 0;
-	q->table = ibv_create_rwq_ind_table(verbs, &table);
-	if (!q->table)
-		return rdmamsg__fail_verbs(rdmamsg__verbs_null(),
-					   "indirection table");
-	return 0;
+	ret = rdmamsg__v_create_rwq_ind_table(verbs, &table, &q->table);
+	return ret ? rdmamsg__fail_verbs(ret, "indirection table") : 0;
 }
 
 static void fill_rss(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
@@ -198,21 +186,20 @@ static int make_qp(struct rdmamsg_qp *q)
 	int ret;
 
 	fill(q, &attr);
-	errno = 0;
 	/* the extended call is not for a plain one on every device */
 	if (attr.comp_mask == IBV_QP_INIT_ATTR_PD)
-		q->ibv = q->v->create_qp(q->dev->pd,
-					 (struct ibv_qp_init_attr *)&attr);
+		ret = rdmamsg__v_create_qp(q->v, q->dev->pd,
+					   (struct ibv_qp_init_attr *)&attr,
+					   &q->ibv);
 	else
-		q->ibv = q->v->create_qp_ex(d->verbs, &attr);
-	ret = rdmamsg__verbs_null();
-	if (!q->ibv && (ret == -EOPNOTSUPP || ret == -ENOSYS))
+		ret = rdmamsg__v_create_qp_ex(q->v, d->verbs, &attr, &q->ibv);
+	if (ret == -EOPNOTSUPP || ret == -ENOSYS)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s cannot make a "
 				     "queue pair like this: type %d, create "
 				     "flags 0x%x, send_ops 0x%llx", d->name,
 				     q->opts.type, q->opts.create_flags,
 				     (unsigned long long)q->opts.send_ops);
-	if (!q->ibv)
+	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair");
 	q->cap = attr.cap;
 	if (q->opts.send_ops)
@@ -236,19 +223,19 @@ int rdmamsg__rawqp_make(struct rdmamsg_qp *q)
 void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q)
 {
 	if (q->ah)
-		(void)q->v->destroy_ah(q->ah);
+		(void)rdmamsg__v_destroy_ah(q->v, q->ah);
 	if (q->table)
-		(void)ibv_destroy_rwq_ind_table(q->table);
+		(void)rdmamsg__v_destroy_rwq_ind_table(q->table);
 	for (uint32_t i = 0; q->wqs && i < q->rss.queues; i++)
 		if (q->wqs[i])
-			(void)ibv_destroy_wq(q->wqs[i]);
+			(void)rdmamsg__v_destroy_wq(q->wqs[i]);
 	free(q->wqs);
 	if (q->xrcd)
-		(void)ibv_close_xrcd(q->xrcd);
+		(void)rdmamsg__v_close_xrcd(q->xrcd);
 	if (q->recv_cq && q->recv_cq != q->send_cq)
-		(void)q->v->destroy_cq(q->recv_cq);
+		(void)rdmamsg__v_destroy_cq(q->v, q->recv_cq);
 	if (q->send_cq)
-		(void)q->v->destroy_cq(q->send_cq);
+		(void)rdmamsg__v_destroy_cq(q->v, q->send_cq);
 	rdmamsg__pd_rele(q->opts.pd);
 	if (q->dev)
 		rdmamsg__dev_put(q->dev);
