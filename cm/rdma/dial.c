@@ -4,7 +4,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "onesided/rma.h"
 #include "session/connect.h"
@@ -199,18 +199,18 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	if (ret)
 		return ret;
 	if (ep->opts.tos != RDMAMSG_NONE) {
-		ret = rdmamsg__verbs_ret(v->set_option(ep->id, RDMA_OPTION_ID,
-						       RDMA_OPTION_ID_TOS,
-						       &tos, sizeof(tos)));
+		ret = rdmamsg__v_set_option(v, ep->id, RDMA_OPTION_ID,
+					    RDMA_OPTION_ID_TOS, &tos,
+					    sizeof(tos));
 		if (ret)
 			return rdmamsg__cm_fail(ep->ctx, ret,
 						"type of service");
 	}
 	memcpy(&ep->peer_addr, ep->addr->ai_addr, ep->addr->ai_addrlen);
 	ep->state = EP_RESOLVING;
-	ret = rdmamsg__verbs_ret(v->resolve_addr(ep->id, bound ?
-				 (struct sockaddr *)&src : NULL,
-				 ep->addr->ai_addr, rdmamsg__dial_ms(ep)));
+	ret = rdmamsg__v_resolve_addr(v, ep->id, bound ?
+				      (struct sockaddr *)&src : NULL,
+				      ep->addr->ai_addr, rdmamsg__dial_ms(ep));
 	if (ret)
 		return rdmamsg__cm_fail(ep->ctx, ret,
 					ep->source && ret == -EADDRNOTAVAIL ?

@@ -2,7 +2,7 @@
 /* What the CM says of an endpoint, up to a connected queue pair and after. */
 #include "base/base.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
@@ -50,8 +50,7 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__dial_next(ep);
 		return;
 	}
-	ret = rdmamsg__verbs_ret(v->resolve_route(ep->id,
-						  rdmamsg__dial_ms(ep)));
+	ret = rdmamsg__v_resolve_route(v, ep->id, rdmamsg__dial_ms(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?
 				     RDMAMSG_CAUSE_ADDRESS :
@@ -79,7 +78,7 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
 	ep->state = EP_REQUESTED;
-	ret = rdmamsg__verbs_ret(ep->v->connect(ep->id, &param));
+	ret = rdmamsg__v_connect(ep->v, ep->id, &param);
 	if (ret)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
 				     rdmamsg__cm_fail(ep->ctx, ret,
@@ -99,7 +98,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	}
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
-		ret = rdmamsg__verbs_ret(ep->v->establish(ep->id));
+		ret = rdmamsg__v_establish(ep->v, ep->id);
 		/* the kernel's word for one that has ended meanwhile */
 		if (ret == -EINVAL)
 			ret = -ECONNRESET;

@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "loop/watch.h"
 #include "session/connect.h"
@@ -47,10 +47,9 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 	int ret, flags;
 
 	rdmamsg__fork_mark();
-	errno = 0;
-	ch = v->create_event_channel();
-	if (!ch)
-		return no_channel(v, rdmamsg__verbs_null());
+	ret = rdmamsg__v_create_event_channel(v, &ch);
+	if (ret)
+		return no_channel(v, ret);
 	flags = fcntl(ch->fd, F_GETFL);
 	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK))
 		ret = -errno;
@@ -103,7 +102,7 @@ int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 
 	if (ret)
 		return ret;
-	ret = rdmamsg__verbs_ret(v->create_id(ch, ret_id, owner, RDMA_PS_TCP));
+	ret = rdmamsg__v_create_id(v, ch, owner, RDMA_PS_TCP, ret_id);
 	if (ret)
 		return rdmamsg__cm_fail(ctx, ret, "connection id");
 	return 0;
@@ -111,8 +110,11 @@ int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 
 void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id)
 {
-	if (v->destroy_id(id))
-		log_error("a connection id could not be destroyed: %m");
+	int ret = rdmamsg__v_destroy_id(v, id);
+
+	if (ret)
+		log_error("a connection id could not be destroyed: %s",
+			  strerror(-ret));
 }
 
 static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
@@ -165,10 +167,10 @@ int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm)
 		struct rdma_cm_event *from;
 		struct cm_event ev = { .v = cm->v };
 
-		if (cm->v->get_cm_event(cm->ch, &from))
+		if (rdmamsg__v_get_cm_event(cm->v, cm->ch, &from))
 			break;
 		copy_event(&ev, from);
-		(void)cm->v->ack_cm_event(from);
+		(void)rdmamsg__v_ack_cm_event(cm->v, from);
 		dispatch(ctx, &ev);
 		n++;
 	}

@@ -5,7 +5,7 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
@@ -75,7 +75,7 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 		 struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct id_device on;
-	int ret = rdmamsg__verbs_ret(v->bind_addr(id, addr));
+	int ret = rdmamsg__v_bind_addr(v, id, addr);
 
 	/* an address belongs to one device, unless it is any */
 	if (!ret && v->id_device(id, &on)) {
@@ -84,7 +84,7 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 			return ret;
 	}
 	if (!ret)
-		ret = rdmamsg__verbs_ret(v->listen(id, (int)l->opts.backlog));
+		ret = rdmamsg__v_listen(v, id, (int)l->opts.backlog);
 	return ret ? rdmamsg__cm_fail(l->ctx, ret, "listening") : 0;
 }
 

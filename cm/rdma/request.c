@@ -5,7 +5,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "loop/ctx.h"
 #include "loop/submit.h"
 #include "session/account.h"
@@ -53,9 +53,10 @@ static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
 		.data_len = (uint8_t)len,
 	};
 	size_t n = rdmamsg__hello_encode(&h, hello);
+	int ret = rdmamsg__v_reject(v, id, hello, (uint8_t)n);
 
-	if (v->reject(id, hello, (uint8_t)n))
-		log_info("a request could not be rejected: %m");
+	if (ret)
+		log_info("a request could not be rejected: %s", strerror(-ret));
 }
 
 static void reject_request(struct rdmamsg_request *req, enum proto_reject code,
@@ -336,7 +337,7 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	param.initiator_depth = ep->init_depth;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
-	ret = rdmamsg__verbs_ret(ep->v->accept(ep->id, &param));
+	ret = rdmamsg__v_accept(ep->v, ep->id, &param);
 	if (ret == -EINVAL)
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
@@ -459,7 +460,7 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	give_to(req, to);
 	pthread_mutex_lock(&to->cm_lock);
 	if (req->id)
-		ret = rdmamsg__verbs_ret(req->v->migrate_id(req->id, to_ch));
+		ret = rdmamsg__v_migrate_id(req->v, req->id, to_ch);
 	pthread_mutex_unlock(&to->cm_lock);
 	if (!ret) {
 		rdmamsg__submit_fill(to, ticket, moved, m);
