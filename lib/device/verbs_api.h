@@ -145,9 +145,12 @@ extern const struct verbs_api *rdmamsg__verbs;
 /* id_device() of tables whose ids have a context on their device. */
 bool rdmamsg__verbs_id_device(struct rdma_cm_id *id, struct id_device *ret);
 
-/* 0 or -errno from a call that returns an errno, or -1 with errno. */
+/*
+ * 0 or -errno from a call that returns an errno, or -1 with errno. For
+ * verbs_call.c and for the inlines of the data path.
+ */
 int rdmamsg__verbs_ret(int ret);
-/* -errno after a call that returned NULL. */
+/* -errno after a call that returned NULL. For verbs_call.c. */
 int rdmamsg__verbs_null(void);
 
 #endif
