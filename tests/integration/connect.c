@@ -346,6 +346,7 @@ static void connect__a_hundred_at_once_ALL_CONNECT(void **state)
 {
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .on_request = accept_many,
+		.setup_timeout_ms = WAIT_MS,
 	};
 	struct rdmamsg *a = test_open(NULL), *b = test_open(NULL);
 	struct rdmamsg_listener *l;

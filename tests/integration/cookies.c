@@ -102,7 +102,7 @@ static void cookies__close_while_the_peer_streams_ALL_DELIVERED(void **state)
 		else
 			p.c.then_message = close_at;
 		/* a peer that streams on for this long would end it */
-		p.c.opts.close_timeout_ms = p.s.opts.close_timeout_ms = 2000;
+		p.c.opts.close_timeout_ms = p.s.opts.close_timeout_ms = 20000;
 		pair_listen(&p);
 		pair_connect(&p);
 		stream(&p.c);

@@ -114,6 +114,7 @@ void many_listen(const struct rdmamsg_srq_options *opts)
 	struct rdmamsg_ep_options ep = many_ep_options();
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &ep, .backlog = MANY_MAX,
+		.setup_timeout_ms = WAIT_MS,
 		/* one address fills the queue */
 		.max_per_source = RDMAMSG_NONE,
 	};

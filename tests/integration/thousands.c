@@ -317,6 +317,7 @@ static void endpoints__idle_and_active_ALL_PASS_MESSAGES(void **state)
 	/* all of them come from one address */
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .max_per_source = RDMAMSG_NONE,
+		.setup_timeout_ms = WAIT_MS,
 	};
 	struct rdmamsg_ep_options ep;
 	struct rdmamsg_listener *l;

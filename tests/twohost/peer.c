@@ -454,6 +454,7 @@ static int start_server(void)
 {
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .ep = &opt.ep, .device = opt.ep.device,
+		.setup_timeout_ms = 60000,
 	};
 	struct rdmamsg_listener *listener;
 
