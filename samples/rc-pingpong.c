@@ -12,7 +12,10 @@
  * it has been done, and the server, whose program had no part in it, prints
  * what it finds. Both end with the result.
  */
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <errno.h>
 #include <getopt.h>

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define MOST	4096		/* connections */

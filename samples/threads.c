@@ -13,6 +13,8 @@
  */
 #include "usage.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <err.h>

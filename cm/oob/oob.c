@@ -24,6 +24,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 void rdmamsg__oob_psn(struct oob *oob)

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 static int fail_connect(const struct rdmamsg_ep *ep, int err)

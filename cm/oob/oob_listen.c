@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define RECORD_MS	10000	/* for a stranger's record */

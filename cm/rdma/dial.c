@@ -24,6 +24,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define RESOLVE_MS	2000	/* one address of several */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
 
 /* What is missing: devices, permission, or the kernel's part. */

@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define BACKLOG	128u

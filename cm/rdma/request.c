@@ -27,6 +27,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

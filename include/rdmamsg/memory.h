@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues, pools, protection domains. Part of rdmamsg.h. */
+/* Shared receive queues, pools, protection domains. */
 #ifndef RDMAMSG_MEMORY_H
 #define RDMAMSG_MEMORY_H
 
@@ -7,11 +7,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#ifdef __GNUC__
-/* -Wshadow of g++: a function with the name of a struct hides a constructor */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
 #endif
 
 /* ---- shared receive queues -------------------------------------------- */
@@ -159,9 +154,6 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd);
 void *rdmamsg_pd_user(const struct rdmamsg_pd *pd);
 
 #ifdef __cplusplus
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 }
 #endif
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting without the connection manager. Part of rdmamsg.h. */
+/* Connecting without the connection manager. */
 #ifndef RDMAMSG_OOB_H
 #define RDMAMSG_OOB_H
 

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdmamsg: whole messages over RDMA connections.
+ * rdmamsg: whole messages over RDMA connections. This header is all that most
+ * programs need. A program that uses more includes
+ *
+ *	<rdmamsg/endpoint.h>	state, reason and attributes of an endpoint
+ *	<rdmamsg/listener.h>	requests moved or examined, counters
+ *	<rdmamsg/device.h>	devices and their events
+ *	<rdmamsg/diag.h>	log, dump, version
+ *	<rdmamsg/memory.h>	shared receive queues, pools, protection domains
+ *	<rdmamsg/rma.h>		one-sided operations
+ *	<rdmamsg/oob.h>		connections without the connection manager
+ *	<rdmamsg/verbs.h>	verbs objects, queue pairs of the program's own
+ *	<rdmamsg/fast.h>	the fast path, inlined
+ *	<rdmamsg/ev.h>		libev
  *
  * Conventions of every call, unless its comment says otherwise:
  *
@@ -32,11 +44,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#ifdef __GNUC__
-/* -Wshadow of g++: a function with the name of a struct hides a constructor */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
 #endif
 
 struct rdmamsg;			/* context: one thread, one descriptor */
@@ -44,12 +51,13 @@ struct rdmamsg_listener;	/* accepts connections */
 struct rdmamsg_request;		/* a connection asked for, not yet accepted */
 struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
-struct rdmamsg_region;		/* memory for one-sided operations */
 struct rdmamsg_srq;		/* receives shared by endpoints */
 struct rdmamsg_pool;		/* registered buffers of the program's choice */
 struct rdmamsg_pd;		/* protection domain: what is used together */
-struct rdmamsg_window;		/* access to a part of one, for a while */
-struct rdmamsg_cache;		/* regions kept for memory used again */
+struct rdmamsg_window;		/* access to a part of memory, for a while */
+struct rdmamsg_event;		/* <rdmamsg/device.h> */
+struct rdmamsg_srq_options;	/* <rdmamsg/memory.h> */
+struct rdmamsg_path;		/* <rdmamsg/oob.h> */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -58,36 +66,6 @@ struct rdmamsg_cache;		/* regions kept for memory used again */
 #define RDMAMSG_SETUP_DATA_MAX	4096		/* bytes, before connected */
 
 /* ---- context ---------------------------------------------------------- */
-
-enum rdmamsg_log_level {
-	RDMAMSG_LOG_NONE,
-	RDMAMSG_LOG_ERROR,
-	RDMAMSG_LOG_WARN,
-	RDMAMSG_LOG_INFO,
-	RDMAMSG_LOG_DEBUG,
-};
-
-/* Called for each line, without newline, from whatever thread has it. */
-typedef void (*rdmamsg_log_fn)(void *arg, enum rdmamsg_log_level level,
-			       const char *line);
-
-/*
- * Process-wide, not for use beside running contexts. A NULL fn restores the
- * default: stderr, and only if the environment has RDMAMSG_LOG. Lines above
- * 'level' are not made; the level in RDMAMSG_LOG, if set, wins.
- */
-void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
-		     enum rdmamsg_log_level level);
-
-/* Something that happened to a device, a port or an endpoint's queue pair. */
-struct rdmamsg_event {
-	size_t size;
-	int type;		/* enum ibv_event_type, -1: device is gone */
-	const char *name;	/* static text */
-	const char *device;	/* valid during the callback */
-	uint32_t port;		/* 0 if not about a port */
-	struct rdmamsg_ep *ep;	/* NULL if not about an endpoint */
-};
 
 struct rdmamsg_options {
 	size_t size;
@@ -196,10 +174,6 @@ struct rdmamsg_reason {
 	size_t data_len;
 	char text[192];		/* what happened, and the likely cause */
 };
-
-/* "peer", "refused", ...: static text, "unknown" for any other value. */
-const char *rdmamsg_who_name(enum rdmamsg_who who);
-const char *rdmamsg_cause_name(enum rdmamsg_cause cause);
 
 /* ---- endpoints -------------------------------------------------------- */
 
@@ -350,84 +324,8 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep);
 /* Ends it now: what is outstanding completes with -ECANCELED. */
 void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
 
-/* Keep the memory of an endpoint past on_closed, even past rdmamsg_close();
- * give it back. */
-void rdmamsg_ep_hold(struct rdmamsg_ep *ep);
-void rdmamsg_ep_rele(struct rdmamsg_ep *ep);
-
-enum rdmamsg_state {
-	RDMAMSG_CONNECTING = 1,
-	RDMAMSG_CONNECTED,
-	RDMAMSG_CLOSING,
-	RDMAMSG_CLOSED,
-};
-
-enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep);
-/* "connected", ...: static text, "unknown" for any other value. */
-const char *rdmamsg_state_name(enum rdmamsg_state state);
-/*
- * Why it ends or has ended: final when CLOSED, cause NONE while no end is in
- * sight. Valid as long as the endpoint, and never NULL.
- */
-const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep);
-struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep);
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
 void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
-/* What the peer gave as setup_data. Valid as long as the endpoint. */
-const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len);
-
-/* With what else the atomic operations on memory of this host are atomic. */
-enum rdmamsg_atomic {
-	RDMAMSG_ATOMIC_NONE,	/* the device has no atomic operations */
-	RDMAMSG_ATOMIC_DEVICE,	/* with those through the same device */
-	RDMAMSG_ATOMIC_HOST,	/* with the processors' as well */
-};
-
-/* What keeps other peers from reading a large message that is announced. */
-enum rdmamsg_guard {
-	RDMAMSG_GUARD_NONE,	/* not known before there is a device */
-	RDMAMSG_GUARD_ADDRESS,	/* its rkey and a random address */
-	RDMAMSG_GUARD_DOMAIN,	/* a protection domain: RDMAMSG_EP_GUARD */
-};
-
-/* What was negotiated and granted; zeros before it is known. */
-struct rdmamsg_ep_info {
-	size_t size;
-	struct sockaddr_storage local;
-	struct sockaddr_storage peer;
-	char device[64];
-	uint32_t port;
-	uint32_t qp_num;
-	uint32_t peer_qp_num;
-	uint32_t mtu;			/* path MTU, bytes */
-	uint8_t gid[16];
-	uint32_t inline_max;		/* largest message sent inline */
-	uint32_t eager_max;		/* largest message sent by copy */
-	uint32_t max_send;		/* largest message the peer takes */
-	uint32_t max_receive;		/* largest message taken from it */
-	uint32_t send_credits;		/* messages the peer has room for */
-	uint32_t send_depth;
-	uint32_t recv_depth;
-	uint32_t responder_resources;
-	uint32_t initiator_depth;
-	uint32_t max_inline_data;	/* granted by the device */
-	uint32_t max_send_sge;
-	uint32_t max_recv_sge;
-	uint32_t version;		/* protocol version in use */
-	uint8_t session[16];
-	uint64_t bytes_pinned;		/* buffers of its posted receives */
-	uint64_t bytes_private;		/* the library's structs for it */
-	uint32_t one_sided;		/* 1: the peer knows these operations */
-	uint32_t atomic_scope;		/* of atomics, enum rdmamsg_atomic */
-	uint32_t send_invalidate;	/* 1: both sides have it */
-	uint32_t guard;			/* of messages, enum rdmamsg_guard */
-};
-
-int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
-
-/* The device that carries it, "" before that is known. */
-const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
-
 /* ---- sending ---------------------------------------------------------- */
 
 /*
@@ -535,36 +433,7 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 void rdmamsg_listener_close(struct rdmamsg_listener *listener);
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
-struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
 uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
-
-struct rdmamsg_listener_stats {
-	size_t size;
-	/* now */
-	uint64_t requests;		/* the program has not answered */
-	uint64_t half_open;		/* accepted, no SETUP yet */
-	uint64_t endpoints;		/* SETUP has come */
-	/* since the listener was created */
-	uint64_t accepted;
-	uint64_t rejected_requests;	/* by max_requests */
-	uint64_t rejected_half_open;	/* by max_half_open */
-	uint64_t rejected_endpoints;	/* by max_endpoints */
-	uint64_t rejected_source;	/* by max_per_source */
-	uint64_t rejected_memory;	/* no receive memory */
-	uint64_t slowed;		/* within the pause of slow_ms */
-	uint64_t offences;		/* wrong keys, broken protocol */
-	uint64_t setup_timeouts;	/* by setup_timeout_ms */
-};
-
-/* Fills in *stats. -EINVAL. */
-int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
-			   struct rdmamsg_listener_stats *stats);
-
-/* Where the request comes from, and the hello_data it brought. */
-int rdmamsg_request_peer(const struct rdmamsg_request *req,
-			 struct sockaddr_storage *ret);
-const void *rdmamsg_request_data(const struct rdmamsg_request *req,
-				 size_t *ret_len);
 
 /*
  * Both end the request, whatever they return. The request decides the device,
@@ -576,17 +445,6 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 		   struct rdmamsg_ep **ret);
 /* data: up to RDMAMSG_HELLO_DATA_MAX bytes for the peer's close reason. */
 int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len);
-
-/*
- * Hands the request to another context, whose thread then has it in
- * fn(ctx, req, arg) and accepts or rejects it there. Called in the thread
- * that has it now. On failure (-EAGAIN: that context's queue is full) it
- * stays there.
- */
-int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *ctx,
-			 void (*fn)(struct rdmamsg *ctx,
-				    struct rdmamsg_request *req, void *arg),
-			 void *arg);
 
 /* ---- without a loop --------------------------------------------------- */
 
@@ -630,9 +488,6 @@ const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx);
  */
 const char *rdmamsg_error(void);
 
-/* Of the library at run time, "0.1.0"; <rdmamsg/version.h> is the header's. */
-const char *rdmamsg_version(void);
-
 struct rdmamsg_stats {
 	size_t size;
 	uint64_t msgs_sent;
@@ -663,49 +518,8 @@ struct rdmamsg_stats {
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats);
-int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats);
-
-/* Everything there is to see of a context, as lines of text. */
-void rdmamsg_dump(const struct rdmamsg *ctx,
-		  void (*line)(void *arg, const char *text), void *arg);
-
-struct rdmamsg_device_info {
-	size_t size;			/* filled */
-	char name[64];
-	char kind[16];			/* "soft-roce", "infiniband", ... */
-	char firmware[64];
-	uint64_t node_guid;		/* host byte order */
-	uint32_t ports;
-	uint32_t ports_active;
-	uint32_t max_qp;
-	uint32_t max_cq;
-	uint32_t max_cqe;
-	uint32_t max_mr;
-	uint32_t max_qp_wr;
-	uint32_t max_sge;
-	uint32_t max_read_responder;
-	uint32_t max_read_initiator;
-	uint64_t max_mr_size;
-};
-
-/*
- * Fills list[0..max), whose elements have 'size' bytes, and returns how many
- * devices there are, which may be more. The soft HCA is one of them. -EACCES:
- * not permitted; -EMFILE, -ENOMEM. -ENODEV: rdmamsg-soft-ctl(1) has removed
- * the soft HCA, and there is no other device.
- */
-int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int max);
-
 #ifdef __cplusplus
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 }
 #endif
-
-/* what not every program needs to know */
-#include <rdmamsg/memory.h>
-#include <rdmamsg/oob.h>
-#include <rdmamsg/rma.h>
 
 #endif

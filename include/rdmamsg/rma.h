@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations: regions, keys, windows. Part of rdmamsg.h. */
+/* One-sided operations: regions, keys, windows. */
 #ifndef RDMAMSG_RMA_H
 #define RDMAMSG_RMA_H
 
@@ -7,12 +7,10 @@
 
 #ifdef __cplusplus
 extern "C" {
-#ifdef __GNUC__
-/* -Wshadow of g++: a function with the name of a struct hides a constructor */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
 #endif
-#endif
+
+struct rdmamsg_region;		/* memory for one-sided operations */
+struct rdmamsg_cache;		/* regions kept for memory used again */
 
 /* What a region may be used for. */
 enum rdmamsg_access {
@@ -244,9 +242,6 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 int rdmamsg_window_destroy(struct rdmamsg_window *window);
 
 #ifdef __cplusplus
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 }
 #endif
 

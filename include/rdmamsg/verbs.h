@@ -8,15 +8,10 @@
 #define RDMAMSG_VERBS_H
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/oob.h>
 
 #ifdef __cplusplus
 extern "C" {
-#ifdef __GNUC__
-/* -Wshadow of g++: a function with the name of a struct hides a constructor */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
 #endif
 
 /* NULL before there is one. */
@@ -148,9 +143,6 @@ struct rdmamsg_qp_info {
 int rdmamsg_qp_info(const struct rdmamsg_qp *qp, struct rdmamsg_qp_info *info);
 
 #ifdef __cplusplus
-#ifdef __GNUC__
-#pragma GCC diagnostic pop
-#endif
 }
 #endif
 

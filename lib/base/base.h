@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/util.h"

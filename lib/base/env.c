@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/auxv.h>
+#include <rdmamsg/diag.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char device[64];

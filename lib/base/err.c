@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 
 #define TEXT_MAX	256
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <rdmamsg/diag.h>
 
 static void to_stderr(void *arg, enum rdmamsg_log_level level, const char *line)
 {

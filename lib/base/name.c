@@ -2,6 +2,9 @@
 /* Names of what the enums of rdmamsg.h count, and of this release. */
 #include "base/base.h"
 
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+
 #define STRING(x)		#x
 #define DOTTED(a, b, c)	STRING(a) "." STRING(b) "." STRING(c)
 

@@ -27,8 +27,10 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
 
 struct async_mail {
 	struct mail mail;

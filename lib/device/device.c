@@ -27,6 +27,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
 
 #define LINGER_MS	5000	/* an unused device is closed after this */
 

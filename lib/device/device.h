@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
 
 #include "base/list.h"
 #include "base/qpmap.h"

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

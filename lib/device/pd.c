@@ -12,6 +12,7 @@
 
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 int rdmamsg__pd_check(const struct rdmamsg *ctx, const struct rdmamsg_pd *pd)
 {

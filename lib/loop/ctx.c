@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 int rdmamsg__ctx_check(const struct rdmamsg *ctx)

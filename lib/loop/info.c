@@ -24,6 +24,9 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>

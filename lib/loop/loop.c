@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define BUDGET		256	/* completions for one rdmamsg_process() */

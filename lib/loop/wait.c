@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

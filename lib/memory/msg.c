@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 static void free_loose(struct loose_msg *l)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/poison.h"

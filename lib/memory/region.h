@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
 
 #include "base/list.h"
 #include "base/util.h"

@@ -7,7 +7,9 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include "loop/ctx.h"
 #include "session/ep.h"

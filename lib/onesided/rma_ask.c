@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 

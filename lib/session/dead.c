@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define ACK_TIMEOUT_NS(n)	(4096ull << (n))

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "wire/proto.h"

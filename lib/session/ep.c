@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

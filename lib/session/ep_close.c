@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

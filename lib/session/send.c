@@ -21,7 +21,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 static bool can_post(const struct rdmamsg_ep *ep)
 {

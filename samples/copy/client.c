@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
 
 #define CONNECT_MS	15000
 #define CLOSE_MS	5000

@@ -6,6 +6,7 @@
 #include "bar.h"
 #include "copy.h"
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 struct client {

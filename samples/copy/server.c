@@ -5,6 +5,8 @@
  */
 #include "copy.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <errno.h>

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <rdmamsg/endpoint.h>
 
 #define RATE_EVERY	64
 #define WINDOW		8

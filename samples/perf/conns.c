@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
 
 #define AT_ONCE		32	/* being connected */
 #define FLYING		64	/* messages */

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
 
 #define CONNECT_MS	15000
 #define CLOSE_MS	10000

@@ -5,6 +5,8 @@
  */
 #include "perf.h"
 
+#include <rdmamsg/rma.h>
+
 static int post(struct perf_link *l, uint64_t *sample)
 {
 	const struct rdmamsg_slice in = { l->mem.in, l->size, l->mem.region };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <rdmamsg/diag.h>
 
 #define TO_EXIT(status)	((status) + 1)
 

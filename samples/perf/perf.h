@@ -13,6 +13,7 @@
 
 #include <rdmamsg/fast.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #define PERF_PORT	"7471"
 #define PERF_SIZES_MAX	64

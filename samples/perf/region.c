@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rma.h>
 
 int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room)
 {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 
 #define RECV_DEPTH_MAX	4096
 #define EAGER_MAX	((uint32_t)1 << 20)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <rdmamsg/endpoint.h>
 
 #define ROUNDS		5	/* each takes its turn in each round */
 #define COUNT		200	/* in a round */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/fast.h>
 #include <rdmamsg/rma.h>
 

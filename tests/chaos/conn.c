@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
 
 #define QUIET_MS	500	/* of a finishing process, before it closes */
 

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <rdmamsg/rma.h>
 
 #define PLACES		8u
 #define PLACE		(24u << 10)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <string.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
 
 #define COPY_MAX	65536u
 #define IN_FLIGHT	3u	/* largest messages, of a connection */

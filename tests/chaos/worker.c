@@ -13,6 +13,9 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 
 #define TURN_MS		3
 #define AGAIN_MS	50

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <rdmamsg/memory.h>
 
 #include "../fds.h"
 

@@ -13,6 +13,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <stdlib.h>
+#include <rdmamsg/verbs.h>
 
 #include "faulty_call.h"
 

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <signal.h>

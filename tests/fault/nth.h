@@ -3,6 +3,8 @@
 #ifndef RDMAMSG_TESTS_FAULT_NTH_H
 #define RDMAMSG_TESTS_FAULT_NTH_H
 
+#include <rdmamsg/diag.h>
+
 #define BODY_MS		30000	/* what is reported is reported within */
 #define SHORTAGE_MS	3000	/* then the system has memory again */
 #define ITEMS		12

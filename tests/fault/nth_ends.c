@@ -11,7 +11,11 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <poll.h>

@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <signal.h>
 #include <stdarg.h>

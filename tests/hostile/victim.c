@@ -10,6 +10,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
 
 #include "../fds.h"
 

@@ -8,6 +8,7 @@
 #ifndef VICTIM_H
 #define VICTIM_H
 
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,6 +3,8 @@
 #include "common.h"
 #include "request.h"
 
+#include <rdmamsg/oob.h>
+
 static struct pair p;
 
 static const char reject_data[RDMAMSG_HELLO_DATA_MAX + 1] =

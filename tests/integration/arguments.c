@@ -3,6 +3,10 @@
 #include "common.h"
 #include "request.h"
 
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
+
 static struct pair p;
 
 /* ---- options ---------------------------------------------------------- */

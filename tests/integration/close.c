@@ -3,6 +3,8 @@
 #include "common.h"
 #include "request.h"
 
+#include <rdmamsg/endpoint.h>
+
 static struct pair p;
 
 enum when { RESOLVING, ROUTING, REQUESTED, SETUP, OPEN, CLOSING, TIMES };

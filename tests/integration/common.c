@@ -4,6 +4,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <time.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/memory.h>
 
 #define CONTEXTS_MAX	256
 

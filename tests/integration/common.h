@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "../fds.h"

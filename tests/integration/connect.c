@@ -4,6 +4,10 @@
 #include "harm.h"
 #include "request.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
+
 static struct pair p;
 
 /* ---- addresses -------------------------------------------------------- */

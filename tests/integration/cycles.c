@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/listener.h>
 
 #define AT_ONCE		8
 #define LARGE		20000

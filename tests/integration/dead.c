@@ -8,6 +8,8 @@
 #include "harm.h"
 
 #include <signal.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)1 << 20)
 #define EXTRA_MS	500	/* beyond 1.25 times dead_after_ms */

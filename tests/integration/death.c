@@ -8,6 +8,8 @@
 #include <infiniband/verbs.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
 
 #define BOUND_MS	30000	/* for the news of a death, on a busy machine */
 #define LARGE		((size_t)1 << 20)

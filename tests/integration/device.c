@@ -12,6 +12,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/verbs.h>
 
 static struct pair p;

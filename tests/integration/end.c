@@ -2,6 +2,8 @@
 /* Ends of connections, and what they are told. */
 #include "common.h"
 
+#include <rdmamsg/endpoint.h>
+
 static void on_connected(struct rdmamsg_ep *ep)
 {
 	struct end *e = rdmamsg_ep_user(ep);

@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <pthread.h>
+#include <rdmamsg/oob.h>
 
 #define NOT_LOCAL	"192.0.2.1"	/* RFC 5737 */
 

@@ -9,6 +9,9 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/memory.h>
 
 #define WORKERS		4
 #define TOGGLES		5

@@ -24,6 +24,7 @@ static int long_poll(struct rdmamsg *ctx)
 
 #define rdmamsg_send long_send
 #define rdmamsg_poll long_poll
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/fast.h>
 #undef rdmamsg_send
 #undef rdmamsg_poll

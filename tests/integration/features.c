@@ -5,6 +5,9 @@
  */
 #include "rma_pair.h"
 
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rma.h>
+
 /* where rdmamsg-proto(7) says they are */
 #define HELLO_AT	58
 #define FEATURES	8

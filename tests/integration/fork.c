@@ -4,6 +4,10 @@
 #include "request.h"
 
 #include <sys/wait.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 
 static struct pair p;
 

@@ -8,6 +8,10 @@
 #include "harm.h"
 #include "oob_pair.h"
 
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
 #include <rdmamsg/verbs.h>
 
 #define ROOM	((size_t)1 << 16)

@@ -2,6 +2,8 @@
 /* What is logged, where to, and what the environment says about it. */
 #include "common.h"
 
+#include <rdmamsg/diag.h>
+
 static struct pair p;
 
 /* Makes a line of each level that it can, on its standard output. */

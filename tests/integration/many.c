@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "many.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+
 struct side server, client;
 struct rdmamsg_srq *srq;
 struct rdmamsg_listener *listener;

@@ -8,6 +8,8 @@
 
 #include "common.h"
 
+#include <rdmamsg/memory.h>
+
 #define MANY_MAX	1000
 
 /* One of many connections, at either side. */

@@ -2,6 +2,8 @@
 /* Messages: the three sends, all sizes, order, limits. */
 #include "common.h"
 
+#include <rdmamsg/endpoint.h>
+
 #define LARGE	((size_t)16 << 20)
 
 static struct pair p;

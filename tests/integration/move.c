@@ -7,6 +7,8 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 
 static struct pair p;
 

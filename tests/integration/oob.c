@@ -7,6 +7,9 @@
 
 #include <arpa/inet.h>
 #include <signal.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
 
 static void connect__over_tcp_TALKS(void **state)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "oob_pair.h"
 
+#include <rdmamsg/oob.h>
+
 void oob_listen(struct pair *p, const char *addr)
 {
 	struct rdmamsg_listen_options opts = {

@@ -5,6 +5,8 @@
 
 #include "common.h"
 
+#include <rdmamsg/oob.h>
+
 void oob_init(struct pair *p);
 /* On any port of the address; accepts as the server. */
 void oob_listen(struct pair *p, const char *addr);

@@ -5,6 +5,8 @@
  */
 #include "oob_pair.h"
 
+#include <rdmamsg/oob.h>
+
 static void make_answer(struct end *e, const struct oob_record *offer,
 			struct oob_record *r)
 {

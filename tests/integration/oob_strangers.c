@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <rdmamsg/oob.h>
 
 /* Blocking; the library never waits for it. */
 static int raw_connect(const char *port)

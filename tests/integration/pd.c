@@ -7,6 +7,9 @@
 #include "harm.h"
 
 #include <poll.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
 #include <rdmamsg/verbs.h>
 
 #define ROOM	((size_t)1 << 20)

@@ -2,6 +2,8 @@
 /* Pools of the program: messages out of them, and endpoints that use them. */
 #include "common.h"
 
+#include <rdmamsg/memory.h>
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif

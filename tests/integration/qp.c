@@ -5,6 +5,7 @@
  */
 #include "common.h"
 
+#include <rdmamsg/oob.h>
 #include <rdmamsg/verbs.h>
 
 static struct rdmamsg_qp_options options(enum ibv_qp_type type)

@@ -2,6 +2,9 @@
 /* Registrations that are kept for memory that is used again. */
 #include "rma_pair.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rma.h>
+
 static struct rdmamsg_cache_info cache_info(const struct rdmamsg_cache *cache)
 {
 	struct rdmamsg_cache_info i = { .size = sizeof(i) };

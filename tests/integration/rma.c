@@ -2,6 +2,9 @@
 /* One-sided operations: what they do, in which order, and what refuses them. */
 #include "rma_pair.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rma.h>
+
 /* Cuts [0, len) of the client's memory into slices, the last takes the rest. */
 static int cut(struct rdmamsg_slice *s, int count, size_t len, bool region)
 {

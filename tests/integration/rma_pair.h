@@ -6,6 +6,7 @@
 #include "common.h"
 
 #include <endian.h>
+#include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)6 << 20)	/* more than a request takes */
 

@@ -5,6 +5,9 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/listener.h>
 
 static struct pair p;
 

@@ -2,6 +2,9 @@
 /* Shared receive queues: many connections, little memory, nobody starves. */
 #include "many.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+
 static struct pair p;
 
 /* ---- the ordinary ----------------------------------------------------- */

@@ -5,6 +5,8 @@
  */
 #include "many.h"
 
+#include <rdmamsg/memory.h>
+
 static struct rdmamsg_pool *pool;
 
 /* ---- options ---------------------------------------------------------- */

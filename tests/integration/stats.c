@@ -2,6 +2,9 @@
 /* What a look at a context shows: dump and statistics. */
 #include "common.h"
 
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
+
 static struct pair p;
 
 static char dumped[8192];

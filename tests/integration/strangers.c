@@ -7,6 +7,8 @@
 #include "oob_pair.h"
 #include "request.h"
 
+#include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rma.h>
 
 static struct pair p;

@@ -9,6 +9,8 @@
 
 #include <dirent.h>
 #include <sys/resource.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED	1

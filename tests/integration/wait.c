@@ -3,6 +3,8 @@
 #include "common.h"
 #include "thread.h"
 
+#include <rdmamsg/endpoint.h>
+
 static struct pair p;
 
 /* ---- in a callback ---------------------------------------------------- */

@@ -2,6 +2,10 @@
 /* Memory windows: access to a part of a region, given and taken back. */
 #include "rma_pair.h"
 
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
+
 static struct rdmamsg_window *window;
 static struct rdmamsg_region *windowed;	/* all of the server's memory */
 static unsigned int taken;		/* by the client */

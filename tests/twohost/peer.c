@@ -20,7 +20,10 @@
  * closed gracefully, 3 when it was not, 1 when a check failed, 2 when it could
  * not start.
  */
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <arpa/inet.h>
 #include <errno.h>

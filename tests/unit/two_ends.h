@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include <poll.h>
 #include <setjmp.h>

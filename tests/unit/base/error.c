@@ -11,6 +11,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 
 #include "../own_fabric.h"
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
 /* What a process of its own has seen: protecting is once in a process. */

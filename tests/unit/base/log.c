@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

@@ -5,6 +5,8 @@
 #include "config.h"
 #endif
 
+#include <rdmamsg/diag.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <ctype.h>

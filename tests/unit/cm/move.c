@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <netdb.h>

@@ -14,7 +14,9 @@
 #include <netinet/in.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <arpa/inet.h>

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <netinet/in.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>

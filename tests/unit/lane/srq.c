@@ -10,6 +10,8 @@
 #include "../two_ends.h"
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/memory.h>
 
 #define LIMIT	60
 #define KEPT	40

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
 
 #define LARGE	((size_t)100000)
 #define KEPT	512

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 

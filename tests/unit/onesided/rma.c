@@ -15,6 +15,8 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)1 << 20)
 

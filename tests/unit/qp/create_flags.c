@@ -12,7 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include "../own_fabric.h"
 

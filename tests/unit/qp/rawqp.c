@@ -14,7 +14,9 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 

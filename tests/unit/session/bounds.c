@@ -12,7 +12,9 @@
 
 #include "soft/control/soft_ctl.h"
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/fast.h>
+#include <rdmamsg/rma.h>
 
 #define LARGE	((size_t)100000)
 #define READS	3

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/oob.h>
 
 #define MESSAGES	3
 

@@ -11,6 +11,9 @@
 #include "../../fake/nulldev_objects.h"
 
 #include <stdlib.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)1 << 16)
 #define LARGE		((size_t)3 << 20)	/* three reads of a rendezvous */

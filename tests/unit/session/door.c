@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <netinet/in.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <arpa/inet.h>

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 
 #define LARGE	((size_t)1 << 20)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))

@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 
 #define BUF	((size_t)PROTO_RECV_MIN)
 #define SLAB	((size_t)256 << 10)

@@ -9,6 +9,8 @@
 #include "../two_ends.h"
 
 #include <stdlib.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
 
 #define SLAB	((size_t)256 << 10)
 #define MANY	200
