@@ -52,7 +52,7 @@ struct operation {
 	int status;
 };
 
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct operation *op = cookie;
 
@@ -64,7 +64,7 @@ static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 }
 
 static const struct rdmamsg_handlers handlers = {
-	.size = sizeof(handlers), .on_sent = on_sent,
+	.size = sizeof(handlers), .on_complete = on_complete,
 };
 
 /* Ends at the latest when the connection does. */
@@ -139,13 +139,13 @@ static int make_connection(struct test *t)
 		.device = t->device, .path = &t->path,
 		.timeout_ms = TIMEOUT_MS,
 	};
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 	int ret = rdmamsg_open(&t->ctx, NULL);
 
 	if (!ret)
 		ret = t->host ? connect_to(t, &opts) : accept_one(t, &opts);
 	if (!ret)
-		ret = rdmamsg_ep_info(t->ep, &info);
+		ret = rdmamsg_ep_query(t->ep, &info);
 	if (ret)
 		return ret;
 	printf("connected on %s port %u, queue pair 0x%x to 0x%x, MTU %u\n",
@@ -169,7 +169,7 @@ static int serve(struct test *t)
 	if (ret)
 		return ret;
 	strcpy(t->memory, TEXT_READ);
-	ret = rdmamsg_region_export(t->region, t->ep, &key);
+	ret = rdmamsg_region_get_key(t->region, t->ep, &key);
 	if (!ret)
 		ret = rdmamsg_send_wait(t->ep, &key, sizeof(key), TAG_KEY,
 					TIMEOUT_MS);
@@ -197,7 +197,7 @@ static int get_key(struct test *t, struct rdmamsg_key *ret_key)
 static int use(struct test *t)
 {
 	struct operation read = { .done = false }, write = { .done = false };
-	struct rdmamsg_slice slice = {
+	struct rdmamsg_sge entry = {
 		.data = t->memory, .len = sizeof(t->memory),
 		.region = t->region,
 	};
@@ -213,9 +213,9 @@ static int use(struct test *t)
 	if (!ret)
 		ret = get_key(t, &key);
 	if (!ret)
-		ret = rdmamsg_region_attach(t->region, t->ep);
+		ret = rdmamsg_region_register(t->region, t->ep);
 	if (!ret)
-		ret = finish(t, rdmamsg_read(t->ep, &slice, 1, &key, 0, 0,
+		ret = finish(t, rdmamsg_read(t->ep, &entry, 1, &key, 0, 0,
 					     &read), &read);
 	if (!ret)
 		ret = show("read there", t->memory, sizeof(t->memory),
@@ -223,8 +223,8 @@ static int use(struct test *t)
 	if (ret)
 		return ret;
 	strcpy(t->memory, TEXT_WRITE);
-	slice.len = sizeof(TEXT_WRITE);
-	ret = finish(t, rdmamsg_write(t->ep, &slice, 1, &key, 0, 0, &write),
+	entry.len = sizeof(TEXT_WRITE);
+	ret = finish(t, rdmamsg_write(t->ep, &entry, 1, &key, 0, 0, &write),
 		     &write);
 	/* behind the write: who has this has what was written */
 	return ret ? ret : rdmamsg_send_wait(t->ep, NULL, 0, TAG_WRITTEN,
@@ -239,7 +239,7 @@ static int clean_up(struct test *t, int ret)
 	if (t->ep && !ret)
 		err = rdmamsg_close_wait(t->ep, TIMEOUT_MS);
 	else if (t->ep)
-		rdmamsg_ep_rele(t->ep);
+		rdmamsg_ep_release(t->ep);
 	if (err) {
 		fprintf(stderr, "rc-pingpong: closing: %s\n", rdmamsg_error());
 		ret = err;

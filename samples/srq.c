@@ -50,7 +50,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 /* The server answers when it has as many as the client may send. */
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	if (!o.server) {
 		answers++;
@@ -62,7 +62,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 				received);
 			failed = true;
 		}
-		if (!rdmamsg_ep_info(ep, &info))
+		if (!rdmamsg_ep_query(ep, &info))
 			printf("recv count: %lu, qp_num: %u\n", received,
 			       info.qp_num);
 		if ((!(received % o.window) || received == o.messages) &&
@@ -233,7 +233,7 @@ static void run(void)
 		serve(&ep);
 	else
 		run_client(&ep);
-	rdmamsg_srq_close(ep.srq);
+	rdmamsg_srq_destroy(ep.srq);
 }
 
 int main(int argc, char **argv)

@@ -61,7 +61,7 @@ static void answer(struct rdmamsg *ctx, void *arg)
 		rdmamsg_msg_free(j->msg);
 	else
 		s->answered++;
-	rdmamsg_ep_rele(j->ep);
+	rdmamsg_ep_release(j->ep);
 	free(j);
 }
 
@@ -92,7 +92,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_ep_hold(ep);
 		if (write(jobs[1], &j, sizeof(j)) == sizeof(j))
 			return;
-		rdmamsg_ep_rele(ep);
+		rdmamsg_ep_release(ep);
 	}
 	/* more than the workers can do: this one has no answer */
 	free(j);

@@ -382,9 +382,9 @@ struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *l)
 }
 
 int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
-			   struct rdmamsg_listener_stats *stats)
+			   struct rdmamsg_listener_counters *stats)
 {
-	struct rdmamsg_listener_stats s;
+	struct rdmamsg_listener_counters s;
 	int ret;
 
 	if (!l)

@@ -443,10 +443,10 @@ static void give_to(struct rdmamsg_request *req, struct rdmamsg *ctx)
 }
 
 /*
- * The other thread gets events of the id as soon as it has moved, and the request
- * when the place is filled: nothing can fail after the first, and nothing touches
- * the request after the second. An event waits for the lock, until the call that
- * moves the id is back.
+ * The other thread gets events of the id as soon as it has moved, and the
+ * request when the place is filled: nothing can fail after the first, and
+ * nothing touches the request after the second. An event waits for the lock,
+ * until the call that moves the id is back.
  */
 static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 		     struct rdma_event_channel *to_ch, struct move *m)

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-struct rdmamsg_device_info {
+struct rdmamsg_device_attr {
 	size_t size;			/* filled */
 	char name[64];
 	char kind[16];			/* "soft-roce", "infiniband", ... */
@@ -34,7 +34,7 @@ struct rdmamsg_device_info {
  * not permitted; -EMFILE, -ENOMEM. -ENODEV: rdmamsg-soft-ctl(1) has removed
  * the soft HCA, and there is no other device.
  */
-int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int max);
+int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int max);
 
 /* Something that happened to a device, a port or an endpoint's queue pair. */
 struct rdmamsg_event {

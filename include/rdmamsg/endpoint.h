@@ -35,7 +35,7 @@ const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len);
 /* Keep the memory of an endpoint past on_closed, even past rdmamsg_close();
  * give it back. */
 void rdmamsg_ep_hold(struct rdmamsg_ep *ep);
-void rdmamsg_ep_rele(struct rdmamsg_ep *ep);
+void rdmamsg_ep_release(struct rdmamsg_ep *ep);
 
 /* With what else the atomic operations on memory of this host are atomic. */
 enum rdmamsg_atomic {
@@ -52,7 +52,7 @@ enum rdmamsg_guard {
 };
 
 /* What was negotiated and granted; zeros before it is known. */
-struct rdmamsg_ep_info {
+struct rdmamsg_ep_attr {
 	size_t size;
 	struct sockaddr_storage local;
 	struct sockaddr_storage peer;
@@ -84,12 +84,13 @@ struct rdmamsg_ep_info {
 	uint32_t guard;			/* of messages, enum rdmamsg_guard */
 };
 
-int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info);
+int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);
 
 /* The device that carries it, "" before that is known. */
-const char *rdmamsg_device_name(const struct rdmamsg_ep *ep);
+const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep);
 
-int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats);
+int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_counters *stats);
 
 #ifdef __cplusplus
 }

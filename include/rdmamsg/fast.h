@@ -60,9 +60,9 @@ struct rdmamsg_hot_ctx {
 #endif
 
 /*
- * The library defines the symbol of its own layout. A pointer to it in each file
- * that includes this header is resolved when the program is loaded, even if
- * functions are resolved at their first call.
+ * The library defines the symbol of its own layout. A pointer to it in each
+ * file that includes this header is resolved when the program is loaded, even
+ * if functions are resolved at their first call.
  */
 extern const char rdmamsg_fast_layout_2;
 #ifndef RDMAMSG_FAST_TWINS

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
-struct rdmamsg_listener_stats {
+struct rdmamsg_listener_counters {
 	size_t size;
 	/* now */
 	uint64_t requests;		/* the program has not answered */
@@ -30,7 +30,7 @@ struct rdmamsg_listener_stats {
 
 /* Fills in *stats. -EINVAL. */
 int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
-			   struct rdmamsg_listener_stats *stats);
+			   struct rdmamsg_listener_counters *stats);
 
 /* Where the request comes from, and the hello_data it brought. */
 int rdmamsg_request_peer(const struct rdmamsg_request *req,

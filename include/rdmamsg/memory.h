@@ -34,11 +34,11 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 		       struct rdmamsg_srq **ret);
 
 /* Ends with the last endpoint and listener that was given it. NULL is fine. */
-void rdmamsg_srq_close(struct rdmamsg_srq *srq);
+void rdmamsg_srq_destroy(struct rdmamsg_srq *srq);
 
 void *rdmamsg_srq_user(const struct rdmamsg_srq *srq);
 
-struct rdmamsg_srq_stats {
+struct rdmamsg_srq_counters {
 	size_t size;
 	uint64_t endpoints;		/* now, as all up to bytes_private */
 	uint64_t posted;		/* receives at the device */
@@ -53,7 +53,7 @@ struct rdmamsg_srq_stats {
 };
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
-		      struct rdmamsg_srq_stats *stats);
+		      struct rdmamsg_srq_counters *stats);
 
 /* ---- pools ------------------------------------------------------------ */
 
@@ -98,7 +98,7 @@ int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 
 void *rdmamsg_pool_user(const struct rdmamsg_pool *pool);
 
-struct rdmamsg_pool_stats {
+struct rdmamsg_pool_counters {
 	size_t size;
 	uint64_t bytes;			/* registered now, as all up to used */
 	uint64_t bytes_huge;		/* of them, on huge pages for sure */
@@ -111,9 +111,9 @@ struct rdmamsg_pool_stats {
 };
 
 int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
-		       struct rdmamsg_pool_stats *stats);
+		       struct rdmamsg_pool_counters *stats);
 
-struct rdmamsg_estimate {
+struct rdmamsg_memory_estimate {
 	size_t size;
 	uint64_t pinned_idle;		/* bytes, when all are connected */
 	uint64_t pinned_most;		/* bytes, when every queue is full */
@@ -126,7 +126,7 @@ struct rdmamsg_estimate {
  */
 int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 		     const struct rdmamsg_srq_options *srq,
-		     uint32_t endpoints, struct rdmamsg_estimate *ret);
+		     uint32_t endpoints, struct rdmamsg_memory_estimate *ret);
 
 /* ---- protection domains ----------------------------------------------- */
 

@@ -70,7 +70,9 @@ struct rdmamsg_path;		/* <rdmamsg/oob.h> */
 struct rdmamsg_options {
 	size_t size;
 	void *user;
-	/* events of devices, ports and endpoints; those of a failure end them */
+	/*
+	 * events of devices, ports and endpoints; those of a failure end them
+	 */
 	void (*on_event)(struct rdmamsg *ctx, const struct rdmamsg_event *ev);
 	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
 	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
@@ -214,7 +216,7 @@ struct rdmamsg_handlers {
 	 * or on_incoming refused it. -EACCES: the peer's device refused the
 	 * key, and that ends the connection.
 	 */
-	void (*on_sent)(struct rdmamsg_ep *ep, void *cookie, int status);
+	void (*on_complete)(struct rdmamsg_ep *ep, void *cookie, int status);
 
 	/* A send that gave -EAGAIN may now be tried again. */
 	void (*on_writable)(struct rdmamsg_ep *ep);
@@ -330,13 +332,13 @@ void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
 
 /*
  * All three take messages of 0 bytes up to what the peer takes
- * (rdmamsg_ep_info), with a tag that the library does not look at, and a
- * cookie for on_sent, NULL if nobody needs to know. Messages of one endpoint
- * arrive whole and in the order of the calls. -EAGAIN: nothing was accepted,
- * on_writable will tell (this one leaves rdmamsg_error() alone); -EMSGSIZE:
- * too large; -ENOTCONN, -ESHUTDOWN. Of large messages also -ENOBUFS: a copy
- * never fits into max_send_registered; -ENOMEM, -EACCES, -EFAULT, -EIO: the
- * device did not register it.
+ * (rdmamsg_ep_query), with a tag that the library does not look at, and a
+ * cookie for on_complete, NULL if nobody needs to know. Messages of one
+ * endpoint arrive whole and in the order of the calls. -EAGAIN: nothing was
+ * accepted, on_writable will tell (this one leaves rdmamsg_error() alone);
+ * -EMSGSIZE: too large; -ENOTCONN, -ESHUTDOWN. Of large messages also
+ * -ENOBUFS: a copy never fits into max_send_registered; -ENOMEM, -EACCES,
+ * -EFAULT, -EIO: the device did not register it.
  */
 
 /* Copied: the caller's memory is free on return. Up to max_copy bytes. */
@@ -345,7 +347,7 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 
 /*
  * Up to RDMAMSG_SEGMENTS_MAX segments, sent as one message of any size. The
- * memory is borrowed until on_sent, or on_closed if there is no cookie.
+ * memory is borrowed until on_complete, or on_closed if there is no cookie.
  */
 int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 		  uint32_t tag, void *cookie);
@@ -438,7 +440,8 @@ uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
 /*
  * Both end the request, whatever they return. The request decides the device,
  * the local address and the type of service: 'source', 'device' and 'tos' have
- * no effect (after rdmamsg_oob_listen(): 'source'). -ECONNRESET: the peer has gone; -ENOMEM, -ENOBUFS, -EMFILE.
+ * no effect (after rdmamsg_oob_listen(): 'source'). -ECONNRESET: the peer has
+ * gone; -ENOMEM, -ENOBUFS, -EMFILE.
  */
 int rdmamsg_accept(struct rdmamsg_request *req,
 		   const struct rdmamsg_ep_options *opts,
@@ -471,7 +474,9 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
  */
 int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 		      struct rdmamsg_msg **ret);
-/* rdmamsg_ep_close(), waits for the end, rdmamsg_ep_rele(). 0 if graceful. */
+/*
+ * rdmamsg_ep_close(), waits for the end, rdmamsg_ep_release(). 0 if graceful.
+ */
 int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
 /*
  * Why the last *_wait() call of the context that failed did: the reason of its
@@ -488,7 +493,7 @@ const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx);
  */
 const char *rdmamsg_error(void);
 
-struct rdmamsg_stats {
+struct rdmamsg_counters {
 	size_t size;
 	uint64_t msgs_sent;
 	uint64_t msgs_received;
@@ -517,7 +522,7 @@ struct rdmamsg_stats {
 	uint64_t rma_bytes;		/* of them */
 };
 
-int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats);
+int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);
 #ifdef __cplusplus
 }
 #endif

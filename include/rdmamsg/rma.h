@@ -31,8 +31,9 @@ int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
 
 /*
  * The same for len bytes from 'offset' on of a dmabuf, which may be memory of
- * another device. In slices, 'data' is the offset from there. The descriptor
- * is free on return. Attaching gives -EOPNOTSUPP where the device takes none.
+ * another device. In gather entries, 'data' is the offset from there. The
+ * descriptor is free on return. Registering gives -EOPNOTSUPP where the device
+ * takes none.
  */
 int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
 			  size_t len, uint32_t access,
@@ -50,7 +51,7 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd);
  * done it is done for all endpoints of the device in this protection domain.
  * -EPERM: the endpoint is in another one. -ENOTCONN, -ENOMEM.
  */
-int rdmamsg_region_attach(struct rdmamsg_region *region,
+int rdmamsg_region_register(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep);
 
 /* What a peer needs to reach a region: bytes to be sent as they are. */
@@ -59,19 +60,19 @@ struct rdmamsg_key {
 };
 
 /*
- * rdmamsg_region_attach(), and a key with the region's remote access in *ret.
+ * rdmamsg_region_register(), and a key with the region's remote access in *ret.
  * It is good for every peer of endpoints on this device and in this protection
  * domain that comes to know it, until revoked.
  */
-int rdmamsg_region_export(struct rdmamsg_region *region,
+int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep,
 			  struct rdmamsg_key *ret);
 
 /*
  * Ends all its registrations: a peer that uses a key of it from here on gets
- * an access error, which costs the connection. It may be attached and exported
- * again, with other keys. -EBUSY while own operations use it; another error is
- * the device's, which may still let peers reach it.
+ * an access error, which costs the connection. It may be registered, and given
+ * keys again, with other keys. -EBUSY while own operations use it; another
+ * error is the device's, which may still let peers reach it.
  */
 int rdmamsg_region_revoke(struct rdmamsg_region *region);
 
@@ -95,7 +96,7 @@ int rdmamsg_cache_create(struct rdmamsg *ctx,
 			 struct rdmamsg_cache **ret);
 
 /*
- * A region that has this memory and allows this access, attached to the
+ * A region that has this memory and allows this access, registered to the
  * endpoint's device, in its protection domain; with remote access it is just
  * that, as its key gives all. Registered now if there is none. It stays the
  * cache's, and there until rdmamsg_cache_put(). -ENOBUFS: what is in use fills
@@ -115,7 +116,7 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len);
 
-struct rdmamsg_cache_info {
+struct rdmamsg_cache_counters {
 	size_t size;
 	size_t bytes;			/* registered now */
 	uint32_t regions;
@@ -124,8 +125,8 @@ struct rdmamsg_cache_info {
 	uint64_t evictions;		/* for want of room */
 };
 
-int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
-		       struct rdmamsg_cache_info *info);
+int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
+		       struct rdmamsg_cache_counters *info);
 
 /* NULL is fine. -EBUSY when a region of it is in use. */
 int rdmamsg_cache_destroy(struct rdmamsg_cache *cache);
@@ -136,18 +137,18 @@ int rdmamsg_cache_destroy(struct rdmamsg_cache *cache);
  */
 int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret);
 
-struct rdmamsg_key_info {
+struct rdmamsg_key_attr {
 	size_t size;
 	uint64_t region;	/* as errors name it */
 	uint64_t len;		/* bytes it reaches */
 	uint32_t access;	/* of READ, WRITE, ATOMIC */
 };
 
-int rdmamsg_key_info(const struct rdmamsg_key *key,
-		     struct rdmamsg_key_info *info);
+int rdmamsg_key_query(const struct rdmamsg_key *key,
+		     struct rdmamsg_key_attr *info);
 
 /* A stretch of a region, or of other memory in a small write. */
-struct rdmamsg_slice {
+struct rdmamsg_sge {
 	void *data;
 	size_t len;
 	struct rdmamsg_region *region;	/* NULL: copied */
@@ -161,38 +162,39 @@ enum rdmamsg_rma_flags {
 /*
  * One-sided operations on the peer's memory behind a key, 'offset' bytes into
  * it; its program takes no part. They begin in the order of the calls,
- * messages included, and end with on_sent when they have a cookie; the memory
- * is in use until then, or on_closed. Any length; slices of regions that are
- * attached, up to RDMAMSG_SEGMENTS_MAX. -EAGAIN: nothing was accepted,
- * on_writable will tell. -ERANGE: outside of what the key reaches. -EACCES:
- * the key, or a region, does not allow it. -EPERM: a region is in another
- * protection domain. -EOPNOTSUPP: the peer or a device cannot. -ENOTCONN,
- * -ESHUTDOWN.
+ * messages included, and end with on_complete when they have a cookie; the
+ * memory is in use until then, or on_closed. Any length; gather entries of
+ * regions that are registered, up to RDMAMSG_SEGMENTS_MAX. -EAGAIN: nothing
+ * was accepted, on_writable will tell. -ERANGE: outside of what the key
+ * reaches. -EACCES: the key, or a region, does not allow it. -EPERM: a region
+ * is in another protection domain. -EOPNOTSUPP: the peer or a device cannot.
+ * -ENOTCONN, -ESHUTDOWN.
  */
 
 /*
- * Writes the slices, one behind the other. Without a region all of them are
- * copied, up to eager_max bytes (rdmamsg_ep_info), and free on return.
+ * Writes the gather entries, one behind the other. Without a region all of
+ * them are copied, up to eager_max bytes (rdmamsg_ep_query), and free on
+ * return.
  */
-int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		  int count, const struct rdmamsg_key *key, uint64_t offset,
 		  uint32_t flags, void *cookie);
 
 /* And then on_written with 'value' at the peer, as a message would be. */
-int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		      int count, const struct rdmamsg_key *key,
 		      uint64_t offset, uint32_t value, uint32_t flags,
 		      void *cookie);
 
-/* Reads into the slices; their regions have LOCAL_WRITE. */
-int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
+/* Reads into the gather entries; their regions have LOCAL_WRITE. */
+int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
 		 uint32_t flags, void *cookie);
 
 /*
  * On the 8 bytes at an aligned address, in the peer's byte order, as one
  * step: add to them, or put 'desired' there if they are 'expected'. What was
- * there before is in *result, unless NULL, before on_sent.
+ * there before is in *result, unless NULL, before on_complete.
  */
 int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 		      uint64_t offset, uint64_t add, uint64_t *result,
@@ -209,25 +211,26 @@ int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret);
 
 /*
- * Gives access (READ, WRITE, ATOMIC) to len bytes of a region that is attached
- * and has RDMAMSG_ACCESS_WINDOW, whatever access that has else. The key may be
- * sent at once: it is good for what comes after this call. Until invalidated
- * the region cannot be revoked. An operation as the others: on_sent, -EAGAIN.
+ * Gives access (READ, WRITE, ATOMIC) to len bytes of a region that is
+ * registered and has RDMAMSG_ACCESS_WINDOW, whatever access that has else. The
+ * key may be sent at once: it is good for what comes after this call. Until
+ * invalidated the region cannot be revoked. An operation as the others:
+ * on_complete, -EAGAIN.
  */
 int rdmamsg_window_bind(struct rdmamsg_window *window,
 			struct rdmamsg_region *region, size_t offset,
 			size_t len, uint32_t access, struct rdmamsg_key *ret,
 			void *cookie);
 
-/* Takes it back: the key is dead with on_sent. */
+/* Takes it back: the key is dead with on_complete. */
 int rdmamsg_window_invalidate(struct rdmamsg_window *window, void *cookie);
 
 /*
- * A message as of rdmamsg_send(), of up to eager_max bytes (rdmamsg_ep_info),
+ * A message as of rdmamsg_send(), of up to eager_max bytes (rdmamsg_ep_query),
  * that takes back the window behind the key as it arrives: the peer had given
  * access for one operation, which is over with this. A key that is not of a
  * window bound for this endpoint, or not any more, costs the connection.
- * -EOPNOTSUPP: one of the devices cannot, send_invalidate of rdmamsg_ep_info
+ * -EOPNOTSUPP: one of the devices cannot, send_invalidate of rdmamsg_ep_query
  * tells before.
  */
 int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
@@ -235,9 +238,9 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 			    void *cookie);
 
 /*
- * Bound or not. -EBUSY before on_sent; another error is the device's, which may
- * still let the peer reach what it was bound to: the window is gone. NULL is
- * fine.
+ * Bound or not. -EBUSY before on_complete; another error is the device's,
+ * which may still let the peer reach what it was bound to: the window is gone.
+ * NULL is fine.
  */
 int rdmamsg_window_destroy(struct rdmamsg_window *window);
 

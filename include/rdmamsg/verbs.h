@@ -84,15 +84,16 @@ struct rdmamsg_qp_options {
  * device does not have; -EPERM: srq is of another protection domain.
  * rdmamsg_error() says which.
  */
-int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
-		   struct rdmamsg_qp **ret);
+int rdmamsg_qp_create(struct rdmamsg *ctx,
+		      const struct rdmamsg_qp_options *opts,
+		      struct rdmamsg_qp **ret);
 /*
  * What is outstanding does not complete. -EBUSY while it is attached to a
  * multicast group; another error is the device's. Then it is still there.
  * rdmamsg_close() frees what is left; what cannot be freed even then stays,
  * with its device, until the process ends.
  */
-int rdmamsg_qp_free(struct rdmamsg_qp *qp);
+int rdmamsg_qp_destroy(struct rdmamsg_qp *qp);
 
 void *rdmamsg_qp_user(const struct rdmamsg_qp *qp);
 struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *qp);
@@ -120,7 +121,7 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *qp, const void *record, size_t len);
 struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *qp, uint32_t *ret_qpn);
 
 /* What was granted. */
-struct rdmamsg_qp_info {
+struct rdmamsg_qp_attr {
 	size_t size;
 	char device[64];
 	enum ibv_qp_type type;
@@ -140,7 +141,7 @@ struct rdmamsg_qp_info {
 	uint32_t queues;		/* of RSS */
 };
 
-int rdmamsg_qp_info(const struct rdmamsg_qp *qp, struct rdmamsg_qp_info *info);
+int rdmamsg_qp_query(const struct rdmamsg_qp *qp, struct rdmamsg_qp_attr *info);
 
 #ifdef __cplusplus
 }

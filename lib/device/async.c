@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Async events. A device has one queue of them in a process, which every context
- * of the device watches, so that an idle context holds up no other. The context
- * that is driven first reads an event under the device's lock, and mails it to
- * each context that it concerns.
+ * Async events. A device has one queue of them in a process, which every
+ * context of the device watches, so that an idle context holds up no other.
+ * The context that is driven first reads an event under the device's lock, and
+ * mails it to each context that it concerns.
  */
 #include "base/base.h"
 #include "base/list.h"

@@ -151,7 +151,9 @@ static void device_again(struct rdmamsg_device *d)
 	pthread_mutex_unlock(&devices_lock);
 }
 
-/* Several may come at once: the first one opens it, the others wait for that. */
+/*
+ * Several may come at once: the first one opens it, the others wait for that.
+ */
 static int device_get(const struct verbs_api *v, const char *name,
 		      struct rdmamsg_device **ret_d)
 {

@@ -122,7 +122,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 }
 
 static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
-		      struct rdmamsg_device_info *info)
+		      struct rdmamsg_device_attr *info)
 {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
@@ -158,7 +158,7 @@ static int list_infos(const struct verbs_api *v, void *list, size_t size,
 	if (err)
 		return err;
 	for (int i = 0; i < min(n, room); i++) {
-		struct rdmamsg_device_info info = { .size = sizeof(info) };
+		struct rdmamsg_device_attr info = { .size = sizeof(info) };
 		struct ibv_context *verbs;
 
 		snprintf(info.name, sizeof(info.name), "%s",
@@ -177,7 +177,7 @@ static int list_infos(const struct verbs_api *v, void *list, size_t size,
 	return n;
 }
 
-int rdmamsg_devices(struct rdmamsg_device_info *list, size_t size, int room)
+int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int room)
 {
 	int n, soft;
 

@@ -13,8 +13,8 @@
 /*
  * The kernel shares registered pages with a child, until one of both writes
  * there. If that is the parent, it gets another page than the device has: so
- * either the kernel copies these pages in fork(2), or libibverbs keeps them from
- * the child.
+ * either the kernel copies these pages in fork(2), or libibverbs keeps them
+ * from the child.
  */
 void rdmamsg__fork_protect(const struct verbs_api *v)
 {

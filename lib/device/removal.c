@@ -3,7 +3,8 @@
  * Removal. Cards raise IBV_EVENT_DEVICE_FATAL, and the kernel removes them at
  * once. Soft-RoCE raises nothing, and the kernel waits until every process has
  * closed it, but the connection manager tells the ids that are bound to it. So
- * each Soft-RoCE device has one for contexts that have no id of their own there.
+ * each Soft-RoCE device has one for contexts that have no id of their own
+ * there.
  */
 #include "base/base.h"
 #include "device/device.h"

@@ -7,13 +7,13 @@
  * librdmacm opens each device that an id is bound to, and closes it when the
  * device has disappeared and another id is bound, so never if it is the only
  * device and never in a process that has gone idle (rdma-core v44.0,
- * librdmacm/cma.c, sync_devices_list()). Until then the kernel cannot remove the
- * device. It also enters each id into a table, which it clears after the kernel
- * has given the same number to another id. These calls open no device, and the
- * kernel returns the pointer to the id with each event.
+ * librdmacm/cma.c, sync_devices_list()). Until then the kernel cannot remove
+ * the device. It also enters each id into a table, which it clears after the
+ * kernel has given the same number to another id. These calls open no device,
+ * and the kernel returns the pointer to the id with each event.
  *
- * Two rules make them so short: the thread that owns an id makes all calls on it,
- * and it acknowledges an event before it makes the next call.
+ * Two rules make them so short: the thread that owns an id makes all calls on
+ * it, and it acknowledges an event before it makes the next call.
  */
 #ifndef RDMAMSG_LIB_UCM_H
 #define RDMAMSG_LIB_UCM_H

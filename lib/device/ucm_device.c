@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names of devices, by what the kernel's connection manager says of them. */
+/*
+ * The names of devices, by what the kernel's connection manager says of them.
+ */
 #include "device/ucm.h"
 
 #include <errno.h>

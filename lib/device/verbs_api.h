@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The seam: every exported ibv_*() call, and every asynchronous rdma_*() call, is
- * reached through one table under its own name. A call of the table fails as its
- * namesake does: the library calls it by verbs_call.h, where all become 0 or
- * -errno. The data path (ibv_post_send() and friends) dispatches through
- * context->ops already and is not in the table. An id's verbs is NULL where the
- * table has no context on its device: id_device() names it.
+ * The seam: every exported ibv_*() call, and every asynchronous rdma_*() call,
+ * is reached through one table under its own name. A call of the table fails
+ * as its namesake does: the library calls it by verbs_call.h, where all become
+ * 0 or -errno. The data path (ibv_post_send() and friends) dispatches through
+ * context->ops already and is not in the table. An id's verbs is NULL where
+ * the table has no context on its device: id_device() names it.
  */
 #ifndef RDMAMSG_LIB_VERBS_API_H
 #define RDMAMSG_LIB_VERBS_API_H

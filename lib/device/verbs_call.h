@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The seam's calls: each calls its namesake in the table and returns 0 or
- * -errno. The object that a call makes comes in *ret, which a failure leaves as
- * it was. A call of the table that cannot fail is made through the table itself,
- * and the data path calls verbs' own inlines.
+ * -errno. The object that a call makes comes in *ret, which a failure leaves
+ * as it was. A call of the table that cannot fail is made through the table
+ * itself, and the data path calls verbs' own inlines.
  */
 #ifndef RDMAMSG_LIB_VERBS_CALL_H
 #define RDMAMSG_LIB_VERBS_CALL_H

@@ -175,8 +175,8 @@ void rdmamsg__srq_arm(struct srq *q)
 			 strerror(-ret));
 }
 
-static void add_stats(struct rdmamsg_srq_stats *to,
-		      const struct rdmamsg_srq_stats *st)
+static void add_stats(struct rdmamsg_srq_counters *to,
+		      const struct rdmamsg_srq_counters *st)
 {
 	to->ran_empty += st->ran_empty;
 	to->limit_events += st->limit_events;
@@ -496,7 +496,7 @@ void rdmamsg__srqs_free(struct rdmamsg *ctx)
 		srq_free(list_first(&ctx->srq_list, struct rdmamsg_srq, node));
 }
 
-void rdmamsg_srq_close(struct rdmamsg_srq *srq)
+void rdmamsg_srq_destroy(struct rdmamsg_srq *srq)
 {
 	if (srq && !rdmamsg__ctx_check(srq->ctx))
 		rdmamsg__srq_rele(srq);
@@ -507,7 +507,7 @@ void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
 	return srq->opts.user;
 }
 
-static void part_stats(struct rdmamsg_srq_stats *s, const struct srq *q)
+static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 {
 	add_stats(s, &q->st);
 	s->endpoints += q->eps + q->lobby;
@@ -521,9 +521,9 @@ static void part_stats(struct rdmamsg_srq_stats *s, const struct srq *q)
 }
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
-		      struct rdmamsg_srq_stats *stats)
+		      struct rdmamsg_srq_counters *stats)
 {
-	struct rdmamsg_srq_stats s;
+	struct rdmamsg_srq_counters s;
 	struct list *n;
 	int ret;
 

@@ -71,7 +71,7 @@ struct srq {
 	uint32_t capacity;		/* what may be promised in all */
 	bool failed;
 	bool lacks;			/* holes, for want of buffers */
-	struct rdmamsg_srq_stats st;
+	struct rdmamsg_srq_counters st;
 	struct list node;		/* of the owner */
 	struct list dev_node;
 	struct ibv_recv_wr wr[SRQ_BATCH];	/* chained */
@@ -83,7 +83,7 @@ struct rdmamsg_srq {
 	struct rdmamsg *ctx;
 	int refs;			/* program, listeners, endpoints */
 	struct rdmamsg_srq_options opts;
-	struct rdmamsg_srq_stats st;	/* of parts that are gone */
+	struct rdmamsg_srq_counters st;	/* of parts that are gone */
 	struct list parts;
 };
 
@@ -116,7 +116,9 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
 void rdmamsg__srq_arm(struct srq *q);
 void rdmamsg__srqs_dev_free(struct dev *dev);
 void rdmamsg__srqs_free(struct rdmamsg *ctx);
-/* Handles an event of a part. Returns true if on_event is to have it as well. */
+/*
+ * Handles an event of a part. Returns true if on_event is to have it as well.
+ */
 bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type);
 
 /* srq_data.c: receiving */

@@ -229,7 +229,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		;
 	rdmamsg__settle(ctx);
 	list_for_each_safe(n, t, &ctx->held) {
-		/* theirs until rdmamsg_ep_rele(), but on its own */
+		/* theirs until rdmamsg_ep_release(), but on its own */
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
 		list_del(n);
 	}

@@ -87,7 +87,7 @@ struct rdmamsg {
 	uint32_t table_hint, generation;
 	uid_t euid;
 	gid_t egid;
-	struct rdmamsg_stats st;	/* of endpoints that are gone */
+	struct rdmamsg_counters st;	/* of endpoints that are gone */
 	struct rdmamsg_reason wait_reason;
 	uint8_t wait_data[PROTO_HELLO_DATA_MAX];	/* its data */
 

@@ -32,12 +32,13 @@
 #include <rdmamsg/verbs.h>
 
 /* The fields below size, all of them counters. */
-#define FIRST		offsetof(struct rdmamsg_stats, msgs_sent)
+#define FIRST		offsetof(struct rdmamsg_counters, msgs_sent)
 #define COUNTERS(s)	((uint64_t *)((char *)(s) + FIRST))
-#define COUNTER_NUM	((sizeof(struct rdmamsg_stats) - FIRST) / \
+#define COUNTER_NUM	((sizeof(struct rdmamsg_counters) - FIRST) / \
 			 sizeof(uint64_t))
 
-void rdmamsg__ep_stats_add(struct rdmamsg_stats *s, const struct rdmamsg_ep *ep)
+void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
+			   const struct rdmamsg_ep *ep)
 {
 	for (size_t i = 0; i < COUNTER_NUM; i++)
 		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
@@ -67,9 +68,10 @@ int rdmamsg__give(void *dst, const void *src, size_t src_size)
 	return 0;
 }
 
-int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats)
+int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
+		     struct rdmamsg_counters *stats)
 {
-	struct rdmamsg_stats s = { .size = sizeof(s) };
+	struct rdmamsg_counters s = { .size = sizeof(s) };
 	int ret = rdmamsg__ep_check(ep);
 
 	if (ret)
@@ -78,9 +80,9 @@ int rdmamsg_ep_stats(const struct rdmamsg_ep *ep, struct rdmamsg_stats *stats)
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
-int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
+int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
 {
-	struct rdmamsg_stats s;
+	struct rdmamsg_counters s;
 	struct list *n;
 	int ret = rdmamsg__ctx_check(ctx);
 
@@ -98,7 +100,7 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_stats *stats)
 }
 
 /* What an idle endpoint costs, the device's own part apart. */
-static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
+static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 {
 	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
 	if (!ep->dev)
@@ -111,16 +113,16 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *i)
 			    ep->op_count * sizeof(struct op);
 }
 
-int rdmamsg_ep_info(const struct rdmamsg_ep *ep, struct rdmamsg_ep_info *info)
+int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 {
-	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	struct rdmamsg_ep_attr i = { .size = sizeof(i) };
 	int ret = rdmamsg__ep_check(ep);
 
 	if (ret)
 		return ret;
 	i.local = ep->local_addr;
 	i.peer = ep->peer_addr;
-	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_device_name(ep));
+	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_ep_device_name(ep));
 	i.port = ep->port;
 	i.qp_num = ep->hot.qp ? ep->hot.qp->qp_num : 0;
 	i.peer_qp_num = ep->peer_qp_num;
@@ -255,7 +257,7 @@ const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
 
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_stats s = { .size = sizeof(s) };
+	struct rdmamsg_counters s = { .size = sizeof(s) };
 	char local[96], peer[96];
 
 	rdmamsg__ep_stats_add(&s, ep);
@@ -264,7 +266,7 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    state_name(ep->state),
 	    rdmamsg__addr_text(&ep->local_addr, local, sizeof(local)),
 	    rdmamsg__addr_text(&ep->peer_addr, peer, sizeof(peer)),
-	    rdmamsg_device_name(ep), ep->hot.qp ? ep->hot.qp->qp_num : 0);
+	    rdmamsg_ep_device_name(ep), ep->hot.qp ? ep->hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
 	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
 	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)),
@@ -292,7 +294,7 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 static void dump_listener(const struct dump *d,
 			  const struct rdmamsg_listener *l)
 {
-	struct rdmamsg_listener_stats s;
+	struct rdmamsg_listener_counters s;
 
 	rdmamsg__door_stats(l->door, &s);
 	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "

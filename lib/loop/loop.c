@@ -116,7 +116,7 @@ static void settle(struct rdmamsg *ctx)
 
 		list_del(&ep->node);
 		list_add_tail(&ctx->held, &ep->node);
-		rdmamsg_ep_rele(ep);
+		rdmamsg_ep_release(ep);
 	}
 	if (unlikely(!list_empty(&ctx->ended)))
 		rdmamsg__watches_reap(ctx);

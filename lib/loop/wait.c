@@ -132,7 +132,7 @@ static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 		ret = closed_error(ep);
 	}
 	end(ctx, ep, ret);
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	return ret;
 }
 
@@ -275,7 +275,7 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	/* the peer may have closed since the last look */
 	(void)rdmamsg_poll(ep->ctx);
 	ret = end(ep->ctx, ep, send_and_wait(ep, &iov, tag, &u));
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	return ret;
 }
 
@@ -319,7 +319,7 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 	ret = end(ep->ctx, ep, wait_message(ep, &u));
 	if (!ret)
 		*ret_msg = rdmamsg__inbox_take(ep);
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	return ret;
 }
 
@@ -351,7 +351,7 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 	else
 		ret = closed_error(ep);
 	end(ctx, ep, ret);
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	return ret;
 }
 

@@ -18,7 +18,10 @@
 
 _Static_assert((HIDE_KEEP + 1) << HIDE_BITS == HIDE_TOP, "all bits between");
 
-/* *ret is a new address for mem each time. Returns 0 or what getrandom(2) said. */
+/*
+ * *ret is a new address for mem each time. Returns 0 or what getrandom(2)
+ * said.
+ */
 int rdmamsg__hidden_address(const void *mem, uint64_t *ret);
 
 #endif

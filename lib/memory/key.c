@@ -24,14 +24,14 @@ int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret)
 	return 0;
 }
 
-int rdmamsg_key_info(const struct rdmamsg_key *key,
-		     struct rdmamsg_key_info *info)
+int rdmamsg_key_query(const struct rdmamsg_key *key,
+		     struct rdmamsg_key_attr *info)
 {
-	struct rdmamsg_key_info i = { .size = sizeof(i) };
+	struct rdmamsg_key_attr i = { .size = sizeof(i) };
 	struct proto_key k;
 
 	if (!key)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_key_info: key is NULL");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_key_query: key is NULL");
 	if (rdmamsg__key_decode(&k, key->bytes, sizeof(key->bytes)))
 		return rdmamsg__fail(-EPROTO, "these bytes are no key");
 	i.region = k.region;

@@ -33,7 +33,7 @@ struct rdmamsg_cache {
 	struct rdmamsg *ctx;
 	struct list entries;
 	struct rdmamsg_cache_options opts;
-	struct rdmamsg_cache_info info;
+	struct rdmamsg_cache_counters info;
 };
 
 static int cache_check(const struct rdmamsg_cache *cache)
@@ -262,7 +262,7 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 		err = cached_new(cache, ep->opts.pd, addr, len, access, &c);
 	if (err)
 		return err;
-	err = rdmamsg_region_attach(c->region, ep);
+	err = rdmamsg_region_register(c->region, ep);
 	if (err) {
 		if (!hit)
 			(void)drop(cache, c);
@@ -316,8 +316,8 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 	return ret ? rdmamsg__region_fail(ret) : 0;
 }
 
-int rdmamsg_cache_info(const struct rdmamsg_cache *cache,
-		       struct rdmamsg_cache_info *info)
+int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
+		       struct rdmamsg_cache_counters *info)
 {
 	int err = cache_check(cache);
 

@@ -111,7 +111,7 @@ int rdmamsg__region_missing(const struct rdmamsg_region *region,
 
 	return ret ? ret : rdmamsg__fail(-EINVAL, "region %llu is not "
 					 "registered with device %s: "
-					 "rdmamsg_region_attach()",
+					 "rdmamsg_region_register()",
 					 (unsigned long long)region->id,
 					 dev->device->name);
 }
@@ -357,7 +357,7 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
 	return 0;
 }
 
-int rdmamsg_region_attach(struct rdmamsg_region *region,
+int rdmamsg_region_register(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep)
 {
 	int ret = region_check(region);
@@ -371,7 +371,7 @@ int rdmamsg_region_attach(struct rdmamsg_region *region,
 	       mr_new(region, ep->dev);
 }
 
-int rdmamsg_region_export(struct rdmamsg_region *region,
+int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
 {
 	struct proto_key key;
@@ -380,10 +380,10 @@ int rdmamsg_region_export(struct rdmamsg_region *region,
 	if (err)
 		return err;
 	if (!ret || !(region->access & ACCESS_REMOTE))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_region_export: %s",
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_get_key: %s",
 				     !ret ? "ret is NULL" :
 				     "the region allows a peer nothing");
-	err = rdmamsg_region_attach(region, ep);
+	err = rdmamsg_region_register(region, ep);
 	if (err)
 		return err;
 	key = (struct proto_key){
@@ -411,7 +411,7 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 		rdmamsg__tx_ask(region->ctx);
 		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of "
 				     "this program still use it: wait for "
-				     "on_sent", (unsigned long long)region->id,
+				     "on_complete", (unsigned long long)region->id,
 				     region->busy);
 	}
 	ret = dereg_all(region);

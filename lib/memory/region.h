@@ -54,7 +54,7 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
-/* Why it has none: -EPERM, another protection domain; else not attached. */
+/* Why it has none: -EPERM, another protection domain; else not registered. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);
 /* Whether regions of the context can be registered where the endpoint is. */

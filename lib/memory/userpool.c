@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pools that a program makes: a cap and kind of pages over lib/memory/pool.c. */
+/*
+ * Pools that a program makes: a cap and kind of pages over lib/memory/pool.c.
+ */
 #include "base/base.h"
 #include "base/list.h"
 #include "device/device.h"
@@ -84,7 +86,7 @@ static void for_each(const struct rdmamsg_pool *owner,
 
 static void add_stats(struct pool *pool, void *arg)
 {
-	struct rdmamsg_pool_stats *s = arg;
+	struct rdmamsg_pool_counters *s = arg;
 	struct list *n;
 
 	list_for_each(n, &pool->slabs) {
@@ -107,9 +109,9 @@ static int check(const struct rdmamsg_pool *pool)
 }
 
 int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
-		       struct rdmamsg_pool_stats *stats)
+		       struct rdmamsg_pool_counters *stats)
 {
-	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
+	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
 	int ret = check(pool);
 
 	if (ret)
@@ -128,7 +130,7 @@ static void free_one(struct pool *pool, void *arg)
 
 int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 {
-	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
+	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
 	int ret = pool ? check(pool) : 0;
 
 	if (ret || !pool)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided operations. One becomes as many requests as its length, its
- * slices and the depth of reads ask for; what cannot be posted at once waits
+ * One-sided operations. One becomes as many requests as its length, its gather
+ * entries and the depth of reads ask for; what cannot be posted at once waits
  * in the queue of the endpoint, where everything keeps the order of the calls.
  */
 #include "base/base.h"
@@ -90,7 +90,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->op.status = 0;
 	r->op.msg = NULL;
 	r->begun = false;
-	r->slices = r->at = 0;
+	r->entries = r->at = 0;
 	r->offset = 0;
 	r->posted = 0;
 	r->left = 0;
@@ -102,9 +102,9 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 
 static inline void put(struct rdmamsg_ep *ep, struct rma *r)
 {
-	for (uint32_t i = 0; i < r->slices; i++)
-		if (r->slice[i].region)
-			r->slice[i].region->busy--;
+	for (uint32_t i = 0; i < r->entries; i++)
+		if (r->entry[i].region)
+			r->entry[i].region->busy--;
 	if (unlikely(r->op.msg))
 		rdmamsg__msg_put(r->op.msg);
 	r->op.next = (struct op *)ep->rma_free;
@@ -129,14 +129,14 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
 {
 	size_t len = 0;
 
-	for (uint32_t i = 0; i < r->slices; i++) {
-		memcpy(dst + len, (const void *)(uintptr_t)r->slice[i].addr,
-		       r->slice[i].len);
-		len += r->slice[i].len;
+	for (uint32_t i = 0; i < r->entries; i++) {
+		memcpy(dst + len, (const void *)(uintptr_t)r->entry[i].addr,
+		       r->entry[i].len);
+		len += r->entry[i].len;
 	}
 }
 
-/* The next stretch of the slices, as far as one request goes. */
+/* The next stretch of the gather entries, as far as one request goes. */
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 		       struct tx_entry *e)
 {
@@ -146,8 +146,8 @@ static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 
 	if (r->kind == RMA_READ && ep->dev->device->attr.max_sge_rd > 0)
 		limit = min(limit, (uint32_t)ep->dev->device->attr.max_sge_rd);
-	while (n < limit && len < ep->chunk && r->at < r->slices) {
-		const struct rma_slice *s = &r->slice[r->at];
+	while (n < limit && len < ep->chunk && r->at < r->entries) {
+		const struct rma_entry *s = &r->entry[r->at];
 		uint32_t part = (uint32_t)min(s->len - r->offset,
 					      (uint64_t)ep->chunk - len);
 
@@ -299,9 +299,9 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 	if (r->result && !status)
 		*r->result = *result_of(ep, r);
 	put(ep, r);
-	if (cookie && ep->on.on_sent) {
+	if (cookie && ep->on.on_complete) {
 		ep->ctx->in_callback++;
-		ep->on.on_sent(ep, cookie, status);
+		ep->on.on_complete(ep, cookie, status);
 		ep->ctx->in_callback--;
 	}
 }

@@ -32,7 +32,7 @@ enum rma_kind {
 	RMA_COMPARE_SWAP,
 };
 
-struct rma_slice {
+struct rma_entry {
 	uint64_t addr;
 	uint64_t len;
 	uint32_t lkey;
@@ -56,9 +56,9 @@ struct rma {
 	uint64_t operand, expected;
 	uint64_t *result;
 	struct rdmamsg_window *window;
-	uint32_t slices, at;		/* the next request: slice, */
+	uint32_t entries, at;		/* the next request: gather entry, */
 	uint64_t offset;		/* offset in it */
-	struct rma_slice slice[RDMAMSG_SEGMENTS_MAX];
+	struct rma_entry entry[RDMAMSG_SEGMENTS_MAX];
 };
 
 static inline bool rdmamsg__rma_is_read(const struct rma *r)

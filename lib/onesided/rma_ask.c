@@ -23,7 +23,7 @@
 /* What a program asks for. */
 struct rma_ask {
 	enum rma_kind kind;
-	const struct rdmamsg_slice *slice;
+	const struct rdmamsg_sge *entry;
 	int count;
 	const struct rdmamsg_key *key;
 	uint64_t offset;
@@ -89,8 +89,8 @@ static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
 				     a->flags);
 	if (a->count < 0 || a->count > RDMAMSG_SEGMENTS_MAX ||
-	    (a->count && !a->slice))
-		return rdmamsg__fail(-EINVAL, "slices are NULL, or their count "
+	    (a->count && !a->entry))
+		return rdmamsg__fail(-EINVAL, "gather entries are NULL, or their count "
 				     "is not 0 to %d", RDMAMSG_SEGMENTS_MAX);
 	return 0;
 }
@@ -125,8 +125,8 @@ static int check_key(const struct rma_ask *a, struct proto_key *key)
 	return 0;
 }
 
-static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
-		      const struct rdmamsg_slice *s)
+static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
+		      const struct rdmamsg_sge *s)
 {
 	struct rdmamsg_region *region = s->region;
 	uintptr_t at = (uintptr_t)s->data;
@@ -138,23 +138,23 @@ static int take_slice(const struct rdmamsg_ep *ep, struct rma *r,
 		if (region->ctx != ep->ctx || at < from ||
 		    at - from > region->len ||
 		    s->len > region->len - (at - from))
-			return rdmamsg__fail(-EINVAL, "a slice is outside of "
+			return rdmamsg__fail(-EINVAL, "a gather entry is outside of "
 					     "its region");
 		mr = rdmamsg__region_mr(region, ep->dev);
 		if (!mr)
 			return rdmamsg__region_missing(region, ep->dev);
 		if (r->kind == RMA_READ &&
 		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
-			return rdmamsg__fail(-EACCES, "a slice's region does "
+			return rdmamsg__fail(-EACCES, "a gather entry's region does "
 					     "not have "
 					     "RDMAMSG_ACCESS_LOCAL_WRITE");
 		region->busy++;
 		r->no_cpu |= region->fd >= 0;
 	} else if (r->kind == RMA_READ || !s->data) {
-		return rdmamsg__fail(-EINVAL, "a slice %s", s->data ?
+		return rdmamsg__fail(-EINVAL, "a gather entry %s", s->data ?
 				     "to read into needs a region" : "is NULL");
 	}
-	r->slice[r->slices++] = (struct rma_slice){
+	r->entry[r->entries++] = (struct rma_entry){
 		at, s->len, mr ? mr->lkey : 0, region,
 	};
 	return 0;
@@ -173,35 +173,35 @@ static int copy_in(struct rdmamsg_ep *ep, struct rma *r)
 	}
 	rdmamsg__rma_copy(r, r->op.msg->buf + PROTO_HDR_LEN);
 	ep->st.bytes_copied += r->left;
-	for (uint32_t i = 0; i < r->slices; i++)
-		if (r->slice[i].region)
-			r->slice[i].region->busy--;
-	r->slices = 1;
-	r->slice[0] = (struct rma_slice){
+	for (uint32_t i = 0; i < r->entries; i++)
+		if (r->entry[i].region)
+			r->entry[i].region->busy--;
+	r->entries = 1;
+	r->entry[0] = (struct rma_entry){
 		(uintptr_t)r->op.msg->buf + PROTO_HDR_LEN, r->left,
 		r->op.msg->lkey, NULL,
 	};
 	return 0;
 }
 
-static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
+static int take_entries(struct rdmamsg_ep *ep, struct rma *r,
 		       const struct rma_ask *a, uint64_t room)
 {
 	bool copy = false;
 	int err;
 
 	for (int i = 0; i < a->count; i++) {
-		const struct rdmamsg_slice *s = &a->slice[i];
+		const struct rdmamsg_sge *s = &a->entry[i];
 
 		if (!s->len)
 			continue;
 		if (s->len > room)
-			return rdmamsg__fail(-ERANGE, "the slices are longer "
+			return rdmamsg__fail(-ERANGE, "the gather entries are longer "
 					     "than what the key of region %llu "
 					     "reaches from offset %llu on",
 					     (unsigned long long)r->peer_region,
 					     (unsigned long long)a->offset);
-		err = take_slice(ep, r, s);
+		err = take_entry(ep, r, s);
 		if (err)
 			return err;
 		room -= s->len;
@@ -209,7 +209,7 @@ static int take_slices(struct rdmamsg_ep *ep, struct rma *r,
 		copy |= !s->region;
 	}
 	if (copy && r->no_cpu)
-		return rdmamsg__fail(-EINVAL, "slices of a dmabuf beside "
+		return rdmamsg__fail(-EINVAL, "gather entries of a dmabuf beside "
 				     "others without a region, which are "
 				     "copied");
 	if (copy && r->left > ep->copy_max)
@@ -239,7 +239,7 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 		r->left = sizeof(uint64_t);
 		return 0;
 	}
-	err = take_slices(ep, r, a, key->len - a->offset);
+	err = take_entries(ep, r, a, key->len - a->offset);
 	/* for the header of WRITTEN */
 	if (!err && r->notify && !ep->can_inline && !r->op.msg) {
 		r->op.msg = rdmamsg__send_buffer(ep);
@@ -303,7 +303,7 @@ static inline bool is_within(const struct rma_ask *a,
 static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
 				   const struct rma_ask *a)
 {
-	const struct rdmamsg_slice *s = a->slice;
+	const struct rdmamsg_sge *s = a->entry;
 	const struct rdmamsg_region *g;
 
 	if (unlikely(a->count != 1 || !s || !s->region || !s->len ||
@@ -328,8 +328,8 @@ static inline void fill_transfer(const struct rdmamsg_ep *ep,
 	e->wr.wr.rdma.rkey = r->rkey;
 	e->wr.opcode = a->kind == RMA_READ ? IBV_WR_RDMA_READ :
 		       IBV_WR_RDMA_WRITE;
-	e->sge.addr = (uintptr_t)a->slice->data;
-	e->sge.length = (uint32_t)a->slice->len;
+	e->sge.addr = (uintptr_t)a->entry->data;
+	e->sge.length = (uint32_t)a->entry->len;
 	e->sge.lkey = mr->lkey;
 	if (a->kind == RMA_READ || !ep->can_inline ||
 	    e->sge.length > ep->inline_max)
@@ -345,7 +345,7 @@ static inline __attribute__((always_inline)) bool
 post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
 	const uint64_t len = is_atomic(a) ? sizeof(uint64_t) :
-			     a->count == 1 && a->slice ? a->slice->len : 0;
+			     a->count == 1 && a->entry ? a->entry->len : 0;
 	const struct ibv_mr *mr = NULL;
 	struct tx_entry *e;
 	struct proto_key key;
@@ -377,10 +377,10 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	r->result = a->result;
 	r->operand = a->operand;
 	r->expected = a->expected;
-	r->slices = 0;
+	r->entries = 0;
 	if (!is_atomic(a)) {
-		r->slice[r->slices++].region = a->slice->region;
-		a->slice->region->busy++;
+		r->entry[r->entries++].region = a->entry->region;
+		a->entry->region->busy++;
 	}
 	count(ep, a->kind, len);
 
@@ -409,23 +409,23 @@ ask_ordinary(struct rdmamsg_ep *ep, const struct rma_ask a)
 
 /* ---- public ----------------------------------------------------------- */
 
-int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		  int count, const struct rdmamsg_key *key, uint64_t offset,
 		  uint32_t flags, void *cookie)
 {
 	return ask_ordinary(ep, (struct rma_ask){
-		.kind = RMA_WRITE, .slice = src, .count = count, .key = key,
+		.kind = RMA_WRITE, .entry = src, .count = count, .key = key,
 		.offset = offset, .flags = flags, .cookie = cookie,
 	});
 }
 
-int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
+int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		      int count, const struct rdmamsg_key *key,
 		      uint64_t offset, uint32_t value, uint32_t flags,
 		      void *cookie)
 {
 	const struct rma_ask a = {
-		.kind = RMA_WRITE, .slice = src, .count = count, .key = key,
+		.kind = RMA_WRITE, .entry = src, .count = count, .key = key,
 		.offset = offset, .flags = flags, .cookie = cookie,
 		.notify = true, .value = value,
 	};
@@ -433,12 +433,12 @@ int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_slice *src,
 	return ask_other(ep, &a);
 }
 
-int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_slice *dst,
+int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
 		 uint32_t flags, void *cookie)
 {
 	return ask_ordinary(ep, (struct rma_ask){
-		.kind = RMA_READ, .slice = dst, .count = count, .key = key,
+		.kind = RMA_READ, .entry = dst, .count = count, .key = key,
 		.offset = offset, .flags = flags, .cookie = cookie,
 	});
 }

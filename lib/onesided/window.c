@@ -191,7 +191,7 @@ static int check_binding(const struct rdmamsg_window *w,
 	if (w->bound || w->region)
 		return rdmamsg__fail(-EBUSY, "the window is bound: "
 				     "rdmamsg_window_invalidate(), and wait "
-				     "for its on_sent");
+				     "for its on_complete");
 	return 0;
 }
 
@@ -300,7 +300,7 @@ int rdmamsg_window_destroy(struct rdmamsg_window *w)
 		return err;
 	if (w->busy)
 		return rdmamsg__fail(-EBUSY, "operations on the window are not "
-				     "over: wait for on_sent");
+				     "over: wait for on_complete");
 	err = window_free(w);
 	rdmamsg__ep_ready(ep);
 	return err ? rdmamsg__fail_verbs(err, "freeing a window: the peer may "

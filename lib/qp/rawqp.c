@@ -192,7 +192,7 @@ static void undo(struct rdmamsg_qp *q)
 		leave(q, "a queue pair could not be destroyed");
 }
 
-int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
+int rdmamsg_qp_create(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 		   struct rdmamsg_qp **ret_q)
 {
 	struct rdmamsg_qp *q;
@@ -201,7 +201,7 @@ int rdmamsg_qp_new(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
 	if (ret)
 		return ret;
 	if (!ret_q)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_new: ret is NULL");
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_create: ret is NULL");
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
@@ -231,7 +231,7 @@ static int qp_check(const struct rdmamsg_qp *q)
 	return rdmamsg__ctx_check(q->ctx);
 }
 
-int rdmamsg_qp_free(struct rdmamsg_qp *q)
+int rdmamsg_qp_destroy(struct rdmamsg_qp *q)
 {
 	int ret = q ? qp_check(q) : 0;
 
@@ -258,7 +258,7 @@ void rdmamsg__rawqps_free(struct rdmamsg *ctx)
 		struct rdmamsg_qp *q = list_first(&ctx->qps, struct rdmamsg_qp,
 						  node);
 
-		if (rdmamsg__try(rdmamsg_qp_free(q)))
+		if (rdmamsg__try(rdmamsg_qp_destroy(q)))
 			leave(q, rdmamsg__text());
 	}
 }
@@ -375,9 +375,9 @@ struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *q, uint32_t *ret_qpn)
 	return q->ah;
 }
 
-int rdmamsg_qp_info(const struct rdmamsg_qp *q, struct rdmamsg_qp_info *info)
+int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)
 {
-	struct rdmamsg_qp_info i = { .size = sizeof(i) };
+	struct rdmamsg_qp_attr i = { .size = sizeof(i) };
 	int ret = qp_check(q);
 
 	if (ret)

@@ -37,7 +37,9 @@ struct rdmamsg_qp {
 	struct ibv_ah *ah;
 };
 
-/* lib/qp/rawqp_check.c: what makes no sense, and what the device does not have */
+/*
+ * lib/qp/rawqp_check.c: what makes no sense, and what the device does not have
+ */
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o);
 int rdmamsg__rawqp_check(const struct rdmamsg_qp_options *o,
 			 const struct rdmamsg_rss *rss,

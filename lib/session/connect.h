@@ -127,7 +127,9 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l);
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
 /* What this side can and needs, as its hello says. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
-/* What both sides can, and OVERCOMMIT of the peer; before rdmamsg__qp_ready(). */
+/*
+ * What both sides can, and OVERCOMMIT of the peer; before rdmamsg__qp_ready().
+ */
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);

@@ -134,8 +134,8 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	len = rdmamsg__setup_encode(&s, op->msg->buf + PROTO_HDR_LEN);
 	ep->setup_sent = true;
 	/*
-	 * SETUP takes a request of the reserve: on_connected may come before its
-	 * completion, and finds all of send_depth.
+	 * SETUP takes a request of the reserve: on_connected may come before
+	 * its completion, and finds all of send_depth.
 	 */
 	ep->sq_data++;
 	rdmamsg__tx_message(ep, PROTO_SETUP, 0, 0, op, op->msg, NULL,

@@ -138,7 +138,7 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
 				   "port %u of %s has been down for %llu ms "
 				   "(dead_after_ms is %u)", ep->port,
-				   rdmamsg_device_name(ep), ms,
+				   rdmamsg_ep_device_name(ep), ms,
 				   ep->opts.dead_after_ms);
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,

@@ -37,7 +37,7 @@ struct door {
 	struct addrmap sources;
 	struct list offenders;		/* by their last offence, oldest first */
 	uint32_t offender_count;
-	struct rdmamsg_listener_stats st;
+	struct rdmamsg_listener_counters st;
 };
 
 struct door *rdmamsg__door_new(const struct rdmamsg_listen_options *o)
@@ -353,7 +353,7 @@ void rdmamsg__door_close(struct door *d)
 	put(d);
 }
 
-void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_stats *ret)
+void rdmamsg__door_stats(struct door *d, struct rdmamsg_listener_counters *ret)
 {
 	pthread_mutex_lock(&d->lock);
 	*ret = d->st;

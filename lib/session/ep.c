@@ -145,7 +145,7 @@ void rdmamsg_ep_hold(struct rdmamsg_ep *ep)
 		ep->refs++;
 }
 
-void rdmamsg_ep_rele(struct rdmamsg_ep *ep)
+void rdmamsg_ep_release(struct rdmamsg_ep *ep)
 {
 	if (rdmamsg__ep_check(ep))
 		return;
@@ -263,7 +263,7 @@ const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len)
 	return ep->peer_data;
 }
 
-const char *rdmamsg_device_name(const struct rdmamsg_ep *ep)
+const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep)
 {
 	return ep->dev && ep->dev->device ? ep->dev->device->name :
 	       ep->device_name;

@@ -238,7 +238,7 @@ struct rdmamsg_ep {
 	uint16_t seen_told;		/* CREDITs of the peer, in a header */
 	uint32_t seen_at;		/* sq_posted when the last one came */
 	struct rdmamsg_handlers on;
-	struct rdmamsg_stats st;
+	struct rdmamsg_counters st;
 	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
 
 	/* cold */
@@ -426,7 +426,7 @@ void rdmamsg__ep_deadline(struct timer *t);
 const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep);
 
 /* info.c */
-void rdmamsg__ep_stats_add(struct rdmamsg_stats *s,
+void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 			   const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */

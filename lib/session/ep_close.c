@@ -249,7 +249,9 @@ static void progress_closing(struct rdmamsg_ep *ep)
 	}
 	if (is_said(ep)) {
 		cm_disconnect(ep);
-		/* the queue pair stays until the peer has sent its last CLOSE */
+		/*
+		 * the queue pair stays until the peer has sent its last CLOSE
+		 */
 		if (ep->oob && ep->close_confirmed)
 			ep->disconnect_sent = ep->disconnected = true;
 	}

@@ -122,7 +122,7 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_reason_forget(ep);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_REMOVED,
 			   -ENODEV, "device %s was removed",
-			   rdmamsg_device_name(ep));
+			   rdmamsg_ep_device_name(ep));
 	if (ep->dev)
 		rdmamsg__dev_removed(ep->dev);
 	rdmamsg__ep_kill(ep);
@@ -141,8 +141,8 @@ void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 
 /*
  * If the first completion with an error is flushed, the peer has used a wrong
- * key. If the peer's device refuses a request of ours, our program may have used
- * a key wrongly, except for a read of an announced message.
+ * key. If the peer's device refuses a request of ours, our program may have
+ * used a key wrongly, except for a read of an announced message.
  */
 static bool is_peers_fault(const struct rdmamsg_ep *ep,
 			   const struct ibv_wc *wc)

@@ -27,7 +27,7 @@ static uint64_t slabs(uint64_t buffers, uint32_t payload)
 	return (bytes + one - 1) / one * one;
 }
 
-static void shared(struct rdmamsg_estimate *e,
+static void shared(struct rdmamsg_memory_estimate *e,
 		   const struct rdmamsg_srq_options *o, uint64_t endpoints)
 {
 	uint64_t n = endpoints * (o->floor + SRQ_CTRL) * 100 / o->overcommit +
@@ -39,9 +39,9 @@ static void shared(struct rdmamsg_estimate *e,
 
 int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 		     const struct rdmamsg_srq_options *srq_opts,
-		     uint32_t endpoints, struct rdmamsg_estimate *ret)
+		     uint32_t endpoints, struct rdmamsg_memory_estimate *ret)
 {
-	struct rdmamsg_estimate e = { .size = sizeof(e) };
+	struct rdmamsg_memory_estimate e = { .size = sizeof(e) };
 	struct rdmamsg_ep_options o;
 	struct rdmamsg_srq_options srq;
 	uint64_t receives;

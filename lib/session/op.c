@@ -98,9 +98,9 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 		return;
 	}
 	rdmamsg__op_put(ep, op);
-	if (cookie && ep->on.on_sent) {
+	if (cookie && ep->on.on_complete) {
 		ep->ctx->in_callback++;
-		ep->on.on_sent(ep, cookie, status);
+		ep->on.on_complete(ep, cookie, status);
 		ep->ctx->in_callback--;
 	}
 }

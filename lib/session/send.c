@@ -362,7 +362,7 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	if (len > ep->copy_max)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
 				     "at most %u bytes (eager_max of "
-				     "rdmamsg_ep_info()), not %zu",
+				     "rdmamsg_ep_query()), not %zu",
 				     ep->copy_max, len);
 	ret = admit(ep, len, false);
 	if (ret < 0)

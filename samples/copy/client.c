@@ -89,7 +89,7 @@ static int dial(struct client *c)
 	static const struct rdmamsg_handlers on = {
 		.size = sizeof(on),
 		.on_message = client_message,
-		.on_sent = client_sent,
+		.on_complete = client_sent,
 		.on_stalled = on_stalled,
 		.on_closed = on_closed,
 	};
@@ -117,7 +117,7 @@ static int dial(struct client *c)
 		"on port %s: start 'rdmamsg-copy server DIR' there, or name "
 		"its port with -p\n", c->job->host, c->job->port);
 	rdmamsg_ep_abort(c->ep);
-	rdmamsg_ep_rele(c->ep);
+	rdmamsg_ep_release(c->ep);
 	return -EPROTO;
 }
 

@@ -96,7 +96,7 @@ static void result(const struct perf_link *l, struct perf_result *r)
 	r->count = l->count;
 	r->errors = l->errors;
 	r->copied = l->copied;
-	r->device = rdmamsg_device_name(l->ep);
+	r->device = rdmamsg_ep_device_name(l->ep);
 	r->event = l->event;
 	r->server_event = l->server_event;
 	r->seconds = usec * half / 1e6;

@@ -59,8 +59,8 @@ static uint64_t resident_now(void)
 void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
 		 struct perf_memory *m)
 {
-	struct rdmamsg_srq_stats q = { .size = sizeof(q) };
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_srq_counters q = { .size = sizeof(q) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	memset(m, 0, sizeof(*m));
 	m->resident = resident_now();
@@ -72,9 +72,9 @@ void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
 
 void perf_memory_ep(const struct rdmamsg_ep *ep, struct perf_memory *m)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
-	if (!ep || rdmamsg_ep_info(ep, &info))
+	if (!ep || rdmamsg_ep_query(ep, &info))
 		return;
 	m->structs += info.bytes_private;
 	m->connections++;

@@ -79,7 +79,7 @@ static void more(struct perf_link *l)
 		perf_onesided_more(l);
 }
 
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct perf_link *l = rdmamsg_ep_user(ep);
 	uint64_t *sample = cookie;
@@ -114,7 +114,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 }
 
 static const struct rdmamsg_handlers handlers = {
-	.size = sizeof(handlers), .on_message = on_message, .on_sent = on_sent,
+	.size = sizeof(handlers), .on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed,
 };
 
@@ -149,7 +149,7 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		.max_msg_size = RDMAMSG_MSG_MAX,
 		.flags = o->guard ? RDMAMSG_EP_GUARD : 0,
 	};
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	l->event = o->event;
 	l->check = o->check;
@@ -162,7 +162,7 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 	}
 	if (!perf_link_known(l->ep, o))
 		return -1;
-	(void)rdmamsg_ep_info(l->ep, &info);
+	(void)rdmamsg_ep_query(l->ep, &info);
 	l->inline_max = info.inline_max;
 	return 0;
 }
@@ -187,7 +187,7 @@ int perf_link_close(struct perf_link *l)
 
 static uint64_t copied(const struct perf_link *l)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	return rdmamsg_ep_stats(l->ep, &st) ? 0 : st.bytes_copied;
 }

@@ -9,8 +9,8 @@
 
 static int post(struct perf_link *l, uint64_t *sample)
 {
-	const struct rdmamsg_slice in = { l->mem.in, l->size, l->mem.region };
-	const struct rdmamsg_slice out = { l->mem.out, l->size, l->mem.region };
+	const struct rdmamsg_sge in = { l->mem.in, l->size, l->mem.region };
+	const struct rdmamsg_sge out = { l->mem.out, l->size, l->mem.region };
 
 	switch (l->test) {
 	case PERF_WRITE_BW:
@@ -24,7 +24,7 @@ static int post(struct perf_link *l, uint64_t *sample)
 	}
 }
 
-/* As many as may be under way; each takes its time in on_sent. */
+/* As many as may be under way; each takes its time in on_complete. */
 void perf_onesided_more(struct perf_link *l)
 {
 	while (l->sent < l->count && l->flying < l->window && !l->error) {

@@ -27,7 +27,7 @@ int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room)
 	ret = rdmamsg_region_create(rdmamsg_ep_ctx(ep), m->in, 2 * bytes,
 				    access, &m->region);
 	if (!ret)
-		ret = rdmamsg_region_export(m->region, ep, &m->own);
+		ret = rdmamsg_region_get_key(m->region, ep, &m->own);
 	if (ret)
 		perf_region_close(m);
 	return ret;
@@ -44,7 +44,7 @@ void perf_region_close(struct perf_region *m)
 int perf_region_write(struct perf_region *m, struct rdmamsg_ep *ep,
 		      uint32_t size, uint32_t n)
 {
-	const struct rdmamsg_slice s = { m->out, size, m->region };
+	const struct rdmamsg_sge s = { m->out, size, m->region };
 
 	m->out[size - 1] = (uint8_t)n;
 	return rdmamsg_write(ep, &s, 1, &m->peer, 0, 0, NULL);

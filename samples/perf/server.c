@@ -49,7 +49,7 @@ struct conn {
 
 static uint64_t copied(const struct conn *c)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	return rdmamsg_ep_stats(c->ep, &st) ? 0 : st.bytes_copied;
 }
@@ -229,9 +229,9 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 static void on_connected(struct rdmamsg_ep *ep)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
-	if (!rdmamsg_ep_info(ep, &info))
+	if (!rdmamsg_ep_query(ep, &info))
 		c->inline_max = info.inline_max;
 }
 

@@ -136,7 +136,7 @@ static int run(struct tune *t)
 	if (open_links(t))
 		return -1;
 	printf("one way on %s, microseconds, %s\n%10s %11s %11s %11s\n",
-	       rdmamsg_device_name(t->links[0].ep), t->o->event ? "events" :
+	       rdmamsg_ep_device_name(t->links[0].ep), t->o->event ? "events" :
 	       "polling", "bytes", "inline", "copy", "rendezvous");
 	for (size_t i = 0; i < SIZES; i++) {
 		if (measure(t, i))

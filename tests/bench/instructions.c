@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Moves 64-byte messages over a device that only copies, both ends in this
- * thread, or reads and writes as many of the peer's memory. instructions.sh runs it under callgrind, which counts what happens
- * in measured_*(), and takes off what the device did: null_*().
- * Usage: instructions single|pingpong|stream|read|write [COUNT]
+ * thread, or reads and writes as many of the peer's memory. instructions.sh
+ * runs it under callgrind, which counts what happens in measured_*(), and
+ * takes off what the device did: null_*(). Usage: instructions
+ * single|pingpong|stream|read|write [COUNT]
  */
 #include "../fake/nulldev.h"
 
@@ -28,7 +29,7 @@ struct side {
 
 static struct side client, server;
 static uint8_t data[SIZE], remote[SIZE];
-static struct rdmamsg_slice here = { data, SIZE, NULL };
+static struct rdmamsg_sge here = { data, SIZE, NULL };
 static struct rdmamsg_region *there;
 static struct rdmamsg_key key;
 
@@ -48,7 +49,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 }
 
 /* Only reads and writes are asked to tell: each counts as if it had arrived. */
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	if (!status)
 		server.received++;
@@ -76,7 +77,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_writable = on_writable,
-	.on_sent = on_sent, .on_closed = on_closed,
+	.on_complete = on_complete, .on_closed = on_closed,
 };
 
 static void must(int ret)
@@ -125,11 +126,11 @@ static void register_both(void)
 {
 	must(rdmamsg_region_create(client.ctx, data, SIZE,
 				   RDMAMSG_ACCESS_LOCAL_WRITE, &here.region));
-	must(rdmamsg_region_attach(here.region, client.ep));
+	must(rdmamsg_region_register(here.region, client.ep));
 	must(rdmamsg_region_create(server.ctx, remote, SIZE,
 				   RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE,
 				   &there));
-	must(rdmamsg_region_export(there, server.ep, &key));
+	must(rdmamsg_region_get_key(there, server.ep, &key));
 }
 
 /* One at a time: send, receive; completions and credits as they come. */
@@ -202,7 +203,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000, before;
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	rdmamsg__verbs = &nulldev_verbs;
 	connect_them();
@@ -219,7 +220,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 	}
-	rdmamsg_ep_info(client.ep, &info);
+	rdmamsg_ep_query(client.ep, &info);
 	must(rdmamsg_region_destroy(here.region));
 	must(rdmamsg_region_destroy(there));
 	rdmamsg_ep_close(client.ep);

@@ -5,7 +5,7 @@
 #
 # Prints how many instructions the library needs for a message of 64 bytes:
 # send, completion, receive and credit, at both ends together; and for a read
-# and a write of as many, from the call to on_sent. Two runs of
+# and a write of as many, from the call to on_complete. Two runs of
 # different length are subtracted, so that what is done once does not count;
 # -v: by function.
 

@@ -160,10 +160,10 @@ void conn_accept(struct rdmamsg_request *req)
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 	struct conn *c = rdmamsg_ep_user(ep);
 
-	(void)rdmamsg_ep_info(ep, &info);
+	(void)rdmamsg_ep_query(ep, &info);
 	c->r->max_send = c->plan.side[c->side].max_send = info.max_send;
 	c->plan.side[!c->side].max_send = info.max_receive;
 	if (c->r->connected++ || c->r->closed)
@@ -275,7 +275,7 @@ const struct rdmamsg_handlers conn_handlers = {
 	.on_connected = on_connected,
 	.on_message = on_message,
 	.on_incoming = on_incoming,
-	.on_sent = on_sent,
+	.on_complete = on_complete,
 	.on_writable = on_writable,
 	.on_closed = on_closed,
 	.on_written = on_written,
@@ -314,7 +314,9 @@ void conn_step(struct conn *c)
 	if (!c->ep)
 		return;
 	if (rdmamsg_ep_state(c->ep) >= RDMAMSG_CLOSING) {
-		/* the deadline of a close that the peer began counts here too */
+		/*
+		 * the deadline of a close that the peer began counts here too
+		 */
 		begin_end(c);
 		c->blocked = false;
 		return;

@@ -124,8 +124,8 @@ static bool vm_harm(enum harm harm, bool begin)
 
 /*
  * Soft-RoCE sends nothing more from a queue pair that has failed, and that of
- * the connection manager fails as well when the interface goes down (Linux 6.1):
- * only a new device connects again.
+ * the connection manager fails as well when the interface goes down (Linux
+ * 6.1): only a new device connects again.
  */
 static void vm_renew(void)
 {
@@ -183,8 +183,8 @@ static bool busy(uint32_t slot)
 }
 
 /*
- * Elsewhere than on the soft HCA a device belongs to all, and a queue pair fails
- * that sends while its interface is down.
+ * Elsewhere than on the soft HCA a device belongs to all, and a queue pair
+ * fails that sends while its interface is down.
  */
 static void mark(struct round *r, enum harm harm, uint32_t slot)
 {

@@ -69,7 +69,7 @@ void onesided_start(struct conn *c)
 	ret = rdmamsg_region_create(w.ctx, os->mem, REGION, ACCESS,
 				    &os->region);
 	if (!ret)
-		ret = rdmamsg_region_export(os->region, c->ep, &os->mine);
+		ret = rdmamsg_region_get_key(os->region, c->ep, &os->mine);
 	if (ret && !w.rough)
 		VIOLATION(c, "region: %d, %s", ret, rdmamsg_error());
 	os->have_mine = !ret;
@@ -220,7 +220,7 @@ static int do_write(struct conn *c, uint32_t k)
 	uint8_t *src = os->mem + SOURCE + place;
 	struct mark m = { k, c->r->sent };
 	bool copied = len < SMALL && k & 1;
-	struct rdmamsg_slice s = { src, len, copied ? NULL : os->region };
+	struct rdmamsg_sge s = { src, len, copied ? NULL : os->region };
 	int ret;
 
 	if (k - os->acked >= PLACES)
@@ -254,7 +254,7 @@ static uint32_t read_len(const struct conn *c, uint32_t k)
 static int do_read(struct conn *c, uint32_t k)
 {
 	struct onesided *os = c->os;
-	struct rdmamsg_slice s = {
+	struct rdmamsg_sge s = {
 		os->mem + INTO + k % PLACES * PLACE, read_len(c, k), os->region,
 	};
 
@@ -338,7 +338,7 @@ void onesided_sent(struct conn *c, void *cookie, int status)
 	if (!os || kind >= KINDS || !os->busy[kind][k % PLACES] ||
 	    k >= os->posted[kind]) {
 		w.j->doubled++;
-		VIOLATION(c, "on_sent of one-sided operation %u of kind %d, "
+		VIOLATION(c, "on_complete of one-sided operation %u of kind %d, "
 			  "which is not under way", k, (int)kind);
 		return;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A round on two hosts: the servers on one, the clients on the other. Each host
- * has a parent, which harms its own processes. The journals are judged together.
+ * A round on two hosts: the servers on one, the clients on the other. Each
+ * host has a parent, which harms its own processes. The journals are judged
+ * together.
  */
 #include "chaos.h"
 

@@ -216,7 +216,9 @@ struct rdmamsg_msg *held_take(size_t len)
 		struct held *h = *p;
 		struct rdmamsg_msg *msg = h->msg;
 
-		/* memory of on_incoming would have to be kept until it is sent */
+		/*
+		 * memory of on_incoming would have to be kept until it is sent
+		 */
 		if (h->mem || rdmamsg_msg_len(msg) < len ||
 		    rdmamsg_msg_set_len(msg, len))
 			continue;

@@ -199,20 +199,20 @@ static void take_back(struct conn *c, uint32_t n)
 	c->out[n] = NULL;
 }
 
-void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
 	uint32_t n = (uint32_t)(uintptr_t)cookie - 1;
 
 	if (c->r->closed)
-		VIOLATION(c, "on_sent after on_closed");
+		VIOLATION(c, "on_complete after on_closed");
 	if ((uintptr_t)cookie & COOKIE_RMA) {
 		onesided_sent(c, cookie, status);
 		return;
 	}
 	if (n >= c->r->sent || c->tx[n] != TX_PENDING) {
 		w.j->doubled++;
-		VIOLATION(c, "on_sent of message %u, whose state is %d", n,
+		VIOLATION(c, "on_complete of message %u, whose state is %d", n,
 			  n < c->r->sent ? c->tx[n] : -1);
 		return;
 	}

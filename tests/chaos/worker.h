@@ -93,7 +93,7 @@ bool conn_is_up(const struct conn *c);
 /* send.c */
 void send_some(struct conn *c, uint32_t most);
 void send_forget(struct conn *c);
-void on_sent(struct rdmamsg_ep *ep, void *cookie, int status);
+void on_complete(struct rdmamsg_ep *ep, void *cookie, int status);
 void on_writable(struct rdmamsg_ep *ep);
 
 /* receive.c */

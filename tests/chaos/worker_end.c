@@ -108,10 +108,10 @@ static void print_fds(void)
 /* Nothing is connected, and nothing is held. */
 static void end_quietly(void)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	held_step(true);
-	rdmamsg_srq_close(w.srq);
+	rdmamsg_srq_destroy(w.srq);
 	end_pools();
 	(void)rdmamsg_stats(w.ctx, &st);
 	if (st.msgs_lent || st.endpoints)

@@ -43,7 +43,9 @@ static struct rdma_cm_id *new_id(enum rdma_port_space ps, void *its)
 	return id;
 }
 
-/* Of this device; one that is any address of this host is so on the soft HCA. */
+/*
+ * Of this device; one that is any address of this host is so on the soft HCA.
+ */
 static struct sockaddr_in here(uint16_t at)
 {
 	struct sockaddr_in sin = {

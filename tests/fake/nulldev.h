@@ -5,8 +5,8 @@
  * management included, so the whole public API works on it; any address and
  * any port lead to it.
  *
- * The device never checks bounds, times out or loses anything. A send that finds
- * no receive fails with RNR_RETRY_EXC_ERR at once.
+ * The device never checks bounds, times out or loses anything. A send that
+ * finds no receive fails with RNR_RETRY_EXC_ERR at once.
  */
 #ifndef RDMAMSG_TESTS_FAKE_NULLDEV_H
 #define RDMAMSG_TESTS_FAKE_NULLDEV_H

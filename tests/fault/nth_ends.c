@@ -172,7 +172,7 @@ static int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 	return 0;
 }
 
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 	struct item *item = cookie;
@@ -226,7 +226,7 @@ static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers),
 	.on_connected = on_connected, .on_message = on_message,
-	.on_incoming = on_incoming, .on_sent = on_sent,
+	.on_incoming = on_incoming, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed,
 };
 

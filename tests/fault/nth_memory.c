@@ -21,9 +21,9 @@ static int rma_item(const struct rdmamsg_key *key,
 		    struct rdmamsg_region *region, uint32_t n,
 		    struct item *item)
 {
-	struct rdmamsg_slice small = { pattern, 64, NULL };
-	struct rdmamsg_slice copied = { pattern, 4000, NULL };
-	struct rdmamsg_slice large = { near, sizeof(near), region };
+	struct rdmamsg_sge small = { pattern, 64, NULL };
+	struct rdmamsg_sge copied = { pattern, 4000, NULL };
+	struct rdmamsg_sge large = { near, sizeof(near), region };
 	struct rdmamsg_ep *ep = ends[CLIENT].ep;
 	static uint64_t was;
 
@@ -80,7 +80,7 @@ static void do_rma(void)
 					 RDMAMSG_ACCESS_WRITE |
 					 RDMAMSG_ACCESS_ATOMIC, &there));
 	if (!ret)
-		ret = told(rdmamsg_region_export(there, ends[SERVER].ep, &key));
+		ret = told(rdmamsg_region_get_key(there, ends[SERVER].ep, &key));
 	if (!ret)
 		ret = told(rdmamsg_cache_create(ctxs[CLIENT], NULL, &cache));
 	if (!ret)
@@ -107,7 +107,7 @@ static void do_revoke(void)
 
 	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
 				       RDMAMSG_ACCESS_READ, &region)) ||
-	    told(rdmamsg_region_export(region, ends[SERVER].ep, &key)))
+	    told(rdmamsg_region_get_key(region, ends[SERVER].ep, &key)))
 		return;
 	mrs = faulty_alive(FAULTY_MRS);
 	if (!told(rdmamsg_region_revoke(region)) &&
@@ -124,7 +124,7 @@ static void do_revoke(void)
 static int window_item(struct rdmamsg_window *w, struct rdmamsg_region *region,
 		       struct rdmamsg_key *key, uint32_t n, struct item *item)
 {
-	struct rdmamsg_slice s = { pattern, 64, NULL };
+	struct rdmamsg_sge s = { pattern, 64, NULL };
 
 	switch (n) {
 	case 1:
@@ -179,7 +179,7 @@ static void do_window(void)
 
 	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
 				       RDMAMSG_ACCESS_WINDOW, &region)) ||
-	    told(rdmamsg_region_attach(region, ends[SERVER].ep)) ||
+	    told(rdmamsg_region_register(region, ends[SERVER].ep)) ||
 	    told(rdmamsg_window_create(ends[SERVER].ep, &w))) {
 		told(rdmamsg_region_destroy(region));
 		return;
@@ -202,10 +202,10 @@ static void do_rma_abort(void)
 	if (told(rdmamsg_region_create(ctxs[SERVER], far, sizeof(far),
 				       RDMAMSG_ACCESS_READ |
 				       RDMAMSG_ACCESS_WRITE, &there)) ||
-	    told(rdmamsg_region_export(there, ends[SERVER].ep, &key)) ||
+	    told(rdmamsg_region_get_key(there, ends[SERVER].ep, &key)) ||
 	    told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near),
 				       RDMAMSG_ACCESS_LOCAL_WRITE, &here)) ||
-	    told(rdmamsg_region_attach(here, ends[CLIENT].ep)))
+	    told(rdmamsg_region_register(here, ends[CLIENT].ep)))
 		return;
 	for (uint32_t n = 0; n < 4; n++) {
 		struct item *item = &ends[CLIENT].items[n];
@@ -254,7 +254,7 @@ static void do_pd(void)
 	if (!told(rdmamsg_region_create(ctxs[CLIENT], near, sizeof(near), 0,
 					&region)) &&
 	    !told(rdmamsg_region_set_pd(region, domain)) && ends[CLIENT].ep)
-		told(rdmamsg_region_attach(region, ends[CLIENT].ep));
+		told(rdmamsg_region_register(region, ends[CLIENT].ep));
 	if (ends[CLIENT].connected && ends[CLIENT].ep)
 		do_exchange();
 	do_close();
@@ -274,7 +274,7 @@ static void do_pool_exchange(void)
 		inbound = NULL;
 	o.recv_pool = inbound;
 	if (!told(rdmamsg_srq_create(ctxs[SERVER], &o, &srq)))
-		rdmamsg_srq_close(srq);
+		rdmamsg_srq_destroy(srq);
 	start_listening();
 	do_connect();
 	if (ends[CLIENT].connected && ends[SERVER].connected)

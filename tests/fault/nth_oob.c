@@ -27,7 +27,7 @@ static void do_qp(void)
 	uint8_t record[RDMAMSG_OOB_MAX];
 
 	for (int i = 0; i < 2; i++)
-		if (told(rdmamsg_qp_new(ctxs[CLIENT], &o, &qp[i])))
+		if (told(rdmamsg_qp_create(ctxs[CLIENT], &o, &qp[i])))
 			qp[i] = NULL;
 	if (qp[0] && qp[1]) {
 		int len = rdmamsg_qp_record(qp[1], record, sizeof(record));
@@ -36,7 +36,7 @@ static void do_qp(void)
 	}
 	/* one that could not be is left to rdmamsg_close() */
 	for (int i = 0; i < 2; i++)
-		told(rdmamsg_qp_free(qp[i]));
+		told(rdmamsg_qp_destroy(qp[i]));
 }
 
 const struct scenario oob_scenarios[] = {

@@ -54,8 +54,8 @@ static struct shared {
 	_Atomic uint32_t slowest;	/* ms, of these */
 	_Atomic bool harmed;
 	char harm[256];
-	struct rdmamsg_stats stats;
-	struct rdmamsg_listener_stats door;
+	struct rdmamsg_counters stats;
+	struct rdmamsg_listener_counters door;
 } *shared;
 
 static const char *address = "10.9.0.1";

@@ -8,9 +8,9 @@
 const char *address = "10.9.0.1";
 
 /* A hostile peer must not leave anything behind. */
-static void nothing_left(const struct rdmamsg_stats *start, int fds)
+static void nothing_left(const struct rdmamsg_counters *start, int fds)
 {
-	const struct rdmamsg_stats *s = &victims->stats;
+	const struct rdmamsg_counters *s = &victims->stats;
 	char name[32];
 
 	victims_wish(victim_wish(), WISH_STATS);
@@ -33,7 +33,7 @@ static void nothing_left(const struct rdmamsg_stats *start, int fds)
 
 int main(int argc, char **argv)
 {
-	struct rdmamsg_stats start;
+	struct rdmamsg_counters start;
 	struct ibv_context **devices;
 	int n = 0, fds;
 

@@ -124,7 +124,7 @@ static void send_key(struct rdmamsg_ep *ep)
 	if (!region && rdmamsg_region_create(ctx, memory, sizeof(memory),
 					     RDMAMSG_ACCESS_WRITE, &region))
 		harmed("no region: %s", rdmamsg_error());
-	if (rdmamsg_region_export(region, ep, &key) ||
+	if (rdmamsg_region_get_key(region, ep, &key) ||
 	    rdmamsg_send(ep, &key, sizeof(key), KEY_TAG, NULL))
 		harmed("no key: %s", rdmamsg_error());
 }
@@ -177,7 +177,7 @@ static void on_raw_closed(struct rdmamsg_ep *ep,
 static const struct rdmamsg_handlers raw_handlers = {
 	.size = sizeof(raw_handlers),
 	.on_connected = on_raw_connected, .on_message = on_raw_message,
-	.on_sent = on_raw_sent, .on_closed = on_raw_closed,
+	.on_complete = on_raw_sent, .on_closed = on_raw_closed,
 };
 
 static struct rdmamsg_ep_options raw_options(void)

@@ -42,12 +42,12 @@ struct shared {
 	_Atomic uint32_t accepted, done; /* cookies */
 	_Atomic bool quit;
 	_Atomic bool busy, release;	/* in the handler of BUSY_TAG, until */
-	_Atomic bool busy_sent;		/* on_sent of a large one is as well */
+	_Atomic bool busy_sent;		/* on_complete of a large one is as well */
 	/* asked by the test, of the server or the client */
 	_Atomic int wish_server, wish_client;
 	_Atomic uint16_t raw_port;
-	struct rdmamsg_stats stats;
-	struct rdmamsg_srq_stats srq;	/* with TEST_SRQ */
+	struct rdmamsg_counters stats;
+	struct rdmamsg_srq_counters srq;	/* with TEST_SRQ */
 	int fds;
 	_Atomic uint64_t large;		/* address of the last one echoed */
 };

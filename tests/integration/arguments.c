@@ -106,7 +106,7 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(bad_sizes); i++) {
 		struct rdmamsg_options opts = { .size = bad_sizes[i] };
 		struct rdmamsg_listen_options listen = { .size = bad_sizes[i] };
-		struct rdmamsg_stats stats = { .size = bad_sizes[i] };
+		struct rdmamsg_counters stats = { .size = bad_sizes[i] };
 		struct rdmamsg *ctx;
 
 		assert_error(rdmamsg_open(&ctx, &opts), -EINVAL,
@@ -135,7 +135,7 @@ static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
 		uint64_t more;
 	} o = { .opts.size = sizeof(o) };
 	struct {
-		struct rdmamsg_stats stats;
+		struct rdmamsg_counters stats;
 		uint64_t more;
 	} s = { .stats.size = sizeof(s), .more = 7 };
 	struct rdmamsg *ctx = test_open(&o.opts);
@@ -150,7 +150,7 @@ static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
 /* An older program has fewer fields: the rest are defaults, or not filled. */
 static void options__shorter_struct_IS_FINE(void **state)
 {
-	struct rdmamsg_stats s;
+	struct rdmamsg_counters s;
 	struct rdmamsg_options o = {
 		.size = offsetof(struct rdmamsg_options, spin_us),
 		.spin_us = 0xffffff, .submit_depth = 0xffffff,
@@ -158,7 +158,7 @@ static void options__shorter_struct_IS_FINE(void **state)
 	struct rdmamsg *ctx = test_open(&o);
 
 	memset(&s, 0x55, sizeof(s));
-	s.size = offsetof(struct rdmamsg_stats, msgs_received);
+	s.size = offsetof(struct rdmamsg_counters, msgs_received);
 	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
 	assert_int_equal(s.msgs_sent, 0);
 	assert_int_equal(s.msgs_received, 0x5555555555555555ull);
@@ -210,7 +210,7 @@ static void line_never(void *arg, const char *text)
 
 static void arguments__NULL_context_EINVAL(void **state)
 {
-	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct rdmamsg_counters stats = { .size = sizeof(stats) };
 	struct rdmamsg *ctx = test_open(NULL);
 	struct rdmamsg_listener *l;
 	struct rdmamsg_ep *ep;
@@ -244,12 +244,12 @@ static void arguments__NULL_context_EINVAL(void **state)
 
 static void arguments__NULL_endpoint_EINVAL(void **state)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
-	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
+	struct rdmamsg_counters stats = { .size = sizeof(stats) };
 	struct iovec iov = { (char[]){ "x" }, 1 };
 	struct rdmamsg_msg *msg;
 
-	assert_error(rdmamsg_ep_info(NULL, &info), -EINVAL, "endpoint");
+	assert_error(rdmamsg_ep_query(NULL, &info), -EINVAL, "endpoint");
 	assert_error(rdmamsg_ep_stats(NULL, &stats), -EINVAL, "endpoint");
 	assert_error(rdmamsg_send(NULL, "x", 1, 0, NULL), -EINVAL, "NULL");
 	assert_error(rdmamsg_sendv(NULL, &iov, 1, 0, NULL), -EINVAL, "NULL");
@@ -262,7 +262,7 @@ static void arguments__NULL_endpoint_EINVAL(void **state)
 	rdmamsg_ep_close(NULL);
 	rdmamsg_ep_abort(NULL);
 	rdmamsg_ep_hold(NULL);
-	rdmamsg_ep_rele(NULL);
+	rdmamsg_ep_release(NULL);
 	rdmamsg_msg_free(NULL);
 }
 
@@ -284,12 +284,12 @@ static void arguments__NULL_request_and_listener_EINVAL(void **state)
 
 static void arguments__of_a_connected_endpoint_EINVAL(void **state)
 {
-	struct rdmamsg_ep_info info = { .size = 1 };
+	struct rdmamsg_ep_attr info = { .size = 1 };
 	struct rdmamsg_msg *msg;
 
 	pair_open(&p);
-	assert_error(rdmamsg_ep_info(p.c.ep, &info), -EINVAL, "size");
-	assert_error(rdmamsg_ep_info(p.c.ep, NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_ep_query(p.c.ep, &info), -EINVAL, "size");
+	assert_error(rdmamsg_ep_query(p.c.ep, NULL), -EINVAL, "struct");
 	assert_error(rdmamsg_ep_stats(p.c.ep, NULL), -EINVAL, "struct");
 	assert_error(rdmamsg_msg_alloc(p.c.ep, 1, NULL), -EINVAL, "ret");
 	assert_error(rdmamsg_msg_send(p.c.ep, NULL, 0, NULL), -EINVAL,

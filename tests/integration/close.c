@@ -213,8 +213,8 @@ static void close__order_of_freeing_DOES_NOT_MATTER(void **state)
 	test_close(p.c.ctx);
 	assert_int_equal(rdmamsg_ep_state(ep), RDMAMSG_CLOSED);
 	assert_int_equal(rdmamsg_ep_reason(ep)->cause, RDMAMSG_CAUSE_ABORTED);
-	rdmamsg_ep_rele(ep);
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
+	rdmamsg_ep_release(ep);
 	test_close(p.s.ctx);
 	check_notes();
 	end_fini(&p.c);

@@ -98,7 +98,7 @@ static void listen__only_on_a_device_TAKES_ITS_CLIENTS(void **state)
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	listener_service(p.listener, p.port);
 	pair_connect(&p);
-	assert_string_equal(rdmamsg_device_name(p.c.ep), test_device());
+	assert_string_equal(rdmamsg_ep_device_name(p.c.ep), test_device());
 	rdmamsg_ep_close(p.c.ep);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	pair_fini(&p);

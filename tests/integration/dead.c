@@ -69,12 +69,12 @@ static void make_regions(struct conn *c)
 					       RDMAMSG_ACCESS_READ |
 					       RDMAMSG_ACCESS_WRITE,
 					       &c->far_region), 0);
-	assert_int_equal(rdmamsg_region_export(c->far_region, c->p.s.ep,
+	assert_int_equal(rdmamsg_region_get_key(c->far_region, c->p.s.ep,
 					       &c->key), 0);
 	assert_int_equal(rdmamsg_region_create(c->p.c.ctx, c->near, ROOM,
 					       RDMAMSG_ACCESS_LOCAL_WRITE,
 					       &c->near_region), 0);
-	assert_int_equal(rdmamsg_region_attach(c->near_region, c->p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(c->near_region, c->p.c.ep), 0);
 }
 
 static void open_conn(enum what what, uint32_t dead_after_ms)
@@ -113,7 +113,7 @@ static void close_conn(struct conn *c)
 		assert_int_equal(c->p.c.why.cause, RDMAMSG_CAUSE_CLOSED);
 		assert_int_equal(c->p.s.why.cause, RDMAMSG_CAUSE_CLOSED);
 	}
-	rdmamsg_srq_close(c->srq);
+	rdmamsg_srq_destroy(c->srq);
 	assert_int_equal(rdmamsg_region_destroy(c->far_region), 0);
 	assert_int_equal(rdmamsg_region_destroy(c->near_region), 0);
 	pair_fini(&c->p);
@@ -131,7 +131,7 @@ static void close_all(void)
 
 static int act(struct conn *c, struct cookie *cookie)
 {
-	struct rdmamsg_slice s = { c->near, ROOM, c->near_region };
+	struct rdmamsg_sge s = { c->near, ROOM, c->near_region };
 	struct iovec iov = { c->near, c->what == RENDEZVOUS ? ROOM : 100 };
 
 	if (c->what == READS)
@@ -423,7 +423,7 @@ static int stop_announcer(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 /* A device of the kernel serves the reads; the soft HCA stops with its peer. */
 static void stopped__after_an_announcement_HOLDS_NO_MEMORY(void **state)
 {
-	struct rdmamsg_stats st;
+	struct rdmamsg_counters st;
 	struct child child;
 	char port[16];
 

@@ -766,7 +766,9 @@ static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 
 	harm_find();
 	pair_with_events(&s, &c);
-	/* the program sends nothing meanwhile: Soft-RoCE fails at once on that */
+	/*
+	 * the program sends nothing meanwhile: Soft-RoCE fails at once on that
+	 */
 	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 8000;
 	pair_listen(&p);
 	pair_connect(&p);

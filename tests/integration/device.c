@@ -51,7 +51,7 @@ static int talk_to_itself(int argc, char **argv)
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &ep_opts,
 	};
-	struct rdmamsg_device_info info;
+	struct rdmamsg_device_attr info;
 	const char *how = argc ? argv[0] : "";
 	struct rdmamsg_listener *l = NULL;
 	struct rdmamsg_ep *ep;
@@ -189,7 +189,7 @@ static void device__none_there_ENODEV(void **state)
 
 static void devices__ours_IS_LISTED(void **state)
 {
-	struct rdmamsg_device_info list[8], *d = NULL;
+	struct rdmamsg_device_attr list[8], *d = NULL;
 	struct {
 		size_t size;
 		char name[64];
@@ -282,7 +282,7 @@ static void device__named_in_the_options_IS_USED(void **state)
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	listener_service(p.listener, p.port);
 	pair_connect(&p);
-	assert_string_equal(rdmamsg_device_name(p.c.ep), test_device());
+	assert_string_equal(rdmamsg_ep_device_name(p.c.ep), test_device());
 	pair_close(&p);
 	pair_fini(&p);
 }
@@ -476,7 +476,7 @@ static void check_depth_there(void)
 
 static void limit__depth_beyond_the_devices_NAMED(void **state)
 {
-	struct rdmamsg_device_info d;
+	struct rdmamsg_device_attr d;
 	char limit[16];
 
 	assert_true(rdmamsg_devices(&d, sizeof(d), 1) > 0);

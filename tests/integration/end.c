@@ -60,16 +60,16 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	e->kept[e->kept_count++] = msg;
 }
 
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 	struct cookie *c = cookie;
 
 	if (c->count++ || e->closed)
-		note("%s: on_sent %u times, closed %u", e->name, c->count,
+		note("%s: on_complete %u times, closed %u", e->name, c->count,
 		     e->closed);
 	if (status > 0)
-		note("%s: on_sent with status %d", e->name, status);
+		note("%s: on_complete with status %d", e->name, status);
 	c->status = status;
 	if (status)
 		e->sent_failed++;
@@ -126,7 +126,7 @@ void end_init(struct end *e, const char *name, struct rdmamsg *ctx)
 		.size = sizeof(e->on),
 		.on_connected = on_connected,
 		.on_message = on_message,
-		.on_sent = on_sent,
+		.on_complete = on_complete,
 		.on_writable = on_writable,
 		.on_closed = on_closed,
 	};
@@ -269,21 +269,21 @@ void end_release(struct end *e)
 	e->kept_count = 0;
 }
 
-struct rdmamsg_stats end_stats(const struct end *e)
+struct rdmamsg_counters end_stats(const struct end *e)
 {
-	struct rdmamsg_stats s = { .size = sizeof(s) };
+	struct rdmamsg_counters s = { .size = sizeof(s) };
 
 	if (rdmamsg_stats(e->ctx, &s))
 		fail_msg("rdmamsg_stats: %s", rdmamsg_error());
 	return s;
 }
 
-struct rdmamsg_ep_info end_info(const struct end *e)
+struct rdmamsg_ep_attr end_info(const struct end *e)
 {
-	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	struct rdmamsg_ep_attr i = { .size = sizeof(i) };
 
-	if (rdmamsg_ep_info(e->ep, &i))
-		fail_msg("rdmamsg_ep_info: %s", rdmamsg_error());
+	if (rdmamsg_ep_query(e->ep, &i))
+		fail_msg("rdmamsg_ep_query: %s", rdmamsg_error());
 	return i;
 }
 

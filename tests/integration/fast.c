@@ -81,7 +81,7 @@ static void shut_pair(void)
 
 static void send__0_to_the_inline_limit_GO_BY_THEMSELVES(void **state)
 {
-	struct rdmamsg_stats was, is;
+	struct rdmamsg_counters was, is;
 	uint32_t limit;
 
 	open_pair();
@@ -106,7 +106,7 @@ static void send__0_to_the_inline_limit_GO_BY_THEMSELVES(void **state)
 
 static void send__beyond_the_inline_limit_ARRIVES_TOO(void **state)
 {
-	struct rdmamsg_ep_info i;
+	struct rdmamsg_ep_attr i;
 	size_t sizes[5];
 
 	open_pair();
@@ -160,7 +160,7 @@ static void send__not_connected_or_closing_SAYS_SO(void **state)
 	POLL_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_CLOSED);
 	assert_error(rdmamsg_fast_send(ep, "a", 1, 0), -ESHUTDOWN, "clos");
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	pair_fini(&p);
 }
 

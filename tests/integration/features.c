@@ -56,7 +56,7 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 	assert_int_equal(rdmamsg_region_create(p.c.ctx, near, ROOM,
 					       RDMAMSG_ACCESS_LOCAL_WRITE,
 					       &near_region), 0);
-	assert_int_equal(rdmamsg_region_attach(near_region, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(near_region, p.c.ep), 0);
 }
 
 /* Messages of every size know nothing of it. */
@@ -74,7 +74,7 @@ static void talk(void)
 
 static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 {
-	struct rdmamsg_slice s = { NULL, 8, NULL };
+	struct rdmamsg_sge s = { NULL, 8, NULL };
 	struct rdmamsg_window *w;
 
 	rma_start_with(0, 0);
@@ -102,7 +102,7 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 /* All but that: windows are its owner's affair. */
 static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 {
-	struct rdmamsg_slice s = { NULL, 8, NULL };
+	struct rdmamsg_sge s = { NULL, 8, NULL };
 	struct rdmamsg_window *w;
 	struct cookie *c;
 
@@ -144,7 +144,7 @@ static void invalidate__not_agreed_PROTOCOL(void **state)
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,
 					       RDMAMSG_ACCESS_WINDOW,
 					       &windowed), 0);
-	assert_int_equal(rdmamsg_region_attach(windowed, p.s.ep), 0);
+	assert_int_equal(rdmamsg_region_register(windowed, p.s.ep), 0);
 	assert_int_equal(rdmamsg_window_create(p.s.ep, &w), 0);
 	assert_int_equal(rdmamsg_window_bind(w, windowed, 0, 8,
 					     RDMAMSG_ACCESS_READ, &key, NULL),

@@ -50,8 +50,8 @@ static void expect_echild(int ret, const char *what)
 /* Everything in rdmamsg.h, in its order. */
 static int use_all_in_child(void)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
-	struct rdmamsg_stats stats = { .size = sizeof(stats) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
+	struct rdmamsg_counters stats = { .size = sizeof(stats) };
 	struct iovec iov = { (char[]){ "x" }, 1 };
 	struct sockaddr_storage addr;
 	struct rdmamsg_listener *l;
@@ -72,15 +72,15 @@ static int use_all_in_child(void)
 
 	ECHILD_FROM(rdmamsg_connect(p.c.ctx, test_addr(), "1", NULL, &ep));
 	rdmamsg_ep_hold(p.c.ep);
-	rdmamsg_ep_rele(p.c.ep);
+	rdmamsg_ep_release(p.c.ep);
 	(void)rdmamsg_ep_state(p.c.ep);
 	(void)rdmamsg_ep_reason(p.c.ep);
 	(void)rdmamsg_ep_ctx(p.c.ep);
 	(void)rdmamsg_ep_user(p.c.ep);
 	rdmamsg_ep_set_user(p.c.ep, NULL);
 	(void)rdmamsg_ep_peer_data(p.c.ep, &len);
-	ECHILD_FROM(rdmamsg_ep_info(p.c.ep, &info));
-	if (!rdmamsg_device_name(p.c.ep))
+	ECHILD_FROM(rdmamsg_ep_query(p.c.ep, &info));
+	if (!rdmamsg_ep_device_name(p.c.ep))
 		wrong++;
 
 	ECHILD_FROM(rdmamsg_send(p.c.ep, "x", 1, 0, NULL));

@@ -100,7 +100,7 @@ static void options__with_shared_things_EINVAL(void **state)
 		     "GUARD and srq");
 	assert_error(rdmamsg_listen(ctx, test_addr(), "0", &l, &listener),
 		     -EINVAL, "GUARD and srq");
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	assert_int_equal(rdmamsg_pd_destroy(pd), 0);
 	test_close(ctx);
 }
@@ -245,7 +245,7 @@ static void message__of_another_ARRIVES(void **state)
 
 static int write_with(struct end *e, const struct rdmamsg_key *key)
 {
-	struct rdmamsg_slice s = { near, 64, NULL };
+	struct rdmamsg_sge s = { near, 64, NULL };
 	struct cookie *c = end_cookie(e);
 
 	e->sent++;
@@ -268,8 +268,8 @@ static void region__key_of_another_IS_WORTH_NOTHING(void **state)
 	connect_pair(&more[0]);
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, ACCESS_ALL,
 					       &r), 0);
-	assert_int_equal(rdmamsg_region_export(r, p.s.ep, &mine), 0);
-	assert_int_equal(rdmamsg_region_export(r, more[0].s.ep, &others), 0);
+	assert_int_equal(rdmamsg_region_get_key(r, p.s.ep, &mine), 0);
+	assert_int_equal(rdmamsg_region_get_key(r, more[0].s.ep, &others), 0);
 	memset(far, 0, ROOM);
 	memset(near, 7, ROOM);
 	/* any error: the server may close before its device answers */
@@ -302,7 +302,7 @@ static void region__after_the_endpoint_IS_GOOD_FOR_THE_NEXT(void **state)
 		pair_connect(&p);
 		assert_int_equal(rdmamsg_cache_get(cache, p.s.ep, near, ROOM,
 						   0, &cached), 0);
-		assert_int_equal(rdmamsg_region_export(r, p.s.ep, &key), 0);
+		assert_int_equal(rdmamsg_region_get_key(r, p.s.ep, &key), 0);
 		assert_int_equal(write_with(&p.c, &key), 0);
 		assert_int_equal(rdmamsg_cache_put(cache, cached), 0);
 		pair_close(&p);
@@ -334,7 +334,7 @@ static struct held held_now(void)
 
 static uint64_t registered(const struct rdmamsg *ctx)
 {
-	struct rdmamsg_stats s = { .size = sizeof(s) };
+	struct rdmamsg_counters s = { .size = sizeof(s) };
 
 	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
 	return s.bytes_registered;
@@ -366,7 +366,7 @@ static void end_refused(void)
 
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, ACCESS_ALL,
 					       &r), 0);
-	assert_int_equal(rdmamsg_region_export(r, p.s.ep, &none), 0);
+	assert_int_equal(rdmamsg_region_get_key(r, p.s.ep, &none), 0);
 	assert_int_equal(rdmamsg_region_destroy(r), 0);
 	assert_int_not_equal(write_with(&p.c, &none), 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
@@ -447,7 +447,7 @@ static void context__closed_with_all_LEAVES_NOTHING(void **state)
 	WAIT_FOR(p.s.received == 1);
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, ACCESS_ALL,
 					       &r), 0);
-	assert_int_equal(rdmamsg_region_attach(r, p.s.ep), 0);
+	assert_int_equal(rdmamsg_region_register(r, p.s.ep), 0);
 	for (uint32_t i = 0; i < 16; i++)
 		assert_int_equal(end_sendv(&p.c, 16, 160000, i), 0);
 	p.s.kept_count = 0;

@@ -159,9 +159,9 @@ void many_connect(unsigned int n)
 	WAIT_FOR(client.connected == n && server.connected == n);
 }
 
-struct rdmamsg_srq_stats many_stats(void)
+struct rdmamsg_srq_counters many_stats(void)
 {
-	struct rdmamsg_srq_stats s = { .size = sizeof(s) };
+	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
 
 	assert_int_equal(rdmamsg_srq_stats(srq, &s), 0);
 	return s;
@@ -178,8 +178,8 @@ void many_close(void)
 
 void many_finish(void)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
-	struct rdmamsg_srq_stats s;
+	struct rdmamsg_counters st = { .size = sizeof(st) };
+	struct rdmamsg_srq_counters s;
 
 	many_close();
 	s = many_stats();
@@ -187,7 +187,7 @@ void many_finish(void)
 	assert_int_equal(s.promised, 0);
 	rdmamsg_stats(client.ctx, &st);
 	assert_int_equal(st.rnr_errors, 0);
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	test_close(client.ctx);
 	test_close(server.ctx);
 }

@@ -46,7 +46,7 @@ struct conn *many_dial(const struct rdmamsg_ep_options *opts);
 void many_connect(unsigned int n);
 /* That many more messages, of this length or (0) of mixed ones. */
 void many_send(struct conn *c, uint32_t count, uint32_t len);
-struct rdmamsg_srq_stats many_stats(void);
+struct rdmamsg_srq_counters many_stats(void);
 void many_close(void);		/* every connection */
 /* Closes all there is: nothing is lost and nothing is left. */
 void many_finish(void);

@@ -12,7 +12,7 @@ static struct pair p;
 
 static void send_sizes(enum how how)
 {
-	struct rdmamsg_ep_info i = end_info(&p.c);
+	struct rdmamsg_ep_attr i = end_info(&p.c);
 	const size_t sizes[] = {
 		0, 1, 2, 63, 64, i.inline_max - 1, i.inline_max,
 		i.inline_max + 1, 4096, i.eager_max - 1, i.eager_max,
@@ -57,7 +57,7 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 	};
 
 	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
-		struct rdmamsg_stats s;
+		struct rdmamsg_counters s;
 
 		pair_init(&p, NULL);
 		p.c.opts.inline_max = cases[n].inline_max;
@@ -275,7 +275,7 @@ static void send__before_connected_and_after_close_REFUSED(void **state)
 				 RDMAMSG_CAUSE_CLOSED);
 		rdmamsg_ep_close(ep);
 		rdmamsg_ep_abort(ep);
-		rdmamsg_ep_rele(ep);
+		rdmamsg_ep_release(ep);
 	}
 	pair_fini(&p);
 }

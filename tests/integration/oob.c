@@ -16,7 +16,7 @@ static void connect__over_tcp_TALKS(void **state)
 	const char *const addrs[] = { test_addr(), test_addr6() };
 
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++) {
-		struct rdmamsg_ep_info ci, si;
+		struct rdmamsg_ep_attr ci, si;
 		struct pair p;
 
 		oob_init(&p);

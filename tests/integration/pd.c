@@ -90,8 +90,8 @@ static struct rdmamsg_qp *make_qp(struct rdmamsg *ctx, struct rdmamsg_pd *pd)
 	struct rdmamsg_qp_options o = qp_options(pd);
 	struct rdmamsg_qp *qp;
 
-	if (rdmamsg_qp_new(ctx, &o, &qp))
-		fail_msg("rdmamsg_qp_new: %s", rdmamsg_error());
+	if (rdmamsg_qp_create(ctx, &o, &qp))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
 	return qp;
 }
 
@@ -122,7 +122,7 @@ static void options__out_of_range_EINVAL(void **state)
 	assert_error(rdmamsg_listen(other, test_addr(), "0", &l, &listener),
 		     -EINVAL, "another context");
 	r = qp_options(pd);
-	assert_error(rdmamsg_qp_new(other, &r, &qp), -EINVAL,
+	assert_error(rdmamsg_qp_create(other, &r, &qp), -EINVAL,
 		     "another context");
 	mem = region(other, near, 0, NULL);
 	assert_error(rdmamsg_region_set_pd(mem, pd), -EINVAL,
@@ -136,7 +136,7 @@ static void options__out_of_range_EINVAL(void **state)
 
 static void endpoints__in_one_DO_ALL(void **state)
 {
-	struct rdmamsg_slice s = { near, ROOM, NULL };
+	struct rdmamsg_sge s = { near, ROOM, NULL };
 	struct rdmamsg_region *there, *here;
 	struct rdmamsg_pd *spd, *cpd;
 	struct rdmamsg_key key;
@@ -150,8 +150,8 @@ static void endpoints__in_one_DO_ALL(void **state)
 	exchange(&p);
 	there = region(p.s.ctx, far, ACCESS_ALL, spd);
 	here = region(p.c.ctx, near, ACCESS_ALL, cpd);
-	assert_int_equal(rdmamsg_region_export(there, p.s.ep, &key), 0);
-	assert_int_equal(rdmamsg_region_attach(here, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(there, p.s.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_register(here, p.c.ep), 0);
 	assert_error(rdmamsg_region_set_pd(here, NULL), -EBUSY, "registered");
 	memcpy(near, pattern(1), ROOM);
 	s.region = here;
@@ -237,7 +237,7 @@ static void shared__in_two_SERVES_BOTH(void **state)
 	destroy(pd);
 	exchange(&p);
 	pair_close(&p);
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
 	second_fini();
 	pair_fini(&p);
@@ -271,16 +271,16 @@ static void region__of_another_EPERM(void **state)
 	struct rdmamsg_pd *pd = two_domains();
 	struct rdmamsg_region *plain, *mine;
 	struct rdmamsg_key key, peers;
-	struct rdmamsg_slice s = { far, 4096, NULL };
+	struct rdmamsg_sge s = { far, 4096, NULL };
 
 	plain = region(p.s.ctx, far, ACCESS_ALL | RDMAMSG_ACCESS_WINDOW, NULL);
 	mine = region(p.s.ctx, near, ACCESS_ALL, pd);
-	assert_error(rdmamsg_region_attach(plain, q.s.ep), -EPERM, "domain");
-	assert_error(rdmamsg_region_export(plain, q.s.ep, &key), -EPERM,
+	assert_error(rdmamsg_region_register(plain, q.s.ep), -EPERM, "domain");
+	assert_error(rdmamsg_region_get_key(plain, q.s.ep, &key), -EPERM,
 		     "domain");
-	assert_error(rdmamsg_region_attach(mine, p.s.ep), -EPERM, "domain");
-	assert_int_equal(rdmamsg_region_attach(plain, p.s.ep), 0);
-	assert_int_equal(rdmamsg_region_export(mine, q.s.ep, &key), 0);
+	assert_error(rdmamsg_region_register(mine, p.s.ep), -EPERM, "domain");
+	assert_int_equal(rdmamsg_region_register(plain, p.s.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(mine, q.s.ep, &key), 0);
 	/* the same context, the same device, and yet */
 	s.region = plain;
 	peers = key;
@@ -300,7 +300,7 @@ static void region__of_another_EPERM(void **state)
 	/* revoked it may go elsewhere */
 	assert_int_equal(rdmamsg_region_revoke(plain), 0);
 	assert_int_equal(rdmamsg_region_set_pd(plain, pd), 0);
-	assert_int_equal(rdmamsg_region_attach(plain, q.s.ep), 0);
+	assert_int_equal(rdmamsg_region_register(plain, q.s.ep), 0);
 	pair_close(&p);
 	pair_close(&q);
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "2 regions");
@@ -314,7 +314,7 @@ static void region__of_another_EPERM(void **state)
 static void key__of_another_IS_WORTH_NOTHING(void **state)
 {
 	struct rdmamsg_pd *pd = two_domains();
-	struct rdmamsg_slice s = { near, 64, NULL };
+	struct rdmamsg_sge s = { near, 64, NULL };
 	struct rdmamsg_region *there;
 	struct rdmamsg_key key;
 	struct cookie *c;
@@ -322,7 +322,7 @@ static void key__of_another_IS_WORTH_NOTHING(void **state)
 	there = region(p.s.ctx, far, ACCESS_ALL, pd);
 	memset(far, 0, 64);
 	memset(near, 7, 64);
-	assert_int_equal(rdmamsg_region_export(there, q.s.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_get_key(there, q.s.ep, &key), 0);
 	p.c.sent++;
 	c = end_cookie(&p.c);
 	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
@@ -345,7 +345,7 @@ static void key__of_another_IS_WORTH_NOTHING(void **state)
 static void cache__in_two_HAS_BOTH(void **state)
 {
 	struct rdmamsg_pd *pd = two_domains();
-	struct rdmamsg_cache_info i = { .size = sizeof(i) };
+	struct rdmamsg_cache_counters i = { .size = sizeof(i) };
 	struct rdmamsg_region *a, *b, *again;
 	struct rdmamsg_cache *cache;
 
@@ -359,7 +359,7 @@ static void cache__in_two_HAS_BOTH(void **state)
 	assert_ptr_equal(again, b);
 	assert_error(rdmamsg_cache_get(cache, NULL, far, ROOM, 0, &again),
 		     -EINVAL, "NULL");
-	assert_int_equal(rdmamsg_cache_info(cache, &i), 0);
+	assert_int_equal(rdmamsg_cache_stats(cache, &i), 0);
 	assert_int_equal(i.hits, 1);
 	assert_int_equal(i.misses, 2);
 	pair_close(&p);
@@ -455,7 +455,7 @@ static void destroy__in_use_EBUSY(void **state)
 	p.c.keep = true;
 	qp = make_qp(p.c.ctx, pd);
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "queue pairs");
-	assert_int_equal(rdmamsg_qp_free(qp), 0);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	pair_listen(&p);
 	pair_connect(&p);
 	end_send_all(&p.s, HOW_SEND, 5000, 1);
@@ -468,7 +468,7 @@ static void destroy__in_use_EBUSY(void **state)
 	/* what only verbs know of is found as well, and harms nothing */
 	qp = make_qp(p.c.ctx, pd);
 	assert_int_equal(rdmamsg_qp_reg(qp, near, ROOM, 0, &mr), 0);
-	assert_int_equal(rdmamsg_qp_free(qp), 0);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "verbs");
 	p.c.keep = false;
 	begin_again();
@@ -477,7 +477,7 @@ static void destroy__in_use_EBUSY(void **state)
 	pair_close(&p);
 	qp = make_qp(p.c.ctx, pd);
 	assert_int_equal(rdmamsg_qp_dereg(qp, mr), 0);
-	assert_int_equal(rdmamsg_qp_free(qp), 0);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	destroy(pd);
 	pair_fini(&p);
 }
@@ -521,7 +521,7 @@ static void destroy__outside_of_callbacks_WAKES_THE_LOOP(void **state)
 	struct rdmamsg_pd *pd = create(ctx);
 	int fds;
 
-	assert_int_equal(rdmamsg_qp_free(make_qp(ctx, pd)), 0);
+	assert_int_equal(rdmamsg_qp_destroy(make_qp(ctx, pd)), 0);
 	test_drive(ctx);
 	assert_int_equal(poll(&fd, 1, 0), 0);
 	fds = open_fds();
@@ -564,8 +564,8 @@ static void queue_pair__with_an_srq_of_another_EPERM(void **state)
 	/* only looked at */
 	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(inside)->pd };
 	o.srq = &srq;
-	assert_error(rdmamsg_qp_new(ctx, &o, &qp), -EPERM, "srq");
-	assert_int_equal(rdmamsg_qp_free(inside), 0);
+	assert_error(rdmamsg_qp_create(ctx, &o, &qp), -EPERM, "srq");
+	assert_int_equal(rdmamsg_qp_destroy(inside), 0);
 	destroy(pd);
 	test_close(ctx);
 }
@@ -618,12 +618,12 @@ static void removed__with_domains_CAN_BEGIN_AGAIN(void **state)
 	pair_init(&p, NULL);
 	p.c.opts.pd = used = create(p.c.ctx);
 	idle = create(p.c.ctx);
-	assert_int_equal(rdmamsg_qp_free(make_qp(p.c.ctx, idle)), 0);
+	assert_int_equal(rdmamsg_qp_destroy(make_qp(p.c.ctx, idle)), 0);
 	mem = region(p.c.ctx, near, 0, used);
 	p.c.keep = true;
 	pair_listen(&p);
 	pair_connect(&p);
-	assert_int_equal(rdmamsg_region_attach(mem, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(mem, p.c.ep), 0);
 	end_send_all(&p.s, HOW_SEND, 5000, 1);
 	WAIT_FOR(p.c.received == 1);
 	harm_remove();
@@ -643,7 +643,7 @@ static void removed__with_domains_CAN_BEGIN_AGAIN(void **state)
 	listener_service(p.listener, p.port);
 	begin_again();
 	pair_connect(&p);
-	assert_int_equal(rdmamsg_region_attach(mem, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(mem, p.c.ep), 0);
 	/* one from before, and from a device that is no more */
 	assert_memory_equal(rdmamsg_msg_data(p.c.kept[0]), pattern(1), 5000);
 	end_release(&p.c);

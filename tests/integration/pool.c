@@ -12,9 +12,9 @@
 
 static struct pair p;
 
-static struct rdmamsg_pool_stats stats(const struct rdmamsg_pool *pool)
+static struct rdmamsg_pool_counters stats(const struct rdmamsg_pool *pool)
 {
-	struct rdmamsg_pool_stats st = { .size = sizeof(st) };
+	struct rdmamsg_pool_counters st = { .size = sizeof(st) };
 
 	assert_int_equal(rdmamsg_pool_stats(pool, &st), 0);
 	return st;
@@ -61,7 +61,7 @@ static void options__out_of_range_EINVAL(void **state)
 	struct rdmamsg *ctx = test_open(NULL), *other = test_open(NULL);
 	struct rdmamsg_pool_options o = { .size = sizeof(o), .flags = 4 };
 	struct rdmamsg_ep_options e = { .size = sizeof(e) };
-	struct rdmamsg_pool_stats st = { .size = 0 };
+	struct rdmamsg_pool_counters st = { .size = 0 };
 	struct rdmamsg_pool *pool;
 	struct rdmamsg_srq *srq;
 	struct rdmamsg_ep *ep;
@@ -261,7 +261,7 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
 	struct rdmamsg_pool *pool;
-	struct rdmamsg_pool_stats st;
+	struct rdmamsg_pool_counters st;
 
 	pair_open(&p);
 	pool = create(p.c.ctx, RDMAMSG_POOL_HUGE | RDMAMSG_POOL_NODE, 0);

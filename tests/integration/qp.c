@@ -22,16 +22,16 @@ static struct rdmamsg_qp *make(struct rdmamsg *ctx,
 {
 	struct rdmamsg_qp *q;
 
-	if (rdmamsg_qp_new(ctx, o, &q))
-		fail_msg("rdmamsg_qp_new: %s", rdmamsg_error());
+	if (rdmamsg_qp_create(ctx, o, &q))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
 	return q;
 }
 
-static struct rdmamsg_qp_info info(const struct rdmamsg_qp *q)
+static struct rdmamsg_qp_attr info(const struct rdmamsg_qp *q)
 {
-	struct rdmamsg_qp_info i = { .size = sizeof(i) };
+	struct rdmamsg_qp_attr i = { .size = sizeof(i) };
 
-	assert_int_equal(rdmamsg_qp_info(q, &i), 0);
+	assert_int_equal(rdmamsg_qp_query(q, &i), 0);
 	return i;
 }
 
@@ -125,7 +125,7 @@ static void connected__of_each_type_TALK(void **state)
 		len = rdmamsg_qp_record(b, rec, sizeof(rec));
 		assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EALREADY,
 			     "peer");
-		assert_int_equal(rdmamsg_qp_free(a), 0);
+		assert_int_equal(rdmamsg_qp_destroy(a), 0);
 		/* the other one is left to this */
 		test_close(ctx);
 	}
@@ -390,7 +390,7 @@ static void on_completion(struct rdmamsg_qp *q, struct ibv_cq *cq)
 			t->received++;
 	}
 	if (t->frees)
-		assert_int_equal(rdmamsg_qp_free(q), 0);
+		assert_int_equal(rdmamsg_qp_destroy(q), 0);
 }
 
 static void told_pair(struct rdmamsg *ctx, uint32_t flags,
@@ -448,7 +448,7 @@ static void told__in_each_mode_ALL_OF_THEM(void **state)
 			assert_true(rdmamsg_process(ctx) >= 0);
 		assert_int_equal(rdmamsg_process(ctx), 0);
 		assert_in_range(told[0].calls, 1, 10);
-		assert_int_equal(rdmamsg_qp_free(qp[0]), 0);
+		assert_int_equal(rdmamsg_qp_destroy(qp[0]), 0);
 		test_close(ctx);
 	}
 }
@@ -467,7 +467,7 @@ static void told__frees_itself_LEAVES_NOTHING(void **state)
 		told[1].frees = true;
 		send_imm(qp[0]);
 		wait_told(ctx, 1, 1, rdmamsg_process);
-		assert_int_equal(rdmamsg_qp_free(qp[0]), 0);
+		assert_int_equal(rdmamsg_qp_destroy(qp[0]), 0);
 	}
 	test_close(ctx);
 }
@@ -501,9 +501,9 @@ static void xrc__where_there_is_one_CONNECTS(void **state)
 	struct rdmamsg_qp *a, *b;
 
 	if (!test_on_soft()) {
-		assert_error(rdmamsg_qp_new(ctx, &o, &a), -EOPNOTSUPP, "XRC");
+		assert_error(rdmamsg_qp_create(ctx, &o, &a), -EOPNOTSUPP, "XRC");
 		o.type = IBV_QPT_XRC_RECV;
-		assert_error(rdmamsg_qp_new(ctx, &o, &a), -EOPNOTSUPP, "XRC");
+		assert_error(rdmamsg_qp_create(ctx, &o, &a), -EOPNOTSUPP, "XRC");
 		test_close(ctx);
 		return;
 	}
@@ -568,14 +568,14 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 
 		o.size = sizeof(o);
 		o.device = test_device();
-		ret = rdmamsg_qp_new(ctx, &o, &q);
+		ret = rdmamsg_qp_create(ctx, &o, &q);
 		if (ret != want)
 			fail_msg("row %zu: %d, not %d: %s", i, ret, want,
 				 ret ? rdmamsg_error() : "granted");
 		if (!ret) {
 			assert_int_equal(info(q).create_flags, o.create_flags);
 			assert_int_equal(info(q).send_ops, o.send_ops);
-			assert_int_equal(rdmamsg_qp_free(q), 0);
+			assert_int_equal(rdmamsg_qp_destroy(q), 0);
 		}
 	}
 	test_close(ctx);
@@ -587,9 +587,9 @@ static void free__many_times_LEAVES_NOTHING(void **state)
 	struct rdmamsg_qp_options o = options(IBV_QPT_RC);
 	int before = 0;
 
-	assert_int_equal(rdmamsg_qp_free(NULL), 0);
+	assert_int_equal(rdmamsg_qp_destroy(NULL), 0);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(rdmamsg_qp_free(make(ctx, &o)), 0);
+		assert_int_equal(rdmamsg_qp_destroy(make(ctx, &o)), 0);
 		if (!i)
 			before = open_fds();
 	}

@@ -5,11 +5,12 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
 
-static struct rdmamsg_cache_info cache_info(const struct rdmamsg_cache *cache)
+static struct rdmamsg_cache_counters
+cache_info(const struct rdmamsg_cache *cache)
 {
-	struct rdmamsg_cache_info i = { .size = sizeof(i) };
+	struct rdmamsg_cache_counters i = { .size = sizeof(i) };
 
-	assert_int_equal(rdmamsg_cache_info(cache, &i), 0);
+	assert_int_equal(rdmamsg_cache_stats(cache, &i), 0);
 	return i;
 }
 
@@ -30,7 +31,7 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 		.size = sizeof(opts), .max_bytes = 100000, .max_regions = 3,
 	};
 	struct rdmamsg_region *a, *b;
-	struct rdmamsg_slice s;
+	struct rdmamsg_sge s;
 	struct rdmamsg_cache *cache;
 
 	rma_pair();
@@ -41,7 +42,7 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	assert_int_equal(cache_info(cache).hits, 1);
 	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
 	/* usable as any other region */
-	s = (struct rdmamsg_slice){ near, 40000, b };
+	s = (struct rdmamsg_sge){ near, 40000, b };
 	memcpy(far, pattern(2), 40000);
 	assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, cookie()), 0);
 	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
@@ -84,11 +85,11 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 
 static uint64_t key_len(struct rdmamsg_region *region, uint32_t access)
 {
-	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_key_attr info = { .size = sizeof(info) };
 	struct rdmamsg_key k;
 
-	assert_int_equal(rdmamsg_region_export(region, p.c.ep, &k), 0);
-	assert_int_equal(rdmamsg_key_info(&k, &info), 0);
+	assert_int_equal(rdmamsg_region_get_key(region, p.c.ep, &k), 0);
+	assert_int_equal(rdmamsg_key_query(&k, &info), 0);
 	assert_int_equal(info.access, access);
 	return info.len;
 }
@@ -122,7 +123,7 @@ static void cache__for_a_peer_NOTHING_MORE(void **state)
 	assert_ptr_equal(get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ), part);
 	assert_int_equal(cache_info(cache).hits, 1);
 	/* nor is one for its own use given away */
-	assert_error(rdmamsg_region_export(get_for(cache, 0, 10, 0), p.c.ep,
+	assert_error(rdmamsg_region_get_key(get_for(cache, 0, 10, 0), p.c.ep,
 					   &key), -EINVAL, "nothing");
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
 	rma_end();
@@ -207,7 +208,7 @@ static void check_untouched(struct rdmamsg_cache *cache,
 			    const struct rdmamsg_ep *ep, int error,
 			    const char *word)
 {
-	struct rdmamsg_cache_info before = cache_info(cache), after;
+	struct rdmamsg_cache_counters before = cache_info(cache), after;
 	struct rdmamsg_region *region;
 
 	assert_error(rdmamsg_cache_get(cache, ep, near, 1000, 0, &region),
@@ -244,7 +245,7 @@ static void cache__wrong_endpoint_LEAVES_IT(void **state)
 	pair_close(&p);
 	check_untouched(cache, ep, -ENOTCONN, "no device");
 	assert_int_equal(cache_info(cache).regions, 1);
-	rdmamsg_ep_rele(ep);
+	rdmamsg_ep_release(ep);
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
 	rma_fini();
 }

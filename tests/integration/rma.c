@@ -5,8 +5,11 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
 
-/* Cuts [0, len) of the client's memory into slices, the last takes the rest. */
-static int cut(struct rdmamsg_slice *s, int count, size_t len, bool region)
+/*
+ * Cuts [0, len) of the client's memory into gather entries, the last takes the
+ * rest.
+ */
+static int cut(struct rdmamsg_sge *s, int count, size_t len, bool region)
 {
 	size_t at = 0;
 
@@ -21,15 +24,15 @@ static int cut(struct rdmamsg_slice *s, int count, size_t len, bool region)
 	return count;
 }
 
-static struct cookie *write_now(size_t len, int slices, bool region,
+static struct cookie *write_now(size_t len, int entries, bool region,
 				uint64_t offset, uint32_t tag)
 {
-	struct rdmamsg_slice s[RDMAMSG_SEGMENTS_MAX];
+	struct rdmamsg_sge s[RDMAMSG_SEGMENTS_MAX];
 	struct cookie *c = cookie();
 
 	memcpy(near, pattern(tag), len);
 	memset(far + offset, 0, len);
-	if (rdmamsg_write(p.c.ep, s, cut(s, slices, len, region), &key, offset,
+	if (rdmamsg_write(p.c.ep, s, cut(s, entries, len, region), &key, offset,
 			  0, c))
 		fail_msg("rdmamsg_write: %s", rdmamsg_error());
 	if (!region)
@@ -56,7 +59,7 @@ static void write__any_size_IS_THERE(void **state)
 
 static void write__without_region_IS_COPIED(void **state)
 {
-	struct rdmamsg_slice s = { near, 8177, NULL };
+	struct rdmamsg_sge s = { near, 8177, NULL };
 
 	rma_pair();
 	for (size_t i = 0; sizes[i] <= 8176; i++) {
@@ -83,7 +86,7 @@ static void write__in_slices_IS_ONE(void **state)
 
 static void read__any_size_and_slices_IS_THERE(void **state)
 {
-	struct rdmamsg_slice s[RDMAMSG_SEGMENTS_MAX];
+	struct rdmamsg_sge s[RDMAMSG_SEGMENTS_MAX];
 
 	rma_pair();
 	memcpy(far, pattern(1), ROOM);
@@ -103,8 +106,8 @@ static void read__any_size_and_slices_IS_THERE(void **state)
 /* More than the depth: the device sees to it, and is not asked about each. */
 static void read__many_small_ONE_COMPLETION(void **state)
 {
-	struct rdmamsg_stats before = { .size = sizeof(before) };
-	struct rdmamsg_stats after = before;
+	struct rdmamsg_counters before = { .size = sizeof(before) };
+	struct rdmamsg_counters after = before;
 
 	rma_open(NULL);
 	p.c.opts.initiator_depth = 2;
@@ -112,7 +115,7 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	memcpy(far, pattern(6), 4000);
 	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &before), 0);
 	for (size_t i = 0; i < 40; i++) {
-		struct rdmamsg_slice s = { near + i * 100, 100, near_region };
+		struct rdmamsg_sge s = { near + i * 100, 100, near_region };
 
 		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, i * 100, 0,
 					      i == 39 ? cookie() : NULL), 0);
@@ -133,7 +136,7 @@ static void write__fenced_behind_a_read_HAS_WHAT_WAS_READ(void **state)
 	rma_pair();
 	for (uint32_t i = 0; i < 30; i++) {
 		size_t len = lens[i % ARRAY_SIZE(lens)];
-		struct rdmamsg_slice s = { near, len, near_region };
+		struct rdmamsg_sge s = { near, len, near_region };
 		struct cookie *c = cookie();
 
 		memcpy(far, pattern(i), len);
@@ -172,7 +175,7 @@ static void write_imm__beyond_credits_IN_ORDER(void **state)
 {
 	rma_pair();
 	for (uint32_t i = 0; i < 300; i++) {
-		struct rdmamsg_slice s = { near, i % 3 * 100, near_region };
+		struct rdmamsg_sge s = { near, i % 3 * 100, near_region };
 		struct cookie *c = cookie();
 		int ret;
 
@@ -263,14 +266,14 @@ static void atomics__many_EACH_ONCE(void **state)
 /* Large messages are read by the library: both kinds of reads go on. */
 static void read__with_large_messages_BOTH(void **state)
 {
-	struct rdmamsg_slice s;
+	struct rdmamsg_sge s;
 
 	rma_open(NULL);
 	p.c.opts.initiator_depth = 2;
 	rma_start();
 	memcpy(far, pattern(4), ROOM);
 	for (uint32_t i = 0; i < 40; i++) {
-		s = (struct rdmamsg_slice){
+		s = (struct rdmamsg_sge){
 			near + i * 100000, 100000, near_region,
 		};
 		end_send_all(&p.s, HOW_SENDV, 1 << 20, i);
@@ -307,7 +310,7 @@ static void read__with_large_messages_without_end_HAS_ITS_TURN(void **state)
 	for (int i = 0; i < 8; i++)
 		supply(&p.s);
 	for (uint32_t i = 0; i < READS; i++) {
-		struct rdmamsg_slice s = {
+		struct rdmamsg_sge s = {
 			near + i * 100000, 100000, near_region,
 		};
 
@@ -363,7 +366,7 @@ static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 
 static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 {
-	struct rdmamsg_slice s;
+	struct rdmamsg_sge s;
 	unsigned int refused = 0;
 
 	rma_open(NULL);
@@ -373,7 +376,7 @@ static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 		struct cookie *c = cookie();
 		int ret;
 
-		s = (struct rdmamsg_slice){ near, 1000, near_region };
+		s = (struct rdmamsg_sge){ near, 1000, near_region };
 		while ((ret = rdmamsg_write(p.c.ep, &s, 1, &key, i, 0, c)) ==
 		       -EAGAIN) {
 			unsigned int told = p.c.writable;
@@ -391,28 +394,28 @@ static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 /* What was accepted is done before a graceful end, and cancelled by another. */
 static void close__with_operations_DONE(void **state)
 {
-	struct rdmamsg_slice s;
+	struct rdmamsg_sge s;
 
 	rma_pair();
 	for (uint32_t i = 0; i < 30; i++) {
-		s = (struct rdmamsg_slice){ near, 1 << 20, near_region };
+		s = (struct rdmamsg_sge){ near, 1 << 20, near_region };
 		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0,
 					      cookie()), 0);
 		assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0,
 					       cookie()), 0);
 	}
-	assert_error(rdmamsg_region_revoke(near_region), -EBUSY, "on_sent");
+	assert_error(rdmamsg_region_revoke(near_region), -EBUSY, "on_complete");
 	rma_end();
 	assert_int_equal(p.c.sent_ok, 60);
 }
 
 static void abort__with_operations_EACH_ENDS(void **state)
 {
-	struct rdmamsg_slice s;
+	struct rdmamsg_sge s;
 
 	rma_pair();
 	for (uint32_t i = 0; i < 60; i++) {
-		s = (struct rdmamsg_slice){ near, 3 << 20, near_region };
+		s = (struct rdmamsg_sge){ near, 3 << 20, near_region };
 		assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0,
 					      cookie()), 0);
 		assert_int_equal(rdmamsg_write_imm(p.c.ep, &s, 1, &key, 0, 1, 0,
@@ -476,10 +479,10 @@ static void key__too_weak_ACCESS(void **state)
 
 static void calls__bad_arguments_ARE_TOLD(void **state)
 {
-	struct rdmamsg_slice s = { .len = 64 };
+	struct rdmamsg_sge s = { .len = 64 };
 	struct rdmamsg_region *other, *weak;
 	struct rdmamsg_key bad;
-	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_key_attr info = { .size = sizeof(info) };
 	struct cookie *c;
 
 	rma_pair();
@@ -489,15 +492,15 @@ static void calls__bad_arguments_ARE_TOLD(void **state)
 	c = cookie();
 	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
 	wait_cookie(c, 0);
-	assert_int_equal(rdmamsg_key_info(&key, &info), 0);
+	assert_int_equal(rdmamsg_key_query(&key, &info), 0);
 	assert_int_equal(info.len, ROOM);
 	assert_int_equal(info.access, ACCESS_ALL);
-	assert_error(rdmamsg_key_info(NULL, &info), -EINVAL, "NULL");
+	assert_error(rdmamsg_key_query(NULL, &info), -EINVAL, "NULL");
 	bad = key;
 	bad.bytes[0] = 9;
 	assert_error(rdmamsg_key_import(&bad, 32, &bad), -EPROTO, "no key");
 	assert_error(rdmamsg_key_import(&key, 31, &bad), -EPROTO, "no key");
-	assert_error(rdmamsg_key_info(&bad, &info), -EPROTO, "no key");
+	assert_error(rdmamsg_key_query(&bad, &info), -EPROTO, "no key");
 	assert_error(rdmamsg_write(p.c.ep, &s, 1, &bad, 0, 0, NULL), -EINVAL,
 		     "key");
 	assert_error(rdmamsg_write(p.c.ep, &s, 1, NULL, 0, 0, NULL), -EINVAL,
@@ -528,12 +531,12 @@ static void calls__bad_arguments_ARE_TOLD(void **state)
 	s.region = weak;
 	assert_error(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, NULL), -EINVAL,
 		     "attach");
-	assert_error(rdmamsg_region_export(weak, p.c.ep, &bad), -EINVAL,
+	assert_error(rdmamsg_region_get_key(weak, p.c.ep, &bad), -EINVAL,
 		     "nothing");
-	assert_int_equal(rdmamsg_region_attach(weak, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(weak, p.c.ep), 0);
 	assert_error(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, NULL), -EACCES,
 		     "LOCAL_WRITE");
-	assert_error(rdmamsg_region_attach(weak, p.s.ep), -EINVAL, "context");
+	assert_error(rdmamsg_region_register(weak, p.s.ep), -EINVAL, "context");
 	assert_int_equal(rdmamsg_region_destroy(weak), 0);
 	assert_int_equal(rdmamsg_region_destroy(NULL), 0);
 	assert_error(rdmamsg_region_create(p.c.ctx, NULL, 64, 0, &other),
@@ -556,13 +559,13 @@ static void region__again_OTHER_KEY(void **state)
 	rma_pair();
 	old = key;
 	assert_int_equal(rdmamsg_region_revoke(far_region), 0);
-	assert_int_equal(rdmamsg_region_export(far_region, p.s.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_get_key(far_region, p.s.ep, &key), 0);
 	assert_memory_not_equal(&old, &key, sizeof(key));
 	wait_cookie(write_now(100, 1, true, 0, 1), 0);
 	/* left to the context, it ends with it */
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, 0,
 					       &near_region), 0);
-	assert_int_equal(rdmamsg_region_attach(near_region, p.s.ep), 0);
+	assert_int_equal(rdmamsg_region_register(near_region, p.s.ep), 0);
 	near_region = NULL;
 	rma_end();
 }
@@ -581,7 +584,7 @@ static void dmabuf__not_taken_EOPNOTSUPP(void **state)
 	assert_int_equal(rdmamsg_region_dmabuf(p.c.ctx, 0, 0, 4096,
 					       RDMAMSG_ACCESS_READ, &region),
 			 0);
-	assert_error(rdmamsg_region_attach(region, p.c.ep), -EOPNOTSUPP,
+	assert_error(rdmamsg_region_register(region, p.c.ep), -EOPNOTSUPP,
 		     "dmabuf");
 	assert_int_equal(rdmamsg_region_destroy(region), 0);
 	rma_end();

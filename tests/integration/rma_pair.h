@@ -36,7 +36,7 @@ static inline void export_key(uint32_t access)
 
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, access,
 					       &far_region), 0);
-	assert_int_equal(rdmamsg_region_export(far_region, p.s.ep, &theirs), 0);
+	assert_int_equal(rdmamsg_region_get_key(far_region, p.s.ep, &theirs), 0);
 	assert_int_equal(rdmamsg_key_import(&theirs, sizeof(theirs), &key), 0);
 }
 
@@ -57,7 +57,7 @@ static inline void rma_start(void)
 	assert_int_equal(rdmamsg_region_create(p.c.ctx, near, ROOM,
 					       RDMAMSG_ACCESS_LOCAL_WRITE,
 					       &near_region), 0);
-	assert_int_equal(rdmamsg_region_attach(near_region, p.c.ep), 0);
+	assert_int_equal(rdmamsg_region_register(near_region, p.c.ep), 0);
 }
 
 static inline void rma_fini(void)
@@ -114,14 +114,14 @@ static inline bool names_region(const char *text, uint64_t id)
 /* The write ends the connection, with the reason on both sides. */
 static inline void expect_refused(int op)
 {
-	struct rdmamsg_slice s = { near, 64, near_region };
-	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_sge s = { near, 64, near_region };
+	struct rdmamsg_key_attr info = { .size = sizeof(info) };
 	struct cookie *c = cookie();
 	uint64_t was = 0x5555;
 	char region[64];
 	int ret;
 
-	assert_int_equal(rdmamsg_key_info(&key, &info), 0);
+	assert_int_equal(rdmamsg_key_query(&key, &info), 0);
 	snprintf(region, sizeof(region), "region %llu ",
 		 (unsigned long long)info.region);
 	ret = op == 'w' ? rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c) :

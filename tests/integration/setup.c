@@ -164,7 +164,7 @@ static void options__out_of_range_NAME_THE_FIELD(void **state)
 
 static void options__beyond_the_device_SAY_ITS_LIMIT(void **state)
 {
-	struct rdmamsg_device_info d = { .size = sizeof(d) };
+	struct rdmamsg_device_attr d = { .size = sizeof(d) };
 	char limit[16];
 
 	assert_true(rdmamsg_devices(&d, sizeof(d), 1) >= 1);
@@ -186,8 +186,8 @@ static void options__beyond_the_device_SAY_ITS_LIMIT(void **state)
 
 static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 {
-	struct rdmamsg_device_info d = { .size = sizeof(d) };
-	struct rdmamsg_ep_info c, s;
+	struct rdmamsg_device_attr d = { .size = sizeof(d) };
+	struct rdmamsg_ep_attr c, s;
 	struct sockaddr_in *a;
 
 	assert_true(rdmamsg_devices(&d, sizeof(d), 1) >= 1);
@@ -233,7 +233,7 @@ static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 
 static void info__before_connected_IS_ZERO(void **state)
 {
-	struct rdmamsg_ep_info i;
+	struct rdmamsg_ep_attr i;
 
 	pair_init(&p, NULL);
 	pair_listen(&p);
@@ -243,7 +243,7 @@ static void info__before_connected_IS_ZERO(void **state)
 	assert_int_equal(i.qp_num, 0);
 	assert_int_equal(i.max_send, 0);
 	assert_string_equal(i.device, "");
-	assert_string_equal(rdmamsg_device_name(p.c.ep), "");
+	assert_string_equal(rdmamsg_ep_device_name(p.c.ep), "");
 	assert_null(rdmamsg_ep_peer_data(p.c.ep, NULL));
 	assert_int_equal(rdmamsg_ep_reason(p.c.ep)->cause, RDMAMSG_CAUSE_NONE);
 	assert_int_equal(rdmamsg_ep_reason(p.c.ep)->who, RDMAMSG_WHO_NONE);

@@ -94,9 +94,9 @@ static void large__several_at_once_ARRIVE(void **state)
 
 static uint32_t credits(const struct conn *c)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
-	assert_int_equal(rdmamsg_ep_info(c->ep, &info), 0);
+	assert_int_equal(rdmamsg_ep_query(c->ep, &info), 0);
 	return info.send_credits;
 }
 
@@ -240,7 +240,7 @@ static void join__in_on_message_THE_LAST_PLACE(void **state)
 	WAIT_FOR(p.s.received == 101 && late.s.received == 100);
 	pair_close(&late);
 	pair_close(&p);
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	end_fini(&late.s);
 	end_fini(&late.c);
 	pair_fini(&p);
@@ -342,7 +342,7 @@ static void close__before_its_endpoints_LASTS(void **state)
 {
 	many_start(NULL);
 	many_connect(3);
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	rdmamsg_listener_close(listener);
 	many_send(&client.conns[2], 100, 64);
 	WAIT_FOR(server.received == 100);
@@ -386,12 +386,12 @@ static void many__ALL_ARE_SERVED(void **state)
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = n * 12, .floor = 2,
 	};
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	many_start(&o);
 	echoes = true;
 	many_connect(n);
-	rdmamsg_ep_info(server.conns[0].ep, &info);
+	rdmamsg_ep_query(server.conns[0].ep, &info);
 	assert_true(info.bytes_private < 8192);
 	for (unsigned int i = 0; i < n; i++)
 		many_send(&client.conns[i], 5, 64);

@@ -35,7 +35,7 @@ static void options__out_of_range_EINVAL(void **state)
 	}
 	assert_error(rdmamsg_srq_create(ctx, NULL, NULL), -EINVAL, "NULL");
 	assert_error(rdmamsg_srq_create(NULL, NULL, &srq), -EINVAL, "NULL");
-	rdmamsg_srq_close(NULL);
+	rdmamsg_srq_destroy(NULL);
 }
 
 static void options__of_another_context_EINVAL(void **state)
@@ -66,9 +66,9 @@ static void options__beyond_the_device_EINVAL(void **state)
 
 /* ---- a pool of the program's ------------------------------------------- */
 
-static struct rdmamsg_pool_stats pool_stats(void)
+static struct rdmamsg_pool_counters pool_stats(void)
 {
-	struct rdmamsg_pool_stats s = { .size = sizeof(s) };
+	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
 
 	assert_int_equal(rdmamsg_pool_stats(pool, &s), 0);
 	return s;
@@ -92,7 +92,7 @@ static void finish_with_pool(void)
 	many_close();
 	rdmamsg_listener_close(listener);
 	assert_error(rdmamsg_pool_destroy(pool), -EBUSY, "shared receive");
-	rdmamsg_srq_close(srq);
+	rdmamsg_srq_destroy(srq);
 	assert_int_equal(pool_stats().used, 0);
 	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
 	test_close(client.ctx);
@@ -230,7 +230,7 @@ static void cq__vector_that_is_none_EINVAL(void **state)
 
 static uint64_t registered(const struct side *s)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	assert_int_equal(rdmamsg_stats(s->ctx, &st), 0);
 	return st.bytes_registered;
@@ -239,8 +239,8 @@ static uint64_t registered(const struct side *s)
 static void estimate__of_idle_ones_IS_WHAT_THEY_TAKE(void **state)
 {
 	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 512 };
-	struct rdmamsg_estimate own = { .size = sizeof(own) };
-	struct rdmamsg_estimate one = { .size = sizeof(one) };
+	struct rdmamsg_memory_estimate own = { .size = sizeof(own) };
+	struct rdmamsg_memory_estimate one = { .size = sizeof(one) };
 
 	many_start(&o);
 	many_connect(20);
@@ -258,7 +258,7 @@ static void estimate__of_idle_ones_IS_WHAT_THEY_TAKE(void **state)
 
 static void estimate__bad_options_EINVAL(void **state)
 {
-	struct rdmamsg_estimate e = { .size = sizeof(e) };
+	struct rdmamsg_memory_estimate e = { .size = sizeof(e) };
 	struct rdmamsg_ep_options ep = many_ep_options();
 	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1 };
 

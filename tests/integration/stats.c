@@ -53,8 +53,8 @@ static void dump__of_a_server_SHOWS_WHAT_THERE_IS(void **state)
 
 static void stats__of_an_exchange_ADD_UP(void **state)
 {
-	struct rdmamsg_stats c = { .size = sizeof(c) };
-	struct rdmamsg_stats s = { .size = sizeof(s) };
+	struct rdmamsg_counters c = { .size = sizeof(c) };
+	struct rdmamsg_counters s = { .size = sizeof(s) };
 
 	pair_open(&p);
 	p.s.keep = true;

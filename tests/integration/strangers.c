@@ -43,9 +43,9 @@ static void dial_end(struct end *e, uint32_t timeout_ms)
 		fail_msg("connect: %s", rdmamsg_error());
 }
 
-static struct rdmamsg_listener_stats stats(void)
+static struct rdmamsg_listener_counters stats(void)
 {
-	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
+	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
 
 	assert_int_equal(rdmamsg_listener_stats(p.listener, &s), 0);
 	return s;
@@ -192,14 +192,14 @@ static void connect__max_requests_too_long_IS_TOLD(void **state)
 static void offend(void)
 {
 	static uint8_t there[64], here[64];
-	const struct rdmamsg_slice src = { .data = here, .len = sizeof(here) };
+	const struct rdmamsg_sge src = { .data = here, .len = sizeof(here) };
 	struct rdmamsg_region *region;
 	struct rdmamsg_key theirs, key;
 
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, there, sizeof(there),
 					       RDMAMSG_ACCESS_WRITE, &region),
 			 0);
-	assert_int_equal(rdmamsg_region_export(region, p.s.ep, &theirs), 0);
+	assert_int_equal(rdmamsg_region_get_key(region, p.s.ep, &theirs), 0);
 	assert_int_equal(rdmamsg_key_import(&theirs, sizeof(theirs), &key), 0);
 	assert_int_equal(rdmamsg_region_destroy(region), 0);
 	assert_int_equal(rdmamsg_write(p.c.ep, &src, 1, &key, 0,
@@ -252,7 +252,7 @@ static void connect__after_a_wrong_key_IS_SLOWED(void **state)
 
 static void stats__arguments_ARE_CHECKED(void **state)
 {
-	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
+	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
 	struct rdmamsg_listen_options o = { .on_request = pair_on_request };
 
 	out_of_band = false;

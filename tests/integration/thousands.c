@@ -169,14 +169,14 @@ static void end(void)
 	assert_int_equal(me.opened, idle_count());
 	assert_int_equal(me.closed, idle_count());
 	assert_int_equal(me.graceful, idle_count());
-	rdmamsg_srq_close(me.srq);
+	rdmamsg_srq_destroy(me.srq);
 	test_close(me.ctx);
 	free(me.conns);
 }
 
-static struct rdmamsg_stats stats(void)
+static struct rdmamsg_counters stats(void)
 {
-	struct rdmamsg_stats st = { .size = sizeof(st) };
+	struct rdmamsg_counters st = { .size = sizeof(st) };
 
 	assert_int_equal(rdmamsg_stats(me.ctx, &st), 0);
 	return st;

@@ -28,7 +28,7 @@ static bool window_open_with(const struct rdmamsg_options *opts)
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,
 					       RDMAMSG_ACCESS_WINDOW,
 					       &windowed), 0);
-	if (strncmp(rdmamsg_device_name(p.s.ep), "soft", 4)) {
+	if (strncmp(rdmamsg_ep_device_name(p.s.ep), "soft", 4)) {
 		assert_error(rdmamsg_window_create(p.s.ep, &window),
 			     -EOPNOTSUPP, "window");
 		assert_int_equal(end_info(&p.c).send_invalidate, 0);
@@ -39,7 +39,7 @@ static bool window_open_with(const struct rdmamsg_options *opts)
 		rma_end();
 		return false;
 	}
-	assert_int_equal(rdmamsg_region_attach(windowed, p.s.ep), 0);
+	assert_int_equal(rdmamsg_region_register(windowed, p.s.ep), 0);
 	assert_int_equal(rdmamsg_window_create(p.s.ep, &window), 0);
 	return true;
 }
@@ -76,7 +76,7 @@ static void window__bound_and_again_GIVES_ACCESS(void **state)
 		memcpy(near, pattern(3), 1000);
 		memset(far, 0, 8192);
 		{
-			struct rdmamsg_slice s = { near, 1000, near_region };
+			struct rdmamsg_sge s = { near, 1000, near_region };
 
 			c = cookie();
 			assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0,
@@ -147,7 +147,7 @@ static void window__beyond_it_ACCESS(void **state)
 
 static void write_1000(uint32_t tag)
 {
-	struct rdmamsg_slice s = { near, 1000, near_region };
+	struct rdmamsg_sge s = { near, 1000, near_region };
 	struct cookie *c = cookie();
 
 	memcpy(near, pattern(tag), 1000);
@@ -257,11 +257,11 @@ static void send_invalidate__then_write_ACCESS(void **state)
 /* The message with which it was to be taken back does not arrive. */
 static void expect_not_taken(void)
 {
-	struct rdmamsg_key_info info = { .size = sizeof(info) };
+	struct rdmamsg_key_attr info = { .size = sizeof(info) };
 	struct cookie *c = cookie();
 	char region[64];
 
-	assert_int_equal(rdmamsg_key_info(&key, &info), 0);
+	assert_int_equal(rdmamsg_key_query(&key, &info), 0);
 	taken = 0;
 	p.s.expect_nothing = true;
 	assert_int_equal(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, c),

@@ -138,7 +138,7 @@ static void check(struct conn *c, const struct rdmamsg_msg *msg)
 		printf("message %u\n", c->received);
 }
 
-/* Copied if it may be, else borrowed until on_sent. */
+/* Copied if it may be, else borrowed until on_complete. */
 static int send_one(struct conn *c)
 {
 	size_t len = size_of(c->sent);
@@ -211,7 +211,7 @@ static void send_key(struct conn *c)
 {
 	struct rdmamsg_key key;
 
-	if (rdmamsg_region_export(region, c->ep, &key) ||
+	if (rdmamsg_region_get_key(region, c->ep, &key) ||
 	    rdmamsg_send(c->ep, &key, sizeof(key), 0, NULL))
 		fail("key: %s", rdmamsg_error());
 }
@@ -220,14 +220,14 @@ static void take_key(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	c->have_key = !rdmamsg_key_import(rdmamsg_msg_data(msg),
 					  rdmamsg_msg_len(msg), &c->key);
-	if (!c->have_key || rdmamsg_region_attach(region, c->ep))
+	if (!c->have_key || rdmamsg_region_register(region, c->ep))
 		fail("key: %s", rdmamsg_error());
 }
 
 /* Large and small ones, of all kinds, with and without a completion. */
 static int one_sided(struct conn *c)
 {
-	struct rdmamsg_slice s = { memory, 65536, region };
+	struct rdmamsg_sge s = { memory, 65536, region };
 	void *cookie = malloc(1);
 	int ret;
 
@@ -303,11 +303,11 @@ static void go_on_all(void)
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 	struct conn *c = calloc(1, sizeof(*c));
 	char addr[INET6_ADDRSTRLEN] = "?";
 
-	if (!c || rdmamsg_ep_info(ep, &info)) {
+	if (!c || rdmamsg_ep_query(ep, &info)) {
 		fail("connected: %s", rdmamsg_error());
 		free(c);
 		rdmamsg_ep_abort(ep);
@@ -326,7 +326,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 	conns = c;
 	connected++;
 	rdmamsg_ep_set_user(ep, c);
-	printf("connected %s %s\n", rdmamsg_device_name(ep), addr);
+	printf("connected %s %s\n", rdmamsg_ep_device_name(ep), addr);
 	if (opt.mode == TARGET)
 		send_key(c);
 	go_on(c);
@@ -357,7 +357,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		ping(c);
 }
 
-static void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
 
@@ -444,7 +444,7 @@ static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers),
 	.on_connected = on_connected,
 	.on_message = on_message,
-	.on_sent = on_sent,
+	.on_complete = on_complete,
 	.on_writable = on_writable,
 	.on_stalled = on_stalled,
 	.on_resumed = on_resumed,

@@ -39,7 +39,7 @@ static inline void on_connected(struct rdmamsg_ep *ep)
 	((struct side *)rdmamsg_ep_user(ep))->ep = ep;
 }
 
-static inline void on_sent(struct rdmamsg_ep *ep, void *cookie, int status)
+static inline void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct side *s = rdmamsg_ep_user(ep);
 

@@ -4,9 +4,9 @@
  *
  * A ring loses nothing, so no timer runs while the peer works. A timer runs
  * after an RNR NAK, after a LOST NAK and after an injected loss. When it
- * expires, all unanswered requests are pushed again. A timer also runs when the
- * peer's process has ended. When it expires, the oldest request fails. A stopped
- * peer keeps its wire and causes no error: see rdmamsg-soft(7).
+ * expires, all unanswered requests are pushed again. A timer also runs when
+ * the peer's process has ended. When it expires, the oldest request fails. A
+ * stopped peer keeps its wire and causes no error: see rdmamsg-soft(7).
  */
 #include "soft/engine/req.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: memory is protected from fork(2) once, before the first device is
- * opened, where the kernel does not copy it.
+ * Description: memory is protected from fork(2) once, before the first device
+ * is opened, where the kernel does not copy it.
  */
 #include "../../fake/nulldev.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: endpoints on an iWARP device are refused with -EOPNOTSUPP and the
- * reason, whichever way they come.
+ * Description: endpoints on an iWARP device are refused with -EOPNOTSUPP and
+ * the reason, whichever way they come.
  */
 #include "device/verbs_api.h"
 #include "wire/proto.h"

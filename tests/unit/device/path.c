@@ -123,10 +123,10 @@ static void offer__hardware_without_a_link_ENODEV(void **state)
 	hardware = true;
 	assert_int_equal(rdmamsg_oob_offer(ctx, NULL, &ep), -ENODEV);
 	assert_non_null(strstr(rdmamsg_error(), "active port"));
-	assert_int_equal(rdmamsg_qp_new(ctx, NULL, &qp), -ENODEV);
+	assert_int_equal(rdmamsg_qp_create(ctx, NULL, &qp), -ENODEV);
 	hardware = false;
 	assert_int_equal(rdmamsg_oob_offer(ctx, NULL, &ep), 0);
-	assert_string_equal(rdmamsg_device_name(ep), "soft0");
+	assert_string_equal(rdmamsg_ep_device_name(ep), "soft0");
 	assert_true(rdmamsg_oob_record(ep, record, sizeof(record)) > 0);
 	rdmamsg_close(ctx);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the seam's calls return 0 or -errno, whatever convention the call
- * below has and whatever errno an earlier call has left.
+ * Description: the seam's calls return 0 or -errno, whatever convention the
+ * call below has and whatever errno an earlier call has left.
  */
 #include "device/verbs_call.h"
 

@@ -235,7 +235,7 @@ static void limit__reported_and_memory_lacks_NO_STORM(void **state)
 
 static uint64_t ran_empty(void)
 {
-	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
+	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
 
 	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
 	return st.ran_empty;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: how endpoints share the receives of one queue, when the receives,
- * the memory for them or the answers to rendezvous are scarce.
+ * Description: how endpoints share the receives of one queue, when the
+ * receives, the memory for them or the answers to rendezvous are scarce.
  */
 #include "device/device.h"
 #include "base/list.h"
@@ -77,7 +77,8 @@ static void on_up(struct rdmamsg_ep *ep)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_up,
-	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_closed = on_closed,
 };
 
 static struct rdmamsg_ep_options opts, client_opts;
@@ -249,7 +250,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 /* Else another queue pair may get their number. */
 static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 {
-	struct rdmamsg_srq_stats st = { .size = sizeof(st) };
+	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
 
 	serve(64, 16, 0);
 	join();
@@ -265,7 +266,7 @@ static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 	both();
 	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
 	assert_int_equal(st.strays, 0);
-	rdmamsg_ep_rele(ends[0]);
+	rdmamsg_ep_release(ends[0]);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)

@@ -44,7 +44,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
-	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_closed = on_closed,
 };
 
 static uint8_t bytes[LARGE];

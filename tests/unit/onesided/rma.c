@@ -148,7 +148,7 @@ static void side_memory(struct side *s, uint32_t access)
 	s->mem = calloc(1, ROOM);
 	assert_int_equal(rdmamsg_region_create(s->ctx, s->mem, ROOM, access,
 					       &s->region), 0);
-	assert_int_equal(rdmamsg_region_attach(s->region, s->ep), 0);
+	assert_int_equal(rdmamsg_region_register(s->region, s->ep), 0);
 }
 
 /* With the options, and the device, as the test has set them. */
@@ -156,7 +156,7 @@ static void connect_both(void)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_sent = on_sent, .on_message = on_message,
+		.on_complete = on_complete, .on_message = on_message,
 		.on_writable = on_writable, .on_closed = on_closed,
 		.on_invalidated = on_invalidated,
 	};
@@ -166,7 +166,7 @@ static void connect_both(void)
 	side_memory(&client, RDMAMSG_ACCESS_LOCAL_WRITE);
 	side_memory(&server, RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
 		    RDMAMSG_ACCESS_WINDOW);
-	assert_int_equal(rdmamsg_region_export(server.region, server.ep, &key),
+	assert_int_equal(rdmamsg_region_get_key(server.region, server.ep, &key),
 			 0);
 }
 
@@ -214,14 +214,14 @@ static void fill(uint8_t *mem, size_t len)
 
 static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 {
-	struct rdmamsg_slice all = { .len = 100003 }, two[2];
-	struct rdmamsg_ep_info info = { .size = sizeof(info) };
+	struct rdmamsg_sge all = { .len = 100003 }, two[2];
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 	struct iovec iov = { .iov_len = 100003 };
 
 	port_max = 9000;
 	opts.eager_max = 65536;
 	connect_both();
-	assert_int_equal(rdmamsg_ep_info(client.ep, &info), 0);
+	assert_int_equal(rdmamsg_ep_query(client.ep, &info), 0);
 	assert_int_equal(info.eager_max, 9000 - PROTO_HDR_LEN);
 	fill(client.mem, ROOM);
 	all.data = client.mem;
@@ -254,7 +254,7 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 /* More than go with one doorbell: the first of them fails in the middle. */
 static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 {
-	struct rdmamsg_slice all = { .len = 40 * 4096 };
+	struct rdmamsg_sge all = { .len = 40 * 4096 };
 	struct pollfd fd = { .events = POLLIN };
 
 	port_max = 8192;
@@ -278,7 +278,7 @@ static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 /* Nobody waits for it, and nothing comes behind it. */
 static void write__without_a_cookie_FREES_ITS_REGION(void **state)
 {
-	struct rdmamsg_slice s = { .len = 1000 };
+	struct rdmamsg_sge s = { .len = 1000 };
 	int ret;
 
 	connect_both();
@@ -297,7 +297,7 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 	const struct rdmamsg_cache_options o = {
 		.size = sizeof(o), .max_regions = 1,
 	};
-	struct rdmamsg_slice s = { .len = 1000 };
+	struct rdmamsg_sge s = { .len = 1000 };
 	struct rdmamsg_region *other;
 	struct rdmamsg_cache *cache;
 	int ret;
@@ -319,7 +319,7 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 /* A peer with a key of it would reach what is somebody else's by then. */
 static void cache__not_let_go_of_IS_TOLD(void **state)
 {
-	struct rdmamsg_cache_info info = { .size = sizeof(info) };
+	struct rdmamsg_cache_counters info = { .size = sizeof(info) };
 	struct rdmamsg_region *region;
 	struct rdmamsg_cache *cache;
 
@@ -339,7 +339,7 @@ static void cache__not_let_go_of_IS_TOLD(void **state)
 	/* forgotten all the same, and the other one, too */
 	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
 			 0);
-	assert_int_equal(rdmamsg_cache_info(cache, &info), 0);
+	assert_int_equal(rdmamsg_cache_stats(cache, &info), 0);
 	assert_int_equal(info.regions, 1);
 	holds = 1;
 	assert_int_equal(rdmamsg_cache_destroy(cache), -EIO);
@@ -360,7 +360,7 @@ static void client_alone(void)
 static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 {
 	static struct rdmamsg_msg *msgs[4096];
-	struct rdmamsg_slice s = { .len = 8 };
+	struct rdmamsg_sge s = { .len = 8 };
 	size_t limit;
 	int n = 0;
 
@@ -446,7 +446,7 @@ static void expect_ours(struct side *s, enum ibv_wc_status status,
 
 static void write__from_memory_that_is_refused_OURS(void **state)
 {
-	struct rdmamsg_slice s = { .len = 1000 };
+	struct rdmamsg_sge s = { .len = 1000 };
 	struct ibv_mr *mr;
 
 	connect_both();
@@ -533,7 +533,7 @@ static void send_invalidate__as_another_message_PROTOCOL(void **state)
 /* What was called before it may still use the key. */
 static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 {
-	struct rdmamsg_slice s = { .len = ROOM };
+	struct rdmamsg_sge s = { .len = ROOM };
 	struct rdmamsg_window *w;
 
 	connect_both();

@@ -97,7 +97,7 @@ static void expect_refused(uint32_t flags, int error, const char *word)
 
 static void flag__that_the_device_has_GRANTED(void **state)
 {
-	struct rdmamsg_ep_info i = { .size = sizeof(i) };
+	struct rdmamsg_ep_attr i = { .size = sizeof(i) };
 	struct rdmamsg_ep *ep;
 
 	has_padding = true;
@@ -105,7 +105,7 @@ static void flag__that_the_device_has_GRANTED(void **state)
 		fail_msg("rdmamsg_oob_offer: %s", rdmamsg_error());
 	assert_int_equal(asked, PADDING);
 	/* what was granted with it is what is known of it */
-	assert_int_equal(rdmamsg_ep_info(ep, &i), 0);
+	assert_int_equal(rdmamsg_ep_query(ep, &i), 0);
 	assert_true(i.max_inline_data >= PROTO_HDR_LEN && i.max_send_sge);
 	assert_ptr_equal(ep->hot.qp->pd, ep->dev->pd);
 }

@@ -191,14 +191,14 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 	struct rdmamsg *ctx;
 
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &a), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &a), 0);
 	o.srq = rdmamsg__verbs_soft.create_srq(rdmamsg_qp_ibv(a)->pd, &attr);
 	assert_non_null(o.srq);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &b), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &b), 0);
 	assert_true(rdmamsg_qp_recv_cq(b)->cqe >= 1008);
-	assert_int_equal(rdmamsg_qp_free(b), 0);
+	assert_int_equal(rdmamsg_qp_destroy(b), 0);
 	assert_int_equal(rdmamsg__verbs_soft.destroy_srq(o.srq), 0);
-	assert_int_equal(rdmamsg_qp_free(a), 0);
+	assert_int_equal(rdmamsg_qp_destroy(a), 0);
 	rdmamsg_close(ctx);
 }
 
@@ -225,7 +225,7 @@ static void refused(struct rdmamsg *ctx, const struct rdmamsg_qp_options *o)
 {
 	struct rdmamsg_qp *q;
 
-	assert_int_equal(rdmamsg_qp_new(ctx, o, &q), -EINVAL);
+	assert_int_equal(rdmamsg_qp_create(ctx, o, &q), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "max_cqe"));
 }
 
@@ -251,7 +251,7 @@ static void cq__of_too_many_queues_EINVAL(void **state)
 	o = (struct rdmamsg_qp_options) {
 		.size = sizeof(o), .device = "soft0", .max_send = 8,
 	};
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	/* only asked how long it is */
 	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(q)->pd };
 	o.srq = &srq;
@@ -344,11 +344,11 @@ static void close__in_a_group_STAYS(void **state)
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(rdmamsg_open(&ctx[i], &with_events), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx[0], &o, &a), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx[1], &o, &b), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx[0], &o, &a), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx[1], &o, &b), 0);
 	ibv = rdmamsg_qp_ibv(a);
 	assert_int_equal(watched.attach_mcast(ibv, &group, 0), 0);
-	assert_int_equal(rdmamsg_qp_free(a), -EBUSY);
+	assert_int_equal(rdmamsg_qp_destroy(a), -EBUSY);
 	assert_non_null(strstr(rdmamsg_error(), "multicast group"));
 	devices_closed = 0;
 	rdmamsg_close(ctx[0]);
@@ -384,12 +384,12 @@ static void new__cannot_be_undone_STAYS(void **state)
 	int refs;
 
 	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	dev = list_first(&ctx->devs, struct dev, node);
 	refs = dev->device->refs;
 	watched.modify_qp = refuse_modify;
 	watched.destroy_qp = refuse_destroy;
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), -EINVAL);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), -EINVAL);
 	/* what its completions and events lead to is still there */
 	assert_non_null(stuck);
 	assert_int_equal(cqs_destroyed, 0);
@@ -406,20 +406,20 @@ static void new__cannot_be_undone_STAYS(void **state)
 static void free__refused_STAYS(void **state)
 {
 	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
-	struct rdmamsg_qp_info info = { .size = sizeof(info) };
+	struct rdmamsg_qp_attr info = { .size = sizeof(info) };
 	struct rdmamsg_qp *q;
 	struct rdmamsg *ctx;
 
 	watched.destroy_qp = refuse_destroy;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
-	assert_int_equal(rdmamsg_qp_free(q), -EIO);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_destroy(q), -EIO);
 	assert_non_null(strstr(rdmamsg_error(), "still there"));
 	assert_int_equal(cqs_destroyed, 0);
-	assert_int_equal(rdmamsg_qp_info(q, &info), 0);
+	assert_int_equal(rdmamsg_qp_query(q, &info), 0);
 	assert_int_equal(info.qp_num, rdmamsg_qp_ibv(q)->qp_num);
 	watched.destroy_qp = rdmamsg__verbs_soft.destroy_qp;
-	assert_int_equal(rdmamsg_qp_free(q), 0);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	assert_int_equal(cqs_destroyed, 1);
 	rdmamsg_close(ctx);
 }
@@ -439,11 +439,11 @@ static void free__of_a_removed_device_GOES(void **state)
 	struct ibv_cq *cq;
 
 	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	cq = rdmamsg_qp_send_cq(q);
 	watched.destroy_qp = refuse_destroy;
 	watched.query_port = removed_port;
-	assert_int_equal(rdmamsg_qp_free(q), 0);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	assert_true(list_empty(&ctx->qps));
 	/* what it said before is nobody's concern */
 	tell_of(ctx, stuck);
@@ -517,7 +517,7 @@ static void removed__with_on_completion_IS_QUIET(void **state)
 
 	watched.get_cq_event = get_cq_event;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
-	assert_int_equal(rdmamsg_qp_new(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
 	/* an error that passes leaves it on */
 	q->watch.fn(&q->watch);
 	assert_true(q->watch.on);
@@ -525,7 +525,7 @@ static void removed__with_on_completion_IS_QUIET(void **state)
 	q->watch.fn(&q->watch);
 	assert_false(q->watch.on);
 	assert_int_equal(told, 0);
-	assert_int_equal(rdmamsg_qp_free(q), 0);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	rdmamsg_close(ctx);
 }
 

@@ -22,7 +22,7 @@ static void message__larger_than_max_msg_size_PROTOCOL(void **state)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_sent = on_sent, .on_message = on_message,
+		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,
 	};
 	struct rdmamsg_ep_options opts = {

@@ -105,7 +105,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
-	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_closed = on_closed,
 };
 
 static int set_up(void **state)
@@ -216,7 +217,7 @@ static void send_more(struct rdmamsg_ep *ep)
 
 static void on_sent_send_more(struct rdmamsg_ep *ep, void *cookie, int status)
 {
-	on_sent(ep, cookie, status);
+	on_complete(ep, cookie, status);
 	send_more(ep);
 }
 
@@ -229,7 +230,7 @@ static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 	struct rdmamsg_handlers relay = handlers;
 	struct soft_rnr rnr;
 
-	relay.on_sent = on_sent_send_more;
+	relay.on_complete = on_sent_send_more;
 	relay.on_writable = send_more;
 	opts.handlers = &relay;
 	opts.recv_depth = 2 * RNDV_MAX;
@@ -263,7 +264,7 @@ static void reads__of_messages_AS_MANY_AS_AGREED(void **state)
 static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 {
 	struct rdmamsg_region *region, *own;
-	struct rdmamsg_slice s = { .data = memory[1], .len = LARGE };
+	struct rdmamsg_sge s = { .data = memory[1], .len = LARGE };
 	struct rdmamsg_key key;
 
 	opts.initiator_depth = 1;
@@ -271,12 +272,12 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	assert_int_equal(rdmamsg_region_create(server.ctx, memory[0], LARGE,
 					       RDMAMSG_ACCESS_READ, &region),
 			 0);
-	assert_int_equal(rdmamsg_region_attach(region, server.ep), 0);
-	assert_int_equal(rdmamsg_region_export(region, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_register(region, server.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(region, server.ep, &key), 0);
 	assert_int_equal(rdmamsg_region_create(client.ctx, memory[1], LARGE,
 					       RDMAMSG_ACCESS_LOCAL_WRITE,
 					       &own), 0);
-	assert_int_equal(rdmamsg_region_attach(own, client.ep), 0);
+	assert_int_equal(rdmamsg_region_register(own, client.ep), 0);
 	s.region = own;
 	keep_reads = true;
 	for (unsigned int i = 0; i < READS; i++)
@@ -293,7 +294,7 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	WAIT_FOR(client.closed);
 	assert_null(client.ep->dev);
 	assert_null(client.ep->sq_slots);
-	rdmamsg_ep_rele(client.ep);
+	rdmamsg_ep_release(client.ep);
 }
 
 /* The buffers that a device without inline data sends DONE from. */

@@ -103,13 +103,13 @@ static unsigned int failed;
 
 static void on_end_of_send(struct rdmamsg_ep *ep, void *cookie, int status)
 {
-	on_sent(ep, cookie, status);
+	on_complete(ep, cookie, status);
 	failed += status != 0;
 }
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
-	.on_message = on_message, .on_sent = on_end_of_send,
+	.on_message = on_message, .on_complete = on_end_of_send,
 	.on_closed = on_closed,
 };
 
@@ -193,7 +193,7 @@ static void lose(bool oob, struct side *of, bool of_closes, unsigned int from)
 	check_closed(&client);
 	check_closed(&server);
 	assert_int_equal(failed, 0);
-	rdmamsg_ep_rele(of->ep);
+	rdmamsg_ep_release(of->ep);
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
 }
@@ -246,8 +246,8 @@ static void close__crossing_without_the_cm_WAITS_FOR_THE_PEER(void **state)
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
 	assert_true(b->close_asserted_done);
 	victim = NULL;
-	rdmamsg_ep_rele(a);
-	rdmamsg_ep_rele(b);
+	rdmamsg_ep_release(a);
+	rdmamsg_ep_release(b);
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
 }
@@ -267,7 +267,7 @@ static void abort__nothing_is_flushed_ALL_IS_TOLD(void **state)
 		assert_int_equal(client.sent, MESSAGES);
 		assert_int_equal(client.status, -ECANCELED);
 		assert_int_equal(failed, MESSAGES);
-		rdmamsg_ep_rele(client.ep);
+		rdmamsg_ep_release(client.ep);
 		victim = NULL;
 		rdmamsg_close(client.ctx);
 		rdmamsg_close(server.ctx);
@@ -289,7 +289,7 @@ static void close__fails_in_the_middle_TELLS_THE_FAILURE(void **state)
 	ALONE_UNTIL(&client, client.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
 	assert_int_equal(client.why.wc_status, IBV_WC_RETRY_EXC_ERR);
-	rdmamsg_ep_rele(client.ep);
+	rdmamsg_ep_release(client.ep);
 	victim = NULL;
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);

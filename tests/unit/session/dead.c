@@ -75,9 +75,9 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		(void)rdmamsg_send(ep, "answer", 6, 0, NULL);
 }
 
-static struct rdmamsg_slice memory(void)
+static struct rdmamsg_sge memory(void)
 {
-	return (struct rdmamsg_slice){
+	return (struct rdmamsg_sge){
 		.data = client.mem, .len = ROOM, .region = client.region,
 	};
 }
@@ -125,7 +125,7 @@ static void send_large(void)
 
 static void read_some(void)
 {
-	const struct rdmamsg_slice s = memory();
+	const struct rdmamsg_sge s = memory();
 
 	if (is_free())
 		given(rdmamsg_read(client.ep, &s, 1, &key, 0, 0, large));
@@ -133,7 +133,7 @@ static void read_some(void)
 
 static void write_some(void)
 {
-	const struct rdmamsg_slice s = memory();
+	const struct rdmamsg_sge s = memory();
 
 	if (!client.closed)
 		(void)rdmamsg_write(client.ep, &s, 1, &key, 0, 0, NULL);
@@ -141,7 +141,7 @@ static void write_some(void)
 
 static void write_signaled(void)
 {
-	const struct rdmamsg_slice s = memory();
+	const struct rdmamsg_sge s = memory();
 
 	if (is_free())
 		given(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, large));
@@ -169,14 +169,14 @@ static void side_memory(struct side *s, uint32_t access)
 	s->mem = calloc(1, ROOM);
 	assert_int_equal(rdmamsg_region_create(s->ctx, s->mem, ROOM, access,
 					       &s->region), 0);
-	assert_int_equal(rdmamsg_region_attach(s->region, s->ep), 0);
+	assert_int_equal(rdmamsg_region_register(s->region, s->ep), 0);
 }
 
 static void set_options(const struct activity *what, uint32_t dead_after_ms)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_sent = on_sent, .on_message = on_message,
+		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,
 	};
 
@@ -196,7 +196,7 @@ static void start(const struct activity *what, uint32_t dead_after_ms)
 	connect_ends(&opts);
 	side_memory(&client, RDMAMSG_ACCESS_LOCAL_WRITE);
 	side_memory(&server, RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE);
-	assert_int_equal(rdmamsg_region_export(server.region, server.ep, &key),
+	assert_int_equal(rdmamsg_region_get_key(server.region, server.ep, &key),
 			 0);
 }
 

@@ -42,7 +42,7 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_sent = on_sent, .on_message = on_message,
+		.on_complete = on_complete, .on_message = on_message,
 		.on_closed = on_closed,
 	};
 	struct rdmamsg_ep_options opts = {
@@ -75,7 +75,7 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 
 static const struct rdmamsg_handlers plain = {
 	.size = sizeof(plain), .on_connected = on_connected,
-	.on_sent = on_sent, .on_closed = on_closed,
+	.on_complete = on_complete, .on_closed = on_closed,
 };
 
 static uint8_t rnr_retry_of(const struct side *s)

@@ -37,7 +37,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_open,
-	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_closed = on_closed,
 };
 
 static void open_both(const struct rdmamsg_options *opts)
@@ -143,7 +144,7 @@ static void accept__ends_before_SETUP_LEAVES_NOTHING(void **state)
 /* The program's pool is not for strangers. */
 static void accept__into_a_pool_AFTER_SETUP(void **state)
 {
-	struct rdmamsg_pool_stats st = { .size = sizeof(st) };
+	struct rdmamsg_pool_counters st = { .size = sizeof(st) };
 	struct rdmamsg_ep_options opts = { .size = sizeof(opts) };
 	struct rdmamsg_ep *ep;
 

@@ -39,7 +39,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_open,
-	.on_message = on_message, .on_sent = on_sent, .on_closed = on_closed,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_closed = on_closed,
 };
 
 static void open_server(const struct rdmamsg_options *opts, uint32_t srq_depth,
@@ -108,7 +109,7 @@ static unsigned int join_all(const char *from)
 
 static uint64_t refused_for_memory(void)
 {
-	struct rdmamsg_listener_stats s = { .size = sizeof(s) };
+	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
 
 	assert_int_equal(rdmamsg_listener_stats(listener, &s), 0);
 	return s.rejected_memory;

@@ -111,7 +111,9 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* The death of the peer's process does not cut short a try that is under way. */
+/*
+ * The death of the peer's process does not cut short a try that is under way.
+ */
 static void killed__behind_a_black_hole_TAKES_ALL_TRIES(void **state)
 {
 	struct soft_ctl *ctl;
