@@ -233,11 +233,14 @@ static bool close_is_due(const struct rdmamsg_ep *ep)
 	return !ep->close_sent || (ep->close_seen && !ep->close_asserted);
 }
 
-/* Each side has the other's CLOSE, and this one knows that it is so. */
+/*
+ * Each side has the other's CLOSE, and this one knows that it is so: the peer's
+ * device acknowledges requests in order, the first CLOSE before the second.
+ */
 static bool is_said(const struct rdmamsg_ep *ep)
 {
-	return ep->close_seen && (ep->close_done || ep->close_confirmed) &&
-	       ep->close_asserted_done && !rdmamsg__rx_waits(ep);
+	return ep->close_seen && ep->close_asserted_done &&
+	       !rdmamsg__rx_waits(ep);
 }
 
 static void progress_closing(struct rdmamsg_ep *ep)

@@ -252,6 +252,38 @@ static void close__crossing_without_the_cm_WAITS_FOR_THE_PEER(void **state)
 	rdmamsg_close(server.ctx);
 }
 
+/* The first CLOSE of the client is acknowledged, the second is not. */
+static void close__second_not_acknowledged_WAITS(void **state)
+{
+	struct rdmamsg_ep *a, *b;
+
+	start(true);
+	a = client.ep;
+	b = server.ep;
+	rdmamsg_ep_hold(a);
+	rdmamsg_ep_hold(b);
+	victim = &client;
+	passing = 1;
+	rdmamsg_ep_close(a);
+	rdmamsg_ep_close(b);
+	ALONE_UNTIL(&client, a->close_done);
+	ALONE_UNTIL(&server, b->close_asserted);
+	ALONE_UNTIL(&client, a->close_confirmed && lost_count);
+	for (int i = 0; i < 10; i++)
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_false(client.closed);
+	assert_false(a->disconnected);
+	over = true;
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+	victim = NULL;
+	rdmamsg_ep_release(a);
+	rdmamsg_ep_release(b);
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+}
+
 /* The device flushes nothing: the library ends what was accepted by itself. */
 static void abort__nothing_is_flushed_ALL_IS_TOLD(void **state)
 {
@@ -322,6 +354,7 @@ int main(void)
 		cmocka_unit_test(close__last_lost_without_the_cm_IS_GRACEFUL),
 		cmocka_unit_test(
 			close__crossing_without_the_cm_WAITS_FOR_THE_PEER),
+		cmocka_unit_test(close__second_not_acknowledged_WAITS),
 		cmocka_unit_test(close__fails_in_the_middle_TELLS_THE_FAILURE),
 		cmocka_unit_test(abort__nothing_is_flushed_ALL_IS_TOLD),
 		cmocka_unit_test(abort__both_have_said_close_IS_AN_ABORT),
