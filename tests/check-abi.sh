@@ -144,7 +144,7 @@ done
 cat "$tmp/map.rdmamsg" "$tmp/map.rdmamsg-ev" |
 grep -v '^rdmamsg_fast_layout_[0-9]*$' | sort -u > "$tmp/map"
 # a page may also be about a struct
-for p in "$srcdir"/man/*.3; do
+for p in "$srcdir"/man/man3/*.3; do
 	[ -f "$p" ] || continue
 	p=$(basename "$p" .3)
 	if grep -qx "$p" "$tmp/map" ||
@@ -155,8 +155,8 @@ done | sort -u > "$tmp/man"
 compare "in a map" "$tmp/map" "in man/" "$tmp/man"
 
 # The list of what is installed.
-for p in "$srcdir"/man/*.[137]; do
-	[ -f "$p" ] && echo "man/${p##*/}"
+for p in "$srcdir"/man/man[137]/*.[137]; do
+	[ -f "$p" ] && echo "${p#"$srcdir"/}"
 done | sort -u > "$tmp/pages"
 sed -n 's/^	\(man\/[^ ]*\).*/\1/p' "$srcdir/man/include.am" |
 sort -u > "$tmp/dist"
@@ -164,13 +164,13 @@ compare "in man/" "$tmp/pages" "in man/include.am" "$tmp/dist"
 
 # A page is found by the names in its NAME section; an alias leads to one.
 while read -r f; do
-	p=$srcdir/man/$f.3
+	p=$srcdir/man/man3/$f.3
 	[ -f "$p" ] || continue
 	to=$(sed -n '1s/^\.so man3\///p' "$p")
 	if [ -n "$to" ]; then
-		p=$srcdir/man/$to
+		p=$srcdir/man/man3/$to
 		if [ ! -f "$p" ]; then
-			echo "man/$f.3: leads to $to, which is not there"
+			echo "man/man3/$f.3: leads to $to, which is not there"
 			bad=1
 			continue
 		fi

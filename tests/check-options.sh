@@ -156,7 +156,7 @@ synopsis()
 check()
 {
 	name=${1##*/} program=$builddir/$1 source=$srcdir/$2
-	page=$srcdir/man/$name.1
+	page=$srcdir/man/man1/$name.1
 	# past libtool's script
 	[ ! -x "$builddir/${1%/*}/.libs/$name" ] ||
 		program=$builddir/${1%/*}/.libs/$name

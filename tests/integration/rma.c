@@ -530,7 +530,7 @@ static void calls__bad_arguments_ARE_TOLD(void **state)
 	assert_int_equal(rdmamsg_region_create(p.c.ctx, near, 64, 0, &weak), 0);
 	s.region = weak;
 	assert_error(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, NULL), -EINVAL,
-		     "attach");
+		     "rdmamsg_region_register");
 	assert_error(rdmamsg_region_get_key(weak, p.c.ep, &bad), -EINVAL,
 		     "nothing");
 	assert_int_equal(rdmamsg_region_register(weak, p.c.ep), 0);
