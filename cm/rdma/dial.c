@@ -16,6 +16,7 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -27,8 +28,12 @@
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define RESOLVE_MS	2000	/* one address of several */
-#define BACKOFF_MS	20	/* the first one after a stale reject */
+/*
+ * One attempt. Linux sends three ARP or ND requests a second apart, and then
+ * none until it is asked again: a host that comes back later would not be found.
+ */
+#define RESOLVE_MS	2000
+#define BACKOFF_MS	20	/* the first one */
 #define BACKOFF_MAX_MS	1000
 
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what)
@@ -211,7 +216,8 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	ep->state = EP_RESOLVING;
 	ret = rdmamsg__v_resolve_addr(v, ep->id, bound ?
 				      (struct sockaddr *)&src : NULL,
-				      ep->addr->ai_addr, rdmamsg__dial_ms(ep));
+				      ep->addr->ai_addr,
+				      min(rdmamsg__dial_ms(ep), RESOLVE_MS));
 	if (ret)
 		return rdmamsg__cm_fail(ep->ctx, ret,
 					ep->source && ret == -EADDRNOTAVAIL ?
@@ -322,12 +328,8 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 }
 
-/*
- * Stale: the peer's device still has a connection of our queue pair number from
- * before a crash or reboot, and another queue pair will do. Jitter keeps many
- * clients of one server apart. None of them waits past its deadline.
- */
-void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
+/* Jitter keeps many clients of one server apart. None waits past its deadline. */
+static void back_off(struct rdmamsg_ep *ep, const char *why)
 {
 	uint64_t now = rdmamsg__now_ms();
 	uint32_t random = 0, ms;
@@ -335,17 +337,41 @@ void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
 	rdmamsg__oob_stop(ep);
 	drop_receives(ep);
 	drop_try(ep);
-	ep->limit = limit;
 	ep->backoff_ms = ep->backoff_ms ?
 		min(2 * ep->backoff_ms, (uint32_t)BACKOFF_MAX_MS) : BACKOFF_MS;
 	(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
 	ms = ep->backoff_ms / 2 + random % (ep->backoff_ms + 1);
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
-	log_info("ep %p: rejected, the peer %s%s; again in %u ms", (void *)ep,
-		 limit ? "limits " : "has a stale connection",
-		 limit ? rdmamsg__limit_text(limit) : "", ms);
+	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
 	ep->state = EP_BACKOFF;
 	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
+}
+
+/*
+ * Stale: the peer's device still has a connection of our queue pair number from
+ * before a crash or reboot, and another queue pair will do.
+ */
+void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
+{
+	char why[80] = "rejected, the peer has a stale connection";
+
+	if (limit)
+		snprintf(why, sizeof(why), "rejected, the peer limits %s",
+			 rdmamsg__limit_text(limit));
+	ep->limit = limit;
+	ep->unanswered = false;
+	back_off(ep, why);
+}
+
+bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep)
+{
+	if (ep->addr->ai_next || ep->or_soft ||
+	    rdmamsg__now_ms() >= ep->deadline)
+		return false;
+	ep->limit = PROTO_LIMIT_NONE;
+	ep->unanswered = true;
+	back_off(ep, "no answer to address resolution");
+	return true;
 }
 
 /*

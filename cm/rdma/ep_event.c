@@ -193,6 +193,9 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 	if (ep->state >= EP_DRAINING)
 		return;
+	if (ev->type == RDMA_CM_EVENT_ADDR_ERROR && err == -ETIMEDOUT &&
+	    rdmamsg__dial_unanswered(ep))
+		return;
 	ep->reason.cm_event = ev->type;
 	ep->reason.cm_status = ev->status;
 	switch (ev->type) {

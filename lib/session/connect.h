@@ -139,6 +139,8 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
  * limit of the peer, enum proto_limit, that passes.
  */
 void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
+/* Address resolution timed out: false where there is another address or no time. */
+bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep);
 /* This address did not do: the next one, or the end with what is noted. */
 void rdmamsg__dial_next(struct rdmamsg_ep *ep);
 /* No way leads there, or nobody answers. */

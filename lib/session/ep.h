@@ -279,6 +279,7 @@ struct rdmamsg_ep {
 	struct timer live;		/* liveness tick */
 	uint32_t backoff_ms;
 	uint32_t limit;			/* enum proto_limit of a refusal */
+	bool unanswered;		/* by address resolution: backs off */
 	enum proto_reject refused;	/* the peer, by our SETUP */
 	struct visitor visitor;		/* of the listener it came to */
 	uint64_t heard;			/* ms, last sign of the program there */

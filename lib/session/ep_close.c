@@ -359,7 +359,8 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 	case EP_SETUP:
 		return "waiting for the peer's SETUP";
 	case EP_BACKOFF:
-		return ep->limit ? "rejected by a limit of the peer" :
+		return ep->unanswered ? "resolving the address" :
+		       ep->limit ? "rejected by a limit of the peer" :
 		       "rejected as stale";
 	default:
 		return "ending";
@@ -408,7 +409,8 @@ void rdmamsg__ep_deadline(struct timer *t)
 			setup_timed_out(ep);
 			break;
 		}
-		no_way = ep->state == EP_RESOLVING && !ep->resolve;
+		no_way = ep->state == EP_BACKOFF ? ep->unanswered :
+			ep->state == EP_RESOLVING && !ep->resolve;
 		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?
 				   RDMAMSG_WHO_PEER :
 				   RDMAMSG_WHO_NETWORK, no_way ?
