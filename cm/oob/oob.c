@@ -44,7 +44,7 @@ int rdmamsg__oob_init(struct rdmamsg_ep *ep)
 
 	if (!oob)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	ep->oob = oob;
+	ep->connect.oob = oob;
 	ret = rdmamsg__path_copy(&oob->path, ep->opts.path);
 	ep->opts.path = NULL;		/* the caller's */
 	if (ret)
@@ -56,31 +56,32 @@ int rdmamsg__oob_init(struct rdmamsg_ep *ep)
 /* Everything but the peer: the queue pair in INIT, and the record. */
 static int prepare(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
-	struct proto_oob *r = &ep->oob->local;
+	struct proto_oob *r = &ep->connect.oob->local;
 	int ret = rdmamsg__ep_resources(ep);
 
 	if (!ret)
-		ret = rdmamsg__path_local(ep->oob, ep->dev->device, local);
+		ret = rdmamsg__path_local(ep->connect.oob, ep->lane.dev->device,
+					  local);
 	if (!ret)
 		ret = rdmamsg__qp_init(ep);
 	if (ret)
 		return ret;
 	r->qp_num = ep->hot.qp->qp_num;
-	r->resp_res = ep->resp_res;
-	r->init_depth = ep->init_depth;
+	r->resp_res = ep->lane.resp_res;
+	r->init_depth = ep->lane.init_depth;
 	rdmamsg__hello_fill(ep, r->hello, &r->hello_len);
 	return 0;
 }
 
 int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
-	struct proto_oob *r = &ep->oob->local;
+	struct proto_oob *r = &ep->connect.oob->local;
 	int ret = prepare(ep, local);
 
 	if (ret)
 		return ret;
 	r->kind = PROTO_OOB_OFFER;
-	memcpy(r->token, ep->session, sizeof(r->token));
+	memcpy(r->token, ep->connect.session, sizeof(r->token));
 	ep->state = EP_REQUESTED;
 	return 0;
 }
@@ -88,7 +89,7 @@ int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local)
 /* With the records of both sides, to RTS. */
 static int make_ready(struct rdmamsg_ep *ep)
 {
-	int ret = rdmamsg__path_match(ep->oob);
+	int ret = rdmamsg__path_match(ep->connect.oob);
 
 	return ret ? ret : rdmamsg__qp_ready(ep);
 }
@@ -102,8 +103,9 @@ static bool is_taken(const struct rdmamsg_ep *ep, const struct proto_oob *offer)
 		const struct rdmamsg_ep *e = list_entry(n, struct rdmamsg_ep,
 							node);
 
-		if (e != ep && e->oob && e->passive &&
-		    !memcmp(e->session, offer->token, sizeof(e->session)))
+		if (e != ep && e->connect.oob && e->connect.passive &&
+		    !memcmp(e->connect.session, offer->token,
+			    sizeof(e->connect.session)))
 			return true;
 	}
 	return false;
@@ -112,7 +114,7 @@ static bool is_taken(const struct rdmamsg_ep *ep, const struct proto_oob *offer)
 int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		       const struct sockaddr *local)
 {
-	struct proto_oob *r = &ep->oob->local;
+	struct proto_oob *r = &ep->connect.oob->local;
 	struct proto_hello h;
 	int ret;
 
@@ -125,16 +127,16 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		return rdmamsg__fail(ret, "no common protocol version: the "
 				     "peer speaks %u to %u, this library %u",
 				     h.lowest, h.highest, PROTO_VERSION);
-	ep->passive = true;
-	ep->version = (uint32_t)ret;
-	ep->tx_limit = h.credits;
-	ep->hello_ok = true;
+	ep->connect.passive = true;
+	ep->connect.version = (uint32_t)ret;
+	ep->credit.limit = h.credits;
+	ep->connect.hello_ok = true;
 	ep->state = EP_SETUP;
-	memcpy(ep->session, offer->token, sizeof(ep->session));
-	ep->oob->peer = *offer;
+	memcpy(ep->connect.session, offer->token, sizeof(ep->connect.session));
+	ep->connect.oob->peer = *offer;
 	ret = prepare(ep, local);
 	if (!ret)
-		ret = rdmamsg__path_match(ep->oob);
+		ret = rdmamsg__path_match(ep->connect.oob);
 	if (ret)
 		return ret;
 	rdmamsg__features_take(ep, &h);
@@ -150,7 +152,7 @@ static void rejected(struct rdmamsg_ep *ep, const struct proto_oob *r)
 {
 	/* as if the CM had brought it */
 	struct cm_event ev = {
-		.v = ep->v, .type = RDMA_CM_EVENT_REJECTED, .status = 28,
+		.v = ep->lane.v, .type = RDMA_CM_EVENT_REJECTED, .status = 28,
 	};
 
 	memcpy(ev.data, r->hello, r->hello_len);
@@ -169,13 +171,14 @@ static void fail_ready(struct rdmamsg_ep *ep, int err)
 
 int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 {
-	struct cm_event ev = { .v = ep->v };
+	struct cm_event ev = { .v = ep->lane.v };
 	int ret;
 
 	if (answer->kind == PROTO_OOB_OFFER)
 		return rdmamsg__fail(-EPROTO, "an offer, where an answer was "
 				     "to come: both sides offer");
-	if (memcmp(answer->token, ep->session, sizeof(ep->session)))
+	if (memcmp(answer->token, ep->connect.session,
+		   sizeof(ep->connect.session)))
 		return rdmamsg__fail(-EPROTO, "an answer to another offer");
 	if (answer->kind == PROTO_OOB_REJECT) {
 		rejected(ep, answer);
@@ -187,14 +190,14 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 		rdmamsg__ep_kill(ep);
 		return 0;
 	}
-	ep->oob->peer = *answer;
+	ep->connect.oob->peer = *answer;
 	ret = rdmamsg__try(make_ready(ep));
 	if (ret) {
 		fail_ready(ep, ret);
 		return 0;
 	}
 	ep->state = EP_SETUP;
-	ep->ctrl_due |= CTRL_SETUP;
+	ep->ctrl.due |= CTRL_SETUP;
 	rdmamsg__ep_touch(ep);
 	return 0;
 }
@@ -299,8 +302,8 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		return ret;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep->device, NULL, &ep->v,
-					   &ep->device);
+		ret = rdmamsg__path_device(ep->connect.device, NULL,
+					   &ep->lane.v, &ep->connect.device);
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 
@@ -362,11 +365,11 @@ int rdmamsg_oob_record(const struct rdmamsg_ep *ep, void *buf, size_t size)
 
 	if (ret)
 		return ret;
-	if (!ep->oob || !ep->oob->local.kind)
+	if (!ep->connect.oob || !ep->connect.oob->local.kind)
 		return rdmamsg__fail(-EINVAL, "this endpoint has no record: it "
 				     "is not from rdmamsg_oob_offer() or "
 				     "rdmamsg_oob_answer()");
-	return rdmamsg__oob_give(&ep->oob->local, buf, size);
+	return rdmamsg__oob_give(&ep->connect.oob->local, buf, size);
 }
 
 int rdmamsg_oob_finish(struct rdmamsg_ep *ep, const void *record, size_t len)
@@ -379,8 +382,9 @@ int rdmamsg_oob_finish(struct rdmamsg_ep *ep, const void *record, size_t len)
 	if (!record)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_oob_finish: record is "
 				     "NULL");
-	if (!ep->oob || ep->oob->local.kind != PROTO_OOB_OFFER ||
-	    ep->oob->conn)
+	if (!ep->connect.oob ||
+	    ep->connect.oob->local.kind != PROTO_OOB_OFFER ||
+	    ep->connect.oob->conn)
 		return rdmamsg__fail(-EINVAL, "this endpoint is not from "
 				     "rdmamsg_oob_offer()");
 	if (ep->state != EP_REQUESTED)

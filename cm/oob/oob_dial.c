@@ -20,7 +20,7 @@
 
 static int fail_connect(const struct rdmamsg_ep *ep, int err)
 {
-	return rdmamsg__fail(err, "TCP port %s: %s", ep->service,
+	return rdmamsg__fail(err, "TCP port %s: %s", ep->connect.service,
 			     strerror(-err));
 }
 
@@ -35,13 +35,13 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 		    0);
 	if (fd < 0)
 		return rdmamsg__fail(-errno, "socket: %s", strerror(errno));
-	memmove(&ep->peer_addr, ai->ai_addr, ai->ai_addrlen);
-	if (ep->source &&
-	    rdmamsg__resolve_numeric(ep->source, NULL, 0, &src))
+	memmove(&ep->connect.peer_addr, ai->ai_addr, ai->ai_addrlen);
+	if (ep->connect.source &&
+	    rdmamsg__resolve_numeric(ep->connect.source, NULL, 0, &src))
 		ret = rdmamsg__fail(-EINVAL, "source '%s' is not a numeric "
-				    "address", ep->source);
+				    "address", ep->connect.source);
 	if (src && bind(fd, src->ai_addr, src->ai_addrlen))
-		ret = rdmamsg__fail(-errno, "source %s: %s", ep->source,
+		ret = rdmamsg__fail(-errno, "source %s: %s", ep->connect.source,
 				    strerror(errno));
 	if (src)
 		freeaddrinfo(src);
@@ -56,7 +56,7 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	}
 	c->connecting = true;
 	c->ep = ep;
-	ep->oob->conn = c;
+	ep->connect.oob->conn = c;
 	ret = rdmamsg__watch_set(ep->ctx, &c->watch, EPOLLOUT);
 	if (!ret)
 		return 0;
@@ -68,10 +68,10 @@ int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
 {
 	int ret;
 
-	while ((ret = rdmamsg__try(dial(ep, ep->addr)))) {
-		if (!ep->addr->ai_next)
+	while ((ret = rdmamsg__try(dial(ep, ep->connect.addr)))) {
+		if (!ep->connect.addr->ai_next)
 			return rdmamsg__fail_again(ret);
-		ep->addr = ep->addr->ai_next;
+		ep->connect.addr = ep->connect.addr->ai_next;
 	}
 	return 0;
 }
@@ -79,15 +79,15 @@ int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
 int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
 {
 	const struct addrinfo ai = {
-		.ai_family = ep->peer_addr.ss_family,
-		.ai_addr = (struct sockaddr *)&ep->peer_addr,
-		.ai_addrlen = ep->peer_addr.ss_family == AF_INET6 ?
+		.ai_family = ep->connect.peer_addr.ss_family,
+		.ai_addr = (struct sockaddr *)&ep->connect.peer_addr,
+		.ai_addrlen = ep->connect.peer_addr.ss_family == AF_INET6 ?
 			      sizeof(struct sockaddr_in6) :
 			      sizeof(struct sockaddr_in),
 	};
 
 	ep->state = EP_RESOLVING;
-	rdmamsg__oob_psn(ep->oob);
+	rdmamsg__oob_psn(ep->connect.oob);
 	return dial(ep, &ai);
 }
 
@@ -96,7 +96,7 @@ bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err)
 	if (err == -ECONNREFUSED) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   err, "nobody listens on port %s of %s",
-				   ep->service, ep->host);
+				   ep->connect.service, ep->connect.host);
 		rdmamsg__ep_kill(ep);
 		return true;
 	}
@@ -123,7 +123,8 @@ void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
 /* On the device with the local address. */
 static int make_offer(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
-	int ret = rdmamsg__path_device(ep->device, local, &ep->v, &ep->device);
+	int ret = rdmamsg__path_device(ep->connect.device, local, &ep->lane.v,
+				       &ep->connect.device);
 
 	return ret ? ret : rdmamsg__oob_begin(ep, local);
 }
@@ -138,8 +139,8 @@ void rdmamsg__oob_dialled(struct oob_conn *c)
 		err = errno;
 	if (err) {
 		rdmamsg__oob_conn_free(c);
-		if (ep->addr && ep->addr->ai_next) {
-			ep->addr = ep->addr->ai_next;
+		if (ep->connect.addr && ep->connect.addr->ai_next) {
+			ep->connect.addr = ep->connect.addr->ai_next;
 			rdmamsg__oob_resolved(ep);
 		} else {
 			no_address(ep, rdmamsg__try(fail_connect(ep, -err)));
@@ -148,16 +149,16 @@ void rdmamsg__oob_dialled(struct oob_conn *c)
 	}
 	c->connecting = false;
 	rdmamsg__oob_note_addrs(c);
-	ep->local_addr = c->local;
-	if (ep->addrs)
-		freeaddrinfo(ep->addrs);
-	ep->addrs = ep->addr = NULL;
+	ep->connect.local_addr = c->local;
+	if (ep->connect.addrs)
+		freeaddrinfo(ep->connect.addrs);
+	ep->connect.addrs = ep->connect.addr = NULL;
 	ret = rdmamsg__try(make_offer(ep, (struct sockaddr *)&c->local));
 	if (ret) {
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 		return;
 	}
-	ret = rdmamsg__oob_send(c, &ep->oob->local);
+	ret = rdmamsg__oob_send(c, &ep->connect.oob->local);
 	if (ret)
 		rdmamsg__oob_gone(ep, ret);
 }

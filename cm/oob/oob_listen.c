@@ -102,32 +102,35 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	struct oob_conn *c = req->oob;
 	int ret;
 
-	ep->peer_addr = c->peer;
-	ep->local_addr = c->local;
+	ep->connect.peer_addr = c->peer;
+	ep->connect.local_addr = c->local;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep->device ? ep->device : c->device,
-					   (struct sockaddr *)&c->local,
-					   &ep->v, &ep->device);
+		ret = rdmamsg__path_device(
+			ep->connect.device ? ep->connect.device : c->device,
+			(struct sockaddr *)&c->local, &ep->lane.v,
+			&ep->connect.device);
 	if (!ret)
 		ret = rdmamsg__oob_reply(ep, &c->record,
 					 (struct sockaddr *)&c->local);
 	if (ret) {
-		rdmamsg__oob_reject(c, ret == -EALREADY ||
-				    ret == -EHOSTUNREACH ?
-				    PROTO_REJECT_PROTOCOL : ep->limit ?
-				    PROTO_REJECT_LIMIT :
-				    PROTO_REJECT_RESOURCES, ep->limit, NULL, 0);
+		rdmamsg__oob_reject(c,
+				    ret == -EALREADY || ret == -EHOSTUNREACH
+					    ? PROTO_REJECT_PROTOCOL
+				    : ep->connect.limit
+					    ? PROTO_REJECT_LIMIT
+					    : PROTO_REJECT_RESOURCES,
+				    ep->connect.limit, NULL, 0);
 		return ret;
 	}
-	ret = rdmamsg__oob_send(c, &ep->oob->local);
+	ret = rdmamsg__oob_send(c, &ep->connect.oob->local);
 	if (ret == -EPIPE || ret == -ECONNRESET)
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
 	if (ret)
 		return rdmamsg__fail(ret, "answering: %s", strerror(-ret));
 	c->ep = ep;
-	ep->oob->conn = c;
+	ep->connect.oob->conn = c;
 	req->oob = NULL;
 	return 0;
 }

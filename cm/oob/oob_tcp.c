@@ -58,7 +58,7 @@ void rdmamsg__oob_conn_free(struct oob_conn *c)
 	rdmamsg__oob_leave(c);
 	rdmamsg__visitor_leave(&c->visitor);
 	if (c->ep)
-		c->ep->oob->conn = NULL;
+		c->ep->connect.oob->conn = NULL;
 	c->ep = NULL;
 	free(c->device);
 	rdmamsg__watch_end(c->ctx, &c->watch, c);
@@ -66,13 +66,13 @@ void rdmamsg__oob_conn_free(struct oob_conn *c)
 
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep)
 {
-	if (ep->oob && ep->oob->conn)
-		rdmamsg__oob_conn_free(ep->oob->conn);
+	if (ep->connect.oob && ep->connect.oob->conn)
+		rdmamsg__oob_conn_free(ep->connect.oob->conn);
 }
 
 void rdmamsg__oob_connected(struct rdmamsg_ep *ep)
 {
-	if (!ep->passive)
+	if (!ep->connect.passive)
 		rdmamsg__oob_stop(ep);
 }
 
@@ -146,7 +146,7 @@ void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err)
 				   RDMAMSG_CAUSE_VERSION, err, "what answers "
 				   "there does not speak this exchange%s: %s",
 				   err == -EPROTO ? "" : " in this version",
-				   ep->host ? ep->host : "?");
+				   ep->connect.host ? ep->connect.host : "?");
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
 				   -ECONNRESET, "the peer was killed or has "
@@ -179,7 +179,7 @@ static void on_end(struct oob_conn *c)
 	if (!c->ep)
 		return;
 	rdmamsg__oob_conn_free(c);
-	if (ep->state == EP_SETUP && !ep->setup_seen)
+	if (ep->state == EP_SETUP && !ep->connect.setup_seen)
 		rdmamsg__oob_gone(ep, n > 0 ? -EPROTO : err);
 }
 

@@ -30,7 +30,8 @@
 
 /*
  * One attempt. Linux sends three ARP or ND requests a second apart, and then
- * none until it is asked again: a host that comes back later would not be found.
+ * none until it is asked again: a host that comes back later would not be
+ * found.
  */
 #define RESOLVE_MS	2000
 #define BACKOFF_MS	20	/* the first one */
@@ -53,7 +54,7 @@ int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what)
 /* Needs the resources of the endpoint: its device decides. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 {
-	const struct rdmamsg_device *d = ep->dev->device;
+	const struct rdmamsg_device *d = ep->lane.dev->device;
 	bool inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
 		   !rdmamsg__window_lack(d);
 	bool over = ep->opts.srq && ep->opts.srq->opts.overcommit > 100;
@@ -64,7 +65,7 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h)
 {
-	ep->features = h->features &
+	ep->connect.features = h->features &
 		       (rdmamsg__features(ep) | PROTO_FEATURE_OVERCOMMIT);
 }
 
@@ -75,7 +76,7 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
 		.features = rdmamsg__features(ep),
 		.credits = (uint16_t)min(rdmamsg__granted(ep), 0xffffu),
-		.data = ep->hello_data,
+		.data = ep->connect.hello_data,
 		.data_len = (uint8_t)ep->opts.hello_data_len,
 	};
 
@@ -102,10 +103,10 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   h.highest, PROTO_VERSION);
 		return ret;
 	}
-	ep->version = (uint32_t)ret;
+	ep->connect.version = (uint32_t)ret;
 	rdmamsg__features_take(ep, &h);
-	ep->tx_limit = h.credits;
-	ep->hello_ok = true;
+	ep->credit.limit = h.credits;
+	ep->connect.hello_ok = true;
 	return 0;
 }
 
@@ -121,10 +122,11 @@ void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 			  int err)
 {
 	if (rdmamsg__is_unreachable(err))
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
-				   RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
-				   "%s: %s", ep->host ? ep->host : "the peer",
-				   rdmamsg__text());
+		rdmamsg__ep_reason(
+			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			-EHOSTUNREACH, "%s: %s",
+			ep->connect.host ? ep->connect.host : "the peer",
+			rdmamsg__text());
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, err, "%s",
 				   rdmamsg__text());
@@ -137,54 +139,59 @@ int rdmamsg__dial_ms(const struct rdmamsg_ep *ep)
 	uint64_t left = ep->deadline > now ? ep->deadline - now : 1;
 
 	/* the last address may have all the time there is */
-	return (int)(ep->addr->ai_next ? min(left, (uint64_t)RESOLVE_MS) :
-		     left);
+	return (int)(ep->connect.addr->ai_next ? min(left, (uint64_t)RESOLVE_MS)
+					       : left);
 }
 
 static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 {
 	struct addrinfo *ai;
-	const char *device = ep->device ? ep->device : rdmamsg__env_device();
+	const char *device =
+		ep->connect.device ? ep->connect.device : rdmamsg__env_device();
 
-	if (ep->source) {
-		if (rdmamsg__resolve_numeric(ep->source, NULL, 0, &ai))
-			return rdmamsg__fail(-EINVAL, "source '%s' is not a "
-					     "numeric address", ep->source);
+	if (ep->connect.source) {
+		if (rdmamsg__resolve_numeric(ep->connect.source, NULL, 0, &ai))
+			return rdmamsg__fail(-EINVAL,
+					     "source '%s' is not a "
+					     "numeric address",
+					     ep->connect.source);
 		memcpy(src, ai->ai_addr, ai->ai_addrlen);
 		freeaddrinfo(ai);
-		if (src->ss_family != ep->addr->ai_family)
+		if (src->ss_family != ep->connect.addr->ai_family)
 			return rdmamsg__fail(-EINVAL, "source '%s' is not of "
 					     "the peer's address family",
-					     ep->source);
+					     ep->connect.source);
 		return 1;
 	}
 	/* to the soft HCA all addresses of this host are the same */
 	if (!device || !strcmp(device, "hw") ||
-	    ep->v == &rdmamsg__verbs_soft ||
+	    ep->lane.v == &rdmamsg__verbs_soft ||
 	    (rdmamsg__soft_below() && !strcmp(device, "soft")))
 		return 0;
-	return rdmamsg__device_addr(ep->v, device, ep->addr->ai_family, src) ?:
-	       1;
+	return rdmamsg__device_addr(ep->lane.v, device,
+				    ep->connect.addr->ai_family, src)
+		       ?: 1;
 }
 
 /* What was asked for; else a device that leads there, else the soft HCA. */
 static void choose(struct rdmamsg_ep *ep)
 {
-	const char *asked = ep->device ? ep->device : rdmamsg__env_device();
-	bool soft = ep->or_soft;	/* it is its turn */
+	const char *asked =
+		ep->connect.device ? ep->connect.device : rdmamsg__env_device();
+	bool soft = ep->connect.or_soft;	/* it is its turn */
 
-	ep->or_soft = false;
-	ep->v = rdmamsg__device_table(asked);
-	if (ep->v)
+	ep->connect.or_soft = false;
+	ep->lane.v = rdmamsg__device_table(asked);
+	if (ep->lane.v)
 		return;
-	ep->v = rdmamsg__verbs;
-	if (!rdmamsg__addr_is_loopback(ep->addr->ai_addr))
+	ep->lane.v = rdmamsg__verbs;
+	if (!rdmamsg__addr_is_loopback(ep->connect.addr->ai_addr))
 		return;
 	if (soft ||
 	    rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV)
-		ep->v = &rdmamsg__verbs_soft;
+		ep->lane.v = &rdmamsg__verbs_soft;
 	else
-		ep->or_soft = true;
+		ep->connect.or_soft = true;
 }
 
 /* One address: id, options, address resolution. */
@@ -196,42 +203,46 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	int ret, bound;
 
 	choose(ep);
-	v = ep->v;
+	v = ep->lane.v;
 	/* first: it knows best what is wrong with a device of that name */
 	bound = bind_source(ep, &src);
 	if (bound < 0)
 		return bound;
-	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->owner, &ep->id);
+	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->connect.owner,
+				 &ep->connect.id);
 	if (ret)
 		return ret;
 	if (ep->opts.tos != RDMAMSG_NONE) {
-		ret = rdmamsg__v_set_option(v, ep->id, RDMA_OPTION_ID,
+		ret = rdmamsg__v_set_option(v, ep->connect.id, RDMA_OPTION_ID,
 					    RDMA_OPTION_ID_TOS, &tos,
 					    sizeof(tos));
 		if (ret)
 			return rdmamsg__cm_fail(ep->ctx, ret,
 						"type of service");
 	}
-	memcpy(&ep->peer_addr, ep->addr->ai_addr, ep->addr->ai_addrlen);
+	memcpy(&ep->connect.peer_addr, ep->connect.addr->ai_addr,
+	       ep->connect.addr->ai_addrlen);
 	ep->state = EP_RESOLVING;
-	ret = rdmamsg__v_resolve_addr(v, ep->id, bound ?
+	ret = rdmamsg__v_resolve_addr(v, ep->connect.id, bound ?
 				      (struct sockaddr *)&src : NULL,
-				      ep->addr->ai_addr,
+				      ep->connect.addr->ai_addr,
 				      min(rdmamsg__dial_ms(ep), RESOLVE_MS));
 	if (ret)
 		return rdmamsg__cm_fail(ep->ctx, ret,
-					ep->source && ret == -EADDRNOTAVAIL ?
-					"source" : "address");
+					ep->connect.source &&
+							ret == -EADDRNOTAVAIL
+						? "source"
+						: "address");
 	return 0;
 }
 
 static void drop_try(struct rdmamsg_ep *ep)
 {
 	rdmamsg__ep_resources_free(ep);
-	if (ep->id)
-		rdmamsg__cm_id_free(ep->v, ep->id);
-	ep->id = NULL;
-	ep->hot.sq_posted = ep->sq_done = 0;
+	if (ep->connect.id)
+		rdmamsg__cm_id_free(ep->lane.v, ep->connect.id);
+	ep->connect.id = NULL;
+	ep->hot.sq_posted = ep->lane.sq.done = 0;
 	ep->st.sent_inline = 0;
 }
 
@@ -244,7 +255,7 @@ static void drop_receives(struct rdmamsg_ep *ep)
 	rdmamsg__rx_discard(ep);
 }
 
-/* From ep->addr on, the first that can be tried; the error of the last. */
+/* From connect.addr on, the first that can be tried; the error of the last. */
 static int try_addrs(struct rdmamsg_ep *ep)
 {
 	for (;;) {
@@ -253,13 +264,13 @@ static int try_addrs(struct rdmamsg_ep *ep)
 		if (!ret)
 			return 0;
 		drop_try(ep);
-		if (ep->or_soft)
+		if (ep->connect.or_soft)
 			continue;
-		if (!ep->addr->ai_next)
+		if (!ep->connect.addr->ai_next)
 			return rdmamsg__fail_again(ret);
 		log_info("ep %p: %s; trying the next address", (void *)ep,
 			 rdmamsg__text());
-		ep->addr = ep->addr->ai_next;
+		ep->connect.addr = ep->connect.addr->ai_next;
 	}
 }
 
@@ -270,14 +281,15 @@ void rdmamsg__dial_next(struct rdmamsg_ep *ep)
 
 	drop_receives(ep);
 	drop_try(ep);
-	if (!ep->addr || (!ep->addr->ai_next && !ep->or_soft)) {
+	if (!ep->connect.addr ||
+	    (!ep->connect.addr->ai_next && !ep->connect.or_soft)) {
 		rdmamsg__ep_kill(ep);
 		return;
 	}
-	log_info("ep %p: %s; trying the %s", (void *)ep, ep->reason.text,
-		 ep->or_soft ? "soft HCA" : "next address");
-	if (!ep->or_soft)
-		ep->addr = ep->addr->ai_next;
+	log_info("ep %p: %s; trying the %s", (void *)ep, ep->close.reason.text,
+		 ep->connect.or_soft ? "soft HCA" : "next address");
+	if (!ep->connect.or_soft)
+		ep->connect.addr = ep->connect.addr->ai_next;
 	rdmamsg__ep_reason_forget(ep);
 	ret = rdmamsg__try(try_addrs(ep));
 	if (ret)
@@ -291,13 +303,13 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 	if (gai) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
 				   -EADDRNOTAVAIL, "cannot resolve %s port %s: "
-				   "%s", ep->host, ep->service,
+				   "%s", ep->connect.host, ep->connect.service,
 				   gai_strerror(gai));
 		rdmamsg__ep_kill(ep);
 		return;
 	}
-	ep->addrs = ep->addr = addrs;
-	if (ep->oob) {
+	ep->connect.addrs = ep->connect.addr = addrs;
+	if (ep->connect.oob) {
 		rdmamsg__oob_resolved(ep);
 		return;
 	}
@@ -309,12 +321,12 @@ void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep)
 {
 	rdmamsg__oob_stop(ep);
-	if (ep->resolve)
-		rdmamsg__resolve_abandon(ep->resolve);
-	ep->resolve = NULL;
-	if (ep->addrs)
-		freeaddrinfo(ep->addrs);
-	ep->addrs = ep->addr = NULL;
+	if (ep->connect.resolve)
+		rdmamsg__resolve_abandon(ep->connect.resolve);
+	ep->connect.resolve = NULL;
+	if (ep->connect.addrs)
+		freeaddrinfo(ep->connect.addrs);
+	ep->connect.addrs = ep->connect.addr = NULL;
 }
 
 void rdmamsg__dial_again(struct rdmamsg_ep *ep)
@@ -322,13 +334,14 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep)
 	int ret;
 
 	rdmamsg__ep_timeout(ep);
-	ret = rdmamsg__try(ep->oob ? rdmamsg__oob_dial_again(ep) :
+	ret = rdmamsg__try(ep->connect.oob ? rdmamsg__oob_dial_again(ep) :
 			   dial_addr(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 }
 
-/* Jitter keeps many clients of one server apart. None waits past its deadline. */
+/* Jitter keeps many clients of one server apart. None waits past its deadline.
+ */
 static void back_off(struct rdmamsg_ep *ep, const char *why)
 {
 	uint64_t now = rdmamsg__now_ms();
@@ -337,10 +350,12 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	rdmamsg__oob_stop(ep);
 	drop_receives(ep);
 	drop_try(ep);
-	ep->backoff_ms = ep->backoff_ms ?
-		min(2 * ep->backoff_ms, (uint32_t)BACKOFF_MAX_MS) : BACKOFF_MS;
+	ep->connect.backoff_ms = ep->connect.backoff_ms
+					 ? min(2 * ep->connect.backoff_ms,
+					       (uint32_t)BACKOFF_MAX_MS)
+					 : BACKOFF_MS;
 	(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
-	ms = ep->backoff_ms / 2 + random % (ep->backoff_ms + 1);
+	ms = ep->connect.backoff_ms / 2 + random % (ep->connect.backoff_ms + 1);
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
 	ep->state = EP_BACKOFF;
@@ -358,18 +373,18 @@ void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
 	if (limit)
 		snprintf(why, sizeof(why), "rejected, the peer limits %s",
 			 rdmamsg__limit_text(limit));
-	ep->limit = limit;
-	ep->unanswered = false;
+	ep->connect.limit = limit;
+	ep->connect.unanswered = false;
 	back_off(ep, why);
 }
 
 bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep)
 {
-	if (ep->addr->ai_next || ep->or_soft ||
+	if (ep->connect.addr->ai_next || ep->connect.or_soft ||
 	    rdmamsg__now_ms() >= ep->deadline)
 		return false;
-	ep->limit = PROTO_LIMIT_NONE;
-	ep->unanswered = true;
+	ep->connect.limit = PROTO_LIMIT_NONE;
+	ep->connect.unanswered = true;
 	back_off(ep, "no answer to address resolution");
 	return true;
 }
@@ -380,11 +395,12 @@ bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep)
  */
 static int dial_now(struct rdmamsg_ep *ep)
 {
-	int ret = rdmamsg__try(ep->oob ? rdmamsg__oob_dial(ep) : try_addrs(ep));
+	int ret = rdmamsg__try(ep->connect.oob ? rdmamsg__oob_dial(ep)
+					       : try_addrs(ep));
 
-	if (ep->oob && rdmamsg__oob_unanswered(ep, ret))
+	if (ep->connect.oob && rdmamsg__oob_unanswered(ep, ret))
 		return 0;
-	if (!ep->oob && rdmamsg__is_unreachable(ret)) {
+	if (!ep->connect.oob && rdmamsg__is_unreachable(ret)) {
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_UNREACHABLE, ret);
 		return 0;
 	}
@@ -394,18 +410,20 @@ static int dial_now(struct rdmamsg_ep *ep)
 static int dial_start(struct rdmamsg_ep *ep)
 {
 	struct addrinfo *addrs;
-	int gai = rdmamsg__resolve_numeric(ep->host, ep->service, 0, &addrs);
+	int gai = rdmamsg__resolve_numeric(ep->connect.host,
+					   ep->connect.service, 0, &addrs);
 
 	if (!gai) {
-		ep->addrs = ep->addr = addrs;
+		ep->connect.addrs = ep->connect.addr = addrs;
 		return dial_now(ep);
 	}
 	if (gai == EAI_SERVICE)
-		return rdmamsg__fail_service(ep->service);
+		return rdmamsg__fail_service(ep->connect.service);
 	if (gai != EAI_NONAME)
-		return rdmamsg__fail(-EINVAL, "%s port %s: %s", ep->host,
-				     ep->service, gai_strerror(gai));
-	return rdmamsg__resolve_start(ep, &ep->resolve);
+		return rdmamsg__fail(-EINVAL, "%s port %s: %s",
+				     ep->connect.host, ep->connect.service,
+				     gai_strerror(gai));
+	return rdmamsg__resolve_start(ep, &ep->connect.resolve);
 }
 
 /* Not yet on its way. */
@@ -429,9 +447,9 @@ static int dial_new(struct rdmamsg *ctx, const char *host, const char *service,
 	ret = rdmamsg__ep_new(ctx, opts, &ep);
 	if (ret)
 		return ret;
-	ep->host = strdup(host);
-	ep->service = strdup(service);
-	if (!ep->host || !ep->service)
+	ep->connect.host = strdup(host);
+	ep->connect.service = strdup(service);
+	if (!ep->connect.host || !ep->connect.service)
 		ret = rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }

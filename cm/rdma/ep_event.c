@@ -27,18 +27,21 @@
 
 static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
-	const struct verbs_api *v = ep->v;
+	const struct verbs_api *v = ep->lane.v;
 	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
 	int ret;
 
 	/* this device leads there: what follows is no reason for another */
-	ep->or_soft = false;
-	(void)v->id_device(ep->id, &on);
-	if (ep->device && strcmp(ep->device, "hw") &&
-	    strcmp(ep->device, "soft") && strcmp(ep->device, on.name)) {
+	ep->connect.or_soft = false;
+	(void)v->id_device(ep->connect.id, &on);
+	if (ep->connect.device && strcmp(ep->connect.device, "hw") &&
+	    strcmp(ep->connect.device, "soft") &&
+	    strcmp(ep->connect.device, on.name)) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
-				   -ENODEV, "the way to this peer is through "
-				   "device %s, not %s", on.name, ep->device);
+				   -ENODEV,
+				   "the way to this peer is through "
+				   "device %s, not %s",
+				   on.name, ep->connect.device);
 		rdmamsg__dial_next(ep);
 		return;
 	}
@@ -50,7 +53,7 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__dial_next(ep);
 		return;
 	}
-	ret = rdmamsg__v_resolve_route(v, ep->id, rdmamsg__dial_ms(ep));
+	ret = rdmamsg__v_resolve_route(v, ep->connect.id, rdmamsg__dial_ms(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?
 				     RDMAMSG_CAUSE_ADDRESS :
@@ -72,13 +75,13 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	}
 	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
 	param.qp_num = ep->hot.qp->qp_num;
-	param.responder_resources = ep->resp_res;
-	param.initiator_depth = ep->init_depth;
+	param.responder_resources = ep->lane.resp_res;
+	param.initiator_depth = ep->lane.init_depth;
 	param.retry_count = (uint8_t)ep->opts.retry_count;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
 	ep->state = EP_REQUESTED;
-	ret = rdmamsg__v_connect(ep->v, ep->id, &param);
+	ret = rdmamsg__v_connect(ep->lane.v, ep->connect.id, &param);
 	if (ret)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
 				     rdmamsg__cm_fail(ep->ctx, ret,
@@ -91,14 +94,14 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 	if (ep->state != EP_REQUESTED)
 		return;
-	ep->established = true;		/* as far as disconnecting goes */
+	ep->connect.established = true; /* as far as disconnecting goes */
 	if (rdmamsg__hello_check(ep, ev)) {
 		rdmamsg__ep_kill(ep);
 		return;
 	}
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
-		ret = rdmamsg__v_establish(ep->v, ep->id);
+		ret = rdmamsg__v_establish(ep->lane.v, ep->connect.id);
 		/* the kernel's word for one that has ended meanwhile */
 		if (ret == -EINVAL)
 			ret = -ECONNRESET;
@@ -116,10 +119,10 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 		return;
 	}
-	memcpy(&ep->local_addr, rdma_get_local_addr(ep->id),
-	       sizeof(ep->id->route.addr.src_storage));
+	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
+	       sizeof(ep->connect.id->route.addr.src_storage));
 	ep->state = EP_SETUP;
-	ep->ctrl_due |= CTRL_SETUP;
+	ep->ctrl.due |= CTRL_SETUP;
 	rdmamsg__ep_touch(ep);
 }
 
@@ -135,22 +138,22 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	}
 	/* a record that the program has brought there is good for one try */
 	if (ours && h.reject == PROTO_REJECT_LIMIT &&
-	    rdmamsg__limit_passes(h.limit) && ep->host) {
+	    rdmamsg__limit_passes(h.limit) && ep->connect.host) {
 		rdmamsg__dial_back_off(ep, h.limit);
 		return;
 	}
-	ep->reason.cm_event = ev->type;
-	ep->reason.cm_status = ev->status;
+	ep->close.reason.cm_event = ev->type;
+	ep->close.reason.cm_status = ev->status;
 	if (ours && h.data_len) {
-		memcpy(ep->reason_data, h.data, h.data_len);
-		ep->reason.data = ep->reason_data;
-		ep->reason.data_len = h.data_len;
+		memcpy(ep->close.reason_data, h.data, h.data_len);
+		ep->close.reason.data = ep->close.reason_data;
+		ep->close.reason.data_len = h.data_len;
 	}
 	if (ev->status == REJ_INVALID_SERVICE || ev->status == -ECONNREFUSED)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   -ECONNREFUSED, "nobody listens on port %u "
 				   "of that host",
-				   ntohs(rdma_get_dst_port(ep->id)));
+				   ntohs(rdma_get_dst_port(ep->connect.id)));
 	else if (ours && h.reject == PROTO_REJECT_VERSION)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
 				   -EPROTONOSUPPORT, "no common protocol "
@@ -196,14 +199,14 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	if (ev->type == RDMA_CM_EVENT_ADDR_ERROR && err == -ETIMEDOUT &&
 	    rdmamsg__dial_unanswered(ep))
 		return;
-	ep->reason.cm_event = ev->type;
-	ep->reason.cm_status = ev->status;
+	ep->close.reason.cm_event = ev->type;
+	ep->close.reason.cm_status = ev->status;
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		if (err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL)
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
-					   ep->v == &rdmamsg__verbs_soft ?
+					   ep->lane.v == &rdmamsg__verbs_soft ?
 					   "the soft HCA leads to addresses "
 					   "of this host, and %s is none" :
 					   "no RDMA device leads to %s: see "
@@ -211,19 +214,19 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 					   "interface one with 'rdma link add "
 					   "rxe0 type rxe netdev NAME'; within "
 					   "this host RDMAMSG_DEVICE=soft",
-					   ep->host);
+					   ep->connect.host);
 		else
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 					   RDMAMSG_CAUSE_UNREACHABLE,
 					   -EHOSTUNREACH,
 					   "%s: no answer to address "
-					   "resolution (%s)", ep->host,
+					   "resolution (%s)", ep->connect.host,
 					   strerror(-err));
 		break;
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
-				   "no route to %s (%s)", ep->host,
+				   "no route to %s (%s)", ep->connect.host,
 				   strerror(-err));
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -241,13 +244,14 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 							      "connecting"));
 			return;
 		}
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
-				   RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
-				   "%s does not answer (%s)", ep->host ?
-				   ep->host : "the peer", strerror(-err));
+		rdmamsg__ep_reason(
+			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			-EHOSTUNREACH, "%s does not answer (%s)",
+			ep->connect.host ? ep->connect.host : "the peer",
+			strerror(-err));
 	}
 	/* with a SETUP on its way it is too late for another address */
-	if (ep->passive || ep->state == EP_SETUP)
+	if (ep->connect.passive || ep->state == EP_SETUP)
 		rdmamsg__ep_kill(ep);
 	else
 		rdmamsg__dial_next(ep);
@@ -255,16 +259,17 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
 {
-	ep->disconnected = true;
+	ep->close.disconnected = true;
 	/* what arrived before it is delivered before it */
 	rdmamsg__cq_poll(ep->ctx, 1 << 20);
-	if (ep->state == EP_CLOSING && ep->close_seen) {
+	if (ep->state == EP_CLOSING && ep->close.seen) {
 		/* our CLOSE may still wait for its acknowledgement */
 		rdmamsg__ep_peer_gone(ep);
 		return;
 	}
-	if (ep->state < EP_DRAINING && ep->reason.cause == RDMAMSG_CAUSE_CLOSED)
-		ep->reason_set = false;
+	if (ep->state < EP_DRAINING &&
+	    ep->close.reason.cause == RDMAMSG_CAUSE_CLOSED)
+		ep->close.reason_set = false;
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
 			   -ECONNRESET, "%s", rdmamsg__peer_gone_text(ep));
 	rdmamsg__ep_kill(ep);
@@ -295,13 +300,13 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		try(ep, ev, on_response);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		ep->established = true;
-		if (ep->passive && ep->state == EP_REQUESTED)
+		ep->connect.established = true;
+		if (ep->connect.passive && ep->state == EP_REQUESTED)
 			ep->state = EP_SETUP;
 		rdmamsg__ep_touch(ep);
 		break;
 	case RDMA_CM_EVENT_REJECTED:
-		if (ep->state == EP_REQUESTED && !ep->passive)
+		if (ep->state == EP_REQUESTED && !ep->connect.passive)
 			try(ep, ev, on_rejected);
 		else if (ep->state < EP_SETUP)
 			try(ep, ev, on_failed);

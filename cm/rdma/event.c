@@ -127,7 +127,7 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 	switch (owner->kind) {
 	case CM_EP:
 		rdmamsg__ep_cm_event(list_entry(owner, struct rdmamsg_ep,
-						owner), ev);
+						connect.owner), ev);
 		break;
 	case CM_LISTENER:
 		rdmamsg__listener_cm_event(list_entry(owner,

@@ -309,23 +309,23 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 			  PROTO_LIMIT_NONE, NULL, 0);
 		return rdmamsg__fail_path();
 	}
-	ep->passive = true;
-	ep->version = (uint32_t)rdmamsg__hello_version(&req->hello);
-	ep->tx_limit = req->hello.credits;
-	ep->hello_ok = true;
+	ep->connect.passive = true;
+	ep->connect.version = (uint32_t)rdmamsg__hello_version(&req->hello);
+	ep->credit.limit = req->hello.credits;
+	ep->connect.hello_ok = true;
 	ep->state = EP_REQUESTED;
-	ep->peer_addr = req->peer;
-	ep->local_addr = req->local;
-	ep->v = req->v;
-	ep->id = req->id;
-	ep->id->context = &ep->owner;
+	ep->connect.peer_addr = req->peer;
+	ep->connect.local_addr = req->local;
+	ep->lane.v = req->v;
+	ep->connect.id = req->id;
+	ep->connect.id->context = &ep->connect.owner;
 	req->id = NULL;
 	ret = rdmamsg__ep_resources(ep);
 	if (ret)
 		goto reject;
 	/* the smaller of what we have and what the peer can use */
-	ep->resp_res = min(ep->resp_res, req->resp_res);
-	ep->init_depth = min(ep->init_depth, req->init_depth);
+	ep->lane.resp_res = min(ep->lane.resp_res, req->resp_res);
+	ep->lane.init_depth = min(ep->lane.init_depth, req->init_depth);
 	rdmamsg__features_take(ep, &req->hello);
 	ret = rdmamsg__qp_init(ep);
 	if (!ret)
@@ -334,11 +334,11 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 		goto reject;
 	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
 	param.qp_num = ep->hot.qp->qp_num;
-	param.responder_resources = ep->resp_res;
-	param.initiator_depth = ep->init_depth;
+	param.responder_resources = ep->lane.resp_res;
+	param.initiator_depth = ep->lane.init_depth;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
-	ret = rdmamsg__v_accept(ep->v, ep->id, &param);
+	ret = rdmamsg__v_accept(ep->lane.v, ep->connect.id, &param);
 	if (ret == -EINVAL)
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
@@ -348,15 +348,17 @@ static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	return 0;
 
 reject:
-	reject_id(ep->v, ep->id, ep->limit ? PROTO_REJECT_LIMIT :
-		  PROTO_REJECT_RESOURCES, ep->limit, NULL, 0);
+	reject_id(ep->lane.v, ep->connect.id,
+		  ep->connect.limit ? PROTO_REJECT_LIMIT
+				    : PROTO_REJECT_RESOURCES,
+		  ep->connect.limit, NULL, 0);
 	return ret;
 }
 
 /* The visitor becomes half-open. setup_timeout_ms begins. */
 static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
-	struct visitor *v = &ep->visitor;
+	struct visitor *v = &ep->connect.visitor;
 	uint32_t ms;
 
 	rdmamsg__visitor_pass(&req->visitor, v);
@@ -366,8 +368,9 @@ static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 		rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
 	if (!rdmamsg__door_is_fair(v->door))
 		return 0;
-	ep->lent->account = rdmamsg__account_get(ep->ctx, NULL, &req->peer);
-	return ep->lent->account ? 0 :
+	ep->rndv.lent->account =
+		rdmamsg__account_get(ep->ctx, NULL, &req->peer);
+	return ep->rndv.lent->account ? 0 :
 	       rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 }
 
@@ -389,7 +392,8 @@ static int accept_request(struct rdmamsg_request *req,
 		ret = req->oob ? rdmamsg__oob_accept(ep, req) :
 		      accept_ep(ep, req);
 	if (ret == -ENOBUFS || ret == -ENOMEM)
-		rdmamsg__door_refused(ep->visitor.door, PROTO_LIMIT_MEMORY);
+		rdmamsg__door_refused(ep->connect.visitor.door,
+				      PROTO_LIMIT_MEMORY);
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }
 

@@ -28,7 +28,7 @@ struct resolve {
 	pthread_mutex_t lock;
 	pthread_cond_t over;
 	int refs;			/* thread; endpoint or call */
-	struct rdmamsg *ctx;		/* NULL: no endpoint, or none any more */
+	struct rdmamsg *ctx; /* NULL: no endpoint, or none any more */
 	struct rdmamsg_ep *ep;
 	char *host, *service;
 	struct addrinfo hints;
@@ -118,7 +118,7 @@ static void arrived(struct rdmamsg *ctx, struct mail *mail)
 		struct addrinfo *addrs = r->addrs;
 
 		r->addrs = NULL;
-		ep->resolve = NULL;
+		ep->connect.resolve = NULL;
 		rdmamsg__resolved(ep, r->gai, addrs);
 		put(r);		/* the endpoint's */
 	}
@@ -193,7 +193,8 @@ static int resolve_run(struct resolve *r)
 
 int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret_r)
 {
-	struct resolve *r = resolve_new(ep->host, ep->service, &hints_any);
+	struct resolve *r =
+		resolve_new(ep->connect.host, ep->connect.service, &hints_any);
 	int ret;
 
 	if (!r)

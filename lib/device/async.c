@@ -79,7 +79,7 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 	list_for_each_safe(n, t, &ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
-		if (!ep->dev || ep->dev->device != m->d ||
+		if (!ep->lane.dev || ep->lane.dev->device != m->d ||
 		    (m->for_ep && ep->key != m->ep_key))
 			continue;
 		regions[0] = 0;

@@ -170,7 +170,8 @@ static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 	list_for_each(n, &ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
-		if (ep->cq != cq && (!ep->srq || ep->srq->cq != cq))
+		if (ep->lane.cq != cq &&
+		    (!ep->lane.srq || ep->lane.srq->cq != cq))
 			continue;
 		rdmamsg__ep_device_failed(ep, err, what);
 	}

@@ -551,7 +551,7 @@ void rdmamsg__device_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d)
 	list_for_each_safe(n, t, &ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
-		if (ep->dev && ep->dev->device == d && d->gone &&
+		if (ep->lane.dev && ep->lane.dev->device == d && d->gone &&
 		    ep->state < EP_DRAINING)
 			rdmamsg__ep_removed(ep);
 	}

@@ -75,7 +75,7 @@ static int check_create_flags(const struct rdmamsg_ep *ep,
 /* Inline size has no limit to ask for: the device is asked by trying. */
 static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 {
-	struct rdmamsg_device *d = ep->dev->device;
+	struct rdmamsg_device *d = ep->lane.dev->device;
 	const bool ex = ep->opts.create_flags;
 	struct ibv_qp_init_attr_ex attr;
 	uint32_t inl = ep->opts.inline_max + PROTO_HDR_LEN;
@@ -84,9 +84,10 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	for (;;) {
 		memset(&attr, 0, sizeof(attr));
 		attr.qp_context = ep;
-		attr.send_cq = ep->cq->ibv;
-		attr.recv_cq = ep->srq ? ep->srq->cq->ibv : ep->cq->ibv;
-		attr.srq = ep->srq ? ep->srq->ibv : NULL;
+		attr.send_cq = ep->lane.cq->ibv;
+		attr.recv_cq =
+			ep->lane.srq ? ep->lane.srq->cq->ibv : ep->lane.cq->ibv;
+		attr.srq = ep->lane.srq ? ep->lane.srq->ibv : NULL;
 		attr.qp_type = IBV_QPT_RC;
 		attr.cap.max_send_wr = send;
 		attr.cap.max_recv_wr = recv;
@@ -96,12 +97,12 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 		attr.cap.max_inline_data = inl;
 		attr.comp_mask = IBV_QP_INIT_ATTR_PD |
 				 IBV_QP_INIT_ATTR_CREATE_FLAGS;
-		attr.pd = ep->dev->pd;
+		attr.pd = ep->lane.dev->pd;
 		attr.create_flags = ep->opts.create_flags;
 		/* the extended call is not for a plain one on every device */
 		ret = ex ? rdmamsg__v_create_qp_ex(d->v, d->verbs, &attr,
 						   &ep->hot.qp) :
-			   rdmamsg__v_create_qp(d->v, ep->dev->pd,
+			   rdmamsg__v_create_qp(d->v, ep->lane.dev->pd,
 						(struct ibv_qp_init_attr *)
 						&attr, &ep->hot.qp);
 		if (!ret || inl <= PROTO_HDR_LEN)
@@ -110,12 +111,12 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 	}
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair");
-	ep->cap = attr.cap;
+	ep->lane.cap = attr.cap;
 	inl = min(attr.cap.max_inline_data,
 		  ep->opts.inline_max + PROTO_HDR_LEN);
 	/* 0 bytes of payload fit as long as the header does */
-	ep->can_inline = inl >= PROTO_HDR_LEN;
-	ep->inline_max = ep->can_inline ? inl - PROTO_HDR_LEN : 0;
+	ep->send.can_inline = inl >= PROTO_HDR_LEN;
+	ep->send.inline_max = ep->send.can_inline ? inl - PROTO_HDR_LEN : 0;
 	return 0;
 }
 
@@ -160,13 +161,15 @@ found:
 
 static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 {
-	ep->sq_mask = pow2(send) - 1;
-	ep->sq_ops = 0;
-	ep->sq_slots = calloc(ep->sq_mask + 1, sizeof(*ep->sq_slots));
-	ep->rq = recv ? calloc(recv, sizeof(*ep->rq)) : NULL;
-	if (!ep->sq_slots || (recv && !ep->rq))
+	ep->lane.sq.mask = pow2(send) - 1;
+	ep->lane.sq.ops = 0;
+	ep->lane.sq.slots =
+		calloc(ep->lane.sq.mask + 1, sizeof(*ep->lane.sq.slots));
+	ep->lane.rq.slots =
+		recv ? calloc(recv, sizeof(*ep->lane.rq.slots)) : NULL;
+	if (!ep->lane.sq.slots || (recv && !ep->lane.rq.slots))
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	ep->op_max = send + ep->opts.send_queue + RNDV_MAX;
+	ep->send.op_max = send + ep->opts.send_queue + RNDV_MAX;
 	return rdmamsg__ops_grow(ep);
 }
 
@@ -189,7 +192,7 @@ static void tx_inline(struct rdmamsg_ep *ep)
 static int get_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
 		    size_t size, struct pool **ret)
 {
-	int err = rdmamsg__pool_get(ep->dev, DIR_OUT, owner, size, ret);
+	int err = rdmamsg__pool_get(ep->lane.dev, DIR_OUT, owner, size, ret);
 
 	if (err)
 		return err;
@@ -202,41 +205,43 @@ static int get_pools(struct rdmamsg_ep *ep)
 {
 	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
 			    (uint32_t)PROTO_RECV_MIN);
-	int ret = get_pool(ep, ep->opts.send_pool, size, &ep->send_pool);
+	int ret = get_pool(ep, ep->opts.send_pool, size, &ep->send.pool);
 
 	if (!ret && ep->opts.ctrl_pool)
 		ret = get_pool(ep, ep->opts.ctrl_pool, PROTO_RECV_MIN,
-			       &ep->ctrl_pool);
+			       &ep->ctrl.pool);
 	else
-		ep->ctrl_pool = ep->send_pool;
+		ep->ctrl.pool = ep->send.pool;
 	return ret ? ret : rdmamsg__lobby_receives(ep);
 }
 
 static void put_pools(struct rdmamsg_ep *ep)
 {
-	if (ep->send_pool)
-		rdmamsg__pool_unuse(ep->send_pool);
-	if (ep->ctrl_pool && ep->ctrl_pool != ep->send_pool)
-		rdmamsg__pool_unuse(ep->ctrl_pool);
-	if (ep->recv_pool && !ep->srq)
-		rdmamsg__pool_unuse(ep->recv_pool);
+	if (ep->send.pool)
+		rdmamsg__pool_unuse(ep->send.pool);
+	if (ep->ctrl.pool && ep->ctrl.pool != ep->send.pool)
+		rdmamsg__pool_unuse(ep->ctrl.pool);
+	if (ep->lane.recv_pool && !ep->lane.srq)
+		rdmamsg__pool_unuse(ep->lane.recv_pool);
 	rdmamsg__lobby_credit(ep);
-	ep->send_pool = ep->ctrl_pool = ep->recv_pool = NULL;
-	if (ep->announced_max)
-		rdmamsg__budget_withdraw(ep->ctx, ep->holds_max);
-	ep->announced_max = ep->holds_max = 0;
+	ep->send.pool = ep->ctrl.pool = ep->lane.recv_pool = NULL;
+	if (ep->rndv.announced_max)
+		rdmamsg__budget_withdraw(ep->ctx, ep->rndv.holds_max);
+	ep->rndv.announced_max = ep->rndv.holds_max = 0;
 }
 
 static int get_dev(struct rdmamsg_ep *ep)
 {
-	const char *name = ep->device;
+	const char *name = ep->connect.device;
 	struct id_device id;
 
-	if (!ep->oob && ep->v->id_device(ep->id, &id))
+	if (!ep->connect.oob && ep->lane.v->id_device(ep->connect.id, &id))
 		name = id.name;
 	if (ep->opts.flags & RDMAMSG_EP_GUARD)
-		return rdmamsg__dev_single(ep->ctx, ep->v, name, &ep->dev);
-	return rdmamsg__dev_get(ep->ctx, ep->v, name, ep->opts.pd, &ep->dev);
+		return rdmamsg__dev_single(ep->ctx, ep->lane.v, name,
+					   &ep->lane.dev);
+	return rdmamsg__dev_get(ep->ctx, ep->lane.v, name, ep->opts.pd,
+				&ep->lane.dev);
 }
 
 int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
@@ -247,14 +252,14 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 
 	if (ret)
 		return ret;
-	d = ep->dev->device;
+	d = ep->lane.dev->device;
 	ret = rdmamsg__device_carries(d->name,
 				      d->verbs->device->transport_type);
 	if (ret)
 		goto err;
-	ep->init_depth = (uint8_t)min(ep->opts.initiator_depth,
+	ep->lane.init_depth = (uint8_t)min(ep->opts.initiator_depth,
 				      (uint32_t)d->attr.max_qp_init_rd_atom);
-	ep->resp_res = (uint8_t)min(ep->opts.responder_resources,
+	ep->lane.resp_res = (uint8_t)min(ep->opts.responder_resources,
 				    (uint32_t)d->attr.max_qp_rd_atom);
 	send = ep->opts.send_depth + ep->opts.initiator_depth + SEND_RESERVE;
 	recv = ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
@@ -273,22 +278,23 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	ret = alloc_queues(ep, send, recv);
 	if (ret)
 		goto err;
-	ret = rdmamsg__cq_get(ep->dev->queues, send + recv,
+	ret = rdmamsg__cq_get(ep->lane.dev->queues, send + recv,
 			      ep->opts.comp_vector,
-			      ep->opts.flags & RDMAMSG_EP_OWN_CQ, &ep->cq);
+			      ep->opts.flags & RDMAMSG_EP_OWN_CQ, &ep->lane.cq);
 	if (ret)
 		goto err;
-	ep->cq_share = send + recv;
+	ep->lane.cq_share = send + recv;
 	ret = create_qp(ep, send, recv);
-	if (!ret && ep->srq)
-		ret = rdmamsg__qpmap_add(&ep->dev->qps, ep->hot.qp->qp_num, ep);
+	if (!ret && ep->lane.srq)
+		ret = rdmamsg__qpmap_add(&ep->lane.dev->qps, ep->hot.qp->qp_num,
+					 ep);
 	if (ret)
 		goto err;
 	ret = get_pools(ep);
 	if (ret)
 		goto err;
-	ep->sq_data = ep->opts.send_depth;
-	ep->sq_total = send;
+	ep->lane.sq.data = ep->opts.send_depth;
+	ep->lane.sq.total = send;
 	tx_inline(ep);
 	return 0;
 
@@ -303,13 +309,13 @@ void rdmamsg__qp_destroy(struct rdmamsg_ep *ep)
 
 	if (!ep->hot.qp)
 		return;
-	if (ep->srq)
-		rdmamsg__qpmap_del(&ep->dev->qps, ep->hot.qp->qp_num);
-	ret = rdmamsg__v_destroy_qp(ep->v, ep->hot.qp);
+	if (ep->lane.srq)
+		rdmamsg__qpmap_del(&ep->lane.dev->qps, ep->hot.qp->qp_num);
+	ret = rdmamsg__v_destroy_qp(ep->lane.v, ep->hot.qp);
 	if (ret) {
 		log_error("qp 0x%x could not be destroyed: %s",
 			  ep->hot.qp->qp_num, strerror(-ret));
-		rdmamsg__async_forget(ep->dev->device, ep->hot.qp);
+		rdmamsg__async_forget(ep->lane.dev->device, ep->hot.qp);
 	}
 	ep->hot.qp = NULL;
 }
@@ -319,14 +325,15 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
-	if (!ep->dev)
+	if (!ep->lane.dev)
 		return;
 	rdmamsg__qp_destroy(ep);
 	put_pools(ep);
 	rdmamsg__srq_leave(ep);
-	if (ep->cq)
-		rdmamsg__cq_put(ep->dev->queues, ep->cq, ep->cq_share);
-	ep->cq = NULL;
+	if (ep->lane.cq)
+		rdmamsg__cq_put(ep->lane.dev->queues, ep->lane.cq,
+				ep->lane.cq_share);
+	ep->lane.cq = NULL;
 	/* of an earlier try, the key may be somebody else's by now */
 	if (ep->key >> 8 < ctx->table_size && ctx->table[ep->key >> 8] == ep)
 		ctx->table[ep->key >> 8] = NULL;
@@ -335,32 +342,34 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	list_del(&ep->starved_node);
 	rdmamsg__windows_free(ep);
 	rdmamsg__rma_free(ep);
-	free(ep->sq_slots);
-	free(ep->rq);
+	free(ep->lane.sq.slots);
+	free(ep->lane.rq.slots);
 	rdmamsg__ops_free(ep);
-	ep->sq_slots = NULL;
-	ep->rq = ep->rq_head = NULL;
-	rdmamsg__dev_put(ep->dev);
-	ep->dev = NULL;
+	ep->lane.sq.slots = NULL;
+	ep->lane.rq.slots = ep->lane.rq.head = NULL;
+	rdmamsg__dev_put(ep->lane.dev);
+	ep->lane.dev = NULL;
 }
 
 static bool has_atomics(const struct rdmamsg_ep *ep)
 {
-	return ep->dev->device->attr.atomic_cap != IBV_ATOMIC_NONE;
+	return ep->lane.dev->device->attr.atomic_cap != IBV_ATOMIC_NONE;
 }
 
 static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 		struct ibv_qp_attr *attr)
 {
-	const struct verbs_api *v = ep->v;
+	const struct verbs_api *v = ep->lane.v;
 	int mask, ret;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
-	if (ep->oob)
-		rdmamsg__oob_attr(ep->oob, ep->opts.tos, attr, &mask);
-	ret = ep->oob ? 0 : rdmamsg__v_init_qp_attr(v, ep->id, attr, &mask);
-	if (ret == -EINVAL && (ep->passive || state != IBV_QPS_INIT))
+	if (ep->connect.oob)
+		rdmamsg__oob_attr(ep->connect.oob, ep->opts.tos, attr, &mask);
+	ret = ep->connect.oob
+		      ? 0
+		      : rdmamsg__v_init_qp_attr(v, ep->connect.id, attr, &mask);
+	if (ret == -EINVAL && (ep->connect.passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
@@ -379,9 +388,10 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 	/* rdma_cm knows what the peer has, not what was asked for here */
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		attr->max_dest_rd_atomic = min(attr->max_dest_rd_atomic,
-					       ep->resp_res);
+					       ep->lane.resp_res);
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-		attr->max_rd_atomic = min(attr->max_rd_atomic, ep->init_depth);
+		attr->max_rd_atomic =
+			min(attr->max_rd_atomic, ep->lane.init_depth);
 	if (mask & IBV_QP_MIN_RNR_TIMER)
 		/* rdma_cm leaves 0 here, which is the longest: 655 ms */
 		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
@@ -402,7 +412,8 @@ int rdmamsg__qp_init(struct rdmamsg_ep *ep)
 		return ret;
 	rdmamsg__rx_refill(ep);
 	if (ep->state >= EP_DRAINING)
-		return rdmamsg__fail(ep->reason.error, "%s", ep->reason.text);
+		return rdmamsg__fail(ep->close.reason.error, "%s",
+				     ep->close.reason.text);
 	return 0;
 }
 
@@ -412,20 +423,21 @@ static int take_port(struct rdmamsg_ep *ep)
 	struct ibv_port_attr port;
 	int ret;
 
-	if (ep->oob) {
-		ep->port = ep->oob->port;
-		memcpy(ep->gid.raw, ep->oob->local.gid, sizeof(ep->gid.raw));
+	if (ep->connect.oob) {
+		ep->lane.port = ep->connect.oob->port;
+		memcpy(ep->lane.gid.raw, ep->connect.oob->local.gid,
+		       sizeof(ep->lane.gid.raw));
 	} else {
-		ep->port = ep->id->port_num;
-		ep->gid = ep->id->route.addr.addr.ibaddr.sgid;
+		ep->lane.port = ep->connect.id->port_num;
+		ep->lane.gid = ep->connect.id->route.addr.addr.ibaddr.sgid;
 	}
-	ret = rdmamsg__v_query_port(ep->v, ep->dev->device->verbs, ep->port,
-				    &port);
+	ret = rdmamsg__v_query_port(ep->lane.v, ep->lane.dev->device->verbs,
+				    ep->lane.port, &port);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "querying the port");
-	ep->chunk = READ_CHUNK;
+	ep->lane.chunk = READ_CHUNK;
 	if (port.max_msg_sz)
-		ep->chunk = min(ep->chunk, port.max_msg_sz);
+		ep->lane.chunk = min(ep->lane.chunk, port.max_msg_sz);
 	return 0;
 }
 
@@ -438,18 +450,18 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 		ret = walk(ep, IBV_QPS_RTR, &attr);
 	if (ret)
 		return ret;
-	ep->mtu = 128u << attr.path_mtu;
-	ep->peer_qp_num = attr.dest_qp_num;
-	ep->resp_res = attr.max_dest_rd_atomic;
+	ep->lane.mtu = 128u << attr.path_mtu;
+	ep->lane.peer_qp_num = attr.dest_qp_num;
+	ep->lane.resp_res = attr.max_dest_rd_atomic;
 	ret = walk(ep, IBV_QPS_RTS, &attr);
 	if (ret)
 		return ret;
-	ep->init_depth = attr.max_rd_atomic;
-	ep->reads_free = min((uint32_t)ep->init_depth,
+	ep->lane.init_depth = attr.max_rd_atomic;
+	ep->reads.free = min((uint32_t)ep->lane.init_depth,
 			     ep->opts.initiator_depth);
-	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u",
-		 (void *)ep, ep->hot.qp->qp_num, ep->dev->device->name,
-		 ep->port, ep->mtu, ep->init_depth, ep->resp_res);
+	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u", (void *)ep,
+		 ep->hot.qp->qp_num, ep->lane.dev->device->name, ep->lane.port,
+		 ep->lane.mtu, ep->lane.init_depth, ep->lane.resp_res);
 	return 0;
 }
 
@@ -457,5 +469,6 @@ int rdmamsg__qp_error(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	return rdmamsg__v_modify_qp(ep->v, ep->hot.qp, &attr, IBV_QP_STATE);
+	return rdmamsg__v_modify_qp(ep->lane.v, ep->hot.qp, &attr,
+				    IBV_QP_STATE);
 }

@@ -22,7 +22,7 @@ static void grant(struct rdmamsg_ep *ep)
 	uint32_t data = posted > RECV_RESERVE ? posted - RECV_RESERVE : 0;
 
 	/* half of the credits, or one by one where some are held back */
-	rdmamsg__rx_grant(ep, ep->rx_next + data, ep->rq_holes ? 1 :
+	rdmamsg__rx_grant(ep, ep->recv.next + data, ep->lane.rq.holes ? 1 :
 			  max(ep->opts.recv_depth / 2, 1u));
 }
 
@@ -31,28 +31,31 @@ static inline uint32_t behind(const struct rdmamsg_ep *ep, uint32_t at,
 			      uint32_t i)
 {
 	at += i;
-	return at < ep->rq_target ? at : at - ep->rq_target;
+	return at < ep->lane.rq.target ? at : at - ep->lane.rq.target;
 }
 
 /* The requests of the ring are chained already: cut the chain, post, mend. */
 static int post(struct rdmamsg_ep *ep, uint32_t n)
 {
-	struct ibv_recv_wr *last = &ep->rq[behind(ep, ep->rq_tail, n - 1)].wr;
+	struct ibv_recv_wr *last =
+		&ep->lane.rq.slots[behind(ep, ep->lane.rq.tail, n - 1)].wr;
 	struct ibv_recv_wr *next = last->next, *bad;
 	int ret;
 
 	last->next = NULL;
-	ret = rdmamsg__verbs_ret(ibv_post_recv(ep->hot.qp,
-					       &ep->rq[ep->rq_tail].wr, &bad));
+	ret = rdmamsg__verbs_ret(ibv_post_recv(
+		ep->hot.qp, &ep->lane.rq.slots[ep->lane.rq.tail].wr, &bad));
 	last->next = next;
 	if (unlikely(ret)) {
-		uint32_t at = (uint32_t)((struct rx_slot *)bad - ep->rq);
+		uint32_t at =
+			(uint32_t)((struct rx_slot *)bad - ep->lane.rq.slots);
 
-		n = at - ep->rq_tail + (at < ep->rq_tail ? ep->rq_target : 0);
+		n = at - ep->lane.rq.tail +
+		    (at < ep->lane.rq.tail ? ep->lane.rq.target : 0);
 	}
-	ep->rq_tail = behind(ep, ep->rq_tail, n);
-	ep->rq_spare += (int32_t)n;
-	ep->rq_posts += n;
+	ep->lane.rq.tail = behind(ep, ep->lane.rq.tail, n);
+	ep->lane.rq.spare += (int32_t)n;
+	ep->lane.rq.posts += n;
 	return ret;
 }
 
@@ -61,13 +64,14 @@ static struct rdmamsg_msg *take_over(struct rdmamsg_ep *ep, uint32_t from,
 				     uint32_t end)
 {
 	for (; from < end; from++) {
-		struct rx_slot *slot = &ep->rq[behind(ep, ep->rq_tail, from)];
+		struct rx_slot *slot =
+			&ep->lane.rq.slots[behind(ep, ep->lane.rq.tail, from)];
 		struct rdmamsg_msg *msg = slot->msg;
 
 		if (!msg)
 			continue;
 		slot->msg = NULL;
-		ep->rq_holes++;
+		ep->lane.rq.holes++;
 		return msg;
 	}
 	return NULL;
@@ -76,26 +80,27 @@ static struct rdmamsg_msg *take_over(struct rdmamsg_ep *ep, uint32_t from,
 /* Receives whose buffers the program keeps. */
 static uint32_t lacking(const struct rdmamsg_ep *ep)
 {
-	return ep->rq_holes - min(ep->rq_holes, ep->waiting.count);
+	return ep->lane.rq.holes -
+	       min(ep->lane.rq.holes, ep->rndv.waiting.count);
 }
 
 /* Another buffer, in place of one that the program keeps. */
 static struct rdmamsg_msg *replacement(struct rdmamsg_ep *ep, uint32_t count)
 {
-	const size_t size = ep->recv_pool->buf_size;
+	const size_t size = ep->lane.recv_pool->buf_size;
 	struct rdmamsg_msg *msg;
 	int err;
 
 	if (!rdmamsg__lent_allows(ep, size, size * lacking(ep)))
 		return NULL;
-	msg = rdmamsg__pool_take(ep->recv_pool);
+	msg = rdmamsg__pool_take(ep->lane.recv_pool);
 	if (likely(msg))
 		return msg;
-	count = rdmamsg__pool_room(ep->recv_pool, count);
-	err = rdmamsg__try(rdmamsg__pool_grow(ep->recv_pool, count,
-					      &ep->rq_short));
+	count = rdmamsg__pool_room(ep->lane.recv_pool, count);
+	err = rdmamsg__try(rdmamsg__pool_grow(ep->lane.recv_pool, count,
+					      &ep->lane.rq.lacks));
 	if (!err)
-		return rdmamsg__pool_take(ep->recv_pool);
+		return rdmamsg__pool_take(ep->lane.recv_pool);
 	rdmamsg__starve(ep, err);
 	return NULL;
 }
@@ -107,7 +112,8 @@ static struct rdmamsg_msg *replacement(struct rdmamsg_ep *ep, uint32_t count)
 static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n, uint32_t missing)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct rx_slot *slot = &ep->rq[behind(ep, ep->rq_tail, i)];
+		struct rx_slot *slot =
+			&ep->lane.rq.slots[behind(ep, ep->lane.rq.tail, i)];
 		struct rdmamsg_msg *msg;
 
 		if (slot->msg)
@@ -122,26 +128,27 @@ static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n, uint32_t missing)
 		slot->msg = msg;
 		slot->sge.addr = (uintptr_t)msg->buf;
 		slot->sge.lkey = msg->lkey;
-		ep->rq_holes--;
+		ep->lane.rq.holes--;
 	}
-	ep->rq_short = false;
+	ep->lane.rq.lacks = false;
 	return n;
 }
 
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 {
-	uint32_t missing = ep->rq_target - rdmamsg__rq_posted(ep), n = missing;
+	uint32_t missing = ep->lane.rq.target - rdmamsg__rq_posted(ep),
+		 n = missing;
 	int ret;
 
 	if (!ep->hot.qp || ep->state >= EP_DRAINING)
 		return;
-	if (unlikely(ep->rq_holes)) {
-		if (ep->srq) {
+	if (unlikely(ep->lane.rq.holes)) {
+		if (ep->lane.srq) {
 			rdmamsg__srq_refill(ep);
 			return;
 		}
 		/* messages that wait are in the buffers of the others */
-		n = fill(ep, n - min(n, ep->waiting.count), missing);
+		n = fill(ep, n - min(n, ep->rndv.waiting.count), missing);
 	}
 	if (n) {
 		ret = post(ep, n);

@@ -325,13 +325,13 @@ static int fill(struct srq *q, uint32_t more)
 /* -ENOBUFS if the address of the peer has its part of the queue. */
 static int check_share(struct rdmamsg_ep *ep)
 {
-	const struct srq *q = ep->srq;
-	const struct account *a = ep->shares;
+	const struct srq *q = ep->lane.srq;
+	const struct account *a = ep->rndv.shares;
 
 	if (!a || rdmamsg__is_fair(a->posted, rdmamsg__srq_spare(q),
 				   rdmamsg__srq_place(q)))
 		return 0;
-	ep->limit = PROTO_LIMIT_MEMORY;
+	ep->connect.limit = PROTO_LIMIT_MEMORY;
 	return rdmamsg__fail(-ENOBUFS, "the peers at this address have %zu of "
 			     "the shared receives, of %u left a third is for "
 			     "others (max_per_source)",
@@ -340,7 +340,7 @@ static int check_share(struct rdmamsg_ep *ep)
 
 int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
 {
-	struct srq *q = ep->srq;
+	struct srq *q = ep->lane.srq;
 	uint32_t floor = q->owner->opts.floor;
 	int ret;
 
@@ -359,52 +359,53 @@ int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
 		q->promised -= floor;
 		return ret;
 	}
-	if (ep->shares)
-		ep->shares->posted += rdmamsg__srq_place(q);
-	ep->lobby = false;
-	ep->share = floor;
-	ep->announced = ep->rx_next + floor;
-	ep->hot.hdr.credit = htole32(ep->announced);
+	if (ep->rndv.shares)
+		ep->rndv.shares->posted += rdmamsg__srq_place(q);
+	ep->connect.lobby = false;
+	ep->lane.share = floor;
+	ep->credit.announced = ep->recv.next + floor;
+	ep->hot.hdr.credit = htole32(ep->credit.announced);
 	return 0;
 }
 
 static int open_share(struct rdmamsg_ep *ep)
 {
-	if (!ep->lent->account)
+	if (!ep->rndv.lent->account)
 		return 0;
-	ep->shares = rdmamsg__account_like(ep->ctx, ep->srq, ep->lent->account);
-	if (!ep->shares)
+	ep->rndv.shares = rdmamsg__account_like(ep->ctx, ep->lane.srq,
+						ep->rndv.lent->account);
+	if (!ep->rndv.shares)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	return check_share(ep);
 }
 
 static void close_share(struct rdmamsg_ep *ep)
 {
-	if (!ep->shares)
+	if (!ep->rndv.shares)
 		return;
-	if (!ep->lobby)
-		ep->shares->posted -= rdmamsg__srq_place(ep->srq);
-	rdmamsg__account_put(ep->ctx, ep->shares);
-	ep->shares = NULL;
+	if (!ep->connect.lobby)
+		ep->rndv.shares->posted -= rdmamsg__srq_place(ep->lane.srq);
+	rdmamsg__account_put(ep->ctx, ep->rndv.shares);
+	ep->rndv.shares = NULL;
 }
 
 int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 {
 	struct srq *q = NULL;
-	int ret = part_get(ep->opts.srq, ep->dev, &q);
+	int ret = part_get(ep->opts.srq, ep->lane.dev, &q);
 
 	if (ret)
 		return ret;
 	if (rdmamsg__srq_spare(q) < rdmamsg__srq_place(q))
 		return full(q);
 	q->lobby++;
-	ep->srq = q;
-	ep->lobby = true;
+	ep->lane.srq = q;
+	ep->connect.lobby = true;
 	ret = open_share(ep);
 	if (ret)
 		goto err;
 	/* there are buffers for one of those in the lobby, whichever it is */
-	ret = ep->passive ? fill(q, rdmamsg__srq_place(q) - 1) :
+	ret = ep->connect.passive ? fill(q, rdmamsg__srq_place(q) - 1) :
 	      rdmamsg__srq_enter(ep);
 	if (!ret)
 		return 0;
@@ -422,17 +423,17 @@ static void give_back(struct srq *q, uint32_t out)
 
 void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
 {
-	struct srq *q = ep->srq;
+	struct srq *q = ep->lane.srq;
 
 	if (!q)
 		return;
 	close_share(ep);
-	if (ep->lobby)
+	if (ep->connect.lobby)
 		q->lobby--;
 	else
-		give_back(q, rdmamsg__granted(ep) - ep->rx_next);
-	ep->lobby = false;
-	ep->srq = NULL;
+		give_back(q, rdmamsg__granted(ep) - ep->recv.next);
+	ep->connect.lobby = false;
+	ep->lane.srq = NULL;
 	/* a new one is made when somebody needs it */
 	if (!q->eps && !q->lobby && q->failed)
 		part_free(q);

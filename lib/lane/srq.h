@@ -180,25 +180,25 @@ static inline uint32_t rdmamsg__srq_kept(const struct srq *q)
 /* Rendezvous that we announce: there must be a receive for each DONE. */
 static inline bool rdmamsg__rndv_room(const struct rdmamsg_ep *ep)
 {
-	return !ep->rndv_count || (ep->rndv_count < RNDV_MAX &&
-	       (!ep->srq || rdmamsg__srq_can_answer(ep->srq)));
+	return !ep->rndv.count || (ep->rndv.count < RNDV_MAX &&
+	       (!ep->lane.srq || rdmamsg__srq_can_answer(ep->lane.srq)));
 }
 
 static inline void rdmamsg__rndv_more(struct rdmamsg_ep *ep)
 {
-	if (ep->srq && ep->rndv_count) {
-		ep->srq->answers++;
-		ep->srq->extra++;
+	if (ep->lane.srq && ep->rndv.count) {
+		ep->lane.srq->answers++;
+		ep->lane.srq->extra++;
 	}
-	ep->rndv_count++;
+	ep->rndv.count++;
 }
 
 static inline void rdmamsg__rndv_less(struct rdmamsg_ep *ep)
 {
-	ep->rndv_count--;
-	if (ep->srq && ep->rndv_count) {
-		ep->srq->answers--;
-		ep->srq->extra--;
+	ep->rndv.count--;
+	if (ep->lane.srq && ep->rndv.count) {
+		ep->lane.srq->answers--;
+		ep->lane.srq->extra--;
 	}
 }
 

@@ -44,7 +44,7 @@ void rdmamsg__srq_fail(struct srq *q, int err, const char *what)
 	list_for_each(n, &q->dev->ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
-		if (ep->srq != q)
+		if (ep->lane.srq != q)
 			continue;
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE,
 				   RDMAMSG_CAUSE_TRANSPORT, err, "%s: %s", what,
@@ -188,14 +188,14 @@ void rdmamsg__srq_raise(struct srq *q, uint32_t more)
  */
 static uint32_t share(struct rdmamsg_ep *ep, uint32_t out)
 {
-	const struct srq *q = ep->srq;
-	uint32_t floor = q->owner->opts.floor, n = ep->share;
+	const struct srq *q = ep->lane.srq;
+	uint32_t floor = q->owner->opts.floor, n = ep->lane.share;
 
 	if (2 * out <= n)
 		n *= 2;
 	n = min(n, floor + rdmamsg__srq_shared(q));
 	n = min(n, ep->opts.recv_depth);
-	return ep->share = max(n, floor);
+	return ep->lane.share = max(n, floor);
 }
 
 /*
@@ -237,7 +237,7 @@ static uint32_t above(uint32_t out, uint32_t floor)
  */
 static uint32_t kept_up(struct rdmamsg_ep *ep, uint32_t out)
 {
-	size_t size = ep->srq->pool->buf_size;
+	size_t size = ep->lane.srq->pool->buf_size;
 	size_t own = size * (ep->opts.recv_depth - min(ep->opts.recv_depth,
 							out));
 
@@ -249,15 +249,16 @@ static uint32_t kept_up(struct rdmamsg_ep *ep, uint32_t out)
 /* Something was used, or is free again. */
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 {
-	struct srq *q = ep->srq;
+	struct srq *q = ep->lane.srq;
 	uint32_t floor = q->owner->opts.floor;
-	uint32_t out = rdmamsg__granted(ep) - ep->rx_next, data, own, n;
+	uint32_t out = rdmamsg__granted(ep) - ep->recv.next, data, own, n;
 	bool scarce;
 	int err = q->hole_count ? fill_holes(q, q->hole_count) : 0;
 
 	data = share(ep, out);
-	data = data > ep->waiting.count ? data - ep->waiting.count : 0;
-	if (data > out && unlikely(ep->lent->bytes))
+	data = data > ep->rndv.waiting.count ? data - ep->rndv.waiting.count
+					     : 0;
+	if (data > out && unlikely(ep->rndv.lent->bytes))
 		data = min(data, out + kept_up(ep, out));
 	own = above(min(data, floor), out);
 	n = data > out ? covered(q, data - out, own) : 0;
@@ -269,14 +270,14 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 	q->extra += above(out + n, floor) - above(out, floor);
 	post_ready(q, q->batch);
 	/* of two, one can wait for something that goes the other way */
-	rdmamsg__rx_grant(ep, ep->rx_next + out + n,
-			  scarce || ep->waiting.count ? 1 :
-			  max(ep->share / 2, min(ep->share, 2u)));
+	rdmamsg__rx_grant(ep, ep->recv.next + out + n,
+			  scarce || ep->rndv.waiting.count ? 1 :
+			  max(ep->lane.share / 2, min(ep->lane.share, 2u)));
 }
 
 static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
-	uint32_t number = ep->rx_next, out;
+	uint32_t number = ep->recv.next, out;
 
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		rdmamsg__ep_wc_error(ep, wc);
@@ -287,15 +288,15 @@ static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_protocol(ep, "a write with immediate data");
 		return;
 	}
-	ep->rq_posts++;
+	ep->lane.rq.posts++;
 	rdmamsg__rx_msg(ep, q->slots[q->current].msg, wc);
-	if (ep->rx_next == number)
+	if (ep->recv.next == number)
 		return;
 	out = rdmamsg__granted(ep) - number;
 	q->promised--;
 	q->extra -= out > q->owner->opts.floor;
 	/* credits can wait until half of them are used */
-	if (2 * (out - 1) <= ep->share && !ep->dirty)
+	if (2 * (out - 1) <= ep->lane.share && !ep->dirty)
 		rdmamsg__ep_touch(ep);
 }
 
@@ -324,7 +325,7 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	q->st.ran_empty += !q->posted;
 	q->current = at;
 	ep = rdmamsg__qpmap_find(&q->dev->qps, wc->qp_num);
-	if (likely(ep && ep->srq == q))
+	if (likely(ep && ep->lane.srq == q))
 		take(q, ep, wc);
 	else
 		q->st.strays++;		/* its connection has gone */

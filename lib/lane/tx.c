@@ -44,19 +44,20 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 {
 	/* these never reach the device: no completion will come for them */
 	while (lost--) {
-		uint32_t slot = (uint32_t)--ep->hot.sq_posted & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
+		uint32_t slot =
+			(uint32_t)--ep->hot.sq_posted & ep->lane.sq.mask;
+		struct op *op = ep->lane.sq.slots[slot];
 
 		if (!op)
 			continue;
-		ep->sq_slots[slot] = NULL;
-		ep->sq_ops--;
+		ep->lane.sq.slots[slot] = NULL;
+		ep->lane.sq.ops--;
 		if (op->kind == OP_RMA) {
 			rdmamsg__rma_lost(ep, op);
 			continue;
 		}
-		op->next = ep->orphans;
-		ep->orphans = op;
+		op->next = ep->send.orphans;
+		ep->send.orphans = op;
 	}
 	rdmamsg__ep_device_failed(ep, err, "posting to the send queue");
 }
@@ -87,7 +88,7 @@ void rdmamsg__tx_post(struct rdmamsg *ctx)
 		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
 						  tx->entries)), ret);
 	rdmamsg__tx_room(ep);
-	ep->hot.len_end = ep->inline_end;
+	ep->hot.len_end = ep->send.inline_end;
 }
 
 void rdmamsg__tx_new(struct rdmamsg_ep *ep)
@@ -110,7 +111,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
 	};
 
-	ep->announced = hdr.credit;
+	ep->credit.announced = hdr.credit;
 	if (msg) {
 		rdmamsg__hdr_encode(&hdr, msg->buf);
 		e->sge.addr = (uintptr_t)msg->buf;
@@ -166,14 +167,14 @@ void rdmamsg__tx_ask(struct rdmamsg *ctx)
 	list_for_each(n, &ctx->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
-		if (!ep->sq_ops || last_is_signaled(ep) ||
+		if (!ep->lane.sq.ops || last_is_signaled(ep) ||
 		    (ep->state != EP_OPEN && ep->state != EP_CLOSING))
 			continue;
 		/* it may have gone before what is asked for */
-		ep->ask_again = ep->keepalive_out;
-		if (ep->keepalive_out)
+		ep->live.ask_again = ep->live.keepalive_out;
+		if (ep->live.keepalive_out)
 			continue;
-		ep->ctrl_due |= CTRL_KEEPALIVE;
+		ep->ctrl.due |= CTRL_KEEPALIVE;
 		rdmamsg__ep_touch(ep);
 	}
 }
@@ -195,10 +196,10 @@ void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 
 static void keepalive_done(struct rdmamsg_ep *ep)
 {
-	ep->keepalive_out = false;
-	if (ep->ask_again && ep->sq_ops && !last_is_signaled(ep))
-		ep->ctrl_due |= CTRL_KEEPALIVE;
-	ep->ask_again = false;
+	ep->live.keepalive_out = false;
+	if (ep->live.ask_again && ep->lane.sq.ops && !last_is_signaled(ep))
+		ep->ctrl.due |= CTRL_KEEPALIVE;
+	ep->live.ask_again = false;
 }
 
 static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
@@ -206,7 +207,7 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	switch (op->kind) {
 	case OP_EAGER:
 		/* the peer's CLOSE says that it has this message */
-		rdmamsg__op_complete(ep, op, ep->close_confirmed ? 0 : status);
+		rdmamsg__op_complete(ep, op, ep->close.confirmed ? 0 : status);
 		break;
 	case OP_RNDV:
 		/* it ends with the peer's DONE; failure ends it in tx_cancel */
@@ -221,12 +222,12 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		break;
 	case OP_CTRL:
 		if (op->ctrl == PROTO_CLOSE && !status) {
-			ep->close_done = true;
-			ep->close_asserted_done |= op->tag != 0;
+			ep->close.done = true;
+			ep->close.asserted_done |= op->tag != 0;
 		}
 		if (op->ctrl == PROTO_SETUP)
-			ep->sq_data--;
-		if (op->ctrl == PROTO_SETUP && ep->refused)
+			ep->lane.sq.data--;
+		if (op->ctrl == PROTO_SETUP && ep->connect.refused)
 			rdmamsg__ep_kill(ep);
 		if (!op->ctrl)
 			keepalive_done(ep);
@@ -242,24 +243,24 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
  */
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
-	uint32_t n = (seq - ep->sq_done) & 0x7fffffffu;
+	uint32_t n = (seq - ep->lane.sq.done) & 0x7fffffffu;
 
 	if (unlikely(n >= rdmamsg__sq_used(ep)))
 		return;		/* not one of ours: a device gone mad */
-	for (n++; n && ep->sq_ops; n--) {
-		uint32_t slot = ep->sq_done++ & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
+	for (n++; n && ep->lane.sq.ops; n--) {
+		uint32_t slot = ep->lane.sq.done++ & ep->lane.sq.mask;
+		struct op *op = ep->lane.sq.slots[slot];
 
 		if (op) {
-			ep->sq_slots[slot] = NULL;
-			ep->sq_ops--;
+			ep->lane.sq.slots[slot] = NULL;
+			ep->lane.sq.ops--;
 			request_done(ep, op, n > 1 ? 0 : status);
 		}
 	}
-	ep->sq_done += n;	/* nobody waits for the rest */
+	ep->lane.sq.done += n;	/* nobody waits for the rest */
 	rdmamsg__tx_room(ep);
-	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due ||
-		     ep->state != EP_OPEN))
+	if (unlikely(ep->send.want_writable || ep->send.queued ||
+		     ep->ctrl.due || ep->state != EP_OPEN))
 		rdmamsg__ep_touch(ep);
 }
 
@@ -270,35 +271,35 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
 	while (rdmamsg__sq_used(ep)) {
-		uint32_t slot = ep->sq_done++ & ep->sq_mask;
-		struct op *op = ep->sq_slots[slot];
+		uint32_t slot = ep->lane.sq.done++ & ep->lane.sq.mask;
+		struct op *op = ep->lane.sq.slots[slot];
 
-		rdmamsg__ep_lost(ep, (ep->sq_done - 1) & 0x7fffffffu);
+		rdmamsg__ep_lost(ep, (ep->lane.sq.done - 1) & 0x7fffffffu);
 		if (!op)
 			continue;
-		ep->sq_slots[slot] = NULL;
-		ep->sq_ops--;
+		ep->lane.sq.slots[slot] = NULL;
+		ep->lane.sq.ops--;
 		request_done(ep, op, status);
 	}
-	while (ep->orphans) {
-		struct op *op = ep->orphans;
+	while (ep->send.orphans) {
+		struct op *op = ep->send.orphans;
 
-		ep->orphans = op->next;
-		ep->lost = true;
+		ep->send.orphans = op->next;
+		ep->close.lost = true;
 		request_done(ep, op, status);
 	}
-	while (!list_empty(&ep->rndv_out)) {
-		struct op *op = list_first(&ep->rndv_out, struct op, node);
+	while (!list_empty(&ep->rndv.out)) {
+		struct op *op = list_first(&ep->rndv.out, struct op, node);
 
 		list_del(&op->node);
 		rdmamsg__rndv_less(ep);
 		rdmamsg__op_complete(ep, op, status);
 	}
-	while (!list_empty(&ep->queue)) {
-		struct op *op = list_first(&ep->queue, struct op, node);
+	while (!list_empty(&ep->send.queue)) {
+		struct op *op = list_first(&ep->send.queue, struct op, node);
 
 		list_del(&op->node);
-		ep->queued--;
+		ep->send.queued--;
 		if (op->kind == OP_RMA)
 			rdmamsg__rma_end(ep, op, status);
 		else

@@ -77,7 +77,7 @@ struct rdmamsg {
 	struct rdmamsg_ep **table;	/* by index of their key */
 	uint32_t table_size;
 	struct budget budget[DIRECTIONS];
-	struct timer again;		/* for starved, when the system refuses */
+	struct timer again; /* for starved, when the system refuses */
 	uint32_t again_ms;
 	uint64_t regions;		/* ids given to keys */
 	struct list region_list;
@@ -144,8 +144,9 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 	struct tx_entry *e = rdmamsg__tx_add(ep);
 
 	if (op) {
-		ep->sq_slots[(uint32_t)e->wr.wr_id & ep->sq_mask] = op;
-		ep->sq_ops++;
+		ep->lane.sq.slots[(uint32_t)e->wr.wr_id & ep->lane.sq.mask] =
+			op;
+		ep->lane.sq.ops++;
 	}
 	if (unlikely(ep->hot.signal_every == 1))
 		e->wr.send_flags |= IBV_SEND_SIGNALED;

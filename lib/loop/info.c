@@ -44,7 +44,7 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
 	/* the short ways count less, the others make up for it */
 	s->msgs_received += rdmamsg__rx_count(ep);
-	s->bytes_received += ep->bytes_received;
+	s->bytes_received += ep->recv.bytes;
 	s->completions += rdmamsg__rx_count(ep);
 	s->msgs_sent += ep->hot.sq_posted + ep->st.sent_inline +
 			ep->st.sent_eager + ep->st.sent_rendezvous;
@@ -103,14 +103,15 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
 static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 {
 	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
-	if (!ep->dev)
+	if (!ep->lane.dev)
 		return;
 	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(ep) *
-			  ep->recv_pool->buf_size;
-	i->bytes_private += (ep->sq_mask + 1) * sizeof(*ep->sq_slots) +
-			    ep->rq_target * (sizeof(*ep->rq) +
-					     sizeof(struct rdmamsg_msg)) +
-			    ep->op_count * sizeof(struct op);
+			  ep->lane.recv_pool->buf_size;
+	i->bytes_private +=
+		(ep->lane.sq.mask + 1) * sizeof(*ep->lane.sq.slots) +
+		ep->lane.rq.target * (sizeof(*ep->lane.rq.slots) +
+				      sizeof(struct rdmamsg_msg)) +
+		ep->send.op_count * sizeof(struct op);
 }
 
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
@@ -120,36 +121,37 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 
 	if (ret)
 		return ret;
-	i.local = ep->local_addr;
-	i.peer = ep->peer_addr;
+	i.local = ep->connect.local_addr;
+	i.peer = ep->connect.peer_addr;
 	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_ep_device_name(ep));
-	i.port = ep->port;
+	i.port = ep->lane.port;
 	i.qp_num = ep->hot.qp ? ep->hot.qp->qp_num : 0;
-	i.peer_qp_num = ep->peer_qp_num;
-	i.mtu = ep->mtu;
-	memcpy(i.gid, ep->gid.raw, sizeof(i.gid));
-	i.inline_max = ep->can_inline ? ep->inline_max : 0;
-	i.eager_max = ep->copy_max;
-	i.max_send = ep->peer.max_msg;
-	i.max_receive = ep->announced_max ? ep->announced_max :
+	i.peer_qp_num = ep->lane.peer_qp_num;
+	i.mtu = ep->lane.mtu;
+	memcpy(i.gid, ep->lane.gid.raw, sizeof(i.gid));
+	i.inline_max = ep->send.can_inline ? ep->send.inline_max : 0;
+	i.eager_max = ep->send.copy_max;
+	i.max_send = ep->connect.peer.max_msg;
+	i.max_receive = ep->rndv.announced_max ? ep->rndv.announced_max :
 			ep->opts.max_msg_size;
-	i.send_credits = ep->tx_limit - rdmamsg__tx_number(ep);
+	i.send_credits = ep->credit.limit - rdmamsg__tx_number(ep);
 	i.send_depth = ep->opts.send_depth;
 	i.recv_depth = ep->opts.recv_depth;
-	i.responder_resources = ep->resp_res;
-	i.initiator_depth = ep->init_depth;
-	i.max_inline_data = ep->cap.max_inline_data;
-	i.max_send_sge = ep->cap.max_send_sge;
-	i.max_recv_sge = ep->cap.max_recv_sge;
-	i.version = ep->version;
-	i.one_sided = ep->features & PROTO_FEATURE_RMA ? 1 : 0;
-	i.send_invalidate = ep->features & PROTO_FEATURE_INVALIDATE ? 1 : 0;
-	if (ep->dev && ep->dev->device) {
-		i.atomic_scope = rdmamsg__atomic_scope(ep->dev->device);
-		i.guard = ep->dev->single ? RDMAMSG_GUARD_DOMAIN :
+	i.responder_resources = ep->lane.resp_res;
+	i.initiator_depth = ep->lane.init_depth;
+	i.max_inline_data = ep->lane.cap.max_inline_data;
+	i.max_send_sge = ep->lane.cap.max_send_sge;
+	i.max_recv_sge = ep->lane.cap.max_recv_sge;
+	i.version = ep->connect.version;
+	i.one_sided = ep->connect.features & PROTO_FEATURE_RMA ? 1 : 0;
+	i.send_invalidate =
+		ep->connect.features & PROTO_FEATURE_INVALIDATE ? 1 : 0;
+	if (ep->lane.dev && ep->lane.dev->device) {
+		i.atomic_scope = rdmamsg__atomic_scope(ep->lane.dev->device);
+		i.guard = ep->lane.dev->single ? RDMAMSG_GUARD_DOMAIN :
 					    RDMAMSG_GUARD_ADDRESS;
 	}
-	memcpy(i.session, ep->session, sizeof(i.session));
+	memcpy(i.session, ep->connect.session, sizeof(i.session));
 	memory(ep, &i);
 	return rdmamsg__give(info, &i, sizeof(i));
 }
@@ -161,7 +163,7 @@ struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
 
 struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
 {
-	return ep->dev && ep->dev->device ? ep->dev->pd : NULL;
+	return ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->pd : NULL;
 }
 
 /* ---- dump ------------------------------------------------------------- */
@@ -264,20 +266,20 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x",
 	    (const void *)ep, rdmamsg_state_name(rdmamsg_ep_state(ep)),
 	    state_name(ep->state),
-	    rdmamsg__addr_text(&ep->local_addr, local, sizeof(local)),
-	    rdmamsg__addr_text(&ep->peer_addr, peer, sizeof(peer)),
+	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
+	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
 	    rdmamsg_ep_device_name(ep), ep->hot.qp ? ep->hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
-	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->sq_total,
-	    ep->queued, (int)(ep->tx_limit - rdmamsg__tx_number(ep)),
-	    ep->rndv_count, ep->ctrl_due);
+	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->lane.sq.total,
+	    ep->send.queued, (int)(ep->credit.limit - rdmamsg__tx_number(ep)),
+	    ep->rndv.count, ep->ctrl.due);
 	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
-	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->rq_target,
-	    ep->rx_next, rdmamsg__granted(ep), ep->announced,
+	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->lane.rq.target,
+	    ep->recv.next, rdmamsg__granted(ep), ep->credit.announced,
 	    list_empty(&ep->starved_node) ? "" : ", waits for buffers");
 	say(d, "  messages of the peer: %zu bytes read or lent, %u waiting, %u "
-	    "rendezvous to fetch", ep->lent->bytes, ep->waiting.count,
-	    ep->fetch_count);
+	    "rendezvous to fetch", ep->rndv.lent->bytes, ep->rndv.waiting.count,
+	    ep->rndv.fetch_count);
 	say(d, "  sent %llu messages %llu bytes, received %llu messages %llu "
 	    "bytes, refused %llu, keepalives %llu, pings %llu",
 	    (unsigned long long)s.msgs_sent, (unsigned long long)s.bytes_sent,
@@ -285,10 +287,11 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    (unsigned long long)s.bytes_received,
 	    (unsigned long long)s.sends_refused,
 	    (unsigned long long)s.keepalives, (unsigned long long)s.pings);
-	if (ep->reason_set)
+	if (ep->close.reason_set)
 		say(d, "  ends because (%s, %s): %s",
-		    rdmamsg_who_name(ep->reason.who),
-		    rdmamsg_cause_name(ep->reason.cause), ep->reason.text);
+		    rdmamsg_who_name(ep->close.reason.who),
+		    rdmamsg_cause_name(ep->close.reason.cause),
+		    ep->close.reason.text);
 }
 
 static void dump_listener(const struct dump *d,

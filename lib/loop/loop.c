@@ -101,8 +101,8 @@ static void settle(struct rdmamsg *ctx)
 		list_del(&ep->dirty_node);
 		ep->dirty = false;
 		rdmamsg__rx_refill(ep);
-		if (unlikely(ep->ctrl_due || ep->queued || ep->want_writable ||
-			     rdmamsg__rx_waits(ep) ||
+		if (unlikely(ep->ctrl.due || ep->send.queued ||
+			     ep->send.want_writable || rdmamsg__rx_waits(ep) ||
 			     ep->state != EP_OPEN)) {
 			rdmamsg__tx_pump(ep);
 			rdmamsg__tx_flush(ctx);

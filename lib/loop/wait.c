@@ -103,7 +103,7 @@ static int end(struct rdmamsg *ctx, const struct rdmamsg_ep *ep, int ret)
 
 static int closed_error(const struct rdmamsg_ep *ep)
 {
-	const struct rdmamsg_reason *r = &ep->reason;
+	const struct rdmamsg_reason *r = &ep->close.reason;
 
 	return rdmamsg__fail(r->error ? r->error : -ESHUTDOWN, "%s", r->text);
 }
@@ -120,7 +120,7 @@ static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 	       ep->state != EP_CLOSED)
 		ret = step(ctx, u);
 	/* it may have been open for a moment: its messages are there */
-	if (!ret && (ep->state != EP_CLOSED || ep->connected_told)) {
+	if (!ret && (ep->state != EP_CLOSED || ep->connect.told)) {
 		*ret_ep = ep;
 		return 0;
 	}
@@ -229,7 +229,7 @@ static int fail_send(const struct rdmamsg_ep *ep, int err)
 	const char *why = "the peer's program refused it (on_incoming)";
 
 	if (ep->state >= EP_DRAINING)
-		why = ep->reason.text;
+		why = ep->close.reason.text;
 	return rdmamsg__fail(err, "the message was not delivered: %s", why);
 }
 
@@ -284,8 +284,8 @@ static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
 {
 	int ret;
 
-	while (!ep->inbox) {
-		if (ep->close_seen && !rdmamsg__rx_waits(ep))
+	while (!ep->recv.inbox) {
+		if (ep->close.seen && !rdmamsg__rx_waits(ep))
 			return rdmamsg__fail(-ESHUTDOWN, "the peer has closed, "
 					     "and there are no more messages");
 		if (ep->state == EP_CLOSED)
@@ -344,7 +344,7 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 			(void)rdmamsg__wait(ctx, 1000);
 	}
 	/* all may have been said by then */
-	if (ep->state == EP_CLOSED && !ep->reason.error)
+	if (ep->state == EP_CLOSED && !ep->close.reason.error)
 		ret = 0;
 	else if (ret)
 		fail_step(&u, ret, "not closed");

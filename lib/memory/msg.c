@@ -149,8 +149,8 @@ int rdmamsg_pool_alloc(struct rdmamsg_pool *from, struct rdmamsg_ep *ep,
 	if (len > PROTO_MSG_MAX)
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: at "
 				     "most %u", len, RDMAMSG_MSG_MAX);
-	err = rdmamsg__pool_get(ep->dev, DIR_OUT, from, len + PROTO_HDR_LEN,
-				&pool);
+	err = rdmamsg__pool_get(ep->lane.dev, DIR_OUT, from,
+				len + PROTO_HDR_LEN, &pool);
 	if (!err)
 		err = take(ep, pool, &msg);
 	if (err)
@@ -169,17 +169,17 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 
 	if (err)
 		return err;
-	if (len > ep->peer.max_msg)
+	if (len > ep->connect.peer.max_msg)
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
 				     "peer takes at most %u", len,
-				     ep->peer.max_msg);
-	if (len <= ep->copy_max) {
-		err = take(ep, ep->send_pool, &msg);
+				     ep->connect.peer.max_msg);
+	if (len <= ep->send.copy_max) {
+		err = take(ep, ep->send.pool, &msg);
 		if (err)
 			return err;
 	} else {
-		err = rdmamsg__try(rdmamsg__msg_large(ep->dev, DIR_OUT, len,
-						      &msg));
+		err = rdmamsg__try(
+			rdmamsg__msg_large(ep->lane.dev, DIR_OUT, len, &msg));
 		if (err)
 			return err == -ENOBUFS &&
 			       rdmamsg__out_fits(ep->ctx, len) ?

@@ -173,7 +173,7 @@ int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 	if (ctx != ep->ctx)
 		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
 				     "context");
-	if (!ep->dev)
+	if (!ep->lane.dev)
 		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
 				     "wait for on_connected");
 	return 0;
@@ -211,7 +211,7 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 void rdmamsg__region_given(const struct rdmamsg_region *region,
 			   const struct rdmamsg_ep *ep)
 {
-	struct dev *dev = ep->dev;
+	struct dev *dev = ep->lane.dev;
 
 	for (uint32_t i = 0; i < EXPORTS; i++)
 		if (dev->exports[i].region == region->id &&
@@ -241,7 +241,7 @@ static bool is_revoked(const struct dev *dev, uint64_t id)
 static int guess(const struct rdmamsg_ep *ep, bool any, bool revoked,
 		 uint64_t ret[static GUESSES], int count)
 {
-	const struct dev *dev = ep->dev;
+	const struct dev *dev = ep->lane.dev;
 
 	for (uint32_t i = 1; i <= EXPORTS && count < GUESSES; i++) {
 		const struct export *e =
@@ -263,7 +263,7 @@ const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
 
 	buf[0] = 0;
 	/* a key of the domain is good for all peers in it */
-	for (int any = 0; ep->dev && any < 2 && !n; any++) {
+	for (int any = 0; ep->lane.dev && any < 2 && !n; any++) {
 		revoked = guess(ep, any, true, ids, 0);
 		n = guess(ep, any, false, ids, revoked);
 	}
@@ -366,9 +366,9 @@ int rdmamsg_region_register(struct rdmamsg_region *region,
 		ret = rdmamsg__region_ep_check(region->ctx, ep);
 	if (ret)
 		return ret;
-	ret = check_domain(region, ep->dev);
-	return ret || rdmamsg__region_mr(region, ep->dev) ? ret :
-	       mr_new(region, ep->dev);
+	ret = check_domain(region, ep->lane.dev);
+	return ret || rdmamsg__region_mr(region, ep->lane.dev) ? ret :
+	       mr_new(region, ep->lane.dev);
 }
 
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
@@ -388,7 +388,7 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 		return err;
 	key = (struct proto_key){
 		.access = (uint8_t)(region->access & ACCESS_REMOTE),
-		.rkey = rdmamsg__region_mr(region, ep->dev)->rkey,
+		.rkey = rdmamsg__region_mr(region, ep->lane.dev)->rkey,
 		.region = region->id,
 		.addr = (uintptr_t)region->addr, .len = region->len,
 	};
@@ -409,9 +409,11 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 				     "rdmamsg_cache_invalidate()");
 	if (region->busy) {
 		rdmamsg__tx_ask(region->ctx);
-		return rdmamsg__fail(-EBUSY, "region %llu: %u operations of "
+		return rdmamsg__fail(-EBUSY,
+				     "region %llu: %u operations of "
 				     "this program still use it: wait for "
-				     "on_complete", (unsigned long long)region->id,
+				     "on_complete",
+				     (unsigned long long)region->id,
 				     region->busy);
 	}
 	ret = dereg_all(region);

@@ -199,7 +199,7 @@ void rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size)
 	b->largest = 0;
 	list_for_each(n, &ctx->eps)
 		rdmamsg__budget_announce(ctx, list_entry(n, struct rdmamsg_ep,
-							 node)->holds_max);
+							 node)->rndv.holds_max);
 }
 
 static int refuse(const struct stretch *s, const char *what, size_t used,

@@ -35,15 +35,15 @@ static int rma_alloc(struct rdmamsg_ep *ep)
 
 	_Static_assert(RMA_MAX * sizeof(uint64_t) <= PROTO_RECV_MIN,
 		       "a result each");
-	ep->rma_results = rdmamsg__send_buffer(ep);
-	if (!ep->rma_results) {
-		ep->rma_wanted = true;
+	ep->onesided.results = rdmamsg__send_buffer(ep);
+	if (!ep->onesided.results) {
+		ep->onesided.wanted = true;
 		return rdmamsg__no_buffer(ep);
 	}
 	all = calloc(count, sizeof(*all));
 	if (!all) {
-		rdmamsg__msg_put(ep->rma_results);
-		ep->rma_results = NULL;
+		rdmamsg__msg_put(ep->onesided.results);
+		ep->onesided.results = NULL;
 		return rdmamsg__fail(-ENOMEM, "no memory for one-sided "
 				     "operations");
 	}
@@ -52,41 +52,41 @@ static int rma_alloc(struct rdmamsg_ep *ep)
 		list_init(&all[i].op.node);
 		all[i].op.next = i + 1 < count ? &all[i + 1].op : NULL;
 	}
-	ep->rma = ep->rma_free = all;
+	ep->onesided.all = ep->onesided.free = all;
 	return 0;
 }
 
 void rdmamsg__rma_free(struct rdmamsg_ep *ep)
 {
-	if (ep->rma_results)
-		rdmamsg__msg_put(ep->rma_results);
-	ep->rma_results = NULL;
-	free(ep->rma);
-	ep->rma = ep->rma_free = NULL;
+	if (ep->onesided.results)
+		rdmamsg__msg_put(ep->onesided.results);
+	ep->onesided.results = NULL;
+	free(ep->onesided.all);
+	ep->onesided.all = ep->onesided.free = NULL;
 }
 
 static uint64_t *result_of(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return (uint64_t *)ep->rma_results->buf + (r - ep->rma);
+	return (uint64_t *)ep->onesided.results->buf + (r - ep->onesided.all);
 }
 
 static int again(struct rdmamsg_ep *ep)
 {
-	ep->rma_wanted = true;
+	ep->onesided.wanted = true;
 	return rdmamsg__tx_again(ep);
 }
 
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 {
 	struct rma *r;
-	int err = ep->rma ? 0 : rma_alloc(ep);
+	int err = ep->onesided.all ? 0 : rma_alloc(ep);
 
 	if (err)
 		return err;
-	r = ep->rma_free;
+	r = ep->onesided.free;
 	if (unlikely(!r))
 		return again(ep);
-	ep->rma_free = (struct rma *)r->op.next;
+	ep->onesided.free = (struct rma *)r->op.next;
 	r->op.status = 0;
 	r->op.msg = NULL;
 	r->begun = false;
@@ -107,8 +107,8 @@ static inline void put(struct rdmamsg_ep *ep, struct rma *r)
 			r->entry[i].region->busy--;
 	if (unlikely(r->op.msg))
 		rdmamsg__msg_put(r->op.msg);
-	r->op.next = (struct op *)ep->rma_free;
-	ep->rma_free = r;
+	r->op.next = (struct op *)ep->onesided.free;
+	ep->onesided.free = r;
 }
 
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
@@ -121,8 +121,8 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
 /* What is left goes with the request itself. */
 static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return r->kind == RMA_WRITE && ep->can_inline && !r->begun &&
-	       r->left <= ep->inline_max && !r->no_cpu;
+	return r->kind == RMA_WRITE && ep->send.can_inline && !r->begun &&
+	       r->left <= ep->send.inline_max && !r->no_cpu;
 }
 
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
@@ -140,16 +140,17 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 		       struct tx_entry *e)
 {
-	uint32_t limit = min(ep->cap.max_send_sge,
+	uint32_t limit = min(ep->lane.cap.max_send_sge,
 			     (uint32_t)RDMAMSG_SEGMENTS_MAX);
 	uint32_t len = 0, n = 0;
 
-	if (r->kind == RMA_READ && ep->dev->device->attr.max_sge_rd > 0)
-		limit = min(limit, (uint32_t)ep->dev->device->attr.max_sge_rd);
-	while (n < limit && len < ep->chunk && r->at < r->entries) {
+	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
+		limit = min(limit,
+			    (uint32_t)ep->lane.dev->device->attr.max_sge_rd);
+	while (n < limit && len < ep->lane.chunk && r->at < r->entries) {
 		const struct rma_entry *s = &r->entry[r->at];
 		uint32_t part = (uint32_t)min(s->len - r->offset,
-					      (uint64_t)ep->chunk - len);
+					      (uint64_t)ep->lane.chunk - len);
 
 		e->sges[n].addr = s->addr + r->offset;
 		e->sges[n].length = part;
@@ -199,7 +200,7 @@ void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 	e->wr.wr.atomic.swap = r->operand;
 	e->sge.addr = (uintptr_t)result_of(ep, r);
 	e->sge.length = sizeof(uint64_t);
-	e->sge.lkey = ep->rma_results->lkey;
+	e->sge.lkey = ep->onesided.results->lkey;
 }
 
 static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
@@ -244,7 +245,8 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 
 static bool has_room(const struct rdmamsg_ep *ep)
 {
-	return ep->state < EP_DRAINING && rdmamsg__sq_used(ep) < ep->sq_data;
+	return ep->state < EP_DRAINING &&
+	       rdmamsg__sq_used(ep) < ep->lane.sq.data;
 }
 
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
@@ -263,7 +265,8 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 		r->posted++;
 		rdmamsg__tx_message(ep, PROTO_WRITTEN,
 				    rdmamsg__tx_next_number(ep), r->value, op,
-				    ep->can_inline ? NULL : op->msg, NULL, 0);
+				    ep->send.can_inline ? NULL : op->msg, NULL,
+				    0);
 	}
 	if (!--ctx->in_callback)
 		rdmamsg__tx_flush(ctx);
@@ -275,13 +278,13 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 
 bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return fits_inline(ep, r) && !ep->queued && has_room(ep);
+	return fits_inline(ep, r) && !ep->send.queued && has_room(ep);
 }
 
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
 	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
-	if ((ep->queued || !rdmamsg__rma_pump(ep, &r->op)) &&
+	if ((ep->send.queued || !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
 		rdmamsg__tx_queue(ep, &r->op);
 }
@@ -318,13 +321,13 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	r->posted--;
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))
-			ep->lost_read = true;
+			ep->close.lost_read = true;
 		/* the peer's CLOSE says that it came behind this write */
-		else if (r->kind == RMA_WRITE && ep->close_confirmed)
+		else if (r->kind == RMA_WRITE && ep->close.confirmed)
 			status = 0;
 	}
 	if (r->counted) {
-		ep->reads_free++;
+		ep->reads.free++;
 		if (rdmamsg__rx_waits(ep))
 			rdmamsg__ep_touch(ep);
 	}
@@ -343,7 +346,8 @@ void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 
 void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
-	const struct op *op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+	const struct op *op =
+		ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
 	enum rdmamsg_who who = RDMAMSG_WHO_LOCAL;
 	const char *what;
 

@@ -110,23 +110,23 @@ uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 /* Whether there is room for another one. */
 static inline bool rdmamsg__rma_room(const struct rdmamsg_ep *ep)
 {
-	return !ep->rma || ep->rma_free;
+	return !ep->onesided.all || ep->onesided.free;
 }
 
 /* The depth is shared: when both want more, they take turns. */
 static inline bool rdmamsg__may_read(struct rdmamsg_ep *ep, enum reader who)
 {
-	bool may = ep->reads_free &&
-		   (!ep->read_wants[!who] || ep->read_turn == who);
+	bool may = ep->reads.free &&
+		   (!ep->reads.wants[!who] || ep->reads.turn == who);
 
-	ep->read_wants[who] = !may;
+	ep->reads.wants[who] = !may;
 	return may;
 }
 
 static inline void rdmamsg__read_taken(struct rdmamsg_ep *ep, enum reader who)
 {
-	ep->reads_free--;
-	ep->read_turn = !who;
+	ep->reads.free--;
+	ep->reads.turn = !who;
 }
 
 #endif

@@ -57,12 +57,12 @@ uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
 {
 	uint8_t kinds = 1u << RMA_WRITE;
 
-	if (!(ep->features & PROTO_FEATURE_RMA))
+	if (!(ep->connect.features & PROTO_FEATURE_RMA))
 		return 0;
-	if (ep->init_depth)
+	if (ep->lane.init_depth)
 		kinds |= 1u << RMA_READ;
-	if (ep->init_depth && rdmamsg__atomic_scope(ep->dev->device) !=
-	    RDMAMSG_ATOMIC_NONE)
+	if (ep->lane.init_depth &&
+	    rdmamsg__atomic_scope(ep->lane.dev->device) != RDMAMSG_ATOMIC_NONE)
 		kinds |= 1u << RMA_FETCH_ADD | 1u << RMA_COMPARE_SWAP;
 	return kinds;
 }
@@ -75,23 +75,25 @@ static inline bool is_atomic(const struct rma_ask *a)
 /* Whether the endpoint can do it, whatever the memory. */
 static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
-	if (!(ep->features & PROTO_FEATURE_RMA))
+	if (!(ep->connect.features & PROTO_FEATURE_RMA))
 		return rdmamsg__fail(-EOPNOTSUPP, "the peer's library knows no "
 				     "one-sided operations");
-	if (a->kind != RMA_WRITE && !ep->init_depth)
+	if (a->kind != RMA_WRITE && !ep->lane.init_depth)
 		return rdmamsg__fail(-EOPNOTSUPP, "the peer's device serves no "
 				     "reads and atomics");
-	if (is_atomic(a) && rdmamsg__atomic_scope(ep->dev->device) ==
+	if (is_atomic(a) && rdmamsg__atomic_scope(ep->lane.dev->device) ==
 	    RDMAMSG_ATOMIC_NONE)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
-				     "operations", ep->dev->device->name);
+				     "operations", ep->lane.dev->device->name);
 	if (a->flags & ~(uint32_t)RDMAMSG_FENCE)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x: unknown bits",
 				     a->flags);
 	if (a->count < 0 || a->count > RDMAMSG_SEGMENTS_MAX ||
 	    (a->count && !a->entry))
-		return rdmamsg__fail(-EINVAL, "gather entries are NULL, or their count "
-				     "is not 0 to %d", RDMAMSG_SEGMENTS_MAX);
+		return rdmamsg__fail(-EINVAL,
+				     "gather entries are NULL, or their count "
+				     "is not 0 to %d",
+				     RDMAMSG_SEGMENTS_MAX);
 	return 0;
 }
 
@@ -138,14 +140,16 @@ static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
 		if (region->ctx != ep->ctx || at < from ||
 		    at - from > region->len ||
 		    s->len > region->len - (at - from))
-			return rdmamsg__fail(-EINVAL, "a gather entry is outside of "
+			return rdmamsg__fail(-EINVAL,
+					     "a gather entry is outside of "
 					     "its region");
-		mr = rdmamsg__region_mr(region, ep->dev);
+		mr = rdmamsg__region_mr(region, ep->lane.dev);
 		if (!mr)
-			return rdmamsg__region_missing(region, ep->dev);
+			return rdmamsg__region_missing(region, ep->lane.dev);
 		if (r->kind == RMA_READ &&
 		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
-			return rdmamsg__fail(-EACCES, "a gather entry's region does "
+			return rdmamsg__fail(-EACCES,
+					     "a gather entry's region does "
 					     "not have "
 					     "RDMAMSG_ACCESS_LOCAL_WRITE");
 		region->busy++;
@@ -168,7 +172,7 @@ static int copy_in(struct rdmamsg_ep *ep, struct rma *r)
 		return 0;
 	r->op.msg = rdmamsg__send_buffer(ep);
 	if (!r->op.msg) {
-		ep->rma_wanted = true;
+		ep->onesided.wanted = true;
 		return rdmamsg__no_buffer(ep);
 	}
 	rdmamsg__rma_copy(r, r->op.msg->buf + PROTO_HDR_LEN);
@@ -196,7 +200,8 @@ static int take_entries(struct rdmamsg_ep *ep, struct rma *r,
 		if (!s->len)
 			continue;
 		if (s->len > room)
-			return rdmamsg__fail(-ERANGE, "the gather entries are longer "
+			return rdmamsg__fail(-ERANGE,
+					     "the gather entries are longer "
 					     "than what the key of region %llu "
 					     "reaches from offset %llu on",
 					     (unsigned long long)r->peer_region,
@@ -209,13 +214,16 @@ static int take_entries(struct rdmamsg_ep *ep, struct rma *r,
 		copy |= !s->region;
 	}
 	if (copy && r->no_cpu)
-		return rdmamsg__fail(-EINVAL, "gather entries of a dmabuf beside "
+		return rdmamsg__fail(-EINVAL,
+				     "gather entries of a dmabuf beside "
 				     "others without a region, which are "
 				     "copied");
-	if (copy && r->left > ep->copy_max)
-		return rdmamsg__fail(-EMSGSIZE, "%llu bytes without a region: "
+	if (copy && r->left > ep->send.copy_max)
+		return rdmamsg__fail(-EMSGSIZE,
+				     "%llu bytes without a region: "
 				     "at most %u are copied (eager_max)",
-				     (unsigned long long)r->left, ep->copy_max);
+				     (unsigned long long)r->left,
+				     ep->send.copy_max);
 	return copy ? copy_in(ep, r) : 0;
 }
 
@@ -241,10 +249,10 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	}
 	err = take_entries(ep, r, a, key->len - a->offset);
 	/* for the header of WRITTEN */
-	if (!err && r->notify && !ep->can_inline && !r->op.msg) {
+	if (!err && r->notify && !ep->send.can_inline && !r->op.msg) {
 		r->op.msg = rdmamsg__send_buffer(ep);
 		if (!r->op.msg) {
-			ep->rma_wanted = true;
+			ep->onesided.wanted = true;
 			err = rdmamsg__no_buffer(ep);
 		}
 	}
@@ -307,7 +315,7 @@ static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
 	const struct rdmamsg_region *g;
 
 	if (unlikely(a->count != 1 || !s || !s->region || !s->len ||
-		     s->len > ep->chunk ||
+		     s->len > ep->lane.chunk ||
 		     (a->kind == RMA_READ && s->len > RMA_SMALL)))
 		return NULL;
 	g = s->region;
@@ -317,7 +325,7 @@ static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
 		     (a->kind == RMA_READ &&
 		      !(g->access & RDMAMSG_ACCESS_LOCAL_WRITE))))
 		return NULL;
-	return rdmamsg__region_mr(g, ep->dev);
+	return rdmamsg__region_mr(g, ep->lane.dev);
 }
 
 static inline void fill_transfer(const struct rdmamsg_ep *ep,
@@ -331,8 +339,8 @@ static inline void fill_transfer(const struct rdmamsg_ep *ep,
 	e->sge.addr = (uintptr_t)a->entry->data;
 	e->sge.length = (uint32_t)a->entry->len;
 	e->sge.lkey = mr->lkey;
-	if (a->kind == RMA_READ || !ep->can_inline ||
-	    e->sge.length > ep->inline_max)
+	if (a->kind == RMA_READ || !ep->send.can_inline ||
+	    e->sge.length > ep->send.inline_max)
 		e->wr.send_flags &= IBV_SEND_SIGNALED;
 }
 
@@ -351,9 +359,10 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	struct proto_key key;
 	struct rma *r;
 
-	if (unlikely(!ep || !ep->ctx || !(ep->rma_ways & 1u << a->kind) ||
-		     !ep->rma_free || rdmamsg__sq_used(ep) >= ep->sq_data ||
-		     a->flags || !a->key ||
+	if (unlikely(!ep || !ep->ctx || !(ep->onesided.ways & 1u << a->kind) ||
+		     !ep->onesided.free ||
+		     rdmamsg__sq_used(ep) >= ep->lane.sq.data || a->flags ||
+		     !a->key ||
 		     rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN)))
 		return false;
 	if (!is_atomic(a))
@@ -361,8 +370,8 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	if (unlikely((!is_atomic(a) && !mr) || !is_within(a, &key, len)))
 		return false;
 
-	r = ep->rma_free;
-	ep->rma_free = (struct rma *)r->op.next;
+	r = ep->onesided.free;
+	ep->onesided.free = (struct rma *)r->op.next;
 	r->op.status = 0;
 	r->op.cookie = a->cookie;
 	r->op.msg = NULL;

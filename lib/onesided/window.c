@@ -54,7 +54,7 @@ void rdmamsg__window_fill(const struct rma *r, struct ibv_send_wr *wr)
 	wr->bind_mw.mw = w->mw;
 	wr->bind_mw.rkey = w->rkey;
 	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
-		.mr = rdmamsg__region_mr(w->region, w->ep->dev),
+		.mr = rdmamsg__region_mr(w->region, w->ep->lane.dev),
 		.addr = w->addr, .length = w->len,
 		.mw_access_flags = (unsigned int)
 				   rdmamsg__verbs_remote(w->access),
@@ -80,7 +80,7 @@ void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey)
 {
 	struct list *n;
 
-	list_for_each(n, &ep->windows) {
+	list_for_each(n, &ep->onesided.windows) {
 		struct rdmamsg_window *w = list_entry(n, struct rdmamsg_window,
 						      node);
 
@@ -100,7 +100,8 @@ void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey)
 
 void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
-	const struct op *op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+	const struct op *op =
+		ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
 
 	if (wc->status != IBV_WC_REM_OP_ERR &&
 	    wc->status != IBV_WC_REM_ACCESS_ERR &&
@@ -119,7 +120,7 @@ void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 /* 0, or why the peer may still reach it; there is nothing more to be done. */
 static int window_free(struct rdmamsg_window *w)
 {
-	const struct rdmamsg_device *d = w->ep->dev->device;
+	const struct rdmamsg_device *d = w->ep->lane.dev->device;
 	int ret = rdmamsg__v_dealloc_mw(w->mw);
 
 	if (ret)
@@ -132,8 +133,8 @@ static int window_free(struct rdmamsg_window *w)
 
 void rdmamsg__windows_free(struct rdmamsg_ep *ep)
 {
-	while (!list_empty(&ep->windows))
-		(void)window_free(list_first(&ep->windows,
+	while (!list_empty(&ep->onesided.windows))
+		(void)window_free(list_first(&ep->onesided.windows,
 					     struct rdmamsg_window, node));
 }
 
@@ -160,10 +161,10 @@ const char *rdmamsg__window_lack(const struct rdmamsg_device *d)
 
 static int check_able(const struct rdmamsg_ep *ep)
 {
-	const struct rdmamsg_device *d = ep->dev->device;
+	const struct rdmamsg_device *d = ep->lane.dev->device;
 	const char *lack = rdmamsg__window_lack(d);
 
-	if (!(ep->features & PROTO_FEATURE_RMA))
+	if (!(ep->connect.features & PROTO_FEATURE_RMA))
 		return rdmamsg__fail(-EOPNOTSUPP, "the peer's library knows no "
 				     "one-sided operations");
 	if (lack)
@@ -186,8 +187,8 @@ static int check_binding(const struct rdmamsg_window *w,
 	if (!(region->access & RDMAMSG_ACCESS_WINDOW))
 		return rdmamsg__fail(-EACCES, "the region does not have "
 				     "RDMAMSG_ACCESS_WINDOW");
-	if (!rdmamsg__region_mr(region, w->ep->dev))
-		return rdmamsg__region_missing(region, w->ep->dev);
+	if (!rdmamsg__region_mr(region, w->ep->lane.dev))
+		return rdmamsg__region_missing(region, w->ep->lane.dev);
 	if (w->bound || w->region)
 		return rdmamsg__fail(-EBUSY, "the window is bound: "
 				     "rdmamsg_window_invalidate(), and wait "
@@ -227,14 +228,14 @@ int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return rdmamsg__fail(-ENOMEM, "no memory for a window");
-	err = rdmamsg__v_alloc_mw(ep->dev->pd, IBV_MW_TYPE_2, &w->mw);
+	err = rdmamsg__v_alloc_mw(ep->lane.dev->pd, IBV_MW_TYPE_2, &w->mw);
 	if (err) {
 		free(w);
 		return rdmamsg__fail_verbs(err, "memory window");
 	}
 	w->ep = ep;
 	w->rkey = w->mw->rkey;
-	list_add_tail(&ep->windows, &w->node);
+	list_add_tail(&ep->onesided.windows, &w->node);
 	rdmamsg__ep_ready(ep);
 	*ret = w;
 	return 0;

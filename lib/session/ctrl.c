@@ -24,7 +24,8 @@
 
 static bool room(const struct rdmamsg_ep *ep)
 {
-	return rdmamsg__sq_used(ep) < ep->sq_total && ep->state < EP_DRAINING;
+	return rdmamsg__sq_used(ep) < ep->lane.sq.total &&
+	       ep->state < EP_DRAINING;
 }
 
 static struct op *ctrl_op(struct rdmamsg_ep *ep, uint8_t type)
@@ -46,14 +47,14 @@ static bool send_header(struct rdmamsg_ep *ep, enum proto_type type,
 
 	if (!room(ep))
 		return false;
-	if (type == PROTO_CLOSE || !ep->can_inline) {
+	if (type == PROTO_CLOSE || !ep->send.can_inline) {
 		op = ctrl_op(ep, (uint8_t)type);
 		if (!op)
 			return false;
 	}
 	if (op)
 		op->tag = tag;
-	if (!ep->can_inline) {
+	if (!ep->send.can_inline) {
 		op->msg = rdmamsg__ctrl_buffer(ep);
 		if (!op->msg) {
 			rdmamsg__op_put(ep, op);
@@ -69,7 +70,7 @@ static bool send_dones(struct rdmamsg_ep *ep)
 {
 	struct list *n;
 
-	list_for_each(n, &ep->fetching) {
+	list_for_each(n, &ep->rndv.fetching) {
 		struct rndv_in *in = list_entry(n, struct rndv_in, node);
 
 		if (!in->done_due)
@@ -77,7 +78,7 @@ static bool send_dones(struct rdmamsg_ep *ep)
 		if (!send_header(ep, PROTO_DONE, in->number, in->done))
 			return false;
 		in->done_due = false;
-		ep->fetch_count--;
+		ep->rndv.fetch_count--;
 	}
 	return true;
 }
@@ -90,35 +91,36 @@ static void set_max_msg(struct rdmamsg_ep *ep)
 {
 	uint32_t most = ep->opts.max_msg_size;
 
-	if (ep->announced_max)
+	if (ep->rndv.announced_max)
 		return;
-	ep->holds_max = max(rdmamsg__budget_largest(ep->ctx, most), ep->rx_max);
-	rdmamsg__budget_announce(ep->ctx, ep->holds_max);
-	ep->announced_max = ep->on.on_incoming ? most : ep->holds_max;
-	if (ep->holds_max < most)
+	ep->rndv.holds_max =
+		max(rdmamsg__budget_largest(ep->ctx, most), ep->recv.max);
+	rdmamsg__budget_announce(ep->ctx, ep->rndv.holds_max);
+	ep->rndv.announced_max = ep->on.on_incoming ? most : ep->rndv.holds_max;
+	if (ep->rndv.holds_max < most)
 		log_info("ep %p: max_registered has room for messages of %u "
 			 "bytes, max_msg_size is %u", (void *)ep,
-			 ep->holds_max, most);
+			 ep->rndv.holds_max, most);
 }
 
 static bool send_setup(struct rdmamsg_ep *ep)
 {
 	struct proto_setup s = {
-		.recv_size = (uint32_t)ep->recv_pool->buf_size,
+		.recv_size = (uint32_t)ep->lane.recv_pool->buf_size,
 		.recv_depth = rdmamsg__granted(ep),
 		.dead_after_ms = ep->opts.dead_after_ms,
-		.data = ep->setup_data,
+		.data = ep->connect.setup_data,
 		.data_len = (uint32_t)ep->opts.setup_data_len,
 	};
 	struct op *op;
 	size_t len;
 
-	if (!ep->refused)
+	if (!ep->connect.refused)
 		set_max_msg(ep);
-	s.max_msg = ep->refused ? 1 : ep->announced_max;
-	s.refused = ep->refused;
-	s.limit = ep->refused ? ep->limit : PROTO_LIMIT_NONE;
-	memcpy(s.session, ep->session, sizeof(s.session));
+	s.max_msg = ep->connect.refused ? 1 : ep->rndv.announced_max;
+	s.refused = ep->connect.refused;
+	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
+	memcpy(s.session, ep->connect.session, sizeof(s.session));
 	op = room(ep) ? ctrl_op(ep, PROTO_SETUP) : NULL;
 	if (!op)
 		return false;
@@ -132,12 +134,12 @@ static bool send_setup(struct rdmamsg_ep *ep)
 		return false;
 	}
 	len = rdmamsg__setup_encode(&s, op->msg->buf + PROTO_HDR_LEN);
-	ep->setup_sent = true;
+	ep->connect.setup_sent = true;
 	/*
 	 * SETUP takes a request of the reserve: on_connected may come before
 	 * its completion, and finds all of send_depth.
 	 */
-	ep->sq_data++;
+	ep->lane.sq.data++;
 	rdmamsg__tx_message(ep, PROTO_SETUP, 0, 0, op, op->msg, NULL,
 			    (uint32_t)len);
 	return true;
@@ -149,7 +151,7 @@ static bool send_keepalive(struct rdmamsg_ep *ep)
 
 	if (!op)
 		return false;
-	ep->keepalive_out = true;
+	ep->live.keepalive_out = true;
 	ep->st.keepalives++;
 	rdmamsg__tx_keepalive(ep, op);
 	return true;
@@ -158,16 +160,16 @@ static bool send_keepalive(struct rdmamsg_ep *ep)
 static void send_credit(struct rdmamsg_ep *ep)
 {
 	if (rdmamsg__granted(ep) == rdmamsg__announced(ep)) {
-		ep->ctrl_due &= ~CTRL_CREDIT;	/* went with something else */
+		ep->ctrl.due &= ~CTRL_CREDIT;	/* went with something else */
 		return;
 	}
 	/* else when the peer has seen one of those: it will say so */
-	if ((uint16_t)(ep->credit_msgs - ep->credit_seen) >= CREDIT_MAX)
+	if ((uint16_t)(ep->credit.messages - ep->credit.seen) >= CREDIT_MAX)
 		return;
 	if (send_header(ep, PROTO_CREDIT, 0, 0)) {
-		ep->credit_msgs++;
+		ep->credit.messages++;
 		ep->st.credit_msgs++;
-		ep->ctrl_due &= ~CTRL_CREDIT;
+		ep->ctrl.due &= ~CTRL_CREDIT;
 	}
 }
 
@@ -176,37 +178,38 @@ static bool send_close(struct rdmamsg_ep *ep)
 {
 	uint32_t seq = (uint32_t)ep->hot.sq_posted;
 
-	if (!send_header(ep, PROTO_CLOSE, 0, ep->close_seen))
+	if (!send_header(ep, PROTO_CLOSE, 0, ep->close.seen))
 		return false;
-	if (!ep->close_sent)
-		ep->close_seq = seq;
-	ep->close_sent = true;
-	ep->close_asserted = ep->close_seen;
+	if (!ep->close.sent)
+		ep->close.seq = seq;
+	ep->close.sent = true;
+	ep->close.asserted = ep->close.seen;
 	return true;
 }
 
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 {
-	if (!ep->ctrl_due)
+	if (!ep->ctrl.due)
 		return;
-	if (ep->ctrl_due & CTRL_SETUP && send_setup(ep))
-		ep->ctrl_due &= ~CTRL_SETUP;
-	if (ep->ctrl_due & CTRL_DONE && send_dones(ep))
-		ep->ctrl_due &= ~CTRL_DONE;
-	if (ep->ctrl_due & CTRL_PONG &&
-	    send_header(ep, PROTO_PONG, ep->fetch_count, ep->ping_tag))
-		ep->ctrl_due &= ~CTRL_PONG;
-	if (ep->ctrl_due & CTRL_PING && send_header(ep, PROTO_PING, 0, 0)) {
-		ep->ctrl_due &= ~CTRL_PING;
-		ep->ping_out = true;
+	if (ep->ctrl.due & CTRL_SETUP && send_setup(ep))
+		ep->ctrl.due &= ~CTRL_SETUP;
+	if (ep->ctrl.due & CTRL_DONE && send_dones(ep))
+		ep->ctrl.due &= ~CTRL_DONE;
+	if (ep->ctrl.due & CTRL_PONG &&
+	    send_header(ep, PROTO_PONG, ep->rndv.fetch_count,
+			ep->ctrl.ping_tag))
+		ep->ctrl.due &= ~CTRL_PONG;
+	if (ep->ctrl.due & CTRL_PING && send_header(ep, PROTO_PING, 0, 0)) {
+		ep->ctrl.due &= ~CTRL_PING;
+		ep->live.ping_out = true;
 		ep->st.pings++;
 	}
-	if (ep->ctrl_due & CTRL_CREDIT)
+	if (ep->ctrl.due & CTRL_CREDIT)
 		send_credit(ep);
-	if (ep->ctrl_due & CTRL_KEEPALIVE && send_keepalive(ep))
-		ep->ctrl_due &= ~CTRL_KEEPALIVE;
-	if (ep->ctrl_due & CTRL_CLOSE && send_close(ep))
-		ep->ctrl_due &= ~CTRL_CLOSE;
+	if (ep->ctrl.due & CTRL_KEEPALIVE && send_keepalive(ep))
+		ep->ctrl.due &= ~CTRL_KEEPALIVE;
+	if (ep->ctrl.due & CTRL_CLOSE && send_close(ep))
+		ep->ctrl.due &= ~CTRL_CLOSE;
 }
 
 /*
@@ -218,15 +221,16 @@ static void let_in(struct rdmamsg_ep *ep)
 {
 	int err = rdmamsg__try(rdmamsg__lobby_leave(ep));
 
-	ep->ctrl_due |= CTRL_SETUP;
+	ep->ctrl.due |= CTRL_SETUP;
 	if (!err) {
-		rdmamsg__visitor_move(&ep->visitor, DOOR_OPEN);
+		rdmamsg__visitor_move(&ep->connect.visitor, DOOR_OPEN);
 		return;
 	}
-	rdmamsg__door_refused(ep->visitor.door, PROTO_LIMIT_MEMORY);
+	rdmamsg__door_refused(ep->connect.visitor.door, PROTO_LIMIT_MEMORY);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES, err,
 			   "no receives for another peer: %s", rdmamsg__text());
-	ep->refused = ep->limit ? PROTO_REJECT_LIMIT : PROTO_REJECT_RESOURCES;
+	ep->connect.refused =
+		ep->connect.limit ? PROTO_REJECT_LIMIT : PROTO_REJECT_RESOURCES;
 }
 
 /* The peer's SETUP: the initiator's is answered, then both are connected. */
@@ -234,12 +238,13 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 {
 	struct proto_setup s;
 
-	if (ep->passive && ep->state == EP_REQUESTED) {
+	if (ep->connect.passive && ep->state == EP_REQUESTED) {
 		/* it overtook the CM: as good as ESTABLISHED */
-		ep->established = true;
+		ep->connect.established = true;
 		ep->state = EP_SETUP;
 	}
-	if (ep->setup_seen || (!ep->passive && !ep->setup_sent)) {
+	if (ep->connect.setup_seen ||
+	    (!ep->connect.passive && !ep->connect.setup_sent)) {
 		rdmamsg__ep_protocol(ep, "SETUP out of turn");
 		return;
 	}
@@ -247,8 +252,8 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_protocol(ep, "a broken SETUP");
 		return;
 	}
-	if ((!ep->passive || ep->oob) &&
-	    memcmp(s.session, ep->session, sizeof(s.session))) {
+	if ((!ep->connect.passive || ep->connect.oob) &&
+	    memcmp(s.session, ep->connect.session, sizeof(s.session))) {
 		rdmamsg__ep_protocol(ep, "SETUP for another session");
 		return;
 	}
@@ -258,29 +263,31 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		return;
 	}
 	if (s.data_len) {
-		ep->peer_data = malloc(s.data_len);
-		if (!ep->peer_data) {
+		ep->connect.peer_data = malloc(s.data_len);
+		if (!ep->connect.peer_data) {
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_RESOURCES, -ENOMEM,
 					   "no memory for the peer's data");
 			rdmamsg__ep_kill(ep);
 			return;
 		}
-		memcpy(ep->peer_data, s.data, s.data_len);
-		ep->peer_data_len = s.data_len;
+		memcpy(ep->connect.peer_data, s.data, s.data_len);
+		ep->connect.peer_data_len = s.data_len;
 	}
-	ep->peer = s;
-	ep->peer.data = NULL;
-	if (ep->passive)
-		memcpy(ep->session, s.session, sizeof(ep->session));
-	ep->copy_max = min(min(ep->opts.eager_max, s.recv_size - PROTO_HDR_LEN),
-			   min((uint32_t)ep->send_pool->buf_size, ep->chunk) -
-			   PROTO_HDR_LEN);
-	ep->inline_max = min(min(ep->inline_max, (uint32_t)TX_STAGE),
-				 min(ep->copy_max, s.max_msg));
-	ep->inline_max = min(ep->inline_max, ep->opts.max_copy);
-	ep->setup_seen = true;
-	if (ep->passive) {
+	ep->connect.peer = s;
+	ep->connect.peer.data = NULL;
+	if (ep->connect.passive)
+		memcpy(ep->connect.session, s.session,
+		       sizeof(ep->connect.session));
+	ep->send.copy_max =
+		min(min(ep->opts.eager_max, s.recv_size - PROTO_HDR_LEN),
+		    min((uint32_t)ep->send.pool->buf_size, ep->lane.chunk) -
+			    PROTO_HDR_LEN);
+	ep->send.inline_max = min(min(ep->send.inline_max, (uint32_t)TX_STAGE),
+				 min(ep->send.copy_max, s.max_msg));
+	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
+	ep->connect.setup_seen = true;
+	if (ep->connect.passive) {
 		rdmamsg__ep_timeout(ep);
 		let_in(ep);
 	}

@@ -40,7 +40,7 @@
 /* Soft-RoCE does not count 7 down (Linux rxe_comp.c, COMPST_ERROR_RETRY). */
 static bool retries_for_ever(const struct rdmamsg_ep *ep)
 {
-	return ep->dev->device->kind == KIND_SOFT_ROCE &&
+	return ep->lane.dev->device->kind == KIND_SOFT_ROCE &&
 	       ep->opts.retry_count == 7;
 }
 
@@ -49,7 +49,8 @@ static uint8_t short_timeout(uint64_t dead_ns)
 {
 	uint8_t n = 1;
 
-	while (n < ACK_TIMEOUT_SOFT_ROCE && 8 * ACK_TIMEOUT_NS(n + 1) <= dead_ns)
+	while (n < ACK_TIMEOUT_SOFT_ROCE &&
+	       8 * ACK_TIMEOUT_NS(n + 1) <= dead_ns)
 		n++;
 	return n;
 }
@@ -81,7 +82,7 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 	bool for_ever = retries_for_ever(ep);
 
 	attr->retry_cnt = (uint8_t)ep->opts.retry_count;
-	attr->rnr_retry = rdmamsg__rnr_retry(ep, ep->features);
+	attr->rnr_retry = rdmamsg__rnr_retry(ep, ep->connect.features);
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE) {
 		attr->timeout = ACK_TIMEOUT_NONE;
 		/* else nothing ends a connection whose peer is gone */
@@ -101,11 +102,11 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 static bool awaits_completion(const struct rdmamsg_ep *ep)
 {
 	uint32_t last = ep->hot.signal_at - ep->hot.signal_every;
-	uint32_t reads = min((uint32_t)ep->init_depth,
+	uint32_t reads = min((uint32_t)ep->lane.init_depth,
 			     ep->opts.initiator_depth);
 
-	return (int32_t)(last - ep->sq_done) >= 0 || ep->keepalive_out ||
-	       ep->reads_free < reads;
+	return (int32_t)(last - ep->lane.sq.done) >= 0 ||
+	       ep->live.keepalive_out || ep->reads.free < reads;
 }
 
 /*
@@ -114,11 +115,11 @@ static bool awaits_completion(const struct rdmamsg_ep *ep)
  */
 static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_device *d = ep->dev->device;
+	struct rdmamsg_device *d = ep->lane.dev->device;
 	struct ibv_port_attr port;
 
 	return d->kind == KIND_SOFT_ROCE &&
-	       !rdmamsg__v_query_port(d->v, d->verbs, ep->port, &port) &&
+	       !rdmamsg__v_query_port(d->v, d->verbs, ep->lane.port, &port) &&
 	       port.state != IBV_PORT_ACTIVE;
 }
 
@@ -133,11 +134,11 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 
 	log_info("ep %p: %u requests are unacknowledged for %llu ms",
 		 (void *)ep, rdmamsg__sq_used(ep), ms);
-	if (ep->dead.port_down)
+	if (ep->live.dead.port_down)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
 				   "port %u of %s has been down for %llu ms "
-				   "(dead_after_ms is %u)", ep->port,
+				   "(dead_after_ms is %u)", ep->lane.port,
 				   rdmamsg_ep_device_name(ep), ms,
 				   ep->opts.dead_after_ms);
 	else
@@ -146,16 +147,19 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 				   "the peer's device has not acknowledged a "
 				   "request for %llu ms (dead_after_ms is %u): "
 				   "host or network gone, or the peer was "
-				   "killed%s", ms, ep->opts.dead_after_ms,
-				   ep->features & PROTO_FEATURE_OVERCOMMIT ?
-				   ", or it posts no receives" : "");
+				   "killed%s",
+				   ms, ep->opts.dead_after_ms,
+				   ep->connect.features &
+						   PROTO_FEATURE_OVERCOMMIT
+					   ? ", or it posts no receives"
+					   : "");
 	rdmamsg__ep_kill(ep);
 }
 
 /* Whether the clock is to run, if need be for a keepalive. */
 static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 {
-	struct dead *d = &ep->dead;
+	struct dead *d = &ep->live.dead;
 
 	d->port_down = false;
 	if (awaits_completion(ep))
@@ -163,22 +167,22 @@ static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 	if (acked || (heard && !rdmamsg__sq_used(ep)))
 		return false;
 	/* the keepalive of the last tick is not posted yet */
-	if (ep->ctrl_due & CTRL_KEEPALIVE)
+	if (ep->ctrl.due & CTRL_KEEPALIVE)
 		d->since = 0;
 	d->port_down = keepalive_would_fail(ep);
 	if (!d->port_down)
-		ep->ctrl_due |= CTRL_KEEPALIVE;
+		ep->ctrl.due |= CTRL_KEEPALIVE;
 	return true;
 }
 
 bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 {
-	bool acked = ep->sq_done != ep->dead.done, was_down, waits;
-	bool late = began > ep->live.when + tick_ms(ep);
+	bool acked = ep->lane.sq.done != ep->live.dead.done, was_down, waits;
+	bool late = began > ep->live.timer.when + tick_ms(ep);
 	uint32_t limit = ep->opts.dead_after_ms;
-	struct dead *d = &ep->dead;
+	struct dead *d = &ep->live.dead;
 
-	d->done = ep->sq_done;
+	d->done = ep->lane.sq.done;
 	if (limit == RDMAMSG_NONE)
 		return true;
 	was_down = d->port_down;
@@ -203,12 +207,12 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 
 uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep)
 {
-	uint64_t now, end = ep->dead.since + ep->opts.dead_after_ms;
+	uint64_t now, end = ep->live.dead.since + ep->opts.dead_after_ms;
 	uint32_t ms = tick_ms(ep);
 
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE)
 		return RDMAMSG_NONE;
-	if (!ep->dead.since)
+	if (!ep->live.dead.since)
 		return ms;
 	now = rdmamsg__now_ms();
 	return end > now ? (uint32_t)min((uint64_t)ms, end - now) : ms;

@@ -50,25 +50,25 @@ void rdmamsg__inbox_add(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	msg->dev->msgs_out++;
 	msg->next = NULL;
-	*ep->inbox_tail = msg;
-	ep->inbox_tail = &msg->next;
+	*ep->recv.inbox_tail = msg;
+	ep->recv.inbox_tail = &msg->next;
 }
 
 struct rdmamsg_msg *rdmamsg__inbox_take(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = ep->inbox;
+	struct rdmamsg_msg *msg = ep->recv.inbox;
 
-	ep->inbox = msg->next;
-	if (!ep->inbox)
-		ep->inbox_tail = &ep->inbox;
+	ep->recv.inbox = msg->next;
+	if (!ep->recv.inbox)
+		ep->recv.inbox_tail = &ep->recv.inbox;
 	msg->dev->msgs_out--;
-	rdmamsg__msg_lend(msg, ep->lent);
+	rdmamsg__msg_lend(msg, ep->rndv.lent);
 	return msg;
 }
 
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep)
 {
-	while (ep->inbox)
+	while (ep->recv.inbox)
 		rdmamsg_msg_free(rdmamsg__inbox_take(ep));
 }
 
@@ -77,13 +77,13 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	list_del(&ep->node);
 	rdmamsg__ep_drop_inbox(ep);
 	rdmamsg__lent_end(ep);
-	free(ep->setup_data);
-	free(ep->peer_data);
-	free(ep->source);
-	free(ep->device);
-	free(ep->oob);
-	free(ep->host);
-	free(ep->service);
+	free(ep->connect.setup_data);
+	free(ep->connect.peer_data);
+	free(ep->connect.source);
+	free(ep->connect.device);
+	free(ep->connect.oob);
+	free(ep->connect.host);
+	free(ep->connect.service);
 	rdmamsg__object_free(ep, sizeof(*ep));
 }
 
@@ -96,19 +96,19 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	if (!ep)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->ctx = ctx;
-	ep->owner.kind = CM_EP;
+	ep->connect.owner.kind = CM_EP;
 	ep->refs = 1;
 	ep->state = EP_RESOLVING;
 	list_init(&ep->node);
 	list_init(&ep->dirty_node);
 	list_init(&ep->starved_node);
-	list_init(&ep->queue);
-	list_init(&ep->rndv_out);
+	list_init(&ep->send.queue);
+	list_init(&ep->rndv.out);
 	rdmamsg__rx_wait_init(ep);
-	list_init(&ep->windows);
-	ep->inbox_tail = &ep->inbox;
+	list_init(&ep->onesided.windows);
+	ep->recv.inbox_tail = &ep->recv.inbox;
 	rdmamsg__timer_init(&ep->timer, rdmamsg__ep_deadline);
-	rdmamsg__timer_init(&ep->live, NULL);
+	rdmamsg__timer_init(&ep->live.timer, NULL);
 	ret = rdmamsg__ep_configure(ep, opts);
 	if (!ret)
 		ret = rdmamsg__lent_new(ep);
@@ -118,7 +118,8 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		rdmamsg__ep_free(ep);
 		return ret;
 	}
-	(void)!getrandom(ep->session, sizeof(ep->session), GRND_NONBLOCK);
+	(void)!getrandom(ep->connect.session, sizeof(ep->connect.session),
+			 GRND_NONBLOCK);
 	ctx->ep_count++;
 	list_add_tail(&ctx->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
@@ -130,11 +131,11 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	rdmamsg__userpools_hold(&ep->opts);
 	rdmamsg__pd_hold(ep->opts.pd);
 	/* what the peer may send before it has our SETUP */
-	ep->announced = ep->opts.srq ? ep->opts.srq->opts.floor :
+	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
 			ep->opts.recv_depth;
 	ep->hot.hdr.type = PROTO_DATA;
-	memcpy(&ep->rx_head, &ep->hot.hdr, sizeof(ep->rx_head));
-	ep->hot.hdr.credit = htole32(ep->announced);
+	memcpy(&ep->recv.head, &ep->hot.hdr, sizeof(ep->recv.head));
+	ep->hot.hdr.credit = htole32(ep->credit.announced);
 	*ret_ep = ep;
 	return 0;
 }
@@ -174,16 +175,18 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	uint32_t end;
 
 	rdmamsg__tx_room(ep);
-	end = open && !ep->queued && ep->can_inline ? ep->inline_max + 1 : 0;
+	end = open && !ep->send.queued && ep->send.can_inline
+		      ? ep->send.inline_max + 1
+		      : 0;
 	/* the batch asks for one completion */
-	ep->send_end = h->signal_every > 1 ? end : 0;
+	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* and an inline must not overtake it */
-	ep->inline_end = end;
+	ep->send.inline_end = end;
 	h->len_end = ep->ctx->tx.ep == ep ? 0 : end;
-	ep->rma_ways = open && !ep->queued ? ep->rma_can : 0;
+	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
 	/* with windows, a message may have taken one back */
-	ep->rx_end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
-		     list_empty(&ep->windows) ? ep->rx_max + 1 : 0;
+	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
+		     list_empty(&ep->onesided.windows) ? ep->recv.max + 1 : 0;
 }
 
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
@@ -198,15 +201,15 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_OPEN;
-	ep->connected_told = true;
+	ep->connect.told = true;
 	rdmamsg__timer_stop(&ep->ctx->timers, &ep->timer);
 	rdmamsg__live_start(ep);
-	ep->rma_can = rdmamsg__rma_kinds(ep);
+	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
-	if (ep->oob)
+	if (ep->connect.oob)
 		rdmamsg__oob_connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
-		 ep->hot.qp->qp_num, ep->dev->device->name);
+		 ep->hot.qp->qp_num, ep->lane.dev->device->name);
 	if (ep->on.on_connected) {
 		ep->ctx->in_callback++;
 		ep->on.on_connected(ep);
@@ -238,7 +241,7 @@ const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep)
 		.text = "the connection has not ended",
 	};
 
-	return ep && ep->reason_set ? &ep->reason : &none;
+	return ep && ep->close.reason_set ? &ep->close.reason : &none;
 }
 
 struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep)
@@ -259,12 +262,12 @@ void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user)
 const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len)
 {
 	if (ret_len)
-		*ret_len = ep->peer_data_len;
-	return ep->peer_data;
+		*ret_len = ep->connect.peer_data_len;
+	return ep->connect.peer_data;
 }
 
 const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep)
 {
-	return ep->dev && ep->dev->device ? ep->dev->device->name :
-	       ep->device_name;
+	return ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->device->name
+						    : ep->lane.device_name;
 }

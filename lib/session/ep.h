@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "lane/lane.h"
 #include "session/door.h"
 #include "session/large.h"
 #include "wire/proto.h"
@@ -82,9 +83,9 @@ enum in_state { IN_ANNOUNCED, IN_READING, IN_REFUSED, IN_READY };
 
 /* A large message that the peer has announced and that we read. */
 struct rndv_in {
-	struct list node;		/* ep->fetching, in order of numbers */
+	struct list node;		/* rndv.fetching, in order of numbers */
 	struct rdmamsg_ep *ep;
-	struct rdmamsg_msg *announced;	/* in ep->waiting */
+	struct rdmamsg_msg *announced;	/* in rndv.waiting */
 	struct rdmamsg_msg *msg;	/* where it goes, or NULL */
 	struct sink sink;		/* memory of the program's */
 	enum in_state state;
@@ -92,7 +93,7 @@ struct rndv_in {
 	bool done_due;
 	bool asked;			/* on_incoming, once */
 	bool refused;			/* its pool was full */
-	size_t counted;			/* bytes in ep->lent */
+	size_t counted;			/* bytes in rndv.lent */
 	uint32_t number;
 	uint32_t tag;
 	uint32_t reads;			/* outstanding */
@@ -101,13 +102,6 @@ struct rndv_in {
 	uint32_t filled;		/* bytes asked for */
 	uint32_t arrived;		/* bytes read */
 	struct proto_rndv wire;
-};
-
-/* A receive and its buffer. */
-struct rx_slot {
-	struct ibv_recv_wr wr;		/* first; chained in a circle */
-	struct ibv_sge sge;
-	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
 };
 
 enum ep_state {
@@ -153,63 +147,58 @@ enum reader { READ_MESSAGE, READ_RMA, READERS };
 #define EP_TIMERS	2	/* deadline and liveness tick */
 #define TABLES	2	/* the system's, or a test's, and the soft HCA's */
 
-struct rdmamsg_ep {
-	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
-
-	/* hot: data path */
-	struct rdmamsg *ctx;		/* NULL in a forked child */
-	enum ep_state state;
-	uint32_t key;			/* index << 8 | generation */
-	struct rx_slot *rq_head;	/* completes next */
-	int32_t rq_spare;		/* posted receives above rq_low */
+/* Numbers of both directions, and how far each may go. */
+struct credits {
 	uint32_t announced;		/* credit that the peer has for sure */
 	uint32_t granted_at;		/* number of the first with the last */
-	uint32_t rx_next;		/* number of the next data message */
-	uint32_t rx_max;		/* payload of a message in one piece */
-	uint32_t rx_end;		/* shorter ones are simply delivered */
-	uint64_t rx_head;		/* first half of the last's header */
-	uint64_t bytes_received;
-	uint64_t rq_posts;		/* receives posted, ever */
-	struct rx_slot *rq;
-	uint32_t rq_target;		/* of them: recv_depth + RECV_RESERVE */
-	uint32_t rq_low;		/* fewer are worth a refill */
-	uint32_t rq_tail;		/* posted next */
-	uint32_t rq_holes;		/* slots without a buffer */
-	uint32_t send_end;		/* rdmamsg_send() is short below */
+	uint32_t limit;			/* the peer takes numbers below this */
+	uint32_t seen_at; /* sq_posted when the last CREDIT came */
+	uint16_t messages;		/* CREDIT sent */
+	uint16_t seen;			/* of them, by the peer */
+	uint16_t seen_told;		/* CREDITs of the peer, in a header */
+};
+
+struct receiving {
+	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
+	/* hot */
+	uint64_t head;			/* first half of the last's header */
+	uint64_t bytes;
+	uint32_t next;			/* number of the next data message */
+	uint32_t max;			/* payload of a message in one piece */
+	uint32_t end;			/* shorter ones are simply delivered */
+};
+
+struct sending {
+	uint32_t end;			/* rdmamsg_send() is short below */
 	uint32_t inline_max;		/* payload bytes */
 	uint32_t inline_end;		/* hot.len_end, without a batch */
-	uint32_t tx_limit;		/* the peer takes numbers below this */
-	struct op **sq_slots;		/* NULL: nobody to tell */
-	uint32_t sq_mask;
-	uint32_t sq_ops;		/* of sq_slots, not NULL */
-	uint32_t sq_done;		/* requests completed, ever */
-	uint32_t sq_data;		/* that data may have outstanding */
-	uint32_t sq_total;		/* all that it can hold */
-	uint32_t chunk;			/* bytes of a request, at most */
 	uint32_t copy_max;		/* eager payload bytes */
-	uint32_t ping_tag;
 	bool can_inline;		/* the header, at least */
-	uint32_t ctrl_due;		/* enum ep_ctrl */
-	bool dirty;			/* on ctx->dirty */
-	struct srq *srq;		/* NULL: rq is its own */
-	uint32_t share;			/* of the srq: credits to have out */
 	bool want_writable;
 	bool want_memory;		/* and that for want of memory */
-	uint64_t told_writable;		/* ctx->rounds at the last on_writable */
-	bool passive;			/* we accepted */
-	bool lobby;			/* one receive: no SETUP has come */
-	struct list dirty_node;
-	struct list starved_node;
-	struct pool *recv_pool;
-	struct pool *send_pool;
-	struct pool *ctrl_pool;		/* of control, announcements */
+	uint64_t told_writable; /* ctx->rounds at the last on_writable */
+	struct pool *pool;
 	struct op *op_free;
 	uint32_t op_count, op_max;	/* made, and what it may have */
 	struct op_chunk *op_chunks;
 	struct list queue;		/* accepted, not yet posted: op */
 	uint32_t queued;
-	struct list rndv_out;		/* announced: op */
-	uint32_t rndv_count;
+	struct op *orphans;		/* accepted, not posted: post failed */
+};
+
+/* SETUP, CREDIT, PING, PONG, CLOSE, DONE. */
+struct control {
+	uint32_t due;			/* enum ep_ctrl */
+	uint32_t ping_tag;
+	struct pool *pool;		/* announcements as well */
+	bool lacks;			/* a buffer */
+};
+
+struct rendezvous {
+	struct list out;		/* announced by us: op */
+	uint32_t count;			/* of them */
+	uint32_t fetch_count; /* announced by the peer, no DONE sent */
+	struct list fetching;		/* rndv_in of those announcements */
 	/*
 	 * Data messages behind a large one that has not arrived, and that one's
 	 * announcement, in order. Each keeps its receive buffer and its credit.
@@ -219,98 +208,126 @@ struct rdmamsg_ep {
 		uint32_t count;
 		struct rdmamsg_msg *unparsed;	/* RNDV without a rndv_in */
 	} waiting;
-	struct list fetching;		/* rndv_in of those announcements */
-	uint32_t fetch_count;		/* announced, no DONE sent */
 	struct lent *lent;		/* what its messages take */
 	struct account *shares;		/* of srq, or NULL */
 	size_t charged;			/* to lent->account, for receives */
-	uint32_t reads_free;
-	bool read_wants[READERS];	/* and had to wait */
-	enum reader read_turn;
-	struct rma *rma, *rma_free;	/* NULL until first used */
-	struct rdmamsg_msg *rma_results;
-	struct list windows;
-	bool rma_wanted;		/* by a call that gave -EAGAIN */
-	uint8_t rma_can;		/* 1 << enum rma_kind, when connected */
-	uint8_t rma_ways;		/* those of which one may go now */
-	uint16_t credit_msgs;		/* CREDIT sent */
-	uint16_t credit_seen;		/* of them, by the peer */
-	uint16_t seen_told;		/* CREDITs of the peer, in a header */
-	uint32_t seen_at;		/* sq_posted when the last one came */
-	struct rdmamsg_handlers on;
-	struct rdmamsg_counters st;
-	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
+	uint32_t announced_max;		/* largest message, as in our SETUP */
+	uint32_t holds_max; /* of these, into the library's memory */
+};
 
-	/* cold */
+/* The depth of reads, which large messages and the program share. */
+struct reading {
+	uint32_t free;
+	bool wants[READERS];		/* and had to wait */
+	enum reader turn;
+};
+
+/* For lib/onesided, which alone looks into most of it. */
+struct onesided {
+	struct rma *all, *free;		/* NULL until first used */
+	struct rdmamsg_msg *results;
+	struct list windows;
+	bool wanted;			/* by a call that gave -EAGAIN */
+	uint8_t can;			/* 1 << enum rma_kind, when connected */
+	uint8_t ways;			/* those of which one may go now */
+};
+
+/* From an address to SETUP on both sides, and what was agreed on the way. */
+struct connecting {
 	struct cm_owner owner;
-	struct list node;		/* of the context */
-	int refs;
-	struct dev *dev;
-	struct cq *cq;
-	uint32_t cq_share;
-	const struct verbs_api *v;	/* of id, and of the device */
 	struct rdma_cm_id *id;		/* NULL: none yet, or oob */
 	struct oob *oob;		/* in place of it */
 	bool or_soft;			/* if this device does not lead there */
-	struct rdmamsg_ep_options opts;
-	void *user;
-	struct addrinfo *addrs, *addr;	/* to try */
+	bool passive;			/* we accepted */
+	bool lobby;			/* one receive: no SETUP has come */
+	bool unanswered;		/* by address resolution: backs off */
+	bool hello_ok, established, setup_sent, setup_seen;
+	bool told;			/* on_connected */
 	bool addrs_owned;
+	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
 	char *source, *device, *host, *service;
+	uint32_t backoff_ms;
+	uint32_t limit;			/* enum proto_limit of a refusal */
+	enum proto_reject refused;	/* the peer, by our SETUP */
+	struct visitor visitor;		/* of the listener it came to */
 	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
 	uint8_t *setup_data;
 	uint8_t *peer_data;
 	size_t peer_data_len;
 	struct proto_setup peer;	/* its data pointer is unused */
-	uint32_t announced_max;		/* largest message, as in our SETUP */
-	uint32_t holds_max;		/* of these, into the library's memory */
 	uint32_t version;
 	uint32_t features;		/* of PROTO_FEATURE_*, both sides' */
 	uint8_t session[16];
-	struct ibv_qp_cap cap;
 	struct sockaddr_storage local_addr, peer_addr;
-	uint32_t peer_qp_num, mtu;
-	uint8_t port;
-	union ibv_gid gid;
-	uint8_t resp_res, init_depth;
-	uint64_t deadline;		/* ms, of connecting or closing */
-	struct timer timer;		/* that deadline, back-off, drain */
-	struct timer live;		/* liveness tick */
-	uint32_t backoff_ms;
-	uint32_t limit;			/* enum proto_limit of a refusal */
-	bool unanswered;		/* by address resolution: backs off */
-	enum proto_reject refused;	/* the peer, by our SETUP */
-	struct visitor visitor;		/* of the listener it came to */
-	uint64_t heard;			/* ms, last sign of the program there */
-	uint64_t fetched;		/* ms, it was at work on our rendezvous */
-	bool fetches;			/* since the last tick */
-	uint64_t rx_seen;		/* rdmamsg__rx_count() at last tick */
-	struct dead dead;
-	bool ping_out, stalled, keepalive_out;
-	bool ask_again;			/* when that one is back: tx_ask() */
-	bool hello_ok, established, setup_sent, setup_seen;
-	bool connected_told;
-	bool close_sent, close_done, close_seen;
-	bool close_asserted;		/* our CLOSE that confirms the peer's */
-	bool close_confirmed;		/* the peer has ours, all before it too */
-	bool close_asserted_done;	/* that one is acknowledged */
-	bool closed_by_peer;		/* it said CLOSE first */
+};
+
+struct closing {
+	bool sent, done, seen; /* CLOSE: ours, acknowledged; the peer's */
+	bool asserted;			/* our CLOSE that confirms the peer's */
+	bool confirmed; /* the peer has ours, all before it too */
+	bool asserted_done;		/* that one is acknowledged */
+	bool by_peer;			/* it said CLOSE first */
 	bool aborted;			/* by the program */
 	bool lost;			/* a request before CLOSE has failed */
 	bool lost_read;			/* whose result never came */
-	uint32_t close_seq;		/* sq_posted of the first CLOSE */
 	bool disconnect_sent, disconnected;
-	bool reason_set, closed_told;
-	bool failed;			/* the device reported an error */
-	bool drained;			/* or nothing more is to be expected */
-	bool last_wqe;			/* nothing more is taken from the srq */
-	bool rq_short, ctrl_short;	/* for want of buffers */
+	bool reason_set;
+	bool told;			/* on_closed */
+	uint32_t seq;			/* sq_posted of the first CLOSE */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
-	struct op *orphans;		/* accepted, not posted: post failed */
-	char device_name[64];		/* once it is closed */
 };
+
+struct liveness {
+	struct timer timer;		/* the tick */
+	uint64_t heard;			/* ms, last sign of the program there */
+	uint64_t fetched; /* ms, it was at work on our rendezvous */
+	uint64_t rx_seen;		/* rdmamsg__rx_count() at last tick */
+	struct dead dead;
+	bool fetches;			/* since the last tick */
+	bool ping_out, stalled, keepalive_out;
+	bool ask_again;			/* when that one is back: tx_ask() */
+};
+
+struct rdmamsg_ep {
+	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
+
+	/* hot: each message looks at some of this */
+	struct rdmamsg *ctx;		/* NULL in a forked child */
+	enum ep_state state;
+	uint32_t key;			/* index << 8 | generation */
+	struct control ctrl;
+	struct sending send;		/* its hot members come last */
+	struct receiving recv;
+	struct credits credit;
+	struct lane lane;		/* its hot members come first */
+	struct rendezvous rndv;
+	struct reading reads;
+	struct onesided onesided;
+	struct rdmamsg_handlers on;
+	struct rdmamsg_counters st;
+	bool dirty;			/* on ctx->dirty */
+	struct list dirty_node;
+	struct list starved_node;
+
+	/* cold */
+	struct list node;		/* of the context */
+	int refs;
+	struct rdmamsg_ep_options opts;
+	void *user;
+	uint64_t deadline;		/* ms, of connecting or closing */
+	struct timer timer;		/* that deadline, back-off, drain */
+	struct connecting connect;
+	struct liveness live;
+	struct closing close;
+};
+
+/* What a small message needs, one way or the other, is in five cache lines. */
+_Static_assert(offsetof(struct rdmamsg_ep, lane.dev) -
+	       offsetof(struct rdmamsg_ep, send.queue) <= 4 * 64, "hot");
+_Static_assert(offsetof(struct rdmamsg_ep, ctrl.due) <= 256, "hot");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2432, "there may be thousands");
 
 /* ep.c: life */
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
@@ -330,8 +347,8 @@ static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 	struct rdmamsg_hot_ep *h = &ep->hot;
 	uint32_t posted = (uint32_t)h->sq_posted;
 	/* more room may come unnoticed for a while, less may not */
-	int32_t credit = (int32_t)(ep->tx_limit - le32toh(h->hdr.number));
-	int32_t room = (int32_t)(ep->sq_done + ep->sq_data - posted);
+	int32_t credit = (int32_t)(ep->credit.limit - le32toh(h->hdr.number));
+	int32_t room = (int32_t)(ep->lane.sq.done + ep->lane.sq.data - posted);
 
 	room = max(min(room, credit), 0);
 	h->stop = posted + (uint32_t)room;
@@ -341,9 +358,9 @@ static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 /* Credit goes with every header: whether our last one has gone. */
 static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
 {
-	if (le32toh(ep->hot.hdr.number) != ep->granted_at)
-		ep->announced = le32toh(ep->hot.hdr.credit);
-	return ep->announced;
+	if (le32toh(ep->hot.hdr.number) != ep->credit.granted_at)
+		ep->credit.announced = le32toh(ep->hot.hdr.credit);
+	return ep->credit.announced;
 }
 
 /*
@@ -358,11 +375,11 @@ static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
 
 	if ((int32_t)(granted - le32toh(ep->hot.hdr.credit)) > 0) {
 		ep->hot.hdr.credit = htole32(granted);
-		ep->granted_at = le32toh(ep->hot.hdr.number);
+		ep->credit.granted_at = le32toh(ep->hot.hdr.number);
 	}
 	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
 	    le32toh(ep->hot.hdr.credit) - announced >= worth)
-		ep->ctrl_due |= CTRL_CREDIT;
+		ep->ctrl.due |= CTRL_CREDIT;
 }
 
 /* ep_options.c: takes over all that is asked. -EINVAL, -ENOMEM */
@@ -401,8 +418,8 @@ void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
 static inline void rdmamsg__ep_lost(struct rdmamsg_ep *ep, uint32_t seq)
 {
 	if (!(seq & 0x80000000u) &&
-	    (!ep->close_sent || (seq - ep->close_seq) & 0x40000000u))
-		ep->lost = true;
+	    (!ep->close.sent || (seq - ep->close.seq) & 0x40000000u))
+		ep->close.lost = true;
 }
 /* Queue pair to error, drain, then on_closed from the loop. */
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
@@ -414,7 +431,7 @@ void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep);
 /* The device takes nothing more out of its shared receive queue. */
 static inline void rdmamsg__ep_last_wqe(struct rdmamsg_ep *ep)
 {
-	ep->last_wqe = true;
+	ep->lane.last_wqe = true;
 	rdmamsg__ep_touch(ep);
 }
 void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
@@ -431,7 +448,7 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 			   const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */
-int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on ep->id's device */
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on the device of its id */
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
@@ -443,7 +460,7 @@ void rdmamsg__live_start(struct rdmamsg_ep *ep);
 void rdmamsg__live_heard(struct rdmamsg_ep *ep);
 
 /* dead.c */
-/* Sets timeout and both retry counts; ep->features must be known. */
+/* Sets timeout and both retry counts; the features must be known. */
 void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 			     struct ibv_qp_attr *attr);
 /* The RNR retry count towards receives of a side with these PROTO_FEATURE_*. */
@@ -493,7 +510,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep);
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
 static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
 {
-	return (uint32_t)ep->hot.sq_posted - ep->sq_done;
+	return (uint32_t)ep->hot.sq_posted - ep->lane.sq.done;
 }
 
 /* Of the next data message. */
@@ -512,7 +529,7 @@ static inline uint32_t rdmamsg__tx_next_number(struct rdmamsg_ep *ep)
 
 static inline bool rdmamsg__has_credit(const struct rdmamsg_ep *ep)
 {
-	return (int32_t)(ep->tx_limit - rdmamsg__tx_number(ep)) > 0;
+	return (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep)) > 0;
 }
 
 /* wait.c: sends that rdmamsg_send_wait() waits for */
@@ -543,13 +560,13 @@ extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
 static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)
 {
-	return (uint32_t)ep->rq_spare + ep->rq_low;
+	return (uint32_t)ep->lane.rq.spare + ep->lane.rq.low;
 }
 
 /* Receives completed, ever. */
 static inline uint64_t rdmamsg__rx_count(const struct rdmamsg_ep *ep)
 {
-	return ep->rq_posts - rdmamsg__rq_posted(ep);
+	return ep->lane.rq.posts - rdmamsg__rq_posted(ep);
 }
 
 static inline uint32_t rdmamsg__granted(const struct rdmamsg_ep *ep)
@@ -562,7 +579,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
 /* recv_wait.c: messages that wait for their turn */
 static inline bool rdmamsg__rx_waits(const struct rdmamsg_ep *ep)
 {
-	return ep->waiting.first;
+	return ep->rndv.waiting.first;
 }
 static inline enum proto_type rdmamsg__rx_type(const struct rdmamsg_msg *msg)
 {

@@ -31,11 +31,12 @@
 
 static void cm_disconnect(struct rdmamsg_ep *ep)
 {
-	if (!ep->id || ep->disconnect_sent || !ep->established)
+	if (!ep->connect.id || ep->close.disconnect_sent ||
+	    !ep->connect.established)
 		return;
-	ep->disconnect_sent = true;
+	ep->close.disconnect_sent = true;
 	/* it has its own retries; a failure shows as the deadline */
-	(void)rdmamsg__v_disconnect(ep->v, ep->id);
+	(void)rdmamsg__v_disconnect(ep->lane.v, ep->connect.id);
 }
 
 /*
@@ -44,7 +45,7 @@ static void cm_disconnect(struct rdmamsg_ep *ep)
  */
 static void mark_end(struct rdmamsg_ep *ep)
 {
-	if (!rdmamsg__sq_used(ep) || rdmamsg__sq_used(ep) >= ep->sq_total)
+	if (!rdmamsg__sq_used(ep) || rdmamsg__sq_used(ep) >= ep->lane.sq.total)
 		return;
 	rdmamsg__tx_keepalive(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);
@@ -63,10 +64,10 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__dial_stop(ep);
 	ep->state = EP_DRAINING;
 	rdmamsg__ep_ready(ep);
-	rdmamsg__timer_stop(&ctx->timers, &ep->live);
+	rdmamsg__timer_stop(&ctx->timers, &ep->live.timer);
 	if (ep->hot.qp) {
 		if (rdmamsg__qp_error(ep))
-			ep->drained = true;	/* nothing will come */
+			ep->lane.drained = true;	/* nothing will come */
 		else
 			mark_end(ep);
 		cm_disconnect(ep);
@@ -88,13 +89,14 @@ static bool tells_last_wqe(enum device_kind kind)
  */
 static bool is_drained(const struct rdmamsg_ep *ep)
 {
-	if (!ep->hot.qp || ep->drained)
+	if (!ep->hot.qp || ep->lane.drained)
 		return true;
-	if (ep->srq && !ep->last_wqe && tells_last_wqe(ep->dev->device->kind))
+	if (ep->lane.srq && !ep->lane.last_wqe &&
+	    tells_last_wqe(ep->lane.dev->device->kind))
 		return false;
 	return !rdmamsg__sq_used(ep) &&
 	       (!rdmamsg__rq_posted(ep) ||
-		ep->dev->device->kind == KIND_SOFT_ROCE);
+		ep->lane.dev->device->kind == KIND_SOFT_ROCE);
 }
 
 /*
@@ -103,33 +105,33 @@ static bool is_drained(const struct rdmamsg_ep *ep)
  */
 static bool is_agreed(const struct rdmamsg_ep *ep)
 {
-	return ep->close_sent && ep->close_seen && !ep->lost_read &&
-	       (ep->close_confirmed || !ep->lost);
+	return ep->close.sent && ep->close.seen && !ep->close.lost_read &&
+	       (ep->close.confirmed || !ep->close.lost);
 }
 
 static void set_closed(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_reason *r = &ep->reason;
+	struct rdmamsg_reason *r = &ep->close.reason;
 
 	*r = (struct rdmamsg_reason){
 		.size = sizeof(*r), .cause = RDMAMSG_CAUSE_CLOSED,
-		.who = ep->closed_by_peer ? RDMAMSG_WHO_PEER :
+		.who = ep->close.by_peer ? RDMAMSG_WHO_PEER :
 		       RDMAMSG_WHO_LOCAL, .cm_event = -1,
 	};
-	snprintf(r->text, sizeof(r->text), ep->closed_by_peer ?
+	snprintf(r->text, sizeof(r->text), ep->close.by_peer ?
 		 "closed by the peer" : "closed");
 }
 
 static void tell_closed(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_reason *r = &ep->reason;
+	struct rdmamsg_reason *r = &ep->close.reason;
 
 	/*
 	 * A peer that closes in a hurry, or is killed, looks like a failure of
 	 * the network or of its device to what was still under way; its
 	 * disconnect tells better.
 	 */
-	if (ep->disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
+	if (ep->close.disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
 				 (r->wc_status == IBV_WC_REM_OP_ERR &&
 				  r->cause == RDMAMSG_CAUSE_TRANSPORT))) {
 		r->who = RDMAMSG_WHO_PEER;
@@ -138,7 +140,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		snprintf(r->text, sizeof(r->text), "%s",
 			 rdmamsg__peer_gone_text(ep));
 	}
-	if (is_agreed(ep) && !ep->aborted)
+	if (is_agreed(ep) && !ep->close.aborted)
 		set_closed(ep);
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
@@ -160,25 +162,25 @@ static void tear_down(struct rdmamsg_ep *ep)
 	struct rdmamsg *ctx = ep->ctx;
 
 	rdmamsg__timer_stop(&ctx->timers, &ep->timer);
-	rdmamsg__timer_stop(&ctx->timers, &ep->live);
+	rdmamsg__timer_stop(&ctx->timers, &ep->live.timer);
 	/* first the queue pair: nothing is read or written any more */
 	rdmamsg__qp_destroy(ep);
-	if (ep->dev) {
+	if (ep->lane.dev) {
 		rdmamsg__tx_cancel(ep, -ECANCELED);
 		rdmamsg__rx_discard(ep);
 	}
-	snprintf(ep->device_name, sizeof(ep->device_name), "%s",
-		 ep->dev ? ep->dev->device->name : "");
+	snprintf(ep->lane.device_name, sizeof(ep->lane.device_name), "%s",
+		 ep->lane.dev ? ep->lane.dev->device->name : "");
 	rdmamsg__ep_resources_free(ep);
 	rdmamsg__srq_rele(ep->opts.srq);
 	ep->opts.srq = NULL;
 	rdmamsg__userpools_rele(&ep->opts);
 	rdmamsg__pd_rele(ep->opts.pd);
 	ep->opts.pd = NULL;
-	if (ep->id)
-		rdmamsg__cm_id_free(ep->v, ep->id);
-	ep->id = NULL;
-	rdmamsg__visitor_leave(&ep->visitor);
+	if (ep->connect.id)
+		rdmamsg__cm_id_free(ep->lane.v, ep->connect.id);
+	ep->connect.id = NULL;
+	rdmamsg__visitor_leave(&ep->connect.visitor);
 	ep->state = EP_CLOSED;
 	list_del(&ep->dirty_node);
 	ep->dirty = false;
@@ -194,8 +196,8 @@ static void finish(struct rdmamsg_ep *ep)
 	struct rdmamsg *ctx = ep->ctx;
 
 	/* what it has received still has its number on it */
-	if (ep->srq)
-		rdmamsg__cq_drain(ctx, ep->srq->cq);
+	if (ep->lane.srq)
+		rdmamsg__cq_drain(ctx, ep->lane.srq->cq);
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->st, ep);
 	list_add_tail(&ctx->dead, &ep->node);
@@ -218,7 +220,8 @@ int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret, struct rdmamsg_ep **ret_ep)
 
 static void progress_setup(struct rdmamsg_ep *ep)
 {
-	if (ep->passive && ep->setup_seen && ep->setup_sent && !ep->refused)
+	if (ep->connect.passive && ep->connect.setup_seen &&
+	    ep->connect.setup_sent && !ep->connect.refused)
 		rdmamsg__ep_connected(ep);
 }
 
@@ -228,9 +231,9 @@ static void progress_setup(struct rdmamsg_ep *ep)
  */
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
-	if (ep->ctrl_due & CTRL_CLOSE || ep->queued || ep->rndv_count)
+	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count)
 		return false;
-	return !ep->close_sent || (ep->close_seen && !ep->close_asserted);
+	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }
 
 /*
@@ -239,14 +242,14 @@ static bool close_is_due(const struct rdmamsg_ep *ep)
  */
 static bool is_said(const struct rdmamsg_ep *ep)
 {
-	return ep->close_seen && ep->close_asserted_done &&
+	return ep->close.seen && ep->close.asserted_done &&
 	       !rdmamsg__rx_waits(ep);
 }
 
 static void progress_closing(struct rdmamsg_ep *ep)
 {
 	if (close_is_due(ep)) {
-		ep->ctrl_due |= CTRL_CLOSE;
+		ep->ctrl.due |= CTRL_CLOSE;
 		rdmamsg__ep_touch(ep);
 		return;
 	}
@@ -255,11 +258,13 @@ static void progress_closing(struct rdmamsg_ep *ep)
 		/*
 		 * the queue pair stays until the peer has sent its last CLOSE
 		 */
-		if (ep->oob && ep->close_confirmed)
-			ep->disconnect_sent = ep->disconnected = true;
+		if (ep->connect.oob && ep->close.confirmed)
+			ep->close.disconnect_sent = ep->close.disconnected =
+				true;
 	}
 	/* nobody is there any more who could acknowledge the rest */
-	if (ep->disconnected && (ep->disconnect_sent || ep->close_confirmed) &&
+	if (ep->close.disconnected &&
+	    (ep->close.disconnect_sent || ep->close.confirmed) &&
 	    !rdmamsg__rx_waits(ep))
 		rdmamsg__ep_kill(ep);
 }
@@ -278,7 +283,7 @@ static void start_closing(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_CLOSING;
 	rdmamsg__ep_ready(ep);
-	ep->want_writable = false;
+	ep->send.want_writable = false;
 	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
 			   ep->opts.close_timeout_ms);
 	rdmamsg__ep_touch(ep);
@@ -286,7 +291,7 @@ static void start_closing(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep)
 {
-	ep->closed_by_peer = true;
+	ep->close.by_peer = true;
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_CLOSED, 0,
 			   "closed by the peer");
 	start_closing(ep);
@@ -314,7 +319,7 @@ void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;
 	/* an abort during a graceful close is what it became */
-	ep->aborted = cause == RDMAMSG_CAUSE_ABORTED;
+	ep->close.aborted = cause == RDMAMSG_CAUSE_ABORTED;
 	rdmamsg__ep_reason_forget(ep);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, error, "%s", text);
 	rdmamsg__ep_kill(ep);
@@ -337,12 +342,12 @@ void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
 
 static void closing_timed_out(struct rdmamsg_ep *ep)
 {
-	ep->reason_set = false;
-	rdmamsg__ep_reason(ep, ep->close_done ? RDMAMSG_WHO_PEER :
+	ep->close.reason_set = false;
+	rdmamsg__ep_reason(ep, ep->close.done ? RDMAMSG_WHO_PEER :
 			   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "closing took longer than %u ms "
 			   "(close_timeout_ms): %s", ep->opts.close_timeout_ms,
-			   ep->close_done ? "the peer did not finish" :
+			   ep->close.done ? "the peer did not finish" :
 			   "not everything could be delivered");
 	rdmamsg__ep_kill(ep);
 }
@@ -351,16 +356,16 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 {
 	switch (ep->state) {
 	case EP_RESOLVING:
-		return ep->resolve ? "resolving the name" :
-		       ep->oob ? "connecting over TCP" :
+		return ep->connect.resolve ? "resolving the name" :
+		       ep->connect.oob ? "connecting over TCP" :
 		       "resolving the address";
 	case EP_REQUESTED:
 		return "waiting for the peer to accept";
 	case EP_SETUP:
 		return "waiting for the peer's SETUP";
 	case EP_BACKOFF:
-		return ep->unanswered ? "resolving the address" :
-		       ep->limit ? "rejected by a limit of the peer" :
+		return ep->connect.unanswered ? "resolving the address" :
+		       ep->connect.limit ? "rejected by a limit of the peer" :
 		       "rejected as stale";
 	default:
 		return "ending";
@@ -369,11 +374,11 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 
 static void setup_timed_out(struct rdmamsg_ep *ep)
 {
-	rdmamsg__door_timed_out(ep->visitor.door);
+	rdmamsg__door_timed_out(ep->connect.visitor.door);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "the peer has not sent SETUP in %u ms "
 			   "(setup_timeout_ms of the listener)",
-			   rdmamsg__door_setup_ms(ep->visitor.door));
+			   rdmamsg__door_setup_ms(ep->connect.visitor.door));
 	rdmamsg__ep_kill(ep);
 }
 
@@ -387,7 +392,7 @@ void rdmamsg__ep_deadline(struct timer *t)
 		log_warn("ep %p: %u sends and %u receives were not flushed in "
 			 "%d ms", (void *)ep, rdmamsg__sq_used(ep),
 			 rdmamsg__rq_posted(ep), DRAIN_MS);
-		ep->drained = true;
+		ep->lane.drained = true;
 		rdmamsg__ep_touch(ep);
 		break;
 	case EP_CLOSING:
@@ -398,19 +403,20 @@ void rdmamsg__ep_deadline(struct timer *t)
 			rdmamsg__dial_again(ep);
 			break;
 		}
-		if (ep->limit)
-			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT, ep->limit);
+		if (ep->connect.limit)
+			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT,
+					    ep->connect.limit);
 		/* fall through */
 	case EP_RESOLVING:
 	case EP_REQUESTED:
 	case EP_SETUP:
-		if (ep->visitor.door && !ep->setup_seen &&
+		if (ep->connect.visitor.door && !ep->connect.setup_seen &&
 		    rdmamsg__now_ms() < ep->deadline) {
 			setup_timed_out(ep);
 			break;
 		}
-		no_way = ep->state == EP_BACKOFF ? ep->unanswered :
-			ep->state == EP_RESOLVING && !ep->resolve;
+		no_way = ep->state == EP_BACKOFF ? ep->connect.unanswered :
+			ep->state == EP_RESOLVING && !ep->connect.resolve;
 		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?
 				   RDMAMSG_WHO_PEER :
 				   RDMAMSG_WHO_NETWORK, no_way ?

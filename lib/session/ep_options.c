@@ -112,13 +112,15 @@ static int set_data(struct rdmamsg_ep *ep)
 				     "with setup_data", o->setup_data_len,
 				     RDMAMSG_SETUP_DATA_MAX);
 	if (o->hello_data_len)
-		memcpy(ep->hello_data, o->hello_data, o->hello_data_len);
+		memcpy(ep->connect.hello_data, o->hello_data,
+		       o->hello_data_len);
 	if (o->setup_data_len) {
-		ep->setup_data = malloc(o->setup_data_len);
-		if (!ep->setup_data)
+		ep->connect.setup_data = malloc(o->setup_data_len);
+		if (!ep->connect.setup_data)
 			return rdmamsg__fail(-ENOMEM,
 					     "no memory for setup_data");
-		memcpy(ep->setup_data, o->setup_data, o->setup_data_len);
+		memcpy(ep->connect.setup_data, o->setup_data,
+		       o->setup_data_len);
 	}
 	return 0;
 }
@@ -140,9 +142,9 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 	if (!ret)
 		ret = set_data(ep);
 	if (!ret)
-		ret = copy_string(&ep->source, ep->opts.source);
+		ret = copy_string(&ep->connect.source, ep->opts.source);
 	if (!ret)
-		ret = copy_string(&ep->device, ep->opts.device);
+		ret = copy_string(&ep->connect.device, ep->opts.device);
 	ep->user = ep->opts.user;
 	return ret;
 }

@@ -24,15 +24,15 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 			enum rdmamsg_cause cause, int error,
 			const char *fmt, ...)
 {
-	struct rdmamsg_reason *r = &ep->reason;
+	struct rdmamsg_reason *r = &ep->close.reason;
 	bool failed_close = r->cause == RDMAMSG_CAUSE_CLOSED &&
 			    cause != RDMAMSG_CAUSE_CLOSED;
 	va_list ap;
 
 	/* closing was the reason until something came in between */
-	if (ep->reason_set && !failed_close)
+	if (ep->close.reason_set && !failed_close)
 		return;
-	ep->reason_set = true;
+	ep->close.reason_set = true;
 	r->size = sizeof(*r);
 	r->who = who;
 	r->cause = cause;
@@ -46,13 +46,13 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 
 void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
 {
-	memset(&ep->reason, 0, sizeof(ep->reason));
-	ep->reason_set = false;
+	memset(&ep->close.reason, 0, sizeof(ep->close.reason));
+	ep->close.reason_set = false;
 }
 
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)
 {
-	return ep->close_seen ?
+	return ep->close.seen ?
 	       "the peer closed, and went away before this side had closed: "
 	       "its close_timeout_ms was over, or it was killed" :
 	       "the peer ended the connection without closing it: aborted, "
@@ -100,7 +100,7 @@ void rdmamsg__ep_offended(struct rdmamsg_ep *ep)
 {
 	if (ep->state >= EP_CLOSING)
 		return;
-	rdmamsg__visitor_offends(&ep->visitor);
+	rdmamsg__visitor_offends(&ep->connect.visitor);
 }
 
 void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
@@ -123,14 +123,14 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_REMOVED,
 			   -ENODEV, "device %s was removed",
 			   rdmamsg_ep_device_name(ep));
-	if (ep->dev)
-		rdmamsg__dev_removed(ep->dev);
+	if (ep->lane.dev)
+		rdmamsg__dev_removed(ep->lane.dev);
 	rdmamsg__ep_kill(ep);
 }
 
 void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 {
-	if (err == -EIO && rdmamsg__device_lost(ep->dev->device)) {
+	if (err == -EIO && rdmamsg__device_lost(ep->lane.dev->device)) {
 		rdmamsg__ep_removed(ep);
 		return;
 	}
@@ -151,7 +151,7 @@ static bool is_peers_fault(const struct rdmamsg_ep *ep,
 
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->wr_id & 0x80000000u)
 		return true;
-	op = ep->sq_slots[(uint32_t)wc->wr_id & ep->sq_mask];
+	op = ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
 	return op && op->kind == OP_READ;
 }
 
@@ -162,11 +162,11 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	int error = -ECONNRESET, status = wc->status;
 	char regions[64];
 
-	ep->failed = true;
+	ep->lane.failed = true;
 	if (ep->state >= EP_DRAINING)
 		return;
 	if (status == IBV_WC_WR_FLUSH_ERR &&
-	    rdmamsg__device_lost(ep->dev->device)) {
+	    rdmamsg__device_lost(ep->lane.dev->device)) {
 		rdmamsg__ep_removed(ep);
 		return;
 	}
@@ -203,7 +203,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		break;
 	case IBV_WC_LOC_QP_OP_ERR:
 		/* all that Soft-RoCE means by it is that a packet has no way */
-		if (ep->dev->device->kind != KIND_SOFT_ROCE)
+		if (ep->lane.dev->device->kind != KIND_SOFT_ROCE)
 			who = RDMAMSG_WHO_DEVICE;
 		error = -ENETDOWN;
 		break;
@@ -220,8 +220,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	default:
 		break;
 	}
-	ep->reason.wc_status = wc->status;
-	ep->reason.vendor_err = wc->vendor_err;
+	ep->close.reason.wc_status = wc->status;
+	ep->close.reason.vendor_err = wc->vendor_err;
 	if (status == IBV_WC_WR_FLUSH_ERR)
 		rdmamsg__ep_reason(ep, who, cause, error, "the peer asked for "
 				   "memory that it may not reach%s, or broke "

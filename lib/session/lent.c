@@ -28,7 +28,7 @@ int rdmamsg__lent_new(struct rdmamsg_ep *ep)
 	l->ctx = ep->ctx;
 	l->ep = ep;
 	list_add_tail(&ep->ctx->lents, &l->node);
-	ep->lent = l;
+	ep->rndv.lent = l;
 	return 0;
 }
 
@@ -53,18 +53,18 @@ void rdmamsg__lents_free(struct rdmamsg *ctx)
 
 		/* an endpoint that the program holds */
 		if (l->ep)
-			l->ep->lent = NULL;
+			l->ep->rndv.lent = NULL;
 		lent_free(l);
 	}
 }
 
 void rdmamsg__lent_end(struct rdmamsg_ep *ep)
 {
-	if (!ep->lent)
+	if (!ep->rndv.lent)
 		return;
-	ep->lent->ep = NULL;
-	put(ep->lent);
-	ep->lent = NULL;
+	ep->rndv.lent->ep = NULL;
+	put(ep->rndv.lent);
+	ep->rndv.lent = NULL;
 }
 
 static bool is_fair(const struct account *a, size_t size, size_t own,
@@ -75,7 +75,7 @@ static bool is_fair(const struct account *a, size_t size, size_t own,
 
 bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own)
 {
-	struct lent *l = ep->lent;
+	struct lent *l = ep->rndv.lent;
 	size_t room;
 
 	if (!l->bytes && !l->account)

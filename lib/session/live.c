@@ -22,7 +22,7 @@ static bool wants_ping(const struct rdmamsg_ep *ep)
 {
 	return (ep->on.on_stalled && ep->opts.stall_after_ms != RDMAMSG_NONE) ||
 	       ep->opts.peer_timeout_ms != RDMAMSG_NONE ||
-	       !list_empty(&ep->rndv_out);
+	       !list_empty(&ep->rndv.out);
 }
 
 static uint32_t interval(const struct rdmamsg_ep *ep)
@@ -43,9 +43,9 @@ static uint32_t interval(const struct rdmamsg_ep *ep)
 
 static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 {
-	if (!ep->stalled && ep->on.on_stalled &&
+	if (!ep->live.stalled && ep->on.on_stalled &&
 	    silent >= ep->opts.stall_after_ms) {
-		ep->stalled = true;
+		ep->live.stalled = true;
 		ep->st.stalls++;
 		log_info("ep %p: the peer's program has been silent for "
 			 "%llu ms", (void *)ep, (unsigned long long)silent);
@@ -67,10 +67,10 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 
 void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 {
-	ep->heard = rdmamsg__now_ms();
-	if (!ep->stalled)
+	ep->live.heard = rdmamsg__now_ms();
+	if (!ep->live.stalled)
 		return;
-	ep->stalled = false;
+	ep->live.stalled = false;
 	log_info("ep %p: the peer's program answers again", (void *)ep);
 	if (ep->on.on_resumed) {
 		ep->ctx->in_callback++;
@@ -90,17 +90,17 @@ static void check_rndv(struct rdmamsg_ep *ep)
 	uint64_t now = rdmamsg__now_ms(), since, patience;
 	struct rndv_out *r;
 
-	if (ep->fetches)
-		ep->fetched = now;
-	ep->fetches = false;
-	if (list_empty(&ep->rndv_out) ||
+	if (ep->live.fetches)
+		ep->live.fetched = now;
+	ep->live.fetches = false;
+	if (list_empty(&ep->rndv.out) ||
 	    ep->opts.fetch_timeout_ms == RDMAMSG_NONE)
 		return;
-	r = list_first(&ep->rndv_out, struct op, node)->rndv;
-	since = max(r->since, ep->fetched);
+	r = list_first(&ep->rndv.out, struct op, node)->rndv;
+	since = max(r->since, ep->live.fetched);
 	patience = ep->opts.fetch_timeout_ms + r->total / 1000;
-	if (now - since >= patience / 2 && !ep->ping_out)
-		ep->ctrl_due |= CTRL_PING;
+	if (now - since >= patience / 2 && !ep->live.ping_out)
+		ep->ctrl.due |= CTRL_PING;
 	if (now - since < patience)
 		return;
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
@@ -113,40 +113,41 @@ static void check_rndv(struct rdmamsg_ep *ep)
 
 static void tick(struct timer *t)
 {
-	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live);
+	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live.timer);
 	uint64_t began = rdmamsg__now_ms();
 	bool heard;
 
 	/* what came while we were stopped or busy ourselves is not read yet */
-	if (rdmamsg__rx_count(ep) == ep->rx_seen ||
-	    ep->sq_done == ep->dead.done)
+	if (rdmamsg__rx_count(ep) == ep->live.rx_seen ||
+	    ep->lane.sq.done == ep->live.dead.done)
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
 		return;
-	heard = rdmamsg__rx_count(ep) != ep->rx_seen;
-	ep->rx_seen = rdmamsg__rx_count(ep);
+	heard = rdmamsg__rx_count(ep) != ep->live.rx_seen;
+	ep->live.rx_seen = rdmamsg__rx_count(ep);
 	if (!rdmamsg__dead_tick(ep, heard, began))
 		return;
 	if (heard) {
 		rdmamsg__live_heard(ep);
 	} else if (wants_ping(ep) && ep->state == EP_OPEN) {
 		/* who was not asked cannot answer */
-		if (ep->ping_out)
-			told_silent(ep, rdmamsg__now_ms() - ep->heard);
-		else if (!ep->dead.port_down)
-			ep->ctrl_due |= CTRL_PING;
+		if (ep->live.ping_out)
+			told_silent(ep, rdmamsg__now_ms() - ep->live.heard);
+		else if (!ep->live.dead.port_down)
+			ep->ctrl.due |= CTRL_PING;
 	}
 	if (heard)
 		check_rndv(ep);
 	rdmamsg__ep_touch(ep);
 	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
-		rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));
+		rdmamsg__timer_set(&ep->ctx->timers, &ep->live.timer,
+				   interval(ep));
 }
 
 void rdmamsg__live_start(struct rdmamsg_ep *ep)
 {
-	ep->heard = rdmamsg__now_ms();
-	ep->dead.done = ep->sq_done;
-	ep->live.fn = tick;
-	rdmamsg__timer_set(&ep->ctx->timers, &ep->live, interval(ep));
+	ep->live.heard = rdmamsg__now_ms();
+	ep->live.dead.done = ep->lane.sq.done;
+	ep->live.timer.fn = tick;
+	rdmamsg__timer_set(&ep->ctx->timers, &ep->live.timer, interval(ep));
 }

@@ -32,8 +32,9 @@ static uint32_t own_receives(const struct rdmamsg_ep *ep)
 /* Of what the peer may send in one piece. */
 static void set_max(struct rdmamsg_ep *ep)
 {
-	ep->rx_max = min((uint32_t)ep->recv_pool->buf_size - PROTO_HDR_LEN,
-			 ep->opts.max_msg_size);
+	ep->recv.max =
+		min((uint32_t)ep->lane.recv_pool->buf_size - PROTO_HDR_LEN,
+		    ep->opts.max_msg_size);
 }
 
 /* A ring of so many receives. Slots keep the buffers that they have. */
@@ -42,36 +43,36 @@ static void make_ring(struct rdmamsg_ep *ep, uint32_t size)
 	uint32_t lazy = max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX),
 			    1u);
 
-	ep->rq_target = size;
-	ep->rq_holes = 0;
+	ep->lane.rq.target = size;
+	ep->lane.rq.holes = 0;
 	for (uint32_t i = 0; i < size; i++) {
-		struct rx_slot *slot = &ep->rq[i];
+		struct rx_slot *slot = &ep->lane.rq.slots[i];
 
-		slot->sge.length = (uint32_t)ep->recv_pool->buf_size;
+		slot->sge.length = (uint32_t)ep->lane.recv_pool->buf_size;
 		slot->wr.wr_id = ep->hot.wr_id | 0x80000000u | i;
-		slot->wr.next = &ep->rq[i + 1 < size ? i + 1 : 0].wr;
+		slot->wr.next = &ep->lane.rq.slots[i + 1 < size ? i + 1 : 0].wr;
 		slot->wr.sg_list = &slot->sge;
 		slot->wr.num_sge = 1;
-		ep->rq_holes += !slot->msg;
+		ep->lane.rq.holes += !slot->msg;
 	}
-	ep->rq_head = ep->rq;
-	ep->rq_tail = 0;
-	ep->rq_low = size - min(lazy, size) + 1;
-	ep->rq_spare = -(int32_t)ep->rq_low;	/* none is posted */
+	ep->lane.rq.head = ep->lane.rq.slots;
+	ep->lane.rq.tail = 0;
+	ep->lane.rq.low = size - min(lazy, size) + 1;
+	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;	/* none is posted */
 }
 
 static int use_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
 		    size_t size)
 {
 	struct pool *pool;
-	int err = rdmamsg__pool_get(ep->dev, DIR_IN, owner, size, &pool);
+	int err = rdmamsg__pool_get(ep->lane.dev, DIR_IN, owner, size, &pool);
 
 	if (err)
 		return err;
 	rdmamsg__pool_use(pool, true);
-	if (ep->recv_pool)
-		rdmamsg__pool_unuse(ep->recv_pool);
-	ep->recv_pool = pool;
+	if (ep->lane.recv_pool)
+		rdmamsg__pool_unuse(ep->lane.recv_pool);
+	ep->lane.recv_pool = pool;
 	return 0;
 }
 
@@ -86,8 +87,8 @@ static int provide(struct pool *pool, uint32_t count)
 /* Charges so many receives to the address of the peer. */
 static int charge(struct rdmamsg_ep *ep, uint32_t count)
 {
-	const struct pool *pool = ep->recv_pool;
-	struct account *a = ep->lent->account;
+	const struct pool *pool = ep->lane.recv_pool;
+	struct account *a = ep->rndv.lent->account;
 	size_t size = count * pool->buf_size, left;
 
 	if (!a)
@@ -95,22 +96,24 @@ static int charge(struct rdmamsg_ep *ep, uint32_t count)
 	left = rdmamsg__budget_room(ep->ctx, DIR_IN, true) +
 	       (pool->total - pool->used) * pool->buf_size;
 	if (!rdmamsg__is_fair(a->posted + a->lent, left, size)) {
-		ep->limit = PROTO_LIMIT_MEMORY;
-		return rdmamsg__fail(-ENOBUFS, "the peers at this address have "
-				     "%zu bytes to receive, of %zu left a third "
-				     "is for others (max_per_source)",
-				     a->posted + a->lent, left);
+		ep->connect.limit = PROTO_LIMIT_MEMORY;
+		return rdmamsg__fail(
+			-ENOBUFS,
+			"the peers at this address have "
+			"%zu bytes to receive, of %zu left a third "
+			"is for others (max_per_source)",
+			a->posted + a->lent, left);
 	}
 	a->posted += size;
-	ep->charged = size;
+	ep->rndv.charged = size;
 	return 0;
 }
 
 void rdmamsg__lobby_credit(struct rdmamsg_ep *ep)
 {
-	if (ep->charged)
-		ep->lent->account->posted -= ep->charged;
-	ep->charged = 0;
+	if (ep->rndv.charged)
+		ep->rndv.lent->account->posted -= ep->rndv.charged;
+	ep->rndv.charged = 0;
 }
 
 static int own_ring(struct rdmamsg_ep *ep)
@@ -125,16 +128,16 @@ static int own_ring(struct rdmamsg_ep *ep)
 		return err;
 	set_max(ep);
 	make_ring(ep, own_receives(ep));
-	return provide(ep->recv_pool, ep->rq_holes);
+	return provide(ep->lane.recv_pool, ep->lane.rq.holes);
 }
 
 /* The queue's; rdmamsg__rx_refill() is told so. */
 static void shared_ring(struct rdmamsg_ep *ep)
 {
-	ep->recv_pool = ep->srq->pool;
+	ep->lane.recv_pool = ep->lane.srq->pool;
 	set_max(ep);
-	ep->rq_head = rdmamsg__nobody.rq_head;
-	ep->rq_holes = !ep->lobby;
+	ep->lane.rq.head = rdmamsg__nobody.lane.rq.head;
+	ep->lane.rq.holes = !ep->connect.lobby;
 }
 
 static int lobby_ring(struct rdmamsg_ep *ep)
@@ -143,41 +146,41 @@ static int lobby_ring(struct rdmamsg_ep *ep)
 	int err = use_pool(ep, NULL, PROTO_RECV_MIN);
 
 	if (!err)
-		err = provide(ep->recv_pool, 1);
+		err = provide(ep->lane.recv_pool, 1);
 	if (err)
 		return err;
-	msg = rdmamsg__pool_take(ep->recv_pool);
-	ep->rq[0].msg = msg;
-	ep->rq[0].sge.addr = (uintptr_t)msg->buf;
-	ep->rq[0].sge.lkey = msg->lkey;
+	msg = rdmamsg__pool_take(ep->lane.recv_pool);
+	ep->lane.rq.slots[0].msg = msg;
+	ep->lane.rq.slots[0].sge.addr = (uintptr_t)msg->buf;
+	ep->lane.rq.slots[0].sge.lkey = msg->lkey;
 	make_ring(ep, 1);
 	return 0;
 }
 
 int rdmamsg__lobby_receives(struct rdmamsg_ep *ep)
 {
-	if (ep->srq) {
+	if (ep->lane.srq) {
 		shared_ring(ep);
 		return 0;
 	}
-	ep->lobby = ep->passive;
-	return ep->lobby ? lobby_ring(ep) : own_ring(ep);
+	ep->connect.lobby = ep->connect.passive;
+	return ep->connect.lobby ? lobby_ring(ep) : own_ring(ep);
 }
 
 /* The buffer of the SETUP is one of those that are free for its receives. */
 static int leave_own(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = ep->rq[0].msg;
+	struct rdmamsg_msg *msg = ep->lane.rq.slots[0].msg;
 	int err;
 
-	ep->rq[0].msg = NULL;
+	ep->lane.rq.slots[0].msg = NULL;
 	rdmamsg__msg_put(msg);
 	err = own_ring(ep);
 	if (err) {
-		ep->rq_target = ep->rq_holes = 0;	/* posts none */
+		ep->lane.rq.target = ep->lane.rq.holes = 0;	/* posts none */
 		return err;
 	}
-	ep->lobby = false;
+	ep->connect.lobby = false;
 	return 0;
 }
 
@@ -192,7 +195,7 @@ static int leave_shared(struct rdmamsg_ep *ep)
 
 int rdmamsg__lobby_leave(struct rdmamsg_ep *ep)
 {
-	int err = ep->srq ? leave_shared(ep) : leave_own(ep);
+	int err = ep->lane.srq ? leave_shared(ep) : leave_own(ep);
 
 	if (!err)
 		rdmamsg__rx_refill(ep);

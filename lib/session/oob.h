@@ -107,7 +107,7 @@ void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
 
 /* cm/oob/oob_dial.c */
-/* From ep->addr on, the first that can be tried; the error of the last. */
+/* From connect.addr on, the first that can be tried; the error of the last. */
 int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
 /* Ends the endpoint if err says that nobody listens or answers there. */
 bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err);

@@ -25,47 +25,47 @@ struct op_chunk {
 
 int rdmamsg__ops_grow(struct rdmamsg_ep *ep)
 {
-	uint32_t n = ep->op_max - ep->op_count;
+	uint32_t n = ep->send.op_max - ep->send.op_count;
 	struct op_chunk *chunk;
 
-	if (ep->srq)
-		n = min(n, max((uint32_t)OPS_FEW, ep->op_count));
+	if (ep->lane.srq)
+		n = min(n, max((uint32_t)OPS_FEW, ep->send.op_count));
 	if (!n)
 		return -EAGAIN;
 	chunk = calloc(1, sizeof(*chunk) + n * sizeof(chunk->ops[0]));
 	if (!chunk)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	chunk->next = ep->op_chunks;
-	ep->op_chunks = chunk;
-	ep->op_count += n;
+	chunk->next = ep->send.op_chunks;
+	ep->send.op_chunks = chunk;
+	ep->send.op_count += n;
 	for (uint32_t i = 0; i < n; i++) {
 		list_init(&chunk->ops[i].node);
-		chunk->ops[i].next = ep->op_free;
-		ep->op_free = &chunk->ops[i];
+		chunk->ops[i].next = ep->send.op_free;
+		ep->send.op_free = &chunk->ops[i];
 	}
 	return 0;
 }
 
 void rdmamsg__ops_free(struct rdmamsg_ep *ep)
 {
-	while (ep->op_chunks) {
-		struct op_chunk *chunk = ep->op_chunks;
+	while (ep->send.op_chunks) {
+		struct op_chunk *chunk = ep->send.op_chunks;
 
-		ep->op_chunks = chunk->next;
+		ep->send.op_chunks = chunk->next;
 		free(chunk);
 	}
-	ep->op_free = NULL;
-	ep->op_count = 0;
+	ep->send.op_free = NULL;
+	ep->send.op_count = 0;
 }
 
 struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 {
-	struct op *op = ep->op_free;
+	struct op *op = ep->send.op_free;
 
 	if (unlikely(!op) && !rdmamsg__try(rdmamsg__ops_grow(ep)))
-		op = ep->op_free;
+		op = ep->send.op_free;
 	if (likely(op)) {
-		ep->op_free = op->next;
+		ep->send.op_free = op->next;
 		op->status = 0;
 		op->cookie = NULL;
 		op->msg = NULL;
@@ -78,8 +78,8 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 
 void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
 {
-	op->next = ep->op_free;
-	ep->op_free = op;
+	op->next = ep->send.op_free;
+	ep->send.op_free = op;
 }
 
 /* The one place where an accepted operation ends. */

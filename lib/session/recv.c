@@ -23,21 +23,21 @@
 
 static void count_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
 {
-	ep->lent->refs++;
-	rdmamsg__lent_add(ep->lent, rdmamsg__msg_bytes(msg));
+	ep->rndv.lent->refs++;
+	rdmamsg__lent_add(ep->rndv.lent, rdmamsg__msg_bytes(msg));
 }
 
 /* A message that is in no slot goes to the program. */
 static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	ep->st.msgs_received++;
-	ep->bytes_received += msg->len;
+	ep->recv.bytes += msg->len;
 	count_lent(ep, msg);
 	if (unlikely(!ep->on.on_message)) {
 		rdmamsg__inbox_add(ep, msg);
 		return;
 	}
-	rdmamsg__msg_lend(msg, ep->lent);
+	rdmamsg__msg_lend(msg, ep->rndv.lent);
 	ep->ctx->in_callback++;
 	ep->on.on_message(ep, msg);
 	ep->ctx->in_callback--;
@@ -46,14 +46,14 @@ static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 /* Takes the buffer out of the slot that has completed last. */
 static void take_out(struct rdmamsg_ep *ep)
 {
-	uint32_t at = (uint32_t)(ep->rq_head - ep->rq);
+	uint32_t at = (uint32_t)(ep->lane.rq.head - ep->lane.rq.slots);
 
-	if (ep->srq) {
-		rdmamsg__srq_take_out(ep->srq);
+	if (ep->lane.srq) {
+		rdmamsg__srq_take_out(ep->lane.srq);
 		return;
 	}
-	ep->rq[(at ? at : ep->rq_target) - 1].msg = NULL;
-	ep->rq_holes++;
+	ep->lane.rq.slots[(at ? at : ep->lane.rq.target) - 1].msg = NULL;
+	ep->lane.rq.holes++;
 }
 
 /* The program has not freed it in its callback. */
@@ -66,7 +66,7 @@ kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		return;
 	}
 	count_lent(ep, msg);
-	rdmamsg__msg_lend(msg, ep->lent);
+	rdmamsg__msg_lend(msg, ep->rndv.lent);
 }
 
 /*
@@ -76,7 +76,7 @@ kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 static inline void deliver_in_place(struct rdmamsg_ep *ep,
 				    struct rdmamsg_msg *msg)
 {
-	ep->bytes_received += msg->len;
+	ep->recv.bytes += msg->len;
 	msg->lent = MSG_IN_PLACE;
 	ep->on.on_message(ep, msg);
 	if (unlikely(msg->lent))
@@ -97,7 +97,8 @@ static void written(struct rdmamsg_ep *ep, uint32_t value)
 /* The large message at the head is over; NULL: the program refused it. */
 static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
 {
-	struct rndv_in *in = list_first(&ep->fetching, struct rndv_in, node);
+	struct rndv_in *in =
+		list_first(&ep->rndv.fetching, struct rndv_in, node);
 	struct rdmamsg_msg *msg = NULL;
 
 	if (in->state == IN_READY) {
@@ -111,14 +112,14 @@ static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
 /* Whether the first message that waits is complete. */
 static bool is_complete(const struct rdmamsg_ep *ep)
 {
-	const struct rdmamsg_msg *msg = ep->waiting.first;
+	const struct rdmamsg_msg *msg = ep->rndv.waiting.first;
 	const struct rndv_in *in;
 
 	if (rdmamsg__rx_type(msg) != PROTO_RNDV)
 		return true;
-	if (msg == ep->waiting.unparsed)
+	if (msg == ep->rndv.waiting.unparsed)
 		return false;
-	in = list_first(&ep->fetching, struct rndv_in, node);
+	in = list_first(&ep->rndv.fetching, struct rndv_in, node);
 	return in->state > IN_READING && !in->done_due;
 }
 
@@ -150,18 +151,18 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 /* The endpoint ends: nobody will see these. */
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 {
-	while (!list_empty(&ep->fetching))
-		rdmamsg__rndv_in_free(list_first(&ep->fetching, struct rndv_in,
-						 node));
+	while (!list_empty(&ep->rndv.fetching))
+		rdmamsg__rndv_in_free(
+			list_first(&ep->rndv.fetching, struct rndv_in, node));
 	while (rdmamsg__rx_waits(ep))
 		rdmamsg__msg_put(rdmamsg__rx_next(ep));
-	for (uint32_t i = 0; ep->rq && i < ep->rq_target; i++) {
-		if (ep->rq[i].msg)
-			rdmamsg__msg_put(ep->rq[i].msg);
-		ep->rq[i].msg = NULL;
+	for (uint32_t i = 0; ep->lane.rq.slots && i < ep->lane.rq.target; i++) {
+		if (ep->lane.rq.slots[i].msg)
+			rdmamsg__msg_put(ep->lane.rq.slots[i].msg);
+		ep->lane.rq.slots[i].msg = NULL;
 	}
-	ep->rq_posts -= rdmamsg__rq_posted(ep);
-	ep->rq_spare = -(int32_t)ep->rq_low;
+	ep->lane.rq.posts -= rdmamsg__rq_posted(ep);
+	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;
 }
 
 /* Whether what every header tells of the peer's side can be true. */
@@ -174,16 +175,17 @@ static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 				     hdr->credit, number);
 		return false;
 	}
-	if (unlikely((uint16_t)(ep->credit_msgs - hdr->seen) > CREDIT_MAX)) {
+	if (unlikely((uint16_t)(ep->credit.messages - hdr->seen) >
+		     CREDIT_MAX)) {
 		rdmamsg__ep_protocol(ep,
 				     "%u CREDIT messages seen, %u were sent",
-				     hdr->seen, ep->credit_msgs);
+				     hdr->seen, ep->credit.messages);
 		return false;
 	}
-	if ((int32_t)(hdr->credit - ep->tx_limit) > 0)
-		ep->tx_limit = hdr->credit;
-	ep->credit_seen = hdr->seen;
-	if (unlikely(ep->want_writable || ep->queued || ep->ctrl_due))
+	if ((int32_t)(hdr->credit - ep->credit.limit) > 0)
+		ep->credit.limit = hdr->credit;
+	ep->credit.seen = hdr->seen;
+	if (unlikely(ep->send.want_writable || ep->send.queued || ep->ctrl.due))
 		rdmamsg__ep_touch(ep);
 	return true;
 }
@@ -191,23 +193,23 @@ static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 /* A data message's number must be the next one, within what we granted. */
 static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
-	if (unlikely(ep->state < EP_OPEN || ep->close_seen)) {
-		rdmamsg__ep_protocol(ep, "a data message %s", ep->close_seen ?
+	if (unlikely(ep->state < EP_OPEN || ep->close.seen)) {
+		rdmamsg__ep_protocol(ep, "a data message %s", ep->close.seen ?
 				     "after CLOSE" : "before SETUP");
 		return false;
 	}
-	if (unlikely(hdr->number != ep->rx_next)) {
+	if (unlikely(hdr->number != ep->recv.next)) {
 		rdmamsg__ep_protocol(ep, "message %u where %u was due",
-				     hdr->number, ep->rx_next);
+				     hdr->number, ep->recv.next);
 		return false;
 	}
 	if (unlikely((int32_t)(rdmamsg__announced(ep) - hdr->number) <= 0)) {
 		rdmamsg__ep_protocol(ep,
 				     "message %u, credit was given up to %u",
-				     hdr->number, ep->announced);
+				     hdr->number, ep->credit.announced);
 		return false;
 	}
-	ep->rx_next++;
+	ep->recv.next++;
 	return true;
 }
 
@@ -215,7 +217,7 @@ static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 static bool __attribute__((noinline))
 take_window(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
-	if (!(ep->features & PROTO_FEATURE_INVALIDATE)) {
+	if (!(ep->connect.features & PROTO_FEATURE_INVALIDATE)) {
 		rdmamsg__ep_protocol(ep, "INVALIDATE, which was not agreed");
 		return false;
 	}
@@ -256,7 +258,7 @@ static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 static void rx_written(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		       struct rdmamsg_msg *msg)
 {
-	if (!(ep->features & PROTO_FEATURE_RMA)) {
+	if (!(ep->connect.features & PROTO_FEATURE_RMA)) {
 		rdmamsg__ep_protocol(ep, "WRITTEN, which was not agreed");
 		return;
 	}
@@ -278,7 +280,7 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	if (!take_number(ep, hdr) ||
 	    rdmamsg__rndv_check(ep, msg->data, msg->len))
 		return;
-	ep->fetch_count++;
+	ep->rndv.fetch_count++;
 	take_out(ep);
 	rdmamsg__rx_wait(ep, msg);
 	rdmamsg__ep_touch(ep);
@@ -292,51 +294,51 @@ static void rx_credit(struct rdmamsg_ep *ep)
 {
 	uint16_t seen = le16toh(ep->hot.hdr.seen);
 
-	if ((uint32_t)ep->hot.sq_posted != ep->seen_at)
-		ep->seen_told = seen;
+	if ((uint32_t)ep->hot.sq_posted != ep->credit.seen_at)
+		ep->credit.seen_told = seen;
 	seen++;
 	ep->hot.hdr.seen = htole16(seen);
-	ep->seen_at = (uint32_t)ep->hot.sq_posted;
-	if ((uint16_t)(seen - ep->seen_told) > CREDIT_MAX)
+	ep->credit.seen_at = (uint32_t)ep->hot.sq_posted;
+	if ((uint16_t)(seen - ep->credit.seen_told) > CREDIT_MAX)
 		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u", seen,
-				     ep->seen_told);
+				     ep->credit.seen_told);
 }
 
 static void rx_ping(struct rdmamsg_ep *ep, uint32_t tag)
 {
-	if (ep->ctrl_due & CTRL_PONG) {
+	if (ep->ctrl.due & CTRL_PONG) {
 		rdmamsg__ep_protocol(ep, "a second PING before the PONG");
 		return;
 	}
-	ep->ping_tag = tag;
-	ep->ctrl_due |= CTRL_PONG;
+	ep->ctrl.ping_tag = tag;
+	ep->ctrl.due |= CTRL_PONG;
 }
 
 static void rx_pong(struct rdmamsg_ep *ep, uint32_t fetching)
 {
-	if (!ep->ping_out) {
+	if (!ep->live.ping_out) {
 		rdmamsg__ep_protocol(ep, "a PONG without a PING");
 		return;
 	}
-	ep->ping_out = false;
-	ep->fetches |= fetching != 0;
+	ep->live.ping_out = false;
+	ep->live.fetches |= fetching != 0;
 }
 
 static void rx_close(struct rdmamsg_ep *ep, uint32_t confirms)
 {
-	if (ep->close_confirmed || (ep->close_seen && !confirms)) {
+	if (ep->close.confirmed || (ep->close.seen && !confirms)) {
 		rdmamsg__ep_protocol(ep, "a second CLOSE");
 		return;
 	}
-	if (confirms && !ep->close_sent) {
+	if (confirms && !ep->close.sent) {
 		rdmamsg__ep_protocol(ep, "a CLOSE for a CLOSE that was not "
 				     "sent");
 		return;
 	}
-	ep->close_confirmed = confirms;
-	if (!ep->close_seen && ep->state == EP_OPEN)
+	ep->close.confirmed = confirms;
+	if (!ep->close.seen && ep->state == EP_OPEN)
 		rdmamsg__ep_peer_closes(ep);
-	ep->close_seen = true;
+	ep->close.seen = true;
 }
 
 static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
@@ -391,7 +393,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	}
 	if (unlikely(bytes < PROTO_HDR_LEN ||
-		     bytes > ep->recv_pool->buf_size)) {
+		     bytes > ep->lane.recv_pool->buf_size)) {
 		rdmamsg__ep_protocol(ep, "a message of %u bytes, shorter than "
 				     "its header", bytes);
 		return;
@@ -410,7 +412,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	rdmamsg__tx_room(ep);
 	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE)) {
 		if (likely(hdr.type == PROTO_DATA))
-			memcpy(&ep->rx_head, msg->buf, sizeof(ep->rx_head));
+			memcpy(&ep->recv.head, msg->buf, sizeof(ep->recv.head));
 		rx_data(ep, &hdr, msg, wc);
 		return;
 	}
@@ -422,7 +424,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	 * Not when the endpoint has its turn: more polls may come before, and
 	 * each DONE that they bring lets another RNDV go and its DONE come.
 	 */
-	if (rdmamsg__rq_posted(ep) + RX_LAZY < ep->rq_target)
+	if (rdmamsg__rq_posted(ep) + RX_LAZY < ep->lane.rq.target)
 		rdmamsg__rx_refill(ep);
 }
 
@@ -438,13 +440,13 @@ rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 	struct { uint64_t head; uint32_t number, tag; } hdr;
 
 	memcpy(&hdr, msg->buf, sizeof(hdr));
-	if (unlikely(hdr.head != ep->rx_head || len >= ep->rx_end ||
-		     le32toh(hdr.number) != ep->rx_next ||
-		     ep->rx_next == ep->announced)) {
+	if (unlikely(hdr.head != ep->recv.head || len >= ep->recv.end ||
+		     le32toh(hdr.number) != ep->recv.next ||
+		     ep->recv.next == ep->credit.announced)) {
 		rx_other(ep, msg, wc);
 		return;
 	}
-	ep->rx_next++;
+	ep->recv.next++;
 	msg->tag = le32toh(hdr.tag);
 	msg->len = len;
 	deliver_in_place(ep, msg);
@@ -455,7 +457,7 @@ static inline void rx_take(struct rdmamsg_ep *ep, struct rx_slot *slot,
 {
 	struct rdmamsg_msg *msg = slot->msg;
 
-	ep->rq_head = (struct rx_slot *)slot->wr.next;
+	ep->lane.rq.head = (struct rx_slot *)slot->wr.next;
 	rx_msg(ep, msg, wc);
 }
 
@@ -468,8 +470,8 @@ void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 /* Few receives are left; false: none was, this is a device gone mad. */
 static bool running_low(struct rdmamsg_ep *ep)
 {
-	if (ep->rq_spare < -(int32_t)ep->rq_low) {
-		ep->rq_spare++;
+	if (ep->lane.rq.spare < -(int32_t)ep->lane.rq.low) {
+		ep->lane.rq.spare++;
 		return false;
 	}
 	/* a few at a time: it is one post for all, and credits can wait */
@@ -489,7 +491,7 @@ rx_take_low(struct rdmamsg_ep *ep, struct rx_slot *slot,
 static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
 			   const struct ibv_wc *wc)
 {
-	if (likely(--ep->rq_spare >= 0))
+	if (likely(--ep->lane.rq.spare >= 0))
 		rx_take(ep, slot, wc);
 	else
 		rx_take_low(ep, slot, wc);
@@ -499,14 +501,14 @@ static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
 
 /* Its last endpoint would need to have 2^31 receives. */
 static struct rx_slot no_slot = { .wr.wr_id = UINT64_MAX };
-struct rdmamsg_ep rdmamsg__nobody = { .rq_head = &no_slot };
+struct rdmamsg_ep rdmamsg__nobody = { .lane.rq.head = &no_slot };
 
 /* A receive that has failed: its buffer stays where it is. */
 static void rx_failed(struct rdmamsg_ep *ep)
 {
-	if (--ep->rq_spare < 0 && !running_low(ep))
+	if (--ep->lane.rq.spare < 0 && !running_low(ep))
 		return;
-	ep->rq_head = (struct rx_slot *)ep->rq_head->wr.next;
+	ep->lane.rq.head = (struct rx_slot *)ep->lane.rq.head->wr.next;
 	ep->st.msgs_received--;		/* it is none */
 	rdmamsg__ep_touch(ep);
 }
@@ -552,7 +554,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 				 -ECANCELED);
 		return;
 	}
-	if (unlikely(wc->wr_id != ep->rq_head->wr.wr_id))
+	if (unlikely(wc->wr_id != ep->lane.rq.head->wr.wr_id))
 		return;		/* not the next: a device gone mad */
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		rx_failed(ep);
@@ -565,10 +567,10 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		return;
 	}
 	ctx->last = ep;
-	rx_done(ep, ep->rq_head, wc);
+	rx_done(ep, ep->lane.rq.head, wc);
 	/* by the time its next one comes, the others have been through here */
-	__builtin_prefetch(ep->rq_head->msg, 1);
-	__builtin_prefetch(ep->rq_head + 1);
+	__builtin_prefetch(ep->lane.rq.head->msg, 1);
+	__builtin_prefetch(ep->lane.rq.head + 1);
 }
 
 static inline __attribute__((always_inline)) void
@@ -578,7 +580,7 @@ dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 
 	do {
 		struct rdmamsg_ep *ep = ctx->last;
-		struct rx_slot *slot = ep->rq_head;
+		struct rx_slot *slot = ep->lane.rq.head;
 
 		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
 			rx_done(ep, slot, wc);

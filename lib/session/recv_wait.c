@@ -14,15 +14,15 @@
 
 void rdmamsg__rx_wait_init(struct rdmamsg_ep *ep)
 {
-	ep->waiting.last = &ep->waiting.first;
-	list_init(&ep->fetching);
+	ep->rndv.waiting.last = &ep->rndv.waiting.first;
+	list_init(&ep->rndv.fetching);
 }
 
 void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_msg *msg;
 
-	while ((msg = ep->waiting.unparsed)) {
+	while ((msg = ep->rndv.waiting.unparsed)) {
 		int err = rdmamsg__rx_type(msg) == PROTO_RNDV ?
 			  rdmamsg__try(rdmamsg__rndv_in_new(ep, msg)) : 0;
 
@@ -30,7 +30,7 @@ void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
 			rdmamsg__starve(ep, err);
 			return;
 		}
-		ep->waiting.unparsed = msg->next;
+		ep->rndv.waiting.unparsed = msg->next;
 	}
 }
 
@@ -39,11 +39,11 @@ void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	bool first = !rdmamsg__rx_waits(ep);
 
 	msg->next = NULL;
-	*ep->waiting.last = msg;
-	ep->waiting.last = &msg->next;
-	ep->waiting.count++;
-	if (!ep->waiting.unparsed)
-		ep->waiting.unparsed = msg;
+	*ep->rndv.waiting.last = msg;
+	ep->rndv.waiting.last = &msg->next;
+	ep->rndv.waiting.count++;
+	if (!ep->rndv.waiting.unparsed)
+		ep->rndv.waiting.unparsed = msg;
 	rdmamsg__rx_parse(ep);
 	if (first)
 		rdmamsg__ep_ready(ep);	/* nothing is simply delivered now */
@@ -51,13 +51,13 @@ void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = ep->waiting.first;
+	struct rdmamsg_msg *msg = ep->rndv.waiting.first;
 
-	if (ep->waiting.unparsed == msg)
-		ep->waiting.unparsed = msg->next;
-	ep->waiting.first = msg->next;
-	if (!ep->waiting.first)
-		ep->waiting.last = &ep->waiting.first;
-	ep->waiting.count--;
+	if (ep->rndv.waiting.unparsed == msg)
+		ep->rndv.waiting.unparsed = msg->next;
+	ep->rndv.waiting.first = msg->next;
+	if (!ep->rndv.waiting.first)
+		ep->rndv.waiting.last = &ep->rndv.waiting.first;
+	ep->rndv.waiting.count--;
 	return msg;
 }

@@ -38,13 +38,13 @@
 static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
 		       const struct iovec *iov)
 {
-	const struct rdmamsg_device *d = ep->dev->device;
+	const struct rdmamsg_device *d = ep->lane.dev->device;
 	uint64_t addr;
 	int err = rdmamsg__hidden_address(iov->iov_base, &addr);
 
 	if (err)
 		return err;
-	err = rdmamsg__v_reg_mr_iova(d->v, ep->dev->pd, iov->iov_base,
+	err = rdmamsg__v_reg_mr_iova(d->v, ep->lane.dev->pd, iov->iov_base,
 				     iov->iov_len, addr, IBV_ACCESS_REMOTE_READ,
 				     &r->mr[r->count]);
 	if (err)
@@ -79,9 +79,9 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
-		if (rdmamsg__v_dereg_mr(ep->dev->device->v, r->mr[i]))
+		if (rdmamsg__v_dereg_mr(ep->lane.dev->device->v, r->mr[i]))
 			log_error("device %s: a large message could not be "
-				  "deregistered", ep->dev->device->name);
+				  "deregistered", ep->lane.dev->device->name);
 	if (r->payload)
 		rdmamsg__msg_put(r->payload);
 	free(r);
@@ -102,7 +102,7 @@ void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 	}
 	len = rdmamsg__rndv_encode(&wire, op->msg->buf + PROTO_HDR_LEN);
 	r->since = rdmamsg__now_ms();
-	list_add_tail(&ep->rndv_out, &op->node);
+	list_add_tail(&ep->rndv.out, &op->node);
 	rdmamsg__rndv_more(ep);
 	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
 			    op->msg, NULL, (uint32_t)len);
@@ -116,7 +116,7 @@ void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 		rdmamsg__ep_protocol(ep, "DONE with result %u", hdr->tag);
 		return;
 	}
-	list_for_each(n, &ep->rndv_out) {
+	list_for_each(n, &ep->rndv.out) {
 		struct op *op = list_entry(n, struct op, node);
 
 		if (op->number != hdr->number)
@@ -124,7 +124,7 @@ void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 		list_del(&op->node);
 		rdmamsg__rndv_less(ep);
 		op->status = hdr->tag == PROTO_DONE_OK ? 0 : -ECANCELED;
-		ep->fetches = true;
+		ep->live.fetches = true;
 		rdmamsg__ep_touch(ep);
 		if (!--op->refs)
 			rdmamsg__op_complete(ep, op, op->status);
@@ -138,8 +138,8 @@ void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 
 void rdmamsg__rndv_in_free(struct rndv_in *in)
 {
-	rdmamsg__sink_dereg(&in->sink, in->ep->dev);
-	rdmamsg__lent_sub(in->ep->lent, in->counted);
+	rdmamsg__sink_dereg(&in->sink, in->ep->lane.dev);
+	rdmamsg__lent_sub(in->ep->rndv.lent, in->counted);
 	if (in->msg)
 		rdmamsg__msg_put(in->msg);
 	list_del(&in->node);
@@ -152,14 +152,14 @@ int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len)
 
 	if (rdmamsg__rndv_decode(&wire, buf, len))
 		rdmamsg__ep_protocol(ep, "a broken rendezvous");
-	else if (!ep->init_depth)
+	else if (!ep->lane.init_depth)
 		rdmamsg__ep_protocol(ep, "a rendezvous, and its device serves "
 				     "no reads");
-	else if (wire.total > ep->announced_max)
+	else if (wire.total > ep->rndv.announced_max)
 		rdmamsg__ep_protocol(ep,
 				     "a message of %u bytes, agreed were %u",
-				     wire.total, ep->announced_max);
-	else if (ep->fetch_count == RNDV_MAX)
+				     wire.total, ep->rndv.announced_max);
+	else if (ep->rndv.fetch_count == RNDV_MAX)
 		rdmamsg__ep_protocol(ep, "more than %d rendezvous not done",
 				     RNDV_MAX);
 	else
@@ -181,7 +181,7 @@ int rdmamsg__rndv_in_new(struct rdmamsg_ep *ep, struct rdmamsg_msg *announced)
 	in->announced = announced;
 	in->number = hdr.number;
 	in->tag = hdr.tag;
-	list_add_tail(&ep->fetching, &in->node);
+	list_add_tail(&ep->rndv.fetching, &in->node);
 	return 0;
 }
 
@@ -191,8 +191,8 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 	in->state = how == PROTO_DONE_OK ? IN_READY : IN_REFUSED;
 	in->done = (uint8_t)how;
 	in->done_due = true;
-	rdmamsg__sink_dereg(&in->sink, ep->dev);
-	ep->ctrl_due |= CTRL_DONE;
+	rdmamsg__sink_dereg(&in->sink, ep->lane.dev);
+	ep->ctrl.due |= CTRL_DONE;
 	rdmamsg__ep_touch(ep);
 }
 
@@ -208,13 +208,13 @@ static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 {
 	uint32_t lkey;
 	size_t end;
-	int err = rdmamsg__msg_user(ep->dev, data, &in->msg);
+	int err = rdmamsg__msg_user(ep->lane.dev, data, &in->msg);
 
 	if (err)
 		return err;
 	in->sink.mem = data;
 	in->sink.size = in->wire.total;
-	err = rdmamsg__sink_ready(&in->sink, ep->dev, 0, 0, &lkey, &end);
+	err = rdmamsg__sink_ready(&in->sink, ep->lane.dev, 0, 0, &lkey, &end);
 	if (err) {
 		rdmamsg__msg_put(in->msg);
 		in->msg = NULL;
@@ -248,14 +248,14 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 /* A buffer of the pool that the program has given for receiving. */
 static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
-	struct rdmamsg_pool *owner = ep->recv_pool->owner;
+	struct rdmamsg_pool *owner = ep->lane.recv_pool->owner;
 	size_t size = (size_t)in->wire.total + PROTO_HDR_LEN;
 	struct pool *pool;
 	int err;
 
 	if (!owner || rdmamsg__pool_least(owner, size) > owner->opts.max_bytes)
 		return -ENOBUFS;
-	err = rdmamsg__pool_get(ep->dev, DIR_IN, owner, size, &pool);
+	err = rdmamsg__pool_get(ep->lane.dev, DIR_IN, owner, size, &pool);
 	if (!err && list_empty(&pool->free_slabs))
 		err = rdmamsg__pool_grow(pool, 1, &in->refused);
 	if (err)
@@ -270,12 +270,12 @@ static int in_library(struct rdmamsg_ep *ep, struct rndv_in *in)
 	int err = in_pool(ep, in);
 
 	if (err)
-		err = rdmamsg__msg_large(ep->dev, DIR_IN, in->wire.total,
+		err = rdmamsg__msg_large(ep->lane.dev, DIR_IN, in->wire.total,
 					 &in->msg);
 	if (err)
 		return err;
 	in->counted = rdmamsg__msg_bytes(in->msg);
-	rdmamsg__lent_add(ep->lent, in->counted);
+	rdmamsg__lent_add(ep->rndv.lent, in->counted);
 	return 0;
 }
 
@@ -285,10 +285,12 @@ static int in_library(struct rdmamsg_ep *ep, struct rndv_in *in)
  */
 static void too_large(struct rdmamsg_ep *ep, const struct rndv_in *in)
 {
-	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES,
-			   -ENOBUFS, "a message of %u bytes, for which "
-			   "on_incoming gave no memory: max_registered has room "
-			   "for %u", in->wire.total, ep->holds_max);
+	rdmamsg__ep_reason(
+		ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
+		"a message of %u bytes, for which "
+		"on_incoming gave no memory: max_registered has room "
+		"for %u",
+		in->wire.total, ep->rndv.holds_max);
 	rdmamsg__ep_kill(ep);
 }
 
@@ -306,7 +308,7 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 		in_finish(ep, in, PROTO_DONE_REFUSED);
 		return;
 	}
-	if (!in->msg && in->wire.total > ep->holds_max) {
+	if (!in->msg && in->wire.total > ep->rndv.holds_max) {
 		too_large(ep, in);
 		return;
 	}
@@ -344,8 +346,9 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 		*ret_end = in->wire.total;
 		return 0;
 	}
-	err = rdmamsg__try(rdmamsg__sink_ready(sink_of(in), ep->dev, in->filled,
-					       in->arrived, ret_lkey, ret_end));
+	err = rdmamsg__try(rdmamsg__sink_ready(sink_of(in), ep->lane.dev,
+					       in->filled, in->arrived,
+					       ret_lkey, ret_end));
 	if (!err || err == -EAGAIN)
 		return err;
 	if (rdmamsg__passes(err))
@@ -369,7 +372,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	op = rdmamsg__op_get(ep);
 	if (!op)
 		return false;
-	len = min(key->len - in->offset, (uint64_t)ep->chunk);
+	len = min(key->len - in->offset, (uint64_t)ep->lane.chunk);
 	len = min(len, end - in->filled);
 	op->kind = OP_READ;
 	op->in = in;
@@ -390,7 +393,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 static bool can_read(struct rdmamsg_ep *ep)
 {
 	return ep->state < EP_DRAINING &&
-	       rdmamsg__sq_used(ep) < ep->sq_total - SEND_RESERVE &&
+	       rdmamsg__sq_used(ep) < ep->lane.sq.total - SEND_RESERVE &&
 	       rdmamsg__may_read(ep, READ_MESSAGE);
 }
 
@@ -400,8 +403,8 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 	struct list *n;
 
 	rdmamsg__rx_parse(ep);
-	ep->read_wants[READ_MESSAGE] = false;
-	list_for_each(n, &ep->fetching) {
+	ep->reads.wants[READ_MESSAGE] = false;
+	list_for_each(n, &ep->rndv.fetching) {
 		struct rndv_in *in = list_entry(n, struct rndv_in, node);
 
 		if (in->state > IN_READING || in->filled == in->wire.total)
@@ -422,7 +425,7 @@ void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rndv_in *in = op->in;
 
-	ep->reads_free++;
+	ep->reads.free++;
 	in->reads--;
 	in->arrived += op->len;
 	rdmamsg__op_put(ep, op);

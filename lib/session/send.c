@@ -27,7 +27,8 @@
 
 static bool can_post(const struct rdmamsg_ep *ep)
 {
-	return rdmamsg__has_credit(ep) && rdmamsg__sq_used(ep) < ep->sq_data;
+	return rdmamsg__has_credit(ep) &&
+	       rdmamsg__sq_used(ep) < ep->lane.sq.data;
 }
 
 /* Said only when it is the program's turn to wait. */
@@ -35,7 +36,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 {
 	ep->st.sends_refused++;
 	ep->st.credit_stalls += !rdmamsg__has_credit(ep);
-	ep->want_writable = true;
+	ep->send.want_writable = true;
 	return -EAGAIN;
 }
 
@@ -43,7 +44,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
 	rdmamsg__starve(ep, -ENOBUFS);
-	ep->want_memory = true;
+	ep->send.want_memory = true;
 	rdmamsg__tx_ask(ep->ctx);
 	return rdmamsg__tx_again(ep);
 }
@@ -70,14 +71,14 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 
 	if (unlikely(ret))
 		return ret;
-	if (unlikely(len > ep->peer.max_msg))
+	if (unlikely(len > ep->connect.peer.max_msg))
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
 				     "peer takes at most %u (its max_msg_size)",
-				     len, ep->peer.max_msg);
-	if (likely(!ep->queued && can_post(ep) &&
+				     len, ep->connect.peer.max_msg);
+	if (likely(!ep->send.queued && can_post(ep) &&
 		   (!rndv || rdmamsg__rndv_room(ep))))
 		return 1;
-	if (ep->queued < ep->opts.send_queue)
+	if (ep->send.queued < ep->opts.send_queue)
 		return 0;
 	return rdmamsg__tx_again(ep);
 }
@@ -99,8 +100,8 @@ static void launch(struct rdmamsg_ep *ep, struct op *op)
 
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
 {
-	list_add_tail(&ep->queue, &op->node);
-	ep->queued++;
+	list_add_tail(&ep->send.queue, &op->node);
+	ep->send.queued++;
 	rdmamsg__ep_ready(ep);
 }
 
@@ -130,15 +131,15 @@ static struct rdmamsg_msg *take(struct pool *pool, bool *waits)
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
-	return take(ep->send_pool, NULL);
+	return take(ep->send.pool, NULL);
 }
 
 /* What it is for waits until there is one. */
 struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = take(ep->ctrl_pool, &ep->ctrl_short);
+	struct rdmamsg_msg *msg = take(ep->ctrl.pool, &ep->ctrl.lacks);
 
-	ep->ctrl_short = !msg;
+	ep->ctrl.lacks = !msg;
 	return msg;
 }
 
@@ -230,7 +231,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	op->msg = take(ep->ctrl_pool, NULL);	/* for the announcement */
+	op->msg = take(ep->ctrl.pool, NULL);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
@@ -249,7 +250,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 {
-	struct rdmamsg_msg *msg = take(ep->ctrl_pool, NULL);
+	struct rdmamsg_msg *msg = take(ep->ctrl.pool, NULL);
 	struct iovec iov;
 	int ret;
 
@@ -257,7 +258,8 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 	if (!msg)
 		return rdmamsg__no_buffer(ep);
 	rdmamsg__pool_return(msg);
-	ret = rdmamsg__try(rdmamsg__msg_large(ep->dev, DIR_OUT, a->len, &msg));
+	ret = rdmamsg__try(
+		rdmamsg__msg_large(ep->lane.dev, DIR_OUT, a->len, &msg));
 	if (ret)
 		return ret == -ENOBUFS && rdmamsg__out_fits(ep->ctx, a->len) ?
 		       rdmamsg__no_buffer(ep) : rdmamsg__fail_again(ret);
@@ -276,15 +278,15 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 
 static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 {
-	int now = admit(ep, len, len > ep->copy_max);
+	int now = admit(ep, len, len > ep->send.copy_max);
 
 	if (unlikely(now < 0))
 		return now;
 	a->len = (uint32_t)len;
 	a->now = now;
-	if (now && len <= ep->inline_max && ep->can_inline)
+	if (now && len <= ep->send.inline_max && ep->send.can_inline)
 		return send_inline(ep, a);
-	if (len <= ep->copy_max)
+	if (len <= ep->send.copy_max)
 		return send_copy(ep, a);
 	return copy ? send_large_copy(ep, a) : send_rndv(ep, a, NULL);
 }
@@ -322,7 +324,7 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct tx_entry *e;
 
 	/* the ordinary small message: nobody to tell, and room for it */
-	if (unlikely(!ep || !buf || cookie || len >= ep->send_end ||
+	if (unlikely(!ep || !buf || cookie || len >= ep->send.end ||
 		     (uint32_t)h->sq_posted == h->stop))
 		return send_other(ep, buf, len, tag, cookie);
 	if (!ep->ctx->in_callback)
@@ -355,15 +357,15 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	ret = rdmamsg__tx_check(ep);
 	if (ret)
 		return ret;
-	if (!(ep->features & PROTO_FEATURE_INVALIDATE))
+	if (!(ep->connect.features & PROTO_FEATURE_INVALIDATE))
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
 				     "cannot take back windows from afar",
-				     ep->dev->device->name);
-	if (len > ep->copy_max)
+				     ep->lane.dev->device->name);
+	if (len > ep->send.copy_max)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
 				     "at most %u bytes (eager_max of "
 				     "rdmamsg_ep_query()), not %zu",
-				     ep->copy_max, len);
+				     ep->send.copy_max, len);
 	ret = admit(ep, len, false);
 	if (ret < 0)
 		return ret;
@@ -427,7 +429,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
 				     "ep is NULL" : "the message is not yours");
-	ret = admit(ep, msg->len, msg->len > ep->copy_max);
+	ret = admit(ep, msg->len, msg->len > ep->send.copy_max);
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(msg->dev->ctx != ep->ctx))
@@ -438,8 +440,8 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	a.iov = &iov;
 	a.len = msg->len;
 	a.now = ret;
-	if (msg->kind == MSG_POOL && msg->len <= ep->copy_max &&
-	    msg->dev == ep->dev) {
+	if (msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
+	    msg->dev == ep->lane.dev) {
 		op = rdmamsg__op_get(ep);
 		if (unlikely(!op))
 			return rdmamsg__tx_again(ep);
@@ -449,7 +451,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		accept_op(ep, op, a.now);
 		return 0;
 	}
-	if (msg->len <= ep->copy_max) {
+	if (msg->len <= ep->send.copy_max) {
 		ret = send_copy(ep, &a);
 		if (!ret)
 			rdmamsg_msg_free(msg);
@@ -464,8 +466,8 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 /* What waits goes out in the order of the calls. */
 static void pump_queue(struct rdmamsg_ep *ep)
 {
-	while (ep->queued) {
-		struct op *op = list_first(&ep->queue, struct op, node);
+	while (ep->send.queued) {
+		struct op *op = list_first(&ep->send.queue, struct op, node);
 
 		if (op->kind == OP_RMA) {
 			if (!rdmamsg__rma_pump(ep, op))
@@ -475,7 +477,7 @@ static void pump_queue(struct rdmamsg_ep *ep)
 			return;
 		}
 		list_del(&op->node);
-		ep->queued--;
+		ep->send.queued--;
 		if (op->kind != OP_RMA)
 			launch(ep, op);
 	}
@@ -487,24 +489,24 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 	uint32_t before;
 
 	do {
-		before = ep->reads_free;
+		before = ep->reads.free;
 		rdmamsg__rndv_pump(ep);
 		pump_queue(ep);
-	} while (ep->reads_free && ep->reads_free != before);
+	} while (ep->reads.free && ep->reads.free != before);
 }
 
 /* Whether what was refused would be accepted. */
 static inline bool is_writable(const struct rdmamsg_ep *ep)
 {
 	/* refused for want of memory, and none has come back */
-	if (ep->want_memory && !list_empty(&ep->starved_node))
+	if (ep->send.want_memory && !list_empty(&ep->starved_node))
 		return false;
-	if (ep->rma_wanted && rdmamsg__rma_room(ep))
+	if (ep->onesided.wanted && rdmamsg__rma_room(ep))
 		return true;
-	if (!ep->op_free && ep->op_count == ep->op_max)
+	if (!ep->send.op_free && ep->send.op_count == ep->send.op_max)
 		return false;
-	return ep->opts.send_queue ? ep->queued < ep->opts.send_queue :
-	       !ep->queued && can_post(ep) && rdmamsg__rndv_room(ep);
+	return ep->opts.send_queue ? ep->send.queued < ep->opts.send_queue :
+	       !ep->send.queued && can_post(ep) && rdmamsg__rndv_room(ep);
 }
 
 /*
@@ -513,12 +515,13 @@ static inline bool is_writable(const struct rdmamsg_ep *ep)
  */
 static void tell_writable(struct rdmamsg_ep *ep)
 {
-	if (ep->told_writable == ep->ctx->rounds) {
+	if (ep->send.told_writable == ep->ctx->rounds) {
 		rdmamsg__starve(ep, -ENOMEM);	/* a little later */
 		return;
 	}
-	ep->told_writable = ep->ctx->rounds;
-	ep->want_writable = ep->rma_wanted = ep->want_memory = false;
+	ep->send.told_writable = ep->ctx->rounds;
+	ep->send.want_writable = ep->onesided.wanted = ep->send.want_memory =
+		false;
 	if (ep->on.on_writable)
 		ep->on.on_writable(ep);
 }
@@ -537,11 +540,11 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	rdmamsg__ctrl_pump(ep);
 	if (rdmamsg__rx_waits(ep))
 		rdmamsg__rx_deliver(ep);
-	if (ep->queued)
+	if (ep->send.queued)
 		pump_queue(ep);
-	if (unlikely(ep->read_wants[READ_MESSAGE]))
+	if (unlikely(ep->reads.wants[READ_MESSAGE]))
 		pump_reads(ep);
-	if (ep->want_writable && ep->state == EP_OPEN && is_writable(ep))
+	if (ep->send.want_writable && ep->state == EP_OPEN && is_writable(ep))
 		tell_writable(ep);
 	ctx->in_callback--;
 	rdmamsg__ep_ready(ep);

@@ -21,7 +21,7 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-static bool hidden;		/* completions of the server stay in its queue */
+static bool hidden; /* completions of the server stay in its queue */
 static struct rdmamsg_ep *ends[2];	/* of the server */
 static struct rdmamsg_ep *clients[2];
 static unsigned int accepted, connected;
@@ -33,13 +33,13 @@ static const struct rdmamsg_ep *keeps;	/* messages of this one are kept */
 
 static bool may_finish(void)
 {
-	return ends[0]->state == EP_DRAINING && ends[0]->last_wqe &&
+	return ends[0]->state == EP_DRAINING && ends[0]->lane.last_wqe &&
 	       !rdmamsg__sq_used(ends[0]);
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
-	if (hidden && cq == ends[0]->srq->cq->ibv && !may_finish())
+	if (hidden && cq == ends[0]->lane.srq->cq->ibv && !may_finish())
 		return 0;
 	return soft_ops.poll_cq(cq, room, wc);
 }
@@ -173,7 +173,7 @@ static void send_at_once(struct rdmamsg_ep *ep, unsigned int n)
 	unsigned int acked = client.sent + n, end = server.messages + n;
 	uint64_t late = rdmamsg__now_ms() + WAIT_MS;
 
-	WAIT_FOR(ep->tx_limit - le32toh(ep->hot.hdr.number) >= n);
+	WAIT_FOR(ep->credit.limit - le32toh(ep->hot.hdr.number) >= n);
 	for (unsigned int i = 0; i < n; i++)
 		assert_int_equal(rdmamsg_send(ep, "x", 1, 0, ep), 0);
 	while (client.sent < acked) {
@@ -193,7 +193,7 @@ static void share__of_one_that_sends_much_LEAVES_ROOM(void **state)
 	for (unsigned int n = 2; n <= 16; n *= 2)
 		send_at_once(clients[0], n);
 	/* at most what was left: 46, of which it has had 12 */
-	assert_true(ends[0]->share <= 4 + 34);
+	assert_true(ends[0]->lane.share <= 4 + 34);
 	join();
 	send_many(clients[1], 100);
 }

@@ -413,16 +413,16 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	WAIT_FOR(client.sent == 1);
 	limit = client.ctx->budget[DIR_OUT].cap;
 	client.ctx->budget[DIR_OUT].cap = client.ctx->budget[DIR_OUT].used;
-	first->ctrl_due |= CTRL_KEEPALIVE;
+	first->ctrl.due |= CTRL_KEEPALIVE;
 	rdmamsg__tx_pump(first);
 	rdmamsg__tx_flush(client.ctx);
-	assert_true(first->keepalive_out);
-	while (!list_empty(&first->send_pool->free_slabs))
+	assert_true(first->live.keepalive_out);
+	while (!list_empty(&first->send.pool->free_slabs))
 		assert_int_equal(rdmamsg_send(first, client.mem, 1000, 0, NULL),
 				 0);
 	assert_int_equal(rdmamsg_send(client.ep, client.mem, 1000, 0, NULL),
 			 -EAGAIN);
-	assert_true(first->keepalive_out);
+	assert_true(first->live.keepalive_out);
 	WAIT_FOR(client.writable);
 	assert_int_equal(rdmamsg_send(client.ep, client.mem, 1000, 0, NULL), 0);
 	client.ctx->budget[DIR_OUT].cap = limit;
@@ -452,7 +452,7 @@ static void write__from_memory_that_is_refused_OURS(void **state)
 	connect_both();
 	s.data = client.mem;
 	s.region = client.region;
-	mr = rdmamsg__region_mr(client.region, client.ep->dev);
+	mr = rdmamsg__region_mr(client.region, client.ep->lane.dev);
 	mr->lkey ^= 0x10;
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, &s), 0);
 	mr->lkey ^= 0x10;

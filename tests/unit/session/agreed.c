@@ -43,7 +43,7 @@ static void message__larger_than_max_msg_size_PROTOCOL(void **state)
 		assert_int_equal(rdmamsg_send(client.ep, bytes, AGREED + 1, 0,
 					      NULL), -EMSGSIZE);
 		/* as a library would that does not keep to it */
-		client.ep->peer.max_msg = RDMAMSG_MSG_MAX;
+		client.ep->connect.peer.max_msg = RDMAMSG_MSG_MAX;
 		assert_int_equal(rdmamsg_send(client.ep, bytes, AGREED + 1, 0,
 					      NULL), 0);
 		WAIT_FOR(client.closed && server.closed);

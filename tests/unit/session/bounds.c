@@ -155,7 +155,7 @@ static void rendezvous__sixteen_outstanding_EAGAIN(void **state)
 	for (unsigned int i = 0; i < RNDV_MAX; i++)
 		assert_int_equal(send_large(i), 0);
 	assert_int_equal(send_large(RNDV_MAX), -EAGAIN);
-	assert_int_equal(client.ep->rndv_count, RNDV_MAX);
+	assert_int_equal(client.ep->rndv.count, RNDV_MAX);
 	WAIT_FOR(client.sent == RNDV_MAX);
 }
 
@@ -166,8 +166,8 @@ static void rendezvous__more_in_the_queue_SIXTEEN_GO(void **state)
 	connect_ends(&opts);
 	for (unsigned int i = 0; i < RNDV_MAX + 8; i++)
 		assert_int_equal(send_large(i), 0);
-	assert_int_equal(client.ep->rndv_count, RNDV_MAX);
-	assert_int_equal(client.ep->queued, 8);
+	assert_int_equal(client.ep->rndv.count, RNDV_MAX);
+	assert_int_equal(client.ep->send.queued, 8);
 	WAIT_FOR(client.sent == RNDV_MAX + 8);
 }
 
@@ -200,7 +200,7 @@ static void fast__send_depth_used_up_EAGAIN(void **state)
 /* The peer answers at once what goes out, so that one poll follows another. */
 static void answer_at_once(struct ibv_cq *cq)
 {
-	if (cq != client.ep->cq->ibv)
+	if (cq != client.ep->lane.cq->ibv)
 		return;
 	rdmamsg__tx_flush(client.ctx);
 	for (int i = 0; i < 100; i++)
@@ -240,7 +240,8 @@ static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 	before_poll = answer_at_once;
 	WAIT_FOR(client.sent == 20 * RNDV_MAX);
 	before_poll = NULL;
-	soft_rnr_naks(client.ep->dev->device->verbs, client.ep->hot.qp, &rnr);
+	soft_rnr_naks(client.ep->lane.dev->device->verbs, client.ep->hot.qp,
+		      &rnr);
 	assert_int_equal(rnr.sent, 0);
 }
 
@@ -253,7 +254,7 @@ static void reads__of_messages_AS_MANY_AS_AGREED(void **state)
 	keep_reads = true;
 	for (unsigned int i = 0; i < READS; i++)
 		assert_int_equal(send_large(i), 0);
-	WAIT_FOR(server.ep->fetch_count == READS && reads);
+	WAIT_FOR(server.ep->rndv.fetch_count == READS && reads);
 	both();
 	assert_int_equal(reads, 1);
 	release();
@@ -292,8 +293,8 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	rdmamsg_ep_hold(client.ep);
 	rdmamsg_ep_abort(client.ep);
 	WAIT_FOR(client.closed);
-	assert_null(client.ep->dev);
-	assert_null(client.ep->sq_slots);
+	assert_null(client.ep->lane.dev);
+	assert_null(client.ep->lane.sq.slots);
 	rdmamsg_ep_release(client.ep);
 }
 
@@ -306,7 +307,7 @@ static void take_ctrl(struct rdmamsg_ep *ep)
 	struct rdmamsg_msg *msg;
 
 	no_memory = true;
-	for (ctrl_count = 0; (msg = rdmamsg__pool_take(ep->ctrl_pool)); )
+	for (ctrl_count = 0; (msg = rdmamsg__pool_take(ep->ctrl.pool)); )
 		ctrl[ctrl_count++] = msg;
 }
 

@@ -28,8 +28,8 @@ static int lost_count;
 
 static bool is_victims(const struct ibv_cq *cq)
 {
-	return victim && victim->ep && victim->ep->cq &&
-	       victim->ep->cq->ibv == cq;
+	return victim && victim->ep && victim->ep->lane.cq &&
+	       victim->ep->lane.cq->ibv == cq;
 }
 
 static bool keep_back(const struct ibv_wc *wc)
@@ -154,7 +154,7 @@ static void check_closed(const struct side *s)
 /* The peer is through: it has closed, or said so to the CM. */
 static bool is_left(const struct side *peer)
 {
-	return peer->closed || victim->closed || victim->ep->disconnected;
+	return peer->closed || victim->closed || victim->ep->close.disconnected;
 }
 
 static void start(bool oob)
@@ -235,8 +235,8 @@ static void close__crossing_without_the_cm_WAITS_FOR_THE_PEER(void **state)
 	blind = true;
 	rdmamsg_ep_close(a);
 	rdmamsg_ep_close(b);
-	ALONE_UNTIL(&server, b->close_sent);
-	ALONE_UNTIL(&client, a->close_asserted_done);
+	ALONE_UNTIL(&server, b->close.sent);
+	ALONE_UNTIL(&client, a->close.asserted_done);
 	for (int i = 0; i < 10; i++)
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 	assert_false(client.closed);
@@ -244,7 +244,7 @@ static void close__crossing_without_the_cm_WAITS_FOR_THE_PEER(void **state)
 	WAIT_FOR(client.closed && server.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
-	assert_true(b->close_asserted_done);
+	assert_true(b->close.asserted_done);
 	victim = NULL;
 	rdmamsg_ep_release(a);
 	rdmamsg_ep_release(b);
@@ -266,13 +266,13 @@ static void close__second_not_acknowledged_WAITS(void **state)
 	passing = 1;
 	rdmamsg_ep_close(a);
 	rdmamsg_ep_close(b);
-	ALONE_UNTIL(&client, a->close_done);
-	ALONE_UNTIL(&server, b->close_asserted);
-	ALONE_UNTIL(&client, a->close_confirmed && lost_count);
+	ALONE_UNTIL(&client, a->close.done);
+	ALONE_UNTIL(&server, b->close.asserted);
+	ALONE_UNTIL(&client, a->close.confirmed && lost_count);
 	for (int i = 0; i < 10; i++)
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 	assert_false(client.closed);
-	assert_false(a->disconnected);
+	assert_false(a->close.disconnected);
 	over = true;
 	WAIT_FOR(client.closed && server.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
@@ -336,9 +336,9 @@ static void abort__both_have_said_close_IS_AN_ABORT(void **state)
 	blind = true;
 	rdmamsg_ep_close(client.ep);
 	rdmamsg_ep_close(server.ep);
-	ALONE_UNTIL(&server, server.ep->close_sent);
-	ALONE_UNTIL(&client, client.ep->close_asserted_done);
-	assert_true(client.ep->close_seen);
+	ALONE_UNTIL(&server, server.ep->close.sent);
+	ALONE_UNTIL(&client, client.ep->close.asserted_done);
+	assert_true(client.ep->close.seen);
 	rdmamsg_ep_abort(client.ep);
 	ALONE_UNTIL(&client, client.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ABORTED);

@@ -16,7 +16,7 @@
 #include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)1 << 16)
-#define LARGE		((size_t)3 << 20)	/* three reads of a rendezvous */
+#define LARGE ((size_t)3 << 20) /* three reads of a rendezvous */
 #define SOFT_ROCE	0xffffffu		/* their vendor ids */
 #define SOFT		0x50f7cau
 #define SLACK_MS	5
@@ -509,7 +509,7 @@ static void callback__takes_long_LIVES_ON(void **state)
 
 	/* in one of the tick's own */
 	start_with_both();
-	client.ep->live.fn(&client.ep->live);
+	client.ep->live.timer.fn(&client.ep->live.timer);
 	assert_null(in_message);
 	steps(2000);
 	check_open("after the callback");

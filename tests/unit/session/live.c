@@ -60,8 +60,8 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 		process(&server);
 	}
 	assert_int_equal(client.messages, 0);
-	client.ep->rx_seen = rdmamsg__rx_count(client.ep);
-	client.ep->live.fn(&client.ep->live);
+	client.ep->live.rx_seen = rdmamsg__rx_count(client.ep);
+	client.ep->live.timer.fn(&client.ep->live.timer);
 	assert_int_equal(client.messages, 1);
 	WAIT_FOR(client.closed || (server.messages && client.sent));
 	assert_false(client.closed);
@@ -83,7 +83,7 @@ static uint8_t rnr_retry_of(const struct side *s)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	assert_int_equal(s->ep->v->query_qp(s->ep->hot.qp, &attr,
+	assert_int_equal(s->ep->lane.v->query_qp(s->ep->hot.qp, &attr,
 					    IBV_QP_RNR_RETRY, &init), 0);
 	return attr.rnr_retry;
 }
@@ -222,7 +222,7 @@ static void receives__none_of_an_over_committed_peer_CLOSES(void **state)
 static void receives__fewer_than_credits_RNR_RETRY_EXC(void **state)
 {
 	connect_sides(0, 0, false);
-	client.ep->tx_limit += 1000;
+	client.ep->credit.limit += 1000;
 	rdmamsg__tx_room(client.ep);
 	flood(33);
 	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);

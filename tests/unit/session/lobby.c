@@ -110,20 +110,20 @@ static void accept__until_SETUP_ONE_RECEIVE(void **state)
 	open_both(NULL);
 	ep = half_open(0, &opts);
 	assert_int_equal(rdmamsg__rq_posted(ep), 1);
-	assert_int_equal(ep->recv_pool->used, 1);
+	assert_int_equal(ep->lane.recv_pool->used, 1);
 	assert_int_equal(receiving(), SLAB);
 	/* the next stranger costs a buffer */
 	(void)half_open(1, &opts);
-	assert_int_equal(ep->recv_pool->used, 2);
+	assert_int_equal(ep->lane.recv_pool->used, 2);
 	assert_int_equal(receiving(), SLAB);
 	tell(0);
 	WAIT_FOR(connected == 2);
 	assert_int_equal(rdmamsg__rq_posted(ep), OWN);
-	assert_int_equal(ep->recv_pool->used, OWN + 1);
+	assert_int_equal(ep->lane.recv_pool->used, OWN + 1);
 	talk();
 	tell(1);
 	WAIT_FOR(connected == 4);
-	assert_int_equal(ep->recv_pool->used, 2 * OWN);
+	assert_int_equal(ep->lane.recv_pool->used, 2 * OWN);
 	close_both();
 }
 
@@ -158,7 +158,7 @@ static void accept__into_a_pool_AFTER_SETUP(void **state)
 	WAIT_FOR(connected == 2);
 	assert_int_equal(rdmamsg_pool_stats(opts.recv_pool, &st), 0);
 	assert_int_equal(st.used, OWN);
-	assert_ptr_equal(ep->recv_pool->owner, opts.recv_pool);
+	assert_ptr_equal(ep->lane.recv_pool->owner, opts.recv_pool);
 	talk();
 	close_both();
 }
@@ -176,7 +176,7 @@ static void accept__larger_receives_AFTER_SETUP(void **state)
 	assert_int_equal(receiving(), SLAB);
 	tell(0);
 	WAIT_FOR(connected == 2);
-	assert_int_equal(ep->recv_pool->buf_size, 65536);
+	assert_int_equal(ep->lane.recv_pool->buf_size, 65536);
 	assert_int_equal(rdmamsg_send(client.ep, large, sizeof(large), 0,
 				      NULL), 0);
 	WAIT_FOR(server.messages == 1);
@@ -251,7 +251,7 @@ static void accept__shared_ONE_OF_THE_QUEUE(void **state)
 
 	open_both(NULL);
 	assert_int_equal(rdmamsg_srq_create(server.ctx, &o, &opts.srq), 0);
-	q = half_open(0, &opts)->srq;
+	q = half_open(0, &opts)->lane.srq;
 	assert_int_equal(q->lobby, 1);
 	assert_int_equal(q->eps, 0);
 	assert_int_equal(q->promised, 0);

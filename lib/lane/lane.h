@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane is one queue pair of an endpoint: what it has posted, what has completed,
+ * and its part of a device. It knows no message and no peer's program.
+ */
+#ifndef RDMAMSG_LIB_LANE_H
+#define RDMAMSG_LIB_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct cq;
+struct dev;
+struct op;
+struct pool;
+struct rdmamsg_msg;
+struct srq;
+struct verbs_api;
+
+/* A receive and its buffer. */
+struct rx_slot {
+	struct ibv_recv_wr wr;		/* first; chained in a circle */
+	struct ibv_sge sge;
+	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
+};
+
+struct send_queue {
+	struct op **slots;		/* NULL: nobody to tell */
+	uint32_t mask;
+	uint32_t ops;			/* of slots, not NULL */
+	uint32_t done;			/* requests completed, ever */
+	uint32_t data;			/* that data may have outstanding */
+	uint32_t total;			/* all that it can hold */
+};
+
+struct receive_queue {
+	struct rx_slot *head;		/* completes next */
+	struct rx_slot *slots;
+	uint64_t posts;			/* receives posted, ever */
+	int32_t spare;			/* posted receives above low */
+	uint32_t target;		/* slots: recv_depth + RECV_RESERVE */
+	uint32_t low;			/* fewer are worth a refill */
+	uint32_t tail;			/* posted next */
+	uint32_t holes;			/* slots without a buffer */
+	bool lacks;			/* holes, for want of buffers */
+};
+
+struct lane {
+	/* hot */
+	struct send_queue sq;
+	struct receive_queue rq;
+	struct srq *srq;		/* NULL: rq is its own */
+	uint32_t share;			/* of the srq: credits to have out */
+	uint32_t chunk;			/* bytes of a request, at most */
+
+	/* cold */
+	struct dev *dev;
+	struct cq *cq;
+	uint32_t cq_share;
+	const struct verbs_api *v;	/* of its device, or the CM's id */
+	struct pool *recv_pool;
+	struct ibv_qp_cap cap;
+	union ibv_gid gid;
+	uint32_t peer_qp_num, mtu;
+	uint8_t port;
+	uint8_t resp_res, init_depth;
+	bool failed;			/* the device reported an error */
+	bool drained;			/* or nothing more is to be expected */
+	bool last_wqe;			/* nothing more is taken from the srq */
+	char device_name[64];		/* once it is closed */
+};
+
+#endif
