@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/choose.h"
 #include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
@@ -22,7 +23,6 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
@@ -150,15 +150,16 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 
 static void rejected(struct rdmamsg_ep *ep, const struct proto_oob *r)
 {
-	/* as if the CM had brought it */
-	struct cm_event ev = {
-		.v = ep->lane.v, .type = RDMA_CM_EVENT_REJECTED, .status = 28,
-	};
+	struct proto_hello h;
+	bool ours = !rdmamsg__hello_decode(&h, r->hello, r->hello_len);
 
-	memcpy(ev.data, r->hello, r->hello_len);
-	ev.conn.private_data = ev.data;
-	ev.conn.private_data_len = r->hello_len;
-	rdmamsg__ep_cm_event(ep, &ev);
+	if (ours && rdmamsg__rejected_for_now(ep, &h))
+		return;
+	if (!ours || !rdmamsg__rejected(ep, &h))
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+				   -ECONNABORTED, "rejected by the peer, which "
+				   "does not say why");
+	rdmamsg__ep_kill(ep);
 }
 
 static void fail_ready(struct rdmamsg_ep *ep, int err)
@@ -171,7 +172,6 @@ static void fail_ready(struct rdmamsg_ep *ep, int err)
 
 int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 {
-	struct cm_event ev = { .v = ep->lane.v };
 	int ret;
 
 	if (answer->kind == PROTO_OOB_OFFER)
@@ -184,9 +184,7 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 		rejected(ep, answer);
 		return 0;
 	}
-	memcpy(ev.data, answer->hello, answer->hello_len);
-	ev.conn.private_data_len = answer->hello_len;
-	if (rdmamsg__hello_check(ep, &ev)) {
+	if (rdmamsg__hello_check(ep, answer->hello, answer->hello_len)) {
 		rdmamsg__ep_kill(ep);
 		return 0;
 	}
@@ -297,12 +295,12 @@ static int new_ep(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 		return ret;
 	if (ctx->closing)
 		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
-	ret = rdmamsg__ep_new(ctx, opts, &ep);
+	ret = rdmamsg__ep_new(ctx, &rdmamsg__by_record, opts, &ep);
 	if (ret)
 		return ret;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(ep->connect.device, NULL,
+		ret = rdmamsg__choose_device(ep->connect.device, NULL,
 					   &ep->lane.v, &ep->connect.device);
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that connects. */
 #include "base/base.h"
+#include "device/choose.h"
 #include "loop/watch.h"
 #include "session/connect.h"
 #include "session/ep.h"
@@ -64,7 +65,8 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 }
 
-int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
+/* From connect.addr on, the first that can be tried; the error of the last. */
+static int try_addrs(struct rdmamsg_ep *ep)
 {
 	int ret;
 
@@ -91,7 +93,8 @@ int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
 	return dial(ep, &ai);
 }
 
-bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err)
+/* Ends the endpoint if err says that nobody listens or answers there. */
+static bool unanswered(struct rdmamsg_ep *ep, int err)
 {
 	if (err == -ECONNREFUSED) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
@@ -108,13 +111,20 @@ bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err)
 /* No address did: the error of the last one. */
 static void no_address(struct rdmamsg_ep *ep, int err)
 {
-	if (!rdmamsg__oob_unanswered(ep, err))
+	if (!unanswered(ep, err))
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, err);
+}
+
+int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__try(try_addrs(ep));
+
+	return unanswered(ep, ret) ? 0 : rdmamsg__fail_again(ret);
 }
 
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
 {
-	int ret = rdmamsg__try(rdmamsg__oob_dial(ep));
+	int ret = rdmamsg__try(try_addrs(ep));
 
 	if (ret)
 		no_address(ep, ret);
@@ -123,7 +133,7 @@ void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
 /* On the device with the local address. */
 static int make_offer(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
-	int ret = rdmamsg__path_device(ep->connect.device, local, &ep->lane.v,
+	int ret = rdmamsg__choose_device(ep->connect.device, local, &ep->lane.v,
 				       &ep->connect.device);
 
 	return ret ? ret : rdmamsg__oob_begin(ep, local);
@@ -180,6 +190,6 @@ int rdmamsg_oob_connect(struct rdmamsg *ctx, const char *host,
 			const struct rdmamsg_ep_options *opts,
 			struct rdmamsg_ep **ret_ep)
 {
-	return rdmamsg__connect(ctx, host, service, opts, rdmamsg__oob_init,
+	return rdmamsg__connect(ctx, &rdmamsg__by_record, host, service, opts,
 				ret_ep);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that listens. */
 #include "base/base.h"
+#include "device/choose.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "loop/ctx.h"
@@ -106,7 +107,7 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->connect.local_addr = c->local;
 	ret = rdmamsg__oob_init(ep);
 	if (!ret)
-		ret = rdmamsg__path_device(
+		ret = rdmamsg__choose_device(
 			ep->connect.device ? ep->connect.device : c->device,
 			(struct sockaddr *)&c->local, &ep->lane.v,
 			&ep->connect.device);
@@ -230,8 +231,7 @@ int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 {
 	struct sockaddr_storage at;
 	socklen_t len = sizeof(at);
-	const char *device = l->opts.device ? l->opts.device :
-			     rdmamsg__env_device();
+	const char *device = rdmamsg__asked(l->opts.device);
 	struct oob_listen *ol = calloc(1, sizeof(*ol));
 	int ret;
 
@@ -295,6 +295,6 @@ int rdmamsg_oob_listen(struct rdmamsg *ctx, const char *host,
 		       const struct rdmamsg_listen_options *opts,
 		       struct rdmamsg_listener **ret)
 {
-	return rdmamsg__listen(ctx, host, service, opts,
-			       rdmamsg__oob_listen_addr, ret);
+	return rdmamsg__listen(ctx, &rdmamsg__by_record, host, service, opts,
+			       ret);
 }

@@ -8,6 +8,8 @@
 #include "session/ep.h"
 #include "wire/proto.h"
 
+#include "cm.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -42,7 +44,7 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   "the way to this peer is through "
 				   "device %s, not %s",
 				   on.name, ep->connect.device);
-		rdmamsg__dial_next(ep);
+		rdmamsg__cm_next(ep);
 		return;
 	}
 	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
@@ -50,10 +52,10 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 				   RDMAMSG_CAUSE_RESOURCES, ret, "%s",
 				   rdmamsg__text());
-		rdmamsg__dial_next(ep);
+		rdmamsg__cm_next(ep);
 		return;
 	}
-	ret = rdmamsg__v_resolve_route(v, ep->connect.id, rdmamsg__dial_ms(ep));
+	ret = rdmamsg__v_resolve_route(v, ep->connect.id, rdmamsg__cm_ms(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?
 				     RDMAMSG_CAUSE_ADDRESS :
@@ -95,7 +97,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	if (ep->state != EP_REQUESTED)
 		return;
 	ep->connect.established = true; /* as far as disconnecting goes */
-	if (rdmamsg__hello_check(ep, ev)) {
+	if (rdmamsg__hello_check(ep, ev->data, ev->conn.private_data_len)) {
 		rdmamsg__ep_kill(ep);
 		return;
 	}
@@ -128,7 +130,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
-	struct proto_hello h = { 0 };
+	struct proto_hello h;
 	bool ours = !rdmamsg__hello_decode(&h, ev->data,
 					   ev->conn.private_data_len);
 
@@ -136,42 +138,17 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__dial_back_off(ep, PROTO_LIMIT_NONE);
 		return;
 	}
-	/* a record that the program has brought there is good for one try */
-	if (ours && h.reject == PROTO_REJECT_LIMIT &&
-	    rdmamsg__limit_passes(h.limit) && ep->connect.host) {
-		rdmamsg__dial_back_off(ep, h.limit);
+	if (ours && rdmamsg__rejected_for_now(ep, &h))
 		return;
-	}
 	ep->close.reason.cm_event = ev->type;
 	ep->close.reason.cm_status = ev->status;
-	if (ours && h.data_len) {
-		memcpy(ep->close.reason_data, h.data, h.data_len);
-		ep->close.reason.data = ep->close.reason_data;
-		ep->close.reason.data_len = h.data_len;
-	}
 	if (ev->status == REJ_INVALID_SERVICE || ev->status == -ECONNREFUSED)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   -ECONNREFUSED, "nobody listens on port %u "
 				   "of that host",
 				   ntohs(rdma_get_dst_port(ep->connect.id)));
-	else if (ours && h.reject == PROTO_REJECT_VERSION)
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
-				   -EPROTONOSUPPORT, "no common protocol "
-				   "version: the peer speaks %u to %u, this "
-				   "library %u", h.lowest, h.highest,
-				   PROTO_VERSION);
-	else if (ours && (h.reject == PROTO_REJECT_RESOURCES ||
-			  h.reject == PROTO_REJECT_LIMIT))
-		rdmamsg__ep_refused(ep, h.reject, h.limit);
-	else if (ours && h.reject == PROTO_REJECT_APP)
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
-				   -ECONNABORTED, "rejected by the peer's "
-				   "program");
-	else if (ours && h.reject == PROTO_REJECT_PROTOCOL)
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
-				   -EPROTO, "the peer's library cannot use the "
-				   "request: damaged, answered before, or for "
-				   "another kind of port or partition");
+	else if (ours && rdmamsg__rejected(ep, &h))
+		;
 	else if (ev->status == REJ_NO_RESOURCES)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
 				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
@@ -186,7 +163,7 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   -ECONNABORTED, "rejected by the peer, which "
 				   "may not speak rdmamsg, or failed to "
 				   "accept");
-	rdmamsg__dial_next(ep);
+	rdmamsg__cm_next(ep);
 }
 
 /* What ended the try, in words. status is a -errno here. */
@@ -254,7 +231,7 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	if (ep->connect.passive || ep->state == EP_SETUP)
 		rdmamsg__ep_kill(ep);
 	else
-		rdmamsg__dial_next(ep);
+		rdmamsg__cm_next(ep);
 }
 
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)

@@ -150,11 +150,6 @@ bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
 /* Whether an RDMA device is there to be opened, or -errno with the reason. */
 int rdmamsg__device_any(const struct verbs_api *v);
 /*
- * The table of what was asked for: "hw", "soft", or the name of a device.
- * NULL when nothing was: then the address decides.
- */
-const struct verbs_api *rdmamsg__device_table(const char *asked);
-/*
  * Exported by the soft HCA's preload library, rdmamsg-soft(1). Then the device
  * is below libibverbs, and a second one beside it would only be in its way.
  */

@@ -25,7 +25,6 @@
 #define RXE_VENDOR_ID	0xffffffu
 /* SOFT_VENDOR_ID of lib/soft/fabric/limits.h: rdmamsg-soft(1) may preload it */
 #define SOFT_VENDOR_ID	0x50f7cau
-#define SOFT_NAME	"soft0"
 
 const char *rdmamsg__kind_name(enum device_kind kind)
 {
@@ -202,16 +201,6 @@ int rdmamsg__device_any(const struct verbs_api *v)
 	if (!err)
 		v->free_device_list(list);
 	return err;
-}
-
-const struct verbs_api *rdmamsg__device_table(const char *asked)
-{
-	if (!rdmamsg__soft_possible() || (asked && !strcmp(asked, "hw")))
-		return rdmamsg__verbs;
-	if (!asked)
-		return NULL;
-	return !strcmp(asked, "soft") || !strcmp(asked, SOFT_NAME) ?
-	       &rdmamsg__verbs_soft : rdmamsg__verbs;
 }
 
 /* A RoCE GID is an IP address: an IPv4 one in its mapped form. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the CM would find out: the device, its port, the GID that suits an
- * address, the P_Key.
+ * What the CM would find out of a device: the port, the GID that suits an address,
+ * the P_Key.
  */
 #include "base/base.h"
 #include "base/util.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
 #include "session/oob.h"
 #include "wire/proto.h"
 
@@ -62,7 +62,7 @@ int rdmamsg__path_copy(struct rdmamsg_path *dst, const struct rdmamsg_path *src)
 	return ret;
 }
 
-/* ---- the device ------------------------------------------------------- */
+/* ---- the port ---------------------------------------------------------- */
 
 static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
 {
@@ -98,8 +98,7 @@ static bool port_has(const struct verbs_api *v, struct ibv_context *verbs,
 	return false;
 }
 
-/* The port with the address, else the first active one, else 0. */
-static uint8_t find_port(const struct verbs_api *v, struct ibv_context *verbs,
+uint8_t rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
 			 const struct sockaddr *local, bool *ret_has)
 {
 	struct ibv_device_attr dev;
@@ -120,87 +119,6 @@ static uint8_t find_port(const struct verbs_api *v, struct ibv_context *verbs,
 			first = p;
 	}
 	return first;
-}
-
-/* The name of the device with the address, else of one with a port. */
-static int find_device(const struct verbs_api *v, const struct sockaddr *local,
-		       char name[static 64])
-{
-	struct ibv_device **list;
-	int n = 0, unable = 0, ret = rdmamsg__device_any(v);
-	bool has = false;
-
-	if (ret)
-		return ret;
-	ret = rdmamsg__v_get_device_list(v, &list, &n);
-	if (ret)
-		return rdmamsg__fail_verbs(ret, "RDMA devices");
-	name[0] = 0;
-	for (int i = 0; i < n && !has; i++) {
-		struct ibv_context *verbs;
-
-		ret = rdmamsg__try(rdmamsg__device_carries(
-				v->get_device_name(list[i]),
-				list[i]->transport_type));
-		unable = ret ? ret : unable;
-		if (ret || rdmamsg__v_open_device(v, list[i], &verbs))
-			continue;
-		if (find_port(v, verbs, local, &has) && (has || !name[0]))
-			snprintf(name, 64, "%s", v->get_device_name(list[i]));
-		(void)rdmamsg__v_close_device(v, verbs);
-	}
-	v->free_device_list(list);
-	if (!name[0] && unable)
-		return rdmamsg__fail_again(unable);
-	if (!name[0])
-		return rdmamsg__fail(-ENODEV, "no RDMA device has an active "
-				     "port: see 'rdma link'; within this host "
-				     "RDMAMSG_DEVICE=soft needs none");
-	return 0;
-}
-
-/*
- * Where nothing says which device: the record may go to another host, so an
- * RDMA device without a link is no reason to take one that ends at this one.
- */
-static bool soft_stands_in(const struct verbs_api *v,
-			   const struct sockaddr *local)
-{
-	return local ? rdmamsg__addr_is_loopback(local) :
-	       rdmamsg__try(rdmamsg__device_any(v)) == -ENODEV;
-}
-
-int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
-			 const struct verbs_api **ret_v, char **ret_name)
-{
-	const struct verbs_api *v;
-	char name[64];
-	int ret;
-
-	asked = asked ? asked : rdmamsg__env_device();
-	v = rdmamsg__device_table(asked);
-	if (asked && strcmp(asked, "hw") && strcmp(asked, "soft")) {
-		snprintf(name, sizeof(name), "%s", asked);
-	} else {
-		bool either = !v;
-
-		if (either)
-			v = rdmamsg__verbs;
-		ret = rdmamsg__try(find_device(v, local, name));
-		if (ret == -ENODEV && either && soft_stands_in(v, local)) {
-			log_info("no RDMA device: the soft HCA, which reaches "
-				 "this host only");
-			v = &rdmamsg__verbs_soft;
-			ret = find_device(v, local, name);
-		}
-		if (ret)
-			return rdmamsg__fail_again(ret);
-	}
-	free(*ret_name);
-	*ret_v = v;
-	*ret_name = strdup(name);
-	return *ret_name ? 0 : rdmamsg__fail(-ENOMEM, "no memory for the name "
-					     "of a device");
 }
 
 /* ---- its port, GID and P_Key ------------------------------------------ */
@@ -331,7 +249,7 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 	int ret;
 
 	oob->port = p->port ? (uint8_t)p->port :
-		    find_port(d->v, d->verbs, local, &unused);
+		    rdmamsg__find_port(d->v, d->verbs, local, &unused);
 	if (!oob->port)
 		return rdmamsg__fail(-ENETDOWN,
 				     "no port of device %s is active", d->name);

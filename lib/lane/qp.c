@@ -13,7 +13,7 @@
 #include "onesided/rma.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"
-#include "session/oob.h"
+#include "session/connector.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -232,11 +232,9 @@ static void put_pools(struct rdmamsg_ep *ep)
 
 static int get_dev(struct rdmamsg_ep *ep)
 {
-	const char *name = ep->connect.device;
-	struct id_device id;
+	char room[64];
+	const char *name = ep->connect.by->device(ep, room);
 
-	if (!ep->connect.oob && ep->lane.v->id_device(ep->connect.id, &id))
-		name = id.name;
 	if (ep->opts.flags & RDMAMSG_EP_GUARD)
 		return rdmamsg__dev_single(ep->ctx, ep->lane.v, name,
 					   &ep->lane.dev);
@@ -364,11 +362,7 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
-	if (ep->connect.oob)
-		rdmamsg__oob_attr(ep->connect.oob, ep->opts.tos, attr, &mask);
-	ret = ep->connect.oob
-		      ? 0
-		      : rdmamsg__v_init_qp_attr(v, ep->connect.id, attr, &mask);
+	ret = ep->connect.by->attr(ep, attr, &mask);
 	if (ret == -EINVAL && (ep->connect.passive || state != IBV_QPS_INIT))
 		/* the kernel has dropped the request, and does not say so */
 		return rdmamsg__fail(-ECONNRESET,
@@ -423,14 +417,7 @@ static int take_port(struct rdmamsg_ep *ep)
 	struct ibv_port_attr port;
 	int ret;
 
-	if (ep->connect.oob) {
-		ep->lane.port = ep->connect.oob->port;
-		memcpy(ep->lane.gid.raw, ep->connect.oob->local.gid,
-		       sizeof(ep->lane.gid.raw));
-	} else {
-		ep->lane.port = ep->connect.id->port_num;
-		ep->lane.gid = ep->connect.id->route.addr.addr.ibaddr.sgid;
-	}
+	ep->connect.by->port(ep);
 	ret = rdmamsg__v_query_port(ep->lane.v, ep->lane.dev->device->verbs,
 				    ep->lane.port, &port);
 	if (ret)

@@ -242,21 +242,6 @@ static const char *state_name(enum ep_state state)
 	return names[state];
 }
 
-const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
-			       size_t size)
-{
-	char host[64], serv[16];
-
-	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host,
-			sizeof(host), serv, sizeof(serv),
-			NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(buf, size, "?");
-	else
-		snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
-			 host, serv);
-	return buf;
-}
-
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_counters s = { .size = sizeof(s) };

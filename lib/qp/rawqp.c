@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
@@ -126,7 +127,7 @@ static int check_srq(const struct rdmamsg_qp *q)
 static int make(struct rdmamsg_qp *q)
 {
 	struct ibv_device_attr_ex attr = { .comp_mask = 0 };
-	int ret = rdmamsg__path_device(q->opts.device, NULL, &q->v,
+	int ret = rdmamsg__choose_device(q->opts.device, NULL, &q->v,
 				       &q->device);
 
 	if (!ret)

@@ -12,6 +12,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
+#include "session/connector.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/oob.h"
@@ -23,6 +24,7 @@ struct oob_conn;
 struct oob_listen;
 
 struct rdmamsg_listener {
+	const struct connector *by;
 	struct cm_owner owner;
 	struct list node;
 	struct rdmamsg *ctx;
@@ -49,6 +51,7 @@ struct rdmamsg_listener {
 };
 
 struct rdmamsg_request {
+	const struct connector *by;
 	struct cm_owner owner;
 	struct list node;		/* of its context */
 	struct list wait_node;		/* of the listener, for accept_wait */
@@ -111,20 +114,17 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 			      struct rdmamsg_request *req);
 struct addrinfo;
-int rdmamsg__listen(struct rdmamsg *ctx, const char *host, const char *service,
+int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
+		    const char *host, const char *service,
 		    const struct rdmamsg_listen_options *opts,
-		    int (*listen)(struct rdmamsg_listener *l,
-				  struct addrinfo *ai),
 		    struct rdmamsg_listener **ret);
-/* 'init' is called before the endpoint is on its way. */
-int rdmamsg__connect(struct rdmamsg *ctx, const char *host, const char *service,
+int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
+		     const char *host, const char *service,
 		     const struct rdmamsg_ep_options *opts,
-		     int (*init)(struct rdmamsg_ep *ep),
 		     struct rdmamsg_ep **ret);
-int rdmamsg__fail_path(void);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
 /* The answer of a peer's hello, or why it is none. */
-int rdmamsg__hello_check(struct rdmamsg_ep *ep, const struct cm_event *ev);
+int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data, size_t len);
 /* What this side can and needs, as its hello says. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
 /*
@@ -141,8 +141,14 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
 void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
 /* Address resolution timed out: false where there is another address or no time. */
 bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep);
-/* This address did not do: the next one, or the end with what is noted. */
-void rdmamsg__dial_next(struct rdmamsg_ep *ep);
+/* The peer limits something that passes: true, the endpoint tries again later. */
+bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
+			       const struct proto_hello *h);
+/* Notes why the peer has refused. Returns false if it does not say. */
+bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h);
+/* Receives and queue pair of a try that came to nothing. */
+void rdmamsg__drop_receives(struct rdmamsg_ep *ep);
+void rdmamsg__drop_try(struct rdmamsg_ep *ep);
 /* No way leads there, or nobody answers. */
 bool rdmamsg__is_unreachable(int err);
 /*
@@ -151,14 +157,14 @@ bool rdmamsg__is_unreachable(int err);
  */
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 			  int err);
-int rdmamsg__dial_ms(const struct rdmamsg_ep *ep);	/* for one step */
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
 /* The program or host at the other end has gone without a CLOSE. */
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
-/* cm/rdma/resolve.c: names, on a thread of their own */
-bool rdmamsg__addr_is_any(const struct sockaddr *addr);
-bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
+/* cm/rdma, cm/oob */
+extern const struct connector rdmamsg__by_cm, rdmamsg__by_record;
+
+/* cm/resolve.c: names, on a thread of their own */
 bool rdmamsg__service_ok(const char *service);
 int rdmamsg__fail_service(const char *service);
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,

@@ -252,7 +252,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_protocol(ep, "a broken SETUP");
 		return;
 	}
-	if ((!ep->connect.passive || ep->connect.oob) &&
+	if ((!ep->connect.passive || ep->connect.by->knows_session) &&
 	    memcmp(s.session, ep->connect.session, sizeof(s.session))) {
 		rdmamsg__ep_protocol(ep, "SETUP for another session");
 		return;

@@ -18,7 +18,7 @@
 #include "onesided/rma.h"
 #include "session/ep.h"
 #include "session/lent.h"
-#include "session/oob.h"
+#include "session/connector.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -81,13 +81,14 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	free(ep->connect.peer_data);
 	free(ep->connect.source);
 	free(ep->connect.device);
-	free(ep->connect.oob);
+	ep->connect.by->free(ep);
 	free(ep->connect.host);
 	free(ep->connect.service);
 	rdmamsg__object_free(ep, sizeof(*ep));
 }
 
-int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
+int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
+		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep = rdmamsg__object_new(sizeof(*ep));
@@ -96,6 +97,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
 	if (!ep)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->ctx = ctx;
+	ep->connect.by = by;
 	ep->connect.owner.kind = CM_EP;
 	ep->refs = 1;
 	ep->state = EP_RESOLVING;
@@ -206,8 +208,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	rdmamsg__live_start(ep);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
-	if (ep->connect.oob)
-		rdmamsg__oob_connected(ep);
+	ep->connect.by->connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
 		 ep->hot.qp->qp_num, ep->lane.dev->device->name);
 	if (ep->on.on_connected) {

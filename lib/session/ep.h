@@ -21,6 +21,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "lane/lane.h"
+#include "session/connector.h"
 #include "session/door.h"
 #include "session/large.h"
 #include "wire/proto.h"
@@ -234,6 +235,7 @@ struct onesided {
 
 /* From an address to SETUP on both sides, and what was agreed on the way. */
 struct connecting {
+	const struct connector *by;
 	struct cm_owner owner;
 	struct rdma_cm_id *id;		/* NULL: none yet, or oob */
 	struct oob *oob;		/* in place of it */
@@ -331,7 +333,8 @@ _Static_assert(sizeof(struct rdmamsg_ep) <= 2432, "there may be thousands");
 
 /* ep.c: life */
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
-int rdmamsg__ep_new(struct rdmamsg *ctx, const struct rdmamsg_ep_options *opts,
+int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
+		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret);
 void rdmamsg__ep_free(struct rdmamsg_ep *ep);
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep);

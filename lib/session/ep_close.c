@@ -29,16 +29,6 @@
 #define DRAIN_MS	1000	/* devices that lose a flush exist */
 #define GONE_MS		2000	/* for what a peer that has gone has sent */
 
-static void cm_disconnect(struct rdmamsg_ep *ep)
-{
-	if (!ep->connect.id || ep->close.disconnect_sent ||
-	    !ep->connect.established)
-		return;
-	ep->close.disconnect_sent = true;
-	/* it has its own retries; a failure shows as the deadline */
-	(void)rdmamsg__v_disconnect(ep->lane.v, ep->connect.id);
-}
-
 /*
  * What went well without a completion of its own is told by the next one: by
  * this, which is flushed.
@@ -70,7 +60,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 			ep->lane.drained = true;	/* nothing will come */
 		else
 			mark_end(ep);
-		cm_disconnect(ep);
+		ep->connect.by->disconnect(ep);
 		rdmamsg__timer_set(&ctx->timers, &ep->timer, DRAIN_MS);
 	}
 	rdmamsg__ep_touch(ep);
@@ -177,9 +167,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__userpools_rele(&ep->opts);
 	rdmamsg__pd_rele(ep->opts.pd);
 	ep->opts.pd = NULL;
-	if (ep->connect.id)
-		rdmamsg__cm_id_free(ep->lane.v, ep->connect.id);
-	ep->connect.id = NULL;
+	ep->connect.by->release(ep);
 	rdmamsg__visitor_leave(&ep->connect.visitor);
 	ep->state = EP_CLOSED;
 	list_del(&ep->dirty_node);
@@ -254,11 +242,11 @@ static void progress_closing(struct rdmamsg_ep *ep)
 		return;
 	}
 	if (is_said(ep)) {
-		cm_disconnect(ep);
+		ep->connect.by->disconnect(ep);
 		/*
 		 * the queue pair stays until the peer has sent its last CLOSE
 		 */
-		if (ep->connect.oob && ep->close.confirmed)
+		if (ep->connect.by->ends_unseen && ep->close.confirmed)
 			ep->close.disconnect_sent = ep->close.disconnected =
 				true;
 	}
@@ -357,8 +345,7 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 	switch (ep->state) {
 	case EP_RESOLVING:
 		return ep->connect.resolve ? "resolving the name" :
-		       ep->connect.oob ? "connecting over TCP" :
-		       "resolving the address";
+		       ep->connect.by->waits;
 	case EP_REQUESTED:
 		return "waiting for the peer to accept";
 	case EP_SETUP:

@@ -60,12 +60,9 @@ struct oob {
 	struct oob_conn *conn;
 };
 
-/* lib/device/path.c: the device, its port, GID and P_Key */
+/* lib/device/path.c: the port, GID and P_Key of a device */
 int rdmamsg__path_copy(struct rdmamsg_path *dst,
 		       const struct rdmamsg_path *src);
-/* 'local': an address of this side, or NULL. The name is replaced. */
-int rdmamsg__path_device(const char *asked, const struct sockaddr *local,
-			 const struct verbs_api **ret_v, char **ret_name);
 int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			const struct sockaddr *local);
 /* Whether the two records can reach each other, or why not. */
@@ -107,10 +104,7 @@ void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
 
 /* cm/oob/oob_dial.c */
-/* From connect.addr on, the first that can be tried; the error of the last. */
 int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
-/* Ends the endpoint if err says that nobody listens or answers there. */
-bool rdmamsg__oob_unanswered(struct rdmamsg_ep *ep, int err);
 /* The address that has answered. */
 int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep);
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);

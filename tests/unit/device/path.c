@@ -3,6 +3,7 @@
  * Description: which device an out-of-band connection takes, on hosts with and
  * without RDMA devices; the lists of libibverbs are this test's.
  */
+#include "device/choose.h"
 #include "device/verbs_api.h"
 #include "session/oob.h"
 
@@ -87,7 +88,7 @@ static void try(const struct row *r, const struct verbs_api *want)
 
 	if (r->local)
 		assert_int_equal(inet_pton(AF_INET, r->local, &in.sin_addr), 1);
-	ret = rdmamsg__path_device(r->asked, r->local ?
+	ret = rdmamsg__choose_device(r->asked, r->local ?
 				   (struct sockaddr *)&in : NULL, &v, &name);
 	if (ret != (want ? 0 : -ENODEV) || v != want)
 		fail_msg("asked for %s at %s %s hardware: %d (%s)", r->asked,

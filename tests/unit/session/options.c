@@ -2,6 +2,7 @@
 /* Option structs of older and newer programs, and values out of range. */
 #include "loop/ctx.h"
 #include "base/base.h"
+#include "session/connect.h"
 #include "session/ep.h"
 
 #include <errno.h>
@@ -152,7 +153,7 @@ static int try_ep(const struct rdmamsg_ep_options *o,
 		  struct rdmamsg_ep_options *ret)
 {
 	struct rdmamsg_ep *ep;
-	int err = rdmamsg__ep_new(ctx, o, &ep);
+	int err = rdmamsg__ep_new(ctx, &rdmamsg__by_cm, o, &ep);
 
 	if (err)
 		return err;

@@ -41,29 +41,6 @@ static const struct addrinfo hints_any = {
 	.ai_socktype = SOCK_STREAM,
 };
 
-bool rdmamsg__addr_is_any(const struct sockaddr *addr)
-{
-	if (addr->sa_family == AF_INET6)
-		return IN6_IS_ADDR_UNSPECIFIED(
-			&((const struct sockaddr_in6 *)addr)->sin6_addr);
-	return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
-}
-
-bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
-{
-	const struct in6_addr *in6;
-	const uint8_t *v4;
-
-	if (addr->sa_family != AF_INET6) {
-		v4 = (const uint8_t *)
-			&((const struct sockaddr_in *)addr)->sin_addr;
-		return v4[0] == 127;
-	}
-	in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
-	return IN6_IS_ADDR_LOOPBACK(in6) ||
-	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
-}
-
 /* getaddrinfo() takes any number, and none, and cuts it to 16 bits. */
 bool rdmamsg__service_ok(const char *service)
 {

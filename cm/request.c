@@ -35,39 +35,9 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 {
 	list_del(&req->node);
 	list_del(&req->wait_node);
-	if (req->id)
-		rdmamsg__cm_id_free(req->v, req->id);
-	if (req->oob)
-		rdmamsg__oob_conn_free(req->oob);
+	req->by->drop(req);
 	rdmamsg__visitor_leave(&req->visitor);
 	free(req);
-}
-
-static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
-		      enum proto_reject code, uint32_t limit, const void *data,
-		      size_t len)
-{
-	uint8_t hello[PROTO_HELLO_MAX];
-	struct proto_hello h = {
-		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
-		.reject = (uint16_t)code, .limit = limit, .data = data,
-		.data_len = (uint8_t)len,
-	};
-	size_t n = rdmamsg__hello_encode(&h, hello);
-	int ret = rdmamsg__v_reject(v, id, hello, (uint8_t)n);
-
-	if (ret)
-		log_info("a request could not be rejected: %s", strerror(-ret));
-}
-
-static void reject_request(struct rdmamsg_request *req, enum proto_reject code,
-			   const void *data, size_t len)
-{
-	if (req->oob)
-		rdmamsg__oob_reject(req->oob, code, PROTO_LIMIT_NONE, data,
-				    len);
-	else
-		reject_id(req->v, req->id, code, PROTO_LIMIT_NONE, data, len);
 }
 
 int rdmamsg__request_admit(struct rdmamsg_listener *l,
@@ -103,6 +73,7 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 	if (!req)
 		return rdmamsg__fail(-ENOMEM, "no memory for a request");
 	rdmamsg__visitor_pass(v, &req->visitor);
+	req->by = l->by;
 	req->owner.kind = CM_REQUEST;
 	req->ctx = l->ctx;
 	req->hello = *hello;
@@ -154,103 +125,6 @@ void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 	}
 }
 
-static void drop(const struct cm_event *ev, enum proto_reject code,
-		 uint32_t limit)
-{
-	reject_id(ev->v, ev->id, code, limit, NULL, 0);
-	rdmamsg__cm_id_free(ev->v, ev->id);
-}
-
-/* Returns 0, -errno, or the enum proto_limit that is reached. */
-static int request_of(struct rdmamsg_listener *l, const struct cm_event *ev,
-		      const struct proto_hello *h,
-		      struct rdmamsg_request **ret_req)
-{
-	struct visitor v = { .door = NULL };
-	int ret = rdmamsg__request_admit(l, &ev->id->route.addr.dst_storage,
-					 &v);
-
-	if (ret)
-		return ret;
-	ret = rdmamsg__request_new(l, h, &v, ret_req);
-	if (ret)
-		rdmamsg__visitor_leave(&v);
-	return ret;
-}
-
-void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
-{
-	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
-	struct rdmamsg_request *req;
-	struct proto_hello h;
-	int ret;
-
-	if (rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len)) {
-		log_info("a request that does not speak rdmamsg: rejected");
-		drop(ev, PROTO_REJECT_PROTOCOL, PROTO_LIMIT_NONE);
-		return;
-	}
-	if (rdmamsg__hello_version(&h) < 0) {
-		log_info("a request of protocol version %u to %u: rejected",
-			 h.lowest, h.highest);
-		drop(ev, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
-		return;
-	}
-	(void)ev->v->id_device(ev->id, &on);
-	if (l->device && strcmp(l->device, on.name)) {
-		drop(ev, PROTO_REJECT_APP, PROTO_LIMIT_NONE);
-		return;
-	}
-	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
-	if (!ret)
-		ret = rdmamsg__try(request_of(l, ev, &h, &req));
-	if (ret > 0) {
-		drop(ev, PROTO_REJECT_LIMIT, (uint32_t)ret);
-		return;
-	}
-	if (ret) {
-		drop(ev, PROTO_REJECT_RESOURCES, PROTO_LIMIT_NONE);
-		rdmamsg__accept_failed(l, ret);
-		return;
-	}
-	req->v = ev->v;
-	req->id = ev->id;
-	/* it inherited the listener's */
-	req->id->context = &req->owner;
-	req->resp_res = ev->conn.responder_resources;
-	req->init_depth = ev->conn.initiator_depth;
-	req->peer = ev->id->route.addr.dst_storage;
-	req->local = ev->id->route.addr.src_storage;
-	rdmamsg__request_arrived(l, req);
-}
-
-/* The peer lost patience, or the device went away. */
-void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
-			       const struct cm_event *ev)
-{
-	/* it may be on its way here: hand_over() */
-	pthread_mutex_lock(&ctx->cm_lock);
-	pthread_mutex_unlock(&ctx->cm_lock);
-	switch (ev->type) {
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* the kernel waits for the id; the program may take its time */
-		rdmamsg__cm_id_free(req->v, req->id);
-		req->id = NULL;
-		/* fall through */
-	case RDMA_CM_EVENT_DISCONNECTED:
-	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-		/* the program has the pointer: it learns when it accepts */
-		req->dead = true;
-		if (!list_empty(&req->wait_node))
-			rdmamsg__request_free(req);
-		break;
-	default:
-		break;
-	}
-}
-
 static int request_check(const struct rdmamsg_request *req)
 {
 	if (!req)
@@ -292,66 +166,8 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 		len = 0;
 	}
 	if (!req->dead)
-		reject_request(req, PROTO_REJECT_APP, data, len);
+		req->by->reject(req, PROTO_REJECT_APP, data, len);
 	rdmamsg__request_free(req);
-	return ret;
-}
-
-/* The endpoint has the id from here on. */
-static int accept_ep(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
-{
-	uint8_t hello[PROTO_HELLO_MAX];
-	struct rdma_conn_param param = { .private_data = hello };
-	int ret;
-
-	if (ep->opts.path) {
-		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES,
-			  PROTO_LIMIT_NONE, NULL, 0);
-		return rdmamsg__fail_path();
-	}
-	ep->connect.passive = true;
-	ep->connect.version = (uint32_t)rdmamsg__hello_version(&req->hello);
-	ep->credit.limit = req->hello.credits;
-	ep->connect.hello_ok = true;
-	ep->state = EP_REQUESTED;
-	ep->connect.peer_addr = req->peer;
-	ep->connect.local_addr = req->local;
-	ep->lane.v = req->v;
-	ep->connect.id = req->id;
-	ep->connect.id->context = &ep->connect.owner;
-	req->id = NULL;
-	ret = rdmamsg__ep_resources(ep);
-	if (ret)
-		goto reject;
-	/* the smaller of what we have and what the peer can use */
-	ep->lane.resp_res = min(ep->lane.resp_res, req->resp_res);
-	ep->lane.init_depth = min(ep->lane.init_depth, req->init_depth);
-	rdmamsg__features_take(ep, &req->hello);
-	ret = rdmamsg__qp_init(ep);
-	if (!ret)
-		ret = rdmamsg__qp_ready(ep);
-	if (ret)
-		goto reject;
-	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
-	param.qp_num = ep->hot.qp->qp_num;
-	param.responder_resources = ep->lane.resp_res;
-	param.initiator_depth = ep->lane.init_depth;
-	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
-	param.flow_control = 1;
-	ret = rdmamsg__v_accept(ep->lane.v, ep->connect.id, &param);
-	if (ret == -EINVAL)
-		return rdmamsg__fail(-ECONNRESET,
-				     "the peer has gone meanwhile");
-	if (ret)
-		/* the kernel has rejected the peer by now */
-		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
-	return 0;
-
-reject:
-	reject_id(ep->lane.v, ep->connect.id,
-		  ep->connect.limit ? PROTO_REJECT_LIMIT
-				    : PROTO_REJECT_RESOURCES,
-		  ep->connect.limit, NULL, 0);
 	return ret;
 }
 
@@ -379,18 +195,17 @@ static int accept_request(struct rdmamsg_request *req,
 			  struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
-	int ret = rdmamsg__ep_new(req->ctx, opts, &ep);
+	int ret = rdmamsg__ep_new(req->ctx, req->by, opts, &ep);
 
 	if (ret) {
-		reject_request(req, PROTO_REJECT_RESOURCES, NULL, 0);
+		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
 		return ret;
 	}
 	ret = take_visitor(ep, req);
 	if (ret)
-		reject_request(req, PROTO_REJECT_RESOURCES, NULL, 0);
+		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
 	else
-		ret = req->oob ? rdmamsg__oob_accept(ep, req) :
-		      accept_ep(ep, req);
+		ret = req->by->accept(ep, req);
 	if (ret == -ENOBUFS || ret == -ENOMEM)
 		rdmamsg__door_refused(ep->connect.visitor.door,
 				      PROTO_LIMIT_MEMORY);
@@ -439,21 +254,13 @@ static void stayed(struct rdmamsg *ctx, void *arg)
 {
 }
 
-static void give_to(struct rdmamsg_request *req, struct rdmamsg *ctx)
-{
-	req->ctx = ctx;
-	if (req->oob)
-		req->oob->ctx = ctx;
-}
-
 /*
- * The other thread gets events of the id as soon as it has moved, and the
- * request when the place is filled: nothing can fail after the first, and
- * nothing touches the request after the second. An event waits for the lock,
- * until the call that moves the id is back.
+ * The other thread gets events of the request as soon as it has moved, and the
+ * request when the place is filled: nothing can fail after the first, and nothing
+ * touches the request after the second.
  */
 static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
-		     struct rdma_event_channel *to_ch, struct move *m)
+		     struct move *m)
 {
 	struct rdmamsg *from = req->ctx;
 	uint32_t ticket;
@@ -462,19 +269,16 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	if (ret)
 		return ret;
 	list_del(&req->node);
-	give_to(req, to);
-	pthread_mutex_lock(&to->cm_lock);
-	if (req->id)
-		ret = rdmamsg__v_migrate_id(req->v, req->id, to_ch);
-	pthread_mutex_unlock(&to->cm_lock);
+	req->ctx = to;
+	ret = req->by->move(req, to);
 	if (!ret) {
 		rdmamsg__submit_fill(to, ticket, moved, m);
 		return 0;
 	}
 	rdmamsg__submit_fill(to, ticket, stayed, NULL);
-	give_to(req, from);
+	req->ctx = from;
 	list_add_tail(&from->requests, &req->node);
-	return rdmamsg__cm_fail(from, ret, "moving a request");
+	return ret;
 }
 
 int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
@@ -482,7 +286,6 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 				    struct rdmamsg_request *req, void *arg),
 			 void *arg)
 {
-	struct rdma_event_channel *to_ch = NULL;
 	struct move *m;
 	int ret = request_check(req);
 
@@ -497,10 +300,7 @@ int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *to,
 	if (!m)
 		return rdmamsg__fail(-ENOMEM, "no memory to move a request");
 	*m = (struct move){ req, fn, arg };
-	if (!req->oob)
-		ret = rdmamsg__cm_open(to, req->v, &to_ch);
-	if (!ret)
-		ret = hand_over(req, to, to_ch, m);
+	ret = hand_over(req, to, m);
 	if (ret)
 		free(m);
 	return ret;

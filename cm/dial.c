@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The active side: a name, a try after the other, back-off, the end of it. */
+#include "base/base.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "session/connect.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+#define BACKOFF_MS	20	/* the first one */
+#define BACKOFF_MAX_MS	1000
+
+bool rdmamsg__is_unreachable(int err)
+{
+	return err == -EHOSTUNREACH || err == -ENETUNREACH ||
+	       err == -EHOSTDOWN || err == -ETIMEDOUT;
+}
+
+void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+			  int err)
+{
+	if (rdmamsg__is_unreachable(err))
+		rdmamsg__ep_reason(
+			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			-EHOSTUNREACH, "%s: %s",
+			ep->connect.host ? ep->connect.host : "the peer",
+			rdmamsg__text());
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, err, "%s",
+				   rdmamsg__text());
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__drop_try(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_resources_free(ep);
+	ep->connect.by->release(ep);
+	ep->hot.sq_posted = ep->lane.sq.done = 0;
+	ep->st.sent_inline = 0;
+}
+
+/* The receives of a try that came to nothing. */
+void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
+{
+	if (!ep->hot.qp)
+		return;
+	rdmamsg__qp_destroy(ep);
+	rdmamsg__rx_discard(ep);
+}
+
+void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
+{
+	if (gai) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
+				   -EADDRNOTAVAIL, "cannot resolve %s port %s: "
+				   "%s", ep->connect.host, ep->connect.service,
+				   gai_strerror(gai));
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	ep->connect.addrs = ep->connect.addr = addrs;
+	ep->connect.by->resolved(ep);
+}
+
+void rdmamsg__dial_stop(struct rdmamsg_ep *ep)
+{
+	ep->connect.by->stop(ep);
+	if (ep->connect.resolve)
+		rdmamsg__resolve_abandon(ep->connect.resolve);
+	ep->connect.resolve = NULL;
+	if (ep->connect.addrs)
+		freeaddrinfo(ep->connect.addrs);
+	ep->connect.addrs = ep->connect.addr = NULL;
+}
+
+void rdmamsg__dial_again(struct rdmamsg_ep *ep)
+{
+	int ret;
+
+	rdmamsg__ep_timeout(ep);
+	ret = rdmamsg__try(ep->connect.by->redial(ep));
+	if (ret)
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
+}
+
+/* Jitter keeps many clients apart. None waits past its deadline. */
+static void back_off(struct rdmamsg_ep *ep, const char *why)
+{
+	uint64_t now = rdmamsg__now_ms();
+	uint32_t random = 0, ms;
+
+	ep->connect.by->stop(ep);
+	rdmamsg__drop_receives(ep);
+	rdmamsg__drop_try(ep);
+	ms = ep->connect.backoff_ms;
+	ms = ms ? min(2 * ms, (uint32_t)BACKOFF_MAX_MS) : BACKOFF_MS;
+	ep->connect.backoff_ms = ms;
+	(void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+	ms = ms / 2 + random % (ms + 1);
+	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
+	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
+	ep->state = EP_BACKOFF;
+	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
+}
+
+/*
+ * Stale: the peer's device still has a connection of our queue pair number from
+ * before a crash or reboot, and another queue pair will do.
+ */
+void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
+{
+	char why[80] = "rejected, the peer has a stale connection";
+
+	if (limit)
+		snprintf(why, sizeof(why), "rejected, the peer limits %s",
+			 rdmamsg__limit_text(limit));
+	ep->connect.limit = limit;
+	ep->connect.unanswered = false;
+	back_off(ep, why);
+}
+
+bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep)
+{
+	if (ep->connect.addr->ai_next || ep->connect.or_soft ||
+	    rdmamsg__now_ms() >= ep->deadline)
+		return false;
+	ep->connect.limit = PROTO_LIMIT_NONE;
+	ep->connect.unanswered = true;
+	back_off(ep, "no answer to address resolution");
+	return true;
+}
+
+static int dial_start(struct rdmamsg_ep *ep)
+{
+	struct addrinfo *addrs;
+	int gai = rdmamsg__resolve_numeric(ep->connect.host,
+					   ep->connect.service, 0, &addrs);
+
+	if (!gai) {
+		ep->connect.addrs = ep->connect.addr = addrs;
+		return ep->connect.by->dial(ep);
+	}
+	if (gai == EAI_SERVICE)
+		return rdmamsg__fail_service(ep->connect.service);
+	if (gai != EAI_NONAME)
+		return rdmamsg__fail(-EINVAL, "%s port %s: %s",
+				     ep->connect.host, ep->connect.service,
+				     gai_strerror(gai));
+	return rdmamsg__resolve_start(ep, &ep->connect.resolve);
+}
+
+/* Not yet on its way. */
+static int dial_new(struct rdmamsg *ctx, const struct connector *by,
+		    const char *host, const char *service,
+		    const struct rdmamsg_ep_options *opts,
+		    struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!host || !service)
+		return rdmamsg__fail(-EINVAL, "the %s to connect to is NULL",
+				     host ? "service" : "host");
+	if (!*host)
+		return rdmamsg__fail(-EINVAL, "the host to connect to is \"\": "
+				     "give a name or an address");
+	if (ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	ret = rdmamsg__ep_new(ctx, by, opts, &ep);
+	if (ret)
+		return ret;
+	ep->connect.host = strdup(host);
+	ep->connect.service = strdup(service);
+	if (!ep->connect.host || !ep->connect.service)
+		ret = rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	return rdmamsg__ep_made(ep, ret, ret_ep);
+}
+
+int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
+		     const char *host, const char *service,
+		     const struct rdmamsg_ep_options *opts,
+		     struct rdmamsg_ep **ret_ep)
+{
+	struct rdmamsg_ep *ep;
+	int ret = dial_new(ctx, by, host, service, opts, &ep);
+
+	if (ret)
+		return ret;
+	ret = by->init(ep);
+	if (!ret)
+		ret = dial_start(ep);
+	return rdmamsg__ep_made(ep, ret, ret_ep);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The first words of both sides: version, features, refusals. */
+#include "base/base.h"
+#include "base/util.h"
+#include "loop/ctx.h"
+#include "onesided/rma.h"
+#include "session/connect.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* Needs the resources of the endpoint: its device decides. */
+uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_device *d = ep->lane.dev->device;
+	bool inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
+		   !rdmamsg__window_lack(d);
+	bool over = ep->opts.srq && ep->opts.srq->opts.overcommit > 100;
+
+	return PROTO_FEATURE_RMA | (inv ? PROTO_FEATURE_INVALIDATE : 0) |
+	       (over ? PROTO_FEATURE_OVERCOMMIT : 0);
+}
+
+void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h)
+{
+	ep->connect.features = h->features &
+		       (rdmamsg__features(ep) | PROTO_FEATURE_OVERCOMMIT);
+}
+
+void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
+			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len)
+{
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.features = rdmamsg__features(ep),
+		.credits = (uint16_t)min(rdmamsg__granted(ep), 0xffffu),
+		.data = ep->connect.hello_data,
+		.data_len = (uint8_t)ep->opts.hello_data_len,
+	};
+
+	*ret_len = (uint8_t)rdmamsg__hello_encode(&h, out);
+}
+
+int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
+			 size_t len)
+{
+	struct proto_hello h;
+	int ret = rdmamsg__hello_decode(&h, data, len);
+
+	if (ret) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+				   -EPROTO, "what answers there does not speak "
+				   "rdmamsg");
+		return ret;
+	}
+	ret = rdmamsg__hello_version(&h);
+	if (ret < 0) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
+				   ret, "no common protocol version: the peer "
+				   "speaks %u to %u, this library %u", h.lowest,
+				   h.highest, PROTO_VERSION);
+		return ret;
+	}
+	ep->connect.version = (uint32_t)ret;
+	rdmamsg__features_take(ep, &h);
+	ep->credit.limit = h.credits;
+	ep->connect.hello_ok = true;
+	return 0;
+}
+
+bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
+			       const struct proto_hello *h)
+{
+	/* a record that the program has brought there is good for one try */
+	if (h->reject != PROTO_REJECT_LIMIT ||
+	    !rdmamsg__limit_passes(h->limit) || !ep->connect.host)
+		return false;
+	rdmamsg__dial_back_off(ep, h->limit);
+	return true;
+}
+
+bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h)
+{
+	if (h->data_len) {
+		memcpy(ep->close.reason_data, h->data, h->data_len);
+		ep->close.reason.data = ep->close.reason_data;
+		ep->close.reason.data_len = h->data_len;
+	}
+	switch (h->reject) {
+	case PROTO_REJECT_VERSION:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
+				   -EPROTONOSUPPORT, "no common protocol "
+				   "version: the peer speaks %u to %u, this "
+				   "library %u", h->lowest, h->highest,
+				   PROTO_VERSION);
+		return true;
+	case PROTO_REJECT_RESOURCES:
+	case PROTO_REJECT_LIMIT:
+		rdmamsg__ep_refused(ep, h->reject, h->limit);
+		return true;
+	case PROTO_REJECT_APP:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
+				   -ECONNABORTED, "rejected by the peer's "
+				   "program");
+		return true;
+	case PROTO_REJECT_PROTOCOL:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,
+				   -EPROTO, "the peer's library cannot use the "
+				   "request: damaged, answered before, or for "
+				   "another kind of port or partition");
+		return true;
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Listeners: their options, and those of the endpoints that they accept. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/choose.h"
+#include "device/device.h"
+#include "device/pd.h"
+#include "device/verbs_call.h"
+#include "lane/srq.h"
+#include "loop/ctx.h"
+#include "memory/pool.h"
+#include "session/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "session/oob.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define BACKLOG	128u
+#define NAME_MS	10000	/* for the resolver, as for timeout_ms of a client */
+#define RANGE(...)	RANGE_OF(struct rdmamsg_listen_options, __VA_ARGS__)
+
+static const struct range ranges[] = {
+	RANGE(backlog, BACKLOG, 0, 1, 65535),
+	RANGE(max_requests, 0, RDMAMSG_NONE, 1, EP_MAX),
+	RANGE(max_half_open, 0, RDMAMSG_NONE, 1, EP_MAX),
+	RANGE(setup_timeout_ms, 5000, RDMAMSG_NONE, 1, 86400000),
+	RANGE(max_endpoints, RDMAMSG_NONE, RDMAMSG_NONE, 1, EP_MAX),
+	RANGE(max_per_source, 0, RDMAMSG_NONE, 1, EP_MAX),
+	RANGE(slow_ms, 100, RDMAMSG_NONE, 1, DOOR_SLOW_MS),
+};
+
+/* The endpoint options outlive the call: with all that they point to. */
+static int copy_ep_options(struct rdmamsg_listener *l,
+			   const struct rdmamsg_ep_options *opts)
+{
+	int ret = rdmamsg__opts_copy(&l->ep, sizeof(l->ep), opts,
+				     "rdmamsg_ep_options");
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&l->ep_on, sizeof(l->ep_on),
+					 l->ep.handlers, "rdmamsg_handlers");
+	if (!ret)
+		ret = rdmamsg__ep_options_check(&l->ep);
+	if (!ret)
+		ret = rdmamsg__srq_options_check(l->ctx, l->ep.srq);
+	if (!ret)
+		ret = rdmamsg__userpools_check(l->ctx, &l->ep);
+	if (!ret)
+		ret = rdmamsg__pd_check(l->ctx, l->ep.pd);
+	if (ret) {
+		l->ep.srq = NULL;
+		l->ep.pd = NULL;
+		l->ep.recv_pool = l->ep.send_pool = l->ep.ctrl_pool = NULL;
+		return ret;
+	}
+	rdmamsg__srq_hold(l->ep.srq);
+	rdmamsg__userpools_hold(&l->ep);
+	rdmamsg__pd_hold(l->ep.pd);
+	l->ep.handlers = &l->ep_on;
+	l->ep.source = l->ep.device = NULL;
+	if (l->ep.path) {
+		ret = rdmamsg__path_copy(&l->ep_path, l->ep.path);
+		if (ret)
+			return ret;
+		l->ep.path = &l->ep_path;
+	}
+	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
+	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
+	    (l->ep.hello_data_len && !l->ep.hello_data) ||
+	    (l->ep.setup_data_len && !l->ep.setup_data))
+		return rdmamsg__fail(-EINVAL, "hello_data_len or "
+				     "setup_data_len: at most %d and %d, with "
+				     "data", RDMAMSG_HELLO_DATA_MAX,
+				     RDMAMSG_SETUP_DATA_MAX);
+	if (l->ep.hello_data_len)
+		memcpy(l->ep_hello, l->ep.hello_data, l->ep.hello_data_len);
+	l->ep.hello_data = l->ep_hello;
+	if (!l->ep.setup_data_len)
+		return 0;
+	l->ep_setup = malloc(l->ep.setup_data_len);
+	if (!l->ep_setup)
+		return rdmamsg__fail(-ENOMEM, "no memory for setup_data");
+	memcpy(l->ep_setup, l->ep.setup_data, l->ep.setup_data_len);
+	l->ep.setup_data = l->ep_setup;
+	return 0;
+}
+
+static int listener_options(struct rdmamsg_listener *l,
+			    const struct rdmamsg_listen_options *opts)
+{
+	const char *device;
+	int ret = rdmamsg__opts_copy(&l->opts, sizeof(l->opts), opts,
+				     "rdmamsg_listen_options");
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__set_ranges(&l->opts, ranges,
+				  sizeof(ranges) / sizeof(ranges[0]));
+	if (ret)
+		return ret;
+	/* a longer backlog, or more requests, raise the limits behind it */
+	if (!l->opts.max_requests)
+		l->opts.max_requests = max(l->opts.backlog, BACKLOG);
+	if (!l->opts.max_half_open)
+		l->opts.max_half_open = max(l->opts.max_requests, BACKLOG);
+	l->door = rdmamsg__door_new(&l->opts);
+	if (!l->door)
+		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+	device = rdmamsg__asked(l->opts.device);
+	if (rdmamsg__asked_by_name(device)) {
+		l->device = strdup(device);
+		if (!l->device)
+			return rdmamsg__fail(-ENOMEM,
+					     "no memory for a listener");
+		/* it would reject everybody */
+		ret = rdmamsg__device_check(rdmamsg__choose_table(device),
+					    device);
+		if (ret)
+			return ret;
+	}
+	if (!l->opts.ep)
+		return 0;
+	l->auto_accept = !l->opts.on_request;
+	return copy_ep_options(l, l->opts.ep);
+}
+
+void rdmamsg__listener_free(struct rdmamsg_listener *l)
+{
+	l->by->unlisten(l);
+	rdmamsg__srq_rele(l->ep.srq);
+	rdmamsg__userpools_rele(&l->ep);
+	rdmamsg__pd_rele(l->ep.pd);
+	rdmamsg__door_close(l->door);
+	free(l->ep_setup);
+	free(l->device);
+	free(l);
+}
+
+/* A name goes to the resolver, and waits for it: for so long. */
+static int resolve_name(const char *host, const char *service,
+			const struct addrinfo *hints, int *ret_gai,
+			struct addrinfo **ret)
+{
+	struct addrinfo numeric = *hints;
+
+	numeric.ai_flags |= AI_NUMERICHOST;
+	*ret_gai = getaddrinfo(host, service, &numeric, ret);
+	if (*ret_gai != EAI_NONAME)
+		return 0;
+	return rdmamsg__resolve_wait(host, service, hints, NAME_MS, ret_gai,
+				     ret);
+}
+
+/* A NULL host is every address of both families, where there is IPv6. */
+static int resolve_local(const char *host, const char *service,
+			 struct addrinfo **ret)
+{
+	struct addrinfo hints = {
+		.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM,
+	};
+	int gai, err = 0;
+
+	if (!rdmamsg__service_ok(service))
+		return rdmamsg__fail_service(service);
+	if (host) {
+		err = resolve_name(host, service, &hints, &gai, ret);
+	} else {
+		hints.ai_family = AF_INET6;
+		gai = getaddrinfo("::", service, &hints, ret);
+	}
+	if (err)
+		return err;
+	if (gai && !host) {
+		hints.ai_family = AF_INET;
+		gai = getaddrinfo("0.0.0.0", service, &hints, ret);
+	}
+	if (gai == EAI_SERVICE)
+		return rdmamsg__fail_service(service);
+	if (gai)
+		return rdmamsg__fail(-EADDRNOTAVAIL, "cannot listen on %s port "
+				     "%s: %s", host ? host : "*", service,
+				     gai_strerror(gai));
+	return 0;
+}
+
+int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
+		    const char *host, const char *service,
+		    const struct rdmamsg_listen_options *opts,
+		    struct rdmamsg_listener **ret_l)
+{
+	struct rdmamsg_listener *l;
+	struct addrinfo *ai;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!service)
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_listen: service is NULL");
+	if (host && !*host)
+		return rdmamsg__fail(-EINVAL, "the host to listen at is \"\": "
+				     "give a name or an address of this host, "
+				     "or NULL for all of them");
+	if (ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
+	l->by = by;
+	l->owner.kind = CM_LISTENER;
+	l->ctx = ctx;
+	list_init(&l->requests);
+	ret = listener_options(l, opts);
+	if (ret)
+		goto err_l;
+	ret = resolve_local(host, service, &ai);
+	if (ret)
+		goto err_l;
+	ret = by->listen(l, ai);
+	freeaddrinfo(ai);
+	if (ret)
+		goto err_l;
+	list_add_tail(&ctx->listeners, &l->node);
+	log_info("listening on port %u of %s", l->port, by->over(l));
+	if (ret_l)
+		*ret_l = l;
+	return 0;
+
+err_l:
+	rdmamsg__listener_free(l);
+	return ret;
+}
+
+void rdmamsg_listener_close(struct rdmamsg_listener *l)
+{
+	if (!l || rdmamsg__ctx_check(l->ctx))
+		return;
+	while (!list_empty(&l->requests))
+		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
+					  wait_node), NULL, 0);
+	list_del(&l->node);
+	if (!l->waiting) {
+		rdmamsg__listener_free(l);
+		return;
+	}
+	/* by a callback of the one who waits */
+	l->closed = true;
+	l->by->unlisten(l);
+}
+
+void *rdmamsg_listener_user(const struct rdmamsg_listener *l)
+{
+	return l->opts.user;
+}
+
+struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *l)
+{
+	return l->ctx;
+}
+
+int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
+			   struct rdmamsg_listener_counters *stats)
+{
+	struct rdmamsg_listener_counters s;
+	int ret;
+
+	if (!l)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_listener_stats: the "
+				     "listener is NULL");
+	ret = rdmamsg__ctx_check(l->ctx);
+	if (ret)
+		return ret;
+	rdmamsg__door_stats(l->door, &s);
+	return rdmamsg__give(stats, &s, sizeof(s));
+}
+
+uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *l)
+{
+	return l->port;
+}

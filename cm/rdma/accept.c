@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The passive side over the CM: a request and its answer. */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+#include "loop/ctx.h"
+#include "session/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include "cm.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/rdmamsg.h>
+
+static void reject_id(const struct verbs_api *v, struct rdma_cm_id *id,
+		      enum proto_reject code, uint32_t limit, const void *data,
+		      size_t len)
+{
+	uint8_t hello[PROTO_HELLO_MAX];
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.reject = (uint16_t)code, .limit = limit, .data = data,
+		.data_len = (uint8_t)len,
+	};
+	size_t n = rdmamsg__hello_encode(&h, hello);
+	int ret = rdmamsg__v_reject(v, id, hello, (uint8_t)n);
+
+	if (ret)
+		log_info("a request could not be rejected: %s", strerror(-ret));
+}
+
+static void drop(const struct cm_event *ev, enum proto_reject code,
+		 uint32_t limit)
+{
+	reject_id(ev->v, ev->id, code, limit, NULL, 0);
+	rdmamsg__cm_id_free(ev->v, ev->id);
+}
+
+/* Returns 0, -errno, or the enum proto_limit that is reached. */
+static int request_of(struct rdmamsg_listener *l, const struct cm_event *ev,
+		      const struct proto_hello *h,
+		      struct rdmamsg_request **ret_req)
+{
+	struct visitor v = { .door = NULL };
+	int ret = rdmamsg__request_admit(l, &ev->id->route.addr.dst_storage,
+					 &v);
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__request_new(l, h, &v, ret_req);
+	if (ret)
+		rdmamsg__visitor_leave(&v);
+	return ret;
+}
+
+void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
+{
+	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
+	struct rdmamsg_request *req;
+	struct proto_hello h;
+	int ret;
+
+	if (rdmamsg__hello_decode(&h, ev->data, ev->conn.private_data_len)) {
+		log_info("a request that does not speak rdmamsg: rejected");
+		drop(ev, PROTO_REJECT_PROTOCOL, PROTO_LIMIT_NONE);
+		return;
+	}
+	if (rdmamsg__hello_version(&h) < 0) {
+		log_info("a request of protocol version %u to %u: rejected",
+			 h.lowest, h.highest);
+		drop(ev, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
+		return;
+	}
+	(void)ev->v->id_device(ev->id, &on);
+	if (l->device && strcmp(l->device, on.name)) {
+		drop(ev, PROTO_REJECT_APP, PROTO_LIMIT_NONE);
+		return;
+	}
+	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
+	if (!ret)
+		ret = rdmamsg__try(request_of(l, ev, &h, &req));
+	if (ret > 0) {
+		drop(ev, PROTO_REJECT_LIMIT, (uint32_t)ret);
+		return;
+	}
+	if (ret) {
+		drop(ev, PROTO_REJECT_RESOURCES, PROTO_LIMIT_NONE);
+		rdmamsg__accept_failed(l, ret);
+		return;
+	}
+	req->v = ev->v;
+	req->id = ev->id;
+	/* it inherited the listener's */
+	req->id->context = &req->owner;
+	req->resp_res = ev->conn.responder_resources;
+	req->init_depth = ev->conn.initiator_depth;
+	req->peer = ev->id->route.addr.dst_storage;
+	req->local = ev->id->route.addr.src_storage;
+	rdmamsg__request_arrived(l, req);
+}
+
+/* The peer lost patience, or the device went away. */
+void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
+			       const struct cm_event *ev)
+{
+	/* it may be on its way here: hand_over() */
+	pthread_mutex_lock(&ctx->cm_lock);
+	pthread_mutex_unlock(&ctx->cm_lock);
+	switch (ev->type) {
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/* the kernel waits for the id; the program may take its time */
+		rdmamsg__cm_id_free(req->v, req->id);
+		req->id = NULL;
+		/* fall through */
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		/* the program has the pointer: it learns when it accepts */
+		req->dead = true;
+		if (!list_empty(&req->wait_node))
+			rdmamsg__request_free(req);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The endpoint has the id from here on. */
+int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
+{
+	uint8_t hello[PROTO_HELLO_MAX];
+	struct rdma_conn_param param = { .private_data = hello };
+	int ret;
+
+	if (ep->opts.path) {
+		reject_id(req->v, req->id, PROTO_REJECT_RESOURCES,
+			  PROTO_LIMIT_NONE, NULL, 0);
+		return rdmamsg__cm_without_path(ep);
+	}
+	ep->connect.passive = true;
+	ep->connect.version = (uint32_t)rdmamsg__hello_version(&req->hello);
+	ep->credit.limit = req->hello.credits;
+	ep->connect.hello_ok = true;
+	ep->state = EP_REQUESTED;
+	ep->connect.peer_addr = req->peer;
+	ep->connect.local_addr = req->local;
+	ep->lane.v = req->v;
+	ep->connect.id = req->id;
+	ep->connect.id->context = &ep->connect.owner;
+	req->id = NULL;
+	ret = rdmamsg__ep_resources(ep);
+	if (ret)
+		goto reject;
+	/* the smaller of what we have and what the peer can use */
+	ep->lane.resp_res = min(ep->lane.resp_res, req->resp_res);
+	ep->lane.init_depth = min(ep->lane.init_depth, req->init_depth);
+	rdmamsg__features_take(ep, &req->hello);
+	ret = rdmamsg__qp_init(ep);
+	if (!ret)
+		ret = rdmamsg__qp_ready(ep);
+	if (ret)
+		goto reject;
+	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
+	param.qp_num = ep->hot.qp->qp_num;
+	param.responder_resources = ep->lane.resp_res;
+	param.initiator_depth = ep->lane.init_depth;
+	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
+	param.flow_control = 1;
+	ret = rdmamsg__v_accept(ep->lane.v, ep->connect.id, &param);
+	if (ret == -EINVAL)
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
+	if (ret)
+		/* the kernel has rejected the peer by now */
+		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
+	return 0;
+
+reject:
+	reject_id(ep->lane.v, ep->connect.id,
+		  ep->connect.limit ? PROTO_REJECT_LIMIT
+				    : PROTO_REJECT_RESOURCES,
+		  ep->connect.limit, NULL, 0);
+	return ret;
+}
+
+void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
+			const void *data, size_t len)
+{
+	reject_id(req->v, req->id, code, PROTO_LIMIT_NONE, data, len);
+}
+
+void rdmamsg__cm_drop(struct rdmamsg_request *req)
+{
+	if (req->id)
+		rdmamsg__cm_id_free(req->v, req->id);
+	req->id = NULL;
+}
+
+/* An event waits for the lock, until the call that moves the id is back. */
+int rdmamsg__cm_move(struct rdmamsg_request *req, struct rdmamsg *to)
+{
+	struct rdma_event_channel *channel;
+	int ret = rdmamsg__cm_open(to, req->v, &channel);
+
+	if (ret || !req->id)
+		return ret;
+	pthread_mutex_lock(&to->cm_lock);
+	ret = rdmamsg__v_migrate_id(req->v, req->id, channel);
+	pthread_mutex_unlock(&to->cm_lock);
+	return ret ? rdmamsg__cm_fail(to, ret, "moving a request") : 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connector of the connection manager. */
+#include "base/base.h"
+#include "device/verbs_call.h"
+#include "loop/ctx.h"
+#include "session/connect.h"
+#include "session/connector.h"
+#include "session/ep.h"
+
+#include "cm.h"
+
+#include <stdio.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/rdmamsg.h>
+
+int rdmamsg__cm_without_path(struct rdmamsg_ep *ep)
+{
+	return !ep->opts.path ? 0 :
+	       rdmamsg__fail(-EINVAL, "path: the connection manager finds the "
+			     "path; it is for rdmamsg_oob_connect(3) and its "
+			     "like");
+}
+
+static void nothing(struct rdmamsg_ep *ep)
+{
+}
+
+static void disconnect(struct rdmamsg_ep *ep)
+{
+	if (!ep->connect.id || ep->close.disconnect_sent ||
+	    !ep->connect.established)
+		return;
+	ep->close.disconnect_sent = true;
+	/* it has its own retries; a failure shows as the deadline */
+	(void)rdmamsg__v_disconnect(ep->lane.v, ep->connect.id);
+}
+
+static void release(struct rdmamsg_ep *ep)
+{
+	if (ep->connect.id)
+		rdmamsg__cm_id_free(ep->lane.v, ep->connect.id);
+	ep->connect.id = NULL;
+}
+
+static const char *device(const struct rdmamsg_ep *ep, char room[static 64])
+{
+	struct id_device on;
+
+	if (!ep->lane.v->id_device(ep->connect.id, &on))
+		return ep->connect.device;
+	snprintf(room, 64, "%s", on.name);
+	return room;
+}
+
+static int attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
+		int *mask)
+{
+	return rdmamsg__v_init_qp_attr(ep->lane.v, ep->connect.id, attr, mask);
+}
+
+static void port(struct rdmamsg_ep *ep)
+{
+	ep->lane.port = ep->connect.id->port_num;
+	ep->lane.gid = ep->connect.id->route.addr.addr.ibaddr.sgid;
+}
+
+const struct connector rdmamsg__by_cm = {
+	.waits = "resolving the address",
+	.init = rdmamsg__cm_without_path,
+	.dial = rdmamsg__cm_dial,
+	.resolved = rdmamsg__cm_resolved,
+	.redial = rdmamsg__cm_redial,
+	.stop = nothing,
+	.connected = nothing,
+	.disconnect = disconnect,
+	.release = release,
+	.free = nothing,
+	.device = device,
+	.attr = attr,
+	.port = port,
+	.accept = rdmamsg__cm_accept,
+	.reject = rdmamsg__cm_reject,
+	.move = rdmamsg__cm_move,
+	.drop = rdmamsg__cm_drop,
+	.listen = rdmamsg__cm_listen,
+	.unlisten = rdmamsg__cm_unlisten,
+	.over = rdmamsg__cm_over,
+};

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* IP addresses: which kind one is, and as text. */
+#include "base/base.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+bool rdmamsg__addr_is_any(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(
+			&((const struct sockaddr_in6 *)addr)->sin6_addr);
+	return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
+}
+
+bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
+{
+	const struct in6_addr *in6;
+	const uint8_t *v4;
+
+	if (addr->sa_family != AF_INET6) {
+		v4 = (const uint8_t *)
+			&((const struct sockaddr_in *)addr)->sin_addr;
+		return v4[0] == 127;
+	}
+	in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+	return IN6_IS_ADDR_LOOPBACK(in6) ||
+	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}
+
+const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
+			       size_t size)
+{
+	char host[64], serv[16];
+
+	if (getnameinfo((const struct sockaddr *)sa, sizeof(*sa), host,
+			sizeof(host), serv, sizeof(serv),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(buf, size, "?");
+	else
+		snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
+			 host, serv);
+	return buf;
+}

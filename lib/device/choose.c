@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which device is used. */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/choose.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <infiniband/verbs.h>
+
+#define SOFT_NAME	"soft0"
+
+const char *rdmamsg__asked(const char *option)
+{
+	return option ? option : rdmamsg__env_device();
+}
+
+bool rdmamsg__asked_by_name(const char *asked)
+{
+	return asked && strcmp(asked, "hw") && strcmp(asked, "soft");
+}
+
+const struct verbs_api *rdmamsg__choose_table(const char *asked)
+{
+	if (!rdmamsg__soft_possible() || (asked && !strcmp(asked, "hw")))
+		return rdmamsg__verbs;
+	if (!asked)
+		return NULL;
+	return !strcmp(asked, "soft") || !strcmp(asked, SOFT_NAME) ?
+	       &rdmamsg__verbs_soft : rdmamsg__verbs;
+}
+
+const struct verbs_api *rdmamsg__choose_dial(const char *asked,
+					     const struct sockaddr *to,
+					     bool *or_soft)
+{
+	const struct verbs_api *v = rdmamsg__choose_table(asked);
+	bool soft = *or_soft;
+
+	*or_soft = false;
+	if (v)
+		return v;
+	if (!rdmamsg__addr_is_loopback(to))
+		return rdmamsg__verbs;
+	if (soft ||
+	    rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV)
+		return &rdmamsg__verbs_soft;
+	*or_soft = true;
+	return rdmamsg__verbs;
+}
+
+/* Everywhere: beside them. At a loopback address: in their place. */
+bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret)
+{
+	if (rdmamsg__addr_is_any(at))
+		return !ret || ret == -ENODEV;
+	return ret && ret != -EADDRINUSE && rdmamsg__addr_is_loopback(at);
+}
+
+/* The name of the device with the address, else of one with a port. */
+static int find_device(const struct verbs_api *v, const struct sockaddr *local,
+		       char name[static 64])
+{
+	struct ibv_device **list;
+	int n = 0, unable = 0, ret = rdmamsg__device_any(v);
+	bool has = false;
+
+	if (ret)
+		return ret;
+	ret = rdmamsg__v_get_device_list(v, &list, &n);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "RDMA devices");
+	name[0] = 0;
+	for (int i = 0; i < n && !has; i++) {
+		struct ibv_context *verbs;
+
+		ret = rdmamsg__try(rdmamsg__device_carries(
+				v->get_device_name(list[i]),
+				list[i]->transport_type));
+		unable = ret ? ret : unable;
+		if (ret || rdmamsg__v_open_device(v, list[i], &verbs))
+			continue;
+		if (rdmamsg__find_port(v, verbs, local, &has) && (has || !name[0]))
+			snprintf(name, 64, "%s", v->get_device_name(list[i]));
+		(void)rdmamsg__v_close_device(v, verbs);
+	}
+	v->free_device_list(list);
+	if (!name[0] && unable)
+		return rdmamsg__fail_again(unable);
+	if (!name[0])
+		return rdmamsg__fail(-ENODEV, "no RDMA device has an active "
+				     "port: see 'rdma link'; within this host "
+				     "RDMAMSG_DEVICE=soft needs none");
+	return 0;
+}
+
+/*
+ * Where nothing says which device: the record may go to another host, so an
+ * RDMA device without a link is no reason to take one that ends at this one.
+ */
+static bool soft_stands_in(const struct verbs_api *v,
+			   const struct sockaddr *local)
+{
+	return local ? rdmamsg__addr_is_loopback(local) :
+	       rdmamsg__try(rdmamsg__device_any(v)) == -ENODEV;
+}
+
+int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
+			 const struct verbs_api **ret_v, char **ret_name)
+{
+	const struct verbs_api *v;
+	char name[64];
+	int ret;
+
+	asked = rdmamsg__asked(asked);
+	v = rdmamsg__choose_table(asked);
+	if (rdmamsg__asked_by_name(asked)) {
+		snprintf(name, sizeof(name), "%s", asked);
+	} else {
+		bool either = !v;
+
+		if (either)
+			v = rdmamsg__verbs;
+		ret = rdmamsg__try(find_device(v, local, name));
+		if (ret == -ENODEV && either && soft_stands_in(v, local)) {
+			log_info("no RDMA device: the soft HCA, which reaches "
+				 "this host only");
+			v = &rdmamsg__verbs_soft;
+			ret = find_device(v, local, name);
+		}
+		if (ret)
+			return rdmamsg__fail_again(ret);
+	}
+	free(*ret_name);
+	*ret_v = v;
+	*ret_name = strdup(name);
+	return *ret_name ? 0 : rdmamsg__fail(-ENOMEM, "no memory for the name "
+					     "of a device");
+}
