@@ -33,6 +33,7 @@ struct rdmamsg {
 	int busy;			/* inside us: rdmamsg__settle() comes */
 	int32_t polls;			/* hot.polls, while that is 0 */
 	bool work;			/* for rdmamsg__settle() */
+	bool told;			/* it may have called back */
 	int ep_count;
 	bool closing;
 	bool reap;			/* a device is to be closed */

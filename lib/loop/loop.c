@@ -104,6 +104,9 @@ static void settle(struct rdmamsg *ctx)
 		if (unlikely(ep->ctrl.due || ep->send.queued ||
 			     ep->send.want_writable || rdmamsg__rx_waits(ep) ||
 			     ep->state != EP_OPEN)) {
+			ctx->told |= ep->send.want_writable ||
+				     rdmamsg__rx_waits(ep) ||
+				     ep->state != EP_OPEN;
 			rdmamsg__tx_pump(ep);
 			rdmamsg__tx_flush(ctx);
 			rdmamsg__ep_progress_close(ep);
@@ -277,21 +280,28 @@ static int spin(struct rdmamsg *ctx)
 	return 0;
 }
 
-/* The queues first: what is there costs no system call. */
+/*
+ * The queues first: what is there costs no system call. Nobody sleeps after a
+ * callback, and on_closed or on_writable may have been due without any event.
+ */
 int rdmamsg__wait(struct rdmamsg *ctx, int timeout_ms)
 {
 	uint64_t end = 0;
 	int n;
 
+	ctx->told = false;
 	if (timeout_ms > 0)
 		end = rdmamsg__now_ms() + (uint64_t)timeout_ms;
 	for (;;) {
 		n = rdmamsg_poll(ctx);
-		if (!n && timeout_ms)
+		if (!n && timeout_ms && !ctx->told)
 			n = spin(ctx);
 		if (n)
 			return n;
-		n = process(ctx, timeout_ms);
+		if (!ctx->told)
+			n = process(ctx, timeout_ms);
+		if (ctx->told)
+			return max(n, 1);
 		if (n || !timeout_ms)
 			return n;
 		if (timeout_ms > 0) {

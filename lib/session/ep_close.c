@@ -410,8 +410,10 @@ void rdmamsg__ep_deadline(struct timer *t)
 				   RDMAMSG_CAUSE_UNREACHABLE :
 				   RDMAMSG_CAUSE_TIMEOUT, no_way ?
 				   -EHOSTUNREACH : -ETIMEDOUT,
-				   "not connected after %u ms (timeout_ms): "
-				   "still %s", ep->opts.timeout_ms,
+				   "%s: not connected after %u ms "
+				   "(timeout_ms): still %s", ep->connect.host ?
+				   ep->connect.host : "the peer",
+				   ep->opts.timeout_ms,
 				   rdmamsg__ep_waits_for(ep));
 		rdmamsg__ep_kill(ep);
 		break;

@@ -309,6 +309,18 @@ static void expect_timeout(const struct end *e, const char *text)
 		fail_msg("no '%s' in '%s'", text, e->why.text);
 }
 
+/* on_closed is due before anything happens, and is an event as others are. */
+static void wait__ended_at_once_RETURNS(void **state)
+{
+	pair_init(&p, NULL);
+	if (rdmamsg_connect(p.c.ctx, test_addr(), "1", &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	rdmamsg_ep_abort(p.c.ep);
+	assert_true(rdmamsg_wait(p.c.ctx, 20000) > 0);
+	assert_true(p.c.closed);
+	pair_fini(&p);
+}
+
 static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 {
 	struct rdmamsg_listener *l;
@@ -591,6 +603,7 @@ int main(int argc, char **argv)
 		TEST(accept_wait__nobody_there_ETIMEDOUT),
 		TEST(accept_wait__listener_closed_meanwhile_ESHUTDOWN),
 		TEST(accept_wait__listener_that_accepts_itself_EINVAL),
+		TEST(wait__ended_at_once_RETURNS),
 		TEST(connect_wait__nobody_answers_SAYS_WHY),
 		TEST(connect_wait__rejected_REASON_HAS_THE_DATA),
 		TEST(send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED),
