@@ -186,6 +186,8 @@ static void finish(struct rdmamsg_ep *ep)
 	/* what it has received still has its number on it */
 	if (ep->lane.srq)
 		rdmamsg__cq_drain(ctx, ep->lane.srq->cq);
+	else if (ep->lane.cq && ep->close.reason.who == RDMAMSG_WHO_DEVICE)
+		rdmamsg__cq_drain(ctx, ep->lane.cq);
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->st, ep);
 	list_add_tail(&ctx->dead, &ep->node);

@@ -379,6 +379,17 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	}
 }
 
+/*
+ * A device has failed or gone, and a call met that before the messages that it
+ * had received: the peer was told that they are there.
+ */
+static bool came_before(const struct rdmamsg_ep *ep)
+{
+	return ep->state == EP_DRAINING && ep->connect.told &&
+	       !ep->close.aborted &&
+	       ep->close.reason.who == RDMAMSG_WHO_DEVICE;
+}
+
 /* All but the next message of an open conversation, with nothing new. */
 static void __attribute__((noinline))
 rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
@@ -388,7 +399,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	struct proto_hdr hdr;
 
 	ep->st.msgs_received--;		/* unless it is one */
-	if (ep->state >= EP_DRAINING) {
+	if (ep->state >= EP_DRAINING && !came_before(ep)) {
 		rdmamsg__ep_touch(ep);
 		return;
 	}
@@ -399,6 +410,8 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
+	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA)
+		return;
 	/* or its owner would take the window for bound */
 	if (unlikely(wc->wc_flags & IBV_WC_WITH_INV &&
 		     hdr.type != PROTO_INVALIDATE)) {

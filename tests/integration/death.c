@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Peers that are killed or stopped, devices and links that go away. */
 #include "common.h"
+#include "request.h"
 #include "harm.h"
 #include "oob_pair.h"
 
@@ -221,6 +222,27 @@ static void meet_and_kill(bool child_serves, char ours, char theirs)
 	WAIT_FOR(p.s.closed);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_CLOSED);
 	assert_int_equal(child_wait(&child), 0);
+	pair_fini(&p);
+}
+
+/* Its request is there, and nobody has looked since. */
+static void killed__while_its_request_waits_ECONNRESET_OR_TOLD(void **state)
+{
+	struct child child;
+	char arg[16];
+	int ret;
+
+	pair_init(&p, NULL);
+	listen_put_off(&p);
+	snprintf(arg, sizeof(arg), "i%s", p.port);
+	child_start(&child, "peer", arg);
+	WAIT_FOR(waiting_count);
+	child_kill(&child);
+	ret = rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep);
+	if (ret)
+		assert_int_equal(ret, -ECONNRESET);
+	else
+		WAIT_FOR(p.s.closed);
 	pair_fini(&p);
 }
 
@@ -739,6 +761,36 @@ static void removed__not_yet_noticed_SENDV_FAILS_EIO(void **state)
 	pair_fini(&p);
 }
 
+/*
+ * Nobody has looked since. A call of the receiver's program meets the removal
+ * before the messages, of which the sender has been told that they are there.
+ */
+static void removed__not_yet_noticed_WHAT_HAS_COME_IS_DELIVERED(void **state)
+{
+	uint64_t end = now_ms() + BOUND_MS;
+
+	if (!test_on_soft())
+		return;
+	harm_find();
+	pair_open(&p);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(end_send(&p.c, HOW_SEND, 100, 0), 0);
+	while (p.c.sent_ok < 3 && now_ms() < end)
+		rdmamsg_wait(p.c.ctx, 100);
+	assert_int_equal(p.c.sent_ok, 3);
+	assert_int_equal(p.s.received, 0);
+	harm_remove();
+	while (!harm_removed() && now_ms() < end)
+		usleep(10000);
+	/* it is taken, and cannot be posted */
+	(void)rdmamsg_send(p.s.ep, "late", 4, 0, NULL);
+	WAIT_FOR(p.s.closed && p.c.closed);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_REMOVED);
+	assert_int_equal(p.s.received, 3);
+	harm_add();
+	pair_fini(&p);
+}
+
 static void removed__IS_AN_EVENT_OF_EACH_CONTEXT(void **state)
 {
 	struct seen s = { 0 }, c = { 0 };
@@ -796,6 +848,7 @@ static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(killed__while_its_request_waits_ECONNRESET_OR_TOLD),
 		TEST(killed__idle_IS_TOLD),
 		TEST(killed__sending_to_us_IS_TOLD),
 		TEST(killed__receiving_from_us_GIVES_BACK_COOKIES),
@@ -808,6 +861,7 @@ int main(int argc, char **argv)
 		TEST(removed__ALL_END_AND_CAN_BEGIN_AGAIN),
 		TEST(removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES),
 		TEST(removed__not_yet_noticed_SENDV_FAILS_EIO),
+		TEST(removed__not_yet_noticed_WHAT_HAS_COME_IS_DELIVERED),
 		TEST(removed__IS_AN_EVENT_OF_EACH_CONTEXT),
 		TEST(removed__of_two_processes_BOTH_ARE_TOLD),
 		TEST(removed__out_of_band_IS_TOLD),

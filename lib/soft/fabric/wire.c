@@ -335,6 +335,9 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	}
 	if (list_empty(&w->outbox))
 		ret = soft_msg_send(w->sock.fd, msg, len, NULL, 0);
+	/* it has been killed, and the thread has not seen that yet */
+	if (ret == -EPIPE)
+		ret = -ECONNRESET;
 	if (ret != -EAGAIN)
 		return ret;
 	l = malloc(sizeof(*l) + len);
