@@ -21,6 +21,7 @@ struct item {
 struct end {
 	const char *name;
 	struct rdmamsg_ep *ep;		/* NULL: none, or closed */
+	const struct rdmamsg_ep *last;	/* the one that closed */
 	bool connected;
 	int closed;			/* how often */
 	struct rdmamsg_reason why;

@@ -137,6 +137,9 @@ static void on_connected(struct rdmamsg_ep *ep)
 
 	if (e->ep && e->ep != ep)
 		fail("%s: a second endpoint", e->name);
+	if (e->closed && (e == &ends[CLIENT] || e->connected))
+		fail("%s: connected after on_closed", e->name);
+	e->closed = 0;		/* that was another, see on_closed() */
 	e->ep = ep;
 	e->connected = true;
 }
@@ -196,9 +199,11 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	/* of an offer whose sender had gone; there may be a second by now */
-	if (oob && e == &ends[SERVER] && ep != e->ep)
+	/* of a request whose sender had gone; there may be a second by now */
+	if (e == &ends[SERVER] && ep != e->ep && (oob || e->connected) &&
+	    ep != e->last)
 		return;
+	e->last = ep;
 	if (e->closed++)
 		fail("%s: closed twice", e->name);
 	for (int i = 0; i < ITEMS; i++)
