@@ -113,7 +113,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
 	ep->state = EP_BACKOFF;
-	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }
 
 /*

@@ -2,12 +2,13 @@
 /* Requests to connect: looked at, accepted, rejected, given to another. */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
 #include "session/account.h"
 #include "session/connect.h"
 #include "session/door.h"
@@ -99,11 +100,8 @@ void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err)
 
 	snprintf(why.text, sizeof(why.text), "%s", rdmamsg__text());
 	log_warn("a request could not be accepted: %s", why.text);
-	if (!l->auto_accept || !l->opts.on_accept_failed)
-		return;
-	ctx->in_callback++;
-	l->opts.on_accept_failed(l, &why);
-	ctx->in_callback--;
+	if (l->auto_accept)
+		rdmamsg__tell(&ctx->loop, l->opts.on_accept_failed, l, &why);
 }
 
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
@@ -113,9 +111,7 @@ void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 	int ret;
 
 	if (l->opts.on_request) {
-		ctx->in_callback++;
-		l->opts.on_request(l, req);
-		ctx->in_callback--;
+		rdmamsg__tell(&ctx->loop, l->opts.on_request, l, req);
 	} else if (l->auto_accept) {
 		ret = rdmamsg__try(rdmamsg_accept(req, &l->ep, NULL));
 		if (ret)
@@ -181,7 +177,7 @@ static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	rdmamsg__visitor_move(v, DOOR_HALF_OPEN);
 	ms = rdmamsg__door_setup_ms(v->door);
 	if (ms < ep->opts.timeout_ms)
-		rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, ms);
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 	if (!rdmamsg__door_is_fair(v->door))
 		return 0;
 	ep->rndv.lent->account =
@@ -264,7 +260,7 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 {
 	struct rdmamsg *from = req->ctx;
 	uint32_t ticket;
-	int ret = rdmamsg__submit_reserve(to, &ticket);
+	int ret = rdmamsg__submit_reserve(&to->loop, &ticket);
 
 	if (ret)
 		return ret;
@@ -272,10 +268,10 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	req->ctx = to;
 	ret = req->by->move(req, to);
 	if (!ret) {
-		rdmamsg__submit_fill(to, ticket, moved, m);
+		rdmamsg__submit_fill(&to->loop, ticket, moved, m);
 		return 0;
 	}
-	rdmamsg__submit_fill(to, ticket, stayed, NULL);
+	rdmamsg__submit_fill(&to->loop, ticket, stayed, NULL);
 	req->ctx = from;
 	list_add_tail(&from->requests, &req->node);
 	return ret;

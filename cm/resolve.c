@@ -7,7 +7,8 @@
  */
 #include "base/base.h"
 #include "base/list.h"
-#include "loop/submit.h"
+#include "base/submit.h"
+#include "loop/ctx.h"
 #include "session/connect.h"
 
 #include <errno.h>
@@ -114,7 +115,7 @@ static void *resolve_thread(void *arg)
 	r->done = true;
 	if (r->ctx) {
 		/* under the lock: the context cannot go away meanwhile */
-		rdmamsg__mail_post(r->ctx, &r->mail);
+		rdmamsg__mail_post(&r->ctx->loop, &r->mail);
 		pthread_mutex_unlock(&r->lock);
 		return NULL;
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that connects. */
 #include "base/base.h"
+#include "base/watch.h"
 #include "device/choose.h"
-#include "loop/watch.h"
+#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "session/oob.h"
@@ -58,7 +59,7 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	c->connecting = true;
 	c->ep = ep;
 	ep->connect.oob->conn = c;
-	ret = rdmamsg__watch_set(ep->ctx, &c->watch, EPOLLOUT);
+	ret = rdmamsg__watch_set(&ep->ctx->loop, &c->watch, EPOLLOUT);
 	if (!ret)
 		return 0;
 	rdmamsg__oob_conn_free(c);

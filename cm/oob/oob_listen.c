@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that listens. */
 #include "base/base.h"
-#include "device/choose.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "base/watch.h"
+#include "device/choose.h"
 #include "loop/ctx.h"
-#include "loop/watch.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/oob.h"
@@ -79,7 +79,7 @@ void rdmamsg__oob_offered(struct oob_conn *c)
 	}
 	/* in the program's hands; whether it lives shows when it is answered */
 	rdmamsg__oob_leave(c);
-	(void)rdmamsg__watch_set(c->ctx, &c->watch, 0);
+	(void)rdmamsg__watch_set(&c->ctx->loop, &c->watch, 0);
 	req->oob = c;
 	req->peer = c->peer;
 	req->local = c->local;
@@ -159,19 +159,19 @@ static void take(struct oob_listen *ol, int fd)
 	if (ol->count >= l->opts.backlog)
 		rdmamsg__oob_conn_free(list_first(&ol->conns, struct oob_conn,
 						  node));
-	if (rdmamsg__timers_reserve(&l->ctx->timers, 1))
+	if (rdmamsg__timers_reserve(&l->ctx->loop.timers, 1))
 		goto err_visitor;
-	if (rdmamsg__watch_set(l->ctx, &c->watch, EPOLLIN))
+	if (rdmamsg__watch_set(&l->ctx->loop, &c->watch, EPOLLIN))
 		goto err_timer;
 	c->l = l;
 	ol->count++;
 	list_add_tail(&ol->conns, &c->node);
 	c->timer.fn = patience;
-	rdmamsg__timer_set(&l->ctx->timers, &c->timer, RECORD_MS);
+	rdmamsg__timer_set(&l->ctx->loop.timers, &c->timer, RECORD_MS);
 	return;
 
 err_timer:
-	rdmamsg__timers_release(&l->ctx->timers, 1);
+	rdmamsg__timers_release(&l->ctx->loop.timers, 1);
 err_visitor:
 	rdmamsg__visitor_leave(&c->visitor);
 err_conn:
@@ -186,8 +186,8 @@ static void listen_again(struct timer *t)
 {
 	struct oob_listen *ol = list_entry(t, struct oob_listen, again);
 
-	if (rdmamsg__watch_set(ol->l->ctx, &ol->watch, EPOLLIN))
-		rdmamsg__timer_set(&ol->l->ctx->timers, t, PAUSE_MS);
+	if (rdmamsg__watch_set(&ol->l->ctx->loop, &ol->watch, EPOLLIN))
+		rdmamsg__timer_set(&ol->l->ctx->loop.timers, t, PAUSE_MS);
 }
 
 static void on_listen(struct watch *w)
@@ -201,8 +201,8 @@ static void on_listen(struct watch *w)
 	} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 		   errno == ENOMEM) {
 		log_warn("listening: %m; again in %d ms", PAUSE_MS);
-		(void)rdmamsg__watch_set(ctx, w, 0);
-		rdmamsg__timer_set(&ctx->timers, &ol->again, PAUSE_MS);
+		(void)rdmamsg__watch_set(&ctx->loop, w, 0);
+		rdmamsg__timer_set(&ctx->loop.timers, &ol->again, PAUSE_MS);
 	}
 }
 
@@ -244,7 +244,7 @@ int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 	ol->device = device ? strdup(device) : NULL;
 	ret = device && !ol->device ? -ENOMEM : 0;
 	if (!ret)
-		ret = rdmamsg__timers_reserve(&l->ctx->timers, 1);
+		ret = rdmamsg__timers_reserve(&l->ctx->loop.timers, 1);
 	if (ret) {
 		rdmamsg__fail(ret, "no memory for a listener");
 		goto err_ol;
@@ -256,7 +256,7 @@ int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 	}
 	(void)getsockname(ol->watch.fd, (struct sockaddr *)&at, &len);
 	l->port = ntohs(((struct sockaddr_in *)&at)->sin_port);
-	ret = rdmamsg__watch_set(l->ctx, &ol->watch, EPOLLIN);
+	ret = rdmamsg__watch_set(&l->ctx->loop, &ol->watch, EPOLLIN);
 	if (ret) {
 		rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 		goto err_fd;
@@ -267,7 +267,7 @@ int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 err_fd:
 	close(ol->watch.fd);
 err_timer:
-	rdmamsg__timers_release(&l->ctx->timers, 1);
+	rdmamsg__timers_release(&l->ctx->loop.timers, 1);
 err_ol:
 	free(ol->device);
 	free(ol);
@@ -283,11 +283,11 @@ void rdmamsg__oob_unlisten(struct rdmamsg_listener *l)
 	while (!list_empty(&ol->conns))
 		rdmamsg__oob_conn_free(list_first(&ol->conns, struct oob_conn,
 						  node));
-	rdmamsg__timer_stop(&l->ctx->timers, &ol->again);
-	rdmamsg__timers_release(&l->ctx->timers, 1);
+	rdmamsg__timer_stop(&l->ctx->loop.timers, &ol->again);
+	rdmamsg__timers_release(&l->ctx->loop.timers, 1);
 	l->oob = NULL;
 	free(ol->device);
-	rdmamsg__watch_end(l->ctx, &ol->watch, ol);
+	rdmamsg__watch_end(&l->ctx->loop, &ol->watch, ol);
 }
 
 int rdmamsg_oob_listen(struct rdmamsg *ctx, const char *host,

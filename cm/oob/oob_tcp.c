@@ -6,8 +6,8 @@
  */
 #include "base/list.h"
 #include "base/timer.h"
+#include "base/watch.h"
 #include "loop/ctx.h"
-#include "loop/watch.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
@@ -49,8 +49,8 @@ void rdmamsg__oob_leave(struct oob_conn *c)
 	c->l->oob->count--;
 	c->l = NULL;
 	list_del(&c->node);
-	rdmamsg__timer_stop(&c->ctx->timers, &c->timer);
-	rdmamsg__timers_release(&c->ctx->timers, 1);
+	rdmamsg__timer_stop(&c->ctx->loop.timers, &c->timer);
+	rdmamsg__timers_release(&c->ctx->loop.timers, 1);
 }
 
 void rdmamsg__oob_conn_free(struct oob_conn *c)
@@ -61,7 +61,7 @@ void rdmamsg__oob_conn_free(struct oob_conn *c)
 		c->ep->connect.oob->conn = NULL;
 	c->ep = NULL;
 	free(c->device);
-	rdmamsg__watch_end(c->ctx, &c->watch, c);
+	rdmamsg__watch_end(&c->ctx->loop, &c->watch, c);
 }
 
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep)
@@ -110,7 +110,7 @@ int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r)
 	ret = rdmamsg__oob_flush(c);
 	if (ret < 0)
 		return ret;
-	return rdmamsg__watch_set(c->ctx, &c->watch,
+	return rdmamsg__watch_set(&c->ctx->loop, &c->watch,
 				     ret ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
@@ -195,7 +195,7 @@ static void on_io(struct watch *w)
 	if (c->out_done < c->out_len) {
 		ret = rdmamsg__oob_flush(c);
 		if (ret > 0)
-			ret = rdmamsg__watch_set(c->ctx, w, EPOLLIN);
+			ret = rdmamsg__watch_set(&c->ctx->loop, w, EPOLLIN);
 		if (ret < 0 && c->ep) {
 			rdmamsg__oob_gone(c->ep, ret);
 			return;

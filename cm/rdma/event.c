@@ -6,10 +6,10 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "loop/ctx.h"
-#include "loop/watch.h"
 #include "session/connect.h"
 #include "session/ep.h"
 
@@ -55,7 +55,7 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 	if (fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK))
 		ret = -errno;
 	else
-		ret = rdmamsg__watch(ctx, ch->fd, cm);
+		ret = rdmamsg__watch(&ctx->loop, ch->fd, cm);
 	if (ret) {
 		v->destroy_event_channel(ch);
 		return rdmamsg__fail(ret, "event channel: %s", strerror(-ret));
@@ -89,7 +89,7 @@ void rdmamsg__cm_close(struct rdmamsg *ctx)
 
 		if (!ch)
 			continue;
-		rdmamsg__unwatch(ctx, ch->fd);
+		rdmamsg__unwatch(&ctx->loop, ch->fd);
 		cm->v->destroy_event_channel(ch);
 		cm->ch = NULL;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Listening through the CM: on which devices. */
 #include "base/base.h"
+#include "base/loop.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
@@ -40,11 +41,7 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 			l->ids[i].id = NULL;
 			rdmamsg__cm_id_free(ev->v, ev->id);
 		}
-		if (l->opts.on_failed) {
-			ctx->in_callback++;
-			l->opts.on_failed(l, -ENODEV);
-			ctx->in_callback--;
-		}
+		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
 		break;
 	default:
 		break;

@@ -7,12 +7,13 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
-#include "loop/watch.h"
 #include "memory/region.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"
@@ -122,11 +123,7 @@ static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 	if (ctx->closing)
 		return;
 	log_info("device %s port %u: %s", ev->device, ev->port, ev->name);
-	if (!ctx->opts.on_event)
-		return;
-	ctx->in_callback++;
-	ctx->opts.on_event(ctx, ev);
-	ctx->in_callback--;
+	rdmamsg__tell(&ctx->loop, ctx->opts.on_event, ctx, ev);
 }
 
 static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
@@ -191,7 +188,7 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->of = of;
 	m->d = d;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
-	rdmamsg__mail_post(ctx, &m->mail);
+	rdmamsg__mail_post(&ctx->loop, &m->mail);
 }
 
 static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
@@ -278,7 +275,7 @@ static void post_removed(struct rdmamsg_device *d)
 		m->mail.fn = removed_deliver;
 		m->d = d;
 		snprintf(m->device, sizeof(m->device), "%s", d->name);
-		rdmamsg__mail_post(dev->ctx, &m->mail);
+		rdmamsg__mail_post(&dev->ctx->loop, &m->mail);
 	}
 }
 
@@ -312,13 +309,13 @@ static bool is_watched(const struct dev *dev)
 
 static int watch(struct rdmamsg *ctx, struct rdmamsg_device *d)
 {
-	int ret = rdmamsg__watch(ctx, d->verbs->async_fd, (char *)d + 1);
+	int ret = rdmamsg__watch(&ctx->loop, d->verbs->async_fd, (char *)d + 1);
 
 	if (ret || !d->removal.ch)
 		return ret;
-	ret = rdmamsg__watch(ctx, d->removal.ch->fd, (char *)d + 1);
+	ret = rdmamsg__watch(&ctx->loop, d->removal.ch->fd, (char *)d + 1);
 	if (ret)
-		rdmamsg__unwatch(ctx, d->verbs->async_fd);
+		rdmamsg__unwatch(&ctx->loop, d->verbs->async_fd);
 	return ret;
 }
 
@@ -341,9 +338,9 @@ void rdmamsg__async_stop(struct dev *dev)
 	struct rdmamsg_device *d = dev->device;
 
 	if (!is_watched(dev)) {
-		rdmamsg__unwatch(dev->ctx, d->verbs->async_fd);
+		rdmamsg__unwatch(&dev->ctx->loop, d->verbs->async_fd);
 		if (d->removal.ch)
-			rdmamsg__unwatch(dev->ctx, d->removal.ch->fd);
+			rdmamsg__unwatch(&dev->ctx->loop, d->removal.ch->fd);
 	}
 	pthread_mutex_lock(&d->lock);
 	list_del(&dev->port_node);
@@ -385,7 +382,7 @@ void rdmamsg__async_read(struct rdmamsg *ctx, struct rdmamsg_device *d)
 				 d->name);
 	}
 	if (d->silent)
-		rdmamsg__unwatch(ctx, d->verbs->async_fd);
+		rdmamsg__unwatch(&ctx->loop, d->verbs->async_fd);
 	pthread_mutex_unlock(&d->lock);
 	if (removed)
 		rdmamsg__device_removed(d);

@@ -7,10 +7,10 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "loop/ctx.h"
-#include "loop/watch.h"
 #include "session/ep.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void hot_update(struct rdmamsg *ctx)
 	ctx->hot.cq = count == 1 ? only : NULL;
 	/* rdmamsg__leave() knows more; inside of a call it stays as it is */
 	ctx->hot.polls = min(ctx->hot.polls, 0);
-	ctx->work = true;
+	ctx->loop.work = true;
 }
 
 static uint32_t limit_of(const struct rdmamsg_device *d)
@@ -267,7 +267,7 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	err = rdmamsg__v_get_cq_event(v, dev->channel, &ibv);
 	/* the channel of a removed device is readable for good, and empty */
 	if (err == -EIO && dev->device->gone)
-		rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+		rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
 	if (err)
 		return 0;
 	list_for_each(n, &dev->cqs) {

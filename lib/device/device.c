@@ -2,14 +2,15 @@
 /* Devices: opened once per process, whatever number of contexts use them. */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/qpmap.h"
+#include "base/submit.h"
 #include "base/timer.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
-#include "loop/watch.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "memory/stretch.h"
@@ -186,8 +187,8 @@ static void linger_over(struct timer *t)
 static void close_soon(struct dev *dev)
 {
 	linger_over(&dev->linger);
-	if (!dev->ctx->busy && !dev->ctx->in_callback)
-		rdmamsg__kick(dev->ctx);
+	if (rdmamsg__loop_idle(&dev->ctx->loop))
+		rdmamsg__loop_kick(&dev->ctx->loop);
 }
 
 /* ---- protection domain and completion channel ------------------------- */
@@ -227,7 +228,7 @@ static int open_channel(struct dev *dev)
 		return rdmamsg__fail_verbs(ret, "completion channel");
 	flags = fcntl(dev->channel->fd, F_GETFL);
 	(void)fcntl(dev->channel->fd, F_SETFL, flags | O_NONBLOCK);
-	ret = rdmamsg__watch(dev->ctx, dev->channel->fd, dev);
+	ret = rdmamsg__watch(&dev->ctx->loop, dev->channel->fd, dev);
 	if (ret) {
 		(void)rdmamsg__v_destroy_comp_channel(d->v, dev->channel);
 		return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
@@ -239,7 +240,7 @@ static void close_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
 
-	rdmamsg__unwatch(dev->ctx, dev->channel->fd);
+	rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
 	if (rdmamsg__v_destroy_comp_channel(d->v, dev->channel))
 		log_error("device %s: its completion channel is still in use",
 			  d->name);
@@ -315,7 +316,7 @@ static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 
 	if (!dev)
 		return rdmamsg__fail(-ENOMEM, "no memory for a device");
-	ret = rdmamsg__timers_reserve(&ctx->timers, 1);
+	ret = rdmamsg__timers_reserve(&ctx->loop.timers, 1);
 	if (ret) {
 		rdmamsg__fail(ret, "no memory for a timer");
 		goto err_dev;
@@ -332,7 +333,7 @@ static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 	return 0;
 
 err_timer:
-	rdmamsg__timers_release(&ctx->timers, 1);
+	rdmamsg__timers_release(&ctx->loop.timers, 1);
 err_dev:
 	free(dev);
 	return ret;
@@ -357,7 +358,7 @@ int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
 		err = dev_new(ctx, v, name, pd, NULL, &dev);
 	if (err)
 		return err;
-	rdmamsg__timer_stop(&ctx->timers, &dev->linger);
+	rdmamsg__timer_stop(&ctx->loop.timers, &dev->linger);
 	dev->reap = false;
 	dev->eps++;
 	*ret = dev;
@@ -393,7 +394,8 @@ void rdmamsg__dev_put(struct dev *dev)
 	else if (dev->device->gone)
 		linger_over(&dev->linger);
 	else
-		rdmamsg__timer_set(&dev->ctx->timers, &dev->linger, LINGER_MS);
+		rdmamsg__timer_set(&dev->ctx->loop.timers, &dev->linger,
+				   LINGER_MS);
 }
 
 static void dev_release(struct dev *dev)
@@ -403,8 +405,8 @@ static void dev_release(struct dev *dev)
 	if (!d)
 		return;
 	rdmamsg__async_stop(dev);
-	rdmamsg__timer_stop(&dev->ctx->timers, &dev->linger);
-	rdmamsg__timers_release(&dev->ctx->timers, 1);
+	rdmamsg__timer_stop(&dev->ctx->loop.timers, &dev->linger);
+	rdmamsg__timers_release(&dev->ctx->loop.timers, 1);
 	rdmamsg__srqs_dev_free(dev);
 	rdmamsg__qpmap_free(&dev->qps);
 	rdmamsg__cqs_free(dev);

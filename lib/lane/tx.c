@@ -97,7 +97,8 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 
 	rdmamsg__tx_flush(ctx);
 	ctx->tx.ep = ep;
-	ctx->work |= ctx->in_callback;	/* otherwise its maker posts it */
+	/* outside of callbacks the maker of the batch posts it */
+	ctx->loop.work |= ctx->loop.in_callback;
 	ep->hot.len_end = 0;	/* the inline would overtake us */
 }
 

@@ -3,14 +3,14 @@
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/list.h"
+#include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
-#include "loop/watch.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "memory/stretch.h"
@@ -75,40 +75,6 @@ static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
 	return 0;
 }
 
-static int open_fds(struct rdmamsg *ctx)
-{
-	int ret;
-
-	ctx->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (ctx->epfd < 0)
-		return -errno;
-	ctx->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (ctx->eventfd < 0) {
-		ret = -errno;
-		goto err_epfd;
-	}
-	ret = rdmamsg__timers_init(&ctx->timers);
-	if (ret)
-		goto err_eventfd;
-	ret = rdmamsg__starved_init(ctx);
-	if (ret)
-		goto err_timers;
-	ret = rdmamsg__watch(ctx, ctx->eventfd, &ctx->submit);
-	if (!ret)
-		ret = rdmamsg__watch(ctx, ctx->timers.fd, &ctx->timers);
-	if (ret)
-		goto err_timers;
-	return 0;
-
-err_timers:
-	rdmamsg__timers_fini(&ctx->timers);
-err_eventfd:
-	close(ctx->eventfd);
-err_epfd:
-	close(ctx->epfd);
-	return ret;
-}
-
 int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 {
 	struct rdmamsg *ctx;
@@ -131,14 +97,12 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->dead);
 	list_init(&ctx->held);
 	list_init(&ctx->qps);
-	list_init(&ctx->ended);
 	list_init(&ctx->region_list);
 	list_init(&ctx->srq_list);
 	list_init(&ctx->pool_list);
 	list_init(&ctx->pd_list);
 	list_init(&ctx->caches);
 	list_init(&ctx->lents);
-	list_init(&ctx->mail);
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
 	ctx->received = (struct wc_kind){ IBV_WC_SUCCESS, IBV_WC_RECV };
@@ -148,19 +112,19 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ret = ctx_options(ctx, opts);
 	if (ret)
 		goto err_ctx;
-	ret = rdmamsg__submit_init(&ctx->submit, ctx->opts.submit_depth);
+	ret = rdmamsg__loop_open(&ctx->loop, ctx, ctx->opts.submit_depth);
 	if (ret) {
-		rdmamsg__fail(ret, "rdmamsg_open: no memory");
+		rdmamsg__fail(ret, "rdmamsg_open: %s%s", strerror(-ret),
+			      ret == -EMFILE ? ": the limit on open files is "
+			      "ulimit -n" : "");
 		goto err_ctx;
 	}
-	ret = open_fds(ctx);
+	ret = rdmamsg__starved_init(ctx);
 	if (ret) {
-		rdmamsg__fail(ret, "rdmamsg_open: %s: the limit on open files "
-			      "is ulimit -n", strerror(-ret));
-		goto err_submit;
+		rdmamsg__fail(ret, "rdmamsg_open: no memory");
+		goto err_loop;
 	}
 	pthread_mutex_init(&ctx->cm_lock, NULL);
-	pthread_mutex_init(&ctx->mail_lock, NULL);
 	ctx->magic = CTX_MAGIC;
 	if (ctx->opts.srq)
 		ret = rdmamsg_srq_create(ctx, ctx->opts.srq, &ctx->srq);
@@ -172,8 +136,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	*ret_ctx = ctx;
 	return 0;
 
-err_submit:
-	rdmamsg__submit_fini(&ctx->submit);
+err_loop:
+	rdmamsg__loop_close(&ctx->loop);
 err_ctx:
 	rdmamsg__object_free(ctx, sizeof(*ctx));
 	return ret;
@@ -196,7 +160,7 @@ static void close_eps(struct rdmamsg *ctx)
 		struct epoll_event ev;
 
 		if (rdmamsg_process(ctx) <= 0)
-			(void)epoll_wait(ctx->epfd, &ev, 1, 1000);
+			(void)epoll_wait(ctx->loop.epfd, &ev, 1, 1000);
 	}
 }
 
@@ -211,7 +175,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		rdmamsg__object_free(ctx, sizeof(*ctx));
 		return;
 	}
-	if (ctx->in_callback) {
+	if (ctx->loop.in_callback) {
 		log_error("rdmamsg_close() in a callback: ignored");
 		return;
 	}
@@ -225,7 +189,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 			       NULL, 0);
 	close_eps(ctx);
 	/* what was submitted runs, even if it only frees its argument */
-	while (rdmamsg__submit_run(ctx))
+	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__settle(ctx);
 	list_for_each_safe(n, t, &ctx->held) {
@@ -244,16 +208,11 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__userpools_free(ctx);
 	rdmamsg__pds_free(ctx);
 	/* what other contexts of the devices have sent until just now */
-	while (rdmamsg__submit_run(ctx))
+	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__cm_close(ctx);
-	rdmamsg__watches_reap(ctx);
-	rdmamsg__timers_fini(&ctx->timers);
-	rdmamsg__submit_fini(&ctx->submit);
-	pthread_mutex_destroy(&ctx->mail_lock);
+	rdmamsg__loop_close(&ctx->loop);
 	pthread_mutex_destroy(&ctx->cm_lock);
-	close(ctx->eventfd);
-	close(ctx->epfd);
 	free(ctx->table);
 	rdmamsg__object_free(ctx, sizeof(*ctx));
 }
@@ -267,5 +226,5 @@ int rdmamsg_fd(const struct rdmamsg *ctx)
 {
 	int ret = rdmamsg__ctx_check(ctx);
 
-	return ret ? ret : ctx->epfd;
+	return ret ? ret : ctx->loop.epfd;
 }

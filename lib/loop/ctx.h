@@ -15,11 +15,11 @@
 
 #include "base/addrmap.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "lane/srq.h"
-#include "loop/submit.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "session/ep.h"
@@ -29,16 +29,11 @@
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
 	uint32_t magic;			/* 0 in a forked child */
-	int in_callback;
-	int busy;			/* inside us: rdmamsg__settle() comes */
+	struct loop loop;		/* its hot members come first */
 	int32_t polls;			/* hot.polls, while that is 0 */
-	bool work;			/* for rdmamsg__settle() */
-	bool told;			/* it may have called back */
 	int ep_count;
 	bool closing;
 	bool reap;			/* a device is to be closed */
-	int epfd;
-	int eventfd;
 	void *user;
 	struct rdmamsg_options opts;
 	/* of the RDMA devices, and of the soft HCA */
@@ -47,11 +42,6 @@ struct rdmamsg {
 		_Atomic(struct rdma_event_channel *) ch;
 	} cm[TABLES];
 	pthread_mutex_t cm_lock;	/* of opening them, of ids that come */
-	struct timers timers;
-	struct submit submit;
-	pthread_mutex_t mail_lock;
-	struct list mail;
-	_Atomic bool stop;
 	struct list devs;		/* single ones last */
 	struct list eps;
 	struct list listeners;
@@ -62,7 +52,6 @@ struct rdmamsg {
 	struct list starved;		/* eps that wait for buffers */
 	struct list held;		/* closed ones that the program holds */
 	struct list qps;		/* the program's own */
-	struct list ended;		/* watches */
 	struct list srq_list;		/* struct rdmamsg_srq */
 	struct list pool_list;		/* struct rdmamsg_pool */
 	struct list pd_list;		/* struct rdmamsg_pd */
@@ -157,7 +146,7 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 }
 static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)
 {
-	if (!ep->ctx->in_callback)
+	if (!ep->ctx->loop.in_callback)
 		rdmamsg__tx_flush(ep->ctx);
 	else
 		rdmamsg__tx_room(ep);	/* not all of them stop at hot.stop */
@@ -169,14 +158,14 @@ static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)
 void rdmamsg__settle_now(struct rdmamsg *ctx);
 static inline void rdmamsg__settle(struct rdmamsg *ctx)
 {
-	if (unlikely(ctx->work))
+	if (unlikely(ctx->loop.work))
 		rdmamsg__settle_now(ctx);
 }
 
 /* Inside, the inline poll leaves all to rdmamsg_poll(), which refuses. */
 static inline void rdmamsg__enter(struct rdmamsg *ctx)
 {
-	if (!ctx->busy++ && ctx->hot.cq) {
+	if (!ctx->loop.busy++ && ctx->hot.cq) {
 		ctx->polls = ctx->hot.polls;
 		ctx->hot.polls = 0;
 	}
@@ -185,7 +174,7 @@ static inline void rdmamsg__enter(struct rdmamsg *ctx)
 /* The inline poll works while there is exactly one queue. */
 static inline void rdmamsg__leave(struct rdmamsg *ctx)
 {
-	if (!--ctx->busy)
+	if (!--ctx->loop.busy)
 		ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
 }
 
@@ -193,7 +182,7 @@ static inline void rdmamsg__leave(struct rdmamsg *ctx)
 static inline void rdmamsg__reap(struct rdmamsg *ctx)
 {
 	ctx->reap = true;
-	ctx->work = true;
+	ctx->loop.work = true;
 }
 
 /* starved.c: endpoints that wait for memory */

@@ -7,12 +7,13 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "base/watch.h"
 #include "device/device.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
-#include "loop/watch.h"
 #include "session/connect.h"
 #include "session/ep.h"
 
@@ -31,67 +32,13 @@
 
 #define BUDGET		256	/* completions for one rdmamsg_process() */
 
-int rdmamsg__watch(struct rdmamsg *ctx, int fd, void *tag)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
-
-	return epoll_ctl(ctx->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-void rdmamsg__unwatch(struct rdmamsg *ctx, int fd)
-{
-	(void)epoll_ctl(ctx->epfd, EPOLL_CTL_DEL, fd, NULL);
-}
-
-int rdmamsg__watch_set(struct rdmamsg *ctx, struct watch *w, uint32_t events)
-{
-	struct epoll_event ev = {
-		.events = events, .data.ptr = (char *)w + 2,
-	};
-
-	if (!events && !w->on)
-		return 0;
-	if (!events)
-		rdmamsg__unwatch(ctx, w->fd);
-	else if (epoll_ctl(ctx->epfd, w->on ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
-			   w->fd, &ev))
-		return -errno;
-	w->on = events;
-	return 0;
-}
-
-void rdmamsg__watch_end(struct rdmamsg *ctx, struct watch *w, void *mem)
-{
-	(void)rdmamsg__watch_set(ctx, w, 0);
-	close(w->fd);
-	rdmamsg__watch_retire(ctx, w, mem);
-}
-
-void rdmamsg__watch_retire(struct rdmamsg *ctx, struct watch *w, void *mem)
-{
-	w->fd = -1;
-	w->mem = mem;
-	list_add_tail(&ctx->ended, &w->node);
-	ctx->work = true;
-}
-
-void rdmamsg__watches_reap(struct rdmamsg *ctx)
-{
-	while (!list_empty(&ctx->ended)) {
-		struct watch *w = list_first(&ctx->ended, struct watch, node);
-
-		list_del(&w->node);
-		free(w->mem);
-	}
-}
-
 /*
  * Every way into the library ends here: what callbacks left to do is done
  * before anybody sleeps, and what died in them is freed outside of them.
  */
 static void settle(struct rdmamsg *ctx)
 {
-	ctx->work = false;
+	ctx->loop.work = false;
 	rdmamsg__tx_flush(ctx);
 	while (!list_empty(&ctx->dirty)) {
 		struct rdmamsg_ep *ep = list_first(&ctx->dirty,
@@ -104,7 +51,7 @@ static void settle(struct rdmamsg *ctx)
 		if (unlikely(ep->ctrl.due || ep->send.queued ||
 			     ep->send.want_writable || rdmamsg__rx_waits(ep) ||
 			     ep->state != EP_OPEN)) {
-			ctx->told |= ep->send.want_writable ||
+			ctx->loop.told |= ep->send.want_writable ||
 				     rdmamsg__rx_waits(ep) ||
 				     ep->state != EP_OPEN;
 			rdmamsg__tx_pump(ep);
@@ -121,8 +68,8 @@ static void settle(struct rdmamsg *ctx)
 		list_add_tail(&ctx->held, &ep->node);
 		rdmamsg_ep_release(ep);
 	}
-	if (unlikely(!list_empty(&ctx->ended)))
-		rdmamsg__watches_reap(ctx);
+	if (unlikely(!list_empty(&ctx->loop.ended)))
+		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->reap))
 		rdmamsg__devs_reap(ctx);
 }
@@ -132,13 +79,13 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	rdmamsg__tx_flush(ctx);
 	/* most of the time that was all */
 	if (list_empty(&ctx->dirty) && list_empty(&ctx->dead) &&
-	    list_empty(&ctx->ended) && !ctx->reap) {
-		ctx->work = false;
+	    list_empty(&ctx->loop.ended) && !ctx->reap) {
+		ctx->loop.work = false;
 		return;
 	}
 	rdmamsg__enter(ctx);
 	ctx->rounds++;
-	while (ctx->work)
+	while (ctx->loop.work)
 		settle(ctx);
 	rdmamsg__leave(ctx);
 }
@@ -151,10 +98,10 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 {
 	struct dev *dev;
 
-	if (tag == &ctx->submit)
-		return rdmamsg__submit_run(ctx);
-	if (tag == &ctx->timers)
-		return rdmamsg__timers_run(&ctx->timers);
+	if (tag == &ctx->loop.submit)
+		return rdmamsg__submit_run(&ctx->loop);
+	if (tag == &ctx->loop.timers)
+		return rdmamsg__timers_run(&ctx->loop.timers);
 	for (int i = 0; i < TABLES; i++)
 		if (tag == &ctx->cm[i])
 			return rdmamsg__cm_process(ctx, &ctx->cm[i]);
@@ -196,7 +143,7 @@ static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
 static int process(struct rdmamsg *ctx, int timeout_ms)
 {
 	struct epoll_event ev[16];
-	int n = epoll_wait(ctx->epfd, ev, 16, timeout_ms), events, got;
+	int n = epoll_wait(ctx->loop.epfd, ev, 16, timeout_ms), events, got;
 
 	if (unlikely(n < 0))
 		return -errno;
@@ -205,7 +152,7 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 	got = rdmamsg__cq_poll(ctx, BUDGET);
 	/* the queues are armed, but what is in them raises no event */
 	if (got >= BUDGET)
-		rdmamsg__kick(ctx);
+		rdmamsg__loop_kick(&ctx->loop);
 	rdmamsg__settle(ctx);
 	rdmamsg__leave(ctx);
 	events += got;
@@ -219,7 +166,7 @@ int rdmamsg_process(struct rdmamsg *ctx)
 
 	if (ret)
 		return ret;
-	if (ctx->in_callback)
+	if (ctx->loop.in_callback)
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
 	return process(ctx, 0);
 }
@@ -227,7 +174,7 @@ int rdmamsg_process(struct rdmamsg *ctx)
 static int slow_path(struct rdmamsg *ctx)
 {
 	struct epoll_event ev[16];
-	int n = epoll_wait(ctx->epfd, ev, 16, 0);
+	int n = epoll_wait(ctx->loop.epfd, ev, 16, 0);
 
 	return handle_all(ctx, ev, n, true);
 }
@@ -238,7 +185,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 
 	if (ret)
 		return ret;
-	if (ctx->in_callback)
+	if (ctx->loop.in_callback)
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
 	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
@@ -289,18 +236,18 @@ int rdmamsg__wait(struct rdmamsg *ctx, int timeout_ms)
 	uint64_t end = 0;
 	int n;
 
-	ctx->told = false;
+	ctx->loop.told = false;
 	if (timeout_ms > 0)
 		end = rdmamsg__now_ms() + (uint64_t)timeout_ms;
 	for (;;) {
 		n = rdmamsg_poll(ctx);
-		if (!n && timeout_ms && !ctx->told)
+		if (!n && timeout_ms && !ctx->loop.told)
 			n = spin(ctx);
 		if (n)
 			return n;
-		if (!ctx->told)
+		if (!ctx->loop.told)
 			n = process(ctx, timeout_ms);
-		if (ctx->told)
+		if (ctx->loop.told)
 			return max(n, 1);
 		if (n || !timeout_ms)
 			return n;
@@ -320,7 +267,7 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 
 	if (n)
 		return n;
-	if (ctx->in_callback)
+	if (ctx->loop.in_callback)
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_wait in a callback");
 	n = rdmamsg__wait(ctx, timeout_ms);
 	if (unlikely(n < 0))
@@ -333,9 +280,9 @@ int rdmamsg_run(struct rdmamsg *ctx)
 	int ret = rdmamsg__ctx_check(ctx);
 
 	/* before it takes the stop that is meant for the one outside */
-	if (!ret && ctx->in_callback)
+	if (!ret && ctx->loop.in_callback)
 		ret = rdmamsg__fail(-EDEADLK, "rdmamsg_run in a callback");
-	while (!ret && !atomic_exchange(&ctx->stop, false)) {
+	while (!ret && !atomic_exchange(&ctx->loop.stop, false)) {
 		ret = rdmamsg__wait(ctx, -1);
 		if (ret == -EINTR || ret > 0)
 			ret = 0;
@@ -345,10 +292,26 @@ int rdmamsg_run(struct rdmamsg *ctx)
 	return ret;
 }
 
+int rdmamsg_submit(struct rdmamsg *ctx,
+		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg)
+{
+	uint32_t ticket;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!fn)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_submit: fn is NULL");
+	ret = rdmamsg__submit_reserve(&ctx->loop, &ticket);
+	if (!ret)
+		rdmamsg__submit_fill(&ctx->loop, ticket, fn, arg);
+	return ret;
+}
+
 void rdmamsg_stop(struct rdmamsg *ctx)
 {
 	if (rdmamsg__ctx_check(ctx))
 		return;
-	atomic_store(&ctx->stop, true);
-	rdmamsg__kick(ctx);
+	atomic_store(&ctx->loop.stop, true);
+	rdmamsg__loop_kick(&ctx->loop);
 }

@@ -35,7 +35,7 @@ static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
 
 	if (ret)
 		return ret;
-	if (ctx->in_callback)
+	if (ctx->loop.in_callback)
 		return rdmamsg__fail(-EDEADLK, "%s in a callback would wait "
 				     "for itself", call);
 	u->call = call;

@@ -30,7 +30,7 @@ int rdmamsg__starved_init(struct rdmamsg *ctx)
 {
 	list_init(&ctx->starved);
 	rdmamsg__timer_init(&ctx->again, again);
-	return rdmamsg__timers_reserve(&ctx->timers, 1);
+	return rdmamsg__timers_reserve(&ctx->loop.timers, 1);
 }
 
 void rdmamsg__starve(struct rdmamsg_ep *ep, int err)
@@ -50,7 +50,7 @@ void rdmamsg__starve(struct rdmamsg_ep *ep, int err)
 	ctx->again_ms = ctx->again_ms ?
 			min(2 * ctx->again_ms, (uint32_t)AGAIN_MAX_MS) :
 			AGAIN_MS;
-	rdmamsg__timer_set(&ctx->timers, &ctx->again, ctx->again_ms);
+	rdmamsg__timer_set(&ctx->loop.timers, &ctx->again, ctx->again_ms);
 }
 
 void rdmamsg__feed(struct rdmamsg *ctx)

@@ -6,9 +6,10 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
 #include "base/util.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "onesided/rma.h"
@@ -253,9 +254,9 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 	struct rdmamsg *ctx = ep->ctx;
-	bool idle = !ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty);
+	bool idle = rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->dirty);
 
-	ctx->in_callback++;	/* put together what follows */
+	ctx->loop.in_callback++;	/* put together what follows */
 	while ((r->left || !r->begun) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)))
 		post_next(ep, r);
@@ -268,11 +269,11 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 				    ep->send.can_inline ? NULL : op->msg, NULL,
 				    0);
 	}
-	if (!--ctx->in_callback)
+	if (!--ctx->loop.in_callback)
 		rdmamsg__tx_flush(ctx);
 	/* what has failed meanwhile took itself to be in a callback */
 	if (unlikely(idle && !list_empty(&ctx->dirty)))
-		rdmamsg__kick(ctx);
+		rdmamsg__loop_kick(&ctx->loop);
 	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
 }
 
@@ -302,11 +303,9 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 	if (r->result && !status)
 		*r->result = *result_of(ep, r);
 	put(ep, r);
-	if (cookie && ep->on.on_complete) {
-		ep->ctx->in_callback++;
-		ep->on.on_complete(ep, cookie, status);
-		ep->ctx->in_callback--;
-	}
+	if (cookie)
+		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
+			      status);
 }
 
 void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status)

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "loop/ctx.h"
@@ -89,11 +90,7 @@ void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey)
 			continue;
 		w->bound = false;
 		let_go(w);
-		if (!ep->on.on_invalidated)
-			return;
-		ep->ctx->in_callback++;
-		ep->on.on_invalidated(ep, w);
-		ep->ctx->in_callback--;
+		rdmamsg__tell(&ep->ctx->loop, ep->on.on_invalidated, ep, w);
 		return;
 	}
 }

@@ -10,7 +10,7 @@
 #include <rdmamsg/verbs.h>
 
 #include "base/list.h"
-#include "loop/watch.h"
+#include "base/watch.h"
 #include "session/oob.h"
 
 struct rdmamsg_qp {

@@ -6,9 +6,10 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/watch.h"
 #include "device/verbs_call.h"
 #include "loop/ctx.h"
-#include "loop/watch.h"
 #include "qp/rawqp.h"
 
 #include <errno.h>
@@ -51,9 +52,7 @@ static void on_event(struct watch *w)
 	if (ret)
 		log_error("qp 0x%x: its completion queue tells no more: %s",
 			  q->ibv->qp_num, strerror(-ret));
-	ctx->in_callback++;
-	q->opts.on_completion(q, cq);
-	ctx->in_callback--;
+	rdmamsg__tell(&ctx->loop, q->opts.on_completion, q, cq);
 }
 
 int rdmamsg__rawqp_channel(struct rdmamsg_qp *q)
@@ -70,13 +69,13 @@ int rdmamsg__rawqp_channel(struct rdmamsg_qp *q)
 	(void)fcntl(q->channel->fd, F_SETFL, flags | O_NONBLOCK);
 	q->watch.fd = q->channel->fd;
 	q->watch.fn = on_event;
-	ret = rdmamsg__watch_set(q->ctx, &q->watch, EPOLLIN);
+	ret = rdmamsg__watch_set(&q->ctx->loop, &q->watch, EPOLLIN);
 	return ret ? rdmamsg__fail(ret, "epoll: %s", strerror(-ret)) : 0;
 }
 
 void rdmamsg__rawqp_unwatch(struct rdmamsg_qp *q)
 {
-	(void)rdmamsg__watch_set(q->ctx, &q->watch, 0);
+	(void)rdmamsg__watch_set(&q->ctx->loop, &q->watch, 0);
 }
 
 void rdmamsg__rawqp_end(struct rdmamsg_qp *q)
@@ -89,5 +88,5 @@ void rdmamsg__rawqp_end(struct rdmamsg_qp *q)
 	if (rdmamsg__v_destroy_comp_channel(q->v, q->channel))
 		log_error("device %s: a completion channel is still in use",
 			  q->dev->device->name);
-	rdmamsg__watch_retire(q->ctx, &q->watch, q);
+	rdmamsg__watch_retire(&q->ctx->loop, &q->watch, q);
 }

@@ -8,17 +8,18 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/pd.h"
 #include "lane/srq.h"
 #include "loop/ctx.h"
-#include "loop/submit.h"
 #include "memory/pool.h"
 #include "onesided/rma.h"
+#include "session/connector.h"
 #include "session/ep.h"
 #include "session/lent.h"
-#include "session/connector.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -114,7 +115,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	ret = rdmamsg__ep_configure(ep, opts);
 	if (!ret)
 		ret = rdmamsg__lent_new(ep);
-	if (!ret && rdmamsg__timers_reserve(&ctx->timers, EP_TIMERS))
+	if (!ret && rdmamsg__timers_reserve(&ctx->loop.timers, EP_TIMERS))
 		ret = rdmamsg__fail(-ENOMEM, "no memory for a timer");
 	if (ret) {
 		rdmamsg__ep_free(ep);
@@ -125,7 +126,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	ctx->ep_count++;
 	list_add_tail(&ctx->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
-	rdmamsg__timer_set(&ctx->timers, &ep->timer, ep->opts.timeout_ms);
+	rdmamsg__timer_set(&ctx->loop.timers, &ep->timer, ep->opts.timeout_ms);
 	if (!ep->opts.recv_pool && !ep->opts.srq &&
 	    !(ep->opts.flags & RDMAMSG_EP_GUARD))
 		ep->opts.srq = ctx->srq;
@@ -164,9 +165,9 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 		return;
 	ep->dirty = true;
 	/* called by the program, not by us: nobody will settle before sleep */
-	if (!ctx->busy && !ctx->in_callback && list_empty(&ctx->dirty))
-		rdmamsg__kick(ctx);
-	ctx->work = true;
+	if (rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->dirty))
+		rdmamsg__loop_kick(&ctx->loop);
+	ctx->loop.work = true;
 	list_add_tail(&ctx->dirty, &ep->dirty_node);
 }
 
@@ -195,7 +196,7 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 {
 	uint64_t now = rdmamsg__now_ms();
 
-	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer,
 			   ep->deadline > now ? ep->deadline - now : 1);
 }
 
@@ -204,18 +205,14 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_OPEN;
 	ep->connect.told = true;
-	rdmamsg__timer_stop(&ep->ctx->timers, &ep->timer);
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
 	rdmamsg__live_start(ep);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
 		 ep->hot.qp->qp_num, ep->lane.dev->device->name);
-	if (ep->on.on_connected) {
-		ep->ctx->in_callback++;
-		ep->on.on_connected(ep);
-		ep->ctx->in_callback--;
-	}
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 }
 
 /* ---- what there is to know -------------------------------------------- */

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/timer.h"
 #include "device/device.h"
 #include "device/pd.h"
@@ -54,14 +55,14 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__dial_stop(ep);
 	ep->state = EP_DRAINING;
 	rdmamsg__ep_ready(ep);
-	rdmamsg__timer_stop(&ctx->timers, &ep->live.timer);
+	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
 	if (ep->hot.qp) {
 		if (rdmamsg__qp_error(ep))
 			ep->lane.drained = true;	/* nothing will come */
 		else
 			mark_end(ep);
 		ep->connect.by->disconnect(ep);
-		rdmamsg__timer_set(&ctx->timers, &ep->timer, DRAIN_MS);
+		rdmamsg__timer_set(&ctx->loop.timers, &ep->timer, DRAIN_MS);
 	}
 	rdmamsg__ep_touch(ep);
 }
@@ -139,11 +140,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	log_info("ep %p closed (%s, %s): %s", (void *)ep,
 		 rdmamsg_who_name(r->who), rdmamsg_cause_name(r->cause),
 		 r->text);
-	if (ep->on.on_closed) {
-		ep->ctx->in_callback++;
-		ep->on.on_closed(ep, r);
-		ep->ctx->in_callback--;
-	}
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_closed, ep, r);
 }
 
 /* Everything below the endpoint, in the only order that works. */
@@ -151,8 +148,8 @@ static void tear_down(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
-	rdmamsg__timer_stop(&ctx->timers, &ep->timer);
-	rdmamsg__timer_stop(&ctx->timers, &ep->live.timer);
+	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
+	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
 	/* first the queue pair: nothing is read or written any more */
 	rdmamsg__qp_destroy(ep);
 	if (ep->lane.dev) {
@@ -172,7 +169,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	ep->state = EP_CLOSED;
 	list_del(&ep->dirty_node);
 	ep->dirty = false;
-	rdmamsg__timers_release(&ctx->timers, EP_TIMERS);
+	rdmamsg__timers_release(&ctx->loop.timers, EP_TIMERS);
 	list_del(&ep->node);
 	ctx->ep_count--;
 	if (ctx->closing)
@@ -191,7 +188,7 @@ static void finish(struct rdmamsg_ep *ep)
 	tear_down(ep);
 	rdmamsg__ep_stats_add(&ctx->st, ep);
 	list_add_tail(&ctx->dead, &ep->node);
-	ctx->work = true;
+	ctx->loop.work = true;
 	tell_closed(ep);
 }
 
@@ -274,7 +271,7 @@ static void start_closing(struct rdmamsg_ep *ep)
 	ep->state = EP_CLOSING;
 	rdmamsg__ep_ready(ep);
 	ep->send.want_writable = false;
-	rdmamsg__timer_set(&ep->ctx->timers, &ep->timer,
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer,
 			   ep->opts.close_timeout_ms);
 	rdmamsg__ep_touch(ep);
 }
@@ -326,7 +323,7 @@ void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
 {
 	if (!rdmamsg__rx_waits(ep) &&
 	    ep->timer.when > rdmamsg__now_ms() + GONE_MS)
-		rdmamsg__timer_set(&ep->ctx->timers, &ep->timer, GONE_MS);
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, GONE_MS);
 	rdmamsg__ep_touch(ep);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "loop/ctx.h"
@@ -49,9 +50,8 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 		ep->st.stalls++;
 		log_info("ep %p: the peer's program has been silent for "
 			 "%llu ms", (void *)ep, (unsigned long long)silent);
-		ep->ctx->in_callback++;
-		ep->on.on_stalled(ep, (uint32_t)silent);
-		ep->ctx->in_callback--;
+		rdmamsg__tell(&ep->ctx->loop, ep->on.on_stalled, ep,
+			      (uint32_t)silent);
 	}
 	if (ep->opts.peer_timeout_ms != RDMAMSG_NONE &&
 	    silent >= ep->opts.peer_timeout_ms) {
@@ -72,11 +72,7 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 		return;
 	ep->live.stalled = false;
 	log_info("ep %p: the peer's program answers again", (void *)ep);
-	if (ep->on.on_resumed) {
-		ep->ctx->in_callback++;
-		ep->on.on_resumed(ep);
-		ep->ctx->in_callback--;
-	}
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_resumed, ep);
 }
 
 /*
@@ -140,7 +136,7 @@ static void tick(struct timer *t)
 		check_rndv(ep);
 	rdmamsg__ep_touch(ep);
 	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
-		rdmamsg__timer_set(&ep->ctx->timers, &ep->live.timer,
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer,
 				   interval(ep));
 }
 
@@ -149,5 +145,6 @@ void rdmamsg__live_start(struct rdmamsg_ep *ep)
 	ep->live.heard = rdmamsg__now_ms();
 	ep->live.dead.done = ep->lane.sq.done;
 	ep->live.timer.fn = tick;
-	rdmamsg__timer_set(&ep->ctx->timers, &ep->live.timer, interval(ep));
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer,
+			   interval(ep));
 }

@@ -16,8 +16,8 @@
 
 #include "base/list.h"
 #include "base/timer.h"
+#include "base/watch.h"
 #include "device/device.h"
-#include "loop/watch.h"
 #include "session/door.h"
 #include "wire/proto.h"
 

@@ -6,6 +6,7 @@
  */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/util.h"
 #include "loop/ctx.h"
 #include "memory/pool.h"
@@ -98,9 +99,7 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 		return;
 	}
 	rdmamsg__op_put(ep, op);
-	if (cookie && ep->on.on_complete) {
-		ep->ctx->in_callback++;
-		ep->on.on_complete(ep, cookie, status);
-		ep->ctx->in_callback--;
-	}
+	if (cookie)
+		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
+			      status);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving: what completions bring, credits, delivery in order. */
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/poison.h"
 #include "base/util.h"
 #include "lane/srq.h"
@@ -38,9 +39,7 @@ static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		return;
 	}
 	rdmamsg__msg_lend(msg, ep->rndv.lent);
-	ep->ctx->in_callback++;
-	ep->on.on_message(ep, msg);
-	ep->ctx->in_callback--;
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_message, ep, msg);
 }
 
 /* Takes the buffer out of the slot that has completed last. */
@@ -87,11 +86,7 @@ static inline void deliver_in_place(struct rdmamsg_ep *ep,
 
 static void written(struct rdmamsg_ep *ep, uint32_t value)
 {
-	if (!ep->on.on_written)
-		return;
-	ep->ctx->in_callback++;
-	ep->on.on_written(ep, value);
-	ep->ctx->in_callback--;
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_written, ep, value);
 }
 
 /* The large message at the head is over; NULL: the program refused it. */
@@ -606,9 +601,9 @@ void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 {
 	if (!n)
 		return;
-	ctx->in_callback++;
+	ctx->loop.in_callback++;
 	dispatch(ctx, wc, n);
-	ctx->in_callback--;
+	ctx->loop.in_callback--;
 }
 
 /* Never inside of another call: then hot.polls is not above 0. */
@@ -618,9 +613,9 @@ void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 
 	/* completions take longer than empty polls: they count for more */
 	ctx->hot.polls -= inside + 4 * n;
-	ctx->in_callback = 1;
+	ctx->loop.in_callback = 1;
 	dispatch(ctx, ctx->hot.wc, n);
-	ctx->in_callback = 0;
+	ctx->loop.in_callback = 0;
 	ctx->hot.polls += inside;
 	rdmamsg__settle(ctx);
 }

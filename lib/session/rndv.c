@@ -233,9 +233,9 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 	in->asked = true;
 	if (!ep->on.on_incoming)
 		return 0;
-	ep->ctx->in_callback++;
+	ep->ctx->loop.in_callback++;
 	err = ep->on.on_incoming(ep, in->wire.total, in->tag, &dst);
-	ep->ctx->in_callback--;
+	ep->ctx->loop.in_callback--;
 	if (err < 0)
 		return -ECANCELED;
 	/* the message matters more than where it goes */

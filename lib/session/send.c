@@ -327,7 +327,7 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	if (unlikely(!ep || !buf || cookie || len >= ep->send.end ||
 		     (uint32_t)h->sq_posted == h->stop))
 		return send_other(ep, buf, len, tag, cookie);
-	if (!ep->ctx->in_callback)
+	if (!ep->ctx->loop.in_callback)
 		return send_now(ep, buf, len, tag);
 
 	e = rdmamsg__tx_add(ep);
@@ -534,7 +534,7 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
 	    ep->state != EP_SETUP)
 		return;
-	ctx->in_callback++;	/* put together what follows */
+	ctx->loop.in_callback++;	/* put together what follows */
 	if (rdmamsg__rx_waits(ep))
 		rdmamsg__rndv_pump(ep);
 	rdmamsg__ctrl_pump(ep);
@@ -546,6 +546,6 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 		pump_reads(ep);
 	if (ep->send.want_writable && ep->state == EP_OPEN && is_writable(ep))
 		tell_writable(ep);
-	ctx->in_callback--;
+	ctx->loop.in_callback--;
 	rdmamsg__ep_ready(ep);
 }

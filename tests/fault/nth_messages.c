@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages of every way to send one, and the end while they are under way. */
-#include "loop/ctx.h"
 #include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
 #include "device/device.h"
-#include "loop/submit.h"
+#include "loop/ctx.h"
 #include "memory/stretch.h"
 
 #include <errno.h>
@@ -221,7 +222,7 @@ void do_keep(void)
 	list_for_each(n, &ctxs[SERVER]->devs)
 		list_entry(n, struct dev, node)->reap = true;
 	ctxs[SERVER]->reap = true;
-	rdmamsg__kick(ctxs[SERVER]);
+	rdmamsg__loop_kick(&ctxs[SERVER]->loop);
 	turn(0);
 	if (kept && memcmp(rdmamsg_msg_data(kept), pattern + 4,
 			   rdmamsg_msg_len(kept)))

@@ -3,9 +3,9 @@
  * Description: a request that is moved to another context while its device is
  * removed is handed over once or stays, whichever comes first.
  */
-#include "loop/ctx.h"
+#include "base/submit.h"
 #include "device/verbs_api.h"
-#include "loop/submit.h"
+#include "loop/ctx.h"
 #include "session/connect.h"
 
 #include <errno.h>
@@ -159,7 +159,7 @@ static void removed__event_after_the_request_TOLD_WHEN_ACCEPTED(void **state)
 {
 	move_it();
 	nulldev_remove();
-	assert_true(rdmamsg__submit_run(to) > 0);
+	assert_true(rdmamsg__submit_run(&to->loop) > 0);
 	assert_int_equal(moves, 1);
 	turns(to);
 	check_gone();

@@ -547,12 +547,12 @@ static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 						     RDMAMSG_ACCESS_READ,
 						     &window_key, w), 0);
 		WAIT_FOR(server.sent == i);
-		client.ctx->in_callback++;	/* one doorbell for both */
+		client.ctx->loop.in_callback++;	/* one doorbell for both */
 		assert_int_equal(rdmamsg_read(client.ep, &s, 1, &window_key, 0,
 					      0, &s), 0);
 		assert_int_equal(rdmamsg_send_invalidate(client.ep, NULL, 0, 1,
 							 &window_key, NULL), 0);
-		client.ctx->in_callback--;
+		client.ctx->loop.in_callback--;
 		rdmamsg__tx_flush(client.ctx);
 		WAIT_FOR((server.messages == i && client.sent == i) ||
 			 client.closed || server.closed);

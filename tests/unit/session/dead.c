@@ -35,7 +35,7 @@ uint64_t __wrap_rdmamsg__now_ms(void)
 /* The descriptor of the timers goes by the system's clock. */
 static void run(struct side *s)
 {
-	struct timers *ts = &s->ctx->timers;
+	struct timers *ts = &s->ctx->loop.timers;
 
 	if (ts->count && ts->heap[0]->when <= now) {
 		rdmamsg__enter(s->ctx);

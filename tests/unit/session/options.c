@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Option structs of older and newer programs, and values out of range. */
-#include "loop/ctx.h"
 #include "base/base.h"
+#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
 
@@ -164,7 +164,7 @@ static int try_ep(const struct rdmamsg_ep_options *o,
 
 static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 {
-	const int promised = ctx->timers.promised;
+	const int promised = ctx->loop.timers.promised;
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		struct rdmamsg_ep_options o = { .size = sizeof(o) }, got;
@@ -173,7 +173,7 @@ static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 		assert_int_equal(try_ep(&o, &got), -EINVAL);
 		assert_non_null(strstr(rdmamsg_error(), fields[i].name));
 		assert_int_equal(ctx->ep_count, 0);
-		assert_int_equal(ctx->timers.promised, promised);
+		assert_int_equal(ctx->loop.timers.promised, promised);
 	}
 }
 

@@ -2,7 +2,8 @@
 /* Work from other threads: order, fullness, wake-ups; no device is touched. */
 #include "base/base.h"
 #include "base/list.h"
-#include "loop/submit.h"
+#include "base/submit.h"
+#include "loop/ctx.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -240,7 +241,7 @@ static void post(struct rdmamsg *ctx, int id)
 	l->mail.fn = open_letter;
 	l->id = id;
 	list_init(&l->mail.node);
-	rdmamsg__mail_post(ctx, &l->mail);
+	rdmamsg__mail_post(&ctx->loop, &l->mail);
 }
 
 static void mail__posted_ARRIVES_IN_ORDER(void **state)

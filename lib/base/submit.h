@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <rdmamsg/rdmamsg.h>
-
 #include "base/list.h"
+
+struct loop;
+struct rdmamsg;
 
 struct submit_cell {
 	_Atomic uint32_t turn;
@@ -33,17 +34,16 @@ struct mail {
 
 int rdmamsg__submit_init(struct submit *s, uint32_t depth);
 void rdmamsg__submit_fini(struct submit *s);
-int rdmamsg__submit_run(struct rdmamsg *ctx);
+/* Runs what has come, mail first. Returns how many. */
+int rdmamsg__submit_run(struct loop *loop);
 /*
- * rdmamsg_submit() in two steps: a place, -EAGAIN if there is none, and what is
- * to run there. Submissions that come later wait for the second step.
+ * A submission in two steps: a place, -EAGAIN if there is none, and what is to
+ * run there. Submissions that come later wait for the second step.
  */
-int rdmamsg__submit_reserve(struct rdmamsg *ctx, uint32_t *ret_ticket);
-void rdmamsg__submit_fill(struct rdmamsg *ctx, uint32_t ticket,
+int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket);
+void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,
 			  void (*fn)(struct rdmamsg *ctx, void *arg),
 			  void *arg);
-void rdmamsg__mail_post(struct rdmamsg *ctx, struct mail *mail);
-/* Makes rdmamsg_fd() readable. */
-void rdmamsg__kick(struct rdmamsg *ctx);
+void rdmamsg__mail_post(struct loop *loop, struct mail *mail);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work for a context from other threads. */
+/* Work for a loop from other threads. */
 #include "base/base.h"
 #include "base/list.h"
-#include "loop/ctx.h"
-#include "loop/submit.h"
+#include "base/loop.h"
+#include "base/submit.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,11 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
-
-#include <rdmamsg/memory.h>
-#include <rdmamsg/rdmamsg.h>
 
 /*
  * The queue is a ring of cells with a turn each: cell i may be written when
@@ -42,17 +38,9 @@ void rdmamsg__submit_fini(struct submit *s)
 	free(s->cells);
 }
 
-void rdmamsg__kick(struct rdmamsg *ctx)
+int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
 {
-	uint64_t one = 1;
-
-	/* cannot block: nobody adds up to 2^64-2 */
-	(void)!write(ctx->eventfd, &one, sizeof(one));
-}
-
-int rdmamsg__submit_reserve(struct rdmamsg *ctx, uint32_t *ret_ticket)
-{
-	struct submit *s = &ctx->submit;
+	struct submit *s = &loop->submit;
 	uint32_t ticket = atomic_load_explicit(&s->tail, memory_order_relaxed);
 
 	for (;;) {
@@ -78,10 +66,10 @@ int rdmamsg__submit_reserve(struct rdmamsg *ctx, uint32_t *ret_ticket)
 	return 0;
 }
 
-void rdmamsg__submit_fill(struct rdmamsg *ctx, uint32_t ticket,
+void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,
 			  void (*fn)(struct rdmamsg *ctx, void *arg), void *arg)
 {
-	struct submit *s = &ctx->submit;
+	struct submit *s = &loop->submit;
 	struct submit_cell *cell = &s->cells[ticket & s->mask];
 
 	cell->fn = fn;
@@ -93,61 +81,45 @@ void rdmamsg__submit_fill(struct rdmamsg *ctx, uint32_t ticket,
 	 * clears the flag before it looks at the cells.
 	 */
 	if (!atomic_exchange(&s->kicked, true))
-		rdmamsg__kick(ctx);
+		rdmamsg__loop_kick(loop);
 }
 
-int rdmamsg_submit(struct rdmamsg *ctx,
-		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg)
+void rdmamsg__mail_post(struct loop *loop, struct mail *mail)
 {
-	uint32_t ticket;
-	int ret = rdmamsg__ctx_check(ctx);
-
-	if (ret)
-		return ret;
-	if (!fn)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_submit: fn is NULL");
-	ret = rdmamsg__submit_reserve(ctx, &ticket);
-	if (!ret)
-		rdmamsg__submit_fill(ctx, ticket, fn, arg);
-	return ret;
+	pthread_mutex_lock(&loop->mail_lock);
+	list_add_tail(&loop->mail, &mail->node);
+	pthread_mutex_unlock(&loop->mail_lock);
+	rdmamsg__loop_kick(loop);
 }
 
-void rdmamsg__mail_post(struct rdmamsg *ctx, struct mail *mail)
-{
-	pthread_mutex_lock(&ctx->mail_lock);
-	list_add_tail(&ctx->mail, &mail->node);
-	pthread_mutex_unlock(&ctx->mail_lock);
-	rdmamsg__kick(ctx);
-}
-
-static struct mail *mail_take(struct rdmamsg *ctx)
+static struct mail *mail_take(struct loop *loop)
 {
 	struct mail *mail = NULL;
 
-	pthread_mutex_lock(&ctx->mail_lock);
-	if (!list_empty(&ctx->mail)) {
-		mail = list_first(&ctx->mail, struct mail, node);
+	pthread_mutex_lock(&loop->mail_lock);
+	if (!list_empty(&loop->mail)) {
+		mail = list_first(&loop->mail, struct mail, node);
 		list_del(&mail->node);
 	}
-	pthread_mutex_unlock(&ctx->mail_lock);
+	pthread_mutex_unlock(&loop->mail_lock);
 	return mail;
 }
 
-int rdmamsg__submit_run(struct rdmamsg *ctx)
+int rdmamsg__submit_run(struct loop *loop)
 {
-	struct submit *s = &ctx->submit;
+	struct submit *s = &loop->submit;
 	struct mail *mail;
 	uint64_t count;
 	uint32_t budget = s->mask + 1;
 	int n = 0;
 
 	/* rdmamsg_stop() is an event: a wait that sleeps on would miss it */
-	if (read(ctx->eventfd, &count, sizeof(count)) > 0 &&
-	    atomic_load(&ctx->stop))
+	if (read(loop->eventfd, &count, sizeof(count)) > 0 &&
+	    atomic_load(&loop->stop))
 		n++;
 	(void)atomic_exchange(&s->kicked, false);
-	while ((mail = mail_take(ctx))) {
-		mail->fn(ctx, mail);
+	while ((mail = mail_take(loop))) {
+		mail->fn(loop->ctx, mail);
 		n++;
 	}
 	for (;;) {
@@ -160,7 +132,7 @@ int rdmamsg__submit_run(struct rdmamsg *ctx)
 			return n;
 		if (!budget--) {
 			/* fn may submit again: let others have a turn */
-			rdmamsg__kick(ctx);
+			rdmamsg__loop_kick(loop);
 			return n;
 		}
 		fn = cell->fn;
@@ -168,9 +140,7 @@ int rdmamsg__submit_run(struct rdmamsg *ctx)
 		atomic_store_explicit(&cell->turn, s->head + s->mask + 1,
 				      memory_order_release);
 		s->head++;
-		ctx->in_callback++;
-		fn(ctx, arg);
-		ctx->in_callback--;
+		rdmamsg__tell(loop, fn, loop->ctx, arg);
 		n++;
 	}
 }

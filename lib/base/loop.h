@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The part of a context that knows no RDMA: descriptors, timers, work from
+ * other threads, and whether a callback of the program is running.
+ */
+#ifndef RDMAMSG_LIB_LOOP_H
+#define RDMAMSG_LIB_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/submit.h"
+#include "base/timer.h"
+
+struct rdmamsg;
+
+struct loop {
+	int in_callback;		/* callbacks under way, nested */
+	int busy;			/* calls under way, nested */
+	bool work;			/* something is left for settling */
+	bool told;			/* a callback may have run */
+	int epfd;
+	int eventfd;			/* readable: submissions, mail, stop */
+	struct rdmamsg *ctx;		/* passed to functions as it is */
+	struct timers timers;
+	struct submit submit;
+	pthread_mutex_t mail_lock;
+	struct list mail;
+	_Atomic bool stop;
+	struct list ended;		/* struct watch, freed when settling */
+};
+
+/* -errno */
+int rdmamsg__loop_open(struct loop *loop, struct rdmamsg *ctx,
+		       uint32_t submit_depth);
+void rdmamsg__loop_close(struct loop *loop);
+/* Makes the descriptor readable. */
+void rdmamsg__loop_kick(struct loop *loop);
+
+/* Whether no call is under way that would settle at its end. */
+static inline bool rdmamsg__loop_idle(const struct loop *loop)
+{
+	return !loop->busy && !loop->in_callback;
+}
+
+/* Calls a callback of the program, if there is one. */
+#define rdmamsg__tell(loop_, fn, ...) \
+	do { \
+		struct loop *told_ = (loop_); \
+\
+		if (fn) { \
+			told_->in_callback++; \
+			(fn)(__VA_ARGS__); \
+			told_->in_callback--; \
+		} \
+	} while (0)
+
+#endif
