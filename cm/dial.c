@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The active side: a name, a try after the other, back-off, the end of it. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/timer.h"
 #include "base/util.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "wire/proto.h"

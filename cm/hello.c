@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The first words of both sides: version, features, refusals. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/util.h"
-#include "loop/ctx.h"
+#include "device/device.h"
+#include "lane/srq.h"
 #include "onesided/rma.h"
 #include "session/connect.h"
 #include "session/ep.h"

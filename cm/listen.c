@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Listeners: their options, and those of the endpoints that they accept. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -8,12 +9,12 @@
 #include "device/pd.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/oob.h"
+#include "session/sessions.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -234,7 +235,7 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 	freeaddrinfo(ai);
 	if (ret)
 		goto err_l;
-	list_add_tail(&ctx->listeners, &l->node);
+	list_add_tail(&ctx->sessions->listeners, &l->node);
 	log_info("listening on port %u of %s", l->port, by->over(l));
 	if (ret_l)
 		*ret_l = l;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests to connect: looked at, accepted, rejected, given to another. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
@@ -8,12 +9,13 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
-#include "session/account.h"
+#include "memory/account.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/lent.h"
 #include "session/oob.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -81,7 +83,7 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 	memcpy(req->data, hello->data, hello->data_len);
 	req->hello.data = req->data;
 	list_init(&req->wait_node);
-	list_add_tail(&l->ctx->requests, &req->node);
+	list_add_tail(&l->ctx->sessions->requests, &req->node);
 	*ret = req;
 	return 0;
 }
@@ -238,7 +240,7 @@ static void moved(struct rdmamsg *ctx, void *arg)
 	struct move m = *(struct move *)arg;
 
 	free(arg);
-	list_add_tail(&ctx->requests, &m.req->node);
+	list_add_tail(&ctx->sessions->requests, &m.req->node);
 	if (ctx->closing)
 		rdmamsg_reject(m.req, NULL, 0);
 	else
@@ -273,7 +275,7 @@ static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 	}
 	rdmamsg__submit_fill(&to->loop, ticket, stayed, NULL);
 	req->ctx = from;
-	list_add_tail(&from->requests, &req->node);
+	list_add_tail(&from->sessions->requests, &req->node);
 	return ret;
 }
 

@@ -6,9 +6,9 @@
  * need none.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/submit.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 
 #include <errno.h>

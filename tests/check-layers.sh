@@ -10,6 +10,13 @@ srcdir=${srcdir:-.}
 layers='
 lib/base:
 lib/wire: lib/base
+lib/device: lib/base lib/wire lib/soft/soft.h lib/soft/cm/ucm_abi.h
+lib/memory: lib/base lib/wire lib/device
+lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
+cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
+cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 lib/soft/fabric: lib/base
 lib/soft/verbs: lib/base lib/soft/fabric
 lib/soft/engine: lib/base lib/soft/fabric lib/soft/verbs

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The connector of records. */
-#include "loop/ctx.h"
+#include "base/ctx.h"
 #include "session/connect.h"
 #include "session/connector.h"
 #include "session/ep.h"

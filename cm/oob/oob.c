@@ -4,13 +4,15 @@
  * its own once it can receive, and the first then sends its SETUP.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/choose.h"
-#include "loop/ctx.h"
+#include "device/device.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "session/oob.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -99,7 +101,7 @@ static bool is_taken(const struct rdmamsg_ep *ep, const struct proto_oob *offer)
 {
 	struct list *n;
 
-	list_for_each(n, &ep->ctx->eps) {
+	list_for_each(n, &ep->ctx->sessions->eps) {
 		const struct rdmamsg_ep *e = list_entry(n, struct rdmamsg_ep,
 							node);
 

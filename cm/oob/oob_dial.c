@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that connects. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/watch.h"
 #include "device/choose.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "session/oob.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side of the built-in exchange that listens. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/watch.h"
 #include "device/choose.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/oob.h"

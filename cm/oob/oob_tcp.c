@@ -4,14 +4,16 @@
  * it keeps the socket until it is connected, so that while the other side
  * waits for SETUP an end of the socket is the end of the peer.
  */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/watch.h"
-#include "loop/ctx.h"
+#include "device/cq.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/oob.h"
+#include "session/poll.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The passive side over the CM: a request and its answer. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include "cm.h"
@@ -114,8 +115,8 @@ void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
 			       const struct cm_event *ev)
 {
 	/* it may be on its way here: hand_over() */
-	pthread_mutex_lock(&ctx->cm_lock);
-	pthread_mutex_unlock(&ctx->cm_lock);
+	pthread_mutex_lock(&ctx->sessions->cm_lock);
+	pthread_mutex_unlock(&ctx->sessions->cm_lock);
 	switch (ev->type) {
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/* the kernel waits for the id; the program may take its time */
@@ -215,8 +216,8 @@ int rdmamsg__cm_move(struct rdmamsg_request *req, struct rdmamsg *to)
 
 	if (ret || !req->id)
 		return ret;
-	pthread_mutex_lock(&to->cm_lock);
+	pthread_mutex_lock(&to->sessions->cm_lock);
 	ret = rdmamsg__v_migrate_id(req->v, req->id, channel);
-	pthread_mutex_unlock(&to->cm_lock);
+	pthread_mutex_unlock(&to->sessions->cm_lock);
 	return ret ? rdmamsg__cm_fail(to, ret, "moving a request") : 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The connector of the connection manager. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/connector.h"
 #include "session/ep.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The active side over the CM: the addresses of a name, one after the other. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include "cm.h"
@@ -32,8 +33,8 @@
 
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what)
 {
-	if (err == -EACCES &&
-	    (geteuid() != ctx->euid || getegid() != ctx->egid))
+	if (err == -EACCES && (geteuid() != ctx->sessions->euid ||
+			       getegid() != ctx->sessions->egid))
 		return rdmamsg__fail(-EPERM, "%s: the credentials of this "
 				     "process changed since rdmamsg_open(), "
 				     "and the device serves only those that "

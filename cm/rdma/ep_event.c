@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the CM says of an endpoint, up to a connected queue pair and after. */
 #include "base/base.h"
+#include "base/ctx.h"
+#include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/poll.h"
 #include "wire/proto.h"
 
 #include "cm.h"

@@ -4,14 +4,15 @@
  * Whoever gets one may destroy the id: nothing of it is outstanding.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,22 +70,22 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 		     struct rdma_event_channel **ret_ch)
 {
-	struct cm_channel *cm = &ctx->cm[v == &rdmamsg__verbs_soft];
+	struct cm_channel *cm = &ctx->sessions->cm[v == &rdmamsg__verbs_soft];
 	int ret = 0;
 
-	pthread_mutex_lock(&ctx->cm_lock);
+	pthread_mutex_lock(&ctx->sessions->cm_lock);
 	if (!cm->ch)
 		ret = open_channel(ctx, cm, v);
 	if (!ret)
 		*ret_ch = cm->ch;
-	pthread_mutex_unlock(&ctx->cm_lock);
+	pthread_mutex_unlock(&ctx->sessions->cm_lock);
 	return ret;
 }
 
 void rdmamsg__cm_close(struct rdmamsg *ctx)
 {
 	for (int i = 0; i < TABLES; i++) {
-		struct cm_channel *cm = &ctx->cm[i];
+		struct cm_channel *cm = &ctx->sessions->cm[i];
 		struct rdma_event_channel *ch = cm->ch;
 
 		if (!ch)

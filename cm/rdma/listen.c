@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Listening through the CM: on which devices. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/loop.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
 
 #include "cm.h"

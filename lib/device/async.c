@@ -6,17 +6,16 @@
  * mails it to each context that it concerns.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
 #include "base/watch.h"
+#include "device/cq.h"
+#include "device/async.h"
 #include "device/device.h"
+#include "device/use.h"
 #include "device/verbs_call.h"
-#include "lane/srq.h"
-#include "loop/ctx.h"
-#include "memory/region.h"
-#include "qp/rawqp.h"
-#include "session/ep.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,128 +32,6 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
-struct async_mail {
-	struct mail mail;
-	int type;
-	uint32_t port;
-	uint32_t ep_key;
-	bool for_ep;
-	const void *of;			/* ibv_cq or ibv_srq that it is about */
-	bool rawqp;			/* of the program's: its own concern */
-	const struct rdmamsg_device *d;	/* which may have been closed since */
-	char device[64];
-};
-
-static bool is_fatal(int type)
-{
-	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
-	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_CQ_ERR ||
-	       type == IBV_EVENT_DEVICE_FATAL;
-}
-
-static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
-{
-	enum rdmamsg_who who = RDMAMSG_WHO_DEVICE;
-	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
-	int error = -EIO;
-	char regions[64];
-	struct list *n, *t;
-
-	switch (m->type) {
-	case IBV_EVENT_QP_ACCESS_ERR:	/* the device refused its requests */
-		who = RDMAMSG_WHO_PEER;
-		cause = RDMAMSG_CAUSE_ACCESS;
-		error = -EACCES;
-		break;
-	case IBV_EVENT_QP_REQ_ERR:
-		who = RDMAMSG_WHO_PEER;
-		cause = RDMAMSG_CAUSE_PROTOCOL;
-		error = -EPROTO;
-		break;
-	case IBV_EVENT_DEVICE_FATAL:
-		cause = RDMAMSG_CAUSE_REMOVED;
-		break;
-	default:
-		break;
-	}
-	list_for_each_safe(n, t, &ctx->eps) {
-		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
-
-		if (!ep->lane.dev || ep->lane.dev->device != m->d ||
-		    (m->for_ep && ep->key != m->ep_key))
-			continue;
-		regions[0] = 0;
-		if (cause == RDMAMSG_CAUSE_ACCESS)
-			rdmamsg__region_guess(ep, regions, sizeof(regions));
-		if (who == RDMAMSG_WHO_PEER)
-			rdmamsg__ep_offended(ep);
-		rdmamsg__ep_reason(ep, who, cause, error,
-				   "device %s reports: %s%s", m->device,
-				   rdmamsg__event_text(m->type), regions);
-		rdmamsg__ep_kill(ep);
-	}
-}
-
-static bool has_cq(const struct rdmamsg *ctx, const void *ibv)
-{
-	struct list *n, *m;
-
-	list_for_each(n, &ctx->devs)
-		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
-			if (list_entry(m, struct cq, node)->ibv == ibv)
-				return true;
-	return false;
-}
-
-/*
- * An event about a queue of another context or of the program, or one that the
- * library has asked for itself, is not for on_event.
- */
-static bool is_for_program(struct rdmamsg *ctx, const struct async_mail *m)
-{
-	if (!m->of)
-		return true;
-	return m->type == IBV_EVENT_CQ_ERR ? has_cq(ctx, m->of) :
-	       rdmamsg__srq_event(ctx, m->of, m->type);
-}
-
-static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
-{
-	if (ctx->closing)
-		return;
-	log_info("device %s port %u: %s", ev->device, ev->port, ev->name);
-	rdmamsg__tell(&ctx->loop, ctx->opts.on_event, ctx, ev);
-}
-
-static void async_deliver(struct rdmamsg *ctx, struct mail *mail)
-{
-	struct async_mail *m = list_entry(mail, struct async_mail, mail);
-	struct rdmamsg_event ev = {
-		.size = sizeof(ev), .type = m->type,
-		.name = rdmamsg__event_text(m->type), .device = m->device,
-		.port = m->port,
-	};
-
-	if (m->for_ep)
-		ev.ep = m->ep_key >> 8 < ctx->table_size ?
-			ctx->table[m->ep_key >> 8] : NULL;
-	if (ev.ep && ev.ep->key != m->ep_key)
-		ev.ep = NULL;
-	if (!is_for_program(ctx, m)) {
-		free(m);
-		return;
-	}
-	if (m->type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-		if (ev.ep)
-			rdmamsg__ep_last_wqe(ev.ep);
-	} else if (!m->for_ep || ev.ep) {
-		tell(ctx, &ev);
-	}
-	if (is_fatal(m->type) && !m->rawqp)
-		async_fail_eps(ctx, m);
-	free(m);
-}
-
 /* A context has as many parts of a device as domains: it is told once. */
 static bool is_first(const struct dev *dev)
 {
@@ -168,8 +45,8 @@ static bool is_first(const struct dev *dev)
 
 /* Under the device's lock: no context of it can go away meanwhile. */
 static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
-		       int type, uint32_t port, const struct rdmamsg_ep *ep,
-		       const void *of, bool rawqp)
+		       int type, uint32_t port, const struct qp_owner *qp,
+		       const void *of)
 {
 	struct async_mail *m = calloc(1, sizeof(*m));
 
@@ -179,23 +56,23 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 		return;
 	}
 	list_init(&m->mail.node);
-	m->mail.fn = async_deliver;
+	m->mail.fn = ctx->devices->use->event;
 	m->type = type;
 	m->port = port;
-	m->for_ep = ep;
-	m->rawqp = rawqp;
-	m->ep_key = ep ? ep->key : 0;
+	m->for_ep = qp && qp->is_ep;
+	m->rawqp = qp && !qp->is_ep;
+	m->ep_key = qp ? qp->ep_key : 0;
 	m->of = of;
 	m->d = d;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
 	rdmamsg__mail_post(&ctx->loop, &m->mail);
 }
 
-static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
+static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
+			const struct device_use *use)
 {
-	struct rdmamsg_qp *rawqp;
 	const void *of = NULL;
-	struct rdmamsg_ep *ep;
+	struct qp_owner qp;
 	struct list *n;
 
 	switch (ev->event_type) {
@@ -208,16 +85,9 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		/* ibv_destroy_qp() waits for our ack: the owner is there */
-		rawqp = rdmamsg__rawqp_of(ev->element.qp);
-		if (rawqp && rawqp->ctx)
-			async_post(rawqp->ctx, d, ev->event_type, 0, NULL,
-				   NULL, true);
-		if (rawqp)
-			return;
-		ep = ev->element.qp->qp_context;
-		if (ep)
-			async_post(ep->ctx, d, ev->event_type, 0, ep, NULL,
-				   false);
+		qp = use->owner(ev->element.qp);
+		if (qp.ctx)
+			async_post(qp.ctx, d, ev->event_type, 0, &qp, NULL);
 		return;
 	/*
 	 * A program may have made these for its own queue pairs: what their
@@ -240,22 +110,8 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev)
 
 		if (is_first(dev))
 			async_post(dev->ctx, d, ev->event_type, of ? 0 :
-				   (uint32_t)ev->element.port_num, NULL, of,
-				   false);
+				   (uint32_t)ev->element.port_num, NULL, of);
 	}
-}
-
-static void removed_deliver(struct rdmamsg *ctx, struct mail *mail)
-{
-	struct async_mail *m = list_entry(mail, struct async_mail, mail);
-	const struct rdmamsg_event ev = {
-		.size = sizeof(ev), .type = -1,
-		.name = rdmamsg__event_text(-1), .device = m->device,
-	};
-
-	tell(ctx, &ev);
-	rdmamsg__device_gone(ctx, m->d);
-	free(m);
 }
 
 /* Under the device's lock, once: the last event of the device. */
@@ -272,7 +128,7 @@ static void post_removed(struct rdmamsg_device *d)
 		if (!m)
 			continue;
 		list_init(&m->mail.node);
-		m->mail.fn = removed_deliver;
+		m->mail.fn = dev->ctx->devices->use->removed;
 		m->d = d;
 		snprintf(m->device, sizeof(m->device), "%s", d->name);
 		rdmamsg__mail_post(&dev->ctx->loop, &m->mail);
@@ -298,7 +154,7 @@ static bool is_watched(const struct dev *dev)
 {
 	struct list *n;
 
-	list_for_each(n, &dev->ctx->devs) {
+	list_for_each(n, &dev->ctx->devices->devs) {
 		const struct dev *other = list_entry(n, struct dev, node);
 
 		if (other != dev && other->device == dev->device)
@@ -347,14 +203,14 @@ void rdmamsg__async_stop(struct dev *dev)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static int read_one(struct rdmamsg_device *d)
+static int read_one(struct rdmamsg_device *d, const struct device_use *use)
 {
 	struct ibv_async_event ev;
 	int ret = rdmamsg__v_get_async_event(d->v, d->verbs, &ev);
 
 	if (ret)
 		return ret;
-	async_route(d, &ev);
+	async_route(d, &ev, use);
 	d->v->ack_async_event(&ev);
 	if (ev.event_type != IBV_EVENT_DEVICE_FATAL)
 		return 0;
@@ -373,7 +229,7 @@ void rdmamsg__async_read(struct rdmamsg *ctx, struct rdmamsg_device *d)
 	pthread_mutex_lock(&d->lock);
 	removed = rdmamsg__removal_read(d);
 	while (!d->silent && !ret)
-		ret = read_one(d);
+		ret = read_one(d, ctx->devices->use);
 	/* the kernel has cut us off: the descriptor would stay readable */
 	if (ret == -EIO) {
 		d->silent = true;

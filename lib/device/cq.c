@@ -5,13 +5,14 @@
  * reports every request, signalled or not), so an overrun cannot happen.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "base/watch.h"
+#include "device/cq.h"
 #include "device/device.h"
+#include "device/use.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
-#include "session/ep.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -32,7 +33,7 @@ static void hot_update(struct rdmamsg *ctx)
 	struct ibv_cq *only = NULL;
 	int count = 0;
 
-	list_for_each(n, &ctx->devs)
+	list_for_each(n, &ctx->devices->devs)
 		list_for_each(m, &list_entry(n, struct dev, node)->cqs) {
 			only = list_entry(m, struct cq, node)->ibv;
 			count++;
@@ -161,22 +162,6 @@ static int arm(struct cq *cq)
 	return ret;
 }
 
-/* Completions may never be seen: better an end than a wait without one. */
-static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
-		      const char *what)
-{
-	struct list *n;
-
-	list_for_each(n, &ctx->eps) {
-		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
-
-		if (ep->lane.cq != cq &&
-		    (!ep->lane.srq || ep->lane.srq->cq != cq))
-			continue;
-		rdmamsg__ep_device_failed(ep, err, what);
-	}
-}
-
 static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
 {
 	uint64_t need = (uint64_t)cq->used + entries;
@@ -282,55 +267,9 @@ int rdmamsg__cq_rearm(struct dev *dev)
 		}
 		err = arm(cq);
 		if (unlikely(err))
-			cq_failed(dev->ctx, cq, err,
-				  "arming the completion queue");
+			dev->ctx->devices->use->cq_failed(
+				dev->ctx, cq, err,
+				"arming the completion queue");
 	}
 	return 1;
-}
-
-void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq)
-{
-	struct ibv_wc wc[16];
-	uint32_t left = cq->room;
-	int got;
-
-	do {
-		got = ibv_poll_cq(cq->ibv, 16, wc);
-		if (got <= 0)
-			return;
-		rdmamsg__dispatch(ctx, wc, got);
-		left -= min(left, (uint32_t)got);
-	} while (left);
-}
-
-int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
-{
-	struct ibv_wc wc[16];
-	struct list *n, *m;
-	int total = 0;
-
-	list_for_each(n, &ctx->devs) {
-		struct dev *dev = list_entry(n, struct dev, node);
-
-		if (dev->single)
-			break;		/* the rest of ctx->devs is single */
-		list_for_each(m, &dev->cqs) {
-			struct cq *cq = list_entry(m, struct cq, node);
-			int got, sum = 0;
-
-			do {
-				got = ibv_poll_cq(cq->ibv, 16, wc);
-				if (unlikely(got < 0)) {
-					cq_failed(ctx, cq, -EIO,
-						  "polling the completion "
-						  "queue");
-					break;
-				}
-				rdmamsg__dispatch(ctx, wc, got);
-				sum += got;
-			} while (got == 16 && sum < budget);
-			total += sum;
-		}
-	}
-	return total;
 }

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices: opened once per process, whatever number of contexts use them. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/qpmap.h"
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/watch.h"
+#include "device/cq.h"
+#include "device/async.h"
 #include "device/device.h"
+#include "device/use.h"
 #include "device/verbs_call.h"
-#include "lane/srq.h"
-#include "loop/ctx.h"
-#include "memory/pool.h"
-#include "memory/region.h"
-#include "memory/stretch.h"
-#include "qp/rawqp.h"
-#include "session/ep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -326,9 +323,9 @@ static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		goto err_timer;
 	/* rdmamsg__cq_poll() stops at the first single dev */
 	if (dev->single)
-		list_add_tail(&ctx->devs, &dev->node);
+		list_add_tail(&ctx->devices->devs, &dev->node);
 	else
-		list_add(&ctx->devs, &dev->node);
+		list_add(&ctx->devices->devs, &dev->node);
 	*ret_dev = dev;
 	return 0;
 
@@ -346,7 +343,7 @@ int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
 	struct list *n;
 	int err = 0;
 
-	list_for_each(n, &ctx->devs) {
+	list_for_each(n, &ctx->devices->devs) {
 		dev = list_entry(n, struct dev, node);
 		if (dev->device && !dev->device->gone && !dev->single &&
 		    dev->device->v == v && !strcmp(dev->device->name, name) &&
@@ -407,67 +404,41 @@ static void dev_release(struct dev *dev)
 	rdmamsg__async_stop(dev);
 	rdmamsg__timer_stop(&dev->ctx->loop.timers, &dev->linger);
 	rdmamsg__timers_release(&dev->ctx->loop.timers, 1);
-	rdmamsg__srqs_dev_free(dev);
+	dev->ctx->devices->use->release(dev);
 	rdmamsg__qpmap_free(&dev->qps);
 	rdmamsg__cqs_free(dev);
 	if (!dev->single)
 		close_channel(dev);
-	rdmamsg__regions_dereg(dev);
-	rdmamsg__spares_drop(dev);
-	rdmamsg__msgs_dereg(dev);
-	rdmamsg__pools_dereg(&dev->recv_pools);
-	rdmamsg__pools_dereg(&dev->send_pools);
 	drop_pd(dev);
 	device_put(d);
 	dev->device = NULL;
-}
-
-static bool pools_used(const struct list *pools)
-{
-	struct list *n;
-
-	list_for_each(n, pools)
-		if (list_entry(n, struct pool, node)->used)
-			return true;
-	return false;
-}
-
-/* In the program's hands, or being sent through another device. */
-static bool has_messages(const struct dev *dev)
-{
-	return dev->msgs_out || !list_empty(&dev->loose) ||
-	       pools_used(&dev->recv_pools) || pools_used(&dev->send_pools);
 }
 
 void rdmamsg__dev_close(struct dev *dev)
 {
 	dev_release(dev);
 	/* messages outlive the device, not the context */
-	if (has_messages(dev) && !dev->ctx->closing)
+	if (dev->ctx->devices->use->has_messages(dev) && !dev->ctx->closing)
 		return;
-	rdmamsg__msgs_free(dev);
-	rdmamsg__pools_free(&dev->recv_pools);
-	rdmamsg__pools_free(&dev->send_pools);
+	dev->ctx->devices->use->free(dev);
 	list_del(&dev->node);
 	free(dev);
 }
 
 int rdmamsg__dev_disown(struct dev *dev)
 {
+	const struct device_use *use = dev->ctx->devices->use;
 	const struct rdmamsg_device *d = dev->device;
 	int ret;
 
 	if (!d)
 		goto out;
-	/* what is kept for the next one to come */
-	rdmamsg__srqs_dev_free(dev);
-	if (has_messages(dev))
+	use->drop_kept(dev);
+	if (use->has_messages(dev))
 		return rdmamsg__fail(-EBUSY, "device %s: messages of the "
 				     "protection domain are still being sent",
 				     d->name);
-	rdmamsg__spares_drop(dev);
-	rdmamsg__pools_free(&dev->recv_pools);
-	rdmamsg__pools_free(&dev->send_pools);
+	use->drop_spares(dev);
 	ret = rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "device %s: the protection domain is "
@@ -487,8 +458,8 @@ void rdmamsg__devs_reap(struct rdmamsg *ctx)
 {
 	struct list *n, *t;
 
-	ctx->reap = false;
-	list_for_each_safe(n, t, &ctx->devs) {
+	ctx->devices->reap = false;
+	list_for_each_safe(n, t, &ctx->devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
 		if (dev->eps)
@@ -505,25 +476,17 @@ bool rdmamsg__device_lost(const struct rdmamsg_device *d)
 	return rdmamsg__v_query_port(d->v, d->verbs, 1, &port) == -EIO;
 }
 
-void rdmamsg__dev_keep(struct rdmamsg_qp *q)
+void rdmamsg__device_keep(struct rdmamsg_device *d)
 {
-	struct rdmamsg_device *d = q->dev->device;
-
 	device_again(d);
-	/* events of the queue pair have no context to go to any more */
-	pthread_mutex_lock(&d->lock);
-	q->ctx = NULL;
-	pthread_mutex_unlock(&d->lock);
-	rdmamsg__dev_put(q->dev);
-	q->dev = NULL;
 }
 
 /* The kernel waits for a removed device to be closed. */
-static void reap_unused(struct rdmamsg *ctx, const struct rdmamsg_device *d)
+void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d)
 {
 	struct list *n;
 
-	list_for_each(n, &ctx->devs) {
+	list_for_each(n, &ctx->devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
 		if (dev->device == d && d->gone && !dev->eps)
@@ -542,20 +505,5 @@ void rdmamsg__device_removed(struct rdmamsg_device *d)
 void rdmamsg__dev_removed(struct dev *dev)
 {
 	rdmamsg__device_removed(dev->device);
-	reap_unused(dev->ctx, dev->device);
-}
-
-void rdmamsg__device_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d)
-{
-	struct list *n, *t;
-
-	/* another device may be at this address: that one is not gone */
-	list_for_each_safe(n, t, &ctx->eps) {
-		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
-
-		if (ep->lane.dev && ep->lane.dev->device == d && d->gone &&
-		    ep->state < EP_DRAINING)
-			rdmamsg__ep_removed(ep);
-	}
-	reap_unused(ctx, d);
+	rdmamsg__devs_gone(dev->ctx, dev->device);
 }

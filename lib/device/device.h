@@ -11,6 +11,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/qpmap.h"
 #include "base/timer.h"
@@ -18,7 +19,7 @@
 
 enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
 
-struct rdmamsg_qp;
+struct device_use;
 
 struct rdmamsg_device {
 	struct list node;		/* these two: device.c's lock */
@@ -39,16 +40,6 @@ struct rdmamsg_device {
 	pthread_mutex_t lock;		/* of opening, events, and the rest */
 	struct list ports;		/* struct dev of each context */
 	bool silent;			/* no async event will come any more */
-};
-
-struct cq {
-	struct list node;
-	struct ibv_cq *ibv;
-	uint32_t room, used;		/* entries, and promised ones */
-	uint32_t events;		/* got, not yet acked */
-	bool unarmed;			/* arming failed: raises no event */
-	bool own;			/* of one endpoint, and ends with it */
-	uint32_t vector;
 };
 
 /* A device as one context uses it, in one protection domain. */
@@ -83,6 +74,21 @@ struct dev {
 	bool reap;			/* close it when settling */
 };
 
+/* The part of a context. */
+struct devices {
+	const struct device_use *use;
+	struct list devs;		/* single ones last */
+	struct list pd_list;		/* struct rdmamsg_pd */
+	bool reap;			/* a dev is to be closed */
+};
+
+/* A device is to be closed when we are through. */
+static inline void rdmamsg__reap(struct rdmamsg *ctx)
+{
+	ctx->devices->reap = true;
+	ctx->loop.work = true;
+}
+
 /* fork.c: called before memory is registered. */
 void rdmamsg__fork_protect(const struct verbs_api *v);
 
@@ -99,25 +105,13 @@ int rdmamsg__dev_disown(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
 /* The same for one of which the caller may have nothing. */
 void rdmamsg__device_removed(struct rdmamsg_device *d);
-/* What a context has of a removed device ends; it may have nothing of it. */
-void rdmamsg__device_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d);
+/* Parts of a removed device that nothing uses are closed soon. */
+void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d);
 /* One that goes refuses and flushes before it has said so. */
 bool rdmamsg__device_lost(const struct rdmamsg_device *d);
-/* This queue pair outlives its context: so does the device, for good. */
-void rdmamsg__dev_keep(struct rdmamsg_qp *q);
+/* The device stays open for good. */
+void rdmamsg__device_keep(struct rdmamsg_device *d);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);
-
-/*
- * async.c: every context of a device watches for its events. The one that is
- * driven first reads them, and sends each to the contexts that it concerns.
- */
-int rdmamsg__async_start(struct dev *dev);
-void rdmamsg__async_stop(struct dev *dev);
-void rdmamsg__async_read(struct rdmamsg *ctx, struct rdmamsg_device *d);
-/* Every context of a removed device tells on_event, and ends its endpoints. */
-void rdmamsg__async_removed(struct rdmamsg_device *d);
-/* It could not be destroyed, but its owner goes: the device may tell of it. */
-void rdmamsg__async_forget(struct rdmamsg_device *d, struct ibv_qp *qp);
 
 /* removal.c: what tells of it on Soft-RoCE */
 void rdmamsg__removal_open(struct rdmamsg_device *d);

@@ -8,7 +8,7 @@
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/oob.h"
+#include "device/path.h"
 #include "wire/proto.h"
 
 #include <endian.h>

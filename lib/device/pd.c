@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection domains of the program's: made, checked, destroyed. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "loop/ctx.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -23,8 +23,8 @@ int rdmamsg__pd_check(const struct rdmamsg *ctx, const struct rdmamsg_pd *pd)
 
 void rdmamsg__pds_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->pd_list)) {
-		struct rdmamsg_pd *pd = list_first(&ctx->pd_list,
+	while (!list_empty(&ctx->devices->pd_list)) {
+		struct rdmamsg_pd *pd = list_first(&ctx->devices->pd_list,
 						   struct rdmamsg_pd, node);
 
 		/* the devices are closed, and what was in it is gone */
@@ -56,7 +56,7 @@ int rdmamsg_pd_create(struct rdmamsg *ctx,
 				     "domain");
 	pd->ctx = ctx;
 	pd->user = o.user;
-	list_add_tail(&ctx->pd_list, &pd->node);
+	list_add_tail(&ctx->devices->pd_list, &pd->node);
 	*ret_pd = pd;
 	return 0;
 }
@@ -75,7 +75,7 @@ static int check_unused(const struct rdmamsg_pd *pd)
 				     "are in it, those of caches included: "
 				     "rdmamsg_region_destroy(), "
 				     "rdmamsg_cache_invalidate()", pd->regions);
-	list_for_each(n, &pd->ctx->devs) {
+	list_for_each(n, &pd->ctx->devices->devs) {
 		const struct dev *dev = list_entry(n, struct dev, node);
 
 		if (dev->owner == pd)
@@ -98,7 +98,7 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
 	ret = check_unused(pd);
 	if (ret)
 		return ret;
-	list_for_each(n, &pd->ctx->devs) {
+	list_for_each(n, &pd->ctx->devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
 		if (dev->owner == pd)

@@ -21,6 +21,8 @@ struct id_device {
 	enum ibv_transport_type transport;
 };
 
+#define TABLES	2	/* the system's, or a test's, and the soft HCA's */
+
 struct verbs_api {
 	/* NULL: no memory is registered with the kernel */
 	enum ibv_fork_status (*is_fork_initialized)(void);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What an endpoint needs of a device, and the walk of its queue pair. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/qpmap.h"
 #include "base/util.h"
+#include "device/async.h"
+#include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "onesided/rma.h"
 #include "qp/rawqp.h"
-#include "session/ep.h"
 #include "session/connector.h"
+#include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -123,7 +126,7 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 static int table_add(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
-	uint32_t i, size = ctx->table_size;
+	uint32_t i, size = ctx->sessions->table_size;
 	struct rdmamsg_ep **table;
 
 	/*
@@ -131,9 +134,9 @@ static int table_add(struct rdmamsg_ep *ep)
 	 * after it was freed; the generation is for what comes even later.
 	 */
 	for (i = 0; i < size; i++) {
-		uint32_t at = (ctx->table_hint + i) % size;
+		uint32_t at = (ctx->sessions->table_hint + i) % size;
 
-		if (!ctx->table[at]) {
+		if (!ctx->sessions->table[at]) {
 			i = at;
 			goto found;
 		}
@@ -143,18 +146,18 @@ static int table_add(struct rdmamsg_ep *ep)
 				     "a context has at most %u endpoints",
 				     EP_MAX);
 	size = size ? 2 * size : 16;
-	table = realloc(ctx->table, size * sizeof(*table));
+	table = realloc(ctx->sessions->table, size * sizeof(*table));
 	if (!table)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	memset(table + ctx->table_size, 0,
-	       (size - ctx->table_size) * sizeof(*table));
-	i = ctx->table_size;
-	ctx->table = table;
-	ctx->table_size = size;
+	memset(table + ctx->sessions->table_size, 0,
+	       (size - ctx->sessions->table_size) * sizeof(*table));
+	i = ctx->sessions->table_size;
+	ctx->sessions->table = table;
+	ctx->sessions->table_size = size;
 found:
-	ctx->table[i] = ep;
-	ctx->table_hint = i + 1;
-	ep->key = i << 8 | (++ctx->generation & 0xff);
+	ctx->sessions->table[i] = ep;
+	ctx->sessions->table_hint = i + 1;
+	ep->key = i << 8 | (++ctx->sessions->generation & 0xff);
 	ep->hot.wr_id = (uint64_t)ep->key << 32;
 	return 0;
 }
@@ -225,9 +228,7 @@ static void put_pools(struct rdmamsg_ep *ep)
 		rdmamsg__pool_unuse(ep->lane.recv_pool);
 	rdmamsg__lobby_credit(ep);
 	ep->send.pool = ep->ctrl.pool = ep->lane.recv_pool = NULL;
-	if (ep->rndv.announced_max)
-		rdmamsg__budget_withdraw(ep->ctx, ep->rndv.holds_max);
-	ep->rndv.announced_max = ep->rndv.holds_max = 0;
+	rdmamsg__max_msg_forget(ep);
 }
 
 static int get_dev(struct rdmamsg_ep *ep)
@@ -333,11 +334,12 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 				ep->lane.cq_share);
 	ep->lane.cq = NULL;
 	/* of an earlier try, the key may be somebody else's by now */
-	if (ep->key >> 8 < ctx->table_size && ctx->table[ep->key >> 8] == ep)
-		ctx->table[ep->key >> 8] = NULL;
-	if (ctx->last == ep)
-		ctx->last = &rdmamsg__nobody;
-	list_del(&ep->starved_node);
+	if (ep->key >> 8 < ctx->sessions->table_size &&
+	    ctx->sessions->table[ep->key >> 8] == ep)
+		ctx->sessions->table[ep->key >> 8] = NULL;
+	if (ctx->sessions->last == ep)
+		ctx->sessions->last = &rdmamsg__nobody;
+	list_del(&ep->starving.node);
 	rdmamsg__windows_free(ep);
 	rdmamsg__rma_free(ep);
 	free(ep->lane.sq.slots);

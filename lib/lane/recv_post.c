@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Keeping receives posted, and the credit that they are for the peer. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/util.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/lent.h"
@@ -101,7 +102,7 @@ static struct rdmamsg_msg *replacement(struct rdmamsg_ep *ep, uint32_t count)
 					      &ep->lane.rq.lacks));
 	if (!err)
 		return rdmamsg__pool_take(ep->lane.recv_pool);
-	rdmamsg__starve(ep, err);
+	rdmamsg__starve(ep->ctx, &ep->starving, err);
 	return NULL;
 }
 

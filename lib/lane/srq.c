@@ -2,15 +2,18 @@
 /* Shared receive queues: made, given to endpoints, taken down. */
 #include "base/addrmap.h"
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/cq.h"
+#include "device/device.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/account.h"
+#include "memory/account.h"
 #include "session/ep.h"
+#include "session/lent.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -101,7 +104,7 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 	srq->ctx = ctx;
 	srq->refs = 1;
 	list_init(&srq->parts);
-	list_add_tail(&ctx->srq_list, &srq->node);
+	list_add_tail(&ctx->lanes->srq_list, &srq->node);
 	*ret_srq = srq;
 	return 0;
 }
@@ -119,12 +122,12 @@ int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
 static int take_index(struct rdmamsg *ctx, struct srq *q)
 {
 	for (uint32_t i = 0; i < SRQ_PARTS; i++) {
-		uint32_t at = (ctx->srq_hint + i) % SRQ_PARTS;
+		uint32_t at = (ctx->lanes->srq_hint + i) % SRQ_PARTS;
 
-		if (ctx->srqs[at])
+		if (ctx->lanes->srqs[at])
 			continue;
-		ctx->srqs[at] = q;
-		ctx->srq_hint = at + 1;
+		ctx->lanes->srqs[at] = q;
+		ctx->lanes->srq_hint = at + 1;
 		q->wr_id = (uint64_t)SRQ_KEY << 32 | 0x80000000u | at << 24;
 		return 0;
 	}
@@ -199,8 +202,8 @@ static void part_free(struct srq *q)
 		rdmamsg__pool_unuse(q->pool);
 	if (q->cq)
 		rdmamsg__cq_put(q->dev, q->cq, q->depth);
-	if (ctx->srqs[rdmamsg__srq_index(q)] == q)
-		ctx->srqs[rdmamsg__srq_index(q)] = NULL;
+	if (ctx->lanes->srqs[rdmamsg__srq_index(q)] == q)
+		ctx->lanes->srqs[rdmamsg__srq_index(q)] = NULL;
 	add_stats(&q->owner->st, &q->st);
 	list_del(&q->node);
 	list_del(&q->dev_node);
@@ -446,8 +449,8 @@ bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
 	struct srq *q = NULL;
 
 	for (uint32_t i = 0; i < SRQ_PARTS && !q; i++)
-		if (ctx->srqs[i] && ctx->srqs[i]->ibv == ibv)
-			q = ctx->srqs[i];
+		if (ctx->lanes->srqs[i] && ctx->lanes->srqs[i]->ibv == ibv)
+			q = ctx->lanes->srqs[i];
 	if (!q)
 		return false;
 	if (type == IBV_EVENT_SRQ_ERR) {
@@ -493,8 +496,9 @@ void rdmamsg__srqs_dev_free(struct dev *dev)
 
 void rdmamsg__srqs_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->srq_list))
-		srq_free(list_first(&ctx->srq_list, struct rdmamsg_srq, node));
+	while (!list_empty(&ctx->lanes->srq_list))
+		srq_free(list_first(&ctx->lanes->srq_list, struct rdmamsg_srq,
+				    node));
 }
 
 void rdmamsg_srq_destroy(struct rdmamsg_srq *srq)

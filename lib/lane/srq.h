@@ -24,6 +24,7 @@
 
 #include "base/list.h"
 #include "base/util.h"
+#include "lane/lanes.h"
 #include "session/ep.h"
 
 /*
@@ -33,7 +34,6 @@
  */
 #define SRQ_CTRL	(CREDIT_MAX + 4 /* PING PONG CLOSE, SETUP or DONE */)
 #define SRQ_BATCH	32	/* receives posted together, at most */
-#define SRQ_PARTS	128	/* of one context */
 #define SRQ_SLOTS	(1u << 24)
 #define SRQ_KEY		0xffffffffu	/* no endpoint has this one */
 #define SRQ_NONE	UINT32_MAX	/* no slot */

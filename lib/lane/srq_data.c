@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving through a shared queue: posting, credits, whose message it is. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/qpmap.h"
 #include "base/util.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -41,7 +44,7 @@ void rdmamsg__srq_fail(struct srq *q, int err, const char *what)
 	struct list *n;
 
 	q->failed = true;
-	list_for_each(n, &q->dev->ctx->eps) {
+	list_for_each(n, &q->dev->ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
 		if (ep->lane.srq != q)
@@ -265,7 +268,7 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 	/* the program holds it all: again when it lets go of some */
 	scarce = data > out + n;
 	if (unlikely(scarce))
-		rdmamsg__starve(ep, err ? err : -ENOBUFS);
+		rdmamsg__starve(ep->ctx, &ep->starving, err ? err : -ENOBUFS);
 	q->promised += n;
 	q->extra += above(out + n, floor) - above(out, floor);
 	post_ready(q, q->batch);
@@ -312,7 +315,7 @@ static void foresee(const struct srq *q, const struct ibv_wc *wc)
 void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		       const struct ibv_wc *end)
 {
-	struct srq *q = ctx->srqs[wc->wr_id >> 24 & (SRQ_PARTS - 1)];
+	struct srq *q = ctx->lanes->srqs[wc->wr_id >> 24 & (SRQ_PARTS - 1)];
 	uint32_t at = (uint32_t)wc->wr_id & (SRQ_SLOTS - 1);
 	struct rdmamsg_ep *ep;
 

@@ -4,13 +4,15 @@
  * batch is posted when the callbacks are through or when it is full, with one
  * doorbell, otherwise at once. Its completion ends the operation it is for.
  */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -65,7 +67,7 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 /* The batch is not empty. */
 void rdmamsg__tx_post(struct rdmamsg *ctx)
 {
-	struct tx_batch *tx = &ctx->tx;
+	struct tx_batch *tx = &ctx->lanes->tx;
 	struct rdmamsg_ep *ep = tx->ep;
 	struct tx_entry *end = tx->next, *last = end - 1;
 	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
@@ -96,7 +98,7 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 	struct rdmamsg *ctx = ep->ctx;
 
 	rdmamsg__tx_flush(ctx);
-	ctx->tx.ep = ep;
+	ctx->lanes->tx.ep = ep;
 	/* outside of callbacks the maker of the batch posts it */
 	ctx->loop.work |= ctx->loop.in_callback;
 	ep->hot.len_end = 0;	/* the inline would overtake us */
@@ -132,7 +134,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	}
 	/* somebody waits for these; the others may be told later */
 	if (op && (op->cookie || op->kind != OP_EAGER))
-		ep->ctx->tx.signal = true;
+		ep->ctx->lanes->tx.signal = true;
 	rdmamsg__tx_end(ep);
 }
 
@@ -165,7 +167,7 @@ void rdmamsg__tx_ask(struct rdmamsg *ctx)
 {
 	struct list *n;
 
-	list_for_each(n, &ctx->eps) {
+	list_for_each(n, &ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
 		if (!ep->lane.sq.ops || last_is_signaled(ep) ||

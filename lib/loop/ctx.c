@@ -2,6 +2,7 @@
 /* The context: made, checked, taken down in order. */
 #include "base/addrmap.h"
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/submit.h"
 #include "base/timer.h"
@@ -10,14 +11,19 @@
 #include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
+#include "loop/device_use.h"
+#include "loop/wait.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/regcache.h"
 #include "memory/region.h"
 #include "memory/stretch.h"
 #include "qp/rawqp.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,15 +39,31 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-int rdmamsg__ctx_check(const struct rdmamsg *ctx)
+/* All parts, in one piece. */
+struct context {
+	struct rdmamsg ctx;		/* first */
+	struct devices devices;
+	struct memory memory;
+	struct lanes lanes;
+	struct sessions sessions;
+};
+
+static struct rdmamsg *context_new(void)
 {
-	if (likely(ctx && ctx->magic == CTX_MAGIC))
-		return 0;
-	if (!ctx)
-		return rdmamsg__fail(-EINVAL, "the context is NULL");
-	return rdmamsg__fail(-ECHILD, "this process was forked from the one "
-			     "that opened the context, which cannot be used "
-			     "here");
+	struct context *c = rdmamsg__object_new(sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->ctx.devices = &c->devices;
+	c->ctx.memory = &c->memory;
+	c->ctx.lanes = &c->lanes;
+	c->ctx.sessions = &c->sessions;
+	return &c->ctx;
+}
+
+static void context_free(struct rdmamsg *ctx)
+{
+	rdmamsg__object_free(ctx, sizeof(struct context));
 }
 
 static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
@@ -86,29 +108,32 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ret = rdmamsg__fork_check();
 	if (ret)
 		return ret;
-	ctx = rdmamsg__object_new(sizeof(*ctx));
+	ctx = context_new();
 	if (!ctx)
 		return rdmamsg__fail(-ENOMEM, "rdmamsg_open: no memory");
-	list_init(&ctx->devs);
-	list_init(&ctx->eps);
-	list_init(&ctx->listeners);
-	list_init(&ctx->requests);
-	list_init(&ctx->dirty);
-	list_init(&ctx->dead);
-	list_init(&ctx->held);
+	list_init(&ctx->devices->devs);
+	list_init(&ctx->sessions->eps);
+	list_init(&ctx->sessions->listeners);
+	list_init(&ctx->sessions->requests);
+	list_init(&ctx->sessions->dirty);
+	list_init(&ctx->sessions->dead);
+	list_init(&ctx->sessions->held);
 	list_init(&ctx->qps);
-	list_init(&ctx->region_list);
-	list_init(&ctx->srq_list);
-	list_init(&ctx->pool_list);
-	list_init(&ctx->pd_list);
-	list_init(&ctx->caches);
-	list_init(&ctx->lents);
+	list_init(&ctx->memory->region_list);
+	list_init(&ctx->lanes->srq_list);
+	list_init(&ctx->memory->pool_list);
+	list_init(&ctx->devices->pd_list);
+	list_init(&ctx->memory->caches);
+	list_init(&ctx->sessions->lents);
+	ctx->settle = rdmamsg__settle_now;
+	ctx->devices->use = &rdmamsg__device_use;
+	ctx->memory->ask = rdmamsg__tx_ask;
 	ctx->polls = SLOW_EVERY;
-	ctx->last = &rdmamsg__nobody;
-	ctx->received = (struct wc_kind){ IBV_WC_SUCCESS, IBV_WC_RECV };
-	rdmamsg__tx_init(&ctx->tx);
-	ctx->euid = geteuid();
-	ctx->egid = getegid();
+	ctx->sessions->last = &rdmamsg__nobody;
+	ctx->sessions->received = (struct wc_kind){IBV_WC_SUCCESS, IBV_WC_RECV};
+	rdmamsg__tx_init(&ctx->lanes->tx);
+	ctx->sessions->euid = geteuid();
+	ctx->sessions->egid = getegid();
 	ret = ctx_options(ctx, opts);
 	if (ret)
 		goto err_ctx;
@@ -124,10 +149,10 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 		rdmamsg__fail(ret, "rdmamsg_open: no memory");
 		goto err_loop;
 	}
-	pthread_mutex_init(&ctx->cm_lock, NULL);
+	pthread_mutex_init(&ctx->sessions->cm_lock, NULL);
 	ctx->magic = CTX_MAGIC;
 	if (ctx->opts.srq)
-		ret = rdmamsg_srq_create(ctx, ctx->opts.srq, &ctx->srq);
+		ret = rdmamsg_srq_create(ctx, ctx->opts.srq, &ctx->lanes->srq);
 	ctx->opts.srq = NULL;
 	if (ret) {
 		rdmamsg_close(ctx);
@@ -139,7 +164,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 err_loop:
 	rdmamsg__loop_close(&ctx->loop);
 err_ctx:
-	rdmamsg__object_free(ctx, sizeof(*ctx));
+	context_free(ctx);
 	return ret;
 }
 
@@ -148,7 +173,7 @@ static void close_eps(struct rdmamsg *ctx)
 {
 	struct list *n, *t;
 
-	list_for_each_safe(n, t, &ctx->eps) {
+	list_for_each_safe(n, t, &ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
@@ -156,7 +181,7 @@ static void close_eps(struct rdmamsg *ctx)
 		rdmamsg__ep_kill(ep);
 	}
 	rdmamsg__settle(ctx);
-	while (!list_empty(&ctx->eps)) {
+	while (!list_empty(&ctx->sessions->eps)) {
 		struct epoll_event ev;
 
 		if (rdmamsg_process(ctx) <= 0)
@@ -172,7 +197,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		return;
 	if (ctx->magic != CTX_MAGIC) {
 		/* a forked child: its copy of the memory, nothing more */
-		rdmamsg__object_free(ctx, sizeof(*ctx));
+		context_free(ctx);
 		return;
 	}
 	if (ctx->loop.in_callback) {
@@ -180,11 +205,11 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		return;
 	}
 	ctx->closing = true;
-	list_for_each_safe(n, t, &ctx->listeners)
+	list_for_each_safe(n, t, &ctx->sessions->listeners)
 		rdmamsg_listener_close(list_entry(n, struct rdmamsg_listener,
 						  node));
-	while (!list_empty(&ctx->requests))
-		rdmamsg_reject(list_first(&ctx->requests,
+	while (!list_empty(&ctx->sessions->requests))
+		rdmamsg_reject(list_first(&ctx->sessions->requests,
 					  struct rdmamsg_request, node),
 			       NULL, 0);
 	close_eps(ctx);
@@ -192,16 +217,16 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__settle(ctx);
-	list_for_each_safe(n, t, &ctx->held) {
+	list_for_each_safe(n, t, &ctx->sessions->held) {
 		/* theirs until rdmamsg_ep_release(), but on its own */
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
 		list_del(n);
 	}
 	rdmamsg__rawqps_free(ctx);
-	list_for_each_safe(n, t, &ctx->devs)
+	list_for_each_safe(n, t, &ctx->devices->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
 	rdmamsg__lents_free(ctx);
-	rdmamsg__addrmap_fini(&ctx->accounts);
+	rdmamsg__addrmap_fini(&ctx->memory->accounts);
 	rdmamsg__caches_free(ctx);
 	rdmamsg__regions_free(ctx);
 	rdmamsg__srqs_free(ctx);
@@ -212,9 +237,9 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		;
 	rdmamsg__cm_close(ctx);
 	rdmamsg__loop_close(&ctx->loop);
-	pthread_mutex_destroy(&ctx->cm_lock);
-	free(ctx->table);
-	rdmamsg__object_free(ctx, sizeof(*ctx));
+	pthread_mutex_destroy(&ctx->sessions->cm_lock);
+	free(ctx->sessions->table);
+	context_free(ctx);
 }
 
 void *rdmamsg_user(const struct rdmamsg *ctx)

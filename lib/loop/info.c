@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Statistics, what was negotiated, and the dump. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/cq.h"
 #include "device/device.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "onesided/rma.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/lent.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -88,13 +92,13 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
 
 	if (ret)
 		return ret;
-	s = ctx->st;
-	list_for_each(n, &ctx->eps)
+	s = ctx->sessions->st;
+	list_for_each(n, &ctx->sessions->eps)
 		rdmamsg__ep_stats_add(&s,
 				      list_entry(n, struct rdmamsg_ep, node));
-	list_for_each(n, &ctx->devs)
+	list_for_each(n, &ctx->devices->devs)
 		s.msgs_lent += list_entry(n, struct dev, node)->msgs_out;
-	s.endpoints = (uint64_t)ctx->ep_count;
+	s.endpoints = (uint64_t)ctx->sessions->ep_count;
 	s.bytes_registered = rdmamsg__registered(ctx);
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
@@ -261,7 +265,7 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
 	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->lane.rq.target,
 	    ep->recv.next, rdmamsg__granted(ep), ep->credit.announced,
-	    list_empty(&ep->starved_node) ? "" : ", waits for buffers");
+	    list_empty(&ep->starving.node) ? "" : ", waits for buffers");
 	say(d, "  messages of the peer: %zu bytes read or lent, %u waiting, %u "
 	    "rendezvous to fetch", ep->rndv.lent->bytes, ep->rndv.waiting.count,
 	    ep->rndv.fetch_count);
@@ -310,17 +314,17 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
 	if (rdmamsg__ctx_check(ctx) || !line)
 		return;
 	say(&d, "rdmamsg %s, context %p: %d endpoints", rdmamsg_version(),
-	    (const void *)ctx, ctx->ep_count);
-	dump_budget(&d, "receiving", &ctx->budget[DIR_IN]);
-	dump_budget(&d, "sending", &ctx->budget[DIR_OUT]);
-	list_for_each(n, &ctx->devs)
+	    (const void *)ctx, ctx->sessions->ep_count);
+	dump_budget(&d, "receiving", &ctx->memory->budget[DIR_IN]);
+	dump_budget(&d, "sending", &ctx->memory->budget[DIR_OUT]);
+	list_for_each(n, &ctx->devices->devs)
 		dump_dev(&d, list_entry(n, struct dev, node));
-	list_for_each(n, &ctx->listeners) {
+	list_for_each(n, &ctx->sessions->listeners) {
 		struct rdmamsg_listener *l =
 			list_entry(n, struct rdmamsg_listener, node);
 
 		dump_listener(&d, l);
 	}
-	list_for_each(n, &ctx->eps)
+	list_for_each(n, &ctx->sessions->eps)
 		dump_ep(&d, list_entry(n, struct rdmamsg_ep, node));
 }

@@ -6,16 +6,22 @@
  * the descriptor readable again.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "base/watch.h"
+#include "device/async.h"
+#include "device/cq.h"
 #include "device/device.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
+#include "loop/wait.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/poll.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -40,8 +46,8 @@ static void settle(struct rdmamsg *ctx)
 {
 	ctx->loop.work = false;
 	rdmamsg__tx_flush(ctx);
-	while (!list_empty(&ctx->dirty)) {
-		struct rdmamsg_ep *ep = list_first(&ctx->dirty,
+	while (!list_empty(&ctx->sessions->dirty)) {
+		struct rdmamsg_ep *ep = list_first(&ctx->sessions->dirty,
 						   struct rdmamsg_ep,
 						   dirty_node);
 
@@ -60,17 +66,17 @@ static void settle(struct rdmamsg *ctx)
 			rdmamsg__tx_flush(ctx);
 		}
 	}
-	while (unlikely(!list_empty(&ctx->dead))) {
-		struct rdmamsg_ep *ep = list_first(&ctx->dead,
+	while (unlikely(!list_empty(&ctx->sessions->dead))) {
+		struct rdmamsg_ep *ep = list_first(&ctx->sessions->dead,
 						   struct rdmamsg_ep, node);
 
 		list_del(&ep->node);
-		list_add_tail(&ctx->held, &ep->node);
+		list_add_tail(&ctx->sessions->held, &ep->node);
 		rdmamsg_ep_release(ep);
 	}
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
-	if (unlikely(ctx->reap))
+	if (unlikely(ctx->devices->reap))
 		rdmamsg__devs_reap(ctx);
 }
 
@@ -78,13 +84,14 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 {
 	rdmamsg__tx_flush(ctx);
 	/* most of the time that was all */
-	if (list_empty(&ctx->dirty) && list_empty(&ctx->dead) &&
-	    list_empty(&ctx->loop.ended) && !ctx->reap) {
+	if (list_empty(&ctx->sessions->dirty) &&
+	    list_empty(&ctx->sessions->dead) && list_empty(&ctx->loop.ended) &&
+	    !ctx->devices->reap) {
 		ctx->loop.work = false;
 		return;
 	}
 	rdmamsg__enter(ctx);
-	ctx->rounds++;
+	ctx->sessions->rounds++;
 	while (ctx->loop.work)
 		settle(ctx);
 	rdmamsg__leave(ctx);
@@ -103,8 +110,8 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	if (tag == &ctx->loop.timers)
 		return rdmamsg__timers_run(&ctx->loop.timers);
 	for (int i = 0; i < TABLES; i++)
-		if (tag == &ctx->cm[i])
-			return rdmamsg__cm_process(ctx, &ctx->cm[i]);
+		if (tag == &ctx->sessions->cm[i])
+			return rdmamsg__cm_process(ctx, &ctx->sessions->cm[i]);
 	if ((uintptr_t)tag & 2) {
 		struct watch *w = (struct watch *)((uintptr_t)tag - 2);
 
@@ -156,7 +163,7 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 	rdmamsg__settle(ctx);
 	rdmamsg__leave(ctx);
 	events += got;
-	ctx->st.wakeups += events > 0;
+	ctx->sessions->st.wakeups += events > 0;
 	return events;
 }
 
@@ -214,7 +221,7 @@ static int spin(struct rdmamsg *ctx)
 	uint64_t end;
 	int n;
 
-	if (!ctx->opts.spin_us || list_empty(&ctx->devs))
+	if (!ctx->opts.spin_us || list_empty(&ctx->devices->devs))
 		return 0;
 	end = now_us() + ctx->opts.spin_us;
 	do {

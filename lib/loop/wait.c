@@ -5,11 +5,13 @@
  * ran meanwhile may have set others.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "loop/ctx.h"
+#include "loop/wait.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -85,7 +87,7 @@ static void give_up(struct rdmamsg_ep *ep, const struct until *u, int err,
 /* How every call ends, while the endpoint, if it has one, is still there. */
 static int end(struct rdmamsg *ctx, const struct rdmamsg_ep *ep, int ret)
 {
-	struct rdmamsg_reason *r = &ctx->wait_reason;
+	struct rdmamsg_reason *r = &ctx->sessions->wait_reason;
 
 	if (!ret)
 		return 0;
@@ -95,8 +97,8 @@ static int end(struct rdmamsg *ctx, const struct rdmamsg_ep *ep, int ret)
 		snprintf(r->text, sizeof(r->text), "%s", rdmamsg_error());
 	}
 	if (r->data_len) {
-		memcpy(ctx->wait_data, r->data, r->data_len);
-		r->data = ctx->wait_data;
+		memcpy(ctx->sessions->wait_data, r->data, r->data_len);
+		r->data = ctx->sessions->wait_data;
 	}
 	return ret;
 }
@@ -357,6 +359,7 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 
 const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx)
 {
-	return ctx && ctx->wait_reason.size ? &ctx->wait_reason :
-	       rdmamsg_ep_reason(NULL);
+	return ctx && ctx->sessions->wait_reason.size
+		       ? &ctx->sessions->wait_reason
+		       : rdmamsg_ep_reason(NULL);
 }

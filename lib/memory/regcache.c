@@ -4,10 +4,11 @@
  * program says when memory goes away, nothing is hooked.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
+#include "memory/regcache.h"
 #include "memory/region.h"
-#include "session/ep.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -28,15 +29,7 @@ struct cached {
 	uint32_t users;			/* got and not yet put */
 };
 
-struct rdmamsg_cache {
-	struct list node;		/* of the context */
-	struct rdmamsg *ctx;
-	struct list entries;
-	struct rdmamsg_cache_options opts;
-	struct rdmamsg_cache_counters info;
-};
-
-static int cache_check(const struct rdmamsg_cache *cache)
+int rdmamsg__cache_check(const struct rdmamsg_cache *cache)
 {
 	if (cache)
 		return rdmamsg__ctx_check(cache->ctx);
@@ -110,7 +103,7 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 				     len);
 	/* nothing goes for what cannot come */
 	if (!can_fit(cache, len)) {
-		rdmamsg__tx_ask(cache->ctx);
+		cache->ctx->memory->ask(cache->ctx);
 		return rdmamsg__fail(-ENOBUFS, "the cache may have %u regions "
 				     "of %zu bytes in all: %zu more do not fit "
 				     "beside what is in use", o->max_regions,
@@ -198,9 +191,9 @@ static void cache_free(struct rdmamsg_cache *cache)
 
 void rdmamsg__caches_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->caches))
-		cache_free(list_first(&ctx->caches, struct rdmamsg_cache,
-				      node));
+	while (!list_empty(&ctx->memory->caches))
+		cache_free(list_first(&ctx->memory->caches,
+				      struct rdmamsg_cache, node));
 }
 
 /* ---- public ----------------------------------------------------------- */
@@ -232,37 +225,30 @@ int rdmamsg_cache_create(struct rdmamsg *ctx,
 		cache->opts.max_regions = DEFAULT_REGIONS;
 	cache->ctx = ctx;
 	list_init(&cache->entries);
-	list_add_tail(&ctx->caches, &cache->node);
+	list_add_tail(&ctx->memory->caches, &cache->node);
 	*ret = cache;
 	return 0;
 }
 
-int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
-		      void *addr, size_t len, uint32_t access,
-		      struct rdmamsg_region **ret)
+int rdmamsg__cache_get(struct rdmamsg_cache *cache, struct dev *dev,
+		       struct rdmamsg_pd *pd, const struct cache_want *want,
+		       struct rdmamsg_region **ret)
 {
-	struct cached *c;
-	int err = cache_check(cache);
-	bool hit;
+	struct cached *c = find(cache, pd, want->addr, want->len,
+				want->access);
+	bool hit = c;
+	int err = 0;
 
-	if (!err)
-		err = rdmamsg__region_ep_check(cache->ctx, ep);
-	if (err)
-		return err;
-	if (!addr || !len || !ret)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument "
-				     "is NULL or 0");
-	c = find(cache, ep->opts.pd, addr, len, access);
-	hit = c;
 	if (hit)
 		cache->info.hits++;
 	else
 		cache->info.misses++;
 	if (!hit)
-		err = cached_new(cache, ep->opts.pd, addr, len, access, &c);
+		err = cached_new(cache, pd, want->addr, want->len,
+				 want->access, &c);
 	if (err)
 		return err;
-	err = rdmamsg_region_register(c->region, ep);
+	err = rdmamsg__region_register(c->region, dev);
 	if (err) {
 		if (!hit)
 			(void)drop(cache, c);
@@ -279,7 +265,7 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 		      struct rdmamsg_region *region)
 {
 	struct cached *c = region ? region->cached : NULL;
-	int err = cache_check(cache);
+	int err = rdmamsg__cache_check(cache);
 
 	if (err)
 		return err;
@@ -294,7 +280,7 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len)
 {
 	struct list *n, *t;
-	int err = cache_check(cache), ret = 0;
+	int err = rdmamsg__cache_check(cache), ret = 0;
 
 	if (err)
 		return err;
@@ -303,7 +289,7 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 
 		if (!overlaps(c, addr, len) || !is_used(c))
 			continue;
-		rdmamsg__tx_ask(cache->ctx);
+		cache->ctx->memory->ask(cache->ctx);
 		return rdmamsg__fail(-EBUSY, "region %llu in this memory is in "
 				     "use", (unsigned long long)c->region->id);
 	}
@@ -319,7 +305,7 @@ int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
 		       struct rdmamsg_cache_counters *info)
 {
-	int err = cache_check(cache);
+	int err = rdmamsg__cache_check(cache);
 
 	return err ? err : rdmamsg__give(info, &cache->info,
 					 sizeof(cache->info));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions: declared, registered where they are needed, exported, revoked. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/region.h"
-#include "session/ep.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -136,13 +136,13 @@ int rdmamsg__region_fail(int err)
 
 void rdmamsg__regions_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->region_list))
-		(void)rdmamsg__region_free(list_first(&ctx->region_list,
+	while (!list_empty(&ctx->memory->region_list))
+		(void)rdmamsg__region_free(list_first(&ctx->memory->region_list,
 						      struct rdmamsg_region,
 						      node));
 }
 
-static int region_check(const struct rdmamsg_region *region)
+int rdmamsg__region_check(const struct rdmamsg_region *region)
 {
 	if (region)
 		return rdmamsg__ctx_check(region->ctx);
@@ -161,22 +161,6 @@ static int reg(const struct rdmamsg_region *region, const struct dev *dev,
 	return rdmamsg__v_reg_dmabuf_mr(v, dev->pd, region->fd_offset,
 					region->len, 0, region->fd, access,
 					ret);
-}
-
-int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
-			     const struct rdmamsg_ep *ep)
-{
-	int ret = rdmamsg__ep_check(ep);
-
-	if (ret)
-		return ret;
-	if (ctx != ep->ctx)
-		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
-				     "context");
-	if (!ep->lane.dev)
-		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
-				     "wait for on_connected");
-	return 0;
 }
 
 static int mr_new(struct rdmamsg_region *region, struct dev *dev)
@@ -209,16 +193,14 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 #define GUESSES		4
 
 void rdmamsg__region_given(const struct rdmamsg_region *region,
-			   const struct rdmamsg_ep *ep)
+			   struct dev *dev, uint32_t ep_key)
 {
-	struct dev *dev = ep->lane.dev;
-
 	for (uint32_t i = 0; i < EXPORTS; i++)
 		if (dev->exports[i].region == region->id &&
-		    dev->exports[i].ep == ep->key)
+		    dev->exports[i].ep == ep_key)
 			return;
 	dev->exports[dev->export_count++ % EXPORTS] = (struct export){
-		.region = region->id, .ep = ep->key,
+		.region = region->id, .ep = ep_key,
 	};
 }
 
@@ -227,7 +209,7 @@ static bool is_revoked(const struct dev *dev, uint64_t id)
 {
 	struct list *n;
 
-	list_for_each(n, &dev->ctx->region_list) {
+	list_for_each(n, &dev->ctx->memory->region_list) {
 		const struct rdmamsg_region *region =
 			list_entry(n, struct rdmamsg_region, node);
 
@@ -238,24 +220,22 @@ static bool is_revoked(const struct dev *dev, uint64_t id)
 }
 
 /* Those of the endpoint, or of any, the latest first; how many. */
-static int guess(const struct rdmamsg_ep *ep, bool any, bool revoked,
+static int guess(const struct dev *dev, uint32_t ep_key, bool any, bool revoked,
 		 uint64_t ret[static GUESSES], int count)
 {
-	const struct dev *dev = ep->lane.dev;
-
 	for (uint32_t i = 1; i <= EXPORTS && count < GUESSES; i++) {
 		const struct export *e =
 			&dev->exports[(dev->export_count - i) % EXPORTS];
 
-		if (e->region && (any || e->ep == ep->key) &&
+		if (e->region && (any || e->ep == ep_key) &&
 		    is_revoked(dev, e->region) == revoked)
 			ret[count++] = e->region;
 	}
 	return count;
 }
 
-const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
-				  size_t size)
+const char *rdmamsg__region_guess(const struct dev *dev, uint32_t ep_key,
+				  char *buf, size_t size)
 {
 	uint64_t ids[GUESSES];
 	int revoked = 0, n = 0;
@@ -263,9 +243,9 @@ const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
 
 	buf[0] = 0;
 	/* a key of the domain is good for all peers in it */
-	for (int any = 0; ep->lane.dev && any < 2 && !n; any++) {
-		revoked = guess(ep, any, true, ids, 0);
-		n = guess(ep, any, false, ids, revoked);
+	for (int any = 0; dev && any < 2 && !n; any++) {
+		revoked = guess(dev, ep_key, any, true, ids, 0);
+		n = guess(dev, ep_key, any, false, ids, revoked);
 	}
 	for (int i = 0; i < n && len < size; i++)
 		len += (size_t)snprintf(buf + len, size - len, "%s%llu%s",
@@ -297,9 +277,9 @@ static int region_new(struct rdmamsg *ctx, void *addr, size_t len,
 	region->len = len;
 	region->fd = -1;
 	region->access = access;
-	region->id = ++ctx->regions;
+	region->id = ++ctx->memory->regions;
 	list_init(&region->mrs);
-	list_add_tail(&ctx->region_list, &region->node);
+	list_add_tail(&ctx->memory->region_list, &region->node);
 	*ret = region;
 	return 0;
 }
@@ -339,7 +319,7 @@ int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
 
 int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
 {
-	int ret = region_check(region);
+	int ret = rdmamsg__region_check(region);
 
 	if (!ret)
 		ret = rdmamsg__pd_check(region->ctx, pd);
@@ -357,74 +337,17 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
 	return 0;
 }
 
-int rdmamsg_region_register(struct rdmamsg_region *region,
-			  const struct rdmamsg_ep *ep)
+int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev)
 {
-	int ret = region_check(region);
+	int ret = check_domain(region, dev);
 
-	if (!ret)
-		ret = rdmamsg__region_ep_check(region->ctx, ep);
-	if (ret)
-		return ret;
-	ret = check_domain(region, ep->lane.dev);
-	return ret || rdmamsg__region_mr(region, ep->lane.dev) ? ret :
-	       mr_new(region, ep->lane.dev);
+	return ret || rdmamsg__region_mr(region, dev) ? ret :
+	       mr_new(region, dev);
 }
 
-int rdmamsg_region_get_key(struct rdmamsg_region *region,
-			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
+int rdmamsg__region_dereg(struct rdmamsg_region *region)
 {
-	struct proto_key key;
-	int err = region_check(region);
+	int ret = dereg_all(region);
 
-	if (err)
-		return err;
-	if (!ret || !(region->access & ACCESS_REMOTE))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_region_get_key: %s",
-				     !ret ? "ret is NULL" :
-				     "the region allows a peer nothing");
-	err = rdmamsg_region_register(region, ep);
-	if (err)
-		return err;
-	key = (struct proto_key){
-		.access = (uint8_t)(region->access & ACCESS_REMOTE),
-		.rkey = rdmamsg__region_mr(region, ep->lane.dev)->rkey,
-		.region = region->id,
-		.addr = (uintptr_t)region->addr, .len = region->len,
-	};
-	rdmamsg__key_encode(&key, ret->bytes);
-	rdmamsg__region_given(region, ep);
-	return 0;
-}
-
-int rdmamsg_region_revoke(struct rdmamsg_region *region)
-{
-	int ret = region_check(region);
-
-	if (ret)
-		return ret;
-	if (region->cached)
-		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
-				     "rdmamsg_cache_put(), or "
-				     "rdmamsg_cache_invalidate()");
-	if (region->busy) {
-		rdmamsg__tx_ask(region->ctx);
-		return rdmamsg__fail(-EBUSY,
-				     "region %llu: %u operations of "
-				     "this program still use it: wait for "
-				     "on_complete",
-				     (unsigned long long)region->id,
-				     region->busy);
-	}
-	ret = dereg_all(region);
 	return ret ? rdmamsg__region_fail(ret) : 0;
-}
-
-int rdmamsg_region_destroy(struct rdmamsg_region *region)
-{
-	int ret = region ? rdmamsg_region_revoke(region) : 0;
-
-	if (!ret && region)
-		(void)rdmamsg__region_free(region);
-	return ret;
 }

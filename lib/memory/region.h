@@ -54,32 +54,33 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
+/* -EINVAL if there is none. */
+int rdmamsg__region_check(const struct rdmamsg_region *region);
+/* -EPERM, another protection domain; or the error of registering. */
+int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev);
+int rdmamsg__region_dereg(struct rdmamsg_region *region);
 /* Why it has none: -EPERM, another protection domain; else not registered. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);
-/* Whether regions of the context can be registered where the endpoint is. */
-int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
-			     const struct rdmamsg_ep *ep);
 void rdmamsg__region_put_in(struct rdmamsg_region *region,
 			    struct rdmamsg_pd *pd);
 /* What the verbs call this remote access. */
 int rdmamsg__verbs_remote(uint32_t access);
 /* The peer of the endpoint has, or may soon have, a key of the region. */
 void rdmamsg__region_given(const struct rdmamsg_region *region,
-			   const struct rdmamsg_ep *ep);
+			   struct dev *dev, uint32_t ep_key);
 /*
  * The peer's request was refused here, and no device says what it was for: the
  * regions that it may have meant, ", perhaps region 3 (revoked) or 5", or "".
  * Returns buf.
  */
-const char *rdmamsg__region_guess(const struct rdmamsg_ep *ep, char *buf,
-				  size_t size);
+const char *rdmamsg__region_guess(const struct dev *dev, uint32_t ep_key,
+				  char *buf, size_t size);
 void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
 /* 0, or why peers may still reach it; it is freed. */
 int rdmamsg__region_free(struct rdmamsg_region *region);
 /* What there is to say of that. */
 int rdmamsg__region_fail(int err);
 void rdmamsg__regions_free(struct rdmamsg *ctx);
-void rdmamsg__caches_free(struct rdmamsg *ctx);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints that wait for memory. Memory that comes back wakes all of them:
- * what an endpoint lacks may be of another device, but the limit is the
- * context's. Where the system has refused, nothing tells when it would not any
- * more, so a timer tries again.
+ * Waiting for memory. Memory that comes back wakes everybody who waits: what
+ * one of them lacks may be of another device, but the limit is the context's.
+ * Where the system has refused, nothing tells when it would not any more, so a
+ * timer tries again.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/timer.h"
 #include "base/util.h"
-#include "loop/ctx.h"
-#include "session/ep.h"
+#include "memory/memory.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -23,45 +24,44 @@
 
 static void again(struct timer *t)
 {
-	rdmamsg__feed(list_entry(t, struct rdmamsg, again));
+	rdmamsg__feed(list_entry(t, struct memory, again));
 }
 
 int rdmamsg__starved_init(struct rdmamsg *ctx)
 {
-	list_init(&ctx->starved);
-	rdmamsg__timer_init(&ctx->again, again);
+	struct memory *m = ctx->memory;
+
+	list_init(&m->starved);
+	rdmamsg__timer_init(&m->again, again);
 	return rdmamsg__timers_reserve(&ctx->loop.timers, 1);
 }
 
-void rdmamsg__starve(struct rdmamsg_ep *ep, int err)
+void rdmamsg__starve(struct rdmamsg *ctx, struct starving *w, int err)
 {
-	struct rdmamsg *ctx = ep->ctx;
+	struct memory *m = ctx->memory;
 
-	if (list_empty(&ep->starved_node))
-		list_add_tail(&ctx->starved, &ep->starved_node);
-	if (err == -ENOBUFS || err == -EAGAIN || ctx->again.pos >= 0)
+	if (list_empty(&w->node))
+		list_add_tail(&m->starved, &w->node);
+	if (err == -ENOBUFS || err == -EAGAIN || m->again.pos >= 0)
 		return;
 	/* long after the last time this is another shortage */
-	if (rdmamsg__now_ms() > ctx->again.when + 2 * ctx->again_ms)
-		ctx->again_ms = 0;
-	if (!ctx->again_ms)
-		log_warn("ep %p waits for memory: %s", (void *)ep,
-			 rdmamsg__text());
-	ctx->again_ms = ctx->again_ms ?
-			min(2 * ctx->again_ms, (uint32_t)AGAIN_MAX_MS) :
-			AGAIN_MS;
-	rdmamsg__timer_set(&ctx->loop.timers, &ctx->again, ctx->again_ms);
+	if (rdmamsg__now_ms() > m->again.when + 2 * m->again_ms)
+		m->again_ms = 0;
+	if (!m->again_ms)
+		log_warn("endpoints wait for memory: %s", rdmamsg__text());
+	m->again_ms = m->again_ms ?
+		      min(2 * m->again_ms, (uint32_t)AGAIN_MAX_MS) : AGAIN_MS;
+	rdmamsg__timer_set(&ctx->loop.timers, &m->again, m->again_ms);
 }
 
-void rdmamsg__feed(struct rdmamsg *ctx)
+void rdmamsg__feed(struct memory *m)
 {
-	while (!list_empty(&ctx->starved)) {
-		struct rdmamsg_ep *ep = list_first(&ctx->starved,
-						   struct rdmamsg_ep,
-						   starved_node);
+	while (!list_empty(&m->starved)) {
+		struct starving *w = list_first(&m->starved, struct starving,
+						node);
 
-		list_del(&ep->starved_node);
-		rdmamsg__ep_touch(ep);
+		list_del(&w->node);
+		w->fed(w);
 	}
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Mapping, registering, counting, and giving up what is not in use. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/poison.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/ep.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -26,22 +26,24 @@
 
 static struct budget *budget_of(const struct stretch *s)
 {
-	return &s->dev->ctx->budget[s->dir];
+	return &s->dev->ctx->memory->budget[s->dir];
 }
 
 void rdmamsg__budgets_init(struct rdmamsg *ctx)
 {
 	const struct rdmamsg_options *o = &ctx->opts;
 
-	ctx->budget[DIR_OUT].cap = o->max_send_registered;
-	ctx->budget[DIR_IN].cap = o->max_registered - o->max_send_registered;
+	ctx->memory->budget[DIR_OUT].cap = o->max_send_registered;
+	ctx->memory->budget[DIR_IN].cap =
+		o->max_registered - o->max_send_registered;
 	for (int i = 0; i < DIRECTIONS; i++)
-		list_init(&ctx->budget[i].spares);
+		list_init(&ctx->memory->budget[i].spares);
 }
 
 size_t rdmamsg__registered(const struct rdmamsg *ctx)
 {
-	return ctx->budget[DIR_IN].used + ctx->budget[DIR_OUT].used;
+	return ctx->memory->budget[DIR_IN].used +
+	       ctx->memory->budget[DIR_OUT].used;
 }
 
 /* ---- spares ----------------------------------------------------------- */
@@ -116,7 +118,7 @@ static size_t drop_all(struct rdmamsg *ctx)
 	size_t bytes = 0;
 
 	for (int i = 0; i < DIRECTIONS; i++)
-		bytes += drop_some(&ctx->budget[i], SIZE_MAX, &any);
+		bytes += drop_some(&ctx->memory->budget[i], SIZE_MAX, &any);
 	return bytes;
 }
 
@@ -136,7 +138,7 @@ void rdmamsg__spares_drop(struct dev *dev)
 	for (int i = 0; i < DIRECTIONS; i++) {
 		struct list *n, *t;
 
-		list_for_each_safe(n, t, &dev->ctx->budget[i].spares) {
+		list_for_each_safe(n, t, &dev->ctx->memory->budget[i].spares) {
 			struct stretch *s = list_entry(n, struct stretch,
 						       spare_node);
 
@@ -157,7 +159,7 @@ static size_t posted_cap(const struct budget *b)
 size_t rdmamsg__budget_room(const struct rdmamsg *ctx, enum direction dir,
 			    bool posted)
 {
-	const struct budget *b = &ctx->budget[dir];
+	const struct budget *b = &ctx->memory->budget[dir];
 	size_t room = b->cap - b->used + b->spare, cap = posted_cap(b);
 
 	if (posted)
@@ -167,7 +169,7 @@ size_t rdmamsg__budget_room(const struct rdmamsg *ctx, enum direction dir,
 
 uint32_t rdmamsg__budget_largest(const struct rdmamsg *ctx, uint32_t wanted)
 {
-	const struct budget *b = &ctx->budget[DIR_IN];
+	const struct budget *b = &ctx->memory->budget[DIR_IN];
 	size_t posted = b->posted - b->posted_spare;
 	size_t half = (b->cap - min(b->cap, posted)) / 2 / PAGE * PAGE;
 
@@ -177,7 +179,7 @@ uint32_t rdmamsg__budget_largest(const struct rdmamsg *ctx, uint32_t wanted)
 void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size)
 {
 	static const struct filter posted = { .posted = true };
-	struct budget *b = &ctx->budget[DIR_IN];
+	struct budget *b = &ctx->memory->budget[DIR_IN];
 
 	if (size > b->largest) {
 		b->largest = size;
@@ -189,17 +191,14 @@ void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size)
 	b->largest_count += size == b->largest;
 }
 
-void rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size)
+bool rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size)
 {
-	struct budget *b = &ctx->budget[DIR_IN];
-	struct list *n;
+	struct budget *b = &ctx->memory->budget[DIR_IN];
 
 	if (size != b->largest || --b->largest_count)
-		return;
+		return false;
 	b->largest = 0;
-	list_for_each(n, &ctx->eps)
-		rdmamsg__budget_announce(ctx, list_entry(n, struct rdmamsg_ep,
-							 node)->rndv.holds_max);
+	return true;
 }
 
 static int refuse(const struct stretch *s, const char *what, size_t used,
@@ -270,7 +269,7 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
 	size_t kept = 0;
 
 	/* each pool that endpoints send from keeps its last slab */
-	list_for_each(n, &ctx->devs)
+	list_for_each(n, &ctx->devices->devs)
 		list_for_each(m, &list_entry(n, struct dev, node)->send_pools) {
 			const struct pool *pool = list_entry(m, struct pool,
 							     node);
@@ -279,8 +278,8 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
 				kept += rdmamsg__pool_least(pool->owner,
 							    pool->buf_size);
 		}
-	return kept <= ctx->budget[DIR_OUT].cap &&
-	       size <= ctx->budget[DIR_OUT].cap - kept;
+	return kept <= ctx->memory->budget[DIR_OUT].cap &&
+	       size <= ctx->memory->budget[DIR_OUT].cap - kept;
 }
 
 /* ---- mapping ---------------------------------------------------------- */

@@ -71,7 +71,11 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size);
 uint32_t rdmamsg__budget_largest(const struct rdmamsg *ctx, uint32_t wanted);
 /* An endpoint announces this size to its peer, or has ended. */
 void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size);
-void rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size);
+/*
+ * Returns true if this was the last of the largest size. Then the sizes of all
+ * other endpoints are announced again.
+ */
+bool rdmamsg__budget_withdraw(struct rdmamsg *ctx, uint32_t size);
 
 /*
  * Maps and, if asked to, registers s->size bytes; dev, owner, dir, posted and

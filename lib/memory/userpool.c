@@ -3,9 +3,10 @@
  * Pools that a program makes: a cap and kind of pages over lib/memory/pool.c.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "device/device.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ int rdmamsg_pool_create(struct rdmamsg *ctx,
 		return ret;
 	}
 	pool->ctx = ctx;
-	list_add_tail(&ctx->pool_list, &pool->node);
+	list_add_tail(&ctx->memory->pool_list, &pool->node);
 	*ret_pool = pool;
 	return 0;
 }
@@ -69,7 +70,7 @@ static void for_each(const struct rdmamsg_pool *owner,
 {
 	struct list *d, *n, *t;
 
-	list_for_each(d, &owner->ctx->devs) {
+	list_for_each(d, &owner->ctx->devices->devs) {
 		struct dev *dev = list_entry(d, struct dev, node);
 		struct list *lists[] = { &dev->recv_pools, &dev->send_pools };
 
@@ -154,8 +155,8 @@ void *rdmamsg_pool_user(const struct rdmamsg_pool *pool)
 
 void rdmamsg__userpools_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->pool_list)) {
-		struct rdmamsg_pool *pool = list_first(&ctx->pool_list,
+	while (!list_empty(&ctx->memory->pool_list)) {
+		struct rdmamsg_pool *pool = list_first(&ctx->memory->pool_list,
 						       struct rdmamsg_pool,
 						       node);
 

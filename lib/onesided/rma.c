@@ -5,15 +5,19 @@
  * in the queue of the endpoint, where everything keeps the order of the calls.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
 #include "base/util.h"
-#include "loop/ctx.h"
+#include "device/device.h"
+#include "lane/lanes.h"
+#include "lane/tx.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -239,7 +243,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		rdmamsg__read_taken(ep, READ_RMA);
 	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
 						 r->kind != RMA_READ))) {
-		ep->ctx->tx.signal = true;
+		ep->ctx->lanes->tx.signal = true;
 	}
 	rdmamsg__tx_end(ep);
 }
@@ -254,7 +258,8 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 	struct rdmamsg *ctx = ep->ctx;
-	bool idle = rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->dirty);
+	bool idle = rdmamsg__loop_idle(&ctx->loop) &&
+		    list_empty(&ctx->sessions->dirty);
 
 	ctx->loop.in_callback++;	/* put together what follows */
 	while ((r->left || !r->begun) && has_room(ep) &&
@@ -272,7 +277,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	if (!--ctx->loop.in_callback)
 		rdmamsg__tx_flush(ctx);
 	/* what has failed meanwhile took itself to be in a callback */
-	if (unlikely(idle && !list_empty(&ctx->dirty)))
+	if (unlikely(idle && !list_empty(&ctx->sessions->dirty)))
 		rdmamsg__loop_kick(&ctx->loop);
 	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
 }

@@ -11,7 +11,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-#include "loop/ctx.h"
+#include "base/ctx.h"
 #include "session/ep.h"
 
 #define RMA_MAX		256	/* operations under way */
@@ -72,6 +72,7 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
 /* Posts it or has it wait; it is accepted. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
 /* The request of an atomic operation, but for its flags. */
+struct rdmamsg_device;
 struct tx_entry;
 void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 			      const struct rma *r, struct tx_entry *e);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One-sided operations as they are asked for: checked, and accepted or not. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "loop/ctx.h"
+#include "lane/lanes.h"
+#include "lane/tx.h"
 #include "memory/region.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
@@ -400,7 +402,7 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	} else {
 		fill_transfer(ep, a, r, mr, e);
 	}
-	ep->ctx->tx.signal |= a->cookie || is_atomic(a);
+	ep->ctx->lanes->tx.signal |= a->cookie || is_atomic(a);
 	rdmamsg__tx_end(ep);
 	return true;
 }

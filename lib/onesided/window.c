@@ -4,11 +4,11 @@
  * endpoint, given and taken back in its send queue, in turn with all else.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "memory/region.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
@@ -268,7 +268,7 @@ int rdmamsg_window_bind(struct rdmamsg_window *w, struct rdmamsg_region *region,
 		.region = region->id, .addr = w->addr, .len = len,
 	};
 	rdmamsg__key_encode(&key, ret->bytes);
-	rdmamsg__region_given(region, w->ep);
+	rdmamsg__region_given(region, w->ep->lane.dev, w->ep->key);
 	start(w, r, RMA_BIND, cookie);
 	return 0;
 }

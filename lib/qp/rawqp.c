@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs of the program's: asked for, connected, freed. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/async.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "qp/rawqp.h"
 #include "session/oob.h"
 #include "wire/proto.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -171,6 +173,20 @@ static int take_options(struct rdmamsg_qp *q,
 	return ret;
 }
 
+/* The queue pair outlives its context: so does the device. */
+static void keep_device(struct rdmamsg_qp *q)
+{
+	struct rdmamsg_device *d = q->dev->device;
+
+	rdmamsg__device_keep(d);
+	/* events of the queue pair have no context to go to any more */
+	pthread_mutex_lock(&d->lock);
+	q->ctx = NULL;
+	pthread_mutex_unlock(&d->lock);
+	rdmamsg__dev_put(q->dev);
+	q->dev = NULL;
+}
+
 /*
  * The device goes on to use the queue pair, what it is made of, and the
  * pointer to us that is in its events.
@@ -181,7 +197,7 @@ static void leave(struct rdmamsg_qp *q, const char *why)
 		  "ends", why, q->device);
 	list_del(&q->node);
 	rdmamsg__rawqp_unwatch(q);
-	rdmamsg__dev_keep(q);
+	keep_device(q);
 }
 
 /* It may be half-made. */

@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "base/watch.h"
-#include "session/oob.h"
+#include "device/path.h"
 
 struct rdmamsg_qp {
 	struct list node;		/* of the context */

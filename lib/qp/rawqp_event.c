@@ -5,11 +5,12 @@
  * only polls looks there as well, now and then.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/watch.h"
+#include "device/device.h"
 #include "device/verbs_call.h"
-#include "loop/ctx.h"
 #include "qp/rawqp.h"
 
 #include <errno.h>

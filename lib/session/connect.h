@@ -12,6 +12,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
+#include "device/verbs_api.h"
 #include "session/connector.h"
 #include "session/door.h"
 #include "session/ep.h"

@@ -6,11 +6,14 @@
  * due is a flag, not a queue: a peer that floods us cannot make us hold more.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "lane/lanes.h"
 #include "memory/stretch.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -101,6 +104,26 @@ static void set_max_msg(struct rdmamsg_ep *ep)
 		log_info("ep %p: max_registered has room for messages of %u "
 			 "bytes, max_msg_size is %u", (void *)ep,
 			 ep->rndv.holds_max, most);
+}
+
+void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep)
+{
+	uint32_t size = ep->rndv.holds_max;
+	struct list *n;
+
+	if (!ep->rndv.announced_max)
+		return;
+	ep->rndv.announced_max = ep->rndv.holds_max = 0;
+	if (!rdmamsg__budget_withdraw(ep->ctx, size))
+		return;
+	list_for_each(n, &ep->ctx->sessions->eps) {
+		const struct rdmamsg_ep *other =
+			list_entry(n, struct rdmamsg_ep, node);
+
+		if (other->rndv.announced_max)
+			rdmamsg__budget_announce(ep->ctx,
+						 other->rndv.holds_max);
+	}
 }
 
 static bool send_setup(struct rdmamsg_ep *ep)

@@ -7,19 +7,21 @@
  *       +- BACKOFF -+     any state before DRAINING goes there when it fails
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "onesided/rma.h"
 #include "session/connector.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -88,6 +90,11 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	rdmamsg__object_free(ep, sizeof(*ep));
 }
 
+static void fed(struct starving *w)
+{
+	rdmamsg__ep_touch(list_entry(w, struct rdmamsg_ep, starving));
+}
+
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret_ep)
@@ -104,7 +111,8 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	ep->state = EP_RESOLVING;
 	list_init(&ep->node);
 	list_init(&ep->dirty_node);
-	list_init(&ep->starved_node);
+	list_init(&ep->starving.node);
+	ep->starving.fed = fed;
 	list_init(&ep->send.queue);
 	list_init(&ep->rndv.out);
 	rdmamsg__rx_wait_init(ep);
@@ -123,13 +131,13 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	}
 	(void)!getrandom(ep->connect.session, sizeof(ep->connect.session),
 			 GRND_NONBLOCK);
-	ctx->ep_count++;
-	list_add_tail(&ctx->eps, &ep->node);
+	ctx->sessions->ep_count++;
+	list_add_tail(&ctx->sessions->eps, &ep->node);
 	ep->deadline = rdmamsg__now_ms() + ep->opts.timeout_ms;
 	rdmamsg__timer_set(&ctx->loop.timers, &ep->timer, ep->opts.timeout_ms);
 	if (!ep->opts.recv_pool && !ep->opts.srq &&
 	    !(ep->opts.flags & RDMAMSG_EP_GUARD))
-		ep->opts.srq = ctx->srq;
+		ep->opts.srq = ctx->lanes->srq;
 	rdmamsg__srq_hold(ep->opts.srq);
 	rdmamsg__userpools_hold(&ep->opts);
 	rdmamsg__pd_hold(ep->opts.pd);
@@ -165,10 +173,10 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 		return;
 	ep->dirty = true;
 	/* called by the program, not by us: nobody will settle before sleep */
-	if (rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->dirty))
+	if (rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->sessions->dirty))
 		rdmamsg__loop_kick(&ctx->loop);
 	ctx->loop.work = true;
-	list_add_tail(&ctx->dirty, &ep->dirty_node);
+	list_add_tail(&ctx->sessions->dirty, &ep->dirty_node);
 }
 
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
@@ -185,7 +193,7 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* and an inline must not overtake it */
 	ep->send.inline_end = end;
-	h->len_end = ep->ctx->tx.ep == ep ? 0 : end;
+	h->len_end = ep->ctx->lanes->tx.ep == ep ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
 	/* with windows, a message may have taken one back */
 	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&

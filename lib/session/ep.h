@@ -21,9 +21,10 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "lane/lane.h"
+#include "memory/memory.h"
 #include "session/connector.h"
 #include "session/door.h"
-#include "session/large.h"
+#include "memory/large.h"
 #include "wire/proto.h"
 
 /*
@@ -39,9 +40,7 @@
 /* Send requests kept beyond those for data: control, keepalive. */
 #define SEND_RESERVE	16
 #define READ_CHUNK	(1u << 20)
-#define TX_BATCH	16
 #define SLOW_EVERY	1024	/* polls */
-#define TX_STAGE	512	/* inline payload that a batch can hold */
 
 enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL, OP_RMA };
 
@@ -146,7 +145,6 @@ enum reader { READ_MESSAGE, READ_RMA, READERS };
 
 #define EP_MAX		(1u << 23)	/* of a context; SRQ_KEY is no key */
 #define EP_TIMERS	2	/* deadline and liveness tick */
-#define TABLES	2	/* the system's, or a test's, and the soft HCA's */
 
 /* Numbers of both directions, and how far each may go. */
 struct credits {
@@ -311,7 +309,7 @@ struct rdmamsg_ep {
 	struct rdmamsg_counters st;
 	bool dirty;			/* on ctx->dirty */
 	struct list dirty_node;
-	struct list starved_node;
+	struct starving starving;
 
 	/* cold */
 	struct list node;		/* of the context */
@@ -446,6 +444,13 @@ void rdmamsg__ep_deadline(struct timer *t);
 /* Why it is not connected yet: "resolving the address". */
 const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep);
 
+int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+/* Copies the options; what is not given becomes the default. */
+int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
+			    const struct rdmamsg_ep_options *opts);
+/* Whether the fields that are numbers are in range. */
+int rdmamsg__ep_options_check(const struct rdmamsg_ep_options *opts);
+
 /* info.c */
 void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 			   const struct rdmamsg_ep *ep);
@@ -543,6 +548,8 @@ int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 
 /* ctrl.c: control messages */
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
+/* SETUP's largest message does not hold any more: memory for it is free. */
+void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
 
 /* lobby.c */

@@ -4,18 +4,22 @@
  * starts it, the loop finishes it in rdmamsg__ep_progress_close().
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
+#include "device/cq.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
 #include "memory/pool.h"
 #include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/poll.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -48,7 +52,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;
-	if (ctx->tx.ep == ep)
+	if (ctx->lanes->tx.ep == ep)
 		rdmamsg__tx_flush(ctx);
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;
@@ -171,7 +175,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	ep->dirty = false;
 	rdmamsg__timers_release(&ctx->loop.timers, EP_TIMERS);
 	list_del(&ep->node);
-	ctx->ep_count--;
+	ctx->sessions->ep_count--;
 	if (ctx->closing)
 		rdmamsg__ep_drop_inbox(ep);
 }
@@ -186,8 +190,8 @@ static void finish(struct rdmamsg_ep *ep)
 	else if (ep->lane.cq && ep->close.reason.who == RDMAMSG_WHO_DEVICE)
 		rdmamsg__cq_drain(ctx, ep->lane.cq);
 	tear_down(ep);
-	rdmamsg__ep_stats_add(&ctx->st, ep);
-	list_add_tail(&ctx->dead, &ep->node);
+	rdmamsg__ep_stats_add(&ctx->sessions->st, ep);
+	list_add_tail(&ctx->sessions->dead, &ep->node);
 	ctx->loop.work = true;
 	tell_closed(ep);
 }

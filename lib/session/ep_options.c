@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a program may ask of an endpoint: checked, filled in, kept. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "device/pd.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"

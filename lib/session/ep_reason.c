@@ -223,13 +223,15 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	ep->close.reason.wc_status = wc->status;
 	ep->close.reason.vendor_err = wc->vendor_err;
 	if (status == IBV_WC_WR_FLUSH_ERR)
-		rdmamsg__ep_reason(ep, who, cause, error, "the peer asked for "
-				   "memory that it may not reach%s, or broke "
-				   "the rules of the transport (%s, vendor "
-				   "0x%x)", rdmamsg__region_guess(ep, regions,
-				   sizeof(regions)),
-				   ibv_wc_status_str(wc->status),
-				   wc->vendor_err);
+		rdmamsg__ep_reason(
+			ep, who, cause, error,
+			"the peer asked for "
+			"memory that it may not reach%s, or broke "
+			"the rules of the transport (%s, vendor "
+			"0x%x)",
+			rdmamsg__region_guess(ep->lane.dev, ep->key, regions,
+					      sizeof(regions)),
+			ibv_wc_status_str(wc->status), wc->vendor_err);
 	else
 		rdmamsg__ep_reason(ep, who, cause, error,
 				   "%s (%s, vendor 0x%x)",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What endpoints will take, before there are any. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/util.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "wire/proto.h"

@@ -2,13 +2,15 @@
 /* What one peer's messages may take of the context's memory. */
 #include "base/addrmap.h"
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/stretch.h"
-#include "session/account.h"
+#include "memory/account.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -27,7 +29,7 @@ int rdmamsg__lent_new(struct rdmamsg_ep *ep)
 	l->refs = 1;
 	l->ctx = ep->ctx;
 	l->ep = ep;
-	list_add_tail(&ep->ctx->lents, &l->node);
+	list_add_tail(&ep->ctx->sessions->lents, &l->node);
 	ep->rndv.lent = l;
 	return 0;
 }
@@ -48,8 +50,9 @@ static void put(struct lent *l)
 
 void rdmamsg__lents_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->lents)) {
-		struct lent *l = list_first(&ctx->lents, struct lent, node);
+	while (!list_empty(&ctx->sessions->lents)) {
+		struct lent *l =
+			list_first(&ctx->sessions->lents, struct lent, node);
 
 		/* an endpoint that the program holds */
 		if (l->ep)
@@ -89,7 +92,7 @@ bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own)
 	    (!l->account || is_fair(l->account, size, own, room)))
 		return true;
 	l->wanted = true;
-	rdmamsg__starve(ep, -ENOBUFS);
+	rdmamsg__starve(ep->ctx, &ep->starving, -ENOBUFS);
 	return false;
 }
 

@@ -25,8 +25,9 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
+#include "device/device.h"
 #include "memory/pool.h"
-#include "session/account.h"
+#include "memory/account.h"
 
 struct lent {
 	struct list node;		/* of the context */
@@ -67,6 +68,30 @@ static inline void rdmamsg__lent_sub(struct lent *l, size_t size)
 static inline size_t rdmamsg__msg_bytes(const struct rdmamsg_msg *msg)
 {
 	return msg->kind == MSG_USER ? 0 : msg->room;
+}
+
+/*
+ * A message goes to the program, and comes back: to us, or for sending. 'by':
+ * the account of the peer that sent it; its bytes are counted there already.
+ */
+static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg, struct lent *by)
+{
+	msg->lent = MSG_LENT;
+	msg->lent_by = by;
+	msg->dev->msgs_out++;
+}
+
+static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+{
+	if (msg->lent == MSG_IN_PLACE) {
+		msg->lent = MSG_PASSED;
+		return;
+	}
+	msg->lent = MSG_OURS;
+	if (msg->lent_by)
+		rdmamsg__lent_put(msg->lent_by, rdmamsg__msg_bytes(msg));
+	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
+		rdmamsg__reap(msg->dev->ctx);
 }
 
 #endif

@@ -6,12 +6,14 @@
  * timer serves both; the data path only counts.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
 #include "base/util.h"
-#include "loop/ctx.h"
+#include "device/cq.h"
 #include "session/ep.h"
+#include "session/poll.h"
 
 #include <errno.h>
 #include <stdbool.h>

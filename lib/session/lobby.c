@@ -11,7 +11,7 @@
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/account.h"
+#include "memory/account.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "wire/proto.h"

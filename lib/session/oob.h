@@ -17,7 +17,7 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/watch.h"
-#include "device/device.h"
+#include "device/path.h"
 #include "session/door.h"
 #include "wire/proto.h"
 
@@ -48,25 +48,6 @@ struct oob_listen {
 	struct list conns;
 	uint32_t count;
 };
-
-/* What an endpoint has in place of a CM id. */
-struct oob {
-	struct rdmamsg_path path;	/* asked for, in range */
-	struct proto_oob local, peer;
-	uint8_t port;
-	uint8_t gid_index;
-	uint16_t pkey_index;
-	bool global;			/* asked for: by GID */
-	struct oob_conn *conn;
-};
-
-/* lib/device/path.c: the port, GID and P_Key of a device */
-int rdmamsg__path_copy(struct rdmamsg_path *dst,
-		       const struct rdmamsg_path *src);
-int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
-			const struct sockaddr *local);
-/* Whether the two records can reach each other, or why not. */
-int rdmamsg__path_match(const struct oob *oob);
 
 /* cm/oob/oob.c */
 int rdmamsg__oob_init(struct rdmamsg_ep *ep);

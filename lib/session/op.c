@@ -5,10 +5,10 @@
  * share theirs, gets them when it first has so many under way.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/util.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receiving: what completions bring, credits, delivery in order. */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/poison.h"
 #include "base/util.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/pool.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -526,14 +527,14 @@ static void rx_failed(struct rdmamsg_ep *ep)
  * has used up looks the same but for the opcode, and its buffer has whatever
  * was there before: another peer's message.
  */
-static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
+static inline bool is_send(const struct sessions *s, const struct ibv_wc *wc)
 {
 	_Static_assert(offsetof(struct ibv_wc, opcode) -
 		       offsetof(struct ibv_wc, status) ==
 		       offsetof(struct wc_kind, opcode),
 		       "both in one comparison");
 	return !memcmp((const char *)wc + offsetof(struct ibv_wc, status),
-		       &ctx->received, sizeof(ctx->received));
+		       &s->received, sizeof(s->received));
 }
 
 /* All but a receive of the endpoint that received last. */
@@ -542,10 +543,11 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	   const struct ibv_wc *end)
 {
 	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
+	struct sessions *s = ctx->sessions;
 	struct rdmamsg_ep *ep = NULL;
 
-	if (likely(key >> 8 < ctx->table_size))
-		ep = ctx->table[key >> 8];
+	if (likely(key >> 8 < s->table_size))
+		ep = s->table[key >> 8];
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
 			rdmamsg__srq_done(ctx, wc, end);
@@ -568,13 +570,13 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		rx_failed(ep);
 		return;
 	}
-	if (unlikely(!is_send(ctx, wc))) {
+	if (unlikely(!is_send(s, wc))) {
 		rx_failed(ep);
 		if (ep->state < EP_DRAINING)
 			rdmamsg__ep_protocol(ep, "a write with immediate data");
 		return;
 	}
-	ctx->last = ep;
+	s->last = ep;
 	rx_done(ep, ep->lane.rq.head, wc);
 	/* by the time its next one comes, the others have been through here */
 	__builtin_prefetch(ep->lane.rq.head->msg, 1);
@@ -585,12 +587,13 @@ static inline __attribute__((always_inline)) void
 dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 {
 	const struct ibv_wc *end = wc + n;
+	struct sessions *s = ctx->sessions;
 
 	do {
-		struct rdmamsg_ep *ep = ctx->last;
+		struct rdmamsg_ep *ep = s->last;
 		struct rx_slot *slot = ep->lane.rq.head;
 
-		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
+		if (likely(wc->wr_id == slot->wr.wr_id && is_send(s, wc)))
 			rx_done(ep, slot, wc);
 		else
 			other_done(ctx, wc, end);

@@ -5,8 +5,9 @@
  * peer can have recv_depth of them here and no more.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 
@@ -27,7 +28,7 @@ void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
 			  rdmamsg__try(rdmamsg__rndv_in_new(ep, msg)) : 0;
 
 		if (err) {
-			rdmamsg__starve(ep, err);
+			rdmamsg__starve(ep->ctx, &ep->starving, err);
 			return;
 		}
 		ep->rndv.waiting.unparsed = msg->next;

@@ -4,17 +4,19 @@
  * reads it into place and says DONE. Nothing is copied.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/device.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
 #include "memory/hide.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
-#include "session/large.h"
+#include "memory/large.h"
 #include "session/lent.h"
 #include "wire/proto.h"
 
@@ -96,7 +98,7 @@ void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 	for (uint32_t i = 0; i < r->count; i++) {
 		wire.keys[i].access = PROTO_KEY_READ;
 		wire.keys[i].rkey = r->mr[i]->rkey;
-		wire.keys[i].region = ++ep->ctx->regions;
+		wire.keys[i].region = ++ep->ctx->memory->regions;
 		wire.keys[i].addr = r->addr[i];
 		wire.keys[i].len = r->len[i];
 	}
@@ -324,7 +326,7 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 		return;
 	}
 	if (rdmamsg__passes(err))
-		rdmamsg__starve(ep, err);
+		rdmamsg__starve(ep->ctx, &ep->starving, err);
 	else
 		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
 					  "large message");
@@ -352,7 +354,7 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 	if (!err || err == -EAGAIN)
 		return err;
 	if (rdmamsg__passes(err))
-		rdmamsg__starve(ep, err);
+		rdmamsg__starve(ep->ctx, &ep->starving, err);
 	else
 		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
 					  "large message");

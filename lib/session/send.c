@@ -3,15 +3,20 @@
  * Sending: what is accepted, and goes out at once or waits in the queue.
  */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/device.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "onesided/rma.h"
 #include "session/ep.h"
-#include "session/large.h"
+#include "memory/large.h"
+#include "session/lent.h"
+#include "session/sessions.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -43,7 +48,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 /* Memory comes back from anywhere: it tells those who wait for some. */
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
-	rdmamsg__starve(ep, -ENOBUFS);
+	rdmamsg__starve(ep->ctx, &ep->starving, -ENOBUFS);
 	ep->send.want_memory = true;
 	rdmamsg__tx_ask(ep->ctx);
 	return rdmamsg__tx_again(ep);
@@ -499,7 +504,7 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 static inline bool is_writable(const struct rdmamsg_ep *ep)
 {
 	/* refused for want of memory, and none has come back */
-	if (ep->send.want_memory && !list_empty(&ep->starved_node))
+	if (ep->send.want_memory && !list_empty(&ep->starving.node))
 		return false;
 	if (ep->onesided.wanted && rdmamsg__rma_room(ep))
 		return true;
@@ -515,11 +520,12 @@ static inline bool is_writable(const struct rdmamsg_ep *ep)
  */
 static void tell_writable(struct rdmamsg_ep *ep)
 {
-	if (ep->send.told_writable == ep->ctx->rounds) {
-		rdmamsg__starve(ep, -ENOMEM);	/* a little later */
+	if (ep->send.told_writable == ep->ctx->sessions->rounds) {
+		/* a little later */
+		rdmamsg__starve(ep->ctx, &ep->starving, -ENOMEM);
 		return;
 	}
-	ep->send.told_writable = ep->ctx->rounds;
+	ep->send.told_writable = ep->ctx->sessions->rounds;
 	ep->send.want_writable = ep->onesided.wanted = ep->send.want_memory =
 		false;
 	if (ep->on.on_writable)

@@ -3,8 +3,9 @@
  * The two ends of every scenario: contexts, callbacks that look at what comes
  * when, and how a connection is made.
  */
-#include "loop/ctx.h"
 #include "base/base.h"
+#include "base/ctx.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -371,7 +372,7 @@ bool is_closed(void)
 bool no_endpoints(void)
 {
 	for (int i = 0; i < CTXS; i++)
-		if (ctxs[i] && ctxs[i]->ep_count)
+		if (ctxs[i] && ctxs[i]->sessions->ep_count)
 			return false;
 	return true;
 }

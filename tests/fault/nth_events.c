@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Events of the device, made up. */
-#include "loop/ctx.h"
-#include "session/ep.h"
+#include "base/ctx.h"
 #include "base/list.h"
+#include "device/async.h"
 #include "device/device.h"
+#include "session/ep.h"
 
 #include <stdbool.h>
 #include <infiniband/verbs.h>
@@ -21,7 +22,7 @@ static void fake(const struct ibv_async_event *ev)
 	for (int i = 0; i < CTXS; i++) {
 		if (!ctxs[i])
 			continue;
-		list_for_each(n, &ctxs[i]->devs) {
+		list_for_each(n, &ctxs[i]->devices->devs) {
 			const struct dev *dev = list_entry(n, struct dev, node);
 
 			if (!dev->device)

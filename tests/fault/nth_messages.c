@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages of every way to send one, and the end while they are under way. */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
 #include "device/device.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/stretch.h"
 
 #include <errno.h>
@@ -188,11 +189,12 @@ void do_teardown(void)
 static void do_starve(void)
 {
 	struct rdmamsg_ep *ep = ends[CLIENT].ep;
-	size_t limit = ctxs[CLIENT]->budget[DIR_OUT].cap;
+	size_t limit = ctxs[CLIENT]->memory->budget[DIR_OUT].cap;
 	static struct rdmamsg_msg *msgs[4096];
 	int n = 0;
 
-	ctxs[CLIENT]->budget[DIR_OUT].cap = ctxs[CLIENT]->budget[DIR_OUT].used;
+	ctxs[CLIENT]->memory->budget[DIR_OUT].cap =
+		ctxs[CLIENT]->memory->budget[DIR_OUT].used;
 	while (n < 4096 && !rdmamsg_msg_alloc(ep, 4000, &msgs[n]))
 		n++;
 	if (rdmamsg_send(ep, pattern, 4000, 0, NULL) != -EAGAIN)
@@ -205,7 +207,7 @@ static void do_starve(void)
 		fail("a buffer has come back, and nobody was told");
 	while (n)
 		rdmamsg_msg_free(msgs[--n]);
-	ctxs[CLIENT]->budget[DIR_OUT].cap = limit;
+	ctxs[CLIENT]->memory->budget[DIR_OUT].cap = limit;
 }
 
 /* A message outlives its endpoint and its device. */
@@ -219,9 +221,9 @@ void do_keep(void)
 	keeping = false;
 	do_close();
 	/* as if the device had been unused for long */
-	list_for_each(n, &ctxs[SERVER]->devs)
+	list_for_each(n, &ctxs[SERVER]->devices->devs)
 		list_entry(n, struct dev, node)->reap = true;
-	ctxs[SERVER]->reap = true;
+	ctxs[SERVER]->devices->reap = true;
 	rdmamsg__loop_kick(&ctxs[SERVER]->loop);
 	turn(0);
 	if (kept && memcmp(rdmamsg_msg_data(kept), pattern + 4,

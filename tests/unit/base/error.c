@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Error texts: a failure sets one, and a success leaves it alone. */
+#include "base/ctx.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/stretch.h"
 #include "session/ep.h"
 #include "../two_ends.h"
@@ -165,8 +166,8 @@ static void alloc__limit_reached_EAGAIN_LEAVES_THE_TEXT(void **state)
 
 	for (size_t i = 0; i < 2; i++) {
 		connect_ends(&opts);
-		client.ctx->budget[DIR_OUT].cap =
-			client.ctx->budget[DIR_OUT].used +
+		client.ctx->memory->budget[DIR_OUT].cap =
+			client.ctx->memory->budget[DIR_OUT].used +
 			(lens[i] > 1000 ? 2 << 20 : 0);
 		fail_old();
 		for (n = 0; n < 200; n++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work from other threads: order, fullness, wake-ups; no device is touched. */
 #include "base/base.h"
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/submit.h"
-#include "loop/ctx.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -3,10 +3,11 @@
  * Description: a request that is moved to another context while its device is
  * removed is handed over once or stays, whichever comes first.
  */
+#include "base/ctx.h"
 #include "base/submit.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
 #include "session/connect.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -149,7 +150,7 @@ static void removed__event_before_the_request_TOLD_WHEN_ACCEPTED(void **state)
 {
 	move_it();
 	nulldev_remove();
-	assert_true(rdmamsg__cm_process(to, &to->cm[0]) > 0);
+	assert_true(rdmamsg__cm_process(to, &to->sessions->cm[0]) > 0);
 	assert_int_equal(moves, 0);
 	turns(to);
 	check_gone();

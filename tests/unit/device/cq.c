@@ -5,8 +5,9 @@
  * endpoint is served by its own, and where there can be none the endpoint ends
  * with the reason.
  */
-#include "loop/ctx.h"
+#include "base/ctx.h"
 #include "base/list.h"
+#include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
 
@@ -174,7 +175,8 @@ static int tear_down(void **state)
 
 static int cqs_of(const struct rdmamsg *ctx)
 {
-	const struct dev *dev = list_first(&ctx->devs, struct dev, node);
+	const struct dev *dev =
+		list_first(&ctx->devices->devs, struct dev, node);
 	struct list *n;
 	int count = 0;
 
@@ -274,7 +276,7 @@ static void fixed__full_THE_NEXT_IS_LARGER(void **state)
 	can_resize = false;
 	max_cqe = 65536;
 	assert_true(connect_one(&clients[0], 0));
-	dev = list_first(&client->devs, struct dev, node);
+	dev = list_first(&client->devices->devs, struct dev, node);
 	first = list_first(&dev->cqs, struct cq, node);
 	first->used = first->room;
 	assert_true(connect_one(&clients[1], 0));

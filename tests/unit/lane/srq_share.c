@@ -3,8 +3,9 @@
  * Description: how endpoints share the receives of one queue, when the
  * receives, the memory for them or the answers to rendezvous are scarce.
  */
-#include "device/device.h"
 #include "base/list.h"
+#include "device/cq.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
 #include "session/ep.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Buffers and their accounts, over a verbs table that only pretends. */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "base/poison.h"
 #include "base/timer.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/large.h"
+#include "memory/large.h"
+#include "session/lent.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -181,7 +183,7 @@ static struct large *large(size_t size)
 
 static size_t spare(void)
 {
-	return ctx->budget[DIR_IN].spare;
+	return ctx->memory->budget[DIR_IN].spare;
 }
 
 static void large__put_IS_FOUND_AGAIN(void **state)
@@ -374,7 +376,7 @@ static void pool__spares_of_receives_COUNT_AS_ROOM(void **state)
 	assert_int_equal(rdmamsg__budget_largest(ctx, UINT32_MAX), 2 << 20);
 	rdmamsg__budget_announce(ctx, 2 << 20);
 	/* a spare that stays may be posted again */
-	assert_true(ctx->budget[DIR_IN].posted <= 2 << 20);
+	assert_true(ctx->memory->budget[DIR_IN].posted <= 2 << 20);
 	l = large(2 << 20);
 	rdmamsg__large_put(l);
 	rdmamsg__budget_withdraw(ctx, 2 << 20);
@@ -386,7 +388,7 @@ static void out__beside_pools_FITS_OR_NOT(void **state)
 	struct pool *pool;
 	struct large *l;
 
-	list_add_tail(&ctx->devs, &dev.node);
+	list_add_tail(&ctx->devices->devs, &dev.node);
 	assert_int_equal(rdmamsg__pool_get(&dev, DIR_OUT, NULL, 8192, &pool),
 			 0);
 	rdmamsg__pool_use(pool, false);
@@ -405,7 +407,7 @@ static void large__beyond_what_is_kept_IS_FREED(void **state)
 {
 	struct large *l[2];
 
-	ctx->budget[DIR_IN].cap = 256 << 20;
+	ctx->memory->budget[DIR_IN].cap = 256 << 20;
 	l[0] = large(40 << 20);
 	l[1] = large(65 << 20);
 	assert_int_equal(l[1]->stretch.size, 65 << 20);
@@ -422,7 +424,7 @@ static void sink__in_steps_AS_FAR_AS_BELIEVED(void **state)
 	uint32_t lkey, first;
 	size_t end;
 
-	ctx->budget[DIR_IN].cap = 256 << 20;
+	ctx->memory->budget[DIR_IN].cap = 256 << 20;
 	l = large(64 << 20);
 	assert_int_equal(regions, 0);
 	assert_int_equal(rdmamsg__sink_ready(&l->sink, &dev, 0, 0, &first,
@@ -461,7 +463,7 @@ static void msg__lent_and_back_COUNTS(void **state)
 	assert_int_equal(rdmamsg_msg_set_len(msg, 131072), 0);
 	rdmamsg_msg_free(msg);
 	assert_int_equal(dev.msgs_out, 0);
-	assert_int_equal(ctx->budget[DIR_OUT].spare, 131072);
+	assert_int_equal(ctx->memory->budget[DIR_OUT].spare, 131072);
 }
 
 /* Released after the device is closed: the memory goes, nothing else. */
@@ -476,7 +478,7 @@ static void msg__after_the_device_IS_FREED(void **state)
 	dev.device = NULL;
 	memset(rdmamsg_msg_data(msg), 1, rdmamsg_msg_len(msg));
 	rdmamsg_msg_free(msg);
-	ctx->reap = false;		/* dev is not of the context */
+	ctx->devices->reap = false;		/* dev is not of the context */
 	assert_int_equal(rdmamsg__registered(ctx), 0);
 	assert_true(list_empty(&dev.loose));
 	dev.device = &device;
@@ -496,7 +498,7 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 	list_init(&other->large);
 	list_init(&other->loose);
 	rdmamsg__timer_init(&other->linger, NULL);
-	list_add_tail(&ctx->devs, &other->node);
+	list_add_tail(&ctx->devices->devs, &other->node);
 	assert_int_equal(rdmamsg__msg_large(other, DIR_IN, 70000, &large), 0);
 	assert_int_equal(rdmamsg__pool_get(other, DIR_OUT, NULL, 1, &pool),
 			 0);
@@ -508,17 +510,17 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 	other->device = NULL;
 
 	rdmamsg__dev_close(other);
-	assert_false(list_empty(&ctx->devs));
+	assert_false(list_empty(&ctx->devices->devs));
 	memset(rdmamsg_msg_data(large), 1, 70000);
 	rdmamsg__msg_put(large);
-	assert_true(ctx->reap);
+	assert_true(ctx->devices->reap);
 	rdmamsg__devs_reap(ctx);
-	assert_false(list_empty(&ctx->devs));
+	assert_false(list_empty(&ctx->devices->devs));
 	memset(rdmamsg_msg_data(small), 1, small->room);
 	rdmamsg__msg_put(small);
-	assert_true(ctx->reap);
+	assert_true(ctx->devices->reap);
 	rdmamsg__devs_reap(ctx);
-	assert_true(list_empty(&ctx->devs));
+	assert_true(list_empty(&ctx->devices->devs));
 }
 
 /* ---- lists ------------------------------------------------------------ */

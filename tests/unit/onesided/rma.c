@@ -3,9 +3,11 @@
  * Description: one-sided operations over the soft HCA with less than it has,
  * and with failures that it does not have.
  */
+#include "base/ctx.h"
 #include "base/list.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
+#include "memory/memory.h"
 #include "memory/region.h"
 #include "memory/stretch.h"
 #include "session/ep.h"
@@ -376,8 +378,9 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 	while (client.sent < 2)
 		assert_true(rdmamsg_wait(client.ctx, WAIT_MS) > 0);
 	client_alone();
-	limit = client.ctx->budget[DIR_OUT].cap;
-	client.ctx->budget[DIR_OUT].cap = client.ctx->budget[DIR_OUT].used;
+	limit = client.ctx->memory->budget[DIR_OUT].cap;
+	client.ctx->memory->budget[DIR_OUT].cap =
+		client.ctx->memory->budget[DIR_OUT].used;
 	while (n < 4096 && !rdmamsg_msg_alloc(client.ep, 4000, &msgs[n]))
 		n++;
 	assert_in_range(n, 1, 4095);
@@ -392,7 +395,7 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 					   NULL), 0);
 	while (n)
 		rdmamsg_msg_free(msgs[--n]);
-	client.ctx->budget[DIR_OUT].cap = limit;
+	client.ctx->memory->budget[DIR_OUT].cap = limit;
 }
 
 /*
@@ -411,8 +414,9 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	connect_client(&opts);
 	assert_int_equal(rdmamsg_send(first, client.mem, 1000, 0, &limit), 0);
 	WAIT_FOR(client.sent == 1);
-	limit = client.ctx->budget[DIR_OUT].cap;
-	client.ctx->budget[DIR_OUT].cap = client.ctx->budget[DIR_OUT].used;
+	limit = client.ctx->memory->budget[DIR_OUT].cap;
+	client.ctx->memory->budget[DIR_OUT].cap =
+		client.ctx->memory->budget[DIR_OUT].used;
 	first->ctrl.due |= CTRL_KEEPALIVE;
 	rdmamsg__tx_pump(first);
 	rdmamsg__tx_flush(client.ctx);
@@ -425,7 +429,7 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	assert_true(first->live.keepalive_out);
 	WAIT_FOR(client.writable);
 	assert_int_equal(rdmamsg_send(client.ep, client.mem, 1000, 0, NULL), 0);
-	client.ctx->budget[DIR_OUT].cap = limit;
+	client.ctx->memory->budget[DIR_OUT].cap = limit;
 }
 
 /* ---- whose doing it is ------------------------------------------------ */

@@ -3,8 +3,9 @@
  * Description: what a queue pair may be asked for, of a device that has
  * nothing and of one that has everything: granted, or refused for the reason.
  */
-#include "loop/ctx.h"
+#include "base/ctx.h"
 #include "base/list.h"
+#include "device/async.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
 #include "qp/rawqp.h"
@@ -21,6 +22,7 @@
 #include <rdmamsg/verbs.h>
 
 #include <setjmp.h>
+#include <stdarg.h>
 #include <cmocka.h>
 #include <string.h>
 
@@ -328,7 +330,7 @@ static void tell_of(struct rdmamsg *ctx, struct ibv_qp *ibv)
 {
 	event.event_type = IBV_EVENT_QP_FATAL;
 	event.element.qp = ibv;
-	rdmamsg__async_read(ctx, list_first(&ctx->devs, struct dev,
+	rdmamsg__async_read(ctx, list_first(&ctx->devices->devs, struct dev,
 					    node)->device);
 }
 
@@ -385,7 +387,7 @@ static void new__cannot_be_undone_STAYS(void **state)
 
 	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
-	dev = list_first(&ctx->devs, struct dev, node);
+	dev = list_first(&ctx->devices->devs, struct dev, node);
 	refs = dev->device->refs;
 	watched.modify_qp = refuse_modify;
 	watched.destroy_qp = refuse_destroy;

@@ -3,13 +3,17 @@
  * Description: what one side may have outstanding, and in which order it ends,
  * on a soft HCA whose reads complete when the test says so.
  */
+#include "base/ctx.h"
+#include "device/cq.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
+#include "lane/tx.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
+#include "session/poll.h"
 #include "soft/control/soft_ctl.h"
 
 #include <rdmamsg/endpoint.h>

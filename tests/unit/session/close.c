@@ -4,9 +4,11 @@
  * soft HCA carries out all requests of one side, but from some point on the
  * completions are kept back, and in the end they are failures.
  */
+#include "base/ctx.h"
+#include "device/cq.h"
 #include "device/verbs_api.h"
-#include "loop/ctx.h"
 #include "session/ep.h"
+#include "session/poll.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 

@@ -4,8 +4,8 @@
  * the test's own: a cut of dead_after_ms ends the connection, a shorter one
  * does not, whatever is under way.
  */
+#include "base/ctx.h"
 #include "base/timer.h"
-#include "loop/ctx.h"
 #include "session/ep.h"
 #include "../two_ends.h"
 #include "../../fake/nulldev_objects.h"

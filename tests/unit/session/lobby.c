@@ -3,8 +3,9 @@
  * Description: what an endpoint that was accepted has before the SETUP of the
  * peer has come, and after it.
  */
+#include "base/ctx.h"
 #include "lane/srq.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
 #include "memory/stretch.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -99,7 +100,7 @@ static void talk(void)
 
 static size_t receiving(void)
 {
-	return server.ctx->budget[DIR_IN].used;
+	return server.ctx->memory->budget[DIR_IN].used;
 }
 
 static void accept__until_SETUP_ONE_RECEIVE(void **state)
@@ -137,7 +138,7 @@ static void accept__ends_before_SETUP_LEAVES_NOTHING(void **state)
 	rdmamsg_ep_abort(ep);
 	WAIT_FOR(server.closed);
 	assert_int_equal(receiving(), SLAB);
-	assert_int_equal(server.ctx->budget[DIR_IN].spare, SLAB);
+	assert_int_equal(server.ctx->memory->budget[DIR_IN].spare, SLAB);
 	close_both();
 }
 

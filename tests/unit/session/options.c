@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Option structs of older and newer programs, and values out of range. */
 #include "base/base.h"
-#include "loop/ctx.h"
+#include "base/ctx.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/sessions.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -172,7 +173,7 @@ static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 		*field_of(&o, &fields[i]) = RDMAMSG_NONE - 1;
 		assert_int_equal(try_ep(&o, &got), -EINVAL);
 		assert_non_null(strstr(rdmamsg_error(), fields[i].name));
-		assert_int_equal(ctx->ep_count, 0);
+		assert_int_equal(ctx->sessions->ep_count, 0);
 		assert_int_equal(ctx->loop.timers.promised, promised);
 	}
 }

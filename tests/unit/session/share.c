@@ -3,8 +3,10 @@
  * Description: the part of one address in the receive memory of a context and
  * in a shared receive queue. Another address always gets something.
  */
+#include "base/ctx.h"
 #include "base/list.h"
-#include "loop/ctx.h"
+#include "memory/memory.h"
+#include "session/sessions.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -171,7 +173,7 @@ static void accept__after_connections_ended_IS_AS_BEFORE(void **state)
 	rdmamsg_close(client.ctx);
 	client.ctx = NULL;
 	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
-	WAIT_FOR(list_empty(&server.ctx->eps));
+	WAIT_FOR(list_empty(&server.ctx->sessions->eps));
 	connected = 0;
 	again = join_all(near_by);
 	assert_int_equal(again, first);
@@ -209,7 +211,8 @@ static void lend__one_address_LEAVES_MEMORY(void **state)
 		assert_true(n < 12);
 		client.ep = greedy[n++];
 		send_large();
-		WAIT_FOR(client.sent == n || !list_empty(&server.ctx->starved));
+		WAIT_FOR(client.sent == n ||
+			 !list_empty(&server.ctx->memory->starved));
 	} while (client.sent == n);
 	assert_int_equal(client.sent, n - 1);
 	assert_true(n > 3);
@@ -224,6 +227,18 @@ static void lend__one_address_LEAVES_MEMORY(void **state)
 	close_both();
 }
 
+/* Memory for the largest message that it was told it may send. */
+static void accept__after_the_last_one_ended_NOTHING_IS_HELD(void **state)
+{
+	open_server(NULL, 0, 0);
+	assert_true(join(near_by));
+	assert_true(server.ctx->memory->budget[DIR_IN].largest > 0);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && !server.ctx->sessions->ep_count);
+	assert_int_equal(server.ctx->memory->budget[DIR_IN].largest, 0);
+	close_both();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -231,6 +246,8 @@ int main(void)
 		cmocka_unit_test(accept__one_address_LEAVES_SHARED_RECEIVES),
 		cmocka_unit_test(accept__max_per_source_GIVES_ALL_TO_ONE),
 		cmocka_unit_test(accept__after_connections_ended_IS_AS_BEFORE),
+		cmocka_unit_test(
+			accept__after_the_last_one_ended_NOTHING_IS_HELD),
 		cmocka_unit_test(lend__one_address_LEAVES_MEMORY),
 	};
 

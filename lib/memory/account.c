@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receive memory, counted by the address of the peer. */
 #include "base/addrmap.h"
-#include "loop/ctx.h"
+#include "base/ctx.h"
+#include "memory/memory.h"
 #include "memory/stretch.h"
-#include "session/account.h"
+#include "memory/account.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@ struct account *rdmamsg__account_get(struct rdmamsg *ctx, const void *of,
 	struct addr_key key;
 
 	rdmamsg__addr_key(&key, of, addr);
-	return rdmamsg__addrmap_get(&ctx->accounts, &key,
+	return rdmamsg__addrmap_get(&ctx->memory->accounts, &key,
 				    sizeof(struct account));
 }
 
@@ -27,13 +28,13 @@ struct account *rdmamsg__account_like(struct rdmamsg *ctx, const void *of,
 	struct addr_key key = other->node.key;
 
 	key.of = of;
-	return rdmamsg__addrmap_get(&ctx->accounts, &key,
+	return rdmamsg__addrmap_get(&ctx->memory->accounts, &key,
 				    sizeof(struct account));
 }
 
 void rdmamsg__account_put(struct rdmamsg *ctx, struct account *a)
 {
-	(void)rdmamsg__addrmap_put(&ctx->accounts, a);
+	(void)rdmamsg__addrmap_put(&ctx->memory->accounts, a);
 }
 
 bool rdmamsg__account_is_full(const struct rdmamsg *ctx,
@@ -44,11 +45,11 @@ bool rdmamsg__account_is_full(const struct rdmamsg *ctx,
 	size_t left;
 
 	rdmamsg__addr_key(&key, NULL, addr);
-	a = rdmamsg__addrmap_find(&ctx->accounts, &key);
+	a = rdmamsg__addrmap_find(&ctx->memory->accounts, &key);
 	if (!a || !a->posted)
 		return false;
 	/* spare memory can hold receives */
 	left = rdmamsg__budget_room(ctx, DIR_IN, true) +
-	       ctx->budget[DIR_IN].spare;
+	       ctx->memory->budget[DIR_IN].spare;
 	return !rdmamsg__is_fair(a->posted + a->lent, left, 1);
 }

@@ -7,7 +7,7 @@
 #include "device/verbs_call.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/large.h"
+#include "memory/large.h"
 #include "wire/proto.h"
 
 #include <errno.h>

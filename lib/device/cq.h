@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues of a context. */
+#ifndef RDMAMSG_LIB_CQ_H
+#define RDMAMSG_LIB_CQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+
+struct dev;
+struct rdmamsg;
+
+struct cq {
+	struct list node;
+	struct ibv_cq *ibv;
+	uint32_t room, used;		/* entries, and promised ones */
+	uint32_t events;		/* got, not yet acked */
+	bool unarmed;			/* arming failed: raises no event */
+	bool own;			/* of one endpoint, and ends with it */
+	uint32_t vector;
+};
+
+int rdmamsg__cq_rearm(struct dev *dev);
+int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
+		    bool own, struct cq **ret);
+void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries);
+void rdmamsg__cqs_free(struct dev *dev);
+
+#endif

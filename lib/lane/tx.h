@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The batch: requests for one endpoint, posted together. */
+#ifndef RDMAMSG_LIB_TX_H
+#define RDMAMSG_LIB_TX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/ctx.h"
+#include "base/util.h"
+#include "lane/lanes.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+void rdmamsg__tx_init(struct tx_batch *tx);
+void rdmamsg__tx_post(struct rdmamsg *ctx);
+static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
+{
+	if (ctx->lanes->tx.ep)
+		rdmamsg__tx_post(ctx);
+}
+/* One for this endpoint, what was in it is posted. */
+void rdmamsg__tx_new(struct rdmamsg_ep *ep);
+/* The next entry of the batch. */
+static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
+{
+	struct tx_batch *tx = &ep->ctx->lanes->tx;
+	struct tx_entry *e;
+
+	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
+		rdmamsg__tx_new(ep);
+	e = tx->next++;
+	e->wr.wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
+	ep->hot.sq_posted++;
+	return e;
+}
+
+/*
+ * For requests of another make: an entry of the batch to fill in, and that it
+ * is filled in.
+ */
+static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
+						 struct op *op)
+{
+	struct tx_entry *e = rdmamsg__tx_add(ep);
+
+	if (op) {
+		ep->lane.sq.slots[(uint32_t)e->wr.wr_id & ep->lane.sq.mask] =
+			op;
+		ep->lane.sq.ops++;
+	}
+	if (unlikely(ep->hot.signal_every == 1))
+		e->wr.send_flags |= IBV_SEND_SIGNALED;
+	ep->ctx->lanes->tx.odd = true;
+	ep->st.sent_inline--;		/* all requests are, but these */
+	return e;
+}
+static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)
+{
+	if (!ep->ctx->loop.in_callback)
+		rdmamsg__tx_flush(ep->ctx);
+	else
+		rdmamsg__tx_room(ep);	/* not all of them stop at hot.stop */
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Async events of devices, to endpoints and to the program. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/submit.h"
+#include "device/async.h"
+#include "device/cq.h"
+#include "device/device.h"
+#include "device/use.h"
+#include "lane/srq.h"
+#include "loop/device_use.h"
+#include "memory/region.h"
+#include "qp/rawqp.h"
+#include "session/ep.h"
+#include "session/sessions.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
+
+static bool is_fatal(int type)
+{
+	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_CQ_ERR ||
+	       type == IBV_EVENT_DEVICE_FATAL;
+}
+
+static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
+{
+	enum rdmamsg_who who = RDMAMSG_WHO_DEVICE;
+	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
+	int error = -EIO;
+	char regions[64];
+	struct list *n, *t;
+
+	switch (m->type) {
+	case IBV_EVENT_QP_ACCESS_ERR:	/* the device refused its requests */
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_ACCESS;
+		error = -EACCES;
+		break;
+	case IBV_EVENT_QP_REQ_ERR:
+		who = RDMAMSG_WHO_PEER;
+		cause = RDMAMSG_CAUSE_PROTOCOL;
+		error = -EPROTO;
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		cause = RDMAMSG_CAUSE_REMOVED;
+		break;
+	default:
+		break;
+	}
+	list_for_each_safe(n, t, &ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (!ep->lane.dev || ep->lane.dev->device != m->d ||
+		    (m->for_ep && ep->key != m->ep_key))
+			continue;
+		regions[0] = 0;
+		if (cause == RDMAMSG_CAUSE_ACCESS)
+			rdmamsg__region_guess(ep->lane.dev, ep->key, regions,
+					      sizeof(regions));
+		if (who == RDMAMSG_WHO_PEER)
+			rdmamsg__ep_offended(ep);
+		rdmamsg__ep_reason(ep, who, cause, error,
+				   "device %s reports: %s%s", m->device,
+				   rdmamsg__event_text(m->type), regions);
+		rdmamsg__ep_kill(ep);
+	}
+}
+
+static bool has_cq(const struct rdmamsg *ctx, const void *ibv)
+{
+	struct list *n, *m;
+
+	list_for_each(n, &ctx->devices->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
+			if (list_entry(m, struct cq, node)->ibv == ibv)
+				return true;
+	return false;
+}
+
+/*
+ * An event about a queue of another context or of the program, or one that the
+ * library has asked for itself, is not for on_event.
+ */
+static bool is_for_program(struct rdmamsg *ctx, const struct async_mail *m)
+{
+	if (!m->of)
+		return true;
+	return m->type == IBV_EVENT_CQ_ERR ? has_cq(ctx, m->of) :
+	       rdmamsg__srq_event(ctx, m->of, m->type);
+}
+
+static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
+{
+	if (ctx->closing)
+		return;
+	log_info("device %s port %u: %s", ev->device, ev->port, ev->name);
+	rdmamsg__tell(&ctx->loop, ctx->opts.on_event, ctx, ev);
+}
+
+void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)
+{
+	struct async_mail *m = list_entry(mail, struct async_mail, mail);
+	struct rdmamsg_event ev = {
+		.size = sizeof(ev), .type = m->type,
+		.name = rdmamsg__event_text(m->type), .device = m->device,
+		.port = m->port,
+	};
+
+	if (m->for_ep)
+		ev.ep = m->ep_key >> 8 < ctx->sessions->table_size ?
+			ctx->sessions->table[m->ep_key >> 8] : NULL;
+	if (ev.ep && ev.ep->key != m->ep_key)
+		ev.ep = NULL;
+	if (!is_for_program(ctx, m)) {
+		free(m);
+		return;
+	}
+	if (m->type == IBV_EVENT_QP_LAST_WQE_REACHED) {
+		if (ev.ep)
+			rdmamsg__ep_last_wqe(ev.ep);
+	} else if (!m->for_ep || ev.ep) {
+		tell(ctx, &ev);
+	}
+	if (is_fatal(m->type) && !m->rawqp)
+		async_fail_eps(ctx, m);
+	free(m);
+}
+
+static void end_endpoints(struct rdmamsg *ctx, const struct rdmamsg_device *d)
+{
+	struct list *n, *t;
+
+	/* another device may be at this address: that one is not gone */
+	list_for_each_safe(n, t, &ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->lane.dev && ep->lane.dev->device == d && d->gone &&
+		    ep->state < EP_DRAINING)
+			rdmamsg__ep_removed(ep);
+	}
+}
+
+void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail)
+{
+	struct async_mail *m = list_entry(mail, struct async_mail, mail);
+	const struct rdmamsg_event ev = {
+		.size = sizeof(ev), .type = -1,
+		.name = rdmamsg__event_text(-1), .device = m->device,
+	};
+
+	tell(ctx, &ev);
+	end_endpoints(ctx, m->d);
+	rdmamsg__devs_gone(ctx, m->d);
+	free(m);
+}
+
+struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv)
+{
+	const struct rdmamsg_qp *q = rdmamsg__rawqp_of(ibv);
+	const struct rdmamsg_ep *ep = ibv->qp_context;
+
+	/* ibv_destroy_qp() waits for our ack: the owner is there */
+	if (q)
+		return (struct qp_owner){ .ctx = q->ctx };
+	if (!ep)
+		return (struct qp_owner){ 0 };
+	return (struct qp_owner){ ep->ctx, .is_ep = true, .ep_key = ep->key };
+}

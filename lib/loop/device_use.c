@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What all layers keep on a device, and how that ends. */
+#include "base/list.h"
+#include "device/device.h"
+#include "device/use.h"
+#include "lane/srq.h"
+#include "loop/device_use.h"
+#include "memory/pool.h"
+#include "memory/region.h"
+#include "memory/stretch.h"
+#include "session/poll.h"
+
+#include <stdbool.h>
+
+static void release(struct dev *dev)
+{
+	rdmamsg__srqs_dev_free(dev);
+	rdmamsg__regions_dereg(dev);
+	rdmamsg__spares_drop(dev);
+	rdmamsg__msgs_dereg(dev);
+	rdmamsg__pools_dereg(&dev->recv_pools);
+	rdmamsg__pools_dereg(&dev->send_pools);
+}
+
+static void free_rest(struct dev *dev)
+{
+	rdmamsg__msgs_free(dev);
+	rdmamsg__pools_free(&dev->recv_pools);
+	rdmamsg__pools_free(&dev->send_pools);
+}
+
+static void drop_spares(struct dev *dev)
+{
+	rdmamsg__spares_drop(dev);
+	rdmamsg__pools_free(&dev->recv_pools);
+	rdmamsg__pools_free(&dev->send_pools);
+}
+
+static bool pools_used(const struct list *pools)
+{
+	struct list *n;
+
+	list_for_each(n, pools)
+		if (list_entry(n, struct pool, node)->used)
+			return true;
+	return false;
+}
+
+/* In the program's hands, or being sent through another device. */
+static bool has_messages(const struct dev *dev)
+{
+	return dev->msgs_out || !list_empty(&dev->loose) ||
+	       pools_used(&dev->recv_pools) || pools_used(&dev->send_pools);
+}
+
+const struct device_use rdmamsg__device_use = {
+	.release = release, .free = free_rest,
+	.drop_kept = rdmamsg__srqs_dev_free, .drop_spares = drop_spares,
+	.has_messages = has_messages, .cq_failed = rdmamsg__cq_failed,
+	.owner = rdmamsg__qp_owner, .event = rdmamsg__deliver_event,
+	.removed = rdmamsg__deliver_removed,
+};

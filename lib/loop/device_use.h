@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the library does with devices, for lib/device. */
+#ifndef RDMAMSG_LIB_DEVICE_USE_H
+#define RDMAMSG_LIB_DEVICE_USE_H
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/submit.h"
+#include "device/use.h"
+
+extern const struct device_use rdmamsg__device_use;
+
+/* device_event.c */
+struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv);
+void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail);
+void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail);
+
+#endif

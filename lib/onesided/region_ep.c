@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions where an endpoint is: registered, given to its peer, taken back. */
+#include "base/base.h"
+#include "base/util.h"
+#include "memory/regcache.h"
+#include "memory/region.h"
+#include "session/ep.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+
+/* Whether regions of the context can be registered where the endpoint is. */
+static int ep_check(const struct rdmamsg *ctx, const struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__ep_check(ep);
+
+	if (ret)
+		return ret;
+	if (ctx != ep->ctx)
+		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
+				     "context");
+	if (!ep->lane.dev)
+		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
+				     "wait for on_connected");
+	return 0;
+}
+
+int rdmamsg_region_register(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep)
+{
+	int ret = rdmamsg__region_check(region);
+
+	if (!ret)
+		ret = ep_check(region->ctx, ep);
+	if (ret)
+		return ret;
+	return rdmamsg__region_register(region, ep->lane.dev);
+}
+
+int rdmamsg_region_get_key(struct rdmamsg_region *region,
+			  const struct rdmamsg_ep *ep, struct rdmamsg_key *ret)
+{
+	struct proto_key key;
+	int err = rdmamsg__region_check(region);
+
+	if (err)
+		return err;
+	if (!ret || !(region->access & ACCESS_REMOTE))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_region_get_key: %s",
+				     !ret ? "ret is NULL" :
+				     "the region allows a peer nothing");
+	err = rdmamsg_region_register(region, ep);
+	if (err)
+		return err;
+	key = (struct proto_key){
+		.access = (uint8_t)(region->access & ACCESS_REMOTE),
+		.rkey = rdmamsg__region_mr(region, ep->lane.dev)->rkey,
+		.region = region->id,
+		.addr = (uintptr_t)region->addr, .len = region->len,
+	};
+	rdmamsg__key_encode(&key, ret->bytes);
+	rdmamsg__region_given(region, ep->lane.dev, ep->key);
+	return 0;
+}
+
+int rdmamsg_region_revoke(struct rdmamsg_region *region)
+{
+	int ret = rdmamsg__region_check(region);
+
+	if (ret)
+		return ret;
+	if (region->cached)
+		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
+				     "rdmamsg_cache_put(), or "
+				     "rdmamsg_cache_invalidate()");
+	if (region->busy) {
+		rdmamsg__tx_ask(region->ctx);
+		return rdmamsg__fail(-EBUSY,
+				     "region %llu: %u operations of "
+				     "this program still use it: wait for "
+				     "on_complete",
+				     (unsigned long long)region->id,
+				     region->busy);
+	}
+	return rdmamsg__region_dereg(region);
+}
+
+int rdmamsg_region_destroy(struct rdmamsg_region *region)
+{
+	int ret = region ? rdmamsg_region_revoke(region) : 0;
+
+	if (!ret && region)
+		(void)rdmamsg__region_free(region);
+	return ret;
+}
+
+int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
+		      void *addr, size_t len, uint32_t access,
+		      struct rdmamsg_region **ret)
+{
+	const struct cache_want want = { addr, len, access };
+	int err = rdmamsg__cache_check(cache);
+
+	if (!err)
+		err = ep_check(cache->ctx, ep);
+	if (err)
+		return err;
+	if (!addr || !len || !ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument "
+				     "is NULL or 0");
+	return rdmamsg__cache_get(cache, ep->lane.dev, ep->opts.pd, &want, ret);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completions, from their queues to the endpoints. */
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/cq.h"
+#include "device/device.h"
+#include "lane/srq.h"
+#include "session/ep.h"
+#include "session/poll.h"
+#include "session/sessions.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+void rdmamsg__cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
+			const char *what)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		if (ep->lane.cq != cq &&
+		    (!ep->lane.srq || ep->lane.srq->cq != cq))
+			continue;
+		rdmamsg__ep_device_failed(ep, err, what);
+	}
+}
+
+void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq)
+{
+	struct ibv_wc wc[16];
+	uint32_t left = cq->room;
+	int got;
+
+	do {
+		got = ibv_poll_cq(cq->ibv, 16, wc);
+		if (got <= 0)
+			return;
+		rdmamsg__dispatch(ctx, wc, got);
+		left -= min(left, (uint32_t)got);
+	} while (left);
+}
+
+int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
+{
+	struct ibv_wc wc[16];
+	struct list *n, *m;
+	int total = 0;
+
+	list_for_each(n, &ctx->devices->devs) {
+		struct dev *dev = list_entry(n, struct dev, node);
+
+		if (dev->single)
+			break;		/* the rest of ctx->devs is single */
+		list_for_each(m, &dev->cqs) {
+			struct cq *cq = list_entry(m, struct cq, node);
+			int got, sum = 0;
+
+			do {
+				got = ibv_poll_cq(cq->ibv, 16, wc);
+				if (unlikely(got < 0)) {
+					rdmamsg__cq_failed(
+						ctx, cq, -EIO,
+						"polling the completion queue");
+					break;
+				}
+				rdmamsg__dispatch(ctx, wc, got);
+				sum += got;
+			} while (got == 16 && sum < budget);
+			total += sum;
+		}
+	}
+	return total;
+}
