@@ -12,6 +12,7 @@
 #define RDMAMSG_FAST_TWINS	/* the library defines the layout */
 #include <rdmamsg/fast.h>
 
+#include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
@@ -23,10 +24,18 @@
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
 	uint32_t magic;			/* 0 in a forked child */
+	/* each completion looks at these */
+	struct rdmamsg_ep *last;	/* that has received something */
+	/* as struct ibv_wc has them when a Send has filled a receive */
+	struct wc_kind {
+		enum ibv_wc_status status;
+		enum ibv_wc_opcode opcode;
+	} received;
 	struct loop loop;		/* its hot members come first */
 	struct devices *devices;	/* device/ */
 	struct memory *memory;		/* memory/ */
 	struct lanes *lanes;		/* lane/ */
+	struct tx_batch *tx;		/* of lane/ as well */
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
 	int32_t polls;			/* hot.polls, while that is 0 */

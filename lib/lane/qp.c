@@ -337,8 +337,8 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	if (ep->key >> 8 < ctx->sessions->table_size &&
 	    ctx->sessions->table[ep->key >> 8] == ep)
 		ctx->sessions->table[ep->key >> 8] = NULL;
-	if (ctx->sessions->last == ep)
-		ctx->sessions->last = &rdmamsg__nobody;
+	if (ctx->last == ep)
+		ctx->last = &rdmamsg__nobody;
 	list_del(&ep->starving.node);
 	rdmamsg__windows_free(ep);
 	rdmamsg__rma_free(ep);

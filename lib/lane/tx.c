@@ -67,7 +67,7 @@ static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
 /* The batch is not empty. */
 void rdmamsg__tx_post(struct rdmamsg *ctx)
 {
-	struct tx_batch *tx = &ctx->lanes->tx;
+	struct tx_batch *tx = ctx->tx;
 	struct rdmamsg_ep *ep = tx->ep;
 	struct tx_entry *end = tx->next, *last = end - 1;
 	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
@@ -98,7 +98,7 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 	struct rdmamsg *ctx = ep->ctx;
 
 	rdmamsg__tx_flush(ctx);
-	ctx->lanes->tx.ep = ep;
+	ctx->tx->ep = ep;
 	/* outside of callbacks the maker of the batch posts it */
 	ctx->loop.work |= ctx->loop.in_callback;
 	ep->hot.len_end = 0;	/* the inline would overtake us */
@@ -134,7 +134,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	}
 	/* somebody waits for these; the others may be told later */
 	if (op && (op->cookie || op->kind != OP_EAGER))
-		ep->ctx->lanes->tx.signal = true;
+		ep->ctx->tx->signal = true;
 	rdmamsg__tx_end(ep);
 }
 

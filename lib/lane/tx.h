@@ -19,7 +19,7 @@ void rdmamsg__tx_init(struct tx_batch *tx);
 void rdmamsg__tx_post(struct rdmamsg *ctx);
 static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 {
-	if (ctx->lanes->tx.ep)
+	if (ctx->tx->ep)
 		rdmamsg__tx_post(ctx);
 }
 /* One for this endpoint, what was in it is posted. */
@@ -27,7 +27,7 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep);
 /* The next entry of the batch. */
 static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 {
-	struct tx_batch *tx = &ep->ctx->lanes->tx;
+	struct tx_batch *tx = ep->ctx->tx;
 	struct tx_entry *e;
 
 	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
@@ -54,7 +54,7 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 	}
 	if (unlikely(ep->hot.signal_every == 1))
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
-	ep->ctx->lanes->tx.odd = true;
+	ep->ctx->tx->odd = true;
 	ep->st.sent_inline--;		/* all requests are, but these */
 	return e;
 }

@@ -57,6 +57,7 @@ static struct rdmamsg *context_new(void)
 	c->ctx.devices = &c->devices;
 	c->ctx.memory = &c->memory;
 	c->ctx.lanes = &c->lanes;
+	c->ctx.tx = &c->lanes.tx;
 	c->ctx.sessions = &c->sessions;
 	return &c->ctx;
 }
@@ -129,9 +130,9 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ctx->devices->use = &rdmamsg__device_use;
 	ctx->memory->ask = rdmamsg__tx_ask;
 	ctx->polls = SLOW_EVERY;
-	ctx->sessions->last = &rdmamsg__nobody;
-	ctx->sessions->received = (struct wc_kind){IBV_WC_SUCCESS, IBV_WC_RECV};
-	rdmamsg__tx_init(&ctx->lanes->tx);
+	ctx->last = &rdmamsg__nobody;
+	ctx->received = (struct wc_kind){IBV_WC_SUCCESS, IBV_WC_RECV};
+	rdmamsg__tx_init(ctx->tx);
 	ctx->sessions->euid = geteuid();
 	ctx->sessions->egid = getegid();
 	ret = ctx_options(ctx, opts);

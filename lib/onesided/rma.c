@@ -243,7 +243,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		rdmamsg__read_taken(ep, READ_RMA);
 	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
 						 r->kind != RMA_READ))) {
-		ep->ctx->lanes->tx.signal = true;
+		ep->ctx->tx->signal = true;
 	}
 	rdmamsg__tx_end(ep);
 }

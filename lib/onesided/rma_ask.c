@@ -402,7 +402,7 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	} else {
 		fill_transfer(ep, a, r, mr, e);
 	}
-	ep->ctx->lanes->tx.signal |= a->cookie || is_atomic(a);
+	ep->ctx->tx->signal |= a->cookie || is_atomic(a);
 	rdmamsg__tx_end(ep);
 	return true;
 }

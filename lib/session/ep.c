@@ -193,7 +193,7 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* and an inline must not overtake it */
 	ep->send.inline_end = end;
-	h->len_end = ep->ctx->lanes->tx.ep == ep ? 0 : end;
+	h->len_end = ep->ctx->tx->ep == ep ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
 	/* with windows, a message may have taken one back */
 	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&

@@ -52,7 +52,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;
-	if (ctx->lanes->tx.ep == ep)
+	if (ctx->tx->ep == ep)
 		rdmamsg__tx_flush(ctx);
 	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
 		return;

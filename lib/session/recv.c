@@ -527,14 +527,14 @@ static void rx_failed(struct rdmamsg_ep *ep)
  * has used up looks the same but for the opcode, and its buffer has whatever
  * was there before: another peer's message.
  */
-static inline bool is_send(const struct sessions *s, const struct ibv_wc *wc)
+static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
 {
 	_Static_assert(offsetof(struct ibv_wc, opcode) -
 		       offsetof(struct ibv_wc, status) ==
 		       offsetof(struct wc_kind, opcode),
 		       "both in one comparison");
 	return !memcmp((const char *)wc + offsetof(struct ibv_wc, status),
-		       &s->received, sizeof(s->received));
+		       &ctx->received, sizeof(ctx->received));
 }
 
 /* All but a receive of the endpoint that received last. */
@@ -570,13 +570,13 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		rx_failed(ep);
 		return;
 	}
-	if (unlikely(!is_send(s, wc))) {
+	if (unlikely(!is_send(ctx, wc))) {
 		rx_failed(ep);
 		if (ep->state < EP_DRAINING)
 			rdmamsg__ep_protocol(ep, "a write with immediate data");
 		return;
 	}
-	s->last = ep;
+	ctx->last = ep;
 	rx_done(ep, ep->lane.rq.head, wc);
 	/* by the time its next one comes, the others have been through here */
 	__builtin_prefetch(ep->lane.rq.head->msg, 1);
@@ -587,13 +587,12 @@ static inline __attribute__((always_inline)) void
 dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 {
 	const struct ibv_wc *end = wc + n;
-	struct sessions *s = ctx->sessions;
 
 	do {
-		struct rdmamsg_ep *ep = s->last;
+		struct rdmamsg_ep *ep = ctx->last;
 		struct rx_slot *slot = ep->lane.rq.head;
 
-		if (likely(wc->wr_id == slot->wr.wr_id && is_send(s, wc)))
+		if (likely(wc->wr_id == slot->wr.wr_id && is_send(ctx, wc)))
 			rx_done(ep, slot, wc);
 		else
 			other_done(ctx, wc, end);

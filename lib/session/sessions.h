@@ -17,13 +17,6 @@
 #include "wire/proto.h"
 
 struct sessions {
-	/* hot */
-	struct rdmamsg_ep *last;	/* that has received something */
-	/* as struct ibv_wc has them when a Send has filled a receive */
-	struct wc_kind {
-		enum ibv_wc_status status;
-		enum ibv_wc_opcode opcode;
-	} received;
 	struct list dirty;		/* eps with work before sleeping */
 	uint64_t rounds;		/* calls that had some of it to do */
 
