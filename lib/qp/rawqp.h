@@ -46,11 +46,6 @@ int rdmamsg__rawqp_check(const struct rdmamsg_qp_options *o,
 			 const struct ibv_device_attr_ex *a,
 			 const char *device);
 
-/* Endpoints have some as well. NULL attributes: which device is not known. */
-int rdmamsg__create_flags_check(uint32_t flags, unsigned int type,
-				const struct ibv_device_attr_ex *a,
-				const char *device);
-
 /* lib/qp/rawqp_event.c: what tells of completions, if anything is to */
 int rdmamsg__rawqp_channel(struct rdmamsg_qp *q);
 int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq);

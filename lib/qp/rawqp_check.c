@@ -5,6 +5,7 @@
  * does have it shows when it is made.
  */
 #include "base/base.h"
+#include "lane/create_flags.h"
 #include "qp/rawqp.h"
 
 #include <errno.h>
@@ -60,27 +61,6 @@ int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)
 
 /* ---- types ------------------------------------------------------------ */
 
-#define T(type)		(1u << (type))
-#define CONNECTED	(T(IBV_QPT_RC) | T(IBV_QPT_UC) | \
-			 T(IBV_QPT_XRC_SEND) | T(IBV_QPT_XRC_RECV))
-#define RECEIVES	(T(IBV_QPT_RC) | T(IBV_QPT_UC) | T(IBV_QPT_UD) | \
-			 T(IBV_QPT_RAW_PACKET))
-#define TYPES		(CONNECTED | T(IBV_QPT_UD) | T(IBV_QPT_RAW_PACKET))
-#define RELIABLE	(T(IBV_QPT_RC) | T(IBV_QPT_XRC_SEND))
-
-static const char *type_name(unsigned int type)
-{
-	static const char *const names[] = {
-		[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD",
-		[IBV_QPT_RAW_PACKET] = "RAW_PACKET",
-		[IBV_QPT_XRC_SEND] = "XRC_SEND",
-		[IBV_QPT_XRC_RECV] = "XRC_RECV",
-	};
-
-	return type < sizeof(names) / sizeof(names[0]) && names[type] ?
-	       names[type] : "unknown";
-}
-
 static int check_type(const struct rdmamsg_qp_options *o,
 		      const struct ibv_device_attr_ex *a, const char *device)
 {
@@ -89,80 +69,23 @@ static int check_type(const struct rdmamsg_qp_options *o,
 	if (type == IBV_QPT_DRIVER)
 		return rdmamsg__fail(-EOPNOTSUPP, "type DRIVER: what it means "
 				     "is the vendor's, and not known here");
-	if (type >= 32 || !(T(type) & TYPES))
+	if (type >= 32 || !(QP_TYPE(type) & QP_TYPES))
 		return rdmamsg__fail(-EINVAL, "type %u: unknown", type);
-	if (T(type) & (T(IBV_QPT_XRC_SEND) | T(IBV_QPT_XRC_RECV)) &&
+	if ((type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV) &&
 	    !(a->orig_attr.device_cap_flags & IBV_DEVICE_XRC))
 		return rdmamsg__fail(-EOPNOTSUPP, "type %s: device %s has no "
-				     "XRC (IBV_DEVICE_XRC)", type_name(type),
-				     device);
-	if (o->srq && !(T(type) & RECEIVES))
+				     "XRC (IBV_DEVICE_XRC)",
+				     rdmamsg__qp_type_name(type), device);
+	if (o->srq && !(QP_TYPE(type) & QP_RECEIVES))
 		return rdmamsg__fail(-EINVAL, "srq: type %s receives nothing "
-				     "by itself", type_name(type));
+				     "by itself", rdmamsg__qp_type_name(type));
 	if (o->xrcd && type != IBV_QPT_XRC_RECV)
 		return rdmamsg__fail(-EINVAL, "xrcd: for type XRC_RECV, this "
-				     "is %s", type_name(type));
+				     "is %s", rdmamsg__qp_type_name(type));
 	return 0;
 }
 
 /* ---- create flags ----------------------------------------------------- */
-
-static const struct rule {
-	uint32_t flag;
-	const char *name;
-	uint32_t types;
-	uint64_t cap;		/* of device_cap_flags_ex; 0: only by trying */
-	uint32_t raw_cap;	/* of raw_packet_caps, for RAW_PACKET */
-	const char *cap_name;
-} rules[] = {
-	{ IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, "BLOCK_SELF_MCAST_LB",
-	  T(IBV_QPT_UD) | T(IBV_QPT_RAW_PACKET), 0, 0, "" },
-	{ IBV_QP_CREATE_SCATTER_FCS, "SCATTER_FCS",
-	  T(IBV_QPT_UD) | T(IBV_QPT_RAW_PACKET), IBV_DEVICE_RAW_SCATTER_FCS,
-	  IBV_RAW_PACKET_CAP_SCATTER_FCS, "IBV_DEVICE_RAW_SCATTER_FCS" },
-	{ IBV_QP_CREATE_CVLAN_STRIPPING, "CVLAN_STRIPPING",
-	  T(IBV_QPT_RAW_PACKET), 0, IBV_RAW_PACKET_CAP_CVLAN_STRIPPING,
-	  "IBV_RAW_PACKET_CAP_CVLAN_STRIPPING" },
-	{ IBV_QP_CREATE_SOURCE_QPN, "SOURCE_QPN", T(IBV_QPT_UD), 0, 0, "" },
-	{ IBV_QP_CREATE_PCI_WRITE_END_PADDING, "PCI_WRITE_END_PADDING", TYPES,
-	  IBV_DEVICE_PCI_WRITE_END_PADDING, 0,
-	  "IBV_DEVICE_PCI_WRITE_END_PADDING" },
-};
-
-static bool has_flag(const struct rule *r, bool raw,
-		     const struct ibv_device_attr_ex *a)
-{
-	if (raw && r->raw_cap)
-		return a->raw_packet_caps & r->raw_cap;
-	return !r->cap || a->device_cap_flags_ex & r->cap;
-}
-
-int rdmamsg__create_flags_check(uint32_t flags, unsigned int type,
-				const struct ibv_device_attr_ex *a,
-				const char *device)
-{
-	uint32_t left = flags;
-
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		const struct rule *r = &rules[i];
-
-		if (!(left & r->flag))
-			continue;
-		left &= ~r->flag;
-		if (!(T(type) & r->types))
-			return rdmamsg__fail(-EINVAL, "create flag %s: not for "
-					     "type %s", r->name,
-					     type_name(type));
-		if (a && !has_flag(r, type == IBV_QPT_RAW_PACKET, a))
-			return rdmamsg__fail(-EOPNOTSUPP, "create flag %s: "
-					     "device %s does not have it (%s)",
-					     r->name, device, r->cap_name);
-	}
-	if (left)
-		return rdmamsg__fail(-EINVAL, "create_flags 0x%x: unknown bits",
-				     left);
-	return 0;
-}
 
 static int check_create_flags(const struct rdmamsg_qp_options *o,
 			      const struct ibv_device_attr_ex *a,
@@ -186,22 +109,25 @@ static const struct {
 	uint32_t types;
 } ops[] = {
 	{ IBV_QP_EX_WITH_RDMA_WRITE, "RDMA_WRITE",
-	  RELIABLE | T(IBV_QPT_UC) },
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) },
 	{ IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, "RDMA_WRITE_WITH_IMM",
-	  RELIABLE | T(IBV_QPT_UC) },
-	{ IBV_QP_EX_WITH_SEND, "SEND", RELIABLE | RECEIVES },
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) },
+	{ IBV_QP_EX_WITH_SEND, "SEND", QP_RELIABLE | QP_RECEIVES },
 	{ IBV_QP_EX_WITH_SEND_WITH_IMM, "SEND_WITH_IMM",
-	  RELIABLE | T(IBV_QPT_UC) | T(IBV_QPT_UD) },
-	{ IBV_QP_EX_WITH_RDMA_READ, "RDMA_READ", RELIABLE },
-	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, "ATOMIC_CMP_AND_SWP", RELIABLE },
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) | QP_TYPE(IBV_QPT_UD) },
+	{ IBV_QP_EX_WITH_RDMA_READ, "RDMA_READ", QP_RELIABLE },
+	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, "ATOMIC_CMP_AND_SWP",
+	  QP_RELIABLE },
 	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, "ATOMIC_FETCH_AND_ADD",
-	  RELIABLE },
-	{ IBV_QP_EX_WITH_LOCAL_INV, "LOCAL_INV", RELIABLE | T(IBV_QPT_UC) },
-	{ IBV_QP_EX_WITH_BIND_MW, "BIND_MW", RELIABLE | T(IBV_QPT_UC) },
+	  QP_RELIABLE },
+	{ IBV_QP_EX_WITH_LOCAL_INV, "LOCAL_INV",
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) },
+	{ IBV_QP_EX_WITH_BIND_MW, "BIND_MW",
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, "SEND_WITH_INV",
-	  RELIABLE | T(IBV_QPT_UC) },
+	  QP_RELIABLE | QP_TYPE(IBV_QPT_UC) },
 	{ IBV_QP_EX_WITH_TSO, "TSO",
-	  T(IBV_QPT_UD) | T(IBV_QPT_RAW_PACKET) },
+	  QP_TYPE(IBV_QPT_UD) | QP_TYPE(IBV_QPT_RAW_PACKET) },
 };
 
 static int check_tso(const struct rdmamsg_qp_options *o,
@@ -215,10 +141,10 @@ static int check_tso(const struct rdmamsg_qp_options *o,
 		return rdmamsg__fail(-EINVAL, "max_tso_header and the send "
 				     "operation TSO go together");
 	if (!a->tso_caps.max_tso ||
-	    !(a->tso_caps.supported_qpts & T(o->type)))
+	    !(a->tso_caps.supported_qpts & QP_TYPE(o->type)))
 		return rdmamsg__fail(-EOPNOTSUPP, "max_tso_header: device %s "
 				     "cannot do that for type %s (tso_caps)",
-				     device, type_name(o->type));
+				     device, rdmamsg__qp_type_name(o->type));
 	return 0;
 }
 
@@ -230,10 +156,10 @@ static int check_ops(const struct rdmamsg_qp_options *o)
 		if (!(left & ops[i].op))
 			continue;
 		left &= ~ops[i].op;
-		if (!(T(o->type) & ops[i].types))
+		if (!(QP_TYPE(o->type) & ops[i].types))
 			return rdmamsg__fail(-EINVAL, "send operation %s: not "
 					     "for type %s", ops[i].name,
-					     type_name(o->type));
+					     rdmamsg__qp_type_name(o->type));
 	}
 	if (left)
 		return rdmamsg__fail(-EINVAL, "send_ops 0x%llx: unknown bits",
@@ -270,10 +196,10 @@ static int check_rss(const struct rdmamsg_qp_options *o,
 		return rdmamsg__fail(-EINVAL, "rss field INNER: says of which "
 				     "header the others are, of which there is "
 				     "none");
-	if (!(caps->supported_qpts & T(o->type)))
+	if (!(caps->supported_qpts & QP_TYPE(o->type)))
 		return rdmamsg__fail(-EOPNOTSUPP, "rss: device %s cannot do "
 				     "that for type %s (rss_caps)", device,
-				     type_name(o->type));
+				     rdmamsg__qp_type_name(o->type));
 	if (rss->queues > caps->max_rwq_indirection_table_size)
 		return rdmamsg__fail(-EINVAL, "rss queues %u: device %s allows "
 				     "%u", rss->queues, device,

@@ -3,9 +3,9 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/pd.h"
+#include "lane/create_flags.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
-#include "qp/rawqp.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 

@@ -4,7 +4,9 @@
  * passing shortage delays messages; a device that fails ends the connection;
  * nothing leaves a hole in the order.
  */
+#include "base/list.h"
 #include "device/verbs_api.h"
+#include "memory/memory.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -135,12 +137,41 @@ static void register__fails_for_long_COSTS_LITTLE(void **state)
 	finish();
 }
 
+static unsigned int woken;
+
+static void fed(struct starving *w)
+{
+	woken++;
+}
+
+/* Two wait, and one message's memory comes back: it may do for both. */
+static void starve__two_BOTH_ARE_WOKEN(void **state)
+{
+	struct starving waiting[2] = { { .fed = fed }, { .fed = fed } };
+	struct rdmamsg_msg *msg;
+
+	start(ENOMEM, 0);
+	WAIT_FOR(server.messages == 6);
+	assert_int_equal(rdmamsg_msg_alloc(client.ep, 100, &msg), 0);
+	woken = 0;
+	for (int i = 0; i < 2; i++) {
+		list_init(&waiting[i].node);
+		rdmamsg__starve(client.ctx, &waiting[i], -ENOBUFS);
+	}
+	assert_int_equal(woken, 0);
+	rdmamsg_msg_free(msg);
+	assert_int_equal(woken, 2);
+	assert_true(list_empty(&waiting[0].node));
+	finish();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(register__fails_for_a_while_MESSAGES_ARE_LATE),
 		cmocka_unit_test(register__fails_for_good_ENDS_WITHOUT_A_HOLE),
 		cmocka_unit_test(register__fails_for_long_COSTS_LITTLE),
+		cmocka_unit_test(starve__two_BOTH_ARE_WOKEN),
 	};
 
 	join_own_fabric("shortage");
