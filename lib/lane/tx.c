@@ -114,6 +114,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
 	};
 
+	ep->credit.bare--;
 	ep->credit.announced = hdr.credit;
 	if (msg) {
 		rdmamsg__hdr_encode(&hdr, msg->buf);

@@ -56,6 +56,7 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 	ep->ctx->tx->odd = true;
 	ep->st.sent_inline--;		/* all requests are, but these */
+	ep->credit.bare++;
 	return e;
 }
 static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)

@@ -151,7 +151,8 @@ struct credits {
 	uint32_t announced;		/* credit that the peer has for sure */
 	uint32_t granted_at;		/* number of the first with the last */
 	uint32_t limit;			/* the peer takes numbers below this */
-	uint32_t seen_at; /* sq_posted when the last CREDIT came */
+	uint32_t bare;			/* requests posted without a header */
+	uint32_t seen_at;		/* headers sent when a CREDIT came */
 	uint16_t messages;		/* CREDIT sent */
 	uint16_t seen;			/* of them, by the peer */
 	uint16_t seen_told;		/* CREDITs of the peer, in a header */

@@ -288,13 +288,14 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
  */
 static void rx_credit(struct rdmamsg_ep *ep)
 {
+	uint32_t headers = (uint32_t)ep->hot.sq_posted - ep->credit.bare;
 	uint16_t seen = le16toh(ep->hot.hdr.seen);
 
-	if ((uint32_t)ep->hot.sq_posted != ep->credit.seen_at)
+	if (headers != ep->credit.seen_at)
 		ep->credit.seen_told = seen;
 	seen++;
 	ep->hot.hdr.seen = htole16(seen);
-	ep->credit.seen_at = (uint32_t)ep->hot.sq_posted;
+	ep->credit.seen_at = headers;
 	if ((uint16_t)(seen - ep->credit.seen_told) > CREDIT_MAX)
 		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u", seen,
 				     ep->credit.seen_told);
@@ -401,8 +402,9 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	}
 	if (unlikely(bytes < PROTO_HDR_LEN ||
 		     bytes > ep->lane.recv_pool->buf_size)) {
-		rdmamsg__ep_protocol(ep, "a message of %u bytes, shorter than "
-				     "its header", bytes);
+		rdmamsg__ep_protocol(ep, "a message of %u bytes: at least %u, "
+				     "at most %zu", bytes, PROTO_HDR_LEN,
+				     ep->lane.recv_pool->buf_size);
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);

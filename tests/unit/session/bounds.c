@@ -10,6 +10,7 @@
 #include "lane/tx.h"
 #include "memory/pool.h"
 #include "session/ep.h"
+#include "wire/proto.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -341,6 +342,40 @@ static void message__done_cannot_be_sent_IS_NOT_DELIVERED(void **state)
 	WAIT_FOR(client.sent == 1 && server.messages == 1);
 }
 
+/* ---- CREDIT ----------------------------------------------------------- */
+
+/* Only a header tells the peer what was seen: other requests have none. */
+static void credit__third_without_a_header_ENDS(void **state)
+{
+	connect_ends(&opts);
+	for (unsigned int i = 1; i <= CREDIT_MAX + 1; i++) {
+		assert_false(server.closed);
+		client.ep->credit.messages++;
+		rdmamsg__tx_message(client.ep, PROTO_CREDIT,
+				    rdmamsg__tx_number(client.ep), 0, NULL,
+				    NULL, NULL, 0);
+		WAIT_FOR(le16toh(server.ep->hot.hdr.seen) == i);
+		rdmamsg__tx_keepalive(server.ep, NULL);
+	}
+	WAIT_FOR(server.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+}
+
+static void credit__third_after_a_header_IS_FINE(void **state)
+{
+	connect_ends(&opts);
+	for (unsigned int i = 1; i <= 3 * CREDIT_MAX; i++) {
+		client.ep->credit.messages++;
+		rdmamsg__tx_message(client.ep, PROTO_CREDIT,
+				    rdmamsg__tx_number(client.ep), 0, NULL,
+				    NULL, NULL, 0);
+		WAIT_FOR(le16toh(server.ep->hot.hdr.seen) == i);
+		assert_int_equal(rdmamsg_send(server.ep, "x", 1, 0, NULL), 0);
+		WAIT_FOR(client.messages == i);
+	}
+	assert_false(server.closed);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -353,6 +388,8 @@ int main(void)
 		TEST(done__many_polls_in_one_call_HAVE_RECEIVES),
 		TEST(reads__of_messages_AS_MANY_AS_AGREED),
 		TEST(reads__of_the_program_AS_MANY_AS_AGREED),
+		TEST(credit__third_without_a_header_ENDS),
+		TEST(credit__third_after_a_header_IS_FINE),
 		TEST(message__done_cannot_be_sent_IS_NOT_DELIVERED),
 	};
 
