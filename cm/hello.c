@@ -4,10 +4,11 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "lane/srq.h"
-#include "onesided/rma.h"
 #include "session/connect.h"
 #include "session/ep.h"
+#include "session/rma.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -12,6 +12,7 @@ lib/base:
 lib/wire: lib/base
 lib/device: lib/base lib/wire lib/soft/soft.h lib/soft/cm/ucm_abi.h
 lib/memory: lib/base lib/wire lib/device
+lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided

@@ -8,9 +8,10 @@
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/watch.h"
-#include "device/cq.h"
 #include "device/async.h"
+#include "device/cq.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/use.h"
 #include "device/verbs_call.h"
 

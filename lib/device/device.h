@@ -120,10 +120,6 @@ void rdmamsg__removal_close(struct rdmamsg_device *d);
 bool rdmamsg__removal_read(struct rdmamsg_device *d);
 
 /* device_list.c */
-const char *rdmamsg__kind_name(enum device_kind kind);
-enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
-				  struct ibv_context *verbs,
-				  const struct ibv_device_attr *attr);
 /* -ENODEV, -EACCES */
 int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret);

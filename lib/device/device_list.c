@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 
 #include <arpa/inet.h>
@@ -22,38 +23,6 @@
 #include <rdmamsg/rdmamsg.h>
 
 /* rdma_rxe's vendor id, drivers/infiniband/sw/rxe/rxe.h in Linux */
-#define RXE_VENDOR_ID	0xffffffu
-/* SOFT_VENDOR_ID of lib/soft/fabric/limits.h: rdmamsg-soft(1) may preload it */
-#define SOFT_VENDOR_ID	0x50f7cau
-
-const char *rdmamsg__kind_name(enum device_kind kind)
-{
-	static const char *const names[] = {
-		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
-		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
-		[KIND_SOFT] = "soft",
-	};
-
-	return names[kind];
-}
-
-enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
-				  struct ibv_context *verbs,
-				  const struct ibv_device_attr *attr)
-{
-	struct ibv_port_attr port;
-
-	if (attr->vendor_id == RXE_VENDOR_ID)
-		return KIND_SOFT_ROCE;
-	if (attr->vendor_id == SOFT_VENDOR_ID)
-		return KIND_SOFT;
-	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-		return KIND_IWARP;
-	if (!rdmamsg__v_query_port(v, verbs, 1, &port) &&
-	    port.link_layer == IBV_LINK_LAYER_ETHERNET)
-		return KIND_ROCE;
-	return KIND_IB;
-}
 
 /* The two libraries below disagree on how "nothing here" looks. */
 static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,

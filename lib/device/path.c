@@ -7,8 +7,9 @@
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
-#include "device/verbs_call.h"
 #include "device/path.h"
+#include "device/quirks.h"
+#include "device/verbs_call.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -259,7 +260,7 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 	if (!port_active(d->v, d->verbs, oob->port, &attr))
 		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not "
 				     "active", oob->port, d->name);
-	if (d->kind == KIND_IWARP)
+	if (rdmamsg__quirks(d)->cm_only)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s is iWARP, which "
 				     "connects through the connection manager "
 				     "only: rdmamsg_connect(3)", d->name);

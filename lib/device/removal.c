@@ -8,6 +8,7 @@
  */
 #include "base/base.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ void rdmamsg__removal_open(struct rdmamsg_device *d)
 {
 	struct sockaddr_storage addr;
 
-	if (d->kind != KIND_SOFT_ROCE ||
+	if (!rdmamsg__quirks(d)->removal_by_cm ||
 	    !rdmamsg__verbs_addr(d->v, d->verbs, AF_UNSPEC, &addr))
 		return;
 	if (rdmamsg__v_create_event_channel(d->v, &d->removal.ch))

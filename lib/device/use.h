@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What devices ask of the layers above, which lib/loop gives to each context. */
+/*
+ * What devices ask of the layers above. lib/loop gives it to each context.
+ */
 #ifndef RDMAMSG_LIB_USE_H
 #define RDMAMSG_LIB_USE_H
 
@@ -35,7 +37,7 @@ struct device_use {
 	void (*cq_failed)(struct rdmamsg *ctx, const struct cq *cq, int err,
 			  const char *what);
 	struct qp_owner (*owner)(const struct ibv_qp *qp);
-	/* Takes a struct async_mail: an event, and the removal of the device. */
+	/* Takes a struct async_mail: an event, the removal of the device. */
 	void (*event)(struct rdmamsg *ctx, struct mail *mail);
 	void (*removed)(struct rdmamsg *ctx, struct mail *mail);
 };

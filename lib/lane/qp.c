@@ -13,10 +13,11 @@
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "onesided/rma.h"
 #include "session/connector.h"
 #include "session/ep.h"
+#include "session/rma.h"
 #include "session/sessions.h"
+#include "session/window.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -10,8 +10,8 @@
 #include "device/verbs_api.h"
 #include "lane/srq.h"
 #include "lane/tx.h"
-#include "onesided/rma.h"
 #include "session/ep.h"
+#include "session/rma.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 

@@ -4,11 +4,12 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "lane/lanes.h"
 #include "lane/tx.h"
 #include "memory/region.h"
-#include "onesided/rma.h"
 #include "session/ep.h"
+#include "session/rma.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -36,38 +37,6 @@ struct rma_ask {
 	uint64_t operand, expected;
 	uint64_t *result;
 };
-
-/*
- * The soft HCA executes atomics with the processor's instructions, and reports
- * IBV_ATOMIC_HCA because programs look for that (lib/soft/verbs/ctx.c).
- */
-enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d)
-{
-	if (d->kind == KIND_SOFT)
-		return RDMAMSG_ATOMIC_HOST;
-	switch (d->attr.atomic_cap) {
-	case IBV_ATOMIC_NONE:
-		return RDMAMSG_ATOMIC_NONE;
-	case IBV_ATOMIC_GLOB:
-		return RDMAMSG_ATOMIC_HOST;
-	default:
-		return RDMAMSG_ATOMIC_DEVICE;
-	}
-}
-
-uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
-{
-	uint8_t kinds = 1u << RMA_WRITE;
-
-	if (!(ep->connect.features & PROTO_FEATURE_RMA))
-		return 0;
-	if (ep->lane.init_depth)
-		kinds |= 1u << RMA_READ;
-	if (ep->lane.init_depth &&
-	    rdmamsg__atomic_scope(ep->lane.dev->device) != RDMAMSG_ATOMIC_NONE)
-		kinds |= 1u << RMA_FETCH_ADD | 1u << RMA_COMPARE_SWAP;
-	return kinds;
-}
 
 static inline bool is_atomic(const struct rma_ask *a)
 {

@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -37,10 +38,9 @@
 
 /* ---- the retries of the transport ------------------------------------- */
 
-/* Soft-RoCE does not count 7 down (Linux rxe_comp.c, COMPST_ERROR_RETRY). */
 static bool retries_for_ever(const struct rdmamsg_ep *ep)
 {
-	return ep->lane.dev->device->kind == KIND_SOFT_ROCE &&
+	return rdmamsg__quirks(ep->lane.dev->device)->seven_is_endless &&
 	       ep->opts.retry_count == 7;
 }
 
@@ -109,16 +109,13 @@ static bool awaits_completion(const struct rdmamsg_ep *ep)
 	       ep->live.keepalive_out || ep->reads.free < reads;
 }
 
-/*
- * Soft-RoCE fails a queue pair whose packet has no route, which is so for each
- * packet while the interface is down. Then the clock runs without a keepalive.
- */
+/* Then the clock runs without one. */
 static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_device *d = ep->lane.dev->device;
 	struct ibv_port_attr port;
 
-	return d->kind == KIND_SOFT_ROCE &&
+	return rdmamsg__quirks(d)->fails_without_route &&
 	       !rdmamsg__v_query_port(d->v, d->verbs, ep->lane.port, &port) &&
 	       port.state != IBV_PORT_ACTIVE;
 }

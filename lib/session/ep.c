@@ -17,10 +17,10 @@
 #include "device/pd.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
-#include "onesided/rma.h"
 #include "session/connector.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/rma.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 

@@ -11,6 +11,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/pd.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "lane/tx.h"
@@ -71,27 +72,19 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
-/* Those that do not (Linux 6.1: rxe, siw) would cost us the deadline. */
-static bool tells_last_wqe(enum device_kind kind)
-{
-	return kind != KIND_SOFT_ROCE && kind != KIND_IWARP;
-}
-
-/*
- * Soft-RoCE accepts receives on a queue pair that has failed and never
- * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668), and we learn of
- * the failure later than we post: there only the sends are counted.
- */
+/* Waiting for what a device does not tell would cost us the deadline. */
 static bool is_drained(const struct rdmamsg_ep *ep)
 {
+	const struct quirks *q;
+
 	if (!ep->hot.qp || ep->lane.drained)
 		return true;
-	if (ep->lane.srq && !ep->lane.last_wqe &&
-	    tells_last_wqe(ep->lane.dev->device->kind))
+	q = rdmamsg__quirks(ep->lane.dev->device);
+	if (ep->lane.srq && !ep->lane.last_wqe && !q->no_last_wqe)
 		return false;
+	/* we learn of a failure later than we post receives */
 	return !rdmamsg__sq_used(ep) &&
-	       (!rdmamsg__rq_posted(ep) ||
-		ep->lane.dev->device->kind == KIND_SOFT_ROCE);
+	       (!rdmamsg__rq_posted(ep) || q->keeps_receives);
 }
 
 /*

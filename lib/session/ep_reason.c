@@ -2,10 +2,12 @@
 /* Why an endpoint ends: whose doing, and what of it to tell. */
 #include "base/base.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "memory/region.h"
-#include "onesided/rma.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/rma.h"
+#include "session/window.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -202,8 +204,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		who = RDMAMSG_WHO_PEER;
 		break;
 	case IBV_WC_LOC_QP_OP_ERR:
-		/* all that Soft-RoCE means by it is that a packet has no way */
-		if (ep->lane.dev->device->kind != KIND_SOFT_ROCE)
+		if (!rdmamsg__quirks(ep->lane.dev->device)->fails_without_route)
 			who = RDMAMSG_WHO_DEVICE;
 		error = -ENETDOWN;
 		break;

@@ -7,10 +7,11 @@
 #include "base/util.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
-#include "onesided/rma.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/rma.h"
 #include "session/sessions.h"
+#include "session/window.h"
 #include "wire/proto.h"
 
 #include <endian.h>

@@ -11,13 +11,13 @@
 #include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "memory/hide.h"
+#include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "onesided/rma.h"
 #include "session/ep.h"
-#include "memory/large.h"
 #include "session/lent.h"
+#include "session/rma.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -11,13 +11,15 @@
 #include "base/submit.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "lane/lanes.h"
 #include "lane/tx.h"
 #include "memory/pool.h"
 #include "memory/region.h"
-#include "onesided/rma.h"
 #include "session/ep.h"
+#include "session/rma.h"
 #include "session/sessions.h"
+#include "session/window.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -379,4 +381,18 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 			   wc->status == IBV_WC_MW_BIND_ERR ? "" :
 			   " of the peer", rdmamsg__wc_text(wc->status),
 			   ibv_wc_status_str(wc->status), wc->vendor_err);
+}
+
+uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
+{
+	uint8_t kinds = 1u << RMA_WRITE;
+
+	if (!(ep->connect.features & PROTO_FEATURE_RMA))
+		return 0;
+	if (ep->lane.init_depth)
+		kinds |= 1u << RMA_READ;
+	if (ep->lane.init_depth &&
+	    rdmamsg__atomic_scope(ep->lane.dev->device) != RDMAMSG_ATOMIC_NONE)
+		kinds |= 1u << RMA_FETCH_ADD | 1u << RMA_COMPARE_SWAP;
+	return kinds;
 }

@@ -72,24 +72,12 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
 /* Posts it or has it wait; it is accepted. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
 /* The request of an atomic operation, but for its flags. */
-struct rdmamsg_device;
 struct tx_entry;
 void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 			      const struct rma *r, struct tx_entry *e);
 /* What is left goes with the request itself, which can be posted now. */
 bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
-
-/* window.c */
-/* NULL, or what is the matter with the device's windows. */
-const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
-/* The peer has taken back the one with this key. */
-void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey);
-/* Notes the reason, if it was one of the peer's that could not be. */
-void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
-void rdmamsg__window_fill(const struct rma *r, struct ibv_send_wr *wr);
-void rdmamsg__window_done(struct rma *r, int status);
-void rdmamsg__windows_free(struct rdmamsg_ep *ep);
 
 /*
  * Posts what there is room for. True when that was all of it, and nothing of
@@ -104,7 +92,6 @@ void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status);
 /* Notes the reason, if it was one of them that was refused. */
 void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__rma_free(struct rdmamsg_ep *ep);
-enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);
 /* What both sides and the device can do: of 1 << enum rma_kind. */
 uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Kinds of devices, and what is different about each. */
+#include "device/device.h"
+#include "device/quirks.h"
+#include "device/verbs_api.h"
+#include "device/verbs_call.h"
+
+#include <stddef.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define RXE_VENDOR_ID	0xffffffu
+/* SOFT_VENDOR_ID of lib/soft/fabric/limits.h: rdmamsg-soft(1) may preload it */
+#define SOFT_VENDOR_ID	0x50f7cau
+
+#define WINDOW_CAPS	(IBV_DEVICE_MEM_WINDOW_TYPE_2A | \
+			 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+
+const char *rdmamsg__kind_name(enum device_kind kind)
+{
+	static const char *const names[] = {
+		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
+		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
+		[KIND_SOFT] = "soft",
+	};
+
+	return names[kind];
+}
+
+enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
+				  struct ibv_context *verbs,
+				  const struct ibv_device_attr *attr)
+{
+	struct ibv_port_attr port;
+
+	if (attr->vendor_id == RXE_VENDOR_ID)
+		return KIND_SOFT_ROCE;
+	if (attr->vendor_id == SOFT_VENDOR_ID)
+		return KIND_SOFT;
+	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		return KIND_IWARP;
+	if (!rdmamsg__v_query_port(v, verbs, 1, &port) &&
+	    port.link_layer == IBV_LINK_LAYER_ETHERNET)
+		return KIND_ROCE;
+	return KIND_IB;
+}
+
+const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
+{
+	/* nothing is known of KIND_ROCE and KIND_IB: no card was tried */
+	static const struct quirks kinds[] = {
+		[KIND_SOFT_ROCE] = {
+			.keeps_receives = true, .no_last_wqe = true,
+			.seven_is_endless = true, .fails_without_route = true,
+			.removal_by_cm = true, .loose_windows = true,
+		},
+		[KIND_IWARP] = { .no_last_wqe = true, .cm_only = true },
+		[KIND_SOFT] = { .host_atomics = true },
+	};
+
+	return &kinds[d->kind];
+}
+
+const char *rdmamsg__window_lack(const struct rdmamsg_device *d)
+{
+	if (!(d->attr.device_cap_flags & WINDOW_CAPS))
+		return "it has no memory windows of type 2";
+	if (rdmamsg__quirks(d)->loose_windows)
+		return "the memory windows of Soft-RoCE do not keep to their "
+		       "bounds";
+	return NULL;
+}
+
+enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d)
+{
+	if (rdmamsg__quirks(d)->host_atomics)
+		return RDMAMSG_ATOMIC_HOST;
+	switch (d->attr.atomic_cap) {
+	case IBV_ATOMIC_NONE:
+		return RDMAMSG_ATOMIC_NONE;
+	case IBV_ATOMIC_GLOB:
+		return RDMAMSG_ATOMIC_HOST;
+	default:
+		return RDMAMSG_ATOMIC_DEVICE;
+	}
+}
