@@ -290,8 +290,11 @@ static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
 		if (ep->close.seen && !rdmamsg__rx_waits(ep))
 			return rdmamsg__fail(-ESHUTDOWN, "the peer has closed, "
 					     "and there are no more messages");
-		if (ep->state == EP_CLOSED)
-			return closed_error(ep);
+		if (ep->state == EP_CLOSED) {
+			ret = closed_error(ep);
+			/* that is for a connection that lives on */
+			return ret == -ETIMEDOUT ? -ECONNRESET : ret;
+		}
 		ret = step(ep->ctx, u);
 		if (ret)
 			return fail_step(u, ret, "no message");

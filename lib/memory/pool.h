@@ -45,7 +45,7 @@ enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
 struct rdmamsg_msg {
 	union {
 		struct rdmamsg_msg *next;	/* free list, queue of received */
-		struct lent *lent_by;		/* while MSG_LENT, or NULL */
+		struct lent *lent_by;		/* LENT, SENT; or NULL */
 	};
 	uint32_t room;			/* for payload; sent: as asked for */
 	enum msg_kind kind;
@@ -59,6 +59,7 @@ struct rdmamsg_msg {
 		MSG_LENT,		/* in the program's hands */
 		MSG_IN_PLACE,		/* lent, still in the receive queue */
 		MSG_PASSED,		/* out of there into a send queue */
+		MSG_SENT,		/* an operation's, and still counted */
 	} lent;
 	uint32_t lkey;
 	struct slab *slab;		/* POOL */

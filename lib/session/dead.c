@@ -72,7 +72,9 @@ uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
 {
 	if (ep->opts.rnr_retry_count != RNR_RETRY_AUTO)
 		return (uint8_t)ep->opts.rnr_retry_count;
-	return features & PROTO_FEATURE_OVERCOMMIT ? 7 : 6;
+	/* 7 is without end: then dead_after_ms is the bound */
+	return features & PROTO_FEATURE_OVERCOMMIT &&
+	       ep->opts.dead_after_ms != RDMAMSG_NONE ? 7 : 6;
 }
 
 void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,

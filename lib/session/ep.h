@@ -176,6 +176,7 @@ struct sending {
 	bool can_inline;		/* the header, at least */
 	bool want_writable;
 	bool want_memory;		/* and that for want of memory */
+	int lack;			/* -errno of the last that was none */
 	uint64_t told_writable; /* ctx->rounds at the last on_writable */
 	struct pool *pool;
 	struct op *op_free;

@@ -100,7 +100,12 @@ void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit)
 
 void rdmamsg__ep_offended(struct rdmamsg_ep *ep)
 {
-	if (ep->state >= EP_CLOSING)
+	/*
+	 * After our close the program takes back keys that the peer may still
+	 * use. After its own CLOSE the peer has no reason to use wrong ones.
+	 */
+	if (ep->state > EP_CLOSING ||
+	    (ep->state == EP_CLOSING && !ep->close.by_peer))
 		return;
 	rdmamsg__visitor_offends(&ep->connect.visitor);
 }

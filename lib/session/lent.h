@@ -71,8 +71,9 @@ static inline size_t rdmamsg__msg_bytes(const struct rdmamsg_msg *msg)
 }
 
 /*
- * A message goes to the program, and comes back: to us, or for sending. 'by':
- * the account of the peer that sent it; its bytes are counted there already.
+ * A message goes to the program, and comes back: for sending, or to us. 'by':
+ * the account of the peer that sent it; its bytes are counted there already,
+ * until its memory is free: a message that is passed on still takes it.
  */
 static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg, struct lent *by)
 {
@@ -81,12 +82,29 @@ static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg, struct lent *by)
 	msg->dev->msgs_out++;
 }
 
-static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+static inline void rdmamsg__msg_pass(struct rdmamsg_msg *msg)
 {
 	if (msg->lent == MSG_IN_PLACE) {
 		msg->lent = MSG_PASSED;
 		return;
 	}
+	msg->lent = msg->lent_by ? MSG_SENT : MSG_OURS;
+	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
+		rdmamsg__reap(msg->dev->ctx);
+}
+
+/* The operation that it was passed to is over, or it was ours. */
+static inline void rdmamsg__msg_done(struct rdmamsg_msg *msg)
+{
+	if (unlikely(msg->lent == MSG_SENT)) {
+		msg->lent = MSG_OURS;
+		rdmamsg__lent_put(msg->lent_by, rdmamsg__msg_bytes(msg));
+	}
+	rdmamsg__msg_put(msg);
+}
+
+static inline void rdmamsg__msg_back(struct rdmamsg_msg *msg)
+{
 	msg->lent = MSG_OURS;
 	if (msg->lent_by)
 		rdmamsg__lent_put(msg->lent_by, rdmamsg__msg_bytes(msg));

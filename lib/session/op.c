@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "memory/pool.h"
 #include "session/ep.h"
+#include "session/lent.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -89,7 +90,7 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 	void *cookie = op->cookie;
 
 	if (op->msg)
-		rdmamsg__msg_put(op->msg);
+		rdmamsg__msg_done(op->msg);
 	if (op->rndv)
 		/* the key is dead before the memory is anybody's again */
 		rdmamsg__rndv_free(ep, op->rndv);

@@ -85,7 +85,7 @@ void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
 			log_error("device %s: a large message could not be "
 				  "deregistered", ep->lane.dev->device->name);
 	if (r->payload)
-		rdmamsg__msg_put(r->payload);
+		rdmamsg__msg_done(r->payload);
 	free(r);
 }
 

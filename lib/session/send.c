@@ -48,7 +48,9 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 /* Memory comes back from anywhere: it tells those who wait for some. */
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
-	rdmamsg__starve(ep->ctx, &ep->starving, -ENOBUFS);
+	rdmamsg__starve(ep->ctx, &ep->starving,
+			ep->send.lack ? ep->send.lack : -ENOBUFS);
+	ep->send.lack = 0;
 	ep->send.want_memory = true;
 	rdmamsg__tx_ask(ep->ctx);
 	return rdmamsg__tx_again(ep);
@@ -123,26 +125,27 @@ static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
  * It grows to what the send queues need, then never again. A program that is
  * refused asks again in a call of its own.
  */
-static struct rdmamsg_msg *take(struct pool *pool, bool *waits)
+static struct rdmamsg_msg *take(struct rdmamsg_ep *ep, struct pool *pool,
+				bool *waits)
 {
 	struct rdmamsg_msg *msg = rdmamsg__pool_take(pool);
 
-	if (unlikely(!msg) &&
-	    !rdmamsg__try(rdmamsg__pool_grow(pool, rdmamsg__pool_room(pool, 32),
-					     waits)))
-		msg = rdmamsg__pool_take(pool);
-	return msg;
+	if (likely(msg))
+		return msg;
+	ep->send.lack = rdmamsg__try(
+		rdmamsg__pool_grow(pool, rdmamsg__pool_room(pool, 32), waits));
+	return ep->send.lack ? NULL : rdmamsg__pool_take(pool);
 }
 
 struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 {
-	return take(ep->send.pool, NULL);
+	return take(ep, ep->send.pool, NULL);
 }
 
 /* What it is for waits until there is one. */
 struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = take(ep->ctrl.pool, &ep->ctrl.lacks);
+	struct rdmamsg_msg *msg = take(ep, ep->ctrl.pool, &ep->ctrl.lacks);
 
 	ep->ctrl.lacks = !msg;
 	return msg;
@@ -236,7 +239,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	op->msg = take(ep->ctrl.pool, NULL);	/* for the announcement */
+	op->msg = take(ep, ep->ctrl.pool, NULL);	/* for the announcement */
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
@@ -255,7 +258,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 {
-	struct rdmamsg_msg *msg = take(ep->ctrl.pool, NULL);
+	struct rdmamsg_msg *msg = take(ep, ep->ctrl.pool, NULL);
 	struct iovec iov;
 	int ret;
 
@@ -452,7 +455,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 			return rdmamsg__tx_again(ep);
 		op->msg = msg;
 		fill_op(op, OP_EAGER, &a);
-		rdmamsg__msg_back(msg);
+		rdmamsg__msg_pass(msg);
 		accept_op(ep, op, a.now);
 		return 0;
 	}
@@ -464,7 +467,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	}
 	ret = send_rndv(ep, &a, msg);
 	if (!ret)
-		rdmamsg__msg_back(msg);
+		rdmamsg__msg_pass(msg);
 	return ret;
 }
 

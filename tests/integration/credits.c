@@ -593,6 +593,64 @@ static void kept__of_one_peer_OTHERS_GO_ON(void **state)
 	end_fini(&q.s);
 }
 
+/* ---- passed on --------------------------------------------------------- */
+
+static size_t passed_on;
+
+/* As an echo server does; what is refused is kept. */
+static void pass_on(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (!rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL))
+		passed_on++;
+	else
+		rdmamsg_msg_free(msg);
+}
+
+static struct rdmamsg_msg *never_freed[64];
+static size_t never_freed_count;
+
+static void keep_it(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (never_freed_count < ARRAY_SIZE(never_freed))
+		never_freed[never_freed_count++] = msg;
+	else
+		rdmamsg_msg_free(msg);
+}
+
+/* The client takes few of its own messages back: the rest stays counted. */
+static void passed_on__to_a_peer_that_keeps_IS_BOUNDED(void **state)
+{
+	struct iovec iov = { (void *)pattern(0), 500000 };
+	uint64_t bytes;
+	uint32_t n = 0;
+
+	passed_on = never_freed_count = 0;
+	pair_init(&p, NULL);
+	p.s.on.on_message = pass_on;
+	p.c.on.on_message = keep_it;
+	p.s.opts.max_lent = p.c.opts.max_lent = 4 << 20;
+	p.s.opts.send_queue = p.c.opts.send_queue = 64;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	bytes = end_stats(&p.s).bytes_registered;
+	while (n < 40 && !rdmamsg_sendv(p.c.ep, &iov, 1, n, NULL))
+		n++;
+	assert_true(n >= 32);
+	/* the client's limit, then what may wait at the server */
+	WAIT_FOR(never_freed_count >= 8 && passed_on >= 16);
+	for (int i = 0; i < 20; i++)
+		test_pump(20);
+	check_notes();
+	assert_true(passed_on < n);
+	assert_true(end_stats(&p.s).bytes_registered <= bytes + (6 << 20));
+	while (never_freed_count)
+		rdmamsg_msg_free(never_freed[--never_freed_count]);
+	rdmamsg_ep_abort(p.c.ep);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	pair_fini(&p);
+}
+
 /* ---- send_queue ------------------------------------------------------- */
 
 /* The server does not look: as many as credits and the queue take. */
@@ -704,6 +762,7 @@ int main(int argc, char **argv)
 		TEST(both__full_of_what_they_send_ALL_ARRIVES),
 		TEST(limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED),
 		TEST(kept__of_one_peer_OTHERS_GO_ON),
+		TEST(passed_on__to_a_peer_that_keeps_IS_BOUNDED),
 		TEST(queue__of_ten_KEEPS_TEN),
 		TEST(queue__without_NEEDS_CREDITS),
 		TEST(writable__nothing_refused_IS_NOT_TOLD),

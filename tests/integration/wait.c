@@ -564,6 +564,30 @@ static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 	pair_fini(&p);
 }
 
+/* -ETIMEDOUT is for a connection that lives on: a loop may try again. */
+static void recv_wait__peer_that_went_silent_ECONNRESET(void **state)
+{
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep;
+
+	pair_init(&p, NULL);
+	p.c.on.on_message = NULL;
+	p.c.opts.peer_timeout_ms = 300;
+	pair_listen(&p);
+	pair_connect(&p);
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	for (int i = 0; i < 2; i++) {
+		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ECONNRESET,
+			     "peer_timeout_ms");
+		assert_int_equal(rdmamsg_wait_reason(p.c.ctx)->error,
+				 -ETIMEDOUT);
+	}
+	assert_int_equal(rdmamsg_close_wait(ep, WAIT_MS), -ETIMEDOUT);
+	WAIT_FOR(p.s.closed);
+	pair_fini(&p);
+}
+
 static void recv_wait__with_on_message_EINVAL(void **state)
 {
 	struct rdmamsg_msg *msg;
@@ -612,6 +636,7 @@ int main(int argc, char **argv)
 		TEST(send__after_the_peer_has_closed_SAYS_SO),
 		TEST(recv_wait__after_our_close_LAST_ONE_THEN_ESHUTDOWN),
 		TEST(close_wait__peer_that_does_not_look_ETIMEDOUT),
+		TEST(recv_wait__peer_that_went_silent_ECONNRESET),
 		TEST(recv_wait__with_on_message_EINVAL),
 		TEST(wait_helpers__nowhere_to_put_it_EINVAL),
 	};

@@ -7,6 +7,8 @@
 #include "base/list.h"
 #include "device/verbs_api.h"
 #include "memory/memory.h"
+#include "memory/pool.h"
+#include "session/ep.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -137,6 +139,50 @@ static void register__fails_for_long_COSTS_LITTLE(void **state)
 	finish();
 }
 
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	((struct side *)rdmamsg_ep_user(ep))->writable++;
+}
+
+/* Nothing comes back, so that only time tells that there is memory again. */
+static void send__no_memory_for_a_while_ON_WRITABLE(void **state)
+{
+	const struct rdmamsg_handlers told = {
+		.size = sizeof(told), .on_connected = on_connected,
+		.on_message = on_message, .on_complete = on_complete,
+		.on_writable = on_writable, .on_closed = on_closed,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &told,
+	};
+	struct rdmamsg_msg *msgs[256];
+	int n = 0;
+
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	next_tag = 0;
+	armed = false;
+	connect_ends(&opts);
+	while (client.ep->send.pool->used < client.ep->send.pool->total) {
+		assert_true(n < 256);
+		assert_int_equal(rdmamsg_msg_alloc(client.ep, 1000, &msgs[n]),
+				 0);
+		n++;
+	}
+	failure = ENOMEM;
+	failures = 1;
+	armed = true;
+	assert_int_equal(rdmamsg_send(client.ep, bytes, 1000, 0, bytes),
+			 -EAGAIN);
+	assert_int_equal(failures, 0);
+	WAIT_FOR(client.writable);
+	assert_int_equal(rdmamsg_send(client.ep, bytes, 1000, 0, bytes), 0);
+	WAIT_FOR(client.sent == 1);
+	while (n)
+		rdmamsg_msg_free(msgs[--n]);
+	finish();
+}
+
 static unsigned int woken;
 
 static void fed(struct starving *w)
@@ -171,6 +217,7 @@ int main(void)
 		cmocka_unit_test(register__fails_for_a_while_MESSAGES_ARE_LATE),
 		cmocka_unit_test(register__fails_for_good_ENDS_WITHOUT_A_HOLE),
 		cmocka_unit_test(register__fails_for_long_COSTS_LITTLE),
+		cmocka_unit_test(send__no_memory_for_a_while_ON_WRITABLE),
 		cmocka_unit_test(starve__two_BOTH_ARE_WOKEN),
 	};
 

@@ -109,12 +109,15 @@ static void close_sides(void)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
+static uint32_t dead_after_ms;		/* of both */
+
 /* 0: receives of its own. */
 static void connect_sides(uint32_t client_overcommit,
 			  uint32_t server_overcommit, bool oob)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &plain, .device = "soft0",
+		.dead_after_ms = dead_after_ms,
 	};
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = &opts,
@@ -164,6 +167,18 @@ static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
 		assert_int_equal(rnr_retry_of(&server), 6);
 		close_sides();
 	}
+}
+
+/* Then nothing else would end them. */
+static void rnr__over_committed_peer_without_dead_after_IS_FINITE(void **state)
+{
+	dead_after_ms = RDMAMSG_NONE;
+	for (int oob = 0; oob < 2; oob++) {
+		connect_sides(0, 101, oob);
+		assert_int_equal(rnr_retry_of(&client), 6);
+		close_sides();
+	}
+	dead_after_ms = 0;
 }
 
 /* Only the client's loop turns: the server posts nothing. */
@@ -235,6 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tick__announces_a_message_NOT_LATE_YET),
 		cmocka_unit_test(rnr__over_committed_peer_RETRIES_WITHOUT_END),
+		cmocka_unit_test(rnr__over_committed_peer_without_dead_after_IS_FINITE),
 		cmocka_unit_test(
 			receives__none_of_an_over_committed_peer_CLOSES),
 		cmocka_unit_test(receives__fewer_than_credits_RNR_RETRY_EXC),

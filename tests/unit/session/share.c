@@ -6,6 +6,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "memory/memory.h"
+#include "session/ep.h"
 #include "session/sessions.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
@@ -239,6 +240,50 @@ static void accept__after_the_last_one_ended_NOTHING_IS_HELD(void **state)
 	close_both();
 }
 
+static uint64_t offences(void)
+{
+	struct rdmamsg_listener_counters s = { .size = sizeof(s) };
+
+	assert_int_equal(rdmamsg_listener_stats(listener, &s), 0);
+	return s.offences;
+}
+
+/* Only the server works until it is closing: then it waits for the client. */
+static void wait_closing(void)
+{
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+
+	while (server.ep->state != EP_CLOSING) {
+		assert_true(rdmamsg__now_ms() < end);
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+	}
+}
+
+/* A CLOSE first does not make wrong keys free of charge. */
+static void offend__after_its_close_COUNTS(void **state)
+{
+	open_server(NULL, 0, 0);
+	assert_true(join(near_by));
+	rdmamsg_ep_close(client.ep);
+	assert_true(rdmamsg_process(client.ctx) >= 0);
+	wait_closing();
+	rdmamsg__ep_offended(server.ep);
+	assert_int_equal(offences(), 1);
+	close_both();
+}
+
+/* The program may have taken back keys that the peer still uses. */
+static void offend__after_our_close_DOES_NOT(void **state)
+{
+	open_server(NULL, 0, 0);
+	assert_true(join(near_by));
+	rdmamsg_ep_close(server.ep);
+	wait_closing();
+	rdmamsg__ep_offended(server.ep);
+	assert_int_equal(offences(), 0);
+	close_both();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -248,6 +293,8 @@ int main(void)
 		cmocka_unit_test(accept__after_connections_ended_IS_AS_BEFORE),
 		cmocka_unit_test(
 			accept__after_the_last_one_ended_NOTHING_IS_HELD),
+		cmocka_unit_test(offend__after_its_close_COUNTS),
+		cmocka_unit_test(offend__after_our_close_DOES_NOT),
 		cmocka_unit_test(lend__one_address_LEAVES_MEMORY),
 	};
 
