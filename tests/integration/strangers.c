@@ -101,14 +101,13 @@ static void oob_connect__max_endpoints_IS_TOLD(void **state)
 	max_endpoints();
 }
 
-static void connect__max_per_source_IS_TOLD(void **state)
+static void max_per_source(void)
 {
 	struct rdmamsg_listen_options o = {
 		.on_request = pair_on_request, .max_per_source = 1,
 	};
 	struct end second;
 
-	out_of_band = false;
 	listen_with(&o);
 	dial_end(&p.c, WAIT_MS);
 	WAIT_FOR(p.c.connected && p.s.connected);
@@ -120,6 +119,18 @@ static void connect__max_per_source_IS_TOLD(void **state)
 	test_close(second.ctx);
 	end_fini(&second);
 	pair_fini(&p);
+}
+
+static void connect__max_per_source_IS_TOLD(void **state)
+{
+	out_of_band = false;
+	max_per_source();
+}
+
+static void oob_connect__max_per_source_IS_TOLD(void **state)
+{
+	out_of_band = true;
+	max_per_source();
 }
 
 /* ---- limits that pass ------------------------------------------------- */
@@ -220,14 +231,13 @@ static void first_then_late(struct rdmamsg_listener *l,
 		note("rdmamsg_accept: %s", rdmamsg_error());
 }
 
-static void connect__after_a_wrong_key_IS_SLOWED(void **state)
+static void wrong_key(void)
 {
 	struct rdmamsg_listen_options o = {
 		.on_request = first_then_late, .slow_ms = 2000,
 	};
 	struct end second;
 
-	out_of_band = false;
 	listen_with(&o);
 	dial_end(&p.c, WAIT_MS);
 	WAIT_FOR(p.c.connected && p.s.connected);
@@ -246,6 +256,18 @@ static void connect__after_a_wrong_key_IS_SLOWED(void **state)
 	end_fini(&second);
 	end_fini(&late);
 	pair_fini(&p);
+}
+
+static void connect__after_a_wrong_key_IS_SLOWED(void **state)
+{
+	out_of_band = false;
+	wrong_key();
+}
+
+static void oob_connect__after_a_wrong_key_IS_SLOWED(void **state)
+{
+	out_of_band = true;
+	wrong_key();
 }
 
 /* ---- arguments -------------------------------------------------------- */
@@ -272,10 +294,12 @@ int main(int argc, char **argv)
 		TEST(connect__max_endpoints_IS_TOLD),
 		TEST(oob_connect__max_endpoints_IS_TOLD),
 		TEST(connect__max_per_source_IS_TOLD),
+		TEST(oob_connect__max_per_source_IS_TOLD),
 		TEST(connect__max_requests_TRIES_AGAIN),
 		TEST(oob_connect__max_requests_TRIES_AGAIN),
 		TEST(connect__max_requests_too_long_IS_TOLD),
 		TEST(connect__after_a_wrong_key_IS_SLOWED),
+		TEST(oob_connect__after_a_wrong_key_IS_SLOWED),
 		TEST(stats__arguments_ARE_CHECKED),
 	};
 
