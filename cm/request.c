@@ -253,9 +253,9 @@ static void stayed(struct rdmamsg *ctx, void *arg)
 }
 
 /*
- * The other thread gets events of the request as soon as it has moved, and the
- * request when the place is filled: nothing can fail after the first, and nothing
- * touches the request after the second.
+ * The other thread gets events of the request as soon as the request has moved:
+ * from then on nothing can fail. It gets the request when the place is filled:
+ * from then on nothing here touches the request.
  */
 static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 		     struct move *m)

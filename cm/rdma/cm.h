@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of cm/rdma share, most of it for connector.c: see connector.h. */
+/* The operations of cm/rdma/connector.c, which connector.h describes. */
 #ifndef RDMAMSG_CM_RDMA_CM_H
 #define RDMAMSG_CM_RDMA_CM_H
 

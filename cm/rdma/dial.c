@@ -90,9 +90,10 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	uint8_t tos = (uint8_t)ep->opts.tos;
 	int ret, bound;
 
-	v = ep->lane.v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
-					      ep->connect.addr->ai_addr,
-					      &ep->connect.or_soft);
+	v = rdmamsg__choose_dial(rdmamsg__asked(ep->connect.device),
+				 ep->connect.addr->ai_addr,
+				 &ep->connect.or_soft);
+	ep->lane.v = v;
 	/* first: it knows best what is wrong with a device of that name */
 	bound = bind_source(ep, &src);
 	if (bound < 0)

@@ -88,7 +88,8 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 		unable = ret ? ret : unable;
 		if (ret || rdmamsg__v_open_device(v, list[i], &verbs))
 			continue;
-		if (rdmamsg__find_port(v, verbs, local, &has) && (has || !name[0]))
+		if (rdmamsg__find_port(v, verbs, local, &has) &&
+		    (has || !name[0]))
 			snprintf(name, 64, "%s", v->get_device_name(list[i]));
 		(void)rdmamsg__v_close_device(v, verbs);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which device is used. What the program asks for comes first (an option, else
- * RDMAMSG_DEVICE): a device by name, "hw" or "soft". If it asks for nothing, the
- * address decides, and the soft HCA is for addresses of this host where no other
- * device leads.
+ * The choice of a device. The program asks by an option, else RDMAMSG_DEVICE
+ * does: for a device by name, "hw" or "soft". If nothing asks, the address
+ * decides. Then the soft HCA serves addresses of this host that no other device
+ * reaches.
  */
 #ifndef RDMAMSG_LIB_CHOOSE_H
 #define RDMAMSG_LIB_CHOOSE_H
@@ -23,19 +23,21 @@ bool rdmamsg__asked_by_name(const char *asked);
 /* The table with what is asked for, or NULL: the address decides. */
 const struct verbs_api *rdmamsg__choose_table(const char *asked);
 /*
- * To connect to an address. *or_soft: it is the soft HCA's turn; on return, that
- * this comes next if the address is not reached through the table.
+ * The table to connect to an address through. If *or_soft is true, that is the
+ * soft HCA's. On return *or_soft tells whether the soft HCA comes next if the
+ * table does not reach the address.
  */
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 					     const struct sockaddr *to,
 					     bool *or_soft);
 /*
- * To listen at an address, if choose_table() leaves it open: whether the soft HCA
- * listens there, after what came of listening on the other devices.
+ * Returns true if the soft HCA listens at the address, after listening on the
+ * other devices returned 'ret'. Called if rdmamsg__choose_table() gave NULL.
  */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret);
 /*
- * Without the CM: 'local' is an address of this side, or NULL. Replaces the name.
+ * Without the CM: 'local' is an address of this side, or NULL. Replaces
+ * *ret_name.
  * -ENODEV, -EACCES, -EOPNOTSUPP, -ENOMEM
  */
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the CM would find out of a device: the port, the GID that suits an address,
- * the P_Key.
+ * The port, the GID that suits an address, and the P_Key, which otherwise the CM
+ * finds.
  */
 #include "base/base.h"
 #include "base/util.h"

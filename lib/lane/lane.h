@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane is one queue pair of an endpoint: what it has posted, what has completed,
- * and its part of a device. It knows no message and no peer's program.
+ * A lane is one queue pair of an endpoint: the requests posted and completed,
+ * and the queue pair's part of a device. A lane knows no message.
  */
 #ifndef RDMAMSG_LIB_LANE_H
 #define RDMAMSG_LIB_LANE_H

@@ -17,7 +17,7 @@
 
 struct account {
 	struct addr_node node;	/* first; of: NULL, or a struct srq */
-	size_t posted;		/* bytes of receives; of a struct srq: receives */
+	size_t posted;		/* bytes, or receives of an SRQ */
 	size_t lent;		/* bytes of messages, as in struct lent */
 };
 

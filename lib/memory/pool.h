@@ -36,7 +36,7 @@ struct pool {
 	struct list slabs;
 	uint32_t total, used;		/* buffers */
 	uint32_t slab_count;
-	uint32_t users;			/* endpoints and shared receive queues */
+	uint32_t users;			/* endpoints, shared receive queues */
 	bool posted;			/* their receives come from it */
 };
 
@@ -44,7 +44,7 @@ enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
 
 struct rdmamsg_msg {
 	union {
-		struct rdmamsg_msg *next;	/* free list, queue of received */
+		struct rdmamsg_msg *next;	/* in a list */
 		struct lent *lent_by;		/* LENT, SENT; or NULL */
 	};
 	uint32_t room;			/* for payload; sent: as asked for */

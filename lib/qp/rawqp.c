@@ -209,8 +209,9 @@ static void undo(struct rdmamsg_qp *q)
 		leave(q, "a queue pair could not be destroyed");
 }
 
-int rdmamsg_qp_create(struct rdmamsg *ctx, const struct rdmamsg_qp_options *opts,
-		   struct rdmamsg_qp **ret_q)
+int rdmamsg_qp_create(struct rdmamsg *ctx,
+		      const struct rdmamsg_qp_options *opts,
+		      struct rdmamsg_qp **ret_q)
 {
 	struct rdmamsg_qp *q;
 	int ret = rdmamsg__ctx_check(ctx);

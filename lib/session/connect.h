@@ -140,9 +140,12 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
  * limit of the peer, enum proto_limit, that passes.
  */
 void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
-/* Address resolution timed out: false where there is another address or no time. */
+/*
+ * Address resolution timed out. Returns false if there is another address to
+ * try, or no time left.
+ */
 bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep);
-/* The peer limits something that passes: true, the endpoint tries again later. */
+/* Returns true if the reason passes; then the endpoint tries again later. */
 bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
 			       const struct proto_hello *h);
 /* Notes why the peer has refused. Returns false if it does not say. */

@@ -29,11 +29,11 @@ struct connector {
 	/* Nothing tells that the peer has disconnected. */
 	bool ends_unseen;
 
-	/* Before an endpoint is on its way: options that are not for this one. */
+	/* Checks and takes the options of a new endpoint. -EINVAL */
 	int (*init)(struct rdmamsg_ep *ep);
 	/* From connect.addr on. Also 0 if on_closed is to tell what failed. */
 	int (*dial)(struct rdmamsg_ep *ep);
-	/* The same, of a name that has just been resolved: on_closed tells all. */
+	/* The same after a name was resolved; on_closed tells errors. */
 	void (*resolved)(struct rdmamsg_ep *ep);
 	/* The same address once more, after a back-off. */
 	int (*redial)(struct rdmamsg_ep *ep);
@@ -43,12 +43,13 @@ struct connector {
 	void (*connected)(struct rdmamsg_ep *ep);
 	/* Tells the peer, once. */
 	void (*disconnect)(struct rdmamsg_ep *ep);
-	/* The queue pair is gone; release may be called again, free is the last. */
+	/* The queue pair is gone. release() may come twice, free() is last. */
 	void (*release)(struct rdmamsg_ep *ep);
 	void (*free)(struct rdmamsg_ep *ep);
 
-	/* The lane: its device; what a step of the walk takes; its port and GID. */
-	const char *(*device)(const struct rdmamsg_ep *ep, char room[static 64]);
+	/* For the lane: its device, attributes of a step, its port and GID. */
+	const char *(*device)(const struct rdmamsg_ep *ep,
+			      char room[static 64]);
 	int (*attr)(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 		    int *mask);
 	void (*port)(struct rdmamsg_ep *ep);

@@ -35,7 +35,7 @@ struct door {
 	uint32_t slow_ms;
 	uint32_t at[DOOR_STAGES];
 	struct addrmap sources;
-	struct list offenders;		/* by their last offence, oldest first */
+	struct list offenders;		/* oldest offence first */
 	uint32_t offender_count;
 	struct rdmamsg_listener_counters st;
 };

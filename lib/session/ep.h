@@ -458,7 +458,8 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 			   const struct rdmamsg_ep *ep);
 
 /* qp.c: resources of an endpoint, and the walk to RTS */
-int rdmamsg__ep_resources(struct rdmamsg_ep *ep);	/* on the device of its id */
+/* On the device of its CM id. */
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep);
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */

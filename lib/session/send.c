@@ -239,7 +239,8 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	op->msg = take(ep, ep->ctrl.pool, NULL);	/* for the announcement */
+	/* for the announcement */
+	op->msg = take(ep, ep->ctrl.pool, NULL);
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
