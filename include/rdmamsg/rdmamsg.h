@@ -214,7 +214,8 @@ struct rdmamsg_handlers {
 	 * (rendezvous: the peer has read it; one-sided: it is done).
 	 * -ECANCELED: the connection ended, the peer may or may not have it;
 	 * or on_incoming refused it. -EACCES: the peer's device refused the
-	 * key, and that ends the connection.
+	 * key, which is wrong, or of a process that was killed; that ends the
+	 * connection.
 	 */
 	void (*on_complete)(struct rdmamsg_ep *ep, void *cookie, int status);
 

@@ -147,19 +147,14 @@ void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 }
 
 /*
- * If the first completion with an error is flushed, the peer has used a wrong
- * key. If the peer's device refuses a request of ours, our program may have
- * used a key wrongly, except for a read of an announced message.
+ * If the first completion with an error is flushed, or is a receive, the peer has
+ * used a wrong key. If the peer's device refuses a request of ours, our program
+ * may have used a key wrongly, or the peer has been killed: the kernel takes its
+ * regions before its queue pairs.
  */
-static bool is_peers_fault(const struct rdmamsg_ep *ep,
-			   const struct ibv_wc *wc)
+static bool is_peers_fault(const struct ibv_wc *wc)
 {
-	const struct op *op;
-
-	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->wr_id & 0x80000000u)
-		return true;
-	op = ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
-	return op && op->kind == OP_READ;
+	return wc->status == IBV_WC_WR_FLUSH_ERR || wc->wr_id & 0x80000000u;
 }
 
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
@@ -198,7 +193,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_ACCESS;
 		error = -EACCES;
-		if (is_peers_fault(ep, wc))
+		if (is_peers_fault(wc))
 			rdmamsg__ep_offended(ep);
 		break;
 	case IBV_WC_RETRY_EXC_ERR:

@@ -141,7 +141,7 @@ struct record {
 	uint32_t in_memory;		/* number of the last with TX_OK, + 1 */
 	uint32_t next;			/* number of the next to come */
 	uint64_t bytes_sent, bytes_received;
-	uint32_t rma_accepted, rma_ok;
+	uint32_t rma_accepted, rma_ok, rma_refused;
 	uint32_t atomics_accepted, atomics_ok;
 	uint32_t imms_accepted, imms_received;
 	uint64_t word;			/* counted by the peer's atomics */

@@ -148,6 +148,10 @@ static void onesided(const struct way *v)
 	    (over && rx->imms_received != tx->imms_accepted))
 		BROKEN(v, "%u writes with a value, %u were told",
 		       tx->imms_accepted, rx->imms_received);
+	/* of a killed process the kernel takes the regions first */
+	if (tx->rma_refused && !v->rx_j->killed)
+		BROKEN(v, "%u one-sided operations were refused: %s",
+		       tx->rma_refused, tx->why);
 	if (over && tx->rma_ok != tx->rma_accepted)
 		BROKEN(v, "%u one-sided operations, %u went well",
 		       tx->rma_accepted, tx->rma_ok);

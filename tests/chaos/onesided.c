@@ -347,6 +347,8 @@ void onesided_sent(struct conn *c, void *cookie, int status)
 	if (!status) {
 		c->r->rma_ok++;
 		check_result(c, kind, k);
+	} else if (status == -EACCES) {
+		c->r->rma_refused++;
 	} else if (status != -ECANCELED) {
 		VIOLATION(c, "one-sided operation %u of kind %d: status %d", k,
 			  (int)kind, status);
