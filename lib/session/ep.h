@@ -276,6 +276,7 @@ struct closing {
 	bool disconnect_sent, disconnected;
 	bool reason_set;
 	bool told;			/* on_closed */
+	bool failing;			/* in EP_DRAINING, and not yet acted on */
 	uint32_t seq;			/* sq_posted of the first CLOSE */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
@@ -424,7 +425,10 @@ static inline void rdmamsg__ep_lost(struct rdmamsg_ep *ep, uint32_t seq)
 	    (!ep->close.sent || (seq - ep->close.seq) & 0x40000000u))
 		ep->close.lost = true;
 }
-/* Queue pair to error, drain, then on_closed from the loop. */
+/*
+ * Marks an endpoint as ending. The loop does what follows: queue pair to error,
+ * disconnect, drain, on_closed.
+ */
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
 /* The same for a reason of this program, unless it has ended before. */
 void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of endpoints. None comes inside a callback: rdmamsg__ep_kill() only
- * starts it, the loop finishes it in rdmamsg__ep_progress_close().
+ * The end of endpoints. rdmamsg__ep_kill() only marks one: the loop acts on the
+ * mark and finishes the end, outside of callbacks, in
+ * rdmamsg__ep_progress_close(). A call of the program acts at once.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -47,29 +48,40 @@ static void mark_end(struct rdmamsg_ep *ep)
 	rdmamsg__tx_flush(ep->ctx);
 }
 
+static bool is_ending(const struct rdmamsg_ep *ep)
+{
+	return ep->state >= EP_DRAINING && ep->state != EP_BACKOFF;
+}
+
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg *ctx = ep->ctx;
-
-	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
+	if (is_ending(ep))
 		return;
-	if (ctx->tx->ep == ep)
-		rdmamsg__tx_flush(ctx);
-	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
-		return;
-	rdmamsg__dial_stop(ep);
 	ep->state = EP_DRAINING;
+	ep->close.failing = true;
 	rdmamsg__ep_ready(ep);
-	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
-	if (ep->hot.qp) {
-		if (rdmamsg__qp_error(ep))
-			ep->lane.drained = true;	/* nothing will come */
-		else
-			mark_end(ep);
-		ep->connect.by->disconnect(ep);
-		rdmamsg__timer_set(&ctx->loop.timers, &ep->timer, DRAIN_MS);
-	}
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
 	rdmamsg__ep_touch(ep);
+}
+
+/* Acts on that mark: nothing is dialled any more, and the lane drains. */
+static void start_draining(struct rdmamsg_ep *ep)
+{
+	if (!ep->close.failing)
+		return;
+	ep->close.failing = false;
+	if (ep->ctx->tx->ep == ep)
+		rdmamsg__tx_flush(ep->ctx);
+	rdmamsg__dial_stop(ep);
+	if (!ep->hot.qp)
+		return;
+	if (rdmamsg__qp_error(ep))
+		ep->lane.drained = true;	/* nothing will come */
+	else
+		mark_end(ep);
+	ep->connect.by->disconnect(ep);
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, DRAIN_MS);
 }
 
 /* Waiting for what a device does not tell would cost us the deadline. */
@@ -259,7 +271,10 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 		progress_setup(ep);
 	if (ep->state == EP_CLOSING)
 		progress_closing(ep);
-	if (ep->state == EP_DRAINING && is_drained(ep))
+	if (ep->state != EP_DRAINING)
+		return;
+	start_draining(ep);
+	if (is_drained(ep))
 		finish(ep);
 }
 
@@ -290,6 +305,7 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 				   -ECANCELED,
 				   "closed before it was connected");
 		rdmamsg__ep_kill(ep);
+		start_draining(ep);
 	} else if (ep->state == EP_OPEN) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED,
 				   0, "closed");
@@ -300,13 +316,14 @@ void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 		       int error, const char *text)
 {
-	if (ep->state >= EP_DRAINING && ep->state != EP_BACKOFF)
+	if (is_ending(ep))
 		return;
 	/* an abort during a graceful close is what it became */
 	ep->close.aborted = cause == RDMAMSG_CAUSE_ABORTED;
 	rdmamsg__ep_reason_forget(ep);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, error, "%s", text);
 	rdmamsg__ep_kill(ep);
+	start_draining(ep);
 }
 
 void rdmamsg_ep_abort(struct rdmamsg_ep *ep)
