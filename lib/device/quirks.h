@@ -42,6 +42,13 @@ struct quirks {
 	 * (lib/soft/verbs/ctx.c).
 	 */
 	bool host_atomics;
+	/*
+	 * A read that fails after a packet was lost can complete with success:
+	 * check_psn() completes it for a repeated response, check_ack() fails
+	 * it without a status. The queue pair goes to error (rxe_comp.c,
+	 * COMPST_ERROR).
+	 */
+	bool doubtful_reads;
 };
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);

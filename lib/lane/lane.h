@@ -69,6 +69,8 @@ struct lane {
 	bool failed;			/* the device reported an error */
 	bool drained;			/* or nothing more is to be expected */
 	bool last_wqe;			/* nothing more is taken from the srq */
+	bool doubts_reads;		/* struct quirks */
+	uint32_t doubted;		/* reads done, and not proven */
 	char device_name[64];		/* once it is closed */
 };
 

@@ -8,6 +8,7 @@
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/create_flags.h"
 #include "lane/srq.h"
@@ -295,6 +296,8 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 		goto err;
 	ep->lane.sq.data = ep->opts.send_depth;
 	ep->lane.sq.total = send;
+	ep->lane.doubts_reads = rdmamsg__quirks(d)->doubtful_reads;
+	ep->lane.doubted = 0;
 	tx_inline(ep);
 	return 0;
 

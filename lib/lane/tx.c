@@ -16,6 +16,7 @@
 #include "wire/proto.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -194,6 +195,29 @@ void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 	e->wr.wr.rdma.rkey = 0;
 	e->wr.send_flags = IBV_SEND_SIGNALED;
 	rdmamsg__tx_end(ep);
+}
+
+/*
+ * Requests complete in order, and none behind a failed one succeeds: a write of
+ * nothing behind the read tells how the read has ended.
+ */
+bool rdmamsg__tx_prove(struct rdmamsg_ep *ep, struct op *op, int *status)
+{
+	if (op->doubted) {
+		op->doubted = false;
+		ep->lane.doubted--;
+		return false;
+	}
+	if (*status)
+		return false;
+	if (ep->state >= EP_DRAINING) {
+		*status = -ECANCELED;
+		return false;
+	}
+	op->doubted = true;
+	ep->lane.doubted++;
+	rdmamsg__tx_keepalive(ep, op);
+	return true;
 }
 
 /* ---- completions ------------------------------------------------------ */

@@ -53,6 +53,7 @@ struct op {
 	uint8_t ctrl;			/* OP_CTRL: proto_type, 0: keepalive */
 	bool waiter;			/* cookie is a struct rdmamsg_waiter */
 	bool invalidate;		/* OP_EAGER: a window of the peer's */
+	bool doubted;			/* reads: done, if this proves it */
 	int status;
 	uint32_t number;
 	uint32_t tag;
@@ -506,6 +507,13 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey);
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
+/*
+ * The last read of an operation has completed on a device with doubtful reads.
+ * Returns true if another request was posted for the operation: that one's
+ * completion tells whether the read has succeeded. Where no request can be
+ * posted any more, *status becomes -ECANCELED.
+ */
+bool rdmamsg__tx_prove(struct rdmamsg_ep *ep, struct op *op, int *status);
 /*
  * Something is in use by requests that nobody waits for. These do not tell by
  * themselves that they went well: now they are asked to.

@@ -178,6 +178,13 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	/* and for a message that was to invalidate what is no window */
 	if (status == IBV_WC_REM_INV_REQ_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_WR_FLUSH_ERR;
+	if (status == IBV_WC_WR_FLUSH_ERR && ep->lane.doubted) {
+		status = IBV_WC_GENERAL_ERR;
+		rdmamsg__ep_reason(ep, who, cause, error,
+				   "a read failed that device %s had called "
+				   "successful: packets were lost",
+				   ep->lane.dev->device->name);
+	}
 	rdmamsg__rma_refused(ep, wc);
 	rdmamsg__window_refused(ep, wc);
 	switch (status) {

@@ -324,6 +324,10 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
 
+	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
+	    r->posted == 1 && list_empty(&op->node) &&
+	    rdmamsg__tx_prove(ep, op, &status))
+		return;
 	r->posted--;
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))

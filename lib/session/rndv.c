@@ -427,6 +427,9 @@ void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rndv_in *in = op->in;
 
+	if (unlikely(ep->lane.doubts_reads) &&
+	    rdmamsg__tx_prove(ep, op, &status))
+		return;
 	ep->reads.free++;
 	in->reads--;
 	in->arrived += op->len;

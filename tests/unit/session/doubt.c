@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: a device that reports the success of a read that has failed, and
+ * then fails its queue pair, as Soft-RoCE does when packets are lost.
+ */
+#include "base/base.h"
+#include "device/verbs_api.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
+
+#define SIZE	100000u
+
+static struct ibv_context_ops soft_ops;
+static struct verbs_api table;
+static struct side *victim;	/* its next read fails; NULL: none does */
+static unsigned int reads;	/* that this one has made */
+
+static void fail_queue_pair(struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	assert_int_equal(rdmamsg__verbs_soft.modify_qp(ep->hot.qp, &attr,
+						       IBV_QP_STATE), 0);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	/* one after the other, so that nothing behind the read is seen yet */
+	int n = soft_ops.poll_cq(cq, min(room, 1), wc);
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status || wc[i].opcode != IBV_WC_RDMA_READ)
+			continue;
+		reads++;
+		if (victim && wc[i].qp_num == victim->ep->hot.qp->qp_num) {
+			fail_queue_pair(victim->ep);
+			victim = NULL;
+		}
+	}
+	return n;
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (!verbs)
+		return NULL;
+	soft_ops = verbs->ops;
+	verbs->ops.poll_cq = poll_cq;
+	return verbs;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	if (s == &server) {
+		s->messages++;
+		assert_int_equal(rdmamsg_msg_len(msg), SIZE);
+		assert_memory_equal(rdmamsg_msg_data(msg), client.mem, SIZE);
+	}
+	rdmamsg_msg_free(msg);
+}
+
+static int set_up(void **state)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_complete = on_complete, .on_message = on_message,
+		.on_closed = on_closed,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	victim = NULL;
+	reads = 0;
+	table = rdmamsg__verbs_soft;
+	table.open_device = open_device;
+	rdmamsg__verbs = &table;
+	connect_ends(&opts);
+	client.mem = malloc(SIZE);
+	server.mem = malloc(SIZE);
+	memset(client.mem, 0xc1, SIZE);
+	memset(server.mem, 0x5e, SIZE);
+	client.ep->lane.doubts_reads = server.ep->lane.doubts_reads = true;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	free(client.mem);
+	free(server.mem);
+	return 0;
+}
+
+static int send_large(void *cookie)
+{
+	struct iovec iov = { client.mem, SIZE };
+
+	return rdmamsg_sendv(client.ep, &iov, 1, 0, cookie);
+}
+
+/* The flushes that follow are no sign of a wrong key. */
+static void is_no_offence(const struct side *s)
+{
+	assert_int_equal(s->why.error, -ECONNRESET);
+	if (s->why.cause == RDMAMSG_CAUSE_ACCESS)
+		fail_msg("%s", s->why.text);
+}
+
+static void message__read_for_sure_ARRIVES(void **state)
+{
+	assert_int_equal(send_large(&client), 0);
+	WAIT_FOR(server.messages && client.sent);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(server.ep->lane.doubted, 0);
+	assert_true(reads > 0);
+}
+
+static void message__read_in_name_only_IS_NOT_GIVEN(void **state)
+{
+	victim = &server;
+	assert_int_equal(send_large(&client), 0);
+	WAIT_FOR(server.closed && client.closed);
+	assert_int_equal(server.messages, 0);
+	assert_int_equal(client.status, -ECANCELED);
+	is_no_offence(&server);
+}
+
+/* What was sent before is flushed first. */
+static void message__with_sends_under_way_BLAMES_NOBODY(void **state)
+{
+	victim = &server;
+	assert_int_equal(send_large(NULL), 0);
+	while (!server.closed) {
+		(void)rdmamsg_send(server.ep, server.mem, 8, 0, &server);
+		both();
+	}
+	is_no_offence(&server);
+	assert_int_equal(server.messages, 0);
+}
+
+static void program__its_read_in_name_only_FAILS(void **state)
+{
+	struct rdmamsg_region *from, *to;
+	struct rdmamsg_sge sge = { .len = SIZE };
+	struct rdmamsg_key key;
+
+	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, SIZE,
+					       RDMAMSG_ACCESS_READ, &from), 0);
+	assert_int_equal(rdmamsg_region_register(from, server.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(from, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, SIZE,
+					       RDMAMSG_ACCESS_LOCAL_WRITE, &to),
+			 0);
+	sge.region = to;
+	sge.data = client.mem;
+	assert_int_equal(rdmamsg_region_register(to, client.ep), 0);
+	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, &client),
+			 0);
+	WAIT_FOR(client.sent);
+	assert_int_equal(client.status, 0);
+	victim = &client;
+	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, &client),
+			 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.sent, 2);
+	assert_int_equal(client.status, -ECANCELED);
+	is_no_offence(&client);
+}
+
+int main(void)
+{
+#define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		CASE(message__read_for_sure_ARRIVES),
+		CASE(message__read_in_name_only_IS_NOT_GIVEN),
+		CASE(message__with_sends_under_way_BLAMES_NOBODY),
+		CASE(program__its_read_in_name_only_FAILS),
+	};
+
+	join_own_fabric("doubt");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
