@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh BUILD [ADDR]
+# Usage: run.sh BUILD [ADDR [NAME...]]
 #
 # Runs every sample of the build directory BUILD, and rdmamsg-copy through
-# what can happen to it, over the RDMA device that has ADDR, by default
-# $RDMAMSG_VM_ADDR. Prints 'ok NAME' or 'not ok NAME' for each; exit status 1
-# if one has failed.
+# what can happen to it, over the RDMA device that has ADDR, by default or if it
+# is empty $RDMAMSG_VM_ADDR; with names only those. Prints 'ok NAME' or
+# 'not ok NAME' for each; exit status 1 if one has failed.
 
 set -u
 
-if [ $# -lt 1 ] || [ -z "${2-${RDMAMSG_VM_ADDR-}}" ]
+if [ $# -lt 1 ] || [ -z "${2:-${RDMAMSG_VM_ADDR-}}" ]
 then
 	sed -n 's/^# \(Usage: \)/\1/p' "$0" >&2
 	exit 2
@@ -24,7 +24,10 @@ then
 	LD_LIBRARY_PATH=$build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export LD_LIBRARY_PATH
 fi
-addr=${2-${RDMAMSG_VM_ADDR-}}
+addr=${2:-${RDMAMSG_VM_ADDR-}}
+shift
+[ $# -eq 0 ] || shift
+only=$*
 copy=$bin/rdmamsg-copy
 perf=$bin/rdmamsg-perf
 soft=$build/lib/soft/tools/rdmamsg-soft
@@ -225,6 +228,10 @@ run()
 {
 	name=$1
 	shift
+	case " $only " in
+	'  ' | *" $name "*) ;;
+	*) return ;;
+	esac
 	mkdir -p "$dir"
 	# Not in a condition, where set -e has no effect.
 	(

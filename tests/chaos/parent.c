@@ -197,6 +197,20 @@ static void load(struct round *r)
 		interrupted = 0;
 }
 
+/* To the log: what the kernel does for a process, for root only. */
+static void print_stack(pid_t pid)
+{
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stack", (int)pid);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		printf("  %s", line);
+	if (f)
+		(void)fclose(f);
+}
+
 static void finish(struct round *r)
 {
 	uint64_t end = now_ms() + END_MS;
@@ -212,6 +226,7 @@ static void finish(struct round *r)
 			continue;
 		if (!interrupted)
 			round_violation(r, "process %u does not end", s);
+		print_stack(r->process[s].pid);
 		(void)kill(r->process[s].pid, SIGTERM);
 		(void)poll(NULL, 0, 1000);
 		(void)kill(r->process[s].pid, SIGKILL);

@@ -276,6 +276,9 @@ post_mortem()
 			grep -E '^(closed|error|failed|rdmamsg:)' "$file" |
 				tail -n 5 | sed 's/^/#   /'
 		done
+	# of the processes of a round of chaos
+	tail -n 5 "$VM_DIR"/*/control/chaos/process-*.log 2>/dev/null |
+		sed 's/^/#   /'
 }
 
 clean_up()
