@@ -48,14 +48,14 @@ void rdmamsg__drop_try(struct rdmamsg_ep *ep)
 {
 	rdmamsg__ep_resources_free(ep);
 	ep->connect.by->release(ep);
-	ep->hot.sq_posted = ep->lane.sq.done = 0;
+	ep->lane.hot.sq_posted = ep->lane.sq.done = 0;
 	ep->st.sent_inline = 0;
 }
 
 /* The receives of a try that came to nothing. */
 void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
 {
-	if (!ep->hot.qp)
+	if (!ep->lane.hot.qp)
 		return;
 	rdmamsg__qp_destroy(ep);
 	rdmamsg__rx_discard(ep);

@@ -68,7 +68,7 @@ static int prepare(struct rdmamsg_ep *ep, const struct sockaddr *local)
 		ret = rdmamsg__qp_init(ep);
 	if (ret)
 		return ret;
-	r->qp_num = ep->hot.qp->qp_num;
+	r->qp_num = ep->lane.hot.qp->qp_num;
 	r->resp_res = ep->lane.resp_res;
 	r->init_depth = ep->lane.init_depth;
 	rdmamsg__hello_fill(ep, r->hello, &r->hello_len);

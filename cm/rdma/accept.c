@@ -173,7 +173,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	if (ret)
 		goto reject;
 	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
-	param.qp_num = ep->hot.qp->qp_num;
+	param.qp_num = ep->lane.hot.qp->qp_num;
 	param.responder_resources = ep->lane.resp_res;
 	param.initiator_depth = ep->lane.init_depth;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));

@@ -78,7 +78,7 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		return;
 	}
 	rdmamsg__hello_fill(ep, hello, &param.private_data_len);
-	param.qp_num = ep->hot.qp->qp_num;
+	param.qp_num = ep->lane.hot.qp->qp_num;
 	param.responder_resources = ep->lane.resp_res;
 	param.initiator_depth = ep->lane.init_depth;
 	param.retry_count = (uint8_t)ep->opts.retry_count;

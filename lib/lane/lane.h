@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define RDMAMSG_FAST_TWINS	/* the library defines the layout */
+#include <rdmamsg/fast.h>
+
 #include <infiniband/verbs.h>
 
 struct cq;
@@ -47,7 +50,19 @@ struct receive_queue {
 	bool lacks;			/* holes, for want of buffers */
 };
 
+struct lane;
+
+/* What a lane reports to the session that it belongs to. */
+struct lane_events {
+	/* No completion will come for this operation. */
+	void (*unposted)(struct lane *l, struct op *op);
+	/* The device has refused a request: err is -errno. */
+	void (*failed)(struct lane *l, int err, const char *what);
+};
+
 struct lane {
+	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
+
 	/* hot */
 	struct send_queue sq;
 	struct receive_queue rq;
@@ -56,6 +71,7 @@ struct lane {
 	uint32_t chunk;			/* bytes of a request, at most */
 
 	/* cold */
+	const struct lane_events *on;
 	struct dev *dev;
 	struct cq *cq;
 	uint32_t cq_share;
@@ -73,5 +89,35 @@ struct lane {
 	uint32_t doubted;		/* reads done, and not proven */
 	char device_name[64];		/* once it is closed */
 };
+
+/* Requests posted and not completed. */
+static inline uint32_t rdmamsg__sq_used(const struct lane *l)
+{
+	return (uint32_t)l->hot.sq_posted - l->sq.done;
+}
+
+/* The next request has completed. Returns its operation, or NULL. */
+static inline struct op *rdmamsg__sq_take(struct lane *l)
+{
+	uint32_t slot = l->sq.done++ & l->sq.mask;
+	struct op *op = l->sq.slots[slot];
+
+	if (op) {
+		l->sq.slots[slot] = NULL;
+		l->sq.ops--;
+	}
+	return op;
+}
+
+static inline uint32_t rdmamsg__rq_posted(const struct lane *l)
+{
+	return (uint32_t)l->rq.spare + l->rq.low;
+}
+
+/* Receives completed, ever. */
+static inline uint64_t rdmamsg__rx_count(const struct lane *l)
+{
+	return l->rq.posts - rdmamsg__rq_posted(l);
+}
 
 #endif

@@ -10,29 +10,9 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
-#include "wire/proto.h"
+#include "lane/batch.h"
 
-#define TX_BATCH	16
-#define TX_STAGE	512	/* inline payload that a batch can hold */
 #define SRQ_PARTS	128	/* of one context */
-
-/* Requests being put together for one endpoint, posted as a chain. */
-struct tx_batch {
-	struct rdmamsg_ep *ep;	/* NULL: none */
-	struct tx_entry *next;
-	bool signal;		/* somebody waits for one of them */
-	bool odd;		/* one is no inline message */
-	struct tx_entry {
-		struct ibv_send_wr wr;	/* first */
-		struct ibv_sge sge;
-		struct proto_hdr hdr;	/* and, in one piece */
-		union {
-			uint8_t data[TX_STAGE];
-			/* one-sided */
-			struct ibv_sge sges[RDMAMSG_SEGMENTS_MAX];
-		};
-	} entries[TX_BATCH];
-};
 
 struct lanes {
 	struct list srq_list;		/* struct rdmamsg_srq */

@@ -106,10 +106,10 @@ static int create_qp(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 		attr.create_flags = ep->opts.create_flags;
 		/* the extended call is not for a plain one on every device */
 		ret = ex ? rdmamsg__v_create_qp_ex(d->v, d->verbs, &attr,
-						   &ep->hot.qp) :
+						   &ep->lane.hot.qp) :
 			   rdmamsg__v_create_qp(d->v, ep->lane.dev->pd,
 						(struct ibv_qp_init_attr *)
-						&attr, &ep->hot.qp);
+						&attr, &ep->lane.hot.qp);
 		if (!ret || inl <= PROTO_HDR_LEN)
 			break;
 		inl = inl > 64 ? inl / 2 : PROTO_HDR_LEN;
@@ -160,7 +160,7 @@ found:
 	ctx->sessions->table[i] = ep;
 	ctx->sessions->table_hint = i + 1;
 	ep->key = i << 8 | (++ctx->sessions->generation & 0xff);
-	ep->hot.wr_id = (uint64_t)ep->key << 32;
+	ep->lane.hot.wr_id = (uint64_t)ep->key << 32;
 	return 0;
 }
 
@@ -181,7 +181,7 @@ static int alloc_queues(struct rdmamsg_ep *ep, uint32_t send, uint32_t recv)
 /* What does not change from one inline message to the next. */
 static void tx_inline(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 
 	h->sge[0].addr = (uintptr_t)&h->hdr;
 	h->sge[0].length = PROTO_HDR_LEN;
@@ -287,7 +287,7 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	ep->lane.cq_share = send + recv;
 	ret = create_qp(ep, send, recv);
 	if (!ret && ep->lane.srq)
-		ret = rdmamsg__qpmap_add(&ep->lane.dev->qps, ep->hot.qp->qp_num,
+		ret = rdmamsg__qpmap_add(&ep->lane.dev->qps, ep->lane.hot.qp->qp_num,
 					 ep);
 	if (ret)
 		goto err;
@@ -310,17 +310,17 @@ void rdmamsg__qp_destroy(struct rdmamsg_ep *ep)
 {
 	int ret;
 
-	if (!ep->hot.qp)
+	if (!ep->lane.hot.qp)
 		return;
 	if (ep->lane.srq)
-		rdmamsg__qpmap_del(&ep->lane.dev->qps, ep->hot.qp->qp_num);
-	ret = rdmamsg__v_destroy_qp(ep->lane.v, ep->hot.qp);
+		rdmamsg__qpmap_del(&ep->lane.dev->qps, ep->lane.hot.qp->qp_num);
+	ret = rdmamsg__v_destroy_qp(ep->lane.v, ep->lane.hot.qp);
 	if (ret) {
 		log_error("qp 0x%x could not be destroyed: %s",
-			  ep->hot.qp->qp_num, strerror(-ret));
-		rdmamsg__async_forget(ep->lane.dev->device, ep->hot.qp);
+			  ep->lane.hot.qp->qp_num, strerror(-ret));
+		rdmamsg__async_forget(ep->lane.dev->device, ep->lane.hot.qp);
 	}
-	ep->hot.qp = NULL;
+	ep->lane.hot.qp = NULL;
 }
 
 /* Also of a half-built endpoint. */
@@ -397,7 +397,7 @@ static int walk(struct rdmamsg_ep *ep, enum ibv_qp_state state,
 		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
 	/* the mask says in which step they count */
 	rdmamsg__dead_transport(ep, attr);
-	ret = rdmamsg__v_modify_qp(v, ep->hot.qp, attr, mask);
+	ret = rdmamsg__v_modify_qp(v, ep->lane.hot.qp, attr, mask);
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair");
 	return 0;
@@ -453,7 +453,7 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 	ep->reads.free = min((uint32_t)ep->lane.init_depth,
 			     ep->opts.initiator_depth);
 	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u", (void *)ep,
-		 ep->hot.qp->qp_num, ep->lane.dev->device->name, ep->lane.port,
+		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name, ep->lane.port,
 		 ep->lane.mtu, ep->lane.init_depth, ep->lane.resp_res);
 	return 0;
 }
@@ -462,6 +462,6 @@ int rdmamsg__qp_error(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	return rdmamsg__v_modify_qp(ep->lane.v, ep->hot.qp, &attr,
+	return rdmamsg__v_modify_qp(ep->lane.v, ep->lane.hot.qp, &attr,
 				    IBV_QP_STATE);
 }

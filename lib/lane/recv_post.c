@@ -19,7 +19,7 @@
 
 static void grant(struct rdmamsg_ep *ep)
 {
-	uint32_t posted = rdmamsg__rq_posted(ep);
+	uint32_t posted = rdmamsg__rq_posted(&ep->lane);
 	uint32_t data = posted > RECV_RESERVE ? posted - RECV_RESERVE : 0;
 
 	/* half of the credits, or one by one where some are held back */
@@ -45,7 +45,7 @@ static int post(struct rdmamsg_ep *ep, uint32_t n)
 
 	last->next = NULL;
 	ret = rdmamsg__verbs_ret(ibv_post_recv(
-		ep->hot.qp, &ep->lane.rq.slots[ep->lane.rq.tail].wr, &bad));
+		ep->lane.hot.qp, &ep->lane.rq.slots[ep->lane.rq.tail].wr, &bad));
 	last->next = next;
 	if (unlikely(ret)) {
 		uint32_t at =
@@ -137,11 +137,11 @@ static uint32_t fill(struct rdmamsg_ep *ep, uint32_t n, uint32_t missing)
 
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 {
-	uint32_t missing = ep->lane.rq.target - rdmamsg__rq_posted(ep),
+	uint32_t missing = ep->lane.rq.target - rdmamsg__rq_posted(&ep->lane),
 		 n = missing;
 	int ret;
 
-	if (!ep->hot.qp || ep->state >= EP_DRAINING)
+	if (!ep->lane.hot.qp || ep->state >= EP_DRAINING)
 		return;
 	if (unlikely(ep->lane.rq.holes)) {
 		if (ep->lane.srq) {

@@ -367,7 +367,7 @@ int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
 	ep->connect.lobby = false;
 	ep->lane.share = floor;
 	ep->credit.announced = ep->recv.next + floor;
-	ep->hot.hdr.credit = htole32(ep->credit.announced);
+	ep->lane.hot.hdr.credit = htole32(ep->credit.announced);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "device/pd.h"
 #include "lane/srq.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "loop/device_use.h"
 #include "loop/wait.h"
 #include "memory/memory.h"
@@ -132,7 +132,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ctx->polls = SLOW_EVERY;
 	ctx->last = &rdmamsg__nobody;
 	ctx->received = (struct wc_kind){IBV_WC_SUCCESS, IBV_WC_RECV};
-	rdmamsg__tx_init(ctx->tx);
+	rdmamsg__batch_init(ctx->tx);
 	ctx->sessions->euid = geteuid();
 	ctx->sessions->egid = getegid();
 	ret = ctx_options(ctx, opts);

@@ -48,13 +48,13 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 	for (size_t i = 0; i < COUNTER_NUM; i++)
 		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
 	/* the short ways count less, the others make up for it */
-	s->msgs_received += rdmamsg__rx_count(ep);
+	s->msgs_received += rdmamsg__rx_count(&ep->lane);
 	s->bytes_received += ep->recv.bytes;
-	s->completions += rdmamsg__rx_count(ep);
-	s->msgs_sent += ep->hot.sq_posted + ep->st.sent_inline +
+	s->completions += rdmamsg__rx_count(&ep->lane);
+	s->msgs_sent += ep->lane.hot.sq_posted + ep->st.sent_inline +
 			ep->st.sent_eager + ep->st.sent_rendezvous;
-	s->sent_inline += ep->hot.sq_posted;
-	s->bytes_sent += ep->hot.bytes_sent;
+	s->sent_inline += ep->lane.hot.sq_posted;
+	s->bytes_sent += ep->lane.hot.bytes_sent;
 }
 
 int rdmamsg__give(void *dst, const void *src, size_t src_size)
@@ -110,7 +110,7 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
 	if (!ep->lane.dev)
 		return;
-	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(ep) *
+	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(&ep->lane) *
 			  ep->lane.recv_pool->buf_size;
 	i->bytes_private +=
 		(ep->lane.sq.mask + 1) * sizeof(*ep->lane.sq.slots) +
@@ -130,7 +130,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	i.peer = ep->connect.peer_addr;
 	snprintf(i.device, sizeof(i.device), "%s", rdmamsg_ep_device_name(ep));
 	i.port = ep->lane.port;
-	i.qp_num = ep->hot.qp ? ep->hot.qp->qp_num : 0;
+	i.qp_num = ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0;
 	i.peer_qp_num = ep->lane.peer_qp_num;
 	i.mtu = ep->lane.mtu;
 	memcpy(i.gid, ep->lane.gid.raw, sizeof(i.gid));
@@ -163,7 +163,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 
 struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
 {
-	return ep->hot.qp;
+	return ep->lane.hot.qp;
 }
 
 struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
@@ -258,13 +258,13 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	    state_name(ep->state),
 	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
 	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
-	    rdmamsg_ep_device_name(ep), ep->hot.qp ? ep->hot.qp->qp_num : 0);
+	    rdmamsg_ep_device_name(ep), ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
-	    "%u, control due 0x%x", rdmamsg__sq_used(ep), ep->lane.sq.total,
+	    "%u, control due 0x%x", rdmamsg__sq_used(&ep->lane), ep->lane.sq.total,
 	    ep->send.queued, (int)(ep->credit.limit - rdmamsg__tx_number(ep)),
 	    ep->rndv.count, ep->ctrl.due);
 	say(d, "  receives posted %u of %u, next message %u, granted up to %u "
-	    "(announced %u)%s", rdmamsg__rq_posted(ep), ep->lane.rq.target,
+	    "(announced %u)%s", rdmamsg__rq_posted(&ep->lane), ep->lane.rq.target,
 	    ep->recv.next, rdmamsg__granted(ep), ep->credit.announced,
 	    list_empty(&ep->starving.node) ? "" : ", waits for buffers");
 	say(d, "  messages of the peer: %zu bytes read or lent, %u waiting, %u "

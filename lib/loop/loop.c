@@ -16,7 +16,7 @@
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "loop/wait.h"
 #include "session/connect.h"
 #include "session/ep.h"

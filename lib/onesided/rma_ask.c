@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "device/quirks.h"
 #include "lane/lanes.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/region.h"
 #include "session/ep.h"
 #include "session/rma.h"
@@ -332,7 +332,7 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 
 	if (unlikely(!ep || !ep->ctx || !(ep->onesided.ways & 1u << a->kind) ||
 		     !ep->onesided.free ||
-		     rdmamsg__sq_used(ep) >= ep->lane.sq.data || a->flags ||
+		     rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.data || a->flags ||
 		     !a->key ||
 		     rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN)))
 		return false;

@@ -27,7 +27,7 @@
 
 static bool room(const struct rdmamsg_ep *ep)
 {
-	return rdmamsg__sq_used(ep) < ep->lane.sq.total &&
+	return rdmamsg__sq_used(&ep->lane) < ep->lane.sq.total &&
 	       ep->state < EP_DRAINING;
 }
 
@@ -199,7 +199,7 @@ static void send_credit(struct rdmamsg_ep *ep)
 /* If the peer's CLOSE is there, ours says so. */
 static bool send_close(struct rdmamsg_ep *ep)
 {
-	uint32_t seq = (uint32_t)ep->hot.sq_posted;
+	uint32_t seq = (uint32_t)ep->lane.hot.sq_posted;
 
 	if (!send_header(ep, PROTO_CLOSE, 0, ep->close.seen))
 		return false;

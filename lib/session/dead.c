@@ -103,7 +103,7 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 /* Whether an outstanding request is known to be signaled. */
 static bool awaits_completion(const struct rdmamsg_ep *ep)
 {
-	uint32_t last = ep->hot.signal_at - ep->hot.signal_every;
+	uint32_t last = ep->lane.hot.signal_at - ep->lane.hot.signal_every;
 	uint32_t reads = min((uint32_t)ep->lane.init_depth,
 			     ep->opts.initiator_depth);
 
@@ -132,7 +132,7 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 	unsigned long long ms = age;
 
 	log_info("ep %p: %u requests are unacknowledged for %llu ms",
-		 (void *)ep, rdmamsg__sq_used(ep), ms);
+		 (void *)ep, rdmamsg__sq_used(&ep->lane), ms);
 	if (ep->live.dead.port_down)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
@@ -163,7 +163,7 @@ static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 	d->port_down = false;
 	if (awaits_completion(ep))
 		return true;
-	if (acked || (heard && !rdmamsg__sq_used(ep)))
+	if (acked || (heard && !rdmamsg__sq_used(&ep->lane)))
 		return false;
 	/* the keepalive of the last tick is not posted yet */
 	if (ep->ctrl.due & CTRL_KEEPALIVE)

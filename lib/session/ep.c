@@ -105,6 +105,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	if (!ep)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->ctx = ctx;
+	ep->lane.on = &rdmamsg__lane_events;
 	ep->connect.by = by;
 	ep->connect.owner.kind = CM_EP;
 	ep->refs = 1;
@@ -144,9 +145,9 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	/* what the peer may send before it has our SETUP */
 	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
 			ep->opts.recv_depth;
-	ep->hot.hdr.type = PROTO_DATA;
-	memcpy(&ep->recv.head, &ep->hot.hdr, sizeof(ep->recv.head));
-	ep->hot.hdr.credit = htole32(ep->credit.announced);
+	ep->lane.hot.hdr.type = PROTO_DATA;
+	memcpy(&ep->recv.head, &ep->lane.hot.hdr, sizeof(ep->recv.head));
+	ep->lane.hot.hdr.credit = htole32(ep->credit.announced);
 	*ret_ep = ep;
 	return 0;
 }
@@ -181,7 +182,7 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	bool open = ep->state == EP_OPEN;
 	uint32_t end;
 
@@ -193,7 +194,7 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* and an inline must not overtake it */
 	ep->send.inline_end = end;
-	h->len_end = ep->ctx->tx->ep == ep ? 0 : end;
+	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
 	/* with windows, a message may have taken one back */
 	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
@@ -219,7 +220,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
-		 ep->hot.qp->qp_num, ep->lane.dev->device->name);
+		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 }
 

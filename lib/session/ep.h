@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define RDMAMSG_FAST_TWINS	/* the library defines the layout */
-#include <rdmamsg/fast.h>
-
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
@@ -295,7 +292,7 @@ struct liveness {
 };
 
 struct rdmamsg_ep {
-	struct rdmamsg_hot_ep hot;	/* first: the inlines look here */
+	struct lane lane;		/* first: the inlines look into it */
 
 	/* hot: each message looks at some of this */
 	struct rdmamsg *ctx;		/* NULL in a forked child */
@@ -305,7 +302,6 @@ struct rdmamsg_ep {
 	struct sending send;		/* its hot members come last */
 	struct receiving recv;
 	struct credits credit;
-	struct lane lane;		/* its hot members come first */
 	struct rendezvous rndv;
 	struct reading reads;
 	struct onesided onesided;
@@ -327,11 +323,18 @@ struct rdmamsg_ep {
 	struct closing close;
 };
 
-/* What a small message needs, one way or the other, is in five cache lines. */
-_Static_assert(offsetof(struct rdmamsg_ep, lane.dev) -
-	       offsetof(struct rdmamsg_ep, send.queue) <= 4 * 64, "hot");
-_Static_assert(offsetof(struct rdmamsg_ep, ctrl.due) <= 256, "hot");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2432, "there may be thousands");
+_Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
+/* A small message, one way or the other, looks at these nine cache lines. */
+_Static_assert(offsetof(struct rdmamsg_ep, lane.dev) <= 5 * 64 + 32, "hot");
+_Static_assert(offsetof(struct rdmamsg_ep, rndv) -
+	       offsetof(struct rdmamsg_ep, ctx) <= 4 * 64, "hot");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2440, "there may be thousands");
+
+/* The session that a lane belongs to. */
+static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)
+{
+	return list_entry(l, struct rdmamsg_ep, lane);
+}
 
 /* ep.c: life */
 void rdmamsg__ep_touch(struct rdmamsg_ep *ep);	/* onto ctx->dirty */
@@ -349,7 +352,7 @@ void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep);
 void rdmamsg__ep_ready(struct rdmamsg_ep *ep);
 static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	uint32_t posted = (uint32_t)h->sq_posted;
 	/* more room may come unnoticed for a while, less may not */
 	int32_t credit = (int32_t)(ep->credit.limit - le32toh(h->hdr.number));
@@ -363,8 +366,8 @@ static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 /* Credit goes with every header: whether our last one has gone. */
 static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
 {
-	if (le32toh(ep->hot.hdr.number) != ep->credit.granted_at)
-		ep->credit.announced = le32toh(ep->hot.hdr.credit);
+	if (le32toh(ep->lane.hot.hdr.number) != ep->credit.granted_at)
+		ep->credit.announced = le32toh(ep->lane.hot.hdr.credit);
 	return ep->credit.announced;
 }
 
@@ -378,12 +381,12 @@ static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
 {
 	uint32_t announced = rdmamsg__announced(ep);
 
-	if ((int32_t)(granted - le32toh(ep->hot.hdr.credit)) > 0) {
-		ep->hot.hdr.credit = htole32(granted);
-		ep->credit.granted_at = le32toh(ep->hot.hdr.number);
+	if ((int32_t)(granted - le32toh(ep->lane.hot.hdr.credit)) > 0) {
+		ep->lane.hot.hdr.credit = htole32(granted);
+		ep->credit.granted_at = le32toh(ep->lane.hot.hdr.number);
 	}
 	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
-	    le32toh(ep->hot.hdr.credit) - announced >= worth)
+	    le32toh(ep->lane.hot.hdr.credit) - announced >= worth)
 		ep->ctrl.due |= CTRL_CREDIT;
 }
 
@@ -496,6 +499,7 @@ void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
 
 /* tx.c */
+extern const struct lane_events rdmamsg__lane_events;
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
 /* Adds a request to the batch; the header is filled in. */
@@ -531,22 +535,17 @@ int rdmamsg__tx_check(const struct rdmamsg_ep *ep);
 int rdmamsg__tx_again(struct rdmamsg_ep *ep);
 /* An accepted operation waits for its turn. */
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
-static inline uint32_t rdmamsg__sq_used(const struct rdmamsg_ep *ep)
-{
-	return (uint32_t)ep->hot.sq_posted - ep->lane.sq.done;
-}
-
 /* Of the next data message. */
 static inline uint32_t rdmamsg__tx_number(const struct rdmamsg_ep *ep)
 {
-	return le32toh(ep->hot.hdr.number);
+	return le32toh(ep->lane.hot.hdr.number);
 }
 
 static inline uint32_t rdmamsg__tx_next_number(struct rdmamsg_ep *ep)
 {
 	uint32_t number = rdmamsg__tx_number(ep);
 
-	ep->hot.hdr.number = htole32(number + 1);
+	ep->lane.hot.hdr.number = htole32(number + 1);
 	return number;
 }
 
@@ -583,20 +582,9 @@ void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     const struct ibv_wc *wc);
 extern struct rdmamsg_ep rdmamsg__nobody;	/* waits for nothing */
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
-static inline uint32_t rdmamsg__rq_posted(const struct rdmamsg_ep *ep)
-{
-	return (uint32_t)ep->lane.rq.spare + ep->lane.rq.low;
-}
-
-/* Receives completed, ever. */
-static inline uint64_t rdmamsg__rx_count(const struct rdmamsg_ep *ep)
-{
-	return ep->lane.rq.posts - rdmamsg__rq_posted(ep);
-}
-
 static inline uint32_t rdmamsg__granted(const struct rdmamsg_ep *ep)
 {
-	return le32toh(ep->hot.hdr.credit);
+	return le32toh(ep->lane.hot.hdr.credit);
 }
 void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep);

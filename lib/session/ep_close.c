@@ -15,7 +15,7 @@
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/pool.h"
 #include "session/connect.h"
 #include "session/door.h"
@@ -42,7 +42,7 @@
  */
 static void mark_end(struct rdmamsg_ep *ep)
 {
-	if (!rdmamsg__sq_used(ep) || rdmamsg__sq_used(ep) >= ep->lane.sq.total)
+	if (!rdmamsg__sq_used(&ep->lane) || rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.total)
 		return;
 	rdmamsg__tx_keepalive(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);
@@ -71,10 +71,10 @@ static void start_draining(struct rdmamsg_ep *ep)
 	if (!ep->close.failing)
 		return;
 	ep->close.failing = false;
-	if (ep->ctx->tx->ep == ep)
+	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
 	rdmamsg__dial_stop(ep);
-	if (!ep->hot.qp)
+	if (!ep->lane.hot.qp)
 		return;
 	if (rdmamsg__qp_error(ep))
 		ep->lane.drained = true;	/* nothing will come */
@@ -89,14 +89,14 @@ static bool is_drained(const struct rdmamsg_ep *ep)
 {
 	const struct quirks *q;
 
-	if (!ep->hot.qp || ep->lane.drained)
+	if (!ep->lane.hot.qp || ep->lane.drained)
 		return true;
 	q = rdmamsg__quirks(ep->lane.dev->device);
 	if (ep->lane.srq && !ep->lane.last_wqe && !q->no_last_wqe)
 		return false;
 	/* we learn of a failure later than we post receives */
-	return !rdmamsg__sq_used(ep) &&
-	       (!rdmamsg__rq_posted(ep) || q->keeps_receives);
+	return !rdmamsg__sq_used(&ep->lane) &&
+	       (!rdmamsg__rq_posted(&ep->lane) || q->keeps_receives);
 }
 
 /*
@@ -390,8 +390,8 @@ void rdmamsg__ep_deadline(struct timer *t)
 	switch (ep->state) {
 	case EP_DRAINING:
 		log_warn("ep %p: %u sends and %u receives were not flushed in "
-			 "%d ms", (void *)ep, rdmamsg__sq_used(ep),
-			 rdmamsg__rq_posted(ep), DRAIN_MS);
+			 "%d ms", (void *)ep, rdmamsg__sq_used(&ep->lane),
+			 rdmamsg__rq_posted(&ep->lane), DRAIN_MS);
 		ep->lane.drained = true;
 		rdmamsg__ep_touch(ep);
 		break;

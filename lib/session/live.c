@@ -116,13 +116,13 @@ static void tick(struct timer *t)
 	bool heard;
 
 	/* what came while we were stopped or busy ourselves is not read yet */
-	if (rdmamsg__rx_count(ep) == ep->live.rx_seen ||
+	if (rdmamsg__rx_count(&ep->lane) == ep->live.rx_seen ||
 	    ep->lane.sq.done == ep->live.dead.done)
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
 		return;
-	heard = rdmamsg__rx_count(ep) != ep->live.rx_seen;
-	ep->live.rx_seen = rdmamsg__rx_count(ep);
+	heard = rdmamsg__rx_count(&ep->lane) != ep->live.rx_seen;
+	ep->live.rx_seen = rdmamsg__rx_count(&ep->lane);
 	if (!rdmamsg__dead_tick(ep, heard, began))
 		return;
 	if (heard) {

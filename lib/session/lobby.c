@@ -49,7 +49,7 @@ static void make_ring(struct rdmamsg_ep *ep, uint32_t size)
 		struct rx_slot *slot = &ep->lane.rq.slots[i];
 
 		slot->sge.length = (uint32_t)ep->lane.recv_pool->buf_size;
-		slot->wr.wr_id = ep->hot.wr_id | 0x80000000u | i;
+		slot->wr.wr_id = ep->lane.hot.wr_id | 0x80000000u | i;
 		slot->wr.next = &ep->lane.rq.slots[i + 1 < size ? i + 1 : 0].wr;
 		slot->wr.sg_list = &slot->sge;
 		slot->wr.num_sge = 1;

@@ -158,7 +158,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 			rdmamsg__msg_put(ep->lane.rq.slots[i].msg);
 		ep->lane.rq.slots[i].msg = NULL;
 	}
-	ep->lane.rq.posts -= rdmamsg__rq_posted(ep);
+	ep->lane.rq.posts -= rdmamsg__rq_posted(&ep->lane);
 	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;
 }
 
@@ -289,13 +289,13 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
  */
 static void rx_credit(struct rdmamsg_ep *ep)
 {
-	uint32_t headers = (uint32_t)ep->hot.sq_posted - ep->credit.bare;
-	uint16_t seen = le16toh(ep->hot.hdr.seen);
+	uint32_t headers = (uint32_t)ep->lane.hot.sq_posted - ep->credit.bare;
+	uint16_t seen = le16toh(ep->lane.hot.hdr.seen);
 
 	if (headers != ep->credit.seen_at)
 		ep->credit.seen_told = seen;
 	seen++;
-	ep->hot.hdr.seen = htole16(seen);
+	ep->lane.hot.hdr.seen = htole16(seen);
 	ep->credit.seen_at = headers;
 	if ((uint16_t)(seen - ep->credit.seen_told) > CREDIT_MAX)
 		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u", seen,
@@ -436,7 +436,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	 * Not when the endpoint has its turn: more polls may come before, and
 	 * each DONE that they bring lets another RNDV go and its DONE come.
 	 */
-	if (rdmamsg__rq_posted(ep) + RX_LAZY < ep->lane.rq.target)
+	if (rdmamsg__rq_posted(&ep->lane) + RX_LAZY < ep->lane.rq.target)
 		rdmamsg__rx_refill(ep);
 }
 

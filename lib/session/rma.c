@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "device/quirks.h"
 #include "lane/lanes.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "session/ep.h"
@@ -253,7 +253,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 static bool has_room(const struct rdmamsg_ep *ep)
 {
 	return ep->state < EP_DRAINING &&
-	       rdmamsg__sq_used(ep) < ep->lane.sq.data;
+	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
 }
 
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)

@@ -395,7 +395,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 static bool can_read(struct rdmamsg_ep *ep)
 {
 	return ep->state < EP_DRAINING &&
-	       rdmamsg__sq_used(ep) < ep->lane.sq.total - SEND_RESERVE &&
+	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.total - SEND_RESERVE &&
 	       rdmamsg__may_read(ep, READ_MESSAGE);
 }
 

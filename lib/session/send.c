@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "lane/srq.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
@@ -33,7 +33,7 @@
 static bool can_post(const struct rdmamsg_ep *ep)
 {
 	return rdmamsg__has_credit(ep) &&
-	       rdmamsg__sq_used(ep) < ep->lane.sq.data;
+	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
 }
 
 /* Said only when it is the program's turn to wait. */
@@ -94,7 +94,7 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 static void launch(struct rdmamsg_ep *ep, struct op *op)
 {
 	op->number = rdmamsg__tx_next_number(ep);
-	ep->hot.bytes_sent += op->len;
+	ep->lane.hot.bytes_sent += op->len;
 	if (op->kind == OP_RNDV) {
 		ep->st.sent_rendezvous++;
 		rdmamsg__rndv_announce(ep, op);
@@ -206,7 +206,7 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 		data = flat;
 	}
 	ep->st.sent_inline++;
-	ep->hot.bytes_sent += a->len;
+	ep->lane.hot.bytes_sent += a->len;
 	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep),
 			    a->tag, op, NULL, data, a->len);
 	return 0;
@@ -322,14 +322,14 @@ send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
 static int __attribute__((noinline))
 send_now(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
 {
-	return ep->hot.len_end ? rdmamsg_fast_send(ep, buf, len, tag) :
+	return ep->lane.hot.len_end ? rdmamsg_fast_send(ep, buf, len, tag) :
 	       send_other(ep, buf, len, tag, NULL);
 }
 
 int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		 uint32_t tag, void *cookie)
 {
-	struct rdmamsg_hot_ep *h = &ep->hot;
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	struct tx_entry *e;
 
 	/* the ordinary small message: nobody to tell, and room for it */

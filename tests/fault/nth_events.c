@@ -41,7 +41,7 @@ static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
 	struct ibv_async_event ev = { .event_type = type };
 
 	if (ep)
-		ev.element.qp = ep->hot.qp;
+		ev.element.qp = ep->lane.hot.qp;
 	else
 		ev.element.port_num = 1;
 	fake(&ev);

@@ -35,7 +35,7 @@ static const struct rdmamsg_ep *keeps;	/* messages of this one are kept */
 static bool may_finish(void)
 {
 	return ends[0]->state == EP_DRAINING && ends[0]->lane.last_wqe &&
-	       !rdmamsg__sq_used(ends[0]);
+	       !rdmamsg__sq_used(&ends[0]->lane);
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -174,7 +174,7 @@ static void send_at_once(struct rdmamsg_ep *ep, unsigned int n)
 	unsigned int acked = client.sent + n, end = server.messages + n;
 	uint64_t late = rdmamsg__now_ms() + WAIT_MS;
 
-	WAIT_FOR(ep->credit.limit - le32toh(ep->hot.hdr.number) >= n);
+	WAIT_FOR(ep->credit.limit - le32toh(ep->lane.hot.hdr.number) >= n);
 	for (unsigned int i = 0; i < n; i++)
 		assert_int_equal(rdmamsg_send(ep, "x", 1, 0, ep), 0);
 	while (client.sent < acked) {

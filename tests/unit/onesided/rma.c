@@ -6,7 +6,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "device/verbs_api.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/memory.h"
 #include "memory/region.h"
 #include "memory/stretch.h"

@@ -107,7 +107,7 @@ static void flag__that_the_device_has_GRANTED(void **state)
 	/* what was granted with it is what is known of it */
 	assert_int_equal(rdmamsg_ep_query(ep, &i), 0);
 	assert_true(i.max_inline_data >= PROTO_HDR_LEN && i.max_send_sge);
-	assert_ptr_equal(ep->hot.qp->pd, ep->lane.dev->pd);
+	assert_ptr_equal(ep->lane.hot.qp->pd, ep->lane.dev->pd);
 }
 
 static void flag__that_it_has_not_EOPNOTSUPP(void **state)

@@ -7,7 +7,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
-#include "lane/tx.h"
+#include "session/tx.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -197,7 +197,7 @@ static void fast__send_depth_used_up_EAGAIN(void **state)
 	while (!rdmamsg_fast_send(client.ep, "x", 1, 0))
 		assert_true(++sent < 64);
 	assert_true(sent <= 8);
-	assert_true(client.ep->hot.stop - (uint32_t)client.ep->hot.sq_posted <=
+	assert_true(client.ep->lane.hot.stop - (uint32_t)client.ep->lane.hot.sq_posted <=
 		    8);
 	WAIT_FOR(server.messages == sent);
 }
@@ -245,7 +245,7 @@ static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 	before_poll = answer_at_once;
 	WAIT_FOR(client.sent == 20 * RNDV_MAX);
 	before_poll = NULL;
-	soft_rnr_naks(client.ep->lane.dev->device->verbs, client.ep->hot.qp,
+	soft_rnr_naks(client.ep->lane.dev->device->verbs, client.ep->lane.hot.qp,
 		      &rnr);
 	assert_int_equal(rnr.sent, 0);
 }
@@ -354,7 +354,7 @@ static void credit__third_without_a_header_ENDS(void **state)
 		rdmamsg__tx_message(client.ep, PROTO_CREDIT,
 				    rdmamsg__tx_number(client.ep), 0, NULL,
 				    NULL, NULL, 0);
-		WAIT_FOR(le16toh(server.ep->hot.hdr.seen) == i);
+		WAIT_FOR(le16toh(server.ep->lane.hot.hdr.seen) == i);
 		rdmamsg__tx_keepalive(server.ep, NULL);
 	}
 	WAIT_FOR(server.closed);
@@ -369,7 +369,7 @@ static void credit__third_after_a_header_IS_FINE(void **state)
 		rdmamsg__tx_message(client.ep, PROTO_CREDIT,
 				    rdmamsg__tx_number(client.ep), 0, NULL,
 				    NULL, NULL, 0);
-		WAIT_FOR(le16toh(server.ep->hot.hdr.seen) == i);
+		WAIT_FOR(le16toh(server.ep->lane.hot.hdr.seen) == i);
 		assert_int_equal(rdmamsg_send(server.ep, "x", 1, 0, NULL), 0);
 		WAIT_FOR(client.messages == i);
 	}

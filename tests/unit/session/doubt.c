@@ -29,7 +29,7 @@ static void fail_queue_pair(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	assert_int_equal(rdmamsg__verbs_soft.modify_qp(ep->hot.qp, &attr,
+	assert_int_equal(rdmamsg__verbs_soft.modify_qp(ep->lane.hot.qp, &attr,
 						       IBV_QP_STATE), 0);
 }
 
@@ -42,7 +42,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 		if (wc[i].status || wc[i].opcode != IBV_WC_RDMA_READ)
 			continue;
 		reads++;
-		if (victim && wc[i].qp_num == victim->ep->hot.qp->qp_num) {
+		if (victim && wc[i].qp_num == victim->ep->lane.hot.qp->qp_num) {
 			fail_queue_pair(victim->ep);
 			victim = NULL;
 		}

@@ -60,7 +60,7 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 		process(&server);
 	}
 	assert_int_equal(client.messages, 0);
-	client.ep->live.rx_seen = rdmamsg__rx_count(client.ep);
+	client.ep->live.rx_seen = rdmamsg__rx_count(&client.ep->lane);
 	client.ep->live.timer.fn(&client.ep->live.timer);
 	assert_int_equal(client.messages, 1);
 	WAIT_FOR(client.closed || (server.messages && client.sent));
@@ -83,7 +83,7 @@ static uint8_t rnr_retry_of(const struct side *s)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	assert_int_equal(s->ep->lane.v->query_qp(s->ep->hot.qp, &attr,
+	assert_int_equal(s->ep->lane.v->query_qp(s->ep->lane.hot.qp, &attr,
 					    IBV_QP_RNR_RETRY, &init), 0);
 	return attr.rnr_retry;
 }

@@ -9,10 +9,12 @@
 #include "base/util.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
-#include "lane/tx.h"
+#include "lane/batch.h"
+#include "lane/lane.h"
 #include "session/ep.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -24,74 +26,36 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* Entries as inline messages are, from 'from' up to 'end'. */
-static void make_plain(struct tx_entry *from, const struct tx_entry *end)
+/* What was accepted and not posted ends with the endpoint. */
+static void unposted(struct lane *l, struct op *op)
 {
-	for (; from < end; from++) {
-		from->wr.next = &(from + 1)->wr;
-		from->wr.sg_list = &from->sge;
-		from->wr.num_sge = 1;
-		from->wr.opcode = IBV_WR_SEND;
-		from->wr.send_flags = IBV_SEND_INLINE;
-		from->sge.addr = (uintptr_t)&from->hdr;
+	struct rdmamsg_ep *ep = rdmamsg__ep_of(l);
+
+	if (op->kind == OP_RMA) {
+		rdmamsg__rma_lost(ep, op);
+		return;
 	}
+	op->next = ep->send.orphans;
+	ep->send.orphans = op;
 }
 
-void rdmamsg__tx_init(struct tx_batch *tx)
+static void failed(struct lane *l, int err, const char *what)
 {
-	make_plain(tx->entries, tx->entries + TX_BATCH);
-	tx->next = tx->entries;
+	rdmamsg__ep_device_failed(rdmamsg__ep_of(l), err, what);
 }
 
-static void post_failed(struct rdmamsg_ep *ep, uint32_t lost, int err)
-{
-	/* these never reach the device: no completion will come for them */
-	while (lost--) {
-		uint32_t slot =
-			(uint32_t)--ep->hot.sq_posted & ep->lane.sq.mask;
-		struct op *op = ep->lane.sq.slots[slot];
-
-		if (!op)
-			continue;
-		ep->lane.sq.slots[slot] = NULL;
-		ep->lane.sq.ops--;
-		if (op->kind == OP_RMA) {
-			rdmamsg__rma_lost(ep, op);
-			continue;
-		}
-		op->next = ep->send.orphans;
-		ep->send.orphans = op;
-	}
-	rdmamsg__ep_device_failed(ep, err, "posting to the send queue");
-}
+const struct lane_events rdmamsg__lane_events = {
+	.unposted = unposted, .failed = failed,
+};
 
 /* The batch is not empty. */
 void rdmamsg__tx_post(struct rdmamsg *ctx)
 {
-	struct tx_batch *tx = ctx->tx;
-	struct rdmamsg_ep *ep = tx->ep;
-	struct tx_entry *end = tx->next, *last = end - 1;
-	uint32_t at = (uint32_t)ep->hot.sq_posted - 1;	/* of the last one */
-	struct ibv_send_wr *bad = NULL;
-	int ret;
+	struct rdmamsg_ep *ep = rdmamsg__ep_of(ctx->tx->lane);
 
-	if (tx->signal || (int32_t)(at - ep->hot.signal_at) >= 0) {
-		last->wr.send_flags |= IBV_SEND_SIGNALED;
-		ep->hot.signal_at = at + ep->hot.signal_every;
-	}
-	last->wr.next = NULL;
-	tx->ep = NULL;
-	tx->next = tx->entries;
-	tx->signal = false;
-	ret = rdmamsg__verbs_ret(ibv_post_send(ep->hot.qp, &tx->entries->wr,
-					       &bad));
-	make_plain(tx->odd ? tx->entries : last, end);
-	tx->odd = false;
-	if (unlikely(ret))
-		post_failed(ep, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
-						  tx->entries)), ret);
+	rdmamsg__batch_post(ctx->tx);
 	rdmamsg__tx_room(ep);
-	ep->hot.len_end = ep->send.inline_end;
+	ep->lane.hot.len_end = ep->send.inline_end;
 }
 
 void rdmamsg__tx_new(struct rdmamsg_ep *ep)
@@ -99,10 +63,10 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 	struct rdmamsg *ctx = ep->ctx;
 
 	rdmamsg__tx_flush(ctx);
-	ctx->tx->ep = ep;
+	ctx->tx->lane = &ep->lane;
 	/* outside of callbacks the maker of the batch posts it */
 	ctx->loop.work |= ctx->loop.in_callback;
-	ep->hot.len_end = 0;	/* the inline would overtake us */
+	ep->lane.hot.len_end = 0;	/* the inline would overtake us */
 }
 
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
@@ -111,7 +75,7 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 	const struct proto_hdr hdr = {
-		.type = (uint8_t)type, .seen = le16toh(ep->hot.hdr.seen),
+		.type = (uint8_t)type, .seen = le16toh(ep->lane.hot.hdr.seen),
 		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
 	};
 
@@ -160,8 +124,8 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 /* The last request posted has a completion, which tells of all before it. */
 static bool last_is_signaled(const struct rdmamsg_ep *ep)
 {
-	return ep->hot.signal_at ==
-	       (uint32_t)ep->hot.sq_posted - 1 + ep->hot.signal_every;
+	return ep->lane.hot.signal_at ==
+	       (uint32_t)ep->lane.hot.sq_posted - 1 + ep->lane.hot.signal_every;
 }
 
 /* If there is nothing to be sent any more, a keepalive is. */
@@ -273,17 +237,13 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
 	uint32_t n = (seq - ep->lane.sq.done) & 0x7fffffffu;
 
-	if (unlikely(n >= rdmamsg__sq_used(ep)))
+	if (unlikely(n >= rdmamsg__sq_used(&ep->lane)))
 		return;		/* not one of ours: a device gone mad */
 	for (n++; n && ep->lane.sq.ops; n--) {
-		uint32_t slot = ep->lane.sq.done++ & ep->lane.sq.mask;
-		struct op *op = ep->lane.sq.slots[slot];
+		struct op *op = rdmamsg__sq_take(&ep->lane);
 
-		if (op) {
-			ep->lane.sq.slots[slot] = NULL;
-			ep->lane.sq.ops--;
+		if (op)
 			request_done(ep, op, n > 1 ? 0 : status);
-		}
 	}
 	ep->lane.sq.done += n;	/* nobody waits for the rest */
 	rdmamsg__tx_room(ep);
@@ -298,16 +258,12 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
-	while (rdmamsg__sq_used(ep)) {
-		uint32_t slot = ep->lane.sq.done++ & ep->lane.sq.mask;
-		struct op *op = ep->lane.sq.slots[slot];
+	while (rdmamsg__sq_used(&ep->lane)) {
+		struct op *op = rdmamsg__sq_take(&ep->lane);
 
 		rdmamsg__ep_lost(ep, (ep->lane.sq.done - 1) & 0x7fffffffu);
-		if (!op)
-			continue;
-		ep->lane.sq.slots[slot] = NULL;
-		ep->lane.sq.ops--;
-		request_done(ep, op, status);
+		if (op)
+			request_done(ep, op, status);
 	}
 	while (ep->send.orphans) {
 		struct op *op = ep->send.orphans;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The batch: requests for one endpoint, posted together. */
-#ifndef RDMAMSG_LIB_TX_H
-#define RDMAMSG_LIB_TX_H
+/* Requests of an endpoint, by way of the context's batch. */
+#ifndef RDMAMSG_LIB_SESSION_TX_H
+#define RDMAMSG_LIB_SESSION_TX_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,15 +11,14 @@
 
 #include "base/ctx.h"
 #include "base/util.h"
-#include "lane/lanes.h"
+#include "lane/batch.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 
-void rdmamsg__tx_init(struct tx_batch *tx);
 void rdmamsg__tx_post(struct rdmamsg *ctx);
 static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 {
-	if (ctx->tx->ep)
+	if (ctx->tx->lane)
 		rdmamsg__tx_post(ctx);
 }
 /* One for this endpoint, what was in it is posted. */
@@ -28,14 +27,10 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep);
 static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 {
 	struct tx_batch *tx = ep->ctx->tx;
-	struct tx_entry *e;
 
-	if (unlikely(tx->ep != ep || tx->next == tx->entries + TX_BATCH))
+	if (unlikely(!rdmamsg__batch_takes(tx, &ep->lane)))
 		rdmamsg__tx_new(ep);
-	e = tx->next++;
-	e->wr.wr_id = ep->hot.wr_id | (ep->hot.sq_posted & 0x7fffffffu);
-	ep->hot.sq_posted++;
-	return e;
+	return rdmamsg__batch_add(tx);
 }
 
 /*
@@ -52,7 +47,7 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 			op;
 		ep->lane.sq.ops++;
 	}
-	if (unlikely(ep->hot.signal_every == 1))
+	if (unlikely(ep->lane.hot.signal_every == 1))
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 	ep->ctx->tx->odd = true;
 	ep->st.sent_inline--;		/* all requests are, but these */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests of a lane, posted together. */
+#include "base/util.h"
+#include "device/verbs_api.h"
+#include "lane/batch.h"
+#include "lane/lane.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+/* Entries as inline messages are, from 'from' up to 'end'. */
+static void make_plain(struct tx_entry *from, const struct tx_entry *end)
+{
+	for (; from < end; from++) {
+		from->wr.next = &(from + 1)->wr;
+		from->wr.sg_list = &from->sge;
+		from->wr.num_sge = 1;
+		from->wr.opcode = IBV_WR_SEND;
+		from->wr.send_flags = IBV_SEND_INLINE;
+		from->sge.addr = (uintptr_t)&from->hdr;
+	}
+}
+
+void rdmamsg__batch_init(struct tx_batch *b)
+{
+	make_plain(b->entries, b->entries + TX_BATCH);
+	b->next = b->entries;
+}
+
+/* The last requests never reach the device: no completion comes for them. */
+static void take_back(struct lane *l, uint32_t lost)
+{
+	while (lost--) {
+		uint32_t slot = (uint32_t)--l->hot.sq_posted & l->sq.mask;
+		struct op *op = l->sq.slots[slot];
+
+		if (!op)
+			continue;
+		l->sq.slots[slot] = NULL;
+		l->sq.ops--;
+		l->on->unposted(l, op);
+	}
+}
+
+void rdmamsg__batch_post(struct tx_batch *b)
+{
+	struct lane *l = b->lane;
+	struct rdmamsg_hot_ep *h = &l->hot;
+	struct tx_entry *end = b->next, *last = end - 1;
+	uint32_t at = (uint32_t)h->sq_posted - 1;	/* of the last one */
+	struct ibv_send_wr *bad = NULL;
+	int ret;
+
+	if (b->signal || (int32_t)(at - h->signal_at) >= 0) {
+		last->wr.send_flags |= IBV_SEND_SIGNALED;
+		h->signal_at = at + h->signal_every;
+	}
+	last->wr.next = NULL;
+	b->lane = NULL;
+	b->next = b->entries;
+	b->signal = false;
+	ret = rdmamsg__verbs_ret(ibv_post_send(h->qp, &b->entries->wr, &bad));
+	make_plain(b->odd ? b->entries : last, end);
+	b->odd = false;
+	if (likely(!ret))
+		return;
+	take_back(l, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
+				       b->entries)));
+	l->on->failed(l, ret, "posting to the send queue");
+}
