@@ -49,7 +49,7 @@ void rdmamsg__batch_post(struct tx_batch *b)
 	struct lane *l = b->lane;
 	struct rdmamsg_hot_ep *h = &l->hot;
 	struct tx_entry *end = b->next, *last = end - 1;
-	uint32_t at = (uint32_t)h->sq_posted - 1;	/* of the last one */
+	uint32_t at = (uint32_t)h->sq_posted - 1; /* of the last one */
 	struct ibv_send_wr *bad = NULL;
 	int ret;
 
@@ -66,7 +66,7 @@ void rdmamsg__batch_post(struct tx_batch *b)
 	b->odd = false;
 	if (likely(!ret))
 		return;
-	take_back(l, (uint32_t)(end - (bad ? (struct tx_entry *)bad :
-				       b->entries)));
+	take_back(l, (uint32_t)(end -
+				(bad ? (struct tx_entry *)bad : b->entries)));
 	l->on->failed(l, ret, "posting to the send queue");
 }

@@ -58,6 +58,11 @@ struct lane_events {
 	void (*unposted)(struct lane *l, struct op *op);
 	/* The device has refused a request: err is -errno. */
 	void (*failed)(struct lane *l, int err, const char *what);
+	/*
+	 * Another buffer, for a receive whose own the program keeps. 'count' of
+	 * them are wanted in all. NULL: none for now.
+	 */
+	struct rdmamsg_msg *(*buffer)(struct lane *l, uint32_t count);
 };
 
 struct lane {

@@ -575,6 +575,8 @@ void rdmamsg__lobby_credit(struct rdmamsg_ep *ep);
 
 /* recv_post.c */
 void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
+/* In place of one that the program keeps: struct lane_events. */
+struct rdmamsg_msg *rdmamsg__rx_buffer(struct lane *l, uint32_t count);
 
 /* recv.c */
 /* A message of an endpoint with a shared receive queue. */

@@ -45,7 +45,7 @@ static void failed(struct lane *l, int err, const char *what)
 }
 
 const struct lane_events rdmamsg__lane_events = {
-	.unposted = unposted, .failed = failed,
+	.unposted = unposted, .failed = failed, .buffer = rdmamsg__rx_buffer,
 };
 
 /* The batch is not empty. */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ring of a lane's own receives. */
+#include "base/util.h"
+#include "device/verbs_api.h"
+#include "lane/lane.h"
+#include "lane/ring.h"
+#include "memory/memory.h"
+#include "memory/pool.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+/* The slot i places behind another. */
+static inline uint32_t behind(const struct receive_queue *rq, uint32_t at,
+			      uint32_t i)
+{
+	at += i;
+	return at < rq->target ? at : at - rq->target;
+}
+
+/* The requests of the ring are chained already: cut the chain, post, mend. */
+int rdmamsg__ring_post(struct lane *l, uint32_t n)
+{
+	struct receive_queue *rq = &l->rq;
+	struct ibv_recv_wr *last = &rq->slots[behind(rq, rq->tail, n - 1)].wr;
+	struct ibv_recv_wr *next = last->next, *bad;
+	int ret;
+
+	last->next = NULL;
+	ret = rdmamsg__verbs_ret(
+		ibv_post_recv(l->hot.qp, &rq->slots[rq->tail].wr, &bad));
+	last->next = next;
+	if (unlikely(ret)) {
+		uint32_t at = (uint32_t)((struct rx_slot *)bad - rq->slots);
+
+		n = at - rq->tail + (at < rq->tail ? rq->target : 0);
+	}
+	rq->tail = behind(rq, rq->tail, n);
+	rq->spare += (int32_t)n;
+	rq->posts += n;
+	return ret;
+}
+
+/* A buffer from one of the slots from..end behind the tail. */
+static struct rdmamsg_msg *take_over(struct receive_queue *rq, uint32_t from,
+				     uint32_t end)
+{
+	for (; from < end; from++) {
+		struct rx_slot *slot = &rq->slots[behind(rq, rq->tail, from)];
+		struct rdmamsg_msg *msg = slot->msg;
+
+		if (!msg)
+			continue;
+		slot->msg = NULL;
+		rq->holes++;
+		return msg;
+	}
+	return NULL;
+}
+
+uint32_t rdmamsg__ring_fill(struct lane *l, uint32_t n, uint32_t missing)
+{
+	struct receive_queue *rq = &l->rq;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct rx_slot *slot = &rq->slots[behind(rq, rq->tail, i)];
+		struct rdmamsg_msg *msg;
+
+		if (slot->msg)
+			continue;
+		msg = take_over(rq, n, missing);
+		if (!msg)
+			msg = l->on->buffer(l, n - i);
+		if (!msg)
+			msg = take_over(rq, i + 1, n);
+		if (!msg)
+			return i;
+		slot->msg = msg;
+		slot->sge.addr = (uintptr_t)msg->buf;
+		slot->sge.lkey = msg->lkey;
+		rq->holes--;
+	}
+	rq->lacks = false;
+	return n;
+}
