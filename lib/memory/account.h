@@ -18,7 +18,7 @@
 struct account {
 	struct addr_node node;	/* first; of: NULL, or a struct srq */
 	size_t posted;		/* bytes, or receives of an SRQ */
-	size_t lent;		/* bytes of messages, as in struct lent */
+	size_t lent, sent;	/* bytes of messages, as in struct lent */
 };
 
 /* Both return NULL if there is no memory. */

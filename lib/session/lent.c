@@ -29,6 +29,7 @@ int rdmamsg__lent_new(struct rdmamsg_ep *ep)
 	l->refs = 1;
 	l->ctx = ep->ctx;
 	l->ep = ep;
+	l->max = ep->opts.max_lent;
 	list_add_tail(&ep->ctx->sessions->lents, &l->node);
 	ep->rndv.lent = l;
 	return 0;
@@ -83,7 +84,7 @@ bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own)
 
 	if (!l->bytes && !l->account)
 		return true;
-	if (l->bytes && l->bytes + size > ep->opts.max_lent + own) {
+	if (l->bytes && l->bytes + size > l->max + own) {
 		l->wanted = true;
 		return false;
 	}
@@ -96,12 +97,47 @@ bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own)
 	return false;
 }
 
-void rdmamsg__lent_put(struct lent *l, size_t size)
+static void give_back(struct lent *l, size_t size)
 {
 	rdmamsg__lent_sub(l, size);
 	if (unlikely(l->wanted && l->ep)) {
 		l->wanted = false;
 		rdmamsg__ep_touch(l->ep);
 	}
+}
+
+void rdmamsg__lent_put(struct lent *l, size_t size)
+{
+	give_back(l, size);
+	put(l);
+}
+
+bool rdmamsg__lent_passes(const struct rdmamsg_msg *msg)
+{
+	const struct lent *l = msg->lent_by;
+	size_t size = rdmamsg__msg_bytes(msg), room;
+
+	if (!l || !size || (!l->sent && !l->account))
+		return true;
+	if (l->sent && l->sent + size > l->max)
+		return false;
+	room = rdmamsg__budget_room(l->ctx, DIR_IN, false);
+	return !l->account || !l->account->sent ||
+	       rdmamsg__is_fair(l->account->sent, room, size);
+}
+
+void rdmamsg__lent_pass(struct lent *l, size_t size)
+{
+	give_back(l, size);
+	l->sent += size;
+	if (l->account)
+		l->account->sent += size;
+}
+
+void rdmamsg__lent_sent(struct lent *l, size_t size)
+{
+	l->sent -= size;
+	if (l->account)
+		l->account->sent -= size;
 	put(l);
 }

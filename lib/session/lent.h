@@ -13,6 +13,11 @@
  * bounded by recv_depth and do not count. The record outlives the endpoint, as
  * its messages do. All endpoints with peers of one address have a bound as
  * well, see account.h.
+ *
+ * Messages of the peer that the program passes on count in 'sent' until their
+ * operation ends, with a bound of the same size. They stop the program's next
+ * rdmamsg_msg_send() and never the arrival of messages: else two peers that pass on
+ * to each other would wait for each other.
  */
 #ifndef RDMAMSG_LIB_LENT_H
 #define RDMAMSG_LIB_LENT_H
@@ -33,7 +38,8 @@ struct lent {
 	struct list node;		/* of the context */
 	uint32_t refs;			/* the endpoint, and messages */
 	bool wanted;			/* the endpoint waits for some of it */
-	size_t bytes;
+	size_t bytes, sent;
+	size_t max;			/* max_lent of the endpoint */
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;		/* NULL: it has ended */
 	struct account *account;	/* of the peer's address, or NULL */
@@ -49,6 +55,14 @@ void rdmamsg__lents_free(struct rdmamsg *ctx);
  */
 bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own);
 void rdmamsg__lent_put(struct lent *l, size_t size);
+/*
+ * Whether the program may pass on one more message. If not, memory that comes
+ * back is a reason to ask again.
+ */
+bool rdmamsg__lent_passes(const struct rdmamsg_msg *msg);
+/* The program passes on so much, and the operation with it has ended. */
+void rdmamsg__lent_pass(struct lent *l, size_t size);
+void rdmamsg__lent_sent(struct lent *l, size_t size);
 
 static inline void rdmamsg__lent_add(struct lent *l, size_t size)
 {
@@ -71,9 +85,8 @@ static inline size_t rdmamsg__msg_bytes(const struct rdmamsg_msg *msg)
 }
 
 /*
- * A message goes to the program, and comes back: for sending, or to us. 'by':
- * the account of the peer that sent it; its bytes are counted there already,
- * until its memory is free: a message that is passed on still takes it.
+ * A message goes to the program, and comes back: for sending, or to us. 'by'
+ * is the record of the peer that sent it, where its bytes are counted already.
  */
 static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg, struct lent *by)
 {
@@ -89,6 +102,8 @@ static inline void rdmamsg__msg_pass(struct rdmamsg_msg *msg)
 		return;
 	}
 	msg->lent = msg->lent_by ? MSG_SENT : MSG_OURS;
+	if (msg->lent_by)
+		rdmamsg__lent_pass(msg->lent_by, rdmamsg__msg_bytes(msg));
 	if (unlikely(!--msg->dev->msgs_out && !msg->dev->device))
 		rdmamsg__reap(msg->dev->ctx);
 }
@@ -98,7 +113,7 @@ static inline void rdmamsg__msg_done(struct rdmamsg_msg *msg)
 {
 	if (unlikely(msg->lent == MSG_SENT)) {
 		msg->lent = MSG_OURS;
-		rdmamsg__lent_put(msg->lent_by, rdmamsg__msg_bytes(msg));
+		rdmamsg__lent_sent(msg->lent_by, rdmamsg__msg_bytes(msg));
 	}
 	rdmamsg__msg_put(msg);
 }

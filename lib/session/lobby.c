@@ -95,7 +95,7 @@ static int charge(struct rdmamsg_ep *ep, uint32_t count)
 		return 0;
 	left = rdmamsg__budget_room(ep->ctx, DIR_IN, true) +
 	       (pool->total - pool->used) * pool->buf_size;
-	if (!rdmamsg__is_fair(a->posted + a->lent, left, size)) {
+	if (!rdmamsg__is_fair(a->posted + a->lent + a->sent, left, size)) {
 		ep->connect.limit = PROTO_LIMIT_MEMORY;
 		return rdmamsg__fail(
 			-ENOBUFS,

@@ -444,6 +444,8 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (unlikely(msg->dev->ctx != ep->ctx))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
 				     "belongs to another context");
+	if (unlikely(msg->lent == MSG_LENT && !rdmamsg__lent_passes(msg)))
+		return rdmamsg__no_buffer(ep);
 	iov.iov_base = msg->data;
 	iov.iov_len = msg->len;
 	a.iov = &iov;
