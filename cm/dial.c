@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "lane/qp.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -57,7 +58,7 @@ void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
 {
 	if (!ep->lane.hot.qp)
 		return;
-	rdmamsg__qp_destroy(ep);
+	rdmamsg__lane_destroy_qp(&ep->lane);
 	rdmamsg__rx_discard(ep);
 }
 

@@ -6,14 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static void put(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep)
+static void put(struct qpmap *map, uint32_t num, struct lane *lane)
 {
 	uint32_t at = rdmamsg__qpmap_hash(map, num);
 
-	while (map->entries[at].ep)
+	while (map->entries[at].lane)
 		at = (at + 1) & map->mask;
 	map->entries[at].num = num;
-	map->entries[at].ep = ep;
+	map->entries[at].lane = lane;
 }
 
 static int grow(struct qpmap *map)
@@ -27,14 +27,14 @@ static int grow(struct qpmap *map)
 	if (!bigger.entries)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	for (uint32_t i = 0; map->entries && i <= map->mask; i++)
-		if (map->entries[i].ep)
-			put(&bigger, map->entries[i].num, map->entries[i].ep);
+		if (map->entries[i].lane)
+			put(&bigger, map->entries[i].num, map->entries[i].lane);
 	free(map->entries);
 	*map = bigger;
 	return 0;
 }
 
-int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep)
+int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct lane *lane)
 {
 	if (!map->entries || 2 * (map->used + 1) > map->mask) {
 		int ret = grow(map);
@@ -42,7 +42,7 @@ int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep)
 		if (ret)
 			return ret;
 	}
-	put(map, num, ep);
+	put(map, num, lane);
 	map->used++;
 	return 0;
 }
@@ -58,7 +58,7 @@ static void close_gap(struct qpmap *map, uint32_t gap)
 
 		at = (at + 1) & map->mask;
 		e = &map->entries[at];
-		if (!e->ep)
+		if (!e->lane)
 			break;
 		home = rdmamsg__qpmap_hash(map, e->num);
 		if (((at - home) & map->mask) < ((at - gap) & map->mask))
@@ -66,7 +66,7 @@ static void close_gap(struct qpmap *map, uint32_t gap)
 		map->entries[gap] = *e;
 		gap = at;
 	}
-	map->entries[gap].ep = NULL;
+	map->entries[gap].lane = NULL;
 }
 
 void rdmamsg__qpmap_del(struct qpmap *map, uint32_t num)
@@ -75,7 +75,7 @@ void rdmamsg__qpmap_del(struct qpmap *map, uint32_t num)
 
 	if (!map->used)
 		return;
-	for (at = rdmamsg__qpmap_hash(map, num); map->entries[at].ep;
+	for (at = rdmamsg__qpmap_hash(map, num); map->entries[at].lane;
 	     at = (at + 1) & map->mask)
 		if (map->entries[at].num == num) {
 			map->used--;

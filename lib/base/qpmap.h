@@ -11,19 +11,19 @@
 
 #include "base/util.h"
 
-struct rdmamsg_ep;
+struct lane;
 
 struct qpmap {
 	struct qpmap_entry {
 		uint32_t num;
-		struct rdmamsg_ep *ep;	/* NULL: free */
+		struct lane *lane;	/* NULL: free */
 	} *entries;
 	uint32_t mask;			/* number of entries - 1 */
 	uint32_t used;
 };
 
 /* -ENOMEM. The number must not be there. */
-int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct rdmamsg_ep *ep);
+int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct lane *lane);
 /* Nothing if that number is not there. */
 void rdmamsg__qpmap_del(struct qpmap *map, uint32_t num);
 void rdmamsg__qpmap_free(struct qpmap *map);
@@ -35,17 +35,17 @@ static inline uint32_t rdmamsg__qpmap_hash(const struct qpmap *map,
 	return (num ^ num >> 14) & map->mask;
 }
 
-static inline struct rdmamsg_ep *rdmamsg__qpmap_find(const struct qpmap *map,
+static inline struct lane *rdmamsg__qpmap_find(const struct qpmap *map,
 						     uint32_t num)
 {
 	uint32_t at;
 
 	if (unlikely(!map->used))
 		return NULL;
-	for (at = rdmamsg__qpmap_hash(map, num); map->entries[at].ep;
+	for (at = rdmamsg__qpmap_hash(map, num); map->entries[at].lane;
 	     at = (at + 1) & map->mask)
 		if (map->entries[at].num == num)
-			return map->entries[at].ep;
+			return map->entries[at].lane;
 	return NULL;
 }
 

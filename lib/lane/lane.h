@@ -50,6 +50,8 @@ struct receive_queue {
 	bool lacks;			/* holes, for want of buffers */
 };
 
+#define READ_CHUNK	(1u << 20)	/* bytes of a request, at most */
+
 struct lane;
 
 /* What a lane reports to the session that it belongs to. */
@@ -63,6 +65,11 @@ struct lane_events {
 	 * them are wanted in all. NULL: none for now.
 	 */
 	struct rdmamsg_msg *(*buffer)(struct lane *l, uint32_t count);
+	/*
+	 * Attributes for a step of the queue pair, attr->qp_state, and their
+	 * mask. Returns -errno and leaves a text if there are none any more.
+	 */
+	int (*attr)(struct lane *l, struct ibv_qp_attr *attr, int *mask);
 };
 
 struct lane {

@@ -317,7 +317,7 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 {
 	struct srq *q = ctx->lanes->srqs[wc->wr_id >> 24 & (SRQ_PARTS - 1)];
 	uint32_t at = (uint32_t)wc->wr_id & (SRQ_SLOTS - 1);
-	struct rdmamsg_ep *ep;
+	struct lane *l;
 
 	if (unlikely(!q || at >= q->depth || !q->slots[at].posted))
 		return;		/* a device gone mad */
@@ -327,9 +327,9 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	q->posted--;
 	q->st.ran_empty += !q->posted;
 	q->current = at;
-	ep = rdmamsg__qpmap_find(&q->dev->qps, wc->qp_num);
-	if (likely(ep && ep->lane.srq == q))
-		take(q, ep, wc);
+	l = rdmamsg__qpmap_find(&q->dev->qps, wc->qp_num);
+	if (likely(l && l->srq == q))
+		take(q, rdmamsg__ep_of(l), wc);
 	else
 		q->st.strays++;		/* its connection has gone */
 	q->current = SRQ_NONE;

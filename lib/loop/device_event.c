@@ -169,7 +169,7 @@ void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail)
 struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv)
 {
 	const struct rdmamsg_qp *q = rdmamsg__rawqp_of(ibv);
-	const struct rdmamsg_ep *ep = ibv->qp_context;
+	const struct rdmamsg_ep *ep = rdmamsg__ep_of(ibv->qp_context);
 
 	/* ibv_destroy_qp() waits for our ack: the owner is there */
 	if (q)

@@ -22,21 +22,9 @@
 #include "session/connector.h"
 #include "session/door.h"
 #include "memory/large.h"
+#include "wire/flight.h"
 #include "wire/proto.h"
 
-/*
- * Receives kept beyond the credits, so that control messages always find one:
- * what a peer that keeps the rules can have in flight, see rdmamsg-proto(7).
- */
-#define RNDV_MAX	16	/* rendezvous announced by us: one DONE each */
-#define CREDIT_MAX	2	/* CREDIT messages the peer has not seen */
-#define RX_LAZY		8	/* control messages whose receives may wait */
-#define RX_LAZY_MAX	32	/* data messages: they have used up a credit */
-#define RECV_RESERVE	(RNDV_MAX + CREDIT_MAX + RX_LAZY + 2 + \
-			 4 /* PING PONG CLOSE SETUP */)
-/* Send requests kept beyond those for data: control, keepalive. */
-#define SEND_RESERVE	16
-#define READ_CHUNK	(1u << 20)
 #define SLOW_EVERY	1024	/* polls */
 
 enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL, OP_RMA };
@@ -471,8 +459,8 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep);
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
-int rdmamsg__qp_error(struct rdmamsg_ep *ep);
-void rdmamsg__qp_destroy(struct rdmamsg_ep *ep);	/* if there is one */
+/* Attributes of the queue pair for a step: struct lane_events. */
+int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask);
 
 /* live.c */
 void rdmamsg__live_start(struct rdmamsg_ep *ep);

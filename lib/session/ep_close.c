@@ -14,6 +14,7 @@
 #include "device/pd.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
+#include "lane/qp.h"
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "memory/pool.h"
@@ -76,7 +77,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 	rdmamsg__dial_stop(ep);
 	if (!ep->lane.hot.qp)
 		return;
-	if (rdmamsg__qp_error(ep))
+	if (rdmamsg__lane_error(&ep->lane))
 		ep->lane.drained = true;	/* nothing will come */
 	else
 		mark_end(ep);
@@ -160,7 +161,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
 	/* first the queue pair: nothing is read or written any more */
-	rdmamsg__qp_destroy(ep);
+	rdmamsg__lane_destroy_qp(&ep->lane);
 	if (ep->lane.dev) {
 		rdmamsg__tx_cancel(ep, -ECANCELED);
 		rdmamsg__rx_discard(ep);

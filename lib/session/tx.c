@@ -46,6 +46,7 @@ static void failed(struct lane *l, int err, const char *what)
 
 const struct lane_events rdmamsg__lane_events = {
 	.unposted = unposted, .failed = failed, .buffer = rdmamsg__rx_buffer,
+	.attr = rdmamsg__qp_attr,
 };
 
 /* The batch is not empty. */

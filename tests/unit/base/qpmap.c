@@ -13,9 +13,9 @@
 #define NUMBERS	4096		/* spread over 24 bits */
 #define STEPS	200000
 
-static struct rdmamsg_ep *ep_of(uint32_t i)
+static struct lane *ep_of(uint32_t i)
 {
-	return (struct rdmamsg_ep *)(uintptr_t)(64 * (i + 1));
+	return (struct lane *)(uintptr_t)(64 * (i + 1));
 }
 
 /* Dense as a device gives them, and every 2^12 as another one might. */

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lane of an endpoint, and what else an endpoint needs of a device. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "lane/lane.h"
+#include "lane/qp.h"
+#include "lane/srq.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "session/connector.h"
+#include "session/ep.h"
+#include "session/rma.h"
+#include "session/sessions.h"
+#include "session/window.h"
+#include "wire/flight.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+static int table_add(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+	uint32_t i, size = ctx->sessions->table_size;
+	struct rdmamsg_ep **table;
+
+	/*
+	 * Starting past the last one used keeps an index unused for long
+	 * after it was freed; the generation is for what comes even later.
+	 */
+	for (i = 0; i < size; i++) {
+		uint32_t at = (ctx->sessions->table_hint + i) % size;
+
+		if (!ctx->sessions->table[at]) {
+			i = at;
+			goto found;
+		}
+	}
+	if (size >= EP_MAX)
+		return rdmamsg__fail(-EMFILE,
+				     "a context has at most %u endpoints",
+				     EP_MAX);
+	size = size ? 2 * size : 16;
+	table = realloc(ctx->sessions->table, size * sizeof(*table));
+	if (!table)
+		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
+	memset(table + ctx->sessions->table_size, 0,
+	       (size - ctx->sessions->table_size) * sizeof(*table));
+	i = ctx->sessions->table_size;
+	ctx->sessions->table = table;
+	ctx->sessions->table_size = size;
+found:
+	ctx->sessions->table[i] = ep;
+	ctx->sessions->table_hint = i + 1;
+	ep->key = i << 8 | (++ctx->sessions->generation & 0xff);
+	ep->lane.hot.wr_id = (uint64_t)ep->key << 32;
+	return 0;
+}
+
+static int get_ops(struct rdmamsg_ep *ep)
+{
+	ep->send.op_max = ep->lane.sq.total + ep->opts.send_queue + RNDV_MAX;
+	return rdmamsg__ops_grow(ep);
+}
+
+/* 0 bytes of payload fit as long as the header does. */
+static void set_inline_max(struct rdmamsg_ep *ep)
+{
+	uint32_t inl = min(ep->lane.cap.max_inline_data,
+			   ep->opts.inline_max + PROTO_HDR_LEN);
+
+	ep->send.can_inline = inl >= PROTO_HDR_LEN;
+	ep->send.inline_max = ep->send.can_inline ? inl - PROTO_HDR_LEN : 0;
+}
+
+/* A pool to send from, with a buffer to begin with. */
+static int get_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
+		    size_t size, struct pool **ret)
+{
+	int err = rdmamsg__pool_get(ep->lane.dev, DIR_OUT, owner, size, ret);
+
+	if (err)
+		return err;
+	rdmamsg__pool_use(*ret, false);
+	return list_empty(&(*ret)->free_slabs) ?
+	       rdmamsg__pool_grow(*ret, 1, NULL) : 0;
+}
+
+static int get_pools(struct rdmamsg_ep *ep)
+{
+	uint32_t size = max(ep->opts.eager_max + PROTO_HDR_LEN,
+			    (uint32_t)PROTO_RECV_MIN);
+	int ret = get_pool(ep, ep->opts.send_pool, size, &ep->send.pool);
+
+	if (!ret && ep->opts.ctrl_pool)
+		ret = get_pool(ep, ep->opts.ctrl_pool, PROTO_RECV_MIN,
+			       &ep->ctrl.pool);
+	else
+		ep->ctrl.pool = ep->send.pool;
+	return ret ? ret : rdmamsg__lobby_receives(ep);
+}
+
+static void put_pools(struct rdmamsg_ep *ep)
+{
+	if (ep->send.pool)
+		rdmamsg__pool_unuse(ep->send.pool);
+	if (ep->ctrl.pool && ep->ctrl.pool != ep->send.pool)
+		rdmamsg__pool_unuse(ep->ctrl.pool);
+	if (ep->lane.recv_pool && !ep->lane.srq)
+		rdmamsg__pool_unuse(ep->lane.recv_pool);
+	rdmamsg__lobby_credit(ep);
+	ep->send.pool = ep->ctrl.pool = ep->lane.recv_pool = NULL;
+	rdmamsg__max_msg_forget(ep);
+}
+
+static int get_dev(struct rdmamsg_ep *ep)
+{
+	char room[64];
+	const char *name = ep->connect.by->device(ep, room);
+
+	if (ep->opts.flags & RDMAMSG_EP_GUARD)
+		return rdmamsg__dev_single(ep->ctx, ep->lane.v, name,
+					   &ep->lane.dev);
+	return rdmamsg__dev_get(ep->ctx, ep->lane.v, name, ep->opts.pd,
+				&ep->lane.dev);
+}
+
+int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_device *d;
+	int ret = get_dev(ep);
+
+	if (ret)
+		return ret;
+	d = ep->lane.dev->device;
+	ret = rdmamsg__device_carries(d->name,
+				      d->verbs->device->transport_type);
+	if (ret)
+		goto err;
+	ep->lane.init_depth = (uint8_t)min(ep->opts.initiator_depth,
+				      (uint32_t)d->attr.max_qp_init_rd_atom);
+	ep->lane.resp_res = (uint8_t)min(ep->opts.responder_resources,
+				    (uint32_t)d->attr.max_qp_rd_atom);
+	ret = rdmamsg__lane_check(&ep->lane, &ep->opts);
+	if (!ret)
+		ret = table_add(ep);
+	if (!ret && ep->opts.srq)
+		ret = rdmamsg__srq_join(ep);
+	if (!ret)
+		ret = rdmamsg__lane_make(&ep->lane, &ep->opts);
+	if (!ret)
+		ret = get_ops(ep);
+	if (!ret)
+		ret = get_pools(ep);
+	if (ret)
+		goto err;
+	set_inline_max(ep);
+	return 0;
+
+err:
+	rdmamsg__ep_resources_free(ep);
+	return ret;
+}
+
+/* Also of a half-built endpoint. */
+void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg *ctx = ep->ctx;
+
+	if (!ep->lane.dev)
+		return;
+	rdmamsg__lane_destroy_qp(&ep->lane);
+	put_pools(ep);
+	rdmamsg__srq_leave(ep);
+	rdmamsg__lane_unmake(&ep->lane);
+	/* of an earlier try, the key may be somebody else's by now */
+	if (ep->key >> 8 < ctx->sessions->table_size &&
+	    ctx->sessions->table[ep->key >> 8] == ep)
+		ctx->sessions->table[ep->key >> 8] = NULL;
+	if (ctx->last == ep)
+		ctx->last = &rdmamsg__nobody;
+	list_del(&ep->starving.node);
+	rdmamsg__windows_free(ep);
+	rdmamsg__rma_free(ep);
+	rdmamsg__ops_free(ep);
+	rdmamsg__dev_put(ep->lane.dev);
+	ep->lane.dev = NULL;
+}
+
+int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask)
+{
+	struct rdmamsg_ep *ep = rdmamsg__ep_of(l);
+	enum ibv_qp_state state = attr->qp_state;
+	int ret = ep->connect.by->attr(ep, attr, mask);
+
+	if (ret == -EINVAL && (ep->connect.passive || state != IBV_QPS_INIT))
+		/* the kernel has dropped the request, and does not say so */
+		return rdmamsg__fail(-ECONNRESET,
+				     "the peer has gone meanwhile");
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "queue pair attributes");
+	if (*mask & IBV_QP_MIN_RNR_TIMER)
+		/* rdma_cm leaves 0 here, which is the longest: 655 ms */
+		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
+	/* the mask says in which step they count */
+	rdmamsg__dead_transport(ep, attr);
+	return 0;
+}
+
+int rdmamsg__qp_init(struct rdmamsg_ep *ep)
+{
+	struct ibv_qp_attr attr;
+	int ret = rdmamsg__lane_step(&ep->lane, IBV_QPS_INIT, &attr);
+
+	if (ret)
+		return ret;
+	rdmamsg__rx_refill(ep);
+	if (ep->state >= EP_DRAINING)
+		return rdmamsg__fail(ep->close.reason.error, "%s",
+				     ep->close.reason.text);
+	return 0;
+}
+
+int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
+{
+	struct lane *l = &ep->lane;
+	int ret;
+
+	ep->connect.by->port(ep);
+	ret = rdmamsg__lane_connect(l);
+	if (ret)
+		return ret;
+	ep->reads.free =
+		min((uint32_t)l->init_depth, ep->opts.initiator_depth);
+	log_info("ep %p qp 0x%x on %s port %u: mtu %u, reads %u/%u", (void *)ep,
+		 l->hot.qp->qp_num, l->dev->device->name, l->port, l->mtu,
+		 l->init_depth, l->resp_res);
+	return 0;
+}
