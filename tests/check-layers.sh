@@ -12,9 +12,11 @@ lib/base:
 lib/wire: lib/base
 lib/device: lib/base lib/wire lib/soft/soft.h lib/soft/cm/ucm_abi.h
 lib/memory: lib/base lib/wire lib/device
+lib/lane: lib/base lib/wire lib/device lib/memory
 lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided

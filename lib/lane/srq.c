@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues: made, given to endpoints, taken down. */
-#include "base/addrmap.h"
+/* Shared receive queues: made and taken down. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -8,15 +7,12 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
+#include "lane/lanes.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "memory/account.h"
-#include "session/ep.h"
-#include "session/lent.h"
 #include "wire/proto.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -188,7 +184,7 @@ static void add_stats(struct rdmamsg_srq_counters *to,
 }
 
 /* Also of a half-built one. No queue pair uses it any more. */
-static void part_free(struct srq *q)
+void rdmamsg__srq_part_free(struct srq *q)
 {
 	struct rdmamsg *ctx = q->dev->ctx;
 
@@ -219,8 +215,9 @@ static void set_up(struct srq *q)
 	q->limit = tells_empty(q) ? 1 : q->owner->opts.limit;
 	q->arm_at = q->limit ? q->limit : SRQ_NONE;
 	q->batch = rdmamsg__srq_batch(q->depth);
-	q->capacity = (uint32_t)((uint64_t)q->depth *
-				 q->owner->opts.overcommit / 100) - q->batch;
+	q->account.floor = q->owner->opts.floor;
+	q->account.capacity = (uint32_t)((uint64_t)q->depth *
+				q->owner->opts.overcommit / 100) - q->batch;
 	for (uint32_t i = 0; i < SRQ_BATCH; i++) {
 		q->sge[i].length = size;
 		q->wr[i].next = i + 1 < SRQ_BATCH ? &q->wr[i + 1] : NULL;
@@ -269,11 +266,12 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
 	return 0;
 
 err:
-	part_free(q);
+	rdmamsg__srq_part_free(q);
 	return ret;
 }
 
-static int part_get(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret)
+int rdmamsg__srq_part(struct rdmamsg_srq *srq, struct dev *dev,
+		      struct srq **ret)
 {
 	struct list *n;
 
@@ -288,160 +286,6 @@ static int part_get(struct rdmamsg_srq *srq, struct dev *dev, struct srq **ret)
 	return part_new(srq, dev, ret);
 }
 
-/* ---- endpoints -------------------------------------------------------- */
-
-static int full(struct srq *q)
-{
-	const struct rdmamsg_srq_options *o = &q->owner->opts;
-
-	q->st.refused++;
-	return rdmamsg__fail(-ENOBUFS, "the shared receive queue is full: %u "
-			     "connections of %u receives each (floor %u and %d "
-			     "for control), %u more promised; depth is %u",
-			     q->eps, o->floor + SRQ_CTRL, o->floor, SRQ_CTRL,
-			     q->extra, o->depth);
-}
-
-/* Receives for all that is promised and kept, and some more. */
-static int fill(struct srq *q, uint32_t more)
-{
-	uint32_t need = q->promised + rdmamsg__srq_kept(q) +
-			q->eps * SRQ_CTRL + q->lobby + q->answers + more, have;
-	uint32_t want = (uint32_t)((uint64_t)need * 100 /
-				   q->owner->opts.overcommit) + q->batch;
-
-	want = min(want, q->depth);
-	rdmamsg__srq_fill(q, want);
-	rdmamsg__srq_raise(q, 0);
-	/*
-	 * There may be holes that were meant for others. What is delivered now
-	 * comes back: as much as one of the batch that is not yet posted again.
-	 */
-	have = q->posted + q->ready_count + (q->current != SRQ_NONE);
-	if (!q->failed && have >= want)
-		return 0;
-	q->st.refused++;
-	return rdmamsg__fail(-ENOBUFS, "no memory for shared receives: %s",
-			     rdmamsg__text());
-}
-
-/* -ENOBUFS if the address of the peer has its part of the queue. */
-static int check_share(struct rdmamsg_ep *ep)
-{
-	const struct srq *q = ep->lane.srq;
-	const struct account *a = ep->rndv.shares;
-
-	if (!a || rdmamsg__is_fair(a->posted, rdmamsg__srq_spare(q),
-				   rdmamsg__srq_place(q)))
-		return 0;
-	ep->connect.limit = PROTO_LIMIT_MEMORY;
-	return rdmamsg__fail(-ENOBUFS, "the peers at this address have %zu of "
-			     "the shared receives, of %u left a third is for "
-			     "others (max_per_source)",
-			     a->posted, rdmamsg__srq_spare(q));
-}
-
-int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
-{
-	struct srq *q = ep->lane.srq;
-	uint32_t floor = q->owner->opts.floor;
-	int ret;
-
-	if (rdmamsg__srq_spare(q) + 1 < rdmamsg__srq_place(q))
-		return full(q);
-	ret = check_share(ep);
-	if (ret)
-		return ret;
-	q->lobby--;
-	q->eps++;
-	q->promised += floor;
-	ret = fill(q, 0);
-	if (ret) {
-		q->lobby++;
-		q->eps--;
-		q->promised -= floor;
-		return ret;
-	}
-	if (ep->rndv.shares)
-		ep->rndv.shares->posted += rdmamsg__srq_place(q);
-	ep->connect.lobby = false;
-	ep->lane.share = floor;
-	ep->credit.announced = ep->recv.next + floor;
-	ep->lane.hot.hdr.credit = htole32(ep->credit.announced);
-	return 0;
-}
-
-static int open_share(struct rdmamsg_ep *ep)
-{
-	if (!ep->rndv.lent->account)
-		return 0;
-	ep->rndv.shares = rdmamsg__account_like(ep->ctx, ep->lane.srq,
-						ep->rndv.lent->account);
-	if (!ep->rndv.shares)
-		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	return check_share(ep);
-}
-
-static void close_share(struct rdmamsg_ep *ep)
-{
-	if (!ep->rndv.shares)
-		return;
-	if (!ep->connect.lobby)
-		ep->rndv.shares->posted -= rdmamsg__srq_place(ep->lane.srq);
-	rdmamsg__account_put(ep->ctx, ep->rndv.shares);
-	ep->rndv.shares = NULL;
-}
-
-int rdmamsg__srq_join(struct rdmamsg_ep *ep)
-{
-	struct srq *q = NULL;
-	int ret = part_get(ep->opts.srq, ep->lane.dev, &q);
-
-	if (ret)
-		return ret;
-	if (rdmamsg__srq_spare(q) < rdmamsg__srq_place(q))
-		return full(q);
-	q->lobby++;
-	ep->lane.srq = q;
-	ep->connect.lobby = true;
-	ret = open_share(ep);
-	if (ret)
-		goto err;
-	/* there are buffers for one of those in the lobby, whichever it is */
-	ret = ep->connect.passive ? fill(q, rdmamsg__srq_place(q) - 1) :
-	      rdmamsg__srq_enter(ep);
-	if (!ret)
-		return 0;
-err:
-	rdmamsg__srq_leave(ep);
-	return ret;
-}
-
-static void give_back(struct srq *q, uint32_t out)
-{
-	q->eps--;
-	q->promised -= out;
-	q->extra -= max(out, q->owner->opts.floor) - q->owner->opts.floor;
-}
-
-void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
-{
-	struct srq *q = ep->lane.srq;
-
-	if (!q)
-		return;
-	close_share(ep);
-	if (ep->connect.lobby)
-		q->lobby--;
-	else
-		give_back(q, rdmamsg__granted(ep) - ep->recv.next);
-	ep->connect.lobby = false;
-	ep->lane.srq = NULL;
-	/* a new one is made when somebody needs it */
-	if (!q->eps && !q->lobby && q->failed)
-		part_free(q);
-}
-
 /* ---- events ----------------------------------------------------------- */
 
 bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
@@ -454,7 +298,8 @@ bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
 	if (!q)
 		return false;
 	if (type == IBV_EVENT_SRQ_ERR) {
-		rdmamsg__srq_fail(q, -EIO, "the device reports that the shared "
+		q->failed = true;
+		ctx->lanes->srq_failed(q, -EIO, "the device reports that the shared "
 				  "receive queue has failed");
 		return true;
 	}
@@ -475,7 +320,7 @@ static void srq_free(struct rdmamsg_srq *srq)
 	struct list *n, *t;
 
 	list_for_each_safe(n, t, &srq->parts)
-		part_free(list_entry(n, struct srq, node));
+		rdmamsg__srq_part_free(list_entry(n, struct srq, node));
 	if (srq->opts.recv_pool)
 		srq->opts.recv_pool->refs--;
 	list_del(&srq->node);
@@ -491,7 +336,7 @@ void rdmamsg__srq_rele(struct rdmamsg_srq *srq)
 void rdmamsg__srqs_dev_free(struct dev *dev)
 {
 	while (!list_empty(&dev->srqs))
-		part_free(list_first(&dev->srqs, struct srq, dev_node));
+		rdmamsg__srq_part_free(list_first(&dev->srqs, struct srq, dev_node));
 }
 
 void rdmamsg__srqs_free(struct rdmamsg *ctx)
@@ -515,10 +360,10 @@ void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
 static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 {
 	add_stats(s, &q->st);
-	s->endpoints += q->eps + q->lobby;
+	s->endpoints += q->account.eps + q->account.lobby;
 	s->posted += q->posted;
-	s->promised += q->promised;
-	s->spare += rdmamsg__srq_spare(q);
+	s->promised += q->account.promised;
+	s->spare += rdmamsg__srq_spare(&q->account);
 	s->bytes_pinned += (uint64_t)(q->active - q->hole_count) *
 			   q->pool->buf_size;
 	s->bytes_private += sizeof(*q) + q->depth * sizeof(*q->slots) +

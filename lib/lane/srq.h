@@ -4,11 +4,9 @@
  * it meets, and each part keeps this promise: whatever the peers of its
  * endpoints may send by the rules, a receive is posted for it.
  *
- *   posted and ready  >=  promised + kept + endpoints * SRQ_CTRL + lobby
- *			   + answers + batch
+ *   posted + ready >= in flight + kept + batch	(srq_account.h)
  *
- * What is kept is the part of each one's floor that he does not have now. The
- * batch is what may have been used and not yet been posted again. What is
+ * The batch is what may have been used and not yet been posted again. What is
  * ready beyond that, since there were more endpoints, is not posted: the device
  * uses receives in turns, and the fewer there are, the warmer they are.
  */
@@ -25,14 +23,8 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "lane/lanes.h"
-#include "session/ep.h"
+#include "lane/srq_account.h"
 
-/*
- * Control messages that a peer may have in flight, unlike RECV_RESERVE with
- * one answer to a rendezvous: for each further one that we announce at once a
- * receive is taken out of what is shared. SETUP comes before there is any.
- */
-#define SRQ_CTRL	(CREDIT_MAX + 4 /* PING PONG CLOSE, SETUP or DONE */)
 #define SRQ_BATCH	32	/* receives posted together, at most */
 #define SRQ_SLOTS	(1u << 24)
 #define SRQ_KEY		0xffffffffu	/* no endpoint has this one */
@@ -63,12 +55,7 @@ struct srq {
 	uint32_t limit;			/* of the device's event, 0: none */
 	uint32_t arm_at;		/* posted, or SRQ_NONE: armed */
 	uint32_t holes, hole_count;	/* active, without a buffer */
-	uint32_t eps;			/* whose peers have sent SETUP */
-	uint32_t lobby;			/* the others: one receive for each */
-	uint32_t promised;		/* credits out, not yet used */
-	uint32_t answers;		/* DONEs beyond each one's first */
-	uint32_t extra;			/* credits beyond the floor, answers */
-	uint32_t capacity;		/* what may be promised in all */
+	struct srq_account account;
 	bool failed;
 	bool lacks;			/* holes, for want of buffers */
 	struct rdmamsg_srq_counters st;
@@ -104,14 +91,11 @@ static inline void rdmamsg__srq_hold(struct rdmamsg_srq *srq)
 		srq->refs++;
 }
 void rdmamsg__srq_rele(struct rdmamsg_srq *srq);	/* NULL is fine */
-/*
- * Gives an endpoint its place: one in the lobby if it was accepted, else that
- * of rdmamsg__srq_enter(). -ENOBUFS when there is none left.
- */
-int rdmamsg__srq_join(struct rdmamsg_ep *ep);
-/* Out of the lobby: its floor, and receives for control messages. */
-int rdmamsg__srq_enter(struct rdmamsg_ep *ep);
-void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
+/* The part on a device, made if need be. */
+int rdmamsg__srq_part(struct rdmamsg_srq *srq, struct dev *dev,
+		      struct srq **ret);
+/* A part that has failed, and that no endpoint uses any more. */
+void rdmamsg__srq_part_free(struct srq *q);
 /* Has the device report when fewer receives than the limit are left. */
 void rdmamsg__srq_arm(struct srq *q);
 void rdmamsg__srqs_dev_free(struct dev *dev);
@@ -121,19 +105,41 @@ void rdmamsg__srqs_free(struct rdmamsg *ctx);
  */
 bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type);
 
-/* srq_data.c: receiving */
-/* The others of the same poll, up to the end, come next. */
-void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
-		       const struct ibv_wc *end);
+/* srq_slots.c: receives */
 /* Has at least so many receives posted or ready, as far as it can. */
 void rdmamsg__srq_fill(struct srq *q, uint32_t want);
 /* Posts so many more than promised, and the limit at least. */
 void rdmamsg__srq_raise(struct srq *q, uint32_t more);
-void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
-void rdmamsg__srq_fail(struct srq *q, int err, const char *what);
+/*
+ * Receives for all that is promised and kept, and some more. Returns false if
+ * memory lacks.
+ */
+bool rdmamsg__srq_back(struct srq *q, uint32_t more);
+/* Gives buffers to slots without, as far as there is memory. 0, -errno */
+int rdmamsg__srq_fill_holes(struct srq *q, uint32_t n);
+/*
+ * Of n credits, as many as there are receives for. 'own' of them are the rest
+ * of an endpoint's floor; what is left of the others' is not touched.
+ */
+uint32_t rdmamsg__srq_covered(struct srq *q, uint32_t n, uint32_t own);
+/* Posts what is due, if that is a batch. */
+void rdmamsg__srq_post(struct srq *q);
 /* Whether there is a receive for one more answer. */
 bool rdmamsg__srq_can_answer(struct srq *q);
-/* The message that is being delivered stays with the program. */
+/*
+ * A receive has completed: its part, whose current slot it is until
+ * rdmamsg__srq_again(). NULL if it is none of ours.
+ */
+struct srq *rdmamsg__srq_completed(const struct lanes *lanes, uint64_t wr_id);
+/* Of the next one: its memory will be looked at. */
+void rdmamsg__srq_foresee(const struct srq *q, uint64_t wr_id);
+void rdmamsg__srq_again(struct srq *q);
+
+/* The message that is being delivered, and that it stays with the program. */
+static inline struct rdmamsg_msg *rdmamsg__srq_current(const struct srq *q)
+{
+	return q->slots[q->current].msg;
+}
 static inline void rdmamsg__srq_take_out(struct srq *q)
 {
 	q->slots[q->current].msg = NULL;
@@ -142,64 +148,6 @@ static inline void rdmamsg__srq_take_out(struct srq *q)
 static inline uint32_t rdmamsg__srq_index(const struct srq *q)
 {
 	return (uint32_t)q->wr_id >> 24 & (SRQ_PARTS - 1);
-}
-
-/* Receives that each connection always has. */
-static inline uint32_t rdmamsg__srq_place(const struct srq *q)
-{
-	return q->owner->opts.floor + SRQ_CTRL;
-}
-
-/* What may be promised beyond what every connection always has. */
-static inline uint32_t rdmamsg__srq_spare(const struct srq *q)
-{
-	uint32_t fixed = q->eps * rdmamsg__srq_place(q) + q->lobby + q->extra;
-
-	return q->capacity > fixed ? q->capacity - fixed : 0;
-}
-
-/*
- * Of that, what connections may have. An eighth, and the place of one at least,
- * is for connections to come.
- */
-static inline uint32_t rdmamsg__srq_shared(const struct srq *q)
-{
-	uint32_t spare = rdmamsg__srq_spare(q);
-	uint32_t keep = max(q->capacity / 8, rdmamsg__srq_place(q));
-
-	return spare > keep ? spare - keep : 0;
-}
-
-/* Of all the floors, what is not out: it is for nobody else. */
-static inline uint32_t rdmamsg__srq_kept(const struct srq *q)
-{
-	return q->eps * q->owner->opts.floor + q->extra - q->answers -
-	       q->promised;
-}
-
-/* Rendezvous that we announce: there must be a receive for each DONE. */
-static inline bool rdmamsg__rndv_room(const struct rdmamsg_ep *ep)
-{
-	return !ep->rndv.count || (ep->rndv.count < RNDV_MAX &&
-	       (!ep->lane.srq || rdmamsg__srq_can_answer(ep->lane.srq)));
-}
-
-static inline void rdmamsg__rndv_more(struct rdmamsg_ep *ep)
-{
-	if (ep->lane.srq && ep->rndv.count) {
-		ep->lane.srq->answers++;
-		ep->lane.srq->extra++;
-	}
-	ep->rndv.count++;
-}
-
-static inline void rdmamsg__rndv_less(struct rdmamsg_ep *ep)
-{
-	ep->rndv.count--;
-	if (ep->lane.srq && ep->rndv.count) {
-		ep->lane.srq->answers--;
-		ep->lane.srq->extra--;
-	}
 }
 
 #endif

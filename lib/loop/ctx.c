@@ -24,6 +24,7 @@
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -122,6 +123,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->qps);
 	list_init(&ctx->memory->region_list);
 	list_init(&ctx->lanes->srq_list);
+	ctx->lanes->srq_failed = rdmamsg__srq_failed;
 	list_init(&ctx->memory->pool_list);
 	list_init(&ctx->devices->pd_list);
 	list_init(&ctx->memory->caches);

@@ -14,6 +14,7 @@
 #include "session/ep.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 #include "session/window.h"
 #include "wire/flight.h"
 #include "wire/proto.h"

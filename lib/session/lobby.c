@@ -14,6 +14,7 @@
 #include "memory/account.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/srq_share.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "session/lent.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 #include "session/window.h"
 #include "wire/proto.h"
 

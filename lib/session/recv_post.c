@@ -10,6 +10,7 @@
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/srq_share.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,6 +18,7 @@
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"
+#include "session/srq_share.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -17,6 +17,7 @@
 #include "session/lent.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 #include "wire/proto.h"
 
 #include <endian.h>

@@ -203,10 +203,10 @@ static void share__of_one_that_sends_much_LEAVES_ROOM(void **state)
 static bool is_backed(void)
 {
 	const struct srq *q = part();
-	uint32_t floors = q->eps * q->owner->opts.floor;
+	uint32_t floors = q->account.eps * q->owner->opts.floor;
 
 	return q->posted + q->ready_count >=
-	       max(q->promised, floors + q->extra) + q->eps * SRQ_CTRL;
+	       max(q->account.promised, floors + q->account.extra) + q->account.eps * SRQ_CTRL;
 }
 
 static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
@@ -223,7 +223,7 @@ static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
 	/* this one would like to have more */
 	for (int i = 0; i < 5; i++) {
 		send_many(clients[0], 12);
-		assert_true(part()->extra == 0);
+		assert_true(part()->account.extra == 0);
 	}
 	keeps = NULL;
 	free_kept();
@@ -240,7 +240,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 
 	serve(32, floor, 0);
 	join();
-	assert_int_equal(rdmamsg__srq_spare(part()), 0);
+	assert_int_equal(rdmamsg__srq_spare(&part()->account), 0);
 	assert_int_equal(rdmamsg_sendv(ends[0], &iov[0], 1, 0, iov), 0);
 	assert_int_equal(rdmamsg_sendv(ends[0], &iov[1], 1, 0, iov), -EAGAIN);
 	WAIT_FOR(server.sent == 1);

@@ -253,23 +253,23 @@ static void accept__shared_ONE_OF_THE_QUEUE(void **state)
 	open_both(NULL);
 	assert_int_equal(rdmamsg_srq_create(server.ctx, &o, &opts.srq), 0);
 	q = half_open(0, &opts)->lane.srq;
-	assert_int_equal(q->lobby, 1);
-	assert_int_equal(q->eps, 0);
-	assert_int_equal(q->promised, 0);
+	assert_int_equal(q->account.lobby, 1);
+	assert_int_equal(q->account.eps, 0);
+	assert_int_equal(q->account.promised, 0);
 	assert_int_equal(q->posted, 1 + q->batch);
-	before = rdmamsg__srq_spare(q);
+	before = rdmamsg__srq_spare(&q->account);
 	(void)half_open(1, &opts);
-	assert_int_equal(rdmamsg__srq_spare(q), before - 1);
+	assert_int_equal(rdmamsg__srq_spare(&q->account), before - 1);
 	assert_int_equal(q->posted, 2 + q->batch);
 	tell(0);
 	WAIT_FOR(connected == 2);
-	assert_int_equal(q->lobby, 1);
-	assert_int_equal(q->promised, o.floor ? o.floor : 4);
+	assert_int_equal(q->account.lobby, 1);
+	assert_int_equal(q->account.promised, o.floor ? o.floor : 4);
 	talk();
 	rdmamsg_ep_abort(answering[1]);
 	WAIT_FOR(server.closed);
-	assert_int_equal(q->lobby, 0);
-	assert_int_equal(rdmamsg__srq_spare(q), before + 1 - 10);
+	assert_int_equal(q->account.lobby, 0);
+	assert_int_equal(rdmamsg__srq_spare(&q->account), before + 1 - 10);
 	close_both();
 }
 
