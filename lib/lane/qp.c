@@ -261,6 +261,21 @@ int rdmamsg__lane_error(struct lane *l)
 	return rdmamsg__v_modify_qp(l->v, l->hot.qp, &attr, IBV_QP_STATE);
 }
 
+/* Waiting for what a device does not tell would cost us the deadline. */
+bool rdmamsg__lane_is_drained(const struct lane *l)
+{
+	const struct quirks *q;
+
+	if (!l->hot.qp || l->drained)
+		return true;
+	q = rdmamsg__quirks(l->dev->device);
+	if (l->srq && !l->last_wqe && !q->no_last_wqe)
+		return false;
+	/* we learn of a failure later than we post receives */
+	return !rdmamsg__sq_used(l) &&
+	       (!rdmamsg__rq_posted(l) || q->keeps_receives);
+}
+
 /* Neither the port nor the device takes more in one request. */
 static int take_chunk(struct lane *l)
 {

@@ -6,6 +6,8 @@
 #ifndef RDMAMSG_LIB_QP_H
 #define RDMAMSG_LIB_QP_H
 
+#include <stdbool.h>
+
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -24,7 +26,8 @@ int rdmamsg__lane_step(struct lane *l, enum ibv_qp_state state,
 		       struct ibv_qp_attr *attr);
 /* From IBV_QPS_INIT to IBV_QPS_RTS; the port is known. */
 int rdmamsg__lane_connect(struct lane *l);
-/* Has what is posted flushed. */
+/* Has what is posted flushed, and whether all of that has completed. */
 int rdmamsg__lane_error(struct lane *l);
+bool rdmamsg__lane_is_drained(const struct lane *l);
 
 #endif

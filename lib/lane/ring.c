@@ -6,6 +6,7 @@
 #include "lane/ring.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/pool.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,6 +19,28 @@ static inline uint32_t behind(const struct receive_queue *rq, uint32_t at,
 {
 	at += i;
 	return at < rq->target ? at : at - rq->target;
+}
+
+void rdmamsg__ring_make(struct lane *l, uint32_t size, uint32_t lazy)
+{
+	struct receive_queue *rq = &l->rq;
+
+	rq->target = size;
+	rq->holes = 0;
+	for (uint32_t i = 0; i < size; i++) {
+		struct rx_slot *slot = &rq->slots[i];
+
+		slot->sge.length = (uint32_t)l->recv_pool->buf_size;
+		slot->wr.wr_id = l->hot.wr_id | 0x80000000u | i;
+		slot->wr.next = &rq->slots[i + 1 < size ? i + 1 : 0].wr;
+		slot->wr.sg_list = &slot->sge;
+		slot->wr.num_sge = 1;
+		rq->holes += !slot->msg;
+	}
+	rq->head = rq->slots;
+	rq->tail = 0;
+	rq->low = size - min(lazy, size) + 1;
+	rq->spare = -(int32_t)rq->low;	/* none is posted */
 }
 
 /* The requests of the ring are chained already: cut the chain, post, mend. */

@@ -8,6 +8,11 @@
 #include "lane/lane.h"
 
 /*
+ * A ring of so many receives, of which 'lazy' may wait to be posted again with
+ * others. Slots keep the buffers that they have.
+ */
+void rdmamsg__ring_make(struct lane *l, uint32_t size, uint32_t lazy);
+/*
  * Gives a buffer to as many of the next n slots as it can. Returns how many. The
  * slots behind them, up to 'missing', are not to be posted now: their buffers go
  * first.

@@ -12,7 +12,6 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/pd.h"
-#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/qp.h"
 #include "lane/srq.h"
@@ -83,21 +82,6 @@ static void start_draining(struct rdmamsg_ep *ep)
 		mark_end(ep);
 	ep->connect.by->disconnect(ep);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, DRAIN_MS);
-}
-
-/* Waiting for what a device does not tell would cost us the deadline. */
-static bool is_drained(const struct rdmamsg_ep *ep)
-{
-	const struct quirks *q;
-
-	if (!ep->lane.hot.qp || ep->lane.drained)
-		return true;
-	q = rdmamsg__quirks(ep->lane.dev->device);
-	if (ep->lane.srq && !ep->lane.last_wqe && !q->no_last_wqe)
-		return false;
-	/* we learn of a failure later than we post receives */
-	return !rdmamsg__sq_used(&ep->lane) &&
-	       (!rdmamsg__rq_posted(&ep->lane) || q->keeps_receives);
 }
 
 /*
@@ -275,7 +259,7 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 	if (ep->state != EP_DRAINING)
 		return;
 	start_draining(ep);
-	if (is_drained(ep))
+	if (rdmamsg__lane_is_drained(&ep->lane))
 		finish(ep);
 }
 

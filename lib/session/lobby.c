@@ -8,6 +8,7 @@
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/util.h"
+#include "lane/ring.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
@@ -38,28 +39,10 @@ static void set_max(struct rdmamsg_ep *ep)
 		    ep->opts.max_msg_size);
 }
 
-/* A ring of so many receives. Slots keep the buffers that they have. */
-static void make_ring(struct rdmamsg_ep *ep, uint32_t size)
+/* Receives that may wait to be posted again with others. */
+static uint32_t lazy(const struct rdmamsg_ep *ep)
 {
-	uint32_t lazy = max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX),
-			    1u);
-
-	ep->lane.rq.target = size;
-	ep->lane.rq.holes = 0;
-	for (uint32_t i = 0; i < size; i++) {
-		struct rx_slot *slot = &ep->lane.rq.slots[i];
-
-		slot->sge.length = (uint32_t)ep->lane.recv_pool->buf_size;
-		slot->wr.wr_id = ep->lane.hot.wr_id | 0x80000000u | i;
-		slot->wr.next = &ep->lane.rq.slots[i + 1 < size ? i + 1 : 0].wr;
-		slot->wr.sg_list = &slot->sge;
-		slot->wr.num_sge = 1;
-		ep->lane.rq.holes += !slot->msg;
-	}
-	ep->lane.rq.head = ep->lane.rq.slots;
-	ep->lane.rq.tail = 0;
-	ep->lane.rq.low = size - min(lazy, size) + 1;
-	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;	/* none is posted */
+	return max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX), 1u);
 }
 
 static int use_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
@@ -128,7 +111,7 @@ static int own_ring(struct rdmamsg_ep *ep)
 	if (err)
 		return err;
 	set_max(ep);
-	make_ring(ep, own_receives(ep));
+	rdmamsg__ring_make(&ep->lane, own_receives(ep), lazy(ep));
 	return provide(ep->lane.recv_pool, ep->lane.rq.holes);
 }
 
@@ -154,7 +137,7 @@ static int lobby_ring(struct rdmamsg_ep *ep)
 	ep->lane.rq.slots[0].msg = msg;
 	ep->lane.rq.slots[0].sge.addr = (uintptr_t)msg->buf;
 	ep->lane.rq.slots[0].sge.lkey = msg->lkey;
-	make_ring(ep, 1);
+	rdmamsg__ring_make(&ep->lane, 1, lazy(ep));
 	return 0;
 }
 
