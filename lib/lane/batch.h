@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The batch of a context: requests for one lane, put together and posted with one
- * doorbell.
+ * The batch of a context: requests for one lane, put together and posted with
+ * one doorbell.
  */
 #ifndef RDMAMSG_LIB_BATCH_H
 #define RDMAMSG_LIB_BATCH_H

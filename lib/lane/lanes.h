@@ -20,8 +20,8 @@ struct lanes {
 	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
 	uint32_t srq_hint;
 	/*
-	 * Given by the sessions: nothing works any more that uses this part. err
-	 * is -errno.
+	 * Given by the sessions: nothing works any more that uses this part.
+	 * err is -errno.
 	 */
 	void (*srq_failed)(struct srq *q, int err, const char *what);
 	struct tx_batch tx;

@@ -13,9 +13,9 @@
  */
 void rdmamsg__ring_make(struct lane *l, uint32_t size, uint32_t lazy);
 /*
- * Gives a buffer to as many of the next n slots as it can. Returns how many. The
- * slots behind them, up to 'missing', are not to be posted now: their buffers go
- * first.
+ * Gives a buffer to as many of the next n slots as it can. Returns how many.
+ * The slots behind them, up to 'missing', are not to be posted now: their
+ * buffers go first.
  */
 uint32_t rdmamsg__ring_fill(struct lane *l, uint32_t n, uint32_t missing);
 /* Posts the next n slots, which have buffers. 0, -errno */

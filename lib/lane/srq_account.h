@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The account of a shared receive queue: what its peers may send by the rules, and
- * what is kept for each of them. All amounts are receives.
+ * The account of a shared receive queue: what its peers may send by the rules,
+ * and what is kept for each of them. All amounts are receives.
  *
  *   endpoints * place + lobby + extra <= capacity
  *   endpoints * floor + extra - answers >= promised; the difference is kept
  *
- * 'place' is the floor and SRQ_CTRL. 'extra' is what endpoints have beyond their
- * floor, and the answers. Debug builds assert both after each change.
+ * 'place' is the floor and SRQ_CTRL. 'extra' is what endpoints have beyond
+ * their floor, and the answers. Debug builds assert both after each change.
  */
 #ifndef RDMAMSG_LIB_SRQ_ACCOUNT_H
 #define RDMAMSG_LIB_SRQ_ACCOUNT_H

@@ -42,7 +42,9 @@
  */
 static void mark_end(struct rdmamsg_ep *ep)
 {
-	if (!rdmamsg__sq_used(&ep->lane) || rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.total)
+	uint32_t used = rdmamsg__sq_used(&ep->lane);
+
+	if (!used || used >= ep->lane.sq.total)
 		return;
 	rdmamsg__tx_keepalive(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);

@@ -147,10 +147,10 @@ void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 }
 
 /*
- * If the first completion with an error is flushed, or is a receive, the peer has
- * used a wrong key. If the peer's device refuses a request of ours, our program
- * may have used a key wrongly, or the peer has been killed: the kernel takes its
- * regions before its queue pairs.
+ * If the first completion with an error is flushed, or is a receive, the peer
+ * has used a wrong key. If the peer's device refuses a request of ours, our
+ * program may have used a key wrongly, or the peer has been killed: the kernel
+ * takes its regions before its queue pairs.
  */
 static bool is_peers_fault(const struct ibv_wc *wc)
 {

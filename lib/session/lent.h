@@ -16,8 +16,8 @@
  *
  * Messages of the peer that the program passes on count in 'sent' until their
  * operation ends, with a bound of the same size. They stop the program's next
- * rdmamsg_msg_send() and never the arrival of messages: else two peers that pass on
- * to each other would wait for each other.
+ * rdmamsg_msg_send() and never the arrival of messages: else two peers that
+ * pass on to each other would wait for each other.
  */
 #ifndef RDMAMSG_LIB_LENT_H
 #define RDMAMSG_LIB_LENT_H

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an endpoint has of a shared receive queue: its place, credits, messages. */
+/*
+ * What an endpoint has of a shared receive queue: its place, credits, messages.
+ */
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/ctx.h"

@@ -206,7 +206,8 @@ static bool is_backed(void)
 	uint32_t floors = q->account.eps * q->owner->opts.floor;
 
 	return q->posted + q->ready_count >=
-	       max(q->account.promised, floors + q->account.extra) + q->account.eps * SRQ_CTRL;
+	       max(q->account.promised, floors + q->account.extra) +
+	       q->account.eps * SRQ_CTRL;
 }
 
 static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: another lane under an open endpoint. The old one is taken away
- * on both sides while nothing is in flight, another is put in its place, and the
- * conversation goes on: numbers, credits, large messages, the close.
+ * on both sides while nothing is in flight, another is put in its place, and
+ * the conversation goes on: numbers, credits, large messages, the close.
  */
 #include "base/ctx.h"
 #include "base/util.h"

@@ -189,6 +189,7 @@ static void copy__of_max_copy_bytes_GOES(void **state)
 /* The inline call, many times in one callback, with more credit than room. */
 static void fast__send_depth_used_up_EAGAIN(void **state)
 {
+	const struct rdmamsg_hot_ep *h;
 	unsigned int sent = 0;
 
 	opts.recv_depth = 64;
@@ -197,8 +198,8 @@ static void fast__send_depth_used_up_EAGAIN(void **state)
 	while (!rdmamsg_fast_send(client.ep, "x", 1, 0))
 		assert_true(++sent < 64);
 	assert_true(sent <= 8);
-	assert_true(client.ep->lane.hot.stop - (uint32_t)client.ep->lane.hot.sq_posted <=
-		    8);
+	h = &client.ep->lane.hot;
+	assert_true(h->stop - (uint32_t)h->sq_posted <= 8);
 	WAIT_FOR(server.messages == sent);
 }
 
