@@ -324,8 +324,9 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
 
+	/* if it is not told of, what is told later proves it */
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
-	    r->posted == 1 && list_empty(&op->node) &&
+	    op->cookie && r->posted == 1 && list_empty(&op->node) &&
 	    rdmamsg__tx_prove(ep, op, &status))
 		return;
 	r->posted--;
