@@ -66,12 +66,11 @@ enum harm {
 	HARM_KILL = 1u << 0,		/* SIGKILL, and a new process */
 	HARM_STOP = 1u << 1,		/* SIGSTOP, SIGCONT */
 	HARM_PORT = 1u << 2,		/* down, and up again */
-	HARM_SILENT = 1u << 3,		/* black hole (soft HCA) */
+	HARM_SILENT = 1u << 3,		/* black hole */
 	HARM_DEVICE = 1u << 4,		/* removed, and added again */
 	HARM_LOSS = 1u << 5,		/* drops and delays (soft HCA) */
 	HARM_INJECT = 1u << 6,		/* a call of the process fails */
 	HARM_FILES = 1u << 7,		/* RLIMIT_NOFILE is small */
-	HARM_ROUTE = 1u << 8,		/* of HARM_PORT: no route (Soft-RoCE) */
 };
 #define HARMS	8	/* that are counted */
 /* A connection survives these: they are shorter than dead_after_ms. */
@@ -287,7 +286,6 @@ void process_kill(struct round *r, uint32_t slot);
 void harm_start(struct round *r);
 void harm_step(struct round *r);	/* what is due */
 void harm_end(struct round *r);		/* all is well again */
-void harm_over(void);			/* all processes have ended */
 
 /* ---- judge.c ---------------------------------------------------------- */
 

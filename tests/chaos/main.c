@@ -153,7 +153,7 @@ static bool one_round(uint64_t seed, struct totals *totals)
 	return !r.violations;
 }
 
-static void print_totals(const struct totals *t)
+static void print_harms(const struct totals *t)
 {
 	static const char *const names[HARMS] = {
 		"kills", "stops", "ports down", "ports silent",
@@ -161,16 +161,21 @@ static void print_totals(const struct totals *t)
 		"rounds without descriptors",
 	};
 
+	for (int i = 0; i < HARMS; i++)
+		printf("%s %llu %s", i ? "," : "#",
+		       (unsigned long long)t->harms[i], names[i]);
+	printf("\n");
+}
+
+static void print_totals(const struct totals *t)
+{
 	printf("# total: %llu rounds, %llu connections, %llu messages, %llu MB, "
-	       "%llu one-sided operations\n#",
+	       "%llu one-sided operations\n",
 	       (unsigned long long)t->rounds,
 	       (unsigned long long)t->connections,
 	       (unsigned long long)t->messages,
 	       (unsigned long long)t->bytes >> 20,
 	       (unsigned long long)t->rmas);
-	for (int i = 0; i < HARMS; i++)
-		printf(" %llu %s%s", (unsigned long long)t->harms[i], names[i],
-		       i < HARMS - 1 ? "," : "\n");
 	printf("# lost %llu, doubled %llu, violations %llu\n",
 	       (unsigned long long)t->lost, (unsigned long long)t->doubled,
 	       (unsigned long long)t->violations);
@@ -311,14 +316,19 @@ int main(int argc, char **argv)
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	printf("# seed %llu\n", (unsigned long long)opt.seed);
-	if (opt.part)
-		return prepare(&part, opt.seed, &totals) ?
-		       part_run(&part, opt.part, opt.ports, opt.dir) : 2;
+	if (opt.part) {
+		if (!prepare(&part, opt.seed, &totals))
+			return 2;
+		status = part_run(&part, opt.part, opt.ports, opt.dir);
+		print_harms(&totals);
+		return status;
+	}
 	end = now_ms() + opt.seconds * 1000ull;
 	for (uint64_t i = 0; !interrupted && now_ms() < end &&
 	     (!opt.rounds || i < opt.rounds); i++)
 		(void)one_round(opt.seed + i, &totals);
 	print_totals(&totals);
+	print_harms(&totals);
 	(void)rmdir(opt.dir);
 	return totals.violations || !totals.rounds ? 1 : 0;
 }

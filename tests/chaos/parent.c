@@ -240,5 +240,4 @@ void round_work(struct round *r)
 {
 	load(r);
 	finish(r);
-	harm_over();
 }
