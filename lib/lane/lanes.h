@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/handles.h"
 #include "base/list.h"
 #include "lane/batch.h"
 
@@ -17,8 +18,7 @@
 struct lanes {
 	struct list srq_list;		/* struct rdmamsg_srq */
 	struct rdmamsg_srq *srq;	/* of endpoints that have no other */
-	struct srq *srqs[SRQ_PARTS];	/* by index in their wr_id */
-	uint32_t srq_hint;
+	struct handles srqs;		/* struct srq, by index in their wr_id */
 	/*
 	 * Given by the sessions: nothing works any more that uses this part.
 	 * err is -errno.

@@ -2,6 +2,7 @@
 /* Shared receive queues: made and taken down. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/cq.h"
@@ -117,18 +118,17 @@ int rdmamsg__srq_options_check(const struct rdmamsg *ctx,
 
 static int take_index(struct rdmamsg *ctx, struct srq *q)
 {
-	for (uint32_t i = 0; i < SRQ_PARTS; i++) {
-		uint32_t at = (ctx->lanes->srq_hint + i) % SRQ_PARTS;
+	uint32_t at;
+	int err = rdmamsg__handle_give(&ctx->lanes->srqs, q, 0, SRQ_PARTS, &at);
 
-		if (ctx->lanes->srqs[at])
-			continue;
-		ctx->lanes->srqs[at] = q;
-		ctx->lanes->srq_hint = at + 1;
-		q->wr_id = (uint64_t)SRQ_KEY << 32 | 0x80000000u | at << 24;
-		return 0;
-	}
-	return rdmamsg__fail(-EMFILE, "a context has at most %d shared receive "
-			     "queues in use", SRQ_PARTS);
+	if (err == -EMFILE)
+		return rdmamsg__fail(err, "a context has at most %d shared "
+				     "receive queues in use", SRQ_PARTS);
+	if (err)
+		return rdmamsg__fail(err, "no memory for a shared receive "
+				     "queue");
+	q->wr_id = (uint64_t)SRQ_KEY << 32 | 0x80000000u | at << 24;
+	return 0;
 }
 
 static int create(struct srq *q)
@@ -198,8 +198,7 @@ void rdmamsg__srq_part_free(struct srq *q)
 		rdmamsg__pool_unuse(q->pool);
 	if (q->cq)
 		rdmamsg__cq_put(q->dev, q->cq, q->depth);
-	if (ctx->lanes->srqs[rdmamsg__srq_index(q)] == q)
-		ctx->lanes->srqs[rdmamsg__srq_index(q)] = NULL;
+	rdmamsg__handle_take(&ctx->lanes->srqs, q, rdmamsg__srq_index(q));
 	add_stats(&q->owner->st, &q->st);
 	list_del(&q->node);
 	list_del(&q->dev_node);
@@ -292,10 +291,9 @@ bool rdmamsg__srq_event(struct rdmamsg *ctx, const void *ibv, int type)
 {
 	struct srq *q = NULL;
 
-	for (uint32_t i = 0; i < SRQ_PARTS && !q; i++)
-		if (ctx->lanes->srqs[i] && ctx->lanes->srqs[i]->ibv == ibv)
-			q = ctx->lanes->srqs[i];
-	if (!q)
+	for (uint32_t i = 0; i < SRQ_PARTS && (!q || q->ibv != ibv); i++)
+		q = rdmamsg__handle_of(&ctx->lanes->srqs, i);
+	if (!q || q->ibv != ibv)
 		return false;
 	if (type == IBV_EVENT_SRQ_ERR) {
 		q->failed = true;

@@ -216,7 +216,8 @@ void rdmamsg__srq_foresee(const struct srq *q, uint64_t wr_id)
 
 struct srq *rdmamsg__srq_completed(const struct lanes *lanes, uint64_t wr_id)
 {
-	struct srq *q = lanes->srqs[wr_id >> 24 & (SRQ_PARTS - 1)];
+	struct srq *q = rdmamsg__handle_of(&lanes->srqs,
+					   wr_id >> 24 & (SRQ_PARTS - 1));
 	uint32_t at = (uint32_t)wr_id & (SRQ_SLOTS - 1);
 
 	if (unlikely(!q || at >= q->depth || !q->slots[at].posted))

@@ -241,7 +241,8 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__cm_close(ctx);
 	rdmamsg__loop_close(&ctx->loop);
 	pthread_mutex_destroy(&ctx->sessions->cm_lock);
-	free(ctx->sessions->table);
+	rdmamsg__handles_free(&ctx->sessions->table);
+	rdmamsg__handles_free(&ctx->lanes->srqs);
 	context_free(ctx);
 }
 

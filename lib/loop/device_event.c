@@ -119,8 +119,8 @@ void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)
 	};
 
 	if (m->for_ep)
-		ev.ep = m->ep_key >> 8 < ctx->sessions->table_size ?
-			ctx->sessions->table[m->ep_key >> 8] : NULL;
+		ev.ep = rdmamsg__handle_of(&ctx->sessions->table,
+					   m->ep_key >> 8);
 	if (ev.ep && ev.ep->key != m->ep_key)
 		ev.ep = NULL;
 	if (!is_for_program(ctx, m)) {

@@ -2,6 +2,7 @@
 /* The lane of an endpoint, and what else an endpoint needs of a device. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
@@ -30,41 +31,19 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
+/* The generation is for what comes even after the index was given again. */
 static int table_add(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg *ctx = ep->ctx;
-	uint32_t i, size = ctx->sessions->table_size;
-	struct rdmamsg_ep **table;
+	struct sessions *s = ep->ctx->sessions;
+	uint32_t index;
+	int err = rdmamsg__handle_give(&s->table, ep, 0, EP_MAX, &index);
 
-	/*
-	 * Starting past the last one used keeps an index unused for long
-	 * after it was freed; the generation is for what comes even later.
-	 */
-	for (i = 0; i < size; i++) {
-		uint32_t at = (ctx->sessions->table_hint + i) % size;
-
-		if (!ctx->sessions->table[at]) {
-			i = at;
-			goto found;
-		}
-	}
-	if (size >= EP_MAX)
-		return rdmamsg__fail(-EMFILE,
-				     "a context has at most %u endpoints",
+	if (err == -EMFILE)
+		return rdmamsg__fail(err, "a context has at most %u endpoints",
 				     EP_MAX);
-	size = size ? 2 * size : 16;
-	table = realloc(ctx->sessions->table, size * sizeof(*table));
-	if (!table)
-		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
-	memset(table + ctx->sessions->table_size, 0,
-	       (size - ctx->sessions->table_size) * sizeof(*table));
-	i = ctx->sessions->table_size;
-	ctx->sessions->table = table;
-	ctx->sessions->table_size = size;
-found:
-	ctx->sessions->table[i] = ep;
-	ctx->sessions->table_hint = i + 1;
-	ep->key = i << 8 | (++ctx->sessions->generation & 0xff);
+	if (err)
+		return rdmamsg__fail(err, "no memory for an endpoint");
+	ep->key = index << 8 | (++s->generation & 0xff);
 	ep->lane.hot.wr_id = (uint64_t)ep->key << 32;
 	return 0;
 }
@@ -186,9 +165,7 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	rdmamsg__srq_leave(ep);
 	rdmamsg__lane_unmake(&ep->lane);
 	/* of an earlier try, the key may be somebody else's by now */
-	if (ep->key >> 8 < ctx->sessions->table_size &&
-	    ctx->sessions->table[ep->key >> 8] == ep)
-		ctx->sessions->table[ep->key >> 8] = NULL;
+	rdmamsg__handle_take(&ctx->sessions->table, ep, ep->key >> 8);
 	if (ctx->last == ep)
 		ctx->last = &rdmamsg__nobody;
 	list_del(&ep->starving.node);

@@ -547,11 +547,9 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	   const struct ibv_wc *end)
 {
 	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
-	struct sessions *s = ctx->sessions;
-	struct rdmamsg_ep *ep = NULL;
+	struct rdmamsg_ep *ep =
+		rdmamsg__handle_of(&ctx->sessions->table, key >> 8);
 
-	if (likely(key >> 8 < s->table_size))
-		ep = s->table[key >> 8];
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
 			rdmamsg__srq_done(ctx, wc, end);

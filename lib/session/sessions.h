@@ -12,6 +12,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/handles.h"
 #include "base/list.h"
 #include "device/verbs_api.h"
 #include "wire/proto.h"
@@ -20,8 +21,7 @@ struct sessions {
 	struct list dirty;		/* eps with work before sleeping */
 	uint64_t rounds;		/* calls that had some of it to do */
 
-	struct rdmamsg_ep **table;	/* by index of their key */
-	uint32_t table_size, table_hint;
+	struct handles table;		/* eps, by the index of their key */
 	uint32_t generation;		/* of keys */
 	struct list eps;
 	int ep_count;

@@ -32,7 +32,7 @@ void soft_cm_uncount(struct soft_cm_file *file)
 struct soft_cm_id *soft_cm_find(struct soft_dev *dev, uint32_t handle)
 {
 	uint32_t i = handle >> 8;
-	struct soft_cm_id *id = i < dev->cm_room ? dev->cm_table[i] : NULL;
+	struct soft_cm_id *id = rdmamsg__handle_of(&dev->cm_table, i);
 
 	return id && id->handle == handle ? id : NULL;
 }
@@ -47,28 +47,11 @@ struct soft_cm_id *soft_cm_id_of(struct soft_cm_file *file, uint32_t handle)
 static int give_handle(struct soft_dev *dev, struct soft_cm_id *id)
 {
 	static _Atomic uint8_t generation;
-	uint32_t room = dev->cm_room, i;
-	struct soft_cm_id **table;
+	uint32_t i;
+	int err = rdmamsg__handle_give(&dev->cm_table, id, 0, 1u << 23, &i);
 
-	for (uint32_t n = 0; n < room; n++) {
-		i = (dev->cm_hint + n) % room;
-		if (!dev->cm_table[i])
-			goto found;
-	}
-	if (room >= 1u << 23)
-		return -EMFILE;
-	i = room;
-	room = room ? 2 * room : 64;
-	table = realloc(dev->cm_table, room * sizeof(struct soft_cm_id *));
-	if (!table)
-		return -ENOMEM;
-	memset(table + dev->cm_room, 0,
-	       (room - dev->cm_room) * sizeof(struct soft_cm_id *));
-	dev->cm_table = table;
-	dev->cm_room = room;
-found:
-	dev->cm_hint = i + 1;
-	dev->cm_table[i] = id;
+	if (err)
+		return err;
 	id->handle = i << 8 | (uint8_t)(++generation | 1);
 	return 0;
 }
@@ -118,7 +101,7 @@ void soft_cm_id_free(struct soft_cm_id *id)
 		t = id->file->events.next;
 	}
 	soft_wire_put(dev, id->wire);
-	dev->cm_table[id->handle >> 8] = NULL;
+	rdmamsg__handle_take(&dev->cm_table, id, id->handle >> 8);
 	list_del(&id->node);
 	free(id);
 }

@@ -97,8 +97,8 @@ static void dev_free(struct soft_dev *dev)
 {
 	free(dev->qps);
 	soft_keys_fini(&dev->keys);
-	free(dev->srqs);
-	free(dev->cm_table);
+	rdmamsg__handles_free(&dev->srqs);
+	rdmamsg__handles_free(&dev->cm_table);
 	free(dev->watch);
 	(void)pthread_mutex_destroy(&dev->lock);
 	free(dev);

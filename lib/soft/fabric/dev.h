@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/handles.h"
 #include "base/list.h"
 #include "soft/fabric/fault.h"
 #include "soft/fabric/gid.h"
@@ -37,8 +38,7 @@ struct soft_dev {
 	struct soft_keys keys;
 	struct soft_qp **qps;		/* by index */
 	uint32_t qp_hint, qp_count;
-	struct soft_srq **srqs;		/* by number */
-	uint32_t srq_room, srq_hint;
+	struct handles srqs;		/* struct soft_srq, by number */
 	struct list domains;		/* XRC */
 	struct list groups[SOFT_GROUP_BUCKETS];
 	bool group_used[SOFT_GROUPS];
@@ -52,8 +52,7 @@ struct soft_dev {
 	struct list cm_ids, cm_files;
 	struct list cm_mcs;		/* joined groups */
 	uint32_t cm_mc_last;
-	struct soft_cm_id **cm_table;
-	uint32_t cm_room, cm_hint;
+	struct handles cm_table;	/* struct soft_cm_id, by handle >> 8 */
 	uint16_t cm_port_last;
 
 	/* node */

@@ -18,36 +18,16 @@
 #include "soft/verbs/mr.h"
 #include "soft/verbs/qp.h"
 
+/* 0 is no number. */
 static int take_number(struct soft_dev *dev, struct soft_srq *srq)
 {
-	uint32_t room = dev->srq_room, i;
-	struct soft_srq **more;
-
-	/* continue behind the last number; never use 0 */
-	for (uint32_t n = 0; n < room; n++) {
-		i = (dev->srq_hint + n) % room;
-		if (i && !dev->srqs[i])
-			goto found;
-	}
-	if (room >= SOFT_MAX_SRQ)
-		return ENOMEM;
-	more = realloc(dev->srqs, (room + 64) * sizeof(*more));
-	if (!more)
-		return ENOMEM;
-	memset(more + room, 0, 64 * sizeof(*more));
-	dev->srqs = more;
-	dev->srq_room = room + 64;
-	i = max(room, 1u);
-found:
-	dev->srq_hint = i + 1;
-	dev->srqs[i] = srq;
-	srq->num = i;
-	return 0;
+	return rdmamsg__handle_give(&dev->srqs, srq, 1, SOFT_MAX_SRQ,
+				    &srq->num) ? ENOMEM : 0;
 }
 
 struct soft_srq *soft_srq_find(const struct soft_dev *dev, uint32_t num)
 {
-	return num < dev->srq_room ? dev->srqs[num] : NULL;
+	return rdmamsg__handle_of(&dev->srqs, num);
 }
 
 static int check(const struct ibv_context *verbs,
@@ -157,7 +137,7 @@ int soft_destroy_srq(struct ibv_srq *ibv)
 		qp->rq.head = qp->rq.tail;
 		qp->srq = NULL;
 	}
-	dev->srqs[srq->num] = NULL;
+	rdmamsg__handle_take(&dev->srqs, srq, srq->num);
 	((struct soft_pd *)ibv->pd)->users--;
 	if (srq->xrcd) {
 		srq->xrcd->users--;
