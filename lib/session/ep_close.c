@@ -21,6 +21,7 @@
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/rma.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 
@@ -215,6 +216,9 @@ static void progress_setup(struct rdmamsg_ep *ep)
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
 	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count)
+		return false;
+	/* the peer may go as soon as it has our CLOSE, and proves no more */
+	if (rdmamsg__rma_unproven(ep))
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }

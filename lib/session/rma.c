@@ -34,10 +34,15 @@
 
 /* ---- memory ----------------------------------------------------------- */
 
+static uint32_t rma_count(const struct rdmamsg_ep *ep)
+{
+	return min(ep->opts.send_depth, (uint32_t)RMA_MAX);
+}
+
 /* With the first operation, then never again. */
 static int rma_alloc(struct rdmamsg_ep *ep)
 {
-	uint32_t count = min(ep->opts.send_depth, (uint32_t)RMA_MAX);
+	uint32_t count = rma_count(ep);
 	struct rma *all;
 
 	_Static_assert(RMA_MAX * sizeof(uint64_t) <= PROTO_RECV_MIN,
@@ -348,8 +353,27 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		end(ep, r, 0);
 }
 
+bool rdmamsg__rma_unproven(const struct rdmamsg_ep *ep)
+{
+	const struct rma *all = ep->onesided.all;
+	uint32_t count = rma_count(ep);
+
+	if (likely(!ep->lane.doubts_reads) || !all)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (all[i].posted && all[i].op.cookie &&
+		    rdmamsg__rma_is_read(&all[i]))
+			return true;
+	return false;
+}
+
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 {
+	if (op->doubted) {
+		op->doubted = false;
+		ep->lane.doubted--;
+		ep->close.lost_read = true;
+	}
 	((struct rma *)op)->posted--;
 	if (list_empty(&op->node))
 		rdmamsg__tx_queue(ep, op);

@@ -84,6 +84,8 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
  * it waits in the queue.
  */
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op);
+/* Reads are under way that a request behind them has still to prove. */
+bool rdmamsg__rma_unproven(const struct rdmamsg_ep *ep);
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op,
 			       int status);
 /* A request of it could not be posted: the endpoint is on its way out. */

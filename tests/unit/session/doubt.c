@@ -6,12 +6,14 @@
 #include "base/base.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
+#include "wire/proto.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -22,8 +24,15 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-static struct side *victim;	/* its next read fails; NULL: none does */
+/*
+ * Its next read fails; NULL: none does. Until then completions come one after
+ * the other, so that nothing behind the read is seen yet.
+ */
+static struct side *victim;
+static bool hold;		/* the device is slow: nothing completes */
 static unsigned int reads;	/* that this one has made */
+static uint32_t closing;	/* the client's queue pair, with its CLOSE */
+static unsigned int late_proofs;	/* behind it */
 
 static void fail_queue_pair(struct rdmamsg_ep *ep)
 {
@@ -35,8 +44,8 @@ static void fail_queue_pair(struct rdmamsg_ep *ep)
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
-	/* one after the other, so that nothing behind the read is seen yet */
-	int n = soft_ops.poll_cq(cq, min(room, 1), wc);
+	int n = hold ? 0 :
+		soft_ops.poll_cq(cq, victim ? min(room, 1) : room, wc);
 
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status || wc[i].opcode != IBV_WC_RDMA_READ)
@@ -50,6 +59,27 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	return n;
 }
 
+/* What goes out behind CLOSE may find nobody to answer it. */
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		struct proto_hdr hdr;
+
+		if (w->opcode == IBV_WR_RDMA_WRITE && !w->num_sge &&
+		    closing == qp->qp_num && client.ep->state < EP_DRAINING)
+			late_proofs++;
+		if (w->opcode != IBV_WR_SEND)
+			continue;
+		memcpy(&hdr, (const void *)(uintptr_t)w->sg_list->addr,
+		       sizeof(hdr));
+		if (hdr.type == PROTO_CLOSE && client.ep &&
+		    qp == client.ep->lane.hot.qp)
+			closing = qp->qp_num;
+	}
+	return soft_ops.post_send(qp, wr, bad);
+}
+
 static struct ibv_context *open_device(struct ibv_device *device)
 {
 	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
@@ -58,6 +88,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 		return NULL;
 	soft_ops = verbs->ops;
 	verbs->ops.poll_cq = poll_cq;
+	verbs->ops.post_send = post_send;
 	return verbs;
 }
 
@@ -88,6 +119,7 @@ static int set_up(void **state)
 	memset(&server, 0, sizeof(server));
 	victim = NULL;
 	reads = 0;
+	closing = late_proofs = 0;
 	table = rdmamsg__verbs_soft;
 	table.open_device = open_device;
 	rdmamsg__verbs = &table;
@@ -156,22 +188,29 @@ static void message__with_sends_under_way_BLAMES_NOBODY(void **state)
 	assert_int_equal(server.messages, 0);
 }
 
+/* The client may read from the server's memory into its own. */
+static void share(struct rdmamsg_region **from, struct rdmamsg_region **to,
+		  struct rdmamsg_key *key)
+{
+	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, SIZE,
+					       RDMAMSG_ACCESS_READ, from), 0);
+	assert_int_equal(rdmamsg_region_register(*from, server.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(*from, server.ep, key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, SIZE,
+					       RDMAMSG_ACCESS_LOCAL_WRITE, to),
+			 0);
+	assert_int_equal(rdmamsg_region_register(*to, client.ep), 0);
+}
+
 static void program__its_read_in_name_only_FAILS(void **state)
 {
 	struct rdmamsg_region *from, *to;
 	struct rdmamsg_sge sge = { .len = SIZE };
 	struct rdmamsg_key key;
 
-	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, SIZE,
-					       RDMAMSG_ACCESS_READ, &from), 0);
-	assert_int_equal(rdmamsg_region_register(from, server.ep), 0);
-	assert_int_equal(rdmamsg_region_get_key(from, server.ep, &key), 0);
-	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, SIZE,
-					       RDMAMSG_ACCESS_LOCAL_WRITE, &to),
-			 0);
+	share(&from, &to, &key);
 	sge.region = to;
 	sge.data = client.mem;
-	assert_int_equal(rdmamsg_region_register(to, client.ep), 0);
 	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, &client),
 			 0);
 	WAIT_FOR(client.sent);
@@ -185,6 +224,37 @@ static void program__its_read_in_name_only_FAILS(void **state)
 	is_no_offence(&client);
 }
 
+/* The server goes as soon as it may, before the client's program looks. */
+static void close__behind_a_read_WAITS_FOR_THE_PROOF(void **state)
+{
+	struct rdmamsg_region *from, *to;
+	struct rdmamsg_sge sge = { .len = 8 };
+	struct rdmamsg_key key;
+
+	share(&from, &to, &key);
+	sge.region = to;
+	sge.data = client.mem;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0,
+					      &client), 0);
+	rdmamsg_ep_close(client.ep);
+	hold = true;
+	for (int i = 0; i < 10; i++)
+		(void)rdmamsg_process(client.ctx);
+	hold = false;
+	for (int i = 0; i < 1000 && !(client.closed && server.closed); i++) {
+		for (int k = 0; k < 20 || rdmamsg_process(server.ctx) > 0; k++)
+			usleep(100);
+		(void)rdmamsg_process(client.ctx);
+	}
+	assert_true(client.closed && server.closed);
+	assert_int_equal(late_proofs, 0);
+	assert_int_equal(client.sent, 3);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+}
+
 int main(void)
 {
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -193,6 +263,7 @@ int main(void)
 		CASE(message__read_in_name_only_IS_NOT_GIVEN),
 		CASE(message__with_sends_under_way_BLAMES_NOBODY),
 		CASE(program__its_read_in_name_only_FAILS),
+		CASE(close__behind_a_read_WAITS_FOR_THE_PROOF),
 	};
 
 	join_own_fabric("doubt");
