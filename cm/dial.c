@@ -64,6 +64,12 @@ void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
 
 void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 {
+	/* too late: it ends, and goes nowhere any more */
+	if (ep->close.failing) {
+		if (addrs)
+			freeaddrinfo(addrs);
+		return;
+	}
 	if (gai) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ADDRESS,
 				   -EADDRNOTAVAIL, "cannot resolve %s port %s: "

@@ -190,6 +190,9 @@ static void on_io(struct watch *w)
 	struct oob_conn *c = list_entry(w, struct oob_conn, watch);
 	int ret;
 
+	/* too late: it ends, and goes nowhere any more */
+	if (c->ep && c->ep->close.failing)
+		return;
 	if (c->connecting) {
 		rdmamsg__oob_dialled(c);
 		return;

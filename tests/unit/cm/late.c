@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: an answer that is there together with the end of the time is too
+ * late: the endpoint ends, and does not live on without a deadline.
+ */
+#include "../own_fabric.h"
+#include "../two_ends.h"
+#include "device/verbs_api.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rdmamsg/oob.h>
+
+#define TIMEOUT_MS	200
+#define MUCH_LATER_US	500000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool may_answer, answered;
+
+int __real_getaddrinfo(const char *host, const char *port,
+		       const struct addrinfo *hints, struct addrinfo **ret);
+int __wrap_getaddrinfo(const char *host, const char *port,
+		       const struct addrinfo *hints, struct addrinfo **ret);
+
+/* The resolver: of this name it says nothing until it may. */
+int __wrap_getaddrinfo(const char *host, const char *port,
+		       const struct addrinfo *hints, struct addrinfo **ret)
+{
+	int gai;
+
+	if (!host || strcmp(host, "slow.invalid"))
+		return __real_getaddrinfo(host, port, hints, ret);
+	if (hints->ai_flags & AI_NUMERICHOST)
+		return EAI_NONAME;
+	pthread_mutex_lock(&lock);
+	while (!may_answer)
+		pthread_cond_wait(&changed, &lock);
+	gai = __real_getaddrinfo("127.0.0.1", port, hints, ret);
+	answered = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	return gai;
+}
+
+static void answer_now(void)
+{
+	pthread_mutex_lock(&lock);
+	may_answer = true;
+	pthread_cond_broadcast(&changed);
+	while (!answered)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_closed = on_closed,
+};
+
+static int set_up(void **state)
+{
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	return rdmamsg_open(&client.ctx, NULL) ||
+	       rdmamsg_open(&server.ctx, NULL);
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	return 0;
+}
+
+/* The time is over first, and the answer comes while nobody looks. */
+static void ends_at_once(bool has_queue_pair)
+{
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+
+	usleep(MUCH_LATER_US);
+	/* one round, or until a queue pair is drained; the server does no more */
+	do
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	while (has_queue_pair && !client.closed && rdmamsg__now_ms() < end);
+	assert_true(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	assert_null(client.ep);
+}
+
+static void name__resolved_too_late_ENDS(void **state)
+{
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .user = &client, .handlers = &handlers,
+		.timeout_ms = TIMEOUT_MS,
+	};
+
+	assert_int_equal(rdmamsg_connect(client.ctx, "slow.invalid", "1",
+					 &opts, NULL), 0);
+	usleep(MUCH_LATER_US);
+	answer_now();
+	ends_at_once(false);
+}
+
+static void record__answered_too_late_ENDS(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .user = &server, .handlers = &handlers,
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts,
+	};
+	struct rdmamsg_listener *l;
+
+	assert_int_equal(rdmamsg_oob_listen(server.ctx, "127.0.0.1", "0",
+					    &lopts, &l), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	opts.user = &client;
+	opts.timeout_ms = TIMEOUT_MS;
+	assert_int_equal(rdmamsg_oob_connect(client.ctx, "127.0.0.1", service,
+					     &opts, NULL), 0);
+	/* the offer goes out */
+	for (int i = 0; i < 10; i++) {
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+		usleep(TIMEOUT_MS * 1000 / 20);
+	}
+	usleep(MUCH_LATER_US);
+	for (int i = 0; i < 10; i++) {
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+		usleep(10000);
+	}
+	ends_at_once(true);
+}
+
+int main(void)
+{
+#define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		CASE(name__resolved_too_late_ENDS),
+		CASE(record__answered_too_late_ENDS),
+	};
+
+	join_own_fabric("late");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
