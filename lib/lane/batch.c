@@ -4,6 +4,7 @@
 #include "device/verbs_api.h"
 #include "lane/batch.h"
 #include "lane/lane.h"
+#include "lane/qp.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,5 +69,7 @@ void rdmamsg__batch_post(struct tx_batch *b)
 		return;
 	take_back(l, (uint32_t)(end -
 				(bad ? (struct tx_entry *)bad : b->entries)));
+	/* what goes out behind the gap would be taken for a broken protocol */
+	(void)rdmamsg__lane_error(l);
 	l->on->failed(l, ret, "posting to the send queue");
 }
