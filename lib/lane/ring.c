@@ -48,7 +48,7 @@ int rdmamsg__ring_post(struct lane *l, uint32_t n)
 {
 	struct receive_queue *rq = &l->rq;
 	struct ibv_recv_wr *last = &rq->slots[behind(rq, rq->tail, n - 1)].wr;
-	struct ibv_recv_wr *next = last->next, *bad;
+	struct ibv_recv_wr *next = last->next, *bad = NULL;
 	int ret;
 
 	last->next = NULL;
@@ -56,7 +56,8 @@ int rdmamsg__ring_post(struct lane *l, uint32_t n)
 		ibv_post_recv(l->hot.qp, &rq->slots[rq->tail].wr, &bad));
 	last->next = next;
 	if (unlikely(ret)) {
-		uint32_t at = (uint32_t)((struct rx_slot *)bad - rq->slots);
+		uint32_t at = bad ? (uint32_t)((struct rx_slot *)bad -
+					       rq->slots) : rq->tail;
 
 		n = at - rq->tail + (at < rq->tail ? rq->target : 0);
 	}
