@@ -51,5 +51,5 @@ bool rdmamsg__account_is_full(const struct rdmamsg *ctx,
 	/* spare memory can hold receives */
 	left = rdmamsg__budget_room(ctx, DIR_IN, true) +
 	       ctx->memory->budget[DIR_IN].spare;
-	return !rdmamsg__is_fair(a->posted + a->lent, left, 1);
+	return !rdmamsg__is_fair(a->posted + a->lent + a->sent, left, 1);
 }

@@ -86,7 +86,7 @@ static int charge(struct rdmamsg_ep *ep, uint32_t count)
 			"the peers at this address have "
 			"%zu bytes to receive, of %zu left a third "
 			"is for others (max_per_source)",
-			a->posted + a->lent, left);
+			a->posted + a->lent + a->sent, left);
 	}
 	a->posted += size;
 	ep->rndv.charged = size;
