@@ -24,7 +24,8 @@ for target in "$@"; do
 	mkdir "$tmp/new-$target"
 	case $target in
 	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
-			-exec grep -L '^int main' {} +) ;;
+			-exec grep -L '^int main' {} +)
+		sources="$sources $top/lib/base/handles.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
