@@ -135,7 +135,7 @@ static const struct rdmamsg_options little = {
 	.size = sizeof(little), .max_registered = 4 << 20,
 };
 
-static void send_until_refused(size_t len)
+static void send_until_refused_from(struct end *e, size_t len)
 {
 	uint64_t quiet = 0;
 	uint32_t n = 0;
@@ -143,7 +143,7 @@ static void send_until_refused(size_t len)
 	/* until refused, with all that the receiver can give having come */
 	while (quiet < 3) {
 		uint64_t since = now_ms();
-		int ret = end_send(&p.c, HOW_SENDV, len, n);
+		int ret = end_send(e, HOW_SENDV, len, n);
 
 		if (!ret) {
 			n++;
@@ -156,6 +156,11 @@ static void send_until_refused(size_t len)
 		check_notes();
 		quiet = now_ms() - since >= 200 ? quiet + 1 : 0;
 	}
+}
+
+static void send_until_refused(size_t len)
+{
+	send_until_refused_from(&p.c, len);
 }
 
 static void held__until_the_limit_THEN_RECOVERS(void **state)
@@ -593,6 +598,38 @@ static void kept__of_one_peer_OTHERS_GO_ON(void **state)
 	end_fini(&q.s);
 }
 
+/* Also where nothing is known of the peers' addresses: this side connects. */
+static void kept__of_one_server_LEAVES_HALF_TO_OTHERS(void **state)
+{
+	static const struct rdmamsg_options some = {
+		.size = sizeof(some), .max_registered = 32 << 20,
+		.max_send_registered = 8 << 20,
+	};
+	uint64_t before;
+
+	pair_init(&p, NULL);
+	test_close(p.c.ctx);
+	p.c.ctx = test_open(&some);
+	p.c.keep = true;
+	p.c.opts.max_lent = RDMAMSG_NONE;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	before = end_stats(&p.c).bytes_registered;
+	send_until_refused_from(&p.s, 300000);
+	assert_in_range(end_stats(&p.c).bytes_registered - before, 8 << 20,
+			14 << 20);
+	while (p.c.received < p.c.expected_count) {
+		size_t received = p.c.received;
+
+		end_release(&p.c);
+		WAIT_FOR(p.c.received != received);
+	}
+	end_release(&p.c);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* ---- passed on --------------------------------------------------------- */
 
 static size_t passed_on, dropped;
@@ -790,6 +827,7 @@ int main(int argc, char **argv)
 		TEST(both__full_of_what_they_send_ALL_ARRIVES),
 		TEST(limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED),
 		TEST(kept__of_one_peer_OTHERS_GO_ON),
+		TEST(kept__of_one_server_LEAVES_HALF_TO_OTHERS),
 		TEST(passed_on__to_each_other_GOES_ON),
 		TEST(passed_on__to_a_peer_that_keeps_IS_BOUNDED),
 		TEST(queue__of_ten_KEEPS_TEN),
