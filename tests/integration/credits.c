@@ -598,6 +598,20 @@ static void kept__of_one_peer_OTHERS_GO_ON(void **state)
 	end_fini(&q.s);
 }
 
+/* The library takes one message in any case. */
+static void limit__below_a_message_IT_COMES_ALONE(void **state)
+{
+	pair_init(&p, NULL);
+	p.s.opts.max_lent = 100000;
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t tag = 0; tag < 3; tag++)
+		assert_int_equal(end_send(&p.c, HOW_SENDV, 1 << 20, tag), 0);
+	WAIT_FOR(p.s.received == 3);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* Also where nothing is known of the peers' addresses: this side connects. */
 static void kept__of_one_server_LEAVES_HALF_TO_OTHERS(void **state)
 {
@@ -827,6 +841,7 @@ int main(int argc, char **argv)
 		TEST(both__full_of_what_they_send_ALL_ARRIVES),
 		TEST(limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED),
 		TEST(kept__of_one_peer_OTHERS_GO_ON),
+		TEST(limit__below_a_message_IT_COMES_ALONE),
 		TEST(kept__of_one_server_LEAVES_HALF_TO_OTHERS),
 		TEST(passed_on__to_each_other_GOES_ON),
 		TEST(passed_on__to_a_peer_that_keeps_IS_BOUNDED),
