@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/util.h"
 #include "lane/lane.h"
 #include "wire/proto.h"
 
@@ -46,13 +47,15 @@ void rdmamsg__batch_post(struct tx_batch *b);
 static inline bool rdmamsg__batch_takes(const struct tx_batch *b,
 					const struct lane *l)
 {
-	return b->lane == l && b->next < b->entries + TX_BATCH;
+	return likely(b->lane == l) &&
+	       likely(b->next != b->entries + TX_BATCH);
 }
 
 /* The next entry, of a lane that it takes. */
-static inline struct tx_entry *rdmamsg__batch_add(struct tx_batch *b)
+static inline struct tx_entry *rdmamsg__batch_add(struct tx_batch *b,
+						  struct lane *l)
 {
-	struct rdmamsg_hot_ep *h = &b->lane->hot;
+	struct rdmamsg_hot_ep *h = &l->hot;
 	struct tx_entry *e = b->next++;
 
 	e->wr.wr_id = h->wr_id | (h->sq_posted & 0x7fffffffu);

@@ -30,7 +30,7 @@ static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 
 	if (unlikely(!rdmamsg__batch_takes(tx, &ep->lane)))
 		rdmamsg__tx_new(ep);
-	return rdmamsg__batch_add(tx);
+	return rdmamsg__batch_add(tx, &ep->lane);
 }
 
 /*
