@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 struct rdmamsg_device_attr {
-	size_t size;			/* filled */
+	size_t size;			/* set by the library */
 	char name[64];
 	char kind[16];			/* "soft-roce", "infiniband", ... */
 	char firmware[64];
@@ -29,17 +29,17 @@ struct rdmamsg_device_attr {
 };
 
 /*
- * Fills list[0..max), whose elements have 'size' bytes, and returns how many
- * devices there are, which may be more. The soft HCA is one of them. -EACCES:
- * not permitted; -EMFILE, -ENOMEM. -ENODEV: rdmamsg-soft-ctl(1) has removed
- * the soft HCA, and there is no other device.
+ * Fills up to max elements of 'size' bytes at list. Returns the number of
+ * devices, the soft HCA included, which may be more than max. -EACCES: no
+ * permission on the device nodes; -EMFILE, -ENOMEM. -ENODEV: there is no
+ * device, because rdmamsg-soft-ctl(1) has removed the soft HCA. Any thread.
  */
 int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int max);
 
-/* Something that happened to a device, a port or an endpoint's queue pair. */
+/* An event of a device, of a port or of an endpoint's queue pair. */
 struct rdmamsg_event {
 	size_t size;
-	int type;		/* enum ibv_event_type, -1: device is gone */
+	int type;		/* enum ibv_event_type, -1: last of device */
 	const char *name;	/* static text */
 	const char *device;	/* valid during the callback */
 	uint32_t port;		/* 0 if not about a port */

@@ -17,23 +17,33 @@ enum rdmamsg_log_level {
 	RDMAMSG_LOG_DEBUG,
 };
 
-/* Called for each line, without newline, from whatever thread has it. */
+/*
+ * Called for each line, without newline, in the thread that makes the line.
+ * Must not call the library.
+ */
 typedef void (*rdmamsg_log_fn)(void *arg, enum rdmamsg_log_level level,
 			       const char *line);
 
 /*
- * Process-wide, not for use beside running contexts. A NULL fn restores the
- * default: stderr, and only if the environment has RDMAMSG_LOG. Lines above
- * 'level' are not made; the level in RDMAMSG_LOG, if set, wins.
+ * Sets the log function and level of the process. No context may be open. A
+ * NULL fn restores the default: stderr, and only if the environment has
+ * RDMAMSG_LOG. The library makes no lines above 'level'. A level in
+ * RDMAMSG_LOG overrides 'level'.
  */
 void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
 		     enum rdmamsg_log_level level);
 
-/* Everything there is to see of a context, as lines of text. */
+/*
+ * Describes devices, listeners and endpoints of a context in lines of text.
+ * line() must not call the library.
+ */
 void rdmamsg_dump(const struct rdmamsg *ctx,
 		  void (*line)(void *arg, const char *text), void *arg);
 
-/* Of the library at run time, "0.1.0"; <rdmamsg/version.h> is the header's. */
+/*
+ * Returns the version of the library at run time, "0.1.0". The version at
+ * compile time is in <rdmamsg/version.h>.
+ */
 const char *rdmamsg_version(void);
 
 #ifdef __cplusplus

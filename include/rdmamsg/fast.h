@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fast path, inlined down to ibv_post_send() and ibv_poll_cq(). Needs the
- * verbs headers and -libverbs at most. Both calls do the ordinary case only
- * and leave the rest to the library; both exist as exported functions too.
+ * The fast path, inlined down to ibv_post_send() and ibv_poll_cq(). It needs
+ * the headers of libibverbs, and no library besides librdmamsg. The two inline
+ * functions handle the ordinary case, and call the library in all others. The
+ * library also exports both functions.
  *
- * The inlines use the library's structs. A program compiled with another layout
- * of them does not link or load: it lacks the symbol rdmamsg_fast_layout_N.
+ * The inline functions use structs of the library. The library exports the
+ * symbol rdmamsg_fast_layout_N, where N is the number of its layout. A program
+ * compiled with another layout neither links nor loads: the symbol is missing.
  */
 #ifndef RDMAMSG_FAST_H
 #define RDMAMSG_FAST_H
@@ -17,38 +19,38 @@
 extern "C" {
 #endif
 
-/* Of the structs below. The symbol further down has the same number. */
+/* Layout of the structs below. The symbol further down has this number. */
 #define RDMAMSG_FAST_LAYOUT	2
 
-/* The head of struct rdmamsg_ep. All private: not for programs. */
+/* The head of struct rdmamsg_ep. Private: programs must not use it. */
 struct rdmamsg_hot_ep {
 	struct ibv_qp *qp;
-	uint64_t wr_id;		/* upper half of every request's id */
+	uint64_t wr_id;		/* upper half of wr_id of every request */
 	uint64_t bytes_sent;
-	uint64_t sq_posted;	/* requests posted, ever */
-	uint32_t len_end;	/* the inline sends what is shorter */
-	uint32_t look_at;	/* the first of these two values of it: */
-	uint32_t stop;		/* there is no room */
-	uint32_t signal_at;	/* a completion is due */
-	uint32_t signal_every;
-	/* the next message, complete but for what changes each time */
+	uint64_t sq_posted;	/* requests posted in all */
+	uint32_t len_end;	/* fast path: len < len_end */
+	uint32_t look_at;	/* the earlier of stop and signal_at */
+	uint32_t stop;		/* sq_posted at which there is no room */
+	uint32_t signal_at;	/* sq_posted of the next signalled request */
+	uint32_t signal_every;	/* requests per signalled request */
+	/* the next message, except for the fields that each send sets */
 	struct rdmamsg_hot_hdr {
 		uint8_t type, flags;
-		uint16_t seen;	/* all little-endian */
+		uint16_t seen;	/* this and the rest: little-endian */
 		uint32_t credit, number, tag;
 	} hdr;
 	struct ibv_sge sge[2];
 	struct ibv_send_wr wr;
 };
 
-/* The head of struct rdmamsg. All private. */
+/* The head of struct rdmamsg. Private. */
 struct rdmamsg_hot_ctx {
 	struct ibv_cq *cq;
-	int32_t polls;		/* until the long way has its turn */
+	int32_t polls;		/* until the next rdmamsg_poll() */
 	struct ibv_wc wc[16];
 };
 
-/* <endian.h> has none of it in strict C */
+/* in strict C, <endian.h> does not define htole32() */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define RDMAMSG_LE32(x)	(x)
 #else
@@ -60,9 +62,9 @@ struct rdmamsg_hot_ctx {
 #endif
 
 /*
- * The library defines the symbol of its own layout. A pointer to it in each
- * file that includes this header is resolved when the program is loaded, even
- * if functions are resolved at their first call.
+ * The library defines the symbol of its layout. Each file that includes this
+ * header has a pointer to the symbol. The loader resolves pointers when it
+ * loads the program, even with lazy binding of functions.
  */
 extern const char rdmamsg_fast_layout_2;
 #ifndef RDMAMSG_FAST_TWINS
@@ -75,10 +77,10 @@ __attribute__((__used__))
 static const char *const rdmamsg_fast_layout = &rdmamsg_fast_layout_2;
 #endif
 
-/* What rdmamsg_fast_poll() leaves to the library. */
+/* Handles n completions of rdmamsg_fast_poll(). Programs do not call it. */
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n);
 
-/* rdmamsg_send() without a cookie, fastest up to the inline limit. */
+/* rdmamsg_send() without a cookie. Fast path: len <= inline_max of the ep. */
 RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 				     size_t len, uint32_t tag)
 {
@@ -113,7 +115,7 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	return 0;
 }
 
-/* rdmamsg_poll(). */
+/* rdmamsg_poll(). Fast path: the context has one completion queue. */
 RDMAMSG_INLINE int rdmamsg_fast_poll(struct rdmamsg *ctx)
 {
 	struct rdmamsg_hot_ctx *h = (struct rdmamsg_hot_ctx *)ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Of a listener: requests examined or moved, port, counters. */
+/* Connection requests, and counters of a listener. */
 #ifndef RDMAMSG_LISTENER_H
 #define RDMAMSG_LISTENER_H
 
@@ -13,36 +13,37 @@ struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *listener);
 struct rdmamsg_listener_counters {
 	size_t size;
 	/* now */
-	uint64_t requests;		/* the program has not answered */
+	uint64_t requests;		/* not answered by the program */
 	uint64_t half_open;		/* accepted, no SETUP yet */
-	uint64_t endpoints;		/* SETUP has come */
+	uint64_t endpoints;		/* the peer has sent SETUP */
 	/* since the listener was created */
 	uint64_t accepted;
 	uint64_t rejected_requests;	/* by max_requests */
 	uint64_t rejected_half_open;	/* by max_half_open */
 	uint64_t rejected_endpoints;	/* by max_endpoints */
 	uint64_t rejected_source;	/* by max_per_source */
-	uint64_t rejected_memory;	/* no receive memory */
-	uint64_t slowed;		/* within the pause of slow_ms */
-	uint64_t offences;		/* wrong keys, broken protocol */
+	uint64_t rejected_memory;	/* no memory for receives */
+	uint64_t slowed;		/* by slow_ms */
+	uint64_t offences;		/* wrong keys, protocol errors */
 	uint64_t setup_timeouts;	/* by setup_timeout_ms */
 };
 
-/* Fills in *stats. -EINVAL. */
+/* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */
 int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
 			   struct rdmamsg_listener_counters *stats);
 
-/* Where the request comes from, and the hello_data it brought. */
+/* Writes the address and port of the peer to *ret. */
 int rdmamsg_request_peer(const struct rdmamsg_request *req,
 			 struct sockaddr_storage *ret);
+/* Returns the peer's hello_data, valid as long as the request. */
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 				 size_t *ret_len);
 
 /*
- * Hands the request to another context, whose thread then has it in
- * fn(ctx, req, arg) and accepts or rejects it there. Called in the thread
- * that has it now. On failure (-EAGAIN: that context's queue is full) it
- * stays there.
+ * Hands the request to another context. That context's thread calls
+ * fn(ctx, req, arg), which accepts or rejects the request. Call this in the
+ * thread that has the request now. On failure the request stays with that
+ * thread. -EAGAIN: the queue of ctx is full.
  */
 int rdmamsg_request_move(struct rdmamsg_request *req, struct rdmamsg *ctx,
 			 void (*fn)(struct rdmamsg *ctx,

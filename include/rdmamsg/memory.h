@@ -16,40 +16,46 @@ struct rdmamsg_srq_options {
 	void *user;
 	uint32_t depth;		/* receives on each device; 4096, 16..1048576 */
 	uint32_t buffer_size;	/* payload in one piece; 8176, at most 1 MB */
-	uint32_t floor;		/* messages that each peer may always send; 4 */
-	uint32_t overcommit;	/* promised for 100 receives; 100..10000 */
-	uint32_t limit;		/* on_event when fewer are left; none */
+	uint32_t floor;		/* credits always left to a peer; 4, 1..4096 */
+	uint32_t overcommit;	/* credits for 100 receives; 100, 100..10000 */
+	uint32_t limit;		/* on_event when fewer are posted; none */
 	struct rdmamsg_pool *recv_pool;	/* buffers; NULL: the library's own */
 };
 
 /*
- * Receives for all endpoints that have it in their options, in *ret. It comes
- * to a device with the first endpoint there. Up to the endpoint's recv_depth
- * messages are in flight to it, as demand and depth allow. recv_pool stays the
- * program's, and is in use until the queue has ended. -EINVAL: it is another
- * context's, or has no room for one buffer; -ENOMEM.
+ * Writes a new shared receive queue to *ret. Endpoints with the queue in their
+ * options share its receives. The library creates the queue on a device with
+ * the first endpoint there. An endpoint gets credits by demand, at most its
+ * recv_depth. recv_pool stays the program's, and the queue uses it until the
+ * library has destroyed the queue. -EINVAL: recv_pool is of another context or
+ * has no room for one buffer; -ENOMEM.
  */
 int rdmamsg_srq_create(struct rdmamsg *ctx,
 		       const struct rdmamsg_srq_options *opts,
 		       struct rdmamsg_srq **ret);
 
-/* Ends with the last endpoint and listener that was given it. NULL is fine. */
+/*
+ * Releases the queue. The library destroys it when no endpoint and no listener
+ * uses it. srq may be NULL.
+ */
 void rdmamsg_srq_destroy(struct rdmamsg_srq *srq);
 
 void *rdmamsg_srq_user(const struct rdmamsg_srq *srq);
 
 struct rdmamsg_srq_counters {
 	size_t size;
-	uint64_t endpoints;		/* now, as all up to bytes_private */
+	/* now */
+	uint64_t endpoints;
 	uint64_t posted;		/* receives at the device */
-	uint64_t promised;		/* messages that may still come */
-	uint64_t spare;			/* that could be promised besides */
+	uint64_t promised;		/* credits granted, not yet used */
+	uint64_t spare;			/* credits that can still be granted */
 	uint64_t bytes_pinned;		/* buffers */
 	uint64_t bytes_private;		/* the library's structs */
+	/* since the queue was created */
 	uint64_t ran_empty;		/* no receive left: RNR is possible */
 	uint64_t limit_events;
-	uint64_t strays;		/* of connections that had ended */
-	uint64_t refused;		/* endpoints for which it was full */
+	uint64_t strays;		/* messages of ended connections */
+	uint64_t refused;		/* endpoints without room for them */
 };
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
@@ -58,8 +64,8 @@ int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 /* ---- pools ------------------------------------------------------------ */
 
 enum rdmamsg_pool_flags {
-	RDMAMSG_POOL_HUGE = 1u << 0,	/* huge pages, if there are any */
-	RDMAMSG_POOL_NODE = 1u << 1,	/* on NUMA node 'node', if it can be */
+	RDMAMSG_POOL_HUGE = 1u << 0,	/* huge pages, if available */
+	RDMAMSG_POOL_NODE = 1u << 1,	/* prefer NUMA node 'node' */
 };
 
 struct rdmamsg_pool_options {
@@ -67,31 +73,32 @@ struct rdmamsg_pool_options {
 	void *user;
 	uint32_t flags;		/* enum rdmamsg_pool_flags */
 	uint32_t node;
-	size_t max_bytes;	/* registered; only the context's limit */
+	size_t max_bytes;	/* most registered; no limit */
 };
 
 /*
- * Registered buffers in size classes, in *ret: for rdmamsg_pool_alloc(), and
- * for endpoints that have it in their options. Takes memory as it is used, on
- * each device, never beyond max_bytes; peers have no access to it. Ends with
- * its context at the latest. -ENOMEM.
+ * Writes a new pool of registered buffers to *ret, for rdmamsg_pool_alloc() and
+ * for endpoints with the pool in their options. The pool registers memory with
+ * each device when it is needed, up to max_bytes. Peers have no access to this
+ * memory. rdmamsg_close() destroys pools that are left. -ENOMEM.
  */
 int rdmamsg_pool_create(struct rdmamsg *ctx,
 			const struct rdmamsg_pool_options *opts,
 			struct rdmamsg_pool **ret);
 
 /*
- * Gives all its memory back. NULL is fine. -EBUSY while an endpoint, listener
- * or shared receive queue has it, or one of its messages is in use or being
- * sent.
+ * Frees the pool and all its memory. pool may be NULL. -EBUSY: an endpoint,
+ * listener or shared receive queue uses the pool, or a message of it is with
+ * the program or being sent.
  */
 int rdmamsg_pool_destroy(struct rdmamsg_pool *pool);
 
 /*
- * A message of len bytes for the endpoint's device, or any other endpoint of
- * it, as rdmamsg_msg_alloc() gives one. -EAGAIN: the cap is reached,
- * on_writable of the endpoint comes when messages come back; -ENOBUFS: what is
- * in use of other sizes fills it. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
+ * Allocates a message of len bytes like rdmamsg_msg_alloc(). Every endpoint on
+ * the device and in the protection domain of ep sends it without a copy.
+ * -EAGAIN: max_bytes or a limit of the context is reached, and on_writable of
+ * ep follows when memory may have come back. -ENOBUFS: buffers of other sizes
+ * that are in use leave no room. -EMSGSIZE; -ENOTCONN, -ESHUTDOWN.
  */
 int rdmamsg_pool_alloc(struct rdmamsg_pool *pool, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret);
@@ -100,14 +107,16 @@ void *rdmamsg_pool_user(const struct rdmamsg_pool *pool);
 
 struct rdmamsg_pool_counters {
 	size_t size;
-	uint64_t bytes;			/* registered now, as all up to used */
-	uint64_t bytes_huge;		/* of them, on huge pages for sure */
-	uint64_t bytes_advised;		/* huge pages were asked for */
-	uint64_t bytes_node;		/* on the node that was asked for */
-	uint64_t buffers;		/* of all classes */
-	uint64_t used;			/* of these, in use */
-	uint64_t refused;		/* by max_bytes: calls, messages, ... */
-	uint64_t received_rendezvous;	/* large messages read into it */
+	/* now */
+	uint64_t bytes;			/* registered */
+	uint64_t bytes_huge;		/* of bytes: on reserved huge pages */
+	uint64_t bytes_advised;		/* of bytes: with MADV_HUGEPAGE */
+	uint64_t bytes_node;		/* of bytes: on NUMA node 'node' */
+	uint64_t buffers;		/* of all sizes */
+	uint64_t used;			/* of buffers: in use */
+	/* since the pool was created */
+	uint64_t refused;		/* requests that max_bytes refused */
+	uint64_t received_rendezvous;	/* large messages read into the pool */
 };
 
 int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
@@ -115,14 +124,14 @@ int rdmamsg_pool_stats(const struct rdmamsg_pool *pool,
 
 struct rdmamsg_memory_estimate {
 	size_t size;
-	uint64_t pinned_idle;		/* bytes, when all are connected */
-	uint64_t pinned_most;		/* bytes, when every queue is full */
+	uint64_t pinned_idle;		/* bytes, all endpoints connected */
+	uint64_t pinned_most;		/* bytes, all queues full */
 };
 
 /*
- * The registered memory of so many endpoints of a context on one device, made
- * with these options and, unless NULL, one shared receive queue; large
- * messages come on top. Makes nothing, takes no context. Any thread.
+ * Computes the registered memory of this number of endpoints of one context on
+ * one device. Unless srq is NULL, the endpoints share one receive queue. Large
+ * messages need memory besides. The call creates nothing. Any thread.
  */
 int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 		     const struct rdmamsg_srq_options *srq,
@@ -131,24 +140,25 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 /* ---- protection domains ----------------------------------------------- */
 
 /*
- * Endpoints are in a protection domain, that of their device or one that the
- * program makes, and so are regions: a key is of use only through endpoints
- * in the domain of its region. Buffers, pools and shared receive queues have
- * a part of their own in each domain that endpoints bring them to.
+ * Each endpoint and each region is in a protection domain: the domain of the
+ * device, or a domain that the program creates. A key works only through
+ * endpoints in the domain of its region. Pools, shared receive queues and the
+ * library's buffers have a part in each domain that their endpoints use.
  */
 struct rdmamsg_pd_options {
 	size_t size;
 	void *user;
 };
 
-/* Nothing is made on a device before it is needed there. -ENOMEM. */
+/* Uses no device before the first endpoint or queue pair there. -ENOMEM. */
 int rdmamsg_pd_create(struct rdmamsg *ctx,
 		      const struct rdmamsg_pd_options *opts,
 		      struct rdmamsg_pd **ret);
 /*
- * NULL is fine. -EBUSY: an endpoint, listener, queue pair or region is in it,
- * a message of it is in use, or what the program has made there with verbs;
- * rdmamsg_error() says which. It ends with its context at the latest.
+ * Destroys the domain on all devices. pd may be NULL. -EBUSY: the domain still
+ * has an endpoint, listener, queue pair or region, a message of it is in use,
+ * or the program has created objects in it with verbs; rdmamsg_error() says
+ * which. rdmamsg_close() destroys domains that are left.
  */
 int rdmamsg_pd_destroy(struct rdmamsg_pd *pd);
 void *rdmamsg_pd_user(const struct rdmamsg_pd *pd);

@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdmamsg: whole messages over RDMA connections. This header is all that most
- * programs need. A program that uses more includes
+ * rdmamsg sends whole messages over RDMA connections. Most programs need only
+ * this header. The others add functions for
  *
  *	<rdmamsg/endpoint.h>	state, reason and attributes of an endpoint
- *	<rdmamsg/listener.h>	requests moved or examined, counters
+ *	<rdmamsg/listener.h>	connection requests, counters of a listener
  *	<rdmamsg/device.h>	devices and their events
  *	<rdmamsg/diag.h>	log, dump, version
  *	<rdmamsg/memory.h>	shared receive queues, pools, protection domains
  *	<rdmamsg/rma.h>		one-sided operations
  *	<rdmamsg/oob.h>		connections without the connection manager
- *	<rdmamsg/verbs.h>	verbs objects, queue pairs of the program's own
+ *	<rdmamsg/verbs.h>	verbs objects, queue pairs without an endpoint
  *	<rdmamsg/fast.h>	the fast path, inlined
  *	<rdmamsg/ev.h>		libev
  *
  * Conventions of every call, unless its comment says otherwise:
  *
- * - Returns 0 (or a count) on success and a negative errno on failure;
- *   rdmamsg_error() then has a sentence that says what to do. Outputs are
- *   written on success only. Arguments out of range give -EINVAL.
+ * - A call returns 0 or a count on success, and a negative errno on failure.
+ *   After a failure rdmamsg_error() returns a sentence that says what to do.
+ *   A call writes its outputs on success only. An argument out of range gives
+ *   -EINVAL.
  * - A context and everything made from it belong to one thread. Only
  *   rdmamsg_submit(), rdmamsg_stop() and rdmamsg_request_move() cross threads.
- * - Callbacks run in that thread, inside rdmamsg_process(), rdmamsg_poll(),
- *   rdmamsg_wait(), rdmamsg_run() or a *_wait() helper (and rdmamsg_close()),
- *   never inside another call. Every call may be made from a callback except
- *   those: they return -EDEADLK.
+ * - Callbacks run in that thread, only inside calls that drive the context:
+ *   rdmamsg_process(), rdmamsg_poll(), rdmamsg_wait(), rdmamsg_run(), a
+ *   *_wait() helper, or rdmamsg_close(). Callbacks may make every other call.
+ *   In a callback, the calls that drive the context return -EDEADLK, and
+ *   rdmamsg_close() only logs an error.
  * - Options and handlers are structs whose first member is their size. A zero
- *   field means the default, RDMAMSG_NONE means none, off or zero where that
- *   has a meaning, and a NULL pointer to the struct means all defaults. They
- *   are copied by the call. Structs that are filled have their size set by
- *   the caller too.
- * - A child of fork() cannot use what its parent opened: it gets -ECHILD.
+ *   field means the default. RDMAMSG_NONE means none, off or zero, where that
+ *   has a meaning. A NULL pointer to the struct means all defaults. The call
+ *   copies the struct. Structs that a call fills have a size too, which the
+ *   caller sets.
+ * - The comment of an option ends with its default and its range, if any.
+ * - A child of fork() cannot use what its parent opened: calls return -ECHILD.
  */
 #ifndef RDMAMSG_RDMAMSG_H
 #define RDMAMSG_RDMAMSG_H
@@ -48,13 +51,13 @@ extern "C" {
 
 struct rdmamsg;			/* context: one thread, one descriptor */
 struct rdmamsg_listener;	/* accepts connections */
-struct rdmamsg_request;		/* a connection asked for, not yet accepted */
+struct rdmamsg_request;		/* a peer's request, not yet accepted */
 struct rdmamsg_ep;		/* endpoint: a session with a peer */
 struct rdmamsg_msg;		/* a message in registered memory */
 struct rdmamsg_srq;		/* receives shared by endpoints */
-struct rdmamsg_pool;		/* registered buffers of the program's choice */
-struct rdmamsg_pd;		/* protection domain: what is used together */
-struct rdmamsg_window;		/* access to a part of memory, for a while */
+struct rdmamsg_pool;		/* registered buffers, made by the program */
+struct rdmamsg_pd;		/* protection domain of regions, endpoints */
+struct rdmamsg_window;		/* memory window: access to part of a region */
 struct rdmamsg_event;		/* <rdmamsg/device.h> */
 struct rdmamsg_srq_options;	/* <rdmamsg/memory.h> */
 struct rdmamsg_path;		/* <rdmamsg/oob.h> */
@@ -71,66 +74,70 @@ struct rdmamsg_options {
 	size_t size;
 	void *user;
 	/*
-	 * events of devices, ports and endpoints; those of a failure end them
+	 * Reports events of devices, ports and endpoints. After the event of a
+	 * failure the library ends the endpoints concerned.
 	 */
 	void (*on_event)(struct rdmamsg *ctx, const struct rdmamsg_event *ev);
 	uint32_t spin_us;	/* rdmamsg_wait(): poll before sleeping; 0 */
 	uint32_t submit_depth;	/* rdmamsg_submit() queue; 1024 */
 	size_t max_registered;	/* bytes of pool memory; 2 GB */
-	size_t max_send_registered;	/* of these, to send; a quarter */
-	/* of endpoints without an srq of their own; NULL: not shared */
+	size_t max_send_registered;	/* share for sending; a quarter */
+	/* shared receive queue of endpoints that name no other; NULL: none */
 	const struct rdmamsg_srq_options *srq;
 };
 
 /*
- * Opens a context in *ret. No device is touched before it is needed.
- * -EMFILE, -ENFILE, -ENOMEM; -ECHILD: forked from a process that uses RDMA.
+ * Writes a new context to *ret. The library opens a device when the first
+ * connection or listener needs it. -EMFILE, -ENFILE, -ENOMEM; -ECHILD: the
+ * process was forked from one that uses RDMA.
  */
 int rdmamsg_open(struct rdmamsg **ret, const struct rdmamsg_options *opts);
 
 /*
- * Aborts what is still open, calls on_closed for each endpoint, releases
- * everything, bounded in time. Messages still held become invalid. NULL is
- * fine. Inside a callback it does nothing but log an error.
+ * Aborts open endpoints, calls on_closed for each, and frees the context in a
+ * bounded time. Messages that the program still has become invalid. ctx may be
+ * NULL. In a callback the call only logs an error.
  */
 void rdmamsg_close(struct rdmamsg *ctx);
 
 void *rdmamsg_user(const struct rdmamsg *ctx);
 
 /*
- * The descriptor to wait on for reading, in any event loop, level-triggered,
- * until rdmamsg_close(). When it is readable call rdmamsg_process(). Nothing
- * has to be armed. It belongs to the context.
+ * Returns the descriptor of the context, for any event loop. When the
+ * descriptor is readable (level-triggered), call rdmamsg_process(). Nothing
+ * has to be armed. The descriptor belongs to the context and stays the same
+ * until rdmamsg_close().
  */
 int rdmamsg_fd(const struct rdmamsg *ctx);
 
-/* Handles what is there, without waiting. Returns the number of events. */
+/* Handles pending events without waiting. Returns the number of events. */
 int rdmamsg_process(struct rdmamsg *ctx);
 
 /*
- * Polls the completion queues once, without a system call when nothing is
- * there; connection events and timers are looked at now and then. Returns
- * the number of completions.
+ * Polls the completion queues once, without a system call. At least every
+ * 1024th call also handles connection events, timers and submitted functions.
+ * Returns the number of completions and of these events.
  */
 int rdmamsg_poll(struct rdmamsg *ctx);
 
 /*
- * Handles what is there; if nothing is, polls for spin_us and then sleeps.
- * timeout_ms < 0 waits without bound. Returns the number of events, 0 on
- * timeout, -EINTR on a signal. -EDEADLK in a callback.
+ * Handles pending events. If there are none, polls for spin_us and then sleeps
+ * for up to timeout_ms. timeout_ms < 0 waits without limit. Returns the number
+ * of events, 0 on timeout, -EINTR on a signal, -EDEADLK in a callback.
  */
 int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms);
 
-/* rdmamsg_wait() until rdmamsg_stop(). Returns 0. -EDEADLK in a callback. */
+/* Calls rdmamsg_wait() until rdmamsg_stop(). -EDEADLK in a callback. */
 int rdmamsg_run(struct rdmamsg *ctx);
 
-/* Makes rdmamsg_run() return, now or when it is next called. Any thread. */
+/* Makes rdmamsg_run() return: the running call or the next. Any thread. */
 void rdmamsg_stop(struct rdmamsg *ctx);
 
 /*
- * Runs fn(ctx, arg) in the context's thread, once, in order of submission.
- * Any thread; the context must stay open until the call returns. Functions
- * that are queued at rdmamsg_close() run there. -EAGAIN: the queue is full.
+ * Runs fn(ctx, arg) once in the context's thread. Functions of one thread run
+ * in the order of submission. Any thread; the context must stay open until the
+ * call returns. rdmamsg_close() runs functions that are still queued. -EAGAIN:
+ * the queue is full.
  */
 int rdmamsg_submit(struct rdmamsg *ctx,
 		   void (*fn)(struct rdmamsg *ctx, void *arg), void *arg);
@@ -138,29 +145,29 @@ int rdmamsg_submit(struct rdmamsg *ctx,
 /* ---- why a connection ended ------------------------------------------- */
 
 enum rdmamsg_who {
-	RDMAMSG_WHO_NONE,	/* the connection has not ended */
-	RDMAMSG_WHO_LOCAL,	/* this program asked for it, or its limits */
+	RDMAMSG_WHO_NONE,	/* the connection has not begun to end */
+	RDMAMSG_WHO_LOCAL,	/* this program, or one of its limits */
 	RDMAMSG_WHO_PEER,	/* the peer closed, rejected or misbehaved */
-	RDMAMSG_WHO_NETWORK,	/* nothing arrives any more */
+	RDMAMSG_WHO_NETWORK,	/* nothing arrives from the peer */
 	RDMAMSG_WHO_DEVICE,	/* the local device failed or was removed */
 };
 
 enum rdmamsg_cause {
-	RDMAMSG_CAUSE_NONE,		/* the connection has not ended */
+	RDMAMSG_CAUSE_NONE,		/* the end has not begun */
 	RDMAMSG_CAUSE_CLOSED,		/* graceful, nothing was lost */
-	RDMAMSG_CAUSE_ABORTED,		/* rdmamsg_ep_abort(), crash, kill */
+	RDMAMSG_CAUSE_ABORTED,		/* an abort, crash or kill */
 	RDMAMSG_CAUSE_TIMEOUT,		/* a deadline of this endpoint passed */
-	RDMAMSG_CAUSE_ADDRESS,		/* no such name, address, or device */
-	RDMAMSG_CAUSE_REFUSED,		/* -ECONNREFUSED: nobody listens */
-	RDMAMSG_CAUSE_REJECTED,		/* -ECONNABORTED: the peer says no */
-	RDMAMSG_CAUSE_UNREACHABLE,	/* -EHOSTUNREACH: nobody answers */
+	RDMAMSG_CAUSE_ADDRESS,		/* no such name, address or device */
+	RDMAMSG_CAUSE_REFUSED,		/* -ECONNREFUSED: no listener */
+	RDMAMSG_CAUSE_REJECTED,		/* -ECONNABORTED: by peer's program */
+	RDMAMSG_CAUSE_UNREACHABLE,	/* -EHOSTUNREACH: no answer */
 	RDMAMSG_CAUSE_PROTOCOL,		/* the peer broke the protocol */
 	RDMAMSG_CAUSE_VERSION,		/* no common protocol version */
 	RDMAMSG_CAUSE_TRANSPORT,	/* retries exhausted, remote error */
-	RDMAMSG_CAUSE_ACCESS,		/* a key was refused, here or there */
-	RDMAMSG_CAUSE_SILENT,		/* peer_timeout_ms without an answer */
+	RDMAMSG_CAUSE_ACCESS,		/* a device refused a key */
+	RDMAMSG_CAUSE_SILENT,		/* no answer for peer_timeout_ms */
 	RDMAMSG_CAUSE_REMOVED,		/* device removed or fatal */
-	RDMAMSG_CAUSE_RESOURCES,	/* memory, limits, permission */
+	RDMAMSG_CAUSE_RESOURCES,	/* no memory or permission, a limit */
 };
 
 struct rdmamsg_reason {
@@ -169,81 +176,87 @@ struct rdmamsg_reason {
 	enum rdmamsg_cause cause;
 	int error;		/* negative errno that fits best, 0 if CLOSED */
 	int cm_event;		/* enum rdma_cm_event_type, -1 if none */
-	int cm_status;		/* of that event: reject reason or -errno */
+	int cm_status;		/* of cm_event: reject reason or -errno */
 	int wc_status;		/* enum ibv_wc_status, 0 if none */
-	uint32_t vendor_err;	/* of that completion */
-	const void *data;	/* what came with a reject */
+	uint32_t vendor_err;	/* of the failed completion */
+	const void *data;	/* of the peer's rdmamsg_reject() */
 	size_t data_len;
-	char text[192];		/* what happened, and the likely cause */
+	char text[192];		/* the failure and the likely cause */
 };
 
 /* ---- endpoints -------------------------------------------------------- */
 
 /* Memory for an incoming message, see on_incoming. */
 struct rdmamsg_buffer {
-	void *data;		/* NULL: take the library's memory */
+	void *data;		/* NULL: the library's memory */
 };
 
 struct rdmamsg_handlers {
 	size_t size;
 
-	/* Both sides are ready. Sending is possible from here on. */
+	/* Both sides are ready, and the program can send. */
 	void (*on_connected)(struct rdmamsg_ep *ep);
 
 	/*
-	 * The next message, in the order of sending. It is yours until
-	 * rdmamsg_msg_free(). Without this handler messages wait for
-	 * rdmamsg_recv_wait().
+	 * The next message, in the order of sending. The message is the
+	 * program's until rdmamsg_msg_free(). Without this handler messages
+	 * wait for rdmamsg_recv_wait().
 	 */
 	void (*on_message)(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
 
 	/*
-	 * A large message is announced. Return 0 and set dst->data to memory
-	 * of at least len bytes to receive into it (it is yours again when
-	 * that message is freed, or at on_closed), return 0 to take the
-	 * library's memory, or return a negative errno to refuse this one
-	 * message: the sender's operation completes with -ECANCELED.
+	 * The peer has announced a large message of len bytes. To receive the
+	 * message in memory of the program, set dst->data to at least len bytes
+	 * and return 0. The library borrows this memory until the message is
+	 * freed, or until on_closed. To receive it in memory of the library,
+	 * return 0. To refuse this one message, return a negative errno: the
+	 * sender's operation completes with -ECANCELED.
 	 */
 	int (*on_incoming)(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 			   struct rdmamsg_buffer *dst);
 
 	/*
-	 * An accepted send, or one-sided operation, is over, exactly once
-	 * for each that was given a non-NULL cookie; a large one may end
-	 * after smaller ones behind it. status 0: it is in the peer's memory
-	 * (rendezvous: the peer has read it; one-sided: it is done).
-	 * -ECANCELED: the connection ended, the peer may or may not have it;
-	 * or on_incoming refused it. -EACCES: the peer's device refused the
-	 * key, which is wrong, or of a process that was killed; that ends the
-	 * connection.
+	 * An accepted send or one-sided operation has completed. The library
+	 * calls this once for each operation with a non-NULL cookie. A large
+	 * message may complete after later, smaller messages.
+	 *
+	 * status 0: the message is in the peer's memory, or the one-sided
+	 * operation is done. -ECANCELED: the connection ended, and the peer
+	 * may or may not have the message; or the peer's on_incoming refused
+	 * it. -EACCES: the peer's device refused the key, which ends the
+	 * connection. Either the key is wrong or the peer's process was killed.
 	 */
 	void (*on_complete)(struct rdmamsg_ep *ep, void *cookie, int status);
 
-	/* A send that gave -EAGAIN may now be tried again. */
+	/* The program can repeat a send that failed with -EAGAIN. */
 	void (*on_writable)(struct rdmamsg_ep *ep);
 
-	/* The peer's program has not answered for silent_ms, or does again. */
+	/* The peer's program has not answered for silent_ms milliseconds. */
 	void (*on_stalled)(struct rdmamsg_ep *ep, uint32_t silent_ms);
+	/* The peer's program answers again. */
 	void (*on_resumed)(struct rdmamsg_ep *ep);
 
 	/*
-	 * The connection is over, or was never made: then this comes without
-	 * on_connected. Nothing comes after it. The endpoint is freed when it
-	 * returns, unless held.
+	 * The connection has ended, or connecting has failed. In the second
+	 * case on_connected was not called. This is the last call for the
+	 * endpoint. The library frees the endpoint when the handler returns,
+	 * unless the program holds it (rdmamsg_ep_hold()).
 	 */
 	void (*on_closed)(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_reason *why);
 
 	/*
-	 * The peer's rdmamsg_write_imm(), with its value: what it and the
-	 * calls before it have written can be read. In turn with messages.
+	 * The peer has called rdmamsg_write_imm() with this value. That write
+	 * and all earlier writes of the peer are in memory. The call comes in
+	 * order with the messages.
 	 */
 	void (*on_written)(struct rdmamsg_ep *ep, uint32_t value);
 
 	/*
-	 * The peer's rdmamsg_send_invalidate() has taken back this window,
-	 * which may be bound again, or destroyed once its binding has ended.
-	 * Its message comes in turn with the others, after this.
+	 * The peer's rdmamsg_send_invalidate() has invalidated this window. The
+	 * program can bind the window again. The program can destroy it after
+	 * on_complete of the binding. The message of rdmamsg_send_invalidate()
+	 * follows, in order with the other messages.
 	 */
 	void (*on_invalidated)(struct rdmamsg_ep *ep,
 			       struct rdmamsg_window *window);
@@ -251,8 +264,8 @@ struct rdmamsg_handlers {
 
 enum rdmamsg_ep_flags {
 	RDMAMSG_EP_SIGNAL_ALL = 1u << 0,	/* a completion for each send */
-	RDMAMSG_EP_OWN_CQ = 1u << 1,		/* shared with no other */
-	/* a protection domain of its own: no other peer reaches its memory */
+	RDMAMSG_EP_OWN_CQ = 1u << 1,		/* own completion queue */
+	/* own protection domain: no other peer reaches the memory in it */
 	RDMAMSG_EP_GUARD = 1u << 2,
 };
 
@@ -262,69 +275,73 @@ struct rdmamsg_ep_options {
 	const struct rdmamsg_handlers *handlers;
 	uint32_t flags;			/* enum rdmamsg_ep_flags */
 
-	const char *source;		/* connect: local address to use */
-	const char *device;		/* connect: RDMA device, by name */
+	const char *source;		/* connect: numeric local address */
+	const char *device;		/* connect: name of the RDMA device */
 	uint32_t timeout_ms;		/* until connected; 10000 */
-	const void *hello_data;		/* for the peer, before it accepts */
-	size_t hello_data_len;		/* RDMAMSG_HELLO_DATA_MAX */
-	const void *setup_data;		/* for the peer, before connected */
-	size_t setup_data_len;		/* RDMAMSG_SETUP_DATA_MAX */
+	const void *hello_data;		/* the peer has it before it accepts */
+	size_t hello_data_len;		/* up to RDMAMSG_HELLO_DATA_MAX */
+	const void *setup_data;		/* the peer has it when connected */
+	size_t setup_data_len;		/* up to RDMAMSG_SETUP_DATA_MAX */
 
 	uint32_t max_msg_size;		/* largest to receive; 64 MB */
-	uint32_t max_copy;		/* largest rdmamsg_send(); 65536 */
-	uint32_t inline_max;		/* in the request; 240, at most 512 */
-	uint32_t eager_max;		/* largest copied; 8176, at most 1 MB */
-	uint32_t recv_depth;		/* in flight to us; 64, 1..65536 */
-	uint32_t send_depth;		/* requests in flight; 128, 1..65536 */
-	uint32_t send_queue;		/* kept, not -EAGAIN; 0, ..65536 */
+	uint32_t max_copy;		/* limit of rdmamsg_send(); 65536 */
+	uint32_t inline_max;		/* largest sent inline; 240, 0..512 */
+	uint32_t eager_max;		/* largest sent by copy; 8176, ..1 MB */
+	uint32_t recv_depth;		/* the peer's credits; 64, 1..65536 */
+	uint32_t send_depth;		/* sends in flight; 128, 1..65536 */
+	uint32_t send_queue;		/* kept before -EAGAIN; 0, ..65536 */
 
-	uint32_t dead_after_ms;		/* peer host gone; 20000 */
-	uint32_t stall_after_ms;	/* on_stalled; 5000 */
-	uint32_t peer_timeout_ms;	/* silence that closes; NONE */
+	uint32_t dead_after_ms;		/* peer's device silent: end; 20000 */
+	uint32_t stall_after_ms;	/* program silent: on_stalled; 5000 */
+	uint32_t peer_timeout_ms;	/* program silent: end; RDMAMSG_NONE */
 	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */
-	uint32_t fetch_timeout_ms;	/* rendezvous, + 1 s for a MB; 60000 */
+	uint32_t fetch_timeout_ms;	/* large message, + 1 s/MB; 60000 */
 
 	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
-	uint32_t retry_count;		/* 0..7; 7 */
-	uint32_t rnr_retry_count;	/* 0..7, 7 without end; by the peer */
-	uint32_t min_rnr_timer;		/* code 0..31; 12: 0.64 ms */
-	uint32_t responder_resources;	/* reads served at once; 16 */
-	uint32_t initiator_depth;	/* reads issued at once; 16 */
+	uint32_t retry_count;		/* 7, 0..7 */
+	/* 7 is without end; 6, or 7 if the peer over-commits its SRQ; 0..7 */
+	uint32_t rnr_retry_count;
+	uint32_t min_rnr_timer;		/* code; 12 is 0.64 ms, 0..31 */
+	uint32_t responder_resources;	/* reads served at once; 16, 1..255 */
+	uint32_t initiator_depth;	/* reads issued at once; 16, 1..255 */
 	uint32_t tos;			/* connect: IP TOS; system default */
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
-	uint32_t comp_vector;		/* of its completion queue; 0 */
-	struct rdmamsg_srq *srq;	/* receives; the context's, or none */
-	/* where buffers come from; NULL: the library's own */
-	struct rdmamsg_pool *recv_pool;	/* not beside srq */
-	struct rdmamsg_pool *send_pool;	/* of copies, rdmamsg_msg_alloc() */
+	uint32_t comp_vector;		/* of the completion queue; 0 */
+	struct rdmamsg_srq *srq;	/* srq of the context, or none */
+	/* pools of the buffers; NULL: the library's own */
+	struct rdmamsg_pool *recv_pool;	/* excludes srq */
+	struct rdmamsg_pool *send_pool;	/* copies and rdmamsg_msg_alloc() */
 	struct rdmamsg_pool *ctrl_pool;	/* control messages; send_pool */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
-	uint32_t create_flags;		/* of its queue pair, as in verbs */
-	uint32_t max_lent;		/* bytes of received messages; 64 MB */
+	uint32_t create_flags;		/* enum ibv_qp_create_flags; 0 */
+	uint32_t max_lent;		/* most received bytes kept; 64 MB */
 };
 
 /*
- * Connects to service (name or port number) on host (name or address) and
- * tells on_connected or on_closed, within timeout_ms. *ret is an endpoint
- * that is freed after on_closed. Rejects that pass by themselves, stale ones
- * and those by a limit of the peer, are retried. Fails at once for bad
- * arguments and for what this host lacks: -EINVAL, -ENODEV, -EADDRNOTAVAIL,
- * -EACCES, -EPERM, -ENOMEM, -EMFILE, -EOPNOTSUPP for an iWARP device. What
- * the network or the peer decides, on_closed tells.
+ * Starts to connect to service (name or port number) on host (name or
+ * address), and writes the endpoint to *ret. on_connected or on_closed follows
+ * within timeout_ms. The library frees the endpoint after on_closed. It retries
+ * after a reject because of a stale connection or of a limit of the peer that
+ * may pass.
+ *
+ * The call fails at once for bad arguments, and if this host lacks something:
+ * -EINVAL, -ENODEV, -EADDRNOTAVAIL, -EACCES, -EPERM, -ENOMEM, -EMFILE,
+ * -EOPNOTSUPP for an iWARP device. on_closed reports failures of the network
+ * and of the peer.
  */
 int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 		    const struct rdmamsg_ep_options *opts,
 		    struct rdmamsg_ep **ret);
 
 /*
- * Ends the conversation: what was accepted is delivered, both ways, then
- * on_closed. No send is accepted any more, here or, once it has heard of it,
- * at the peer (-ESHUTDOWN). Past close_timeout_ms it becomes an abort.
- * Harmless when already closing.
+ * Closes gracefully: both sides deliver the messages that they have accepted,
+ * then on_closed follows. Further sends fail with -ESHUTDOWN, at the peer as
+ * soon as it learns of the close. After close_timeout_ms the close becomes an
+ * abort. Does nothing if the endpoint is closing already.
  */
 void rdmamsg_ep_close(struct rdmamsg_ep *ep);
 
-/* Ends it now: what is outstanding completes with -ECANCELED. */
+/* Ends the connection now: outstanding sends complete with -ECANCELED. */
 void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
 
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
@@ -332,30 +349,33 @@ void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
 /* ---- sending ---------------------------------------------------------- */
 
 /*
- * All three take messages of 0 bytes up to what the peer takes
- * (rdmamsg_ep_query), with a tag that the library does not look at, and a
- * cookie for on_complete, NULL if nobody needs to know. Messages of one
- * endpoint arrive whole and in the order of the calls. -EAGAIN: nothing was
- * accepted, on_writable will tell (this one leaves rdmamsg_error() alone);
- * -EMSGSIZE: too large; -ENOTCONN, -ESHUTDOWN. Of large messages also
- * -ENOBUFS: a copy never fits into max_send_registered; -ENOMEM, -EACCES,
- * -EFAULT, -EIO: the device did not register it.
+ * Each of the three calls sends one message of 0 bytes up to max_send of
+ * rdmamsg_ep_query(). The library does not interpret the tag. The cookie comes
+ * back in on_complete; with NULL there is no on_complete. Messages of one
+ * endpoint arrive whole and in the order of the calls.
+ *
+ * -EAGAIN: nothing was accepted, and on_writable follows; rdmamsg_error() does
+ * not change. -EMSGSIZE: too large. -ENOTCONN, -ESHUTDOWN. Large messages also
+ * give -ENOBUFS: a copy can never fit into max_send_registered; -ENOMEM,
+ * -EACCES, -EFAULT, -EIO: the device did not register the memory.
  */
 
-/* Copied: the caller's memory is free on return. Up to max_copy bytes. */
+/* Copies up to max_copy bytes. The caller's memory is free on return. */
 int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		 uint32_t tag, void *cookie);
 
 /*
- * Up to RDMAMSG_SEGMENTS_MAX segments, sent as one message of any size. The
- * memory is borrowed until on_complete, or on_closed if there is no cookie.
+ * Sends up to RDMAMSG_SEGMENTS_MAX segments as one message of any size. The
+ * library borrows the memory until on_complete, or until on_closed if there is
+ * no cookie.
  */
 int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 		  uint32_t tag, void *cookie);
 
 /*
- * An allocated or received message, without copying it if it is of this
- * endpoint's device and protection domain. On success it is no longer yours.
+ * Sends an allocated or received message. Does not copy a message of this
+ * endpoint's device and protection domain. On success the message is the
+ * library's.
  */
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie);
@@ -363,23 +383,24 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 /* ---- messages --------------------------------------------------------- */
 
 /*
- * A message of len bytes in memory registered for the endpoint's device.
- * Connected endpoints only. -EAGAIN: max_send_registered is reached,
- * on_writable will tell; -ENOBUFS: it can never fit. -EMSGSIZE, -ENOTCONN,
+ * Allocates a message of len bytes in memory registered for the device of a
+ * connected endpoint. -EAGAIN: max_send_registered is reached, and on_writable
+ * follows; -ENOBUFS: the message can never fit. -EMSGSIZE, -ENOTCONN,
  * -ESHUTDOWN, -ENOMEM.
  */
 int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 		      struct rdmamsg_msg **ret);
 
-/* Gives back a received message, or one not sent. NULL is fine. */
+/* Frees a received message, or one that was not sent. msg may be NULL. */
 void rdmamsg_msg_free(struct rdmamsg_msg *msg);
 
 void *rdmamsg_msg_data(const struct rdmamsg_msg *msg);
 size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg);
 uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg);
 /*
- * Of an allocated message up to the bytes that it was allocated with, of a
- * received one up to those that it has: -EINVAL when more.
+ * Sets the length of a message. An allocated message can have up to the length
+ * that was allocated. A received message can only become shorter. -EINVAL: len
+ * is above that.
  */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len);
 
@@ -389,38 +410,39 @@ struct rdmamsg_listen_options {
 	size_t size;
 	void *user;
 	/*
-	 * Somebody wants to connect: accept, reject or move the request, now
-	 * or later, within the peer's patience (its timeout_ms); one that has
-	 * gone makes rdmamsg_accept() return -ECONNRESET. Without this handler
-	 * requests are accepted with 'ep', or, if that is NULL as well, wait
-	 * for rdmamsg_accept_wait().
+	 * A peer asks for a connection. The program accepts, rejects or moves
+	 * the request, now or later. The peer waits for at most its timeout_ms.
+	 * If the peer has gone, rdmamsg_accept() returns -ECONNRESET. Without
+	 * this handler the listener accepts requests with 'ep'. If 'ep' is NULL
+	 * as well, requests wait for rdmamsg_accept_wait().
 	 */
 	void (*on_request)(struct rdmamsg_listener *listener,
 			   struct rdmamsg_request *req);
-	/* The listener is dead: its device was removed. */
+	/* The listener has failed: its device was removed. */
 	void (*on_failed)(struct rdmamsg_listener *listener, int error);
 	const struct rdmamsg_ep_options *ep;
 	uint32_t backlog;		/* 128 */
 	const char *device;		/* only this RDMA device */
 	/*
-	 * A request could not be accepted with 'ep'; the peer was rejected.
-	 * 'why' is valid during the callback. The listener listens on.
+	 * The library could not accept a request with 'ep'. The peer was
+	 * rejected or had gone. 'why' is valid during the callback. The
+	 * listener continues.
 	 */
 	void (*on_accept_failed)(struct rdmamsg_listener *listener,
 				 const struct rdmamsg_reason *why);
-	/* limits on strangers; RDMAMSG_NONE: no limit */
-	uint32_t max_requests;		/* not answered by the program; 128 */
-	uint32_t max_half_open;		/* requests, and no SETUP yet; 128 */
+	/* limits for unknown peers; RDMAMSG_NONE: no limit */
+	uint32_t max_requests;		/* unanswered requests; 128 */
+	uint32_t max_half_open;		/* these, and no SETUP yet; 128 */
 	uint32_t setup_timeout_ms;	/* from accepting until SETUP; 5000 */
 	uint32_t max_endpoints;		/* all connections; RDMAMSG_NONE */
 	uint32_t max_per_source;	/* of one address; 2/3 of each limit */
-	uint32_t slow_ms;		/* pause after a wrong key; 100 */
+	uint32_t slow_ms;		/* rejects after an offence; 100 */
 };
 
 /*
- * Listens on service at host, NULL for every address and device. service
- * "0" takes a free port. A host that is a name is looked up before the call
- * returns, which may take up to 10 s. ret may be NULL, here and in
+ * Listens on service at host. A NULL host means every address and device.
+ * Service "0" takes a free port. If host is a name, the call looks it up before
+ * it returns, which may take up to 10 s. ret may be NULL, here and in
  * rdmamsg_accept() and rdmamsg_connect().
  * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EPERM, -EOPNOTSUPP,
  * -ETIMEDOUT, -ENOMEM, -EMFILE.
@@ -430,8 +452,9 @@ int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,
 		   struct rdmamsg_listener **ret);
 
 /*
- * Stops listening and rejects what waits for rdmamsg_accept_wait(). Requests
- * given to on_request and endpoints live on. NULL is fine.
+ * Stops listening and rejects requests that wait for rdmamsg_accept_wait().
+ * Requests given to on_request stay valid, and endpoints stay connected.
+ * listener may be NULL.
  */
 void rdmamsg_listener_close(struct rdmamsg_listener *listener);
 
@@ -439,24 +462,26 @@ void *rdmamsg_listener_user(const struct rdmamsg_listener *listener);
 uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *listener);
 
 /*
- * Both end the request, whatever they return. The request decides the device,
- * the local address and the type of service: 'source', 'device' and 'tos' have
- * no effect (after rdmamsg_oob_listen(): 'source'). -ECONNRESET: the peer has
+ * rdmamsg_accept() and rdmamsg_reject() end the request, whatever they return.
+ * The request decides the device, the local address and the type of service,
+ * so 'source', 'device' and 'tos' have no effect. For a request of
+ * rdmamsg_oob_listen() only 'source' has no effect. -ECONNRESET: the peer has
  * gone; -ENOMEM, -ENOBUFS, -EMFILE.
  */
 int rdmamsg_accept(struct rdmamsg_request *req,
 		   const struct rdmamsg_ep_options *opts,
 		   struct rdmamsg_ep **ret);
-/* data: up to RDMAMSG_HELLO_DATA_MAX bytes for the peer's close reason. */
+/* data: up to RDMAMSG_HELLO_DATA_MAX bytes for the peer's rdmamsg_reason. */
 int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len);
 
 /* ---- without a loop --------------------------------------------------- */
 
 /*
- * Each drives the context until it is done or timeout_ms (< 0: no bound)
- * has passed: -ETIMEDOUT. Other endpoints' callbacks run meanwhile.
- * -EDEADLK inside a callback. Endpoints they return are held for the
- * caller, who ends with rdmamsg_close_wait().
+ * Each *_wait() call drives the context until the work is done or timeout_ms
+ * has passed (-ETIMEDOUT). With timeout_ms < 0 only the endpoint's options
+ * limit the time. Callbacks of all endpoints run meanwhile. -EDEADLK in a
+ * callback. The library holds the endpoints that these calls return, and the
+ * caller ends them with rdmamsg_close_wait().
  */
 int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 			 const char *service,
@@ -466,31 +491,39 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 int rdmamsg_accept_wait(struct rdmamsg_listener *listener,
 			const struct rdmamsg_ep_options *opts, int timeout_ms,
 			struct rdmamsg_ep **ret);
-/* Any size. Returns when the peer has it; -ETIMEDOUT ends the endpoint. */
+/*
+ * Sends a message of any size and returns when the peer has it. -ETIMEDOUT ends
+ * the endpoint.
+ */
 int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		      uint32_t tag, int timeout_ms);
 /*
- * For endpoints without on_message. -ESHUTDOWN: the peer has closed, and all
- * that it sent has been returned; another error: the connection has broken.
+ * Receives the next message of an endpoint without on_message. -ETIMEDOUT: no
+ * message has come, and the connection goes on. -ESHUTDOWN: the peer has
+ * closed, and the program has all its messages. Another error: the connection
+ * has broken.
  */
 int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 		      struct rdmamsg_msg **ret);
 /*
- * rdmamsg_ep_close(), waits for the end, rdmamsg_ep_release(). 0 if graceful.
+ * Calls rdmamsg_ep_close(), waits for the end, calls rdmamsg_ep_release().
+ * After timeout_ms the call aborts the endpoint. Returns 0 if the close was
+ * graceful.
  */
 int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms);
 /*
- * Why the last *_wait() call of the context that failed did: the reason of its
- * endpoint, with a reject's data; or cause NONE and the call's error, if it
- * ended no connection. Valid until the next one that fails. Never NULL.
+ * Returns the reason of the last *_wait() call that failed in the context. This
+ * is the reason of the endpoint, with the data of a reject. If the call ended
+ * no connection, cause is RDMAMSG_CAUSE_NONE and error is the error of the
+ * call. Valid until the next *_wait() call that fails. Never NULL.
  */
 const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx);
 
 /* ---- diagnosis -------------------------------------------------------- */
 
 /*
- * The text of the last call that failed in this thread. A call that succeeds,
- * and -EAGAIN of a send, leave it as it was. Never NULL.
+ * Returns the text of the last call that failed in this thread. A call that
+ * succeeds does not change the text, nor does -EAGAIN of a send. Never NULL.
  */
 const char *rdmamsg_error(void);
 
@@ -500,27 +533,27 @@ struct rdmamsg_counters {
 	uint64_t msgs_received;
 	uint64_t bytes_sent;		/* payload */
 	uint64_t bytes_received;
-	uint64_t bytes_copied;		/* payload copied by the library */
-	uint64_t sent_inline;		/* messages, by path */
+	uint64_t bytes_copied;		/* payload that the library copied */
+	uint64_t sent_inline;		/* messages sent, by path */
 	uint64_t sent_eager;
 	uint64_t sent_rendezvous;
 	uint64_t received_rendezvous;
 	uint64_t sends_refused;		/* -EAGAIN */
-	uint64_t credit_stalls;		/* of these, for want of credits */
-	uint64_t credit_msgs;		/* sent only to return credits */
+	uint64_t credit_stalls;		/* of sends_refused: no credit */
+	uint64_t credit_msgs;		/* only to return credits */
 	uint64_t keepalives;
-	uint64_t pings;			/* with on_stalled, peer_timeout_ms */
-	uint64_t rnr_errors;		/* 0 unless a peer floods */
-	uint64_t stalls;		/* on_stalled */
+	uint64_t pings;			/* PING messages sent */
+	uint64_t rnr_errors;		/* ended: no receive at the peer */
+	uint64_t stalls;		/* calls of on_stalled */
 	uint64_t completions;
-	uint64_t wakeups;		/* context: process() had work */
-	uint64_t endpoints;		/* context: now */
-	uint64_t msgs_lent;		/* received and not freed, now */
+	uint64_t wakeups;		/* context: process() had events */
+	uint64_t endpoints;		/* context: not closed, now */
+	uint64_t msgs_lent;		/* context: the program has, now */
 	uint64_t bytes_registered;	/* context: pool memory, now */
 	uint64_t rma_writes;		/* one-sided operations accepted */
 	uint64_t rma_reads;
 	uint64_t rma_atomics;
-	uint64_t rma_bytes;		/* of them */
+	uint64_t rma_bytes;		/* bytes of rma_* operations */
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);

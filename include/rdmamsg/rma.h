@@ -10,97 +10,105 @@ extern "C" {
 #endif
 
 struct rdmamsg_region;		/* memory for one-sided operations */
-struct rdmamsg_cache;		/* regions kept for memory used again */
+struct rdmamsg_cache;		/* regions of memory that is used again */
 
-/* What a region may be used for. */
+/* Permitted uses of a region. */
 enum rdmamsg_access {
 	RDMAMSG_ACCESS_READ = 1u << 0,		/* peers with a key may read */
-	RDMAMSG_ACCESS_WRITE = 1u << 1,		/* write */
-	RDMAMSG_ACCESS_ATOMIC = 1u << 2,	/* and count there */
-	RDMAMSG_ACCESS_LOCAL_WRITE = 1u << 3,	/* rdmamsg_read() into it */
+	RDMAMSG_ACCESS_WRITE = 1u << 1,		/* peers with a key may write */
+	RDMAMSG_ACCESS_ATOMIC = 1u << 2,	/* peers: atomic operations */
+	RDMAMSG_ACCESS_LOCAL_WRITE = 1u << 3,	/* target of rdmamsg_read() */
 	RDMAMSG_ACCESS_WINDOW = 1u << 4,	/* windows may be bound to it */
 };
 
 /*
- * Declares memory for one-sided operations: with access 0 only as a source of
- * rdmamsg_write(). It stays the caller's and must be there until the region is
- * destroyed. Nothing is registered yet. It ends with its context at the latest.
+ * Declares memory for one-sided operations, and registers nothing. With access
+ * 0 the region can only be the source of rdmamsg_write(). The memory stays the
+ * caller's and must stay mapped until the region is destroyed. rdmamsg_close()
+ * destroys regions that are left.
  */
 int rdmamsg_region_create(struct rdmamsg *ctx, void *addr, size_t len,
 			  uint32_t access, struct rdmamsg_region **ret);
 
 /*
- * The same for len bytes from 'offset' on of a dmabuf, which may be memory of
- * another device. In gather entries, 'data' is the offset from there. The
- * descriptor is free on return. Registering gives -EOPNOTSUPP where the device
- * takes none.
+ * Declares len bytes of the dmabuf fd, beginning at 'offset'. A dmabuf may be
+ * memory of another device. In gather entries, 'data' is the offset from the
+ * beginning of the region. The program may close fd when the call returns. If
+ * the device does not support dmabuf memory, registering gives -EOPNOTSUPP.
  */
 int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
 			  size_t len, uint32_t access,
 			  struct rdmamsg_region **ret);
 
 /*
- * Puts it in a protection domain, NULL for those of the devices, where a new
- * one is. -EBUSY while it is registered.
+ * Puts the region into a protection domain. NULL means the domain of each
+ * device, where a new region is. -EBUSY: the region is registered.
  */
 int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd);
 
 /*
- * Registers it with the device of the endpoint, for the endpoint's own
- * operations, until that device is closed. Takes long, pins the memory; once
- * done it is done for all endpoints of the device in this protection domain.
- * -EPERM: the endpoint is in another one. -ENOTCONN, -ENOMEM.
+ * Registers the region with the device of the endpoint, until the library
+ * closes that device. The registration serves all endpoints of the context on
+ * the device in this protection domain. Registering takes long and pins the
+ * memory. -EPERM: the endpoint is in another protection domain. -ENOTCONN,
+ * -ENOMEM.
  */
 int rdmamsg_region_register(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep);
 
-/* What a peer needs to reach a region: bytes to be sent as they are. */
+/* A peer needs the key to reach a region. The program sends the bytes. */
 struct rdmamsg_key {
 	uint8_t bytes[32];
 };
 
 /*
- * rdmamsg_region_register(), and a key with the region's remote access in *ret.
- * It is good for every peer of endpoints on this device and in this protection
- * domain that comes to know it, until revoked.
+ * Registers the region if necessary, and writes a key with the region's remote
+ * access to *ret. Until it is revoked, the key serves every peer that knows it
+ * and is connected through this device in this protection domain.
  */
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
 			  const struct rdmamsg_ep *ep,
 			  struct rdmamsg_key *ret);
 
 /*
- * Ends all its registrations: a peer that uses a key of it from here on gets
- * an access error, which costs the connection. It may be registered, and given
- * keys again, with other keys. -EBUSY while own operations use it; another
- * error is the device's, which may still let peers reach it.
+ * Ends all registrations of the region. If a peer uses an earlier key, it gets
+ * an access error, which ends the connection. The region can be registered
+ * again, and has other keys then. -EBUSY: operations of this program use the
+ * region, or a window is bound to it. Another error: the device did not end a
+ * registration, and peers may still reach the memory.
  */
 int rdmamsg_region_revoke(struct rdmamsg_region *region);
 
-/* The same, and frees it. NULL is fine. */
+/*
+ * Revokes the region and frees it. On failure the region is not freed. region
+ * may be NULL.
+ */
 int rdmamsg_region_destroy(struct rdmamsg_region *region);
 
 /*
- * Keeps registrations of memory that is used again and again, within bounds:
- * what was used least recently goes. Nothing watches the program's memory: it
- * has to say when some goes away.
+ * A cache keeps regions of memory that a program uses again. Above its limits
+ * the cache destroys the least recently used regions. The cache does not watch
+ * the program's memory: the program calls rdmamsg_cache_invalidate().
  */
 struct rdmamsg_cache_options {
 	size_t size;
-	size_t max_bytes;		/* of all its regions; 256 MB */
+	size_t max_bytes;		/* of all regions; 256 MB */
 	uint32_t max_regions;		/* 256 */
 };
 
-/* Ends with its context at the latest. */
+/* rdmamsg_close() destroys caches that are left. */
 int rdmamsg_cache_create(struct rdmamsg *ctx,
 			 const struct rdmamsg_cache_options *opts,
 			 struct rdmamsg_cache **ret);
 
 /*
- * A region that has this memory and allows this access, registered to the
- * endpoint's device, in its protection domain; with remote access it is just
- * that, as its key gives all. Registered now if there is none. It stays the
- * cache's, and there until rdmamsg_cache_put(). -ENOBUFS: what is in use fills
- * it.
+ * Returns a region with at least this memory and this access in *ret,
+ * registered to the endpoint's device in its protection domain. With remote
+ * access the region has exactly this memory and remote access, because its key
+ * reaches the whole region. If the cache has no such region, it registers one.
+ * The region belongs to the cache, and stays until rdmamsg_cache_put(). Call
+ * that once for each rdmamsg_cache_get(). -ENOBUFS: the regions in use leave no
+ * room.
  */
 int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 		      void *addr, size_t len, uint32_t access,
@@ -109,9 +117,10 @@ int rdmamsg_cache_put(struct rdmamsg_cache *cache,
 		      struct rdmamsg_region *region);
 
 /*
- * Before this memory is freed or mapped anew: forgets what has any of it.
- * -EBUSY, and all is left as it was, when some of that is in use. Another
- * error is the device's, which may still let peers reach it: it is forgotten.
+ * Removes all regions that contain any of this memory. Call it before the
+ * memory is freed or mapped anew. -EBUSY: such a region is in use, and nothing
+ * was removed. Another error: the regions were removed, but the device did not
+ * end a registration, and peers may still reach the memory.
  */
 int rdmamsg_cache_invalidate(struct rdmamsg_cache *cache, const void *addr,
 			     size_t len);
@@ -122,32 +131,35 @@ struct rdmamsg_cache_counters {
 	uint32_t regions;
 	uint64_t hits;
 	uint64_t misses;
-	uint64_t evictions;		/* for want of room */
+	uint64_t evictions;		/* destroyed to make room */
 };
 
 int rdmamsg_cache_stats(const struct rdmamsg_cache *cache,
 		       struct rdmamsg_cache_counters *info);
 
-/* NULL is fine. -EBUSY when a region of it is in use. */
+/*
+ * Destroys the cache and its regions. cache may be NULL. -EBUSY: a region is in
+ * use. On failure the cache still exists.
+ */
 int rdmamsg_cache_destroy(struct rdmamsg_cache *cache);
 
 /*
- * A key out of bytes that a peer has sent; more than a key are not looked at.
- * -EPROTO if they are none.
+ * Makes a key of len bytes at buf that a peer has sent. The call ignores bytes
+ * after the key. -EPROTO: the bytes are not a key. Any thread.
  */
 int rdmamsg_key_import(const void *buf, size_t len, struct rdmamsg_key *ret);
 
 struct rdmamsg_key_attr {
 	size_t size;
-	uint64_t region;	/* as errors name it */
-	uint64_t len;		/* bytes it reaches */
-	uint32_t access;	/* of READ, WRITE, ATOMIC */
+	uint64_t region;	/* number in error texts */
+	uint64_t len;		/* bytes that the key reaches */
+	uint32_t access;	/* RDMAMSG_ACCESS_READ, _WRITE, _ATOMIC */
 };
 
 int rdmamsg_key_query(const struct rdmamsg_key *key,
 		     struct rdmamsg_key_attr *info);
 
-/* A stretch of a region, or of other memory in a small write. */
+/* A gather entry: part of a region, or other memory for a small write. */
 struct rdmamsg_sge {
 	void *data;
 	size_t len;
@@ -155,46 +167,56 @@ struct rdmamsg_sge {
 };
 
 enum rdmamsg_rma_flags {
-	/* begins when the reads and atomics before it are done */
+	/* the operation begins when all earlier reads and atomics are done */
 	RDMAMSG_FENCE = 1u << 0,
 };
 
 /*
- * One-sided operations on the peer's memory behind a key, 'offset' bytes into
- * it; its program takes no part. They begin in the order of the calls,
- * messages included, and end with on_complete when they have a cookie; the
- * memory is in use until then, or on_closed. Any length; gather entries of
- * regions that are registered, up to RDMAMSG_SEGMENTS_MAX. -EAGAIN: nothing
- * was accepted, on_writable will tell. -ERANGE: outside of what the key
- * reaches. -EACCES: the key, or a region, does not allow it. -EPERM: a region
- * is in another protection domain. -EOPNOTSUPP: the peer or a device cannot.
+ * One-sided operations access the peer's memory behind a key, 'offset' bytes
+ * from its beginning. The peer's program takes no part. Operations and messages
+ * begin in the order of the calls. An operation with a cookie ends with
+ * on_complete. Local memory is in use until on_complete, or until on_closed if
+ * there is no cookie. An operation has up to RDMAMSG_SEGMENTS_MAX gather
+ * entries in registered regions, of any length.
+ *
+ * -EAGAIN: nothing was accepted, and on_writable follows. -ERANGE: the range is
+ * outside of the key. -EACCES: the key or a region does not allow the
+ * operation. -EPERM: a region is in another protection domain than the
+ * endpoint. -EOPNOTSUPP: the peer or a device does not support the operation.
  * -ENOTCONN, -ESHUTDOWN.
  */
 
 /*
- * Writes the gather entries, one behind the other. Without a region all of
- * them are copied, up to eager_max bytes (rdmamsg_ep_query), and free on
- * return.
+ * Writes the gather entries one after the other. If an entry has no region, the
+ * library copies all entries, up to eager_max bytes of rdmamsg_ep_query(), and
+ * their memory is free on return.
  */
 int rdmamsg_write(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		  int count, const struct rdmamsg_key *key, uint64_t offset,
 		  uint32_t flags, void *cookie);
 
-/* And then on_written with 'value' at the peer, as a message would be. */
+/*
+ * Writes like rdmamsg_write(). Then the peer gets on_written with 'value', in
+ * order with the messages. The value takes a credit, like an empty message.
+ */
 int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		      int count, const struct rdmamsg_key *key,
 		      uint64_t offset, uint32_t value, uint32_t flags,
 		      void *cookie);
 
-/* Reads into the gather entries; their regions have LOCAL_WRITE. */
+/*
+ * Reads into the gather entries. Their regions must have
+ * RDMAMSG_ACCESS_LOCAL_WRITE.
+ */
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
 		 int count, const struct rdmamsg_key *key, uint64_t offset,
 		 uint32_t flags, void *cookie);
 
 /*
- * On the 8 bytes at an aligned address, in the peer's byte order, as one
- * step: add to them, or put 'desired' there if they are 'expected'. What was
- * there before is in *result, unless NULL, before on_complete.
+ * Atomic operations on 8 bytes in the peer's byte order. The address must be a
+ * multiple of 8. rdmamsg_fetch_add() adds 'add'. rdmamsg_compare_swap() writes
+ * 'desired' if the value equals 'expected'. Unless result is NULL, *result has
+ * the previous value when on_complete reports success.
  */
 int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 		      uint64_t offset, uint64_t add, uint64_t *result,
@@ -204,43 +226,48 @@ int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t *result, uint32_t flags, void *cookie);
 
 /*
- * A memory window: access to a part of a region for the peer of this endpoint
- * alone, which costs no registration to give and to take back. Gone when
- * on_closed comes. -EOPNOTSUPP: the device has none that are worth it.
+ * A memory window gives a part of a region to the peer of this endpoint alone.
+ * Requests in the send queue bind and invalidate the window, without a
+ * registration. The window is invalid from on_closed on. -EOPNOTSUPP: the
+ * device has no windows of type 2 or does not check their bounds, or the peer
+ * does not support one-sided operations.
  */
 int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret);
 
 /*
- * Gives access (READ, WRITE, ATOMIC) to len bytes of a region that is
- * registered and has RDMAMSG_ACCESS_WINDOW, whatever access that has else. The
- * key may be sent at once: it is good for what comes after this call. Until
- * invalidated the region cannot be revoked. An operation as the others:
- * on_complete, -EAGAIN.
+ * Gives access (RDMAMSG_ACCESS_READ, _WRITE, _ATOMIC) to len bytes of a region,
+ * beginning at 'offset'. The region must be registered and have
+ * RDMAMSG_ACCESS_WINDOW, and needs no other access. The program can send the
+ * key at once, because the message arrives after the binding. While the window
+ * is bound, the region cannot be revoked. Ends with on_complete, like other
+ * operations. -EAGAIN: too many operations. -EBUSY: the window is bound.
  */
 int rdmamsg_window_bind(struct rdmamsg_window *window,
 			struct rdmamsg_region *region, size_t offset,
 			size_t len, uint32_t access, struct rdmamsg_key *ret,
 			void *cookie);
 
-/* Takes it back: the key is dead with on_complete. */
+/*
+ * Ends the access. After on_complete the key is invalid, and the window can be
+ * bound again.
+ */
 int rdmamsg_window_invalidate(struct rdmamsg_window *window, void *cookie);
 
 /*
- * A message as of rdmamsg_send(), of up to eager_max bytes (rdmamsg_ep_query),
- * that takes back the window behind the key as it arrives: the peer had given
- * access for one operation, which is over with this. A key that is not of a
- * window bound for this endpoint, or not any more, costs the connection.
- * -EOPNOTSUPP: one of the devices cannot, send_invalidate of rdmamsg_ep_query
- * tells before.
+ * Sends a message like rdmamsg_send(), of up to eager_max bytes of
+ * rdmamsg_ep_query(). When the message arrives, it invalidates the peer's
+ * window behind the key. A key that is not, or no longer, of a window bound for
+ * this endpoint ends the connection. -EOPNOTSUPP: one of the devices does not
+ * support remote invalidation, see send_invalidate of rdmamsg_ep_query().
  */
 int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 			    uint32_t tag, const struct rdmamsg_key *key,
 			    void *cookie);
 
 /*
- * Bound or not. -EBUSY before on_complete; another error is the device's,
- * which may still let the peer reach what it was bound to: the window is gone.
- * NULL is fine.
+ * Destroys the window, bound or not. window may be NULL. -EBUSY: an operation
+ * on the window has not completed. Another error: the window is gone, but the
+ * device may still let the peer reach the memory.
  */
 int rdmamsg_window_destroy(struct rdmamsg_window *window);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ABI promise: a program built against one 0.x release runs with a later
- * one of the same soname. Symbols and struct fields are only added, at the
- * end; the soname changes when that cannot be kept.
+ * The ABI promise: a program built against one 0.x release runs with every
+ * later release of the same soname. New symbols and struct fields come at the
+ * end. A release that cannot keep the promise has another soname.
  */
 #ifndef RDMAMSG_VERSION_H
 #define RDMAMSG_VERSION_H
