@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receive memory, counted by the address of the peer. */
+/* Counts receive memory by the address of the peer. */
 #include "base/addrmap.h"
 #include "base/ctx.h"
 #include "memory/memory.h"

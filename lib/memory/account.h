@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An account holds the part that the peers at one address have of a context's
- * receive memory, or of a shared receive queue. rdmamsg__is_fair() limits it.
+ * An account counts what the peers at one address use of a context's receive
+ * memory, or of a shared receive queue. rdmamsg__is_fair() limits this part.
  * Only endpoints of listeners whose max_per_source is 0 have accounts.
  */
 #ifndef RDMAMSG_LIB_ACCOUNT_H
@@ -16,15 +16,15 @@
 #include "base/addrmap.h"
 
 struct account {
-	struct addr_node node;	/* first; of: NULL, or a struct srq */
-	size_t posted;		/* bytes, or receives of an SRQ */
+	struct addr_node node;	/* first; key.of: NULL, or a struct srq */
+	size_t posted;		/* bytes, or receives if key.of is an SRQ */
 	size_t lent, sent;	/* bytes of messages, as in struct lent */
 };
 
-/* Both return NULL if there is no memory. */
+/* rdmamsg__account_get() and _like() return NULL if there is no memory. */
 struct account *rdmamsg__account_get(struct rdmamsg *ctx, const void *of,
 				     const struct sockaddr_storage *addr);
-/* The account of the same address. */
+/* Returns the account of the address of 'other', for 'of'. */
 struct account *rdmamsg__account_like(struct rdmamsg *ctx, const void *of,
 				      const struct account *other);
 void rdmamsg__account_put(struct rdmamsg *ctx, struct account *a);

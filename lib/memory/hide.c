@@ -16,7 +16,7 @@ int rdmamsg__hidden_address(const void *mem, uint64_t *ret)
 {
 	uint64_t random = 0;
 
-	/* so few bytes come all at once, or not at all */
+	/* getrandom() returns 8 bytes at once, or fails */
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return rdmamsg__fail(-errno, "no random address for a large "
 				     "message: getrandom: %s",

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* The offset in a huge page stays: devices map huge pages as they are. */
+/* Keep the offset in a huge page, because devices map huge pages whole. */
 #define HIDE_KEEP	(((uint64_t)2 << 20) - 1)
 /* An address and a message after it stay below 2^63. */
 #define HIDE_TOP	((uint64_t)1 << 62)
@@ -19,8 +19,8 @@
 _Static_assert((HIDE_KEEP + 1) << HIDE_BITS == HIDE_TOP, "all bits between");
 
 /*
- * *ret is a new address for mem each time. Returns 0 or what getrandom(2)
- * said.
+ * Writes a random address for mem to *ret, a different one each time. Returns
+ * 0 or the error of getrandom(2).
  */
 int rdmamsg__hidden_address(const void *mem, uint64_t *ret);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keys as the program handles them: bytes, theirs or a peer's. */
+/* Keys as bytes: checks the keys of peers, and reads keys. */
 #include "base/base.h"
 #include "wire/proto.h"
 

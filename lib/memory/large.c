@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Large messages: their memory, kept for the next ones of their size. */
+/* Memory of large messages. Freed memory serves later messages of its size. */
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
@@ -24,7 +24,7 @@
 #define LARGE_CLASS	((size_t)64 << 20)	/* above: no classes */
 #define PAGE		((size_t)4096)
 
-/* ---- registered in steps ---------------------------------------------- */
+/* ---- registering in steps --------------------------------------------- */
 
 static size_t step_begin(uint32_t step)
 {
@@ -89,7 +89,10 @@ void rdmamsg__sink_dereg(struct sink *s, struct dev *dev)
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Powers of two, so that a freed one fits the next message of its kind. */
+/*
+ * Rounds up to a power of two, so that freed memory fits later messages. Above
+ * LARGE_CLASS, rounds up to whole pages.
+ */
 static size_t class_of(size_t size)
 {
 	size_t s = LARGE_MIN;
@@ -138,7 +141,7 @@ static int large_new(struct dev *dev, enum direction dir, size_t size,
 	l->stretch = (struct stretch){
 		.dev = dev, .dir = dir, .size = size, .drop = large_drop,
 	};
-	/* registered when it is read into; a source has keys of its own */
+	/* a sink is registered in steps, a source for each message */
 	err = rdmamsg__stretch_map(&l->stretch, false);
 	if (err) {
 		free(l);
@@ -164,7 +167,7 @@ int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
 		return 0;
 	}
 	err = rdmamsg__try(large_new(dev, dir, class, ret));
-	/* the budget has room for the message, not for its class */
+	/* the budget may have room for the message but not for its class */
 	if (err == -ENOBUFS && exact < class)
 		err = rdmamsg__try(large_new(dev, dir, exact, ret));
 	return rdmamsg__fail_again(err);
@@ -178,7 +181,7 @@ void rdmamsg__large_put(struct large *l)
 		large_free(l);
 		return;
 	}
-	/* the warmest first */
+	/* first: the next message takes the memory used last */
 	list_add(&dev->large, &l->node);
 	rdmamsg__stretch_spare(&l->stretch);
 }
@@ -209,7 +212,7 @@ int rdmamsg__msg_large(struct dev *dev, enum direction dir, size_t len,
 	return 0;
 }
 
-/* Into memory of the program's: only the descriptor is ours. */
+/* A message in memory of the program: the library allocates no buffer. */
 int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret)
 {
 	struct loose_msg *l = calloc(1, sizeof(*l));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of large messages, and how it is registered to be read into. */
+/* Memory of large messages, registered in steps. */
 #ifndef RDMAMSG_LIB_LARGE_H
 #define RDMAMSG_LIB_LARGE_H
 
@@ -14,9 +14,10 @@
 #include "memory/stretch.h"
 
 /*
- * A peer that announces a large message is believed in steps: memory is pinned
- * for what follows only when what comes before has arrived. Step 0 is the
- * first SINK_STEP bytes, each further step doubles what is registered.
+ * A sink is memory that a large message is read into. A peer may announce a
+ * large message and never send it, so the memory is registered in steps. Step 0
+ * is the first SINK_STEP bytes, and each further step doubles the registered
+ * bytes. A step is registered when half of the bytes before it have arrived.
  */
 #define SINK_STEP	((size_t)1 << 20)
 #define SINK_STEPS	12
@@ -29,9 +30,9 @@ struct sink {
 };
 
 /*
- * Registers up to the byte at 'offset', of which 'arrived' bytes have been
- * read. *ret_end is the end of what lkey is for. -EAGAIN: when more has
- * arrived; else -errno of registering.
+ * Registers the steps up to the byte at 'offset'. 'arrived' bytes have been
+ * read so far. *ret_lkey is valid up to *ret_end. -EAGAIN: try again when more
+ * bytes have arrived. Another error is that of registering.
  */
 int rdmamsg__sink_ready(struct sink *s, struct dev *dev, size_t offset,
 			size_t arrived, uint32_t *ret_lkey, size_t *ret_end);
@@ -39,19 +40,19 @@ void rdmamsg__sink_dereg(struct sink *s, struct dev *dev);
 
 struct large {
 	struct stretch stretch;		/* first */
-	struct list node;		/* of dev->large, when spare */
-	struct sink sink;		/* DIR_IN */
+	struct list node;		/* in dev->large, if spare */
+	struct sink sink;		/* used with DIR_IN */
 };
 
 int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
 		       struct large **ret);
 void rdmamsg__large_put(struct large *l);
 
-/* A message that is in no pool. */
+/* A message outside of pools: MSG_LARGE or MSG_USER. */
 struct loose_msg {
 	struct rdmamsg_msg msg;		/* first */
 	struct list node;		/* dev->loose */
-	struct large *large;		/* NULL: USER */
+	struct large *large;		/* NULL: MSG_USER */
 };
 
 int rdmamsg__msg_large(struct dev *dev, enum direction dir, size_t len,

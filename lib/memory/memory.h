@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The part of a context that counts and keeps registered memory. */
+/* The part of a context for registered memory. */
 #ifndef RDMAMSG_LIB_MEMORY_H
 #define RDMAMSG_LIB_MEMORY_H
 
@@ -13,23 +13,24 @@
 
 struct rdmamsg;
 
-/* Part of what waits for memory. */
+/* Member of a struct that waits for memory. */
 struct starving {
-	struct list node;		/* empty: it does not wait */
+	struct list node;		/* empty: does not wait */
 	void (*fed)(struct starving *w);
 };
 
 struct memory {
 	/*
-	 * Given by lib/loop: a region is in use, and somebody waits for that to
-	 * end. Operations whose end nobody is told of shall tell now.
+	 * Set by lib/loop: rdmamsg__tx_ask(). Called if the program wants to
+	 * remove a region that is in use. Unsignalled requests may use it, so
+	 * the call posts a signalled request behind them.
 	 */
 	void (*ask)(struct rdmamsg *ctx);
 	struct budget budget[DIRECTIONS];
 	struct list starved;		/* struct starving */
-	struct timer again;		/* for those, when the system refuses */
+	struct timer again;		/* retry if the system has no memory */
 	uint32_t again_ms;
-	uint64_t regions;		/* ids given to keys */
+	uint64_t regions;		/* id of the last region */
 	struct addrmap accounts;	/* struct account */
 	struct list region_list;
 	struct list caches;
@@ -38,10 +39,13 @@ struct memory {
 
 /* starved.c: waiting for memory */
 int rdmamsg__starved_init(struct rdmamsg *ctx);
-/* fed() comes when memory has come back; for other errors, after a while. */
+/*
+ * Calls w->fed() when memory has come back. For errors other than -ENOBUFS and
+ * -EAGAIN a timer calls w->fed() as well.
+ */
 void rdmamsg__starve(struct rdmamsg *ctx, struct starving *w, int err);
 void rdmamsg__feed(struct memory *m);
-/* Whether what failed with this error may succeed later. */
+/* Returns true if a call that failed with err may succeed later. */
 bool rdmamsg__passes(int err);
 
 #endif

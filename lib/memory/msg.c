@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages: who has them, and how they come back. */
+/* Messages: freeing, data, length. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -40,12 +40,12 @@ void rdmamsg__msg_put(struct rdmamsg_msg *msg)
 		free_loose((struct loose_msg *)msg);
 	if (unlikely(!list_empty(&dev->ctx->memory->starved)))
 		rdmamsg__feed(dev->ctx->memory);
-	/* it may have been the last one */
+	/* if this was the last message, the dev can be freed */
 	if (unlikely(!dev->device))
 		rdmamsg__reap(dev->ctx);
 }
 
-/* The device is closed, what is lent of its memory stays readable. */
+/* The device is being closed. The memory of lent messages stays readable. */
 void rdmamsg__msgs_dereg(struct dev *dev)
 {
 	struct list *n;
@@ -81,7 +81,7 @@ uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg)
 	return msg->tag;
 }
 
-/* By the program, to be sent; else it was received. */
+/* Returns true if the program allocated msg, false if msg was received. */
 static bool is_allocated(const struct rdmamsg_msg *msg)
 {
 	switch (msg->kind) {
@@ -96,9 +96,8 @@ static bool is_allocated(const struct rdmamsg_msg *msg)
 }
 
 /*
- * The end of the buffer is not the limit: behind the message it has bytes of
- * other messages. Nothing keeps the length that a message was received with, so
- * it can only become shorter.
+ * The limit of a received message is its present length. The rest of the buffer
+ * has bytes of earlier messages, and the length at arrival is not kept.
  */
 int rdmamsg_msg_set_len(struct rdmamsg_msg *msg, size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory for buffers: on huge pages, and on a node, as far as there is any. */
+/* Memory for buffers, on huge pages and on a NUMA node if available. */
 #include "base/base.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
@@ -25,7 +25,7 @@ static void *map(size_t size, int flags)
 		    MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 }
 
-/* A huge page needs an address to match. */
+/* Maps memory at a multiple of HUGE_PAGE. */
 static void *map_aligned(size_t size)
 {
 	uint8_t *mem = map(size + HUGE_PAGE, 0);
@@ -58,7 +58,10 @@ static void *map_huge(size_t size, struct pages *ret)
 	return mem;
 }
 
-/* Preferred, not bound: a node without memory is no reason for a SIGBUS. */
+/*
+ * Prefers the node and does not bind to it. If bound memory has no free page on
+ * its node, an access raises SIGBUS. Returns true if the first page is there.
+ */
 static bool put_on(void *mem, size_t size, uint32_t node)
 {
 	unsigned long mask[NODES / LONG_BITS] = { 0 };
@@ -67,7 +70,7 @@ static bool put_on(void *mem, size_t size, uint32_t node)
 	mask[node / LONG_BITS] = 1ul << node % LONG_BITS;
 	if (syscall(SYS_mbind, mem, size, MPOL_PREFERRED, mask, NODES + 1, 0))
 		return false;
-	/* what the first page does, the others are likely to do */
+	/* the other pages are likely to be on the same node */
 	*(volatile uint8_t *)mem = 0;
 	return !syscall(SYS_get_mempolicy, &got, NULL, 0, mem,
 			MPOL_F_NODE | MPOL_F_ADDR) && got == (int)node;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Registered buffers of a device in one context, in slabs. All of it is
- * local-access only: no key of it is worth anything to a peer.
+ * Slabs of registered buffers, for one device in one context. The registrations
+ * allow local access only, so peers cannot use their rkeys.
  */
 #include "base/base.h"
 #include "base/list.h"
@@ -95,7 +95,7 @@ void rdmamsg__slab_idle(struct slab *slab)
 
 	if (pool->users && pool->slab_count == 1)
 		return;
-	/* slabs in use fill up first, so that others stay idle */
+	/* last: slabs in use fill up first, and idle slabs stay idle */
 	list_del(&slab->free_node);
 	list_add_tail(&pool->free_slabs, &slab->free_node);
 	rdmamsg__stretch_spare(&slab->stretch);
@@ -216,14 +216,14 @@ void rdmamsg__pool_use(struct pool *pool, bool posted)
 	pool->posted |= posted;
 	if (pool->users++)
 		return;
-	/* the last slab stays from here on */
+	/* the last slab of a pool in use is not a spare */
 	list_for_each(n, &pool->slabs)
 		if (pool->slab_count == 1)
 			rdmamsg__stretch_use(&list_entry(n, struct slab,
 							 node)->stretch);
 }
 
-/* An idle slab that is no spare: the last one, or one never used. */
+/* Finds an idle slab that is no spare: the last one, or one never used. */
 static struct slab *find_idle(const struct pool *pool)
 {
 	struct list *n;
@@ -243,7 +243,7 @@ void rdmamsg__pool_unuse(struct pool *pool)
 
 	if (--pool->users)
 		return;
-	/* each may drop others */
+	/* search again each time, because making a spare may drop slabs */
 	while ((slab = find_idle(pool)))
 		rdmamsg__stretch_spare(&slab->stretch);
 }

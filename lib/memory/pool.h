@@ -18,26 +18,26 @@ struct slab {
 	struct stretch stretch;		/* first */
 	struct pool *pool;
 	struct list node;		/* of the pool */
-	struct list free_node;		/* of those with free buffers */
+	struct list free_node;		/* in pool->free_slabs */
 	struct rdmamsg_msg *msgs;
 	struct rdmamsg_msg *free;
 	uint32_t count, used;		/* buffers */
 };
 
-/* Buffers of one size in local-access memory of one dev. */
+/* Buffers of one size for one dev, registered for local access only. */
 struct pool {
 	struct list node;
 	struct dev *dev;
 	struct rdmamsg_pool *owner;	/* NULL: the library's own */
 	enum direction dir;
 	size_t buf_size;
-	/* those with free buffers; one with nothing in use is behind others */
+	/* slabs with free buffers, slabs without used buffers last */
 	struct list free_slabs;
 	struct list slabs;
 	uint32_t total, used;		/* buffers */
 	uint32_t slab_count;
 	uint32_t users;			/* endpoints, shared receive queues */
-	bool posted;			/* their receives come from it */
+	bool posted;			/* the users post receives from it */
 };
 
 enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
@@ -45,30 +45,30 @@ enum msg_kind { MSG_POOL, MSG_LARGE, MSG_USER };
 struct rdmamsg_msg {
 	union {
 		struct rdmamsg_msg *next;	/* in a list */
-		struct lent *lent_by;		/* LENT, SENT; or NULL */
+		struct lent *lent_by;		/* if LENT or SENT; or NULL */
 	};
-	uint32_t room;			/* for payload; sent: as asked for */
+	uint32_t room;			/* for payload; allocated: its length */
 	enum msg_kind kind;
-	/* receiving: 32 bytes that share a line of the cache */
-	uint8_t *buf;			/* POOL: start, header goes there */
+	/* receiving uses these 32 bytes, in one cache line */
+	uint8_t *buf;			/* MSG_POOL: header, then payload */
 	uint8_t *data;			/* payload */
 	uint32_t len;
 	uint32_t tag;
 	enum msg_lent {
 		MSG_OURS,
-		MSG_LENT,		/* in the program's hands */
-		MSG_IN_PLACE,		/* lent, still in the receive queue */
-		MSG_PASSED,		/* out of there into a send queue */
-		MSG_SENT,		/* an operation's, and still counted */
+		MSG_LENT,		/* the program has the message */
+		MSG_IN_PLACE,		/* in on_message, still in its slot */
+		MSG_PASSED,		/* was IN_PLACE, and is being sent */
+		MSG_SENT,		/* being sent, counted in lent->sent */
 	} lent;
 	uint32_t lkey;
-	struct slab *slab;		/* POOL */
+	struct slab *slab;		/* MSG_POOL */
 	struct dev *dev;
 };
 
 /*
- * What a program made. Its buffers are in the lists of the devs, a struct pool
- * for each size there.
+ * A pool of the program. Its buffers are in a struct pool for each size and
+ * dev, in the lists of the dev.
  */
 struct rdmamsg_pool {
 	struct list node;		/* of the context */
@@ -77,18 +77,18 @@ struct rdmamsg_pool {
 	struct rdmamsg_pool_options opts;
 	size_t bytes;			/* registered */
 	uint64_t refused;
-	uint64_t rendezvous;		/* messages read into it */
+	uint64_t rendezvous;		/* large messages read into the pool */
 };
 
 #define HUGE_PAGE	((size_t)2 << 20)
 
-/* NULL options: plain. MAP_FAILED. (pages.c) */
+/* pages.c: ordinary pages if opts is NULL. Returns MAP_FAILED on failure. */
 void *rdmamsg__pages_map(size_t size, const struct rdmamsg_pool_options *opts,
 			 struct pages *ret);
-/* Those in the options of an endpoint or listener. */
+/* Checks the pools in the options of an endpoint or listener. */
 int rdmamsg__userpools_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep_options *o);
-/* 'what' names the option; size: of the smallest buffer that is needed. */
+/* 'what' names the option. The pool must have room for 'size' bytes. */
 int rdmamsg__userpool_check(const struct rdmamsg *ctx,
 			    const struct rdmamsg_pool *pool, const char *what,
 			    size_t size);
@@ -96,18 +96,21 @@ void rdmamsg__userpools_hold(const struct rdmamsg_ep_options *o);
 void rdmamsg__userpools_rele(struct rdmamsg_ep_options *o);
 void rdmamsg__userpools_free(struct rdmamsg *ctx);
 
-/* The buffer size for so much, and the slab size for so many buffers. */
+/* Return the buffer size for 'size' bytes, the slab size for 'count'. */
 size_t rdmamsg__pool_buf_size(size_t size);
 size_t rdmamsg__pool_slab_size(size_t buf_size, uint32_t count);
-/* The smallest slab with a buffer for so much; NULL: of the library's. */
+/*
+ * Returns the size of the smallest slab with a buffer for 'size' bytes. A NULL
+ * owner means the library's own buffers.
+ */
 size_t rdmamsg__pool_least(const struct rdmamsg_pool *owner, size_t size);
-/* The pool for this size, of dev->recv_pools or dev->send_pools. */
+/* Finds or creates a pool in dev->recv_pools or dev->send_pools. */
 int rdmamsg__pool_get(struct dev *dev, enum direction dir,
 		      struct rdmamsg_pool *owner, size_t size,
 		      struct pool **ret);
 /*
- * An endpoint or shared receive queue counts on the pool: its last slab stays.
- * 'posted': its receives come from there.
+ * Counts an endpoint or shared receive queue as a user. While a pool has users,
+ * its last slab stays registered. 'posted': the user posts receives from it.
  */
 void rdmamsg__pool_use(struct pool *pool, bool posted);
 void rdmamsg__pool_unuse(struct pool *pool);
@@ -115,22 +118,22 @@ void rdmamsg__pool_free(struct pool *pool);
 void rdmamsg__pools_dereg(struct list *pools);	/* memory stays */
 void rdmamsg__pools_free(struct list *pools);
 /*
- * Adds a slab of so many buffers. *waits is set when the cap of the program's
- * pool refuses, so that retries of one request count once in its statistics;
- * NULL: each refusal counts. -ENOBUFS: a limit; -ENOMEM.
+ * Adds a slab of 'count' buffers or more. If max_bytes of the program's pool
+ * refuses, set *waits, so that retries of one request count once in 'refused'.
+ * If waits is NULL, each refusal counts. -ENOBUFS: a limit; -ENOMEM.
  */
 int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits);
-/* Of so many more buffers, those that the limits leave room for; at least 1. */
+/* Returns how many of 'count' buffers fit into the limits, at least 1. */
 uint32_t rdmamsg__pool_room(const struct pool *pool, uint32_t count);
 void rdmamsg__msg_put(struct rdmamsg_msg *msg);
 void rdmamsg__msgs_dereg(struct dev *dev);	/* memory stays */
 void rdmamsg__msgs_free(struct dev *dev);
 
-/* Its first buffer is in use, its last one has come back. */
+/* The first buffer of the slab is in use; no buffer of it is in use. */
 void rdmamsg__slab_busy(struct slab *slab);
 void rdmamsg__slab_idle(struct slab *slab);
 
-/* NULL when empty: the caller decides whether growing is in place. */
+/* Returns NULL if no buffer is free. Then the caller may grow the pool. */
 static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
 {
 	struct rdmamsg_msg *msg;
@@ -150,7 +153,7 @@ static inline struct rdmamsg_msg *rdmamsg__pool_take(struct pool *pool)
 	return msg;
 }
 
-/* The warmest goes first. */
+/* Returned buffers are taken first, because they may still be in the cache. */
 static inline void rdmamsg__pool_return(struct rdmamsg_msg *msg)
 {
 	struct slab *slab = msg->slab;
@@ -166,7 +169,7 @@ static inline void rdmamsg__pool_return(struct rdmamsg_msg *msg)
 		rdmamsg__slab_idle(slab);
 }
 
-/* Whether the program has this message. */
+/* Returns true if the program has this message. */
 static inline bool rdmamsg__msg_is_out(const struct rdmamsg_msg *msg)
 {
 	return msg->lent == MSG_LENT || msg->lent == MSG_IN_PLACE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Registrations kept for memory that is used again and again. Explicit: the
- * program says when memory goes away, nothing is hooked.
+ * A cache of registrations for memory that is used again. The cache hooks no
+ * function: the program calls rdmamsg_cache_invalidate().
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -26,7 +26,7 @@ struct cached {
 	struct list node;		/* of the cache, least recent first */
 	const struct rdmamsg_cache *cache;
 	struct rdmamsg_region *region;
-	uint32_t users;			/* got and not yet put */
+	uint32_t users;			/* gets without a put */
 };
 
 int rdmamsg__cache_check(const struct rdmamsg_cache *cache)
@@ -45,11 +45,11 @@ static bool overlaps(const struct cached *c, const void *addr, size_t len)
 {
 	uintptr_t from = (uintptr_t)addr, at = (uintptr_t)c->region->addr;
 
-	/* from the later one to the other's end; nothing that could wrap */
+	/* compare differences: 'from + len' could wrap around */
 	return at - from < len || (len && from - at < c->region->len);
 }
 
-/* 0, or why peers may still reach it; it has gone from here. */
+/* Removes c. Returns an error if peers may still reach the memory. */
 static int drop(struct rdmamsg_cache *cache, struct cached *c)
 {
 	int ret;
@@ -62,7 +62,7 @@ static int drop(struct rdmamsg_cache *cache, struct cached *c)
 	return ret;
 }
 
-/* Whether it would fit if all that nobody uses went. */
+/* Returns true if 'len' bytes fit beside the regions in use. */
 static bool can_fit(const struct rdmamsg_cache *cache, size_t len)
 {
 	const struct rdmamsg_cache_options *o = &cache->opts;
@@ -81,14 +81,14 @@ static bool can_fit(const struct rdmamsg_cache *cache, size_t len)
 	return regions < o->max_regions && len <= o->max_bytes - bytes;
 }
 
-/* The least recently used that nobody uses goes: there is one. */
+/* Drops the least recently used region not in use. There must be one. */
 static void evict(struct rdmamsg_cache *cache)
 {
 	struct list *n = cache->entries.next;
 
 	while (is_used(list_entry(n, struct cached, node)))
 		n = n->next;
-	/* the memory stays: who may still reach it does no harm by that */
+	/* ignore an error: the memory is still the program's, and mapped */
 	(void)drop(cache, list_entry(n, struct cached, node));
 	cache->info.evictions++;
 }
@@ -101,7 +101,7 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 		return rdmamsg__fail(-ENOBUFS, "the cache may have %zu bytes "
 				     "in all: %zu do not fit", o->max_bytes,
 				     len);
-	/* nothing goes for what cannot come */
+	/* evict nothing if there will not be enough room */
 	if (!can_fit(cache, len)) {
 		cache->ctx->memory->ask(cache->ctx);
 		return rdmamsg__fail(-ENOBUFS, "the cache may have %u regions "
@@ -115,7 +115,10 @@ static int make_room(struct rdmamsg_cache *cache, size_t len)
 	return 0;
 }
 
-/* Remote access is a key for all of it: then no more than was asked for. */
+/*
+ * Returns true if the region serves this request. With remote access its range
+ * and remote access must be the same, because a key reaches the whole region.
+ */
 static bool suits(const struct rdmamsg_region *region,
 		  const struct rdmamsg_pd *pd, uintptr_t at, size_t len,
 		  uint32_t access)
@@ -138,7 +141,7 @@ static struct cached *find(const struct rdmamsg_cache *cache,
 {
 	struct list *n;
 
-	/* from the most recent one on */
+	/* the most recently used first */
 	for (n = cache->entries.prev; n != &cache->entries; n = n->prev) {
 		struct cached *c = list_entry(n, struct cached, node);
 
@@ -160,7 +163,7 @@ static int cached_new(struct rdmamsg_cache *cache, struct rdmamsg_pd *pd,
 	err = rdmamsg_region_create(cache->ctx, addr, len, access, &c->region);
 	if (err)
 		goto err_c;
-	/* for one that makes sense, not before */
+	/* after region_create(), so that bad arguments evict nothing */
 	err = make_room(cache, len);
 	if (err)
 		goto err_region;
@@ -317,7 +320,7 @@ int rdmamsg_cache_destroy(struct rdmamsg_cache *cache)
 
 	if (!cache)
 		return 0;
-	/* all there is */
+	/* the whole address space */
 	err = rdmamsg_cache_invalidate(cache, NULL, SIZE_MAX);
 	if (!err)
 		cache_free(cache);

@@ -25,14 +25,14 @@ struct rdmamsg_cache {
 /* -EINVAL, -ECHILD */
 int rdmamsg__cache_check(const struct rdmamsg_cache *cache);
 
-/* Memory that a region is wanted for. */
+/* Memory and access that a region must have. */
 struct cache_want {
 	void *addr;
 	size_t len;
 	uint32_t access;
 };
 
-/* A region around that memory, registered with the device: found or made. */
+/* Finds or creates a region with that memory, registered with the device. */
 int rdmamsg__cache_get(struct rdmamsg_cache *cache, struct dev *dev,
 		       struct rdmamsg_pd *pd, const struct cache_want *want,
 		       struct rdmamsg_region **ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: declared, registered where they are needed, exported, revoked. */
+/* Regions: declaring, registering, exporting, revoking. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -48,7 +48,10 @@ static int verbs_access(uint32_t access)
 	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
 }
 
-/* 0, or why peers may still reach it; there is nothing more to be done. */
+/*
+ * Deregisters and frees mr. Returns the device's error if peers may still reach
+ * the memory. mr is freed in any case.
+ */
 static int mr_free(struct region_mr *mr)
 {
 	const struct rdmamsg_device *d = mr->dev->device;
@@ -186,7 +189,7 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 	return 0;
 }
 
-/* ---- which one a peer meant ------------------------------------------- */
+/* ---- regions that a refused request may have meant -------------------- */
 
 #define EXPORTS		((uint32_t)(sizeof(((struct dev *)0)->exports) / \
 				    sizeof(struct export)))
@@ -204,7 +207,7 @@ void rdmamsg__region_given(const struct rdmamsg_region *region,
 	};
 }
 
-/* Revoked or destroyed. */
+/* Returns true if the region has been revoked or destroyed. */
 static bool is_revoked(const struct dev *dev, uint64_t id)
 {
 	struct list *n;
@@ -219,7 +222,10 @@ static bool is_revoked(const struct dev *dev, uint64_t id)
 	return true;
 }
 
-/* Those of the endpoint, or of any, the latest first; how many. */
+/*
+ * Appends to ret the regions exported to the endpoint, or if 'any' to any
+ * endpoint, the latest first. Returns the new count.
+ */
 static int guess(const struct dev *dev, uint32_t ep_key, bool any, bool revoked,
 		 uint64_t ret[static GUESSES], int count)
 {
@@ -242,7 +248,7 @@ const char *rdmamsg__region_guess(const struct dev *dev, uint32_t ep_key,
 	size_t len = 0;
 
 	buf[0] = 0;
-	/* a key of the domain is good for all peers in it */
+	/* all peers in the domain can use a key, so try other endpoints too */
 	for (int any = 0; dev && any < 2 && !n; any++) {
 		revoked = guess(dev, ep_key, any, true, ids, 0);
 		n = guess(dev, ep_key, any, false, ids, revoked);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of the program's, registered with the devices that need it. */
+/* Memory of the program, registered with the devices that need it. */
 #ifndef RDMAMSG_LIB_REGION_H
 #define RDMAMSG_LIB_REGION_H
 
@@ -19,19 +19,19 @@
 struct rdmamsg_region {
 	struct list node;		/* of the context */
 	struct rdmamsg *ctx;
-	uint8_t *addr;			/* NULL of a dmabuf: offsets count */
+	uint8_t *addr;			/* NULL: a dmabuf */
 	size_t len;
-	int fd;				/* of a dmabuf, or -1 */
+	int fd;				/* of the dmabuf, or -1 */
 	uint64_t fd_offset;
 	uint32_t access;		/* enum rdmamsg_access */
-	uint32_t busy;			/* own operations that use it */
+	uint32_t busy;			/* operations, bound windows */
 	uint64_t id;
-	struct cached *cached;		/* NULL: the program's own */
+	struct cached *cached;		/* NULL: not of a cache */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	struct list mrs;		/* struct region_mr */
 };
 
-/* It is registered with this device. */
+/* The registration of a region with a device. */
 struct region_mr {
 	struct list node;		/* of the region */
 	struct list dev_node;		/* of the device */
@@ -39,7 +39,7 @@ struct region_mr {
 	struct ibv_mr *ibv;
 };
 
-/* Its registration with a device, or NULL. */
+/* Returns the region's registration with a device, or NULL. */
 static inline struct ibv_mr *
 rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 {
@@ -54,32 +54,32 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
-/* -EINVAL if there is none. */
+/* -EINVAL: region is NULL; -ECHILD. */
 int rdmamsg__region_check(const struct rdmamsg_region *region);
-/* -EPERM, another protection domain; or the error of registering. */
+/* -EPERM: another protection domain. Another error: that of registering. */
 int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev);
 int rdmamsg__region_dereg(struct rdmamsg_region *region);
-/* Why it has none: -EPERM, another protection domain; else not registered. */
+/* For a region without registration: -EPERM: another domain; -EINVAL. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);
 void rdmamsg__region_put_in(struct rdmamsg_region *region,
 			    struct rdmamsg_pd *pd);
-/* What the verbs call this remote access. */
+/* Converts remote access to enum ibv_access_flags. */
 int rdmamsg__verbs_remote(uint32_t access);
 /* The peer of the endpoint has, or may soon have, a key of the region. */
 void rdmamsg__region_given(const struct rdmamsg_region *region,
 			   struct dev *dev, uint32_t ep_key);
 /*
- * The peer's request was refused here, and no device says what it was for: the
- * regions that it may have meant, ", perhaps region 3 (revoked) or 5", or "".
- * Returns buf.
+ * For a request of the peer that this side has refused. The device does not
+ * report the region, so the call lists those that the request may have meant:
+ * ", perhaps region 3 (revoked) or 5", or "". Returns buf.
  */
 const char *rdmamsg__region_guess(const struct dev *dev, uint32_t ep_key,
 				  char *buf, size_t size);
-void rdmamsg__regions_dereg(struct dev *dev);	/* it is being closed */
-/* 0, or why peers may still reach it; it is freed. */
+void rdmamsg__regions_dereg(struct dev *dev);	/* dev is being closed */
+/* Frees the region. Returns an error if peers may still reach the memory. */
 int rdmamsg__region_free(struct rdmamsg_region *region);
-/* What there is to say of that. */
+/* Sets the error text for such an error, and returns err. */
 int rdmamsg__region_fail(int err);
 void rdmamsg__regions_free(struct rdmamsg *ctx);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for memory. Memory that comes back wakes everybody who waits: what
- * one of them lacks may be of another device, but the limit is the context's.
- * Where the system has refused, nothing tells when it would not any more, so a
- * timer tries again.
+ * Waiting for memory. Freed memory wakes all waiters, also those that need
+ * memory of another device, because the limit is of the context. If the system
+ * has refused memory, no event tells that it is available, so a timer tries
+ * again.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -44,7 +44,7 @@ void rdmamsg__starve(struct rdmamsg *ctx, struct starving *w, int err)
 		list_add_tail(&m->starved, &w->node);
 	if (err == -ENOBUFS || err == -EAGAIN || m->again.pos >= 0)
 		return;
-	/* long after the last time this is another shortage */
+	/* a long time after the last try, this is a new shortage */
 	if (rdmamsg__now_ms() > m->again.when + 2 * m->again_ms)
 		m->again_ms = 0;
 	if (!m->again_ms)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Mapping, registering, counting, and giving up what is not in use. */
+/* Registered memory: mapping, counting, dropping spares. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -21,7 +21,7 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define SPARE_MAX	((size_t)64 << 20)	/* bytes of spares in a share */
+#define SPARE_MAX	((size_t)64 << 20)	/* bytes, of a budget */
 #define PAGE		((size_t)4096)
 
 static struct budget *budget_of(const struct stretch *s)
@@ -63,7 +63,7 @@ static void drop(struct stretch *s)
 	s->drop(s);
 }
 
-/* Spares of this owner, or of any; where receives are posted, or of any. */
+/* Selects spares of an owner (NULL: any), or only of posted memory. */
 struct filter {
 	const struct rdmamsg_pool *owner;
 	bool posted;
@@ -76,7 +76,7 @@ static bool matches(const struct filter *f, const struct stretch *s)
 	return (!f->owner || s->owner == f->owner) && (!f->posted || s->posted);
 }
 
-/* Drops spares, coldest first, until 'want' bytes have come together. */
+/* Drops spares, the least recently used first, until 'want' bytes are free. */
 static size_t drop_some(struct budget *b, size_t want, const struct filter *f)
 {
 	struct list *n, *t;
@@ -95,7 +95,7 @@ static size_t drop_some(struct budget *b, size_t want, const struct filter *f)
 	return bytes;
 }
 
-/* Drops nothing unless all of 'want' comes together. */
+/* Drops spares for 'want' bytes, or none if there are not enough. */
 static size_t drop_enough(struct budget *b, size_t want,
 			  const struct filter *f)
 {
@@ -150,7 +150,7 @@ void rdmamsg__spares_drop(struct dev *dev)
 
 /* ---- the budget ------------------------------------------------------- */
 
-/* Beyond this, memory for receives would take that of the largest message. */
+/* Limit of posted memory, which leaves room for the largest message. */
 static size_t posted_cap(const struct budget *b)
 {
 	return b->cap - min(b->cap, b->largest);
@@ -185,7 +185,7 @@ void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size)
 		b->largest = size;
 		b->largest_count = 0;
 	}
-	/* a spare that stays may be posted again */
+	/* drop spares above the limit, because they may be posted again */
 	if (b->posted > posted_cap(b))
 		drop_some(b, b->posted - posted_cap(b), &posted);
 	b->largest_count += size == b->largest;
@@ -268,7 +268,7 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
 	const struct list *n, *m;
 	size_t kept = 0;
 
-	/* each pool that endpoints send from keeps its last slab */
+	/* a pool in use keeps its last slab, so that memory never comes back */
 	list_for_each(n, &ctx->devices->devs)
 		list_for_each(m, &list_entry(n, struct dev, node)->send_pools) {
 			const struct pool *pool = list_entry(m, struct pool,
@@ -301,7 +301,7 @@ static int map(struct stretch *s, bool registered)
 	if (s->mem == MAP_FAILED)
 		return rdmamsg__fail(-ENOMEM, "no memory for %zu bytes",
 				     s->size);
-	/* pinned pages and fork() do not mix: the child does without */
+	/* a child does without pinned pages, see ibv_fork_init(3) */
 	(void)madvise(s->mem, s->size, MADV_DONTFORK);
 	err = registered ? reg(s) : 0;
 	if (err)
@@ -321,7 +321,7 @@ int rdmamsg__stretch_map(struct stretch *s, bool registered)
 	s->mr = NULL;
 	list_init(&s->spare_node);
 	err = rdmamsg__try(map(s, registered));
-	/* the system does not say how much it lacks: give up all spares */
+	/* the system does not say how much it lacks: drop all spares */
 	if (err && drop_all(s->dev->ctx))
 		err = rdmamsg__try(map(s, registered));
 	if (!err)
@@ -347,7 +347,7 @@ void rdmamsg__stretch_unmap(struct stretch *s)
 {
 	rdmamsg__stretch_use(s);
 	rdmamsg__stretch_dereg(s);
-	/* the next mapping may be here */
+	/* a later mapping may have this address */
 	rdmamsg__unpoison(s->mem, s->size);
 	munmap(s->mem, s->size);
 	give_budget(s);

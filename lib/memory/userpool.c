@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pools that a program makes: a cap and kind of pages over lib/memory/pool.c.
+ * Pools of the program: a limit and a kind of pages, on top of pool.c.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -64,7 +64,7 @@ int rdmamsg_pool_create(struct rdmamsg *ctx,
 	return 0;
 }
 
-/* Calls fn for each size of it on each device. */
+/* Calls fn for each struct pool of 'owner' on all devices. */
 static void for_each(const struct rdmamsg_pool *owner,
 		     void (*fn)(struct pool *pool, void *arg), void *arg)
 {
