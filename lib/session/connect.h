@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From an address to a connected endpoint: what cm/ and lib/ share. */
+/* Interface between lib/ and cm/, which connects endpoints. */
 #ifndef RDMAMSG_LIB_CONNECT_H
 #define RDMAMSG_LIB_CONNECT_H
 
@@ -29,13 +29,13 @@ struct rdmamsg_listener {
 	struct cm_owner owner;
 	struct list node;
 	struct rdmamsg *ctx;
-	/* one of each table that it listens through */
+	/* one id for each verbs table that the listener uses */
 	struct listen_id {
 		const struct verbs_api *v;
 		struct rdma_cm_id *id;
 	} ids[TABLES];
 	struct rdmamsg_listen_options opts;
-	struct rdmamsg_ep_options ep;	/* with memory of its own: */
+	struct rdmamsg_ep_options ep;	/* points to copies: */
 	struct rdmamsg_handlers ep_on;
 	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
 	void *ep_setup;
@@ -46,8 +46,8 @@ struct rdmamsg_listener {
 	struct door *door;
 	bool auto_accept;
 	bool dead;
-	bool waiting;			/* rdmamsg_accept_wait() looks at it */
-	bool closed;			/* and will free it */
+	bool waiting;			/* rdmamsg_accept_wait() uses it */
+	bool closed;			/* if waiting: that call frees it */
 	struct list requests;		/* waiting for rdmamsg_accept_wait() */
 };
 
@@ -59,7 +59,7 @@ struct rdmamsg_request {
 	struct rdmamsg *ctx;
 	const struct verbs_api *v;
 	struct rdma_cm_id *id;
-	struct oob_conn *oob;		/* in place of it */
+	struct oob_conn *oob;		/* in place of id */
 	struct visitor visitor;
 	struct proto_hello hello;
 	uint8_t data[PROTO_HELLO_DATA_MAX];
@@ -72,7 +72,7 @@ struct rdmamsg_request {
 int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 		     struct rdma_event_channel **ret);
 void rdmamsg__cm_close(struct rdmamsg *ctx);
-/* rdmamsg__fail_verbs(), and whether the credentials have changed. */
+/* rdmamsg__fail_verbs(), or -EPERM if the credentials have changed. */
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
 int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
@@ -92,7 +92,7 @@ struct cm_event {
 void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
 void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 				const struct cm_event *ev);
-/* One has come in: takes over its id. */
+/* A request has arrived. Takes over ev->id. */
 void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
 void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
 			       const struct cm_event *ev);
@@ -105,8 +105,9 @@ int rdmamsg__request_admit(struct rdmamsg_listener *l,
 			   const struct sockaddr_storage *from,
 			   struct visitor *v);
 /*
- * The hello has a version of ours. On success the request takes over *v. Then
- * rdmamsg__request_arrived() hands it out.
+ * Creates a request. The caller has checked the version of the hello. On
+ * success the request takes over *v. Then rdmamsg__request_arrived() gives the
+ * request to the program.
  */
 int rdmamsg__request_new(struct rdmamsg_listener *l,
 			 const struct proto_hello *hello, struct visitor *v,
@@ -124,20 +125,21 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		     const struct rdmamsg_ep_options *opts,
 		     struct rdmamsg_ep **ret);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
-/* The answer of a peer's hello, or why it is none. */
+/* Takes the hello of the peer's answer. On failure, sets the reason. */
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data, size_t len);
-/* What this side can and needs, as its hello says. */
+/* Returns PROTO_FEATURE_* of this side, for its hello. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
 /*
- * What both sides can, and OVERCOMMIT of the peer; before rdmamsg__qp_ready().
+ * Sets the features of both sides, and OVERCOMMIT if the peer has it. Call it
+ * before rdmamsg__qp_ready().
  */
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
 void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
 /*
- * The same address, a little later: a stale connection is in the way, or a
- * limit of the peer, enum proto_limit, that passes.
+ * Tries the same address again after a back-off, because of a stale connection
+ * or of a limit of the peer (enum proto_limit) that may pass.
  */
 void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
 /*
@@ -150,32 +152,32 @@ bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
 			       const struct proto_hello *h);
 /* Notes why the peer has refused. Returns false if it does not say. */
 bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h);
-/* Receives and queue pair of a try that came to nothing. */
+/* Free receives and queue pair of a failed try. */
 void rdmamsg__drop_receives(struct rdmamsg_ep *ep);
 void rdmamsg__drop_try(struct rdmamsg_ep *ep);
-/* No way leads there, or nobody answers. */
+/* Returns true if err means no route to the address, or no answer. */
 bool rdmamsg__is_unreachable(int err);
 /*
- * The end, for what rdmamsg__text() says. If err says that no way leads there,
- * that is the cause.
+ * Ends an endpoint that failed to connect, with the text of rdmamsg__text().
+ * If rdmamsg__is_unreachable(err), the cause is RDMAMSG_CAUSE_UNREACHABLE.
  */
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 			  int err);
 void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
-/* The program or host at the other end has gone without a CLOSE. */
+/* The peer's program or host has gone without a CLOSE. */
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* cm/rdma, cm/oob */
 extern const struct connector rdmamsg__by_cm, rdmamsg__by_record;
 
-/* cm/resolve.c: names, on a thread of their own */
+/* cm/resolve.c: resolves names in a thread */
 bool rdmamsg__service_ok(const char *service);
 int rdmamsg__fail_service(const char *service);
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
 			     struct addrinfo **ret);
 int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret);
 void rdmamsg__resolve_abandon(struct resolve *r);
-/* For a call that waits. -ETIMEDOUT, -ENOMEM; else what getaddrinfo() says. */
+/* Resolves and waits. -ETIMEDOUT, -ENOMEM; *ret_gai: of getaddrinfo(). */
 int rdmamsg__resolve_wait(const char *host, const char *service,
 			  const struct addrinfo *hints, int timeout_ms,
 			  int *ret_gai, struct addrinfo **ret);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connector is one way from an address to a connected lane: the connection
- * manager's (cm/rdma), or records over TCP or the program's own transport
- * (cm/oob). An endpoint, a request and a listener have one for life, and nobody
- * else asks which one it is. Whatever fails returns -errno and leaves a text.
+ * A connector is a way to connect a lane: through the connection manager
+ * (cm/rdma), or with records over TCP or over a transport of the program
+ * (cm/oob). Each endpoint, request and listener has one connector for life. A
+ * function that fails returns -errno and sets rdmamsg__text().
  */
 #ifndef RDMAMSG_LIB_CONNECTOR_H
 #define RDMAMSG_LIB_CONNECTOR_H
@@ -22,26 +22,26 @@ struct rdmamsg_listener;
 struct rdmamsg_request;
 
 struct connector {
-	/* What an endpoint waits for in EP_RESOLVING, once it has addresses. */
+	/* Text for EP_RESOLVING after the name is resolved. */
 	const char *waits;
-	/* Both sides know the session before SETUP, which must name it. */
+	/* Both sides know the session id before SETUP, which must match. */
 	bool knows_session;
-	/* Nothing tells that the peer has disconnected. */
+	/* No event tells that the peer has disconnected. */
 	bool ends_unseen;
 
 	/* Checks and takes the options of a new endpoint. -EINVAL */
 	int (*init)(struct rdmamsg_ep *ep);
-	/* From connect.addr on. Also 0 if on_closed is to tell what failed. */
+	/* Dials connect.addr and the next. Also 0 if on_closed will follow. */
 	int (*dial)(struct rdmamsg_ep *ep);
-	/* The same after a name was resolved; on_closed tells errors. */
+	/* Dials after a name was resolved. on_closed reports errors. */
 	void (*resolved)(struct rdmamsg_ep *ep);
-	/* The same address once more, after a back-off. */
+	/* Dials the same address again, after a back-off. */
 	int (*redial)(struct rdmamsg_ep *ep);
-	/* Gives up what is on its way. */
+	/* Stops dialling. */
 	void (*stop)(struct rdmamsg_ep *ep);
-	/* Both SETUPs are through. */
+	/* Both sides have exchanged SETUP. */
 	void (*connected)(struct rdmamsg_ep *ep);
-	/* Tells the peer, once. */
+	/* Disconnects from the peer, once. */
 	void (*disconnect)(struct rdmamsg_ep *ep);
 	/* The queue pair is gone. release() may come twice, free() is last. */
 	void (*release)(struct rdmamsg_ep *ep);
@@ -54,17 +54,17 @@ struct connector {
 		    int *mask);
 	void (*port)(struct rdmamsg_ep *ep);
 
-	/* A request: 'accept' takes over what it has below. */
+	/* A request. accept() takes over its id or connection. */
 	int (*accept)(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
 	void (*reject)(struct rdmamsg_request *req, enum proto_reject code,
 		       const void *data, size_t len);
-	/* To another thread's context, which gets its events from here on. */
+	/* Moves it to the context of another thread, which gets its events. */
 	int (*move)(struct rdmamsg_request *req, struct rdmamsg *to);
 	void (*drop)(struct rdmamsg_request *req);
 
 	int (*listen)(struct rdmamsg_listener *l, struct addrinfo *ai);
 	void (*unlisten)(struct rdmamsg_listener *l);
-	/* Of which kind the port is, for the log. */
+	/* Kind of the port, for the log. */
 	const char *(*over)(const struct rdmamsg_listener *l);
 };
 

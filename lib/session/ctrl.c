@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Control messages: CREDIT, DONE, PING, PONG, CLOSE, SETUP and the keepalive.
- * They take no credit. Each kind is bounded by a rule of its own, and the
- * peer keeps receives for exactly those bounds, so they always pass. What is
- * due is a flag, not a queue: a peer that floods us cannot make us hold more.
+ * They take no credit. A rule bounds the messages of each kind, and the peer
+ * keeps receives for these bounds, so control messages always pass. Messages to
+ * be sent are flags and not a queue, so a peer cannot make the queue grow.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -42,7 +42,10 @@ static struct op *ctrl_op(struct rdmamsg_ep *ep, uint8_t type)
 	return op;
 }
 
-/* Only CLOSE needs an op; a device without inline data needs a buffer too. */
+/*
+ * Only CLOSE needs an op. Without inline data each message needs an op and a
+ * buffer.
+ */
 static bool send_header(struct rdmamsg_ep *ep, enum proto_type type,
 			uint32_t number, uint32_t tag)
 {
@@ -87,8 +90,8 @@ static bool send_dones(struct rdmamsg_ep *ep)
 }
 
 /*
- * No larger message than the context can hold beside its receives, unless the
- * program may have memory for it.
+ * Announces the largest message that the context can hold beside its receives.
+ * With on_incoming the program can supply memory, so announces max_msg_size.
  */
 static void set_max_msg(struct rdmamsg_ep *ep)
 {
@@ -159,8 +162,8 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	len = rdmamsg__setup_encode(&s, op->msg->buf + PROTO_HDR_LEN);
 	ep->connect.setup_sent = true;
 	/*
-	 * SETUP takes a request of the reserve: on_connected may come before
-	 * its completion, and finds all of send_depth.
+	 * SETUP uses a request of the reserve, because on_connected may come
+	 * before its completion. Then the program still has all of send_depth.
 	 */
 	ep->lane.sq.data++;
 	rdmamsg__tx_message(ep, PROTO_SETUP, 0, 0, op, op->msg, NULL,
@@ -183,10 +186,10 @@ static bool send_keepalive(struct rdmamsg_ep *ep)
 static void send_credit(struct rdmamsg_ep *ep)
 {
 	if (rdmamsg__granted(ep) == rdmamsg__announced(ep)) {
-		ep->ctrl.due &= ~CTRL_CREDIT;	/* went with something else */
+		ep->ctrl.due &= ~CTRL_CREDIT;	/* another header had it */
 		return;
 	}
-	/* else when the peer has seen one of those: it will say so */
+	/* CREDIT_MAX are unseen: send when a header of the peer confirms one */
 	if ((uint16_t)(ep->credit.messages - ep->credit.seen) >= CREDIT_MAX)
 		return;
 	if (send_header(ep, PROTO_CREDIT, 0, 0)) {
@@ -196,7 +199,7 @@ static void send_credit(struct rdmamsg_ep *ep)
 	}
 }
 
-/* If the peer's CLOSE is there, ours says so. */
+/* If the peer's CLOSE has arrived, our CLOSE confirms it. */
 static bool send_close(struct rdmamsg_ep *ep)
 {
 	uint32_t seq = (uint32_t)ep->lane.hot.sq_posted;
@@ -236,9 +239,9 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 }
 
 /*
- * The initiator has shown what it is: the endpoint gets its receives, which our
- * SETUP tells of. If there is no memory our SETUP says so, and is the last
- * message.
+ * The initiator's SETUP has come: posts the receives of the endpoint, and sends
+ * our SETUP. If there is no memory for receives, our SETUP refuses the peer and
+ * is the last message.
  */
 static void let_in(struct rdmamsg_ep *ep)
 {
@@ -256,13 +259,13 @@ static void let_in(struct rdmamsg_ep *ep)
 		ep->connect.limit ? PROTO_REJECT_LIMIT : PROTO_REJECT_RESOURCES;
 }
 
-/* The peer's SETUP: the initiator's is answered, then both are connected. */
+/* Handles the peer's SETUP. The accepting side answers with its own SETUP. */
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 {
 	struct proto_setup s;
 
 	if (ep->connect.passive && ep->state == EP_REQUESTED) {
-		/* it overtook the CM: as good as ESTABLISHED */
+		/* SETUP has overtaken ESTABLISHED of the CM, and implies it */
 		ep->connect.established = true;
 		ep->state = EP_SETUP;
 	}
@@ -315,7 +318,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		let_in(ep);
 	}
 	else
-		/* at once: data may follow in the same bunch of completions */
+		/* now: data may follow in the same batch of completions */
 		rdmamsg__ep_connected(ep);
 	rdmamsg__ep_touch(ep);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dead_after_ms, from below and from above. The retries of the transport last
- * at least that long, so that the device does not end a connection earlier.
- * The clock of the library ends it after that time, because some devices retry
- * for ever, and some queue pairs neither complete nor fail.
+ * Enforces dead_after_ms. The retries of the transport last at least that long,
+ * so that the device does not end a connection earlier. The clock of the
+ * library ends a connection after that time, because some devices retry for
+ * ever, and some queue pairs neither complete nor fail.
  *
- * The liveness tick reads the clock; the data path only counts requests. A
- * request has a completion only if it is signaled. So if none is outstanding
- * that is known to be signaled, and nothing has completed since the last tick,
- * the tick asks for a keepalive. Its completion confirms all requests before.
+ * The liveness tick reads the clock. The data path only counts requests. A
+ * request has a completion only if it is signaled. If no signaled request is
+ * known to be outstanding, and none has completed since the last tick, the tick
+ * asks for a keepalive. Its completion confirms all requests before it.
  *
  * Ticks are an eighth of dead_after_ms apart. The last acknowledgement may come
  * right after a tick; the next tick sees it, and the one after that asks for a
@@ -44,7 +44,7 @@ static bool retries_for_ever(const struct rdmamsg_ep *ep)
 	       ep->opts.retry_count == 7;
 }
 
-/* At least 8 tries within dead_after_ms: a lost packet costs one of them. */
+/* At least 8 tries fit into dead_after_ms. A lost packet costs one try. */
 static uint8_t short_timeout(uint64_t dead_ns)
 {
 	uint8_t n = 1;
@@ -56,8 +56,8 @@ static uint8_t short_timeout(uint64_t dead_ns)
 }
 
 /*
- * All tries together take at least dead_after_ms. A device may stretch each up
- * to fourfold (InfiniBand, local ack timeout).
+ * All tries together take at least dead_after_ms. A device may lengthen each
+ * try up to fourfold (InfiniBand, local ack timeout).
  */
 static uint8_t long_timeout(uint64_t dead_ns, uint32_t tries)
 {
@@ -72,7 +72,7 @@ uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
 {
 	if (ep->opts.rnr_retry_count != RNR_RETRY_AUTO)
 		return (uint8_t)ep->opts.rnr_retry_count;
-	/* 7 is without end: then dead_after_ms is the bound */
+	/* 7 retries without end, so dead_after_ms must end the connection */
 	return features & PROTO_FEATURE_OVERCOMMIT &&
 	       ep->opts.dead_after_ms != RDMAMSG_NONE ? 7 : 6;
 }
@@ -87,7 +87,7 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 	attr->rnr_retry = rdmamsg__rnr_retry(ep, ep->connect.features);
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE) {
 		attr->timeout = ACK_TIMEOUT_NONE;
-		/* else nothing ends a connection whose peer is gone */
+		/* with endless retries nothing would end the connection */
 		attr->retry_cnt = for_ever ? 6 : attr->retry_cnt;
 	} else if (for_ever) {
 		attr->timeout = short_timeout(dead_ns);
@@ -100,7 +100,7 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 
 /* ---- the clock -------------------------------------------------------- */
 
-/* Whether an outstanding request is known to be signaled. */
+/* Returns true if an outstanding request is known to be signaled. */
 static bool awaits_completion(const struct rdmamsg_ep *ep)
 {
 	uint32_t last = ep->lane.hot.signal_at - ep->lane.hot.signal_every;
@@ -111,7 +111,7 @@ static bool awaits_completion(const struct rdmamsg_ep *ep)
 	       ep->live.keepalive_out || ep->reads.free < reads;
 }
 
-/* Then the clock runs without one. */
+/* Returns true if a keepalive would fail. The clock then runs without one. */
 static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_device *d = ep->lane.dev->device;
@@ -155,7 +155,7 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 	rdmamsg__ep_kill(ep);
 }
 
-/* Whether the clock is to run, if need be for a keepalive. */
+/* Returns true if the clock must run. Asks for a keepalive if needed. */
 static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 {
 	struct dead *d = &ep->live.dead;
@@ -195,7 +195,7 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 	/* all acknowledgements that arrived before 'began' are counted */
 	if (!d->since || began < d->since + limit)
 		return true;
-	/* the process was stopped or busy, and with it perhaps its device */
+	/* this process was stopped or busy, and perhaps its device as well */
 	if (late && !d->grace) {
 		d->grace = true;
 		return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The visitors of a listener, counted by stage and by address. */
+/* Counts the visitors of a listener by stage and by address. */
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/list.h"
@@ -22,7 +22,7 @@ struct door_source {
 	struct addr_node node;		/* first */
 	uint32_t at[DOOR_STAGES];
 	uint32_t offences;
-	uint64_t until;			/* ms, rejected before */
+	uint64_t until;			/* ms, end of the time of rejects */
 	struct list offender_node;	/* holds a reference */
 };
 

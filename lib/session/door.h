@@ -10,7 +10,7 @@
  *
  * A request counts for the later limits as well, so that every request that was
  * let in can be accepted. If max_per_source is 0, each address gets at most
- * twice what it leaves of a limit to all others, see rdmamsg__is_fair().
+ * twice as much of a limit as it leaves to all others, see rdmamsg__is_fair().
  *
  * A visitor offends if it uses a wrong key or breaks the protocol. The door
  * rejects its address for slow_ms. Each further offence doubles the time, until
@@ -46,7 +46,7 @@ enum door_stage {
 struct door;
 struct door_source;
 
-/* Part of a TCP connection, then of a request, then of an endpoint. */
+/* Member of a TCP connection, then of a request, then of an endpoint. */
 struct visitor {
 	struct door *door;		/* NULL: not counted */
 	struct door_source *source;

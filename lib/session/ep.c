@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Endpoints: made, connected; ep_close.c has their end.
+ * Endpoints: creating and connecting. ep_close.c ends them.
  *
  *   RESOLVING -> REQUESTED -> SETUP -> OPEN -> CLOSING -> DRAINING -> CLOSED
  *       ^           |                   |
- *       +- BACKOFF -+     any state before DRAINING goes there when it fails
+ *       +- BACKOFF -+     after a failure, any state before goes to DRAINING
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -48,7 +48,7 @@ int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 			     "here");
 }
 
-/* It counts as lent already: only the program can free it. */
+/* A message in the inbox counts as lent: only the program can free it. */
 void rdmamsg__inbox_add(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	msg->dev->msgs_out++;
@@ -142,7 +142,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	rdmamsg__srq_hold(ep->opts.srq);
 	rdmamsg__userpools_hold(&ep->opts);
 	rdmamsg__pd_hold(ep->opts.pd);
-	/* what the peer may send before it has our SETUP */
+	/* messages that the peer may send before it has our SETUP */
 	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
 			ep->opts.recv_depth;
 	ep->lane.hot.hdr.type = PROTO_DATA;
@@ -173,7 +173,7 @@ void rdmamsg__ep_touch(struct rdmamsg_ep *ep)
 	if (ep->dirty || ep->state == EP_CLOSED)
 		return;
 	ep->dirty = true;
-	/* called by the program, not by us: nobody will settle before sleep */
+	/* outside of the loop: wake it, so that it settles before it sleeps */
 	if (rdmamsg__loop_idle(&ctx->loop) && list_empty(&ctx->sessions->dirty))
 		rdmamsg__loop_kick(&ctx->loop);
 	ctx->loop.work = true;
@@ -190,13 +190,13 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	end = open && !ep->send.queued && ep->send.can_inline
 		      ? ep->send.inline_max + 1
 		      : 0;
-	/* the batch asks for one completion */
+	/* the batch signals its last request only */
 	ep->send.end = h->signal_every > 1 ? end : 0;
-	/* and an inline must not overtake it */
+	/* the inline must not overtake requests in the batch */
 	ep->send.inline_end = end;
 	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
-	/* with windows, a message may have taken one back */
+	/* with windows, check each message for an invalidation */
 	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
 		     list_empty(&ep->onesided.windows) ? ep->recv.max + 1 : 0;
 }
@@ -209,7 +209,7 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 			   ep->deadline > now ? ep->deadline - now : 1);
 }
 
-/* Both SETUPs are through. */
+/* Both sides have exchanged SETUP. */
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_OPEN;
@@ -224,7 +224,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 }
 
-/* ---- what there is to know -------------------------------------------- */
+/* ---- information ------------------------------------------------------ */
 
 enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep)
 {

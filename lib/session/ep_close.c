@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of endpoints. rdmamsg__ep_kill() only marks one: the loop acts on the
- * mark and finishes the end, outside of callbacks, in
- * rdmamsg__ep_progress_close(). A call of the program acts at once.
+ * The end of endpoints. rdmamsg__ep_kill() only marks an endpoint. The loop
+ * acts on the mark in rdmamsg__ep_progress_close(), outside of callbacks. A
+ * call of the program also starts draining at once.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -34,12 +34,12 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define DRAIN_MS	1000	/* devices that lose a flush exist */
-#define GONE_MS		2000	/* for what a peer that has gone has sent */
+#define DRAIN_MS	1000	/* some devices lose a flushed completion */
+#define GONE_MS		2000	/* longest wait after the peer's disconnect */
 
 /*
- * What went well without a completion of its own is told by the next one: by
- * this, which is flushed.
+ * Posts one more write. Its flushed completion confirms the unsignalled
+ * requests before it that succeeded.
  */
 static void mark_end(struct rdmamsg_ep *ep)
 {
@@ -68,7 +68,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
-/* Acts on that mark: nothing is dialled any more, and the lane drains. */
+/* Acts on the mark of rdmamsg__ep_kill(): stops dialling, drains the lane. */
 static void start_draining(struct rdmamsg_ep *ep)
 {
 	if (!ep->close.failing)
@@ -80,7 +80,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 	if (!ep->lane.hot.qp)
 		return;
 	if (rdmamsg__lane_error(&ep->lane))
-		ep->lane.drained = true;	/* nothing will come */
+		ep->lane.drained = true;	/* no flush will come */
 	else
 		mark_end(ep);
 	ep->connect.by->disconnect(ep);
@@ -88,8 +88,8 @@ static void start_draining(struct rdmamsg_ep *ep)
 }
 
 /*
- * Both sides have said CLOSE and each has all messages of the other, so that
- * the connection has done its work, however it ended after that.
+ * Returns true if both sides have sent CLOSE and each has all messages of the
+ * other. Then the close is graceful, however the connection ends after that.
  */
 static bool is_agreed(const struct rdmamsg_ep *ep)
 {
@@ -115,9 +115,9 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	struct rdmamsg_reason *r = &ep->close.reason;
 
 	/*
-	 * A peer that closes in a hurry, or is killed, looks like a failure of
-	 * the network or of its device to what was still under way; its
-	 * disconnect tells better.
+	 * If a peer aborts or is killed, outstanding requests may fail like
+	 * those of a failed network or device. If the peer has disconnected,
+	 * the cause is the peer.
 	 */
 	if (ep->close.disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
 				 (r->wc_status == IBV_WC_REM_OP_ERR &&
@@ -140,14 +140,14 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_closed, ep, r);
 }
 
-/* Everything below the endpoint, in the only order that works. */
+/* Frees the lane and all other resources. The order matters. */
 static void tear_down(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
-	/* first the queue pair: nothing is read or written any more */
+	/* first the queue pair, so that the device uses no memory any more */
 	rdmamsg__lane_destroy_qp(&ep->lane);
 	if (ep->lane.dev) {
 		rdmamsg__tx_cancel(ep, -ECANCELED);
@@ -177,7 +177,7 @@ static void finish(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
 
-	/* what it has received still has its number on it */
+	/* deliver its messages while the number of the queue pair is known */
 	if (ep->lane.srq)
 		rdmamsg__cq_drain(ctx, ep->lane.srq->cq);
 	else if (ep->lane.cq && ep->close.reason.who == RDMAMSG_WHO_DEVICE)
@@ -210,22 +210,23 @@ static void progress_setup(struct rdmamsg_ep *ep)
 }
 
 /*
- * CLOSE goes out when our own messages are through, whatever is still arriving.
- * A second one answers the peer's, if ours was sent before that came.
+ * CLOSE is due when our messages are delivered, even if others still arrive. If
+ * our CLOSE was sent before the peer's came, a second CLOSE confirms that.
  */
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
 	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count)
 		return false;
-	/* the peer may go as soon as it has our CLOSE, and proves no more */
+	/* first prove reads: after our CLOSE the peer may disconnect */
 	if (rdmamsg__rma_unproven(ep))
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }
 
 /*
- * Each side has the other's CLOSE, and this one knows that it is so: the peer's
- * device acknowledges requests in order, the first CLOSE before the second.
+ * Returns true if each side has the other's CLOSE. The acknowledgement of our
+ * confirming CLOSE proves that, because the peer's device acknowledges requests
+ * in order.
  */
 static bool is_said(const struct rdmamsg_ep *ep)
 {
@@ -243,13 +244,13 @@ static void progress_closing(struct rdmamsg_ep *ep)
 	if (is_said(ep)) {
 		ep->connect.by->disconnect(ep);
 		/*
-		 * the queue pair stays until the peer has sent its last CLOSE
+		 * keep the queue pair until the peer has sent its last CLOSE
 		 */
 		if (ep->connect.by->ends_unseen && ep->close.confirmed)
 			ep->close.disconnect_sent = ep->close.disconnected =
 				true;
 	}
-	/* nobody is there any more who could acknowledge the rest */
+	/* the peer is gone and acknowledges no more requests */
 	if (ep->close.disconnected &&
 	    (ep->close.disconnect_sent || ep->close.confirmed) &&
 	    !rdmamsg__rx_waits(ep))
@@ -309,7 +310,7 @@ void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 {
 	if (is_ending(ep))
 		return;
-	/* an abort during a graceful close is what it became */
+	/* an abort during a graceful close replaces its reason */
 	ep->close.aborted = cause == RDMAMSG_CAUSE_ABORTED;
 	rdmamsg__ep_reason_forget(ep);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, error, "%s", text);
@@ -376,7 +377,7 @@ static void setup_timed_out(struct rdmamsg_ep *ep)
 void rdmamsg__ep_deadline(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, timer);
-	bool no_way;	/* an address that does not answer */
+	bool no_way;	/* the address does not answer */
 
 	switch (ep->state) {
 	case EP_DRAINING:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane of an endpoint, and what else an endpoint needs of a device. */
+/* The lane of an endpoint, and its other resources of a device. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/handles.h"
@@ -31,7 +31,7 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* The generation is for what comes even after the index was given again. */
+/* The generation detects late completions when an index is used again. */
 static int table_add(struct rdmamsg_ep *ep)
 {
 	struct sessions *s = ep->ctx->sessions;
@@ -54,7 +54,7 @@ static int get_ops(struct rdmamsg_ep *ep)
 	return rdmamsg__ops_grow(ep);
 }
 
-/* 0 bytes of payload fit as long as the header does. */
+/* If the header fits inline, so do 0 bytes of payload. */
 static void set_inline_max(struct rdmamsg_ep *ep)
 {
 	uint32_t inl = min(ep->lane.cap.max_inline_data,
@@ -64,7 +64,7 @@ static void set_inline_max(struct rdmamsg_ep *ep)
 	ep->send.inline_max = ep->send.can_inline ? inl - PROTO_HDR_LEN : 0;
 }
 
-/* A pool to send from, with a buffer to begin with. */
+/* Finds a pool to send from, with at least one buffer. */
 static int get_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
 		    size_t size, struct pool **ret)
 {
@@ -153,7 +153,7 @@ err:
 	return ret;
 }
 
-/* Also of a half-built endpoint. */
+/* Also frees those of an endpoint that is not complete. */
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
@@ -164,7 +164,7 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	put_pools(ep);
 	rdmamsg__srq_leave(ep);
 	rdmamsg__lane_unmake(&ep->lane);
-	/* of an earlier try, the key may be somebody else's by now */
+	/* after an earlier try, the key may belong to another endpoint */
 	rdmamsg__handle_take(&ctx->sessions->table, ep, ep->key >> 8);
 	if (ctx->last == ep)
 		ctx->last = &rdmamsg__nobody;
@@ -183,15 +183,15 @@ int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask)
 	int ret = ep->connect.by->attr(ep, attr, mask);
 
 	if (ret == -EINVAL && (ep->connect.passive || state != IBV_QPS_INIT))
-		/* the kernel has dropped the request, and does not say so */
+		/* the kernel has dropped the request without an event */
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "queue pair attributes");
 	if (*mask & IBV_QP_MIN_RNR_TIMER)
-		/* rdma_cm leaves 0 here, which is the longest: 655 ms */
+		/* rdma_cm sets 0, which means the longest time, 655 ms */
 		attr->min_rnr_timer = (uint8_t)ep->opts.min_rnr_timer;
-	/* the mask says in which step they count */
+	/* ibv_modify_qp() ignores attributes that the mask excludes */
 	rdmamsg__dead_transport(ep, attr);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program may ask of an endpoint: checked, filled in, kept. */
+/* Options of an endpoint: checks, defaults, copies. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/pd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why an endpoint ends: whose doing, and what of it to tell. */
+/* The reason of the end of an endpoint. */
 #include "base/base.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -31,7 +31,7 @@ void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
 			    cause != RDMAMSG_CAUSE_CLOSED;
 	va_list ap;
 
-	/* closing was the reason until something came in between */
+	/* a failed close replaces the reason CLOSED */
 	if (ep->close.reason_set && !failed_close)
 		return;
 	ep->close.reason_set = true;
@@ -101,8 +101,8 @@ void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit)
 void rdmamsg__ep_offended(struct rdmamsg_ep *ep)
 {
 	/*
-	 * After our close the program takes back keys that the peer may still
-	 * use. After its own CLOSE the peer has no reason to use wrong ones.
+	 * After our CLOSE the program revokes keys that the peer may still use,
+	 * which is no offence. After its own CLOSE the peer uses no keys.
 	 */
 	if (ep->state > EP_CLOSING ||
 	    (ep->state == EP_CLOSING && !ep->close.by_peer))
@@ -149,8 +149,8 @@ void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 /*
  * If the first completion with an error is flushed, or is a receive, the peer
  * has used a wrong key. If the peer's device refuses a request of ours, our
- * program may have used a key wrongly, or the peer has been killed: the kernel
- * takes its regions before its queue pairs.
+ * program may have used a wrong key. Or the peer was killed: the kernel frees
+ * its regions before its queue pairs.
  */
 static bool is_peers_fault(const struct ibv_wc *wc)
 {
@@ -172,10 +172,10 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_removed(ep);
 		return;
 	}
-	/* on a receive it is Soft-RoCE's word for a message too large for it */
+	/* Soft-RoCE: on a receive, the message is too large for it */
 	if (status == IBV_WC_LOC_QP_OP_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_LOC_LEN_ERR;
-	/* and for a message that was to invalidate what is no window */
+	/* Soft-RoCE: on a receive, the key to invalidate is of no window */
 	if (status == IBV_WC_REM_INV_REQ_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_WR_FLUSH_ERR;
 	if (status == IBV_WC_WR_FLUSH_ERR && ep->lane.doubted) {
@@ -216,7 +216,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		error = -ENETDOWN;
 		break;
 	case IBV_WC_REM_OP_ERR:
-		/* of a peer that dies while we read: no fault of its own */
+		/* the peer died during our read, which is no offence */
 		who = RDMAMSG_WHO_PEER;
 		break;
 	case IBV_WC_LOC_LEN_ERR:

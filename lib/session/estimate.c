@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What endpoints will take, before there are any. */
+/* Estimates the memory of endpoints before they exist. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -23,7 +23,7 @@ static uint64_t slabs(uint64_t buffers, uint32_t payload)
 	uint64_t one = rdmamsg__pool_slab_size(size, 1);
 	uint64_t bytes = buffers * size;
 
-	/* the first of them is made for one and has room for more */
+	/* the first slab is allocated for one endpoint and has room for more */
 	return (bytes + one - 1) / one * one;
 }
 
@@ -49,7 +49,7 @@ int rdmamsg_estimate(const struct rdmamsg_ep_options *opts,
 
 	if (!err && srq_opts)
 		err = rdmamsg__srq_options_set(&srq, srq_opts);
-	/* which keeps the sums far below 2^64 */
+	/* EP_MAX keeps the sums far below 2^64 */
 	if (!err && endpoints > EP_MAX)
 		err = rdmamsg__fail(-EINVAL, "%u endpoints: a context has at "
 				    "most %u", endpoints, EP_MAX);

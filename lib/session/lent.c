@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one peer's messages may take of the context's memory. */
+/* Bounds the context's memory that the messages of one peer use. */
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/ctx.h"
@@ -55,7 +55,7 @@ void rdmamsg__lents_free(struct rdmamsg *ctx)
 		struct lent *l =
 			list_first(&ctx->sessions->lents, struct lent, node);
 
-		/* an endpoint that the program holds */
+		/* the program still holds the endpoint */
 		if (l->ep)
 			l->ep->rndv.lent = NULL;
 		lent_free(l);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much of this context's memory the messages of one peer take: large ones
- * that are being read, and all that the program holds. It bounds what one peer
- * can make the context keep:
+ * A struct lent counts the context's memory that the messages of one peer use:
+ * large messages that are being read, and all messages that the program has.
+ * The library takes another message only if afterwards
  *
  *   bytes <= max_lent + own, and bytes <= room + own
  *
- * unless it is a single message. 'room' is what is left of the budget for all
- * others. 'own' is memory that the endpoint is entitled to for posted receives
- * and does not have, because the program keeps the messages in it. Posted
- * receives, and messages that wait for their turn with their credit, are
- * bounded by recv_depth and do not count. The record outlives the endpoint, as
- * its messages do. All endpoints with peers of one address have a bound as
- * well, see account.h.
+ * or if it is the only message. 'room' is what the budget has left for all
+ * others. 'own' is memory that the endpoint lacks for its posted receives,
+ * because the program keeps messages in that memory. Posted receives do not
+ * count, nor do messages that wait behind a large message: recv_depth bounds
+ * both. A struct lent outlives its endpoint, because messages do. All endpoints
+ * with peers of one address together have a bound as well, see account.h.
  *
- * Messages of the peer that the program passes on count in 'sent' until their
- * operation ends, with a bound of the same size. They stop the program's next
- * rdmamsg_msg_send() and never the arrival of messages: else two peers that
- * pass on to each other would wait for each other.
+ * If the program passes on a message of the peer with rdmamsg_msg_send(), the
+ * message counts in 'sent' until its operation ends. The bound is
+ * sent <= max_lent, unless it is the only message. Beyond the bound
+ * rdmamsg_msg_send() returns -EAGAIN, but messages still arrive. Otherwise two
+ * peers that pass on to each other could deadlock.
  */
 #ifndef RDMAMSG_LIB_LENT_H
 #define RDMAMSG_LIB_LENT_H
@@ -36,31 +36,31 @@
 
 struct lent {
 	struct list node;		/* of the context */
-	uint32_t refs;			/* the endpoint, and messages */
-	bool wanted;			/* the endpoint waits for some of it */
+	uint32_t refs;			/* the endpoint and its messages */
+	bool wanted;			/* the endpoint waits for memory */
 	size_t bytes, sent;
 	size_t max;			/* max_lent of the endpoint */
 	struct rdmamsg *ctx;
-	struct rdmamsg_ep *ep;		/* NULL: it has ended */
+	struct rdmamsg_ep *ep;		/* NULL: the endpoint has ended */
 	struct account *account;	/* of the peer's address, or NULL */
 };
 
 int rdmamsg__lent_new(struct rdmamsg_ep *ep);
 void rdmamsg__lent_end(struct rdmamsg_ep *ep);
-/* The context ends, and with it the messages that are still lent. */
+/* The context ends. Messages that are still lent become invalid. */
 void rdmamsg__lents_free(struct rdmamsg *ctx);
 /*
- * Whether the peer's messages may take so much more. If not, the endpoint is
- * touched when that may have changed.
+ * Returns true if the peer's messages may take 'size' more bytes. Otherwise the
+ * endpoint is touched when that may have changed.
  */
 bool rdmamsg__lent_allows(struct rdmamsg_ep *ep, size_t size, size_t own);
 void rdmamsg__lent_put(struct lent *l, size_t size);
 /*
- * Whether the program may pass on one more message. If not, memory that comes
- * back is a reason to ask again.
+ * Returns true if the program may pass on msg. Otherwise the program can try
+ * again when memory has come back.
  */
 bool rdmamsg__lent_passes(const struct rdmamsg_msg *msg);
-/* The program passes on so much, and the operation with it has ended. */
+/* The program passes on 'size' bytes; the operation with them has ended. */
 void rdmamsg__lent_pass(struct lent *l, size_t size);
 void rdmamsg__lent_sent(struct lent *l, size_t size);
 
@@ -78,15 +78,17 @@ static inline void rdmamsg__lent_sub(struct lent *l, size_t size)
 		l->account->lent -= size;
 }
 
-/* Bytes of this context's memory that a message takes. */
+/* Returns the bytes of the context's memory that a message uses. */
 static inline size_t rdmamsg__msg_bytes(const struct rdmamsg_msg *msg)
 {
 	return msg->kind == MSG_USER ? 0 : msg->room;
 }
 
 /*
- * A message goes to the program, and comes back: for sending, or to us. 'by'
- * is the record of the peer that sent it, where its bytes are counted already.
+ * rdmamsg__msg_lend() gives a message to the program. 'by' is the struct lent
+ * of the peer that sent the message, which counts its bytes already, or NULL.
+ * The message comes back with rdmamsg__msg_pass() to be sent, or with
+ * rdmamsg__msg_back().
  */
 static inline void rdmamsg__msg_lend(struct rdmamsg_msg *msg, struct lent *by)
 {
@@ -108,7 +110,7 @@ static inline void rdmamsg__msg_pass(struct rdmamsg_msg *msg)
 		rdmamsg__reap(msg->dev->ctx);
 }
 
-/* The operation that it was passed to is over, or it was ours. */
+/* The operation with msg has ended. Frees msg. */
 static inline void rdmamsg__msg_done(struct rdmamsg_msg *msg)
 {
 	if (unlikely(msg->lent == MSG_SENT)) {

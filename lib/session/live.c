@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Liveness, at two levels. The transport: a keepalive, a write of nothing, asks
- * the peer's device, which answers by itself; dead.c has the clock. The
- * program: a PING that the peer's library answers from its program's loop. One
- * timer serves both; the data path only counts.
+ * Liveness, at two levels. For the transport, a keepalive (an empty write) asks
+ * the peer's device, which answers without the peer's program. dead.c has the
+ * clock. For the program, a PING asks the peer's library, which answers from
+ * the loop of its program. One timer serves both. The data path only counts.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -78,13 +78,14 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 }
 
 /*
- * A peer that lives but does not fetch must not hold our memory. Its PONGs say
- * whether it reads, or waits for memory of its own: then it may take its time.
- * One that is stopped does not get here: it has not been heard.
+ * Ends the connection if a live peer does not fetch a large message, because
+ * the message holds memory of this side. The PONGs of the peer tell whether it
+ * reads messages or waits for its own memory. In both cases the time begins
+ * anew. The time of a stopped peer does not count, because it is not heard.
  */
 static void check_rndv(struct rdmamsg_ep *ep)
 {
-	/* after whatever a callback has announced in this tick */
+	/* read the clock after callbacks, which may have announced messages */
 	uint64_t now = rdmamsg__now_ms(), since, patience;
 	struct rndv_out *r;
 
@@ -115,7 +116,7 @@ static void tick(struct timer *t)
 	uint64_t began = rdmamsg__now_ms();
 	bool heard;
 
-	/* what came while we were stopped or busy ourselves is not read yet */
+	/* if this process was stopped or busy, completions are not read yet */
 	if (rdmamsg__rx_count(&ep->lane) == ep->live.rx_seen ||
 	    ep->lane.sq.done == ep->live.dead.done)
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
@@ -128,7 +129,7 @@ static void tick(struct timer *t)
 	if (heard) {
 		rdmamsg__live_heard(ep);
 	} else if (wants_ping(ep) && ep->state == EP_OPEN) {
-		/* who was not asked cannot answer */
+		/* the peer is silent only if it has an unanswered PING */
 		if (ep->live.ping_out)
 			told_silent(ep, rdmamsg__now_ms() - ep->live.heard);
 		else if (!ep->live.dead.port_down)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receives that an endpoint begins with. One that dials has all of them
- * before its SETUP goes out. One that was accepted waits in the lobby: until
- * the SETUP of the peer has come it has a single receive, in a buffer of the
+ * The first receives of an endpoint. An endpoint that dials posts all receives
+ * before it sends SETUP. An accepted endpoint waits in the lobby until the
+ * peer's SETUP comes. In the lobby it has a single receive, in a buffer of the
  * smallest receive pool or of the shared receive queue.
  */
 #include "base/addrmap.h"
@@ -25,13 +25,13 @@
 
 #include <rdmamsg/memory.h>
 
-/* Receives of its own, beside a shared queue none. */
+/* Returns the number of unshared receives: 0 with a shared queue. */
 static uint32_t own_receives(const struct rdmamsg_ep *ep)
 {
 	return ep->opts.srq ? 0 : ep->opts.recv_depth + RECV_RESERVE;
 }
 
-/* Of what the peer may send in one piece. */
+/* Sets the largest payload that the peer may send in one piece. */
 static void set_max(struct rdmamsg_ep *ep)
 {
 	ep->recv.max =
@@ -39,7 +39,7 @@ static void set_max(struct rdmamsg_ep *ep)
 		    ep->opts.max_msg_size);
 }
 
-/* Receives that may wait to be posted again with others. */
+/* Returns how many receives may wait, to be posted together. */
 static uint32_t lazy(const struct rdmamsg_ep *ep)
 {
 	return max(min(ep->opts.recv_depth / 4, (uint32_t)RX_LAZY_MAX), 1u);
@@ -60,7 +60,7 @@ static int use_pool(struct rdmamsg_ep *ep, struct rdmamsg_pool *owner,
 	return 0;
 }
 
-/* Buffers for so many receives, in one slab if the pool has too few. */
+/* Grows the pool by one slab if it has fewer than 'count' free buffers. */
 static int provide(struct pool *pool, uint32_t count)
 {
 	uint32_t have = pool->total - pool->used;
@@ -68,7 +68,7 @@ static int provide(struct pool *pool, uint32_t count)
 	return have < count ? rdmamsg__pool_grow(pool, count - have, NULL) : 0;
 }
 
-/* Charges so many receives to the address of the peer. */
+/* Charges 'count' receives to the address of the peer. */
 static int charge(struct rdmamsg_ep *ep, uint32_t count)
 {
 	const struct pool *pool = ep->lane.recv_pool;
@@ -115,7 +115,7 @@ static int own_ring(struct rdmamsg_ep *ep)
 	return provide(ep->lane.recv_pool, ep->lane.rq.holes);
 }
 
-/* The queue's; rdmamsg__rx_refill() is told so. */
+/* With a shared queue, 'holes' makes rdmamsg__rx_refill() use that queue. */
 static void shared_ring(struct rdmamsg_ep *ep)
 {
 	ep->lane.recv_pool = ep->lane.srq->pool;
@@ -151,7 +151,7 @@ int rdmamsg__lobby_receives(struct rdmamsg_ep *ep)
 	return ep->connect.lobby ? lobby_ring(ep) : own_ring(ep);
 }
 
-/* The buffer of the SETUP is one of those that are free for its receives. */
+/* Frees the buffer of SETUP first, so that a receive can use it. */
 static int leave_own(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_msg *msg = ep->lane.rq.slots[0].msg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages in the program's hands: lent by an endpoint, and given back. */
+/* Allocating and freeing messages of the program. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -47,7 +47,7 @@ static void __attribute__((noinline)) free_kept(struct rdmamsg_msg *msg)
 
 void rdmamsg_msg_free(struct rdmamsg_msg *msg)
 {
-	/* in the callback that brings it, it has not left its place */
+	/* in on_message, the buffer is still in its slot */
 	if (likely(msg && msg->lent == MSG_IN_PLACE)) {
 		msg->lent = MSG_OURS;
 		rdmamsg__poison(msg->buf, msg->slab->pool->buf_size);
@@ -68,7 +68,7 @@ static int alloc_check(const struct rdmamsg_ep *ep, const char *name,
 	return rdmamsg__tx_check(ep);
 }
 
-/* -EAGAIN if some of it will come back, else -ENOBUFS. */
+/* -EAGAIN: a buffer will come back. -ENOBUFS: the pool has no buffers. */
 static int take(struct rdmamsg_ep *ep, struct pool *pool,
 		struct rdmamsg_msg **ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting without the CM: the record, the path, the built-in exchange. */
+/* Connecting without the CM: records, paths, the exchange over TCP. */
 #ifndef RDMAMSG_LIB_OOB_H
 #define RDMAMSG_LIB_OOB_H
 
@@ -21,7 +21,7 @@
 #include "session/door.h"
 #include "wire/proto.h"
 
-/* One TCP connection of the built-in exchange. */
+/* A TCP connection for the exchange of records. */
 struct oob_conn {
 	struct watch watch;
 	struct list node;		/* of the listener */
@@ -32,7 +32,7 @@ struct oob_conn {
 	struct visitor visitor;		/* until there is a request */
 	bool connecting;
 	bool have_record;
-	char *device;			/* what the listener was asked for */
+	char *device;			/* 'device' of the listener's options */
 	struct sockaddr_storage local, peer;
 	struct proto_oob record;	/* of the peer */
 	size_t in_len, out_len, out_done;
@@ -51,14 +51,14 @@ struct oob_listen {
 
 /* cm/oob/oob.c */
 int rdmamsg__oob_init(struct rdmamsg_ep *ep);
-/* Queue pair and record of the side that begins. */
+/* Creates queue pair and record of the side that makes the offer. */
 int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local);
-/* The same of the side that answers, up to RTS. */
+/* Creates those of the side that answers, and goes to RTS. */
 int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 		       const struct sockaddr *local);
-/* The answer is there: 0 if the endpoint has taken it, or has ended of it. */
+/* Takes the answer. Also returns 0 if the answer has ended the endpoint. */
 int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer);
-/* What this step takes; tos: RDMAMSG_NONE or a traffic class. */
+/* Fills the attributes of a step. tos: RDMAMSG_NONE or a traffic class. */
 void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
 		       struct ibv_qp_attr *attr, int *mask);
 void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
@@ -71,25 +71,25 @@ void rdmamsg__oob_reject_fill(struct proto_oob *r,
 int rdmamsg__oob_fail_record(int err);
 int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
 
-/* cm/oob/oob_tcp.c: a connection, of either side */
+/* cm/oob/oob_tcp.c: a connection of either side */
 struct oob_conn *rdmamsg__oob_conn_new(struct rdmamsg *ctx, int fd);
 void rdmamsg__oob_conn_free(struct oob_conn *conn);
 void rdmamsg__oob_leave(struct oob_conn *c);	/* its listener, if any */
 void rdmamsg__oob_note_addrs(struct oob_conn *c);
-/* Sends what is left of the record. 1: all has gone; 0: no room yet; -errno. */
+/* Sends the rest of the record. Returns 1 if all is sent, 0 if not, -errno. */
 int rdmamsg__oob_flush(struct oob_conn *c);
 int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r);
-/* What ended the exchange ends the endpoint. */
+/* The exchange failed with err. Ends the endpoint. */
 void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err);
 void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
 
 /* cm/oob/oob_dial.c */
 int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
-/* The address that has answered. */
+/* Dials the address that has answered. */
 int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep);
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);
-void rdmamsg__oob_dialled(struct oob_conn *c);	/* or not: the socket tells */
+void rdmamsg__oob_dialled(struct oob_conn *c);	/* or failed: SO_ERROR */
 void rdmamsg__oob_answered(struct oob_conn *c);
 
 /* cm/oob/oob_listen.c */

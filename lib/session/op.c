@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations: their memory, and the end of them. An endpoint with receives of
- * its own has all that its depths allow from the start; one of many, which
- * share theirs, gets them when it first has so many under way.
+ * Memory and end of operations. An endpoint with its own receives allocates all
+ * op_max operations at the start. An endpoint with a shared receive queue, one
+ * of many, allocates more when it first needs them.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -84,7 +84,7 @@ void rdmamsg__op_put(struct rdmamsg_ep *ep, struct op *op)
 	ep->send.op_free = op;
 }
 
-/* The one place where an accepted operation ends. */
+/* Ends an accepted operation. Only one-sided operations end elsewhere. */
 void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	void *cookie = op->cookie;

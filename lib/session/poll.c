@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions, from their queues to the endpoints. */
+/* Polls completion queues and passes completions to endpoints. */
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions, from their queues to the endpoints. */
+/* Polls completion queues and passes completions to endpoints. */
 #ifndef RDMAMSG_LIB_POLL_H
 #define RDMAMSG_LIB_POLL_H
 
@@ -7,11 +7,11 @@
 
 struct cq;
 
-/* Returns how many; about 'budget' from each queue. */
+/* Polls about 'budget' completions per queue. Returns their number. */
 int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget);
-/* Until it is empty: bounded by what it can hold. */
+/* Polls until cq is empty, but at most cq->room completions. */
 void rdmamsg__cq_drain(struct rdmamsg *ctx, struct cq *cq);
-/* Completions may never be seen: its endpoints end. -errno, and which call. */
+/* Ends the endpoints of cq. err: -errno of the call that 'what' names. */
 void rdmamsg__cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 			const char *what);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: what completions bring, credits, delivery in order. */
+/* Receiving: completions, credits, delivery in order. */
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -31,7 +31,7 @@ static void count_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
 	rdmamsg__lent_add(ep->rndv.lent, rdmamsg__msg_bytes(msg));
 }
 
-/* A message that is in no slot goes to the program. */
+/* Gives a message that is in no slot to the program. */
 static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	ep->st.msgs_received++;
@@ -45,7 +45,7 @@ static void deliver(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_message, ep, msg);
 }
 
-/* Takes the buffer out of the slot that has completed last. */
+/* Removes the buffer from the slot that has completed last. */
 static void take_out(struct rdmamsg_ep *ep)
 {
 	uint32_t at = (uint32_t)(ep->lane.rq.head - ep->lane.rq.slots);
@@ -58,13 +58,13 @@ static void take_out(struct rdmamsg_ep *ep)
 	ep->lane.rq.holes++;
 }
 
-/* The program has not freed it in its callback. */
+/* The program has not freed the message in on_message. */
 static void __attribute__((noinline))
 kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	take_out(ep);
 	if (msg->lent == MSG_PASSED) {
-		msg->lent = MSG_OURS;	/* with an operation */
+		msg->lent = MSG_OURS;	/* an operation has it */
 		return;
 	}
 	count_lent(ep, msg);
@@ -72,8 +72,8 @@ kept(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 }
 
 /*
- * Most are freed in the callback. Such a one never leaves its slot, and is
- * posted again from there.
+ * Most messages are freed in on_message. Such a message stays in its slot and
+ * is posted again from there.
  */
 static inline void deliver_in_place(struct rdmamsg_ep *ep,
 				    struct rdmamsg_msg *msg)
@@ -92,7 +92,7 @@ static void written(struct rdmamsg_ep *ep, uint32_t value)
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_written, ep, value);
 }
 
-/* The large message at the head is over; NULL: the program refused it. */
+/* Removes the first large message. NULL: the program refused it. */
 static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
 {
 	struct rndv_in *in =
@@ -107,7 +107,7 @@ static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
 	return msg;
 }
 
-/* Whether the first message that waits is complete. */
+/* Returns true if the first waiting message is complete. */
 static bool is_complete(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_msg *msg = ep->rndv.waiting.first;
@@ -121,14 +121,14 @@ static bool is_complete(const struct rdmamsg_ep *ep)
 	return in->state > IN_READING && !in->done_due;
 }
 
-/* Messages that have waited behind a large one, as far as they are complete. */
+/* Delivers waiting messages in order, up to the first incomplete one. */
 void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 {
 	while (rdmamsg__rx_waits(ep) && is_complete(ep) &&
 	       ep->state < EP_DRAINING) {
 		struct rdmamsg_msg *msg = rdmamsg__rx_next(ep), *large;
 
-		rdmamsg__ep_touch(ep);		/* its credit */
+		rdmamsg__ep_touch(ep);		/* to grant its credit */
 		switch (rdmamsg__rx_type(msg)) {
 		case PROTO_RNDV:
 			large = take_large(ep);
@@ -146,7 +146,7 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 	}
 }
 
-/* The endpoint ends: nobody will see these. */
+/* The endpoint ends: frees messages and receives. */
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 {
 	while (!list_empty(&ep->rndv.fetching))
@@ -163,7 +163,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;
 }
 
-/* Whether what every header tells of the peer's side can be true. */
+/* Checks and takes 'credit' and 'seen' of a header. */
 static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
 	uint32_t number = rdmamsg__tx_number(ep);
@@ -188,7 +188,7 @@ static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 	return true;
 }
 
-/* A data message's number must be the next one, within what we granted. */
+/* The number of a data message must be the next, and within the credit. */
 static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 {
 	if (unlikely(ep->state < EP_OPEN || ep->close.seen)) {
@@ -211,7 +211,7 @@ static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 	return true;
 }
 
-/* Its device has invalidated what the peer's asked it to. */
+/* Handles INVALIDATE. This side's device has invalidated the window. */
 static bool __attribute__((noinline))
 take_window(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
@@ -271,7 +271,7 @@ static void rx_written(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	rdmamsg__rx_wait(ep, msg);
 }
 
-/* The announcement stays in its receive buffer until the message is here. */
+/* The announcement stays in its receive buffer until the message is read. */
 static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		    struct rdmamsg_msg *msg)
 {
@@ -285,8 +285,8 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 }
 
 /*
- * The peer sends a CREDIT only if fewer than CREDIT_MAX are missing in the last
- * 'seen' that it knows: at most the one in the last header that we have sent.
+ * The peer sends a CREDIT only if fewer than CREDIT_MAX are unseen, by the last
+ * 'seen' that it knows. It knows at most that of the last header we have sent.
  */
 static void rx_credit(struct rdmamsg_ep *ep)
 {
@@ -379,8 +379,9 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 }
 
 /*
- * A device has failed or gone, and a call met that before the messages that it
- * had received: the peer was told that they are there.
+ * Returns true if the endpoint ends because its device has failed or gone. Then
+ * messages that the device had received are still delivered, because the peer
+ * has their acknowledgement.
  */
 static bool came_before(const struct rdmamsg_ep *ep)
 {
@@ -389,7 +390,7 @@ static bool came_before(const struct rdmamsg_ep *ep)
 	       ep->close.reason.who == RDMAMSG_WHO_DEVICE;
 }
 
-/* All but the next message of an open conversation, with nothing new. */
+/* Handles each receive that does not take the fast path of rx_msg(). */
 static void __attribute__((noinline))
 rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	 const struct ibv_wc *wc)
@@ -397,7 +398,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	uint32_t bytes = wc->byte_len;
 	struct proto_hdr hdr;
 
-	ep->st.msgs_received--;		/* unless it is one */
+	ep->st.msgs_received--;		/* counted again when delivered */
 	if (ep->state >= EP_DRAINING && !came_before(ep)) {
 		rdmamsg__ep_touch(ep);
 		return;
@@ -412,7 +413,7 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	rdmamsg__hdr_decode(&hdr, msg->buf);
 	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA)
 		return;
-	/* or its owner would take the window for bound */
+	/* otherwise the program would believe that the window is bound */
 	if (unlikely(wc->wc_flags & IBV_WC_WITH_INV &&
 		     hdr.type != PROTO_INVALIDATE)) {
 		rdmamsg__ep_protocol(ep, "message type %u has invalidated key "
@@ -429,27 +430,28 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		rx_data(ep, &hdr, msg, wc);
 		return;
 	}
-	/* an answer or the next step of closing may be due */
+	/* an answer, or the next step of closing, may be due */
 	if (hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN)
 		rdmamsg__ep_touch(ep);
 	rx_control(ep, &hdr, msg);
 	/*
-	 * Not when the endpoint has its turn: more polls may come before, and
-	 * each DONE that they bring lets another RNDV go and its DONE come.
+	 * Refill now and not when the endpoint is settled: more polls may come
+	 * before that. Each DONE lets another RNDV go, whose DONE needs a
+	 * receive.
 	 */
 	if (rdmamsg__rq_posted(&ep->lane) + RX_LAZY < ep->lane.rq.target)
 		rdmamsg__rx_refill(ep);
 }
 
 /*
- * The receive that is due has completed, and well. A header whose first half
- * is the last one's brings no news, and in a state in which messages are not
- * simply delivered rx_end is 0.
+ * The next receive has completed successfully. Fast path: if the first half of
+ * the header equals the last one, type, credit and 'seen' have not changed. In
+ * a state in which messages cannot be delivered at once, recv.end is 0.
  */
 static inline __attribute__((always_inline)) void
 rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
-	uint32_t len = wc->byte_len - PROTO_HDR_LEN;	/* too short: huge */
+	uint32_t len = wc->byte_len - PROTO_HDR_LEN;	/* too short: wraps */
 	struct { uint64_t head; uint32_t number, tag; } hdr;
 
 	memcpy(&hdr, msg->buf, sizeof(hdr));
@@ -480,14 +482,14 @@ void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	rx_msg(ep, msg, wc);
 }
 
-/* Few receives are left; false: none was, this is a device gone mad. */
+/* Few receives are left. False: none was posted, the device is broken. */
 static bool running_low(struct rdmamsg_ep *ep)
 {
 	if (ep->lane.rq.spare < -(int32_t)ep->lane.rq.low) {
 		ep->lane.rq.spare++;
 		return false;
 	}
-	/* a few at a time: it is one post for all, and credits can wait */
+	/* refill later: one post for several receives, and credits can wait */
 	if (!ep->dirty)
 		rdmamsg__ep_touch(ep);
 	return true;
@@ -512,24 +514,24 @@ static inline void rx_done(struct rdmamsg_ep *ep, struct rx_slot *slot,
 
 /* ---- completions ------------------------------------------------------ */
 
-/* Its last endpoint would need to have 2^31 receives. */
+/* A wr_id that no receive has: an endpoint would need 2^31 receives. */
 static struct rx_slot no_slot = { .wr.wr_id = UINT64_MAX };
 struct rdmamsg_ep rdmamsg__nobody = { .lane.rq.head = &no_slot };
 
-/* A receive that has failed: its buffer stays where it is. */
+/* A receive has failed. Its buffer stays in the slot. */
 static void rx_failed(struct rdmamsg_ep *ep)
 {
 	if (--ep->lane.rq.spare < 0 && !running_low(ep))
 		return;
 	ep->lane.rq.head = (struct rx_slot *)ep->lane.rq.head->wr.next;
-	ep->st.msgs_received--;		/* it is none */
+	ep->st.msgs_received--;		/* not a message */
 	rdmamsg__ep_touch(ep);
 }
 
 /*
- * A receive that a Send has filled. One that an RDMA Write with immediate data
- * has used up looks the same but for the opcode, and its buffer has whatever
- * was there before: another peer's message.
+ * Returns true if a Send has filled the receive. An RDMA Write with immediate
+ * data also uses up a receive, but does not write its buffer, which may have a
+ * message of another peer. Only the opcode differs.
  */
 static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
 {
@@ -541,7 +543,7 @@ static inline bool is_send(const struct rdmamsg *ctx, const struct ibv_wc *wc)
 		       &ctx->received, sizeof(ctx->received));
 }
 
-/* All but a receive of the endpoint that received last. */
+/* Handles completions other than receives of ctx->last. */
 static void __attribute__((noinline))
 other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	   const struct ibv_wc *end)
@@ -553,7 +555,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
 			rdmamsg__srq_done(ctx, wc, end);
-		return;		/* of an endpoint that is gone */
+		return;		/* the endpoint is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		rdmamsg__ep_lost(ep, seq);
@@ -567,7 +569,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		return;
 	}
 	if (unlikely(wc->wr_id != ep->lane.rq.head->wr.wr_id))
-		return;		/* not the next: a device gone mad */
+		return;		/* not the next: a broken device */
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		rx_failed(ep);
 		return;
@@ -580,7 +582,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	}
 	ctx->last = ep;
 	rx_done(ep, ep->lane.rq.head, wc);
-	/* by the time its next one comes, the others have been through here */
+	/* prefetch for the next receive, which comes after some others */
 	__builtin_prefetch(ep->lane.rq.head->msg, 1);
 	__builtin_prefetch(ep->lane.rq.head + 1);
 }
@@ -610,7 +612,7 @@ void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 	ctx->loop.in_callback--;
 }
 
-/* Never inside of another call: then hot.polls is not above 0. */
+/* Not called inside another call, because hot.polls is 0 there. */
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 {
 	const int32_t inside = 1 << 30;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keeping receives posted, and the credit that they are for the peer. */
+/* Posts receives, and grants credit for them. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -24,19 +24,19 @@ static void grant(struct rdmamsg_ep *ep)
 	uint32_t posted = rdmamsg__rq_posted(&ep->lane);
 	uint32_t data = posted > RECV_RESERVE ? posted - RECV_RESERVE : 0;
 
-	/* half of the credits, or one by one where some are held back */
+	/* worth a CREDIT: half of the credits, or one if buffers are lacking */
 	rdmamsg__rx_grant(ep, ep->recv.next + data, ep->lane.rq.holes ? 1 :
 			  max(ep->opts.recv_depth / 2, 1u));
 }
 
-/* Receives whose buffers the program keeps. */
+/* Returns the number of receives that lack a buffer, kept by the program. */
 static uint32_t lacking(const struct rdmamsg_ep *ep)
 {
 	return ep->lane.rq.holes -
 	       min(ep->lane.rq.holes, ep->rndv.waiting.count);
 }
 
-/* Another buffer, in place of one that the program keeps. */
+/* Takes another buffer, in place of one that the program keeps. */
 struct rdmamsg_msg *rdmamsg__rx_buffer(struct lane *l, uint32_t count)
 {
 	struct rdmamsg_ep *ep = rdmamsg__ep_of(l);
@@ -71,7 +71,7 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 			rdmamsg__srq_refill(ep);
 			return;
 		}
-		/* messages that wait are in the buffers of the others */
+		/* waiting messages keep the buffers of the other receives */
 		n = rdmamsg__ring_fill(&ep->lane, n -
 				       min(n, ep->rndv.waiting.count),
 				       missing);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages that have arrived and wait for their turn, behind a large one that
- * is being read. Each stays in its receive buffer and keeps its credit, so a
- * peer can have recv_depth of them here and no more.
+ * Messages that have arrived and wait behind a large message that is being
+ * read. Each stays in its receive buffer and keeps its credit, so a peer can
+ * have at most recv_depth of them here.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -47,7 +47,7 @@ void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		ep->rndv.waiting.unparsed = msg;
 	rdmamsg__rx_parse(ep);
 	if (first)
-		rdmamsg__ep_ready(ep);	/* nothing is simply delivered now */
+		rdmamsg__ep_ready(ep);	/* no fast path now: recv.end = 0 */
 }
 
 struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided operations. One becomes as many requests as its length, its gather
- * entries and the depth of reads ask for; what cannot be posted at once waits
- * in the queue of the endpoint, where everything keeps the order of the calls.
+ * One-sided operations. An operation becomes one or more requests, depending on
+ * its length and its gather entries. If some of them cannot be posted, the
+ * operation waits in send.queue, which keeps the order of the calls.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -39,7 +39,7 @@ static uint32_t rma_count(const struct rdmamsg_ep *ep)
 	return min(ep->opts.send_depth, (uint32_t)RMA_MAX);
 }
 
-/* With the first operation, then never again. */
+/* Allocates memory for all operations, with the first operation. */
 static int rma_alloc(struct rdmamsg_ep *ep)
 {
 	uint32_t count = rma_count(ep);
@@ -130,7 +130,7 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
 
 /* ---- requests --------------------------------------------------------- */
 
-/* What is left goes with the request itself. */
+/* Returns true if all data of the operation fits inline. */
 static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
 {
 	return r->kind == RMA_WRITE && ep->send.can_inline && !r->begun &&
@@ -148,7 +148,7 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
 	}
 }
 
-/* The next stretch of the gather entries, as far as one request goes. */
+/* Fills one request with the next part of the gather entries. */
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 		       struct tx_entry *e)
 {
@@ -245,7 +245,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	r->raddr += len;
 	r->left -= len;
 	if (r->counted) {
-		/* the next ones wait for this one */
+		/* later reads wait for this completion */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
 	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
@@ -268,7 +268,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	bool idle = rdmamsg__loop_idle(&ctx->loop) &&
 		    list_empty(&ctx->sessions->dirty);
 
-	ctx->loop.in_callback++;	/* put together what follows */
+	ctx->loop.in_callback++;	/* batch the requests that follow */
 	while ((r->left || !r->begun) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)))
 		post_next(ep, r);
@@ -283,7 +283,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	}
 	if (!--ctx->loop.in_callback)
 		rdmamsg__tx_flush(ctx);
-	/* what has failed meanwhile took itself to be in a callback */
+	/* failed requests saw in_callback, so they did not wake the loop */
 	if (unlikely(idle && !list_empty(&ctx->sessions->dirty)))
 		rdmamsg__loop_kick(&ctx->loop);
 	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
@@ -329,7 +329,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
 
-	/* if it is not told of, what is told later proves it */
+	/* without a cookie, a later operation proves the read */
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
 	    op->cookie && r->posted == 1 && list_empty(&op->node) &&
 	    rdmamsg__tx_prove(ep, op, &status))
@@ -338,7 +338,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))
 			ep->close.lost_read = true;
-		/* the peer's CLOSE says that it came behind this write */
+		/* the peer's CLOSE confirms ours, so the peer has this write */
 		else if (r->kind == RMA_WRITE && ep->close.confirmed)
 			status = 0;
 	}

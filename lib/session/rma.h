@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations, and the reads that messages share with them. */
+/* One-sided operations, and reads, which large messages use as well. */
 #ifndef RDMAMSG_LIB_RMA_H
 #define RDMAMSG_LIB_RMA_H
 
@@ -14,11 +14,12 @@
 #include "base/ctx.h"
 #include "session/ep.h"
 
-#define RMA_MAX		256	/* operations under way */
+#define RMA_MAX		256	/* outstanding operations */
 /*
- * A device holds back what goes beyond the depth of reads by itself, without
- * a completion for each. Left to it are those that all together delay what
- * is behind them no more than a large one does.
+ * The library counts reads above this size against the initiator depth. Smaller
+ * reads are not counted and need no completion each: the device itself delays
+ * those beyond the depth. RMA_MAX of them delay later requests no longer than
+ * one large read does.
  */
 #define RMA_SMALL	(READ_CHUNK / RMA_MAX)
 
@@ -26,7 +27,7 @@ enum rma_kind {
 	RMA_WRITE,
 	RMA_BIND,
 	RMA_INVALIDATE,
-	/* the depth of these was agreed with the peer */
+	/* these share the initiator depth, agreed with the peer */
 	RMA_READ,
 	RMA_FETCH_ADD,
 	RMA_COMPARE_SWAP,
@@ -36,19 +37,19 @@ struct rma_entry {
 	uint64_t addr;
 	uint64_t len;
 	uint32_t lkey;
-	struct rdmamsg_region *region;	/* NULL: it has been copied */
+	struct rdmamsg_region *region;	/* NULL: the data was copied */
 };
 
 struct rma {
 	struct op op;			/* first */
 	enum rma_kind kind;
-	bool begun;			/* its first request is posted */
-	bool counted;			/* its requests, in reads_free */
+	bool begun;			/* the first request is posted */
+	bool counted;			/* requests count in reads.free */
 	bool fence;
-	bool no_cpu;			/* a dmabuf: not to be copied */
-	bool notify;			/* WRITTEN is still to be sent */
-	uint32_t value;			/* in it */
-	uint32_t posted;		/* requests under way */
+	bool no_cpu;			/* a dmabuf, cannot be copied */
+	bool notify;			/* WRITTEN must still be sent */
+	uint32_t value;			/* of WRITTEN */
+	uint32_t posted;		/* requests outstanding */
 	uint64_t raddr;			/* of the next request */
 	uint64_t left;
 	uint32_t rkey;
@@ -56,8 +57,8 @@ struct rma {
 	uint64_t operand, expected;
 	uint64_t *result;
 	struct rdmamsg_window *window;
-	uint32_t entries, at;		/* the next request: gather entry, */
-	uint64_t offset;		/* offset in it */
+	uint32_t entries, at;		/* next request: gather entry 'at', */
+	uint64_t offset;		/* and offset in this entry */
 	struct rma_entry entry[RDMAMSG_SEGMENTS_MAX];
 };
 
@@ -69,41 +70,41 @@ static inline bool rdmamsg__rma_is_read(const struct rma *r)
 /* rma.c. -EAGAIN, -ENOMEM */
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
-/* Posts it or has it wait; it is accepted. */
+/* Accepts an operation: posts or queues it. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
-/* The request of an atomic operation, but for its flags. */
+/* Fills the request of an atomic operation, except its flags. */
 struct tx_entry;
 void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 			      const struct rma *r, struct tx_entry *e);
-/* What is left goes with the request itself, which can be posted now. */
+/* Returns true if the operation fits inline and can be posted now. */
 bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
 
 /*
- * Posts what there is room for. True when that was all of it, and nothing of
- * it waits in the queue.
+ * Posts requests of an operation while there is room. Returns true if all of
+ * them are posted.
  */
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op);
-/* Reads are under way that a request behind them has still to prove. */
+/* Returns true if outstanding reads still need rdmamsg__tx_prove(). */
 bool rdmamsg__rma_unproven(const struct rdmamsg_ep *ep);
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op,
 			       int status);
-/* A request of it could not be posted: the endpoint is on its way out. */
+/* A request of op could not be posted. The endpoint is ending. */
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op);
 void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status);
-/* Notes the reason, if it was one of them that was refused. */
+/* Sets the reason, if wc is of a one-sided operation that was refused. */
 void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__rma_free(struct rdmamsg_ep *ep);
-/* What both sides and the device can do: of 1 << enum rma_kind. */
+/* Returns bits 1 << enum rma_kind that both sides and the device support. */
 uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 
-/* Whether there is room for another one. */
+/* Returns true if there is room for another operation. */
 static inline bool rdmamsg__rma_room(const struct rdmamsg_ep *ep)
 {
 	return !ep->onesided.all || ep->onesided.free;
 }
 
-/* The depth is shared: when both want more, they take turns. */
+/* Both readers share the depth. If both want to read, they take turns. */
 static inline bool rdmamsg__may_read(struct rdmamsg_ep *ep, enum reader who)
 {
 	bool may = ep->reads.free &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rendezvous: the sender announces where a large message lies, the receiver
- * reads it into place and says DONE. Nothing is copied.
+ * Rendezvous: the sender announces the address of a large message. The receiver
+ * reads it into its destination and sends DONE. Nothing is copied.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -35,8 +35,8 @@
 /* ---- sending ---------------------------------------------------------- */
 
 /*
- * A segment gets a registration of its own, for this message and its exact
- * bytes. The registration ends before the memory serves anybody else.
+ * Registers a segment, exactly its bytes and for this message only. The
+ * registration ends before the memory is used for anything else.
  */
 static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
 		       const struct iovec *iov)
@@ -177,7 +177,7 @@ int rdmamsg__rndv_in_new(struct rdmamsg_ep *ep, struct rdmamsg_msg *announced)
 
 	if (!in)
 		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
-	/* cannot fail: it was looked at when it arrived */
+	/* cannot fail: rdmamsg__rndv_check() has decoded it before */
 	(void)rdmamsg__rndv_decode(&in->wire, announced->data, announced->len);
 	rdmamsg__hdr_decode(&hdr, announced->buf);
 	in->ep = ep;
@@ -199,7 +199,7 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 	rdmamsg__ep_touch(ep);
 }
 
-/* ---- where it goes ---------------------------------------------------- */
+/* ---- destination ------------------------------------------------------ */
 
 static struct sink *sink_of(struct rndv_in *in)
 {
@@ -227,7 +227,7 @@ static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 	return 0;
 }
 
-/* -ECANCELED: the program does not want this message. */
+/* Calls on_incoming. -ECANCELED: the program refuses this message. */
 static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	struct rdmamsg_buffer dst = { NULL };
@@ -241,14 +241,14 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 	ep->ctx->loop.in_callback--;
 	if (err < 0)
 		return -ECANCELED;
-	/* the message matters more than where it goes */
+	/* if the memory cannot be registered, use the library's memory */
 	if (dst.data && rdmamsg__try(in_user_memory(ep, in, dst.data)))
 		log_warn("ep %p: %s; the library's memory is used", (void *)ep,
 			 rdmamsg__text());
 	return 0;
 }
 
-/* A buffer of the pool that the program has given for receiving. */
+/* Takes a buffer of the program's recv_pool. */
 static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	struct rdmamsg_pool *owner = ep->lane.recv_pool->owner;
@@ -283,8 +283,8 @@ static int in_library(struct rdmamsg_ep *ep, struct rndv_in *in)
 }
 
 /*
- * The program, asked by on_incoming, has left a message to the library that
- * this can never hold.
+ * on_incoming has supplied no memory, and the message can never fit into the
+ * library's memory.
  */
 static void too_large(struct rdmamsg_ep *ep, const struct rndv_in *in)
 {
@@ -298,8 +298,8 @@ static void too_large(struct rdmamsg_ep *ep, const struct rndv_in *in)
 }
 
 /*
- * Memory is taken when the reads can begin, not when they are announced: a
- * peer that announces much does not get all of ours.
+ * Takes memory when the reads can begin, and not at the announcement.
+ * Otherwise a peer could take all memory with announcements.
  */
 static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
@@ -336,8 +336,8 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 /* ---- reading ---------------------------------------------------------- */
 
 /*
- * The key for what is read next, and how far it goes; -EAGAIN when reads that
- * are under way have to end first.
+ * Returns the lkey for the next read, and the end of its range. -EAGAIN:
+ * outstanding reads must complete first.
  */
 static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 		     uint32_t *ret_lkey, size_t *ret_end)
@@ -362,7 +362,7 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 	return err;
 }
 
-/* Issues one read; false when no more can be asked for now. */
+/* Posts one read. Returns false if no read can be posted now. */
 static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	struct proto_key *key = &in->wire.keys[in->key];
@@ -400,7 +400,7 @@ static bool can_read(struct rdmamsg_ep *ep)
 	       rdmamsg__may_read(ep, READ_MESSAGE);
 }
 
-/* Keeps the reads going, in order of the messages. */
+/* Posts reads, in the order of the messages. */
 void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 {
 	struct list *n;
@@ -436,7 +436,7 @@ void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	in->arrived += op->len;
 	rdmamsg__op_put(ep, op);
 	if (status)
-		return;		/* the endpoint is on its way out */
+		return;		/* the endpoint is ending */
 	if (in->arrived == in->wire.total) {
 		ep->st.received_rendezvous++;
 		in_finish(ep, in, PROTO_DONE_OK);

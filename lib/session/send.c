@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: what is accepted, and goes out at once or waits in the queue.
+ * Sending: accepted messages are posted at once or wait in send.queue.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -37,7 +37,7 @@ static bool can_post(const struct rdmamsg_ep *ep)
 	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
 }
 
-/* Said only when it is the program's turn to wait. */
+/* Counts a refused send, and remembers to call on_writable. */
 int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 {
 	ep->st.sends_refused++;
@@ -46,7 +46,7 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 	return -EAGAIN;
 }
 
-/* Memory comes back from anywhere: it tells those who wait for some. */
+/* Any memory that comes back wakes the endpoint, see starved.c. */
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 {
 	rdmamsg__starve(ep->ctx, &ep->starving,
@@ -72,7 +72,7 @@ int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
 			     "%s", rdmamsg_ep_reason(ep)->text);
 }
 
-/* Whether a message may go out now (1), be queued (0), or neither. */
+/* Returns 1 if a message can be posted now, 0 if queued, or -errno. */
 static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 {
 	int ret = rdmamsg__tx_check(ep);
@@ -123,8 +123,8 @@ static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 }
 
 /*
- * It grows to what the send queues need, then never again. A program that is
- * refused asks again in a call of its own.
+ * Takes a buffer, and grows the pool if there is none. Pools grow only up to
+ * the needs of the send queues. If the program repeats its call, waits is NULL.
  */
 static struct rdmamsg_msg *take(struct rdmamsg_ep *ep, struct pool *pool,
 				bool *waits)
@@ -143,7 +143,7 @@ struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep)
 	return take(ep, ep->send.pool, NULL);
 }
 
-/* What it is for waits until there is one. */
+/* Returns NULL if there is no buffer. The control message then waits. */
 struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_msg *msg = take(ep, ep->ctrl.pool, &ep->ctrl.lacks);
@@ -152,7 +152,7 @@ struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep)
 	return msg;
 }
 
-/* What a program asks to send. */
+/* A send of the program. */
 struct ask {
 	const struct iovec *iov;
 	int iovcnt;
@@ -160,8 +160,8 @@ struct ask {
 	uint32_t tag;
 	void *cookie;
 	bool waiter;		/* the cookie is a struct rdmamsg_waiter */
-	bool now;		/* it need not be queued */
-	bool invalidate;	/* the window with this key, of this region */
+	bool now;		/* need not be queued */
+	bool invalidate;	/* the window with rkey, of 'region' */
 	uint32_t rkey;
 	uint64_t region;
 };
@@ -231,7 +231,7 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 	return 0;
 }
 
-/* 'payload', if there is one, is ours on success. */
+/* On success the operation owns 'payload', unless NULL. */
 static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 		     struct rdmamsg_msg *payload)
 {
@@ -240,7 +240,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 
 	if (!op)
 		return rdmamsg__tx_again(ep);
-	/* for the announcement */
+	/* buffer for the announcement */
 	op->msg = take(ep, ep->ctrl.pool, NULL);
 	if (!op->msg) {
 		rdmamsg__op_put(ep, op);
@@ -264,7 +264,7 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 	struct iovec iov;
 	int ret;
 
-	/* the announcement's first: the message may take the last there is */
+	/* first for the announcement: the message may take the last memory */
 	if (!msg)
 		return rdmamsg__no_buffer(ep);
 	rdmamsg__pool_return(msg);
@@ -319,7 +319,7 @@ send_other(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag,
 	return send_ask(ep, &a, len, true);
 }
 
-/* From outside of callbacks there is nothing to put together. */
+/* Outside of callbacks there is no batch. */
 static int __attribute__((noinline))
 send_now(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
 {
@@ -333,7 +333,7 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	struct tx_entry *e;
 
-	/* the ordinary small message: nobody to tell, and room for it */
+	/* fast path: no cookie, a small message, and room for it */
 	if (unlikely(!ep || !buf || cookie || len >= ep->send.end ||
 		     (uint32_t)h->sq_posted == h->stop))
 		return send_other(ep, buf, len, tag, cookie);
@@ -400,7 +400,7 @@ static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
 		if (unlikely(a->iov[i].iov_len && !a->iov[i].iov_base))
 			return rdmamsg__fail(-EINVAL, "rdmamsg_sendv: segment "
 					     "%d is NULL", i);
-		/* a sum that wraps is too large for every peer */
+		/* on overflow, use a length that every peer refuses */
 		if (unlikely(__builtin_add_overflow(len, a->iov[i].iov_len,
 						    &len)))
 			len = SIZE_MAX;
@@ -475,7 +475,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	return ret;
 }
 
-/* What waits goes out in the order of the calls. */
+/* Posts queued operations in the order of the calls. */
 static void pump_queue(struct rdmamsg_ep *ep)
 {
 	while (ep->send.queued) {
@@ -495,7 +495,7 @@ static void pump_queue(struct rdmamsg_ep *ep)
 	}
 }
 
-/* Both messages and the program want to read: in turns, while there is room. */
+/* Large messages and the program both want to read: lets them take turns. */
 static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 {
 	uint32_t before;
@@ -507,10 +507,10 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 	} while (ep->reads.free && ep->reads.free != before);
 }
 
-/* Whether what was refused would be accepted. */
+/* Returns true if a refused call would be accepted now. */
 static inline bool is_writable(const struct rdmamsg_ep *ep)
 {
-	/* refused for want of memory, and none has come back */
+	/* refused for lack of memory, and no memory has come back */
 	if (ep->send.want_memory && !list_empty(&ep->starving.node))
 		return false;
 	if (ep->onesided.wanted && rdmamsg__rma_room(ep))
@@ -522,13 +522,13 @@ static inline bool is_writable(const struct rdmamsg_ep *ep)
 }
 
 /*
- * Once in each call into the library. A program that frees a message when it is
- * told, and is refused again, would be told without end.
+ * Calls on_writable at most once in each call into the library. Otherwise a
+ * program that frees a message there and is refused again would loop for ever.
  */
 static void tell_writable(struct rdmamsg_ep *ep)
 {
 	if (ep->send.told_writable == ep->ctx->sessions->rounds) {
-		/* a little later */
+		/* try again a little later */
 		rdmamsg__starve(ep->ctx, &ep->starving, -ENOMEM);
 		return;
 	}
@@ -539,7 +539,7 @@ static void tell_writable(struct rdmamsg_ep *ep)
 		ep->on.on_writable(ep);
 }
 
-/* Room has come: what waits in the queue goes first, then the program. */
+/* There may be room: posts queued operations, then calls on_writable. */
 void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg *ctx = ep->ctx;
@@ -547,7 +547,7 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
 	    ep->state != EP_SETUP)
 		return;
-	ctx->loop.in_callback++;	/* put together what follows */
+	ctx->loop.in_callback++;	/* batch the requests that follow */
 	if (rdmamsg__rx_waits(ep))
 		rdmamsg__rndv_pump(ep);
 	rdmamsg__ctrl_pump(ep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The part of a context that knows its endpoints. */
+/* The part of a context for endpoints, listeners and requests. */
 #ifndef RDMAMSG_LIB_SESSIONS_H
 #define RDMAMSG_LIB_SESSIONS_H
 
@@ -19,27 +19,27 @@
 
 struct sessions {
 	struct list dirty;		/* eps with work before sleeping */
-	uint64_t rounds;		/* calls that had some of it to do */
+	uint64_t rounds;		/* calls that found such work */
 
 	struct handles table;		/* eps, by the index of their key */
 	uint32_t generation;		/* of keys */
 	struct list eps;
 	int ep_count;
 	struct list dead;		/* eps to free outside callbacks */
-	struct list held;		/* closed ones that the program holds */
-	struct list lents;		/* struct lent, of endpoints gone too */
-	struct rdmamsg_counters st;	/* of endpoints that are gone */
+	struct list held;		/* closed eps that the program holds */
+	struct list lents;		/* struct lent, also of freed eps */
+	struct rdmamsg_counters st;	/* sums of closed eps */
 	struct rdmamsg_reason wait_reason;
-	uint8_t wait_data[PROTO_HELLO_DATA_MAX];	/* its data */
+	uint8_t wait_data[PROTO_HELLO_DATA_MAX];	/* wait_reason.data */
 
 	struct list listeners;
 	struct list requests;
-	/* of the RDMA devices, and of the soft HCA */
+	/* channels of the RDMA devices and of the soft HCA */
 	struct cm_channel {
 		const struct verbs_api *v;	/* NULL until first used */
 		_Atomic(struct rdma_event_channel *) ch;
 	} cm[TABLES];
-	pthread_mutex_t cm_lock;	/* of opening them, of ids that come */
+	pthread_mutex_t cm_lock;	/* for opening cm[], for moved ids */
 	uid_t euid;
 	gid_t egid;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an endpoint has of a shared receive queue: its place, credits, messages.
+ * The share of an endpoint in a shared receive queue: place, credits, messages.
  */
 #include "base/addrmap.h"
 #include "base/base.h"
@@ -47,7 +47,7 @@ static int full(struct srq *q)
 			     SRQ_CTRL, q->account.extra, o->depth);
 }
 
-/* Has receives for all that is promised, and some more. */
+/* Provides receives for all promised messages and 'more'. */
 static int back(struct srq *q, uint32_t more)
 {
 	if (rdmamsg__srq_back(q, more))
@@ -57,7 +57,7 @@ static int back(struct srq *q, uint32_t more)
 			     rdmamsg__text());
 }
 
-/* -ENOBUFS if the address of the peer has its part of the queue. */
+/* -ENOBUFS: the address of the peer has used its part of the queue. */
 static int check_share(struct rdmamsg_ep *ep)
 {
 	const struct srq *q = ep->lane.srq;
@@ -135,7 +135,7 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 	ret = open_share(ep);
 	if (ret)
 		goto err;
-	/* there are buffers for one of those in the lobby, whichever it is */
+	/* buffers for one place serve any one endpoint of the lobby */
 	ret = ep->connect.passive ? back(q, rdmamsg__srq_place(&q->account) - 1) :
 	      rdmamsg__srq_enter(ep);
 	if (!ret)
@@ -159,7 +159,7 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
 				       rdmamsg__granted(ep) - ep->recv.next);
 	ep->connect.lobby = false;
 	ep->lane.srq = NULL;
-	/* a new one is made when somebody needs it */
+	/* the next endpoint creates a new part */
 	if (!q->account.eps && !q->account.lobby && q->failed)
 		rdmamsg__srq_part_free(q);
 }
@@ -183,10 +183,11 @@ void rdmamsg__srq_failed(struct srq *q, int err, const char *what)
 /* ---- credits ---------------------------------------------------------- */
 
 /*
- * An endpoint that uses its credits gets more, at most as many beyond the floor
- * as are left for all the others. So there is always something left. When
- * little is left, an endpoint with more than that gets nothing new until it has
- * used what it has. Credit is never taken back.
+ * Returns the credits that an endpoint may have. If its peer has used half of
+ * the share, the share doubles. Limits: share <= recv_depth, and
+ * share <= floor + rdmamsg__srq_shared(), the credits left for all others. The
+ * library takes no credit back. If 'out' exceeds the share, the endpoint gets
+ * no new credits until its peer has used some.
  */
 static uint32_t share_of(struct rdmamsg_ep *ep, uint32_t out)
 {
@@ -201,8 +202,8 @@ static uint32_t share_of(struct rdmamsg_ep *ep, uint32_t out)
 }
 
 /*
- * How many credits the peer may have beyond 'out', with all that the program
- * keeps of its messages: what is kept holds up this peer and no other.
+ * Returns the credits that the peer may have beyond 'out' while the program
+ * keeps messages of it. Kept messages delay this peer and no other.
  */
 static uint32_t kept_up(struct rdmamsg_ep *ep, uint32_t out)
 {
@@ -215,7 +216,7 @@ static uint32_t kept_up(struct rdmamsg_ep *ep, uint32_t out)
 	return rdmamsg__lent_allows(ep, size, own);
 }
 
-/* Something was used, or is free again. */
+/* Credits were used, or receives are free again. */
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 {
 	struct srq *q = ep->lane.srq;
@@ -233,13 +234,13 @@ void rdmamsg__srq_refill(struct rdmamsg_ep *ep)
 	own = min(data, floor);
 	own = own > out ? own - out : 0;
 	n = data > out ? rdmamsg__srq_covered(q, data - out, own) : 0;
-	/* the program holds it all: again when it lets go of some */
+	/* not enough receives: try again when memory has come back */
 	scarce = data > out + n;
 	if (unlikely(scarce))
 		rdmamsg__starve(ep->ctx, &ep->starving, err ? err : -ENOBUFS);
 	rdmamsg__srq_promise(&q->account, out, n);
 	rdmamsg__srq_post(q);
-	/* of two, one can wait for something that goes the other way */
+	/* with a share of 2, the first credit can wait for another header */
 	rdmamsg__rx_grant(ep, ep->recv.next + out + n,
 			  scarce || ep->rndv.waiting.count ? 1 :
 			  max(ep->lane.share / 2, min(ep->lane.share, 2u)));
@@ -266,7 +267,7 @@ static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		return;
 	out = rdmamsg__granted(ep) - number;
 	rdmamsg__srq_use(&q->account, out);
-	/* credits can wait until half of them are used */
+	/* grant new credits when half of the share is used */
 	if (2 * (out - 1) <= ep->lane.share && !ep->dirty)
 		rdmamsg__ep_touch(ep);
 }
@@ -285,6 +286,6 @@ void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	if (likely(l && l->srq == q))
 		take(q, rdmamsg__ep_of(l), wc);
 	else
-		q->st.strays++;		/* its connection has gone */
+		q->st.strays++;		/* the connection has ended */
 	rdmamsg__srq_again(q);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an endpoint has of a shared receive queue. */
+/* The share of an endpoint in a shared receive queue. */
 #ifndef RDMAMSG_LIB_SRQ_SHARE_H
 #define RDMAMSG_LIB_SRQ_SHARE_H
 
@@ -14,22 +14,25 @@
 #include "wire/flight.h"
 
 /*
- * Gives an endpoint its place: one in the lobby if it was accepted, else that
- * of rdmamsg__srq_enter(). -ENOBUFS when there is none left.
+ * Reserves receives for an endpoint: one in the lobby if the endpoint was
+ * accepted, else those of rdmamsg__srq_enter(). -ENOBUFS: the queue is full.
  */
 int rdmamsg__srq_join(struct rdmamsg_ep *ep);
-/* Out of the lobby: its floor, and receives for control messages. */
+/* Moves it out of the lobby: reserves the floor and control messages. */
 int rdmamsg__srq_enter(struct rdmamsg_ep *ep);
 void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
-/* Something was used, or is free again. */
+/* Grants credits and posts receives. Call it if either may have changed. */
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
-/* Nothing works any more that uses this part: struct lanes. */
+/* Ends all endpoints of q. srq_failed() of struct lanes. */
 void rdmamsg__srq_failed(struct srq *q, int err, const char *what);
-/* The others of the same poll, up to the end, come next. */
+/* Handles *wc. Later completions of this poll follow it, up to 'end'. */
 void rdmamsg__srq_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		       const struct ibv_wc *end);
 
-/* Rendezvous that we announce: there must be a receive for each DONE. */
+/*
+ * Returns true if this side may announce another rendezvous. There must be a
+ * receive for each DONE.
+ */
 static inline bool rdmamsg__rndv_room(const struct rdmamsg_ep *ep)
 {
 	return !ep->rndv.count || (ep->rndv.count < RNDV_MAX &&

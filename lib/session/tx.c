@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests. One is put together in the context's batch; in a callback the
- * batch is posted when the callbacks are through or when it is full, with one
- * doorbell, otherwise at once. Its completion ends the operation it is for.
+ * Requests. Each request is built in the context's batch. In a callback the
+ * batch is posted when the callbacks end or the batch is full, with one
+ * doorbell. Outside of callbacks it is posted at once. The completion of a
+ * request ends its operation.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -27,7 +28,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* What was accepted and not posted ends with the endpoint. */
+/* Accepted operations that could not be posted end with the endpoint. */
 static void unposted(struct lane *l, struct op *op)
 {
 	struct rdmamsg_ep *ep = rdmamsg__ep_of(l);
@@ -66,9 +67,9 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 
 	rdmamsg__tx_flush(ctx);
 	ctx->tx->lane = &ep->lane;
-	/* outside of callbacks the maker of the batch posts it */
+	/* outside of callbacks, the call that began the batch posts it */
 	ctx->loop.work |= ctx->loop.in_callback;
-	ep->lane.hot.len_end = 0;	/* the inline would overtake us */
+	ep->lane.hot.len_end = 0;	/* the inline would overtake it */
 }
 
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
@@ -96,11 +97,11 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	e->sge.length = PROTO_HDR_LEN + len;
 	if (type == PROTO_INVALIDATE) {
 		e->wr.opcode = IBV_WR_SEND_WITH_INV;
-		/* reads before it may still be answered with the key */
+		/* earlier reads may still use the key */
 		e->wr.send_flags |= IBV_SEND_FENCE;
 		e->wr.invalidate_rkey = op->rkey;
 	}
-	/* somebody waits for these; the others may be told later */
+	/* completions that are needed soon; others can be confirmed later */
 	if (op && (op->cookie || op->kind != OP_EAGER))
 		ep->ctx->tx->signal = true;
 	rdmamsg__tx_end(ep);
@@ -118,19 +119,19 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 	e->sge.lkey = lkey;
 	e->wr.wr.rdma.remote_addr = raddr;
 	e->wr.wr.rdma.rkey = rkey;
-	/* the next reads wait for this one */
+	/* later reads wait for this completion */
 	e->wr.send_flags = IBV_SEND_SIGNALED;
 	rdmamsg__tx_end(ep);
 }
 
-/* The last request posted has a completion, which tells of all before it. */
+/* Returns true if the last posted request is signaled. It confirms all. */
 static bool last_is_signaled(const struct rdmamsg_ep *ep)
 {
 	return ep->lane.hot.signal_at ==
 	       (uint32_t)ep->lane.hot.sq_posted - 1 + ep->lane.hot.signal_every;
 }
 
-/* If there is nothing to be sent any more, a keepalive is. */
+/* Posts a keepalive behind unsignaled requests. */
 void rdmamsg__tx_ask(struct rdmamsg *ctx)
 {
 	struct list *n;
@@ -141,7 +142,7 @@ void rdmamsg__tx_ask(struct rdmamsg *ctx)
 		if (!ep->lane.sq.ops || last_is_signaled(ep) ||
 		    (ep->state != EP_OPEN && ep->state != EP_CLOSING))
 			continue;
-		/* it may have gone before what is asked for */
+		/* a keepalive on its way may be before the last request */
 		ep->live.ask_again = ep->live.keepalive_out;
 		if (ep->live.keepalive_out)
 			continue;
@@ -150,7 +151,7 @@ void rdmamsg__tx_ask(struct rdmamsg *ctx)
 	}
 }
 
-/* A write of nothing: the peer's device answers, its program need not. */
+/* An empty write: the peer's device answers without its program. */
 void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
@@ -164,8 +165,8 @@ void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 }
 
 /*
- * Requests complete in order, and none behind a failed one succeeds: a write of
- * nothing behind the read tells how the read has ended.
+ * Requests complete in order, and after a failed request none succeeds. So the
+ * completion of an empty write behind the read tells how the read has ended.
  */
 bool rdmamsg__tx_prove(struct rdmamsg_ep *ep, struct op *op, int *status)
 {
@@ -200,11 +201,11 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	switch (op->kind) {
 	case OP_EAGER:
-		/* the peer's CLOSE says that it has this message */
+		/* if its CLOSE confirms ours, the peer has this message */
 		rdmamsg__op_complete(ep, op, ep->close.confirmed ? 0 : status);
 		break;
 	case OP_RNDV:
-		/* it ends with the peer's DONE; failure ends it in tx_cancel */
+		/* ends with DONE of the peer; after a failure in tx_cancel() */
 		if (!--op->refs)
 			rdmamsg__op_complete(ep, op, op->status);
 		break;
@@ -232,22 +233,22 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 }
 
 /*
- * A completion tells of all requests before it as well: they succeeded, or
- * there would have been an error completion for them.
+ * A completion confirms all requests before it: a failed request would have had
+ * an error completion.
  */
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
 	uint32_t n = (seq - ep->lane.sq.done) & 0x7fffffffu;
 
 	if (unlikely(n >= rdmamsg__sq_used(&ep->lane)))
-		return;		/* not one of ours: a device gone mad */
+		return;		/* no such request: a broken device */
 	for (n++; n && ep->lane.sq.ops; n--) {
 		struct op *op = rdmamsg__sq_take(&ep->lane);
 
 		if (op)
 			request_done(ep, op, n > 1 ? 0 : status);
 	}
-	ep->lane.sq.done += n;	/* nobody waits for the rest */
+	ep->lane.sq.done += n;	/* the rest have no operation */
 	rdmamsg__tx_room(ep);
 	if (unlikely(ep->send.want_writable || ep->send.queued ||
 		     ep->ctrl.due || ep->state != EP_OPEN))
@@ -255,8 +256,8 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 }
 
 /*
- * The queue pair is gone: whatever was accepted and has not ended, ends. The
- * callbacks may look at the endpoint but cannot send any more.
+ * The queue pair is gone. Ends all accepted operations that have not ended.
+ * Callbacks may query the endpoint, but their sends fail.
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {

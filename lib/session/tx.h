@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of an endpoint, by way of the context's batch. */
+/* Requests of an endpoint, posted through the context's batch. */
 #ifndef RDMAMSG_LIB_SESSION_TX_H
 #define RDMAMSG_LIB_SESSION_TX_H
 
@@ -21,9 +21,9 @@ static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 	if (ctx->tx->lane)
 		rdmamsg__tx_post(ctx);
 }
-/* One for this endpoint, what was in it is posted. */
+/* Posts the batch and begins a new batch for this endpoint. */
 void rdmamsg__tx_new(struct rdmamsg_ep *ep);
-/* The next entry of the batch. */
+/* Returns the next entry of the batch. */
 static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 {
 	struct tx_batch *tx = ep->ctx->tx;
@@ -34,8 +34,8 @@ static inline struct tx_entry *rdmamsg__tx_add(struct rdmamsg_ep *ep)
 }
 
 /*
- * For requests of another make: an entry of the batch to fill in, and that it
- * is filled in.
+ * For requests other than inline messages. rdmamsg__tx_begin() returns an entry
+ * of the batch. The caller fills it in and then calls rdmamsg__tx_end().
  */
 static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 						 struct op *op)
@@ -50,7 +50,7 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 	if (unlikely(ep->lane.hot.signal_every == 1))
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 	ep->ctx->tx->odd = true;
-	ep->st.sent_inline--;		/* all requests are, but these */
+	ep->st.sent_inline--;		/* by default all count as inline */
 	ep->credit.bare++;
 	return e;
 }
@@ -59,7 +59,7 @@ static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)
 	if (!ep->ctx->loop.in_callback)
 		rdmamsg__tx_flush(ep->ctx);
 	else
-		rdmamsg__tx_room(ep);	/* not all of them stop at hot.stop */
+		rdmamsg__tx_room(ep);	/* some may exceed hot.stop */
 }
 
 #endif

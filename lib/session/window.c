@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Windows in the send queue of their endpoint, in turn with all else. */
+/* Memory windows: requests in the send queue, and their completions. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -21,7 +21,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-/* A request for what the operation is about. */
+/* Fills the request of a bind or invalidate operation. */
 void rdmamsg__window_fill(const struct rma *r, struct ibv_send_wr *wr)
 {
 	const struct rdmamsg_window *w = r->window;
@@ -53,7 +53,7 @@ void rdmamsg__window_let_go(struct rdmamsg_window *w)
 void rdmamsg__window_done(struct rma *r, int status)
 {
 	r->window->busy--;
-	/* after a failure the device may still think that it is bound */
+	/* after a failure the window may still be bound in the device */
 	if (r->kind == RMA_INVALIDATE && !status)
 		rdmamsg__window_let_go(r->window);
 }
@@ -66,7 +66,7 @@ void rdmamsg__window_taken(struct rdmamsg_ep *ep, uint32_t rkey)
 		struct rdmamsg_window *w = list_entry(n, struct rdmamsg_window,
 						      node);
 
-		/* if it is being taken back here as well, that will fail */
+		/* !bound: this side invalidates it too, which will fail */
 		if (w->rkey != rkey || !w->bound)
 			continue;
 		w->bound = false;
