@@ -598,6 +598,64 @@ static void kept__of_one_peer_OTHERS_GO_ON(void **state)
 	end_fini(&q.s);
 }
 
+static int give_no_memory(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+			  struct rdmamsg_buffer *dst)
+{
+	return 0;
+}
+
+/* The program may have memory for any size; if it has none, nobody has. */
+static void limit__too_small_and_no_memory_given_CLOSES(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.on.on_incoming = give_no_memory;
+	p.c.expect_nothing = p.s.expect_nothing = true;
+	pair_listen(&p);
+	pair_connect(&p);
+	assert_int_equal(end_send(&p.c, HOW_SENDV, 3 << 20, 0), 0);
+	WAIT_FOR(p.s.closed && p.c.closed);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	assert_non_null(strstr(p.s.why.text, "on_incoming"));
+	pair_fini(&p);
+}
+
+/* What they took they would hold until the waiting one has come: for ever. */
+static void limit__smaller_ones_behind_WAIT_THEIR_TURN(void **state)
+{
+	pair_init(&p, NULL);
+	test_close(p.s.ctx);
+	p.s.ctx = test_open(&little);
+	p.s.keep = true;
+	be_still();
+	pair_listen(&p);
+	pair_connect(&p);
+	for (uint32_t tag = 0; tag < 7; tag++)
+		end_send_all(&p.c, HOW_SENDV, 100000, tag);
+	WAIT_FOR(p.s.received == 7);
+	assert_int_equal(end_send(&p.c, HOW_SENDV, 1100000, 7), 0);
+	for (uint32_t tag = 8; tag < 20; tag++)
+		end_send_all(&p.c, HOW_SENDV, 100000, tag);
+	for (int i = 0; i < 5; i++)
+		test_pump(20);
+	assert_int_equal(p.s.received, 7);
+	while (p.s.kept_count) {
+		rdmamsg_msg_free(p.s.kept[--p.s.kept_count]);
+		test_pump(20);
+	}
+	WAIT_FOR(p.s.received > 7);
+	while (p.s.received < 20) {
+		size_t before = p.s.received;
+
+		end_release(&p.s);
+		WAIT_FOR(p.s.received != before);
+	}
+	end_release(&p.s);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 /* The library takes one message in any case. */
 static void limit__below_a_message_IT_COMES_ALONE(void **state)
 {
@@ -842,6 +900,8 @@ int main(int argc, char **argv)
 		TEST(limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED),
 		TEST(kept__of_one_peer_OTHERS_GO_ON),
 		TEST(limit__below_a_message_IT_COMES_ALONE),
+		TEST(limit__too_small_and_no_memory_given_CLOSES),
+		TEST(limit__smaller_ones_behind_WAIT_THEIR_TURN),
 		TEST(kept__of_one_server_LEAVES_HALF_TO_OTHERS),
 		TEST(passed_on__to_each_other_GOES_ON),
 		TEST(passed_on__to_a_peer_that_keeps_IS_BOUNDED),
