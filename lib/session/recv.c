@@ -390,7 +390,7 @@ static bool came_before(const struct rdmamsg_ep *ep)
 	       ep->close.reason.who == RDMAMSG_WHO_DEVICE;
 }
 
-/* Handles each receive that does not take the fast path of rx_msg(). */
+/* Handles each receive that does not take the fast path. */
 static void __attribute__((noinline))
 rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	 const struct ibv_wc *wc)
