@@ -39,7 +39,7 @@ int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int max);
 /* An event of a device, of a port or of an endpoint's queue pair. */
 struct rdmamsg_event {
 	size_t size;
-	int type;		/* enum ibv_event_type, -1: last of device */
+	int type;		/* enum ibv_event_type, -1: device is gone */
 	const char *name;	/* static text */
 	const char *device;	/* valid during the callback */
 	uint32_t port;		/* 0 if not about a port */
