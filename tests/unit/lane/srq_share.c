@@ -9,6 +9,7 @@
 #include "device/verbs_api.h"
 #include "lane/srq.h"
 #include "session/ep.h"
+#include "session/srq_share.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -23,6 +24,8 @@
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
 static bool hidden; /* completions of the server stay in its queue */
+static bool as_write;	/* what it receives is of a write with immediate data */
+static bool astray;	/* the queue pair that has received it is unknown */
 static struct rdmamsg_ep *ends[2];	/* of the server */
 static struct rdmamsg_ep *clients[2];
 static unsigned int accepted, connected;
@@ -40,9 +43,21 @@ static bool may_finish(void)
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
+	int n;
+
 	if (hidden && cq == ends[0]->lane.srq->cq->ibv && !may_finish())
 		return 0;
-	return soft_ops.poll_cq(cq, room, wc);
+	n = soft_ops.poll_cq(cq, room, wc);
+	for (int i = 0; i < n && (as_write || astray); i++) {
+		if (!ends[0]->lane.srq || cq != ends[0]->lane.srq->cq->ibv ||
+		    wc[i].opcode != IBV_WC_RECV)
+			continue;
+		if (as_write)
+			wc[i].opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+		if (astray)
+			wc[i].qp_num = 0xffffff;
+	}
+	return n;
 }
 
 static struct ibv_context *open_device(struct ibv_device *device)
@@ -133,7 +148,7 @@ static int set_up(void **state)
 	client_opts.user = &client;
 	accepted = connected = kept_count = 0;
 	keeps = NULL;
-	hidden = false;
+	hidden = as_write = astray = false;
 	return 0;
 }
 
@@ -145,7 +160,7 @@ static void free_kept(void)
 
 static int tear_down(void **state)
 {
-	hidden = false;
+	hidden = as_write = astray = false;
 	free_kept();
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
@@ -271,6 +286,71 @@ static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 	rdmamsg_ep_release(ends[0]);
 }
 
+/* Nothing of it can be a message, whatever is in the buffer. */
+static void write__with_immediate_data_IS_NO_MESSAGE(void **state)
+{
+	serve(64, 16, 0);
+	join();
+	rdmamsg_ep_hold(ends[0]);
+	as_write = true;
+	assert_int_equal(rdmamsg_send(clients[0], "x", 1, 0, NULL), 0);
+	WAIT_FOR(server.closed);
+	as_write = false;
+	assert_int_equal(server.messages, 0);
+	assert_int_equal(rdmamsg_ep_reason(ends[0])->cause,
+			 RDMAMSG_CAUSE_PROTOCOL);
+	rdmamsg_ep_release(ends[0]);
+}
+
+static uint64_t strays(void)
+{
+	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_srq_stats(shared, &st), 0);
+	return st.strays;
+}
+
+static void message__of_no_endpoint_IS_COUNTED(void **state)
+{
+	serve(64, 16, 0);
+	join();
+	astray = true;
+	assert_int_equal(rdmamsg_send(clients[0], "x", 1, 0, NULL), 0);
+	WAIT_FOR(strays() == 1);
+	assert_int_equal(server.messages, 0);
+}
+
+/* Of a share of 16, which is refilled when half of it is used. */
+static void credits__of_messages_that_wait_STAY_USED(void **state)
+{
+	uint32_t granted;
+
+	serve(64, 16, 0);
+	join();
+	send_many(clients[0], 3);
+	granted = rdmamsg__granted(ends[0]);
+	ends[0]->rndv.waiting.count = ends[0]->lane.share;
+	rdmamsg__srq_refill(ends[0]);
+	assert_int_equal(rdmamsg__granted(ends[0]), granted);
+	ends[0]->rndv.waiting.count = 0;
+	rdmamsg__srq_refill(ends[0]);
+	assert_true(rdmamsg__granted(ends[0]) > granted);
+}
+
+static void answers__to_rendezvous_HAVE_RECEIVES(void **state)
+{
+	struct srq_account a = { .floor = 4, .capacity = 64 };
+	uint32_t before;
+
+	rdmamsg__srq_visit(&a);
+	rdmamsg__srq_admit(&a);
+	before = rdmamsg__srq_in_flight(&a);
+	rdmamsg__srq_expect(&a);
+	assert_int_equal(rdmamsg__srq_in_flight(&a), before + 1);
+	rdmamsg__srq_expected(&a);
+	assert_int_equal(rdmamsg__srq_in_flight(&a), before);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -280,6 +360,10 @@ int main(void)
 		TEST(floor__of_a_peer_whose_messages_are_kept_STAYS),
 		TEST(rendezvous__without_receives_for_answers_ONE_AT_A_TIME),
 		TEST(messages__of_one_that_ends_ARE_ITS_OWN),
+		TEST(write__with_immediate_data_IS_NO_MESSAGE),
+		TEST(message__of_no_endpoint_IS_COUNTED),
+		TEST(credits__of_messages_that_wait_STAY_USED),
+		TEST(answers__to_rendezvous_HAVE_RECEIVES),
 	};
 
 	join_own_fabric("srq-share");
