@@ -803,6 +803,13 @@ static unsigned int send_at_once(void)
 	return accepted;
 }
 
+/* The other end gives no credits and fetches nothing meanwhile. */
+static void run_alone(const struct end *e)
+{
+	for (int i = 0; i < 20; i++)
+		assert_true(rdmamsg_process(e->ctx) >= 0);
+}
+
 static void queue__of_ten_KEEPS_TEN(void **state)
 {
 	pair_init(&p, NULL);
@@ -813,9 +820,31 @@ static void queue__of_ten_KEEPS_TEN(void **state)
 	assert_int_equal(send_at_once(), 4 + 10);
 	assert_int_equal(end_info(&p.c).send_credits, 0);
 	p.c.writable = 0;
+	run_alone(&p.c);
+	assert_int_equal(p.c.writable, 0);
 	WAIT_FOR(p.c.writable);
 	WAIT_FOR(p.s.received == 14);
 	assert_int_equal(end_stats(&p.c).sends_refused, 1);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+/* More are not announced at a time, whatever credits are left. */
+static void rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE(void **state)
+{
+	uint32_t n = 0;
+	int ret;
+
+	pair_open(&p);
+	while (!(ret = end_send(&p.c, HOW_SENDV, 100000, n)))
+		assert_true(++n < 100);
+	assert_int_equal(ret, -EAGAIN);
+	assert_true(end_info(&p.c).send_credits > 0);
+	p.c.writable = 0;
+	run_alone(&p.c);
+	assert_int_equal(p.c.writable, 0);
+	WAIT_FOR(p.c.writable);
+	WAIT_FOR(p.s.received == n);
 	pair_close(&p);
 	pair_fini(&p);
 }
@@ -907,6 +936,7 @@ int main(int argc, char **argv)
 		TEST(passed_on__to_each_other_GOES_ON),
 		TEST(passed_on__to_a_peer_that_keeps_IS_BOUNDED),
 		TEST(queue__of_ten_KEEPS_TEN),
+		TEST(rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE),
 		TEST(queue__without_NEEDS_CREDITS),
 		TEST(writable__nothing_refused_IS_NOT_TOLD),
 		TEST(send__in_on_connected_HAS_THE_WHOLE_QUEUE),

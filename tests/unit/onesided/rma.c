@@ -27,6 +27,8 @@
 static struct ibv_context_ops soft_ops;
 static uint32_t port_max;	/* max_msg_sz; 0: the soft HCA's */
 static uint32_t largest;	/* request that was posted */
+static uint32_t window_changes;	/* bindings and invalidations, posted */
+static uint32_t fenced;		/* of these */
 static bool broken;		/* it takes nothing more */
 static bool no_inline;		/* data in requests */
 static bool invalidates = true;	/* what it is asked to */
@@ -102,6 +104,11 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		if (w->opcode == IBV_WR_SEND_WITH_INV && !invalidates)
 			w->opcode = IBV_WR_SEND;
 
+		if (w->opcode == IBV_WR_BIND_MW ||
+		    w->opcode == IBV_WR_LOCAL_INV) {
+			window_changes++;
+			fenced += (w->send_flags & IBV_SEND_FENCE) != 0;
+		}
 		for (int i = 0; i < w->num_sge; i++)
 			len += w->sg_list[i].length;
 		largest = max(largest, len);
@@ -182,7 +189,7 @@ static int set_up(void **state)
 	};
 	memset(&client, 0, sizeof(client));
 	memset(&server, 0, sizeof(server));
-	port_max = largest = 0;
+	port_max = largest = window_changes = fenced = 0;
 	broken = no_inline = disguised = false;
 	holds = held_count = 0;
 	invalidates = true;
@@ -500,6 +507,20 @@ static void window_invalidate__that_fails_OURS(void **state)
 }
 
 /* A peer that says that access is taken back still has it. */
+/* Their memory may be the target of reads that have not completed. */
+static void window__changes_behind_reads_ARE_FENCED(void **state)
+{
+	struct rdmamsg_window *w;
+
+	connect_both();
+	w = bound_window();
+	WAIT_FOR(server.sent == 1);
+	assert_int_equal(rdmamsg_window_invalidate(w, w), 0);
+	WAIT_FOR(server.sent == 2);
+	assert_int_equal(window_changes, 2);
+	assert_int_equal(fenced, 2);
+}
+
 static void send_invalidate__that_does_not_PROTOCOL(void **state)
 {
 	connect_both();
@@ -583,6 +604,7 @@ int main(void)
 		T(write__from_memory_that_is_refused_OURS),
 		T(window_bind__that_fails_OURS),
 		T(window_invalidate__that_fails_OURS),
+		T(window__changes_behind_reads_ARE_FENCED),
 		T(send_invalidate__that_does_not_PROTOCOL),
 		T(send_invalidate__as_another_message_PROTOCOL),
 		T(send_invalidate__behind_a_read_WAITS_FOR_IT),
