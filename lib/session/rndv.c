@@ -194,7 +194,6 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 	in->state = how == PROTO_DONE_OK ? IN_READY : IN_REFUSED;
 	in->done = (uint8_t)how;
 	in->done_due = true;
-	rdmamsg__sink_dereg(&in->sink, ep->lane.dev);
 	ep->ctrl.due |= CTRL_DONE;
 	rdmamsg__ep_touch(ep);
 }
