@@ -16,9 +16,10 @@ lib/lane: lib/base lib/wire lib/device lib/memory
 lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session
-lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp
+lib/group: lib/base lib/wire lib/device lib/memory lib/session
+lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
-cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
+cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/group
 cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 lib/soft/fabric: lib/base
 lib/soft/verbs: lib/base lib/soft/fabric

@@ -98,7 +98,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	bound = bind_source(ep, &src);
 	if (bound < 0)
 		return bound;
-	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->connect.owner,
+	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->connect.owner, RDMA_PS_TCP,
 				 &ep->connect.id);
 	if (ret)
 		return ret;

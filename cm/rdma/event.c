@@ -10,6 +10,7 @@
 #include "base/watch.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
+#include "group/carrier.h"
 #include "session/connect.h"
 #include "session/ep.h"
 #include "session/sessions.h"
@@ -97,14 +98,15 @@ void rdmamsg__cm_close(struct rdmamsg *ctx)
 }
 
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
-		       struct cm_owner *owner, struct rdma_cm_id **ret_id)
+		       struct cm_owner *owner, enum rdma_port_space ps,
+		       struct rdma_cm_id **ret_id)
 {
 	struct rdma_event_channel *ch;
 	int ret = rdmamsg__cm_open(ctx, v, &ch);
 
 	if (ret)
 		return ret;
-	ret = rdmamsg__v_create_id(v, ch, owner, RDMA_PS_TCP, ret_id);
+	ret = rdmamsg__v_create_id(v, ch, owner, ps, ret_id);
 	if (ret)
 		return rdmamsg__cm_fail(ctx, ret, "connection id");
 	return 0;
@@ -135,6 +137,10 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 						      struct rdmamsg_listener,
 						      owner), ev);
 		break;
+	case CM_CARRIER:
+		rdmamsg__carrier_cm_event(list_entry(owner, struct carrier,
+						     owner), ev);
+		break;
 	case CM_REQUEST:
 		rdmamsg__request_cm_event(ctx, list_entry(owner,
 						struct rdmamsg_request, owner),
@@ -150,6 +156,11 @@ static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)
 	ev->type = from->event;
 	ev->status = from->status;
 	ev->id = from->id;
+	if (from->event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+	    from->event == RDMA_CM_EVENT_MULTICAST_ERROR) {
+		ev->ud = from->param.ud;
+		return;
+	}
 	ev->conn = from->param.conn;
 	if (!from->param.conn.private_data)
 		len = 0;

@@ -70,7 +70,7 @@ static int listen_through(struct rdmamsg_listener *l,
 {
 	struct listen_id *li = &l->ids[v == &rdmamsg__verbs_soft];
 	struct rdma_cm_id *id;
-	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, &id);
+	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
 
 	if (ret)
 		return ret;

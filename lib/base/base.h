@@ -92,6 +92,7 @@ int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
 /* Fills the caller's struct as far as it is long. -EINVAL. */
 int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);
+uint64_t rdmamsg__now_ns(void);
 bool rdmamsg__addr_is_any(const struct sockaddr *addr);
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
 /* Address and port, in buf. */

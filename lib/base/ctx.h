@@ -20,6 +20,7 @@
 #include "base/util.h"
 
 #define CTX_MAGIC	0x72646d61u
+#define GROUP_KEY	0xffffff02u	/* no endpoint has this one */
 
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
@@ -38,12 +39,15 @@ struct rdmamsg {
 	struct tx_batch *tx;		/* of lane/ as well */
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
+	struct groups *groups;		/* group/ */
 	int32_t polls;			/* hot.polls, while that is 0 */
 	bool closing;
 	void *user;
 	struct rdmamsg_options opts;
 	/* Does what calls and callbacks have left to do: rdmamsg__settle(). */
 	void (*settle)(struct rdmamsg *ctx);
+	/* A completion of group/: GROUP_KEY is the upper half of its wr_id. */
+	void (*group_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
 };
 
 /* 0, or -ECHILD in a forked child. */

@@ -105,10 +105,15 @@ int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
 	return 0;
 }
 
-uint64_t rdmamsg__now_ms(void)
+uint64_t rdmamsg__now_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t rdmamsg__now_ms(void)
+{
+	return rdmamsg__now_ns() / 1000000;
 }

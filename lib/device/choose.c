@@ -57,6 +57,16 @@ const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 	return rdmamsg__verbs;
 }
 
+const struct verbs_api *rdmamsg__choose_group(const char *asked)
+{
+	const struct verbs_api *v = rdmamsg__choose_table(asked);
+
+	if (v)
+		return v;
+	return rdmamsg__try(rdmamsg__device_any(rdmamsg__verbs)) == -ENODEV ?
+	       &rdmamsg__verbs_soft : rdmamsg__verbs;
+}
+
 /* Everywhere: beside them. At a loopback address: in their place. */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret)
 {

@@ -30,6 +30,8 @@ const struct verbs_api *rdmamsg__choose_table(const char *asked);
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 					     const struct sockaddr *to,
 					     bool *or_soft);
+/* The table to join a group through: the soft HCA's if there is no other. */
+const struct verbs_api *rdmamsg__choose_group(const char *asked);
 /*
  * Returns true if the soft HCA listens at the address, after listening on the
  * other devices returned 'ret'. Called if rdmamsg__choose_table() gave NULL.

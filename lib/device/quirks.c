@@ -55,7 +55,7 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 			.keeps_receives = true, .no_last_wqe = true,
 			.seven_is_endless = true, .fails_without_route = true,
 			.removal_by_cm = true, .loose_windows = true,
-			.doubtful_reads = true,
+			.doubtful_reads = true, .datagram_rate = 25000,
 		},
 		[KIND_IWARP] = { .no_last_wqe = true, .cm_only = true },
 		[KIND_SOFT] = { .host_atomics = true },

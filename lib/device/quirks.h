@@ -49,6 +49,11 @@ struct quirks {
 	 * COMPST_ERROR).
 	 */
 	bool doubtful_reads;
+	/*
+	 * Datagrams a second that subscribers on the same host were seen to
+	 * keep up with. 0: not measured.
+	 */
+	uint32_t datagram_rate;
 };
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);

@@ -233,6 +233,18 @@ int rdmamsg__v_destroy_ah(const struct verbs_api *v, struct ibv_ah *ah)
 	return CALL(v->destroy_ah(ah));
 }
 
+int rdmamsg__v_attach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
+			    const union ibv_gid *gid, uint16_t lid)
+{
+	return CALL(v->attach_mcast(qp, gid, lid));
+}
+
+int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
+			    const union ibv_gid *gid, uint16_t lid)
+{
+	return CALL(v->detach_mcast(qp, gid, lid));
+}
+
 /* ---- inlines of verbs that go by the context: not in the table -------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,
@@ -375,6 +387,19 @@ int rdmamsg__v_init_qp_attr(const struct verbs_api *v, struct rdma_cm_id *id,
 			    struct ibv_qp_attr *attr, int *mask)
 {
 	return CALL(v->init_qp_attr(id, attr, mask));
+}
+
+int rdmamsg__v_join_multicast(const struct verbs_api *v, struct rdma_cm_id *id,
+			      struct rdma_cm_join_mc_attr_ex *attr,
+			      void *context)
+{
+	return CALL(v->join_multicast(id, attr, context));
+}
+
+int rdmamsg__v_leave_multicast(const struct verbs_api *v, struct rdma_cm_id *id,
+			       struct sockaddr *addr)
+{
+	return CALL(v->leave_multicast(id, addr));
 }
 
 int rdmamsg__v_get_cm_event(const struct verbs_api *v,

@@ -101,6 +101,10 @@ int rdmamsg__v_destroy_srq(const struct verbs_api *v, struct ibv_srq *srq);
 int rdmamsg__v_create_ah(const struct verbs_api *v, struct ibv_pd *pd,
 			 struct ibv_ah_attr *attr, struct ibv_ah **ret);
 int rdmamsg__v_destroy_ah(const struct verbs_api *v, struct ibv_ah *ah);
+int rdmamsg__v_attach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
+			    const union ibv_gid *gid, uint16_t lid);
+int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
+			    const union ibv_gid *gid, uint16_t lid);
 
 /* ---- inlines of verbs that go by the context: not in the table -------- */
 
@@ -151,6 +155,11 @@ int rdmamsg__v_reject(const struct verbs_api *v, struct rdma_cm_id *id,
 int rdmamsg__v_disconnect(const struct verbs_api *v, struct rdma_cm_id *id);
 int rdmamsg__v_init_qp_attr(const struct verbs_api *v, struct rdma_cm_id *id,
 			    struct ibv_qp_attr *attr, int *mask);
+int rdmamsg__v_join_multicast(const struct verbs_api *v, struct rdma_cm_id *id,
+			      struct rdma_cm_join_mc_attr_ex *attr,
+			      void *context);
+int rdmamsg__v_leave_multicast(const struct verbs_api *v, struct rdma_cm_id *id,
+			       struct sockaddr *addr);
 int rdmamsg__v_get_cm_event(const struct verbs_api *v,
 			    struct rdma_event_channel *channel,
 			    struct rdma_cm_event **ret);

@@ -10,6 +10,7 @@
 #include "base/watch.h"
 #include "device/device.h"
 #include "device/pd.h"
+#include "group/group.h"
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "loop/device_use.h"
@@ -47,6 +48,7 @@ struct context {
 	struct memory memory;
 	struct lanes lanes;
 	struct sessions sessions;
+	struct groups groups;
 };
 
 static struct rdmamsg *context_new(void)
@@ -60,6 +62,7 @@ static struct rdmamsg *context_new(void)
 	c->ctx.lanes = &c->lanes;
 	c->ctx.tx = &c->lanes.tx;
 	c->ctx.sessions = &c->sessions;
+	c->ctx.groups = &c->groups;
 	return &c->ctx;
 }
 
@@ -121,6 +124,10 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->sessions->dead);
 	list_init(&ctx->sessions->held);
 	list_init(&ctx->qps);
+	list_init(&ctx->groups->carriers);
+	list_init(&ctx->groups->dead);
+	list_init(&ctx->groups->homeless);
+	ctx->group_done = rdmamsg__carrier_done;
 	list_init(&ctx->memory->region_list);
 	list_init(&ctx->lanes->srq_list);
 	ctx->lanes->srq_failed = rdmamsg__srq_failed;
@@ -215,6 +222,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		rdmamsg_reject(list_first(&ctx->sessions->requests,
 					  struct rdmamsg_request, node),
 			       NULL, 0);
+	rdmamsg__groups_free(ctx);
 	close_eps(ctx);
 	/* what was submitted runs, even if it only frees its argument */
 	while (rdmamsg__submit_run(&ctx->loop))

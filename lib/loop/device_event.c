@@ -9,6 +9,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/use.h"
+#include "group/group.h"
 #include "lane/srq.h"
 #include "loop/device_use.h"
 #include "memory/region.h"
@@ -135,6 +136,8 @@ void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)
 	}
 	if (is_fatal(m->type) && !m->rawqp)
 		async_fail_eps(ctx, m);
+	if (!m->for_ep && !m->rawqp && !m->of)
+		rdmamsg__groups_event(ctx, m->d, m->type, m->port);
 	free(m);
 }
 
@@ -162,6 +165,7 @@ void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail)
 
 	tell(ctx, &ev);
 	end_endpoints(ctx, m->d);
+	rdmamsg__groups_removed(ctx, m->d);
 	rdmamsg__devs_gone(ctx, m->d);
 	free(m);
 }

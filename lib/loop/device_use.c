@@ -3,6 +3,7 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "device/use.h"
+#include "group/group.h"
 #include "lane/srq.h"
 #include "loop/device_use.h"
 #include "memory/pool.h"
@@ -53,10 +54,17 @@ static bool has_messages(const struct dev *dev)
 	       pools_used(&dev->recv_pools) || pools_used(&dev->send_pools);
 }
 
+static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
+		      const char *what)
+{
+	rdmamsg__cq_failed(ctx, cq, err, what);
+	rdmamsg__groups_cq_failed(ctx, cq, err, what);
+}
+
 const struct device_use rdmamsg__device_use = {
 	.release = release, .free = free_rest,
 	.drop_kept = rdmamsg__srqs_dev_free, .drop_spares = drop_spares,
-	.has_messages = has_messages, .cq_failed = rdmamsg__cq_failed,
+	.has_messages = has_messages, .cq_failed = cq_failed,
 	.owner = rdmamsg__qp_owner, .event = rdmamsg__deliver_event,
 	.removed = rdmamsg__deliver_removed,
 };

@@ -16,6 +16,7 @@
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "group/group.h"
 #include "session/tx.h"
 #include "loop/wait.h"
 #include "session/connect.h"
@@ -74,6 +75,8 @@ static void settle(struct rdmamsg *ctx)
 		list_add_tail(&ctx->sessions->held, &ep->node);
 		rdmamsg_ep_release(ep);
 	}
+	if (unlikely(!list_empty(&ctx->groups->dead)))
+		rdmamsg__groups_settle(ctx);
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->devices->reap))
@@ -86,6 +89,7 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	/* most of the time that was all */
 	if (list_empty(&ctx->sessions->dirty) &&
 	    list_empty(&ctx->sessions->dead) && list_empty(&ctx->loop.ended) &&
+	    list_empty(&ctx->groups->dead) &&
 	    !ctx->devices->reap) {
 		ctx->loop.work = false;
 		return;

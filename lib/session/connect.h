@@ -76,7 +76,8 @@ void rdmamsg__cm_close(struct rdmamsg *ctx);
 int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
 int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
-		       struct cm_owner *owner, struct rdma_cm_id **ret);
+		       struct cm_owner *owner, enum rdma_port_space ps,
+		       struct rdma_cm_id **ret);
 void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
 
 /* A CM event, copied before it was acknowledged. */
@@ -86,6 +87,7 @@ struct cm_event {
 	int status;
 	struct rdma_cm_id *id;
 	struct rdma_conn_param conn;	/* private_data points to data */
+	struct rdma_ud_param ud;	/* in place of it, for a group */
 	uint8_t data[256];
 };
 

@@ -103,7 +103,7 @@ enum ep_state {
 
 /* Member of the owner of a CM id. id->context points to it. */
 struct cm_owner {
-	enum cm_owner_kind { CM_EP, CM_LISTENER, CM_REQUEST } kind;
+	enum cm_owner_kind { CM_EP, CM_LISTENER, CM_REQUEST, CM_CARRIER } kind;
 };
 
 enum ep_ctrl {

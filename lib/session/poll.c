@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/use.h"
 #include "lane/srq.h"
 #include "session/ep.h"
 #include "session/poll.h"
@@ -64,7 +65,7 @@ int rdmamsg__cq_poll(struct rdmamsg *ctx, int budget)
 			do {
 				got = ibv_poll_cq(cq->ibv, 16, wc);
 				if (unlikely(got < 0)) {
-					rdmamsg__cq_failed(
+					ctx->devices->use->cq_failed(
 						ctx, cq, -EIO,
 						"polling the completion queue");
 					break;

@@ -555,6 +555,8 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
 			rdmamsg__srq_done(ctx, wc, end);
+		else if (key == GROUP_KEY)
+			ctx->group_done(ctx, wc);
 		return;		/* the endpoint is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {

@@ -63,6 +63,10 @@
 	X(reject, M, EINVAL) \
 	X(disconnect, M, EINVAL) \
 	X(init_qp_attr, M, EINVAL) \
+	X(attach_mcast, P, ENOMEM) \
+	X(detach_mcast, P, EIO) \
+	X(join_multicast, M, ENOMEM) \
+	X(leave_multicast, M, EIO) \
 	X(get_cm_event, M, EIO) \
 	X(ack_cm_event, M, EIO)
 

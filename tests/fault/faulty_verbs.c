@@ -454,6 +454,38 @@ static int ack_cm_event(struct rdma_cm_event *event)
 	return ret;
 }
 
+static int join_multicast(struct rdma_cm_id *id,
+			  struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+	FAIL_M(join_multicast);
+	return real->join_multicast(id, attr, context);
+}
+
+/* Like the next one, it is done whatever is said. */
+static int leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	int ret = real->leave_multicast(id, addr);
+
+	FAIL_M(leave_multicast);
+	return ret;
+}
+
+static int detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid,
+			uint16_t lid)
+{
+	int ret = real->detach_mcast(qp, gid, lid);
+
+	FAIL_P(detach_mcast);
+	return ret;
+}
+
+static int attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid,
+			uint16_t lid)
+{
+	FAIL_P(attach_mcast);
+	return real->attach_mcast(qp, gid, lid);
+}
+
 static int set_option(struct rdma_cm_id *id, int level, int optname,
 		      void *optval, size_t optlen)
 {
@@ -505,6 +537,8 @@ const struct verbs_api faulty_verbs = {
 	.qp_to_qp_ex = ibv_qp_to_qp_ex,
 	.create_ah = create_ah,
 	.destroy_ah = destroy_ah,
+	.attach_mcast = attach_mcast,
+	.detach_mcast = detach_mcast,
 	.modify_qp = modify_qp,
 	.destroy_qp = destroy_qp,
 	.create_event_channel = create_event_channel,
@@ -523,6 +557,8 @@ const struct verbs_api faulty_verbs = {
 	.reject = reject,
 	.disconnect = disconnect,
 	.init_qp_attr = init_qp_attr,
+	.join_multicast = join_multicast,
+	.leave_multicast = leave_multicast,
 	.get_cm_event = get_cm_event,
 	.ack_cm_event = ack_cm_event,
 	.get_src_port = get_src_port,

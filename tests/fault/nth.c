@@ -35,7 +35,7 @@
 #define AREAS		((int)(sizeof(areas) / sizeof(areas[0])))
 static const struct scenario *const areas[] = {
 	connect_scenarios, message_scenarios, memory_scenarios,
-	event_scenarios, oob_scenarios,
+	event_scenarios, oob_scenarios, group_scenarios,
 };
 
 static void prepare(const struct scenario *s)

@@ -50,7 +50,8 @@ struct scenario {
 
 /* each ends with one without a name */
 extern const struct scenario connect_scenarios[], message_scenarios[],
-	memory_scenarios[], event_scenarios[], oob_scenarios[];
+	memory_scenarios[], event_scenarios[], oob_scenarios[],
+	group_scenarios[];
 
 /* nth_ends.c */
 extern struct end ends[2];

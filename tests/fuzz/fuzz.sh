@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- header hello key oob setup soft
+[ $# -gt 0 ] || set -- frame header hello key oob setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -26,6 +26,7 @@ for target in "$@"; do
 	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
 			-exec grep -L '^int main' {} +)
 		sources="$sources $top/lib/base/handles.c" ;;
+	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces

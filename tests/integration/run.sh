@@ -16,7 +16,8 @@ set -eu
 programs="device errors arguments log stats fork connect setup accept close
 	messages memory cookies credits loop submit wait move idle events dead
 	death cycles fast oob oob_records oob_strangers qp rma window features
-	regcache srq srq_options pool pd guard thousands strangers"
+	regcache srq srq_options pool pd guard group thousands
+	strangers"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]

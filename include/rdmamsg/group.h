@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups: publish and subscribe on RDMA multicast. A publisher's message goes
+ * to every subscriber of the group. Nothing is acknowledged: what is lost is
+ * told to the subscriber that has lost it.
+ *
+ * All calls are made in the context's thread, and all handlers are called in
+ * it, by rdmamsg_process() and the calls that wait.
+ */
+#ifndef RDMAMSG_GROUP_H
+#define RDMAMSG_GROUP_H
+
+#include <rdmamsg/rdmamsg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rdmamsg_group;
+
+enum rdmamsg_group_flags {
+	RDMAMSG_GROUP_PUBLISH = 1u << 0,	/* it publishes */
+	RDMAMSG_GROUP_SUBSCRIBE = 1u << 1,	/* it receives; neither: both */
+	RDMAMSG_GROUP_OWN = 1u << 2,	/* also what it publishes itself */
+	RDMAMSG_GROUP_RAW = 1u << 3,	/* datagrams without frames */
+	RDMAMSG_GROUP_REPAIR = 1u << 4,	/* asks for what is missing */
+	RDMAMSG_GROUP_IPOIB = 1u << 5,	/* in IPoIB's port space, not UDP's */
+};
+
+/* Who sends to a group. */
+struct rdmamsg_group_sender {
+	uint64_t id;			/* random; 0 in raw mode */
+	uint8_t gid[16];
+	uint32_t qp_num;
+};
+
+struct rdmamsg_group_message {
+	const void *data;		/* valid during the call */
+	size_t len;			/* bytes */
+	uint32_t number;		/* counts the sender's; 0 in raw mode */
+	const struct rdmamsg_group_sender *sender;	/* during the call */
+	/* of raw mode */
+	int has_imm;
+	uint32_t imm;			/* immediate data, host order */
+	const void *grh;		/* the datagram's GRH, 40 bytes */
+};
+
+/* Each may be NULL. The group may be left in any of them. */
+struct rdmamsg_group_handlers {
+	size_t size;
+
+	/*
+	 * It can publish, and what others publish from here on arrives. Comes
+	 * again after on_lost.
+	 */
+	void (*on_joined)(struct rdmamsg_group *group);
+	/*
+	 * The membership is lost: a port, an address or the subnet manager has
+	 * changed. The library joins again. Until on_joined nothing arrives,
+	 * and rdmamsg_publish() gives -EAGAIN.
+	 */
+	void (*on_lost)(struct rdmamsg_group *group,
+			const struct rdmamsg_reason *why);
+	void (*on_message)(struct rdmamsg_group *group,
+			   const struct rdmamsg_group_message *msg);
+	/* These messages of the sender, both included, will not come. */
+	void (*on_gap)(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_sender *sender,
+		       uint32_t first, uint32_t last);
+	/* rdmamsg_publish() gave -EAGAIN, and may now be tried again. */
+	void (*on_writable)(struct rdmamsg_group *group);
+	/*
+	 * The membership is over, or was never made. Nothing comes after it,
+	 * and the group is freed when it returns.
+	 */
+	void (*on_closed)(struct rdmamsg_group *group,
+			  const struct rdmamsg_reason *why);
+};
+
+/* 0 and NULL: the default, which the comment gives. */
+struct rdmamsg_group_options {
+	size_t size;
+	void *user;
+	const struct rdmamsg_group_handlers *handlers;
+	uint32_t flags;			/* enum rdmamsg_group_flags */
+	const char *source;		/* local address; by the route */
+	const char *device;		/* RDMA device; by the address */
+	uint32_t timeout_ms;		/* until joined; 10000 */
+	uint32_t max_message;		/* bytes; 1 MB, at most 16 MB */
+	uint32_t max_held;		/* bytes of incomplete ones; 16 MB */
+	uint32_t max_senders;		/* that are followed; 64 */
+	uint32_t recv_depth;		/* datagrams; 1024, 16..65536 */
+	uint32_t send_depth;		/* datagrams; 256, 16..65536 */
+	/*
+	 * Datagrams a second that are published, repeated ones included. The
+	 * default is 25,000 on Soft-RoCE and 200,000 elsewhere.
+	 * RDMAMSG_NONE: as many as the device sends.
+	 */
+	uint32_t rate;
+	/* a publisher with RDMAMSG_GROUP_REPAIR keeps the last ones for it */
+	uint32_t history;		/* messages; 16384, 16..65536 */
+	uint32_t history_bytes;		/* 16 MB */
+	uint32_t history_ms;		/* each at least; 100 */
+	uint32_t linger_ms;		/* repairs after leaving; 500 */
+};
+
+/*
+ * Joins a group: an IPv4 or IPv6 multicast address, or an MGID, "ff..." with
+ * all of its eight parts. on_joined or on_closed tells the result within
+ * timeout_ms. Fails at once for what makes no sense or what this host lacks:
+ * -EINVAL (also: not a multicast address), -ENODEV, -EADDRNOTAVAIL, -EACCES,
+ * -ENOMEM, -EMFILE, -EOPNOTSUPP for a device without multicast.
+ */
+int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
+		       const struct rdmamsg_group_options *opts,
+		       struct rdmamsg_group **ret);
+/* Leaves; what was published before still goes out. on_closed follows. */
+void rdmamsg_group_leave(struct rdmamsg_group *group);
+void *rdmamsg_group_user(const struct rdmamsg_group *group);
+
+/*
+ * Sends a copy of 'len' bytes to the group. -EAGAIN: no room now, on_writable
+ * follows; -EMSGSIZE: larger than max_message, or in raw mode than the
+ * path's MTU; -ENOTCONN: not joined; -EPERM: it does not publish.
+ */
+int rdmamsg_publish(struct rdmamsg_group *group, const void *data, size_t len);
+/* The same in raw mode, with immediate data. -EOPNOTSUPP: not in raw mode. */
+int rdmamsg_publish_imm(struct rdmamsg_group *group, const void *data,
+			size_t len, uint32_t imm);
+
+/* ---- diagnosis -------------------------------------------------------- */
+
+struct rdmamsg_group_info {
+	size_t size;
+	int joined;
+	uint64_t id;			/* of this sender */
+	uint8_t mgid[16];
+	uint16_t mlid;			/* 0 on Ethernet */
+	uint8_t sl;			/* service level */
+	uint8_t port;
+	uint32_t qkey;
+	uint32_t qp_num;		/* other groups may share it */
+	uint32_t mtu;			/* bytes of a datagram */
+	uint32_t rate;			/* datagrams a second, 0: any number */
+	const char *device;		/* until on_lost or on_closed; or NULL */
+};
+
+/* -ENOTCONN: it was never joined. */
+int rdmamsg_group_query(const struct rdmamsg_group *group,
+			struct rdmamsg_group_info *info);
+
+struct rdmamsg_group_counters {
+	size_t size;
+	uint64_t joins;			/* more than 1: after on_lost */
+	/* publishing */
+	uint64_t sent_messages;
+	uint64_t sent_bytes;		/* of messages */
+	uint64_t sent_datagrams;	/* all of this group */
+	uint64_t sent_repeated;		/* of these: repairs */
+	uint64_t sent_failed;		/* refused by the device */
+	uint64_t refused;		/* -EAGAIN */
+	uint64_t requests;		/* NACKs that have come */
+	uint64_t requests_dropped;	/* ranges, for want of room */
+	/* subscribing */
+	uint64_t received_messages;
+	uint64_t received_bytes;	/* of messages */
+	uint64_t received_datagrams;	/* all of this group */
+	uint64_t received_repeated;	/* of these: repairs */
+	uint64_t gaps;			/* calls of on_gap */
+	uint64_t lost_messages;		/* in them */
+	uint64_t asked;			/* NACKs sent */
+	/* datagrams received and dropped, by cause */
+	uint64_t dropped_own;
+	uint64_t dropped_double;
+	uint64_t dropped_late;		/* delivered or given up before */
+	uint64_t dropped_malformed;	/* no frame, or it contradicts others */
+	uint64_t dropped_forged;	/* the sender's id from another place */
+	uint64_t dropped_large;		/* of a message above max_message */
+	uint64_t dropped_memory;	/* max_held, or no memory */
+	uint64_t dropped_senders;	/* max_senders */
+	uint64_t senders;		/* followed now */
+};
+
+int rdmamsg_group_stats(const struct rdmamsg_group *group,
+			struct rdmamsg_group_counters *stats);
+/*
+ * Likewise of one sender: the counters from received_messages to lost_messages,
+ * and those of drops. The others are 0. -ENOENT: it is not followed.
+ */
+int rdmamsg_group_sender_stats(const struct rdmamsg_group *group, uint64_t id,
+			       struct rdmamsg_group_counters *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A membership that is lost is asked for again, with another queue pair: the
+ * old one's address, key or partition may be of the past. What was published
+ * and what has come stay with the group.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/async.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+#include "group/carrier.h"
+#include "group/group.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+
+#define AGAIN_MS	50u	/* after the first failure, doubled each time */
+#define AGAIN_MAX_MS	5000u
+
+void rdmamsg__group_lost(struct rdmamsg_group *g)
+{
+	uint32_t ms;
+
+	if (g->state == GROUP_JOINED) {
+		/* one that is lost again and again is not asked for at once */
+		if (rdmamsg__now_ms() - g->joined_at > AGAIN_MAX_MS)
+			g->tries = 0;
+		g->lost_told = false;
+		rdmamsg__repair_lost(g);
+	}
+	ms = g->tries ? AGAIN_MS << min(g->tries - 1, 10u) : 0;
+	log_info("a group is joined again: %s", g->reason.text);
+	list_del(&g->wait_node);
+	g->state = GROUP_LOST;
+	g->lost = true;
+	g->tries++;
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer,
+			   min(ms, AGAIN_MAX_MS));
+}
+
+void rdmamsg__group_again(struct rdmamsg_group *g)
+{
+	int ret;
+
+	if (!g->lost_told) {
+		g->lost_told = true;
+		rdmamsg__tell(&g->ctx->loop, g->on.on_lost, g, &g->reason);
+		if (g->state != GROUP_LOST)
+			return;
+	}
+	rdmamsg__group_quit(g);
+	list_add_tail(&g->ctx->groups->homeless, &g->node);
+	ret = rdmamsg__try(rdmamsg__group_start(g));
+	if (ret)
+		rdmamsg__group_lost(g);
+}
+
+/* ---- what devices tell ------------------------------------------------ */
+
+/* The address that datagrams are sent from is another one now, or none. */
+static bool has_moved(const struct carrier *c)
+{
+	struct ibv_gid_entry e;
+	int ret = rdmamsg__v_query_gid_ex(c->v, c->dev->device->verbs, c->port,
+					  c->sgid_index, &e);
+
+	return ret || memcmp(&e.gid, &c->sgid, sizeof(e.gid));
+}
+
+static bool concerns(const struct carrier *c, int type)
+{
+	switch (type) {
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		return true;
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PORT_ACTIVE:
+		return has_moved(c);
+	default:
+		return false;
+	}
+}
+
+void rdmamsg__groups_event(struct rdmamsg *ctx,
+			   const struct rdmamsg_device *d, int type,
+			   uint32_t port)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->groups->carriers) {
+		struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (c->state != CARRIER_READY || c->dev->device != d ||
+		    c->port != port || !concerns(c, type))
+			continue;
+		rdmamsg__carrier_lost(c, RDMAMSG_WHO_NETWORK,
+				      RDMAMSG_CAUSE_TRANSPORT, -ENETRESET,
+				      rdmamsg__event_text(type));
+	}
+}
+
+void rdmamsg__groups_removed(struct rdmamsg *ctx,
+			     const struct rdmamsg_device *d)
+{
+	struct list *n;
+
+	/* another device may be at this address: that one is not gone */
+	list_for_each(n, &ctx->groups->carriers) {
+		struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (c->dev && c->dev->device == d && d->gone)
+			rdmamsg__carrier_end(c, RDMAMSG_CAUSE_REMOVED, -ENODEV,
+					     "the RDMA device was removed");
+	}
+}
+
+void rdmamsg__groups_cq_failed(struct rdmamsg *ctx, const struct cq *cq,
+			       int err, const char *what)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->groups->carriers) {
+		struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (c->cq == cq)
+			rdmamsg__carrier_end(c, RDMAMSG_CAUSE_TRANSPORT, err,
+					     what);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "group/history.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int rdmamsg__history_init(struct history *h, uint32_t first, uint32_t messages,
+			  size_t max_bytes)
+{
+	assert(messages && !(messages & (messages - 1)));
+	*h = (struct history){
+		.ring = calloc(messages, sizeof(struct kept *)),
+		.mask = messages - 1, .oldest = first, .next = first,
+		.max_bytes = max_bytes,
+	};
+	return h->ring ? 0 : -ENOMEM;
+}
+
+static void drop_oldest(struct history *h)
+{
+	struct kept **at = &h->ring[h->oldest & h->mask];
+
+	h->bytes -= (*at)->len;
+	free(*at);
+	*at = NULL;
+	h->oldest++;
+}
+
+void rdmamsg__history_fini(struct history *h)
+{
+	while (h->ring && h->oldest != h->next)
+		drop_oldest(h);
+	free(h->ring);
+	h->ring = NULL;
+}
+
+static bool is_full(const struct history *h, uint32_t count, size_t bytes)
+{
+	return count > h->mask || bytes > h->max_bytes;
+}
+
+uint64_t rdmamsg__history_victim(const struct history *h, uint32_t len)
+{
+	uint32_t count = h->next - h->oldest, number = h->oldest;
+	size_t bytes = h->bytes + len;
+	uint64_t when = 0;
+
+	for (; count && is_full(h, count, bytes); count--, number++) {
+		const struct kept *k = h->ring[number & h->mask];
+
+		bytes -= k->len;
+		when = k->when;
+	}
+	return when;
+}
+
+int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
+			 uint64_t when, const struct kept **ret)
+{
+	struct kept *k = malloc(sizeof(*k) + len);
+
+	if (!k)
+		return -ENOMEM;
+	*k = (struct kept){ .when = when, .number = h->next, .len = len };
+	if (len)
+		memcpy(k->data, data, len);
+	while (h->oldest != h->next &&
+	       is_full(h, h->next - h->oldest, h->bytes + len))
+		drop_oldest(h);
+	h->ring[h->next++ & h->mask] = k;
+	h->bytes += len;
+	*ret = k;
+	return 0;
+}
+
+const struct kept *rdmamsg__history_find(const struct history *h,
+					 uint32_t number)
+{
+	return number - h->oldest < h->next - h->oldest ?
+	       h->ring[number & h->mask] : NULL;
+}

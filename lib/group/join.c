@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A membership: asked for, granted, left. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/choose.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "session/connect.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/group.h>
+
+#define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
+#define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
+		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
+#define TIMERS	3	/* of each group */
+
+/* ---- options ---------------------------------------------------------- */
+
+static const struct range ranges[] = {
+#define R(field, def, lowest, highest) \
+	RANGE_OF(struct rdmamsg_group_options, field, def, 0, lowest, highest)
+	R(timeout_ms, 10000, 1, 3600000),
+	R(max_message, 1 << 20, 1, 16 << 20),
+	R(max_held, 16 << 20, 1 << 16, 1 << 30),
+	R(max_senders, 64, 1, 65536),
+	R(recv_depth, 1024, 16, 65536),
+	R(send_depth, 256, 16, 65536),
+	RANGE_OF(struct rdmamsg_group_options, rate, 0, RDMAMSG_NONE, 100,
+		 100000000),
+	R(history, 16384, 16, 65536),
+	R(history_ms, 100, 1, 60000),
+	R(history_bytes, 16 << 20, 1 << 16, 1 << 30),
+	R(linger_ms, 500, 1, 3600000),
+#undef R
+};
+
+static uint32_t pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static int take_options(struct rdmamsg_group *g,
+			const struct rdmamsg_group_options *opts)
+{
+	struct rdmamsg_group_options *o = &g->opts;
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
+				     "rdmamsg_group_options");
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&g->on, sizeof(g->on), o->handlers,
+					 "rdmamsg_group_handlers");
+	if (!ret)
+		ret = rdmamsg__set_ranges(o, ranges,
+					  sizeof(ranges) / sizeof(*ranges));
+	if (ret)
+		return ret;
+	if (o->flags & ~(uint32_t)FLAGS)
+		return rdmamsg__fail(-EINVAL, "flags 0x%x of a group: unknown",
+				     o->flags & ~(uint32_t)FLAGS);
+	if (!(o->flags & BOTH))
+		o->flags |= BOTH;
+	if (o->max_held < o->max_message)
+		return rdmamsg__fail(-EINVAL, "max_held %u: at least "
+				     "max_message, %u", o->max_held,
+				     o->max_message);
+	o->send_depth = pow2(o->send_depth);
+	o->history = pow2(o->history);
+	g->user = o->user;
+	g->room.max = 2 * (size_t)o->max_held;
+	g->room.max_message = o->max_message;
+	return 0;
+}
+
+static int take_address(struct rdmamsg_group *g, const char *address)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&g->addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&g->addr;
+	bool is_group;
+
+	if (!address)
+		return rdmamsg__fail(-EINVAL, "the group to join is NULL");
+	if (inet_pton(AF_INET, address, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		is_group = IN_MULTICAST(ntohl(in->sin_addr.s_addr));
+	} else if (inet_pton(AF_INET6, address, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
+	} else {
+		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
+				     "group, such as 239.1.2.3 or ff15::1",
+				     address);
+	}
+	if (!is_group)
+		return rdmamsg__fail(-EINVAL, "%s is not a multicast address: "
+				     "those are 224.0.0.0 to 239.255.255.255, "
+				     "and ff00::/8", address);
+	return 0;
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static void set_reason(struct rdmamsg_group *g, enum rdmamsg_who who,
+		       enum rdmamsg_cause cause, int error, const char *fmt,
+		       va_list ap)
+{
+	g->reason.size = sizeof(g->reason);
+	g->reason.who = who;
+	g->reason.cause = cause;
+	g->reason.error = error;
+	g->reason.cm_event = -1;
+	vsnprintf(g->reason.text, sizeof(g->reason.text), fmt, ap);
+}
+
+static void end(struct rdmamsg_group *g)
+{
+	g->state = GROUP_ENDED;
+	list_del(&g->wait_node);
+	list_del(&g->node);
+	list_add_tail(&g->ctx->groups->dead, &g->node);
+	g->ctx->loop.work = true;
+}
+
+void rdmamsg__group_end(struct rdmamsg_group *g, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error, const char *fmt,
+			...)
+{
+	va_list ap;
+
+	if (g->state == GROUP_ENDED)
+		return;
+	va_start(ap, fmt);
+	set_reason(g, who, cause, error, fmt, ap);
+	va_end(ap);
+	end(g);
+}
+
+void rdmamsg__group_fail(struct rdmamsg_group *g, enum rdmamsg_who who,
+			 enum rdmamsg_cause cause, int error, const char *fmt,
+			 ...)
+{
+	va_list ap;
+
+	if (g->state == GROUP_ENDED || g->state == GROUP_LOST)
+		return;
+	va_start(ap, fmt);
+	set_reason(g, who, cause, error, fmt, ap);
+	va_end(ap);
+	if (g->state == GROUP_JOINED ||
+	    (g->lost && g->state != GROUP_LEAVING))
+		rdmamsg__group_lost(g);
+	else
+		end(g);
+}
+
+/* What was not joined is not left. */
+void rdmamsg__group_quit(struct rdmamsg_group *g)
+{
+	struct carrier *c = g->carrier;
+	int ret = 0;
+
+	if (!c)
+		return;
+	if (g->attached)
+		ret = rdmamsg__v_detach_mcast(c->v, c->qp, &g->mgid, g->mlid);
+	if (!ret && g->listed)
+		ret = rdmamsg__v_leave_multicast(c->v, c->id,
+						 (struct sockaddr *)&g->addr);
+	if (ret)
+		log_info("leaving a group: %s", strerror(-ret));
+	g->attached = g->listed = false;
+	rdmamsg__roce6_leave(g);
+	if (g->to.ah)
+		rdmamsg__carrier_drop_ah(c, g->to.ah);
+	g->to.ah = NULL;
+	g->alone = false;
+	g->carrier = NULL;
+	list_del(&g->wait_node);
+	list_del(&g->node);
+	rdmamsg__carrier_put(c);
+}
+
+static void group_free(struct rdmamsg_group *g)
+{
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->ask);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->pace_timer);
+	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
+	rdmamsg__repair_free(g);
+	rdmamsg__members_free(g);
+	list_del(&g->node);
+	rdmamsg__group_quit(g);
+	free(g->pending);
+	free(g);
+}
+
+void rdmamsg__groups_settle(struct rdmamsg *ctx)
+{
+	while (!list_empty(&ctx->groups->dead)) {
+		struct rdmamsg_group *g = list_first(&ctx->groups->dead,
+						     struct rdmamsg_group,
+						     node);
+
+		rdmamsg__tell(&ctx->loop, g->on.on_closed, g, &g->reason);
+		group_free(g);
+	}
+}
+
+static void end_all(struct list *groups)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, groups)
+		rdmamsg__group_end(list_entry(n, struct rdmamsg_group, node),
+				   RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+				   -ECANCELED, "the context was closed");
+}
+
+/* The context is being closed. */
+void rdmamsg__groups_free(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->groups->carriers)
+		end_all(&list_entry(n, struct carrier, node)->groups);
+	end_all(&ctx->groups->homeless);
+	rdmamsg__groups_settle(ctx);
+	rdmamsg__handles_free(&ctx->groups->table);
+}
+
+/* ---- joining ---------------------------------------------------------- */
+
+static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
+{
+	struct carrier *c = g->carrier;
+	struct ibv_ah_attr attr = ud->ah_attr;
+	int ret;
+
+	if (!g->mtu) {
+		g->mtu = c->mtu;
+		rdmamsg__group_pace_init(g);
+	}
+	/* fragments keep their size, so that they can be repeated */
+	if (c->mtu < g->mtu)
+		return rdmamsg__fail(-EMSGSIZE, "the MTU of device %s has "
+				     "become smaller: %u instead of %u",
+				     c->dev->device->name, c->mtu, g->mtu);
+	g->mgid = attr.grh.dgid;
+	g->mlid = attr.dlid;
+	g->sl = attr.sl;
+	rdmamsg__carrier_address(c, attr.grh.sgid_index);
+	g->to = (struct carrier_to){ .qpn = ud->qp_num, .qkey = ud->qkey };
+	ret = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &g->to.ah);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "address handle of a group");
+	if (!(g->opts.flags & RDMAMSG_GROUP_SUBSCRIBE))
+		return 0;
+	ret = rdmamsg__v_attach_mcast(c->v, c->qp, &g->mgid, g->mlid);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "attaching to a group");
+	g->attached = true;
+	return 0;
+}
+
+static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
+{
+	int ret = rdmamsg__try(enter(g, ud));
+
+	if (ret) {
+		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
+				    RDMAMSG_CAUSE_RESOURCES, ret, "%s",
+				    rdmamsg__text());
+		return;
+	}
+	g->state = GROUP_JOINED;
+	g->st.joins++;
+	g->joined_at = rdmamsg__now_ms();
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
+	rdmamsg__tell(&g->ctx->loop, g->on.on_joined, g);
+	if (g->state != GROUP_JOINED)
+		return;
+	rdmamsg__repair_joined(g);
+	rdmamsg__ask_joined(g);
+	rdmamsg__group_writable(g);
+}
+
+static int join_as(struct rdmamsg_group *g, uint32_t flags)
+{
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS |
+			     RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = flags, .addr = (struct sockaddr *)&g->addr,
+	};
+
+	return rdmamsg__v_join_multicast(g->carrier->v, g->carrier->id, &attr,
+					 g);
+}
+
+/*
+ * A pure publisher needs nothing of what others send. Not every subnet manager
+ * knows such members (Linux 6.1, cma_join_ib_multicast()).
+ */
+static int join_cm(struct rdmamsg_group *g)
+{
+	int ret = -EOPNOTSUPP;
+
+	if (!(g->opts.flags & RDMAMSG_GROUP_SUBSCRIBE))
+		ret = join_as(g, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+	return ret ? join_as(g, RDMA_MC_JOIN_FLAG_FULLMEMBER) : 0;
+}
+
+/* The program's call may be the one that joins: no callback from here. */
+void rdmamsg__group_ready(struct rdmamsg_group *g)
+{
+	int ret = join_cm(g);
+
+	g->state = GROUP_JOINING;
+	if (!ret) {
+		g->listed = true;
+		return;
+	}
+	if (rdmamsg__roce6_serves(g, ret)) {
+		g->alone = true;
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer, 0);
+		return;
+	}
+	rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES, ret,
+			    "joining the group: %s", strerror(-ret));
+}
+
+void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev)
+{
+	if (ev->type != RDMA_CM_EVENT_MULTICAST_JOIN)
+		rdmamsg__group_fail(g, RDMAMSG_WHO_NETWORK,
+				    RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
+				    g->state == GROUP_JOINED ?
+				    "the group was lost: %s" :
+				    "the group cannot be joined: %s",
+				    strerror(-ev->status));
+	else if (g->state == GROUP_JOINING)
+		joined(g, &ev->ud);
+}
+
+/* The connection manager does not serve it, and nobody else has to answer. */
+static void join_alone(struct rdmamsg_group *g)
+{
+	struct rdma_ud_param ud;
+	int ret = rdmamsg__try(rdmamsg__roce6_join(g, &ud));
+
+	if (!ret)
+		joined(g, &ud);
+	else
+		rdmamsg__group_fail(g, RDMAMSG_WHO_LOCAL,
+				    RDMAMSG_CAUSE_RESOURCES, ret, "%s",
+				    rdmamsg__text());
+}
+
+static void on_timer(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, timer);
+
+	switch (g->state) {
+	case GROUP_WAITING:
+	case GROUP_JOINING:
+		if (g->alone)
+			join_alone(g);
+		else
+			rdmamsg__group_fail(g, RDMAMSG_WHO_NETWORK,
+					    RDMAMSG_CAUSE_TIMEOUT, -ETIMEDOUT,
+					    "the group could not be joined in "
+					    "%u ms (timeout_ms)",
+					    g->opts.timeout_ms);
+		break;
+	case GROUP_LOST:
+		rdmamsg__group_again(g);
+		break;
+	case GROUP_LEAVING:
+		rdmamsg__group_left(g);
+		break;
+	default:
+		break;
+	}
+}
+
+int rdmamsg__group_start(struct rdmamsg_group *g)
+{
+	const struct carrier_wants wants = {
+		.source = g->opts.source,
+		.device = rdmamsg__asked(g->opts.device),
+		.ps = g->opts.flags & RDMAMSG_GROUP_IPOIB ? RDMA_PS_IPOIB :
+		      RDMA_PS_UDP,
+		.recv_depth = g->opts.recv_depth,
+		.send_depth = g->opts.send_depth,
+	};
+	int ret = rdmamsg__carrier_get(g->ctx, &g->addr, &wants,
+				       g->opts.timeout_ms, &g->carrier);
+
+	if (ret)
+		return ret;
+	g->state = GROUP_WAITING;
+	list_del(&g->node);
+	list_add_tail(&g->carrier->groups, &g->node);
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer,
+			   g->opts.timeout_ms);
+	if (g->carrier->state == CARRIER_READY)
+		rdmamsg__group_ready(g);
+	return 0;
+}
+
+static void on_paced(struct timer *t)
+{
+	rdmamsg__group_writable(list_entry(t, struct rdmamsg_group,
+					   pace_timer));
+}
+
+int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
+		       const struct rdmamsg_group_options *opts,
+		       struct rdmamsg_group **ret_g)
+{
+	struct rdmamsg_group *g;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!ret_g)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_group_join: ret is "
+				     "NULL");
+	if (ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return rdmamsg__fail(-ENOMEM, "no memory for a group");
+	g->ctx = ctx;
+	list_init(&g->node);
+	list_init(&g->wait_node);
+	list_init(&g->members);
+	g->socket = -1;
+	rdmamsg__timer_init(&g->timer, on_timer);
+	ret = take_options(g, opts);
+	if (!ret)
+		ret = take_address(g, address);
+	if (!ret && getrandom(&g->id, sizeof(g->id), 0) != sizeof(g->id))
+		ret = rdmamsg__fail(-EIO, "no random numbers");
+	if (!ret)
+		ret = rdmamsg__timers_reserve(&ctx->loop.timers, TIMERS);
+	if (ret) {
+		free(g);
+		return ret;
+	}
+	rdmamsg__ask_init(g);
+	rdmamsg__timer_init(&g->pace_timer, on_paced);
+	if (g->opts.flags & RDMAMSG_GROUP_REPAIR &&
+	    g->opts.flags & RDMAMSG_GROUP_PUBLISH)
+		ret = rdmamsg__repair_new(g);
+	if (!ret)
+		ret = rdmamsg__group_start(g);
+	if (ret) {
+		group_free(g);
+		return ret;
+	}
+	*ret_g = g;
+	return 0;
+}
+
+void *rdmamsg_group_user(const struct rdmamsg_group *g)
+{
+	return g->user;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A publisher leaves when all that it has published has gone out, and, with
+ * repair, when nobody asks for it any more. END tells subscribers.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmamsg/group.h>
+
+#define ENDS		3	/* END frames: one may be lost */
+#define DRAIN_MS	1000u	/* until what was sent has completed */
+
+void rdmamsg__group_left(struct rdmamsg_group *g)
+{
+	rdmamsg__group_end(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED, 0,
+			   "left");
+}
+
+/* The last one completes when all before it has. */
+static int send_ends(struct rdmamsg_group *g)
+{
+	const struct frame f = {
+		.type = FRAME_END, .flags = g->repair ? FRAME_REPAIRS : 0u,
+		.sender = g->id, .number = g->number,
+		.oldest = rdmamsg__repair_oldest(g),
+	};
+	struct carrier_to to = g->to;
+	int ret = 0;
+
+	to.signaled = true;
+	for (int i = 0; i < ENDS && !ret; i++)
+		ret = rdmamsg__group_send_frame(g, &to, &f);
+	return ret;
+}
+
+void rdmamsg__leave_sent(struct rdmamsg_group *g)
+{
+	struct carrier *c = g->carrier;
+
+	g->leaving_sent = true;
+	/* rdmamsg__group_writable() comes here again */
+	if (g->pending)
+		return;
+	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))
+		(void)send_ends(g);
+	list_del(&g->wait_node);
+	if (c->done == c->sent) {
+		rdmamsg__group_left(g);
+		return;
+	}
+	g->drained_at = c->sent;
+	list_add_tail(&c->draining, &g->wait_node);
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer, DRAIN_MS);
+}
+
+void rdmamsg_group_leave(struct rdmamsg_group *g)
+{
+	struct rdmamsg *ctx;
+
+	if (!g || rdmamsg__ctx_check(g->ctx))
+		return;
+	ctx = g->ctx;
+	if (g->state == GROUP_LEAVING || g->state == GROUP_ENDED)
+		return;
+	if (g->state == GROUP_JOINED && g->st.sent_messages) {
+		g->state = GROUP_LEAVING;
+		if (g->repair)
+			rdmamsg__repair_leave(g);
+		else
+			rdmamsg__leave_sent(g);
+	} else {
+		rdmamsg__group_left(g);
+	}
+	if (rdmamsg__loop_idle(&ctx->loop))
+		rdmamsg__settle(ctx);
+}

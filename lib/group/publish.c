@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From messages to datagrams. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/quirks.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "group/history.h"
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/group.h>
+
+#define DATAGRAM_RATE	200000u	/* of devices of which nothing is known */
+
+static int check(const struct rdmamsg_group *g, const void *data, size_t len)
+{
+	bool raw = g->opts.flags & RDMAMSG_GROUP_RAW;
+	size_t most = g->opts.max_message;
+
+	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
+		return rdmamsg__fail(-EPERM, "rdmamsg_publish: the group was "
+				     "joined without RDMAMSG_GROUP_PUBLISH");
+	if (g->state != GROUP_JOINED && !g->lost)
+		return rdmamsg__fail(-ENOTCONN, "rdmamsg_publish: the group "
+				     "is not joined");
+	if (!data && len)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_publish: data is NULL");
+	if (raw)
+		most = g->mtu;
+	if (len > most)
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_publish: %zu bytes, "
+				     "%s is %zu", len, raw ? "the MTU" :
+				     "max_message", most);
+	return 0;
+}
+
+static int no_room(struct rdmamsg_group *g)
+{
+	g->want_writable = true;
+	g->st.refused++;
+	return -EAGAIN;
+}
+
+/* In the send queue, and within the rate. Else there will be: it is told. */
+static bool has_room(struct rdmamsg_group *g)
+{
+	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
+		return false;
+	if (unlikely(!rdmamsg__carrier_room(g->carrier))) {
+		list_del(&g->wait_node);
+		list_add_tail(&g->carrier->waiting, &g->wait_node);
+		return false;
+	}
+	if (likely(g->pace.tokens) ||
+	    rdmamsg__pace_refill(&g->pace, rdmamsg__now_ns()))
+		return true;
+	if (g->pace_timer.pos < 0)
+		rdmamsg__timer_set(&g->ctx->loop.timers, &g->pace_timer,
+				   rdmamsg__pace_wait(&g->pace));
+	return false;
+}
+
+void rdmamsg__group_pace_init(struct rdmamsg_group *g)
+{
+	uint32_t rate = g->opts.rate;
+
+	if (!rate)
+		rate = rdmamsg__quirks(g->carrier->dev->device)->datagram_rate;
+	if (!rate)
+		rate = DATAGRAM_RATE;
+	if (rate == RDMAMSG_NONE)
+		rate = 0;
+	rdmamsg__pace_init(&g->pace, rate, rdmamsg__now_ns());
+	rdmamsg__repair_pace(g, rate / 2);
+}
+
+static bool may_send(struct rdmamsg_group *g, uint8_t flags)
+{
+	return has_room(g) && (!(flags & FRAME_REPEATED) ||
+			       rdmamsg__repair_may_send(g));
+}
+
+static void was_sent(struct rdmamsg_group *g, uint8_t flags)
+{
+	rdmamsg__pace_take(&g->pace);
+	if (flags & FRAME_REPEATED)
+		rdmamsg__repair_sent(g);
+}
+
+static int send_datagram(struct rdmamsg_group *g, uint32_t len,
+			 const struct carrier_to *to)
+{
+	int ret = rdmamsg__carrier_send(g->carrier, len, to);
+
+	if (unlikely(ret)) {
+		g->st.sent_failed++;
+		return rdmamsg__fail_verbs(ret, "publishing");
+	}
+	g->st.sent_datagrams++;
+	return 0;
+}
+
+static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
+		       const uint32_t *imm)
+{
+	struct carrier_to to = g->to;
+	int ret;
+
+	if (!has_room(g))
+		return no_room(g);
+	if (len)
+		memcpy(rdmamsg__carrier_buffer(g->carrier), data, len);
+	to.imm = imm;
+	to.signaled = true;		/* none follows when the group is left */
+	ret = send_datagram(g, (uint32_t)len, &to);
+	if (ret)
+		return ret;
+	rdmamsg__pace_take(&g->pace);
+	g->st.sent_messages++;
+	g->st.sent_bytes += len;
+	return 0;
+}
+
+int rdmamsg__group_send_frame(struct rdmamsg_group *g,
+			      const struct carrier_to *to,
+			      const struct frame *f)
+{
+	uint8_t *buf = rdmamsg__carrier_buffer(g->carrier);
+
+	if (!buf)
+		return -EAGAIN;
+	rdmamsg__frame_encode(f, buf);
+	if (f->data_len)
+		memcpy(buf + FRAME_HDR_LEN, f->data, f->data_len);
+	return send_datagram(g, FRAME_HDR_LEN + f->data_len, to);
+}
+
+int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
+			uint32_t number, const uint8_t *data, uint32_t len,
+			uint8_t flags, uint32_t *index, uint32_t last)
+{
+	struct frame f = {
+		.type = FRAME_DATA, .sender = g->id, .number = number,
+		.flags = flags | (g->repair ? FRAME_REPAIRS : 0u),
+		.oldest = rdmamsg__repair_oldest(g), .length = len,
+		.size = (uint16_t)(g->mtu - FRAME_HDR_LEN),
+	};
+	uint32_t count = rdmamsg__frame_count(len, f.size);
+
+	for (; *index < count && *index <= last; ++*index) {
+		uint32_t at = *index * f.size;
+		int ret;
+
+		f.index = (uint16_t)*index;
+		f.data = data + at;
+		f.data_len = min(len - at, (uint32_t)f.size);
+		if (!may_send(g, flags))
+			return -EAGAIN;
+		ret = rdmamsg__group_send_frame(g, to, &f);
+		if (ret)
+			return ret;
+		was_sent(g, flags);
+	}
+	return 0;
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+/* A message that is on its way: what it still lacks goes when there is room. */
+struct pending {
+	uint32_t number, len, index;	/* of the next fragment */
+	const uint8_t *data;		/* in the history, or behind this */
+};
+
+static int send_new(struct rdmamsg_group *g, uint32_t number,
+		    const uint8_t *data, uint32_t len, uint32_t *index)
+{
+	return rdmamsg__group_send(g, &g->to, number, data, len, 0, index,
+				   UINT32_MAX);
+}
+
+static int wait_for_room(struct rdmamsg_group *g, const uint8_t *data,
+			 uint32_t len, uint32_t index)
+{
+	struct pending *p = malloc(sizeof(*p) + (g->repair ? 0 : len));
+
+	if (!p)
+		return rdmamsg__fail(-ENOMEM, "no memory to publish %u bytes",
+				     len);
+	*p = (struct pending){ .number = g->number, .len = len,
+			       .index = index, .data = data };
+	if (!g->repair) {
+		p->data = (const uint8_t *)(p + 1);
+		memcpy(p + 1, data, len);
+	}
+	g->pending = p;
+	return 0;
+}
+
+static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
+			  uint32_t len)
+{
+	const struct kept *k;
+	uint32_t index = 0;
+	int ret = 0;
+
+	if (g->pending || !has_room(g))
+		return no_room(g);
+	if (g->repair) {
+		ret = rdmamsg__repair_keep(g, data, len, &k);
+		if (ret == -EAGAIN)
+			return no_room(g);
+		if (ret)
+			return ret;
+		data = k->data;
+	}
+	ret = send_new(g, g->number, data, len, &index);
+	if (ret == -EAGAIN)
+		ret = wait_for_room(g, data, len, index);
+	/* some of it may have been sent: nobody gets another one for it */
+	if (!ret || index || g->repair)
+		g->number++;
+	if (!ret) {
+		g->st.sent_messages++;
+		g->st.sent_bytes += len;
+	}
+	return ret;
+}
+
+int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
+{
+	int ret = rdmamsg__ctx_check(g->ctx);
+
+	if (!ret)
+		ret = check(g, data, len);
+	if (ret)
+		return ret;
+	if (g->opts.flags & RDMAMSG_GROUP_RAW)
+		return publish_raw(g, data, len, NULL);
+	return publish_frames(g, data, (uint32_t)len);
+}
+
+int rdmamsg_publish_imm(struct rdmamsg_group *g, const void *data, size_t len,
+			uint32_t imm)
+{
+	int ret = rdmamsg__ctx_check(g->ctx);
+
+	if (!ret)
+		ret = check(g, data, len);
+	if (ret)
+		return ret;
+	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))
+		return rdmamsg__fail(-EOPNOTSUPP, "rdmamsg_publish_imm: the "
+				     "group was joined without "
+				     "RDMAMSG_GROUP_RAW, and frames have no "
+				     "immediate data");
+	return publish_raw(g, data, len, &imm);
+}
+
+/* Returns whether there is nothing left of it. */
+static bool pump(struct rdmamsg_group *g)
+{
+	struct pending *p = g->pending;
+	int ret;
+
+	if (!p)
+		return true;
+	ret = send_new(g, p->number, p->data, p->len, &p->index);
+	if (ret == -EAGAIN)
+		return false;
+	if (ret)
+		log_error("message %u of a group could not be sent whole: %s",
+			  p->number, rdmamsg__text());
+	free(p);
+	g->pending = NULL;
+	return true;
+}
+
+void rdmamsg__group_writable(struct rdmamsg_group *g)
+{
+	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
+		return;
+	rdmamsg__repair_pump(g);
+	if (!pump(g))
+		return;
+	if (unlikely(g->leaving_sent)) {
+		rdmamsg__leave_sent(g);
+		return;
+	}
+	if (!g->want_writable || g->state != GROUP_JOINED || !has_room(g))
+		return;
+	g->want_writable = false;
+	rdmamsg__tell(&g->ctx->loop, g->on.on_writable, g);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From datagrams to messages, by the member that has sent them. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/util.h"
+#include "group/group.h"
+#include "group/stream.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/group.h>
+
+#define WINDOW		16384u	/* messages that wait for earlier ones */
+#define FORGET_MS	30000u		/* a member that is silent for so long */
+#define MOVE_MS		100u	/* silent so long, it may have a new place */
+
+#define COUNT(m, counter, n) \
+	((m)->st.counter += (n), (m)->group->st.counter += (n))
+
+static struct member *member_of(struct stream *s)
+{
+	return list_entry(s, struct member, stream);
+}
+
+static void on_message(struct stream *s, uint32_t number, const void *data,
+		       uint32_t len)
+{
+	struct member *m = member_of(s);
+	const struct rdmamsg_group_message msg = {
+		.data = data, .len = len, .number = number, .sender = &m->who,
+	};
+
+	if (m->group->state != GROUP_JOINED)
+		return;
+	COUNT(m, received_messages, 1);
+	COUNT(m, received_bytes, len);
+	rdmamsg__tell(&m->group->ctx->loop, m->group->on.on_message, m->group,
+		      &msg);
+}
+
+static void on_gap(struct stream *s, uint32_t first, uint32_t last)
+{
+	struct member *m = member_of(s);
+
+	if (m->group->state != GROUP_JOINED)
+		return;
+	COUNT(m, gaps, 1);
+	COUNT(m, lost_messages, last - first + 1);
+	rdmamsg__tell(&m->group->ctx->loop, m->group->on.on_gap, m->group,
+		      &m->who, first, last);
+}
+
+static const struct stream_events events = { on_message, on_gap };
+
+/* ---- members ---------------------------------------------------------- */
+
+static void member_free(struct member *m)
+{
+	rdmamsg__stream_fini(&m->stream);
+	list_del(&m->node);
+	m->group->member_count--;
+	free(m);
+}
+
+void rdmamsg__members_free(struct rdmamsg_group *g)
+{
+	while (!list_empty(&g->members))
+		member_free(list_first(&g->members, struct member, node));
+}
+
+/* The list is in the order of who was heard last. */
+static bool make_room(struct rdmamsg_group *g, uint64_t now)
+{
+	struct member *oldest;
+
+	if (g->member_count < g->opts.max_senders)
+		return true;
+	oldest = list_entry(g->members.prev, struct member, node);
+	if (now - oldest->heard < FORGET_MS)
+		return false;
+	member_free(oldest);
+	return true;
+}
+
+static void set_place(struct member *m, const struct datagram *d)
+{
+	m->from = d->from;
+	m->who.qp_num = d->from.qpn;
+	memcpy(m->who.gid, &d->from.gid, sizeof(m->who.gid));
+}
+
+static struct member *member_new(struct rdmamsg_group *g,
+				 const struct datagram *d,
+				 const struct frame *f)
+{
+	bool repairs = g->opts.flags & RDMAMSG_GROUP_REPAIR &&
+		       f->flags & FRAME_REPAIRS;
+	uint64_t now = rdmamsg__now_ms();
+	struct member *m;
+
+	if (!make_room(g, now))
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	if (rdmamsg__stream_init(&m->stream, &events, &g->room,
+				 repairs ? WINDOW : 1)) {
+		free(m);
+		return NULL;
+	}
+	m->group = g;
+	m->heard = now;
+	m->who.id = f->sender;
+	set_place(m, d);
+	list_add(&g->members, &m->node);
+	g->member_count++;
+	return m;
+}
+
+/*
+ * An id that comes from two places at a time belongs to the first one. A sender
+ * that has joined again, on_lost, has a new place.
+ */
+static bool is_from(struct member *m, const struct datagram *d)
+{
+	if (m->from.qpn == d->from.qpn &&
+	    !memcmp(&m->from.gid, &d->from.gid, sizeof(m->from.gid)))
+		return true;
+	if (rdmamsg__now_ms() - m->heard < MOVE_MS) {
+		COUNT(m, dropped_forged, 1);
+		return false;
+	}
+	set_place(m, d);
+	return true;
+}
+
+struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id)
+{
+	struct list *n;
+
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+
+		if (m->who.id == id)
+			return m;
+	}
+	return NULL;
+}
+
+/* ---- datagrams -------------------------------------------------------- */
+
+static void raw(struct rdmamsg_group *g, const struct datagram *d)
+{
+	struct rdmamsg_group_sender who = { .qp_num = d->from.qpn };
+	const struct rdmamsg_group_message msg = {
+		.data = d->data, .len = d->len, .sender = &who,
+		.has_imm = d->has_imm, .imm = d->imm, .grh = d->grh,
+	};
+
+	memcpy(who.gid, &d->from.gid, sizeof(who.gid));
+	g->st.received_messages++;
+	g->st.received_bytes += d->len;
+	rdmamsg__tell(&g->ctx->loop, g->on.on_message, g, &msg);
+}
+
+static void data(struct member *m, const struct frame *f)
+{
+	if (f->flags & FRAME_REPEATED)
+		COUNT(m, received_repeated, 1);
+	switch (rdmamsg__stream_data(&m->stream, f)) {
+	case STREAM_TAKEN:
+		break;
+	case STREAM_OLD:
+		COUNT(m, dropped_late, 1);
+		break;
+	case STREAM_DOUBLE:
+		COUNT(m, dropped_double, 1);
+		break;
+	case STREAM_UNLIKE:
+		COUNT(m, dropped_malformed, 1);
+		break;
+	case STREAM_TOO_LARGE:
+		COUNT(m, dropped_large, 1);
+		break;
+	case STREAM_NO_ROOM:
+		COUNT(m, dropped_memory, 1);
+		break;
+	}
+}
+
+static void take(struct member *m, const struct frame *f)
+{
+	struct rdmamsg_group *g = m->group;
+
+	COUNT(m, received_datagrams, 1);
+	m->heard = rdmamsg__now_ms();
+	list_del(&m->node);
+	list_add(&g->members, &m->node);
+	switch (f->type) {
+	case FRAME_DATA:
+		data(m, f);
+		break;
+	case FRAME_HEARTBEAT:
+		rdmamsg__stream_sent(&m->stream, f->number);
+		break;
+	default:
+		/* END: nobody answers any more */
+		rdmamsg__stream_sent(&m->stream, f->number);
+		rdmamsg__stream_give_up(&m->stream, f->number);
+		member_free(m);
+		return;
+	}
+	if (m->stream.window > 1)
+		rdmamsg__stream_give_up(&m->stream, f->oldest);
+	rdmamsg__ask_heard(m, f->flags & FRAME_REPEATED);
+}
+
+void rdmamsg__group_datagram(struct rdmamsg_group *g,
+			     const struct datagram *d)
+{
+	struct member *m;
+	struct frame f;
+
+	if (!(g->opts.flags & RDMAMSG_GROUP_SUBSCRIBE))
+		return;
+	if (g->opts.flags & RDMAMSG_GROUP_RAW) {
+		g->st.received_datagrams++;
+		raw(g, d);
+		return;
+	}
+	if (rdmamsg__frame_decode(&f, d->data, d->len) ||
+	    f.type == FRAME_NACK) {
+		g->st.dropped_malformed++;
+		return;
+	}
+	if (f.sender == g->id && !(g->opts.flags & RDMAMSG_GROUP_OWN)) {
+		g->st.dropped_own++;
+		return;
+	}
+	m = rdmamsg__member_find(g, f.sender);
+	if (!m)
+		m = member_new(g, d, &f);
+	if (!m)
+		g->st.dropped_senders++;
+	else if (is_from(m, d))
+		take(m, &f);
+}
+
+/* A NACK to one of our groups, or a repair for this subscriber alone. */
+void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
+{
+	struct list *n;
+	struct frame f;
+
+	if (rdmamsg__frame_decode(&f, d->data, d->len))
+		return;
+	list_for_each(n, &c->groups) {
+		struct rdmamsg_group *g =
+			list_entry(n, struct rdmamsg_group, node);
+		struct member *m;
+
+		if (f.type == FRAME_NACK && f.sender == g->id) {
+			rdmamsg__repair_nack(g, &f, d);
+			return;
+		}
+		m = f.type == FRAME_DATA && g->attached ?
+		    rdmamsg__member_find(g, f.sender) : NULL;
+		if (m && is_from(m, d)) {
+			take(m, &f);
+			return;
+		}
+	}
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A publisher repeats what subscribers ask for, to all of them if two have
+ * asked for the same. Heartbeats say how far it is, so that the loss of the
+ * last message is noticed.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "group/history.h"
+#include "group/pace.h"
+#include "group/requests.h"
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLLECT_MS	2u	/* requests, before the first is answered */
+#define BEAT_MS		10u	/* after a message; doubled each time */
+#define BEAT_MAX_MS	2000u
+#define TIMERS		4
+
+struct repair {
+	struct rdmamsg_group *group;
+	struct history history;
+	struct requests requests;
+	bool answering;			/* the moment is over */
+	struct pace pace;		/* half of the group's rate */
+	struct timer collect, beat, linger, room;
+	uint32_t beat_ms;
+};
+
+/* ---- answers ---------------------------------------------------------- */
+
+/* Some of a message; more than there are is what all of it means. */
+static int repeat(struct rdmamsg_group *g, const struct kept *k,
+		  const struct request *q, uint32_t *index)
+{
+	const struct carrier_to *to = q->several ? &g->to : &q->to;
+
+	return rdmamsg__group_send(g, to, k->number, k->data, k->len,
+				   FRAME_REPEATED, index, q->range.last);
+}
+
+/* 0: it is answered. -EAGAIN: there is no room for the rest of it. */
+static int answer(struct rdmamsg_group *g, struct request *q)
+{
+	const struct history *h = &g->repair->history;
+	struct frame_range *r = &q->range;
+	int ret = 0;
+
+	if (!q->several && !q->to.ah &&
+	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
+		return 0;
+	/* what is not kept any more is passed over at once */
+	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
+		uint32_t skip = min(h->oldest - r->number, r->count - 1);
+
+		r->number += skip;
+		r->count -= skip;
+	}
+	while (r->count && !ret) {
+		const struct kept *k = rdmamsg__history_find(h, r->number);
+		uint32_t index = r->first;
+
+		if (!k && (int32_t)(h->oldest - r->number) <= 0)
+			break;		/* not published yet */
+		ret = k ? repeat(g, k, q, &index) : 0;
+		if (ret == -EAGAIN) {
+			r->first = (uint16_t)index;
+			return ret;
+		}
+		r->number++;
+		r->count--;
+		r->first = 0;
+	}
+	return 0;
+}
+
+void rdmamsg__repair_pace(struct rdmamsg_group *g, uint32_t rate)
+{
+	if (g->repair)
+		rdmamsg__pace_init(&g->repair->pace, rate, rdmamsg__now_ns());
+}
+
+bool rdmamsg__repair_may_send(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+
+	if (p->pace.tokens ||
+	    rdmamsg__pace_refill(&p->pace, rdmamsg__now_ns()))
+		return true;
+	/* it is idle while requests are answered */
+	rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
+			   rdmamsg__pace_wait(&p->pace));
+	return false;
+}
+
+void rdmamsg__repair_sent(struct rdmamsg_group *g)
+{
+	rdmamsg__pace_take(&g->repair->pace);
+	g->st.sent_repeated++;
+}
+
+void rdmamsg__repair_pump(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+	struct requests *r;
+	uint32_t done = 0;
+
+	if (!p || !p->answering ||
+	    (g->state != GROUP_JOINED && g->state != GROUP_LEAVING))
+		return;
+	r = &p->requests;
+	while (done < r->count && answer(g, &r->at[done]) != -EAGAIN) {
+		if (r->at[done].to.ah)
+			rdmamsg__carrier_drop_ah(g->carrier,
+						 r->at[done].to.ah);
+		done++;
+	}
+	r->count -= done;
+	memmove(r->at, r->at + done, r->count * sizeof(*r->at));
+	p->answering = r->count;
+}
+
+static void collected(struct timer *t)
+{
+	struct repair *p = list_entry(t, struct repair, collect);
+
+	p->answering = true;
+	rdmamsg__repair_pump(p->group);
+}
+
+void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
+			  const struct datagram *d)
+{
+	struct repair *p = g->repair;
+	struct frame_range range;
+
+	if (!p)
+		return;
+	g->st.requests++;
+	for (uint32_t i = 0; i < f->length; i++)
+		if (!rdmamsg__range_decode(&range, f, i))
+			rdmamsg__requests_add(&p->requests, &range, &d->from);
+	if (p->requests.count && !p->answering && p->collect.pos < 0)
+		rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
+				   COLLECT_MS);
+	if (g->state == GROUP_LEAVING && !g->leaving_sent)
+		rdmamsg__timer_set(&g->ctx->loop.timers, &p->linger,
+				   g->opts.linger_ms);
+}
+
+/* ---- heartbeats ------------------------------------------------------- */
+
+static int say_heartbeat(struct rdmamsg_group *g)
+{
+	const struct frame f = {
+		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS, .sender = g->id,
+		.number = g->number, .oldest = rdmamsg__repair_oldest(g),
+	};
+
+	return rdmamsg__group_send_frame(g, &g->to, &f);
+}
+
+static void beat(struct timer *t)
+{
+	struct repair *p = list_entry(t, struct repair, beat);
+	struct rdmamsg_group *g = p->group;
+
+	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
+		return;
+	(void)say_heartbeat(g);
+	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, p->beat_ms);
+	p->beat_ms = min(2 * p->beat_ms, BEAT_MAX_MS);
+}
+
+/* ---- history ---------------------------------------------------------- */
+
+uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g)
+{
+	return g->repair ? g->repair->history.oldest : g->number;
+}
+
+uint64_t rdmamsg__repair_dropped(const struct rdmamsg_group *g)
+{
+	return g->repair ? g->repair->requests.dropped : 0;
+}
+
+int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
+			 uint32_t len, const struct kept **ret)
+{
+	struct repair *p = g->repair;
+	uint64_t now = rdmamsg__now_ms();
+	uint64_t victim = rdmamsg__history_victim(&p->history, len);
+	int err;
+
+	/* who has lost it shall have the time to ask for it */
+	if (victim && now - victim < g->opts.history_ms) {
+		if (p->room.pos < 0)
+			rdmamsg__timer_set(&g->ctx->loop.timers, &p->room,
+					   victim + g->opts.history_ms - now);
+		return -EAGAIN;
+	}
+	err = rdmamsg__history_add(&p->history, data, len, now, ret);
+	if (err)
+		return rdmamsg__fail(err, "no memory to keep %u bytes for "
+				     "repair", len);
+	if (p->beat_ms > BEAT_MS || p->beat.pos < 0) {
+		p->beat_ms = BEAT_MS;
+		rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, BEAT_MS);
+	}
+	return 0;
+}
+
+static void has_room(struct timer *t)
+{
+	rdmamsg__group_writable(list_entry(t, struct repair, room)->group);
+}
+
+/* ---- joined again ----------------------------------------------------- */
+
+static void drop_requests(struct rdmamsg_group *g)
+{
+	struct requests *r = &g->repair->requests;
+
+	for (uint32_t i = 0; i < r->count; i++)
+		if (r->at[i].to.ah)
+			rdmamsg__carrier_drop_ah(g->carrier, r->at[i].to.ah);
+	r->count = 0;
+}
+
+/* Who has asked asks again, at the new place. */
+void rdmamsg__repair_lost(struct rdmamsg_group *g)
+{
+	if (!g->repair)
+		return;
+	drop_requests(g);
+	g->repair->answering = false;
+}
+
+void rdmamsg__repair_joined(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+
+	if (!p || !g->number)
+		return;
+	p->beat_ms = BEAT_MS;
+	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, 1);
+}
+
+/* ---- the end ---------------------------------------------------------- */
+
+static void lingered(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct repair, linger)->group;
+
+	if (g->state == GROUP_LEAVING)
+		rdmamsg__leave_sent(g);
+}
+
+void rdmamsg__repair_leave(struct rdmamsg_group *g)
+{
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->repair->linger,
+			   g->opts.linger_ms);
+}
+
+int rdmamsg__repair_new(struct rdmamsg_group *g)
+{
+	struct repair *p = calloc(1, sizeof(*p));
+	int ret;
+
+	if (!p)
+		return rdmamsg__fail(-ENOMEM, "no memory for a group");
+	ret = rdmamsg__history_init(&p->history, g->number, g->opts.history,
+				    g->opts.history_bytes);
+	if (!ret)
+		ret = rdmamsg__timers_reserve(&g->ctx->loop.timers, TIMERS);
+	if (ret) {
+		rdmamsg__history_fini(&p->history);
+		free(p);
+		return rdmamsg__fail(ret, "no memory for a group");
+	}
+	p->group = g;
+	rdmamsg__timer_init(&p->collect, collected);
+	rdmamsg__timer_init(&p->beat, beat);
+	rdmamsg__timer_init(&p->linger, lingered);
+	rdmamsg__timer_init(&p->room, has_room);
+	g->repair = p;
+	return 0;
+}
+
+void rdmamsg__repair_free(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+	struct timers *timers = &g->ctx->loop.timers;
+
+	if (!p)
+		return;
+	drop_requests(g);
+	rdmamsg__timer_stop(timers, &p->collect);
+	rdmamsg__timer_stop(timers, &p->beat);
+	rdmamsg__timer_stop(timers, &p->linger);
+	rdmamsg__timer_stop(timers, &p->room);
+	rdmamsg__timers_release(timers, TIMERS);
+	rdmamsg__history_fini(&p->history);
+	free(p);
+	g->repair = NULL;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
+#include "group/stream.h"
+#include "wire/frame.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A message of which a fragment is there. The bitmap follows, then the data. */
+struct part {
+	uint32_t number;
+	uint32_t length;
+	uint32_t count, got;		/* fragments */
+	uint16_t size;
+	bool dropped;			/* too large: its turn is a gap */
+	size_t bytes;			/* that the room counts */
+	uint8_t *data;
+	uint64_t have[];		/* bitmap of fragments */
+};
+
+int rdmamsg__stream_init(struct stream *s, const struct stream_events *on,
+			 struct stream_room *room, uint32_t window)
+{
+	assert(window && !(window & (window - 1)));
+	*s = (struct stream){ .on = on, .room = room, .window = window };
+	s->parts = calloc(window, sizeof(struct part *));
+	return s->parts ? 0 : -ENOMEM;
+}
+
+/* ---- parts ------------------------------------------------------------ */
+
+static struct part **slot(const struct stream *s, uint32_t number)
+{
+	return &s->parts[number & (s->window - 1)];
+}
+
+static bool complete(const struct part *p)
+{
+	return p && p->got == p->count;
+}
+
+static bool has(const struct part *p, uint32_t index)
+{
+	return p->have[index / 64] >> index % 64 & 1;
+}
+
+static void part_free(struct stream *s, uint32_t number)
+{
+	struct part **at = slot(s, number), *p = *at;
+
+	if (!p)
+		return;
+	s->room->used -= p->bytes;
+	s->part_count--;
+	*at = NULL;
+	free(p);
+}
+
+/* What is due goes before what is to come: that can be repeated later. */
+static bool make_room(struct stream *s, uint32_t number, size_t bytes)
+{
+	uint32_t last = s->next + s->window - 1;
+
+	for (; last != number; last--) {
+		if (bytes <= s->room->max - s->room->used)
+			return true;
+		part_free(s, last);
+	}
+	return bytes <= s->room->max - s->room->used;
+}
+
+/* Without a size: one that is dropped. */
+static struct part *part_new(struct stream *s, uint32_t number,
+			     uint32_t length, uint16_t size)
+{
+	uint32_t count = size ? rdmamsg__frame_count(length, size) : 0;
+	size_t words = (count + 63) / 64;
+	size_t bytes = sizeof(struct part) + words * 8 + length;
+	struct part *p;
+
+	if (!make_room(s, number, bytes))
+		return NULL;
+	p = malloc(bytes);
+	if (!p)
+		return NULL;
+	*p = (struct part){
+		.number = number, .length = length, .count = count,
+		.size = size, .dropped = !size, .bytes = bytes,
+		.data = (uint8_t *)(p->have + words),
+	};
+	memset(p->have, 0, words * 8);
+	s->room->used += bytes;
+	s->part_count++;
+	*slot(s, number) = p;
+	return p;
+}
+
+void rdmamsg__stream_fini(struct stream *s)
+{
+	for (uint32_t i = 0; s->part_count && i < s->window; i++)
+		part_free(s, i);
+	free(s->parts);
+	s->parts = NULL;
+}
+
+/* ---- order ------------------------------------------------------------ */
+
+static bool before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* All below has had its turn, heard of as a whole or not. */
+static void turn_to(struct stream *s, uint32_t number)
+{
+	s->next = number;
+	if (!before(s->heard, number))
+		return;
+	s->heard = number;
+	s->heard_index = 0;
+}
+
+/* What is there and has its turn. */
+static void deliver(struct stream *s)
+{
+	struct part *p = *slot(s, s->next);
+
+	while (complete(p)) {
+		uint32_t number = s->next;
+
+		turn_to(s, number + 1);
+		if (p->dropped)
+			s->on->gap(s, number, number);
+		else
+			s->on->message(s, number, p->data, p->length);
+		part_free(s, number);
+		p = *slot(s, s->next);
+	}
+}
+
+/*
+ * All below 'end' has its turn now, there or not. Only a window of numbers can
+ * have a part: a sender that lies by 2^31 costs no more than that.
+ */
+static void pass(struct stream *s, uint32_t end)
+{
+	uint32_t left = end - s->next, first = s->next;
+	uint32_t look = min(left, s->window);
+
+	for (uint32_t i = 0; i < look; i++) {
+		uint32_t number = s->next;
+		struct part *p = *slot(s, number);
+
+		turn_to(s, number + 1);
+		if (!complete(p) || p->dropped) {
+			part_free(s, number);
+			continue;
+		}
+		if (first != number)
+			s->on->gap(s, first, number - 1);
+		s->on->message(s, number, p->data, p->length);
+		part_free(s, number);
+		first = number + 1;
+	}
+	turn_to(s, end);
+	if (first != end)
+		s->on->gap(s, first, end - 1);
+}
+
+/* Never behind the message that is due, or far ahead of it. */
+static void hear(struct stream *s, uint32_t number, uint32_t index)
+{
+	uint32_t ahead = number - s->next, known = s->heard - s->next;
+
+	if (before(number, s->next) || ahead < known ||
+	    (ahead == known && index <= s->heard_index))
+		return;
+	s->heard = number;
+	s->heard_index = index;
+}
+
+/* A late joiner begins with the next message. */
+static void start(struct stream *s, uint32_t number)
+{
+	s->started = true;
+	s->next = s->heard = number;
+}
+
+void rdmamsg__stream_give_up(struct stream *s, uint32_t number)
+{
+	if (!s->started || !before(s->next, number))
+		return;
+	hear(s, number, 0);
+	pass(s, number);
+	deliver(s);
+}
+
+void rdmamsg__stream_sent(struct stream *s, uint32_t number)
+{
+	if (!s->started) {
+		start(s, number);
+		return;
+	}
+	if (before(number, s->next))
+		return;
+	hear(s, number, 0);
+	if (s->window == 1)
+		rdmamsg__stream_give_up(s, number);
+	else if (number - s->next > s->window)
+		rdmamsg__stream_give_up(s, number - s->window);
+}
+
+/* ---- fragments -------------------------------------------------------- */
+
+static enum stream_result add(struct stream *s, struct part *p,
+			      const struct frame *f)
+{
+	if (p->dropped || p->length != f->length || p->size != f->size)
+		return STREAM_UNLIKE;
+	if (has(p, f->index))
+		return STREAM_DOUBLE;
+	memcpy(p->data + (size_t)f->index * f->size, f->data, f->data_len);
+	p->have[f->index / 64] |= 1ull << f->index % 64;
+	p->got++;
+	if (f->number == s->next)
+		deliver(s);
+	return STREAM_TAKEN;
+}
+
+/* Its turn is a gap, so that nobody asks for it again and again. */
+static enum stream_result drop(struct stream *s, uint32_t number)
+{
+	if (!*slot(s, number) && part_new(s, number, 0, 0) &&
+	    number == s->next)
+		deliver(s);
+	return STREAM_TOO_LARGE;
+}
+
+enum stream_result rdmamsg__stream_data(struct stream *s,
+					const struct frame *f)
+{
+	uint32_t count = rdmamsg__frame_count(f->length, f->size);
+	struct part *p;
+
+	if (!s->started)
+		start(s, f->index ? f->number + 1 : f->number);
+	if (before(f->number, s->next))
+		return STREAM_OLD;
+	if (f->index + 1u < count)
+		hear(s, f->number, f->index + 1u);
+	else
+		hear(s, f->number + 1, 0);
+	/* the window ends with this message */
+	if (f->number - s->next >= s->window)
+		rdmamsg__stream_give_up(s, f->number - s->window + 1);
+	if (f->length > s->room->max_message)
+		return drop(s, f->number);
+	p = *slot(s, f->number);
+	if (p)
+		return add(s, p, f);
+	if (count == 1 && f->number == s->next) {
+		turn_to(s, f->number + 1);
+		s->on->message(s, f->number, f->data, f->data_len);
+		deliver(s);
+		return STREAM_TAKEN;
+	}
+	p = part_new(s, f->number, f->length, f->size);
+	return p ? add(s, p, f) : STREAM_NO_ROOM;
+}
+
+/* ---- what is missing -------------------------------------------------- */
+
+struct ranges {
+	struct frame_range *at;
+	uint32_t count, max;
+};
+
+static bool put(struct ranges *r, uint32_t number, uint32_t first,
+		uint32_t last)
+{
+	struct frame_range *prev = r->count ? &r->at[r->count - 1] : NULL;
+
+	if (prev && !first && last == FRAME_TO_END && !prev->first &&
+	    prev->last == FRAME_TO_END && prev->number + prev->count == number) {
+		prev->count++;
+		return true;
+	}
+	if (r->count == r->max)
+		return false;
+	r->at[r->count++] = (struct frame_range){
+		.number = number, .count = 1,
+		.first = (uint16_t)first, .last = (uint16_t)last,
+	};
+	return true;
+}
+
+/* The fragments of a part below 'end' that are not there. */
+static bool put_part(struct ranges *r, const struct part *p, uint32_t end)
+{
+	uint32_t i = 0, first;
+
+	while (i < end) {
+		if (has(p, i)) {
+			i++;
+			continue;
+		}
+		for (first = i; i < end && !has(p, i); i++)
+			;
+		if (!put(r, p->number, first, i - 1))
+			return false;
+	}
+	return true;
+}
+
+bool rdmamsg__stream_lacks(const struct stream *s)
+{
+	const struct part *p = *slot(s, s->next);
+
+	if (!s->started)
+		return false;
+	if (s->next != s->heard)
+		return true;
+	return s->heard_index && (!p || p->got < s->heard_index);
+}
+
+uint32_t rdmamsg__stream_missing(const struct stream *s,
+				 struct frame_range *ranges, uint32_t max)
+{
+	struct ranges r = { .at = ranges, .max = max };
+	uint32_t n;
+
+	for (n = s->next; before(n, s->heard); n++) {
+		const struct part *p =
+			n - s->next < s->window ? *slot(s, n) : NULL;
+
+		if (p ? !put_part(&r, p, p->count) :
+			!put(&r, n, 0, FRAME_TO_END))
+			return r.count;
+	}
+	if (n == s->heard && s->heard_index) {
+		const struct part *p = *slot(s, n);
+
+		if (p)
+			(void)put_part(&r, p, min(p->count, s->heard_index));
+		else
+			(void)put(&r, n, 0, s->heard_index - 1);
+	}
+	return r.count;
+}

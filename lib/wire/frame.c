@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/frame.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct wire_frame {
+	uint32_t magic;
+	uint8_t version;
+	uint8_t type;
+	uint8_t flags;
+	uint8_t reserved;
+	uint64_t sender;
+	uint32_t number;
+	uint32_t oldest;
+	uint32_t length;
+	uint16_t size;
+	uint16_t index;
+};
+
+struct wire_range {
+	uint32_t number;
+	uint32_t count;
+	uint16_t first;
+	uint16_t last;
+};
+
+_Static_assert(sizeof(struct wire_frame) == FRAME_HDR_LEN, "wire frame");
+_Static_assert(sizeof(struct wire_range) == FRAME_RANGE_LEN, "wire range");
+
+void rdmamsg__frame_encode(const struct frame *f,
+			   uint8_t out[static FRAME_HDR_LEN])
+{
+	const struct wire_frame w = {
+		.magic = htole32(FRAME_MAGIC), .version = FRAME_VERSION,
+		.type = (uint8_t)f->type, .flags = f->flags,
+		.sender = htole64(f->sender), .number = htole32(f->number),
+		.oldest = htole32(f->oldest), .length = htole32(f->length),
+		.size = htole16(f->size), .index = htole16(f->index),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+static bool fragment_fits(const struct frame *f)
+{
+	uint32_t count, rest;
+
+	if (!f->size)
+		return false;
+	count = rdmamsg__frame_count(f->length, f->size);
+	if (f->index >= count)
+		return false;
+	rest = f->length - (uint32_t)f->index * f->size;
+	return f->data_len == (f->index + 1u < count ? f->size : rest);
+}
+
+int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len)
+{
+	struct wire_frame w;
+
+	if (len < sizeof(w) || len - sizeof(w) > UINT16_MAX)
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	if (le32toh(w.magic) != FRAME_MAGIC || w.version != FRAME_VERSION)
+		return -EPROTO;
+	*f = (struct frame){
+		.type = w.type, .flags = w.flags,
+		.sender = le64toh(w.sender), .number = le32toh(w.number),
+		.oldest = le32toh(w.oldest), .length = le32toh(w.length),
+		.size = le16toh(w.size), .index = le16toh(w.index),
+		.data = (const uint8_t *)buf + sizeof(w),
+		.data_len = (uint32_t)(len - sizeof(w)),
+	};
+	switch (f->type) {
+	case FRAME_DATA:
+		return fragment_fits(f) ? 0 : -EPROTO;
+	case FRAME_HEARTBEAT:
+	case FRAME_END:
+		return 0;
+	case FRAME_NACK:
+		return f->length && f->length <= f->data_len / FRAME_RANGE_LEN ?
+		       0 : -EPROTO;
+	}
+	return -EPROTO;
+}
+
+void rdmamsg__range_encode(const struct frame_range *r,
+			   uint8_t out[static FRAME_RANGE_LEN])
+{
+	const struct wire_range w = {
+		.number = htole32(r->number), .count = htole32(r->count),
+		.first = htole16(r->first), .last = htole16(r->last),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__range_decode(struct frame_range *r, const struct frame *nack,
+			  uint32_t at)
+{
+	struct wire_range w;
+
+	memcpy(&w, nack->data + (size_t)at * sizeof(w), sizeof(w));
+	*r = (struct frame_range){
+		.number = le32toh(w.number), .count = le32toh(w.count),
+		.first = le16toh(w.first), .last = le16toh(w.last),
+	};
+	if (!r->count || r->first > r->last ||
+	    (r->count > 1 && (r->first || r->last != FRAME_TO_END)))
+		return -EPROTO;
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames: what groups send in datagrams. Bytes in, structs or -EPROTO out; no
+ * I/O, no allocation, nothing believed.
+ *
+ *  0 u32 magic  4 u8 version  5 u8 type  6 u8 flags  7 reserved
+ *  8 u64 sender  16 u32 number  20 u32 oldest
+ * 24 u32 length  28 u16 size  30 u16 index
+ * 32 payload
+ */
+#ifndef RDMAMSG_LIB_FRAME_H
+#define RDMAMSG_LIB_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRAME_MAGIC	0x46474d52u	/* "RMGF" */
+#define FRAME_VERSION	1
+#define FRAME_HDR_LEN	32
+#define FRAME_RANGE_LEN	12
+
+enum frame_type {
+	FRAME_DATA = 1,			/* a fragment of a message */
+	FRAME_HEARTBEAT,		/* number: of the next message */
+	FRAME_END,			/* likewise, and there will be none */
+	FRAME_NACK,			/* ranges that somebody has missed */
+};
+
+/* It is sent once more. */
+#define FRAME_REPEATED	1u
+/* The sender answers NACKs. */
+#define FRAME_REPAIRS	2u
+
+/*
+ * A message of 'length' bytes is cut into fragments of 'size' bytes, of which
+ * the last one may be shorter. An empty message is one empty fragment.
+ */
+struct frame {
+	enum frame_type type;
+	uint8_t flags;
+	uint64_t sender;		/* in a NACK: who is asked */
+	uint32_t number;
+	uint32_t oldest;		/* number that can still be repeated */
+	uint32_t length;		/* NACK: how many ranges */
+	uint16_t size;
+	uint16_t index;			/* of this fragment */
+	const uint8_t *data;		/* decode: points into the input */
+	uint32_t data_len;
+};
+
+/*
+ * Messages, or fragments of one. In a range of several messages 'first' is 0
+ * and 'last' FRAME_TO_END.
+ */
+struct frame_range {
+	uint32_t number;
+	uint32_t count;			/* of messages, at least 1 */
+	uint16_t first, last;		/* fragments */
+};
+
+#define FRAME_TO_END	UINT16_MAX
+
+static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
+{
+	return length ? (length - 1) / size + 1 : 1;
+}
+
+/* The header alone; the payload follows it. */
+void rdmamsg__frame_encode(const struct frame *f,
+			   uint8_t out[static FRAME_HDR_LEN]);
+/* -EPROTO: not a frame, another version, or lengths that do not fit. */
+int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len);
+
+void rdmamsg__range_encode(const struct frame_range *r,
+			   uint8_t out[static FRAME_RANGE_LEN]);
+/* The one at 'at' of a NACK, below its length. -EPROTO: it makes no sense. */
+int rdmamsg__range_decode(struct frame_range *r, const struct frame *nack,
+			  uint32_t at);
+
+#endif

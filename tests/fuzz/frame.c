@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: datagrams of one sender, whatever is in them, take no more memory
+ * than there is room for, and every number has its turn once.
+ */
+#include "group/stream.h"
+#include "wire/frame.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM	65536u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct stream_room room;
+static bool begun;
+static uint32_t due;
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void turn(uint32_t first, uint32_t last)
+{
+	must(!begun || first == due);
+	must(last - first < UINT32_MAX / 2 + 1u);
+	begun = true;
+	due = last + 1;
+}
+
+static void on_message(struct stream *s, uint32_t number, const void *data,
+		       uint32_t len)
+{
+	volatile uint8_t sum = 0;
+
+	must(len <= room.max_message);
+	for (uint32_t i = 0; i < len; i++)
+		sum = (uint8_t)(sum + ((const uint8_t *)data)[i]);
+	turn(number, number);
+}
+
+static void on_gap(struct stream *s, uint32_t first, uint32_t last)
+{
+	turn(first, last);
+}
+
+static void take(struct stream *s, const uint8_t *data, size_t len)
+{
+	struct frame_range r;
+	struct frame f;
+
+	if (rdmamsg__frame_decode(&f, data, len))
+		return;
+	switch (f.type) {
+	case FRAME_DATA:
+		(void)rdmamsg__stream_data(s, &f);
+		rdmamsg__stream_give_up(s, f.oldest);
+		break;
+	case FRAME_HEARTBEAT:
+	case FRAME_END:
+		rdmamsg__stream_sent(s, f.number);
+		break;
+	case FRAME_NACK:
+		for (uint32_t i = 0; i < f.length; i++)
+			if (!rdmamsg__range_decode(&r, &f, i))
+				must(r.count && r.first <= r.last);
+		break;
+	}
+}
+
+/* A byte with the window, then datagrams, each behind a byte with its length. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct stream_events events = { on_message, on_gap };
+	struct frame_range ranges[16];
+	struct stream s;
+
+	if (!size)
+		return 0;
+	room = (struct stream_room){ .max = ROOM, .max_message = ROOM / 4 };
+	begun = false;
+	if (rdmamsg__stream_init(&s, &events, &room, 1u << *data % 9))
+		return 0;
+	data++;
+	size--;
+	while (size > 1) {
+		size_t len = *data < size - 1 ? *data : size - 1;
+
+		take(&s, data + 1, len);
+		must(room.used <= ROOM);
+		must(rdmamsg__stream_missing(&s, ranges, 16) <= 16);
+		data += 1 + len;
+		size -= 1 + len;
+	}
+	rdmamsg__stream_fini(&s);
+	must(!room.used);
+	return 0;
+}

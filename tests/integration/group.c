@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Description: groups are joined, and what is published arrives everywhere. */
+#include "common.h"
+
+#include <rdmamsg/group.h>
+
+#define GROUP	"239.7.7.7"
+#define MEMBERS	4
+#define MANY	64
+
+/* ---- members ---------------------------------------------------------- */
+
+struct member {
+	struct rdmamsg_group *group;
+	struct rdmamsg_group_handlers on;
+	struct rdmamsg_group_options opts;
+	unsigned int joined, closed, writable;
+	struct rdmamsg_reason why;
+	uint32_t messages, gaps, lost, next;
+	size_t bytes;
+	uint64_t sender;
+	bool leave;			/* with the next message */
+	/* of the last message in raw mode */
+	int has_imm;
+	uint32_t imm;
+	uint8_t grh[40];
+};
+
+static void on_joined(struct rdmamsg_group *group)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->joined++;
+}
+
+static void on_message(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_message *msg)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	if (m->messages && m->sender && m->sender == msg->sender->id &&
+	    msg->number != m->next)
+		note("message %u where %u was due", msg->number, m->next);
+	if (msg->len && memcmp(msg->data, pattern(msg->number), msg->len))
+		note("message %u of %zu bytes differs", msg->number, msg->len);
+	m->sender = msg->sender->id;
+	m->next = msg->number + 1;
+	m->has_imm = msg->has_imm;
+	m->imm = msg->imm;
+	if (msg->grh)
+		memcpy(m->grh, msg->grh, sizeof(m->grh));
+	m->messages++;
+	m->bytes += msg->len;
+	if (m->leave)
+		rdmamsg_group_leave(group);
+}
+
+static void on_gap(struct rdmamsg_group *group,
+		   const struct rdmamsg_group_sender *sender, uint32_t first,
+		   uint32_t last)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->gaps++;
+	m->lost += last - first + 1;
+	m->next = last + 1;
+}
+
+static void on_writable(struct rdmamsg_group *group)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->writable++;
+}
+
+static void on_closed(struct rdmamsg_group *group,
+		      const struct rdmamsg_reason *why)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->closed++;
+	m->group = NULL;
+	m->why = *why;
+}
+
+static struct member member(uint32_t flags)
+{
+	return (struct member){
+		.on = {
+			.size = sizeof(struct rdmamsg_group_handlers),
+			.on_joined = on_joined, .on_message = on_message,
+			.on_gap = on_gap, .on_writable = on_writable,
+			.on_closed = on_closed,
+		},
+		.opts = {
+			.size = sizeof(struct rdmamsg_group_options),
+			.flags = flags, .device = test_device(),
+		},
+	};
+}
+
+static int join(struct rdmamsg *ctx, struct member *m, const char *address)
+{
+	m->opts.user = m;
+	m->opts.handlers = &m->on;
+	return rdmamsg_group_join(ctx, address, &m->opts, &m->group);
+}
+
+static void join_all(struct member *m, int n, const char *address)
+{
+	for (int i = 0; i < n; i++)
+		if (join(test_open(NULL), &m[i], address))
+			fail_msg("rdmamsg_group_join: %s", rdmamsg_error());
+	for (int i = 0; i < n; i++) {
+		WAIT_FOR(m[i].joined || m[i].closed);
+		if (m[i].closed)
+			fail_msg("not joined: %s", m[i].why.text);
+	}
+}
+
+static void leave_all(struct member *m, int n)
+{
+	for (int i = 0; i < n; i++) {
+		rdmamsg_group_leave(m[i].group);
+		WAIT_FOR(m[i].closed);
+		assert_int_equal(m[i].why.cause, RDMAMSG_CAUSE_CLOSED);
+	}
+}
+
+static void publish(struct member *m, uint32_t number, size_t len)
+{
+	int ret = rdmamsg_publish(m->group, pattern(number), len);
+
+	while (ret == -EAGAIN) {
+		unsigned int before = m->writable;
+
+		WAIT_FOR(m->writable > before);
+		ret = rdmamsg_publish(m->group, pattern(number), len);
+	}
+	if (ret)
+		fail_msg("rdmamsg_publish: %s", rdmamsg_error());
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void messages__of_every_size_ARRIVE_EVERYWHERE(void **state)
+{
+	static const size_t sizes[] = {
+		0, 1, 64, 900, 1000, 4000, 4064, 4065, 10000, 100000, 1 << 20,
+	};
+	struct member m[MEMBERS];
+	uint32_t number = 0;
+
+	for (int i = 0; i < MEMBERS; i++)
+		m[i] = member(0);
+	join_all(m, MEMBERS, GROUP);
+	for (size_t k = 0; k < 3 * ARRAY_SIZE(sizes); k++) {
+		publish(&m[0], number++, sizes[k % ARRAY_SIZE(sizes)]);
+		for (int i = 1; i < MEMBERS; i++)
+			WAIT_FOR(m[i].messages == number);
+	}
+	for (int i = 1; i < MEMBERS; i++) {
+		assert_int_equal(m[i].gaps, 0);
+		assert_true(m[i].sender != 0);
+	}
+	/* its own are filtered */
+	assert_int_equal(m[0].messages, 0);
+	leave_all(m, MEMBERS);
+}
+
+static void own__are_received_IF_ASKED_FOR(void **state)
+{
+	struct member m[2] = { member(RDMAMSG_GROUP_OWN), member(0) };
+
+	join_all(m, 2, GROUP);
+	publish(&m[0], 0, 100);
+	WAIT_FOR(m[0].messages && m[1].messages);
+	leave_all(m, 2);
+}
+
+static void publishers__several_ARE_KEPT_APART(void **state)
+{
+	struct member m[3] = {
+		member(RDMAMSG_GROUP_PUBLISH), member(RDMAMSG_GROUP_PUBLISH),
+		member(RDMAMSG_GROUP_SUBSCRIBE),
+	};
+
+	join_all(m, 3, GROUP);
+	for (uint32_t i = 0; i < 10; i++) {
+		publish(&m[0], i, 10);
+		publish(&m[1], i, 5000);
+		WAIT_FOR(m[2].messages == 2 * i + 2);
+	}
+	assert_int_equal(m[2].gaps, 0);
+	assert_error(rdmamsg_publish(m[2].group, "", 1), -EPERM, "PUBLISH");
+	leave_all(m, 3);
+}
+
+static void groups__many_SHARE_A_CONTEXT(void **state)
+{
+	struct rdmamsg *a = test_open(NULL), *b = test_open(NULL);
+	static struct member m[2][MANY];
+	char address[32];
+
+	for (int i = 0; i < MANY; i++) {
+		m[0][i] = member(RDMAMSG_GROUP_PUBLISH);
+		m[1][i] = member(RDMAMSG_GROUP_SUBSCRIBE);
+		snprintf(address, sizeof(address), "239.9.0.%d", i);
+		assert_int_equal(join(a, &m[0][i], address), 0);
+		assert_int_equal(join(b, &m[1][i], address), 0);
+	}
+	for (int i = 0; i < MANY; i++)
+		WAIT_FOR(m[0][i].joined && m[1][i].joined);
+	for (int i = 0; i < MANY; i++) {
+		publish(&m[0][i], 0, (size_t)i);
+		WAIT_FOR(m[1][i].messages == 1);
+		assert_int_equal(m[1][i].bytes, i);
+	}
+	leave_all(m[0], MANY);
+	leave_all(m[1], MANY);
+}
+
+static void group__left_in_its_callback_IS_LEFT(void **state)
+{
+	struct member m[2] = { member(0), member(0) };
+
+	join_all(m, 2, "ff15::7:7");
+	m[1].leave = true;
+	publish(&m[0], 0, 10);
+	publish(&m[0], 1, 10);
+	WAIT_FOR(m[1].closed);
+	assert_int_equal(m[1].messages, 1);
+	leave_all(m, 1);
+}
+
+static void raw__with_and_without_immediate_data_ARRIVES(void **state)
+{
+	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	static const uint8_t no_grh[40];
+	static uint8_t large[4097];
+	struct member m[2] = {
+		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_PUBLISH),
+		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_SUBSCRIBE),
+	};
+
+	join_all(m, 2, GROUP);
+	assert_int_equal(rdmamsg_group_query(m[0].group, &info), 0);
+	/* the pattern of number 0: raw datagrams have none */
+	publish(&m[0], 0, info.mtu);
+	WAIT_FOR(m[1].messages == 1);
+	assert_int_equal(m[1].bytes, info.mtu);
+	assert_int_equal(m[1].has_imm, 0);
+	assert_memory_not_equal(m[1].grh, no_grh, sizeof(no_grh));
+	assert_int_equal(rdmamsg_publish_imm(m[0].group, pattern(0), 10,
+					     0x12345678), 0);
+	WAIT_FOR(m[1].messages == 2);
+	assert_true(m[1].has_imm);
+	assert_int_equal(m[1].imm, 0x12345678);
+	assert_error(rdmamsg_publish(m[0].group, large, info.mtu + 1),
+		     -EMSGSIZE, "MTU");
+	leave_all(m, 2);
+}
+
+static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct member m[3];
+
+	for (int i = 0; i < 3; i++) {
+		m[i] = member(i ? RDMAMSG_GROUP_SUBSCRIBE :
+			      RDMAMSG_GROUP_PUBLISH);
+		assert_int_equal(join(ctx, &m[i], GROUP), 0);
+	}
+	WAIT_FOR(m[0].joined && m[1].joined && m[2].joined);
+	publish(&m[0], 0, 100);
+	WAIT_FOR(m[1].messages == 1 && m[2].messages == 1);
+	/* what one leaves stays the other's */
+	leave_all(&m[1], 1);
+	publish(&m[0], 1, 100);
+	WAIT_FOR(m[2].messages == 2);
+	leave_all(&m[2], 1);
+	leave_all(&m[0], 1);
+}
+
+static void counters__of_both_sides_AGREE(void **state)
+{
+	struct rdmamsg_group_counters s = { .size = sizeof(s) }, r = s, of = s;
+	struct rdmamsg_group_info info = { .size = sizeof(info) };
+	struct member m[2] = {
+		member(RDMAMSG_GROUP_PUBLISH), member(RDMAMSG_GROUP_SUBSCRIBE),
+	};
+
+	assert_int_equal(join(test_open(NULL), &m[0], GROUP), 0);
+	assert_error(rdmamsg_group_query(m[0].group, &info), -ENOTCONN,
+		     "joined");
+	assert_int_equal(join(test_open(NULL), &m[1], GROUP), 0);
+	WAIT_FOR(m[0].joined && m[1].joined);
+	for (uint32_t i = 0; i < 3; i++)
+		publish(&m[0], i, 10000);
+	WAIT_FOR(m[1].messages == 3);
+	assert_error(rdmamsg_publish_imm(m[0].group, "", 1, 0), -EOPNOTSUPP,
+		     "RDMAMSG_GROUP_RAW");
+	assert_int_equal(rdmamsg_group_query(m[0].group, &info), 0);
+	assert_true(info.joined && info.device && info.qp_num && info.port);
+	assert_true(info.id == m[1].sender && info.mtu >= 256 && info.rate);
+	assert_int_equal(rdmamsg_group_stats(m[0].group, &s), 0);
+	assert_int_equal(rdmamsg_group_stats(m[1].group, &r), 0);
+	assert_int_equal(rdmamsg_group_sender_stats(m[1].group, info.id, &of),
+			 0);
+	assert_int_equal(s.joins, 1);
+	assert_int_equal(s.sent_messages, 3);
+	assert_int_equal(s.sent_bytes, 30000);
+	assert_int_equal(r.received_messages, 3);
+	assert_int_equal(r.received_bytes, 30000);
+	assert_int_equal(r.received_datagrams, s.sent_datagrams);
+	assert_int_equal(r.senders, 1);
+	assert_int_equal(of.received_messages, 3);
+	assert_int_equal(of.received_datagrams, r.received_datagrams);
+	assert_int_equal(r.gaps + r.lost_messages + r.dropped_late, 0);
+	assert_error(rdmamsg_group_sender_stats(m[1].group, ~info.id, &of),
+		     -ENOENT, "sender");
+	leave_all(m, 2);
+}
+
+/* What was accepted goes out first, also what waits for room or the rate. */
+static void publisher__that_leaves_at_once_HAS_SENT_ALL(void **state)
+{
+	static const uint32_t flags[] = {
+		0, RDMAMSG_GROUP_REPAIR, RDMAMSG_GROUP_RAW,
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(flags); k++) {
+		struct member m[2] = {
+			member(flags[k] | RDMAMSG_GROUP_PUBLISH),
+			member(flags[k] | RDMAMSG_GROUP_SUBSCRIBE),
+		};
+		bool raw = flags[k] & RDMAMSG_GROUP_RAW;
+
+		join_all(m, 2, GROUP);
+		for (uint32_t n = 0; n < 30; n++)
+			publish(&m[0], raw ? 0 : n, raw ? 200 : 20000);
+		leave_all(m, 1);
+		WAIT_FOR(m[1].messages == 30);
+		assert_int_equal(m[1].gaps, 0);
+		leave_all(&m[1], 1);
+	}
+}
+
+static void address__of_no_group_EINVAL(void **state)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct member m = member(0);
+
+	assert_error(join(ctx, &m, "10.1.2.3"), -EINVAL, "multicast");
+	assert_error(join(ctx, &m, "fe80::1"), -EINVAL, "multicast");
+	assert_error(join(ctx, &m, "topic"), -EINVAL, "'topic'");
+	assert_error(join(ctx, &m, NULL), -EINVAL, "NULL");
+	m.opts.flags = 1u << 31;
+	assert_error(join(ctx, &m, GROUP), -EINVAL, "flags");
+	m.opts.flags = 0;
+	m.opts.source = "here";
+	assert_error(join(ctx, &m, GROUP), -EINVAL, "source");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(messages__of_every_size_ARRIVE_EVERYWHERE),
+		TEST(own__are_received_IF_ASKED_FOR),
+		TEST(publishers__several_ARE_KEPT_APART),
+		TEST(groups__many_SHARE_A_CONTEXT),
+		TEST(group__left_in_its_callback_IS_LEFT),
+		TEST(raw__with_and_without_immediate_data_ARRIVES),
+		TEST(memberships__two_of_a_context_BOTH_RECEIVE),
+		TEST(counters__of_both_sides_AGREE),
+		TEST(publisher__that_leaves_at_once_HAS_SENT_ALL),
+		TEST(address__of_no_group_EINVAL),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}

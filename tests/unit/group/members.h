@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A publisher and its subscribers, each in a context of its own. The subscribers
+ * note the order of what they are given.
+ */
+#ifndef MEMBERS_H
+#define MEMBERS_H
+
+#include "../own_fabric.h"
+#include "base/base.h"
+#include "device/verbs_api.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <rdmamsg/group.h>
+
+#define GROUP		"239.1.2.3"
+#define SUBSCRIBERS	3
+#define WAIT_MS		60000		/* far beyond what anything takes */
+#define LARGEST		20000u
+
+struct member {
+	struct rdmamsg *ctx;
+	struct rdmamsg_group *group;
+	bool bad;
+	uint32_t joined, losses, closed;
+	struct rdmamsg_reason why;
+	uint32_t due, messages, gaps, lost;
+};
+
+static struct member all[1 + SUBSCRIBERS];
+static uint8_t content[LARGEST + 256];
+static uint32_t published;
+
+static inline uint32_t length_of(uint32_t number)
+{
+	uint32_t n = number * 2654435761u >> 16;
+
+	return n % 8 ? n % 500 : n % LARGEST;
+}
+
+static inline void on_joined(struct rdmamsg_group *group)
+{
+	((struct member *)rdmamsg_group_user(group))->joined++;
+}
+
+static inline void on_lost(struct rdmamsg_group *group,
+		    const struct rdmamsg_reason *why)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->losses++;
+	m->why = *why;
+}
+
+static inline void on_closed(struct rdmamsg_group *group,
+		      const struct rdmamsg_reason *why)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->closed++;
+	m->why = *why;
+}
+
+static inline void on_message(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_message *msg)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->bad |= msg->number != m->due ||
+		  msg->len != length_of(msg->number) ||
+		  memcmp(msg->data, content + msg->number % 256, msg->len);
+	m->due = msg->number + 1;
+	m->messages++;
+}
+
+static inline void on_gap(struct rdmamsg_group *group,
+		   const struct rdmamsg_group_sender *sender, uint32_t first,
+		   uint32_t last)
+{
+	struct member *m = rdmamsg_group_user(group);
+
+	m->bad |= first != m->due;
+	m->due = last + 1;
+	m->gaps++;
+	m->lost += last - first + 1;
+}
+
+static inline void turn(int ms)
+{
+	struct pollfd fds[1 + SUBSCRIBERS];
+
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		fds[i] = (struct pollfd){ rdmamsg_fd(all[i].ctx), POLLIN, 0 };
+	(void)poll(fds, 1 + SUBSCRIBERS, ms);
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		assert_true(rdmamsg_process(all[i].ctx) >= 0);
+}
+
+#define WAIT_FOR(condition) \
+	do { \
+		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
+		while (!(condition)) { \
+			if (rdmamsg__now_ms() > end_) \
+				fail_msg("waited in vain for %s", #condition); \
+			turn(10); \
+		} \
+	} while (0)
+
+static inline void publish(uint32_t count)
+{
+	for (uint32_t n = published; n < published + count; n++) {
+		int ret;
+
+		while ((ret = rdmamsg_publish(all[0].group, content + n % 256,
+					      length_of(n))) == -EAGAIN)
+			turn(10);
+		assert_int_equal(ret, 0);
+		if (n % 16 == 0)
+			turn(0);
+	}
+	published += count;
+}
+
+static inline void join_all(uint32_t flags)
+{
+	static const struct rdmamsg_group_handlers handlers = {
+		.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
+		.on_message = on_message, .on_gap = on_gap,
+		.on_closed = on_closed,
+	};
+	struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.linger_ms = 300,
+	};
+
+	memset(all, 0, sizeof(all));
+	published = 0;
+	for (int i = 0; i <= SUBSCRIBERS; i++) {
+		opts.user = &all[i];
+		opts.flags = flags | (i ? RDMAMSG_GROUP_SUBSCRIBE :
+				      RDMAMSG_GROUP_PUBLISH);
+		assert_int_equal(rdmamsg_open(&all[i].ctx, NULL), 0);
+		assert_int_equal(rdmamsg_group_join(all[i].ctx, GROUP, &opts,
+						    &all[i].group), 0);
+	}
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].joined);
+	/* they know the publisher, and are no late joiners any more */
+	publish(1);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].due == 1);
+}
+
+static inline void end_all(void)
+{
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		rdmamsg_close(all[i].ctx);
+}
+
+static inline int run_members(const char *fabric,
+			      const struct CMUnitTest *tests, size_t count)
+{
+	for (size_t i = 0; i < sizeof(content); i++)
+		content[i] = (uint8_t)(i % 256 + i / 256);
+	join_own_fabric(fabric);
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	return _cmocka_run_group_tests("group", tests, count, NULL, NULL);
+}
+
+#endif
