@@ -30,6 +30,8 @@ shift
 only=$*
 copy=$bin/rdmamsg-copy
 perf=$bin/rdmamsg-perf
+pub=$bin/rdmamsg-pub
+sub=$bin/rdmamsg-sub
 soft=$build/lib/soft/tools/rdmamsg-soft
 ctl=$build/lib/soft/tools/rdmamsg-soft-ctl
 
@@ -695,6 +697,96 @@ ctl_mistakes()
 	complains 2 "'a/b': the name of a fabric" "$ctl" -f a/b list
 }
 
+# ---- rdmamsg-pub, rdmamsg-sub -------------------------------------------
+
+group=239.77.77.77
+
+# subscribe OPTION...: into got, in the background
+subscribe()
+{
+	: >got
+	"$sub" -a "$addr" "$@" $group >got 2>told &
+	server=$!
+}
+
+# lines N: twenty a second until the subscriber has N of them
+lines()
+{
+	i=0
+	while [ "$(wc -l <got)" -lt "$1" ] && [ $i -lt 1200 ]
+	do
+		i=$((i + 1))
+		echo "line $i"
+		sleep 0.05
+	done
+}
+
+# topic OPTION...: for both
+topic()
+{
+	subscribe --count=20 "$@"
+	lines 20 | returns 0 "$pub" --address="$addr" "$@" $group
+	server_ends 0
+	# whenever it has joined, nothing is missing from there on
+	awk '$1 != "line" || NR > 1 && $2 != last + 1 { exit 1 }
+	     { last = $2 } END { exit NR != 20 }' got
+	[ ! -s told ]
+}
+
+topic_json()
+{
+	subscribe --count=3 --json
+	lines 3 | returns 0 "$pub" -a "$addr" --json $group
+	said '^{"messages": [0-9]*, "bytes": [0-9]*}$'
+	server_ends 0
+	[ "$(grep -c '^{"group": "239.77.77.77", "sender": "[0-9a-f]\{16\}", "number": [0-9]*, "data": "line [0-9]*"}$' got)" -eq 3 ]
+}
+
+# has_bytes FILE N
+has_bytes()
+{
+	[ "$(stat -c %s "$1")" -ge "$2" ]
+}
+
+topic_file()
+{
+	head -c 300000 /dev/urandom >file
+	subscribe --repair
+	i=0
+	while [ ! -s got ]
+	do
+		i=$((i + 1))
+		[ $i -lt 100 ]
+		returns 0 "$pub" -a "$addr" --repair --file $group file
+	done
+	await has_bytes got 300001
+	end_server INT 0
+	head -c 300000 got | cmp file -
+	head -c 1100000 /dev/zero >file
+	complains 1 'max_message' "$pub" -a "$addr" --file $group file
+}
+
+topic_mistakes()
+{
+	for program in "$pub" "$sub"
+	do
+		returns 0 "$program" --help
+		said '^Usage'
+		returns 0 "$program" --version
+		said '^rdmamsg [0-9]'
+		complains 2 'no group, such as' "$program"
+		complains 2 'plain datagrams have no number' "$program" \
+			--raw --repair $group
+		complains 2 '--timeout' "$program" --timeout=x $group
+		complains 1 'not a multicast address' "$program" 10.1.2.3
+		complains 1 "'topic' is not the address" "$program" topic
+		complains 1 'nowhere0' "$program" --device=nowhere0 $group
+	done </dev/null
+	complains 2 'is for rdmamsg-sub' "$pub" --count=1 $group
+	complains 2 'is for rdmamsg-pub' "$sub" --file $group
+	complains 2 'a group, and then files' "$pub" --file $group
+}
+
 # ---- rdmamsg-copy -------------------------------------------------------
 
 usage()
@@ -1177,6 +1269,12 @@ run ctl-options ctl_options
 run ctl-whom ctl_whom
 run ctl-event ctl_event
 run ctl-mistakes ctl_mistakes
+run topic-lines topic
+run topic-repair topic --repair
+run topic-raw topic --raw
+run topic-json topic_json
+run topic-file topic_file
+run topic-mistakes topic_mistakes
 run copy-usage usage
 run copy-options copy_options
 run copy-files files

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdmamsg-pub: publishes lines of standard input, or files, to groups. */
+#include "topic.h"
+
+#include <err.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+"Usage: rdmamsg-pub [OPTION...] GROUP...\n"
+"       rdmamsg-pub --file [OPTION...] GROUP FILE...\n"
+"\n"
+"Publishes each line of standard input to each multicast group, or each file\n"
+"as one message, and ends when all has been sent.\n"
+"\n"
+"  -a, --address ADDR   local address to publish from\n"
+"  -d, --device NAME    RDMA device to publish through\n"
+"  -t, --timeout SEC    until the groups are joined; 10\n"
+"      --file           publish files, not lines\n"
+"      --raw            plain datagrams, for programs without rdmamsg\n"
+"      --repair         repeat what subscribers miss\n"
+"      --json           tell on standard error what was published, as JSON\n"
+"  -h, --help           this text\n"
+"      --version        the version of the library\n"
+"\n"
+"Exit status: 0, 1 after a failure, 2 for wrong use.\n";
+
+#define CHUNK	65536
+
+static unsigned long long messages, bytes;
+
+static void publish_to(struct topic *t, const void *data, size_t len)
+{
+	int ret;
+
+	for (;;) {
+		t->writable = false;
+		ret = rdmamsg_publish(t->group, data, len);
+		if (ret != -EAGAIN)
+			break;
+		while (!t->writable && !stopped)
+			turn(-1);
+		if (stopped)
+			return;
+	}
+	if (ret)
+		errx(FAILED, "%s: %s", t->address, rdmamsg_error());
+	messages++;
+	bytes += len;
+}
+
+static void publish(const void *data, size_t len)
+{
+	for (int i = 0; i < topic_count && !stopped; i++)
+		publish_to(&topics[i], data, len);
+}
+
+/* Returns what is left behind the last whole line. */
+static size_t publish_lines(char *buf, size_t len)
+{
+	char *line = buf, *end;
+
+	while ((end = memchr(line, '\n', len - (size_t)(line - buf)))) {
+		publish(line, (size_t)(end - line));
+		line = end + 1;
+	}
+	len -= (size_t)(line - buf);
+	memmove(buf, line, len);
+	return len;
+}
+
+/* The groups are served while standard input has nothing. */
+static void wait_for_input(void)
+{
+	struct pollfd fds[2] = {
+		{ STDIN_FILENO, POLLIN, 0 }, { rdmamsg_fd(ctx), POLLIN, 0 },
+	};
+
+	while (!stopped && !fds[0].revents) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			err(FAILED, "poll");
+		turn(0);
+	}
+}
+
+static void publish_input(void)
+{
+	size_t len = 0, room = 2 * CHUNK;
+	char *buf = malloc(room);
+	ssize_t n = 1;
+
+	while (buf && n > 0 && !stopped) {
+		wait_for_input();
+		if (stopped)
+			break;
+		if (room - len < CHUNK) {
+			room *= 2;
+			buf = realloc(buf, room);
+			if (!buf)
+				break;
+		}
+		n = read(STDIN_FILENO, buf + len, CHUNK);
+		if (n < 0)
+			err(FAILED, "standard input");
+		len = publish_lines(buf, len + (size_t)n);
+	}
+	if (!buf)
+		errx(FAILED, "no memory for a line of %zu bytes", room);
+	if (len)
+		publish(buf, len);	/* a last line without its end */
+	free(buf);
+}
+
+static void publish_file(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	size_t len = 0, room = CHUNK, n;
+	char *buf = malloc(room);
+
+	if (!f)
+		err(FAILED, "%s", path);
+	while (buf && (n = fread(buf + len, 1, room - len, f))) {
+		len += n;
+		if (len == room)
+			buf = realloc(buf, room *= 2);
+	}
+	if (!buf)
+		errx(FAILED, "%s: no memory for %zu bytes", path, room);
+	if (ferror(f))
+		err(FAILED, "%s", path);
+	publish(buf, len);
+	free(buf);
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = topic_joined,
+		.on_writable = topic_writable, .on_closed = topic_closed,
+	};
+
+	options_parse(argc, argv, usage, true);
+	if (options.files && options.operand_count < 2)
+		errx(WRONG_USE, "--file: a group, and then files; see --help");
+	topics_join(options.operands, options.files ? 1 :
+		    options.operand_count, &on);
+	if (options.files)
+		for (int i = 1; i < options.operand_count && !stopped; i++)
+			publish_file(options.operands[i]);
+	else
+		publish_input();
+	topics_leave();
+	if (options.json)
+		fprintf(stderr, "{\"messages\": %llu, \"bytes\": %llu}\n",
+			messages, bytes);
+	return stopped ? 128 + stopped : ALL_WELL;
+}
