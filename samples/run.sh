@@ -733,6 +733,80 @@ topic()
 	[ ! -s told ]
 }
 
+# With the program of librdmacm, which knows nothing of rdmamsg: both directions.
+# What comes before somebody has joined is lost, so it is sent until it is enough.
+topic_mckey()
+{
+	subscribe --raw --json --messages=20 --wait=30
+	until ! kill -0 $server 2>/dev/null
+	do
+		timeout 60 mckey -m $group -b "$addr" -s -C 10 -S 64 >mckey
+	done
+	server_ends 0
+	[ "$(grep -c '"qp": [0-9]*, "immediate": [0-9]*, "data"' got)" -eq 20 ]
+	awk -F '[:,]' '{ for (i = 1; i <= NF; i++) {
+			if ($i ~ /"qp"/) qp = $(i + 1)
+			if ($i ~ /"immediate"/) imm = $(i + 1) }
+			if (qp != imm) exit 1 }' got
+
+	timeout 60 mckey -m $group -b "$addr" -C 20 -S 64 >mckey 2>&1 &
+	server=$!
+	until ! kill -0 $server 2>/dev/null
+	do
+		returns 0 "$pub" --raw --immediate -b "$addr" -C 10 -S 64 \
+			-m $group
+	done
+	server_ends 0
+}
+
+# multicast OPTION...
+multicast()
+{
+	"$bin/multicast" -m $group -b "$addr" -c 20 "$@" >got 2>told &
+	server=$!
+	until ! kill -0 $server 2>/dev/null
+	do
+		returns 0 "$bin/multicast" -m $group -b "$addr" -s "$@"
+		said 'joined dgid: '
+		said 'sent message 3'
+	done
+	server_ends 0
+	[ "$(grep -c '^received message ' got)" -eq 20 ]
+}
+
+multicast_mistakes()
+{
+	returns 0 "$bin/multicast" -h
+	said '^Usage'
+	complains 2 'a group is needed' "$bin/multicast"
+	complains 2 "'-c 0'" "$bin/multicast" -m $group -c 0
+	complains 1 'not a multicast address' "$bin/multicast" -m 10.1.2.3
+	returns 1 "$bin/multicast" -m $group -b "$addr" -s -l 100000
+	said 'larger than the MTU'
+	returns 1 "$bin/multicast" -m $group -b "$addr" -t 1
+	said 'no message for 1 s'
+}
+
+# Without data, by MGID, and several memberships.
+topic_members()
+{
+	returns 0 "$pub" -v -C 0 -c 3 -b "$addr" $group
+	[ "$(grep -c '^joined 239.77.77.77: device .* Q_Key 0x' "$work/said")" -eq 3 ]
+	# Linux has IPoIB's port space on InfiniBand only
+	[ -n "${RDMAMSG_VM-}" ] ||
+		returns 0 "$sub" -v -C 0 -p ipoib -b "$addr" -m $group
+	complains 1 'no message for 1 s' "$sub" -w 1 -b "$addr" $group
+	complains 1 'set source or device' "$pub" -C 1 -M ff15::7
+	complains 2 'not an MGID' "$pub" -C 1 -M topic
+	subscribe --messages=5 -c 2
+	until ! kill -0 $server 2>/dev/null
+	do
+		returns 0 "$pub" -b "$addr" -C 5 -S 20000 --rate=0 $group:7000
+	done
+	server_ends 0
+	[ "$(tr -d -c '\n' <got | wc -c)" -ge 10 ]
+}
+
 topic_json()
 {
 	subscribe --count=3 --json
@@ -783,6 +857,10 @@ topic_mistakes()
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
 	done </dev/null
 	complains 2 'is for rdmamsg-sub' "$pub" --count=1 $group
+	complains 2 'is for rdmamsg-pub' "$sub" --rate=1 $group
+	complains 2 'needs --raw' "$pub" --immediate $group
+	complains 2 'udp or ipoib' "$pub" -p tcp $group
+	complains 2 'one of them' "$pub" --file -C 1 $group file
 	complains 2 'is for rdmamsg-pub' "$sub" --file $group
 	complains 2 'a group, and then files' "$pub" --file $group
 }
@@ -1272,6 +1350,11 @@ run ctl-mistakes ctl_mistakes
 run topic-lines topic
 run topic-repair topic --repair
 run topic-raw topic --raw
+# mckey needs a device that librdmacm finds
+[ "${RDMAMSG_DEVICE-}" = soft ] || run topic-mckey topic_mckey
+run topic-members topic_members
+run multicast multicast
+run multicast-mistakes multicast_mistakes
 run topic-json topic_json
 run topic-file topic_file
 run topic-mistakes topic_mistakes

@@ -106,7 +106,8 @@ struct rdmamsg_group_options {
 
 /*
  * Joins a group: an IPv4 or IPv6 multicast address, or an MGID, "ff..." with
- * all of its eight parts. on_joined or on_closed tells the result within
+ * all of its eight parts, which needs source or device. A port may follow, as
+ * in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or on_closed tells the result within
  * timeout_ms. Fails at once for what makes no sense or what this host lacks:
  * -EINVAL (also: not a multicast address), -ENODEV, -EADDRNOTAVAIL, -EACCES,
  * -ENOMEM, -EMFILE, -EOPNOTSUPP for a device without multicast.

@@ -148,8 +148,14 @@ int rdmamsg__ucm_set_option(struct rdma_cm_id *id, int level, int optname,
 
 size_t rdmamsg__ucm_addr_len(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
-	       sizeof(struct sockaddr_in);
+	switch (addr->sa_family) {
+	case AF_IB:
+		return sizeof(struct sockaddr_ib);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return sizeof(struct sockaddr_in);
+	}
 }
 
 static int query(struct rdma_cm_id *id, uint32_t what,

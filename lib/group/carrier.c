@@ -184,6 +184,7 @@ static int find_mtu(struct carrier *c)
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "port of a group");
 	c->mtu = 128u << attr.active_mtu;
+	c->is_ib = attr.link_layer != IBV_LINK_LAYER_ETHERNET;
 	return 0;
 }
 
@@ -398,13 +399,20 @@ static int source_addr(const struct carrier *c, const struct sockaddr *group,
 					     "numeric address", c->source);
 		memcpy(src, ai->ai_addr, ai->ai_addrlen);
 		freeaddrinfo(ai);
-		if (src->ss_family != group->sa_family)
+		if (!c->bound && src->ss_family != group->sa_family)
 			return rdmamsg__fail(-EINVAL, "source '%s' is not of "
 					     "the group's address family",
 					     c->source);
 		return 1;
 	}
-	if (!rdmamsg__asked_by_name(c->device) || c->v == &rdmamsg__verbs_soft)
+	if (c->v == &rdmamsg__verbs_soft) {
+		/* an address of this host, and so one of the soft HCA */
+		((struct sockaddr_in *)src)->sin_family = AF_INET;
+		((struct sockaddr_in *)src)->sin_addr.s_addr =
+			htonl(INADDR_LOOPBACK);
+		return c->bound;
+	}
+	if (!rdmamsg__asked_by_name(c->device))
 		return 0;
 	return rdmamsg__device_addr(c->v, c->device, group->sa_family, src) ?:
 	       1;
@@ -420,6 +428,17 @@ static int start(struct carrier *c, const struct sockaddr *group, int ms)
 	ret = rdmamsg__cm_id_new(c->ctx, c->v, &c->owner, c->ps, &c->id);
 	if (ret)
 		return ret;
+	if (c->bound) {
+		ret = rdmamsg__v_bind_addr(c->v, c->id,
+					   (struct sockaddr *)&src);
+		if (ret)
+			return rdmamsg__cm_fail(c->ctx, ret,
+						"source of a group");
+		ret = make(c);
+		if (!ret)
+			c->state = CARRIER_READY;
+		return ret;
+	}
 	ret = rdmamsg__v_resolve_addr(c->v, c->id, bound ?
 				      (struct sockaddr *)&src : NULL,
 				      (struct sockaddr *)(uintptr_t)group, ms);
@@ -439,6 +458,7 @@ static int carrier_new(struct rdmamsg *ctx,
 	c->ctx = ctx;
 	c->owner.kind = CM_CARRIER;
 	c->ps = wants->ps;
+	c->bound = wants->bound;
 	c->recv_depth = wants->recv_depth;
 	c->send_depth = wants->send_depth;
 	list_init(&c->groups);
@@ -493,6 +513,7 @@ int rdmamsg__carrier_get(struct rdmamsg *ctx,
 		struct carrier *c = list_entry(n, struct carrier, node);
 
 		if (c->state != CARRIER_FAILED && c->ps == wants->ps &&
+		    c->bound == wants->bound &&
 		    same(c->source, wants->source) &&
 		    same(c->device, wants->device) &&
 		    c->recv_depth == wants->recv_depth &&

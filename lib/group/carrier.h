@@ -25,6 +25,7 @@
 struct carrier_wants {
 	const char *source, *device;	/* or NULL */
 	enum rdma_port_space ps;
+	bool bound;			/* to source or device: no route */
 	uint32_t recv_depth, send_depth;
 };
 
@@ -39,6 +40,7 @@ struct carrier {
 	const struct verbs_api *v;
 	struct rdma_cm_id *id;
 	enum rdma_port_space ps;
+	bool bound;
 	char *source, *device;		/* as asked for, or NULL */
 	enum carrier_state state;
 	uint32_t index;			/* in wr_id */
@@ -47,6 +49,7 @@ struct carrier {
 	struct cq *cq;
 	struct ibv_qp *qp;
 	uint8_t port;
+	bool is_ib;			/* the port is of InfiniBand */
 	uint32_t mtu;			/* largest payload of a datagram */
 	uint32_t qkey;
 	uint8_t sgid_index;		/* of what is sent; once joined */

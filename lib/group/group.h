@@ -63,6 +63,8 @@ struct rdmamsg_group {
 	enum group_state state;
 	struct timer timer;		/* deadline of the join, or the next */
 	struct sockaddr_storage addr;
+	struct sockaddr_storage join_addr;	/* as the CM takes it */
+	bool is_mgid;			/* addr is one, and is not mapped */
 	struct rdmamsg_reason reason;
 	struct rdmamsg_group_counters st;
 	bool lost;			/* once or more */
@@ -98,6 +100,12 @@ struct rdmamsg_group {
 	struct timer ask;		/* of members that lack something */
 	uint64_t seed;			/* of random pauses */
 };
+
+/* address.c */
+/* g->opts are taken. -EINVAL */
+int rdmamsg__group_address(struct rdmamsg_group *g, const char *text);
+/* Sets g->join_addr, for the carrier's kind of link. */
+const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g);
 
 /* join.c */
 void rdmamsg__group_ready(struct rdmamsg_group *g);

@@ -13,9 +13,7 @@
 #include "group/group.h"
 #include "session/connect.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,32 +92,6 @@ static int take_options(struct rdmamsg_group *g,
 	return 0;
 }
 
-static int take_address(struct rdmamsg_group *g, const char *address)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)&g->addr;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&g->addr;
-	bool is_group;
-
-	if (!address)
-		return rdmamsg__fail(-EINVAL, "the group to join is NULL");
-	if (inet_pton(AF_INET, address, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		is_group = IN_MULTICAST(ntohl(in->sin_addr.s_addr));
-	} else if (inet_pton(AF_INET6, address, &in6->sin6_addr) == 1) {
-		in6->sin6_family = AF_INET6;
-		is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
-	} else {
-		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
-				     "group, such as 239.1.2.3 or ff15::1",
-				     address);
-	}
-	if (!is_group)
-		return rdmamsg__fail(-EINVAL, "%s is not a multicast address: "
-				     "those are 224.0.0.0 to 239.255.255.255, "
-				     "and ff00::/8", address);
-	return 0;
-}
-
 /* ---- the end ---------------------------------------------------------- */
 
 static void set_reason(struct rdmamsg_group *g, enum rdmamsg_who who,
@@ -187,7 +159,8 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 		ret = rdmamsg__v_detach_mcast(c->v, c->qp, &g->mgid, g->mlid);
 	if (!ret && g->listed)
 		ret = rdmamsg__v_leave_multicast(c->v, c->id,
-						 (struct sockaddr *)&g->addr);
+						 (struct sockaddr *)
+						 &g->join_addr);
 	if (ret)
 		log_info("leaving a group: %s", strerror(-ret));
 	g->attached = g->listed = false;
@@ -311,7 +284,9 @@ static int join_as(struct rdmamsg_group *g, uint32_t flags)
 	struct rdma_cm_join_mc_attr_ex attr = {
 		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS |
 			     RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
-		.join_flags = flags, .addr = (struct sockaddr *)&g->addr,
+		.join_flags = flags,
+		.addr = (struct sockaddr *)(uintptr_t)
+			rdmamsg__group_sockaddr(g),
 	};
 
 	return rdmamsg__v_join_multicast(g->carrier->v, g->carrier->id, &attr,
@@ -411,6 +386,7 @@ int rdmamsg__group_start(struct rdmamsg_group *g)
 		.device = rdmamsg__asked(g->opts.device),
 		.ps = g->opts.flags & RDMAMSG_GROUP_IPOIB ? RDMA_PS_IPOIB :
 		      RDMA_PS_UDP,
+		.bound = g->is_mgid,
 		.recv_depth = g->opts.recv_depth,
 		.send_depth = g->opts.send_depth,
 	};
@@ -460,7 +436,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	rdmamsg__timer_init(&g->timer, on_timer);
 	ret = take_options(g, opts);
 	if (!ret)
-		ret = take_address(g, address);
+		ret = rdmamsg__group_address(g, address);
 	if (!ret && getrandom(&g->id, sizeof(g->id), 0) != sizeof(g->id))
 		ret = rdmamsg__fail(-EIO, "no random numbers");
 	if (!ret)

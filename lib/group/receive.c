@@ -155,6 +155,14 @@ struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id)
 
 /* ---- datagrams -------------------------------------------------------- */
 
+static bool is_own(const struct rdmamsg_group *g, const struct datagram *d)
+{
+	const struct carrier *c = g->carrier;
+
+	return d->from.qpn == c->qp->qp_num &&
+	       !memcmp(&d->from.gid, &c->sgid, sizeof(c->sgid));
+}
+
 static void raw(struct rdmamsg_group *g, const struct datagram *d)
 {
 	struct rdmamsg_group_sender who = { .qp_num = d->from.qpn };
@@ -231,7 +239,10 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		return;
 	if (g->opts.flags & RDMAMSG_GROUP_RAW) {
 		g->st.received_datagrams++;
-		raw(g, d);
+		if (g->opts.flags & RDMAMSG_GROUP_OWN || !is_own(g, d))
+			raw(g, d);
+		else
+			g->st.dropped_own++;
 		return;
 	}
 	if (rdmamsg__frame_decode(&f, d->data, d->len) ||

@@ -13,19 +13,30 @@
 static const char usage[] =
 "Usage: rdmamsg-pub [OPTION...] GROUP...\n"
 "       rdmamsg-pub --file [OPTION...] GROUP FILE...\n"
+"       rdmamsg-pub --messages=N [--size=N] [OPTION...] GROUP...\n"
 "\n"
 "Publishes each line of standard input to each multicast group, or each file\n"
-"as one message, and ends when all has been sent.\n"
+"as one message, or N messages of one size, and ends when all has been sent.\n"
 "\n"
-"  -a, --address ADDR   local address to publish from\n"
-"  -d, --device NAME    RDMA device to publish through\n"
-"  -t, --timeout SEC    until the groups are joined; 10\n"
-"      --file           publish files, not lines\n"
-"      --raw            plain datagrams, for programs without rdmamsg\n"
-"      --repair         repeat what subscribers miss\n"
-"      --json           tell on standard error what was published, as JSON\n"
-"  -h, --help           this text\n"
-"      --version        the version of the library\n"
+"  -a, -b, --address ADDR  local address to publish from\n"
+"  -d, --device NAME       RDMA device to publish through\n"
+"  -m, --group GROUP       one more group\n"
+"  -M, --mgid MGID         one more, by its MGID; needs an address or a device\n"
+"  -p, --port-space SPACE  udp or ipoib; udp\n"
+"  -c, --members N         memberships of each group; 1\n"
+"  -t, --timeout SEC       until the groups are joined; 10\n"
+"      --settle SEC        wait between joining and publishing, for switches\n"
+"      --file              publish files, not lines\n"
+"  -C, --messages N        publish N messages, not lines; 0: join, and leave\n"
+"  -S, --size N            bytes of each of them; 100\n"
+"      --rate N            datagrams a second, 0: any number; by the device\n"
+"      --raw               plain datagrams, for programs without rdmamsg\n"
+"      --immediate         with the queue pair's number as immediate data\n"
+"      --repair            repeat what subscribers miss\n"
+"      --json              tell on standard error what was published, as JSON\n"
+"  -v, --verbose           tell on standard error what was joined\n"
+"  -h, --help              this text\n"
+"      --version           the version of the library\n"
 "\n"
 "Exit status: 0, 1 after a failure, 2 for wrong use.\n";
 
@@ -33,13 +44,22 @@ static const char usage[] =
 
 static unsigned long long messages, bytes;
 
+static uint32_t qp_num(const struct topic *t)
+{
+	struct rdmamsg_group_info info = { .size = sizeof(info) };
+
+	return rdmamsg_group_query(t->group, &info) ? 0 : info.qp_num;
+}
+
 static void publish_to(struct topic *t, const void *data, size_t len)
 {
 	int ret;
 
 	for (;;) {
 		t->writable = false;
-		ret = rdmamsg_publish(t->group, data, len);
+		ret = options.immediate ?
+		      rdmamsg_publish_imm(t->group, data, len, qp_num(t)) :
+		      rdmamsg_publish(t->group, data, len);
 		if (ret != -EAGAIN)
 			break;
 		while (!t->writable && !stopped)
@@ -115,6 +135,19 @@ static void publish_input(void)
 	free(buf);
 }
 
+static void publish_messages(void)
+{
+	uint8_t *data = malloc(options.size + 1);
+
+	if (!data)
+		errx(FAILED, "no memory for %zu bytes", options.size);
+	for (size_t i = 0; i < options.size; i++)
+		data[i] = (uint8_t)i;
+	for (unsigned long i = 0; i < options.count && !stopped; i++)
+		publish(data, options.size);
+	free(data);
+}
+
 static void publish_file(const char *path)
 {
 	FILE *f = fopen(path, "rb");
@@ -145,12 +178,14 @@ int main(int argc, char **argv)
 	};
 
 	options_parse(argc, argv, usage, true);
-	if (options.files && options.operand_count < 2)
+	if (options.files && !options.operand_count)
 		errx(WRONG_USE, "--file: a group, and then files; see --help");
-	topics_join(options.operands, options.files ? 1 :
-		    options.operand_count, &on);
-	if (options.files)
-		for (int i = 1; i < options.operand_count && !stopped; i++)
+	topics_join(&on);
+	turn_for(options.settle_ms);
+	if (options.counts)
+		publish_messages();
+	else if (options.files)
+		for (int i = 0; i < options.operand_count && !stopped; i++)
 			publish_file(options.operands[i]);
 	else
 		publish_input();

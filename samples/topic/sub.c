@@ -2,6 +2,7 @@
 /* rdmamsg-sub: writes what is published to groups, a line for each message. */
 #include "topic.h"
 
+#include <arpa/inet.h>
 #include <err.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,20 +14,28 @@ static const char usage[] =
 "Writes each message of the multicast groups to standard output, a line each,\n"
 "until a signal ends it.\n"
 "\n"
-"  -a, --address ADDR   local address to receive at\n"
-"  -d, --device NAME    RDMA device to receive through\n"
-"  -t, --timeout SEC    until the groups are joined; 10\n"
-"  -n, --count N        end after N messages\n"
-"      --raw            plain datagrams, of programs without rdmamsg\n"
-"      --repair         ask publishers for what is missing\n"
-"      --json           a JSON object for each message and each gap\n"
-"  -h, --help           this text\n"
-"      --version        the version of the library\n"
+"  -a, -b, --address ADDR  local address to receive at\n"
+"  -d, --device NAME       RDMA device to receive through\n"
+"  -m, --group GROUP       one more group\n"
+"  -M, --mgid MGID         one more, by its MGID; needs an address or a device\n"
+"  -p, --port-space SPACE  udp or ipoib; udp\n"
+"  -c, --members N         memberships of each group; 1\n"
+"  -t, --timeout SEC       until the groups are joined; 10\n"
+"  -n, --count N           end after N messages\n"
+"  -C, --messages N        end after N messages for each membership; 0: join,\n"
+"                          and leave\n"
+"  -w, --wait SEC          fail if no message comes for so long\n"
+"      --raw               plain datagrams, of programs without rdmamsg\n"
+"      --repair            ask publishers for what is missing\n"
+"      --json              a JSON object for each message and each gap\n"
+"  -v, --verbose           tell on standard error what was joined\n"
+"  -h, --help              this text\n"
+"      --version           the version of the library\n"
 "\n"
 "Gaps are told on standard error. Exit status: 0, 1 after a failure, 2 for\n"
 "wrong use, 3 if messages were lost.\n";
 
-static unsigned long messages;
+static unsigned long messages, wanted;
 static uint64_t lost;
 
 static void put_json(const uint8_t *data, size_t len)
@@ -40,18 +49,57 @@ static void put_json(const uint8_t *data, size_t len)
 			putchar(data[i]);
 }
 
+static void put_sender(const struct rdmamsg_group_message *msg)
+{
+	char gid[INET6_ADDRSTRLEN];
+
+	if (!(options.flags & RDMAMSG_GROUP_RAW)) {
+		printf("\"sender\": \"%016" PRIx64 "\", \"number\": %" PRIu32
+		       ", ", msg->sender->id, msg->number);
+		return;
+	}
+	inet_ntop(AF_INET6, msg->sender->gid, gid, sizeof(gid));
+	printf("\"gid\": \"%s\", \"qp\": %" PRIu32 ", ", gid,
+	       msg->sender->qp_num);
+	if (msg->has_imm)
+		printf("\"immediate\": %" PRIu32 ", ", msg->imm);
+}
+
+static bool is_enough(void)
+{
+	return options.counts && messages == wanted;
+}
+
+/* Milliseconds until a message is due, or -1. Exits when it is too late. */
+static int patience(void)
+{
+	static unsigned long before;
+	static unsigned long long since;
+	unsigned long long now = now_ms();
+
+	if (!options.wait_ms)
+		return -1;
+	if (!since || messages != before)
+		since = now;
+	before = messages;
+	if (now - since >= options.wait_ms)
+		errx(FAILED, "no message for %u s, after %lu",
+		     options.wait_ms / 1000, messages);
+	return (int)(since + options.wait_ms - now);
+}
+
 static void on_message(struct rdmamsg_group *group,
 		       const struct rdmamsg_group_message *msg)
 {
 	const struct topic *t = rdmamsg_group_user(group);
 
-	if (options.count && messages == options.count)
+	if (is_enough())
 		return;
 	messages++;
 	if (options.json) {
-		printf("{\"group\": \"%s\", \"sender\": \"%016" PRIx64
-		       "\", \"number\": %" PRIu32 ", \"data\": \"", t->address,
-		       msg->sender->id, msg->number);
+		printf("{\"group\": \"%s\", ", t->address);
+		put_sender(msg);
+		printf("\"data\": \"");
 		put_json(msg->data, msg->len);
 		printf("\"}\n");
 	} else {
@@ -86,9 +134,12 @@ int main(int argc, char **argv)
 	};
 
 	options_parse(argc, argv, usage, false);
-	topics_join(options.operands, options.operand_count, &on);
-	while (!stopped && (!options.count || messages < options.count)) {
-		turn(-1);
+	wanted = options.count;
+	if (options.each)
+		wanted *= (unsigned long)topic_count;
+	topics_join(&on);
+	while (!stopped && !is_enough()) {
+		turn(patience());
 		if (fflush(stdout))
 			err(FAILED, "standard output");
 	}

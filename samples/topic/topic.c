@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "topic.h"
 
+#include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-struct options options = { .timeout_ms = 10000 };
+struct options options = {
+	.timeout_ms = 10000, .members = 1, .size = 100,
+};
 struct rdmamsg *ctx;
 struct topic topics[TOPICS_MAX];
 int topic_count;
@@ -16,23 +20,88 @@ volatile sig_atomic_t stopped;
 
 /* ---- options ---------------------------------------------------------- */
 
-static unsigned long number(const char *arg, unsigned long most,
-			    const char *what)
+static unsigned long number(const char *arg, unsigned long least,
+			    unsigned long most, const char *what)
 {
 	char *end;
 	unsigned long n = strtoul(arg, &end, 10);
 
-	if (*end || end == arg || *arg == '-' || !n || n > most)
-		errx(WRONG_USE, "%s '%s': a number from 1 to %lu", what, arg,
-		     most);
+	if (*end || *arg < '0' || *arg > '9' || n < least || n > most)
+		errx(WRONG_USE, "%s '%s': a number from %lu to %lu", what, arg,
+		     least, most);
 	return n;
+}
+
+static uint32_t milliseconds(const char *arg, const char *what)
+{
+	return 1000 * (uint32_t)number(arg, 1, 3600, what);
+}
+
+static void add_group(const char *address)
+{
+	struct topic *t = &topics[topic_count];
+
+	if (topic_count == TOPICS_MAX)
+		errx(WRONG_USE, "too many groups: at most %d", TOPICS_MAX);
+	if (strlen(address) >= sizeof(t->address))
+		errx(WRONG_USE, "'%s' is not the address of a group", address);
+	strcpy(t->address, address);
+	topic_count++;
+}
+
+/* The library takes an address for an MGID if all of it is written out. */
+static void add_mgid(const char *arg)
+{
+	struct in6_addr a;
+	char text[INET6_ADDRSTRLEN];
+
+	if (inet_pton(AF_INET6, arg, &a) != 1)
+		errx(WRONG_USE, "--mgid '%s': not an MGID, such as "
+		     "ff12:401b:ffff::1", arg);
+	for (int i = 0; i < 8; i++)
+		sprintf(text + 5 * i, i < 7 ? "%02x%02x:" : "%02x%02x",
+			a.s6_addr[2 * i], a.s6_addr[2 * i + 1]);
+	add_group(text);
+}
+
+static uint32_t port_space(const char *arg)
+{
+	if (!strcmp(arg, "ipoib") || !strcmp(arg, "0x2") ||
+	    !strcmp(arg, "0x0002"))
+		return RDMAMSG_GROUP_IPOIB;
+	if (strcmp(arg, "udp") && strcmp(arg, "0x111") &&
+	    strcmp(arg, "0x0111"))
+		errx(WRONG_USE, "--port-space '%s': udp or ipoib", arg);
+	return 0;
+}
+
+/* Each group as often as asked for. */
+static void add_members(void)
+{
+	int groups = topic_count;
+
+	for (unsigned int k = 1; k < options.members; k++)
+		for (int i = 0; i < groups; i++)
+			add_group(topics[i].address);
 }
 
 void options_parse(int argc, char **argv, const char *usage, bool publishes)
 {
-	enum { FILES = 256, RAW, REPAIR, JSON, VERSION };
+	enum { FILES = 256, RAW, REPAIR, JSON, VERSION, RATE, SETTLE,
+	       IMMEDIATE };
 	static const struct option names[] = {
 		{ "address", required_argument, NULL, 'a' },
+		{ "group", required_argument, NULL, 'm' },
+		{ "mgid", required_argument, NULL, 'M' },
+		{ "members", required_argument, NULL, 'c' },
+		{ "messages", required_argument, NULL, 'C' },
+		{ "size", required_argument, NULL, 'S' },
+		{ "port-space", required_argument, NULL, 'p' },
+		{ "wait", required_argument, NULL, 'w' },
+		{ "rate", required_argument, NULL, RATE },
+		{ "settle", required_argument, NULL, SETTLE },
+		{ "immediate", no_argument, NULL, IMMEDIATE },
+		{ "verbose", no_argument, NULL, 'v' },
 		{ "device", required_argument, NULL, 'd' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "count", required_argument, NULL, 'n' },
@@ -46,23 +115,75 @@ void options_parse(int argc, char **argv, const char *usage, bool publishes)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, publishes ? "a:d:t:h" :
-				"a:d:t:n:h", names, NULL)) != -1)
+	while ((c = getopt_long(argc, argv, publishes ?
+				"a:b:d:t:m:M:c:C:S:p:vh" :
+				"a:b:d:t:n:m:M:c:C:p:w:vh", names, NULL)) != -1)
 		switch (c) {
 		case 'a':
+		case 'b':
 			options.source = optarg;
 			break;
 		case 'd':
 			options.device = optarg;
 			break;
 		case 't':
-			options.timeout_ms = 1000 *
-				(uint32_t)number(optarg, 3600, "--timeout");
+			options.timeout_ms = milliseconds(optarg, "--timeout");
+			break;
+		case 'm':
+			add_group(optarg);
+			break;
+		case 'M':
+			add_mgid(optarg);
+			break;
+		case 'c':
+			options.members = (unsigned int)
+				number(optarg, 1, TOPICS_MAX, "--members");
 			break;
 		case 'n':
 			if (publishes)
 				errx(WRONG_USE, "--count is for rdmamsg-sub");
-			options.count = number(optarg, 1ul << 40, "--count");
+			/* fall through */
+		case 'C':
+			options.counts = true;
+			options.each = c == 'C';
+			options.count = number(optarg, c == 'n', 1ul << 40,
+					       c == 'n' ? "--count" :
+					       "--messages");
+			break;
+		case 'S':
+			if (!publishes)
+				errx(WRONG_USE, "--size is for rdmamsg-pub");
+			options.size = number(optarg, 0, 16 << 20, "--size");
+			break;
+		case 'p':
+			options.flags |= port_space(optarg);
+			break;
+		case 'w':
+			if (publishes)
+				errx(WRONG_USE, "--wait is for rdmamsg-sub");
+			options.wait_ms = milliseconds(optarg, "--wait");
+			break;
+		case RATE:
+			if (!publishes)
+				errx(WRONG_USE, "--rate is for rdmamsg-pub");
+			options.rate = (uint32_t)number(optarg, 0, 100000000,
+							"--rate");
+			if (!options.rate)
+				options.rate = RDMAMSG_NONE;
+			break;
+		case SETTLE:
+			if (!publishes)
+				errx(WRONG_USE, "--settle is for rdmamsg-pub");
+			options.settle_ms = milliseconds(optarg, "--settle");
+			break;
+		case IMMEDIATE:
+			if (!publishes)
+				errx(WRONG_USE, "--immediate is for "
+				     "rdmamsg-pub");
+			options.immediate = true;
+			break;
+		case 'v':
+			options.verbose = true;
 			break;
 		case FILES:
 			if (!publishes)
@@ -93,12 +214,23 @@ void options_parse(int argc, char **argv, const char *usage, bool publishes)
 	    options.flags & RDMAMSG_GROUP_REPAIR)
 		errx(WRONG_USE, "--raw and --repair: plain datagrams have no "
 		     "number that could be asked for");
+	if (options.immediate && !(options.flags & RDMAMSG_GROUP_RAW))
+		errx(WRONG_USE, "--immediate needs --raw: messages of frames "
+		     "have no immediate data");
+	if (options.files && options.counts)
+		errx(WRONG_USE, "--file and --messages: one of them");
 	options.flags |= publishes ? RDMAMSG_GROUP_PUBLISH :
 			 RDMAMSG_GROUP_SUBSCRIBE;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;
-	if (!options.operand_count)
+	/* with --file there is one group, and the others are files */
+	while (options.operand_count && !(options.files && topic_count)) {
+		add_group(*options.operands++);
+		options.operand_count--;
+	}
+	if (!topic_count)
 		errx(WRONG_USE, "no group, such as 239.1.2.3; see --help");
+	add_members();
 }
 
 /* ---- groups ----------------------------------------------------------- */
@@ -129,6 +261,23 @@ void topic_closed(struct rdmamsg_group *group,
 		errx(FAILED, "%s: %s", t->address, why->text);
 }
 
+unsigned long long now_ms(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (unsigned long long)t.tv_sec * 1000 +
+	       (unsigned long long)t.tv_nsec / 1000000;
+}
+
+void turn_for(unsigned int ms)
+{
+	unsigned long long end = now_ms() + ms, now;
+
+	while (!stopped && (now = now_ms()) < end)
+		turn((int)(end - now));
+}
+
 void turn(int timeout_ms)
 {
 	int n = rdmamsg_wait(ctx, timeout_ms);
@@ -143,30 +292,41 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.size = sizeof(opts), .user = t, .handlers = on,
 		.flags = options.flags, .source = options.source,
 		.device = options.device, .timeout_ms = options.timeout_ms,
+		.rate = options.rate,
 	};
 
 	if (rdmamsg_group_join(ctx, t->address, &opts, &t->group))
 		errx(FAILED, "%s: %s", t->address, rdmamsg_error());
 }
 
-void topics_join(char **addresses, int count,
-		 const struct rdmamsg_group_handlers *on)
+static void describe(const struct topic *t)
+{
+	struct rdmamsg_group_info i = { .size = sizeof(i) };
+	char mgid[INET6_ADDRSTRLEN];
+
+	if (rdmamsg_group_query(t->group, &i))
+		return;
+	inet_ntop(AF_INET6, i.mgid, mgid, sizeof(mgid));
+	fprintf(stderr, "joined %s: device %s, port %d, MGID %s, MLID 0x%x, "
+		"SL %d, Q_Key 0x%x, queue pair 0x%x\n", t->address, i.device,
+		i.port, mgid, i.mlid, i.sl, i.qkey, i.qp_num);
+}
+
+void topics_join(const struct rdmamsg_group_handlers *on)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 
-	if (count > TOPICS_MAX)
-		errx(WRONG_USE, "%d groups: at most %d", count, TOPICS_MAX);
 	(void)sigaction(SIGINT, &sa, NULL);
 	(void)sigaction(SIGTERM, &sa, NULL);
 	if (rdmamsg_open(&ctx, NULL))
 		errx(FAILED, "%s", rdmamsg_error());
-	for (; topic_count < count; topic_count++) {
-		topics[topic_count].address = addresses[topic_count];
-		join(&topics[topic_count], on);
-	}
+	for (int i = 0; i < topic_count; i++)
+		join(&topics[i], on);
 	for (int i = 0; i < topic_count && !stopped; i++)
 		while (!topics[i].joined && !stopped)
 			turn(-1);
+	for (int i = 0; i < topic_count && options.verbose && !stopped; i++)
+		describe(&topics[i]);
 }
 
 void topics_leave(void)

@@ -3,6 +3,7 @@
 #ifndef RDMAMSG_SAMPLES_TOPIC_H
 #define RDMAMSG_SAMPLES_TOPIC_H
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 enum { ALL_WELL, FAILED, WRONG_USE, LOSS };
 
 struct topic {
-	const char *address;
+	char address[INET6_ADDRSTRLEN + 8];
 	struct rdmamsg_group *group;	/* NULL: it is not joined */
 	bool joined, writable;
 };
@@ -27,8 +28,15 @@ struct options {
 	uint32_t flags;			/* enum rdmamsg_group_flags */
 	const char *source, *device;
 	uint32_t timeout_ms;
-	bool json, files;
-	unsigned long count;		/* 0: without end */
+	uint32_t rate;			/* datagrams a second; 0: default */
+	unsigned int settle_ms;		/* between joining and publishing */
+	unsigned int wait_ms;		/* for a message; 0: without end */
+	unsigned int members;		/* of each group */
+	bool json, files, verbose, immediate;
+	bool counts;			/* count is given, and may be 0 */
+	bool each;			/* count is of each membership */
+	unsigned long count;		/* messages */
+	size_t size;			/* of counted messages */
 	char **operands;
 	int operand_count;
 };
@@ -42,12 +50,14 @@ extern volatile sig_atomic_t stopped;
 /* Exits for --help and for what makes no sense. */
 void options_parse(int argc, char **argv, const char *usage, bool publishes);
 /* Joins the groups; exits if one cannot be joined. */
-void topics_join(char **addresses, int count,
-		 const struct rdmamsg_group_handlers *on);
+void topics_join(const struct rdmamsg_group_handlers *on);
 /* Leaves them, and waits until they have gone. */
 void topics_leave(void);
 /* One turn of the loop. Exits when it fails. */
 void turn(int timeout_ms);
+unsigned long long now_ms(void);
+/* Turns of the loop, until it is over or a signal has come. */
+void turn_for(unsigned int ms);
 /* For the handlers. */
 void topic_joined(struct rdmamsg_group *group);
 void topic_writable(struct rdmamsg_group *group);

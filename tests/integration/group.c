@@ -220,6 +220,63 @@ static void groups__many_SHARE_A_CONTEXT(void **state)
 	leave_all(m[1], MANY);
 }
 
+static void own__of_raw_mode_ARE_FILTERED(void **state)
+{
+	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	struct member m[3] = {
+		member(RDMAMSG_GROUP_RAW), member(RDMAMSG_GROUP_RAW),
+		member(RDMAMSG_GROUP_RAW | RDMAMSG_GROUP_OWN),
+	};
+
+	join_all(m, 3, GROUP);
+	publish(&m[0], 0, 100);
+	WAIT_FOR(m[1].messages == 1 && m[2].messages == 1);
+	publish(&m[2], 0, 100);
+	WAIT_FOR(m[0].messages && m[1].messages == 2 && m[2].messages == 2);
+	/* came before that of m[2], if the device loops it back */
+	assert_int_equal(m[0].messages, 1);
+	assert_int_equal(rdmamsg_group_stats(m[0].group, &s), 0);
+	assert_in_range(s.dropped_own, 0, 1);
+	leave_all(m, 3);
+}
+
+/* On Ethernet an IPv6 address and the MGID are the same. */
+static void mgid__and_a_port_ARE_ADDRESSES(void **state)
+{
+	static const char *const address[][2] = {
+		{ "239.7.7.7", "239.7.7.7:7000" },
+		{ "ff15::7:7", "[ff15::7:7]:7000" },
+		{ "ff15::7:7", "ff15:0:0:0:0:0:7:7" },
+		{ "ff15:0:0:0:0:0:7:7", "[ff15:0:0:0:0:0:7:7]:1" },
+	};
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+	struct rdmamsg_group_info info = { .size = sizeof(info) };
+
+	for (size_t k = 0; k < ARRAY_SIZE(address); k++) {
+		struct member m[2] = { member(0), member(0) };
+
+		for (int i = 0; i < 2; i++) {
+			/* no route leads to an MGID */
+			if (strstr(address[k][i], ":0:0:"))
+				m[i].opts.source = test_addr();
+			join_all(&m[i], 1, address[k][i]);
+		}
+		if (k == 2 && link && !strcmp(link, "ib")) {
+			leave_all(m, 2);
+			continue;	/* mapped, and not mapped */
+		}
+		publish(&m[0], 0, 100);
+		WAIT_FOR(m[1].messages == 1);
+		assert_int_equal(rdmamsg_group_query(m[1].group, &info), 0);
+		if (k == 3) {
+			assert_int_equal(info.mgid[0], 0xff);
+			assert_int_equal(info.mgid[1], 0x15);
+			assert_int_equal(info.mgid[15], 7);
+		}
+		leave_all(m, 2);
+	}
+}
+
 static void group__left_in_its_callback_IS_LEFT(void **state)
 {
 	struct member m[2] = { member(0), member(0) };
@@ -355,6 +412,13 @@ static void address__of_no_group_EINVAL(void **state)
 	assert_error(join(ctx, &m, "fe80::1"), -EINVAL, "multicast");
 	assert_error(join(ctx, &m, "topic"), -EINVAL, "'topic'");
 	assert_error(join(ctx, &m, NULL), -EINVAL, "NULL");
+	assert_error(join(ctx, &m, "239.7.7.7:"), -EINVAL, "'239.7.7.7:'");
+	assert_error(join(ctx, &m, "239.7.7.7:x"), -EINVAL, "address");
+	assert_error(join(ctx, &m, "239.7.7.7:65536"), -EINVAL, "address");
+	assert_error(join(ctx, &m, "[ff15::1]"), -EINVAL, "address");
+	assert_error(join(ctx, &m, "[ff15::1:7"), -EINVAL, "address");
+	m.opts.device = NULL;
+	assert_error(join(ctx, &m, "ff15:0:0:0:0:0:7:7"), -EINVAL, "MGID");
 	m.opts.flags = 1u << 31;
 	assert_error(join(ctx, &m, GROUP), -EINVAL, "flags");
 	m.opts.flags = 0;
@@ -369,6 +433,8 @@ int main(int argc, char **argv)
 		TEST(own__are_received_IF_ASKED_FOR),
 		TEST(publishers__several_ARE_KEPT_APART),
 		TEST(groups__many_SHARE_A_CONTEXT),
+		TEST(own__of_raw_mode_ARE_FILTERED),
+		TEST(mgid__and_a_port_ARE_ADDRESSES),
 		TEST(group__left_in_its_callback_IS_LEFT),
 		TEST(raw__with_and_without_immediate_data_ARRIVES),
 		TEST(memberships__two_of_a_context_BOTH_RECEIVE),

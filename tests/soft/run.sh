@@ -323,6 +323,19 @@ then
 	fi
 fi
 
+# An MGID that is not mapped, which only InfiniBand has.
+if case_of mckey-mgid mckey
+then
+	if RDMAMSG_SOFT_LINK=ib timeout $limit "$soft" mckey -s -b 127.0.0.1 \
+	    -M ff12:401b:ffff::77 -C 5 >"$work/client" 2>&1 &&
+	    grep -q 'dgid: ff12:401b:ffff::77 ' "$work/client"
+	then pass
+	else
+		cat "$work/client"
+		fail "the sender"
+	fi
+fi
+
 # few FILE N COMMAND...: with N descriptors. A client and a server that have too
 # few say so, until they have enough: nobody listens, and somebody listens.
 if case_of descriptors rping

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <infiniband/ib.h>
+
 #include "soft/fabric/gid.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/sockaddr.h"
@@ -158,6 +160,11 @@ static int to_mgid(const struct soft_cm_id *id,
 {
 	struct soft_dev *dev = id->file->dev;
 
+	if (addr->ss_family == AF_IB) {
+		memcpy(mgid, &((const struct sockaddr_ib *)addr)->sib_addr,
+		       16);
+		return soft_is_ib(dev) && soft_gid_mcast(mgid) ? 0 : -EINVAL;
+	}
 	if (soft_addr_is_any(addr)) {
 		if (!soft_is_ib(dev))
 			return -EINVAL;
@@ -244,13 +251,28 @@ out:
 	return ret;
 }
 
+/* A name of AF_IB is the MGID itself. */
+static int copy_group(struct sockaddr_storage *dst, const void *src,
+		      size_t len)
+{
+	struct sockaddr_ib ib;
+
+	if (len < sizeof(ib) || ((const struct sockaddr_storage *)src)
+				->ss_family != AF_IB)
+		return soft_cm_copy_addr(dst, src, len);
+	memcpy(&ib, src, sizeof(ib));
+	memset(dst, 0, sizeof(*dst));
+	memcpy(dst, &ib, sizeof(ib));
+	return 0;
+}
+
 /* A send-only member just does not attach its queue pair. */
 int soft_cm_join_mcast(struct soft_cm_file *file,
 		       const struct rdma_ucm_join_mcast *cmd,
 		       struct rdma_ucm_create_id_resp *resp)
 {
 	struct sockaddr_storage addr;
-	int ret = soft_cm_copy_addr(&addr, &cmd->addr, cmd->addr_size);
+	int ret = copy_group(&addr, &cmd->addr, cmd->addr_size);
 
 	if (!ret && cmd->join_flags != RDMA_MC_JOIN_FLAG_FULLMEMBER &&
 	    cmd->join_flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER)

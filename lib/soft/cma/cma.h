@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <infiniband/ib.h>
+
 #include "base/list.h"
 #include "soft/cm/cm.h"
 #include "soft/cm/ucm_abi.h"
@@ -69,8 +71,14 @@ static inline int cma_result(int ret)
 
 static inline uint16_t cma_addr_len(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
-	       sizeof(struct sockaddr_in);
+	switch (addr->sa_family) {
+	case AF_IB:
+		return sizeof(struct sockaddr_ib);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return sizeof(struct sockaddr_in);
+	}
 }
 
 struct cma_id *cma_id_new(struct rdma_event_channel *channel, void *context,

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The address of a group: text in, a socket address out. */
+#include "base/base.h"
+#include "group/carrier.h"
+#include "group/group.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/ib.h>
+
+#define COLONS	7			/* of an MGID that is written out */
+
+/* A port is a number, and has no meaning: the MGID is all of the address. */
+static bool is_port(const char *text)
+{
+	char *end;
+	unsigned long port = strtoul(text, &end, 10);
+
+	return *text >= '0' && *text <= '9' && !*end && port <= 65535;
+}
+
+/* Copies ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT without brackets and port. */
+static bool cut_port(const char *text, char *ret, size_t room)
+{
+	const char *colon = strrchr(text, ':');
+	size_t len = strlen(text);
+
+	if (*text == '[') {
+		if (!colon || colon[-1] != ']' || !is_port(colon + 1))
+			return false;
+		len = (size_t)(colon - 1 - ++text);
+	} else if (colon && colon == strchr(text, ':')) {
+		if (!is_port(colon + 1))
+			return false;
+		len = (size_t)(colon - text);
+	}
+	if (len >= room)
+		return false;
+	memcpy(ret, text, len);
+	ret[len] = '\0';
+	return true;
+}
+
+static bool is_written_out(const char *text)
+{
+	int colons = 0;
+
+	for (const char *p = text; *p; p++)
+		colons += *p == ':';
+	return colons == COLONS && !strstr(text, "::");
+}
+
+static int parse(struct rdmamsg_group *g, const char *text, bool *is_group)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&g->addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&g->addr;
+	char addr[INET6_ADDRSTRLEN];
+
+	if (!cut_port(text, addr, sizeof(addr)))
+		return -EINVAL;
+	if (inet_pton(AF_INET, addr, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		*is_group = IN_MULTICAST(ntohl(in->sin_addr.s_addr));
+	} else if (inet_pton(AF_INET6, addr, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		*is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
+		g->is_mgid = is_written_out(addr);
+	} else {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int rdmamsg__group_address(struct rdmamsg_group *g, const char *text)
+{
+	bool is_group;
+
+	if (!text)
+		return rdmamsg__fail(-EINVAL, "the group to join is NULL");
+	if (parse(g, text, &is_group))
+		return rdmamsg__fail(-EINVAL, "'%s' is not the address of a "
+				     "group, such as 239.1.2.3, ff15::1 or "
+				     "239.1.2.3:7000", text);
+	if (!is_group)
+		return rdmamsg__fail(-EINVAL, "%s is not a multicast address: "
+				     "those are 224.0.0.0 to 239.255.255.255, "
+				     "and ff00::/8", text);
+	if (g->is_mgid && !g->opts.source && !g->opts.device)
+		return rdmamsg__fail(-EINVAL, "%s is an MGID, to which no "
+				     "route leads: set source or device", text);
+	return 0;
+}
+
+const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g)
+{
+	const struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&g->addr;
+	struct sockaddr_ib *ib = (struct sockaddr_ib *)&g->join_addr;
+
+	g->join_addr = g->addr;
+	/* the connection manager maps IPv6 addresses to other MGIDs there */
+	if (g->is_mgid && g->carrier->is_ib) {
+		memset(ib, 0, sizeof(*ib));
+		ib->sib_family = AF_IB;
+		memcpy(&ib->sib_addr, &in6->sin6_addr, sizeof(ib->sib_addr));
+	}
+	return (const struct sockaddr *)&g->join_addr;
+}
