@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The active side: a name, a try after the other, back-off, the end of it. */
+/* The active side: resolves the host, dials, backs off and gives up. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/timer.h"
@@ -21,7 +21,7 @@
 
 #include <rdmamsg/rdmamsg.h>
 
-#define BACKOFF_MS	20	/* the first one */
+#define BACKOFF_MS	20	/* first back-off */
 #define BACKOFF_MAX_MS	1000
 
 bool rdmamsg__is_unreachable(int err)
@@ -53,7 +53,7 @@ void rdmamsg__drop_try(struct rdmamsg_ep *ep)
 	ep->st.sent_inline = 0;
 }
 
-/* The receives of a try that came to nothing. */
+/* Frees the queue pair and the receives of a failed try. */
 void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
 {
 	if (!ep->lane.hot.qp)
@@ -64,7 +64,7 @@ void rdmamsg__drop_receives(struct rdmamsg_ep *ep)
 
 void rdmamsg__resolved(struct rdmamsg_ep *ep, int gai, struct addrinfo *addrs)
 {
-	/* too late: it ends, and goes nowhere any more */
+	/* The endpoint is ending, so do not dial. */
 	if (ep->close.failing) {
 		if (addrs)
 			freeaddrinfo(addrs);
@@ -103,7 +103,10 @@ void rdmamsg__dial_again(struct rdmamsg_ep *ep)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 }
 
-/* Jitter keeps many clients apart. None waits past its deadline. */
+/*
+ * Random jitter spreads the retries of many clients. The wait ends at
+ * ep->deadline at the latest.
+ */
 static void back_off(struct rdmamsg_ep *ep, const char *why)
 {
 	uint64_t now = rdmamsg__now_ms();
@@ -124,8 +127,9 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 }
 
 /*
- * Stale: the peer's device still has a connection of our queue pair number from
- * before a crash or reboot, and another queue pair will do.
+ * If limit is 0, the connection is stale: the peer's device still has a
+ * connection of our queue pair number from before a crash or reboot. Another
+ * queue pair number works.
  */
 void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit)
 {
@@ -169,7 +173,7 @@ static int dial_start(struct rdmamsg_ep *ep)
 	return rdmamsg__resolve_start(ep, &ep->connect.resolve);
 }
 
-/* Not yet on its way. */
+/* Creates an endpoint with host and service. Does not dial yet. */
 static int dial_new(struct rdmamsg *ctx, const struct connector *by,
 		    const char *host, const char *service,
 		    const struct rdmamsg_ep_options *opts,

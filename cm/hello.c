@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The first words of both sides: version, features, refusals. */
+/* The hello of both sides: version, features, rejects. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -19,7 +19,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* Needs the resources of the endpoint: its device decides. */
+/* Call it after rdmamsg__ep_resources(), because it reads lane.dev. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_device *d = ep->lane.dev->device;
@@ -81,7 +81,9 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
 bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
 			       const struct proto_hello *h)
 {
-	/* a record that the program has brought there is good for one try */
+	/*
+	 * without a host the program has carried the record, for one try only
+	 */
 	if (h->reject != PROTO_REJECT_LIMIT ||
 	    !rdmamsg__limit_passes(h->limit) || !ep->connect.host)
 		return false;

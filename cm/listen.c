@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Listeners: their options, and those of the endpoints that they accept. */
+/* Listeners: their options, and the options of accepted endpoints. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -31,7 +31,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define BACKLOG	128u
-#define NAME_MS	10000	/* for the resolver, as for timeout_ms of a client */
+#define NAME_MS	10000	/* for the resolver, like the client's timeout_ms */
 #define RANGE(...)	RANGE_OF(struct rdmamsg_listen_options, __VA_ARGS__)
 
 static const struct range ranges[] = {
@@ -44,7 +44,10 @@ static const struct range ranges[] = {
 	RANGE(slow_ms, 100, RDMAMSG_NONE, 1, DOOR_SLOW_MS),
 };
 
-/* The endpoint options outlive the call: with all that they point to. */
+/*
+ * Copies the endpoint options, and everything they point to, because they are
+ * used after the call.
+ */
 static int copy_ep_options(struct rdmamsg_listener *l,
 			   const struct rdmamsg_ep_options *opts)
 {
@@ -113,7 +116,7 @@ static int listener_options(struct rdmamsg_listener *l,
 				  sizeof(ranges) / sizeof(ranges[0]));
 	if (ret)
 		return ret;
-	/* a longer backlog, or more requests, raise the limits behind it */
+	/* a higher backlog or max_requests raises the next default */
 	if (!l->opts.max_requests)
 		l->opts.max_requests = max(l->opts.backlog, BACKLOG);
 	if (!l->opts.max_half_open)
@@ -127,7 +130,9 @@ static int listener_options(struct rdmamsg_listener *l,
 		if (!l->device)
 			return rdmamsg__fail(-ENOMEM,
 					     "no memory for a listener");
-		/* it would reject everybody */
+		/*
+		 * with an unusable device the listener would reject every peer
+		 */
 		ret = rdmamsg__device_check(rdmamsg__choose_table(device),
 					    device);
 		if (ret)
@@ -151,7 +156,7 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l)
 	free(l);
 }
 
-/* A name goes to the resolver, and waits for it: for so long. */
+/* Resolves a name in a thread, and waits at most NAME_MS for it. */
 static int resolve_name(const char *host, const char *service,
 			const struct addrinfo *hints, int *ret_gai,
 			struct addrinfo **ret)
@@ -166,7 +171,10 @@ static int resolve_name(const char *host, const char *service,
 				     ret);
 }
 
-/* A NULL host is every address of both families, where there is IPv6. */
+/*
+ * If host is NULL, listens on every address: IPv6 and IPv4, or IPv4 alone if
+ * the host has no IPv6.
+ */
 static int resolve_local(const char *host, const char *service,
 			 struct addrinfo **ret)
 {
@@ -258,7 +266,7 @@ void rdmamsg_listener_close(struct rdmamsg_listener *l)
 		rdmamsg__listener_free(l);
 		return;
 	}
-	/* by a callback of the one who waits */
+	/* a callback closes it; rdmamsg_accept_wait() frees it */
 	l->closed = true;
 	l->by->unlisten(l);
 }

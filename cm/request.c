@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests to connect: looked at, accepted, rejected, given to another. */
+/* Requests: admitted, accepted, rejected, moved to another context. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -88,7 +88,7 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 	return 0;
 }
 
-/* The failure of rdmamsg__text(). The callback may close the listener. */
+/* Reports the failure in rdmamsg__text(). The callback may close l. */
 void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err)
 {
 	const bool gone = err == -ECONNRESET;
@@ -169,7 +169,7 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 	return ret;
 }
 
-/* The visitor becomes half-open. setup_timeout_ms begins. */
+/* Makes the visitor half-open, and starts setup_timeout_ms. */
 static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
 	struct visitor *v = &ep->connect.visitor;
@@ -227,7 +227,7 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 	return ret;
 }
 
-/* ---- to another context ----------------------------------------------- */
+/* ---- moving to another context ---------------------------------------- */
 
 struct move {
 	struct rdmamsg_request *req;
@@ -247,15 +247,15 @@ static void moved(struct rdmamsg *ctx, void *arg)
 		m.fn(ctx, m.req, m.arg);
 }
 
-/* The place of a request that stays. */
+/* Fills the ticket of a request that could not be moved. */
 static void stayed(struct rdmamsg *ctx, void *arg)
 {
 }
 
 /*
- * The other thread gets events of the request as soon as the request has moved:
- * from then on nothing can fail. It gets the request when the place is filled:
- * from then on nothing here touches the request.
+ * After req->by->move() the other thread gets the events of the request, so
+ * nothing may fail after it. After rdmamsg__submit_fill() the other thread has
+ * the request, so this thread must not touch it any more.
  */
 static int hand_over(struct rdmamsg_request *req, struct rdmamsg *to,
 		     struct move *m)

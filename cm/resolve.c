@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names. getaddrinfo() blocks for as long as it likes, so a name is resolved
- * on a thread of its own, which is left to itself at the deadline: the
- * endpoint's, or that of a call which waits for the result. Numeric addresses
- * need none.
+ * Names. getaddrinfo() may block without limit, so each name is resolved in a
+ * thread of its own. If the deadline of the endpoint or call passes first, the
+ * thread goes on alone and its result is discarded. Numeric addresses need no
+ * thread.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -29,7 +29,7 @@ struct resolve {
 	pthread_mutex_t lock;
 	pthread_cond_t over;
 	int refs;			/* thread; endpoint or call */
-	struct rdmamsg *ctx; /* NULL: no endpoint, or none any more */
+	struct rdmamsg *ctx; /* NULL: no endpoint, or it has gone */
 	struct rdmamsg_ep *ep;
 	char *host, *service;
 	struct addrinfo hints;
@@ -42,7 +42,7 @@ static const struct addrinfo hints_any = {
 	.ai_socktype = SOCK_STREAM,
 };
 
-/* getaddrinfo() takes any number, and none, and cuts it to 16 bits. */
+/* Needed because getaddrinfo() cuts a number to 16 bits, and takes "" too. */
 bool rdmamsg__service_ok(const char *service)
 {
 	char *end;
@@ -98,9 +98,9 @@ static void arrived(struct rdmamsg *ctx, struct mail *mail)
 		r->addrs = NULL;
 		ep->connect.resolve = NULL;
 		rdmamsg__resolved(ep, r->gai, addrs);
-		put(r);		/* the endpoint's */
+		put(r);		/* the endpoint's reference */
 	}
-	put(r);			/* the mail's, once the thread's */
+	put(r);			/* the thread's, with the mail */
 }
 
 static void *resolve_thread(void *arg)
@@ -114,7 +114,7 @@ static void *resolve_thread(void *arg)
 	r->addrs = addrs;
 	r->done = true;
 	if (r->ctx) {
-		/* under the lock: the context cannot go away meanwhile */
+		/* with the lock held, the context cannot go away */
 		rdmamsg__mail_post(&r->ctx->loop, &r->mail);
 		pthread_mutex_unlock(&r->lock);
 		return NULL;
@@ -147,7 +147,7 @@ static struct resolve *resolve_new(const char *host, const char *service,
 	return r;
 }
 
-/* r is gone if it fails. */
+/* On failure, frees r. */
 static int resolve_run(struct resolve *r)
 {
 	int ret = r->host && r->service ? 0 : ENOMEM;
@@ -185,7 +185,7 @@ int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret_r)
 	return ret;
 }
 
-/* Until it is done or the time is over. */
+/* Returns true if the result came within timeout_ms. */
 static bool wait_done(struct resolve *r, int timeout_ms)
 {
 	struct timespec end;
@@ -230,7 +230,7 @@ int rdmamsg__resolve_wait(const char *host, const char *service,
 	return err;
 }
 
-/* The mail may be on its way: then it finds nobody to tell. */
+/* If the mail is posted already, its receiver finds no endpoint. */
 void rdmamsg__resolve_abandon(struct resolve *r)
 {
 	pthread_mutex_lock(&r->lock);

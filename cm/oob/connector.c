@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connector of records. */
+/* The connector that exchanges records. */
 #include "base/ctx.h"
 #include "session/connect.h"
 #include "session/connector.h"

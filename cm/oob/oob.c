@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting without the CM: one side offers a record, the other answers with
- * its own once it can receive, and the first then sends its SETUP.
+ * Connects without the CM. One side offers a record. The other side answers
+ * with its own record when it can receive. Then the first side sends its SETUP.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -48,14 +48,17 @@ int rdmamsg__oob_init(struct rdmamsg_ep *ep)
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	ep->connect.oob = oob;
 	ret = rdmamsg__path_copy(&oob->path, ep->opts.path);
-	ep->opts.path = NULL;		/* the caller's */
+	ep->opts.path = NULL;		/* the caller owns it */
 	if (ret)
 		return ret;
 	rdmamsg__oob_psn(oob);
 	return 0;
 }
 
-/* Everything but the peer: the queue pair in INIT, and the record. */
+/*
+ * Prepares all that does not depend on the peer: the queue pair in INIT, and
+ * our record.
+ */
 static int prepare(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
 	struct proto_oob *r = &ep->connect.oob->local;
@@ -88,7 +91,7 @@ int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local)
 	return 0;
 }
 
-/* With the records of both sides, to RTS. */
+/* Takes the queue pair to RTS. Both records must be known. */
 static int make_ready(struct rdmamsg_ep *ep)
 {
 	int ret = rdmamsg__path_match(ep->connect.oob);
@@ -96,7 +99,7 @@ static int make_ready(struct rdmamsg_ep *ep)
 	return ret ? ret : rdmamsg__qp_ready(ep);
 }
 
-/* The same offer again, while its endpoint lives: a replay. */
+/* Returns true if an endpoint has accepted this offer already: a replay. */
 static bool is_taken(const struct rdmamsg_ep *ep, const struct proto_oob *offer)
 {
 	struct list *n;
@@ -202,7 +205,7 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 	return 0;
 }
 
-/* ---- the walk --------------------------------------------------------- */
+/* ---- the walk to RTS -------------------------------------------------- */
 
 void rdmamsg__oob_address(const struct oob *oob, uint32_t tos,
 			  struct ibv_ah_attr *ah)
@@ -259,7 +262,7 @@ void rdmamsg__oob_attr(const struct oob *oob, uint32_t tos,
 	}
 }
 
-/* ---- public: over a transport of the program's ------------------------ */
+/* ---- public: over a transport of the program -------------------------- */
 
 int rdmamsg__oob_fail_record(int err)
 {

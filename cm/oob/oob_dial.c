@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The side of the built-in exchange that connects. */
+/* The connecting side of the exchange of records over TCP. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/watch.h"
@@ -26,7 +26,7 @@ static int fail_connect(const struct rdmamsg_ep *ep, int err)
 			     strerror(-err));
 }
 
-/* -errno if this address does not do. */
+/* Starts to connect to one address. */
 static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 {
 	struct addrinfo *src = NULL;
@@ -66,7 +66,10 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 }
 
-/* From connect.addr on, the first that can be tried; the error of the last. */
+/*
+ * Tries the addresses from connect.addr on. Returns 0 at the first that starts
+ * to connect, else the error of the last.
+ */
 static int try_addrs(struct rdmamsg_ep *ep)
 {
 	int ret;
@@ -94,7 +97,10 @@ int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
 	return dial(ep, &ai);
 }
 
-/* Ends the endpoint if err says that nobody listens or answers there. */
+/*
+ * If err means that the peer refuses or does not answer, ends the endpoint and
+ * returns true.
+ */
 static bool unanswered(struct rdmamsg_ep *ep, int err)
 {
 	if (err == -ECONNREFUSED) {
@@ -109,7 +115,7 @@ static bool unanswered(struct rdmamsg_ep *ep, int err)
 	return rdmamsg__is_unreachable(err);
 }
 
-/* No address did: the error of the last one. */
+/* Ends the endpoint with the error of the last address. */
 static void no_address(struct rdmamsg_ep *ep, int err)
 {
 	if (!unanswered(ep, err))
@@ -131,7 +137,7 @@ void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)
 		no_address(ep, ret);
 }
 
-/* On the device with the local address. */
+/* Makes the offer, on the device that has the local address. */
 static int make_offer(struct rdmamsg_ep *ep, const struct sockaddr *local)
 {
 	int ret = rdmamsg__choose_device(ep->connect.device, local, &ep->lane.v,

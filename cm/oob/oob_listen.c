@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The side of the built-in exchange that listens. */
+/* The listening side of the exchange of records over TCP. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -25,8 +25,8 @@
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define RECORD_MS	10000	/* for a stranger's record */
-#define PAUSE_MS	100	/* out of descriptors */
+#define RECORD_MS	10000	/* for the record of a new connection */
+#define PAUSE_MS	100	/* if no descriptor or memory is left */
 
 static void turn_away(struct oob_conn *c, enum proto_reject code,
 		      uint32_t limit)
@@ -61,7 +61,7 @@ void rdmamsg__oob_offered(struct oob_conn *c)
 		rdmamsg__oob_conn_free(c);
 		return;
 	}
-	/* cannot fail: it was looked at with the record */
+	/* cannot fail, because the record's decoder has checked the hello */
 	(void)rdmamsg__hello_decode(&h, c->record.hello, c->record.hello_len);
 	if (rdmamsg__hello_version(&h) < 0) {
 		turn_away(c, PROTO_REJECT_VERSION, PROTO_LIMIT_NONE);
@@ -77,7 +77,7 @@ void rdmamsg__oob_offered(struct oob_conn *c)
 		rdmamsg__accept_failed(l, ret);
 		return;
 	}
-	/* in the program's hands; whether it lives shows when it is answered */
+	/* The program answers later. A dead connection shows then. */
 	rdmamsg__oob_leave(c);
 	(void)rdmamsg__watch_set(&c->ctx->loop, &c->watch, 0);
 	req->oob = c;
@@ -94,7 +94,7 @@ void rdmamsg__oob_reject(struct oob_conn *c, enum proto_reject code,
 	rdmamsg__oob_reject_fill(&r, &c->record, code, limit, data, len);
 	c->out_len = rdmamsg__oob_encode(&r, c->out);
 	c->out_done = 0;
-	/* what the socket has no room for, its end tells */
+	/* if the socket is full, its end tells the peer */
 	(void)rdmamsg__oob_flush(c);
 }
 
@@ -142,8 +142,9 @@ static void patience(struct timer *t)
 }
 
 /*
- * The oldest TCP connection without a record makes room for the new one. One
- * address gets a part of the backlog, so that it cannot drive out others.
+ * If the backlog is full, the oldest TCP connection without a record is closed
+ * for the new connection. rdmamsg__door_admit() bounds the part of each
+ * address, so that no address can drive out others.
  */
 static void take(struct oob_listen *ol, int fd)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The built-in exchange of records over TCP. The side that connects offers;
- * it keeps the socket until it is connected, so that while the other side
- * waits for SETUP an end of the socket is the end of the peer.
+ * The built-in exchange of records over TCP. The connecting side sends the
+ * offer, and keeps the socket open until it is connected. While the other side
+ * waits for SETUP, an end of the socket thus means that the peer has ended.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -87,7 +87,7 @@ void rdmamsg__oob_note_addrs(struct oob_conn *c)
 	(void)getpeername(c->watch.fd, (struct sockaddr *)&c->peer, &len);
 }
 
-/* 1: all has gone; 0: there is no room yet; -errno. */
+/* Returns 1 if all is sent, 0 if the socket is full, or -errno. */
 int rdmamsg__oob_flush(struct oob_conn *c)
 {
 	while (c->out_done < c->out_len) {
@@ -116,7 +116,10 @@ int rdmamsg__oob_send(struct oob_conn *c, const struct proto_oob *r)
 				     ret ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
-/* 1: the record is whole; 0: not yet; -ECONNRESET at the end; -EPROTO, ... */
+/*
+ * Returns 1 if the record is complete, 0 if not yet, -ECONNRESET at the end of
+ * the stream, -EPROTO, ...
+ */
 static int fetch(struct oob_conn *c)
 {
 	for (;;) {
@@ -166,7 +169,7 @@ static void on_record(struct oob_conn *c)
 		rdmamsg__oob_answered(c);
 }
 
-/* After the record: nothing is to come but the end. */
+/* After the record the peer sends nothing, so its end is expected next. */
 static void on_end(struct oob_conn *c)
 {
 	struct rdmamsg_ep *ep = c->ep;
@@ -176,7 +179,7 @@ static void on_end(struct oob_conn *c)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	/* what was sent before it counts before it */
+	/* completions that came before the end are handled before it */
 	rdmamsg__cq_poll(c->ctx, 1 << 20);
 	if (!c->ep)
 		return;
@@ -190,7 +193,7 @@ static void on_io(struct watch *w)
 	struct oob_conn *c = list_entry(w, struct oob_conn, watch);
 	int ret;
 
-	/* too late: it ends, and goes nowhere any more */
+	/* The endpoint is ending, so do not connect. */
 	if (c->ep && c->ep->close.failing)
 		return;
 	if (c->connecting) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passive side over the CM: a request and its answer. */
+/* The passive side over the CM: requests and their answers. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -101,7 +101,7 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	}
 	req->v = ev->v;
 	req->id = ev->id;
-	/* it inherited the listener's */
+	/* a new id inherits the context of the listener's id */
 	req->id->context = &req->owner;
 	req->resp_res = ev->conn.responder_resources;
 	req->init_depth = ev->conn.initiator_depth;
@@ -110,16 +110,19 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	rdmamsg__request_arrived(l, req);
 }
 
-/* The peer lost patience, or the device went away. */
+/* The peer has given up, or the device is gone. */
 void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
 			       const struct cm_event *ev)
 {
-	/* it may be on its way here: hand_over() */
+	/* wait until hand_over() in another thread has moved the request */
 	pthread_mutex_lock(&ctx->sessions->cm_lock);
 	pthread_mutex_unlock(&ctx->sessions->cm_lock);
 	switch (ev->type) {
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* the kernel waits for the id; the program may take its time */
+		/*
+		 * Free the id at once, because the kernel waits for it and the
+		 * program may answer much later.
+		 */
 		rdmamsg__cm_id_free(req->v, req->id);
 		req->id = NULL;
 		/* fall through */
@@ -127,7 +130,10 @@ void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
 	case RDMA_CM_EVENT_REJECTED:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		/* the program has the pointer: it learns when it accepts */
+		/*
+		 * The program may have the pointer. If so, rdmamsg_accept()
+		 * fails and frees the request.
+		 */
 		req->dead = true;
 		if (!list_empty(&req->wait_node))
 			rdmamsg__request_free(req);
@@ -137,7 +143,7 @@ void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
 	}
 }
 
-/* The endpoint has the id from here on. */
+/* Takes over req->id. */
 int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
@@ -163,7 +169,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ret = rdmamsg__ep_resources(ep);
 	if (ret)
 		goto reject;
-	/* the smaller of what we have and what the peer can use */
+	/* the smaller of what this side has and the peer can use */
 	ep->lane.resp_res = min(ep->lane.resp_res, req->resp_res);
 	ep->lane.init_depth = min(ep->lane.init_depth, req->init_depth);
 	rdmamsg__features_take(ep, &req->hello);
@@ -183,7 +189,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 		return rdmamsg__fail(-ECONNRESET,
 				     "the peer has gone meanwhile");
 	if (ret)
-		/* the kernel has rejected the peer by now */
+		/* the kernel has rejected the peer already */
 		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
 	return 0;
 
@@ -208,7 +214,7 @@ void rdmamsg__cm_drop(struct rdmamsg_request *req)
 	req->id = NULL;
 }
 
-/* An event waits for the lock, until the call that moves the id is back. */
+/* Events of the moved id need cm_lock, so they wait until the move is done. */
 int rdmamsg__cm_move(struct rdmamsg_request *req, struct rdmamsg *to)
 {
 	struct rdma_event_channel *channel;

@@ -20,9 +20,9 @@ int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);
 int rdmamsg__cm_dial(struct rdmamsg_ep *ep);
 void rdmamsg__cm_resolved(struct rdmamsg_ep *ep);
 int rdmamsg__cm_redial(struct rdmamsg_ep *ep);
-/* This address did not do: the next, or the end with what is noted. */
+/* Dials the next address. If there is none, ends with the reason noted. */
 void rdmamsg__cm_next(struct rdmamsg_ep *ep);
-int rdmamsg__cm_ms(const struct rdmamsg_ep *ep);	/* for one step */
+int rdmamsg__cm_ms(const struct rdmamsg_ep *ep);	/* time for one step */
 
 /* accept.c */
 int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connector of the connection manager. */
+/* The connector that uses the connection manager. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/verbs_call.h"
@@ -33,7 +33,7 @@ static void disconnect(struct rdmamsg_ep *ep)
 	    !ep->connect.established)
 		return;
 	ep->close.disconnect_sent = true;
-	/* it has its own retries; a failure shows as the deadline */
+	/* The kernel repeats it. If all tries fail, the deadline ends it. */
 	(void)rdmamsg__v_disconnect(ep->lane.v, ep->connect.id);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The active side over the CM: the addresses of a name, one after the other. */
+/* The active side over the CM: tries the addresses of a name in turn. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -26,8 +26,9 @@
 #include <rdmamsg/rdmamsg.h>
 
 /*
- * One attempt. Linux sends three ARP or ND requests a second apart, and then
- * none until it is asked again: a host that comes back later is not found.
+ * For one attempt at address resolution. Linux sends three ARP or ND requests,
+ * one second apart, and no more until it is asked again. A longer attempt would
+ * not find a host that comes back later.
  */
 #define RESOLVE_MS	2000
 
@@ -48,7 +49,7 @@ int rdmamsg__cm_ms(const struct rdmamsg_ep *ep)
 	uint64_t now = rdmamsg__now_ms();
 	uint64_t left = ep->deadline > now ? ep->deadline - now : 1;
 
-	/* the last address may have all the time there is */
+	/* the last address gets all the time that is left */
 	return (int)(ep->connect.addr->ai_next ? min(left, (uint64_t)RESOLVE_MS)
 					       : left);
 }
@@ -72,7 +73,7 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 					     ep->connect.source);
 		return 1;
 	}
-	/* to the soft HCA all addresses of this host are the same */
+	/* the soft HCA treats all addresses of this host alike */
 	if (!device || !strcmp(device, "hw") ||
 	    ep->lane.v == &rdmamsg__verbs_soft ||
 	    (rdmamsg__soft_below() && !strcmp(device, "soft")))
@@ -82,7 +83,7 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 		       ?: 1;
 }
 
-/* One address: id, options, address resolution. */
+/* Dials one address: id, options, address resolution. */
 static int dial_addr(struct rdmamsg_ep *ep)
 {
 	const struct verbs_api *v;
@@ -94,7 +95,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 				 ep->connect.addr->ai_addr,
 				 &ep->connect.or_soft);
 	ep->lane.v = v;
-	/* first: it knows best what is wrong with a device of that name */
+	/* first, because its error text tells most about a wrong device */
 	bound = bind_source(ep, &src);
 	if (bound < 0)
 		return bound;
@@ -126,7 +127,10 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	return 0;
 }
 
-/* From connect.addr on, the first that can be tried; the error of the last. */
+/*
+ * Tries the addresses from connect.addr on. Returns 0 at the first that starts
+ * address resolution, else the error of the last.
+ */
 static int try_addrs(struct rdmamsg_ep *ep)
 {
 	for (;;) {
@@ -151,7 +155,7 @@ int rdmamsg__cm_dial(struct rdmamsg_ep *ep)
 
 	if (!rdmamsg__is_unreachable(ret))
 		return rdmamsg__fail_again(ret);
-	/* on_closed has the cause, even if it is known at once */
+	/* on_closed reports it, as if it had shown later */
 	rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_UNREACHABLE, ret);
 	return 0;
 }
@@ -169,7 +173,6 @@ int rdmamsg__cm_redial(struct rdmamsg_ep *ep)
 	return dial_addr(ep);
 }
 
-/* This address did not do: the next one, or the end with what is noted. */
 void rdmamsg__cm_next(struct rdmamsg_ep *ep)
 {
 	int ret;

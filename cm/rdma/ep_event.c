@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the CM says of an endpoint, up to a connected queue pair and after. */
+/* CM events of an endpoint. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/cq.h"
@@ -23,7 +23,7 @@
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* IB reject reasons, enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
+/* IB reject reasons: enum ib_cm_rej_reason in Linux include/rdma/ib_cm.h */
 #define REJ_NO_RESOURCES	3
 #define REJ_INVALID_SERVICE	8
 #define REJ_STALE		10
@@ -35,7 +35,7 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
 	int ret;
 
-	/* this device leads there: what follows is no reason for another */
+	/* This device has a route, so a later failure does not try soft. */
 	ep->connect.or_soft = false;
 	(void)v->id_device(ep->connect.id, &on);
 	if (ep->connect.device && strcmp(ep->connect.device, "hw") &&
@@ -98,7 +98,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 
 	if (ep->state != EP_REQUESTED)
 		return;
-	ep->connect.established = true; /* as far as disconnecting goes */
+	ep->connect.established = true; /* so that a disconnect is sent */
 	if (rdmamsg__hello_check(ep, ev->data, ev->conn.private_data_len)) {
 		rdmamsg__ep_kill(ep);
 		return;
@@ -106,7 +106,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	ret = rdmamsg__qp_ready(ep);
 	if (!ret) {
 		ret = rdmamsg__v_establish(ep->lane.v, ep->connect.id);
-		/* the kernel's word for one that has ended meanwhile */
+		/* the kernel returns -EINVAL if the connection has ended */
 		if (ret == -EINVAL)
 			ret = -ECONNRESET;
 		if (ret)
@@ -168,7 +168,7 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	rdmamsg__cm_next(ep);
 }
 
-/* What ended the try, in words. status is a -errno here. */
+/* Sets the reason of a failed try, and tries the next address. */
 static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	int err = ev->status < 0 ? ev->status : -EHOSTUNREACH;
@@ -217,7 +217,7 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	default:
 		if (err == -EMFILE || err == -ENFILE || err == -ENOMEM ||
 		    err == -EACCES) {
-			/* of our own: nobody has been asked */
+			/* a local error; no request was sent */
 			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
 					     rdmamsg__cm_fail(ep->ctx, err,
 							      "connecting"));
@@ -229,7 +229,7 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 			ep->connect.host ? ep->connect.host : "the peer",
 			strerror(-err));
 	}
-	/* with a SETUP on its way it is too late for another address */
+	/* after SETUP was sent, do not try another address */
 	if (ep->connect.passive || ep->state == EP_SETUP)
 		rdmamsg__ep_kill(ep);
 	else
@@ -239,10 +239,10 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
 {
 	ep->close.disconnected = true;
-	/* what arrived before it is delivered before it */
+	/* deliver messages that arrived before the end */
 	rdmamsg__cq_poll(ep->ctx, 1 << 20);
 	if (ep->state == EP_CLOSING && ep->close.seen) {
-		/* our CLOSE may still wait for its acknowledgement */
+		/* the acknowledgement of our CLOSE may still be missing */
 		rdmamsg__ep_peer_gone(ep);
 		return;
 	}
@@ -254,7 +254,7 @@ void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
-/* What fails in fn is told by the endpoint's reason, not by rdmamsg_error(). */
+/* An error in fn goes to the reason of the endpoint, not to rdmamsg_error(). */
 static void try(struct rdmamsg_ep *ep, const struct cm_event *ev,
 		void (*fn)(struct rdmamsg_ep *ep, const struct cm_event *ev))
 {
@@ -265,7 +265,7 @@ static void try(struct rdmamsg_ep *ep, const struct cm_event *ev,
 
 void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
-	/* any event may come in any state: each handler looks for itself */
+	/* An event may come in any state, so each handler checks the state. */
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (ep->state == EP_RESOLVING)
@@ -290,7 +290,7 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		else if (ep->state < EP_SETUP)
 			try(ep, ev, on_failed);
 		else
-			/* it ended before our establishing reached it */
+			/* the connection ended before our establish arrived */
 			rdmamsg__ep_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -301,8 +301,9 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
 		/*
-		 * Kernels from 6.0 on also raise it when a neighbour entry
-		 * changes under a connection that works: liveness will tell.
+		 * Linux 6.0 and later also raises it when a neighbour entry
+		 * changes under a working connection. So leave that to
+		 * liveness.
 		 */
 		if (ep->state < EP_SETUP)
 			try(ep, ev, on_failed);
@@ -311,7 +312,9 @@ void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__ep_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/* the peer was told that these had arrived */
+		/*
+		 * the device has acknowledged these messages, so deliver them
+		 */
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
 		rdmamsg__ep_removed(ep);
 		break;

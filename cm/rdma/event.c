@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CM events: copied, acknowledged at once, then handed to whom they concern.
- * Whoever gets one may destroy the id: nothing of it is outstanding.
+ * Copies each CM event, acknowledges it at once, and gives the copy to the
+ * owner of its id. The owner may destroy the id, because no event of the id is
+ * outstanding then.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -26,7 +27,7 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* What is missing: devices, permission, or the kernel's part. */
+/* Finds out what is missing: a device, permission, or the kernel module. */
 static int no_channel(const struct verbs_api *v, int err)
 {
 	int ret = rdmamsg__device_any(v);
@@ -67,7 +68,7 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 	return 0;
 }
 
-/* Also called by another thread, to move a request here. */
+/* Another thread may call it to move a request to ctx. */
 int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 		     struct rdma_event_channel **ret_ch)
 {
@@ -175,7 +176,7 @@ int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm)
 {
 	int n = 0;
 
-	/* bounded: the rest keeps the descriptor readable */
+	/* A bound of 64. The descriptor stays readable for the rest. */
 	while (cm->ch && n < 64) {
 		struct rdma_cm_event *from;
 		struct cm_event ev = { .v = cm->v };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Listening through the CM: on which devices. */
+/* Listeners that use the CM. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/loop.h"
@@ -34,7 +34,7 @@ void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		log_warn("listener %p: its device was removed", (void *)l);
 		l->dead = true;
-		/* the kernel waits for the id: it is of no use any more */
+		/* free the useless id, because the kernel waits for it */
 		for (int i = 0; i < TABLES; i++) {
 			if (l->ids[i].id != ev->id)
 				continue;
@@ -54,7 +54,7 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 	struct id_device on;
 	int ret = rdmamsg__v_bind_addr(v, id, addr);
 
-	/* an address belongs to one device, unless it is any */
+	/* only a wildcard address has no device */
 	if (!ret && v->id_device(id, &on)) {
 		ret = rdmamsg__device_carries(on.name, on.transport);
 		if (ret)
@@ -82,7 +82,10 @@ static int listen_through(struct rdmamsg_listener *l,
 	li->v = v;
 	li->id = id;
 	l->port = ntohs(v->get_src_port(id));
-	/* at the same place in both families; a second one takes the same */
+	/*
+	 * A second table listens on the same port. sin6_port has the same
+	 * offset.
+	 */
 	((struct sockaddr_in *)ai->ai_addr)->sin_port = htons(l->port);
 	return 0;
 }
