@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IP addresses: which kind one is, and as text. */
+/* IP addresses: their kind, and their text. */
 #include "base/base.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hash table with chains of about one record. */
+/* A hash table whose chains have about one record. */
 #include "base/addrmap.h"
 
 #include <assert.h>
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FIRST	64u		/* buckets */
+#define FIRST	64u		/* number of buckets */
 
 static pthread_once_t seeded = PTHREAD_ONCE_INIT;
 static uint64_t seed[3];
 
-/* Peers do not know the multipliers, so they cannot fill one chain. */
+/* Random multipliers keep a peer from filling one chain. */
 static void make_seed(void)
 {
 	static const uint64_t fallback = 0x9e3779b97f4a7c15u;
@@ -82,7 +82,7 @@ static void add(struct addrmap *map, struct addr_node *n)
 	*bucket = n;
 }
 
-/* Without memory for more buckets the chains get longer. */
+/* If there is no memory for more buckets, the chains become longer. */
 static int grow(struct addrmap *map)
 {
 	uint32_t size = map->buckets ? 2 * (map->mask + 1) : FIRST;

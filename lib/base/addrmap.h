@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hash table of records by the IP address of a peer. Ports do not count.
+ * A hash table of records by the IP address of a peer. The port does not
+ * matter.
  */
 #ifndef RDMAMSG_LIB_ADDRMAP_H
 #define RDMAMSG_LIB_ADDRMAP_H
@@ -12,11 +13,11 @@
 
 struct addr_key {
 	const void *of;		/* an object, or NULL */
-	uint8_t addr[16];	/* IPv4: mapped into IPv6 */
-	uint64_t scope;		/* of a link-local address */
+	uint8_t addr[16];	/* IPv4 is mapped into IPv6 */
+	uint64_t scope;		/* if the address is link-local */
 };
 
-/* First in each record. */
+/* First member of each record. */
 struct addr_node {
 	struct addr_node *next;	/* in its bucket */
 	struct addr_key key;
@@ -31,7 +32,7 @@ struct addrmap {
 
 void rdmamsg__addr_key(struct addr_key *key, const void *of,
 		       const struct sockaddr_storage *addr);
-/* Returns NULL if there is no such record. */
+/* Returns NULL if the map has no such record. */
 void *rdmamsg__addrmap_find(const struct addrmap *map,
 			    const struct addr_key *key);
 /*
@@ -46,12 +47,13 @@ bool rdmamsg__addrmap_put(struct addrmap *map, void *record);
 void rdmamsg__addrmap_fini(struct addrmap *map);
 
 /*
- * The share of one address in what all addresses have in common. An address
- * that has nothing may always take something. After that it may take 'more' if
+ * Returns true if one address may take 'more' of a resource that all addresses
+ * share. An address that has nothing may always take something. After that the
+ * rule is
  *
  *   used + more <= 2 * (left - more)
  *
- * so a third at least is left for the others.
+ * so that at least a third is left for the others.
  */
 static inline bool rdmamsg__is_fair(size_t used, size_t left, size_t more)
 {

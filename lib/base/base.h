@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errors, log, environment, memory of objects. */
+/* Errors, log, environment, memory of objects, options, the clock. */
 #ifndef RDMAMSG_LIB_BASE_H
 #define RDMAMSG_LIB_BASE_H
 
@@ -13,13 +13,14 @@
 
 #include "base/util.h"
 
-/* Keeps the text for rdmamsg_error(), logs it at debug, returns err. */
+/* Sets the text of rdmamsg_error(), logs the text at debug, and returns err. */
 int rdmamsg__fail(int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 2, 3)));
 /*
- * Inside a try rdmamsg__fail() keeps its text apart, and rdmamsg_error() stays
- * as it is: the call can do without what it tries. Tries nest. No callback of
- * the program runs inside one, because the failures of its calls count.
+ * In a try, rdmamsg__fail() does not change the text of rdmamsg_error(),
+ * because the call can succeed without what it tries. Tries nest. No callback
+ * of the program may run in a try, because errors of the program's calls must
+ * reach rdmamsg_error().
  */
 void rdmamsg__try_begin(void);
 void rdmamsg__try_end(void);
@@ -32,16 +33,19 @@ void rdmamsg__try_end(void);
 		rdmamsg__try_end(); \
 		ret_; \
 	})
-/* After a try: if err is negative, its text is the text of the call. */
-int rdmamsg__fail_again(int err);
-/* The text of the last rdmamsg__fail(), in a try or not. */
-const char *rdmamsg__text(void);
-/* The same for failed verbs: adds what to do about EACCES, ENOMEM, ... */
-int rdmamsg__fail_verbs(int err, const char *what);
-int rdmamsg__fail_soft(int err);	/* opening the soft HCA */
 /*
- * -EACCES if that is why opening a device node failed with err: the libraries
- * below try one way after the other and report the last one's error.
+ * After a try: if err is negative, makes its text the text of rdmamsg_error().
+ */
+int rdmamsg__fail_again(int err);
+/* Returns the text of the last rdmamsg__fail(), in a try or not. */
+const char *rdmamsg__text(void);
+/* Like rdmamsg__fail(), for verbs: adds what to do about EACCES, ENOMEM, ... */
+int rdmamsg__fail_verbs(int err, const char *what);
+int rdmamsg__fail_soft(int err);	/* the soft HCA cannot be opened */
+/*
+ * Returns -EACCES if this process may not open the device node, else err.
+ * Needed because the libraries below try several ways to open a node, and
+ * report the error of the last.
  */
 int rdmamsg__node_error(int err, const char *node);
 const char *rdmamsg__wc_text(int status);
@@ -62,24 +66,24 @@ void rdmamsg__log(enum rdmamsg_log_level level, const char *fmt, ...)
 
 /* Reads the environment once per process. */
 void rdmamsg__env_init(void);
-bool rdmamsg__env_log(void);		/* RDMAMSG_LOG was set */
+bool rdmamsg__env_log(void);		/* RDMAMSG_LOG is set */
 const char *rdmamsg__env_device(void);	/* RDMAMSG_DEVICE or NULL */
 
 /*
- * Zeroed memory that is zero again in a forked child: a context or endpoint
- * there is recognised by its missing owner, and the inlines refuse by
- * themselves.
+ * Returns zeroed memory, which a forked child sees as zero again. So the child
+ * finds a context or endpoint without its magic or owner, and the inlines
+ * refuse it.
  */
 void *rdmamsg__object_new(size_t size);
 void rdmamsg__object_free(void *obj, size_t size);
 
-void rdmamsg__fork_mark(void);	/* RDMA is used from here on */
-int rdmamsg__fork_check(void);	/* -ECHILD in a child made after that */
+void rdmamsg__fork_mark(void);	/* RDMA is used from now on */
+int rdmamsg__fork_check(void);	/* -ECHILD if forked after that */
 
-/* Copies an options struct of the caller's size into ours. -EINVAL. */
+/* Copies the caller's options struct of any size into dst. -EINVAL. */
 int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 		       const char *name);
-/* A field of an options struct, a uint32_t. */
+/* A uint32_t field of an options struct. */
 struct range {
 	const char *name;
 	size_t offset;
@@ -87,15 +91,15 @@ struct range {
 };
 #define RANGE_OF(type, field, def, none, lowest, highest) \
 	{ #field, offsetof(type, field), (def), (none), (lowest), (highest) }
-/* Puts in defaults. -EINVAL out of range. */
+/* Sets defaults. -EINVAL if a field is out of range. */
 int rdmamsg__set_ranges(void *opts, const struct range *ranges, size_t n);
-/* Fills the caller's struct as far as it is long. -EINVAL. */
+/* Copies src to the caller's struct, up to the size of that struct. -EINVAL. */
 int rdmamsg__give(void *dst, const void *src, size_t src_size);
 uint64_t rdmamsg__now_ms(void);
 uint64_t rdmamsg__now_ns(void);
 bool rdmamsg__addr_is_any(const struct sockaddr *addr);
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
-/* Address and port, in buf. */
+/* Writes address and port to buf. */
 const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
 			       size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a context can be used. */
+/* The check that a context can be used. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"

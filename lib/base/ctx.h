@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A context: what every layer needs of it, and a part for each layer. A layer
- * knows its own part and those of the layers below, lib/loop makes them all.
+ * A context has common members, and a part for each layer. A layer knows its
+ * own part and the parts of the layers below. lib/loop creates all parts.
  */
 #ifndef RDMAMSG_LIB_CTX_H
 #define RDMAMSG_LIB_CTX_H
@@ -20,47 +20,50 @@
 #include "base/util.h"
 
 #define CTX_MAGIC	0x72646d61u
-#define GROUP_KEY	0xffffff02u	/* no endpoint has this one */
+#define GROUP_KEY	0xffffff02u	/* no endpoint has this key */
 
 struct rdmamsg {
-	struct rdmamsg_hot_ctx hot;	/* first: the inlines look here */
+	struct rdmamsg_hot_ctx hot;	/* first: the inlines use it */
 	uint32_t magic;			/* 0 in a forked child */
-	/* each completion looks at these */
-	struct rdmamsg_ep *last;	/* that has received something */
-	/* as struct ibv_wc has them when a Send has filled a receive */
+	/* each completion reads these */
+	struct rdmamsg_ep *last;	/* the endpoint that received last */
+	/* values of struct ibv_wc if a Send has filled a receive */
 	struct wc_kind {
 		enum ibv_wc_status status;
 		enum ibv_wc_opcode opcode;
 	} received;
-	struct loop loop;		/* its hot members come first */
+	struct loop loop;		/* its hot members are first */
 	struct devices *devices;	/* device/ */
 	struct memory *memory;		/* memory/ */
 	struct lanes *lanes;		/* lane/ */
-	struct tx_batch *tx;		/* of lane/ as well */
+	struct tx_batch *tx;		/* lane/, too */
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
 	struct groups *groups;		/* group/ */
-	int32_t polls;			/* hot.polls, while that is 0 */
+	int32_t polls;			/* saves hot.polls while that is 0 */
 	bool closing;
 	void *user;
 	struct rdmamsg_options opts;
-	/* Does what calls and callbacks have left to do: rdmamsg__settle(). */
+	/* Completes the work that calls and callbacks have left. */
 	void (*settle)(struct rdmamsg *ctx);
-	/* A completion of group/: GROUP_KEY is the upper half of its wr_id. */
+	/* Handles a completion whose wr_id has GROUP_KEY as upper half. */
 	void (*group_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
 };
 
-/* 0, or -ECHILD in a forked child. */
+/* Returns 0, or -ECHILD in a forked child. */
 int rdmamsg__ctx_check(const struct rdmamsg *ctx);
 
-/* After callbacks: posts what was put together, frees what is dead. */
+/* After callbacks: posts batches, and frees dead objects. */
 static inline void rdmamsg__settle(struct rdmamsg *ctx)
 {
 	if (unlikely(ctx->loop.work))
 		ctx->settle(ctx);
 }
 
-/* Inside, the inline poll leaves all to rdmamsg_poll(), which refuses. */
+/*
+ * In a call, hot.polls is 0. The inline poll then calls rdmamsg_poll(), which
+ * refuses.
+ */
 static inline void rdmamsg__enter(struct rdmamsg *ctx)
 {
 	if (!ctx->loop.busy++ && ctx->hot.cq) {
@@ -69,7 +72,7 @@ static inline void rdmamsg__enter(struct rdmamsg *ctx)
 	}
 }
 
-/* The inline poll works while there is exactly one queue. */
+/* Only with exactly one completion queue, the inline poll works again. */
 static inline void rdmamsg__leave(struct rdmamsg *ctx)
 {
 	if (!--ctx->loop.busy)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The environment, as in rdmamsg-env(7). Read once; not when privileged. */
+/*
+ * The environment, see rdmamsg-env(7). It is read once, and not by a privileged
+ * process.
+ */
 #include "base/base.h"
 
 #include <pthread.h>
@@ -37,12 +40,12 @@ static void set_device(const char *value)
 	snprintf(device, sizeof(device), "%s", value);
 }
 
-/* The soft HCA reads its variables itself. */
+/* Variables without a function here are read by the soft HCA. */
 static const struct {
 	const char *name;
 	void (*set)(const char *value);
 } vars[] = {
-	{ "RDMAMSG_LOG", set_log },	/* first: the others may log */
+	{ "RDMAMSG_LOG", set_log },	/* first, because the others may log */
 	{ "RDMAMSG_DEVICE", set_device },
 	{ "RDMAMSG_SOFT_FABRIC" },
 	{ "RDMAMSG_SOFT_LINK" },
@@ -50,7 +53,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_PORTS" },
 };
 
-/* A misspelt variable does nothing, silently, unless somebody says so. */
+/* Warns of unknown variables, because a misspelt variable has no effect. */
 static void report_unknown(void)
 {
 	extern char **environ;
@@ -65,7 +68,7 @@ static void report_unknown(void)
 				 !strncmp(*e, vars[i].name, len);
 		if (known)
 			continue;
-		/* seen even when no log was asked for */
+		/* not log_warn(), because the log is off by default */
 		rdmamsg__log(RDMAMSG_LOG_WARN, "unknown environment variable "
 			     "%.*s: see rdmamsg-env(7)", (int)len, *e);
 	}

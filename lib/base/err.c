@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Error texts: what happened, and what to do about it. */
+/* Error texts: what has failed, and what to do about it. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 static _Thread_local char error_text[TEXT_MAX] = "no error";
 static _Thread_local char try_text[TEXT_MAX];
-static _Thread_local unsigned int tries;	/* begun and not ended */
+static _Thread_local unsigned int tries;	/* nesting of tries */
 static _Thread_local bool last_in_try;
 
 const char *rdmamsg_error(void)

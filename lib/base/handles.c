@@ -28,7 +28,7 @@ int rdmamsg__handle_give(struct handles *h, void *object, uint32_t first,
 	uint32_t at = max(h->size, first);
 	int err;
 
-	/* behind the last one given, and around */
+	/* search behind the last number given, then from the start */
 	for (uint32_t i = 0; i < h->size; i++) {
 		uint32_t next = (h->hint + i) % h->size;
 

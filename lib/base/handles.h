@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects by number. A number that was given back stays unused for as long as
- * there are others, so that what comes late for its object finds nobody.
+ * Objects by number. Numbers are given in turn, so that a number is reused
+ * late. An event that comes late for an object then finds no object.
  */
 #ifndef RDMAMSG_LIB_HANDLES_H
 #define RDMAMSG_LIB_HANDLES_H
@@ -12,22 +12,22 @@
 #include "base/util.h"
 
 struct handles {
-	void **at;		/* NULL: the number is free */
+	void **at;		/* NULL if the number is free */
 	uint32_t size, hint;
 };
 
 /*
- * Gives the object a number from 'first' up to 'end', which is not one. 0,
- * -EMFILE when all are given, -ENOMEM
+ * Gives the object a number from 'first' to end - 1. Returns 0, -EMFILE if no
+ * number is left, or -ENOMEM.
  */
 int rdmamsg__handle_give(struct handles *h, void *object, uint32_t first,
 			 uint32_t end, uint32_t *number);
-/* Nothing if that number is another object's. */
+/* Takes the number back, unless it belongs to another object. */
 void rdmamsg__handle_take(struct handles *h, const void *object,
 			  uint32_t number);
 void rdmamsg__handles_free(struct handles *h);
 
-/* NULL if the number is nobody's. */
+/* Returns NULL if the number is free. */
 static inline void *rdmamsg__handle_of(const struct handles *h, uint32_t number)
 {
 	return likely(number < h->size) ? h->at[number] : NULL;

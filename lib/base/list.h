@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A circular doubly linked list; an unlinked node points to itself. */
+/* A circular doubly linked list. An unlinked node points to itself. */
 #ifndef RDMAMSG_LIB_LIST_H
 #define RDMAMSG_LIB_LIST_H
 
@@ -42,7 +42,7 @@ static inline void list_add(struct list *l, struct list *n)
 	list_add_tail(l->next, n);
 }
 
-/* Harmless on an unlinked node. */
+/* Has no effect on an unlinked node. */
 static inline void list_del(struct list *n)
 {
 	n->prev->next = n->next;

@@ -37,7 +37,7 @@ void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg, enum rdmamsg_log_level level)
 	rdmamsg__env_init();
 	log_fn = fn ? fn : to_stderr;
 	log_arg = arg;
-	/* what RDMAMSG_LOG asked for stays */
+	/* the level of RDMAMSG_LOG has priority */
 	if (!rdmamsg__env_log())
 		rdmamsg__log_level = fn ? level : RDMAMSG_LOG_NONE;
 }

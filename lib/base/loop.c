@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors of a loop, opened and closed. */
+/* The descriptors of a loop. */
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
@@ -77,6 +77,6 @@ void rdmamsg__loop_kick(struct loop *loop)
 {
 	uint64_t one = 1;
 
-	/* cannot block: nobody adds up to 2^64-2 */
+	/* cannot block, because the sum never reaches 2^64 - 2 */
 	(void)!write(loop->eventfd, &one, sizeof(one));
 }

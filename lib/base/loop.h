@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of a context that knows no RDMA: descriptors, timers, work from
- * other threads, and whether a callback of the program is running.
+ * other threads, and the nesting of callbacks.
  */
 #ifndef RDMAMSG_LIB_LOOP_H
 #define RDMAMSG_LIB_LOOP_H
@@ -18,13 +18,13 @@
 struct rdmamsg;
 
 struct loop {
-	int in_callback;		/* callbacks under way, nested */
-	int busy;			/* calls under way, nested */
-	bool work;			/* something is left for settling */
+	int in_callback;		/* callbacks in progress, nested */
+	int busy;			/* calls in progress, nested */
+	bool work;			/* ctx->settle() has work to do */
 	bool told;			/* a callback may have run */
 	int epfd;
-	int eventfd;			/* readable: submissions, mail, stop */
-	struct rdmamsg *ctx;		/* passed to functions as it is */
+	int eventfd;			/* submissions, mail, stop */
+	struct rdmamsg *ctx;		/* argument for functions */
 	struct timers timers;
 	struct submit submit;
 	pthread_mutex_t mail_lock;
@@ -33,14 +33,14 @@ struct loop {
 	struct list ended;		/* struct watch, freed when settling */
 };
 
-/* -errno */
+/* Returns 0 or -errno. */
 int rdmamsg__loop_open(struct loop *loop, struct rdmamsg *ctx,
 		       uint32_t submit_depth);
 void rdmamsg__loop_close(struct loop *loop);
 /* Makes the descriptor readable. */
 void rdmamsg__loop_kick(struct loop *loop);
 
-/* Whether no call is under way that would settle at its end. */
+/* Returns true if no call is in progress that will settle at its end. */
 static inline bool rdmamsg__loop_idle(const struct loop *loop)
 {
 	return !loop->busy && !loop->in_callback;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of what the enums of rdmamsg.h count, and of this release. */
+/* Names of the enum values in rdmamsg.h, and of this release. */
 #include "base/base.h"
 
 #include <rdmamsg/diag.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of contexts and endpoints, option structs, the clock. */
+/* Memory of contexts and endpoints, options structs, the clock. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ void rdmamsg__object_free(void *obj, size_t size)
 }
 
 /*
- * The libraries below keep devices open per process and do not notice a fork:
- * from their first use on, children are shut out.
+ * The libraries below open devices for the process and do not notice a fork. So
+ * after their first use, a child must not use them.
  */
 static _Atomic pid_t used_by;
 
@@ -69,8 +69,8 @@ int rdmamsg__opts_copy(void *dst, size_t dst_size, const void *src,
 					     "to sizeof the struct", name,
 					     size);
 		/*
-		 * A newer program's longer struct is fine as long as it does
-		 * not ask for what we do not know.
+		 * The longer struct of a newer program is accepted, unless it
+		 * sets fields that this library does not know.
 		 */
 		for (size_t i = dst_size; i < size; i++)
 			if (((const char *)src)[i])

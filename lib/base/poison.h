@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers that nobody has: AddressSanitizer, and in debugging builds Valgrind,
- * report who touches one. What a device writes they do not see, so that a
- * buffer in use counts as written.
+ * Marks buffers that are not in use. AddressSanitizer, and Valgrind in
+ * debugging builds, report any access to such a buffer. The tools do not see
+ * what a device writes, so a buffer in use counts as initialised.
  */
 #ifndef RDMAMSG_LIB_POISON_H
 #define RDMAMSG_LIB_POISON_H

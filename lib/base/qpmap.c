@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hash table that is never more than half full, without tombstones. */
+/*
+ * A hash table with open addressing. It is at most half full, and has no
+ * tombstones.
+ */
 #include "base/qpmap.h"
 #include "base/base.h"
 
@@ -47,7 +50,7 @@ int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct lane *lane)
 	return 0;
 }
 
-/* What stands behind the gap may have wanted to stand in it. */
+/* Moves back entries behind the gap whose search would stop at the gap. */
 static void close_gap(struct qpmap *map, uint32_t gap)
 {
 	uint32_t at = gap;

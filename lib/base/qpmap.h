@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From the number of a queue pair to its endpoint, in constant time: a
- * completion of a shared receive says no more about where it belongs.
+ * Finds the lane of a queue pair number in constant time. Needed because the
+ * completion of a shared receive names only the queue pair.
  */
 #ifndef RDMAMSG_LIB_QPMAP_H
 #define RDMAMSG_LIB_QPMAP_H
@@ -16,19 +16,21 @@ struct lane;
 struct qpmap {
 	struct qpmap_entry {
 		uint32_t num;
-		struct lane *lane;	/* NULL: free */
+		struct lane *lane;	/* NULL if the entry is free */
 	} *entries;
 	uint32_t mask;			/* number of entries - 1 */
 	uint32_t used;
 };
 
-/* -ENOMEM. The number must not be there. */
+/* Returns 0 or -ENOMEM. The number must not be in the map. */
 int rdmamsg__qpmap_add(struct qpmap *map, uint32_t num, struct lane *lane);
-/* Nothing if that number is not there. */
+/* Has no effect if the number is not in the map. */
 void rdmamsg__qpmap_del(struct qpmap *map, uint32_t num);
 void rdmamsg__qpmap_free(struct qpmap *map);
 
-/* Numbers of a device are dense: the low bits tell most of them apart. */
+/*
+ * The numbers of a device are dense, so the low bits differ for most of them.
+ */
 static inline uint32_t rdmamsg__qpmap_hash(const struct qpmap *map,
 					   uint32_t num)
 {

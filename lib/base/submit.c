@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 /*
- * The queue is a ring of cells with a turn each: cell i may be written when
- * its turn is the writer's ticket and read when it is ticket + 1. Writers
- * take tickets by compare-and-swap; there is one reader.
+ * The queue is a ring of cells. Each cell has a turn. A writer may fill the
+ * cell if turn == ticket. The reader may read it if turn == ticket + 1. Writers
+ * take tickets by compare-and-swap. There is one reader.
  */
 int rdmamsg__submit_init(struct submit *s, uint32_t depth)
 {
-	uint32_t size = 2;	/* in a ring of one, full looks like empty */
+	uint32_t size = 2;	/* with one cell, full looks like empty */
 
 	while (size < depth)
 		size *= 2;
@@ -47,7 +47,7 @@ int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket)
 		struct submit_cell *cell = &s->cells[ticket & s->mask];
 		int32_t lead;
 
-		/* pairs with the reader's release: the cell is free again */
+		/* pairs with the reader's release, which frees the cell */
 		lead = (int32_t)(atomic_load_explicit(&cell->turn,
 						      memory_order_acquire) -
 				 ticket);
@@ -74,11 +74,11 @@ void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,
 
 	cell->fn = fn;
 	cell->arg = arg;
-	/* pairs with the reader's acquire: fn and arg are there */
+	/* pairs with the reader's acquire, which then sees fn and arg */
 	atomic_store_explicit(&cell->turn, ticket + 1, memory_order_release);
 	/*
-	 * One kick for many submissions. Pairs with the reader's exchange: it
-	 * clears the flag before it looks at the cells.
+	 * One kick serves many submissions. Pairs with the reader's exchange,
+	 * which clears the flag before the reader looks at cells.
 	 */
 	if (!atomic_exchange(&s->kicked, true))
 		rdmamsg__loop_kick(loop);
@@ -113,7 +113,7 @@ int rdmamsg__submit_run(struct loop *loop)
 	uint32_t budget = s->mask + 1;
 	int n = 0;
 
-	/* rdmamsg_stop() is an event: a wait that sleeps on would miss it */
+	/* count rdmamsg_stop(), or a wait would sleep on */
 	if (read(loop->eventfd, &count, sizeof(count)) > 0 &&
 	    atomic_load(&loop->stop))
 		n++;
@@ -131,7 +131,9 @@ int rdmamsg__submit_run(struct loop *loop)
 		    s->head + 1)
 			return n;
 		if (!budget--) {
-			/* fn may submit again: let others have a turn */
+			/*
+			 * fn may submit again, so let other events have a turn
+			 */
 			rdmamsg__loop_kick(loop);
 			return n;
 		}

@@ -26,7 +26,7 @@ struct submit {
 	_Atomic bool kicked;
 };
 
-/* A message from another part of the library; allocated by the sender. */
+/* A message from another part of the library. The sender allocates it. */
 struct mail {
 	struct list node;
 	void (*fn)(struct rdmamsg *ctx, struct mail *mail);
@@ -34,11 +34,11 @@ struct mail {
 
 int rdmamsg__submit_init(struct submit *s, uint32_t depth);
 void rdmamsg__submit_fini(struct submit *s);
-/* Runs what has come, mail first. Returns how many. */
+/* Runs mail, then submissions. Returns the number of events. */
 int rdmamsg__submit_run(struct loop *loop);
 /*
- * A submission in two steps: a place, -EAGAIN if there is none, and what is to
- * run there. Submissions that come later wait for the second step.
+ * A submission has two steps: reserve a cell, -EAGAIN if none is free, and fill
+ * the cell. Later submissions wait until the cell is filled.
  */
 int rdmamsg__submit_reserve(struct loop *loop, uint32_t *ret_ticket);
 void rdmamsg__submit_fill(struct loop *loop, uint32_t ticket,

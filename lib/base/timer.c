@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of a context: a binary heap behind one timerfd. */
+/* The timers of a context: a binary heap and one timerfd. */
 #include "base/base.h"
 #include "base/timer.h"
 
@@ -83,7 +83,7 @@ static void down(struct timers *ts, struct timer *t)
 	place(ts, t, pos);
 }
 
-/* An earlier wake-up than needed is harmless, a later one is not. */
+/* Waking too early is harmless. Waking too late is not. */
 static void arm(struct timers *ts)
 {
 	struct itimerspec its = { 0 };

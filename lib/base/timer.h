@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of a context: one heap, one timerfd. */
+/* The timers of a context: one heap, one timerfd. */
 #ifndef RDMAMSG_LIB_TIMER_H
 #define RDMAMSG_LIB_TIMER_H
 
@@ -7,7 +7,7 @@
 
 struct timer {
 	uint64_t when;		/* ms, CLOCK_MONOTONIC */
-	int pos;		/* in the heap, -1: idle */
+	int pos;		/* in the heap; -1: not running */
 	void (*fn)(struct timer *t);
 };
 
@@ -15,16 +15,18 @@ struct timers {
 	struct timer **heap;
 	int count, room, promised;
 	int fd;
-	uint64_t armed;		/* what fd is set to, 0: nothing */
+	uint64_t armed;		/* time that fd is set to; 0: none */
 };
 
 int rdmamsg__timers_init(struct timers *ts);
 void rdmamsg__timers_fini(struct timers *ts);
 void rdmamsg__timer_init(struct timer *t, void (*fn)(struct timer *t));
-/* Cannot fail: room was made by rdmamsg__timers_reserve(). */
+/* Cannot fail, because rdmamsg__timers_reserve() has made room. */
 void rdmamsg__timer_set(struct timers *ts, struct timer *t, uint64_t ms);
 void rdmamsg__timer_stop(struct timers *ts, struct timer *t);
-/* Room for n more timers to run at once, and its return. */
+/*
+ * Reserves room for n more running timers. rdmamsg__timers_release() undoes it.
+ */
 int rdmamsg__timers_reserve(struct timers *ts, int n);
 void rdmamsg__timers_release(struct timers *ts, int n);
 int rdmamsg__timers_run(struct timers *ts);

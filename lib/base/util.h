@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Branch hints, minimum, maximum. min() and max() evaluate an argument twice.
+ * Branch hints, minimum, maximum. min() and max() may evaluate an argument
+ * twice.
  */
 #ifndef RDMAMSG_BASE_UTIL_H
 #define RDMAMSG_BASE_UTIL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors come into a loop, and leave it. */
+/* Descriptors in a loop. */
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/watch.h"

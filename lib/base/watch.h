@@ -11,26 +11,33 @@
 struct loop;
 
 /*
- * A descriptor and the function that its events call. Its tag in the loop is
- * its address + WATCH_TAG, so that other tags stay distinct from it.
+ * A descriptor, and the function to call on its events. Its tag in the loop is
+ * its address + WATCH_TAG, which differs from all other tags.
  */
 #define WATCH_TAG	2
 struct watch {
-	int fd;				/* -1: ended */
+	int fd;				/* -1 after the end */
 	bool on;
 	void (*fn)(struct watch *w);
-	struct list node;		/* of the ended ones */
-	void *mem;			/* to be freed then */
+	struct list node;		/* in loop->ended */
+	void *mem;			/* memory to free then */
 };
 
-/* Readable: the loop's owner gets the tag. -errno */
+/* Adds fd. If fd is readable, the loop reports the tag. Returns 0 or -errno. */
 int rdmamsg__watch(struct loop *loop, int fd, void *tag);
 void rdmamsg__unwatch(struct loop *loop, int fd);
-/* Which epoll events call w->fn; 0: none, not even its end. */
+/*
+ * Sets the epoll events that call w->fn. If events is 0, w->fn is not called at
+ * all, not even for a hangup.
+ */
 int rdmamsg__watch_set(struct loop *loop, struct watch *w, uint32_t events);
-/* Closes it; mem, which it is part of, is freed when its events are through. */
+/*
+ * Closes w->fd. Frees mem, which contains w, when the loop has no event of w.
+ */
 void rdmamsg__watch_end(struct loop *loop, struct watch *w, void *mem);
-/* The same for one that is not watched any more, and closed by others. */
+/*
+ * Like rdmamsg__watch_end(), for a watch that is off and closed by its owner.
+ */
 void rdmamsg__watch_retire(struct loop *loop, struct watch *w, void *mem);
 void rdmamsg__watches_reap(struct loop *loop);
 
