@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames: what groups send in datagrams. Bytes in, structs or -EPROTO out; no
- * I/O, no allocation, nothing believed.
+ * Frames, which groups send in datagrams. The functions are pure: no I/O, no
+ * allocation. The decoders check every field.
  *
  *  0 u32 magic  4 u8 version  5 u8 type  6 u8 flags  7 reserved
  *  8 u64 sender  16 u32 number  20 u32 oldest
@@ -21,27 +21,27 @@
 
 enum frame_type {
 	FRAME_DATA = 1,			/* a fragment of a message */
-	FRAME_HEARTBEAT,		/* number: of the next message */
-	FRAME_END,			/* likewise, and there will be none */
-	FRAME_NACK,			/* ranges that somebody has missed */
+	FRAME_HEARTBEAT,		/* number of the next message */
+	FRAME_END,			/* as HEARTBEAT, but the last frame */
+	FRAME_NACK,			/* ranges that a subscriber misses */
 };
 
-/* It is sent once more. */
+/* The fragment is a repetition. */
 #define FRAME_REPEATED	1u
 /* The sender answers NACKs. */
 #define FRAME_REPAIRS	2u
 
 /*
- * A message of 'length' bytes is cut into fragments of 'size' bytes, of which
- * the last one may be shorter. An empty message is one empty fragment.
+ * A message of 'length' bytes is cut into fragments of 'size' bytes. The last
+ * fragment may be shorter. An empty message is one empty fragment.
  */
 struct frame {
 	enum frame_type type;
 	uint8_t flags;
-	uint64_t sender;		/* in a NACK: who is asked */
+	uint64_t sender;		/* NACK: the sender asked to repeat */
 	uint32_t number;
-	uint32_t oldest;		/* number that can still be repeated */
-	uint32_t length;		/* NACK: how many ranges */
+	uint32_t oldest;		/* oldest message it can repeat */
+	uint32_t length;		/* NACK: number of ranges */
 	uint16_t size;
 	uint16_t index;			/* of this fragment */
 	const uint8_t *data;		/* decode: points into the input */
@@ -49,12 +49,12 @@ struct frame {
 };
 
 /*
- * Messages, or fragments of one. In a range of several messages 'first' is 0
- * and 'last' FRAME_TO_END.
+ * Missing messages, or missing fragments of one message. If count > 1, first is
+ * 0 and last is FRAME_TO_END.
  */
 struct frame_range {
 	uint32_t number;
-	uint32_t count;			/* of messages, at least 1 */
+	uint32_t count;			/* messages, at least 1 */
 	uint16_t first, last;		/* fragments */
 };
 
@@ -65,15 +65,15 @@ static inline uint32_t rdmamsg__frame_count(uint32_t length, uint16_t size)
 	return length ? (length - 1) / size + 1 : 1;
 }
 
-/* The header alone; the payload follows it. */
+/* Encodes the header. The payload follows it. */
 void rdmamsg__frame_encode(const struct frame *f,
 			   uint8_t out[static FRAME_HDR_LEN]);
-/* -EPROTO: not a frame, another version, or lengths that do not fit. */
+/* -EPROTO: no frame, another version, or lengths that do not fit. */
 int rdmamsg__frame_decode(struct frame *f, const void *buf, size_t len);
 
 void rdmamsg__range_encode(const struct frame_range *r,
 			   uint8_t out[static FRAME_RANGE_LEN]);
-/* The one at 'at' of a NACK, below its length. -EPROTO: it makes no sense. */
+/* Decodes range 'at' of a NACK, at < nack->length. -EPROTO: invalid range. */
 int rdmamsg__range_decode(struct frame_range *r, const struct frame *nack,
 			  uint32_t at);
 

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#define VERSION_LOWEST	1	/* the oldest we still speak */
+#define VERSION_LOWEST	1	/* oldest version supported */
 
 struct wire_hello {
 	uint32_t magic;
@@ -15,7 +15,7 @@ struct wire_hello {
 	uint32_t features;
 	uint16_t credits;
 	uint16_t reject;
-	uint32_t reserved;	/* sent as zero, not looked at */
+	uint32_t reserved;	/* sent as zero, ignored */
 	uint32_t limit;
 };
 
@@ -55,7 +55,7 @@ int rdmamsg__hello_decode(struct proto_hello *h, const void *buf, size_t len)
 	    (size_t)w.len + w.data_len > len)
 		return -EPROTO;
 
-	/* An unknown reject code is still a reject: not judged here. */
+	/* an unknown reject code is still a reject, so do not check it */
 	*h = (struct proto_hello) {
 		.lowest = w.lowest, .highest = w.highest,
 		.features = le32toh(w.features),
@@ -72,7 +72,7 @@ int rdmamsg__hello_version(const struct proto_hello *peer)
 
 	if (peer->highest < version)
 		version = peer->highest;
-	/* Also refuses a peer whose own range is empty. */
+	/* this refuses a peer with an empty range, too */
 	if (version < peer->lowest || version < VERSION_LOWEST)
 		return -EPROTONOSUPPORT;
 	return version;

@@ -25,7 +25,7 @@ struct wire_oob {
 	uint16_t pkey;
 	uint16_t hello;
 	uint16_t hello_len;
-	uint16_t reserved;	/* sent as zero, not looked at */
+	uint16_t reserved;	/* sent as zero, ignored */
 };
 
 _Static_assert(sizeof(struct wire_oob) == PROTO_OOB_LEN, "wire record");
@@ -72,7 +72,7 @@ int rdmamsg__oob_length(const void *buf, size_t len)
 	return (int)own;
 }
 
-/* A queue pair, and a way to it. */
+/* Returns true if the record has a queue pair, and an address to reach it. */
 static bool reachable(const struct wire_oob *w)
 {
 	uint32_t qp_num = le32toh(w->qp_num);
@@ -82,7 +82,7 @@ static bool reachable(const struct wire_oob *w)
 		return false;
 	if (w->mtu < 1 || w->mtu > 5)
 		return false;
-	/* by its LID within an InfiniBand subnet, by its GID anywhere */
+	/* a LID works in one InfiniBand subnet, a GID everywhere */
 	return (w->link == PROTO_OOB_IB && (gid || w->lid)) ||
 	       (w->link == PROTO_OOB_ETHERNET && gid);
 }

@@ -6,11 +6,6 @@
 
 #define KEY_ACCESS_ALL	(PROTO_KEY_READ | PROTO_KEY_WRITE | PROTO_KEY_ATOMIC)
 
-/*
- * Credits and numbers are compared modulo 2^32, which only works while they
- * are less than half of that apart.
- */
-
 #define BIT(type)	(1u << (type))
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
@@ -102,7 +97,7 @@ static int get_item(struct proto_setup *s, unsigned int type,
 			return -EPROTO;
 		return get_u32(&s->limit, value + 4, len - 4);
 	case PROTO_SETUP_DATA:
-		/* All of it belongs to the program: no tail to skip. */
+		/* the program owns all of it, so there is no unknown tail */
 		if (len > PROTO_SETUP_DATA_MAX)
 			return -EPROTO;
 		s->data = value;
@@ -153,15 +148,15 @@ int rdmamsg__key_decode(struct proto_key *k, const void *buf, size_t len)
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
 	/*
-	 * A key carries a version of its own, so within it nothing unknown is
-	 * skipped: that could be a restriction.
+	 * A key has its own version. Decoding skips nothing that it does not
+	 * know, because that could be a restriction.
 	 */
 	if (w.version != PROTO_KEY_VERSION || w.zero ||
 	    (w.access & ~KEY_ACCESS_ALL))
 		return -EPROTO;
 	addr = le64toh(w.addr);
 	n = le64toh(w.len);
-	/* An end of 2^64 wraps too: users compute addr + len. */
+	/* an end of 2^64 is refused too, because users compute addr + len */
 	if (addr + n < addr)
 		return -EPROTO;
 
@@ -207,7 +202,7 @@ int rdmamsg__rndv_decode(struct proto_rndv *r, const void *buf, size_t len)
 	    len - sizeof(w) < (size_t)d.count * PROTO_KEY_LEN)
 		return -EPROTO;
 
-	/* Counting down: 64-bit lengths added up could wrap to the total. */
+	/* subtract, because a sum of 64-bit lengths could wrap */
 	left = d.total;
 	for (i = 0; i < d.count; i++, p += PROTO_KEY_LEN) {
 		struct proto_key *k = &d.keys[i];
@@ -271,7 +266,7 @@ int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len)
 		if (n + padding(n) > len || !all_zero(p + n, padding(n)))
 			return -EPROTO;
 		if (type >= PROTO_SETUP_RECV_SIZE && type <= SETUP_LAST) {
-			/* Two answers to one question: which one counts? */
+			/* a repeated item is ambiguous */
 			if (seen & BIT(type) || get_item(&d, type, p, n))
 				return -EPROTO;
 			seen |= BIT(type);

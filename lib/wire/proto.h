@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The wire format, as in rdmamsg-proto(7). Pure functions: bytes in, a struct
- * or -EPROTO out; no I/O, no allocation, nothing believed.
+ * The wire format, see rdmamsg-proto(7). The functions are pure: no I/O, no
+ * allocation. Decoders return -EPROTO on malformed input.
  *
  * All integers are little-endian. Decoders accept longer input from newer
- * peers and skip what they do not know. What they return to is written on
- * success only. Encoders trust what they are given, but for a few assertions.
+ * peers and skip unknown parts. They write their result on success only.
+ * Encoders trust their arguments, except for a few assertions.
  */
 #ifndef RDMAMSG_LIB_PROTO_H
 #define RDMAMSG_LIB_PROTO_H
@@ -31,11 +31,15 @@
 #define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
 #define PROTO_RECV_MIN		8192		/* smallest receive buffer */
 #define PROTO_MSG_MAX		0x7fffffffu
-#define PROTO_DEPTH_MAX		(1 << 20)	/* messages in flight */
+/*
+ * Messages in flight. Numbers and credits are compared modulo 2^32, so this
+ * must be far below 2^31.
+ */
+#define PROTO_DEPTH_MAX		(1 << 20)
 
 /*
- * Hello: private data of the CM request, reply and reject. What arrives is
- * zero-padded by the CM, so the lengths inside are the truth.
+ * Hello: private data of the CM request, reply and reject. The CM pads private
+ * data with zeros, so only the lengths inside the hello count.
  *
  *  0 u32 magic            8 u32 features       16 u32 session hint, reserved
  *  4 u8  lowest version  12 u16 first credits  20 u32 limit
@@ -45,22 +49,22 @@
  */
 enum proto_reject {
 	PROTO_REJECT_NONE,
-	PROTO_REJECT_APP,		/* the program said no */
+	PROTO_REJECT_APP,		/* the program has rejected */
 	PROTO_REJECT_VERSION,		/* no common version */
-	PROTO_REJECT_PROTOCOL,		/* not our protocol, or broken */
+	PROTO_REJECT_PROTOCOL,		/* not this protocol, or malformed */
 	PROTO_REJECT_RESOURCES,		/* out of memory, QPs, ... */
-	PROTO_REJECT_LIMIT,		/* it limits how many connect */
+	PROTO_REJECT_LIMIT,		/* a limit of the listener */
 };
 
-/* The limit of a PROTO_REJECT_LIMIT. The first three pass by themselves. */
+/* The limit that PROTO_REJECT_LIMIT names. The first three pass with time. */
 enum proto_limit {
 	PROTO_LIMIT_NONE,
-	PROTO_LIMIT_REQUESTS,		/* its program has not answered */
-	PROTO_LIMIT_HALF_OPEN,		/* that have not sent SETUP */
-	PROTO_LIMIT_SLOWED,		/* after an offence of the address */
-	PROTO_LIMIT_ENDPOINTS,		/* of the listener */
-	PROTO_LIMIT_SOURCE,		/* of one address */
-	PROTO_LIMIT_MEMORY,		/* that one address may take */
+	PROTO_LIMIT_REQUESTS,		/* requests without an answer */
+	PROTO_LIMIT_HALF_OPEN,		/* endpoints without the peer's SETUP */
+	PROTO_LIMIT_SLOWED,		/* an offence of this address */
+	PROTO_LIMIT_ENDPOINTS,		/* endpoints of the listener */
+	PROTO_LIMIT_SOURCE,		/* endpoints of one address */
+	PROTO_LIMIT_MEMORY,		/* memory for one address */
 	PROTO_LIMITS,
 };
 
@@ -69,19 +73,22 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 	return limit >= PROTO_LIMIT_REQUESTS && limit <= PROTO_LIMIT_SLOWED;
 }
 
-/* Features: what both sides have set is in use, but for OVERCOMMIT. */
-#define PROTO_FEATURE_RMA	1u		/* WRITTEN, programs' keys */
+/*
+ * A feature is in use if both sides have set it. OVERCOMMIT needs only one
+ * side.
+ */
+#define PROTO_FEATURE_RMA	1u		/* WRITTEN, keys of programs */
 #define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
-/* This side may have no receive for a message within its credits. */
+/* This side may have too few receives for the credits that it has granted. */
 #define PROTO_FEATURE_OVERCOMMIT 4u
 
 struct proto_hello {
 	uint8_t lowest;
 	uint8_t highest;
 	uint32_t features;
-	uint16_t credits;		/* messages before SETUP has arrived */
+	uint16_t credits;		/* credits until SETUP arrives */
 	uint16_t reject;		/* enum proto_reject */
-	uint32_t limit;			/* enum proto_limit, or a newer one */
+	uint32_t limit;			/* enum proto_limit; may be unknown */
 	const uint8_t *data;		/* decode: points into the input */
 	uint8_t data_len;
 };
@@ -90,38 +97,39 @@ struct proto_hello {
 size_t rdmamsg__hello_encode(const struct proto_hello *h,
 			     uint8_t out[static PROTO_HELLO_MAX]);
 /*
- * -EPROTO: not a hello, or lengths that do not fit. Judges neither versions,
- * not even an empty range, nor reject codes.
+ * -EPROTO: no hello, or lengths that do not fit. Does not check the versions,
+ * not even for an empty range, nor the reject code.
  */
 int rdmamsg__hello_decode(struct proto_hello *h, const void *buf, size_t len);
-/* The highest common version, or -EPROTONOSUPPORT. */
+/* Returns the highest common version, or -EPROTONOSUPPORT. */
 int rdmamsg__hello_version(const struct proto_hello *peer);
 
 /*
- * Message header, in front of everything sent in band.
+ * Message header, at the start of every message.
  *
  *  0 u8 type  1 u8 flags  2 u16 seen  4 u32 credit  8 u32 number  12 u32 tag
  *
- * credit: data messages with a number below it (modulo 2^32) may be sent.
- * seen: CREDIT messages processed so far (modulo 2^16).
+ * credit: the receiver may send data messages with number < credit, modulo
+ * 2^32.
+ * seen: CREDIT messages that the sender has processed, modulo 2^16.
  */
 enum proto_type {
 	PROTO_DATA = 1,		/* number, tag; payload */
-	PROTO_RNDV,		/* number, tag; where to read it, see below */
-	PROTO_DONE,		/* number of that message, tag: proto_done */
-	PROTO_CREDIT,		/* the header is the message */
+	PROTO_RNDV,		/* number, tag; keys to read it, see below */
+	PROTO_DONE,		/* number of the RNDV; tag: enum proto_done */
+	PROTO_CREDIT,		/* header only */
 	PROTO_PING,		/* tag comes back in a PONG */
 	PROTO_PONG,
-	PROTO_CLOSE,		/* no data message follows; control may */
-	PROTO_SETUP,		/* the first one, both ways */
-	PROTO_WRITTEN,		/* number, tag: what is written can be read */
-	PROTO_INVALIDATE,	/* number, tag, payload: takes a window back */
+	PROTO_CLOSE,		/* no data follows; control may */
+	PROTO_SETUP,		/* first message of each side */
+	PROTO_WRITTEN,		/* number, tag: the written data may be read */
+	PROTO_INVALIDATE,	/* number, tag, payload: invalidates a window */
 	PROTO_TYPE_MAX = PROTO_INVALIDATE,
 };
 
 enum proto_done {
 	PROTO_DONE_OK,
-	PROTO_DONE_REFUSED,	/* the program did not want it */
+	PROTO_DONE_REFUSED,	/* the program does not take it */
 };
 
 struct proto_hdr {
@@ -135,7 +143,7 @@ struct proto_hdr {
 
 _Static_assert(sizeof(struct proto_hdr) == PROTO_HDR_LEN, "wire header");
 
-/* Both are single moves on a little-endian machine. */
+/* On a little-endian machine both compile to single moves. */
 static inline void rdmamsg__hdr_encode(const struct proto_hdr *h, void *out)
 {
 	struct proto_hdr w = {
@@ -157,7 +165,7 @@ static inline void rdmamsg__hdr_decode(struct proto_hdr *h, const void *buf)
 }
 
 /*
- * Key: what a peer needs to reach memory.
+ * Key: gives a peer access to memory.
  *
  *  0 u8 version (1)  1 u8 access  2 u16 0  4 u32 rkey
  *  8 u64 region id  16 u64 base address  24 u64 length
@@ -178,15 +186,15 @@ struct proto_key {
 void rdmamsg__key_encode(const struct proto_key *k,
 			 uint8_t out[static PROTO_KEY_LEN]);
 /*
- * -EPROTO: short, unknown version or access, reserved field set, or addr + len
- * is not below 2^64.
+ * -EPROTO: too short, unknown version or access, reserved field not zero, or
+ * addr + len >= 2^64.
  */
 int rdmamsg__key_decode(struct proto_key *k, const void *buf, size_t len);
 
 /*
- * Body of RNDV: u32 count of keys (1..16), u32 total length, then the keys,
- * whose lengths add up to the total, at most PROTO_MSG_MAX. No key is empty;
- * all have READ.
+ * Body of RNDV: u32 count of keys (1..16), u32 total length, the keys. The
+ * lengths of the keys add up to the total, at most PROTO_MSG_MAX. No key is
+ * empty. Each key has READ.
  */
 struct proto_rndv {
 	uint32_t total;
@@ -200,19 +208,20 @@ size_t rdmamsg__rndv_encode(const struct proto_rndv *r,
 int rdmamsg__rndv_decode(struct proto_rndv *r, const void *buf, size_t len);
 
 /*
- * Body of SETUP: items of u16 type, u16 length, value, zero padding to four
- * bytes, after the last one too. Unknown types are skipped, unless bit 15, a
- * flag and not part of the type, says they must be known. A known item that is
- * repeated is an error; one of a longer length is read as far as it is known.
+ * Body of SETUP: items of u16 type, u16 length, value, and zero padding to four
+ * bytes, after the last item too. Bit 15 of the type field is a flag and not
+ * part of the type. An unknown type is skipped if the flag is clear, and an
+ * error if it is set. A repeated known item is an error. If a known item is
+ * longer than expected, its tail is ignored.
  */
 enum proto_setup_type {
 	PROTO_SETUP_RECV_SIZE = 1,	/* u32: largest SEND, header included */
-	PROTO_SETUP_RECV_DEPTH,		/* u32: first absolute credit */
+	PROTO_SETUP_RECV_DEPTH,		/* u32: first credit, absolute */
 	PROTO_SETUP_MAX_MSG,		/* u32: largest message */
 	PROTO_SETUP_SESSION,		/* 16 bytes */
 	PROTO_SETUP_DEAD_AFTER,		/* u32 milliseconds */
-	PROTO_SETUP_DATA,		/* application data, up to 4096 */
-	PROTO_SETUP_REFUSED,		/* u32: proto_reject, u32: its limit */
+	PROTO_SETUP_DATA,		/* application data, at most 4096 */
+	PROTO_SETUP_REFUSED,		/* u32: enum proto_reject, u32: limit */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -224,7 +233,7 @@ struct proto_setup {
 	uint8_t session[16];
 	const uint8_t *data;		/* decode: points into the input */
 	uint32_t data_len;
-	uint32_t refused;		/* enum proto_reject, 0: connected */
+	uint32_t refused;		/* enum proto_reject; 0: accepted */
 	uint32_t limit;			/* enum proto_limit */
 };
 
@@ -232,14 +241,14 @@ struct proto_setup {
 size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
- * -EPROTO: malformed, an item missing (all but DEAD_AFTER, DATA and REFUSED are
- * required), or out of range: recv_size PROTO_RECV_MIN..2^31-1, max_msg
- * 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX, refused not 0.
+ * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA and
+ * REFUSED are required), or out of range: recv_size PROTO_RECV_MIN..2^31-1,
+ * max_msg 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX, refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
 
 /*
- * Out-of-band record: what two sides exchange that connect without the CM.
+ * Out-of-band record, which both sides exchange to connect without the CM.
  *
  *  0 u32 magic          4 u16 version        6 u16 own length
  *  8 u8  kind           9 u8  link layer    10 u8  largest MTU code
@@ -251,12 +260,12 @@ int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
 #define PROTO_OOB_MAGIC		0x424f4d52u	/* "RMOB" */
 #define PROTO_OOB_VERSION	1
 #define PROTO_OOB_LEN		64		/* before the hello */
-#define PROTO_OOB_MAX		256		/* what a newer peer may send */
+#define PROTO_OOB_MAX		256		/* newer peers may send more */
 
 enum proto_oob_kind {
 	PROTO_OOB_OFFER = 1,
-	PROTO_OOB_ANSWER,	/* its token is that of the offer */
-	PROTO_OOB_REJECT,	/* likewise; only the hello counts */
+	PROTO_OOB_ANSWER,	/* has the token of the offer */
+	PROTO_OOB_REJECT,	/* has it too; only the hello counts */
 };
 
 enum proto_oob_link { PROTO_OOB_IB = 1, PROTO_OOB_ETHERNET };
@@ -282,11 +291,12 @@ struct proto_oob {
 size_t rdmamsg__oob_encode(const struct proto_oob *r,
 			   uint8_t out[static PROTO_OOB_MAX]);
 /*
- * How long the record is that begins like this: 0 if more bytes are needed to
- * know, -EPROTO if it is none. -EPROTONOSUPPORT: of another version.
+ * Returns the length of the record from its first bytes, 0 if it needs more
+ * bytes, -EPROTO if this is no record, -EPROTONOSUPPORT if its version is
+ * unknown.
  */
 int rdmamsg__oob_length(const void *buf, size_t len);
-/* The same errors; what does not fit, is missing or out of range: -EPROTO. */
+/* Same errors. -EPROTO if anything is missing, out of range or does not fit. */
 int rdmamsg__oob_decode(struct proto_oob *r, const void *buf, size_t len);
 
 #endif
