@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Async events. A device has one queue of them in a process, which every
- * context of the device watches, so that an idle context holds up no other.
- * The context that is driven first reads an event under the device's lock, and
- * mails it to each context that it concerns.
+ * Async events. A process has one event queue for each device. Every context
+ * that uses the device watches the queue, so that an idle context delays no
+ * other. The first context that runs reads the event with the device's lock
+ * held, and mails it to each context that it concerns.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -32,7 +32,10 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
-/* A context has as many parts of a device as domains: it is told once. */
+/*
+ * Returns true if this is the first dev of its context on the device. A context
+ * has a dev for each protection domain, but gets an event once.
+ */
 static bool is_first(const struct dev *dev)
 {
 	struct list *n = dev->port_node.prev;
@@ -43,7 +46,7 @@ static bool is_first(const struct dev *dev)
 	return n == &dev->device->ports;
 }
 
-/* Under the device's lock: no context of it can go away meanwhile. */
+/* The caller holds d->lock, so no context of the device can go away. */
 static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 		       int type, uint32_t port, const struct qp_owner *qp,
 		       const void *of)
@@ -84,14 +87,17 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		/* ibv_destroy_qp() waits for our ack: the owner is there */
+		/*
+		 * ibv_destroy_qp() waits for the ack, so the owner still exists
+		 */
 		qp = use->owner(ev->element.qp);
 		if (qp.ctx)
 			async_post(qp.ctx, d, ev->event_type, 0, &qp, NULL);
 		return;
 	/*
-	 * A program may have made these for its own queue pairs: what their
-	 * contexts point to is not known, so each of ours looks for itself.
+	 * A program may have made the queue for its own queue pairs, so its
+	 * context pointer is unknown. Every context gets the event and looks
+	 * for the queue.
 	 */
 	case IBV_EVENT_CQ_ERR:
 		of = ev->element.cq;
@@ -101,7 +107,7 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 		of = ev->element.srq;
 		break;
 	case IBV_EVENT_WQ_FATAL:
-		return;		/* none of ours */
+		return;		/* this library creates none */
 	default:
 		break;
 	}
@@ -114,7 +120,7 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 	}
 }
 
-/* Under the device's lock, once: the last event of the device. */
+/* Mails the removal, once. The caller holds d->lock. */
 static void post_removed(struct rdmamsg_device *d)
 {
 	struct list *n;
@@ -124,7 +130,7 @@ static void post_removed(struct rdmamsg_device *d)
 		struct async_mail *m = is_first(dev) ? calloc(1, sizeof(*m)) :
 				       NULL;
 
-		/* without memory it waits for its own event, or lingers */
+		/* without memory the dev closes later */
 		if (!m)
 			continue;
 		list_init(&m->mail.node);
@@ -149,7 +155,10 @@ void rdmamsg__async_forget(struct rdmamsg_device *d, struct ibv_qp *qp)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* A context watches each device once, however many domains it has there. */
+/*
+ * Returns true if another dev of the context is on the same device. A context
+ * watches each device once.
+ */
 static bool is_watched(const struct dev *dev)
 {
 	struct list *n;
@@ -216,11 +225,11 @@ static int read_one(struct rdmamsg_device *d, const struct device_use *use)
 		return 0;
 	if (!atomic_exchange(&d->gone, true))
 		post_removed(d);
-	/* nothing sensible can be read after this one */
+	/* no event can be read after this one */
 	return -EIO;
 }
 
-/* Other contexts may have read what has woken this one. */
+/* Reads all events. Another context may have read them already. */
 void rdmamsg__async_read(struct rdmamsg *ctx, struct rdmamsg_device *d)
 {
 	bool removed;
@@ -230,7 +239,7 @@ void rdmamsg__async_read(struct rdmamsg *ctx, struct rdmamsg_device *d)
 	removed = rdmamsg__removal_read(d);
 	while (!d->silent && !ret)
 		ret = read_one(d, ctx->devices->use);
-	/* the kernel has cut us off: the descriptor would stay readable */
+	/* the kernel has closed the queue, and the descriptor stays readable */
 	if (ret == -EIO) {
 		d->silent = true;
 		if (!d->gone)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which device is used. */
+/* The choice of a device. */
 #include "base/base.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -67,7 +67,10 @@ const struct verbs_api *rdmamsg__choose_group(const char *asked)
 	       &rdmamsg__verbs_soft : rdmamsg__verbs;
 }
 
-/* Everywhere: beside them. At a loopback address: in their place. */
+/*
+ * Returns true if the soft HCA listens: at a wildcard address beside the other
+ * devices, and at a loopback address if they fail to listen.
+ */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret)
 {
 	if (rdmamsg__addr_is_any(at))
@@ -75,7 +78,10 @@ bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret)
 	return ret && ret != -EADDRINUSE && rdmamsg__addr_is_loopback(at);
 }
 
-/* The name of the device with the address, else of one with a port. */
+/*
+ * Finds the name of the device with the address, else of a device with an
+ * active port.
+ */
 static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 		       char name[static 64])
 {
@@ -114,8 +120,9 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 }
 
 /*
- * Where nothing says which device: the record may go to another host, so an
- * RDMA device without a link is no reason to take one that ends at this one.
+ * Returns true if the soft HCA may be used, because no option names a device. A
+ * record may go to another host, which the soft HCA does not reach. So without
+ * an address, use the soft HCA only if this host has no RDMA device at all.
  */
 static bool soft_stands_in(const struct verbs_api *v,
 			   const struct sockaddr *local)

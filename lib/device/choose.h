@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The choice of a device. The program asks by an option, else RDMAMSG_DEVICE
- * does: for a device by name, "hw" or "soft". If nothing asks, the address
- * decides. Then the soft HCA serves addresses of this host that no other device
- * reaches.
+ * The choice of a device. The program asks by an option, else by
+ * RDMAMSG_DEVICE, for a device by name, for "hw" or for "soft". If it asks for
+ * nothing, the address decides. Then the soft HCA serves addresses of this host
+ * that no other device reaches.
  */
 #ifndef RDMAMSG_LIB_CHOOSE_H
 #define RDMAMSG_LIB_CHOOSE_H
@@ -18,34 +18,38 @@
 
 /* Returns the option, else RDMAMSG_DEVICE, else NULL. */
 const char *rdmamsg__asked(const char *option);
-/* Whether it names one device. */
+/* Returns true if 'asked' names one device. */
 bool rdmamsg__asked_by_name(const char *asked);
-/* The table with what is asked for, or NULL: the address decides. */
+/* Returns the table for 'asked', or NULL if the address decides. */
 const struct verbs_api *rdmamsg__choose_table(const char *asked);
 /*
- * The table to connect to an address through. If *or_soft is true, that is the
- * soft HCA's. On return *or_soft tells whether the soft HCA comes next if the
- * table does not reach the address.
+ * Returns the table to connect to an address. If *or_soft is true, this is the
+ * table of the soft HCA. Sets *or_soft if the soft HCA is to be tried next, in
+ * case the table does not reach the address.
  */
 const struct verbs_api *rdmamsg__choose_dial(const char *asked,
 					     const struct sockaddr *to,
 					     bool *or_soft);
-/* The table to join a group through: the soft HCA's if there is no other. */
+/*
+ * Returns the table to join a group: the soft HCA's if there is no other
+ * device.
+ */
 const struct verbs_api *rdmamsg__choose_group(const char *asked);
 /*
- * Returns true if the soft HCA listens at the address, after listening on the
- * other devices returned 'ret'. Called if rdmamsg__choose_table() gave NULL.
+ * Returns true if the soft HCA listens at the address, too. 'ret' is the result
+ * of listening on other devices. Called if rdmamsg__choose_table() gave NULL.
  */
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret);
 /*
- * Without the CM: 'local' is an address of this side, or NULL. Replaces
- * *ret_name.
- * -ENODEV, -EACCES, -EOPNOTSUPP, -ENOMEM
+ * Chooses a device without the CM. 'local' is an address of this side, or NULL.
+ * Replaces *ret_name. -ENODEV, -EACCES, -EOPNOTSUPP, -ENOMEM.
  */
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
 			   const struct verbs_api **ret_v, char **ret_name);
 
-/* path.c: the port with the address, else the first active one, else 0 */
+/*
+ * path.c: returns the port with the address, else the first active port, else 0
+ */
 uint8_t rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
 			   const struct sockaddr *local, bool *ret_has);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues: shared by the endpoints of a context on one device or
- * owned by one, never smaller than what those can have outstanding (a flush
- * reports every request, signalled or not), so an overrun cannot happen.
+ * Completion queues. The endpoints of a context on one device share a queue, or
+ * an endpoint owns a queue. A queue has room for all requests of its endpoints,
+ * signaled or not, because a flush completes them all. So it cannot overrun.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -24,9 +24,9 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define CQ_FIRST	1024
-#define CQ_FIXED	16384	/* where it stays as it is made */
+#define CQ_FIXED	16384	/* for devices that cannot resize */
 
-/* The inline poll works while there is exactly one queue. */
+/* Enables the inline poll, which needs exactly one completion queue. */
 static void hot_update(struct rdmamsg *ctx)
 {
 	struct list *n, *m;
@@ -39,7 +39,7 @@ static void hot_update(struct rdmamsg *ctx)
 			count++;
 		}
 	ctx->hot.cq = count == 1 ? only : NULL;
-	/* rdmamsg__leave() knows more; inside of a call it stays as it is */
+	/* rdmamsg__leave() starts the inline poll again */
 	ctx->hot.polls = min(ctx->hot.polls, 0);
 	ctx->loop.work = true;
 }
@@ -66,8 +66,8 @@ static int check(const struct rdmamsg_device *d, uint32_t entries,
 }
 
 /*
- * No device attribute tells whether a device resizes completion queues: try
- * once. Two contexts may try at the same time, with the same result.
+ * Returns true if the device can resize completion queues. No attribute tells,
+ * so try once. Two contexts may try at the same time, with the same result.
  */
 static bool grows(struct rdmamsg_device *d)
 {
@@ -88,8 +88,8 @@ static bool grows(struct rdmamsg_device *d)
 }
 
 /*
- * One queue is polled faster than two: a queue that grows starts small, one
- * that cannot grow has room for the endpoints to come.
+ * Polling one queue is faster than polling two. So a queue that can grow starts
+ * small, and a queue that cannot grow has room for later endpoints.
  */
 static uint32_t room_for(const struct dev *dev, uint32_t entries, bool own)
 {
@@ -122,7 +122,7 @@ static int cq_new(struct dev *dev, uint32_t entries, uint32_t vector, bool own,
 	if (!cq)
 		return rdmamsg__fail(-ENOMEM,
 				     "no memory for a completion queue");
-	/* limits are upper bounds: less than the limit may fail as well */
+	/* the limit is an upper bound, so a smaller queue may fail too */
 	ret = rdmamsg__v_create_cq(d->v, d->verbs, room, dev, dev->channel,
 				   vector, &cq->ibv);
 	while (ret && room > entries) {
@@ -238,9 +238,9 @@ void rdmamsg__cqs_free(struct dev *dev)
 }
 
 /*
- * One event, then arm, and the caller polls: what came before arming is
- * found by that poll, what comes after raises the next event. More events
- * keep the descriptor readable.
+ * Takes one event and arms the queue. Then the caller must poll. The poll finds
+ * completions from before the arming, and later ones raise a new event. The
+ * descriptor stays readable if there are more events.
  */
 int rdmamsg__cq_rearm(struct dev *dev)
 {
@@ -250,7 +250,7 @@ int rdmamsg__cq_rearm(struct dev *dev)
 	int err;
 
 	err = rdmamsg__v_get_cq_event(v, dev->channel, &ibv);
-	/* the channel of a removed device is readable for good, and empty */
+	/* the channel of a removed device stays readable, but has no event */
 	if (err == -EIO && dev->device->gone)
 		rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
 	if (err)
@@ -260,7 +260,7 @@ int rdmamsg__cq_rearm(struct dev *dev)
 
 		if (cq->ibv != ibv)
 			continue;
-		/* acknowledged in bunches: each takes a mutex */
+		/* acknowledge many at once, because each call takes a mutex */
 		if (++cq->events == 1024) {
 			v->ack_cq_events(ibv, cq->events);
 			cq->events = 0;

@@ -16,10 +16,10 @@ struct rdmamsg;
 struct cq {
 	struct list node;
 	struct ibv_cq *ibv;
-	uint32_t room, used;		/* entries, and promised ones */
-	uint32_t events;		/* got, not yet acked */
-	bool unarmed;			/* arming failed: raises no event */
-	bool own;			/* of one endpoint, and ends with it */
+	uint32_t room, used;		/* entries, entries promised */
+	uint32_t events;		/* received, not acknowledged */
+	bool unarmed;			/* arming failed, so no event comes */
+	bool own;			/* ends with its one endpoint */
 	uint32_t vector;
 };
 

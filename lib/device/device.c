@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices: opened once per process, whatever number of contexts use them. */
+/* Devices. A process opens each device once, for all its contexts. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -28,11 +28,12 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
-#define LINGER_MS	5000	/* an unused device is closed after this */
+#define LINGER_MS	5000	/* an unused device stays open for so long */
 
 /*
- * Of the list and the references. No call below the library is made under it,
- * since each may block: the device's own lock is held while it is opened.
+ * Protects the list and the references. The device's own lock is held while the
+ * device is opened, because a call of verbs may block. No such call is made
+ * with devices_lock held.
  */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list devices = { &devices, &devices };
@@ -117,7 +118,9 @@ static void device_put(struct rdmamsg_device *d)
 	device_free(d);
 }
 
-/* It may not be open yet. NULL: no memory. */
+/*
+ * Returns the device, which may not be open yet, or NULL if there is no memory.
+ */
 static struct rdmamsg_device *device_hold(const struct verbs_api *v,
 					  const char *name)
 {
@@ -142,7 +145,7 @@ static struct rdmamsg_device *device_hold(const struct verbs_api *v,
 	return d;
 }
 
-/* The caller holds the device already. */
+/* Takes another reference. The caller has one. */
 static void device_again(struct rdmamsg_device *d)
 {
 	pthread_mutex_lock(&devices_lock);
@@ -150,9 +153,7 @@ static void device_again(struct rdmamsg_device *d)
 	pthread_mutex_unlock(&devices_lock);
 }
 
-/*
- * Several may come at once: the first one opens it, the others wait for that.
- */
+/* Opens the device if it is not open. Concurrent callers wait for the first. */
 static int device_get(const struct verbs_api *v, const char *name,
 		      struct rdmamsg_device **ret_d)
 {
@@ -304,7 +305,10 @@ err_device:
 	return ret;
 }
 
-/* A single dev gets its queues from here, any other one passes NULL. */
+/*
+ * Creates a dev. A single dev uses the channel and CQs of 'queues'. Else queues
+ * is NULL.
+ */
 static int dev_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		   const char *name, struct rdmamsg_pd *pd,
 		   struct dev *queues, struct dev **ret_dev)
@@ -418,7 +422,7 @@ static void dev_release(struct dev *dev)
 void rdmamsg__dev_close(struct dev *dev)
 {
 	dev_release(dev);
-	/* messages outlive the device, not the context */
+	/* messages keep the dev until the context closes */
 	if (dev->ctx->devices->use->has_messages(dev) && !dev->ctx->closing)
 		return;
 	dev->ctx->devices->use->free(dev);
@@ -482,7 +486,7 @@ void rdmamsg__device_keep(struct rdmamsg_device *d)
 	device_again(d);
 }
 
-/* The kernel waits for a removed device to be closed. */
+/* Closes the unused devs at once, because the kernel waits for the closing. */
 void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d)
 {
 	struct list *n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices, of the process and as a context uses them. */
+/* Devices, of the process and of a context. */
 #ifndef RDMAMSG_LIB_DEVICE_H
 #define RDMAMSG_LIB_DEVICE_H
 
@@ -22,133 +22,146 @@ enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
 struct device_use;
 
 struct rdmamsg_device {
-	struct list node;		/* these two: device.c's lock */
+	struct list node;		/* with refs under devices_lock */
 	int refs;
 	const struct verbs_api *v;
-	struct ibv_context *verbs;	/* NULL until it is open */
+	struct ibv_context *verbs;	/* NULL before it is open */
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
 	enum device_kind kind;
 	char name[64];
-	_Atomic bool gone;		/* removed: find a new one by name */
-	/* whether ibv_resize_cq() works, once it was tried */
+	_Atomic bool gone;		/* removed; a new one may follow */
+	/* result of trying ibv_resize_cq() */
 	_Atomic enum { RESIZE_UNKNOWN, RESIZE_WORKS, RESIZE_FAILS } cq_resize;
 	struct {			/* removal.c; NULL: not watched */
 		struct rdma_event_channel *ch;
 		struct rdma_cm_id *id;
 	} removal;
-	pthread_mutex_t lock;		/* of opening, events, and the rest */
+	pthread_mutex_t lock;		/* for opening, events, and all below */
 	struct list ports;		/* struct dev of each context */
-	bool silent;			/* no async event will come any more */
+	bool silent;			/* no more async events will come */
 };
 
-/* A device as one context uses it, in one protection domain. */
+/* A device, as one context uses it in one protection domain. */
 struct dev {
-	struct list node;		/* of the context */
-	struct list port_node;		/* of the device */
+	struct list node;		/* in ctx->devices->devs */
+	struct list port_node;		/* in device->ports */
 	struct rdmamsg *ctx;
 	struct rdmamsg_device *device;
-	struct ibv_pd *pd;		/* all is in this; NULL: it has gone */
-	struct rdmamsg_pd *owner;	/* of pd; NULL: the device or single */
+	struct ibv_pd *pd;		/* of all objects; NULL: it is gone */
+	struct rdmamsg_pd *owner;	/* NULL: pd of device, or single */
 	bool single;			/* pd is of one guarded endpoint */
-	/* channel and cqs are in queues: this dev unless it is single */
+	/* dev with channel and cqs: itself, unless it is single */
 	struct dev *queues;
 	struct ibv_comp_channel *channel;
 	struct list cqs;
 	struct list recv_pools;
 	struct list send_pools;
-	struct list large;		/* spare large buffers, struct large */
-	struct list loose;		/* messages that are in no pool */
+	struct list large;		/* struct large, free buffers */
+	struct list loose;		/* messages outside of pools */
 	uint32_t eps;
-	uint32_t msgs_out;		/* messages in the program's hands */
+	uint32_t msgs_out;		/* messages that the program has */
 	struct list regions;		/* struct region_mr */
-	/* whose keys peers were given, a ring: region.c knows what for */
+	/* a ring of the keys given to peers, see region.c */
 	struct export {
-		uint64_t region;	/* id, 0: none yet */
+		uint64_t region;	/* id; 0: unused */
 		uint32_t ep;		/* key of the endpoint */
 	} exports[16];
 	uint32_t export_count;
 	struct list srqs;
-	struct qpmap qps;		/* of endpoints with one */
-	struct timer linger;		/* closes it when unused */
+	struct qpmap qps;		/* of endpoints with an srq */
+	struct timer linger;		/* until an unused dev is closed */
 	bool reap;			/* close it when settling */
 };
 
-/* The part of a context. */
+/* The devices of a context. */
 struct devices {
 	const struct device_use *use;
-	struct list devs;		/* single ones last */
+	struct list devs;		/* single devs last */
 	struct list pd_list;		/* struct rdmamsg_pd */
-	bool reap;			/* a dev is to be closed */
+	bool reap;			/* a dev has reap set */
 };
 
-/* A device is to be closed when we are through. */
+/* Closes devs when the context settles. */
 static inline void rdmamsg__reap(struct rdmamsg *ctx)
 {
 	ctx->devices->reap = true;
 	ctx->loop.work = true;
 }
 
-/* fork.c: called before memory is registered. */
+/* fork.c: call it before memory is registered. */
 void rdmamsg__fork_protect(const struct verbs_api *v);
 
 /* device.c */
 int rdmamsg__dev_get(struct rdmamsg *ctx, const struct verbs_api *v,
 		     const char *name, struct rdmamsg_pd *pd, struct dev **ret);
-/* A new dev for one endpoint. Its protection domain ends with the endpoint. */
+/*
+ * Creates a dev for one endpoint. Its protection domain ends with the endpoint.
+ */
 int rdmamsg__dev_single(struct rdmamsg *ctx, const struct verbs_api *v,
 			const char *name, struct dev **ret);
 void rdmamsg__dev_put(struct dev *dev);
 void rdmamsg__dev_close(struct dev *dev);
-/* Nothing uses it: its protection domain goes. -EBUSY if it cannot. */
+/*
+ * Frees the protection domain of an unused dev. -EBUSY if it cannot be freed.
+ */
 int rdmamsg__dev_disown(struct dev *dev);
 void rdmamsg__dev_removed(struct dev *dev);
-/* The same for one of which the caller may have nothing. */
+/* Like rdmamsg__dev_removed(), without a dev. */
 void rdmamsg__device_removed(struct rdmamsg_device *d);
-/* Parts of a removed device that nothing uses are closed soon. */
+/* Closes the unused devs of a removed device soon. */
 void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d);
-/* One that goes refuses and flushes before it has said so. */
+/*
+ * Returns true if the device does not answer. A removed device refuses calls
+ * and flushes requests before its removal is reported.
+ */
 bool rdmamsg__device_lost(const struct rdmamsg_device *d);
-/* The device stays open for good. */
+/* Keeps the device open for the life of the process. */
 void rdmamsg__device_keep(struct rdmamsg_device *d);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);
 
-/* removal.c: what tells of it on Soft-RoCE */
+/* removal.c: the removal of Soft-RoCE devices */
 void rdmamsg__removal_open(struct rdmamsg_device *d);
 void rdmamsg__removal_close(struct rdmamsg_device *d);
-/* Under the device's lock. */
+/* Returns true if the device was removed. The caller holds d->lock. */
 bool rdmamsg__removal_read(struct rdmamsg_device *d);
 
 /* device_list.c */
 /* -ENODEV, -EACCES */
 int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret);
-/* -EOPNOTSUPP if endpoints are not made on such a device. */
+/* -EOPNOTSUPP if the library does not support such a device. */
 int rdmamsg__device_carries(const char *name,
 			    enum ibv_transport_type transport);
 /*
- * 0 if there is such a device, and it can be opened and carries endpoints.
- * -ENODEV, -EACCES, -EOPNOTSUPP.
+ * Returns 0 if the device exists, can be opened and is supported. Else -ENODEV,
+ * -EACCES, -EOPNOTSUPP.
  */
 int rdmamsg__device_check(const struct verbs_api *v, const char *name);
-/* A local address of the named device, for binding. The same errors. */
+/* Returns a local address of the device, for binding. Same errors. */
 int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 			 int family, struct sockaddr_storage *ret);
-/* The same for an open device; false: it has none. AF_UNSPEC: of any family. */
+/*
+ * Likewise for an open device. Returns false if it has no address of the
+ * family. AF_UNSPEC: any family.
+ */
 bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
 			 int family, struct sockaddr_storage *ret);
-/* Whether an RDMA device is there to be opened, or -errno with the reason. */
+/*
+ * Returns 0 if there is an RDMA device that this process can open, else -errno.
+ */
 int rdmamsg__device_any(const struct verbs_api *v);
 /*
- * Exported by the soft HCA's preload library, rdmamsg-soft(1). Then the device
- * is below libibverbs, and a second one beside it would only be in its way.
+ * The preload library of the soft HCA exports this symbol, see rdmamsg-soft(1).
+ * Then the soft HCA is a device of libibverbs, and a second table would only
+ * duplicate it.
  */
 extern const char soft_preloaded[] __attribute__((weak));
 static inline bool rdmamsg__soft_below(void)
 {
 	return soft_preloaded && rdmamsg__verbs == &rdmamsg__verbs_system;
 }
-/* Whether there may be one beside the devices of libibverbs. */
+/* Returns true if the soft HCA may be used beside the devices of libibverbs. */
 static inline bool rdmamsg__soft_possible(void)
 {
 	return !soft_preloaded && rdmamsg__verbs == &rdmamsg__verbs_system;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which devices there are: of what kind, under what name, at what address. */
+/* The list of devices: their kinds, names and addresses. */
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
@@ -24,7 +24,7 @@
 
 /* rdma_rxe's vendor id, drivers/infiniband/sw/rxe/rxe.h in Linux */
 
-/* The two libraries below disagree on how "nothing here" looks. */
+/* With no devices, one library fails and the other returns an empty list. */
 static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 			int *ret_n)
 {
@@ -116,7 +116,7 @@ static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
 	info->max_mr_size = attr.max_mr_size;
 }
 
-/* The devices of one table; their number, or -errno. */
+/* Fills in the devices of one table. Returns their number or -errno. */
 static int list_infos(const struct verbs_api *v, void *list, size_t size,
 		      int room)
 {
@@ -172,7 +172,7 @@ int rdmamsg__device_any(const struct verbs_api *v)
 	return err;
 }
 
-/* A RoCE GID is an IP address: an IPv4 one in its mapped form. */
+/* A RoCE GID is an IP address. IPv4 addresses are mapped into IPv6. */
 static bool gid_to_addr(const union ibv_gid *gid, int family,
 			struct sockaddr_storage *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registered memory in a forked child. */
+/* Registered memory and fork(). */
 #include "base/base.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
@@ -11,10 +11,10 @@
 #include <infiniband/verbs.h>
 
 /*
- * The kernel shares registered pages with a child, until one of both writes
- * there. If that is the parent, it gets another page than the device has: so
- * either the kernel copies these pages in fork(2), or libibverbs keeps them
- * from the child.
+ * After fork() the kernel shares pages with the child until one of both writes.
+ * If the parent writes to a registered page, it gets a copy, but the device
+ * uses the old page. So either the kernel copies registered pages in fork(), or
+ * libibverbs hides them from the child.
  */
 void rdmamsg__fork_protect(const struct verbs_api *v)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The port, the GID that suits an address, and the P_Key, which otherwise the CM
- * finds.
- */
+/* Finds the port, the GID and the P_Key of an address, as the CM does. */
 #include "base/base.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -28,7 +25,7 @@
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_path, __VA_ARGS__)
 
-/* 0 stays 0 where the device decides */
+/* fields that stay 0 depend on the device */
 static const struct range ranges[] = {
 	RANGE(port, 0, 0, 1, 255),
 	RANGE(gid_index, 0, RDMAMSG_NONE, 1, 254),
@@ -131,7 +128,10 @@ static bool is_ipv4(const uint8_t gid[static 16])
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-/* RoCE v2 before v1; then the address itself, any IPv4, any but link-local */
+/*
+ * Scores: RoCE v2 first. Then the address itself, any IPv4, any address that is
+ * not link-local.
+ */
 static int gid_score(const struct ibv_gid_entry *e, const union ibv_gid *want)
 {
 	int score = 1;
@@ -158,7 +158,7 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 
 	if (local)
 		addr_to_gid(local, &want);
-	/* an InfiniBand port is known by its first one */
+	/* an InfiniBand port uses its first GID */
 	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
 		int s;
 
@@ -201,7 +201,7 @@ static int take_gid(struct oob *oob, const struct rdmamsg_device *d,
 	return 0;
 }
 
-/* By value: full membership before limited. */
+/* Finds a P_Key by value. Full membership is better than limited. */
 static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 		     const struct ibv_port_attr *port)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a queue pair to its peer without the CM: ports, GIDs and P_Keys. */
+/* Connecting a queue pair without the CM: ports, GIDs and P_Keys. */
 #ifndef RDMAMSG_LIB_PATH_H
 #define RDMAMSG_LIB_PATH_H
 
@@ -14,14 +14,14 @@
 struct oob_conn;
 struct rdmamsg_device;
 
-/* What a queue pair has in place of a CM id. */
+/* Connection data of a queue pair without a CM id. */
 struct oob {
-	struct rdmamsg_path path;	/* asked for, in range */
+	struct rdmamsg_path path;	/* of the program, in range */
 	struct proto_oob local, peer;
 	uint8_t port;
 	uint8_t gid_index;
 	uint16_t pkey_index;
-	bool global;			/* asked for: by GID */
+	bool global;			/* the program asks for the GID */
 	struct oob_conn *conn;
 };
 
@@ -29,7 +29,7 @@ int rdmamsg__path_copy(struct rdmamsg_path *dst,
 		       const struct rdmamsg_path *src);
 int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			const struct sockaddr *local);
-/* Whether the two records can reach each other, or why not. */
+/* Returns 0 if the two records can reach each other. Else sets the reason. */
 int rdmamsg__path_match(const struct oob *oob);
 
 #endif

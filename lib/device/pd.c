@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection domains of the program's: made, checked, destroyed. */
+/* Protection domains that the program creates. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -27,7 +27,7 @@ void rdmamsg__pds_free(struct rdmamsg *ctx)
 		struct rdmamsg_pd *pd = list_first(&ctx->devices->pd_list,
 						   struct rdmamsg_pd, node);
 
-		/* the devices are closed, and what was in it is gone */
+		/* the devices are closed, so the domain is gone */
 		list_del(&pd->node);
 		free(pd);
 	}

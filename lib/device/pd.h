@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains that a program makes. On each device where one is used
- * it is a struct dev of its own, and so are the buffers, registrations, shared
- * receive queues and completion queues there: nothing of two domains can meet.
+ * Protection domains that the program creates. On each device a domain has its
+ * own struct dev, with its own buffers, registrations, shared receive queues
+ * and completion queues. So the objects of two domains never mix.
  */
 #ifndef RDMAMSG_LIB_PD_H
 #define RDMAMSG_LIB_PD_H
@@ -14,14 +14,17 @@
 #include "base/list.h"
 
 struct rdmamsg_pd {
-	struct list node;		/* of the context */
+	struct list node;		/* in ctx->devices->pd_list */
 	struct rdmamsg *ctx;
 	void *user;
 	uint32_t refs;			/* endpoints, listeners, queue pairs */
 	uint32_t regions;
 };
 
-/* That of an option; NULL is the device's own, and always right. */
+/*
+ * Checks the domain in an option. NULL means the device's own domain, and is
+ * always valid.
+ */
 int rdmamsg__pd_check(const struct rdmamsg *ctx, const struct rdmamsg_pd *pd);
 static inline void rdmamsg__pd_hold(struct rdmamsg_pd *pd)
 {

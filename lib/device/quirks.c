@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Kinds of devices, and what is different about each. */
+/* Kinds of devices, and how each kind differs. */
 #include "device/device.h"
 #include "device/quirks.h"
 #include "device/verbs_api.h"
@@ -12,7 +12,10 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define RXE_VENDOR_ID	0xffffffu
-/* SOFT_VENDOR_ID of lib/soft/fabric/limits.h: rdmamsg-soft(1) may preload it */
+/*
+ * Same as SOFT_VENDOR_ID of lib/soft/fabric/limits.h. Needed here because
+ * rdmamsg-soft(1) preloads the soft HCA into libibverbs.
+ */
 #define SOFT_VENDOR_ID	0x50f7cau
 
 #define WINDOW_CAPS	(IBV_DEVICE_MEM_WINDOW_TYPE_2A | \
@@ -49,7 +52,7 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 {
-	/* nothing is known of KIND_ROCE and KIND_IB: no card was tried */
+	/* KIND_ROCE and KIND_IB: no card was tested */
 	static const struct quirks kinds[] = {
 		[KIND_SOFT_ROCE] = {
 			.keeps_receives = true, .no_last_wqe = true,

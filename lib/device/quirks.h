@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a kind of device does differently. Nothing else asks for the kind. */
+/* How a kind of device differs. Only these functions test the kind. */
 #ifndef RDMAMSG_LIB_QUIRKS_H
 #define RDMAMSG_LIB_QUIRKS_H
 
@@ -13,45 +13,52 @@
 
 struct quirks {
 	/*
-	 * Receives that are posted to a failed queue pair are accepted and
-	 * never flushed (rdma-core v44.0, providers/rxe/rxe.c:1668).
+	 * The device accepts receives for a failed queue pair, and never
+	 * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668).
 	 */
 	bool keeps_receives;
-	/* No IBV_EVENT_QP_LAST_WQE_REACHED (Linux 6.1: rxe, siw). */
+	/*
+	 * The device raises no IBV_EVENT_QP_LAST_WQE_REACHED (Linux 6.1: rxe,
+	 * siw).
+	 */
 	bool no_last_wqe;
-	/* retry_cnt 7 is not counted down (rxe_comp.c, COMPST_ERROR_RETRY). */
+	/*
+	 * The device retries endlessly if retry_cnt is 7 (rxe_comp.c,
+	 * COMPST_ERROR_RETRY).
+	 */
 	bool seven_is_endless;
 	/*
-	 * A packet without a route fails the queue pair, with
-	 * IBV_WC_LOC_QP_OP_ERR. While the interface is down no packet has one.
+	 * A packet without a route fails the queue pair with
+	 * IBV_WC_LOC_QP_OP_ERR. If the interface is down, no packet has a
+	 * route.
 	 */
 	bool fails_without_route;
-	/* Only the connection manager tells of the device's removal. */
+	/* Only the connection manager reports the device's removal. */
 	bool removal_by_cm;
-	/* Queue pairs are connected by the connection manager only. */
+	/* Only the connection manager can connect queue pairs. */
 	bool cm_only;
 	/*
-	 * A window gives access to its whole region: check_rkey() looks at the
-	 * region's bounds only, and do_complete() does not tell programs what
-	 * was invalidated (Linux 6.1, rxe_resp.c).
+	 * A window gives access to its whole region: check_rkey() checks the
+	 * bounds of the region only. do_complete() does not tell programs which
+	 * rkey was invalidated (Linux 6.1, rxe_resp.c).
 	 */
 	bool loose_windows;
 	/*
-	 * Atomics are atomic with the processor's, although atomic_cap is
-	 * IBV_ATOMIC_HCA, because programs look for that
+	 * Atomics are atomic with the processor's atomics, too. But atomic_cap
+	 * is IBV_ATOMIC_HCA, because programs test for that value
 	 * (lib/soft/verbs/ctx.c).
 	 */
 	bool host_atomics;
 	/*
-	 * A read that fails after a packet was lost can complete with success:
-	 * check_psn() completes it for a repeated response, check_ack() fails
-	 * it without a status. The queue pair goes to error (rxe_comp.c,
-	 * COMPST_ERROR).
+	 * After a lost packet, a read that fails can complete with success:
+	 * check_psn() completes the read on a repeated response, check_ack()
+	 * fails it without a status. Then the queue pair goes to error
+	 * (rxe_comp.c, COMPST_ERROR).
 	 */
 	bool doubtful_reads;
 	/*
-	 * Datagrams a second that subscribers on the same host were seen to
-	 * keep up with. 0: not measured.
+	 * Datagrams a second that a subscriber on the same host can receive
+	 * without loss, as measured. 0: not measured.
 	 */
 	uint32_t datagram_rate;
 };
@@ -63,8 +70,7 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 				  struct ibv_context *verbs,
 				  const struct ibv_device_attr *attr);
 
-/* What a device can do, its kind considered. */
-/* NULL, or what is the matter with the device's windows. */
+/* Returns NULL, or the reason why windows of the device cannot be used. */
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Removal. Cards raise IBV_EVENT_DEVICE_FATAL, and the kernel removes them at
- * once. Soft-RoCE raises nothing, and the kernel waits until every process has
- * closed it, but the connection manager tells the ids that are bound to it. So
- * each Soft-RoCE device has one for contexts that have no id of their own
- * there.
+ * The removal of devices. Cards raise IBV_EVENT_DEVICE_FATAL, and the kernel
+ * removes them at once. Soft-RoCE raises no event, and the kernel waits until
+ * every process has closed the device. But the connection manager sends an
+ * event to each id that is bound to the device. So each Soft-RoCE device has
+ * such an id, for contexts without an id of their own there.
  */
 #include "base/base.h"
 #include "device/device.h"

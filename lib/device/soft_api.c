@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The seam's other table: the soft HCA. */
+/* The second table of the seam: the soft HCA. */
 #include "device/verbs_api.h"
 
 #include "soft/soft.h"

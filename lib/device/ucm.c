@@ -96,7 +96,9 @@ int rdmamsg__ucm_destroy_handle(const struct rdma_event_channel *channel,
 				    sizeof(cmd), sizeof(resp));
 }
 
-/* Ids that the kernel would not destroy. Its events still point to them. */
+/*
+ * Ids that the kernel has refused to destroy. Its events still point to them.
+ */
 static _Atomic(struct ucm_id *) kept;
 
 int rdmamsg__ucm_destroy_id(struct rdma_cm_id *id)
@@ -110,8 +112,8 @@ int rdmamsg__ucm_destroy_id(struct rdma_cm_id *id)
 }
 
 /*
- * With its events. From here on the thread of the other channel gets them, so
- * the channel is changed before the kernel has heard of it.
+ * Moves the id with its events. The kernel sends the events to the thread of
+ * the other channel at once. So change id->channel before the command.
  */
 int rdmamsg__ucm_migrate_id(struct rdma_cm_id *id,
 			    struct rdma_event_channel *channel)
@@ -167,7 +169,7 @@ static int query(struct rdma_cm_id *id, uint32_t what,
 	};
 
 	memset(resp, 0, sizeof(*resp));
-	/* kernels before 5.9 do not tell */
+	/* kernels before 5.9 do not report the index */
 	resp->ibdev_index = UCM_NO_INDEX;
 	return rdmamsg__ucm_command(id->channel, RDMA_USER_CM_CMD_QUERY, &cmd,
 				    sizeof(cmd), sizeof(*resp));
@@ -277,7 +279,7 @@ int rdmamsg__ucm_listen(struct rdma_cm_id *id, int backlog)
 
 __be16 rdmamsg__ucm_get_src_port(struct rdma_cm_id *id)
 {
-	/* at the same place in both families */
+	/* sin_port and sin6_port have the same offset */
 	return id->route.addr.src_sin.sin_port;
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's connection manager, by the commands of <rdma/rdma_user_cm.h>, in
- * the place of librdmacm's asynchronous calls and with their convention: -1 and
- * errno.
+ * The kernel's connection manager, through the commands of
+ * <rdma/rdma_user_cm.h>. The functions replace the asynchronous calls of
+ * librdmacm, and fail as those do: -1 and errno.
  *
- * librdmacm opens each device that an id is bound to, and closes it when the
- * device has disappeared and another id is bound, so never if it is the only
- * device and never in a process that has gone idle (rdma-core v44.0,
+ * librdmacm opens each device that an id is bound to. It closes the device
+ * after the device has disappeared, when another id is bound. So it never
+ * closes the only device, nor any device in an idle process (rdma-core v44.0,
  * librdmacm/cma.c, sync_devices_list()). Until then the kernel cannot remove
- * the device. It also enters each id into a table, which it clears after the
- * kernel has given the same number to another id. These calls open no device,
- * and the kernel returns the pointer to the id with each event.
+ * the device. librdmacm also enters each id into a table, and clears the entry
+ * after the kernel may have reused the number. The functions here open no
+ * device, and the kernel returns the pointer to the id with each event.
  *
- * Two rules make them so short: the thread that owns an id makes all calls on
- * it, and it acknowledges an event before it makes the next call.
+ * Two rules keep them simple: the thread that owns an id makes all calls on the
+ * id, and it acknowledges an event before its next call.
  */
 #ifndef RDMAMSG_LIB_UCM_H
 #define RDMAMSG_LIB_UCM_H
@@ -21,18 +21,18 @@
 #include "device/verbs_api.h"
 
 #include "base/list.h"
-/* both headers name some of the same numbers */
+/* both headers define some of the same constants */
 #include "soft/cm/ucm_abi.h"
 
-#define UCM_NO_INDEX	UINT32_MAX	/* of a device */
+#define UCM_NO_INDEX	UINT32_MAX	/* device index unknown */
 
 struct ucm_id {
-	struct rdma_cm_id rdma;		/* first */
-	uint32_t handle;		/* the kernel's */
+	struct rdma_cm_id rdma;		/* first member */
+	uint32_t handle;		/* of the kernel */
 	bool bound;
-	struct id_device device;	/* if bound */
+	struct id_device device;	/* valid if bound */
 	struct list groups;		/* struct ucm_group */
-	struct ucm_id *next_kept;	/* if it cannot be destroyed */
+	struct ucm_id *next_kept;	/* in the list of kept ids */
 };
 
 static inline struct ucm_id *ucm_id(struct rdma_cm_id *id)
@@ -47,10 +47,10 @@ size_t rdmamsg__ucm_addr_len(const struct sockaddr *addr);
 struct ucm_id *rdmamsg__ucm_id_new(struct rdma_event_channel *channel,
 				   void *context, enum rdma_port_space ps);
 void rdmamsg__ucm_id_free(struct ucm_id *id);
-/* With the events that were not fetched yet. */
+/* Destroys the id, and its events that are not fetched yet. */
 int rdmamsg__ucm_destroy_handle(const struct rdma_event_channel *channel,
 				uint32_t handle);
-/* What the kernel knows of the id by now: addresses, device, port, GIDs. */
+/* Reads the current state of the id: addresses, device, port, GIDs. */
 int rdmamsg__ucm_update(struct rdma_cm_id *id);
 int rdmamsg__ucm_create_id(struct rdma_event_channel *channel,
 			   struct rdma_cm_id **ret, void *context,
@@ -86,10 +86,10 @@ int rdmamsg__ucm_ack_cm_event(struct rdma_cm_event *event);
 
 /* ucm_group.c */
 struct ucm_group {
-	struct list node;		/* of the id */
+	struct list node;		/* in the list of the id */
 	struct ucm_id *id;
 	void *context;
-	struct sockaddr_storage addr;	/* by which the caller knows it */
+	struct sockaddr_storage addr;	/* as the caller gave it */
 	uint32_t handle;
 };
 

@@ -30,7 +30,7 @@ int rdmamsg__ucm_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 				    sizeof(cmd), 0);
 }
 
-/* An acceptance without parameters: the queue pair is ready. */
+/* Accepts without parameters: the queue pair of this side is ready. */
 int rdmamsg__ucm_establish(struct rdma_cm_id *id)
 {
 	const struct rdma_ucm_accept cmd = { .id = ucm_id(id)->handle };
@@ -41,7 +41,7 @@ int rdmamsg__ucm_establish(struct rdma_cm_id *id)
 
 int rdmamsg__ucm_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-	/* the kernel made this id, and has not seen our pointer yet */
+	/* the kernel made this id, so tell it our pointer */
 	struct rdma_ucm_accept cmd = {
 		.uid = (uintptr_t)id, .id = ucm_id(id)->handle,
 	};

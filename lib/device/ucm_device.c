@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The names of devices, by what the kernel's connection manager says of them.
- */
+/* Names of devices, from the index and GUID that the kernel reports. */
 #include "device/ucm.h"
 
 #include <errno.h>
@@ -11,14 +9,14 @@
 
 #define KNOWN_MAX	16
 
-/* To list the devices takes longer than to look one up, and can block. */
+/* Protects the cache. Listing devices is slow, and can block. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct known {
-	uint32_t index;			/* the kernel uses each once */
+	uint32_t index;			/* the kernel never reuses an index */
 	__be64 guid;
 	struct id_device device;
 } known[KNOWN_MAX];
-static unsigned int known_count;	/* ever */
+static unsigned int known_count;	/* entries ever added */
 
 static bool recall(uint32_t index, __be64 guid, struct id_device *ret)
 {
@@ -49,7 +47,7 @@ static bool is_it(struct ibv_device *d, uint32_t index, __be64 guid)
 	const struct verbs_api *v = &rdmamsg__verbs_system;
 	int its = v->get_device_index(d);
 
-	/* kernels that do not number their devices have the GUID alone */
+	/* without an index, the GUID must do */
 	return v->get_device_guid(d) == guid &&
 	       (index == UCM_NO_INDEX || its < 0 || (uint32_t)its == index);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct ucm_event {
-	struct rdma_cm_event rdma;	/* first */
+	struct rdma_cm_event rdma;	/* first member */
 	uint8_t data[RDMA_MAX_PRIVATE_DATA];
 };
 
@@ -50,7 +50,7 @@ static void copy_ud(struct ucm_event *ev, const struct rdma_ucm_ud_param *from)
 	to->qkey = from->qkey;
 }
 
-/* Whom the event is for, and what it brings. */
+/* Finds the id of an event, and copies the event's data. */
 static void fill(struct ucm_event *ev, const struct rdma_ucm_event_resp *resp)
 {
 	void *owner = (void *)(uintptr_t)resp->uid;
@@ -82,7 +82,7 @@ static void resolved(struct ucm_event *ev)
 	ev->rdma.status = -errno;
 }
 
-/* The event of a listener brings an id with it. */
+/* Creates the id of a connection request. */
 static int take_request(struct ucm_event *ev, uint32_t handle)
 {
 	struct rdma_cm_id *l = ev->rdma.id;
@@ -118,7 +118,7 @@ int rdmamsg__ucm_get_cm_event(struct rdma_event_channel *channel,
 			errno = err;
 			return -1;
 		}
-		/* old kernels tell of ids that nobody has accepted yet */
+		/* old kernels report events of ids that are not accepted yet */
 		err = !resp.uid;
 		if (err)
 			continue;
@@ -127,7 +127,7 @@ int rdmamsg__ucm_get_cm_event(struct rdma_event_channel *channel,
 			resolved(ev);
 		if (resp.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			err = take_request(ev, resp.id);
-		/* the kernel rejects it */
+		/* destroying the id rejects the peer */
 		if (err)
 			(void)rdmamsg__ucm_destroy_handle(channel, resp.id);
 	} while (err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups of the kernel's connection manager. The MGID, MLID and Q_Key
- * come with the event; the caller attaches the queue pair.
+ * Multicast groups of the kernel's connection manager. The event brings MGID,
+ * MLID and Q_Key. The caller attaches the queue pair.
  */
 #include "device/ucm.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What devices ask of the layers above. lib/loop gives it to each context.
+ * Calls from lib/device to the layers above. lib/loop supplies them to each
+ * context.
  */
 #ifndef RDMAMSG_LIB_USE_H
 #define RDMAMSG_LIB_USE_H
@@ -15,29 +16,37 @@ struct cq;
 struct dev;
 struct mail;
 
-/* Of a queue pair; ctx is NULL if there is none any more. */
+/* The owner of a queue pair. If the queue pair has no owner, ctx is NULL. */
 struct qp_owner {
 	struct rdmamsg *ctx;
-	bool is_ep;			/* else one of the program's own */
+	bool is_ep;			/* else a queue pair of the program */
 	uint32_t ep_key;
 };
 
 struct device_use {
-	/* The device is closed: all that is registered with it ends. */
+	/* The device closes: deregisters all memory. */
 	void (*release)(struct dev *dev);
-	/* The dev goes: all that is left of it is freed. */
+	/* The dev ends: frees all that is left. */
 	void (*free)(struct dev *dev);
-	/* Its protection domain goes: first what is kept for new endpoints. */
+	/*
+	 * The protection domain ends. First frees what is kept for new
+	 * endpoints.
+	 */
 	void (*drop_kept)(struct dev *dev);
-	/* Then, when the program has no messages, the memory in it. */
+	/* Then, if the program has no messages, frees memory of the domain. */
 	void (*drop_spares)(struct dev *dev);
-	/* Whether the program has messages of it, or sends some elsewhere. */
+	/*
+	 * Returns true if the program has messages of the dev, or sends some
+	 * through another dev.
+	 */
 	bool (*has_messages)(const struct dev *dev);
-	/* No more completions come from the queue: -errno, and which call. */
+	/*
+	 * The queue delivers no more completions. 'what' names the failed call.
+	 */
 	void (*cq_failed)(struct rdmamsg *ctx, const struct cq *cq, int err,
 			  const char *what);
 	struct qp_owner (*owner)(const struct ibv_qp *qp);
-	/* Takes a struct async_mail: an event, the removal of the device. */
+	/* Takes a struct async_mail: an event, or the removal of the device. */
 	void (*event)(struct rdmamsg *ctx, struct mail *mail);
 	void (*removed)(struct rdmamsg *ctx, struct mail *mail);
 };

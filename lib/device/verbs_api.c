@@ -6,7 +6,7 @@
 
 #include "device/ucm.h"
 
-/* These are macros, and not to be had as functions. */
+/* Macros of verbs.h, which the table needs as functions. */
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			     int access)
 {
@@ -137,7 +137,7 @@ int rdmamsg__verbs_ret(int ret)
 		return 0;
 	if (ret > 0)
 		return -ret;
-	/* -1 with errno, or a negative errno from some providers */
+	/* -1 with errno, or the -errno of some providers */
 	if (ret == -1)
 		return errno ? -errno : -EIO;
 	return ret;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The seam: every exported ibv_*() call, and every asynchronous rdma_*() call,
- * is reached through one table under its own name. A call of the table fails
- * as its namesake does: the library calls it by verbs_call.h, where all become
- * 0 or -errno. The data path (ibv_post_send() and friends) dispatches through
- * context->ops already and is not in the table. An id's verbs is NULL where
- * the table has no context on its device: id_device() names it.
+ * The seam. One table has every exported ibv_*() call and every asynchronous
+ * rdma_*() call, under its own name. An entry fails as the call of that name
+ * does. The library uses verbs_call.h, whose functions return 0 or -errno. The
+ * data path (ibv_post_send() and others) is not in the table, because it
+ * dispatches through context->ops. If the table has no context on the device of
+ * an id, id->verbs is NULL and id_device() names the device.
  */
 #ifndef RDMAMSG_LIB_VERBS_API_H
 #define RDMAMSG_LIB_VERBS_API_H
@@ -15,13 +15,13 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* The device that an id of rdma_cm is bound to. */
+/* The device that a CM id is bound to. */
 struct id_device {
 	char name[IBV_SYSFS_NAME_MAX];
 	enum ibv_transport_type transport;
 };
 
-#define TABLES	2	/* the system's, or a test's, and the soft HCA's */
+#define TABLES	2	/* libibverbs (or a test's), soft HCA */
 
 struct verbs_api {
 	/* NULL: no memory is registered with the kernel */
@@ -31,7 +31,7 @@ struct verbs_api {
 	void (*free_device_list)(struct ibv_device **list);
 	const char *(*get_device_name)(struct ibv_device *device);
 	__be64 (*get_device_guid)(struct ibv_device *device);
-	/* -1: not known; the kernel's devices alone have one */
+	/* -1: unknown; only kernel devices have an index */
 	int (*get_device_index)(struct ibv_device *device);
 	struct ibv_context *(*open_device)(struct ibv_device *device);
 	int (*close_device)(struct ibv_context *verbs);
@@ -58,7 +58,7 @@ struct verbs_api {
 				      size_t len, uint64_t iova, int access);
 	int (*rereg_mr)(struct ibv_mr *mr, int flags, struct ibv_pd *pd,
 			void *addr, size_t len, int access);
-	/* NULL: there is none */
+	/* NULL: not supported */
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset,
 					size_t len, uint64_t iova, int fd,
 					int access);
@@ -131,7 +131,7 @@ struct verbs_api {
 			    struct rdma_cm_event **event);
 	int (*ack_cm_event)(struct rdma_cm_event *event);
 	__be16 (*get_src_port)(struct rdma_cm_id *id);
-	/* false: to none */
+	/* Returns false if the id is not bound. */
 	bool (*id_device)(struct rdma_cm_id *id, struct id_device *ret);
 };
 
@@ -139,20 +139,20 @@ extern const struct verbs_api rdmamsg__verbs_system;
 extern const struct verbs_api rdmamsg__verbs_soft;	/* soft_api.c */
 
 /*
- * What new devices and event channels use, beside the soft HCA. Tests put
- * their own here, and then there is nothing beside it.
+ * The table for new devices and event channels, beside the soft HCA. Tests may
+ * set their own table. Then the soft HCA is not used.
  */
 extern const struct verbs_api *rdmamsg__verbs;
 
-/* id_device() of tables whose ids have a context on their device. */
+/* id_device() for tables whose ids have a context on their device. */
 bool rdmamsg__verbs_id_device(struct rdma_cm_id *id, struct id_device *ret);
 
 /*
- * 0 or -errno from a call that returns an errno, or -1 with errno. For
- * verbs_call.c and for the inlines of the data path.
+ * Converts the result of a call that returns an errno, or -1 and sets errno.
+ * Returns 0 or -errno. For verbs_call.c and for the inlines of the data path.
  */
 int rdmamsg__verbs_ret(int ret);
-/* -errno after a call that returned NULL. For verbs_call.c. */
+/* Returns -errno after a call has returned NULL. For verbs_call.c. */
 int rdmamsg__verbs_null(void);
 
 #endif

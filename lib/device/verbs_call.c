@@ -9,7 +9,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* Both clear errno, because some calls fail without setting it. */
+/* Clear errno, because some calls fail without setting errno. */
 #define CALL(call)	(errno = 0, rdmamsg__verbs_ret(call))
 #define MAKE(ret, call) ({						\
 	__typeof__(*(ret)) made_ = (errno = 0, (call));			\
@@ -245,7 +245,7 @@ int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 	return CALL(v->detach_mcast(qp, gid, lid));
 }
 
-/* ---- inlines of verbs that go by the context: not in the table -------- */
+/* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,
 			struct ibv_mw **ret)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The seam's calls: each calls its namesake in the table and returns 0 or
- * -errno. The object that a call makes comes in *ret, which a failure leaves
- * as it was. A call of the table that cannot fail is made through the table
- * itself, and the data path calls verbs' own inlines.
+ * The calls of the seam. Each calls the entry of that name in the table, and
+ * returns 0 or -errno. Calls that create an object return it in *ret, and do
+ * not change *ret on failure. For entries that cannot fail, use the table
+ * itself. The data path uses the inlines of verbs.h.
  */
 #ifndef RDMAMSG_LIB_VERBS_CALL_H
 #define RDMAMSG_LIB_VERBS_CALL_H
@@ -20,7 +20,7 @@
 /* ---- devices ---------------------------------------------------------- */
 
 int rdmamsg__v_fork_init(const struct verbs_api *v);
-/* The caller frees the list, by free_device_list() of the table. */
+/* The caller frees the list with free_device_list() of the table. */
 int rdmamsg__v_get_device_list(const struct verbs_api *v,
 			       struct ibv_device ***ret, int *ret_n);
 int rdmamsg__v_open_device(const struct verbs_api *v, struct ibv_device *device,
@@ -56,7 +56,7 @@ int rdmamsg__v_reg_mr(const struct verbs_api *v, struct ibv_pd *pd, void *addr,
 int rdmamsg__v_reg_mr_iova(const struct verbs_api *v, struct ibv_pd *pd,
 			   void *addr, size_t len, uint64_t iova, int access,
 			   struct ibv_mr **ret);
-/* -EOPNOTSUPP also from a table without the call. */
+/* -EOPNOTSUPP, too, if the table has no such call. */
 int rdmamsg__v_reg_dmabuf_mr(const struct verbs_api *v, struct ibv_pd *pd,
 			     uint64_t offset, size_t len, uint64_t iova, int fd,
 			     int access, struct ibv_mr **ret);
@@ -106,7 +106,7 @@ int rdmamsg__v_attach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 			    const union ibv_gid *gid, uint16_t lid);
 
-/* ---- inlines of verbs that go by the context: not in the table -------- */
+/* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,
 			struct ibv_mw **ret);
