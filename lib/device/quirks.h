@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a kind of device differs. Only these functions test the kind. */
+/* How a kind of device differs. Only quirks.c tests the kind. */
 #ifndef RDMAMSG_LIB_QUIRKS_H
 #define RDMAMSG_LIB_QUIRKS_H
 

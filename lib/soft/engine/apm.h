@@ -15,15 +15,15 @@ struct soft_rec;
 /* ibv_modify_qp() sets the migration state. */
 void soft_apm_set(struct soft_dev *dev, struct soft_qp *qp,
 		  enum ibv_mig_state state);
-/* The retries are used up. Returns true after migrating. */
+/* Called when the retries are used up. Returns true after migrating. */
 bool soft_apm_retry(struct soft_dev *dev, struct soft_qp *qp);
 /*
- * Returns whether the port that a record was sent to is up. Follows a peer that
- * has migrated.
+ * Returns true if the port that the record was sent to is up. Follows a peer
+ * that has migrated.
  */
 bool soft_apm_arrives(struct soft_dev *dev, struct soft_qp *qp,
 		      const struct soft_rec *rec);
-/* Ports changed; they were as in *were. */
+/* The state of ports has changed from *were. */
 void soft_apm_ports(struct soft_dev *dev, const struct soft_faults *were);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define BUDGET	64		/* records of one wire per round */
 #define LARGE	15		/* extra cost of a fetched record */
-#define LANDINGS 16		/* whole segments per measured one */
+#define LANDINGS 16		/* measure one in so many segments */
 
 static bool is_request(uint8_t op)
 {
@@ -45,14 +45,17 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		   qp->ibv.qp_type == IBV_QPT_UD))
 		qp = NULL;
 	if (qp && unlikely(!qp->wire)) {
-		/* the peer had no node yet when this end became ready */
+		/* the peer had no node when this end became ready */
 		soft_wire_hold(w);
 		qp->wire = w;
 	}
 	if (qp && unlikely(qp->wire->dead))
-		qp = NULL;	/* a new process, the connected one is dead */
+		qp = NULL;	/* a new process; the old one is dead */
 	if (is_request(rec->op)) {
-		/* answers pass: their requests were sent before the fault */
+		/*
+		 * answers pass, because their requests were sent before the
+		 * fault
+		 */
 		if (qp && unlikely(dev->faulty ||
 				   (rec->flags ^ qp->path) & SOFT_F_PATH) &&
 		    !soft_apm_arrives(dev, qp, rec))

@@ -8,7 +8,10 @@
 struct soft_dev;
 struct soft_qp;
 
-/* Consumes records and pushes pending ones. Returns true if there were any. */
+/*
+ * Consumes records, and pushes for pending queue pairs. Returns true if there
+ * were any.
+ */
 bool soft_progress(struct soft_dev *dev);
 /* Makes soft_progress() push for this queue pair. */
 void soft_qp_pend(struct soft_dev *dev, struct soft_qp *qp);

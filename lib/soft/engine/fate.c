@@ -8,7 +8,8 @@
 #include "soft/verbs/qp.h"
 
 /*
- * splitmix64. Returns a number < SOFT_SHARE_ALL, the same for the same input.
+ * splitmix64: returns a number < SOFT_SHARE_ALL, which depends on the input
+ * only.
  */
 static uint32_t draw(uint32_t seed, uint32_t qpn, uint32_t n, uint32_t what)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What injected faults do to a work request when it is first pushed. A down
- * port and a black hole lose all requests of the path in use.
+ * The effect of injected faults on a work request that is pushed for the first
+ * time. A port that is down, and a black hole, lose all requests of the path in
+ * use.
  */
 #ifndef SOFT_ENGINE_FATE_H
 #define SOFT_ENGINE_FATE_H
@@ -11,7 +12,7 @@
 
 struct soft_qp;
 
-/* DUPLICATE and REORDER only on UC and UD. */
+/* DUPLICATE and REORDER occur only on UC and UD. */
 enum soft_fate { SOFT_PASS, SOFT_LOSE, SOFT_DELAY, SOFT_DUPLICATE,
 		 SOFT_REORDER };
 

@@ -43,7 +43,7 @@ void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 }
 
 /*
- * The send queue is empty. Starting over at entry 0 keeps the first entries in
+ * For an empty send queue. Starting over at entry 0 keeps the first entries in
  * the cache, instead of touching all entries in turn.
  */
 static inline void begin_anew(struct soft_qp *qp)
@@ -99,7 +99,9 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	rec->total = wqe->length;
 }
 
-/* Puts the next n bytes, or their address. Returns the length, or -EACCES. */
+/*
+ * Puts the next n bytes, or their address. Returns the length put, or -EACCES.
+ */
 static int put_payload(struct soft_dev *dev, struct soft_qp *qp,
 		       struct soft_swqe *wqe, void *at, uint32_t n)
 {
@@ -188,7 +190,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	return true;
 }
 
-/* Draws *fate. Returns true if it keeps the request at sq_next back for now. */
+/* Draws *fate. Returns true if the request at sq_next must wait. */
 static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
 		    struct soft_swqe *wqe, enum soft_fate *fate)
 {
@@ -219,11 +221,11 @@ static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
 	}
 }
 
-/* Whether the request at sq_next may start now. */
+/* Returns true if the request at sq_next may start now. */
 static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
 		      struct soft_swqe *wqe)
 {
-	/* in SQD only requests that had begun before may start again */
+	/* in SQD, only requests that have begun before may start again */
 	if (qp->state != IBV_QPS_RTS && (qp->state != IBV_QPS_SQD ||
 					 (int32_t)(qp->drain_to -
 						   qp->sq_next) <= 0))
@@ -255,8 +257,8 @@ static bool push_datagram(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * Pushes a request of UC or UD, which is complete when it is pushed or dropped.
- * Returns false if the ring is full.
+ * Pushes a request of UC or UD. The request is complete when it is pushed or
+ * dropped. Returns false if the ring is full.
  */
 static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 			    struct soft_swqe *wqe, enum soft_fate fate)
@@ -264,7 +266,7 @@ static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 	struct soft_swqe *next = wqe_at(qp, qp->sq_next + 1);
 
 	if (fate == SOFT_LOSE || wqe->done)
-		return true;		/* done: pushed ahead of its turn */
+		return true;		/* done: pushed before its turn */
 	if (fate == SOFT_REORDER && qp->sq_next + 1 != qp->sq_tail &&
 	    !is_local(next) && !next->status) {
 		if (!push_datagram(dev, qp, next)) {

@@ -18,9 +18,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp);
 void soft_req_answer(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload);
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t);
-/* A wire died: all requests of its queue pairs run into the ack timeout. */
+/* A wire died: all requests of its queue pairs wait for the ack timeout. */
 void soft_req_wires_down(struct soft_dev *dev, const struct soft_wire *w);
-/* After migration: starts over with all retries and without a timer. */
+/* After migration: restores all retries, and stops the ack timer. */
 void soft_req_anew(struct soft_qp *qp);
 
 /* ---- between req.c and req_answer.c ------------------------------------ */
@@ -42,7 +42,7 @@ static inline bool is_local(const struct soft_swqe *wqe)
 	return wqe->op == IBV_WR_LOCAL_INV || wqe->op == IBV_WR_BIND_MW;
 }
 
-/* Whether PSN a comes before b. */
+/* Returns true if PSN a comes before PSN b. */
 static inline bool psn_before(uint32_t a, uint32_t b)
 {
 	return ((a - b) & SOFT_PSN_MASK) > SOFT_PSN_MASK / 2;
@@ -53,11 +53,11 @@ void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		   enum ibv_wc_status status);
 /* Completes all answered requests, in order. */
 void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp);
-/* Pushes nothing for so long. */
+/* Pushes no request for the next 'ns' nanoseconds. */
 void soft_req_wait(struct soft_dev *dev, struct soft_qp *qp, uint64_t ns);
-/* Likewise for the ack timeout, which then costs a retry. */
+/* Pushes no request until the ack timeout, which then uses up a retry. */
 void soft_req_wait_for_ack(struct soft_dev *dev, struct soft_qp *qp);
-/* The peer's process has ended: waits for the time of all retries. */
+/* The peer's process has ended: waits until all retries would be used up. */
 void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp);
 
 #endif

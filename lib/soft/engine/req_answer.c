@@ -66,7 +66,7 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 		soft_req_push(dev, qp);
 		return;
 	}
-	/* timeout 0 never expires */
+	/* with timeout 0 the retries never end */
 	if (qp->lost && qp->attr.timeout && !qp->retries--)
 		over = true;
 	if (over && qp->sq_head != qp->sq_tail && !soft_apm_retry(dev, qp))
@@ -84,7 +84,7 @@ void soft_req_anew(struct soft_qp *qp)
 	qp->waiting = false;
 }
 
-/* Each remaining try takes a full ack timeout, even if one is under way. */
+/* Each retry left takes a full ack timeout, and so does the current try. */
 void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
@@ -154,7 +154,7 @@ static bool find(struct soft_qp *qp, uint32_t psn, uint32_t *ret)
 	i = (psn - wqe_at(qp, qp->sq_head)->psn) & SOFT_PSN_MASK;
 	if (i >= qp->sq_next + 1 - qp->sq_head)
 		return false;
-	/* a local request has the PSN of its successor: search on */
+	/* a local request has the PSN of its successor, so search on */
 	for (i += qp->sq_head; i != qp->sq_next + 1 && i != qp->sq_tail; i++) {
 		struct soft_swqe *wqe = wqe_at(qp, i);
 
@@ -182,7 +182,10 @@ static void on_ack(struct soft_dev *dev, struct soft_qp *qp, uint32_t psn)
 	soft_req_complete(dev, qp);
 }
 
-/* The peer cannot fetch the payload of request i, or of any (always). */
+/*
+ * The peer cannot fetch the payload of request i or, if 'always', of any
+ * request.
+ */
 static void on_push(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		    bool always)
 {
@@ -233,7 +236,7 @@ static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * Writes the payload of an answer. Otherwise fails or repeats the request and
+ * Writes the payload of an answer. On failure, fails or repeats the request and
  * returns false.
  */
 static bool land(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
@@ -275,7 +278,7 @@ static void on_data(struct soft_dev *dev, struct soft_qp *qp,
 	if (!find(qp, rec->psn, &i))
 		return;
 	wqe = wqe_at(qp, i);
-	/* a stale answer: the current try asks again */
+	/* a stale answer, because the current try asks again */
 	if (is_read(wqe) && rec->aux != wqe->try)
 		return;
 	if (!is_read(wqe) || wqe->done || i == qp->sq_next ||

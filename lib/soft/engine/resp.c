@@ -40,7 +40,7 @@ void soft_refuse(struct soft_dev *dev, struct soft_qp *qp,
 	soft_async_qp(dev, qp, event);
 }
 
-/* Refuses a shown payload that soft_vm_fetch() could not fetch (err). */
+/* Refuses a shown payload. soft_vm_fetch() has failed with err. */
 static void nak_shown(struct soft_dev *dev, struct soft_qp *qp, int err)
 {
 	nak(dev, qp, err == -EFAULT ? SOFT_NAK_FAULT : SOFT_NAK_PUSH);
@@ -52,7 +52,7 @@ static void recv_failed(struct soft_dev *dev, struct soft_qp *qp,
 {
 	struct ibv_wc wc = { .status = status, .opcode = IBV_WC_RECV };
 
-	/* UC drops a message that is too long: Linux rxe_responder() */
+	/* UC drops a message that is too long, as rxe_responder() in Linux */
 	if (qp->unreliable && status == IBV_WC_LOC_LEN_ERR) {
 		nak(dev, qp, code);
 		return;
@@ -102,8 +102,8 @@ static void complete_recv(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * Takes a receive for the first segment of a message. Returns false after
- * refusing the message.
+ * Takes a receive for the first segment of a message. If that fails, refuses
+ * the message and returns false.
  */
 static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
 			 const struct soft_rec *rec)
@@ -163,8 +163,8 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * Returns the protection domain for the rkey of a request. In XRC that is the
- * domain of the shared receive queue which the request names.
+ * Returns the protection domain for the rkey of a request. For XRC this is the
+ * domain of the shared receive queue that the request names.
  */
 static const struct ibv_pd *remote_pd(const struct soft_dev *dev,
 				      const struct soft_qp *qp,
@@ -190,7 +190,10 @@ static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 	return at;
 }
 
-/* Fetches a shown payload. Returns false after refusing the request. */
+/*
+ * Fetches a shown payload. If that fails, refuses the request and returns
+ * false.
+ */
 static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
 		  const struct soft_rec *rec, const void *payload, void *at)
 {
@@ -206,7 +209,7 @@ static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
 static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload)
 {
-	/* a write of 0 bytes needs no key: programs use it as keepalive */
+	/* a write of 0 bytes needs no key, and programs use it as keepalive */
 	if (rec->total) {
 		uint8_t *at = remote(dev, qp, rec, rec->total,
 				     IBV_ACCESS_REMOTE_WRITE);
@@ -237,7 +240,10 @@ static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 	done(dev, qp);
 }
 
-/* Returns a free entry of rd[], or NULL after refusing one read too many. */
+/*
+ * Returns a free entry of rd[]. If there is none, refuses the request and
+ * returns NULL.
+ */
 static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
 			      const struct soft_rec *rec)
 {
@@ -256,7 +262,7 @@ static struct soft_rd *new_rd(struct soft_dev *dev, struct soft_qp *qp,
 	return rd;
 }
 
-/* Queues a read. Returns false after refusing it. */
+/* Queues a read. If that fails, refuses the read and returns false. */
 static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
 		      const struct soft_rec *rec)
 {
@@ -295,7 +301,9 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 	at = rd ? remote(dev, qp, rec, 8, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
 	if (!at)
 		return;
-	/* with an iova, an aligned raddr may name unaligned memory */
+	/*
+	 * if the region has an iova, an aligned raddr may be unaligned memory
+	 */
 	if ((uintptr_t)at % 8) {
 		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
 		return;
@@ -316,9 +324,9 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * Finds the entry of rd[] of a read or atomic that the requester repeats, and
- * moves rd_tail there. Drops answers that wait for an earlier try. The request
- * reuses its old entry, so it overwrites no other. Returns false without entry.
+ * Finds the entry of rd[] for a repeated read or atomic, and moves rd_tail
+ * there. Drops answers that wait for an earlier try. The request reuses its old
+ * entry, so that it overwrites no other. Returns false if there is no entry.
  */
 static bool find_rd(struct soft_qp *qp, const struct soft_rec *rec)
 {
@@ -361,7 +369,10 @@ static void again(struct soft_dev *dev, struct soft_qp *qp,
 	rd->sent = 0;		/* push the whole answer again */
 }
 
-/* Whether the queue pair permits the operation, whatever the rkey permits. */
+/*
+ * Returns true if the queue pair permits the operation. The rkey is checked
+ * later.
+ */
 static bool allowed(const struct soft_qp *qp, const struct soft_rec *rec)
 {
 	static const unsigned int needs[] = {
@@ -389,8 +400,8 @@ static bool makes_sense(const struct soft_rec *rec)
 }
 
 /*
- * On UC a first segment starts a new message, whatever was lost before. A later
- * segment is dropped if a segment before it was lost.
+ * On UC a first segment always starts a new message. If a segment was lost, the
+ * later segments of its message are dropped.
  */
 static bool uc_in_order(struct soft_qp *qp, const struct soft_rec *rec)
 {
@@ -417,12 +428,12 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
 
-	/* this end of XRC takes no requests */
+	/* this end of XRC accepts no requests */
 	if (unlikely(qp->ibv.qp_type == IBV_QPT_XRC_SEND)) {
 		soft_wire_lost(qp->wire, rec);
 		return;
 	}
-	/* the message starts over, because the rest of it was lost */
+	/* the message starts over, because its rest was lost */
 	if (unlikely(!ahead && !rec->offset && qp->offset)) {
 		qp->offset = 0;
 		qp->in_message = qp->recv_taken = false;
@@ -430,7 +441,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 	if (unlikely(ahead || rec->offset != qp->offset)) {
 		if (ahead > SOFT_PSN_MASK / 2)
 			again(dev, qp, rec);
-		/* while dropping, the request follows a refused one */
+		/* if dropping, the request follows a refused request */
 		else if (!qp->dropping)
 			soft_wire_lost(qp->wire, rec);
 		return;

@@ -59,7 +59,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 	if (rd->atomic) {
 		memcpy(rec + 1, &rd->value, 8);
 	} else if (rd->total) {
-		/* check each segment: the region may be gone meanwhile */
+		/* check for each segment, because the region may be gone */
 		at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey,
 				    rd->raddr, rd->total,
 				    IBV_ACCESS_REMOTE_READ);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams. The device silently drops a datagram if its destination does not
- * exist, has another Q_Key or has no receive that is long enough, and if the
- * datagram is longer than the MTU. A peer that takes nothing from a full ring
- * for STALL_NS is stopped. Datagrams to a stopped peer are dropped, so that
- * senders go on.
+ * Datagrams. The device drops a datagram silently if the destination does not
+ * exist, if its Q_Key differs, or if it has no receive that is long enough. It
+ * also drops a datagram longer than the MTU. A peer counts as stopped if it
+ * takes nothing from a full ring for STALL_NS. Datagrams to a stopped peer are
+ * dropped, so that senders go on.
  */
 #include "soft/engine/ud.h"
 
@@ -88,7 +88,7 @@ static void fill(struct soft_rec *rec, const struct soft_qp *qp,
 	rec->total = wqe->length;
 }
 
-/* Returns false if the ring is full: push again later. */
+/* Returns false if the ring is full. Then push again later. */
 static bool push_to(struct soft_dev *dev, struct soft_qp *qp,
 		    struct soft_swqe *wqe, uint32_t node, uint32_t dst)
 {
@@ -135,7 +135,7 @@ static bool push_group(struct soft_dev *dev, struct soft_qp *qp,
 		}
 		if (!(ah->members[n / 64] >> n % 64 & 1))
 			continue;
-		wqe->sent = n;		/* the node to go on with */
+		wqe->sent = n;		/* continue at this node */
 		if (!push_to(dev, qp, wqe, n, SOFT_QPN_MCAST))
 			return false;
 		if (wqe->status)
@@ -150,7 +150,7 @@ bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
 	uint32_t node = wqe->dest_qpn >> SOFT_QPN_BITS;
 	const struct soft_ah *ah = wqe->ah;
 
-	/* C10-93.1.1, as in Linux rxe_requester(): no packet, no error */
+	/* C10-93.1.1: no packet and no error, as rxe_requester() in Linux */
 	if (unlikely(wqe->length > SOFT_MTU))
 		return true;
 	if (ah->mcast)

@@ -11,12 +11,12 @@ struct soft_rec;
 struct soft_swqe;
 struct soft_wire;
 
-/* Returns false if the ring is full: push again later. */
+/* Returns false if the ring is full. Then push again later. */
 bool soft_ud_push(struct soft_dev *dev, struct soft_qp *qp,
 		  struct soft_swqe *wqe);
 /*
- * For an unreliable request without room in the ring. Returns true to drop the
- * request, or false after making the queue pair pending.
+ * Called if the ring has no room for an unreliable request. Returns true if the
+ * request must be dropped. Else makes the queue pair pending and returns false.
  */
 bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp,
 		  struct soft_wire *w);
