@@ -44,7 +44,7 @@ void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
 struct walk {
 	const struct ibv_sge *sge;
 	uint32_t n, offset, len;
-	uint32_t key;			/* of the last part */
+	uint32_t key;			/* lkey of the last part */
 };
 
 /* Returns the next part of the list, or NULL if its key does not permit it. */

@@ -28,7 +28,10 @@ void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
 		     const struct ibv_pd *pd, uint32_t rkey, uint64_t addr,
 		     uint64_t len, int access);
 
-/* Copies between a gather list, from an offset, and memory. 0 or -EACCES. */
+/*
+ * Copy between memory and a gather list, which begins at an offset. Return 0 or
+ * -EACCES.
+ */
 int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 		uint32_t offset, void *dst, uint32_t len);
 int soft_scatter(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
@@ -47,7 +50,7 @@ int soft_vm_show(struct soft_dev *dev, struct soft_qp *qp,
 		 struct soft_swqe *wqe, uint32_t len, struct soft_shown *ret);
 /* Withdraws all ranges that requests of a queue pair have shown. */
 void soft_vm_forget(struct soft_dev *dev, struct soft_qp *qp);
-/* soft_vm_read() into a scatter list, from an offset. */
+/* Like soft_vm_read(), into a scatter list from an offset. */
 int soft_vm_scatter(struct soft_dev *dev, const struct ibv_pd *pd,
 		    const struct ibv_sge *sge, uint32_t n, uint32_t offset,
 		    const struct soft_fetch *from, uint32_t len);

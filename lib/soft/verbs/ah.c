@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address handles: the destination of datagrams, and the header they carry. */
+/* Address handles: the destination of datagrams, and their header. */
 #include "soft/verbs/ah.h"
 
 #include <endian.h>
@@ -115,7 +115,7 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	    soft_ib_gid_port(dev, a->grh.dgid.raw, &node, &ah->port))
 		ah->node = (int)node;
 	else
-		ah->node = SOFT_NODES;	/* no such port: drop all */
+		ah->node = SOFT_NODES;	/* no such port: drop all datagrams */
 	return 0;
 }
 
@@ -186,7 +186,9 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	return &ah->ibv;
 }
 
-/* The last user frees the handle: the program, or a queued datagram. */
+/*
+ * The last user frees the handle. Users are the program and queued datagrams.
+ */
 void soft_ah_put(struct soft_ah *ah)
 {
 	if (!--ah->users)
@@ -206,7 +208,10 @@ int soft_destroy_ah(struct ibv_ah *ibv)
 
 /* ---- from a completion ------------------------------------------------ */
 
-/* Returns the index of our GID; on Ethernet one of the same family, else -1. */
+/*
+ * Returns the index of our GID. If it is unknown, returns -1, or on Ethernet
+ * the index of a GID of the same family.
+ */
 static int find_index(struct soft_dev *dev, uint8_t port, const uint8_t gid[16])
 {
 	int index;
@@ -251,7 +256,9 @@ int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,
 		attr->grh.traffic_class = (uint8_t)(first >> 20);
 		attr->grh.hop_limit = grh->hop_limit;
 	}
-	/* as in libibverbs: the header of a multicast names no GID of ours */
+	/*
+	 * as in libibverbs: the header of a multicast has no GID of this port
+	 */
 	index = soft_gid_mcast(to) ? -1 : find_index(dev, port, to);
 	if (index < 0) {
 		errno = EINVAL;

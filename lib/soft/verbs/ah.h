@@ -19,7 +19,7 @@ struct soft_ah {
 	struct ibv_ah_attr attr;
 	int users;			/* the program, and queued datagrams */
 	bool mcast;
-	int node;			/* IB: of the port; -1: the QPN tells */
+	int node;			/* IB: of the port; -1: use QPN */
 	uint8_t port;			/* IB: number of the port */
 	uint16_t slid;
 	uint8_t sl;			/* reported to the receiver */

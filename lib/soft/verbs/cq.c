@@ -14,7 +14,7 @@
 #include "soft/verbs/qp.h"
 #include "soft/verbs/upward.h"
 
-#define COVER_AFTER	64	/* polls of an unarmed queue in a row */
+#define COVER_AFTER	64	/* consecutive polls of an unarmed queue */
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *verbs)
 {
@@ -226,7 +226,7 @@ void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		}
 		if (!cq->overrun)
 			soft_async_cq(dev, cq);
-		/* soft_unlock() fails its queue pairs, when they are idle */
+		/* soft_unlock() then fails the queue pairs that use it */
 		cq->overrun = dev->overrun = dev->bells_due = true;
 		return;
 	}
@@ -312,14 +312,15 @@ int soft_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 }
 
 /*
- * Whether arming must raise an event at once: the queue has an entry of the
- * kind that it is armed for, and no event has covered the entry. UCX arms
- * queues that are not empty, and sleeps. mlx5 compares the same two indices,
- * last_notified_index and last_solicit_index (Linux, struct mlx5_ifc_cqc_bits).
+ * Returns true if arming must raise an event at once, because the queue has an
+ * entry of the kind that it is armed for, and no event has covered the entry.
+ * UCX arms queues that are not empty, and sleeps. mlx5 compares the same two
+ * indices, last_notified_index and last_solicit_index (Linux, struct
+ * mlx5_ifc_cqc_bits).
  *
  * An event covers all entries that are present when the program reads it,
  * because the program polls afterwards. So arming before polling costs no
- * second wake-up. Entries that a later poll leaves behind count as not covered.
+ * second wake-up. Entries that a later poll leaves behind are not covered.
  */
 static bool has_untold(const struct soft_cq *cq)
 {

@@ -32,7 +32,7 @@ struct soft_cq {
 	bool told;			/* an event covers all entries */
 	bool overrun, ignore_overrun;
 	bool single;			/* extended: one thread polls */
-	pthread_mutex_t poll_lock;	/* else: from start to end */
+	pthread_mutex_t poll_lock;	/* if not: held while polling */
 	struct ibv_wc cur;		/* extended: the current entry */
 	int users;			/* queue pairs */
 	struct list ready_node;

@@ -111,7 +111,7 @@ struct ibv_context *soft_open_device(struct ibv_device *device)
 	ctx->v.get_srq_num = soft_get_srq_num;
 	ctx->v.open_xrcd = soft_open_xrcd;
 	ctx->v.close_xrcd = soft_close_xrcd;
-	/* for a NULL operation the inline functions return EOPNOTSUPP */
+	/* the inline functions return EOPNOTSUPP for a NULL operation */
 	c = &ctx->v.context;
 	c->device = device;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -228,7 +228,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_pd = 1 << 16;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = SOFT_MAX_RD;
 	attr->max_res_rd_atom = SOFT_MAX_RD * attr->max_qp;
-	/* IBV_ATOMIC_GLOB holds as well, but UCX before 1.16 ignores it */
+	/* IBV_ATOMIC_GLOB is true as well, but UCX before 1.16 ignores it */
 	attr->atomic_cap = IBV_ATOMIC_HCA;
 	attr->max_pkeys = 1;
 	attr->max_ah = 1 << 20;
@@ -239,7 +239,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	return 0;
 }
 
-/* Fields that stay 0 are features that the device lacks. */
+/* A field that stays 0 means that the device lacks the feature. */
 int soft_query_device_ex(struct ibv_context *verbs,
 			 const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size)

@@ -107,7 +107,9 @@ static bool can_attach(const struct soft_dev *dev, const struct ibv_qp *qp,
 	       (!soft_is_ib(dev) || (lid >= LID_MCAST && lid != 0xffff));
 }
 
-/* Attaching twice is no error and makes no second copy: ibv_attach_mcast(3). */
+/*
+ * Attaching twice is no error, and makes no second copy: ibv_attach_mcast(3).
+ */
 int soft_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 		      uint16_t lid)
 {

@@ -44,7 +44,7 @@ static int check_path(const struct soft_dev *dev, const struct ibv_qp_attr *a)
 	return a->alt_pkey_index || a->alt_timeout > 31 ? EINVAL : 0;
 }
 
-/* Returns 0, or EINVAL if migration cannot take these values now. */
+/* Returns 0, or EINVAL if the migration state does not permit these values. */
 static int check_migration(const struct soft_dev *dev, const struct soft_qp *qp,
 			   const struct ibv_qp_attr *a, int mask)
 {
@@ -55,7 +55,7 @@ static int check_migration(const struct soft_dev *dev, const struct soft_qp *qp,
 
 	if (path && check_path(dev, a))
 		return EINVAL;
-	/* an armed path is agreed with the peer: REARM announces a new one */
+	/* the peer has agreed to an armed path, so a new path needs REARM */
 	if (path && now == IBV_MIG_ARMED && !rearm)
 		return EINVAL;
 	if (!state)
@@ -123,7 +123,7 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	qp->state = to;
 	if (to == IBV_QPS_SQD && from == IBV_QPS_RTS) {
-		/* requests that wait for a retry after RNR have begun, too */
+		/* a request that waits for a retry after RNR has begun, too */
 		qp->drain_to = (int32_t)(qp->begun - qp->sq_head) > 0 ?
 			       qp->begun : qp->sq_head;
 		soft_sq_drained(dev, qp);
@@ -135,8 +135,8 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
- * An absent peer is no error yet, as with hardware. Returns an errno only if
- * this process lacks the resources for a wire.
+ * Finds the wire to the peer. An absent peer is no error yet, as with hardware.
+ * Returns an errno only if this process lacks the resources for a wire.
  */
 static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct ibv_qp_attr *a)
@@ -158,8 +158,8 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 
 	soft_lock(dev);
 	/*
-	 * consume ACKs that have arrived, so that flushing spares their
-	 * requests
+	 * consume ACKs that have arrived, so that their requests are not
+	 * flushed
 	 */
 	(void)soft_verbs_upward.progress(dev);
 	if (soft_ctx(ibv->context)->removed) {

@@ -113,7 +113,7 @@ int soft_dereg_mr(struct ibv_mr *mr)
 	struct soft_dev *dev = soft_dev_of(mr->context);
 
 	soft_lock(dev);
-	/* ibv_alloc_mw(3): fails while a window is bound to the region */
+	/* ibv_alloc_mw(3): fails if a window is bound to the region */
 	if (((struct soft_mr *)mr)->windows) {
 		soft_unlock(dev);
 		return EBUSY;
@@ -146,9 +146,9 @@ static int renew_key(struct soft_dev *dev, struct soft_mr *mr)
 }
 
 /*
- * A new translation gets a new key, because requests under way use the old
- * addresses. A new protection domain or access keeps the key, because programs
- * do not send it to their peers again. Linux drivers do the same:
+ * A new translation gets a new key, because peers' requests may still use the
+ * old addresses. A new protection domain or access keeps the key, because
+ * programs do not send it to their peers again. Linux drivers do the same:
  * mlx5_ib_rereg_user_mr(), rxe_rereg_user_mr(). If one change is refused,
  * nothing changes.
  */

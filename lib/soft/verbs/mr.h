@@ -26,13 +26,13 @@ struct soft_mr {
 };
 
 struct soft_mw {
-	struct ibv_mw ibv;		/* handle: type 2, upper bits of key */
+	struct ibv_mw ibv;		/* handle: type 2, upper key bits */
 	struct soft_mr *mr;		/* NULL: not bound */
 	struct soft_qp *qp;		/* type 2: the only user */
 	struct list node;		/* qp->windows */
 	uint64_t addr, len;
 	int access;
-	uint32_t key;			/* in force */
+	uint32_t key;			/* the valid key */
 	uint32_t queued;		/* type 1: keys of queued binds */
 };
 

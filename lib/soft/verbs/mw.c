@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A call binds a window of type 1, which is then open to every queue pair of
- * its protection domain. Each bind gives the window another key. A work request
- * binds a window of type 2, only for its own queue pair (2B). The program
- * chooses the low 8 bits of that key.
+ * ibv_bind_mw() binds a window of type 1. Every queue pair of its protection
+ * domain can then use it. Each bind gives it another key. A work request binds
+ * a window of type 2, only for its own queue pair (2B). The program chooses the
+ * low 8 bits of the key.
  */
 #include "soft/verbs/mr.h"
 
@@ -93,7 +93,7 @@ void soft_mw_forget(struct soft_qp *qp)
 /* ---- work requests ---------------------------------------------------- */
 
 /*
- * Keeps keys instead of pointers, because window and region may be gone when
+ * Stores keys instead of pointers, because window and region may be gone when
  * the request is executed.
  */
 int soft_mw_prepare(struct soft_swqe *wqe, const struct ibv_mw *mw,
@@ -107,7 +107,7 @@ int soft_mw_prepare(struct soft_swqe *wqe, const struct ibv_mw *mw,
 		return EINVAL;
 	wqe->length = wqe->num_sge = 0;
 	wqe->inlined = false;
-	/* the key of another window becomes 0, which no window has */
+	/* replace the key of another window by 0, which no window has */
 	wqe->rkey = mw->type == IBV_MW_TYPE_1 || rkey >> 8 == mw->handle ?
 		    rkey : 0;
 	wqe->imm = info->mr ? info->mr->lkey : 0;
@@ -157,7 +157,7 @@ int soft_mw_bind(struct soft_dev *dev, struct soft_qp *qp,
 	if (!mw || (wqe->imm && !mr))
 		return -EINVAL;
 	two = mw->ibv.type == IBV_MW_TYPE_2;
-	/* a bind does not unbind type 2: the program invalidates first */
+	/* type 2: the program must invalidate before it binds again */
 	if (two && (mw->mr || !mr || !wqe->compare_add))
 		return -EINVAL;
 	if (mr && wqe->compare_add && !may_bind(qp, mw, mr, wqe))
@@ -194,7 +194,7 @@ void soft_mw_drop(struct soft_dev *dev, const struct soft_swqe *wqe)
 		drop_key(dev, wqe->rkey);
 }
 
-/* Makes the key that a bind will give the window. Returns 0 or an errno. */
+/* Makes the key of the next bind of the window. Returns 0 or an errno. */
 static int next_key(struct soft_dev *dev, struct soft_mw *mw, uint32_t *ret)
 {
 	int err;
@@ -262,6 +262,6 @@ void *soft_mw_at(struct soft_dev *dev, const struct soft_qp *qp,
 		offset -= mw->addr;
 	if (offset > mw->len || len > mw->len - offset)
 		return NULL;
-	/* the bind checked the bounds of the region, which is fixed since */
+	/* the bind has checked the bounds, and windows fix the region */
 	return (uint8_t *)mw->mr->ibv.addr + (mw->addr - mw->mr->iova) + offset;
 }

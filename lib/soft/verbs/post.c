@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work requests: checked, copied into their queue, pushed if there is room. */
+/*
+ * Work requests: checks them, copies them into their queue, and pushes them if
+ * there is room.
+ */
 #include "soft/verbs/qp.h"
 
 #include <errno.h>

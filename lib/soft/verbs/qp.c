@@ -13,7 +13,6 @@
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/upward.h"
 
-/* later: DRIVER for DC */
 static int check_objects(struct ibv_qp_init_attr_ex *a)
 {
 	bool pd = a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd;
@@ -34,7 +33,9 @@ static int check_objects(struct ibv_qp_init_attr_ex *a)
 		if (!(a->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !a->xrcd ||
 		    a->srq)
 			return EINVAL;
-		/* the receives name the memory; keep pd for queries */
+		/*
+		 * shared receive queues supply the memory; keep pd for queries
+		 */
 		if (!pd)
 			a->pd = NULL;
 		a->send_cq = a->recv_cq = NULL;
@@ -95,7 +96,7 @@ static int take_number(struct soft_dev *dev, struct soft_qp *qp)
 	for (uint32_t n = 0; n < SOFT_QPS; n++) {
 		uint32_t i = (dev->qp_hint + n) % SOFT_QPS;
 
-		/* on node 0, 0 and 1 would be the management queue pairs */
+		/* on node 0, numbers 0 and 1 are management queue pairs */
 		if (i < 2 || dev->qps[i] ||
 		    (dev->node << SOFT_QPN_BITS | i) == SOFT_QPN_MCAST)
 			continue;
@@ -150,7 +151,7 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	if (attr->qp_type != IBV_QPT_XRC_RECV)
 		qp->pd = (struct soft_pd *)attr->pd;
 	qp->cap = attr->cap;
-	/* as on hardware: some inline data works without asking for it */
+	/* as on hardware, some inline data works without asking */
 	qp->cap.max_inline_data = max(qp->cap.max_inline_data,
 				      SOFT_MIN_INLINE);
 	qp->sq_sig_all = attr->sq_sig_all;
@@ -237,7 +238,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 /* Ends the queue pair itself. L */
 static void end(struct soft_dev *dev, struct soft_qp *qp)
 {
-	/* a due NAK still goes out if the ring has room */
+	/* push a due NAK if the ring has room */
 	(void)soft_verbs_upward.answer(dev, qp);
 	soft_qp_reset(dev, qp);
 	soft_mw_forget(qp);
@@ -248,8 +249,8 @@ static void end(struct soft_dev *dev, struct soft_qp *qp)
 
 /*
  * Drops a handle. The queue pair ends with its last handle. Until then one of
- * the remaining handles counts as its user. Returns true if the caller must
- * free the queue pair.
+ * the other handles counts as its user. Returns true if the caller must free
+ * the queue pair.
  */
 static bool let_go(struct soft_dev *dev, struct soft_qp *real,
 		   struct soft_qp *handle)

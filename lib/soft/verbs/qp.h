@@ -54,7 +54,7 @@ struct soft_rd {
 	uint64_t raddr;
 	bool atomic, known, show;
 	const struct ibv_pd *pd;	/* compared, never dereferenced */
-	uint8_t aux;			/* number of the try, echoed */
+	uint8_t aux;			/* number of the try, to echo */
 	uint64_t value;
 };
 
@@ -90,18 +90,18 @@ struct soft_qp {
 	uint32_t sq_mask;
 	uint32_t sq_head, sq_next, sq_tail; /* oldest, to push, free */
 	uint32_t psn_next;		/* of the next posted request */
-	uint32_t una;			/* all messages before it are acked */
+	uint32_t una;			/* messages before it are acked */
 	uint32_t reads_out;		/* pushed, not yet answered */
-	uint32_t retries, rnr_retries;	/* left */
+	uint32_t retries, rnr_retries;	/* retries left */
 	uint8_t tries;			/* number of the current try */
 	uint32_t drawn;			/* fault decisions so far */
-	struct soft_timer timer;	/* pushing waits for it if `waiting` */
+	struct soft_timer timer;	/* if `waiting`, pushing waits for it */
 	bool waiting;
-	bool lost;			/* the timer costs a retry */
+	bool lost;			/* the timer uses up a retry */
 	bool decided;			/* the delayed request passes now */
 	bool reorder;			/* let the next request overtake */
 	bool drained_told;
-	uint32_t begun;			/* end of what was ever begun */
+	uint32_t begun;			/* end of the requests begun */
 	uint32_t drain_to;		/* SQD: `begun` on entry */
 
 	/* builder, behind sq_tail: qp_ex.c */
@@ -109,22 +109,22 @@ struct soft_qp {
 	uint64_t ex_ops;
 	uint32_t ex_tail, ex_room, ex_count;
 	int ex_err;
-	struct soft_swqe *ex_wqe;	/* the request that setters fill in */
+	struct soft_swqe *ex_wqe;	/* the request that setters fill */
 
 	/* responder */
 	struct soft_rq rq;
 	uint32_t epsn;			/* expected */
 	uint32_t offset;		/* of the message in progress */
-	bool in_message, dropping;	/* dropping: until epsn comes */
+	bool in_message, dropping;	/* dropping: until epsn arrives */
 	bool recv_taken;		/* the message has taken a receive */
-	bool ack_due, ack_asked;	/* asked: the requester sleeps */
+	bool ack_due, ack_asked;	/* asked: by the requester */
 	uint8_t nak_due, nak_aux;	/* enum soft_nak */
 	uint32_t nak_psn;
 	struct soft_rd rd[SOFT_MAX_RD];
 	uint32_t rd_head, rd_tail;
 	uint32_t async_fetched;		/* events read; each needs an ack */
 	struct soft_rnr rnr;
-	struct list windows;		/* of type 2, bound to this one */
+	struct list windows;		/* type 2, bound to this queue pair */
 
 	/* XRC, receiving end: srq of the last request */
 	struct soft_srq *srq;
@@ -140,7 +140,7 @@ static inline struct soft_qp *soft_qp(struct ibv_qp *qp)
 	return (struct soft_qp *)qp;
 }
 
-/* The queue pair behind a handle, which ibv_open_qp() may have made. */
+/* Returns the queue pair of a handle, which may come from ibv_open_qp(). */
 static inline struct soft_qp *soft_qp_real(struct ibv_qp *ibv)
 {
 	struct soft_qp *qp = soft_qp(ibv);
@@ -159,7 +159,7 @@ static inline bool soft_can_receive(const struct soft_qp *qp)
 	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 }
 
-/* The protection domain of the memory that receives name. */
+/* Returns the protection domain of receive buffers. */
 static inline const struct ibv_pd *soft_recv_pd(const struct soft_qp *qp)
 {
 	return qp->srq ? qp->srq->ibv.pd : &qp->pd->ibv;
@@ -179,24 +179,26 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);
 /* Enters SQE and flushes the send queue: unreliable queue pairs. */
 void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp);
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);
-/* In SQD: raises SQ_DRAINED once, when no request is under way. */
+/* In SQD: raises SQ_DRAINED once, if no request is outstanding. */
 void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp);
 
 /* ---- post.c ------------------------------------------------------------ */
 
-/* ibv_post_send() that also binds windows of the type `binds`. */
+/* Like ibv_post_send(), but also binds windows of type `binds`. */
 int soft_post_send_any(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad, enum ibv_mw_type binds);
 /* Returns 0, or the errno with which posting fails in this state. L */
 int soft_sq_may_post(const struct soft_qp *qp);
-/* Hands the entry at the tail to the send queue. L */
+/* Appends the entry at the tail to the send queue. L */
 void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe);
 /* Pushes committed entries, or flushes them in an error state. L */
 void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp);
 
 /* ---- steps.c, qp_ex.c -------------------------------------------------- */
 
-/* Whether the transition exists and the mask has the right attributes. */
+/*
+ * Returns true if the transition exists and the mask has the right attributes.
+ */
 bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		  enum ibv_qp_state to, int mask);
 int soft_qp_ex_check(enum ibv_qp_type type, uint64_t ops);

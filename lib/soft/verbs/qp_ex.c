@@ -298,7 +298,7 @@ static int complete(struct ibv_qp_ex *ex)
 	soft_lock(dev);
 	if (!ret)
 		ret = soft_sq_may_post(qp);
-	/* another thread may have reset the queue pair meanwhile */
+	/* another thread may have reset the queue pair */
 	if (!ret && qp->ex_tail != qp->sq_tail)
 		ret = EINVAL;
 	for (uint32_t i = 0; !ret && i < qp->ex_count; i++) {

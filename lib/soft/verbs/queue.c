@@ -164,7 +164,7 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 
 		soft_rq_complete(dev, qp, &wc, true);
 	}
-	/* no further receive of the shared queue completes for this one */
+	/* no further receive of the shared queue completes here */
 	if (qp->ibv.srq && !qp->last_wqe_told) {
 		qp->last_wqe_told = true;
 		soft_async_qp(dev, qp, IBV_EVENT_QP_LAST_WQE_REACHED);

@@ -21,14 +21,16 @@ struct soft_rq {
 };
 
 /*
- * Prefetches the buffer of the receive `ahead` places behind the head, and the
- * entry twice as far behind, which names a later buffer.
+ * Prefetches the buffer of the receive `ahead` places behind the head.
+ * Prefetches the entry twice as far behind, for its buffer's address.
  */
 static inline void soft_rq_prefetch(const struct soft_rq *rq, uint32_t ahead)
 {
 	uint32_t near = (rq->head + ahead) & rq->mask;
 	uint32_t far = (rq->head + 2 * ahead) & rq->mask;
-	/* an integer, because an unposted entry holds no valid address */
+	/*
+	 * an integer, because an entry that is not posted has no valid address
+	 */
 	uintptr_t at = (uintptr_t)rq->sges[near * rq->max_sge].addr;
 
 	__builtin_prefetch((const void *)at, 1);

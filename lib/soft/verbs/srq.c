@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls: shared receive queues. A queue pair that uses one has room for a
- * single receive of its own. It takes a receive out of the shared queue when a
- * message begins, so messages of several queue pairs can arrive interleaved.
+ * Calls: shared receive queues. A queue pair with a shared queue has room for a
+ * single receive. It takes a receive from the shared queue when a message
+ * begins, so that messages of several queue pairs can arrive at the same time.
  */
 #include "soft/verbs/srq.h"
 
@@ -18,7 +18,7 @@
 #include "soft/verbs/mr.h"
 #include "soft/verbs/qp.h"
 
-/* 0 is no number. */
+/* Numbers start at 1, because 0 means no queue. */
 static int take_number(struct soft_dev *dev, struct soft_srq *srq)
 {
 	return rdmamsg__handle_give(&dev->srqs, srq, 1, SOFT_MAX_SRQ,

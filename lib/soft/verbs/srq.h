@@ -45,7 +45,7 @@ struct soft_srq {
 
 struct soft_srq *soft_srq_find(const struct soft_dev *dev,
 			       uint32_t num);		/* L */
-/* Moves one receive into the empty queue of a queue pair, if there is one. L */
+/* Moves one receive, if any, into the empty queue of a queue pair. L */
 void soft_srq_take(struct soft_dev *dev, struct soft_qp *qp);
 /*
  * xrc.c. Selects the shared receive queue that a request names. Returns false

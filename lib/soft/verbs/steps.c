@@ -154,7 +154,7 @@ bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		[IBV_QPT_RC] = RC, [IBV_QPT_UC] = UC, [IBV_QPT_UD] = UD,
 		[IBV_QPT_XRC_SEND] = INI, [IBV_QPT_XRC_RECV] = TGT,
 	};
-	/* attributes of the other end: programs set both (modify_qp_mask()) */
+	/* programs set the attributes of both ends (modify_qp_mask()) */
 	static const int ignored[TYPES] = {
 		[INI] = DEST_RD | RNR_T, [TGT] = RD | RETRY | RNR,
 	};

@@ -13,8 +13,8 @@ struct soft_timer;
 
 struct soft_verbs_upward {
 	/*
-	 * Consumes records and pushes pending ones. Returns true if there were
-	 * any.
+	 * Consumes records, and pushes for pending queue pairs. Returns true if
+	 * there were any.
 	 */
 	bool (*progress)(struct soft_dev *dev);
 	/* Pushes requests of the send queue. */

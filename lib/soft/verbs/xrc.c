@@ -143,7 +143,7 @@ bool soft_xrc_choose(struct soft_dev *dev, struct soft_qp *qp, uint32_t srqn)
 
 	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrcd->domain)
 		return false;
-	/* a receive that was taken belongs to a message of the old queue */
+	/* a receive already taken belongs to a message for the old queue */
 	if (qp->srq != srq && qp->rq.head != qp->rq.tail)
 		return false;
 	qp->srq = srq;
