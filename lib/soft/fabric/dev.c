@@ -18,11 +18,11 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct soft_dev *the_device;
 
 /*
- * A forked child inherits the descriptors, which would keep the parent alive
- * for its peers, but not the device's thread. So the child loses the device as
- * if it were removed. The child can close what it has open of the device, and
- * this changes nothing that the parent shares with other processes. Both locks
- * are held across fork(), so that the child finds consistent data.
+ * A forked child inherits the descriptors, but not the device's thread. Open
+ * descriptors in the child would keep the parent alive for its peers. So the
+ * child loses the device as if it were removed. The child can still close its
+ * objects, and this changes nothing that the parent shares with other
+ * processes. fork() holds both locks, so that the child finds consistent data.
  */
 static void before_fork(void)
 {
@@ -81,7 +81,7 @@ static void in_child(void)
 	drop_wires(&dev->wires);
 	drop_wires(&dev->handshakes);
 	memset(dev->to, 0, sizeof(dev->to));
-	/* a private copy: writes of the child stay in the child */
+	/* a private copy, so that writes of the child stay in the child */
 	(void)mmap(dev->fabric, sizeof(*dev->fabric), PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_FIXED, dev->fabric_fd, 0);
 	drop_descriptors(dev);

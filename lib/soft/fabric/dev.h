@@ -24,14 +24,14 @@ struct soft_wire;
 
 struct soft_dev {
 	pthread_mutex_t lock;
-	int refs;			/* under the registry's lock */
+	int refs;			/* protected by the registry's lock */
 	struct list wires;
 	struct soft_wire *to[SOFT_NODES]; /* wire to send on, by node */
 	bool bells_due;			/* soft_unlock() has work */
 	bool covered;			/* the program polls: no doorbells */
 	bool heeds;			/* wants a doorbell for every ACK */
 	uint32_t polls;			/* counts polls of unarmed queues */
-	uint32_t idle_polls;		/* of these, since a queue was armed */
+	uint32_t idle_polls;		/* those since a queue was armed */
 
 	/* verbs/ */
 	struct list contexts;
@@ -42,11 +42,11 @@ struct soft_dev {
 	struct list domains;		/* XRC */
 	struct list groups[SOFT_GROUP_BUCKETS];
 	bool group_used[SOFT_GROUPS];
-	bool overrun;			/* a completion queue is */
+	bool overrun;			/* a completion queue has overrun */
 	struct soft_rnr rnr;		/* sum over all queue pairs */
 
 	/* engine/ */
-	struct list pending;		/* queue pairs with something to push */
+	struct list pending;		/* queue pairs that have to push */
 
 	/* cm/ */
 	struct list cm_ids, cm_files;
@@ -58,21 +58,21 @@ struct soft_dev {
 	/* node */
 	uint32_t node;
 	uid_t uid;			/* owner of the fabric */
-	uint64_t guid;			/* of this node; its ports follow */
-	uint64_t device_guid;		/* one for the whole fabric */
+	uint64_t guid;			/* of this node; ports follow */
+	uint64_t device_guid;		/* the same in the whole fabric */
 	char fabric_name[64];
 	struct soft_fabric *fabric;
 	int fabric_fd;
 	struct soft_faults faults;	/* clamped copy of the fabric's */
 	bool faulty;			/* any fault is set */
-	bool absent;			/* removed and not yet added again */
+	bool absent;			/* removed, and not added again yet */
 	uint32_t refuse[SOFT_OBJECTS];	/* creations until a refusal; 0: none */
-	struct list handshakes;		/* accepted, HELLO not yet read */
+	struct list handshakes;		/* accepted, HELLO not read yet */
 
 	/* thread */
 	struct soft_watch listener;
 	int epfd, bell, timerfd;
-	int spare;			/* for soft_spare_accept(); or -1 */
+	int spare;			/* for soft_spare_accept(), or -1 */
 	struct soft_watch bell_watch, timer_watch;
 	struct soft_watch **watch;	/* by descriptor */
 	int watch_room;
@@ -90,10 +90,10 @@ struct soft_dev {
 	bool no_vm;
 };
 
-/* The first caller opens the device, the last soft_dev_put() closes it. */
+/* The first caller opens the device. The last soft_dev_put() closes it. */
 int soft_dev_get(struct soft_dev **ret);
 void soft_dev_put(struct soft_dev *dev);
-/* Whether rdmamsg-soft-ctl(1) has removed the device. */
+/* Returns true if rdmamsg-soft-ctl(1) has removed the device. */
 bool soft_dev_absent(void);
 
 static inline void soft_lock(struct soft_dev *dev)

@@ -34,7 +34,7 @@ enum soft_object {
 struct soft_faults {
 	uint32_t port[SOFT_PORTS_MAX];	/* enum soft_port */
 	uint32_t drop, delay;		/* shares of work requests */
-	uint32_t duplicate, reorder;	/* of unacknowledged ones: UC, UD */
+	uint32_t duplicate, reorder;	/* UC, UD: shares of work requests */
 	uint32_t delay_us;
 	uint32_t seed;
 };
@@ -44,16 +44,16 @@ struct soft_rnr {
 	uint64_t sent, received;
 };
 
-/* Whether queries and events present a port in this state as active. */
+/* Returns true if queries and events report such a port as active. */
 static inline bool soft_port_seems_up(uint32_t state)
 {
 	return state == SOFT_PORT_UP || state == SOFT_PORT_BLACK_HOLE;
 }
 
 enum soft_port soft_port_state(const struct soft_dev *dev, int port);
-/* Whether work requests pass through a port. L */
+/* Returns true if work requests pass through the port. L */
 bool soft_port_carries(const struct soft_dev *dev, uint8_t port);
-/* Whether the creation of this object is the one to refuse. L */
+/* Returns true if this creation is to be refused. L */
 bool soft_refused(struct soft_dev *dev, enum soft_object what);
 /* Copies this node's faults from the fabric, and reports changed ports. L */
 void soft_faults_take(struct soft_dev *dev);

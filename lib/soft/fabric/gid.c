@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * GID tables. On InfiniBand a port has one GID. On Ethernet all ports have the
- * addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then those of the
+ * addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then the addresses of
  * other interfaces until the table is full. An address keeps its index as long
- * as the host has it. Afterwards the entry is empty.
+ * as the host has it. After that its entry is empty.
  */
 #include "soft/fabric/gid.h"
 
@@ -32,7 +32,7 @@ static bool is_empty(const struct soft_gid *g)
 	return !memcmp(g->gid.raw, none, 16);
 }
 
-/* Returns false for an interface that is down: it has no address. */
+/* Returns false if the interface is down, because it then has no address. */
 static bool take_addr(const struct ifaddrs *a, union ibv_gid *gid)
 {
 	if (!a->ifa_addr || !(a->ifa_flags & IFF_UP))
@@ -49,7 +49,10 @@ static bool take_addr(const struct ifaddrs *a, union ibv_gid *gid)
 	return a->ifa_addr->sa_family == AF_INET;
 }
 
-/* Returns the index of the GID, else an empty entry, or -1. */
+/*
+ * Returns the index of the GID. If the table lacks it, returns the index of an
+ * empty entry, or -1.
+ */
 static int place_of(const struct soft_dev *dev, const union ibv_gid *gid)
 {
 	int empty = -1;
@@ -76,7 +79,7 @@ void soft_gids_read(struct soft_dev *dev)
 		dev->gids[i].ifindex = if_nametoindex("lo");
 		met[i] = true;
 	}
-	/* keep the known entries if the host cannot tell */
+	/* if the host's addresses cannot be read, keep the known entries */
 	if (getifaddrs(&all))
 		return;
 	for (a = all; a; a = a->ifa_next) {

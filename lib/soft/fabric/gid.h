@@ -11,7 +11,7 @@
 struct soft_dev;
 
 struct soft_gid {
-	union ibv_gid gid;		/* 0: the entry is empty */
+	union ibv_gid gid;		/* all 0: the entry is empty */
 	uint32_t ifindex;
 };
 
@@ -27,13 +27,13 @@ bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
 bool soft_gid_v4(const uint8_t gid[16]);	/* an IPv4-mapped address */
 bool soft_gid_mcast(const uint8_t gid[16]);
 
-/* gid.c. Number of entries in the table of a port. */
+/* gid.c. Returns the number of entries in a port's table. */
 int soft_gids(const struct soft_dev *dev);
-void soft_gids_read(struct soft_dev *dev);	/* reads the host's again. L */
-/* 0, EINVAL without such an entry, ENODATA if the entry is empty. L */
+void soft_gids_read(struct soft_dev *dev);	/* reads addresses. L */
+/* Returns 0, EINVAL if there is no such entry, ENODATA if it is empty. L */
 int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
 		  struct soft_gid *ret);
-/* The index of a GID in a port's table, or -1. L */
+/* Returns the index of a GID in a port's table, or -1. L */
 int soft_gid_index(const struct soft_dev *dev, uint32_t port,
 		   const uint8_t gid[16]);
 

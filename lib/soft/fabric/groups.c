@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each node writes the groups that it has members of into its own row, and no
- * other node writes there. The row of a dead node leads nowhere, because the
+ * Each node writes the groups that have members on it into its own row. No
+ * other node writes there. The row of a dead node has no effect, because the
  * node cannot be reached. A sender reads all rows when the epoch has changed.
  * The receiving node looks the group up again, so a wrong row does no harm.
  */

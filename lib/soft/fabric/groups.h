@@ -8,15 +8,20 @@
 
 struct soft_dev;
 
-/* This node has members of the group. slot < SOFT_GROUPS is unused. */
+/*
+ * Adds a group that has members on this node, in an unused slot < SOFT_GROUPS.
+ */
 void soft_groups_add(struct soft_dev *dev, uint32_t slot,
 		     const uint8_t mgid[16]);
 void soft_groups_remove(struct soft_dev *dev, uint32_t slot);
 /* Empties this node's row, which an earlier process may have filled. */
 void soft_groups_clear(struct soft_dev *dev);
-/* Changes with every change of the table. Read it before the table. */
+/*
+ * Returns a number that changes with every change of the table. Read it before
+ * the table.
+ */
 uint32_t soft_groups_epoch(const struct soft_dev *dev);
-/* Whether a node has members of the group. */
+/* Returns true if the group has members on the node. */
 bool soft_groups_has(const struct soft_dev *dev, uint32_t node,
 		     const uint64_t mgid[2]);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A key is 32 random bits. A peer that did not receive a key has to guess all
- * 32 bits, whatever other keys it knows, and a freed key is worth no more than
- * a guess. For a window of type 2 the program chooses the lower 8 bits whenever
- * it binds the window, and only the upper 24 bits are random.
+ * 32 bits, even if it knows other keys. A freed key tells nothing about later
+ * keys. For a window of type 2 the program chooses the lower 8 bits at each
+ * bind, so only the upper 24 bits are random.
  *
- * The table uses open addressing with linear probing. The home of a key is the
- * place that its upper 24 bits name. No two keys have the same upper 24 bits,
- * so a window keeps its place when its key changes. At most half of the places
- * are taken.
+ * The table uses open addressing with linear probing. The upper 24 bits of a
+ * key are the index of its home. No two keys have the same upper 24 bits, so a
+ * window keeps its place when its key changes. At most half of the places are
+ * taken.
  */
 #include "soft/fabric/key.h"
 
@@ -24,7 +24,7 @@
 
 /* ---- random numbers --------------------------------------------------- */
 
-/* getrandom(2) returns up to 256 bytes whole, or fails. */
+/* getrandom(2) returns up to 256 bytes in one call, or fails. */
 _Static_assert(SOFT_KEY_POOL * sizeof(uint32_t) <= 256, "one call");
 
 static int draw(struct soft_keys *keys, uint32_t *ret)
@@ -105,7 +105,9 @@ int soft_key_new(struct soft_keys *keys, struct soft_mr *mr, struct soft_mw *mw,
 		return ENOMEM;
 	if (2 * (keys->count + 1) > keys->mask + 1)
 		err = grow(keys);
-	/* a key is never 0; a program changes the lower bits of a window */
+	/*
+	 * a key is never 0; a program may change the lower 8 bits of a window
+	 */
 	while (!err && (!(mw ? key >> 8 : key) || soft_key_like(keys, key)))
 		err = draw(keys, &key);
 	if (err)
@@ -124,8 +126,8 @@ int soft_key_new(struct soft_keys *keys, struct soft_mr *mr, struct soft_mw *mw,
 }
 
 /*
- * Moves the keys behind the gap up. A key never moves to a place before its
- * home, because a search begins there and ends at the first gap.
+ * Moves up the keys behind the gap. A key never moves before its home, because
+ * a search begins at the home and ends at the first gap.
  */
 static void close_gap(struct soft_keys *keys, uint32_t gap)
 {

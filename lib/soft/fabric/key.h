@@ -29,7 +29,7 @@ struct soft_keys {
 	struct soft_key *at;
 	uint32_t mask;			/* places - 1 */
 	uint32_t count;
-	uint32_t made;			/* since the device was opened */
+	uint32_t made;			/* keys since the device was opened */
 	uint32_t pool[SOFT_KEY_POOL], pooled;
 };
 
@@ -37,7 +37,10 @@ struct soft_keys {
 int soft_keys_init(struct soft_keys *keys);
 void soft_keys_fini(struct soft_keys *keys);
 
-/* Makes a key of a region or a window; the other is NULL. 0 or an errno. */
+/*
+ * Makes a key for a region or a window. The other argument is NULL. Returns 0
+ * or an errno.
+ */
 int soft_key_new(struct soft_keys *keys, struct soft_mr *mr, struct soft_mw *mw,
 		 uint32_t *ret);
 void soft_key_free(struct soft_keys *keys, uint32_t key);

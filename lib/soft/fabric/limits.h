@@ -22,7 +22,7 @@
 #define SOFT_SHOW_MIN	SOFT_SEGMENT	/* shorter messages are copied */
 #define SOFT_SHOW_MAX	(256u << 10)	/* bytes that one record shows */
 #define SOFT_GIDS	32		/* of a port, on Ethernet */
-#define SOFT_GUID_STEP	16		/* from one node's GUID to the next */
+#define SOFT_GUID_STEP	16		/* between the GUIDs of two nodes */
 #define SOFT_MTU	4096
 #define SOFT_GRH	40		/* bytes in front of a datagram */
 #define SOFT_QPN_MCAST	0xffffffu

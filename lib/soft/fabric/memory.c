@@ -17,7 +17,7 @@
 #define MADV_POPULATE_WRITE	23
 #endif
 
-/* Whether all pages are present; they may be read-only. */
+/* Returns true if all pages are present. They may be read-only. */
 static bool resident(uintptr_t from, uintptr_t to)
 {
 	unsigned char in[1024];
@@ -37,7 +37,7 @@ static int populate(uintptr_t from, uintptr_t to, int advice)
 {
 	if (!madvise((void *)from, to - from, advice))
 		return 0;
-	/* EINVAL: not permitted, or a kernel before Linux 5.14 */
+	/* EINVAL: access not permitted, or Linux before 5.14 */
 	if (errno == EINVAL)
 		return madvise((void *)from, 0, advice) ? 0 : EFAULT;
 	return errno == ENOMEM ? EFAULT : errno;
@@ -45,10 +45,10 @@ static int populate(uintptr_t from, uintptr_t to, int advice)
 
 /*
  * Registration must fail for memory that is absent or does not permit the
- * access; otherwise the device's thread would meet SIGSEGV later. Most readable
- * memory is present already. mincore() takes 1 us for a megabyte, and
- * MADV_POPULATE_READ of present pages takes 40 us. mincore() does not tell the
- * permission, so the first and the last page are populated in any case.
+ * access. Otherwise the device's thread would get SIGSEGV later. Most readable
+ * memory is already present. For 1 MiB mincore() takes 1 us, and
+ * MADV_POPULATE_READ takes 40 us. mincore() does not report the permission, so
+ * always populate the first and the last page.
  */
 int soft_touch(void *addr, size_t len, int access)
 {
@@ -67,7 +67,10 @@ int soft_touch(void *addr, size_t len, int access)
 	       populate(to - 4096, to, MADV_POPULATE_READ);
 }
 
-/* A program that polls on the last byte must find the others in place. */
+/*
+ * A program may poll on the last byte, so the other bytes must be visible
+ * before.
+ */
 void soft_copy(void *dst, const void *src, size_t len)
 {
 	size_t head = len > 8 ? len - 8 : 0;

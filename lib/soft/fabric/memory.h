@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /*
- * Maps all pages, as registration on hardware pins them. access is a mask of
+ * Maps all pages, as registration pins pages on hardware. access is a mask of
  * enum ibv_access_flags. Returns 0, or EFAULT if the memory is absent or does
  * not permit the access.
  */

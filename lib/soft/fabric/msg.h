@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 enum soft_msg_type {
-	SOFT_MSG_HELLO = 1,		/* brings rings and a doorbell */
-	SOFT_MSG_WELCOME,		/* brings a doorbell */
+	SOFT_MSG_HELLO = 1,		/* with rings and a doorbell */
+	SOFT_MSG_WELCOME,		/* with a doorbell */
 	SOFT_MSG_FABRIC_ASK,
-	SOFT_MSG_FABRIC,		/* brings the fabric's memory */
-	SOFT_MSG_LOOKUP,		/* names the listener: cm/name.c */
-	SOFT_MSG_REQ,			/* from here on: struct soft_cm_msg */
+	SOFT_MSG_FABRIC,		/* with the fabric's memory */
+	SOFT_MSG_LOOKUP,		/* with the listener: cm/name.c */
+	SOFT_MSG_REQ,			/* from here: struct soft_cm_msg */
 	SOFT_MSG_REP,
 	SOFT_MSG_RTU,
 	SOFT_MSG_REJ,

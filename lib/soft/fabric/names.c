@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel frees a name together with the process that holds it. */
+/* The kernel frees a name when its process ends. */
 #include "soft/fabric/names.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int vname(const struct soft_dev *dev, struct sockaddr_un *un,
 	char *at = un->sun_path + 1;
 	int room = (int)sizeof(un->sun_path) - 1, n, m;
 
-	/* after seteuid() all peers would refuse this process */
+	/* after seteuid() all peers refuse this process */
 	if (geteuid() != dev->uid)
 		return -EACCES;
 	memset(un, 0, sizeof(*un));
@@ -99,7 +99,7 @@ int soft_name_connect(const struct soft_dev *dev, const char *fmt, ...)
 	va_start(ap, fmt);
 	ret = name_connect(dev, fmt, ap);
 	va_end(ap);
-	/* no process of this user has the name */
+	/* for this user, the name does not exist */
 	return ret == -EPERM ? -ECONNREFUSED : ret;
 }
 
@@ -116,7 +116,7 @@ bool soft_name_foreign(const struct soft_dev *dev, const char *fmt, ...)
 	return ret == -EPERM;
 }
 
-/* Every user can bind and connect to an abstract name. */
+/* Needed because every user can bind and connect to an abstract name. */
 bool soft_same_user(int fd)
 {
 	struct ucred cred;

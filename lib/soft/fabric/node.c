@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A node is one process on a fabric. It owns its number by holding a name. Each
- * new node gets the fabric's shared memory from a node that is there. There is
- * no daemon, and nothing remains when the last node ends.
+ * A node is one process on a fabric. It owns its number by holding a name. A
+ * new node gets the fabric's shared memory from another node. There is no
+ * daemon, and nothing remains when the last node ends.
  */
 #include "soft/fabric/node.h"
 
@@ -24,9 +24,9 @@
 #include "soft/fabric/names.h"
 #include "soft/fabric/shared.h"
 
-#define LOCK_TRIES	2000		/* a millisecond each */
+#define LOCK_TRIES	2000		/* of 1 ms each */
 #define ANSWER_MS	300
-#define SOON_MS		20		/* until it asks the next node, too */
+#define SOON_MS		20		/* before it asks the next node, too */
 #define AT_ONCE		32
 #define BACKLOG		1024
 #define SEALS		(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -37,7 +37,7 @@ static int take_lock(struct soft_dev *dev)
 	int fd = -EADDRINUSE;
 
 	for (int i = 0; i < LOCK_TRIES && fd == -EADDRINUSE; i++) {
-		/* a listening socket shows its owner */
+		/* listen, because a listening socket shows its owner */
 		fd = soft_name_listen(dev, 1, "lock");
 		if (fd != -EADDRINUSE)
 			break;
@@ -127,7 +127,7 @@ static int take_answer(struct soft_dev *dev, int fd)
 	return ret;
 }
 
-/* Returns 0 as soon as one of the asked nodes has sent the memory. */
+/* Returns 0 when one of the asked nodes has sent the memory. */
 static int take_answers(struct soft_dev *dev, struct pollfd *asked, nfds_t n,
 			int ms)
 {
@@ -152,10 +152,9 @@ static void forget(struct pollfd *asked, nfds_t n)
 }
 
 /*
- * A stopped node does not answer. If all nodes are stopped, create new memory;
- * this loses only injected faults. Ask the next node after SOON_MS although the
- * previous one may still answer, because this node holds the fabric's lock and
- * others wait for it.
+ * A stopped node does not answer. If all nodes are stopped, creates new memory.
+ * This loses only injected faults. After SOON_MS it asks the next node, too,
+ * because this node holds the fabric's lock and others wait for the lock.
  */
 static int find_fabric(struct soft_dev *dev)
 {
@@ -168,7 +167,7 @@ static int find_fabric(struct soft_dev *dev)
 			 ask_node(dev, node);
 
 		if (fd == -EMFILE || fd == -ENFILE) {
-			/* this node might have answered */
+			/* this node might have the memory */
 			forget(asked, n);
 			return fd;
 		}
@@ -220,7 +219,7 @@ int soft_fabric_name(struct soft_dev *dev, const char *name)
 
 /*
  * All processes of a fabric have the same device GUID, as with hardware.
- * librdmacm remembers the GUID and looks for it after fork() and after closing
+ * librdmacm remembers the GUID, and looks for it after fork() and after closing
  * the device. The GUID is FNV-1a of user and fabric name, locally administered.
  */
 static uint64_t device_guid(const struct soft_dev *dev)
@@ -252,7 +251,7 @@ int soft_node_open(struct soft_dev *dev)
 	}
 	dev->fabric->node[dev->node] = dev->fabric->fresh;
 	soft_faults_take(dev);
-	/* locally administered, never 0; port p has the GUID guid + p */
+	/* locally administered, never 0; port p has GUID guid + p */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
 	dev->guid = (dev->guid & 0x00ffffffffff0000ull) |
 		    0x0200000000000000ull |

@@ -38,7 +38,10 @@ static inline void soft_rec_commit(struct soft_dev *dev, struct soft_wire *w,
 	dev->bells_due = true;
 }
 
-/* Commits a record that nobody waits for. The peer finds it with the next. */
+/*
+ * Commits a record that needs no doorbell. The peer finds it with the next
+ * record.
+ */
 static inline void soft_rec_commit_quiet(struct soft_dev *dev,
 					 struct soft_wire *w)
 {

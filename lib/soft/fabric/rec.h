@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Records: what two nodes write into the rings of a wire. */
+/* Records, which two nodes write into the rings of a wire. */
 #ifndef SOFT_FABRIC_REC_H
 #define SOFT_FABRIC_REC_H
 
@@ -19,7 +19,6 @@ enum soft_op {
 	SOFT_ATOMIC_RESP,
 	SOFT_DATAGRAM,
 	SOFT_PATH,			/* code: enum ibv_mig_state */
-	/* later: DC */
 };
 
 enum {
@@ -29,15 +28,15 @@ enum {
 	SOFT_F_SOLICITED = 1 << 3,
 	SOFT_F_UNRELIABLE = 1 << 4,	/* the responder sends no answer */
 	SOFT_F_GRH = 1 << 5,
-	SOFT_F_PATH = 1 << 6,		/* which of two paths: apm.c */
+	SOFT_F_PATH = 1 << 6,		/* path in use: apm.c */
 	SOFT_F_ACK = 1 << 7,		/* the requester sleeps until the ACK */
 };
 
 /* Why the responder refuses a request. */
 enum soft_nak { SOFT_NAK_RNR = 1, SOFT_NAK_INV_REQ, SOFT_NAK_ACCESS,
 		SOFT_NAK_OP,
-		SOFT_NAK_LOST,		/* never arrived: retry after a time */
-		SOFT_NAK_PUSH,		/* do not show; aux: from now on */
+		SOFT_NAK_LOST,		/* not received: retry after a time */
+		SOFT_NAK_PUSH,		/* do not show; aux: never again */
 		SOFT_NAK_FAULT };	/* no memory at the shown address */
 
 struct soft_rec {
@@ -45,7 +44,7 @@ struct soft_rec {
 	uint8_t op, flags, code;	/* code: enum soft_nak, or SOFT_SHOWN */
 	uint8_t aux;			/* RNR timer, or number of the try */
 	uint32_t dst, src;		/* queue pair numbers */
-	uint32_t psn;			/* number of the message */
+	uint32_t psn;			/* message number */
 	uint32_t imm;			/* immediate data; rkey to invalidate */
 	uint64_t raddr;
 	uint32_t rkey;

@@ -35,14 +35,16 @@ int soft_rings_check(int fd)
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* without seals the peer could truncate the memory: SIGBUS */
+	/* without seals the peer could truncate the memory, and cause SIGBUS */
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
 	    st.st_size != (off_t)SOFT_RINGS_SIZE)
 		return -EPROTO;
 	return 0;
 }
 
-/* Maps the page and the data of one ring, the data twice in a row. */
+/*
+ * Maps the control page and the data of one ring. Maps the data twice in a row.
+ */
 static int map_ring(int fd, off_t shm, off_t data, struct soft_ring *r)
 {
 	const int prot = PROT_READ | PROT_WRITE;

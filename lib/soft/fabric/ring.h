@@ -2,11 +2,12 @@
 /*
  * A ring carries the records of one direction of a wire, from one producer to
  * one consumer. Both processes can write its memory. Each side keeps its own
- * position in private memory and checks the other's position before use. An
- * impossible position breaks the ring and harms nothing else.
+ * position in private memory, and checks the other's position before use. If
+ * the other's position is impossible, the ring is broken, and nothing else is
+ * harmed.
  *
- * The data is mapped twice in a row. Every record is therefore contiguous, and
- * no record that passes soft_ring_avail() leads out of the mapping.
+ * The data is mapped twice in a row. So every record is contiguous, and no
+ * record that passes soft_ring_avail() extends beyond the mapping.
  */
 #ifndef SOFT_FABRIC_RING_H
 #define SOFT_FABRIC_RING_H
@@ -27,15 +28,15 @@ struct soft_ring_shm {
 	_Atomic uint64_t head;		/* written by the consumer */
 	uint8_t pad2[120];
 	/*
-	 * sleeping: the consumer wants a doorbell for a record that someone
-	 * waits for (1), or for every record (2). full: the producer wants a
-	 * doorbell when there is room. Ringing the doorbell clears the flag.
+	 * sleeping: the consumer wants a doorbell for each record that needs it
+	 * (1), or for every record (2). full: the producer wants a doorbell
+	 * when there is room. Ringing the doorbell clears the flag.
 	 */
 	_Atomic uint32_t sleeping;
 	_Atomic uint32_t full;
-	_Atomic uint32_t slow;		/* the consumer: copies are faster */
+	_Atomic uint32_t slow;		/* by the consumer: copying is faster */
 	uint8_t pad3[244];
-	/* the producer: increments end the validity of ranges (rec.h) */
+	/* the producer increments a counter to withdraw ranges (rec.h) */
 	_Atomic uint32_t withdrawn[SOFT_COUNTERS];
 	uint8_t pad4[4096 - 512 - 4 * SOFT_COUNTERS];
 };
@@ -46,7 +47,7 @@ struct soft_ring {
 	uint8_t *data;
 	uint64_t pos;			/* own position */
 	uint64_t seen;			/* the other side's, last read */
-	bool broken;			/* the shared state is impossible */
+	bool broken;			/* the shared state was impossible */
 };
 
 static inline size_t soft_ring_round(size_t len)
@@ -54,7 +55,10 @@ static inline size_t soft_ring_round(size_t len)
 	return (len + SOFT_RING_ALIGN - 1) & ~(size_t)(SOFT_RING_ALIGN - 1);
 }
 
-/* Returns the place for a record of len bytes; NULL without room, or broken. */
+/*
+ * Returns the place for a record of len bytes, or NULL if there is no room or
+ * the ring is broken.
+ */
 static inline void *soft_ring_reserve(struct soft_ring *r, size_t len)
 {
 	size_t need = soft_ring_round(len);
@@ -78,7 +82,7 @@ static inline void soft_ring_commit(struct soft_ring *r, size_t len)
 	atomic_store_explicit(&r->shm->tail, r->pos, memory_order_release);
 }
 
-/* Returns the number of bytes to read; 0 if the ring is broken. */
+/* Returns the number of bytes to read, or 0 if the ring is broken. */
 static inline size_t soft_ring_avail(struct soft_ring *r)
 {
 	uint64_t n;
@@ -111,7 +115,7 @@ static inline void soft_ring_consume(struct soft_ring *r, size_t len)
 
 /*
  * The shared memory of a wire. Ring 0 carries records from the node that made
- * the memory to its peer, ring 1 carries records back.
+ * the memory, ring 1 carries records to it.
  */
 #define SOFT_RINGS_SIZE	(2 * (sizeof(struct soft_ring_shm) + SOFT_RING_SIZE))
 
@@ -120,7 +124,7 @@ int soft_rings_create(void);
 /* Returns -EPROTO unless fd has the size and seals of soft_rings_create(). */
 int soft_rings_check(int fd);
 int soft_rings_map(int fd, struct soft_ring rings[2]);
-/* Makes one ring with both ends in this process: the wire to itself. */
+/* Makes one ring with both ends in this process. */
 int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx);
 void soft_ring_unmap(struct soft_ring *r);
 

@@ -13,7 +13,7 @@ size_t soft_addr_len(const struct sockaddr_storage *a)
 
 in_port_t *soft_addr_port(struct sockaddr_storage *a)
 {
-	/* both families have the port at the same offset */
+	/* sin_port and sin6_port have the same offset */
 	return &((struct sockaddr_in *)a)->sin_port;
 }
 
@@ -38,9 +38,7 @@ void soft_addr_unmap(struct sockaddr_storage *a)
 	memcpy(a, &in, sizeof(in));
 }
 
-/*
- * Asks the kernel by binding a socket, which can fail for want of descriptors.
- */
+/* Binds a socket to ask the kernel. Fails if no descriptor is left. */
 int soft_addr_local(const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage a = *addr;

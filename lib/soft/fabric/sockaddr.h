@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Socket addresses, IPv4 and IPv6, and whether this host has one. */
+/* Socket addresses, IPv4 and IPv6. */
 #ifndef SOFT_FABRIC_SOCKADDR_H
 #define SOFT_FABRIC_SOCKADDR_H
 
@@ -9,12 +9,14 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-size_t soft_addr_len(const struct sockaddr_storage *a);	/* 0: other family */
+size_t soft_addr_len(const struct sockaddr_storage *a);	/* 0: another family */
 in_port_t *soft_addr_port(struct sockaddr_storage *a);
 bool soft_addr_is_any(const struct sockaddr_storage *a);
 /* Turns an IPv4-mapped IPv6 address into an IPv4 address. */
 void soft_addr_unmap(struct sockaddr_storage *a);
-/* Returns 0 for an address of this host, -EADDRNOTAVAIL, or another -errno. */
+/*
+ * Returns 0 for an address of this host, else -EADDRNOTAVAIL or another -errno.
+ */
 int soft_addr_local(const struct sockaddr_storage *addr);
 int soft_gid_local(const uint8_t gid[16]);	/* likewise */
 

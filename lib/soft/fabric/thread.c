@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The device's thread completes one-sided operations while the program does
- * something else. A doorbell, a socket or a timer wakes the thread. While the
- * program polls, the device is covered: polls make the progress, peers ring no
- * doorbells, and the thread checks once a millisecond that polls go on.
+ * something else. A doorbell, a socket or a timer wakes the thread. If the
+ * program polls, the device is covered. Then polls make progress, peers ring no
+ * doorbells, and the thread checks every millisecond that the program still
+ * polls.
  */
 #include "soft/fabric/thread.h"
 
@@ -26,8 +27,8 @@
 #include "soft/fabric/upward.h"
 #include "soft/fabric/wire.h"
 
-#define REST_NS	20000000ull	/* of a listener that cannot accept */
-#define ROUNDS	64		/* of progress before the lock is given up */
+#define REST_NS	20000000ull	/* for a listener that cannot accept */
+#define ROUNDS	64		/* of progress, then unlock */
 
 uint64_t soft_now(void)
 {
@@ -102,7 +103,7 @@ void soft_spare_put(struct soft_dev *dev, int fd)
 
 /* ---- timers ----------------------------------------------------------- */
 
-/* A timerfd that expires too early costs a wakeup and nothing else. */
+/* An early timerfd only costs a wake-up. */
 static void timer_arm(struct soft_dev *dev, const struct soft_timer *t)
 {
 	struct itimerspec its = { 0 };
@@ -131,7 +132,7 @@ static struct soft_timer *timer_first(const struct soft_dev *dev)
 	return first;
 }
 
-/* Timers with the same delay expire in the order in which they are set. */
+/* Timers with the same delay expire in the order in which they were set. */
 void soft_timer_set(struct soft_dev *dev, struct soft_timer *t, uint64_t ns)
 {
 	uint64_t delay = max(ns, (uint64_t)1);
@@ -246,7 +247,7 @@ void soft_uncover(struct soft_dev *dev)
 		if (!soft_fabric_upward.progress(dev))
 			return;
 	}
-	/* records keep arriving: the thread goes on */
+	/* more records arrive, so the thread continues */
 	soft_ring_bell(dev->bell);
 }
 
@@ -262,7 +263,7 @@ static void work(struct soft_dev *dev, uint32_t *polls)
 		soft_uncover(dev);
 		return;
 	}
-	/* records keep arriving: let the program have the lock, then go on */
+	/* more records arrive; unlock for the program, then continue */
 	dev->covered = false;
 	soft_ring_bell(dev->bell);
 }
@@ -276,7 +277,10 @@ static void *thread(void *arg)
 	(void)pthread_setname_np(pthread_self(), "soft-hca");
 	for (;;) {
 		struct epoll_event ev;
-		/* one event at a time: its handler may remove other watches */
+		/*
+		 * one event at a time, because its handler may remove other
+		 * watches
+		 */
 		int n = epoll_wait(dev->epfd, &ev, 1, timeout);
 
 		soft_lock(dev);
@@ -345,7 +349,7 @@ int soft_thread_start(struct soft_dev *dev)
 
 	if (ret)
 		goto err;
-	/* signals belong to the program's own threads */
+	/* only the program's own threads may handle signals */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = -pthread_create(&dev->thread, NULL, thread, dev);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device's thread: descriptors, timers, and when it sleeps. */
+/* The device's thread: descriptors, timers, sleeping. */
 #ifndef SOFT_FABRIC_THREAD_H
 #define SOFT_FABRIC_THREAD_H
 
@@ -34,13 +34,13 @@ void soft_watch_mod(struct soft_dev *dev, struct soft_watch *w,
 		    uint32_t events);
 void soft_watch_del(struct soft_dev *dev, struct soft_watch *w);	/* L */
 /*
- * Ignores a listener for a moment after accept() failed for want of
- * descriptors. Callers wait in its backlog meanwhile. Reads errno. L
+ * Call it after accept() has failed because no descriptor is left. Ignores the
+ * listener for a moment. Clients wait in its backlog. Reads errno. L
  */
 void soft_watch_rest(struct soft_dev *dev, struct soft_watch *w);
 /*
- * accept() for a caller that is answered and closed at once. Without a free
- * descriptor it uses the spare one. Call soft_spare_put() afterwards. L
+ * accept() for a client that is answered and closed at once. If no descriptor
+ * is free, uses the spare descriptor. Call soft_spare_put() afterwards. L
  */
 int soft_spare_accept(struct soft_dev *dev, int listener);
 void soft_spare_put(struct soft_dev *dev, int fd);
@@ -55,10 +55,10 @@ void soft_cover(struct soft_dev *dev);
 void soft_uncover(struct soft_dev *dev);
 /*
  * From now on this device wants a doorbell for every acknowledgement, because
- * something waits for one that its request did not ask for. This is rare. L
+ * it waits for one that its request did not ask for. This is rare. L
  */
 void soft_heed(struct soft_dev *dev);
-/* The value for `sleeping` in struct soft_ring_shm. */
+/* Returns the value for `sleeping` in struct soft_ring_shm. */
 uint32_t soft_sleeps(const struct soft_dev *dev);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls from fabric/ into the layers above it. soft.c fills the table in. All
- * L.
+ * Calls from fabric/ into the layers above. soft.c fills the table in. All L.
  */
 #ifndef SOFT_FABRIC_UPWARD_H
 #define SOFT_FABRIC_UPWARD_H
@@ -16,21 +15,23 @@ struct soft_wire;
 
 struct soft_fabric_upward {
 	/*
-	 * Consumes records and pushes pending ones. Returns true if there were
-	 * any.
+	 * Consumes records, and pushes for pending queue pairs. Returns true if
+	 * there were any.
 	 */
 	bool (*progress)(struct soft_dev *dev);
-	/* A completion queue has overrun: fail its queue pairs. */
+	/* A completion queue has overrun, so its queue pairs must fail. */
 	void (*overrun)(struct soft_dev *dev);
-	/* A known wire died. */
+	/* A wire with a known peer has died. */
 	void (*wire_down)(struct soft_dev *dev, struct soft_wire *w);
 	/* A message of the connection manager has arrived. */
 	void (*message)(struct soft_dev *dev, struct soft_wire *w,
 			const struct soft_msg *msg, size_t len);
-	/* An order of rdmamsg-soft-ctl(1). Returns 0 or -errno: close fd. */
+	/*
+	 * An order of rdmamsg-soft-ctl(1). If it returns -errno, fd is closed.
+	 */
 	int (*control)(struct soft_dev *dev, int fd, const struct soft_msg *msg,
 		       size_t len);
-	/* dev->faults.port changed; it was as in *were. */
+	/* dev->faults.port has changed from *were. */
 	void (*ports)(struct soft_dev *dev, const struct soft_faults *were);
 	/* This process is a forked child: its contexts lose the device. */
 	void (*forked)(struct soft_dev *dev);

@@ -2,21 +2,21 @@
 /*
  * A large payload is copied once instead of twice. The sender shows the address
  * of the payload, and the receiver reads it with process_vm_readv(2). No
- * process ever writes into another one, because a late read can be noticed and
- * dropped and a late write cannot. Each end checks its own memory with its own
- * keys. A peer that lies about addresses only gets its own memory read. No end
- * waits for the other.
+ * process writes into another process. A late read can be noticed and dropped,
+ * but a late write cannot. Each end checks its own memory with its own keys. A
+ * peer that lies about addresses only gets its own memory read. No end waits
+ * for the other.
  *
  * The sender withdraws a range before its memory may get another use: when the
  * region or window is destroyed, or the request ends. Withdrawing increments a
- * counter. The receiver checks the counter after it has read the bytes, as the
- * reader of a seqlock does.
+ * counter. The receiver checks the counter after it has read the bytes, like
+ * the reader of a seqlock.
  *
  * Every payload can go through the ring instead. A receiver that cannot fetch
  * sends SOFT_NAK_PUSH, and the sender copies the payload into the ring. The
- * kernel looks up each page of a fetch, so the faster way depends on the size
- * of the pages. The receiver measures both ways, and the sender takes the
- * slower way now and then to measure it again.
+ * kernel looks up each page of a fetch, so the faster way depends on the page
+ * size. The receiver measures both ways. The sender takes the slower way now
+ * and then, so that the receiver can measure it again.
  */
 #include "soft/fabric/vm.h"
 
@@ -71,7 +71,7 @@ bool soft_vm_shows(struct soft_wire *w, uint32_t len)
 	if (likely(len < SOFT_SHOW_MIN) || !w->shows)
 		return false;
 	slow = atomic_load_explicit(&w->tx.shm->slow, memory_order_relaxed);
-	/* the second message measures the way that the first did not take */
+	/* the second message takes the other way than the first */
 	return slow == (++w->turn % TURNS == 2);
 }
 
@@ -80,7 +80,10 @@ static _Atomic uint32_t *counter(struct soft_ring *r, uint32_t i)
 	return &r->shm->withdrawn[i & (SOFT_COUNTERS - 1)];
 }
 
-/* The peer gets the index of the counter and no bit of the key. */
+/*
+ * Appends a range. The peer learns the index of the counter, but no bit of the
+ * key.
+ */
 void soft_vm_add(const struct soft_dev *dev, struct soft_wire *w,
 		 const void *at, uint32_t len, uint32_t key,
 		 struct soft_shown *ret)
@@ -108,7 +111,7 @@ void soft_vm_withdraw(struct soft_dev *dev, uint32_t key)
 	const struct soft_key *k = soft_key_at(&dev->keys, key);
 	struct list *n;
 
-	/* the key was freed before the request that names it ended */
+	/* the key was freed before the request with the key ended */
 	if (!k)
 		return;
 	list_for_each(n, &dev->wires) {
@@ -117,7 +120,7 @@ void soft_vm_withdraw(struct soft_dev *dev, uint32_t key)
 		atomic_fetch_add_explicit(counter(&w->tx, k->counter), 1,
 					  memory_order_relaxed);
 	}
-	/* before the next use of the memory; pairs with the fence in valid() */
+	/* pairs with the fence in valid(); memory may be reused after it */
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -146,8 +149,8 @@ bool soft_vm_decode(struct soft_wire *w, struct soft_rec *rec,
 }
 
 /*
- * Whether the bytes that were read are the payload. The socket must be open:
- * the pid then still belongs to the peer. No range may be withdrawn.
+ * Returns true if the bytes read are the payload. An open socket proves that
+ * the pid still belongs to the peer. No range may be withdrawn.
  */
 static bool valid(const struct soft_fetch *from)
 {
@@ -172,12 +175,15 @@ static uint32_t cost(uint32_t best, uint64_t ns, uint32_t len)
 {
 	uint64_t each = ns * SOFT_SEGMENT / len + 1;
 
-	/* ignore an interrupted sample; let a lasting change through slowly */
+	/*
+	 * limit the growth: ignore an interrupted sample, follow a lasting
+	 * change
+	 */
 	return best ? (uint32_t)min(each, (uint64_t)best + best / 16 + 1) :
 	       (uint32_t)min(each, (uint64_t)UINT32_MAX / 2);
 }
 
-/* Prefers fetching up to 25 % above the cost of the copy from the ring. */
+/* Prefers fetching if it costs at most 25 % more than copying from the ring. */
 static void compare(struct soft_wire *w)
 {
 	uint32_t slow = w->push_cost && w->fetch_cost &&
@@ -228,7 +234,7 @@ int soft_vm_read(const struct soft_fetch *from, struct iovec *to, uint32_t n,
 			(void *)(uintptr_t)from->shown.range[i].addr,
 			from->shown.range[i].len,
 		};
-	/* a program polls on the last bytes: write them when they are valid */
+	/* a program may poll on the last bytes, so write them after valid() */
 	last->iov_len -= tail;
 	to[n] = (struct iovec){ end, tail };
 	got = process_vm_readv(w->pid, to, n + 1, there, from->shown.count, 0);

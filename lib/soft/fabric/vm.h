@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large payloads stay in the sender's memory: the sender shows their addresses
+ * Large payloads stay in the sender's memory. The sender shows their addresses,
  * and the receiver fetches the bytes. All L.
  */
 #ifndef SOFT_FABRIC_VM_H
@@ -33,7 +33,7 @@ void soft_vm_init(const struct soft_dev *dev, struct soft_wire *w);
 
 /* ---- showing ---------------------------------------------------------- */
 
-/* Whether to show a message of this length instead of copying it. */
+/* Returns true if a message of this length is to be shown, not copied. */
 bool soft_vm_shows(struct soft_wire *w, uint32_t len);
 /* Appends a range, valid until soft_vm_withdraw() of its key. */
 void soft_vm_add(const struct soft_dev *dev, struct soft_wire *w,
@@ -43,7 +43,7 @@ void soft_vm_add(const struct soft_dev *dev, struct soft_wire *w,
 int soft_vm_show_at(const struct soft_dev *dev, struct soft_wire *w,
 		    const void *at, uint32_t len, uint32_t key,
 		    struct soft_shown *ret);
-/* Ends the validity of all ranges of a key. Call it before freeing the key. */
+/* Ends the validity of all ranges of a key. Call it before the key is freed. */
 void soft_vm_withdraw(struct soft_dev *dev, uint32_t key);
 
 /* ---- fetching --------------------------------------------------------- */
@@ -52,18 +52,18 @@ void soft_vm_withdraw(struct soft_dev *dev, uint32_t key);
 bool soft_vm_decode(struct soft_wire *w, struct soft_rec *rec,
 		    const void *payload, struct soft_fetch *ret);
 /*
- * Fetches len bytes into to[0] ... to[n - 1]. to[] has room for n + 1 elements
+ * Fetches len bytes into to[0] ... to[n - 1]. to[] must have n + 1 elements,
  * and is overwritten. Lower addresses become visible before higher ones. The
  * last bytes become visible only if all ranges are still valid.
  *
  * Returns -EACCES if to[] is no writable memory, -EFAULT if the shown ranges
  * are no memory of the peer, -EAGAIN if the sender must copy this payload,
- * and -EPERM if the sender must copy from now on.
+ * -EPERM if the sender must copy from now on.
  */
 int soft_vm_read(const struct soft_fetch *from, struct iovec *to, uint32_t n,
 		 uint32_t len);
 int soft_vm_fetch(const struct soft_fetch *from, void *at, uint32_t len);
-/* Measures a segment that was copied out of the ring since this time. */
+/* Measures the copy of a segment out of the ring, which began at 'since'. */
 void soft_vm_landed(struct soft_wire *w, uint64_t since);
 
 #endif

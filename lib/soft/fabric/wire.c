@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first node that needs a wire makes it. The socket of a wire tells each
- * end that the other process has ended. Two nodes that make a wire to each
- * other at the same time get two wires: each node sends on one of them and
- * reads both.
+ * The first node that needs a wire makes it. The socket of a wire reports to
+ * each end when the other process ends. If two nodes make a wire to each other
+ * at the same time, they get two wires. Then each node sends on one and reads
+ * both.
  */
 #include "soft/fabric/wire.h"
 
@@ -82,7 +82,7 @@ static void wire_ready(struct soft_dev *dev, struct soft_wire *w)
 		dev->to[w->peer] = w;
 }
 
-/* ---- the end of one --------------------------------------------------- */
+/* ---- the end of a wire ------------------------------------------------ */
 
 void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
 {
@@ -111,7 +111,7 @@ void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	w->refs++;
 	if (w->known)
 		soft_fabric_upward.wire_down(dev, w);
-	/* no one pushes into the ring of a dead wire */
+	/* nothing pushes into the ring of a dead wire */
 	soft_ring_unmap(&w->tx);
 	if (w->mine || w->peer != dev->node)
 		soft_ring_unmap(&w->rx);
@@ -128,7 +128,7 @@ void soft_wires_close(struct soft_dev *dev)
 					       struct soft_wire, node));
 }
 
-/* ---- making one ------------------------------------------------------- */
+/* ---- making a wire ---------------------------------------------------- */
 
 static int make_loop(struct soft_dev *dev, struct soft_wire *w)
 {
@@ -205,9 +205,9 @@ int soft_wire_get(struct soft_dev *dev, uint32_t node, struct soft_wire **ret)
 }
 
 /*
- * Accepts a file without a type that is writable. /proc/self/fd would name the
- * kind of file, but /proc need not be mounted. Among such files only an eventfd
- * can block a writer, and with O_NONBLOCK an eventfd does not block either.
+ * Returns true for a writable file without a type. /proc/self/fd has the kind
+ * of file, but /proc need not be mounted. Of such files only an eventfd can
+ * block a writer, and with O_NONBLOCK it does not block either.
  */
 static bool is_eventfd(int fd)
 {
@@ -218,7 +218,7 @@ static bool is_eventfd(int fd)
 	       poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
 }
 
-/* Writing to the descriptor that a peer sends as doorbell must not block. */
+/* Takes the doorbell that a peer has sent. Writing to it must not block. */
 static int take_bell(struct soft_wire *w, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -256,7 +256,7 @@ static int on_hello(struct soft_dev *dev, struct soft_wire *w,
 	w->rx = rings[0];
 	w->peer = msg->node;
 	wire_ready(dev, w);
-	/* if the peer has ended, its records in the ring still count */
+	/* if the peer has ended, its records in the ring are still valid */
 	(void)soft_msg_send(w->sock.fd, &welcome, sizeof(welcome), &dev->bell,
 			    1);
 	return 0;
@@ -294,7 +294,9 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 		ret = take_bell(w, fds[0]);
 		if (!ret)
 			fds[0] = -1;
-		/* ring for records that were pushed before the doorbell came */
+		/*
+		 * ring for records that were pushed before the doorbell arrived
+		 */
 		w->dirty = SOFT_NEWS;
 		dev->bells_due = true;
 		return ret;
@@ -335,7 +337,7 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	}
 	if (list_empty(&w->outbox))
 		ret = soft_msg_send(w->sock.fd, msg, len, NULL, 0);
-	/* it has been killed, and the thread has not seen that yet */
+	/* the peer was killed, and the thread has not noticed yet */
 	if (ret == -EPIPE)
 		ret = -ECONNRESET;
 	if (ret != -EAGAIN)
@@ -365,7 +367,7 @@ static void take_rest(struct soft_dev *dev, struct soft_wire *w)
 		 end - w->rx.pos - 1 < SOFT_RING_SIZE);
 }
 
-/* Whether this process can open n more descriptors; sets errno if not. */
+/* Returns true if this process can open n more descriptors. Else sets errno. */
 static bool have_room(int fd, int n)
 {
 	int more = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
@@ -381,8 +383,9 @@ static bool have_room(int fd, int n)
 }
 
 /*
- * A HELLO brings two descriptors. The kernel drops them if this process cannot
- * open two more, so the HELLO then stays in the socket and its sender waits.
+ * Returns true if a HELLO must wait. It brings two descriptors, and the kernel
+ * drops them if this process cannot open two more. So the HELLO stays in the
+ * socket.
  */
 static bool must_wait(const struct soft_wire *w)
 {
@@ -406,7 +409,7 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 	for (int i = 0; i < 64 && !w->dead; i++) {
 		int fds[2], got;
 
-		/* a sender that has ended does not wait */
+		/* do not wait if the sender has ended */
 		if (!(events & EPOLLHUP) && unlikely(must_wait(w))) {
 			soft_watch_rest(dev, watch);
 			break;
@@ -456,8 +459,8 @@ static bool take_back(_Atomic uint32_t *flag)
 }
 
 /*
- * The doorbell is an edge-triggered eventfd that no one reads. A peer could
- * fill its counter, so a writer that gets EAGAIN empties the counter first.
+ * The doorbell is an edge-triggered eventfd that is normally not read. A peer
+ * could fill its counter. So after EAGAIN the writer empties the counter first.
  */
 void soft_ring_bell(int fd)
 {
@@ -504,7 +507,7 @@ void soft_bells(struct soft_dev *dev)
 
 /*
  * Keeps one entry per queue pair of the peer, because each has at most one
- * connection. A peer that reads no NAKs can therefore cause SOFT_QPS entries.
+ * connection. So a peer that reads no NAKs can cause at most SOFT_QPS entries.
  */
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec)
 {

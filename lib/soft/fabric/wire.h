@@ -17,7 +17,7 @@
 /* The most urgent record since the last doorbell: none, QUIET, NEWS. */
 enum { SOFT_CLEAN, SOFT_QUIET, SOFT_NEWS };
 
-/* A request for a queue pair that this node does not have. */
+/* A request that must get a SOFT_NAK_LOST. */
 struct soft_lost {
 	uint32_t dst, src, psn;
 	uint8_t aux;
@@ -26,11 +26,11 @@ struct soft_lost {
 /* A wire to another process, or to this one. */
 struct soft_wire {
 	struct list node;		/* dev->wires */
-	struct soft_watch sock;		/* fd -1: to this process */
+	struct soft_watch sock;		/* fd -1: wire to this process */
 	uint32_t peer;			/* node number */
 	bool known;			/* the peer has sent its number */
 	bool mine;			/* this process made the wire */
-	uint8_t dirty;			/* committed since soft_bells() */
+	uint8_t dirty;			/* most urgent record, see above */
 	bool eaten;			/* consumed since soft_bells() */
 	bool dead;
 	struct soft_ring tx, rx;
@@ -51,14 +51,14 @@ struct soft_wire {
 	uint32_t lost_count, lost_room;
 };
 
-/* Returns the wire to a node with a reference; makes it if needed. L */
+/* Returns the wire to a node with a reference. Makes the wire if needed. L */
 int soft_wire_get(struct soft_dev *dev, uint32_t node, struct soft_wire **ret);
 void soft_wire_hold(struct soft_wire *w);
 void soft_wire_put(struct soft_dev *dev, struct soft_wire *w);
 void soft_wire_down(struct soft_dev *dev, struct soft_wire *w);	/* L */
 int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 		   const struct soft_msg *msg, size_t len);
-/* Sends SOFT_NAK_LOST for the request, as soon as the ring has room. L */
+/* Sends SOFT_NAK_LOST for the request when the ring has room. L */
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec);
 void soft_wires_close(struct soft_dev *dev);
 void soft_bells(struct soft_dev *dev);
