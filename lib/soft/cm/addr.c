@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands: resolving addresses. The device reaches this host and no other. */
+/* Commands: resolving addresses. The device reaches only this host. */
 #include "soft/cm/id.h"
 
 #include <endian.h>
@@ -58,7 +58,7 @@ static void loopback(struct sockaddr_storage *a)
 			htonl(INADDR_LOOPBACK);
 }
 
-/* On one host the source address is the destination address. */
+/* Uses the destination address as source, because both are on one host. */
 static void default_source(struct soft_cm_id *id)
 {
 	uint16_t port = *soft_addr_port(&id->src);
@@ -76,9 +76,9 @@ static void default_source(struct soft_cm_id *id)
 }
 
 /*
- * A bound id keeps its address, whatever source it is given: Linux,
+ * A bound id keeps its address and ignores the source: Linux,
  * resolve_prepare_src(). Only a source with a port gets a name. Other ids need
- * none, because they do not listen.
+ * no name, because they do not listen.
  */
 static int set_source(struct soft_cm_id *id, struct sockaddr_storage *src)
 {
@@ -97,7 +97,7 @@ static int set_source(struct soft_cm_id *id, struct sockaddr_storage *src)
 	return ret;
 }
 
-/* Whether both are of one family. The IPv6 wildcard includes IPv4. */
+/* Returns true if the families match. The IPv6 wildcard includes IPv4. */
 static bool match(const struct sockaddr_storage *src,
 		  const struct sockaddr_storage *dst, sa_family_t given)
 {
@@ -105,7 +105,9 @@ static bool match(const struct sockaddr_storage *src,
 	       (soft_addr_is_any(src) && src->ss_family == given);
 }
 
-/* Returns 0 if the device reaches id->dst, -ENODEV if not, or -errno. */
+/*
+ * Returns 0 if the device reaches id->dst, -ENODEV if it does not, or -errno.
+ */
 static int find_dst(const struct soft_cm_id *id)
 {
 	int ret;
@@ -183,7 +185,10 @@ int soft_cm_resolve_route(struct soft_cm_file *file,
 	return ret;
 }
 
-/* An id that is bound to the wildcard is on no device yet. */
+/*
+ * Returns false if the id is bound to the wildcard, because it has no device
+ * yet.
+ */
 bool soft_cm_on_device(const struct soft_cm_id *id)
 {
 	return (id->state >= SOFT_CM_ADDR && id->state != SOFT_CM_LISTEN) ||

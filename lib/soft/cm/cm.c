@@ -14,10 +14,10 @@
 #define TIMEOUT_DEFAULT	17	/* ack timeout, as in Linux 6.12 */
 
 /*
- * Decrements the descriptor for an event that was removed unread. Another
- * thread may have decremented it already, and the descriptor may be blocking,
- * so read with RWF_NOWAIT. If the kernel lacks RWF_NOWAIT for eventfds, the
- * count stays too high, and soft_cm_get_event() returns -EAGAIN once.
+ * Decrements the descriptor for an event that is removed unread. Another thread
+ * may have decremented it already, and the descriptor may be blocking. So read
+ * with RWF_NOWAIT. If the kernel lacks RWF_NOWAIT for eventfds, the count stays
+ * too high, and soft_cm_get_event() returns -EAGAIN once.
  */
 void soft_cm_uncount(struct soft_cm_file *file)
 {
@@ -132,8 +132,9 @@ void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev)
 }
 
 /*
- * An id that the program has not accepted has no uid, so no event can name it.
- * Accepting the id will fail. Linux: ucma_event_handler().
+ * Raises an event, unless the program has not accepted the id yet. Such an id
+ * has no uid to put into the event. Accepting the id fails later. Linux:
+ * ucma_event_handler().
  */
 void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status)
 {
@@ -384,14 +385,17 @@ static bool has_peer(const struct soft_cm_id *id)
 		id->state == SOFT_CM_CONNECTED);
 }
 
-/* Whether the id is on the device but has no connection: datagram, or bound. */
+/*
+ * Returns true if the id is on the device without a connection: datagram, or
+ * bound.
+ */
 static bool is_apart(const struct soft_cm_id *id)
 {
 	return soft_cm_on_device(id) &&
 	       (soft_cm_is_ud(id) || id->state == SOFT_CM_BOUND);
 }
 
-/* Linux cma_ib_init_qp_attr(): no remote access yet. */
+/* Linux: cma_ib_init_qp_attr(). Remote access comes later. */
 static void init_apart(const struct soft_cm_id *id, struct ib_uverbs_qp_attr *a)
 {
 	a->qp_attr_mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT;
@@ -404,7 +408,7 @@ static void init_apart(const struct soft_cm_id *id, struct ib_uverbs_qp_attr *a)
 	}
 }
 
-/* Linux ib_cm_init_qp_attr(), drivers/infiniband/core/cm.c. */
+/* Linux: ib_cm_init_qp_attr(), drivers/infiniband/core/cm.c. */
 int soft_cm_init_qp_attr(struct soft_cm_file *file,
 			 const struct rdma_ucm_init_qp_attr *cmd,
 			 struct ib_uverbs_qp_attr *a)

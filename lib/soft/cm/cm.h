@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The commands of the kernel's rdma_cm device, <rdma/rdma_user_cm.h>, as
- * functions. cma/ makes librdmacm's asynchronous calls of them. preload/ passes
- * the commands on that an unmodified librdmacm writes to the device.
+ * functions. cma/ implements the asynchronous calls of librdmacm with them.
+ * preload/ passes on the commands that an unmodified librdmacm writes to the
+ * device.
  *
- * Every command returns 0 or -errno and locks the device itself. The answer
+ * Every command locks the device itself, and returns 0 or -errno. The answer
  * goes to resp. The response pointer in the command is ignored.
  */
 #ifndef SOFT_CM_CM_H
@@ -18,7 +19,7 @@
 
 struct soft_dev;
 
-/* An open rdma_cm device: a queue of events behind a descriptor. */
+/* An open rdma_cm device: a queue of events and a descriptor. */
 struct soft_cm_file {
 	struct soft_dev *dev;
 	struct list node;		/* dev->cm_files */

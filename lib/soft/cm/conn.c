@@ -34,7 +34,7 @@ static int send_msg(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (!id->wire)
 		return -ECONNRESET;
 	if (!soft_cm_carried(id->file->dev))
-		return 0;		/* the port loses it */
+		return 0;		/* the port loses the message */
 	return soft_wire_send(id->file->dev, id->wire, &m->hdr, sizeof(*m));
 }
 
@@ -98,7 +98,7 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 
 /* ---- the active side -------------------------------------------------- */
 
-/* Repeats the request in BUSY_NS, as often as hardware would. */
+/* Repeats the request after BUSY_NS, as often as hardware would. */
 void soft_cm_later(struct soft_cm_id *id)
 {
 	if (++id->tries > BUSY_TRIES) {
@@ -111,7 +111,7 @@ void soft_cm_later(struct soft_cm_id *id)
 
 void soft_cm_not_found(struct soft_cm_id *id, int status)
 {
-	/* take the request back */
+	/* withdraw the request */
 	if (id->state == SOFT_CM_REQ_SENT)
 		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 	id->state = SOFT_CM_OVER;
@@ -220,7 +220,7 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 				   SOFT_PRIVATE_REP) ||
 	    p->responder_resources > SOFT_MAX_RD ||
 	    p->initiator_depth > SOFT_MAX_RD) {
-		/* the kernel rejects the peer if accept fails */
+		/* the kernel rejects the peer when accept fails */
 		soft_cm_hang_up(id);
 		goto out;
 	}

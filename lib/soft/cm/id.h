@@ -45,7 +45,7 @@ struct soft_cm_id {
 	bool afonly;
 	uint8_t ack_timeout;		/* 0: default */
 
-	/* listener: its names, two for IPv6 that includes IPv4 */
+	/* listener: its names; two for IPv6 that includes IPv4 */
 	struct soft_watch sock[2];
 	uint32_t backlog, waiting;	/* requests not yet accepted */
 
@@ -55,7 +55,7 @@ struct soft_cm_id {
 	uint32_t tries;
 	struct soft_wire *wire;
 	uint32_t peer;			/* handle of the peer's id */
-	uint32_t listener;		/* handle, while the request waits */
+	uint32_t listener;		/* handle, until accepted */
 	struct rdma_ucm_conn_param param; /* of connect or accept */
 	uint32_t psn, peer_psn, peer_qpn;
 	uint8_t responder_resources, initiator_depth;
@@ -66,9 +66,9 @@ struct soft_cm_id {
 
 struct soft_cm_event {
 	struct list node;		/* file->events */
-	uint32_t owner;			/* handle: counts in events_reported */
+	uint32_t owner;			/* handle; counts in events_reported */
 	uint32_t child;			/* CONNECT_REQUEST: the new id */
-	uint32_t mc;			/* group: counts there as well */
+	uint32_t mc;			/* group; counts there, too */
 	struct rdma_ucm_event_resp resp;
 };
 
@@ -116,7 +116,7 @@ void soft_cm_event_post(struct soft_cm_id *owner, struct soft_cm_event *ev);
 void soft_cm_uncount(struct soft_cm_file *file);
 void soft_cm_raise(struct soft_cm_id *id, uint32_t type, int status);
 void soft_cm_hang_up(struct soft_cm_id *id);
-/* conn.c. The lookup has found the node of the listener, or failed. */
+/* conn.c. The lookup has found the node of the listener, or has failed. */
 void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
 void soft_cm_not_found(struct soft_cm_id *id, int status);
 void soft_cm_later(struct soft_cm_id *id);
@@ -128,7 +128,7 @@ void soft_cm_end_lookup(struct soft_cm_id *id);
 bool soft_cm_on_device(const struct soft_cm_id *id);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
-/* Puts a port into id->src that may be free. */
+/* Sets the port of id->src to a port that may be free. */
 void soft_cm_new_port(struct soft_cm_id *id);
 /* conn.c. Sends a message without private data to the peer, if any. */
 int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
@@ -144,7 +144,7 @@ static inline size_t soft_cm_request_len(uint8_t qp_type)
 				       SOFT_PRIVATE_REQ;
 }
 
-/* Whether CM messages pass, which use port 1. */
+/* Returns true if CM messages pass. They use port 1. */
 static inline bool soft_cm_carried(const struct soft_dev *dev)
 {
 	return likely(!dev->faulty) || soft_port_carries(dev, 1);
@@ -165,7 +165,7 @@ void soft_cm_leave_all(struct soft_cm_id *id);
 void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_msg *msg, size_t len);
 void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
-/* The device was removed: raises DEVICE_REMOVAL at every id that used it. */
+/* The device was removed: raises DEVICE_REMOVAL on every id that used it. */
 void soft_cm_removed(struct soft_dev *dev);
 
 #endif

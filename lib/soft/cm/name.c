@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Binding, listening and finding listeners. A listener owns an abstract socket
- * that is named after port space, port and address. A process that connects to
- * the socket gets the number of the listener's node.
+ * with a name of port space, port and address. A process that connects to the
+ * socket gets the number of the listener's node.
  */
 #include "soft/cm/id.h"
 
@@ -24,8 +24,9 @@
 #define LOOKUP_TRIES	6000
 #define LOOKUP_NS	60000000000ull	/* as long as for a REP */
 /*
- * Some programs tell their client to connect and listen only then, for example
- * perftest 4.5 with -R. With hardware the request arrives late enough.
+ * Tries before a missing listener is an error. Some programs tell their client
+ * to connect before they listen, for example perftest 4.5 with -R. With
+ * hardware the request arrives late enough.
  */
 #define PATIENCE	3
 #define PLACES		32		/* names of one kind per port */
@@ -45,7 +46,7 @@ static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
 
 /* ---- binding ---------------------------------------------------------- */
 
-/* Takes a name at the port of id->src. */
+/* Takes the name at the port of id->src. */
 static int take_name(const struct soft_cm_id *id, const char *name)
 {
 	struct sockaddr_storage src = id->src;
@@ -66,9 +67,9 @@ static int look_for(const struct soft_cm_id *id, const char *name)
 }
 
 /*
- * The wildcard cannot tell which addresses are bound to its port, because names
- * cannot be listed. So each bound address also takes one of PLACES names of its
- * kind: 4, 6, or d for IPv6 that includes IPv4.
+ * A bound address also takes one of PLACES names of its kind: 4, 6, or d for
+ * IPv6 that includes IPv4. Needed because names cannot be listed, and the
+ * wildcard must know whether an address is bound to its port.
  */
 static void place_text(char kind, int i, char text[8])
 {
@@ -114,11 +115,11 @@ static int look_for_clash(const struct soft_cm_id *id, bool v6, bool dual)
 }
 
 /*
- * Takes the names of id->src. The wildcard and a single address of a port
- * exclude each other, unless their families are separate: Linux,
- * cma_check_port(). Each id takes its own names before it looks for others, so
- * that of two concurrent ids at most one succeeds. A connection to a name that
- * does not listen yet is refused.
+ * Takes the names of id->src. The wildcard and an address cannot have the same
+ * port, unless their families are separate: Linux, cma_check_port(). Each id
+ * takes its own names first and then looks for others, so that of two
+ * concurrent ids at most one succeeds. A connection to a name that does not
+ * listen yet is refused.
  */
 static int take_names(struct soft_cm_id *id)
 {
@@ -182,8 +183,8 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 }
 
 /*
- * librdmacm binds an id to the AF_IB wildcard to find out whether the device
- * has the newer commands. Such an id has no other use.
+ * librdmacm binds an id to the AF_IB wildcard to find out if the device has the
+ * newer commands. It makes no other use of the id.
  */
 static int bind_ib(struct soft_cm_id *id, const struct rdma_ucm_bind *cmd)
 {
@@ -234,7 +235,7 @@ void soft_cm_unlisten(struct soft_cm_id *id)
 	}
 }
 
-/* A process looks for the listener of this name. */
+/* Answers a process that looks for the listener of this name. */
 static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 {
 	struct soft_msg msg = {
@@ -323,7 +324,7 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
 }
 
-/* Looks for a listener of the address, then for one of the wildcard. */
+/* Looks for a listener at the address, then for a listener at the wildcard. */
 void soft_cm_lookup(struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;

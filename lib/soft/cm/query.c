@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Commands: queries of an id. They return addresses as GIDs (AF_IB), and the
- * path. query_route is the older command with sockaddr_in6.
+ * path. query_route is the older command and uses sockaddr_in6.
  */
 #include "soft/cm/id.h"
 
@@ -134,7 +134,7 @@ int soft_cm_query_route(struct soft_cm_file *file, uint32_t handle,
 	return id ? 0 : -EINVAL;
 }
 
-/* A request that arrives before the RTU replaces it: Linux cm_establish(). */
+/* A request that arrives before the RTU counts as RTU: Linux cm_establish(). */
 int soft_cm_notify(struct soft_cm_file *file, const struct rdma_ucm_notify *cmd)
 {
 	struct soft_cm_id *id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of the peer, and the end of its process. */
+/* Messages from the peer, and the end of its process. */
 #include "soft/cm/id.h"
 
 #include <string.h>
@@ -14,7 +14,10 @@ static void fill_conn(struct soft_cm_event *ev, const struct soft_cm_msg *m,
 	struct rdma_ucm_conn_param *c = &ev->resp.param.conn;
 
 	*c = m->param;
-	/* pad the data; swap the depths for the receiver's point of view */
+	/*
+	 * pad the data; swap the depths, because the receiver's view is
+	 * opposite
+	 */
 	memset(c->private_data + min(m->param.private_data_len, private_len), 0,
 	       sizeof(c->private_data) -
 	       min(m->param.private_data_len, private_len));
@@ -32,7 +35,7 @@ static void answer(struct soft_dev *dev, struct soft_wire *w,
 {
 	struct soft_cm_msg m;
 
-	/* bound the outbox of a peer that does not read */
+	/* limit the outbox of a peer that does not read */
 	if (w->letters >= SOFT_QPS)
 		return;
 	memset(&m, 0, sizeof(m));
@@ -80,7 +83,7 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	id->peer = m->hdr.from;
 	memcpy(&id->src, &m->dst, sizeof(m->dst));
 	memcpy(&id->dst, &m->src, sizeof(m->src));
-	/* needed now: the program moves the queue pair to RTS before accept */
+	/* needed now, because programs step to RTS before they accept */
 	soft_cm_new_psn(id);
 	id->peer_qpn = m->param.qp_num;
 	id->peer_psn = m->psn & SOFT_PSN_MASK;
@@ -142,7 +145,7 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (ud)
 		status = status == SOFT_REJ_INVALID_SERVICE ?
 			 SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
-	/* a request that is taken back still waits for the program */
+	/* the program still has to accept or reject a withdrawn request */
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
 	soft_cm_end_lookup(id);
@@ -182,8 +185,8 @@ static void on_dreq(struct soft_cm_id *id)
 /* ---- dispatch --------------------------------------------------------- */
 
 /*
- * Returns the id that a message of this peer is for, or NULL. A peer that does
- * not know the handle yet sends 0; then search for its own handle.
+ * Returns the id that the peer's message is for, or NULL. A peer that does not
+ * know the handle yet sends 0. Then search for the peer's own handle.
  */
 static struct soft_cm_id *addressee(struct soft_dev *dev, struct soft_wire *w,
 				    const struct soft_msg *m)
@@ -258,13 +261,13 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 	}
 }
 
-/* Treats the end of a process as a disconnect of all its ids. */
+/* Handles the end of a process as a disconnect of all its ids. */
 void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w)
 {
 	const struct soft_cm_msg rej = { .reason = SOFT_REJ_CONSUMER };
 	struct list *n, *t;
 
-	/* behind a dead port no one sees the end of the peer */
+	/* if a port is down, the end of the peer is not visible */
 	if (!soft_cm_carried(dev) ||
 	    dev->fabric->node[w->peer].port[0] != SOFT_PORT_UP)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Removal of the device, as its ids see it. */
+/* Removal of the device, for CM ids. */
 #include "soft/cm/id.h"
 #include "soft/fabric/wire.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * <rdma/rdma_cma.h> and <rdma/rdma_user_cm.h> define some of the same names
- * with the same values. This header includes both, and renames those of the
+ * with the same values. This header includes both, and renames the names of the
  * second.
  */
 #ifndef SOFT_CM_UCM_ABI_H

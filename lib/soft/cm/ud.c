@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram ids: service lookup (SIDR) and multicast joins. The events carry
- * what an address handle needs. To receive from a group, the program attaches
- * its queue pair, as librdmacm does.
+ * Datagram ids: service lookup (SIDR) and multicast joins. The events carry the
+ * data of an address handle. To receive from a group, the program attaches its
+ * queue pair, as librdmacm does.
  */
 #include "soft/cm/id.h"
 
@@ -20,7 +20,7 @@
 
 #define MLID_FIRST	0xc001
 #define MLID_COUNT	0x3ffe
-#define IPOIB_QKEY	0x0b1bu		/* of the groups of IPoIB */
+#define IPOIB_QKEY	0x0b1bu		/* for IPoIB groups */
 #define HOPS		64
 
 bool soft_cm_is_ud(const struct soft_cm_id *id)
@@ -33,7 +33,7 @@ uint32_t soft_cm_qkey(const struct soft_cm_id *id)
 	return id->ps == RDMA_PS_IPOIB ? IPOIB_QKEY : RDMA_UDP_QKEY;
 }
 
-/* The GID of an address; IPv4 becomes IPv4-mapped. */
+/* Converts an address to a GID. IPv4 becomes IPv4-mapped. */
 static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
@@ -48,7 +48,10 @@ static void addr_to_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
 	memcpy(gid + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
 }
 
-/* On InfiniBand the GID of the peer is known once there is a wire. */
+/*
+ * Returns our GID or the peer's. On InfiniBand the GID of the peer needs a
+ * wire.
+ */
 void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16])
 {
 	const struct soft_dev *dev = id->file->dev;
@@ -60,7 +63,7 @@ void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16])
 			    1, gid);
 }
 
-/* Falls back to a GID of the same family if the table lacks the address. */
+/* If the table lacks the address, returns a GID of the same family. */
 static uint8_t sgid_index(const struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
@@ -87,7 +90,7 @@ void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah)
 	ah->grh.hop_limit = HOPS;
 	soft_cm_gid(id, true, ah->grh.dgid);
 	if (soft_is_ib(dev)) {
-		/* in the same subnet the LID suffices */
+		/* the LID suffices in one subnet */
 		ah->dlid = soft_lid(node, 1);
 		return;
 	}
@@ -124,7 +127,7 @@ static void ip_to_mgid(const struct soft_cm_id *id,
 
 	memset(mgid, 0, 16);
 	if (addr->ss_family == AF_INET6) {
-		/* an MGID that the subnet administrator has assigned */
+		/* the subnet administrator has assigned this MGID */
 		if (in6->sin6_addr.s6_addr[0] == 0xff &&
 		    in6->sin6_addr.s6_addr[2] == 0xa0 &&
 		    in6->sin6_addr.s6_addr[3] == 0x1b) {
@@ -144,7 +147,7 @@ static void ip_to_mgid(const struct soft_cm_id *id,
 		mgid[3] = 0x01;
 }
 
-/* Makes a new MGID, for a join to the wildcard address. */
+/* Makes a new MGID for a join to the wildcard address. */
 static void new_mgid(struct soft_dev *dev, uint8_t mgid[16])
 {
 	static const uint8_t head[6] = { 0xff, 0x12, 0xa0, 0x1b, 0xfe, 0x80 };
@@ -179,7 +182,7 @@ static int to_mgid(const struct soft_cm_id *id,
 	return 0;
 }
 
-/* All nodes compute the same MLID. */
+/* Returns the MLID, which is the same on all nodes. */
 static uint16_t mlid_of(const uint8_t mgid[16])
 {
 	uint32_t h = 2166136261u;
@@ -251,7 +254,7 @@ out:
 	return ret;
 }
 
-/* A name of AF_IB is the MGID itself. */
+/* Copies the address of a group. An AF_IB address is the MGID itself. */
 static int copy_group(struct sockaddr_storage *dst, const void *src,
 		      size_t len)
 {
@@ -266,7 +269,7 @@ static int copy_group(struct sockaddr_storage *dst, const void *src,
 	return 0;
 }
 
-/* A send-only member just does not attach its queue pair. */
+/* A send-only member differs only in not attaching its queue pair. */
 int soft_cm_join_mcast(struct soft_cm_file *file,
 		       const struct rdma_ucm_join_mcast *cmd,
 		       struct rdma_ucm_create_id_resp *resp)
