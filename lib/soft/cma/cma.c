@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * librdmacm's asynchronous calls over the commands of cm/cm.h. The program
- * makes the queue pairs. There is no synchronous mode: programs that need it
+ * makes the queue pairs. There is no synchronous mode. Programs that need it
  * use the real librdmacm above preload/.
  */
 #include "soft/cma/cma.h"
@@ -237,7 +237,7 @@ int soft_cma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 
 __be16 soft_cma_get_src_port(struct rdma_cm_id *id)
 {
-	/* both families have the port at the same offset */
+	/* sin_port and sin6_port have the same offset */
 	return id->route.addr.src_sin.sin_port;
 }
 

@@ -46,7 +46,7 @@ struct cma_mc {
 struct cma_event {
 	struct rdma_cm_event rdma;
 	struct cma_id *counts_for;
-	struct cma_mc *mc;		/* NULL unless about a group */
+	struct cma_mc *mc;		/* NULL: not about a group */
 	uint8_t data[RDMA_MAX_PRIVATE_DATA];
 };
 
@@ -60,7 +60,7 @@ static inline struct soft_cm_file *cma_file(const struct rdma_cm_id *id)
 	return ((struct cma_channel *)id->channel)->file;
 }
 
-/* Turns -errno into librdmacm's convention. */
+/* Returns 0, or -1 with errno, from 0 or -errno. */
 static inline int cma_result(int ret)
 {
 	if (!ret)

@@ -97,7 +97,7 @@ int soft_cma_get_cm_event(struct rdma_event_channel *channel,
 
 	if (!ev)
 		return cma_result(-ENOMEM);
-	/* a destroyed id may have removed its events after the count */
+	/* a destroyed id may have removed its events from the queue */
 	do {
 		if (read(channel->fd, &one, sizeof(one)) != sizeof(one)) {
 			err = errno;

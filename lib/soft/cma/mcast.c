@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups. The JOIN event has MGID, MLID and Q_Key. The program
- * attaches the queue pair that is to receive.
+ * attaches the receiving queue pair.
  */
 #include "soft/cma/cma.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device context that all ids share, as librdmacm opens a device once. */
+/* The device context that all ids share. librdmacm opens a device once, too. */
 #include "soft/cma/cma.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 
-/* A context, counted by the ids that use it. */
+/* A context, and the number of ids that use it. */
 struct cma_verbs {
 	struct cma_verbs *next;
 	struct ibv_context *verbs;
 	int ids;
 };
 
-/* New ids use the first; the device of the others has been removed. */
+/* New ids use the first context. The other contexts have lost their device. */
 static pthread_mutex_t verbs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_verbs *contexts;
 static int verbs_refs;
