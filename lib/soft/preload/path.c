@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Some programs look for the device in the file system, for example UCX. The
- * node below /dev becomes /dev/null, and the files below /sys become memfds.
- * All other paths stay as they are.
+ * node below /dev becomes /dev/null. The files below /sys become memfds. All
+ * other paths stay as they are.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -10,17 +10,20 @@
 #include <stddef.h>
 
 /*
- * Call before making an event channel. Keeps the device open until the process
- * ends, because programs open it, remember its LIDs and GIDs, close it, and
- * open it again. Returns false with errno.
+ * Call it before making an event channel. Keeps the device open until the
+ * process ends, because programs open it, remember its LIDs and GIDs, close it,
+ * and open it again. Returns false with errno.
  */
 bool preload_add_channel(void);
-/* Call after destroying a channel or failing to make it. Preserves errno. */
+/*
+ * Call it after destroying a channel, or after failing to make it. Preserves
+ * errno.
+ */
 void preload_drop_channel(void);
 
 /*
  * Reads a file below /sys. Returns the length, -1 if the device has no such
- * file, or PRELOAD_NOT_OURS for a path of others.
+ * file, or PRELOAD_NOT_OURS if the path is not the device's.
  */
 #define PRELOAD_NOT_OURS	-2
 int preload_sysfs(const char *path, char *buf, size_t size);

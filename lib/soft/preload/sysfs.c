@@ -38,7 +38,7 @@ static int gid_text(const struct soft_gid *g, char *buf, size_t size)
 	return n;
 }
 
-/* A file of a GID below ports/PORT/. Returns the length, or -1. */
+/* Reads a GID's file below ports/PORT/. Returns the length, or -1. */
 static int gid_file(const char *path, char *buf, size_t size)
 {
 	unsigned int port, index;

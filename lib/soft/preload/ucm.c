@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rdma_cm device for an unmodified librdmacm: the calls that open the
- * device, and write(), with which librdmacm passes commands. Each answer goes
- * to the response pointer of its command, truncated to the length in the
- * header.
+ * The rdma_cm device for an unmodified librdmacm. It replaces the calls that
+ * open the device, and write(), with which librdmacm passes commands. Each
+ * answer goes to the response pointer of its command, truncated to the length
+ * in the header.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ struct entry {
 	pid_t pid;			/* a forked child cannot use the ids */
 };
 
-/* Pages are never freed, so that write() needs no lock. */
+/* Never freed, so that write() needs no lock. */
 static _Atomic(struct entry *) pages[PAGES];
 
 static struct entry *entry_of(int fd)
@@ -60,7 +60,7 @@ static struct entry *entry_make(int fd)
 	return entry_of(fd);
 }
 
-/* -errno. */
+/* Returns 0 or -errno. */
 static int open_channel(struct rdma_event_channel *ch)
 {
 	struct soft_cm_file *file;
@@ -182,7 +182,7 @@ static int resolve_ip(struct soft_cm_file *file,
 
 /*
  * Blocks if the descriptor is blocking. The count may include events that were
- * destroyed with their ids, so wait until an event is there.
+ * destroyed with their ids, so tries again until there is an event.
  */
 static int get_event(struct soft_cm_file *file,
 		     struct rdma_ucm_event_resp *resp)
@@ -360,7 +360,7 @@ ssize_t write(int fd, const void *buf, size_t count)
 
 	if (unlikely(file) && count >= sizeof(hdr)) {
 		memcpy(&hdr, buf, sizeof(hdr));
-		/* the device itself writes the count of events */
+		/* the device itself writes 8 bytes to count events */
 		if (hdr.in && hdr.in + sizeof(hdr) == count) {
 			if (e->pid == getpid())
 				return take(file, &hdr, buf, count);

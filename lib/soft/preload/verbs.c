@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The exported calls of libibverbs. Its inline calls go through the context.
- * Its calls that need no device stay with libibverbs: strings, rates, copies of
- * attributes.
+ * The exported calls of libibverbs. Its inline calls dispatch through the
+ * context. Calls that need no device stay with libibverbs: strings, rates,
+ * copies of attributes.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,15 +28,18 @@
 int ibv_query_gid_type(struct ibv_context *verbs, uint8_t port,
 		       unsigned int index, unsigned int *type);
 
-/* librdmamsg looks for this symbol, and then makes no device of its own. */
+/*
+ * librdmamsg looks for this symbol. If it is there, librdmamsg uses no soft HCA
+ * of its own.
+ */
 extern const char soft_preloaded[];
 const char soft_preloaded[] = "soft0";
 
 /*
- * Descriptors that are reserved for the next context. librdmacm reports ENODEV
- * for every failure to open the device. So earlier calls reserve the
- * descriptors or fail with EMFILE. Opening a context or destroying the last
- * event channel releases them.
+ * Descriptors reserved for the next context. librdmacm reports ENODEV for every
+ * failure to open the device. So earlier calls reserve the descriptors, or fail
+ * with EMFILE. Opening a context or destroying the last event channel releases
+ * them.
  */
 #define CONTEXT_FDS	2
 
@@ -80,7 +83,7 @@ static int hold(void)
 	err = soft_dev_get(&dev);
 	if (err)
 		return err;
-	/* a forked child has inherited the descriptors of its parent */
+	/* in a forked child, the inherited descriptors will do */
 	err = put_aside();
 	if (err) {
 		soft_dev_put(dev);
@@ -173,7 +176,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	soft_ack_async_event(event);
 }
 
-/* No device accesses memory behind the kernel's back. */
+/* No fork support is needed, because only the CPU accesses memory. */
 int ibv_fork_init(void)
 {
 	return 0;
@@ -324,7 +327,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return soft_create_qp(pd, attr);
 }
 
-/* The call of libibverbs looks for a flag in a place of its own. */
+/* Needed because libibverbs' own call looks for a flag elsewhere. */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
 	return soft_qp_to_qp_ex(qp);
@@ -378,7 +381,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return soft_destroy_ah(ah);
 }
 
-/* There are no frames: reports the address of the loopback interface. */
+/* No frames exist, so reports the address of the loopback interface. */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *verbs,
 				struct ibv_ah_attr *attr,
 				uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
