@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A process of another PID namespace has another number in /proc here. */
+/* The pid is wrong for a process of another PID namespace. */
 const char *ctl_program(int32_t pid, char buf[32])
 {
 	char path[32];

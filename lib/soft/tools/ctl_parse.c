@@ -66,7 +66,7 @@ bool ctl_number(const char *text, uint32_t most, uint32_t *ret)
 	return true;
 }
 
-/* Parses a number <= most up to the end mark. *ret is in 1/units. */
+/* Parses a number <= most that ends with 'mark'. *ret is in 1/units. */
 static bool fraction(const char *text, double most, double units, char mark,
 		     const char **rest, uint32_t *ret)
 {

@@ -32,7 +32,7 @@ extern const char *const ctl_ports[4];	/* by enum soft_port */
 
 /* ctl_parse.c. Returns 0, or CTL_WRONG_USAGE after a message. */
 int ctl_parse(struct ctl_command *cmd, int argc, char **argv);
-/* Whether text is a number <= most, in any base of C. */
+/* Returns true if text is a number <= most, in any base of C. */
 bool ctl_number(const char *text, uint32_t most, uint32_t *ret);
 
 /* ctl_list.c. Both return 0 or -errno. */

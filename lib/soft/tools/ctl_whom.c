@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdmamsg-soft-ctl: the nodes that a command is for. A command that breaks
- * something is for one node, unless the user selects all.
+ * rdmamsg-soft-ctl: the nodes that a command is for. A harmful command is for
+ * one node, unless the user selects all nodes.
  */
 #include "soft/tools/ctl_tool.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether the command breaks something. */
+/* Returns true if the command is harmful. */
 static bool breaks(const struct ctl_command *cmd)
 {
 	const struct soft_ctl_faults *f = &cmd->faults;
@@ -30,7 +30,7 @@ static bool breaks(const struct ctl_command *cmd)
 	}
 }
 
-/* With all nodes selected, these commands also apply to later nodes. */
+/* If all nodes are selected, these commands apply to later nodes, too. */
 static const char *later(const struct ctl_command *cmd)
 {
 	return cmd->what == CTL_PORT || cmd->what == CTL_FAULTS ?
@@ -58,7 +58,7 @@ static int of_process(struct soft_ctl *ctl, int32_t pid, uint32_t *ret)
 	return err;
 }
 
-/* Whether the node has a queue pair of this number. */
+/* Returns true if the node has a queue pair of this number. */
 static bool has_qp(struct soft_ctl *ctl, uint32_t node, uint32_t qpn)
 {
 	struct soft_ctl_qp qps[64];
@@ -106,7 +106,7 @@ static int of_qp(struct soft_ctl *ctl, uint32_t qpn, uint32_t *ret)
 
 /* ---- many ------------------------------------------------------------- */
 
-/* Returns the number of nodes; *only becomes the last one. */
+/* Returns the number of nodes. *only becomes the last node. */
 static uint32_t count(struct soft_ctl *ctl, uint32_t *only)
 {
 	struct soft_ctl_node d;

@@ -59,7 +59,7 @@ static bool own_dir(char *dir, size_t size)
 	return fits;
 }
 
-/* The library's directory in the build tree: beside the one of this program. */
+/* Sets the library's directory in the build tree, next to this program's. */
 static void build_dir(const char *own, char *dir, size_t size)
 {
 	const char *slash = strrchr(own, '/');
@@ -70,8 +70,9 @@ static void build_dir(const char *own, char *dir, size_t size)
 }
 
 /*
- * The library's directory if the installation was staged or moved as a whole:
- * as far from this program as PRELOAD_DIR is from BINDIR.
+ * Sets the library's directory if the installation was staged or moved as a
+ * whole. Then the path from this program to the library is the same as from
+ * BINDIR to PRELOAD_DIR.
  */
 static bool moved_dir(const char *own, char *dir, size_t size)
 {
@@ -119,7 +120,7 @@ static int find_library(char path[PATH_MAX])
 	return FAILED;
 }
 
-/* Appends the library, because a sanitizer must stay the first. */
+/* Appends the library, because a sanitizer must be first. */
 static int add_preload(const char *library)
 {
 	const char *old = getenv("LD_PRELOAD");
