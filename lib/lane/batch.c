@@ -11,7 +11,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Entries as inline messages are, from 'from' up to 'end'. */
+/* Prepares the entries from 'from' to end - 1 as inline messages. */
 static void make_plain(struct tx_entry *from, const struct tx_entry *end)
 {
 	for (; from < end; from++) {
@@ -30,7 +30,7 @@ void rdmamsg__batch_init(struct tx_batch *b)
 	b->next = b->entries;
 }
 
-/* The last requests never reach the device: no completion comes for them. */
+/* The device did not take the last 'lost' requests, so they do not complete. */
 static void take_back(struct lane *l, uint32_t lost)
 {
 	while (lost--) {
@@ -50,7 +50,7 @@ void rdmamsg__batch_post(struct tx_batch *b)
 	struct lane *l = b->lane;
 	struct rdmamsg_hot_ep *h = &l->hot;
 	struct tx_entry *end = b->next, *last = end - 1;
-	uint32_t at = (uint32_t)h->sq_posted - 1; /* of the last one */
+	uint32_t at = (uint32_t)h->sq_posted - 1; /* the last */
 	struct ibv_send_wr *bad = NULL;
 	int ret;
 
@@ -69,7 +69,7 @@ void rdmamsg__batch_post(struct tx_batch *b)
 		return;
 	take_back(l, (uint32_t)(end -
 				(bad ? (struct tx_entry *)bad : b->entries)));
-	/* what goes out behind the gap would be taken for a broken protocol */
+	/* to the peer, requests after the gap would break the protocol */
 	(void)rdmamsg__lane_error(l);
 	l->on->failed(l, ret, "posting to the send queue");
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The batch of a context: requests for one lane, put together and posted with
- * one doorbell.
- */
+/* The batch of a context: requests for one lane, posted with one doorbell. */
 #ifndef RDMAMSG_LIB_BATCH_H
 #define RDMAMSG_LIB_BATCH_H
 
@@ -17,17 +14,17 @@
 #include "wire/proto.h"
 
 #define TX_BATCH	16
-#define TX_STAGE	512	/* inline payload that a batch can hold */
+#define TX_STAGE	512	/* inline payload of an entry, bytes */
 
 struct tx_batch {
-	struct lane *lane;	/* NULL: none */
+	struct lane *lane;	/* NULL: the batch is empty */
 	struct tx_entry *next;
-	bool signal;		/* somebody waits for one of them */
-	bool odd;		/* one is no inline message */
+	bool signal;		/* a completion is wanted */
+	bool odd;		/* an entry is no inline message */
 	struct tx_entry {
 		struct ibv_send_wr wr;	/* first */
 		struct ibv_sge sge;
-		struct proto_hdr hdr;	/* and, in one piece */
+		struct proto_hdr hdr;	/* contiguous with data */
 		union {
 			uint8_t data[TX_STAGE];
 			/* one-sided */
@@ -38,12 +35,13 @@ struct tx_batch {
 
 void rdmamsg__batch_init(struct tx_batch *b);
 /*
- * Posts the entries; there is one at least. If the device refuses one, the lane
- * tells which operations were not posted, and that it has failed.
+ * Posts the entries, at least one. If the device refuses an entry, calls
+ * lane_events.unposted() for each operation that was not posted, and then
+ * lane_events.failed().
  */
 void rdmamsg__batch_post(struct tx_batch *b);
 
-/* Whether the next entry can be of this lane. */
+/* Returns true if the batch takes another entry of this lane. */
 static inline bool rdmamsg__batch_takes(const struct tx_batch *b,
 					const struct lane *l)
 {
@@ -51,7 +49,7 @@ static inline bool rdmamsg__batch_takes(const struct tx_batch *b,
 	       likely(b->next != b->entries + TX_BATCH);
 }
 
-/* The next entry, of a lane that it takes. */
+/* Adds an entry. rdmamsg__batch_takes() must be true. */
 static inline struct tx_entry *rdmamsg__batch_add(struct tx_batch *b,
 						  struct lane *l)
 {

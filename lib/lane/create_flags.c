@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a queue pair may be made with its flags. */
+/* Checks the create flags of a queue pair. */
 #include "base/base.h"
 #include "lane/create_flags.h"
 
@@ -27,8 +27,8 @@ static const struct rule {
 	uint32_t flag;
 	const char *name;
 	uint32_t types;
-	uint64_t cap;		/* of device_cap_flags_ex; 0: only by trying */
-	uint32_t raw_cap;	/* of raw_packet_caps, for RAW_PACKET */
+	uint64_t cap;		/* device_cap_flags_ex; 0: just try */
+	uint32_t raw_cap;	/* raw_packet_caps, for RAW_PACKET */
 	const char *cap_name;
 } rules[] = {
 	{ IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, "BLOCK_SELF_MCAST_LB",

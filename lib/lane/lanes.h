@@ -13,15 +13,15 @@
 #include "base/list.h"
 #include "lane/batch.h"
 
-#define SRQ_PARTS	128	/* of one context */
+#define SRQ_PARTS	128	/* per context */
 
 struct lanes {
 	struct list srq_list;		/* struct rdmamsg_srq */
-	struct rdmamsg_srq *srq;	/* of endpoints that have no other */
+	struct rdmamsg_srq *srq;	/* for endpoints without another one */
 	struct handles srqs;		/* struct srq, by index in their wr_id */
 	/*
-	 * Given by the sessions: nothing works any more that uses this part.
-	 * err is -errno.
+	 * The sessions set it. q has failed, so all that use it must end. err
+	 * is -errno.
 	 */
 	void (*srq_failed)(struct srq *q, int err, const char *what);
 	struct tx_batch tx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue pair of a lane, with its queues: made, walked, taken down. */
+/* The queue pair of a lane and its queues: made, connected, freed. */
 #include "base/base.h"
 #include "base/qpmap.h"
 #include "base/util.h"
@@ -89,7 +89,7 @@ int rdmamsg__lane_check(const struct lane *l,
 	return ret ? ret : check_limits(o, d, sends_of(o), receives_of(o));
 }
 
-/* Inline size has no limit to ask for: the device is asked by trying. */
+/* No attribute tells the largest inline size, so try smaller sizes. */
 static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 		     uint32_t send, uint32_t recv)
 {
@@ -117,7 +117,7 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 				 IBV_QP_INIT_ATTR_CREATE_FLAGS;
 		attr.pd = l->dev->pd;
 		attr.create_flags = o->create_flags;
-		/* the extended call is not for a plain one on every device */
+		/* some devices lack the extended call */
 		ret = ex ? rdmamsg__v_create_qp_ex(d->v, d->verbs, &attr,
 						   &l->hot.qp) :
 			   rdmamsg__v_create_qp(d->v, l->dev->pd,
@@ -146,7 +146,7 @@ static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv)
 	return 0;
 }
 
-/* What does not change from one inline message to the next. */
+/* Sets what is the same for all inline messages. */
 static void set_inline(struct lane *l,
 		       const struct rdmamsg_ep_options *o)
 {
@@ -234,15 +234,15 @@ int rdmamsg__lane_step(struct lane *l, enum ibv_qp_state state,
 		return ret;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		/*
-		 * rdma_cm knows only later what the peer may do: read, for
-		 * rendezvous, and write, for keepalives (of no bytes); what
-		 * memory it reaches, the keys given to it decide
+		 * rdma_cm sets the access flags only later. The peer reads for
+		 * rendezvous, and writes 0 bytes as keepalive. Its keys decide
+		 * which memory it reaches.
 		 */
 		attr->qp_access_flags = IBV_ACCESS_REMOTE_READ |
 					IBV_ACCESS_REMOTE_WRITE |
 					(has_atomics(l) ?
 					 IBV_ACCESS_REMOTE_ATOMIC : 0);
-	/* rdma_cm knows what the peer has, not what was asked for here */
+	/* rdma_cm has the depths of the peer, so apply ours as well */
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		attr->max_dest_rd_atomic = min(attr->max_dest_rd_atomic,
 					       l->resp_res);
@@ -262,7 +262,10 @@ int rdmamsg__lane_error(struct lane *l)
 	return rdmamsg__v_modify_qp(l->v, l->hot.qp, &attr, IBV_QP_STATE);
 }
 
-/* Waiting for what a device does not tell would cost us the deadline. */
+/*
+ * Does not wait for an event that the device does not raise, because that would
+ * wait until the deadline.
+ */
 bool rdmamsg__lane_is_drained(const struct lane *l)
 {
 	const struct quirks *q;
@@ -272,12 +275,14 @@ bool rdmamsg__lane_is_drained(const struct lane *l)
 	q = rdmamsg__quirks(l->dev->device);
 	if (l->srq && !l->last_wqe && !q->no_last_wqe)
 		return false;
-	/* we learn of a failure later than we post receives */
+	/*
+	 * receives may be posted before the failure is known, and not flushed
+	 */
 	return !rdmamsg__sq_used(l) &&
 	       (!rdmamsg__rq_posted(l) || q->keeps_receives);
 }
 
-/* Neither the port nor the device takes more in one request. */
+/* Sets the largest length of one request, which the port may limit. */
 static int take_chunk(struct lane *l)
 {
 	struct ibv_port_attr port;

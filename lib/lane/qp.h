@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The queue pair of a lane. What fails returns -errno and leaves a text; a lane
- * that is made in part is taken down like a whole one.
+ * The queue pair of a lane. A function that fails returns -errno and sets the
+ * text. rdmamsg__lane_unmake() also frees a lane that is only partly made.
  */
 #ifndef RDMAMSG_LIB_QP_H
 #define RDMAMSG_LIB_QP_H
@@ -13,20 +13,28 @@
 
 #include "lane/lane.h"
 
-/* Whether the device allows what the options ask for. */
+/* Checks that the device allows what the options ask for. */
 int rdmamsg__lane_check(const struct lane *l,
 			const struct rdmamsg_ep_options *o);
-/* Queues, the share of a CQ, the queue pair. The lane has dev, v and srq. */
+/*
+ * Makes the queues, the share of a CQ, and the queue pair. The lane has dev, v
+ * and srq.
+ */
 int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o);
 void rdmamsg__lane_unmake(struct lane *l);
-/* Ends all reading and writing. Nothing if there is no queue pair. */
+/* Ends all access to memory. Has no effect if there is no queue pair. */
 void rdmamsg__lane_destroy_qp(struct lane *l);
-/* One step of the queue pair, by the session's attributes. */
+/*
+ * Makes one step of the queue pair, with the attributes of lane_events.attr().
+ */
 int rdmamsg__lane_step(struct lane *l, enum ibv_qp_state state,
 		       struct ibv_qp_attr *attr);
-/* From IBV_QPS_INIT to IBV_QPS_RTS; the port is known. */
+/* Connects from IBV_QPS_INIT to IBV_QPS_RTS. l->port must be known. */
 int rdmamsg__lane_connect(struct lane *l);
-/* Has what is posted flushed, and whether all of that has completed. */
+/*
+ * Flushes posted requests. rdmamsg__lane_is_drained() then returns true when
+ * all have completed.
+ */
 int rdmamsg__lane_error(struct lane *l);
 bool rdmamsg__lane_is_drained(const struct lane *l);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of a lane's own receives. */
+/* The ring of receives of a lane without a shared receive queue. */
 #include "base/util.h"
 #include "device/verbs_api.h"
 #include "lane/lane.h"
@@ -13,7 +13,7 @@
 
 #include <infiniband/verbs.h>
 
-/* The slot i places behind another. */
+/* Returns the slot i places after 'at'. */
 static inline uint32_t behind(const struct receive_queue *rq, uint32_t at,
 			      uint32_t i)
 {
@@ -40,10 +40,12 @@ void rdmamsg__ring_make(struct lane *l, uint32_t size, uint32_t lazy)
 	rq->head = rq->slots;
 	rq->tail = 0;
 	rq->low = size - min(lazy, size) + 1;
-	rq->spare = -(int32_t)rq->low;	/* none is posted */
+	rq->spare = -(int32_t)rq->low;	/* no receive is posted */
 }
 
-/* The requests of the ring are chained already: cut the chain, post, mend. */
+/*
+ * The requests of the ring are chained: cuts the chain, posts, mends the chain.
+ */
 int rdmamsg__ring_post(struct lane *l, uint32_t n)
 {
 	struct receive_queue *rq = &l->rq;
@@ -67,7 +69,7 @@ int rdmamsg__ring_post(struct lane *l, uint32_t n)
 	return ret;
 }
 
-/* A buffer from one of the slots from..end behind the tail. */
+/* Takes a buffer out of the slots from 'from' to end - 1 after the tail. */
 static struct rdmamsg_msg *take_over(struct receive_queue *rq, uint32_t from,
 				     uint32_t end)
 {

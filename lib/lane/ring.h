@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The receives of a lane that has its own: slots in a circle, in order. */
+/* The receives of a lane without a shared receive queue: slots in a circle. */
 #ifndef RDMAMSG_LIB_RING_H
 #define RDMAMSG_LIB_RING_H
 
@@ -8,17 +8,17 @@
 #include "lane/lane.h"
 
 /*
- * A ring of so many receives, of which 'lazy' may wait to be posted again with
- * others. Slots keep the buffers that they have.
+ * Makes a ring of 'size' receives. Up to 'lazy' of them may wait to be posted
+ * again together. Slots keep their buffers.
  */
 void rdmamsg__ring_make(struct lane *l, uint32_t size, uint32_t lazy);
 /*
- * Gives a buffer to as many of the next n slots as it can. Returns how many.
- * The slots behind them, up to 'missing', are not to be posted now: their
- * buffers go first.
+ * Gives buffers to the next n slots, as far as possible. Returns the number of
+ * slots that have one. The slots after them, up to 'missing', are not posted
+ * now, so takes their buffers first.
  */
 uint32_t rdmamsg__ring_fill(struct lane *l, uint32_t n, uint32_t missing);
-/* Posts the next n slots, which have buffers. 0, -errno */
+/* Posts the next n slots, which must have buffers. Returns 0 or -errno. */
 int rdmamsg__ring_post(struct lane *l, uint32_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues: made and taken down. */
+/* Shared receive queues: made and freed. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/handles.h"
@@ -150,15 +150,19 @@ static int create(struct srq *q)
 	return ret ? rdmamsg__fail_verbs(ret, "shared receive queue") : 0;
 }
 
-/* If more is promised than posted, the device reports an empty queue. */
+/*
+ * With overcommit > 100 the event means that the queue is empty, because more
+ * is promised than posted.
+ */
 static bool tells_empty(const struct srq *q)
 {
 	return !q->owner->opts.limit && q->owner->opts.overcommit > 100;
 }
 
 /*
- * A queue that is armed below its limit raises the event at once, so
- * rdmamsg__srq_fill() and its like arm it when posted >= arm_at.
+ * Arms the limit event. A queue that is armed below its limit raises the event
+ * at once. So the functions that post receives arm the queue when posted >=
+ * arm_at.
  */
 void rdmamsg__srq_arm(struct srq *q)
 {
@@ -183,7 +187,7 @@ static void add_stats(struct rdmamsg_srq_counters *to,
 	to->refused += st->refused;
 }
 
-/* Also of a half-built one. No queue pair uses it any more. */
+/* Frees a part, also one that is only partly made. No queue pair uses it. */
 void rdmamsg__srq_part_free(struct srq *q)
 {
 	struct rdmamsg *ctx = q->dev->ctx;

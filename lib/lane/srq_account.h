@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The account of a shared receive queue: what its peers may send by the rules,
- * and what is kept for each of them. All amounts are receives.
+ * The account of a shared receive queue: what its peers may send, and what is
+ * kept for each of them. All amounts are receives.
  *
  *   endpoints * place + lobby + extra <= capacity
- *   endpoints * floor + extra - answers >= promised; the difference is kept
+ *   endpoints * floor + extra - answers >= promised
  *
- * 'place' is the floor and SRQ_CTRL. 'extra' is what endpoints have beyond
- * their floor, and the answers. Debug builds assert both after each change.
+ * The difference in the second line is kept. 'place' is floor + SRQ_CTRL.
+ * 'extra' is the credits beyond the floor, and the answers. Debug builds assert
+ * both lines after each change.
  */
 #ifndef RDMAMSG_LIB_SRQ_ACCOUNT_H
 #define RDMAMSG_LIB_SRQ_ACCOUNT_H
@@ -19,29 +20,29 @@
 #include "wire/flight.h"
 
 /*
- * Control messages that a peer may have in flight, unlike RECV_RESERVE with
- * one answer to a rendezvous: for each further one that we announce at once a
- * receive is taken out of what is shared. SETUP comes before there is any.
+ * Control messages that a peer may have in flight. RECV_RESERVE has RNDV_MAX
+ * DONEs, but SRQ_CTRL has one. Each further rendezvous that this side announces
+ * takes a receive from the shared part. SETUP comes before any DONE.
  */
 #define SRQ_CTRL	(CREDIT_MAX + 4 /* PING PONG CLOSE, SETUP or DONE */)
 
 struct srq_account {
-	uint32_t floor;			/* credits that each one always has */
-	uint32_t capacity;		/* what may be promised in all */
-	uint32_t eps;			/* whose peers have sent SETUP */
-	uint32_t lobby;			/* the others: one receive for each */
-	uint32_t promised;		/* credits out, not yet used */
-	uint32_t answers;		/* DONEs beyond each one's first */
-	uint32_t extra;			/* credits beyond the floor, answers */
+	uint32_t floor;			/* credits of each endpoint */
+	uint32_t capacity;		/* receives that may be promised */
+	uint32_t eps;			/* with SETUP from the peer */
+	uint32_t lobby;			/* other endpoints, one receive each */
+	uint32_t promised;		/* credits granted and not used */
+	uint32_t answers;		/* DONEs beyond each endpoint's first */
+	uint32_t extra;			/* credits above floor, and answers */
 };
 
-/* Receives that each connection always has. */
+/* Receives that each endpoint always has. */
 static inline uint32_t rdmamsg__srq_place(const struct srq_account *a)
 {
 	return a->floor + SRQ_CTRL;
 }
 
-/* What may be promised beyond what every connection always has. */
+/* Receives that may be promised beyond those of each endpoint. */
 static inline uint32_t rdmamsg__srq_spare(const struct srq_account *a)
 {
 	uint32_t fixed = a->eps * rdmamsg__srq_place(a) + a->lobby + a->extra;
@@ -50,8 +51,8 @@ static inline uint32_t rdmamsg__srq_spare(const struct srq_account *a)
 }
 
 /*
- * Of that, what connections may have. An eighth, and the place of one at least,
- * is for connections to come.
+ * The part of the spare receives for endpoints. An eighth of the capacity, and
+ * at least the place of one endpoint, is kept for new endpoints.
  */
 static inline uint32_t rdmamsg__srq_shared(const struct srq_account *a)
 {
@@ -61,13 +62,13 @@ static inline uint32_t rdmamsg__srq_shared(const struct srq_account *a)
 	return spare > keep ? spare - keep : 0;
 }
 
-/* Of all the floors, what is not out: it is for nobody else. */
+/* The rest of all floors, which is kept for their endpoints. */
 static inline uint32_t rdmamsg__srq_kept(const struct srq_account *a)
 {
 	return a->eps * a->floor + a->extra - a->answers - a->promised;
 }
 
-/* What peers may have in flight now. */
+/* Messages that peers may have in flight now. */
 static inline uint32_t rdmamsg__srq_in_flight(const struct srq_account *a)
 {
 	return a->promised + a->eps * SRQ_CTRL + a->lobby + a->answers;
@@ -82,21 +83,24 @@ static inline void rdmamsg__srq_balance(const struct srq_account *a)
 	(void)a;
 }
 
-/* How much of 'out' credits is beyond the floor. */
+/* How many of 'out' credits are beyond the floor. */
 static inline uint32_t rdmamsg__srq_above(const struct srq_account *a,
 					  uint32_t out)
 {
 	return out > a->floor ? out - a->floor : 0;
 }
 
-/* A peer that has sent no SETUP. There is a place for it. */
+/* Adds a peer that has not sent SETUP. There must be a place. */
 static inline void rdmamsg__srq_visit(struct srq_account *a)
 {
 	a->lobby++;
 	rdmamsg__srq_balance(a);
 }
 
-/* Out of the lobby, with the floor; and back again. */
+/*
+ * Moves an endpoint out of the lobby and grants the floor.
+ * rdmamsg__srq_send_back() undoes it.
+ */
 static inline void rdmamsg__srq_admit(struct srq_account *a)
 {
 	a->lobby--;
@@ -112,7 +116,7 @@ static inline void rdmamsg__srq_send_back(struct srq_account *a)
 	rdmamsg__srq_balance(a);
 }
 
-/* An endpoint with 'out' credits has gone. */
+/* Removes an endpoint that has 'out' credits. */
 static inline void rdmamsg__srq_give_back(struct srq_account *a, uint32_t out)
 {
 	a->eps--;
@@ -121,7 +125,7 @@ static inline void rdmamsg__srq_give_back(struct srq_account *a, uint32_t out)
 	rdmamsg__srq_balance(a);
 }
 
-/* An endpoint with 'out' credits gets n more. */
+/* Grants n more credits to an endpoint that has 'out' credits. */
 static inline void rdmamsg__srq_promise(struct srq_account *a, uint32_t out,
 					uint32_t n)
 {
@@ -130,7 +134,7 @@ static inline void rdmamsg__srq_promise(struct srq_account *a, uint32_t out,
 	rdmamsg__srq_balance(a);
 }
 
-/* An endpoint with 'out' credits has used one. */
+/* An endpoint that has 'out' credits has used one. */
 static inline void rdmamsg__srq_use(struct srq_account *a, uint32_t out)
 {
 	a->promised--;
@@ -138,7 +142,10 @@ static inline void rdmamsg__srq_use(struct srq_account *a, uint32_t out)
 	rdmamsg__srq_balance(a);
 }
 
-/* One more DONE may come, beyond the first of an endpoint; and it has come. */
+/*
+ * Another DONE may come, beyond the first of an endpoint.
+ * rdmamsg__srq_expected() follows when it has come.
+ */
 static inline void rdmamsg__srq_expect(struct srq_account *a)
 {
 	a->answers++;

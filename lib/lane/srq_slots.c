@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The receives of a shared queue: buffers, posting, what they cover. */
+/* The receives of a shared queue: buffers, posting, and what they cover. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -31,7 +31,7 @@ static void push(struct srq *q, uint32_t at)
 	}
 }
 
-/* The first n of those that are ready, a batch at most. */
+/* Posts the first n ready receives, at most a batch. */
 static int post(struct srq *q, uint32_t n)
 {
 	struct ibv_recv_wr *last = &q->wr[n - 1], *next = last->next;
@@ -58,7 +58,11 @@ static int post(struct srq *q, uint32_t n)
 	return ret;
 }
 
-/* How many receives back what may be sent, with and without more of it. */
+/*
+ * backing() returns how many messages the receives count for. This exceeds the
+ * number of receives if overcommit > 100. needed() returns the messages in
+ * flight, plus a batch.
+ */
 static uint64_t backing(const struct srq *q)
 {
 	return (uint64_t)(q->posted + q->ready_count) *
@@ -70,7 +74,7 @@ static uint32_t needed(const struct srq *q)
 	return rdmamsg__srq_in_flight(&q->account) + q->batch;
 }
 
-/* Receives for so much. */
+/* Returns the number of receives for 'need' messages. */
 static uint32_t receives(const struct srq *q, uint64_t need)
 {
 	uint32_t overcommit = q->owner->opts.overcommit;
@@ -79,13 +83,13 @@ static uint32_t receives(const struct srq *q, uint64_t need)
 			     (uint64_t)q->depth);
 }
 
-/* What is to be posted, but for what the queue has run low of. */
+/* Returns the number of receives to post, without q->more. */
 static uint32_t base(const struct srq *q)
 {
 	return receives(q, needed(q) - q->batch) + q->batch;
 }
 
-/* Of those that are ready, the ones to be posted now. */
+/* Returns how many of the ready receives to post now. */
 static uint32_t due(const struct srq *q)
 {
 	uint32_t want = base(q) + q->more;
@@ -122,7 +126,9 @@ int rdmamsg__srq_fill_holes(struct srq *q, uint32_t n)
 		uint32_t at = q->holes;
 		int err = 0;
 
-		/* in one piece: else it takes what the next endpoint needs */
+		/*
+		 * grow for all at once, or take nothing from the next endpoint
+		 */
 		if (!msg)
 			err = rdmamsg__try(rdmamsg__pool_grow(q->pool,
 							min(n, q->hole_count),
@@ -148,7 +154,7 @@ void rdmamsg__srq_fill(struct srq *q, uint32_t want)
 	while (q->active < q->depth &&
 	       q->posted + q->ready_count + q->hole_count < want)
 		push(q, q->active++);
-	/* the others are missing elsewhere, maybe too many for the pool */
+	/* fill only the missing ones, because the pool may lack more */
 	have = q->posted + q->ready_count;
 	if (want > have)
 		(void)rdmamsg__srq_fill_holes(q, want - have);
@@ -174,8 +180,8 @@ bool rdmamsg__srq_back(struct srq *q, uint32_t more)
 	rdmamsg__srq_fill(q, want);
 	rdmamsg__srq_raise(q, 0);
 	/*
-	 * There may be holes that were meant for others. What is delivered now
-	 * comes back: as much as one of the batch that is not yet posted again.
+	 * Holes that others need may remain. The message that is being
+	 * delivered counts, because its receive comes back.
 	 */
 	have = q->posted + q->ready_count + (q->current != SRQ_NONE);
 	return !q->failed && have >= want;
@@ -205,7 +211,10 @@ bool rdmamsg__srq_can_answer(struct srq *q)
 	return true;
 }
 
-/* Several at once are of several connections, in memory far apart. */
+/*
+ * Prefetches, because successive completions are of different endpoints, whose
+ * memory is far apart.
+ */
 void rdmamsg__srq_foresee(const struct srq *q, uint64_t wr_id)
 {
 	uint32_t at = (uint32_t)wr_id & (SRQ_SLOTS - 1);
@@ -221,7 +230,7 @@ struct srq *rdmamsg__srq_completed(const struct lanes *lanes, uint64_t wr_id)
 	uint32_t at = (uint32_t)wr_id & (SRQ_SLOTS - 1);
 
 	if (unlikely(!q || at >= q->depth || !q->slots[at].posted))
-		return NULL;		/* a device gone mad */
+		return NULL;		/* the device is broken */
 	q->slots[at].posted = false;
 	q->posted--;
 	q->st.ran_empty += !q->posted;
