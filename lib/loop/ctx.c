@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context: made, checked, taken down in order. */
+/* The context: created, checked, closed in order. */
 #include "base/addrmap.h"
 #include "base/base.h"
 #include "base/ctx.h"
@@ -41,9 +41,9 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* All parts, in one piece. */
+/* All parts of a context, in one allocation. */
 struct context {
-	struct rdmamsg ctx;		/* first */
+	struct rdmamsg ctx;		/* first member */
 	struct devices devices;
 	struct memory memory;
 	struct lanes lanes;
@@ -178,7 +178,7 @@ err_ctx:
 	return ret;
 }
 
-/* Bounded: every endpoint has a drain deadline of its own. */
+/* Ends soon, because every endpoint has a drain deadline. */
 static void close_eps(struct rdmamsg *ctx)
 {
 	struct list *n, *t;
@@ -206,7 +206,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	if (!ctx)
 		return;
 	if (ctx->magic != CTX_MAGIC) {
-		/* a forked child: its copy of the memory, nothing more */
+		/* in a forked child: only free its copy of the memory */
 		context_free(ctx);
 		return;
 	}
@@ -224,12 +224,14 @@ void rdmamsg_close(struct rdmamsg *ctx)
 			       NULL, 0);
 	rdmamsg__groups_free(ctx);
 	close_eps(ctx);
-	/* what was submitted runs, even if it only frees its argument */
+	/* run what was submitted, because it may free its argument */
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__settle(ctx);
 	list_for_each_safe(n, t, &ctx->sessions->held) {
-		/* theirs until rdmamsg_ep_release(), but on its own */
+		/*
+		 * valid until rdmamsg_ep_release(), but not part of the context
+		 */
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
 		list_del(n);
 	}
@@ -243,7 +245,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__srqs_free(ctx);
 	rdmamsg__userpools_free(ctx);
 	rdmamsg__pds_free(ctx);
-	/* what other contexts of the devices have sent until just now */
+	/* mail that other contexts of the devices have just sent */
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__cm_close(ctx);

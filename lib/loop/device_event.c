@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Async events of devices, to endpoints and to the program. */
+/* Delivers async events of devices to endpoints and to the program. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -44,7 +44,7 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 	struct list *n, *t;
 
 	switch (m->type) {
-	case IBV_EVENT_QP_ACCESS_ERR:	/* the device refused its requests */
+	case IBV_EVENT_QP_ACCESS_ERR:	/* it refused a peer's request */
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_ACCESS;
 		error = -EACCES;
@@ -91,8 +91,8 @@ static bool has_cq(const struct rdmamsg *ctx, const void *ibv)
 }
 
 /*
- * An event about a queue of another context or of the program, or one that the
- * library has asked for itself, is not for on_event.
+ * on_event gets no event of another context's queue or of the program's queue,
+ * and no event that the library has asked for itself.
  */
 static bool is_for_program(struct rdmamsg *ctx, const struct async_mail *m)
 {
@@ -145,7 +145,7 @@ static void end_endpoints(struct rdmamsg *ctx, const struct rdmamsg_device *d)
 {
 	struct list *n, *t;
 
-	/* another device may be at this address: that one is not gone */
+	/* check d->gone, because another device may be at this address now */
 	list_for_each_safe(n, t, &ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
@@ -175,7 +175,7 @@ struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv)
 	const struct rdmamsg_qp *q = rdmamsg__rawqp_of(ibv);
 	const struct rdmamsg_ep *ep = rdmamsg__ep_of(ibv->qp_context);
 
-	/* ibv_destroy_qp() waits for our ack: the owner is there */
+	/* ibv_destroy_qp() waits for the ack, so the owner still exists */
 	if (q)
 		return (struct qp_owner){ .ctx = q->ctx };
 	if (!ep)

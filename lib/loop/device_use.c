@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all layers keep on a device, and how that ends. */
+/* What the layers keep on a device, and how it ends. */
 #include "base/list.h"
 #include "device/device.h"
 #include "device/use.h"
@@ -47,7 +47,7 @@ static bool pools_used(const struct list *pools)
 	return false;
 }
 
-/* In the program's hands, or being sent through another device. */
+/* The program has a message, or sends one through another device. */
 static bool has_messages(const struct dev *dev)
 {
 	return dev->msgs_out || !list_empty(&dev->loose) ||

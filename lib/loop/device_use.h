@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the library does with devices, for lib/device. */
+/* The calls that lib/device makes to the layers above. */
 #ifndef RDMAMSG_LIB_DEVICE_USE_H
 #define RDMAMSG_LIB_DEVICE_USE_H
 

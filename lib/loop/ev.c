@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The libev adapter: a watcher on the context's descriptor, nothing more. */
+/* The libev adapter: one watcher on the context's descriptor. */
 #include <rdmamsg/ev.h>
 
 #include <errno.h>

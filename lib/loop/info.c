@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics, what was negotiated, and the dump. */
+/* Statistics, negotiated values, and the dump. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -36,7 +36,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
-/* The fields below size, all of them counters. */
+/* The fields after size, which are all counters. */
 #define FIRST		offsetof(struct rdmamsg_counters, msgs_sent)
 #define COUNTERS(s)	((uint64_t *)((char *)(s) + FIRST))
 #define COUNTER_NUM	((sizeof(struct rdmamsg_counters) - FIRST) / \
@@ -47,7 +47,7 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 {
 	for (size_t i = 0; i < COUNTER_NUM; i++)
 		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
-	/* the short ways count less, the others make up for it */
+	/* the fast paths do not count here, so add their counts */
 	s->msgs_received += rdmamsg__rx_count(&ep->lane);
 	s->bytes_received += ep->recv.bytes;
 	s->completions += rdmamsg__rx_count(&ep->lane);
@@ -104,7 +104,9 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
 
-/* What an idle endpoint costs, the device's own part apart. */
+/*
+ * Sets the memory that an idle endpoint uses, without the device's own memory.
+ */
 static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 {
 	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;

@@ -13,5 +13,5 @@ int rdmamsg_fast_poll(struct rdmamsg *ctx);
 #define RDMAMSG_FAST_TWINS
 #include <rdmamsg/fast.h>
 
-/* A program compiled with another layout looks for another name. */
+/* A program compiled with another layout refers to another name. */
 const char rdmamsg_fast_layout_2 = RDMAMSG_FAST_LAYOUT;

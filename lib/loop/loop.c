@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The event loop of a context: one epoll descriptor that holds the CM
- * channel, the completion channels, the timers, the mailbox and the async
- * events of each device. Level-triggered throughout: what is left over makes
- * the descriptor readable again.
+ * The event loop of a context. One epoll descriptor has the CM channels, the
+ * completion channels, the timers, the eventfd, and the async events of each
+ * device. All are level-triggered, so an event that is left makes the
+ * descriptor readable again.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -37,11 +37,11 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
-#define BUDGET		256	/* completions for one rdmamsg_process() */
+#define BUDGET		256	/* completions per rdmamsg_process() */
 
 /*
- * Every way into the library ends here: what callbacks left to do is done
- * before anybody sleeps, and what died in them is freed outside of them.
+ * Every call ends here. Does the work that callbacks have left, before the
+ * program sleeps. Frees what died in callbacks after they have returned.
  */
 static void settle(struct rdmamsg *ctx)
 {
@@ -86,7 +86,7 @@ static void settle(struct rdmamsg *ctx)
 void rdmamsg__settle_now(struct rdmamsg *ctx)
 {
 	rdmamsg__tx_flush(ctx);
-	/* most of the time that was all */
+	/* mostly there is nothing else to do */
 	if (list_empty(&ctx->sessions->dirty) &&
 	    list_empty(&ctx->sessions->dead) && list_empty(&ctx->loop.ended) &&
 	    list_empty(&ctx->groups->dead) &&
@@ -102,8 +102,9 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 }
 
 /*
- * The tag of a completion channel is the address of its dev, that of async
- * events the address of the device + 1, that of a watch its address + 2.
+ * The tag of a completion channel is the address of its dev. The tag of async
+ * events is the address of the device + 1. The tag of a watch is its address +
+ * 2.
  */
 static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 {
@@ -130,9 +131,9 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	}
 	dev = tag;
 	/*
-	 * A poller leaves the completion event where it is: consuming it
-	 * would mean to arm the queue again and to pay for an event that
-	 * nobody waits for. Whoever sleeps next finds it.
+	 * Polling leaves the completion event unread. Reading it would mean
+	 * arming the queue again, and paying for another event that a polling
+	 * program does not need. The next sleep finds the event.
 	 */
 	return slow_only ? 0 : rdmamsg__cq_rearm(dev);
 }
@@ -150,7 +151,7 @@ static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
 	return events;
 }
 
-/* Sleeps for up to timeout_ms, then handles what there is. */
+/* Sleeps for at most timeout_ms, then handles all events. */
 static int process(struct rdmamsg *ctx, int timeout_ms)
 {
 	struct epoll_event ev[16];
@@ -161,7 +162,7 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 	rdmamsg__enter(ctx);
 	events = handle_all(ctx, ev, n, false);
 	got = rdmamsg__cq_poll(ctx, BUDGET);
-	/* the queues are armed, but what is in them raises no event */
+	/* the queues are armed, but completions left in them raise no event */
 	if (got >= BUDGET)
 		rdmamsg__loop_kick(&ctx->loop);
 	rdmamsg__settle(ctx);
@@ -200,7 +201,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
 	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
-	/* completions take longer than empty polls: they count for more */
+	/* a completion takes longer than an empty poll, so it counts as more */
 	ctx->polls -= 1 + 4 * n;
 	if (ctx->polls <= 0) {
 		ctx->polls = SLOW_EVERY;
@@ -219,7 +220,7 @@ static uint64_t now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* The clock is asked once for 64 polls. */
+/* Reads the clock only once for 64 polls. */
 static int spin(struct rdmamsg *ctx)
 {
 	uint64_t end;
@@ -239,8 +240,8 @@ static int spin(struct rdmamsg *ctx)
 }
 
 /*
- * The queues first: what is there costs no system call. Nobody sleeps after a
- * callback, and on_closed or on_writable may have been due without any event.
+ * Polls the queues first, because that costs no system call. Does not sleep
+ * after a callback. on_closed or on_writable may come without any event.
  */
 int rdmamsg__wait(struct rdmamsg *ctx, int timeout_ms)
 {
@@ -290,7 +291,7 @@ int rdmamsg_run(struct rdmamsg *ctx)
 {
 	int ret = rdmamsg__ctx_check(ctx);
 
-	/* before it takes the stop that is meant for the one outside */
+	/* before taking the stop that is meant for the outer call */
 	if (!ret && ctx->loop.in_callback)
 		ret = rdmamsg__fail(-EDEADLK, "rdmamsg_run in a callback");
 	while (!ret && !atomic_exchange(&ctx->loop.stop, false)) {

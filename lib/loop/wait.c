@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The blocking calls: each drives the context until it is done, or until its
- * timeout. A call that fails has set its own text last, because callbacks that
- * ran meanwhile may have set others.
+ * The blocking calls. Each runs the context until it is done or its timeout is
+ * over. A call that fails sets the text last, because callbacks may have set
+ * other texts.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -27,7 +27,7 @@
 struct until {
 	const char *call;
 	int timeout_ms;
-	uint64_t end;		/* ms, 0: no bound */
+	uint64_t end;		/* ms; 0: no timeout */
 };
 
 static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
@@ -46,7 +46,7 @@ static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
 	return 0;
 }
 
-/* -ETIMEDOUT when the time is over; without a text. */
+/* Returns -ETIMEDOUT without a text if the time is over. */
 static int step(struct rdmamsg *ctx, const struct until *u)
 {
 	int left = -1, ret;
@@ -54,7 +54,7 @@ static int step(struct rdmamsg *ctx, const struct until *u)
 	if (u->end) {
 		uint64_t now = rdmamsg__now_ms();
 
-		/* one look without waiting is always due */
+		/* always poll once, even if the time is over */
 		left = now >= u->end ? 0 : (int)min(u->end - now, 86400000ull);
 	}
 	ret = rdmamsg__wait(ctx, left);
@@ -65,7 +65,7 @@ static int step(struct rdmamsg *ctx, const struct until *u)
 	return 0;
 }
 
-/* What step() returned, and what has not happened, as the text. */
+/* Sets the text from the error of step() and from what has not happened. */
 static int fail_step(const struct until *u, int err, const char *what)
 {
 	if (err == -ETIMEDOUT)
@@ -75,7 +75,7 @@ static int fail_step(const struct until *u, int err, const char *what)
 	return rdmamsg__fail(err, "%s: %s: %s", u->call, strerror(-err), what);
 }
 
-/* The endpoint ends because step() failed: the text is its reason as well. */
+/* Ends the endpoint because step() has failed. The text is its reason, too. */
 static void give_up(struct rdmamsg_ep *ep, const struct until *u, int err,
 		    const char *what)
 {
@@ -84,7 +84,7 @@ static void give_up(struct rdmamsg_ep *ep, const struct until *u, int err,
 			  RDMAMSG_CAUSE_ABORTED, err, rdmamsg__text());
 }
 
-/* How every call ends, while the endpoint, if it has one, is still there. */
+/* The end of every call, with the endpoint or NULL. Keeps the reason. */
 static int end(struct rdmamsg *ctx, const struct rdmamsg_ep *ep, int ret)
 {
 	struct rdmamsg_reason *r = &ctx->sessions->wait_reason;
@@ -110,7 +110,7 @@ static int closed_error(const struct rdmamsg_ep *ep)
 	return rdmamsg__fail(r->error ? r->error : -ESHUTDOWN, "%s", r->text);
 }
 
-/* Until it is connected: then it is held for the caller. */
+/* Waits until the endpoint is connected, and holds it for the caller. */
 static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 			  const struct until *u, struct rdmamsg_ep **ret_ep)
 {
@@ -121,7 +121,7 @@ static int wait_connected(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 	while (!ret && ep->state != EP_OPEN && ep->state != EP_CLOSING &&
 	       ep->state != EP_CLOSED)
 		ret = step(ctx, u);
-	/* it may have been open for a moment: its messages are there */
+	/* also if it was open for a moment, because it may have messages */
 	if (!ret && (ep->state != EP_CLOSED || ep->connect.told)) {
 		*ret_ep = ep;
 		return 0;
@@ -157,7 +157,7 @@ int rdmamsg_connect_wait(struct rdmamsg *ctx, const char *host,
 	return ret ? end(ctx, NULL, ret) : wait_connected(ctx, ep, &u, ret_ep);
 }
 
-/* Until somebody asks; a callback may close the listener meanwhile. */
+/* Waits for a request. A callback may close the listener. */
 static int wait_request(struct rdmamsg_listener *l, const struct until *u)
 {
 	int ret = 0;
@@ -178,7 +178,7 @@ static int wait_request(struct rdmamsg_listener *l, const struct until *u)
 	return 0;
 }
 
-/* The listener may be gone afterwards. */
+/* Accepts the next request. May free the listener. */
 static int accept_next(struct rdmamsg_listener *l,
 		       const struct rdmamsg_ep_options *opts,
 		       const struct until *u, struct rdmamsg_ep **ret)
@@ -214,7 +214,7 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 	return ret ? end(ctx, NULL, ret) : wait_connected(ctx, ep, &u, ret_ep);
 }
 
-/* On the stack of the call, which is the cookie of its send. */
+/* The cookie of the call's send. It is on the stack of the call. */
 struct rdmamsg_waiter {
 	bool done;
 	int status;
@@ -253,9 +253,9 @@ static int send_and_wait(struct rdmamsg_ep *ep, const struct iovec *iov,
 		err = step(ep->ctx, u);
 	if (!err)
 		return w.status ? fail_send(ep, w.status) : 0;
-	/* nobody knows how far it came */
+	/* it is unknown how much was delivered */
 	give_up(ep, u, err, what);
-	/* the memory must be the caller's again before we return */
+	/* before returning, the memory must be the caller's again */
 	while (!ret && !w.done)
 		(void)rdmamsg__wait(ep->ctx, 1000);
 	return fail_step(u, err, what);
@@ -274,14 +274,14 @@ int rdmamsg_send_wait(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	if (ret)
 		return ret;
 	rdmamsg_ep_hold(ep);
-	/* the peer may have closed since the last look */
+	/* the peer may have closed */
 	(void)rdmamsg_poll(ep->ctx);
 	ret = end(ep->ctx, ep, send_and_wait(ep, &iov, tag, &u));
 	rdmamsg_ep_release(ep);
 	return ret;
 }
 
-/* Until there is one. The peer's close is the end, whatever came after it. */
+/* Waits for a message. After the peer's CLOSE there are no more messages. */
 static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
 {
 	int ret;
@@ -292,7 +292,7 @@ static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
 					     "and there are no more messages");
 		if (ep->state == EP_CLOSED) {
 			ret = closed_error(ep);
-			/* that is for a connection that lives on */
+			/* -ETIMEDOUT is for a connection that lives on */
 			return ret == -ETIMEDOUT ? -ECONNRESET : ret;
 		}
 		ret = step(ep->ctx, u);
@@ -348,7 +348,7 @@ int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 		while (ret == -ETIMEDOUT && ep->state != EP_CLOSED)
 			(void)rdmamsg__wait(ctx, 1000);
 	}
-	/* all may have been said by then */
+	/* by then the close may have succeeded */
 	if (ep->state == EP_CLOSED && !ep->close.reason.error)
 		ret = 0;
 	else if (ret)
