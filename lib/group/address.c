@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The address of a group: text in, a socket address out. */
+/* The address of a group: parses text into a socket address. */
 #include "base/base.h"
 #include "group/carrier.h"
 #include "group/group.h"
@@ -15,9 +15,12 @@
 
 #include <infiniband/ib.h>
 
-#define COLONS	7			/* of an MGID that is written out */
+#define COLONS	7			/* colons of an MGID without "::" */
 
-/* A port is a number, and has no meaning: the MGID is all of the address. */
+/*
+ * Returns true if text is a port number. The port has no meaning, because the
+ * MGID is the whole address.
+ */
 static bool is_port(const char *text)
 {
 	char *end;
@@ -104,7 +107,7 @@ const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g)
 	struct sockaddr_ib *ib = (struct sockaddr_ib *)&g->join_addr;
 
 	g->join_addr = g->addr;
-	/* the connection manager maps IPv6 addresses to other MGIDs there */
+	/* on InfiniBand the CM maps an IPv6 address to another MGID */
 	if (g->is_mgid && g->carrier->is_ib) {
 		memset(ib, 0, sizeof(*ib));
 		ib->sib_family = AF_IB;

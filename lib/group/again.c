@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A membership that is lost is asked for again, with another queue pair: the
- * old one's address, key or partition may be of the past. What was published
- * and what has come stay with the group.
+ * A lost membership is joined again, with another queue pair, because the
+ * address, key or partition of the old queue pair may be obsolete. Published
+ * messages and received messages stay with the group.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -24,7 +24,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 
-#define AGAIN_MS	50u	/* after the first failure, doubled each time */
+#define AGAIN_MS	50u	/* after the first failure; doubles */
 #define AGAIN_MAX_MS	5000u
 
 void rdmamsg__group_lost(struct rdmamsg_group *g)
@@ -32,7 +32,7 @@ void rdmamsg__group_lost(struct rdmamsg_group *g)
 	uint32_t ms;
 
 	if (g->state == GROUP_JOINED) {
-		/* one that is lost again and again is not asked for at once */
+		/* reset only after a while, so that repeated losses back off */
 		if (rdmamsg__now_ms() - g->joined_at > AGAIN_MAX_MS)
 			g->tries = 0;
 		g->lost_told = false;
@@ -65,9 +65,9 @@ void rdmamsg__group_again(struct rdmamsg_group *g)
 		rdmamsg__group_lost(g);
 }
 
-/* ---- what devices tell ------------------------------------------------ */
+/* ---- events of devices ------------------------------------------------ */
 
-/* The address that datagrams are sent from is another one now, or none. */
+/* Returns true if the source address of datagrams has changed or is gone. */
 static bool has_moved(const struct carrier *c)
 {
 	struct ibv_gid_entry e;
@@ -116,7 +116,7 @@ void rdmamsg__groups_removed(struct rdmamsg *ctx,
 {
 	struct list *n;
 
-	/* another device may be at this address: that one is not gone */
+	/* check d->gone, because another device may be at this address now */
 	list_for_each(n, &ctx->groups->carriers) {
 		struct carrier *c = list_entry(n, struct carrier, node);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A subscriber asks for what it misses. It waits a moment first, a random one:
- * of many that miss the same, most then hear the repair before they ask.
+ * A subscriber asks for missing messages after a short random pause. If many
+ * subscribers miss the same message, most receive the repair before they ask.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -17,10 +17,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define ASK_MS		8u	/* at most, before the first time */
-#define AGAIN_MS	10u	/* after it; doubled from the third time on */
+#define ASK_MS		8u	/* longest pause before the first request */
+#define AGAIN_MS	10u	/* after it; doubles from the third on */
 #define AGAIN_MAX_MS	500u
-#define RANGES		80u	/* in one datagram */
+#define RANGES		80u	/* ranges in one datagram */
 
 static uint32_t random_below(struct rdmamsg_group *g, uint32_t end)
 {
@@ -125,14 +125,14 @@ void rdmamsg__ask_heard(struct member *m, bool repeated)
 	if (m->stream.window == 1 || g->state != GROUP_JOINED)
 		return;
 	if (!rdmamsg__stream_lacks(&m->stream))
-		return;		/* the timer finds that out */
+		return;		/* the timer notices it */
 	now = rdmamsg__now_ms();
 	if (!m->ask_at) {
 		m->ask_at = now + 1 + random_below(g, ASK_MS);
 		m->asked = 0;
 		set_timer(g, now);
 	} else if (repeated && m->ask_at < now + 2) {
-		/* repairs are under way */
+		/* repairs are arriving */
 		m->ask_at = now + 2 + random_below(g, ASK_MS);
 	}
 }

@@ -26,10 +26,10 @@
 
 #define GRH		((uint32_t)sizeof(struct ibv_grh))
 #define LINE		64u
-#define REPOSTS		16u	/* in one call */
+#define REPOSTS		16u	/* receives posted in one call */
 #define INLINE		256u
 
-/* wr_id: the key, 1 bit for receives, 10 bits index, 21 bits slot */
+/* wr_id: the key, 1 bit for receives, 10 bits of index, 21 bits of slot */
 #define WR_RECV		0x80000000u
 #define WR_INDEX	21
 #define WR_SLOTS	(1u << WR_INDEX)
@@ -37,7 +37,7 @@
 struct old_ah {
 	struct list node;
 	struct ibv_ah *ah;
-	uint32_t sent;			/* when it was dropped */
+	uint32_t sent;			/* carrier.sent when it was dropped */
 };
 
 static uint64_t wr_id(const struct carrier *c, uint32_t low)
@@ -126,11 +126,11 @@ static int map(struct carrier *c, struct stretch *s, enum direction dir,
 	};
 	ret = rdmamsg__stretch_map(s, true);
 	if (ret)
-		s->mem = NULL;		/* unmake() asks for it */
+		s->mem = NULL;		/* unmake() tests it */
 	return ret;
 }
 
-/* The id knows the port, the P_Key and the Q_Key, which INIT is about. */
+/* Takes port, P_Key and Q_Key for INIT from the id. */
 static int start_qp(struct carrier *c)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
@@ -218,7 +218,7 @@ static int make(struct carrier *c)
 			  (size_t)send_size(c) * c->send_depth);
 	if (!ret)
 		ret = make_qp(c);
-	/* before anybody joins, so that nothing is missed after it */
+	/* before any join, so that no datagram is missed after it */
 	return ret ? ret : make_receives(c);
 }
 
@@ -279,7 +279,9 @@ static void unmake(struct carrier *c)
 	rdmamsg__handle_take(&c->ctx->groups->table, c, c->index);
 	if (c->qp && rdmamsg__v_destroy_qp(c->v, c->qp))
 		log_error("a queue pair of a group could not be destroyed");
-	/* what has completed until now is nobody's, and needs its places */
+	/*
+	 * poll the remaining completions before their CQ entries are given back
+	 */
 	if (c->cq) {
 		rdmamsg__cq_drain(c->ctx, c->cq);
 		rdmamsg__cq_put(c->dev, c->cq, c->send_depth + c->recv_depth);
@@ -406,7 +408,7 @@ static int source_addr(const struct carrier *c, const struct sockaddr *group,
 		return 1;
 	}
 	if (c->v == &rdmamsg__verbs_soft) {
-		/* an address of this host, and so one of the soft HCA */
+		/* the soft HCA has all addresses of this host */
 		((struct sockaddr_in *)src)->sin_family = AF_INET;
 		((struct sockaddr_in *)src)->sin_addr.s_addr =
 			htonl(INADDR_LOOPBACK);
@@ -489,7 +491,9 @@ static int carrier_new(struct rdmamsg *ctx,
 	return 0;
 }
 
-/* A queue pair is at most once in a group. */
+/*
+ * Returns true if the queue pair is in the group. It can be attached only once.
+ */
 static bool serves(const struct carrier *c,
 		   const struct sockaddr_storage *group)
 {
@@ -573,7 +577,7 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 		wr.opcode = IBV_WR_SEND_WITH_IMM;
 		wr.imm_data = htobe32(*to->imm);
 	}
-	/* the queue is never full without one that will complete */
+	/* a full queue always has a signaled request that will complete */
 	if (slot % every == every - 1 || to->signaled)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	if (len <= c->max_inline)
@@ -592,8 +596,8 @@ static void map_ipv4(union ibv_gid *gid, const uint8_t addr[static 4])
 }
 
 /*
- * RoCE version 2 over IPv4 has the IPv4 header in the second half, and nothing
- * of use in the first (InfiniBand Annex 17, as in ibv_init_ah_from_wc() of
+ * RoCE v2 over IPv4 has the IPv4 header in the second half, and nothing useful
+ * in the first half (InfiniBand Annex 17, as in ibv_init_ah_from_wc() of
  * rdma-core).
  */
 static void addresses(struct datagram *d)
@@ -610,7 +614,7 @@ static void addresses(struct datagram *d)
 	}
 }
 
-/* Multicast has the group in its GRH. */
+/* Finds the group by the destination GID, which is the MGID in multicast. */
 static struct rdmamsg_group *find_group(const struct carrier *c,
 					const union ibv_gid *to)
 {
@@ -653,7 +657,7 @@ static void received(struct carrier *c, uint32_t slot,
 		rdmamsg__group_unicast(c, &d);
 }
 
-/* Groups whose last datagram has completed. No callbacks from here. */
+/* Ends groups whose last datagram has completed. Makes no callbacks. */
 static void drain(struct carrier *c)
 {
 	struct list *n, *t;
@@ -669,7 +673,7 @@ static void drain(struct carrier *c)
 
 static void sent(struct carrier *c, uint32_t slot)
 {
-	/* all up to this one */
+	/* it completes all requests up to its own */
 	uint32_t count = ((slot - c->done) & (c->send_depth - 1)) + 1;
 
 	if (count > c->sent - c->done)
@@ -679,7 +683,7 @@ static void sent(struct carrier *c, uint32_t slot)
 		drop_old_ahs(c, false);
 	if (unlikely(!list_empty(&c->draining)))
 		drain(c);
-	/* its callbacks may leave any group, and the carrier stays for now */
+	/* a callback may leave any group, but the carrier stays for now */
 	while (!list_empty(&c->waiting) && rdmamsg__carrier_room(c)) {
 		struct rdmamsg_group *g = list_first(&c->waiting,
 						     struct rdmamsg_group,

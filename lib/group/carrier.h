@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A carrier is a UD queue pair with an id of the connection manager, and serves
- * the groups of a context that are joined through the same port. It moves
- * datagrams and knows no frames.
+ * A carrier is a UD queue pair with a CM id. It serves the groups of a context
+ * that are joined through the same port. It moves datagrams and knows no
+ * frames.
  */
 #ifndef RDMAMSG_LIB_CARRIER_H
 #define RDMAMSG_LIB_CARRIER_H
@@ -20,12 +20,12 @@
 #include "memory/stretch.h"
 #include "session/ep.h"
 
-#define CARRIERS	1024u		/* of one context */
+#define CARRIERS	1024u		/* per context */
 
 struct carrier_wants {
 	const char *source, *device;	/* or NULL */
 	enum rdma_port_space ps;
-	bool bound;			/* to source or device: no route */
+	bool bound;			/* bind to source or device: no route */
 	uint32_t recv_depth, send_depth;
 };
 
@@ -34,14 +34,14 @@ enum carrier_state { CARRIER_RESOLVING, CARRIER_READY, CARRIER_FAILED };
 struct recv_slot;
 
 struct carrier {
-	struct list node;		/* of the context */
+	struct list node;		/* in groups->carriers */
 	struct rdmamsg *ctx;
 	struct cm_owner owner;		/* of the id */
 	const struct verbs_api *v;
 	struct rdma_cm_id *id;
 	enum rdma_port_space ps;
 	bool bound;
-	char *source, *device;		/* as asked for, or NULL */
+	char *source, *device;		/* of the program, or NULL */
 	enum carrier_state state;
 	uint32_t index;			/* in wr_id */
 
@@ -49,26 +49,26 @@ struct carrier {
 	struct cq *cq;
 	struct ibv_qp *qp;
 	uint8_t port;
-	bool is_ib;			/* the port is of InfiniBand */
+	bool is_ib;			/* link layer of the port */
 	uint32_t mtu;			/* largest payload of a datagram */
 	uint32_t qkey;
-	uint8_t sgid_index;		/* of what is sent; once joined */
-	union ibv_gid sgid;		/* there */
-	struct list waiting;		/* groups that have found no room */
-	struct list draining;		/* those that leave */
+	uint8_t sgid_index;		/* of datagrams; once joined */
+	union ibv_gid sgid;		/* GID at sgid_index */
+	struct list waiting;		/* groups that wait for room */
+	struct list draining;		/* groups that leave */
 
 	struct stretch recv_mem, send_mem;
 	struct recv_slot *recv_slots;
 	uint32_t max_inline;
 	uint32_t recv_depth, send_depth;
-	struct ibv_recv_wr *reposts;	/* not posted yet */
+	struct ibv_recv_wr *reposts;	/* to be posted */
 	uint32_t repost_count;
-	uint32_t sent, done;		/* all requests, and those completed */
-	struct list old_ahs;		/* in use by requests */
+	uint32_t sent, done;		/* requests sent, requests completed */
+	struct list old_ahs;		/* requests still use them */
 	struct list groups;		/* struct rdmamsg_group */
 };
 
-/* Who has sent a datagram. */
+/* The sender of a datagram. */
 struct carrier_peer {
 	union ibv_gid gid;
 	uint32_t qpn;
@@ -76,63 +76,66 @@ struct carrier_peer {
 	uint8_t sl, path_bits;
 };
 
-/* Where a datagram goes. */
+/* The destination of a datagram. */
 struct carrier_to {
 	struct ibv_ah *ah;
 	uint32_t qpn, qkey;
-	const uint32_t *imm;		/* in host order, or NULL */
-	bool signaled;			/* its completion is wanted */
+	const uint32_t *imm;		/* host byte order, or NULL */
+	bool signaled;			/* wants a completion */
 };
 
 struct datagram {
-	const uint8_t *data;		/* without GRH */
+	const uint8_t *data;		/* after the GRH */
 	uint32_t len;
-	const struct ibv_grh *grh;	/* as it came */
-	union ibv_gid to;		/* out of it; IPv4: mapped */
+	const struct ibv_grh *grh;	/* as received */
+	union ibv_gid to;		/* from grh; IPv4 is mapped */
 	struct carrier_peer from;
 	bool has_imm;
-	uint32_t imm;			/* in host order */
+	uint32_t imm;			/* host byte order */
 };
 
 /*
- * The carrier for these wants, a new one if there is none; each call is paired
- * with a put. It may be resolving still. -errno
+ * Returns the carrier for these wants. Makes it if needed. Each call needs a
+ * put. The carrier may still be resolving. Returns 0 or -errno.
  */
 int rdmamsg__carrier_get(struct rdmamsg *ctx,
 			 const struct sockaddr_storage *group,
 			 const struct carrier_wants *wants, uint32_t timeout_ms,
 			 struct carrier **ret);
-/* The last group has gone: the carrier goes too. */
+/* Frees the carrier after its last group has gone. */
 void rdmamsg__carrier_put(struct carrier *c);
-/* Which of the port's addresses is the source of what is sent. */
+/* Sets the port's address that is the source of datagrams. */
 void rdmamsg__carrier_address(struct carrier *c, uint8_t sgid_index);
-/* It serves nobody any more. Its groups look for another one, or end. */
+/*
+ * The carrier serves no group any more. Its groups find another carrier, or
+ * end.
+ */
 void rdmamsg__carrier_lost(struct carrier *c, enum rdmamsg_who who,
 			   enum rdmamsg_cause cause, int error,
 			   const char *text);
-/* Its device fails or has gone: its groups end. */
+/* The device has failed or is gone. All groups of the carrier end. */
 void rdmamsg__carrier_end(struct carrier *c, enum rdmamsg_cause cause,
 			  int error, const char *text);
 
 /*
- * A buffer for a datagram, or NULL: all are in use. It is sent by the next
- * call, and not kept for later.
+ * Returns a buffer for a datagram, or NULL if all are in use. Use it at once:
+ * rdmamsg__carrier_send() sends it.
  */
 void *rdmamsg__carrier_buffer(struct carrier *c);
 uint32_t rdmamsg__carrier_room(const struct carrier *c);
-/* -errno; the buffer is free then. */
+/* Returns 0, or -errno. Then the buffer is free again. */
 int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 			  const struct carrier_to *to);
 /*
- * The way to whom a datagram came from: by its addresses, never by its content.
- * -errno; the caller drops the address handle.
+ * Finds the way back to the sender of a datagram, from its addresses and never
+ * from its content. Returns 0 or -errno. The caller drops the address handle.
  */
 int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 			 struct carrier_to *ret);
-/* Destroyed when no request needs it any more. */
+/* Destroys the address handle when no request needs it any more. */
 void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
 
-/* For the poll loop: a completion with GROUP_KEY. */
+/* Handles a completion with GROUP_KEY. */
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
 
 struct cm_event;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups: memberships of a context, and whom they have heard of. */
+/* Groups: memberships of a context, and the senders that they hear. */
 #ifndef RDMAMSG_LIB_GROUP_H
 #define RDMAMSG_LIB_GROUP_H
 
@@ -21,190 +21,196 @@
 
 struct rdmamsg_device;
 
-/* The part of a context. */
+/* The groups of a context. */
 struct groups {
 	struct list carriers;
-	struct handles table;		/* of carriers, by index */
-	struct list dead;		/* groups to be freed when settling */
-	struct list homeless;		/* lost ones without a carrier */
+	struct handles table;		/* carriers, by index */
+	struct list dead;		/* groups to free when settling */
+	struct list homeless;		/* lost groups without a carrier */
 };
 
 enum group_state {
-	GROUP_WAITING,			/* for its carrier */
+	GROUP_WAITING,			/* for the carrier */
 	GROUP_JOINING,
 	GROUP_JOINED,
 	GROUP_LOST,			/* will be joined again */
-	GROUP_LEAVING,			/* still repairs */
+	GROUP_LEAVING,			/* still repairs, or drains */
 	GROUP_ENDED,
 };
 
-/* Another member, as it is heard. */
+/* Another member, a sender that was heard. */
 struct member {
 	struct list node;		/* of the group */
 	struct rdmamsg_group *group;
 	struct rdmamsg_group_sender who;
 	struct stream stream;
-	uint64_t heard;			/* ms */
+	uint64_t heard;			/* ms, last datagram */
 	struct carrier_peer from;
-	uint64_t ask_at;		/* ms, 0: nothing is missing */
-	uint32_t asked;			/* times since something came */
-	uint32_t asked_next;		/* stream.next at that time */
+	uint64_t ask_at;		/* ms; 0: no message is missing */
+	uint32_t asked;			/* requests since the last progress */
+	uint32_t asked_next;		/* stream.next at the last request */
 	struct rdmamsg_group_counters st;
 };
 
 struct rdmamsg_group {
-	struct list node;		/* of the carrier, or of the context */
-	struct list wait_node;		/* of the carrier: for completions */
+	struct list node;		/* in carrier, or in ctx->groups */
+	struct list wait_node;		/* in carrier->waiting or ->draining */
 	struct rdmamsg *ctx;
 	struct carrier *carrier;
 	struct rdmamsg_group_options opts;
 	struct rdmamsg_group_handlers on;
 	void *user;
 	enum group_state state;
-	struct timer timer;		/* deadline of the join, or the next */
+	struct timer timer;		/* deadline of the join, or next try */
 	struct sockaddr_storage addr;
-	struct sockaddr_storage join_addr;	/* as the CM takes it */
-	bool is_mgid;			/* addr is one, and is not mapped */
+	struct sockaddr_storage join_addr;	/* for the CM */
+	bool is_mgid;			/* addr is the MGID: do not map it */
 	struct rdmamsg_reason reason;
 	struct rdmamsg_group_counters st;
-	bool lost;			/* once or more */
+	bool lost;			/* at least once */
 	bool lost_told;
-	uint32_t tries;			/* to join again */
-	uint64_t joined_at;		/* ms, the last time */
+	uint32_t tries;			/* tries to join again */
+	uint64_t joined_at;		/* ms, last join */
 
 	/* once joined */
 	union ibv_gid mgid;
 	uint16_t mlid;
-	bool attached, listed;		/* at the queue pair; at the CM */
-	bool alone;			/* without the CM: roce6.c */
-	int socket;			/* of that, or -1 */
+	bool attached, listed;		/* to the queue pair; with the CM */
+	bool alone;			/* joined without the CM: roce6.c */
+	int socket;			/* for roce6.c, or -1 */
 	struct carrier_to to;
 	uint8_t sl;
-	uint32_t mtu;			/* of the first join, for good */
+	uint32_t mtu;			/* of the first join; never changes */
 
 	/* publishing */
 	struct pace pace;
-	struct timer pace_timer;	/* its tokens have come */
-	uint64_t id;			/* random */
+	struct timer pace_timer;	/* until pace has tokens */
+	uint64_t id;			/* random, of this sender */
 	uint32_t number;		/* of the next message */
-	struct pending *pending;	/* not sent whole yet, or NULL */
+	struct pending *pending;	/* not sent completely, or NULL */
 	bool want_writable;
-	bool leaving_sent;		/* nobody asks for repairs any more */
-	uint32_t drained_at;		/* carrier.done, when it may go */
-	struct repair *repair;		/* NULL: it repeats nothing */
+	bool leaving_sent;		/* no more repairs are asked for */
+	uint32_t drained_at;		/* leave when carrier.done reaches it */
+	struct repair *repair;		/* NULL: no repairs */
 
 	/* subscribing */
 	struct list members;
 	uint32_t member_count;
 	struct stream_room room;
-	struct timer ask;		/* of members that lack something */
-	uint64_t seed;			/* of random pauses */
+	struct timer ask;		/* next request to a sender */
+	uint64_t seed;			/* for random pauses */
 };
 
 /* address.c */
-/* g->opts are taken. -EINVAL */
+/* Parses the address. g->opts must be set. -EINVAL */
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text);
-/* Sets g->join_addr, for the carrier's kind of link. */
+/* Sets and returns g->join_addr, which depends on the carrier's link layer. */
 const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g);
 
 /* join.c */
 void rdmamsg__group_ready(struct rdmamsg_group *g);
 void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev);
-/* It ends; on_closed follows when settling. */
+/* Ends the group. on_closed follows when settling. */
 void rdmamsg__group_end(struct rdmamsg_group *g, enum rdmamsg_who who,
 			enum rdmamsg_cause cause, int error, const char *fmt,
 			...) __attribute__((format(printf, 5, 6)));
-/* It ends if it was never joined. Else it is lost, and joined again. */
+/*
+ * Ends the group if it was never joined. Else marks it as lost, to join it
+ * again.
+ */
 void rdmamsg__group_fail(struct rdmamsg_group *g, enum rdmamsg_who who,
 			 enum rdmamsg_cause cause, int error, const char *fmt,
 			 ...) __attribute__((format(printf, 5, 6)));
-/* Joins. -errno */
+/* Starts to join. Returns 0 or -errno. */
 int rdmamsg__group_start(struct rdmamsg_group *g);
-/* Leaves, and has no carrier any more. */
+/* Leaves the group and its carrier. */
 void rdmamsg__group_quit(struct rdmamsg_group *g);
-/* on_closed, and free. */
+/* Calls on_closed and frees groups that have ended. */
 void rdmamsg__groups_settle(struct rdmamsg *ctx);
 void rdmamsg__groups_free(struct rdmamsg *ctx);
 
 /* leave.c */
-/* Nothing is to be sent any more but what is pending. */
+/* Only the pending message is still to be sent. */
 void rdmamsg__leave_sent(struct rdmamsg_group *g);
 void rdmamsg__group_left(struct rdmamsg_group *g);
 
 /* again.c */
-/* g->reason says why. No callback from here. */
+/* g->reason has the cause. Makes no callback. */
 void rdmamsg__group_lost(struct rdmamsg_group *g);
-/* It is time to join again. */
+/* Joins again, when the pause is over. */
 void rdmamsg__group_again(struct rdmamsg_group *g);
-/* An async event of a device. */
+/* Handles an async event of a device. */
 void rdmamsg__groups_event(struct rdmamsg *ctx,
 			   const struct rdmamsg_device *d, int type,
 			   uint32_t port);
 void rdmamsg__groups_removed(struct rdmamsg *ctx,
 			     const struct rdmamsg_device *d);
-/* No more completions come from the queue. */
+/* The queue delivers no more completions. */
 void rdmamsg__groups_cq_failed(struct rdmamsg *ctx, const struct cq *cq,
 			       int err, const char *what);
 
-/* roce6.c: whether it can join what has failed with err, and how */
+/* roce6.c: returns true if it can join a group whose join failed with err */
 bool rdmamsg__roce6_serves(const struct rdmamsg_group *g, int err);
 int rdmamsg__roce6_join(struct rdmamsg_group *g, struct rdma_ud_param *ret);
 void rdmamsg__roce6_leave(struct rdmamsg_group *g);
 
 /* publish.c */
-/* Once there is a device. */
+/* Call it when the device is known. */
 void rdmamsg__group_pace_init(struct rdmamsg_group *g);
 void rdmamsg__group_writable(struct rdmamsg_group *g);
 /*
- * Sends fragments of a message from *index up to 'last', as long as there is
- * room; *index is then the next one. -EAGAIN, -errno
+ * Sends fragments of a message from *index to 'last', while there is room.
+ * *index becomes the next fragment. Returns 0, -EAGAIN or -errno.
  */
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 			uint32_t number, const uint8_t *data, uint32_t len,
 			uint8_t flags, uint32_t *index, uint32_t last);
-/* A frame without payload, or with one that is there already. -EAGAIN, -errno */
+/*
+ * Sends a frame without payload, or with its payload in place. Returns 0,
+ * -EAGAIN or -errno.
+ */
 int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 			      const struct carrier_to *to,
 			      const struct frame *f);
 
-/* repair.c: what a publisher repeats */
+/* repair.c: the repairs of a publisher */
 struct kept;
 int rdmamsg__repair_new(struct rdmamsg_group *g);
 void rdmamsg__repair_free(struct rdmamsg_group *g);
-/* Keeps the message that is about to be sent. -ENOMEM */
+/* Keeps the message that is to be sent. -ENOMEM, -EAGAIN */
 int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 			 uint32_t len, const struct kept **ret);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
-/* Ranges that nobody could keep. */
+/* Returns the number of requested ranges that were dropped for lack of room. */
 uint64_t rdmamsg__repair_dropped(const struct rdmamsg_group *g);
-/* The group is joined again, or lost. */
+/* The group was joined again, or lost. */
 void rdmamsg__repair_joined(struct rdmamsg_group *g);
 void rdmamsg__repair_lost(struct rdmamsg_group *g);
-/* There is room again. */
+/* Answers requests while there is room. */
 void rdmamsg__repair_pump(struct rdmamsg_group *g);
 /*
- * Repairs have a rate of their own, so that subscribers that ask for much, or
- * forge requests, leave room for new messages.
+ * Repairs have their own rate. So subscribers that ask for much, or forged
+ * requests, leave room for new messages.
  */
 void rdmamsg__repair_pace(struct rdmamsg_group *g, uint32_t rate);
 bool rdmamsg__repair_may_send(struct rdmamsg_group *g);
 void rdmamsg__repair_sent(struct rdmamsg_group *g);
-/* rdmamsg__leave_sent() follows when nobody asks any more. */
+/* rdmamsg__leave_sent() follows when no more repairs are asked for. */
 void rdmamsg__repair_leave(struct rdmamsg_group *g);
 
-/* ask.c: what a subscriber asks for */
+/* ask.c: the requests of a subscriber */
 void rdmamsg__ask_init(struct rdmamsg_group *g);
-/* The group is joined again. */
+/* The group was joined again. */
 void rdmamsg__ask_joined(struct rdmamsg_group *g);
-/* Something of this member has come. */
+/* A frame of this member has arrived. */
 void rdmamsg__ask_heard(struct member *m, bool repeated);
 
 /* receive.c */
 void rdmamsg__group_datagram(struct rdmamsg_group *g,
 			     const struct datagram *d);
-/* It came to the queue pair, to none of its groups. */
+/* The datagram was for the queue pair, not for one of its groups. */
 void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d);
 struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id);
 void rdmamsg__members_free(struct rdmamsg_group *g);

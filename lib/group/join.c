@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A membership: asked for, granted, left. */
+/* Memberships: joining, joined, left. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -29,7 +29,7 @@
 #define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
 		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
-#define TIMERS	3	/* of each group */
+#define TIMERS	3	/* per group */
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -147,7 +147,7 @@ void rdmamsg__group_fail(struct rdmamsg_group *g, enum rdmamsg_who who,
 		end(g);
 }
 
-/* What was not joined is not left. */
+/* Leaves only what was joined. */
 void rdmamsg__group_quit(struct rdmamsg_group *g)
 {
 	struct carrier *c = g->carrier;
@@ -211,7 +211,7 @@ static void end_all(struct list *groups)
 				   -ECANCELED, "the context was closed");
 }
 
-/* The context is being closed. */
+/* Ends all groups, because the context is being closed. */
 void rdmamsg__groups_free(struct rdmamsg *ctx)
 {
 	struct list *n;
@@ -235,7 +235,7 @@ static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 		g->mtu = c->mtu;
 		rdmamsg__group_pace_init(g);
 	}
-	/* fragments keep their size, so that they can be repeated */
+	/* fragments keep their size, because they may be repeated */
 	if (c->mtu < g->mtu)
 		return rdmamsg__fail(-EMSGSIZE, "the MTU of device %s has "
 				     "become smaller: %u instead of %u",
@@ -294,8 +294,9 @@ static int join_as(struct rdmamsg_group *g, uint32_t flags)
 }
 
 /*
- * A pure publisher needs nothing of what others send. Not every subnet manager
- * knows such members (Linux 6.1, cma_join_ib_multicast()).
+ * A pure publisher joins as send-only member, because it needs no datagrams of
+ * others. Some subnet managers do not support such members, so falls back on
+ * full membership (Linux 6.1, cma_join_ib_multicast()).
  */
 static int join_cm(struct rdmamsg_group *g)
 {
@@ -306,7 +307,7 @@ static int join_cm(struct rdmamsg_group *g)
 	return ret ? join_as(g, RDMA_MC_JOIN_FLAG_FULLMEMBER) : 0;
 }
 
-/* The program's call may be the one that joins: no callback from here. */
+/* Makes no callback, because a call of the program may lead here. */
 void rdmamsg__group_ready(struct rdmamsg_group *g)
 {
 	int ret = join_cm(g);
@@ -338,7 +339,10 @@ void rdmamsg__group_event(struct rdmamsg_group *g, const struct cm_event *ev)
 		joined(g, &ev->ud);
 }
 
-/* The connection manager does not serve it, and nobody else has to answer. */
+/*
+ * Joins a group that the connection manager does not support. Nothing answers,
+ * so the join is done at once.
+ */
 static void join_alone(struct rdmamsg_group *g)
 {
 	struct rdma_ud_param ud;

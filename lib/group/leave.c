@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A publisher leaves when all that it has published has gone out, and, with
- * repair, when nobody asks for it any more. END tells subscribers.
+ * A publisher leaves when all its messages are sent. With repair it waits until
+ * no more repairs are asked for. Frames of type END tell the subscribers.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -17,8 +17,8 @@
 
 #include <rdmamsg/group.h>
 
-#define ENDS		3	/* END frames: one may be lost */
-#define DRAIN_MS	1000u	/* until what was sent has completed */
+#define ENDS		3	/* END frames, as one may be lost */
+#define DRAIN_MS	1000u	/* longest wait for the last completion */
 
 void rdmamsg__group_left(struct rdmamsg_group *g)
 {
@@ -26,7 +26,9 @@ void rdmamsg__group_left(struct rdmamsg_group *g)
 			   "left");
 }
 
-/* The last one completes when all before it has. */
+/*
+ * The END frames are signaled. Their completions confirm all earlier datagrams.
+ */
 static int send_ends(struct rdmamsg_group *g)
 {
 	const struct frame f = {
@@ -48,7 +50,7 @@ void rdmamsg__leave_sent(struct rdmamsg_group *g)
 	struct carrier *c = g->carrier;
 
 	g->leaving_sent = true;
-	/* rdmamsg__group_writable() comes here again */
+	/* rdmamsg__group_writable() calls this function again */
 	if (g->pending)
 		return;
 	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define SECOND	1000000000u	/* ns */
-#define LEAST	16u		/* tokens of a burst */
+#define LEAST	16u		/* smallest burst, tokens */
 
 void rdmamsg__pace_init(struct pace *p, uint32_t rate, uint64_t now)
 {
@@ -17,7 +17,7 @@ void rdmamsg__pace_init(struct pace *p, uint32_t rate, uint64_t now)
 
 bool rdmamsg__pace_refill(struct pace *p, uint64_t now)
 {
-	/* within a second the product below fits 64 bits */
+	/* for at most a second, the product below fits in 64 bits */
 	uint64_t passed = min(now - p->when, (uint64_t)SECOND);
 	uint64_t come;
 

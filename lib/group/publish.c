@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From messages to datagrams. */
+/* Sends messages as datagrams. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -21,7 +21,7 @@
 
 #include <rdmamsg/group.h>
 
-#define DATAGRAM_RATE	200000u	/* of devices of which nothing is known */
+#define DATAGRAM_RATE	200000u	/* for devices without a known rate */
 
 static int check(const struct rdmamsg_group *g, const void *data, size_t len)
 {
@@ -52,7 +52,10 @@ static int no_room(struct rdmamsg_group *g)
 	return -EAGAIN;
 }
 
-/* In the send queue, and within the rate. Else there will be: it is told. */
+/*
+ * Returns true if the send queue and the rate allow a datagram. Else a
+ * completion or the timer continues.
+ */
 static bool has_room(struct rdmamsg_group *g)
 {
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
@@ -122,7 +125,7 @@ static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
 	if (len)
 		memcpy(rdmamsg__carrier_buffer(g->carrier), data, len);
 	to.imm = imm;
-	to.signaled = true;		/* none follows when the group is left */
+	to.signaled = true;		/* maybe the last before leaving */
 	ret = send_datagram(g, (uint32_t)len, &to);
 	if (ret)
 		return ret;
@@ -177,10 +180,12 @@ int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 
 /* ---- messages --------------------------------------------------------- */
 
-/* A message that is on its way: what it still lacks goes when there is room. */
+/*
+ * A message that is not sent completely. The rest is sent when there is room.
+ */
 struct pending {
-	uint32_t number, len, index;	/* of the next fragment */
-	const uint8_t *data;		/* in the history, or behind this */
+	uint32_t number, len, index;	/* index: the next fragment */
+	const uint8_t *data;		/* in the history, or below */
 };
 
 static int send_new(struct rdmamsg_group *g, uint32_t number,
@@ -228,7 +233,7 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 	ret = send_new(g, g->number, data, len, &index);
 	if (ret == -EAGAIN)
 		ret = wait_for_room(g, data, len, index);
-	/* some of it may have been sent: nobody gets another one for it */
+	/* fragments may have been sent, so do not use the number again */
 	if (!ret || index || g->repair)
 		g->number++;
 	if (!ret) {
@@ -268,7 +273,7 @@ int rdmamsg_publish_imm(struct rdmamsg_group *g, const void *data, size_t len,
 	return publish_raw(g, data, len, &imm);
 }
 
-/* Returns whether there is nothing left of it. */
+/* Returns true if no message is pending any more. */
 static bool pump(struct rdmamsg_group *g)
 {
 	struct pending *p = g->pending;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From datagrams to messages, by the member that has sent them. */
+/* Makes messages from datagrams, for each member that sends. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -16,9 +16,9 @@
 
 #include <rdmamsg/group.h>
 
-#define WINDOW		16384u	/* messages that wait for earlier ones */
-#define FORGET_MS	30000u		/* a member that is silent for so long */
-#define MOVE_MS		100u	/* silent so long, it may have a new place */
+#define WINDOW		16384u	/* messages that may wait for earlier ones */
+#define FORGET_MS	30000u		/* silence before it may be forgotten */
+#define MOVE_MS		100u	/* silence before it may have moved */
 
 #define COUNT(m, counter, n) \
 	((m)->st.counter += (n), (m)->group->st.counter += (n))
@@ -74,7 +74,10 @@ void rdmamsg__members_free(struct rdmamsg_group *g)
 		member_free(list_first(&g->members, struct member, node));
 }
 
-/* The list is in the order of who was heard last. */
+/*
+ * Forgets the member that was heard least recently, if it is silent. The list
+ * is in the order in which members were heard.
+ */
 static bool make_room(struct rdmamsg_group *g, uint64_t now)
 {
 	struct member *oldest;
@@ -124,8 +127,8 @@ static struct member *member_new(struct rdmamsg_group *g,
 }
 
 /*
- * An id that comes from two places at a time belongs to the first one. A sender
- * that has joined again, on_lost, has a new place.
+ * If an id comes from two places at a time, it belongs to the first place. A
+ * sender that has joined again (on_lost) has a new place.
  */
 static bool is_from(struct member *m, const struct datagram *d)
 {
@@ -218,7 +221,7 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__stream_sent(&m->stream, f->number);
 		break;
 	default:
-		/* END: nobody answers any more */
+		/* END: the sender answers no more requests */
 		rdmamsg__stream_sent(&m->stream, f->number);
 		rdmamsg__stream_give_up(&m->stream, f->number);
 		member_free(m);
@@ -263,7 +266,9 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		take(m, &f);
 }
 
-/* A NACK to one of our groups, or a repair for this subscriber alone. */
+/*
+ * Handles a NACK to one of our groups, or a repair for this subscriber alone.
+ */
 void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 {
 	struct list *n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A publisher repeats what subscribers ask for, to all of them if two have
- * asked for the same. Heartbeats say how far it is, so that the loss of the
- * last message is noticed.
+ * A publisher repeats what subscribers ask for. If two subscribers ask for the
+ * same message, it repeats the message to all. Heartbeats have the next number,
+ * so that the loss of the last message is noticed.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -22,8 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLLECT_MS	2u	/* requests, before the first is answered */
-#define BEAT_MS		10u	/* after a message; doubled each time */
+#define COLLECT_MS	2u	/* collect requests before answering */
+#define BEAT_MS		10u	/* after a message; doubles */
 #define BEAT_MAX_MS	2000u
 #define TIMERS		4
 
@@ -31,7 +31,7 @@ struct repair {
 	struct rdmamsg_group *group;
 	struct history history;
 	struct requests requests;
-	bool answering;			/* the moment is over */
+	bool answering;			/* collecting is over */
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
 	uint32_t beat_ms;
@@ -39,7 +39,9 @@ struct repair {
 
 /* ---- answers ---------------------------------------------------------- */
 
-/* Some of a message; more than there are is what all of it means. */
+/*
+ * Repeats fragments up to range.last. A larger range.last means all fragments.
+ */
 static int repeat(struct rdmamsg_group *g, const struct kept *k,
 		  const struct request *q, uint32_t *index)
 {
@@ -49,7 +51,10 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 				   FRAME_REPEATED, index, q->range.last);
 }
 
-/* 0: it is answered. -EAGAIN: there is no room for the rest of it. */
+/*
+ * Returns 0 if the request is answered, -EAGAIN if there is no room for the
+ * rest.
+ */
 static int answer(struct rdmamsg_group *g, struct request *q)
 {
 	const struct history *h = &g->repair->history;
@@ -59,7 +64,7 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 	if (!q->several && !q->to.ah &&
 	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
 		return 0;
-	/* what is not kept any more is passed over at once */
+	/* skip messages that are not kept any more */
 	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
 		uint32_t skip = min(h->oldest - r->number, r->count - 1);
 
@@ -97,7 +102,7 @@ bool rdmamsg__repair_may_send(struct rdmamsg_group *g)
 	if (p->pace.tokens ||
 	    rdmamsg__pace_refill(&p->pace, rdmamsg__now_ns()))
 		return true;
-	/* it is idle while requests are answered */
+	/* the timer is idle while requests are answered */
 	rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
 			   rdmamsg__pace_wait(&p->pace));
 	return false;
@@ -202,7 +207,7 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 	uint64_t victim = rdmamsg__history_victim(&p->history, len);
 	int err;
 
-	/* who has lost it shall have the time to ask for it */
+	/* leave subscribers that have lost it the time to ask */
 	if (victim && now - victim < g->opts.history_ms) {
 		if (p->room.pos < 0)
 			rdmamsg__timer_set(&g->ctx->loop.timers, &p->room,
@@ -237,7 +242,7 @@ static void drop_requests(struct rdmamsg_group *g)
 	r->count = 0;
 }
 
-/* Who has asked asks again, at the new place. */
+/* Drops all requests. Subscribers ask again, at the new place. */
 void rdmamsg__repair_lost(struct rdmamsg_group *g)
 {
 	if (!g->repair)

@@ -11,7 +11,7 @@ static bool same(const struct carrier_peer *a, const struct carrier_peer *b)
 	return a->qpn == b->qpn && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
 }
 
-/* Both are of whole messages and have one in common, or follow each other. */
+/* Joins b to a if both are of whole messages, and overlap or are adjacent. */
 static bool join_messages(struct frame_range *a, const struct frame_range *b)
 {
 	uint32_t first, end;
@@ -31,7 +31,7 @@ static bool join_messages(struct frame_range *a, const struct frame_range *b)
 	return true;
 }
 
-/* Likewise of fragments of one message. */
+/* Likewise for fragments of one message. */
 static bool join_fragments(struct frame_range *a, const struct frame_range *b)
 {
 	if (a->count != 1 || b->count != 1 || a->number != b->number ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What subscribers have asked a publisher to repeat, collected for a moment, so
- * that a loss that many have seen is repaired once and for all of them. It does
- * no I/O and has no clock.
+ * Collects what subscribers ask a publisher to repeat. So a loss that many have
+ * seen is repaired once for all of them. The functions do no I/O and read no
+ * clock.
  */
 #ifndef RDMAMSG_LIB_REQUESTS_H
 #define RDMAMSG_LIB_REQUESTS_H
@@ -13,19 +13,19 @@
 #include "group/carrier.h"
 #include "wire/frame.h"
 
-#define REQUESTS_MAX	256u	/* different ones at a time */
+#define REQUESTS_MAX	256u	/* different requests at a time */
 
 struct request {
-	struct frame_range range;	/* what is left of it */
+	struct frame_range range;	/* the rest to repeat */
 	struct carrier_peer by;
-	struct carrier_to to;		/* the way back, once it was looked for */
-	bool several;			/* others have asked as well */
+	struct carrier_to to;		/* the way back, if known */
+	bool several;			/* others have asked, too */
 };
 
 struct requests {
 	struct request at[REQUESTS_MAX];
 	uint32_t count;
-	uint64_t dropped;		/* for want of room */
+	uint64_t dropped;		/* for lack of room */
 };
 
 void rdmamsg__requests_add(struct requests *r, const struct frame_range *range,

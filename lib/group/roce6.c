@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IPv6 groups on RoCE version 2, which the kernel's connection manager does not
- * join (Linux 6.1, cma_iboe_join_multicast()). The address is the MGID there,
- * and nobody has to be asked for it. A socket's membership has the interface
- * take the packets in, and tells the switches.
+ * IPv6 groups on RoCE v2, which the kernel's connection manager does not join
+ * (Linux 6.1, cma_iboe_join_multicast()). The address is the MGID, and no
+ * manager has to grant it. The membership of a socket makes the interface
+ * accept the packets, and informs the switches.
  */
 #include "base/base.h"
 #include "device/device.h"
@@ -22,17 +22,17 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define ALL_QPS		0xffffffu	/* of a group */
+#define ALL_QPS		0xffffffu	/* destination in a group */
 #define HOPS		64
 
 bool rdmamsg__roce6_serves(const struct rdmamsg_group *g, int err)
 {
-	/* the kernel's ENOTSUPP, which is no errno of programs */
+	/* -524 is the kernel's ENOTSUPP, which user space does not define */
 	return (err == -524 || err == -EOPNOTSUPP) &&
 	       g->addr.ss_family == AF_INET6;
 }
 
-/* An IPv6 address of the port, the id's own if it has one. -ENODEV */
+/* Finds an IPv6 address of the port, preferably the id's own. -ENODEV */
 static int find_gid(const struct carrier *c, struct ibv_gid_entry *ret)
 {
 	const struct sockaddr_in6 *own =

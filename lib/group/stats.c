@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program may know of a group. */
+/* Information about a group for the program. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/device.h"

@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message of which a fragment is there. The bitmap follows, then the data. */
+/* A message with at least one fragment. The bitmap and the data follow. */
 struct part {
 	uint32_t number;
 	uint32_t length;
-	uint32_t count, got;		/* fragments */
+	uint32_t count, got;		/* fragments: in all, present */
 	uint16_t size;
-	bool dropped;			/* too large: its turn is a gap */
-	size_t bytes;			/* that the room counts */
+	bool dropped;			/* too large, so it becomes a gap */
+	size_t bytes;			/* counted in room->used */
 	uint8_t *data;
-	uint64_t have[];		/* bitmap of fragments */
+	uint64_t have[];		/* bitmap of present fragments */
 };
 
 int rdmamsg__stream_init(struct stream *s, const struct stream_events *on,
@@ -60,7 +60,10 @@ static void part_free(struct stream *s, uint32_t number)
 	free(p);
 }
 
-/* What is due goes before what is to come: that can be repeated later. */
+/*
+ * Frees parts of later messages until there is room. Later messages can be
+ * repeated later.
+ */
 static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 {
 	uint32_t last = s->next + s->window - 1;
@@ -73,7 +76,7 @@ static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 	return bytes <= s->room->max - s->room->used;
 }
 
-/* Without a size: one that is dropped. */
+/* Creates a part. If size is 0, the message is dropped. */
 static struct part *part_new(struct stream *s, uint32_t number,
 			     uint32_t length, uint16_t size)
 {
@@ -114,7 +117,7 @@ static bool before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
-/* All below has had its turn, heard of as a whole or not. */
+/* All messages below 'number' are done, even those never heard of. */
 static void turn_to(struct stream *s, uint32_t number)
 {
 	s->next = number;
@@ -124,7 +127,7 @@ static void turn_to(struct stream *s, uint32_t number)
 	s->heard_index = 0;
 }
 
-/* What is there and has its turn. */
+/* Delivers the complete messages that are due. */
 static void deliver(struct stream *s)
 {
 	struct part *p = *slot(s, s->next);
@@ -143,8 +146,9 @@ static void deliver(struct stream *s)
 }
 
 /*
- * All below 'end' has its turn now, there or not. Only a window of numbers can
- * have a part: a sender that lies by 2^31 costs no more than that.
+ * Ends the turn of all messages below 'end': delivers the complete ones, and
+ * reports the others as gaps. Only numbers in the window can have a part. So a
+ * sender with a wrong number costs at most one window.
  */
 static void pass(struct stream *s, uint32_t end)
 {
@@ -171,7 +175,7 @@ static void pass(struct stream *s, uint32_t end)
 		s->on->gap(s, first, end - 1);
 }
 
-/* Never behind the message that is due, or far ahead of it. */
+/* Notes the last fragment known to be sent. Ignores numbers that are past. */
 static void hear(struct stream *s, uint32_t number, uint32_t index)
 {
 	uint32_t ahead = number - s->next, known = s->heard - s->next;
@@ -183,7 +187,7 @@ static void hear(struct stream *s, uint32_t number, uint32_t index)
 	s->heard_index = index;
 }
 
-/* A late joiner begins with the next message. */
+/* Starts with this number. A late joiner starts with the next whole message. */
 static void start(struct stream *s, uint32_t number)
 {
 	s->started = true;
@@ -231,7 +235,7 @@ static enum stream_result add(struct stream *s, struct part *p,
 	return STREAM_TAKEN;
 }
 
-/* Its turn is a gap, so that nobody asks for it again and again. */
+/* Marks the message as a gap, so that it is not asked for again. */
 static enum stream_result drop(struct stream *s, uint32_t number)
 {
 	if (!*slot(s, number) && part_new(s, number, 0, 0) &&
@@ -254,7 +258,7 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 		hear(s, f->number, f->index + 1u);
 	else
 		hear(s, f->number + 1, 0);
-	/* the window ends with this message */
+	/* the window must include this message */
 	if (f->number - s->next >= s->window)
 		rdmamsg__stream_give_up(s, f->number - s->window + 1);
 	if (f->length > s->room->max_message)
@@ -272,7 +276,7 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 	return p ? add(s, p, f) : STREAM_NO_ROOM;
 }
 
-/* ---- what is missing -------------------------------------------------- */
+/* ---- missing messages ------------------------------------------------- */
 
 struct ranges {
 	struct frame_range *at;
@@ -298,7 +302,7 @@ static bool put(struct ranges *r, uint32_t number, uint32_t first,
 	return true;
 }
 
-/* The fragments of a part below 'end' that are not there. */
+/* Adds the missing fragments of a part below 'end'. */
 static bool put_part(struct ranges *r, const struct part *p, uint32_t end)
 {
 	uint32_t i = 0, first;

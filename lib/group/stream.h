@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one sender sends to a group, as one subscriber receives it: fragments
- * become messages, and what is missing is told. It does no I/O and has no
- * clock.
+ * A stream is the messages of one sender, as one subscriber receives them. The
+ * stream makes messages from fragments and reports missing messages. The
+ * functions do no I/O and read no clock.
  *
- * Without repair a message is given up when a later one begins. With repair,
- * later messages wait for earlier ones, within a window.
+ * Without repair a message is given up when a later message begins. With
+ * repair, later messages wait for earlier ones, within a window.
  */
 #ifndef RDMAMSG_LIB_STREAM_H
 #define RDMAMSG_LIB_STREAM_H
@@ -22,33 +22,36 @@ struct stream_events {
 	/* The data is valid during the call. */
 	void (*message)(struct stream *s, uint32_t number, const void *data,
 			uint32_t len);
-	/* These messages, both included, will not come. */
+	/* The messages 'first' to 'last' will not come. */
 	void (*gap)(struct stream *s, uint32_t first, uint32_t last);
 };
 
 /* Bounds the memory of all streams of a group. */
 struct stream_room {
 	size_t used, max;		/* bytes */
-	uint32_t max_message;		/* at most max */
+	uint32_t max_message;		/* at most 'max' */
 };
 
 struct stream {
 	const struct stream_events *on;
 	struct stream_room *room;
 	bool started;
-	uint32_t next;			/* the message that is due */
-	/* All was sent before this fragment of this message. */
+	uint32_t next;			/* number that is due */
+	/*
+	 * The sender has sent all fragments before fragment heard_index of
+	 * message heard.
+	 */
 	uint32_t heard;
 	uint32_t heard_index;
-	struct part **parts;		/* by number, 'window' of them */
+	struct part **parts;		/* by number; size is 'window' */
 	uint32_t window;		/* a power of two; 1: no repair */
 	uint32_t part_count;
 };
 
 enum stream_result {
 	STREAM_TAKEN,
-	STREAM_OLD,		/* delivered or given up before */
-	STREAM_DOUBLE,		/* this fragment is there already */
+	STREAM_OLD,		/* delivered or given up already */
+	STREAM_DOUBLE,		/* the fragment is present already */
 	STREAM_UNLIKE,		/* contradicts an earlier fragment */
 	STREAM_TOO_LARGE,	/* larger than max_message */
 	STREAM_NO_ROOM,		/* no memory now */
@@ -62,13 +65,13 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 					const struct frame *f);
 /* The sender has sent all messages below this number. */
 void rdmamsg__stream_sent(struct stream *s, uint32_t number);
-/* What is missing below this number will not come any more. */
+/* Messages missing below this number will not come any more. */
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number);
-/* Whether something was sent and has not come. */
+/* Returns true if a message or fragment is missing. */
 bool rdmamsg__stream_lacks(const struct stream *s);
 /*
- * What was sent and has not come, from the oldest on: at most max ranges.
- * Returns how many.
+ * Lists what is missing, from the oldest on, in at most max ranges. Returns
+ * their number.
  */
 uint32_t rdmamsg__stream_missing(const struct stream *s,
 				 struct frame_range *ranges, uint32_t max);
