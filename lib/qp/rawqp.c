@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs of the program's: asked for, connected, freed. */
+/* Queue pairs of the program: created, connected, destroyed. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -34,7 +34,7 @@ struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv)
 	       (struct rdmamsg_qp *)(context - RAWQP_TAG) : NULL;
 }
 
-/* ---- the walk --------------------------------------------------------- */
+/* ---- the walk to RTS -------------------------------------------------- */
 
 #define TO_RTR	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | \
 		 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
@@ -42,7 +42,7 @@ struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv)
 #define TO_RTS	(IBV_QP_STATE | IBV_QP_SQ_PSN)
 #define ISSUES	(IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* Linux drivers/infiniband/core/verbs.c, qp_state_table */
+/* as qp_state_table in Linux, drivers/infiniband/core/verbs.c */
 static const struct {
 	int rtr, rts;
 } masks[] = {
@@ -116,7 +116,10 @@ static int start(struct rdmamsg_qp *q)
 
 /* ---- public ----------------------------------------------------------- */
 
-/* Its receives would be of no use: memory is registered where the queue is. */
+/*
+ * An srq of another protection domain is useless, because its receives name
+ * memory of that domain.
+ */
 static int check_srq(const struct rdmamsg_qp *q)
 {
 	if (!q->opts.srq || q->opts.srq->pd == q->dev->pd)
@@ -173,13 +176,13 @@ static int take_options(struct rdmamsg_qp *q,
 	return ret;
 }
 
-/* The queue pair outlives its context: so does the device. */
+/* Keeps the device open, because the queue pair outlives its context. */
 static void keep_device(struct rdmamsg_qp *q)
 {
 	struct rdmamsg_device *d = q->dev->device;
 
 	rdmamsg__device_keep(d);
-	/* events of the queue pair have no context to go to any more */
+	/* events of the queue pair have no context any more */
 	pthread_mutex_lock(&d->lock);
 	q->ctx = NULL;
 	pthread_mutex_unlock(&d->lock);
@@ -188,8 +191,8 @@ static void keep_device(struct rdmamsg_qp *q)
 }
 
 /*
- * The device goes on to use the queue pair, what it is made of, and the
- * pointer to us that is in its events.
+ * The device still uses the queue pair and its parts. Its events still have the
+ * pointer to q. So nothing is freed.
  */
 static void leave(struct rdmamsg_qp *q, const char *why)
 {
@@ -200,7 +203,7 @@ static void leave(struct rdmamsg_qp *q, const char *why)
 	keep_device(q);
 }
 
-/* It may be half-made. */
+/* q may be only partly made. */
 static void undo(struct rdmamsg_qp *q)
 {
 	if (!q->ibv || !rdmamsg__v_destroy_qp(q->v, q->ibv))
@@ -233,7 +236,7 @@ int rdmamsg_qp_create(struct rdmamsg *ctx,
 		undo(q);
 		return ret;
 	}
-	/* the caller's */
+	/* the caller owns them */
 	q->opts.path = NULL;
 	q->opts.rss = NULL;
 	q->opts.device = NULL;
@@ -263,7 +266,7 @@ int rdmamsg_qp_destroy(struct rdmamsg_qp *q)
 	    !rdmamsg__device_lost(q->dev->device))
 		return rdmamsg__fail_verbs(ret, "destroying a queue pair: it "
 					   "is still there");
-	/* of a device that was removed nothing is left but our memory */
+	/* a removed device leaves only our memory to free */
 	if (ret)
 		rdmamsg__async_forget(q->dev->device, q->ibv);
 	rdmamsg__rawqp_unmake(q);
@@ -380,7 +383,7 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 	if (!ret)
 		ret = q->opts.type == IBV_QPT_UD ? make_ah(q) : to_rts(q);
 	if (ret)
-		q->oob.peer = before;	/* the address handle is still its */
+		q->oob.peer = before;	/* the address handle is still for it */
 	else
 		q->mtu = min(q->oob.local.mtu, peer.mtu);
 	return ret;

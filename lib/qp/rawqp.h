@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A queue pair of the program's. */
+/* A queue pair of the program. */
 #ifndef RDMAMSG_LIB_RAWQP_H
 #define RDMAMSG_LIB_RAWQP_H
 
@@ -14,7 +14,7 @@
 #include "device/path.h"
 
 struct rdmamsg_qp {
-	struct list node;		/* of the context */
+	struct list node;		/* in ctx->qps */
 	struct rdmamsg *ctx;		/* NULL: it could not be destroyed */
 	const struct verbs_api *v;
 	struct dev *dev;
@@ -24,41 +24,42 @@ struct rdmamsg_qp {
 	struct rdmamsg_rss rss;
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
-	struct ibv_cq *send_cq, *recv_cq;	/* the same, unless TWO_CQS */
-	struct ibv_comp_channel *channel;	/* NULL: they are polled */
+	struct ibv_cq *send_cq, *recv_cq;	/* equal, unless TWO_CQS */
+	struct ibv_comp_channel *channel;	/* NULL: the program polls */
 	struct watch watch;
-	struct ibv_xrcd *xrcd;		/* ours, or NULL */
+	struct ibv_xrcd *xrcd;		/* NULL: not ours */
 	struct ibv_rwq_ind_table *table;
 	struct ibv_wq **wqs;
 	struct ibv_qp_cap cap;
 	enum ibv_qp_state state;
 	struct oob oob;
-	uint8_t mtu;			/* its code, once connected */
+	uint8_t mtu;			/* code; valid if connected */
 	struct ibv_ah *ah;
 };
 
-/*
- * lib/qp/rawqp_check.c: what makes no sense, and what the device does not have
- */
+/* rawqp_check.c: invalid options, and options that the device lacks */
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o);
 int rdmamsg__rawqp_check(const struct rdmamsg_qp_options *o,
 			 const struct rdmamsg_rss *rss,
 			 const struct ibv_device_attr_ex *a,
 			 const char *device);
 
-/* lib/qp/rawqp_event.c: what tells of completions, if anything is to */
+/* rawqp_event.c: completion events, if wanted */
 int rdmamsg__rawqp_channel(struct rdmamsg_qp *q);
 int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq);
 void rdmamsg__rawqp_unwatch(struct rdmamsg_qp *q);
-/* Its completion queues are gone; frees it, when its events are through. */
+/* The completion queues are gone. Frees q when its events are handled. */
 void rdmamsg__rawqp_end(struct rdmamsg_qp *q);
 
-/* lib/qp/rawqp_make.c: what has been made when it fails is for unmake */
+/* rawqp_make.c: on failure, rdmamsg__rawqp_unmake() frees what was made */
 int rdmamsg__rawqp_make(struct rdmamsg_qp *q);
-/* Its ibv is gone; frees q. */
+/* q->ibv is gone. Frees q. */
 void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);
 
-/* The device's events tell a queue pair of ours by this bit of its context. */
+/*
+ * In events of the device, this bit of qp_context marks a queue pair of the
+ * program.
+ */
 #define RAWQP_TAG	1u
 struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv);
 void rdmamsg__rawqps_free(struct rdmamsg *ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a queue pair may be asked for: by its type, which no device changes
- * (-EINVAL), and by what the device says it has (-EOPNOTSUPP). Whether it
- * does have it shows when it is made.
+ * Checks the options of a queue pair: by its type, which no device changes
+ * (-EINVAL), and by the capabilities that the device reports (-EOPNOTSUPP). A
+ * device may still refuse to create the queue pair.
  */
 #include "base/base.h"
 #include "lane/create_flags.h"

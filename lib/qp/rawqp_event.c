@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions of a program's queue pair that are told rather than polled for:
- * a channel of its own in the context's descriptor, so that a context that
- * only polls looks there as well, now and then.
+ * Completion events of a program's queue pair. Its own channel is in the
+ * context's descriptor. So a context that only polls also handles the events,
+ * now and then.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -32,8 +32,8 @@ int rdmamsg__rawqp_arm(struct rdmamsg_qp *q, struct ibv_cq *cq)
 }
 
 /*
- * Armed before the program polls: what comes later raises the next event.
- * Further events keep the descriptor readable.
+ * Arms the queue before the program polls, so that later completions raise the
+ * next event. The descriptor stays readable if there are more events.
  */
 static void on_event(struct watch *w)
 {
@@ -43,7 +43,7 @@ static void on_event(struct watch *w)
 	int ret;
 
 	ret = rdmamsg__v_get_cq_event(q->v, q->channel, &cq);
-	/* the channel of a removed device is readable for good, and empty */
+	/* the channel of a removed device stays readable, but has no event */
 	if (ret == -EIO && q->dev->device->gone)
 		rdmamsg__rawqp_unwatch(q);
 	if (ret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a queue pair of the program's is made of, and itself. */
+/* Makes a program's queue pair, and what it needs. */
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
@@ -46,7 +46,7 @@ static int arm(struct rdmamsg_qp *q)
 	return ret ? rdmamsg__fail_verbs(ret, "arming a completion queue") : 0;
 }
 
-/* As many as can complete before somebody polls. */
+/* Counts the receives that can complete before the program polls. */
 static int count_receives(const struct rdmamsg_qp *q, uint64_t *ret)
 {
 	struct ibv_srq_attr attr;
@@ -89,7 +89,7 @@ static int make_xrcd(struct rdmamsg_qp *q)
 	return ret ? rdmamsg__fail_verbs(ret, "XRC domain") : 0;
 }
 
-/* The receive queues, ready, and the table that leads to them. */
+/* Makes the receive queues, sets them ready, and makes their table. */
 static int make_table(struct rdmamsg_qp *q)
 {
 	struct ibv_context *verbs = q->dev->device->verbs;
@@ -138,7 +138,10 @@ static void fill_rss(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
 	memset(&a->cap, 0, sizeof(a->cap));
 }
 
-/* The mask names what is there: a field without its bit would be dropped. */
+/*
+ * Sets a bit of comp_mask for each field that is used, because a field without
+ * its bit is ignored.
+ */
 static void fill(const struct rdmamsg_qp *q, struct ibv_qp_init_attr_ex *a)
 {
 	const struct rdmamsg_qp_options *o = &q->opts;
@@ -186,7 +189,7 @@ static int make_qp(struct rdmamsg_qp *q)
 	int ret;
 
 	fill(q, &attr);
-	/* the extended call is not for a plain one on every device */
+	/* some devices lack the extended call */
 	if (attr.comp_mask == IBV_QP_INIT_ATTR_PD)
 		ret = rdmamsg__v_create_qp(q->v, q->dev->pd,
 					   (struct ibv_qp_init_attr *)&attr,
