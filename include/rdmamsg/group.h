@@ -98,7 +98,7 @@ struct rdmamsg_group_options {
 	 */
 	uint32_t rate;
 	/* a publisher with RDMAMSG_GROUP_REPAIR keeps the last ones for it */
-	uint32_t history;		/* messages; 16384, 16..65536 */
+	uint32_t history;		/* messages; 16384, 16..16384 */
 	uint32_t history_bytes;		/* 16 MB */
 	uint32_t history_ms;		/* each at least; 100 */
 	uint32_t linger_ms;		/* repairs after leaving; 500 */

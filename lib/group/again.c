@@ -58,7 +58,11 @@ void rdmamsg__group_again(struct rdmamsg_group *g)
 		if (g->state != GROUP_LOST)
 			return;
 	}
+	/* callbacks may run meanwhile, and leave it */
 	rdmamsg__group_quit(g);
+	if (g->state != GROUP_LOST)
+		return;
+	list_del(&g->node);
 	list_add_tail(&g->ctx->groups->homeless, &g->node);
 	ret = rdmamsg__try(rdmamsg__group_start(g));
 	if (ret)
@@ -71,9 +75,12 @@ void rdmamsg__group_again(struct rdmamsg_group *g)
 static bool has_moved(const struct carrier *c)
 {
 	struct ibv_gid_entry e;
-	int ret = rdmamsg__v_query_gid_ex(c->v, c->dev->device->verbs, c->port,
-					  c->sgid_index, &e);
+	int ret;
 
+	if (!c->addressed)
+		return false;
+	ret = rdmamsg__v_query_gid_ex(c->v, c->dev->device->verbs, c->port,
+				      c->sgid_index, &e);
 	return ret || memcmp(&e.gid, &c->sgid, sizeof(e.gid));
 }
 

@@ -21,6 +21,7 @@
 #define AGAIN_MS	10u	/* after it; doubles from the third on */
 #define AGAIN_MAX_MS	500u
 #define RANGES		80u	/* ranges in one datagram */
+#define SILENT_MS	10000u	/* without a heartbeat: the publisher is gone */
 
 static uint32_t random_below(struct rdmamsg_group *g, uint32_t end)
 {
@@ -79,6 +80,13 @@ static void ask(struct member *m, uint64_t now)
 		m->asked = 0;
 		return;
 	}
+	/* its messages are held for nothing */
+	if (now - m->heard >= SILENT_MS) {
+		m->ask_at = 0;
+		m->asked = 0;
+		rdmamsg__stream_give_up_all(&m->stream);
+		return;
+	}
 	if (m->asked_next != m->stream.next)
 		m->asked = 0;
 	m->asked_next = m->stream.next;
@@ -102,6 +110,8 @@ static void on_timer(struct timer *t)
 
 		if (m->ask_at && m->ask_at <= now)
 			ask(m, now);
+		if (g->state != GROUP_JOINED)
+			return;
 	}
 	set_timer(g, now);
 }

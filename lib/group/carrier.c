@@ -28,6 +28,7 @@
 #define LINE		64u
 #define REPOSTS		16u	/* receives posted in one call */
 #define INLINE		256u
+#define DEAF		20u	/* times as long as it has taken in vain */
 
 /* wr_id: the key, 1 bit for receives, 10 bits of index, 21 bits of slot */
 #define WR_RECV		0x80000000u
@@ -86,7 +87,8 @@ static int add_receive(struct carrier *c, uint32_t slot)
 
 	r->wr.next = c->reposts;
 	c->reposts = &r->wr;
-	return ++c->repost_count == REPOSTS ? post_receives(c) : 0;
+	return ++c->repost_count >= min(REPOSTS, c->recv_depth / 4) ?
+	       post_receives(c) : 0;
 }
 
 static int make_receives(struct carrier *c)
@@ -249,8 +251,15 @@ int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 		.src_path_bits = peer->path_bits, .port_num = c->port,
 	};
 	struct ibv_ah *ah;
-	int err = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &ah);
+	uint64_t from = rdmamsg__now_ms(), to;
+	int err;
 
+	if (from < c->deaf_until)
+		return -EAGAIN;
+	err = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &ah);
+	to = rdmamsg__now_ms();
+	if (err && to > from)
+		c->deaf_until = to + DEAF * (to - from);
 	if (!err)
 		*ret = (struct carrier_to){ ah, peer->qpn, c->qkey, NULL,
 					     false };
@@ -300,8 +309,9 @@ static void unmake(struct carrier *c)
 
 static void carrier_free(struct carrier *c)
 {
-	unmake(c);
+	/* no new group finds it while callbacks run, in unmake() */
 	list_del(&c->node);
+	unmake(c);
 	free(c->source);
 	free(c->device);
 	free(c);
@@ -341,6 +351,7 @@ void rdmamsg__carrier_address(struct carrier *c, uint8_t sgid_index)
 	if (!rdmamsg__v_query_gid_ex(c->v, c->dev->device->verbs, c->port,
 				     sgid_index, &e))
 		c->sgid = e.gid;
+	c->addressed = true;
 }
 
 static void resolved(struct carrier *c)
@@ -487,23 +498,32 @@ static int carrier_new(struct rdmamsg *ctx,
 		rdmamsg__try_end();
 		return ret;
 	}
+	c->users = 1;
 	*ret_c = c;
 	return 0;
 }
 
-/*
- * Returns true if the queue pair is in the group. It can be attached only once.
- */
-static bool serves(const struct carrier *c,
-		   const struct sockaddr_storage *group)
+static bool has_group(const struct list *groups, const struct carrier *c,
+		      const struct sockaddr_storage *addr)
 {
 	struct list *n;
 
-	list_for_each(n, &c->groups)
-		if (!memcmp(&list_entry(n, struct rdmamsg_group, node)->addr,
-			    group, sizeof(*group)))
+	list_for_each(n, groups) {
+		const struct rdmamsg_group *g =
+			list_entry(n, struct rdmamsg_group, node);
+
+		if (g->carrier == c && !memcmp(&g->addr, addr, sizeof(*addr)))
 			return true;
+	}
 	return false;
+}
+
+/* A queue pair is at most once in a group; one that has ended is still in it. */
+static bool serves(const struct carrier *c,
+		   const struct sockaddr_storage *addr)
+{
+	return has_group(&c->groups, c, addr) ||
+	       has_group(&c->ctx->groups->dead, c, addr);
 }
 
 int rdmamsg__carrier_get(struct rdmamsg *ctx,
@@ -522,6 +542,7 @@ int rdmamsg__carrier_get(struct rdmamsg *ctx,
 		    same(c->device, wants->device) &&
 		    c->recv_depth == wants->recv_depth &&
 		    c->send_depth == wants->send_depth && !serves(c, group)) {
+			c->users++;
 			*ret = c;
 			return 0;
 		}
@@ -531,7 +552,7 @@ int rdmamsg__carrier_get(struct rdmamsg *ctx,
 
 void rdmamsg__carrier_put(struct carrier *c)
 {
-	if (list_empty(&c->groups))
+	if (!--c->users)
 		carrier_free(c);
 }
 
@@ -724,6 +745,9 @@ void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
 	} else if (slot < c->recv_depth) {
 		received(c, slot, wc);
 		if (c->state == CARRIER_READY && add_receive(c, slot))
-			log_error("a receive of a group could not be posted");
+			rdmamsg__carrier_lost(c, RDMAMSG_WHO_DEVICE,
+					      RDMAMSG_CAUSE_TRANSPORT, -EIO,
+					      "a receive of the group could "
+					      "not be posted");
 	}
 }

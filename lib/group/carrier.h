@@ -54,6 +54,7 @@ struct carrier {
 	uint32_t qkey;
 	uint8_t sgid_index;		/* of datagrams; once joined */
 	union ibv_gid sgid;		/* GID at sgid_index */
+	bool addressed;			/* both are known */
 	struct list waiting;		/* groups that wait for room */
 	struct list draining;		/* groups that leave */
 
@@ -66,6 +67,8 @@ struct carrier {
 	uint32_t sent, done;		/* requests sent, requests completed */
 	struct list old_ahs;		/* requests still use them */
 	struct list groups;		/* struct rdmamsg_group */
+	uint32_t users;			/* of them, those that have ended too */
+	uint64_t deaf_until;		/* ms: see rdmamsg__carrier_way() */
 };
 
 /* The sender of a datagram. */
@@ -129,6 +132,8 @@ int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
 /*
  * Finds the way back to the sender of a datagram, from its addresses and never
  * from its content. Returns 0 or -errno. The caller drops the address handle.
+ * The kernel waits for an address that does not answer. After such an address
+ * the call returns -EAGAIN for a while.
  */
 int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
 			 struct carrier_to *ret);

@@ -50,6 +50,7 @@ struct member {
 	uint32_t asked;			/* requests since the last progress */
 	uint32_t asked_next;		/* stream.next at the last request */
 	struct rdmamsg_group_counters st;
+	bool ended;			/* END has come: only late frames */
 };
 
 struct rdmamsg_group {
@@ -96,6 +97,7 @@ struct rdmamsg_group {
 	/* subscribing */
 	struct list members;
 	uint32_t member_count;
+	uint32_t ended_count;		/* of these */
 	struct stream_room room;
 	struct timer ask;		/* next request to a sender */
 	uint64_t seed;			/* for random pauses */
@@ -155,6 +157,8 @@ int rdmamsg__roce6_join(struct rdmamsg_group *g, struct rdma_ud_param *ret);
 void rdmamsg__roce6_leave(struct rdmamsg_group *g);
 
 /* publish.c */
+/* All messages below this number have been sent whole. */
+uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g);
 /* Call it when the device is known. */
 void rdmamsg__group_pace_init(struct rdmamsg_group *g);
 void rdmamsg__group_writable(struct rdmamsg_group *g);

@@ -44,7 +44,7 @@ static const struct range ranges[] = {
 	R(send_depth, 256, 16, 65536),
 	RANGE_OF(struct rdmamsg_group_options, rate, 0, RDMAMSG_NONE, 100,
 		 100000000),
-	R(history, 16384, 16, 65536),
+	R(history, 16384, 16, 16384),
 	R(history_ms, 100, 1, 60000),
 	R(history_bytes, 16 << 20, 1 << 16, 1 << 30),
 	R(linger_ms, 500, 1, 3600000),
@@ -60,6 +60,16 @@ static uint32_t pow2(uint32_t n)
 	return p;
 }
 
+static int copy_text(const char **text)
+{
+	char *copy = *text ? strdup(*text) : NULL;
+
+	if (*text && !copy)
+		return rdmamsg__fail(-ENOMEM, "no memory for a group");
+	*text = copy;
+	return 0;
+}
+
 static int take_options(struct rdmamsg_group *g,
 			const struct rdmamsg_group_options *opts)
 {
@@ -73,8 +83,19 @@ static int take_options(struct rdmamsg_group *g,
 	if (!ret)
 		ret = rdmamsg__set_ranges(o, ranges,
 					  sizeof(ranges) / sizeof(*ranges));
-	if (ret)
+	if (ret) {
+		o->source = o->device = NULL;
 		return ret;
+	}
+	ret = copy_text(&o->source);
+	if (ret)
+		o->source = o->device = NULL;
+	else
+		ret = copy_text(&o->device);
+	if (ret) {
+		o->device = NULL;
+		return ret;
+	}
 	if (o->flags & ~(uint32_t)FLAGS)
 		return rdmamsg__fail(-EINVAL, "flags 0x%x of a group: unknown",
 				     o->flags & ~(uint32_t)FLAGS);
@@ -113,6 +134,9 @@ static void end(struct rdmamsg_group *g)
 	list_del(&g->node);
 	list_add_tail(&g->ctx->groups->dead, &g->node);
 	g->ctx->loop.work = true;
+	/* a call of the program: on_closed comes with the next turn */
+	if (rdmamsg__loop_idle(&g->ctx->loop))
+		rdmamsg__loop_kick(&g->ctx->loop);
 }
 
 void rdmamsg__group_end(struct rdmamsg_group *g, enum rdmamsg_who who,
@@ -157,7 +181,10 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 		return;
 	if (g->attached)
 		ret = rdmamsg__v_detach_mcast(c->v, c->qp, &g->mgid, g->mlid);
-	if (!ret && g->listed)
+	if (ret)
+		log_info("detaching from a group: %s", strerror(-ret));
+	ret = 0;
+	if (g->listed)
 		ret = rdmamsg__v_leave_multicast(c->v, c->id,
 						 (struct sockaddr *)
 						 &g->join_addr);
@@ -175,6 +202,12 @@ void rdmamsg__group_quit(struct rdmamsg_group *g)
 	rdmamsg__carrier_put(c);
 }
 
+static void free_options(struct rdmamsg_group *g)
+{
+	free((char *)(uintptr_t)g->opts.source);
+	free((char *)(uintptr_t)g->opts.device);
+}
+
 static void group_free(struct rdmamsg_group *g)
 {
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
@@ -186,6 +219,7 @@ static void group_free(struct rdmamsg_group *g)
 	list_del(&g->node);
 	rdmamsg__group_quit(g);
 	free(g->pending);
+	free_options(g);
 	free(g);
 }
 
@@ -196,6 +230,7 @@ void rdmamsg__groups_settle(struct rdmamsg *ctx)
 						     struct rdmamsg_group,
 						     node);
 
+		ctx->loop.told = true;
 		rdmamsg__tell(&ctx->loop, g->on.on_closed, g, &g->reason);
 		group_free(g);
 	}
@@ -446,6 +481,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	if (!ret)
 		ret = rdmamsg__timers_reserve(&ctx->loop.timers, TIMERS);
 	if (ret) {
+		free_options(g);
 		free(g);
 		return ret;
 	}

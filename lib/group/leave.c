@@ -53,9 +53,16 @@ void rdmamsg__leave_sent(struct rdmamsg_group *g)
 	/* rdmamsg__group_writable() calls this function again */
 	if (g->pending)
 		return;
-	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))
-		(void)send_ends(g);
 	list_del(&g->wait_node);
+	if (!(g->opts.flags & RDMAMSG_GROUP_RAW)) {
+		if (rdmamsg__carrier_room(c) < ENDS) {
+			list_add_tail(&c->waiting, &g->wait_node);
+			rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer,
+					   DRAIN_MS);
+			return;
+		}
+		(void)send_ends(g);
+	}
 	if (c->done == c->sent) {
 		rdmamsg__group_left(g);
 		return;

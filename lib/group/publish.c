@@ -31,7 +31,8 @@ static int check(const struct rdmamsg_group *g, const void *data, size_t len)
 	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
 		return rdmamsg__fail(-EPERM, "rdmamsg_publish: the group was "
 				     "joined without RDMAMSG_GROUP_PUBLISH");
-	if (g->state != GROUP_JOINED && !g->lost)
+	if (g->state >= GROUP_LEAVING ||
+	    (g->state != GROUP_JOINED && !g->lost))
 		return rdmamsg__fail(-ENOTCONN, "rdmamsg_publish: the group "
 				     "is not joined");
 	if (!data && len)
@@ -42,6 +43,13 @@ static int check(const struct rdmamsg_group *g, const void *data, size_t len)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_publish: %zu bytes, "
 				     "%s is %zu", len, raw ? "the MTU" :
 				     "max_message", most);
+	/* only where the MTU is 256 */
+	if (!raw && rdmamsg__frame_count((uint32_t)len,
+					 (uint16_t)(g->mtu - FRAME_HDR_LEN)) >
+		    FRAME_COUNT_MAX)
+		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_publish: %zu bytes "
+				     "are more than %u datagrams of %u bytes",
+				     len, FRAME_COUNT_MAX, g->mtu);
 	return 0;
 }
 
@@ -188,6 +196,11 @@ struct pending {
 	const uint8_t *data;		/* in the history, or below */
 };
 
+uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g)
+{
+	return g->pending ? g->pending->number : g->number;
+}
+
 static int send_new(struct rdmamsg_group *g, uint32_t number,
 		    const uint8_t *data, uint32_t len, uint32_t *index)
 {
@@ -233,6 +246,12 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 	ret = send_new(g, g->number, data, len, &index);
 	if (ret == -EAGAIN)
 		ret = wait_for_room(g, data, len, index);
+	/* The history has the message: subscribers ask for what they lack. */
+	if (ret && g->repair) {
+		log_error("message %u of a group: %s", g->number,
+			  rdmamsg__text());
+		ret = 0;
+	}
 	/* fragments may have been sent, so do not use the number again */
 	if (!ret || index || g->repair)
 		g->number++;

@@ -65,6 +65,7 @@ static void member_free(struct member *m)
 	rdmamsg__stream_fini(&m->stream);
 	list_del(&m->node);
 	m->group->member_count--;
+	m->group->ended_count -= m->ended;
 	free(m);
 }
 
@@ -75,20 +76,39 @@ void rdmamsg__members_free(struct rdmamsg_group *g)
 }
 
 /*
- * Forgets the member that was heard least recently, if it is silent. The list
- * is in the order in which members were heard.
+ * Returns the member to forget, or NULL: one that has ended, or else the one
+ * that was heard least recently, if it is silent. The list is in the order in
+ * which members were heard.
  */
+static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
+{
+	struct member *oldest = list_entry(g->members.prev, struct member,
+					   node);
+	struct list *n;
+
+	if (g->ended_count)
+		list_for_each(n, &g->members) {
+			struct member *m = list_entry(n, struct member, node);
+
+			if (m->ended)
+				oldest = m;
+		}
+	return oldest->ended || now - oldest->heard >= FORGET_MS ? oldest :
+	       NULL;
+}
+
 static bool make_room(struct rdmamsg_group *g, uint64_t now)
 {
-	struct member *oldest;
+	struct member *m;
 
 	if (g->member_count < g->opts.max_senders)
 		return true;
-	oldest = list_entry(g->members.prev, struct member, node);
-	if (now - oldest->heard < FORGET_MS)
+	m = victim(g, now);
+	if (!m)
 		return false;
-	member_free(oldest);
-	return true;
+	rdmamsg__stream_give_up_all(&m->stream);
+	member_free(m);
+	return g->state == GROUP_JOINED;
 }
 
 static void set_place(struct member *m, const struct datagram *d)
@@ -210,6 +230,10 @@ static void take(struct member *m, const struct frame *f)
 	struct rdmamsg_group *g = m->group;
 
 	COUNT(m, received_datagrams, 1);
+	if (m->ended) {
+		COUNT(m, dropped_late, 1);
+		return;
+	}
 	m->heard = rdmamsg__now_ms();
 	list_del(&m->node);
 	list_add(&g->members, &m->node);
@@ -221,10 +245,14 @@ static void take(struct member *m, const struct frame *f)
 		rdmamsg__stream_sent(&m->stream, f->number);
 		break;
 	default:
-		/* END: the sender answers no more requests */
+		/*
+		 * END: the sender answers no more requests. Frames that arrive
+		 * behind END are older.
+		 */
 		rdmamsg__stream_sent(&m->stream, f->number);
 		rdmamsg__stream_give_up(&m->stream, f->number);
-		member_free(m);
+		m->ended = true;
+		g->ended_count++;
 		return;
 	}
 	if (m->stream.window > 1)
@@ -238,8 +266,9 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 	struct member *m;
 	struct frame f;
 
-	if (!(g->opts.flags & RDMAMSG_GROUP_SUBSCRIBE))
-		return;
+	if (!(g->opts.flags & RDMAMSG_GROUP_SUBSCRIBE) ||
+	    g->state != GROUP_JOINED)
+		return;		/* once it is joined again, that is missing */
 	if (g->opts.flags & RDMAMSG_GROUP_RAW) {
 		g->st.received_datagrams++;
 		if (g->opts.flags & RDMAMSG_GROUP_OWN || !is_own(g, d))
@@ -258,6 +287,11 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		return;
 	}
 	m = rdmamsg__member_find(g, f.sender);
+	/* a repair for others is older than what a late joiner begins with */
+	if (!m && f.flags & FRAME_REPEATED) {
+		g->st.dropped_late++;
+		return;
+	}
 	if (!m)
 		m = member_new(g, d, &f);
 	if (!m)
@@ -285,7 +319,7 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 			rdmamsg__repair_nack(g, &f, d);
 			return;
 		}
-		m = f.type == FRAME_DATA && g->attached ?
+		m = f.type == FRAME_DATA && g->state == GROUP_JOINED ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
 		if (m && is_from(m, d)) {
 			take(m, &f);

@@ -26,6 +26,8 @@
 #define BEAT_MS		10u	/* after a message; doubles */
 #define BEAT_MAX_MS	2000u
 #define TIMERS		4
+#define RANGES		80u	/* of a request, as ask.c sends them */
+#define LINGERS		10u	/* of linger_ms, whoever still asks */
 
 struct repair {
 	struct rdmamsg_group *group;
@@ -35,6 +37,7 @@ struct repair {
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
 	uint32_t beat_ms;
+	uint64_t leave_by;		/* ms, whoever asks */
 };
 
 /* ---- answers ---------------------------------------------------------- */
@@ -63,8 +66,8 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 
 	if (!q->several && !q->to.ah &&
 	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
-		return 0;
-	/* skip messages that are not kept any more */
+		q->several = true;
+	/* what is not kept any more is passed over at once */
 	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
 		uint32_t skip = min(h->oldest - r->number, r->count - 1);
 
@@ -152,13 +155,14 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 	if (!p)
 		return;
 	g->st.requests++;
-	for (uint32_t i = 0; i < f->length; i++)
+	for (uint32_t i = 0; i < min(f->length, RANGES); i++)
 		if (!rdmamsg__range_decode(&range, f, i))
 			rdmamsg__requests_add(&p->requests, &range, &d->from);
 	if (p->requests.count && !p->answering && p->collect.pos < 0)
 		rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
 				   COLLECT_MS);
-	if (g->state == GROUP_LEAVING && !g->leaving_sent)
+	if (g->state == GROUP_LEAVING && !g->leaving_sent &&
+	    rdmamsg__now_ms() < p->leave_by)
 		rdmamsg__timer_set(&g->ctx->loop.timers, &p->linger,
 				   g->opts.linger_ms);
 }
@@ -169,7 +173,8 @@ static int say_heartbeat(struct rdmamsg_group *g)
 {
 	const struct frame f = {
 		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS, .sender = g->id,
-		.number = g->number, .oldest = rdmamsg__repair_oldest(g),
+		.number = rdmamsg__group_sent(g),
+		.oldest = rdmamsg__repair_oldest(g),
 	};
 
 	return rdmamsg__group_send_frame(g, &g->to, &f);
@@ -273,6 +278,8 @@ static void lingered(struct timer *t)
 
 void rdmamsg__repair_leave(struct rdmamsg_group *g)
 {
+	g->repair->leave_by = rdmamsg__now_ms() +
+			      (uint64_t)LINGERS * g->opts.linger_ms;
 	rdmamsg__timer_set(&g->ctx->loop.timers, &g->repair->linger,
 			   g->opts.linger_ms);
 }

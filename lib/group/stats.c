@@ -58,7 +58,7 @@ int rdmamsg_group_stats(const struct rdmamsg_group *g,
 	if (ret)
 		return ret;
 	s = g->st;
-	s.senders = g->member_count;
+	s.senders = g->member_count - g->ended_count;
 	s.requests_dropped = rdmamsg__repair_dropped(g);
 	return rdmamsg__give(stats, &s, sizeof(s));
 }
@@ -76,7 +76,7 @@ int rdmamsg_group_sender_stats(const struct rdmamsg_group *g, uint64_t id,
 	if (ret)
 		return ret;
 	m = rdmamsg__member_find(g, id);
-	if (!m)
+	if (!m || m->ended)
 		return rdmamsg__fail(-ENOENT, "no sender %016llx is followed",
 				     (unsigned long long)id);
 	return rdmamsg__give(stats, &m->st, sizeof(m->st));

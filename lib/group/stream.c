@@ -203,6 +203,11 @@ void rdmamsg__stream_give_up(struct stream *s, uint32_t number)
 	deliver(s);
 }
 
+void rdmamsg__stream_give_up_all(struct stream *s)
+{
+	rdmamsg__stream_give_up(s, s->heard + (s->heard_index > 0));
+}
+
 void rdmamsg__stream_sent(struct stream *s, uint32_t number)
 {
 	if (!s->started) {

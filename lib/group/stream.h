@@ -67,7 +67,9 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 void rdmamsg__stream_sent(struct stream *s, uint32_t number);
 /* Messages missing below this number will not come any more. */
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number);
-/* Returns true if a message or fragment is missing. */
+/* Nor anything that was heard of and is not whole: the sender is gone. */
+void rdmamsg__stream_give_up_all(struct stream *s);
+/* Whether something was sent and has not come. */
 bool rdmamsg__stream_lacks(const struct stream *s);
 /*
  * Lists what is missing, from the oldest on, in at most max ranges. Returns

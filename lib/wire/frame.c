@@ -51,7 +51,7 @@ static bool fragment_fits(const struct frame *f)
 	if (!f->size)
 		return false;
 	count = rdmamsg__frame_count(f->length, f->size);
-	if (f->index >= count)
+	if (count > FRAME_COUNT_MAX || f->index >= count)
 		return false;
 	rest = f->length - (uint32_t)f->index * f->size;
 	return f->data_len == (f->index + 1u < count ? f->size : rest);

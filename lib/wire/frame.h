@@ -18,6 +18,7 @@
 #define FRAME_VERSION	1
 #define FRAME_HDR_LEN	32
 #define FRAME_RANGE_LEN	12
+#define FRAME_COUNT_MAX	65536u	/* fragments of a message: 16 bits */
 
 enum frame_type {
 	FRAME_DATA = 1,			/* a fragment of a message */

@@ -345,6 +345,24 @@ static void sender__that_lies_COSTS_LITTLE(void **state)
 	}
 }
 
+/* The sender is gone: what came whole is delivered, the rest is a gap. */
+static void give_up__of_all_TELLS_ALL_THAT_WAS_HEARD_OF(void **state)
+{
+	begin(WINDOW, 0);
+	message(0, 10);
+	message(2, 10);
+	message(3, 3 * SIZE);
+	assert_int_equal(fragment(4, 3 * SIZE, 0), STREAM_TAKEN);
+	assert_int_equal(got.due, 1);
+	rdmamsg__stream_give_up_all(&stream);
+	assert_int_equal(got.due, 5);
+	assert_int_equal(got.messages, 3);
+	assert_int_equal(got.lost, 2);
+	assert_false(rdmamsg__stream_lacks(&stream));
+	assert_int_equal(room.used, 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +375,7 @@ int main(void)
 		cmocka_unit_test(losses__with_repair_ARE_REPAIRED),
 		cmocka_unit_test(loss__beyond_the_window_IS_A_GAP),
 		cmocka_unit_test(room__is_for_what_is_due_FIRST),
+		cmocka_unit_test(give_up__of_all_TELLS_ALL_THAT_WAS_HEARD_OF),
 		cmocka_unit_test(sender__that_lies_COSTS_LITTLE),
 	};
 

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: groups that share a queue pair end, are left in callbacks and are
+ * joined again, and each is freed once.
+ */
+#include "members.h"
+#include "soft/control/soft_ctl.h"
+
+#include <stdlib.h>
+
+static const struct rdmamsg_group_handlers handlers = {
+	.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
+	.on_closed = on_closed,
+};
+static struct soft_ctl *ctl;
+
+static struct rdmamsg_group *join(struct rdmamsg *ctx, const char *address,
+				  struct member *m,
+				  struct rdmamsg_group_options opts)
+{
+	opts.size = sizeof(opts);
+	opts.user = m;
+	if (!opts.handlers)
+		opts.handlers = &handlers;
+	if (rdmamsg_group_join(ctx, address, &opts, &m->group))
+		fail_msg("%s", rdmamsg_error());
+	return m->group;
+}
+
+#define UNTIL(ctx, condition) \
+	do { \
+		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
+		while (!(condition)) { \
+			if (rdmamsg__now_ms() > end_) \
+				fail_msg("waited in vain for %s", #condition); \
+			assert_true(rdmamsg_wait(ctx, 10) >= 0); \
+		} \
+	} while (0)
+
+static struct rdmamsg *open_ctx(void)
+{
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	return ctx;
+}
+
+static void context__of_two_groups_ENDS_EACH_ONCE(void **state)
+{
+	struct rdmamsg *ctx = open_ctx();
+	struct member m[2] = { 0 };
+
+	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });
+	join(ctx, "239.1.1.2", &m[1], (struct rdmamsg_group_options){ 0 });
+	UNTIL(ctx, m[0].joined && m[1].joined);
+	rdmamsg_close(ctx);
+	assert_int_equal(m[0].closed, 1);
+	assert_int_equal(m[1].closed, 1);
+}
+
+static void device__of_two_groups_ENDS_EACH_ONCE(void **state)
+{
+	struct rdmamsg *ctx = open_ctx();
+	struct member m[2] = { 0 };
+
+	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });
+	join(ctx, "239.1.1.2", &m[1], (struct rdmamsg_group_options){ 0 });
+	UNTIL(ctx, m[0].joined && m[1].joined);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_remove(ctl, SOFT_CTL_ALL), 0);
+	UNTIL(ctx, m[0].closed && m[1].closed);
+	assert_int_equal(soft_ctl_add(ctl, SOFT_CTL_ALL), 0);
+	soft_ctl_close(ctl);
+	rdmamsg_close(ctx);
+	assert_int_equal(m[0].closed + m[1].closed, 2);
+}
+
+static void options__changed_after_the_call_WERE_COPIED(void **state)
+{
+	struct rdmamsg *ctx = open_ctx();
+	char *source = strdup("127.0.0.1"), *device = strdup("soft");
+	struct member m = { 0 };
+
+	join(ctx, GROUP, &m, (struct rdmamsg_group_options){
+		.source = source, .device = device,
+	});
+	memset(source, 'z', strlen(source));
+	memset(device, 'z', strlen(device));
+	free(source);
+	free(device);
+	UNTIL(ctx, m.joined);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
+					IBV_EVENT_SM_CHANGE, 1), 0);
+	UNTIL(ctx, m.joined == 2);
+	soft_ctl_close(ctl);
+	rdmamsg_close(ctx);
+}
+
+/* What fails at once, twice. */
+static void joining__again_that_fails_IS_TRIED_AGAIN(void **state)
+{
+	struct rdmamsg *ctx = open_ctx();
+	struct member m = { 0 };
+
+	join(ctx, GROUP, &m, (struct rdmamsg_group_options){ 0 });
+	UNTIL(ctx, m.joined);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_refuse(ctl, SOFT_CTL_ALL, SOFT_OBJ_ID, 1), 0);
+	assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
+					IBV_EVENT_SM_CHANGE, 1), 0);
+	UNTIL(ctx, m.losses == 1);
+	assert_int_equal(soft_ctl_refuse(ctl, SOFT_CTL_ALL, SOFT_OBJ_ID, 1), 0);
+	UNTIL(ctx, m.joined == 2);
+	assert_int_equal(m.losses, 1);
+	soft_ctl_close(ctl);
+	rdmamsg_close(ctx);
+	assert_int_equal(m.closed, 1);
+}
+
+/* ---- callbacks while a queue pair is drained -------------------------- */
+
+static struct member lost, other, late;
+static struct rdmamsg *shared;
+
+/* On the queue pair of 'other', while that of 'lost' is destroyed. */
+static void leave_lost(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_message *msg)
+{
+	if (lost.losses && lost.group)
+		rdmamsg_group_leave(lost.group);
+	if (lost.losses && !late.group)
+		join(shared, "239.1.1.3", &late, (struct rdmamsg_group_options){
+			.flags = RDMAMSG_GROUP_SUBSCRIBE,
+		});
+}
+
+static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = on_joined, .on_lost = on_lost,
+		.on_closed = on_closed, .on_message = leave_lost,
+	};
+	struct rdmamsg *from = open_ctx();
+	struct member pub = { 0 };
+
+	shared = open_ctx();
+	memset(&lost, 0, sizeof(lost));
+	memset(&other, 0, sizeof(other));
+	memset(&late, 0, sizeof(late));
+	join(shared, "239.1.1.1", &lost, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE,
+	});
+	/* another depth: another queue pair, and the same completion queue */
+	join(shared, "239.1.1.2", &other, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE, .recv_depth = 64,
+		.handlers = &on,
+	});
+	join(from, "239.1.1.2", &pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH, .recv_depth = 32,
+	});
+	UNTIL(shared, lost.joined && other.joined);
+	UNTIL(from, pub.joined);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	for (int i = 0; i < 50 && !lost.closed; i++) {
+		assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
+						IBV_EVENT_SM_CHANGE, 1), 0);
+		for (int k = 0; k < 20; k++) {
+			(void)rdmamsg_publish(pub.group, "x", 1);
+			assert_true(rdmamsg_process(from) >= 0);
+			if (k % 4 == 3)
+				assert_true(rdmamsg_process(shared) >= 0);
+		}
+	}
+	UNTIL(shared, lost.closed && late.joined);
+	soft_ctl_close(ctl);
+	rdmamsg_close(shared);
+	rdmamsg_close(from);
+	assert_int_equal(lost.closed, 1);
+	assert_int_equal(late.closed, 1);
+}
+
+/* ---- leaving ---------------------------------------------------------- */
+
+static uint64_t followed(int i)
+{
+	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+
+	assert_int_equal(rdmamsg_group_stats(all[i].group, &s), 0);
+	return s.senders;
+}
+
+static void leave__with_a_full_queue_TELLS_THE_END(void **state)
+{
+	int ret;
+
+	join_all(0);
+	while (!(ret = rdmamsg_publish(all[0].group, content, 0)))
+		;
+	assert_int_equal(ret, -EAGAIN);
+	rdmamsg_group_leave(all[0].group);
+	WAIT_FOR(all[0].closed);
+	for (int i = 1; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(!followed(i));
+	end_all();
+}
+
+static void publish__after_leave_ENOTCONN(void **state)
+{
+	join_all(RDMAMSG_GROUP_REPAIR);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
+					IBV_EVENT_SM_CHANGE, 1), 0);
+	for (int i = 0; i <= SUBSCRIBERS; i++)
+		WAIT_FOR(all[i].joined == 2);
+	publish(1);
+	rdmamsg_group_leave(all[0].group);
+	assert_int_equal(rdmamsg_publish(all[0].group, "", 1), -ENOTCONN);
+	soft_ctl_close(ctl);
+	end_all();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(context__of_two_groups_ENDS_EACH_ONCE),
+		cmocka_unit_test(device__of_two_groups_ENDS_EACH_ONCE),
+		cmocka_unit_test(options__changed_after_the_call_WERE_COPIED),
+		cmocka_unit_test(joining__again_that_fails_IS_TRIED_AGAIN),
+		cmocka_unit_test(group__left_while_it_is_moved_ENDS_ONCE),
+		cmocka_unit_test(leave__with_a_full_queue_TELLS_THE_END),
+		cmocka_unit_test(publish__after_leave_ENOTCONN),
+	};
+
+	return run_members("lifetime", tests, sizeof(tests) / sizeof(*tests));
+}
