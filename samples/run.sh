@@ -847,7 +847,7 @@ topic_mistakes()
 		returns 0 "$program" --help
 		said '^Usage'
 		returns 0 "$program" --version
-		said '^rdmamsg [0-9]'
+		said "^${program##*/} [0-9]"
 		complains 2 'no group, such as' "$program"
 		complains 2 'plain datagrams have no number' "$program" \
 			--raw --repair $group
@@ -856,12 +856,9 @@ topic_mistakes()
 		complains 1 "'topic' is not the address" "$program" topic
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
 	done </dev/null
-	complains 2 'is for rdmamsg-sub' "$pub" --count=1 $group
-	complains 2 'is for rdmamsg-pub' "$sub" --rate=1 $group
 	complains 2 'needs --raw' "$pub" --immediate $group
 	complains 2 'udp or ipoib' "$pub" -p tcp $group
 	complains 2 'one of them' "$pub" --file -C 1 $group file
-	complains 2 'is for rdmamsg-pub' "$sub" --file $group
 	complains 2 'a group, and then files' "$pub" --file $group
 }
 

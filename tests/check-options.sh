@@ -178,6 +178,8 @@ $(cat "$tmp/diff")"
 
 check samples/rdmamsg-perf samples/perf/options.c
 check samples/rdmamsg-copy samples/copy/main.c
+check samples/rdmamsg-pub samples/topic/pub.c
+check samples/rdmamsg-sub samples/topic/sub.c
 check lib/soft/tools/rdmamsg-soft lib/soft/tools/launcher.c
 check lib/soft/tools/rdmamsg-soft-ctl lib/soft/tools/ctl_main.c
 exit $bad

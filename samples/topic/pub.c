@@ -18,27 +18,57 @@ static const char usage[] =
 "Publishes each line of standard input to each multicast group, or each file\n"
 "as one message, or N messages of one size, and ends when all has been sent.\n"
 "\n"
-"  -a, -b, --address ADDR  local address to publish from\n"
-"  -d, --device NAME       RDMA device to publish through\n"
-"  -m, --group GROUP       one more group\n"
-"  -M, --mgid MGID         one more, by its MGID; needs an address or a device\n"
-"  -p, --port-space SPACE  udp or ipoib; udp\n"
-"  -c, --members N         memberships of each group; 1\n"
-"  -t, --timeout SEC       until the groups are joined; 10\n"
-"      --settle SEC        wait between joining and publishing, for switches\n"
+"  -a, --address=ADDR      local address to publish from\n"
+"  -b, --bind=ADDR         the same as --address\n"
+"  -d, --device=NAME       RDMA device to publish through\n"
+"  -m, --group=GROUP       one more group\n"
+"  -M, --mgid=MGID         one more, by its MGID; needs an address or a device\n"
+"  -p, --port-space=SPACE  udp or ipoib; udp\n"
+"  -c, --members=N         memberships of each group; 1\n"
+"  -t, --timeout=SEC       until the groups are joined; 10\n"
+"      --settle=SEC        wait between joining and publishing, for switches\n"
 "      --file              publish files, not lines\n"
-"  -C, --messages N        publish N messages, not lines; 0: join, and leave\n"
-"  -S, --size N            bytes of each of them; 100\n"
-"      --rate N            datagrams a second, 0: any number; by the device\n"
+"  -C, --messages=N        publish N messages, not lines; 0: join, and leave\n"
+"  -S, --size=N            bytes of each of them; 100\n"
+"      --rate=N            datagrams a second, 0: any number; by the device\n"
 "      --raw               plain datagrams, for programs without rdmamsg\n"
 "      --immediate         with the queue pair's number as immediate data\n"
 "      --repair            repeat what subscribers miss\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
-"      --version           the version of the library\n"
+"  -V, --version           the version of the library\n"
 "\n"
-"Exit status: 0, 1 after a failure, 2 for wrong use.\n";
+"Exit status: 0, 1 after a failure, 2 for wrong use, 128 + N after signal N.\n";
+
+static const struct option names[] = {
+	{ "address", required_argument, NULL, 'a' },
+	{ "bind", required_argument, NULL, 'b' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "group", required_argument, NULL, 'm' },
+	{ "mgid", required_argument, NULL, 'M' },
+	{ "port-space", required_argument, NULL, 'p' },
+	{ "members", required_argument, NULL, 'c' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "settle", required_argument, NULL, OPT_SETTLE },
+	{ "file", no_argument, NULL, OPT_FILE },
+	{ "messages", required_argument, NULL, 'C' },
+	{ "size", required_argument, NULL, 'S' },
+	{ "rate", required_argument, NULL, OPT_RATE },
+	{ "raw", no_argument, NULL, OPT_RAW },
+	{ "immediate", no_argument, NULL, OPT_IMMEDIATE },
+	{ "repair", no_argument, NULL, OPT_REPAIR },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const struct program program = {
+	.name = "rdmamsg-pub", .usage = usage, .options = names,
+	.shorts = "a:b:d:m:M:p:c:t:C:S:vhV", .flags = RDMAMSG_GROUP_PUBLISH,
+};
 
 #define CHUNK	65536
 
@@ -177,7 +207,7 @@ int main(int argc, char **argv)
 		.on_writable = topic_writable, .on_closed = topic_closed,
 	};
 
-	options_parse(argc, argv, usage, true);
+	options_parse(argc, argv, &program);
 	if (options.files && !options.operand_count)
 		errx(WRONG_USE, "--file: a group, and then files; see --help");
 	topics_join(&on);

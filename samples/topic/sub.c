@@ -14,26 +14,54 @@ static const char usage[] =
 "Writes each message of the multicast groups to standard output, a line each,\n"
 "until a signal ends it.\n"
 "\n"
-"  -a, -b, --address ADDR  local address to receive at\n"
-"  -d, --device NAME       RDMA device to receive through\n"
-"  -m, --group GROUP       one more group\n"
-"  -M, --mgid MGID         one more, by its MGID; needs an address or a device\n"
-"  -p, --port-space SPACE  udp or ipoib; udp\n"
-"  -c, --members N         memberships of each group; 1\n"
-"  -t, --timeout SEC       until the groups are joined; 10\n"
-"  -n, --count N           end after N messages\n"
-"  -C, --messages N        end after N messages for each membership; 0: join,\n"
+"  -a, --address=ADDR      local address to receive at\n"
+"  -b, --bind=ADDR         the same as --address\n"
+"  -d, --device=NAME       RDMA device to receive through\n"
+"  -m, --group=GROUP       one more group\n"
+"  -M, --mgid=MGID         one more, by its MGID; needs an address or a device\n"
+"  -p, --port-space=SPACE  udp or ipoib; udp\n"
+"  -c, --members=N         memberships of each group; 1\n"
+"  -t, --timeout=SEC       until the groups are joined; 10\n"
+"  -n, --count=N           end after N messages\n"
+"  -C, --messages=N        end after N messages for each membership; 0: join,\n"
 "                          and leave\n"
-"  -w, --wait SEC          fail if no message comes for so long\n"
+"  -w, --wait=SEC          fail if no message comes for so long\n"
 "      --raw               plain datagrams, of programs without rdmamsg\n"
 "      --repair            ask publishers for what is missing\n"
 "      --json              a JSON object for each message and each gap\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
-"      --version           the version of the library\n"
+"  -V, --version           the version of the library\n"
 "\n"
 "Gaps are told on standard error. Exit status: 0, 1 after a failure, 2 for\n"
 "wrong use, 3 if messages were lost.\n";
+
+static const struct option names[] = {
+	{ "address", required_argument, NULL, 'a' },
+	{ "bind", required_argument, NULL, 'b' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "group", required_argument, NULL, 'm' },
+	{ "mgid", required_argument, NULL, 'M' },
+	{ "port-space", required_argument, NULL, 'p' },
+	{ "members", required_argument, NULL, 'c' },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "count", required_argument, NULL, 'n' },
+	{ "messages", required_argument, NULL, 'C' },
+	{ "wait", required_argument, NULL, 'w' },
+	{ "raw", no_argument, NULL, OPT_RAW },
+	{ "repair", no_argument, NULL, OPT_REPAIR },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static const struct program program = {
+	.name = "rdmamsg-sub", .usage = usage, .options = names,
+	.shorts = "a:b:d:m:M:p:c:t:n:C:w:vhV",
+	.flags = RDMAMSG_GROUP_SUBSCRIBE,
+};
 
 static unsigned long messages, wanted;
 static uint64_t lost;
@@ -133,7 +161,7 @@ int main(int argc, char **argv)
 		.on_closed = topic_closed,
 	};
 
-	options_parse(argc, argv, usage, false);
+	options_parse(argc, argv, &program);
 	wanted = options.count;
 	if (options.each)
 		wanted *= (unsigned long)topic_count;

@@ -85,39 +85,13 @@ static void add_members(void)
 			add_group(topics[i].address);
 }
 
-void options_parse(int argc, char **argv, const char *usage, bool publishes)
+void options_parse(int argc, char **argv, const struct program *p)
 {
-	enum { FILES = 256, RAW, REPAIR, JSON, VERSION, RATE, SETTLE,
-	       IMMEDIATE };
-	static const struct option names[] = {
-		{ "address", required_argument, NULL, 'a' },
-		{ "group", required_argument, NULL, 'm' },
-		{ "mgid", required_argument, NULL, 'M' },
-		{ "members", required_argument, NULL, 'c' },
-		{ "messages", required_argument, NULL, 'C' },
-		{ "size", required_argument, NULL, 'S' },
-		{ "port-space", required_argument, NULL, 'p' },
-		{ "wait", required_argument, NULL, 'w' },
-		{ "rate", required_argument, NULL, RATE },
-		{ "settle", required_argument, NULL, SETTLE },
-		{ "immediate", no_argument, NULL, IMMEDIATE },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "device", required_argument, NULL, 'd' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "count", required_argument, NULL, 'n' },
-		{ "file", no_argument, NULL, FILES },
-		{ "raw", no_argument, NULL, RAW },
-		{ "repair", no_argument, NULL, REPAIR },
-		{ "json", no_argument, NULL, JSON },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, VERSION },
-		{ NULL, 0, NULL, 0 },
-	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, publishes ?
-				"a:b:d:t:m:M:c:C:S:p:vh" :
-				"a:b:d:t:n:m:M:c:C:p:w:vh", names, NULL)) != -1)
+	argv[0] = (char *)(uintptr_t)p->name;
+	while ((c = getopt_long(argc, argv, p->shorts, p->options,
+				NULL)) != -1)
 		switch (c) {
 		case 'a':
 		case 'b':
@@ -140,8 +114,6 @@ void options_parse(int argc, char **argv, const char *usage, bool publishes)
 				number(optarg, 1, TOPICS_MAX, "--members");
 			break;
 		case 'n':
-			if (publishes)
-				errx(WRONG_USE, "--count is for rdmamsg-sub");
 			/* fall through */
 		case 'C':
 			options.counts = true;
@@ -151,63 +123,50 @@ void options_parse(int argc, char **argv, const char *usage, bool publishes)
 					       "--messages");
 			break;
 		case 'S':
-			if (!publishes)
-				errx(WRONG_USE, "--size is for rdmamsg-pub");
 			options.size = number(optarg, 0, 16 << 20, "--size");
 			break;
 		case 'p':
 			options.flags |= port_space(optarg);
 			break;
 		case 'w':
-			if (publishes)
-				errx(WRONG_USE, "--wait is for rdmamsg-sub");
 			options.wait_ms = milliseconds(optarg, "--wait");
 			break;
-		case RATE:
-			if (!publishes)
-				errx(WRONG_USE, "--rate is for rdmamsg-pub");
+		case OPT_RATE:
 			options.rate = (uint32_t)number(optarg, 0, 100000000,
 							"--rate");
 			if (!options.rate)
 				options.rate = RDMAMSG_NONE;
 			break;
-		case SETTLE:
-			if (!publishes)
-				errx(WRONG_USE, "--settle is for rdmamsg-pub");
+		case OPT_SETTLE:
 			options.settle_ms = milliseconds(optarg, "--settle");
 			break;
-		case IMMEDIATE:
-			if (!publishes)
-				errx(WRONG_USE, "--immediate is for "
-				     "rdmamsg-pub");
+		case OPT_IMMEDIATE:
 			options.immediate = true;
 			break;
 		case 'v':
 			options.verbose = true;
 			break;
-		case FILES:
-			if (!publishes)
-				errx(WRONG_USE, "--file is for rdmamsg-pub");
+		case OPT_FILE:
 			options.files = true;
 			break;
-		case RAW:
+		case OPT_RAW:
 			options.flags |= RDMAMSG_GROUP_RAW;
 			break;
-		case REPAIR:
+		case OPT_REPAIR:
 			options.flags |= RDMAMSG_GROUP_REPAIR;
 			break;
-		case JSON:
+		case OPT_JSON:
 			options.json = true;
 			break;
-		case VERSION:
-			printf("rdmamsg %d.%d.%d\n", RDMAMSG_VERSION_MAJOR,
+		case 'V':
+			printf("%s %d.%d.%d\n", p->name, RDMAMSG_VERSION_MAJOR,
 			       RDMAMSG_VERSION_MINOR, RDMAMSG_VERSION_PATCH);
 			exit(ALL_WELL);
 		case 'h':
-			printf("%s", usage);
+			printf("%s", p->usage);
 			exit(ALL_WELL);
 		default:
-			fprintf(stderr, "see --help\n");
+			fprintf(stderr, "%s: see --help\n", p->name);
 			exit(WRONG_USE);
 		}
 	if (options.flags & RDMAMSG_GROUP_RAW &&
@@ -219,8 +178,7 @@ void options_parse(int argc, char **argv, const char *usage, bool publishes)
 		     "have no immediate data");
 	if (options.files && options.counts)
 		errx(WRONG_USE, "--file and --messages: one of them");
-	options.flags |= publishes ? RDMAMSG_GROUP_PUBLISH :
-			 RDMAMSG_GROUP_SUBSCRIBE;
+	options.flags |= p->flags;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;
 	/* with --file there is one group, and the others are files */

@@ -3,6 +3,7 @@
 #ifndef RDMAMSG_SAMPLES_TOPIC_H
 #define RDMAMSG_SAMPLES_TOPIC_H
 
+#include <getopt.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -47,8 +48,20 @@ extern struct topic topics[TOPICS_MAX];
 extern int topic_count;
 extern volatile sig_atomic_t stopped;
 
+/* Long options without a short one. */
+enum {
+	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
+	OPT_IMMEDIATE,
+};
+
+struct program {
+	const char *name, *usage, *shorts;
+	const struct option *options;
+	uint32_t flags;			/* of its groups */
+};
+
 /* Exits for --help and for what makes no sense. */
-void options_parse(int argc, char **argv, const char *usage, bool publishes);
+void options_parse(int argc, char **argv, const struct program *p);
 /* Joins the groups; exits if one cannot be joined. */
 void topics_join(const struct rdmamsg_group_handlers *on);
 /* Leaves them, and waits until they have gone. */
