@@ -161,6 +161,7 @@ struct journal {
 	uint64_t finish;		/* ms: the end was asked for; 0: not */
 	uint32_t ended;			/* checks at the end are through */
 	uint32_t injected;		/* failed calls */
+	uint32_t starved;		/* turns without a descriptor left */
 	uint64_t refused;		/* -EAGAIN */
 	uint32_t violations, lost, doubled;
 	char violation[512];		/* the first */

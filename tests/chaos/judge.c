@@ -281,12 +281,16 @@ static void count(struct round *r, const struct journal *j)
 		t->rmas += a->rma_ok;
 	}
 	t->harms[__builtin_ctz(HARM_INJECT)] += j->injected;
+	t->harms[__builtin_ctz(HARM_FILES)] += j->starved;
 	t->lost += j->lost;
 	t->doubled += j->doubled;
 }
 
 void judge(struct round *r)
 {
+	uint64_t *starved = &r->totals->harms[__builtin_ctz(HARM_FILES)];
+	uint64_t before = *starved;
+
 	for (uint32_t s = 0; s < SLOTS; s++)
 		for (uint32_t i = 0; i < r->process[s].life; i++) {
 			struct journal *j = r->journal[s][i];
@@ -303,6 +307,8 @@ void judge(struct round *r)
 	if (!r->messages && !(r->sc->harm & ~(uint32_t)SURE))
 		round_violation(r, "%llu connections, and no message came",
 				(unsigned long long)r->connections);
+	if (r->sc->harm & HARM_FILES && *starved == before)
+		round_violation(r, "no process ran out of descriptors");
 	r->totals->connections += r->connections;
 	r->totals->messages += r->messages;
 	r->totals->violations += r->violations;

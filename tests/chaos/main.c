@@ -158,7 +158,7 @@ static void print_harms(const struct totals *t)
 	static const char *const names[HARMS] = {
 		"kills", "stops", "ports down", "ports silent",
 		"devices removed", "changes of loss", "injected failures",
-		"rounds without descriptors",
+		"turns without descriptors",
 	};
 
 	for (int i = 0; i < HARMS; i++)

@@ -216,6 +216,20 @@ static void finish(void)
 	w.listener = NULL;
 }
 
+/* Whether a connection that is made now gets a descriptor. */
+static void count_files(void)
+{
+	int fd;
+
+	if (!(w.sc->harm & HARM_FILES))
+		return;
+	fd = dup(STDERR_FILENO);
+	if (fd < 0)
+		w.j->starved++;
+	else
+		close(fd);
+}
+
 /* Until nothing is connected any more, or the context is to be closed. */
 static void run(void)
 {
@@ -234,6 +248,7 @@ static void run(void)
 		check_srq();
 		go_on();
 		inject_step();
+		count_files();
 	}
 }
 
