@@ -39,7 +39,7 @@ static const struct range ranges[] = {
 	RANGE(max_requests, 0, RDMAMSG_NONE, 1, EP_MAX),
 	RANGE(max_half_open, 0, RDMAMSG_NONE, 1, EP_MAX),
 	RANGE(setup_timeout_ms, 5000, RDMAMSG_NONE, 1, 86400000),
-	RANGE(max_endpoints, RDMAMSG_NONE, RDMAMSG_NONE, 1, EP_MAX),
+	RANGE(max_endpoints, 65536, RDMAMSG_NONE, 1, EP_MAX),
 	RANGE(max_per_source, 0, RDMAMSG_NONE, 1, EP_MAX),
 	RANGE(slow_ms, 100, RDMAMSG_NONE, 1, DOOR_SLOW_MS),
 };

@@ -434,7 +434,7 @@ struct rdmamsg_listen_options {
 	uint32_t max_requests;		/* unanswered requests; 128 */
 	uint32_t max_half_open;		/* these, and no SETUP yet; 128 */
 	uint32_t setup_timeout_ms;	/* from accepting until SETUP; 5000 */
-	uint32_t max_endpoints;		/* all connections; RDMAMSG_NONE */
+	uint32_t max_endpoints;		/* all connections; 65536 */
 	uint32_t max_per_source;	/* of one address; 2/3 of each limit */
 	uint32_t slow_ms;		/* rejects after an offence; 100 */
 };
