@@ -51,6 +51,18 @@ static void dump__of_a_server_SHOWS_WHAT_THERE_IS(void **state)
 	pair_fini(&p);
 }
 
+static void memory__of_an_endpoint_IS_WHAT_THE_MANUAL_SAYS(void **state)
+{
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
+
+	pair_open(&p);
+	assert_int_equal(rdmamsg_ep_query(p.c.ep, &info), 0);
+	/* rdmamsg(7), LOCKED MEMORY */
+	assert_int_equal(info.bytes_pinned, 786432);
+	assert_in_range(info.bytes_private, 30000, 40000);
+	pair_close(&p);
+}
+
 static void stats__of_an_exchange_ADD_UP(void **state)
 {
 	struct rdmamsg_counters c = { .size = sizeof(c) };
@@ -95,6 +107,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(dump__of_a_server_SHOWS_WHAT_THERE_IS),
+		TEST(memory__of_an_endpoint_IS_WHAT_THE_MANUAL_SAYS),
 		TEST(stats__of_an_exchange_ADD_UP),
 	};
 
