@@ -22,8 +22,6 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* rdma_rxe's vendor id, drivers/infiniband/sw/rxe/rxe.h in Linux */
-
 /* With no devices, one library fails and the other returns an empty list. */
 static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 			int *ret_n)
