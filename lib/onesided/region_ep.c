@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions where an endpoint is: registered, given to its peer, taken back. */
+/* Regions of an endpoint: register, export to its peer, revoke. */
 #include "base/base.h"
 #include "base/util.h"
 #include "memory/regcache.h"
@@ -15,7 +15,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-/* Whether regions of the context can be registered where the endpoint is. */
+/* Returns 0 if regions of ctx can be registered on the endpoint's device. */
 static int ep_check(const struct rdmamsg *ctx, const struct rdmamsg_ep *ep)
 {
 	int ret = rdmamsg__ep_check(ep);

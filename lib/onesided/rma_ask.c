@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations as they are asked for: checked, and accepted or not. */
+/* Checks one-sided operations of the program, and accepts or refuses them. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
@@ -23,7 +23,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-/* What a program asks for. */
+/* The operation that the program asks for. */
 struct rma_ask {
 	enum rma_kind kind;
 	const struct rdmamsg_sge *entry;
@@ -43,7 +43,7 @@ static inline bool is_atomic(const struct rma_ask *a)
 	return a->kind >= RMA_FETCH_ADD;
 }
 
-/* Whether the endpoint can do it, whatever the memory. */
+/* Returns 0 if the endpoint supports the operation. Checks no memory. */
 static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
 	if (!(ep->connect.features & PROTO_FEATURE_RMA))
@@ -68,7 +68,7 @@ static int check_able(const struct rdmamsg_ep *ep, const struct rma_ask *a)
 	return 0;
 }
 
-/* That the key must allow. */
+/* Returns the access right that the key must have. */
 static inline uint8_t needed(const struct rma_ask *a)
 {
 	return is_atomic(a) ? PROTO_KEY_ATOMIC :
@@ -135,10 +135,10 @@ static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
 	return 0;
 }
 
-/* Memory that is the program's again when the call returns. */
+/* The program owns its memory again when the call returns, so copy it. */
 static int copy_in(struct rdmamsg_ep *ep, struct rma *r)
 {
-	/* a request that is posted now takes it along */
+	/* an inline request that is posted now takes the bytes along */
 	if (rdmamsg__rma_inline_now(ep, r))
 		return 0;
 	r->op.msg = rdmamsg__send_buffer(ep);
@@ -219,7 +219,7 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 		return 0;
 	}
 	err = take_entries(ep, r, a, key->len - a->offset);
-	/* for the header of WRITTEN */
+	/* WRITTEN needs a buffer for its header */
 	if (!err && r->notify && !ep->send.can_inline && !r->op.msg) {
 		r->op.msg = rdmamsg__send_buffer(ep);
 		if (!r->op.msg) {
@@ -269,7 +269,7 @@ ask_other(struct rdmamsg_ep *ep, const struct rma_ask *a)
 
 /* ---- the ordinary ones ------------------------------------------------ */
 
-/* All of it lies in this key's reach. */
+/* Returns true if the key allows the operation on all of its bytes. */
 static inline bool is_within(const struct rma_ask *a,
 			     const struct proto_key *key, uint64_t len)
 {
@@ -278,7 +278,10 @@ static inline bool is_within(const struct rma_ask *a,
 	       (!is_atomic(a) || !((key->addr + a->offset) % sizeof(uint64_t)));
 }
 
-/* Its registration, if it is one stretch of a region that one request takes. */
+/*
+ * Returns the registration of the local memory if one request can take it: one
+ * gather entry inside one region. Otherwise returns NULL.
+ */
 static inline struct ibv_mr *mr_of(const struct rdmamsg_ep *ep,
 				   const struct rma_ask *a)
 {
@@ -316,9 +319,9 @@ static inline void fill_transfer(const struct rdmamsg_ep *ep,
 }
 
 /*
- * One stretch of registered memory or one word, and it can go now: what is
- * left to do is one request. Otherwise nothing is done, and ask_other() knows
- * why not.
+ * Posts the operation at once if it is one request: one gather entry of
+ * registered memory or one atomic word, with room in the send queue. Otherwise
+ * changes nothing and returns false, and ask_other() finds the reason.
  */
 static inline __attribute__((always_inline)) bool
 post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Windows: what the program asks for, checked before a request is made. */
+/* Checks the window calls of the program before a request is made. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -73,7 +73,7 @@ static void start(struct rdmamsg_window *w, struct rma *r, enum rma_kind kind,
 	r->kind = kind;
 	r->window = w;
 	r->peer_region = w->region->id;
-	/* what went before is done with the memory */
+	/* earlier operations must have finished with the memory */
 	r->fence = true;
 	r->op.cookie = cookie;
 	w->bound = kind == RMA_BIND;
@@ -135,7 +135,7 @@ int rdmamsg_window_bind(struct rdmamsg_window *w, struct rdmamsg_region *region,
 	w->addr = (uintptr_t)region->addr + offset;
 	w->len = len;
 	w->access = access;
-	w->mw->rkey = w->rkey;		/* a provider may look: as it is now */
+	w->mw->rkey = w->rkey;		/* providers may read the current rkey */
 	w->rkey = ibv_inc_rkey(w->rkey);
 	key = (struct proto_key){
 		.access = (uint8_t)access, .rkey = w->rkey,
