@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "group/backoff.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "group/stream.h"
@@ -17,17 +18,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define ASK_MS		8u	/* longest pause before the first request */
 #define AGAIN_MS	10u	/* after it; doubles from the third on */
 #define AGAIN_MAX_MS	500u
 #define RANGES		80u	/* ranges in one datagram */
 #define SILENT_MS	10000u	/* without a heartbeat: the publisher is gone */
-
-static uint32_t random_below(struct rdmamsg_group *g, uint32_t end)
-{
-	g->seed = g->seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(g->seed >> 33) % end;
-}
 
 static void set_timer(struct rdmamsg_group *g, uint64_t now)
 {
@@ -94,7 +88,7 @@ static void ask(struct member *m, uint64_t now)
 	ms = min(AGAIN_MS << (m->asked > 2 ? min(m->asked - 2, 10u) : 0),
 		 AGAIN_MAX_MS);
 	m->asked++;
-	m->ask_at = now + ms / 2 + random_below(g, ms);
+	m->ask_at = now + ms / 2 + rdmamsg__random_below(&g->seed, ms);
 }
 
 static void on_timer(struct timer *t)
@@ -138,11 +132,11 @@ void rdmamsg__ask_heard(struct member *m, bool repeated)
 		return;		/* the timer notices it */
 	now = rdmamsg__now_ms();
 	if (!m->ask_at) {
-		m->ask_at = now + 1 + random_below(g, ASK_MS);
+		m->ask_at = now + rdmamsg__backoff(&g->seed);
 		m->asked = 0;
 		set_timer(g, now);
 	} else if (repeated && m->ask_at < now + 2) {
 		/* repairs are arriving */
-		m->ask_at = now + 2 + random_below(g, ASK_MS);
+		m->ask_at = now + 2 + rdmamsg__backoff(&g->seed);
 	}
 }

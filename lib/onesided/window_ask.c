@@ -135,7 +135,7 @@ int rdmamsg_window_bind(struct rdmamsg_window *w, struct rdmamsg_region *region,
 	w->addr = (uintptr_t)region->addr + offset;
 	w->len = len;
 	w->access = access;
-	w->mw->rkey = w->rkey;		/* providers may read the current rkey */
+	w->mw->rkey = w->rkey;		/* providers may read the rkey */
 	w->rkey = ibv_inc_rkey(w->rkey);
 	key = (struct proto_key){
 		.access = (uint8_t)access, .rkey = w->rkey,

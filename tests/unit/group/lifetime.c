@@ -127,8 +127,10 @@ static struct rdmamsg *shared;
 static void leave_lost(struct rdmamsg_group *group,
 		       const struct rdmamsg_group_message *msg)
 {
-	if (lost.losses && lost.group)
+	if (lost.losses && lost.group) {
 		rdmamsg_group_leave(lost.group);
+		lost.group = NULL;
+	}
 	if (lost.losses && !late.group)
 		join(shared, "239.1.1.3", &late, (struct rdmamsg_group_options){
 			.flags = RDMAMSG_GROUP_SUBSCRIBE,

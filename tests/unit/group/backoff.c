@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: of many subscribers that miss the same message, few ask before
+ * the first one's repair is heard.
+ */
+#include "group/backoff.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define REPAIR_MS	3	/* from a request until all hear the repair */
+#define ROUNDS		200
+
+/* Returns how many of 'subscribers' ask, on average. */
+static uint32_t asking(uint32_t subscribers)
+{
+	uint64_t seed = 1;
+	uint32_t asked = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		uint32_t at[BACKOFF_MS + 1] = { 0 }, first = 1;
+
+		for (uint32_t i = 0; i < subscribers; i++)
+			at[rdmamsg__backoff(&seed)]++;
+		while (!at[first])
+			first++;
+		for (uint32_t ms = first;
+		     ms <= BACKOFF_MS && ms < first + REPAIR_MS; ms++)
+			asked += at[ms];
+	}
+	return asked / ROUNDS;
+}
+
+static void backoff__IS_IN_ITS_BOUNDS(void **state)
+{
+	uint64_t seed = 7;
+	uint32_t seen[BACKOFF_MS + 2] = { 0 };
+
+	for (int i = 0; i < 100000; i++) {
+		uint32_t ms = rdmamsg__backoff(&seed);
+
+		assert_in_range(ms, 1, BACKOFF_MS);
+		seen[ms]++;
+	}
+	for (uint32_t ms = 1; ms <= BACKOFF_MS; ms++)
+		assert_true(seen[ms] > 0);
+	assert_in_range(seen[BACKOFF_MS], 45000, 55000);
+}
+
+static void subscribers__many_that_miss_the_same_FEW_ASK(void **state)
+{
+	assert_true(asking(10) <= 10);
+	assert_true(asking(100) <= 20);
+	assert_true(asking(500) <= 40);
+	assert_true(asking(1000) <= 80);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(backoff__IS_IN_ITS_BOUNDS),
+		cmocka_unit_test(subscribers__many_that_miss_the_same_FEW_ASK),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
