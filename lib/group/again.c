@@ -84,16 +84,25 @@ static bool has_moved(const struct carrier *c)
 	return ret || memcmp(&e.gid, &c->sgid, sizeof(e.gid));
 }
 
-static bool concerns(const struct carrier *c, int type)
+/* Returns true if the carrier's groups must join again because of the event. */
+static bool concerns(struct carrier *c, int type)
 {
+	bool was_down = c->port_down;
+
 	switch (type) {
+	case IBV_EVENT_PORT_ERR:
+		c->port_down = true;
+		return false;
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 		return true;
-	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_PORT_ACTIVE:
+		/* meanwhile the switches may have forgotten the port */
+		c->port_down = false;
+		return was_down || has_moved(c);
+	case IBV_EVENT_GID_CHANGE:
 		return has_moved(c);
 	default:
 		return false;

@@ -50,6 +50,7 @@ struct carrier {
 	struct ibv_qp *qp;
 	uint8_t port;
 	bool is_ib;			/* link layer of the port */
+	bool port_down;			/* IBV_EVENT_PORT_ERR has come */
 	uint32_t mtu;			/* largest payload of a datagram */
 	uint32_t qkey;
 	uint8_t sgid_index;		/* of datagrams; once joined */

@@ -57,6 +57,31 @@ static void membership__lost_IS_JOINED_AGAIN(void **state)
 	end();
 }
 
+static void port__down_and_up_again_LACKS_NOTHING(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR);
+	for (uint32_t k = 1; k <= 3; k++) {
+		assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 1,
+					       SOFT_PORT_DOWN), 0);
+		publish(50);
+		for (int i = 0; i <= SUBSCRIBERS; i++)
+			assert_int_equal(all[i].losses, k - 1);
+		assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 1,
+					       SOFT_PORT_UP), 0);
+		for (int i = 0; i <= SUBSCRIBERS; i++) {
+			WAIT_FOR(all[i].losses == k);
+			WAIT_FOR(all[i].joined == k + 1);
+		}
+		publish(1);
+		for (int i = 1; i <= SUBSCRIBERS; i++) {
+			WAIT_FOR(all[i].due == published);
+			assert_int_equal(all[i].messages, published);
+			assert_false(all[i].bad);
+		}
+	}
+	end();
+}
+
 static void event__that_changes_nothing_IS_IGNORED(void **state)
 {
 	begin(0);
@@ -91,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(membership__lost_IS_JOINED_AGAIN),
+		cmocka_unit_test(port__down_and_up_again_LACKS_NOTHING),
 		cmocka_unit_test(event__that_changes_nothing_IS_IGNORED),
 		cmocka_unit_test(device__removed_ENDS_IT),
 	};
