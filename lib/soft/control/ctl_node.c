@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "soft/engine/engine.h"
+#include "soft/fabric/gid.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/ah.h"
@@ -181,6 +182,9 @@ static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 	case IBV_EVENT_GID_CHANGE:
 		if (!element || element > (uint32_t)dev->ports)
 			return -EINVAL;
+		/* the program that hears the event finds the new table */
+		if (type == IBV_EVENT_GID_CHANGE)
+			soft_gids_read(dev);
 		soft_async_port(dev, (uint8_t)element, type);
 		return 0;
 	case IBV_EVENT_CQ_ERR:
