@@ -34,6 +34,8 @@ static const char usage[] =
 "      --raw               plain datagrams, for programs without rdmamsg\n"
 "      --immediate         with the queue pair's number as immediate data\n"
 "      --repair            repeat what subscribers miss\n"
+"      --linger=SEC        with --repair: stay until nobody has asked for so\n"
+"                          long; half a second\n"
 "      --json              tell on standard error what was published, as JSON\n"
 "  -v, --verbose           tell on standard error what was joined\n"
 "  -h, --help              this text\n"
@@ -58,6 +60,7 @@ static const struct option names[] = {
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "immediate", no_argument, NULL, OPT_IMMEDIATE },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
+	{ "linger", required_argument, NULL, OPT_LINGER },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },

@@ -140,6 +140,9 @@ void options_parse(int argc, char **argv, const struct program *p)
 		case OPT_SETTLE:
 			options.settle_ms = milliseconds(optarg, "--settle");
 			break;
+		case OPT_LINGER:
+			options.linger_ms = milliseconds(optarg, "--linger");
+			break;
 		case OPT_IMMEDIATE:
 			options.immediate = true;
 			break;
@@ -250,7 +253,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.size = sizeof(opts), .user = t, .handlers = on,
 		.flags = options.flags, .source = options.source,
 		.device = options.device, .timeout_ms = options.timeout_ms,
-		.rate = options.rate,
+		.rate = options.rate, .linger_ms = options.linger_ms,
 	};
 
 	if (rdmamsg_group_join(ctx, t->address, &opts, &t->group))

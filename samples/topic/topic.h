@@ -30,6 +30,7 @@ struct options {
 	const char *source, *device;
 	uint32_t timeout_ms;
 	uint32_t rate;			/* datagrams a second; 0: default */
+	uint32_t linger_ms;		/* of repairs; 0: default */
 	unsigned int settle_ms;		/* between joining and publishing */
 	unsigned int wait_ms;		/* for a message; 0: without end */
 	unsigned int members;		/* of each group */
@@ -51,7 +52,7 @@ extern volatile sig_atomic_t stopped;
 /* Long options without a short one. */
 enum {
 	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
-	OPT_IMMEDIATE,
+	OPT_IMMEDIATE, OPT_LINGER,
 };
 
 struct program {
