@@ -78,6 +78,15 @@ int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
 	return 0;
 }
 
+void rdmamsg__history_take_back(struct history *h)
+{
+	struct kept **at = &h->ring[--h->next & h->mask];
+
+	h->bytes -= (*at)->len;
+	free(*at);
+	*at = NULL;
+}
+
 const struct kept *rdmamsg__history_find(const struct history *h,
 					 uint32_t number)
 {

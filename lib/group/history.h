@@ -38,6 +38,8 @@ uint64_t rdmamsg__history_victim(const struct history *h, uint32_t len);
  */
 int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
 			 uint64_t when, const struct kept **ret);
+/* Forgets the newest message, of which nothing was sent. */
+void rdmamsg__history_take_back(struct history *h);
 /* Returns NULL if the message is not published yet, or not kept any more. */
 const struct kept *rdmamsg__history_find(const struct history *h,
 					 uint32_t number);

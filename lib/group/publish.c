@@ -246,15 +246,11 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 	ret = send_new(g, g->number, data, len, &index);
 	if (ret == -EAGAIN)
 		ret = wait_for_room(g, data, len, index);
-	/* The history has the message: subscribers ask for what they lack. */
-	if (ret && g->repair) {
-		log_error("message %u of a group: %s", g->number,
-			  rdmamsg__text());
-		ret = 0;
-	}
 	/* fragments may have been sent, so do not use the number again */
-	if (!ret || index || g->repair)
+	if (!ret || index)
 		g->number++;
+	else if (g->repair)
+		rdmamsg__repair_take_back(g);
 	if (!ret) {
 		g->st.sent_messages++;
 		g->st.sent_bytes += len;

@@ -230,6 +230,11 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 	return 0;
 }
 
+void rdmamsg__repair_take_back(struct rdmamsg_group *g)
+{
+	rdmamsg__history_take_back(&g->repair->history);
+}
+
 static void has_room(struct timer *t)
 {
 	rdmamsg__group_writable(list_entry(t, struct repair, room)->group);
