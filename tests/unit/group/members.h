@@ -40,7 +40,7 @@ struct member {
 static struct member all[1 + SUBSCRIBERS];
 static uint8_t content[LARGEST + 256];
 static uint32_t published;
-static const char *source;		/* of all members, or NULL */
+static const char *join_from;	/* of all members, or NULL */
 
 static inline uint32_t length_of(uint32_t number)
 {
@@ -141,7 +141,7 @@ static inline void join_all(uint32_t flags)
 	};
 	struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.linger_ms = 300, .source = source,
+		.linger_ms = 300, .source = join_from,
 	};
 
 	memset(all, 0, sizeof(all));

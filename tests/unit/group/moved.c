@@ -52,7 +52,7 @@ static void address__gone_IS_LEFT_AND_NOTHING_LACKS(void **state)
 	struct soft_ctl *ctl;
 
 	set_addresses("127.7.7.1");
-	source = "127.7.7.1";
+	join_from = "127.7.7.1";
 	join_all(RDMAMSG_GROUP_REPAIR);
 	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
 	publish(20);
