@@ -352,6 +352,7 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	r->kind = a->kind;
 	r->begun = true;
 	r->counted = r->notify = false;
+	r->proof = PROOF_NONE;
 	r->posted = 1;
 	r->left = 0;
 	r->peer_region = key.region;

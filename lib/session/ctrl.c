@@ -179,7 +179,7 @@ static bool send_keepalive(struct rdmamsg_ep *ep)
 		return false;
 	ep->live.keepalive_out = true;
 	ep->st.keepalives++;
-	rdmamsg__tx_keepalive(ep, op);
+	rdmamsg__tx_empty(ep, op);
 	return true;
 }
 

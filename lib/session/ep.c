@@ -196,6 +196,9 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	ep->send.inline_end = end;
 	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
+	/* reads that need a proof are two requests */
+	if (unlikely(ep->lane.doubts_reads))
+		ep->onesided.ways &= (1u << RMA_READ) - 1;
 	/* with windows, check each message for an invalidation */
 	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
 		     list_empty(&ep->onesided.windows) ? ep->recv.max + 1 : 0;

@@ -27,7 +27,7 @@
 
 #define SLOW_EVERY	1024	/* polls */
 
-enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_CTRL, OP_RMA };
+enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_PROOF, OP_CTRL, OP_RMA };
 
 /* An accepted operation. Slots of the send queue point to operations. */
 struct op {
@@ -38,7 +38,6 @@ struct op {
 	uint8_t ctrl;			/* OP_CTRL: proto_type, 0: keepalive */
 	bool waiter;			/* cookie is a struct rdmamsg_waiter */
 	bool invalidate;		/* OP_EAGER: PROTO_INVALIDATE */
-	bool doubted;			/* reads: rdmamsg__tx_prove() posted */
 	int status;
 	uint32_t number;
 	uint32_t tag;
@@ -47,7 +46,7 @@ struct op {
 	struct rdmamsg_msg *msg;	/* buffer to free at the end, or NULL */
 	struct rndv_out *rndv;
 	union {
-		struct rndv_in *in;	/* OP_READ */
+		struct rndv_in *in;	/* OP_READ, OP_PROOF */
 		uint64_t region;	/* invalidate: of the peer's window */
 	};
 	uint32_t rkey;			/* invalidate: of the window */
@@ -87,6 +86,7 @@ struct rndv_in {
 	uint64_t offset;		/* of the next read in this key */
 	uint32_t filled;		/* bytes of reads that are posted */
 	uint32_t arrived;		/* bytes of reads that are done */
+	bool doubted;			/* counted in lane.doubted */
 	struct proto_rndv wire;
 };
 
@@ -505,14 +505,12 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey);
-void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op);
 /*
- * The last read of an operation has completed on a device with doubtful reads.
- * Returns true if another request was posted for the operation, whose
- * completion proves the read. If no request can be posted any more, sets
- * *status to -ECANCELED.
+ * An empty write, which the peer's device answers without its program. Requests
+ * complete in order, and after a failed request none succeeds. So behind reads
+ * on a device with doubtful reads, its completion tells how they have ended.
  */
-bool rdmamsg__tx_prove(struct rdmamsg_ep *ep, struct op *op, int *status);
+void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
 /*
  * Posts a keepalive on each endpoint with unsignalled requests. Its completion
  * confirms them, so that their memory can be used again.
@@ -615,6 +613,7 @@ int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len);
 int rdmamsg__rndv_in_new(struct rdmamsg_ep *ep, struct rdmamsg_msg *announced);
 void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr);
 void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__rndv_proven(struct rdmamsg_ep *ep, struct op *op, int status);
 void rdmamsg__rndv_pump(struct rdmamsg_ep *ep);
 void rdmamsg__rndv_in_free(struct rndv_in *in);
 

@@ -47,7 +47,7 @@ static void mark_end(struct rdmamsg_ep *ep)
 
 	if (!used || used >= ep->lane.sq.total)
 		return;
-	rdmamsg__tx_keepalive(ep, NULL);
+	rdmamsg__tx_empty(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);
 }
 
@@ -216,9 +216,6 @@ static void progress_setup(struct rdmamsg_ep *ep)
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
 	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count)
-		return false;
-	/* first prove reads: after our CLOSE the peer may disconnect */
-	if (rdmamsg__rma_unproven(ep))
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }

@@ -73,7 +73,7 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 		op->msg = NULL;
 		op->rndv = NULL;
 		op->in = NULL;
-		op->waiter = op->doubted = false;
+		op->waiter = false;
 	}
 	return op;
 }

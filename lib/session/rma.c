@@ -107,6 +107,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->posted = 0;
 	r->left = 0;
 	r->notify = r->fence = r->no_cpu = false;
+	r->proof = PROOF_NONE;
 	r->result = NULL;
 	*ret = r;
 	return 0;
@@ -281,12 +282,19 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 				    ep->send.can_inline ? NULL : op->msg, NULL,
 				    0);
 	}
+	if (unlikely(r->proof == PROOF_DUE) && r->begun && !r->left &&
+	    has_room(ep)) {
+		r->proof = PROOF_POSTED;
+		r->posted++;
+		rdmamsg__tx_empty(ep, op);
+	}
 	if (!--ctx->loop.in_callback)
 		rdmamsg__tx_flush(ctx);
 	/* failed requests saw in_callback, so they did not wake the loop */
 	if (unlikely(idle && !list_empty(&ctx->sessions->dirty)))
 		rdmamsg__loop_kick(&ctx->loop);
-	return r->begun && !r->left && !r->notify && ep->state < EP_DRAINING;
+	return r->begun && !r->left && !r->notify && r->proof != PROOF_DUE &&
+	       ep->state < EP_DRAINING;
 }
 
 bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
@@ -297,6 +305,10 @@ bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
 	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
+	/* without a cookie, a later operation proves the read */
+	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
+	    r->op.cookie)
+		r->proof = PROOF_DUE;
 	if ((ep->send.queued || !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
 		rdmamsg__tx_queue(ep, &r->op);
@@ -325,15 +337,35 @@ void rdmamsg__rma_end(struct rdmamsg_ep *ep, struct op *op, int status)
 	end(ep, (struct rma *)op, status);
 }
 
+/*
+ * The proof is the last request. Returns true if this is its completion, and
+ * notes when it is all that is missing.
+ */
+static bool is_proof(struct rdmamsg_ep *ep, struct rma *r, int *status)
+{
+	if (r->proof < PROOF_POSTED)
+		return false;
+	if (r->posted == 2 && !*status) {
+		r->proof = PROOF_AWAITED;
+		ep->lane.doubted++;
+	}
+	if (r->posted > 1)
+		return false;
+	if (r->proof == PROOF_AWAITED) {
+		ep->lane.doubted--;
+		/* the peer's CLOSE confirms ours, which was behind the proof */
+		if (ep->close.confirmed)
+			*status = 0;
+	}
+	r->proof = PROOF_NONE;
+	return true;
+}
+
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
+	bool proof = is_proof(ep, r, &status);
 
-	/* without a cookie, a later operation proves the read */
-	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
-	    op->cookie && r->posted == 1 && list_empty(&op->node) &&
-	    rdmamsg__tx_prove(ep, op, &status))
-		return;
 	r->posted--;
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))
@@ -342,7 +374,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		else if (r->kind == RMA_WRITE && ep->close.confirmed)
 			status = 0;
 	}
-	if (r->counted) {
+	if (r->counted && !proof) {
 		ep->reads.free++;
 		if (rdmamsg__rx_waits(ep))
 			rdmamsg__ep_touch(ep);
@@ -353,28 +385,16 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		end(ep, r, 0);
 }
 
-bool rdmamsg__rma_unproven(const struct rdmamsg_ep *ep)
-{
-	const struct rma *all = ep->onesided.all;
-	uint32_t count = rma_count(ep);
-
-	if (likely(!ep->lane.doubts_reads) || !all)
-		return false;
-	for (uint32_t i = 0; i < count; i++)
-		if (all[i].posted && all[i].op.cookie &&
-		    rdmamsg__rma_is_read(&all[i]))
-			return true;
-	return false;
-}
-
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 {
-	if (op->doubted) {
-		op->doubted = false;
+	struct rma *r = (struct rma *)op;
+
+	if (r->proof == PROOF_AWAITED)
 		ep->lane.doubted--;
+	if (r->proof != PROOF_NONE)
 		ep->close.lost_read = true;
-	}
-	((struct rma *)op)->posted--;
+	r->proof = PROOF_NONE;
+	r->posted--;
 	if (list_empty(&op->node))
 		rdmamsg__tx_queue(ep, op);
 }

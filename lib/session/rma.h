@@ -48,6 +48,8 @@ struct rma {
 	bool fence;
 	bool no_cpu;			/* a dmabuf, cannot be copied */
 	bool notify;			/* WRITTEN must still be sent */
+	/* rdmamsg__tx_empty() behind the reads */
+	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of WRITTEN */
 	uint32_t posted;		/* requests outstanding */
 	uint64_t raddr;			/* of the next request */
@@ -85,8 +87,6 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
  * them are posted.
  */
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op);
-/* Returns true if outstanding reads still need rdmamsg__tx_prove(). */
-bool rdmamsg__rma_unproven(const struct rdmamsg_ep *ep);
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op,
 			       int status);
 /* A request of op could not be posted. The endpoint is ending. */

@@ -365,7 +365,7 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	struct proto_key *key = &in->wire.keys[in->key];
-	struct op *op;
+	struct op *op, *proof = NULL;
 	uint32_t lkey;
 	size_t len, end;
 
@@ -376,6 +376,14 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 		return false;
 	len = min(key->len - in->offset, (uint64_t)ep->lane.chunk);
 	len = min(len, end - in->filled);
+	if (unlikely(ep->lane.doubts_reads) &&
+	    in->filled + len == in->wire.total) {
+		proof = rdmamsg__op_get(ep);
+		if (!proof) {
+			rdmamsg__op_put(ep, op);
+			return false;
+		}
+	}
 	op->kind = OP_READ;
 	op->in = in;
 	op->len = (uint32_t)len;
@@ -388,6 +396,12 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	if (in->offset == key->len) {
 		in->key++;
 		in->offset = 0;
+	}
+	if (unlikely(proof)) {
+		proof->kind = OP_PROOF;
+		proof->in = in;
+		in->reads++;
+		rdmamsg__tx_empty(ep, proof);
 	}
 	return true;
 }
@@ -423,22 +437,41 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 	}
 }
 
+static void in_whole(struct rdmamsg_ep *ep, struct rndv_in *in)
+{
+	ep->st.received_rendezvous++;
+	in_finish(ep, in, PROTO_DONE_OK);
+}
+
 void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rndv_in *in = op->in;
 
-	if (unlikely(ep->lane.doubts_reads) &&
-	    rdmamsg__tx_prove(ep, op, &status))
-		return;
 	ep->reads.free++;
 	in->reads--;
 	in->arrived += op->len;
 	rdmamsg__op_put(ep, op);
 	if (status)
 		return;		/* the endpoint is ending */
-	if (in->arrived == in->wire.total) {
-		ep->st.received_rendezvous++;
-		in_finish(ep, in, PROTO_DONE_OK);
+	if (in->arrived == in->wire.total && unlikely(ep->lane.doubts_reads)) {
+		in->doubted = true;
+		ep->lane.doubted++;
+	} else if (in->arrived == in->wire.total) {
+		in_whole(ep, in);
 	}
+	rdmamsg__ep_touch(ep);
+}
+
+void rdmamsg__rndv_proven(struct rdmamsg_ep *ep, struct op *op, int status)
+{
+	struct rndv_in *in = op->in;
+
+	in->reads--;
+	ep->lane.doubted -= in->doubted;
+	in->doubted = false;
+	rdmamsg__op_put(ep, op);
+	if (status)
+		return;
+	in_whole(ep, in);
 	rdmamsg__ep_touch(ep);
 }

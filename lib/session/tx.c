@@ -151,8 +151,7 @@ void rdmamsg__tx_ask(struct rdmamsg *ctx)
 	}
 }
 
-/* An empty write: the peer's device answers without its program. */
-void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
+void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 
@@ -162,29 +161,6 @@ void rdmamsg__tx_keepalive(struct rdmamsg_ep *ep, struct op *op)
 	e->wr.wr.rdma.rkey = 0;
 	e->wr.send_flags = IBV_SEND_SIGNALED;
 	rdmamsg__tx_end(ep);
-}
-
-/*
- * Requests complete in order, and after a failed request none succeeds. So the
- * completion of an empty write behind the read tells how the read has ended.
- */
-bool rdmamsg__tx_prove(struct rdmamsg_ep *ep, struct op *op, int *status)
-{
-	if (op->doubted) {
-		op->doubted = false;
-		ep->lane.doubted--;
-		return false;
-	}
-	if (*status)
-		return false;
-	if (ep->state >= EP_DRAINING) {
-		*status = -ECANCELED;
-		return false;
-	}
-	op->doubted = true;
-	ep->lane.doubted++;
-	rdmamsg__tx_keepalive(ep, op);
-	return true;
 }
 
 /* ---- completions ------------------------------------------------------ */
@@ -211,6 +187,9 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		break;
 	case OP_READ:
 		rdmamsg__rndv_read_done(ep, op, status);
+		break;
+	case OP_PROOF:
+		rdmamsg__rndv_proven(ep, op, status);
 		break;
 	case OP_RMA:
 		rdmamsg__rma_request_done(ep, op, status);

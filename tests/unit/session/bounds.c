@@ -356,7 +356,7 @@ static void credit__third_without_a_header_ENDS(void **state)
 				    rdmamsg__tx_number(client.ep), 0, NULL,
 				    NULL, NULL, 0);
 		WAIT_FOR(le16toh(server.ep->lane.hot.hdr.seen) == i);
-		rdmamsg__tx_keepalive(server.ep, NULL);
+		rdmamsg__tx_empty(server.ep, NULL);
 	}
 	WAIT_FOR(server.closed);
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
