@@ -5,7 +5,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "lane/qp.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 

@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "device/quirks.h"
 #include "lane/srq.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 #include "session/rma.h"
 #include "wire/proto.h"

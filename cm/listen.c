@@ -6,14 +6,14 @@
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
+#include "device/path.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
-#include "session/oob.h"
 #include "session/sessions.h"
 
 #include <arpa/inet.h>
@@ -230,7 +230,6 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
 	l->by = by;
-	l->owner.kind = CM_LISTENER;
 	l->ctx = ctx;
 	list_init(&l->requests);
 	ret = listener_options(l, opts);

@@ -10,11 +10,10 @@
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "memory/account.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/lent.h"
-#include "session/oob.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 
@@ -77,7 +76,6 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 		return rdmamsg__fail(-ENOMEM, "no memory for a request");
 	rdmamsg__visitor_pass(v, &req->visitor);
 	req->by = l->by;
-	req->owner.kind = CM_REQUEST;
 	req->ctx = l->ctx;
 	req->hello = *hello;
 	memcpy(req->data, hello->data, hello->data_len);

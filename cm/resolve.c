@@ -9,7 +9,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/submit.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 
 #include <errno.h>
 #include <netdb.h>

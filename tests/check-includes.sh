@@ -4,7 +4,7 @@
 
 srcdir=${srcdir:-.}
 CC=${CC:-cc}
-folders='lib'
+folders='lib cm'
 
 bad=0
 tried=0
@@ -14,7 +14,7 @@ do
 	tried=$((tried + 1))
 	echo "#include \"${header#lib/}\"" |
 	$CC -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused-parameter \
-	    -Werror -I"$srcdir/include" -I"$srcdir/lib" -fsyntax-only -x c - || {
+	    -Werror -I"$srcdir" -I"$srcdir/include" -I"$srcdir/lib" -fsyntax-only -x c - || {
 		echo "$header does not compile alone"
 		bad=1
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The connector that exchanges records. */
 #include "base/ctx.h"
-#include "session/connect.h"
-#include "session/connector.h"
+#include "cm/connect.h"
 #include "session/ep.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,9 @@ const struct connector rdmamsg__by_record = {
 	.dial = rdmamsg__oob_dial,
 	.resolved = rdmamsg__oob_resolved,
 	.redial = rdmamsg__oob_dial_again,
+	.again = rdmamsg__dial_again,
 	.stop = rdmamsg__oob_stop,
+	.cancel = rdmamsg__dial_stop,
 	.connected = rdmamsg__oob_connected,
 	.disconnect = nothing,
 	.release = nothing,

@@ -9,9 +9,9 @@
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 

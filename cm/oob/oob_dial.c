@@ -4,9 +4,9 @@
 #include "base/ctx.h"
 #include "base/watch.h"
 #include "device/choose.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 
 #include <errno.h>
 #include <netdb.h>

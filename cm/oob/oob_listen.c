@@ -6,9 +6,9 @@
 #include "base/timer.h"
 #include "base/watch.h"
 #include "device/choose.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 #include "wire/proto.h"
 
 #include <errno.h>

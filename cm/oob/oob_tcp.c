@@ -9,10 +9,10 @@
 #include "base/timer.h"
 #include "base/watch.h"
 #include "device/cq.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 #include "session/poll.h"
 #include "wire/proto.h"
 

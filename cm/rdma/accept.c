@@ -6,13 +6,13 @@
 #include "base/util.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 
-#include "cm.h"
+#include "cm/rdma/cm.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -64,6 +64,42 @@ static int request_of(struct rdmamsg_listener *l, const struct cm_event *ev,
 	return ret;
 }
 
+/* The peer has given up, or the device is gone. */
+static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
+		     const struct cm_event *ev)
+{
+	struct rdmamsg_request *req =
+		list_entry(owner, struct rdmamsg_request, owner);
+
+	/* wait until hand_over() in another thread has moved the request */
+	pthread_mutex_lock(&ctx->sessions->cm_lock);
+	pthread_mutex_unlock(&ctx->sessions->cm_lock);
+	switch (ev->type) {
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		/*
+		 * Free the id at once, because the kernel waits for it and the
+		 * program may answer much later.
+		 */
+		rdmamsg__cm_id_free(req->v, req->id);
+		req->id = NULL;
+		/* fall through */
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		/*
+		 * The program may have the pointer. If so, rdmamsg_accept()
+		 * fails and frees the request.
+		 */
+		req->dead = true;
+		if (!list_empty(&req->wait_node))
+			rdmamsg__request_free(req);
+		break;
+	default:
+		break;
+	}
+}
+
 void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 {
 	struct id_device on = { .transport = IBV_TRANSPORT_UNKNOWN };
@@ -102,45 +138,13 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	req->v = ev->v;
 	req->id = ev->id;
 	/* a new id inherits the context of the listener's id */
+	req->owner.event = on_event;
 	req->id->context = &req->owner;
 	req->resp_res = ev->conn.responder_resources;
 	req->init_depth = ev->conn.initiator_depth;
 	req->peer = ev->id->route.addr.dst_storage;
 	req->local = ev->id->route.addr.src_storage;
 	rdmamsg__request_arrived(l, req);
-}
-
-/* The peer has given up, or the device is gone. */
-void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
-			       const struct cm_event *ev)
-{
-	/* wait until hand_over() in another thread has moved the request */
-	pthread_mutex_lock(&ctx->sessions->cm_lock);
-	pthread_mutex_unlock(&ctx->sessions->cm_lock);
-	switch (ev->type) {
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		/*
-		 * Free the id at once, because the kernel waits for it and the
-		 * program may answer much later.
-		 */
-		rdmamsg__cm_id_free(req->v, req->id);
-		req->id = NULL;
-		/* fall through */
-	case RDMA_CM_EVENT_DISCONNECTED:
-	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-		/*
-		 * The program may have the pointer. If so, rdmamsg_accept()
-		 * fails and frees the request.
-		 */
-		req->dead = true;
-		if (!list_empty(&req->wait_node))
-			rdmamsg__request_free(req);
-		break;
-	default:
-		break;
-	}
 }
 
 /* Takes over req->id. */
@@ -164,6 +168,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->connect.local_addr = req->local;
 	ep->lane.v = req->v;
 	ep->connect.id = req->id;
+	ep->connect.owner.event = rdmamsg__ep_cm_event;
 	ep->connect.id->context = &ep->connect.owner;
 	req->id = NULL;
 	ret = rdmamsg__ep_resources(ep);

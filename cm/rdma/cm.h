@@ -1,22 +1,63 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations of cm/rdma/connector.c, which connector.h describes. */
+/*
+ * Ids of the connection manager and their events, and the operations of
+ * cm/rdma/connector.c, which connector.h describes.
+ */
 #ifndef RDMAMSG_CM_RDMA_CM_H
 #define RDMAMSG_CM_RDMA_CM_H
 
 #include <stddef.h>
 
+#include <stdint.h>
+
+#include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "device/verbs_api.h"
+#include "session/ep.h"
 #include "wire/proto.h"
 
 struct addrinfo;
+struct cm_channel;
+struct connector;
 struct rdmamsg_listener;
 struct rdmamsg_request;
+
+extern const struct connector rdmamsg__by_cm;
+
+/* A CM event, copied before it was acknowledged. */
+struct cm_event {
+	const struct verbs_api *v;
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	struct rdma_conn_param conn;	/* private_data points to data */
+	struct rdma_ud_param ud;	/* in place of it, for a group */
+	uint8_t data[256];
+};
+
+/* event.c */
+int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
+		     struct rdma_event_channel **ret);
+void rdmamsg__cm_close(struct rdmamsg *ctx);
+int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
+int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
+		       struct cm_owner *owner, enum rdma_port_space ps,
+		       struct rdma_cm_id **ret);
+void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
+
+/* ep_event.c: of struct cm_owner */
+void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
+			  const struct cm_event *ev);
+/* The peer's program or host has gone without a CLOSE. */
+void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* connector.c */
 int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);
 
 /* dial.c */
+/* rdmamsg__fail_verbs(), or -EPERM if the credentials have changed. */
+int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
 int rdmamsg__cm_dial(struct rdmamsg_ep *ep);
 void rdmamsg__cm_resolved(struct rdmamsg_ep *ep);
 int rdmamsg__cm_redial(struct rdmamsg_ep *ep);
@@ -25,6 +66,8 @@ void rdmamsg__cm_next(struct rdmamsg_ep *ep);
 int rdmamsg__cm_ms(const struct rdmamsg_ep *ep);	/* time for one step */
 
 /* accept.c */
+/* A request has arrived. Takes over ev->id. */
+void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
 int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
 void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
 			const void *data, size_t len);

@@ -3,11 +3,10 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
-#include "session/connector.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 
-#include "cm.h"
+#include "cm/rdma/cm.h"
 
 #include <stdio.h>
 
@@ -72,7 +71,9 @@ const struct connector rdmamsg__by_cm = {
 	.dial = rdmamsg__cm_dial,
 	.resolved = rdmamsg__cm_resolved,
 	.redial = rdmamsg__cm_redial,
+	.again = rdmamsg__dial_again,
 	.stop = nothing,
+	.cancel = rdmamsg__dial_stop,
 	.connected = nothing,
 	.disconnect = disconnect,
 	.release = release,

@@ -6,12 +6,12 @@
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 
-#include "cm.h"
+#include "cm/rdma/cm.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -99,6 +99,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	bound = bind_source(ep, &src);
 	if (bound < 0)
 		return bound;
+	ep->connect.owner.event = rdmamsg__ep_cm_event;
 	ret = rdmamsg__cm_id_new(ep->ctx, v, &ep->connect.owner, RDMA_PS_TCP,
 				 &ep->connect.id);
 	if (ret)

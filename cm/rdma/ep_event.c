@@ -5,12 +5,12 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 #include "session/poll.h"
 #include "wire/proto.h"
 
-#include "cm.h"
+#include "cm/rdma/cm.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -263,8 +263,12 @@ static void try(struct rdmamsg_ep *ep, const struct cm_event *ev,
 	rdmamsg__try_end();
 }
 
-void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev)
+void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
+			  const struct cm_event *ev)
 {
+	struct rdmamsg_ep *ep =
+		list_entry(owner, struct rdmamsg_ep, connect.owner);
+
 	/* An event may come in any state, so each handler checks the state. */
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:

@@ -9,10 +9,9 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "base/watch.h"
+#include "cm/rdma/cm.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "group/carrier.h"
-#include "session/connect.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 
@@ -128,26 +127,7 @@ static void dispatch(struct rdmamsg *ctx, const struct cm_event *ev)
 
 	log_debug("cm id %p: %s, status %d", (void *)ev->id,
 		  rdma_event_str(ev->type), ev->status);
-	switch (owner->kind) {
-	case CM_EP:
-		rdmamsg__ep_cm_event(list_entry(owner, struct rdmamsg_ep,
-						connect.owner), ev);
-		break;
-	case CM_LISTENER:
-		rdmamsg__listener_cm_event(list_entry(owner,
-						      struct rdmamsg_listener,
-						      owner), ev);
-		break;
-	case CM_CARRIER:
-		rdmamsg__carrier_cm_event(list_entry(owner, struct carrier,
-						     owner), ev);
-		break;
-	case CM_REQUEST:
-		rdmamsg__request_cm_event(ctx, list_entry(owner,
-						struct rdmamsg_request, owner),
-					  ev);
-		break;
-	}
+	owner->event(ctx, owner, ev);
 }
 
 static void copy_event(struct cm_event *ev, const struct rdma_cm_event *from)

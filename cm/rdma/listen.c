@@ -7,9 +7,9 @@
 #include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 
-#include "cm.h"
+#include "cm/rdma/cm.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,10 +22,12 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
-void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
-				const struct cm_event *ev)
+/* The callback may close the listener. */
+static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
+		     const struct cm_event *ev)
 {
-	struct rdmamsg *ctx = l->ctx;	/* the callback may close l */
+	struct rdmamsg_listener *l =
+		list_entry(owner, struct rdmamsg_listener, owner);
 
 	switch (ev->type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -70,8 +72,10 @@ static int listen_through(struct rdmamsg_listener *l,
 {
 	struct listen_id *li = &l->ids[v == &rdmamsg__verbs_soft];
 	struct rdma_cm_id *id;
-	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
+	int ret;
 
+	l->owner.event = on_event;
+	ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
 	if (ret)
 		return ret;
 	ret = start(l, v, id, ai->ai_addr);

@@ -105,6 +105,22 @@ int rdmamsg__set_ranges(void *opts, const struct range *list, size_t n)
 	return 0;
 }
 
+int rdmamsg__give(void *dst, const void *src, size_t src_size)
+{
+	size_t size;
+
+	if (!dst)
+		return rdmamsg__fail(-EINVAL, "no struct to fill");
+	memcpy(&size, dst, sizeof(size));
+	if (size < sizeof(size) || size > 4096)
+		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof "
+				     "the struct", size);
+	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
+	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
+	       min(size, src_size) - sizeof(size));
+	return 0;
+}
+
 uint64_t rdmamsg__now_ns(void)
 {
 	struct timespec ts;

@@ -9,7 +9,8 @@
 #include "device/verbs_call.h"
 #include "group/carrier.h"
 #include "group/group.h"
-#include "session/connect.h"
+#include "cm/connect.h"
+#include "cm/rdma/cm.h"
 #include "session/poll.h"
 
 #include <errno.h>
@@ -370,8 +371,11 @@ static void resolved(struct carrier *c)
 		rdmamsg__group_ready(list_entry(n, struct rdmamsg_group, node));
 }
 
-void rdmamsg__carrier_cm_event(struct carrier *c, const struct cm_event *ev)
+static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
+		     const struct cm_event *ev)
 {
+	struct carrier *c = list_entry(owner, struct carrier, owner);
+
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		resolved(c);
@@ -469,7 +473,7 @@ static int carrier_new(struct rdmamsg *ctx,
 	if (!c)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	c->ctx = ctx;
-	c->owner.kind = CM_CARRIER;
+	c->owner.event = on_event;
 	c->ps = wants->ps;
 	c->bound = wants->bound;
 	c->recv_depth = wants->recv_depth;

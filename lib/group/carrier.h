@@ -144,7 +144,4 @@ void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
 /* Handles a completion with GROUP_KEY. */
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
 
-struct cm_event;
-void rdmamsg__carrier_cm_event(struct carrier *c, const struct cm_event *ev);
-
 #endif

@@ -11,7 +11,7 @@
 #include "device/verbs_call.h"
 #include "group/carrier.h"
 #include "group/group.h"
-#include "session/connect.h"
+#include "cm/rdma/cm.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/lent.h"
@@ -35,43 +35,6 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
-
-/* The fields after size, which are all counters. */
-#define FIRST		offsetof(struct rdmamsg_counters, msgs_sent)
-#define COUNTERS(s)	((uint64_t *)((char *)(s) + FIRST))
-#define COUNTER_NUM	((sizeof(struct rdmamsg_counters) - FIRST) / \
-			 sizeof(uint64_t))
-
-void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
-			   const struct rdmamsg_ep *ep)
-{
-	for (size_t i = 0; i < COUNTER_NUM; i++)
-		COUNTERS(s)[i] += COUNTERS(&ep->st)[i];
-	/* the fast paths do not count here, so add their counts */
-	s->msgs_received += rdmamsg__rx_count(&ep->lane);
-	s->bytes_received += ep->recv.bytes;
-	s->completions += rdmamsg__rx_count(&ep->lane);
-	s->msgs_sent += ep->lane.hot.sq_posted + ep->st.sent_inline +
-			ep->st.sent_eager + ep->st.sent_rendezvous;
-	s->sent_inline += ep->lane.hot.sq_posted;
-	s->bytes_sent += ep->lane.hot.bytes_sent;
-}
-
-int rdmamsg__give(void *dst, const void *src, size_t src_size)
-{
-	size_t size;
-
-	if (!dst)
-		return rdmamsg__fail(-EINVAL, "no struct to fill");
-	memcpy(&size, dst, sizeof(size));
-	if (size < sizeof(size) || size > 4096)
-		return rdmamsg__fail(-EINVAL, "size is %zu: set it to sizeof "
-				     "the struct", size);
-	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
-	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
-	       min(size, src_size) - sizeof(size));
-	return 0;
-}
 
 int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
 		     struct rdmamsg_counters *stats)

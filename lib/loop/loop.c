@@ -19,7 +19,7 @@
 #include "group/group.h"
 #include "session/tx.h"
 #include "loop/wait.h"
-#include "session/connect.h"
+#include "cm/rdma/cm.h"
 #include "session/ep.h"
 #include "session/poll.h"
 #include "session/sessions.h"

@@ -9,7 +9,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "loop/wait.h"
-#include "session/connect.h"
+#include "cm/connect.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 
@@ -212,18 +212,6 @@ int rdmamsg_accept_wait(struct rdmamsg_listener *l,
 		return ret;
 	ret = accept_next(l, opts, &u, &ep);
 	return ret ? end(ctx, NULL, ret) : wait_connected(ctx, ep, &u, ret_ep);
-}
-
-/* The cookie of the call's send. It is on the stack of the call. */
-struct rdmamsg_waiter {
-	bool done;
-	int status;
-};
-
-void rdmamsg__waiter_done(struct rdmamsg_waiter *w, int status)
-{
-	w->done = true;
-	w->status = status;
 }
 
 static int fail_send(const struct rdmamsg_ep *ep, int err)

@@ -10,7 +10,7 @@
 #include "device/pd.h"
 #include "device/verbs_call.h"
 #include "qp/rawqp.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 #include "wire/proto.h"
 
 #include <errno.h>

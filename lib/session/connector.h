@@ -37,8 +37,12 @@ struct connector {
 	void (*resolved)(struct rdmamsg_ep *ep);
 	/* Dials the same address again, after a back-off. */
 	int (*redial)(struct rdmamsg_ep *ep);
+	/* The back-off is over: redial(), or on_closed follows. */
+	void (*again)(struct rdmamsg_ep *ep);
 	/* Stops dialling. */
 	void (*stop)(struct rdmamsg_ep *ep);
+	/* Stops all of connecting, also the resolving of a name. */
+	void (*cancel)(struct rdmamsg_ep *ep);
 	/* Both sides have exchanged SETUP. */
 	void (*connected)(struct rdmamsg_ep *ep);
 	/* Disconnects from the peer, once. */

@@ -107,7 +107,6 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	ep->ctx = ctx;
 	ep->lane.on = &rdmamsg__lane_events;
 	ep->connect.by = by;
-	ep->connect.owner.kind = CM_EP;
 	ep->refs = 1;
 	ep->state = EP_RESOLVING;
 	list_init(&ep->node);

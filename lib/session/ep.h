@@ -101,9 +101,14 @@ enum ep_state {
 	EP_CLOSED,
 };
 
-/* Member of the owner of a CM id. id->context points to it. */
+/*
+ * Member of the owner of a CM id, which gets the events of the id. id->context
+ * points to it.
+ */
+struct cm_event;
 struct cm_owner {
-	enum cm_owner_kind { CM_EP, CM_LISTENER, CM_REQUEST, CM_CARRIER } kind;
+	void (*event)(struct rdmamsg *ctx, struct cm_owner *owner,
+		      const struct cm_event *ev);
 };
 
 enum ep_ctrl {
@@ -547,9 +552,11 @@ static inline bool rdmamsg__has_credit(const struct rdmamsg_ep *ep)
 	return (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep)) > 0;
 }
 
-/* wait.c: sends of rdmamsg_send_wait() */
-struct rdmamsg_waiter;
-void rdmamsg__waiter_done(struct rdmamsg_waiter *w, int status);
+/* The cookie of a send that a call waits for, on the stack of the call. */
+struct rdmamsg_waiter {
+	bool done;
+	int status;
+};
 int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  uint32_t tag, struct rdmamsg_waiter *waiter);
 

@@ -17,7 +17,6 @@
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "memory/pool.h"
-#include "session/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/poll.h"
@@ -76,7 +75,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 	ep->close.failing = false;
 	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
-	rdmamsg__dial_stop(ep);
+	ep->connect.by->cancel(ep);
 	if (!ep->lane.hot.qp)
 		return;
 	if (rdmamsg__lane_error(&ep->lane))
@@ -196,7 +195,7 @@ int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret, struct rdmamsg_ep **ret_ep)
 			*ret_ep = ep;
 		return 0;
 	}
-	rdmamsg__dial_stop(ep);
+	ep->connect.by->cancel(ep);
 	tear_down(ep);
 	rdmamsg__ep_free(ep);
 	return ret;
@@ -389,7 +388,7 @@ void rdmamsg__ep_deadline(struct timer *t)
 		break;
 	case EP_BACKOFF:
 		if (rdmamsg__now_ms() < ep->deadline) {
-			rdmamsg__dial_again(ep);
+			ep->connect.by->again(ep);
 			break;
 		}
 		if (ep->connect.limit)

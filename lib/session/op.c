@@ -96,7 +96,8 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status)
 		rdmamsg__rndv_free(ep, op->rndv);
 	if (op->waiter) {
 		rdmamsg__op_put(ep, op);
-		rdmamsg__waiter_done(cookie, status);
+		*(struct rdmamsg_waiter *)cookie =
+			(struct rdmamsg_waiter){ true, status };
 		return;
 	}
 	rdmamsg__op_put(ep, op);

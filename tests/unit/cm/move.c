@@ -6,7 +6,8 @@
 #include "base/ctx.h"
 #include "base/submit.h"
 #include "device/verbs_api.h"
-#include "session/connect.h"
+#include "cm/connect.h"
+#include "cm/rdma/cm.h"
 #include "session/sessions.h"
 
 #include <errno.h>

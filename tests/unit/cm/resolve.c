@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names whose resolver does not answer: a listener waits only so long. */
-#include "session/connect.h"
+#include "cm/connect.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  */
 #include "device/choose.h"
 #include "device/verbs_api.h"
-#include "session/oob.h"
+#include "cm/oob/oob.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 /* Option structs of older and newer programs, and values out of range. */
 #include "base/base.h"
 #include "base/ctx.h"
-#include "session/connect.h"
+#include "cm/rdma/cm.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting without the CM: records, paths, the exchange over TCP. */
-#ifndef RDMAMSG_LIB_OOB_H
-#define RDMAMSG_LIB_OOB_H
+#ifndef RDMAMSG_CM_OOB_H
+#define RDMAMSG_CM_OOB_H
 
 #include <netdb.h>
 #include <stdbool.h>
@@ -49,7 +49,11 @@ struct oob_listen {
 	uint32_t count;
 };
 
-/* cm/oob/oob.c */
+struct connector;
+struct rdmamsg_request;
+extern const struct connector rdmamsg__by_record;
+
+/* oob.c */
 int rdmamsg__oob_init(struct rdmamsg_ep *ep);
 /* Creates queue pair and record of the side that makes the offer. */
 int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local);
@@ -71,7 +75,7 @@ void rdmamsg__oob_reject_fill(struct proto_oob *r,
 int rdmamsg__oob_fail_record(int err);
 int rdmamsg__oob_give(const struct proto_oob *r, void *buf, size_t size);
 
-/* cm/oob/oob_tcp.c: a connection of either side */
+/* oob_tcp.c: a connection of either side */
 struct oob_conn *rdmamsg__oob_conn_new(struct rdmamsg *ctx, int fd);
 void rdmamsg__oob_conn_free(struct oob_conn *conn);
 void rdmamsg__oob_leave(struct oob_conn *c);	/* its listener, if any */
@@ -84,7 +88,7 @@ void rdmamsg__oob_gone(struct rdmamsg_ep *ep, int err);
 void rdmamsg__oob_connected(struct rdmamsg_ep *ep);
 void rdmamsg__oob_stop(struct rdmamsg_ep *ep);
 
-/* cm/oob/oob_dial.c */
+/* oob_dial.c */
 int rdmamsg__oob_dial(struct rdmamsg_ep *ep);
 /* Dials the address that has answered. */
 int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep);
@@ -92,7 +96,7 @@ void rdmamsg__oob_resolved(struct rdmamsg_ep *ep);
 void rdmamsg__oob_dialled(struct oob_conn *c);	/* or failed: SO_ERROR */
 void rdmamsg__oob_answered(struct oob_conn *c);
 
-/* cm/oob/oob_listen.c */
+/* oob_listen.c */
 void rdmamsg__oob_offered(struct oob_conn *c);
 int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req);
 /* 'limit' goes with PROTO_REJECT_LIMIT. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Interface between lib/ and cm/, which connects endpoints. */
-#ifndef RDMAMSG_LIB_CONNECT_H
-#define RDMAMSG_LIB_CONNECT_H
+/*
+ * From an address to a connected endpoint: what both connectors share.
+ */
+#ifndef RDMAMSG_CM_CONNECT_H
+#define RDMAMSG_CM_CONNECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,13 +18,12 @@
 #include "session/connector.h"
 #include "session/door.h"
 #include "session/ep.h"
-#include "session/oob.h"
 #include "wire/proto.h"
 
-struct cm_channel;
-
+struct addrinfo;
 struct oob_conn;
 struct oob_listen;
+struct resolve;
 
 struct rdmamsg_listener {
 	const struct connector *by;
@@ -68,36 +69,7 @@ struct rdmamsg_request {
 	bool dead;			/* the peer gave up; id may be gone */
 };
 
-/* cm/ */
-int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
-		     struct rdma_event_channel **ret);
-void rdmamsg__cm_close(struct rdmamsg *ctx);
-/* rdmamsg__fail_verbs(), or -EPERM if the credentials have changed. */
-int rdmamsg__cm_fail(const struct rdmamsg *ctx, int err, const char *what);
-int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
-int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
-		       struct cm_owner *owner, enum rdma_port_space ps,
-		       struct rdma_cm_id **ret);
-void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
-
-/* A CM event, copied before it was acknowledged. */
-struct cm_event {
-	const struct verbs_api *v;
-	enum rdma_cm_event_type type;
-	int status;
-	struct rdma_cm_id *id;
-	struct rdma_conn_param conn;	/* private_data points to data */
-	struct rdma_ud_param ud;	/* in place of it, for a group */
-	uint8_t data[256];
-};
-
-void rdmamsg__ep_cm_event(struct rdmamsg_ep *ep, const struct cm_event *ev);
-void rdmamsg__listener_cm_event(struct rdmamsg_listener *l,
-				const struct cm_event *ev);
-/* A request has arrived. Takes over ev->id. */
-void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev);
-void rdmamsg__request_cm_event(struct rdmamsg *ctx, struct rdmamsg_request *req,
-			       const struct cm_event *ev);
+/* request.c */
 void rdmamsg__request_free(struct rdmamsg_request *req);
 /*
  * Admits a request to *v. Returns 0, -ENOMEM, or the enum proto_limit that is
@@ -117,16 +89,15 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 void rdmamsg__accept_failed(struct rdmamsg_listener *l, int err);
 void rdmamsg__request_arrived(struct rdmamsg_listener *l,
 			      struct rdmamsg_request *req);
-struct addrinfo;
+
+/* listen.c */
 int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 		    const char *host, const char *service,
 		    const struct rdmamsg_listen_options *opts,
 		    struct rdmamsg_listener **ret);
-int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
-		     const char *host, const char *service,
-		     const struct rdmamsg_ep_options *opts,
-		     struct rdmamsg_ep **ret);
 void rdmamsg__listener_free(struct rdmamsg_listener *l);
+
+/* hello.c */
 /* Takes the hello of the peer's answer. On failure, sets the reason. */
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data, size_t len);
 /* Returns PROTO_FEATURE_* of this side, for its hello. */
@@ -138,7 +109,20 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
-void rdmamsg__dial_again(struct rdmamsg_ep *ep);	/* after a back-off */
+/* Returns true if the reason passes; then the endpoint tries again later. */
+bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
+			       const struct proto_hello *h);
+/* Notes why the peer has refused. Returns false if it does not say. */
+bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h);
+
+/* dial.c */
+int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
+		     const char *host, const char *service,
+		     const struct rdmamsg_ep_options *opts,
+		     struct rdmamsg_ep **ret);
+/* Members 'again' and 'cancel' of both connectors. */
+void rdmamsg__dial_again(struct rdmamsg_ep *ep);
+void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
 /*
  * Tries the same address again after a back-off, because of a stale connection
  * or of a limit of the peer (enum proto_limit) that may pass.
@@ -149,11 +133,6 @@ void rdmamsg__dial_back_off(struct rdmamsg_ep *ep, uint32_t limit);
  * try, or no time left.
  */
 bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep);
-/* Returns true if the reason passes; then the endpoint tries again later. */
-bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
-			       const struct proto_hello *h);
-/* Notes why the peer has refused. Returns false if it does not say. */
-bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h);
 /* Free receives and queue pair of a failed try. */
 void rdmamsg__drop_receives(struct rdmamsg_ep *ep);
 void rdmamsg__drop_try(struct rdmamsg_ep *ep);
@@ -165,14 +144,8 @@ bool rdmamsg__is_unreachable(int err);
  */
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 			  int err);
-void rdmamsg__dial_stop(struct rdmamsg_ep *ep);
-/* The peer's program or host has gone without a CLOSE. */
-void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
-/* cm/rdma, cm/oob */
-extern const struct connector rdmamsg__by_cm, rdmamsg__by_record;
-
-/* cm/resolve.c: resolves names in a thread */
+/* resolve.c: resolves names in a thread */
 bool rdmamsg__service_ok(const char *service);
 int rdmamsg__fail_service(const char *service);
 int rdmamsg__resolve_numeric(const char *host, const char *service, int flags,
