@@ -133,3 +133,11 @@ uint64_t rdmamsg__now_ms(void)
 {
 	return rdmamsg__now_ns() / 1000000;
 }
+
+uint64_t rdmamsg__about_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}

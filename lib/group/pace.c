@@ -11,7 +11,7 @@
 void rdmamsg__pace_init(struct pace *p, uint32_t rate, uint64_t now)
 {
 	*p = (struct pace){ .rate = rate, .when = now };
-	p->burst = max(rate / 500, LEAST);
+	p->burst = rate ? max(rate / 500, LEAST) : UINT32_MAX;
 	p->tokens = p->burst;
 }
 

@@ -28,8 +28,7 @@ uint32_t rdmamsg__pace_wait(const struct pace *p);
 
 static inline void rdmamsg__pace_take(struct pace *p)
 {
-	if (p->tokens)
-		p->tokens--;
+	p->tokens -= p->rate && p->tokens;
 }
 
 #endif

@@ -155,7 +155,7 @@ static bool is_from(struct member *m, const struct datagram *d)
 	if (m->from.qpn == d->from.qpn &&
 	    !memcmp(&m->from.gid, &d->from.gid, sizeof(m->from.gid)))
 		return true;
-	if (rdmamsg__now_ms() - m->heard < MOVE_MS) {
+	if (rdmamsg__now_ms() < m->heard + MOVE_MS) {
 		COUNT(m, dropped_forged, 1);
 		return false;
 	}
@@ -234,9 +234,11 @@ static void take(struct member *m, const struct frame *f)
 		COUNT(m, dropped_late, 1);
 		return;
 	}
-	m->heard = rdmamsg__now_ms();
-	list_del(&m->node);
-	list_add(&g->members, &m->node);
+	m->heard = rdmamsg__about_ms();
+	if (g->members.next != &m->node) {
+		list_del(&m->node);
+		list_add(&g->members, &m->node);
+	}
 	switch (f->type) {
 	case FRAME_DATA:
 		data(m, f);

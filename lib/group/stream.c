@@ -31,6 +31,11 @@ int rdmamsg__stream_init(struct stream *s, const struct stream_events *on,
 	return s->parts ? 0 : -ENOMEM;
 }
 
+static bool before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
 /* ---- parts ------------------------------------------------------------ */
 
 static struct part **slot(const struct stream *s, uint32_t number)
@@ -66,13 +71,9 @@ static void part_free(struct stream *s, uint32_t number)
  */
 static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 {
-	uint32_t last = s->next + s->window - 1;
-
-	for (; last != number; last--) {
-		if (bytes <= s->room->max - s->room->used)
-			return true;
-		part_free(s, last);
-	}
+	while (s->part_count && before(number, s->top) &&
+	       bytes > s->room->max - s->room->used)
+		part_free(s, s->top--);
 	return bytes <= s->room->max - s->room->used;
 }
 
@@ -97,7 +98,8 @@ static struct part *part_new(struct stream *s, uint32_t number,
 	};
 	memset(p->have, 0, words * 8);
 	s->room->used += bytes;
-	s->part_count++;
+	if (!s->part_count++ || before(s->top, number))
+		s->top = number;
 	*slot(s, number) = p;
 	return p;
 }
@@ -111,11 +113,6 @@ void rdmamsg__stream_fini(struct stream *s)
 }
 
 /* ---- order ------------------------------------------------------------ */
-
-static bool before(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) < 0;
-}
 
 /* All messages below 'number' are done, even those never heard of. */
 static void turn_to(struct stream *s, uint32_t number)

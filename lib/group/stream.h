@@ -46,6 +46,7 @@ struct stream {
 	struct part **parts;		/* by number; size is 'window' */
 	uint32_t window;		/* a power of two; 1: no repair */
 	uint32_t part_count;
+	uint32_t top;			/* no part has a later number */
 };
 
 enum stream_result {

@@ -32,12 +32,17 @@ static void put16(uint8_t *at, uint32_t v)
 	at[1] = (uint8_t)v;
 }
 
-static uint16_t checksum(const uint8_t *ip)
+static uint32_t header_sum(const uint8_t *ip)
 {
 	uint32_t sum = 0;
 
 	for (int i = 0; i < 20; i += 2)
 		sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+	return sum;
+}
+
+static uint16_t checksum(uint32_t sum)
+{
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)~(sum + (sum >> 16));
 }
@@ -64,6 +69,7 @@ static void make_header(const struct soft_dev *dev, struct soft_ah *ah,
 		h[9] = IPPROTO_UDP;
 		memcpy(h + 12, sgid->raw + 12, 4);
 		memcpy(h + 16, r->dgid.raw + 12, 4);
+		ah->sum = header_sum(h);
 		return;
 	}
 	h[0] = (uint8_t)(0x60 | r->traffic_class >> 4);
@@ -84,8 +90,9 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 		put16(grh + 4, rest + (grh[6] == IPPROTO_UDP ? 8 : 0));
 		return;
 	}
-	put16(grh + 22, 20 + 8 + rest);
-	put16(grh + 30, checksum(grh + 20));
+	rest += 20 + 8;
+	put16(grh + 22, rest);
+	put16(grh + 30, checksum(ah->sum + rest));
 }
 
 /* ---- creation --------------------------------------------------------- */

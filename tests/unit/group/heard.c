@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: what a subscriber makes of single frames; and address handles
+ * and memberships that go.
+ */
+#include "../own_fabric.h"
+#include "base/base.h"
+#include "device/verbs_api.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "wire/frame.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <rdmamsg/diag.h>
+#include <rdmamsg/group.h>
+
+#define GROUP	"239.1.2.3"
+#define SENDER	99u
+#define WAIT_MS	60000		/* far beyond what anything takes */
+#define PLACE	77u		/* QP number of the sender */
+
+static struct rdmamsg *ctx;
+static uint32_t joined, closed, messages, first_lost, last_lost, gaps;
+static uint32_t complaints;
+
+static void on_joined(struct rdmamsg_group *group)
+{
+	joined++;
+}
+
+static void on_message(struct rdmamsg_group *group,
+		       const struct rdmamsg_group_message *msg)
+{
+	messages++;
+}
+
+static void on_gap(struct rdmamsg_group *group,
+		   const struct rdmamsg_group_sender *sender, uint32_t first,
+		   uint32_t last)
+{
+	first_lost = first;
+	last_lost = last;
+	gaps++;
+}
+
+static void on_closed(struct rdmamsg_group *group,
+		      const struct rdmamsg_reason *why)
+{
+	closed++;
+}
+
+static void turns_until(const uint32_t *count)
+{
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+
+	while (!*count) {
+		assert_true(rdmamsg__now_ms() < end);
+		assert_true(rdmamsg_wait(ctx, 10) >= 0);
+	}
+}
+
+static struct rdmamsg_group *join(uint32_t flags)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = on_joined,
+		.on_message = on_message, .on_gap = on_gap,
+		.on_closed = on_closed,
+	};
+	const struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .handlers = &on, .flags = flags,
+		.rate = RDMAMSG_NONE,
+	};
+	struct rdmamsg_group *group;
+
+	joined = closed = messages = gaps = 0;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_group_join(ctx, GROUP, &opts, &group), 0);
+	turns_until(&joined);
+	return group;
+}
+
+static void hear(struct rdmamsg_group *group, enum frame_type type,
+		 uint32_t number, uint8_t flags, uint32_t place)
+{
+	const struct frame f = {
+		.type = type, .flags = FRAME_REPAIRS | flags, .sender = SENDER,
+		.number = number, .length = type == FRAME_DATA, .size = 100,
+	};
+	uint8_t bytes[FRAME_HDR_LEN + 1] = { 0 };
+	const struct datagram d = {
+		.data = bytes, .len = FRAME_HDR_LEN + f.length,
+		.from = { .qpn = place },
+	};
+
+	rdmamsg__frame_encode(&f, bytes);
+	rdmamsg__group_datagram(group, &d);
+}
+
+/* Nobody answers when a sender has ended: what is missing is lost. */
+static void end__behind_a_loss_TELLS_THE_GAP(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
+				       RDMAMSG_GROUP_REPAIR);
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	hear(g, FRAME_DATA, 8, 0, PLACE);
+	assert_int_equal(messages, 1);
+	assert_int_equal(gaps, 0);
+	hear(g, FRAME_END, 9, 0, PLACE);
+	assert_int_equal(messages, 2);
+	assert_int_equal(gaps, 1);
+	assert_int_equal(first_lost, 6);
+	assert_int_equal(last_lost, 7);
+	rdmamsg_close(ctx);
+}
+
+static void frame__of_another_place_IS_FORGED(void **state)
+{
+	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	/* a test that stands still here is no silence */
+	m->heard += 3600000;
+	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
+	assert_int_equal(messages, 1);
+	assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+	assert_int_equal(st.dropped_forged, 1);
+	/* after a silence it may have moved */
+	m->heard = 0;
+	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
+	assert_int_equal(messages, 2);
+	rdmamsg_close(ctx);
+}
+
+static void repairs__that_arrive_PUT_OFF_ASKING(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
+				       RDMAMSG_GROUP_REPAIR);
+	uint64_t now = rdmamsg__now_ms();
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	hear(g, FRAME_DATA, 9, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	assert_true(m->ask_at >= now);
+	m->ask_at = now;
+	hear(g, FRAME_DATA, 6, FRAME_REPEATED, PLACE);
+	assert_true(m->ask_at >= now + 2);
+	/* a new message is no repair */
+	m->ask_at = now;
+	hear(g, FRAME_DATA, 10, 0, PLACE);
+	assert_true(m->ask_at == now);
+	rdmamsg_close(ctx);
+}
+
+static void address_handle__in_use_STAYS(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_PUBLISH);
+	struct carrier *c = g->carrier;
+	const struct carrier_peer peer = { .gid = c->sgid, .qpn = PLACE };
+	struct carrier_to to;
+
+	/* more than what completes with the next signaled request */
+	for (uint32_t i = 0; i < c->send_depth / 4 + 6; i++)
+		assert_int_equal(rdmamsg_publish(g, "x", 1), 0);
+	assert_int_equal(rdmamsg__carrier_way(c, &peer, &to), 0);
+	rdmamsg__carrier_drop_ah(c, to.ah);
+	assert_false(list_empty(&c->old_ahs));
+	while (!c->done)
+		assert_true(rdmamsg_wait(ctx, 10) >= 0);
+	assert_true(c->done < c->sent);
+	assert_false(list_empty(&c->old_ahs));
+	for (uint32_t i = 0; i < c->send_depth / 4; i++)
+		assert_int_equal(rdmamsg_publish(g, "x", 1), 0);
+	while (c->done <= c->send_depth / 4)
+		assert_true(rdmamsg_wait(ctx, 10) >= 0);
+	assert_true(list_empty(&c->old_ahs));
+	rdmamsg_close(ctx);
+}
+
+static void on_log(void *user, enum rdmamsg_log_level level, const char *line)
+{
+	complaints += strstr(line, "detaching") || strstr(line, "leaving");
+}
+
+/* A publisher is not attached. */
+static void leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED(void **state)
+{
+	struct rdmamsg_group *g;
+
+	complaints = 0;
+	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_INFO);
+	g = join(RDMAMSG_GROUP_PUBLISH);
+	rdmamsg_group_leave(g);
+	turns_until(&closed);
+	rdmamsg_close(ctx);
+	rdmamsg_set_log(NULL, NULL, RDMAMSG_LOG_INFO);
+	assert_int_equal(complaints, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(end__behind_a_loss_TELLS_THE_GAP),
+		cmocka_unit_test(frame__of_another_place_IS_FORGED),
+		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
+		cmocka_unit_test(address_handle__in_use_STAYS),
+		cmocka_unit_test(leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED),
+	};
+
+	join_own_fabric("heard");
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
