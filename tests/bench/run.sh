@@ -1,17 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh [OPTION...]
+# Usage: run.sh pairs|topics [OPTION...]
 #
-# Runs pairs.py with these options on the RDMA device of this host or, without
-# one, in a virtual machine. PAIRS is the number of rounds, 7 by default.
-# The figures are in tests/bench/results.json of the build directory as well.
+# Runs pairs.py or topics.py with these options on the RDMA device of this host
+# or, without one, in a virtual machine. PAIRS is the number of rounds, 7 by
+# default. The figures are in a file of tests/bench in the build directory as
+# well: results.json or topics.json.
 
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${builddir:-.}" && pwd)
 results=$build/tests/bench
+what=$1
+shift
+case $what in
+pairs)	file=$results/results.json subject=$build/samples/rdmamsg-perf ;;
+topics)	file=$results/topics.json subject=$build ;;
+*)	echo "run.sh: pairs or topics, not '$what'" >&2
+	exit 2 ;;
+esac
 PAIRS=${PAIRS:-7}
 
 # Soft-RoCE or not, an address of it is needed: that of its network device.
@@ -36,19 +45,19 @@ do
 	}
 done
 mkdir -p "$results"
-set -- python3 "$here/pairs.py" -n "$PAIRS" -o "$results/results.json" "$@"
+set -- python3 "$here/$what.py" -n "$PAIRS" -o "$file" "$@"
 
 device=$(local_device)
 if [ -n "$device" ]
 then
 	# shellcheck disable=SC2086 # two words
-	exec "$@" "$build/samples/rdmamsg-perf" $device
+	exec "$@" "$subject" $device
 fi
 status=0
 sh "$here/../vm/run" -t $((600 + PAIRS * 300)) -n "$results" -- \
-	"$@" "$build/samples/rdmamsg-perf" 10.9.0.1 rxe0 || status=$?
+	"$@" "$subject" 10.9.0.1 rxe0 || status=$?
 # Soft-RoCE warns when rstream lets go of its memory (rxe_pool.c:255)
-if [ $status -eq 125 ] && [ -s "$results/results.json" ]
+if [ $status -eq 125 ] && [ -s "$file" ]
 then
 	echo "run.sh: the figures are there, whatever the kernel said" >&2
 	status=0
