@@ -291,6 +291,133 @@ sample_usage()
 	complains 2 "'300'.*1 to 255; see" "$bin/rc-pingpong" -i 300
 }
 
+# ---- rdmamsg-info -------------------------------------------------------
+
+# fields: "device.port.key value" for each line of ibv_devinfo or rdmamsg-info.
+# Flags of ibv_devinfo follow on lines of their own, in one word each.
+fields()
+{
+	awk '
+	function show() { if (key != "") print scope key, value; key = "" }
+	{ sub(/^[ \t]+/, ""); sub(/[ \t]+$/, "") }
+	/^[A-Z0-9_]+$/ { value = value " " $0; next }
+	match($0, /^[A-Za-z0-9_ ]+(\[ *[0-9]+\])?:/) {
+		show()
+		key = substr($0, 1, RLENGTH - 1)
+		value = substr($0, RLENGTH + 1)
+		sub(/^[ \t]+/, "", value)
+		gsub(/ /, "", key)
+		if (key == "hca_id")
+			key = "device"
+		if (key == "device")
+			scope = device = value "."
+		if (key == "port")
+			scope = device value "."
+	}
+	END { show() }'
+}
+
+# alike: what only the programs' ways of writing make different. On InfiniBand the
+# soft HCA of each process has a GID of its own.
+alike()
+{
+	sed -e 's/\(PORT\|ATOMIC\)_\([A-Z]* (\)/\2/' -e 's/ Gbps (/ Gb\/s (/' \
+	    -e 's/ 0x0*\([0-9a-fA-F]\)/ 0x\1/' \
+	    -e 's/\(rate_limit_m[a-z]*\)\( .*\)kbps$/\1_kbps\2/' \
+	    -e 's/max_vl_num 1 (1)/max_vl_num VL0 (1)/' \
+	    -e 's/\(GID.0. fe80:0000:0000:0000:\)[0-9a-f:]*:/\1own:/' |
+	awk '
+	$1 ~ /odp_caps$/ && NF == 1 { $2 = "0x0" }
+	{ print tolower($0) }'
+}
+
+# info_shows LINK: all that ibv_devinfo -v says, with the same values
+info_shows()
+{
+	RDMAMSG_SOFT_FABRIC=info-$$ "$soft" -l "$1" ibv_devinfo -v >theirs
+	RDMAMSG_SOFT_FABRIC=info-$$ "$soft" -l "$1" "$info" -v >ours
+	# in words, what is not there
+	sed -e 's/^\(.*\)tag matching not supported/max_num_tags: 0/' \
+	    -e 's/\(completion_timestamp_mask\) not supported/\1: 0x0/' \
+	    -e 's/core clock not supported/hca_core_clock_khz: 0/' \
+	    -e 's/NO SUPPORT//' theirs | fields | alike >expected
+	fields <ours | alike >got
+	[ "$(wc -l <expected)" -gt 100 ]
+	awk '
+	NR == FNR { ours[$1] = $0; next }
+	{
+		rest = substr(ours[$1], length($0) + 1)
+		# headings have no value
+		if ($1 ~ /\.(tso|rss|packet_pacing)_caps$/)
+			next
+		if (index(ours[$1], $0) != 1 || rest !~ /^([ ,].*)?$/) {
+			print "ibv_devinfo: " $0 "\nrdmamsg-info: " ours[$1]
+			bad = 1
+		}
+	}
+	END { exit bad }' got expected
+}
+
+info_fields()
+{
+	info_shows ethernet
+	not grep -q 'active_mtu.*n/a' ours
+	grep -q 'port_lid: .* \[n/a\]' ours
+	info_shows ib
+	not grep -q 'port_lid: .* \[n/a\]' ours
+}
+
+info_options()
+{
+	returns 0 "$info"
+	said '^device: '
+	said '  state: '
+	not said 'max_qp'
+	returns 0 "$info" -d soft -p 2
+	[ "$(grep -c '^device: soft0$' said)" -eq 1 ]
+	[ "$(grep -c '^  port: ' said)" -eq 1 ]
+	said '^  port: 2$'
+	returns 0 "$info" --device=soft --port=1 --verbose
+	said 'max_qp: [0-9]'
+	not grep "$(printf '\033')" said
+	on_terminal "'$info' -d soft"
+	grep -q "$(printf '\033')" said
+	returns 0 "$info" --json -d soft
+	if command -v python3 >/dev/null
+	then
+		python3 -c '
+import json
+d = json.load(open("said"))["devices"][0]
+p = d["ports"][0]
+assert d["device"] == "soft0" and d["max_qp"] > 1, d
+assert p["port"] == "1" and p["state"]["name"] == "ACTIVE", p
+assert p["port_lid"] is None and p["gids"][0]["type"] == "RoCE v2", p
+assert "XRC" in d["device_cap_flags"]["names"], d'
+	fi
+}
+
+# A port that is down is shown as such.
+info_port_down()
+{
+	RDMAMSG_SOFT_FABRIC=info-$$
+	export RDMAMSG_SOFT_FABRIC
+	start "$perf" server -a 127.0.0.1 -d soft -p 0
+	returns 0 "$ctl" -a port 2 down
+	returns 0 "$info" -d soft
+	said 'state: ACTIVE (4)'
+	said 'state: DOWN (1)'
+	end_server TERM 0
+}
+
+info_mistakes()
+{
+	complains 1 'no RDMA device is named nosuch' "$info" -d nosuch
+	complains 2 "--port '0': a number from 1 to 255" "$info" -p 0
+	complains 2 "'x': there are no operands; see" "$info" x
+	returns 1 "$info" -d soft -p 9
+	said 'soft0: there is no port 9, the device has 2'
+}
+
 # ---- rdmamsg-perf -------------------------------------------------------
 
 # client TEST OPTION...: of the server that was started
@@ -1333,6 +1460,13 @@ run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
 run sample-usage sample_usage
+if command -v ibv_devinfo >/dev/null
+then run info-fields info_fields
+else echo "skip info-fields # there is no ibv_devinfo"
+fi
+run info-options info_options
+run info-port-down info_port_down
+run info-mistakes info_mistakes
 run perf-options perf_options
 run perf-modes perf_modes
 run perf-mistakes perf_mistakes

@@ -9,6 +9,11 @@
 extern "C" {
 #endif
 
+/*
+ * Attributes of a device. They are constant while the device exists. Limits are
+ * upper bounds for all its users together. Values, flags and codes are those of
+ * <infiniband/verbs.h>; the rdmamsg_*_name() calls give their names.
+ */
 struct rdmamsg_device_attr {
 	size_t size;			/* set by the library */
 	char name[64];
@@ -26,15 +31,227 @@ struct rdmamsg_device_attr {
 	uint32_t max_read_responder;
 	uint32_t max_read_initiator;
 	uint64_t max_mr_size;
+
+	/* 0, or -errno: it cannot be opened, only name and node are set */
+	int32_t error;
+	int32_t node_type;		/* enum ibv_node_type */
+	int32_t transport;		/* enum ibv_transport_type */
+	uint32_t vectors;		/* completion vectors */
+	char node[64];			/* in /dev/infiniband, "uverbs0" */
+	char board[64];			/* "" if unknown */
+	char node_guid_text[20];	/* "0002:c903:0000:0001" */
+	char image_guid_text[20];
+	uint8_t node_guid_wire[8];	/* network byte order */
+	uint8_t image_guid_wire[8];
+	uint64_t image_guid;		/* of the system, host byte order */
+	uint32_t vendor_id;
+	uint32_t vendor_part_id;
+	uint32_t hw_version;
+	uint32_t cap_flags;		/* enum ibv_device_cap_flags */
+	uint64_t cap_flags_ex;		/* these and newer ones */
+	uint64_t page_sizes;		/* set of sizes, as bits */
+
+	uint32_t atomic_cap;		/* enum ibv_atomic_cap */
+	uint32_t max_pd;
+	uint32_t max_sge_rd;		/* of an RDMA Read */
+	uint32_t max_read_total;	/* reads served, all queue pairs */
+	uint32_t max_mw;
+	uint32_t max_ah;
+	uint32_t max_srq;
+	uint32_t max_srq_wr;
+	uint32_t max_srq_sge;
+	uint32_t max_pkeys;
+	uint32_t max_mcast_groups;
+	uint32_t max_mcast_attach;	/* queue pairs of one group */
+	uint32_t max_mcast_attach_total;
+	uint32_t ack_delay;		/* 4.096 us * 2^n */
+	/* 0 on every device of today */
+	uint32_t max_ee;
+	uint32_t max_ee_rd_atom;
+	uint32_t max_ee_init_rd_atom;
+	uint32_t max_rdd;
+	uint32_t max_raw_ipv6_qp;
+	uint32_t max_raw_ethy_qp;
+	uint32_t max_fmr;
+	uint32_t max_map_per_fmr;
+
+	/* the extended query; 0: the device lacks the feature */
+	uint64_t odp_general;		/* enum ibv_odp_general_caps */
+	uint32_t odp_rc;		/* enum ibv_odp_transport_cap_bits */
+	uint32_t odp_uc;
+	uint32_t odp_ud;
+	uint32_t odp_xrc;
+	uint64_t timestamp_mask;	/* of completions */
+	uint64_t core_clock_khz;
+	uint64_t max_dm_size;		/* device memory, bytes */
+	uint32_t max_tso;		/* bytes */
+	uint32_t tso_qps;		/* set of 1 << enum ibv_qp_type */
+	uint32_t rss_qps;		/* likewise */
+	uint32_t max_rwq_tables;	/* indirection tables */
+	uint32_t max_rwq_table_size;
+	uint32_t rx_hash_functions;	/* enum ibv_rx_hash_function_flags */
+	uint64_t rx_hash_fields;	/* enum ibv_rx_hash_fields */
+	uint32_t max_wq;		/* work queues to receive */
+	uint32_t raw_packet_caps;	/* enum ibv_raw_packet_caps */
+	uint32_t rate_min_kbps;		/* packet pacing */
+	uint32_t rate_max_kbps;
+	uint32_t rate_qps;		/* set of 1 << enum ibv_qp_type */
+	uint32_t tm_max_header;		/* tag matching */
+	uint32_t tm_max_tags;
+	uint32_t tm_max_ops;
+	uint32_t tm_max_sge;
+	uint32_t tm_flags;		/* enum ibv_tm_cap_flags */
+	uint32_t cq_moderation_count;
+	uint32_t cq_moderation_usec;
+	uint32_t pci_fetch_add;		/* enum ibv_pci_atomic_op_size */
+	uint32_t pci_swap;
+	uint32_t pci_compare_swap;
 };
 
 /*
  * Fills up to max elements of 'size' bytes at list. Returns the number of
- * devices, the soft HCA included, which may be more than max. -EACCES: no
- * permission on the device nodes; -EMFILE, -ENOMEM. -ENODEV: there is no
- * device, because rdmamsg-soft-ctl(1) has removed the soft HCA. Any thread.
+ * devices, the soft HCA included, which may be more than max. A device that
+ * cannot be opened is in the list with its 'error'. -EACCES, -EMFILE, -ENOMEM.
+ * -ENODEV: there is no device, because rdmamsg-soft-ctl(1) has removed the soft
+ * HCA. Any thread.
  */
 int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int max);
+
+/*
+ * The next four calls ask a device by its name. "hw" and "soft" mean the first
+ * device of that sort. NULL means the device of RDMAMSG_DEVICE, else the first.
+ * The calls open the device for a moment, so the answers are fresh. Any thread.
+ *
+ * -ENODEV: this host has no RDMA device; -ENXIO: there are devices, and none
+ * has that name; -EACCES: no permission on the device node; -EINVAL, -EMFILE,
+ * -ENOMEM, -EIO.
+ */
+int rdmamsg_device_query(const char *device, struct rdmamsg_device_attr *attr);
+
+/* What 'valid' of a port tells about. */
+enum rdmamsg_port_field {
+	RDMAMSG_PORT_LID = 1u << 0,
+	RDMAMSG_PORT_LMC = 1u << 1,
+	RDMAMSG_PORT_SM = 1u << 2,		/* sm_lid and sm_sl */
+	RDMAMSG_PORT_VLS = 1u << 3,
+	RDMAMSG_PORT_SUBNET_TIMEOUT = 1u << 4,
+	RDMAMSG_PORT_INIT_TYPE_REPLY = 1u << 5,
+	RDMAMSG_PORT_PHYS_STATE = 1u << 6,
+	RDMAMSG_PORT_BAD_PKEYS = 1u << 7,
+	RDMAMSG_PORT_BAD_QKEYS = 1u << 8,
+	RDMAMSG_PORT_PKEYS = 1u << 9,
+	RDMAMSG_PORT_WIDTH = 1u << 10,
+	RDMAMSG_PORT_SPEED = 1u << 11,
+};
+
+/*
+ * Attributes of a port. State, LIDs, MTU in use, rate and counters change at
+ * any time. Fields without a bit in 'valid' have what the device reports, which
+ * means nothing on a port of that kind or in that state.
+ */
+struct rdmamsg_port_attr {
+	size_t size;
+	uint32_t port;
+	uint32_t valid;			/* enum rdmamsg_port_field */
+	uint32_t state;			/* enum ibv_port_state */
+	uint32_t link_layer;		/* IBV_LINK_LAYER_* */
+	uint32_t max_mtu;		/* bytes */
+	uint32_t active_mtu;		/* bytes */
+	uint32_t max_msg_size;
+	uint32_t link_mbps;		/* width * speed, Mb/s; 0: unknown */
+	uint32_t gid_count;		/* length of the table */
+	uint32_t pkey_count;		/* length of the table */
+	uint32_t cap_flags;		/* enum ibv_port_cap_flags */
+	uint32_t cap_flags2;		/* enum ibv_port_cap_flags2 */
+	uint32_t flags;			/* IBV_QPF_GRH_REQUIRED */
+	uint32_t lid;
+	uint32_t lmc;			/* 1 << lmc LIDs */
+	uint32_t sm_lid;
+	uint32_t sm_sl;
+	uint32_t max_vl_num;		/* code */
+	uint32_t vls;			/* virtual lanes of that code */
+	uint32_t subnet_timeout;	/* 4.096 us * 2^n */
+	uint32_t init_type_reply;
+	uint32_t phys_state;
+	uint32_t active_width;		/* code */
+	uint32_t active_speed;		/* code */
+	uint32_t bad_pkeys;
+	uint32_t bad_qkeys;
+};
+
+/* -EINVAL: the device has no such port. */
+int rdmamsg_port_query(const char *device, uint32_t port,
+		       struct rdmamsg_port_attr *attr);
+/* Returns 1 if messages pass: the port is active, or briefly interrupted. */
+int rdmamsg_port_is_usable(const struct rdmamsg_port_attr *attr);
+
+/* An entry of a GID table. */
+struct rdmamsg_gid_attr {
+	size_t size;			/* set by the library */
+	uint32_t index;
+	uint32_t type;			/* enum ibv_gid_type */
+	uint8_t gid[16];
+	char text[48];			/* as an IPv6 address */
+	uint32_t ifindex;		/* 0: no network device */
+	char netdev[16];		/* "" if there is none */
+};
+
+/*
+ * Fills up to max elements of 'size' bytes at list with the entries of the
+ * port's GID table that are not empty. Returns their number, which may be more
+ * than max.
+ */
+int rdmamsg_gids(const char *device, uint32_t port,
+		 struct rdmamsg_gid_attr *list, size_t size, int max);
+/*
+ * Fills up to max elements with the port's P_Key table, in host byte order.
+ * Returns the length of the table. An element of 0 is empty. Bit 15 means full
+ * membership.
+ */
+int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
+
+/*
+ * Returns 1 if the device has the capability of that name, "XRC" as in
+ * IBV_DEVICE_XRC, 0 if not. -EINVAL: there is no such name.
+ */
+int rdmamsg_device_has(const struct rdmamsg_device_attr *attr,
+		       const char *cap);
+
+/*
+ * Names of values: the ends of verbs' own names, "ACTIVE" for IBV_PORT_ACTIVE.
+ * Static text; "unknown" for other values.
+ */
+const char *rdmamsg_node_type_name(int type);
+const char *rdmamsg_transport_name(int transport);
+const char *rdmamsg_atomic_cap_name(uint32_t cap);
+const char *rdmamsg_link_layer_name(uint32_t layer);
+const char *rdmamsg_port_state_name(uint32_t state);
+const char *rdmamsg_phys_state_name(uint32_t state);
+const char *rdmamsg_gid_type_name(uint32_t type);
+const char *rdmamsg_qp_type_name(uint32_t type);
+const char *rdmamsg_event_name(int type);
+const char *rdmamsg_width_name(uint32_t code);	/* "4X" */
+const char *rdmamsg_speed_name(uint32_t code);	/* "25.0 Gb/s", a lane */
+const char *rdmamsg_vl_name(uint32_t code);	/* "VL0-3" */
+/* Names of flags by the number of the bit; NULL for a bit without a name. */
+const char *rdmamsg_device_cap_name(uint32_t bit);
+const char *rdmamsg_port_cap_name(uint32_t bit);
+const char *rdmamsg_port_cap2_name(uint32_t bit);
+const char *rdmamsg_odp_general_name(uint32_t bit);
+const char *rdmamsg_odp_cap_name(uint32_t bit);
+const char *rdmamsg_raw_packet_cap_name(uint32_t bit);
+const char *rdmamsg_rx_hash_name(uint32_t bit);
+
+/* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
+uint32_t rdmamsg_mtu_bytes(uint32_t code);
+/* Returns the largest enum ibv_mtu of at most so many bytes, or 0. */
+uint32_t rdmamsg_mtu_code(uint32_t bytes);
+/* Returns the rate of a link in Mb/s, or 0 if a code is unknown. */
+uint32_t rdmamsg_link_mbps(uint32_t width, uint32_t speed);
+/* Returns the number of virtual lanes of the code, or 0. */
+uint32_t rdmamsg_vl_count(uint32_t code);
+/* Returns 4.096 us * 2^n in nanoseconds, for n up to 31. */
+uint64_t rdmamsg_timeout_ns(uint32_t n);
 
 /* An event of a device, of a port or of an endpoint's queue pair. */
 struct rdmamsg_event {

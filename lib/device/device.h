@@ -127,6 +127,14 @@ void rdmamsg__removal_close(struct rdmamsg_device *d);
 bool rdmamsg__removal_read(struct rdmamsg_device *d);
 
 /* device_list.c */
+/*
+ * Lists the devices of a table, at least one. The caller frees the list with
+ * free_device_list() of the table. -ENODEV, -EACCES, -EMFILE, -ENOMEM.
+ */
+int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
+			  int *ret_n);
+int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
+			 struct ibv_context **ret);
 /* -ENODEV, -EACCES */
 int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of devices: their kinds, names and addresses. */
+/* The list of devices: opening one of it, and its addresses. */
 #include "base/base.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "device/quirks.h"
 #include "device/verbs_call.h"
 
 #include <arpa/inet.h>
@@ -11,20 +10,16 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/device.h>
-#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 /* With no devices, one library fails and the other returns an empty list. */
-static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
-			int *ret_n)
+int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
+			  int *ret_n)
 {
 	int n = 0, err = rdmamsg__v_get_device_list(v, ret, &n);
 
@@ -48,8 +43,8 @@ static int list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 	return 0;
 }
 
-static int open_device(const struct verbs_api *v, struct ibv_device *device,
-		       struct ibv_context **ret)
+int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
+			 struct ibv_context **ret)
 {
 	int err = rdmamsg__v_open_device(v, device, ret);
 
@@ -65,7 +60,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret)
 {
 	struct ibv_device **list;
-	int n, err = list_devices(v, &list, &n);
+	int n, err = rdmamsg__list_devices(v, &list, &n);
 	int i = 0;
 
 	if (err == -ENODEV)
@@ -82,88 +77,15 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 				    "rdmamsg_devices(3) and 'rdma link' list "
 				    "them", name);
 	else
-		err = open_device(v, list[i], ret);
+		err = rdmamsg__open_listed(v, list[i], ret);
 	v->free_device_list(list);
 	return err;
-}
-
-static void info_fill(const struct verbs_api *v, struct ibv_context *verbs,
-		      struct rdmamsg_device_attr *info)
-{
-	struct ibv_device_attr attr;
-	struct ibv_port_attr port;
-
-	if (rdmamsg__v_query_device(v, verbs, &attr))
-		return;
-	snprintf(info->kind, sizeof(info->kind), "%s",
-		 rdmamsg__kind_name(rdmamsg__kind_of(v, verbs, &attr)));
-	snprintf(info->firmware, sizeof(info->firmware), "%s", attr.fw_ver);
-	info->node_guid = be64toh(attr.node_guid);
-	info->ports = attr.phys_port_cnt;
-	for (uint8_t p = 1; p <= attr.phys_port_cnt; p++)
-		if (!rdmamsg__v_query_port(v, verbs, p, &port))
-			info->ports_active += port.state == IBV_PORT_ACTIVE;
-	info->max_qp = (uint32_t)attr.max_qp;
-	info->max_cq = (uint32_t)attr.max_cq;
-	info->max_cqe = (uint32_t)attr.max_cqe;
-	info->max_mr = (uint32_t)attr.max_mr;
-	info->max_qp_wr = (uint32_t)attr.max_qp_wr;
-	info->max_sge = (uint32_t)attr.max_sge;
-	info->max_read_responder = (uint32_t)attr.max_qp_rd_atom;
-	info->max_read_initiator = (uint32_t)attr.max_qp_init_rd_atom;
-	info->max_mr_size = attr.max_mr_size;
-}
-
-/* Fills in the devices of one table. Returns their number or -errno. */
-static int list_infos(const struct verbs_api *v, void *list, size_t size,
-		      int room)
-{
-	struct ibv_device **devs;
-	int n, err = list_devices(v, &devs, &n);
-
-	if (err)
-		return err;
-	for (int i = 0; i < min(n, room); i++) {
-		struct rdmamsg_device_attr info = { .size = sizeof(info) };
-		struct ibv_context *verbs;
-
-		snprintf(info.name, sizeof(info.name), "%s",
-			 v->get_device_name(devs[i]));
-		err = open_device(v, devs[i], &verbs);
-		if (err) {
-			n = err;
-			break;
-		}
-		info_fill(v, verbs, &info);
-		(void)rdmamsg__v_close_device(v, verbs);
-		memcpy((char *)list + (size_t)i * size, &info,
-		       min(size, sizeof(info)));
-	}
-	v->free_device_list(devs);
-	return n;
-}
-
-int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int room)
-{
-	int n, soft;
-
-	rdmamsg__env_init();
-	if (room < 0 || (room && (!list || size < sizeof(size))))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_devices: list or size");
-	n = rdmamsg__try(list_infos(rdmamsg__verbs, list, size, room));
-	if (!rdmamsg__soft_possible() || (n < 0 && n != -ENODEV))
-		return rdmamsg__fail_again(n);
-	n = max(n, 0);
-	room = max(room - n, 0);
-	soft = list_infos(&rdmamsg__verbs_soft, room ? (char *)list +
-			  (size_t)n * size : NULL, size, room);
-	return soft < 0 ? soft : n + soft;
 }
 
 int rdmamsg__device_any(const struct verbs_api *v)
 {
 	struct ibv_device **list;
-	int n, err = list_devices(v, &list, &n);
+	int n, err = rdmamsg__list_devices(v, &list, &n);
 
 	if (!err)
 		v->free_device_list(list);

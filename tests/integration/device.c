@@ -51,7 +51,7 @@ static int talk_to_itself(int argc, char **argv)
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .ep = &ep_opts,
 	};
-	struct rdmamsg_device_attr info;
+	struct rdmamsg_device_attr info = { .size = sizeof(info) };
 	const char *how = argc ? argv[0] : "";
 	struct rdmamsg_listener *l = NULL;
 	struct rdmamsg_ep *ep;
@@ -66,7 +66,11 @@ static int talk_to_itself(int argc, char **argv)
 	}
 	if (!strcmp(how, "nobody") || !strcmp(how, "memlock"))
 		become_nobody();
-	answer("devices", rdmamsg_devices(&info, sizeof(info), 1));
+	ret = rdmamsg_devices(&info, sizeof(info), 1);
+	/* the list has the error, the device itself has the text */
+	if (ret > 0 && info.error)
+		ret = rdmamsg_device_query(info.name, &info);
+	answer("devices", ret);
 	ctx = test_open(NULL);
 	if (!strcmp(how, "nofile"))
 		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, 1024 });

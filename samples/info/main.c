@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdmamsg-info: shows RDMA devices, ports, GIDs and P_Keys. */
+#include "info.h"
+
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rdmamsg/version.h>
+
+/* Long options without a short one. */
+enum { OPT_JSON = 256 };
+
+struct options options;
+
+static const char usage[] =
+"Usage: rdmamsg-info [OPTION...]\n"
+"\n"
+"Shows the RDMA devices of this host, their ports, GIDs and P_Keys.\n"
+"\n"
+"  -d, --device=NAME       only this device; also hw or soft\n"
+"  -p, --port=NUMBER       only this port\n"
+"  -v, --verbose           every attribute\n"
+"      --json              all of it, as a JSON object\n"
+"  -h, --help              print this and exit\n"
+"  -V, --version           print the version and exit\n"
+"\n"
+"Exit status: 0 done, 1 a device or port could not be shown, 2 wrong usage.\n";
+
+static const struct option names[] = {
+	{ "device", required_argument, NULL, 'd' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static uint32_t port_number(const char *arg)
+{
+	char *end;
+	unsigned long n = strtoul(arg, &end, 10);
+
+	if (*end || *arg < '0' || *arg > '9' || !n || n > 255)
+		errx(WRONG_USE, "--port '%s': a number from 1 to 255", arg);
+	return (uint32_t)n;
+}
+
+static void parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "d:p:vhV", names, NULL)) != -1)
+		switch (c) {
+		case 'd':
+			options.device = optarg;
+			break;
+		case 'p':
+			options.port = port_number(optarg);
+			break;
+		case 'v':
+			options.verbose = true;
+			break;
+		case OPT_JSON:
+			options.json = true;
+			break;
+		case 'h':
+			printf("%s", usage);
+			exit(ALL_WELL);
+		case 'V':
+			printf("rdmamsg-info %d.%d.%d\n", RDMAMSG_VERSION_MAJOR,
+			       RDMAMSG_VERSION_MINOR, RDMAMSG_VERSION_PATCH);
+			exit(ALL_WELL);
+		default:
+			fprintf(stderr, "rdmamsg-info: see --help\n");
+			exit(WRONG_USE);
+		}
+	if (optind < argc)
+		errx(WRONG_USE, "'%s': there are no operands; see --help",
+		     argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	argv[0] = (char *)(uintptr_t)"rdmamsg-info";
+	parse(argc, argv);
+	status = show_devices();
+	if (fflush(stdout) || ferror(stdout))
+		err(FAILED, "standard output");
+	return status;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: attributes of devices and ports, GID and P_Key tables, as the
+ * soft HCA and a device of the test's own making report them.
+ */
+#include "device/verbs_api.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "../own_fabric.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define soft	rdmamsg__verbs_soft
+
+/* ---- a table over the soft HCA ----------------------------------------- */
+
+static struct ibv_device broken = {
+	.name = "broken0", .dev_name = "uverbs-broken0",
+};
+static int open_error;			/* of broken0 */
+static int list_error;
+static bool no_devices;
+static struct ibv_port_attr port_attr;
+static unsigned int caps;
+static __be16 pkeys[4];
+static struct verbs_api table;
+
+static struct ibv_device **get_device_list(int *num)
+{
+	struct ibv_device **real, **list;
+	int n;
+
+	if (list_error) {
+		errno = list_error;
+		return NULL;
+	}
+	list = calloc(3, sizeof(*list));
+	real = soft.get_device_list(&n);
+	assert_true(list && real && n == 1);
+	*num = 0;
+	if (!no_devices) {
+		list[(*num)++] = &broken;
+		list[(*num)++] = real[0];
+	}
+	soft.free_device_list(real);
+	return list;
+}
+
+static struct ibv_context *open_device(struct ibv_device *d)
+{
+	if (d != &broken)
+		return soft.open_device(d);
+	errno = open_error;
+	return NULL;
+}
+
+static int query_device(struct ibv_context *c, struct ibv_device_attr *attr)
+{
+	int ret = soft.query_device(c, attr);
+
+	attr->device_cap_flags |= caps;
+	return ret;
+}
+
+static int query_port(struct ibv_context *c, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	if (port_attr.state == IBV_PORT_NOP)
+		return soft.query_port(c, port, attr);
+	*attr = port_attr;
+	return 0;
+}
+
+static int query_pkey(struct ibv_context *c, uint8_t port, int index,
+		      __be16 *pkey)
+{
+	*pkey = pkeys[index];
+	return 0;
+}
+
+static int set_up(void **state)
+{
+	open_error = EACCES;
+	list_error = 0;
+	no_devices = false;
+	caps = 0;
+	memset(&port_attr, 0, sizeof(port_attr));
+	memset(pkeys, 0, sizeof(pkeys));
+	table = soft;
+	table.get_device_list = get_device_list;
+	table.open_device = open_device;
+	table.query_device = query_device;
+	table.query_port = query_port;
+	table.query_pkey = query_pkey;
+	rdmamsg__verbs = &table;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	return 0;
+}
+
+static void assert_error(int ret, int error, const char *text)
+{
+	assert_int_equal(ret, error);
+	assert_non_null(strstr(rdmamsg_error(), text));
+}
+
+/* ---- devices ----------------------------------------------------------- */
+
+static void devices__one_cannot_be_opened_OTHERS_ARE_LISTED(void **state)
+{
+	struct rdmamsg_device_attr list[3];
+
+	assert_int_equal(rdmamsg_devices(list, sizeof(list[0]), 3), 2);
+	assert_string_equal(list[0].name, "broken0");
+	assert_string_equal(list[0].node, "uverbs-broken0");
+	assert_int_equal(list[0].error, -EACCES);
+	assert_int_equal(list[0].ports, 0);
+	assert_string_equal(list[1].name, "soft0");
+	assert_int_equal(list[1].error, 0);
+	assert_int_equal(list[1].ports, 2);
+	/* counting opens nothing */
+	open_error = EIO;
+	assert_int_equal(rdmamsg_devices(NULL, 0, 0), 2);
+}
+
+static void query__errors_DIFFER(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	assert_error(rdmamsg_device_query("nosuch", &a), -ENXIO, "nosuch");
+	assert_error(rdmamsg_device_query("broken0", &a), -EACCES,
+		     "/dev/infiniband");
+	assert_error(rdmamsg_device_query(NULL, &a), -EACCES,
+		     "/dev/infiniband");
+	open_error = EMFILE;
+	assert_error(rdmamsg_device_query("broken0", &a), -EMFILE, "ulimit");
+	no_devices = true;
+	assert_error(rdmamsg_device_query("nosuch", &a), -ENODEV, "nosuch");
+	assert_error(rdmamsg_device_query(NULL, &a), -ENODEV, "no RDMA");
+	list_error = ENOSYS;
+	assert_error(rdmamsg_device_query(NULL, &a), -ENODEV, "no RDMA");
+	list_error = EACCES;
+	assert_error(rdmamsg_device_query(NULL, &a), -EACCES, "permission");
+	assert_string_equal(a.name, "");
+}
+
+static void query__bad_size_EINVAL(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = 0 };
+
+	assert_error(rdmamsg_device_query("soft0", &a), -EINVAL, "size");
+	assert_error(rdmamsg_device_query("soft0", NULL), -EINVAL, "struct");
+}
+
+static void check_guid(uint64_t host, const uint8_t *wire, const char *text)
+{
+	const __be64 be = htobe64(host);
+	char expected[20];
+
+	assert_memory_equal(wire, &be, sizeof(be));
+	snprintf(expected, sizeof(expected), "%04x:%04x:%04x:%04x",
+		 (unsigned int)(host >> 48 & 0xffff),
+		 (unsigned int)(host >> 32 & 0xffff),
+		 (unsigned int)(host >> 16 & 0xffff),
+		 (unsigned int)(host & 0xffff));
+	assert_string_equal(text, expected);
+}
+
+static void query__soft_HAS_WHAT_VERBS_REPORT(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+	struct ibv_device **list = soft.get_device_list(NULL);
+	struct ibv_context *c = soft.open_device(list[0]);
+	struct ibv_device_attr d;
+
+	assert_int_equal(soft.query_device(c, &d), 0);
+	caps = IBV_DEVICE_BAD_PKEY_CNTR;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.size, sizeof(a));
+	assert_string_equal(a.kind, "soft");
+	assert_string_equal(a.node, "uverbs-soft0");
+	assert_string_equal(a.board, "soft HCA");
+	assert_string_equal(a.firmware, d.fw_ver);
+	assert_int_equal(a.node_guid, be64toh(d.node_guid));
+	check_guid(a.node_guid, a.node_guid_wire, a.node_guid_text);
+	check_guid(a.image_guid, a.image_guid_wire, a.image_guid_text);
+	assert_int_equal(a.node_type, IBV_NODE_CA);
+	assert_int_equal(a.transport, IBV_TRANSPORT_IB);
+	assert_int_equal(a.vendor_id, d.vendor_id);
+	assert_int_equal(a.vectors, 1);
+	assert_int_equal(a.cap_flags, d.device_cap_flags | caps);
+	assert_int_equal(a.cap_flags_ex, d.device_cap_flags | caps);
+	assert_int_equal(a.max_qp, d.max_qp);
+	assert_int_equal(a.max_read_total, d.max_res_rd_atom);
+	assert_int_equal(a.max_mcast_attach_total, d.max_total_mcast_qp_attach);
+	assert_int_equal(a.max_srq_sge, d.max_srq_sge);
+	assert_int_equal(a.atomic_cap, IBV_ATOMIC_HCA);
+	assert_int_equal(a.ports_active, 2);
+	assert_int_equal(rdmamsg_device_has(&a, "XRC"), 1);
+	assert_int_equal(rdmamsg_device_has(&a, "BAD_PKEY_CNTR"), 1);
+	assert_int_equal(rdmamsg_device_has(&a, "RAW_MULTI"), 0);
+	assert_error(rdmamsg_device_has(&a, "NOSUCH"), -EINVAL, "NOSUCH");
+	assert_int_equal(soft.close_device(c), 0);
+	soft.free_device_list(list);
+}
+
+/* An attribute of a larger struct is 0, one beyond a smaller is not touched. */
+static void query__other_sizes_ARE_KEPT_TO(void **state)
+{
+	struct {
+		struct rdmamsg_device_attr a;
+		uint64_t newer;
+	} large = { .a.size = sizeof(large), .newer = 7 };
+	struct rdmamsg_device_attr small = {
+		.size = offsetof(struct rdmamsg_device_attr, ports_active),
+		.ports_active = 77,
+	};
+
+	assert_int_equal(rdmamsg_device_query("soft0", &large.a), 0);
+	assert_int_equal(large.newer, 0);
+	assert_int_equal(rdmamsg_device_query("soft0", &small), 0);
+	assert_int_equal(small.ports, 2);
+	assert_int_equal(small.ports_active, 77);
+}
+
+static void query__first_IS_WHAT_THE_ENVIRONMENT_SAYS(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	assert_int_equal(rdmamsg_device_query("soft", &a), 0);
+	assert_string_equal(a.name, "soft0");
+	a.name[0] = 0;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_string_equal(a.name, "soft0");
+}
+
+/* ---- ports ------------------------------------------------------------- */
+
+static void port__number_out_of_range_EINVAL(void **state)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	assert_error(rdmamsg_port_query("soft0", 0, &a), -EINVAL, "has 2");
+	assert_error(rdmamsg_port_query("soft0", 3, &a), -EINVAL, "has 2");
+	assert_error(rdmamsg_port_query("soft0", 257, &a), -EINVAL, "has 2");
+	assert_error(rdmamsg_gids("soft0", 0, NULL, 0, 0), -EINVAL, "port 0");
+	assert_error(rdmamsg_pkeys("soft0", 3, NULL, 0), -EINVAL, "port 3");
+	assert_error(rdmamsg_gids("soft0", 1, NULL, 0, 1), -EINVAL, "list");
+	assert_error(rdmamsg_pkeys("soft0", 1, NULL, 1), -EINVAL, "list");
+}
+
+static void port__ethernet_MARKS_WHAT_APPLIES(void **state)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	assert_int_equal(rdmamsg_port_query("soft0", 2, &a), 0);
+	assert_int_equal(a.port, 2);
+	assert_int_equal(a.valid, 0);
+	assert_int_equal(a.state, IBV_PORT_ACTIVE);
+	assert_true(rdmamsg_port_is_usable(&a));
+	assert_int_equal(a.active_mtu, 4096);
+	assert_int_equal(a.link_mbps, 100000);
+	assert_int_equal(a.flags, IBV_QPF_GRH_REQUIRED);
+	caps = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR;
+	assert_int_equal(rdmamsg_port_query("soft0", 2, &a), 0);
+	assert_int_equal(a.valid, RDMAMSG_PORT_BAD_PKEYS |
+			 RDMAMSG_PORT_BAD_QKEYS);
+}
+
+static void port__infiniband_LID_NEEDS_A_SUBNET(void **state)
+{
+	const uint32_t link = RDMAMSG_PORT_SM | RDMAMSG_PORT_VLS |
+			      RDMAMSG_PORT_PKEYS | RDMAMSG_PORT_WIDTH |
+			      RDMAMSG_PORT_SUBNET_TIMEOUT |
+			      RDMAMSG_PORT_PHYS_STATE | RDMAMSG_PORT_SPEED;
+	const uint32_t lid = RDMAMSG_PORT_LID | RDMAMSG_PORT_LMC;
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	port_attr = (struct ibv_port_attr) {
+		.state = IBV_PORT_INIT, .lid = 7, .lmc = 2, .max_vl_num = 5,
+		.active_width = 2, .active_speed = 64,
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+		.max_mtu = IBV_MTU_2048,
+	};
+	assert_int_equal(rdmamsg_port_query("soft0", 1, &a), 0);
+	assert_int_equal(a.valid, link);
+	assert_false(rdmamsg_port_is_usable(&a));
+	assert_int_equal(a.vls, 15);
+	assert_int_equal(a.max_mtu, 2048);
+	assert_int_equal(a.active_mtu, 0);
+	assert_int_equal(a.link_mbps, 200000);
+	port_attr.state = IBV_PORT_ARMED;
+	caps = IBV_DEVICE_INIT_TYPE;
+	assert_int_equal(rdmamsg_port_query("soft0", 1, &a), 0);
+	assert_int_equal(a.valid, link | lid | RDMAMSG_PORT_INIT_TYPE_REPLY);
+	assert_int_equal(a.lid, 7);
+	assert_false(rdmamsg_port_is_usable(&a));
+	/* drivers from before Ethernet */
+	port_attr.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+	port_attr.state = IBV_PORT_ACTIVE_DEFER;
+	assert_int_equal(rdmamsg_port_query("soft0", 1, &a), 0);
+	assert_int_equal(a.valid, link | lid | RDMAMSG_PORT_INIT_TYPE_REPLY);
+	assert_true(rdmamsg_port_is_usable(&a));
+}
+
+static void gids__loopback_HAS_ITS_DEVICE(void **state)
+{
+	struct rdmamsg_gid_attr list[64];
+	int n = rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64);
+	bool found = false;
+
+	assert_true(n > 0 && n <= 64);
+	for (int i = 0; i < n; i++) {
+		assert_int_equal(list[i].size, sizeof(list[i]));
+		assert_int_equal(list[i].type, IBV_GID_TYPE_ROCE_V2);
+		if (strcmp(list[i].text, "::ffff:127.0.0.1"))
+			continue;
+		found = true;
+		assert_string_equal(list[i].netdev, "lo");
+		assert_int_equal(list[i].gid[12], 127);
+	}
+	assert_true(found);
+	assert_int_equal(rdmamsg_gids("soft0", 1, NULL, 0, 0), n);
+	memset(&list[1], 0x55, sizeof(list[1]));
+	assert_int_equal(rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 1), n);
+	assert_int_equal(list[1].text[0], 0x55);
+}
+
+static void pkeys__table_IS_IN_HOST_ORDER(void **state)
+{
+	uint16_t list[4] = { 1, 1, 1, 1 };
+
+	port_attr = (struct ibv_port_attr) {
+		.state = IBV_PORT_ACTIVE, .pkey_tbl_len = 3,
+	};
+	pkeys[0] = htobe16(0xffff);
+	pkeys[2] = htobe16(0x7001);
+	assert_int_equal(rdmamsg_pkeys("soft0", 1, list, 4), 3);
+	assert_int_equal(list[0], 0xffff);
+	assert_int_equal(list[1], 0);
+	assert_int_equal(list[2], 0x7001);
+	assert_int_equal(list[3], 1);
+	list[1] = 1;
+	assert_int_equal(rdmamsg_pkeys("soft0", 1, list, 1), 3);
+	assert_int_equal(list[1], 1);
+}
+
+/* ---- names ------------------------------------------------------------- */
+
+static void names__values_and_flags_HAVE_TEXT(void **state)
+{
+	assert_string_equal(rdmamsg_node_type_name(IBV_NODE_RNIC), "RNIC");
+	assert_string_equal(rdmamsg_node_type_name(-1), "unknown");
+	assert_string_equal(rdmamsg_transport_name(IBV_TRANSPORT_IWARP),
+			    "iWARP");
+	assert_string_equal(rdmamsg_atomic_cap_name(IBV_ATOMIC_GLOB), "GLOB");
+	assert_string_equal(rdmamsg_link_layer_name(0), "InfiniBand");
+	assert_string_equal(rdmamsg_link_layer_name(2), "Ethernet");
+	assert_string_equal(rdmamsg_port_state_name(IBV_PORT_ARMED), "ARMED");
+	assert_string_equal(rdmamsg_port_state_name(6), "unknown");
+	assert_string_equal(rdmamsg_phys_state_name(7), "PHY_TEST");
+	assert_string_equal(rdmamsg_phys_state_name(0), "unknown");
+	assert_string_equal(rdmamsg_gid_type_name(1), "RoCE v1");
+	assert_string_equal(rdmamsg_qp_type_name(IBV_QPT_UD), "UD");
+	assert_string_equal(rdmamsg_qp_type_name(5), "unknown");
+	assert_string_equal(rdmamsg_event_name(IBV_EVENT_GID_CHANGE),
+			    "GID_CHANGE");
+	assert_string_equal(rdmamsg_event_name(-1), "DEVICE_REMOVED");
+	assert_string_equal(rdmamsg_event_name(99), "unknown");
+	assert_string_equal(rdmamsg_width_name(16), "2X");
+	assert_string_equal(rdmamsg_speed_name(16), "14.0 Gb/s");
+	assert_string_equal(rdmamsg_vl_name(3), "VL0-3");
+	assert_string_equal(rdmamsg_vl_name(0), "unknown");
+	assert_string_equal(rdmamsg_device_cap_name(34), "RAW_SCATTER_FCS");
+	assert_null(rdmamsg_device_cap_name(63));
+	assert_string_equal(rdmamsg_port_cap_name(25), "CLIENT_REG_SUP");
+	assert_string_equal(rdmamsg_port_cap_name(10), "SM_DISABLED");
+	assert_null(rdmamsg_port_cap_name(0));
+	assert_string_equal(rdmamsg_port_cap2_name(10), "LINK_SPEED_NDR_SUP");
+	assert_string_equal(rdmamsg_odp_general_name(1),
+			    "ODP_SUPPORT_IMPLICIT");
+	assert_string_equal(rdmamsg_odp_cap_name(5), "SUPPORT_SRQ");
+	assert_null(rdmamsg_odp_cap_name(6));
+	assert_string_equal(rdmamsg_raw_packet_cap_name(3), "DELAY_DROP");
+	assert_string_equal(rdmamsg_rx_hash_name(31), "INNER");
+}
+
+static void conversions__both_ways_AGREE(void **state)
+{
+	for (uint32_t code = IBV_MTU_256; code <= IBV_MTU_4096; code++) {
+		const uint32_t bytes = rdmamsg_mtu_bytes(code);
+
+		assert_int_equal(bytes, 1u << (code + 7));
+		assert_int_equal(rdmamsg_mtu_code(bytes), code);
+		assert_int_equal(rdmamsg_mtu_code(bytes - 1), code - 1);
+	}
+	assert_int_equal(rdmamsg_mtu_bytes(0), 0);
+	assert_int_equal(rdmamsg_mtu_bytes(6), 0);
+	assert_int_equal(rdmamsg_mtu_code(UINT32_MAX), IBV_MTU_4096);
+	assert_int_equal(rdmamsg_link_mbps(1, 1), 2500);
+	assert_int_equal(rdmamsg_link_mbps(8, 256), 2400000);
+	assert_int_equal(rdmamsg_link_mbps(2, 3), 0);
+	assert_int_equal(rdmamsg_link_mbps(3, 1), 0);
+	assert_int_equal(rdmamsg_vl_count(6), 0);
+	assert_int_equal(rdmamsg_timeout_ns(0), 4096);
+	assert_int_equal(rdmamsg_timeout_ns(18), 1073741824);
+	assert_true(rdmamsg_timeout_ns(31) == 4096ull << 31);
+	assert_true(rdmamsg_timeout_ns(64) == 4096ull << 31);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(devices__one_cannot_be_opened_OTHERS_ARE_LISTED),
+		TEST(query__errors_DIFFER),
+		TEST(query__bad_size_EINVAL),
+		TEST(query__soft_HAS_WHAT_VERBS_REPORT),
+		TEST(query__other_sizes_ARE_KEPT_TO),
+		TEST(query__first_IS_WHAT_THE_ENVIRONMENT_SAYS),
+		TEST(port__number_out_of_range_EINVAL),
+		TEST(port__ethernet_MARKS_WHAT_APPLIES),
+		TEST(port__infiniband_LID_NEEDS_A_SUBNET),
+		TEST(gids__loopback_HAS_ITS_DEVICE),
+		TEST(pkeys__table_IS_IN_HOST_ORDER),
+		TEST(names__values_and_flags_HAVE_TEXT),
+		TEST(conversions__both_ways_AGREE),
+	};
+
+	join_own_fabric("query");
+	(void)unsetenv("RDMAMSG_DEVICE");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
