@@ -29,6 +29,7 @@ shift
 [ $# -eq 0 ] || shift
 only=$*
 copy=$bin/rdmamsg-copy
+info=$bin/rdmamsg-info
 perf=$bin/rdmamsg-perf
 pub=$bin/rdmamsg-pub
 sub=$bin/rdmamsg-sub
@@ -860,6 +861,63 @@ topic()
 	[ ! -s told ]
 }
 
+# lose PERCENT: of multicast, which in a machine passes an interface
+lose()
+{
+	if [ -n "${RDMAMSG_VM-}" ]
+	then
+		netdev=$(ip -o -4 addr show | awk -v a="$addr/" 'index($4, a) == 1 {
+			print $2 }')
+		tc qdisc del dev "$netdev" clsact 2>/dev/null || :
+		[ "$1" -gt 0 ] || return 0
+		tc qdisc add dev "$netdev" clsact
+		tc filter add dev "$netdev" ingress matchall \
+			action pass random netrand drop $((100 / $1))
+	elif [ "$1" -eq 0 ]
+	then "$ctl" --all faults
+	else "$ctl" --all faults drop="$1"
+	fi
+}
+
+# has_line FILE N: the last line begins so
+has_line()
+{
+	[ "$(tail -n 1 "$1" | cut -d ' ' -f 1)" = "$2" ]
+}
+
+# Three lose different messages of 100,000, and in the end have all of them.
+topic_lossy()
+{
+	awk 'BEGIN {
+		for (pad = "x"; length(pad) < 10000; )
+			pad = pad pad
+		for (srand(1); i++ < 100000; )
+			print i, substr(pad, 1, i % 100 ? 300 * rand() : 10000)
+	}' >lines
+	for i in 1 2 3
+	do
+		"$sub" -v -a "$addr" --repair $group >got.$i 2>told.$i &
+		eval "sub$i=\$!"
+		await grep -q '^joined' told.$i
+	done
+	lose 1
+	returns 0 "$pub" -a "$addr" --repair --linger=5 --rate=10000 $group <lines
+	for i in 1 2 3
+	do
+		await has_line got.$i 100000
+	done
+	lose 0
+	for i in 1 2 3
+	do
+		eval "server=\$sub$i"
+		kill -INT "$server"
+		server_ends 0
+		first=$(head -n 1 got.$i | cut -d ' ' -f 1)
+		[ "$first" -le 10 ]
+		tail -n "+$first" lines | cmp - got.$i
+	done
+}
+
 # With the program of librdmacm, which knows nothing of rdmamsg: both directions.
 # What comes before somebody has joined is lost, so it is sent until it is enough.
 topic_mckey()
@@ -1480,6 +1538,7 @@ run ctl-event ctl_event
 run ctl-mistakes ctl_mistakes
 run topic-lines topic
 run topic-repair topic --repair
+run topic-lossy topic_lossy
 run topic-raw topic --raw
 # mckey needs a device that librdmacm finds
 [ "${RDMAMSG_DEVICE-}" = soft ] || run topic-mckey topic_mckey
