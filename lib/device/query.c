@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/device.h"
+#include "device/query.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 
@@ -270,8 +271,8 @@ static int open_named(const struct verbs_api *v, const char *name,
 	return err;
 }
 
-static int open_asked(const char *asked, const struct verbs_api **ret_v,
-		      struct ibv_context **ret)
+int rdmamsg__open_asked(const char *asked, const struct verbs_api **ret_v,
+			struct ibv_context **ret)
 {
 	const struct verbs_api *v;
 	int err;
@@ -294,7 +295,7 @@ int rdmamsg_device_query(const char *device, struct rdmamsg_device_attr *attr)
 	struct rdmamsg_device_attr a = { .size = sizeof(a) };
 	struct ibv_context *verbs;
 	const struct verbs_api *v;
-	int ret = open_asked(device, &v, &verbs);
+	int ret = rdmamsg__open_asked(device, &v, &verbs);
 
 	if (ret)
 		return ret;
@@ -340,7 +341,7 @@ static void port_close(struct asked_port *p)
 
 static int port_open(struct asked_port *p, const char *device, uint32_t port)
 {
-	int ret = open_asked(device, &p->v, &p->verbs);
+	int ret = rdmamsg__open_asked(device, &p->v, &p->verbs);
 
 	if (ret)
 		return ret;

@@ -194,6 +194,14 @@ int rdmamsg__v_modify_qp(const struct verbs_api *v, struct ibv_qp *qp,
 	return CALL(v->modify_qp(qp, attr, mask));
 }
 
+int rdmamsg__v_query_qp(const struct verbs_api *v, struct ibv_qp *qp,
+			struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_init_attr init;
+
+	return CALL(v->query_qp(qp, attr, mask, &init));
+}
+
 int rdmamsg__v_destroy_qp(const struct verbs_api *v, struct ibv_qp *qp)
 {
 	return CALL(v->destroy_qp(qp));

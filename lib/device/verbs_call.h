@@ -90,6 +90,8 @@ int rdmamsg__v_create_qp_ex(const struct verbs_api *v,
 			    struct ibv_qp **ret);
 int rdmamsg__v_modify_qp(const struct verbs_api *v, struct ibv_qp *qp,
 			 struct ibv_qp_attr *attr, int mask);
+int rdmamsg__v_query_qp(const struct verbs_api *v, struct ibv_qp *qp,
+			struct ibv_qp_attr *attr, int mask);
 int rdmamsg__v_destroy_qp(const struct verbs_api *v, struct ibv_qp *qp);
 int rdmamsg__v_create_srq(const struct verbs_api *v, struct ibv_pd *pd,
 			  struct ibv_srq_init_attr *attr, struct ibv_srq **ret);
