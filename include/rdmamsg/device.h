@@ -217,6 +217,73 @@ int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
 int rdmamsg_device_has(const struct rdmamsg_device_attr *attr,
 		       const char *cap);
 
+/* ---- capabilities ----------------------------------------------------- */
+
+/* Abilities of the library, which depend on the device. */
+enum rdmamsg_cap_id {
+	RDMAMSG_CAP_INLINE,		/* value: bytes */
+	RDMAMSG_CAP_IMMEDIATE,		/* immediate data */
+	RDMAMSG_CAP_WRITE,
+	RDMAMSG_CAP_READ,
+	RDMAMSG_CAP_ATOMICS,		/* value: enum rdmamsg_atomic */
+	RDMAMSG_CAP_WINDOWS,		/* memory windows of type 2 */
+	RDMAMSG_CAP_INVALIDATE,		/* of a window by the peer */
+	RDMAMSG_CAP_SRQ,		/* value: receives of one queue */
+	RDMAMSG_CAP_UC,
+	RDMAMSG_CAP_UD,
+	RDMAMSG_CAP_XRC,
+	RDMAMSG_CAP_RAW_PACKET,
+	RDMAMSG_CAP_MULTICAST,		/* value: groups */
+	RDMAMSG_CAP_BLOCK_LOOPBACK,	/* of own multicast datagrams */
+	RDMAMSG_CAP_ODP,		/* on-demand paging */
+	RDMAMSG_CAP_DMABUF,
+	RDMAMSG_CAP_HUGE_PAGES,		/* value: bytes of a page */
+	RDMAMSG_CAP_FORK,		/* registered memory survives fork() */
+	RDMAMSG_CAP_CQ_RESIZE,
+	RDMAMSG_CAP_SEND_OPS,		/* ibv_wr_start() */
+	RDMAMSG_CAP_RSS,		/* value: queues of one table */
+	RDMAMSG_CAP_TSO,		/* value: bytes of one send */
+	RDMAMSG_CAP_APM,		/* path migration, by the program */
+	RDMAMSG_CAP_EP_APM,		/* path migration of endpoints */
+	RDMAMSG_CAP_DC,			/* dynamically connected transport */
+	RDMAMSG_CAP_UMR,		/* composite regions */
+	RDMAMSG_CAP_EXT_ATOMICS,	/* wider than 8 bytes, or masked */
+	RDMAMSG_CAP_CHAINS,		/* cross-channel */
+	RDMAMSG_CAPS			/* number of abilities */
+};
+
+enum rdmamsg_cap_how {
+	RDMAMSG_CAP_ABSENT,
+	RDMAMSG_CAP_SOFTWARE,		/* the library or the kernel does it */
+	RDMAMSG_CAP_NATIVE		/* the device does it */
+};
+
+struct rdmamsg_cap {
+	size_t size;			/* set by the library */
+	uint32_t id;			/* enum rdmamsg_cap_id */
+	uint32_t how;			/* enum rdmamsg_cap_how */
+	/* 1: the answer comes from trying; 0: the reason says from where */
+	uint32_t tried;
+	char name[28];			/* "remote-invalidate" */
+	uint64_t value;			/* see enum rdmamsg_cap_id; else 0 */
+	char reason[256];
+};
+
+/*
+ * Fills up to max elements of 'size' bytes at list with the abilities of the
+ * library on one device, which is named as above. Returns their number, which
+ * may be more than max. The call tries each ability with objects of its own,
+ * which it destroys: queue pairs connected to each other, regions, windows. So
+ * it takes some ms, and up to some seconds if the device does not deliver. An
+ * attempt that fails makes the ability absent, and the reason says why. Errors
+ * as above. Any thread.
+ */
+int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
+		 int max);
+/* Tries one ability only. -EINVAL: there is no such id. */
+int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
+		      struct rdmamsg_cap *cap);
+
 /*
  * Names of values: the ends of verbs' own names, "ACTIVE" for IBV_PORT_ACTIVE.
  * Static text; "unknown" for other values.
@@ -233,6 +300,7 @@ const char *rdmamsg_event_name(int type);
 const char *rdmamsg_width_name(uint32_t code);	/* "4X" */
 const char *rdmamsg_speed_name(uint32_t code);	/* "25.0 Gb/s", a lane */
 const char *rdmamsg_vl_name(uint32_t code);	/* "VL0-3" */
+const char *rdmamsg_cap_how_name(uint32_t how);	/* "native" */
 /* Names of flags by the number of the bit; NULL for a bit without a name. */
 const char *rdmamsg_device_cap_name(uint32_t bit);
 const char *rdmamsg_port_cap_name(uint32_t bit);

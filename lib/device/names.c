@@ -367,6 +367,17 @@ const char *rdmamsg_vl_name(uint32_t code)
 	return or_unknown(code < COUNT(lanes) ? lanes[code].name : NULL);
 }
 
+const char *rdmamsg_cap_how_name(uint32_t how)
+{
+	static const char *const names[] = {
+		[RDMAMSG_CAP_ABSENT] = "absent",
+		[RDMAMSG_CAP_SOFTWARE] = "software",
+		[RDMAMSG_CAP_NATIVE] = "native",
+	};
+
+	return or_unknown(how < COUNT(names) ? names[how] : NULL);
+}
+
 uint64_t rdmamsg_timeout_ns(uint32_t n)
 {
 	return (uint64_t)4096 << min(n, 31u);

@@ -37,6 +37,8 @@ struct quirks {
 	bool removal_by_cm;
 	/* Only the connection manager can connect queue pairs. */
 	bool cm_only;
+	/* Requests have no immediate data (RFC 5040). */
+	bool no_immediates;
 	/*
 	 * A window gives access to its whole region: check_rkey() checks the
 	 * bounds of the region only. do_complete() does not tell programs which

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Public calls: the abilities of the library on a device, found by trying. */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "device/query.h"
+#include "device/quirks.h"
+#include "device/trial.h"
+#include "device/verbs_call.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+
+#define CQ_ROOM		32	/* for all completions that are left over */
+#define OLD_ENOTSUPP	524	/* of the kernel, unknown to user space */
+
+/* ---- answers ---------------------------------------------------------- */
+
+static void say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
+		uint64_t value, const char *fmt, va_list ap)
+{
+	ret->how = how;
+	ret->value = value;
+	vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
+}
+
+int rdmamsg__cap_say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
+		     uint64_t value, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(ret, how, value, fmt, ap);
+	va_end(ap);
+	return 0;
+}
+
+int rdmamsg__cap_untried(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,
+			 uint64_t value, const char *fmt, ...)
+{
+	va_list ap;
+
+	ret->tried = false;
+	va_start(ap, fmt);
+	say(ret, how, value, fmt, ap);
+	va_end(ap);
+	return 0;
+}
+
+int rdmamsg__refused(int err, const char *what)
+{
+	if (err == -OLD_ENOTSUPP)
+		err = -EOPNOTSUPP;
+	return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
+}
+
+/* ---- abilities -------------------------------------------------------- */
+
+static const struct ability {
+	const char *name;
+	trial_fn *fn;		/* NULL: the library does not have it */
+	const char *lack;
+} abilities[] = {
+	[RDMAMSG_CAP_INLINE] = { "inline", rdmamsg__try_inline, NULL },
+	[RDMAMSG_CAP_IMMEDIATE] = { "immediate", rdmamsg__try_immediate, NULL },
+	[RDMAMSG_CAP_WRITE] = { "write", rdmamsg__try_write, NULL },
+	[RDMAMSG_CAP_READ] = { "read", rdmamsg__try_read, NULL },
+	[RDMAMSG_CAP_ATOMICS] = { "atomics", rdmamsg__try_atomics, NULL },
+	[RDMAMSG_CAP_WINDOWS] = { "windows", rdmamsg__try_windows, NULL },
+	[RDMAMSG_CAP_INVALIDATE] = {
+		"remote-invalidate", rdmamsg__try_invalidate, NULL,
+	},
+	[RDMAMSG_CAP_SRQ] = { "srq", rdmamsg__try_srq, NULL },
+	[RDMAMSG_CAP_UC] = { "uc", rdmamsg__try_uc, NULL },
+	[RDMAMSG_CAP_UD] = { "ud", rdmamsg__try_ud, NULL },
+	[RDMAMSG_CAP_XRC] = { "xrc", rdmamsg__try_xrc, NULL },
+	[RDMAMSG_CAP_RAW_PACKET] = {
+		"raw-packet", rdmamsg__try_raw_packet, NULL,
+	},
+	[RDMAMSG_CAP_MULTICAST] = { "multicast", rdmamsg__try_multicast, NULL },
+	[RDMAMSG_CAP_BLOCK_LOOPBACK] = {
+		"block-loopback", rdmamsg__try_block_loopback, NULL,
+	},
+	[RDMAMSG_CAP_ODP] = { "odp", rdmamsg__try_odp, NULL },
+	[RDMAMSG_CAP_DMABUF] = { "dmabuf", rdmamsg__try_dmabuf, NULL },
+	[RDMAMSG_CAP_HUGE_PAGES] = {
+		"huge-pages", rdmamsg__try_huge_pages, NULL,
+	},
+	[RDMAMSG_CAP_FORK] = { "fork", rdmamsg__try_fork, NULL },
+	[RDMAMSG_CAP_CQ_RESIZE] = { "cq-resize", rdmamsg__try_cq_resize, NULL },
+	[RDMAMSG_CAP_SEND_OPS] = { "send-ops", rdmamsg__try_send_ops, NULL },
+	[RDMAMSG_CAP_RSS] = { "rss", rdmamsg__try_rss, NULL },
+	[RDMAMSG_CAP_TSO] = { "tso", rdmamsg__try_tso, NULL },
+	[RDMAMSG_CAP_APM] = { "path-migration", rdmamsg__try_apm, NULL },
+	[RDMAMSG_CAP_EP_APM] = {
+		"endpoint-migration", NULL, "the library loads no alternate "
+		"paths for endpoints",
+	},
+	[RDMAMSG_CAP_DC] = {
+		"dc", NULL, "the library has no calls for dynamically "
+		"connected transport",
+	},
+	[RDMAMSG_CAP_UMR] = {
+		"composite-regions", NULL, "the library has no calls for "
+		"regions made of several pieces of memory",
+	},
+	[RDMAMSG_CAP_EXT_ATOMICS] = {
+		"extended-atomics", NULL, "the library has no calls for masked "
+		"atomics or for atomics of more than 8 bytes",
+	},
+	[RDMAMSG_CAP_CHAINS] = {
+		"chains", NULL, "the library has no calls for requests that "
+		"wait for other queue pairs (cross-channel)",
+	},
+};
+
+_Static_assert(sizeof(abilities) / sizeof(abilities[0]) == RDMAMSG_CAPS,
+	       "each ability has a name");
+
+static void try_one(struct trial *t, uint32_t id, struct rdmamsg_cap *ret)
+{
+	const struct ability *a = &abilities[id];
+	int err;
+
+	*ret = (struct rdmamsg_cap){
+		.size = sizeof(*ret), .id = id, .tried = a->fn != NULL,
+	};
+	snprintf(ret->name, sizeof(ret->name), "%s", a->name);
+	if (!a->fn) {
+		(void)rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s",
+				       a->lack);
+		return;
+	}
+	err = rdmamsg__try(a->fn(t, ret));
+	if (err)
+		(void)rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s",
+				       rdmamsg__text());
+}
+
+/* ---- a device to try -------------------------------------------------- */
+
+static void trial_close(struct trial *t)
+{
+	rdmamsg__pair_drop(t);
+	if (t->mr)
+		(void)rdmamsg__v_dereg_mr(t->d.v, t->mr);
+	if (t->mem)
+		munmap(t->mem, TRIAL_MEM);
+	if (t->cq)
+		(void)rdmamsg__v_destroy_cq(t->d.v, t->cq);
+	if (t->d.pd)
+		(void)rdmamsg__v_dealloc_pd(t->d.v, t->d.pd);
+	(void)rdmamsg__v_close_device(t->d.v, t->d.verbs);
+}
+
+static int describe(struct trial *t)
+{
+	struct rdmamsg_device *d = &t->d;
+	int err = rdmamsg__v_query_device(d->v, d->verbs, &d->attr);
+
+	if (err)
+		return rdmamsg__fail_verbs(err,
+					   "attributes of the RDMA device");
+	if (rdmamsg__v_query_device_ex(d->v, d->verbs, &t->ex))
+		memset(&t->ex, 0, sizeof(t->ex));
+	d->kind = rdmamsg__kind_of(d->v, d->verbs, &d->attr);
+	snprintf(d->name, sizeof(d->name), "%s",
+		 d->v->get_device_name(d->verbs->device));
+	return 0;
+}
+
+/* Registers memory with every right that the device may give. */
+static int reg(struct trial *t)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+		     IBV_ACCESS_REMOTE_READ, err;
+	void *mem = mmap(NULL, TRIAL_MEM, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (mem == MAP_FAILED)
+		return rdmamsg__fail(-ENOMEM, "no memory to try a device");
+	t->mem = mem;
+	if (rdmamsg__atomic_scope(&t->d) != RDMAMSG_ATOMIC_NONE)
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
+	if (!rdmamsg__window_lack(&t->d))
+		access |= IBV_ACCESS_MW_BIND;
+	err = rdmamsg__v_reg_mr(t->d.v, t->d.pd, mem, TRIAL_MEM, access,
+				&t->mr);
+	return err ? rdmamsg__fail_verbs(err, "memory region") : 0;
+}
+
+static int prepare(struct trial *t)
+{
+	struct rdmamsg_device *d = &t->d;
+	int err = describe(t);
+
+	if (err)
+		return err;
+	err = rdmamsg__v_alloc_pd(d->v, d->verbs, &d->pd);
+	if (err)
+		return rdmamsg__fail_verbs(err, "protection domain");
+	err = rdmamsg__v_create_cq(d->v, d->verbs, CQ_ROOM, NULL, NULL, 0,
+				   &t->cq);
+	if (err)
+		return rdmamsg__fail_verbs(err, "completion queue");
+	rdmamsg__fork_protect(d->v);
+	return reg(t);
+}
+
+static int trial_open(struct trial *t, const char *device)
+{
+	int err;
+
+	memset(t, 0, sizeof(*t));
+	err = rdmamsg__open_asked(device, &t->d.v, &t->d.verbs);
+	if (err)
+		return err;
+	err = prepare(t);
+	if (err)
+		trial_close(t);
+	return err;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
+		 int room)
+{
+	struct trial t;
+	int err;
+
+	if (room < 0 || (room && (!list || size < sizeof(size))))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_caps: list or size");
+	err = trial_open(&t, device);
+	if (err)
+		return err;
+	for (int i = 0; i < min(room, RDMAMSG_CAPS); i++) {
+		struct rdmamsg_cap cap;
+
+		try_one(&t, (uint32_t)i, &cap);
+		memcpy((char *)list + (size_t)i * size, &cap,
+		       min(size, sizeof(cap)));
+	}
+	trial_close(&t);
+	return RDMAMSG_CAPS;
+}
+
+int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
+		      struct rdmamsg_cap *ret)
+{
+	struct rdmamsg_cap cap;
+	struct trial t;
+	int err;
+
+	if ((uint32_t)id >= RDMAMSG_CAPS)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_cap_query: there is no "
+				     "ability %u", (uint32_t)id);
+	err = trial_open(&t, device);
+	if (err)
+		return err;
+	try_one(&t, id, &cap);
+	trial_close(&t);
+	return rdmamsg__give(ret, &cap, sizeof(cap));
+}

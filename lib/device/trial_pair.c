@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two queue pairs of one device, connected to each other over one of its ports.
+ * They have a protection domain, a completion queue and memory of their own.
+ */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/path.h"
+#include "device/quirks.h"
+#include "device/trial.h"
+#include "device/verbs_call.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#define WAIT_MS		5000u	/* for a completion, at most */
+#define INLINE_MOST	1024u	/* bytes asked for */
+#define INLINE_LEAST	32u
+/*
+ * 5 s are longer than all retries: 7 times 268 ms. Not 7 retries, because
+ * Soft-RoCE takes 7 for endless.
+ */
+#define ACK_TIMEOUT	16
+#define RETRIES		6
+#define RECEIVED	1u	/* bit of wr_id */
+
+/* ---- path ------------------------------------------------------------- */
+
+int rdmamsg__trial_path(const struct trial *t, uint32_t port, struct oob *ret)
+{
+	const struct rdmamsg_path path = { .size = sizeof(path), .port = port };
+	int err;
+
+	memset(ret, 0, sizeof(*ret));
+	err = rdmamsg__path_copy(&ret->path, &path);
+	return err ? err : rdmamsg__path_local(ret, &t->d, NULL);
+}
+
+void rdmamsg__trial_address(const struct oob *path, struct ibv_ah_attr *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->port_num = path->port;
+	ret->dlid = path->local.lid;
+	ret->is_global = path->local.link == PROTO_OOB_ETHERNET ||
+			 !path->local.lid;
+	if (!ret->is_global)
+		return;
+	memcpy(ret->grh.dgid.raw, path->local.gid, 16);
+	ret->grh.sgid_index = path->gid_index;
+	ret->grh.hop_limit = (uint8_t)path->path.hop_limit;
+}
+
+/* ---- making the pair -------------------------------------------------- */
+
+static int create(struct trial *t, int side, uint32_t max_inline)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = t->cq, .recv_cq = t->cq, .qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1,
+			.max_recv_sge = 1, .max_inline_data = max_inline,
+		},
+	};
+	int err = rdmamsg__v_create_qp(t->d.v, t->d.pd, &attr,
+				       &t->pair.qp[side]);
+
+	if (!err && !side)
+		t->pair.max_inline = attr.cap.max_inline_data;
+	return err;
+}
+
+/* No attribute tells the largest inline size, so try smaller sizes. */
+static int create_pair(struct trial *t)
+{
+	uint32_t max_inline = INLINE_MOST;
+	int err = create(t, 0, max_inline);
+
+	while (err && max_inline) {
+		max_inline = max_inline > INLINE_LEAST ? max_inline / 2 : 0;
+		err = create(t, 0, max_inline);
+	}
+	if (!err)
+		err = create(t, 1, 0);
+	return err ? rdmamsg__refused(err, "creating a queue pair of type RC") :
+	       0;
+}
+
+static int to_init(const struct trial *t, const struct oob *path, int side)
+{
+	const bool atomics = rdmamsg__atomic_scope(&t->d) !=
+			     RDMAMSG_ATOMIC_NONE;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = path->port,
+		.pkey_index = path->pkey_index,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_WRITE |
+				   (atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
+	};
+
+	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
+				    IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+				    IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_rtr(const struct trial *t, const struct oob *path, int side)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)path->local.mtu,
+		.dest_qp_num = t->pair.qp[!side]->qp_num,
+		.max_dest_rd_atomic = t->d.attr.max_qp_rd_atom > 0,
+		.min_rnr_timer = 12,
+	};
+
+	rdmamsg__trial_address(path, &attr.ah_attr);
+	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
+				    IBV_QP_STATE | IBV_QP_AV |
+				    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(const struct trial *t, int side)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS, .timeout = ACK_TIMEOUT,
+		.retry_cnt = RETRIES, .rnr_retry = RETRIES,
+		.max_rd_atomic = t->d.attr.max_qp_init_rd_atom > 0,
+	};
+
+	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
+				    IBV_QP_STATE | IBV_QP_TIMEOUT |
+				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static int connect_pair(struct trial *t, const struct oob *path)
+{
+	int err = 0;
+
+	for (int i = 0; i < 2 && !err; i++)
+		err = to_init(t, path, i);
+	for (int i = 0; i < 2 && !err; i++)
+		err = to_rtr(t, path, i);
+	for (int i = 0; i < 2 && !err; i++)
+		err = to_rts(t, i);
+	return err ? rdmamsg__refused(err, "connecting two queue pairs of the "
+				      "device") : 0;
+}
+
+/* A message of 0 bytes shows whether the device delivers to itself. */
+static int greet(struct trial *t)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	return rdmamsg__pair_do(t, 0, &wr, true, &wc);
+}
+
+static int make(struct trial *t)
+{
+	int err = create_pair(t);
+	struct oob path;
+
+	if (err)
+		return err;
+	err = rdmamsg__trial_path(t, 0, &path);
+	t->pair.no_path = err;
+	if (!err)
+		err = connect_pair(t, &path);
+	if (err)
+		return err;
+	err = greet(t);
+	t->pair.no_path = err == -EHOSTUNREACH || err == -ETIMEDOUT;
+	return err;
+}
+
+int rdmamsg__pair_get(struct trial *t)
+{
+	struct trial_pair *p = &t->pair;
+
+	if (p->error)
+		return rdmamsg__fail(p->error, "%s", p->text);
+	if (p->broken)
+		rdmamsg__pair_drop(t);
+	if (p->qp[0])
+		return 0;
+	p->error = make(t);
+	if (!p->error)
+		return 0;
+	snprintf(p->text, sizeof(p->text), "%s", rdmamsg__text());
+	rdmamsg__pair_drop(t);
+	return p->error;
+}
+
+void rdmamsg__pair_drop(struct trial *t)
+{
+	for (int i = 0; i < 2; i++)
+		if (t->pair.qp[i])
+			(void)rdmamsg__v_destroy_qp(t->d.v, t->pair.qp[i]);
+	t->pair.qp[0] = t->pair.qp[1] = NULL;
+	t->pair.broken = false;
+	t->pair.round++;
+}
+
+/* ---- requests --------------------------------------------------------- */
+
+static uint64_t id_of(const struct trial *t, uint32_t kind)
+{
+	return (uint64_t)t->pair.round << 1 | kind;
+}
+
+static int receive(struct trial *t, struct ibv_qp *qp)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)t->mem + TRIAL_RECV,
+		.length = TRIAL_MEM - TRIAL_RECV, .lkey = t->mr->lkey,
+	};
+	struct ibv_recv_wr *bad, wr = {
+		.wr_id = id_of(t, RECEIVED), .sg_list = &sge, .num_sge = 1,
+	};
+
+	return rdmamsg__verbs_ret(ibv_post_recv(qp, &wr, &bad));
+}
+
+/*
+ * Waits for the next completion of this pair. The completion queue may still
+ * have completions of earlier pairs.
+ */
+static int next(struct trial *t, uint64_t until, struct ibv_wc *ret)
+{
+	for (;;) {
+		int n = ibv_poll_cq(t->cq, 1, ret);
+
+		if (n < 0)
+			return rdmamsg__fail(-EIO, "the completion queue "
+					     "failed");
+		if (n && ret->wr_id >> 1 == t->pair.round)
+			break;
+		if (!n && rdmamsg__now_ms() >= until)
+			return rdmamsg__fail(-ETIMEDOUT, "the device has not "
+					     "completed a request to itself in "
+					     "%u ms", WAIT_MS);
+		if (!n)
+			(void)sched_yield();
+	}
+	if (ret->status == IBV_WC_SUCCESS)
+		return 0;
+	return rdmamsg__fail(ret->status == IBV_WC_RETRY_EXC_ERR ?
+			     -EHOSTUNREACH : -EREMOTEIO, "a request of the "
+			     "device to itself failed: %s",
+			     rdmamsg__wc_text(ret->status));
+}
+
+static int wait_for(struct trial *t, bool receives, struct ibv_wc *ret)
+{
+	const uint64_t until = rdmamsg__now_ms() + WAIT_MS;
+	bool sent = false, received = !receives;
+	struct ibv_wc wc;
+
+	while (!sent || !received) {
+		int err = next(t, until, &wc);
+
+		if (err || (wc.wr_id & RECEIVED) || !receives)
+			*ret = wc;
+		if (err)
+			return err;
+		if (wc.wr_id & RECEIVED)
+			received = true;
+		else
+			sent = true;
+	}
+	return 0;
+}
+
+int rdmamsg__trial_send(struct trial *t, struct ibv_qp *from, struct ibv_qp *to,
+			struct ibv_send_wr *wr, struct ibv_wc *ret)
+{
+	struct ibv_send_wr *bad;
+	int err = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	wr->wr_id = id_of(t, 0);
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	if (to)
+		err = receive(t, to);
+	if (!err)
+		err = rdmamsg__verbs_ret(ibv_post_send(from, wr, &bad));
+	if (err)
+		return rdmamsg__refused(err, "posting a request");
+	return wait_for(t, to, ret);
+}
+
+int rdmamsg__pair_do(struct trial *t, int side, struct ibv_send_wr *wr,
+		     bool receives, struct ibv_wc *ret)
+{
+	struct trial_pair *p = &t->pair;
+	int err = rdmamsg__trial_send(t, p->qp[side],
+				      receives ? p->qp[!side] : NULL, wr, ret);
+
+	p->broken = err;
+	return err;
+}

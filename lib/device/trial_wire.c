@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests that are tried over a pair of queue pairs. */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/quirks.h"
+#include "device/trial.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
+
+#define LEN		64u	/* bytes of a trial request */
+#define TARGET		1024u	/* offset of what the peer reaches */
+#define IMMEDIATE	0x1234abcdu
+
+/* Writes LEN bytes at the offset, and 0 everywhere else. */
+static void fill(struct trial *t, uint32_t offset)
+{
+	memset(t->mem, 0, TRIAL_MEM);
+	for (uint32_t i = 0; i < LEN; i++)
+		t->mem[offset + i] = (uint8_t)(i + 1);
+}
+
+static bool holds(const struct trial *t, uint32_t offset, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (t->mem[offset + i] != (uint8_t)(i + 1))
+			return false;
+	return true;
+}
+
+static struct ibv_sge source(const struct trial *t)
+{
+	return (struct ibv_sge){
+		.addr = (uintptr_t)t->mem, .length = LEN, .lkey = t->mr->lkey,
+	};
+}
+
+/* Tells that the device answers for an ability that could not be tried. */
+static int untried(const struct trial *t, struct rdmamsg_cap *ret)
+{
+	if (!t->pair.no_path)
+		return rdmamsg__fail(t->pair.error, "%s", t->pair.text);
+	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_NATIVE, 0, "every "
+				    "reliable connection has it; not tried: %s",
+				    t->pair.text);
+}
+
+/* ---- sends ------------------------------------------------------------ */
+
+static int no_inline(struct rdmamsg_cap *ret)
+{
+	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the device "
+				"takes no inline data; messages are copied "
+				"into registered memory");
+}
+
+/* An lkey of 0 shows that the device does not read the memory itself. */
+int rdmamsg__try_inline(struct trial *t, struct rdmamsg_cap *ret)
+{
+	struct ibv_sge sge = source(t);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+	};
+	struct ibv_wc wc;
+	int err = rdmamsg__pair_get(t);
+
+	if (err && !t->pair.no_path)
+		return err;
+	if (!t->pair.max_inline)
+		return no_inline(ret);
+	if (err)
+		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_NATIVE,
+					    t->pair.max_inline, "a queue pair "
+					    "was granted %u bytes; not tried: "
+					    "%s", t->pair.max_inline,
+					    t->pair.text);
+	fill(t, 0);
+	sge.length = min(LEN, t->pair.max_inline);
+	sge.lkey = 0;
+	err = rdmamsg__pair_do(t, 0, &wr, true, &wc);
+	if (err)
+		return err;
+	if (!holds(t, TRIAL_RECV, sge.length))
+		return rdmamsg__fail(-EIO, "inline data arrived changed");
+	return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, t->pair.max_inline,
+				"a queue pair was granted %u bytes, and %u "
+				"were sent", t->pair.max_inline, sge.length);
+}
+
+int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_cap *ret)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.imm_data = htobe32(IMMEDIATE),
+	};
+	struct ibv_sge sge = source(t);
+	struct ibv_wc wc;
+	int err = rdmamsg__pair_get(t);
+
+	if (err && rdmamsg__quirks(&t->d)->no_immediates)
+		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_ABSENT, 0, "iWARP "
+					    "has no immediate data (RFC 5040)");
+	if (err)
+		return untried(t, ret);
+	fill(t, 0);
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	wr.wr.rdma.remote_addr = (uintptr_t)t->mem + TARGET;
+	wr.wr.rdma.rkey = t->mr->rkey;
+	err = rdmamsg__pair_do(t, 0, &wr, true, &wc);
+	if (err)
+		return err;
+	if (!(wc.wc_flags & IBV_WC_WITH_IMM) ||
+	    wc.imm_data != htobe32(IMMEDIATE) || !holds(t, TARGET, LEN))
+		return rdmamsg__fail(-EIO, "the immediate data of a write did "
+				     "not arrive");
+	return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0, "a write with "
+				"immediate data arrived");
+}
+
+/* ---- one-sided requests ----------------------------------------------- */
+
+/* Copies LEN bytes from the beginning of the memory to TARGET, or back. */
+static int copy(struct trial *t, enum ibv_wr_opcode op)
+{
+	struct ibv_sge sge = source(t);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = op,
+		.wr.rdma = {
+			.remote_addr = (uintptr_t)t->mem + TARGET,
+			.rkey = t->mr->rkey,
+		},
+	};
+	struct ibv_wc wc;
+	int err = rdmamsg__pair_do(t, 0, &wr, false, &wc);
+
+	if (!err && (!holds(t, 0, LEN) || !holds(t, TARGET, LEN)))
+		return rdmamsg__fail(-EIO, "the data arrived changed");
+	return err;
+}
+
+int rdmamsg__try_write(struct trial *t, struct rdmamsg_cap *ret)
+{
+	int err = rdmamsg__pair_get(t);
+
+	if (err)
+		return untried(t, ret);
+	fill(t, 0);
+	err = copy(t, IBV_WR_RDMA_WRITE);
+	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0,
+					    "a write arrived");
+}
+
+int rdmamsg__try_read(struct trial *t, struct rdmamsg_cap *ret)
+{
+	int err = rdmamsg__pair_get(t);
+
+	if (err)
+		return untried(t, ret);
+	fill(t, TARGET);
+	err = copy(t, IBV_WR_RDMA_READ);
+	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0,
+					    "a read returned the data");
+}
+
+/* ---- atomics ---------------------------------------------------------- */
+
+static const char *scope_text(enum rdmamsg_atomic scope)
+{
+	return scope == RDMAMSG_ATOMIC_HOST ?
+	       "atomic with processors as well" :
+	       "atomic within the same device";
+}
+
+/* Expects the value at TARGET to change from 'before' to 'after'. */
+static int atomic(struct trial *t, struct ibv_send_wr *wr, uint64_t before,
+		  uint64_t after)
+{
+	struct ibv_sge sge = source(t);
+	uint64_t found, left;
+	struct ibv_wc wc;
+	int err;
+
+	sge.length = sizeof(found);
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->wr.atomic.remote_addr = (uintptr_t)t->mem + TARGET;
+	wr->wr.atomic.rkey = t->mr->rkey;
+	err = rdmamsg__pair_do(t, 0, wr, false, &wc);
+	if (err)
+		return err;
+	memcpy(&found, t->mem, sizeof(found));
+	memcpy(&left, t->mem + TARGET, sizeof(left));
+	if (found != before || left != after)
+		return rdmamsg__fail(-EIO, "an atomic gave a wrong result");
+	return 0;
+}
+
+static int atomics(struct trial *t)
+{
+	struct ibv_send_wr add = {
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.wr.atomic.compare_add = 5,
+	};
+	struct ibv_send_wr swap = {
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.wr.atomic = { .compare_add = 12, .swap = 1ull << 40 },
+	};
+	const uint64_t first = 7;
+	int err;
+
+	fill(t, 0);
+	memcpy(t->mem + TARGET, &first, sizeof(first));
+	err = atomic(t, &add, first, 12);
+	return err ? err : atomic(t, &swap, 12, 1ull << 40);
+}
+
+/* Trying shows that atomics work. Only the device knows their scope. */
+int rdmamsg__try_atomics(struct trial *t, struct rdmamsg_cap *ret)
+{
+	const enum rdmamsg_atomic scope = rdmamsg__atomic_scope(&t->d);
+	int err;
+
+	if (scope == RDMAMSG_ATOMIC_NONE)
+		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_ABSENT, 0,
+					    "the device reports none "
+					    "(IBV_ATOMIC_NONE)");
+	err = rdmamsg__pair_get(t);
+	if (err && t->pair.no_path)
+		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_NATIVE, scope,
+					    "as the device reports: %s; not "
+					    "tried: %s", scope_text(scope),
+					    t->pair.text);
+	if (!err)
+		err = atomics(t);
+	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, scope,
+					    "an addition and a swap worked; as "
+					    "the device reports: %s",
+					    scope_text(scope));
+}

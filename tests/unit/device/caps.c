@@ -1,0 +1,987 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: the abilities of the library, on the soft HCA in both link
+ * modes. Each answer is compared with doing it; with a call that fails, a lie
+ * or a device that can more, the answer follows.
+ */
+#include "device/verbs_api.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "../own_fabric.h"
+#include "../soft/pair.h"
+
+#define soft	rdmamsg__verbs_soft
+
+/* ---- a table over the soft HCA ----------------------------------------- */
+
+enum call {
+	NONE, ALLOC_PD, CREATE_CQ, REG_MR, CREATE_QP, CREATE_QP_EX, MODIFY_QP,
+	QUERY_QP, CREATE_SRQ, CREATE_AH, ATTACH, DETACH, RESIZE_CQ, ALLOC_MW,
+	OPEN_XRCD, POST_SEND, POST_RECV, POLL_CQ, QUERY_DEVICE, QUERY_PORT,
+};
+
+static enum call refused;
+static int refusal;		/* errno */
+static int alive;		/* objects */
+static int opened;		/* contexts */
+static struct verbs_api table;
+static struct ibv_context_ops ops;
+static struct verbs_context vops;
+
+/* What requests become, and how they end. */
+static enum ibv_wr_opcode from_op, to_op;
+static bool other_imm, long_windows;
+static enum ibv_wc_status wc_status;
+/* What the soft HCA lacks. */
+static bool generous;
+static bool ports_down;
+static unsigned int no_caps;
+static bool no_atomics;
+
+static bool refuses(enum call call)
+{
+	if (call != refused)
+		return false;
+	errno = refusal;
+	return true;
+}
+
+#define MAKE(call, type, real) do { \
+		type *made_; \
+		if (refuses(call)) \
+			return NULL; \
+		made_ = (real); \
+		alive += made_ != NULL; \
+		return made_; \
+	} while (0)
+#define UNMAKE(real) do { \
+		int ret_ = (real); \
+		alive -= !ret_; \
+		return ret_; \
+	} while (0)
+
+static struct ibv_pd *alloc_pd(struct ibv_context *ctx)
+{
+	MAKE(ALLOC_PD, struct ibv_pd, soft.alloc_pd(ctx));
+}
+
+static int dealloc_pd(struct ibv_pd *p)
+{
+	UNMAKE(soft.dealloc_pd(p));
+}
+
+static struct ibv_cq *t_create_cq(struct ibv_context *ctx, int cqe, void *arg,
+				  struct ibv_comp_channel *ch, int vector)
+{
+	MAKE(CREATE_CQ, struct ibv_cq,
+	     soft.create_cq(ctx, cqe, arg, ch, vector));
+}
+
+static int destroy_cq(struct ibv_cq *q)
+{
+	UNMAKE(soft.destroy_cq(q));
+}
+
+static int resize_cq(struct ibv_cq *q, int cqe)
+{
+	return refuses(RESIZE_CQ) ? refusal : soft.resize_cq(q, cqe);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *p, void *addr, size_t len,
+			     int access)
+{
+	if (generous)
+		access &= ~IBV_ACCESS_ON_DEMAND;
+	MAKE(REG_MR, struct ibv_mr, soft.reg_mr(p, addr, len, access));
+}
+
+static int dereg_mr(struct ibv_mr *m)
+{
+	UNMAKE(soft.dereg_mr(m));
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *a)
+{
+	if (generous && a->qp_type == IBV_QPT_RAW_PACKET)
+		a->qp_type = IBV_QPT_UD;
+	MAKE(CREATE_QP, struct ibv_qp, soft.create_qp(p, a));
+}
+
+static struct ibv_qp *t_create_qp_ex(struct ibv_context *ctx,
+				     struct ibv_qp_init_attr_ex *a)
+{
+	if (generous && a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER &&
+	    a->qp_type == IBV_QPT_UD)
+		a->comp_mask = IBV_QP_INIT_ATTR_PD;
+	MAKE(CREATE_QP_EX, struct ibv_qp, soft.create_qp_ex(ctx, a));
+}
+
+static int destroy_qp(struct ibv_qp *q)
+{
+	UNMAKE(soft.destroy_qp(q));
+}
+
+static int modify_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask)
+{
+	return refuses(MODIFY_QP) ? refusal : soft.modify_qp(q, a, mask);
+}
+
+static int query_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask,
+		    struct ibv_qp_init_attr *init)
+{
+	return refuses(QUERY_QP) ? refusal : soft.query_qp(q, a, mask, init);
+}
+
+static struct ibv_srq *create_srq(struct ibv_pd *p, struct ibv_srq_init_attr *a)
+{
+	MAKE(CREATE_SRQ, struct ibv_srq, soft.create_srq(p, a));
+}
+
+static int destroy_srq(struct ibv_srq *s)
+{
+	UNMAKE(soft.destroy_srq(s));
+}
+
+static struct ibv_ah *create_ah(struct ibv_pd *p, struct ibv_ah_attr *a)
+{
+	MAKE(CREATE_AH, struct ibv_ah, soft.create_ah(p, a));
+}
+
+static int destroy_ah(struct ibv_ah *ah)
+{
+	UNMAKE(soft.destroy_ah(ah));
+}
+
+static int attach_mcast(struct ibv_qp *q, const union ibv_gid *gid,
+			uint16_t lid)
+{
+	return refuses(ATTACH) ? refusal : soft.attach_mcast(q, gid, lid);
+}
+
+/* A refused call has detached, because else the queue pair would stay. */
+static int detach_mcast(struct ibv_qp *q, const union ibv_gid *gid,
+			uint16_t lid)
+{
+	int ret = soft.detach_mcast(q, gid, lid);
+
+	return refuses(DETACH) ? refusal : ret;
+}
+
+static int query_device(struct ibv_context *ctx, struct ibv_device_attr *a)
+{
+	int ret = soft.query_device(ctx, a);
+
+	a->device_cap_flags &= ~no_caps;
+	if (no_atomics)
+		a->atomic_cap = IBV_ATOMIC_NONE;
+	/* the soft HCA's scope is known from its vendor */
+	if (no_atomics)
+		a->vendor_id = 1;
+	return refuses(QUERY_DEVICE) ? refusal : ret;
+}
+
+static int query_device_ex(struct ibv_context *ctx,
+			   struct ibv_device_attr_ex *a)
+{
+	int ret = soft.query_device_ex(ctx, a);
+
+	if (generous) {
+		a->tso_caps.max_tso = 4321;
+		a->rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
+		a->rss_caps.max_rwq_indirection_table_size = 128;
+	}
+	return ret;
+}
+
+static int query_port(struct ibv_context *ctx, uint8_t port,
+		      struct ibv_port_attr *a)
+{
+	int ret = soft.query_port(ctx, port, a);
+
+	if (ports_down)
+		a->state = IBV_PORT_DOWN;
+	return refuses(QUERY_PORT) ? refusal : ret;
+}
+
+/* ---- calls through the context ----------------------------------------- */
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *p, enum ibv_mw_type type)
+{
+	MAKE(ALLOC_MW, struct ibv_mw, ops.alloc_mw(p, type));
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	UNMAKE(ops.dealloc_mw(mw));
+}
+
+static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx,
+				  struct ibv_xrcd_init_attr *a)
+{
+	MAKE(OPEN_XRCD, struct ibv_xrcd, vops.open_xrcd(ctx, a));
+}
+
+static int close_xrcd(struct ibv_xrcd *x)
+{
+	UNMAKE(vops.close_xrcd(x));
+}
+
+static int post_send(struct ibv_qp *q, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	if (refuses(POST_SEND))
+		return refusal;
+	if (from_op != to_op && wr->opcode == from_op)
+		wr->opcode = to_op;
+	if (other_imm && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		wr->imm_data ^= 1;
+	if (long_windows && wr->opcode == IBV_WR_BIND_MW)
+		wr->bind_mw.bind_info.length += 64;
+	return ops.post_send(q, wr, bad);
+}
+
+static int t_post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr,
+		       struct ibv_recv_wr **bad)
+{
+	return refuses(POST_RECV) ? refusal : ops.post_recv(q, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc)
+{
+	if (refuses(POLL_CQ))
+		return -1;
+	n = ops.poll_cq(q, n, wc);
+	if (n > 0 && wc_status)
+		wc->status = wc_status;
+	return n;
+}
+
+/* Work queues that do nothing. */
+static struct ibv_wq *create_wq(struct ibv_context *ctx,
+				struct ibv_wq_init_attr *a)
+{
+	static struct ibv_wq wq;
+
+	wq.context = ctx;
+	assert_non_null(a->cq);
+	MAKE(NONE + 100, struct ibv_wq, &wq);
+}
+
+static int modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *a)
+{
+	assert_int_equal(a->wq_state, IBV_WQS_RDY);
+	return 0;
+}
+
+static int destroy_wq(struct ibv_wq *wq)
+{
+	UNMAKE(0);
+}
+
+static struct ibv_rwq_ind_table *
+create_table(struct ibv_context *ctx, struct ibv_rwq_ind_table_init_attr *a)
+{
+	static struct ibv_rwq_ind_table tbl;
+
+	tbl.context = ctx;
+	assert_non_null(a->ind_tbl[0]);
+	MAKE(NONE + 101, struct ibv_rwq_ind_table, &tbl);
+}
+
+static int destroy_table(struct ibv_rwq_ind_table *tbl)
+{
+	UNMAKE(0);
+}
+
+static int open_error;
+
+static struct ibv_context *t_open_device(struct ibv_device *d)
+{
+	struct ibv_context *ctx;
+	struct verbs_context *v;
+
+	errno = open_error;
+	ctx = open_error ? NULL : soft.open_device(d);
+	if (!ctx)
+		return NULL;
+	opened++;
+	v = verbs_get_ctx(ctx);
+	ops = ctx->ops;
+	vops = *v;
+	ctx->ops.alloc_mw = alloc_mw;
+	ctx->ops.dealloc_mw = dealloc_mw;
+	ctx->ops.post_send = post_send;
+	ctx->ops.post_recv = t_post_recv;
+	ctx->ops.poll_cq = poll_cq;
+	v->open_xrcd = open_xrcd;
+	v->close_xrcd = close_xrcd;
+	if (generous) {
+		v->create_wq = create_wq;
+		v->modify_wq = modify_wq;
+		v->destroy_wq = destroy_wq;
+		v->create_rwq_ind_table = create_table;
+		v->destroy_rwq_ind_table = destroy_table;
+	}
+	return ctx;
+}
+
+static int t_close_device(struct ibv_context *ctx)
+{
+	opened--;
+	return soft.close_device(ctx);
+}
+
+static int set_up(void **state)
+{
+	refused = NONE;
+	alive = opened = open_error = 0;
+	from_op = to_op = IBV_WR_SEND;
+	other_imm = long_windows = generous = ports_down = no_atomics = false;
+	wc_status = IBV_WC_SUCCESS;
+	no_caps = 0;
+	table = soft;
+	table.alloc_pd = alloc_pd;
+	table.dealloc_pd = dealloc_pd;
+	table.create_cq = t_create_cq;
+	table.destroy_cq = destroy_cq;
+	table.resize_cq = resize_cq;
+	table.reg_mr = reg_mr;
+	table.dereg_mr = dereg_mr;
+	table.create_qp = create_qp;
+	table.create_qp_ex = t_create_qp_ex;
+	table.destroy_qp = destroy_qp;
+	table.modify_qp = modify_qp;
+	table.query_qp = query_qp;
+	table.create_srq = create_srq;
+	table.destroy_srq = destroy_srq;
+	table.create_ah = create_ah;
+	table.destroy_ah = destroy_ah;
+	table.attach_mcast = attach_mcast;
+	table.detach_mcast = detach_mcast;
+	table.query_device = query_device;
+	table.query_device_ex = query_device_ex;
+	table.query_port = query_port;
+	table.open_device = t_open_device;
+	table.close_device = t_close_device;
+	rdmamsg__verbs = &table;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	/* nothing leaks, whatever failed */
+	assert_int_equal(alive, 0);
+	assert_int_equal(opened, 0);
+	return 0;
+}
+
+static struct rdmamsg_cap ask(enum rdmamsg_cap_id id)
+{
+	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+
+	assert_int_equal(rdmamsg_cap_query("soft0", id, &cap), 0);
+	assert_int_equal(cap.id, id);
+	assert_true(cap.reason[0]);
+	return cap;
+}
+
+static void assert_cap(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
+		       const char *text)
+{
+	struct rdmamsg_cap cap = ask(id);
+
+	if (cap.how != how || !strstr(cap.reason, text))
+		print_message("%s: %s, %s\n", cap.name,
+			      rdmamsg_cap_how_name(cap.how), cap.reason);
+	assert_int_equal(cap.how, how);
+	assert_non_null(strstr(cap.reason, text));
+	assert_int_equal(cap.tried, 1);
+}
+
+/* ---- what the soft HCA does -------------------------------------------- */
+
+static bool is_native(enum rdmamsg_cap_id id)
+{
+	struct rdmamsg_cap cap = ask(id);
+
+	assert_int_equal(cap.tried, 1);
+	return cap.how == RDMAMSG_CAP_NATIVE;
+}
+
+/* Returns whether a queue pair of that type can be made. */
+static bool makes(enum ibv_qp_type type, uint32_t max_inline, uint32_t flags)
+{
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = type,
+		.cap = { 1, 1, 1, 1, max_inline }, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.create_flags = flags,
+	};
+	struct ibv_qp *q = soft_create_qp_ex(c, &a);
+
+	if (q)
+		assert_int_equal(soft_destroy_qp(q), 0);
+	return q;
+}
+
+static void caps__inline_IS_WHAT_A_QUEUE_PAIR_GETS(void **state)
+{
+	const uint32_t most = (uint32_t)ask(RDMAMSG_CAP_INLINE).value;
+
+	assert_true(is_native(RDMAMSG_CAP_INLINE));
+	assert_true(makes(IBV_QPT_RC, most, 0));
+	assert_false(makes(IBV_QPT_RC, most + 1, 0));
+}
+
+static void caps__types_ARE_THOSE_THAT_CAN_BE_MADE(void **state)
+{
+	struct ibv_xrcd_init_attr a = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1, .oflags = O_CREAT,
+	};
+	struct ibv_xrcd *x = ibv_open_xrcd(c, &a);
+
+	assert_int_equal(is_native(RDMAMSG_CAP_UC), makes(IBV_QPT_UC, 0, 0));
+	assert_int_equal(is_native(RDMAMSG_CAP_UD), makes(IBV_QPT_UD, 0, 0));
+	assert_int_equal(is_native(RDMAMSG_CAP_RAW_PACKET),
+			 makes(IBV_QPT_RAW_PACKET, 0, 0));
+	assert_int_equal(is_native(RDMAMSG_CAP_BLOCK_LOOPBACK),
+			 makes(IBV_QPT_UD, 0,
+			       IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
+	assert_int_equal(is_native(RDMAMSG_CAP_XRC), x != NULL);
+	if (x)
+		assert_int_equal(ibv_close_xrcd(x), 0);
+}
+
+static void caps__srq_HAS_SO_MANY_RECEIVES(void **state)
+{
+	struct ibv_srq_init_attr a = { .attr.max_sge = 1 };
+	struct ibv_srq *s;
+
+	assert_true(is_native(RDMAMSG_CAP_SRQ));
+	a.attr.max_wr = (uint32_t)ask(RDMAMSG_CAP_SRQ).value;
+	s = soft_create_srq(pd, &a);
+	assert_non_null(s);
+	assert_int_equal(soft_destroy_srq(s), 0);
+	a.attr.max_wr = (uint32_t)ask(RDMAMSG_CAP_SRQ).value + 1;
+	assert_null(soft_create_srq(pd, &a));
+}
+
+static void caps__requests_DO_WHAT_IS_SAID(void **state)
+{
+	uint64_t *target = (uint64_t *)(void *)mem[1];
+	struct ibv_sge sge = { (uintptr_t)mem[0], 8, mr[0]->lkey };
+	struct ibv_send_wr *bad, add = {
+		.sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = {
+			.remote_addr = (uintptr_t)mem[1], .compare_add = 3,
+			.rkey = mr[1]->rkey,
+		},
+	};
+
+	assert_true(is_native(RDMAMSG_CAP_WRITE));
+	mem[0][0] = 9;
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 8,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(1, IBV_WC_SUCCESS);
+	assert_int_equal(mem[1][0], 9);
+	assert_true(is_native(RDMAMSG_CAP_READ));
+	mem[1][0] = 11;
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_READ, 2, 8,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(2, IBV_WC_SUCCESS);
+	assert_int_equal(mem[0][0], 11);
+	assert_true(is_native(RDMAMSG_CAP_ATOMICS));
+	assert_int_equal(ask(RDMAMSG_CAP_ATOMICS).value, RDMAMSG_ATOMIC_HOST);
+	*target = 40;
+	assert_int_equal(ibv_post_send(qp[0], &add, &bad), 0);
+	expect(0, IBV_WC_SUCCESS);
+	assert_int_equal(*target, 43);
+	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
+	assert_int_equal(post_recv(qp[1], 4, 64), 0);
+	assert_int_equal(post(qp[0], IBV_WR_SEND_WITH_IMM, 3, 8, 0, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = next(cq);
+
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(!(wc.wc_flags & IBV_WC_WITH_IMM),
+				 wc.wr_id != 4);
+	}
+}
+
+static void caps__windows_CAN_BE_BOUND_AND_INVALIDATED(void **state)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr *bad, bind = {
+		.wr_id = 1, .opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {
+			.mw = mw, .rkey = ibv_inc_rkey(mw->rkey),
+			.bind_info = {
+				.mr = mr[1], .addr = (uintptr_t)mem[1],
+				.length = 64,
+				.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+			},
+		},
+	};
+
+	assert_true(is_native(RDMAMSG_CAP_WINDOWS));
+	assert_true(is_native(RDMAMSG_CAP_INVALIDATE));
+	assert_int_equal(ibv_post_send(qp[1], &bind, &bad), 0);
+	expect(1, IBV_WC_SUCCESS);
+	assert_int_equal(post_recv(qp[1], 2, 64), 0);
+	assert_int_equal(post(qp[0], IBV_WR_SEND_WITH_INV, 3, 8, 0,
+			      bind.bind_mw.rkey), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(next(cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 4, 8,
+			      (uintptr_t)mem[1], bind.bind_mw.rkey), 0);
+	expect(4, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
+static void caps__alternate_path_CAN_BE_LOADED(void **state)
+{
+	struct ibv_qp_attr a = {
+		.alt_ah_attr = {
+			.port_num = 2, .is_global = 1,
+			.grh.dgid.raw = { [15] = 1 },
+		},
+		.alt_port_num = 2, .alt_timeout = 9,
+		.path_mig_state = IBV_MIG_REARM,
+	};
+	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_APM);
+
+	assert_int_equal(cap.how == RDMAMSG_CAP_NATIVE,
+			 !soft_modify_qp(qp[0], &a, IBV_QP_ALT_PATH |
+					 IBV_QP_PATH_MIG_STATE));
+	assert_non_null(strstr(cap.reason, "port 2"));
+}
+
+static void caps__memory_IS_WHAT_CAN_BE_REGISTERED(void **state)
+{
+	const struct rdmamsg_cap huge = ask(RDMAMSG_CAP_HUGE_PAGES);
+	void *page = mmap(NULL, 2u << 20, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | 21 << 26,
+			  -1, 0);
+	struct ibv_mr *m = soft_reg_mr(pd, mem[0], 64, IBV_ACCESS_ON_DEMAND);
+
+	assert_null(m);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_cap(RDMAMSG_CAP_ODP, RDMAMSG_CAP_ABSENT, "not supported");
+	assert_null(soft.reg_dmabuf_mr);
+	assert_cap(RDMAMSG_CAP_DMABUF, RDMAMSG_CAP_ABSENT, "not supported");
+	assert_int_equal(huge.how == RDMAMSG_CAP_NATIVE, page != MAP_FAILED);
+	assert_int_equal(huge.value, page != MAP_FAILED ? 2u << 20 : 0);
+	if (page != MAP_FAILED)
+		munmap(page, 2u << 20);
+	assert_null(soft.is_fork_initialized);
+	assert_true(is_native(RDMAMSG_CAP_FORK));
+}
+
+static void caps__multicast_CAN_BE_ATTACHED(void **state)
+{
+	struct ibv_qp_init_attr a = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+		.cap = { 1, 1, 1, 1, 0 },
+	};
+	struct ibv_qp *q = soft_create_qp(pd, &a);
+	union ibv_gid gid = { .raw = { 0xff, 0x12, [15] = 9 } };
+	struct ibv_qp_attr init = { .port_num = 1, .qkey = 1 };
+
+	assert_true(is_native(RDMAMSG_CAP_MULTICAST));
+	assert_int_equal(qp_walk(soft_modify_qp, q, &init, IBV_QPS_INIT), 0);
+	assert_int_equal(soft_attach_mcast(q, &gid, 0xc000), 0);
+	assert_int_equal(soft_detach_mcast(q, &gid, 0xc000), 0);
+	assert_int_equal(soft_destroy_qp(q), 0);
+}
+
+/* ---- lists and errors --------------------------------------------------- */
+
+static void caps__list_HAS_ALL_IN_ORDER(void **state)
+{
+	struct rdmamsg_cap list[RDMAMSG_CAPS], small[2];
+	int n = rdmamsg_caps("soft0", list, sizeof(list[0]), RDMAMSG_CAPS);
+
+	assert_int_equal(n, RDMAMSG_CAPS);
+	for (int i = 0; i < n; i++) {
+		struct rdmamsg_cap one = ask((enum rdmamsg_cap_id)i);
+
+		assert_int_equal(list[i].id, i);
+		assert_int_equal(list[i].size, sizeof(list[i]));
+		assert_string_equal(list[i].name, one.name);
+		assert_int_equal(list[i].how, one.how);
+		assert_int_equal(list[i].value, one.value);
+		assert_string_equal(list[i].reason, one.reason);
+		for (int j = 0; j < i; j++)
+			assert_string_not_equal(list[i].name, list[j].name);
+	}
+	memset(small, 0x55, sizeof(small));
+	assert_int_equal(rdmamsg_caps("soft0", small,
+				      offsetof(struct rdmamsg_cap, value), 1),
+			 RDMAMSG_CAPS);
+	assert_string_equal(small[0].name, "inline");
+	assert_int_equal(small[0].reason[0], 0x55);
+	assert_int_equal(small[1].id, 0x55555555);
+	assert_int_equal(rdmamsg_caps("soft0", NULL, 0, 0), RDMAMSG_CAPS);
+}
+
+static void caps__what_the_library_lacks_ABSENT(void **state)
+{
+	for (int id = RDMAMSG_CAP_EP_APM; id < RDMAMSG_CAPS; id++) {
+		struct rdmamsg_cap cap = ask((enum rdmamsg_cap_id)id);
+
+		assert_int_equal(cap.how, RDMAMSG_CAP_ABSENT);
+		assert_int_equal(cap.tried, 0);
+		assert_non_null(strstr(cap.reason, "the library"));
+	}
+}
+
+static void assert_error(int ret, int error, const char *text)
+{
+	assert_int_equal(ret, error);
+	assert_non_null(strstr(rdmamsg_error(), text));
+}
+
+static void caps__errors_DIFFER(void **state)
+{
+	struct rdmamsg_cap cap = { .size = 0 };
+	const int end = RDMAMSG_CAPS;
+
+	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 1), -EINVAL, "list");
+	assert_error(rdmamsg_caps("soft0", &cap, 4, 1), -EINVAL, "size");
+	assert_error(rdmamsg_caps("soft0", NULL, 0, -1), -EINVAL, "list");
+	assert_error(rdmamsg_cap_query("soft0", (enum rdmamsg_cap_id)end,
+				       &cap), -EINVAL, "no ability");
+	assert_error(rdmamsg_cap_query("soft0", RDMAMSG_CAP_UD, &cap), -EINVAL,
+		     "size");
+	open_error = EACCES;
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -EACCES,
+		     "/dev/infiniband");
+	open_error = 0;
+	refused = QUERY_DEVICE;
+	refusal = EIO;
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -EIO, "attributes");
+	refusal = ENOMEM;
+	refused = ALLOC_PD;
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "protection");
+	refused = CREATE_CQ;
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "completion");
+	refused = REG_MR;
+	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "memory");
+}
+
+/* An attempt that fails is no error of the call. */
+static void caps__attempt_fails_KEEPS_THE_LAST_ERROR(void **state)
+{
+	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
+	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_ABSENT, "work queue");
+	assert_non_null(strstr(rdmamsg_error(), "nosuch"));
+}
+
+/* ---- calls that fail ---------------------------------------------------- */
+
+static void caps__call_refused_ABSENT(void **state)
+{
+	static const struct {
+		enum call call;
+		enum rdmamsg_cap_id id;
+		const char *text;
+	} cases[] = {
+		{ CREATE_QP, RDMAMSG_CAP_INLINE, "queue pair of type RC" },
+		{ CREATE_QP, RDMAMSG_CAP_WRITE, "queue pair of type RC" },
+		{ CREATE_QP, RDMAMSG_CAP_WINDOWS, "queue pair of type RC" },
+		{ CREATE_QP, RDMAMSG_CAP_APM, "queue pair of type RC" },
+		{ CREATE_QP, RDMAMSG_CAP_UC, "queue pair of type UC" },
+		{ CREATE_QP, RDMAMSG_CAP_UD, "queue pair of type UD" },
+		{ CREATE_QP, RDMAMSG_CAP_MULTICAST, "queue pair of type UD" },
+		{ CREATE_QP, RDMAMSG_CAP_RAW_PACKET, "RAW_PACKET" },
+		{ CREATE_QP_EX, RDMAMSG_CAP_XRC, "XRC_RECV" },
+		{ CREATE_QP_EX, RDMAMSG_CAP_SEND_OPS, "ibv_wr_start()" },
+		{ CREATE_QP_EX, RDMAMSG_CAP_TSO, "max_tso_header" },
+		{ MODIFY_QP, RDMAMSG_CAP_INLINE, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_IMMEDIATE, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_READ, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_ATOMICS, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_INVALIDATE, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_UD, "INIT" },
+		{ MODIFY_QP, RDMAMSG_CAP_MULTICAST, "INIT" },
+		{ QUERY_QP, RDMAMSG_CAP_APM, "migration state" },
+		{ CREATE_SRQ, RDMAMSG_CAP_SRQ, "shared receive queue" },
+		{ CREATE_AH, RDMAMSG_CAP_UD, "address handle" },
+		{ ATTACH, RDMAMSG_CAP_MULTICAST, "attaching" },
+		{ DETACH, RDMAMSG_CAP_MULTICAST, "detaching" },
+		{ QUERY_PORT, RDMAMSG_CAP_MULTICAST, "the port" },
+		{ ALLOC_MW, RDMAMSG_CAP_WINDOWS, "memory window" },
+		{ ALLOC_MW, RDMAMSG_CAP_INVALIDATE, "memory window" },
+		{ OPEN_XRCD, RDMAMSG_CAP_XRC, "XRC domain" },
+		{ POST_SEND, RDMAMSG_CAP_INLINE, "posting" },
+		{ POST_SEND, RDMAMSG_CAP_UD, "posting" },
+		{ POST_RECV, RDMAMSG_CAP_IMMEDIATE, "posting" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		refused = cases[i].call;
+		refusal = EDQUOT;
+		assert_cap(cases[i].id, RDMAMSG_CAP_ABSENT, cases[i].text);
+		assert_cap(cases[i].id, RDMAMSG_CAP_ABSENT, strerror(EDQUOT));
+		assert_int_equal(ask(cases[i].id).value, 0);
+	}
+	refused = POLL_CQ;
+	assert_cap(RDMAMSG_CAP_READ, RDMAMSG_CAP_ABSENT, "completion queue");
+	refused = CREATE_QP;
+	refusal = EPERM;
+	assert_cap(RDMAMSG_CAP_RAW_PACKET, RDMAMSG_CAP_ABSENT, "CAP_NET_RAW");
+	/* the kernel's own, which strerror() does not know */
+	refusal = 524;
+	assert_cap(RDMAMSG_CAP_UC, RDMAMSG_CAP_ABSENT, strerror(EOPNOTSUPP));
+}
+
+static void caps__call_refused_SOFTWARE(void **state)
+{
+	refusal = EOPNOTSUPP;
+	refused = RESIZE_CQ;
+	assert_cap(RDMAMSG_CAP_CQ_RESIZE, RDMAMSG_CAP_SOFTWARE, "resizing");
+	refused = CREATE_QP_EX;
+	assert_cap(RDMAMSG_CAP_BLOCK_LOOPBACK, RDMAMSG_CAP_SOFTWARE,
+		   "groups drop own datagrams");
+}
+
+/* ---- lies --------------------------------------------------------------- */
+
+static void caps__device_lies_ABSENT(void **state)
+{
+	other_imm = true;
+	assert_cap(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_ABSENT, "did not arrive");
+	long_windows = true;
+	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, "beyond its bounds");
+	from_op = IBV_WR_SEND_WITH_INV;
+	to_op = IBV_WR_SEND;
+	assert_cap(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_ABSENT, "which key");
+	from_op = IBV_WR_RDMA_READ;
+	to_op = IBV_WR_RDMA_WRITE;
+	assert_cap(RDMAMSG_CAP_READ, RDMAMSG_CAP_ABSENT, "changed");
+	from_op = IBV_WR_RDMA_WRITE;
+	to_op = IBV_WR_RDMA_READ;
+	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_ABSENT, "changed");
+	from_op = IBV_WR_ATOMIC_CMP_AND_SWP;
+	to_op = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	assert_cap(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
+	from_op = to_op;
+	wc_status = IBV_WC_LOC_QP_OP_ERR;
+	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_ABSENT, "itself failed");
+}
+
+/* ---- no way to try ------------------------------------------------------ */
+
+static void assert_untried(enum rdmamsg_cap_id id, enum rdmamsg_cap_how how,
+			   const char *text)
+{
+	struct rdmamsg_cap cap = ask(id);
+
+	assert_int_equal(cap.how, how);
+	assert_int_equal(cap.tried, 0);
+	assert_non_null(strstr(cap.reason, text));
+}
+
+static void assert_all_untried(const char *text)
+{
+	assert_untried(RDMAMSG_CAP_INLINE, RDMAMSG_CAP_NATIVE, text);
+	assert_int_equal(ask(RDMAMSG_CAP_INLINE).value, 1024);
+	assert_untried(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_NATIVE, text);
+	assert_untried(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, text);
+	assert_untried(RDMAMSG_CAP_READ, RDMAMSG_CAP_NATIVE, text);
+	assert_untried(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_NATIVE, text);
+	assert_int_equal(ask(RDMAMSG_CAP_ATOMICS).value, RDMAMSG_ATOMIC_HOST);
+	assert_untried(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_NATIVE, text);
+	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_NATIVE, text);
+	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_NATIVE, text);
+	no_caps = IBV_DEVICE_AUTO_PATH_MIG;
+	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_ABSENT, text);
+	no_caps = 0;
+}
+
+static void caps__no_port_active_REPORTED(void **state)
+{
+	ports_down = true;
+	assert_all_untried("no port of device soft0 is active");
+	assert_untried(RDMAMSG_CAP_UD, RDMAMSG_CAP_NATIVE, "active");
+	/* what needs no port is tried all the same */
+	assert_cap(RDMAMSG_CAP_SRQ, RDMAMSG_CAP_NATIVE, "was created");
+	assert_cap(RDMAMSG_CAP_MULTICAST, RDMAMSG_CAP_NATIVE, "attached");
+	refused = ALLOC_MW;
+	refusal = EDQUOT;
+	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, strerror(EDQUOT));
+}
+
+static void caps__device_does_not_deliver_REPORTED(void **state)
+{
+	wc_status = IBV_WC_RETRY_EXC_ERR;
+	assert_all_untried("after all retries");
+}
+
+static void caps__device_reports_none_ABSENT(void **state)
+{
+	no_caps = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	assert_untried(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, "type 2");
+	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_ABSENT, "type 2");
+	no_caps = IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_NATIVE, "refused");
+	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_ABSENT, "MEM_MGT");
+	no_atomics = true;
+	assert_untried(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT,
+		       "IBV_ATOMIC_NONE");
+	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, "arrived");
+}
+
+/* ---- devices that can more ---------------------------------------------- */
+
+static enum ibv_fork_status fork_status;
+
+static enum ibv_fork_status is_fork_initialized(void)
+{
+	return fork_status;
+}
+
+static int fork_init(void)
+{
+	return EINVAL;
+}
+
+static int dmabuf_error;
+
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *p, uint64_t offset,
+				    size_t len, uint64_t iova, int fd,
+				    int access)
+{
+	assert_int_equal(fd, -1);
+	errno = dmabuf_error;
+	return NULL;
+}
+
+static void caps__device_can_more_NATIVE(void **state)
+{
+	generous = true;
+	assert_cap(RDMAMSG_CAP_ODP, RDMAMSG_CAP_NATIVE, "ON_DEMAND");
+	assert_cap(RDMAMSG_CAP_RAW_PACKET, RDMAMSG_CAP_NATIVE, "created");
+	assert_cap(RDMAMSG_CAP_TSO, RDMAMSG_CAP_NATIVE, "type UD");
+	assert_int_equal(ask(RDMAMSG_CAP_TSO).value, 4321);
+	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_NATIVE, "indirection table");
+	assert_int_equal(ask(RDMAMSG_CAP_RSS).value, 128);
+	table.reg_dmabuf_mr = reg_dmabuf_mr;
+	dmabuf_error = EBADF;
+	assert_cap(RDMAMSG_CAP_DMABUF, RDMAMSG_CAP_NATIVE, "descriptor");
+	dmabuf_error = EOPNOTSUPP;
+	assert_cap(RDMAMSG_CAP_DMABUF, RDMAMSG_CAP_ABSENT, "not supported");
+	/* queue pairs and tables that can be made, but not used */
+	table.query_device_ex = soft.query_device_ex;
+	assert_cap(RDMAMSG_CAP_TSO, RDMAMSG_CAP_ABSENT, "tso_caps");
+	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_ABSENT, "rss_caps");
+}
+
+static void caps__fork_SAYS_WHO_COPIES(void **state)
+{
+	table.is_fork_initialized = is_fork_initialized;
+	table.fork_init = fork_init;
+	fork_status = IBV_FORK_UNNEEDED;
+	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_NATIVE, "this kernel copies");
+	fork_status = IBV_FORK_ENABLED;
+	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_SOFTWARE, "ibv_fork_init()");
+	fork_status = IBV_FORK_DISABLED;
+	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_ABSENT, "too late");
+}
+
+/* ---- names -------------------------------------------------------------- */
+
+static void names__how_HAS_TEXT(void **state)
+{
+	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_ABSENT), "absent");
+	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_SOFTWARE),
+			    "software");
+	assert_string_equal(rdmamsg_cap_how_name(RDMAMSG_CAP_NATIVE), "native");
+	assert_string_equal(rdmamsg_cap_how_name(3), "unknown");
+}
+
+/* ---- both link modes ---------------------------------------------------- */
+
+static int set_up_pair(void **state)
+{
+	return set_up(state) || setup_pair(state) ? -1 : 0;
+}
+
+static int tear_down_pair(void **state)
+{
+	return teardown_pair(state) || tear_down(state) ? -1 : 0;
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+#define DONE(fn) cmocka_unit_test_setup_teardown(fn, set_up_pair, tear_down_pair)
+
+static int run(const char *link)
+{
+	const struct CMUnitTest tests[] = {
+		DONE(caps__inline_IS_WHAT_A_QUEUE_PAIR_GETS),
+		DONE(caps__types_ARE_THOSE_THAT_CAN_BE_MADE),
+		DONE(caps__srq_HAS_SO_MANY_RECEIVES),
+		DONE(caps__requests_DO_WHAT_IS_SAID),
+		DONE(caps__windows_CAN_BE_BOUND_AND_INVALIDATED),
+		DONE(caps__alternate_path_CAN_BE_LOADED),
+		DONE(caps__memory_IS_WHAT_CAN_BE_REGISTERED),
+		DONE(caps__multicast_CAN_BE_ATTACHED),
+		TEST(caps__list_HAS_ALL_IN_ORDER),
+		TEST(caps__what_the_library_lacks_ABSENT),
+		TEST(caps__errors_DIFFER),
+		TEST(caps__attempt_fails_KEEPS_THE_LAST_ERROR),
+		TEST(caps__call_refused_ABSENT),
+		TEST(caps__call_refused_SOFTWARE),
+		TEST(caps__device_lies_ABSENT),
+		TEST(caps__no_port_active_REPORTED),
+		TEST(caps__device_does_not_deliver_REPORTED),
+		TEST(caps__device_reports_none_ABSENT),
+		TEST(caps__device_can_more_NATIVE),
+		TEST(caps__fork_SAYS_WHO_COPIES),
+		TEST(names__how_HAS_TEXT),
+	};
+
+	(void)setenv("RDMAMSG_SOFT_LINK", link, 1);
+	(void)unsetenv("RDMAMSG_DEVICE");
+	join_own_fabric(link);
+	return cmocka_run_group_tests_name(link, tests, NULL, NULL);
+}
+
+/* A process has one fabric, so each link mode has a process. */
+int main(void)
+{
+	static const char *const links[] = { "ethernet", "ib" };
+	int bad = 0;
+
+	for (int i = 0; i < 2; i++) {
+		pid_t child = fork();
+		int status = 1;
+
+		if (!child)
+			exit(run(links[i]));
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			return 1;
+		bad |= status;
+	}
+	return bad != 0;
+}
