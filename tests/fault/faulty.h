@@ -48,6 +48,7 @@
 	X(create_qp_ex, N, ENOMEM) \
 	X(create_ah, N, ENOMEM) \
 	X(modify_qp, P, EINVAL) \
+	X(query_qp, P, EIO) \
 	X(destroy_qp, P, EIO) \
 	X(create_event_channel, N, EMFILE) \
 	X(create_id, M, ENOMEM) \

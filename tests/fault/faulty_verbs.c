@@ -319,6 +319,13 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return ibv_modify_qp(qp, attr, mask);
 }
 
+static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		    struct ibv_qp_init_attr *init)
+{
+	FAIL_P(query_qp);
+	return ibv_query_qp(qp, attr, mask, init);
+}
+
 static int destroy_qp(struct ibv_qp *qp)
 {
 	limbo_forget(qp);
@@ -540,6 +547,7 @@ const struct verbs_api faulty_verbs = {
 	.attach_mcast = attach_mcast,
 	.detach_mcast = detach_mcast,
 	.modify_qp = modify_qp,
+	.query_qp = query_qp,
 	.destroy_qp = destroy_qp,
 	.create_event_channel = create_event_channel,
 	.destroy_event_channel = destroy_event_channel,

@@ -7,6 +7,8 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include <string.h>
+
 #include "nth.h"
 
 void do_open(void)
@@ -20,6 +22,39 @@ void do_listen(void)
 	start_listening();
 	rdmamsg_listener_close(listener);
 	listener = NULL;
+}
+
+static void fault_free_caps(struct rdmamsg_cap list[static RDMAMSG_CAPS])
+{
+	static struct rdmamsg_cap before[RDMAMSG_CAPS];
+	static bool known;
+
+	/* nth runs each scenario without a fault first */
+	if (!known)
+		memcpy(before, list, sizeof(before));
+	known = true;
+	memcpy(list, before, sizeof(before));
+}
+
+/* A call that fails makes an ability absent, and the reason tells. */
+static void query_caps(void)
+{
+	struct rdmamsg_cap now[RDMAMSG_CAPS], before[RDMAMSG_CAPS];
+	int n = rdmamsg_caps(NULL, now, sizeof(now[0]), RDMAMSG_CAPS);
+
+	told(n < 0 ? n : 0);
+	if (n < 0)
+		return;
+	memcpy(before, now, sizeof(before));
+	fault_free_caps(before);
+	for (int i = 0; i < RDMAMSG_CAPS; i++) {
+		if (now[i].how > before[i].how || !now[i].reason[0])
+			fail("%s is %s with a fault, %s without: %s",
+			     now[i].name, rdmamsg_cap_how_name(now[i].how),
+			     rdmamsg_cap_how_name(before[i].how),
+			     now[i].reason);
+		reported += strcmp(now[i].reason, before[i].reason) != 0;
+	}
 }
 
 /* A query opens the device and must close it whatever fails. */
@@ -40,6 +75,7 @@ static void do_query(void)
 	told(n < 0 ? n : 0);
 	n = rdmamsg_pkeys(NULL, 1, pkeys, 2);
 	told(n < 0 ? n : 0);
+	query_caps();
 }
 
 const struct scenario connect_scenarios[] = {
