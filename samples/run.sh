@@ -397,6 +397,39 @@ assert "XRC" in d["device_cap_flags"]["names"], d'
 	fi
 }
 
+# info_finds LINK: the abilities of the soft HCA, as text and as JSON
+info_finds()
+{
+	RDMAMSG_SOFT_FABRIC=caps-$$ RDMAMSG_SOFT_LINK=$1
+	export RDMAMSG_SOFT_FABRIC RDMAMSG_SOFT_LINK
+	returns 0 "$info" -d soft
+	said '^  kind: soft$'
+	not said capability
+	returns 0 "$info" -v -d soft
+	said '^  capability inline: native, .* granted [1-9]'
+	said '^  capability ud: native, a datagram arrived$'
+	said '^  capability rss: absent, .* not supported$'
+	said '^  capability dc: absent, the library has no calls'
+	returns 0 "$info" --json -d soft
+	if command -v python3 >/dev/null
+	then
+		python3 -c '
+import json
+d = json.load(open("said"))["devices"][0]
+c = {c["name"]: c for c in d["capabilities"]}
+assert d["kind"] == "soft" and len(c) == len(d["capabilities"]) > 20, c
+assert c["windows"]["how"] == "native" and c["windows"]["tried"] == 1, c
+assert c["odp"]["how"] == "absent" and c["odp"]["reason"], c
+assert c["chains"]["tried"] == 0 and c["inline"]["value"] > 0, c'
+	fi
+}
+
+info_capabilities()
+{
+	(info_finds ethernet)
+	(info_finds ib)
+}
+
 # A port that is down is shown as such.
 info_port_down()
 {
@@ -1523,6 +1556,7 @@ then run info-fields info_fields
 else echo "skip info-fields # there is no ibv_devinfo"
 fi
 run info-options info_options
+run info-capabilities info_capabilities
 run info-port-down info_port_down
 run info-mistakes info_mistakes
 run perf-options perf_options

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmamsg-info: shows RDMA devices, ports, GIDs and P_Keys. */
+/* rdmamsg-info: shows RDMA devices, ports, GIDs, P_Keys, capabilities. */
 #include "info.h"
 
 #include <err.h>
@@ -22,7 +22,7 @@ static const char usage[] =
 "\n"
 "  -d, --device=NAME       only this device; also hw or soft\n"
 "  -p, --port=NUMBER       only this port\n"
-"  -v, --verbose           every attribute\n"
+"  -v, --verbose           every attribute, and what works\n"
 "      --json              all of it, as a JSON object\n"
 "  -h, --help              print this and exit\n"
 "  -V, --version           print the version and exit\n"

@@ -310,6 +310,37 @@ static void show_all_of_device(const struct rdmamsg_device_attr *a)
 	show_fields(a, extended, sizeof(extended) / sizeof(extended[0]));
 }
 
+static void show_cap(const struct rdmamsg_cap *c)
+{
+	char key[48], text[288];
+
+	if (options.json) {
+		emit_object("name", c->name);
+		emit_text("how", rdmamsg_cap_how_name(c->how));
+		emit_number("tried", c->tried);
+		emit_number("value", c->value);
+		emit_text("reason", c->reason);
+		emit_object_end();
+		return;
+	}
+	snprintf(key, sizeof(key), "capability %s", c->name);
+	snprintf(text, sizeof(text), "%s, %s", rdmamsg_cap_how_name(c->how),
+		 c->reason);
+	emit_text(key, text);
+}
+
+static void show_caps(const char *device, int *status)
+{
+	struct rdmamsg_cap list[RDMAMSG_CAPS];
+	int n = told(rdmamsg_caps(device, list, sizeof(list[0]), RDMAMSG_CAPS),
+		     device, status);
+
+	emit_list("capabilities");
+	for (int i = 0; i < n && i < RDMAMSG_CAPS; i++)
+		show_cap(&list[i]);
+	emit_list_end();
+}
+
 /* Returns an exit status. */
 static int show_device(const struct rdmamsg_device_attr *a)
 {
@@ -329,6 +360,8 @@ static int show_device(const struct rdmamsg_device_attr *a)
 	emit_number("phys_port_cnt", a->ports);
 	if (options.verbose || options.json)
 		show_all_of_device(a);
+	if (options.verbose || options.json)
+		show_caps(a->name, &status);
 	emit_list("ports");
 	for (uint32_t p = 1; p <= a->ports; p++)
 		if (!options.port || p == options.port)
