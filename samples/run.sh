@@ -424,10 +424,29 @@ assert c["chains"]["tried"] == 0 and c["inline"]["value"] > 0, c'
 	fi
 }
 
+# used DEVICE: how many objects it has
+used()
+{
+	rdma resource show "$1" | sed 's/^[0-9]*: //'
+}
+
+# info_finds_rxe: Soft-RoCE reports path migration and windows
+info_finds_rxe()
+{
+	used rxe0 >before
+	returns 0 "$info" -v -d rxe0
+	said '^  capability read: native, a read returned the data$'
+	said '^  capability windows: absent, .*do not keep to their bounds$'
+	said '^  capability path-migration: absent, loading an alternate path'
+	used rxe0 >after
+	diff before after
+}
+
 info_capabilities()
 {
 	(info_finds ethernet)
 	(info_finds ib)
+	[ -z "${RDMAMSG_VM-}" ] || info_finds_rxe
 }
 
 # A port that is down is shown as such.

@@ -110,15 +110,15 @@ static int migrate(struct trial *t)
 	return send_both_ways(t);
 }
 
-static int reported(const struct trial *t, struct rdmamsg_cap *ret)
+/* Soft-RoCE reports the flag, too, so the flag alone is not enough. */
+static int untried(const struct trial *t, struct rdmamsg_cap *ret)
 {
 	const bool has = t->d.attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG;
 
-	return rdmamsg__cap_untried(ret, has ? RDMAMSG_CAP_NATIVE :
-				    RDMAMSG_CAP_ABSENT, 0, "the device %s "
-				    "IBV_DEVICE_AUTO_PATH_MIG; not tried: %s",
-				    has ? "reports" : "does not report",
-				    t->pair.text);
+	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_ABSENT, 0, "not tried: "
+				    "%s; the device %s "
+				    "IBV_DEVICE_AUTO_PATH_MIG", t->pair.text,
+				    has ? "reports" : "does not report");
 }
 
 int rdmamsg__try_apm(struct trial *t, struct rdmamsg_cap *ret)
@@ -127,7 +127,7 @@ int rdmamsg__try_apm(struct trial *t, struct rdmamsg_cap *ret)
 	int err = rdmamsg__pair_get(t);
 
 	if (err && t->pair.no_path)
-		return reported(t, ret);
+		return untried(t, ret);
 	if (!err)
 		err = alternate(t, &path);
 	for (int i = 0; i < 2 && !err; i++)
