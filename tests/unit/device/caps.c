@@ -31,6 +31,7 @@ enum call {
 	NONE, ALLOC_PD, CREATE_CQ, REG_MR, CREATE_QP, CREATE_QP_EX, MODIFY_QP,
 	QUERY_QP, CREATE_SRQ, CREATE_AH, ATTACH, DETACH, RESIZE_CQ, ALLOC_MW,
 	OPEN_XRCD, POST_SEND, POST_RECV, POLL_CQ, QUERY_DEVICE, QUERY_PORT,
+	LOAD_PATH, MIGRATE,
 };
 
 static enum call refused;
@@ -43,7 +44,7 @@ static struct verbs_context vops;
 
 /* What requests become, and how they end. */
 static enum ibv_wr_opcode from_op, to_op;
-static bool other_imm, long_windows;
+static bool other_imm, other_inline, long_windows;
 static enum ibv_wc_status wc_status;
 /* What the soft HCA lacks. */
 static bool generous;
@@ -100,9 +101,12 @@ static int resize_cq(struct ibv_cq *q, int cqe)
 	return refuses(RESIZE_CQ) ? refusal : soft.resize_cq(q, cqe);
 }
 
+static int registered;		/* regions, ever */
+
 static struct ibv_mr *reg_mr(struct ibv_pd *p, void *addr, size_t len,
 			     int access)
 {
+	registered++;
 	if (generous)
 		access &= ~IBV_ACCESS_ON_DEMAND;
 	MAKE(REG_MR, struct ibv_mr, soft.reg_mr(p, addr, len, access));
@@ -136,7 +140,13 @@ static int destroy_qp(struct ibv_qp *q)
 
 static int modify_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask)
 {
-	return refuses(MODIFY_QP) ? refusal : soft.modify_qp(q, a, mask);
+	bool migrates = mask == IBV_QP_PATH_MIG_STATE;
+	bool loads = mask & IBV_QP_ALT_PATH;
+
+	if (refuses(MODIFY_QP) || (migrates && refuses(MIGRATE)) ||
+	    (loads && refuses(LOAD_PATH)))
+		return refusal;
+	return soft.modify_qp(q, a, mask);
 }
 
 static int query_qp(struct ibv_qp *q, struct ibv_qp_attr *a, int mask,
@@ -248,6 +258,8 @@ static int post_send(struct ibv_qp *q, struct ibv_send_wr *wr,
 		wr->opcode = to_op;
 	if (other_imm && wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		wr->imm_data ^= 1;
+	if (other_inline && wr->send_flags & IBV_SEND_INLINE)
+		*(uint8_t *)(uintptr_t)wr->sg_list->addr ^= 1;
 	if (long_windows && wr->opcode == IBV_WR_BIND_MW)
 		wr->bind_mw.bind_info.length += 64;
 	return ops.post_send(q, wr, bad);
@@ -347,9 +359,9 @@ static int t_close_device(struct ibv_context *ctx)
 static int set_up(void **state)
 {
 	refused = NONE;
-	alive = opened = open_error = 0;
+	alive = opened = registered = open_error = 0;
 	from_op = to_op = IBV_WR_SEND;
-	other_imm = long_windows = generous = ports_down = no_atomics = false;
+	other_imm = other_inline = long_windows = generous = ports_down = no_atomics = false;
 	wc_status = IBV_WC_SUCCESS;
 	no_caps = 0;
 	table = soft;
@@ -724,7 +736,9 @@ static void caps__call_refused_ABSENT(void **state)
 		{ MODIFY_QP, RDMAMSG_CAP_INVALIDATE, "connecting" },
 		{ MODIFY_QP, RDMAMSG_CAP_UD, "INIT" },
 		{ MODIFY_QP, RDMAMSG_CAP_MULTICAST, "INIT" },
+		{ LOAD_PATH, RDMAMSG_CAP_APM, "loading an alternate path" },
 		{ QUERY_QP, RDMAMSG_CAP_APM, "migration state" },
+		{ MIGRATE, RDMAMSG_CAP_APM, "migrating" },
 		{ CREATE_SRQ, RDMAMSG_CAP_SRQ, "shared receive queue" },
 		{ CREATE_AH, RDMAMSG_CAP_UD, "address handle" },
 		{ ATTACH, RDMAMSG_CAP_MULTICAST, "attaching" },
@@ -769,6 +783,8 @@ static void caps__call_refused_SOFTWARE(void **state)
 
 static void caps__device_lies_ABSENT(void **state)
 {
+	other_inline = true;
+	assert_cap(RDMAMSG_CAP_INLINE, RDMAMSG_CAP_ABSENT, "changed");
 	other_imm = true;
 	assert_cap(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_ABSENT, "did not arrive");
 	long_windows = true;
@@ -862,8 +878,13 @@ static enum ibv_fork_status is_fork_initialized(void)
 	return fork_status;
 }
 
+static int fork_inits;
+
+/* ibv_fork_init() fails if memory was registered before. */
 static int fork_init(void)
 {
+	assert_int_equal(registered, 0);
+	fork_inits++;
 	return EINVAL;
 }
 
@@ -902,12 +923,13 @@ static void caps__fork_SAYS_WHO_COPIES(void **state)
 {
 	table.is_fork_initialized = is_fork_initialized;
 	table.fork_init = fork_init;
+	fork_status = IBV_FORK_DISABLED;
+	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_ABSENT, "too late");
+	assert_int_equal(fork_inits, 1);
 	fork_status = IBV_FORK_UNNEEDED;
 	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_NATIVE, "this kernel copies");
 	fork_status = IBV_FORK_ENABLED;
 	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_SOFTWARE, "ibv_fork_init()");
-	fork_status = IBV_FORK_DISABLED;
-	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_ABSENT, "too late");
 }
 
 /* ---- names -------------------------------------------------------------- */
