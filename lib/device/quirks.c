@@ -5,6 +5,7 @@
 #include "device/verbs_api.h"
 #include "device/verbs_call.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <infiniband/verbs.h>
@@ -60,14 +61,16 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 			.removal_by_cm = true, .loose_windows = true,
 			.doubtful_reads = true, .datagram_rate = 25000,
 		},
-		[KIND_IWARP] = {
-			.no_last_wqe = true, .cm_only = true,
-			.no_immediates = true,
-		},
+		[KIND_IWARP] = { .no_last_wqe = true, .cm_only = true },
 		[KIND_SOFT] = { .host_atomics = true },
 	};
 
 	return &kinds[d->kind];
+}
+
+bool rdmamsg__is_iwarp(const struct rdmamsg_device *d)
+{
+	return d->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d)

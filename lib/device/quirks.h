@@ -37,8 +37,6 @@ struct quirks {
 	bool removal_by_cm;
 	/* Only the connection manager can connect queue pairs. */
 	bool cm_only;
-	/* Requests have no immediate data (RFC 5040). */
-	bool no_immediates;
 	/*
 	 * A window gives access to its whole region: check_rkey() checks the
 	 * bounds of the region only. do_complete() does not tell programs which
@@ -72,6 +70,8 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 				  struct ibv_context *verbs,
 				  const struct ibv_device_attr *attr);
 
+/* Returns true for iWARP, on a device of any kind. */
+bool rdmamsg__is_iwarp(const struct rdmamsg_device *d);
 /* Returns NULL, or the reason why windows of the device cannot be used. */
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);

@@ -39,6 +39,9 @@ int rdmamsg__trial_path(const struct trial *t, uint32_t port, struct oob *ret)
 	int err;
 
 	memset(ret, 0, sizeof(*ret));
+	if (rdmamsg__is_iwarp(&t->d))
+		return rdmamsg__fail(-EOPNOTSUPP, "only the connection manager "
+				     "connects queue pairs of iWARP");
 	err = rdmamsg__path_copy(&ret->path, &path);
 	return err ? err : rdmamsg__path_local(ret, &t->d, NULL);
 }

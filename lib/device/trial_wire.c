@@ -105,7 +105,7 @@ int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_cap *ret)
 	struct ibv_wc wc;
 	int err = rdmamsg__pair_get(t);
 
-	if (err && rdmamsg__quirks(&t->d)->no_immediates)
+	if (err && rdmamsg__is_iwarp(&t->d))
 		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_ABSENT, 0, "iWARP "
 					    "has no immediate data (RFC 5040)");
 	if (err)

@@ -356,12 +356,21 @@ static int t_close_device(struct ibv_context *ctx)
 	return soft.close_device(ctx);
 }
 
+static void set_transport(enum ibv_transport_type transport)
+{
+	struct ibv_device **list = soft.get_device_list(NULL);
+
+	list[0]->transport_type = transport;
+	soft.free_device_list(list);
+}
+
 static int set_up(void **state)
 {
 	refused = NONE;
 	alive = opened = registered = open_error = 0;
 	from_op = to_op = IBV_WR_SEND;
-	other_imm = other_inline = long_windows = generous = ports_down = no_atomics = false;
+	other_imm = other_inline = long_windows = false;
+	generous = ports_down = no_atomics = false;
 	wc_status = IBV_WC_SUCCESS;
 	no_caps = 0;
 	table = soft;
@@ -395,6 +404,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	rdmamsg__verbs = &rdmamsg__verbs_system;
+	set_transport(IBV_TRANSPORT_IB);
 	/* nothing leaks, whatever failed */
 	assert_int_equal(alive, 0);
 	assert_int_equal(opened, 0);
@@ -788,7 +798,7 @@ static void caps__device_lies_ABSENT(void **state)
 	other_imm = true;
 	assert_cap(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_ABSENT, "did not arrive");
 	long_windows = true;
-	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, "beyond its bounds");
+	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, "its bounds");
 	from_op = IBV_WR_SEND_WITH_INV;
 	to_op = IBV_WR_SEND;
 	assert_cap(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_ABSENT, "which key");
@@ -847,6 +857,19 @@ static void caps__no_port_active_REPORTED(void **state)
 	refused = ALLOC_MW;
 	refusal = EDQUOT;
 	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, strerror(EDQUOT));
+}
+
+/* Only the connection manager could connect queue pairs. */
+static void caps__iwarp_REPORTED(void **state)
+{
+	const char manager[] = "connection manager";
+
+	set_transport(IBV_TRANSPORT_IWARP);
+	assert_untried(RDMAMSG_CAP_INLINE, RDMAMSG_CAP_NATIVE, manager);
+	assert_untried(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, manager);
+	assert_untried(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_ABSENT, "RFC 5040");
+	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_ABSENT, manager);
+	assert_cap(RDMAMSG_CAP_SRQ, RDMAMSG_CAP_NATIVE, "was created");
 }
 
 static void caps__device_does_not_deliver_REPORTED(void **state)
@@ -956,7 +979,8 @@ static int tear_down_pair(void **state)
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
-#define DONE(fn) cmocka_unit_test_setup_teardown(fn, set_up_pair, tear_down_pair)
+#define DONE(fn) cmocka_unit_test_setup_teardown(fn, set_up_pair, \
+						 tear_down_pair)
 
 static int run(const char *link)
 {
@@ -977,6 +1001,7 @@ static int run(const char *link)
 		TEST(caps__call_refused_SOFTWARE),
 		TEST(caps__device_lies_ABSENT),
 		TEST(caps__no_port_active_REPORTED),
+		TEST(caps__iwarp_REPORTED),
 		TEST(caps__device_does_not_deliver_REPORTED),
 		TEST(caps__device_reports_none_ABSENT),
 		TEST(caps__device_can_more_NATIVE),
