@@ -274,7 +274,7 @@ struct rdmamsg_cap {
  * library on one device, which is named as above. Returns their number, which
  * may be more than max. The call tries each ability with objects of its own,
  * which it destroys: queue pairs connected to each other, regions, windows. So
- * it takes some ms, and up to some seconds if the device does not deliver. An
+ * it takes some ms, and 5 s if the device does not deliver. An
  * attempt that fails makes the ability absent, and the reason says why. Errors
  * as above. Any thread.
  */

@@ -118,15 +118,17 @@ int rdmamsg__try_ud(struct trial *t, struct rdmamsg_cap *ret)
 
 	if (err)
 		return err;
-	err = rdmamsg__trial_path(t, 0, &path);
-	no_path = err;
-	if (!err)
+	/* if the device does not deliver, do not wait once more */
+	no_path = rdmamsg__pair_get(t) && t->pair.no_path;
+	if (!no_path)
+		err = rdmamsg__trial_path(t, 0, &path);
+	if (!no_path && !err)
 		err = use(t, qp, &path);
 	(void)rdmamsg__v_destroy_qp(t->d.v, qp);
 	if (no_path)
 		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_NATIVE, 0, "a "
 					    "queue pair was created; not used: "
-					    "%s", rdmamsg__text());
+					    "%s", t->pair.text);
 	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0,
 					    "a datagram arrived");
 }
