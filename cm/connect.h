@@ -50,6 +50,7 @@ struct rdmamsg_listener {
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
 	bool closed;			/* if waiting: that call frees it */
 	struct list requests;		/* waiting for rdmamsg_accept_wait() */
+	uint32_t object;		/* number in the context */
 };
 
 struct rdmamsg_request {

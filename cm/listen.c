@@ -231,6 +231,7 @@ int rdmamsg__listen(struct rdmamsg *ctx, const struct connector *by,
 		return rdmamsg__fail(-ENOMEM, "no memory for a listener");
 	l->by = by;
 	l->ctx = ctx;
+	l->object = ++ctx->objects;
 	list_init(&l->requests);
 	ret = listener_options(l, opts);
 	if (ret)

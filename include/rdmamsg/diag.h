@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log, the dump and the version of the library. */
+/* The log, the dump, statistics as text, and the version of the library. */
 #ifndef RDMAMSG_DIAG_H
 #define RDMAMSG_DIAG_H
 
@@ -39,6 +39,16 @@ void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
  */
 void rdmamsg_dump(const struct rdmamsg *ctx,
 		  void (*line)(void *arg, const char *text), void *arg);
+
+/*
+ * Writes the statistics of a context to buf in the text format of Prometheus:
+ * the counters of rdmamsg_stats(), and those of its devices, buffers, pools,
+ * shared receive queues, listeners and groups. Writes at most 'size' bytes, the
+ * last of them 0. Returns the length of the whole text like snprintf(): if the
+ * length is not below 'size', the text is cut off. buf may be NULL if size is
+ * 0.
+ */
+int rdmamsg_stats_text(const struct rdmamsg *ctx, char *buf, size_t size);
 
 /*
  * Returns the version of the library at run time, "0.1.0". The version at

@@ -68,6 +68,7 @@ void rdmamsg__log(enum rdmamsg_log_level level, const char *fmt, ...)
 void rdmamsg__env_init(void);
 bool rdmamsg__env_log(void);		/* RDMAMSG_LOG is set */
 const char *rdmamsg__env_device(void);	/* RDMAMSG_DEVICE or NULL */
+const char *rdmamsg__env_stats(void);	/* RDMAMSG_STATS or NULL */
 
 /*
  * Returns zeroed memory, which a forked child sees as zero again. So the child

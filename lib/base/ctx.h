@@ -48,10 +48,20 @@ struct rdmamsg {
 	void (*settle)(struct rdmamsg *ctx);
 	/* Handles a completion whose wr_id has GROUP_KEY as upper half. */
 	void (*group_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
+	uint32_t number;		/* of this context in the process */
+	/* number of the last listener, pool, group or shared receive queue */
+	uint32_t objects;
+	struct stats_server *stats;	/* loop/, or NULL */
 };
 
 /* Returns 0, or -ECHILD in a forked child. */
 int rdmamsg__ctx_check(const struct rdmamsg *ctx);
+/*
+ * Returns a number that no open context of the process has, mostly the lowest
+ * one. Any thread.
+ */
+uint32_t rdmamsg__ctx_number(void);
+void rdmamsg__ctx_number_free(uint32_t number);
 
 /* After callbacks: posts batches, and frees dead objects. */
 static inline void rdmamsg__settle(struct rdmamsg *ctx)

@@ -15,6 +15,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char device[64];
+static char stats[128];
 static bool log_set;
 
 static void set_log(const char *value)
@@ -40,6 +41,17 @@ static void set_device(const char *value)
 	snprintf(device, sizeof(device), "%s", value);
 }
 
+static void set_stats(const char *value)
+{
+	if (strlen(value) < sizeof(stats))
+		snprintf(stats, sizeof(stats), "%s", value);
+	else
+		/* not log_warn(), because the log is off by default */
+		rdmamsg__log(RDMAMSG_LOG_WARN, "RDMAMSG_STATS has no effect: "
+			     "the path has %zu bytes, at most %zu are possible",
+			     strlen(value), sizeof(stats) - 1);
+}
+
 /* Variables without a function here are read by the soft HCA. */
 static const struct {
 	const char *name;
@@ -51,6 +63,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_LINK" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_PORTS" },
+	{ "RDMAMSG_STATS", set_stats },
 };
 
 /* Warns of unknown variables, because a misspelt variable has no effect. */
@@ -101,4 +114,10 @@ const char *rdmamsg__env_device(void)
 {
 	rdmamsg__env_init();
 	return device[0] ? device : NULL;
+}
+
+const char *rdmamsg__env_stats(void)
+{
+	rdmamsg__env_init();
+	return stats[0] ? stats : NULL;
 }

@@ -101,6 +101,7 @@ struct rdmamsg_group {
 	struct stream_room room;
 	struct timer ask;		/* next request to a sender */
 	uint64_t seed;			/* for random pauses */
+	uint32_t object;		/* number in the context */
 };
 
 /* address.c */

@@ -468,6 +468,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	if (!g)
 		return rdmamsg__fail(-ENOMEM, "no memory for a group");
 	g->ctx = ctx;
+	g->object = ++ctx->objects;
 	list_init(&g->node);
 	list_init(&g->wait_node);
 	list_init(&g->members);

@@ -99,6 +99,7 @@ int rdmamsg_srq_create(struct rdmamsg *ctx,
 		return ret;
 	}
 	srq->ctx = ctx;
+	srq->object = ++ctx->objects;
 	srq->refs = 1;
 	list_init(&srq->parts);
 	list_add_tail(&ctx->lanes->srq_list, &srq->node);

@@ -72,6 +72,7 @@ struct rdmamsg_srq {
 	int refs;			/* program, listeners, endpoints */
 	struct rdmamsg_srq_options opts;
 	struct rdmamsg_srq_counters st;	/* of parts that are freed */
+	uint32_t object;		/* number in the context */
 	struct list parts;
 };
 

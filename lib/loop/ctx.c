@@ -14,6 +14,7 @@
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "loop/device_use.h"
+#include "loop/stats_server.h"
 #include "loop/wait.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
@@ -70,6 +71,13 @@ static struct rdmamsg *context_new(void)
 static void context_free(struct rdmamsg *ctx)
 {
 	rdmamsg__object_free(ctx, sizeof(struct context));
+}
+
+/* Not in a forked child, where the number is the parent's. */
+static void context_end(struct rdmamsg *ctx)
+{
+	rdmamsg__ctx_number_free(ctx->number);
+	context_free(ctx);
 }
 
 static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
@@ -136,6 +144,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->devices->pd_list);
 	list_init(&ctx->memory->caches);
 	list_init(&ctx->sessions->lents);
+	ctx->number = rdmamsg__ctx_number();
 	ctx->settle = rdmamsg__settle_now;
 	ctx->devices->use = &rdmamsg__device_use;
 	ctx->memory->ask = rdmamsg__tx_ask;
@@ -169,13 +178,14 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 		rdmamsg_close(ctx);
 		return ret;
 	}
+	rdmamsg__stats_open(ctx, rdmamsg__env_stats());
 	*ret_ctx = ctx;
 	return 0;
 
 err_loop:
 	rdmamsg__loop_close(&ctx->loop);
 err_ctx:
-	context_free(ctx);
+	context_end(ctx);
 	return ret;
 }
 
@@ -216,6 +226,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		return;
 	}
 	ctx->closing = true;
+	rdmamsg__stats_close(ctx);
 	list_for_each_safe(n, t, &ctx->sessions->listeners)
 		rdmamsg_listener_close(list_entry(n, struct rdmamsg_listener,
 						  node));
@@ -254,7 +265,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	pthread_mutex_destroy(&ctx->sessions->cm_lock);
 	rdmamsg__handles_free(&ctx->sessions->table);
 	rdmamsg__handles_free(&ctx->lanes->srqs);
-	context_free(ctx);
+	context_end(ctx);
 }
 
 void *rdmamsg_user(const struct rdmamsg *ctx)

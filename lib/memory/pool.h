@@ -78,6 +78,7 @@ struct rdmamsg_pool {
 	size_t bytes;			/* registered */
 	uint64_t refused;
 	uint64_t rendezvous;		/* large messages read into the pool */
+	uint32_t object;		/* number in the context */
 };
 
 #define HUGE_PAGE	((size_t)2 << 20)

@@ -59,6 +59,7 @@ int rdmamsg_pool_create(struct rdmamsg *ctx,
 		return ret;
 	}
 	pool->ctx = ctx;
+	pool->object = ++ctx->objects;
 	list_add_tail(&ctx->memory->pool_list, &pool->node);
 	*ret_pool = pool;
 	return 0;

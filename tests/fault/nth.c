@@ -25,6 +25,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../fds.h"
 #include "faulty.h"
@@ -249,12 +252,35 @@ static const struct scenario *find(const char *name)
 	return NULL;
 }
 
+/* The environment is read once, so another one needs another process. */
+static int run_apart(const char *name, const char *stats)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		setenv("RDMAMSG_STATS", stats, 1);
+		execl("/proc/self/exe", "nth", name, NULL);
+		_exit(1);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
+}
+
+static bool is_apart(const struct scenario *s)
+{
+	return s->stats && !getenv("RDMAMSG_STATS");
+}
+
 /* SCENARIO, SCENARIO/CALL, or SCENARIO/CALL/N */
 static int run_named(char *name)
 {
+	char whole[128];
 	const struct scenario *s;
 	char *call = strchr(name, '/'), *nth = NULL;
 
+	snprintf(whole, sizeof(whole), "%s", name);
 	if (call) {
 		*call++ = 0;
 		nth = strchr(call, '/');
@@ -262,6 +288,8 @@ static int run_named(char *name)
 	if (nth)
 		*nth++ = 0;
 	s = find(name);
+	if (s && is_apart(s))
+		return run_apart(whole, s->stats);
 	if (s)
 		return run_scenario(s, call, nth ? (uint32_t)atoi(nth) : 0);
 	printf("not ok %s: no such scenario\n", name);
@@ -297,6 +325,7 @@ int main(int argc, char **argv)
 		bad += run_named(argv[i]);
 	for (int i = 0; argc == 1 && i < AREAS; i++)
 		for (const struct scenario *s = areas[i]; s->name; s++)
-			bad += run_scenario(s, NULL, 0);
+			bad += is_apart(s) ? run_apart(s->name, s->stats) :
+			       run_scenario(s, NULL, 0);
 	return bad ? 1 : 0;
 }

@@ -46,6 +46,7 @@ struct scenario {
 	bool guarded;
 	bool by_name;
 	const char *calls;	/* only these fail; the others did elsewhere */
+	const char *stats;	/* RDMAMSG_STATS, in a process of its own */
 };
 
 /* each ends with one without a name */

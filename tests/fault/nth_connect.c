@@ -4,12 +4,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include "faulty.h"
 #include "nth.h"
+
+/* those of the library fail, and not those of the scenario */
+int __real_socket(int domain, int type, int protocol);
+ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
+
+static size_t stats_bytes;
+static int stats_fd;
 
 void do_open(void)
 {
@@ -78,9 +90,55 @@ static void do_query(void)
 	query_caps();
 }
 
+static bool is_read(void)
+{
+	char buf[4096];
+	ssize_t n;
+
+	while ((n = __real_recv(stats_fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		stats_bytes += (size_t)n;
+	return !n;
+}
+
+/* Without descriptors a reader waits until there are some. */
+static void read_stats(void)
+{
+	if (drive(is_read, SHORTAGE_MS))
+		return;
+	if (faulty_disarm())
+		reported++;
+	if (!drive(is_read, BODY_MS))
+		fail("the reader has no end");
+}
+
+/* Without a socket, or without a text, the context is as good. */
+static void do_stats(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int len;
+
+	open_ctx(CLIENT);
+	if (!ctxs[CLIENT])
+		return;
+	len = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1,
+		       "rdmamsg-nth-%d", (int)getpid());
+	stats_fd = __real_socket(AF_UNIX, SOCK_STREAM, 0);
+	stats_bytes = 0;
+	if (connect(stats_fd, (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				(size_t)len)))
+		reported++;
+	else
+		read_stats();
+	reported += stats_bytes < 1000;
+	close(stats_fd);
+	close_ctx(CLIENT);
+}
+
 const struct scenario connect_scenarios[] = {
 	{ "query", NOTHING, do_query },
 	{ "open", NOTHING, do_open },
+	{ "open-stats", NOTHING, do_stats, .stats = "@rdmamsg-nth-%p" },
 	{ "listen", OPEN, do_listen },
 	{ "connect", LISTENING, do_connect },
 	{ "name", LISTENING, do_connect, .by_name = true,

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Description: the text of the statistics, against the calls that give numbers. */
+#include "base/ctx.h"
+#include "device/verbs_api.h"
+#include "loop/prometheus.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+#include "exposition.h"
+
+#include <errno.h>
+#include <rdmamsg/diag.h>
+#include <rdmamsg/group.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
+
+/* in the order of struct rdmamsg_counters */
+static const char *const counters[] = {
+	"messages_sent_total", "messages_received_total", "sent_bytes_total",
+	"received_bytes_total", "copied_bytes_total",
+	"messages_sent_inline_total", "messages_sent_eager_total",
+	"messages_sent_rendezvous_total", "messages_received_rendezvous_total",
+	"sends_refused_total", "credit_stalls_total", "credit_messages_total",
+	"keepalives_total", "pings_total", "rnr_errors_total", "stalls_total",
+	"completions_total", "wakeups_total", "endpoints", "messages_lent",
+	"registered_bytes", "rma_writes_total", "rma_reads_total",
+	"rma_atomics_total", "rma_bytes_total",
+};
+
+_Static_assert(sizeof(counters) / sizeof(counters[0]) ==
+	       sizeof(struct rdmamsg_counters) / sizeof(uint64_t) - 1,
+	       "each counter is in the text");
+
+static uint8_t large[100000];
+static struct rdmamsg_msg *kept;
+static char text[1 << 18];
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct side *s = rdmamsg_ep_user(ep);
+
+	if (s->messages++)
+		rdmamsg_msg_free(msg);
+	else
+		kept = msg;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_complete = on_complete, .on_message = on_message,
+	.on_closed = on_closed,
+};
+
+static void read_text(const struct rdmamsg *ctx)
+{
+	int len = rdmamsg_stats_text(ctx, text, sizeof(text));
+
+	assert_in_range(len, 1, sizeof(text) - 1);
+	assert_int_equal(strlen(text), len);
+	parse(text);
+}
+
+/* Compares each field of rdmamsg_stats() with its sample. */
+static void check_counters(const struct rdmamsg *ctx)
+{
+	struct rdmamsg_counters s = { .size = sizeof(s) };
+
+	read_text(ctx);
+	assert_int_equal(rdmamsg_stats(ctx, &s), 0);
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+		uint64_t value = ((uint64_t *)&s)[1 + i];
+
+		if (sample("rdmamsg_%s{context=\"%u\"}", counters[i],
+			   ctx->number) != value)
+			fail_msg("%s is not %llu", counters[i],
+				 (unsigned long long)value);
+	}
+}
+
+static void exchange(void)
+{
+	const struct iovec iov = { large, sizeof(large) };
+	unsigned int sent = client.sent;
+
+	assert_int_equal(rdmamsg_send(client.ep, "a", 1, 0, large), 0);
+	assert_int_equal(rdmamsg_send(client.ep, large, 5000, 0, large), 0);
+	assert_int_equal(rdmamsg_sendv(client.ep, &iov, 1, 0, large), 0);
+	WAIT_FOR(client.sent == sent + 3);
+}
+
+static void close_both(void)
+{
+	rdmamsg_msg_free(kept);
+	kept = NULL;
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+}
+
+static void counters__of_an_exchange_ARE_THOSE_OF_stats(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	connect_ends(&opts);
+	exchange();
+	check_counters(client.ctx);
+	assert_int_equal(sample("rdmamsg_messages_sent_total{context=\"0\"}"),
+			 3);
+	check_counters(server.ctx);
+	assert_int_equal(sample("rdmamsg_received_bytes_total{context=\"1\"}"),
+			 105001);
+	assert_int_equal(sample("rdmamsg_messages_lent{context=\"1\"}"), 1);
+	assert_int_equal(sample("rdmamsg_device_messages_lent{context=\"1\","
+				"device=\"soft0\"}"), 1);
+	assert_int_equal(sample("rdmamsg_device_endpoints{context=\"1\","
+				"device=\"soft0\"}"), 1);
+	assert_int_equal(sample("rdmamsg_device_info{context=\"1\","
+				"device=\"soft0\",kind=\"soft\"}"), 1);
+	assert_int_equal(sample("rdmamsg_device_removed{context=\"1\","
+				"device=\"soft0\"}"), 0);
+	assert_true(samples_of("rdmamsg_buffers_used{") > 1);
+	assert_true(sample("rdmamsg_memory_used_bytes{context=\"1\","
+			   "direction=\"receive\"}") > 0);
+	assert_int_equal(sample("rdmamsg_build_info{context=\"1\","
+				"version=\"%s\"}", rdmamsg_version()), 1);
+	assert_int_equal(sample("rdmamsg_listener_accepted_total{context=\"1\","
+				"listener=\"1\",port=\"%s\"}", service), 1);
+	close_both();
+}
+
+/* Sums of the endpoints' protection domains, not a sample for each. */
+static void devices__of_guarded_endpoints_ARE_ADDED_UP(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.flags = RDMAMSG_EP_GUARD,
+	};
+
+	connect_ends(&opts);
+	connect_client(&opts);
+	WAIT_FOR(server.ctx->sessions && client.ep);
+	exchange();
+	check_counters(client.ctx);
+	assert_int_equal(samples_of("rdmamsg_device_endpoints{"), 1);
+	close_both();
+}
+
+static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
+{
+	struct rdmamsg_pool_counters p = { .size = sizeof(p) };
+	struct rdmamsg_srq_counters q = { .size = sizeof(q) };
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+	struct rdmamsg_pool *pool, *other;
+	struct rdmamsg_group *group;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_srq *srq;
+
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_pool_create(client.ctx, NULL, &pool), 0);
+	assert_int_equal(rdmamsg_pool_create(client.ctx, NULL, &other), 0);
+	assert_int_equal(rdmamsg_srq_create(client.ctx, NULL, &srq), 0);
+	assert_int_equal(rdmamsg_group_join(client.ctx, "239.1.2.3", NULL,
+					    &group), 0);
+	assert_int_equal(rdmamsg_pool_alloc(other, client.ep, 3000, &msg), 0);
+	check_counters(client.ctx);
+	assert_int_equal(samples_of("rdmamsg_pool_buffers_used{"), 2);
+	assert_int_equal(sample("rdmamsg_pool_buffers_used{context=\"0\","
+				"pool=\"1\"}"), 0);
+	assert_int_equal(rdmamsg_pool_stats(other, &p), 0);
+	assert_true(p.bytes > 0);
+	assert_int_equal(sample("rdmamsg_pool_registered_bytes{context=\"0\","
+				"pool=\"2\"}"), p.bytes);
+	assert_int_equal(sample("rdmamsg_pool_buffers_used{context=\"0\","
+				"pool=\"2\"}"), 1);
+	assert_int_equal(rdmamsg_srq_stats(srq, &q), 0);
+	assert_int_equal(sample("rdmamsg_srq_private_bytes{context=\"0\","
+				"srq=\"3\"}"), q.bytes_private);
+	assert_int_equal(sample("rdmamsg_group_joins_total{context=\"0\","
+				"group=\"4\",address=\"239.1.2.3\"}"), 0);
+	/* a number is not given again */
+	rdmamsg_msg_free(msg);
+	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
+	read_text(client.ctx);
+	assert_int_equal(samples_of("rdmamsg_pool_buffers_used{"), 1);
+	assert_int_equal(sample("rdmamsg_pool_buffers_used{context=\"0\","
+				"pool=\"2\"}"), 0);
+	close_both();
+}
+
+static void text__longer_than_the_buffer_IS_CUT_OFF(void **state)
+{
+	struct rdmamsg *ctx;
+	char *cut;
+	int len;
+
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	read_text(ctx);
+	len = rdmamsg_stats_text(ctx, NULL, 0);
+	assert_int_equal(len, strlen(text));
+	cut = malloc((size_t)len + 2);
+	assert_non_null(cut);
+	for (int size = 1; size <= len + 1; size++) {
+		memset(cut, 'x', (size_t)len + 2);
+		assert_int_equal(rdmamsg_stats_text(ctx, cut, (size_t)size),
+				 len);
+		assert_memory_equal(cut, text, size - 1);
+		assert_int_equal(cut[size - 1], 0);
+		assert_int_equal(cut[size], 'x');
+	}
+	free(cut);
+	assert_int_equal(rdmamsg_stats_text(ctx, NULL, 1), -EINVAL);
+	assert_int_equal(rdmamsg_stats_text(NULL, text, 1), -EINVAL);
+	rdmamsg_close(ctx);
+}
+
+static void label__with_special_characters_IS_ESCAPED(void **state)
+{
+	static const struct metric m = { "some_total", "Some." };
+	const uint64_t value = 7;
+	char buf[256];
+	struct prometheus p = { .buf = buf, .size = sizeof(buf) };
+
+	rdmamsg__prometheus_metric(&p, "rdmamsg_", &m);
+	rdmamsg__prometheus_sample(&p);
+	rdmamsg__prometheus_label(&p, "name", "a\"b\\c\nd");
+	rdmamsg__prometheus_value(&p, &value);
+	parse(buf);
+	assert_int_equal(sample("rdmamsg_some_total{context=\"0\","
+				"name=\"a\\\"b\\\\c\\nd\"}"), 7);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counters__of_an_exchange_ARE_THOSE_OF_stats),
+		cmocka_unit_test(devices__of_guarded_endpoints_ARE_ADDED_UP),
+		cmocka_unit_test(
+			objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS),
+		cmocka_unit_test(text__longer_than_the_buffer_IS_CUT_OFF),
+		cmocka_unit_test(label__with_special_characters_IS_ESCAPED),
+	};
+
+	join_own_fabric("stats-text");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
