@@ -2,6 +2,7 @@
 /* The active side: resolves the host, dials, backs off and gives up. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "lane/qp.h"
@@ -122,6 +123,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	ms = ms / 2 + random % (ms + 1);
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
+	probe(connect_again, ep, why, ms);
 	ep->state = EP_BACKOFF;
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }
@@ -212,6 +214,7 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 
 	if (ret)
 		return ret;
+	probe(connect, ep, host, service);
 	ret = by->init(ep);
 	if (!ret)
 		ret = dial_start(ep);

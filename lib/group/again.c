@@ -8,6 +8,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/async.h"
@@ -40,6 +41,7 @@ void rdmamsg__group_lost(struct rdmamsg_group *g)
 	}
 	ms = g->tries ? AGAIN_MS << min(g->tries - 1, 10u) : 0;
 	log_info("a group is joined again: %s", g->reason.text);
+	probe(group_lost, g, (const char *)g->reason.text);
 	list_del(&g->wait_node);
 	g->state = GROUP_LOST;
 	g->lost = true;

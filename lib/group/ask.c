@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "group/backoff.h"
@@ -61,6 +62,7 @@ static void send_nack(struct rdmamsg_group *g, const struct member *m)
 		return;
 	if (!rdmamsg__group_send_frame(g, &to, &f))
 		g->st.asked++;
+	probe(group_asked, g, m->who.id, f.length);
 	rdmamsg__carrier_drop_ah(g->carrier, to.ah);
 }
 

@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -305,6 +306,7 @@ static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 	g->state = GROUP_JOINED;
 	g->st.joins++;
 	g->joined_at = rdmamsg__now_ms();
+	probe(group_joined, g, g->id);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
 	rdmamsg__tell(&g->ctx->loop, g->on.on_joined, g);
 	if (g->state != GROUP_JOINED)

@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/util.h"
 #include "group/group.h"
 #include "group/stream.h"
@@ -52,6 +53,7 @@ static void on_gap(struct stream *s, uint32_t first, uint32_t last)
 		return;
 	COUNT(m, gaps, 1);
 	COUNT(m, lost_messages, last - first + 1);
+	probe(group_gap, m->group, m->who.id, first, last);
 	rdmamsg__tell(&m->group->ctx->loop, m->group->on.on_gap, m->group,
 		      &m->who, first, last);
 }

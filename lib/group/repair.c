@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "group/carrier.h"
@@ -50,6 +51,7 @@ static int repeat(struct rdmamsg_group *g, const struct kept *k,
 {
 	const struct carrier_to *to = q->several ? &g->to : &q->to;
 
+	probe(group_repeated, g, k->number, *index);
 	return rdmamsg__group_send(g, to, k->number, k->data, k->len,
 				   FRAME_REPEATED, index, q->range.last);
 }

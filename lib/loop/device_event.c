@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/submit.h"
 #include "device/async.h"
 #include "device/cq.h"
@@ -107,6 +108,7 @@ static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 	if (ctx->closing)
 		return;
 	log_info("device %s port %u: %s", ev->device, ev->port, ev->name);
+	probe(device_event, ev->device, ev->port, ev->type, ev->name);
 	rdmamsg__tell(&ctx->loop, ctx->opts.on_event, ctx, ev);
 }
 

@@ -16,6 +16,7 @@
  * after the last acknowledgement.
  */
 #include "base/base.h"
+#include "base/probe.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -133,6 +134,7 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 
 	log_info("ep %p: %u requests are unacknowledged for %llu ms",
 		 (void *)ep, rdmamsg__sq_used(&ep->lane), ms);
+	probe(unacknowledged, ep, rdmamsg__sq_used(&ep->lane), ms);
 	if (ep->live.dead.port_down)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,

@@ -10,6 +10,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/submit.h"
 #include "base/timer.h"
 #include "base/util.h"
@@ -223,6 +224,8 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 	ep->connect.by->connected(ep);
 	log_info("ep %p qp 0x%x connected on %s", (void *)ep,
 		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name);
+	probe(connected, ep, ep->lane.hot.qp->qp_num,
+	      (const char *)ep->lane.dev->device->name);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 }
 

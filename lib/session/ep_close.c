@@ -8,6 +8,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "device/cq.h"
 #include "device/device.h"
@@ -136,6 +137,8 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	log_info("ep %p closed (%s, %s): %s", (void *)ep,
 		 rdmamsg_who_name(r->who), rdmamsg_cause_name(r->cause),
 		 r->text);
+	probe(closed, ep, r->who, r->cause, r->error,
+	      (const char *)r->text);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_closed, ep, r);
 }
 

@@ -9,6 +9,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/cq.h"
@@ -52,6 +53,7 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 		ep->st.stalls++;
 		log_info("ep %p: the peer's program has been silent for "
 			 "%llu ms", (void *)ep, (unsigned long long)silent);
+		probe(stalled, ep, silent);
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_stalled, ep,
 			      (uint32_t)silent);
 	}
@@ -74,6 +76,7 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 		return;
 	ep->live.stalled = false;
 	log_info("ep %p: the peer's program answers again", (void *)ep);
+	probe(resumed, ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_resumed, ep);
 }
 

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/probe.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "lane/srq.h"
@@ -42,6 +43,8 @@ int rdmamsg__tx_again(struct rdmamsg_ep *ep)
 {
 	ep->st.sends_refused++;
 	ep->st.credit_stalls += !rdmamsg__has_credit(ep);
+	if (!ep->send.want_writable)
+		probe(refused, ep, ep->credit.limit - rdmamsg__tx_number(ep));
 	ep->send.want_writable = true;
 	return -EAGAIN;
 }
