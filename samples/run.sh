@@ -462,8 +462,98 @@ info_port_down()
 	end_server TERM 0
 }
 
+# watch OPTION...: starts it, until it watches the soft HCA
+watch()
+{
+	rm -f watched
+	"$info" --watch -d soft "$@" >watched 2>&1 &
+	watcher=$!
+	await grep -q 'WATCHING' watched
+}
+
+# happens EVENT COMMAND...: rdmamsg-soft-ctl does it, and a line tells it
+happens()
+{
+	event=$1
+	shift
+	returns 0 "$ctl" -p "$watcher" "$@"
+	await grep -q "$event" watched
+}
+
+info_watch()
+{
+	RDMAMSG_SOFT_FABRIC=watch-$$
+	export RDMAMSG_SOFT_FABRIC
+	trap 'status=$?; kill "$watcher"; exit $status' EXIT
+	time='^[-0-9]*T[0-9:]*\.[0-9]\{3\}Z'
+	watch
+	happens "$time soft0 port 2: PORT_ERR (.*), the port is DOWN$" \
+		port 2 down
+	happens "$time soft0 port 2: PORT_ACTIVE (.*), the port is ACTIVE$" \
+		port 2 up
+	happens 'soft0 port 1: GID_CHANGE' event GID_CHANGE 1
+	happens 'soft0 port 1: LID_CHANGE' event LID_CHANGE 1
+	happens 'soft0: DEVICE_FATAL' remove
+	await grep -q 'soft0: REMOVED' watched
+	# closing it has ended the fabric, and the next one has a device
+	await grep -q 'soft0: ADDED' watched
+	happens 'soft0 port 1: SM_CHANGE' event SM_CHANGE 1
+	kill -INT "$watcher"
+	wait "$watcher"
+	[ "$(wc -l <watched)" -eq 9 ]
+	watch --json --count=2 --port=1
+	returns 0 "$ctl" -p "$watcher" event PKEY_CHANGE 2
+	happens PKEY_CHANGE event PKEY_CHANGE 1
+	happens PORT_ERR port 1 down
+	wait "$watcher"
+	trap - EXIT
+	[ "$(wc -l <watched)" -eq 3 ]
+	grep -q '^{ "time": "[^"]*Z", "device": "soft0", "port": 1, "event": "PORT_ERR", "text": "[^"]*", "state": "DOWN" }$' watched
+}
+
+info_stats()
+{
+	RDMAMSG_STATS=$work/stats-%p
+	export RDMAMSG_STATS
+	start "$perf" server -a 127.0.0.1 -d soft -p 0
+	unset RDMAMSG_STATS
+	stats=$work/stats-$server
+	returns 0 "$info" --stats="$stats"
+	said '^# TYPE rdmamsg_messages_sent_total counter$'
+	said '^rdmamsg_messages_sent_total{context="0"} 0$'
+	said "^rdmamsg_listener_accepted_total{context=\"0\",listener=\"1\",port=\"$port\"} 0$"
+	returns 0 "$perf" lat 127.0.0.1 -p "$port" -n 100
+	returns 0 "$info" --stats="$stats"
+	not said '^rdmamsg_messages_sent_total{context="0"} 0$'
+	returns 0 "$info" --json --stats="$stats"
+	said '"name": "rdmamsg_messages_sent_total"'
+	if command -v python3 >/dev/null
+	then
+		python3 -c '
+import json
+by = { m["name"]: m for m in json.load(open("said"))["metrics"] }
+sent = by["rdmamsg_messages_sent_total"]
+assert sent["type"] == "counter" and sent["help"], sent
+assert sent["samples"][0]["context"] == "0", sent
+assert sent["samples"][0]["value"] >= 100, sent
+assert by["rdmamsg_device_info"]["samples"][0]["kind"] == "soft", by'
+	fi
+	kill -STOP "$server"
+	returns 1 "$info" --stats="$stats"
+	said 'no answer: the program does not drive this context'
+	kill -CONT "$server"
+	end_server TERM 0
+	[ ! -e "$stats" ]
+	complains 1 'No such file.*RDMAMSG_STATS' "$info" --stats="$stats"
+}
+
 info_mistakes()
 {
+	complains 2 '--count is for --watch' "$info" --count=1
+	complains 2 "--count '0': a number" "$info" --watch --count=0
+	complains 2 '--watch and --stats' "$info" --watch --stats=x
+	complains 2 '--stats has no use for' "$info" --stats=x -v
+	complains 1 'no RDMA device is named nosuch' "$info" --watch -d nosuch
 	complains 1 'no RDMA device is named nosuch' "$info" -d nosuch
 	complains 2 "--port '0': a number from 1 to 255" "$info" -p 0
 	complains 2 "'x': there are no operands; see" "$info" x
@@ -1577,6 +1667,8 @@ fi
 run info-options info_options
 run info-capabilities info_capabilities
 run info-port-down info_port_down
+run info-watch info_watch
+run info-stats info_stats
 run info-mistakes info_mistakes
 run perf-options perf_options
 run perf-modes perf_modes

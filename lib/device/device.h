@@ -72,6 +72,7 @@ struct dev {
 	struct qpmap qps;		/* of endpoints with an srq */
 	struct timer linger;		/* until an unused dev is closed */
 	bool reap;			/* close it when settling */
+	bool watched;			/* by the program; counted in eps */
 };
 
 /* The devices of a context. */

@@ -168,6 +168,7 @@ void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail)
 	tell(ctx, &ev);
 	end_endpoints(ctx, m->d);
 	rdmamsg__groups_removed(ctx, m->d);
+	rdmamsg__watched_removed(ctx, m->d);
 	rdmamsg__devs_gone(ctx, m->d);
 	free(m);
 }

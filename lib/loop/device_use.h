@@ -9,11 +9,17 @@
 #include "base/submit.h"
 #include "device/use.h"
 
+struct rdmamsg_device;
+
 extern const struct device_use rdmamsg__device_use;
 
 /* device_event.c */
 struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv);
 void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail);
 void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail);
+
+/* device_watch.c: the device was removed */
+void rdmamsg__watched_removed(struct rdmamsg *ctx,
+			      const struct rdmamsg_device *d);
 
 #endif

@@ -22,7 +22,7 @@ static const char *colour(const char *sequence)
 	return colours ? sequence : "";
 }
 
-static void json_string(const char *s)
+void emit_string(const char *s)
 {
 	putchar('"');
 	for (; *s; s++)
@@ -51,7 +51,7 @@ static void json_open(const char *key, char bracket)
 {
 	json_next();
 	if (key) {
-		json_string(key);
+		emit_string(key);
 		printf(": ");
 	}
 	putchar(bracket);
@@ -73,7 +73,7 @@ static bool begin_field(const char *key)
 {
 	if (options.json) {
 		json_next();
-		json_string(key);
+		emit_string(key);
 		printf(": ");
 		if (!not_applicable)
 			return true;
@@ -125,6 +125,11 @@ void emit_list_end(void)
 		json_close(']');
 }
 
+void emit_object_begin(void)
+{
+	json_open(NULL, '{');
+}
+
 void emit_object(const char *key, const char *value)
 {
 	if (options.json) {
@@ -150,7 +155,7 @@ void emit_text(const char *key, const char *value)
 	if (!begin_field(key))
 		return;
 	if (options.json)
-		json_string(value);
+		emit_string(value);
 	else
 		printf("%s", value);
 	end_field();
@@ -179,7 +184,7 @@ void emit_coded(const char *key, const char *name, uint64_t code, int good)
 		return;
 	if (options.json) {
 		printf("{ \"code\": %" PRIu64 ", \"name\": ", code);
-		json_string(name);
+		emit_string(name);
 		printf(" }");
 	} else {
 		printf("%s%s%s (%" PRIu64 ")",
@@ -204,7 +209,7 @@ void emit_flags(const char *key, uint64_t value, name_fn *name)
 			continue;
 		printf("%s", separator);
 		if (options.json)
-			json_string(text);
+			emit_string(text);
 		else
 			printf("%s", text);
 		separator = options.json ? ", " : " ";

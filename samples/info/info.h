@@ -13,6 +13,7 @@ struct options {
 	const char *device;		/* NULL: all */
 	uint32_t port;			/* 0: all */
 	bool verbose, json;
+	uint64_t count;			/* of events; 0: no end */
 };
 
 extern struct options options;
@@ -25,6 +26,8 @@ void emit_end(void);
 /* A list of objects in JSON. Text has no line for it. */
 void emit_list(const char *key);
 void emit_list_end(void);
+/* In JSON: an object. */
+void emit_object_begin(void);
 /* An object with its first field. */
 void emit_object(const char *key, const char *value);
 void emit_object_end(void);
@@ -38,7 +41,12 @@ void emit_flags(const char *key, uint64_t value, name_fn *name);
 /* The next field means nothing on this port. */
 void emit_not_applicable(void);
 
-/* show.c: returns an exit status */
-int show_devices(void);
+/* In JSON: a string with its quotes. */
+void emit_string(const char *s);
+
+/* These return an exit status. */
+int show_devices(void);			/* show.c */
+int show_stats(const char *path);	/* stats.c */
+int watch_devices(void);		/* watch.c */
 
 #endif

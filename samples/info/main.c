@@ -11,41 +11,54 @@
 #include <rdmamsg/version.h>
 
 /* Long options without a short one. */
-enum { OPT_JSON = 256 };
+enum { OPT_JSON = 256, OPT_WATCH, OPT_COUNT, OPT_STATS };
 
 struct options options;
+
+static bool watch;
+static const char *stats;
 
 static const char usage[] =
 "Usage: rdmamsg-info [OPTION...]\n"
 "\n"
-"Shows the RDMA devices of this host, their ports, GIDs and P_Keys.\n"
+"Shows the RDMA devices of this host, their ports, GIDs and P_Keys; or follows\n"
+"their events; or prints the statistics of a running program.\n"
 "\n"
 "  -d, --device=NAME       only this device; also hw or soft\n"
 "  -p, --port=NUMBER       only this port\n"
 "  -v, --verbose           every attribute, and what works\n"
-"      --json              all of it, as a JSON object\n"
+"      --json              all of it, as a JSON object; with --watch an object\n"
+"                          for each event\n"
+"      --watch             follow events of devices and ports, a line each, until\n"
+"                          a signal\n"
+"      --count=N           with --watch: end after N events\n"
+"      --stats=PATH        statistics of the program with RDMAMSG_STATS=PATH\n"
 "  -h, --help              print this and exit\n"
 "  -V, --version           print the version and exit\n"
 "\n"
-"Exit status: 0 done, 1 a device or port could not be shown, 2 wrong usage.\n";
+"Exit status: 0 done, 1 something could not be shown, 2 wrong usage.\n";
 
 static const struct option names[] = {
 	{ "device", required_argument, NULL, 'd' },
 	{ "port", required_argument, NULL, 'p' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "watch", no_argument, NULL, OPT_WATCH },
+	{ "count", required_argument, NULL, OPT_COUNT },
+	{ "stats", required_argument, NULL, OPT_STATS },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
 };
 
-static uint32_t port_number(const char *arg)
+static uint32_t number(const char *option, const char *arg, unsigned long most)
 {
 	char *end;
 	unsigned long n = strtoul(arg, &end, 10);
 
-	if (*end || *arg < '0' || *arg > '9' || !n || n > 255)
-		errx(WRONG_USE, "--port '%s': a number from 1 to 255", arg);
+	if (*end || *arg < '0' || *arg > '9' || !n || n > most)
+		errx(WRONG_USE, "--%s '%s': a number from 1 to %lu", option,
+		     arg, most);
 	return (uint32_t)n;
 }
 
@@ -59,13 +72,22 @@ static void parse(int argc, char **argv)
 			options.device = optarg;
 			break;
 		case 'p':
-			options.port = port_number(optarg);
+			options.port = number("port", optarg, 255);
 			break;
 		case 'v':
 			options.verbose = true;
 			break;
 		case OPT_JSON:
 			options.json = true;
+			break;
+		case OPT_WATCH:
+			watch = true;
+			break;
+		case OPT_COUNT:
+			options.count = number("count", optarg, UINT32_MAX);
+			break;
+		case OPT_STATS:
+			stats = optarg;
 			break;
 		case 'h':
 			printf("%s", usage);
@@ -81,6 +103,13 @@ static void parse(int argc, char **argv)
 	if (optind < argc)
 		errx(WRONG_USE, "'%s': there are no operands; see --help",
 		     argv[optind]);
+	if (watch && stats)
+		errx(WRONG_USE, "--watch and --stats: one of them; see --help");
+	if (options.count && !watch)
+		errx(WRONG_USE, "--count is for --watch; see --help");
+	if (stats && (options.device || options.port || options.verbose))
+		errx(WRONG_USE, "--stats has no use for -d, -p and -v; see "
+		     "--help");
 }
 
 int main(int argc, char **argv)
@@ -89,7 +118,8 @@ int main(int argc, char **argv)
 
 	argv[0] = (char *)(uintptr_t)"rdmamsg-info";
 	parse(argc, argv);
-	status = show_devices();
+	status = watch ? watch_devices() : stats ? show_stats(stats) :
+		 show_devices();
 	if (fflush(stdout) || ferror(stdout))
 		err(FAILED, "standard output");
 	return status;

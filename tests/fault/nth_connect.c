@@ -135,10 +135,16 @@ static void do_stats(void)
 	close_ctx(CLIENT);
 }
 
+static void do_watch(void)
+{
+	(void)told(rdmamsg_device_watch(ctxs[CLIENT], NULL));
+}
+
 const struct scenario connect_scenarios[] = {
 	{ "query", NOTHING, do_query },
 	{ "open", NOTHING, do_open },
 	{ "open-stats", NOTHING, do_stats, .stats = "@rdmamsg-nth-%p" },
+	{ "watch", OPEN, do_watch },
 	{ "listen", OPEN, do_listen },
 	{ "connect", LISTENING, do_connect },
 	{ "name", LISTENING, do_connect, .by_name = true,

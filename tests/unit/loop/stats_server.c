@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
 
@@ -118,6 +119,47 @@ static void read_all(const char *name)
 	}
 	close(fd);
 	parse(text);
+}
+
+/* Runs rdmamsg-info on the path, while messages pass. Returns its status. */
+static int run_info(const char *to)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)execl("/bin/sh", "sh", "-c", "exec \"${builddir:-.}\"/"
+			    "samples/rdmamsg-info --stats=\"$0\" >\"$1\"",
+			    path, to, NULL);
+		_exit(127);
+	}
+	while (waitpid(pid, &status, WNOHANG) != pid)
+		message();
+	return status;
+}
+
+static void info__of_two_contexts_IS_ONE_TEXT(void **state)
+{
+	char to[160];
+	size_t len;
+	int fd;
+
+	open_both();
+	(void)snprintf(to, sizeof(to), "%s/out", dir);
+	assert_int_equal(run_info(to), 0);
+	fd = open(to, O_RDONLY);
+	len = (size_t)read(fd, text, sizeof(text) - 1);
+	assert_in_range(len, 1, sizeof(text) - 2);
+	text[len] = 0;
+	close(fd);
+	assert_int_equal(unlink(to), 0);
+	parse(text);
+	assert_true(sample("rdmamsg_messages_sent_total{context=\"0\"}") > 0);
+	assert_int_equal(sample("rdmamsg_messages_sent_total{context=\"1\"}"),
+			 0);
+	assert_int_equal(samples_of("rdmamsg_device_info{"), 2);
+	close_both();
 }
 
 static void socket__under_traffic_GIVES_THE_TEXT(void **state)
@@ -356,6 +398,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(socket__under_traffic_GIVES_THE_TEXT),
+		cmocka_unit_test(info__of_two_contexts_IS_ONE_TEXT),
 		cmocka_unit_test(readers__that_never_read_ARE_CUT_OFF),
 		cmocka_unit_test(reader__that_goes_away_COSTS_NOTHING),
 		cmocka_unit_test(accept__without_descriptors_IS_TRIED_LATER),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: the text of the statistics, against the calls that give numbers. */
+/* Description: the text of the statistics, against the calls for numbers. */
 #include "base/ctx.h"
 #include "device/verbs_api.h"
 #include "loop/prometheus.h"
