@@ -171,8 +171,10 @@ int watch_devices(void)
 	sigaction(SIGTERM, &sa, NULL);
 	status = look(true);
 	/* of the devices asked for, there is none to watch */
-	if (options.device && status)
+	if (options.device && status) {
+		rdmamsg_close(context);
 		return status;
+	}
 	while (!is_done() && ret >= 0) {
 		ret = rdmamsg_wait(context, LOOK_MS);
 		if (ret == -EINTR)
