@@ -26,8 +26,11 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	bool inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
 		   !rdmamsg__window_lack(d);
 	bool over = ep->opts.srq && ep->opts.srq->opts.overcommit > 100;
+	bool imm = !(ep->opts.flags & RDMAMSG_EP_FULL_HEADERS) &&
+		   !rdmamsg__quirks(d)->no_immediates;
 
 	return PROTO_FEATURE_RMA | (inv ? PROTO_FEATURE_INVALIDATE : 0) |
+	       (imm ? PROTO_FEATURE_IMM : 0) |
 	       (over ? PROTO_FEATURE_OVERCOMMIT : 0);
 }
 

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Layout of the structs below. The symbol further down has this number. */
-#define RDMAMSG_FAST_LAYOUT	2
+#define RDMAMSG_FAST_LAYOUT	3
 
 /* The head of struct rdmamsg_ep. Private: programs must not use it. */
 struct rdmamsg_hot_ep {
@@ -33,13 +33,9 @@ struct rdmamsg_hot_ep {
 	uint32_t stop;		/* sq_posted at which there is no room */
 	uint32_t signal_at;	/* sq_posted of the next signalled request */
 	uint32_t signal_every;	/* requests per signalled request */
-	/* the next message, except for the fields that each send sets */
-	struct rdmamsg_hot_hdr {
-		uint8_t type, flags;
-		uint16_t seen;	/* this and the rest: little-endian */
-		uint32_t credit, number, tag;
-	} hdr;
-	struct ibv_sge sge[2];
+	uint32_t number;	/* of the next message */
+	uint32_t low;		/* lower half of its immediate data */
+	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 };
 
@@ -66,7 +62,7 @@ struct rdmamsg_hot_ctx {
  * header has a pointer to the symbol. The loader resolves pointers when it
  * loads the program, even with lazy binding of functions.
  */
-extern const char rdmamsg_fast_layout_2;
+extern const char rdmamsg_fast_layout_3;
 #ifndef RDMAMSG_FAST_TWINS
 #if defined(__has_attribute)
 #if __has_attribute(__retain__)
@@ -74,13 +70,16 @@ __attribute__((__retain__))	/* with --gc-sections as well */
 #endif
 #endif
 __attribute__((__used__))
-static const char *const rdmamsg_fast_layout = &rdmamsg_fast_layout_2;
+static const char *const rdmamsg_fast_layout = &rdmamsg_fast_layout_3;
 #endif
 
 /* Handles n completions of rdmamsg_fast_poll(). Programs do not call it. */
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n);
 
-/* rdmamsg_send() without a cookie. Fast path: len <= inline_max of the ep. */
+/*
+ * rdmamsg_send() without a cookie. Fast path: len <= inline_max of the endpoint,
+ * and tag <= 65535.
+ */
 RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 				     size_t len, uint32_t tag)
 {
@@ -88,7 +87,7 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	uint32_t at = (uint32_t)h->sq_posted;
 	struct ibv_send_wr *bad;
 
-	if (__builtin_expect(len >= h->len_end, 0))
+	if (__builtin_expect(len >= h->len_end || tag > 0xffff, 0))
 		return rdmamsg_send(ep, buf, len, tag, NULL);
 	if (__builtin_expect(at == h->look_at, 0)) {
 		if (at == h->stop)
@@ -98,10 +97,10 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 		h->look_at = (int32_t)(h->stop - h->signal_at) < 0 ?
 			     h->stop : h->signal_at;
 	}
-	h->hdr.tag = RDMAMSG_LE32(tag);
-	h->sge[1].addr = (uintptr_t)buf;
-	h->sge[1].length = (uint32_t)len;
-	h->wr.num_sge = len ? 2 : 1;
+	h->wr.imm_data = RDMAMSG_LE32(tag << 16 | h->low);
+	h->sge.addr = (uintptr_t)buf;
+	h->sge.length = (uint32_t)len;
+	h->wr.num_sge = len != 0;
 	h->wr.wr_id = h->wr_id | (at & 0x7fffffffu);
 	if (__builtin_expect(ibv_post_send(h->qp, &h->wr, &bad), 0)) {
 		h->len_end = 0;
@@ -109,7 +108,7 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	}
 
 	h->wr.send_flags = IBV_SEND_INLINE;
-	h->hdr.number = RDMAMSG_LE32(RDMAMSG_LE32(h->hdr.number) + 1);
+	h->low = ++h->number & 0xf;
 	h->sq_posted++;
 	h->bytes_sent += len;
 	return 0;

@@ -267,6 +267,8 @@ enum rdmamsg_ep_flags {
 	RDMAMSG_EP_OWN_CQ = 1u << 1,		/* own completion queue */
 	/* own protection domain: no other peer reaches the memory in it */
 	RDMAMSG_EP_GUARD = 1u << 2,
+	/* a header in each message, as between devices without immediates */
+	RDMAMSG_EP_FULL_HEADERS = 1u << 3,
 };
 
 struct rdmamsg_ep_options {

@@ -61,7 +61,10 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 			.removal_by_cm = true, .loose_windows = true,
 			.doubtful_reads = true, .datagram_rate = 25000,
 		},
-		[KIND_IWARP] = { .no_last_wqe = true, .cm_only = true },
+		[KIND_IWARP] = {
+			.no_last_wqe = true, .cm_only = true,
+			.no_immediates = true,
+		},
 		[KIND_SOFT] = { .host_atomics = true },
 	};
 

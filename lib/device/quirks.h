@@ -35,6 +35,8 @@ struct quirks {
 	bool fails_without_route;
 	/* Only the connection manager reports the device's removal. */
 	bool removal_by_cm;
+	/* Requests carry no immediate data. */
+	bool no_immediates;
 	/* Only the connection manager can connect queue pairs. */
 	bool cm_only;
 	/*

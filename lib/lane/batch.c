@@ -11,16 +11,16 @@
 
 #include <infiniband/verbs.h>
 
-/* Prepares the entries from 'from' to end - 1 as inline messages. */
+/* Prepares the entries from 'from' to end - 1 as inline compact messages. */
 static void make_plain(struct tx_entry *from, const struct tx_entry *end)
 {
 	for (; from < end; from++) {
 		from->wr.next = &(from + 1)->wr;
 		from->wr.sg_list = &from->sge;
 		from->wr.num_sge = 1;
-		from->wr.opcode = IBV_WR_SEND;
+		from->wr.opcode = IBV_WR_SEND_WITH_IMM;
 		from->wr.send_flags = IBV_SEND_INLINE;
-		from->sge.addr = (uintptr_t)&from->hdr;
+		from->sge.addr = (uintptr_t)from->data;
 	}
 }
 

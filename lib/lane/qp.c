@@ -152,10 +152,8 @@ static void set_inline(struct lane *l,
 {
 	struct rdmamsg_hot_ep *h = &l->hot;
 
-	h->sge[0].addr = (uintptr_t)&h->hdr;
-	h->sge[0].length = PROTO_HDR_LEN;
-	h->wr.sg_list = h->sge;
-	h->wr.opcode = IBV_WR_SEND;
+	h->wr.sg_list = &h->sge;
+	h->wr.opcode = IBV_WR_SEND_WITH_IMM;
 	h->wr.send_flags = IBV_SEND_INLINE;
 	h->signal_every = o->flags & RDMAMSG_EP_SIGNAL_ALL ? 1 :
 		max(min(o->send_depth / 4, 32u), 1u);

@@ -14,4 +14,4 @@ int rdmamsg_fast_poll(struct rdmamsg *ctx);
 #include <rdmamsg/fast.h>
 
 /* A program compiled with another layout refers to another name. */
-const char rdmamsg_fast_layout_2 = RDMAMSG_FAST_LAYOUT;
+const char rdmamsg_fast_layout_3 = RDMAMSG_FAST_LAYOUT;

@@ -48,9 +48,10 @@ struct rdmamsg_msg {
 		struct lent *lent_by;		/* if LENT or SENT; or NULL */
 	};
 	uint32_t room;			/* for payload; allocated: its length */
-	enum msg_kind kind;
+	uint8_t kind;			/* enum msg_kind */
+	uint8_t type;			/* in rndv.waiting: enum proto_type */
 	/* receiving uses these 32 bytes, in one cache line */
-	uint8_t *buf;			/* MSG_POOL: header, then payload */
+	uint8_t *buf;			/* MSG_POOL */
 	uint8_t *data;			/* payload */
 	uint32_t len;
 	uint32_t tag;

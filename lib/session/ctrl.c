@@ -159,7 +159,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 		rdmamsg__ep_kill(ep);
 		return false;
 	}
-	len = rdmamsg__setup_encode(&s, op->msg->buf + PROTO_HDR_LEN);
+	len = rdmamsg__setup_encode(&s, op->msg->data);
 	ep->connect.setup_sent = true;
 	/*
 	 * SETUP uses a request of the reserve, because on_connected may come
@@ -312,6 +312,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	ep->send.inline_max = min(min(ep->send.inline_max, (uint32_t)TX_STAGE),
 				 min(ep->send.copy_max, s.max_msg));
 	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
+	ep->send.compact = ep->connect.features & PROTO_FEATURE_IMM;
 	ep->connect.setup_seen = true;
 	if (ep->connect.passive) {
 		rdmamsg__ep_timeout(ep);

@@ -145,9 +145,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	/* messages that the peer may send before it has our SETUP */
 	ep->credit.announced = ep->opts.srq ? ep->opts.srq->opts.floor :
 			ep->opts.recv_depth;
-	ep->lane.hot.hdr.type = PROTO_DATA;
-	memcpy(&ep->recv.head, &ep->lane.hot.hdr, sizeof(ep->recv.head));
-	ep->lane.hot.hdr.credit = htole32(ep->credit.announced);
+	ep->credit.granted = ep->credit.announced;
 	*ret_ep = ep;
 	return 0;
 }
@@ -187,9 +185,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	uint32_t end;
 
 	rdmamsg__tx_room(ep);
-	end = open && !ep->send.queued && ep->send.can_inline
-		      ? ep->send.inline_max + 1
-		      : 0;
+	end = open && ep->send.compact && !ep->send.queued &&
+	      ep->send.can_inline ? ep->send.inline_max + 1 : 0;
 	/* the batch signals its last request only */
 	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* the inline must not overtake requests in the batch */
@@ -199,9 +196,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	/* reads that need a proof are two requests */
 	if (unlikely(ep->lane.doubts_reads))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
-	/* with windows, check each message for an invalidation */
-	ep->recv.end = open && ep->on.on_message && !rdmamsg__rx_waits(ep) &&
-		     list_empty(&ep->onesided.windows) ? ep->recv.max + 1 : 0;
+	ep->recv.end = open && ep->send.compact && ep->on.on_message &&
+		       !rdmamsg__rx_waits(ep) ? ep->recv.max + 1 : 0;
 }
 
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)

@@ -139,20 +139,20 @@ enum reader { READ_MESSAGE, READ_RMA, READERS };
 
 /* Message numbers and credits of both directions. */
 struct credits {
-	uint32_t announced;		/* credit in a header that was sent */
-	uint32_t granted_at;		/* hdr.number at the last new credit */
+	uint32_t granted;		/* the peer may send numbers below */
+	uint32_t announced;		/* part of 'granted' that was sent */
 	uint32_t limit;			/* the peer takes numbers below this */
-	uint32_t bare;			/* requests posted without a header */
-	uint32_t seen_at;		/* headers sent when a CREDIT came */
+	/* grant in hot.low; if that has none now, a message has told it */
+	uint32_t offered;
 	uint16_t messages;		/* CREDITs sent */
 	uint16_t seen;			/* CREDITs that the peer has seen */
-	uint16_t seen_told;		/* peer's CREDITs, told in a header */
+	uint16_t took;			/* CREDITs of the peer */
+	uint16_t told;			/* part of 'took' that was sent */
 };
 
 struct receiving {
 	struct rdmamsg_msg *inbox, **inbox_tail; /* for rdmamsg_recv_wait() */
 	/* hot */
-	uint64_t head;			/* first half of the last header */
 	uint64_t bytes;
 	uint32_t next;			/* number of the next data message */
 	uint32_t max;			/* payload of a message in one piece */
@@ -165,6 +165,7 @@ struct sending {
 	uint32_t inline_end;		/* hot.len_end if there is no batch */
 	uint32_t copy_max;		/* eager payload bytes */
 	bool can_inline;		/* at least the header */
+	bool compact;			/* PROTO_FEATURE_IMM is in use */
 	bool want_writable;
 	bool want_memory;		/* want_writable for lack of memory */
 	int lack;			/* -errno of the last failed take() */
@@ -349,7 +350,7 @@ static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	uint32_t posted = (uint32_t)h->sq_posted;
 	/* too low a value is harmless for a while, too high a value is not */
-	int32_t credit = (int32_t)(ep->credit.limit - le32toh(h->hdr.number));
+	int32_t credit = (int32_t)(ep->credit.limit - h->number);
 	int32_t room = (int32_t)(ep->lane.sq.done + ep->lane.sq.data - posted);
 
 	room = max(min(room, credit), 0);
@@ -357,33 +358,48 @@ static inline void rdmamsg__tx_room(struct rdmamsg_ep *ep)
 	h->look_at = (int32_t)(h->stop - h->signal_at) < 0 ? h->stop :
 		     h->signal_at;
 }
-/*
- * Returns the credit announced to the peer. Each header carries the credit, so
- * a header sent after the last grant has announced it.
- */
+/* Returns the credit announced to the peer, in a message of either form. */
 static inline uint32_t rdmamsg__announced(struct rdmamsg_ep *ep)
 {
-	if (le32toh(ep->lane.hot.hdr.number) != ep->credit.granted_at)
-		ep->credit.announced = le32toh(ep->lane.hot.hdr.credit);
-	return ep->credit.announced;
+	struct credits *c = &ep->credit;
+
+	if (c->offered && ep->lane.hot.low <= PROTO_NUMBER_MASK) {
+		c->announced += rdmamsg__grant_credits(c->offered);
+		c->told += (uint16_t)rdmamsg__grant_seen(c->offered);
+		c->offered = 0;
+	}
+	return c->announced;
+}
+
+/* The next compact message tells what the peer does not know yet. */
+static inline void rdmamsg__tx_offer(struct rdmamsg_ep *ep)
+{
+	uint32_t announced = rdmamsg__announced(ep);
+	struct credits *c = &ep->credit;
+
+	if (!ep->send.compact)
+		return;
+	c->offered = rdmamsg__grant_encode(c->granted - announced,
+					   (uint16_t)(c->took - c->told));
+	ep->lane.hot.low = c->offered | (ep->lane.hot.number &
+					 PROTO_NUMBER_MASK);
 }
 
 /*
- * Grants credit up to message number 'granted'. The next header that is sent
+ * Grants credit up to message number 'granted'. The next message of this side
  * announces it. If 'worth' or more credits are not announced yet, a CREDIT
  * message becomes due.
  */
 static inline void rdmamsg__rx_grant(struct rdmamsg_ep *ep, uint32_t granted,
 				     uint32_t worth)
 {
-	uint32_t announced = rdmamsg__announced(ep);
+	struct credits *c = &ep->credit;
 
-	if ((int32_t)(granted - le32toh(ep->lane.hot.hdr.credit)) > 0) {
-		ep->lane.hot.hdr.credit = htole32(granted);
-		ep->credit.granted_at = le32toh(ep->lane.hot.hdr.number);
-	}
+	if ((int32_t)(granted - c->granted) > 0)
+		c->granted = granted;
+	rdmamsg__tx_offer(ep);
 	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
-	    le32toh(ep->lane.hot.hdr.credit) - announced >= worth)
+	    c->granted - c->announced >= worth)
 		ep->ctrl.due |= CTRL_CREDIT;
 }
 
@@ -502,11 +518,23 @@ void rdmamsg__op_complete(struct rdmamsg_ep *ep, struct op *op, int status);
 extern const struct lane_events rdmamsg__lane_events;
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
-/* Adds a request to the batch, with its header. */
+/* Adds a message in full form to the batch. */
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 			 uint32_t number, uint32_t tag, struct op *op,
 			 struct rdmamsg_msg *msg, const void *inl,
 			 uint32_t len);
+/* Returns true if a message with this tag is sent in compact form. */
+static inline bool rdmamsg__is_compact(const struct rdmamsg_ep *ep,
+				       uint32_t tag)
+{
+	return ep->send.compact && tag <= PROTO_TAG_MAX;
+}
+/*
+ * Adds a message of the program, in compact form if possible. For the full form,
+ * 'msg' has room for a header before its payload.
+ */
+void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
+		      struct rdmamsg_msg *msg, const void *inl, uint32_t len);
 void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
 		      uint32_t lkey, uint32_t len, uint64_t raddr,
 		      uint32_t rkey);
@@ -536,15 +564,26 @@ void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
 /* Returns the number of the next data message. */
 static inline uint32_t rdmamsg__tx_number(const struct rdmamsg_ep *ep)
 {
-	return le32toh(ep->lane.hot.hdr.number);
+	return ep->lane.hot.number;
 }
 
 static inline uint32_t rdmamsg__tx_next_number(struct rdmamsg_ep *ep)
 {
-	uint32_t number = rdmamsg__tx_number(ep);
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
+	uint32_t number = h->number++;
 
-	ep->lane.hot.hdr.number = htole32(number + 1);
+	h->low = (h->low & ~PROTO_NUMBER_MASK) | (h->number & PROTO_NUMBER_MASK);
 	return number;
+}
+
+/* Takes the number, and returns the immediate data of a compact message. */
+static inline __be32 rdmamsg__tx_imm(struct rdmamsg_ep *ep, uint32_t tag)
+{
+	struct rdmamsg_hot_ep *h = &ep->lane.hot;
+	uint32_t imm = tag << 16 | h->low;
+
+	h->low = ++h->number & PROTO_NUMBER_MASK;
+	return (__be32)htole32(imm);
 }
 
 static inline bool rdmamsg__has_credit(const struct rdmamsg_ep *ep)
@@ -582,11 +621,14 @@ struct rdmamsg_msg *rdmamsg__rx_buffer(struct lane *l, uint32_t count);
 /* A message of an endpoint with a shared receive queue. */
 void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     const struct ibv_wc *wc);
+/* A Write with immediate data has used the receive of msg. */
+void rdmamsg__rx_imm(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     const struct ibv_wc *wc);
 extern struct rdmamsg_ep rdmamsg__nobody;	/* has no receives */
 void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
 static inline uint32_t rdmamsg__granted(const struct rdmamsg_ep *ep)
 {
-	return le32toh(ep->lane.hot.hdr.credit);
+	return ep->credit.granted;
 }
 void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
 void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
@@ -596,13 +638,10 @@ static inline bool rdmamsg__rx_waits(const struct rdmamsg_ep *ep)
 {
 	return ep->rndv.waiting.first;
 }
-static inline enum proto_type rdmamsg__rx_type(const struct rdmamsg_msg *msg)
-{
-	return (enum proto_type)msg->buf[0];
-}
 void rdmamsg__rx_wait_init(struct rdmamsg_ep *ep);
-/* Appends msg, which keeps its credit. */
-void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
+/* Appends msg of this type, which keeps its credit. */
+void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		      enum proto_type type);
 /* Creates a rndv_in for each new announcement. After -ENOMEM, goes on. */
 void rdmamsg__rx_parse(struct rdmamsg_ep *ep);
 /* Removes and returns the first message. */

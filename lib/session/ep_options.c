@@ -18,7 +18,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define EP_FLAGS	(RDMAMSG_EP_SIGNAL_ALL | RDMAMSG_EP_OWN_CQ | \
-			 RDMAMSG_EP_GUARD)
+			 RDMAMSG_EP_GUARD | RDMAMSG_EP_FULL_HEADERS)
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_ep_options, __VA_ARGS__)
 

@@ -113,7 +113,7 @@ static bool is_complete(const struct rdmamsg_ep *ep)
 	const struct rdmamsg_msg *msg = ep->rndv.waiting.first;
 	const struct rndv_in *in;
 
-	if (rdmamsg__rx_type(msg) != PROTO_RNDV)
+	if (msg->type != PROTO_RNDV)
 		return true;
 	if (msg == ep->rndv.waiting.unparsed)
 		return false;
@@ -129,7 +129,7 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 		struct rdmamsg_msg *msg = rdmamsg__rx_next(ep), *large;
 
 		rdmamsg__ep_touch(ep);		/* to grant its credit */
-		switch (rdmamsg__rx_type(msg)) {
+		switch (msg->type) {
 		case PROTO_RNDV:
 			large = take_large(ep);
 			rdmamsg__msg_put(msg);
@@ -163,52 +163,58 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 	ep->lane.rq.spare = -(int32_t)ep->lane.rq.low;
 }
 
-/* Checks and takes 'credit' and 'seen' of a header. */
-static bool take_credit(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+/* Checks and takes the peer's credit, and how many CREDITs it has seen. */
+static bool take_credit(struct rdmamsg_ep *ep, uint32_t credit, uint16_t seen)
 {
 	uint32_t number = rdmamsg__tx_number(ep);
 
-	if (unlikely((int32_t)(hdr->credit - number) > PROTO_DEPTH_MAX)) {
+	if (unlikely((int32_t)(credit - number) > PROTO_DEPTH_MAX)) {
 		rdmamsg__ep_protocol(ep, "a credit of %u at message %u",
-				     hdr->credit, number);
+				     credit, number);
 		return false;
 	}
-	if (unlikely((uint16_t)(ep->credit.messages - hdr->seen) >
-		     CREDIT_MAX)) {
+	if (unlikely((uint16_t)(ep->credit.messages - seen) > CREDIT_MAX)) {
 		rdmamsg__ep_protocol(ep,
 				     "%u CREDIT messages seen, %u were sent",
-				     hdr->seen, ep->credit.messages);
+				     seen, ep->credit.messages);
 		return false;
 	}
-	if ((int32_t)(hdr->credit - ep->credit.limit) > 0)
-		ep->credit.limit = hdr->credit;
-	ep->credit.seen = hdr->seen;
+	if ((int32_t)(credit - ep->credit.limit) > 0)
+		ep->credit.limit = credit;
+	ep->credit.seen = seen;
+	rdmamsg__tx_room(ep);
 	if (unlikely(ep->send.want_writable || ep->send.queued || ep->ctrl.due))
 		rdmamsg__ep_touch(ep);
 	return true;
 }
 
-/* The number of a data message must be the next, and within the credit. */
-static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+/* A data message has come. Its number must be within the credit. */
+static bool take_next(struct rdmamsg_ep *ep)
 {
 	if (unlikely(ep->state < EP_OPEN || ep->close.seen)) {
 		rdmamsg__ep_protocol(ep, "a data message %s", ep->close.seen ?
 				     "after CLOSE" : "before SETUP");
 		return false;
 	}
+	if (unlikely((int32_t)(rdmamsg__announced(ep) - ep->recv.next) <= 0)) {
+		rdmamsg__ep_protocol(ep,
+				     "message %u, credit was given up to %u",
+				     ep->recv.next, ep->credit.announced);
+		return false;
+	}
+	ep->recv.next++;
+	return true;
+}
+
+/* The number in a header must be the next. */
+static bool take_number(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
+{
 	if (unlikely(hdr->number != ep->recv.next)) {
 		rdmamsg__ep_protocol(ep, "message %u where %u was due",
 				     hdr->number, ep->recv.next);
 		return false;
 	}
-	if (unlikely((int32_t)(rdmamsg__announced(ep) - hdr->number) <= 0)) {
-		rdmamsg__ep_protocol(ep,
-				     "message %u, credit was given up to %u",
-				     hdr->number, ep->credit.announced);
-		return false;
-	}
-	ep->recv.next++;
-	return true;
+	return take_next(ep);
 }
 
 /* Handles INVALIDATE. This side's device has invalidated the window. */
@@ -227,20 +233,15 @@ take_window(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	return ep->state < EP_DRAINING;
 }
 
-static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
-		    struct rdmamsg_msg *msg, const struct ibv_wc *wc)
+/* A message of the program, of either form, whose number is taken. */
+static void rx_data(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
-	if (!take_number(ep, hdr))
-		return;
 	if (unlikely(msg->len > ep->opts.max_msg_size)) {
 		rdmamsg__ep_protocol(ep,
 				     "a message of %u bytes, agreed were %u",
 				     msg->len, ep->opts.max_msg_size);
 		return;
 	}
-	if (unlikely(hdr->type == PROTO_INVALIDATE) && !take_window(ep, wc))
-		return;
-	msg->tag = hdr->tag;
 	if (likely(!rdmamsg__rx_waits(ep) && ep->on.on_message)) {
 		ep->st.msgs_received++;
 		deliver_in_place(ep, msg);
@@ -250,25 +251,20 @@ static void rx_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	if (!rdmamsg__rx_waits(ep))
 		deliver(ep, msg);
 	else
-		rdmamsg__rx_wait(ep, msg);
+		rdmamsg__rx_wait(ep, msg, PROTO_DATA);
 }
 
-static void rx_written(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
-		       struct rdmamsg_msg *msg)
+/* The peer's write before this message can be read. */
+static void rx_written(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		       uint32_t value)
 {
-	if (!(ep->connect.features & PROTO_FEATURE_RMA)) {
-		rdmamsg__ep_protocol(ep, "WRITTEN, which was not agreed");
-		return;
-	}
-	if (!take_number(ep, hdr))
-		return;
 	if (!rdmamsg__rx_waits(ep)) {
-		written(ep, hdr->tag);
+		written(ep, value);
 		return;
 	}
-	msg->tag = hdr->tag;
+	msg->tag = value;
 	take_out(ep);
-	rdmamsg__rx_wait(ep, msg);
+	rdmamsg__rx_wait(ep, msg, PROTO_WRITTEN);
 }
 
 /* The announcement stays in its receive buffer until the message is read. */
@@ -280,27 +276,23 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		return;
 	ep->rndv.fetch_count++;
 	take_out(ep);
-	rdmamsg__rx_wait(ep, msg);
+	rdmamsg__rx_wait(ep, msg, PROTO_RNDV);
 	rdmamsg__ep_touch(ep);
 }
 
 /*
- * The peer sends a CREDIT only if fewer than CREDIT_MAX are unseen, by the last
- * 'seen' that it knows. It knows at most that of the last header we have sent.
+ * The peer sends a CREDIT only if fewer than CREDIT_MAX are unseen, by what this
+ * side's messages have told.
  */
 static void rx_credit(struct rdmamsg_ep *ep)
 {
-	uint32_t headers = (uint32_t)ep->lane.hot.sq_posted - ep->credit.bare;
-	uint16_t seen = le16toh(ep->lane.hot.hdr.seen);
-
-	if (headers != ep->credit.seen_at)
-		ep->credit.seen_told = seen;
-	seen++;
-	ep->lane.hot.hdr.seen = htole16(seen);
-	ep->credit.seen_at = headers;
-	if ((uint16_t)(seen - ep->credit.seen_told) > CREDIT_MAX)
-		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u", seen,
-				     ep->credit.seen_told);
+	(void)rdmamsg__announced(ep);	/* brings 'told' up to date */
+	if ((uint16_t)(++ep->credit.took - ep->credit.told) > CREDIT_MAX) {
+		rdmamsg__ep_protocol(ep, "CREDIT message %u, seen %u",
+				     ep->credit.took, ep->credit.told);
+		return;
+	}
+	rdmamsg__tx_offer(ep);
 }
 
 static void rx_ping(struct rdmamsg_ep *ep, uint32_t tag)
@@ -368,7 +360,11 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		rx_close(ep, hdr->tag);
 		break;
 	case PROTO_WRITTEN:
-		rx_written(ep, hdr, msg);
+		if (!(ep->connect.features & PROTO_FEATURE_RMA))
+			rdmamsg__ep_protocol(ep, "WRITTEN, which was not "
+					     "agreed");
+		else if (take_number(ep, hdr))
+			rx_written(ep, msg, hdr->tag);
 		break;
 	case PROTO_SETUP:
 		rdmamsg__ctrl_setup(ep, msg->data, msg->len);
@@ -390,24 +386,26 @@ static bool came_before(const struct rdmamsg_ep *ep)
 	       ep->close.reason.who == RDMAMSG_WHO_DEVICE;
 }
 
-/* Handles each receive that does not take the fast path. */
-static void __attribute__((noinline))
-rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-	 const struct ibv_wc *wc)
+/* DATA or INVALIDATE in full form. */
+static void rx_full_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			 struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
-	uint32_t bytes = wc->byte_len;
+	if (!take_number(ep, hdr))
+		return;
+	if (unlikely(hdr->type == PROTO_INVALIDATE) && !take_window(ep, wc))
+		return;
+	msg->tag = hdr->tag;
+	rx_data(ep, msg);
+}
+
+static void rx_full(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		    const struct ibv_wc *wc)
+{
 	struct proto_hdr hdr;
 
-	ep->st.msgs_received--;		/* counted again when delivered */
-	if (ep->state >= EP_DRAINING && !came_before(ep)) {
-		rdmamsg__ep_touch(ep);
-		return;
-	}
-	if (unlikely(bytes < PROTO_HDR_LEN ||
-		     bytes > ep->lane.recv_pool->buf_size)) {
-		rdmamsg__ep_protocol(ep, "a message of %u bytes: at least %u, "
-				     "at most %zu", bytes, PROTO_HDR_LEN,
-				     ep->lane.recv_pool->buf_size);
+	if (unlikely(wc->byte_len < PROTO_HDR_LEN)) {
+		rdmamsg__ep_protocol(ep, "a message of %u bytes: a header has "
+				     "%u", wc->byte_len, PROTO_HDR_LEN);
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
@@ -420,14 +418,12 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 				     "0x%x", hdr.type, wc->invalidated_rkey);
 		return;
 	}
-	if (!take_credit(ep, &hdr))
+	if (!take_credit(ep, hdr.credit, hdr.seen))
 		return;
-	msg->len = bytes - PROTO_HDR_LEN;
-	rdmamsg__tx_room(ep);
+	msg->data = msg->buf + PROTO_HDR_LEN;
+	msg->len = wc->byte_len - PROTO_HDR_LEN;
 	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE)) {
-		if (likely(hdr.type == PROTO_DATA))
-			memcpy(&ep->recv.head, msg->buf, sizeof(ep->recv.head));
-		rx_data(ep, &hdr, msg, wc);
+		rx_full_data(ep, &hdr, msg, wc);
 		return;
 	}
 	/* an answer, or the next step of closing, may be due */
@@ -443,27 +439,99 @@ rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		rdmamsg__rx_refill(ep);
 }
 
+static void rx_compact(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		       const struct ibv_wc *wc)
+{
+	const uint32_t imm = le32toh((uint32_t)wc->imm_data);
+	const struct credits *c = &ep->credit;
+
+	if (unlikely(!ep->send.compact)) {
+		rdmamsg__ep_protocol(ep, "immediate data, which was not agreed "
+				     "or comes before SETUP");
+		return;
+	}
+	if (unlikely((imm ^ ep->recv.next) & PROTO_NUMBER_MASK)) {
+		rdmamsg__ep_protocol(ep, "message %u (modulo 16) where %u was "
+				     "due", imm & PROTO_NUMBER_MASK,
+				     ep->recv.next);
+		return;
+	}
+	if (!take_credit(ep, c->limit + rdmamsg__grant_credits(imm),
+			 (uint16_t)(c->seen + rdmamsg__grant_seen(imm))) ||
+	    !take_next(ep))
+		return;
+	msg->data = msg->buf;
+	msg->len = wc->byte_len;
+	msg->tag = imm >> 16;
+	rx_data(ep, msg);
+}
+
+/* Returns false if the endpoint has ended and no longer takes messages. */
+static bool takes(struct rdmamsg_ep *ep)
+{
+	if (likely(ep->state < EP_DRAINING || came_before(ep)))
+		return true;
+	rdmamsg__ep_touch(ep);
+	return false;
+}
+
+/* Handles each Send that does not take the fast path. */
+static void __attribute__((noinline))
+rx_other(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+	 const struct ibv_wc *wc)
+{
+	ep->st.msgs_received--;		/* counted again when delivered */
+	if (!takes(ep))
+		return;
+	if (unlikely(wc->byte_len > ep->lane.recv_pool->buf_size))
+		rdmamsg__ep_protocol(ep, "a message of %u bytes: at most %zu",
+				     wc->byte_len,
+				     ep->lane.recv_pool->buf_size);
+	else if (wc->wc_flags & IBV_WC_WITH_IMM)
+		rx_compact(ep, msg, wc);
+	else
+		rx_full(ep, msg, wc);
+}
+
 /*
- * The next receive has completed successfully. Fast path: if the first half of
- * the header equals the last one, type, credit and 'seen' have not changed. In
- * a state in which messages cannot be delivered at once, recv.end is 0.
+ * A Write with immediate data has used a receive, but not its buffer. It is a
+ * data message without a tag.
+ */
+void rdmamsg__rx_imm(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     const struct ibv_wc *wc)
+{
+	ep->st.msgs_received--;		/* not a message of the program */
+	if (!takes(ep))
+		return;
+	if (!(ep->connect.features & PROTO_FEATURE_RMA) || !ep->send.compact)
+		rdmamsg__ep_protocol(ep, "a write with immediate data, which "
+				     "was not agreed");
+	else if (take_next(ep))
+		rx_written(ep, msg, le32toh((uint32_t)wc->imm_data));
+}
+
+/*
+ * The next receive has completed successfully. Fast path: a compact message that
+ * grants nothing. In a state in which messages cannot be delivered at once,
+ * recv.end is 0.
  */
 static inline __attribute__((always_inline)) void
 rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
-	uint32_t len = wc->byte_len - PROTO_HDR_LEN;	/* too short: wraps */
-	struct { uint64_t head; uint32_t number, tag; } hdr;
+	const uint32_t imm = le32toh((uint32_t)wc->imm_data);
 
-	memcpy(&hdr, msg->buf, sizeof(hdr));
-	if (unlikely(hdr.head != ep->recv.head || len >= ep->recv.end ||
-		     le32toh(hdr.number) != ep->recv.next ||
+	if (unlikely(!(wc->wc_flags & IBV_WC_WITH_IMM) ||
+		     (imm & PROTO_IMM_MASK) !=
+		     (ep->recv.next & PROTO_NUMBER_MASK) ||
+		     wc->byte_len >= ep->recv.end ||
 		     ep->recv.next == ep->credit.announced)) {
 		rx_other(ep, msg, wc);
 		return;
 	}
 	ep->recv.next++;
-	msg->tag = le32toh(hdr.tag);
-	msg->len = len;
+	msg->tag = imm >> 16;
+	msg->len = wc->byte_len;
+	msg->data = msg->buf;
 	deliver_in_place(ep, msg);
 }
 
@@ -528,6 +596,17 @@ static void rx_failed(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
+/* A Write with immediate data has used the next receive. */
+static void written_imm(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
+{
+	struct rx_slot *slot = ep->lane.rq.head;
+
+	if (--ep->lane.rq.spare < 0 && !running_low(ep))
+		return;
+	ep->lane.rq.head = (struct rx_slot *)slot->wr.next;
+	rdmamsg__rx_imm(ep, slot->msg, wc);
+}
+
 /*
  * Returns true if a Send has filled the receive. An RDMA Write with immediate
  * data also uses up a receive, but does not write its buffer, which may have a
@@ -577,9 +656,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		return;
 	}
 	if (unlikely(!is_send(ctx, wc))) {
-		rx_failed(ep);
-		if (ep->state < EP_DRAINING)
-			rdmamsg__ep_protocol(ep, "a write with immediate data");
+		written_imm(ep, wc);
 		return;
 	}
 	ctx->last = ep;

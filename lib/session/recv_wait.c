@@ -24,7 +24,7 @@ void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
 	struct rdmamsg_msg *msg;
 
 	while ((msg = ep->rndv.waiting.unparsed)) {
-		int err = rdmamsg__rx_type(msg) == PROTO_RNDV ?
+		int err = msg->type == PROTO_RNDV ?
 			  rdmamsg__try(rdmamsg__rndv_in_new(ep, msg)) : 0;
 
 		if (err) {
@@ -35,10 +35,12 @@ void rdmamsg__rx_parse(struct rdmamsg_ep *ep)
 	}
 }
 
-void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		      enum proto_type type)
 {
 	bool first = !rdmamsg__rx_waits(ep);
 
+	msg->type = (uint8_t)type;
 	msg->next = NULL;
 	*ep->rndv.waiting.last = msg;
 	ep->rndv.waiting.last = &msg->next;

@@ -22,6 +22,7 @@
 #include "session/window.h"
 #include "wire/proto.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -149,13 +150,17 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
 	}
 }
 
+/* Gather entries of one request. */
+static uint32_t entries_max(const struct rdmamsg_ep *ep)
+{
+	return min(ep->lane.cap.max_send_sge, (uint32_t)RDMAMSG_SEGMENTS_MAX);
+}
+
 /* Fills one request with the next part of the gather entries. */
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 		       struct tx_entry *e)
 {
-	uint32_t limit = min(ep->lane.cap.max_send_sge,
-			     (uint32_t)RDMAMSG_SEGMENTS_MAX);
-	uint32_t len = 0, n = 0;
+	uint32_t limit = entries_max(ep), len = 0, n = 0;
 
 	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
 		limit = min(limit,
@@ -232,15 +237,37 @@ static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
 	}
 }
 
+/*
+ * Returns true if the next request is the last and carries the value. A Write
+ * with immediate data cannot tell the peer that its CREDITs were seen, and the
+ * peer may wait for that. If so, WRITTEN follows the writes instead.
+ */
+static bool takes_value(struct rdmamsg_ep *ep, const struct rma *r)
+{
+	if (likely(!r->notify) || !ep->send.compact)
+		return false;
+	(void)rdmamsg__announced(ep);	/* brings 'told' up to date */
+	return ep->credit.took == ep->credit.told &&
+	       (fits_inline(ep, r) || (r->left <= ep->lane.chunk &&
+				       r->entries - r->at <= entries_max(ep)));
+}
+
 static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, &r->op);
+	const bool value = takes_value(ep, r);
 	uint32_t len;
 
 	e->wr.send_flags &= IBV_SEND_SIGNALED;
 	if (r->fence && !r->begun)
 		e->wr.send_flags |= IBV_SEND_FENCE;
 	len = fill(ep, r, e);
+	if (value) {
+		e->wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		e->wr.imm_data = (__be32)htole32(r->value);
+		(void)rdmamsg__tx_next_number(ep);
+		r->notify = false;
+	}
 	r->begun = true;
 	r->posted++;
 	r->raddr += len;
@@ -271,7 +298,8 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 
 	ctx->loop.in_callback++;	/* batch the requests that follow */
 	while ((r->left || !r->begun) && has_room(ep) &&
-	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)))
+	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
+	       (!takes_value(ep, r) || rdmamsg__has_credit(ep)))
 		post_next(ep, r);
 	if (r->notify && r->begun && !r->left && has_room(ep) &&
 	    rdmamsg__has_credit(ep)) {

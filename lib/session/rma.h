@@ -47,10 +47,10 @@ struct rma {
 	bool counted;			/* requests count in reads.free */
 	bool fence;
 	bool no_cpu;			/* a dmabuf, cannot be copied */
-	bool notify;			/* WRITTEN must still be sent */
+	bool notify;			/* 'value' must still be sent */
 	/* rdmamsg__tx_empty() behind the reads */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
-	uint32_t value;			/* of WRITTEN */
+	uint32_t value;			/* of on_written */
 	uint32_t posted;		/* requests outstanding */
 	uint64_t raddr;			/* of the next request */
 	uint64_t left;

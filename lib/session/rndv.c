@@ -103,7 +103,7 @@ void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 		wire.keys[i].addr = r->addr[i];
 		wire.keys[i].len = r->len[i];
 	}
-	len = rdmamsg__rndv_encode(&wire, op->msg->buf + PROTO_HDR_LEN);
+	len = rdmamsg__rndv_encode(&wire, op->msg->data);
 	r->since = rdmamsg__now_ms();
 	list_add_tail(&ep->rndv.out, &op->node);
 	rdmamsg__rndv_more(ep);

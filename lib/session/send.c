@@ -97,16 +97,20 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 /* Posts an accepted operation whose turn has come. */
 static void launch(struct rdmamsg_ep *ep, struct op *op)
 {
-	op->number = rdmamsg__tx_next_number(ep);
 	ep->lane.hot.bytes_sent += op->len;
 	if (op->kind == OP_RNDV) {
 		ep->st.sent_rendezvous++;
+		op->number = rdmamsg__tx_next_number(ep);
 		rdmamsg__rndv_announce(ep, op);
 		return;
 	}
 	ep->st.sent_eager++;
-	rdmamsg__tx_message(ep, op->invalidate ? PROTO_INVALIDATE : PROTO_DATA,
-			    op->number, op->tag, op, op->msg, NULL, op->len);
+	if (unlikely(op->invalidate))
+		rdmamsg__tx_message(ep, PROTO_INVALIDATE,
+				    rdmamsg__tx_next_number(ep), op->tag, op,
+				    op->msg, NULL, op->len);
+	else
+		rdmamsg__tx_data(ep, op->tag, op, op->msg, NULL, op->len);
 }
 
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
@@ -211,8 +215,7 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 	}
 	ep->st.sent_inline++;
 	ep->lane.hot.bytes_sent += a->len;
-	rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep),
-			    a->tag, op, NULL, data, a->len);
+	rdmamsg__tx_data(ep, a->tag, op, NULL, data, a->len);
 	return 0;
 }
 
@@ -227,7 +230,7 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
 	}
-	gather(op->msg->buf + PROTO_HDR_LEN, a);
+	gather(op->msg->data, a);
 	ep->st.bytes_copied += a->len;
 	fill_op(op, OP_EAGER, a);
 	accept_op(ep, op, a->now);
@@ -336,18 +339,17 @@ int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	struct tx_entry *e;
 
-	/* fast path: no cookie, a small message, and room for it */
+	/* fast path: no cookie, a small message and tag, and room for it */
 	if (unlikely(!ep || !buf || cookie || len >= ep->send.end ||
-		     (uint32_t)h->sq_posted == h->stop))
+		     tag > PROTO_TAG_MAX || (uint32_t)h->sq_posted == h->stop))
 		return send_other(ep, buf, len, tag, cookie);
 	if (!ep->ctx->loop.in_callback)
 		return send_now(ep, buf, len, tag);
 
 	e = rdmamsg__tx_add(ep);
-	memcpy(&e->hdr, &h->hdr, PROTO_HDR_LEN);
-	e->hdr.tag = htole32(tag);
-	e->sge.length = PROTO_HDR_LEN + (uint32_t)len;
-	h->hdr.number = htole32(le32toh(h->hdr.number) + 1);
+	e->wr.imm_data = rdmamsg__tx_imm(ep, tag);
+	e->wr.num_sge = len != 0;
+	e->sge.length = (uint32_t)len;
 	h->bytes_sent += len;
 	memcpy(e->data, buf, len);
 	return 0;
@@ -431,6 +433,14 @@ int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 	return send_segments(ep, &a);
 }
 
+/* Returns true if the buffer has room for what its form puts before it. */
+static bool has_room(const struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg,
+		     uint32_t tag)
+{
+	return rdmamsg__is_compact(ep, tag) ||
+	       msg->data - msg->buf >= PROTO_HDR_LEN;
+}
+
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie)
 {
@@ -456,7 +466,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	a.len = msg->len;
 	a.now = ret;
 	if (msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
-	    msg->dev == ep->lane.dev) {
+	    msg->dev == ep->lane.dev && has_room(ep, msg, tag)) {
 		op = rdmamsg__op_get(ep);
 		if (unlikely(!op))
 			return rdmamsg__tx_again(ep);

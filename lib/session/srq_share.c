@@ -94,8 +94,7 @@ int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
 		ep->rndv.shares->posted += rdmamsg__srq_place(&q->account);
 	ep->connect.lobby = false;
 	ep->lane.share = floor;
-	ep->credit.announced = ep->recv.next + floor;
-	ep->lane.hot.hdr.credit = htole32(ep->credit.announced);
+	ep->credit.granted = ep->credit.announced = ep->recv.next + floor;
 	return 0;
 }
 
@@ -257,12 +256,11 @@ static void take(struct srq *q, struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_touch(ep);
 		return;
 	}
-	if (unlikely(wc->opcode != IBV_WC_RECV)) {
-		rdmamsg__ep_protocol(ep, "a write with immediate data");
-		return;
-	}
 	ep->lane.rq.posts++;
-	rdmamsg__rx_msg(ep, rdmamsg__srq_current(q), wc);
+	if (unlikely(wc->opcode != IBV_WC_RECV))
+		rdmamsg__rx_imm(ep, rdmamsg__srq_current(q), wc);
+	else
+		rdmamsg__rx_msg(ep, rdmamsg__srq_current(q), wc);
 	if (ep->recv.next == number)
 		return;
 	out = rdmamsg__granted(ep) - number;

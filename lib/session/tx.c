@@ -78,19 +78,25 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 	const struct proto_hdr hdr = {
-		.type = (uint8_t)type, .seen = le16toh(ep->lane.hot.hdr.seen),
-		.credit = rdmamsg__granted(ep), .number = number, .tag = tag,
+		.type = (uint8_t)type, .seen = ep->credit.took,
+		.credit = ep->credit.granted, .number = number, .tag = tag,
 	};
 
-	ep->credit.bare--;
-	ep->credit.announced = hdr.credit;
+	ep->credit.announced = ep->credit.granted;
+	ep->credit.told = ep->credit.took;
+	ep->credit.offered = 0;
+	ep->lane.hot.low &= PROTO_NUMBER_MASK;
+	e->wr.opcode = IBV_WR_SEND;
 	if (msg) {
-		rdmamsg__hdr_encode(&hdr, msg->buf);
-		e->sge.addr = (uintptr_t)msg->buf;
+		uint8_t *at = msg->data - PROTO_HDR_LEN;
+
+		rdmamsg__hdr_encode(&hdr, at);
+		e->sge.addr = (uintptr_t)at;
 		e->sge.lkey = msg->lkey;
 		e->wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
 	} else {
 		rdmamsg__hdr_encode(&hdr, &e->hdr);
+		e->sge.addr = (uintptr_t)&e->hdr;
 		if (len)
 			memcpy(e->data, inl, len);
 	}
@@ -105,6 +111,36 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	if (op && (op->cookie || op->kind != OP_EAGER))
 		ep->ctx->tx->signal = true;
 	rdmamsg__tx_end(ep);
+}
+
+static void tx_compact(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
+		       struct rdmamsg_msg *msg, const void *inl, uint32_t len)
+{
+	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
+
+	e->wr.imm_data = rdmamsg__tx_imm(ep, tag);
+	if (msg) {
+		e->sge.addr = (uintptr_t)msg->data;
+		e->sge.lkey = msg->lkey;
+		e->wr.send_flags &= ~(unsigned int)IBV_SEND_INLINE;
+	} else if (len) {
+		memcpy(e->data, inl, len);
+	}
+	e->sge.length = len;
+	e->wr.num_sge = len != 0;
+	if (op && op->cookie)
+		ep->ctx->tx->signal = true;
+	rdmamsg__tx_end(ep);
+}
+
+void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
+		      struct rdmamsg_msg *msg, const void *inl, uint32_t len)
+{
+	if (likely(rdmamsg__is_compact(ep, tag)))
+		tx_compact(ep, tag, op, msg, inl, len);
+	else
+		rdmamsg__tx_message(ep, PROTO_DATA, rdmamsg__tx_next_number(ep),
+				    tag, op, msg, inl, len);
 }
 
 void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,

@@ -49,9 +49,9 @@ static inline struct tx_entry *rdmamsg__tx_begin(struct rdmamsg_ep *ep,
 	}
 	if (unlikely(ep->lane.hot.signal_every == 1))
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
+	e->wr.num_sge = 1;		/* 0 after an empty inline message */
 	ep->ctx->tx->odd = true;
 	ep->st.sent_inline--;		/* by default all count as inline */
-	ep->credit.bare++;
 	return e;
 }
 static inline void rdmamsg__tx_end(struct rdmamsg_ep *ep)

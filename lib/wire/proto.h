@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PROTO_VERSION		1
+#define PROTO_VERSION		2
 #define PROTO_MAGIC		0x47534d52u	/* "RMSG" on the wire */
 #define PROTO_HELLO_LEN		24
 #define PROTO_HELLO_DATA_MAX	32
@@ -81,6 +81,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
 /* This side may have too few receives for the credits that it has granted. */
 #define PROTO_FEATURE_OVERCOMMIT 4u
+/* This side sends and takes immediate data: compact messages, WRITE_IMM. */
+#define PROTO_FEATURE_IMM	8u
 
 struct proto_hello {
 	uint8_t lowest;
@@ -105,7 +107,37 @@ int rdmamsg__hello_decode(struct proto_hello *h, const void *buf, size_t len);
 int rdmamsg__hello_version(const struct proto_hello *peer);
 
 /*
- * Message header, at the start of every message.
+ * A message has a compact or a full form. In compact form the message is its
+ * payload alone, sent with immediate data (little-endian):
+ *
+ *  31..16 tag   15..6 new credits   5..4 new CREDITs seen   3..0 number
+ *
+ * 'New' means since the sender's last message of either form. The transport
+ * delivers in order, so the last four bits of the number are enough to notice a
+ * message that the transport has lost or doubled.
+ */
+#define PROTO_TAG_MAX		0xffffu		/* of a compact message */
+#define PROTO_GRANT_MAX		0x3ffu		/* credits in one of them */
+#define PROTO_NUMBER_MASK	0xfu
+#define PROTO_IMM_MASK		0xffffu		/* all but the tag */
+
+/* Bits 15 to 4. */
+static inline uint32_t rdmamsg__grant_encode(uint32_t credits, uint32_t seen)
+{
+	return (credits < PROTO_GRANT_MAX ? credits : PROTO_GRANT_MAX) << 6 |
+	       seen << 4;
+}
+static inline uint32_t rdmamsg__grant_credits(uint32_t imm)
+{
+	return imm >> 6 & PROTO_GRANT_MAX;
+}
+static inline uint32_t rdmamsg__grant_seen(uint32_t imm)
+{
+	return imm >> 4 & 3;
+}
+
+/*
+ * Message header, at the start of each message in full form.
  *
  *  0 u8 type  1 u8 flags  2 u16 seen  4 u32 credit  8 u32 number  12 u32 tag
  *

@@ -99,6 +99,18 @@ static inline uint32_t gather(uint8_t *dst, const struct ibv_send_wr *wr)
 	return len;
 }
 
+/* Adds immediate data to the last completion. */
+static inline void add_imm(struct ibv_cq *ibv, const struct ibv_send_wr *wr)
+{
+	struct null_cq *cq = (struct null_cq *)ibv;
+	struct ibv_wc *wc = &cq->ring[(cq->tail - 1) & cq->mask];
+
+	if (wr->opcode == IBV_WR_SEND)
+		return;
+	wc->imm_data = wr->imm_data;
+	wc->wc_flags = IBV_WC_WITH_IMM;
+}
+
 static inline enum ibv_wc_status do_send(struct null_qp *qp,
 					 const struct ibv_send_wr *wr)
 {
@@ -112,6 +124,23 @@ static inline enum ibv_wc_status do_send(struct null_qp *qp,
 	r = &peer->recvs[peer->head++ & peer->mask];
 	complete(peer->ibv.recv_cq, &peer->ibv, r->wr_id, IBV_WC_SUCCESS,
 		 IBV_WC_RECV, gather(r->addr, wr));
+	add_imm(peer->ibv.recv_cq, wr);
+	return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status write_imm(struct null_qp *qp,
+				    const struct ibv_send_wr *wr)
+{
+	struct null_qp *peer = qp->peer;
+
+	if (!peer || peer->ibv.state == IBV_QPS_ERR)
+		return IBV_WC_RETRY_EXC_ERR;
+	if (peer->head == peer->tail)
+		return IBV_WC_RNR_RETRY_EXC_ERR;
+	complete(peer->ibv.recv_cq, &peer->ibv,
+		 peer->recvs[peer->head++ & peer->mask].wr_id, IBV_WC_SUCCESS,
+		 IBV_WC_RECV_RDMA_WITH_IMM, 0);
+	add_imm(peer->ibv.recv_cq, wr);
 	return IBV_WC_SUCCESS;
 }
 
@@ -137,6 +166,9 @@ static enum ibv_wc_status null_do(struct null_qp *qp,
 	case IBV_WR_RDMA_WRITE:
 		(void)gather(remote, wr);
 		return IBV_WC_SUCCESS;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		(void)gather(remote, wr);
+		return write_imm(qp, wr);
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
@@ -145,8 +177,9 @@ static enum ibv_wc_status null_do(struct null_qp *qp,
 static inline __attribute__((always_inline)) void
 null_run(struct null_qp *qp, const struct ibv_send_wr *wr)
 {
-	enum ibv_wc_status status = wr->opcode == IBV_WR_SEND &&
-				    qp->ibv.state != IBV_QPS_ERR ?
+	bool send = wr->opcode == IBV_WR_SEND_WITH_IMM ||
+		    wr->opcode == IBV_WR_SEND;
+	enum ibv_wc_status status = send && qp->ibv.state != IBV_QPS_ERR ?
 				    do_send(qp, wr) : null_do(qp, wr);
 
 	if (wr->send_flags & IBV_SEND_SIGNALED || qp->all_signaled || status)

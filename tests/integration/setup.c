@@ -214,7 +214,7 @@ static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 	assert_int_equal(c.qp_num, s.peer_qp_num);
 	assert_int_equal(s.qp_num, c.peer_qp_num);
 	assert_memory_equal(c.session, s.session, sizeof(c.session));
-	assert_int_equal(c.version, 1);
+	assert_int_equal(c.version, 2);
 	assert_int_equal(c.mtu, 4096);
 	assert_int_equal(c.port, 1);
 	assert_string_equal(c.device, test_device());

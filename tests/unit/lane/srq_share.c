@@ -82,6 +82,15 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_msg_free(msg);
 }
 
+static unsigned int written_count;
+static uint32_t written_value;
+
+static void on_written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	written_count++;
+	written_value = value;
+}
+
 static void on_up(struct rdmamsg_ep *ep)
 {
 	on_connected(ep);
@@ -94,7 +103,7 @@ static void on_up(struct rdmamsg_ep *ep)
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_up,
 	.on_message = on_message, .on_complete = on_complete,
-	.on_closed = on_closed,
+	.on_closed = on_closed, .on_written = on_written,
 };
 
 static struct rdmamsg_ep_options opts, client_opts;
@@ -146,7 +155,7 @@ static int set_up(void **state)
 	};
 	client_opts = opts;
 	client_opts.user = &client;
-	accepted = connected = kept_count = 0;
+	accepted = connected = kept_count = written_count = 0;
 	keeps = NULL;
 	hidden = as_write = astray = false;
 	return 0;
@@ -189,7 +198,7 @@ static void send_at_once(struct rdmamsg_ep *ep, unsigned int n)
 	unsigned int acked = client.sent + n, end = server.messages + n;
 	uint64_t late = rdmamsg__now_ms() + WAIT_MS;
 
-	WAIT_FOR(ep->credit.limit - le32toh(ep->lane.hot.hdr.number) >= n);
+	WAIT_FOR(ep->credit.limit - ep->lane.hot.number >= n);
 	for (unsigned int i = 0; i < n; i++)
 		assert_int_equal(rdmamsg_send(ep, "x", 1, 0, ep), 0);
 	while (client.sent < acked) {
@@ -286,9 +295,26 @@ static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 	rdmamsg_ep_release(ends[0]);
 }
 
-/* Nothing of it can be a message, whatever is in the buffer. */
+/* The buffer of the receive may have a message of another endpoint. */
 static void write__with_immediate_data_IS_NO_MESSAGE(void **state)
 {
+	serve(64, 16, 0);
+	join();
+	as_write = true;
+	assert_int_equal(rdmamsg_send(clients[0], "x", 1, 5, NULL), 0);
+	WAIT_FOR(written_count);
+	as_write = false;
+	assert_int_equal(server.messages, 0);
+	assert_int_equal(written_count, 1);
+	assert_int_equal(written_value, 5 << 16);
+	assert_int_equal(rdmamsg_send(clients[0], "x", 1, 0, NULL), 0);
+	WAIT_FOR(server.messages == 1);
+}
+
+/* With full headers, immediate data is not agreed. */
+static void write__with_immediate_data_not_agreed_ENDS(void **state)
+{
+	opts.flags = RDMAMSG_EP_FULL_HEADERS;
 	serve(64, 16, 0);
 	join();
 	rdmamsg_ep_hold(ends[0]);
@@ -297,6 +323,7 @@ static void write__with_immediate_data_IS_NO_MESSAGE(void **state)
 	WAIT_FOR(server.closed);
 	as_write = false;
 	assert_int_equal(server.messages, 0);
+	assert_int_equal(written_count, 0);
 	assert_int_equal(rdmamsg_ep_reason(ends[0])->cause,
 			 RDMAMSG_CAUSE_PROTOCOL);
 	rdmamsg_ep_release(ends[0]);
@@ -361,6 +388,7 @@ int main(void)
 		TEST(rendezvous__without_receives_for_answers_ONE_AT_A_TIME),
 		TEST(messages__of_one_that_ends_ARE_ITS_OWN),
 		TEST(write__with_immediate_data_IS_NO_MESSAGE),
+		TEST(write__with_immediate_data_not_agreed_ENDS),
 		TEST(message__of_no_endpoint_IS_COUNTED),
 		TEST(credits__of_messages_that_wait_STAY_USED),
 		TEST(answers__to_rendezvous_HAVE_RECEIVES),
