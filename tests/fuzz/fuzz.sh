@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- frame header hello key oob setup soft
+[ $# -gt 0 ] || set -- doctor frame header hello key oob setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -26,11 +26,13 @@ for target in "$@"; do
 	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
 			-exec grep -L '^int main' {} +)
 		sources="$sources $top/lib/base/handles.c" ;;
+	doctor)	sources=$top/samples/doctor/parse.c ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \
+		-I"$top/samples/doctor" \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o "$tmp/$target" \
 		"$top/tests/fuzz/$target.c" $sources -lpthread

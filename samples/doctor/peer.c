@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The steps to a peer. The first step that is wrong is the last. */
+#include "doctor.h"
+#include "parse.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define WAIT_MS		10000
+#define ROUNDS		101
+#define SMALL		64u
+#define LARGE		((size_t)1 << 20)
+#define LARGE_ROUNDS	8
+
+struct visit {
+	const struct facts *facts;
+	char host[256], service[32];
+	char text[INET6_ADDRSTRLEN];	/* the address of the host */
+	struct sockaddr_storage to, from;
+	socklen_t to_len;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	struct used own, theirs;
+};
+
+/* ---- address and route ------------------------------------------------ */
+
+static void write_address(const struct sockaddr_storage *ss, char *buf,
+			  socklen_t size)
+{
+	buf[0] = 0;
+	(void)getnameinfo((const struct sockaddr *)ss, sizeof(*ss), buf, size,
+			  NULL, 0, NI_NUMERICHOST);
+}
+
+static bool resolve(struct visit *v)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
+	struct addrinfo *list;
+	struct finding *f;
+	int ret = getaddrinfo(v->host, v->service, &hints, &list);
+
+	if (ret) {
+		f = found(v->host, WRONG, "%s", gai_strerror(ret));
+		if (ret == EAI_SERVICE)
+			mend(f, "use the number of a port");
+		else
+			mend(f, "getent hosts %s; add the name to /etc/hosts, "
+			     "or use an address", v->host);
+		return false;
+	}
+	v->to_len = list->ai_addrlen;
+	memcpy(&v->to, list->ai_addr, list->ai_addrlen);
+	freeaddrinfo(list);
+	write_address(&v->to, v->text, sizeof(v->text));
+	found(v->host, OK, "%s", v->text);
+	return true;
+}
+
+static void gid_of(const struct sockaddr_storage *ss, uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (ss->ss_family == AF_INET) {
+		memcpy(gid, mapped, 12);
+		memcpy(gid + 12, &((const struct sockaddr_in *)(const void *)
+				   ss)->sin_addr, 4);
+	} else {
+		memcpy(gid, &((const struct sockaddr_in6 *)(const void *)
+			      ss)->sin6_addr, 16);
+	}
+}
+
+static bool is_loopback(const uint8_t gid[16])
+{
+	return !memcmp(gid, &in6addr_loopback, 16) ||
+	       (!memcmp(gid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f", 13));
+}
+
+/* The network device that has the address, or "". */
+static void netdev_of(const struct sockaddr_storage *ss, char *buf,
+		      size_t size)
+{
+	struct ifaddrs *list;
+	struct sockaddr_storage one;
+	uint8_t wanted[16], gid[16];
+
+	buf[0] = 0;
+	gid_of(ss, wanted);
+	if (getifaddrs(&list))
+		return;
+	for (struct ifaddrs *a = list; a; a = a->ifa_next) {
+		if (!a->ifa_addr || a->ifa_addr->sa_family != ss->ss_family)
+			continue;
+		memcpy(&one, a->ifa_addr, ss->ss_family == AF_INET ?
+		       sizeof(struct sockaddr_in) :
+		       sizeof(struct sockaddr_in6));
+		gid_of(&one, gid);
+		if (!memcmp(gid, wanted, sizeof(gid)))
+			snprintf(buf, size, "%s", a->ifa_name);
+	}
+	freeifaddrs(list);
+}
+
+/* Asks the kernel without sending. Returns 0 or -errno. */
+static int find_source(struct visit *v)
+{
+	int fd = socket(v->to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+	socklen_t len = sizeof(v->from);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)&v->to, v->to_len) ||
+	    getsockname(fd, (struct sockaddr *)&v->from, &len))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* The port with this GID or network device. IPoIB addresses are in no GID. */
+static const struct port *port_of(const struct facts *f, bool soft,
+				  const uint8_t gid[16], const char *netdev)
+{
+	for_each_device(d, f)
+		for_each_port(p, d) {
+			if (d->soft != soft)
+				continue;
+			if (!strcmp(p->netdev, netdev))
+				return p;
+			for (uint32_t i = 0; i < p->ngids; i++)
+				if (!memcmp(p->gids[i].raw, gid, 16) ||
+				    !strcmp(p->gids[i].netdev, netdev))
+					return p;
+		}
+	return NULL;
+}
+
+static bool has_infiniband(const struct facts *f)
+{
+	for_each_device(d, f)
+		for_each_port(p, d)
+			if (!d->soft && !p->ethernet)
+				return true;
+	return false;
+}
+
+static bool asked_for_soft(void)
+{
+	const char *asked = getenv("RDMAMSG_DEVICE");
+
+	return asked && (!strcmp(asked, "soft") || !strcmp(asked, "soft0"));
+}
+
+/* Says through what the host is reached, or that nothing leads there. */
+static bool judge_device(struct visit *v, const char *netdev)
+{
+	const struct port *p;
+	struct finding *f;
+	uint8_t gid[16];
+	char from[64];
+
+	gid_of(&v->from, gid);
+	write_address(&v->from, from, sizeof(from));
+	p = port_of(v->facts, asked_for_soft(), gid, netdev);
+	if (!p && is_loopback(gid))
+		p = port_of(v->facts, true, gid, netdev);
+	if (p && port_is_active(p)) {
+		found(v->host, OK, "through %s from %s, device %s", netdev,
+		      from, p->device->name);
+		return true;
+	}
+	if (!p && has_infiniband(v->facts)) {
+		found(v->host, OK, "through %s from %s", netdev, from);
+		return true;
+	}
+	if (p) {
+		f = found(v->host, WRONG, "through %s from %s, but port %u of "
+			  "%s is not active", netdev, from, p->number,
+			  p->device->name);
+		mend_port(f, p);
+		return false;
+	}
+	f = found(v->host, WRONG, "through %s from %s, which has no RDMA "
+		  "device", netdev, from);
+	mend(f, "rdma link add rxe_%s type rxe netdev %s; within this host: "
+	     "RDMAMSG_DEVICE=soft", netdev, netdev);
+	return false;
+}
+
+static bool route(struct visit *v)
+{
+	int ret = find_source(v);
+	struct finding *f;
+	char netdev[32];
+
+	if (ret) {
+		f = found(v->host, WRONG, "no route to %s: %s", v->text,
+			  strerror(-ret));
+		mend(f, "ip route add %s via GATEWAY", v->text);
+		return false;
+	}
+	netdev_of(&v->from, netdev, sizeof(netdev));
+	return judge_device(v, netdev[0] ? netdev : "an unknown device");
+}
+
+/* ---- connecting ------------------------------------------------------- */
+
+static void mend_connect(struct finding *f, const struct visit *v,
+			 enum rdmamsg_cause cause)
+{
+	switch (cause) {
+	case RDMAMSG_CAUSE_REFUSED:
+	case RDMAMSG_CAUSE_REJECTED:
+	case RDMAMSG_CAUSE_PROTOCOL:
+	case RDMAMSG_CAUSE_VERSION:
+		mend(f, "there: rdmamsg-doctor --serve -p %s", v->service);
+		break;
+	case RDMAMSG_CAUSE_UNREACHABLE:
+	case RDMAMSG_CAUSE_TIMEOUT:
+	case RDMAMSG_CAUSE_TRANSPORT:
+		mend(f, "ping %s; there: rdmamsg-doctor; between: let UDP port "
+		     "4791 of RoCE v2 pass", v->text);
+		break;
+	default:
+		mend(f, "RDMAMSG_LOG=debug rdmamsg-doctor %s", v->host);
+	}
+}
+
+static bool reach(struct visit *v)
+{
+	struct finding *f;
+
+	if (!rdmamsg_connect_wait(v->ctx, v->host, v->service, NULL, WAIT_MS,
+				  &v->ep)) {
+		found(v->host, OK, "connected to port %s", v->service);
+		return true;
+	}
+	f = found(v->host, WRONG, "%s", rdmamsg_error());
+	mend_connect(f, v, rdmamsg_wait_reason(v->ctx)->cause);
+	return false;
+}
+
+/* Adds a finding about a connection that has failed. */
+static bool broken(const struct visit *v)
+{
+	struct finding *f = found(v->host, WRONG, "%s", rdmamsg_error());
+
+	mend(f, "there: rdmamsg-doctor --serve -p %s", v->service);
+	return false;
+}
+
+static bool ask_report(struct visit *v)
+{
+	struct rdmamsg_msg *msg;
+	struct finding *f;
+	bool good;
+
+	used_find(v->facts, v->ep, &v->own);
+	if (rdmamsg_send_wait(v->ep, "", 0, TAG_REPORT, WAIT_MS) ||
+	    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg))
+		return broken(v);
+	report_check("peer");
+	good = message_read(rdmamsg_msg_data(msg), rdmamsg_msg_len(msg),
+			    &v->theirs);
+	rdmamsg_msg_free(msg);
+	report_check("report");
+	if (good) {
+		found(v->host, OK, "from %s port %u", v->theirs.device,
+		      v->theirs.port);
+		return true;
+	}
+	f = found(v->host, WRONG, "the program at port %s is not "
+		  "rdmamsg-doctor", v->service);
+	mend(f, "there: rdmamsg-doctor --serve -p PORT; here: rdmamsg-doctor "
+	     "%s:PORT", v->host);
+	return false;
+}
+
+/* ---- measuring -------------------------------------------------------- */
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static bool latency(struct visit *v)
+{
+	static const char payload[SMALL];
+	double took[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rdmamsg_msg *msg;
+
+		took[i] = now_us();
+		if (rdmamsg_send(v->ep, payload, SMALL, TAG_ECHO, NULL) ||
+		    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg))
+			return broken(v);
+		took[i] = now_us() - took[i];
+		rdmamsg_msg_free(msg);
+	}
+	qsort(took, ROUNDS, sizeof(took[0]), by_value);
+	found(v->host, OK, "%u bytes there and back: %.1f us, median of %d",
+	      SMALL, took[ROUNDS / 2], ROUNDS);
+	return true;
+}
+
+static bool bandwidth(struct visit *v)
+{
+	char *payload = calloc(1, LARGE);
+	double took = now_us();
+	int ret = payload ? 0 : -ENOMEM;
+
+	for (int i = 0; i < LARGE_ROUNDS && !ret; i++)
+		ret = rdmamsg_send_wait(v->ep, payload, LARGE, TAG_BULK,
+					WAIT_MS);
+	took = now_us() - took;
+	free(payload);
+	if (ret)
+		return broken(v);
+	found(v->host, OK, "%d messages of %zu KB: %.1f MB/s", LARGE_ROUNDS,
+	      LARGE >> 10, (double)(LARGE * LARGE_ROUNDS) / took);
+	return true;
+}
+
+/* ---- comparing -------------------------------------------------------- */
+
+static bool compare_mtu(const struct visit *v)
+{
+	const struct used *a = &v->own, *b = &v->theirs;
+	bool here = a->active_mtu < b->active_mtu;
+	const char *netdev = here ? a->netdev : b->netdev;
+	struct finding *f;
+
+	if (!a->active_mtu || !b->active_mtu || a->active_mtu == b->active_mtu)
+		return true;
+	f = found(v->host, WARNING, "MTU of %u here, of %u there: messages "
+		  "have packets of the smaller one", a->active_mtu,
+		  b->active_mtu);
+	if (netdev[0])
+		mend(f, "%sip link set dev %s mtu %u", here ? "" : "there: ",
+		     netdev, (here ? b : a)->active_mtu + 104);
+	else
+		mend(f, "set the same MTU on both sides");
+	return false;
+}
+
+static bool compare_gid_type(const struct visit *v)
+{
+	struct finding *f;
+
+	if (v->own.gid_type == v->theirs.gid_type)
+		return true;
+	f = found(v->host, WARNING, "RoCE v%u here, v%u there",
+		  v->own.gid_type, v->theirs.gid_type);
+	mend(f, "echo 'RoCE v2' >/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/"
+	     "default_roce_mode, on both sides");
+	return false;
+}
+
+static bool compare_versions(const struct visit *v)
+{
+	const struct used *a = &v->own, *b = &v->theirs;
+	struct finding *f;
+	bool same = true;
+
+	if (strcmp(a->library, b->library)) {
+		f = found(v->host, WARNING, "librdmamsg %s here, %s there",
+			  a->library, b->library);
+		mend(f, "install the same version on both sides");
+		same = false;
+	}
+	if (a->board[0] && !strcmp(a->board, b->board) &&
+	    strcmp(a->firmware, b->firmware)) {
+		f = found(v->host, WARNING, "firmware %s here, %s there, on "
+			  "the same board", a->firmware, b->firmware);
+		mend(f, "devlink dev flash DEVICE file IMAGE, see "
+		     "devlink-dev(8)");
+		same = false;
+	}
+	return same;
+}
+
+static bool compare(struct visit *v)
+{
+	bool same = compare_mtu(v);
+
+	same &= compare_gid_type(v);
+	same &= compare_versions(v);
+	if (same)
+		found(v->host, OK, "both have librdmamsg %s, MTU %u, %s",
+		      v->own.library, v->own.active_mtu,
+		      v->own.ethernet ? "Ethernet" : "InfiniBand");
+	return true;
+}
+
+/* ---- the steps -------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	bool (*take)(struct visit *v);
+} steps[] = {
+	{ "resolve", resolve }, { "route", route }, { "connect", reach },
+	{ "report", ask_report }, { "latency", latency },
+	{ "bandwidth", bandwidth }, { "compare", compare },
+};
+
+void examine_peer(const struct facts *f, const char *target)
+{
+	struct visit v = { .facts = f, .service = DOCTOR_PORT };
+	bool goes_on = true;
+
+	(void)parse_target(target, v.host, sizeof(v.host), v.service,
+			   sizeof(v.service));
+	report_check("connect");
+	if (rdmamsg_open(&v.ctx, NULL)) {
+		found(v.host, WRONG, "%s", rdmamsg_error());
+		return;
+	}
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && goes_on; i++) {
+		report_check(steps[i].name);
+		goes_on = steps[i].take(&v);
+	}
+	if (v.ep)
+		(void)rdmamsg_close_wait(v.ep, WAIT_MS);
+	rdmamsg_close(v.ctx);
+}
