@@ -33,6 +33,7 @@ info=$bin/rdmamsg-info
 perf=$bin/rdmamsg-perf
 pub=$bin/rdmamsg-pub
 sub=$bin/rdmamsg-sub
+samples=$(cd "$(dirname "$0")" && pwd) || exit
 soft=$build/lib/soft/tools/rdmamsg-soft
 ctl=$build/lib/soft/tools/rdmamsg-soft-ctl
 
@@ -1671,6 +1672,8 @@ run info-port-down info_port_down
 run info-watch info_watch
 run info-stats info_stats
 run info-mistakes info_mistakes
+# shellcheck source=doctor/cases.sh
+. "$samples/doctor/cases.sh"
 run perf-options perf_options
 run perf-modes perf_modes
 run perf-mistakes perf_mistakes

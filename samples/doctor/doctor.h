@@ -94,7 +94,7 @@ struct port {
 	char netdev[16];		/* "" if there is none */
 	struct gid *gids;
 	uint32_t ngids;
-	uint16_t *pkeys;
+	uint16_t *pkeys;		/* of an InfiniBand port */
 	uint32_t npkeys;
 	struct port *next;		/* of the device */
 };

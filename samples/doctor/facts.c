@@ -20,6 +20,7 @@
 #define IB	"/sys/class/infiniband"
 #define ETHERNET	2			/* IBV_LINK_LAYER_ETHERNET */
 #define ACTIVE		4			/* IBV_PORT_ACTIVE */
+#define DEVICES		16			/* room at first */
 
 static void *room(size_t n, size_t size)
 {
@@ -55,17 +56,14 @@ static struct port *add_port(struct device *d, uint32_t number)
 
 /* ---- from the library ------------------------------------------------- */
 
-static void library_gids(struct port *p)
+/* Each call opens the device, so ask for as much as the port's tables have. */
+static void library_gids(struct port *p, uint32_t count)
 {
-	const char *name = p->device->name;
-	int max = rdmamsg_gids(name, p->number, NULL, 0, 0), n;
-	struct rdmamsg_gid_attr *list;
+	int max = (int)count, n;
+	struct rdmamsg_gid_attr *list = room(count, sizeof(*list));
 
-	if (max <= 0)
-		return;
-	list = room((size_t)max, sizeof(*list));
-	n = rdmamsg_gids(name, p->number, list, sizeof(*list), max);
-	p->gids = room((size_t)max, sizeof(*p->gids));
+	n = rdmamsg_gids(p->device->name, p->number, list, sizeof(*list), max);
+	p->gids = room(count, sizeof(*p->gids));
 	for (int i = 0; i < n && i < max; i++) {
 		struct gid *g = &p->gids[p->ngids++];
 
@@ -77,16 +75,13 @@ static void library_gids(struct port *p)
 	free(list);
 }
 
-static void library_pkeys(struct port *p)
+static void library_pkeys(struct port *p, uint32_t count)
 {
-	const char *name = p->device->name;
-	int max = rdmamsg_pkeys(name, p->number, NULL, 0), n;
+	int n;
 
-	if (max <= 0)
-		return;
-	p->pkeys = room((size_t)max, sizeof(*p->pkeys));
-	n = rdmamsg_pkeys(name, p->number, p->pkeys, max);
-	p->npkeys = n < 0 ? 0 : (uint32_t)(n < max ? n : max);
+	p->pkeys = room(count, sizeof(*p->pkeys));
+	n = rdmamsg_pkeys(p->device->name, p->number, p->pkeys, (int)count);
+	p->npkeys = n < 0 ? 0 : (uint32_t)n < count ? (uint32_t)n : count;
 }
 
 static void library_port(struct device *d, uint32_t number)
@@ -103,8 +98,9 @@ static void library_port(struct device *d, uint32_t number)
 	p->active_mtu = a.active_mtu;
 	p->max_mtu = a.max_mtu;
 	p->link_mbps = a.link_mbps;
-	library_gids(p);
-	library_pkeys(p);
+	library_gids(p, a.gid_count);
+	if (!p->ethernet)
+		library_pkeys(p, a.pkey_count);
 }
 
 static void library_device(struct facts *f, const struct rdmamsg_device_attr *a)
@@ -137,18 +133,20 @@ static void library_device(struct facts *f, const struct rdmamsg_device_attr *a)
 static void library_facts(struct facts *f)
 {
 	struct rdmamsg_device_attr *list = NULL;
-	int max = rdmamsg_devices(NULL, 0, 0), n = max;
+	int max, n = DEVICES;
 
-	if (max > 0) {
+	do {
+		max = n;
+		free(list);
 		list = room((size_t)max, sizeof(*list));
 		n = rdmamsg_devices(list, sizeof(*list), max);
-	}
+	} while (n > max);
 	if (n < 0) {
 		f->error = n;
 		snprintf(f->error_text, sizeof(f->error_text), "%s",
 			 rdmamsg_error());
 	}
-	for (int i = 0; i < n && i < max; i++)
+	for (int i = 0; i < n; i++)
 		library_device(f, &list[i]);
 	free(list);
 }
