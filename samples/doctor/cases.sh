@@ -1085,7 +1085,7 @@ run_doctor()
 
 # What others have put below libibverbs, the soft HCA of the library is not.
 case ${LD_PRELOAD-} in
-*rdmamsg*) ;;
+*soft-preload*) ;;
 *)
 	# shellcheck disable=SC2086 # words
 	run_doctor $doctor_live_cases

@@ -31,7 +31,7 @@ static void check_device(const struct device *d)
 	struct finding *f;
 
 	if (!d->error) {
-		found(d->name, OK, "%s%sopens", d->kind, d->kind[0] ? ", " : "");
+		found(d->name, OK, "%s, opens", d->kind);
 		return;
 	}
 	f = found(d->name, WRONG, "cannot be opened: %s",
@@ -96,7 +96,7 @@ void check_provider(const struct facts *f)
 	struct missing m = { .facts = f };
 	char mode[16];
 
-	root_line(mode, sizeof(mode), "/sys/module/ib_core/parameters/netns_mode");
+	root_line(mode, sizeof(mode), "%s", NETNS_MODE);
 	if (options.root[0])
 		found("", OK, "not looked at in another root");
 	else if (!f->error && mode[0] != 'N')

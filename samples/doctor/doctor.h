@@ -11,6 +11,7 @@ struct rdmamsg_ep;
 
 #define DOCTOR_PORT	"7482"
 #define FINDING_MAX	256
+#define NETNS_MODE	"/sys/module/ib_core/parameters/netns_mode"
 
 /* These are the exit statuses as well. */
 enum verdict { OK, WARNING, WRONG };

@@ -170,7 +170,8 @@ static void sys_gid(void *arg, const char *name)
 		  device, p->number, name);
 	(void)parse_gid_type(text, p->ethernet, &g->type);
 	root_line(g->netdev, sizeof(g->netdev),
-		  IB "/%s/ports/%u/gid_attrs/ndevs/%s", device, p->number, name);
+		  IB "/%s/ports/%u/gid_attrs/ndevs/%s", device, p->number,
+		  name);
 	p->ngids++;
 }
 
@@ -235,7 +236,7 @@ static void sys_device(void *arg, const char *name)
 
 /* ---- of both ---------------------------------------------------------- */
 
-/* The network device of a port: Soft-RoCE has a file for it, cards have GIDs. */
+/* Soft-RoCE has a file with the network device, cards have it in their GIDs. */
 static void find_netdev(struct port *p)
 {
 	if (p->device->soft || !p->ethernet)

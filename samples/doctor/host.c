@@ -113,7 +113,8 @@ static void check_node(const char *path, const char *number)
 		mend(f, "chmod a+rw %s%s", options.root, path);
 		return;
 	case -EPERM:
-		f = found(path, WRONG, "the container's device rules forbid it");
+		f = found(path, WRONG, "the container's device rules forbid "
+			  "it");
 		mend(f, "%s", DOCKER);
 		return;
 	case -EMFILE:
@@ -233,7 +234,7 @@ void check_netns(const struct facts *f)
 	struct finding *one;
 	char mode[16];
 
-	root_line(mode, sizeof(mode), "/sys/module/ib_core/parameters/netns_mode");
+	root_line(mode, sizeof(mode), "%s", NETNS_MODE);
 	if (!mode[0])
 		found("", OK, "no RDMA in this kernel");
 	else if (mode[0] == 'N' && other && !d) {

@@ -34,7 +34,7 @@ DOCTOR_PORT "\n"
 "  -h, --help              print this and exit\n"
 "  -V, --version           print the version and exit\n"
 "\n"
-"Exit status: 0 all is well, 1 warnings, 2 something is wrong, or wrong usage.\n";
+"Exit status: 0 all is well, 1 warnings, 2 wrong, or wrong usage.\n";
 
 static const struct option names[] = {
 	{ "serve", no_argument, NULL, 's' },

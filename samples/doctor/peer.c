@@ -426,6 +426,8 @@ static const struct {
 	{ "bandwidth", bandwidth }, { "compare", compare },
 };
 
+#define STEPS	(sizeof(steps) / sizeof(steps[0]))
+
 void examine_peer(const struct facts *f, const char *target)
 {
 	struct visit v = { .facts = f, .service = DOCTOR_PORT };
@@ -438,7 +440,7 @@ void examine_peer(const struct facts *f, const char *target)
 		found(v.host, WRONG, "%s", rdmamsg_error());
 		return;
 	}
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && goes_on; i++) {
+	for (size_t i = 0; i < STEPS && goes_on; i++) {
 		report_check(steps[i].name);
 		goes_on = steps[i].take(&v);
 	}

@@ -31,8 +31,8 @@ static bool limit_of(const char *name, uint64_t *soft, uint64_t *hard)
 }
 
 /*
- * The shell's ulimit is enough if the hard limit allows what is needed. Else only
- * root can raise the limits.
+ * The shell's ulimit is enough if the hard limit allows what is needed. Else
+ * only root can raise the limits.
  */
 static void mend_limit(struct finding *f, const char *ulimit, uint64_t unit,
 		       uint64_t need, uint64_t hard, const char *prlimit)
@@ -106,8 +106,8 @@ void check_processes(const struct facts *f)
 	if (!limit_of("Max processes", &soft, &hard)) {
 		found("", OK, "unknown");
 	} else if (soft < FEW_THREADS) {
-		low = found("", WARNING, "%" PRIu64 ": resolving a name and the "
-			    "soft HCA take a thread each", soft);
+		low = found("", WARNING, "%" PRIu64 ": resolving a name and "
+			    "the soft HCA take a thread each", soft);
 		mend_limit(low, "u", 1, FEW_THREADS, hard, "nproc");
 	} else {
 		found("", OK, soft == UNLIMITED ? "unlimited" : "%" PRIu64,
@@ -128,8 +128,8 @@ void check_space(const struct facts *f)
 			    "grow up to 2 GB each", soft >> 20);
 		mend_limit(low, "v", 1024, LITTLE_SPACE, hard, "as");
 	} else {
-		found("", OK, soft == UNLIMITED ? "unlimited" : "%" PRIu64 " KB",
-		      soft / 1024);
+		found("", OK, soft == UNLIMITED ? "unlimited" :
+		      "%" PRIu64 " KB", soft / 1024);
 	}
 }
 

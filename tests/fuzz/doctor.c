@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the parsers of rdmamsg-doctor take any text of /sys, of /proc and
- * of a peer, and write no more than there is room for.
+ * Description: the parsers of rdmamsg-doctor take any text of /sys, of /proc
+ * and of a peer, and write no more than there is room for.
  */
 #include "parse.h"
 
