@@ -551,6 +551,18 @@ may_raise()
 	sh -c 'prlimit --pid $$ --memlock=unlimited:unlimited'
 }
 
+# raised_memlock: the remedy of root, for the subshell that calls
+raised_memlock()
+{
+	# $$ is not the subshell
+	# shellcheck disable=SC2016
+	self=$(exec sh -c 'echo $PPID')
+	remedy memlock | sed "s/[$][$]/$self/" >command
+	sh -e ./command
+	diagnose_as_user
+	mended memlock
+}
+
 # What takes root is run by root, for the shell of the user.
 doctor_memlock()
 {
@@ -562,13 +574,7 @@ doctor_memlock()
 		judged '(warning|wrong)' memlock '64 KB: one endpoint needs'
 		advises memlock '^prlimit --pid \$\$ --memlock='
 		may_raise || exit 0
-		# $$ is not this subshell
-		# shellcheck disable=SC2016
-		self=$(exec sh -c 'echo $PPID')
-		remedy memlock | sed "s/[$][$]/$self/" >command
-		sh -e ./command
-		diagnose_as_user
-		mended memlock
+		raised_memlock
 	)
 	# the soft limit only
 	(
@@ -817,6 +823,8 @@ doctor_rxe_link_down()
 	ip route replace 224.0.0.0/4 dev veth0 metric 10
 	diagnose
 	mended ports
+	judged warning counters 'rxe0 port 1: link_downed is [1-9]'
+	advises counters 'ip monitor link'
 }
 
 # rxe_has PATTERN: a GID
@@ -927,6 +935,7 @@ doctor_rxe_permission()
 		ulimit -l 64
 		diagnose_as_user
 		judged wrong memlock '64 KB'
+		raised_memlock
 	)
 }
 
@@ -981,6 +990,8 @@ doctor_rxe_netns()
 	in_namespace n : || status=$?
 	cat said
 	judged warning netns 'mode shared'
+	judged warning gids '10.9.0.1 is an address that no network device'
+	advises gids '^ip addr show dev veth0$'
 	await rdma system set netns exclusive
 	trap 'status=$?; await rdma system set netns shared; exit $status' EXIT
 	status=0

@@ -134,7 +134,7 @@ static void print_text(void)
 			print_finding(f);
 	if (failed)
 		printf("the first step that fails is '%s': %s\n",
-		       failed->check, check_what(failed->check));
+		       failed->check, failed->text);
 	printf("%u ok, %u warnings, %u wrong\n", count(OK), count(WARNING),
 	       count(WRONG));
 }
