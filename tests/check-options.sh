@@ -108,8 +108,10 @@ about()
 	then
 		# what it says depends on the host
 		timeout 60 "$program" >"$tmp/out" 2>"$tmp/err" </dev/null
-		[ $? -le 2 ] && [ -s "$tmp/out" ] ||
-			wrong "without arguments: $(cat "$tmp/err")"
+		status=$?
+		if [ $status -gt 2 ] || [ ! -s "$tmp/out" ]
+		then wrong "without arguments: $status: $(cat "$tmp/err")"
+		fi
 	else
 		run 2
 		says "^$name: .*see --help" "without arguments"

@@ -61,10 +61,10 @@ mends()
 {
 	check=$1
 	shift
-	remedy "$check" >command
-	cat command
-	[ -s command ]
-	sh -e ./command
+	remedy "$check" >advice
+	cat advice
+	[ -s advice ]
+	sh -e ./advice
 	diagnose "$@"
 	mended "$check"
 }
@@ -515,9 +515,9 @@ limited()
 		diagnose
 		judged '(warning|wrong)' "$3" "$4"
 		advises "$3" "^ulimit -S -$1 "
-		remedy "$3" >command
+		remedy "$3" >advice
 		# shellcheck disable=SC1091 # made above
-		. ./command
+		. ./advice
 		diagnose
 		mended "$3"
 	)
@@ -557,8 +557,8 @@ raised_memlock()
 	# $$ is not the subshell
 	# shellcheck disable=SC2016
 	self=$(exec sh -c 'echo $PPID')
-	remedy memlock | sed "s/[$][$]/$self/" >command
-	sh -e ./command
+	remedy memlock | sed "s/[$][$]/$self/" >advice
+	sh -e ./advice
 	diagnose_as_user
 	mended memlock
 }
@@ -585,9 +585,9 @@ doctor_memlock()
 		ulimit -S -l 64
 		diagnose_as_user
 		advises memlock '^ulimit -S -l unlimited$'
-		remedy memlock >command
+		remedy memlock >advice
 		# shellcheck disable=SC1091
-		. ./command
+		. ./advice
 		diagnose_as_user
 		mended memlock
 	)
@@ -620,9 +620,9 @@ vain()
 		diagnose
 		judged "$2" environment "$3"
 		advises environment "^unset ${1%%=*}$"
-		remedy environment >command
+		remedy environment >advice
 		# shellcheck disable=SC1091
-		. ./command
+		. ./advice
 		diagnose
 		not grep -E "^(warning|wrong) +environment ${1%%=*}:" said
 	)
@@ -672,9 +672,9 @@ doctor_soft_value()
 			diagnose
 			judged wrong devices 'soft0: cannot be opened'
 			judged warning environment "${wrong%%=*}: '"
-			remedy devices >command
+			remedy devices >advice
 			# shellcheck disable=SC1091
-			. ./command
+			. ./advice
 			diagnose
 			not judged wrong devices .
 		)
@@ -842,8 +842,8 @@ doctor_rxe_no_address()
 	await not rxe_has '^fd00'
 	diagnose
 	judged wrong gids 'rxe0 port 1: no GID of an IP address'
-	remedy gids | sed 's,ADDRESS/LENGTH,10.9.0.1/24,' >command
-	sh -e ./command
+	remedy gids | sed 's,ADDRESS/LENGTH,10.9.0.1/24,' >advice
+	sh -e ./advice
 	ip addr add fd00:9::1/64 dev veth0 nodad
 	ip route replace 224.0.0.0/4 dev veth0 metric 10
 	await rxe_has 'ffff:0a09:0001'
@@ -883,8 +883,8 @@ doctor_rxe_no_link()
 	diagnose
 	judged warning devices 'no RDMA device of the kernel'
 	judged warning links 'veth0: has no RDMA device'
-	remedy devices | sed 's/.*or: //' >command
-	grep -q 'rdma link add rxe0 type rxe netdev' command
+	remedy devices | sed 's/.*or: //' >advice
+	grep -q 'rdma link add rxe0 type rxe netdev' advice
 	remedy links | sed 's/rxe_veth0/rxe0/' | sh -e
 	await test -e /dev/infiniband/uverbs0
 	diagnose
@@ -956,10 +956,10 @@ doctor_rxe_container()
 	in_namespace m 'mount -t tmpfs none /dev/infiniband' || status=$?
 	cat said
 	judged wrong nodes 'uverbs0: there is no such node'
-	remedy nodes | grep '^mkdir -p /dev/infiniband' >command
+	remedy nodes | grep '^mkdir -p /dev/infiniband' >advice
 	status=0
 	in_namespace m 'mount -t tmpfs none /dev/infiniband
-		sh -e ./command' || status=$?
+		sh -e ./advice' || status=$?
 	cat said
 	judged ok nodes '/dev/infiniband/uverbs0'
 	: >/.dockerenv

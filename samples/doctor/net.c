@@ -66,17 +66,16 @@ void net_candidate(const struct facts *f, char *buf, size_t size)
 static void check_link(void *arg, const char *netdev)
 {
 	const struct facts *f = arg;
-	bool any = facts_kernel_device(f);
-	struct finding *one;
 
 	if (!is_up_ethernet(netdev))
 		return;
-	if (has_rdma(f, netdev)) {
+	if (has_rdma(f, netdev))
 		found(netdev, OK, "has an RDMA device");
-		return;
-	}
-	one = found(netdev, any ? OK : WARNING, "has no RDMA device");
-	mend(one, "rdma link add rxe_%s type rxe netdev %s", netdev, netdev);
+	else if (facts_kernel_device(f))
+		found(netdev, OK, "has no RDMA device, others have");
+	else
+		mend(found(netdev, WARNING, "has no RDMA device"),
+		     "rdma link add rxe_%s type rxe netdev %s", netdev, netdev);
 }
 
 void check_links(const struct facts *f)
