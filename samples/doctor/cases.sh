@@ -1066,7 +1066,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
 	peer_no_device peer_port_down'
-doctor_root_cases='no_node stale_node permission memlock'
+doctor_root_cases='no_node stale_node'
+doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_other peer_unknown'
 doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_mtu rxe_modules rxe_no_link
 	rxe_cgroup rxe_permission rxe_container rxe_provider rxe_netns'
@@ -1090,7 +1091,11 @@ run_doctor()
 	run_doctor $doctor_cases
 	if [ "$(id -u)" -eq 0 ]
 	then run_doctor $doctor_root_cases
-	else echo "skip doctor-root # needs root, for mknod and setpriv"
+	else echo "skip doctor-root # needs root, for mknod"
+	fi
+	if unprivileged test -x "$doctor" 2>/dev/null
+	then run_doctor $doctor_user_cases
+	else echo "skip doctor-user # no other user can run what was built"
 	fi
 }
 
