@@ -231,6 +231,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet or ib" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
+	{ "RDMAMSG_STATS" },
 };
 
 #define KNOWN	(sizeof(known) / sizeof(known[0]))
