@@ -87,8 +87,8 @@ void *rdmamsg__pages_map(size_t size, const struct rdmamsg_pool_options *opts,
 	if (mem != MAP_FAILED && flags & RDMAMSG_POOL_NODE) {
 		got.on_node = put_on(mem, size, opts->node);
 		if (!got.on_node)
-			log_info("no memory of node %u for %zu bytes: "
-				 "another's", opts->node, size);
+			log_info("NUMA node %u has no memory for %zu bytes; "
+				 "using another node", opts->node, size);
 	}
 	*ret = got;
 	return mem;

@@ -374,7 +374,7 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		return ret;
 	if (!(ep->connect.features & PROTO_FEATURE_INVALIDATE))
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s or the peer's "
-				     "cannot take back windows from afar",
+				     "does not support remote invalidate",
 				     ep->lane.dev->device->name);
 	if (len > ep->send.copy_max)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_send_invalidate takes "
