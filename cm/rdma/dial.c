@@ -75,7 +75,7 @@ static int bind_source(struct rdmamsg_ep *ep, struct sockaddr_storage *src)
 	}
 	/* the soft HCA treats all addresses of this host alike */
 	if (!device || !strcmp(device, "hw") ||
-	    ep->lane.v == &rdmamsg__verbs_soft ||
+	    rdmamsg__is_soft(ep->lane.v) ||
 	    (rdmamsg__soft_below() && !strcmp(device, "soft")))
 		return 0;
 	return rdmamsg__device_addr(ep->lane.v, device,

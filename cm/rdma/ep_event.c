@@ -2,6 +2,7 @@
 /* CM events of an endpoint. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "device/choose.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
@@ -185,7 +186,7 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		if (err == -ENODEV || err == -EADDRNOTAVAIL || err == -EINVAL)
 			rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
 					   RDMAMSG_CAUSE_ADDRESS, -ENODEV,
-					   ep->lane.v == &rdmamsg__verbs_soft ?
+					   rdmamsg__is_soft(ep->lane.v) ?
 					   "the soft HCA leads to addresses "
 					   "of this host, and %s is none" :
 					   "no RDMA device leads to %s: see "

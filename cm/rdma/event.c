@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "base/watch.h"
 #include "cm/rdma/cm.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "session/ep.h"
@@ -33,7 +34,7 @@ static int no_channel(const struct verbs_api *v, int err)
 
 	if (ret)
 		return ret;
-	if (v == &rdmamsg__verbs_soft)
+	if (rdmamsg__is_soft(v))
 		return rdmamsg__fail_soft(err);
 	err = rdmamsg__node_error(err, "rdma_cm");
 	if (err != -ENODEV && err != -ENOENT)
@@ -71,7 +72,7 @@ static int open_channel(struct rdmamsg *ctx, struct cm_channel *cm,
 int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 		     struct rdma_event_channel **ret_ch)
 {
-	struct cm_channel *cm = &ctx->sessions->cm[v == &rdmamsg__verbs_soft];
+	struct cm_channel *cm = &ctx->sessions->cm[rdmamsg__is_soft(v)];
 	int ret = 0;
 
 	pthread_mutex_lock(&ctx->sessions->cm_lock);

@@ -70,7 +70,7 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 static int listen_through(struct rdmamsg_listener *l,
 			  const struct verbs_api *v, struct addrinfo *ai)
 {
-	struct listen_id *li = &l->ids[v == &rdmamsg__verbs_soft];
+	struct listen_id *li = &l->ids[rdmamsg__is_soft(v)];
 	struct rdma_cm_id *id;
 	int ret;
 

@@ -28,6 +28,11 @@ bool rdmamsg__asked_by_name(const char *asked)
 	return asked && strcmp(asked, "hw") && strcmp(asked, "soft");
 }
 
+bool rdmamsg__is_soft(const struct verbs_api *v)
+{
+	return v == &rdmamsg__verbs_soft;
+}
+
 const struct verbs_api *rdmamsg__choose_table(const char *asked)
 {
 	if (!rdmamsg__soft_possible() || (asked && !strcmp(asked, "hw")))

@@ -23,6 +23,11 @@ bool rdmamsg__asked_by_name(const char *asked);
 /* Returns the table for 'asked', or NULL if the address decides. */
 const struct verbs_api *rdmamsg__choose_table(const char *asked);
 /*
+ * Returns true for the table of the soft HCA. A soft HCA that rdmamsg-soft(1)
+ * preloads uses the table of libibverbs, and has KIND_SOFT of quirks.h.
+ */
+bool rdmamsg__is_soft(const struct verbs_api *v);
+/*
  * Returns the table to connect to an address. If *or_soft is true, this is the
  * table of the soft HCA. Sets *or_soft if the soft HCA is to be tried next, in
  * case the table does not reach the address.

@@ -2,6 +2,7 @@
 /* The list of devices: opening one of it, and its addresses. */
 #include "base/base.h"
 #include "base/util.h"
+#include "device/choose.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 
@@ -50,7 +51,7 @@ int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
 
 	if (!err)
 		return 0;
-	if (v == &rdmamsg__verbs_soft)
+	if (rdmamsg__is_soft(v))
 		return rdmamsg__fail_soft(err);
 	return rdmamsg__fail_verbs(rdmamsg__node_error(err, device->dev_name),
 				   "opening the RDMA device");

@@ -131,15 +131,16 @@ static void fill_names(struct rdmamsg_device_attr *a, const struct verbs_api *v,
 	snprintf(a->node, sizeof(a->node), "%s", device->dev_name);
 }
 
-/* Reads the first line of a file of the device in /sys. */
+/* Fills in the board: from /sys, unless the kind has a fixed name. */
 static void fill_board(struct rdmamsg_device_attr *a, enum device_kind kind,
 		       const struct ibv_device *device)
 {
 	char path[sizeof(device->ibdev_path) + 16];
 	FILE *f;
 
-	if (kind == KIND_SOFT) {
-		snprintf(a->board, sizeof(a->board), "soft HCA");
+	if (rdmamsg__kind_board(kind)) {
+		snprintf(a->board, sizeof(a->board), "%s",
+			 rdmamsg__kind_board(kind));
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/board_id", device->ibdev_path);

@@ -33,6 +33,11 @@ const char *rdmamsg__kind_name(enum device_kind kind)
 	return names[kind];
 }
 
+const char *rdmamsg__kind_board(enum device_kind kind)
+{
+	return kind == KIND_SOFT ? "soft HCA" : NULL;
+}
+
 enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 				  struct ibv_context *verbs,
 				  const struct ibv_device_attr *attr)

@@ -68,6 +68,10 @@ struct quirks {
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);
 
 const char *rdmamsg__kind_name(enum device_kind kind);
+/*
+ * Returns the name of the board, or NULL if the device's folder in /sys has it.
+ */
+const char *rdmamsg__kind_board(enum device_kind kind);
 enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 				  struct ibv_context *verbs,
 				  const struct ibv_device_attr *attr);

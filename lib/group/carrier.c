@@ -422,7 +422,7 @@ static int source_addr(const struct carrier *c, const struct sockaddr *group,
 					     c->source);
 		return 1;
 	}
-	if (c->v == &rdmamsg__verbs_soft) {
+	if (rdmamsg__is_soft(c->v)) {
 		/* the soft HCA has all addresses of this host */
 		((struct sockaddr_in *)src)->sin_family = AF_INET;
 		((struct sockaddr_in *)src)->sin_addr.s_addr =
