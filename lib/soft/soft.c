@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connects the layers: the calls that lower layers make upward. */
+/*
+ * Connects the layers: sets the tables of calls that lower layers make upward,
+ * and has the calls that open the device.
+ */
+#include "soft/soft.h"
+
+#include <pthread.h>
+
 #include "soft/cm/id.h"
+#include "soft/cma/cma.h"
 #include "soft/control/control.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/engine.h"
@@ -23,7 +31,7 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 	soft_apm_ports(dev, were);
 }
 
-const struct soft_fabric_upward soft_fabric_upward = {
+static const struct soft_fabric_upward fabric_up = {
 	.progress = soft_progress,
 	.overrun = soft_cq_overruns,
 	.wire_down = wire_down,
@@ -33,10 +41,47 @@ const struct soft_fabric_upward soft_fabric_upward = {
 	.forked = soft_ctx_forked,
 };
 
-const struct soft_verbs_upward soft_verbs_upward = {
+static const struct soft_verbs_upward verbs_up = {
 	.progress = soft_progress,
 	.push = soft_req_push,
 	.answer = soft_resp_push,
 	.timer = soft_req_timer,
 	.migrate = soft_apm_set,
 };
+
+static void set_tables(void)
+{
+	soft_fabric_up = &fabric_up;
+	soft_verbs_up = &verbs_up;
+}
+
+static void connect_layers(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, set_tables);
+}
+
+struct ibv_context *soft_open_device(struct ibv_device *device)
+{
+	connect_layers();
+	return soft_ctx_open(device);
+}
+
+__be64 soft_get_device_guid(struct ibv_device *device)
+{
+	connect_layers();
+	return soft_ctx_guid();
+}
+
+struct rdma_event_channel *soft_cma_create_event_channel(void)
+{
+	connect_layers();
+	return soft_cma_channel_new();
+}
+
+int soft_open(struct soft_dev **ret)
+{
+	connect_layers();
+	return soft_dev_get(ret);
+}

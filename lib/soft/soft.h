@@ -16,7 +16,8 @@
  *   base/     of lib/, with list.h: no RDMA
  *
  * fabric/ and verbs/ call the layers above them through the tables in
- * fabric/upward.h and verbs/upward.h.
+ * fabric/upward.h and verbs/upward.h. Every call that opens the device is in
+ * soft.c, which sets the tables first.
  *
  * Locking: dev->lock protects the device and all its objects. Functions marked
  * L require it. It is the innermost lock: its holder takes no other lock.
@@ -26,7 +27,20 @@
 #ifndef SOFT_SOFT_H
 #define SOFT_SOFT_H
 
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
 #include "soft/cma/calls.h"
 #include "soft/verbs/calls.h"
+
+struct soft_dev;
+
+/* As in libibverbs */
+struct ibv_context *soft_open_device(struct ibv_device *device);
+__be64 soft_get_device_guid(struct ibv_device *device);
+/* As rdma_create_event_channel() */
+struct rdma_event_channel *soft_cma_create_event_channel(void);
+/* Opens the device. Returns 0 or -errno. End it with soft_dev_put(). */
+int soft_open(struct soft_dev **ret);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The asynchronous calls of librdmacm on the soft HCA, over cm/cm.h. */
+/*
+ * The asynchronous calls of librdmacm on the soft HCA, over cm/cm.h. soft.h has
+ * soft_cma_create_event_channel().
+ */
 #ifndef SOFT_CMA_CALLS_H
 #define SOFT_CMA_CALLS_H
 
@@ -9,7 +12,6 @@
 
 #include <rdma/rdma_cma.h>
 
-struct rdma_event_channel *soft_cma_create_event_channel(void);
 void soft_cma_destroy_event_channel(struct rdma_event_channel *channel);
 int soft_cma_create_id(struct rdma_event_channel *channel,
 		       struct rdma_cm_id **id, void *context,
@@ -41,7 +43,5 @@ int soft_cma_get_cm_event(struct rdma_event_channel *channel,
 			  struct rdma_cm_event **event);
 int soft_cma_ack_cm_event(struct rdma_cm_event *event);
 __be16 soft_cma_get_src_port(struct rdma_cm_id *id);
-struct ibv_context **soft_cma_get_devices(int *num);
-void soft_cma_free_devices(struct ibv_context **list);
 
 #endif

@@ -16,7 +16,7 @@
 
 /* ---- channels and ids ------------------------------------------------- */
 
-struct rdma_event_channel *soft_cma_create_event_channel(void)
+struct rdma_event_channel *soft_cma_channel_new(void)
 {
 	struct cma_channel *ch = calloc(1, sizeof(*ch));
 	int err;

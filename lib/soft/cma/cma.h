@@ -81,6 +81,8 @@ static inline uint16_t cma_addr_len(const struct sockaddr *addr)
 	}
 }
 
+/* soft_cma_create_event_channel() of soft.h */
+struct rdma_event_channel *soft_cma_channel_new(void);
 struct cma_id *cma_id_new(struct rdma_event_channel *channel, void *context,
 			  enum rdma_port_space ps);
 void cma_id_free(struct cma_id *id);

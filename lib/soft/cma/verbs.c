@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "soft/cma/calls.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 
@@ -55,7 +54,7 @@ static void verbs_renew(void)
 		return;
 	list = soft_get_device_list(NULL);
 	if (list && list[0])
-		fresh->verbs = soft_open_device(list[0]);
+		fresh->verbs = soft_ctx_open(list[0]);
 	else
 		errno = ENODEV;
 	soft_free_device_list(list);
@@ -109,25 +108,4 @@ void cma_verbs_let_go(struct cma_id *id)
 	id->on->ids--;
 	verbs_sweep();
 	(void)pthread_mutex_unlock(&verbs_lock);
-}
-
-/* ---- devices ---------------------------------------------------------- */
-
-struct ibv_context **soft_cma_get_devices(int *num)
-{
-	struct ibv_context **list = calloc(2, sizeof(*list));
-
-	if (!list)
-		return NULL;
-	(void)pthread_mutex_lock(&verbs_lock);
-	list[0] = contexts ? contexts->verbs : NULL;
-	(void)pthread_mutex_unlock(&verbs_lock);
-	if (num)
-		*num = list[0] != NULL;
-	return list;
-}
-
-void soft_cma_free_devices(struct ibv_context **list)
-{
-	free(list);
 }

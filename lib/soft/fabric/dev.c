@@ -17,6 +17,8 @@ static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static struct soft_dev *the_device;
 
+const struct soft_fabric_upward *soft_fabric_up;
+
 /*
  * A forked child inherits the descriptors, but not the device's thread. Open
  * descriptors in the child would keep the parent alive for its peers. So the
@@ -77,7 +79,7 @@ static void in_child(void)
 		return;
 	the_device = NULL;
 	dev->absent = true;
-	soft_fabric_upward.forked(dev);
+	soft_fabric_up->forked(dev);
 	drop_wires(&dev->wires);
 	drop_wires(&dev->handshakes);
 	memset(dev->to, 0, sizeof(dev->to));
@@ -211,7 +213,7 @@ void soft_unlock(struct soft_dev *dev)
 {
 	if (dev->bells_due) {
 		if (unlikely(dev->overrun))
-			soft_fabric_upward.overrun(dev);
+			soft_fabric_up->overrun(dev);
 		soft_bells(dev);
 	}
 	(void)pthread_mutex_unlock(&dev->lock);

@@ -37,7 +37,7 @@ void soft_faults_take(struct soft_dev *dev)
 	f.delay_us = min(f.delay_us, SOFT_DELAY_MAX);
 	dev->faults = f;
 	dev->faulty = acts(&f);
-	soft_fabric_upward.ports(dev, &old);
+	soft_fabric_up->ports(dev, &old);
 }
 
 /* ---- ports ------------------------------------------------------------ */

@@ -178,7 +178,7 @@ static void on_timer(struct soft_dev *dev, struct soft_watch *w,
 	uint64_t n, now;
 
 	/* an answer that arrived before the deadline is in time */
-	(void)soft_fabric_upward.progress(dev);
+	(void)soft_fabric_up->progress(dev);
 	now = soft_now();
 	if (read(w->fd, &n, sizeof(n)) == sizeof(n))
 		dev->timer_armed = 0;
@@ -244,7 +244,7 @@ void soft_uncover(struct soft_dev *dev)
 	for (int i = 0; i < ROUNDS; i++) {
 		set_sleeping(dev);
 		atomic_thread_fence(memory_order_seq_cst);
-		if (!soft_fabric_upward.progress(dev))
+		if (!soft_fabric_up->progress(dev))
 			return;
 	}
 	/* more records arrive, so the thread continues */
@@ -258,7 +258,7 @@ static void work(struct soft_dev *dev, uint32_t *polls)
 		return;
 	}
 	for (int i = 0; i < ROUNDS; i++) {
-		if (soft_fabric_upward.progress(dev))
+		if (soft_fabric_up->progress(dev))
 			continue;
 		soft_uncover(dev);
 		return;

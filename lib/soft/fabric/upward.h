@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls from fabric/ into the layers above. soft.c fills the table in. All L.
+ * Calls from fabric/ into the layers above. soft.c sets the table before the
+ * device opens. All L.
  */
 #ifndef SOFT_FABRIC_UPWARD_H
 #define SOFT_FABRIC_UPWARD_H
@@ -37,6 +38,6 @@ struct soft_fabric_upward {
 	void (*forked)(struct soft_dev *dev);
 };
 
-extern const struct soft_fabric_upward soft_fabric_upward;
+extern const struct soft_fabric_upward *soft_fabric_up;	/* dev.c */
 
 #endif

@@ -110,7 +110,7 @@ void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	}
 	w->refs++;
 	if (w->known)
-		soft_fabric_upward.wire_down(dev, w);
+		soft_fabric_up->wire_down(dev, w);
 	/* nothing pushes into the ring of a dead wire */
 	soft_ring_unmap(&w->tx);
 	if (w->mine || w->peer != dev->node)
@@ -287,7 +287,7 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 		/* rdmamsg-soft-ctl(1) is no node */
 		if (w->known)
 			return -EPROTO;
-		return soft_fabric_upward.control(dev, w->sock.fd, msg, len);
+		return soft_fabric_up->control(dev, w->sock.fd, msg, len);
 	case SOFT_MSG_WELCOME:
 		if (!w->mine || fds[0] < 0)
 			return -EPROTO;
@@ -303,7 +303,7 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 	default:
 		if (!w->known || msg->node != w->peer)
 			return -EPROTO;
-		soft_fabric_upward.message(dev, w, msg, len);
+		soft_fabric_up->message(dev, w, msg, len);
 		return 0;
 	}
 }
@@ -332,7 +332,7 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	if (w->dead)
 		return -ECONNRESET;
 	if (w->sock.fd < 0) {
-		soft_fabric_upward.message(dev, w, msg, len);
+		soft_fabric_up->message(dev, w, msg, len);
 		return 0;
 	}
 	if (list_empty(&w->outbox))
@@ -362,7 +362,7 @@ static void take_rest(struct soft_dev *dev, struct soft_wire *w)
 
 	do {
 		at = w->rx.pos;
-		(void)soft_fabric_upward.progress(dev);
+		(void)soft_fabric_up->progress(dev);
 	} while (!w->dead && w->rx.pos != at &&
 		 end - w->rx.pos - 1 < SOFT_RING_SIZE);
 }

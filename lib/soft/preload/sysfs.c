@@ -14,6 +14,7 @@
 #include "soft/preload/preload.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/gid.h"
+#include "soft/soft.h"
 
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf,
 			size_t size);
@@ -51,7 +52,7 @@ static int gid_file(const char *path, char *buf, size_t size)
 	if ((sscanf(path, "ports/%u/gid_attrs/%15[a-z]/%u%n", &port, kind,
 		    &index, &end) != 3 &&
 	     sscanf(path, "ports/%u/%15[a-z]/%u%n", &port, kind, &index,
-		    &end) != 3) || path[end] || soft_dev_get(&dev))
+		    &end) != 3) || path[end] || soft_open(&dev))
 		return -1;
 	soft_lock(dev);
 	err = soft_port_gid(dev, port, index, &g);

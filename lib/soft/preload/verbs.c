@@ -80,7 +80,7 @@ static int hold(void)
 
 	if (holder == getpid())
 		return put_aside();
-	err = soft_dev_get(&dev);
+	err = soft_open(&dev);
 	if (err)
 		return err;
 	/* in a forked child, the inherited descriptors will do */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of libibverbs on the soft HCA, with libibverbs' conventions. */
+/*
+ * The calls of libibverbs on the soft HCA, with libibverbs' conventions. soft.h
+ * has those that open the device.
+ */
 #ifndef SOFT_VERBS_CALLS_H
 #define SOFT_VERBS_CALLS_H
 
@@ -12,8 +15,6 @@
 struct ibv_device **soft_get_device_list(int *num);
 void soft_free_device_list(struct ibv_device **list);
 const char *soft_get_device_name(struct ibv_device *device);
-__be64 soft_get_device_guid(struct ibv_device *device);
-struct ibv_context *soft_open_device(struct ibv_device *device);
 int soft_close_device(struct ibv_context *verbs);
 int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr);
 int soft_query_device_ex(struct ibv_context *verbs,

@@ -297,7 +297,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 			soft_cover(dev);
 	}
 	if (cq->tail - cq->head < (uint32_t)max(n, 0))
-		(void)soft_verbs_upward.progress(dev);
+		(void)soft_verbs_up->progress(dev);
 	for (got = 0; got < n && cq->head != cq->tail; got++)
 		wc[got] = cq->ring[cq->head++ & cq->mask];
 	/* restart at 0: a large queue then stays in the cache */

@@ -13,6 +13,9 @@
 #include "base/util.h"
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/upward.h"
+
+const struct soft_verbs_upward *soft_verbs_up;
 
 const char soft_device_name[] = "soft0";
 
@@ -54,7 +57,7 @@ const char *soft_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-__be64 soft_get_device_guid(struct ibv_device *device)
+__be64 soft_ctx_guid(void)
 {
 	struct soft_dev *dev;
 	__be64 guid;
@@ -79,7 +82,7 @@ static int vctx_query_port(struct ibv_context *verbs, uint8_t port,
 	return ret;
 }
 
-struct ibv_context *soft_open_device(struct ibv_device *device)
+struct ibv_context *soft_ctx_open(struct ibv_device *device)
 {
 	struct soft_ctx *ctx = calloc(1, sizeof(*ctx));
 	struct ibv_context *c;

@@ -44,6 +44,9 @@ static inline struct soft_dev *soft_dev_of(struct ibv_context *c)
 	return soft_ctx(c)->dev;
 }
 
+/* soft_open_device() and soft_get_device_guid() of soft.h */
+struct ibv_context *soft_ctx_open(struct ibv_device *device);
+__be64 soft_ctx_guid(void);
 /* Returns 0, ENOMEM for an injected refusal, EIO if the device was removed. */
 int soft_may_create(struct ibv_context *verbs, enum soft_object what);
 /* In a forked child: all contexts lose the device. L */

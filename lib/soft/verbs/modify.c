@@ -131,7 +131,7 @@ static void enter(struct soft_dev *dev, struct soft_qp *qp,
 			soft_heed(dev);
 	}
 	if (to == IBV_QPS_RTS)
-		soft_verbs_upward.push(dev, qp);
+		soft_verbs_up->push(dev, qp);
 }
 
 /*
@@ -161,7 +161,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	 * consume ACKs that have arrived, so that their requests are not
 	 * flushed
 	 */
-	(void)soft_verbs_upward.progress(dev);
+	(void)soft_verbs_up->progress(dev);
 	if (soft_ctx(ibv->context)->removed) {
 		ret = EIO;
 		goto out;
@@ -182,7 +182,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		goto out;
 	take_values(qp, attr, mask);
 	if (mask & IBV_QP_PATH_MIG_STATE)
-		soft_verbs_upward.migrate(dev, qp, attr->path_mig_state);
+		soft_verbs_up->migrate(dev, qp, attr->path_mig_state);
 	enter(dev, qp, to);
 	if (mask & IBV_QP_STATE)
 		ibv->state = to;

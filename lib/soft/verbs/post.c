@@ -201,7 +201,7 @@ int soft_sq_may_post(const struct soft_qp *qp)
 void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if (likely(qp->state == IBV_QPS_RTS))
-		soft_verbs_upward.push(dev, qp);
+		soft_verbs_up->push(dev, qp);
 	else if (qp->state == IBV_QPS_ERR)
 		soft_qp_error(dev, qp);
 	else if (qp->state == IBV_QPS_SQE)

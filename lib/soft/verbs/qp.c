@@ -159,7 +159,7 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 			 attr->qp_type == IBV_QPT_UD;
 	qp->create_flags = attr->create_flags;
 	qp->state = IBV_QPS_RESET;
-	qp->timer.fn = soft_verbs_upward.timer;
+	qp->timer.fn = soft_verbs_up->timer;
 	list_init(&qp->timer.node);
 	list_init(&qp->pend_node);
 	list_init(&qp->windows);
@@ -239,7 +239,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 static void end(struct soft_dev *dev, struct soft_qp *qp)
 {
 	/* push a due NAK if the ring has room */
-	(void)soft_verbs_upward.answer(dev, qp);
+	(void)soft_verbs_up->answer(dev, qp);
 	soft_qp_reset(dev, qp);
 	soft_mw_forget(qp);
 	dev->qps[qp->ibv.qp_num & (SOFT_QPS - 1)] = NULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls from verbs/ into the engine. soft.c fills the table in. All L. */
+/*
+ * Calls from verbs/ into the engine. soft.c sets the table before the device
+ * opens. All L.
+ */
 #ifndef SOFT_VERBS_UPWARD_H
 #define SOFT_VERBS_UPWARD_H
 
@@ -28,6 +31,6 @@ struct soft_verbs_upward {
 			enum ibv_mig_state state);
 };
 
-extern const struct soft_verbs_upward soft_verbs_upward;
+extern const struct soft_verbs_upward *soft_verbs_up;	/* ctx.c */
 
 #endif
