@@ -1,13 +1,14 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Each folder of lib/ and cm/ is a layer. A file includes only headers of its own
-# folder and of the folders in the list below. And no header declares a function
-# of another folder, which would be a call upward that no #include shows.
+# Each folder of lib/ and cm/ is a layer. A file includes only headers of its
+# own folder and of the folders in the list below. And no file declares a
+# function or a variable that only other folders define, which would be an arrow
+# that no #include shows. A weak declaration is no arrow: the library links
+# without a definition.
 
 srcdir=${srcdir:-.}
 
-# FOLDER: what its files may include, as folders or single headers. A folder that
-# is not listed is not checked.
+# FOLDER: what its files may include, as folders or single headers.
 layers='
 lib/base:
 lib/wire: lib/base
@@ -38,10 +39,25 @@ tmp=$(mktemp -d) || exit
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
+bad=0
+files=$(find lib cm -name '*.[ch]')
 printf '%s\n' "$layers" | sed '/^$/d' >"$tmp/layers"
-# FILE:#include "HEADER", with HEADER relative to lib/ or to the file
-grep -n '^[ 	]*#[ 	]*include[ 	]*"' /dev/null $(find lib cm -name '*.[ch]') |
-sed 's/^\([^:]*\):\([0-9]*\):.*"\(.*\)".*/\1 \2 \3/' |
+for folder in $(printf '%s\n' $files | sed 's/\/[^/]*$//' | sort -u)
+do
+	grep -q "^$folder:" "$tmp/layers" || {
+		echo "$folder is not in the list of layers"
+		bad=1
+	}
+done
+
+include='^[ 	]*#[ 	]*include[ 	]*'
+grep -n "$include[^ 	\"<]" /dev/null $files && {
+	echo 'an #include whose header a macro names cannot be checked'
+	bad=1
+}
+# FILE LINE PATH, for a header relative to lib/, to the top or to the file
+grep -n "$include[\"<]" /dev/null $files |
+sed 's/^\([^:]*\):\([0-9]*\):[^"<]*["<]\([^">]*\).*/\1 \2 \3/' |
 while read -r file line header
 do
 	for path in "lib/$header" "$header" "${file%/*}/$header"
@@ -75,26 +91,49 @@ END {
 	if (!FNR)
 		print "no #include found"
 	exit bad || !FNR
-}' "$tmp/layers" "$tmp/arrows" || exit
+}' "$tmp/layers" "$tmp/arrows" || bad=1
 
-# NAME FOLDER FILE of what is defined, and of what is declared
-names()
-{
-	awk '/^[a-z].*[ *](rdmamsg__|soft_)[a-z0-9_]+\(/ && !/^static|^typedef/ {
-		match($0, /(rdmamsg__|soft_)[a-z0-9_]+\(/)
-		folder = FILENAME
-		sub(/\/[^\/]*$/, "", folder)
-		print substr($0, RSTART, RLENGTH - 1), folder, FILENAME
-	}' "$@"
-}
-
-names $(find lib cm -name '*.c') >"$tmp/defined"
-names $(find lib cm -name '*.h') >"$tmp/declared"
+# 'defines' or 'declares', NAME FOLDER FILE:LINE, of what is not static
 awk '
-NR == FNR { folders[$1] = folders[$1] " " $2 " "; next }
+FNR == 1 { text = "" }
+{ sub(/\/\*.*/, "") }
+!text && /^[ 	]*extern [^"]|^[a-z]/ && !/^[a-z_0-9]+:/ {
+	text = $0
+	line = FNR
+}
+text && FNR > line { text = text " " $0 }
+text && match(text, /[;{=]/) {
+	end = substr(text, RSTART, 1)
+	head = substr(text, 1, RSTART - 1)
+	text = ""
+	if (head ~ /^(static|typedef)[ 	]|weak/)
+		next
+	gsub(/__attribute__.*|\[[^]]*\]/, "", head)
+	gsub(/(struct|union|enum)[ 	]+[a-z_0-9]+/, "type", head)
+	if (match(head, /\(\*[a-z_0-9]+/)) {
+		name = substr(head, RSTART + 2, RLENGTH - 2)
+		defines = head !~ /extern/
+	} else if (match(head, /[a-z_0-9]+\(/)) {
+		name = substr(head, RSTART, RLENGTH - 1)
+		defines = end == "{"
+	} else if (match(head, /[ *][a-z_0-9]+[ 	]*$/)) {
+		name = substr(head, RSTART + 1)
+		defines = head !~ /extern/
+	} else {
+		next
+	}
+	sub(/[ 	]+$/, "", name)
+	folder = FILENAME
+	sub(/\/[^\/]*$/, "", folder)
+	print defines ? "defines" : "declares", name, folder, FILENAME ":" line
+}' $files >"$tmp/names"
+awk '
+NR == FNR && $1 == "defines" { folders[$2] = folders[$2] " " $3 " " }
+NR == FNR || $1 != "declares" { next }
 { seen++ }
-folders[$1] && !index(folders[$1], " " $2 " ") {
-	printf "%s declares %s(), which is in%s\n", $3, $1, folders[$1]
+folders[$2] && !index(folders[$2], " " $3 " ") {
+	printf "%s declares %s, which is in%s\n", $4, $2, folders[$2]
 	bad = 1
 }
-END { exit bad || !seen }' "$tmp/defined" "$tmp/declared"
+END { exit bad || !seen }' "$tmp/names" "$tmp/names" || bad=1
+exit $bad
