@@ -112,9 +112,9 @@ struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *qp);
  * ibv_dereg_mr(), on every device. 'access' is enum ibv_access_flags. The
  * program deregisters its memory before it destroys the last queue pair.
  */
-int rdmamsg_qp_reg(struct rdmamsg_qp *qp, void *addr, size_t len, int access,
-		   struct ibv_mr **ret);
-int rdmamsg_qp_dereg(struct rdmamsg_qp *qp, struct ibv_mr *mr);
+int rdmamsg_qp_register(struct rdmamsg_qp *qp, void *addr, size_t len,
+			int access, struct ibv_mr **ret);
+int rdmamsg_qp_deregister(struct rdmamsg_qp *qp, struct ibv_mr *mr);
 
 /*
  * Writes the record of the queue pair, at most RDMAMSG_OOB_MAX bytes, and

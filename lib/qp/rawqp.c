@@ -309,21 +309,21 @@ struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 	return q->recv_cq;
 }
 
-int rdmamsg_qp_reg(struct rdmamsg_qp *q, void *addr, size_t len, int access,
-		   struct ibv_mr **ret_mr)
+int rdmamsg_qp_register(struct rdmamsg_qp *q, void *addr, size_t len,
+			int access, struct ibv_mr **ret_mr)
 {
 	int ret = qp_check(q);
 
 	if (ret)
 		return ret;
 	if (!addr || !len || !ret_mr)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_reg: %s", ret_mr ?
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_register: %s", ret_mr ?
 				     "no memory to register" : "ret is NULL");
 	ret = rdmamsg__v_reg_mr(q->v, q->dev->pd, addr, len, access, ret_mr);
 	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
 }
 
-int rdmamsg_qp_dereg(struct rdmamsg_qp *q, struct ibv_mr *mr)
+int rdmamsg_qp_deregister(struct rdmamsg_qp *q, struct ibv_mr *mr)
 {
 	int ret = qp_check(q);
 

@@ -467,7 +467,7 @@ static void destroy__in_use_EBUSY(void **state)
 	end_release(&p.c);
 	/* what only verbs know of is found as well, and harms nothing */
 	qp = make_qp(p.c.ctx, pd);
-	assert_int_equal(rdmamsg_qp_reg(qp, near, ROOM, 0, &mr), 0);
+	assert_int_equal(rdmamsg_qp_register(qp, near, ROOM, 0, &mr), 0);
 	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "verbs");
 	p.c.keep = false;
@@ -476,7 +476,7 @@ static void destroy__in_use_EBUSY(void **state)
 	exchange(&p);
 	pair_close(&p);
 	qp = make_qp(p.c.ctx, pd);
-	assert_int_equal(rdmamsg_qp_dereg(qp, mr), 0);
+	assert_int_equal(rdmamsg_qp_deregister(qp, mr), 0);
 	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 	destroy(pd);
 	pair_fini(&p);

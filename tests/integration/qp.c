@@ -238,11 +238,12 @@ static void memory__sent_and_written_ARRIVES(void **state)
 	o.access = IBV_ACCESS_REMOTE_WRITE;
 	a = make(ctx, &o);
 	b = make(ctx, &o);
-	assert_error(rdmamsg_qp_reg(a, NULL, 0, 0, &mr), -EINVAL, "memory");
-	assert_int_equal(rdmamsg_qp_dereg(a, NULL), 0);
-	assert_int_equal(rdmamsg_qp_reg(a, mem, sizeof(mem),
-					IBV_ACCESS_LOCAL_WRITE |
-					IBV_ACCESS_REMOTE_WRITE, &mr), 0);
+	assert_error(rdmamsg_qp_register(a, NULL, 0, 0, &mr), -EINVAL,
+		     "memory");
+	assert_int_equal(rdmamsg_qp_deregister(a, NULL), 0);
+	assert_int_equal(rdmamsg_qp_register(a, mem, sizeof(mem),
+					     IBV_ACCESS_LOCAL_WRITE |
+					     IBV_ACCESS_REMOTE_WRITE, &mr), 0);
 	src.addr = (uintptr_t)mem[0];
 	dst.addr = (uintptr_t)mem[1];
 	src.lkey = dst.lkey = mr->lkey;
@@ -260,7 +261,7 @@ static void memory__sent_and_written_ARRIVES(void **state)
 	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
 			 IBV_WC_SUCCESS);
 	assert_string_equal(mem[2], mem[0]);
-	assert_int_equal(rdmamsg_qp_dereg(a, mr), 0);
+	assert_int_equal(rdmamsg_qp_deregister(a, mr), 0);
 	test_close(ctx);
 }
 
@@ -337,9 +338,10 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 		o.access = IBV_ACCESS_REMOTE_WRITE;
 		a = make(ctx, &o);
 		b = make(ctx, &o);
-		assert_int_equal(rdmamsg_qp_reg(b, mem, sizeof(mem),
-						IBV_ACCESS_LOCAL_WRITE |
-						IBV_ACCESS_MW_BIND, &mr), 0);
+		assert_int_equal(rdmamsg_qp_register(b, mem, sizeof(mem),
+						     IBV_ACCESS_LOCAL_WRITE |
+						     IBV_ACCESS_MW_BIND,
+						     &mr), 0);
 		mw = ibv_alloc_mw(rdmamsg_qp_ibv(b)->pd, IBV_MW_TYPE_2);
 		assert_non_null(mw);
 		introduce(a, b);
@@ -364,7 +366,7 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 				     0);
 		mw->rkey ^= 0x100;
 		assert_int_equal(ibv_dealloc_mw(mw), 0);
-		assert_int_equal(rdmamsg_qp_dereg(b, mr), 0);
+		assert_int_equal(rdmamsg_qp_deregister(b, mr), 0);
 		test_close(ctx);
 	}
 }
