@@ -27,7 +27,7 @@ enum rdmamsg_group_flags {
 	RDMAMSG_GROUP_IPOIB = 1u << 5,	/* in IPoIB's port space, not UDP's */
 };
 
-/* Who sends to a group. */
+/* A publisher of a group, or in raw mode the source of a datagram. */
 struct rdmamsg_group_sender {
 	uint64_t id;			/* random; 0 in raw mode */
 	uint8_t gid[16];
@@ -50,8 +50,8 @@ struct rdmamsg_group_handlers {
 	size_t size;
 
 	/*
-	 * It can publish, and what others publish from here on arrives. Comes
-	 * again after on_lost.
+	 * The group is joined: it can publish, and messages that others publish
+	 * from now on arrive. The call repeats after each on_lost.
 	 */
 	void (*on_joined)(struct rdmamsg_group *group);
 	/*

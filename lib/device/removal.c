@@ -44,8 +44,8 @@ void rdmamsg__removal_open(struct rdmamsg_device *d)
 		return;
 	if (!bind_one(d, (struct sockaddr *)&addr))
 		return;
-	log_info("device %s: its removal is told to endpoints by the "
-		 "connection manager only", d->name);
+	log_info("device %s: only endpoints on the connection manager learn of "
+		 "its removal", d->name);
 	d->v->destroy_event_channel(d->removal.ch);
 	d->removal.ch = NULL;
 }

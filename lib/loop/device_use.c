@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the layers keep on a device, and how it ends. */
+/* Fills in the table of device/use.h: calls from device/ into layers above. */
 #include "base/list.h"
 #include "device/device.h"
 #include "device/use.h"

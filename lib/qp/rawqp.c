@@ -196,8 +196,8 @@ static void keep_device(struct rdmamsg_qp *q)
  */
 static void leave(struct rdmamsg_qp *q, const char *why)
 {
-	log_error("%s: it stays, and device %s stays open, until the process "
-		  "ends", why, q->device);
+	log_error("%s: the queue pair remains and device %s stays open until "
+		  "the process ends", why, q->device);
 	list_del(&q->node);
 	rdmamsg__rawqp_unwatch(q);
 	keep_device(q);

@@ -51,7 +51,7 @@ static void on_event(struct watch *w)
 	q->v->ack_cq_events(cq, 1);
 	ret = rdmamsg__rawqp_arm(q, cq);
 	if (ret)
-		log_error("qp 0x%x: its completion queue tells no more: %s",
+		log_error("qp 0x%x: cannot arm its completion queue: %s",
 			  q->ibv->qp_num, strerror(-ret));
 	rdmamsg__tell(&ctx->loop, q->opts.on_completion, q, cq);
 }

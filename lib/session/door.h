@@ -72,7 +72,7 @@ int rdmamsg__door_admit(struct door *d, const struct sockaddr_storage *from,
 void rdmamsg__door_refused(struct door *d, enum proto_limit limit);
 void rdmamsg__door_timed_out(struct door *d);
 
-/* These do nothing if the visitor has no door. */
+/* Calls on a visitor. If v->door is NULL, they do nothing. */
 void rdmamsg__visitor_move(struct visitor *v, enum door_stage stage);
 /* *to takes the place of *from. */
 static inline void rdmamsg__visitor_pass(struct visitor *from,

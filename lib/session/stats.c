@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What endpoints count, as a sum. */
+/* Adds up the counters of endpoints. */
 #include "base/base.h"
 #include "session/ep.h"
 

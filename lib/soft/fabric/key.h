@@ -14,7 +14,7 @@ struct soft_mw;
 
 #define SOFT_KEY_POOL	64		/* random numbers per getrandom() */
 
-/* One place of the table. */
+/* An entry of the table. */
 struct soft_key {
 	uint32_t key;			/* 0: free */
 	uint16_t counter;		/* index into withdrawn[] of rings */
