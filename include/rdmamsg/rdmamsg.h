@@ -348,6 +348,7 @@ void rdmamsg_ep_abort(struct rdmamsg_ep *ep);
 
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep);
 void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user);
+
 /* ---- sending ---------------------------------------------------------- */
 
 /*
@@ -559,6 +560,7 @@ struct rdmamsg_counters {
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);
+
 #ifdef __cplusplus
 }
 #endif
