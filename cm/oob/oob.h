@@ -12,7 +12,6 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
-#include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
 #include "base/timer.h"

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include <rdma/rdma_cma.h>
-#include <rdmamsg/rdmamsg.h>
 
 #include "device/verbs_api.h"
 #include "session/ep.h"

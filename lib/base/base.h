@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include <rdmamsg/diag.h>
-#include <rdmamsg/rdmamsg.h>
 
 #include "base/util.h"
 

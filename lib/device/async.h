@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
 
 #include "base/submit.h"
 

@@ -9,8 +9,6 @@
 
 #include <stdint.h>
 
-#include <rdmamsg/rdmamsg.h>
-
 #include "base/list.h"
 
 struct rdmamsg_pd {

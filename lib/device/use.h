@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
 
 struct cq;
 struct dev;

@@ -8,7 +8,6 @@
 #define RDMAMSG_LIB_CARRIER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 

@@ -3,12 +3,6 @@
 #ifndef RDMAMSG_LIB_LANES_H
 #define RDMAMSG_LIB_LANES_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
-
 #include "base/handles.h"
 #include "base/list.h"
 #include "lane/batch.h"

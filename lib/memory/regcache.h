@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <rdmamsg/memory.h>
-#include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
 #include "base/list.h"

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
 #include "base/list.h"

@@ -8,8 +8,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include "base/handles.h"

@@ -4,10 +4,6 @@
 #define RDMAMSG_LIB_SRQ_SHARE_H
 
 #include <stdbool.h>
-#include <stdint.h>
-
-#include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
 
 #include "lane/srq.h"
 #include "session/ep.h"

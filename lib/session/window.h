@@ -10,8 +10,6 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
-#include <rdmamsg/rdmamsg.h>
-#include <rdmamsg/rma.h>
 
 #include "base/list.h"
 

@@ -7,7 +7,6 @@
 #ifndef SOFT_CM_UCM_ABI_H
 #define SOFT_CM_UCM_ABI_H
 
-#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
 #define RDMA_PS_IPOIB				SOFT_UCM_PS_IPOIB

@@ -8,7 +8,6 @@
 #ifndef SOFT_CONTROL_SOFT_CTL_H
 #define SOFT_CONTROL_SOFT_CTL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
