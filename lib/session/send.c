@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/probe.h"
 #include "base/util.h"
 #include "device/device.h"
@@ -548,8 +549,7 @@ static void tell_writable(struct rdmamsg_ep *ep)
 	ep->send.told_writable = ep->ctx->sessions->rounds;
 	ep->send.want_writable = ep->onesided.wanted = ep->send.want_memory =
 		false;
-	if (ep->on.on_writable)
-		ep->on.on_writable(ep);
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_writable, ep);
 }
 
 /* There may be room: posts queued operations, then calls on_writable. */
