@@ -92,7 +92,7 @@ static void on_closed(struct rdmamsg_group *group,
 
 /* ---- sending and receiving -------------------------------------------- */
 
-/* One turn of the loop. */
+/* Waits once. Returns 0, or the status after an error. */
 static int turn(int timeout_ms)
 {
 	int n = rdmamsg_wait(ctx, timeout_ms);

@@ -44,7 +44,7 @@ static void client_connected(struct rdmamsg_ep *ep)
 	((struct program *)rdmamsg_ep_user(ep))->connected = true;
 }
 
-/* They come back in order, each with its number as the tag. */
+/* Echoes arrive in order. The tag of each is its number. */
 static void client_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct program *p = rdmamsg_ep_user(ep);

@@ -1062,8 +1062,8 @@ topic_lossy()
 	done
 }
 
-# With the program of librdmacm, which knows nothing of rdmamsg: both directions.
-# What comes before somebody has joined is lost, so it is sent until it is enough.
+# Both directions with mckey of librdmacm, which knows nothing of rdmamsg. mckey
+# sends again until enough arrive, because early datagrams are lost.
 topic_mckey()
 {
 	subscribe --raw --json --messages=20 --wait=30
@@ -1384,7 +1384,7 @@ directories()
 	rm -r tree link
 }
 
-# What cannot be copied of a directory is named, and costs nothing else.
+# A file that cannot be copied is named, and its neighbours are copied.
 directories_left_out()
 {
 	mkdir -p tree/sub
@@ -1495,7 +1495,7 @@ old_server()
 	stop_server
 }
 
-# What goes wrong here costs the file, not those after it.
+# A bad source costs that file, and later files are copied.
 bad_source()
 {
 	echo good >good

@@ -7,9 +7,9 @@
  *	2 workers	make the answers, without a context of their own
  *	1 client	8 connections, checks every answer
  *
- * What belongs to a context is touched in its thread only. A worker gets the
- * bytes of a message; the endpoint goes with them as a pointer that its own
- * thread holds (rdmamsg_ep_hold) and gives up when the answer is back.
+ * Only the thread of a context touches its objects. A worker gets the bytes of
+ * a message, and the endpoint as a pointer. The endpoint's thread holds it
+ * (rdmamsg_ep_hold) until the answer is back.
  */
 #include "usage.h"
 

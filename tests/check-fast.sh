@@ -27,7 +27,7 @@ mkdir "$tmp/rdmamsg"
 sed "s/$symbol/$other/" "$srcdir/include/rdmamsg/fast.h" \
 	> "$tmp/rdmamsg/fast.h"
 
-# One inline each, and a file that only includes the header.
+# Each file uses one inline. The last file only includes the header.
 cat > "$tmp/send.c" <<-'C'
 	#include <rdmamsg/fast.h>
 	int user(struct rdmamsg_ep *ep);

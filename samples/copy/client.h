@@ -22,7 +22,7 @@ struct client {
 	struct bar bar;
 };
 
-/* What is sent with one BEGIN. */
+/* A file or directory, sent with one BEGIN. */
 struct source {
 	const char *path;		/* here, for messages */
 	int fd;				/* of a file, open for reading */
@@ -32,7 +32,7 @@ struct source {
 
 /* ---- client.c --------------------------------------------------------- */
 
-/* One line about a file; returns 1: the number of failures. */
+/* Prints a line about a file. Returns 1, the number of failures. */
 int client_complain(struct client *c, const char *path, const char *text);
 /* Handles what comes next. -ENOTCONN: the connection is over. */
 int client_step(struct client *c);

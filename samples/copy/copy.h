@@ -98,7 +98,7 @@ struct copy_file;
  */
 int copy_store_open(const char *path);
 
-/* These follow no symbolic link. -ENOTDIR: there is one in the path. */
+/* Calls that follow no symbolic link. -ENOTDIR: the path has one. */
 int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret);
 int copy_dir_make(int dir, const struct copy_begin *b);
 int copy_file_write(struct copy_file *f, const void *data, size_t len);

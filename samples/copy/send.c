@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One BEGIN and what follows, read straight into the messages. The server's
- * credits bound what is in flight.
+ * Sends a BEGIN and the data, read straight into messages. The server's credits
+ * limit the bytes in flight.
  */
 #include "client.h"
 

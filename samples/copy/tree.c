@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the command line names: files, standard input, and directories with all
- * that is in them. A symbolic link is followed on the command line alone.
+ * Sources on the command line: files, standard input, whole directories. Only
+ * symbolic links on the command line are followed.
  */
 #include "client.h"
 
@@ -23,8 +23,8 @@ static bool is_stdin(const char *file)
 /* ---- names ------------------------------------------------------------ */
 
 /*
- * What it is called at the server: the last component of its path, of the real
- * path for "." and the like. False: it has none, as "/".
+ * Finds the name at the server: the last component of the path, or of the real
+ * path for "." and the like. Returns false if there is none, as for "/".
  */
 static bool own_name(const char *file, char name[COPY_PATH_MAX + 1])
 {
@@ -181,7 +181,7 @@ static int dir_send(struct client *c, struct source *s, FTSENT *e,
 	return client_send(c, s);
 }
 
-/* What cannot be made there is left with all that is in it. */
+/* If the server cannot make a directory, skip it with its contents. */
 static int dir_begin(struct client *c, struct source *s, FTS *fts, FTSENT *e)
 {
 	int failed = dir_send(c, s, e, COPY_DIR);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The messages, little-endian. What is decoded comes from strangers. */
+/* Codecs of the messages, little-endian. Decoded bytes are untrusted. */
 #include "copy.h"
 
 #include <endian.h>

@@ -20,7 +20,7 @@ static const uint32_t atomic_sizes[] = { 8 };
 
 #define SIZES(array)	(array), sizeof(array) / sizeof((array)[0])
 
-/* What a test does without being told; counts are for some seconds. */
+/* Defaults of each test. The counts take some seconds. */
 static const struct {
 	const uint32_t *sizes;
 	size_t size_count;

@@ -52,7 +52,7 @@ int perf_tune(const struct perf_options *o);
 int perf_conns(const struct perf_options *o);
 
 extern const char *const perf_test_names[];
-/* What a context of ours may register: as much as the system lets it. */
+/* Options of every context: no limit but the system's on registered memory. */
 extern const struct rdmamsg_options perf_context;
 
 /* ---- stopping (main.c) ------------------------------------------------ */
@@ -198,14 +198,14 @@ struct perf_count {
 
 /* NULL when it has complained. */
 struct rdmamsg_srq *perf_srq(struct rdmamsg *ctx, uint32_t conns);
-/* What the context has, without its endpoints, which are then added. */
+/* Fills in the memory of the context. perf_memory_ep() adds an endpoint. */
 void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
 		 struct perf_memory *m);
 void perf_memory_ep(const struct rdmamsg_ep *ep, struct perf_memory *m);
 
 /* ---- one-sided tests (region.c) --------------------------------------- */
 
-/* What the peer reaches, and what is written from, read into. */
+/* 'in' is the memory that the peer reaches, 'out' the local buffer. */
 struct perf_region {
 	uint8_t *in, *out;
 	size_t room;
@@ -277,14 +277,14 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		   const struct perf_hello *hello);
 /* Delivers what is left; returns -1 when it has complained. NULL ep is fine. */
 int perf_link_close(struct perf_link *l);
-/* One measurement. Returns -1 when it has complained or was interrupted. */
+/* Runs one measurement. Returns -1 after a complaint or an interrupt. */
 int perf_link_run(struct perf_link *l);
 /* Complains and returns false if the peer is no server of this version. */
 bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o);
 /* A send has failed: complains unless on_closed will. */
 void perf_link_fail(struct perf_link *l, int error);
 
-/* One turn of the loop; false when there is no point in another. */
+/* Waits or polls once. Returns false after an error or an interrupt. */
 static inline bool perf_link_turn(struct perf_link *l)
 {
 	if (l->event)

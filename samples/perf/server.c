@@ -101,8 +101,8 @@ static void watch(struct conn *c)
 }
 
 /*
- * What only the device answers gains nothing by it, and a processor that the
- * device (Soft-RoCE) or the client may need is lost.
+ * If only the device answers, as in one-sided tests, do not poll: polling gains
+ * nothing and takes a processor that Soft-RoCE or the client may need.
  */
 static void set_polled(struct conn *c, bool polled)
 {

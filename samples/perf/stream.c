@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One way, many in flight. What is sent in callbacks goes to the device in
- * bunches, so everything is: the first ones when the server says that it is
- * ready, the others as room comes (rate) or as messages have arrived (bw).
+ * Messages in one direction, many in flight. All sends happen in callbacks,
+ * because the library posts those in batches: the first when the server is
+ * ready, others when there is room (rate) or when messages arrive (bw).
  */
 #include "perf.h"
 

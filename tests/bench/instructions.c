@@ -133,7 +133,7 @@ static void register_both(void)
 	must(rdmamsg_region_get_key(there, server.ep, &key));
 }
 
-/* One at a time: send, receive; completions and credits as they come. */
+/* A message at a time. Completions and credits come with them. */
 __attribute__((noinline)) void measured_single(uint64_t n);
 __attribute__((noinline)) void measured_single(uint64_t n)
 {
@@ -170,7 +170,7 @@ __attribute__((noinline)) void measured_stream(uint64_t n)
 	}
 }
 
-/* One at a time, each with its end. */
+/* A read at a time, each with its completion. */
 __attribute__((noinline)) void measured_read(uint64_t n);
 __attribute__((noinline)) void measured_read(uint64_t n)
 {

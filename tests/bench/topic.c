@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One publisher and its subscribers: over rdmamsg's groups, over multicast by
+ * A publisher and its subscribers: over rdmamsg's groups, over multicast by
  * raw verbs, or over UDP multicast sockets. 'lat' sends a message to one
  * subscriber, which publishes it back in a second group, and prints half of the
  * round trip. 'rate' sends messages as fast as they go. The publisher is pinned
@@ -48,7 +48,7 @@ static unsigned long count;
 static int subscribers;
 static uint8_t *data;
 
-/* What a subscriber says when it has ended. */
+/* The report of a subscriber when it ends. */
 struct result {
 	uint64_t messages, datagrams, dropped;
 	uint64_t first, last;		/* ns, of the same clock everywhere */

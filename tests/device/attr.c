@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device says of itself agrees with itself. */
+/* The attributes of a device agree with each other. */
 #include "device.h"
 
 static void device__attributes_COHERENT(void)

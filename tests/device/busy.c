@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What something else is made of cannot be destroyed: EBUSY. */
+/* Destroying an object that another object uses: EBUSY. */
 #include "device.h"
 
 static void pd__of_a_region_EBUSY(void)

@@ -137,7 +137,7 @@ static struct rdma_conn_param param(const char *data, uint32_t qp_num)
 	};
 }
 
-/* One that asks, and what the listener gets of it. */
+/* Connects to the listener. Returns the id of the request. */
 static struct rdma_cm_id *ask(struct rdma_cm_id *l,
 				  struct rdma_cm_id **ret_asks)
 {
@@ -160,12 +160,12 @@ static struct rdma_cm_id *ask(struct rdma_cm_id *l,
 	return told.event.id;
 }
 
-/* One asks for the end, the other agrees. */
+/* One end disconnects, and the other end follows. */
 static void part(struct rdma_cm_id *one, struct rdma_cm_id *other)
 {
 	check_call(v->disconnect(one), 0);
 	(void)expect_cm(other->channel, RDMA_CM_EVENT_DISCONNECTED);
-	/* some have agreed for it */
+	/* some devices have disconnected this end already */
 	(void)v->disconnect(other);
 	(void)expect_cm(one->channel, RDMA_CM_EVENT_DISCONNECTED);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What verbs do, as a list of cases for any device: main.c runs them, each in
- * a process of its own. A case says what it expects and ends with the first
- * check that fails; the words of that are what differences.c can quote.
+ * The behaviour of verbs, as a list of cases for any device. main.c runs each
+ * case in a process of its own. A case ends with the first check that fails.
+ * differences.c can quote the text of that check.
  */
 #ifndef TESTS_DEVICE_DEVICE_H
 #define TESTS_DEVICE_DEVICE_H
@@ -26,7 +26,7 @@ extern const struct device_case attr_cases[], busy_cases[], cm_cases[],
 	cq_cases[], error_cases[], mcast_cases[], mr_cases[], mw_cases[],
 	op_cases[], srq_cases[], state_cases[], ud_cases[];
 
-/* What is known to differ; NULL ends it. */
+/* Known differences. A NULL name ends the list. */
 struct difference {
 	const char *name;	/* of the case */
 	const char *device;	/* how its name begins */
@@ -50,11 +50,11 @@ void check_is_at(const char *file, int line, const char *what, long long is,
 	} while (0)
 #define check_is(is, want) \
 	check_is_at(__FILE__, __LINE__, #is, (long long)(is), (long long)(want))
-/* What a call returns, in one convention: 0 or an errno. */
+/* Checks the result of a call, as 0 or an errno in every convention. */
 #define check_call(call, want) \
 	check_is_at(__FILE__, __LINE__, #call, \
 		    (errno = 0, -rdmamsg__verbs_ret(call)), (want))
-/* A constructor's NULL, with this errno. */
+/* Checks that a constructor returns NULL with this errno. */
 #define check_null(call, want) \
 	check_is_at(__FILE__, __LINE__, #call, \
 		    (errno = 0, (call) ? 0 : errno), (want))

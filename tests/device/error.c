@@ -2,7 +2,7 @@
 /* Each way in which a request fails, and what becomes of the others. */
 #include "device.h"
 
-/* What is posted from here on comes back as well, in order. */
+/* Requests from..to-1 are flushed, in order. */
 static void flushed(int i, uint64_t from, uint64_t to)
 {
 	struct ibv_wc wc;

@@ -39,7 +39,7 @@ static void child(const struct device_case *c)
 	device_close();
 }
 
-/* What it has said; *status as of waitpid(). */
+/* Runs a case. Stores its output in 'said' and its wait status. */
 static void run(const struct device_case *c, char *said, size_t size,
 		int *status)
 {
@@ -128,7 +128,7 @@ static bool is_case(const char *name)
 	return false;
 }
 
-/* What is written of cases that there are not, any more or by a slip. */
+/* Counts differences whose case does not exist. */
 static int strays(void)
 {
 	int n = 0;

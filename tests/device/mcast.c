@@ -166,7 +166,7 @@ static int undo_qp(void *qp)
 	return v->destroy_qp(qp);
 }
 
-/* It does not hear itself; the others do. */
+/* The sender does not receive its datagram, other members do. */
 static void group__loopback_blocked_NOT_TO_ITSELF(void)
 {
 	struct ibv_qp_init_attr_ex attr;

@@ -236,7 +236,7 @@ static void remote__nothing_at_all_NEEDS_NO_KEY(void)
 	quiet();
 }
 
-/* What the queue pair does not do for anybody: the request is invalid. */
+/* A request that the peer's queue pair does not allow fails as invalid. */
 static void forbidden(enum ibv_wr_opcode op, unsigned int access)
 {
 	struct request r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is not acknowledged: datagrams, and unreliable connections. */
+/* Unacknowledged transports: datagrams and unreliable connections. */
 #include "device.h"
 
 #define GRH	40u
@@ -66,7 +66,7 @@ static void ud_send__of_a_whole_mtu_ARRIVES(void)
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 }
 
-/* It is lost, and what comes after it is not. */
+/* The datagram r is lost, and the next datagram arrives. */
 static void lost(struct request *r)
 {
 	struct request next = datagram(2, 8);
@@ -219,7 +219,7 @@ static void ah__bad_values_REFUSED(void)
 	check_null(v->create_ah(pd, &attr), EINVAL);
 }
 
-/* By the call, or by a completion. */
+/* Either posting fails, or the completion reports an error. */
 static void never_done(enum ibv_wr_opcode op)
 {
 	struct request r = datagram(1, 8);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the device share. */
+/* Declarations that the files of the null device share. */
 #ifndef RDMAMSG_TESTS_FAKE_NULLDEV_OBJECTS_H
 #define RDMAMSG_TESTS_FAKE_NULLDEV_OBJECTS_H
 

@@ -111,7 +111,7 @@ enum faulty_call {
 	FAULTY_CALLS
 };
 
-/* What is alive. */
+/* The objects that faulty_alive() counts. */
 enum faulty_kind {
 	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
 	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_AHS, FAULTY_MWS,

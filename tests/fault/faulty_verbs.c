@@ -58,7 +58,7 @@ static int unmake(const struct limbo *l)
 	}
 }
 
-/* Whoever still has it asks for it again. */
+/* Returns true if a struct rdmamsg_qp will destroy the queue pair again. */
 static bool is_owned(const struct limbo *l)
 {
 	const struct rdmamsg_qp *q = l->kind == FAULTY_QPS ?
@@ -451,7 +451,7 @@ static int get_cm_event(struct rdma_event_channel *channel,
 	return 0;
 }
 
-/* It is done whatever is said: the event is the caller's no more. */
+/* Acknowledges the event even if it fails: the caller has given it up. */
 static int ack_cm_event(struct rdma_cm_event *event)
 {
 	int ret = real->ack_cm_event(event);
@@ -468,7 +468,7 @@ static int join_multicast(struct rdma_cm_id *id,
 	return real->join_multicast(id, attr, context);
 }
 
-/* Like the next one, it is done whatever is said. */
+/* Leaves the group even if it fails. detach_mcast() does likewise. */
 static int leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	int ret = real->leave_multicast(id, addr);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What scenarios share. A new one is a line of its area's table. */
+/* Helpers of the scenarios. A new one is a line in the table of its area. */
 #ifndef RDMAMSG_TESTS_FAULT_NTH_H
 #define RDMAMSG_TESTS_FAULT_NTH_H
 
 #include <rdmamsg/diag.h>
 
-#define BODY_MS		30000	/* what is reported is reported within */
+#define BODY_MS		30000	/* longest wait for a report */
 #define SHORTAGE_MS	3000	/* then the system has memory again */
 #define ITEMS		12
 #define LARGEST		(1200 * 1000)
@@ -32,7 +32,7 @@ struct end {
 	bool expected_end;		/* closing is what was asked for */
 };
 
-/* What there is before the first fault. */
+/* The state before the first fault. */
 enum level { NOTHING, OPEN, LISTENING, CONNECTED };
 
 struct scenario {

@@ -92,13 +92,13 @@ static void do_rma(void)
 		rma_items(&key, here);
 	if (here)
 		(void)rdmamsg_cache_put(cache, here);
-	/* unless an endpoint is still on its way out */
+	/* fails if an endpoint has not ended yet */
 	(void)rdmamsg_region_destroy(there);
 	(void)rdmamsg_cache_destroy(cache);
 	texts_start();
 }
 
-/* What it says is revoked is. */
+/* If rdmamsg_region_revoke() succeeds, the region is deregistered. */
 static void do_revoke(void)
 {
 	struct rdmamsg_region *region;
@@ -118,8 +118,8 @@ static void do_revoke(void)
 }
 
 /*
- * Given, used and taken back by its owner; given again, and taken back by the
- * peer.
+ * Binds a window, uses it, and the owner invalidates it. Then binds it again,
+ * and the peer invalidates it.
  */
 static int window_item(struct rdmamsg_window *w, struct rdmamsg_region *region,
 		       struct rdmamsg_key *key, uint32_t n, struct item *item)

@@ -141,7 +141,7 @@ void do_close(void)
 		fail("closing: not over");
 }
 
-/* What is accepted before a close arrives, also beyond the credits. */
+/* Messages accepted before a close arrive, even those beyond the credits. */
 static void do_close_behind(void)
 {
 	send_items(&ends[CLIENT], 0, 7);

@@ -91,7 +91,7 @@ static void walk(struct ibv_qp *q, uint32_t peer)
 	must(!qp_walk(soft_modify_qp, q, &a, IBV_QPS_RTS));
 }
 
-/* It waits for the other end to arm. */
+/* Sets REARM, so that the queue pair waits for the other end. */
 static void rearm(struct ibv_qp *q)
 {
 	struct ibv_qp_attr a = {
@@ -148,7 +148,7 @@ static void setup(void)
 
 /* ---- the hostile one -------------------------------------------------- */
 
-/* What the device does about the socket that has come or changed last. L */
+/* Lets the device handle events of the newest socket. L */
 static void react(int ours)
 {
 	struct list *lists[2] = { &dev->handshakes, &dev->wires };
@@ -246,7 +246,7 @@ static void record(const uint8_t *data, size_t len)
 			 (rec.bytes <= SOFT_SEGMENT ? rec.bytes : 0));
 }
 
-/* It lies somewhere in this very process. */
+/* Sends a SOFT_SHOWN record, whose memory is in this process. */
 static void show(const uint8_t *data, size_t len)
 {
 	struct soft_rec rec = addressed(data, len);

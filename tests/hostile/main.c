@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a hostile client and a hostile server have in common. */
+/* Code that the hostile client and the hostile server share. */
 #include "misdeeds.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a connected peer can do wrong, whichever side it is. */
+/* Misdeeds of a connected peer, client or server. */
 #ifndef MISDEEDS_H
 #define MISDEEDS_H
 

@@ -206,7 +206,7 @@ static bool done_twice(struct raw *r)
 	       raw_message(r, PROTO_DONE, hdr.number, 0, NULL, 0) >= 0;
 }
 
-/* Of one that was announced, but by another number. */
+/* Sends DONE for an announced message, with the number of another one. */
 static bool done_other(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -216,7 +216,7 @@ static bool done_other(struct raw *r)
 	       raw_message(r, PROTO_DONE, hdr.number + 7, 0, NULL, 0) >= 0;
 }
 
-/* The key of a message that is over is worth nothing. */
+/* The key of a message must not work after its DONE. */
 static bool key_replayed(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -229,7 +229,7 @@ static bool key_replayed(struct raw *r)
 	    raw_message(r, PROTO_DONE, hdr.number, 0, NULL, 0) !=
 	    IBV_WC_SUCCESS)
 		return false;
-	/* a server has echoed by then what comes after the DONE */
+	/* the echo of a later message shows that the DONE was handled */
 	if (!r->passive && !echo(r, 5))
 		return false;
 	if (r->passive)
@@ -241,7 +241,7 @@ static bool key_replayed(struct raw *r)
 	return status == IBV_WC_REM_ACCESS_ERR;
 }
 
-/* Beyond the announced bytes, while the key is good. */
+/* Reads beyond the announced bytes, while the key is valid. */
 static bool key_stretched(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -252,7 +252,7 @@ static bool key_stretched(struct raw *r)
 			20) == IBV_WC_REM_ACCESS_ERR;
 }
 
-/* Reading was allowed, writing not. */
+/* Writes with a key that allows reading only. */
 static bool key_written(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -263,7 +263,7 @@ static bool key_written(struct raw *r)
 	       IBV_WC_REM_ACCESS_ERR;
 }
 
-/* A key to write with, which the victim gives to those who ask. */
+/* Asks the victim for a key that allows writing. */
 static bool ask_key(struct raw *r, struct proto_key *key)
 {
 	const uint8_t *body;
@@ -273,7 +273,7 @@ static bool ask_key(struct raw *r, struct proto_key *key)
 	       !rdmamsg__key_decode(key, body, len);
 }
 
-/* It uses up a receive, in whose buffer is what was there before. */
+/* The write consumes a receive, whose buffer still has its old contents. */
 static bool write_imm(struct raw *r)
 {
 	struct proto_key key;
@@ -311,7 +311,7 @@ static bool invalidate_not_agreed(struct raw *r)
 	return raw_message(r, PROTO_INVALIDATE, r->number++, 1, NULL, 0) >= 0;
 }
 
-/* A message with nothing wrong about it but what it is to invalidate. */
+/* Sends a correct message that invalidates the given rkey. */
 static bool invalidate(struct raw *r, uint32_t rkey)
 {
 	const struct proto_hdr hdr = {
@@ -328,7 +328,7 @@ static bool invalidate_anything(struct raw *r)
 	return invalidate(r, 0x12345678);
 }
 
-/* What everybody else reaches by it would be gone. */
+/* Invalidating the rkey of a region would end the access of all peers. */
 static bool invalidate_a_region(struct raw *r)
 {
 	struct proto_key key;
@@ -351,9 +351,8 @@ static bool atomic_anywhere(struct raw *r)
 	return raw_rdma(r, IBV_WR_ATOMIC_FETCH_AND_ADD, 4096, 0x1234, 8) > 0;
 }
 
-/* Never takes what it is sent: closing has a deadline. */
-/* The key is dead before the victim's program is told that it is over. */
-static bool key_in_on_sent(struct raw *r)
+/* The key must be invalid before on_complete of the victim's program. */
+static bool key_in_on_complete(struct raw *r)
 {
 	struct proto_hdr hdr;
 	struct proto_key key;
@@ -372,6 +371,7 @@ static bool key_in_on_sent(struct raw *r)
 	return status == IBV_WC_REM_ACCESS_ERR;
 }
 
+/* Never sends DONE for a large message, so closing meets its deadline. */
 static bool never_done(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -379,11 +379,11 @@ static bool never_done(struct raw *r)
 
 	if (!large_from_victim(r, &hdr, &key))
 		return false;
-	/* a server closes when its peer does; a client is asked to */
+	/* a server closes with its peer, a client when a message asks for it */
 	return r->passive || do_message(r, PROTO_CLOSE, NULL, 0);
 }
 
-/* Lives, and does not fetch: that has a bound of its own. */
+/* Keeps the connection alive, and never reads the large message. */
 static bool never_fetched(struct raw *r)
 {
 	struct proto_hdr hdr;
@@ -394,7 +394,7 @@ static bool never_fetched(struct raw *r)
 	for (int i = 0; i < RAW_WAIT_MS / 100; i++) {
 		if (raw_message(r, PROTO_PING, 0, 0, NULL, 0) !=
 		    IBV_WC_SUCCESS)
-			return true;	/* it has ended */
+			return true;	/* the connection has ended */
 		usleep(100000);
 	}
 	return false;
@@ -427,7 +427,7 @@ const struct misdeed memory_misdeeds[] = {
 	{ "done-twice", done_twice, PROTO, READS, .wish = WISH_SEND },
 	{ "key-replayed", key_replayed, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },
-	{ "key-in-on-sent", key_in_on_sent, CAUSE(ACCESS), READS,
+	{ "key-in-on-complete", key_in_on_complete, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },
 	{ "key-stretched", key_stretched, CAUSE(ACCESS), READS,
 	  .wish = WISH_SEND },

@@ -54,7 +54,7 @@ static bool setup_must_know(struct raw *r)
 	return do_message(r, PROTO_SETUP, body, sizeof(body));
 }
 
-/* It is the initiator's to choose. */
+/* Only the initiator may choose the session. */
 static bool setup_other_session(struct raw *r)
 {
 	struct proto_setup s = {

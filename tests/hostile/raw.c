@@ -234,7 +234,7 @@ void raw_close(struct raw *r)
 
 /* ---- requests --------------------------------------------------------- */
 
-/* One completion: the status of a send, -1 for none, -2 for a receive. */
+/* Returns the status of a send that completed, -1: none, -2: a receive. */
 static int poll_once(struct raw *r)
 {
 	struct ibv_wc wc;

@@ -43,7 +43,7 @@ struct raw {
 	struct proto_key last_key;	/* of the last RNDV answered */
 };
 
-/* What the other side is told, and how. */
+/* Options of a raw connection. */
 struct raw_options {
 	const void *data;		/* private data */
 	uint8_t data_len;

@@ -66,7 +66,7 @@ bool victims_ended(uint32_t count);
 /* Several rounds of the innocent, from now on. */
 bool victims_innocent_goes_on(void);
 void victims_wish(_Atomic int *of, enum wish wish);
-/* One is in such a handler. */
+/* Returns true if a victim is in such a handler. */
 bool victims_busy(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the integration tests share: contexts driven with plain poll(2), ends
- * of connections that note what their callbacks are told, and messages whose
- * content follows from their tag.
+ * Helpers of the integration tests: contexts driven with plain poll(2), ends
+ * of connections that record their callbacks, and messages whose content
+ * follows from their tag.
  */
 #ifndef RDMAMSG_TESTS_INTEGRATION_COMMON_H
 #define RDMAMSG_TESTS_INTEGRATION_COMMON_H
@@ -166,7 +166,7 @@ struct child {
 	int to, from;		/* its input and output */
 };
 
-/* What a program can be started again as, see test_main(). */
+/* A role that the program can be started again in, see test_main(). */
 struct role {
 	const char *name;
 	int (*fn)(int argc, char **argv);	/* its result is the status */
@@ -174,7 +174,7 @@ struct role {
 
 /*
  * Starts this program again in one of its roles, with pipes as its standard
- * input and output: a plain child of a process that uses RDMA is shut out.
+ * input and output. A forked child of a process that uses RDMA cannot use it.
  */
 void child_start(struct child *c, const char *role, const char *arg);
 /* A line from the child, without newline. Pumps meanwhile. */
@@ -185,7 +185,7 @@ int child_wait(struct child *c);
 /* In the child: a line to the parent. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* What `rdma resource show` counts, by name: "qp", "cq", "mr", "pd". */
+/* Returns a count of `rdma resource show`: "qp", "cq", "mr" or "pd". */
 int rdma_count(const char *what);
 
 /* ---- main ------------------------------------------------------------- */

@@ -322,7 +322,7 @@ static void connect__nobody_accepts_TIMEOUT(void **state)
 
 static struct end clients[MANY], servers[MANY];
 
-/* They may come in another order: each says which one it is. */
+/* Requests arrive in any order. Private data has the number of each. */
 static void accept_many(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	size_t len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What was accepted completes exactly once, however it ends. */
+/* Every accepted operation completes exactly once, however it ends. */
 #include "common.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 static struct pair p;
 
-/* As much of everything as is accepted. */
+/* Starts operations of every kind until one is refused. */
 static void fill(struct end *e)
 {
 	for (uint32_t n = 0; n < 60; n++) {
@@ -138,7 +138,7 @@ static void abort_now(struct end *e)
 	rdmamsg_ep_abort(e->ep);
 }
 
-static void cookies__abort_from_on_sent_EACH_ONCE(void **state)
+static void cookies__abort_in_on_complete_EACH_ONCE(void **state)
 {
 	pair_init(&p, NULL);
 	p.c.then_sent = abort_now;
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 		TEST(cookies__both_close_in_flight_ALL_DELIVERED),
 		TEST(cookies__close_while_the_peer_streams_ALL_DELIVERED),
 		TEST(cookies__abort_in_flight_EACH_ONCE),
-		TEST(cookies__abort_from_on_sent_EACH_ONCE),
+		TEST(cookies__abort_in_on_complete_EACH_ONCE),
 		TEST(cookies__context_closed_in_flight_EACH_ONCE),
 		TEST(cookies__peer_killed_in_flight_EACH_ONCE),
 	};

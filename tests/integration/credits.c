@@ -223,7 +223,7 @@ static void held__inbox_without_on_message_PUSHES_BACK(void **state)
 	pair_fini(&p);
 }
 
-/* What is kept for receiving and for sending does not come out of one pot. */
+/* Memory for receiving and memory for sending have separate budgets. */
 static void limit__held_up_to_the_limit_SENDS_STILL(void **state)
 {
 	pair_init(&p, NULL);
@@ -251,7 +251,7 @@ static void limit__held_up_to_the_limit_SENDS_STILL(void **state)
 	pair_fini(&p);
 }
 
-/* What is kept for reuse must not stand in the way of other sizes. */
+/* Spares of one size must make room for other sizes. */
 static void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -621,7 +621,7 @@ static void limit__too_small_and_no_memory_given_CLOSES(void **state)
 	pair_fini(&p);
 }
 
-/* What they took they would hold until the waiting one has come: for ever. */
+/* Smaller messages must not take the memory that an earlier one waits for. */
 static void limit__smaller_ones_behind_WAIT_THEIR_TURN(void **state)
 {
 	pair_init(&p, NULL);

@@ -141,7 +141,10 @@ static int act(struct conn *c, struct cookie *cookie)
 	return rdmamsg_sendv(c->p.c.ep, &iov, 1, 0, cookie);
 }
 
-/* One at a time, of those that tell; the others as there is room. */
+/*
+ * Starts one operation when the one before has completed. Operations without a
+ * cookie start five at a time.
+ */
 static void act_now(struct conn *c)
 {
 	struct end *e = &c->p.c;
@@ -325,7 +328,7 @@ static void ask(void)
 	assert_int_equal(rdmamsg_send(p.c.ep, "x", 1, 0, NULL), 0);
 }
 
-/* It neither takes us for dead, nor do we. */
+/* Neither side takes the other for dead. */
 static void stopped__shorter_LIVES_ON(void **state)
 {
 	struct child child;

@@ -19,7 +19,7 @@ static struct pair p;
 
 /* ---- the peer: a child ------------------------------------------------ */
 
-/* What it does: 'i' nothing, 'e' answers, 's' and 'l' send without end. */
+/* Activity of the child: 'i' none, 'e' echo, 's', 'l' send without end. */
 static char activity;
 
 static void pour_small_or_large(struct end *e, char what)

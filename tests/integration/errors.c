@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fails says why: addresses, services, the text of an error. */
+/* Error texts: addresses, services and options that fail. */
 #include "common.h"
 
 #include <pthread.h>

@@ -131,14 +131,14 @@ static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 	rma_end();
 }
 
-/* One side thinks that it was agreed, and the other does not. */
+/* Only one side has agreed on remote invalidate. */
 static void invalidate__not_agreed_PROTOCOL(void **state)
 {
 	struct rdmamsg_region *windowed;
 	struct rdmamsg_window *w;
 
 	if (!test_on_soft())
-		return;		/* it says that it cannot, and that is all */
+		return;		/* the device lacks remote invalidate */
 	rma_start_with(~0u, ONE_SIDED);
 	p.s.expect_nothing = true;
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,

@@ -379,7 +379,7 @@ static void counters__of_both_sides_AGREE(void **state)
 	leave_all(m, 2);
 }
 
-/* What was accepted goes out first, also what waits for room or the rate. */
+/* All accepted messages go out first, even those that wait for room or rate. */
 static void publisher__that_leaves_at_once_HAS_SENT_ALL(void **state)
 {
 	static const uint32_t flags[] = {

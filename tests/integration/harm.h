@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is done to the device of the tests: with rdma(8) and ip(8) to one of the
- * kernel, with rdmamsg-soft-ctl(1) to the soft HCA, in all processes that have
- * it.
+ * Damage to the device of the tests, in all processes that use it: rdma(8) and
+ * ip(8) damage a device of the kernel, rdmamsg-soft-ctl(1) the soft HCA.
  */
 #ifndef RDMAMSG_TESTS_INTEGRATION_HARM_H
 #define RDMAMSG_TESTS_INTEGRATION_HARM_H
@@ -10,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Finds the device; to be called before the others. */
+/* Finds the device. Call it first. */
 void harm_find(void);
 const char *harm_device(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has nothing to do sleeps: the descriptor stays quiet, no processor time
- * is used, and a message costs a fixed number of system calls.
+ * An idle context sleeps: its descriptor stays quiet and it uses no processor
+ * time. A message costs a fixed number of system calls.
  */
 #include "common.h"
 #include "harm.h"
@@ -65,9 +65,9 @@ static unsigned int count_readable(struct rdmamsg *a, struct rdmamsg *b)
 }
 
 /*
- * What a busy machine has put off comes once, and a virtual one that had to
- * wait for its processor counts that as used: whatever is not quiet is so in
- * each of these times.
+ * Fails if the contexts are busy in each of QUIET_TIMES periods. A busy machine
+ * delays work into a single period, and a virtual machine counts waiting for
+ * its processor as used time.
  */
 static void check_quiet(struct rdmamsg *a, struct rdmamsg *b)
 {
@@ -460,7 +460,10 @@ static unsigned int trace_lines(void)
 	return n;
 }
 
-/* One that is connected, echoes count messages, one at a time, and ends. */
+/*
+ * Starts a traced child, which connects, echoes 'count' messages one at a time
+ * and ends. Returns the number of its system calls.
+ */
 static unsigned int count_calls(unsigned int count)
 {
 	struct child child;

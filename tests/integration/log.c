@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is logged, where to, and what the environment says about it. */
+/* The log: its lines, its output, and its environment variables. */
 #include "common.h"
 
 #include <rdmamsg/diag.h>
@@ -151,7 +151,7 @@ static void count_line(void *arg, enum rdmamsg_log_level level,
 		lines_of[level]++;
 }
 
-/* One error, some of info and debug. */
+/* Causes one error, and some lines of info and debug. */
 static void make_lines(enum rdmamsg_log_level level)
 {
 	memset(lines_of, 0, sizeof(lines_of));

@@ -12,7 +12,7 @@
 
 #define MANY_MAX	1000
 
-/* One of many connections, at either side. */
+/* A connection of one side. */
 struct conn {
 	struct rdmamsg_ep *ep;		/* NULL when it is closed */
 	uint32_t sent, received, to_send, len;
@@ -39,16 +39,16 @@ void many_open(void);		/* the contexts alone */
 void many_listen(const struct rdmamsg_srq_options *opts);
 void many_start(const struct rdmamsg_srq_options *opts);	/* both */
 
-/* What they have unless a test says otherwise. */
+/* Returns the default options of the connections. */
 struct rdmamsg_ep_options many_ep_options(void);
 struct conn *many_dial(const struct rdmamsg_ep_options *opts);
-/* Until there are this many. */
+/* Connects until n connections are open. */
 void many_connect(unsigned int n);
-/* That many more messages, of this length or (0) of mixed ones. */
+/* Sends 'count' more messages of this length. len 0: of mixed lengths. */
 void many_send(struct conn *c, uint32_t count, uint32_t len);
 struct rdmamsg_srq_counters many_stats(void);
 void many_close(void);		/* every connection */
-/* Closes all there is: nothing is lost and nothing is left. */
+/* Closes all. Checks that nothing is lost and nothing is left. */
 void many_finish(void);
 
 #endif

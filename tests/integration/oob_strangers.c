@@ -124,7 +124,7 @@ static void accept__peer_ends_in_the_middle_IS_TOLD(void **state)
 	end_fini(&other);
 }
 
-/* What a server of the test's own says, and what comes of it. */
+/* A fake server sends these bytes, and the connection ends with this cause. */
 static void connect__strange_answers_END_IT(void **state)
 {
 	static const struct {

@@ -532,7 +532,7 @@ static void destroy__outside_of_callbacks_WAKES_THE_LOOP(void **state)
 	test_close(ctx);
 }
 
-/* What is left goes with the context. */
+/* rdmamsg_close() destroys all that is left. */
 static void destroy__by_the_context_LEAVES_NOTHING(void **state)
 {
 	struct rdmamsg_pd *pd;

@@ -205,7 +205,7 @@ static void cap__last_one_sent_COMES_BACK(void **state)
 	pair_fini(&p);
 }
 
-/* What is unused of one size is no reason to refuse another. */
+/* Unused buffers of one size make room for another size. */
 static void cap__of_other_sizes_unused_GO(void **state)
 {
 	struct rdmamsg_msg *msg, *kept;
@@ -257,7 +257,7 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 	pair_fini(&p);
 }
 
-/* What the machine has is told, and without it the rest works. */
+/* The counters tell the kind of pages. The pool works with any kind. */
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
 	struct rdmamsg_pool *pool;
@@ -447,7 +447,7 @@ static void large__of_other_sizes_unused_GO(void **state)
 	pair_fini(&p);
 }
 
-/* What the program has from a pool stays its own; the rest makes room. */
+/* Messages that the program holds stay, and unused slabs make room. */
 static void alloc__of_other_sizes_unused_GO(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -483,7 +483,7 @@ static void alloc__of_other_sizes_unused_GO(void **state)
 static struct rdmamsg_pool *tiny;
 static unsigned int tries;
 
-/* What it frees is no help to what it asks for next. */
+/* Frees a message, which makes no room for the next request. */
 static void take_one(struct end *e)
 {
 	struct rdmamsg_msg *msg;

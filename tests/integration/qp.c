@@ -516,7 +516,7 @@ static void xrc__where_there_is_one_CONNECTS(void **state)
 	test_close(ctx);
 }
 
-/* What a device of either kind grants or refuses: nothing passes silently. */
+/* Each option is granted or refused, by the soft HCA and by Soft-RoCE. */
 static void options__each_GRANTED_OR_REFUSED(void **state)
 {
 	static const uint8_t key[40];

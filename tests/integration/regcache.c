@@ -176,7 +176,7 @@ static void put__into_another_cache_EINVAL(void **state)
 	rma_end();
 }
 
-/* It would fit if all went, but some of that is in use. */
+/* The region would fit without the others, but some of them are in use. */
 static void cache__too_much_in_use_KEEPS_THE_REST(void **state)
 {
 	const struct rdmamsg_cache_options opts = {

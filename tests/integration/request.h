@@ -5,7 +5,7 @@
 
 #include "common.h"
 
-/* What a listener was asked and has not answered; put_off() adds to it. */
+/* Requests that the listener has not answered yet. put_off() adds one. */
 extern struct rdmamsg_request *waiting[128];
 extern int waiting_count;
 void put_off(struct rdmamsg_listener *l, struct rdmamsg_request *req);
@@ -14,7 +14,7 @@ void listen_put_off(struct pair *p);
 
 void dial(struct end *c, const char *host, const char *service,
 	  uint32_t timeout_ms);
-/* It does not connect, and this is why; an error of 0 is any. */
+/* Expects that the end fails to connect with this reason. error 0: any. */
 void expect_end(struct end *c, enum rdmamsg_who who, enum rdmamsg_cause cause,
 		int error);
 /* Waits until both are connected, sends both ways, and closes. */

@@ -152,7 +152,7 @@ static void write__fenced_behind_a_read_HAS_WHAT_WAS_READ(void **state)
 	rma_end();
 }
 
-/* What a message behind a write says is there, is there. */
+/* When a message arrives, the write before it has arrived. */
 static void check_written(struct end *e, struct rdmamsg_msg *msg)
 {
 	if (memcmp(far, pattern(9), (2 << 20) + 1))
@@ -391,7 +391,7 @@ static void write__full_EAGAIN_THEN_WRITABLE(void **state)
 	assert_int_equal(p.c.sent_ok, 200);
 }
 
-/* What was accepted is done before a graceful end, and cancelled by another. */
+/* A graceful close completes accepted operations, an abort cancels them. */
 static void close__with_operations_DONE(void **state)
 {
 	struct rdmamsg_sge s;

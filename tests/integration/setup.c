@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What both sides tell each other: data, options, depths. */
+/* Values that both sides exchange: private data, options, depths. */
 #include "common.h"
 #include "request.h"
 

@@ -12,7 +12,7 @@ export RDMAMSG_VM_ADDR=127.0.0.1 RDMAMSG_VM_ADDR6=::1
 export RDMAMSG_VM_DEVICE=soft0 RDMAMSG_VM_HOST=localhost
 [ $# -eq 1 ] || exec sh "$here/run.sh" "$@"
 
-# Those that mostly wait for time to pass are beside the rest, in fabrics of their own.
+# Programs that mostly wait run beside the others, each in its own fabric.
 patient='idle death dead credits'
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -109,11 +109,11 @@ static void share__who_uses_it_GETS_MORE(void **state)
 	assert_int_equal(credits(&client.conns[0]), 4);
 	many_send(&client.conns[0], 2000, 64);
 	WAIT_FOR(server.received == 2000);
-	/* its recv_depth: half of them may not have been announced */
+	/* up to recv_depth, and the last half may not be announced yet */
 	WAIT_FOR(credits(&client.conns[0]) >= 32);
 	assert_true(credits(&client.conns[0]) <= 64);
 	assert_int_equal(credits(&client.conns[1]), 4);
-	/* the others are not behind */
+	/* other endpoints still deliver */
 	many_send(&client.conns[1], 100, 64);
 	WAIT_FOR(server.received == 2100);
 	many_finish();
@@ -121,7 +121,7 @@ static void share__who_uses_it_GETS_MORE(void **state)
 
 static void share__little_of_it_ALL_GO_ON(void **state)
 {
-	/* 8 of 2 and 6, the batch of 10, and 6 to share */
+	/* 8 endpoints with 2 + 6 receives, a batch of 10, and 6 to share */
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = 80, .floor = 2,
 	};
@@ -137,7 +137,7 @@ static void share__little_of_it_ALL_GO_ON(void **state)
 
 static void share__full_NEXT_IS_REFUSED(void **state)
 {
-	/* 2 of 4 and 6, the batch of 4 */
+	/* 2 endpoints with 4 + 6 receives, and a batch of 4 */
 	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 32 };
 
 	many_start(&o);
@@ -146,7 +146,7 @@ static void share__full_NEXT_IS_REFUSED(void **state)
 	WAIT_FOR(client.closed == 1);
 	assert_int_equal(many_stats().refused, 1);
 	assert_int_equal(many_stats().endpoints, 2);
-	/* there is room again when one has gone */
+	/* when one endpoint has closed, another one fits */
 	rdmamsg_ep_close(client.conns[0].ep);
 	WAIT_FOR(client.closed == 2 && server.closed == 1);
 	many_dial(NULL);
@@ -174,7 +174,7 @@ static void share__program_keeps_messages_OTHERS_GO_ON(void **state)
 	many_finish();
 }
 
-/* ---- joined while one of its messages is delivered -------------------- */
+/* ---- joining the queue in on_message ---------------------------------- */
 
 static struct pair late;
 static struct rdmamsg_request *put_off;
@@ -196,7 +196,7 @@ static void late_open(void)
 {
 	const struct rdmamsg_listen_options o = {
 		.size = sizeof(o), .on_request = put_it_off,
-		/* the last place, at an address that has the others */
+		/* all endpoints have one source address */
 		.max_per_source = RDMAMSG_NONE,
 	};
 
@@ -213,10 +213,10 @@ static void late_open(void)
 	WAIT_FOR(put_off);
 }
 
-/* The receive that it came in goes back: it is not one too few. */
+/* The receive of the delivered message counts as available. */
 static void join__in_on_message_THE_LAST_PLACE(void **state)
 {
-	/* 2 of 1 and 6, and the batch of 2 */
+	/* 2 endpoints with 1 + 6 receives, and a batch of 2 */
 	const struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = 16, .floor = 1,
 	};
@@ -263,13 +263,13 @@ static void share__others_have_gone_FEWER_ARE_POSTED(void **state)
 	for (unsigned int i = 1; i < 20; i++)
 		rdmamsg_ep_close(client.conns[i].ep);
 	WAIT_FOR(client.closed == 19 && server.closed == 19);
-	/* one at a time: what has been used is not posted again */
+	/* one at a time, so that used receives are not posted again */
 	for (uint32_t i = 1; i <= 2 * many; i++) {
 		many_send(&client.conns[0], 1, 64);
 		WAIT_FOR(client.received == i);
 	}
 	assert_in_range(many_stats().posted, 8, many / 2);
-	/* for those that come, there are as many as before */
+	/* new endpoints get as many receives as before */
 	for (unsigned int i = 0; i < 20; i++)
 		many_dial(NULL);
 	WAIT_FOR(client.connected == 40 && server.connected == 40);
@@ -280,7 +280,7 @@ static void share__others_have_gone_FEWER_ARE_POSTED(void **state)
 
 static void overcommit__eightfold_ARRIVES(void **state)
 {
-	/* more than there is to receive: RNR delays, nothing is lost */
+	/* more messages than receives: RNR NAKs delay them, none is lost */
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = 16, .overcommit = 800,
 	};
@@ -298,7 +298,7 @@ static void overcommit__IS_COUNTED(void **state)
 	many_connect(10);
 	for (unsigned int i = 0; i < 10; i++)
 		many_send(&client.conns[i], 100, 64);
-	/* the server sleeps meanwhile: they fill its receives and more */
+	/* the server sleeps: more messages than its receives arrive */
 	for (int i = 0; i < 20; i++) {
 		test_drive(client.ctx);
 		usleep(1000);
@@ -321,10 +321,10 @@ static void abort__with_messages_queued_OTHERS_GO_ON(void **state)
 		unsigned int was = client.connected;
 		uint32_t got;
 
-		/* one after the other: both sides count them alike */
+		/* one after the other, so that both sides number them alike */
 		many_connect(was + 1);
 		many_connect(was + 2);
-		/* in the server's queue when the server gives up */
+		/* messages are in the server's queue when it aborts */
 		many_send(&client.conns[was], 8, 64);
 		many_send(&client.conns[was + 1], 8, 64);
 		test_drive(client.ctx);
@@ -381,7 +381,7 @@ static void event__limit_reached_IS_COUNTED(void **state)
 
 static void many__ALL_ARE_SERVED(void **state)
 {
-	/* what the test machine can take; the soft HCA takes a thousand */
+	/* the test machine can take 100, the soft HCA MANY_MAX */
 	const unsigned int n = test_on_soft() ? MANY_MAX : 100;
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = n * 12, .floor = 2,

@@ -148,8 +148,8 @@ static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
 }
 
 /*
- * One that uses its share wants more than the cap leaves, 16 buffers beside 8:
- * who comes then needs 7 of them.
+ * An endpoint that uses its share wants more than the cap leaves: 16 buffers
+ * beside 8. The next endpoint needs 7 of them.
  */
 static void pool__too_little_for_one_NEXT_IS_ACCEPTED(void **state)
 {

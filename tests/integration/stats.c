@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a look at a context shows: dump and statistics. */
+/* The dump and the statistics of a context. */
 #include "common.h"
 
 #include <rdmamsg/diag.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes in from other threads. */
+/* Work from other threads: rdmamsg_submit(). */
 #include "common.h"
 #include "thread.h"
 

@@ -143,7 +143,7 @@ static void window__beyond_it_ACCESS(void **state)
 	rma_fini();
 }
 
-/* ---- taken back from afar --------------------------------------------- */
+/* ---- invalidated by the peer ------------------------------------------ */
 
 static void write_1000(uint32_t tag)
 {
@@ -333,7 +333,7 @@ static void send_invalidate__crosses_its_owner_ACCESS(void **state)
 	rma_fini();
 }
 
-/* It is for its endpoint's peer, not for another one. */
+/* A window serves the peer of its endpoint only. */
 static void send_invalidate__window_of_another_endpoint_ACCESS(void **state)
 {
 	struct rdmamsg_key theirs;
@@ -371,7 +371,7 @@ static void check_bad_arguments(void)
 					     NULL), -EMSGSIZE, "8176");
 }
 
-/* What cannot ever be sent is not put off. */
+/* A call that can never succeed fails at once, without -EAGAIN. */
 static void send_invalidate__bad_arguments_ARE_TOLD(void **state)
 {
 	int ret;

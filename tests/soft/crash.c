@@ -39,7 +39,7 @@ struct memory {				/* private data */
 	uint32_t rkey, pad;
 };
 
-/* One end of the connection, and what it stands on. */
+/* One end of the connection, and its objects. */
 struct end {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;

@@ -460,7 +460,7 @@ done
 
 # ---- uDAPL ----------------------------------------------------------------
 
-# It makes queue pairs on ids that are bound and not resolved.
+# dtestcm creates queue pairs on ids that are bound and not resolved.
 if case_of dtestcm dtestcm
 then
 	echo 'soft u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0' \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One end of a two-host test. Everything that happens is a line on standard
- * output, and the scripts wait for these:
+ * One end of a two-host test. The program prints a line for each event, and the
+ * scripts wait for these lines:
  *
  *	pid PID				first of all
  *	listening PORT			server
@@ -45,7 +45,7 @@
 
 enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
 
-/* What a target lends to its peers, and an RMA peer reads and writes with. */
+/* Size of the memory that a target exports, and of an RMA peer's buffer. */
 #define RMA_BYTES	((size_t)1 << 20)
 #define RMA_IN_FLIGHT	6
 

@@ -70,7 +70,7 @@ then
 fi
 VM_DIR=
 
-# What a kernel writes when it is in trouble.
+# Kernel messages that mean trouble.
 vm__trouble='BUG: |kernel BUG at|WARNING: |Oops|general protection|KASAN|UBSAN'
 vm__trouble="$vm__trouble|blocked for more than|soft lockup|hard LOCKUP"
 vm__trouble="$vm__trouble|detected (expedited )?stalls|self-detected stall"
@@ -294,8 +294,8 @@ share n$vm__count $(vm__quote "$vm__path")"
 	{
 		if [ -n "$vm__peer" ]
 		then
-			# What the peer sends to a machine that cannot receive yet would
-			# wait, and block the peer; without a link it is lost.
+			# Without a link, frames to a machine that cannot receive yet
+			# are lost. With a link they would wait and block the peer.
 			vm__plug "$vm__name" 0 off
 			vm__plug "$vm__name" 1 off
 			vm__await "$vm__name" control/network "${VM_BOOT_TIMEOUT:-90}" &&

@@ -19,7 +19,10 @@
 #include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* What a process of its own has seen: protecting is once in a process. */
+/*
+ * The observations of a child process, in shared memory. Each case needs its
+ * own process, because fork protection starts once per process.
+ */
 static struct seen {
 	unsigned int asked, inits;
 	unsigned int opened;		/* devices, at the first init */

@@ -146,7 +146,7 @@ static void removed__before_the_move_TOLD_WHEN_ACCEPTED(void **state)
 	check_gone();
 }
 
-/* What the other context sees first is its event. */
+/* The other context gets the event before the request. */
 static void removed__event_before_the_request_TOLD_WHEN_ACCEPTED(void **state)
 {
 	move_it();
@@ -197,7 +197,7 @@ static void removed__cannot_be_moved_STAYS(void **state)
 	}
 }
 
-/* It has not been there, so no event of it can be either. */
+/* The request stays in its context, so the other context has no event of it. */
 static void full__HAS_NOT_LEFT(void **state)
 {
 	struct rdmamsg_ep *ep;

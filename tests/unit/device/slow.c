@@ -247,7 +247,7 @@ static void let_it_go(pthread_t thread)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
-/* What does not come to an end is in a lock of the other thread. */
+/* If a call waits for a lock of the other thread, the alarm ends the test. */
 static void begin(enum slow call)
 {
 	print_message("# %s\n", names[call]);

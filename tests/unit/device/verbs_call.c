@@ -16,7 +16,7 @@
 static struct ibv_pd a_pd;
 static struct ibv_comp_channel a_channel;
 
-/* What the table's calls do. */
+/* The behaviour of the calls in the table. */
 static int returns, sets_errno;
 static void *made;
 

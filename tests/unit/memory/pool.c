@@ -382,7 +382,7 @@ static void pool__spares_of_receives_COUNT_AS_ROOM(void **state)
 	rdmamsg__budget_withdraw(ctx, 2 << 20);
 }
 
-/* What endpoints keep to send from does not come back, the rest does. */
+/* A slab that endpoints keep for sending stays, other memory comes back. */
 static void out__beside_pools_FITS_OR_NOT(void **state)
 {
 	struct pool *pool;

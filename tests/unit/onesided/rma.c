@@ -365,7 +365,7 @@ static void client_alone(void)
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 }
 
-/* It lacks memory, not credit: the one comes back, the other does not. */
+/* The endpoint waits for memory, not for a credit. Only memory comes back. */
 static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 {
 	static struct rdmamsg_msg *msgs[4096];
@@ -406,8 +406,8 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 }
 
 /*
- * They are in messages of another endpoint, behind its keepalive: that one
- * does not tell of them.
+ * Messages of another endpoint hold the buffers, posted behind its keepalive.
+ * The completion of the keepalive does not confirm them.
  */
 static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 {
@@ -535,13 +535,16 @@ static void send_invalidate__that_does_not_PROTOCOL(void **state)
 	assert_int_equal(server.messages + server.invalidated, 0);
 }
 
-/* Nor does one take it back without saying so: its owner would not know. */
+/*
+ * A peer must not invalidate a window by an ordinary message, because the
+ * owner would not learn of it.
+ */
 static void send_invalidate__as_another_message_PROTOCOL(void **state)
 {
 	connect_both();
 	(void)bound_window();
 	WAIT_FOR(server.sent == 1);
-	/* the short way is open */
+	/* the fast path works */
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 1, NULL), 0);
 	WAIT_FOR(server.messages == 1);
 	disguised = true;
@@ -555,7 +558,7 @@ static void send_invalidate__as_another_message_PROTOCOL(void **state)
 	assert_int_equal(server.invalidated, 0);
 }
 
-/* What was called before it may still use the key. */
+/* Earlier operations may still use the key. */
 static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 {
 	struct rdmamsg_sge s = { .len = ROOM };

@@ -180,7 +180,7 @@ static void check__every_option_GRANTED_OR_REFUSED(void **state)
 	}
 }
 
-/* What receives come from decides how many can complete unseen. */
+/* The size of the shared receive queue decides the size of the CQ. */
 static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 {
 	struct rdmamsg_qp_options o = {
@@ -432,7 +432,7 @@ static int removed_port(struct ibv_context *verbs, uint8_t port,
 	return EIO;
 }
 
-/* It refuses for good, and before it has said that it was removed. */
+/* The device refuses all calls before it reports its removal. */
 static void free__of_a_removed_device_GOES(void **state)
 {
 	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };

@@ -125,7 +125,7 @@ static void arm__one_end_STAYS_AT_REARM(void **state)
 	expect_events(0, 0, 0, 0);
 }
 
-/* What one end tells is lost: it is told again when the port is up. */
+/* A lost request to arm repeats when the port is up. */
 static void arm__port_down_WHEN_IT_IS_UP(void **state)
 {
 	for (uint8_t port = 1; port < 4; port += 2) {
@@ -186,7 +186,7 @@ static void alternate__up_in_time_MIGRATES(void **state)
 	expect_ports(2, 4);
 }
 
-/* It looks well, and is dead: one migration, and no second one. */
+/* The alternate port seems active and drops all: one migration, no second. */
 static void alternate__black_hole_PATH_MIG_then_RETRY_EXC(void **state)
 {
 	arm();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What of the soft HCA is nobody else's: for the rest see tests/device. */
+/* Behaviour of the soft HCA only. tests/device has the rest. */
 #include "pair.h"
 #include "../own_fabric.h"
 
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* A page that is missing is found, whether the others are in place or not. */
+/* Registering finds a missing page, whether other pages are present or not. */
 static void reg_mr__to_be_read_IS_LOOKED_AT(void **state)
 {
 	uint8_t *at = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE,

@@ -79,7 +79,7 @@ static uint32_t element(const struct event *e)
 	return e->about == DEVICE ? 0 : e->about == PORT ? 2 : qp[1]->qp_num;
 }
 
-/* It comes, about what it is about, and nothing else does. */
+/* Expects exactly one event, of this type and for this object. */
 static void expect_this(const struct event *e)
 {
 	struct ibv_async_event ev = expect_event(e->type);
@@ -112,7 +112,7 @@ static void event__each_RAISED_ONCE(void **state)
 	}
 }
 
-/* What the program ends with. */
+/* Runs rdmamsg-soft-ctl(1) and returns its exit status. */
 static int tell(const char *name, uint32_t about)
 {
 	char *program = (char *)"lib/soft/tools/rdmamsg-soft-ctl";

@@ -457,7 +457,7 @@ static void two_completions(void)
 	assert_int_equal(got, 2);
 }
 
-/* What a program of others is told: one line. */
+/* rdmamsg-soft-ctl(1) prints the sums in one line. */
 static void check_program(uint64_t n)
 {
 	char want[64], line[64] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a forked child has of the soft HCA, and what its parent keeps. */
+/* The soft HCA in a forked child, and in its parent. */
 #include "pair.h"
 
 #include <arpa/inet.h>

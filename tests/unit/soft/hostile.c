@@ -31,19 +31,19 @@
 
 #include "../own_fabric.h"
 
-#define PEER	7u			/* its node */
+#define PEER	7u			/* node of the hostile peer */
 #define PORT	7777
-#define NOBODY	0xffffff00u		/* no id has this handle */
+#define NOBODY	0xffffff00u		/* handle of no id */
 #define WAIT_MS	60000
 
 static struct soft_dev *dev;
 static struct {
-	int fd, bell;			/* bell: the victim's */
+	int fd, bell;			/* bell: doorbell of this device */
 	int own_bell;
 	struct soft_ring tx, rx;
 } peer;
 
-/* ---- its messages ----------------------------------------------------- */
+/* ---- messages of the peer --------------------------------------------- */
 
 static void wait_for(int fd, short events)
 {
@@ -95,7 +95,10 @@ static struct soft_cm_msg request(uint32_t to, uint32_t from)
 	return m;
 }
 
-/* All that was told before is done: what is asked last is answered last. */
+/*
+ * Sends one more request and waits for its answer. The device answers in order,
+ * so it has handled all earlier messages by then.
+ */
 static void until_answered(uint32_t from)
 {
 	tell(request(NOBODY, from), SOFT_MSG_REQ);
@@ -103,9 +106,9 @@ static void until_answered(uint32_t from)
 		;
 }
 
-/* ---- itself ----------------------------------------------------------- */
+/* ---- the peer --------------------------------------------------------- */
 
-/* A connection, with new rings and this for a doorbell. */
+/* Connects as the peer, with new rings and with own_bell as doorbell. */
 static int say_hello(int own_bell)
 {
 	const struct soft_msg msg = {
@@ -152,9 +155,12 @@ static int teardown(void **state)
 	return close_device(state);
 }
 
-/* ---- has no doorbell -------------------------------------------------- */
+/* ---- a peer without a doorbell ---------------------------------------- */
 
-/* It is cut off: what is written there could wait, or go somewhere. */
+/*
+ * The device refuses fd as a doorbell and closes the connection. A write to
+ * such a descriptor could block, or have an effect elsewhere.
+ */
 static void is_cut_off(int fd)
 {
 	struct soft_msg msg;
@@ -192,7 +198,7 @@ static void hello__something_else_for_a_doorbell_CUT(void **state)
 	is_cut_off(inotify_init1(0));
 }
 
-/* ---- asks, and does not listen ---------------------------------------- */
+/* ---- a peer that sends and does not read ------------------------------ */
 
 static uint32_t length(const struct list *l)
 {
@@ -214,13 +220,13 @@ static void request__answers_never_read_BOUNDED(void **state)
 	letters = length(&dev->to[PEER]->outbox);
 	soft_unlock(dev);
 	assert_in_range(letters, 1, SOFT_QPS);
-	/* who listens is told again */
+	/* a peer that reads again gets answers again */
 	for (int i = 0; i < 4000; i++)
 		assert_int_equal(hear().hdr.type, SOFT_MSG_REJ);
 	until_answered(2);
 }
 
-/* A request of this queue pair of the peer's to that one of ours. */
+/* Pushes a send of the peer's queue pair src to queue pair dst. */
 static void push_send(uint32_t dst, uint32_t src)
 {
 	struct soft_rec *rec;
@@ -245,7 +251,7 @@ static uint32_t lost(void)
 {
 	uint32_t n;
 
-	/* at the latest now all that was pushed has arrived */
+	/* consume all that the peer has pushed */
 	soft_lock(dev);
 	while (soft_progress(dev))
 		;
@@ -254,7 +260,7 @@ static uint32_t lost(void)
 	return n;
 }
 
-/* Each of its queue pairs to three that we do not have. */
+/* Each queue pair of the peer sends to three that do not exist. */
 static void request__lost_ones_never_read_BOUNDED(void **state)
 {
 	const struct soft_rec *rec;
@@ -263,7 +269,7 @@ static void request__lost_ones_never_read_BOUNDED(void **state)
 		for (uint32_t src = 0; src < SOFT_QPS; src++)
 			push_send(dst, src);
 	assert_in_range(lost(), 1, SOFT_QPS);
-	/* who reads is told of each */
+	/* a peer that reads gets a NAK for each */
 	while (lost() || soft_ring_avail(&peer.rx)) {
 		while (soft_ring_avail(&peer.rx)) {
 			rec = soft_ring_read(&peer.rx);
@@ -274,11 +280,11 @@ static void request__lost_ones_never_read_BOUNDED(void **state)
 	}
 }
 
-/* ---- goes away -------------------------------------------------------- */
+/* ---- a peer that ends ------------------------------------------------- */
 
 #define WRITES	1000u
 
-/* A byte to each place of our memory, without a doorbell. */
+/* Writes one byte to each address of mem[0], without ringing the doorbell. */
 static void push_writes(uint32_t dst)
 {
 	for (uint32_t i = 0; i < WRITES; i++) {
@@ -298,7 +304,7 @@ static void push_writes(uint32_t dst)
 	}
 }
 
-/* It counts, however much it is. */
+/* The device executes all writes that a peer pushed before it ended. */
 static void peer__ends_after_many_writes_ALL_ARE_THERE(void **state)
 {
 	struct ibv_qp_init_attr init = {
@@ -311,7 +317,7 @@ static void peer__ends_after_many_writes_ALL_ARE_THERE(void **state)
 	qp[0] = soft_create_qp(pd, &init);
 	assert_non_null(qp[0]);
 	walk(qp[0], PEER << SOFT_QPN_BITS | 5);
-	/* nobody is to look before it has gone */
+	/* the lock keeps the device from looking before the peer has ended */
 	soft_lock(dev);
 	push_writes(qp[0]->qp_num);
 	close(peer.fd);
@@ -353,7 +359,7 @@ static int teardown_cm(void **state)
 	return teardown(state);
 }
 
-/* The id that it is about, for this status. */
+/* Waits for an event of this type and status. Returns its id. */
 static struct rdma_cm_id *event(enum rdma_cm_event_type type, int status)
 {
 	struct rdma_cm_event *ev;
@@ -384,7 +390,7 @@ static int name_of_port(void)
 	return fd;
 }
 
-/* Whose handle, as everybody is told who asks. */
+/* Returns the handle of the listening id, as a lookup of its port gives it. */
 static uint32_t look_up(void)
 {
 	int fds[1], fd = soft_name_connect(dev, "cm/%x/%u/%s", RDMA_PS_TCP,
@@ -398,7 +404,7 @@ static uint32_t look_up(void)
 	return m.from;
 }
 
-/* What is asked for and taken back waits for the program all the same. */
+/* A request that the peer withdraws still counts against the backlog. */
 static void request__taken_back_COUNTS(void **state)
 {
 	struct sockaddr *sa = (struct sockaddr *)&address;
@@ -439,7 +445,7 @@ static void connect_to_port(void)
 	assert_int_equal(soft_cma_connect(cm_id, &p), 0);
 }
 
-/* The only one that there is, looking for who listens? With a bound? */
+/* Tells of the only id whether it looks up a port, and whether a timer runs. */
 static void look_at_id(bool *looks, bool *bound)
 {
 	const struct soft_cm_id *id;
@@ -451,7 +457,7 @@ static void look_at_id(bool *looks, bool *bound)
 	soft_unlock(dev);
 }
 
-/* As if its time had come. */
+/* Calls the timer function of the id, as if the timer had expired. */
 static void time_is_up(void)
 {
 	struct soft_cm_id *id;
@@ -463,7 +469,7 @@ static void time_is_up(void)
 	soft_unlock(dev);
 }
 
-/* Its process is stopped, say. */
+/* The listening process does not answer, for instance because it is stopped. */
 static void connect__nobody_tells_who_listens_UNREACHABLE(void **state)
 {
 	int name = name_of_port();
@@ -491,7 +497,10 @@ static int accept_from(int name)
 	return fd;
 }
 
-/* It has no time; and while it is looked for again, it says no. */
+/*
+ * The peer answers BUSY, so the id looks up the port again. The peer rejects
+ * meanwhile.
+ */
 static void connect__rejected_while_looking_ENDS_ONCE(void **state)
 {
 	const struct soft_msg here = {
@@ -511,7 +520,7 @@ static void connect__rejected_while_looking_ENDS_ONCE(void **state)
 	fd = accept_from(name);
 	tell(request(handle, 0), SOFT_MSG_REJ);
 	event(RDMA_CM_EVENT_REJECTED, 0);
-	/* nobody waits for that answer any more */
+	/* the lookup has ended */
 	look_at_id(&looks, &bound);
 	assert_false(looks);
 	close(fd);
@@ -520,9 +529,9 @@ static void connect__rejected_while_looking_ENDS_ONCE(void **state)
 	no_event();
 }
 
-/* ---- more and more of it ---------------------------------------------- */
+/* ---- progress without end --------------------------------------------- */
 
-static uint32_t endless;		/* so often it says: there is more */
+static uint32_t endless;		/* calls that report progress */
 
 bool __real_soft_progress(struct soft_dev *d);
 bool __wrap_soft_progress(struct soft_dev *d);
@@ -534,7 +543,7 @@ bool __wrap_soft_progress(struct soft_dev *d)
 	return __real_soft_progress(d);
 }
 
-/* The lock is the program's as well. */
+/* The program needs the lock too, so soft_uncover() must stop. */
 static void uncover__always_more_LETS_GO(void **state)
 {
 	uint32_t left;
@@ -548,9 +557,9 @@ static void uncover__always_more_LETS_GO(void **state)
 	assert_in_range(left, 90000, 100000);
 }
 
-/* ---- lies to who looks at the fabric ---------------------------------- */
+/* ---- a node that answers rdmamsg-soft-ctl(1) wrongly ------------------ */
 
-/* The queue pair 3, whichever one is asked for. */
+/* Answers with queue pair 3, whatever the order asks for. */
 static void *tell_of_three(void *arg)
 {
 	int name = *(int *)arg, fds[1];

@@ -49,7 +49,7 @@ static void keys__of_regions_EACH_BIT_IS_RANDOM(void **state)
 		assert_int_equal(soft_dereg_mr(all[i]), 0);
 }
 
-/* One that is registered again and again has nothing in common either. */
+/* The keys of repeated registrations are random as well. */
 static void keys__one_after_the_other_EACH_BIT_IS_RANDOM(void **state)
 {
 	static uint32_t keys[KEYS];

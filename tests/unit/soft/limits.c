@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What there is not enough of, and what somebody else has. */
+/* Exhausted resources, and objects of another user. */
 #include "soft/control/soft_ctl.h"
 #include "soft/soft.h"
 
@@ -78,8 +78,9 @@ static pid_t other;
 static int other_end;
 
 /*
- * Somebody else, who is going to do this, and lives until he is killed. Before
- * there is a thread: a child has only the one that forks, and all the locks.
+ * Starts a process of another user, which calls what() on demand and lives
+ * until it is killed. Call this before the device has a thread: a forked child
+ * inherits held locks, but no thread that releases them.
  */
 static void other_comes(int (*what)(uid_t victim))
 {
@@ -88,7 +89,7 @@ static void other_comes(int (*what)(uid_t victim))
 	char byte;
 
 	if (victim) {
-		fprintf(stderr, "skip: only root can be somebody else\n");
+		fprintf(stderr, "skip: only root can become another user\n");
 		skip();
 	}
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -108,7 +109,7 @@ static void other_comes(int (*what)(uid_t victim))
 	other_end = ends[0];
 }
 
-/* He does it now: how it went. */
+/* Lets the other process call what(), and returns the result. */
 static int other_does(void)
 {
 	int ret = -1;
@@ -219,7 +220,10 @@ static uint64_t cpu_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* Who calls a process that has none left waits, and that one does not spin. */
+/*
+ * If the called process has no descriptor left, the caller waits, and the
+ * called process sleeps.
+ */
 static void descriptors__none_to_accept_WAITS(void **state)
 {
 	struct soft_ctl_node node;

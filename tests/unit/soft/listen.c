@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who may listen beside whom: as in Linux, cma_check_port(). */
+/* Which addresses may listen together: as in Linux, cma_check_port(). */
 #include "soft/soft.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,7 @@ static int bind_to(struct rdma_cm_id *id, const char *addr, __be16 port)
 	return soft_cma_bind_addr(id, sa) ? errno : 0;
 }
 
-/* What the second one is told, in either order. */
+/* Expects 'want' when the second address is bound, in either order. */
 static void expect_pair(const char *a, const char *b, int afonly, int want)
 {
 	for (int i = 0; i < 2; i++) {

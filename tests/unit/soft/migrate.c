@@ -287,8 +287,8 @@ static void expect_armed(uint32_t node)
 }
 
 /*
- * One port after the other goes and comes, of either end, at any moment;
- * each time both ends go to the other path, and every request is done once.
+ * Ports of both ends go down and come up at random moments. Each time both
+ * ends migrate to the other path, and every request completes once.
  */
 static void processes__many_times_NOTHING_TWICE(void **state)
 {

@@ -33,7 +33,7 @@ static inline bool hear(int fd)
 	return read(fd, &word, 1) == 1;
 }
 
-/* One end of it: i is its place in qp[], and in mem[] and mr[]. */
+/* Connects one end: i is the index into qp[], mem[] and mr[]. */
 static inline struct other_hello connect_end(int i, int fd)
 {
 	struct ibv_qp_init_attr a = {
@@ -61,7 +61,10 @@ static inline struct other_hello connect_end(int i, int fd)
 	return theirs;
 }
 
-/* It has qp[1], ends with what fn() returns, and in any case after a minute. */
+/*
+ * Starts the other process. The process has qp[1], calls fn() and exits with
+ * its result. An alarm ends the process after a minute.
+ */
 static inline struct other start_other(int (*fn)(int fd))
 {
 	struct other_hello theirs;
@@ -87,7 +90,7 @@ static inline struct other start_other(int (*fn)(int fd))
 	return o;
 }
 
-/* It has ended with this status, or is about to. */
+/* Waits until the other process ends, with status 'want'. */
 static inline void end_other(const struct other *o, int want)
 {
 	int status;

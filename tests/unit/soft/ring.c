@@ -90,7 +90,7 @@ static void reserve__full_NULL_until_consumed(void **state)
 	assert_false(tx->broken);
 }
 
-/* What a peer may write as its position, and what is believed. */
+/* A peer may write any position. The ring breaks at an impossible one. */
 static void avail__hostile_tail_BREAKS_THE_RING(void **state)
 {
 	static const uint64_t bad[] = {

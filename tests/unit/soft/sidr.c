@@ -149,7 +149,7 @@ static void connect__rejected_or_nobody_UNREACHABLE(void **state)
 	assert_int_equal(soft_cma_destroy_id(id), 0);
 }
 
-/* One that asks, from another process, and dies when it has been told. */
+/* Another process, which sends a request and dies after the answer. */
 static void client(int fd)
 {
 	struct rdma_conn_param p = { 0 };
@@ -349,7 +349,7 @@ static struct rdma_cm_event *join_by_call(struct rdma_cm_id *id,
 	return ev;
 }
 
-/* What comes with the event is good for both ends of a group. */
+/* The parameters of the event fit both ends of a group. */
 static void use_group(struct ibv_context *verbs, struct rdma_ud_param *ud)
 {
 	struct ibv_pd *pd = soft_alloc_pd(verbs);

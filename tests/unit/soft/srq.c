@@ -40,7 +40,7 @@ static int post_srq(struct ibv_srq *to, uint64_t wr_id, uint32_t len)
 	return ibv_post_srq_recv(to, &wr, &bad);
 }
 
-/* One message of the asking end, and what becomes of it at both. */
+/* Sends a message from qp[0]. Expects the completions at both ends. */
 static void passes(uint64_t recv_id, uint32_t len)
 {
 	assert_int_equal(post(qp[0], IBV_WR_SEND, 99, len, 0, 0), 0);

@@ -166,7 +166,7 @@ static void child_sender(int fd)
 	_exit(0);
 }
 
-/* What has been sent arrives, though its sender is gone by then. */
+/* A datagram arrives after its sender has ended. */
 static void send__and_end_at_once_ARRIVES(void **state)
 {
 	int fd[2], status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the wire codecs share: input to be refused, random values
- * and damage. SEED=number repeats a run of the random part, a failure says it.
+ * Helpers of the wire codecs' tests: input that must be refused, random values
+ * and damage. A failure prints the seed. SEED=number repeats the random part.
  */
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H
