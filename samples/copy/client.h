@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmamsg-copy: what the files of the client share. */
+/* rdmamsg-copy: declarations that the files of the client share. */
 #ifndef RDMAMSG_SAMPLES_COPY_CLIENT_H
 #define RDMAMSG_SAMPLES_COPY_CLIENT_H
 
@@ -13,9 +13,9 @@ struct client {
 	const struct copy_job *job;
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
-	char why[400];			/* it ended while connecting */
+	char why[400];			/* reason if connecting failed */
 	bool ended;			/* END was sent */
-	bool answered;			/* the result of this file is there */
+	bool answered;			/* the result of this file has arrived */
 	struct copy_result result;
 	int send_error;
 	int64_t heard_ms;		/* when the server last got DATA */
@@ -24,7 +24,7 @@ struct client {
 
 /* A file or directory, sent with one BEGIN. */
 struct source {
-	const char *path;		/* here, for messages */
+	const char *path;		/* local name, for messages */
 	int fd;				/* of a file, open for reading */
 	struct copy_begin begin;
 	struct copy_digest *digest;
@@ -34,25 +34,25 @@ struct source {
 
 /* Prints a line about a file. Returns 1, the number of failures. */
 int client_complain(struct client *c, const char *path, const char *text);
-/* Handles what comes next. -ENOTCONN: the connection is over. */
+/* Waits for events and handles them. -ENOTCONN: the connection is over. */
 int client_step(struct client *c);
 static inline bool client_connected(const struct client *c)
 {
 	return rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED;
 }
 
-/* ---- send.c: what connections call, and one BEGIN with what follows --- */
+/* ---- send.c: callbacks, and sending one source ------------------------ */
 
 void client_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
 void client_sent(struct rdmamsg_ep *ep, void *cookie, int status);
-/* Returns 1 when it has complained. */
+/* Returns 1 after a complaint, else 0. */
 int client_send(struct client *c, struct source *s);
 
-/* ---- tree.c: what the command line names ------------------------------ */
+/* ---- tree.c: sources on the command line ------------------------------ */
 
-/* Whether it can be sent; complains if not. */
+/* Returns true if the file can be sent, else complains. */
 bool tree_check(struct client *c, const char *file);
-/* Sends it with all that is in it; returns the number of failures. */
+/* Sends a file or a whole directory. Returns the number of failures. */
 int tree_send(struct client *c, const char *file);
 
 #endif

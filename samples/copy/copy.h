@@ -75,7 +75,7 @@ size_t copy_result_encode(const struct copy_result *r, uint8_t *buf);
 /* -EPROTO: no such message. -EINVAL, -ENAMETOOLONG: not a path to accept. */
 int copy_begin_decode(struct copy_begin *b, const uint8_t *buf, size_t len);
 int copy_result_decode(struct copy_result *r, const uint8_t *buf, size_t len);
-/* Replaces what a terminal would obey, in place. Returns text. */
+/* Replaces control characters in place. Returns text. */
 char *copy_printable(char *text);
 
 /* ---- SHA-256 (digest.c) ----------------------------------------------- */
@@ -89,12 +89,12 @@ int copy_digest_end(struct copy_digest *d, uint8_t sha[COPY_SHA_LEN]);
 
 /* ---- files at the server (store.c) ------------------------------------ */
 
-/* A file that has no name of its own yet, or a directory that is complete. */
+/* A file without its final name yet, or a complete directory. */
 struct copy_file;
 
 /*
- * Opens a directory that can be written into, and removes what killed servers
- * have left in it.
+ * Opens a writable directory, and removes temporary files that killed servers
+ * have left there.
  */
 int copy_store_open(const char *path);
 
@@ -102,11 +102,11 @@ int copy_store_open(const char *path);
 int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret);
 int copy_dir_make(int dir, const struct copy_begin *b);
 int copy_file_write(struct copy_file *f, const void *data, size_t len);
-/* -EMSGSIZE: not all of it is there. -EBADMSG: another SHA-256. */
+/* -EMSGSIZE: bytes are missing. -EBADMSG: the SHA-256 differs. */
 int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN]);
-/* To the disk, then under its name. Slow. */
+/* Forces the file to the disk, then gives it its name. Slow. */
 int copy_file_commit(struct copy_file *f);
-/* Removes it unless it was committed. NULL is fine. */
+/* Removes the file unless it was committed. f may be NULL. */
 void copy_file_free(struct copy_file *f);
 uint64_t copy_file_size(const struct copy_file *f);
 

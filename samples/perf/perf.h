@@ -58,7 +58,7 @@ extern const struct rdmamsg_options perf_context;
 /* ---- stopping (main.c) ------------------------------------------------ */
 
 extern volatile sig_atomic_t perf_stopped;	/* SIGINT, SIGTERM */
-/* The context that a signal is to wake. */
+/* Sets the context that a signal wakes. */
 void perf_wake_on_signal(struct rdmamsg *ctx);
 void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Why a connection ended, and what to do about it. */
@@ -196,7 +196,7 @@ struct perf_count {
 
 /* ---- many connections (conns.c) --------------------------------------- */
 
-/* NULL when it has complained. */
+/* Returns NULL after a complaint. */
 struct rdmamsg_srq *perf_srq(struct rdmamsg *ctx, uint32_t conns);
 /* Fills in the memory of the context. perf_memory_ep() adds an endpoint. */
 void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
@@ -218,13 +218,13 @@ static inline bool perf_one_sided(uint32_t test)
 	return test >= PERF_WRITE_LAT;
 }
 
-/* For up to 'room' bytes, once it has been large enough. Returns -errno. */
+/* Creates the region, or zeroes it. -EINVAL: the existing one is smaller. */
 int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room);
-/* When the endpoint is closed. */
+/* Call it when the endpoint is closed. */
 void perf_region_close(struct perf_region *m);
 /*
- * Write number n of write-lat: its last byte tells which one it is, and
- * perf_region_has() that the peer's has come.
+ * Starts write number n of write-lat, whose last byte is n. perf_region_has()
+ * returns true if write number n of the peer has arrived.
  */
 int perf_region_write(struct perf_region *m, struct rdmamsg_ep *ep,
 		      uint32_t size, uint32_t n);
@@ -245,8 +245,8 @@ struct perf_link {
 	bool server_event;	/* of the last run */
 	bool check;
 	bool running;
-	int error;		/* over: it has been complained about */
-	char why[PERF_WHY_MAX];	/* it ended while connecting */
+	int error;		/* set after a complaint: the link is over */
+	char why[PERF_WHY_MAX];	/* reason if connecting failed */
 
 	/* what to do */
 	enum perf_test test;
@@ -254,13 +254,13 @@ struct perf_link {
 	uint32_t count;
 	uint32_t room;		/* of the largest size */
 	uint32_t window;	/* bw: messages in flight */
-	uint32_t every;		/* one of so many is timed */
+	uint32_t every;		/* each so-many-th is timed */
 	uint64_t *samples;	/* ticks */
 
 	/* how far it is */
 	uint32_t sent;
 	uint32_t answered;
-	uint32_t flying;	/* those that are timed */
+	uint32_t flying;	/* timed messages in flight */
 	bool ready;
 	bool reported;
 	struct perf_region mem;	/* one-sided */
@@ -270,18 +270,18 @@ struct perf_link {
 };
 
 /*
- * Connects; l is zeros but for ctx. 'hello' is in the host's order. Returns
- * -1 when it has complained.
+ * Connects. *l is zero except ctx. 'hello' is in host byte order. Returns -1
+ * after a complaint.
  */
 int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		   const struct perf_hello *hello);
-/* Delivers what is left; returns -1 when it has complained. NULL ep is fine. */
+/* Delivers the rest and closes. l->ep may be NULL. -1 after a complaint. */
 int perf_link_close(struct perf_link *l);
 /* Runs one measurement. Returns -1 after a complaint or an interrupt. */
 int perf_link_run(struct perf_link *l);
 /* Complains and returns false if the peer is no server of this version. */
 bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o);
-/* A send has failed: complains unless on_closed will. */
+/* Call it after a failed send. Complains unless on_closed will. */
 void perf_link_fail(struct perf_link *l, int error);
 
 /* Waits or polls once. Returns false after an error or an interrupt. */
@@ -295,7 +295,7 @@ static inline bool perf_link_turn(struct perf_link *l)
 }
 
 void perf_lat(struct perf_link *l);
-/* onesided.c: all of a run */
+/* onesided.c: a whole run */
 void perf_onesided_more(struct perf_link *l);	/* in callbacks */
 void perf_onesided(struct perf_link *l);
 /* stream.c: as many messages as may be under way, called again and again. */

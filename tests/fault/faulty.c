@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which call fails, and what is counted. */
+/* The choice of the call that fails, and the counts of calls. */
 #include "faulty_call.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct {
 	bool persistent, met;
 } armed = { .call = -1 };
 
-/* atomic: names are resolved on a thread */
+/* atomic, because a thread resolves names */
 static _Atomic uint32_t counts[FAULTY_CALLS];
 _Atomic long faulty_living[FAULTY_KINDS];
 static uint64_t delayed_until;

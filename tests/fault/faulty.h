@@ -125,24 +125,24 @@ extern const struct verbs_api faulty_verbs;
 
 const char *faulty_name(enum faulty_call call);
 
-/* Call number nth (from 1) from now on fails, and all later if persistent. */
+/* Makes the nth call from now on fail, from 1, and all later if persistent. */
 void faulty_arm(enum faulty_call call, uint32_t nth, bool persistent);
-/* No faults from here on. Returns whether one was met. */
+/* Ends the faults. Returns true if a call has failed. */
 bool faulty_disarm(void);
-/* Counts the calls from here on; reads a count. */
+/* Starts counting calls. Returns a count. */
 void faulty_count_start(void);
 uint32_t faulty_count(enum faulty_call call);
 
-/* Completions of all devices are held back for so long. */
+/* Holds back completions of all devices for this time. */
 void faulty_delay(uint32_t ms);
 
 /* The next get_async_event() returns this one; its acknowledge is left out. */
 void faulty_async_event(const struct ibv_async_event *ev);
 
 long faulty_alive(enum faulty_kind kind);
-/* Words for what is still alive, "" if nothing is. */
+/* Describes the living objects, "" if there are none. */
 const char *faulty_leftovers(void);
-/* Not counted any more. */
+/* Stops counting an object. */
 void faulty_forget(void);
 
 #endif

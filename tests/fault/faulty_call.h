@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How the calls of the fault injector fail, and what they count. */
+/* Helpers of the fault injector: failing and counting. */
 #ifndef FAULTY_CALL_H
 #define FAULTY_CALL_H
 
@@ -10,17 +10,17 @@ extern const char faulty_hows[];
 extern const char *const faulty_kinds[];
 extern _Atomic long faulty_living[];
 
-/* Counts a call; true: it is the one that fails, errno is set. */
+/* Counts a call. Returns true, with errno, if the call must fail. */
 bool faulty_fails(enum faulty_call call);
 bool faulty_delayed(void);
 
-/* Returns as the call does when it fails. */
+/* Returns from the call as from a failure. */
 #define FAIL(call, as)	do { if (faulty_fails(call)) return (as); } while (0)
 #define FAIL_N(call)	FAIL(FAULTY_##call, NULL)
 #define FAIL_M(call)	FAIL(FAULTY_##call, -1)
 #define FAIL_P(call)	FAIL(FAULTY_##call, faulty_errors[FAULTY_##call])
 
-/* faulty_verbs.c: what should have been unmade is, before the next call. */
+/* faulty_verbs.c: destroys the objects in limbo, before the next call. */
 void faulty_limbo_add(enum faulty_kind kind, void *obj);
 void faulty_limbo_empty(void);
 
@@ -48,7 +48,7 @@ void faulty_limbo_empty(void);
 		return obj_; \
 	} while (0)
 
-/* faulty_data.c: takes over what the inlines of an opened device call. */
+/* faulty_data.c: replaces the ops that the inlines of a device call. */
 void faulty_patch(struct ibv_context *verbs);
 extern struct ibv_context_ops faulty_ops;	/* what they call else */
 

@@ -4,14 +4,14 @@
 
 #include <errno.h>
 
-/* The originals: all devices of one test have the same driver. */
+/* The driver's ops. All devices of a test have the same driver. */
 struct ibv_context_ops faulty_ops;
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
 	if (faulty_fails(FAULTY_post_send)) {
-		/* what is before the last one goes through */
+		/* requests before the last one are posted */
 		struct ibv_send_wr *w = wr, *before = NULL;
 		int ret = 0;
 

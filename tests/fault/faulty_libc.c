@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The C library, -Wl,--wrap. */
+/* Calls of the C library, replaced by -Wl,--wrap. */
 #include "faulty_call.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd,
 	if (faulty_fails(FAULTY_mmap))
 		return MAP_FAILED;
 	p = __real_mmap(addr, len, prot, flags, fd, offset);
-	/* in pages: what is mapped in one piece may go in several */
+	/* counts pages, because one mapping may be unmapped in several parts */
 	faulty_living[FAULTY_MAPPINGS] += p != MAP_FAILED ? pages(len) : 0;
 	return p;
 }

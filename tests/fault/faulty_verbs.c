@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The second verbs table. */
+/* A verbs table whose calls fail on demand. */
 #include "device/verbs_api.h"
 #include "qp/rawqp.h"
 
@@ -17,7 +17,7 @@
 
 #include "faulty_call.h"
 
-/* ---- limbo: what should have been unmade ------------------------------ */
+/* ---- limbo: objects whose destruction failed -------------------------- */
 
 static struct limbo {
 	enum faulty_kind kind;
@@ -445,7 +445,7 @@ static int get_cm_event(struct rdma_event_channel *channel,
 	if (ret)
 		return ret;
 	faulty_living[FAULTY_CM_EVENTS]++;
-	/* a request brings an id that nobody asked for */
+	/* a request event creates an id */
 	if ((*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		faulty_living[FAULTY_IDS]++;
 	return 0;

@@ -63,7 +63,7 @@ static void prepare(const struct scenario *s)
 	reported = 0;
 }
 
-/* Whether the scenario came to its end as if nothing had happened. */
+/* Returns true if the scenario ended as it does without a fault. */
 static bool came_through(const struct scenario *s)
 {
 	if (s->body == do_connect)
@@ -71,7 +71,7 @@ static bool came_through(const struct scenario *s)
 	return true;
 }
 
-/* The same contexts, without faults. */
+/* Connects and exchanges again in the same contexts, without faults. */
 static void use_again(void)
 {
 	for (int i = 0; i < 2; i++)
@@ -91,7 +91,7 @@ static void use_again(void)
 	start_listening();
 	reported = 0;
 	do_connect();
-	/* a request from before may fail meanwhile: only this end counts */
+	/* an earlier request may fail at the server, so check the client only */
 	if (!ends[CLIENT].connected) {
 		fail("used again: not connected: %s", ends[CLIENT].closed ?
 		     ends[CLIENT].why.text : rdmamsg_error());
@@ -116,7 +116,7 @@ static void close_all(void)
 
 static int fds_before;
 
-/* Returns whether the fault was met. */
+/* Returns true if the scenario met the fault. */
 static bool run(const struct scenario *s, int call, uint32_t nth,
 		bool persistent)
 {
@@ -149,7 +149,7 @@ static bool run(const struct scenario *s, int call, uint32_t nth,
 	return met;
 }
 
-/* Polling is endless: the first calls stand for all. */
+/* Returns the last call to fail. Polling calls repeat without end. */
 static uint32_t bound(int call)
 {
 	switch (call) {
@@ -176,7 +176,7 @@ static int run_call(const struct scenario *s, int call, uint32_t count,
 
 	for (uint32_t nth = 1; nth <= last; nth++) {
 		for (int persistent = 0; persistent < 2; persistent++) {
-			/* from the third on it rarely tells something new */
+			/* a persistent fault from the third call on rarely finds more */
 			if ((only && nth != only) ||
 			    (!only && persistent && nth > 2))
 				continue;

@@ -49,7 +49,7 @@ struct scenario {
 	const char *stats;	/* RDMAMSG_STATS, in a process of its own */
 };
 
-/* each ends with one without a name */
+/* a scenario without a name ends each table */
 extern const struct scenario connect_scenarios[], message_scenarios[],
 	memory_scenarios[], event_scenarios[], oob_scenarios[],
 	group_scenarios[];

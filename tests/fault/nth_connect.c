@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contexts, listeners, and the ways to each other. */
+/* Scenarios of contexts, listeners and connecting. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -109,14 +109,14 @@ void texts_start(void)
 	snprintf(last_text, sizeof(last_text), "%s", rdmamsg_error());
 }
 
-/* Of calls that did not fail, though something below them did. */
+/* A call that succeeds despite a fault below must leave the error text. */
 static void check_text(void)
 {
 	if (strcmp(last_text, rdmamsg_error()))
 		fail("a success left a text: %s", rdmamsg_error());
 }
 
-/* A call said no: it must have said why. */
+/* A call that fails must set an error text. Returns ret. */
 int told(int ret)
 {
 	if (ret < 0) {
@@ -200,7 +200,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	/* of a request whose sender had gone; there may be a second by now */
+	/* an endpoint of a request whose sender had gone, not the latest one */
 	if (e == &ends[SERVER] && ep != e->ep && (oob || e->connected) &&
 	    ep != e->last)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events of the device, made up. */
+/* Scenarios of device events, which the test fakes. */
 #include "base/ctx.h"
 #include "base/list.h"
 #include "device/async.h"
@@ -32,7 +32,7 @@ static void fake(const struct ibv_async_event *ev)
 			return;
 		}
 	}
-	/* no context has a device: there is nobody to tell */
+	/* no context has a device, so none gets the event */
 	reported++;
 }
 
@@ -47,7 +47,7 @@ static void fake_event(enum ibv_event_type type, struct rdmamsg_ep *ep)
 	fake(&ev);
 }
 
-/* Of what a program has made there for itself, with a context of its own. */
+/* Fakes events of objects that the program created on the device itself. */
 static void fake_foreign(void)
 {
 	static struct ibv_srq srq = { .srq_context = &srq };
@@ -79,13 +79,13 @@ static void do_async(void)
 	events = 0;
 	fake_foreign();
 	fake_event(IBV_EVENT_PORT_ERR, NULL);
-	/* without memory for it an event is lost, with an error in the log */
+	/* without memory an event is lost, and the log has an error */
 	if (!drive(events_seen, 200))
 		reported++;
 	if (strstr(ends[CLIENT].why.text, "device reports") ||
 	    strstr(ends[SERVER].why.text, "device reports"))
 		fail("closed by what does not concern it");
-	/* the context that has read it goes, another one reads */
+	/* the context that reads events closes, and another one takes over */
 	ends[CLIENT].expected_end = true;
 	close_ctx(CLIENT);
 	events = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups: joined, published to, left. */
+/* Scenarios of groups: join, publish, leave. */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -65,7 +65,7 @@ static bool are_joined(void)
 	return true;
 }
 
-/* Without memory for its sender, the first message is that of another time. */
+/* Without memory for its sender, the first message is dropped. */
 static bool is_unknown(void)
 {
 	struct rdmamsg_group_counters st = { .size = sizeof(st) };

@@ -16,7 +16,7 @@
 
 static uint8_t far[65536], near[65536];
 
-/* Operation n of them; none is a message that would have to arrive. */
+/* Starts operation n. None of them is a message that must arrive. */
 static int rma_item(const struct rdmamsg_key *key,
 		    struct rdmamsg_region *region, uint32_t n,
 		    struct item *item)
@@ -170,7 +170,7 @@ static void window_items(struct rdmamsg_window *w,
 	}
 }
 
-/* In the end it is destroyed as it is, bound. */
+/* The window is still bound when the test destroys it. */
 static void do_window(void)
 {
 	struct rdmamsg_region *region = NULL;
@@ -189,11 +189,11 @@ static void do_window(void)
 	if (ends[SERVER].ep && !told(rdmamsg_window_destroy(w)) &&
 	    faulty_alive(FAULTY_MWS) >= mws)
 		fail("a window is destroyed, and still there");
-	/* a window that ended with its endpoint has let go of it */
+	/* a window that ended with its endpoint holds no region */
 	told(rdmamsg_region_destroy(region));
 }
 
-/* With operations under way, and regions left to the contexts. */
+/* Aborts with operations in flight. The contexts destroy the regions. */
 static void do_rma_abort(void)
 {
 	struct rdmamsg_region *there = NULL, *here = NULL;
@@ -221,7 +221,7 @@ static void do_rma_abort(void)
 	reported++;
 }
 
-/* A pool of the program's, and messages out of it. */
+/* Messages from a pool of the program. */
 static void do_pool(void)
 {
 	const struct rdmamsg_pool_options o = {
@@ -243,7 +243,7 @@ static void do_pool(void)
 		fail("a pool that is not in use could not be destroyed");
 }
 
-/* From a protection domain to its end, with a region in it. */
+/* A protection domain with a region, from creation to destruction. */
 static void do_pd(void)
 {
 	struct rdmamsg_region *region = NULL;
@@ -259,12 +259,12 @@ static void do_pd(void)
 		do_exchange();
 	do_close();
 	told(rdmamsg_region_destroy(region));
-	/* one that could not be is left to rdmamsg_close() */
+	/* if this fails, rdmamsg_close() destroys the domain */
 	told(rdmamsg_pd_destroy(domain));
 	domain = NULL;
 }
 
-/* All that the server gets goes into a pool of its program's. */
+/* The server receives all messages into a pool of the program. */
 static void do_pool_exchange(void)
 {
 	struct rdmamsg_srq_options o = { .size = sizeof(o) };
@@ -281,7 +281,7 @@ static void do_pool_exchange(void)
 		do_exchange();
 }
 
-/* The first queue that is polled is the one of the shared receives. */
+/* The first CQ polled is that of the shared receive queue. */
 static void do_srq_cq(void)
 {
 	ends[CLIENT].expected_end = ends[SERVER].expected_end = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of every way to send one, and the end while they are under way. */
+/* Scenarios of messages: every send call, and ends with messages in flight. */
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -113,7 +113,7 @@ bool is_exchanged(void)
 	return true;
 }
 
-/* Memory that cannot be had delays messages until it can, and loses none. */
+/* Missing memory delays messages and loses none. */
 static void outlast_shortage(void)
 {
 	if (drive(is_exchanged, SHORTAGE_MS))
@@ -154,7 +154,7 @@ static void do_close_behind(void)
 				     ends[i].name, t);
 }
 
-/* With everything under way. */
+/* Aborts with all kinds of operations in flight. */
 void do_abort(void)
 {
 	for (uint32_t i = 0; i < 6; i++) {
@@ -185,7 +185,7 @@ void do_teardown(void)
 	reported++;
 }
 
-/* Memory that comes back from elsewhere makes a sender writable, at once. */
+/* When the program frees a message, a waiting sender becomes writable. */
 static void do_starve(void)
 {
 	struct rdmamsg_ep *ep = ends[CLIENT].ep;
@@ -233,7 +233,7 @@ void do_keep(void)
 	kept = NULL;
 }
 
-/* The context goes first. */
+/* The context closes before its endpoints. */
 static void do_keep_longer(void)
 {
 	keeping = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Without the CM: endpoints, and queue pairs of the program's. */
+/* Scenarios without the CM: endpoints, and the program's own queue pairs. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ static void on_completion(struct rdmamsg_qp *qp, struct ibv_cq *cq)
 {
 }
 
-/* A datagram pair of the program's, introduced to each other. */
+/* Two UD queue pairs of the program, connected by records. */
 static void do_qp(void)
 {
 	struct rdmamsg_qp_options o = {
@@ -34,7 +34,7 @@ static void do_qp(void)
 
 		told(rdmamsg_qp_connect(qp[0], record, (size_t)len));
 	}
-	/* one that could not be is left to rdmamsg_close() */
+	/* if this fails, rdmamsg_close() destroys the queue pair */
 	for (int i = 0; i < 2; i++)
 		told(rdmamsg_qp_destroy(qp[i]));
 }
