@@ -7,6 +7,7 @@
 #include "device/quirks.h"
 #include "lane/srq.h"
 #include "cm/connect.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/rma.h"
 #include "wire/proto.h"

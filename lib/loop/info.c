@@ -12,6 +12,7 @@
 #include "memory/stretch.h"
 #include "cm/connect.h"
 #include "session/door.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"

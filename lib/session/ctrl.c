@@ -12,6 +12,7 @@
 #include "lane/lanes.h"
 #include "memory/stretch.h"
 #include "session/door.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 #include "wire/proto.h"

@@ -19,6 +19,7 @@
 #include "lane/srq.h"
 #include "memory/pool.h"
 #include "session/connector.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"

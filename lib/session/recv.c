@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"

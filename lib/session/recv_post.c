@@ -8,6 +8,7 @@
 #include "lane/srq.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/srq_share.h"

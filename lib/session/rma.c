@@ -16,6 +16,7 @@
 #include "session/tx.h"
 #include "memory/pool.h"
 #include "memory/region.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/rma.h"
 #include "session/sessions.h"

@@ -15,6 +15,7 @@
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"

@@ -16,6 +16,7 @@
 #include "memory/account.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/sessions.h"

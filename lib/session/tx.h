@@ -12,6 +12,7 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "lane/batch.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 

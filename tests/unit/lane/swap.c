@@ -11,6 +11,7 @@
 #include "lane/qp.h"
 #include "lane/ring.h"
 
+#include "session/credit.h"
 #include "session/ep.h"
 #include "wire/flight.h"
 #include "../own_fabric.h"

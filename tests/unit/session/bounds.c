@@ -9,6 +9,7 @@
 #include "device/verbs_api.h"
 #include "session/tx.h"
 #include "memory/pool.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"

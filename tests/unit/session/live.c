@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Description: what the liveness tick makes of what it meets on its way. */
 #include "device/verbs_api.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"

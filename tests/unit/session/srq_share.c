@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/srq_share.h"
 #include "../own_fabric.h"

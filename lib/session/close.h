@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Closing and failing, and the reason of the end. */
+#ifndef RDMAMSG_LIB_CLOSE_H
+#define RDMAMSG_LIB_CLOSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/timer.h"
+#include "wire/proto.h"
+
+struct closing {
+	bool sent, done, seen; /* CLOSE: ours, acknowledged; the peer's */
+	bool asserted;			/* our CLOSE confirms the peer's */
+	bool confirmed; /* the peer's CLOSE confirms ours, all before too */
+	bool asserted_done;		/* 'asserted' CLOSE is acknowledged */
+	bool by_peer;			/* the peer sent CLOSE first */
+	bool aborted;			/* by the program */
+	bool lost;			/* a request before CLOSE has failed */
+	bool lost_read;			/* a read has failed or is unproven */
+	bool disconnect_sent, disconnected;
+	bool reason_set;
+	bool told;			/* on_closed */
+	bool failing;			/* rdmamsg__ep_kill(), not acted on */
+	uint32_t seq;			/* sq_posted of the first CLOSE */
+	struct rdmamsg_reason reason;
+	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
+};
+
+/* ep_reason.c */
+/* Sets the reason of the end. Later calls do not change it. */
+void rdmamsg__ep_reason(struct rdmamsg_ep *ep, enum rdmamsg_who who,
+			enum rdmamsg_cause cause, int error,
+			const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+/* Clears the reason, with status codes and the data of a reject. */
+void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep);
+/* Text for a peer that does not answer any more and has disconnected. */
+const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep);
+void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+/* Posting, arming or polling failed. The device may be gone. */
+void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err,
+			       const char *what);
+void rdmamsg__ep_removed(struct rdmamsg_ep *ep);
+/* Counts a wrong key or a protocol error of the peer. */
+void rdmamsg__ep_offended(struct rdmamsg_ep *ep);
+/* The peer refuses: 'code' is enum proto_reject, limit enum proto_limit. */
+void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit);
+/* Text for a limit of a listener, to follow "limits". */
+const char *rdmamsg__limit_text(uint32_t limit);
+void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ep_close.c */
+/*
+ * Marks an endpoint as ending. The loop then moves the queue pair to error,
+ * disconnects, drains and calls on_closed.
+ */
+void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
+/* Ends an endpoint for a reason of this program, unless it ends already. */
+void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+		       int error, const char *text);
+/* In EP_CLOSING: the peer has disconnected, so wait for at most GONE_MS. */
+void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep);
+void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
+void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);
+/*
+ * The end of a call that creates an endpoint. If ret is an error, frees the
+ * endpoint without a callback.
+ */
+int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret,
+		     struct rdmamsg_ep **ret_ep);
+void rdmamsg__ep_deadline(struct timer *t);
+/* Text for an endpoint that is not connected yet: "resolving the address". */
+const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Liveness of the peer: its program (live.c) and its device (dead.c). */
+#ifndef RDMAMSG_LIB_LIVE_H
+#define RDMAMSG_LIB_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/timer.h"
+
+struct rdmamsg_ep;
+
+/* The clock of dead_after_ms: dead.c. */
+struct dead {
+	uint64_t since;			/* ms; 0: the clock does not run */
+	uint32_t done;			/* lane.sq.done at the last tick */
+	bool port_down;			/* if so, no keepalive is posted */
+	bool grace;			/* a late tick has delayed the end */
+};
+
+#define RNR_RETRY_AUTO	8		/* the program set no rnr_retry_count */
+
+struct liveness {
+	struct timer timer;		/* the tick */
+	uint64_t heard;			/* ms, last sign of peer's program */
+	uint64_t fetched; /* ms, last sign that the peer reads our messages */
+	uint64_t rx_seen;		/* rdmamsg__rx_count() at last tick */
+	struct dead dead;
+	bool fetches;			/* such a sign since the last tick */
+	bool ping_out, stalled, keepalive_out;
+	bool ask_again;			/* tx_ask() after this keepalive */
+};
+
+/* live.c */
+void rdmamsg__live_start(struct rdmamsg_ep *ep);
+void rdmamsg__live_heard(struct rdmamsg_ep *ep);
+
+/* dead.c */
+/* Sets timeout and both retry counts; the features must be known. */
+void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
+			     struct ibv_qp_attr *attr);
+/* Returns the RNR retry count for a peer with these PROTO_FEATURE_*. */
+uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features);
+/*
+ * Part of the liveness tick, which has polled the completion queues since
+ * 'began'. Returns false if the endpoint has ended.
+ */
+bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began);
+uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep);	/* to the next tick */
+
+#endif

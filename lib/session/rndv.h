@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Large messages: what this side announces, and what it reads. */
+#ifndef RDMAMSG_LIB_RNDV_H
+#define RDMAMSG_LIB_RNDV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/list.h"
+#include "memory/large.h"
+#include "wire/proto.h"
+
+struct account;
+struct lent;
+struct op;
+
+/* A large message that this side has announced. */
+struct rndv_out {
+	uint32_t total;
+	uint32_t count;
+	uint64_t since;			/* ms */
+	struct rdmamsg_msg *payload;	/* owned large message, or NULL */
+	/* registrations of the segments that are not empty */
+	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
+	uint64_t addr[RDMAMSG_SEGMENTS_MAX];
+	uint64_t len[RDMAMSG_SEGMENTS_MAX];
+};
+
+enum in_state { IN_ANNOUNCED, IN_READING, IN_REFUSED, IN_READY };
+
+/* A large message that the peer has announced and this side reads. */
+struct rndv_in {
+	struct list node;		/* rndv.fetching, in order of numbers */
+	struct rdmamsg_ep *ep;
+	struct rdmamsg_msg *announced;	/* in rndv.waiting */
+	struct rdmamsg_msg *msg;	/* destination, or NULL */
+	struct sink sink;		/* memory of the program */
+	enum in_state state;
+	uint8_t done;			/* enum proto_done to send */
+	bool done_due;
+	bool asked;			/* on_incoming was called */
+	bool refused;			/* counted in 'refused' of the pool */
+	size_t counted;			/* bytes in rndv.lent */
+	uint32_t number;
+	uint32_t tag;
+	uint32_t reads;			/* outstanding */
+	uint32_t key;			/* index of the key of the next read */
+	uint64_t offset;		/* of the next read in this key */
+	uint32_t filled;		/* bytes of reads that are posted */
+	uint32_t arrived;		/* bytes of reads that are done */
+	bool doubted;			/* counted in lane.doubted */
+	struct proto_rndv wire;
+};
+
+struct rendezvous {
+	struct list out;		/* struct op: announced by this side */
+	uint32_t count;			/* of 'out' */
+	uint32_t fetch_count; /* announced by the peer, no DONE sent */
+	struct list fetching;		/* rndv_in of those announcements */
+	/*
+	 * Announcements of large messages that have not arrived, and the data
+	 * messages behind them, in order. Each keeps its receive buffer and its
+	 * credit.
+	 */
+	struct {
+		struct rdmamsg_msg *first, **last;
+		uint32_t count;
+		struct rdmamsg_msg *unparsed;	/* RNDV without a rndv_in */
+	} waiting;
+	struct lent *lent;		/* memory of the peer's messages */
+	struct account *shares;		/* account of the SRQ, or NULL */
+	size_t charged;			/* to lent->account, for receives */
+	uint32_t announced_max;		/* largest message, as in our SETUP */
+	uint32_t holds_max; /* largest message for the library's memory */
+};
+
+/* rndv.c */
+int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  int iovcnt, uint32_t total,
+			  struct rdmamsg_msg *payload, struct rndv_out **ret);
+void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r);
+void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op);
+/* Returns 0. -EPROTO: the announcement is wrong, and the endpoint ends. */
+int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len);
+/* Creates the rndv_in of this announcement. -ENOMEM */
+int rdmamsg__rndv_in_new(struct rdmamsg_ep *ep, struct rdmamsg_msg *announced);
+void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr);
+void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__rndv_proven(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__rndv_pump(struct rdmamsg_ep *ep);
+void rdmamsg__rndv_in_free(struct rndv_in *in);
+
+#endif
