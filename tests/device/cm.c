@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection management: ids, whom they meet, and what they are told. */
+/* Connection management: ids, addresses, and events. */
 #include "device.h"
 
 #include <arpa/inet.h>
@@ -58,7 +58,7 @@ static struct sockaddr_in here(uint16_t at)
 	return sin;
 }
 
-/* The next event, copied: what comes with it goes when it is acknowledged. */
+/* A copy of an event, because acknowledging it frees its data. */
 struct told {
 	struct rdma_cm_event event;
 	uint8_t data[256];
@@ -125,7 +125,7 @@ static struct rdma_cm_id *resolve(uint16_t at)
 #define ASKS_QP		0x4711
 #define ASKED_QP	0x4712
 
-/* There are no queue pairs with these numbers: nothing is sent. */
+/* No queue pair has these numbers, because the cases send nothing. */
 static struct rdma_conn_param param(const char *data, uint32_t qp_num)
 {
 	return (struct rdma_conn_param) {

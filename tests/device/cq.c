@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues: their sizes, their notices, what an overrun costs. */
+/* Completion queues: sizes, events and overruns. */
 #include "device.h"
 
 static void writes(uint64_t from, uint64_t to)
@@ -32,7 +32,7 @@ static void noticed(struct ibv_cq *want)
 	v->ack_cq_events(cq, 1);
 }
 
-/* So many completions are there, and none has been taken. */
+/* Leaves n unpolled completions in the queue. */
 static void fill_queue(uint64_t n)
 {
 	pair_noticed();
@@ -105,7 +105,7 @@ static void resize_cq__bad_values_EINVAL(void)
 
 /* ---- overrun ---------------------------------------------------------- */
 
-/* More requests than the queue has room for, none of them polled. */
+/* Posts more requests than the queue has entries, and polls none. */
 static void overrun(void)
 {
 	how.cqe = 8;
@@ -197,7 +197,7 @@ static void arm(struct ibv_cq *cq, int solicited_only)
 	check_call(ibv_req_notify_cq(cq, solicited_only), 0);
 }
 
-/* Receives of end 1 have completed, and no event has told of them. */
+/* Completes n receives of end 1 without an event. */
 static void received_unarmed(uint64_t n)
 {
 	pair_noticed();
@@ -206,7 +206,7 @@ static void received_unarmed(uint64_t n)
 	check(!readable(channel->fd, 20));
 }
 
-/* Arming raises the event: nothing else is under way. */
+/* Arming alone must raise the event, because nothing else is in flight. */
 static void arm_tells(struct ibv_cq *cq, int solicited_only)
 {
 	arm(cq, solicited_only);

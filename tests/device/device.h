@@ -83,7 +83,7 @@ struct end {
 };
 extern struct end end[2];
 
-/* How they are made and walked up; a case may change it before it does. */
+/* Options of the ends. A case may change them before it creates the ends. */
 struct how {
 	enum ibv_qp_type type;
 	int mr_access;
@@ -132,7 +132,7 @@ struct request {
 	struct ibv_sge sge[4];
 };
 
-/* Signalled, from the beginning of end 0's memory to that of end 1's. */
+/* Returns a signalled request from the memory of end 0 to that of end 1. */
 struct request request(enum ibv_wr_opcode op, uint64_t id, uint32_t len);
 void aim(struct request *r, uint64_t addr, uint32_t rkey);
 int try_post(int i, struct request *r);		/* 0 or an errno */
@@ -149,10 +149,10 @@ void wc_is(const char *file, int line, const struct ibv_wc *wc, uint64_t id,
 	})
 #define sent(i, id, status) expect(end[i].scq, id, status)
 #define received(i, id, status) expect(end[i].rcq, id, status)
-/* Nothing more comes of either end. */
+/* Checks that neither end has another completion. */
 void quiet(void);
 
-/* The next event of the device. */
+/* Waits for the next event of the device, of this type. */
 struct ibv_async_event expect_event(enum ibv_event_type type);
 bool readable(int fd, int ms);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each way in which a request fails, and what becomes of the others. */
+/* Failures of a request, and the requests behind it. */
 #include "device.h"
 
 /* Requests from..to-1 are flushed, in order. */

@@ -88,7 +88,7 @@ static const struct difference *written(const char *name)
 	return NULL;
 }
 
-/* Whether it is as it should be, or is known to be. */
+/* Returns true if the case passes, or differs as differences.c says. */
 static bool judge(const char *name, char *said, int status)
 {
 	const struct difference *d = written(name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: who is attached receives, nobody else does. */
+/* Multicast groups: only attached queue pairs receive. */
 #include "device.h"
 
 #include <netinet/in.h>
@@ -12,7 +12,7 @@ static uint16_t mlid;
 static struct ibv_ah *ah;
 static int member_fd;			/* to the end of the process */
 
-/* On RoCE v2 a group is an IP address, as the GID of who sends is. */
+/* On RoCE v2 a group is an IP address, as the sender's GID is. */
 static void choose_group(void)
 {
 	struct ip_mreqn member;

@@ -8,7 +8,7 @@
 
 /* ---- at the end that asks --------------------------------------------- */
 
-/* A write out of sge fails here, and nothing of it is at the other end. */
+/* A request from sge fails at this end, and changes nothing at the other. */
 static void local_refused(enum ibv_wr_opcode op, struct ibv_sge sge)
 {
 	struct request r = request(op, 1, sge.length);

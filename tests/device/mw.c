@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: what is bound is open, and only that. */
+/* Memory windows give access to the bound range only. */
 #include "device.h"
 
 #define PART	4096u
@@ -8,7 +8,7 @@
 static struct ibv_mr *mr;
 static struct ibv_mw *mw;
 
-/* Over a part of the memory of end 1, which binds it. */
+/* Creates a window of end 1 for a part of its memory. */
 static void setup(enum ibv_mw_type type)
 {
 	how.mr_access = IBV_ACCESS_LOCAL_WRITE | REMOTE | IBV_ACCESS_MW_BIND;
@@ -36,7 +36,7 @@ static struct request bind_request(uint64_t id, unsigned int access)
 	return r;
 }
 
-/* Type 2, with a new key that it has from then on. */
+/* Binds a window of type 2, which gets a new key. */
 static void bind_window(unsigned int access)
 {
 	struct request r = bind_request(50, access);
@@ -139,7 +139,7 @@ static void bind__for_reading_write_REM_ACCESS_ERR(void)
 	access_window(IBV_WR_RDMA_WRITE, 0, mw->rkey, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* Programs name local access too: a window neither gives nor needs it. */
+/* Programs also ask for local access, which has no effect on a window. */
 static void bind__local_write_named_OPENS(void)
 {
 	setup(IBV_MW_TYPE_2);

@@ -134,7 +134,7 @@ static void compare_swap__equal_SWAPS_else_NOT(void)
 	check(*word(1) == 42);
 }
 
-/* To the first word there; what it was comes into the word 'at' here. */
+/* Adds n to the first word of end 1. The old value goes to the word 'at'. */
 static void add(uint64_t id, uint32_t at, uint64_t n)
 {
 	struct request r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, id, 8);

@@ -22,7 +22,7 @@ static struct ibv_qp *one(enum ibv_qp_type type)
 	return new_qp(type, new_cq(8, NULL), NULL);
 }
 
-/* Each step without each of what it needs: refused, and nothing has changed. */
+/* Each transition without one required attribute fails and changes nothing. */
 static void required(enum ibv_qp_type type)
 {
 	struct ibv_qp *qp = one(type);
@@ -61,7 +61,7 @@ static void ud__without_what_a_step_needs_EINVAL(void)
 	required(IBV_QPT_UD);
 }
 
-/* Beside what is needed; alternate paths are a matter of their own. */
+/* Returns the optional attributes, without those of alternate paths. */
 static int optional(enum ibv_qp_type type, enum ibv_qp_state to)
 {
 	bool ud = type == IBV_QPT_UD;
@@ -79,7 +79,7 @@ static int optional(enum ibv_qp_type type, enum ibv_qp_state to)
 	}
 }
 
-/* Each step with each attribute that it does not need: may it, or not? */
+/* Each transition with each attribute that it does not require. */
 static void others(enum ibv_qp_type type)
 {
 	const int apart = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP;
@@ -121,7 +121,7 @@ static void ud__with_what_a_step_may_not_set_EINVAL(void)
 	others(IBV_QPT_UD);
 }
 
-/* From each state to each other one. */
+/* Tries the transition from each state to each other state. */
 static void steps__that_are_none_EINVAL(void)
 {
 	static const uint8_t from[] = {	/* a bit for each state to go to */

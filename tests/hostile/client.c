@@ -17,7 +17,7 @@ static struct raw raw;
 
 /* ---- requests that are none ------------------------------------------- */
 
-/* The answer is a reject with this code, and no endpoint was made. */
+/* Expects a reject with this code, and no endpoint at the server. */
 static void refused(const char *name, const void *data, uint8_t len,
 		    enum proto_reject code)
 {
@@ -102,7 +102,7 @@ static void misbehave(const struct misdeed *m)
 	raw_close(&raw);
 }
 
-/* The answer to the request is left unanswered. */
+/* The client does not answer the server's reply to its request. */
 static void not_established(void)
 {
 	uint32_t before = victims->ended;
@@ -161,7 +161,7 @@ static void stranger(const char *name, const char *text)
 		verdict(name, false, "%u of 2 ended", victims->ended - before);
 }
 
-/* Many that connect and say nothing. */
+/* Many clients connect and send nothing. */
 static void crowd(void)
 {
 	static struct raw many[30];

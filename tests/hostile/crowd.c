@@ -44,7 +44,7 @@
 
 enum phase { QUIET, SILENT, WAITING, OVER };
 
-/* Shared by the processes. */
+/* Memory that the processes share. */
 static struct shared {
 	_Atomic uint32_t port;
 	_Atomic int phase;		/* for the server: enum phase */
@@ -267,7 +267,7 @@ static int innocent(void)
 	return 0;
 }
 
-/* The innocent does some rounds, each of them in bounded time. */
+/* The innocent client must finish some rounds, each in bounded time. */
 static void judge(const char *name)
 {
 	uint32_t before = shared->rounds;
@@ -309,7 +309,7 @@ static void count_reject(const struct rdma_cm_event *ev)
 		limits[h.limit]++;
 }
 
-/* The type of the next event, or -1. */
+/* Returns the type of the next event, or -1. */
 static int next_event(int ms, struct rdma_cm_id **ret)
 {
 	struct pollfd fd = { channel->fd, POLLIN, 0 };
@@ -347,7 +347,7 @@ static void make_qp(struct rdma_cm_id *id)
 		fail("rdma_create_qp");
 }
 
-/* Asks to connect. Answers to others of the crowd may come meanwhile. */
+/* Connects. Answers to other clients of the crowd may arrive meanwhile. */
 static void dial(struct rdma_cm_id **id)
 {
 	static uint8_t hello[PROTO_HELLO_MAX];
@@ -385,7 +385,7 @@ static void dial(struct rdma_cm_id **id)
 	dialled++;
 }
 
-/* Waits until each of the crowd has its answer. */
+/* Waits until each client of the crowd has its answer. */
 static void answers(void)
 {
 	uint64_t end = now_ms() + STEP_MS;

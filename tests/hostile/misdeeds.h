@@ -27,7 +27,7 @@ struct misdeed {
 #define READS	.how = { .reads_served = 4 }
 #define PROTO	CAUSE(PROTOCOL)
 
-/* Each ends with one without a name; and a list of them, up to NULL. */
+/* A misdeed without a name ends each table. NULL ends the list of tables. */
 extern const struct misdeed setup_misdeeds[], message_misdeeds[],
 	memory_misdeeds[];
 extern const struct misdeed *const misdeeds[];
@@ -45,24 +45,24 @@ bool meet(void);
 void misbehave_all(void);
 extern const char *address;		/* the server's */
 
-/* A line for the case; counts the bad ones in failures. */
+/* Prints a line for the case. Counts bad cases in 'failures'. */
 void verdict(const char *name, bool good, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 extern int failures;
-/* NULL, or the only case that is wanted. */
+/* The only case to run, or NULL: all. */
 extern const char *only_case;
 bool wanted(const char *name);
 
-/* How the last connection ended: as it should? Judges and says. */
+/* Prints the verdict on the end of the last connection. */
 void judge(const char *name, bool did, uint32_t before, uint32_t causes);
 
-/* The send goes out; whether it is acknowledged is the other side's affair. */
+/* Returns true if the send is posted, even if no acknowledgement comes. */
 bool do_data(struct raw *r, uint32_t number, uint32_t tag, uint32_t len);
 bool do_message(struct raw *r, uint8_t type, const void *body, size_t len);
 struct proto_rndv good_rndv(const struct raw *r, uint32_t len);
 bool do_rndv(struct raw *r, const struct proto_rndv *w);
 bool do_rndv_body(struct raw *r, const void *body, size_t len);
-/* The victim announces something large: the key, or false. */
+/* Makes the victim announce a large message, and gives its key. */
 bool large_from_victim(struct raw *r, struct proto_hdr *hdr,
 		       struct proto_key *key);
 bool do_vanish(struct raw *r);

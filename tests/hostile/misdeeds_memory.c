@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rendezvous, keys and what they lead to. */
+/* Misdeeds with rendezvous, keys and one-sided requests. */
 #include "misdeeds.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The victim's answer to an ordinary message, which has the same tag. */
+/* Sends an ordinary message. Gives the victim's answer with the same tag. */
 static bool ask(struct raw *r, uint32_t tag, uint32_t size,
 		const uint8_t **body, uint32_t *len)
 {
@@ -20,7 +20,7 @@ static bool ask(struct raw *r, uint32_t tag, uint32_t size,
 	return true;
 }
 
-/* An ordinary exchange works; makes sure that the victim is up to date. */
+/* Exchanges an ordinary message, so the victim has handled all before it. */
 static bool echo(struct raw *r, uint32_t tag)
 {
 	const uint8_t *body;
@@ -118,7 +118,7 @@ static bool rndv_second_key_bad(struct raw *r)
 	return do_rndv(r, &w);
 }
 
-/* The key is good, the queue pair is gone: silence in the middle. */
+/* Announces a message with a valid key, and destroys the queue pair. */
 static bool rndv_then_silence(struct raw *r)
 {
 	struct proto_rndv w = good_rndv(r, 400000);
@@ -139,7 +139,7 @@ static bool rndv_no_reads(struct raw *r)
 	return raw_announce(r, 100000, 0) >= 0;
 }
 
-/* As many as the credits allow; all of them are fetched. */
+/* Announces as many as the credits allow. The victim must read all of them. */
 static bool rndv_many(struct raw *r)
 {
 	uint32_t credit = r->peer.recv_depth, done = 0;
@@ -162,7 +162,7 @@ static bool rndv_many(struct raw *r)
 	return do_leave(r);
 }
 
-/* So many at once, too large to be fetched before the last one comes. */
+/* Announces 'count' messages at once, too large to be read meanwhile. */
 static bool announce(struct raw *r, uint32_t count)
 {
 	struct proto_rndv w = good_rndv(r, 400000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages that should not be, and ends that come out of turn. */
+/* Invalid messages, and ends of a connection in the wrong state. */
 #include "misdeeds.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static bool short_message(struct raw *r)
 	return raw_send(r, almost, sizeof(almost)) >= 0;
 }
 
-/* All but the last byte of what would be good. */
+/* Sends a valid PING without its last byte. */
 static bool short_ping(struct raw *r)
 {
 	struct proto_hdr hdr = { .type = PROTO_PING };
@@ -52,13 +52,13 @@ static bool number_wraps(struct raw *r)
 	return do_data(r, UINT32_MAX, SINK_TAG, 10);
 }
 
-/* Far more than was allowed, as fast as it goes. */
+/* Sends far more messages than the credits allow, as fast as possible. */
 static bool flood(struct raw *r)
 {
 	return !raw_burst(r, PROTO_DATA, 2000) || true;
 }
 
-/* The victim is in a handler, and does nothing else, until it is released. */
+/* Keeps the victim in a handler until it is released. */
 static bool keep_busy(struct raw *r)
 {
 	victims->busy = victims->release = false;
@@ -71,7 +71,7 @@ static bool release(bool did)
 	return did;
 }
 
-/* All of its credit, and so many messages more, while nothing is granted. */
+/* Uses all credits, then sends 'more' messages while none is granted. */
 static bool use_credit(struct raw *r, uint32_t more)
 {
 	uint32_t end = r->peer.recv_depth + more;
@@ -101,13 +101,13 @@ static bool credit_insane(struct raw *r)
 	return raw_send(r, wire, sizeof(wire)) >= 0;
 }
 
-/* The hello has promised nothing of the kind. */
+/* The hello did not offer this feature. */
 static bool written_not_agreed(struct raw *r)
 {
 	return raw_message(r, PROTO_WRITTEN, r->number++, 1, NULL, 0) >= 0;
 }
 
-/* Harmless, if many: the connection may live on. */
+/* Many PINGs are harmless, so the connection may go on. */
 static bool ping_flood(struct raw *r)
 {
 	(void)raw_burst(r, PROTO_PING, 3000);
@@ -128,7 +128,7 @@ static bool credit_flood(struct raw *r)
 
 /* ---- what each quota allows, and one more ----------------------------- */
 
-/* The victim sees all of them before it can answer any. */
+/* Sends 'count' messages, which all arrive before the victim can answer any. */
 static bool control(struct raw *r, uint8_t type, uint32_t count)
 {
 	bool did = keep_busy(r);
@@ -158,13 +158,13 @@ static bool ping_quota_one_more(struct raw *r)
 	return control(r, PROTO_PING, 2);
 }
 
-/* No PING has come that it could answer. */
+/* The victim has sent no PING, so a PONG answers nothing. */
 static bool pong_quota_one_more(struct raw *r)
 {
 	return control(r, PROTO_PONG, 1);
 }
 
-/* No CLOSE has come that it could confirm. */
+/* The victim has sent no CLOSE, so nothing can be confirmed. */
 static bool close_confirms_nothing(struct raw *r)
 {
 	return raw_message(r, PROTO_CLOSE, 0, 1, NULL, 0) >= 0;
@@ -209,7 +209,7 @@ static bool larger_than_receive(struct raw *r)
 	return good;
 }
 
-/* Everything under way, both ways; and then nothing. */
+/* Starts all kinds of operations in both directions, then goes silent. */
 static bool begin_much(struct raw *r)
 {
 	for (int i = 0; i < 4; i++)
@@ -229,7 +229,7 @@ static bool vanish_in_the_middle(struct raw *r)
 	return begin_much(r) && do_vanish(r);
 }
 
-/* Nothing that is sent to it arrives: closing has a deadline. */
+/* The peer receives nothing, so closing meets its deadline. */
 static bool deaf(struct raw *r)
 {
 	for (int i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Before SETUP is through, or another one. */
+/* Misdeeds before SETUP is complete, and invalid SETUPs. */
 #include "misdeeds.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static bool setup_other_session(struct raw *r)
 			  rdmamsg__setup_encode(&s, body));
 }
 
-/* No misdeed, but the end all the same. */
+/* A refusal is no misdeed, but it ends the connection. */
 static bool setup_refused(struct raw *r)
 {
 	struct proto_setup s = {

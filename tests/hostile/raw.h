@@ -64,40 +64,40 @@ int raw_connect(struct raw *r, const char *host, uint16_t port,
 		const struct raw_options *o);
 /* Returns the port. */
 uint16_t raw_listen(struct raw *r, const char *host);
-/* Waits for a request; its hello is in event_data. */
+/* Waits for a request, whose hello is in event_data. */
 bool raw_request(struct raw *r, int ms);
 int raw_accept(struct raw *r, const struct raw_options *o);
 void raw_reject(struct raw *r, const void *data, uint8_t len);
-/* Without a word: the queue pair goes, the connection is not ended. */
+/* Destroys the queue pair without disconnecting. */
 void raw_vanish(struct raw *r);
-/* Ends what is left of a connection; the listener stays. */
+/* Destroys the rest of a connection. The listener stays. */
 void raw_drop(struct raw *r);
 void raw_close(struct raw *r);
-/* The next CM event's type, or -1. */
+/* Returns the type of the next CM event, or -1. */
 int raw_event(struct raw *r, int ms);
 
-/* Each waits for its completion: enum ibv_wc_status, -1 when there is none. */
+/* Calls that wait for a completion. Return enum ibv_wc_status, or -1: none. */
 int raw_send(struct raw *r, const void *buf, uint32_t len);
 int raw_message(struct raw *r, uint8_t type, uint32_t number, uint32_t tag,
 		const void *body, uint32_t len);
 int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
 	     uint32_t rkey, uint32_t len);
-/* Many at once, without waiting. 0, or what ibv_post_send() says. */
+/* Posts 'count' messages without waiting. Returns as ibv_post_send(). */
 int raw_burst(struct raw *r, uint8_t type, uint32_t count);
-/* Waits until all of them are acknowledged. */
+/* Waits until all posted messages are acknowledged. */
 bool raw_settled(struct raw *r, int ms);
 
-/* The next message, its body in *body until the next call. */
+/* Receives a message. *body is valid until the next call. */
 bool raw_receive(struct raw *r, struct proto_hdr *hdr, const uint8_t **body,
 		 uint32_t *len, int ms);
-/* The next one of that type; others are skipped. */
+/* Receives the next message of that type, and skips others. */
 bool raw_receive_type(struct raw *r, uint8_t type, struct proto_hdr *hdr,
 		      const uint8_t **body, uint32_t *len);
-/* The SETUP exchange, as it should be. */
+/* Exchanges correct SETUPs. */
 bool raw_setup(struct raw *r);
-/* A large message that is announced as it should be. */
+/* Announces a large message correctly. */
 int raw_announce(struct raw *r, uint32_t len, uint32_t tag);
-/* The other side has ended it. */
+/* Returns true if the other side ends the connection. */
 bool raw_ended(struct raw *r, int ms);
 
 #endif

@@ -56,7 +56,7 @@ static void rejects(const char *name, const void *data, uint8_t len,
 	answers(name, data, len, reject_with, causes);
 }
 
-/* The client tries again until its time is up. */
+/* The client repeats its request until its deadline. */
 static void rejects_each(const char *name, const void *data, uint8_t len)
 {
 	uint32_t before = victims->ended, count = 0;
@@ -126,7 +126,7 @@ static void never_answers(void)
 	raw_drop(&raw);
 }
 
-/* Accepted, and gone before the client can know it. */
+/* The server accepts and vanishes before the client learns of it. */
 static void accept_and_gone(void)
 {
 	uint8_t hello[PROTO_HELLO_MAX] = { 0 };

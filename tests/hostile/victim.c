@@ -45,7 +45,7 @@ uint32_t victims_srq_depth(void)
 	return depth ? (uint32_t)atoi(depth) : 0;
 }
 
-/* With TEST_SRQ the receives are shared: with whom else, peers do not care. */
+/* With TEST_SRQ the endpoints share receives. */
 static int open_context(void)
 {
 	const struct rdmamsg_srq_options opts = {
@@ -77,7 +77,7 @@ static void stay_busy(void)
 		usleep(1000);
 }
 
-/* Each cookie is a cell that must be there until its end. */
+/* Each cookie is a cell, which must exist until its completion. */
 static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	if (victims->busy_sent && !status && *(bool *)cookie) {
@@ -89,7 +89,7 @@ static void on_raw_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 	rdmamsg_ep_set_user(ep, (void *)(unended(ep) - 1));
 }
 
-/* A cell that knows whether its message is a large one. */
+/* Returns a cell that records whether its message is large. */
 static void *new_cookie(size_t len)
 {
 	bool *cookie = malloc(sizeof(*cookie));
@@ -114,7 +114,7 @@ static void on_raw_connected(struct rdmamsg_ep *ep)
 	victims->connected++;
 }
 
-/* Once it is out, everybody may write there: nothing else is to suffer. */
+/* After this every peer may write to that memory, but nowhere else. */
 static void send_key(struct rdmamsg_ep *ep)
 {
 	static struct rdmamsg_region *region;

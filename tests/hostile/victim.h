@@ -54,16 +54,16 @@ struct shared {
 
 extern struct shared *victims;
 
-/* Depth of their shared receive queue, TEST_SRQ; 0: receives of their own. */
+/* Returns the depth of the shared receive queue (TEST_SRQ), or 0: none. */
 uint32_t victims_srq_depth(void);
 
 void victims_start(const char *address);
-/* Both end, and say whether all was well with them. */
+/* Ends both victims. Returns true if neither has found a fault. */
 bool victims_stop(void);
 
-/* Waits for it; false after a while. */
+/* Waits until 'count' connections have ended. Returns false after a while. */
 bool victims_ended(uint32_t count);
-/* Several rounds of the innocent, from now on. */
+/* Returns true if the innocent peer finishes several rounds from now on. */
 bool victims_innocent_goes_on(void);
 void victims_wish(_Atomic int *of, enum wish wish);
 /* Returns true if a victim is in such a handler. */
