@@ -341,7 +341,7 @@ static void post_recv(uint8_t what)
 	soft_lock(dev);
 }
 
-/* One more request than there are, of this process to itself, comes back. */
+/* A request of this process to itself still completes. */
 static void check_innocent(void)
 {
 	struct ibv_sge sge = { (uintptr_t)mem + GUARD, 64, mr->lkey };

@@ -49,7 +49,7 @@ static const struct {
 	FIELD(create_flags, 1u << 20),
 };
 
-/* As options of an endpoint, and of those that a listener is to accept. */
+/* Checks the options for an endpoint, and for those that a listener accepts. */
 static void check_ep_options(const struct rdmamsg_ep_options *opts,
 			     const char *word)
 {

@@ -165,7 +165,7 @@ static void dump_line(void *arg, const char *text)
 	fprintf(stderr, "  %s\n", text);
 }
 
-/* Not safe in a signal handler; it is about to fail anyway. */
+/* Not async-signal-safe, but the test fails here anyway. */
 static void on_alarm(int sig)
 {
 	fprintf(stderr, "no end after %d s\n", TEST_SECONDS);

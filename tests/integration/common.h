@@ -52,7 +52,7 @@ void test_drive(struct rdmamsg *ctx);
 	} while (0)
 
 uint64_t now_ms(void);
-/* For callbacks, where a test cannot fail: check_notes() does it. */
+/* Records a failure in a callback. check_notes() fails the test later. */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void check_notes(void);
 /* Error lines of the library's log are notes too, unless a test makes them. */
@@ -65,7 +65,7 @@ void assert_error(int ret, int error, const char *word);
 /* ---- messages --------------------------------------------------------- */
 
 const uint8_t *pattern(uint32_t tag);	/* PATTERN_MAX bytes of it */
-/* Of the n-th of many: every way over the wire, in a mix. */
+/* Returns the size of message n in a mix that uses every path. */
 size_t mixed_size(uint32_t n);
 
 struct cookie {
@@ -121,7 +121,7 @@ enum how { HOW_SEND, HOW_SENDV, HOW_MSG, HOW_COUNT };
 /* Sends a message of the pattern and has the peer expect it. */
 int end_send(struct end *e, enum how how, size_t len, uint32_t tag);
 int end_sendv(struct end *e, int segments, size_t len, uint32_t tag);
-/* Until it is accepted, pumping meanwhile. Fails the test on other errors. */
+/* Sends, and pumps until accepted. Other errors fail the test. */
 void end_send_all(struct end *e, enum how how, size_t len, uint32_t tag);
 void end_expect(struct end *e, size_t len, uint32_t tag);
 struct cookie *end_cookie(struct end *e);
@@ -129,7 +129,7 @@ struct cookie *end_cookie(struct end *e);
 void end_release(struct end *e);
 struct rdmamsg_counters end_stats(const struct end *e);
 struct rdmamsg_ep_attr end_info(const struct end *e);
-/* Each cookie was given back exactly once. */
+/* Checks that each cookie came back exactly once. */
 void end_check_cookies(const struct end *e);
 
 /* A server and a client in one process, each with a context of its own. */
@@ -142,12 +142,12 @@ struct pair {
 void pair_init(struct pair *p, const struct rdmamsg_options *opts);
 void pair_listen(struct pair *p);
 void pair_connect(struct pair *p);
-/* For a listener whose user is a pair: accepts as its server. */
+/* Accepts as the server of the pair that is the listener's user. */
 void pair_on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req);
 void pair_open(struct pair *p);		/* all three */
 /* Closes gracefully from the client and checks that all has arrived. */
 void pair_close(struct pair *p);
-/* Both have ended by CLOSE, and all has arrived. */
+/* Checks that both ends closed gracefully, and all messages arrived. */
 void pair_check_graceful(const struct pair *p);
 void pair_fini(struct pair *p);
 
@@ -182,7 +182,7 @@ void child_line(struct child *c, char *buf, size_t size);
 void child_say(struct child *c, const char *line);
 /* Its wait status. Pumps meanwhile. */
 int child_wait(struct child *c);
-/* In the child: a line to the parent. */
+/* In the child: sends a line to the parent. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Returns a count of `rdma resource show`: "qp", "cq", "mr" or "pd". */

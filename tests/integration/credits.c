@@ -706,7 +706,7 @@ static void kept__of_one_server_LEAVES_HALF_TO_OTHERS(void **state)
 
 static size_t passed_on, dropped;
 
-/* As an echo server does that drops what it cannot send. */
+/* Passes a message on, or drops it if the send is refused. */
 static void pass_on(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	if (!rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL)) {
@@ -829,7 +829,7 @@ static void queue__of_ten_KEEPS_TEN(void **state)
 	pair_fini(&p);
 }
 
-/* More are not announced at a time, whatever credits are left. */
+/* A limit on rendezvous in flight holds even if credits are left. */
 static void rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE(void **state)
 {
 	uint32_t n = 0;
@@ -876,7 +876,7 @@ static void writable__nothing_refused_IS_NOT_TOLD(void **state)
 
 /* ---- the first sends -------------------------------------------------- */
 
-/* As many as both depths allow, from inside on_connected. */
+/* Sends as many messages as both depths allow, in on_connected. */
 static void send_depth_many(struct end *e)
 {
 	uint32_t depth = e->opts.send_depth;

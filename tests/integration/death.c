@@ -564,7 +564,7 @@ static void removed__in_the_middle_of_traffic_GIVES_BACK_COOKIES(void **state)
 	}
 }
 
-/* Both processes have to let go. */
+/* Both processes must release the device. */
 static void removed__of_two_processes_BOTH_ARE_TOLD(void **state)
 {
 	struct rdmamsg_listener *l;
@@ -626,7 +626,7 @@ static void use_device(void)
 	pair_close(&p);
 }
 
-/* No connection manager has part in the endpoints. */
+/* The endpoints connect without the connection manager. */
 static void removed__out_of_band_IS_TOLD(void **state)
 {
 	harm_find();

@@ -95,7 +95,7 @@ static int talk_to_itself(int argc, char **argv)
 	return 0;
 }
 
-/* With so many descriptors: what fails first, or nothing, and why. */
+/* Connects with few descriptors. Prints the first failure and its text. */
 static int talk_with_few(int argc, char **argv)
 {
 	struct rdmamsg_ep_options ep_opts = {

@@ -42,7 +42,7 @@ static void poll_both(void)
 	check_notes();
 }
 
-/* As WAIT_FOR(), with nothing but the inline poll. */
+/* Like WAIT_FOR(), but only with the inline poll. */
 #define POLL_FOR(condition) \
 	do { \
 		uint64_t end_ = now_ms() + WAIT_MS; \
@@ -344,7 +344,7 @@ static void order__mixed_in_on_writable_IS_KEPT(void **state)
 	shut_pair();
 }
 
-/* Three answers to each message: an inline one before, and one after. */
+/* Sends three answers to a message: the first and the last inline. */
 static void answer(struct end *e, struct rdmamsg_msg *msg)
 {
 	uint32_t tag = rdmamsg_msg_tag(msg);
@@ -369,7 +369,7 @@ static void order__mixed_in_on_message_IS_KEPT(void **state)
 	shut_pair();
 }
 
-/* From the callback of one endpoint through another one. */
+/* A callback of one endpoint sends through another one. */
 static struct pair q;
 
 static void forward(struct end *e, struct rdmamsg_msg *msg)

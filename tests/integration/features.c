@@ -28,7 +28,7 @@ static uint32_t mask_features(uint8_t *record, uint32_t mask)
 	return said;
 }
 
-/* To each side the other says no more than the mask has. */
+/* Each side offers only the features of its mask. */
 static void rma_start_with(uint32_t to_client, uint32_t to_server)
 {
 	uint8_t record[RDMAMSG_OOB_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* After fork(2): every call in the child is refused, the parent goes on. */
+/* After fork(2) every call in the child fails, and the parent goes on. */
 #include "common.h"
 #include "request.h"
 
@@ -47,7 +47,7 @@ static void expect_echild(int ret, const char *what)
 
 #define ECHILD_FROM(call)	expect_echild(call, #call)
 
-/* Everything in rdmamsg.h, in its order. */
+/* Makes every call of rdmamsg.h, in its order. */
 static int use_all_in_child(void)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };

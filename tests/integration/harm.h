@@ -14,7 +14,7 @@ void harm_find(void);
 const char *harm_device(void);
 
 void harm_link(bool up);		/* told by the device's port */
-/* Only of the soft HCA, and only while somebody has it open. */
+/* Works on the soft HCA only, while a process has the device open. */
 void harm_port(unsigned int port, bool up);
 void harm_silence(bool on);		/* nothing passes, nobody is told */
 

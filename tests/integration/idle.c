@@ -43,7 +43,7 @@ static void settle(unsigned int ms)
 	}
 }
 
-/* How often one of them was readable in that time. */
+/* Returns how often one of the descriptors was readable in that time. */
 static unsigned int count_readable(struct rdmamsg *a, struct rdmamsg *b)
 {
 	struct pollfd fds[2] = {
@@ -105,7 +105,7 @@ static void check_wait_sleeps(struct rdmamsg *ctx)
 		 (unsigned long long)used);
 }
 
-/* No keepalives, but a lost packet is to come again soon. */
+/* Postpones keepalives, and keeps retransmission fast. */
 static void be_patient(struct rdmamsg_ep_options *opts)
 {
 	opts->dead_after_ms = NO_KEEPALIVE_MS;

@@ -214,7 +214,7 @@ static void drive_until_quiet(struct rdmamsg *ctx, struct pollfd *fd)
 	} while (poll(fd, 1, 0) || rdmamsg_process(ctx));
 }
 
-/* Nobody drains the descriptor half: it stays readable until process has. */
+/* The descriptor stays readable until rdmamsg_process() has done all work. */
 static void fd__work_to_do_IS_READABLE(void **state)
 {
 	struct pollfd fd;

@@ -147,7 +147,7 @@ struct conn *many_dial(const struct rdmamsg_ep_options *opts)
 	return c;
 }
 
-/* At most 50 at once: that is what a CM can take. */
+/* Dials at most 50 at once, which a CM can handle. */
 void many_connect(unsigned int n)
 {
 	while (client.opened < n) {

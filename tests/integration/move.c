@@ -144,7 +144,7 @@ static void move__closed_before_it_ran_IS_REJECTED(void **state)
 	pair_fini(&p);
 }
 
-/* Another thread with a context of its own takes requests over. */
+/* The context of another thread, which takes requests over. */
 static struct rdmamsg *other;
 static pthread_t other_thread;
 

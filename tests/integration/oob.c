@@ -87,7 +87,7 @@ static void close__under_load_LOSES_NOTHING(void **state)
 	}
 }
 
-/* Of the IPv4 address, as it is to be written. */
+/* Returns the GID index of an IPv4 address in its text form. */
 static uint32_t gid_index_of(const char *addr)
 {
 	struct rdmamsg_path path = { .size = sizeof(path) };

@@ -37,7 +37,7 @@ void oob_init(struct pair *p)
 	p->c.opts.device = p->s.opts.device = test_device();
 }
 
-/* All ways of sending, both ways. */
+/* Sends with every call, in both directions. */
 void oob_talk(struct pair *p)
 {
 	static const size_t sizes[] = { 0, 1, 200, 5000, 100000, 3000000 };

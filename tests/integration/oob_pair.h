@@ -8,11 +8,11 @@
 #include <rdmamsg/oob.h>
 
 void oob_init(struct pair *p);
-/* On any port of the address; accepts as the server. */
+/* Listens on any port of the address, and accepts as the server. */
 void oob_listen(struct pair *p, const char *addr);
 void oob_connect(struct pair *p, const char *addr);
 void oob_wait_connected(struct pair *p);
-/* All ways of sending, both ways. */
+/* Sends with every call, in both directions. */
 void oob_talk(struct pair *p);
 
 struct oob_record {

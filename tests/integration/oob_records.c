@@ -116,7 +116,7 @@ static void records__without_an_answer_TIME_OUT(void **state)
 	pair_fini(&p);
 }
 
-/* Somebody else's queue pair must not become the peer. */
+/* A queue pair of another exchange must not become the peer. */
 static void records__of_two_exchanges_mixed_up_ARE_REFUSED(void **state)
 {
 	struct oob_record offer[2], answer[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the tests run, and two ends there. */
+/* The device and addresses of the tests, and a pair of ends. */
 #include "common.h"
 
 const char *test_addr(void)

@@ -181,7 +181,7 @@ static void accepted(struct rdmamsg_ep *ep)
 	p.s.connected++;
 }
 
-/* Nothing but the listener says so; what it accepts is there by itself. */
+/* Only the listener names the domain, and accepted endpoints are in it. */
 static void listener__in_one_ACCEPTS_THERE(void **state)
 {
 	struct rdmamsg_listen_options o = { .size = sizeof(o) };
@@ -213,7 +213,7 @@ static void listener__in_one_ACCEPTS_THERE(void **state)
 	pair_fini(&p);
 }
 
-/* Each domain has a part of its own of what many share. */
+/* A shared receive queue has a separate part in each domain. */
 static void shared__in_two_SERVES_BOTH(void **state)
 {
 	struct rdmamsg_pool *pool;
@@ -608,7 +608,7 @@ static bool listens(void)
 	return !rdmamsg_listen(p.s.ctx, test_addr(), "0", &o, &p.listener);
 }
 
-/* With one domain in use there and one that was: both are of use again. */
+/* A domain in use and an unused one both work again after a removal. */
 static void removed__with_domains_CAN_BEGIN_AGAIN(void **state)
 {
 	struct rdmamsg_pd *used, *idle;

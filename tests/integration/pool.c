@@ -374,7 +374,7 @@ static void large__beyond_the_cap_READ_ELSEWHERE(void **state)
 	pair_fini(&p);
 }
 
-/* As much as the server takes while it keeps all; it looks at each. */
+/* Sends until the server, which keeps all messages, takes no more. */
 static void send_until_full(void)
 {
 	while (!end_send(&p.c, HOW_SEND, 100, 1)) {
@@ -419,7 +419,7 @@ static void large__pool_is_full_WAITS(void **state)
 	pair_fini(&p);
 }
 
-/* By turns, of sizes that have no room beside each other. */
+/* Alternates between sizes that do not fit beside each other. */
 static void large__of_other_sizes_unused_GO(void **state)
 {
 	const struct rdmamsg_options opts = {

@@ -317,7 +317,7 @@ static enum ibv_wc_status window_status(struct rdmamsg_qp *q,
 	return status;
 }
 
-/* By its owner, then by the peer. */
+/* The owner invalidates the window, then the peer does. */
 static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 {
 	static const uint64_t ops[] = {

@@ -203,7 +203,7 @@ static void cache__too_much_in_use_KEEPS_THE_REST(void **state)
 	rma_end();
 }
 
-/* Nothing is registered, forgotten, or counted. */
+/* Checks that the cache has registered, dropped and counted nothing. */
 static void check_untouched(struct rdmamsg_cache *cache,
 			    const struct rdmamsg_ep *ep, int error,
 			    const char *word)

@@ -170,7 +170,7 @@ static void write__before_a_message_IS_THERE_FIRST(void **state)
 	assert_int_equal(p.s.received, 1);
 }
 
-/* More than credits, in turn with messages small and large. */
+/* More writes than credits, between small and large messages. */
 static void write_imm__beyond_credits_IN_ORDER(void **state)
 {
 	rma_pair();
@@ -236,7 +236,7 @@ static void atomics__give_what_was_BEFORE(void **state)
 	rma_end();
 }
 
-/* Each sees another number, and all are counted. */
+/* Each atomic returns another value, and the sum is right. */
 static void atomics__many_EACH_ONCE(void **state)
 {
 	static uint64_t was[500];
@@ -570,7 +570,7 @@ static void region__again_OTHER_KEY(void **state)
 	rma_end();
 }
 
-/* No device that the tests run on takes one. */
+/* No tested device registers a dmabuf. */
 static void dmabuf__not_taken_EOPNOTSUPP(void **state)
 {
 	struct rdmamsg_region *region;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two ends, memory of each, and a key of the server's that the client has. */
+/* Two ends with memory, and a key of the server that the client has. */
 #ifndef RMA_PAIR_H
 #define RMA_PAIR_H
 
@@ -29,7 +29,7 @@ static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 	value_count++;
 }
 
-/* As if it came in a message. */
+/* Gives the key to the client, as if it came in a message. */
 static inline void export_key(uint32_t access)
 {
 	struct rdmamsg_key theirs;
@@ -81,7 +81,7 @@ static inline void rma_end(void)
 	rma_fini();
 }
 
-/* For a call that is going to be accepted. */
+/* Returns a cookie for a call that will be accepted. */
 static inline struct cookie *cookie(void)
 {
 	p.c.sent++;

@@ -264,7 +264,7 @@ static bool has_sent_keepalives(uint64_t count)
 	return stats().keepalives >= count;
 }
 
-/* Until the library has looked after each endpoint once. */
+/* Waits until the library has visited each endpoint once. */
 static void idle(void)
 {
 	uint64_t before = stats().keepalives;
@@ -275,7 +275,7 @@ static void idle(void)
 	needed("idle until each has sent a keepalive");
 }
 
-/* That many more messages on each of the first 'count', which come back. */
+/* Echoes 'each' more messages on each of the first 'count' endpoints. */
 static void exchange(uint32_t count, uint32_t each, const char *phase)
 {
 	uint64_t due = me.received + (uint64_t)count * each;

@@ -23,7 +23,7 @@ void worker_open(struct worker *w, const struct rdmamsg_options *opts);
 void worker_listen(struct worker *w);
 void worker_start(struct worker *w);
 void worker_end(struct worker *w);
-/* For callbacks: notes when this is not the worker's thread. */
+/* Call it in callbacks. Records a failure outside the worker's thread. */
 void worker_check(const struct worker *w);
 
 /* The client of a pair whose peer is a worker. */

@@ -490,7 +490,7 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 	pair_fini(&p);
 }
 
-/* After the peer's close every call says so, before on_closed and after. */
+/* After the peer's close every call reports it, before on_closed and after. */
 static void send__after_the_peer_has_closed_SAYS_SO(void **state)
 {
 	struct rdmamsg_msg *msg;
@@ -525,7 +525,7 @@ static void send__after_the_peer_has_closed_SAYS_SO(void **state)
 	pair_fini(&p);
 }
 
-/* This side closes first: what the peer sends before its own close arrives. */
+/* This side closes first. The peer's messages before its close arrive. */
 static void recv_wait__after_our_close_LAST_ONE_THEN_ESHUTDOWN(void **state)
 {
 	struct rdmamsg_msg *msg;

@@ -204,7 +204,7 @@ static void send_invalidate__to_shared_receives_TAKES_BACK(void **state)
 		give_and_take();
 }
 
-/* In the order of the calls, with all kinds of messages, and when queued. */
+/* Invalidations keep the order of calls, among messages and when queued. */
 static void send_invalidate__among_messages_IN_ORDER(void **state)
 {
 	struct rdmamsg_window *more[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Alternate paths: what modify takes, arming, no way left, lies. */
+/* Alternate paths: attributes, arming, no path left, false records. */
 #include "soft/engine/engine.h"
 #include "soft/fabric/push.h"
 #include "soft/verbs/ctx.h"

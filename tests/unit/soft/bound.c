@@ -47,7 +47,7 @@ static int bind_to(struct rdma_cm_id *i, const char *addr, __be16 port)
 	return soft_cma_bind_addr(i, (struct sockaddr *)&in) ? errno : 0;
 }
 
-/* From an address, or from none, to 127.0.0.1. 0 or an errno. */
+/* Resolves 127.0.0.1 from an address, or from none. Returns 0 or an errno. */
 static int resolve_from(const char *addr, __be16 port)
 {
 	struct sockaddr_in to = ipv4("127.0.0.1", htons(7)), from;
@@ -78,7 +78,7 @@ static int init_attr(enum ibv_qp_state state, struct ibv_qp_attr *ret,
 
 /* ---- queue pairs ------------------------------------------------------ */
 
-/* As rdma_create_qp(3) makes it. */
+/* Creates a queue pair as rdma_create_qp(3) does. */
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = {
@@ -190,7 +190,7 @@ static void resolve_addr__source_port_TAKEN(void **state)
 	assert_int_equal(soft_cma_destroy_id(other), 0);
 }
 
-/* An address that could not be had is not the one that is resolved later. */
+/* A refused source address has no effect on a later resolution. */
 static void resolve_addr__after_a_refusal_FROM_ANY_PORT(void **state)
 {
 	struct rdma_cm_id *other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection management through a port that nothing passes. */
+/* Connection management through a port that drops everything. */
 #include "soft/control/soft_ctl.h"
 #include "soft/soft.h"
 
@@ -84,7 +84,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Requests are repeated, as long as somebody wants them. */
+/* The device repeats a request until the port is up. */
 static void connect_through(enum soft_port state)
 {
 	struct rdma_conn_param p = { .qp_num = 1 };

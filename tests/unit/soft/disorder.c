@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults of what is not acknowledged: it comes twice, or in another order. */
+/* Faults of unacknowledged transports: duplicates and reordering. */
 #include "soft/control/soft_ctl.h"
 #include "soft/fabric/limits.h"
 #include "soft/soft.h"
@@ -186,7 +186,10 @@ static void group__all_reordered_IN_PAIRS(void **state)
 	reordered(100);
 }
 
-/* Some of them: each at least once, in order, and the same ones again. */
+/*
+ * Sends 16 messages with duplication. Each arrives at least once, in order.
+ * Returns the set of those that arrived twice, which depends on the seed only.
+ */
 static uint32_t some_duplicated(uint32_t seed)
 {
 	uint32_t twice = 0, last = UINT32_MAX;

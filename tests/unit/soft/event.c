@@ -167,7 +167,7 @@ static void event__about_nothing_EINVAL(void **state)
 	assert_false(event_waits());
 }
 
-/* An end of XRC has one completion queue, or none. */
+/* An XRC queue pair has one completion queue, or none. */
 static void event__of_xrc_WHAT_IT_HAS(void **state)
 {
 	struct ibv_xrcd_init_attr d = {

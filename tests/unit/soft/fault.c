@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A fabric that is broken on purpose: soft_ctl.h, against this process. */
+/* Injected faults: the calls of soft_ctl.h, on this process. */
 #include "../../qp_walk.h"
 #include "soft/control/soft_ctl.h"
 #include "soft/soft.h"
@@ -42,7 +42,7 @@ static void walk(struct ibv_qp *q, uint32_t peer, uint8_t port)
 	assert_int_equal(qp_walk(soft_modify_qp, q, &a, IBV_QPS_RTS), 0);
 }
 
-/* The one that asks is on port 1, the one that is asked on port 2. */
+/* The requester is on port 1, the responder on port 2. */
 static int setup(void **state)
 {
 	struct ibv_device **list = soft_get_device_list(NULL);
@@ -70,7 +70,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* As long as it may take to mend what was broken: 8 times 0.5 s. */
+/* A longer ack timeout: 8 tries of 0.5 s, for tests that repair a fault. */
 static int setup_patient(void **state)
 {
 	int ret;
@@ -188,7 +188,7 @@ static void port__black_hole_at_the_asked_end_RETRY_EXC(void **state)
 	set_port(2, SOFT_PORT_UP);
 }
 
-/* Up before the retries are used up: nothing has happened. */
+/* The port comes up before the last retry, so no request fails. */
 static void port__up_again_GOES_ON(void **state)
 {
 	struct ibv_qp_attr a;
@@ -231,7 +231,7 @@ static void port__deaf_in_between_ATOMICS_HAPPEN_ONCE(void **state)
 	}
 }
 
-/* The number of the first request that was lost so often that it failed. */
+/* Returns the number of the first request that failed, out of retries. */
 static uint64_t first_lost(uint32_t seed)
 {
 	const struct soft_ctl_faults f = { .drop = 700000, .seed = seed };

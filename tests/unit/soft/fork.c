@@ -11,14 +11,14 @@
 
 #include "../own_fabric.h"
 
-/* A child starts its device's thread: ThreadSanitizer then ignores it. */
+/* A child starts the thread of its device. ThreadSanitizer must allow it. */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "die_after_fork=0";
 }
 
-/* In the child: no assertion reaches anybody, so each step has a number. */
+/* For the child, whose assertions are lost: the line is the exit status. */
 #define MUST(what) do { if (!(what)) _exit(__LINE__ & 0x7f); } while (0)
 
 static void expect_end(pid_t pid)
@@ -138,7 +138,7 @@ static void fork__the_child_HAS_A_DEVICE_OF_ITS_OWN(void **state)
 	expect_traffic();
 }
 
-/* By the table's way: a channel and its context. */
+/* An event channel and its context in a child. */
 static void fork__a_channel_IS_THE_PARENT_S(void **state)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET,
@@ -176,7 +176,7 @@ static void fork__a_channel_IS_THE_PARENT_S(void **state)
 	soft_cma_destroy_event_channel(ch);
 }
 
-/* At whatever moment: no lock stays behind in the child. */
+/* Whenever the fork happens, no lock is held in the child. */
 static void fork__while_the_device_works_NO_CHILD_HANGS(void **state)
 {
 	for (int i = 0; i < 30; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The soft HCA's GID table, over addresses that this test makes up. */
+/* The GID table of the soft HCA, with fake addresses. */
 #include "pair.h"
 
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ static int start(void **state)
 	return open_device(state);
 }
 
-/* By each way there is to ask; NULL: the place is empty. */
+/* Checks an entry with each query call. text NULL: the entry is empty. */
 static void expect_gid(uint8_t port, int index, const char *text)
 {
 	char mapped[INET6_ADDRSTRLEN], got[INET6_ADDRSTRLEN];

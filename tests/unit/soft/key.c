@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The soft HCA's keys: random, found, and of no use when given up. */
+/* Keys of the soft HCA: random, found, and invalid after deregistration. */
 #include "soft/fabric/dev.h"
 #include "soft/fabric/key.h"
 #include "soft/soft.h"
@@ -107,7 +107,7 @@ static void keys__of_binds_EACH_BIT_IS_RANDOM(void **state)
 
 /* ---- found ------------------------------------------------------------ */
 
-/* An entry is known by its address, which nobody looks at. */
+/* Returns a distinct pointer for entry i, which is never dereferenced. */
 static struct soft_mr *entry(uint32_t i)
 {
 	return (struct soft_mr *)(uintptr_t)(0x1000 + i * 64);

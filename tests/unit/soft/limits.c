@@ -54,7 +54,7 @@ static int open_and_close(void)
 	return err;
 }
 
-/* A listening socket under a name of this fabric and the user uid, or -1. */
+/* Listens under a name of this fabric for user uid. Returns a socket or -1. */
 static int take_name(uid_t uid, const char *name)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
@@ -286,7 +286,7 @@ static int call(__be16 port)
 	return ev->event != RDMA_CM_EVENT_REJECTED || !data || *data != 'n';
 }
 
-/* A child that is going to call the port that it reads. */
+/* Starts a child that reads a port number and calls that port. */
 static pid_t caller(int from)
 {
 	pid_t pid = fork();
@@ -330,7 +330,7 @@ static void refuse(struct rdma_event_channel *ch)
 	assert_int_equal(soft_cma_destroy_id(id), 0);
 }
 
-/* Room for so many of the descriptors that a caller needs here. */
+/* Leaves 'room' free descriptors for the callers of this process. */
 static void few_for_a_caller(int room)
 {
 	struct rdma_event_channel *ch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Migration under traffic: nothing is lost, nothing is done twice. */
+/* Migration under traffic: each request executes exactly once. */
 #include "paths.h"
 #include "other.h"
 
@@ -152,7 +152,7 @@ static void migration__by_hand_BOTH_ENDS(void **state)
 	}
 }
 
-/* Nobody has anything to say: the one whose port is well hears of it. */
+/* No traffic: the other end, whose port is up, migrates too. */
 static void migration__idle_BOTH_ENDS(void **state)
 {
 	arm();
@@ -161,7 +161,7 @@ static void migration__idle_BOTH_ENDS(void **state)
 	expect_ports(2, 4);
 }
 
-/* Nothing is acknowledged: only what the ends tell each other helps. */
+/* UC has no acknowledgements, so the ends must notify each other. */
 static void migration__of_uc_BOTH_ENDS(void **state)
 {
 	struct ibv_qp_init_attr a = {
@@ -250,7 +250,7 @@ static void processes__port_of_the_other_BOTH_ENDS(void **state)
 	end_other(&o, 0);
 }
 
-/* Arms again after each migration, until it is told to end. */
+/* Arms again after each migration, until the parent asks for the end. */
 static int rearms(int fd)
 {
 	struct pollfd p[2] = {
@@ -270,7 +270,7 @@ static int rearms(int fd)
 	return refused[1] != 0;
 }
 
-/* Both ends, as whoever looks from outside sees it. */
+/* Waits until both ends are armed, as rdmamsg-soft-ctl(1) shows them. */
 static void expect_armed(uint32_t node)
 {
 	struct soft_ctl_qp q;
@@ -337,7 +337,7 @@ static void processes__many_times_NOTHING_TWICE(void **state)
 	end_other(&o, 0);
 }
 
-/* The primary path is dead, and so is the other one. */
+/* Both paths lead to a dead process. */
 static void processes__other_killed_RETRY_EXC(void **state)
 {
 	struct other o = start_armed();

@@ -20,7 +20,7 @@ static int teardown_two(void **state)
 	return teardown_pair(state);
 }
 
-/* Binds the bytes from to from + len of mem[1], on the side that is asked. */
+/* Binds len bytes of mem[1] at 'from', on queue pair q. */
 static int bind_on(struct ibv_qp *q, struct ibv_mr *m, uint64_t from,
 		   uint64_t len, unsigned int access, uint32_t rkey)
 {

@@ -16,7 +16,7 @@ static int waits(int fd)
 	return hear(fd) ? 0 : 1;
 }
 
-/* Nothing but an empty directory is left of the file system. */
+/* Leaves the process with an empty root directory. */
 static bool leave_proc(void)
 {
 	if (geteuid() && unshare(CLONE_NEWUSER))

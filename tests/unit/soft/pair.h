@@ -84,7 +84,7 @@ static inline int teardown_pair(void **state)
 	return close_device(state);
 }
 
-/* A request over all of len bytes, from the beginning of mem[0]. */
+/* Posts a request with len bytes from the beginning of mem[0]. */
 static inline int post(struct ibv_qp *q, enum ibv_wr_opcode op, uint64_t wr_id,
 		       uint32_t len, uint64_t raddr, uint32_t rkey)
 {
@@ -125,7 +125,7 @@ static inline struct ibv_wc next(struct ibv_cq *from)
 	return wc;
 }
 
-/* The next completion, of this request with this status. */
+/* Waits for a completion, which must be of this request and status. */
 static inline struct ibv_wc expect(uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc = next(cq);

@@ -89,7 +89,7 @@ static inline void rearm(void)
 	expect_state(qp[1], IBV_MIG_ARMED);
 }
 
-/* All events that wait; those of ports are not looked at. */
+/* Reads all waiting events, and ignores those of ports. */
 static inline void collect(void)
 {
 	struct ibv_async_event ev;
@@ -134,7 +134,7 @@ static inline void expect_ports(uint8_t p0, uint8_t p1)
 	}
 }
 
-/* Again as they were at the beginning. */
+/* Resets both queue pairs and connects them again. */
 static inline void connect_anew(void)
 {
 	for (int i = 0; i < 2; i++)
@@ -160,7 +160,7 @@ static inline int teardown(void **state)
 	return teardown_pair(state);
 }
 
-/* Whether something reaches the other end. */
+/* Writes to the other end, and expects this status. */
 static inline void expect_write(enum ibv_wc_status status)
 {
 	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 8,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring between two processes, with a peer that keeps the rules or not. */
+/* The ring between two processes, with a correct and with a hostile peer. */
 #include "soft/fabric/ring.h"
 
 #include <errno.h>
@@ -126,7 +126,7 @@ static void reserve__hostile_head_BREAKS_THE_RING(void **state)
 	assert_true(tx.broken);
 }
 
-/* Ours is not read back: scribbling over it changes nothing. */
+/* A process never reads its own position back: overwriting changes nothing. */
 static void positions__ours_overwritten_ARE_KEPT(void **state)
 {
 	struct pair *p = *state;

@@ -328,7 +328,7 @@ static void join__on_infiniband_HAS_MGID_AND_MLID(void **state)
 	soft_cm_close(file);
 }
 
-/* By the asynchronous calls, as a program makes them. */
+/* Joins with the asynchronous calls, as a program does. */
 static struct rdma_cm_event *join_by_call(struct rdma_cm_id *id,
 					  struct sockaddr_in *group,
 					  uint32_t flags, void *context)

@@ -313,7 +313,7 @@ static void xrc_send__queue_empty_RNR(void **state)
 	expect(1, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-/* Both ends of XRC have paths as well. */
+/* XRC queue pairs migrate as well. */
 static void xrc__migrates_BOTH_ENDS(void **state)
 {
 	struct ibv_qp_attr a = {

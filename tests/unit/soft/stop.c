@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer whose process is stopped, and one that is killed while it is. */
+/* A peer whose process is stopped, and killed while stopped. */
 #include "soft/control/soft_ctl.h"
 #include "other.h"
 
 #include "../own_fabric.h"
 
-/* Many times what three tries with an ack timeout of 1 ms take. */
+/* Far longer than three tries with an ack timeout of 1 ms. */
 #define LONG_MS	300
 
 static int waits(int fd)
@@ -68,7 +68,7 @@ static void stopped__then_killed_RETRY_EXC(void **state)
 	end_other(&o, SIGKILL);
 }
 
-/* Whoever wants a host that has died has the port of the one that lives. */
+/* A stopped node times out, and rdmamsg-soft-ctl(1) still sees the others. */
 static void stopped__others_are_still_told_OF(void **state)
 {
 	struct other o = start_stopped();

@@ -169,7 +169,7 @@ static void fill_ring(struct soft_wire *w)
 		soft_ring_commit(&w->tx, RECORD);
 }
 
-/* As if the sender had been off the processor for longer than it waits. */
+/* Pretends that the sender did not run for longer than its wait. */
 static void lose_the_processor(struct soft_wire *w)
 {
 	w->full_since -= 1000000000u;

@@ -104,7 +104,7 @@ static inline int post_recv(int i, uint64_t wr_id, uint32_t len)
 	return ibv_post_recv(qp[i], &wr, &bad);
 }
 
-/* The next completion; none within a while: 0. */
+/* Waits ms at most for a completion. Returns 0 if there is none. */
 static inline int next(struct ibv_wc *wc, int ms)
 {
 	int n = 0;

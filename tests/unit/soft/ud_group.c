@@ -53,7 +53,7 @@ static void attach__of_what_is_no_group_EINVAL(void **state)
 	assert_int_equal(soft_detach_mcast(qp[0], &gid, 0), 0);
 }
 
-/* More of them than there is room for. */
+/* Attaches to more groups than the table holds. */
 static void attach__too_many_groups_ENOMEM(void **state)
 {
 	union ibv_gid gid = group;
@@ -189,7 +189,7 @@ static void send__and_end_at_once_ARRIVES(void **state)
 	close(fd[0]);
 }
 
-/* A peer that is stopped does not stop its sender. */
+/* A stopped receiver does not block its sender. */
 static void send__to_a_stopped_process_GOES_ON(void **state)
 {
 	struct ibv_ah *ah;

@@ -54,7 +54,7 @@ static uint8_t *map(size_t len)
 	return at;
 }
 
-/* Each of the operations that have large payloads, once; all of it arrives. */
+/* Runs each operation with a large payload once, and checks the payload. */
 static void each_works(void)
 {
 	fill(1);
@@ -184,7 +184,7 @@ static void withdrawn__with_region_or_request_COUNTED(void **state)
 	assert_int_equal(value(i), before + 1);
 }
 
-/* As would be refused by a device that finds no page there. */
+/* The request fails as on a device that finds no page. */
 static void send__source_unmapped_LOC_PROT_ERR(void **state)
 {
 	uint8_t *at = map(LARGE);
@@ -319,7 +319,7 @@ static int teardown_no_vm(void **state)
 	return teardown_pair(state);
 }
 
-/* As the profile of a container does. */
+/* Forbids process_vm_readv(2), as a container's seccomp profile does. */
 static void refuse(void)
 {
 	struct sock_filter code[] = {
