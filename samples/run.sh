@@ -825,7 +825,7 @@ down()
 	grep -q "^  port $2 down" listed
 }
 
-# What breaks something hits one program, or those that the user has named.
+# A harmful order without a node is refused if several programs are there.
 ctl_whom()
 {
 	fabric=ctl-$$

@@ -243,7 +243,7 @@ remove_device()
 	each "$1" "$2" remove
 }
 
-# What is opened from here on has it anyway.
+# Nothing to do: the soft HCA is removed for later opens as well.
 device_removed()
 {
 	:
