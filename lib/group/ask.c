@@ -22,7 +22,6 @@
 #define AGAIN_MS	10u	/* after it; doubles from the third on */
 #define AGAIN_MAX_MS	500u
 #define RANGES		80u	/* ranges in one datagram */
-#define SILENT_MS	10000u	/* without a heartbeat: the publisher is gone */
 
 static void set_timer(struct rdmamsg_group *g, uint64_t now)
 {

@@ -21,6 +21,8 @@
 
 struct rdmamsg_device;
 
+#define SILENT_MS	10000u	/* nothing is heard: the publisher is gone */
+
 /* The groups of a context. */
 struct groups {
 	struct list carriers;

@@ -20,6 +20,7 @@
 #define WINDOW		16384u	/* messages that may wait for earlier ones */
 #define FORGET_MS	30000u		/* silence before it may be forgotten */
 #define MOVE_MS		100u	/* silence before it may have moved */
+#define AHEAD		16384u	/* messages that it may be ahead then */
 
 #define COUNT(m, counter, n) \
 	((m)->st.counter += (n), (m)->group->st.counter += (n))
@@ -148,21 +149,58 @@ static struct member *member_new(struct rdmamsg_group *g,
 	return m;
 }
 
+static bool is_at(const struct member *m, const struct carrier_peer *from)
+{
+	return m->from.qpn == from->qpn &&
+	       !memcmp(&m->from.gid, &from->gid, sizeof(from->gid));
+}
+
 /*
  * If an id comes from two places at a time, it belongs to the first place. A
- * sender that has joined again (on_lost) has a new place.
+ * sender that has joined again (on_lost) has a new place, and goes on with its
+ * next message. If the number does not fit, the first place must have been
+ * silent for as long as if the sender were gone. An END moves nothing, because
+ * the sender could not contradict it.
  */
-static bool is_from(struct member *m, const struct datagram *d)
+static bool may_move(struct member *m, const struct frame *f)
 {
-	if (m->from.qpn == d->from.qpn &&
-	    !memcmp(&m->from.gid, &d->from.gid, sizeof(m->from.gid)))
+	uint64_t silent = rdmamsg__now_ms() - m->heard;
+
+	if (f->type == FRAME_END || (int64_t)silent < MOVE_MS)
+		return false;
+	if (rdmamsg__stream_expects(&m->stream, f->number, AHEAD))
 		return true;
-	if (rdmamsg__now_ms() < m->heard + MOVE_MS) {
+	if (silent < SILENT_MS || f->flags & FRAME_REPEATED)
+		return false;
+	/* a forged number must not make the sender's own messages late */
+	if ((int32_t)(f->number - m->stream.next) < 0)
+		rdmamsg__stream_restart(&m->stream);
+	return m->group->state == GROUP_JOINED;
+}
+
+static bool is_from(struct member *m, const struct datagram *d,
+		    const struct frame *f)
+{
+	if (likely(is_at(m, &d->from)))
+		return true;
+	if (!may_move(m, f)) {
 		COUNT(m, dropped_forged, 1);
 		return false;
 	}
 	set_place(m, d);
 	return true;
+}
+
+/*
+ * Returns true if the sender has gone on after its END, which was forged then.
+ * What is late is older than END.
+ */
+static bool is_alive(const struct member *m, const struct frame *f)
+{
+	uint32_t ahead = f->number - m->stream.next;
+
+	return (f->type == FRAME_DATA && ahead < AHEAD) ||
+	       (f->type == FRAME_HEARTBEAT && ahead - 1 < AHEAD);
 }
 
 struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id)
@@ -232,9 +270,13 @@ static void take(struct member *m, const struct frame *f)
 	struct rdmamsg_group *g = m->group;
 
 	COUNT(m, received_datagrams, 1);
-	if (m->ended) {
-		COUNT(m, dropped_late, 1);
-		return;
+	if (unlikely(m->ended)) {
+		if (!is_alive(m, f)) {
+			COUNT(m, dropped_late, 1);
+			return;
+		}
+		m->ended = false;
+		g->ended_count--;
 	}
 	m->heard = rdmamsg__about_ms();
 	if (g->members.next != &m->node) {
@@ -300,7 +342,7 @@ void rdmamsg__group_datagram(struct rdmamsg_group *g,
 		m = member_new(g, d, &f);
 	if (!m)
 		g->st.dropped_senders++;
-	else if (is_from(m, d))
+	else if (is_from(m, d, &f))
 		take(m, &f);
 }
 
@@ -325,7 +367,7 @@ void rdmamsg__group_unicast(struct carrier *c, const struct datagram *d)
 		}
 		m = f.type == FRAME_DATA && g->state == GROUP_JOINED ?
 		    rdmamsg__member_find(g, f.sender) : NULL;
-		if (m && is_from(m, d)) {
+		if (m && is_from(m, d, &f)) {
 			take(m, &f);
 			return;
 		}

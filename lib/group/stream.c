@@ -205,6 +205,18 @@ void rdmamsg__stream_give_up_all(struct stream *s)
 	rdmamsg__stream_give_up(s, s->heard + (s->heard_index > 0));
 }
 
+void rdmamsg__stream_restart(struct stream *s)
+{
+	rdmamsg__stream_give_up_all(s);
+	s->started = false;
+}
+
+bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
+			     uint32_t ahead)
+{
+	return !s->started || number - s->next <= s->heard - s->next + ahead;
+}
+
 void rdmamsg__stream_sent(struct stream *s, uint32_t number)
 {
 	if (!s->started) {

@@ -70,6 +70,14 @@ void rdmamsg__stream_sent(struct stream *s, uint32_t number);
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number);
 /* Nor anything that was heard of and is not whole: the sender is gone. */
 void rdmamsg__stream_give_up_all(struct stream *s);
+/*
+ * Gives up all, and starts again with the next fragment, whatever its number
+ * is.
+ */
+void rdmamsg__stream_restart(struct stream *s);
+/* Returns true if the number is due, or at most 'ahead' of what was heard. */
+bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
+			     uint32_t ahead);
 /* Whether something was sent and has not come. */
 bool rdmamsg__stream_lacks(const struct stream *s);
 /*

@@ -104,6 +104,12 @@ static void hear(struct rdmamsg_group *group, enum frame_type type,
 	rdmamsg__group_datagram(group, &d);
 }
 
+/* A test that stands still here must not change what is silent. */
+static void set_silent(struct member *m, uint64_t ms)
+{
+	m->heard = rdmamsg__now_ms() - ms;
+}
+
 /* Nobody answers when a sender has ended: what is missing is lost. */
 static void end__behind_a_loss_TELLS_THE_GAP(void **state)
 {
@@ -138,9 +144,110 @@ static void frame__of_another_place_IS_FORGED(void **state)
 	assert_int_equal(rdmamsg_group_stats(g, &st), 0);
 	assert_int_equal(st.dropped_forged, 1);
 	/* after a silence it may have moved */
-	m->heard = 0;
+	set_silent(m, 200);
 	hear(g, FRAME_DATA, 6, 0, PLACE + 1);
 	assert_int_equal(messages, 2);
+	/* an idle sender's heartbeat tells that it has moved */
+	set_silent(m, 200);
+	hear(g, FRAME_HEARTBEAT, 7, 0, PLACE);
+	hear(g, FRAME_DATA, 7, 0, PLACE);
+	assert_int_equal(messages, 3);
+	rdmamsg_close(ctx);
+}
+
+/* The sender is silent long enough to have moved, but it has not moved. */
+static void end__of_another_place_ENDS_NOBODY(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	set_silent(m, 200);
+	hear(g, FRAME_END, 6, 0, PLACE + 1);
+	assert_int_equal(m->st.dropped_forged, 1);
+	for (uint32_t n = 6; n < 10; n++)
+		hear(g, FRAME_DATA, n, 0, PLACE);
+	assert_int_equal(messages, 5);
+	assert_int_equal(gaps, 0);
+	rdmamsg_close(ctx);
+}
+
+static void number__of_another_place_FITS(void **state)
+{
+	static const uint32_t wrong[] = { 5 + 0x7ffffff0, 4, 5 + 20000 };
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		set_silent(m, 200);
+		hear(g, FRAME_DATA, wrong[i], 0, PLACE + 1);
+		hear(g, FRAME_HEARTBEAT, wrong[i], 0, PLACE + 1);
+	}
+	assert_int_equal(m->st.dropped_forged, 6);
+	hear(g, FRAME_DATA, 6, 0, PLACE);
+	assert_int_equal(messages, 2);
+	assert_int_equal(gaps, 0);
+	rdmamsg_close(ctx);
+}
+
+/* The sender comes back, behind the numbers of who has taken its id. */
+static void sender__behind_forged_numbers_IS_HEARD_AGAIN(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	set_silent(m, 2 * SILENT_MS);
+	hear(g, FRAME_DATA, 5 + 0x7ffffff0, 0, PLACE + 1);
+	assert_int_equal(messages, 2);
+	assert_int_equal(gaps, 1);
+	set_silent(m, SILENT_MS / 2);
+	hear(g, FRAME_DATA, 6, 0, PLACE);
+	assert_int_equal(messages, 2);
+	set_silent(m, 2 * SILENT_MS);
+	hear(g, FRAME_DATA, 7, FRAME_REPEATED, PLACE);
+	assert_int_equal(messages, 2);
+	hear(g, FRAME_DATA, 7, 0, PLACE);
+	hear(g, FRAME_DATA, 8, 0, PLACE);
+	assert_int_equal(messages, 4);
+	assert_int_equal(gaps, 1);
+	rdmamsg_close(ctx);
+}
+
+static void sender__alive_behind_its_end_IS_HEARD(void **state)
+{
+	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
+				       RDMAMSG_GROUP_REPAIR);
+
+	for (uint32_t n = 5; n < 15; n += 5) {
+		enum frame_type type = n == 5 ? FRAME_DATA : FRAME_HEARTBEAT;
+
+		messages = 0;
+		hear(g, FRAME_DATA, n, 0, PLACE);
+		hear(g, FRAME_END, n + 1, 0, PLACE);
+		/* late ones prove nothing */
+		hear(g, FRAME_DATA, n, 0, PLACE);
+		hear(g, FRAME_HEARTBEAT, n + 1, 0, PLACE);
+		hear(g, FRAME_END, n + 1, 0, PLACE);
+		assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+		assert_int_equal(st.senders, 0);
+		hear(g, type, n + 1 + (type == FRAME_HEARTBEAT), 0, PLACE);
+		assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+		assert_int_equal(st.senders, 1);
+		hear(g, FRAME_DATA, n + 1, 0, PLACE);
+		assert_int_equal(messages, 2);
+		for (uint32_t i = n + 2; i < n + 5; i++)
+			hear(g, FRAME_DATA, i, 0, PLACE);
+	}
+	assert_int_equal(gaps, 0);
 	rdmamsg_close(ctx);
 }
 
@@ -216,6 +323,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(end__behind_a_loss_TELLS_THE_GAP),
 		cmocka_unit_test(frame__of_another_place_IS_FORGED),
+		cmocka_unit_test(end__of_another_place_ENDS_NOBODY),
+		cmocka_unit_test(number__of_another_place_FITS),
+		cmocka_unit_test(sender__behind_forged_numbers_IS_HEARD_AGAIN),
+		cmocka_unit_test(sender__alive_behind_its_end_IS_HEARD),
 		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
 		cmocka_unit_test(address_handle__in_use_STAYS),
 		cmocka_unit_test(leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED),
