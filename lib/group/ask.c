@@ -21,6 +21,7 @@
 
 #define AGAIN_MS	10u	/* after it; doubles from the third on */
 #define AGAIN_MAX_MS	500u
+#define PUT_OFFS	16u	/* of a request, while repairs arrive */
 #define RANGES		80u	/* ranges in one datagram */
 
 static void set_timer(struct rdmamsg_group *g, uint64_t now)
@@ -89,6 +90,7 @@ static void ask(struct member *m, uint64_t now)
 	ms = min(AGAIN_MS << (m->asked > 2 ? min(m->asked - 2, 10u) : 0),
 		 AGAIN_MAX_MS);
 	m->asked++;
+	m->put_off = 0;
 	m->ask_at = now + ms / 2 + rdmamsg__random_below(&g->seed, ms);
 }
 
@@ -122,7 +124,7 @@ void rdmamsg__ask_joined(struct rdmamsg_group *g)
 	set_timer(g, rdmamsg__now_ms());
 }
 
-void rdmamsg__ask_heard(struct member *m, bool repeated)
+void rdmamsg__ask_heard(struct member *m, bool repaired)
 {
 	struct rdmamsg_group *g = m->group;
 	uint64_t now;
@@ -135,9 +137,11 @@ void rdmamsg__ask_heard(struct member *m, bool repeated)
 	if (!m->ask_at) {
 		m->ask_at = now + rdmamsg__backoff(&g->seed);
 		m->asked = 0;
+		m->put_off = 0;
 		set_timer(g, now);
-	} else if (repeated && m->ask_at < now + 2) {
-		/* repairs are arriving */
+	} else if (repaired && m->ask_at < now + 2 && m->put_off < PUT_OFFS) {
+		/* repairs are arriving, perhaps also of the rest */
+		m->put_off++;
 		m->ask_at = now + 2 + rdmamsg__backoff(&g->seed);
 	}
 }

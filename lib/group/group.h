@@ -49,6 +49,7 @@ struct member {
 	uint64_t heard;			/* ms, last datagram */
 	struct carrier_peer from;
 	uint64_t ask_at;		/* ms; 0: no message is missing */
+	uint32_t put_off;		/* times that ask_at was moved */
 	uint32_t asked;			/* requests since the last progress */
 	uint32_t asked_next;		/* stream.next at the last request */
 	struct rdmamsg_group_counters st;
@@ -213,8 +214,8 @@ void rdmamsg__repair_leave(struct rdmamsg_group *g);
 void rdmamsg__ask_init(struct rdmamsg_group *g);
 /* The group was joined again. */
 void rdmamsg__ask_joined(struct rdmamsg_group *g);
-/* A frame of this member has arrived. */
-void rdmamsg__ask_heard(struct member *m, bool repeated);
+/* A frame of this member has arrived. 'repaired': it was missing. */
+void rdmamsg__ask_heard(struct member *m, bool repaired);
 
 /* receive.c */
 void rdmamsg__group_datagram(struct rdmamsg_group *g,

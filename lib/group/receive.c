@@ -240,13 +240,16 @@ static void raw(struct rdmamsg_group *g, const struct datagram *d)
 	rdmamsg__tell(&g->ctx->loop, g->on.on_message, g, &msg);
 }
 
-static void data(struct member *m, const struct frame *f)
+/* Returns true if the frame is a repair that was missing here. */
+static bool data(struct member *m, const struct frame *f)
 {
-	if (f->flags & FRAME_REPEATED)
+	bool repeated = f->flags & FRAME_REPEATED;
+
+	if (repeated)
 		COUNT(m, received_repeated, 1);
 	switch (rdmamsg__stream_data(&m->stream, f)) {
 	case STREAM_TAKEN:
-		break;
+		return repeated;
 	case STREAM_OLD:
 		COUNT(m, dropped_late, 1);
 		break;
@@ -263,11 +266,13 @@ static void data(struct member *m, const struct frame *f)
 		COUNT(m, dropped_memory, 1);
 		break;
 	}
+	return false;
 }
 
 static void take(struct member *m, const struct frame *f)
 {
 	struct rdmamsg_group *g = m->group;
+	bool repaired = false;
 
 	COUNT(m, received_datagrams, 1);
 	if (unlikely(m->ended)) {
@@ -285,7 +290,7 @@ static void take(struct member *m, const struct frame *f)
 	}
 	switch (f->type) {
 	case FRAME_DATA:
-		data(m, f);
+		repaired = data(m, f);
 		break;
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);
@@ -303,7 +308,7 @@ static void take(struct member *m, const struct frame *f)
 	}
 	if (m->stream.window > 1)
 		rdmamsg__stream_give_up(&m->stream, f->oldest);
-	rdmamsg__ask_heard(m, f->flags & FRAME_REPEATED);
+	rdmamsg__ask_heard(m, repaired);
 }
 
 void rdmamsg__group_datagram(struct rdmamsg_group *g,

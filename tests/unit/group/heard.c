@@ -270,6 +270,37 @@ static void repairs__that_arrive_PUT_OFF_ASKING(void **state)
 	m->ask_at = now;
 	hear(g, FRAME_DATA, 10, 0, PLACE);
 	assert_true(m->ask_at == now);
+	/* a repair for others says nothing about what is missing here */
+	hear(g, FRAME_DATA, 5, FRAME_REPEATED, PLACE);
+	assert_true(m->ask_at == now);
+	rdmamsg_close(ctx);
+}
+
+/* Some of it may be lost for good, however much else is repaired. */
+static void repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
+				       RDMAMSG_GROUP_REPAIR);
+	uint64_t now = rdmamsg__now_ms();
+	struct member *m;
+	uint32_t n;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	hear(g, FRAME_DATA, 1000, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	for (n = 7; n < 1000; n++) {
+		m->ask_at = now;
+		hear(g, FRAME_DATA, n, FRAME_REPEATED, PLACE);
+		if (m->ask_at == now)
+			break;
+	}
+	assert_in_range(n, 8, 50);
+	/* and the next request may be put off again */
+	turns_until(&m->asked);
+	m->ask_at = now;
+	hear(g, FRAME_DATA, n + 1, FRAME_REPEATED, PLACE);
+	assert_true(m->ask_at > now);
 	rdmamsg_close(ctx);
 }
 
@@ -328,6 +359,8 @@ int main(void)
 		cmocka_unit_test(sender__behind_forged_numbers_IS_HEARD_AGAIN),
 		cmocka_unit_test(sender__alive_behind_its_end_IS_HEARD),
 		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
+		cmocka_unit_test(
+			repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER),
 		cmocka_unit_test(address_handle__in_use_STAYS),
 		cmocka_unit_test(leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED),
 	};
