@@ -474,6 +474,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	list_init(&g->node);
 	list_init(&g->wait_node);
 	list_init(&g->members);
+	list_init(&g->room.streams);
 	g->socket = -1;
 	rdmamsg__timer_init(&g->timer, on_timer);
 	ret = take_options(g, opts);

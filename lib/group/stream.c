@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/list.h"
 #include "base/util.h"
 #include "group/stream.h"
 #include "wire/frame.h"
@@ -27,8 +28,12 @@ int rdmamsg__stream_init(struct stream *s, const struct stream_events *on,
 {
 	assert(window && !(window & (window - 1)));
 	*s = (struct stream){ .on = on, .room = room, .window = window };
+	list_init(&s->node);
 	s->parts = calloc(window, sizeof(struct part *));
-	return s->parts ? 0 : -ENOMEM;
+	if (!s->parts)
+		return -ENOMEM;
+	list_add(&room->streams, &s->node);
+	return 0;
 }
 
 static bool before(uint32_t a, uint32_t b)
@@ -60,21 +65,50 @@ static void part_free(struct stream *s, uint32_t number)
 	if (!p)
 		return;
 	s->room->used -= p->bytes;
+	s->used -= p->bytes;
 	s->part_count--;
 	*at = NULL;
 	free(p);
 }
 
+static bool fits(const struct stream_room *r, size_t bytes)
+{
+	return bytes <= r->max - r->used;
+}
+
+/* The room must have a stream. */
+static struct stream *largest(const struct stream_room *r)
+{
+	struct stream *most = list_first(&r->streams, struct stream, node);
+	struct list *n;
+
+	list_for_each(n, &r->streams) {
+		struct stream *s = list_entry(n, struct stream, node);
+
+		if (s->used > most->used)
+			most = s;
+	}
+	return most;
+}
+
 /*
- * Frees parts of later messages until there is room. Later messages can be
+ * Frees parts of later messages until there is room: those of this stream, and
+ * then those of streams that use more than this one would. Later messages can be
  * repeated later.
  */
 static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 {
-	while (s->part_count && before(number, s->top) &&
-	       bytes > s->room->max - s->room->used)
+	struct stream *most;
+
+	while (!fits(s->room, bytes) && s->part_count && before(number, s->top))
 		part_free(s, s->top--);
-	return bytes <= s->room->max - s->room->used;
+	while (!fits(s->room, bytes)) {
+		most = largest(s->room);
+		if (most->used <= s->used + bytes)
+			return false;
+		part_free(most, most->top--);
+	}
+	return true;
 }
 
 /* Creates a part. If size is 0, the message is dropped. */
@@ -98,6 +132,7 @@ static struct part *part_new(struct stream *s, uint32_t number,
 	};
 	memset(p->have, 0, words * 8);
 	s->room->used += bytes;
+	s->used += bytes;
 	if (!s->part_count++ || before(s->top, number))
 		s->top = number;
 	*slot(s, number) = p;
@@ -108,6 +143,7 @@ void rdmamsg__stream_fini(struct stream *s)
 {
 	for (uint32_t i = 0; s->part_count && i < s->window; i++)
 		part_free(s, i);
+	list_del(&s->node);
 	free(s->parts);
 	s->parts = NULL;
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "wire/frame.h"
 
 struct stream;
@@ -26,8 +27,12 @@ struct stream_events {
 	void (*gap)(struct stream *s, uint32_t first, uint32_t last);
 };
 
-/* Bounds the memory of all streams of a group. */
+/*
+ * Bounds the memory of all streams of a group. A stream that finds no room takes
+ * it from the stream that uses most.
+ */
 struct stream_room {
+	struct list streams;
 	size_t used, max;		/* bytes */
 	uint32_t max_message;		/* at most 'max' */
 };
@@ -35,6 +40,8 @@ struct stream_room {
 struct stream {
 	const struct stream_events *on;
 	struct stream_room *room;
+	struct list node;		/* in room->streams */
+	size_t used;			/* bytes of room->used */
 	bool started;
 	uint32_t next;			/* number that is due */
 	/*

@@ -82,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	room = (struct stream_room){ .max = ROOM, .max_message = ROOM / 4 };
+	list_init(&room.streams);
 	begun = false;
 	if (rdmamsg__stream_init(&s, &events, &room, 1u << *data % 9))
 		return 0;

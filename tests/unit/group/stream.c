@@ -64,6 +64,7 @@ static void begin(uint32_t window, uint32_t first)
 	memset(&got, 0, sizeof(got));
 	got.due = first;
 	room = (struct stream_room){ .max = 1 << 20, .max_message = 100000 };
+	list_init(&room.streams);
 	assert_int_equal(rdmamsg__stream_init(&stream, &events, &room, window),
 			 0);
 }
@@ -325,6 +326,66 @@ static void room__is_for_what_is_due_FIRST(void **state)
 	end();
 }
 
+static uint32_t others;
+
+static void on_other(struct stream *s, uint32_t number, const void *data,
+		     uint32_t len)
+{
+	others++;
+}
+
+static void on_others_gap(struct stream *s, uint32_t first, uint32_t last)
+{
+	fail_msg("%u to %u are lost", first, last);
+}
+
+/* One has taken all of it, by messages that wait for earlier ones. */
+static void room__is_shared_BY_THE_SENDERS(void **state)
+{
+	static const struct stream_events on = { on_other, on_others_gap };
+	static const uint8_t bytes[SIZE];
+	struct frame f = {
+		.type = FRAME_DATA, .length = 700, .size = SIZE,
+		.data = bytes, .data_len = SIZE,
+	};
+	struct stream other;
+	uint32_t n;
+
+	begin(WINDOW, 0);
+	room.max = 8000;
+	assert_int_equal(rdmamsg__stream_init(&other, &on, &room, WINDOW), 0);
+	others = 0;
+	message(0, 1);
+	for (n = 2; n < WINDOW; n++)
+		if (fragment(n, 700, 0) == STREAM_NO_ROOM)
+			break;
+	assert_true(n > 5 && n < WINDOW);
+	/* the other one needs less than that */
+	for (f.number = 0; f.number < 2; f.number++)
+		for (f.index = 0; f.index < 7; f.index++)
+			assert_int_equal(rdmamsg__stream_data(&other, &f),
+					 STREAM_TAKEN);
+	assert_int_equal(others, 2);
+	assert_true(room.used <= room.max);
+	/* it gets no more than half */
+	f.index = 0;
+	for (f.number = 3; f.number < WINDOW; f.number++)
+		if (rdmamsg__stream_data(&other, &f) == STREAM_NO_ROOM)
+			break;
+	assert_in_range(other.used, room.max / 4, room.max / 2);
+	assert_in_range(stream.used, room.max / 4, 3 * room.max / 4);
+	assert_int_equal(stream.used + other.used, room.used);
+	/* and the first one lacks nothing in the end */
+	rdmamsg__stream_fini(&other);
+	message(1, 700);
+	for (uint32_t i = 2; i < n; i++)
+		for (uint32_t k = 0; k < 7; k++)
+			(void)fragment(i, 700, k);
+	assert_int_equal(got.due, n);
+	assert_int_equal(got.gaps, 0);
+	end();
+}
+
 static void sender__that_lies_COSTS_LITTLE(void **state)
 {
 	struct frame_range r[8];
@@ -375,6 +436,7 @@ int main(void)
 		cmocka_unit_test(losses__with_repair_ARE_REPAIRED),
 		cmocka_unit_test(loss__beyond_the_window_IS_A_GAP),
 		cmocka_unit_test(room__is_for_what_is_due_FIRST),
+		cmocka_unit_test(room__is_shared_BY_THE_SENDERS),
 		cmocka_unit_test(give_up__of_all_TELLS_ALL_THAT_WAS_HEARD_OF),
 		cmocka_unit_test(sender__that_lies_COSTS_LITTLE),
 	};
