@@ -30,7 +30,7 @@
 #define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
 		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
-#define TIMERS	3	/* per group */
+#define TIMERS	4	/* per group */
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -213,6 +213,7 @@ static void group_free(struct rdmamsg_group *g)
 {
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->ask);
+	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->sweep);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->pace_timer);
 	rdmamsg__timers_release(&g->ctx->loop.timers, TIMERS);
 	rdmamsg__repair_free(g);
@@ -491,6 +492,7 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 	}
 	rdmamsg__ask_init(g);
 	rdmamsg__timer_init(&g->pace_timer, on_paced);
+	rdmamsg__timer_init(&g->sweep, rdmamsg__members_sweep);
 	if (g->opts.flags & RDMAMSG_GROUP_REPAIR &&
 	    g->opts.flags & RDMAMSG_GROUP_PUBLISH)
 		ret = rdmamsg__repair_new(g);

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/probe.h"
+#include "base/timer.h"
 #include "base/util.h"
 #include "group/group.h"
 #include "group/stream.h"
@@ -216,6 +217,27 @@ struct member *rdmamsg__member_find(const struct rdmamsg_group *g, uint64_t id)
 	return NULL;
 }
 
+void rdmamsg__members_sweep(struct timer *t)
+{
+	struct rdmamsg_group *g = list_entry(t, struct rdmamsg_group, sweep);
+	uint64_t now = rdmamsg__now_ms(), next = now + SILENT_MS;
+	struct list *n;
+
+	list_for_each(n, &g->members) {
+		struct member *m = list_entry(n, struct member, node);
+
+		/* a callback may leave the group, and nothing is told any more */
+		if (g->state != GROUP_JOINED)
+			break;
+		if (m->stream.used && now >= m->heard + SILENT_MS)
+			rdmamsg__stream_give_up_all(&m->stream);
+		else if (m->stream.used)
+			next = min(next, m->heard + SILENT_MS);
+	}
+	if (g->room.used)
+		rdmamsg__timer_set(&g->ctx->loop.timers, t, next - now);
+}
+
 /* ---- datagrams -------------------------------------------------------- */
 
 static bool is_own(const struct rdmamsg_group *g, const struct datagram *d)
@@ -291,6 +313,9 @@ static void take(struct member *m, const struct frame *f)
 	switch (f->type) {
 	case FRAME_DATA:
 		repaired = data(m, f);
+		if (unlikely(g->room.used) && g->sweep.pos < 0)
+			rdmamsg__timer_set(&g->ctx->loop.timers, &g->sweep,
+					   SILENT_MS);
 		break;
 	case FRAME_HEARTBEAT:
 		rdmamsg__stream_sent(&m->stream, f->number);

@@ -5,6 +5,9 @@
  */
 #include "../own_fabric.h"
 #include "base/base.h"
+#include "base/ctx.h"
+#include "base/timer.h"
+#include "base/util.h"
 #include "device/verbs_api.h"
 #include "group/carrier.h"
 #include "group/group.h"
@@ -87,21 +90,37 @@ static struct rdmamsg_group *join(uint32_t flags)
 	return group;
 }
 
+/* A frame of at most 100 bytes. */
+static void hear_frame(struct rdmamsg_group *group, struct frame f,
+		       uint32_t place)
+{
+	uint8_t bytes[FRAME_HDR_LEN + 100] = { 0 };
+	struct datagram d = { .data = bytes, .from = { .qpn = place } };
+
+	f.size = 100;
+	if (f.type == FRAME_DATA)
+		f.data_len = min(f.length - f.index * f.size, 100u);
+	d.len = FRAME_HDR_LEN + f.data_len;
+	rdmamsg__frame_encode(&f, bytes);
+	rdmamsg__group_datagram(group, &d);
+}
+
 static void hear(struct rdmamsg_group *group, enum frame_type type,
 		 uint32_t number, uint8_t flags, uint32_t place)
 {
-	const struct frame f = {
+	hear_frame(group, (struct frame){
 		.type = type, .flags = FRAME_REPAIRS | flags, .sender = SENDER,
-		.number = number, .length = type == FRAME_DATA, .size = 100,
-	};
-	uint8_t bytes[FRAME_HDR_LEN + 1] = { 0 };
-	const struct datagram d = {
-		.data = bytes, .len = FRAME_HDR_LEN + f.length,
-		.from = { .qpn = place },
-	};
+		.number = number, .length = type == FRAME_DATA,
+	}, place);
+}
 
-	rdmamsg__frame_encode(&f, bytes);
-	rdmamsg__group_datagram(group, &d);
+static void hear_first_of(struct rdmamsg_group *group, uint32_t number,
+			  uint32_t length)
+{
+	hear_frame(group, (struct frame){
+		.type = FRAME_DATA, .flags = FRAME_REPAIRS, .sender = SENDER,
+		.number = number, .length = length,
+	}, PLACE);
 }
 
 /* A test that stands still here must not change what is silent. */
@@ -251,6 +270,42 @@ static void sender__alive_behind_its_end_IS_HEARD(void **state)
 	rdmamsg_close(ctx);
 }
 
+/*
+ * A publisher dies in the middle of a message. Without repair it is not asked for
+ * the rest, and with repair neither, because the rest was never sent.
+ */
+static void sender__dead_in_a_message_IS_GIVEN_UP(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct rdmamsg_group *g =
+			join(RDMAMSG_GROUP_SUBSCRIBE |
+			     (i ? RDMAMSG_GROUP_REPAIR : 0u));
+		struct member *m;
+
+		hear(g, FRAME_DATA, 5, 0, PLACE);
+		hear_first_of(g, 6, 1 << 20);
+		m = rdmamsg__member_find(g, SENDER);
+		assert_non_null(m);
+		assert_true(g->room.used >= 1 << 20);
+		assert_true(g->sweep.pos >= 0);
+		/* not yet */
+		set_silent(m, SILENT_MS / 2);
+		rdmamsg__timer_set(&ctx->loop.timers, &g->sweep, 0);
+		assert_true(rdmamsg_wait(ctx, 20) >= 0);
+		assert_int_equal(gaps, 0);
+		assert_in_range(g->sweep.when - rdmamsg__now_ms(), 1,
+				SILENT_MS / 2);
+		set_silent(m, SILENT_MS);
+		rdmamsg__timer_set(&ctx->loop.timers, &g->sweep, 0);
+		turns_until(&gaps);
+		assert_int_equal(first_lost, 6);
+		assert_int_equal(last_lost, 6);
+		assert_int_equal(g->room.used, 0);
+		assert_true(g->sweep.pos < 0);
+		rdmamsg_close(ctx);
+	}
+}
+
 static void repairs__that_arrive_PUT_OFF_ASKING(void **state)
 {
 	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
@@ -358,6 +413,7 @@ int main(void)
 		cmocka_unit_test(number__of_another_place_FITS),
 		cmocka_unit_test(sender__behind_forged_numbers_IS_HEARD_AGAIN),
 		cmocka_unit_test(sender__alive_behind_its_end_IS_HEARD),
+		cmocka_unit_test(sender__dead_in_a_message_IS_GIVEN_UP),
 		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
 		cmocka_unit_test(
 			repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER),
