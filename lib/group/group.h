@@ -208,7 +208,10 @@ void rdmamsg__repair_pump(struct rdmamsg_group *g);
 void rdmamsg__repair_pace(struct rdmamsg_group *g, uint32_t rate);
 bool rdmamsg__repair_may_send(struct rdmamsg_group *g);
 void rdmamsg__repair_sent(struct rdmamsg_group *g);
-/* rdmamsg__leave_sent() follows when no more repairs are asked for. */
+/*
+ * rdmamsg__leave_sent() follows when no more repairs are asked for. Call it
+ * again when the pending message has been sent.
+ */
 void rdmamsg__repair_leave(struct rdmamsg_group *g);
 
 /* ask.c: the requests of a subscriber */

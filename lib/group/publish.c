@@ -304,6 +304,9 @@ static bool pump(struct rdmamsg_group *g)
 			  p->number, rdmamsg__text());
 	free(p);
 	g->pending = NULL;
+	/* subscribers can ask for the last datagram only from now on */
+	if (g->state == GROUP_LEAVING && g->repair)
+		rdmamsg__repair_leave(g);
 	return true;
 }
 

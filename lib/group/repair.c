@@ -148,6 +148,17 @@ static void collected(struct timer *t)
 	rdmamsg__repair_pump(p->group);
 }
 
+/* Stays for linger_ms from now on, but not longer than leave_by. */
+static void linger(struct rdmamsg_group *g)
+{
+	struct repair *p = g->repair;
+	uint64_t now = rdmamsg__now_ms();
+	uint64_t left = p->leave_by > now ? p->leave_by - now : 0;
+
+	rdmamsg__timer_set(&g->ctx->loop.timers, &p->linger,
+			   min(left, (uint64_t)g->opts.linger_ms));
+}
+
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d)
 {
@@ -163,10 +174,8 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 	if (p->requests.count && !p->answering && p->collect.pos < 0)
 		rdmamsg__timer_set(&g->ctx->loop.timers, &p->collect,
 				   COLLECT_MS);
-	if (g->state == GROUP_LEAVING && !g->leaving_sent &&
-	    rdmamsg__now_ms() < p->leave_by)
-		rdmamsg__timer_set(&g->ctx->loop.timers, &p->linger,
-				   g->opts.linger_ms);
+	if (g->state == GROUP_LEAVING && !g->leaving_sent)
+		linger(g);
 }
 
 /* ---- heartbeats ------------------------------------------------------- */
@@ -279,7 +288,8 @@ static void lingered(struct timer *t)
 {
 	struct rdmamsg_group *g = list_entry(t, struct repair, linger)->group;
 
-	if (g->state == GROUP_LEAVING)
+	/* rdmamsg__repair_leave() follows the last datagram of a message */
+	if (g->state == GROUP_LEAVING && !g->pending)
 		rdmamsg__leave_sent(g);
 }
 
@@ -287,8 +297,7 @@ void rdmamsg__repair_leave(struct rdmamsg_group *g)
 {
 	g->repair->leave_by = rdmamsg__now_ms() +
 			      (uint64_t)LINGERS * g->opts.linger_ms;
-	rdmamsg__timer_set(&g->ctx->loop.timers, &g->repair->linger,
-			   g->opts.linger_ms);
+	linger(g);
 }
 
 int rdmamsg__repair_new(struct rdmamsg_group *g)

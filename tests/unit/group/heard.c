@@ -70,24 +70,29 @@ static void turns_until(const uint32_t *count)
 	}
 }
 
-static struct rdmamsg_group *join(uint32_t flags)
+static struct rdmamsg_group *join_with(struct rdmamsg_group_options opts)
 {
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = on_joined,
 		.on_message = on_message, .on_gap = on_gap,
 		.on_closed = on_closed,
 	};
-	const struct rdmamsg_group_options opts = {
-		.size = sizeof(opts), .handlers = &on, .flags = flags,
-		.rate = RDMAMSG_NONE,
-	};
 	struct rdmamsg_group *group;
 
+	opts.size = sizeof(opts);
+	opts.handlers = &on;
 	joined = closed = messages = gaps = 0;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_group_join(ctx, GROUP, &opts, &group), 0);
 	turns_until(&joined);
 	return group;
+}
+
+static struct rdmamsg_group *join(uint32_t flags)
+{
+	return join_with((struct rdmamsg_group_options){
+		.flags = flags, .rate = RDMAMSG_NONE,
+	});
 }
 
 /* A frame of at most 100 bytes. */
