@@ -1056,9 +1056,7 @@ topic_lossy()
 		eval "server=\$sub$i"
 		kill -INT "$server"
 		server_ends 0
-		first=$(head -n 1 got.$i | cut -d ' ' -f 1)
-		[ "$first" -le 10 ]
-		tail -n "+$first" lines | cmp - got.$i
+		cmp lines got.$i
 	done
 }
 

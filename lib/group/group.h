@@ -167,6 +167,8 @@ uint32_t rdmamsg__group_sent(const struct rdmamsg_group *g);
 /* Call it when the device is known. */
 void rdmamsg__group_pace_init(struct rdmamsg_group *g);
 void rdmamsg__group_writable(struct rdmamsg_group *g);
+/* Sends a HEARTBEAT. Returns 0 or -errno, without a text. */
+int rdmamsg__group_say(struct rdmamsg_group *g);
 /*
  * Sends fragments of a message from *index to 'last', while there is room.
  * *index becomes the next fragment. Returns 0, -EAGAIN or -errno.

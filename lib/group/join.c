@@ -30,6 +30,7 @@
 #define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
 		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
+#define GREETS	3	/* as one may be lost */
 #define TIMERS	4	/* per group */
 
 /* ---- options ---------------------------------------------------------- */
@@ -294,6 +295,19 @@ static int enter(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 	return 0;
 }
 
+/*
+ * Subscribers know the publisher before its first message. So they notice if
+ * this message is lost.
+ */
+static void greet(struct rdmamsg_group *g)
+{
+	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH) ||
+	    g->opts.flags & RDMAMSG_GROUP_RAW)
+		return;
+	for (int i = 0; i < GREETS && !rdmamsg__group_say(g); i++)
+		;
+}
+
 static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 {
 	int ret = rdmamsg__try(enter(g, ud));
@@ -309,6 +323,7 @@ static void joined(struct rdmamsg_group *g, const struct rdma_ud_param *ud)
 	g->joined_at = rdmamsg__now_ms();
 	probe(group_joined, g, g->id);
 	rdmamsg__timer_stop(&g->ctx->loop.timers, &g->timer);
+	greet(g);
 	rdmamsg__tell(&g->ctx->loop, g->on.on_joined, g);
 	if (g->state != GROUP_JOINED)
 		return;

@@ -157,6 +157,17 @@ int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 	return send_datagram(g, FRAME_HDR_LEN + f->data_len, to);
 }
 
+int rdmamsg__group_say(struct rdmamsg_group *g)
+{
+	const struct frame f = {
+		.type = FRAME_HEARTBEAT, .flags = g->repair ? FRAME_REPAIRS : 0u,
+		.sender = g->id, .number = rdmamsg__group_sent(g),
+		.oldest = rdmamsg__repair_oldest(g),
+	};
+
+	return rdmamsg__try(rdmamsg__group_send_frame(g, &g->to, &f));
+}
+
 int rdmamsg__group_send(struct rdmamsg_group *g, const struct carrier_to *to,
 			uint32_t number, const uint8_t *data, uint32_t len,
 			uint8_t flags, uint32_t *index, uint32_t last)

@@ -180,17 +180,6 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 
 /* ---- heartbeats ------------------------------------------------------- */
 
-static int say_heartbeat(struct rdmamsg_group *g)
-{
-	const struct frame f = {
-		.type = FRAME_HEARTBEAT, .flags = FRAME_REPAIRS, .sender = g->id,
-		.number = rdmamsg__group_sent(g),
-		.oldest = rdmamsg__repair_oldest(g),
-	};
-
-	return rdmamsg__group_send_frame(g, &g->to, &f);
-}
-
 static void beat(struct timer *t)
 {
 	struct repair *p = list_entry(t, struct repair, beat);
@@ -198,7 +187,7 @@ static void beat(struct timer *t)
 
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return;
-	(void)say_heartbeat(g);
+	(void)rdmamsg__group_say(g);
 	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, p->beat_ms);
 	p->beat_ms = min(2 * p->beat_ms, BEAT_MAX_MS);
 }

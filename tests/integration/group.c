@@ -347,11 +347,12 @@ static void counters__of_both_sides_AGREE(void **state)
 		member(RDMAMSG_GROUP_PUBLISH), member(RDMAMSG_GROUP_SUBSCRIBE),
 	};
 
+	/* the subscriber first, because a publisher says that it is there */
+	join_all(&m[1], 1, GROUP);
 	assert_int_equal(join(test_open(NULL), &m[0], GROUP), 0);
 	assert_error(rdmamsg_group_query(m[0].group, &info), -ENOTCONN,
 		     "joined");
-	assert_int_equal(join(test_open(NULL), &m[1], GROUP), 0);
-	WAIT_FOR(m[0].joined && m[1].joined);
+	WAIT_FOR(m[0].joined);
 	for (uint32_t i = 0; i < 3; i++)
 		publish(&m[0], i, 10000);
 	WAIT_FOR(m[1].messages == 3);

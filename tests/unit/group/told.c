@@ -86,6 +86,75 @@ static void message__on_its_way_IS_NOT_ASKED_FOR(void **state)
 	end_all();
 }
 
+/* ---- the first messages ----------------------------------------------- */
+
+static struct {
+	uint32_t messages, lost;
+} early;
+
+static void count_message(struct rdmamsg_group *group,
+			  const struct rdmamsg_group_message *msg)
+{
+	early.messages++;
+}
+
+static void count_gap(struct rdmamsg_group *group,
+		      const struct rdmamsg_group_sender *sender, uint32_t from,
+		      uint32_t to)
+{
+	early.lost += to - from + 1;
+}
+
+/*
+ * The subscriber was there before the publisher. All of it is lost, and then the
+ * network is whole again.
+ */
+static void message__first_of_all_IS_MISSED(void **state)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_message = count_message,
+		.on_gap = count_gap,
+	};
+	const struct soft_ctl_faults all_lost = { .drop = 1000000 };
+	const struct soft_ctl_faults none = { .drop = 0 };
+
+	join_all(0);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	for (uint32_t k = 0; k < 2; k++) {
+		struct rdmamsg_group_options opts = {
+			.size = sizeof(opts), .handlers = &on,
+			.flags = RDMAMSG_GROUP_SUBSCRIBE |
+				 (k ? RDMAMSG_GROUP_REPAIR : 0u),
+		};
+		struct rdmamsg_group_counters s = { .size = sizeof(s) };
+		struct rdmamsg_group *from, *to;
+
+		memset(&early, 0, sizeof(early));
+		assert_int_equal(rdmamsg_group_join(all[1].ctx, "239.1.2.5",
+						    &opts, &to), 0);
+		WAIT_FOR(!rdmamsg_group_stats(to, &s) && s.joins);
+		opts.flags ^= RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_PUBLISH;
+		assert_int_equal(rdmamsg_group_join(all[0].ctx, "239.1.2.5",
+						    &opts, &from), 0);
+		WAIT_FOR(!rdmamsg_group_stats(from, &s) && s.joins);
+		/* idle, and known */
+		WAIT_FOR(!rdmamsg_group_stats(to, &s) && s.senders);
+		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &all_lost),
+				 0);
+		for (int i = 0; i < 5; i++)
+			assert_int_equal(rdmamsg_publish(from, "x", 1), 0);
+		turn(0);
+		assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &none), 0);
+		assert_int_equal(rdmamsg_publish(from, "x", 1), 0);
+		WAIT_FOR(early.messages + early.lost == 6);
+		assert_true(!k || early.messages == 6);
+		rdmamsg_group_leave(from);
+		rdmamsg_group_leave(to);
+	}
+	soft_ctl_close(ctl);
+	end_all();
+}
+
 /* ---- behind the end --------------------------------------------------- */
 
 #define NUMBERS	20u
@@ -157,6 +226,7 @@ int main(void)
 		cmocka_unit_test(membership__lost_TELLS_ALL_THE_SAME),
 		cmocka_unit_test(membership__lost_with_repair_LACKS_NOTHING),
 		cmocka_unit_test(message__on_its_way_IS_NOT_ASKED_FOR),
+		cmocka_unit_test(message__first_of_all_IS_MISSED),
 		cmocka_unit_test(message__behind_the_end_IS_DROPPED),
 	};
 
