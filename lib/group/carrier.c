@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -476,6 +477,7 @@ static int carrier_new(struct rdmamsg *ctx,
 	c->owner.event = on_event;
 	c->ps = wants->ps;
 	c->bound = wants->bound;
+	c->via = wants->via;
 	c->recv_depth = wants->recv_depth;
 	c->send_depth = wants->send_depth;
 	list_init(&c->groups);
@@ -530,6 +532,29 @@ static bool serves(const struct carrier *c,
 	       has_group(&c->ctx->groups->dead, c, addr);
 }
 
+void rdmamsg__carrier_route(const struct sockaddr_storage *group,
+			    struct carrier_wants *wants)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t len = sizeof(from);
+	int s;
+
+	wants->via = (struct sockaddr_storage){ .ss_family = group->ss_family };
+	if (wants->source || rdmamsg__asked_by_name(wants->device))
+		return;
+	s = socket(group->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (s < 0)
+		return;
+	/* a UDP socket sends nothing when it connects */
+	if (!connect(s, (const struct sockaddr *)group, sizeof(*group)) &&
+	    !getsockname(s, (struct sockaddr *)&from, &len)) {
+		wants->via = from;
+		/* in both families the port is there */
+		((struct sockaddr_in *)&wants->via)->sin_port = 0;
+	}
+	close(s);
+}
+
 int rdmamsg__carrier_get(struct rdmamsg *ctx,
 			 const struct sockaddr_storage *group,
 			 const struct carrier_wants *wants, uint32_t timeout_ms,
@@ -544,6 +569,7 @@ int rdmamsg__carrier_get(struct rdmamsg *ctx,
 		    c->bound == wants->bound &&
 		    same(c->source, wants->source) &&
 		    same(c->device, wants->device) &&
+		    !memcmp(&c->via, &wants->via, sizeof(c->via)) &&
 		    c->recv_depth == wants->recv_depth &&
 		    c->send_depth == wants->send_depth && !serves(c, group)) {
 			c->users++;

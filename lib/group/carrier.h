@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A carrier is a UD queue pair with a CM id. It serves the groups of a context
- * that are joined through the same port. It moves datagrams and knows no
+ * that are joined from the same local address. It moves datagrams and knows no
  * frames.
  */
 #ifndef RDMAMSG_LIB_CARRIER_H
@@ -26,6 +26,7 @@ struct carrier_wants {
 	enum rdma_port_space ps;
 	bool bound;			/* bind to source or device: no route */
 	uint32_t recv_depth, send_depth;
+	struct sockaddr_storage via;	/* local address of the route */
 };
 
 enum carrier_state { CARRIER_RESOLVING, CARRIER_READY, CARRIER_FAILED };
@@ -41,6 +42,7 @@ struct carrier {
 	enum rdma_port_space ps;
 	bool bound;
 	char *source, *device;		/* of the program, or NULL */
+	struct sockaddr_storage via;	/* local address of the route */
 	enum carrier_state state;
 	uint32_t index;			/* in wr_id */
 
@@ -97,6 +99,12 @@ struct datagram {
 	uint32_t imm;			/* host byte order */
 };
 
+/*
+ * Sets the address family of wants->via. If the program has named neither source
+ * nor device, and a route leads to the group, sets the local address of it, too.
+ */
+void rdmamsg__carrier_route(const struct sockaddr_storage *group,
+			    struct carrier_wants *wants);
 /*
  * Returns the carrier for these wants. Makes it if needed. Each call needs a
  * put. The carrier may still be resolving. Returns 0 or -errno.

@@ -438,7 +438,7 @@ static void on_timer(struct timer *t)
 
 int rdmamsg__group_start(struct rdmamsg_group *g)
 {
-	const struct carrier_wants wants = {
+	struct carrier_wants wants = {
 		.source = g->opts.source,
 		.device = rdmamsg__asked(g->opts.device),
 		.ps = g->opts.flags & RDMAMSG_GROUP_IPOIB ? RDMA_PS_IPOIB :
@@ -447,9 +447,11 @@ int rdmamsg__group_start(struct rdmamsg_group *g)
 		.recv_depth = g->opts.recv_depth,
 		.send_depth = g->opts.send_depth,
 	};
-	int ret = rdmamsg__carrier_get(g->ctx, &g->addr, &wants,
-				       g->opts.timeout_ms, &g->carrier);
+	int ret;
 
+	rdmamsg__carrier_route(&g->addr, &wants);
+	ret = rdmamsg__carrier_get(g->ctx, &g->addr, &wants, g->opts.timeout_ms,
+				   &g->carrier);
 	if (ret)
 		return ret;
 	g->state = GROUP_WAITING;

@@ -339,6 +339,35 @@ static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
 	leave_all(&m[0], 1);
 }
 
+/* Of different families, so from different addresses: not by one queue pair. */
+static void families__of_a_context_EACH_ARRIVE(void **state)
+{
+	struct rdmamsg_group_info info[2] = {
+		{ .size = sizeof(info[0]) }, { .size = sizeof(info[0]) },
+	};
+	struct rdmamsg *from = test_open(NULL), *to = test_open(NULL);
+	struct member m[4];
+
+	for (int i = 0; i < 4; i++) {
+		m[i] = member(RDMAMSG_GROUP_REPAIR |
+			      (i < 2 ? RDMAMSG_GROUP_SUBSCRIBE :
+				       RDMAMSG_GROUP_PUBLISH));
+		assert_int_equal(join(i < 2 ? to : from, &m[i],
+				      i % 2 ? "ff15::7:7" : GROUP), 0);
+		WAIT_FOR(m[i].joined);
+	}
+	for (uint32_t n = 0; n < 10; n++) {
+		publish(&m[2], n, 10000);
+		publish(&m[3], n, 10000);
+	}
+	WAIT_FOR(m[0].messages == 10 && m[1].messages == 10);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdmamsg_group_query(m[2 + i].group, &info[i]),
+				 0);
+	assert_int_not_equal(info[0].qp_num, info[1].qp_num);
+	leave_all(m, 4);
+}
+
 static void counters__of_both_sides_AGREE(void **state)
 {
 	struct rdmamsg_group_counters s = { .size = sizeof(s) }, r = s, of = s;
@@ -439,6 +468,7 @@ int main(int argc, char **argv)
 		TEST(group__left_in_its_callback_IS_LEFT),
 		TEST(raw__with_and_without_immediate_data_ARRIVES),
 		TEST(memberships__two_of_a_context_BOTH_RECEIVE),
+		TEST(families__of_a_context_EACH_ARRIVE),
 		TEST(counters__of_both_sides_AGREE),
 		TEST(publisher__that_leaves_at_once_HAS_SENT_ALL),
 		TEST(address__of_no_group_EINVAL),

@@ -6,7 +6,42 @@
 #include "members.h"
 #include "soft/control/soft_ctl.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+
+/* Routes to 239.N.x.x come from 127.0.0.N. */
+static bool routes;
+static uint8_t connected;
+
+int __real_connect(int fd, const struct sockaddr *to, socklen_t len);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len);
+int __real_getsockname(int fd, struct sockaddr *ret, socklen_t *len);
+int __wrap_getsockname(int fd, struct sockaddr *ret, socklen_t *len);
+
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)to;
+
+	if (!routes || to->sa_family != AF_INET)
+		return __real_connect(fd, to, len);
+	connected = (uint8_t)(ntohl(in->sin_addr.s_addr) >> 16);
+	return 0;
+}
+
+int __wrap_getsockname(int fd, struct sockaddr *ret, socklen_t *len)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+
+	if (!routes)
+		return __real_getsockname(fd, ret, len);
+	*in = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + connected),
+	};
+	*len = sizeof(*in);
+	return 0;
+}
 
 static const struct rdmamsg_group_handlers handlers = {
 	.size = sizeof(handlers), .on_joined = on_joined, .on_lost = on_lost,
@@ -182,6 +217,101 @@ static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
 	assert_int_equal(late.closed, 1);
 }
 
+/* ---- queue pairs ------------------------------------------------------ */
+
+static uint32_t qp_of(const struct member *m)
+{
+	struct rdmamsg_group_info i = { .size = sizeof(i) };
+
+	assert_int_equal(rdmamsg_group_query(m->group, &i), 0);
+	return i.qp_num;
+}
+
+/* With faults, so that each needs its own address to ask and to answer. */
+static void families__of_a_context_ARE_REPAIRED_EACH(void **state)
+{
+	static const char *const address[] = { "239.1.1.1", "ff15::1" };
+	const struct soft_ctl_faults faults = { .drop = 100000, .seed = 5 };
+	const struct soft_ctl_faults none = { .drop = 0 };
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = on_joined,
+		.on_message = on_message, .on_gap = on_gap,
+	};
+	struct rdmamsg *to = open_ctx(), *from = open_ctx();
+	struct member sub[2] = { 0 }, pub[2] = { 0 };
+
+	for (int i = 0; i < 2; i++) {
+		join(to, address[i], &sub[i], (struct rdmamsg_group_options){
+			.flags = RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_REPAIR,
+			.handlers = &on,
+		});
+		UNTIL(to, sub[i].joined);
+	}
+	for (int i = 0; i < 2; i++) {
+		join(from, address[i], &pub[i], (struct rdmamsg_group_options){
+			.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+		});
+		UNTIL(from, pub[i].joined);
+	}
+	assert_int_not_equal(qp_of(&pub[0]), qp_of(&pub[1]));
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &faults), 0);
+	for (uint32_t n = 0; n < 100; n++)
+		for (int i = 0; i < 2; i++) {
+			int ret;
+
+			while ((ret = rdmamsg_publish(pub[i].group,
+						      content + n % 256,
+						      length_of(n))) == -EAGAIN)
+				assert_true(rdmamsg_wait(from, 1) >= 0);
+			assert_int_equal(ret, 0);
+			assert_true(rdmamsg_process(to) >= 0);
+		}
+	for (int i = 0; i < 2; i++) {
+		UNTIL(from, rdmamsg_process(to) >= 0 && sub[i].due == 100);
+		assert_int_equal(sub[i].messages, 100);
+		assert_false(sub[i].bad);
+	}
+	assert_int_equal(soft_ctl_faults(ctl, SOFT_CTL_ALL, &none), 0);
+	soft_ctl_close(ctl);
+	rdmamsg_close(to);
+	rdmamsg_close(from);
+}
+
+/* A queue pair of another family must not hide that. */
+static void source__of_another_family_EINVAL(void **state)
+{
+	const struct rdmamsg_group_options opts = {
+		.size = sizeof(opts), .source = "127.0.0.1",
+	};
+	struct rdmamsg *ctx = open_ctx();
+	struct rdmamsg_group *g;
+
+	assert_int_equal(rdmamsg_group_join(ctx, "ff15::1", &opts, &g),
+			 -EINVAL);
+	assert_int_equal(rdmamsg_group_join(ctx, "239.1.1.1", &opts, &g), 0);
+	assert_int_equal(rdmamsg_group_join(ctx, "ff15::1", &opts, &g),
+			 -EINVAL);
+	rdmamsg_close(ctx);
+}
+
+/* The routes of this process: one address for each group, as __wrap_ tells. */
+static void groups__with_other_routes_HAVE_OTHER_QUEUE_PAIRS(void **state)
+{
+	struct rdmamsg *ctx = open_ctx();
+	struct member m[3] = { 0 };
+
+	routes = true;
+	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });
+	join(ctx, "239.1.1.2", &m[1], (struct rdmamsg_group_options){ 0 });
+	join(ctx, "239.2.1.1", &m[2], (struct rdmamsg_group_options){ 0 });
+	routes = false;
+	UNTIL(ctx, m[0].joined && m[1].joined && m[2].joined);
+	assert_int_equal(qp_of(&m[0]), qp_of(&m[1]));
+	assert_int_not_equal(qp_of(&m[0]), qp_of(&m[2]));
+	rdmamsg_close(ctx);
+}
+
 /* ---- leaving ---------------------------------------------------------- */
 
 static uint64_t followed(int i)
@@ -230,6 +360,10 @@ int main(void)
 		cmocka_unit_test(options__changed_after_the_call_WERE_COPIED),
 		cmocka_unit_test(joining__again_that_fails_IS_TRIED_AGAIN),
 		cmocka_unit_test(group__left_while_it_is_moved_ENDS_ONCE),
+		cmocka_unit_test(families__of_a_context_ARE_REPAIRED_EACH),
+		cmocka_unit_test(source__of_another_family_EINVAL),
+		cmocka_unit_test(
+			groups__with_other_routes_HAVE_OTHER_QUEUE_PAIRS),
 		cmocka_unit_test(leave__with_a_full_queue_TELLS_THE_END),
 		cmocka_unit_test(publish__after_leave_ENOTCONN),
 	};
