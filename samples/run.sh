@@ -1117,6 +1117,8 @@ multicast_mistakes()
 # Without data, by MGID, and several memberships.
 topic_members()
 {
+	returns 0 "$pub" --json -C 5 -S 0 -b "$addr" $group
+	said '^{"messages": 0, "bytes": 0}$'
 	returns 0 "$pub" -v -C 0 -c 3 -b "$addr" $group
 	[ "$(grep -c '^joined 239.77.77.77: device .* Q_Key 0x' "$work/said")" -eq 3 ]
 	# Linux has IPoIB's port space on InfiniBand only
@@ -1132,6 +1134,23 @@ topic_members()
 	done
 	server_ends 0
 	[ "$(tr -d -c '\n' <got | wc -c)" -ge 10 ]
+}
+
+# A signal ends a publisher that lingers, and the first one may come before.
+topic_interrupted()
+{
+	echo line | "$pub" -v -a "$addr" --repair --linger=600 $group 2>told &
+	server=$!
+	await grep -q '^joined' told
+	i=0
+	while kill -INT $server 2>/dev/null
+	do
+		i=$((i + 1))
+		[ $i -lt 200 ]
+		sleep 0.1
+	done
+	server_ends 130
+	[ "$(wc -l <told)" -eq 1 ]
 }
 
 topic_json()
@@ -1692,6 +1711,7 @@ run topic-raw topic --raw
 run topic-members topic_members
 run multicast multicast
 run multicast-mistakes multicast_mistakes
+run topic-interrupted topic_interrupted
 run topic-json topic_json
 run topic-file topic_file
 run topic-mistakes topic_mistakes

@@ -29,7 +29,7 @@ static const char usage[] =
 "      --settle=SEC        wait between joining and publishing, for switches\n"
 "      --file              publish files, not lines\n"
 "  -C, --messages=N        publish N messages, not lines; 0: join, and leave\n"
-"  -S, --size=N            bytes of each of them; 100\n"
+"  -S, --size=N            bytes of each of them; 100; 0: join, and leave\n"
 "      --rate=N            datagrams a second, 0: any number; by the device\n"
 "      --raw               plain datagrams, for programs without rdmamsg\n"
 "      --immediate         with the queue pair's number as immediate data\n"
@@ -176,7 +176,9 @@ static void publish_messages(void)
 		errx(FAILED, "no memory for %zu bytes", options.size);
 	for (size_t i = 0; i < options.size; i++)
 		data[i] = (uint8_t)i;
-	for (unsigned long i = 0; i < options.count && !stopped; i++)
+	/* as mckey: without size there is no data */
+	for (unsigned long i = 0; i < options.count && options.size && !stopped;
+	     i++)
 		publish(data, options.size);
 	free(data);
 }

@@ -17,6 +17,8 @@ struct rdmamsg *ctx;
 struct topic topics[TOPICS_MAX];
 int topic_count;
 volatile sig_atomic_t stopped;
+static volatile sig_atomic_t signals;	/* that have come */
+static bool leaving_at_once;
 
 /* ---- options ---------------------------------------------------------- */
 
@@ -199,6 +201,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 static void on_signal(int sig)
 {
 	stopped = sig;
+	signals++;
 }
 
 void topic_joined(struct rdmamsg_group *group)
@@ -218,7 +221,7 @@ void topic_closed(struct rdmamsg_group *group,
 
 	t->group = NULL;
 	t->joined = false;
-	if (why->error)
+	if (why->error && !leaving_at_once)
 		errx(FAILED, "%s: %s", t->address, why->text);
 }
 
@@ -292,11 +295,14 @@ void topics_join(const struct rdmamsg_group_handlers *on)
 
 void topics_leave(void)
 {
+	sig_atomic_t before = signals;
+
 	for (int i = 0; i < topic_count; i++)
 		if (topics[i].group)
 			rdmamsg_group_leave(topics[i].group);
 	for (int i = 0; i < topic_count; i++)
-		while (topics[i].group)
-			turn(-1);
+		while (topics[i].group && signals == before)
+			turn(200);	/* a signal may come just before */
+	leaving_at_once = true;
 	rdmamsg_close(ctx);
 }
