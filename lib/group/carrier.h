@@ -100,8 +100,8 @@ struct datagram {
 };
 
 /*
- * Sets the address family of wants->via. If the program has named neither source
- * nor device, and a route leads to the group, sets the local address of it, too.
+ * Sets wants->via to the local address of the route to the group. Without a
+ * route, or if the program has named source or device, sets only its family.
  */
 void rdmamsg__carrier_route(const struct sockaddr_storage *group,
 			    struct carrier_wants *wants);

@@ -19,7 +19,8 @@
 #include <rdmamsg/group.h>
 
 #define WINDOW		16384u	/* messages that may wait for earlier ones */
-#define FORGET_MS	30000u		/* silence before it may be forgotten */
+#define FORGET_MS	30000u	/* silence before it may be forgotten */
+#define FORGET_ONE_MS	1000u	/* if only one datagram has come */
 #define MOVE_MS		100u	/* silence before it may have moved */
 #define AHEAD		16384u	/* messages that it may be ahead then */
 
@@ -81,8 +82,9 @@ void rdmamsg__members_free(struct rdmamsg_group *g)
 
 /*
  * Returns the member to forget, or NULL: one that has ended, or else the one
- * that was heard least recently, if it is silent. The list is in the order in
- * which members were heard.
+ * that was heard least recently, if it is silent. A member of one datagram may
+ * be a forgery, so it is forgotten sooner. The list is in the order in which
+ * members were heard.
  */
 static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 {
@@ -90,15 +92,16 @@ static struct member *victim(const struct rdmamsg_group *g, uint64_t now)
 					   node);
 	struct list *n;
 
-	if (g->ended_count)
-		list_for_each(n, &g->members) {
-			struct member *m = list_entry(n, struct member, node);
+	for (n = g->members.prev; n != &g->members; n = n->prev) {
+		struct member *m = list_entry(n, struct member, node);
+		bool young = now < m->heard + FORGET_ONE_MS;
 
-			if (m->ended)
-				oldest = m;
-		}
-	return oldest->ended || now - oldest->heard >= FORGET_MS ? oldest :
-	       NULL;
+		if (m->ended || (!young && m->st.received_datagrams == 1))
+			return m;
+		if (young && !g->ended_count)
+			break;
+	}
+	return now >= oldest->heard + FORGET_MS ? oldest : NULL;
 }
 
 static bool make_room(struct rdmamsg_group *g, uint64_t now)
@@ -226,7 +229,7 @@ void rdmamsg__members_sweep(struct timer *t)
 	list_for_each(n, &g->members) {
 		struct member *m = list_entry(n, struct member, node);
 
-		/* a callback may leave the group, and nothing is told any more */
+		/* a callback may leave the group: nothing is told any more */
 		if (g->state != GROUP_JOINED)
 			break;
 		if (m->stream.used && now >= m->heard + SILENT_MS)

@@ -93,8 +93,8 @@ static struct stream *largest(const struct stream_room *r)
 
 /*
  * Frees parts of later messages until there is room: those of this stream, and
- * then those of streams that use more than this one would. Later messages can be
- * repeated later.
+ * then those of streams that use more than this one would. Later messages can
+ * be repeated later.
  */
 static bool make_room(struct stream *s, uint32_t number, size_t bytes)
 {

@@ -28,8 +28,8 @@ struct stream_events {
 };
 
 /*
- * Bounds the memory of all streams of a group. A stream that finds no room takes
- * it from the stream that uses most.
+ * Bounds the memory of all streams of a group. A stream that finds no room
+ * takes it from the stream that uses most.
  */
 struct stream_room {
 	struct list streams;

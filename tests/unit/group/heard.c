@@ -276,8 +276,8 @@ static void sender__alive_behind_its_end_IS_HEARD(void **state)
 }
 
 /*
- * A publisher dies in the middle of a message. Without repair it is not asked for
- * the rest, and with repair neither, because the rest was never sent.
+ * A publisher dies in the middle of a message. Without repair it is not asked
+ * for the rest, and with repair neither, because the rest was never sent.
  */
 static void sender__dead_in_a_message_IS_GIVEN_UP(void **state)
 {
@@ -309,6 +309,68 @@ static void sender__dead_in_a_message_IS_GIVEN_UP(void **state)
 		assert_true(g->sweep.pos < 0);
 		rdmamsg_close(ctx);
 	}
+}
+
+static void hear_id(struct rdmamsg_group *group, uint64_t id, uint32_t number)
+{
+	hear_frame(group, (struct frame){
+		.type = FRAME_DATA, .sender = id, .number = number, .length = 1,
+	}, PLACE);
+}
+
+static void expect_followed(struct rdmamsg_group *group, uint64_t count,
+			    uint64_t refused)
+{
+	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_group_stats(group, &st), 0);
+	assert_int_equal(st.senders, count);
+	assert_int_equal(st.dropped_senders, refused);
+}
+
+/* Who has left goes first, then who may be a forgery, then who is silent. */
+static void senders__beyond_max_senders_REPLACE_OTHERS(void **state)
+{
+	struct rdmamsg_group *g = join_with((struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE, .max_senders = 4,
+	});
+
+	/* a test that stands still here is no silence */
+	for (uint64_t id = 1; id <= 4; id++) {
+		hear_id(g, id, 0);
+		if (id < 4)
+			hear_id(g, id, 1);
+		rdmamsg__member_find(g, id)->heard += 3600000;
+	}
+	hear_id(g, 5, 0);
+	expect_followed(g, 4, 1);
+	/* one of several datagrams stays longer */
+	set_silent(rdmamsg__member_find(g, 1), 25000);
+	hear_id(g, 5, 0);
+	expect_followed(g, 4, 2);
+	set_silent(rdmamsg__member_find(g, 4), 1000);
+	set_silent(rdmamsg__member_find(g, 3), 1000);
+	set_silent(rdmamsg__member_find(g, 2), 1000);
+	hear_id(g, 5, 0);
+	hear_id(g, 5, 1);
+	expect_followed(g, 4, 2);
+	assert_null(rdmamsg__member_find(g, 4));
+	assert_int_equal(messages, 7 + 2);
+	set_silent(rdmamsg__member_find(g, 1), 30000);
+	hear_id(g, 6, 0);
+	hear_id(g, 6, 1);
+	assert_null(rdmamsg__member_find(g, 1));
+	/* the last one that was heard, but it has left */
+	hear_frame(g, (struct frame){
+		.type = FRAME_END, .sender = 6, .number = 2,
+	}, PLACE);
+	expect_followed(g, 3, 2);
+	set_silent(rdmamsg__member_find(g, 2), 30000);
+	hear_id(g, 7, 0);
+	assert_null(rdmamsg__member_find(g, 6));
+	assert_non_null(rdmamsg__member_find(g, 2));
+	expect_followed(g, 4, 2);
+	rdmamsg_close(ctx);
 }
 
 static void repairs__that_arrive_PUT_OFF_ASKING(void **state)
@@ -419,6 +481,7 @@ int main(void)
 		cmocka_unit_test(sender__behind_forged_numbers_IS_HEARD_AGAIN),
 		cmocka_unit_test(sender__alive_behind_its_end_IS_HEARD),
 		cmocka_unit_test(sender__dead_in_a_message_IS_GIVEN_UP),
+		cmocka_unit_test(senders__beyond_max_senders_REPLACE_OTHERS),
 		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
 		cmocka_unit_test(
 			repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER),

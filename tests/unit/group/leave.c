@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: a publisher that leaves stays until all is sent, and then as long
- * as somebody asks for repairs, within bounds.
+ * Description: a publisher that leaves stays until all is sent, and then as
+ * long as somebody asks for repairs, within bounds.
  */
 #include "../own_fabric.h"
 #include "base/base.h"
