@@ -426,6 +426,78 @@ static void repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* It sends heartbeats no more, and nobody answers. */
+static void sender__silent_IS_ASKED_NO_MORE(void **state)
+{
+	struct rdmamsg_group *g = join(RDMAMSG_GROUP_SUBSCRIBE |
+				       RDMAMSG_GROUP_REPAIR);
+	struct member *m;
+
+	hear(g, FRAME_DATA, 5, 0, PLACE);
+	hear(g, FRAME_DATA, 8, 0, PLACE);
+	m = rdmamsg__member_find(g, SENDER);
+	assert_non_null(m);
+	turns_until(&m->asked);
+	assert_int_equal(gaps, 0);
+	set_silent(m, SILENT_MS);
+	m->ask_at = 1;
+	turns_until(&gaps);
+	assert_int_equal(first_lost, 6);
+	assert_int_equal(last_lost, 7);
+	assert_int_equal(messages, 2);
+	assert_int_equal(m->ask_at, 0);
+	rdmamsg_close(ctx);
+}
+
+static void datagrams__dropped_ARE_COUNTED_BY_CAUSE(void **state)
+{
+	struct rdmamsg_group_counters st = { .size = sizeof(st) };
+	struct rdmamsg_group *g = join_with((struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_REPAIR,
+		.max_message = 100000, .max_held = 100000,
+	});
+	struct frame f = {
+		.type = FRAME_DATA, .flags = FRAME_REPAIRS, .sender = SENDER,
+	};
+	const struct datagram nothing = {
+		.data = (const uint8_t *)"", .len = 1,
+	};
+
+	hear(g, FRAME_DATA, 0, 0, PLACE);
+	hear(g, FRAME_DATA, 0, 0, PLACE);	/* late */
+	f.number = 2;
+	f.length = 150;
+	hear_frame(g, f, PLACE);
+	hear_frame(g, f, PLACE);		/* double */
+	f.length = 160;
+	hear_frame(g, f, PLACE);		/* unlike: malformed */
+	rdmamsg__group_datagram(g, &nothing);	/* malformed */
+	f.type = FRAME_NACK;
+	hear_frame(g, f, PLACE);		/* to a group: malformed */
+	f.type = FRAME_DATA;
+	f.number = 3;
+	f.length = 100001;
+	hear_frame(g, f, PLACE);		/* large */
+	f.length = 90000;
+	for (f.number = 4; f.number < 7; f.number++)
+		hear_frame(g, f, PLACE);	/* no room for the third */
+	assert_int_equal(rdmamsg_group_stats(g, &st), 0);
+	assert_int_equal(st.dropped_late, 1);
+	assert_int_equal(st.dropped_double, 1);
+	assert_int_equal(st.dropped_malformed, 3);
+	assert_int_equal(st.dropped_large, 1);
+	assert_int_equal(st.dropped_memory, 1);
+	assert_int_equal(st.received_messages, 1);
+	/* each that is no frame is of no sender */
+	assert_int_equal(rdmamsg_group_sender_stats(g, SENDER, &st), 0);
+	assert_int_equal(st.dropped_late, 1);
+	assert_int_equal(st.dropped_double, 1);
+	assert_int_equal(st.dropped_malformed, 1);
+	assert_int_equal(st.dropped_large, 1);
+	assert_int_equal(st.dropped_memory, 1);
+	rdmamsg_close(ctx);
+}
+
 static void address_handle__in_use_STAYS(void **state)
 {
 	struct rdmamsg_group *g = join(RDMAMSG_GROUP_PUBLISH);
@@ -485,6 +557,8 @@ int main(void)
 		cmocka_unit_test(repairs__that_arrive_PUT_OFF_ASKING),
 		cmocka_unit_test(
 			repairs__without_end_DO_NOT_SILENCE_A_SUBSCRIBER),
+		cmocka_unit_test(sender__silent_IS_ASKED_NO_MORE),
+		cmocka_unit_test(datagrams__dropped_ARE_COUNTED_BY_CAUSE),
 		cmocka_unit_test(address_handle__in_use_STAYS),
 		cmocka_unit_test(leave__of_a_publisher_LEAVES_WHAT_WAS_JOINED),
 	};
