@@ -47,6 +47,7 @@ static const struct soft_verbs_upward verbs_up = {
 	.answer = soft_resp_push,
 	.timer = soft_req_timer,
 	.migrate = soft_apm_set,
+	.hang_up = soft_cm_iwarp_qp_over,
 };
 
 static void set_tables(void)

@@ -53,7 +53,7 @@ static struct sockaddr_in here(uint16_t at)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 
-	if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+	if (port.link_layer == IBV_LINK_LAYER_ETHERNET && !is_iwarp())
 		memcpy(&sin.sin_addr, gid.raw + 12, 4);
 	return sin;
 }
@@ -210,7 +210,7 @@ static void cm_resolve__own_address_ON_THE_DEVICE(void)
 
 	check_device(id);
 	check(!memcmp(&id->route.addr.addr.ibaddr.sgid, &gid, sizeof(gid)) ||
-	      port.link_layer == IBV_LINK_LAYER_INFINIBAND);
+	      port.link_layer == IBV_LINK_LAYER_INFINIBAND || is_iwarp());
 	check(id->route.addr.src_sin.sin_addr.s_addr != 0);
 }
 

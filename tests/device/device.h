@@ -23,8 +23,8 @@ struct device_case {
 #define CASE(fn) { #fn, fn }
 
 extern const struct device_case attr_cases[], busy_cases[], cm_cases[],
-	cq_cases[], error_cases[], mcast_cases[], mr_cases[], mw_cases[],
-	op_cases[], srq_cases[], state_cases[], ud_cases[];
+	cq_cases[], error_cases[], iwarp_cases[], mcast_cases[], mr_cases[],
+	mw_cases[], op_cases[], srq_cases[], state_cases[], ud_cases[];
 
 /* Known differences. A NULL name ends the list. */
 struct difference {
@@ -122,6 +122,8 @@ void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void walk(struct ibv_qp *qp, uint32_t peer);
 void enter(struct ibv_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
+/* Whether the device is iWARP, where the CM brings queue pairs up. */
+bool is_iwarp(void);
 void ends(void);			/* without a walk */
 void pair(void);			/* and up */
 

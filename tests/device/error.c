@@ -103,8 +103,8 @@ static void peer__destroyed_RETRY_EXC(void)
 	how.retry_cnt = 2;
 	how.timeout = 10;
 	pair();
-	send_one(1, 8);
 	receive(1, 2, 0, 8);
+	send_one(1, 8);
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 	(void)received(1, 2, IBV_WC_SUCCESS);
 	r = request(IBV_WR_RDMA_READ, 3, 8);

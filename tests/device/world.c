@@ -2,6 +2,8 @@
 /* The device of a case, what is made on it, and its end in reverse order. */
 #include "device.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -338,9 +340,103 @@ void ends(void)
 	}
 }
 
+/* ---- connected by the CM, where nothing else can ----------------------- */
+
+static int undo_cm_channel(void *ch)
+{
+	v->destroy_event_channel(ch);
+	return 0;
+}
+
+static int undo_id(void *id)
+{
+	return v->destroy_id(id);
+}
+
+bool is_iwarp(void)
+{
+	return ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+static struct rdma_cm_id *await(struct rdma_event_channel *ch,
+				enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	check(readable(ch->fd, 30000));
+	check_call(v->get_cm_event(ch, &event), 0);
+	if (event->event != type)
+		fail(__FILE__, __LINE__, "%s, not %s",
+		     rdma_event_str(event->event), rdma_event_str(type));
+	id = event->id;
+	check_call(v->ack_cm_event(event), 0);
+	return id;
+}
+
+static struct rdma_cm_id *id_on(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id;
+
+	check_call(v->create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	keep(id, undo_id);
+	return id;
+}
+
+static void init_by(struct rdma_cm_id *id, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	check_call(v->init_qp_attr(id, &a, &mask), 0);
+	a.qp_access_flags = how.qp_access;
+	check_call(v->modify_qp(qp, &a, mask), 0);
+}
+
+/* On an address of the host: this is for the soft HCA. */
+static void connect_by_cm(void)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_conn_param p = {
+		.responder_resources = how.depth, .initiator_depth = how.depth,
+	};
+	struct rdma_event_channel *asks = v->create_event_channel(), *asked;
+	struct rdma_cm_id *id, *l;
+
+	keep(asks, undo_cm_channel);
+	asked = v->create_event_channel();
+	keep(asked, undo_cm_channel);
+	l = id_on(asked);
+	check_call(v->bind_addr(l, (struct sockaddr *)&at), 0);
+	check_call(v->listen(l, 4), 0);
+	at.sin_port = v->get_src_port(l);
+	id = id_on(asks);
+	check_call(v->resolve_addr(id, NULL, (struct sockaddr *)&at, 2000), 0);
+	(void)await(asks, RDMA_CM_EVENT_ADDR_RESOLVED);
+	check_call(v->resolve_route(id, 2000), 0);
+	(void)await(asks, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	init_by(id, end[0].qp);
+	p.qp_num = end[0].qp->qp_num;
+	check_call(v->connect(id, &p), 0);
+	id = await(asked, RDMA_CM_EVENT_CONNECT_REQUEST);
+	keep(id, undo_id);
+	init_by(id, end[1].qp);
+	p.qp_num = end[1].qp->qp_num;
+	check_call(v->accept(id, &p), 0);
+	(void)await(asked, RDMA_CM_EVENT_ESTABLISHED);
+	(void)await(asks, RDMA_CM_EVENT_ESTABLISHED);
+}
+
 void pair(void)
 {
 	ends();
+	if (is_iwarp()) {
+		connect_by_cm();
+		return;
+	}
 	walk(end[0].qp, end[1].qp->qp_num);
 	if (!how.last_down)
 		walk(end[1].qp, end[0].qp->qp_num);

@@ -274,6 +274,8 @@ done
 
 for a in 127.0.0.1 ::1 localhost
 do
+	pair "rping-$a-iwarp" "env RDMAMSG_SOFT_LINK=iwarp rping -s -a $a -C 20" \
+	    "env RDMAMSG_SOFT_LINK=iwarp rping -c -a $a -C 20 -V"
 	pair "rping-$a" "rping -s -a $a -C 20 -v" "rping -c -a $a -C 20 -v -V" \
 	    "ping data: rdma-ping-9:"
 done

@@ -188,6 +188,9 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 		id->state = SOFT_CM_OVER;
 		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 		break;
+	case SOFT_CM_CONNECTED:
+		soft_cm_iwarp_end(id);
+		break;
 	case SOFT_CM_OVER:
 		soft_cm_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 		break;
@@ -408,6 +411,39 @@ static void init_apart(const struct soft_cm_id *id, struct ib_uverbs_qp_attr *a)
 	}
 }
 
+/*
+ * Linux: rdma_init_qp_attr() and iw_cm_init_qp_attr(). The connection manager
+ * brings the queue pair to RTS, so INIT and RTR have access flags only.
+ */
+static int init_iwarp(const struct soft_cm_id *id, struct ib_uverbs_qp_attr *a)
+{
+	bool begun = id->state >= SOFT_CM_LOOKUP && id->state < SOFT_CM_OVER;
+
+	if (!soft_cm_on_device(id))
+		return -EINVAL;
+	switch (a->qp_state) {
+	case IBV_QPS_INIT:
+	case IBV_QPS_RTR:
+		if (id->state == SOFT_CM_OVER)
+			return -EINVAL;
+		a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
+		if (begun)
+			a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+					     IBV_ACCESS_REMOTE_READ;
+		break;
+	case IBV_QPS_RTS:
+		if (!begun)
+			return -EINVAL;
+		a->qp_attr_mask = 0;
+		break;
+	default:
+		return -EINVAL;
+	}
+	a->port_num = 1;
+	a->qp_attr_mask |= IBV_QP_PORT;
+	return 0;
+}
+
 /* Linux: ib_cm_init_qp_attr(), drivers/infiniband/core/cm.c. */
 int soft_cm_init_qp_attr(struct soft_cm_file *file,
 			 const struct rdma_ucm_init_qp_attr *cmd,
@@ -421,6 +457,10 @@ int soft_cm_init_qp_attr(struct soft_cm_file *file,
 	a->qp_attr_mask = IBV_QP_STATE;
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
+	if (id && file->dev->iwarp) {
+		ret = init_iwarp(id, a);
+		goto out;
+	}
 	if (id && cmd->qp_state == IBV_QPS_INIT && is_apart(id)) {
 		init_apart(id, a);
 		goto out;

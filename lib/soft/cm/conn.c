@@ -27,6 +27,7 @@ static void msg_init(struct soft_cm_msg *m, const struct soft_cm_id *id,
 	m->hdr.to = id->peer;
 	m->hdr.from = id->handle;
 	m->ps = id->ps;
+	m->iwarp = id->file->dev->iwarp;
 }
 
 static int send_msg(struct soft_cm_id *id, const struct soft_cm_msg *m)
@@ -76,6 +77,8 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 
 	if (id->listener)
 		soft_cm_not_waiting(id);
+	if (id->file->dev->iwarp)
+		soft_cm_iwarp_flush(id);
 	id->state = SOFT_CM_OVER;
 	switch (state) {
 	case SOFT_CM_REQ_SENT:
@@ -119,7 +122,8 @@ void soft_cm_not_found(struct soft_cm_id *id, int status)
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE,
 			      SOFT_SIDR_UNSUPPORTED);
 	else if (status > 0)
-		soft_cm_raise(id, RDMA_CM_EVENT_REJECTED, status);
+		soft_cm_raise(id, RDMA_CM_EVENT_REJECTED,
+			      id->file->dev->iwarp ? -ECONNREFUSED : status);
 	else
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE, status);
 }
@@ -164,11 +168,16 @@ int soft_cm_connect(struct soft_cm_file *file,
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || id->state != SOFT_CM_ROUTE || !p->valid ||
-	    p->private_data_len > soft_cm_request_len(id->qp_type) ||
+	    p->private_data_len > soft_cm_request_len(id) ||
 	    p->responder_resources > SOFT_MAX_RD ||
 	    p->initiator_depth > SOFT_MAX_RD) {
 		ret = -EINVAL;
 		goto out;
+	}
+	if (file->dev->iwarp) {
+		ret = soft_cm_iwarp_check(id, p->qp_num);
+		if (ret)
+			goto out;
 	}
 	id->param = *p;
 	id->retry_count = p->retry_count & 7;
@@ -196,7 +205,8 @@ int soft_cm_establish(struct soft_cm_file *file, uint32_t handle)
 		id->state = SOFT_CM_CONNECTED;
 		(void)soft_cm_send(id, SOFT_MSG_RTU, 0);
 		ret = 0;
-	} else if (id && id->state >= SOFT_CM_CONNECTED) {
+	} else if (id && id->state >= SOFT_CM_CONNECTED &&
+		   !file->dev->iwarp) {
 		ret = -ECONNRESET;
 	}
 	soft_unlock(file->dev);
@@ -204,6 +214,26 @@ int soft_cm_establish(struct soft_cm_file *file, uint32_t handle)
 }
 
 /* ---- the passive side ------------------------------------------------- */
+
+/* The queue pair is up before the peer may send. */
+static int accept_iwarp(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	int ret;
+
+	id->param = m->param;
+	id->state = SOFT_CM_CONNECTED;
+	ret = soft_cm_iwarp_up(id, true);
+	if (ret) {
+		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
+		id->state = SOFT_CM_OVER;
+		return ret;
+	}
+	soft_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ret = send_msg(id, m);
+	if (ret)
+		soft_cm_iwarp_end(id);
+	return 0;
+}
 
 int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 {
@@ -216,8 +246,10 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || id->state != SOFT_CM_REQ_RCVD)
 		goto out;
-	if (p->private_data_len > (soft_cm_is_ud(id) ? SOFT_PRIVATE_SIDR_REP :
-				   SOFT_PRIVATE_REP) ||
+	if (p->private_data_len > soft_cm_private(id, soft_cm_is_ud(id) ?
+						  SOFT_PRIVATE_SIDR_REP :
+						  SOFT_PRIVATE_REP) ||
+	    (file->dev->iwarp && soft_cm_iwarp_check(id, p->qp_num)) ||
 	    p->responder_resources > SOFT_MAX_RD ||
 	    p->initiator_depth > SOFT_MAX_RD) {
 		/* the kernel rejects the peer when accept fails */
@@ -236,7 +268,7 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 	if (soft_cm_is_ud(id) && !p->qkey)
 		m.param.qkey = soft_cm_qkey(id);
 	m.psn = id->psn;
-	ret = send_msg(id, &m);
+	ret = file->dev->iwarp ? accept_iwarp(id, &m) : send_msg(id, &m);
 	if (ret == -ECONNRESET)
 		ret = -EINVAL;
 out:
@@ -253,8 +285,8 @@ int soft_cm_reject(struct soft_cm_file *file, const struct rdma_ucm_reject *cmd)
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || cmd->private_data_len >
-		   (soft_cm_is_ud(id) ? SOFT_PRIVATE_SIDR_REP :
-					SOFT_PRIVATE_REJ) ||
+		   soft_cm_private(id, soft_cm_is_ud(id) ?
+				   SOFT_PRIVATE_SIDR_REP : SOFT_PRIVATE_REJ) ||
 	    (id->state != SOFT_CM_REQ_RCVD && id->state != SOFT_CM_REP_RCVD))
 		goto out;
 	if (id->listener)
@@ -292,6 +324,14 @@ int soft_cm_disconnect(struct soft_cm_file *file,
 	switch (id->state) {
 	case SOFT_CM_CONNECTED:
 	case SOFT_CM_REP_SENT:
+		if (file->dev->iwarp) {
+			/* consume ACKs, so that their requests succeed */
+			if (id->wire && !id->wire->dead)
+				soft_wire_take_rest(file->dev, id->wire);
+			if (id->state == SOFT_CM_CONNECTED)
+				soft_cm_iwarp_end(id);
+			break;
+		}
 		id->state = SOFT_CM_DREQ_SENT;
 		soft_timer_set(file->dev, &id->timer, DREQ_NS);
 		(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);

@@ -5,6 +5,7 @@
  *   active:   IDLE -> BOUND -> ADDR -> ROUTE -> LOOKUP -> REQ_SENT -> REP_RCVD
  *   passive:  IDLE -> BOUND -> LISTEN;  REQ_RCVD -> REP_SENT
  *   both:     -> CONNECTED -> DREQ_SENT | DREQ_RCVD -> OVER
+ *   iWARP:    REQ_SENT -> CONNECTED;  REQ_RCVD -> CONNECTED;  -> OVER
  *   datagrams (SIDR): a REQ, then a REP or REJ, and no further message
  */
 #ifndef SOFT_CM_ID_H
@@ -24,6 +25,7 @@
 #include "soft/fabric/msg.h"
 #include "soft/fabric/thread.h"
 
+struct soft_qp;
 struct soft_wire;
 
 enum soft_cm_state {
@@ -87,7 +89,7 @@ struct soft_cm_msg {
 	struct soft_msg hdr;
 	uint16_t ps;
 	uint8_t reason;			/* REJ */
-	uint8_t pad;
+	uint8_t iwarp;			/* of the sender */
 	uint32_t psn;
 	struct sockaddr_in6 src, dst;	/* or sockaddr_in */
 	struct rdma_ucm_conn_param param;
@@ -102,7 +104,9 @@ enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
 /* Bytes of private data. The CMA header takes 36 bytes of a request. */
 enum { SOFT_PRIVATE_REQ = 92 - 36, SOFT_PRIVATE_REP = 196,
        SOFT_PRIVATE_REJ = 148, SOFT_PRIVATE_SIDR_REQ = 216 - 36,
-       SOFT_PRIVATE_SIDR_REP = 136 };
+       SOFT_PRIVATE_SIDR_REP = 136,
+       /* MPA has 512, rdma_ucm_conn_param.private_data_len is an uint8_t */
+       SOFT_PRIVATE_IWARP = 255 };
 
 /* ---- functions. All L -------------------------------------------------- */
 
@@ -138,10 +142,16 @@ void soft_cm_over(struct soft_cm_id *id);
 /* Takes a request out of the backlog of its listener. */
 void soft_cm_not_waiting(struct soft_cm_id *id);
 
-static inline size_t soft_cm_request_len(uint8_t qp_type)
+/* The largest private data of a message of the id; 'max': of IB or RoCE. */
+static inline size_t soft_cm_private(const struct soft_cm_id *id, size_t max)
 {
-	return qp_type == IBV_QPT_UD ? SOFT_PRIVATE_SIDR_REQ :
-				       SOFT_PRIVATE_REQ;
+	return id->file->dev->iwarp ? SOFT_PRIVATE_IWARP : max;
+}
+
+static inline size_t soft_cm_request_len(const struct soft_cm_id *id)
+{
+	return soft_cm_private(id, id->qp_type == IBV_QPT_UD ?
+			       SOFT_PRIVATE_SIDR_REQ : SOFT_PRIVATE_REQ);
 }
 
 /* Returns true if CM messages pass. They use port 1. */
@@ -149,6 +159,17 @@ static inline bool soft_cm_carried(const struct soft_dev *dev)
 {
 	return likely(!dev->faulty) || soft_port_carries(dev, 1);
 }
+
+/* iwarp.c */
+/* Returns 0, or -errno if the id cannot connect this queue pair. */
+int soft_cm_iwarp_check(const struct soft_cm_id *id, uint32_t qp_num);
+/* Brings the queue pair id->param.qp_num to RTS. Returns 0 or -errno. */
+int soft_cm_iwarp_up(struct soft_cm_id *id, bool passive);
+/* Flushes the queue pair of a connection. */
+void soft_cm_iwarp_flush(struct soft_cm_id *id);
+/* This side, or the peer, closes the connection. */
+void soft_cm_iwarp_end(struct soft_cm_id *id);
+void soft_cm_iwarp_ended(struct soft_cm_id *id);
 
 /* ud.c */
 bool soft_cm_is_ud(const struct soft_cm_id *id);
@@ -165,6 +186,8 @@ void soft_cm_leave_all(struct soft_cm_id *id);
 void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_msg *msg, size_t len);
 void soft_cm_wire_down(struct soft_dev *dev, struct soft_wire *w);
+/* iwarp.c: of struct soft_verbs_upward */
+void soft_cm_iwarp_qp_over(struct soft_dev *dev, struct soft_qp *qp);
 /* The device was removed: raises DEVICE_REMOVAL on every id that used it. */
 void soft_cm_removed(struct soft_dev *dev);
 

@@ -15,10 +15,14 @@
 #define PATH_RATE	IBV_RATE_100_GBPS
 #define PATH_LIFETIME	14		/* about 67 ms */
 
-/* SOFT_CM_LISTEN > SOFT_CM_ROUTE, but a listener has no path. */
+/*
+ * SOFT_CM_LISTEN > SOFT_CM_ROUTE, but a listener has no path. iWARP has none:
+ * Linux, cma_resolve_iw_route().
+ */
 static bool has_path(const struct soft_cm_id *id)
 {
-	return id->state >= SOFT_CM_ROUTE && id->state != SOFT_CM_LISTEN;
+	return id->state >= SOFT_CM_ROUTE && id->state != SOFT_CM_LISTEN &&
+	       !id->file->dev->iwarp;
 }
 
 static void to_ib(const struct soft_cm_id *id, bool peer,
@@ -144,7 +148,9 @@ int soft_cm_notify(struct soft_cm_file *file, const struct rdma_ucm_notify *cmd)
 		return -EINVAL;
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
-	if (id && id->state == SOFT_CM_REP_SENT) {
+	if (id && file->dev->iwarp) {
+		ret = 0;	/* Linux, rdma_notify() */
+	} else if (id && id->state == SOFT_CM_REP_SENT) {
 		id->state = SOFT_CM_CONNECTED;
 		soft_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	} else {

@@ -2,17 +2,28 @@
 /* Messages from the peer, and the end of its process. */
 #include "soft/cm/id.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "soft/fabric/limits.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/wire.h"
 
+/* MPA carries private data, its true length, and the depths. */
+static void only_mpa(struct rdma_ucm_conn_param *c, uint8_t private_len)
+{
+	c->private_data_len = private_len;
+	c->qp_num = c->qkey = 0;
+	c->srq = c->flow_control = c->retry_count = c->rnr_retry_count = 0;
+}
+
 static void fill_conn(struct soft_cm_event *ev, const struct soft_cm_msg *m,
 		      size_t private_len)
 {
 	struct rdma_ucm_conn_param *c = &ev->resp.param.conn;
 
+	if (m->iwarp)
+		private_len = SOFT_PRIVATE_IWARP;
 	*c = m->param;
 	/*
 	 * pad the data; swap the depths, because the receiver's view is
@@ -25,6 +36,8 @@ static void fill_conn(struct soft_cm_event *ev, const struct soft_cm_msg *m,
 	c->responder_resources = m->param.initiator_depth;
 	c->initiator_depth = m->param.responder_resources;
 	c->valid = 1;
+	if (m->iwarp)
+		only_mpa(c, m->param.private_data_len);
 }
 
 /* ---- requests --------------------------------------------------------- */
@@ -43,6 +56,7 @@ static void answer(struct soft_dev *dev, struct soft_wire *w,
 	m.hdr.type = (uint16_t)type;
 	m.hdr.node = dev->node;
 	m.hdr.to = to->hdr.from;
+	m.iwarp = dev->iwarp;
 	m.reason = reason;
 	(void)soft_wire_send(dev, w, &m.hdr, sizeof(m));
 }
@@ -59,7 +73,8 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 		return;
 	}
 	if (!l || l->state != SOFT_CM_LISTEN || l->ps != m->ps || dev->absent ||
-	    m->param.private_data_len > soft_cm_request_len(l->qp_type) ||
+	    m->iwarp != dev->iwarp ||
+	    m->param.private_data_len > soft_cm_request_len(l) ||
 	    (m->src.sin6_family != AF_INET && m->src.sin6_family != AF_INET6)) {
 		answer(dev, w, m, SOFT_MSG_REJ, SOFT_REJ_INVALID_SERVICE);
 		return;
@@ -103,6 +118,24 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 
 /* ---- replies ---------------------------------------------------------- */
 
+static void on_mpa_reply(struct soft_cm_id *id, const struct soft_cm_msg *m)
+{
+	struct soft_cm_event *ev;
+	int err = soft_cm_iwarp_up(id, false);
+
+	id->state = err ? SOFT_CM_OVER : SOFT_CM_CONNECTED;
+	if (err) {
+		(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
+		soft_cm_raise(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
+		return;
+	}
+	ev = soft_cm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (!ev)
+		return;
+	fill_conn(ev, m, SOFT_PRIVATE_REP);
+	soft_cm_event_post(id, ev);
+}
+
 static void on_rep(struct soft_cm_id *id, const struct soft_cm_msg *m)
 {
 	struct soft_cm_event *ev;
@@ -125,6 +158,10 @@ static void on_rep(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	id->responder_resources = min(m->param.initiator_depth, SOFT_MAX_RD);
 	id->initiator_depth = min(m->param.responder_resources, SOFT_MAX_RD);
 	id->rnr_retry_count = m->param.rnr_retry_count & 7;
+	if (m->iwarp) {
+		on_mpa_reply(id, m);
+		return;
+	}
 	id->state = SOFT_CM_REP_RCVD;
 	ev = soft_cm_event_new(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	if (!ev)
@@ -142,7 +179,13 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	if (id->state < SOFT_CM_LOOKUP || id->state >= SOFT_CM_DREQ_SENT ||
 	    (ud && id->state == SOFT_CM_CONNECTED))
 		return;
-	if (ud)
+	if (id->file->dev->iwarp && id->state == SOFT_CM_CONNECTED) {
+		soft_cm_iwarp_ended(id);
+		return;
+	}
+	if (id->file->dev->iwarp)
+		status = -ECONNREFUSED;
+	else if (ud)
 		status = status == SOFT_REJ_INVALID_SERVICE ?
 			 SOFT_SIDR_UNSUPPORTED : SOFT_SIDR_REJECT;
 	/* the program still has to accept or reject a withdrawn request */
@@ -164,6 +207,10 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 
 static void on_dreq(struct soft_cm_id *id)
 {
+	if (id->file->dev->iwarp) {
+		soft_cm_iwarp_ended(id);
+		return;
+	}
 	switch (id->state) {
 	case SOFT_CM_CONNECTED:
 	case SOFT_CM_REP_SENT:

@@ -8,7 +8,12 @@ static void end_id(struct soft_dev *dev, struct soft_cm_id *id)
 	soft_cm_unlisten(id);
 	soft_timer_stop(&id->timer);
 	soft_cm_end_lookup(id);
-	/* a removed device sends no message to the peer */
+	/*
+	 * A removed device sends no message to the peer, except that TCP closes
+	 * the connections of iWARP.
+	 */
+	if (dev->iwarp && id->state == SOFT_CM_CONNECTED)
+		(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
 	soft_wire_put(dev, id->wire);
 	id->wire = NULL;
 	id->state = SOFT_CM_OVER;

@@ -233,6 +233,10 @@ static int join(struct soft_cm_file *file, uint32_t handle, uint64_t uid,
 	list_init(&mc->node);
 	soft_lock(dev);
 	id = soft_cm_id_of(file, handle);
+	if (id && dev->iwarp) {
+		ret = -ENOSYS;	/* Linux, rdma_join_multicast() */
+		goto out;
+	}
 	if (!id || !soft_cm_is_ud(id) || !soft_cm_on_device(id) ||
 	    (id->state != SOFT_CM_BOUND && id->state != SOFT_CM_ADDR))
 		goto out;

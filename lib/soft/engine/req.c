@@ -299,6 +299,12 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 
 		if (wqe->status)
 			break;
+		if (unlikely(qp->mute) && !is_local(wqe)) {
+			/* RFC 5044, 7.1.2: the MPA initiator sends first */
+			soft_req_fail(dev, qp, qp->sq_next,
+				      IBV_WC_LOC_QP_OP_ERR);
+			return;
+		}
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;
 		if (!qp->unreliable &&

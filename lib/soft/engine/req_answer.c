@@ -66,8 +66,11 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 		soft_req_push(dev, qp);
 		return;
 	}
-	/* with timeout 0 the retries never end */
-	if (qp->lost && qp->attr.timeout && !qp->retries--)
+	/*
+	 * With timeout 0 the retries never end. Neither do those of TCP in
+	 * iWARP, because they take a quarter of an hour.
+	 */
+	if (qp->lost && qp->attr.timeout && !dev->iwarp && !qp->retries--)
 		over = true;
 	if (over && qp->sq_head != qp->sq_tail && !soft_apm_retry(dev, qp))
 		soft_req_fail(dev, qp, qp->sq_head, IBV_WC_RETRY_EXC_ERR);
@@ -236,6 +239,19 @@ static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
+ * On iWARP the answer to a read is a write by the peer into the memory of the
+ * read, so that memory must permit remote writes: RFC 5040, 5.2 and 7.2.
+ */
+static bool sink_permits(struct soft_dev *dev, const struct soft_qp *qp,
+			 const struct soft_swqe *wqe, uint32_t bytes)
+{
+	return !bytes || soft_mr_at(dev, &qp->pd->ibv, wqe->sge[0].lkey,
+				    wqe->sge[0].addr + wqe->sent, bytes,
+				    IBV_ACCESS_LOCAL_WRITE |
+				    IBV_ACCESS_REMOTE_WRITE);
+}
+
+/*
  * Writes the payload of an answer. On failure, fails or repeats the request and
  * returns false.
  */
@@ -245,6 +261,11 @@ static bool land(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 	struct soft_swqe *wqe = wqe_at(qp, i);
 	int err;
 
+	if (unlikely(dev->iwarp) && !sink_permits(dev, qp, wqe, rec->bytes)) {
+		/* Linux, c4iw_poll_cq_one(): T4_ERR_ACCESS, T4_ERR_STAG */
+		soft_req_fail(dev, qp, i, IBV_WC_LOC_ACCESS_ERR);
+		return false;
+	}
 	if (likely(rec->code != SOFT_SHOWN))
 		err = soft_scatter(qp, wqe->sge, wqe->num_sge, wqe->sent,
 				   payload, rec->bytes);

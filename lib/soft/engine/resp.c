@@ -110,6 +110,11 @@ static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
 {
 	const struct soft_rwqe *wqe = soft_receive(qp);
 
+	if (!wqe && unlikely(dev->iwarp)) {
+		/* iWARP has no RNR: RFC 5041, 7.1, the stream ends */
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return false;
+	}
 	if (!wqe) {
 		nak(dev, qp, SOFT_NAK_RNR);
 		return false;
@@ -446,7 +451,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 			soft_wire_lost(qp->wire, rec);
 		return;
 	}
-	qp->dropping = false;
+	qp->dropping = qp->mute = false;
 	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {

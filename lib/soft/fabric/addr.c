@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Addresses of ports. On InfiniBand every process is a node of the subnet, with
- * its own LIDs and port GUIDs. On Ethernet all processes share the addresses of
- * the host, and the queue pair number names the process.
+ * its own LIDs and port GUIDs. On Ethernet, with RoCE and with iWARP, all
+ * processes share the addresses of the host, and the queue pair number names
+ * the process.
  */
 #include "soft/fabric/gid.h"
 
@@ -18,6 +19,13 @@
 #define SUBNET_PREFIX	0xfe80000000000000ull	/* the default prefix */
 #define LID_FIRST	1
 
+bool soft_asks_iwarp(void)
+{
+	const char *link = getenv("RDMAMSG_SOFT_LINK");
+
+	return link && !strcmp(link, "iwarp");
+}
+
 int soft_addr_options(struct soft_dev *dev)
 {
 	const char *ports = getenv("RDMAMSG_SOFT_PORTS");
@@ -31,9 +39,10 @@ int soft_addr_options(struct soft_dev *dev)
 			return -EINVAL;
 		dev->ports = ports[0] - '0';
 	}
+	dev->iwarp = soft_asks_iwarp();
 	if (link && !strcmp(link, "ib"))
 		dev->link_layer = IBV_LINK_LAYER_INFINIBAND;
-	else if (link && *link && strcmp(link, "ethernet"))
+	else if (!dev->iwarp && link && *link && strcmp(link, "ethernet"))
 		return -EINVAL;
 	return 0;
 }
@@ -87,6 +96,21 @@ bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
 bool soft_is_ib(const struct soft_dev *dev)
 {
 	return dev->link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool soft_is_roce(const struct soft_dev *dev)
+{
+	return dev->link_layer == IBV_LINK_LAYER_ETHERNET && !dev->iwarp;
+}
+
+/* The MAC address is a locally administered one. */
+void soft_iwarp_gid(const struct soft_dev *dev, int port, uint8_t gid[16])
+{
+	uint64_t tail = htobe64(dev->device_guid + (uint64_t)port);
+
+	memset(gid, 0, 16);
+	gid[0] = 2;
+	memcpy(gid + 1, (uint8_t *)&tail + 3, 5);
 }
 
 bool soft_gid_v4(const uint8_t gid[16])

@@ -86,7 +86,8 @@ struct soft_dev {
 	/* options */
 	int ports;
 	uint8_t link_layer;
-	struct soft_gid gids[SOFT_GIDS]; /* Ethernet: one table for all ports */
+	bool iwarp;			/* else InfiniBand or RoCE */
+	struct soft_gid gids[SOFT_GIDS]; /* RoCE: one table for all ports */
 	bool no_vm;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * GID tables. On InfiniBand a port has one GID. On Ethernet all ports have the
- * addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then the addresses of
+ * GID tables. On InfiniBand a port has one GID, and so it has with iWARP. With
+ * RoCE all ports have the addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then the addresses of
  * other interfaces until the table is full. An address keeps its index as long
  * as the host has it. After that its entry is empty.
  */
@@ -22,7 +22,7 @@ static const uint8_t first[][16] = {
 
 int soft_gids(const struct soft_dev *dev)
 {
-	return soft_is_ib(dev) ? 1 : SOFT_GIDS;
+	return soft_is_roce(dev) ? SOFT_GIDS : 1;
 }
 
 static bool is_empty(const struct soft_gid *g)
@@ -72,7 +72,7 @@ void soft_gids_read(struct soft_dev *dev)
 	struct ifaddrs *all, *a;
 	union ibv_gid gid;
 
-	if (soft_is_ib(dev))
+	if (!soft_is_roce(dev))
 		return;
 	for (int i = 0; i < FIRST; i++) {
 		memcpy(&dev->gids[i].gid, first[i], 16);
@@ -106,6 +106,8 @@ int soft_port_gid(const struct soft_dev *dev, uint32_t port, uint32_t index,
 		return EINVAL;
 	if (soft_is_ib(dev))
 		soft_ib_gid(dev, dev->node, (int)port, ret->gid.raw);
+	else if (dev->iwarp)
+		soft_iwarp_gid(dev, (int)port, ret->gid.raw);
 	else
 		*ret = dev->gids[index];
 	return is_empty(ret) ? ENODATA : 0;

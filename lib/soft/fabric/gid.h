@@ -18,6 +18,11 @@ struct soft_gid {
 /* addr.c. Reads RDMAMSG_SOFT_PORTS and RDMAMSG_SOFT_LINK; 0 or -EINVAL. */
 int soft_addr_options(struct soft_dev *dev);
 bool soft_is_ib(const struct soft_dev *dev);
+bool soft_is_roce(const struct soft_dev *dev);
+/* Returns true if RDMAMSG_SOFT_LINK asks for iWARP; before the device is open. */
+bool soft_asks_iwarp(void);
+/* An iWARP GID is the port's MAC address, then zeros: Linux siw_query_gid(). */
+void soft_iwarp_gid(const struct soft_dev *dev, int port, uint8_t gid[16]);
 uint16_t soft_lid(uint32_t node, int port);
 bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port);
 void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,

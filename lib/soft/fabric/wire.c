@@ -353,8 +353,7 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 	return 0;
 }
 
-/* Takes the records that a dead peer pushed before this call. */
-static void take_rest(struct soft_dev *dev, struct soft_wire *w)
+void soft_wire_take_rest(struct soft_dev *dev, struct soft_wire *w)
 {
 	uint64_t end = atomic_load_explicit(&w->rx.shm->tail,
 					    memory_order_acquire);
@@ -420,7 +419,7 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 		if (got <= 0 || on_message(dev, w, (struct soft_msg *)buf,
 					   (size_t)got, fds)) {
 			if (w->known && got <= 0)
-				take_rest(dev, w);
+				soft_wire_take_rest(dev, w);
 			soft_wire_down(dev, w);
 		}
 		for (int j = 0; j < 2; j++)

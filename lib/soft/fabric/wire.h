@@ -56,6 +56,8 @@ int soft_wire_get(struct soft_dev *dev, uint32_t node, struct soft_wire **ret);
 void soft_wire_hold(struct soft_wire *w);
 void soft_wire_put(struct soft_dev *dev, struct soft_wire *w);
 void soft_wire_down(struct soft_dev *dev, struct soft_wire *w);	/* L */
+/* Consumes the records that the peer pushed before this call. L */
+void soft_wire_take_rest(struct soft_dev *dev, struct soft_wire *w);
 int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 		   const struct soft_msg *msg, size_t len);
 /* Sends SOFT_NAK_LOST for the request when the ring has room. L */

@@ -25,7 +25,6 @@ static const struct {
 	{ "board_id", "soft HCA" },
 	{ "fw_ver", "1.0" },
 	{ "hca_type", "soft" },
-	{ "node_type", "1: CA" },
 };
 
 static int gid_text(const struct soft_gid *g, char *buf, size_t size)
@@ -47,7 +46,7 @@ static int gid_file(const char *path, char *buf, size_t size)
 	struct soft_dev *dev;
 	struct soft_gid g;
 	int end = 0, err;
-	bool ib;
+	bool roce;
 
 	if ((sscanf(path, "ports/%u/gid_attrs/%15[a-z]/%u%n", &port, kind,
 		    &index, &end) != 3 &&
@@ -56,7 +55,7 @@ static int gid_file(const char *path, char *buf, size_t size)
 		return -1;
 	soft_lock(dev);
 	err = soft_port_gid(dev, port, index, &g);
-	ib = soft_is_ib(dev);
+	roce = soft_is_roce(dev);
 	soft_unlock(dev);
 	soft_dev_put(dev);
 	if (!strcmp(kind, "gids") && err != EINVAL)
@@ -64,7 +63,8 @@ static int gid_file(const char *path, char *buf, size_t size)
 	if (err)
 		return -1;
 	if (!strcmp(kind, "types"))
-		return snprintf(buf, size, "%s", ib ? "IB/RoCE v1" : "RoCE v2");
+		return snprintf(buf, size, "%s", roce ? "RoCE v2" :
+				"IB/RoCE v1");
 	if (!strcmp(kind, "ndevs") && if_indextoname(g.ifindex, name))
 		return snprintf(buf, size, "%s", name);
 	return -1;
@@ -80,6 +80,9 @@ int preload_sysfs(const char *path, char *buf, size_t size)
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (!strcmp(path, own[i].file))
 			return snprintf(buf, size, "%s", own[i].text);
+	if (!strcmp(path, "node_type"))
+		return snprintf(buf, size, "%s",
+				soft_asks_iwarp() ? "4: RNIC" : "1: CA");
 	return gid_file(path, buf, size);
 }
 

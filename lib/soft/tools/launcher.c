@@ -30,7 +30,8 @@ static const char usage[] =
 "namespace of this host reach each other.\n"
 "\n"
 "  -f, --fabric=NAME   join the fabric NAME instead of the common one\n"
-"  -l, --link=LAYER    ethernet (RoCE v2) or ib (InfiniBand); default: ethernet\n"
+"  -l, --link=LAYER    ethernet (RoCE v2), ib (InfiniBand) or iwarp; default:\n"
+"                      ethernet\n"
 "  -p, --ports=COUNT   ports of the device, 1 to 8; default: 2\n"
 "  -h, --help          print this and exit\n"
 "  -V, --version       print the version and exit\n"
@@ -167,8 +168,9 @@ static int option(int c)
 				     "characters and no slash");
 		return set("RDMAMSG_SOFT_FABRIC", optarg);
 	case 'l':
-		if (strcmp(optarg, "ib") && strcmp(optarg, "ethernet"))
-			return wrong("--link", optarg, "ethernet or ib");
+		if (strcmp(optarg, "ib") && strcmp(optarg, "ethernet") &&
+		    strcmp(optarg, "iwarp"))
+			return wrong("--link", optarg, "ethernet, ib or iwarp");
 		return set("RDMAMSG_SOFT_LINK", optarg);
 	case 'p':
 		if (*optarg < '1' || *optarg > '8' || optarg[1])

@@ -161,7 +161,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct soft_dev *dev = soft_dev_of(pd->context);
 	struct soft_gid sgid;
 	struct soft_ah *ah;
-	int err = take_sgid(dev, attr, &sgid);
+	int err = dev->iwarp ? EOPNOTSUPP : take_sgid(dev, attr, &sgid);
 
 	if (!err)
 		err = soft_may_create(pd->context, SOFT_OBJ_AH);

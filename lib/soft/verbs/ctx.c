@@ -33,6 +33,16 @@ static struct {
 	},
 };
 
+/* Programs read the transport before they open the device. */
+static void set_transport(void)
+{
+	struct ibv_device *d = &the_ibv_device.ibv;
+	bool iwarp = soft_asks_iwarp();
+
+	d->node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
+	d->transport_type = iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+}
+
 struct ibv_device **soft_get_device_list(int *num)
 {
 	struct ibv_device **list = calloc(2, sizeof(*list));
@@ -40,6 +50,7 @@ struct ibv_device **soft_get_device_list(int *num)
 
 	if (!list)
 		return NULL;
+	set_transport();
 	if (!soft_dev_absent())
 		list[n++] = &the_ibv_device.ibv;
 	if (num)
@@ -198,6 +209,19 @@ int soft_may_create(struct ibv_context *verbs, enum soft_object what)
 
 /* ---- attributes ------------------------------------------------------- */
 
+/* What iWARP lacks: Linux, siw_query_device() and c4iw_query_device(). */
+static void take_from_iwarp(struct ibv_device_attr *attr)
+{
+	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN |
+				    IBV_DEVICE_AUTO_PATH_MIG |
+				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC);
+	attr->max_sge_rd = 1;
+	attr->atomic_cap = IBV_ATOMIC_NONE;
+	attr->max_ah = 0;
+	attr->max_mcast_grp = attr->max_mcast_qp_attach = 0;
+	attr->max_total_mcast_qp_attach = 0;
+}
+
 int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 {
 	const struct soft_dev *dev = soft_dev_of(verbs);
@@ -239,6 +263,8 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_mcast_qp_attach = SOFT_QPS;
 	attr->max_total_mcast_qp_attach = SOFT_GROUPS * SOFT_QPS;
 	attr->phys_port_cnt = (uint8_t)dev->ports;
+	if (dev->iwarp)
+		take_from_iwarp(attr);
 	return 0;
 }
 
@@ -296,7 +322,7 @@ int soft_query_port(struct ibv_context *verbs, uint8_t port,
 	if (soft_is_ib(dev)) {
 		attr->lid = soft_lid(dev->node, port);
 		attr->sm_lid = 1;
-	} else {
+	} else if (soft_is_roce(dev)) {
 		attr->flags = IBV_QPF_GRH_REQUIRED;
 	}
 	return 0;

@@ -119,6 +119,8 @@ int soft_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid,
 	struct soft_group *g;
 	int ret = 0;
 
+	if (dev->iwarp)
+		return EOPNOTSUPP;
 	if (!can_attach(dev, ibv, gid, lid))
 		return EINVAL;
 	m = calloc(1, sizeof(*m));

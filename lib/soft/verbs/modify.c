@@ -149,6 +149,90 @@ static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
 	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM ? -ret : 0;
 }
 
+/* ---- iWARP ------------------------------------------------------------ */
+
+#define IWARP_ACK_TIMEOUT 16	/* 268 ms, TCP's shortest retransmission */
+#define IWARP_RETRIES	7
+
+int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
+		     uint32_t cm_id, uint8_t ird, uint8_t ord, bool mute)
+{
+	int ret;
+
+	if (qp->cm_id || (qp->state != IBV_QPS_RESET &&
+			  qp->state != IBV_QPS_INIT))
+		return -EINVAL;
+	ret = soft_wire_get(dev, peer >> SOFT_QPN_BITS, &qp->wire);
+	if (ret)
+		return ret;
+	qp->attr.dest_qp_num = peer;
+	qp->attr.port_num = 1;
+	qp->attr.path_mtu = IBV_MTU_4096;
+	/*
+	 * Needed because librdmacm sets INIT without access before it connects:
+	 * Linux, c4iw rdma_init() enables reads and writes always.
+	 */
+	qp->attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
+				   IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ;
+	qp->attr.timeout = IWARP_ACK_TIMEOUT;
+	qp->attr.retry_cnt = qp->retries = IWARP_RETRIES;
+	qp->attr.max_rd_atomic = ord;
+	qp->attr.max_dest_rd_atomic = ird;
+	qp->epsn = qp->psn_next = qp->una = 0;
+	qp->cm_id = cm_id;
+	qp->mute = mute;
+	enter(dev, qp, IBV_QPS_RTS);
+	return 0;
+}
+
+/*
+ * Only the connection manager brings a queue pair to RTS. INIT and RTR of an
+ * unconnected queue pair are one state, and SQD ends the connection: Linux,
+ * siw_verbs_modify_qp() and siw_qp_modify(), c4iw_ib_modify_qp().
+ */
+static int modify_iwarp(struct soft_dev *dev, struct soft_qp *qp,
+			const struct ibv_qp_attr *attr, int mask)
+{
+	bool connected = qp->state == IBV_QPS_RTS;
+	bool ended = qp->state == IBV_QPS_ERR;
+
+	if (mask & IBV_QP_PORT && (!attr->port_num ||
+				   attr->port_num > dev->ports))
+		return EINVAL;
+	if (mask & IBV_QP_STATE) {
+		switch (attr->qp_state) {
+		case IBV_QPS_RESET:
+			if (connected)
+				return EINVAL;
+			enter(dev, qp, IBV_QPS_RESET);
+			break;
+		case IBV_QPS_INIT:
+		case IBV_QPS_RTR:
+			if (connected || ended)
+				return EINVAL;
+			qp->state = IBV_QPS_INIT;
+			break;
+		case IBV_QPS_RTS:
+			if (!connected)
+				return EINVAL;
+			break;
+		case IBV_QPS_ERR:
+		case IBV_QPS_SQD:
+			if (!connected && attr->qp_state == IBV_QPS_SQD)
+				return EINVAL;
+			enter(dev, qp, IBV_QPS_ERR);
+			break;
+		default:
+			return EINVAL;
+		}
+	}
+	take_values(qp, attr, mask & IBV_QP_ACCESS_FLAGS);
+	return 0;
+}
+
+/* ---- the call --------------------------------------------------------- */
+
 int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
 	struct soft_dev *dev = soft_dev_of(ibv->context);
@@ -169,6 +253,12 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
 	if (to < IBV_QPS_RESET || to > IBV_QPS_ERR)
 		goto out;
+	if (dev->iwarp) {
+		ret = modify_iwarp(dev, qp, attr, mask);
+		if (!ret && mask & IBV_QP_STATE)
+			ibv->state = to;
+		goto out;
+	}
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		goto out;
 	if (!soft_step_ok(ibv->qp_type, qp->state, to, mask))

@@ -50,8 +50,8 @@ int soft_query_gid_type(struct ibv_context *verbs, uint8_t port,
 		errno = err;
 		return -1;
 	}
-	/* 0: IB or RoCE v1; 1: RoCE v2 */
-	*type = !soft_is_ib(soft_dev_of(verbs));
+	/* 0: InfiniBand, RoCE v1 or iWARP; 1: RoCE v2 */
+	*type = soft_is_roce(soft_dev_of(verbs));
 	return 0;
 }
 
@@ -63,8 +63,8 @@ static void fill_entry(const struct soft_dev *dev, uint32_t port,
 	entry->gid = g->gid;
 	entry->gid_index = index;
 	entry->port_num = port;
-	entry->gid_type = soft_is_ib(dev) ? IBV_GID_TYPE_IB :
-			  IBV_GID_TYPE_ROCE_V2;
+	entry->gid_type = soft_is_roce(dev) ? IBV_GID_TYPE_ROCE_V2 :
+			  IBV_GID_TYPE_IB;
 	entry->ndev_ifindex = g->ifindex;
 }
 

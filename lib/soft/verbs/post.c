@@ -88,6 +88,25 @@ static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 	}
 }
 
+/*
+ * iWARP has neither immediate data nor atomics, and a read goes to one place:
+ * Linux, siw_post_send().
+ */
+static bool iwarp_ok(const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return false;
+	case IBV_WR_RDMA_READ:
+		return wr->num_sge <= 1;
+	default:
+		return true;
+	}
+}
+
 static int copy_data(struct soft_qp *qp, struct soft_swqe *wqe,
 		     const struct ibv_send_wr *wr)
 {
@@ -145,6 +164,8 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 
 	if (unlikely(qp->sq_tail - qp->sq_head >= qp->cap.max_send_wr))
 		return ENOMEM;
+	if (unlikely(soft_dev_of(qp->ibv.context)->iwarp && !iwarp_ok(wr)))
+		return EINVAL;
 	if (unlikely(!op_ok(qp, wr->opcode) || wr->num_sge < 0 ||
 		     (uint32_t)wr->num_sge > qp->cap.max_send_sge))
 		return EINVAL;

@@ -13,10 +13,13 @@
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/upward.h"
 
-static int check_objects(struct ibv_qp_init_attr_ex *a)
+static int check_objects(const struct soft_dev *dev,
+			 struct ibv_qp_init_attr_ex *a)
 {
 	bool pd = a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd;
 
+	if (dev->iwarp && a->qp_type != IBV_QPT_RC)
+		return EOPNOTSUPP;
 	switch (a->qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
@@ -49,7 +52,8 @@ static int check_objects(struct ibv_qp_init_attr_ex *a)
 	return a->srq && ((struct soft_srq *)a->srq)->xrcd ? EINVAL : 0;
 }
 
-static int check_init(struct ibv_qp_init_attr_ex *a)
+static int check_init(const struct soft_dev *dev,
+		      struct ibv_qp_init_attr_ex *a)
 {
 	const uint32_t taken = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -75,11 +79,11 @@ static int check_init(struct ibv_qp_init_attr_ex *a)
 	if (a->create_flags & ~(a->qp_type != IBV_QPT_UD ? 0 :
 				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB))
 		return EOPNOTSUPP;
-	err = check_objects(a);
+	err = check_objects(dev, a);
 	if (err)
 		return err;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		err = soft_qp_ex_check(a->qp_type, a->send_ops_flags);
+		err = soft_qp_ex_check(dev, a->qp_type, a->send_ops_flags);
 	if (err)
 		return err;
 	if (a->cap.max_send_wr > SOFT_MAX_WR ||
@@ -184,7 +188,7 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 	struct soft_dev *dev = soft_dev_of(verbs);
 	struct ibv_qp_init_attr_ex a = *attr;
 	struct soft_qp *qp;
-	int err = check_init(&a);
+	int err = check_init(dev, &a);
 
 	if (!err)
 		err = soft_may_create(verbs, SOFT_OBJ_QP);

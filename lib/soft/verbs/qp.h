@@ -133,6 +133,10 @@ struct soft_qp {
 	struct list opened;		/* handles of ibv_open_qp(), or node */
 	bool gone;			/* the first handle is destroyed */
 	bool last_wqe_told;
+
+	/* iWARP: modify.c */
+	uint32_t cm_id;			/* handle of its connection, or 0 */
+	bool mute;			/* the peer has to send first */
 };
 
 static inline struct soft_qp *soft_qp(struct ibv_qp *qp)
@@ -194,6 +198,15 @@ void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe);
 /* Pushes committed entries, or flushes them in an error state. L */
 void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp);
 
+/* ---- modify.c --------------------------------------------------------- */
+
+/*
+ * iWARP: the connection manager has connected the queue pair. Returns 0, or
+ * -EINVAL if it is no unconnected queue pair.
+ */
+int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
+		     uint32_t cm_id, uint8_t ird, uint8_t ord, bool mute);
+
 /* ---- steps.c, qp_ex.c -------------------------------------------------- */
 
 /*
@@ -201,7 +214,8 @@ void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp);
  */
 bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 		  enum ibv_qp_state to, int mask);
-int soft_qp_ex_check(enum ibv_qp_type type, uint64_t ops);
+int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
+		     uint64_t ops);
 void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
 
 #endif

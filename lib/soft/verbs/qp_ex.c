@@ -243,7 +243,9 @@ static void set_sge_list(struct ibv_qp_ex *ex, size_t n,
 	struct soft_swqe *wqe = qp->ex_wqe;
 	uint64_t length = 0;
 
-	if (unlikely(!wqe || n > qp->cap.max_send_sge)) {
+	if (unlikely(!wqe || n > qp->cap.max_send_sge ||
+		     (n > 1 && wqe->op == IBV_WR_RDMA_READ &&
+		      soft_dev_of(qp->ibv.context)->iwarp))) {
 		fail(qp, EINVAL);
 		return;
 	}
@@ -333,12 +335,20 @@ static void abandon(struct ibv_qp_ex *ex)
 #define ALL_OPS		(RC_OPS | IBV_QP_EX_WITH_TSO | \
 			 IBV_QP_EX_WITH_ATOMIC_WRITE)
 
-int soft_qp_ex_check(enum ibv_qp_type type, uint64_t ops)
+#define NOT_IWARP_OPS	(IBV_QP_EX_WITH_SEND_WITH_IMM | \
+			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
+			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
+		     uint64_t ops)
 {
 	uint64_t can = type == IBV_QPT_UD ? DATAGRAM_OPS :
 		       type == IBV_QPT_UC ? UC_OPS :
 		       type == IBV_QPT_XRC_RECV ? 0 : RC_OPS;
 
+	if (dev->iwarp)
+		can &= ~(uint64_t)NOT_IWARP_OPS;
 	if (ops & ~(uint64_t)ALL_OPS)
 		return EINVAL;
 	return ops & ~can ? EOPNOTSUPP : 0;

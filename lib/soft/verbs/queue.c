@@ -12,6 +12,7 @@
 #include "soft/verbs/ah.h"
 #include "soft/verbs/cq.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/upward.h"
 
 static uint32_t pow2(uint32_t n)
 {
@@ -164,11 +165,16 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 
 		soft_rq_complete(dev, qp, &wc, true);
 	}
-	/* no further receive of the shared queue completes here */
-	if (qp->ibv.srq && !qp->last_wqe_told) {
+	/*
+	 * No further receive of the shared queue completes here. On iWARP no
+	 * event tells so.
+	 */
+	if (qp->ibv.srq && !qp->last_wqe_told && !dev->iwarp) {
 		qp->last_wqe_told = true;
 		soft_async_qp(dev, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
+	if (unlikely(qp->cm_id))
+		soft_verbs_up->hang_up(dev, qp);
 }
 
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
@@ -197,6 +203,9 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->decided = qp->reorder = false;
 	qp->path = 0;
 	qp->path_due = qp->path_failed = false;
+	qp->mute = false;
+	if (unlikely(qp->cm_id))
+		soft_verbs_up->hang_up(dev, qp);
 	memset(qp->rd, 0, sizeof(qp->rd));
 	qp->ack_due = qp->ack_asked = false;
 	qp->nak_due = 0;

@@ -179,6 +179,9 @@ int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 	struct soft_rq rq = { .wqe = NULL };
 	int ret = 0;
 
+	/* Linux, siw_modify_srq() */
+	if (resize && dev->iwarp)
+		return EOPNOTSUPP;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) ||
 	    (resize && (!attr->max_wr || attr->max_wr > SOFT_MAX_WR)))
 		return EINVAL;

@@ -29,6 +29,8 @@ struct soft_verbs_upward {
 	/* ibv_modify_qp() sets the migration state. */
 	void (*migrate)(struct soft_dev *dev, struct soft_qp *qp,
 			enum ibv_mig_state state);
+	/* iWARP: a connected queue pair has ended, so its connection ends. */
+	void (*hang_up)(struct soft_dev *dev, struct soft_qp *qp);
 };
 
 extern const struct soft_verbs_upward *soft_verbs_up;	/* ctx.c */

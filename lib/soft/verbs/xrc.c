@@ -91,7 +91,9 @@ struct ibv_xrcd *soft_open_xrcd(struct ibv_context *verbs,
 	struct stat st;
 	int err = 0;
 
-	if (attr->comp_mask != need || attr->oflags & ~(O_CREAT | O_EXCL))
+	if (dev->iwarp)
+		err = EOPNOTSUPP;
+	else if (attr->comp_mask != need || attr->oflags & ~(O_CREAT | O_EXCL))
 		err = EINVAL;
 	else if (attr->fd != -1 && fstat(attr->fd, &st))
 		err = errno;
