@@ -134,7 +134,7 @@ static int listener_options(struct rdmamsg_listener *l,
 		 * with an unusable device the listener would reject every peer
 		 */
 		ret = rdmamsg__device_check(rdmamsg__choose_table(device),
-					    device);
+					    device, !l->by->without_cm);
 		if (ret)
 			return ret;
 	}

@@ -66,6 +66,7 @@ static const char *over(const struct rdmamsg_listener *l)
 const struct connector rdmamsg__by_record = {
 	.waits = "connecting over TCP",
 	.knows_session = true,
+	.without_cm = true,
 	.ends_unseen = true,
 	.init = rdmamsg__oob_init,
 	.dial = rdmamsg__oob_dial,

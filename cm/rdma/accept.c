@@ -123,9 +123,7 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 		drop(ev, PROTO_REJECT_APP, PROTO_LIMIT_NONE);
 		return;
 	}
-	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
-	if (!ret)
-		ret = rdmamsg__try(request_of(l, ev, &h, &req));
+	ret = rdmamsg__try(request_of(l, ev, &h, &req));
 	if (ret > 0) {
 		drop(ev, PROTO_REJECT_LIMIT, (uint32_t)ret);
 		return;

@@ -2,9 +2,11 @@
 /* CM events of an endpoint. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/util.h"
 #include "device/choose.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "cm/connect.h"
 #include "session/ep.h"
@@ -50,14 +52,6 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__cm_next(ep);
 		return;
 	}
-	ret = rdmamsg__try(rdmamsg__device_carries(on.name, on.transport));
-	if (ret) {
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
-				   RDMAMSG_CAUSE_RESOURCES, ret, "%s",
-				   rdmamsg__text());
-		rdmamsg__cm_next(ep);
-		return;
-	}
 	ret = rdmamsg__v_resolve_route(v, ep->connect.id, rdmamsg__cm_ms(ep));
 	if (ret)
 		rdmamsg__dial_failed(ep, ret == -ENODEV ?
@@ -93,6 +87,39 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 						      "connecting"));
 }
 
+/* The connection is up: this side sends first. */
+static void begin_setup(struct rdmamsg_ep *ep)
+{
+	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
+	       sizeof(ep->connect.id->route.addr.src_storage));
+	ep->state = EP_SETUP;
+	ep->ctrl.due |= CTRL_SETUP;
+	rdmamsg__ep_touch(ep);
+}
+
+/*
+ * The peer has accepted over iWARP, and the connection manager has brought the
+ * queue pair to RTS. The event has the agreed depths.
+ */
+static void on_accepted(struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	int ret;
+
+	if (rdmamsg__hello_check(ep, ev->data, ev->conn.private_data_len)) {
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	ep->lane.resp_res = min(ep->lane.resp_res,
+				ev->conn.responder_resources);
+	ep->lane.init_depth = min(ep->lane.init_depth,
+				  ev->conn.initiator_depth);
+	ret = rdmamsg__qp_ready(ep);
+	if (ret)
+		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
+	else
+		begin_setup(ep);
+}
+
 static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	int ret;
@@ -124,11 +151,7 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, ret);
 		return;
 	}
-	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
-	       sizeof(ep->connect.id->route.addr.src_storage));
-	ep->state = EP_SETUP;
-	ep->ctrl.due |= CTRL_SETUP;
-	rdmamsg__ep_touch(ep);
+	begin_setup(ep);
 }
 
 static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
@@ -145,7 +168,9 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		return;
 	ep->close.reason.cm_event = ev->type;
 	ep->close.reason.cm_status = ev->status;
-	if (ev->status == REJ_INVALID_SERVICE || ev->status == -ECONNREFUSED)
+	/* iWARP has the status -ECONNREFUSED for every rejection */
+	if (ev->status == REJ_INVALID_SERVICE ||
+	    (ev->status == -ECONNREFUSED && !ev->conn.private_data_len))
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   -ECONNREFUSED, "nobody listens on port %u "
 				   "of that host",
@@ -157,7 +182,8 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
 				   "rejected by the peer's connection manager: "
 				   "no resources");
-	else if (ours || ev->status != REJ_CONSUMER)
+	else if (ours || (ev->status != REJ_CONSUMER &&
+			  ev->status != -ECONNREFUSED))
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
 				   -ECONNABORTED, "rejected by the peer "
 				   "(reason %d)", ev->status);
@@ -237,8 +263,17 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__cm_next(ep);
 }
 
+/* On iWARP the error state of our own queue pair disconnects, too. */
+static bool has_hung_up(const struct rdmamsg_ep *ep)
+{
+	return ep->state >= EP_DRAINING && ep->lane.dev &&
+	       rdmamsg__quirks(ep->lane.dev->device)->cm_only;
+}
+
 void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
 {
+	if (has_hung_up(ep))
+		return;
 	ep->close.disconnected = true;
 	/* deliver messages that arrived before the end */
 	rdmamsg__cq_poll(ep->ctx, 1 << 20);
@@ -287,6 +322,8 @@ void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		ep->connect.established = true;
 		if (ep->connect.passive && ep->state == EP_REQUESTED)
 			ep->state = EP_SETUP;
+		else if (ep->state == EP_REQUESTED)
+			try(ep, ev, on_accepted);
 		rdmamsg__ep_touch(ep);
 		break;
 	case RDMA_CM_EVENT_REJECTED:

@@ -53,15 +53,8 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 		 struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	struct id_device on;
 	int ret = rdmamsg__v_bind_addr(v, id, addr);
 
-	/* only a wildcard address has no device */
-	if (!ret && v->id_device(id, &on)) {
-		ret = rdmamsg__device_carries(on.name, on.transport);
-		if (ret)
-			return ret;
-	}
 	if (!ret)
 		ret = rdmamsg__v_listen(v, id, (int)l->opts.backlog);
 	return ret ? rdmamsg__cm_fail(l->ctx, ret, "listening") : 0;

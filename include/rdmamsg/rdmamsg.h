@@ -327,9 +327,8 @@ struct rdmamsg_ep_options {
  * may pass.
  *
  * The call fails at once for bad arguments, and if this host lacks something:
- * -EINVAL, -ENODEV, -EADDRNOTAVAIL, -EACCES, -EPERM, -ENOMEM, -EMFILE,
- * -EOPNOTSUPP for an iWARP device. on_closed reports failures of the network
- * and of the peer.
+ * -EINVAL, -ENODEV, -EADDRNOTAVAIL, -EACCES, -EPERM, -ENOMEM, -EMFILE.
+ * on_closed reports failures of the network and of the peer.
  */
 int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
 		    const struct rdmamsg_ep_options *opts,

@@ -90,6 +90,9 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 		/*
 		 * ibv_destroy_qp() waits for the ack, so the owner still exists
 		 */
+		if (ev->event_type == IBV_EVENT_QP_REQ_ERR ||
+		    ev->event_type == IBV_EVENT_QP_ACCESS_ERR)
+			use->refused(ev->element.qp);
 		qp = use->owner(ev->element.qp);
 		if (qp.ctx)
 			async_post(qp.ctx, d, ev->event_type, 0, &qp, NULL);

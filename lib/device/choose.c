@@ -103,7 +103,7 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 	for (int i = 0; i < n && !has; i++) {
 		struct ibv_context *verbs;
 
-		ret = rdmamsg__try(rdmamsg__device_carries(
+		ret = rdmamsg__try(rdmamsg__device_walks(
 				v->get_device_name(list[i]),
 				list[i]->transport_type));
 		unable = ret ? ret : unable;

@@ -17,7 +17,8 @@
 #include "base/timer.h"
 #include "device/verbs_api.h"
 
-enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT };
+enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT,
+		   KIND_SOFT_IWARP };
 
 struct device_use;
 
@@ -139,14 +140,17 @@ int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
 /* -ENODEV, -EACCES */
 int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret);
-/* -EOPNOTSUPP if the library does not support such a device. */
-int rdmamsg__device_carries(const char *name,
-			    enum ibv_transport_type transport);
 /*
- * Returns 0 if the device exists, can be opened and is supported. Else -ENODEV,
- * -EACCES, -EOPNOTSUPP.
+ * Returns -EOPNOTSUPP if only the connection manager can connect queue pairs of
+ * such a device.
  */
-int rdmamsg__device_check(const struct verbs_api *v, const char *name);
+int rdmamsg__device_walks(const char *name, enum ibv_transport_type transport);
+/*
+ * Returns 0 if the device exists and can be opened. Else -ENODEV, -EACCES. If
+ * 'by_cm' is false, also -EOPNOTSUPP as above.
+ */
+int rdmamsg__device_check(const struct verbs_api *v, const char *name,
+			  bool by_cm);
 /* Returns a local address of the device, for binding. Same errors. */
 int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 			 int family, struct sockaddr_storage *ret);

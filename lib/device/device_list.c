@@ -9,6 +9,8 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +18,7 @@
 #include <sys/socket.h>
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <rdmamsg/rdmamsg.h>
 
 /* With no devices, one library fails and the other returns an empty list. */
@@ -116,25 +119,38 @@ static bool gid_to_addr(const union ibv_gid *gid, int family,
 	return true;
 }
 
-int rdmamsg__device_carries(const char *name, enum ibv_transport_type transport)
+int rdmamsg__device_walks(const char *name, enum ibv_transport_type transport)
 {
 	if (transport != IBV_TRANSPORT_IWARP)
 		return 0;
-	return rdmamsg__fail(-EOPNOTSUPP, "device %s is iWARP: no connection "
-			     "over iWARP has been seen to work, so the library "
-			     "makes none", name);
+	return rdmamsg__fail(-EOPNOTSUPP, "device %s is iWARP, which connects "
+			     "through the connection manager only: "
+			     "rdmamsg_connect(3)", name);
 }
 
-int rdmamsg__device_check(const struct verbs_api *v, const char *name)
+int rdmamsg__device_check(const struct verbs_api *v, const char *name,
+			  bool by_cm)
 {
 	struct ibv_context *verbs;
 	int err = rdmamsg__open_by_name(v, name, &verbs);
 
 	if (err)
 		return err;
-	err = rdmamsg__device_carries(name, verbs->device->transport_type);
+	if (!by_cm)
+		err = rdmamsg__device_walks(name,
+					    verbs->device->transport_type);
 	(void)rdmamsg__v_close_device(v, verbs);
 	return err;
+}
+
+static bool is_roce(const struct verbs_api *v, struct ibv_context *verbs,
+		    uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	return verbs->device->transport_type != IBV_TRANSPORT_IWARP &&
+	       !rdmamsg__v_query_port(v, verbs, port, &attr) &&
+	       attr.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
 bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
@@ -146,11 +162,76 @@ bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
 	if (rdmamsg__v_query_device(v, verbs, &attr))
 		return false;
 	for (uint8_t p = 1; p && p <= attr.phys_port_cnt; p++)
-		for (int i = 0; i < 32; i++)
+		for (int i = 0; i < 32 && is_roce(v, verbs, p); i++)
 			if (!rdmamsg__v_query_gid(v, verbs, p, i, &gid) &&
 			    gid_to_addr(&gid, family, ret))
 				return true;
 	return false;
+}
+
+/* ---- addresses of other devices ---------------------------------------- */
+
+/* Returns true if the connection manager gives the address this device. */
+static bool leads_to(const struct verbs_api *v, struct rdma_event_channel *ch,
+		     const struct sockaddr *addr, const char *name)
+{
+	struct rdma_cm_id *id;
+	struct id_device on;
+	bool ret;
+
+	if (rdmamsg__v_create_id(v, ch, NULL, RDMA_PS_TCP, &id))
+		return false;
+	ret = !rdmamsg__v_bind_addr(v, id, (struct sockaddr *)(uintptr_t)addr)
+	      && v->id_device(id, &on) && !strcmp(on.name, name);
+	(void)rdmamsg__v_destroy_id(v, id);
+	return ret;
+}
+
+static bool try_addrs(const struct verbs_api *v, struct rdma_event_channel *ch,
+		      const struct ifaddrs *all, bool loopback,
+		      const char *name, int family,
+		      struct sockaddr_storage *ret)
+{
+	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+		const struct sockaddr *s = a->ifa_addr;
+
+		if (!s || s->sa_family != family || !(a->ifa_flags & IFF_UP) ||
+		    !(a->ifa_flags & IFF_LOOPBACK) == loopback ||
+		    (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(
+		     &((const struct sockaddr_in6 *)s)->sin6_addr)) ||
+		    !leads_to(v, ch, s, name))
+			continue;
+		memset(ret, 0, sizeof(*ret));
+		memcpy(ret, s, family == AF_INET6 ?
+		       sizeof(struct sockaddr_in6) :
+		       sizeof(struct sockaddr_in));
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Finds an address of a device whose GIDs are no addresses: InfiniBand, iWARP.
+ * Any device may get the loopback address, so that comes last.
+ */
+static bool bound_addr(const struct verbs_api *v, const char *name, int family,
+		       struct sockaddr_storage *ret)
+{
+	struct rdma_event_channel *ch;
+	struct ifaddrs *all;
+	bool found;
+
+	if (rdmamsg__v_create_event_channel(v, &ch))
+		return false;
+	if (getifaddrs(&all)) {
+		v->destroy_event_channel(ch);
+		return false;
+	}
+	found = try_addrs(v, ch, all, false, name, family, ret) ||
+		try_addrs(v, ch, all, true, name, family, ret);
+	freeifaddrs(all);
+	v->destroy_event_channel(ch);
+	return found;
 }
 
 int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
@@ -161,8 +242,8 @@ int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 
 	if (err)
 		return err;
-	err = rdmamsg__device_carries(name, verbs->device->transport_type);
-	if (!err && !rdmamsg__verbs_addr(v, verbs, family, ret))
+	if (!rdmamsg__verbs_addr(v, verbs, family, ret) &&
+	    !bound_addr(v, name, family, ret))
 		err = rdmamsg__fail(-ENODEV, "device %s has no %s address: "
 				    "give its network interface one, or name a "
 				    "source address", name,

@@ -260,10 +260,9 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 	if (!port_active(d->v, d->verbs, oob->port, &attr))
 		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not "
 				     "active", oob->port, d->name);
-	if (rdmamsg__quirks(d)->cm_only)
-		return rdmamsg__fail(-EOPNOTSUPP, "device %s is iWARP, which "
-				     "connects through the connection manager "
-				     "only: rdmamsg_connect(3)", d->name);
+	ret = rdmamsg__device_walks(d->name, d->verbs->device->transport_type);
+	if (ret)
+		return ret;
 	oob->local.link = attr.link_layer == IBV_LINK_LAYER_ETHERNET ?
 			  PROTO_OOB_ETHERNET : PROTO_OOB_IB;
 	oob->local.lid = attr.lid;

@@ -22,12 +22,17 @@
 #define WINDOW_CAPS	(IBV_DEVICE_MEM_WINDOW_TYPE_2A | \
 			 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
+#define IWARP	{ .no_last_wqe = true, .cm_only = true, \
+		  .no_immediates = true, \
+		  .read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
+		  .plain_addresses = true }
+
 const char *rdmamsg__kind_name(enum device_kind kind)
 {
 	static const char *const names[] = {
 		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
 		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
-		[KIND_SOFT] = "soft",
+		[KIND_SOFT] = "soft", [KIND_SOFT_IWARP] = "soft",
 	};
 
 	return names[kind];
@@ -35,7 +40,7 @@ const char *rdmamsg__kind_name(enum device_kind kind)
 
 const char *rdmamsg__kind_board(enum device_kind kind)
 {
-	return kind == KIND_SOFT ? "soft HCA" : NULL;
+	return kind == KIND_SOFT || kind == KIND_SOFT_IWARP ? "soft HCA" : NULL;
 }
 
 enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
@@ -46,10 +51,11 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 
 	if (attr->vendor_id == RXE_VENDOR_ID)
 		return KIND_SOFT_ROCE;
+	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		return attr->vendor_id == SOFT_VENDOR_ID ? KIND_SOFT_IWARP :
+							   KIND_IWARP;
 	if (attr->vendor_id == SOFT_VENDOR_ID)
 		return KIND_SOFT;
-	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-		return KIND_IWARP;
 	if (!rdmamsg__v_query_port(v, verbs, 1, &port) &&
 	    port.link_layer == IBV_LINK_LAYER_ETHERNET)
 		return KIND_ROCE;
@@ -58,7 +64,7 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 {
-	/* KIND_ROCE and KIND_IB: no card was tested */
+	/* KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested */
 	static const struct quirks kinds[] = {
 		[KIND_SOFT_ROCE] = {
 			.keeps_receives = true, .no_last_wqe = true,
@@ -66,11 +72,9 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 			.removal_by_cm = true, .loose_windows = true,
 			.doubtful_reads = true, .datagram_rate = 25000,
 		},
-		[KIND_IWARP] = {
-			.no_last_wqe = true, .cm_only = true,
-			.no_immediates = true,
-		},
+		[KIND_IWARP] = IWARP,
 		[KIND_SOFT] = { .host_atomics = true },
+		[KIND_SOFT_IWARP] = IWARP,
 	};
 
 	return &kinds[d->kind];
@@ -79,6 +83,11 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 bool rdmamsg__is_iwarp(const struct rdmamsg_device *d)
 {
 	return d->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+int rdmamsg__sink_access(const struct rdmamsg_device *d)
+{
+	return IBV_ACCESS_LOCAL_WRITE | rdmamsg__quirks(d)->read_sink_access;
 }
 
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d)

@@ -37,8 +37,23 @@ struct quirks {
 	bool removal_by_cm;
 	/* Requests carry no immediate data. */
 	bool no_immediates;
-	/* Only the connection manager can connect queue pairs. */
+	/*
+	 * The device is iWARP. Only the connection manager brings queue pairs
+	 * to RTS (Linux, iwcm.c), and the active side gets ESTABLISHED in place
+	 * of CONNECT_RESPONSE. The end of the connection flushes the queue
+	 * pairs of both sides. A message without a receive ends the connection.
+	 */
 	bool cm_only;
+	/*
+	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
+	 * access. On iWARP the peer's device writes the answer there.
+	 */
+	int read_sink_access;
+	/*
+	 * The device serves a region at the address of its memory only (Linux
+	 * 6.1, siw_verbs.c, siw_reg_user_mr() does not use rnic_va).
+	 */
+	bool plain_addresses;
 	/*
 	 * A window gives access to its whole region: check_rkey() checks the
 	 * bounds of the region only. do_complete() does not tell programs which
@@ -78,6 +93,9 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 
 /* Returns true for iWARP, on a device of any kind. */
 bool rdmamsg__is_iwarp(const struct rdmamsg_device *d);
+/* Returns the access flags of memory that reads may write into. */
+int rdmamsg__sink_access(const struct rdmamsg_device *d);
+
 /* Returns NULL, or the reason why windows of the device cannot be used. */
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);

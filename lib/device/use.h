@@ -45,6 +45,8 @@ struct device_use {
 	void (*cq_failed)(struct rdmamsg *ctx, const struct cq *cq, int err,
 			  const char *what);
 	struct qp_owner (*owner)(const struct ibv_qp *qp);
+	/* The device has refused a request of the peer. From any thread. */
+	void (*refused)(const struct ibv_qp *qp);
 	/* Takes a struct async_mail: an event, or the removal of the device. */
 	void (*event)(struct rdmamsg *ctx, struct mail *mail);
 	void (*removed)(struct rdmamsg *ctx, struct mail *mail);

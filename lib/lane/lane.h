@@ -97,6 +97,7 @@ struct lane {
 	bool failed;			/* the device reported an error */
 	bool drained;			/* no more completions are expected */
 	bool last_wqe;			/* the srq gives no more receives */
+	_Atomic bool refused_peer;	/* an event tells of a bad request */
 	bool doubts_reads;		/* struct quirks */
 	uint32_t doubted;		/* reads done, but not proven */
 	char device_name[64];		/* after the device is closed */

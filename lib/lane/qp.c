@@ -86,6 +86,13 @@ int rdmamsg__lane_check(const struct lane *l,
 	const struct rdmamsg_device *d = l->dev->device;
 	int ret = check_create_flags(o, d);
 
+	if (!ret && o->srq && o->srq->opts.overcommit > 100 &&
+	    rdmamsg__quirks(d)->cm_only)
+		ret = rdmamsg__fail(-EOPNOTSUPP, "srq with overcommit %u: "
+				    "device %s is iWARP, which ends a "
+				    "connection when a message finds no "
+				    "receive; only 100 is possible",
+				    o->srq->opts.overcommit, d->name);
 	return ret ? ret : check_limits(o, d, sends_of(o), receives_of(o));
 }
 
@@ -181,7 +188,7 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 	l->sq.total = send;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
 	l->doubted = 0;
-	l->failed = l->drained = l->last_wqe = false;
+	l->failed = l->drained = l->last_wqe = l->refused_peer = false;
 	set_inline(l, o);
 	return 0;
 }
@@ -280,8 +287,8 @@ bool rdmamsg__lane_is_drained(const struct lane *l)
 	       (!rdmamsg__rq_posted(l) || q->keeps_receives);
 }
 
-/* Sets the largest length of one request, which the port may limit. */
-static int take_chunk(struct lane *l)
+/* Sets the MTU, and the largest length of one request. The port limits both. */
+static int take_port(struct lane *l)
 {
 	struct ibv_port_attr port;
 	int ret = rdmamsg__v_query_port(l->v, l->dev->device->verbs, l->port,
@@ -292,14 +299,18 @@ static int take_chunk(struct lane *l)
 	l->chunk = READ_CHUNK;
 	if (port.max_msg_sz)
 		l->chunk = min(l->chunk, port.max_msg_sz);
+	l->mtu = 128u << port.active_mtu;
 	return 0;
 }
 
 int rdmamsg__lane_connect(struct lane *l)
 {
 	struct ibv_qp_attr attr;
-	int ret = take_chunk(l);
+	int ret = take_port(l);
 
+	/* the connection manager takes both steps */
+	if (!ret && rdmamsg__quirks(l->dev->device)->cm_only)
+		return 0;
 	if (!ret)
 		ret = rdmamsg__lane_step(l, IBV_QPS_RTR, &attr);
 	if (ret)

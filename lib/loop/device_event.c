@@ -185,3 +185,12 @@ struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv)
 		return (struct qp_owner){ 0 };
 	return (struct qp_owner){ ep->ctx, .is_ep = true, .ep_key = ep->key };
 }
+
+void rdmamsg__qp_refused(const struct ibv_qp *ibv)
+{
+	struct rdmamsg_ep *ep = rdmamsg__rawqp_of(ibv) ? NULL :
+				rdmamsg__ep_of(ibv->qp_context);
+
+	if (ep)
+		ep->lane.refused_peer = true;
+}

@@ -65,6 +65,7 @@ const struct device_use rdmamsg__device_use = {
 	.release = release, .free = free_rest,
 	.drop_kept = rdmamsg__srqs_dev_free, .drop_spares = drop_spares,
 	.has_messages = has_messages, .cq_failed = cq_failed,
-	.owner = rdmamsg__qp_owner, .event = rdmamsg__deliver_event,
+	.owner = rdmamsg__qp_owner, .refused = rdmamsg__qp_refused,
+	.event = rdmamsg__deliver_event,
 	.removed = rdmamsg__deliver_removed,
 };

@@ -15,6 +15,7 @@ extern const struct device_use rdmamsg__device_use;
 
 /* device_event.c */
 struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv);
+void rdmamsg__qp_refused(const struct ibv_qp *ibv);
 void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail);
 void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/base.h"
+#include "device/quirks.h"
 #include "memory/hide.h"
 
 #include <errno.h>
@@ -7,14 +8,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-/*
- * All devices that carry endpoints serve memory at any address. The exception
- * would be siw, whose siw_reg_user_mr() does not use rnic_va (Linux 6.1,
- * siw_verbs.c), but rdmamsg__device_carries() refuses iWARP.
- */
-int rdmamsg__hidden_address(const void *mem, uint64_t *ret)
+int rdmamsg__hidden_address(const struct rdmamsg_device *d, const void *mem,
+			    uint64_t *ret)
 {
 	uint64_t random = 0;
+
+	if (rdmamsg__quirks(d)->plain_addresses) {
+		*ret = (uintptr_t)mem;
+		return 0;
+	}
 
 	/* getrandom() returns 8 bytes at once, or fails */
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))

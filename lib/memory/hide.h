@@ -18,10 +18,14 @@
 
 _Static_assert((HIDE_KEEP + 1) << HIDE_BITS == HIDE_TOP, "all bits between");
 
+struct rdmamsg_device;
+
 /*
- * Writes a random address for mem to *ret, a different one each time. Returns
- * 0 or the error of getrandom(2).
+ * Writes a random address for mem to *ret, a different one each time; its own
+ * address if the device serves no other. Returns 0 or the error of
+ * getrandom(2).
  */
-int rdmamsg__hidden_address(const void *mem, uint64_t *ret);
+int rdmamsg__hidden_address(const struct rdmamsg_device *d, const void *mem,
+			    uint64_t *ret);
 
 #endif

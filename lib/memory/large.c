@@ -4,6 +4,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
@@ -50,7 +51,8 @@ static int step_reg(struct sink *s, struct dev *dev)
 	size_t begin = step_begin(s->count);
 	int ret = rdmamsg__v_reg_mr(dev->device->v, dev->pd, s->mem + begin,
 				    step_end(s, s->count) - begin,
-				    IBV_ACCESS_LOCAL_WRITE, &s->mr[s->count]);
+				    rdmamsg__sink_access(dev->device),
+				    &s->mr[s->count]);
 
 	if (ret)
 		return rdmamsg__fail_verbs(ret, "registering a large message");

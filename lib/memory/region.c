@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
 #include "memory/memory.h"
@@ -40,9 +41,11 @@ int rdmamsg__verbs_remote(uint32_t access)
 }
 
 /* ibv_reg_mr(3): remote write and atomic need local write as well. */
-static int verbs_access(uint32_t access)
+static int verbs_access(const struct rdmamsg_device *d, uint32_t access)
 {
 	return rdmamsg__verbs_remote(access) |
+	       (access & RDMAMSG_ACCESS_LOCAL_WRITE ?
+		rdmamsg__sink_access(d) : 0) |
 	       (access & ~(uint32_t)RDMAMSG_ACCESS_READ ?
 		IBV_ACCESS_LOCAL_WRITE : 0) |
 	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
@@ -156,7 +159,7 @@ static int reg(const struct rdmamsg_region *region, const struct dev *dev,
 	       struct ibv_mr **ret)
 {
 	const struct verbs_api *v = dev->device->v;
-	int access = verbs_access(region->access);
+	int access = verbs_access(dev->device, region->access);
 
 	if (region->fd < 0)
 		return rdmamsg__v_reg_mr(v, dev->pd, region->addr, region->len,

@@ -6,6 +6,7 @@
 #include "base/poison.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
@@ -286,8 +287,12 @@ bool rdmamsg__out_fits(const struct rdmamsg *ctx, size_t size)
 
 static int reg(struct stretch *s)
 {
-	int ret = rdmamsg__v_reg_mr(s->dev->device->v, s->dev->pd, s->mem,
-				    s->size, IBV_ACCESS_LOCAL_WRITE, &s->mr);
+	const struct rdmamsg_device *d = s->dev->device;
+	/* rendezvous read into buffers of a recv_pool */
+	int access = s->dir == DIR_IN ? rdmamsg__sink_access(d) :
+					IBV_ACCESS_LOCAL_WRITE;
+	int ret = rdmamsg__v_reg_mr(d->v, s->dev->pd, s->mem, s->size, access,
+				    &s->mr);
 
 	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
 }

@@ -26,6 +26,8 @@ struct connector {
 	const char *waits;
 	/* Both sides know the session id before SETUP, which must match. */
 	bool knows_session;
+	/* Connects queue pairs without the connection manager. */
+	bool without_cm;
 	/* No event tells that the peer has disconnected. */
 	bool ends_unseen;
 

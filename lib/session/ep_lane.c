@@ -124,10 +124,6 @@ int rdmamsg__ep_resources(struct rdmamsg_ep *ep)
 	if (ret)
 		return ret;
 	d = ep->lane.dev->device;
-	ret = rdmamsg__device_carries(d->name,
-				      d->verbs->device->transport_type);
-	if (ret)
-		goto err;
 	ep->lane.init_depth = (uint8_t)min(ep->opts.initiator_depth,
 				      (uint32_t)d->attr.max_qp_init_rd_atom);
 	ep->lane.resp_res = (uint8_t)min(ep->opts.responder_resources,

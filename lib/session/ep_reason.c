@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The reason of the end of an endpoint. */
 #include "base/base.h"
+#include "device/async.h"
 #include "device/device.h"
 #include "device/quirks.h"
 #include "memory/region.h"
@@ -157,6 +158,29 @@ static bool is_peers_fault(const struct ibv_wc *wc)
 	return wc->status == IBV_WC_WR_FLUSH_ERR || wc->wr_id & 0x80000000u;
 }
 
+/*
+ * Returns true if the end of the connection has flushed the queue pair. On
+ * iWARP the peer's end does so, and no request has failed before. Our device
+ * also ends the connection if the peer's request is bad: then there is an event.
+ */
+static bool was_ended(const struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_device *d = ep->lane.dev->device;
+
+	if (!rdmamsg__quirks(d)->cm_only)
+		return false;
+	rdmamsg__async_read(ep->ctx, d);
+	return !ep->lane.refused_peer;
+}
+
+static void connection_ended(struct rdmamsg_ep *ep)
+{
+	ep->close.disconnected = true;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+			   -ECONNRESET, "%s", rdmamsg__peer_gone_text(ep));
+	rdmamsg__ep_kill(ep);
+}
+
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
@@ -184,6 +208,10 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 				   "a read failed that device %s had called "
 				   "successful: packets were lost",
 				   ep->lane.dev->device->name);
+	}
+	if (status == IBV_WC_WR_FLUSH_ERR && was_ended(ep)) {
+		connection_ended(ep);
+		return;
 	}
 	rdmamsg__rma_refused(ep, wc);
 	rdmamsg__window_refused(ep, wc);

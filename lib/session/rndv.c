@@ -43,7 +43,7 @@ static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
 {
 	const struct rdmamsg_device *d = ep->lane.dev->device;
 	uint64_t addr;
-	int err = rdmamsg__hidden_address(iov->iov_base, &addr);
+	int err = rdmamsg__hidden_address(d, iov->iov_base, &addr);
 
 	if (err)
 		return err;

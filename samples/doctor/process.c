@@ -208,7 +208,8 @@ static bool is_fabric(const char *value)
 
 static bool is_link(const char *value)
 {
-	return !strcmp(value, "ethernet") || !strcmp(value, "ib");
+	return !strcmp(value, "ethernet") || !strcmp(value, "ib") ||
+	       !strcmp(value, "iwarp");
 }
 
 static bool is_port_count(const char *value)
@@ -228,7 +229,7 @@ static const struct {
 	{ "RDMAMSG_LOG", is_log_level, "none, error, warn, info or debug" },
 	{ "RDMAMSG_DEVICE" },
 	{ "RDMAMSG_SOFT_FABRIC", is_fabric, "at most 32 characters, no slash" },
-	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet or ib" },
+	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
 	{ "RDMAMSG_STATS" },

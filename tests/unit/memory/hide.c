@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses of large messages: random, and fit for every device. */
+#include "device/device.h"
 #include "memory/hide.h"
 
 #include <stdint.h>
@@ -11,11 +12,15 @@
 
 #define DRAWS	4096
 
+static struct rdmamsg_device device = { .kind = KIND_ROCE };
+
 static uint64_t hidden(uint64_t mem)
 {
 	uint64_t ret;
 
-	assert_int_equal(rdmamsg__hidden_address((void *)(uintptr_t)mem, &ret),
+	assert_int_equal(rdmamsg__hidden_address(&device,
+						 (void *)(uintptr_t)mem,
+						 &ret),
 			 0);
 	return ret;
 }
@@ -41,6 +46,16 @@ static void hidden_address__of_the_largest_message_DOES_NOT_WRAP(void **state)
 	}
 }
 
+/* siw would look for the message at the random address. */
+static void hidden_address__on_iwarp_IS_PLAIN(void **state)
+{
+	const uint64_t mem = 0x7f1234567890;
+
+	device.kind = KIND_IWARP;
+	assert_int_equal(hidden(mem), mem);
+	device.kind = KIND_ROCE;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -48,6 +63,7 @@ int main(void)
 			hidden_address__all_bits_but_the_offset_CHANGE),
 		cmocka_unit_test(
 			hidden_address__of_the_largest_message_DOES_NOT_WRAP),
+		cmocka_unit_test(hidden_address__on_iwarp_IS_PLAIN),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
