@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <time.h>
+#include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
@@ -245,4 +246,27 @@ void skip_because(const char *why)
 {
 	fprintf(stderr, "skip: %s\n", why);
 	skip();
+}
+
+bool test_iwarp(void)
+{
+	struct rdmamsg_device_attr attr = { .size = sizeof(attr) };
+
+	if (rdmamsg_device_query(test_device(), &attr))
+		return false;
+	return attr.transport == IBV_TRANSPORT_IWARP;
+}
+
+void skip_on_iwarp(const char *why)
+{
+	if (test_iwarp())
+		skip_because(why);
+}
+
+void end_on_iwarp(const char *why)
+{
+	if (!test_iwarp())
+		return;
+	fprintf(stderr, "skip: %s\n", why);
+	exit(77);
 }

@@ -199,6 +199,15 @@ int test_teardown(void **state);
 void need_rdma(void);
 /* Says why and skips this test. */
 void skip_because(const char *why);
+/* Whether the device is iWARP. */
+bool test_iwarp(void);
+/* For a test of what iWARP lacks: skips it there, or ends the program. */
+void skip_on_iwarp(const char *why);
+void end_on_iwarp(const char *why);
+#define NO_OOB	"iWARP connects through the connection manager only"
+#define NO_GROUPS "iWARP has no datagrams"
+#define NO_ATOMICS "iWARP has no atomics"
+#define NO_RNR	"iWARP ends a connection whose message finds no receive"
 /*
  * Runs the tests, or those whose name matches the first argument, or as a
  * child the role that it was started for.

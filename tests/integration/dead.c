@@ -80,7 +80,8 @@ static void make_regions(struct conn *c)
 static void open_conn(enum what what, uint32_t dead_after_ms)
 {
 	const struct rdmamsg_srq_options srq = {
-		.size = sizeof(srq), .depth = 64, .overcommit = 1000,
+		.size = sizeof(srq), .depth = 64,
+		.overcommit = test_iwarp() ? 100 : 1000,
 	};
 	struct conn *c = &conns[conn_count++];
 

@@ -629,6 +629,7 @@ static void use_device(void)
 /* The endpoints connect without the connection manager. */
 static void removed__out_of_band_IS_TOLD(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	harm_find();
 	oob_init(&p);
 	oob_listen(&p, test_addr());

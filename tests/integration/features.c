@@ -179,5 +179,6 @@ int main(int argc, char **argv)
 		TEST(written__not_agreed_PROTOCOL),
 	};
 
+	end_on_iwarp(NO_OOB);
 	return test_main(tests, NULL, argc, argv);
 }

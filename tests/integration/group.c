@@ -474,5 +474,6 @@ int main(int argc, char **argv)
 		TEST(address__of_no_group_EINVAL),
 	};
 
+	end_on_iwarp(NO_GROUPS);
 	return test_main(tests, NULL, argc, argv);
 }

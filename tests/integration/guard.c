@@ -183,6 +183,7 @@ static void alone__with_a_queue_of_its_own_EXCHANGES(void **state)
 
 static void oob__EXCHANGES(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	oob_init(&p);
 	guard(&p);
 	oob_listen(&p, test_addr());

@@ -149,5 +149,6 @@ int main(int argc, char **argv)
 		TEST(records__of_two_exchanges_mixed_up_ARE_REFUSED),
 	};
 
+	end_on_iwarp(NO_OOB);
 	return test_main(tests, NULL, argc, argv);
 }

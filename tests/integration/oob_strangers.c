@@ -215,5 +215,6 @@ int main(int argc, char **argv)
 		TEST(accept_wait__closed_listener_ENDS_REQUESTS),
 	};
 
+	end_on_iwarp(NO_OOB);
 	return test_main(tests, NULL, argc, argv);
 }

@@ -90,6 +90,7 @@ static struct rdmamsg_qp *make_qp(struct rdmamsg *ctx, struct rdmamsg_pd *pd)
 	struct rdmamsg_qp_options o = qp_options(pd);
 	struct rdmamsg_qp *qp;
 
+	skip_on_iwarp(NO_OOB);
 	if (rdmamsg_qp_create(ctx, &o, &qp))
 		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
 	return qp;

@@ -616,5 +616,6 @@ int main(int argc, char **argv)
 		TEST(free__many_times_LEAVES_NOTHING),
 	};
 
+	end_on_iwarp(NO_OOB);
 	return test_main(tests, NULL, argc, argv);
 }

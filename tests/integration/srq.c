@@ -285,6 +285,7 @@ static void overcommit__eightfold_ARRIVES(void **state)
 		.size = sizeof(o), .depth = 16, .overcommit = 800,
 	};
 
+	skip_on_iwarp(NO_RNR);
 	echo(10, 300, 64, &o);
 }
 
@@ -294,6 +295,7 @@ static void overcommit__IS_COUNTED(void **state)
 		.size = sizeof(o), .depth = 16, .overcommit = 800,
 	};
 
+	skip_on_iwarp(NO_RNR);
 	many_start(&o);
 	many_connect(10);
 	for (unsigned int i = 0; i < 10; i++)

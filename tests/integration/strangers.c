@@ -97,6 +97,7 @@ static void connect__max_endpoints_IS_TOLD(void **state)
 
 static void oob_connect__max_endpoints_IS_TOLD(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	out_of_band = true;
 	max_endpoints();
 }
@@ -129,6 +130,7 @@ static void connect__max_per_source_IS_TOLD(void **state)
 
 static void oob_connect__max_per_source_IS_TOLD(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	out_of_band = true;
 	max_per_source();
 }
@@ -171,6 +173,7 @@ static void connect__max_requests_TRIES_AGAIN(void **state)
 
 static void oob_connect__max_requests_TRIES_AGAIN(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	out_of_band = true;
 	max_requests();
 }
@@ -266,6 +269,7 @@ static void connect__after_a_wrong_key_IS_SLOWED(void **state)
 
 static void oob_connect__after_a_wrong_key_IS_SLOWED(void **state)
 {
+	skip_on_iwarp(NO_OOB);
 	out_of_band = true;
 	wrong_key();
 }
