@@ -99,8 +99,13 @@ static int start(struct rdmamsg_qp *q)
 	struct proto_hello h = {
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
 	};
-	int ret = walk(q, IBV_QPS_INIT);
+	int ret;
 
+	/*
+	 * A queue pair with an indirection table has no states. mlx5 refuses
+	 * steps (rdma-core v44.0, providers/mlx5/verbs.c, mlx5_modify_qp()).
+	 */
+	ret = q->opts.rss ? 0 : walk(q, IBV_QPS_INIT);
 	if (ret)
 		return ret;
 	r->kind = PROTO_OOB_OFFER;
@@ -110,6 +115,8 @@ static int start(struct rdmamsg_qp *q)
 	r->init_depth = (uint8_t)min((int)q->opts.initiator_depth,
 				     a->max_qp_init_rd_atom);
 	r->hello_len = (uint8_t)rdmamsg__hello_encode(&h, r->hello);
+	if (q->opts.rss)
+		return 0;
 	return q->opts.type == IBV_QPT_UD ||
 	       q->opts.type == IBV_QPT_RAW_PACKET ? to_rts(q) : 0;
 }

@@ -16,6 +16,7 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/verbs.h>
 #include "../own_fabric.h"
 
 #include <setjmp.h>
@@ -145,6 +146,129 @@ static void flag__none_THE_PLAIN_CALL(void **state)
 	assert_int_equal(asked, 0);
 }
 
+/* ---- RSS, which the soft HCA lacks ------------------------------------- */
+
+static struct ibv_wq wqs[2];
+static struct ibv_rwq_ind_table indirection;
+static int made;		/* and not destroyed: queues and tables */
+static struct ibv_cq *last_cq;
+
+static struct ibv_wq *create_wq(struct ibv_context *verbs,
+				struct ibv_wq_init_attr *attr)
+{
+	struct ibv_wq *wq = &wqs[made++];
+
+	wq->context = verbs;
+	return wq;
+}
+
+static int modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
+{
+	return attr->wq_state == IBV_WQS_RDY ? 0 : EINVAL;
+}
+
+static int destroy_wq(struct ibv_wq *wq)
+{
+	made--;
+	return 0;
+}
+
+static struct ibv_rwq_ind_table *
+create_table(struct ibv_context *verbs, struct ibv_rwq_ind_table_init_attr *a)
+{
+	made++;
+	indirection.context = verbs;
+	return &indirection;
+}
+
+static int destroy_table(struct ibv_rwq_ind_table *t)
+{
+	made--;
+	return 0;
+}
+
+static struct ibv_context *open_with_rss(struct ibv_device *device)
+{
+	struct ibv_context *c = rdmamsg__verbs_soft.open_device(device);
+	struct verbs_context *v = c ? verbs_get_ctx(c) : NULL;
+
+	if (!v)
+		return c;
+	v->create_wq = create_wq;
+	v->modify_wq = modify_wq;
+	v->destroy_wq = destroy_wq;
+	v->create_rwq_ind_table = create_table;
+	v->destroy_rwq_ind_table = destroy_table;
+	return c;
+}
+
+static int query_rss(struct ibv_context *verbs, struct ibv_device_attr_ex *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_device_ex(verbs, attr);
+
+	attr->rss_caps = (struct ibv_rss_caps) {
+		.supported_qpts = 1 << IBV_QPT_UD,
+		.max_rwq_indirection_table_size = 2,
+		.rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	return ret;
+}
+
+static struct ibv_cq *note_cq(struct ibv_context *verbs, int cqe, void *context,
+			      struct ibv_comp_channel *ch, int vector)
+{
+	last_cq = rdmamsg__verbs_soft.create_cq(verbs, cqe, context, ch,
+						vector);
+	return last_cq;
+}
+
+static struct ibv_qp *create_rss(struct ibv_context *verbs,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr_ex plain = {
+		.qp_context = attr->qp_context, .send_cq = last_cq,
+		.recv_cq = last_cq, .qp_type = attr->qp_type, .pd = attr->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+	};
+
+	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE);
+	assert_ptr_equal(attr->rwq_ind_tbl, &indirection);
+	return rdmamsg__verbs_soft.create_qp_ex(verbs, &plain);
+}
+
+/* As mlx5 does for a queue pair with an indirection table. */
+static int refuse_steps(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	return EOPNOTSUPP;
+}
+
+static void rss__the_device_takes_no_steps_IS_MADE(void **state)
+{
+	static const uint8_t key[40];
+	const struct rdmamsg_rss rss = {
+		.size = sizeof(rss), .queues = 2, .key = key,
+		.key_len = sizeof(key), .fields = IBV_RX_HASH_SRC_IPV4,
+		.function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+		.max_recv = 4, .rss = &rss,
+	};
+	struct rdmamsg_qp *qp;
+
+	table.open_device = open_with_rss;
+	table.query_device_ex = query_rss;
+	table.create_cq = note_cq;
+	table.create_qp_ex = create_rss;
+	table.modify_qp = refuse_steps;
+	if (rdmamsg_qp_create(ctx, &o, &qp))
+		fail_msg("rdmamsg_qp_create: %s", rdmamsg_error());
+	assert_int_equal(made, 3);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
+	assert_int_equal(made, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -154,6 +278,7 @@ int main(void)
 		T(flag__that_it_only_claims_to_have_EOPNOTSUPP),
 		T(flag__of_another_type_EINVAL),
 		T(flag__none_THE_PLAIN_CALL),
+		T(rss__the_device_takes_no_steps_IS_MADE),
 	};
 
 	join_own_fabric("create_flags");
