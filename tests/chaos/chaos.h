@@ -158,6 +158,7 @@ struct journal {
 	int32_t pid;
 	uint32_t harmed;		/* enum harm, ever; by the parent */
 	uint32_t killed;		/* by the parent */
+	uint32_t kernel;		/* the device is the kernel's */
 	uint64_t finish;		/* ms: the end was asked for; 0: not */
 	uint32_t ended;			/* checks at the end are through */
 	uint32_t injected;		/* failed calls */

@@ -169,6 +169,33 @@ static uint32_t harmed(const struct round *r, uint32_t slot)
 	return mask;
 }
 
+/* Returns true if it has ended because the message before the next came again. */
+static bool doubled(const struct record *a)
+{
+	const char *text = a ? strstr(a->why, "message ") : NULL;
+	unsigned int number, due;
+
+	if (!text)
+		return false;
+	if (sscanf(text, "message %u where %u was due", &number, &due) == 2)
+		return number + 1 == due;
+	return sscanf(text, "message %u (modulo 16) where %u was due", &number,
+		      &due) == 2 && number == ((due - 1) & 15);
+}
+
+/*
+ * Linux 6.1 can repeat a request as if it were the next: req_retry() takes the
+ * consumer index of the send queue, then comp.psn. If an acknowledgement comes
+ * between the two, wqe_index stays at the request that is done (rxe_req.c). The
+ * library notices, and can only end the connection.
+ */
+static bool kernel_doubled(const struct journal *j, uint32_t harm,
+			   const struct record *a, const struct record *b)
+{
+	return j->kernel && harm & (HARM_SILENT | HARM_PORT) &&
+	       (doubled(a) || doubled(b));
+}
+
 /*
  * A connection that nobody has harmed ends as its programs wanted. A fault that
  * lasts less than dead_after_ms changes nothing.
@@ -185,7 +212,7 @@ static void wanted(struct round *r, const struct journal *j,
 	/* to close a connection that is being made is to abort it */
 	if (b && b->close_called && !b->connected)
 		return;
-	if (harm & ~(uint32_t)HARM_PASSES)
+	if (harm & ~(uint32_t)HARM_PASSES || kernel_doubled(j, harm, a, b))
 		return;
 	/* there is no way to the server at that moment */
 	if (!a->connected && harm & (HARM_PORT | HARM_SILENT))

@@ -80,6 +80,7 @@ void process_start(struct round *r, uint32_t slot)
 	j->scenario = r->board->scenario;
 	j->max_size = r->board->max_size;
 	j->harmed = r->sc->harm & (HARM_INJECT | HARM_FILES | HARM_LOSS);
+	j->kernel = getenv("RDMAMSG_VM") != NULL;
 	fflush(stdout);
 	p->pid = fork();
 	if (!p->pid)
