@@ -188,7 +188,8 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 	l->sq.total = send;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
 	l->doubted = 0;
-	l->failed = l->drained = l->last_wqe = l->refused_peer = false;
+	l->failed = l->drained = l->last_wqe = false;
+	l->refused_peer = false;
 	set_inline(l, o);
 	return 0;
 }
