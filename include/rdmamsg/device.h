@@ -128,7 +128,7 @@ int rdmamsg_devices(struct rdmamsg_device_attr *list, size_t size, int max);
  */
 int rdmamsg_device_query(const char *device, struct rdmamsg_device_attr *attr);
 
-/* What 'valid' of a port tells about. */
+/* Bits of 'valid' of a port: the fields that have a meaning. */
 enum rdmamsg_port_field {
 	RDMAMSG_PORT_LID = 1u << 0,
 	RDMAMSG_PORT_LMC = 1u << 1,

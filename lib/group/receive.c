@@ -197,7 +197,7 @@ static bool is_from(struct member *m, const struct datagram *d,
 
 /*
  * Returns true if the sender has gone on after its END, which was forged then.
- * What is late is older than END.
+ * A late datagram is older than END.
  */
 static bool is_alive(const struct member *m, const struct frame *f)
 {

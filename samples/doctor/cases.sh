@@ -563,7 +563,7 @@ raised_memlock()
 	mended memlock
 }
 
-# What takes root is run by root, for the shell of the user.
+# Root runs a remedy that takes root, for the shell of the user.
 doctor_memlock()
 {
 	chmod a+rx "$work" .
@@ -1099,7 +1099,7 @@ run_doctor()
 	fi
 }
 
-# What others have put below libibverbs, the soft HCA of the library is not.
+# A soft HCA that is below libibverbs is not the soft HCA of the library.
 case ${LD_PRELOAD-} in
 *soft-preload*) ;;
 *)

@@ -176,7 +176,7 @@ int serve(void);
 /* message.c: the report as text, for a peer */
 enum doctor_tag { TAG_REPORT = 1, TAG_ECHO, TAG_BULK };
 
-/* What one side of a connection uses. */
+/* The settings of one side of a connection. */
 struct used {
 	char library[32];
 	char device[64], kind[16], firmware[64], board[64], netdev[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is shown of devices, ports and their tables. */
+/* Shows devices, ports and their tables. */
 #include "info.h"
 
 #include <err.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What only iWARP does; on other devices these cases have nothing to check. The
+ * The rules of iWARP alone; on other devices these cases check nothing. The
  * connection manager brings queue pairs up, and both end together.
  */
 #include "device.h"

@@ -209,7 +209,7 @@ int soft_may_create(struct ibv_context *verbs, enum soft_object what)
 
 /* ---- attributes ------------------------------------------------------- */
 
-/* What iWARP lacks: Linux, siw_query_device() and c4iw_query_device(). */
+/* iWARP lacks these: Linux, siw_query_device() and c4iw_query_device(). */
 static void take_from_iwarp(struct ibv_device_attr *attr)
 {
 	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN |
