@@ -326,9 +326,10 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	       ep->state < EP_DRAINING;
 }
 
-bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r)
+bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return fits_inline(ep, r) && !ep->send.queued && has_room(ep);
+	return fits_inline(ep, r) && !ep->send.queued && has_room(ep) &&
+	       (!takes_value(ep, r) || rdmamsg__has_credit(ep));
 }
 
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)

@@ -79,7 +79,7 @@ struct tx_entry;
 void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
 			      const struct rma *r, struct tx_entry *e);
 /* Returns true if the operation fits inline and can be posted now. */
-bool rdmamsg__rma_inline_now(const struct rdmamsg_ep *ep, const struct rma *r);
+bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r);
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
 
 /*

@@ -300,6 +300,34 @@ static void write_imm__nothing_else_GOES_ON(void **state)
 	(void)rdmamsg_region_destroy(to);
 }
 
+/* Its bytes wait with it, and the program's memory is free meanwhile. */
+static void write_imm__without_a_credit_TAKES_THE_BYTES_ALONG(void **state)
+{
+	static uint8_t mem[64];
+	struct rdmamsg_region *to;
+	uint8_t src[64];
+	struct rdmamsg_sge sge = { .data = src, .len = sizeof(src) };
+	struct rdmamsg_key key;
+
+	opts.recv_depth = 1;
+	connect_ends(&opts);
+	memset(mem, 0, sizeof(mem));
+	assert_int_equal(rdmamsg_region_create(server.ctx, mem, sizeof(mem),
+					       RDMAMSG_ACCESS_WRITE, &to), 0);
+	assert_int_equal(rdmamsg_region_register(to, server.ep), 0);
+	assert_int_equal(rdmamsg_region_get_key(to, server.ep, &key), 0);
+	/* the only credit: the server does not work until below */
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	memset(src, 0x5e, sizeof(src));
+	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 7, 0,
+					   NULL), 0);
+	memset(src, 0xcc, sizeof(src));
+	WAIT_FOR(written);
+	for (size_t i = 0; i < sizeof(mem); i++)
+		assert_int_equal(mem[i], 0x5e);
+	(void)rdmamsg_region_destroy(to);
+}
+
 /* ---- credits ---------------------------------------------------------- */
 
 static void pingpong__needs_no_CREDIT(void **state)
@@ -399,8 +427,10 @@ int main(void)
 		CASE(message__large_tag_HAS_A_HEADER),
 		CASE(full_headers__either_side_AGREES),
 		CASE(batch__empty_then_a_header_ARRIVE),
+		CASE(device__failed_NOTHING_BEHIND_A_GAP),
 		CASE(message__passed_on_with_a_large_tag_ARRIVES),
 		CASE(write_imm__nothing_else_GOES_ON),
+		CASE(write_imm__without_a_credit_TAKES_THE_BYTES_ALONG),
 		CASE(pingpong__needs_no_CREDIT),
 		CASE(credit__more_than_a_message_holds_IS_GRANTED),
 		CASE(credit__lies_END),
