@@ -410,8 +410,12 @@ static void rx_full(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
-	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA)
+	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA) {
+		ep->close.gap |= hdr.type == PROTO_RNDV ||
+				 hdr.type == PROTO_WRITTEN ||
+				 hdr.type == PROTO_INVALIDATE;
 		return;
+	}
 	/* otherwise the program would believe that the window is bound */
 	if (unlikely(wc->wc_flags & IBV_WC_WITH_INV &&
 		     hdr.type != PROTO_INVALIDATE)) {
@@ -452,6 +456,7 @@ static void rx_compact(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	}
 	if (unlikely((imm ^ ep->recv.next) & PROTO_NUMBER_MASK)) {
+		ep->close.gap = true;
 		rdmamsg__ep_protocol(ep, "message %u (modulo 16) where %u was "
 				     "due", imm & PROTO_NUMBER_MASK,
 				     ep->recv.next);
@@ -467,10 +472,14 @@ static void rx_compact(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	rx_data(ep, msg);
 }
 
-/* Returns false if the endpoint has ended and no longer takes messages. */
+/*
+ * Returns false if the endpoint has ended and no longer takes messages. After a
+ * skipped message, the sixteenth would have the number that is due.
+ */
 static bool takes(struct rdmamsg_ep *ep)
 {
-	if (likely(ep->state < EP_DRAINING || came_before(ep)))
+	if (likely(ep->state < EP_DRAINING ||
+		   (came_before(ep) && !ep->close.gap)))
 		return true;
 	rdmamsg__ep_touch(ep);
 	return false;
