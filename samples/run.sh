@@ -786,7 +786,7 @@ soft_options()
 soft_mistakes()
 {
 	complains 2 'COMMAND is missing; see --help' "$soft"
-	complains 2 "--link 'token-ring': ethernet or ib; see" \
+	complains 2 "--link 'token-ring': ethernet, ib or iwarp; see" \
 		"$soft" -l token-ring true
 	complains 2 "--ports '9': 1 to 8" "$soft" -p 9 true
 	complains 2 "--fabric 'a/b': .* no slash" "$soft" -f a/b true
