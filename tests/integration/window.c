@@ -34,7 +34,7 @@ static bool window_open_with(const struct rdmamsg_options *opts)
 		assert_int_equal(end_info(&p.c).send_invalidate, 0);
 		assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key,
 						     NULL), -EOPNOTSUPP,
-			     "windows");
+			     "remote invalidate");
 		assert_int_equal(rdmamsg_region_destroy(windowed), 0);
 		rma_end();
 		return false;
