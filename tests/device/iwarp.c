@@ -57,7 +57,7 @@ static struct rdma_cm_id *new_id(void)
 	return id;
 }
 
-/* What the connection manager gives for a step: access flags, and no path. */
+/* Attributes of a step from the connection manager: access flags, and no path. */
 static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };

@@ -24,7 +24,7 @@ static const struct device_case *const lists[] = {
 };
 
 static const char *device = "soft";
-/* What differences.c is asked for: the device, or "iwarp" for any such. */
+/* Name to look up in differences.c: the device, or "iwarp" for each iWARP device. */
 static const char *kind;
 
 /* By the list: a device that is open does not survive a fork. */

@@ -42,11 +42,11 @@ static struct verbs_api table;
 static struct ibv_context_ops ops;
 static struct verbs_context vops;
 
-/* What requests become, and how they end. */
+/* Faults: changed opcodes and completion statuses of requests. */
 static enum ibv_wr_opcode from_op, to_op;
 static bool other_imm, other_inline, long_windows;
 static enum ibv_wc_status wc_status;
-/* What the soft HCA lacks. */
+/* Abilities of a device that the soft HCA lacks. */
 static bool generous;
 static bool ports_down;
 static unsigned int no_caps;

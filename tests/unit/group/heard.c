@@ -328,7 +328,7 @@ static void expect_followed(struct rdmamsg_group *group, uint64_t count,
 	assert_int_equal(st.dropped_senders, refused);
 }
 
-/* Who has left goes first, then who may be a forgery, then who is silent. */
+/* Evicts a sender that has left first, then a likely forgery, then a silent one. */
 static void senders__beyond_max_senders_REPLACE_OTHERS(void **state)
 {
 	struct rdmamsg_group *g = join_with((struct rdmamsg_group_options){

@@ -35,7 +35,7 @@ static uint32_t imm_set, imm_clear, imm_flip;
 static bool strip;		/* the client receives it without the flag */
 static bool hold;		/* completions stay in their queues */
 
-/* What the server has received. */
+/* Messages of the server, in order of arrival. */
 static struct {
 	uint32_t len, tag;
 	bool aligned;
