@@ -48,8 +48,6 @@ void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
 /* ep_event.c: of struct cm_owner */
 void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			  const struct cm_event *ev);
-/* The peer's program or host has gone without a CLOSE. */
-void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep);
 
 /* connector.c */
 int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);

@@ -270,7 +270,8 @@ static bool has_hung_up(const struct rdmamsg_ep *ep)
 	       rdmamsg__quirks(ep->lane.dev->device)->cm_only;
 }
 
-void rdmamsg__ep_disconnected(struct rdmamsg_ep *ep)
+/* The peer's program or host has gone without a CLOSE. */
+static void on_disconnected(struct rdmamsg_ep *ep)
 {
 	if (has_hung_up(ep))
 		return;
@@ -333,7 +334,7 @@ void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			try(ep, ev, on_failed);
 		else
 			/* the connection ended before our establish arrived */
-			rdmamsg__ep_disconnected(ep);
+			on_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -351,7 +352,13 @@ void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			try(ep, ev, on_failed);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		rdmamsg__ep_disconnected(ep);
+		/*
+		 * nobody has answered our own disconnect: Linux,
+		 * cma_ib_handler() on IB_CM_DREQ_ERROR
+		 */
+		if (ev->status == -ETIMEDOUT)
+			ep->close.unanswered = true;
+		on_disconnected(ep);
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		/*

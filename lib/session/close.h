@@ -23,6 +23,7 @@ struct closing {
 	bool lost;			/* a request before CLOSE has failed */
 	bool lost_read;			/* a read has failed or is unproven */
 	bool disconnect_sent, disconnected;
+	bool unanswered;		/* our disconnect, within its time */
 	bool reason_set;
 	bool told;			/* on_closed */
 	bool failing;			/* rdmamsg__ep_kill(), not acted on */

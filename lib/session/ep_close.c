@@ -119,9 +119,10 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	 * those of a failed network or device. If the peer has disconnected,
 	 * the cause is the peer.
 	 */
-	if (ep->close.disconnected && (r->who == RDMAMSG_WHO_NETWORK ||
-				 (r->wc_status == IBV_WC_REM_OP_ERR &&
-				  r->cause == RDMAMSG_CAUSE_TRANSPORT))) {
+	if (ep->close.disconnected && !ep->close.unanswered &&
+	    (r->who == RDMAMSG_WHO_NETWORK ||
+	     (r->wc_status == IBV_WC_REM_OP_ERR &&
+	      r->cause == RDMAMSG_CAUSE_TRANSPORT))) {
 		r->who = RDMAMSG_WHO_PEER;
 		r->cause = RDMAMSG_CAUSE_ABORTED;
 		r->error = -ECONNRESET;

@@ -186,7 +186,7 @@ static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 		break;
 	case SOFT_CM_DREQ_SENT:
 		id->state = SOFT_CM_OVER;
-		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
 		break;
 	case SOFT_CM_CONNECTED:
 		soft_cm_iwarp_end(id);
