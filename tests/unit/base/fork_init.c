@@ -25,7 +25,8 @@
  */
 static struct seen {
 	unsigned int asked, inits;
-	unsigned int opened;		/* devices, at the first init */
+	/* devices that were open at the first init */
+	unsigned int opened;
 	bool warned;
 } *seen;
 
@@ -114,7 +115,7 @@ static void run(enum ibv_fork_status is, int error)
 		device.fork_init = fork_init;
 		rdmamsg__verbs = &device;
 		rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_WARN);
-		/* the second one opens the device again */
+		/* the second use_device() opens the device again */
 		_exit(use_device() || use_device() || opened < 2);
 	}
 	assert_int_equal(waitpid(pid, &end, 0), pid);
@@ -144,7 +145,7 @@ static void fork__kernel_does_not_copy_ONCE_BEFORE_THE_FIRST(void **state)
 	assert_false(seen->warned);
 }
 
-/* The program has registered memory by itself. */
+/* ibv_fork_init() fails because the program has registered memory before. */
 static void fork__too_late_WARNS_AND_GOES_ON(void **state)
 {
 	run(IBV_FORK_DISABLED, EINVAL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: numbers are given once, late again, and found. */
+/*
+ * Description: the table gives each number to one object, reuses numbers as
+ * late as possible, and finds objects by number.
+ */
 #include "base/handles.h"
 
 #include <errno.h>

@@ -172,12 +172,12 @@ static void set_log__callback_GETS_LINES(void **state)
 	rdmamsg_set_log(collect, &count, RDMAMSG_LOG_INFO);
 	errno = EXDEV;
 	all_levels();
-	assert_int_equal(errno, EXDEV);		/* left alone */
+	assert_int_equal(errno, EXDEV);		/* logging keeps errno */
 	assert_int_equal(count, 3);
 	assert_int_equal(levels[0], RDMAMSG_LOG_ERROR);
 	assert_int_equal(levels[2], RDMAMSG_LOG_INFO);
 	assert_string_equal(lines[1], "a warning");
-	/* cut, not overrun */
+	/* a line that is too long is cut */
 	memset(longer, 'x', sizeof(longer));
 	longer[sizeof(longer) - 1] = 0;
 	log_info("%s", longer);
@@ -187,7 +187,7 @@ static void set_log__callback_GETS_LINES(void **state)
 	all_levels();
 	assert_int_equal(count, 4);
 	rdmamsg_set_log(NULL, NULL, RDMAMSG_LOG_DEBUG);
-	all_levels();			/* to stderr only if asked for */
+	all_levels();			/* the former callback gets no line */
 	assert_int_equal(count, 4);
 }
 
@@ -197,12 +197,12 @@ static void fail__keeps_text_PER_THREAD(void **state)
 {
 	assert_int_equal(rdmamsg__fail(-EXDEV, "%s %d", "number", 7), -EXDEV);
 	assert_string_equal(rdmamsg_error(), "number 7");
-	/* of itself */
+	/* a second failure replaces the text of the first */
 	rdmamsg__fail(-EXDEV, "again");
 	assert_string_equal(rdmamsg_error(), "again");
 }
 
-/* Each of these has a remedy, and they differ. */
+/* Each errno has its own advice in the text. */
 static void fail_verbs__texts_DIFFER(void **state)
 {
 	static const int errs[] = {
@@ -246,7 +246,10 @@ static void texts__every_status_AND_EVENT(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* first: these children must not find it read already */
+		/*
+		 * the first cases need children of a process that has not read
+		 * its environment
+		 */
 		cmocka_unit_test(log__nothing_asked_SILENT),
 		cmocka_unit_test(log__environment_SETS_THE_LEVEL),
 		cmocka_unit_test(log__environment_misspelt_SAYS_SO),

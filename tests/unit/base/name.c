@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of enumerators, and of the release. */
+/* Names of enumerators and of the release. */
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -30,7 +30,7 @@ static const char *ep_state(int n)
 	return rdmamsg_state_name((enum rdmamsg_state)n);
 }
 
-/* Each from first to last has a name of its own, those around have none. */
+/* Values from first to last have distinct names; their neighbours have none. */
 static void check(const char *(*name)(int n), int first, int last)
 {
 	for (int n = first; n <= last; n++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers of queue pairs to endpoints, against a table that cannot be wrong. */
+/* The map of queue pair numbers, compared with a plain array. */
 #include "base/qpmap.h"
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#define NUMBERS	4096		/* spread over 24 bits */
+#define NUMBERS	4096		/* in the 24 bits of a QP number */
 #define STEPS	200000
 
 static struct lane *ep_of(uint32_t i)
@@ -18,7 +18,7 @@ static struct lane *ep_of(uint32_t i)
 	return (struct lane *)(uintptr_t)(64 * (i + 1));
 }
 
-/* Dense as a device gives them, and every 2^12 as another one might. */
+/* Half of the numbers are dense, the other half are 2^12 apart. */
 static uint32_t number(uint32_t i)
 {
 	return i < NUMBERS / 2 ? i : (i << 12 & 0xffffff) | (i & 1);
@@ -43,7 +43,7 @@ static void find__after_any_changes_IS_RIGHT(void **state)
 
 		seed = seed * 1664525 + 1013904223;
 		i = seed >> 8 & (NUMBERS - 1);
-		/* few for a while, then many */
+		/* the map is sparse in the first half, dense in the second */
 		if (step < STEPS / 2 && i % 8)
 			continue;
 		if (there[i])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work from other threads: order, fullness, wake-ups; no device is touched. */
+/* Work submitted by other threads: order, full queues, wake-ups. No device. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
@@ -70,7 +70,9 @@ static void submit__some_RUN_ONCE_IN_ORDER(void **state)
 	assert_int_equal(ran, 10);
 }
 
-/* For every depth: so many and no more, and all of them run. */
+/*
+ * A queue takes at least depth entries, refuses more when full, and runs all.
+ */
 static void submit__depth_IS_KEPT(void **state)
 {
 	for (uint32_t depth = 1; depth <= 33; depth++) {
@@ -118,10 +120,10 @@ static void again(struct rdmamsg *ctx, void *arg)
 	ran++;
 	if (ran < 1000)
 		assert_int_equal(rdmamsg_submit(ctx, again, NULL), 0);
-	/* a callback: waiting is impossible */
+	/* this code runs in a callback, so waiting is impossible */
 	assert_int_equal(rdmamsg_process(ctx), -EDEADLK);
 	assert_int_equal(rdmamsg_wait(ctx, 0), -EDEADLK);
-	rdmamsg_close(ctx);	/* does nothing */
+	rdmamsg_close(ctx);	/* no effect in a callback */
 }
 
 static void submit__from_a_callback_DOES_NOT_STARVE(void **state)
@@ -132,7 +134,9 @@ static void submit__from_a_callback_DOES_NOT_STARVE(void **state)
 	assert_int_equal(rdmamsg_submit(ctx, again, NULL), 0);
 	while (readable(ctx)) {
 		before = ran;
-		/* the last wake-up may be for what has run already */
+		/*
+		 * the last wake-up may find no work, because the work has run
+		 */
 		assert_true(rdmamsg_process(ctx) > 0 || before == 1000);
 		assert_true(ran > before || before == 1000);
 		assert_true(ran - before <= 16);
@@ -174,7 +178,7 @@ struct producer {
 	pthread_t thread;
 	struct rdmamsg *ctx;
 	int id;
-	int next;		/* expected, in the reader */
+	int next;		/* the number that the reader expects next */
 };
 
 static struct producer producers[THREADS];
@@ -203,7 +207,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-/* A lost wake-up would hang it: the reader only sleeps in the descriptor. */
+/* The reader sleeps in poll(), so a lost wake-up hangs the test. */
 static void submit__four_threads_LOSE_NOTHING(void **state)
 {
 	struct rdmamsg *ctx = open_ctx(64);
@@ -255,7 +259,7 @@ static void mail__posted_ARRIVES_IN_ORDER(void **state)
 	assert_int_equal(order[0], 1);
 	assert_int_equal(order[1], 2);
 	post(ctx, 3);
-	rdmamsg_close(ctx);	/* not lost, not leaked */
+	rdmamsg_close(ctx);	/* runs letter 3 */
 	assert_int_equal(ran, 3);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The timer heap, against a clock of its own and a simple model. */
+/* The timer heap, compared with a simple model under the test's own clock. */
 #include "base/list.h"
 #include "base/timer.h"
 
@@ -16,7 +16,7 @@
 
 static uint64_t now = 1000;
 
-/* Linked with -Wl,--wrap: what the library takes for the time. */
+/* The linker (-Wl,--wrap) puts the test's clock in the library's place. */
 uint64_t __wrap_rdmamsg__now_ms(void);
 uint64_t __wrap_rdmamsg__now_ms(void)
 {
@@ -25,7 +25,7 @@ uint64_t __wrap_rdmamsg__now_ms(void)
 
 struct one {
 	struct timer t;
-	uint64_t due;		/* model: 0 idle */
+	uint64_t due;		/* the model: 0 if idle */
 };
 
 static struct timers ts;
@@ -131,7 +131,10 @@ static void set__earlier_ARMS_EARLIER(void **state)
 	assert_int_equal(ts.armed, now + 500);
 	set(1, 100);
 	assert_int_equal(ts.armed, now + 100);
-	/* a later one, or none: an early wake-up is harmless */
+	/*
+	 * the descriptor may stay armed for 100 ms: an early wake-up is
+	 * harmless
+	 */
 	stop(1);
 	assert_true(ts.armed && ts.armed <= now + 500);
 	now += 100;
@@ -141,7 +144,7 @@ static void set__earlier_ARMS_EARLIER(void **state)
 
 static void fd__readable_WHEN_DUE(void **state)
 {
-	/* the descriptor lives by the real clock, where this is long ago */
+	/* the descriptor uses the real clock, where time 1 is long past */
 	set(0, 1);
 	while (!readable())
 		;
@@ -153,9 +156,9 @@ static void fd__readable_WHEN_DUE(void **state)
 static void fire_sets(struct timer *t)
 {
 	on_fire(t);
-	set(1, 0);		/* due at once: in the same run */
-	set(0, 5);		/* itself, later */
-	stop(2);		/* one that was due as well */
+	set(1, 0);		/* due at once: fires in the same run */
+	set(0, 5);		/* the running timer, later */
+	stop(2);		/* another timer that is due in this run */
 }
 
 static void run__callbacks_MAY_SET_AND_STOP(void **state)
