@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: an answer that is there together with the end of the time is too
- * late: the endpoint ends, and does not live on without a deadline.
+ * Description: if an answer and the end of timeout_ms are both pending, the
+ * timeout wins and the endpoint closes. A late answer must not leave an
+ * endpoint without a deadline.
  */
 #include "../own_fabric.h"
 #include "../two_ends.h"
@@ -28,7 +29,7 @@ int __real_getaddrinfo(const char *host, const char *port,
 int __wrap_getaddrinfo(const char *host, const char *port,
 		       const struct addrinfo *hints, struct addrinfo **ret);
 
-/* The resolver: of this name it says nothing until it may. */
+/* The resolver does not answer for slow.invalid until the test releases it. */
 int __wrap_getaddrinfo(const char *host, const char *port,
 		       const struct addrinfo *hints, struct addrinfo **ret)
 {
@@ -79,13 +80,16 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The time is over first, and the answer comes while nobody looks. */
+/* The timeout expires, and then the answer arrives while no loop turns. */
 static void ends_at_once(bool has_queue_pair)
 {
 	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
 
 	usleep(MUCH_LATER_US);
-	/* one round, or until a queue pair is drained; the server does no more */
+	/*
+	 * Run one round, or turn until the queue pair is drained. Only the
+	 * client's loop turns.
+	 */
 	do
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 	while (has_queue_pair && !client.closed && rdmamsg__now_ms() < end);
@@ -126,7 +130,7 @@ static void record__answered_too_late_ENDS(void **state)
 	opts.timeout_ms = TIMEOUT_MS;
 	assert_int_equal(rdmamsg_oob_connect(client.ctx, "127.0.0.1", service,
 					     &opts, NULL), 0);
-	/* the offer goes out */
+	/* the client sends its offer */
 	for (int i = 0; i < 10; i++) {
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 		usleep(TIMEOUT_MS * 1000 / 20);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: a request that is moved to another context while its device is
- * removed is handed over once or stays, whichever comes first.
+ * Description: a request moves to another context while its device is removed.
+ * The request moves once or stays, in any order of both events.
  */
 #include "base/ctx.h"
 #include "base/submit.h"
@@ -76,7 +76,7 @@ static void turns(struct rdmamsg *ctx)
 		assert_true(rdmamsg_process(ctx) >= 0);
 }
 
-/* A request waits in 'from', and its peer in 'client'. */
+/* A request is pending in 'from'; its peer is in 'client'. */
 static int set_up(void **state)
 {
 	const struct rdmamsg_ep_options eo = {
@@ -146,7 +146,7 @@ static void removed__before_the_move_TOLD_WHEN_ACCEPTED(void **state)
 	check_gone();
 }
 
-/* The other context gets the event before the request. */
+/* 'to' handles the removal event before it receives the request. */
 static void removed__event_before_the_request_TOLD_WHEN_ACCEPTED(void **state)
 {
 	move_it();
@@ -177,7 +177,7 @@ static void removed__already_told_IS_MOVED(void **state)
 	check_gone();
 }
 
-/* The kernel has closed the id, and does not move it. */
+/* rdma_migrate_id() fails, as it does once the kernel has closed the id. */
 static void removed__cannot_be_moved_STAYS(void **state)
 {
 	struct rdmamsg_ep *ep;
@@ -190,14 +190,17 @@ static void removed__cannot_be_moved_STAYS(void **state)
 	turns(to);
 	assert_int_equal(moves, 0);
 	assert_int_equal(rdmamsg_accept(pending, NULL, &ep), -ECONNRESET);
-	/* the place in its queue is free again */
+	/* the failed move has freed its slot in the submit queue of 'to' */
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(rdmamsg_submit(to, nothing, NULL), 0);
 		turns(to);
 	}
 }
 
-/* The request stays in its context, so the other context has no event of it. */
+/*
+ * The submit queue of 'to' is full, so the request stays and 'to' gets no
+ * event.
+ */
 static void full__HAS_NOT_LEFT(void **state)
 {
 	struct rdmamsg_ep *ep;
@@ -213,7 +216,7 @@ static void full__HAS_NOT_LEFT(void **state)
 	assert_int_equal(rdmamsg_accept(pending, NULL, &ep), -ECONNRESET);
 }
 
-/* 'to' closes before it has looked. */
+/* 'to' closes before it processes the moved request. */
 static void closed__with_the_request_on_its_way_REJECTED(void **state)
 {
 	move_it();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the out-of-band record byte by byte, every field out of range,
- * every length. The corpus of tests/fuzz has more.
+ * Description: the out-of-band record, byte by byte, with every field out of
+ * range and every length. The corpus of tests/fuzz has further records.
  */
 #include "wire/proto.h"
 
@@ -98,7 +98,7 @@ static void length__of_a_beginning_IS_KNOWN_FROM_8_BYTES(void **state)
 	assert_int_equal(rdmamsg__oob_decode(&r, out, len + 1), -EPROTO);
 }
 
-/* InfiniBand needs one of them; a reject needs neither. */
+/* An InfiniBand record without a GID needs a LID; a reject needs neither. */
 static void decode__without_a_way_EPROTO(void **state)
 {
 	uint8_t out[PROTO_OOB_MAX];

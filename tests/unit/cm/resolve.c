@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names whose resolver does not answer: a listener waits only so long. */
+/* A listener waits a bounded time for a resolver that does not answer. */
 #include "cm/connect.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ int __real_getaddrinfo(const char *host, const char *service,
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret);
 
-/* The resolver: of this name it says nothing until it may. */
+/* The resolver does not answer for slow.invalid until the test releases it. */
 int __wrap_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret)
 {
@@ -67,7 +67,7 @@ static void wait__no_answer_ETIMEDOUT(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "slow.invalid"));
 	assert_non_null(strstr(rdmamsg_error(), "50 ms"));
 	assert_null(addrs);
-	/* the late answer finds nobody, and is freed */
+	/* no caller waits for the late answer; the resolver thread frees it */
 	answer(true);
 	pthread_mutex_lock(&lock);
 	while (answered < asked)
