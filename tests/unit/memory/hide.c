@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses of large messages: random, and fit for every device. */
+/* Addresses of large messages are random, and valid on every device. */
 #include "device/device.h"
 #include "memory/hide.h"
 
@@ -25,7 +25,7 @@ static uint64_t hidden(uint64_t mem)
 	return ret;
 }
 
-/* A bit that is the same in 4,096 addresses is not random. */
+/* A bit with the same value in 4,096 addresses is not random. */
 static void hidden_address__all_bits_but_the_offset_CHANGE(void **state)
 {
 	const uint64_t mem = 0x7f1234567890, first = hidden(mem);
@@ -46,7 +46,7 @@ static void hidden_address__of_the_largest_message_DOES_NOT_WRAP(void **state)
 	}
 }
 
-/* siw would look for the message at the random address. */
+/* The siw driver would access the message at the random address. */
 static void hidden_address__on_iwarp_IS_PLAIN(void **state)
 {
 	const uint64_t mem = 0x7f1234567890;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: memory that the program gives for a large message is registered
- * while the message arrives, and not any more when the program is told of it.
+ * Description: the program supplies the memory of a large message. The library
+ * registers this memory while the message arrives, and deregisters it before
+ * on_message or on_closed.
  */
 #include "device/verbs_api.h"
 #include "../own_fabric.h"
@@ -13,7 +14,7 @@
 
 static struct verbs_api table;
 static uint8_t source[LARGE], target[LARGE];
-static unsigned int registered, ever;	/* of target */
+static unsigned int registered, ever;	/* memory regions in target */
 
 static bool in_target(const void *addr)
 {
@@ -93,7 +94,7 @@ static void memory__of_a_message_that_came_IS_NOT_REGISTERED(void **state)
 	rdmamsg_close(server.ctx);
 }
 
-/* on_closed says that the program's memory is its own again. */
+/* After on_closed, the program may reuse its memory. */
 static void memory__of_a_connection_that_ended_IS_NOT_REGISTERED(void **state)
 {
 	connect_both();

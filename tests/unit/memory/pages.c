@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: pages of a kind that the machine does not have, or gives only
- * sometimes: memory comes all the same, says what it is, and all of it goes
- * back. The kernel's answers are this test's.
+ * Description: the machine lacks a kind of page, or provides it only at times.
+ * The library still maps memory, reports the kind of its pages, and unmaps all
+ * of it. Wrapped system calls give the kernel's answers.
  */
 #include "memory/pool.h"
 #include "memory/stretch.h"
@@ -36,7 +36,7 @@ int __wrap_madvise(void *addr, size_t len, int advice);
 long __wrap_syscall(long number, ...);
 
 static bool have_huge, have_advice, have_node;
-static int fail_at;		/* this mmap(), from 1; 0: none */
+static int fail_at;		/* which mmap() fails, from 1; 0: none */
 static int maps;
 static size_t mapped;		/* bytes */
 static int node_of_page;
@@ -128,7 +128,7 @@ static struct pages take(uint32_t flags)
 	uint8_t *mem = rdmamsg__pages_map(SIZE, &o, &pages);
 
 	assert_ptr_not_equal(mem, MAP_FAILED);
-	/* to the last byte, and no more than that is kept */
+	/* all SIZE bytes are writable, and no excess stays mapped */
 	memset(mem, 1, SIZE);
 	assert_int_equal(mapped, SIZE);
 	assert_int_equal(munmap(mem, SIZE), 0);
@@ -165,7 +165,7 @@ static void huge__kernel_does_not_join_PLAIN(void **state)
 	assert_true(logged("no huge pages"));
 }
 
-/* Each call in its turn. */
+/* Each attempt has another failing mmap(). */
 static void huge__nth_mapping_fails_FALLS_BACK(void **state)
 {
 	const struct rdmamsg_pool_options o = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where received messages are: in the receive queue, lent, passed on. */
+/* Received messages stay in the receive queue, are lent, or are sent on. */
 #include "../../fake/nulldev.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ struct side {
 	uint32_t received, passed, closed;
 	struct rdmamsg_msg *kept[KEEP];
 	int keeps;
-	int nested;		/* what polling in the callback returned */
+	int nested;		/* result of rdmamsg_poll() in the callback */
 };
 
 static struct side client, server;
@@ -53,7 +53,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	} else if (what == PASS_IT &&
 		   !rdmamsg_msg_send(ep, msg, s->passed, NULL)) {
 		s->passed++;
-		rdmamsg_msg_free(msg);		/* not ours: only logged */
+		/* not owned any more: only logged */
+		rdmamsg_msg_free(msg);
 	} else {
 		rdmamsg_msg_free(msg);
 	}
@@ -82,7 +83,8 @@ static void both(void)
 }
 
 static uint32_t recv_depth = DEPTH, send_depth;
-static const struct rdmamsg_handlers *handlers;	/* of both, if set */
+/* if set, both ends use these */
+static const struct rdmamsg_handlers *handlers;
 
 static int set_up(void **state)
 {
@@ -135,7 +137,9 @@ static int tear_down(void **state)
 	       -1 : 0;
 }
 
-/* Sends so many, in bunches, and waits for them. */
+/*
+ * Sends 'count' messages in bunches, and waits until the server has them all.
+ */
 static void pour(uint32_t count)
 {
 	uint8_t data[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Buffers and their accounts, over a verbs table that only pretends. */
+/* Buffers and their accounting, over a table of verbs that access no device. */
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/poison.h"
@@ -34,7 +34,7 @@ static struct ibv_mr *fake_reg(struct ibv_pd *pd, void *addr, size_t len,
 {
 	struct ibv_mr *mr;
 
-	/* nothing of a pool may be reached from outside */
+	/* a pool's memory permits no remote access */
 	assert_int_equal(access, IBV_ACCESS_LOCAL_WRITE);
 	if (fail_reg) {
 		errno = fail_reg;
@@ -126,7 +126,7 @@ static void pool__grown_GIVES_SO_MANY(void **state)
 	assert_null(rdmamsg__pool_take(pool));
 	assert_int_equal(rdmamsg__pool_grow(pool, 100, NULL), 0);
 	while ((msgs[n] = rdmamsg__pool_take(pool))) {
-		/* each one's memory is its own, to the last byte */
+		/* buffers do not overlap, to the last byte */
 		memset(msgs[n]->buf, (int)n, pool->buf_size);
 		assert_ptr_equal(msgs[n]->data, msgs[n]->buf + PROTO_HDR_LEN);
 		assert_int_equal(msgs[n]->room, pool->buf_size - PROTO_HDR_LEN);
@@ -141,7 +141,7 @@ static void pool__grown_GIVES_SO_MANY(void **state)
 		rdmamsg__pool_return(msgs[i]);
 	}
 	assert_int_equal(pool->used, 0);
-	/* the warmest first */
+	/* the pool hands out the buffer returned last first */
 	assert_ptr_equal(rdmamsg__pool_take(pool), msgs[n - 1]);
 	rdmamsg__pool_return(msgs[n - 1]);
 }
@@ -158,7 +158,7 @@ static void pool__limit_ENOBUFS(void **state)
 	assert_int_equal(pool->total, 512);
 }
 
-/* The remedy in the text is that of whoever failed. */
+/* The error text names the remedy for the call that failed. */
 static void pool__register_fails_SAYS_WHAT_TO_DO(void **state)
 {
 	struct pool *pool = get(8192);
@@ -199,7 +199,7 @@ static void large__put_IS_FOUND_AGAIN(void **state)
 	rdmamsg__large_put(b);
 }
 
-/* Spares of other sizes go before a request fails. */
+/* A request frees spares of other sizes before it fails. */
 static void large__spares_in_the_way_GO(void **state)
 {
 	struct large *l[3];
@@ -216,7 +216,7 @@ static void large__spares_in_the_way_GO(void **state)
 	rdmamsg__large_put(l[0]);
 }
 
-/* No more spares go than is needed, the coldest first. */
+/* A request frees only the spares that it needs, the oldest first. */
 static void large__spares_beside_it_STAY(void **state)
 {
 	struct large *l[3], *more;
@@ -229,14 +229,14 @@ static void large__spares_beside_it_STAY(void **state)
 	assert_int_equal(spare(), 2 << 20);
 	assert_int_equal(rdmamsg__registered(ctx), 4 << 20);
 	assert_ptr_equal(list_first(&dev.large, struct large, node), l[2]);
-	/* nothing goes for what cannot come */
+	/* a request that cannot succeed frees no spare */
 	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 3 << 20, &l[0]),
 			 -ENOBUFS);
 	assert_int_equal(spare(), 2 << 20);
 	rdmamsg__large_put(more);
 }
 
-/* A message that its class has no room for takes what it needs. */
+/* If its size class does not fit the budget, a message takes its exact size. */
 static void large__class_too_large_TAKES_WHAT_FITS(void **state)
 {
 	struct large *l = large(1 << 20), *odd = large((2 << 20) + 1);
@@ -246,7 +246,7 @@ static void large__class_too_large_TAKES_WHAT_FITS(void **state)
 	rdmamsg__large_put(l);
 }
 
-/* Sending and receiving have budgets of their own. */
+/* Sending and receiving have separate budgets. */
 static void large__of_the_other_direction_IS_FREE(void **state)
 {
 	struct large *in = large(4 << 20), *out;
@@ -255,7 +255,7 @@ static void large__of_the_other_direction_IS_FREE(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "for receiving"));
 	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, &out), 0);
 	rdmamsg__large_put(in);
-	/* nor does one find the other's spares */
+	/* sending does not reuse spares of receiving */
 	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, &in),
 			 -ENOBUFS);
 	assert_non_null(strstr(rdmamsg_error(), "for sending"));
@@ -271,7 +271,7 @@ static struct rdmamsg_msg *take(struct pool *pool)
 	return msg;
 }
 
-/* A slab whose last buffer comes back serves other sizes. */
+/* A slab without buffers in use makes room for other sizes. */
 static void pool__unused_slabs_GIVE_ROOM(void **state)
 {
 	struct pool *pool = get(8192);
@@ -284,7 +284,7 @@ static void pool__unused_slabs_GIVE_ROOM(void **state)
 	assert_null(take(pool));
 	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 1 << 20, &l),
 			 -ENOBUFS);
-	/* all but one: its slab stays */
+	/* one buffer stays in use, and so does its slab */
 	for (int i = 1; i < 512; i++)
 		rdmamsg__pool_return(msgs[i]);
 	l = large(3 << 20);
@@ -293,7 +293,7 @@ static void pool__unused_slabs_GIVE_ROOM(void **state)
 	rdmamsg__large_put(l);
 }
 
-/* An endpoint counts on the last slab of its pool. */
+/* A pool that an endpoint uses keeps its last slab. */
 static void pool__last_slab_of_a_user_STAYS(void **state)
 {
 	struct pool *pool = get(8192);
@@ -311,7 +311,7 @@ static void pool__last_slab_of_a_user_STAYS(void **state)
 	rdmamsg__large_put(l);
 }
 
-/* A pool of the program's at its cap: its other sizes make room. */
+/* A program's pool at max_bytes frees unused slabs of its other sizes. */
 static void pool__at_its_cap_OTHER_SIZES_GO(void **state)
 {
 	struct rdmamsg_pool owner = {
@@ -339,7 +339,7 @@ static void pool__at_its_cap_OTHER_SIZES_GO(void **state)
 	assert_int_equal(owner.bytes, 0);
 }
 
-/* Receives never take what the largest message announced may need. */
+/* Receives leave memory for the largest message announced to a peer. */
 static void pool__of_receives_LEAVES_ROOM_FOR_ONE_MESSAGE(void **state)
 {
 	struct pool *pool = get(8192);
@@ -363,7 +363,7 @@ static void pool__of_receives_LEAVES_ROOM_FOR_ONE_MESSAGE(void **state)
 	rdmamsg__pool_unuse(pool);
 }
 
-/* Receives of endpoints that are gone make room for the largest message. */
+/* Spare receives of closed endpoints count as room for the largest message. */
 static void pool__spares_of_receives_COUNT_AS_ROOM(void **state)
 {
 	struct pool *pool = get(8192);
@@ -375,14 +375,17 @@ static void pool__spares_of_receives_COUNT_AS_ROOM(void **state)
 	rdmamsg__pool_unuse(pool);
 	assert_int_equal(rdmamsg__budget_largest(ctx, UINT32_MAX), 2 << 20);
 	rdmamsg__budget_announce(ctx, 2 << 20);
-	/* a spare that stays may be posted again */
+	/* a pool may post its spare buffers again */
 	assert_true(ctx->memory->budget[DIR_IN].posted <= 2 << 20);
 	l = large(2 << 20);
 	rdmamsg__large_put(l);
 	rdmamsg__budget_withdraw(ctx, 2 << 20);
 }
 
-/* A slab that endpoints keep for sending stays, other memory comes back. */
+/*
+ * A slab in use for sending keeps its memory; other sending memory is
+ * available.
+ */
 static void out__beside_pools_FITS_OR_NOT(void **state)
 {
 	struct pool *pool;
@@ -417,7 +420,7 @@ static void large__beyond_what_is_kept_IS_FREED(void **state)
 	assert_int_equal(spare(), 64 << 20);
 }
 
-/* A large message is registered as it arrives, not as it is announced. */
+/* A large message is registered step by step as it arrives. */
 static void sink__in_steps_AS_FAR_AS_BELIEVED(void **state)
 {
 	struct large *l;
@@ -431,7 +434,7 @@ static void sink__in_steps_AS_FAR_AS_BELIEVED(void **state)
 					     &end), 0);
 	assert_int_equal(regions, 1);
 	assert_int_equal(end, 1 << 20);
-	/* nothing has arrived yet */
+	/* EAGAIN, because none of the first step has arrived */
 	assert_int_equal(rdmamsg__sink_ready(&l->sink, &dev, 1 << 20, 0, &lkey,
 					     &end), -EAGAIN);
 	assert_int_equal(rdmamsg__sink_ready(&l->sink, &dev, 1 << 20, 1 << 20,
@@ -444,7 +447,7 @@ static void sink__in_steps_AS_FAR_AS_BELIEVED(void **state)
 					     &lkey, &end), 0);
 	assert_int_equal(end, 64 << 20);
 	assert_int_equal(regions, 7);
-	/* what is registered stays so */
+	/* the first step stays registered */
 	assert_int_equal(rdmamsg__sink_ready(&l->sink, &dev, 100, 0, &lkey,
 					     &end), 0);
 	assert_int_equal(lkey, first);
@@ -466,7 +469,7 @@ static void msg__lent_and_back_COUNTS(void **state)
 	assert_int_equal(ctx->memory->budget[DIR_OUT].spare, 131072);
 }
 
-/* Released after the device is closed: the memory goes, nothing else. */
+/* The program frees a message after its device is closed. */
 static void msg__after_the_device_IS_FREED(void **state)
 {
 	struct rdmamsg_msg *msg;
@@ -478,13 +481,16 @@ static void msg__after_the_device_IS_FREED(void **state)
 	dev.device = NULL;
 	memset(rdmamsg_msg_data(msg), 1, rdmamsg_msg_len(msg));
 	rdmamsg_msg_free(msg);
-	ctx->devices->reap = false;		/* dev is not of the context */
+	/* dev is not in the context's list */
+	ctx->devices->reap = false;
 	assert_int_equal(rdmamsg__registered(ctx), 0);
 	assert_true(list_empty(&dev.loose));
 	dev.device = &device;
 }
 
-/* Sent through another device, it is nobody's, but its memory is needed. */
+/*
+ * A message in another device's send queue keeps the memory of its own device.
+ */
 static void dev__closed_with_a_message_under_way_WAITS(void **state)
 {
 	struct dev *other = calloc(1, sizeof(*other));
@@ -504,7 +510,7 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 			 0);
 	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), 0);
 	small = rdmamsg__pool_take(pool);
-	/* as dev_release() leaves it */
+	/* dev_release() leaves a device in this state */
 	rdmamsg__msgs_dereg(other);
 	rdmamsg__pools_dereg(&other->send_pools);
 	other->device = NULL;
@@ -547,7 +553,7 @@ static void list__in_order_AND_GONE(void **state)
 	list_for_each_safe(n, t, &head)
 		if (list_entry(n, struct item, node)->id % 2)
 			list_del(n);
-	list_del(&items[1].node);	/* again: harmless */
+	list_del(&items[1].node);	/* a second list_del() is harmless */
 	assert_true(list_empty(&items[1].node));
 	assert_ptr_equal(head.next, &items[0].node);
 	assert_ptr_equal(head.prev, &items[2].node);
@@ -558,7 +564,7 @@ static void list__in_order_AND_GONE(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
-/* AddressSanitizer knows which buffers are anybody's. */
+/* AddressSanitizer poisons the buffers that are in the pool. */
 static void return__buffer_CANNOT_BE_TOUCHED(void **state)
 {
 #ifdef POISON_ASAN

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: memory that cannot be registered for an announced message. A
- * passing shortage delays messages; a device that fails ends the connection;
- * nothing leaves a hole in the order.
+ * Description: memory for an announced message cannot be registered. A short
+ * shortage delays messages, and a failing device ends the connection. No
+ * message is lost or reordered.
  */
 #include "base/list.h"
 #include "device/verbs_api.h"
@@ -18,14 +18,16 @@
 #define LARGE	((size_t)3 << 20)
 
 static struct verbs_api table;
-static bool armed;			/* only the server's large messages */
-static unsigned int failures;		/* so many of the next */
-static int failure;			/* errno */
+/* fail only the server's large messages */
+static bool armed;
+/* how many of the next registrations fail */
+static unsigned int failures;
+static int failure;			/* their errno */
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			     int access)
 {
-	/* what is read from is the client's */
+	/* a region for remote reads is the client's */
 	if (armed && failures && !(access & IBV_ACCESS_REMOTE_READ)) {
 		failures--;
 		errno = failure;
@@ -54,7 +56,7 @@ static const struct rdmamsg_handlers handlers = {
 
 static uint8_t bytes[LARGE];
 
-/* Small, large, small, small, large, small. */
+/* The messages are small, large, small, small, large, small. */
 static void send_six(void)
 {
 	for (uint32_t i = 0; i < 6; i++) {
@@ -121,7 +123,7 @@ static void register__fails_for_good_ENDS_WITHOUT_A_HOLE(void **state)
 	finish();
 }
 
-/* Nothing polls while it waits: a timer tries again, less and less often. */
+/* The loop sleeps meanwhile. A timer retries at growing intervals. */
 static void register__fails_for_long_COSTS_LITTLE(void **state)
 {
 	unsigned int tries;
@@ -132,7 +134,10 @@ static void register__fails_for_long_COSTS_LITTLE(void **state)
 	while (rdmamsg__now_ms() < end)
 		both();
 	tries = 1000000 - failures;
-	/* 10, 20, 40, ... ms; twice each, before and after giving up spares */
+	/*
+	 * retries after 10, 20, 40, ... ms, each before and after freeing
+	 * spares
+	 */
 	assert_in_range(tries, 2, 24);
 	failures = 0;
 	WAIT_FOR(server.messages == 6);
@@ -144,7 +149,9 @@ static void on_writable(struct rdmamsg_ep *ep)
 	((struct side *)rdmamsg_ep_user(ep))->writable++;
 }
 
-/* Nothing comes back, so that only time tells that there is memory again. */
+/*
+ * No memory is returned, so only the timer can detect that memory is available.
+ */
 static void send__no_memory_for_a_while_ON_WRITABLE(void **state)
 {
 	const struct rdmamsg_handlers told = {
@@ -190,7 +197,9 @@ static void fed(struct starving *w)
 	woken++;
 }
 
-/* Two wait, and one message's memory comes back: it may do for both. */
+/*
+ * Two endpoints wait. One message's memory may suffice for both, so both wake.
+ */
 static void starve__two_BOTH_ARE_WOKEN(void **state)
 {
 	struct starving waiting[2] = { { .fed = fed }, { .fed = fed } };
