@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: one-sided operations over the soft HCA with less than it has,
- * and with failures that it does not have.
+ * Description: one-sided operations over the soft HCA with fewer abilities than
+ * it has, and with injected failures.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -25,19 +25,20 @@
 /* ---- the device ------------------------------------------------------- */
 
 static struct ibv_context_ops soft_ops;
-static uint32_t port_max;	/* max_msg_sz; 0: the soft HCA's */
+static uint32_t port_max;	/* largest request that was posted */
 static uint32_t largest;	/* request that was posted */
 static uint32_t window_changes;	/* bindings and invalidations, posted */
-static uint32_t fenced;		/* of these */
-static bool broken;		/* it takes nothing more */
-static bool no_inline;		/* data in requests */
-static bool invalidates = true;	/* what it is asked to */
-static bool disguised;		/* and the header does not say so */
-static struct ibv_mr *held[4];	/* that it did not let go of */
-static uint32_t holds, held_count;	/* so many of the next */
-static enum ibv_wc_opcode turned;	/* the next such completion is ... */
-static enum ibv_wc_status turned_to;	/* ... this, unless success */
-static struct verbs_api table;	/* the soft HCA's, but for what is below */
+static uint32_t fenced;		/* the fenced ones of these */
+static bool broken;		/* post_send and modify_qp fail */
+static bool no_inline;		/* queue pairs have no inline data */
+static bool invalidates = true;	/* false: SEND_WITH_INV becomes SEND */
+static bool disguised;		/* the header of SEND_WITH_INV says DATA */
+static struct ibv_mr *held[4];	/* regions that dereg_mr() kept */
+static uint32_t holds, held_count;	/* dereg_mr() fails so many times */
+/* the next completion of this opcode ... */
+static enum ibv_wc_opcode turned;
+static enum ibv_wc_status turned_to;	/* ... gets this status, unless 0 */
+static struct verbs_api table;	/* the soft HCA's calls, some replaced */
 
 static int query_port(struct ibv_context *verbs, uint8_t port,
 		      struct ibv_port_attr *attr)
@@ -131,7 +132,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 /* ---- both ends -------------------------------------------------------- */
 
 static struct rdmamsg_key key;		/* of the server's memory */
-static struct rdmamsg_ep_options opts;	/* of both */
+static struct rdmamsg_ep_options opts;	/* of both ends */
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -181,7 +182,7 @@ static void connect_both(void)
 
 static int set_up(void **state)
 {
-	/* nothing happens but what a test does */
+	/* timers start no traffic of their own */
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .dead_after_ms = RDMAMSG_NONE,
 		.stall_after_ms = RDMAMSG_NONE,
@@ -219,7 +220,7 @@ static void fill(uint8_t *mem, size_t len)
 		mem[i] = (uint8_t)((uint32_t)i * 2654435761u >> 24);
 }
 
-/* ---- what the port carries -------------------------------------------- */
+/* ---- the port's max_msg_sz -------------------------------------------- */
 
 static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 {
@@ -246,7 +247,9 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 	assert_int_equal(rdmamsg_read(client.ep, &all, 1, &key, 5, 0, &all), 0);
 	WAIT_FOR(client.sent == 2);
 	assert_memory_equal(server.mem + 5, client.mem, 100003);
-	/* one in one piece, one that the other end reads */
+	/*
+	 * the first message is one Send, the second one is read by the server
+	 */
 	assert_int_equal(rdmamsg_send(client.ep, client.mem + 7, 8984, 0, NULL),
 			 0);
 	WAIT_FOR(server.messages == 1);
@@ -260,7 +263,7 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 
 /* ---- failures --------------------------------------------------------- */
 
-/* More than go with one doorbell: the first of them fails in the middle. */
+/* The write takes several doorbells, and the first one fails. */
 static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 {
 	struct rdmamsg_sge all = { .len = 40 * 4096 };
@@ -275,7 +278,9 @@ static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 	broken = true;
 	assert_int_equal(rdmamsg_write(client.ep, &all, 1, &key, 0, 0, &all),
 			 0);
-	/* nothing will come from such a device: the loop must be told */
+	/*
+	 * a failed device reports nothing, so the library wakes the loop itself
+	 */
 	assert_int_equal(poll(&fd, 1, 0), 1);
 	assert_true(rdmamsg_process(client.ctx) >= 0);
 	assert_true(client.closed);
@@ -284,7 +289,9 @@ static void write__that_cannot_be_posted_ENDS_AT_ONCE(void **state)
 	broken = false;
 }
 
-/* Nobody waits for it, and nothing comes behind it. */
+/*
+ * No operation follows this write, and the program awaits no completion for it.
+ */
 static void write__without_a_cookie_FREES_ITS_REGION(void **state)
 {
 	struct rdmamsg_sge s = { .len = 1000 };
@@ -325,7 +332,7 @@ static void cache__write_without_a_cookie_FREES_ITS_ROOM(void **state)
 	assert_memory_equal(server.mem, client.mem, 1000);
 }
 
-/* A peer with a key of it would reach what is somebody else's by then. */
+/* A peer that has the region's key could access memory that is reused later. */
 static void cache__not_let_go_of_IS_TOLD(void **state)
 {
 	struct rdmamsg_cache_counters info = { .size = sizeof(info) };
@@ -345,7 +352,7 @@ static void cache__not_let_go_of_IS_TOLD(void **state)
 	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
 			 -EIO);
 	assert_non_null(strstr(rdmamsg_error(), "still reach"));
-	/* forgotten all the same, and the other one, too */
+	/* the cache drops both regions in spite of the failure */
 	assert_int_equal(rdmamsg_cache_invalidate(cache, server.mem + 999, 2),
 			 0);
 	assert_int_equal(rdmamsg_cache_stats(cache, &info), 0);
@@ -365,7 +372,7 @@ static void client_alone(void)
 		assert_true(rdmamsg_process(client.ctx) >= 0);
 }
 
-/* The endpoint waits for memory, not for a credit. Only memory comes back. */
+/* The endpoint has no credits left, but write_imm waits for a buffer alone. */
 static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 {
 	static struct rdmamsg_msg *msgs[4096];
@@ -380,7 +387,7 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 	s.region = client.region;
 	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 0, 0, &s), 0);
 	WAIT_FOR(client.sent == 1);
-	/* the only credit: the server does not work from here on */
+	/* the message takes the only credit; the server's loop stops here */
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, &s), 0);
 	while (client.sent < 2)
 		assert_true(rdmamsg_wait(client.ctx, WAIT_MS) > 0);
@@ -406,15 +413,18 @@ static void write_imm__without_a_buffer_WRITABLE_WITH_ONE(void **state)
 }
 
 /*
- * Messages of another endpoint hold the buffers, posted behind its keepalive.
- * The completion of the keepalive does not confirm them.
+ * Another endpoint's messages hold the buffers, and follow its keepalive. The
+ * completion of the keepalive does not confirm these messages.
  */
 static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 {
 	struct rdmamsg_ep *first;
 	size_t limit;
 
-	/* fewer buffers than messages until one has a completion */
+	/*
+	 * the slab has fewer buffers than the number of messages per signalled
+	 * one
+	 */
 	opts.eager_max = 16000;
 	connect_both();
 	first = client.ep;
@@ -439,7 +449,7 @@ static void send__without_a_buffer_WRITABLE_WHEN_ANOTHER_HAS_SENT(void **state)
 	client.ctx->memory->budget[DIR_OUT].cap = limit;
 }
 
-/* ---- whose doing it is ------------------------------------------------ */
+/* ---- which side an error is blamed on --------------------------------- */
 
 static void expect_ours(struct side *s, enum ibv_wc_status status,
 			const char *word)
@@ -506,8 +516,7 @@ static void window_invalidate__that_fails_OURS(void **state)
 	expect_ours(&server, IBV_WC_MW_BIND_ERR, "window");
 }
 
-/* A peer that says that access is taken back still has it. */
-/* Their memory may be the target of reads that have not completed. */
+/* Outstanding reads may still write to the memory of the window. */
 static void window__changes_behind_reads_ARE_FENCED(void **state)
 {
 	struct rdmamsg_window *w;
@@ -544,7 +553,7 @@ static void send_invalidate__as_another_message_PROTOCOL(void **state)
 	connect_both();
 	(void)bound_window();
 	WAIT_FOR(server.sent == 1);
-	/* the fast path works */
+	/* an ordinary message arrives over the fast path */
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 1, NULL), 0);
 	WAIT_FOR(server.messages == 1);
 	disguised = true;
@@ -558,7 +567,7 @@ static void send_invalidate__as_another_message_PROTOCOL(void **state)
 	assert_int_equal(server.invalidated, 0);
 }
 
-/* Earlier operations may still use the key. */
+/* The read before it may still use the key that SEND_WITH_INV invalidates. */
 static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 {
 	struct rdmamsg_sge s = { .len = ROOM };
@@ -575,7 +584,8 @@ static void send_invalidate__behind_a_read_WAITS_FOR_IT(void **state)
 						     RDMAMSG_ACCESS_READ,
 						     &window_key, w), 0);
 		WAIT_FOR(server.sent == i);
-		client.ctx->loop.in_callback++;	/* one doorbell for both */
+		/* one doorbell for both requests */
+		client.ctx->loop.in_callback++;
 		assert_int_equal(rdmamsg_read(client.ep, &s, 1, &window_key, 0,
 					      0, &s), 0);
 		assert_int_equal(rdmamsg_send_invalidate(client.ep, NULL, 0, 1,
