@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what an endpoint asks of its queue pair at creation reaches a
- * device that has it, and is refused with the reason by one that has not.
+ * Description: an endpoint's create_flags reach a device that supports them. A
+ * device without support causes a refusal with the reason.
  */
 #include "device/device.h"
 #include "session/ep.h"
@@ -27,10 +27,10 @@
 #define PADDING	IBV_QP_CREATE_PCI_WRITE_END_PADDING
 
 static struct rdmamsg *ctx;
-static bool has_padding;	/* the device says so */
-static int refuses;		/* and yet, with this errno */
-static uint32_t asked;		/* create_flags that reached it */
-static struct verbs_api table;	/* the soft HCA's, but for what is below */
+static bool has_padding;	/* the device reports the flag */
+static int refuses;		/* errno of create_qp_ex(), or 0 */
+static uint32_t asked;		/* create_flags passed to the device */
+static struct verbs_api table;	/* the soft HCA's calls, some replaced */
 
 static int query_device_ex(struct ibv_context *verbs,
 			   struct ibv_device_attr_ex *attr)
@@ -77,7 +77,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The queue pair of an offer is made at once. */
+/* rdmamsg_oob_offer() creates the queue pair at once. */
 static int offer(uint32_t flags, struct rdmamsg_ep **ret)
 {
 	const struct rdmamsg_ep_options opts = {
@@ -105,7 +105,7 @@ static void flag__that_the_device_has_GRANTED(void **state)
 	if (offer(PADDING, &ep))
 		fail_msg("rdmamsg_oob_offer: %s", rdmamsg_error());
 	assert_int_equal(asked, PADDING);
-	/* what was granted with it is what is known of it */
+	/* the endpoint knows the capacities that the device granted */
 	assert_int_equal(rdmamsg_ep_query(ep, &i), 0);
 	assert_true(i.max_inline_data >= PROTO_HDR_LEN && i.max_send_sge);
 	assert_ptr_equal(ep->lane.hot.qp->pd, ep->lane.dev->pd);
@@ -150,7 +150,7 @@ static void flag__none_THE_PLAIN_CALL(void **state)
 
 static struct ibv_wq wqs[2];
 static struct ibv_rwq_ind_table indirection;
-static int made;		/* and not destroyed: queues and tables */
+static int made;		/* queues and tables not destroyed */
 static struct ibv_cq *last_cq;
 
 static struct ibv_wq *create_wq(struct ibv_context *verbs,
@@ -237,7 +237,10 @@ static struct ibv_qp *create_rss(struct ibv_context *verbs,
 	return rdmamsg__verbs_soft.create_qp_ex(verbs, &plain);
 }
 
-/* As mlx5 does for a queue pair with an indirection table. */
+/*
+ * The mlx5 driver refuses these steps of a queue pair with an indirection
+ * table.
+ */
 static int refuse_steps(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return EOPNOTSUPP;

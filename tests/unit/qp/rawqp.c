@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what a queue pair may be asked for, of a device that has
- * nothing and of one that has everything: granted, or refused for the reason.
+ * Description: queue pairs with each kind of option, on a device with no
+ * optional abilities and on one with all of them. The library grants an option
+ * or refuses it with the reason.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -55,7 +56,7 @@ static const struct ibv_device_attr_ex bare = {
 #define GOOD_RSS	.queues = 4, .function = IBV_RX_HASH_FUNC_TOEPLITZ, \
 			.key = key, .key_len = 40
 
-/* of which device what comes; a word of the reason */
+/* results on the full and on the bare device, and a word of the error text */
 static const struct {
 	struct rdmamsg_qp_options o;
 	int full, bare;
@@ -206,7 +207,8 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 
 /* ---- more than a completion queue can hold ----------------------------- */
 
-static struct verbs_api vast;			/* a soft HCA that could */
+/* a soft HCA with huge limits */
+static struct verbs_api vast;
 
 static int query_device_ex(struct ibv_context *verbs,
 			   struct ibv_device_attr_ex *attr)
@@ -247,14 +249,14 @@ static void cq__of_too_many_queues_EINVAL(void **state)
 	vast.query_srq = query_srq;
 	rdmamsg__verbs = &vast;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
-	/* 4096 times is 0 in 32 bits */
+	/* queues * 4096 wraps to 0 in 32 bits */
 	for (rss.queues = 1024; rss.queues; rss.queues *= 2)
 		refused(ctx, &o);
 	o = (struct rdmamsg_qp_options) {
 		.size = sizeof(o), .device = "soft0", .max_send = 8,
 	};
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
-	/* only asked how long it is */
+	/* the library only queries the length of this shared receive queue */
 	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(q)->pd };
 	o.srq = &srq;
 	refused(ctx, &o);
@@ -262,9 +264,10 @@ static void cq__of_too_many_queues_EINVAL(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
-/* ---- in a multicast group when its context closes ---------------------- */
+/* ---- member of a multicast group when its context closes --------------- */
 
-static struct verbs_api watched;		/* the soft HCA, looked at */
+/* the soft HCA's calls, some counted */
+static struct verbs_api watched;
 static struct ibv_async_event event;
 static unsigned int cqs_destroyed, devices_closed, told;
 static struct ibv_qp *stuck;
@@ -325,7 +328,7 @@ static const struct rdmamsg_options with_events = {
 	.size = sizeof(with_events), .on_event = on_event,
 };
 
-/* An event of this queue pair, through the device of the context. */
+/* Reports an event of this queue pair through the device of the context. */
 static void tell_of(struct rdmamsg *ctx, struct ibv_qp *ibv)
 {
 	event.event_type = IBV_EVENT_QP_FATAL;
@@ -354,7 +357,7 @@ static void close__in_a_group_STAYS(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "multicast group"));
 	devices_closed = 0;
 	rdmamsg_close(ctx[0]);
-	/* the device still puts completions there, and reports what happens */
+	/* the queue pair lives on: its CQ stays, its events reach no handler */
 	assert_int_equal(cqs_destroyed, 0);
 	tell_of(ctx[1], ibv);
 	assert_int_equal(told, 0);
@@ -364,7 +367,7 @@ static void close__in_a_group_STAYS(void **state)
 	assert_int_equal(watched.detach_mcast(ibv, &group, 0), 0);
 }
 
-/* ---- it cannot be made, and not be destroyed --------------------------- */
+/* ---- creation fails, and so does destruction --------------------------- */
 
 static int refuse_modify(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 {
@@ -392,7 +395,7 @@ static void new__cannot_be_undone_STAYS(void **state)
 	watched.modify_qp = refuse_modify;
 	watched.destroy_qp = refuse_destroy;
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), -EINVAL);
-	/* what its completions and events lead to is still there */
+	/* the CQ and the object that events refer to still exist */
 	assert_non_null(stuck);
 	assert_int_equal(cqs_destroyed, 0);
 	assert_int_equal(dev->device->refs, refs + 1);
@@ -447,7 +450,7 @@ static void free__of_a_removed_device_GOES(void **state)
 	watched.query_port = removed_port;
 	assert_int_equal(rdmamsg_qp_destroy(q), 0);
 	assert_true(list_empty(&ctx->qps));
-	/* what it said before is nobody's concern */
+	/* an event queued before the removal reaches no handler */
 	tell_of(ctx, stuck);
 	assert_true(rdmamsg_process(ctx) >= 0);
 	assert_int_equal(told, 0);
@@ -456,14 +459,17 @@ static void free__of_a_removed_device_GOES(void **state)
 	rdmamsg_close(ctx);
 }
 
-/* ---- an endpoint's cannot be destroyed --------------------------------- */
+/* ---- an endpoint's queue pair cannot be destroyed ---------------------- */
 
 static void ep_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	*(bool *)rdmamsg_ep_user(ep) = true;
 }
 
-/* The device still has it, and says so when the endpoint has gone. */
+/*
+ * The device still has the queue pair and reports an event after the endpoint
+ * ended.
+ */
 static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
 {
 	bool closed = false;
@@ -493,9 +499,9 @@ static void event__of_one_that_has_gone_IS_NOBODYS(void **state)
 	rdmamsg_close(ctx);
 }
 
-/* ---- its device goes --------------------------------------------------- */
+/* ---- the device is removed --------------------------------------------- */
 
-/* Linux uverbs_main.c, ib_uverbs_event_read(): of one that is closed */
+/* A closed device gives EIO: Linux uverbs_main.c, ib_uverbs_event_read() */
 static int get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 			void **arg)
 {
@@ -520,7 +526,7 @@ static void removed__with_on_completion_IS_QUIET(void **state)
 	watched.get_cq_event = get_cq_event;
 	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
 	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
-	/* an error that passes leaves it on */
+	/* while the device exists, an error leaves the watch on */
 	q->watch.fn(&q->watch);
 	assert_true(q->watch.on);
 	q->dev->device->gone = true;
