@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the abilities of the library, on the soft HCA in both link
- * modes. Each answer is compared with doing it; with a call that fails, a lie
- * or a device that can more, the answer follows.
+ * Description: rdmamsg_caps() on the soft HCA in both link modes. Each answer
+ * is compared with an attempt. Further cases have failing calls, false
+ * attributes, and a device with more abilities.
  */
 #include "device/verbs_api.h"
 
@@ -35,18 +35,18 @@ enum call {
 };
 
 static enum call refused;
-static int refusal;		/* errno */
-static int alive;		/* objects */
-static int opened;		/* contexts */
+static int refusal;		/* errno of the refused call */
+static int alive;		/* objects that exist */
+static int opened;		/* contexts that are open */
 static struct verbs_api table;
 static struct ibv_context_ops ops;
 static struct verbs_context vops;
 
-/* Faults: changed opcodes and completion statuses of requests. */
+/* Changes to posted requests and to their completions. */
 static enum ibv_wr_opcode from_op, to_op;
 static bool other_imm, other_inline, long_windows;
 static enum ibv_wc_status wc_status;
-/* Abilities of a device that the soft HCA lacks. */
+/* Abilities that the soft HCA lacks. */
 static bool generous;
 static bool ports_down;
 static unsigned int no_caps;
@@ -101,7 +101,7 @@ static int resize_cq(struct ibv_cq *q, int cqe)
 	return refuses(RESIZE_CQ) ? refusal : soft.resize_cq(q, cqe);
 }
 
-static int registered;		/* regions, ever */
+static int registered;		/* regions registered so far */
 
 static struct ibv_mr *reg_mr(struct ibv_pd *p, void *addr, size_t len,
 			     int access)
@@ -181,7 +181,7 @@ static int attach_mcast(struct ibv_qp *q, const union ibv_gid *gid,
 	return refuses(ATTACH) ? refusal : soft.attach_mcast(q, gid, lid);
 }
 
-/* A refused call has detached, because else the queue pair would stay. */
+/* The refused call detaches too, because else the queue pair could not go. */
 static int detach_mcast(struct ibv_qp *q, const union ibv_gid *gid,
 			uint16_t lid)
 {
@@ -197,7 +197,10 @@ static int query_device(struct ibv_context *ctx, struct ibv_device_attr *a)
 	a->device_cap_flags &= ~no_caps;
 	if (no_atomics)
 		a->atomic_cap = IBV_ATOMIC_NONE;
-	/* the soft HCA's scope is known from its vendor */
+	/*
+	 * another vendor, because the library knows the soft HCA's scope from
+	 * its vendor
+	 */
 	if (no_atomics)
 		a->vendor_id = 1;
 	return refuses(QUERY_DEVICE) ? refusal : ret;
@@ -281,7 +284,7 @@ static int poll_cq(struct ibv_cq *q, int n, struct ibv_wc *wc)
 	return n;
 }
 
-/* Work queues that do nothing. */
+/* These work queues have no function. */
 static struct ibv_wq *create_wq(struct ibv_context *ctx,
 				struct ibv_wq_init_attr *a)
 {
@@ -396,7 +399,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	rdmamsg__verbs = &rdmamsg__verbs_system;
-	/* nothing leaks, whatever failed */
+	/* no object leaks, whichever call failed */
 	assert_int_equal(alive, 0);
 	assert_int_equal(opened, 0);
 	return 0;
@@ -435,7 +438,7 @@ static bool is_native(enum rdmamsg_cap_id id)
 	return cap.how == RDMAMSG_CAP_NATIVE;
 }
 
-/* Returns whether a queue pair of that type can be made. */
+/* Returns true if the device creates such a queue pair. */
 static bool makes(enum ibv_qp_type type, uint32_t max_inline, uint32_t flags)
 {
 	struct ibv_qp_init_attr_ex a = {
@@ -702,7 +705,7 @@ static void caps__errors_DIFFER(void **state)
 	assert_error(rdmamsg_caps("soft0", NULL, 0, 0), -ENOMEM, "memory");
 }
 
-/* An attempt that fails is no error of the call. */
+/* A failing attempt does not fail the call. */
 static void caps__attempt_fails_KEEPS_THE_LAST_ERROR(void **state)
 {
 	assert_error(rdmamsg_caps("nosuch", NULL, 0, 0), -ENXIO, "nosuch");
@@ -765,7 +768,7 @@ static void caps__call_refused_ABSENT(void **state)
 	refused = CREATE_QP;
 	refusal = EPERM;
 	assert_cap(RDMAMSG_CAP_RAW_PACKET, RDMAMSG_CAP_ABSENT, "CAP_NET_RAW");
-	/* the kernel's own, which strerror() does not know */
+	/* errno 524 is the kernel's ENOTSUPP, which strerror() does not know */
 	refusal = 524;
 	assert_cap(RDMAMSG_CAP_UC, RDMAMSG_CAP_ABSENT, strerror(EOPNOTSUPP));
 }
@@ -780,7 +783,7 @@ static void caps__call_refused_SOFTWARE(void **state)
 		   "groups drop own datagrams");
 }
 
-/* ---- lies --------------------------------------------------------------- */
+/* ---- false attributes --------------------------------------------------- */
 
 static void caps__device_lies_ABSENT(void **state)
 {
@@ -842,7 +845,7 @@ static void caps__no_port_active_REPORTED(void **state)
 	ports_down = true;
 	assert_all_untried("no port of device soft0 is active");
 	assert_untried(RDMAMSG_CAP_UD, RDMAMSG_CAP_NATIVE, "active");
-	/* what needs no port is tried all the same */
+	/* abilities that need no port are still tried */
 	assert_cap(RDMAMSG_CAP_SRQ, RDMAMSG_CAP_NATIVE, "was created");
 	assert_cap(RDMAMSG_CAP_MULTICAST, RDMAMSG_CAP_NATIVE, "attached");
 	refused = ALLOC_MW;
@@ -850,7 +853,9 @@ static void caps__no_port_active_REPORTED(void **state)
 	assert_cap(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_ABSENT, strerror(EDQUOT));
 }
 
-/* Only the connection manager could connect queue pairs. */
+/*
+ * Without the connection manager, an iWARP device cannot connect queue pairs.
+ */
 static void caps__iwarp_REPORTED(void **state)
 {
 	const char manager[] = "connection manager";
@@ -883,7 +888,7 @@ static void caps__device_reports_none_ABSENT(void **state)
 	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, "arrived");
 }
 
-/* ---- devices that can more ---------------------------------------------- */
+/* ---- devices with more abilities ---------------------------------------- */
 
 static enum ibv_fork_status fork_status;
 
@@ -927,7 +932,9 @@ static void caps__device_can_more_NATIVE(void **state)
 	assert_cap(RDMAMSG_CAP_DMABUF, RDMAMSG_CAP_NATIVE, "descriptor");
 	dmabuf_error = EOPNOTSUPP;
 	assert_cap(RDMAMSG_CAP_DMABUF, RDMAMSG_CAP_ABSENT, "not supported");
-	/* queue pairs and tables that can be made, but not used */
+	/*
+	 * the device creates these queue pairs and tables, but cannot use them
+	 */
 	table.query_device_ex = soft.query_device_ex;
 	assert_cap(RDMAMSG_CAP_TSO, RDMAMSG_CAP_ABSENT, "tso_caps");
 	assert_cap(RDMAMSG_CAP_RSS, RDMAMSG_CAP_ABSENT, "rss_caps");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: completion queues at the device's limits, and on devices that do
- * not resize them: a further one is made when the first cannot hold more, each
- * endpoint is served by its own, and where there can be none the endpoint ends
- * with the reason.
+ * Description: completion queues at the device's limits, and on devices that
+ * cannot resize them. If a completion queue is full, the library creates
+ * another one, and each endpoint uses its own. If the device has no more
+ * queues, the endpoint ends with the reason.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -31,7 +31,7 @@
 
 static struct verbs_api device;		/* the null device, with limits */
 static int max_cqe;
-static int most_cqe;			/* that there is memory for */
+static int most_cqe;			/* the largest that memory permits */
 static long max_cqs;
 static bool can_resize;
 
@@ -54,7 +54,7 @@ static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *arg,
 	return NULL;
 }
 
-/* The ring of the null device is large enough already. */
+/* The null device's ring needs no change. */
 static int resize_cq(struct ibv_cq *cq, int cqe)
 {
 	return can_resize && cqe <= max_cqe ? 0 : EOPNOTSUPP;
@@ -102,7 +102,9 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_closed = on_closed,
 };
 
-/* Each takes send_depth + 16 + 16 and recv_depth + what is reserved. */
+/*
+ * An endpoint needs send_depth + 16 + 16 + recv_depth + RECV_RESERVE entries.
+ */
 static struct rdmamsg_ep_options options(struct end *e)
 {
 	return (struct rdmamsg_ep_options) {
@@ -125,7 +127,7 @@ static void turn(void)
 	assert_true(rdmamsg_process(server) >= 0);
 }
 
-/* Whether it is connected; the fake never takes more than a few turns. */
+/* Returns true if the endpoint connects; the null device needs few turns. */
 static bool connect_one(struct end *e, uint32_t flags)
 {
 	struct rdmamsg_ep_options o = options(e);
@@ -189,7 +191,7 @@ static int cqs_of(const struct rdmamsg *ctx)
 	return count;
 }
 
-/* Messages both ways, waited for by the mode that is asked for. */
+/* Sends 1000 messages from a to b; 'poll' drives both contexts. */
 static void talk(struct end *a, struct end *b, int (*poll)(struct rdmamsg *))
 {
 	uint32_t end = a->sent + 1000;
@@ -208,7 +210,7 @@ static void limit__of_one_met_MORE_ARE_MADE(void **state)
 {
 	for (int i = 0; i < PAIRS; i++)
 		assert_true(connect_one(&clients[i], 0));
-	/* two find room in one */
+	/* each completion queue has room for two endpoints */
 	assert_int_equal(cqs_of(client), PAIRS / 2);
 	assert_int_equal(cqs_of(server), PAIRS / 2);
 	for (int i = 0; i < PAIRS; i++) {
@@ -249,7 +251,7 @@ static void fixed__limit_of_one_met_MORE_ARE_MADE(void **state)
 	can_resize = false;
 	for (int i = 0; i < 3; i++)
 		assert_true(connect_one(&clients[i], 0));
-	/* two find room in one */
+	/* each completion queue has room for two endpoints */
 	assert_int_equal(cqs_of(client), 2);
 	talk(&clients[2], &servers[2], rdmamsg_process);
 }
@@ -262,7 +264,10 @@ static void fixed__large_limit_ONE_FOR_ALL(void **state)
 		assert_true(connect_one(&clients[i], 0));
 	assert_int_equal(cqs_of(client), 1);
 	assert_int_equal(cqs_of(server), 1);
-	/* which the inline poll needs */
+	/*
+	 * the inline poll needs hot.cq, which only a single completion queue
+	 * sets
+	 */
 	assert_non_null(client->hot.cq);
 	talk(&clients[0], &servers[0], rdmamsg_fast_poll);
 	talk(&clients[PAIRS - 1], &servers[PAIRS - 1], rdmamsg_process);
@@ -294,7 +299,7 @@ static void fixed__no_memory_for_so_many_SMALLER(void **state)
 	most_cqe = 1500;
 	for (int i = 0; i < 3; i++)
 		assert_true(connect_one(&clients[i], 0));
-	/* a half of a half: each has room for one */
+	/* a quarter of the size has room for one endpoint */
 	assert_int_equal(cqs_of(client), 3);
 	talk(&clients[2], &servers[2], rdmamsg_process);
 }
@@ -308,7 +313,10 @@ static void limit__and_no_further_one_THE_NEXT_ENDS(void **state)
 	assert_null(clients[2].ep);
 	assert_int_equal(clients[2].error, -ENOMEM);
 	assert_non_null(strstr(clients[2].text, "completion queue"));
-	/* those that are there go on, and room may come */
+	/*
+	 * existing endpoints go on, and later ones connect once there are
+	 * queues
+	 */
 	talk(&clients[1], &servers[1], rdmamsg_process);
 	max_cqs = 1000;
 	assert_true(connect_one(&clients[3], 0));

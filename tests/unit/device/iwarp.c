@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: on an iWARP device only the connection manager connects. What
- * goes without it is refused with -EOPNOTSUPP and the reason.
+ * Description: on an iWARP device, only the connection manager connects queue
+ * pairs. Calls that connect without it return -EOPNOTSUPP and the reason.
  */
 #include "device/verbs_api.h"
 #include "wire/proto.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: which device an out-of-band connection takes, on hosts with and
- * without RDMA devices; the lists of libibverbs are this test's.
+ * Description: the device that an out-of-band connection uses, on hosts with
+ * and without RDMA devices. The test provides the lists of libibverbs.
  */
 #include "device/choose.h"
 #include "device/verbs_api.h"
@@ -30,7 +30,8 @@ struct ibv_device **__wrap_ibv_get_device_list(int *num);
 void __wrap_ibv_free_device_list(struct ibv_device **list);
 struct ibv_context *__wrap_ibv_open_device(struct ibv_device *device);
 
-static bool hardware;		/* a device, and nothing to be had from it */
+/* the list has a device, which cannot be opened */
+static bool hardware;
 static unsigned int opened;
 
 struct ibv_device **__wrap_ibv_get_device_list(int *num)
@@ -65,7 +66,8 @@ struct ibv_context *__wrap_ibv_open_device(struct ibv_device *device)
 
 static const struct row {
 	const char *asked, *local;
-	const struct verbs_api *with, *without;	/* hardware; NULL: -ENODEV */
+	/* with hardware and without; NULL: -ENODEV */
+	const struct verbs_api *with, *without;
 } rows[] = {
 	{ NULL, NULL, NULL, SOFT },
 	{ NULL, "127.0.0.1", SOFT, SOFT },
@@ -75,7 +77,10 @@ static const struct row {
 	{ "soft", NULL, SOFT, SOFT },
 	{ "soft", "192.0.2.1", SOFT, SOFT },
 	{ "soft0", NULL, SOFT, SOFT },
-	/* whether there is such a one shows when it is opened */
+	/*
+	 * a full name is accepted; opening the device finds out whether it
+	 * exists
+	 */
 	{ "hw0", NULL, HW, HW },
 };
 
@@ -96,7 +101,7 @@ static void try(const struct row *r, const struct verbs_api *want)
 			 ret ? rdmamsg_error() : name);
 	if (want)
 		assert_string_equal(name, want == SOFT ? "soft0" : "hw0");
-	else	/* what to do about it */
+	else	/* the text names the remedy */
 		assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_DEVICE=soft"));
 	free(name);
 }
@@ -112,7 +117,7 @@ static void device__by_what_there_is_CHOSEN(void **state)
 	assert_true(opened > 0);
 }
 
-/* The record is of a device that the program has not asked for: or not made. */
+/* The program names no device, and the hardware device has no active port. */
 static void offer__hardware_without_a_link_ENODEV(void **state)
 {
 	uint8_t record[RDMAMSG_OOB_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: attributes of devices and ports, GID and P_Key tables, as the
- * soft HCA and a device of the test's own making report them.
+ * Description: attributes of devices and ports, GID and P_Key tables, as
+ * reported by the soft HCA and by a simulated device.
  */
 #include "device/verbs_api.h"
 
@@ -30,7 +30,7 @@
 static struct ibv_device broken = {
 	.name = "broken0", .dev_name = "uverbs-broken0",
 };
-static int open_error;			/* of broken0 */
+static int open_error;			/* errno of opening broken0 */
 static int list_error;
 static bool no_devices;
 static struct ibv_port_attr port_attr;
@@ -135,7 +135,7 @@ static void devices__one_cannot_be_opened_OTHERS_ARE_LISTED(void **state)
 	assert_string_equal(list[1].name, "soft0");
 	assert_int_equal(list[1].error, 0);
 	assert_int_equal(list[1].ports, 2);
-	/* counting opens nothing */
+	/* counting opens no device */
 	open_error = EIO;
 	assert_int_equal(rdmamsg_devices(NULL, 0, 0), 2);
 }
@@ -221,7 +221,10 @@ static void query__soft_HAS_WHAT_VERBS_REPORT(void **state)
 	soft.free_device_list(list);
 }
 
-/* An attribute of a larger struct is 0, one beyond a smaller is not touched. */
+/*
+ * If the program's struct is larger, further attributes are 0. If the program's
+ * struct is smaller, the memory behind it does not change.
+ */
 static void query__other_sizes_ARE_KEPT_TO(void **state)
 {
 	struct {
@@ -313,7 +316,7 @@ static void port__infiniband_LID_NEEDS_A_SUBNET(void **state)
 	assert_int_equal(a.valid, link | lid | RDMAMSG_PORT_INIT_TYPE_REPLY);
 	assert_int_equal(a.lid, 7);
 	assert_false(rdmamsg_port_is_usable(&a));
-	/* drivers from before Ethernet */
+	/* drivers older than Ethernet report an unspecified link layer */
 	port_attr.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
 	port_attr.state = IBV_PORT_ACTIVE_DEFER;
 	assert_int_equal(rdmamsg_port_query("soft0", 1, &a), 0);

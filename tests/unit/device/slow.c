@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: while one thread waits in a call of the libraries below, a
- * context of another thread opens its device, connects, talks and closes.
+ * Description: one thread waits in a call of a library below. Meanwhile another
+ * thread's context opens its device, connects, talks and closes.
  */
 #include "base/base.h"
 #include "device/verbs_api.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define TEST_S	60	/* far beyond what anything takes */
+#define TEST_S	60	/* longer than any call takes */
 
 #define SLOW_CALLS(X) \
 	X(open_device) X(close_device) X(query_device) X(alloc_pd) \
@@ -47,7 +47,7 @@ static const char *const names[] = {
 #undef X
 };
 
-/* Where the other thread waits. */
+/* The gate at which the other thread waits. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -113,7 +113,10 @@ static void slow_destroy_event_channel(struct rdma_event_channel *ch)
 	soft.destroy_event_channel(ch);
 }
 
-/* The same device below another table: to the library they are two. */
+/*
+ * The soft HCA behind a second table, which the library takes for another
+ * device.
+ */
 static struct verbs_api slow;
 
 static void make_slow(void)
@@ -223,7 +226,10 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-/* Has it wait in this call, if it makes it. */
+/*
+ * Starts the other thread, which waits in 'call'. Returns true if it gets
+ * there.
+ */
 static bool start_other(pthread_t *thread, enum slow call, bool *good)
 {
 	gate.call = call;
@@ -281,7 +287,10 @@ static void slow_call__same_device_GOES_ON(void **state)
 		bool good = false;
 		pthread_t thread;
 
-		/* it is open already, and stays open */
+		/*
+		 * these calls do not occur, because the device is open and
+		 * stays open
+		 */
 		if (call == SLOW_open_device || call == SLOW_close_device)
 			continue;
 		begin(call);

@@ -16,7 +16,7 @@
 static struct ibv_pd a_pd;
 static struct ibv_comp_channel a_channel;
 
-/* The behaviour of the calls in the table. */
+/* The calls return 'returns' or 'made', and set errno to 'sets_errno'. */
 static int returns, sets_errno;
 static void *made;
 
@@ -66,7 +66,7 @@ static int set_up(void **state)
 {
 	returns = sets_errno = 0;
 	made = NULL;
-	errno = EBUSY;		/* of an earlier call */
+	errno = EBUSY;		/* left by an earlier call */
 	return 0;
 }
 
