@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: a peer that sends more than was agreed. */
+/* Description: a peer sends a message larger than the agreed maximum. */
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
@@ -42,7 +42,7 @@ static void message__larger_than_max_msg_size_PROTOCOL(void **state)
 		WAIT_FOR(server.messages == good);
 		assert_int_equal(rdmamsg_send(client.ep, bytes, AGREED + 1, 0,
 					      NULL), -EMSGSIZE);
-		/* as a library would that does not keep to it */
+		/* a peer that ignores the agreed max_msg */
 		client.ep->connect.peer.max_msg = RDMAMSG_MSG_MAX;
 		assert_int_equal(rdmamsg_send(client.ep, bytes, AGREED + 1, 0,
 					      NULL), 0);

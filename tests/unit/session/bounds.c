@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what one side may have outstanding, and in which order it ends,
- * on a soft HCA whose reads complete when the test says so.
+ * Description: the number of requests that one side may have outstanding, and
+ * the order in which they end. The soft HCA completes reads when the test says
+ * so.
  */
 #include "base/ctx.h"
 #include "device/cq.h"
@@ -27,10 +28,11 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-static unsigned int reads;		/* posted */
-static bool keep_reads;			/* their completions stay here: */
+static unsigned int reads;		/* reads that were posted */
+/* completions of reads stay in reads_kept */
+static bool keep_reads;
 static struct ibv_wc reads_kept[64];
-static struct ibv_cq *kept_of;		/* of the one side that reads */
+static struct ibv_cq *kept_of;		/* the CQ of the reading side */
 static unsigned int kept_count;
 static bool no_inline, no_memory;
 static void (*before_poll)(struct ibv_cq *cq);
@@ -145,7 +147,9 @@ static int send_large(unsigned int i)
 	return rdmamsg_sendv(client.ep, &iov, 1, i, &memory[i]);
 }
 
-/* No event of the device tells of what was kept. */
+/*
+ * The device raises no event for the kept completions, so poll both contexts.
+ */
 static void release(void)
 {
 	keep_reads = false;
@@ -165,7 +169,7 @@ static void rendezvous__sixteen_outstanding_EAGAIN(void **state)
 	WAIT_FOR(client.sent == RNDV_MAX);
 }
 
-/* Those in the queue follow one by one. */
+/* Each completed message starts the next one in the queue. */
 static void rendezvous__more_in_the_queue_SIXTEEN_GO(void **state)
 {
 	opts.send_queue = 8;
@@ -187,7 +191,10 @@ static void copy__of_max_copy_bytes_GOES(void **state)
 	WAIT_FOR(client.sent == 1 && server.messages == 1);
 }
 
-/* The inline call, many times in one callback, with more credit than room. */
+/*
+ * The inline call runs many times in one callback, with more credits than
+ * slots.
+ */
 static void fast__send_depth_used_up_EAGAIN(void **state)
 {
 	const struct rdmamsg_hot_ep *h;
@@ -204,7 +211,7 @@ static void fast__send_depth_used_up_EAGAIN(void **state)
 	WAIT_FOR(server.messages == sent);
 }
 
-/* The peer answers at once what goes out, so that one poll follows another. */
+/* The peer answers at once, so that each poll finds completions. */
 static void answer_at_once(struct ibv_cq *cq)
 {
 	if (cq != client.ep->lane.cq->ibv)
@@ -229,8 +236,8 @@ static void on_sent_send_more(struct rdmamsg_ep *ep, void *cookie, int status)
 }
 
 /*
- * Each DONE lets another RNDV go, and so another DONE come, while the receives
- * of all before wait to be posted again.
+ * Each DONE starts another RNDV, which brings another DONE. Meanwhile the
+ * receives of the former DONEs wait to be posted again.
  */
 static void done__many_polls_in_one_call_HAVE_RECEIVES(void **state)
 {
@@ -296,7 +303,7 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	release();
 	WAIT_FOR(client.sent == READS);
 	assert_int_equal(reads, READS);
-	/* the endpoint that the program holds has nothing of the device's */
+	/* after an abort, a held endpoint has no resources of the device */
 	rdmamsg_ep_hold(client.ep);
 	rdmamsg_ep_abort(client.ep);
 	WAIT_FOR(client.closed);
@@ -305,7 +312,7 @@ static void reads__of_the_program_AS_MANY_AS_AGREED(void **state)
 	rdmamsg_ep_release(client.ep);
 }
 
-/* The buffers that a device without inline data sends DONE from. */
+/* Without inline data, the reader sends DONE from these buffers. */
 static struct rdmamsg_msg *ctrl[4096];
 static unsigned int ctrl_count;
 
@@ -325,7 +332,9 @@ static void give_ctrl(void)
 		rdmamsg__pool_return(ctrl[--ctrl_count]);
 }
 
-/* Or the sender would wait for its DONE for ever. */
+/*
+ * Without DONE the sender would wait forever, so the message is not delivered.
+ */
 static void message__done_cannot_be_sent_IS_NOT_DELIVERED(void **state)
 {
 	no_inline = true;
@@ -346,7 +355,10 @@ static void message__done_cannot_be_sent_IS_NOT_DELIVERED(void **state)
 
 /* ---- CREDIT ----------------------------------------------------------- */
 
-/* Only a header tells the peer what was seen: other requests have none. */
+/*
+ * Only a header carries the count of messages seen. Other requests have no
+ * header.
+ */
 static void credit__third_without_a_header_ENDS(void **state)
 {
 	connect_ends(&opts);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: the end of a conversation when acknowledgements are lost. The
- * soft HCA carries out all requests of one side, but from some point on the
- * completions are kept back, and in the end they are failures.
+ * soft HCA carries out all requests of one side. After some time it holds back
+ * the completions, which end as failures.
  */
 #include "base/ctx.h"
 #include "device/cq.h"
@@ -21,7 +21,7 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-static struct side *victim;		/* NULL: nothing is lost */
+static struct side *victim;		/* NULL: no completion is lost */
 static unsigned int passing;		/* completions before the first loss */
 static bool over;			/* the transport has given up */
 static bool blind;			/* the victim sees no completions */
@@ -90,7 +90,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* Only one side goes on. */
+/* Turns the loop of this side alone. */
 #define ALONE_UNTIL(side, condition) \
 	do { \
 		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
@@ -115,7 +115,7 @@ static const struct rdmamsg_handlers handlers = {
 	.on_closed = on_closed,
 };
 
-/* With records instead of the CM, both in this process. */
+/* Connects both ends in this process by records, without the CM. */
 static void connect_oob(struct rdmamsg_ep_options *opts)
 {
 	struct rdmamsg_ep *offering, *answering;
@@ -153,7 +153,7 @@ static void check_closed(const struct side *s)
 	assert_int_equal(s->messages, MESSAGES);
 }
 
-/* The peer is through: it has closed, or said so to the CM. */
+/* Returns true if the peer has closed or disconnected. */
 static bool is_left(const struct side *peer)
 {
 	return peer->closed || victim->closed || victim->ep->close.disconnected;
@@ -286,7 +286,9 @@ static void close__second_not_acknowledged_WAITS(void **state)
 	rdmamsg_close(server.ctx);
 }
 
-/* The device flushes nothing: the library ends what was accepted by itself. */
+/*
+ * The device flushes no request, so the library itself ends the accepted ones.
+ */
 static void abort__nothing_is_flushed_ALL_IS_TOLD(void **state)
 {
 	for (int oob = 0; oob < 2; oob++) {
@@ -308,7 +310,7 @@ static void abort__nothing_is_flushed_ALL_IS_TOLD(void **state)
 	}
 }
 
-/* The transport gives up before the peer has said CLOSE. */
+/* The transport fails before the peer has sent CLOSE. */
 static void close__fails_in_the_middle_TELLS_THE_FAILURE(void **state)
 {
 	start(true);
@@ -329,7 +331,7 @@ static void close__fails_in_the_middle_TELLS_THE_FAILURE(void **state)
 	rdmamsg_close(server.ctx);
 }
 
-/* Both have said CLOSE, and then the program has had enough. */
+/* Both sides have sent CLOSE, and then the program aborts. */
 static void abort__both_have_said_close_IS_AN_ABORT(void **state)
 {
 	start(true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: both forms of a message over the soft HCA, and immediate data
- * that breaks the rules.
+ * Description: full headers and the compact form over the soft HCA, and
+ * immediate data that violates the protocol.
  */
 #include "base/ctx.h"
 #include "device/verbs_api.h"
@@ -26,22 +26,22 @@ static struct {
 	enum ibv_wr_opcode opcode;
 	uint32_t length;
 } last;
-static unsigned int writes;	/* of the client, plain and not empty */
+static unsigned int writes;	/* the client's plain, non-empty writes */
 static struct ibv_qp *client_qp;
-static uint32_t client_num;	/* its number */
+static uint32_t client_num;	/* client_qp's number */
 
-/* Changes to the immediate data that the client receives. */
+/* Changes to the immediate data of the client's receives. */
 static uint32_t imm_set, imm_clear, imm_flip;
-static bool strip;		/* the client receives it without the flag */
+static bool strip;		/* the client's receives lose IBV_WC_WITH_IMM */
 static bool hold;		/* completions stay in their queues */
 
-/* Messages of the server, in order of arrival. */
+/* Messages that the server has received. */
 static struct {
 	uint32_t len, tag;
 	bool aligned;
 } got[MESSAGES];
 static bool echoes;		/* the server sends each message back */
-static uint32_t echo_tag;	/* added to its tag */
+static uint32_t echo_tag;	/* added to the tag of the echo */
 static uint32_t client_got, client_tag;
 static unsigned int written;
 static uint32_t written_value;
@@ -203,7 +203,7 @@ static void message__large_tag_HAS_A_HEADER(void **state)
 		send_one(sizes[i % 3], 0x10000 + (uint32_t)i);
 		assert_int_equal(last.opcode, IBV_WR_SEND);
 		assert_int_equal(last.length, sizes[i % 3] + PROTO_HDR_LEN);
-		/* the numbers of both forms are one row */
+		/* both forms share one sequence of numbers */
 		send_one(sizes[i % 3], (uint32_t)i);
 		assert_int_equal(last.opcode, IBV_WR_SEND_WITH_IMM);
 	}
@@ -224,7 +224,7 @@ static void full_headers__either_side_AGREES(void **state)
 	send_one(8176, 0xffffffff);
 }
 
-/* In one batch, the entry of an empty message serves a longer one later. */
+/* An empty message's slot in the batch later serves a longer message. */
 static void batch__empty_then_a_header_ARRIVE(void **state)
 {
 	struct rdmamsg *ctx;
@@ -291,8 +291,8 @@ static void message__passed_on_with_a_large_tag_ARRIVES(void **state)
 }
 
 /*
- * Only writes go to the server, which sends CREDITs. They must not end because
- * no message confirms them.
+ * The server receives only writes and sends CREDITs. Its connection must not
+ * end for lack of a message that confirms the CREDITs.
  */
 static void write_imm__nothing_else_GOES_ON(void **state)
 {
@@ -319,9 +319,9 @@ static void write_imm__nothing_else_GOES_ON(void **state)
 		assert_int_equal(written_value, 0xfffffff0 + i);
 	}
 	assert_int_equal(server.messages, 0);
-	/* most of them are one request */
+	/* most writes need one request */
 	assert_in_range(writes, 1, 100);
-	/* a Write with immediate data has a number, too */
+	/* a write with immediate data advances the number as well */
 	send_one(64, 3);
 	(void)rdmamsg_region_destroy(from);
 	(void)rdmamsg_region_destroy(to);
@@ -372,7 +372,7 @@ static void pingpong__needs_no_CREDIT(void **state)
 	assert_int_equal(credit_msgs(&server), 0);
 }
 
-/* A message carries 1023 credits at most. Nothing is lost of the others. */
+/* A message carries 1023 credits at most. Later messages carry the rest. */
 static void credit__more_than_a_message_holds_IS_GRANTED(void **state)
 {
 	uint32_t sent = 0;
@@ -424,7 +424,7 @@ static void seen__that_was_not_sent_ENDS(void **state)
 	assert_int_equal(client.messages, 0);
 }
 
-/* The transport has lost or doubled a message. */
+/* The number of a message differs, as if the transport lost or repeated one. */
 static void number__another_ENDS(void **state)
 {
 	connect_ends(&opts);
@@ -436,7 +436,7 @@ static void number__another_ENDS(void **state)
 	assert_int_equal(client.messages, 1);
 }
 
-/* A payload must not pass for a header. */
+/* The library must not interpret a payload as a header. */
 static void form__without_its_immediate_data_ENDS(void **state)
 {
 	connect_ends(&opts);

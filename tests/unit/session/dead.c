@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: dead_after_ms on a device that can be cut, against a clock of
- * the test's own: a cut of dead_after_ms ends the connection, a shorter one
- * does not, whatever is under way.
+ * Description: dead_after_ms on a device that can be cut, against the test's
+ * own clock. A cut of dead_after_ms ends the connection, and a shorter cut does
+ * not, whatever the connection is doing.
  */
 #include "base/ctx.h"
 #include "base/timer.h"
@@ -17,7 +17,7 @@
 
 #define ROOM		((size_t)1 << 16)
 #define LARGE ((size_t)3 << 20) /* three reads of a rendezvous */
-#define SOFT_ROCE	0xffffffu		/* their vendor ids */
+#define SOFT_ROCE	0xffffffu		/* vendor ids of the devices */
 #define SOFT		0x50f7cau
 #define SLACK_MS	5
 
@@ -25,14 +25,14 @@
 
 static uint64_t now;
 
-/* Linked with -Wl,--wrap: the time as the library sees it. */
+/* The linker (-Wl,--wrap) puts the test's clock in the library's place. */
 uint64_t __wrap_rdmamsg__now_ms(void);
 uint64_t __wrap_rdmamsg__now_ms(void)
 {
 	return now;
 }
 
-/* The descriptor of the timers goes by the system's clock. */
+/* The timers' descriptor uses the real clock, so run due timers directly. */
 static void run(struct side *s)
 {
 	struct timers *ts = &s->ctx->loop.timers;
@@ -50,16 +50,16 @@ static void run(struct side *s)
 
 struct activity {
 	const char *name;
-	void (*act)(void);		/* in each step; NULL: none */
-	bool answers;			/* the server, to each message */
+	void (*act)(void);		/* runs in each step, if not NULL */
+	bool answers;			/* the server answers each message */
 };
 
 static const struct activity *activity;
-static struct rdmamsg_ep_options opts;	/* of both */
+static struct rdmamsg_ep_options opts;	/* of both ends */
 static struct rdmamsg_key key;		/* of the server's memory */
 static uint8_t *large;
 static uint64_t step, next_act;
-static void (*in_message)(void);	/* in the next callback */
+static void (*in_message)(void);	/* called by the next on_message */
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
@@ -87,7 +87,7 @@ static bool is_free(void)
 	return !client.closed && client.sent == client.writable;
 }
 
-/* Counts in 'writable' what was given a cookie. */
+/* Counts in 'writable' the requests accepted with a cookie. */
 static void given(int ret)
 {
 	assert_true(!ret || ret == -EAGAIN || ret == -ESHUTDOWN);
@@ -100,7 +100,7 @@ static void send_unsignaled(void)
 		(void)rdmamsg_send(client.ep, "x", 1, 0, NULL);
 }
 
-/* So rarely that requests without a completion are out all the time. */
+/* Sends so rarely that an unsignalled request is always outstanding. */
 static void send_rarely(void)
 {
 	if (now < next_act)
@@ -200,7 +200,7 @@ static void start(const struct activity *what, uint32_t dead_after_ms)
 			 0);
 }
 
-static struct rdmamsg_reason last_why;	/* of the client */
+static struct rdmamsg_reason last_why;	/* why the client closed last */
 
 static void close_both(void)
 {
@@ -244,7 +244,7 @@ static void check_open(const char *when)
 			 client.closed ? client.why.text : server.why.text);
 }
 
-/* Until it is closed; how long that took. */
+/* Steps until the side closes, and checks that the time is in the range. */
 static void check_closes(struct side *s, uint64_t since, uint64_t least,
 			 uint64_t most)
 {
@@ -272,7 +272,7 @@ static void cut_for_good(struct side *which)
 	check_closes(which, at, dead, dead + dead / 4 + SLACK_MS + 2 * step);
 }
 
-/* phase: of where in a tick the cut comes, in 16ths of an eighth. */
+/* phase: when the cut comes, in 16ths of a tick of dead / 8 */
 static void meet_a_cut(const struct activity *what, uint32_t dead,
 		       uint32_t phase)
 {
@@ -296,7 +296,7 @@ static void cut__for_good_CLOSES_IN_BOUNDS(void **state)
 	}
 }
 
-/* Nothing was under way, and what is sent now waits. */
+/* The connection is idle when the cut begins, and the new request waits. */
 static void cut__then_one_send_CLOSES_IN_BOUNDS(void **state)
 {
 	start(&activities[0], 1000);
@@ -338,7 +338,7 @@ static void cut__shorter_LIVES_ON(void **state)
 		}
 }
 
-/* Each of many requests takes almost as long as it may. */
+/* Each of the requests takes almost dead_after_ms. */
 static void slow__but_progress_LIVES_ON(void **state)
 {
 	start(&activities[0], 1000);
@@ -394,7 +394,7 @@ static void connect_oob(uint32_t dead, uint32_t close_timeout_ms)
 	opts.close_timeout_ms = 0;
 }
 
-/* The client has the server's CLOSE; its own one is never acknowledged. */
+/* The client has received CLOSE, but its own CLOSE is never acknowledged. */
 static void close_in_a_cut(uint32_t dead, uint32_t close_timeout_ms, bool send)
 {
 	connect_oob(dead, close_timeout_ms);
@@ -428,7 +428,7 @@ static void close__a_message_is_lost_FAILS(void **state)
 	assert_int_equal(last_why.error, -ETIMEDOUT);
 }
 
-/* ---- a program that does not run -------------------------------------- */
+/* ---- a stopped program ------------------------------------------------ */
 
 static void stopped__acknowledged_meanwhile_LIVES_ON(void **state)
 {
@@ -445,7 +445,7 @@ static void stopped__acknowledged_meanwhile_LIVES_ON(void **state)
 	}
 }
 
-/* The device, which is in this process, was stopped as well. */
+/* The device runs in this process and stops with it. */
 static void stopped__with_its_device_LIVES_ON(void **state)
 {
 	for (size_t i = 0; i < ACTIVITIES; i++) {
@@ -482,7 +482,7 @@ static void wake_up_late(void)
 	nulldev_cut(false);
 }
 
-/* A request waits in the cut, and a message for the client in its queue. */
+/* The client has a request held by the cut, and an unread message. */
 static void start_with_both(void)
 {
 	start(&activities[0], 1000);
@@ -497,7 +497,7 @@ static void start_with_both(void)
 	in_message = wake_up_late;
 }
 
-/* The acknowledgement arrives in the callback. */
+/* The acknowledgement arrives while the callback runs. */
 static void callback__takes_long_LIVES_ON(void **state)
 {
 	start_with_both();
@@ -507,7 +507,7 @@ static void callback__takes_long_LIVES_ON(void **state)
 	check_open("after the callback");
 	stop();
 
-	/* in one of the tick's own */
+	/* the tick runs the callback */
 	start_with_both();
 	client.ep->live.timer.fn(&client.ep->live.timer);
 	assert_null(in_message);
@@ -516,7 +516,7 @@ static void callback__takes_long_LIVES_ON(void **state)
 	stop();
 }
 
-/* ---- Soft-RoCE, whose port is down ------------------------------------ */
+/* ---- Soft-RoCE with its port down ------------------------------------- */
 
 static void port__down_on_soft_roce_SENDS_NO_KEEPALIVE(void **state)
 {
@@ -574,7 +574,7 @@ static void transport__of_hardware_LASTS_AS_LONG(void **state)
 				a = transport(vendors[v]);
 				assert_int_equal(a.retry_cnt, n);
 				assert_true(tries_ns(&a) >= ns);
-				/* and no longer than it has to */
+				/* the total stays below twice the minimum */
 				assert_true(tries_ns(&a) < 2 * ns);
 			}
 	opts.retry_count = 0;
@@ -588,7 +588,7 @@ static void transport__of_soft_roce_TRIES_WITHOUT_END(void **state)
 		opts.dead_after_ms = deads[i];
 		a = transport(SOFT_ROCE);
 		assert_int_equal(a.retry_cnt, 7);
-		/* several tries, none of them long */
+		/* the device tries several times, each time briefly */
 		assert_true(8 * (4096ull << a.timeout) <=
 			    deads[i] * 1000000ull);
 		assert_true(a.timeout >= 1 && a.timeout <= 16);
@@ -598,7 +598,7 @@ static void transport__of_soft_roce_TRIES_WITHOUT_END(void **state)
 		assert_true(tries_ns(&a) >= deads[i] * 1000000ull);
 		opts.retry_count = 0;
 	}
-	/* nothing else would end it */
+	/* without dead_after_ms, only finite retries end the connection */
 	opts.dead_after_ms = RDMAMSG_NONE;
 	a = transport(SOFT_ROCE);
 	assert_int_equal(a.retry_cnt, 6);
@@ -650,7 +650,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	/* of a test that has failed */
+	/* a failed test leaves both contexts open */
 	close_both();
 	free(large);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the limits of a listener, with visitors from any number of
+ * Description: the limits of a listener for visitors from any number of
  * addresses.
  */
 #include "base/base.h"
@@ -72,7 +72,7 @@ static void move_all(enum door_stage stage)
 		rdmamsg__visitor_move(&visitors[i], stage);
 }
 
-/* As many as there is room for. Returns their number. */
+/* Admits visitors until a limit refuses one. Returns the number admitted. */
 static unsigned int crowd(uint32_t from, enum door_stage then, int *ret_limit)
 {
 	unsigned int n = 0, first = count;
@@ -132,7 +132,7 @@ static void admit__one_address_LEAVES_A_THIRD(void **state)
 		assert_int_equal(crowd(1, each[i].then, &limit),
 				 2 * each[i].max / 3);
 		assert_int_equal(limit, each[i].limit);
-		/* each address that comes new gets in, and so on */
+		/* each new address still gets in */
 		for (uint32_t from = 2; from < 8; from++)
 			assert_int_equal(come(from, DOOR_REQUEST), 0);
 		close_door();
@@ -188,7 +188,7 @@ static void admit__max_per_source_IN_PLACE_OF_THE_SHARE(void **state)
 	assert_int_equal(crowd(1, DOOR_REQUEST, &limit), 30);
 	assert_int_equal(limit, PROTO_LIMIT_SOURCE);
 	assert_int_equal(stats().rejected_source, 1);
-	/* it counts all stages */
+	/* the limit per source counts the visitors of all stages */
 	move_all(DOOR_OPEN);
 	assert_int_equal(come(1, DOOR_REQUEST), PROTO_LIMIT_SOURCE);
 	close_door();
@@ -228,7 +228,7 @@ static void admit__TCP_connections_A_PART_FOR_EACH(void **state)
 	/* TCP connections do not count for the other limits */
 	assert_int_equal(stats().requests, 0);
 	assert_int_equal(come(1, DOOR_REQUEST), 0);
-	/* the record has come: the visitor moves on */
+	/* the visitor's record arrives, and the visitor becomes a request */
 	{
 		const struct sockaddr_storage ss = addr(1);
 
@@ -291,7 +291,7 @@ static void offend__address_IS_REJECTED_OTHERS_ARE_NOT(void **state)
 	close_door();
 }
 
-/* In ms, until the address gets in again. */
+/* Returns the ms until the address gets in again. */
 static uint64_t pause_of(uint32_t from)
 {
 	uint64_t begin = rdmamsg__now_ms();
@@ -313,7 +313,7 @@ static void offend__again_DOUBLES_THE_PAUSE(void **state)
 	for (uint32_t i = 0; i < 5; i++) {
 		rdmamsg__visitor_offends(&visitors[0]);
 		leave_all();
-		/* the clock has counted whole ms on both sides */
+		/* both clocks count whole ms, which may cost 2 ms */
 		assert_true(pause_of(1) + 2 >= 10u << i);
 	}
 	close_door();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: a device that reports the success of a read that has failed, and
- * then fails its queue pair, as Soft-RoCE does when packets are lost.
+ * Description: a device reports success for a failed read and then fails its
+ * queue pair. Soft-RoCE does so when packets are lost.
  */
 #include "base/base.h"
 #include "device/verbs_api.h"
@@ -24,13 +24,14 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-/* Its next read fails, and all behind it; NULL: none does. */
+/* This side's next read fails, with all later requests; NULL: no read fails. */
 static struct side *victim;
-static uint32_t failed;		/* its queue pair */
-static bool hold;		/* the device is slow: nothing completes */
-static unsigned int reads;	/* that this one has made */
-static uint32_t closing;	/* the client's queue pair, with its CLOSE */
-static unsigned int late_proofs;	/* behind it */
+static uint32_t failed;		/* number of the failed queue pair */
+static bool hold;		/* the CQ reports no completion */
+static unsigned int reads;	/* completions of reads */
+/* number of the client's QP once it sent CLOSE */
+static uint32_t closing;
+static unsigned int late_proofs;	/* proofs posted after CLOSE */
 static unsigned int proofs;
 
 static void fail_queue_pair(struct rdmamsg_ep *ep)
@@ -46,7 +47,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	int n = hold ? 0 : soft_ops.poll_cq(cq, room, wc);
 
 	for (int i = 0; i < n; i++) {
-		/* the soft HCA had done it before */
+		/* the soft HCA carried out the request before the QP failed */
 		if (failed && wc[i].qp_num == failed)
 			wc[i].status = IBV_WC_WR_FLUSH_ERR;
 		if (wc[i].status || wc[i].opcode != IBV_WC_RDMA_READ)
@@ -61,7 +62,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	return n;
 }
 
-/* What goes out behind CLOSE may find nobody to answer it. */
+/* The peer may be gone once it has received CLOSE, so nothing may follow. */
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
@@ -153,7 +154,7 @@ static int send_large(void *cookie)
 	return rdmamsg_sendv(client.ep, &iov, 1, 0, cookie);
 }
 
-/* The flushes that follow are no sign of a wrong key. */
+/* A flushed completion is no evidence of a wrong key. */
 static void is_no_offence(const struct side *s)
 {
 	assert_int_equal(s->why.error, -ECONNRESET);
@@ -180,7 +181,7 @@ static void message__read_in_name_only_IS_NOT_GIVEN(void **state)
 	is_no_offence(&server);
 }
 
-/* What was sent before is flushed first. */
+/* Earlier sends are flushed before the read is. */
 static void message__with_sends_under_way_BLAMES_NOBODY(void **state)
 {
 	victim = &server;
@@ -229,7 +230,7 @@ static void program__its_read_in_name_only_FAILS(void **state)
 	is_no_offence(&client);
 }
 
-/* Else each would cost two round trips. */
+/* A proof posted later would cost a second round trip. */
 static void proof__goes_with_the_read_AND_NOT_AFTER_IT(void **state)
 {
 	struct rdmamsg_region *from, *to;
@@ -244,7 +245,7 @@ static void proof__goes_with_the_read_AND_NOT_AFTER_IT(void **state)
 	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, &client),
 			 0);
 	assert_int_equal(proofs, 1);
-	/* without a cookie nobody asks for one */
+	/* a read without a cookie needs no proof */
 	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, NULL), 0);
 	assert_int_equal(proofs, 1);
 	hold = false;
@@ -264,7 +265,7 @@ static void message__of_many_reads_NEEDS_ONE_PROOF(void **state)
 	assert_int_equal(server.ep->lane.doubted, 0);
 }
 
-/* The server goes as soon as it may, before the client's program looks. */
+/* The server closes as early as possible, before the client's loop turns. */
 static void close__behind_a_read_WAITS_FOR_THE_PROOF(void **state)
 {
 	struct rdmamsg_region *from, *to;

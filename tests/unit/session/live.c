@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: what the liveness tick makes of what it meets on its way. */
+/*
+ * Description: messages that the liveness tick reads itself, and RNR retries
+ * towards a peer that may lack receives.
+ */
 #include "device/verbs_api.h"
 #include "session/credit.h"
 #include "session/ep.h"
@@ -16,7 +19,7 @@
 
 static uint8_t large[LARGE];
 
-/* The client takes its time, and answers with a large one. */
+/* The callback is slow, and answers with a large message. */
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	const struct iovec iov = { large, sizeof(large) };
@@ -38,7 +41,10 @@ static void process(struct side *s)
 	assert_true(rdmamsg_process(s->ctx) >= 0);
 }
 
-/* What it reads itself may be announced after it has looked at the clock. */
+/*
+ * The tick reads a message, whose callback announces another one after the tick
+ * has read the clock.
+ */
 static void tick__announces_a_message_NOT_LATE_YET(void **state)
 {
 	static const struct rdmamsg_handlers handlers = {
@@ -55,7 +61,7 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	connect_ends(&opts);
 	assert_int_equal(rdmamsg_send(server.ep, "go", 2, 0, large), 0);
-	/* acknowledged: it is in the queue that the client does not look at */
+	/* once acknowledged, the message is in the client's completion queue */
 	while (!server.sent) {
 		assert_true(rdmamsg__now_ms() < end);
 		process(&server);
@@ -110,9 +116,9 @@ static void close_sides(void)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
-static uint32_t dead_after_ms;		/* of both */
+static uint32_t dead_after_ms;		/* of both ends */
 
-/* 0: receives of its own. */
+/* An overcommit of 0 means no shared receive queue. */
 static void connect_sides(uint32_t client_overcommit,
 			  uint32_t server_overcommit, bool oob)
 {
@@ -151,7 +157,7 @@ static void connect_sides(uint32_t client_overcommit,
 	assert_int_equal(rdmamsg_oob_finish(client.ep, record, (size_t)len), 0);
 }
 
-/* Each side goes by what the other one says of its receives. */
+/* rnr_retry of each side follows the receives of its peer. */
 static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
 {
 	for (int oob = 0; oob < 2; oob++) {
@@ -170,7 +176,7 @@ static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
 	}
 }
 
-/* Then nothing else would end them. */
+/* Without dead_after_ms, only finite RNR retries end the connection. */
 static void rnr__over_committed_peer_without_dead_after_IS_FINITE(void **state)
 {
 	dead_after_ms = RDMAMSG_NONE;
@@ -182,7 +188,7 @@ static void rnr__over_committed_peer_without_dead_after_IS_FINITE(void **state)
 	dead_after_ms = 0;
 }
 
-/* Only the client's loop turns: the server posts nothing. */
+/* Only the client's loop turns, so the server posts no receives. */
 static void flood(uint32_t least)
 {
 	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
@@ -234,7 +240,7 @@ static void receives__none_of_an_over_committed_peer_CLOSES(void **state)
 	close_sides();
 }
 
-/* A peer that grants more than it has receives for. */
+/* The peer grants more credits than it has receives. */
 static void receives__fewer_than_credits_RNR_RETRY_EXC(void **state)
 {
 	connect_sides(0, 0, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what an endpoint that was accepted has before the SETUP of the
- * peer has come, and after it.
+ * Description: the resources of an accepted endpoint before and after the
+ * peer's SETUP.
  */
 #include "base/ctx.h"
 #include "lane/srq.h"
@@ -19,7 +19,7 @@
 
 #define BUF	((size_t)PROTO_RECV_MIN)
 #define SLAB	((size_t)256 << 10)
-#define OWN	(64 + RECV_RESERVE)	/* receives of an endpoint */
+#define OWN	(64 + RECV_RESERVE)	/* receives of a full endpoint */
 
 static struct rdmamsg_ep *offering[3], *answering[3];
 static unsigned int connected;
@@ -57,7 +57,7 @@ static void close_both(void)
 	rdmamsg_close(server.ctx);
 }
 
-/* Accepts without telling the other side. */
+/* Accepts an offer, but does not give the answer to the offering side. */
 static struct rdmamsg_ep *half_open(int i, const struct rdmamsg_ep_options *o)
 {
 	struct rdmamsg_ep_options opts = {
@@ -79,7 +79,7 @@ static struct rdmamsg_ep *half_open(int i, const struct rdmamsg_ep_options *o)
 	return answering[i];
 }
 
-/* The other side goes on, with its SETUP. */
+/* The offering side finishes, and sends SETUP. */
 static void tell(int i)
 {
 	uint8_t record[RDMAMSG_OOB_MAX];
@@ -113,7 +113,7 @@ static void accept__until_SETUP_ONE_RECEIVE(void **state)
 	assert_int_equal(rdmamsg__rq_posted(&ep->lane), 1);
 	assert_int_equal(ep->lane.recv_pool->used, 1);
 	assert_int_equal(receiving(), SLAB);
-	/* the next stranger costs a buffer */
+	/* another endpoint without SETUP costs a single buffer */
 	(void)half_open(1, &opts);
 	assert_int_equal(ep->lane.recv_pool->used, 2);
 	assert_int_equal(receiving(), SLAB);
@@ -142,7 +142,7 @@ static void accept__ends_before_SETUP_LEAVES_NOTHING(void **state)
 	close_both();
 }
 
-/* The program's pool is not for strangers. */
+/* An endpoint without SETUP takes no buffers of the program's pool. */
 static void accept__into_a_pool_AFTER_SETUP(void **state)
 {
 	struct rdmamsg_pool_counters st = { .size = sizeof(st) };
@@ -203,7 +203,7 @@ static void expect_refused(int i, unsigned int open)
 
 static void accept__no_memory_for_all_BOTH_ARE_TOLD(void **state)
 {
-	/* room for one endpoint and for the largest message */
+	/* memory for one endpoint and the largest message */
 	const struct rdmamsg_options little = {
 		.size = sizeof(little), .max_registered = 12 * SLAB,
 		.max_send_registered = 6 * SLAB,
@@ -275,7 +275,10 @@ static void accept__shared_ONE_OF_THE_QUEUE(void **state)
 
 static void accept__shared_queue_is_full_BOTH_ARE_TOLD(void **state)
 {
-	/* one of 4 and 6, the batch, and too little for another */
+	/*
+	 * of 16 receives, one endpoint and the batch leave too few for a second
+	 * one
+	 */
 	const struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = 16,
 	};

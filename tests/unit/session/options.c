@@ -35,7 +35,10 @@ static void copy__null_ALL_DEFAULTS(void **state)
 	assert_null(o.c);
 }
 
-/* Each size up to ours, from memory that ends there. */
+/*
+ * Copies from structs of each size up to sizeof(full), at the end of their
+ * memory.
+ */
 static void copy__shorter_THE_REST_IS_ZERO(void **state)
 {
 	struct opts full = { 0, 0x11111111, 0x22222222, &full }, o, expected;
@@ -123,7 +126,8 @@ static void open__out_of_range_EINVAL(void **state)
 	assert_int_equal(rdmamsg_open(&c, &o), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "spin_us"));
 	o.spin_us = RDMAMSG_NONE;
-	assert_ptr_equal(c, &c);	/* untouched */
+	/* a failed rdmamsg_open() does not set c */
+	assert_ptr_equal(c, &c);
 	assert_int_equal(rdmamsg_open(&c, &o), 0);
 	rdmamsg_close(c);
 	assert_int_equal(rdmamsg_open(NULL, NULL), -EINVAL);
@@ -159,7 +163,7 @@ static int try_ep(const struct rdmamsg_ep_options *o,
 	if (err)
 		return err;
 	*ret = ep->opts;
-	(void)rdmamsg__ep_made(ep, -ECANCELED, NULL);	/* frees it */
+	(void)rdmamsg__ep_made(ep, -ECANCELED, NULL);	/* frees ep */
 	return 0;
 }
 
@@ -178,7 +182,7 @@ static void ep__too_large_EINVAL_NAMES_THE_FIELD(void **state)
 	}
 }
 
-/* None, off or zero: whatever that is for a field, it is none of the bad. */
+/* RDMAMSG_NONE is either a valid value of a field, or gives -EINVAL. */
 static void ep__none_IS_ACCEPTED_OR_EINVAL(void **state)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -249,7 +253,7 @@ static void ep__flags_and_handlers_CHECKED(void **state)
 	assert_non_null(strstr(rdmamsg_error(), "rdmamsg_handlers"));
 }
 
-/* What is wrong is said before any device is asked. */
+/* Bad options fail before the library opens a device. */
 static void listen__bad_options_EINVAL(void **state)
 {
 	struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
@@ -262,7 +266,7 @@ static void listen__bad_options_EINVAL(void **state)
 	assert_int_equal(rdmamsg_listen(ctx, NULL, "0", &o, &l), -EINVAL);
 	assert_non_null(strstr(rdmamsg_error(), "backlog"));
 	o.backlog = 0;
-	ep.hello_data_len = 1;		/* of nothing */
+	ep.hello_data_len = 1;		/* a length without data */
 	assert_int_equal(rdmamsg_listen(ctx, NULL, "0", &o, &l), -EINVAL);
 	ep.hello_data_len = 0;
 	ep.setup_data_len = 1;
@@ -281,7 +285,7 @@ static void connect__bad_arguments_EINVAL(void **state)
 	assert_int_equal(rdmamsg_connect(ctx, "::1", NULL, NULL, &ep), -EINVAL);
 }
 
-/* NULL wherever a pointer may be forgotten: an error, not a crash. */
+/* A NULL pointer gives an error, not a crash. */
 static void calls__null_EINVAL(void **state)
 {
 	struct iovec iov = { NULL, 1 };

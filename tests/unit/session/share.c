@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the part of one address in the receive memory of a context and
- * in a shared receive queue. Another address always gets something.
+ * Description: the share of one address in a context's receive memory and in a
+ * shared receive queue. Another address always finds room.
  */
 #include "base/ctx.h"
 #include "base/list.h"
@@ -82,7 +82,7 @@ static void close_both(void)
 	rdmamsg_close(server.ctx);
 }
 
-/* Returns false if it was refused; then client.why says for what. */
+/* Returns false if the server refuses; client.why then gives the reason. */
 static bool join(const char *from)
 {
 	struct rdmamsg_ep_options opts = {
@@ -127,7 +127,7 @@ static void expect_other_gets_in(unsigned int first)
 	client.sent = 0;
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, &client), 0);
 	WAIT_FOR(client.sent == 1 && server.messages);
-	/* and as many addresses as there are thirds of what is left */
+	/* memory is left for a third address */
 	assert_true(join("127.0.0.3"));
 }
 
@@ -163,14 +163,14 @@ static void accept__max_per_source_GIVES_ALL_TO_ONE(void **state)
 	close_both();
 }
 
-/* The share comes back with the connections. */
+/* Closed connections return their share. */
 static void accept__after_connections_ended_IS_AS_BEFORE(void **state)
 {
 	unsigned int first, again;
 
 	open_server(&little, 0, 0);
 	first = join_all(near_by);
-	/* all of them are the context's: it closes, and another one comes */
+	/* closing the client's context ends all connections at once */
 	rdmamsg_close(client.ctx);
 	client.ctx = NULL;
 	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
@@ -196,7 +196,7 @@ static void send_large(void)
 	assert_int_equal(rdmamsg_sendv(client.ep, &iov, 1, 0, &client), 0);
 }
 
-/* The first message of a connection has to wait for memory in no other way. */
+/* The first message of a connection does not wait for memory. */
 static void lend__one_address_LEAVES_MEMORY(void **state)
 {
 	struct rdmamsg_ep *greedy[12];
@@ -220,7 +220,7 @@ static void lend__one_address_LEAVES_MEMORY(void **state)
 	assert_true(join(other));
 	send_large();
 	WAIT_FOR(client.sent == n);
-	/* memory comes back, and the message that waits arrives */
+	/* free the kept messages, so that the waiting message arrives */
 	keep = false;
 	while (kept_count)
 		rdmamsg_msg_free(kept[--kept_count]);
@@ -228,7 +228,9 @@ static void lend__one_address_LEAVES_MEMORY(void **state)
 	close_both();
 }
 
-/* Memory for the largest message that it was told it may send. */
+/*
+ * The announced largest message holds memory only as long as endpoints exist.
+ */
 static void accept__after_the_last_one_ended_NOTHING_IS_HELD(void **state)
 {
 	open_server(NULL, 0, 0);
@@ -248,7 +250,9 @@ static uint64_t offences(void)
 	return s.offences;
 }
 
-/* Only the server works until it is closing: then it waits for the client. */
+/*
+ * Turns only the server's loop until its endpoint waits for the client's CLOSE.
+ */
 static void wait_closing(void)
 {
 	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
@@ -259,7 +263,7 @@ static void wait_closing(void)
 	}
 }
 
-/* A CLOSE first does not make wrong keys free of charge. */
+/* An offence counts even if the peer has sent CLOSE before. */
 static void offend__after_its_close_COUNTS(void **state)
 {
 	open_server(NULL, 0, 0);
@@ -272,7 +276,7 @@ static void offend__after_its_close_COUNTS(void **state)
 	close_both();
 }
 
-/* The program may have taken back keys that the peer still uses. */
+/* The peer may use keys that the program has revoked before it closed. */
 static void offend__after_our_close_DOES_NOT(void **state)
 {
 	open_server(NULL, 0, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: how endpoints share the receives of one queue, when the
- * receives, the memory for them or the answers to rendezvous are scarce.
+ * Description: endpoints share the receives of one queue when receives, their
+ * memory, or answers to rendezvous are scarce.
  */
 #include "base/list.h"
 #include "device/cq.h"
@@ -24,17 +24,18 @@
 
 static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
-static bool hidden; /* completions of the server stay in its queue */
-static bool as_write;	/* what it receives is of a write with immediate data */
-static bool astray;	/* the queue pair that has received it is unknown */
-static struct rdmamsg_ep *ends[2];	/* of the server */
+static bool hidden; /* the server's CQ reports no completions */
+static bool as_write;	/* RECV completions become RECV_RDMA_WITH_IMM */
+static bool astray;	/* RECV completions have an unknown QP number */
+static struct rdmamsg_ep *ends[2];	/* the server's endpoints */
 static struct rdmamsg_ep *clients[2];
 static unsigned int accepted, connected;
 static struct rdmamsg_srq *shared;
 static struct rdmamsg_pool *pool;
 static struct rdmamsg_msg *kept[KEPT];
 static unsigned int kept_count;
-static const struct rdmamsg_ep *keeps;	/* messages of this one are kept */
+/* the server keeps this endpoint's messages */
+static const struct rdmamsg_ep *keeps;
 
 static bool may_finish(void)
 {
@@ -109,7 +110,7 @@ static const struct rdmamsg_handlers handlers = {
 
 static struct rdmamsg_ep_options opts, client_opts;
 
-/* pool_kb: of the memory for receives; 0: the library's. */
+/* pool_kb is the size of the pool for receives; 0: the library's pool. */
 static void serve(uint32_t depth, uint32_t floor, size_t pool_kb)
 {
 	const struct rdmamsg_pool_options po = {
@@ -193,7 +194,7 @@ static void send_many(struct rdmamsg_ep *ep, unsigned int n)
 	}
 }
 
-/* All of them arrive at the server together. */
+/* Sends n messages before the server's loop turns. */
 static void send_at_once(struct rdmamsg_ep *ep, unsigned int n)
 {
 	unsigned int acked = client.sent + n, end = server.messages + n;
@@ -215,16 +216,16 @@ static void share__of_one_that_sends_much_LEAVES_ROOM(void **state)
 {
 	serve(64, 4, 0);
 	join();
-	/* half of its credits each time, so that it gets twice as many */
+	/* each round uses half of the credits, so the share doubles */
 	for (unsigned int n = 2; n <= 16; n *= 2)
 		send_at_once(clients[0], n);
-	/* at most what was left: 46, of which it has had 12 */
+	/* at most the receives left: 46, less the 12 that the endpoint had */
 	assert_true(ends[0]->lane.share <= 4 + 34);
 	join();
 	send_many(clients[1], 100);
 }
 
-/* Receives that back the credits of both, and what is left of their floors. */
+/* The receives cover the credits of both endpoints and the unused floors. */
 static bool is_backed(void)
 {
 	const struct srq *q = part();
@@ -246,7 +247,7 @@ static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
 	keeps = ends[1];
 	send_many(clients[1], 16);
 	assert_int_equal(kept_count, 16);
-	/* this one would like to have more */
+	/* ends[0] uses much of its share, but there are no extra receives */
 	for (int i = 0; i < 5; i++) {
 		send_many(clients[0], 12);
 		assert_true(part()->account.extra == 0);
@@ -257,7 +258,7 @@ static void floor__of_a_peer_whose_messages_are_kept_STAYS(void **state)
 	assert_true(is_backed());
 }
 
-/* One may always be announced: a receive of each endpoint is for its DONE. */
+/* Each endpoint reserves a receive for DONE, so it may announce one message. */
 static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 {
 	static uint8_t memory[2][LARGE];
@@ -274,7 +275,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 	WAIT_FOR(server.sent == 2 && client.messages == 2);
 }
 
-/* Else another queue pair may get their number. */
+/* A later queue pair may get the number of the destroyed one. */
 static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 {
 	struct rdmamsg_srq_counters st = { .size = sizeof(st) };
@@ -296,7 +297,9 @@ static void messages__of_one_that_ends_ARE_ITS_OWN(void **state)
 	rdmamsg_ep_release(ends[0]);
 }
 
-/* The buffer of the receive may have a message of another endpoint. */
+/*
+ * The receive of a write with immediate data may still hold an older message.
+ */
 static void write__with_immediate_data_IS_NO_MESSAGE(void **state)
 {
 	serve(64, 16, 0);
@@ -312,7 +315,7 @@ static void write__with_immediate_data_IS_NO_MESSAGE(void **state)
 	WAIT_FOR(server.messages == 1);
 }
 
-/* With full headers, immediate data is not agreed. */
+/* With full headers, the ends have not agreed on immediate data. */
 static void write__with_immediate_data_not_agreed_ENDS(void **state)
 {
 	opts.flags = RDMAMSG_EP_FULL_HEADERS;
@@ -348,7 +351,7 @@ static void message__of_no_endpoint_IS_COUNTED(void **state)
 	assert_int_equal(server.messages, 0);
 }
 
-/* Of a share of 16, which is refilled when half of it is used. */
+/* The library refills a share of 16 once half of it is used. */
 static void credits__of_messages_that_wait_STAY_USED(void **state)
 {
 	uint32_t granted;
