@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: headers, keys and large messages on the wire: as proto_hello.
+ * Description: headers, keys and large messages on the wire, with the same
+ * kinds of cases as hello.c.
  */
 #include "wire.h"
 
@@ -175,7 +176,7 @@ static void rndv_fill(struct proto_rndv *r, uint32_t count)
 	}
 }
 
-/* A valid body of two keys, to be damaged. */
+/* Encodes a valid body of two keys, for the caller to damage. */
 static size_t rndv_bytes(uint8_t out[static PROTO_RNDV_MAX])
 {
 	struct proto_rndv r;
@@ -285,7 +286,7 @@ static void rndv_decode__count_EPROTO(void **state)
 	}
 }
 
-/* Wrong in nothing but being one too many. */
+/* The body is valid except for a key too many. */
 static void rndv_decode__seventeen_keys_EPROTO(void **state)
 {
 	uint8_t in[PROTO_RNDV_MAX + PROTO_KEY_LEN];
@@ -332,7 +333,7 @@ static void rndv_decode__total_too_large_EPROTO(void **state)
 	rndv_refused(in, len);
 }
 
-/* Sums that only modulo 2^32 or 2^64 are the total. */
+/* The sums equal the total only modulo 2^32 or 2^64. */
 static void rndv_decode__sum_wraps_EPROTO(void **state)
 {
 	uint8_t in[PROTO_RNDV_MAX];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the SETUP on the wire: as proto_hello.
+ * Description: the SETUP on the wire, with the same kinds of cases as hello.c.
  */
 #include "wire.h"
 
 DEFINE_REFUSED(setup)
 
-/* Room for one item more than we ever send. */
+/* The largest SETUP that the library sends, and one more item. */
 #define SETUP_IN_MAX	(PROTO_SETUP_MAX + 8192)
 
 static const struct proto_setup a_setup = {
@@ -25,7 +25,7 @@ static const uint8_t a_setup_wire[] = {
 	6, 0, 5, 0, 'h', 'e', 'l', 'l', 'o', 0, 0, 0,
 };
 
-/* Where the items are in that. */
+/* Offsets of the items in a_setup_wire. */
 enum {
 	AT_RECV_SIZE = 0, AT_RECV_DEPTH = 8, AT_MAX_MSG = 16, AT_SESSION = 24,
 	AT_DEAD_AFTER = 44, AT_DATA = 52, AT_END = 64,
@@ -153,7 +153,7 @@ static void setup_encode__refused_LAYOUT(void **state)
 	assert_memory_equal(out, a_setup_wire, AT_END);
 	assert_memory_equal(out + AT_END, item, sizeof(item));
 	setup_accepted(out, len, &s);
-	/* a newer one with more to say, that need not be known */
+	/* a newer peer's longer item, which a decoder may ignore */
 	out[AT_END + 1] = 0;
 	out[AT_END + 2] = 12;
 	memset(out + len, 0xff, 4);
@@ -223,7 +223,7 @@ static void setup_decode__unknown_SKIPPED(void **state)
 	setup_accepted(b.bytes, b.len, &a_setup);
 }
 
-/* A newer protocol may let them repeat; we cannot know. */
+/* A newer protocol may repeat these items, so the decoder skips them. */
 static void setup_decode__unknown_repeated_SKIPPED(void **state)
 {
 	struct body b;
@@ -341,7 +341,7 @@ static void setup_decode__optional_missing_OK(void **state)
 	setup_accepted(b.bytes, b.len, &want);
 }
 
-/* Cut anywhere but between optional items. */
+/* The input ends anywhere but between optional items. */
 static void setup_decode__truncated_EPROTO(void **state)
 {
 	size_t len;

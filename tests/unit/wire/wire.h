@@ -16,7 +16,8 @@
 #include <cmocka.h>
 
 #define ROUNDS		20000
-#define FILL		0xa5	/* what a failed decode must leave alone */
+/* memory that a failed decode leaves unchanged */
+#define FILL		0xa5
 
 /*
  * Input in memory of exactly its size, at an odd address, so that the address
@@ -89,7 +90,7 @@ static inline uint64_t rnd(void)
 	return rng;
 }
 
-/* Edges are where the bugs are: powers of two and their neighbours. */
+/* Many values are powers of two and their neighbours, where bugs are likely. */
 static inline uint64_t rnd_edgy(uint64_t low, uint64_t high)
 {
 	uint64_t v = rnd();
@@ -118,8 +119,8 @@ static inline size_t damage(uint8_t *p, size_t len)
 }
 
 /*
- * Whatever is accepted after the damage is something we could have sent: it
- * survives another round trip unchanged.
+ * A decoder accepts damaged input only if the encoder could have sent it. The
+ * accepted value survives another round trip unchanged.
  */
 #define DEFINE_DAMAGED(object, max)					\
 static void object##_damaged(uint8_t *bytes, size_t len)		\
