@@ -17,12 +17,13 @@
 #define KEPT	40
 #define TURNS	200
 
-static struct verbs_api eager;		/* the soft HCA, in a hurry */
+static struct verbs_api eager;		/* the soft HCA, reporting at once */
 static struct rdmamsg_srq *shared;
 static struct rdmamsg_pool *pool;
 static unsigned int arms, low_arms, reports;
-static struct ibv_srq *reached;		/* of an event that waits */
-static bool made_up;			/* the event to be acknowledged */
+static struct ibv_srq *reached;		/* the queue of a pending event */
+/* the event to acknowledge is the test's own */
+static bool made_up;
 static struct rdmamsg_msg *kept[KEPT];
 
 static void report(struct ibv_srq *srq)
@@ -86,7 +87,7 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_closed = on_closed,
 };
 
-/* The pool has 64 buffers, the limit needs most of them. */
+/* The pool has 64 buffers, and most of them are needed to reach the limit. */
 static void open_server(uint32_t limit, uint32_t overcommit)
 {
 	const struct rdmamsg_options o = {
@@ -183,7 +184,7 @@ static void limit__armed_when_it_is_reached_NOT_BEFORE(void **state)
 {
 	assert_true(arms > 0);
 	assert_int_equal(low_arms, 0);
-	/* fewer than a batch are missing */
+	/* the missing receives are fewer than a batch */
 	assert_true(part()->posted + part()->batch > LIMIT);
 	send_some(1);
 	WAIT_FOR(reports);
@@ -202,7 +203,7 @@ static void limit__memory_lacks_NOT_ARMED_AGAIN(void **state)
 	assert_int_equal(arms, before);
 	assert_int_equal(low_arms, 0);
 	assert_true(reports > 0);
-	/* with memory it is as it was */
+	/* freed memory lets the library arm the queue again */
 	for (int i = 0; i < KEPT; i++)
 		rdmamsg_msg_free(kept[i]);
 	send_some(10);
@@ -215,7 +216,7 @@ static void limit__memory_lacks_NOT_ARMED_AGAIN(void **state)
 	assert_int_equal(low_arms, 0);
 }
 
-/* An event that comes from nowhere, again and again. */
+/* The device reports the limit again and again while memory is missing. */
 static void limit__reported_and_memory_lacks_NO_STORM(void **state)
 {
 	unsigned int before;
@@ -241,7 +242,7 @@ static uint64_t ran_empty(void)
 	return st.ran_empty;
 }
 
-/* The library arms the queue for itself, to count in ran_empty. */
+/* With limit 0, the library arms the queue only to count ran_empty. */
 static void limit__0_and_overcommitted_PROGRAM_NOT_TOLD(void **state)
 {
 	report(part()->ibv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: another lane under an open endpoint. The old one is taken away
- * on both sides while nothing is in flight, another is put in its place, and
- * the conversation goes on: numbers, credits, large messages, the close.
+ * Description: an open endpoint gets another lane. Both sides remove the old
+ * lane while no request is in flight, and install a new one. Numbers, credits,
+ * large messages and the close continue.
  */
 #include "base/ctx.h"
 #include "base/util.h"
@@ -28,7 +28,7 @@
 
 #define DEPTH	16u
 #define LARGE	200000u
-#define ROUND	100	/* small messages: more than credits at a time */
+#define ROUND	100	/* small messages, more than the credits */
 
 static uint32_t next_in[2];	/* tag of the next message of each side */
 
@@ -89,7 +89,10 @@ static void send_one(struct side *s, size_t len, uint32_t tag, void *cookie)
 	assert_int_equal(ret, 0);
 }
 
-/* Both ways, from this tag on; the last one is large. Nothing is left. */
+/*
+ * Both sides send messages with tags from 'tag' on, the last one large. All of
+ * them arrive.
+ */
 static void talk(uint32_t tag)
 {
 	unsigned int sent = client.sent + 1;
@@ -107,7 +110,7 @@ static void talk(uint32_t tag)
 		 !client.ep->rndv.fetch_count && !server.ep->rndv.fetch_count);
 }
 
-/* The queue pair, its queues and its receives go, and others come. */
+/* Replaces the endpoint's queue pair, its queues and its receives. */
 static void replace(struct rdmamsg_ep *ep)
 {
 	struct lane *l = &ep->lane;
