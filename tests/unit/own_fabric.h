@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A fabric that no other run of the same test is in. */
+/* Sets up a soft fabric of this process's own, apart from other runs. */
 #ifndef OWN_FABRIC_H
 #define OWN_FABRIC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A client and a server in one process, on the device that a test has set. */
+/* A client and a server in one process, on the device set by the test. */
 #ifndef TESTS_UNIT_TWO_ENDS_H
 #define TESTS_UNIT_TWO_ENDS_H
 
@@ -18,15 +18,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define WAIT_MS	60000	/* far beyond what anything takes */
+#define WAIT_MS	60000	/* longer than any step takes */
 
 struct side {
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
-	struct rdmamsg_region *region;	/* these two are the test's */
+	struct rdmamsg_region *region;	/* region and mem belong to the test */
 	uint8_t *mem;
 	unsigned int sent, messages, writable, invalidated;
-	int status;			/* of what was sent last */
+	int status;			/* of the last completed request */
 	bool closed;
 	struct rdmamsg_reason why;
 };
@@ -87,7 +87,7 @@ static inline void connect_client(struct rdmamsg_ep_options *opts)
 	WAIT_FOR(client.ep);
 }
 
-/* Both take the options, each as its user. */
+/* Connects both ends with these options; each end is its own user. */
 static inline void connect_ends(struct rdmamsg_ep_options *opts)
 {
 	const struct rdmamsg_listen_options lopts = {
