@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the parsers of rdmamsg-doctor take any text of /sys, of /proc
- * and of a peer, and write no more than there is room for.
+ * Description: rdmamsg-doctor parses any text of /sys, of /proc and of a peer,
+ * and writes no more than its buffers hold.
  */
 #include "parse.h"
 
@@ -74,7 +74,7 @@ static bool is_printable(const char *text)
 	return true;
 }
 
-/* These have a length and no NUL at the end. */
+/* The input of these parsers has a length, and no NUL at the end. */
 static void check_lines(const char *text, size_t size)
 {
 	const char *fields[FIELDS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: datagrams of one sender, whatever is in them, take no more memory
- * than there is room for, and every number has its turn once.
+ * Description: arbitrary datagrams of one sender take a bounded amount of
+ * memory, and the stream reports each number once.
  */
 #include "group/stream.h"
 #include "wire/frame.h"
@@ -72,7 +72,9 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 	}
 }
 
-/* A byte with the window, then datagrams, each behind a byte with its length. */
+/*
+ * The input is a byte with the window, then datagrams, each after its length.
+ */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct stream_events events = { on_message, on_gap };

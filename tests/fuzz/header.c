@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: message header, RNDV body, key. They have no optional parts, so
- * encoding what was accepted gives the very bytes that came in.
+ * Description: message header, RNDV body, key. None has optional parts, so
+ * encoding a decoded value gives the bytes of the input.
  */
 #include "wire/proto.h"
 
@@ -69,7 +69,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_header(data);
 	data += PROTO_HDR_LEN;
 	size -= PROTO_HDR_LEN;
-	/* Whatever the type: it would only keep the fuzzer out. */
+	/*
+	 * Every type of header goes on here, so that the fuzzer reaches the
+	 * bodies.
+	 */
 	check_rndv(data, size);
 	check_key(data, size);
 	return 0;

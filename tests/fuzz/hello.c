@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: an accepted hello survives a round trip, whatever padding the
- * CM adds does not change it, and its version is one both sides speak.
+ * Description: an accepted hello survives a round trip, in spite of padding by
+ * the CM. Both sides speak its version.
  */
 #include "wire/proto.h"
 
@@ -46,7 +46,7 @@ static void check_padding(const struct proto_hello *h, const uint8_t *data,
 	struct proto_hello got;
 	uint8_t *padded = calloc(1, size + 57);
 
-	/* At an odd address, too. */
+	/* Decode at an odd address, too. */
 	must(padded != NULL);
 	memcpy(padded + 1, data, size);
 	must(!rdmamsg__hello_decode(&got, padded + 1, size + 56));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what is accepted as a key survives a round trip and names
- * memory that has an end, byte for byte.
+ * Description: an accepted key survives a round trip, byte for byte, and its
+ * memory range does not wrap.
  */
 #include "wire/proto.h"
 

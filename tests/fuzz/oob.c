@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: an accepted out-of-band record is in range, survives a round
- * trip, and no shorter or longer input is taken for it.
+ * Description: an accepted out-of-band record is in range and survives a round
+ * trip. The decoder refuses shorter and longer input.
  */
 #include "wire/proto.h"
 

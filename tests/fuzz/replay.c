@@ -36,7 +36,7 @@ static int replay(const char *path, const struct stat *st, int type,
 
 	if (type == FTW_D)
 		return 0;
-	/* Before it runs, so that the log of a crash ends with its name. */
+	/* Print the name first, so that the log of a crash ends with it. */
 	fprintf(stderr, "%s\n", path);
 	f = type == FTW_F ? fopen(path, "rb") : NULL;
 	data = f ? slurp(f, st->st_size) : NULL;

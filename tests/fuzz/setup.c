@@ -58,12 +58,12 @@ static void check_round_trip(const struct proto_setup *s)
 	must(!memcmp(out, again, len));
 }
 
-/* Returns what the decoder says to the input with one more, empty item. */
+/* Returns the decoder's result for the input with one more, empty item. */
 static int decode_with(struct proto_setup *s, uint16_t type,
 		       const uint8_t *data, size_t size)
 {
 	uint16_t item[2] = { htole16(type), 0 };
-	/* At an odd address, too. */
+	/* Decode at an odd address. */
 	uint8_t *mem = malloc(size + sizeof(item) + 1);
 	int err;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: what another process may do to a soft HCA: any record, counter
- * and message, through the real dispatch. It costs that process its wire, and
- * nobody else anything: memory outside of what is registered for it stays as
- * it is, and a connection of this process to itself works on.
+ * Description: a hostile process sends a soft HCA arbitrary records, counters
+ * and messages, which the real dispatch handles. The damage stays within that
+ * process's wire. Memory that is not registered for the hostile process does
+ * not change, and a connection of this process to itself still works.
  *
- * The input is a list of steps, each with a byte for what it is and one for
- * how many bytes it has. All of it happens under the device's lock, so its
+ * The input is a list of steps. Each step has a byte with its kind and a byte
+ * with its length. All steps run under the device's lock, so the device's
  * thread does not interfere.
  */
 #ifndef _GNU_SOURCE
@@ -44,17 +44,17 @@
 			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 enum step {
-	STEP_RECORD,		/* a record that is addressed properly */
+	STEP_RECORD,		/* a record with a valid address */
 	STEP_RAW,		/* bytes into the ring */
 	STEP_TAIL,		/* the ring's counters */
 	STEP_HEAD,
-	STEP_MESSAGE,		/* on the socket, with a header that is right */
+	STEP_MESSAGE,		/* a message with a valid header */
 	STEP_RAW_MESSAGE,
-	STEP_STRANGER,		/* the same from one who has no wire */
-	STEP_POST,		/* this side asks for something */
+	STEP_STRANGER,		/* a message from a peer without a wire */
+	STEP_POST,		/* this side posts a request */
 	STEP_RECV,
 	STEP_PROGRESS,
-	STEP_SHOWN,		/* a record that shows where its payload lies */
+	STEP_SHOWN,		/* a record with the ranges of its payload */
 	STEPS
 };
 
@@ -65,11 +65,12 @@ static struct soft_dev *dev;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
-static struct ibv_qp *self[2], *qp[2];	/* to ourselves; to the hostile one */
+/* own pair; pair with the hostile node */
+static struct ibv_qp *self[2], *qp[2];
 static uint8_t *mem;
 static struct rdma_event_channel *ch;
 static struct rdma_cm_id *listener;
-static struct soft_ring ring[2];	/* the hostile one's view */
+static struct soft_ring ring[2];	/* the hostile node's view */
 static int sock;
 
 static void must(int ok)
@@ -146,7 +147,7 @@ static void setup(void)
 	must(!soft_cma_listen(listener, 4));
 }
 
-/* ---- the hostile one -------------------------------------------------- */
+/* ---- the hostile node ------------------------------------------------- */
 
 /* Lets the device handle events of the newest socket. L */
 static void react(int ours)
@@ -238,7 +239,7 @@ static void record(const uint8_t *data, size_t len)
 {
 	struct soft_rec rec = addressed(data, len);
 
-	/* most of the time as long as it says */
+	/* the payload usually has the length that the record gives */
 	if (!(rec.bytes & 1u << 31))
 		rec.bytes %= SOFT_SEGMENT + 1;
 	put(&rec, sizeof(rec), NULL, 0, false);
@@ -260,7 +261,7 @@ static void show(const uint8_t *data, size_t len)
 			s.range[i].addr += (uintptr_t)mem;
 		s.range[i].len %= 2 * SIZE;
 	}
-	/* most of the time as long as it says */
+	/* the payload usually has the length that the record gives */
 	if (!rec.bytes && s.count <= SOFT_MAX_SGE)
 		rec.bytes = (uint32_t)offsetof(struct soft_shown,
 					       range[s.count]);
@@ -288,7 +289,9 @@ static void message(int fd, const uint8_t *data, size_t len, bool proper)
 				node))->handle;
 		len = sizeof(struct soft_cm_msg);
 	}
-	/* whoever may say that breaks things on purpose */
+	/*
+	 * these operations exist to break things, so the fuzzer leaves them out
+	 */
 	if (len >= sizeof(*m) && m->type == SOFT_MSG_CTL &&
 	    len >= offsetof(struct soft_ctl_msg, result) &&
 	    ((struct soft_ctl_msg *)buf)->op >= SOFT_CTL_PORT)
