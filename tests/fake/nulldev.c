@@ -16,7 +16,7 @@ struct ibv_device nulldev_device = {
 	.name = NULLDEV_NAME, .dev_name = NULLDEV_NAME,
 	.node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,
 };
-static struct null_qp *qps[QPS_MAX];	/* by number */
+static struct null_qp *qps[QPS_MAX];	/* indexed by number */
 
 uint32_t nulldev_vendor = 1;
 enum ibv_port_state nulldev_port = IBV_PORT_ACTIVE;
@@ -248,7 +248,7 @@ static uint32_t pow2(uint32_t n)
 	return p;
 }
 
-/* More queues, then. */
+/* The library creates further completion queues instead. */
 static int resize_cq(struct ibv_cq *cq, int cqe)
 {
 	return EOPNOTSUPP;

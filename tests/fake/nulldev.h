@@ -17,13 +17,13 @@
 
 #define NULLDEV_NAME	"null0"
 
-/* A test may give it another transport. */
+/* A test may change its transport_type. */
 extern struct ibv_device nulldev_device;
 
-/* rdmamsg__verbs = &nulldev_verbs, before the first context. */
+/* Assign its address to rdmamsg__verbs before opening the first context. */
 extern const struct verbs_api nulldev_verbs;
 
-/* Tells every id on the device that it is removed; nothing else happens. */
+/* Raises a device removal event on every id, and does nothing else. */
 void nulldev_remove(void);
 
 struct nulldev_counts {
@@ -35,7 +35,7 @@ struct nulldev_counts {
 	unsigned long empty_polls;
 	unsigned long arms;
 	unsigned long events;		/* completion events raised */
-	/* what there is, to find leaks */
+	/* objects that exist, to find leaks */
 	long qps, cqs, mrs, pds, channels, ids, contexts;
 };
 
@@ -50,7 +50,10 @@ void nulldev_cut(bool on);
 /* Carries out the n oldest requests of each queue pair, despite the cut. */
 void nulldev_pass(uint32_t n);
 
-/* How the device presents itself; before the first context. */
+/*
+ * Attributes that the device reports. Set them before opening the first
+ * context.
+ */
 extern uint32_t nulldev_vendor;
 extern enum ibv_port_state nulldev_port;
 /* The attributes of the last step to RTS. */

@@ -22,16 +22,16 @@ struct event {
 
 struct id {
 	struct rdma_cm_id rdma;
-	struct id *next;		/* of all */
+	struct id *next;		/* in the list of all ids */
 	struct id *peer;
-	uint16_t port;			/* ours */
+	uint16_t port;			/* local port */
 	bool listening;
 	bool over;
 	uint32_t peer_qp;
 };
 
 static struct id *ids;
-static struct ibv_context *cm_verbs;	/* librdmacm's own */
+static struct ibv_context *cm_verbs;	/* the context that the CM opens */
 static uint16_t last_port = 40000;
 
 #define id_of(rdma_id)	((struct id *)(rdma_id))
@@ -137,7 +137,7 @@ int nullcm_create_id(struct rdma_event_channel *channel,
 	return 0;
 }
 
-/* Events of this id that nobody has fetched go with it. */
+/* Drops the unread events of an id that is destroyed. */
 static void forget_events(struct id *id)
 {
 	struct cm_channel *ch = (struct cm_channel *)id->rdma.channel;
@@ -173,7 +173,7 @@ int nullcm_destroy_id(struct rdma_cm_id *rdma)
 	*at = id->next;
 	free(id);
 	nulldev_counts.ids--;
-	/* the last one puts the light out */
+	/* destroying the last id closes the device */
 	if (!ids && cm_verbs) {
 		(void)nulldev_verbs.close_device(cm_verbs);
 		cm_verbs = NULL;
@@ -216,7 +216,7 @@ int nullcm_set_option(struct rdma_cm_id *id, int level, int optname,
 
 static uint16_t port_of(const struct sockaddr *addr)
 {
-	/* at the same place in both families */
+	/* sin_port and sin6_port have the same offset */
 	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
 }
 
@@ -268,7 +268,7 @@ int nullcm_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 			struct sockaddr *dst, int timeout_ms)
 {
 	memcpy(&id->route.addr.dst_storage, dst, addr_len(dst));
-	/* we are where we go */
+	/* this process is both source and destination */
 	memcpy(&id->route.addr.src_storage, dst, addr_len(dst));
 	id_of(id)->port = ++last_port;
 	id->route.addr.src_sin.sin_port = htons(last_port);
@@ -302,7 +302,7 @@ int nullcm_connect(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 
 	if (!l)
 		return raise_event(id, RDMA_CM_EVENT_REJECTED,
-				   8 /* no such service */, NULL, NULL);
+				   8 /* invalid service ID */, NULL, NULL);
 	child = new_id(l->rdma.channel, l->rdma.context);
 	if (!child)
 		return -1;
@@ -347,7 +347,7 @@ int nullcm_reject(struct rdma_cm_id *rdma, const void *data, uint8_t len)
 		return 0;
 	id->peer = peer->peer = NULL;
 	return raise_event(peer, RDMA_CM_EVENT_REJECTED,
-			   28 /* by its program */, &param, NULL);
+			   28 /* consumer reject */, &param, NULL);
 }
 
 int nullcm_disconnect(struct rdma_cm_id *rdma)
@@ -355,7 +355,7 @@ int nullcm_disconnect(struct rdma_cm_id *rdma)
 	struct id *id = id_of(rdma);
 	struct id *peer = id->peer;
 
-	/* the good-bye is lost as well */
+	/* the cut loses the disconnect request, too */
 	if (null_is_cut)
 		return 0;
 	if (peer && !peer->over)

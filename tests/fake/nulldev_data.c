@@ -12,7 +12,7 @@
 struct nulldev_counts nulldev_counts;
 bool null_is_cut;
 
-/* No call: the C library's copying would be counted as ours. */
+/* An inline copy, because a call of memcpy() would count for the library. */
 static inline void copy(void *dst, const void *src, size_t len)
 {
 #if defined(__x86_64__)
@@ -189,7 +189,10 @@ null_run(struct null_qp *qp, const struct ibv_send_wr *wr)
 		null_fail(qp);
 }
 
-/* The lists and the inline data of a request end with ibv_post_send(). */
+/*
+ * Copies the request, because its lists and inline data end with
+ * ibv_post_send().
+ */
 __attribute__((noinline)) static int null_hold(struct null_qp *qp,
 					       const struct ibv_send_wr *wr)
 {

@@ -12,12 +12,12 @@
 
 struct null_channel {
 	struct ibv_comp_channel ibv;
-	struct null_cq *pending;	/* with an event nobody has got yet */
+	struct null_cq *pending;	/* list of CQs with an unread event */
 };
 
 struct null_cq {
 	struct ibv_cq ibv;
-	struct null_cq *next;		/* pending */
+	struct null_cq *next;		/* next CQ in pending */
 	struct ibv_wc *ring;
 	uint32_t mask, head, tail;
 	bool armed;
@@ -30,7 +30,7 @@ struct null_mr {
 	uint64_t iova;
 };
 
-/* Where a peer's request goes; NULL if there is no such key. */
+/* Returns the memory of a remote address, or NULL if the key does not exist. */
 void *null_memory(uint32_t rkey, uint64_t addr);
 
 struct null_recv {
@@ -61,9 +61,10 @@ extern bool null_is_cut;
 
 /* nulldev_data.c */
 void null_ops(struct ibv_context_ops *ops);
-void null_fail(struct null_qp *qp);	/* to error, with all it has */
-void null_pass(struct null_qp *qp, uint32_t n);	/* of what is held */
-void null_drop(struct null_qp *qp);	/* all that is held */
+void null_fail(struct null_qp *qp);	/* enters error, flushes all */
+/* carries out n held requests */
+void null_pass(struct null_qp *qp, uint32_t n);
+void null_drop(struct null_qp *qp);	/* frees all held requests */
 
 /* nulldev_cm.c */
 struct rdma_event_channel *nullcm_create_event_channel(void);
