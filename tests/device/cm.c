@@ -10,7 +10,8 @@
 #define RESOLVE_MS	2000
 
 static struct rdma_event_channel *channel;
-static char context[4];			/* of ids and groups, by address */
+/* their addresses are contexts of ids and groups */
+static char context[4];
 
 static int undo_channel(void *ch)
 {
@@ -44,7 +45,8 @@ static struct rdma_cm_id *new_id(enum rdma_port_space ps, void *its)
 }
 
 /*
- * Of this device; one that is any address of this host is so on the soft HCA.
+ * Returns an address of the device. On the soft HCA, every address of this host
+ * is one.
  */
 static struct sockaddr_in here(uint16_t at)
 {
@@ -137,7 +139,7 @@ static struct rdma_conn_param param(const char *data, uint32_t qp_num)
 	};
 }
 
-/* Connects to the listener. Returns the id of the request. */
+/* Connects to the listener. Returns the id of the connection request. */
 static struct rdma_cm_id *ask(struct rdma_cm_id *l,
 				  struct rdma_cm_id **ret_asks)
 {
@@ -151,7 +153,7 @@ static struct rdma_cm_id *ask(struct rdma_cm_id *l,
 	check(told.event.id != l && told.event.id != asks);
 	check(told.event.id->context == l->context);
 	check(!strcmp((char *)told.data, "please"));
-	/* as the one that is asked sees them */
+	/* the listener sees both values swapped */
 	check_is(told.event.param.conn.responder_resources, 2);
 	check_is(told.event.param.conn.initiator_depth, 3);
 	check_is(told.event.param.conn.qp_num, ASKS_QP);
@@ -198,7 +200,7 @@ static void cm_bind__taken_EADDRINUSE(void)
 	struct sockaddr_in at = here(ntohs(v->get_src_port(l)));
 	int ret = rdmamsg__verbs_ret(v->bind_addr(id, (struct sockaddr *)&at));
 
-	/* some say so when it is to listen */
+	/* some devices report the error in listen() */
 	if (!ret)
 		ret = rdmamsg__verbs_ret(v->listen(id, 4));
 	check_is(ret, -EADDRINUSE);
@@ -246,7 +248,7 @@ static void cm_connect__rejected_SAYS_WHY(void)
 	check_call(v->reject(asked, "no", 3), 0);
 	told = expect_cm(channel, RDMA_CM_EVENT_REJECTED);
 	check(told.event.id == asks);
-	check_is(told.event.status, 28);	/* by its program */
+	check_is(told.event.status, 28);	/* IB_CM_REJ_CONSUMER_DEFINED */
 	check(!strcmp((char *)told.data, "no"));
 }
 
@@ -270,7 +272,7 @@ static void cm_connect__nobody_listens_REJECTED(void)
 	check(expect_cm(channel, RDMA_CM_EVENT_REJECTED).event.id == asks);
 }
 
-/* The request goes to another channel, and so do its events. */
+/* The request moves to another channel, and so do its later events. */
 static void cm_migrate__request_TOLD_THERE(void)
 {
 	struct rdma_cm_id *asks, *asked = ask(new_listener(), &asks);
@@ -284,7 +286,7 @@ static void cm_migrate__request_TOLD_THERE(void)
 	check_call(v->establish(asks), 0);
 	check(expect_cm(other, RDMA_CM_EVENT_ESTABLISHED).event.id == asked);
 	part(asks, asked);
-	/* before its channel */
+	/* destroy the id before its channel */
 	drop(asked);
 }
 

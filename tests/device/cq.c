@@ -72,7 +72,7 @@ static void resize_cq__KEEPS_WHAT_IS_THERE(void)
 	writes(0, 20);
 	for (uint64_t i = 0; i < 5; i++)
 		(void)sent(0, i, IBV_WC_SUCCESS);
-	(void)next_wc(end[0].scq);	/* 5 */
+	(void)next_wc(end[0].scq);	/* request 5 */
 	check_call(v->resize_cq(end[0].scq, 1000), 0);
 	check(end[0].scq->cqe >= 1000);
 	for (uint64_t i = 6; i < 20; i++)
@@ -206,7 +206,7 @@ static void received_unarmed(uint64_t n)
 	check(!readable(channel->fd, 20));
 }
 
-/* Arming alone must raise the event, because nothing else is in flight. */
+/* Arming alone raises the event, because no request is in flight. */
 static void arm_tells(struct ibv_cq *cq, int solicited_only)
 {
 	arm(cq, solicited_only);
@@ -224,13 +224,13 @@ static void notify__of_what_came_unarmed_AT_ONCE(void)
 {
 	received_unarmed(3);
 	arm_tells(end[1].rcq, 0);
-	/* that event has told of all three */
+	/* one event reports all three completions */
 	arm_is_quiet(end[1].rcq, 0);
 	for (uint64_t i = 0; i < 3; i++)
 		(void)received(1, i, IBV_WC_SUCCESS);
 }
 
-/* A program that takes one completion and sleeps is woken for the rest. */
+/* A program that polls one completion and sleeps gets an event for the rest. */
 static void notify__of_what_was_left_AT_ONCE(void)
 {
 	received_unarmed(3);
@@ -265,7 +265,7 @@ static void notify__solicited_only_of_what_came_unarmed_AT_ONCE(void)
 	arm_tells(end[1].rcq, 1);
 	for (uint64_t i = 1; i < 4; i++)
 		(void)received(1, i, IBV_WC_SUCCESS);
-	/* the one that is left is not solicited */
+	/* the remaining completion is not solicited */
 	arm_is_quiet(end[1].rcq, 1);
 	arm_tells(end[1].rcq, 0);
 	(void)received(1, 4, IBV_WC_SUCCESS);

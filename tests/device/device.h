@@ -28,9 +28,9 @@ extern const struct device_case attr_cases[], busy_cases[], cm_cases[],
 
 /* Known differences. A NULL name ends the list. */
 struct difference {
-	const char *name;	/* of the case */
-	const char *device;	/* how its name begins */
-	const char *does;	/* in what the case says when it fails */
+	const char *name;	/* name of the case */
+	const char *device;	/* start of the device's name */
+	const char *does;	/* part of the failing check's text */
 	const char *why;	/* a line of source, or a reason */
 	bool sometimes;		/* the case may pass as well */
 };
@@ -69,11 +69,11 @@ void check_is_at(const char *file, int line, const char *what, long long is,
 extern const struct verbs_api *v;
 extern struct ibv_context *ctx;
 extern struct ibv_pd *pd;
-extern struct ibv_port_attr port;	/* the first one's */
-extern union ibv_gid gid;		/* ours that is used */
+extern struct ibv_port_attr port;	/* attributes of port 1 */
+extern union ibv_gid gid;		/* the GID at gid_index */
 extern int gid_index;
 
-/* 0 asks, 1 is asked. */
+/* End 0 posts requests, and end 1 is their target. */
 struct end {
 	struct ibv_qp *qp;
 	struct ibv_cq *scq, *rcq;
@@ -90,7 +90,7 @@ struct how {
 	unsigned int qp_access;
 	int cqe;
 	struct ibv_qp_cap cap;
-	struct ibv_srq *srq;		/* of end 1 */
+	struct ibv_srq *srq;		/* used by end 1 */
 	struct ibv_comp_channel *channel;
 	bool sig_all;
 	bool last_down;			/* end 1 stays in RESET */
@@ -99,9 +99,9 @@ struct how {
 extern struct how how;
 
 void device_open(const char *name);
-void device_close(void);		/* and everything that is kept */
+void device_close(void);		/* frees all kept objects */
 
-/* undo(object) at the end, or before it by drop(). It returns 0. */
+/* Calls undo(object) at the end, or earlier in drop(). undo() returns 0. */
 void keep(void *object, int (*undo)(void *object));
 void drop(void *object);
 
@@ -114,7 +114,7 @@ struct ibv_mw *new_mw(enum ibv_mw_type type);
 struct ibv_ah *new_ah(const union ibv_gid *to);
 struct ibv_qp *new_qp(enum ibv_qp_type type, struct ibv_cq *cq,
 		      struct ibv_srq *srq);
-void *new_mem(size_t len);		/* page aligned, 0 */
+void *new_mem(size_t len);		/* page aligned and zeroed */
 
 void address(struct ibv_ah_attr *attr, const union ibv_gid *to);
 struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer);
@@ -122,10 +122,11 @@ void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void walk(struct ibv_qp *qp, uint32_t peer);
 void enter(struct ibv_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
-/* Whether the device is iWARP, where the CM brings queue pairs up. */
+/* Returns true for an iWARP device, on which the CM connects queue pairs. */
 bool is_iwarp(void);
-void ends(void);			/* without a walk */
-void pair(void);			/* and up */
+void ends(void);			/* creates both ends */
+/* creates both ends, and connects them */
+void pair(void);
 
 /* ---- work ------------------------------------------------------------- */
 
@@ -154,12 +155,13 @@ void wc_is(const char *file, int line, const struct ibv_wc *wc, uint64_t id,
 /* Checks that neither end has another completion. */
 void quiet(void);
 
-/* Waits for the next event of the device, of this type. */
+/* Waits for the device's next event, which must have this type. */
 struct ibv_async_event expect_event(enum ibv_event_type type);
 bool readable(int fd, int ms);
 
 void fill(int i, uint32_t seed);
 void clear(int i);
-void same(uint32_t len);		/* from the beginning of both */
+/* from the start of both ends' memory */
+void same(uint32_t len);
 
 #endif

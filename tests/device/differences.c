@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a device does something else than the list says, and why. Lines and
- * functions are those of Linux 6.1, drivers/infiniband/sw/rxe, or of rdma-core
- * 44, unless something else is named.
+ * Known differences of devices from the list, and their reasons. Lines and
+ * functions refer to Linux 6.1, drivers/infiniband/sw/rxe, or to rdma-core 44,
+ * unless an entry names another source.
  */
 #include "device.h"
 
@@ -60,13 +60,13 @@ const struct difference differences[] = {
 	  "event: CQ error, not local work queue catastrophic error",
 	  "rxe_cq.c, rxe_cq_post(): an event each time; queue pairs go on" },
 
-	/* a CQ that is armed while there is something in it */
+	/* a CQ that is armed while it has completions */
 	{ "notify__of_what_came_unarmed_AT_ONCE", "rxe", UNTOLD, UNTOLD_WHY },
 	{ "notify__of_what_was_left_AT_ONCE", "rxe", UNTOLD, UNTOLD_WHY },
 	{ "notify__solicited_only_of_what_came_unarmed_AT_ONCE", "rxe", UNTOLD,
 	  UNTOLD_WHY },
 
-	/* receives that do not do */
+	/* receives that are unsuitable */
 	{ "receive__too_short_TELLS_THE_SENDER", "rxe",
 	  "request 1: remote operation error, not remote invalid request error",
 	  "rxe_resp.c, send_data_in(): not told from a malformed receive" },

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Failures of a request, and the requests behind it. */
+/* Failing requests, and the requests behind them. */
 #include "device.h"
 
-/* Requests from..to-1 are flushed, in order. */
+/*
+ * Expects flushed completions of the requests from 'from' to 'to' - 1, in
+ * order.
+ */
 static void flushed(int i, uint64_t from, uint64_t to)
 {
 	struct ibv_wc wc;
@@ -20,7 +23,7 @@ static void send_one(uint64_t id, uint32_t len)
 	post(0, &r);
 }
 
-/* ---- receives that are missing ---------------------------------------- */
+/* ---- missing receives ------------------------------------------------- */
 
 static void rnr__no_retries_RNR_RETRY_EXC(void)
 {
@@ -31,7 +34,7 @@ static void rnr__no_retries_RNR_RETRY_EXC(void)
 	(void)sent(0, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	flushed(0, 2, 3);
 	check_is(state_of(end[0].qp), IBV_QPS_ERR);
-	/* the one that was asked has done nothing wrong */
+	/* end 1 stays in RTS, because it caused no error */
 	check_is(state_of(end[1].qp), IBV_QPS_RTS);
 	quiet();
 }
@@ -80,7 +83,7 @@ static void rnr__of_a_write_with_imm_ARRIVES_LATER(void)
 	quiet();
 }
 
-/* ---- nobody there ----------------------------------------------------- */
+/* ---- no peer ---------------------------------------------------------- */
 
 static void peer__never_ready_RETRY_EXC(void)
 {
@@ -117,7 +120,7 @@ static void peer__destroyed_RETRY_EXC(void)
 static void peer__ready_in_time_NOTHING_IS_LOST(void)
 {
 	how.last_down = true;
-	how.timeout = 18;		/* 1 s, and tried 8 times */
+	how.timeout = 18;		/* 1 s, with 8 attempts */
 	pair();
 	fill(0, 4);
 	send_one(1, 8);
@@ -129,7 +132,7 @@ static void peer__ready_in_time_NOTHING_IS_LOST(void)
 	same(8);
 }
 
-/* ---- receives that do not do ------------------------------------------ */
+/* ---- unsuitable receives ---------------------------------------------- */
 
 static void receive__too_short_TELLS_THE_SENDER(void)
 {
@@ -203,7 +206,8 @@ static void flush__behind_a_failure_IN_ORDER_AND_ONCE(void)
 		r = request(IBV_WR_RDMA_WRITE, i, 8);
 		if (i == 4)
 			aim(&r, (uintptr_t)end[1].mem, 0xdeadbeef);
-		if (i > 10)	/* not signalled: told of all the same */
+		/* unsignalled requests get a flushed completion, too */
+		if (i > 10)
 			r.wr.send_flags = 0;
 		post(0, &r);
 	}
@@ -224,7 +228,7 @@ static void flush__by_hand_IN_ORDER_AND_ONCE(void)
 	for (uint64_t i = 0; i < 10; i++)
 		receive(0, 100 + i, 0, 64);
 	for (uint64_t i = 0; i < 10; i++)
-		send_one(i, 8);		/* RNR: they wait */
+		send_one(i, 8);		/* wait for RNR retries */
 	enter(end[0].qp, IBV_QPS_ERR);
 	flushed(0, 0, 10);
 	for (uint64_t i = 0; i < 10; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules of iWARP alone; on other devices these cases check nothing. The
- * connection manager brings queue pairs up, and both end together.
+ * The rules of iWARP. On other devices, these cases check nothing. The
+ * connection manager connects queue pairs, and disconnects both ends together.
  */
 #include "device.h"
 
@@ -9,7 +9,8 @@
 #include <netinet/in.h>
 
 #define EVENT_MS	30000
-#define WHOLE		255	/* private data: rdma_conn_param has 8 bits */
+/* private data: most that rdma_conn_param permits */
+#define WHOLE		255
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *asks, *asked;
@@ -57,7 +58,7 @@ static struct rdma_cm_id *new_id(void)
 	return id;
 }
 
-/* Attributes of a step from the connection manager: access flags, and no path. */
+/* On iWARP, rdma_init_qp_attr() gives access flags and no path. */
 static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT };
@@ -70,7 +71,7 @@ static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 	check_is(state_of(qp), IBV_QPS_INIT);
 }
 
-/* Up to the request, which says so much. */
+/* Connects as far as the request, which carries the data. */
 static void ask(const char *data, uint8_t len)
 {
 	struct sockaddr_in at = {
@@ -156,7 +157,7 @@ static void iwarp_attr__RNIC_WITHOUT_THE_REST(void)
 	check_is(a.max_mcast_grp, 0);
 	check_is(port.link_layer, IBV_LINK_LAYER_ETHERNET);
 	check_is(port.gid_tbl_len, 1);
-	/* a MAC address */
+	/* the GID is a MAC address */
 	check(gid.raw[5] && !memcmp(gid.raw + 6, zeros, sizeof(zeros)));
 }
 

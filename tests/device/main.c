@@ -2,10 +2,10 @@
 /*
  * Usage: conform [-d DEVICE] [CASE...]
  *
- * Runs the list on a device: the soft HCA ("soft"), or the one of that name
- * that libibverbs has. A line for each case: `ok NAME` or `not ok NAME # why`.
- * A case that fails as differences.c says differs as written; one that is in
- * there and does not fail has to be taken out.
+ * Runs the cases on a device: the soft HCA ("soft"), or the RDMA device of that
+ * name. Prints a line for each case: `ok NAME` or `not ok NAME # why`. A case
+ * that fails as written in differences.c counts as a known difference. If a
+ * case with an entry in differences.c passes, remove its entry.
  */
 #include "device.h"
 
@@ -24,10 +24,10 @@ static const struct device_case *const lists[] = {
 };
 
 static const char *device = "soft";
-/* Name to look up in differences.c: the device, or "iwarp" for each iWARP device. */
+/* The key into differences.c: the name of the device, or "iwarp". */
 static const char *kind;
 
-/* By the list: a device that is open does not survive a fork. */
+/* Reads the device list, because an open device does not survive a fork. */
 static bool lists_iwarp(void)
 {
 	bool soft = !strcmp(device, "soft"), iwarp = false;
@@ -50,7 +50,7 @@ static void child(const struct device_case *c)
 	char fabric[32];
 	bool soft = !strcmp(device, "soft");
 
-	/* neighbours of this host have nothing to do with it */
+	/* a fabric of its own keeps other processes of this host out */
 	(void)snprintf(fabric, sizeof(fabric), "device-%d", (int)getpid());
 	(void)setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
 	v = soft ? &rdmamsg__verbs_soft : &rdmamsg__verbs_system;
@@ -59,7 +59,7 @@ static void child(const struct device_case *c)
 	device_close();
 }
 
-/* Runs a case. Stores its output in 'said' and its wait status. */
+/* Runs a case. Stores its output in 'said', and its wait status in 'status'. */
 static void run(const struct device_case *c, char *said, size_t size,
 		int *status)
 {
@@ -108,7 +108,7 @@ static const struct difference *written(const char *name)
 	return NULL;
 }
 
-/* Returns true if the case passes, or differs as differences.c says. */
+/* Returns true if the case passes, or fails as written in differences.c. */
 static bool judge(const char *name, char *said, int status)
 {
 	const struct difference *d = written(name);
@@ -148,7 +148,7 @@ static bool is_case(const char *name)
 	return false;
 }
 
-/* Counts differences whose case does not exist. */
+/* Counts the entries of differences.c whose case does not exist. */
 static int strays(void)
 {
 	int n = 0;

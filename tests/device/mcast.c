@@ -10,9 +10,11 @@
 static union ibv_gid group;
 static uint16_t mlid;
 static struct ibv_ah *ah;
-static int member_fd;			/* to the end of the process */
+static int member_fd;			/* open until the process ends */
 
-/* On RoCE v2 a group is an IP address, as the sender's GID is. */
+/*
+ * On RoCE v2, the GID of a group maps an IP address, as the sender's GID does.
+ */
 static void choose_group(void)
 {
 	struct ip_mreqn member;
@@ -26,7 +28,10 @@ static void choose_group(void)
 		group = (union ibv_gid){ .raw = {
 			[10] = 0xff, 0xff, 239, 77, 3, 4,
 		} };
-		/* the host is to take it in, as for rdma_join_multicast() */
+		/*
+		 * the host joins the group, as rdma_join_multicast() makes it
+		 * do
+		 */
 		memset(&member, 0, sizeof(member));
 		memcpy(&member.imr_multiaddr, group.raw + 12, 4);
 		memcpy(&member.imr_address, gid.raw + 12, 4);
@@ -166,7 +171,7 @@ static int undo_qp(void *qp)
 	return v->destroy_qp(qp);
 }
 
-/* The sender does not receive its datagram, other members do. */
+/* The sender's queue pair does not receive its datagram; other members do. */
 static void group__loopback_blocked_NOT_TO_ITSELF(void)
 {
 	struct ibv_qp_init_attr_ex attr;

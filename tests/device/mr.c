@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every access is checked, at both ends: key, domain, bounds, rights. */
+/* Both ends check every access: key, protection domain, bounds, rights. */
 #include "device.h"
 
 #include <sys/mman.h>
 
-#define PART	4096u		/* in the middle of an end's memory */
+#define PART	4096u		/* offset within an end's memory */
 
-/* ---- at the end that asks --------------------------------------------- */
+/* ---- at the requester ------------------------------------------------- */
 
-/* A request from sge fails at this end, and changes nothing at the other. */
+/*
+ * A request from this sge fails at the requester, and changes nothing at the
+ * peer.
+ */
 static void local_refused(enum ibv_wr_opcode op, struct ibv_sge sge)
 {
 	struct request r = request(op, 1, sge.length);
@@ -116,7 +119,7 @@ static void local__gather_from_what_is_only_read_DONE(void)
 	same(64);
 }
 
-/* ---- at the end that is asked ----------------------------------------- */
+/* ---- at the responder ------------------------------------------------- */
 
 static void remote_refused(enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
 {
@@ -236,7 +239,7 @@ static void remote__nothing_at_all_NEEDS_NO_KEY(void)
 	quiet();
 }
 
-/* A request that the peer's queue pair does not allow fails as invalid. */
+/* The peer's queue pair forbids the request, which fails as invalid. */
 static void forbidden(enum ibv_wr_opcode op, unsigned int access)
 {
 	struct request r;
@@ -303,7 +306,7 @@ static void reg_mr__memory_not_permitted_EFAULT(void)
 	check_call(mprotect(mem, len, PROT_READ), 0);
 	check_null(v->reg_mr(pd, mem, len, IBV_ACCESS_LOCAL_WRITE), EFAULT);
 	(void)new_mr(pd, mem, len, IBV_ACCESS_REMOTE_READ);
-	/* one page only, the first or the last */
+	/* protect a single page, the first or the last */
 	check_call(mprotect(mem, 4096, PROT_NONE), 0);
 	check_null(v->reg_mr(pd, mem, len, 0), EFAULT);
 	check_null(v->reg_mr(pd, mem, 1, 0), EFAULT);
@@ -373,7 +376,7 @@ static void rereg_mr__access_HAS_CHANGED(void)
 	check_call(v->rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			       IBV_ACCESS_LOCAL_WRITE |
 			       IBV_ACCESS_REMOTE_READ), 0);
-	/* the peer has them, and is not told again */
+	/* the keys stay the same, because the peer has them */
 	check_is(mr->lkey, lkey);
 	check_is(mr->rkey, rkey);
 	remote_refused(IBV_WR_RDMA_WRITE, (uintptr_t)end[1].mem + PART,

@@ -175,7 +175,7 @@ static void atomic__address_not_aligned_FAILS(void)
 	pair();
 	r = request(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8);
 	aim(&r, (uintptr_t)end[1].mem + 4, end[1].mr->rkey);
-	/* where it is noticed is left open: ibv_post_send(3) */
+	/* ibv_post_send(3) leaves open where the misalignment is detected */
 	if (try_post(0, &r))
 		return;
 	(void)sent(0, 1, IBV_WC_REM_INV_REQ_ERR);
@@ -191,7 +191,7 @@ static void inline__buffer_is_free_AT_ONCE(void)
 	pair();
 	check(end[0].cap.max_inline_data >= sizeof(words));
 	r = request(IBV_WR_RDMA_WRITE, 1, 0);
-	/* unregistered, and in two parts */
+	/* inline data needs no registration; here it has two parts */
 	r.sge[0] = (struct ibv_sge){ (uintptr_t)words, 5, 0xdead };
 	r.sge[1] = (struct ibv_sge){ (uintptr_t)words + 5,
 				     sizeof(words) - 5, 0xbeef };
@@ -230,7 +230,7 @@ static void lists__gather_and_scatter_IN_ORDER(void)
 	for (int i = 0; i < 4; i++) {
 		r.sge[i] = (struct ibv_sge){ (uintptr_t)end[0].mem + at,
 					     part[i], end[0].mr->lkey };
-		/* the other way round */
+		/* receive in parts of the reverse order of sizes */
 		into[i] = (struct ibv_sge){ (uintptr_t)end[1].mem + at,
 					    part[3 - i], end[1].mr->lkey };
 		at += part[i];
@@ -387,7 +387,7 @@ static void post_send__queue_full_ENOMEM(void)
 
 	how.retry_cnt = 7;
 	pair();
-	/* no receive: nothing completes */
+	/* without a posted receive, no Send completes */
 	while (!ret && n < 100000) {
 		r = request(IBV_WR_SEND, n, 8);
 		ret = try_post(0, &r);

@@ -164,7 +164,7 @@ static void srq_error__shared_receives_STAY(void)
 	check_call(post_srq(7), 0);
 	enter(end[1].qp, IBV_QPS_ERR);
 	quiet();
-	/* for whoever else takes from it */
+	/* other queue pairs can still use the shared receives */
 	other = new_qp(IBV_QPT_RC, end[1].rcq, srq);
 	enter(end[0].qp, IBV_QPS_RESET);
 	walk(end[0].qp, other->qp_num);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of a queue pair: what each step needs, ibv_modify_qp(3), and may
- * set beside it, Linux' qp_state_table in drivers/infiniband/core/verbs.c.
+ * Queue pair states. The required attributes of each step come from
+ * ibv_modify_qp(3). The optional attributes come from qp_state_table in Linux,
+ * drivers/infiniband/core/verbs.c.
  */
 #include "device.h"
 
@@ -79,7 +80,7 @@ static int optional(enum ibv_qp_type type, enum ibv_qp_state to)
 	}
 }
 
-/* Each transition with each attribute that it does not require. */
+/* Tries each step with each attribute that it does not require. */
 static void others(enum ibv_qp_type type)
 {
 	const int apart = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP;
@@ -124,7 +125,8 @@ static void ud__with_what_a_step_may_not_set_EINVAL(void)
 /* Tries the transition from each state to each other state. */
 static void steps__that_are_none_EINVAL(void)
 {
-	static const uint8_t from[] = {	/* a bit for each state to go to */
+	/* a bit for each permitted next state */
+	static const uint8_t from[] = {
 		[IBV_QPS_RESET] = 1 << IBV_QPS_RESET | 1 << IBV_QPS_INIT,
 		[IBV_QPS_INIT] = 1 << IBV_QPS_RESET | 1 << IBV_QPS_INIT |
 				 1 << IBV_QPS_RTR | 1 << IBV_QPS_ERR,
@@ -167,7 +169,7 @@ static void values__no_such_port_EINVAL(void)
 	check_is(state_of(qp), IBV_QPS_RESET);
 }
 
-/* ibv_modify_qp(3): if anything is invalid, nothing of it is set. */
+/* ibv_modify_qp(3): one invalid attribute means that no attribute changes. */
 static void values__no_such_mtu_NOTHING_CHANGES(void)
 {
 	struct ibv_qp *qp = one(IBV_QPT_RC);

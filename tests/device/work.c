@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work requests, what becomes of them, and events. */
+/* Work requests, their completions, and events. */
 #include "device.h"
 
 #include <poll.h>
 #include <time.h>
 
-#define BOUND_MS	30000	/* for what must come */
-#define EVENT_MS	5000	/* once what it tells of has been seen */
-#define QUIET_MS	30	/* for what must not */
+#define BOUND_MS	30000	/* for completions that must arrive */
+#define EVENT_MS	5000	/* after the cause of the event has been seen */
+#define QUIET_MS	30	/* for completions that must not arrive */
 
 struct request request(enum ibv_wr_opcode op, uint64_t id, uint32_t len)
 {

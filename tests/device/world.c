@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The device of a case, what is made on it, and its end in reverse order. */
+/*
+ * The device of a case, the objects created on it, and their destruction in
+ * reverse order.
+ */
 #include "device.h"
 
 #include <arpa/inet.h>
@@ -47,7 +50,7 @@ void check_is_at(const char *file, int line, const char *what, long long is,
 		fail(file, line, "%s: %lld, not %lld", what, is, want);
 }
 
-/* ---- what is kept ----------------------------------------------------- */
+/* ---- kept objects ----------------------------------------------------- */
 
 void keep(void *object, int (*undo)(void *object))
 {
@@ -215,7 +218,7 @@ struct ibv_qp *new_qp(enum ibv_qp_type type, struct ibv_cq *cq,
 
 /* ---- the device ------------------------------------------------------- */
 
-/* An IPv4 address where there is one: it is routed everywhere. */
+/* Prefers an IPv4 GID, because IPv4 is routed everywhere. */
 static void choose_gid(void)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -270,7 +273,7 @@ void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
 			.sgid_index = (uint8_t)gid_index,
 		},
 	};
-	/* on InfiniBand */
+	/* on InfiniBand, a group needs a multicast LID */
 	if (to && port.lid)
 		attr->dlid = 0xc001;
 }
@@ -340,7 +343,7 @@ void ends(void)
 	}
 }
 
-/* ---- connected by the CM, where nothing else can ----------------------- */
+/* ---- connected by the CM, on iWARP devices ----------------------------- */
 
 static int undo_cm_channel(void *ch)
 {
@@ -393,7 +396,7 @@ static void init_by(struct rdma_cm_id *id, struct ibv_qp *qp)
 	check_call(v->modify_qp(qp, &a, mask), 0);
 }
 
-/* On an address of the host: this is for the soft HCA. */
+/* Connects over an address of this host, which exists on the soft HCA. */
 static void connect_by_cm(void)
 {
 	struct sockaddr_in at = {
