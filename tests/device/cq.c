@@ -224,7 +224,7 @@ static void notify__of_what_came_unarmed_AT_ONCE(void)
 {
 	received_unarmed(3);
 	arm_tells(end[1].rcq, 0);
-	/* one event reports all three completions */
+	/* this event reports all three completions */
 	arm_is_quiet(end[1].rcq, 0);
 	for (uint64_t i = 0; i < 3; i++)
 		(void)received(1, i, IBV_WC_SUCCESS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each operation of a reliable connection, and how it is posted. */
+/* The operations of a reliable connection, and the ways to post them. */
 #include "device.h"
 
 static const uint32_t sizes[] = { 0, 1, 63, 4096, 4097, 65536, 65537, MEM - 1 };

@@ -36,7 +36,7 @@ int __wrap_madvise(void *addr, size_t len, int advice);
 long __wrap_syscall(long number, ...);
 
 static bool have_huge, have_advice, have_node;
-static int fail_at;		/* which mmap() fails, from 1; 0: none */
+static int fail_at;		/* number of the failing mmap(); 0: none */
 static int maps;
 static size_t mapped;		/* bytes */
 static int node_of_page;

@@ -220,8 +220,9 @@ static void close__last_lost_without_the_cm_IS_GRACEFUL(void **state)
 }
 
 /*
- * Both sides send CLOSE before they see the other's, so both send a second one.
- * The client, whose two are acknowledged, stays for the second of the server.
+ * Both sides send CLOSE before they receive the peer's, so each sends a second
+ * CLOSE. Both CLOSEs of the client are acknowledged. The client stays until the
+ * server's second CLOSE arrives.
  */
 static void close__crossing_without_the_cm_WAITS_FOR_THE_PEER(void **state)
 {
