@@ -31,7 +31,7 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 #define SLOTS		8	/* processes at a time */
-#define LIVES		64	/* of a process in a round */
+#define LIVES		64	/* lives of a process in a round */
 
 /* ---- random numbers --------------------------------------------------- */
 
@@ -72,8 +72,8 @@ enum harm {
 	HARM_INJECT = 1u << 6,		/* a call of the process fails */
 	HARM_FILES = 1u << 7,		/* RLIMIT_NOFILE is small */
 };
-#define HARMS	8	/* that are counted */
-/* A connection survives these: they are shorter than dead_after_ms. */
+#define HARMS	8	/* kinds of faults that are counted */
+/* A connection survives these faults, which end before dead_after_ms. */
 #define HARM_PASSES	(HARM_STOP | HARM_PORT | HARM_SILENT | HARM_LOSS)
 
 struct scenario {
@@ -87,58 +87,58 @@ struct scenario {
 	uint32_t recv_depth, send_depth, send_queue;	/* 0: any */
 	uint32_t srq_depth;		/* 0: no shared receive queue */
 	uint32_t pool;			/* KB of each pool; 0: none */
-	/* of 1000 messages, or turns of the loop */
+	/* of 1000 messages, or of 1000 turns of the loop */
 	uint16_t hold, refuse, supply, onesided, pause;
 	uint16_t early, abort;		/* of 1000 ends of connections */
 	uint32_t harm, every_ms;	/* mean time between two of them */
-	bool tight;			/* limits refuse connections */
-	bool oob;			/* without the connection manager */
+	bool tight;			/* limits may refuse connections */
+	bool oob; /* connections use the built-in exchange */
 };
 
 extern const struct scenario scenarios[];
 extern const uint32_t scenario_count;
-/* -1: there is none. */
+/* Returns the index of the scenario, or -1 if there is none. */
 int scenario_find(const char *name);
 
 /* ---- board and journal ------------------------------------------------ */
 
-/* The parent writes it, all processes of a round read it. */
+/* The parent writes the board, and all processes of a round read it. */
 struct board {
 	uint64_t seed;
 	uint32_t scenario;
 	uint32_t max_size;		/* bytes of a message */
 	char address[64];
 	_Atomic uint32_t port[SLOTS];	/* of servers; 0: not yet */
-	_Atomic uint32_t finish;	/* close everything, and end */
-	_Atomic uint32_t late_ms;	/* turns of the parent that took too long */
+	_Atomic uint32_t finish;	/* processes close everything and end */
+	_Atomic uint32_t late_ms;	/* sum of the parent's late turns */
 	_Atomic uint32_t stopped_ms[SLOTS];
 };
 
-/* A message at its sender, and at its receiver. */
+/* States of a message at its sender and at its receiver. */
 enum tx_state {
 	TX_NONE, TX_TRYING, TX_ACCEPTED, TX_PENDING,	/* no cookie, cookie */
 	TX_OK, TX_CANCELED, TX_FAILED,
 };
 enum rx_state {
 	RX_NONE, RX_OFFERED, RX_REFUSED, RX_RECEIVED,
-	RX_SKIPPED,		/* later ones came */
+	RX_SKIPPED,		/* later messages have arrived */
 };
 
-/* An endpoint, as its process tells of it. */
+/* An endpoint, recorded by its process. */
 struct record {
 	uint32_t id;
 	uint8_t side;			/* 0: connected, 1: accepted */
 	uint8_t target;			/* side 0: slot of the server */
-	uint8_t connected, closed;	/* how often it was told */
+	uint8_t connected, closed;	/* number of callbacks */
 	uint8_t close_called, abort_called;
 	uint8_t who, cause;
 	int32_t error;
 	uint64_t began, connected_at, ending_at, closed_at;	/* ms */
-	uint32_t max_send;		/* as agreed */
-	uint32_t room;			/* of each of the two arrays */
+	uint32_t max_send;		/* agreed max_send */
+	uint32_t room;			/* length of each of the two arrays */
 	uint32_t sent;			/* messages accepted */
-	uint32_t in_memory;		/* number of the last with TX_OK, + 1 */
-	uint32_t next;			/* number of the next to come */
+	uint32_t in_memory;		/* 1 + number of the last TX_OK */
+	uint32_t next;			/* number of the next due message */
 	uint64_t bytes_sent, bytes_received;
 	uint32_t rma_accepted, rma_ok, rma_refused;
 	uint32_t atomics_accepted, atomics_ok;
@@ -156,16 +156,16 @@ struct journal {
 	uint32_t slot, life, scenario, max_size;
 	uint64_t seed;
 	int32_t pid;
-	uint32_t harmed;		/* enum harm, ever; by the parent */
+	uint32_t harmed;		/* enum harm, set by the parent */
 	uint32_t killed;		/* by the parent */
 	uint32_t kernel;		/* the device is the kernel's */
-	uint64_t finish;		/* ms: the end was asked for; 0: not */
-	uint32_t ended;			/* checks at the end are through */
+	uint64_t finish; /* ms: when the end was asked for; 0: never */
+	uint32_t ended; /* the process has made its final checks */
 	uint32_t injected;		/* failed calls */
-	uint32_t starved;		/* turns without a descriptor left */
-	uint64_t refused;		/* -EAGAIN */
+	uint32_t starved;		/* turns with no free descriptor */
+	uint64_t refused;		/* sends with -EAGAIN */
 	uint32_t violations, lost, doubled;
-	char violation[512];		/* the first */
+	char violation[512];		/* the first violation */
 	uint32_t records;
 	uint64_t used;			/* bytes of arrays */
 	struct record record[RECORDS];
@@ -173,9 +173,11 @@ struct journal {
 };
 
 uint64_t now_ms(void);
-/* The descriptor of new shared memory, which children inherit; -1: none. */
+/*
+ * Returns the descriptor of new shared memory, which children inherit, or -1.
+ */
 int share_new(size_t size);
-/* Maps it; NULL: no memory. */
+/* Maps the shared memory. Returns NULL without memory. */
 void *share(int fd, size_t size);
 struct record *journal_add(struct journal *j, uint32_t room);
 uint8_t *record_tx(struct journal *j, const struct record *r);
@@ -183,17 +185,17 @@ uint8_t *record_rx(struct journal *j, const struct record *r);
 /* Writes the used part of a journal to a file, or reads one. */
 bool journal_save(const struct journal *j, const char *dir);
 struct journal *journal_load(const char *path);
-/* Notes that a rule is broken; the first text stays. */
+/* Notes that a rule is broken. The journal keeps the first text. */
 void violation(struct journal *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ---- plan.c ----------------------------------------------------------- */
 
 enum how_ends {
-	ENDS_ALL,		/* closes when all is sent and received */
-	ENDS_SENT,		/* closes when all is sent */
-	ENDS_EARLY,		/* closes in the middle */
-	ENDS_ABORT,		/* aborts in the middle */
+	ENDS_ALL, /* closes after all messages, sent and received */
+	ENDS_SENT,		/* closes after its last send */
+	ENDS_EARLY,		/* closes after end_at messages */
+	ENDS_ABORT,		/* aborts after end_at messages */
 };
 
 struct plan {
@@ -203,9 +205,9 @@ struct plan {
 	struct plan_side {
 		uint32_t count;		/* messages to send */
 		enum how_ends ends;
-		uint32_t end_at;	/* messages sent then */
+		uint32_t end_at; /* the connection ends after so many sends */
 		uint32_t recv_depth, send_depth, send_queue, eager_max, flags;
-		uint32_t max_send;	/* as agreed, when connected */
+		uint32_t max_send;	/* agreed max_send, once connected */
 	} side[2];
 	bool onesided;
 };
@@ -213,36 +215,36 @@ struct plan {
 #define TIMEOUT_MS	20000	/* to connect */
 #define CLOSE_MS	60000
 #define DEAD_MS		20000
-#define DEAD_OOB_MS	5000	/* nobody tells that a peer has aborted */
+#define DEAD_OOB_MS	5000	/* an aborted peer sends no notice */
 #define SLACK_MS	15000	/* a busy host */
 /*
- * Without on_writable, when all is released: a peer that is gone is noticed
- * after up to 1.25 times DEAD_MS.
+ * A sender waits so long for on_writable after the receiver has released
+ * everything: the library notices a dead peer after up to 1.25 times DEAD_MS.
  */
 #define STALL_MS	(DEAD_MS * 5 / 4 + SLACK_MS)
 
 struct plan plan_of(const struct board *b, uint32_t id);
 uint32_t plan_size(const struct plan *p, int side, uint32_t n);
 uint32_t plan_tag(const struct plan *p, int side, uint32_t n);
-/* A number that belongs to message n, for decision 'what'. */
+/* Returns the random number of message n for decision 'what'. */
 uint32_t plan_draw(const struct plan *p, int side, uint32_t n, uint32_t what);
 
 /* ---- content.c -------------------------------------------------------- */
 
-/* In front of each message that has room for it. */
+/* The stamp is in front of each message that has room for it. */
 struct stamp {
 	uint32_t magic, id;
 	uint32_t number, size;
-	uint32_t writes_posted;		/* one-sided: posted before this one */
-	uint32_t writes_seen;		/* of the peer's, verified */
+	uint32_t writes_posted;		/* writes posted before this message */
+	uint32_t writes_seen;		/* verified writes of the peer */
 	uint32_t side, pad;
 };
 
 void content_init(void);
-/* Bytes of message n, from 'from' on. */
+/* Fills buf with the bytes of message n, beginning at offset 'from'. */
 void content_fill(const struct plan *p, int side, uint32_t n, uint8_t *dst,
 		  size_t from, size_t len);
-/* The first wrong byte, or len. */
+/* Returns the offset of the first wrong byte, or len. */
 size_t content_check(const struct plan *p, int side, uint32_t n,
 		     const uint8_t *src, size_t from, size_t len);
 
@@ -273,12 +275,12 @@ struct round {
 	uint32_t violations;
 	char violation[512];
 	uint64_t connections, messages;
-	bool until_told;		/* the load ends with a signal */
+	bool until_told;		/* a signal ends the load */
 };
 
 extern volatile int interrupted;
 
-/* Puts load on the processes, harms them, and waits for their end. */
+/* Loads the processes, harms them, and waits for their end. */
 void round_work(struct round *r);
 void round_violation(struct round *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -286,16 +288,19 @@ void process_start(struct round *r, uint32_t slot);
 void process_kill(struct round *r, uint32_t slot);
 
 void harm_start(struct round *r);
-void harm_step(struct round *r);	/* what is due */
-void harm_end(struct round *r);		/* all is well again */
+void harm_step(struct round *r); /* begins and ends the faults that are due */
+void harm_end(struct round *r);		/* ends all faults */
 
 /* ---- judge.c ---------------------------------------------------------- */
 
 void judge(struct round *r);
-/* Finds the journal and the record of the other end; NULL: there is none. */
+/*
+ * Finds the journal and the record of the other end. Returns NULL if there is
+ * none.
+ */
 struct journal *judge_peer(struct round *r, const struct record *a,
 			   const struct record **ret);
-/* The number behind the last message that was received or refused. */
+/* Returns the number after the last message that was received or refused. */
 uint32_t judge_behind(struct journal *j, const struct record *r);
 
 /* ---- watch.c ---------------------------------------------------------- */
@@ -304,7 +309,7 @@ void watch(struct round *r);
 
 /* ---- part.c ----------------------------------------------------------- */
 
-/* The servers of a round, or its clients; journals go to 'dir'. */
+/* Runs the servers or the clients of a round. The journals go to 'dir'. */
 int part_run(struct round *r, const char *part, char *ports, const char *dir);
 /* Judges the journals in these folders together. */
 int part_judge(struct totals *totals, char **dirs);

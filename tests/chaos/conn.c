@@ -9,7 +9,7 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 
-#define QUIET_MS	500	/* of a finishing process, before it closes */
+#define QUIET_MS	500	/* of a finishing process, until it closes */
 
 struct hello {
 	uint32_t magic, id;
@@ -56,7 +56,7 @@ static void conn_made(struct conn *c)
 	w.live++;
 }
 
-/* The call that was to make it has failed: no callback will come. */
+/* The call that makes the endpoint has failed, so no callback follows. */
 static void conn_unmade(struct conn *c, int ret)
 {
 	c->r->closed = 1;
@@ -294,7 +294,7 @@ void conn_abort_all(void)
 
 /* ---- every turn ------------------------------------------------------- */
 
-/* Everything is released: whoever waits for room must hear of it. */
+/* All messages are released by now: a blocked sender must get on_writable. */
 static void finish_step(struct conn *c)
 {
 	uint64_t quiet = now_ms() - w.finish_at;
@@ -314,9 +314,7 @@ void conn_step(struct conn *c)
 	if (!c->ep)
 		return;
 	if (rdmamsg_ep_state(c->ep) >= RDMAMSG_CLOSING) {
-		/*
-		 * the deadline of a close that the peer began counts here too
-		 */
+		/* a close by the peer also starts this side's deadline */
 		begin_end(c);
 		c->blocked = false;
 		return;

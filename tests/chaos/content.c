@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of a message are a stretch of one long row of random numbers. Where
- * it begins follows from connection, direction and number.
+ * The bytes of a message are a section of one long random sequence. The
+ * connection, the direction and the number of the message give its offset.
  */
 #include "chaos.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The schedule of a round's faults. On the soft HCA ports, devices and lost
- * requests are those of one process, elsewhere of the whole host.
+ * The schedule of a round's faults. On the soft HCA a fault of a port, of a
+ * device or of requests affects one process, elsewhere the whole host.
  */
 #include "chaos.h"
 
@@ -16,9 +16,9 @@
 #include "soft/control/soft_ctl.h"
 
 #define UNDO_MAX	16
-#define USUAL_MS	3000	/* load of a round that every_ms is meant for */
+#define USUAL_MS	3000	/* every_ms is the mean for this load */
 
-/* A fault that has an end. */
+/* A fault that ends later. */
 struct undo {
 	uint64_t at;			/* 0: none */
 	enum harm harm;
@@ -39,7 +39,7 @@ static bool on_soft(void)
 
 /* ---- the soft HCA ----------------------------------------------------- */
 
-/* The node of a process; false: it has none, or does not answer. */
+/* Finds the node of a process. Returns false if no node answers. */
 static bool node_of(struct soft_ctl *ctl, int pid, uint32_t *ret)
 {
 	struct soft_ctl_node info;
@@ -107,12 +107,12 @@ static bool run(const char *fmt, const char *dev)
 }
 
 /*
- * Packets are lost rather than the interface taken down: the connection
- * manager's queue pair fails when it sends at that moment, may then lose a
- * request, and who destroys the id it belongs to waits for ever in the kernel
- * (Linux 6.1: the completion of mad.c:ib_mad_send_error and rxe_qp_error() of
- * rxe_qp.c race). On one machine Soft-RoCE's packets do not pass the
- * interface, so that nothing would be lost.
+ * The fault drops packets and leaves the interface up. If the connection
+ * manager sends while the interface is down, its queue pair fails and may lose
+ * a request. rdma_destroy_id() then waits for ever in the kernel (Linux 6.1:
+ * the completion of mad.c:ib_mad_send_error and rxe_qp_error() of rxe_qp.c
+ * race). On one machine Soft-RoCE's packets do not pass the interface, so that
+ * a rule on the interface drops none.
  */
 static bool vm_harm(enum harm harm, bool begin)
 {
@@ -122,7 +122,7 @@ static bool vm_harm(enum harm harm, bool begin)
 		return net && run(begin ?
 				  "tc qdisc replace dev %s root netem loss "
 				  "100%%" : "tc qdisc del dev %s root", net);
-	/* waits until every process has closed the device */
+	/* rdma(8) waits until every process has closed the device */
 	return run(begin ? "rdma link del rxe0 &" :
 		   "while rdma link show rxe0/1 2>/dev/null; do sleep 0.1; "
 		   "done; rdma link add rxe0 type rxe netdev %s",
@@ -151,7 +151,7 @@ static void undo_now(struct round *r, struct undo *u)
 		return;
 	}
 	if (on_soft() && p->pid != u->pid)
-		return;		/* gone, and its node with it */
+		return;		/* the process and its node have ended */
 	while (!harm_done(u->harm, u->pid, false) && tries++ < 100)
 		(void)usleep(10000);
 }
@@ -176,7 +176,7 @@ static bool busy(uint32_t slot)
 	return false;
 }
 
-/* Elsewhere than on the soft HCA a device belongs to all. */
+/* Outside the soft HCA all processes share the faulty device. */
 static void mark(struct round *r, enum harm harm, uint32_t slot)
 {
 	for (uint32_t s = 0; s < SLOTS; s++)
@@ -210,7 +210,7 @@ static void harm(struct round *r, enum harm harm, uint32_t slot)
 		soft_loss(state.loss, rng_below(&r->rng, 1u << 30));
 		break;
 	default:
-		/* all nodes answer */
+		/* a stopped process's node does not answer */
 		for (uint32_t s = 0; s < SLOTS; s++)
 			if (r->process[s].stopped)
 				return;

@@ -2,8 +2,7 @@
 /*
  * The injector arms one call at a time, which fails once, after a random number
  * of calls. A failing ibv_poll_cq() or receive loses messages that the device
- * has acknowledged, which no library could give to its program: they are left
- * out.
+ * has acknowledged. No library could deliver them, so these calls never fail.
  */
 #include "device/verbs_api.h"
 
@@ -30,7 +29,7 @@ static bool is_fair(enum faulty_call call)
 	}
 }
 
-/* Chooses among the calls that were made since the last time. */
+/* Arms one of the calls that were made since the last time. */
 static void arm(void)
 {
 	uint32_t from = rng_below(&w.rng, FAULTY_CALLS);

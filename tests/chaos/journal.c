@@ -39,7 +39,7 @@ void *share(int fd, size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* NULL: this process has had enough of them. */
+/* Returns NULL if the journal is full. */
 struct record *journal_add(struct journal *j, uint32_t room)
 {
 	struct record *r = &j->record[j->records];

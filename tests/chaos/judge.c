@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules. They compare the two ends of each connection after the round, from
- * the journals, which outlive the processes. Rules within one process are
- * checked there, when they are broken.
+ * The rules for a whole round. After the round the judge compares the two ends
+ * of each connection, from the journals, which outlive the processes. A process
+ * checks the rules within itself while it runs.
  */
 #include "chaos.h"
 
@@ -11,7 +11,7 @@
 
 #include <rdmamsg/rdmamsg.h>
 
-/* With no other faults than these, messages come even in a short round. */
+/* If a round has only these faults, messages arrive even in a short round. */
 #define SURE	(HARM_KILL | HARM_STOP | HARM_LOSS)
 
 /* Messages of one side: the records of their sender and their receiver. */
@@ -74,14 +74,14 @@ static void one_message(const struct way *v, uint32_t n, uint8_t tx, uint8_t rx)
 		       "connection has closed gracefully", n);
 }
 
-/* If either end says CLOSED, nothing was lost. */
+/* If either end closes gracefully, all accepted messages were received. */
 static void all_there(const struct way *v, uint32_t end)
 {
 	uint32_t sent = v->tx->sent;
 
 	if (end >= sent)
 		return;
-	/* an end that was killed or gave up has thrown messages away */
+	/* a killed or aborting receiver discards messages */
 	if (graceful(v->rx) ||
 	    (graceful(v->tx) && !v->rx_j->killed && !v->rx->abort_called)) {
 		lost(v, end, sent);
@@ -93,8 +93,8 @@ static void all_there(const struct way *v, uint32_t end)
 }
 
 /*
- * A message with status 0 is given to the receiver's program, if that lives. A
- * call that fails in the receiver's process may end its endpoint before.
+ * The receiver's program gets each message with status 0, unless it is killed.
+ * A failing call in the receiver's process may end the endpoint earlier.
  */
 static void told_is_there(const struct way *v, uint32_t end)
 {
@@ -102,7 +102,7 @@ static void told_is_there(const struct way *v, uint32_t end)
 
 	if (v->rx_j->harmed & (HARM_INJECT | HARM_FILES))
 		return;
-	/* to close a connection that is being made is to abort it */
+	/* rdmamsg_ep_close() before on_connected is an abort */
 	if (v->rx->close_called && !v->rx->connected)
 		return;
 	if (end < v->tx->sent && tx[end] == TX_OK && !v->rx_j->killed &&
@@ -120,7 +120,7 @@ static void messages(const struct way *v)
 	const uint8_t *rx = record_rx(v->rx_j, v->rx);
 	uint32_t end = judge_behind(v->rx_j, v->rx), most = v->tx->sent;
 
-	/* killed between the call and the note */
+	/* a kill between the call and the note leaves TX_TRYING */
 	most += v->tx_j->killed && tx[most] == TX_TRYING;
 	if (end > most)
 		BROKEN(v, "%u were received, %u sent", end, most);
@@ -148,7 +148,7 @@ static void onesided(const struct way *v)
 	    (over && rx->imms_received != tx->imms_accepted))
 		BROKEN(v, "%u writes with a value, %u were told",
 		       tx->imms_accepted, rx->imms_received);
-	/* of a killed process the kernel takes the regions first */
+	/* the kernel frees a killed process's regions before its connections */
 	if (tx->rma_refused && !v->rx_j->killed)
 		BROKEN(v, "%u one-sided operations were refused: %s",
 		       tx->rma_refused, tx->why);
@@ -159,7 +159,7 @@ static void onesided(const struct way *v)
 
 /* ---- rules of endings ------------------------------------------------- */
 
-/* Returns the faults of all lives of a process, enum harm. */
+/* Returns the faults of all lives of a process, as a mask of enum harm. */
 static uint32_t harmed(const struct round *r, uint32_t slot)
 {
 	uint32_t mask = 0;
@@ -169,7 +169,9 @@ static uint32_t harmed(const struct round *r, uint32_t slot)
 	return mask;
 }
 
-/* Returns true if it has ended because the message before the next came again. */
+/*
+ * Returns true if the endpoint ended because the previous message came again.
+ */
 static bool doubled(const struct record *a)
 {
 	const char *text = a ? strstr(a->why, "message ") : NULL;
@@ -184,10 +186,10 @@ static bool doubled(const struct record *a)
 }
 
 /*
- * Linux 6.1 can repeat a request as if it were the next: req_retry() takes the
+ * Linux 6.1 can repeat a request under the next number: req_retry() reads the
  * consumer index of the send queue, then comp.psn. If an acknowledgement comes
- * between the two, wqe_index stays at the request that is done (rxe_req.c). The
- * library notices, and can only end the connection.
+ * between the two, wqe_index stays at the completed request (rxe_req.c). The
+ * library detects the repetition and ends the connection.
  */
 static bool kernel_doubled(const struct journal *j, uint32_t harm,
 			   const struct record *a, const struct record *b)
@@ -197,8 +199,8 @@ static bool kernel_doubled(const struct journal *j, uint32_t harm,
 }
 
 /*
- * A connection that nobody has harmed ends as its programs wanted. A fault that
- * lasts less than dead_after_ms changes nothing.
+ * A connection without a fault ends as its programs planned. A fault shorter
+ * than dead_after_ms changes nothing.
  */
 static void wanted(struct round *r, const struct journal *j,
 		   const struct record *a, const struct record *b,
@@ -209,17 +211,17 @@ static void wanted(struct round *r, const struct journal *j,
 	if (!a->closed || a->cause == RDMAMSG_CAUSE_CLOSED ||
 	    a->abort_called || (b && b->abort_called))
 		return;
-	/* to close a connection that is being made is to abort it */
+	/* rdmamsg_ep_close() before on_connected is an abort */
 	if (b && b->close_called && !b->connected)
 		return;
 	if (harm & ~(uint32_t)HARM_PASSES || kernel_doubled(j, harm, a, b))
 		return;
-	/* there is no way to the server at that moment */
+	/* the fault blocks the path to the server */
 	if (!a->connected && harm & (HARM_PORT | HARM_SILENT))
 		return;
 	if (r->sc->tight && !a->connected)
 		return;
-	/* it came when the server was about to end */
+	/* the request came while the server was about to end */
 	if (!a->connected && j->finish && a->closed_at >= j->finish)
 		return;
 	round_violation(r, "connection %08x side %u was not harmed (%x) and "
@@ -229,7 +231,7 @@ static void wanted(struct round *r, const struct journal *j,
 			a->error, b ? b->why : "nothing");
 }
 
-/* The host of a killed peer lives, and says that it has gone. */
+/* The host of a killed peer lives and reports that the peer has gone. */
 static void blamed(struct round *r, const struct journal *j,
 		   const struct record *a, const struct journal *peer)
 {
@@ -250,7 +252,7 @@ static void closed_once(struct round *r, const struct journal *j,
 				a->id, a->side);
 }
 
-/* ---- all of them ------------------------------------------------------ */
+/* ---- all rules -------------------------------------------------------- */
 
 struct journal *judge_peer(struct round *r, const struct record *a,
 			   const struct record **ret)

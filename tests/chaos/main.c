@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #define MAX_SIZE	(4u << 20)
-#define LOAD_MS		2000	/* of a round, and up to as much again */
-#define EACH_S		86400	/* the rounds are counted, not the time */
+#define LOAD_MS		2000	/* shortest load of a round, half the longest */
+#define EACH_S		86400	/* no limit: the count of rounds is one */
 
 volatile int interrupted;
 
 static struct {
 	uint64_t seed;
 	uint32_t seconds, rounds, max_size, load_ms;
-	int scenario;			/* -1: one after the other */
+	int scenario;			/* -1: all in turn */
 	const char *address, *dir, *part;
 	char *ports;
 	bool keep, each;

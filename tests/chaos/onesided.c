@@ -28,15 +28,15 @@
 #define REGION		(WORD + 64)
 #define ACCESS		(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
 			 RDMAMSG_ACCESS_ATOMIC | RDMAMSG_ACCESS_LOCAL_WRITE)
-#define WRITES		0x40000000u	/* numbers of content */
+#define WRITES		0x40000000u	/* content numbers of writes */
 #define READS		0x50000000u
-#define SMALL		256u		/* copied */
+#define SMALL		256u		/* small writes are copied */
 
 enum kind { KIND_WRITE, KIND_READ, KIND_ATOMIC, KINDS };
 enum draw { DRAW_LEN = 10, DRAW_IMM, DRAW_FROM, DRAW_SWAP };
 
 struct mark {
-	uint32_t write, next;		/* number, of the next message */
+	uint32_t write, next; /* number of the write, and of the next message */
 };
 
 struct onesided {
@@ -48,10 +48,10 @@ struct onesided {
 	bool busy[KINDS][PLACES];
 	uint64_t result[PLACES];
 	uint32_t acked;			/* writes that the peer has checked */
-	uint32_t checked;		/* of the peer's, here */
+	uint32_t checked;		/* checked writes of the peer */
 };
 
-/* ---- the life of it --------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------ */
 
 void onesided_start(struct conn *c)
 {
@@ -75,7 +75,7 @@ void onesided_start(struct conn *c)
 	os->have_mine = !ret;
 }
 
-/* In the first message: whether there is a key, and the key. */
+/* Writes into the first message whether there is a key, and the key. */
 void onesided_key(struct conn *c, uint8_t *dst)
 {
 	memset(dst, 0, 64);
@@ -144,7 +144,7 @@ static void check_write(struct conn *c, uint32_t k, bool told)
 	if (content_check(&c->plan, !c->side, WRITES + k, at + sizeof(m), 0,
 			  len) != len)
 		VIOLATION(c, "write %u of %u bytes is wrong", k, len);
-	/* messages behind it may have been refused already */
+	/* the program may have refused later messages already */
 	for (next = c->r->next; c->rx[next] == RX_REFUSED; )
 		next++;
 	if (told && (m.next < c->r->next || m.next > next))
@@ -196,7 +196,7 @@ void onesided_stamped(struct conn *c, const struct stamp *s)
 {
 	if (!c->os)
 		return;
-	/* those that are told by themselves have been, in front of this */
+	/* writes with on_written have been checked before this message */
 	if (s->writes_posted != c->os->checked)
 		check_writes(c, s->writes_posted, false);
 	if (s->writes_seen > c->os->posted[KIND_WRITE])
@@ -263,7 +263,7 @@ static int do_read(struct conn *c, uint32_t k)
 			    0, cookie_of(KIND_READ, k));
 }
 
-/* Each adds one, so that number k finds k there. */
+/* Each atomic adds one, so that atomic k finds the value k. */
 static int do_atomic(struct conn *c, uint32_t k)
 {
 	struct onesided *os = c->os;

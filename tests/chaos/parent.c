@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The processes of a round: started, killed, started again, ended. */
+/* The parent starts, kills, restarts and ends the processes of a round. */
 #include "chaos.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define TURN_MS		5
-#define END_MS		120000	/* for a process to end; far beyond its bounds */
+#define END_MS		120000	/* a process ends far earlier */
 #define RESTART_MS	300
-#define BEGIN_MS	30000	/* for the first connection; a busy host */
+#define BEGIN_MS	30000	/* longest wait for the first connection */
 
 void round_violation(struct round *r, const char *fmt, ...)
 {
@@ -109,7 +109,7 @@ void process_kill(struct round *r, uint32_t slot)
 	p->start_at = now_ms() + rng_below(&r->rng, RESTART_MS);
 }
 
-/* A process has ended by itself. */
+/* Handles a process that has ended by itself. */
 static void ended(struct round *r, uint32_t slot, int status)
 {
 	const struct journal *j = journal_of(r, slot);
@@ -122,7 +122,7 @@ static void ended(struct round *r, uint32_t slot, int status)
 				WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* How many are still there. */
+/* Returns the number of processes that still run. */
 static uint32_t reap(struct round *r)
 {
 	uint32_t n = 0;
@@ -140,7 +140,7 @@ static uint32_t reap(struct round *r)
 	return n;
 }
 
-/* A turn that took longer has kept the processes waiting as well. */
+/* A late turn of the parent shows that the processes had to wait as well. */
 static void turn(struct round *r)
 {
 	uint64_t began = now_ms(), took;
@@ -164,7 +164,7 @@ static bool is_connected(const struct round *r)
 	return false;
 }
 
-/* The load lasts from the first connection on, and so do the faults. */
+/* Waits for the first connection, which starts the load and the faults. */
 static void begin(struct round *r)
 {
 	uint64_t end = now_ms() + BEGIN_MS;
@@ -193,12 +193,12 @@ static void load(struct round *r)
 				process_start(r, s);
 	}
 	harm_end(r);
-	/* that was all that it meant */
+	/* here the signal only ends the load */
 	if (r->until_told)
 		interrupted = 0;
 }
 
-/* To the log: what the kernel does for a process, for root only. */
+/* Prints the kernel stack of a process to the log, if root runs this. */
 static void print_stack(pid_t pid)
 {
 	char path[64], line[256];

@@ -25,7 +25,7 @@ static bool take_ports(struct round *r, char *ports)
 	return slot == r->sc->servers;
 }
 
-/* The line that the other host waits for. */
+/* Prints the line that the other host waits for. */
 static void tell_ports(struct round *r)
 {
 	uint64_t end = now_ms() + LISTEN_MS;
@@ -67,7 +67,7 @@ int part_run(struct round *r, const char *part, char *ports, const char *dir)
 	return r->violations ? 1 : 0;
 }
 
-/* ---- judged together -------------------------------------------------- */
+/* ---- judging together ------------------------------------------------- */
 
 static bool add(struct round *r, const char *path)
 {

@@ -65,7 +65,9 @@ uint32_t plan_draw(const struct plan *p, int side, uint32_t n, uint32_t what)
 
 static uint32_t size_mixed(uint32_t draw, uint32_t at)
 {
-	/* where the way over the wire changes, and one more or less */
+	/*
+	 * sizes where the library changes the path, with one byte less and more
+	 */
 	static const uint32_t edges[] = {
 		1, 16, 32, 224, 240, 512, 1008, 1024, 8160, 8176, 8192, 32000,
 		65536, 1 << 20,
@@ -83,7 +85,7 @@ static uint32_t size_mixed(uint32_t draw, uint32_t at)
 	return kind < 97 ? at % (1u << 20) : at % (4u << 20);
 }
 
-/* The first one tells the key, if there are one-sided operations. */
+/* Returns a message's size. The first message has room for the key. */
 uint32_t plan_size(const struct plan *p, int side, uint32_t n)
 {
 	uint32_t draw = plan_draw(p, side, n, 0), at = plan_draw(p, side, n, 1);
@@ -108,6 +110,6 @@ uint32_t plan_size(const struct plan *p, int side, uint32_t n)
 
 uint32_t plan_tag(const struct plan *p, int side, uint32_t n)
 {
-	/* small and large tags */
+	/* the plan uses small and large tags */
 	return p->seed & 1 ? n : (uint32_t)mix(p->seed + (uint32_t)side, n);
 }

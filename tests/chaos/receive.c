@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages in: checked byte for byte, held, refused, given memory. */
+/*
+ * Incoming messages are checked byte for byte, held, refused or given memory.
+ */
 #include "worker.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define GUARD		16	/* bytes behind memory of on_incoming */
-#define FAR		70000	/* numbers that are looked at for a tag */
+#define GUARD		16	/* guard bytes behind memory of on_incoming */
+#define FAR		70000	/* numbers that are searched for a tag */
 #define HOLD_MS		300
 
 enum draw { DRAW_REFUSE = 5, DRAW_SUPPLY, DRAW_HOLD };
@@ -17,7 +19,7 @@ static bool decides(const struct conn *c, uint32_t n, uint32_t what,
 	return plan_draw(&c->plan, !c->side, n, what) % 1000 < permille;
 }
 
-/* The number from 'from' on that has this tag; UINT32_MAX: there is none. */
+/* Returns the first number from 'from' on with this tag, or UINT32_MAX. */
 static uint32_t number_of(const struct conn *c, uint32_t from, uint32_t tag)
 {
 	uint32_t end = c->plan.side[!c->side].count;
@@ -28,9 +30,12 @@ static uint32_t number_of(const struct conn *c, uint32_t from, uint32_t tag)
 	return UINT32_MAX;
 }
 
-/* ---- announced -------------------------------------------------------- */
+/* ---- announced messages ----------------------------------------------- */
 
-/* The library could not hold a larger one, which would end the connection. */
+/*
+ * Returns true if the library can hold the message. A larger one would end the
+ * connection.
+ */
 static bool fits(size_t len)
 {
 	return !w.sc->max_registered ||
@@ -77,9 +82,11 @@ static void check_memory(struct conn *c, uint32_t n, const uint8_t *data,
 			  n);
 }
 
-/* ---- arrived ---------------------------------------------------------- */
+/* ---- arrived messages ------------------------------------------------- */
 
-/* The number that it should have; those that never came are noted. */
+/*
+ * Returns the number of the message with this tag, and notes skipped numbers.
+ */
 static uint32_t number_due(struct conn *c, uint32_t tag)
 {
 	uint32_t n = c->r->next, at;
@@ -92,7 +99,7 @@ static uint32_t number_due(struct conn *c, uint32_t tag)
 		VIOLATION(c, "a message with tag %u where %u was due", tag, n);
 		return at;
 	}
-	/* the judge asks the sender why these did not come */
+	/* the judge compares skipped messages with the sender's states */
 	for (; n < at; n++)
 		if (c->rx[n] != RX_REFUSED)
 			c->rx[n] = RX_SKIPPED;
@@ -176,7 +183,7 @@ void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	conn_ends(c);
 }
 
-/* Memory of messages that never came is the program's again. */
+/* The program frees the memory of messages that never arrived. */
 void receive_forget(struct conn *c)
 {
 	for (uint32_t n = 0; n < c->r->room; n++) {
@@ -216,9 +223,7 @@ struct rdmamsg_msg *held_take(size_t len)
 		struct held *h = *p;
 		struct rdmamsg_msg *msg = h->msg;
 
-		/*
-		 * memory of on_incoming would have to be kept until it is sent
-		 */
+		/* memory of on_incoming has to stay until the send completes */
 		if (h->mem || rdmamsg_msg_len(msg) < len ||
 		    rdmamsg_msg_set_len(msg, len))
 			continue;

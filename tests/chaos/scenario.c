@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mixes. A new one is an entry of the table. */
+/* The table of scenarios. A new scenario is a new entry. */
 #include "chaos.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages out, by all three calls, and their completions. */
+/* Outgoing messages, by all three calls, and their completions. */
 #include "worker.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <rdmamsg/memory.h>
 
 #define COPY_MAX	65536u
-#define IN_FLIGHT	3u	/* largest messages, of a connection */
-#define WRITABLES_MAX	200000u	/* of a turn of the loop */
-#define LENT_MAX	1024u		/* without a cookie: until on_closed */
+#define IN_FLIGHT	3u /* largest messages in flight, of a connection */
+#define WRITABLES_MAX	200000u	/* bound for one turn of the loop */
+#define LENT_MAX	1024u /* sends without a cookie, lent until on_closed */
 
 enum draw { DRAW_HOW = 2, DRAW_COOKIE, DRAW_SEGMENTS };
 
@@ -42,12 +42,12 @@ static int by_copy(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	else
 		ret = rdmamsg_send(c->ep, len ? scratch : NULL, len, tag,
 				   cookie);
-	/* the message was copied, or not accepted */
+	/* the library has copied or refused the message */
 	memset(scratch, 0xdd, len);
 	return ret;
 }
 
-/* Up to 16 segments, some of them empty. */
+/* Cuts a message into up to 16 segments, some of them empty. */
 static int cut(const struct conn *c, uint32_t n, uint8_t *buf, uint32_t len,
 	       struct iovec *iov)
 {
@@ -85,7 +85,7 @@ static int by_segments(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	return ret;
 }
 
-/* Registered memory: a message that was received, or a new one. */
+/* Sends a received message, or a new one, from registered memory. */
 static int by_message(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 {
 	struct rdmamsg_msg *msg = held_take(len);
@@ -105,7 +105,7 @@ static int by_message(struct conn *c, uint32_t n, uint32_t len, void *cookie)
 	return ret;
 }
 
-/* 0: rdmamsg_send(), 1: rdmamsg_sendv(), 2: rdmamsg_msg_send(). */
+/* Returns 0: rdmamsg_send(), 1: rdmamsg_sendv(), 2: rdmamsg_msg_send(). */
 static uint32_t how_of(const struct conn *c, uint32_t n)
 {
 	uint32_t how = plan_draw(&c->plan, c->side, n, DRAW_HOW) % 3;
@@ -143,7 +143,7 @@ static bool refused(struct conn *c, int ret)
 	case -ENOBUFS:
 		if (!w.sc->max_registered && !w.sc->pool)
 			VIOLATION(c, "-ENOBUFS: %s", rdmamsg_error());
-		/* rdmamsg_sendv() takes no memory of the library's */
+		/* rdmamsg_sendv() needs no memory of the library */
 		if (c->no_copy && !w.rough)
 			VIOLATION(c, "-ENOBUFS of rdmamsg_sendv: %s",
 				  rdmamsg_error());
@@ -187,7 +187,9 @@ void send_some(struct conn *c, uint32_t most)
 			return;
 }
 
-/* Lent memory is the program's again: a receiver that still reads it fails. */
+/*
+ * Overwrites and frees lent memory, so that a late read by the receiver fails.
+ */
 static void take_back(struct conn *c, uint32_t n)
 {
 	uint32_t len = plan_size(&c->plan, c->side, n);
@@ -234,7 +236,7 @@ void on_writable(struct rdmamsg_ep *ep)
 	if (c->r->closed)
 		VIOLATION(c, "on_writable after on_closed");
 	c->blocked = false;
-	/* the loop would never come back */
+	/* endless on_writable callbacks keep the loop from returning */
 	if (w.writables++ == WRITABLES_MAX)
 		VIOLATION(c, "on_writable %u times in one turn of the loop, "
 			  "message %u of %u bytes by call %u", WRITABLES_MAX,
@@ -244,7 +246,7 @@ void on_writable(struct rdmamsg_ep *ep)
 		send_some(c, 1 + rng_below(&w.rng, 16));
 }
 
-/* The end: each cookie has come back. */
+/* At on_closed each cookie has come back. */
 void send_forget(struct conn *c)
 {
 	uint32_t pending = 0, first = 0;

@@ -10,9 +10,10 @@
 #define EVERY_MS	50
 
 /*
- * Counts messages in the receiver's memory that its program has not been given.
- * Each keeps its credit until the program has it, so recv_depth is the bound.
- * The two ends are read one after the other: the bound here is twice as wide.
+ * Counts messages in the receiver's memory that its program has not got yet.
+ * Each message keeps its credit until the program gets it, so recv_depth is the
+ * bound. This check reads the two ends one after the other and allows twice the
+ * bound.
  */
 static void kept(struct round *r, const struct record *tx,
 		 struct journal *rx_j, const struct record *rx)
@@ -21,7 +22,9 @@ static void kept(struct round *r, const struct record *tx,
 	uint32_t there = *(volatile const uint32_t *)&tx->in_memory;
 	uint32_t given, most = 2 * p.side[rx->side].recv_depth + 64;
 
-	/* read last, so that the count is too small rather than too large */
+	/*
+	 * reading this counter last makes the count too small, never too large
+	 */
 	given = judge_behind(rx_j, rx);
 	if (there > given && there - given > most)
 		round_violation(r, "connection %08x: side %u keeps %u messages "

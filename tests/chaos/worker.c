@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process of a round: a server, or a client that connects to servers again
- * and again. When the board says so, the process ends, and nothing is left.
+ * A process of a round is a server, or a client that connects to servers again
+ * and again. At the board's finish flag the process ends and leaves nothing.
  */
 #include "worker.h"
 
@@ -95,7 +95,7 @@ static void on_failed(struct rdmamsg_listener *listener, int error)
 	w.again_at = now_ms() + AGAIN_MS;
 }
 
-/* On the port that the first life of this process had. */
+/* Listens on the port that the first life of this process had. */
 static void listen_again(void)
 {
 	struct rdmamsg_listen_options o = {
@@ -143,9 +143,9 @@ static uint32_t count_connected(void)
 }
 
 /*
- * Whatever peers may still send finds a receive: each message promised, 6
- * control messages of each endpoint that is connected, and the SETUP of each
- * other. An eighth of the depth may be on its way back, 32 at most:
+ * Every message that peers may still send finds a receive: each promised
+ * message, 6 control messages of each connected endpoint, and the SETUP of each
+ * other endpoint. An eighth of the depth may be on its way back, 32 at most:
  * rdmamsg_srq_create(3).
  */
 static void check_srq(void)
@@ -216,7 +216,7 @@ static void finish(void)
 	w.listener = NULL;
 }
 
-/* Whether a connection that is made now gets a descriptor. */
+/* Counts the turns in which a new connection gets no descriptor. */
 static void count_files(void)
 {
 	int fd;
@@ -230,7 +230,7 @@ static void count_files(void)
 		close(fd);
 }
 
-/* Until nothing is connected any more, or the context is to be closed. */
+/* Runs until no endpoint is left, or the context has to close at once. */
 static void run(void)
 {
 	while (!w.finishing || (w.live && !w.in_a_hurry)) {
@@ -267,7 +267,7 @@ static void dump_line(void *arg, const char *text)
 	fprintf(stderr, "  %s\n", text);
 }
 
-/* The parent has lost its patience. */
+/* The parent sends SIGTERM if the process does not end in time. */
 static void on_term(int sig)
 {
 	(void)sig;
@@ -277,7 +277,7 @@ static void on_term(int sig)
 	_exit(124);
 }
 
-/* SLOT LIFE BOARD-FD JOURNAL-FD */
+/* Arguments: SLOT LIFE BOARD-FD JOURNAL-FD */
 int worker_main(int argc, char **argv)
 {
 	if (argc != 4)

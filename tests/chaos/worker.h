@@ -15,17 +15,17 @@ struct conn {
 	struct conn *next;
 	struct rdmamsg_ep *ep;		/* NULL: closed */
 	struct record *r;
-	uint8_t *tx, *rx;		/* of the record */
+	uint8_t *tx, *rx;		/* arrays of the record */
 	struct plan plan;
 	int side;
-	bool blocked;			/* -EAGAIN, until on_writable */
+	bool blocked;			/* from -EAGAIN until on_writable */
 	uint64_t blocked_at;
-	bool shut;			/* no send is accepted any more */
-	bool no_copy;			/* rdmamsg_send() has no memory for it */
+	bool shut;			/* the endpoint accepts no more sends */
+	bool no_copy; /* rdmamsg_send() lacks memory for this message */
 	uint32_t in_flight;		/* bytes with a cookie */
-	uint32_t asked;			/* on_incoming: the next number */
+	uint32_t asked;			/* number after the last on_incoming */
 	uint64_t late_at;		/* worker_late() when the end began */
-	uint64_t closing_at;		/* ms; by either side */
+	uint64_t closing_at; /* ms; when either side began to close */
 	uint8_t **out, **in;		/* memory lent, by number */
 	struct onesided *os;		/* NULL: none */
 };
@@ -34,7 +34,7 @@ struct conn {
 struct held {
 	struct held *next;
 	struct rdmamsg_msg *msg;
-	uint8_t *mem;			/* of on_incoming, or NULL */
+	uint8_t *mem;			/* memory of on_incoming, or NULL */
 	uint64_t until;
 };
 
@@ -44,16 +44,16 @@ struct worker {
 	const struct scenario *sc;
 	uint32_t slot;
 	bool server;
-	bool rough;			/* calls fail here */
+	bool rough;			/* calls may fail in this process */
 	bool finishing;
-	bool in_a_hurry;		/* closes the context as it is */
+	bool in_a_hurry;		/* the context closes without waiting */
 	uint64_t finish_at;
 	struct rng rng;
 	struct rdmamsg *ctx;
 	struct rdmamsg_srq *srq;
 	struct rdmamsg_pool *recv_pool, *send_pool;
 	struct rdmamsg_listener *listener;
-	uint64_t again_at;		/* listen, connect */
+	uint64_t again_at;		/* time of the next listen or connect */
 	uint32_t dialed;
 	struct conn *conns;
 	uint32_t live;
@@ -84,9 +84,9 @@ void conn_options(const struct conn *c, struct rdmamsg_ep_options *o);
 void conn_dial(void);
 void conn_accept(struct rdmamsg_request *req);
 void conn_step(struct conn *c);
-/* rdmamsg_close() is about to do it. */
+/* Notes an abort of each endpoint before rdmamsg_close() aborts them. */
 void conn_abort_all(void);
-/* Closes or aborts it if its time has come. */
+/* Closes or aborts the connection if its time has come. */
 void conn_ends(struct conn *c);
 bool conn_is_up(const struct conn *c);
 
@@ -102,7 +102,10 @@ int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 		struct rdmamsg_buffer *dst);
 void receive_forget(struct conn *c);
 void held_step(bool all);
-/* A held message with this much room, out of the list; NULL: none. */
+/*
+ * Takes a held message with this much room out of the list. Returns NULL if
+ * there is none.
+ */
 struct rdmamsg_msg *held_take(size_t len);
 
 /* onesided.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The beginning of a process, and its end, with nothing left. */
+/* A process begins here, and ends here with nothing left. */
 #include "worker.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #define WARM_MS		10000
 /*
- * Descriptors more than at the start, by slot: the soft HCA needs few for a
- * connection, and a process that has none left for a new one must go on.
+ * Free descriptors beyond those at the start, by slot. The soft HCA needs few
+ * for a connection, and a process without a free one must go on.
  */
 #define FILES(slot)	(9 + (slot) % 4 * 2)
 /*
@@ -41,8 +41,8 @@ static void warm_closed(struct rdmamsg_ep *ep,
 }
 
 /*
- * Libraries below keep some descriptors and memory for ever. A connection with
- * itself has them all made.
+ * The libraries below keep some descriptors and memory for ever. A connection
+ * of the process with itself makes all of them.
  */
 static void warm_up(void)
 {
@@ -95,7 +95,7 @@ static void end_pools(void)
 		violation(w.j, "pool_destroy: %s", rdmamsg_error());
 }
 
-/* To the log: which descriptors there are. */
+/* Prints the open descriptors to the log. */
 static void print_fds(void)
 {
 	char path[64], to[128];
@@ -109,7 +109,7 @@ static void print_fds(void)
 	}
 }
 
-/* Nothing is connected, and nothing is held. */
+/* Checks that no endpoint and no message is left. */
 static void end_quietly(void)
 {
 	struct rdmamsg_counters st = { .size = sizeof(st) };
