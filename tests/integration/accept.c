@@ -75,7 +75,7 @@ static void accept__later_CONNECTS(void **state)
 	WAIT_FOR(waiting_count);
 	for (int i = 0; i < 5; i++)
 		test_pump(100);
-	/* the listener need not be there any more */
+	/* a waiting request outlives its listener */
 	rdmamsg_listener_close(p.listener);
 	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
 	pair_exchange(&p);
@@ -139,7 +139,7 @@ static void accept__by_the_listener_fails_IS_TOLD(void **state)
 	for (int oob = 0; oob < (test_iwarp() ? 1 : 2); oob++) {
 		pair_init(&p, NULL);
 		p.c.opts.device = test_device();
-		/* in range, and more than any device has */
+		/* 60000 is in range, and more vectors than any device has */
 		p.s.opts.comp_vector = 60000;
 		opts.ep = &p.s.opts;
 		assert_int_equal(listens[oob](p.s.ctx, test_addr(), "0", &opts,
@@ -185,7 +185,10 @@ static void accept__peer_has_gone_ECONNRESET(void **state)
 	if (ret) {
 		assert_int_equal(ret, -ECONNRESET);
 	} else {
-		/* the news was slower: then it ends at once */
+		/*
+		 * the abort may arrive after the accept, and ends the endpoint
+		 * then
+		 */
 		while (!p.s.closed && now_ms() < end)
 			test_pump(100);
 		assert_int_equal(p.s.closed, 1);
@@ -213,7 +216,7 @@ static void listener_close__with_requests_queued_REJECTS_THEM(void **state)
 	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
 		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
 	dial(&p.c, test_addr(), listener_service(p.listener, p.port), WAIT_MS);
-	/* until the request is there */
+	/* loop until the request has arrived */
 	while (!rdmamsg_process(p.s.ctx))
 		rdmamsg_process(p.c.ctx);
 	rdmamsg_listener_close(p.listener);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options and arguments that are wrong: which one, in words. */
+/* Wrong options and arguments: the error text names the wrong one. */
 #include "common.h"
 #include "request.h"
 
@@ -127,7 +127,7 @@ static void options__struct_sizes_out_of_range_NAMED(void **state)
 	pair_fini(&p);
 }
 
-/* A newer program is served as long as it asks for nothing new. */
+/* The library accepts a newer program's options if the unknown fields are 0. */
 static void options__longer_struct_ONLY_WITH_ZEROS(void **state)
 {
 	struct {
@@ -313,7 +313,7 @@ static void arguments__of_a_request_EINVAL(void **state)
 		     -EINVAL, "context");
 	assert_error(rdmamsg_request_move(waiting[0], p.c.ctx, NULL, NULL),
 		     -EINVAL, "fn");
-	/* it ends, whatever this returns */
+	/* the request ends, whatever rdmamsg_reject() returns */
 	assert_error(rdmamsg_reject(waiting[0], data, sizeof(data)), -EINVAL,
 		     "32");
 	WAIT_FOR(p.c.closed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The largest message there is, and one byte more. It takes a while. */
+/* The largest message, and one byte more. The test takes a while. */
 #include "common.h"
 
 #include <signal.h>
@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 
 #define BIG		((size_t)RDMAMSG_MSG_MAX)
-#define BIG_SECONDS	1500	/* for all of it */
+#define BIG_SECONDS	1500	/* bound for the whole test */
 #define TAG		4711
 
-/* Every 8 bytes tell where they are. */
+/* Every 8 bytes contain their position. */
 static uint64_t word_at(size_t i)
 {
 	return (i + 1) * 0x9e3779b97f4a7c15u;
@@ -18,7 +18,7 @@ static uint64_t word_at(size_t i)
 
 static void *big_memory(void)
 {
-	/* a page more, for the message that is too large */
+	/* one more page for the message that is too large */
 	void *mem = mmap(NULL, BIG + 1, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -33,7 +33,7 @@ static void fill(uint64_t *mem)
 		mem[i] = word_at(i);
 }
 
-/* The index of the first byte that is wrong, or BIG. */
+/* Returns the index of the first wrong byte, or BIG. */
 static size_t check(const uint8_t *mem)
 {
 	const uint64_t *words = (const uint64_t *)mem;
@@ -142,7 +142,7 @@ static void check_big(struct end *e, struct rdmamsg_msg *msg)
 
 static void receive(const char *where)
 {
-	/* the library's own memory has a limit, which is less */
+	/* the library's own memory has a lower limit */
 	struct rdmamsg_options opts = {
 		.size = sizeof(opts), .max_registered = (size_t)6 << 30,
 	};
@@ -194,7 +194,7 @@ static void big__into_the_librarys_memory_ARRIVES(void **state)
 	receive("the library's");
 }
 
-/* None of these is looked at, so none needs to be there. */
+/* The call reads none of these bytes, so none needs to exist. */
 static void big__one_byte_more_EMSGSIZE(void **state)
 {
 	const struct rdmamsg_options room = {

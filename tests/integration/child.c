@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children, and what is left of them. */
+/* Child processes of a test, and counts of RDMA resources. */
 #define _GNU_SOURCE
 #include "common.h"
 

@@ -12,7 +12,9 @@ enum act { CLOSE, ABORT, CLOSE_TWICE, CLOSE_ABORT, ACTS };
 
 static void act_on(struct end *e, enum act act)
 {
-	/* it lives until its on_closed returns, which is not inside of these */
+	/*
+	 * the endpoint lives until its on_closed returns, after these callbacks
+	 */
 	if (act != ABORT)
 		rdmamsg_ep_close(e->ep);
 	if (act == CLOSE_TWICE)
@@ -35,7 +37,10 @@ static void get_to(enum when when)
 		return;
 	assert_int_equal(rdmamsg_accept(waiting[0], &p.s.opts, &p.s.ep), 0);
 	if (when == SETUP) {
-		/* until the client has heard, which cannot be seen */
+		/*
+		 * the client needs time to learn of it, which this side cannot
+		 * see
+		 */
 		for (int i = 0; i < 200; i++) {
 			rdmamsg_process(p.c.ctx);
 			usleep(1000);
@@ -194,7 +199,7 @@ static void close__order_of_freeing_DOES_NOT_MATTER(void **state)
 {
 	struct rdmamsg_ep *ep;
 
-	/* the listener before its endpoints, and in their callback */
+	/* the listener closes before its endpoints, and in their callback */
 	pair_open(&p);
 	rdmamsg_listener_close(p.listener);
 	pair_close(&p);
@@ -205,7 +210,7 @@ static void close__order_of_freeing_DOES_NOT_MATTER(void **state)
 	pair_connect(&p);
 	pair_close(&p);
 	pair_fini(&p);
-	/* a held endpoint after its context */
+	/* a held endpoint outlives its context */
 	pair_open(&p);
 	ep = p.c.ep;
 	rdmamsg_ep_hold(ep);

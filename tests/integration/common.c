@@ -69,7 +69,7 @@ struct rdmamsg *test_open(const struct rdmamsg_options *opts)
 
 	if (context_count == CONTEXTS_MAX)
 		fail_msg("more than %d contexts", CONTEXTS_MAX);
-	/* the same tests, with receives that are shared */
+	/* TEST_SRQ runs the same tests with shared receives */
 	if (floor && !(opts && opts->srq)) {
 		if (opts)
 			o = *opts;

@@ -24,19 +24,22 @@
 
 #include "../fds.h"
 
-#define WAIT_MS		120000	/* far beyond what anything takes */
-#define TEST_SECONDS	300	/* then a test says where it stands, and ends */
+#define WAIT_MS		120000	/* far beyond the time of any step */
+#define TEST_SECONDS	300	/* then a test prints its state and ends */
 #define PATTERN_MAX	((size_t)17 << 20)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
 /* ---- contexts --------------------------------------------------------- */
 
-/* Fails the test if it cannot; closed at its end unless test_close() was. */
+/*
+ * Opens a context or fails the test. The end of the test closes the context
+ * unless test_close() was called.
+ */
 struct rdmamsg *test_open(const struct rdmamsg_options *opts);
 void test_close(struct rdmamsg *ctx);
-/* Waits a little for any of them and lets them work. */
+/* Waits a little for any of the contexts and lets them work. */
 void test_pump(int timeout_ms);
-/* Lets one of them work as long as it has something to do. */
+/* Lets one context work as long as it has something to do. */
 void test_drive(struct rdmamsg *ctx);
 
 #define WAIT_FOR(condition) \
@@ -57,14 +60,14 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void check_notes(void);
 /* Error lines of the library's log are notes too, unless a test makes them. */
 extern bool errors_are_fine;
-/* So is a change of rdmamsg_error() by a call that did not fail. */
+/* A change of rdmamsg_error() by a successful call is a note too. */
 extern bool texts_are_fine;
-/* The call gave this error, and its text has this word. */
+/* Checks that the call gave this error, and that its text has this word. */
 void assert_error(int ret, int error, const char *word);
 
 /* ---- messages --------------------------------------------------------- */
 
-const uint8_t *pattern(uint32_t tag);	/* PATTERN_MAX bytes of it */
+const uint8_t *pattern(uint32_t tag);	/* PATTERN_MAX bytes */
 /* Returns the size of message n in a mix that uses every path. */
 size_t mixed_size(uint32_t n);
 
@@ -89,22 +92,22 @@ struct end {
 	struct rdmamsg_reason why;
 	uint8_t why_data[RDMAMSG_HELLO_DATA_MAX];
 
-	/* what is to arrive here, in order */
+	/* messages that are to arrive here, in order */
 	struct expected {
 		size_t len;
 		uint32_t tag;
 	} *expected;
 	size_t expected_count, expected_room;
-	bool expect_nothing;		/* whatever arrives is not looked at */
+	bool expect_nothing; /* the end does not check what arrives */
 
-	bool keep;			/* messages, until end_release() */
+	bool keep;			/* keeps messages until end_release() */
 	struct rdmamsg_msg **kept;
 	size_t kept_count, kept_room;
 
 	struct cookie *cookies;
 	size_t sent, sent_ok, sent_failed;
 
-	/* called after the above has been noted */
+	/* called after the end has noted the event */
 	void (*then_connected)(struct end *e);
 	void (*then_message)(struct end *e, struct rdmamsg_msg *msg);
 	void (*then_sent)(struct end *e);
@@ -121,11 +124,11 @@ enum how { HOW_SEND, HOW_SENDV, HOW_MSG, HOW_COUNT };
 /* Sends a message of the pattern and has the peer expect it. */
 int end_send(struct end *e, enum how how, size_t len, uint32_t tag);
 int end_sendv(struct end *e, int segments, size_t len, uint32_t tag);
-/* Sends, and pumps until accepted. Other errors fail the test. */
+/* Sends, and pumps until the send is accepted. Other errors fail the test. */
 void end_send_all(struct end *e, enum how how, size_t len, uint32_t tag);
 void end_expect(struct end *e, size_t len, uint32_t tag);
 struct cookie *end_cookie(struct end *e);
-/* Gives back what was kept: first, last, or every one. */
+/* Frees kept messages: the first, the last, or every one. */
 void end_release(struct end *e);
 struct rdmamsg_counters end_stats(const struct end *e);
 struct rdmamsg_ep_attr end_info(const struct end *e);
@@ -153,23 +156,23 @@ void pair_fini(struct pair *p);
 
 const char *test_addr(void);
 const char *test_addr6(void);
-const char *test_name(void);	/* of those addresses */
-const char *test_device(void);	/* that has them */
-const char *test_kind(void);	/* of it */
-bool test_on_soft(void);	/* it is the soft HCA */
+const char *test_name(void);	/* name of these addresses */
+const char *test_device(void);	/* device with these addresses */
+const char *test_kind(void);	/* kind of that device */
+bool test_on_soft(void);	/* the device is the soft HCA */
 const char *listener_service(struct rdmamsg_listener *l, char buf[static 8]);
 
 /* ---- processes -------------------------------------------------------- */
 
 struct child {
 	pid_t pid;
-	int to, from;		/* its input and output */
+	int to, from;		/* the child's input and output */
 };
 
-/* A role that the program can be started again in, see test_main(). */
+/* A role for the child program, see test_main(). */
 struct role {
 	const char *name;
-	int (*fn)(int argc, char **argv);	/* its result is the status */
+	int (*fn)(int argc, char **argv);	/* returns the exit status */
 };
 
 /*
@@ -177,10 +180,10 @@ struct role {
  * input and output. A forked child of a process that uses RDMA cannot use it.
  */
 void child_start(struct child *c, const char *role, const char *arg);
-/* A line from the child, without newline. Pumps meanwhile. */
+/* Reads a line from the child, without newline. Pumps meanwhile. */
 void child_line(struct child *c, char *buf, size_t size);
 void child_say(struct child *c, const char *line);
-/* Its wait status. Pumps meanwhile. */
+/* Returns the child's wait status. Pumps meanwhile. */
 int child_wait(struct child *c);
 /* In the child: sends a line to the parent. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -199,9 +202,9 @@ int test_teardown(void **state);
 void need_rdma(void);
 /* Says why and skips this test. */
 void skip_because(const char *why);
-/* Whether the device is iWARP. */
+/* Returns true if the device is iWARP. */
 bool test_iwarp(void);
-/* For a test of what iWARP lacks: skips it there, or ends the program. */
+/* Skips a test of a feature that iWARP lacks, or ends the program. */
 void skip_on_iwarp(const char *why);
 void end_on_iwarp(const char *why);
 #define NO_OOB	"iWARP connects through the connection manager only"

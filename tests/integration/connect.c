@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting: addresses, what does not come to be, many at once. */
+/* Connecting: addresses, failing connects, many at once. */
 #include "common.h"
 #include "harm.h"
 #include "request.h"
@@ -123,13 +123,13 @@ static void listen__port_taken_or_wrong_SAYS_SO(void **state)
 		     "service");
 	rdmamsg_listener_close(p.listener);
 	rdmamsg_listener_close(NULL);
-	/* free again */
+	/* the closed listener's port is free again */
 	assert_int_equal(rdmamsg_listen(p.c.ctx, test_addr(), p.port, NULL,
 					NULL), 0);
 	pair_fini(&p);
 }
 
-/* ---- what does not come to be ----------------------------------------- */
+/* ---- failing connects ------------------------------------------------- */
 
 static void connect__nobody_listens_REFUSED(void **state)
 {
@@ -161,7 +161,7 @@ static void connect__unreachable_address_ENDS_IN_TIME(void **state)
 		harm_silence(false);
 	assert_true(now_ms() - start < 3000 + WAIT_MS / 4);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_NETWORK);
-	/* an address without an answer, or a request without one */
+	/* the address does not answer, or the request gets no answer */
 	if (!test_on_soft())
 		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_UNREACHABLE);
 	else
@@ -178,7 +178,7 @@ static void connect__no_device_leads_there_ENODEV(void **state)
 	int ret;
 
 	pair_init(&p, NULL);
-	/* the loop-back interface has none but the soft HCA */
+	/* only the soft HCA uses the loop-back interface */
 	p.c.opts.device = "hw";
 	ret = rdmamsg_connect(p.c.ctx, "127.0.0.1", "4711", &p.c.opts, &ep);
 	if (ret) {
@@ -201,7 +201,7 @@ static void connect__name_that_is_none_UNRESOLVED(void **state)
 	pair_fini(&p);
 }
 
-/* ---- three ways not to get there -------------------------------------- */
+/* ---- the same error from three calls --------------------------------- */
 
 static int (*const connects[])(struct rdmamsg *ctx, const char *host,
 			       const char *service,
@@ -222,7 +222,7 @@ static void say_no(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		note("rdmamsg_reject: %s", rdmamsg_error());
 }
 
-/* The error comes with on_closed, even if it is known at once. */
+/* The error comes with on_closed, even if the library knows it at once. */
 static void expect_cause(int way, const char *host, const char *service,
 			 enum rdmamsg_who who, enum rdmamsg_cause cause,
 			 int error)
@@ -260,7 +260,7 @@ static void connect__refused_and_rejected_DIFFER(void **state)
 		}
 }
 
-/* TCP does not connect to groups: to the system no way leads there. */
+/* TCP does not connect to groups: the system reports an unreachable network. */
 static void oob_connect__no_way_there_UNREACHABLE(void **state)
 {
 	static const char *const hosts[] = { "255.255.255.255", "ff0e::1" };
@@ -277,7 +277,7 @@ static void oob_connect__no_way_there_UNREACHABLE(void **state)
 static void connect__no_way_there_UNREACHABLE(void **state)
 {
 	static const char *const hosts[] = { "192.0.2.1", "2001:db8::1" };
-	/* the kernel may know no way, or ask for the address in vain */
+	/* the kernel may have no route, or ask for the address in vain */
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .timeout_ms = 3000,
 	};
@@ -286,7 +286,7 @@ static void connect__no_way_there_UNREACHABLE(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
 		pair_init(&p, NULL);
 		p.c.opts.timeout_ms = opts.timeout_ms;
-		/* the soft HCA has no ways: it is no device for others */
+		/* the soft HCA has no routes to other devices */
 		if (test_on_soft())
 			expect_cause(0, hosts[i], "4711", RDMAMSG_WHO_LOCAL,
 				     RDMAMSG_CAUSE_ADDRESS, -ENODEV);

@@ -39,7 +39,7 @@ static void cookies__graceful_close_in_flight_ALL_DELIVERED(void **state)
 	start_filled(0);
 	pair_close(&p);
 	pair_fini(&p);
-	/* with a queue that needs credits while both are closing */
+	/* the queue needs credits while both sides are closing */
 	pair_init(&p, NULL);
 	p.c.opts.send_queue = p.s.opts.send_queue = 200;
 	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
@@ -63,7 +63,7 @@ static void cookies__both_close_in_flight_ALL_DELIVERED(void **state)
 	pair_fini(&p);
 }
 
-/* As long as it may, whatever comes of it. */
+/* Sends as long as the endpoint allows. */
 static void stream(struct end *e)
 {
 	static const size_t sizes[] = { 200000, 50, 9000, 700000, 1000 };
@@ -86,7 +86,7 @@ static void close_at(struct end *e, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* The side that closes does not wait for a peer that has not been told. */
+/* The closing side does not wait for a peer that has not heard of the close. */
 static void cookies__close_while_the_peer_streams_ALL_DELIVERED(void **state)
 {
 	for (int i = 0; i < 20; i++) {
@@ -101,7 +101,7 @@ static void cookies__close_while_the_peer_streams_ALL_DELIVERED(void **state)
 			p.s.then_message = close_at;
 		else
 			p.c.then_message = close_at;
-		/* a peer that streams on for this long would end it */
+		/* if the peer streams on, the close fails at this deadline */
 		p.c.opts.close_timeout_ms = p.s.opts.close_timeout_ms = 20000;
 		pair_listen(&p);
 		pair_connect(&p);
@@ -119,7 +119,7 @@ static void cookies__abort_in_flight_EACH_ONCE(void **state)
 		start_filled(queue);
 		p.c.expect_nothing = p.s.expect_nothing = true;
 		rdmamsg_ep_abort(p.c.ep);
-		/* not before the loop has its turn */
+		/* on_closed waits for the loop */
 		assert_int_equal(p.c.closed, 0);
 		WAIT_FOR(p.c.closed && p.s.closed);
 		end_check_cookies(&p.c);
@@ -197,7 +197,7 @@ static void cookies__peer_killed_in_flight_EACH_ONCE(void **state)
 	WAIT_FOR(p.c.closed);
 	end_check_cookies(&p.c);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
-	/* its memory may go before its connection */
+	/* the kernel may free the memory before the connection */
 	if (p.c.why.cause != RDMAMSG_CAUSE_ABORTED) {
 		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TRANSPORT);
 		assert_non_null(strstr(p.c.why.text, "killed"));

@@ -122,9 +122,9 @@ static void flood__from_many_queued_sends_ARRIVES(void **state)
 	pair_fini(&p);
 }
 
-/* ---- a receiver that holds what it gets ------------------------------- */
+/* ---- a receiver that holds its messages -------------------------------- */
 
-/* Nothing is sent by itself: each end of that is a word of room, too. */
+/* Turns keepalives off, because each of them grants credits as well. */
 static void be_still(void)
 {
 	p.c.opts.dead_after_ms = p.s.opts.dead_after_ms = RDMAMSG_NONE;
@@ -140,7 +140,7 @@ static void send_until_refused_from(struct end *e, size_t len)
 	uint64_t quiet = 0;
 	uint32_t n = 0;
 
-	/* until refused, with all that the receiver can give having come */
+	/* until refused, and the receiver has granted all that it can */
 	while (quiet < 3) {
 		uint64_t since = now_ms();
 		int ret = end_send(e, HOW_SENDV, len, n);
@@ -181,11 +181,11 @@ static void held__until_the_limit_THEN_RECOVERS(void **state)
 	check_no_rnr();
 
 	for (int round = 0; round < 3; round++) {
-		/* refused again: the word of that is still to come */
+		/* refused again, so that on_writable is still due */
 		p.c.writable = 0;
 		while (!end_send(&p.c, HOW_SEND, 10, 1))
 			;
-		/* a single one makes room again, then all */
+		/* one freed message makes room again, then all of them do */
 		rdmamsg_msg_free(p.s.kept[--p.s.kept_count]);
 		WAIT_FOR(p.c.writable);
 		end_send_all(&p.c, HOW_SEND, 7, 7);
@@ -266,12 +266,12 @@ static void limit__other_sizes_before_ARE_GIVEN_BACK(void **state)
 	p.c.opts.max_copy = 1 << 20;
 	pair_listen(&p);
 	pair_connect(&p);
-	/* as many free large buffers as the limit allows */
+	/* fill the limit with free large buffers */
 	for (uint32_t n = 0; n < 3; n++)
 		for (size_t len = 64 << 10; len <= 1 << 20; len *= 2)
 			end_send_all(&p.c, HOW_SEND, len, (uint32_t)len);
 	WAIT_FOR(p.c.sent_ok == p.c.sent);
-	/* each needs a buffer of its own until it is sent */
+	/* each message needs its own buffer until it is sent */
 	for (uint32_t n = 0; n < 200; n++)
 		end_send_all(&p.c, HOW_SEND, 8000, n);
 	WAIT_FOR(p.s.received == p.s.expected_count);
@@ -287,10 +287,10 @@ static void send_64k(struct end *e)
 		note("%s", rdmamsg_error());
 }
 
-/* The message itself fits, its announcement does not. */
+/* The limit has room for the message but not for its announcement. */
 static void limit__no_room_for_the_announcement_WAITS(void **state)
 {
-	/* whole slabs for the small ones, and 64 KB that no slab fits into */
+	/* whole slabs for the small ones, and 64 KB, less than any slab */
 	const struct rdmamsg_options opts = {
 		.size = sizeof(opts),
 		.max_registered = 16 << 20,
@@ -335,14 +335,14 @@ static void alloc__beyond_the_limit_EAGAIN(void **state)
 		assert_true(++n < ARRAY_SIZE(msg));
 	assert_int_equal(ret, -EAGAIN);
 	assert_true(n > 0);
-	/* the refusal is followed by a word when there is room again */
+	/* after the refusal on_writable waits until there is room again */
 	for (int i = 0; i < 3; i++)
 		test_pump(50);
 	assert_int_equal(p.c.writable, 0);
 	rdmamsg_msg_free(msg[--n]);
 	WAIT_FOR(p.c.writable == 1);
 	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 300000, &msg[n]), 0);
-	/* what can never be had is not worth waiting for */
+	/* an allocation beyond the limit fails at once */
 	assert_error(rdmamsg_msg_alloc(p.c.ep, 5 << 20, &msg[n + 1]), -ENOBUFS,
 		     "max_registered");
 	for (size_t i = 0; i <= n; i++)
@@ -353,8 +353,8 @@ static void alloc__beyond_the_limit_EAGAIN(void **state)
 }
 
 /*
- * More is announced than the receiver may register, and its program keeps
- * what has come: the rest waits, nothing is lost.
+ * The announced messages exceed what the receiver may register, and its program
+ * keeps those that arrive. The rest waits and nothing is lost.
  */
 static void limit__of_the_receiver_ITS_MESSAGES_WAIT(void **state)
 {
@@ -367,7 +367,7 @@ static void limit__of_the_receiver_ITS_MESSAGES_WAIT(void **state)
 	for (uint32_t tag = 0; tag < 12; tag++)
 		assert_int_equal(end_send(&p.c, HOW_SENDV, 1 << 20, tag), 0);
 	WAIT_FOR(p.s.received);
-	/* it lets go of them when no more come */
+	/* the program frees its messages when no more arrive */
 	for (int quiet = 0; quiet < 3; quiet++) {
 		size_t before = p.s.received;
 
@@ -390,7 +390,7 @@ static void limit__of_the_receiver_ITS_MESSAGES_WAIT(void **state)
 	pair_fini(&p);
 }
 
-/* The sender hears at once of a message that can never fit. */
+/* A message that can never fit fails at the sender at once. */
 static void limit__of_the_receiver_NEVER_FITS_EMSGSIZE(void **state)
 {
 	uint32_t most;
@@ -416,10 +416,7 @@ static void send_small(struct end *e, uint32_t count)
 		end_send_all(e, HOW_SEND, 100, n);
 }
 
-/*
- * Memory that small messages have taken, and given back, serves large ones
- * again.
- */
+/* Memory that small messages have used and freed serves large ones again. */
 static void limit__small_ones_held_and_freed_LARGE_ARRIVE(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -464,7 +461,7 @@ static void behind__a_waiting_one_HOLD_THEIR_CREDITS(void **state)
 	be_still();
 	pair_listen(&p);
 	pair_connect(&p);
-	/* until the first that has to wait for memory */
+	/* until the first message that has to wait for memory */
 	do {
 		before = p.s.received;
 		end_send_all(&p.c, HOW_SENDV, 4 << 20, 5);
@@ -488,8 +485,8 @@ static void behind__a_waiting_one_HOLD_THEIR_CREDITS(void **state)
 }
 
 /*
- * Both have filled their memory with messages to be sent: each must still be
- * able to receive the other's.
+ * Both sides have filled their memory with messages to be sent. Each must still
+ * be able to receive the messages of the other.
  */
 static void both__full_of_what_they_send_ALL_ARRIVES(void **state)
 {
@@ -527,9 +524,9 @@ static void limit__waits_beyond_fetch_timeout_IS_NOT_PUNISHED(void **state)
 	pair_connect(&p);
 	for (uint32_t n = 0; n < 4; n++)
 		end_send_all(&p.c, HOW_SENDV, 1 << 20, n);
-	/* a small one behind it, which is announced as well */
+	/* the sender also announces this smaller message behind them */
 	end_send_all(&p.c, HOW_SENDV, 20000, 4);
-	/* 300 ms, and 1 s for a megabyte */
+	/* fetch_timeout_ms, 300 ms, and 1 s for a megabyte */
 	end = now_ms() + 4000;
 	while (now_ms() < end) {
 		test_pump(50);
@@ -567,7 +564,7 @@ static void kept__of_one_peer_OTHERS_GO_ON(void **state)
 		(void)end_send(&p.c, HOW_SENDV, 500000, n);
 	for (int i = 0; i < 5; i++)
 		test_pump(20);
-	/* its limit, its posted receives, and a slab that is not used up */
+	/* max_lent, the posted receives, and a slab in part use */
 	assert_in_range(end_stats(&p.s).bytes_registered, bytes + (1 << 20),
 			bytes + (3 << 20));
 
@@ -604,7 +601,7 @@ static int give_no_memory(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 	return 0;
 }
 
-/* The program may have memory for any size; if it has none, nobody has. */
+/* If neither the library nor the program has memory, the endpoint closes. */
 static void limit__too_small_and_no_memory_given_CLOSES(void **state)
 {
 	pair_init(&p, NULL);
@@ -656,7 +653,7 @@ static void limit__smaller_ones_behind_WAIT_THEIR_TURN(void **state)
 	pair_fini(&p);
 }
 
-/* The library takes one message in any case. */
+/* The library takes one message even if it exceeds the limit. */
 static void limit__below_a_message_IT_COMES_ALONE(void **state)
 {
 	pair_init(&p, NULL);
@@ -670,7 +667,7 @@ static void limit__below_a_message_IT_COMES_ALONE(void **state)
 	pair_fini(&p);
 }
 
-/* Also where nothing is known of the peers' addresses: this side connects. */
+/* The connecting side does the same, although peers' addresses tell nothing. */
 static void kept__of_one_server_LEAVES_HALF_TO_OTHERS(void **state)
 {
 	static const struct rdmamsg_options some = {
@@ -728,7 +725,7 @@ static void keep_it(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_msg_free(msg);
 }
 
-/* Each waits for the other to take what it passes on, and takes it. */
+/* Each end waits until the other end takes the messages passed on to it. */
 static void passed_on__to_each_other_GOES_ON(void **state)
 {
 	struct iovec iov = { (void *)pattern(0), 100000 };
@@ -745,7 +742,7 @@ static void passed_on__to_each_other_GOES_ON(void **state)
 	       !rdmamsg_sendv(p.s.ep, &iov, 1, n, NULL))
 		n++;
 	assert_int_equal(n, 20);
-	/* how many are dropped on the way is a matter of time */
+	/* the number of dropped messages depends on the timing */
 	WAIT_FOR(passed_on >= 1000 || dropped == 2 * n);
 	assert_true(passed_on > 0);
 	p.s.on.on_message = p.c.on.on_message = NULL;
@@ -754,7 +751,9 @@ static void passed_on__to_each_other_GOES_ON(void **state)
 	pair_fini(&p);
 }
 
-/* The client takes few of its own messages back: the rest stays counted. */
+/*
+ * The client keeps most of the messages that come back, so they stay counted.
+ */
 static void passed_on__to_a_peer_that_keeps_IS_BOUNDED(void **state)
 {
 	struct iovec iov = { (void *)pattern(0), 500000 };
@@ -774,13 +773,13 @@ static void passed_on__to_a_peer_that_keeps_IS_BOUNDED(void **state)
 	while (n < 40 && !rdmamsg_sendv(p.c.ep, &iov, 1, n, NULL))
 		n++;
 	assert_true(n >= 32);
-	/* the client's limit, then what may be passed on by the server */
+	/* the client's limit, then the server's for messages passed on */
 	WAIT_FOR(never_freed_count >= 8 && passed_on >= 16);
 	for (int i = 0; i < 20; i++)
 		test_pump(20);
 	check_notes();
 	assert_in_range(passed_on, 16, 17);
-	/* these, and as much that arrives */
+	/* these messages, and as many that arrive */
 	assert_true(end_stats(&p.s).bytes_registered <= bytes + (10 << 20));
 	while (never_freed_count)
 		rdmamsg_msg_free(never_freed[--never_freed_count]);
@@ -791,7 +790,10 @@ static void passed_on__to_a_peer_that_keeps_IS_BOUNDED(void **state)
 
 /* ---- send_queue ------------------------------------------------------- */
 
-/* The server does not look: as many as credits and the queue take. */
+/*
+ * Sends while the server does not poll. Returns the number that credits and
+ * queue accept.
+ */
 static unsigned int send_at_once(void)
 {
 	unsigned int accepted = 0;
@@ -803,7 +805,7 @@ static unsigned int send_at_once(void)
 	return accepted;
 }
 
-/* The other end gives no credits and fetches nothing meanwhile. */
+/* Drives one end. The other end gives no credits and fetches nothing. */
 static void run_alone(const struct end *e)
 {
 	for (int i = 0; i < 20; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A thousand peers that are killed: nothing of them stays behind. */
+/* A thousand peers are killed, and no resource of theirs stays behind. */
 #include "common.h"
 
 #include <poll.h>
@@ -10,10 +10,10 @@
 
 #define AT_ONCE		8
 #define LARGE		20000
-#define WINDOW		6	/* messages under way: more only take time */
+#define WINDOW		6	/* messages in flight; more only take time */
 #define CLIENTS		1000
 #define SERVERS		300
-#define FEWER		10	/* of both in a virtual machine, which is slow */
+#define FEWER		10	/* divides both in a slow virtual machine */
 
 static uint32_t next_random(void)
 {
@@ -25,7 +25,7 @@ static uint32_t next_random(void)
 	return x;
 }
 
-/* ---- what is killed --------------------------------------------------- */
+/* ---- the killed children ---------------------------------------------- */
 
 static void chatter(struct end *e)
 {
@@ -117,8 +117,9 @@ static void bury(pid_t pid)
 }
 
 /*
- * Processes by the hundred: to load the libraries anew for each takes longer
- * than all else. This one only looks for devices, so its children may use them.
+ * The nursery forks the hundreds of processes, because loading the libraries in
+ * each takes longer than all else. It only looks for devices, so that its
+ * children may use them.
  */
 static int nursery(int argc, char **argv)
 {
@@ -140,7 +141,7 @@ static int nursery(int argc, char **argv)
 
 static const struct role roles[] = { { "nursery", nursery }, { NULL } };
 
-/* ---- what survives ---------------------------------------------------- */
+/* ---- the surviving process -------------------------------------------- */
 
 struct guest {
 	struct end end;
@@ -148,13 +149,13 @@ struct guest {
 	struct guest *next;
 };
 
-/* A child, and how long it may live. */
+/* A child and its lifetime. */
 struct slot {
 	pid_t pid;			/* 0: none */
-	char port[8];			/* of a server, once it is known */
-	struct guest *guest;		/* what is connected to it */
-	uint64_t kill_at;		/* 0: not by the clock */
-	size_t kill_after;		/* messages of it */
+	char port[8];			/* port of a server, once known */
+	struct guest *guest;		/* endpoint connected to the child */
+	uint64_t kill_at;		/* 0: no time limit */
+	size_t kill_after;		/* kill after so many of its messages */
 };
 
 static struct {
@@ -166,7 +167,7 @@ static struct {
 	struct slot slots[AT_ONCE];
 	struct guest *guests;
 	unsigned int started, killed, exchanged;
-	unsigned int typical_ms;	/* from the start until it sends */
+	unsigned int typical_ms;	/* mean time until the first message */
 } t;
 
 static void answer(struct end *e, struct rdmamsg_msg *msg)
@@ -179,7 +180,9 @@ static void answer(struct end *e, struct rdmamsg_msg *msg)
 	}
 }
 
-/* Its memory may go before its connection: what we read fails then. */
+/*
+ * The kernel may free a peer's memory before its connection: reads of it fail.
+ */
 static bool is_death(const struct rdmamsg_reason *why)
 {
 	return why->who == RDMAMSG_WHO_PEER &&
@@ -259,7 +262,7 @@ static void connect_back(struct slot *s)
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
 }
 
-/* A line from the nursery: the process that was born, or 0. */
+/* Reads a line from the nursery. Returns the new process, or 0. */
 static pid_t hear_news(void)
 {
 	char line[64], what[16] = "", port[8] = "";
@@ -296,7 +299,7 @@ static void slot_start(struct slot *s)
 	while (!s->pid)
 		s->pid = hear_news();
 	s->kill_after = 1 + next_random() % 20;
-	/* some are killed before they are connected */
+	/* kill some children before they are connected */
 	if (t.started++ % 4 == 3)
 		s->kill_at = now_ms() + next_random() % t.typical_ms;
 }
@@ -357,7 +360,7 @@ static void kill_many(unsigned int goal)
 	assert_true(t.exchanged >= goal / 2);
 }
 
-/* ---- what stays ------------------------------------------------------- */
+/* ---- resources held --------------------------------------------------- */
 
 struct held {
 	int fds, qp, cq, mr, pd, cm_id;
@@ -421,7 +424,7 @@ static void cycles(const char *role, unsigned int goal)
 	t.role = role;
 	t.typical_ms = 1000;
 	child_start(&t.nursery, "nursery", "");
-	/* what is loaded once for the process is no leak; measures as well */
+	/* libraries loaded once are no leak; this round also measures times */
 	open_and_listen();
 	began = now_ms();
 	kill_many(1);
@@ -433,10 +436,10 @@ static void cycles(const char *role, unsigned int goal)
 	listening = held_now();
 	t.started = t.killed = t.exchanged = 0;
 	kill_many(goal);
-	/* the device is closed some time after its last endpoint */
+	/* the library closes the device some time after its last endpoint */
 	wait_same(&listening, "idle");
 
-	/* and it is all there for another one */
+	/* the resources serve another context */
 	t.started = t.killed = t.exchanged = 0;
 	kill_many(2);
 	test_close(t.ctx);

@@ -12,7 +12,7 @@
 #include <rdmamsg/rma.h>
 
 #define ROOM		((size_t)1 << 20)
-#define EXTRA_MS	500	/* beyond 1.25 times dead_after_ms */
+#define EXTRA_MS	500	/* allowed beyond 1.25 times dead_after_ms */
 #define PUMP_MS		20
 
 /* ---- the connections -------------------------------------------------- */
@@ -37,11 +37,11 @@ static struct conn {
 	struct rdmamsg_srq *srq;
 	struct rdmamsg_key key;
 	uint8_t *far, *near;
-	size_t done;			/* of what was posted */
+	size_t done;			/* completions of posted operations */
 	uint64_t closed_at[2];		/* of the client, of the server */
 } conns[2 * WHATS];
 static size_t conn_count;
-static uint64_t late_ms;		/* this process itself */
+static uint64_t late_ms;		/* delays of this process */
 
 static struct conn *conn_of(struct end *e)
 {
@@ -128,7 +128,7 @@ static void close_all(void)
 		close_conn(&conns[--conn_count]);
 }
 
-/* ---- what they do ----------------------------------------------------- */
+/* ---- activities of the connections ------------------------------------ */
 
 static int act(struct conn *c, struct cookie *cookie)
 {
@@ -294,7 +294,7 @@ static void cut__shorter_LIVES_ON(void **state)
 
 static struct pair p;
 
-/* Answers; its own dead_after_ms is shorter than the stops. */
+/* Echoes. The dead_after_ms of this peer is shorter than the stops. */
 static int role_peer(int argc, char **argv)
 {
 	pair_init(&p, NULL);
@@ -329,7 +329,7 @@ static void ask(void)
 	assert_int_equal(rdmamsg_send(p.c.ep, "x", 1, 0, NULL), 0);
 }
 
-/* Neither side takes the other for dead. */
+/* Neither side declares the other dead. */
 static void stopped__shorter_LIVES_ON(void **state)
 {
 	struct child child;
@@ -354,7 +354,9 @@ static void stopped__shorter_LIVES_ON(void **state)
 	pair_fini(&p);
 }
 
-/* A device of the kernel answers for it; the soft HCA stops with it. */
+/*
+ * A kernel device answers for its stopped process, the soft HCA stops with it.
+ */
 static void stopped__longer_ENDS_ONLY_WITH_ITS_DEVICE(void **state)
 {
 	struct child child;

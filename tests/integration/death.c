@@ -12,7 +12,7 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 
-#define BOUND_MS	30000	/* for the news of a death, on a busy machine */
+#define BOUND_MS	30000	/* to detect a death, on a busy machine */
 #define LARGE		((size_t)1 << 20)
 
 static struct pair p;
@@ -63,7 +63,7 @@ static void on_request(struct rdmamsg_listener *l,
 		note("rdmamsg_accept: %s", rdmamsg_error());
 }
 
-/* arg: the activity, and the port of whom to connect to, if anybody. */
+/* Arguments: the activity, and the port to connect to, if any. */
 static int role_peer(int argc, char **argv)
 {
 	struct end e;
@@ -94,7 +94,7 @@ static int role_peer(int argc, char **argv)
 
 static const struct role roles[] = { { "peer", role_peer }, { NULL } };
 
-/* ---- our end of it ---------------------------------------------------- */
+/* ---- this side -------------------------------------------------------- */
 
 static char our_activity;
 
@@ -115,7 +115,7 @@ static void we_pour(struct end *e)
 		}
 		e->sent += !ret;
 	}
-	/* EIO: of a device that has been removed, and is going to say so */
+	/* EIO: the device is removed, and its event is still to come */
 	if (ret && ret != -EAGAIN && ret != -ESHUTDOWN && ret != -EIO)
 		note("%s: %s", e->name, rdmamsg_error());
 }
@@ -162,8 +162,8 @@ static void send_and_hear(void)
 }
 
 /*
- * The memory of a killed process may go before its connection: what we read
- * of it or send there fails then, which is all that can be known for sure.
+ * The kernel may free the memory of a killed process before its connection.
+ * Reads of that memory and sends to it fail then, with a text that says so.
  */
 static void check_killed(uint64_t when, bool it_sent_large)
 {
@@ -201,7 +201,7 @@ static void meet_and_kill(bool child_serves, char ours, char theirs)
 
 	we_init(ours);
 	we_meet(&child, theirs, child_serves);
-	/* in the middle of it */
+	/* let the activity begin before the kill */
 	if (theirs != 'i')
 		WAIT_FOR(p.s.received >= 10);
 	if (ours != 'i')
@@ -211,7 +211,7 @@ static void meet_and_kill(bool child_serves, char ours, char theirs)
 	child_kill(&child);
 	check_killed(when, theirs == 'l');
 
-	/* another one is welcome */
+	/* the listener accepts another peer */
 	our_activity = 'i';
 	end_fini(&p.s);
 	p.s.connected = p.s.closed = 0;
@@ -225,7 +225,7 @@ static void meet_and_kill(bool child_serves, char ours, char theirs)
 	pair_fini(&p);
 }
 
-/* Its request is there, and nobody has looked since. */
+/* The child is killed after its request has arrived, before this side polls. */
 static void killed__while_its_request_waits_ECONNRESET_OR_TOLD(void **state)
 {
 	struct child child;
@@ -305,7 +305,7 @@ static void stopped__STALLS_AND_RESUMES(void **state)
 	we_init('i');
 	p.s.on.on_stalled = on_stalled;
 	p.s.on.on_resumed = on_resumed;
-	/* it answers later than this only when it is stopped */
+	/* only a stopped peer answers later than this */
 	p.s.opts.stall_after_ms = 3000;
 	we_meet(&child, 'e', false);
 	send_and_hear();
@@ -315,7 +315,7 @@ static void stopped__STALLS_AND_RESUMES(void **state)
 		kill(child.pid, SIGSTOP);
 		WAIT_FOR(p.s.stalled >= round);
 		assert_int_equal(rdmamsg_ep_state(p.s.ep), RDMAMSG_CONNECTED);
-		/* its device takes this, its program does not */
+		/* the peer's device takes the message, its program does not */
 		assert_int_equal(rdmamsg_send(p.s.ep, "a", 1, 0, NULL), 0);
 		for (int i = 0; i < 20; i++)
 			test_pump(100);
@@ -357,7 +357,7 @@ static void stopped__peer_timeout_CLOSES_SILENT(void **state)
 	pair_fini(&p);
 }
 
-/* Nobody asks a peer that speaks by itself, and who answers is not silent. */
+/* A talking peer needs no keepalive, and an answering peer is not silent. */
 static void idle__peer_timeout_DOES_NOT_CLOSE(void **state)
 {
 	pair_init(&p, NULL);
@@ -433,8 +433,8 @@ static void check_removed(const struct end *e)
 }
 
 /*
- * The kernel tells one id after the other: who is told first ends the
- * connection, and the other end may hear of that before its own turn.
+ * The kernel notifies one id after the other. The first one ends the
+ * connection, and the other end may hear of that end before its own notice.
  */
 static bool was_ended_by_the_other(const struct end *e)
 {
@@ -446,7 +446,9 @@ static void remove_device(void)
 {
 	harm_remove();
 	WAIT_FOR(p.s.closed && p.c.closed && listener_failed);
-	/* the kernel waits for everybody to let go, and that is us */
+	/*
+	 * the kernel waits until every process, this one too, closes the device
+	 */
 	WAIT_FOR(harm_removed());
 	if (!was_ended_by_the_other(&p.s) || was_ended_by_the_other(&p.c))
 		check_removed(&p.s);
@@ -463,7 +465,7 @@ static struct rdmamsg_listener *listen_again(void)
 	struct rdmamsg_listener *l;
 
 	harm_add();
-	/* its addresses come a little later */
+	/* the addresses of the device come a little later */
 	WAIT_FOR(!listen_at(test_addr(), &l));
 	return l;
 }
@@ -504,10 +506,10 @@ static void removed__ALL_END_AND_CAN_BEGIN_AGAIN(void **state)
 		WAIT_FOR(p.c.sent_ok == p.c.sent && p.s.sent_ok == p.s.sent);
 
 		remove_device();
-		/* what was lent is there, and is ours to give back */
+		/* lent messages are intact, and the program frees them */
 		check_kept(&p.s);
 		check_kept(&p.c);
-		/* but the soft HCA, if it is not that */
+		/* only the soft HCA is left, unless it was the removed one */
 		assert_int_equal(rdmamsg_devices(NULL, 0, 0),
 				 test_on_soft() ? -ENODEV : 1);
 		was = l;
@@ -519,13 +521,13 @@ static void removed__ALL_END_AND_CAN_BEGIN_AGAIN(void **state)
 		end_release(&p.c);
 		forget(&p.s);
 		forget(&p.c);
-		/* each time around the same */
+		/* each round has as many descriptors */
 		if (round)
 			assert_int_equal(open_fds(), fds);
 		fds = open_fds();
 	}
 
-	/* nothing was wrong with the listener of no device in particular */
+	/* the listener without a device continues after the removal */
 	connect_to(everywhere);
 	end_send_all(&p.c, HOW_SENDV, LARGE, 1);
 	pair_close(&p);
@@ -584,7 +586,7 @@ static void removed__of_two_processes_BOTH_ARE_TOLD(void **state)
 	child_line(&child, line, sizeof(line));
 	assert_int_equal(child_wait(&child), 0);
 	WAIT_FOR(harm_removed());
-	/* as was_ended_by_the_other(), on the soft HCA as well */
+	/* like was_ended_by_the_other(), on the soft HCA as well */
 	if (!strcmp(line, "2 2 -104"))		/* PEER, ABORTED, ECONNRESET */
 		check_removed(&p.s);
 	else
@@ -597,7 +599,7 @@ static void removed__of_two_processes_BOTH_ARE_TOLD(void **state)
 	pair_fini(&p);
 }
 
-/* Descriptors of RDMA devices: their nodes, and events of them. */
+/* Counts descriptors of RDMA devices: their nodes and their events. */
 static int device_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -641,13 +643,13 @@ static void removed__out_of_band_IS_TOLD(void **state)
 	check_removed(&p.c);
 	WAIT_FOR(harm_removed());
 	assert_int_equal(device_fds(), 0);
-	/* the soft HCA of which nobody has anything comes back by itself */
+	/* an unused soft HCA comes back by itself */
 	if (!test_on_soft())
 		harm_add();
 	pair_fini(&p);
 }
 
-/* Contexts that are driven, and have used the device. */
+/* The contexts run their loops and have used the device. */
 static void removed__no_longer_in_use_LETS_GO(void **state)
 {
 	harm_find();
@@ -660,7 +662,7 @@ static void removed__no_longer_in_use_LETS_GO(void **state)
 	pair_fini(&p);
 }
 
-/* A context that is driven, and has had no part in what the device did. */
+/* The context runs its loop and only listens on the device. */
 static void removed__only_listening_LETS_GO(void **state)
 {
 	struct rdmamsg_listener *l;
@@ -676,7 +678,7 @@ static void removed__only_listening_LETS_GO(void **state)
 	pair_fini(&p);
 }
 
-/* A process that sleeps. */
+/* The process sleeps and has closed its contexts. */
 static void removed__all_contexts_closed_LETS_GO(void **state)
 {
 	uint64_t end = now_ms() + BOUND_MS;
@@ -685,7 +687,7 @@ static void removed__all_contexts_closed_LETS_GO(void **state)
 	use_device();
 	pair_fini(&p);
 	assert_int_equal(device_fds(), 0);
-	/* it is here only while somebody has it open */
+	/* the soft HCA exists only while a process has it open */
 	if (test_on_soft())
 		return;
 	harm_remove();
@@ -693,7 +695,7 @@ static void removed__all_contexts_closed_LETS_GO(void **state)
 		usleep(10000);
 	assert_true(now_ms() < end);
 	harm_add();
-	/* and can be used again */
+	/* the device works again */
 	use_device();
 	pair_fini(&p);
 }
@@ -740,7 +742,7 @@ static void pair_with_events(struct seen *s, struct seen *c)
 	p.c.ctx = test_open(&opts);
 }
 
-/* The library has not looked since: the device refuses to register. */
+/* The device refuses to register before the library has noticed the removal. */
 static void removed__not_yet_noticed_SENDV_FAILS_EIO(void **state)
 {
 	static uint8_t data[LARGE];
@@ -763,8 +765,8 @@ static void removed__not_yet_noticed_SENDV_FAILS_EIO(void **state)
 }
 
 /*
- * Nobody has looked since. A call of the receiver's program meets the removal
- * before the messages, of which the sender has been told that they are there.
+ * The library has not noticed the removal. A call of the receiver's program
+ * meets it before the messages that the sender already counts as delivered.
  */
 static void removed__not_yet_noticed_WHAT_HAS_COME_IS_DELIVERED(void **state)
 {
@@ -783,7 +785,7 @@ static void removed__not_yet_noticed_WHAT_HAS_COME_IS_DELIVERED(void **state)
 	harm_remove();
 	while (!harm_removed() && now_ms() < end)
 		usleep(10000);
-	/* it is taken, and cannot be posted */
+	/* the library accepts the message but cannot post it */
 	(void)rdmamsg_send(p.s.ep, "late", 4, 0, NULL);
 	WAIT_FOR(p.s.closed && p.c.closed);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_REMOVED);
@@ -820,7 +822,8 @@ static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 	harm_find();
 	pair_with_events(&s, &c);
 	/*
-	 * the program sends nothing meanwhile: Soft-RoCE fails at once on that
+	 * No program sends meanwhile, because Soft-RoCE fails such a send at
+	 * once.
 	 */
 	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 8000;
 	pair_listen(&p);
@@ -830,7 +833,7 @@ static void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 	for (unsigned int round = 1; round <= 2; round++) {
 		harm_link(false);
 		WAIT_FOR(s.down >= round && c.down >= round);
-		/* more than a keepalive's time */
+		/* longer than the keepalive interval */
 		for (uint64_t end = now_ms() + 2500; now_ms() < end; )
 			test_pump(100);
 		harm_link(true);

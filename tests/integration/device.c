@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which device is used, and what a program in bad surroundings is told: no
- * device, no permission, limits.
+ * The choice of the device, and the errors of a program without a device,
+ * without permission, or under low limits.
  */
 #define _GNU_SOURCE
 #include "common.h"
@@ -18,7 +18,7 @@
 
 static struct pair p;
 
-/* ---- a program in bad surroundings ------------------------------------ */
+/* ---- a program without permission or resources ------------------------ */
 
 #define NOBODY		65534
 
@@ -42,7 +42,7 @@ static void answer(const char *what, int ret)
 	say("%s %d %s\n", what, ret, ret < 0 ? rdmamsg_error() : "no error");
 }
 
-/* Talks to itself, if it can, and says how far it came. */
+/* Connects to itself, if possible, and prints the result of each step. */
 static int talk_to_itself(int argc, char **argv)
 {
 	struct rdmamsg_ep_options ep_opts = {
@@ -67,7 +67,7 @@ static int talk_to_itself(int argc, char **argv)
 	if (!strcmp(how, "nobody") || !strcmp(how, "memlock"))
 		become_nobody();
 	ret = rdmamsg_devices(&info, sizeof(info), 1);
-	/* the list has the error, the device itself has the text */
+	/* the list has the error, the query has the text */
 	if (ret > 0 && info.error)
 		ret = rdmamsg_device_query(info.name, &info);
 	answer("devices", ret);
@@ -80,7 +80,7 @@ static int talk_to_itself(int argc, char **argv)
 		listener_service(l, port);
 	if (!strcmp(how, "changed") && seteuid(NOBODY))
 		note("seteuid: %s", strerror(errno));
-	/* the leak checker traces its process, which this user may not */
+	/* the leak checker traces this process, which NOBODY may not do */
 	prctl(PR_SET_DUMPABLE, 1);
 	ret = rdmamsg_connect_wait(ctx, test_addr(), port, &ep_opts, WAIT_MS,
 				   &ep);
@@ -123,7 +123,7 @@ static int talk_with_few(int argc, char **argv)
 					   WAIT_MS, &ep);
 	}
 	answer("few", ret);
-	/* the leak checker opens files; what is left the process takes along */
+	/* _exit() skips the leak checker, which opens files */
 	_exit(0);
 }
 
@@ -170,8 +170,8 @@ static void check_talk(const struct talk *t)
 /* ---- devices ---------------------------------------------------------- */
 
 /*
- * Before this process has used RDMA itself: the kernel waits for every open
- * context of the device that goes.
+ * This test runs before the process uses RDMA itself, because the kernel waits
+ * for every open context of a removed device.
  */
 static void device__none_there_ENODEV(void **state)
 {
@@ -214,7 +214,7 @@ static void devices__ours_IS_LISTED(void **state)
 		    d->max_read_responder && d->max_read_initiator &&
 		    d->max_mr_size);
 	assert_int_equal(rdmamsg_devices(NULL, 0, 0), n);
-	/* of an older program's size */
+	/* the size of an older program's struct */
 	memset(names, 0x55, sizeof(names));
 	assert_int_equal(rdmamsg_devices((void *)names, sizeof(names[0]), 1),
 			 n);
@@ -240,7 +240,7 @@ static struct talk talk_with(const char *device)
 
 static void device__named_in_the_environment_IS_USED(void **state)
 {
-	/* "hw" last: there may be none */
+	/* "hw" is last: the machine may have no hardware device */
 	const char *const good[] = { test_device(), "soft", "hw" };
 	struct talk t;
 
@@ -302,7 +302,7 @@ static struct {
 } nodes[NODES_MAX];
 static int node_count;
 
-/* Whatever the mode of the nodes: the soft HCA has none. */
+/* Changes the modes of the nodes, if there are any: the soft HCA has none. */
 static void nodes_chmod(mode_t mode)
 {
 	DIR *dir;
@@ -405,7 +405,9 @@ static void limit__none_for_the_soft_HCA_EMFILE(void **state)
 	check_answer(&t.connect, -EMFILE, "ulimit -n");
 }
 
-/* Whatever it is for that the first one is missing: it is told so. */
+/*
+ * The error names the descriptor limit, whichever descriptor is missing first.
+ */
 static void limit__few_open_files_EMFILE(void **state)
 {
 	struct answer a = { .ret = -EMFILE };
@@ -440,7 +442,7 @@ static void fabric__bad_name_EINVAL(void **state)
 	check_answer(&t.connect, -EINVAL, "RDMAMSG_SOFT_FABRIC");
 }
 
-/* Within the library's own limit; the device's is among these words. */
+/* Expects an error with these words for a depth beyond the device's limit. */
 static void check_depth(uint32_t *depth, const char *field, const char *limit)
 {
 	pair_init(&p, NULL);
@@ -495,7 +497,7 @@ static void limit__depth_beyond_the_devices_NAMED(void **state)
 	check_depth_there();
 }
 
-/* Pads to the cache line what arrives: of some cards, and of no software. */
+/* IBV_QP_CREATE_PCI_WRITE_END_PADDING is a flag that no software device has. */
 static void create_flag__that_it_has_not_NAMED(void **state)
 {
 	pair_init(&p, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ends of connections, and what they are told. */
+/* Ends of connections, and the events that they record. */
 #include "common.h"
 
 #include <rdmamsg/endpoint.h>
@@ -203,7 +203,7 @@ int end_sendv(struct end *e, int segments, size_t len, uint32_t tag)
 	int ret;
 
 	for (int i = 0; i < segments; i++) {
-		/* uneven, and some of them empty */
+		/* uneven segments, some of them empty */
 		size_t n = i == segments - 1 ? len - at :
 			   i % 3 == 1 ? 0 : (len - at) / 2;
 

@@ -88,7 +88,7 @@ static void on_warning(void *arg, enum rdmamsg_log_level level,
 	late_flushes += strstr(line, "not flushed") != NULL;
 }
 
-/* The first one to have the device, so that all events might be its. */
+/* The idle context opens the device first, so it could read all events. */
 static void idle__has_the_device_too_CLOSE_DOES_NOT_WAIT(void **state)
 {
 	const struct rdmamsg_srq_options so = {
@@ -147,7 +147,7 @@ static void idle__has_the_device_too_OTHERS_ARE_TOLD(void **state)
 		check_count(told.down, n);
 		check_count(told.up, n);
 	}
-	/* what the other one has read for it waits until it is driven */
+	/* the events read for the idle context wait until it runs its loop */
 	assert_int_equal(idle_told.down + idle_told.up, 0);
 	test_drive(idle);
 	check_count(idle_told.down, TOGGLES);
@@ -222,7 +222,7 @@ static void threads__each_its_context_TOLD_ONCE(void **state)
 
 static atomic_bool enough;
 
-/* Contexts that have the device for a moment. */
+/* Opens contexts, uses the device for a moment, and closes them. */
 static void *come_and_go(void *arg)
 {
 	unsigned int *lives = arg;
@@ -252,7 +252,7 @@ static void threads__contexts_come_and_go_THOSE_THAT_STAY_ARE_TOLD(void **state)
 	enough = false;
 	for (int i = 0; i < 2; i++)
 		start_thread(&threads[i], come_and_go, &lives[i]);
-	/* port 2, which nothing goes through */
+	/* no connection uses port 2 */
 	for (unsigned int n = 1; n <= TOGGLES; n++) {
 		harm_port(2, false);
 		wait_for(&stays.told.down, n);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The inlines of <rdmamsg/fast.h>: what they do alone, and what they leave. */
+/*
+ * The inlines of <rdmamsg/fast.h>: what they do alone, and when they call out.
+ */
 #define _GNU_SOURCE
 #include "common.h"
 
 #include <dlfcn.h>
 #include <sched.h>
 
-/* The inlines call these, so it shows how far they get by themselves. */
+/*
+ * The inlines call these functions, whose counts show how far they get alone.
+ */
 static size_t long_sends, long_polls;
 
 static int long_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
@@ -195,7 +199,7 @@ static void send__without_credits_EAGAIN_THEN_WRITABLE(void **state)
 
 	open_pair();
 	depth = end_info(&p.s).recv_depth;
-	/* the server does not look */
+	/* the server does not poll */
 	while (!(ret = fast_send(&p.c, n % 50, n)))
 		assert_true(++n < 10000);
 	assert_int_equal(ret, -EAGAIN);
@@ -233,7 +237,7 @@ static void flood(uint32_t recv_depth, uint32_t send_depth, uint32_t count)
 static void send__flood_both_ways_ARRIVES(void **state)
 {
 	flood(0, 0, 3000);
-	/* what was sent from outside, and what a callback sent first */
+	/* sends outside of callbacks, and the first send of each callback */
 	assert_true(long_sends < 2 * 3000);
 }
 
@@ -258,7 +262,10 @@ static void send__queue_in_between_KEEPS_ORDER(void **state)
 		assert_true(++n < 10000);
 	assert_int_equal(ret, -EAGAIN);
 	assert_int_equal(n, 108);
-	/* credits come while there are queued ones: none overtakes them */
+	/*
+	 * credits arrive while messages are queued: no new message overtakes
+	 * those
+	 */
 	for (uint32_t more = 0; more < 500; ) {
 		ret = fast_send(&p.c, more % 50, more);
 		if (!ret)
@@ -318,7 +325,7 @@ static void order__mixed_outside_callbacks_IS_KEPT(void **state)
 			n++;
 		} else {
 			assert_int_equal(ret, -EAGAIN);
-			/* as often as the device is slow */
+			/* a slow device makes the inline call out again */
 			long_sends = before;
 		}
 		if (ret || n % 13 == 0)
@@ -361,7 +368,7 @@ static void order__mixed_in_on_message_IS_KEPT(void **state)
 	open_pair();
 	p.s.then_message = answer;
 	for (uint32_t n = 0; n < 300; n++) {
-		/* no more than there is room for */
+		/* keep the answers within the room */
 		POLL_FOR(p.c.received + 3 * 8 >= 3 * n);
 		assert_int_equal(fast_send(&p.c, n % 200, 10 * n), 0);
 	}
@@ -388,7 +395,7 @@ static void order__through_another_endpoint_IS_KEPT(void **state)
 	open_pair();
 	pair_init(&q, NULL);
 	pair_listen(&q);
-	/* both ends that forward are of one context */
+	/* the two forwarding ends have one context */
 	test_close(q.c.ctx);
 	q.c.ctx = p.s.ctx;
 	pair_connect(&q);
@@ -419,7 +426,7 @@ static void poll__alone_DRIVES_A_WHOLE_LIFE(void **state)
 	assert_int_equal(fast_send(&p.c, 100, 1), 0);
 	assert_int_equal(end_send(&p.s, HOW_SENDV, 1 << 20, 2), 0);
 	POLL_FOR(p.s.received == 1 && p.c.received == 1);
-	/* timers have their turn too */
+	/* timers run too */
 	POLL_FOR(end_stats(&p.c).keepalives && end_stats(&p.s).keepalives);
 	assert_true(long_polls > 0);
 	rdmamsg_ep_close(p.s.ep);
@@ -438,7 +445,7 @@ static void poll__nothing_there_RETURNS_0(void **state)
 	long_polls = 0;
 	for (size_t n = 0; n < 5000; n++)
 		assert_true(rdmamsg_fast_poll(p.c.ctx) >= 0);
-	/* it is the inline one that has polled */
+	/* the inline poll has done the work */
 	assert_true(long_polls > 0);
 	assert_true(long_polls < 100);
 	shut_pair();

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: peers whose library can less. What each side says of itself is
- * in a record that the test carries, and can change on the way.
+ * Description: peers whose library offers fewer features. The test carries the
+ * record in which each side names its features, and changes it.
  */
 #include "rma_pair.h"
 
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rma.h>
 
-/* where rdmamsg-proto(7) says they are */
+/* offsets in the record, as in rdmamsg-proto(7) */
 #define HELLO_AT	58
 #define FEATURES	8
 #define ONE_SIDED	1u
@@ -37,7 +37,7 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 
 	rma_open(NULL);
 	p.c.opts.device = p.s.opts.device = test_device();
-	/* without the CM an abort is noticed when nothing is acknowledged */
+	/* without the CM only missing acknowledgements reveal an abort */
 	p.c.opts.dead_after_ms = p.s.opts.dead_after_ms = 2000;
 	assert_int_equal(rdmamsg_oob_offer(p.c.ctx, &p.c.opts, &p.c.ep), 0);
 	len = rdmamsg_oob_record(p.c.ep, record, sizeof(record));
@@ -59,7 +59,7 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 	assert_int_equal(rdmamsg_region_register(near_region, p.c.ep), 0);
 }
 
-/* Messages of every size know nothing of it. */
+/* Messages of every size work without the feature. */
 static void talk(void)
 {
 	static const size_t lens[] = { 0, 100, 5000, 300000 };
@@ -99,7 +99,7 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 	rma_end();
 }
 
-/* All but that: windows are its owner's affair. */
+/* Without the feature everything works but rdmamsg_send_invalidate(). */
 static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 {
 	struct rdmamsg_sge s = { NULL, 8, NULL };
@@ -116,7 +116,7 @@ static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 	wait_cookie(c, 0);
 	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
-	/* never, not later */
+	/* the call fails for good, so it never becomes -EAGAIN */
 	while (!rdmamsg_send(p.c.ep, pattern(9), 10, 9, NULL))
 		end_expect(&p.s, 10, 9);
 	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),

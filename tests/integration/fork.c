@@ -157,7 +157,7 @@ static void fork__all_calls_in_the_child_ECHILD(void **state)
 	if (status)
 		fail_msg("the child ended with status 0x%x", status);
 
-	/* nothing has changed here */
+	/* the parent's messages are unchanged */
 	assert_memory_equal(rdmamsg_msg_data(lent), pattern(1), 100);
 	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
 	p.c.then_message = NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: groups are joined, and what is published arrives everywhere. */
+/*
+ * Description: members join groups, and published messages reach all of them.
+ */
 #include "common.h"
 
 #include <rdmamsg/group.h>
@@ -19,7 +21,7 @@ struct member {
 	uint32_t messages, gaps, lost, next;
 	size_t bytes;
 	uint64_t sender;
-	bool leave;			/* with the next message */
+	bool leave;			/* leave with the next message */
 	/* of the last message in raw mode */
 	int has_imm;
 	uint32_t imm;
@@ -163,7 +165,7 @@ static void messages__of_every_size_ARRIVE_EVERYWHERE(void **state)
 		assert_int_equal(m[i].gaps, 0);
 		assert_true(m[i].sender != 0);
 	}
-	/* its own are filtered */
+	/* without RDMAMSG_GROUP_OWN a member does not get its own messages */
 	assert_int_equal(m[0].messages, 0);
 	leave_all(m, MEMBERS);
 }
@@ -233,7 +235,7 @@ static void own__of_raw_mode_ARE_FILTERED(void **state)
 	WAIT_FOR(m[1].messages == 1 && m[2].messages == 1);
 	publish(&m[2], 0, 100);
 	WAIT_FOR(m[0].messages && m[1].messages == 2 && m[2].messages == 2);
-	/* came before that of m[2], if the device loops it back */
+	/* a looped-back message of m[0] arrives before that of m[2] */
 	assert_int_equal(m[0].messages, 1);
 	assert_int_equal(rdmamsg_group_stats(m[0].group, &s), 0);
 	assert_in_range(s.dropped_own, 0, 1);
@@ -256,14 +258,14 @@ static void mgid__and_a_port_ARE_ADDRESSES(void **state)
 		struct member m[2] = { member(0), member(0) };
 
 		for (int i = 0; i < 2; i++) {
-			/* no route leads to an MGID */
+			/* no route leads to an MGID, so name the source */
 			if (strstr(address[k][i], ":0:0:"))
 				m[i].opts.source = test_addr();
 			join_all(&m[i], 1, address[k][i]);
 		}
 		if (k == 2 && link && !strcmp(link, "ib")) {
 			leave_all(m, 2);
-			continue;	/* mapped, and not mapped */
+			continue;	/* only one is a mapped address */
 		}
 		publish(&m[0], 0, 100);
 		WAIT_FOR(m[1].messages == 1);
@@ -302,7 +304,7 @@ static void raw__with_and_without_immediate_data_ARRIVES(void **state)
 
 	join_all(m, 2, GROUP);
 	assert_int_equal(rdmamsg_group_query(m[0].group, &info), 0);
-	/* the pattern of number 0: raw datagrams have none */
+	/* raw datagrams carry no number, so use the pattern of number 0 */
 	publish(&m[0], 0, info.mtu);
 	WAIT_FOR(m[1].messages == 1);
 	assert_int_equal(m[1].bytes, info.mtu);
@@ -331,7 +333,7 @@ static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
 	WAIT_FOR(m[0].joined && m[1].joined && m[2].joined);
 	publish(&m[0], 0, 100);
 	WAIT_FOR(m[1].messages == 1 && m[2].messages == 1);
-	/* what one leaves stays the other's */
+	/* the group goes on for one member after the other has left */
 	leave_all(&m[1], 1);
 	publish(&m[0], 1, 100);
 	WAIT_FOR(m[2].messages == 2);
@@ -339,7 +341,7 @@ static void memberships__two_of_a_context_BOTH_RECEIVE(void **state)
 	leave_all(&m[0], 1);
 }
 
-/* Of different families, so from different addresses: not by one queue pair. */
+/* The groups have different families, so one queue pair cannot serve both. */
 static void families__of_a_context_EACH_ARRIVE(void **state)
 {
 	struct rdmamsg_group_info info[2] = {
@@ -376,7 +378,7 @@ static void counters__of_both_sides_AGREE(void **state)
 		member(RDMAMSG_GROUP_PUBLISH), member(RDMAMSG_GROUP_SUBSCRIBE),
 	};
 
-	/* the subscriber first, because a publisher says that it is there */
+	/* the subscriber joins first, to hear that the publisher is there */
 	join_all(&m[1], 1, GROUP);
 	assert_int_equal(join(test_open(NULL), &m[0], GROUP), 0);
 	assert_error(rdmamsg_group_query(m[0].group, &info), -ENOTCONN,

@@ -20,7 +20,7 @@
 #define ACCESS_ALL	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
 			 RDMAMSG_ACCESS_LOCAL_WRITE)
 
-static struct pair p, more[PAIRS];	/* all in the contexts of p */
+static struct pair p, more[PAIRS];	/* more has the contexts of p */
 static uint8_t far[ROOM], near[ROOM];
 
 static void guard(struct pair *pair)
@@ -117,7 +117,7 @@ static void info__TELLS_THE_GUARD(void **state)
 	pair_fini(&p);
 }
 
-/* ---- it works --------------------------------------------------------- */
+/* ---- traffic ---------------------------------------------------------- */
 
 static uint32_t queues;
 

@@ -36,7 +36,7 @@ static void run(const char *fmt, ...)
 		fail_msg("'%s': status 0x%x", line, status);
 }
 
-/* The device of the address, and the network interface below it. */
+/* Finds the device of the address, and the network interface below it. */
 void harm_find(void)
 {
 	char line[256], *at;

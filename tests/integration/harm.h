@@ -9,16 +9,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Finds the device. Call it first. */
+/* Finds the device. Call this function first. */
 void harm_find(void);
 const char *harm_device(void);
 
-void harm_link(bool up);		/* told by the device's port */
+void harm_link(bool up); /* the device's port reports the change */
 /* Works on the soft HCA only, while a process has the device open. */
 void harm_port(unsigned int port, bool up);
-void harm_silence(bool on);		/* nothing passes, nobody is told */
+void harm_silence(bool on); /* nothing passes, and no event reports that */
 
-void harm_remove(void);			/* does not wait for it */
+void harm_remove(void);			/* returns before the device has gone */
 bool harm_removed(void);
 void harm_add(void);
 

@@ -13,10 +13,12 @@
 
 #define QUIET_MS	1000
 #define QUIET_TIMES	5
-#define BUSY_US		100000	/* emulated, poll(2) itself takes its time */
-/* what is on its way, of endpoints that live on */
+#define BUSY_US		100000	/* poll(2) is slow when emulated */
+/* time for messages in flight to settle, on endpoints that live on */
 #define SETTLE_MS	500
-/* beyond the lingering of an unused device and every drain and back-off */
+/*
+ * more than the lingering of an unused device, every drain and every back-off
+ */
 #define LINGER_MS	6500
 #define NO_KEEPALIVE_MS	3600000
 
@@ -87,7 +89,7 @@ static void check_quiet(struct rdmamsg *a, struct rdmamsg *b)
 		 readable, QUIET_MS, (unsigned long long)used);
 }
 
-/* rdmamsg_wait() must not be busy inside either. */
+/* rdmamsg_wait() must sleep inside as well. */
 static void check_wait_sleeps(struct rdmamsg *ctx)
 {
 	uint64_t used = 0;
@@ -169,7 +171,7 @@ static void traffic(void)
 			end_send_all(&p.c, how, sizes[n], n);
 			end_send_all(&p.s, how, sizes[n], n);
 		}
-	/* until refused, so that both have been waited for */
+	/* send until refused, so that both sides have waited */
 	for (uint32_t n = 0; n < 200; n++)
 		end_send_all(&p.c, HOW_SEND, 64, n);
 	WAIT_FOR(p.s.received == p.s.expected_count &&
@@ -285,7 +287,7 @@ static void idle__after_no_answer_IS_QUIET(void **state)
 	p.c.opts.timeout_ms = 500;
 	if (test_on_soft())
 		harm_silence(true);
-	/* nobody has this address in the test machine's network */
+	/* no host in the test machine's network has this address */
 	if (rdmamsg_connect(p.c.ctx, test_on_soft() ? test_addr() : "10.9.0.77",
 			    p.port, &p.c.opts, &p.c.ep))
 		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
@@ -423,12 +425,12 @@ static void idle__beside_a_peer_that_is_stopped_IS_QUIET(void **state)
 /* ---- system calls ----------------------------------------------------- */
 
 #define MANY	300
-/* for a message received and one sent back; the soft HCA's thread has some */
+/* for a message and its echo; the thread of the soft HCA makes some calls */
 #define CALLS_MAX	(test_on_soft() ? 8 : 6)
 
 static char trace_file[] = "/tmp/rdmamsg-idle-trace.XXXXXX";
 
-/* argv[0]: where strace(1) is to write. */
+/* argv[0] is the output file of strace(1). */
 static int serve_traced(int argc, char **argv)
 {
 	char self[4096];
@@ -437,9 +439,9 @@ static int serve_traced(int argc, char **argv)
 	if (n < 0 || argc < 1)
 		return 1;
 	self[n] = 0;
-	/* the leak checker is a tracer too, and there can be one */
+	/* the leak checker is a tracer as well, and a process has only one */
 	setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-	/* a lock is held for longer by who is traced: no futex */
+	/* a traced process holds locks longer, so futex calls do not count */
 	execlp("strace", "strace", "-f", "-e", "trace=!futex", "-o", argv[0],
 	       self, "--child", "server", NULL);
 	return 127;
@@ -453,7 +455,7 @@ static unsigned int trace_lines(void)
 
 	if (!f)
 		fail_msg("%s: %s", trace_file, strerror(errno));
-	/* one that another thread interrupts has two lines */
+	/* a call that another thread interrupts has two lines */
 	while (fgets(line, sizeof(line), f))
 		n += strchr(line, '\n') && !strstr(line, "<unfinished ...>");
 	fclose(f);

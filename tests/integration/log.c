@@ -6,7 +6,7 @@
 
 static struct pair p;
 
-/* Makes a line of each level that it can, on its standard output. */
+/* Makes a line of each possible level on its standard output. */
 static int log_to_output(int argc, char **argv)
 {
 	struct rdmamsg_listener *l;
@@ -82,7 +82,7 @@ static void env__unknown_variable_IS_REPORTED(void **state)
 	read_log("log", "RDMAMSG_FOO", "1", &log);
 	check_log(&log, "RDMAMSG_FOO", "info:");
 	check_log(&log, "rdmamsg-env(7)", "=1");
-	/* a prefix of one that is known, and the other way round */
+	/* a prefix of a known variable, and a known variable as a prefix */
 	read_log("log", "RDMAMSG_LO", "debug", &log);
 	check_log(&log, "RDMAMSG_LO:", "debug:");
 	read_log("log", "RDMAMSG_LOGS", "debug", &log);
@@ -91,7 +91,7 @@ static void env__unknown_variable_IS_REPORTED(void **state)
 	check_log(&log, "RDMAMSG_SOFT_FABIRC", "info:");
 	read_log("log", "RDMAMSG_SOFT_NO_VM", "1", &log);
 	assert_string_equal(log.text, "");
-	/* of the test machines, and of others */
+	/* the variables of the test machines are no typing errors */
 	read_log("log", "RDMAMSG_VM_FOO", "1", &log);
 	assert_string_equal(log.text, "");
 	read_log("log", "RDMAMSGFOO", "1", &log);
@@ -161,7 +161,7 @@ static void make_lines(enum rdmamsg_log_level level)
 	end_send_all(&p.c, HOW_SEND, 1, 1);
 	WAIT_FOR(p.s.received);
 	rdmamsg_msg_free(p.s.kept[0]);
-	rdmamsg_msg_free(p.s.kept[0]);	/* not ours any more */
+	rdmamsg_msg_free(p.s.kept[0]);	/* the library owns it from here on */
 	p.s.kept_count = 0;
 	assert_error(rdmamsg_sendv(p.c.ep, NULL, 1, 0, NULL), -EINVAL, "");
 	pair_close(&p);

@@ -203,7 +203,7 @@ static void sleep__beside_another_thread_LOSES_NOTHING(void **state)
 	assert_int_equal(w.echoed, 500);
 }
 
-/* A device tells of what went out before whenever it has the time. */
+/* A device may complete earlier sends at any later time. */
 static void drive_until_quiet(struct rdmamsg *ctx, struct pollfd *fd)
 {
 	uint64_t end = now_ms() + WAIT_MS;
@@ -231,7 +231,7 @@ static void fd__work_to_do_IS_READABLE(void **state)
 		assert_true(rdmamsg_process(p.s.ctx) > 0);
 	}
 	drive_until_quiet(p.s.ctx, &fd);
-	/* a poller in between takes what the event was about */
+	/* a poll in between consumes the work behind the event */
 	end_send_all(&p.c, HOW_SEND, 10, 2);
 	for (uint64_t end = now_ms() + WAIT_MS; p.s.received < 2; ) {
 		assert_true(now_ms() < end);
@@ -270,7 +270,7 @@ static void run__stopped_before_RETURNS_AT_ONCE(void **state)
 		rdmamsg_stop(ctx);
 		assert_int_equal(rdmamsg_run(ctx), 0);
 	}
-	/* several are one */
+	/* several stops count as one */
 	rdmamsg_stop(ctx);
 	rdmamsg_stop(ctx);
 	assert_int_equal(rdmamsg_run(ctx), 0);

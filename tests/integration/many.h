@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connections between two contexts: those of the server share their
- * receives, the clients have their own.
+ * Many connections between two contexts. The server's share their receives, the
+ * clients have their own.
  */
 #ifndef RDMAMSG_TESTS_INTEGRATION_MANY_H
 #define RDMAMSG_TESTS_INTEGRATION_MANY_H
@@ -25,30 +25,35 @@ extern struct side {
 	uint32_t received;
 	struct rdmamsg_msg *kept[MANY_MAX];
 	unsigned int keep, kept_count;	/* the first of them are kept */
-	int last_error;			/* why the last one was closed */
+	int last_error;			/* error of the last one closed */
 	char last_text[192];
 } server, client;
 
-extern struct rdmamsg_srq *srq;		/* the server's */
+extern struct rdmamsg_srq *srq;		/* of the server */
 extern struct rdmamsg_listener *listener;
 extern char service[8];
 extern bool echoes;		/* the server sends back what it gets */
 
-void many_open(void);		/* the contexts alone */
-/* The server's queue, NULL for the defaults, and who connects shares it. */
+void many_open(void);		/* opens the contexts only */
+/*
+ * Listens with a shared queue of these options, NULL for the defaults. All
+ * accepted connections share the queue.
+ */
 void many_listen(const struct rdmamsg_srq_options *opts);
-void many_start(const struct rdmamsg_srq_options *opts);	/* both */
+void many_start(const struct rdmamsg_srq_options *opts); /* opens and listens */
 
 /* Returns the default options of the connections. */
 struct rdmamsg_ep_options many_ep_options(void);
 struct conn *many_dial(const struct rdmamsg_ep_options *opts);
 /* Connects until n connections are open. */
 void many_connect(unsigned int n);
-/* Sends 'count' more messages of this length. len 0: of mixed lengths. */
+/*
+ * Sends 'count' more messages of length len, or of mixed lengths if len is 0.
+ */
 void many_send(struct conn *c, uint32_t count, uint32_t len);
 struct rdmamsg_srq_counters many_stats(void);
 void many_close(void);		/* every connection */
-/* Closes all. Checks that nothing is lost and nothing is left. */
+/* Closes all connections. Checks that nothing is lost and nothing is left. */
 void many_finish(void);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages' memory: the receiver's own, allocated, lent, out at the end. */
+/* Memory of messages: the receiver's own, allocated, lent, exhausted. */
 #include "common.h"
 
 #define LARGE	((size_t)16 << 20)
 
 static struct pair p;
 
-/* ---- where large ones go ---------------------------------------------- */
+/* ---- where large messages go ------------------------------------------ */
 
 static uint8_t *own;
 static enum { TAKE_OWN, TAKE_DEFAULT, REFUSE, BAD_MEMORY } choice[8];
@@ -189,7 +189,7 @@ static void msg_set_len__more_than_allocated_EINVAL(void **state)
 		expect_too_long(msg, lens[n] + 1);
 		assert_int_equal(rdmamsg_msg_set_len(msg, lens[n] / 2), 0);
 		expect_too_long(msg, lens[n] + 1);
-		/* what was asked for is there */
+		/* the requested length fits */
 		assert_int_equal(rdmamsg_msg_set_len(msg, lens[n]), 0);
 		assert_int_equal(rdmamsg_msg_len(msg), lens[n]);
 		rdmamsg_msg_free(msg);
@@ -347,7 +347,7 @@ static void msg_free__after_the_endpoint_IS_FINE(void **state)
 	pair_fini(&p);
 }
 
-/* An unused device is closed after a while; its messages are still there. */
+/* The library closes an unused device after a while. Its messages remain. */
 static void msg_free__after_the_device_IS_FINE(void **state)
 {
 	uint64_t end = now_ms() + WAIT_MS;
@@ -367,7 +367,9 @@ static void msg_free__after_the_device_IS_FINE(void **state)
 		test_pump(500);
 	}
 	check_kept();
-	/* one of them is sent on another connection, over the device anew */
+	/*
+	 * send a kept message on another connection, which reopens the device
+	 */
 	memset(&p.c.connected, 0, sizeof(p.c.connected));
 	p.c.closed = p.s.closed = p.s.connected = 0;
 	p.c.expect_nothing = true;

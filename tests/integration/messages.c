@@ -148,7 +148,7 @@ static void send__mixed_sizes_both_ways_KEEP_ORDER(void **state)
 	pair_fini(&p);
 }
 
-/* The client looks only when SETUP and data lie in its queue together. */
+/* The client polls only when its queue has both SETUP and data. */
 static void send__from_on_connected_ARRIVES_BEHIND_SETUP(void **state)
 {
 	static const size_t sizes[] = { 3, 5000, 100000, 0 };
@@ -169,7 +169,7 @@ static void send__from_on_connected_ARRIVES_BEHIND_SETUP(void **state)
 		assert_int_equal(end_send(&p.s, HOW_SENDV, sizes[n],
 					  (uint32_t)n), 0);
 	rdmamsg_ep_close(p.s.ep);
-	/* until the device has carried them over: all but the large one */
+	/* wait until the device has delivered all but the large message */
 	usleep(300000);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.connected, 1);
@@ -240,10 +240,10 @@ static void send__too_large_EMSGSIZE(void **state)
 		     "100000");
 	assert_error(rdmamsg_msg_alloc(p.c.ep, 100001, &msg), -EMSGSIZE,
 		     "100000");
-	/* by their true length; the bytes are not looked at */
+	/* the error names the true length; the call does not read the bytes */
 	assert_error(rdmamsg_sendv(p.c.ep, three_gib, 3, 0, NULL), -EMSGSIZE,
 		     "3221225472 bytes");
-	/* not the other way round */
+	/* the client's limit does not bind the server's sends */
 	assert_int_equal(end_send(&p.s, HOW_SENDV, 100001, 0), 0);
 	pair_close(&p);
 	pair_fini(&p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that are moved to contexts of other threads. */
+/* Requests move to contexts of other threads. */
 #include "common.h"
 #include "harm.h"
 #include "request.h"
@@ -86,7 +86,7 @@ static void fill_and_move(struct rdmamsg_listener *l,
 	ret = rdmamsg_request_move(req, w->ctx, accept_moved, w);
 	if (ret != -EAGAIN)
 		note("rdmamsg_request_move to a full queue: %d", ret);
-	/* it is still ours */
+	/* the failed move leaves the request here */
 	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
 		note("rdmamsg_accept: %s", rdmamsg_error());
 }
@@ -121,7 +121,7 @@ static void move__closed_before_it_ran_IS_REJECTED(void **state)
 	};
 	bool told = false;
 
-	/* its loop does not run */
+	/* the worker's loop does not run yet */
 	worker_open(&w, NULL);
 	pair_init(&p, NULL);
 	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
@@ -144,7 +144,7 @@ static void move__closed_before_it_ran_IS_REJECTED(void **state)
 	pair_fini(&p);
 }
 
-/* The context of another thread, which takes requests over. */
+/* The context of another thread, which takes over requests. */
 static struct rdmamsg *other;
 static pthread_t other_thread;
 
@@ -196,7 +196,9 @@ static void move__to_another_thread_IS_SERVED_THERE(void **state)
 	WAIT_FOR(p.c.connected || p.c.closed);
 	assert_int_equal(p.c.closed, 0);
 	for (uint32_t n = 0; n < 20; n++) {
-		/* the peer is in the other thread: no list of its own */
+		/*
+		 * the other thread's end has no list, so expect the echo here
+		 */
 		end_expect(&p.c, 1000 * n, n);
 		assert_int_equal(rdmamsg_sendv(p.c.ep, &(struct iovec) {
 			(void *)(uintptr_t)pattern(n), 1000 * n }, 1, n, NULL),
@@ -260,7 +262,7 @@ static void quiet_on_closed(struct rdmamsg_ep *ep,
 
 static atomic_uint accepted, refused;
 
-/* Whatever has become of it: it is handed over once, and ends here. */
+/* Runs once for each moved request, accepts it if possible, and ends it. */
 static void accept_or_not(struct rdmamsg *ctx, struct rdmamsg_request *req,
 			  void *arg)
 {
@@ -320,7 +322,7 @@ static void move__device_removed_meanwhile_NONE_IS_LOST(void **state)
 		listener_service(p.listener, p.port);
 		worker_start(&w);
 		connect_many();
-		/* earlier or later */
+		/* the removal comes earlier or later in each round */
 		WAIT_FOR(asked >= round || many_closed == MANY);
 		harm_remove();
 		WAIT_FOR(many_closed == MANY);

@@ -57,7 +57,7 @@ static void connect__by_name_CONNECTS(void **state)
 	pair_fini(&p);
 }
 
-/* Nobody but CLOSE itself says that the other side has more to send. */
+/* A side learns only from CLOSE that the other side has more to send. */
 static void close__under_load_LOSES_NOTHING(void **state)
 {
 	for (int side = 0; side < 2; side++) {
@@ -100,7 +100,7 @@ static uint32_t gid_index_of(const char *addr)
 	struct rdmamsg_ep *ep;
 	const char *link = getenv("RDMAMSG_SOFT_LINK");
 
-	/* InfiniBand has one GID, which is no address */
+	/* InfiniBand has one GID, which is not an address */
 	if (link && !strcmp(link, "ib"))
 		found = RDMAMSG_NONE;
 	inet_pton(AF_INET, addr, want);
@@ -184,7 +184,7 @@ static void path__out_of_range_EINVAL(void **state)
 		assert_error(rdmamsg_oob_offer(ctx, &opts, &ep), bad[i].error,
 			     bad[i].word);
 	}
-	/* the connection manager finds its own */
+	/* the connection manager resolves its own path */
 	assert_error(rdmamsg_connect(ctx, test_addr(), "1", &opts, &ep),
 		     -EINVAL, "path");
 	test_close(ctx);
@@ -276,7 +276,7 @@ static void connect__nobody_listens_REFUSED(void **state)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct pair p;
 
-	/* nobody else can take it */
+	/* bind the port, so that no other process takes it */
 	inet_pton(AF_INET, test_addr(), &at.sin_addr);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
 	getsockname(fd, (struct sockaddr *)&at, &len);
@@ -303,7 +303,7 @@ static void listen__again_on_the_port_of_before_WORKS(void **state)
 	oob_listen(&p, test_addr());
 	oob_connect(&p, test_addr());
 	rdmamsg_listener_close(p.listener);
-	/* connections of the port are still there */
+	/* connections of the closed listener still use the port */
 	if (rdmamsg_oob_listen(p.s.ctx, test_addr(), p.port, &opts,
 			       &p.listener))
 		fail_msg("%s", rdmamsg_error());

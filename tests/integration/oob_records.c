@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: connecting without the connection manager, over an exchange of
- * the test's own: of what was to be exchanged, and of what was not.
+ * Description: connecting without the connection manager. The test carries the
+ * records itself, right and wrong ones.
  */
 #include "oob_pair.h"
 
@@ -26,7 +26,7 @@ static void records__exchanged_TALK(void **state)
 	make_answer(&p.s, &offer, &answer);
 	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
 			 0);
-	/* once only */
+	/* a second answer to the same offer fails */
 	assert_error(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
 		     -EALREADY, "answer");
 	oob_wait_connected(&p);
@@ -87,7 +87,7 @@ static void records__damaged_ARE_REFUSED(void **state)
 	assert_error(rdmamsg_oob_record(p.s.ep, bad.bytes, answer.len - 1),
 		     -EINVAL, "bytes");
 
-	/* after all that the right one is still good */
+	/* after all refused answers the right one still connects */
 	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
 			 0);
 	oob_wait_connected(&p);
@@ -108,7 +108,7 @@ static void records__without_an_answer_TIME_OUT(void **state)
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TIMEOUT);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
-	/* a replay of an offer whose endpoint has gone waits in vain as well */
+	/* a repeated offer of a closed endpoint times out as well */
 	make_answer(&p.s, &offer, &answer);
 	p.s.closed = 0;
 	WAIT_FOR(p.s.closed);
@@ -130,7 +130,10 @@ static void records__of_two_exchanges_mixed_up_ARE_REFUSED(void **state)
 	oob_make_offer(&q.c, &offer[1]);
 	make_answer(&p.s, &offer[0], &answer[0]);
 	make_answer(&q.s, &offer[1], &answer[1]);
-	/* a forger: the token of one, the queue pair of the other */
+	/*
+	 * a forged answer: the token of one exchange, the queue pair of the
+	 * other
+	 */
 	memcpy(answer[1].bytes + 40, answer[0].bytes + 40, 16);
 	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer[1].bytes,
 					    answer[1].len), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: connecting without the connection manager: peers that break the
- * rules of the built-in exchange, or end in the middle.
+ * Description: connecting without the connection manager. Peers break the rules
+ * of the built-in exchange, or end in the middle.
  */
 #include "oob_pair.h"
 
@@ -9,7 +9,7 @@
 #include <netdb.h>
 #include <rdmamsg/oob.h>
 
-/* Blocking; the library never waits for it. */
+/* Connects with blocking calls. The library never waits for them. */
 static int raw_connect(const char *port)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
@@ -43,11 +43,11 @@ static void listen__strangers_DO_NO_HARM(void **state)
 	other.opts.device = test_device();
 	oob_make_offer(&other, &offer);
 
-	fd[0] = raw_connect(p.port);		/* says nothing */
+	fd[0] = raw_connect(p.port);		/* sends nothing */
 	fd[1] = raw_connect(p.port);
 	put(fd[1], "GET / HTTP/1.0\r\n\r\n", 18);
 	fd[2] = raw_connect(p.port);
-	put(fd[2], offer.bytes, offer.len - 1);	/* never the last byte */
+	put(fd[2], offer.bytes, offer.len - 1);	/* never sends the last byte */
 	fd[3] = raw_connect(p.port);
 	put(fd[3], offer.bytes, 7);
 	shutdown(fd[3], SHUT_WR);
@@ -70,7 +70,7 @@ static void listen__strangers_DO_NO_HARM(void **state)
 	end_fini(&other);
 }
 
-/* The first one; who says the same again is not let in. */
+/* Accepts the first offer. A repeated offer must fail with -EALREADY. */
 static void accept_once(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct pair *p = rdmamsg_listener_user(l);
@@ -81,7 +81,7 @@ static void accept_once(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		note("rdmamsg_accept: %d, %s", ret, rdmamsg_error());
 }
 
-/* An offer whose sender ends before SETUP; and the same offer once more. */
+/* The sender of an offer ends before SETUP, and the same offer comes again. */
 static void accept__peer_ends_in_the_middle_IS_TOLD(void **state)
 {
 	struct rdmamsg_listen_options opts = {
@@ -107,7 +107,7 @@ static void accept__peer_ends_in_the_middle_IS_TOLD(void **state)
 	again = raw_connect(p.port);
 	put(again, offer.bytes, offer.len);
 	WAIT_FOR(p.s.incoming == 2);
-	/* refused by a record that says so, and then the end */
+	/* the listener sends a record of refusal and closes */
 	assert_int_equal(recv(again, answer, sizeof(answer), 0), 88);
 	assert_int_equal(answer[8], 3);
 	assert_int_equal(recv(again, answer, sizeof(answer), 0), 0);
@@ -165,7 +165,10 @@ static void connect__strange_answers_END_IT(void **state)
 		assert_int_equal(rdmamsg_oob_connect(e.ctx, test_addr(), drain,
 						     &e.opts, &e.ep), 0);
 		fd = accept(l, NULL, NULL);
-		/* the offer first: an unread one would make the end a reset */
+		/*
+		 * read the whole offer first: an unread offer turns the close
+		 * into a reset
+		 */
 		for (size_t got = 0; got < 88;) {
 			ssize_t n = recv(fd, drain, sizeof(drain),
 					 MSG_DONTWAIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains: what is in one works together, what is in two does not,
- * and one goes when nothing is in it any more.
+ * Protection domains: objects of one domain work together, those of two do not.
+ * An unused domain can be destroyed.
  */
 #include "common.h"
 #include "harm.h"
@@ -129,11 +129,11 @@ static void options__out_of_range_EINVAL(void **state)
 	assert_error(rdmamsg_region_set_pd(mem, pd), -EINVAL,
 		     "another context");
 	assert_error(rdmamsg_region_set_pd(NULL, pd), -EINVAL, "NULL");
-	/* of what was refused nothing has it */
+	/* the refused objects do not hold the domain */
 	destroy(pd);
 }
 
-/* ---- in one ----------------------------------------------------------- */
+/* ---- objects of one domain -------------------------------------------- */
 
 static void endpoints__in_one_DO_ALL(void **state)
 {
@@ -244,7 +244,7 @@ static void shared__in_two_SERVES_BOTH(void **state)
 	pair_fini(&p);
 }
 
-/* ---- in two ----------------------------------------------------------- */
+/* ---- objects of two domains ------------------------------------------- */
 
 static struct rdmamsg_pd *two_domains(void)
 {
@@ -282,7 +282,7 @@ static void region__of_another_EPERM(void **state)
 	assert_error(rdmamsg_region_register(mine, p.s.ep), -EPERM, "domain");
 	assert_int_equal(rdmamsg_region_register(plain, p.s.ep), 0);
 	assert_int_equal(rdmamsg_region_get_key(mine, q.s.ep, &key), 0);
-	/* the same context, the same device, and yet */
+	/* the same context and device, but another domain */
 	s.region = plain;
 	peers = key;
 	assert_error(rdmamsg_write(q.s.ep, &s, 1, &peers, 0, 0, NULL), -EPERM,
@@ -298,7 +298,7 @@ static void region__of_another_EPERM(void **state)
 						 NULL), -EPERM, "domain");
 		assert_int_equal(rdmamsg_window_destroy(w), 0);
 	}
-	/* revoked it may go elsewhere */
+	/* a revoked region may change its domain */
 	assert_int_equal(rdmamsg_region_revoke(plain), 0);
 	assert_int_equal(rdmamsg_region_set_pd(plain, pd), 0);
 	assert_int_equal(rdmamsg_region_register(plain, q.s.ep), 0);
@@ -311,7 +311,7 @@ static void region__of_another_EPERM(void **state)
 	two_end(pd);
 }
 
-/* The device itself sees to it, whatever a peer knows. */
+/* The device itself refuses the key, even if a peer knows it. */
 static void key__of_another_IS_WORTH_NOTHING(void **state)
 {
 	struct rdmamsg_pd *pd = two_domains();
@@ -331,7 +331,7 @@ static void key__of_another_IS_WORTH_NOTHING(void **state)
 	assert_int_equal(c->status, -EACCES);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
 	assert_int_equal(far[0], 0);
-	/* where it belongs it is good */
+	/* the key works in its own domain */
 	q.c.sent++;
 	c = end_cookie(&q.c);
 	assert_int_equal(rdmamsg_write(q.c.ep, &s, 1, &key, 0, 0, c), 0);
@@ -376,7 +376,7 @@ static void cache__in_two_HAS_BOTH(void **state)
 	pair_fini(&p);
 }
 
-/* Allocated in one, sent in the other: small ones, and what is read. */
+/* Messages allocated in one domain are sent in the other, small and large. */
 static void message__of_another_ARRIVES(void **state)
 {
 	static const size_t sizes[] = { 10, 4000, 300000 };
@@ -400,7 +400,7 @@ static void message__of_another_ARRIVES(void **state)
 	two_end(pd);
 }
 
-/* The limit is that of the context: what comes back in one helps the other. */
+/* The context has one limit: memory freed in one domain helps the other. */
 static void memory__back_in_one_WRITABLE_IN_THE_OTHER(void **state)
 {
 	struct rdmamsg_options o = {
@@ -423,7 +423,7 @@ static void memory__back_in_one_WRITABLE_IN_THE_OTHER(void **state)
 	test_drive(p.c.ctx);
 	q.c.writable = 0;
 	rdmamsg_msg_free(one);
-	/* at once, not when something else happens there */
+	/* on_writable comes at once, without another event in that domain */
 	test_drive(p.c.ctx);
 	assert_true(q.c.writable);
 	assert_int_equal(rdmamsg_msg_alloc(q.c.ep, len, &other), 0);
@@ -466,7 +466,7 @@ static void destroy__in_use_EBUSY(void **state)
 	assert_error(rdmamsg_pd_destroy(pd), -EBUSY, "rdmamsg_msg_free");
 	assert_memory_equal(rdmamsg_msg_data(p.c.kept[0]), pattern(1), 5000);
 	end_release(&p.c);
-	/* what only verbs know of is found as well, and harms nothing */
+	/* verbs reports a memory region that the library does not know */
 	qp = make_qp(p.c.ctx, pd);
 	assert_int_equal(rdmamsg_qp_register(qp, near, ROOM, 0, &mr), 0);
 	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
@@ -506,7 +506,7 @@ static void destroy__in_on_closed_AND_MADE_AGAIN(void **state)
 		WAIT_FOR(p.s.received == 1);
 		pair_close(&p);
 		test_drive(p.c.ctx);
-		/* nothing of it waits to be closed some time later */
+		/* the domain leaves nothing to close later */
 		if (i)
 			assert_int_equal(open_fds(), fds);
 		fds = open_fds();
@@ -514,7 +514,10 @@ static void destroy__in_on_closed_AND_MADE_AGAIN(void **state)
 	pair_fini(&p);
 }
 
-/* Nothing else happens: who sleeps is woken to close what is left. */
+/*
+ * Without another event, the destruction wakes a sleeping loop to close the
+ * rest.
+ */
 static void destroy__outside_of_callbacks_WAKES_THE_LOOP(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -533,7 +536,7 @@ static void destroy__outside_of_callbacks_WAKES_THE_LOOP(void **state)
 	test_close(ctx);
 }
 
-/* rdmamsg_close() destroys all that is left. */
+/* rdmamsg_close() destroys all remaining domains. */
 static void destroy__by_the_context_LEAVES_NOTHING(void **state)
 {
 	struct rdmamsg_pd *pd;
@@ -549,7 +552,7 @@ static void destroy__by_the_context_LEAVES_NOTHING(void **state)
 	pair_fini(&p);
 }
 
-/* ---- queue pairs of the program's ------------------------------------- */
+/* ---- queue pairs of the program --------------------------------------- */
 
 static void queue_pair__with_an_srq_of_another_EPERM(void **state)
 {
@@ -562,7 +565,7 @@ static void queue_pair__with_an_srq_of_another_EPERM(void **state)
 	outside = make_qp(ctx, NULL);
 	assert_ptr_not_equal(rdmamsg_qp_ibv(inside)->pd,
 			     rdmamsg_qp_ibv(outside)->pd);
-	/* only looked at */
+	/* the call reads only the pd of this srq */
 	srq = (struct ibv_srq) { .pd = rdmamsg_qp_ibv(inside)->pd };
 	o.srq = &srq;
 	assert_error(rdmamsg_qp_create(ctx, &o, &qp), -EPERM, "srq");
@@ -630,7 +633,9 @@ static void removed__with_domains_CAN_BEGIN_AGAIN(void **state)
 	harm_remove();
 	WAIT_FOR(p.c.closed && p.s.closed);
 	WAIT_FOR(harm_removed());
-	/* or by the other end, which the kernel has told before */
+	/*
+	 * or the other end aborts first, because the kernel notifies it earlier
+	 */
 	if (test_on_soft() || p.c.why.cause != RDMAMSG_CAUSE_ABORTED)
 		assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_REMOVED);
 	else
@@ -639,13 +644,13 @@ static void removed__with_domains_CAN_BEGIN_AGAIN(void **state)
 	assert_error(rdmamsg_pd_destroy(used), -EBUSY, "region");
 	rdmamsg_listener_close(p.listener);
 	harm_add();
-	/* its addresses come a little later */
+	/* the addresses of the device come a little later */
 	WAIT_FOR(listens());
 	listener_service(p.listener, p.port);
 	begin_again();
 	pair_connect(&p);
 	assert_int_equal(rdmamsg_region_register(mem, p.c.ep), 0);
-	/* one from before, and from a device that is no more */
+	/* a message from before the removal, of the removed device */
 	assert_memory_equal(rdmamsg_msg_data(p.c.kept[0]), pattern(1), 5000);
 	end_release(&p.c);
 	p.c.keep = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pools of the program: messages out of them, and endpoints that use them. */
+/* Pools of the program: messages from them, and endpoints that use them. */
 #include "common.h"
 
 #include <rdmamsg/memory.h>
@@ -45,7 +45,9 @@ static void send_from(struct rdmamsg_pool *pool, size_t len, uint32_t tag)
 	assert_int_equal(rdmamsg_msg_send(p.c.ep, msg, tag, NULL), 0);
 }
 
-/* Acknowledged ones come back with the next completion that is looked at. */
+/*
+ * Acknowledged messages come back when the library reads the next completion.
+ */
 static void wait_unused(struct rdmamsg_pool *pool)
 {
 	struct cookie *c = end_cookie(&p.c);
@@ -101,7 +103,7 @@ static void alloc__every_size_ARRIVES(void **state)
 	wait_unused(pool);
 	bytes = stats(pool).bytes;
 	assert_true(stats(pool).buffers >= 4);
-	/* nothing but the small ones that are cheaper inline was copied */
+	/* the library copies only small messages, which are cheaper inline */
 	send_from(pool, MB, 20);
 	assert_int_equal(end_stats(&p.c).bytes_copied, 0);
 	assert_int_equal(stats(pool).bytes, bytes);
@@ -138,7 +140,9 @@ static void alloc__without_a_connection_ENOTCONN(void **state)
 	pair_fini(&p);
 }
 
-/* Full is -EAGAIN and on_writable; full of other sizes is -ENOBUFS. */
+/*
+ * A full pool gives -EAGAIN and on_writable. If other sizes fill it, -ENOBUFS.
+ */
 static void cap__reached_RECOVERS(void **state)
 {
 	struct rdmamsg_msg *msgs[4096], *msg;
@@ -170,8 +174,8 @@ static void cap__reached_RECOVERS(void **state)
 }
 
 /*
- * The last buffer there is, in a message that nobody waits for: no later one
- * can tell that it has arrived.
+ * The message takes the last buffer and has no cookie. No later message can
+ * confirm its arrival.
  */
 static void cap__last_one_sent_COMES_BACK(void **state)
 {
@@ -182,7 +186,7 @@ static void cap__last_one_sent_COMES_BACK(void **state)
 	pair_init(&p, NULL);
 	p.c.opts.eager_max = p.s.opts.eager_max = 200000;
 	p.c.opts.recv_depth = p.s.opts.recv_depth = 4;
-	/* nothing is sent by itself */
+	/* no keepalive and no timer sends anything */
 	p.c.opts.dead_after_ms = p.c.opts.stall_after_ms = RDMAMSG_NONE;
 	p.c.opts.fetch_timeout_ms = RDMAMSG_NONE;
 	pair_listen(&p);
@@ -214,7 +218,7 @@ static void cap__of_other_sizes_unused_GO(void **state)
 	pair_open(&p);
 	pool = create(p.c.ctx, 0, MB + MB / 2);
 	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, 4000, &kept), 0);
-	/* 256 KB are in use: there is no room for both beside that */
+	/* 256 KB are in use, so that 512 KB and 1 MB do not fit together */
 	for (uint32_t i = 0; i < 6; i++) {
 		assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep,
 						    (i % 2 ? MB : MB / 2) - 16,
@@ -223,7 +227,7 @@ static void cap__of_other_sizes_unused_GO(void **state)
 		assert_true(stats(pool).bytes <= MB + MB / 2);
 	}
 	assert_int_equal(stats(pool).refused, 0);
-	/* nothing goes for what cannot come */
+	/* a request beyond the cap frees nothing */
 	assert_int_equal(stats(pool).bytes, MB / 4 + MB);
 	assert_error(rdmamsg_pool_alloc(pool, p.c.ep, 2 * MB - 16, &msg),
 		     -ENOBUFS, "max_bytes");
@@ -234,7 +238,7 @@ static void cap__of_other_sizes_unused_GO(void **state)
 	pair_fini(&p);
 }
 
-/* A pool of endpoints is used up to its cap, not only in whole batches. */
+/* Endpoints use a pool up to its cap, not only in whole batches. */
 static void cap__less_than_a_batch_left_IS_USED(void **state)
 {
 	struct rdmamsg_pool *pool;
@@ -242,7 +246,7 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 
 	pair_init(&p, NULL);
 	p.c.opts.eager_max = p.s.opts.eager_max = 60000;
-	/* sixteen buffers of 64 KB; the batch is twice as many */
+	/* the pool has sixteen buffers of 64 KB, half a batch */
 	pool = create(p.c.ctx, 0, MB);
 	p.c.opts.send_pool = pool;
 	pair_listen(&p);
@@ -250,14 +254,14 @@ static void cap__less_than_a_batch_left_IS_USED(void **state)
 	while (!end_send(&p.c, HOW_SEND, 60000, n))
 		n++;
 	assert_int_equal(stats(pool).bytes, MB);
-	/* one may still be with SETUP */
+	/* SETUP may still hold one buffer */
 	assert_true(n >= 15);
 	WAIT_FOR(p.s.received == n && p.c.writable);
 	pair_close(&p);
 	pair_fini(&p);
 }
 
-/* The counters tell the kind of pages. The pool works with any kind. */
+/* The counters name the kind of pages. The pool works with any kind. */
 static void pages__huge_and_of_a_node_OR_PLAIN(void **state)
 {
 	struct rdmamsg_pool *pool;
@@ -326,7 +330,7 @@ static void endpoint__beyond_the_cap_IS_REFUSED(void **state)
 
 /* ---- large messages ---------------------------------------------------- */
 
-/* The receiver has the pool; the message stays with it. */
+/* The receiver has the pool, and a large message stays in its buffer. */
 static void large_pair(size_t max_bytes)
 {
 	pair_init(&p, NULL);
@@ -356,14 +360,14 @@ static void large__fits_READ_INTO_THE_POOL(void **state)
 	pair_fini(&p);
 }
 
-/* Room for receives and small slabs, not for the message. */
+/* The pool has room for receives and small slabs, not for the message. */
 static void large__beyond_the_cap_READ_ELSEWHERE(void **state)
 {
 	const struct rdmamsg_pool *pool;
 
 	large_pair(MB);
 	pool = p.s.opts.recv_pool;
-	/* never, and not any more */
+	/* first too large for the cap, then for the room that is left */
 	end_send_all(&p.c, HOW_SENDV, 2 * MB, 0);
 	end_send_all(&p.c, HOW_SENDV, MB / 2, 1);
 	end_send_all(&p.c, HOW_SENDV, MB / 2, 2);
@@ -374,7 +378,7 @@ static void large__beyond_the_cap_READ_ELSEWHERE(void **state)
 	pair_fini(&p);
 }
 
-/* Sends until the server, which keeps all messages, takes no more. */
+/* Sends until the server, which keeps all messages, accepts no more. */
 static void send_until_full(void)
 {
 	while (!end_send(&p.c, HOW_SEND, 100, 1)) {
@@ -384,7 +388,7 @@ static void send_until_full(void)
 	}
 }
 
-/* Its pool is full, then the context: the next ones wait. */
+/* The server's pool fills up first, then its context. Later messages wait. */
 static void large__pool_is_full_WAITS(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -394,7 +398,7 @@ static void large__pool_is_full_WAITS(void **state)
 	const struct rdmamsg_pool *pool;
 
 	pair_init(&p, &opts);
-	/* its receives are 320 KB, a message 512 KB with its header */
+	/* the receives take 320 KB, a message with its header 512 KB */
 	p.s.opts.recv_pool = create(p.s.ctx, 0, MB);
 	p.s.opts.recv_depth = 8;
 	p.s.keep = true;
@@ -419,7 +423,7 @@ static void large__pool_is_full_WAITS(void **state)
 	pair_fini(&p);
 }
 
-/* Alternates between sizes that do not fit beside each other. */
+/* Alternates between two sizes that do not fit into the pool together. */
 static void large__of_other_sizes_unused_GO(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -447,7 +451,7 @@ static void large__of_other_sizes_unused_GO(void **state)
 	pair_fini(&p);
 }
 
-/* Messages that the program holds stay, and unused slabs make room. */
+/* Messages of the program stay, and freeing unused slabs makes room. */
 static void alloc__of_other_sizes_unused_GO(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -466,7 +470,7 @@ static void alloc__of_other_sizes_unused_GO(void **state)
 	rdmamsg_msg_free(msg);
 	memcpy(rdmamsg_msg_data(kept), pattern(1), MB - 16);
 	assert_int_equal(stats(pool).bytes, 2 * MB);
-	/* the library's own large ones have the same limit */
+	/* large messages from the library's own memory have the same limit */
 	assert_int_equal(rdmamsg_msg_alloc(p.c.ep, 2 * MB, &msg), 0);
 	rdmamsg_msg_free(msg);
 	assert_int_equal(rdmamsg_pool_alloc(pool, p.c.ep, 2 * MB - 16, &msg),
@@ -483,7 +487,7 @@ static void alloc__of_other_sizes_unused_GO(void **state)
 static struct rdmamsg_pool *tiny;
 static unsigned int tries;
 
-/* Frees a message, which makes no room for the next request. */
+/* Takes and frees a message, which makes no room for the next request. */
 static void take_one(struct end *e)
 {
 	struct rdmamsg_msg *msg;
@@ -510,7 +514,7 @@ static void alloc__at_the_cap_from_on_writable_DOES_NOT_SPIN(void **state)
 	tries = 0;
 	end_send_all(&p.c, HOW_SEND, 3000, 1);
 	take_one(&p.c);
-	/* once in each call at most, and not at once again */
+	/* on_writable comes once in each call at most */
 	for (int i = 0; i < 20; i++)
 		test_pump(20);
 	assert_in_range(tries, 2, 21);
@@ -523,7 +527,7 @@ static void alloc__at_the_cap_from_on_writable_DOES_NOT_SPIN(void **state)
 	pair_fini(&p);
 }
 
-/* Receives that are missing count once, until there are enough of them. */
+/* Missing receives count once, until the pool has enough of them. */
 static void receives__missing_COUNT_ONCE(void **state)
 {
 	const struct rdmamsg_pool *pool;
@@ -540,7 +544,7 @@ static void receives__missing_COUNT_ONCE(void **state)
 		assert_int_equal(stats(pool).refused, i);
 		p.s.keep = false;
 		end_release(&p.s);
-		/* enough again */
+		/* the pool has enough buffers again */
 		end_send_all(&p.c, HOW_SEND, 100, 1);
 		WAIT_FOR(p.s.received == p.s.expected_count);
 	}
@@ -548,7 +552,7 @@ static void receives__missing_COUNT_ONCE(void **state)
 	pair_fini(&p);
 }
 
-/* The program keeps what arrives: a batch is more than there is room for. */
+/* The program keeps what arrives, until less than a batch of room is left. */
 static void receives__less_than_a_batch_left_ARE_POSTED(void **state)
 {
 	const struct rdmamsg_pool *pool;
@@ -556,7 +560,7 @@ static void receives__less_than_a_batch_left_ARE_POSTED(void **state)
 	pair_init(&p, NULL);
 	p.s.opts.eager_max = p.c.opts.eager_max = 60000;
 	p.s.opts.recv_depth = 128;
-	/* 160 receives of 64 KB, and sixteen more */
+	/* 160 receives of 64 KB, and room for sixteen more */
 	p.s.opts.recv_pool = create(p.s.ctx, 0, 11 * MB);
 	pool = p.s.opts.recv_pool;
 	p.s.keep = true;
@@ -614,7 +618,7 @@ static void release__in_the_callback_CANNOT_BE_TOUCHED(void **state)
 	p.s.then_message = free_and_look;
 	pair_listen(&p);
 	pair_connect(&p);
-	/* each slot more than once */
+	/* use each slot more than once */
 	for (uint32_t i = 0; i < 300; i++)
 		end_send_all(&p.c, HOW_SEND, 100, i);
 	WAIT_FOR(p.s.received == 300);

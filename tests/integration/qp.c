@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: queue pairs of the program's: each type talks to its kind,
- * each option is granted by this device or refused for the right reason.
+ * Description: queue pairs of the program: each type exchanges messages with
+ * its own type, and the device grants each option or refuses it with the right
+ * error.
  */
 #include "common.h"
 
@@ -52,7 +53,7 @@ static void introduce(struct rdmamsg_qp *a, struct rdmamsg_qp *b)
 	assert_true(info(a).mtu == info(b).mtu && info(a).mtu >= 256);
 }
 
-/* A request without memory: what it carries is the immediate. */
+/* Posts a receive without memory, for immediate data only. */
 static void post_receive(struct rdmamsg_qp *q)
 {
 	struct ibv_recv_wr wr = { .wr_id = 5 }, *bad;
@@ -126,7 +127,7 @@ static void connected__of_each_type_TALK(void **state)
 		assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EALREADY,
 			     "peer");
 		assert_int_equal(rdmamsg_qp_destroy(a), 0);
-		/* the other one is left to this */
+		/* rdmamsg_close() destroys the other queue pair */
 		test_close(ctx);
 	}
 }
@@ -172,8 +173,8 @@ static void datagram__with_a_peer_SENDS(void **state)
 	assert_int_equal(info(a).state, IBV_QPS_RTS);
 	assert_null(rdmamsg_qp_ah(a, NULL));
 	introduce(a, b);
-	introduce(a, b);	/* another peer: the same again */
-	rec[56] ^= 2;		/* one that cannot be reached changes nothing */
+	introduce(a, b);	/* a second peer is fine, here the same one */
+	rec[56] ^= 2;		/* an unreachable peer changes nothing */
 	assert_error(rdmamsg_qp_connect(a, rec, (size_t)len), -EHOSTUNREACH,
 		     "partition");
 	assert_int_equal(info(a).peer_qp_num, info(b).qp_num);
@@ -220,7 +221,7 @@ static void builder__batch_of_two_ARRIVES(void **state)
 	test_close(ctx);
 }
 
-/* Memory of both sides: what is sent and what is written arrives. */
+/* Messages and writes arrive in the memory of the other side. */
 static void memory__sent_and_written_ARRIVES(void **state)
 {
 	struct rdmamsg *ctx = test_open(NULL);
@@ -267,7 +268,7 @@ static void memory__sent_and_written_ARRIVES(void **state)
 
 /* ---- windows ---------------------------------------------------------- */
 
-/* A request of one of the three kinds, through either interface. */
+/* Posts a request of one of the three kinds, through either interface. */
 static void post_window(struct rdmamsg_qp *q, enum ibv_wr_opcode op,
 			struct ibv_mw *mw, struct ibv_mr *mr)
 {
@@ -317,7 +318,7 @@ static enum ibv_wc_status window_status(struct rdmamsg_qp *q,
 	return status;
 }
 
-/* The owner invalidates the window, then the peer does. */
+/* The owner invalidates the window, then the peer invalidates it. */
 static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 {
 	static const uint64_t ops[] = {
@@ -353,12 +354,15 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 				 0);
 		wc = completion(rdmamsg_qp_recv_cq(b));
 		assert_int_equal(wc.status, 0);
-		/* Linux 6.1, rxe_resp.c, do_complete(): not for programs */
+		/*
+		 * Linux 6.1 does not report the rkey to programs (rxe_resp.c,
+		 * do_complete())
+		 */
 		if (test_on_soft()) {
 			assert_true(wc.wc_flags & IBV_WC_WITH_INV);
 			assert_int_equal(wc.invalidated_rkey, mw->rkey);
 		}
-		/* of another window, and there is none */
+		/* the rkey of a window that does not exist */
 		mw->rkey ^= 0x100;
 		post_receive(b);
 		post_window(a, IBV_WR_SEND_WITH_INV, mw, mr);
@@ -371,11 +375,11 @@ static void window__of_type_2_GIVEN_AND_TAKEN_BACK(void **state)
 	}
 }
 
-/* ---- told rather than polled for --------------------------------------- */
+/* ---- callbacks instead of polling ------------------------------------- */
 
 static struct told {
 	uint32_t calls, sent, received;
-	bool frees;			/* itself, in its callback */
+	bool frees;			/* frees itself in its callback */
 } told[2];
 
 static void on_completion(struct rdmamsg_qp *q, struct ibv_cq *cq)
@@ -445,7 +449,7 @@ static void told__in_each_mode_ALL_OF_THEM(void **state)
 			send_imm(qp[0]);
 			wait_told(ctx, n, n, turns[i / 2]);
 		}
-		/* nobody is called for nothing for ever */
+		/* callbacks without a completion must end at some time */
 		for (int n = 0; n < 3; n++)
 			assert_true(rdmamsg_process(ctx) >= 0);
 		assert_int_equal(rdmamsg_process(ctx), 0);
@@ -486,7 +490,7 @@ static void told__solicited_only_NOT_THE_OTHERS(void **state)
 	told_pair(ctx, RDMAMSG_QP_TWO_CQS | RDMAMSG_QP_SOLICITED, qp);
 	send_imm(qp[0]);
 	send_imm(qp[0]);
-	/* acknowledged: they have arrived */
+	/* the sends are acknowledged, so they have arrived */
 	wait_told(ctx, 2, 0, sleep_and_process);
 	assert_int_equal(rdmamsg_process(ctx), 0);
 	assert_int_equal(told[1].calls, 0);
@@ -516,7 +520,7 @@ static void xrc__where_there_is_one_CONNECTS(void **state)
 	test_close(ctx);
 }
 
-/* Each option is granted or refused, by the soft HCA and by Soft-RoCE. */
+/* The soft HCA and Soft-RoCE grant or refuse each option. */
 static void options__each_GRANTED_OR_REFUSED(void **state)
 {
 	static const uint8_t key[40];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registrations that are kept for memory that is used again. */
+/* The cache keeps registrations of memory that is used again. */
 #include "rma_pair.h"
 
 #include <rdmamsg/endpoint.h>
@@ -37,16 +37,16 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	rma_pair();
 	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
 	a = get(cache, 0, 40000);
-	b = get(cache, 100, 1000);		/* inside of it */
+	b = get(cache, 100, 1000);		/* inside of a */
 	assert_ptr_equal(a, b);
 	assert_int_equal(cache_info(cache).hits, 1);
 	assert_int_equal(rdmamsg_cache_put(cache, a), 0);
-	/* usable as any other region */
+	/* a cached region is usable like any other */
 	s = (struct rdmamsg_sge){ near, 40000, b };
 	memcpy(far, pattern(2), 40000);
 	assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, 0, 0, cookie()), 0);
 	assert_int_equal(rdmamsg_cache_put(cache, b), 0);
-	/* what an operation uses stays */
+	/* a region stays while an operation uses it */
 	assert_error(rdmamsg_cache_invalidate(cache, near + 39999, 1), -EBUSY,
 		     "in use");
 	WAIT_FOR(p.c.sent_ok == 1);
@@ -55,7 +55,9 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 50000, 40000)), 0);
 	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 0, 40000)), 0);
 	assert_int_equal(cache_info(cache).hits, 2);
-	/* 80000 are in: the second, not the first, makes room */
+	/*
+	 * 80000 bytes are cached; the second region, not the first, makes room
+	 */
 	a = get(cache, 100000, 30000);
 	assert_int_equal(cache_info(cache).evictions, 1);
 	assert_int_equal(cache_info(cache).bytes, 70000);
@@ -77,7 +79,7 @@ static void cache__full_LEAST_RECENT_GOES(void **state)
 	assert_int_equal(cache_info(cache).regions, 1);
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
 	assert_int_equal(rdmamsg_cache_destroy(NULL), 0);
-	/* left to the context, with something in it */
+	/* the context frees this cache, with a region in it */
 	assert_int_equal(rdmamsg_cache_create(p.c.ctx, NULL, &cache), 0);
 	(void)get(cache, 0, 1000);
 	rma_end();
@@ -105,7 +107,7 @@ static struct rdmamsg_region *get_for(struct rdmamsg_cache *cache, size_t at,
 	return region;
 }
 
-/* A key does not reach more than what was asked for. */
+/* A key covers only the requested bytes. */
 static void cache__for_a_peer_NOTHING_MORE(void **state)
 {
 	struct rdmamsg_region *all, *part;
@@ -122,7 +124,7 @@ static void cache__for_a_peer_NOTHING_MORE(void **state)
 	assert_int_equal(cache_info(cache).hits, 0);
 	assert_ptr_equal(get_for(cache, 4096, 4096, RDMAMSG_ACCESS_READ), part);
 	assert_int_equal(cache_info(cache).hits, 1);
-	/* nor is one for its own use given away */
+	/* a region without remote access gives no key either */
 	assert_error(rdmamsg_region_get_key(get_for(cache, 0, 10, 0), p.c.ep,
 					   &key), -EINVAL, "nothing");
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
@@ -140,10 +142,10 @@ static void cache__lengths_beyond_all_ARE_TAKEN(void **state)
 	rma_pair();
 	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
 	(void)get_for(cache, 0, 1000, 0);
-	/* no bytes are in no region */
+	/* an empty range is in no region */
 	assert_int_equal(rdmamsg_cache_invalidate(cache, near + 500, 0), 0);
 	assert_int_equal(cache_info(cache).regions, 1);
-	/* nothing goes for what cannot come */
+	/* a request beyond the cap evicts nothing */
 	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 100001, 0, &region),
 		     -ENOBUFS, "fit");
 	assert_int_equal(cache_info(cache).regions, 1);
@@ -168,7 +170,7 @@ static void put__into_another_cache_EINVAL(void **state)
 	region = get(cache, 0, 1000);
 	assert_error(rdmamsg_cache_put(other, region), -EINVAL, "not got");
 	assert_error(rdmamsg_cache_put(other, near_region), -EINVAL, "not got");
-	/* it is still held where it was got */
+	/* the region still belongs to the first cache */
 	assert_error(rdmamsg_cache_destroy(cache), -EBUSY, "in use");
 	assert_int_equal(rdmamsg_cache_put(cache, region), 0);
 	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
@@ -193,7 +195,9 @@ static void cache__too_much_in_use_KEEPS_THE_REST(void **state)
 				       &none), -ENOBUFS, "in use");
 	assert_int_equal(cache_info(cache).evictions, 0);
 	assert_ptr_equal(get_for(cache, 0, 30000, 0), unused);
-	/* where it is enough it goes */
+	/*
+	 * if evicting the unused region makes enough room, the cache evicts it
+	 */
 	assert_int_equal(rdmamsg_cache_put(cache, get(cache, 100000, 60000)),
 			 0);
 	assert_int_equal(cache_info(cache).evictions, 1);
@@ -236,7 +240,7 @@ static void cache__wrong_endpoint_LEAVES_IT(void **state)
 	assert_int_equal(rdmamsg_cache_create(p.c.ctx, &opts, &cache), 0);
 	region = get_for(cache, 0, 1000, 0);
 	check_untouched(cache, p.s.ep, -EINVAL, "another context");
-	/* nor for what makes no sense */
+	/* invalid access flags change nothing either */
 	assert_error(rdmamsg_cache_get(cache, p.c.ep, near, 1000, 1u << 31,
 				       &near_region), -EINVAL, "access");
 	assert_ptr_equal(get_for(cache, 0, 1000, 0), region);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting step by step: a request that waits, and how it comes out. */
+/* Connecting step by step: a waiting request and its outcome. */
 #ifndef RDMAMSG_TESTS_INTEGRATION_REQUEST_H
 #define RDMAMSG_TESTS_INTEGRATION_REQUEST_H
 

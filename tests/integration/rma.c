@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations: what they do, in which order, and what refuses them. */
+/* One-sided operations: effects, order and errors. */
 #include "rma_pair.h"
 
 #include <rdmamsg/endpoint.h>
@@ -36,7 +36,7 @@ static struct cookie *write_now(size_t len, int entries, bool region,
 			  0, c))
 		fail_msg("rdmamsg_write: %s", rdmamsg_error());
 	if (!region)
-		memset(near, 0xee, len);	/* it was copied */
+		memset(near, 0xee, len); /* the write has copied the bytes */
 	return c;
 }
 
@@ -103,7 +103,7 @@ static void read__any_size_and_slices_IS_THERE(void **state)
 	rma_end();
 }
 
-/* More than the depth: the device sees to it, and is not asked about each. */
+/* The device limits the reads in flight. Only the last read has a cookie. */
 static void read__many_small_ONE_COMPLETION(void **state)
 {
 	struct rdmamsg_counters before = { .size = sizeof(before) };
@@ -127,7 +127,7 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	rma_end();
 }
 
-/* Its source is what a read in front of it brings. */
+/* A fenced write sends the bytes that the read before it has fetched. */
 static void write__fenced_behind_a_read_HAS_WHAT_WAS_READ(void **state)
 {
 	static const size_t lens[] = { 300, 4000, 1 << 20 };
@@ -265,7 +265,7 @@ static void atomics__many_EACH_ONCE(void **state)
 	rma_end();
 }
 
-/* Large messages are read by the library: both kinds of reads go on. */
+/* The library reads large messages while the program's reads go on. */
 static void read__with_large_messages_BOTH(void **state)
 {
 	struct rdmamsg_sge s;
@@ -293,7 +293,7 @@ static void read__with_large_messages_BOTH(void **state)
 
 static uint32_t supplied;
 
-/* Large messages do not run out before the reads are done. */
+/* Supplies large messages until the reads are done. */
 static void supply(struct end *e)
 {
 	if (p.c.sent_ok < READS && supplied < MESSAGES_MAX &&
@@ -326,7 +326,10 @@ static void read__with_large_messages_without_end_HAS_ITS_TURN(void **state)
 	rma_end();
 }
 
-/* Behind a large message that waits each keeps its credit, else no end. */
+/*
+ * Behind a waiting large message each write keeps its credit, which bounds
+ * them.
+ */
 static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 {
 	const struct rdmamsg_options opts = {
@@ -340,7 +343,7 @@ static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 	rma_start();
 	end_send_all(&p.c, HOW_SENDV, 4 << 20, 1);
 	WAIT_FOR(p.s.kept_count == 1);
-	/* there is memory for one */
+	/* the receiver has memory for one such message */
 	end_send_all(&p.c, HOW_SENDV, 4 << 20, 2);
 	while (accepted < 3000 && idle < 20) {
 		int ret = rdmamsg_write_imm(p.c.ep, NULL, 0, &key, 0, accepted,
@@ -355,7 +358,7 @@ static void write_imm__behind_one_that_waits_BOUNDED(void **state)
 		test_pump(100);
 		idle++;
 	}
-	/* recv_depth, and what waits here */
+	/* recv_depth, and the queue at the sender */
 	if (accepted > 64 + 128)
 		fail_msg("%u were taken", accepted);
 	assert_int_equal(value_count, 0);
@@ -492,7 +495,7 @@ static void calls__bad_arguments_ARE_TOLD(void **state)
 	rma_pair();
 	s.data = near;
 	s.region = near_region;
-	/* the first one goes the long way, which looks at all of it anyway */
+	/* the first write takes the slow path, which checks all arguments */
 	c = cookie();
 	assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, 0, 0, c), 0);
 	wait_cookie(c, 0);
@@ -566,7 +569,7 @@ static void region__again_OTHER_KEY(void **state)
 	assert_int_equal(rdmamsg_region_get_key(far_region, p.s.ep, &key), 0);
 	assert_memory_not_equal(&old, &key, sizeof(key));
 	wait_cookie(write_now(100, 1, true, 0, 1), 0);
-	/* left to the context, it ends with it */
+	/* rdmamsg_close() destroys the remaining region */
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM, 0,
 					       &near_region), 0);
 	assert_int_equal(rdmamsg_region_register(near_region, p.s.ep), 0);

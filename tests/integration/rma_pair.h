@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two ends with memory, and a key of the server that the client has. */
+/* Two ends with memory. The client has a key of the server's memory. */
 #ifndef RMA_PAIR_H
 #define RMA_PAIR_H
 
@@ -8,13 +8,13 @@
 #include <endian.h>
 #include <rdmamsg/rma.h>
 
-#define ROOM		((size_t)6 << 20)	/* more than a request takes */
+#define ROOM		((size_t)6 << 20) /* more than one request carries */
 
 static struct pair p;
 static uint8_t *far, *near;		/* the server's memory, the client's */
 static struct rdmamsg_region *far_region, *near_region;
 static struct rdmamsg_key key;
-static uint32_t values[1024];		/* that on_written told the server */
+static uint32_t values[1024]; /* immediate values of on_written at the server */
 static size_t value_count;
 
 #define ACCESS_ALL	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
@@ -94,7 +94,7 @@ static inline void wait_cookie(const struct cookie *c, int status)
 	assert_int_equal(c->status, status);
 }
 
-/* "..., perhaps region 3 (revoked) or 5, ...", and the id is one of them. */
+/* Returns true if the text names two possible regions, one of them this id. */
 static inline bool names_region(const char *text, uint64_t id)
 {
 	const char *at = strstr(text, "region ");
@@ -142,7 +142,7 @@ static inline void expect_refused(int op)
 			 p.s.why.text);
 }
 
-/* The bytes of a key are where rdmamsg-proto(7) says they are. */
+/* Changes the key at the offset that rdmamsg-proto(7) names. */
 static inline void forge(size_t offset, uint64_t value, size_t len)
 {
 	value = htole64(value);

@@ -42,7 +42,7 @@ static void check_peer_data(const struct end *e, size_t len, uint32_t tag)
 static void data__both_ways_ARRIVES(void **state)
 {
 	static const size_t lens[][3] = {
-		/* hello, setup of the client, of the server */
+		/* lengths: hello, setup of the client, setup of the server */
 		{ 0, 0, 0 }, { 1, 1, 0 }, { 5, 0, 1 }, { 32, 4096, 4096 },
 		{ 31, 4095, 17 },
 	};
@@ -211,7 +211,7 @@ static void info__depths_ARE_CLAMPED_AND_AGREED(void **state)
 	assert_int_equal(c.recv_depth, 7);
 	assert_int_equal(s.send_credits, 7);
 	assert_int_equal(c.send_credits, 64);
-	/* MPA does not tell it */
+	/* MPA does not carry the number */
 	assert_int_equal(s.peer_qp_num, test_iwarp() ? 0 : c.qp_num);
 	assert_int_equal(c.peer_qp_num, test_iwarp() ? 0 : s.qp_num);
 	assert_memory_equal(c.session, s.session, sizeof(c.session));

@@ -7,7 +7,7 @@
 
 static struct pair p;
 
-/* ---- the ordinary ----------------------------------------------------- */
+/* ---- echo ------------------------------------------------------------- */
 
 static void echo(unsigned int conns, uint32_t each, uint32_t len,
 		 const struct rdmamsg_srq_options *opts)
@@ -49,7 +49,7 @@ static void echo__floor_1_ARRIVES(void **state)
 
 static void echo__exactly_full_ARRIVES(void **state)
 {
-	/* 10 of 1 and 6, and the batch of 10 */
+	/* 10 endpoints with 1 + 6 receives, and a batch of 10 */
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .floor = 1, .depth = 80,
 	};
@@ -109,7 +109,7 @@ static void share__who_uses_it_GETS_MORE(void **state)
 	assert_int_equal(credits(&client.conns[0]), 4);
 	many_send(&client.conns[0], 2000, 64);
 	WAIT_FOR(server.received == 2000);
-	/* up to recv_depth, and the last half may not be announced yet */
+	/* up to recv_depth; the last half may be unannounced */
 	WAIT_FOR(credits(&client.conns[0]) >= 32);
 	assert_true(credits(&client.conns[0]) <= 64);
 	assert_int_equal(credits(&client.conns[1]), 4);
@@ -323,7 +323,10 @@ static void abort__with_messages_queued_OTHERS_GO_ON(void **state)
 		unsigned int was = client.connected;
 		uint32_t got;
 
-		/* one after the other, so that both sides number them alike */
+		/*
+		 * connect one after the other, so that both sides number them
+		 * alike
+		 */
 		many_connect(was + 1);
 		many_connect(was + 2);
 		/* messages are in the server's queue when it aborts */

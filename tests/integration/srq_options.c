@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: what a program may ask for, in options, pools and
- * completion queues, and the estimate of what that takes.
+ * Shared receive queues: valid options, pools and completion queues, and the
+ * estimate of their memory.
  */
 #include "many.h"
 
@@ -64,7 +64,7 @@ static void options__beyond_the_device_EINVAL(void **state)
 	many_finish();
 }
 
-/* ---- a pool of the program's ------------------------------------------- */
+/* ---- a pool of the program -------------------------------------------- */
 
 static struct rdmamsg_pool_counters pool_stats(void)
 {
@@ -86,7 +86,7 @@ static void start_with_pool(struct rdmamsg_srq_options *o, size_t max_bytes)
 	many_listen(o);
 }
 
-/* Gives the queue back, and then the pool; the listener has it as well. */
+/* Destroys the queue, which the listener uses as well, and then the pool. */
 static void finish_with_pool(void)
 {
 	many_close();
@@ -112,7 +112,7 @@ static void pool__of_the_program_IS_USED(void **state)
 	for (unsigned int i = 0; i < 4; i++)
 		many_send(&client.conns[i], 300, 0);
 	WAIT_FOR(client.received == 1200);
-	/* what is large is read into it as well */
+	/* large messages are read into the pool as well */
 	echoes = false;
 	for (unsigned int i = 0; i < 4; i++)
 		many_send(&client.conns[i], 10, 20000);
@@ -123,7 +123,7 @@ static void pool__of_the_program_IS_USED(void **state)
 
 static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
 {
-	/* a batch of 32, and 10 for each: 42, then 32 more at once */
+	/* a batch of 32 and 10 for each endpoint: 42, then 32 more at once */
 	struct rdmamsg_srq_options o = { .size = sizeof(o), .depth = 1024 };
 
 	start_with_pool(&o, 512 << 10);
@@ -135,7 +135,7 @@ static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
 	assert_true(pool_stats().bytes <= 512 << 10);
 	many_send(&client.conns[0], 100, 64);
 	WAIT_FOR(server.received == 100);
-	/* in the place of the first one there is room again */
+	/* closing the first endpoint makes room again */
 	rdmamsg_ep_close(client.conns[0].ep);
 	WAIT_FOR(client.closed == 2 && server.closed >= 1);
 	many_dial(NULL);
@@ -149,7 +149,7 @@ static void pool__at_its_cap_NEXT_IS_REFUSED(void **state)
 
 /*
  * An endpoint that uses its share wants more than the cap leaves: 16 buffers
- * beside 8. The next endpoint needs 7 of them.
+ * when 8 are left. The next endpoint needs 7 of them.
  */
 static void pool__too_little_for_one_NEXT_IS_ACCEPTED(void **state)
 {
@@ -158,7 +158,7 @@ static void pool__too_little_for_one_NEXT_IS_ACCEPTED(void **state)
 		.buffer_size = (64 << 10) - 16,
 	};
 
-	/* 39 to begin with, then 4, 4 and 7: for a share of 16 */
+	/* 39 receives at first, then 4, 4 and 7, for a share of 16 */
 	start_with_pool(&o, (54 + 8) * (size_t)(64 << 10));
 	many_connect(1);
 	many_send(&client.conns[0], 500, 64);
@@ -247,7 +247,7 @@ static void estimate__of_idle_ones_IS_WHAT_THEY_TAKE(void **state)
 	assert_int_equal(rdmamsg_estimate(NULL, NULL, 20, &own), 0);
 	assert_int_equal(rdmamsg_estimate(NULL, &o, 20, &one), 0);
 	assert_int_equal(registered(&client), own.pinned_idle);
-	/* those that come one by one may waste a part of a slab */
+	/* receives added one by one may waste a part of a slab */
 	assert_in_range(registered(&server), one.pinned_idle / 2,
 			2 * one.pinned_idle);
 	assert_true(own.pinned_most > own.pinned_idle);
@@ -266,7 +266,7 @@ static void estimate__bad_options_EINVAL(void **state)
 	ep.recv_depth = 1 << 20;
 	assert_error(rdmamsg_estimate(&ep, NULL, 1, &e), -EINVAL, "recv_depth");
 	assert_error(rdmamsg_estimate(NULL, NULL, 1, NULL), -EINVAL, "struct");
-	/* as many as there can be of the largest, and no more */
+	/* the largest options and count that the estimate accepts */
 	ep.recv_depth = 65536;
 	ep.eager_max = 1 << 20;
 	assert_int_equal(rdmamsg_estimate(&ep, NULL, 1u << 23, &e), 0);

@@ -57,7 +57,7 @@ static void memory__of_an_endpoint_IS_WHAT_THE_MANUAL_SAYS(void **state)
 
 	pair_open(&p);
 	assert_int_equal(rdmamsg_ep_query(p.c.ep, &info), 0);
-	/* rdmamsg(7), LOCKED MEMORY */
+	/* the figure of rdmamsg(7), LOCKED MEMORY */
 	assert_int_equal(info.bytes_pinned, 786432);
 	assert_in_range(info.bytes_private, 30000, 40000);
 	pair_close(&p);
@@ -97,7 +97,7 @@ static void stats__of_an_exchange_ADD_UP(void **state)
 	assert_int_equal(end_stats(&p.s).msgs_lent, 0);
 	pair_close(&p);
 	s = end_stats(&p.s);
-	/* what was counted stays, what is now is over */
+	/* totals stay, current values go to zero */
 	assert_int_equal(s.msgs_received, 3);
 	assert_int_equal(s.endpoints, 0);
 	pair_fini(&p);

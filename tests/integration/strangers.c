@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: the limits of a listener: what the peer is told, what the
- * statistics count, and that an initiator tries again where that helps.
+ * Description: the limits of a listener: the reject that the peer gets, the
+ * statistics, and the initiator's retries.
  */
 #include "common.h"
 #include "oob_pair.h"
@@ -63,7 +63,7 @@ static void second_end(struct end *e)
 	end_init(e, "second", test_open(NULL));
 }
 
-/* ---- limits that do not pass ------------------------------------------ */
+/* ---- lasting limits --------------------------------------------------- */
 
 static void max_endpoints(void)
 {
@@ -135,9 +135,9 @@ static void oob_connect__max_per_source_IS_TOLD(void **state)
 	max_per_source();
 }
 
-/* ---- limits that pass ------------------------------------------------- */
+/* ---- passing limits --------------------------------------------------- */
 
-/* The initiator tries until the program has answered the request before. */
+/* The initiator retries until the program has answered the earlier request. */
 static void max_requests(void)
 {
 	struct rdmamsg_listen_options o = {
@@ -223,7 +223,7 @@ static void offend(void)
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_ACCESS);
 }
 
-static struct end late;		/* of the server, for the second client */
+static struct end late;		/* the server's end for the second client */
 
 static void first_then_late(struct rdmamsg_listener *l,
 			    struct rdmamsg_request *req)

@@ -14,7 +14,7 @@ static struct submitter {
 	pthread_t thread;
 	struct rdmamsg *ctx;
 	unsigned int id;
-	uint32_t next;		/* to run */
+	uint32_t next;		/* next number to run */
 } submitters[SUBMITTERS];
 
 static void submitted(struct rdmamsg *ctx, void *arg)

@@ -20,13 +20,13 @@
 #endif
 #endif
 
-#define AT_ONCE		50	/* connections that are being made */
+#define AT_ONCE		50	/* connections made at the same time */
 #define ACTIVE_EACH	20	/* messages of an active endpoint */
-#define ACTIVE_WINDOW	4	/* of these in flight */
+#define ACTIVE_WINDOW	4	/* in flight at the same time */
 
 struct conn {
 	struct rdmamsg_ep *ep;
-	uint32_t base;		/* tag of its first message, in each direction */
+	uint32_t base;		/* tag of the first message in each direction */
 	uint32_t sent, received, to_send;
 };
 
@@ -39,7 +39,7 @@ static struct side {
 	bool echoes;
 } me;
 
-/* Fewer on Soft-RoCE in a small virtual machine, and with a sanitizer. */
+/* Returns fewer for Soft-RoCE in a small virtual machine and for sanitizers. */
 static uint32_t idle_count(void)
 {
 #ifdef SANITIZED
@@ -55,7 +55,7 @@ static uint32_t active_count(void)
 
 /* ---- messages --------------------------------------------------------- */
 
-/* Inline, eager and rendezvous. */
+/* Returns a size for the inline, the eager or the rendezvous path. */
 static size_t size_of(uint32_t tag)
 {
 	return tag % 16 == 7 ? 20000 : tag * 613 % 4000;
@@ -134,7 +134,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static void begin(bool echoes)
 {
-	/* promised: 1 message and 6 for control to each endpoint */
+	/* 1 message and 6 control messages for each endpoint */
 	const struct rdmamsg_srq_options srq = {
 		.size = sizeof(srq), .depth = 16384, .floor = 1,
 		.overcommit = test_iwarp() ? 100 : 600,
@@ -182,7 +182,7 @@ static struct rdmamsg_counters stats(void)
 	return st;
 }
 
-/* ---- what it takes ---------------------------------------------------- */
+/* ---- resources -------------------------------------------------------- */
 
 static uint64_t cpu_ms(void)
 {
@@ -202,7 +202,7 @@ static int descriptors(void)
 		n++;
 	if (dir)
 		closedir(dir);
-	return n - 3;	/* ".", ".." and that of dir */
+	return n - 3;	/* without ".", ".." and the descriptor of dir */
 }
 
 static uint64_t resident_mb(void)
@@ -217,7 +217,7 @@ static uint64_t resident_mb(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE) >> 20;
 }
 
-/* A line for the parent, and the time from now on. */
+/* Prints a line for the parent, and restarts the clock. */
 static void needed(const char *phase)
 {
 	static uint64_t wall, cpu;
@@ -253,7 +253,9 @@ static void connect_all(const char *service)
 	needed("connected");
 }
 
-/* Adding up the statistics of all endpoints takes long: not at each wakeup. */
+/*
+ * Looks rarely, because adding up the statistics of all endpoints takes long.
+ */
 static bool has_sent_keepalives(uint64_t count)
 {
 	static uint64_t looked;
@@ -316,7 +318,7 @@ static int clients(int argc, char **argv)
 
 static void endpoints__idle_and_active_ALL_PASS_MESSAGES(void **state)
 {
-	/* all of them come from one address */
+	/* all clients come from one address */
 	struct rdmamsg_listen_options lo = {
 		.size = sizeof(lo), .max_per_source = RDMAMSG_NONE,
 		.setup_timeout_ms = WAIT_MS,

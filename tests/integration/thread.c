@@ -89,7 +89,7 @@ void worker_end(struct worker *w)
 {
 	rdmamsg_stop(w->ctx);
 	pthread_join(w->thread, NULL);
-	/* callbacks of the rest are ours now */
+	/* the remaining callbacks run in this thread */
 	w->thread = pthread_self();
 	rdmamsg_close(w->ctx);
 	check_notes();
@@ -108,7 +108,7 @@ void client_echo(struct end *c, enum how how, size_t len, uint32_t tag)
 {
 	int ret;
 
-	/* the server of a pair is not the peer */
+	/* the peer is the worker, not the server of a pair */
 	while ((ret = end_send(c, how, len, tag)) == -EAGAIN)
 		test_pump(100);
 	assert_int_equal(ret, 0);

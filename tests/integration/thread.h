@@ -16,14 +16,14 @@ struct worker {
 	char port[8];
 	struct rdmamsg_handlers on;
 	struct rdmamsg_ep_options opts;
-	unsigned int connected, echoed, closed;	/* read when it has ended */
+	unsigned int connected, echoed, closed;	/* valid after worker_end() */
 };
 
 void worker_open(struct worker *w, const struct rdmamsg_options *opts);
 void worker_listen(struct worker *w);
 void worker_start(struct worker *w);
 void worker_end(struct worker *w);
-/* Call it in callbacks. Records a failure outside the worker's thread. */
+/* Records a failure if the caller is not the worker's thread. For callbacks. */
 void worker_check(const struct worker *w);
 
 /* The client of a pair whose peer is a worker. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that wait: without a loop, and refused in a callback. */
+/* Waiting calls: without a loop, and refused in a callback. */
 #include "common.h"
 #include "thread.h"
 
@@ -74,7 +74,7 @@ static void callback__calls_that_wait_EDEADLK(void **state)
 	end_send_all(&p.c, HOW_SENDV, 100000, 2);
 	WAIT_FOR(p.c.sent_ok == 2);
 	assert_int_equal(rdmamsg_submit(p.c.ctx, try_in_submitted, &done), 0);
-	/* the stop was not taken by what was refused */
+	/* the refused calls have not consumed the stop */
 	assert_int_equal(rdmamsg_run(p.c.ctx), 0);
 	assert_true(done);
 	check_notes();
@@ -251,7 +251,7 @@ static void recv_wait__peer_gone_after_its_close_ESHUTDOWN(void **state)
 		     "the peer has closed");
 	assert_error(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), -ESHUTDOWN,
 		     "the peer");
-	/* whether this side has lost something depends on what it has seen */
+	/* the result depends on what this side has seen */
 	ret = rdmamsg_close_wait(ep, WAIT_MS);
 	if (ret)
 		assert_error(ret, -ECONNRESET, "the peer closed");
@@ -299,7 +299,7 @@ static void accept_wait__listener_that_accepts_itself_EINVAL(void **state)
 	pair_fini(&p);
 }
 
-/* The endpoint was ended by a call whose time was over. */
+/* Checks that a waiting call has ended the endpoint at its timeout. */
 static void expect_timeout(const struct end *e, const char *text)
 {
 	assert_int_equal(e->why.who, RDMAMSG_WHO_LOCAL);
@@ -309,7 +309,7 @@ static void expect_timeout(const struct end *e, const char *text)
 		fail_msg("no '%s' in '%s'", text, e->why.text);
 }
 
-/* on_closed is due before anything happens, and is an event as others are. */
+/* on_closed is due at once, and rdmamsg_wait() counts it as an event. */
 static void wait__ended_at_once_RETURNS(void **state)
 {
 	pair_init(&p, NULL);
@@ -331,7 +331,7 @@ static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(), "1", NULL,
 					  WAIT_MS, &ep), -ECONNREFUSED,
 		     "listens");
-	/* this one does not look at its requests */
+	/* the server does not answer requests while the client waits */
 	assert_int_equal(rdmamsg_listen(p.s.ctx, test_addr(), "0", NULL, &l),
 			 0);
 	assert_error(rdmamsg_connect_wait(p.c.ctx, test_addr(),
@@ -343,7 +343,7 @@ static void connect_wait__nobody_answers_SAYS_WHY(void **state)
 	pair_fini(&p);
 }
 
-/* The peer's context is not driven: no reads, and at last no credits. */
+/* The peer's context does not run: it reads nothing and grants no credits. */
 static void send_wait__peer_does_not_look_ETIMEDOUT_AND_ABORTED(void **state)
 {
 	for (int large = 0; large < 2; large++) {
@@ -407,7 +407,7 @@ static void connect_wait__rejected_REASON_HAS_THE_DATA(void **state)
 	assert_int_equal(why->cause, RDMAMSG_CAUSE_REJECTED);
 	assert_int_equal(why->data_len, 4);
 	assert_memory_equal(why->data, "busy", 4);
-	/* one that ended no connection */
+	/* an error that ended no connection */
 	assert_int_equal(rdmamsg_connect_wait(c, test_addr(), "x", NULL,
 					      WAIT_MS, &ep), -EINVAL);
 	why = rdmamsg_wait_reason(c);
@@ -441,7 +441,7 @@ static void send_wait__peer_refuses_SAYS_SO(void **state)
 					      b.port, NULL, WAIT_MS, &ep), 0);
 	assert_error(rdmamsg_send_wait(ep, pattern(0), 1 << 20, 0, WAIT_MS),
 		     -ECANCELED, "refused");
-	/* it is still connected, and the peer answers */
+	/* the endpoint is still connected, and the peer answers */
 	assert_int_equal(rdmamsg_send_wait(ep, "x", 1, 0, WAIT_MS), 0);
 	assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
 	rdmamsg_msg_free(msg);
@@ -453,7 +453,7 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 {
 	struct rdmamsg_msg *msg;
 
-	/* aborted */
+	/* the peer aborts */
 	pair_init(&p, NULL);
 	p.c.on.on_message = NULL;
 	pair_listen(&p);
@@ -466,7 +466,7 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 		WAIT_FOR(p.s.sent_ok == 1);
 		rdmamsg_ep_abort(p.s.ep);
 		WAIT_FOR(p.s.closed);
-		/* what came before is still there */
+		/* messages from before the abort are still there */
 		assert_int_equal(rdmamsg_recv_wait(ep, WAIT_MS, &msg), 0);
 		rdmamsg_msg_free(msg);
 		assert_error(rdmamsg_recv_wait(ep, WAIT_MS, &msg), -ECONNRESET,
@@ -476,7 +476,7 @@ static void wait__peer_ends_ITS_ERROR(void **state)
 		assert_error(rdmamsg_close_wait(ep, WAIT_MS), -ECONNRESET, "");
 	}
 	pair_fini(&p);
-	/* refused */
+	/* the peer rejects */
 	pair_init(&p, NULL);
 	pair_listen(&p);
 	rdmamsg_listener_close(p.listener);
@@ -555,7 +555,7 @@ static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 
 	pair_open(&p);
 	ep = p.c.ep;
-	rdmamsg_ep_hold(ep);	/* as those of the helpers are */
+	rdmamsg_ep_hold(ep);	/* as rdmamsg_connect_wait() does */
 	assert_error(rdmamsg_close_wait(ep, 300), -ETIMEDOUT,
 		     "rdmamsg_close_wait: 300 ms");
 	assert_int_equal(p.c.closed, 1);
@@ -564,7 +564,10 @@ static void close_wait__peer_that_does_not_look_ETIMEDOUT(void **state)
 	pair_fini(&p);
 }
 
-/* -ETIMEDOUT is for a connection that lives on: a loop may try again. */
+/*
+ * A dead peer gives another error than -ETIMEDOUT, after which a loop may
+ * retry.
+ */
 static void recv_wait__peer_that_went_silent_ECONNRESET(void **state)
 {
 	struct rdmamsg_msg *msg;

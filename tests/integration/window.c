@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: access to a part of a region, given and taken back. */
+/* Memory windows: the owner grants and revokes access to a part of a region. */
 #include "rma_pair.h"
 
 #include <rdmamsg/endpoint.h>
@@ -8,7 +8,7 @@
 
 static struct rdmamsg_window *window;
 static struct rdmamsg_region *windowed;	/* all of the server's memory */
-static unsigned int taken;		/* by the client */
+static unsigned int taken; /* granted windows that the client has invalidated */
 static struct rdmamsg_window *taken_window;
 
 static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
@@ -19,7 +19,10 @@ static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
 	taken_window = w;
 }
 
-/* False on a device that has none: that is told, and nothing else happens. */
+/*
+ * Opens a pair with a window. Returns false on a device without windows, which
+ * must report that.
+ */
 static bool window_open_with(const struct rdmamsg_options *opts)
 {
 	rma_open(opts);
@@ -110,7 +113,7 @@ static void window__bound_and_again_GIVES_ACCESS(void **state)
 	rma_end();
 }
 
-/* Its owner has taken the access back again. */
+/* Opens a window, and the owner invalidates it. */
 static bool window_open_invalidated(void)
 {
 	struct cookie *c;
@@ -155,7 +158,7 @@ static void write_1000(uint32_t tag)
 	wait_cookie(c, 0);
 }
 
-/* Access for one operation, again and again, without a word of the owner's. */
+/* Grants access for one operation each time, without a message of the owner. */
 static void give_and_take(void)
 {
 	static const size_t lens[] = { 0, 8, 240, 241, 8176 };
@@ -181,7 +184,7 @@ static void give_and_take(void)
 		assert_error(rdmamsg_window_invalidate(window, NULL), -EINVAL,
 			     "not bound");
 	}
-	/* nothing holds the memory any more */
+	/* no window holds the region now */
 	assert_int_equal(rdmamsg_region_revoke(windowed), 0);
 	assert_int_equal(rdmamsg_window_destroy(window), 0);
 	rma_end();
@@ -254,7 +257,7 @@ static void send_invalidate__then_write_ACCESS(void **state)
 	rma_fini();
 }
 
-/* The message with which it was to be taken back does not arrive. */
+/* Checks that the message that should invalidate the window does not arrive. */
 static void expect_not_taken(void)
 {
 	struct rdmamsg_key_attr info = { .size = sizeof(info) };
@@ -307,7 +310,7 @@ static void send_invalidate__taken_back_by_its_owner_ACCESS(void **state)
 	expect_not_taken();
 }
 
-/* The owner does not know yet, and does it as well: told what happened. */
+/* The owner invalidates the window before the peer does, and learns of both. */
 static void send_invalidate__crosses_its_owner_ACCESS(void **state)
 {
 	struct cookie *c, *late;
@@ -389,7 +392,7 @@ static void send_invalidate__bad_arguments_ARE_TOLD(void **state)
 	rma_end();
 }
 
-/* Its access is its own, and it ends with the endpoint. */
+/* A window has its own access rights: a forged key with more rights fails. */
 static void window__too_weak_ACCESS(void **state)
 {
 	if (!window_open())
