@@ -35,7 +35,7 @@ const char *const faulty_kinds[FAULTY_KINDS] = {
 };
 
 static struct {
-	int call;		/* that fails, -1: none */
+	int call;		/* the call to fail, -1: none */
 	uint32_t nth, seen;
 	bool persistent, met;
 } armed = { .call = -1 };

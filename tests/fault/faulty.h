@@ -2,12 +2,12 @@
 /*
  * The fault injector: a second verbs table, replaced context->ops of opened
  * devices, and wrapped calls of the C library (-Wl,--wrap). All of them count
- * their calls; one of them can be made to fail at its Nth call, once or from
- * there on, by its own convention. What was made and not unmade is counted.
- *
- * An unmaking call that fails keeps the object alive for its caller; it is
- * unmade at the next call of the table, so that one fault is one fault. A queue
- * pair that the program still has is left to it.
+ * their calls. The test can make one of them fail at its Nth call, once or from
+ * there on, by its own convention. The injector counts the objects that are
+ * created and not destroyed.
+ * A failing destructor keeps the object alive for its caller. The next call of
+ * the table destroys it, so that one fault has no consequences of its own. A
+ * queue pair that the program still has is left to the program.
  */
 #ifndef FAULTY_H
 #define FAULTY_H
@@ -18,7 +18,10 @@
 
 #include "device/verbs_api.h"
 
-/* name, how it fails: N NULL and errno, M -1 and errno, P positive errno */
+/*
+ * The names of the calls, and how each fails: N NULL and errno, M -1 and errno,
+ * P positive errno.
+ */
 #define FAULTY_TABLE(X) \
 	X(get_device_list, N, EAGAIN) \
 	X(open_device, N, EMFILE) \
@@ -71,7 +74,9 @@
 	X(get_cm_event, M, EIO) \
 	X(ack_cm_event, M, EIO)
 
-/* through context->ops; the last two turn good completions into errors */
+/*
+ * Calls through context->ops. The last two turn good completions into errors.
+ */
 #define FAULTY_DATA(X) \
 	X(post_send, P, ENOMEM) \
 	X(post_recv, P, ENOMEM) \
@@ -133,10 +138,10 @@ bool faulty_disarm(void);
 void faulty_count_start(void);
 uint32_t faulty_count(enum faulty_call call);
 
-/* Holds back completions of all devices for this time. */
+/* Holds back the completions of all devices for this time. */
 void faulty_delay(uint32_t ms);
 
-/* The next get_async_event() returns this one; its acknowledge is left out. */
+/* Makes the next get_async_event() return ev, without an acknowledgement. */
 void faulty_async_event(const struct ibv_async_event *ev);
 
 long faulty_alive(enum faulty_kind kind);

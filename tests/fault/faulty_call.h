@@ -50,6 +50,6 @@ void faulty_limbo_empty(void);
 
 /* faulty_data.c: replaces the ops that the inlines of a device call. */
 void faulty_patch(struct ibv_context *verbs);
-extern struct ibv_context_ops faulty_ops;	/* what they call else */
+extern struct ibv_context_ops faulty_ops;	/* the driver's own ops */
 
 #endif

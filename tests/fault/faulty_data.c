@@ -11,7 +11,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
 	if (faulty_fails(FAULTY_post_send)) {
-		/* requests before the last one are posted */
+		/* the driver posts the requests before the last one */
 		struct ibv_send_wr *w = wr, *before = NULL;
 		int ret = 0;
 

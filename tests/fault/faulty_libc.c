@@ -115,7 +115,7 @@ void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd,
 	if (faulty_fails(FAULTY_mmap))
 		return MAP_FAILED;
 	p = __real_mmap(addr, len, prot, flags, fd, offset);
-	/* counts pages, because one mapping may be unmapped in several parts */
+	/* count pages, because one mapping may be unmapped in several parts */
 	faulty_living[FAULTY_MAPPINGS] += p != MAP_FAILED ? pages(len) : 0;
 	return p;
 }
@@ -142,7 +142,7 @@ int __wrap_epoll_create1(int flags)
 
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
-	/* removing does not fail */
+	/* a removal does not fail */
 	if (ev)
 		FAIL_M(epoll_ctl);
 	return __real_epoll_ctl(epfd, op, fd, ev);

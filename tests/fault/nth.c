@@ -176,7 +176,10 @@ static int run_call(const struct scenario *s, int call, uint32_t count,
 
 	for (uint32_t nth = 1; nth <= last; nth++) {
 		for (int persistent = 0; persistent < 2; persistent++) {
-			/* a persistent fault from the third call on rarely finds more */
+			/*
+			 * a persistent fault rarely finds more from the third
+			 * call on
+			 */
 			if ((only && nth != only) ||
 			    (!only && persistent && nth > 2))
 				continue;
@@ -190,7 +193,7 @@ static int run_call(const struct scenario *s, int call, uint32_t count,
 			bad++;
 			printf("not ok %s: %s\n", what, failure);
 			log_print();
-			faulty_forget();	/* the next ones start anew */
+			faulty_forget();	/* the next runs start anew */
 		}
 	}
 	if (!bad && runs)
@@ -252,7 +255,10 @@ static const struct scenario *find(const char *name)
 	return NULL;
 }
 
-/* The environment is read once, so another one needs another process. */
+/*
+ * Runs a scenario in another process, because the library reads its environment
+ * once.
+ */
 static int run_apart(const char *name, const char *stats)
 {
 	int status;
@@ -273,7 +279,7 @@ static bool is_apart(const struct scenario *s)
 	return s->stats && !getenv("RDMAMSG_STATS");
 }
 
-/* SCENARIO, SCENARIO/CALL, or SCENARIO/CALL/N */
+/* Runs SCENARIO, SCENARIO/CALL, or SCENARIO/CALL/N. */
 static int run_named(char *name)
 {
 	char whole[128];
@@ -329,7 +335,7 @@ int main(int argc, char **argv)
 	signal(SIGALRM, on_alarm);
 	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_DEBUG);
 	rdmamsg__verbs = &faulty_verbs;
-	/* once: what the libraries below keep for ever */
+	/* this run makes what the libraries below keep for ever */
 	run(find("connect"), -1, 0, false);
 	close_all();
 	fds_before = open_fds();

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Helpers of the scenarios. A new one is a line in the table of its area. */
+/*
+ * Helpers of the scenarios. A new scenario is a line in the table of its area.
+ */
 #ifndef RDMAMSG_TESTS_FAULT_NTH_H
 #define RDMAMSG_TESTS_FAULT_NTH_H
 
 #include <rdmamsg/diag.h>
 
 #define BODY_MS		30000	/* longest wait for a report */
-#define SHORTAGE_MS	3000	/* then the system has memory again */
+#define SHORTAGE_MS	3000	/* length of a shortage of memory */
 #define ITEMS		12
 #define LARGEST		(1200 * 1000)
 
@@ -23,13 +25,13 @@ struct end {
 	struct rdmamsg_ep *ep;		/* NULL: none, or closed */
 	const struct rdmamsg_ep *last;	/* the one that closed */
 	bool connected;
-	int closed;			/* how often */
+	int closed;			/* number of on_closed calls */
 	struct rdmamsg_reason why;
 	struct item items[ITEMS];	/* sent by this end */
-	uint32_t next;			/* tag expected from the other */
+	uint32_t next;			/* next tag due from the other end */
 	struct end *peer;
 	bool writable;
-	bool expected_end;		/* closing is what was asked for */
+	bool expected_end; /* the scenario wants the end to close */
 };
 
 /* The state before the first fault. */
@@ -46,7 +48,7 @@ struct scenario {
 	bool guarded;
 	bool by_name;
 	const char *calls;	/* only these fail; the others did elsewhere */
-	const char *stats;	/* RDMAMSG_STATS, in a process of its own */
+	const char *stats;	/* RDMAMSG_STATS; runs in another process */
 };
 
 /* a scenario without a name ends each table */
@@ -60,15 +62,15 @@ extern struct rdmamsg *ctxs[CTXS];
 extern struct rdmamsg_listener *listener;
 extern const char *address;
 extern bool moving;			/* requests go to another context */
-extern bool shared;			/* receives, in every context */
-extern bool own_cq;			/* for the rest, each its own */
+extern bool shared;			/* all contexts share receives */
+extern bool own_cq; /* RDMAMSG_EP_OWN_CQ */
 extern bool guarded;			/* both ends, RDMAMSG_EP_GUARD */
 extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
-extern bool by_name;			/* it is the one to connect to */
-extern int reported;			/* errors that the library told of */
-extern int events;			/* on_event */
-extern char failure[512];		/* of this run; "": good */
+extern bool by_name;			/* connect to the name */
+extern int reported;			/* errors that the library reported */
+extern int events;			/* calls of on_event */
+extern char failure[512];		/* of this run; "": none */
 extern char what[128];			/* the run, for the alarm */
 extern uint8_t pattern[LARGEST + 256];
 extern struct rdmamsg_msg *kept;	/* a message not freed at once */
@@ -77,10 +79,10 @@ extern struct rdmamsg_pd *domain;	/* of the client, or NULL */
 extern struct rdmamsg_pool *inbound;	/* the server receives in it, or NULL */
 
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-int told(int ret);			/* a call's: what it says is counted */
+int told(int ret); /* counts an error of a call as reported */
 void on_log(void *arg, enum rdmamsg_log_level level, const char *line);
 void log_start(void);
-void texts_start(void);	/* rdmamsg_error() as it is now counts */
+void texts_start(void);	/* checks rdmamsg_error() from here on */
 void log_print(void);
 void on_alarm(int sig);
 void turn(int ms);

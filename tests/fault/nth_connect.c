@@ -16,7 +16,7 @@
 #include "faulty.h"
 #include "nth.h"
 
-/* those of the library fail, and not those of the scenario */
+/* faults hit the library's sockets, not those of the scenario */
 int __real_socket(int domain, int type, int protocol);
 ssize_t __real_recv(int fd, void *buf, size_t len, int flags);
 
@@ -48,7 +48,7 @@ static void fault_free_caps(struct rdmamsg_cap list[static RDMAMSG_CAPS])
 	memcpy(list, before, sizeof(before));
 }
 
-/* A call that fails makes an ability absent, and the reason tells. */
+/* If a query fails, the ability is absent and its reason says why. */
 static void query_caps(void)
 {
 	struct rdmamsg_cap now[RDMAMSG_CAPS], before[RDMAMSG_CAPS];
@@ -69,7 +69,7 @@ static void query_caps(void)
 	}
 }
 
-/* A query opens the device and must close it whatever fails. */
+/* A query opens the device and must close it, whatever fails. */
 static void do_query(void)
 {
 	struct rdmamsg_device_attr list[2], attr = { .size = sizeof(attr) };
@@ -111,7 +111,7 @@ static void read_stats(void)
 		fail("the reader has no end");
 }
 
-/* Without a socket, or without a text, the context is as good. */
+/* Without a socket or a text, the context works all the same. */
 static void do_stats(void)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The two ends of every scenario: contexts, callbacks that look at what comes
- * when, and how a connection is made.
+ * The two ends of every scenario: contexts, connecting, and callbacks that
+ * check what arrives and when.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -34,15 +34,15 @@ struct rdmamsg *ctxs[CTXS];
 struct rdmamsg_listener *listener;
 const char *address = "10.9.0.1";
 bool moving;			/* requests go to another context */
-bool shared;			/* receives, in every context */
-bool own_cq;			/* for the rest, each its own */
+bool shared;			/* all contexts share receives */
+bool own_cq;			/* RDMAMSG_EP_OWN_CQ */
 bool guarded;			/* both ends */
 bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
-int reported;			/* errors that the library told of */
-int events;			/* on_event */
-char failure[512];		/* of this run; "": good */
+int reported;			/* errors that the library reported */
+int events;			/* calls of on_event */
+char failure[512];		/* of this run; "": none */
 char what[128];			/* the run, for the alarm */
 uint8_t pattern[LARGEST + 256];
 static uint8_t incoming[2][ITEMS][65536];	/* of server, client */
@@ -140,7 +140,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 		fail("%s: a second endpoint", e->name);
 	if (e->closed && (e == &ends[CLIENT] || e->connected))
 		fail("%s: connected after on_closed", e->name);
-	e->closed = 0;		/* that was another, see on_closed() */
+	e->closed = 0;		/* of an earlier endpoint, see on_closed() */
 	e->ep = ep;
 	e->connected = true;
 }
@@ -200,7 +200,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	/* an endpoint of a request whose sender had gone, not the latest one */
+	/* an earlier endpoint, of a request whose sender had gone */
 	if (e == &ends[SERVER] && ep != e->ep && (oob || e->connected) &&
 	    ep != e->last)
 		return;
@@ -269,7 +269,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		told(rdmamsg_reject(req, "no", 2));
 }
 
-/* ---- doing ------------------------------------------------------------ */
+/* ---- steps of scenarios ----------------------------------------------- */
 
 void turn(int ms)
 {
@@ -300,7 +300,7 @@ bool drive(bool (*done)(void), int ms)
 
 void open_ctx(int i)
 {
-	/* a resized queue, and an event at once */
+	/* a resized queue, and an event soon */
 	const struct rdmamsg_srq_options srq = {
 		.size = sizeof(srq), .depth = 1100, .limit = 1000,
 	};

@@ -100,7 +100,7 @@ static void do_qp_fatal(void)
 {
 	fake_event(IBV_EVENT_QP_FATAL, ends[SERVER].ep);
 	if (!drive(is_closed, 500)) {
-		reported++;		/* lost, for want of memory */
+		reported++;		/* missing memory loses the event */
 		rdmamsg_ep_abort(ends[SERVER].ep);
 		texts_start();		/* there may be no endpoint */
 	}

@@ -116,7 +116,10 @@ static void do_group(void)
 		int ret = rdmamsg_publish(members[CLIENT].group, pattern,
 					  MESSAGE);
 
-		/* there is room for these: a membership was lost */
+		/*
+		 * the group has room for these, so -EAGAIN means a lost
+		 * membership
+		 */
 		if (ret != -EAGAIN)
 			told(ret);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided operations, pools of the program's, shared receives. */
+/* Scenarios of one-sided operations, pools of the program, shared receives. */
 
 #include <errno.h>
 #include <stdbool.h>

@@ -220,7 +220,7 @@ void do_keep(void)
 	outlast_shortage();
 	keeping = false;
 	do_close();
-	/* as if the device had been unused for long */
+	/* make the device's last use look long ago */
 	list_for_each(n, &ctxs[SERVER]->devices->devs)
 		list_entry(n, struct dev, node)->reap = true;
 	ctxs[SERVER]->devices->reap = true;
