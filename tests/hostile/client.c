@@ -15,7 +15,7 @@
 
 static struct raw raw;
 
-/* ---- requests that are none ------------------------------------------- */
+/* ---- invalid requests ------------------------------------------------- */
 
 /* Expects a reject with this code, and no endpoint at the server. */
 static void refused(const char *name, const void *data, uint8_t len,
@@ -50,7 +50,7 @@ static void refused_hellos(void)
 	refused("hello-none", NULL, 0, PROTO_REJECT_PROTOCOL);
 	memset(bad, 0xff, sizeof(bad));
 	refused("hello-garbage", bad, sizeof(bad), PROTO_REJECT_PROTOCOL);
-	/* the CM pads it with zeros: cut where that is wrong */
+	/* the CM pads private data with zeros, so cut where zeros are wrong */
 	refused("hello-cut", hello, 6, PROTO_REJECT_PROTOCOL);
 	memcpy(bad, hello, sizeof(bad));
 	bad[0] ^= 1;
@@ -124,9 +124,9 @@ static bool connect_well(const char *text)
 
 /*
  * The victim announces a large message on the first connection. The second
- * connection reads with the rkey of that announcement. Of an unguarded message
- * the stranger does not know the registered address, and tries the address of
- * the memory. Of a guarded message the stranger knows both.
+ * connection, the stranger's, reads with the rkey of that announcement. For an
+ * unguarded message the stranger tries the memory's address, because the
+ * registered address is unknown. For a guarded message the stranger knows both.
  */
 static void stranger(const char *name, const char *text)
 {
@@ -148,7 +148,7 @@ static void stranger(const char *name, const char *text)
 				  victims->large, key.rkey, 1000);
 	if (second == IBV_WC_REM_ACCESS_ERR)
 		judge(name, did, before, CAUSE(ACCESS));
-	/* the key was good all the time */
+	/* the key must have been valid all the time */
 	if (did)
 		first = raw_rdma(&owner, IBV_WR_RDMA_READ, key.addr, key.rkey,
 				 1000);
@@ -188,8 +188,8 @@ static void crowd(void)
 }
 
 /*
- * The server's shared receive queue is full of connections. All of them send
- * at once whatever they may, data and control: there is a receive for each.
+ * The connections fill the server's shared receive queue. All of them send at
+ * once as much as they may, data and control. Each message must find a receive.
  */
 static void all_promised(void)
 {
@@ -250,7 +250,7 @@ bool meet(void)
 
 void misbehave_all(void)
 {
-	/* hardly anybody else has a place there */
+	/* a small shared receive queue has room for few other connections */
 	if (victims_srq_depth() && victims_srq_depth() < SRQ_SMALL) {
 		all_promised();
 		return;

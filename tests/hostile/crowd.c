@@ -37,9 +37,9 @@
 #define HALF_OPEN	48
 #define REQUESTS	24
 #define SETUP_MS	4000
-#define HOLD_MS		4000		/* until the program answers */
+#define HOLD_MS		4000		/* delay of the program's answer */
 #define STEP_MS		20000		/* bound of a step of the test */
-#define BOUND_MS	15000		/* for one round of the innocent */
+#define BOUND_MS	15000 /* for one round of the innocent client */
 #define SMALL		((size_t)4 << 20)
 
 enum phase { QUIET, SILENT, WAITING, OVER };
@@ -47,11 +47,11 @@ enum phase { QUIET, SILENT, WAITING, OVER };
 /* Memory that the processes share. */
 static struct shared {
 	_Atomic uint32_t port;
-	_Atomic int phase;		/* for the server: enum phase */
+	_Atomic int phase;		/* enum phase, for the server */
 	_Atomic bool quit;
 	_Atomic bool want_stats;
-	_Atomic uint32_t rounds;	/* of the innocent, since its begin */
-	_Atomic uint32_t slowest;	/* ms, of these */
+	_Atomic uint32_t rounds;	/* rounds of the innocent client */
+	_Atomic uint32_t slowest;	/* ms, the slowest of these rounds */
 	_Atomic bool harmed;
 	char harm[256];
 	struct rdmamsg_counters stats;
@@ -506,7 +506,10 @@ int main(int argc, char **argv)
 	channel = rdma_create_event_channel();
 	if (!channel)
 		fail("rdma_create_event_channel");
-	/* librdmacm keeps some events to itself, and waits for the next one */
+	/*
+	 * librdmacm hides some events and waits for the next one, so do not
+	 * block
+	 */
 	if (fcntl(channel->fd, F_SETFL, O_NONBLOCK))
 		fail("fcntl");
 	judge("crowd-before");

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 		address = getenv("RDMAMSG_VM_ADDR");
 	if (argc > 2)
 		only_case = argv[2];
-	/* before anything of RDMA is touched here */
+	/* the victims must start before this process uses RDMA */
 	victims_start(address);
 	devices = rdma_get_devices(&n);
 	if (!devices || !n) {

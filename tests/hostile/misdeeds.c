@@ -48,7 +48,10 @@ void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 		if (!(causes & 1u << e->cause) || !e->text[0])
 			verdict(name, false, "ended by %d, cause %d, error %d: "
 				"%s", e->who, e->cause, e->error, e->text);
-		/* cut off in the middle by a verdict is as good as done */
+		/*
+		 * if the victim ends the connection during the misdeed, the
+		 * case is good
+		 */
 		else if (!did && e->cause == RDMAMSG_CAUSE_ABORTED)
 			verdict(name, false, "the peer could not do it");
 		else if (!victims_innocent_goes_on())
@@ -61,7 +64,7 @@ void judge(const char *name, bool did, uint32_t before, uint32_t causes)
 	fflush(stdout);
 }
 
-/* ---- what they are made of -------------------------------------------- */
+/* ---- building blocks -------------------------------------------------- */
 
 bool do_data(struct raw *r, uint32_t number, uint32_t tag, uint32_t len)
 {
@@ -107,7 +110,7 @@ bool large_from_victim(struct raw *r, struct proto_hdr *hdr,
 	const uint8_t *body;
 	uint32_t len;
 
-	/* the server echoes what it reads; the client was asked to send */
+	/* the server echoes what it reads; make the client send */
 	if (!r->passive && raw_announce(r, 100000, 1) != IBV_WC_SUCCESS)
 		return false;
 	if (!raw_receive_type(r, PROTO_RNDV, hdr, &body, &len) ||

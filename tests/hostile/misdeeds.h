@@ -10,17 +10,20 @@
 
 struct misdeed {
 	const char *name;
-	/* after SETUP, unless before_setup. False: it could not be done. */
+	/*
+	 * Runs after SETUP, unless before_setup. Returns false if it could not
+	 * act.
+	 */
 	bool (*fn)(struct raw *r);
-	uint32_t causes;	/* CAUSE(): what the other side may say */
+	uint32_t causes;	/* CAUSE() of each allowed reason */
 	bool before_setup;
-	bool passive_only;		/* for the one that is connected to */
-	bool active_only;		/* for the one that connects */
+	bool passive_only;		/* for a listening peer */
+	bool active_only;		/* for a connecting peer */
 	const char *says;		/* application data of its hello */
-	/* without waiting for credit: where receives are shared, too much */
+	/* the misdeed ignores credits, which a shared queue may not survive */
 	bool many;
 	struct raw_options how;
-	/* the victim is to send (if it is a client) or to close */
+	/* tells the victim to send (client only) or to close */
 	enum wish wish, then;
 };
 
@@ -33,13 +36,12 @@ extern const struct misdeed setup_misdeeds[], message_misdeeds[],
 extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
 
-/* Of the program: whom it harms, how that is asked, and all that it does. */
+/* The program defines these: the victim's name, its wishes, and the tests. */
 extern const char victim[];
 _Atomic int *victim_wish(void);
 /*
- * A first connection, with nothing wrong about it: what the device keeps for
- * the other process from then on is not what misdeeds leave behind. The soft
- * HCA has a socket and a doorbell for it.
+ * Makes a first, correct connection. The device keeps a socket and a doorbell
+ * for the other process from then on (soft HCA), which no misdeed has left.
  */
 bool meet(void);
 void misbehave_all(void);

@@ -139,7 +139,9 @@ static bool rndv_no_reads(struct raw *r)
 	return raw_announce(r, 100000, 0) >= 0;
 }
 
-/* Announces as many as the credits allow. The victim must read all of them. */
+/*
+ * Announces as many messages as credits allow. The victim must read them all.
+ */
 static bool rndv_many(struct raw *r)
 {
 	uint32_t credit = r->peer.recv_depth, done = 0;
@@ -162,7 +164,7 @@ static bool rndv_many(struct raw *r)
 	return do_leave(r);
 }
 
-/* Announces 'count' messages at once, too large to be read meanwhile. */
+/* Announces 'count' messages at once, too large to be read in the meantime. */
 static bool announce(struct raw *r, uint32_t count)
 {
 	struct proto_rndv w = good_rndv(r, 400000);
@@ -379,7 +381,7 @@ static bool never_done(struct raw *r)
 
 	if (!large_from_victim(r, &hdr, &key))
 		return false;
-	/* a server closes with its peer, a client when a message asks for it */
+	/* a server closes with its peer, a client closes on request */
 	return r->passive || do_message(r, PROTO_CLOSE, NULL, 0);
 }
 

@@ -131,14 +131,16 @@ static bool credit_first(struct raw *r)
 	return do_message(r, PROTO_CREDIT, NULL, 0);
 }
 
-/* More than there is a receive for: it waits, and takes nobody's. */
+/*
+ * The burst exceeds the receives: it waits, and takes no other peer's receive.
+ */
 static bool burst_first(struct raw *r)
 {
 	(void)raw_burst(r, PROTO_DATA, 40);
 	return true;
 }
 
-/* As a keepalive, and the only thing that is allowed. */
+/* The write is a valid keepalive, the only request allowed before SETUP. */
 static bool write_then_setup_garbage(struct raw *r)
 {
 	return raw_rdma(r, IBV_WR_RDMA_WRITE, 0, 0, 0) == IBV_WC_SUCCESS &&

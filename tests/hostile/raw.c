@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CREDIT		100000		/* what we say in every header */
+#define CREDIT		100000		/* credit granted in every header */
 #define RECV_ID		0x10000u
 #define SENDS		512
 
@@ -122,7 +122,7 @@ static struct rdma_conn_param parameters(const struct raw_options *o)
 	return (struct rdma_conn_param){
 		.private_data = o->data, .private_data_len = o->data_len,
 		.responder_resources = o->reads_served, .initiator_depth = 4,
-		/* Soft-RoCE takes 7 for without end */
+		/* Soft-RoCE takes 7 as infinite */
 		.retry_count = 5, .rnr_retry_count = 7,
 	};
 }
@@ -148,7 +148,10 @@ int raw_connect(struct raw *r, const char *host, uint16_t port,
 	      raw_event(r, RAW_WAIT_MS) == RDMA_CM_EVENT_ROUTE_RESOLVED,
 	      "rdma_resolve_route");
 	if (o->no_establish)
-		/* librdmacm answers by itself only for queue pairs it knows */
+		/*
+		 * librdmacm establishes by itself only if the id has a queue
+		 * pair
+		 */
 		param.qp_num = 0x4242;
 	else
 		resources(r, o);
@@ -175,7 +178,7 @@ bool raw_request(struct raw *r, int ms)
 {
 	int type;
 
-	/* what is left of a connection before */
+	/* drop late events of an earlier connection */
 	do {
 		type = raw_event(r, ms);
 	} while (type >= 0 && type != RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -234,7 +237,7 @@ void raw_close(struct raw *r)
 
 /* ---- requests --------------------------------------------------------- */
 
-/* Returns the status of a send that completed, -1: none, -2: a receive. */
+/* Returns the status of a completed send, -1: none, -2: a receive completed. */
 static int poll_once(struct raw *r)
 {
 	struct ibv_wc wc;

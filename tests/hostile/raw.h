@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer made of plain verbs and rdma_cm, that can break every rule. Of the
- * library it has the encoders only. All waits are bounded.
+ * The raw peer uses plain verbs and rdma_cm, so that it can break every rule.
+ * It uses only the library's encoders. All waits are bounded.
  */
 #ifndef RAW_H
 #define RAW_H
@@ -25,7 +25,7 @@ struct raw {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;		/* of mem: local and remote read */
-	uint8_t *mem;			/* what is sent, then what has come */
+	uint8_t *mem;			/* outgoing, then incoming messages */
 	uint8_t *recv;
 	int event_status;		/* of the last CM event */
 	uint8_t event_data[256];
@@ -34,12 +34,12 @@ struct raw {
 	bool qp;
 	bool deaf;
 	bool passive;
-	uint32_t number;		/* of our next data message */
+	uint32_t number;		/* number of the next data message */
 	uint32_t bursts;		/* messages of raw_burst(), ever */
 	uint32_t under_way;		/* sends without a completion */
 	struct { uint32_t slot, len; } inbox[RAW_RECVS];
 	uint32_t inbox_head, inbox_tail;
-	struct proto_setup peer;	/* without data */
+	struct proto_setup peer;	/* the peer's SETUP, without data */
 	struct proto_key last_key;	/* of the last RNDV answered */
 };
 
@@ -57,8 +57,8 @@ uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX]);
 uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text);
 
 /*
- * The CM event that ended it: ESTABLISHED, REJECTED, ... or -1 when there was
- * none in time.
+ * Connects. Returns the last CM event: ESTABLISHED, REJECTED, ... or -1 if none
+ * came in time.
  */
 int raw_connect(struct raw *r, const char *host, uint16_t port,
 		const struct raw_options *o);

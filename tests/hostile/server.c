@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hostile server against a client that is connected to a good one as well,
- * from the same context. Usage: server [ADDRESS [CASE]]
+ * A hostile server, and a client that is also connected to a good server from
+ * the same context. Usage: server [ADDRESS [CASE]]
  */
 #include "misdeeds.h"
 
@@ -27,7 +27,7 @@ static void accept_with(const void *data, uint8_t len)
 	(void)raw_accept(&raw, &o);
 }
 
-/* ---- answers that are none -------------------------------------------- */
+/* ---- invalid answers -------------------------------------------------- */
 
 static void reject_with(const void *data, uint8_t len)
 {

@@ -114,7 +114,7 @@ static void on_raw_connected(struct rdmamsg_ep *ep)
 	victims->connected++;
 }
 
-/* After this every peer may write to that memory, but nowhere else. */
+/* Sends a key, with which every peer may write to that memory only. */
 static void send_key(struct rdmamsg_ep *ep)
 {
 	static struct rdmamsg_region *region;
@@ -156,7 +156,7 @@ static void on_raw_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	}
 }
 
-static struct rdmamsg_ep *raw_ep;	/* of the client */
+static struct rdmamsg_ep *raw_ep;	/* the client's, to the raw peer */
 
 static void on_raw_closed(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_reason *why)
@@ -188,7 +188,7 @@ static struct rdmamsg_ep_options raw_options(void)
 		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = TIMEOUT_MS,
 		.dead_after_ms = 2 * TIMEOUT_MS,
 		.fetch_timeout_ms = 3 * TIMEOUT_MS, .max_msg_size = MAX_MSG,
-		/* all of it comes in one poll of the completion queue */
+		/* one poll of the completion queue returns all receives */
 		.recv_depth = 8, .send_queue = 64, .srq = srq,
 	};
 }
@@ -249,7 +249,7 @@ static int server(void)
 {
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .on_request = on_request,
-		/* the peers that misbehave come from one address, one by one */
+		/* all misbehaving peers come from one address, in turn */
 		.max_per_source = RDMAMSG_NONE, .slow_ms = RDMAMSG_NONE,
 	};
 	struct rdmamsg_listener *l;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The well-behaved processes: a server that echoes, and a client that talks to
- * it all the time and must not notice anything. A raw peer misbehaves towards
- * the server, or towards a second connection of that client. All of them share
- * a page in which they say how they fare.
+ * The well-behaved processes: a server that echoes, and an innocent client that
+ * talks to it all the time and must not notice anything. A raw peer misbehaves
+ * towards the server, or towards a second connection of that client. All
+ * processes share a page with their state.
  */
 #ifndef VICTIM_H
 #define VICTIM_H
@@ -16,8 +16,8 @@
 
 #define GUARDED	"guarded"	/* in a hello: guard the endpoint */
 #define DEEP	"deep"		/* hello data: a recv_depth of 32 */
-#define KEY_TAG	6		/* answered with a key to write with */
-#define SINK_TAG	3000	/* is not echoed */
+#define KEY_TAG	6		/* the answer is a key to write with */
+#define SINK_TAG	3000	/* the server does not echo it */
 #define BUSY_TAG	3001	/* its handler waits for 'release' */
 #define REASONS		256
 #define MAX_MSG		(4u << 20)
@@ -25,7 +25,7 @@
 
 struct ending {
 	int who, cause, error;
-	bool connected;		/* it had been */
+	bool connected;		/* the connection was established */
 	char text[192];
 };
 
@@ -33,17 +33,17 @@ enum wish { WISH_NONE, WISH_STATS, WISH_CONNECT, WISH_SEND, WISH_CLOSE };
 
 struct shared {
 	_Atomic uint32_t port;		/* of the server */
-	_Atomic uint32_t rounds;	/* of the innocent */
-	_Atomic bool harmed;		/* the innocent has noticed */
+	_Atomic uint32_t rounds;	/* rounds of the innocent client */
+	_Atomic bool harmed; /* the innocent client noticed a fault */
 	char harm[256];
 	_Atomic uint32_t ended;		/* connections to the raw peer */
 	struct ending endings[REASONS];
-	_Atomic uint32_t connected;	/* of these, so many were */
+	_Atomic uint32_t connected; /* those of them that were established */
 	_Atomic uint32_t accepted, done; /* cookies */
 	_Atomic bool quit;
-	_Atomic bool busy, release;	/* in the handler of BUSY_TAG, until */
-	_Atomic bool busy_sent;		/* on_complete of a large one is as well */
-	/* asked by the test, of the server or the client */
+	_Atomic bool busy, release;	/* handler of BUSY_TAG, and its end */
+	_Atomic bool busy_sent; /* on_complete of a large one is busy as well */
+	/* wishes of the test, for the server and the client */
 	_Atomic int wish_server, wish_client;
 	_Atomic uint16_t raw_port;
 	struct rdmamsg_counters stats;
@@ -66,7 +66,7 @@ bool victims_ended(uint32_t count);
 /* Returns true if the innocent peer finishes several rounds from now on. */
 bool victims_innocent_goes_on(void);
 void victims_wish(_Atomic int *of, enum wish wish);
-/* Returns true if a victim is in such a handler. */
+/* Returns true if a victim is in the handler of BUSY_TAG. */
 bool victims_busy(void);
 
 #endif
