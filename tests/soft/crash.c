@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Usage: crash [ROUNDS [SEED]]
- *
- * Kills one of two processes of a fabric at random points, from its start to
- * full load, again and again. In turn the one that is killed connects or
- * listens. The other one goes on, works with the next, and in the end nothing
- * is left: no descriptor, thread, mapping or name.
+ * The program kills one of two processes of a fabric at random points, from its
+ * start to full load, again and again. The victim connects and listens in turn.
+ * The survivor works with the next victim. At the end no descriptor, thread,
+ * mapping or name is left.
  */
 #include "soft/soft.h"
 
@@ -28,7 +27,7 @@
 #define SIZE		(128u << 10)
 #define DEPTH		16
 #define RECVS		64
-#define POLITE		25	/* every so many rounds nobody dies early */
+#define POLITE		25	/* in each 25th round no victim dies early */
 #define ENOUGH		500	/* completions of such a round */
 #define BOUND_MS	60000
 #define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
@@ -77,7 +76,7 @@ static int64_t now_ms(void)
 	return ts.tv_sec * 1000ll + ts.tv_nsec / 1000000;
 }
 
-/* ---- what an end stands on -------------------------------------------- */
+/* ---- the resources of an end ------------------------------------------ */
 
 static void open_end(struct end *e)
 {
@@ -236,7 +235,7 @@ static void on_request(struct end *e, struct rdma_cm_id *id,
 	take_peer(e, from);
 	make_qp(e);
 	p = param(e, &m);
-	/* who has asked may be gone by now */
+	/* the sender of the request may have died by now */
 	if (!walk(e) || soft_cma_accept(id, &p))
 		drop(e);
 }
@@ -350,7 +349,7 @@ static void work(struct end *e, bool load)
 			post(e);
 }
 
-/* ---- the one that is killed ------------------------------------------- */
+/* ---- the victim ------------------------------------------------------- */
 
 static void victim(unsigned int port, bool active)
 {
@@ -388,7 +387,7 @@ static pid_t start_victim(unsigned int port, bool active)
 	return pid;
 }
 
-/* ---- what there is ---------------------------------------------------- */
+/* ---- counting resources ----------------------------------------------- */
 
 struct census {
 	int fds, threads, maps, names;
@@ -429,7 +428,7 @@ static struct census count(void)
 	};
 }
 
-/* Sockets of the dead are noticed by the device's thread, in a moment. */
+/* The device's thread soon notices sockets of dead processes. */
 static void expect_census(const struct census *want, const char *when)
 {
 	int64_t end = now_ms() + BOUND_MS;
@@ -474,7 +473,7 @@ static void one_round(struct end *e, unsigned int port, bool active,
 	} while (polite ? e->done < ENOUGH : at - begun < delay_us);
 	must(!kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid, "kill");
 	must(WIFSIGNALED(status), "the victim has ended by itself");
-	/* whatever was under way comes to its end */
+	/* all requests in flight must complete */
 	while (e->id && (!e->over || e->out)) {
 		work(e, false);
 		must(now_ms() < bound, "a connection to the dead goes on");
@@ -493,7 +492,7 @@ static void survive(unsigned int rounds, unsigned int seed)
 	pthread_t thread;
 	struct end e;
 
-	/* sanitizers start one of their own with the first */
+	/* sanitizers start a thread of their own with the first one */
 	must(!pthread_create(&thread, NULL, no_work, NULL) &&
 	     !pthread_join(thread, NULL), "pthread_create");
 	before = count();
