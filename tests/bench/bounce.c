@@ -24,7 +24,7 @@ static void pin(int cpu)
 	(void)pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-/* Waits for one parity, answers with the other. */
+/* Waits for one parity and answers with the other. */
 static void play(uint32_t first)
 {
 	for (uint32_t n = first; n < 2 * ROUNDS; n += 2) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moves 64-byte messages over a device that only copies, both ends in this
- * thread, or reads and writes as many of the peer's memory. instructions.sh
- * runs it under callgrind, which counts what happens in measured_*(), and
- * takes off what the device did: null_*(). Usage: instructions
+ * The program moves 64-byte messages between two ends in one thread, or reads
+ * and writes the peer's memory, over a device that only copies. instructions.sh
+ * runs it under callgrind, which counts the instructions in measured_*(), and
+ * subtracts those of the device in null_*(). Usage: instructions
  * single|pingpong|stream|read|write [COUNT]
  */
 #include "../fake/nulldev.h"
@@ -48,7 +48,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* Only reads and writes are asked to tell: each counts as if it had arrived. */
+/* Only reads and writes have a cookie: each counts as an arrived message. */
 static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	if (!status)
@@ -133,7 +133,7 @@ static void register_both(void)
 	must(rdmamsg_region_get_key(there, server.ep, &key));
 }
 
-/* A message at a time. Completions and credits come with them. */
+/* Sends one message at a time. Completions and credits are part of its cost. */
 __attribute__((noinline)) void measured_single(uint64_t n);
 __attribute__((noinline)) void measured_single(uint64_t n)
 {
@@ -144,7 +144,7 @@ __attribute__((noinline)) void measured_single(uint64_t n)
 	}
 }
 
-/* There and back: credits travel with the messages. Counts two for one. */
+/* Sends a message and its answer, which carry the credits. */
 __attribute__((noinline)) void measured_pingpong(uint64_t n);
 __attribute__((noinline)) void measured_pingpong(uint64_t n)
 {
@@ -156,7 +156,7 @@ __attribute__((noinline)) void measured_pingpong(uint64_t n)
 	}
 }
 
-/* As many as fit, from callbacks: bunches of them share a doorbell. */
+/* Sends as many messages as fit, from callbacks: several share a doorbell. */
 __attribute__((noinline)) void measured_stream(uint64_t n);
 __attribute__((noinline)) void measured_stream(uint64_t n)
 {
@@ -170,7 +170,7 @@ __attribute__((noinline)) void measured_stream(uint64_t n)
 	}
 }
 
-/* A read at a time, each with its completion. */
+/* Reads once at a time, each read with its completion. */
 __attribute__((noinline)) void measured_read(uint64_t n);
 __attribute__((noinline)) void measured_read(uint64_t n)
 {

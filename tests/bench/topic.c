@@ -33,10 +33,10 @@
 #define SUBSCRIBERS_MAX	64
 #define PIECE		32768u		/* largest datagram of a socket */
 #define SOCKET_BUFFER	(8 << 20)
-#define SILENCE		300000000u	/* ns; nothing will come any more */
+#define SILENCE		300000000u /* ns; then a subscriber expects no more */
 #define WARM_UP		200u		/* messages that are not timed */
 
-/* Groups: messages go there in the first one, and back in the second one. */
+/* The first group carries messages, the second one the echoes. */
 static const char *const group_names[2] = { "239.77.7.1", "239.77.7.2" };
 #define UDP_PORT	7770
 
@@ -51,7 +51,7 @@ static uint8_t *data;
 /* The report of a subscriber when it ends. */
 struct result {
 	uint64_t messages, datagrams, dropped;
-	uint64_t first, last;		/* ns, of the same clock everywhere */
+	uint64_t first, last;		/* ns, all processes have one clock */
 };
 
 static struct result got;
@@ -158,7 +158,7 @@ struct raw {
 	struct ibv_ah *ah;
 	uint32_t qpn, qkey;
 	struct ibv_mr *mr;
-	uint8_t *buffers;		/* those of sends are the last ones */
+	uint8_t *buffers;		/* the last ones are for sends */
 	uint32_t sent, done;
 };
 
@@ -205,7 +205,7 @@ static void raw_qp(struct raw *r, int which, bool publishes)
 	for (uint32_t i = 0; !publishes && i < RECEIVES; i++)
 		raw_receive(r, (uint64_t)which, i);
 	if (publishes)
-		r->id->qp = NULL;	/* librdmacm does not attach it */
+		r->id->qp = NULL; /* librdmacm must not attach the queue pair */
 }
 
 static void raw_join(int which, bool publishes)
@@ -322,7 +322,7 @@ static void udp_join(int which, bool publishes)
 				      sizeof(group));
 	} else if (ret >= 0) {
 		setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		/* more than the limit of the system, if root asks for it */
+		/* root may exceed the limit of the system */
 		if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &room,
 			       sizeof(room)))
 			setsockopt(s, SOL_SOCKET, SO_RCVBUF, &room,
@@ -356,7 +356,7 @@ static int udp_send(int which)
 	return 0;
 }
 
-/* A message is whole if its pieces come one after the other. */
+/* A message is complete if its pieces arrive one after the other. */
 static void udp_turn(int which, int ms)
 {
 	static struct udp_header due;
@@ -384,7 +384,7 @@ static void udp_turn(int which, int ms)
 	} while (!is_lat);
 }
 
-/* ---- both ------------------------------------------------------------- */
+/* ---- all three transports --------------------------------------------- */
 
 static void join(int which, bool publishes)
 {
@@ -437,7 +437,7 @@ static void answer(uint64_t *answered)
 			++*answered;
 }
 
-/* Ends when 'down' is closed and nothing comes any more. */
+/* Ends when the parent has closed 'down' and no more messages arrive. */
 static void subscriber(int up, int down)
 {
 	uint64_t answered = 0, seen = 0, since = now_ns();
