@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The other side of echo, without a loop: echo-client HOST PORT [TEXT...]
- * sends each TEXT and prints what comes back.
+ * The client of echo, without a loop: echo-client HOST PORT [TEXT...] sends
+ * each TEXT and prints the answer.
  */
 #include "usage.h"
 

@@ -6,7 +6,7 @@
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
-	/* on success the message is the library's again */
+	/* on success the library owns the message */
 	if (rdmamsg_msg_send(ep, msg, rdmamsg_msg_tag(msg), NULL))
 		rdmamsg_msg_free(msg);
 }

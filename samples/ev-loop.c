@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program on libev: ev-loop ADDR
- *
- * rdmamsg shares the loop with the program's own timers. Both ends of a
- * connection are in here: the client sends a message with every tick of one
- * timer, the server sends it back, another timer bounds it all.
+ * rdmamsg shares the loop with the program's own timers. The program has both
+ * ends of a connection: the client sends a message with every tick of one
+ * timer, and the server sends it back. Another timer limits the whole run.
  */
 #include "usage.h"
 
@@ -19,7 +18,7 @@
 #define LIMIT		60.
 
 struct program {
-	struct ev_timer ticker;		/* first: callbacks get its address */
+	struct ev_timer ticker; /* first, so that callbacks get its address */
 	struct ev_loop *loop;
 	struct rdmamsg_ep *client;
 	unsigned int sent, back;

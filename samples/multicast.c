@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast without frames: the sender publishes datagrams with its queue
- * pair's number as immediate data, and each receiver prints what has come.
- *
- * 'multicast -m GROUP' receives, 'multicast -m GROUP -s' sends. What is sent
- * before a receiver has joined does not arrive.
+ * pair's number as immediate data, and each receiver prints what it gets.
+ * 'multicast -m GROUP' receives, 'multicast -m GROUP -s' sends. Datagrams sent
+ * before a receiver has joined do not arrive.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -183,7 +182,7 @@ static int run(void)
 		ret = turn(-1);
 	if (!ret && !closed)
 		ret = o.sends ? send_all(group) : receive_all();
-	/* what was accepted is sent before the group is left */
+	/* the library sends all accepted messages before it leaves the group */
 	if (!closed)
 		rdmamsg_group_leave(group);
 	while (!closed && !turn(-1))

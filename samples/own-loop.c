@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program with an event loop of its own, plain epoll: own-loop ADDR
- *
- * rdmamsg is one more descriptor in it, beside the program's timer and its
- * signals. Both ends of a connection are in here: with every tick of the timer
- * the client sends a few messages, the server sends them back.
+ * A program with its own event loop, plain epoll: own-loop ADDR
+ * rdmamsg is one more descriptor in the loop, beside the program's timer and
+ * its signals. The program has both ends of a connection: with every tick of
+ * the timer the client sends a few messages, and the server sends them back.
  */
 #include "usage.h"
 
@@ -22,7 +21,7 @@
 
 #define TICKS		50
 #define PER_TICK	20
-#define LIMIT		60	/* seconds for all of it */
+#define LIMIT		60	/* seconds for the whole run */
 
 struct program {
 	struct rdmamsg_ep *client;

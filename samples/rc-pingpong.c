@@ -37,12 +37,12 @@ struct test {
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
 	struct rdmamsg_region *region;
-	char memory[64];		/* larger than any of the texts */
+	char memory[64];		/* more than any of the texts */
 	const char *host;		/* NULL: the server */
 	const char *port;
 	const char *device;
 	struct rdmamsg_path path;
-	int gid_index;			/* -1: whatever suits */
+	int gid_index;			/* -1: any suitable one */
 };
 
 /* ---- waiting ---------------------------------------------------------- */
@@ -67,7 +67,7 @@ static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_complete = on_complete,
 };
 
-/* Ends at the latest when the connection does. */
+/* Waits for the operation, which ends with the connection at the latest. */
 static int finish(struct test *t, int ret, const struct operation *op)
 {
 	while (!ret && !op->done) {
@@ -89,7 +89,7 @@ static int receive(struct test *t, enum tag tag, struct rdmamsg_msg **ret_msg)
 	return -EPROTO;
 }
 
-/* Prints it; whether it is what was to come. */
+/* Prints the text. Returns 0 if it is the expected one. */
 static int show(const char *what, const char *text, size_t len,
 		const char *expected)
 {
@@ -226,12 +226,15 @@ static int use(struct test *t)
 	entry.len = sizeof(TEXT_WRITE);
 	ret = finish(t, rdmamsg_write(t->ep, &entry, 1, &key, 0, 0, &write),
 		     &write);
-	/* behind the write: who has this has what was written */
+	/*
+	 * the message follows the write, so its arrival shows that the write
+	 * has arrived
+	 */
 	return ret ? ret : rdmamsg_send_wait(t->ep, NULL, 0, TAG_WRITTEN,
 					     TIMEOUT_MS);
 }
 
-/* Everything in its order, whatever fails; the first error stays. */
+/* Releases everything in order, whatever fails. Returns the first error. */
 static int clean_up(struct test *t, int ret)
 {
 	int err = 0;

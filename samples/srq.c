@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A shared receive queue: many connections, and the memory of one.
- *
- * 'srq -s -a ADDR' is the server, 'srq -a ADDR' the client. The client sends in
- * turn over its connections. After -w messages it waits
- * for the server to say that it has them all; both sides share their receives.
+ * A shared receive queue: many connections with the memory of one.
+ * 'srq -s -a ADDR' is the server, 'srq -a ADDR' the client. The client sends
+ * over its connections in turn. After -w messages it waits until the server has
+ * all of them. Both sides share their receives.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,7 +18,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define MOST	4096		/* connections */
-#define WAIT_MS	60000		/* for anything to happen */
+#define WAIT_MS	60000		/* longest wait for any event */
 #define BUFFER_MAX (1u << 20)
 
 static struct {
@@ -47,7 +46,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 	open_now++;
 }
 
-/* The server answers when it has as many as the client may send. */
+/* The server answers when it has as many messages as the client may send. */
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
@@ -86,7 +85,7 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_closed = on_closed,
 };
 
-/* Every wait has an end, also when a message is lost. */
+/* Every wait has an end, even if a message is lost. */
 static void wait_until(const unsigned long *count, unsigned long value)
 {
 	while (!failed && *count != value) {
@@ -117,7 +116,7 @@ static void serve(const struct rdmamsg_ep_options *ep)
 		if (rdmamsg_wait(ctx, -1) < 0)
 			fail("waiting");
 	rdmamsg_listener_close(l);
-	/* the client closes when it has the last answer */
+	/* the client closes after the last answer */
 	wait_until(&received, o.messages);
 	wait_until(&open_now, 0);
 }
@@ -215,7 +214,7 @@ static void options(int argc, char **argv)
 
 static void run(void)
 {
-	/* 7 receives of each connection, -w messages, and what is set aside */
+	/* 7 receives for each connection, -w messages, and a reserve */
 	struct rdmamsg_srq_options srq = {
 		.size = sizeof(srq), .floor = 1,
 		.depth = (uint32_t)(2 * (8 * o.conns + o.window)),

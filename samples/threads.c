@@ -32,7 +32,7 @@
 #define CLIENTS		8
 #define ROUNDS		50
 #define TIMEOUT_MS	20000
-#define LIMIT		60	/* seconds for all of it */
+#define LIMIT		60	/* seconds for the whole run */
 
 struct job {
 	struct rdmamsg *ctx;
@@ -51,7 +51,7 @@ static int jobs[2];	/* a pipe of struct job pointers, to the workers */
 
 /* ---- workers ---------------------------------------------------------- */
 
-/* In the context's thread again. The connection may be gone meanwhile. */
+/* Runs in the context's thread. The connection may have ended meanwhile. */
 static void answer(struct rdmamsg *ctx, void *arg)
 {
 	struct server *s = rdmamsg_user(ctx);
@@ -94,7 +94,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 			return;
 		rdmamsg_ep_release(ep);
 	}
-	/* more than the workers can do: this one has no answer */
+	/* the workers have too many jobs, so this message gets no answer */
 	free(j);
 	rdmamsg_msg_free(msg);
 	rdmamsg_ep_abort(ep);
@@ -142,7 +142,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 struct client {
 	const char *addr;
 	char port[8];
-	struct rdmamsg *server;		/* to stop in the end */
+	struct rdmamsg *server;		/* main() stops it at the end */
 };
 
 static void exchange(struct rdmamsg_ep *ep, int round)
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 		start(&worker[i], work, NULL);
 	start(&client, ask, &c);
 
-	rdmamsg_run(c.server);		/* until the client has it all */
+	rdmamsg_run(c.server);		/* until the client has all answers */
 	pthread_join(client, NULL);
 	close(jobs[1]);			/* ends the workers */
 	for (int i = 0; i < WORKERS; i++)

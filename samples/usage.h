@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line of a sample that takes operands and no option but -h. */
+/* The command line of a sample with operands and no option but -h. */
 #ifndef RDMAMSG_SAMPLES_USAGE_H
 #define RDMAMSG_SAMPLES_USAGE_H
 

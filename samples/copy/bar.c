@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define EVERY_MS	100
-#define TEXT		62	/* columns beside the bar itself */
+#define TEXT		62	/* columns beside the bar */
 
 static uint64_t now_ms(void)
 {

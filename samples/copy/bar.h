@@ -10,15 +10,15 @@ struct bar {
 	char name[32];
 	uint64_t total, done;
 	uint64_t start, drawn;		/* ms */
-	bool within;			/* a tree: its files share a line */
+	bool within;			/* files of a tree share a line */
 	bool on, shown;
 };
 
-/* total may be COPY_SIZE_UNKNOWN. */
+/* Starts the bar. total may be COPY_SIZE_UNKNOWN. */
 void bar_start(struct bar *b, const char *path, uint64_t total);
 void bar_add(struct bar *b, uint64_t bytes);
 void bar_end(struct bar *b);
-/* Ends the line, before other output. */
+/* Ends the bar's line before other output. */
 void bar_clear(struct bar *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The client: its connection, and one argument after the other. */
+/* The client: it connects, and sends its arguments in turn. */
 #include "client.h"
 
 #include <errno.h>
@@ -41,7 +41,9 @@ static void on_stalled(struct rdmamsg_ep *ep, uint32_t silent_ms)
 		c->job->host, silent_ms / 1000);
 }
 
-/* A server that rejects says what it is. */
+/*
+ * Notes the reason of a rejection, from the data that came with it.
+ */
 static void rejected(struct client *c, const char *said)
 {
 	static const char refusal[] = "this is " COPY_NAME;
@@ -75,7 +77,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	}
 }
 
-/* Its setup data is that of a server of this version. */
+/* Returns true if the setup data names a server of this version. */
 static bool known(const struct client *c)
 {
 	size_t len;
@@ -121,7 +123,7 @@ static int dial(struct client *c)
 	return -EPROTO;
 }
 
-/* Why the connection is over, once it is. */
+/* Returns the reason of the connection's end, once it has ended. */
 static const char *closed_text(struct client *c)
 {
 	int ret = 0;
@@ -153,7 +155,7 @@ static int send_all(struct client *c, char **files, int count)
 	return failed;
 }
 
-/* Moves those that can be sent to the front. Returns how many there are. */
+/* Moves the sendable arguments to the front. Returns their number. */
 static int check_all(struct client *c, char **files)
 {
 	int good = 0;
@@ -169,7 +171,7 @@ int copy_client(const struct copy_job *job)
 	struct client c = { .job = job };
 	int count = check_all(&c, job->files), failed = job->count - count;
 
-	/* complained about, each of them */
+	/* check_all() has printed an error for each argument */
 	if (!count)
 		return 1;
 	if (rdmamsg_open(&c.ctx, NULL)) {
@@ -180,7 +182,10 @@ int copy_client(const struct copy_job *job)
 		failed = job->count;
 	} else {
 		failed += send_all(&c, job->files, count);
-		/* everything was answered: how it ends does not matter */
+		/*
+		 * all answers are there, so the result of the close does not
+		 * matter
+		 */
 		(void)rdmamsg_close_wait(c.ep, CLOSE_MS);
 	}
 	rdmamsg_close(c.ctx);

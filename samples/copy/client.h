@@ -25,7 +25,7 @@ struct client {
 /* A file or directory, sent with one BEGIN. */
 struct source {
 	const char *path;		/* local name, for messages */
-	int fd;				/* of a file, open for reading */
+	int fd;				/* an open file, for reading */
 	struct copy_begin begin;
 	struct copy_digest *digest;
 };
@@ -34,7 +34,9 @@ struct source {
 
 /* Prints a line about a file. Returns 1, the number of failures. */
 int client_complain(struct client *c, const char *path, const char *text);
-/* Waits for events and handles them. -ENOTCONN: the connection is over. */
+/*
+ * Waits for events and handles them. Returns -ENOTCONN if the connection ended.
+ */
 int client_step(struct client *c);
 static inline bool client_connected(const struct client *c)
 {
@@ -45,12 +47,12 @@ static inline bool client_connected(const struct client *c)
 
 void client_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
 void client_sent(struct rdmamsg_ep *ep, void *cookie, int status);
-/* Returns 1 after a complaint, else 0. */
+/* Returns 0, or 1 after printing an error. */
 int client_send(struct client *c, struct source *s);
 
 /* ---- tree.c: sources on the command line ------------------------------ */
 
-/* Returns true if the file can be sent, else complains. */
+/* Returns true if the file can be sent, else prints an error. */
 bool tree_check(struct client *c, const char *file);
 /* Sends a file or a whole directory. Returns the number of failures. */
 int tree_send(struct client *c, const char *file);

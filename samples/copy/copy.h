@@ -28,14 +28,14 @@
 #define COPY_PORT	"7471"
 #define COPY_NAME	"rdmamsg-copy "
 #define COPY_VERSION	"2"
-#define COPY_HELLO	COPY_NAME COPY_VERSION	/* both sides say it */
-#define COPY_REFUSAL	"this is " COPY_HELLO	/* to those that say another */
+#define COPY_HELLO	COPY_NAME COPY_VERSION	/* both sides send it */
+#define COPY_REFUSAL	"this is " COPY_HELLO	/* to other versions */
 #define COPY_CHUNK	(1u << 20)		/* bytes in a DATA message */
-#define COPY_WINDOW	8			/* of them in flight */
+#define COPY_WINDOW	8			/* DATA messages in flight */
 #define COPY_SHA_LEN	32
 #define COPY_PATH_MAX	(PATH_MAX - 1)
 #define COPY_TEXT_MAX	255
-#define COPY_SILENCE_MS	60000			/* of the other program */
+#define COPY_SILENCE_MS	60000 /* longest silence of the peer */
 
 /* The tags of the messages. */
 enum copy_tag {
@@ -50,7 +50,7 @@ enum copy_tag {
 
 enum copy_kind { COPY_FILE, COPY_DIR, COPY_DIR_END, COPY_KINDS };
 
-#define COPY_SIZE_UNKNOWN	UINT64_MAX	/* all until END */
+#define COPY_SIZE_UNKNOWN	UINT64_MAX	/* data continues until END */
 
 struct copy_begin {
 	enum copy_kind kind;
@@ -72,7 +72,10 @@ struct copy_result {
 /* Return the length. */
 size_t copy_begin_encode(const struct copy_begin *b, uint8_t *buf);
 size_t copy_result_encode(const struct copy_result *r, uint8_t *buf);
-/* -EPROTO: no such message. -EINVAL, -ENAMETOOLONG: not a path to accept. */
+/*
+ * Returns -EPROTO if there is no such message, -EINVAL or -ENAMETOOLONG if the
+ * path is refused.
+ */
 int copy_begin_decode(struct copy_begin *b, const uint8_t *buf, size_t len);
 int copy_result_decode(struct copy_result *r, const uint8_t *buf, size_t len);
 /* Replaces control characters in place. Returns text. */
@@ -89,20 +92,17 @@ int copy_digest_end(struct copy_digest *d, uint8_t sha[COPY_SHA_LEN]);
 
 /* ---- files at the server (store.c) ------------------------------------ */
 
-/* A file without its final name yet, or a complete directory. */
+/* A file without its final name, or a complete directory. */
 struct copy_file;
 
-/*
- * Opens a writable directory, and removes temporary files that killed servers
- * have left there.
- */
+/* Opens a writable directory. Removes temporary files of killed servers. */
 int copy_store_open(const char *path);
 
-/* Calls that follow no symbolic link. -ENOTDIR: the path has one. */
+/* These calls follow no symbolic link: -ENOTDIR if the path has one. */
 int copy_file_new(int dir, const struct copy_begin *b, struct copy_file **ret);
 int copy_dir_make(int dir, const struct copy_begin *b);
 int copy_file_write(struct copy_file *f, const void *data, size_t len);
-/* -EMSGSIZE: bytes are missing. -EBADMSG: the SHA-256 differs. */
+/* Returns -EMSGSIZE if bytes are missing, -EBADMSG if the SHA-256 differs. */
 int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN]);
 /* Forces the file to the disk, then gives it its name. Slow. */
 int copy_file_commit(struct copy_file *f);
@@ -116,7 +116,7 @@ struct copy_job {
 	const char *host, *port;
 	char **files;
 	int count;
-	const char *name;	/* NULL: the file's own */
+	const char *name;	/* NULL: the name of the file */
 	bool recursive;
 };
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <openssl/evp.h>
 
-/* No struct of that name exists: it is libcrypto's context. */
+/* Casts to libcrypto's context. struct copy_digest itself is never defined. */
 static EVP_MD_CTX *evp(struct copy_digest *d)
 {
 	return (EVP_MD_CTX *)d;

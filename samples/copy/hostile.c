@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers that rdmamsg-copy should not fall for. 'copy-hostile HOST PORT' is a
- * client: the server's directory has symbolic links "link", to a directory
- * outside, and "file-link", to a file in it. 'copy-hostile --old-server HOST'
- * is a server of an older version. Tests run them.
+ * Peers that rdmamsg-copy must resist. 'copy-hostile HOST PORT' is a client:
+ * the server's directory has symbolic links "link", to a directory outside, and
+ * "file-link", to a file in it. 'copy-hostile --old-server HOST' is a server of
+ * an older version. Tests run them.
  */
 #include "copy.h"
 
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS	10000
-#define LIMIT		120	/* seconds for all of it */
+#define LIMIT		120	/* seconds for the whole run */
 
 static const char *host, *port;
 static struct rdmamsg *ctx;
@@ -56,7 +56,7 @@ static struct rdmamsg_ep *dial_ok(void)
 static void send_as(struct rdmamsg_ep *ep, enum copy_tag tag, const void *data,
 		    size_t len)
 {
-	/* an error is the server's right; what it answers is looked at */
+	/* the server may end the connection; the test checks its answers */
 	(void)rdmamsg_send_wait(ep, data, len, tag, TIMEOUT_MS);
 }
 
@@ -86,7 +86,7 @@ static void send_dir(struct rdmamsg_ep *ep, enum copy_kind kind,
 	send_kind(ep, kind, 0, 0, path, strlen(path));
 }
 
-/* 0: done, 1: refused, negative: no answer. */
+/* Returns 0: done, 1: refused, negative: no answer. */
 static int answer(struct rdmamsg_ep *ep)
 {
 	struct copy_result r;
@@ -142,7 +142,10 @@ static void names(struct rdmamsg_ep *ep)
 			send_kind(ep, kind, 0, 0, bad[i], strlen(bad[i]));
 			check(answer(ep) == 1, bad[i]);
 		}
-	/* a symbolic link is no directory, whatever it leads to */
+	/*
+	 * the server refuses a symbolic link as a directory, whatever its
+	 * target
+	 */
 	send_dir(ep, COPY_DIR, "link");
 	check(answer(ep) == 1, "a directory that is a link");
 	send_dir(ep, COPY_DIR_END, "link");
@@ -183,7 +186,7 @@ static void contents(struct rdmamsg_ep *ep)
 	send_begin(ep, 4, "longer", 6);
 	send_as(ep, COPY_DATA, "longer", 6);
 	check(answer(ep) == 1, "more bytes than announced");
-	/* what was under way when that was noticed is ignored */
+	/* the server ignores data in flight after the error */
 	send_as(ep, COPY_DATA, "longer", 6);
 	send_as(ep, COPY_END, sha, sizeof(sha));
 
@@ -198,7 +201,7 @@ static void contents(struct rdmamsg_ep *ep)
 	send_as(ep, COPY_END, sha, sizeof(sha));
 	check(answer(ep) == 0, "a good file after all that");
 
-	/* takes the place of the link, not of what it leads to */
+	/* the file replaces the link, not its target */
 	send_begin(ep, 4, "file-link", 9);
 	send_as(ep, COPY_DATA, "fine", 4);
 	send_as(ep, COPY_END, sha, sizeof(sha));

@@ -41,7 +41,7 @@ static int usage(const char *text)
 	return 2;
 }
 
-/* HOST, HOST:PORT, ADDR6, [ADDR6], [ADDR6]:PORT; in place. */
+/* Splits HOST, HOST:PORT, ADDR6, [ADDR6] or [ADDR6]:PORT in place. */
 static bool split_host(char *arg, const char **host, const char **port)
 {
 	char *colon = strchr(arg, ':');
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	const char *address = NULL;
 	int option;
 
-	argv[0] = (char *)"rdmamsg-copy";	/* what getopt calls it */
+	argv[0] = (char *)"rdmamsg-copy";	/* getopt prints this name */
 	while ((option = getopt_long(argc, argv, "p:a:rn:hV", options,
 				     NULL)) != -1)
 		switch (option) {
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 				      RDMAMSG_VERSION_MINOR,
 				      RDMAMSG_VERSION_PATCH) < 0;
 		default:
-			/* getopt has named it */
+			/* getopt has named the wrong option */
 			fputs("rdmamsg-copy: see --help\n", stderr);
 			return 2;
 		}

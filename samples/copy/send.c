@@ -33,7 +33,7 @@ void client_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* The cookie is the length. */
+/* The cookie is the length of the message. */
 void client_sent(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct client *c = rdmamsg_ep_user(ep);
@@ -76,7 +76,7 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* DATA without a byte tells the server that the client is alive. */
+/* An empty DATA message tells the server that the client is alive. */
 static int keep_alive(struct client *c)
 {
 	if (now_ms() - c->heard_ms < ALIVE_MS)
@@ -111,8 +111,8 @@ static int wait_input(struct client *c, int fd)
 }
 
 /*
- * Fills a message, and makes it shorter at the end of standard input. *end is
- * set there. -ESTALE: the file has shrunk.
+ * Fills a message, and shortens it and sets *end at the end of standard input.
+ * Returns -ESTALE if the file has shrunk.
  */
 static int fill(struct client *c, struct source *s, struct rdmamsg_msg *msg,
 		bool *end)
@@ -162,7 +162,7 @@ static int send_chunk(struct client *c, struct source *s, size_t len, bool *end)
 	while ((ret = rdmamsg_msg_send(c->ep, msg, COPY_DATA,
 				       (void *)(uintptr_t)len)) == -EAGAIN) {
 		ret = client_step(c);
-		/* an early answer: the server does not want the rest */
+		/* an early answer means that the server rejects the rest */
 		if (ret || c->answered)
 			break;
 	}
@@ -185,7 +185,7 @@ static int send_data(struct client *c, struct source *s)
 
 		if (ret || c->send_error)
 			return ret ? ret : c->send_error;
-		/* for answers, and the end of the connection */
+		/* handle answers, and the end of the connection */
 		if (rdmamsg_process(c->ctx) < 0)
 			return -ENOTCONN;
 		if (s->begin.size != COPY_SIZE_UNKNOWN)

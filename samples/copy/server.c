@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server: one thread for all clients, and one for each file that is being
- * forced to the disk, which may take long.
+ * The server has one thread for all clients, and one for each file that is
+ * being forced to the disk, which may take long.
  */
 #include "copy.h"
 
@@ -26,10 +26,10 @@
 #define IDLE_MAX	120	/* seconds without a message */
 
 enum client_state {
-	IDLE,		/* BEGIN is due */
-	WRITING,	/* DATA, END or CANCEL */
-	COMMITTING,	/* a thread has the file; nothing is due */
-	SKIPPING,	/* it failed: until the next BEGIN */
+	IDLE,		/* waits for BEGIN */
+	WRITING,	/* waits for DATA, END or CANCEL */
+	COMMITTING,	/* a thread has the file, and no message is due */
+	SKIPPING,	/* the file failed; ignores all until BEGIN */
 };
 
 LIST_HEAD(clients, client);
@@ -38,20 +38,20 @@ struct server {
 	struct rdmamsg *ctx;
 	int dir;
 	struct clients clients;
-	int count;		/* clients, those with a thread included */
+	int count; /* clients, with those whose thread still runs */
 	int committing;
 };
 
 struct client {
 	LIST_ENTRY(client) node;
 	struct server *server;
-	struct rdmamsg_ep *ep;	/* NULL: gone */
+	struct rdmamsg_ep *ep;	/* NULL: the connection has ended */
 	enum client_state state;
 	struct copy_begin begin;	/* of the last file */
 	struct copy_file *file;
 	time_t heard;
 	pthread_t thread;	/* COMMITTING */
-	int committed;		/* its result */
+	int committed;		/* result of that thread */
 	char peer[NI_MAXHOST];
 };
 
@@ -61,7 +61,7 @@ static volatile sig_atomic_t stopped;
 static void on_signal(int sig)
 {
 	stopped = 1;
-	rdmamsg_stop(to_stop);	/* wakes rdmamsg_wait() up as well */
+	rdmamsg_stop(to_stop);	/* wakes rdmamsg_wait() as well */
 }
 
 static time_t now(void)
@@ -135,7 +135,7 @@ static void report(const struct client *c, int err)
 	fflush(stdout);
 }
 
-/* The file is over, one way or the other. */
+/* Ends the file, complete or not. */
 static void file_end(struct client *c, int err, enum client_state next)
 {
 	report(c, err);
@@ -172,7 +172,7 @@ static void *commit_thread(void *arg)
 	struct client *c = arg;
 
 	c->committed = copy_file_commit(c->file);
-	/* the queue is longer than there are clients */
+	/* the queue is longer than the list of clients */
 	while (rdmamsg_submit(c->server->ctx, commit_done, c) == -EAGAIN)
 		sched_yield();
 	return NULL;
@@ -189,7 +189,7 @@ static void commit(struct client *c)
 
 /* ---- messages --------------------------------------------------------- */
 
-/* A directory is reported when it is complete. */
+/* Reports a directory, once it is complete. */
 static void made(struct client *c)
 {
 	c->state = IDLE;
@@ -263,7 +263,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	struct client *c = rdmamsg_ep_user(ep);
 
 	c->heard = now();
-	/* after an abort there may be more of them */
+	/* an aborted endpoint may still deliver messages */
 	if (rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED)
 		handle(c, rdmamsg_msg_tag(msg), rdmamsg_msg_data(msg),
 		       rdmamsg_msg_len(msg));
@@ -280,7 +280,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	if (why->error && why->who != RDMAMSG_WHO_LOCAL)
 		fprintf(stderr, "rdmamsg-copy: %s: %s\n", c->peer, why->text);
 	if (c->state == COMMITTING)
-		return;		/* complete and verified: commit_done() */
+		return; /* complete and verified; commit_done() goes on */
 	if (c->file)
 		file_end(c, -ECONNRESET, IDLE);
 	client_free(c);
@@ -325,7 +325,7 @@ static int client_accept(struct client *c, struct rdmamsg_request *req)
 		.setup_data = COPY_HELLO,
 		.setup_data_len = sizeof(COPY_HELLO) - 1,
 		.max_msg_size = COPY_CHUNK,
-		.recv_depth = COPY_WINDOW,	/* bounds our memory */
+		.recv_depth = COPY_WINDOW,	/* bounds the server's memory */
 		.send_queue = 4,
 		.peer_timeout_ms = COPY_SILENCE_MS,
 	};
@@ -364,7 +364,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	s->count++;
 }
 
-/* Clients that hold a place and do nothing with it. */
+/* Closes the connections of idle clients. */
 static void expire(struct server *s)
 {
 	struct client *c;
@@ -395,7 +395,7 @@ static void catch_signals(struct rdmamsg *ctx)
 	sigemptyset(&sa.sa_mask);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	/* these are errors of calls, not the end */
+	/* the calls return an error instead of a signal */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 }
@@ -455,7 +455,7 @@ int copy_server(const char *dir, const char *host, const char *port)
 		status = serve(&s);
 	while (s.committing)
 		(void)rdmamsg_wait(s.ctx, 1000);
-	/* its callbacks remove what is half written */
+	/* callbacks of rdmamsg_close() remove partial files */
 	rdmamsg_close(s.ctx);
 	close(s.dir);
 	return status;

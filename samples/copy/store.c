@@ -25,13 +25,13 @@
 
 struct copy_file {
 	int dir;			/* the server's */
-	int parent;			/* where it gets its name */
+	int parent;			/* directory of the final name */
 	int fd;
 	struct copy_begin is;
 	const char *name;		/* the last component of is.path */
 	uint64_t written;
 	struct copy_digest *digest;
-	char tmp[TMP_LEN + 1];		/* "" once it has its name */
+	char tmp[TMP_LEN + 1]; /* "" once the file has its final name */
 };
 
 /* ---- what killed servers leave ---------------------------------------- */
@@ -88,7 +88,7 @@ int copy_store_open(const char *path)
 
 /* ---- paths ------------------------------------------------------------ */
 
-/* Follows no symbolic link: -ENOTDIR. */
+/* Opens a directory, but not through a symbolic link: -ENOTDIR. */
 static int dir_open(int at, const char *name)
 {
 	int fd = openat(at, name,
@@ -136,7 +136,7 @@ int copy_dir_make(int dir, const struct copy_begin *b)
 	close(parent);
 	if (fd < 0)
 		return fd;
-	/* one from before may lack the right to write into it */
+	/* an existing directory may lack the owner's permissions */
 	if (!fstat(fd, &st) && (st.st_mode & 0700) != 0700)
 		(void)!fchmod(fd, (st.st_mode & 07777) | 0700);
 	close(fd);
@@ -156,7 +156,7 @@ static int tmp_name(struct copy_file *f)
 	return 0;
 }
 
-/* Another server that starts just now may be faster with the lock. */
+/* Opens and locks the file. A server that starts now may lock it first. */
 static int tmp_open(struct copy_file *f)
 {
 	int ret;
@@ -251,7 +251,10 @@ int copy_file_verify(struct copy_file *f, const uint8_t sha[COPY_SHA_LEN])
 	return memcmp(ours, sha, sizeof(ours)) ? -EBADMSG : 0;
 }
 
-/* A file system that cannot do this has no need of it. */
+/*
+ * Forces a directory to the disk. A file system that cannot do so needs no
+ * call.
+ */
 static int sync_dir(int fd)
 {
 	return fsync(fd) && errno != EINVAL ? -errno : 0;
@@ -267,7 +270,7 @@ static int attributes(const struct copy_file *f, mode_t more)
 	       futimens(f->fd, times);
 }
 
-/* Its set-group-ID bit is the server's affair. */
+/* Sets mode and time. The set-group-ID bit keeps the server's value. */
 static int dir_commit(const struct copy_file *f)
 {
 	struct stat st;

@@ -65,10 +65,10 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* Whether an argument before this one has the name, and would be replaced. */
+/* Returns true if an earlier argument has the name, and would be replaced. */
 static bool is_taken(const char *name)
 {
-	static void *taken;		/* a tree of names, until the end */
+	static void *taken;		/* a tree of names, never freed */
 	char *own = strdup(name), **found;
 
 	found = own ? tsearch(own, &taken, compare) : NULL;
@@ -111,7 +111,7 @@ static void take_attributes(struct source *s, const struct stat *st)
 	s->begin.mtime = st->st_mtim;
 }
 
-/* Of standard input neither is known. */
+/* Standard input has neither size nor time. */
 static void make_attributes(struct source *s)
 {
 	mode_t mask = umask(0);
@@ -126,7 +126,7 @@ static int file_open(struct client *c, struct source *s, int flags)
 {
 	struct stat st;
 
-	/* O_NONBLOCK: a FIFO would wait for its writer */
+	/* O_NONBLOCK: open() of a FIFO waits for its writer */
 	s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
 	if (s->fd < 0)
 		return client_complain(c, s->path, strerror(errno));
@@ -139,7 +139,7 @@ static int file_open(struct client *c, struct source *s, int flags)
 	return client_complain(c, s->path, "not a regular file");
 }
 
-/* The contents of s->fd. */
+/* Sends the contents of s->fd. */
 static int file_send(struct client *c, struct source *s)
 {
 	int failed;
@@ -228,7 +228,7 @@ static int entry_send(struct client *c, struct source *s, FTS *fts, FTSENT *e)
 	}
 }
 
-/* The path at the server: the name of the argument, and what follows it. */
+/* Makes the path at the server: the argument's name, and the path below it. */
 static int entry(struct client *c, FTS *fts, FTSENT *e, const char *name,
 		 const char *dir)
 {
@@ -263,7 +263,7 @@ static int dir_walk(struct client *c, char *dir, const char *name)
 	return failed;
 }
 
-/* fts(3) would have two slashes behind a directory that ends in one. */
+/* If a directory's name ends in a slash, fts(3) adds a second one. */
 static int tree_walk(struct client *c, const char *file, const char *name)
 {
 	char *dir = strdup(file);

@@ -47,8 +47,8 @@ static int component_check(const char *name, size_t len)
 }
 
 /*
- * A relative path whose first component is not hidden, and which leads down
- * with each of them.
+ * Checks that the path is relative, that its first component is not hidden, and
+ * that each component leads down.
  */
 static int path_check(const char *path, size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lat, rate and bw: a run for each size, after a shorter one to warm up. */
+/* lat, rate and bw: one run for each size, after a shorter run to warm up. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #define WINDOW		8
 #define ONESIDED_WINDOW	128
 #define WINDOW_BYTES	((uint64_t)256 << 20)
-#define RATE_RECV_DEPTH	512	/* credits come in bunches of half of it */
+#define RATE_RECV_DEPTH	512	/* credits come in batches of half of it */
 
 static const uint32_t lat_sizes[] = { 1, 64, 1024, 4096, 65536, 1048576 };
 static const uint32_t rate_sizes[] = { 1, 64, 1024 };
@@ -20,7 +20,7 @@ static const uint32_t atomic_sizes[] = { 8 };
 
 #define SIZES(array)	(array), sizeof(array) / sizeof((array)[0])
 
-/* Defaults of each test. The counts take some seconds. */
+/* Defaults of each test. A run with these counts takes some seconds. */
 static const struct {
 	const uint32_t *sizes;
 	size_t size_count;
@@ -58,7 +58,7 @@ static uint32_t window_of(enum perf_test test, uint32_t size)
 	return n > most ? most : n ? (uint32_t)n : 1;
 }
 
-/* Memory for the largest size and the most messages, before any of them. */
+/* Allocates memory for the largest size and the most messages, in advance. */
 static int prepare(struct perf_link *l, struct perf_options *o)
 {
 	size_t largest = 0, most = 0;
@@ -87,7 +87,7 @@ static void result(const struct perf_link *l, struct perf_result *r)
 {
 	double scale = perf_usec_per_tick();
 	double usec = (double)(l->end - l->begin) * scale;
-	/* half of there and back */
+	/* half of a round trip */
 	double half = l->test == PERF_LAT || l->test == PERF_WRITE_LAT ?
 		      0.5 : 1;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * conns: how fast connections are made, what each costs in memory, and how
- * many messages go there and back when 64 are under way over all of them.
+ * conns measures how fast connections are made, how much memory each one takes,
+ * and how many messages make a round trip while 64 are in flight over all of
+ * them.
  */
 #include "perf.h"
 
@@ -13,11 +14,11 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 
-#define AT_ONCE		32	/* being connected */
-#define FLYING		64	/* messages */
+#define AT_ONCE		32	/* connections being made */
+#define FLYING		64	/* messages in flight */
 #define MESSAGES	100000u	/* at least one on each connection */
-#define WARM		128u	/* on each before: all memory has been used */
-#define STEP_MS		60000	/* without any progress */
+#define WARM		128u	/* messages on each before, to touch memory */
+#define STEP_MS		60000	/* longest time without progress */
 #define CONNECT_MS	60000
 
 struct conns {
@@ -26,7 +27,7 @@ struct conns {
 	struct rdmamsg_srq *srq;
 	struct conn *all;
 	uint32_t n, opened, connected, ready, reported, closed;
-	uint32_t size, each, next;	/* each: in this round */
+	uint32_t size, each, next;	/* each: messages of this round */
 	uint64_t sent, answered, total;
 	struct perf_memory before, server;
 	bool told;		/* about the server's memory */
@@ -100,7 +101,9 @@ static void failed(struct conns *s, const char *what)
 	s->error = 1;
 }
 
-/* On the next connection that has room, until so many are under way. */
+/*
+ * Sends on the next connections with room until enough messages are in flight.
+ */
 static void fly(struct conns *s)
 {
 	for (uint32_t tries = 0; tries < s->n && s->sent < s->total &&
@@ -196,7 +199,7 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Until *count is 'wanted', as long as anything goes on. */
+/* Waits until *count is 'wanted', as long as there is progress. */
 static int await(struct conns *s, const uint32_t *count, uint32_t wanted)
 {
 	uint64_t seen = s->progress;
@@ -385,7 +388,7 @@ static int measure(struct conns *s)
 
 struct rdmamsg_srq *perf_srq(struct rdmamsg *ctx, uint32_t conns)
 {
-	/* two messages and six of the library's own, and some to share */
+	/* two messages and six control messages for each, and some to share */
 	const struct rdmamsg_srq_options opts = {
 		.size = sizeof(opts), .depth = 8 * conns + 256, .floor = 2,
 	};

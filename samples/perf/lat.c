@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ping-pong: a message goes, its answer comes, the next one goes. */
+/* Ping-pong: the client sends the next message when the answer has arrived. */
 #include "perf.h"
 
 static int send_one(struct perf_link *l)
@@ -10,7 +10,7 @@ static int send_one(struct perf_link *l)
 
 	if (l->size <= l->inline_max)
 		return rdmamsg_fast_send(l->ep, data, l->size, l->sent);
-	/* nobody tells when it is ours again, but the answer does */
+	/* without a cookie, because the answer shows that the memory is free */
 	return rdmamsg_sendv(l->ep, &iov, 1, l->sent, NULL);
 }
 

@@ -8,11 +8,11 @@
 
 #define CONNECT_MS	15000
 #define CLOSE_MS	10000
-#define SILENT_MS	60000	/* a server that hangs for so long is gone */
+#define SILENT_MS	60000 /* a server that is silent for so long is dead */
 
 void perf_link_fail(struct perf_link *l, int error)
 {
-	/* a connection that is ending will say why */
+	/* on_closed of an ending connection gives the reason */
 	if (error == -ESHUTDOWN)
 		return;
 	if (!l->error)
@@ -70,7 +70,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-/* From callbacks: what goes out together is one doorbell. */
+/* Sends from callbacks, so that messages of one batch share a doorbell. */
 static void more(struct perf_link *l)
 {
 	if (!perf_one_sided(l->test))
@@ -89,7 +89,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	if (!status) {
 		more(l);
 	} else if (!l->error && rdmamsg_ep_state(ep) == RDMAMSG_CONNECTED) {
-		/* else on_closed has the better reason */
+		/* on_closed has a better reason than -ECANCELED */
 		l->error = status;
 		perf_complain("a message of %u bytes was not taken: %s",
 			      l->size, strerror(-status));
@@ -105,7 +105,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct perf_link *l = rdmamsg_ep_user(ep);
 
-	/* otherwise the call that waits for it tells */
+	/* outside of a run, the caller prints the reason */
 	if (!l->running)
 		(void)perf_why(why, l->why);
 	else if (!l->error)

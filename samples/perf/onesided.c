@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided tests at the client. In write-lat the server writes back when it
- * sees a write, as the client does; in the others it does nothing.
+ * One-sided tests at the client. In write-lat the server answers each write
+ * with a write. In the others the server does nothing.
  */
 #include "perf.h"
 
@@ -24,7 +24,9 @@ static int post(struct perf_link *l, uint64_t *sample)
 	}
 }
 
-/* As many as may be under way; each takes its time in on_complete. */
+/*
+ * Starts as many operations as may be in flight. on_complete takes their time.
+ */
 void perf_onesided_more(struct perf_link *l)
 {
 	while (l->sent < l->count && l->flying < l->window && !l->error) {

@@ -89,7 +89,7 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 	return TO_EXIT(2);
 }
 
-/* "64", "4K": the number and where it ends, or -EINVAL. */
+/* Reads "64" or "4K". Returns the number and its end, or -EINVAL. */
 static int number(const char *s, uint64_t max, uint64_t *ret, const char **end)
 {
 	static const char suffix[] = "KMG";
@@ -170,7 +170,7 @@ static bool applies(const struct perf_options *o, int opt)
 	}
 }
 
-/* Every option that was given is one of this command. */
+/* Checks that every given option belongs to this command. */
 static int all_apply(const struct perf_options *o, const bool *given,
 		     const char *word)
 {
@@ -225,7 +225,7 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		printf("rdmamsg-perf %s\n", rdmamsg_version());
 		return TO_EXIT(0);
 	default:
-		/* getopt has named it */
+		/* getopt has named the wrong option */
 		fputs("rdmamsg-perf: see --help\n", stderr);
 		return TO_EXIT(2);
 	}
@@ -255,7 +255,7 @@ static int command(struct perf_options *o, const char *word)
 	return wrong("'%s' is no test, and not 'server'", word);
 }
 
-/* HOST:PORT, which an IPv6 address is not. */
+/* Returns true for HOST:PORT, and false for an IPv6 address. */
 static bool has_port(const char *host)
 {
 	const char *colon = strchr(host, ':');
@@ -307,7 +307,7 @@ int perf_options(struct perf_options *o, int argc, char **argv)
 	bool given[OPTIONS] = { false };
 	int opt, ret = 0;
 
-	argv[0] = (char *)"rdmamsg-perf";	/* what getopt calls it */
+	argv[0] = (char *)"rdmamsg-perf";	/* getopt prints this name */
 	memset(o, 0, sizeof(*o));
 	o->port = PERF_PORT;
 	while (!ret && (opt = getopt_long(argc, argv, "a:p:d:s:n:hV",

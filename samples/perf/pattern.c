@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bytes that --check knows. */
+/* The contents of messages, which --check verifies. */
 #include "perf.h"
 
 #include <stdlib.h>

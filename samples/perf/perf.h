@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmamsg-perf: what its files share. */
+/* rdmamsg-perf: the declarations that its files share. */
 #ifndef RDMAMSG_SAMPLES_PERF_H
 #define RDMAMSG_SAMPLES_PERF_H
 
@@ -21,7 +21,7 @@
 
 enum perf_test {
 	PERF_LAT, PERF_RATE, PERF_BW,
-	/* one-sided */
+	/* one-sided tests */
 	PERF_WRITE_LAT, PERF_READ_LAT, PERF_ATOMIC_LAT, PERF_WRITE_BW,
 	PERF_READ_BW,
 	PERF_TESTS,
@@ -34,9 +34,9 @@ struct perf_options {
 	const char *port;
 	const char *device;
 	uint32_t sizes[PERF_SIZES_MAX];
-	int size_count;		/* 0: the test's own */
-	uint32_t count;		/* 0: by size */
-	bool poll, event;	/* neither: up to whom it concerns */
+	int size_count;		/* 0: sizes of the test */
+	uint32_t count;		/* 0: depends on the size */
+	bool poll, event;	/* neither: the default of each side */
 	bool once;
 	bool check;
 	bool json;
@@ -61,13 +61,13 @@ extern volatile sig_atomic_t perf_stopped;	/* SIGINT, SIGTERM */
 /* Sets the context that a signal wakes. */
 void perf_wake_on_signal(struct rdmamsg *ctx);
 void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Why a connection ended, and what to do about it. */
+/* Prints the reason of a connection's end, and a remedy. */
 #define PERF_WHY_MAX	320
 const char *perf_why(const struct rdmamsg_reason *why, char buf[PERF_WHY_MAX]);
 
 /* ---- time (report.c) -------------------------------------------------- */
 
-/* The cheapest clock there is, in units of its own. */
+/* Returns the cheapest clock's time, in units of its own. */
 static inline uint64_t perf_ticks(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -81,7 +81,9 @@ static inline uint64_t perf_ticks(void)
 }
 
 void perf_clock_start(void);
-/* Measured since perf_clock_start(): the longer ago, the better. */
+/*
+ * Returns the length of a tick. More time since perf_clock_start() is better.
+ */
 double perf_usec_per_tick(void);
 
 /* ---- results (report.c) ----------------------------------------------- */
@@ -93,25 +95,28 @@ struct perf_result {
 	double seconds;
 	double usec_avg, usec_p50, usec_p99, usec_p999;
 	uint64_t errors;
-	uint64_t copied;	/* bytes, at both ends */
+	uint64_t copied;	/* bytes copied at both ends */
 	const char *device;
 	bool event;		/* the client sleeps */
-	bool server_event;	/* so does the server */
+	bool server_event;	/* the server sleeps as well */
 };
 
-/* Sorts the samples. 'scale' makes microseconds of them. */
+/* Sorts the samples. 'scale' converts them to microseconds. */
 void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 		      double scale);
 void perf_report(const struct perf_result *r, bool json);
-/* On standard error, if that is a terminal; total 0 clears the line. */
+/*
+ * Shows progress on standard error, if that is a terminal. Total 0 clears the
+ * line.
+ */
 void perf_progress(const char *what, uint32_t size, uint64_t done,
 		   uint64_t total);
 
 /* ---- the pattern (pattern.c) ------------------------------------------ */
 
 /*
- * Message n is the 'size' bytes at an offset that depends on n: sending one
- * costs no filling, and neither a byte nor a message out of place passes.
+ * Message n is the 'size' bytes at an offset that depends on n. The sender
+ * fills no memory, and a misplaced byte or message does not match.
  */
 #define PERF_OFFSETS	251
 static inline uint32_t perf_offset(uint32_t n)
@@ -119,9 +124,12 @@ static inline uint32_t perf_offset(uint32_t n)
 	return n % PERF_OFFSETS;
 }
 
-/* Room for messages of 'size'; earlier contents may move. NULL: no memory. */
+/*
+ * Makes room for messages of 'size'. Earlier contents may move. Returns NULL
+ * without memory.
+ */
 const uint8_t *perf_pattern(size_t size);
-/* Whether this is message 'number', for which there has been room. */
+/* Returns true if this is message 'number', for which there is room. */
 bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 		  uint32_t size);
 
@@ -131,27 +139,27 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 #define PERF_VERSION	3
 #define PERF_STRING_(x)	#x
 #define PERF_STRING(x)	PERF_STRING_(x)
-/* The server says this when it accepts, and to all that it rejects. */
+/* The server sends this name when it accepts or rejects a client. */
 #define PERF_NAME	"rdmamsg-perf " PERF_STRING(PERF_VERSION)
 #define PERF_REJECT	"this is " PERF_NAME
 _Static_assert(sizeof(PERF_REJECT) - 1 <= RDMAMSG_HELLO_DATA_MAX,
 	       "fits into the reject");
 
 enum perf_flags {
-	PERF_POLLS = 1u << 0,	/* the client polls: the server should, too */
-	PERF_CHECK = 1u << 1,	/* verify */
+	PERF_POLLS = 1u << 0, /* the client polls, and the server should, too */
+	PERF_CHECK = 1u << 1,	/* verify the contents */
 	PERF_COPY = 1u << 2,	/* copy answers: tune compares both */
 	PERF_SLEEPS = 1u << 3,	/* in READY: the server waits for events */
 	PERF_GUARD = 1u << 4,	/* both ends: RDMAMSG_EP_GUARD */
 };
 
-/* In the connection request, little-endian as all of it. */
+/* The private data of the connection request. All fields are little-endian. */
 struct perf_hello {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t flags;
 	uint32_t client;	/* the same in all connections of a client */
-	uint32_t connections;	/* how many it will make */
+	uint32_t connections;	/* connections that the client will make */
 	uint32_t inline_max;	/* for both ends, as in the options */
 	uint32_t eager_max;
 	uint32_t recv_depth;
@@ -159,20 +167,20 @@ struct perf_hello {
 _Static_assert(sizeof(struct perf_hello) <= RDMAMSG_HELLO_DATA_MAX,
 	       "fits into the connection request");
 
-/* Tags: numbers of data messages, and these. */
+/* Tags: the numbers of data messages, and these. */
 enum perf_tag {
-	PERF_START = 1u << 31,	/* client: what follows */
-	PERF_READY,		/* server: go */
-	PERF_REPORT,		/* server: all have arrived */
-	PERF_MEMORY,		/* client: what does it cost; and the answer */
+	PERF_START = 1u << 31,	/* client: a run begins */
+	PERF_READY,		/* server: the run may begin */
+	PERF_REPORT,		/* server: all messages have arrived */
+	PERF_MEMORY, /* client: asks for memory figures; server: answers */
 };
 
 struct perf_start {
 	uint32_t test;
 	uint32_t size;
 	uint32_t count;
-	uint32_t room;		/* one-sided: the largest size there will be */
-	struct rdmamsg_key key;	/* likewise: the client's memory */
+	uint32_t room;		/* one-sided: the largest size */
+	struct rdmamsg_key key;	/* one-sided: the client's memory */
 };
 
 struct perf_ready {
@@ -181,12 +189,12 @@ struct perf_ready {
 	struct rdmamsg_key key;	/* one-sided: the server's memory */
 };
 
-/* Bytes that the side which sends it has, for all its connections. */
+/* Bytes that the sending side has, for all its connections. */
 struct perf_memory {
 	uint64_t connections;
 	uint64_t registered;
-	uint64_t structs;	/* the library's */
-	uint64_t resident;	/* of the process, since it began to serve */
+	uint64_t structs;	/* the library's structs */
+	uint64_t resident; /* growth of the process since it began to serve */
 };
 
 struct perf_count {
@@ -196,7 +204,7 @@ struct perf_count {
 
 /* ---- many connections (conns.c) --------------------------------------- */
 
-/* Returns NULL after a complaint. */
+/* Returns NULL after printing an error. */
 struct rdmamsg_srq *perf_srq(struct rdmamsg *ctx, uint32_t conns);
 /* Fills in the memory of the context. perf_memory_ep() adds an endpoint. */
 void perf_memory(struct rdmamsg *ctx, const struct rdmamsg_srq *srq,
@@ -218,9 +226,11 @@ static inline bool perf_one_sided(uint32_t test)
 	return test >= PERF_WRITE_LAT;
 }
 
-/* Creates the region, or zeroes it. -EINVAL: the existing one is smaller. */
+/*
+ * Creates or zeroes the region. Returns -EINVAL if the existing one is smaller.
+ */
 int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room);
-/* Call it when the endpoint is closed. */
+/* Call this function after the endpoint has closed. */
 void perf_region_close(struct perf_region *m);
 /*
  * Starts write number n of write-lat, whose last byte is n. perf_region_has()
@@ -245,19 +255,19 @@ struct perf_link {
 	bool server_event;	/* of the last run */
 	bool check;
 	bool running;
-	int error;		/* set after a complaint: the link is over */
+	int error; /* set after printing an error: the link has ended */
 	char why[PERF_WHY_MAX];	/* reason if connecting failed */
 
-	/* what to do */
+	/* the run */
 	enum perf_test test;
 	uint32_t size;
 	uint32_t count;
 	uint32_t room;		/* of the largest size */
 	uint32_t window;	/* bw: messages in flight */
-	uint32_t every;		/* each so-many-th is timed */
+	uint32_t every;		/* every so-many-th message is timed */
 	uint64_t *samples;	/* ticks */
 
-	/* how far it is */
+	/* the progress */
 	uint32_t sent;
 	uint32_t answered;
 	uint32_t flying;	/* timed messages in flight */
@@ -271,17 +281,26 @@ struct perf_link {
 
 /*
  * Connects. *l is zero except ctx. 'hello' is in host byte order. Returns -1
- * after a complaint.
+ * after printing an error.
  */
 int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		   const struct perf_hello *hello);
-/* Delivers the rest and closes. l->ep may be NULL. -1 after a complaint. */
+/*
+ * Delivers the rest and closes. l->ep may be NULL. Returns -1 after printing an
+ * error.
+ */
 int perf_link_close(struct perf_link *l);
-/* Runs one measurement. Returns -1 after a complaint or an interrupt. */
+/* Runs one measurement. Returns -1 after printing an error or an interrupt. */
 int perf_link_run(struct perf_link *l);
-/* Complains and returns false if the peer is no server of this version. */
+/*
+ * Prints an error and returns false unless the peer is a server of this
+ * version.
+ */
 bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o);
-/* Call it after a failed send. Complains unless on_closed will. */
+/*
+ * Call this function after a failed send. Prints an error unless on_closed
+ * will.
+ */
 void perf_link_fail(struct perf_link *l, int error);
 
 /* Waits or polls once. Returns false after an error or an interrupt. */
@@ -298,7 +317,7 @@ void perf_lat(struct perf_link *l);
 /* onesided.c: a whole run */
 void perf_onesided_more(struct perf_link *l);	/* in callbacks */
 void perf_onesided(struct perf_link *l);
-/* stream.c: as many messages as may be under way, called again and again. */
+/* stream.c: sends as many messages as may be in flight, again and again */
 void perf_stream(struct perf_link *l);
 
 #endif

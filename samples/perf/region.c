@@ -35,7 +35,7 @@ int perf_region_open(struct perf_region *m, struct rdmamsg_ep *ep, size_t room)
 
 void perf_region_close(struct perf_region *m)
 {
-	/* nothing is under way on an endpoint that is closed */
+	/* a closed endpoint has no operation in flight */
 	(void)rdmamsg_region_destroy(m->region);
 	free(m->in);
 	memset(m, 0, sizeof(*m));

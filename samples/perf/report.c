@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time, figures, and how they are shown. */
+/* The clock, the figures and their output. */
 #include "perf.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The smallest that is not below 'part' of them. */
+/* Returns the smallest sample that is not below 'part' of all samples. */
 static double rank(const uint64_t *sorted, size_t count, double part)
 {
 	size_t at = (size_t)((double)count * part);
@@ -82,7 +82,7 @@ static void json(const struct perf_result *r)
 	       r->server_event ? "event" : "poll");
 }
 
-/* Of a read or an atomic operation, only the client waits for anything. */
+/* For reads and atomic operations, only the client waits. */
 static const char *mode(const struct perf_result *r)
 {
 	if (r->event == r->server_event ||
@@ -96,7 +96,7 @@ static void table(const struct perf_result *r)
 {
 	static const char *headed;
 
-	/* one mode a table: the server's may change between sizes */
+	/* each table has one mode, and the server's may change between sizes */
 	if (headed != mode(r))
 		printf("%s on %s, %s; microseconds are %s\n"
 		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s\n",

@@ -12,20 +12,20 @@
 #define EAGER_MAX	((uint32_t)1 << 20)
 #define SILENT_MS	60000
 #define CLOSE_MS	3000
-#define SPINS		1024	/* between looks at anything else */
-#define SRQ_CONNS	2000	/* that one queue is for */
+#define SPINS		1024	/* polls between checks of other events */
+#define SRQ_CONNS	2000	/* endpoints that one queue serves */
 
 struct server {
 	const struct perf_options *o;
 	struct rdmamsg *ctx;
-	struct rdmamsg_srq *srq;	/* NULL: each has its own receives */
-	uint64_t resident;	/* bytes, before there was a connection */
+	struct rdmamsg_srq *srq; /* NULL: endpoints have their own receives */
+	uint64_t resident;	/* bytes, before the first connection */
 	struct conn *conns;
-	uint32_t pollers;	/* connections whose tests need us to spin */
-	struct conn *watched;	/* the last one that has begun write-lat */
-	bool taken;		/* --once: by this one */
+	uint32_t pollers;	/* connections whose tests need polling */
+	struct conn *watched;	/* the last one that started write-lat */
+	bool taken;		/* --once: a client has come */
 	uint32_t client;
-	uint32_t due;		/* connections of it that are still to end */
+	uint32_t due;		/* its connections that have not ended */
 	bool done;
 	int status;
 };
@@ -34,14 +34,14 @@ struct conn {
 	struct server *server;
 	struct conn *next;
 	struct rdmamsg_ep *ep;
-	struct perf_hello hello;	/* in the host's order */
+	struct perf_hello hello;	/* in host byte order */
 	uint32_t inline_max;
-	struct perf_start run;		/* likewise */
+	struct perf_start run;		/* in host byte order */
 	uint32_t received;
 	uint64_t errors;
-	uint64_t copied;		/* at the start */
+	uint64_t copied;		/* copied bytes at the start */
 	struct perf_region mem;		/* one-sided */
-	uint32_t written;		/* write-lat: back */
+	uint32_t written;		/* writes sent back in write-lat */
 	bool polled;			/* counted in pollers */
 };
 
@@ -54,7 +54,7 @@ static uint64_t copied(const struct conn *c)
 	return rdmamsg_ep_stats(c->ep, &st) ? 0 : st.bytes_copied;
 }
 
-/* A connection that is ending already does so more gracefully. */
+/* Closes a failed connection. An ending one keeps its own, better reason. */
 static void failed(struct conn *c, int ret)
 {
 	if (ret && ret != -ESHUTDOWN)
@@ -63,7 +63,7 @@ static void failed(struct conn *c, int ret)
 
 static void say(struct conn *c, enum perf_tag tag, const void *data, size_t len)
 {
-	/* the queue has room for these */
+	/* the queue has room for these messages */
 	failed(c, rdmamsg_send(c->ep, data, len, tag, NULL));
 }
 
@@ -86,7 +86,7 @@ static int start_onesided(struct conn *c, const struct perf_start *wire)
 	return 0;
 }
 
-/* A write that has come is answered with one. */
+/* Answers an arrived write with a write. */
 static void watch(struct conn *c)
 {
 	int ret;
@@ -144,7 +144,7 @@ static void start(struct conn *c, const struct rdmamsg_msg *msg)
 		ready.error = htole32((uint32_t)-ret);
 	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
 		ready.error = htole32(ENOMEM);
-	/* of one-sided operations nothing arrives */
+	/* one-sided operations deliver no messages */
 	if (ready.error || perf_one_sided(c->run.test))
 		c->run.count = 0;
 	ready.flags = htole32(spins(c->server) ? 0 : PERF_SLEEPS);
@@ -175,7 +175,7 @@ static void tell_memory(struct conn *c)
 	say(c, PERF_MEMORY, &m, sizeof(m));
 }
 
-/* The message goes back; it is not ours afterwards. */
+/* Sends the message back. The library owns it then. */
 static void answer(struct conn *c, struct rdmamsg_msg *msg)
 {
 	size_t len = rdmamsg_msg_len(msg);
@@ -269,7 +269,9 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_closed = on_closed,
 };
 
-/* NULL: it may come in. */
+/*
+ * Returns NULL if the request is acceptable, else the reason for a rejection.
+ */
 static const char *judge(const struct rdmamsg_request *req, struct server *s,
 			 struct perf_hello *h)
 {
@@ -381,7 +383,7 @@ static int serve(struct server *s)
 	return s->status;
 }
 
-/* The library's own time limit ends it. */
+/* Closes all connections. The library's own time limit bounds this. */
 static void say_goodbye(struct server *s)
 {
 	struct timespec now, end;

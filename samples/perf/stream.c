@@ -32,7 +32,7 @@ void perf_stream(struct perf_link *l)
 		}
 		ret = send_one(l, sample);
 		if (ret == -EAGAIN)
-			return;		/* on_writable comes */
+			return;		/* on_writable follows */
 		if (ret) {
 			perf_link_fail(l, ret);
 			return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tune: three connections that differ in nothing but how they send: in the
- * request, by copy, by rendezvous. From where on the next one is faster is
- * what inline_max and eager_max should be.
+ * tune: three connections differ only in how they send: inline in the request,
+ * by copy, by rendezvous. inline_max and eager_max should be the sizes from
+ * which on the next way is faster.
  */
 #include "perf.h"
 
@@ -12,12 +12,12 @@
 #include <sys/random.h>
 #include <rdmamsg/endpoint.h>
 
-#define ROUNDS		5	/* each takes its turn in each round */
-#define COUNT		200	/* in a round */
+#define ROUNDS		5	/* each way takes part in each round */
+#define COUNT		200	/* messages in a round */
 #define INLINE_ASK	512
 #define EAGER_ASK	65536
 #define RECV_DEPTH	16
-#define BETTER		1.02	/* less is noise: the simpler way wins */
+#define BETTER		1.02	/* a smaller gain is noise: simpler wins */
 
 enum way { INLINE, COPY, RENDEZVOUS, WAYS };
 
@@ -40,7 +40,7 @@ struct tune {
 	struct perf_link links[WAYS];
 	uint64_t *samples;
 	uint32_t count;
-	double usec[SIZES][WAYS];	/* 0: not possible */
+	double usec[SIZES][WAYS];	/* 0: this way is impossible */
 };
 
 static int open_links(struct tune *t)
@@ -73,7 +73,9 @@ static bool possible(const struct tune *t, enum way way, uint32_t size)
 	return way != INLINE || size <= t->links[INLINE].inline_max;
 }
 
-/* The best of the rounds' medians: whatever disturbs makes it slower. */
+/*
+ * Returns the best of the rounds' medians, because any disturbance is slower.
+ */
 static int measure(struct tune *t, size_t at)
 {
 	for (int i = 0; i < ROUNDS * WAYS; i++) {
@@ -107,7 +109,7 @@ static void show(const struct tune *t, size_t at)
 	fflush(stdout);
 }
 
-/* The largest size up to which 'a' is never slower than 'b'. */
+/* Returns the largest size up to which 'a' is never slower than 'b'. */
 static uint32_t threshold(const struct tune *t, enum way a, enum way b)
 {
 	uint32_t ret = 0;

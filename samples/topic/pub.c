@@ -112,7 +112,7 @@ static void publish(const void *data, size_t len)
 		publish_to(&topics[i], data, len);
 }
 
-/* Returns what is left behind the last whole line. */
+/* Publishes whole lines. Returns the length of the rest. */
 static size_t publish_lines(char *buf, size_t len)
 {
 	char *line = buf, *end;
@@ -126,7 +126,7 @@ static size_t publish_lines(char *buf, size_t len)
 	return len;
 }
 
-/* The groups are served while standard input has nothing. */
+/* Serves the groups while standard input has no data. */
 static void wait_for_input(void)
 {
 	struct pollfd fds[2] = {
@@ -164,7 +164,7 @@ static void publish_input(void)
 	if (!buf)
 		errx(FAILED, "no memory for a line of %zu bytes", room);
 	if (len)
-		publish(buf, len);	/* a last line without its end */
+		publish(buf, len);	/* a last line without its newline */
 	free(buf);
 }
 
@@ -176,7 +176,7 @@ static void publish_messages(void)
 		errx(FAILED, "no memory for %zu bytes", options.size);
 	for (size_t i = 0; i < options.size; i++)
 		data[i] = (uint8_t)i;
-	/* as mckey: without size there is no data */
+	/* like mckey: without --size there is no data */
 	for (unsigned long i = 0; i < options.count && options.size && !stopped;
 	     i++)
 		publish(data, options.size);

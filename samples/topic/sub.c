@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmamsg-sub: writes what is published to groups, a line for each message. */
+/* rdmamsg-sub writes the messages of groups, a line for each message. */
 #include "topic.h"
 
 #include <arpa/inet.h>
@@ -98,7 +98,9 @@ static bool is_enough(void)
 	return options.counts && messages == wanted;
 }
 
-/* Milliseconds until a message is due, or -1. Exits when it is too late. */
+/*
+ * Returns the milliseconds until a message is due, or -1. Exits if it is late.
+ */
 static int patience(void)
 {
 	static unsigned long before;

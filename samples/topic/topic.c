@@ -17,7 +17,7 @@ struct rdmamsg *ctx;
 struct topic topics[TOPICS_MAX];
 int topic_count;
 volatile sig_atomic_t stopped;
-static volatile sig_atomic_t signals;	/* that have come */
+static volatile sig_atomic_t signals;	/* signals received */
 static bool leaving_at_once;
 
 /* ---- options ---------------------------------------------------------- */
@@ -51,7 +51,7 @@ static void add_group(const char *address)
 	topic_count++;
 }
 
-/* The library takes an address for an MGID if all of it is written out. */
+/* The library takes a fully written address for an MGID. */
 static void add_mgid(const char *arg)
 {
 	struct in6_addr a;
@@ -77,7 +77,7 @@ static uint32_t port_space(const char *arg)
 	return 0;
 }
 
-/* Each group as often as asked for. */
+/* Adds as many memberships of each group as the option says. */
 static void add_members(void)
 {
 	int groups = topic_count;
@@ -186,7 +186,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 	options.flags |= p->flags;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;
-	/* with --file there is one group, and the others are files */
+	/* with --file the first operand is a group, the others are files */
 	while (options.operand_count && !(options.files && topic_count)) {
 		add_group(*options.operands++);
 		options.operand_count--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rdmamsg-pub and rdmamsg-sub share: options, groups, signals. */
+/* rdmamsg-pub and rdmamsg-sub share options, groups and signals. */
 #ifndef RDMAMSG_SAMPLES_TOPIC_H
 #define RDMAMSG_SAMPLES_TOPIC_H
 
@@ -21,7 +21,7 @@ enum { ALL_WELL, FAILED, WRONG_USE, LOSS };
 
 struct topic {
 	char address[INET6_ADDRSTRLEN + 8];
-	struct rdmamsg_group *group;	/* NULL: it is not joined */
+	struct rdmamsg_group *group;	/* NULL: not joined */
 	bool joined, writable;
 };
 
@@ -31,12 +31,12 @@ struct options {
 	uint32_t timeout_ms;
 	uint32_t rate;			/* datagrams a second; 0: default */
 	uint32_t linger_ms;		/* of repairs; 0: default */
-	unsigned int settle_ms;		/* between joining and publishing */
-	unsigned int wait_ms;		/* for a message; 0: without end */
-	unsigned int members;		/* of each group */
+	unsigned int settle_ms; /* pause between joining and publishing */
+	unsigned int wait_ms; /* longest wait for a message; 0: endless */
+	unsigned int members;		/* memberships of each group */
 	bool json, files, verbose, immediate;
 	bool counts;			/* count is given, and may be 0 */
-	bool each;			/* count is of each membership */
+	bool each;			/* count applies to each membership */
 	unsigned long count;		/* messages */
 	size_t size;			/* of counted messages */
 	char **operands;
@@ -58,21 +58,21 @@ enum {
 struct program {
 	const char *name, *usage, *shorts;
 	const struct option *options;
-	uint32_t flags;			/* of its groups */
+	uint32_t flags;			/* flags of its groups */
 };
 
-/* Exits for --help and for what makes no sense. */
+/* Exits for --help and for wrong options. */
 void options_parse(int argc, char **argv, const struct program *p);
 /* Joins the groups; exits if one cannot be joined. */
 void topics_join(const struct rdmamsg_group_handlers *on);
-/* Leaves them, and waits until they have gone. */
+/* Leaves the groups, and waits until the library has left them. */
 void topics_leave(void);
-/* One turn of the loop. Exits when it fails. */
+/* Runs one turn of the loop. Exits if it fails. */
 void turn(int timeout_ms);
 unsigned long long now_ms(void);
-/* Turns of the loop, until it is over or a signal has come. */
+/* Runs the loop for this time, or until the end or a signal. */
 void turn_for(unsigned int ms);
-/* For the handlers. */
+/* Handlers of the programs call this function. */
 void topic_joined(struct rdmamsg_group *group);
 void topic_writable(struct rdmamsg_group *group);
 void topic_closed(struct rdmamsg_group *group,
