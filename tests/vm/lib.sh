@@ -70,7 +70,7 @@ then
 fi
 VM_DIR=
 
-# Kernel messages that mean trouble.
+# Kernel messages that show a fault.
 vm__trouble='BUG: |kernel BUG at|WARNING: |Oops|general protection|KASAN|UBSAN'
 vm__trouble="$vm__trouble|blocked for more than|soft lockup|hard LOCKUP"
 vm__trouble="$vm__trouble|detected (expedited )?stalls|self-detected stall"
@@ -81,7 +81,7 @@ vm__trouble="$vm__trouble|unregister_netdevice: waiting|^init: "
 # done. lib/device/quirks.h, doubtful_reads, is about it.
 vm__known='WARNING: .* rxe_completer\+'
 
-# vm__complaint FILE: the first one, with what is around it
+# vm__complaint FILE: prints the first complaint and the lines around it.
 vm__complaint()
 {
 	awk -v known="$vm__known" -v trouble="$vm__trouble" '
@@ -108,7 +108,7 @@ vm__comma()
 	printf '%s\n' "$1" | sed 's/,/,,/g'
 }
 
-# The process of machine $1, when there is one.
+# Prints the process of machine $1, if it runs.
 vm__pid()
 {
 	cat "$VM_DIR/$1/pid" 2>/dev/null
@@ -137,7 +137,7 @@ vm__bury()
 	fi
 }
 
-# Machine $1 is gone although nobody switched it off.
+# Reports that machine $1 has ended without vm_stop or vm_kill.
 vm__lost()
 {
 	vm__bury "$1" || return
@@ -177,7 +177,7 @@ vm__plug()
 	vm__tell "$1" monitor "set_link net$2 $3"
 }
 
-# 98: it was stuck on its way.
+# Boots a machine. Returns 98 if the kernel got stuck.
 vm__boot()
 {
 	vm__name=$1
