@@ -30,13 +30,13 @@ addr()
 	esac
 }
 
-# The device of network $1.
+# Prints the device of network $1.
 device()
 {
 	echo "rxe$1"
 }
 
-# from MACHINE NET: options of a client there, if need be.
+# from MACHINE NET: prints the options that a client there needs, if any.
 from()
 {
 	:
@@ -75,7 +75,7 @@ start()
 	vm_spawn "$machine" "$tag" "exec $peer $*"
 }
 
-# await MACHINE TAG SECONDS PATTERN [COUNT]: so many lines match.
+# await MACHINE TAG SECONDS PATTERN [COUNT]: waits for COUNT matching lines.
 await()
 {
 	until=$(($(date +%s) + $3 + 1))
@@ -91,7 +91,7 @@ await()
 	done
 }
 
-# silent MACHINE TAG PATTERN: no line matches.
+# silent MACHINE TAG PATTERN: checks that no line matches.
 silent()
 {
 	if vm_output "$1" "$2" | grep -E "$3"
@@ -101,7 +101,7 @@ silent()
 	fi
 }
 
-# word MACHINE TAG LINE N: the Nth word of the last line that starts with LINE.
+# word MACHINE TAG LINE N: prints word N of the last line that starts with LINE.
 word()
 {
 	vm_output "$1" "$2" | awk -v line="$3" -v n="$4" \
@@ -160,7 +160,7 @@ signal()
 	vm_exec "$machine" "$line"
 }
 
-# moving MACHINE TAG: messages go on arriving.
+# moving MACHINE TAG: checks that messages go on arriving.
 moving()
 {
 	await "$1" "$2" $SOON '^message' \
@@ -255,7 +255,7 @@ renew_device()
 	add_device "$1" "$2"
 }
 
-# For a case that needs a device on each network in one process.
+# Skips a case that needs a device on each network in one process.
 two_devices()
 {
 	[ -z "$soft" ] || {
@@ -266,7 +266,7 @@ two_devices()
 
 ### Cases
 
-# How the peers of this case have ended.
+# Prints how the peers of this case have ended.
 post_mortem()
 {
 	find "$VM_DIR" -name 'tag-*.out' -newer "$work/start" |

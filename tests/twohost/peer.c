@@ -41,7 +41,7 @@
 
 #define SIZES_MAX	32
 #define LARGE_IN_FLIGHT	4
-#define AGAIN_MS	200	/* between two tries to reconnect */
+#define AGAIN_MS	200	/* pause before each reconnect */
 
 enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
 
@@ -63,16 +63,16 @@ static struct {
 	const char *host, *port;
 	size_t sizes[SIZES_MAX];
 	uint32_t size_count;
-	uint32_t count;			/* messages to send, 0: no end */
+	uint32_t count;			/* messages to send, 0: endless */
 	uint32_t every;
-	uint32_t connections;		/* to see the end of */
-	uint32_t reconnect;		/* until so many were made */
+	uint32_t connections;		/* the program ends after so many */
+	uint32_t reconnect; /* connects again until so many were made */
 	uint32_t pace_ms;
 	struct rdmamsg_ep_options ep;
 } opt = {
 	.port = "0", .sizes = { 64 }, .size_count = 1, .every = 1,
 	.connections = 1,
-	.ep.timeout_ms = 60000,	/* a test says so if it means less */
+	.ep.timeout_ms = 60000,	/* a test may ask for less */
 };
 
 static struct rdmamsg *ctx;
@@ -138,7 +138,9 @@ static void check(struct conn *c, const struct rdmamsg_msg *msg)
 		printf("message %u\n", c->received);
 }
 
-/* Copied if it may be, else borrowed until on_complete. */
+/*
+ * Sends a message, by copy if it is short enough, else lent until on_complete.
+ */
 static int send_one(struct conn *c)
 {
 	size_t len = size_of(c->sent);
@@ -167,7 +169,9 @@ static bool all_sent(const struct conn *c)
 	return opt.count && c->sent == opt.count;
 }
 
-/* EIO: the device is going, and on_closed follows. */
+/*
+ * Checks the result of a send. EIO: the device has gone, and on_closed follows.
+ */
 static void check_send(int ret)
 {
 	if (ret && ret != -EAGAIN && ret != -EIO)
@@ -224,7 +228,9 @@ static void take_key(struct conn *c, const struct rdmamsg_msg *msg)
 		fail("key: %s", rdmamsg_error());
 }
 
-/* Large and small ones, of all kinds, with and without a completion. */
+/*
+ * Starts a large or small operation of any kind, with or without a completion.
+ */
 static int one_sided(struct conn *c)
 {
 	struct rdmamsg_sge s = { memory, 65536, region };

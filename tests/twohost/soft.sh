@@ -22,7 +22,7 @@ addr()
 	esac
 }
 
-# On one host it would be the peer's own address.
+# Names the source, which on one host would be the address of the peer.
 from()
 {
 	echo "-S $(addr "$1" "$2")"
@@ -96,7 +96,7 @@ vm_wait()
 	return "$(cat "$VM_DIR/$1/control/tag-$2.status")"
 }
 
-# The peers of machine $1 that have not ended.
+# Prints the peers of machine $1 that have not ended.
 living()
 {
 	for out in "$VM_DIR/$1"/control/tag-*.out
@@ -159,7 +159,7 @@ vm_kill()
 	kill_all "$1"
 }
 
-# The last one shows that nothing is left.
+# The last machine to stop checks that nothing is left.
 vm_stop()
 {
 	kill_all "$1"
