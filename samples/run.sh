@@ -45,7 +45,7 @@ trap 'exit 1' HUP INT TERM
 
 # ---- tools --------------------------------------------------------------
 
-# await COMMAND...: until it succeeds, at most 60 s.
+# await COMMAND...: repeats the command until it succeeds, at most 60 s.
 await()
 {
 	end=$(($(date +%s) + 60))
@@ -69,7 +69,7 @@ expects()
 	}
 }
 
-# returns STATUS COMMAND...: what it prints goes to $work/said as well.
+# returns STATUS COMMAND...: checks the status. $work/said keeps the output.
 returns()
 {
 	expected=$1 status=0
@@ -90,7 +90,7 @@ said()
 	}
 }
 
-# complains STATUS PATTERN COMMAND...: in one line
+# complains STATUS PATTERN COMMAND...: checks that the command prints one line.
 complains()
 {
 	expected_text=$2
@@ -104,7 +104,7 @@ complains()
 	}
 }
 
-# not COMMAND...: it fails
+# not COMMAND...: checks that the command fails.
 not()
 {
 	if "$@"
@@ -114,13 +114,13 @@ not()
 	fi
 }
 
-# options_of PROGRAM: the long names of all that --help lists
+# options_of PROGRAM: prints the long options that --help lists.
 options_of()
 {
 	"$1" --help | sed -n 's/^  *\(-., \)\{0,1\}--\([a-z]*\).*/\2/p'
 }
 
-# start COMMAND...: a server that prints its port, which is then $port.
+# start COMMAND...: starts a server and sets $port to the port that it prints.
 start()
 {
 	rm -f "$work/server"	# the one before has said its port there
@@ -206,14 +206,14 @@ half()
 	done
 }
 
-# A part of it is there, and there is far to go.
+# The client has written a part of the file, and much is left.
 writing()
 {
 	find "$dir" -name '.rdmamsg-copy-*' -size +1024k -size -131072k |
 		grep -q .
 }
 
-# goes_on STATUS: the client that half has stopped.
+# goes_on STATUS: continues the client that half has stopped.
 goes_on()
 {
 	kill -CONT "$(cat client)"
@@ -227,7 +227,7 @@ no_file()
 	[ -z "$(ls -A "$dir")" ]
 }
 
-# run NAME COMMAND...: each in a directory of its own, and a subshell.
+# run NAME COMMAND...: runs a case in its own directory and a subshell.
 run()
 {
 	name=$1
@@ -272,7 +272,7 @@ srq_sample()
 	[ $status -eq 0 ]
 }
 
-# Of the samples: what -h and wrong arguments do.
+# Checks -h and wrong arguments of the samples.
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq rc-pingpong
@@ -333,7 +333,7 @@ alike()
 	{ print tolower($0) }'
 }
 
-# info_shows LINK: all that ibv_devinfo -v says, with the same values
+# info_shows LINK: checks the fields of ibv_devinfo -v, with the same values.
 info_shows()
 {
 	RDMAMSG_SOFT_FABRIC=info-$$ "$soft" -l "$1" ibv_devinfo -v >theirs
@@ -398,7 +398,7 @@ assert "XRC" in d["device_cap_flags"]["names"], d'
 	fi
 }
 
-# info_finds LINK: the abilities of the soft HCA, as text and as JSON
+# info_finds LINK: checks the abilities of the soft HCA, as text and as JSON.
 info_finds()
 {
 	RDMAMSG_SOFT_FABRIC=caps-$$ RDMAMSG_SOFT_LINK=$1
@@ -425,13 +425,13 @@ assert c["chains"]["tried"] == 0 and c["inline"]["value"] > 0, c'
 	fi
 }
 
-# used DEVICE: how many objects it has
+# used DEVICE: prints the number of objects of the device.
 used()
 {
 	rdma resource show "$1" | sed 's/^[0-9]*: //'
 }
 
-# info_finds_rxe: Soft-RoCE reports path migration and windows
+# info_finds_rxe: checks that Soft-RoCE reports path migration and windows.
 info_finds_rxe()
 {
 	used rxe0 >before
@@ -450,7 +450,7 @@ info_capabilities()
 	[ -z "${RDMAMSG_VM-}" ] || info_finds_rxe
 }
 
-# A port that is down is shown as such.
+# rdmamsg-info shows a port that is down.
 info_port_down()
 {
 	RDMAMSG_SOFT_FABRIC=info-$$
@@ -463,7 +463,7 @@ info_port_down()
 	end_server TERM 0
 }
 
-# watch OPTION...: starts it, until it watches the soft HCA
+# watch OPTION...: starts the program, and waits until it watches the soft HCA.
 watch()
 {
 	rm -f watched
@@ -565,7 +565,7 @@ info_mistakes()
 
 # ---- rdmamsg-perf -------------------------------------------------------
 
-# client TEST OPTION...: of the server that was started
+# client TEST OPTION...: runs a client of the started server.
 client()
 {
 	test=$1
@@ -573,7 +573,7 @@ client()
 	returns 0 "$perf" "$test" "$addr" -p "$port" "$@"
 }
 
-# The device that carries messages to and from this address.
+# Prints the device that carries messages to and from this address.
 device()
 {
 	start "$perf" server -a "$addr" -p 0 >/dev/null
@@ -754,7 +754,7 @@ rc_pingpong_usage()
 
 # ---- rdmamsg-soft and rdmamsg-soft-ctl ----------------------------------
 
-# soft_option NAME: tries it
+# soft_option NAME: tries the option.
 soft_option()
 {
 	case $1 in
@@ -795,7 +795,7 @@ soft_mistakes()
 	returns 7 "$soft" sh -c 'exit 7'
 }
 
-# soft_program NAME: is on the fabric until it gets a signal
+# soft_program NAME: starts a program that is on the fabric until a signal.
 soft_program()
 {
 	RDMAMSG_SOFT_FABRIC=$fabric "$soft" "$perf" server -a 127.0.0.1 -p 0 \
@@ -818,14 +818,14 @@ ctl()
 	"$ctl" -f "$fabric" "$@"
 }
 
-# down NAME PORT: whether it is, at this program
+# down NAME PORT: succeeds if the port is down at this program.
 down()
 {
 	ctl -p "$(cat "$1.pid")" list >listed
 	grep -q "^  port $2 down" listed
 }
 
-# A harmful order without a node is refused if several programs are there.
+# Among several programs, a harmful command must name a node.
 ctl_whom()
 {
 	fabric=ctl-$$
@@ -857,7 +857,7 @@ ctl_whom()
 	down second 2
 	returns 0 "$ctl" -f "$fabric" -n 0 port 2 down
 	down first 2
-	# what mends is for all
+	# a repairing command is for all nodes
 	returns 0 "$ctl" -f "$fabric" port all up
 	not down first 1
 	not down second 2
@@ -878,7 +878,7 @@ ctl_whom()
 	said 'no such node'
 }
 
-# On a terminal the user is asked.
+# On a terminal the program asks the user.
 ctl_terminal()
 {
 	echo n | returns 2 script -qec "'$ctl' -f $fabric port 2 down" /dev/null
@@ -920,7 +920,7 @@ connected()
 		grep .
 }
 
-# ctl_option NAME: tries it on the fabric of one program
+# ctl_option NAME: tries the option on the fabric of one program.
 ctl_option()
 {
 	case $1 in
@@ -973,7 +973,7 @@ ctl_mistakes()
 
 group=239.77.77.77
 
-# subscribe OPTION...: into got, in the background
+# subscribe OPTION...: starts a subscriber that writes to the file got.
 subscribe()
 {
 	: >got
@@ -981,7 +981,7 @@ subscribe()
 	server=$!
 }
 
-# lines N: twenty a second until the subscriber has N of them
+# lines N: prints twenty lines a second until the subscriber has N of them.
 lines()
 {
 	i=0
@@ -1023,13 +1023,13 @@ lose()
 	fi
 }
 
-# has_line FILE N: the last line begins so
+# has_line FILE N: succeeds if the last line begins with N.
 has_line()
 {
 	[ "$(tail -n 1 "$1" | cut -d ' ' -f 1)" = "$2" ]
 }
 
-# Three lose different messages of 100,000, and in the end have all of them.
+# Three subscribers lose different messages of 100,000, and get all in the end.
 topic_lossy()
 {
 	awk 'BEGIN {
@@ -1233,7 +1233,7 @@ usage()
 	complains 1 'Not a directory: the server needs' "$copy" server "$copy"
 }
 
-# copy_option NAME: tries it
+# copy_option NAME: tries the option.
 copy_option()
 {
 	echo "$1" >file
@@ -1271,7 +1271,7 @@ copy_options()
 	done <options
 }
 
-# same FILE OTHER: mode and modification time
+# same FILE OTHER: compares mode and modification time.
 same()
 {
 	[ "$(stat -c '%a %.9Y' "$1")" = "$(stat -c '%a %.9Y' "$2")" ] || {
@@ -1340,7 +1340,7 @@ at_once()
 	rm a b
 }
 
-# tree DIR: with all that a tree may have
+# tree DIR: makes a tree with all kinds of files.
 tree()
 {
 	mkdir -p "$1/empty" "$1/deep/a/b/c" "$1/a b/ * /-r" "$1/.hidden"
@@ -1359,7 +1359,7 @@ tree()
 	touch -d '2010-01-01 12:00:00' "$1"
 }
 
-# like ONE OTHER: the same names, contents, modes and times
+# like ONE OTHER: compares names, contents, modes and times.
 like()
 {
 	diff -r "$1" "$2"
@@ -1379,7 +1379,7 @@ directories()
 	[ ! -s said ]
 	mv "$dir/tree" copied
 	like tree copied
-	# once more, over what is there
+	# copy again over the existing tree
 	mv copied "$dir/tree"
 	echo changed >"$dir/tree/empty file"
 	echo more >"$dir/tree/more"
@@ -1447,7 +1447,7 @@ same_names()
 	complains 1 'b/file: another argument has the same name' \
 		"$copy" a/file b/file "$addr:$port"
 	cmp a/file "$dir/file"
-	# a missing one does not count
+	# a missing argument takes no name
 	complains 1 'missing/file: No such file' \
 		"$copy" missing/file b/file "$addr:$port"
 	cmp b/file "$dir/file"
@@ -1549,7 +1549,7 @@ no_server()
 	complains 1 "'no-such-service' is neither" \
 		"$copy" file "$addr:no-such-service"
 	complains 1 'cannot resolve host.invalid' "$copy" file host.invalid
-	# nothing to send: the server is not asked
+	# with nothing to send the client does not connect
 	complains 1 'missing: No such file' "$copy" missing "$addr:$port"
 	start "$bin/echo" "$addr" 0
 	complains 1 "no server of rdmamsg-copy listens on port $port" \
@@ -1561,7 +1561,7 @@ no_server()
 	end_server TERM 0
 }
 
-# Where nothing can be written, the server does not start.
+# The server does not start in a read-only directory.
 read_only()
 {
 	mkdir -p full
