@@ -24,7 +24,7 @@ failed=0
 count=0
 unset LD_PRELOAD RDMAMSG_DEVICE
 
-# case_of NAME PROGRAM: whether it is wanted, and there; makes its place.
+# case_of NAME PROGRAM: begins a wanted case if the program is installed.
 case_of()
 {
 	name=$1
@@ -66,7 +66,7 @@ fail()
 	done
 }
 
-# Somebody listens: on this fabric, or on the case's TCP port.
+# Succeeds if a program listens on this fabric or on the case's TCP port.
 listens()
 {
 	# the flag is __SO_ACCEPTCON: a bound id may not listen yet
@@ -98,13 +98,13 @@ serve()
 	pid=$!
 }
 
-# expect PATTERN: in what was said
+# expect PATTERN: checks the output.
 expect()
 {
 	cat "$work"/* 2>/dev/null | grep -q -e "$1"
 }
 
-# one NAME COMMAND [PATTERN]: a program by itself
+# one NAME COMMAND [PATTERN]: runs one program.
 one()
 {
 	case_of "$1" "${2%% *}" || return 0
