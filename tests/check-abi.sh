@@ -13,7 +13,7 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 bad=0
 
-# in_map MAP: its global symbols
+# in_map MAP: prints the global symbols of the map.
 in_map()
 {
 	sed -n '/global:/,/local:/s/^[ 	]*\(rdmamsg[a-z0-9_]*\);$/\1/p' "$1"
@@ -154,7 +154,7 @@ for p in "$srcdir"/man/man3/*.3; do
 done | sort -u > "$tmp/man"
 compare "in a map" "$tmp/map" "in man/" "$tmp/man"
 
-# The list of what is installed.
+# man/include.am lists the installed pages.
 for p in "$srcdir"/man/man[137]/*.[137]; do
 	[ -f "$p" ] && echo "${p#"$srcdir"/}"
 done | sort -u > "$tmp/pages"

@@ -58,7 +58,7 @@ cat > "$tmp/load.c" <<-'C'
 	}
 C
 
-# must WHAT COMMAND...: a step that has to succeed
+# must WHAT COMMAND...: runs a step that has to succeed.
 must()
 {
 	what=$1
@@ -87,7 +87,7 @@ refused()
 
 LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-# Linkers drop what nothing refers to, if they are told to.
+# --gc-sections lets the linker drop unreferenced sections.
 flags="-O2 -fPIC -fdata-sections -ffunction-sections"
 # shellcheck disable=SC2086 # words
 must load $CC -o "$tmp/load" "$tmp/load.c" -ldl

@@ -24,7 +24,7 @@ compile()
 	fi
 }
 
-# works FILE COMPILER...: it is there, and complete
+# works FILE COMPILER...: succeeds if the compiler is installed and complete.
 works()
 {
 	file=$1
