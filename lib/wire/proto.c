@@ -10,7 +10,7 @@
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
 			 BIT(PROTO_SETUP_MAX_MSG) | BIT(PROTO_SETUP_SESSION))
-#define SETUP_LAST	PROTO_SETUP_REFUSED
+#define SETUP_LAST	PROTO_SETUP_PATH
 
 struct wire_key {
 	uint8_t version;
@@ -36,7 +36,8 @@ _Static_assert(sizeof(struct wire_key) == PROTO_KEY_LEN, "wire key");
 _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 4 * sizeof(uint32_t) +
-	       16 + PROTO_SETUP_DATA_MAX + 8 <= PROTO_SETUP_MAX, "setup fits");
+	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN <=
+	       PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
 {
@@ -96,6 +97,8 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		    get_u32(&s->refused, value, len) || !s->refused)
 			return -EPROTO;
 		return get_u32(&s->limit, value + 4, len - 4);
+	case PROTO_SETUP_PATH:
+		return rdmamsg__path_decode(&s->path, value, len);
 	case PROTO_SETUP_DATA:
 		/* the program owns all of it, so there is no unknown tail */
 		if (len > PROTO_SETUP_DATA_MAX)
@@ -241,6 +244,12 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 
 		p = put_item(p, PROTO_SETUP_REFUSED | PROTO_SETUP_MUST_KNOW, w,
 			     sizeof(w));
+	}
+	if (s->path.offer) {
+		uint8_t w[PROTO_PATH_LEN];
+
+		rdmamsg__path_encode(&s->path, w);
+		p = put_item(p, PROTO_SETUP_PATH, w, sizeof(w));
 	}
 	return p - out;
 }

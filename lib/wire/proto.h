@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "wire/path.h"
+
 #define PROTO_VERSION		2
 #define PROTO_MAGIC		0x47534d52u	/* "RMSG" on the wire */
 #define PROTO_HELLO_LEN		24
@@ -83,6 +85,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_OVERCOMMIT 4u
 /* This side sends and takes immediate data: compact messages, WRITE_IMM. */
 #define PROTO_FEATURE_IMM	8u
+/* This side wants alternate paths. Its retries leave time for a migration. */
+#define PROTO_FEATURE_PATH	16u
 
 struct proto_hello {
 	uint8_t lowest;
@@ -156,7 +160,8 @@ enum proto_type {
 	PROTO_SETUP,		/* first message of each side */
 	PROTO_WRITTEN,		/* number, tag: the written data may be read */
 	PROTO_INVALIDATE,	/* number, tag, payload: invalidates a window */
-	PROTO_TYPE_MAX = PROTO_INVALIDATE,
+	PROTO_PATH,		/* a PING with the sender's alternate path */
+	PROTO_TYPE_MAX = PROTO_PATH,
 };
 
 enum proto_done {
@@ -254,6 +259,7 @@ enum proto_setup_type {
 	PROTO_SETUP_DEAD_AFTER,		/* u32 milliseconds */
 	PROTO_SETUP_DATA,		/* application data, at most 4096 */
 	PROTO_SETUP_REFUSED,		/* u32: enum proto_reject, u32: limit */
+	PROTO_SETUP_PATH,		/* struct proto_path */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -267,14 +273,15 @@ struct proto_setup {
 	uint32_t data_len;
 	uint32_t refused;		/* enum proto_reject; 0: accepted */
 	uint32_t limit;			/* enum proto_limit */
+	struct proto_path path;		/* offer 0: none */
 };
 
 /* Returns the length, at most PROTO_SETUP_MAX. */
 size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
- * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA and
- * REFUSED are required), or out of range: recv_size PROTO_RECV_MIN..2^31-1,
+ * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA,
+ * REFUSED and PATH are required), or out of range: recv_size PROTO_RECV_MIN..2^31-1,
  * max_msg 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX, refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);

@@ -17,6 +17,16 @@ static void must(int ok)
 		abort();
 }
 
+static void must_be_equal_paths(const struct proto_path *a,
+				const struct proto_path *b)
+{
+	uint8_t x[PROTO_PATH_LEN], y[PROTO_PATH_LEN];
+
+	rdmamsg__path_encode(a, x);
+	rdmamsg__path_encode(b, y);
+	must(!memcmp(x, y, sizeof(x)));
+}
+
 static void must_be_equal(const struct proto_setup *a,
 			  const struct proto_setup *b)
 {
@@ -28,6 +38,9 @@ static void must_be_equal(const struct proto_setup *a,
 	must(a->refused == b->refused);
 	must(!a->refused || a->limit == b->limit);
 	must(a->data_len == b->data_len);
+	must(a->path.offer == b->path.offer);
+	if (a->path.offer)
+		must_be_equal_paths(&a->path, &b->path);
 	if (a->data_len)
 		must(!memcmp(a->data, b->data, a->data_len));
 }

@@ -213,7 +213,7 @@ static void setup_decode__unknown_SKIPPED(void **state)
 	struct body b = { .len = 0 };
 
 	add_item(&b, 0, 0, 0);
-	add_item(&b, 8, 0, 0);
+	add_item(&b, 29, 0, 0);
 	add_item(&b, 31, 1, 0xff);
 	add_item(&b, 32, 2, 0xff);
 	add_item(&b, 33, 3, 0xff);
@@ -229,14 +229,14 @@ static void setup_decode__unknown_repeated_SKIPPED(void **state)
 	struct body b;
 
 	body_init(&b);
-	add_item(&b, 8, 4, 1);
-	add_item(&b, 8, 4, 2);
+	add_item(&b, 29, 4, 1);
+	add_item(&b, 29, 4, 2);
 	setup_accepted(b.bytes, b.len, &a_setup);
 }
 
 static void setup_decode__unknown_must_know_EPROTO(void **state)
 {
-	static const uint16_t types[] = { 0, 8, 31, 32, 33, 38, 0x7fff };
+	static const uint16_t types[] = { 0, 29, 31, 32, 33, 38, 0x7fff };
 	struct body b;
 	size_t i;
 
@@ -387,7 +387,7 @@ static void setup_decode__padding_set_EPROTO(void **state)
 		setup_refused(b.bytes, b.len);
 	}
 	body_init(&b);
-	add_item(&b, 8, 1, 1);
+	add_item(&b, 29, 1, 1);
 	b.bytes[b.len - 1] = 1;
 	setup_refused(b.bytes, b.len);
 }
