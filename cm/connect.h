@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -43,6 +44,7 @@ struct rdmamsg_listener {
 	char *device;
 	uint16_t port;
 	struct rdmamsg_path ep_path;
+	struct rdmamsg_failover ep_failover;
 	struct oob_listen *oob;		/* in place of ids */
 	struct door *door;
 	bool auto_accept;

@@ -32,7 +32,8 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 
 	return PROTO_FEATURE_RMA | (inv ? PROTO_FEATURE_INVALIDATE : 0) |
 	       (imm ? PROTO_FEATURE_IMM : 0) |
-	       (over ? PROTO_FEATURE_OVERCOMMIT : 0);
+	       (over ? PROTO_FEATURE_OVERCOMMIT : 0) |
+	       (ep->failover ? PROTO_FEATURE_PATH : 0);
 }
 
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h)

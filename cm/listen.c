@@ -14,6 +14,7 @@
 #include "cm/connect.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/failover.h"
 #include "session/sessions.h"
 
 #include <arpa/inet.h>
@@ -81,6 +82,12 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 		if (ret)
 			return ret;
 		l->ep.path = &l->ep_path;
+	}
+	if (l->ep.failover) {
+		ret = rdmamsg__failover_copy(&l->ep_failover, l->ep.failover);
+		if (ret)
+			return ret;
+		l->ep.failover = &l->ep_failover;
 	}
 	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
 	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||

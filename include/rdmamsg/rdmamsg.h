@@ -11,6 +11,7 @@
  *	<rdmamsg/rma.h>		one-sided operations
  *	<rdmamsg/oob.h>		connections without the connection manager
  *	<rdmamsg/verbs.h>	verbs objects, queue pairs without an endpoint
+ *	<rdmamsg/failover.h>	paths that replace a lost one
  *	<rdmamsg/fast.h>	the fast path, inlined
  *	<rdmamsg/ev.h>		libev
  *
@@ -61,6 +62,8 @@ struct rdmamsg_window;		/* memory window: access to part of a region */
 struct rdmamsg_event;		/* <rdmamsg/device.h> */
 struct rdmamsg_srq_options;	/* <rdmamsg/memory.h> */
 struct rdmamsg_path;		/* <rdmamsg/oob.h> */
+struct rdmamsg_failover;	/* <rdmamsg/failover.h> */
+struct rdmamsg_path_event;	/* <rdmamsg/failover.h> */
 
 #define RDMAMSG_NONE		UINT32_MAX	/* none, off, or zero */
 #define RDMAMSG_MSG_MAX		0x7fffffffu	/* bytes in a message */
@@ -260,6 +263,13 @@ struct rdmamsg_handlers {
 	 */
 	void (*on_invalidated)(struct rdmamsg_ep *ep,
 			       struct rdmamsg_window *window);
+
+	/*
+	 * The endpoint has migrated to its alternate path, or an alternate path
+	 * was armed or lost. See opts->failover.
+	 */
+	void (*on_path)(struct rdmamsg_ep *ep,
+			const struct rdmamsg_path_event *event);
 };
 
 enum rdmamsg_ep_flags {
@@ -317,6 +327,7 @@ struct rdmamsg_ep_options {
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	uint32_t create_flags;		/* enum ibv_qp_create_flags; 0 */
 	uint32_t max_lent;		/* most received bytes kept; 64 MB */
+	const struct rdmamsg_failover *failover;	/* NULL: off */
 };
 
 /*

@@ -138,8 +138,12 @@ void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)
 	}
 	if (is_fatal(m->type) && !m->rawqp)
 		async_fail_eps(ctx, m);
-	if (!m->for_ep && !m->rawqp && !m->of)
+	if (ev.ep)
+		rdmamsg__failover_event(ev.ep, m->type);
+	if (!m->for_ep && !m->rawqp && !m->of) {
+		rdmamsg__failover_port(ctx, m->d, m->type);
 		rdmamsg__groups_event(ctx, m->d, m->type, m->port);
+	}
 	free(m);
 }
 

@@ -148,6 +148,8 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	s.refused = ep->connect.refused;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
+	if (!ep->connect.refused)
+		rdmamsg__failover_setup(ep, &s.path);
 	op = room(ep) ? ctrl_op(ep, PROTO_SETUP) : NULL;
 	if (!op)
 		return false;
@@ -170,6 +172,35 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	rdmamsg__tx_message(ep, PROTO_SETUP, 0, 0, op, op->msg, NULL,
 			    (uint32_t)len);
 	return true;
+}
+
+/* A PATH is answered like a PING, so it counts as one. */
+static bool send_path(struct rdmamsg_ep *ep)
+{
+	struct op *op = room(ep) ? ctrl_op(ep, PROTO_PATH) : NULL;
+
+	if (!op)
+		return false;
+	op->msg = rdmamsg__ctrl_buffer(ep);
+	if (!op->msg) {
+		rdmamsg__op_put(ep, op);
+		return false;
+	}
+	rdmamsg__failover_say(ep, op->msg->data);
+	rdmamsg__tx_message(ep, PROTO_PATH, 0, 0, op, op->msg, NULL,
+			    PROTO_PATH_LEN);
+	ep->live.ping_out = true;
+	return true;
+}
+
+static void pump_path(struct rdmamsg_ep *ep)
+{
+	ep->ctrl.due &= ~CTRL_PATH;
+	rdmamsg__failover_pump(ep);
+	if (!rdmamsg__failover_unsaid(ep))
+		return;
+	if (ep->live.ping_out || !send_path(ep))
+		ep->ctrl.due |= CTRL_PATH;
 }
 
 static bool send_keepalive(struct rdmamsg_ep *ep)
@@ -226,7 +257,10 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 	    send_header(ep, PROTO_PONG, ep->rndv.fetch_count,
 			ep->ctrl.ping_tag))
 		ep->ctrl.due &= ~CTRL_PONG;
-	if (ep->ctrl.due & CTRL_PING && send_header(ep, PROTO_PING, 0, 0)) {
+	if (ep->ctrl.due & CTRL_PATH)
+		pump_path(ep);
+	if (ep->ctrl.due & CTRL_PING && !ep->live.ping_out &&
+	    send_header(ep, PROTO_PING, 0, 0)) {
 		ep->ctrl.due &= ~CTRL_PING;
 		ep->live.ping_out = true;
 		ep->st.pings++;
@@ -303,6 +337,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	}
 	ep->connect.peer = s;
 	ep->connect.peer.data = NULL;
+	rdmamsg__failover_begin(ep, &s.path);
 	if (ep->connect.passive)
 		memcpy(ep->connect.session, s.session,
 		       sizeof(ep->connect.session));

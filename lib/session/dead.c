@@ -69,6 +69,21 @@ static uint8_t long_timeout(uint64_t dead_ns, uint32_t tries)
 	return n;
 }
 
+/*
+ * A path that fails silently takes all tries. So that the alternate path has
+ * time for all tries as well, each of the two takes half of dead_after_ms, even
+ * if the device lengthens each try fourfold.
+ */
+static uint8_t timeout_with_alternate(uint64_t dead_ns, uint32_t tries)
+{
+	uint8_t n = 1;
+
+	while (n < ACK_TIMEOUT_MAX &&
+	       8 * tries * ACK_TIMEOUT_NS(n + 1) <= dead_ns)
+		n++;
+	return n;
+}
+
 uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
 {
 	if (ep->opts.rnr_retry_count != RNR_RETRY_AUTO)
@@ -90,6 +105,9 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 		attr->timeout = ACK_TIMEOUT_NONE;
 		/* with endless retries nothing would end the connection */
 		attr->retry_cnt = for_ever ? 6 : attr->retry_cnt;
+	} else if (rdmamsg__failover_agreed(ep)) {
+		attr->timeout = timeout_with_alternate(
+			dead_ns, ep->opts.retry_count + 1);
 	} else if (for_ever) {
 		attr->timeout = short_timeout(dead_ns);
 	} else {

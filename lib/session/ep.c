@@ -82,6 +82,7 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	list_del(&ep->node);
 	rdmamsg__ep_drop_inbox(ep);
 	rdmamsg__lent_end(ep);
+	rdmamsg__failover_free(ep);
 	free(ep->connect.setup_data);
 	free(ep->connect.peer_data);
 	free(ep->connect.source);
@@ -223,6 +224,7 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name);
 	probe(connected, ep, ep->lane.hot.qp->qp_num,
 	      (const char *)ep->lane.dev->device->name);
+	rdmamsg__failover_start(ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
 }
 

@@ -21,6 +21,7 @@
 #include "session/close.h"
 #include "session/connector.h"
 #include "session/door.h"
+#include "session/failover.h"
 #include "session/live.h"
 #include "session/op.h"
 #include "session/rndv.h"
@@ -58,6 +59,7 @@ enum ep_ctrl {
 	CTRL_SETUP = 1u << 4,
 	CTRL_DONE = 1u << 5,
 	CTRL_KEEPALIVE = 1u << 6,
+	CTRL_PATH = 1u << 7,
 };
 
 /* Reads of large messages, and reads of the program. */
@@ -194,6 +196,7 @@ struct rdmamsg_ep {
 	struct connecting connect;
 	struct liveness live;
 	struct closing close;
+	struct failover *failover;	/* NULL: off */
 };
 
 _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
@@ -201,7 +204,7 @@ _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
 _Static_assert(offsetof(struct rdmamsg_ep, lane.dev) <= 5 * 64 + 32, "hot");
 _Static_assert(offsetof(struct rdmamsg_ep, rndv) -
 	       offsetof(struct rdmamsg_ep, ctx) <= 4 * 64, "hot");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2440, "there may be thousands");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2560, "there may be thousands");
 
 /* The session that a lane belongs to. */
 static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)

@@ -150,6 +150,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
+	rdmamsg__failover_end(ep);
 	/* first the queue pair, so that the device uses no memory any more */
 	rdmamsg__lane_destroy_qp(&ep->lane);
 	if (ep->lane.dev) {

@@ -195,8 +195,10 @@ int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask)
 int rdmamsg__qp_init(struct rdmamsg_ep *ep)
 {
 	struct ibv_qp_attr attr;
-	int ret = rdmamsg__lane_step(&ep->lane, IBV_QPS_INIT, &attr);
+	int ret = rdmamsg__failover_check(ep);
 
+	if (!ret)
+		ret = rdmamsg__lane_step(&ep->lane, IBV_QPS_INIT, &attr);
 	if (ret)
 		return ret;
 	rdmamsg__rx_refill(ep);

@@ -140,6 +140,9 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 	if (!ret)
 		ret = rdmamsg__pd_check(ep->ctx, ep->opts.pd);
 	if (!ret)
+		ret = rdmamsg__failover_new(ep, ep->opts.failover);
+	ep->opts.failover = NULL;	/* the caller owns it */
+	if (!ret)
 		ret = set_data(ep);
 	if (!ret)
 		ret = copy_string(&ep->connect.source, ep->opts.source);

@@ -367,6 +367,9 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		else if (take_number(ep, hdr))
 			rx_written(ep, msg, hdr->tag);
 		break;
+	case PROTO_PATH:
+		rdmamsg__failover_take(ep, msg->data, msg->len, hdr->tag);
+		break;
 	case PROTO_SETUP:
 		rdmamsg__ctrl_setup(ep, msg->data, msg->len);
 		break;

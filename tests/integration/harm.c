@@ -68,6 +68,11 @@ void harm_port(unsigned int port, bool up)
 	run("rdmamsg-soft-ctl --all port %u %s", port, up ? "up" : "down");
 }
 
+void harm_port_of(pid_t pid, unsigned int port, const char *state)
+{
+	run("rdmamsg-soft-ctl --pid %d port %u %s", pid, port, state);
+}
+
 void harm_link(bool up)
 {
 	if (test_on_soft())

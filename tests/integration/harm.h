@@ -16,6 +16,8 @@ const char *harm_device(void);
 void harm_link(bool up); /* the device's port reports the change */
 /* Works on the soft HCA only, while a process has the device open. */
 void harm_port(unsigned int port, bool up);
+/* The same for one process, to a state of rdmamsg-soft-ctl(1). */
+void harm_port_of(pid_t pid, unsigned int port, const char *state);
 void harm_silence(bool on); /* nothing passes, and no event reports that */
 
 void harm_remove(void);			/* returns before the device has gone */
