@@ -488,15 +488,18 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 
 	if (!f)
 		return;
-	if (is_agreed(f))
+	if (is_agreed(f)) {
+		set_state(f, RDMAMSG_PATH_ARMING, "both sides have told their "
+			  "ports");
 		wake(ep);
-	else if (f->possible)
+		return;
+	}
+	if (f->possible)
 		set_state(f, RDMAMSG_PATH_NONE, ep->connect.features &
 			  PROTO_FEATURE_PATH ? "the peer's device has no "
 			  "alternate paths" : "the peer has not asked for "
 			  "failover");
-	if (!is_agreed(f))
-		log_info("ep %p: no alternate path: %s", (void *)ep, f->text);
+	log_info("ep %p: no alternate path: %s", (void *)ep, f->text);
 }
 
 /* ---- events ----------------------------------------------------------- */

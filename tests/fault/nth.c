@@ -49,6 +49,7 @@ static void prepare(const struct scenario *s)
 	guarded = s->guarded;
 	oob = s->oob;
 	by_name = s->by_name;
+	failover = s->failover;
 	forget_ends();
 	if (s->before >= OPEN)
 		open_all();
@@ -61,6 +62,7 @@ static void prepare(const struct scenario *s)
 			     ends[CLIENT].why.text);
 	}
 	reported = 0;
+	migrated = false;
 }
 
 /* Returns true if the scenario ended as it does without a fault. */
@@ -68,6 +70,8 @@ static bool came_through(const struct scenario *s)
 {
 	if (s->body == do_connect)
 		return ends[CLIENT].connected && ends[SERVER].connected;
+	if (s->failover)
+		return migrated || reported;
 	return true;
 }
 
@@ -259,7 +263,7 @@ static const struct scenario *find(const char *name)
  * Runs a scenario in another process, because the library reads its environment
  * once.
  */
-static int run_apart(const char *name, const char *stats)
+static int run_apart(const char *name, const struct scenario *s)
 {
 	int status;
 	pid_t pid;
@@ -267,7 +271,10 @@ static int run_apart(const char *name, const char *stats)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		setenv("RDMAMSG_STATS", stats, 1);
+		if (s->stats)
+			setenv("RDMAMSG_STATS", s->stats, 1);
+		if (s->failover)
+			setenv("RDMAMSG_SOFT_LINK", "ib", 1);
 		execl("/proc/self/exe", "nth", name, NULL);
 		_exit(1);
 	}
@@ -276,7 +283,8 @@ static int run_apart(const char *name, const char *stats)
 
 static bool is_apart(const struct scenario *s)
 {
-	return s->stats && !getenv("RDMAMSG_STATS");
+	return (s->stats && !getenv("RDMAMSG_STATS")) ||
+	       (s->failover && !getenv("RDMAMSG_SOFT_LINK"));
 }
 
 /* Runs SCENARIO, SCENARIO/CALL, or SCENARIO/CALL/N. */
@@ -295,7 +303,7 @@ static int run_named(char *name)
 		*nth++ = 0;
 	s = find(name);
 	if (s && is_apart(s))
-		return run_apart(whole, s->stats);
+		return run_apart(whole, s);
 	if (s)
 		return run_scenario(s, call, nth ? (uint32_t)atoi(nth) : 0);
 	printf("not ok %s: no such scenario\n", name);
@@ -343,7 +351,7 @@ int main(int argc, char **argv)
 		bad += run_named(argv[i]);
 	for (int i = 0; argc == 1 && i < AREAS; i++)
 		for (const struct scenario *s = areas[i]; s->name; s++)
-			bad += is_apart(s) ? run_apart(s->name, s->stats) :
+			bad += is_apart(s) ? run_apart(s->name, s) :
 			       run_scenario(s, NULL, 0);
 	return bad ? 1 : 0;
 }

@@ -47,6 +47,7 @@ struct scenario {
 	bool own_cq;
 	bool guarded;
 	bool by_name;
+	bool failover;		/* on InfiniBand; runs in another process */
 	const char *calls;	/* only these fail; the others did elsewhere */
 	const char *stats;	/* RDMAMSG_STATS; runs in another process */
 };
@@ -68,6 +69,7 @@ extern bool guarded;			/* both ends, RDMAMSG_EP_GUARD */
 extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
 extern bool by_name;			/* connect to the name */
+extern bool failover;			/* both ends */
 extern int reported;			/* errors that the library reported */
 extern int events;			/* calls of on_event */
 extern char failure[512];		/* of this run; "": none */
@@ -99,6 +101,9 @@ void do_connect(void);
 /* nth_connect.c */
 void do_open(void);
 void do_listen(void);
+
+/* nth_events.c */
+extern bool migrated;			/* in this run */
 
 /* nth_messages.c */
 bool writable_or_closed(void);

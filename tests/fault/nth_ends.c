@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
@@ -40,6 +41,7 @@ bool guarded;			/* both ends */
 bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
+bool failover;			/* both ends */
 int reported;			/* errors that the library reported */
 int events;			/* calls of on_event */
 char failure[512];		/* of this run; "": none */
@@ -236,6 +238,8 @@ static const struct rdmamsg_handlers handlers = {
 	.on_writable = on_writable, .on_closed = on_closed,
 };
 
+static const struct rdmamsg_failover alternate = { .size = sizeof(alternate) };
+
 static struct rdmamsg_ep_options ep_options(int who)
 {
 	return (struct rdmamsg_ep_options){
@@ -249,6 +253,7 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.recv_pool = who == SERVER ? inbound : NULL,
 		.setup_data = "setup", .setup_data_len = 5,
 		.hello_data = "hello", .hello_data_len = 5,
+		.failover = failover ? &alternate : NULL,
 	};
 }
 

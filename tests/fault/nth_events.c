@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <infiniband/verbs.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <string.h>
@@ -120,9 +121,64 @@ static void do_removed(void)
 		fail("DEVICE_FATAL, and nothing came of it");
 }
 
+bool migrated;
+
+/* Returns true if both ends are armed after this many migrations, or neither. */
+static bool is_settled_after(uint32_t migrations)
+{
+	bool all = true;
+
+	for (int i = 0; i < 2; i++) {
+		struct rdmamsg_ep_path path = { .size = sizeof(path) };
+
+		if (!ends[i].ep)
+			return true;
+		if (rdmamsg_ep_path_query(ends[i].ep, &path))
+			fail("rdmamsg_ep_path_query: %s", rdmamsg_error());
+		if (path.state == RDMAMSG_PATH_NONE && !path.text[0])
+			fail("no alternate path, and no reason");
+		if (path.state == RDMAMSG_PATH_NONE ||
+		    path.state == RDMAMSG_PATH_MIGRATED)
+			return true;
+		all &= path.state == RDMAMSG_PATH_ARMED &&
+		       path.migrations == migrations;
+	}
+	return all;
+}
+
+static bool is_settled(void)
+{
+	return is_settled_after(0);
+}
+
+static bool is_settled_again(void)
+{
+	return is_settled_after(1);
+}
+
+/* Without an alternate path the connection works all the same. */
+static void do_migrate(void)
+{
+	do_connect();
+	if (!drive(is_settled, BODY_MS))
+		fail("the alternate path is neither armed nor given up");
+	migrated = ends[CLIENT].ep &&
+		   !told(rdmamsg_ep_migrate(ends[CLIENT].ep, NULL));
+	if (migrated && !drive(is_settled_again, BODY_MS))
+		fail("migrated, and neither armed again nor given up");
+	if (!ends[CLIENT].ep || !ends[SERVER].ep)
+		return;
+	send_items(&ends[CLIENT], 1, 5);
+	if (!drive(is_exchanged, BODY_MS))
+		fail("exchanging is not over");
+}
+
 const struct scenario event_scenarios[] = {
 	{ "async", CONNECTED, do_async },
 	{ "qp-fatal", CONNECTED, do_qp_fatal },
 	{ "removed", CONNECTED, do_removed },
+	{ "migrate", LISTENING, do_migrate, .failover = true,
+	  .calls = " query_port query_pkey query_gid query_qp modify_qp "
+		   "get_async_event calloc post_send " },
 	{ NULL },
 };

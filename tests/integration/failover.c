@@ -6,6 +6,7 @@
  */
 #include "common.h"
 #include "harm.h"
+#include "oob_pair.h"
 
 #include <sys/wait.h>
 #include <rdmamsg/failover.h>
@@ -304,6 +305,26 @@ static void alternate__and_port_down_CLOSED(void **state)
 	for (unsigned int port = 1; port <= 3; port++)
 		harm_port(port, true);
 	pair_fini(&p);
+}
+
+static void alternate__without_the_cm_ARMED(void **state)
+{
+	need_ib();
+	memset(&of_server, 0, sizeof(of_server));
+	memset(&of_client, 0, sizeof(of_client));
+	oob_init(&p);
+	ask(&p.s, &on);
+	ask(&p.c, &on);
+	oob_listen(&p, test_addr());
+	oob_connect(&p, test_addr());
+	for (unsigned int i = 1; i <= 10; i++) {
+		WAIT_FOR(of_client.armed == i && of_server.armed == i);
+		oob_talk(&p);
+		assert_int_equal(rdmamsg_ep_migrate(p.c.ep, NULL), 0);
+	}
+	WAIT_FOR(of_client.migrated == 10 && of_server.migrated == 10);
+	oob_talk(&p);
+	end_pair();
 }
 
 /* ---- arguments and lack ----------------------------------------------- */
@@ -652,6 +673,7 @@ int main(int argc, char **argv)
 		PATH_TEST(migrate__back_and_forth_EACH_MESSAGE_ONCE),
 		PATH_TEST(migrate__both_ends_at_once_ONE_MIGRATION),
 		PATH_TEST(migrate__not_armed_ERROR),
+		PATH_TEST(alternate__without_the_cm_ARMED),
 		PATH_TEST(port__down_at_both_ends_MIGRATED),
 		PATH_TEST(port__down_of_either_side_EACH_MESSAGE_ONCE),
 		PATH_TEST(port__black_hole_EACH_MESSAGE_ONCE),
