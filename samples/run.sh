@@ -275,7 +275,8 @@ srq_sample()
 # Checks -h and wrong arguments of the samples.
 sample_usage()
 {
-	for sample in echo echo-client own-loop ev-loop threads srq rc-pingpong
+	for sample in echo echo-client own-loop ev-loop threads srq apm \
+		rc-pingpong
 	do
 		for option in -h --help
 		do
@@ -290,7 +291,70 @@ sample_usage()
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
 	complains 2 '-a ADDR is missing' "$bin/srq"
 	complains 2 'no operand' "$bin/srq" -a "$addr" x
+	complains 2 '-a ADDR is missing' "$bin/apm"
+	complains 2 'only 5 messages' "$bin/apm" -a "$addr" -c 5 -m 6
+	complains 2 'the client migrates' "$bin/apm" -a "$addr" -s -m 1
+	complains 2 '1 to 254; see' "$bin/apm" -a "$addr" -r 0
 	complains 2 "'300'.*1 to 255; see" "$bin/rc-pingpong" -i 300
+}
+
+# apm_migrates ARGUMENT...: migrates on purpose, and prints what the client says.
+apm_migrates()
+{
+	start "$bin/apm" -s -a "$addr" -p 0 -c 20 -l 100000 -w 0
+	returns 0 "$bin/apm" -a "$addr" -p "$port" -c 20 -l 100000 -w 0 -m 10 "$@"
+	said '^path armed, port 1 in use'
+	said '^path migrated, port 2 in use'
+	said '^recv: 20$'
+	wait "$server"
+	server=
+	expects "$work/server" '^path migrated, port 2 in use'
+}
+
+# both_say PATTERN
+both_say()
+{
+	grep -q "$1" "$work/server" && grep -q "$1" "$work/client"
+}
+
+# received_more COUNT: the client has more messages than that.
+received_more()
+{
+	[ "$(grep -c '^recv: ' "$work/client")" -gt "$1" ]
+}
+
+# apm_port_down: the server's port fails, and the messages go on.
+apm_port_down()
+{
+	start "$bin/apm" -s -a "$addr" -p 0 -c 1000000 -l 100000 -w 5
+	"$bin/apm" -a "$addr" -p "$port" -c 1000000 -l 100000 -w 5 \
+	    >"$work/client" 2>&1 &
+	client=$!
+	await both_say '^path armed'
+	"$ctl" --pid "$server" port 1 down
+	await both_say '^path migrated, port 2 in use'
+	await received_more "$(grep -c '^recv: ' "$work/client")"
+	# the connection manager, which stays on port 1, tells of the end
+	"$ctl" --pid "$server" port 1 up
+	kill -KILL "$client"
+	wait "$client" || :
+	server_ends 1
+}
+
+# Only the soft HCA has InfiniBand here.
+apm_sample()
+{
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=apm-$$
+	export RDMAMSG_DEVICE RDMAMSG_SOFT_FABRIC
+	start "$bin/apm" -s -a "$addr" -p 0 -c 3 -w 0
+	returns 1 "$bin/apm" -a "$addr" -p "$port" -c 3 -w 0 -m 1
+	said '^no alternate path: .*Linux refuses alternate paths'
+	stop_server
+	RDMAMSG_SOFT_LINK=ib
+	export RDMAMSG_SOFT_LINK
+	apm_migrates
+	apm_migrates -r 2
+	apm_port_down
 }
 
 # ---- rdmamsg-info -------------------------------------------------------
@@ -1678,6 +1742,7 @@ run rc-pingpong rc_pingpong
 run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
+run apm apm_sample
 run sample-usage sample_usage
 if command -v ibv_devinfo >/dev/null
 then run info-fields info_fields
