@@ -125,8 +125,8 @@ static int try_port(const struct lane *l, const struct route *route,
 				     "MTU of %u, the connection %u", port,
 				     d->name, 128u << attr.active_mtu, l->mtu);
 	if (find_pkey(l, port, route->pkey) < 0)
-		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not in "
-				     "partition 0x%x", port, d->name,
+		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not "
+				     "in partition 0x%x", port, d->name,
 				     route->pkey);
 	err = rdmamsg__v_query_gid(d->v, d->verbs, port, BASE_GID, &gid);
 	if (err)

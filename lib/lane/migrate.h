@@ -32,9 +32,9 @@ int rdmamsg__migrate_lack(const struct lane *l);
 int rdmamsg__migrate_route(const struct lane *l, struct route *ret);
 /*
  * Finds the port for an alternate path to l->port: 'wanted' if it is not 0,
- * else 'first' if it will do, else any other that will do. If none will do and 'wanted' is
- * 0, takes l->port with PROTO_PATH_SAME. Sets port, flags, LID and GID of *ret.
- * -ENETDOWN: there is none.
+ * else 'first' if it will do, else any other that will do. If none will do and
+ * 'wanted' is 0, takes l->port with PROTO_PATH_SAME. Sets port, flags, LID and
+ * GID of *ret. -ENETDOWN: there is none.
  */
 int rdmamsg__migrate_find(const struct lane *l, const struct route *route,
 			  uint32_t wanted, uint32_t first,

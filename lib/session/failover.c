@@ -83,13 +83,15 @@ static void tell(struct rdmamsg_ep *ep, enum rdmamsg_path_change change,
 		 const char *text)
 {
 	struct failover *f = ep->failover;
+	char copy[sizeof(f->text)];	/* the callback may change the state */
 	const struct rdmamsg_path_event ev = {
 		.size = sizeof(ev), .change = change, .port = ep->lane.port,
-		.alternate = f->own.port, .text = text,
+		.alternate = f->own.port, .text = copy,
 	};
 
+	snprintf(copy, sizeof(copy), "%s", text);
 	log_info("ep %p: path %s: %s", (void *)ep,
-		 rdmamsg_path_change_name(change), text);
+		 rdmamsg_path_change_name(change), copy);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, &ev);
 }
@@ -354,7 +356,8 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		rdmamsg__ep_protocol(ep, "a broken PATH");
 		return;
 	}
-	if (is_before(p.offer, f->peer.offer) || is_before(p.seen, f->peer.seen) ||
+	if (is_before(p.offer, f->peer.offer) ||
+	    is_before(p.seen, f->peer.seen) ||
 	    is_before(p.migrations, f->peer.migrations) ||
 	    is_before(f->sent.offer, p.seen)) {
 		rdmamsg__ep_protocol(ep, "PATH %u after %u, for %u after %u",

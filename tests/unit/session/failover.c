@@ -23,7 +23,7 @@ static struct verbs_api table;
 static bool refuses;			/* the device takes no alternate path */
 static unsigned int late;		/* answers that name REARM */
 static unsigned int loads;		/* alternate paths that were loaded */
-static struct ibv_qp_attr loaded;	/* the last of them */
+static struct ibv_qp_attr loaded[5];	/* the last of them, by its port */
 static bool deaf;			/* the device reports no events of QPs */
 
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -32,7 +32,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		if (refuses)
 			return EINVAL;
 		loads++;
-		loaded = *attr;
+		loaded[attr->alt_port_num] = *attr;
 	}
 	return rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
 }
@@ -146,26 +146,50 @@ static void expect_traffic(void)
 
 /* ---- the path --------------------------------------------------------- */
 
-static void load__the_path_OF_BOTH_PORTS(void **state)
+/* The path that was loaded at port 'from' must lead to port 'to'. */
+static void expect_loaded(uint8_t from, uint8_t to)
 {
+	const struct rdmamsg_device *d = client.ep->lane.dev->device;
+	const struct ibv_qp_attr *a = &loaded[from];
 	struct ibv_port_attr port;
 	union ibv_gid gid;
-	const struct rdmamsg_device *d;
+
+	assert_int_equal(rdmamsg__verbs_soft.query_port(d->verbs, to, &port),
+			 0);
+	assert_int_equal(rdmamsg__verbs_soft.query_gid(d->verbs, to, 0, &gid),
+			 0);
+	assert_int_equal(a->path_mig_state, IBV_MIG_REARM);
+	assert_int_equal(a->alt_port_num, from);
+	assert_int_equal(a->alt_ah_attr.port_num, from);
+	assert_int_equal(a->alt_ah_attr.dlid, port.lid);
+	assert_memory_equal(&a->alt_ah_attr.grh.dgid, &gid, sizeof(gid));
+	assert_int_equal(a->alt_pkey_index, 0);
+	assert_int_equal(a->alt_timeout,
+			 client.ep->failover->route.timeout);
+}
+
+static void load__the_path_OF_BOTH_PORTS(void **state)
+{
+	const struct rdmamsg_failover third = {
+		.size = sizeof(third), .port = 3,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.failover = &failover,
+	};
+	struct rdmamsg_ep *first;
 
 	connect_armed();
-	d = client.ep->lane.dev->device;
-	assert_int_equal(rdmamsg__verbs_soft.query_port(d->verbs, 2, &port), 0);
-	assert_int_equal(rdmamsg__verbs_soft.query_gid(d->verbs, 2, 0, &gid),
-			 0);
+	first = client.ep;
+	memset(armed, 0, sizeof(armed));
+	opts.failover = &third;
+	loads = 0;
+	connect_client(&opts);
+	assert_ptr_not_equal(client.ep, first);
+	WAIT_FOR(armed[0] && armed[1]);
 	assert_int_equal(loads, 2);
-	assert_int_equal(loaded.path_mig_state, IBV_MIG_REARM);
-	assert_int_equal(loaded.alt_port_num, 2);
-	assert_int_equal(loaded.alt_ah_attr.port_num, 2);
-	assert_int_equal(loaded.alt_ah_attr.dlid, port.lid);
-	assert_memory_equal(&loaded.alt_ah_attr.grh.dgid, &gid, sizeof(gid));
-	assert_int_equal(loaded.alt_pkey_index, 0);
-	assert_int_equal(loaded.alt_timeout,
-			 client.ep->failover->route.timeout);
+	expect_loaded(3, 2);
+	expect_loaded(2, 3);
 }
 
 static void retries__with_an_alternate_TIME_FOR_BOTH(void **state)
@@ -427,6 +451,7 @@ int main(void)
 
 	join_own_fabric("failover");
 	(void)setenv("RDMAMSG_SOFT_LINK", "ib", 1);
+	(void)setenv("RDMAMSG_SOFT_PORTS", "3", 1);
 	table = rdmamsg__verbs_soft;
 	table.modify_qp = modify_qp;
 	table.query_qp = query_qp;
