@@ -47,6 +47,7 @@ struct rdmamsg_listener {
 	struct rdmamsg_failover ep_failover;
 	struct oob_listen *oob;		/* in place of ids */
 	struct door *door;
+	struct secret *secret;		/* own key; NULL: the context's */
 	bool auto_accept;
 	bool dead;
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
@@ -65,6 +66,7 @@ struct rdmamsg_request {
 	struct rdma_cm_id *id;
 	struct oob_conn *oob;		/* in place of id */
 	struct visitor visitor;
+	struct auth *auth;		/* NULL: the listener has no key */
 	struct proto_hello hello;
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;

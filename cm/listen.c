@@ -15,6 +15,7 @@
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/failover.h"
+#include "session/secret.h"
 #include "session/sessions.h"
 
 #include <arpa/inet.h>
@@ -121,6 +122,10 @@ static int listener_options(struct rdmamsg_listener *l,
 		return ret;
 	ret = rdmamsg__set_ranges(&l->opts, ranges,
 				  sizeof(ranges) / sizeof(ranges[0]));
+	if (!ret)
+		ret = rdmamsg__secret_new(l->opts.key, l->opts.key_len,
+					  l->opts.key_file, &l->secret);
+	l->opts.key = l->opts.key_file = NULL;
 	if (ret)
 		return ret;
 	/* a higher backlog or max_requests raises the next default */
@@ -158,6 +163,7 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l)
 	rdmamsg__userpools_rele(&l->ep);
 	rdmamsg__pd_rele(l->ep.pd);
 	rdmamsg__door_close(l->door);
+	rdmamsg__secret_free(l->secret);
 	free(l->ep_setup);
 	free(l->device);
 	free(l);

@@ -11,6 +11,7 @@
 #include "device/verbs_call.h"
 #include "memory/account.h"
 #include "cm/connect.h"
+#include "session/auth.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/lent.h"
@@ -39,6 +40,7 @@ void rdmamsg__request_free(struct rdmamsg_request *req)
 	list_del(&req->wait_node);
 	req->by->drop(req);
 	rdmamsg__visitor_leave(&req->visitor);
+	rdmamsg__auth_free(req->auth);
 	free(req);
 }
 
@@ -70,10 +72,16 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 			 const struct proto_hello *hello, struct visitor *v,
 			 struct rdmamsg_request **ret)
 {
+	const struct secret *s = l->secret ? l->secret :
+				 l->ctx->sessions->secret;
 	struct rdmamsg_request *req = calloc(1, sizeof(*req));
 
-	if (!req)
+	if (req && s)
+		req->auth = rdmamsg__auth_new(s);
+	if (!req || (s && !req->auth)) {
+		free(req);
 		return rdmamsg__fail(-ENOMEM, "no memory for a request");
+	}
 	rdmamsg__visitor_pass(v, &req->visitor);
 	req->by = l->by;
 	req->ctx = l->ctx;
@@ -167,6 +175,14 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 	return ret;
 }
 
+/* The key of the listener counts, not that of the endpoint's context. */
+static void take_auth(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
+{
+	rdmamsg__auth_free(ep->connect.auth);
+	ep->connect.auth = req->auth;
+	req->auth = NULL;
+}
+
 /* Makes the visitor half-open, and starts setup_timeout_ms. */
 static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
@@ -197,6 +213,7 @@ static int accept_request(struct rdmamsg_request *req,
 		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
 		return ret;
 	}
+	take_auth(ep, req);
 	ret = take_visitor(ep, req);
 	if (ret)
 		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);

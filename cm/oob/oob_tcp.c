@@ -184,7 +184,8 @@ static void on_end(struct oob_conn *c)
 	if (!c->ep)
 		return;
 	rdmamsg__oob_conn_free(c);
-	if (ep->state == EP_SETUP && !ep->connect.setup_seen)
+	if (ep->state == EP_SETUP && (!ep->connect.setup_seen ||
+				      rdmamsg__auth_wants_proof(ep)))
 		rdmamsg__oob_gone(ep, n > 0 ? -EPROTO : err);
 }
 

@@ -26,6 +26,7 @@ struct rdmamsg_listener_counters {
 	uint64_t slowed;		/* by slow_ms */
 	uint64_t offences;		/* wrong keys, protocol errors */
 	uint64_t setup_timeouts;	/* by setup_timeout_ms */
+	uint64_t unproven;		/* no pre-shared key, or another one */
 };
 
 /* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */

@@ -87,12 +87,20 @@ struct rdmamsg_options {
 	size_t max_send_registered;	/* share for sending; a quarter */
 	/* shared receive queue of endpoints that name no other; NULL: none */
 	const struct rdmamsg_srq_options *srq;
+	/*
+	 * Pre-shared key: each peer must prove that it has the same key. The
+	 * library copies what it needs. Give the bytes, 16 to 4096, or a file
+	 * that only its owner can read.
+	 */
+	const void *key;
+	size_t key_len;
+	const char *key_file;
 };
 
 /*
  * Writes a new context to *ret. The library opens a device when the first
  * connection or listener needs it. -EMFILE, -ENFILE, -ENOMEM; -ECHILD: the
- * process was forked from one that uses RDMA.
+ * process was forked from one that uses RDMA; -EACCES, -ENOENT: key_file.
  */
 int rdmamsg_open(struct rdmamsg **ret, const struct rdmamsg_options *opts);
 
@@ -171,6 +179,7 @@ enum rdmamsg_cause {
 	RDMAMSG_CAUSE_SILENT,		/* no answer for peer_timeout_ms */
 	RDMAMSG_CAUSE_REMOVED,		/* device removed or fatal */
 	RDMAMSG_CAUSE_RESOURCES,	/* no memory or permission, a limit */
+	RDMAMSG_CAUSE_AUTH,		/* no pre-shared key, or another one */
 };
 
 struct rdmamsg_reason {
@@ -450,6 +459,10 @@ struct rdmamsg_listen_options {
 	uint32_t max_endpoints;		/* all connections; 65536 */
 	uint32_t max_per_source;	/* of one address; 2/3 of each limit */
 	uint32_t slow_ms;		/* rejects after an offence; 100 */
+	/* pre-shared key of its peers; the context's */
+	const void *key;
+	size_t key_len;
+	const char *key_file;
 };
 
 /*

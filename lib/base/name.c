@@ -48,6 +48,7 @@ const char *rdmamsg_cause_name(enum rdmamsg_cause cause)
 		[RDMAMSG_CAUSE_SILENT] = "silent",
 		[RDMAMSG_CAUSE_REMOVED] = "removed",
 		[RDMAMSG_CAUSE_RESOURCES] = "resources",
+		[RDMAMSG_CAUSE_AUTH] = "auth",
 	};
 
 	return NAME_OF(names, cause);

@@ -26,6 +26,7 @@
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/secret.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
 
@@ -53,6 +54,17 @@ struct context {
 	struct groups groups;
 };
 
+static int take_key(struct rdmamsg *ctx)
+{
+	struct rdmamsg_options *o = &ctx->opts;
+	int ret = rdmamsg__secret_new(o->key, o->key_len, o->key_file,
+				      &ctx->sessions->secret);
+
+	o->key = o->key_file = NULL;
+	o->key_len = 0;
+	return ret;
+}
+
 static struct rdmamsg *context_new(void)
 {
 	struct context *c = rdmamsg__object_new(sizeof(*c));
@@ -76,6 +88,7 @@ static void context_free(struct rdmamsg *ctx)
 /* Not in a forked child, where the number is the parent's. */
 static void context_end(struct rdmamsg *ctx)
 {
+	rdmamsg__secret_free(ctx->sessions->secret);
 	rdmamsg__ctx_number_free(ctx->number);
 	context_free(ctx);
 }
@@ -108,7 +121,7 @@ static int ctx_options(struct rdmamsg *ctx, const struct rdmamsg_options *opts)
 				     ctx->opts.max_registered);
 	rdmamsg__budgets_init(ctx);
 	ctx->user = ctx->opts.user;
-	return 0;
+	return take_key(ctx);
 }
 
 int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)

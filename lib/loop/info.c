@@ -263,13 +263,14 @@ static void dump_listener(const struct dump *d,
 	    (unsigned long long)s.endpoints, (unsigned long long)s.accepted);
 	say(d, "  rejected by max_requests %llu, max_half_open %llu, "
 	    "max_endpoints %llu, max_per_source %llu, for memory %llu, after "
-	    "an offence %llu",
+	    "an offence %llu, without the key %llu",
 	    (unsigned long long)s.rejected_requests,
 	    (unsigned long long)s.rejected_half_open,
 	    (unsigned long long)s.rejected_endpoints,
 	    (unsigned long long)s.rejected_source,
 	    (unsigned long long)s.rejected_memory,
-	    (unsigned long long)s.slowed);
+	    (unsigned long long)s.slowed,
+	    (unsigned long long)s.unproven);
 }
 
 void rdmamsg_dump(const struct rdmamsg *ctx,

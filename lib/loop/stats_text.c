@@ -391,6 +391,8 @@ static const struct metric listener_metrics[] = {
 	L("offences_total", offences, "Wrong keys and protocol errors."),
 	L("setup_timeouts_total", setup_timeouts,
 	  "Peers that setup_timeout_ms ended."),
+	L("unproven_total", unproven,
+	  "Peers without the pre-shared key, or with another one."),
 };
 
 static void listener_samples(struct tables *t)

@@ -52,6 +52,8 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep);
 void rdmamsg__ep_offended(struct rdmamsg_ep *ep);
 /* The peer refuses: 'code' is enum proto_reject, limit enum proto_limit. */
 void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit);
+/* This side refuses the peer, for lack of a proof. */
+void rdmamsg__ep_refuses(struct rdmamsg_ep *ep, enum proto_reject code);
 /* Text for a limit of a listener, to follow "limits". */
 const char *rdmamsg__limit_text(uint32_t limit);
 void rdmamsg__ep_protocol(struct rdmamsg_ep *ep, const char *fmt, ...)

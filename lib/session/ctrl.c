@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Control messages: CREDIT, DONE, PING, PONG, CLOSE, SETUP and the keepalive.
+ * Control messages: CREDIT, DONE, PING, PONG, CLOSE, SETUP, AUTH and the
+ * keepalive.
  * They take no credit. A rule bounds the messages of each kind, and the peer
  * keeps receives for these bounds, so control messages always pass. Messages to
  * be sent are flags and not a queue, so a peer cannot make the queue grow.
@@ -130,47 +131,99 @@ void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep)
 	}
 }
 
+static void drop_body(struct rdmamsg_ep *ep, struct op *op, int err,
+		      const char *name)
+{
+	if (op->msg)
+		rdmamsg__msg_put(op->msg);
+	op->msg = NULL;
+	rdmamsg__op_put(ep, op);
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES, err,
+			   "cannot send %s: %s", name, rdmamsg__text());
+	rdmamsg__ep_kill(ep);
+}
+
+/* Returns an operation with a buffer. NULL: later, or the endpoint ends. */
+static struct op *body_op(struct rdmamsg_ep *ep, enum proto_type type,
+			  const char *name)
+{
+	struct op *op = room(ep) ? ctrl_op(ep, (uint8_t)type) : NULL;
+
+	if (!op)
+		return NULL;
+	op->msg = rdmamsg__ctrl_buffer(ep);
+	if (op->msg)
+		return op;
+	drop_body(ep, op, -ENOMEM, name);
+	return NULL;
+}
+
+/*
+ * SETUP and AUTH use requests of the reserve, because on_connected may come
+ * before their completions. Then the program still has all of send_depth.
+ */
+static void send_body(struct rdmamsg_ep *ep, struct op *op, uint32_t tag,
+		      size_t len)
+{
+	ep->lane.sq.data++;
+	rdmamsg__tx_message(ep, op->ctrl, 0, tag, op, op->msg, NULL,
+			    (uint32_t)len);
+}
+
 static bool send_setup(struct rdmamsg_ep *ep)
 {
 	struct proto_setup s = {
 		.recv_size = (uint32_t)ep->lane.recv_pool->buf_size,
 		.recv_depth = rdmamsg__granted(ep),
 		.dead_after_ms = ep->opts.dead_after_ms,
-		.data = ep->connect.setup_data,
-		.data_len = (uint32_t)ep->opts.setup_data_len,
 	};
-	struct op *op;
-	size_t len;
+	struct op *op = body_op(ep, PROTO_SETUP, "SETUP");
+	int err;
 
-	if (!ep->connect.refused)
+	if (!op)
+		return false;
+	err = rdmamsg__try(rdmamsg__auth_begin(ep, &s));
+	if (err) {
+		drop_body(ep, op, err, "SETUP");
+		return false;
+	}
+	if (!ep->connect.refused) {
 		set_max_msg(ep);
+		s.data = ep->connect.setup_data;
+		s.data_len = (uint32_t)ep->opts.setup_data_len;
+	}
 	s.max_msg = ep->connect.refused ? 1 : ep->rndv.announced_max;
 	s.refused = ep->connect.refused;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
 	if (!ep->connect.refused)
 		rdmamsg__failover_setup(ep, &s.path);
-	op = room(ep) ? ctrl_op(ep, PROTO_SETUP) : NULL;
+	ep->connect.setup_sent = true;
+	send_body(ep, op, PROTO_REJECT_NONE,
+		  rdmamsg__setup_encode(&s, op->msg->data));
+	return true;
+}
+
+/* A refusal has no body. */
+static bool send_auth(struct rdmamsg_ep *ep)
+{
+	struct op *op = body_op(ep, PROTO_AUTH, "AUTH");
+	struct proto_auth a;
+	size_t len = 0;
+	int err = 0;
+
 	if (!op)
 		return false;
-	op->msg = rdmamsg__ctrl_buffer(ep);
-	if (!op->msg) {
-		rdmamsg__op_put(ep, op);
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
-				   RDMAMSG_CAUSE_RESOURCES, -ENOMEM,
-				   "no buffer for SETUP: %s", rdmamsg__text());
-		rdmamsg__ep_kill(ep);
+	if (!ep->connect.refused) {
+		err = rdmamsg__try(rdmamsg__auth_prove(ep, &a));
+		len = rdmamsg__auth_encode(&a, op->msg->data);
+	}
+	if (err) {
+		drop_body(ep, op, err, "AUTH");
 		return false;
 	}
-	len = rdmamsg__setup_encode(&s, op->msg->data);
-	ep->connect.setup_sent = true;
-	/*
-	 * SETUP uses a request of the reserve, because on_connected may come
-	 * before its completion. Then the program still has all of send_depth.
-	 */
-	ep->lane.sq.data++;
-	rdmamsg__tx_message(ep, PROTO_SETUP, 0, 0, op, op->msg, NULL,
-			    (uint32_t)len);
+	ep->connect.auth->sent = true;
+	send_body(ep, op, ep->connect.refused, len);
 	return true;
 }
 
@@ -251,6 +304,8 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 		return;
 	if (ep->ctrl.due & CTRL_SETUP && send_setup(ep))
 		ep->ctrl.due &= ~CTRL_SETUP;
+	if (ep->ctrl.due & CTRL_AUTH && send_auth(ep))
+		ep->ctrl.due &= ~CTRL_AUTH;
 	if (ep->ctrl.due & CTRL_DONE && send_dones(ep))
 		ep->ctrl.due &= ~CTRL_DONE;
 	if (ep->ctrl.due & CTRL_PONG &&
@@ -273,15 +328,37 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 		ep->ctrl.due &= ~CTRL_CLOSE;
 }
 
+/* The peer cannot prove that it has this side's key. */
+static void unproven(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_offended(ep);
+	rdmamsg__door_unproven(ep->connect.visitor.door);
+}
+
 /*
- * The initiator's SETUP has come: posts the receives of the endpoint, and sends
- * our SETUP. If there is no memory for receives, our SETUP refuses the peer and
- * is the last message.
+ * The two sides do not have the same key. Our last message tells why this side
+ * refuses the peer. The peer keeps the resources of a stranger.
+ */
+static void refuse(struct rdmamsg_ep *ep, enum proto_reject code)
+{
+	if (ep->connect.auth)
+		unproven(ep);
+	rdmamsg__ep_refuses(ep, code);
+	ep->connect.refused = code;
+	ep->ctrl.due |= ep->connect.passive ? CTRL_SETUP : CTRL_AUTH;
+}
+
+/*
+ * The initiator's SETUP has come, and its proof, if one is needed: posts the
+ * receives of the endpoint, and sends our SETUP. If there is no memory for
+ * receives, our SETUP refuses the peer and is the last message.
  */
 static void let_in(struct rdmamsg_ep *ep)
 {
-	int err = rdmamsg__try(rdmamsg__lobby_leave(ep));
+	int err;
 
+	rdmamsg__ep_timeout(ep);
+	err = rdmamsg__try(rdmamsg__lobby_leave(ep));
 	ep->ctrl.due |= CTRL_SETUP;
 	if (!err) {
 		rdmamsg__visitor_move(&ep->connect.visitor, DOOR_OPEN);
@@ -292,6 +369,59 @@ static void let_in(struct rdmamsg_ep *ep)
 			   "no receives for another peer: %s", rdmamsg__text());
 	ep->connect.refused =
 		ep->connect.limit ? PROTO_REJECT_LIMIT : PROTO_REJECT_RESOURCES;
+}
+
+/* The responder has the initiator's SETUP: the next step depends on the key. */
+static void meet(struct rdmamsg_ep *ep, const struct proto_setup *s)
+{
+	enum proto_reject code = rdmamsg__auth_meet(ep, s);
+
+	if (code)
+		refuse(ep, code);
+	else if (!ep->connect.auth)
+		let_in(ep);
+	else {
+		ep->ctrl.due |= CTRL_AUTH;
+		rdmamsg__rx_refill(ep);		/* for the peer's AUTH */
+	}
+}
+
+/* Handles the peer's AUTH. */
+void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			const void *buf, size_t len)
+{
+	int err;
+
+	if (!rdmamsg__auth_is_due(ep)) {
+		rdmamsg__ep_protocol(ep, "AUTH out of turn");
+		return;
+	}
+	ep->connect.auth->seen = true;
+	if (hdr->tag) {
+		unproven(ep);
+		rdmamsg__ep_refused(ep, hdr->tag, PROTO_LIMIT_NONE);
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	err = rdmamsg__try(rdmamsg__auth_check(ep, buf, len));
+	if (err == -EPROTO) {
+		rdmamsg__ep_protocol(ep, "a broken AUTH");
+		return;
+	}
+	if (err == -EACCES) {
+		refuse(ep, PROTO_REJECT_PROOF);
+	} else if (err) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, err,
+				   "cannot check AUTH: %s", rdmamsg__text());
+		rdmamsg__ep_kill(ep);
+	} else if (ep->connect.passive) {
+		let_in(ep);
+	} else {
+		ep->ctrl.due |= CTRL_AUTH;
+		rdmamsg__rx_refill(ep);		/* for the peer's SETUP */
+	}
+	rdmamsg__ep_touch(ep);
 }
 
 /* Handles the peer's SETUP. The accepting side answers with its own SETUP. */
@@ -323,6 +453,11 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_kill(ep);
 		return;
 	}
+	if (!ep->connect.passive && rdmamsg__auth_wants_proof(ep)) {
+		rdmamsg__ep_refuses(ep, PROTO_REJECT_UNKEYED);
+		rdmamsg__ep_kill(ep);
+		return;
+	}
 	if (s.data_len) {
 		ep->connect.peer_data = malloc(s.data_len);
 		if (!ep->connect.peer_data) {
@@ -350,10 +485,8 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
 	ep->send.compact = ep->connect.features & PROTO_FEATURE_IMM;
 	ep->connect.setup_seen = true;
-	if (ep->connect.passive) {
-		rdmamsg__ep_timeout(ep);
-		let_in(ep);
-	}
+	if (ep->connect.passive)
+		meet(ep, &s);
 	else
 		/* now: data may follow in the same batch of completions */
 		rdmamsg__ep_connected(ep);

@@ -304,6 +304,15 @@ void rdmamsg__door_timed_out(struct door *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
+void rdmamsg__door_unproven(struct door *d)
+{
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->st.unproven++;
+	pthread_mutex_unlock(&d->lock);
+}
+
 void rdmamsg__visitor_move(struct visitor *v, enum door_stage stage)
 {
 	if (!v->door)

@@ -12,7 +12,8 @@
  * let in can be accepted. If max_per_source is 0, each address gets at most
  * twice as much of a limit as it leaves to all others, see rdmamsg__is_fair().
  *
- * A visitor offends if it uses a wrong key or breaks the protocol. The door
+ * A visitor offends if it uses a wrong key, breaks the protocol, or does not
+ * prove that it has the listener's key. The door
  * rejects its address for slow_ms. Each further offence doubles the time, until
  * the address has been quiet for DOOR_QUIET_MS.
  *
@@ -38,8 +39,8 @@
 enum door_stage {
 	DOOR_RECORD,	/* a TCP connection, no record yet */
 	DOOR_REQUEST,	/* the program has not answered */
-	DOOR_HALF_OPEN,	/* accepted, no SETUP yet */
-	DOOR_OPEN,	/* SETUP has come */
+	DOOR_HALF_OPEN,	/* accepted, no SETUP or no proof yet */
+	DOOR_OPEN,	/* SETUP has come, and the proof, if there is a key */
 	DOOR_STAGES,
 };
 
@@ -71,6 +72,7 @@ int rdmamsg__door_admit(struct door *d, const struct sockaddr_storage *from,
 /* Counts a visitor that the caller has rejected. */
 void rdmamsg__door_refused(struct door *d, enum proto_limit limit);
 void rdmamsg__door_timed_out(struct door *d);
+void rdmamsg__door_unproven(struct door *d);
 
 /* Calls on a visitor. If v->door is NULL, they do nothing. */
 void rdmamsg__visitor_move(struct visitor *v, enum door_stage stage);

@@ -18,6 +18,7 @@
 #include "device/pd.h"
 #include "lane/srq.h"
 #include "memory/pool.h"
+#include "session/auth.h"
 #include "session/connector.h"
 #include "session/credit.h"
 #include "session/ep.h"
@@ -83,6 +84,7 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	rdmamsg__ep_drop_inbox(ep);
 	rdmamsg__lent_end(ep);
 	rdmamsg__failover_free(ep);
+	rdmamsg__auth_free(ep->connect.auth);
 	free(ep->connect.setup_data);
 	free(ep->connect.peer_data);
 	free(ep->connect.source);
@@ -96,6 +98,17 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 static void fed(struct starving *w)
 {
 	rdmamsg__ep_touch(list_entry(w, struct rdmamsg_ep, starving));
+}
+
+/* The endpoints of a listener get its key when they are accepted. */
+static int set_auth(struct rdmamsg_ep *ep)
+{
+	const struct secret *s = ep->ctx->sessions->secret;
+
+	if (s)
+		ep->connect.auth = rdmamsg__auth_new(s);
+	return s && !ep->connect.auth ?
+	       rdmamsg__fail(-ENOMEM, "no memory for an endpoint") : 0;
 }
 
 int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
@@ -124,6 +137,8 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	rdmamsg__timer_init(&ep->timer, rdmamsg__ep_deadline);
 	rdmamsg__timer_init(&ep->live.timer, NULL);
 	ret = rdmamsg__ep_configure(ep, opts);
+	if (!ret)
+		ret = set_auth(ep);
 	if (!ret)
 		ret = rdmamsg__lent_new(ep);
 	if (!ret && rdmamsg__timers_reserve(&ctx->loop.timers, EP_TIMERS))
@@ -215,6 +230,8 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
 	ep->state = EP_OPEN;
 	ep->connect.told = true;
+	rdmamsg__auth_free(ep->connect.auth);
+	ep->connect.auth = NULL;
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
 	rdmamsg__live_start(ep);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);

@@ -18,6 +18,7 @@
 #include "base/util.h"
 #include "lane/lane.h"
 #include "memory/memory.h"
+#include "session/auth.h"
 #include "session/close.h"
 #include "session/connector.h"
 #include "session/door.h"
@@ -60,6 +61,7 @@ enum ep_ctrl {
 	CTRL_DONE = 1u << 5,
 	CTRL_KEEPALIVE = 1u << 6,
 	CTRL_PATH = 1u << 7,
+	CTRL_AUTH = 1u << 8,
 };
 
 /* Reads of large messages, and reads of the program. */
@@ -110,7 +112,7 @@ struct sending {
 	struct op *orphans;		/* accepted, but posting failed */
 };
 
-/* SETUP, CREDIT, PING, PONG, CLOSE, DONE. */
+/* SETUP, AUTH, CREDIT, PING, PONG, CLOSE, DONE. */
 struct control {
 	uint32_t due;			/* enum ep_ctrl */
 	uint32_t ping_tag;
@@ -143,7 +145,7 @@ struct connecting {
 	struct oob *oob;		/* in place of id */
 	bool or_soft;			/* no route: try the soft HCA */
 	bool passive;			/* this side has accepted */
-	bool lobby;			/* one receive: no SETUP has come */
+	bool lobby;			/* one receive: a stranger */
 	bool unanswered;		/* address resolution timed out */
 	bool hello_ok, established, setup_sent, setup_seen;
 	bool told;			/* on_connected was called */
@@ -153,7 +155,9 @@ struct connecting {
 	char *source, *device, *host, *service;
 	uint32_t backoff_ms;
 	uint32_t limit;			/* enum proto_limit of a refusal */
-	enum proto_reject refused;	/* our SETUP refuses the peer */
+	/* our SETUP or the initiator's AUTH refuses the peer */
+	enum proto_reject refused;
+	struct auth *auth;		/* NULL: no key, or connected */
 	struct visitor visitor;		/* at the listener, if passive */
 	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
 	uint8_t *setup_data;
@@ -324,6 +328,8 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
 /* Withdraws announced_max: the budget need not hold such a message. */
 void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
+void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+			const void *buf, size_t len);
 
 /* lobby.c */
 int rdmamsg__lobby_receives(struct rdmamsg_ep *ep);

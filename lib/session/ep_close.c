@@ -18,6 +18,7 @@
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "memory/pool.h"
+#include "session/auth.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/poll.h"
@@ -355,7 +356,8 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 	case EP_REQUESTED:
 		return "waiting for the peer to accept";
 	case EP_SETUP:
-		return "waiting for the peer's SETUP";
+		return ep->connect.setup_seen ? "waiting for the peer's proof" :
+		       "waiting for the peer's SETUP";
 	case EP_BACKOFF:
 		return ep->connect.unanswered ? "resolving the address" :
 		       ep->connect.limit ? "rejected by a limit of the peer" :
@@ -369,10 +371,17 @@ static void setup_timed_out(struct rdmamsg_ep *ep)
 {
 	rdmamsg__door_timed_out(ep->connect.visitor.door);
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_TIMEOUT,
-			   -ETIMEDOUT, "the peer has not sent SETUP in %u ms "
+			   -ETIMEDOUT, "the peer has not sent %s in %u ms "
 			   "(setup_timeout_ms of the listener)",
+			   ep->connect.setup_seen ? "its proof" : "SETUP",
 			   rdmamsg__door_setup_ms(ep->connect.visitor.door));
 	rdmamsg__ep_kill(ep);
+}
+
+/* Returns true if the peer has not sent SETUP, or not yet proven its key. */
+static bool is_stranger(const struct rdmamsg_ep *ep)
+{
+	return !ep->connect.setup_seen || rdmamsg__auth_wants_proof(ep);
 }
 
 void rdmamsg__ep_deadline(struct timer *t)
@@ -403,7 +412,7 @@ void rdmamsg__ep_deadline(struct timer *t)
 	case EP_RESOLVING:
 	case EP_REQUESTED:
 	case EP_SETUP:
-		if (ep->connect.visitor.door && !ep->connect.setup_seen &&
+		if (ep->connect.visitor.door && is_stranger(ep) &&
 		    rdmamsg__now_ms() < ep->deadline) {
 			setup_timed_out(ep);
 			break;

@@ -85,9 +85,35 @@ const char *rdmamsg__limit_text(uint32_t limit)
 	}
 }
 
+static bool is_unproven(uint32_t code)
+{
+	return code == PROTO_REJECT_UNKEYED || code == PROTO_REJECT_KEYED ||
+	       code == PROTO_REJECT_PROOF;
+}
+
+/* The side that lacks the key is the peer or this side. */
+static void unproven(struct rdmamsg_ep *ep, uint32_t code, bool peer_lacks)
+{
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_AUTH, -EACCES,
+			   "%s", code == PROTO_REJECT_PROOF ?
+			   "the peer has another key: give both sides the same "
+			   "key or key_file" : peer_lacks ?
+			   "the peer has no key, and this side requires one: "
+			   "give the peer the same key or key_file" :
+			   "the peer requires a key, and this side has none: "
+			   "set the peer's key or key_file here");
+}
+
+void rdmamsg__ep_refuses(struct rdmamsg_ep *ep, enum proto_reject code)
+{
+	unproven(ep, code, code == PROTO_REJECT_UNKEYED);
+}
+
 void rdmamsg__ep_refused(struct rdmamsg_ep *ep, uint32_t code, uint32_t limit)
 {
-	if (code == PROTO_REJECT_LIMIT)
+	if (is_unproven(code))
+		unproven(ep, code, code == PROTO_REJECT_KEYED);
+	else if (code == PROTO_REJECT_LIMIT)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER,
 				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
 				   "the peer limits %s: try again later",

@@ -336,7 +336,8 @@ static void rx_close(struct rdmamsg_ep *ep, uint32_t confirms)
 static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		       struct rdmamsg_msg *msg)
 {
-	if (unlikely(ep->state < EP_OPEN && hdr->type != PROTO_SETUP)) {
+	if (unlikely(ep->state < EP_OPEN && hdr->type != PROTO_SETUP &&
+		     hdr->type != PROTO_AUTH)) {
 		rdmamsg__ep_protocol(ep, "message type %u before SETUP",
 				     hdr->type);
 		return;
@@ -372,6 +373,9 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		break;
 	case PROTO_SETUP:
 		rdmamsg__ctrl_setup(ep, msg->data, msg->len);
+		break;
+	case PROTO_AUTH:
+		rdmamsg__ctrl_auth(ep, hdr, msg->data, msg->len);
 		break;
 	default:
 		rdmamsg__ep_protocol(ep, "message type %u", hdr->type);

@@ -15,6 +15,8 @@
 #include "device/verbs_api.h"
 #include "wire/proto.h"
 
+struct secret;
+
 struct sessions {
 	struct list dirty;		/* eps with work before sleeping */
 	uint64_t rounds;		/* calls that found such work */
@@ -38,6 +40,7 @@ struct sessions {
 		_Atomic(struct rdma_event_channel *) ch;
 	} cm[TABLES];
 	pthread_mutex_t cm_lock;	/* for opening cm[], for moved ids */
+	struct secret *secret;		/* the pre-shared key, or NULL */
 	uid_t euid;
 	gid_t egid;
 };

@@ -209,6 +209,12 @@ static void keepalive_done(struct rdmamsg_ep *ep)
 	ep->live.ask_again = false;
 }
 
+/* Returns the type of the message that refuses the peer. */
+static enum proto_type last_word(const struct rdmamsg_ep *ep)
+{
+	return ep->connect.passive ? PROTO_SETUP : PROTO_AUTH;
+}
+
 static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	switch (op->kind) {
@@ -235,9 +241,9 @@ static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 			ep->close.done = true;
 			ep->close.asserted_done |= op->tag != 0;
 		}
-		if (op->ctrl == PROTO_SETUP)
+		if (op->ctrl == PROTO_SETUP || op->ctrl == PROTO_AUTH)
 			ep->lane.sq.data--;
-		if (op->ctrl == PROTO_SETUP && ep->connect.refused)
+		if (ep->connect.refused && op->ctrl == last_word(ep))
 			rdmamsg__ep_kill(ep);
 		if (!op->ctrl)
 			keepalive_done(ep);

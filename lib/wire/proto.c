@@ -10,7 +10,7 @@
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
 			 BIT(PROTO_SETUP_MAX_MSG) | BIT(PROTO_SETUP_SESSION))
-#define SETUP_LAST	PROTO_SETUP_PATH
+#define SETUP_LAST	PROTO_SETUP_NONCE
 
 struct wire_key {
 	uint8_t version;
@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct wire_key) == PROTO_KEY_LEN, "wire key");
 _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 4 * sizeof(uint32_t) +
-	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN <=
+	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN + PROTO_NONCE_LEN <=
 	       PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
@@ -99,6 +99,12 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		return get_u32(&s->limit, value + 4, len - 4);
 	case PROTO_SETUP_PATH:
 		return rdmamsg__path_decode(&s->path, value, len);
+	case PROTO_SETUP_NONCE:
+		if (len < sizeof(s->nonce))
+			return -EPROTO;
+		memcpy(s->nonce, value, sizeof(s->nonce));
+		s->has_nonce = true;
+		return 0;
 	case PROTO_SETUP_DATA:
 		/* the program owns all of it, so there is no unknown tail */
 		if (len > PROTO_SETUP_DATA_MAX)
@@ -251,6 +257,9 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 		rdmamsg__path_encode(&s->path, w);
 		p = put_item(p, PROTO_SETUP_PATH, w, sizeof(w));
 	}
+	if (s->has_nonce)
+		p = put_item(p, PROTO_SETUP_NONCE | PROTO_SETUP_MUST_KNOW,
+			     s->nonce, sizeof(s->nonce));
 	return p - out;
 }
 
@@ -289,5 +298,30 @@ int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len)
 		return -EPROTO;
 
 	*s = d;
+	return 0;
+}
+
+size_t rdmamsg__auth_encode(const struct proto_auth *a,
+			    uint8_t out[static PROTO_AUTH_LEN])
+{
+	memcpy(out, a->proof, sizeof(a->proof));
+	if (!a->has_nonce)
+		return sizeof(a->proof);
+	memcpy(out + sizeof(a->proof), a->nonce, sizeof(a->nonce));
+	return PROTO_AUTH_LEN;
+}
+
+int rdmamsg__auth_decode(struct proto_auth *a, bool has_nonce, const void *buf,
+			 size_t len)
+{
+	struct proto_auth d = { .has_nonce = has_nonce };
+
+	if (len < (has_nonce ? PROTO_AUTH_LEN : PROTO_PROOF_LEN))
+		return -EPROTO;
+	memcpy(d.proof, buf, sizeof(d.proof));
+	if (has_nonce)
+		memcpy(d.nonce, (const uint8_t *)buf + sizeof(d.proof),
+		       sizeof(d.nonce));
+	*a = d;
 	return 0;
 }

@@ -29,6 +29,9 @@
 #define PROTO_RNDV_LEN		8		/* before the keys */
 #define PROTO_RNDV_MAX		(PROTO_RNDV_LEN + \
 				 PROTO_KEYS_MAX * PROTO_KEY_LEN)
+#define PROTO_NONCE_LEN		32
+#define PROTO_PROOF_LEN		32		/* HMAC-SHA256 */
+#define PROTO_AUTH_LEN		(PROTO_PROOF_LEN + PROTO_NONCE_LEN)
 #define PROTO_SETUP_DATA_MAX	4096
 #define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
 #define PROTO_RECV_MIN		8192		/* smallest receive buffer */
@@ -56,6 +59,10 @@ enum proto_reject {
 	PROTO_REJECT_PROTOCOL,		/* not this protocol, or malformed */
 	PROTO_REJECT_RESOURCES,		/* out of memory, QPs, ... */
 	PROTO_REJECT_LIMIT,		/* a limit of the listener */
+	/* After a SETUP: */
+	PROTO_REJECT_UNKEYED,		/* the peer has no pre-shared key */
+	PROTO_REJECT_KEYED,		/* this side has none, the peer has */
+	PROTO_REJECT_PROOF,		/* the peer's proof is wrong */
 };
 
 /* The limit that PROTO_REJECT_LIMIT names. The first three pass with time. */
@@ -161,7 +168,8 @@ enum proto_type {
 	PROTO_WRITTEN,		/* number, tag: the written data may be read */
 	PROTO_INVALIDATE,	/* number, tag, payload: invalidates a window */
 	PROTO_PATH,		/* a PING with the sender's alternate path */
-	PROTO_TYPE_MAX = PROTO_PATH,
+	PROTO_AUTH,		/* between the SETUPs; tag: enum proto_reject */
+	PROTO_TYPE_MAX = PROTO_AUTH,
 };
 
 enum proto_done {
@@ -260,6 +268,7 @@ enum proto_setup_type {
 	PROTO_SETUP_DATA,		/* application data, at most 4096 */
 	PROTO_SETUP_REFUSED,		/* u32: enum proto_reject, u32: limit */
 	PROTO_SETUP_PATH,		/* struct proto_path */
+	PROTO_SETUP_NONCE,		/* 32 bytes: the initiator has a key */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -274,6 +283,8 @@ struct proto_setup {
 	uint32_t refused;		/* enum proto_reject; 0: accepted */
 	uint32_t limit;			/* enum proto_limit */
 	struct proto_path path;		/* offer 0: none */
+	bool has_nonce;
+	uint8_t nonce[PROTO_NONCE_LEN];
 };
 
 /* Returns the length, at most PROTO_SETUP_MAX. */
@@ -281,11 +292,38 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED and PATH are required), or out of range: recv_size
+ * REFUSED, PATH and NONCE are required), or out of range: recv_size
  * PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX,
  * refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
+
+/*
+ * Body of AUTH, if its tag is 0. The initiator's AUTH has no nonce, because the
+ * nonce was in its SETUP.
+ *
+ *  0 proof of the sender  32 nonce of the responder
+ *
+ * The proof is the HMAC-SHA256, under the key that PROTO_AUTH_KEY names, of
+ * these bytes: PROTO_AUTH_INITIATOR or PROTO_AUTH_RESPONDER, the session, the
+ * initiator's nonce, the responder's nonce.
+ */
+#define PROTO_AUTH_KEY		"rdmamsg pre-shared key"
+#define PROTO_AUTH_INITIATOR	"rdmamsg initiator"
+#define PROTO_AUTH_RESPONDER	"rdmamsg responder"
+
+struct proto_auth {
+	uint8_t proof[PROTO_PROOF_LEN];
+	bool has_nonce;			/* from the responder */
+	uint8_t nonce[PROTO_NONCE_LEN];
+};
+
+/* Returns the length, at most PROTO_AUTH_LEN. */
+size_t rdmamsg__auth_encode(const struct proto_auth *a,
+			    uint8_t out[static PROTO_AUTH_LEN]);
+/* has_nonce: the responder is the sender. -EPROTO: too short. */
+int rdmamsg__auth_decode(struct proto_auth *a, bool has_nonce, const void *buf,
+			 size_t len);
 
 /*
  * Out-of-band record, which both sides exchange to connect without the CM.

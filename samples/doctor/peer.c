@@ -225,6 +225,7 @@ static void mend_connect(struct finding *f, const struct visit *v,
 	case RDMAMSG_CAUSE_REJECTED:
 	case RDMAMSG_CAUSE_PROTOCOL:
 	case RDMAMSG_CAUSE_VERSION:
+	case RDMAMSG_CAUSE_AUTH:
 		mend(f, "there: rdmamsg-doctor --serve -p %s", v->service);
 		break;
 	case RDMAMSG_CAUSE_UNREACHABLE:

@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- doctor frame header hello key oob setup soft
+[ $# -gt 0 ] || set -- auth doctor frame header hello key oob setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)

@@ -41,6 +41,8 @@ static void must_be_equal(const struct proto_setup *a,
 	must(a->path.offer == b->path.offer);
 	if (a->path.offer)
 		must_be_equal_paths(&a->path, &b->path);
+	must(a->has_nonce == b->has_nonce);
+	must(!memcmp(a->nonce, b->nonce, sizeof(a->nonce)));
 	if (a->data_len)
 		must(!memcmp(a->data, b->data, a->data_len));
 }

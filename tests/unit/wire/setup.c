@@ -90,6 +90,8 @@ static void assert_setup_equal(const struct proto_setup *a,
 	assert_int_equal(a->data_len, b->data_len);
 	if (a->data_len)
 		assert_memory_equal(a->data, b->data, a->data_len);
+	assert_int_equal(a->has_nonce, b->has_nonce);
+	assert_memory_equal(a->nonce, b->nonce, sizeof(a->nonce));
 }
 
 static void setup_accepted(const uint8_t *bytes, size_t len,
@@ -172,6 +174,93 @@ static void setup_decode__refused_by_nothing_EPROTO(void **state)
 	body_init(&b);
 	add_item(&b, PROTO_SETUP_REFUSED, 8, 0);
 	setup_refused(b.bytes, b.len);
+}
+
+static void setup_encode__nonce_LAYOUT(void **state)
+{
+	static const uint8_t head[] = { 9, 0x80, 32, 0 };
+	struct proto_setup s = a_setup;
+	uint8_t out[PROTO_SETUP_MAX];
+	size_t len;
+
+	s.has_nonce = true;
+	for (uint8_t i = 0; i < sizeof(s.nonce); i++)
+		s.nonce[i] = i ^ 0x5a;
+	len = rdmamsg__setup_encode(&s, out);
+	assert_int_equal(len, AT_END + sizeof(head) + sizeof(s.nonce));
+	assert_memory_equal(out, a_setup_wire, AT_END);
+	assert_memory_equal(out + AT_END, head, sizeof(head));
+	assert_memory_equal(out + AT_END + sizeof(head), s.nonce,
+			    sizeof(s.nonce));
+	setup_accepted(out, len, &s);
+	/* a newer peer's longer item */
+	out[AT_END + 2] = 36;
+	memset(out + len, 0xff, 4);
+	setup_accepted(out, len + 4, &s);
+}
+
+static void setup_encode__everything_FITS(void **state)
+{
+	static uint8_t data[PROTO_SETUP_DATA_MAX];
+	struct proto_setup s = a_setup;
+	uint8_t out[PROTO_SETUP_MAX];
+	size_t len;
+
+	s.data = data;
+	s.data_len = sizeof(data);
+	s.refused = PROTO_REJECT_PROOF;
+	s.has_nonce = true;
+	len = rdmamsg__setup_encode(&s, out);
+	assert_true(len <= PROTO_SETUP_MAX);
+	setup_accepted(out, len, &s);
+}
+
+static void setup_decode__bad_nonce_EPROTO(void **state)
+{
+	struct body b;
+
+	for (size_t len = 0; len < PROTO_NONCE_LEN; len++) {
+		body_init(&b);
+		add_item(&b, PROTO_SETUP_NONCE, len, 1);
+		setup_refused(b.bytes, b.len);
+	}
+	body_init(&b);
+	add_item(&b, PROTO_SETUP_NONCE, PROTO_NONCE_LEN, 1);
+	add_item(&b, PROTO_SETUP_NONCE, PROTO_NONCE_LEN, 1);
+	setup_refused(b.bytes, b.len);
+}
+
+static void auth__of_each_side_LAYOUT(void **state)
+{
+	struct proto_auth a, got;
+	uint8_t out[PROTO_AUTH_LEN + 1];
+
+	memset(a.proof, 1, sizeof(a.proof));
+	memset(a.nonce, 2, sizeof(a.nonce));
+	memset(out, 3, sizeof(out));
+	a.has_nonce = false;
+	assert_int_equal(rdmamsg__auth_encode(&a, out), 32);
+	assert_memory_equal(out, a.proof, 32);
+	assert_int_equal(out[32], 3);
+	a.has_nonce = true;
+	assert_int_equal(rdmamsg__auth_encode(&a, out), 64);
+	assert_memory_equal(out, a.proof, 32);
+	assert_memory_equal(out + 32, a.nonce, 32);
+	for (size_t len = 0; len <= sizeof(out); len++) {
+		memset(&got, 4, sizeof(got));
+		assert_int_equal(rdmamsg__auth_decode(&got, true, out, len),
+				 len < 64 ? -EPROTO : 0);
+		if (len >= 64) {
+			assert_memory_equal(got.proof, a.proof, 32);
+			assert_memory_equal(got.nonce, a.nonce, 32);
+		}
+		assert_int_equal(rdmamsg__auth_decode(&got, false, out, len),
+				 len < 32 ? -EPROTO : 0);
+		if (len >= 32) {
+			assert_false(got.has_nonce);
+			assert_memory_equal(got.proof, a.proof, 32);
+		}
+	}
 }
 
 static void setup_decode__every_padding_OK(void **state)
@@ -493,6 +582,10 @@ int main(void)
 		cmocka_unit_test(setup_encode__most_data_FITS),
 		cmocka_unit_test(setup_encode__optional_LEFT_OUT),
 		cmocka_unit_test(setup_encode__refused_LAYOUT),
+		cmocka_unit_test(setup_encode__nonce_LAYOUT),
+		cmocka_unit_test(setup_encode__everything_FITS),
+		cmocka_unit_test(setup_decode__bad_nonce_EPROTO),
+		cmocka_unit_test(auth__of_each_side_LAYOUT),
 		cmocka_unit_test(setup_decode__every_padding_OK),
 		cmocka_unit_test(setup_decode__any_order_OK),
 		cmocka_unit_test(setup_decode__empty_data_OK),
