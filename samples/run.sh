@@ -117,7 +117,7 @@ not()
 # options_of PROGRAM: prints the long options that --help lists.
 options_of()
 {
-	"$1" --help | sed -n 's/^  *\(-., \)\{0,1\}--\([a-z]*\).*/\2/p'
+	"$1" --help | sed -n 's/^  *\(-., \)\{0,1\}--\([a-z-]*\).*/\2/p'
 }
 
 # start COMMAND...: starts a server and sets $port to the port that it prints.
@@ -646,6 +646,14 @@ device()
 	end_server TERM 0
 }
 
+# make_key: writes two different keys to the files key and other-key.
+make_key()
+{
+	(umask 077
+	head -c 32 /dev/urandom >key
+	head -c 32 /dev/urandom >other-key)
+}
+
 # perf_option NAME: tries it. Without polling where that is not what is tried: in
 # a virtual machine both sides and the device share two processors.
 perf_option()
@@ -656,6 +664,8 @@ perf_option()
 	device)		serve="--device=$(device) -p 0" ;;
 	once)		serve='-p 0 --once' ;;
 	srq)		serve='-p 0 --srq' ;;
+	key-file)	make_key
+			serve='-p 0 --key-file=key' ;;
 	esac
 	# shellcheck disable=SC2086 # words
 	start "$perf" server $serve
@@ -680,6 +690,12 @@ perf_option()
 		said '"server_mode": "event"}$' ;;
 	srq)	client conns --srq -n 3 --event
 		said '^3 connections.*events, shared receives$' ;;
+	key-file)
+		client lat -s 1 -n 2 --event --key-file=key
+		said '^ *1 '
+		complains 1 'requires a key' "$perf" lat "$addr" -p "$port"
+		complains 1 'another key' "$perf" lat "$addr" -p "$port" \
+			--key-file=other-key ;;
 	once)	client lat -n 2 --event
 		server_ends 0
 		return ;;
@@ -1303,6 +1319,7 @@ copy_option()
 	echo "$1" >file
 	serve='-p 0'
 	[ "$1" != address ] || serve="--address=$addr -p 0"
+	[ "$1" != key-file ] || { make_key; serve='--key-file=key -p 0'; }
 	# shellcheck disable=SC2086 # words
 	start "$copy" server "$dir" $serve
 	case $1 in
@@ -1313,6 +1330,16 @@ copy_option()
 		cmp file "$dir/file" ;;
 	name)	returns 0 "$copy" --name=other file "$addr:$port"
 		cmp file "$dir/other" ;;
+	key-file)
+		complains 1 'requires a key' "$copy" file "$addr:$port"
+		complains 1 'another key' "$copy" -k other-key file \
+			"$addr:$port"
+		chmod 644 key
+		complains 1 'mode 0644 .*chmod 600' "$copy" -k key file \
+			"$addr:$port"
+		chmod 600 key
+		returns 0 "$copy" --key-file=key file "$addr:$port"
+		cmp file "$dir/file" ;;
 	recursive)
 		mkdir recursive
 		returns 0 "$copy" --recursive recursive "$addr:$port"

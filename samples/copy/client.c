@@ -168,13 +168,16 @@ static int check_all(struct client *c, char **files)
 
 int copy_client(const struct copy_job *job)
 {
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .key_file = job->key_file,
+	};
 	struct client c = { .job = job };
 	int count = check_all(&c, job->files), failed = job->count - count;
 
 	/* check_all() has printed an error for each argument */
 	if (!count)
 		return 1;
-	if (rdmamsg_open(&c.ctx, NULL)) {
+	if (rdmamsg_open(&c.ctx, &opts)) {
 		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
 		return 1;
 	}

@@ -114,6 +114,7 @@ uint64_t copy_file_size(const struct copy_file *f);
 
 struct copy_job {
 	const char *host, *port;
+	const char *key_file;	/* NULL: no key */
 	char **files;
 	int count;
 	const char *name;	/* NULL: the name of the file */
@@ -121,7 +122,8 @@ struct copy_job {
 };
 
 /* Return an exit status. */
-int copy_server(const char *dir, const char *host, const char *port);
+int copy_server(const char *dir, const char *host, const char *port,
+		const char *key_file);
 int copy_client(const struct copy_job *job);
 
 #endif

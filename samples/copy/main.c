@@ -30,6 +30,8 @@ static const char usage_text[] =
 	"Options of both:\n"
 	"  -p, --port=PORT     port number or service name; default: " COPY_PORT ". With\n"
 	"                      0 the server takes a free port and prints it\n"
+	"  -k, --key-file=FILE pre-shared key of both sides, which only the owner can\n"
+	"                      read; without the key nobody can connect\n"
 	"  -h, --help          print this and exit\n"
 	"  -V, --version       print the version and exit\n"
 	"\n"
@@ -72,7 +74,7 @@ static int serve(char **argv, int argc, const struct copy_job *job,
 		return usage("a server has one DIR");
 	if (job->recursive || job->name)
 		return usage("-r and -n are for the client");
-	return copy_server(argv[0], address, job->port);
+	return copy_server(argv[0], address, job->port, job->key_file);
 }
 
 static int send_files(char **argv, int argc, struct copy_job *job,
@@ -109,6 +111,7 @@ int main(int argc, char **argv)
 		{ "address", required_argument, NULL, 'a' },
 		{ "recursive", no_argument, NULL, 'r' },
 		{ "name", required_argument, NULL, 'n' },
+		{ "key-file", required_argument, NULL, 'k' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ NULL },
@@ -118,7 +121,7 @@ int main(int argc, char **argv)
 	int option;
 
 	argv[0] = (char *)"rdmamsg-copy";	/* getopt prints this name */
-	while ((option = getopt_long(argc, argv, "p:a:rn:hV", options,
+	while ((option = getopt_long(argc, argv, "p:a:rn:k:hV", options,
 				     NULL)) != -1)
 		switch (option) {
 		case 'p':
@@ -129,6 +132,9 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			job.name = optarg;
+			break;
+		case 'k':
+			job.key_file = optarg;
 			break;
 		case 'a':
 			address = optarg;

@@ -434,8 +434,12 @@ static int listen_on(struct server *s, const char *host, const char *port)
 	return 0;
 }
 
-int copy_server(const char *dir, const char *host, const char *port)
+int copy_server(const char *dir, const char *host, const char *port,
+		const char *key_file)
 {
+	const struct rdmamsg_options opts = {
+		.size = sizeof(opts), .key_file = key_file,
+	};
 	struct server s = { .dir = copy_store_open(dir) };
 	int status = 1;
 
@@ -445,7 +449,7 @@ int copy_server(const char *dir, const char *host, const char *port)
 			strerror(-s.dir));
 		return 1;
 	}
-	if (rdmamsg_open(&s.ctx, NULL)) {
+	if (rdmamsg_open(&s.ctx, &opts)) {
 		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
 		close(s.dir);
 		return 1;

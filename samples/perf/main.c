@@ -12,7 +12,7 @@ const char *const perf_test_names[] = {
 	[PERF_READ_BW] = "read-bw",
 };
 
-const struct rdmamsg_options perf_context = {
+struct rdmamsg_options perf_context = {
 	.size = sizeof(perf_context), .max_registered = SIZE_MAX / 2,
 };
 

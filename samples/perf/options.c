@@ -12,7 +12,7 @@
 #define TO_EXIT(status)	((status) + 1)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_GUARD };
+       OPT_GUARD, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -27,6 +27,7 @@ static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
+	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
 	{ NULL, 0, NULL, 0 },
@@ -69,6 +70,7 @@ static const char help[] =
 "      --poll          poll for messages; default: client yes, server as its\n"
 "                      client does\n"
 "      --event         sleep until a message arrives (not write-lat)\n"
+"      --key-file=FILE pre-shared key of both sides, readable by its owner only\n"
 "      --srq           all connections share their receives (server, conns)\n"
 "  -h, --help          print this and exit\n"
 "  -V, --version       print the version and exit\n"
@@ -217,6 +219,9 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_GUARD:
 		o->guard = true;
+		return 0;
+	case OPT_KEY_FILE:
+		perf_context.key_file = arg;
 		return 0;
 	case 'h':
 		fputs(help, stdout);

@@ -52,8 +52,11 @@ int perf_tune(const struct perf_options *o);
 int perf_conns(const struct perf_options *o);
 
 extern const char *const perf_test_names[];
-/* Options of every context: no limit but the system's on registered memory. */
-extern const struct rdmamsg_options perf_context;
+/*
+ * Options of every context: no limit but the system's on registered memory, and
+ * the key file that perf_options() has read.
+ */
+extern struct rdmamsg_options perf_context;
 
 /* ---- stopping (main.c) ------------------------------------------------ */
 
