@@ -94,6 +94,26 @@ static bool setup_refused(struct raw *r)
 			  rdmamsg__setup_encode(&s, body));
 }
 
+/* This victim has no key, and cannot prove anything. */
+static bool setup_nonce(struct raw *r)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
+		.has_nonce = true,
+	};
+	uint8_t body[PROTO_SETUP_MAX];
+
+	return do_message(r, PROTO_SETUP, body,
+			  rdmamsg__setup_encode(&s, body));
+}
+
+static bool auth_first(struct raw *r)
+{
+	static const uint8_t body[PROTO_AUTH_LEN];
+
+	return do_message(r, PROTO_AUTH, body, sizeof(body));
+}
+
 static bool data_first(struct raw *r)
 {
 	return do_data(r, 0, 0, 10);
@@ -172,6 +192,10 @@ const struct misdeed setup_misdeeds[] = {
 	  .passive_only = true },
 	{ "setup-refused", setup_refused, CAUSE(RESOURCES), true, READS,
 	  .passive_only = true },
+	{ "setup-with-a-nonce", setup_nonce, CAUSE(AUTH), true, READS,
+	  .active_only = true },
+	{ "auth-before-setup", auth_first, PROTO, true, READS },
+	{ "auth-after-setup", auth_first, PROTO, READS },
 	{ "data-before-setup", data_first, PROTO, true, READS },
 	{ "rndv-before-setup", rndv_first, PROTO, true, READS },
 	{ "close-before-setup", close_first, PROTO, true, READS },

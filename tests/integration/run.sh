@@ -17,7 +17,7 @@ programs="device errors arguments log stats fork connect setup accept close
 	messages memory cookies credits loop submit wait move idle events dead
 	death cycles failover fast oob oob_records oob_strangers qp rma window features
 	regcache srq srq_options pool pd guard group thousands
-	strangers"
+	strangers auth"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]
