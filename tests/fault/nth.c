@@ -47,6 +47,7 @@ static void prepare(const struct scenario *s)
 	shared = s->shared;
 	own_cq = s->own_cq;
 	guarded = s->guarded;
+	keyed = s->keyed;
 	oob = s->oob;
 	by_name = s->by_name;
 	failover = s->failover;

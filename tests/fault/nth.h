@@ -46,6 +46,7 @@ struct scenario {
 	bool shared;
 	bool own_cq;
 	bool guarded;
+	bool keyed;
 	bool by_name;
 	bool failover;		/* on InfiniBand; runs in another process */
 	const char *calls;	/* only these fail; the others did elsewhere */
@@ -66,6 +67,7 @@ extern bool moving;			/* requests go to another context */
 extern bool shared;			/* all contexts share receives */
 extern bool own_cq; /* RDMAMSG_EP_OWN_CQ */
 extern bool guarded;			/* both ends, RDMAMSG_EP_GUARD */
+extern bool keyed;			/* all contexts have the same key */
 extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
 extern bool by_name;			/* connect to the name */

@@ -38,6 +38,7 @@ bool moving;			/* requests go to another context */
 bool shared;			/* all contexts share receives */
 bool own_cq;			/* RDMAMSG_EP_OWN_CQ */
 bool guarded;			/* both ends */
+bool keyed;			/* all contexts */
 bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
@@ -314,6 +315,10 @@ void open_ctx(int i)
 		.srq = shared ? &srq : NULL,
 	};
 
+	if (keyed) {
+		opts.key = "the key of each context";
+		opts.key_len = strlen(opts.key);
+	}
 	if (!ctxs[i] && told(rdmamsg_open(&ctxs[i], &opts)))
 		ctxs[i] = NULL;
 }
