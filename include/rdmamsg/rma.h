@@ -226,6 +226,58 @@ int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t *result, uint32_t flags, void *cookie);
 
 /*
+ * Extended atomics have an operand of 4, 8, 16 or 32 bytes ('bytes'). The
+ * pointers point to a uint32_t, a uint64_t, or 2 or 4 uint64_t in the order of
+ * their addresses. The address must be a multiple of 'bytes'. Unless result is
+ * NULL, it has the previous value when on_complete reports success. Endpoints
+ * whose devices lack these operations do them in software, with operands of 4
+ * and 8 bytes: rdmamsg_masked_query().
+ *
+ * Errors as above. -EOPNOTSUPP: no operands of this size here. In software,
+ * on_complete reports -EBUSY if too many others change the value.
+ */
+
+/* A mask of NULL has all bits set. */
+struct rdmamsg_masked_swap {
+	const void *expected;
+	const void *compare_mask;	/* bits to compare with 'expected' */
+	const void *desired;
+	const void *swap_mask;		/* bits to replace by 'desired' */
+};
+
+/* If all bits to compare are equal, replaces the bits to swap. */
+int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
+				const struct rdmamsg_key *key, uint64_t offset,
+				size_t bytes,
+				const struct rdmamsg_masked_swap *swap,
+				void *result, uint32_t flags, void *cookie);
+
+/*
+ * Adds each field of 'add' to the same field of the value. No field carries
+ * into the next. A set bit in 'boundary' is the top bit of a field, and the top
+ * bit of the operand always is. A field has at most max_field bytes of
+ * rdmamsg_masked_query(). A boundary of NULL makes each integer one field.
+ */
+int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
+			     const struct rdmamsg_key *key, uint64_t offset,
+			     size_t bytes, const void *add,
+			     const void *boundary, void *result,
+			     uint32_t flags, void *cookie);
+
+struct rdmamsg_masked_attr {
+	size_t size;
+	uint32_t how;		/* enum rdmamsg_cap_how */
+	uint32_t sizes;		/* of operands: 4 | 8 | 16 | 32, 0 if absent */
+	uint32_t max_field;	/* bytes */
+	uint32_t unit;		/* bytes that are written back at least */
+	char reason[128];	/* of 'how' */
+};
+
+/* Extended atomics of a connected endpoint. -ENOTCONN, -ESHUTDOWN */
+int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
+			 struct rdmamsg_masked_attr *info);
+
+/*
  * A memory window gives a part of a region to the peer of this endpoint alone.
  * Requests in the send queue bind and invalidate the window, without a
  * registration. The window is invalid from on_closed on. -EOPNOTSUPP: the

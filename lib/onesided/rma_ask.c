@@ -8,6 +8,7 @@
 #include "lane/lanes.h"
 #include "session/tx.h"
 #include "memory/region.h"
+#include "onesided/rma_ask.h"
 #include "session/ep.h"
 #include "session/rma.h"
 #include "wire/proto.h"
@@ -22,21 +23,6 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
-
-/* The operation that the program asks for. */
-struct rma_ask {
-	enum rma_kind kind;
-	const struct rdmamsg_sge *entry;
-	int count;
-	const struct rdmamsg_key *key;
-	uint64_t offset;
-	uint32_t flags;
-	void *cookie;
-	bool notify;
-	uint32_t value;
-	uint64_t operand, expected;
-	uint64_t *result;
-};
 
 static inline bool is_atomic(const struct rma_ask *a)
 {
@@ -75,6 +61,24 @@ static inline uint8_t needed(const struct rma_ask *a)
 	       a->kind == RMA_READ ? PROTO_KEY_READ : PROTO_KEY_WRITE;
 }
 
+/* In software a masked atomic writes the whole word around its operand. */
+static int check_word(const struct rma_ask *a, const struct proto_key *key)
+{
+	const uint64_t word = (key->addr + a->offset) &
+			      ~(sizeof(uint64_t) - 1);
+	/* a word that begins in front of the key has a huge offset */
+	const uint64_t at = word - key->addr;
+
+	if (a->kind != RMA_EMULATED ||
+	    (at <= key->len && key->len - at >= sizeof(uint64_t)))
+		return 0;
+	return rdmamsg__fail(-ERANGE, "offset %llu: in software an operand of "
+			     "%u bytes needs the aligned 8 bytes around it, "
+			     "which the key of region %llu does not reach",
+			     (unsigned long long)a->offset, a->bytes,
+			     (unsigned long long)key->region);
+}
+
 static int check_key(const struct rma_ask *a, struct proto_key *key)
 {
 	if (!a->key || rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN))
@@ -86,16 +90,17 @@ static int check_key(const struct rma_ask *a, struct proto_key *key)
 				     "allow it",
 				     (unsigned long long)key->region);
 	if (a->offset > key->len ||
-	    (is_atomic(a) && key->len - a->offset < sizeof(uint64_t)))
+	    (is_atomic(a) && key->len - a->offset < a->bytes))
 		return rdmamsg__fail(-ERANGE, "offset %llu: the key of region "
 				     "%llu reaches %llu bytes",
 				     (unsigned long long)a->offset,
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
-	if (is_atomic(a) && (key->addr + a->offset) % sizeof(uint64_t))
+	if (is_atomic(a) && (key->addr + a->offset) % a->bytes)
 		return rdmamsg__fail(-EINVAL, "atomic operations need an "
-				     "address that is a multiple of 8");
-	return 0;
+				     "address that is a multiple of %u",
+				     a->bytes);
+	return check_word(a, key);
 }
 
 static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
@@ -214,6 +219,10 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	r->operand = a->operand;
 	r->expected = a->expected;
 	r->result = a->result;
+	if (a->masked) {
+		rdmamsg__masked_begin(r, a->masked);
+		return 0;
+	}
 	if (is_atomic(a)) {
 		r->left = sizeof(uint64_t);
 		return 0;
@@ -242,8 +251,8 @@ static inline void count(struct rdmamsg_ep *ep, enum rma_kind kind,
 	ep->st.rma_bytes += len;
 }
 
-static int __attribute__((noinline))
-ask_other(struct rdmamsg_ep *ep, const struct rma_ask *a)
+int __attribute__((noinline))
+rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
 	struct proto_key key;
 	struct rma *r = NULL;
@@ -321,7 +330,7 @@ static inline void fill_transfer(const struct rdmamsg_ep *ep,
 /*
  * Posts the operation at once if it is one request: one gather entry of
  * registered memory or one atomic word, with room in the send queue. Otherwise
- * changes nothing and returns false, and ask_other() finds the reason.
+ * changes nothing and returns false, and rdmamsg__rma_ask() finds the reason.
  */
 static inline __attribute__((always_inline)) bool
 post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
@@ -388,7 +397,7 @@ ask_ordinary(struct rdmamsg_ep *ep, const struct rma_ask a)
 	if (likely(post_now(ep, &a)))
 		return 0;
 	other = a;
-	return ask_other(ep, &other);
+	return rdmamsg__rma_ask(ep, &other);
 }
 
 /* ---- public ----------------------------------------------------------- */
@@ -414,7 +423,7 @@ int rdmamsg_write_imm(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
 		.notify = true, .value = value,
 	};
 
-	return ask_other(ep, &a);
+	return rdmamsg__rma_ask(ep, &a);
 }
 
 int rdmamsg_read(struct rdmamsg_ep *ep, const struct rdmamsg_sge *dst,
@@ -432,9 +441,9 @@ int rdmamsg_fetch_add(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 		      uint32_t flags, void *cookie)
 {
 	return ask_ordinary(ep, (struct rma_ask){
-		.kind = RMA_FETCH_ADD, .key = key, .offset = offset,
-		.flags = flags, .cookie = cookie, .operand = add,
-		.result = result,
+		.kind = RMA_FETCH_ADD, .bytes = sizeof(add), .key = key,
+		.offset = offset, .flags = flags, .cookie = cookie,
+		.operand = add, .result = result,
 	});
 }
 
@@ -443,8 +452,8 @@ int rdmamsg_compare_swap(struct rdmamsg_ep *ep, const struct rdmamsg_key *key,
 			 uint64_t *result, uint32_t flags, void *cookie)
 {
 	return ask_ordinary(ep, (struct rma_ask){
-		.kind = RMA_COMPARE_SWAP, .key = key, .offset = offset,
-		.flags = flags, .cookie = cookie, .operand = desired,
-		.expected = expected, .result = result,
+		.kind = RMA_COMPARE_SWAP, .bytes = sizeof(desired), .key = key,
+		.offset = offset, .flags = flags, .cookie = cookie,
+		.operand = desired, .expected = expected, .result = result,
 	});
 }

@@ -232,6 +232,10 @@ static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
 	case RMA_COMPARE_SWAP:
 		rdmamsg__rma_fill_atomic(ep, r, e);
 		return sizeof(uint64_t);
+	case RMA_EMULATED:
+		rdmamsg__rma_fill_atomic(ep, r, e);
+		ep->ctx->tx->signal = true;
+		return 0;		/* the answer decides */
 	default:
 		rdmamsg__window_fill(r, &e->wr);
 		return 0;
@@ -290,6 +294,13 @@ static bool has_room(const struct rdmamsg_ep *ep)
 	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
 }
 
+/* The tries of an emulated atomic follow one another. */
+static inline bool wants_request(const struct rma *r)
+{
+	return (r->left || !r->begun) &&
+	       (r->kind != RMA_EMULATED || (!r->posted && !r->op.status));
+}
+
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
@@ -298,7 +309,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 		    list_empty(&ctx->sessions->dirty);
 
 	ctx->loop.in_callback++;	/* batch the requests that follow */
-	while ((r->left || !r->begun) && has_room(ep) &&
+	while (wants_request(r) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep)))
 		post_next(ep, r);
@@ -314,7 +325,10 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	if (unlikely(r->proof == PROOF_DUE) && r->begun && !r->left &&
 	    has_room(ep)) {
 		r->proof = PROOF_POSTED;
-		r->posted++;
+		if (!r->posted++) {
+			r->proof = PROOF_AWAITED;
+			ep->lane.doubted++;
+		}
 		rdmamsg__tx_empty(ep, op);
 	}
 	if (!--ctx->loop.in_callback)
@@ -354,8 +368,12 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 		status = r->op.status;
 	if (unlikely(r->kind == RMA_BIND || r->kind == RMA_INVALIDATE))
 		rdmamsg__window_done(r, status);
-	if (r->result && !status)
-		*r->result = *result_of(ep, r);
+	if (r->result && !status) {
+		if (likely(r->kind != RMA_EMULATED))
+			*(uint64_t *)r->result = *result_of(ep, r);
+		else
+			rdmamsg__masked_result(r, result_of(ep, r));
+	}
 	put(ep, r);
 	if (cookie)
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,
@@ -391,6 +409,25 @@ static bool is_proof(struct rdmamsg_ep *ep, struct rma *r, int *status)
 	return true;
 }
 
+/*
+ * A try of an emulated atomic is done. Until the last try, and its proof, the
+ * operation stays first in send.queue, and all later operations wait.
+ */
+static void __attribute__((noinline))
+answered(struct rdmamsg_ep *ep, struct rma *r)
+{
+	rdmamsg__ep_touch(ep);
+	if (!rdmamsg__masked_answer(r, *result_of(ep, r)))
+		return;
+	r->left = 0;
+	if (r->proof == PROOF_DUE)
+		return;
+	list_del(&r->op.node);
+	if (!--ep->send.queued)
+		rdmamsg__ep_ready(ep);
+	end(ep, r, 0);
+}
+
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
@@ -411,8 +448,12 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	}
 	if (unlikely(status && !op->status))
 		op->status = status;
-	if (!r->posted && list_empty(&op->node))
+	if (r->posted)
+		return;
+	if (likely(list_empty(&op->node)))
 		end(ep, r, 0);
+	else if (r->kind == RMA_EMULATED && !op->status)
+		answered(ep, r);
 }
 
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)

@@ -12,6 +12,7 @@
 #include <rdmamsg/rma.h>
 
 #include "base/ctx.h"
+#include "base/masked.h"
 #include "session/ep.h"
 
 #define RMA_MAX		256	/* outstanding operations */
@@ -31,6 +32,7 @@ enum rma_kind {
 	RMA_READ,
 	RMA_FETCH_ADD,
 	RMA_COMPARE_SWAP,
+	RMA_EMULATED,			/* masked, by compare-and-swap */
 };
 
 struct rma_entry {
@@ -57,11 +59,16 @@ struct rma {
 	uint32_t rkey;
 	uint64_t peer_region;
 	uint64_t operand, expected;
-	uint64_t *result;
+	void *result;
 	struct rdmamsg_window *window;
 	uint32_t entries, at;		/* next request: gather entry 'at', */
 	uint64_t offset;		/* and offset in this entry */
-	struct rma_entry entry[RDMAMSG_SEGMENTS_MAX];
+	uint32_t tries;			/* emulated: left */
+	uint32_t shift;			/* emulated: of 4 bytes in the word */
+	union {
+		struct rma_entry entry[RDMAMSG_SEGMENTS_MAX];
+		struct masked masked;	/* a masked atomic has no entries */
+	};
 };
 
 static inline bool rdmamsg__rma_is_read(const struct rma *r)
@@ -97,6 +104,19 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__rma_free(struct rdmamsg_ep *ep);
 /* Returns bits 1 << enum rma_kind that both sides and the device support. */
 uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
+
+/* masked.c: masked atomics of up to 8 bytes by compare-and-swap */
+#define MASKED_TRIES	4096
+
+/* Takes the operand, which is in the word at raddr or in a half of it. */
+void rdmamsg__masked_begin(struct rma *r, const struct masked *m);
+/*
+ * Takes the answer of a try. Returns false if another try must follow, which
+ * then is prepared.
+ */
+bool rdmamsg__masked_answer(struct rma *r, uint64_t was);
+/* Gives the program the previous value. */
+void rdmamsg__masked_result(const struct rma *r, const uint64_t *was);
 
 /* Returns true if there is room for another operation. */
 static inline bool rdmamsg__rma_room(const struct rdmamsg_ep *ep)

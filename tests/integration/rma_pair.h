@@ -45,7 +45,8 @@ static inline void rma_open(const struct rdmamsg_options *opts)
 	pair_init(&p, opts);
 	p.s.on.on_written = on_written;
 	value_count = 0;
-	far = calloc(1, ROOM);
+	far = aligned_alloc(4096, ROOM);	/* for atomics of all sizes */
+	memset(far, 0, ROOM);
 	near = calloc(1, ROOM);
 }
 

@@ -15,7 +15,8 @@ set -eu
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
 	messages memory cookies credits loop submit wait move idle events dead
-	death cycles failover fast oob oob_records oob_strangers qp rma window features
+	death cycles failover fast oob oob_records oob_strangers qp rma atomics
+	window features
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth"
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Masked atomics: their operands, and what they make of a word. An operand of
+ * 16 or 32 bytes is several words of 8 bytes, in the order of their addresses.
+ * An operand of 4 bytes is the low half of one word.
+ */
+#ifndef RDMAMSG_LIB_MASKED_H
+#define RDMAMSG_LIB_MASKED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MASKED_WORDS	4u
+#define MASKED_MAX	(MASKED_WORDS * (uint32_t)sizeof(uint64_t))
+/* Operands of 4, 8, 16 and 32 bytes, as bits of a mask. */
+#define MASKED_SIZES	(4u | 8u | 16u | 32u)
+#define MASKED_FIELD	8u	/* bytes of the largest field */
+
+enum masked_kind {
+	MASKED_SWAP,			/* compare and swap */
+	MASKED_ADD,			/* fetch and add, field by field */
+};
+
+struct masked {
+	uint32_t size;			/* of the operand, bytes */
+	uint32_t kind;			/* enum masked_kind */
+	uint64_t value[MASKED_WORDS];	/* desired, or to add */
+	uint64_t mask[MASKED_WORDS];	/* bits to swap, or tops of fields */
+	uint64_t expected[MASKED_WORDS]; /* swap */
+	uint64_t compare[MASKED_WORDS];	/* swap: bits to compare */
+};
+_Static_assert(sizeof(struct masked) == 136, "a record of the soft HCA");
+
+static inline bool masked_size_ok(uint32_t size)
+{
+	return size & MASKED_SIZES && !(size & (size - 1));
+}
+
+static inline uint32_t masked_words(uint32_t size)
+{
+	return size > sizeof(uint64_t) ? size / (uint32_t)sizeof(uint64_t) : 1;
+}
+
+/*
+ * Returns true if no field is larger than a word. The top of the operand ends a
+ * field in any case.
+ */
+static inline bool masked_fields_ok(const struct masked *m)
+{
+	for (uint32_t i = 0; i + 1 < masked_words(m->size); i++)
+		if (!(m->mask[i] >> 63))
+			return false;
+	return true;
+}
+
+/* Returns true if word i equals what the swap expects. */
+static inline bool masked_equal(const struct masked *m, uint32_t i,
+				uint64_t word)
+{
+	return !((word ^ m->expected[i]) & m->compare[i]);
+}
+
+static inline uint64_t masked_swap(const struct masked *m, uint32_t i,
+				   uint64_t word)
+{
+	return (word & ~m->mask[i]) | (m->value[i] & m->mask[i]);
+}
+
+/*
+ * The sum without the top bits of the fields carries into those bits, and never
+ * out of them. The last line adds the top bits without a carry.
+ */
+static inline uint64_t masked_add(const struct masked *m, uint32_t i,
+				  uint64_t word)
+{
+	const uint64_t tops = m->mask[i], add = m->value[i];
+
+	return ((word & ~tops) + (add & ~tops)) ^ ((word ^ add) & tops);
+}
+
+#endif

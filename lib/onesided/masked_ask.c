@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Checks masked atomics of the program, and finds who does them. */
+#include "base/base.h"
+#include "base/masked.h"
+#include "device/device.h"
+#include "device/quirks.h"
+#include "onesided/rma_ask.h"
+#include "session/ep.h"
+#include "session/rma.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+
+#define SOFTWARE_SIZES	(4u | 8u)	/* one compare-and-swap */
+
+/* Returns NULL, or why the endpoint has no atomics at all. */
+static const char *lack(const struct rdmamsg_ep *ep)
+{
+	if (!(ep->connect.features & PROTO_FEATURE_RMA))
+		return "the peer's library knows no one-sided operations";
+	if (!ep->lane.init_depth)
+		return "the peer's device serves no reads and atomics";
+	if (rdmamsg__atomic_scope(ep->lane.dev->device) == RDMAMSG_ATOMIC_NONE)
+		return "the device has no atomic operations";
+	return NULL;
+}
+
+static void set(struct rdmamsg_masked_attr *ret, enum rdmamsg_cap_how how,
+		uint32_t sizes, const char *reason)
+{
+	*ret = (struct rdmamsg_masked_attr){
+		.size = sizeof(*ret), .how = how, .sizes = sizes,
+		.max_field = sizes ? MASKED_FIELD : 0,
+		.unit = sizes ? sizeof(uint64_t) : 0,
+	};
+	snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
+}
+
+static void query(const struct rdmamsg_ep *ep, struct rdmamsg_masked_attr *ret)
+{
+	const char *none = lack(ep);
+
+	if (none)
+		set(ret, RDMAMSG_CAP_ABSENT, 0, none);
+	else
+		set(ret, RDMAMSG_CAP_SOFTWARE, SOFTWARE_SIZES, "no masked "
+		    "atomics in both devices: repeated compare-and-swap");
+}
+
+/* Sets *ret to the kind of operation that has such an operand here. */
+static int choose(const struct rdmamsg_ep *ep, size_t bytes,
+		  enum rma_kind *ret)
+{
+	struct rdmamsg_masked_attr can;
+	int err = rdmamsg__tx_check(ep);
+
+	if (err)
+		return err;
+	if (bytes > MASKED_MAX || !masked_size_ok((uint32_t)bytes))
+		return rdmamsg__fail(-EINVAL, "an operand of %zu bytes: it has "
+				     "4, 8, 16 or 32", bytes);
+	query(ep, &can);
+	if (!(can.sizes & bytes))
+		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %zu bytes "
+				     "(rdmamsg_masked_query()): %s", bytes,
+				     can.reason);
+	*ret = RMA_EMULATED;
+	return 0;
+}
+
+/* Copies an operand. NULL means all bits. */
+static void take(uint64_t *dst, const void *src, size_t bytes)
+{
+	uint32_t half = UINT32_MAX;
+
+	if (bytes == sizeof(half)) {
+		if (src)
+			memcpy(&half, src, sizeof(half));
+		*dst = half;
+	} else if (src) {
+		memcpy(dst, src, bytes);
+	} else {
+		memset(dst, 0xff, bytes);
+	}
+}
+
+/* Takes the tops of the fields. NULL means one field for each integer. */
+static int take_boundary(struct masked *m, const void *boundary)
+{
+	const uint32_t last = masked_words(m->size) - 1;
+
+	if (boundary)
+		take(m->mask, boundary, m->size);
+	else
+		for (uint32_t i = 0; i < last; i++)
+			m->mask[i] = 1ull << 63;
+	m->mask[last] |= m->size == sizeof(uint32_t) ? 1ull << 31 : 1ull << 63;
+	if (!masked_fields_ok(m))
+		return rdmamsg__fail(-EINVAL, "boundary: a field has more than "
+				     "%u bytes, because bit 63 of an integer "
+				     "is 0", MASKED_FIELD);
+	return 0;
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
+				const struct rdmamsg_key *key, uint64_t offset,
+				size_t bytes,
+				const struct rdmamsg_masked_swap *swap,
+				void *result, uint32_t flags, void *cookie)
+{
+	struct masked m = { .kind = MASKED_SWAP };
+	struct rma_ask a = {
+		.key = key, .offset = offset, .flags = flags,
+		.cookie = cookie, .masked = &m, .result = result,
+	};
+	int err = choose(ep, bytes, &a.kind);
+
+	if (err)
+		return err;
+	if (!swap || !swap->expected || !swap->desired)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_masked_compare_swap: "
+				     "swap or a value in it is NULL");
+	a.bytes = m.size = (uint32_t)bytes;
+	take(m.expected, swap->expected, bytes);
+	take(m.compare, swap->compare_mask, bytes);
+	take(m.value, swap->desired, bytes);
+	take(m.mask, swap->swap_mask, bytes);
+	return rdmamsg__rma_ask(ep, &a);
+}
+
+int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
+			     const struct rdmamsg_key *key, uint64_t offset,
+			     size_t bytes, const void *add,
+			     const void *boundary, void *result,
+			     uint32_t flags, void *cookie)
+{
+	struct masked m = { .kind = MASKED_ADD };
+	struct rma_ask a = {
+		.key = key, .offset = offset, .flags = flags,
+		.cookie = cookie, .masked = &m, .result = result,
+	};
+	int err = choose(ep, bytes, &a.kind);
+
+	if (err)
+		return err;
+	if (!add)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_fetch_add_fields: add "
+				     "is NULL");
+	a.bytes = m.size = (uint32_t)bytes;
+	take(m.value, add, bytes);
+	err = take_boundary(&m, boundary);
+	return err ? err : rdmamsg__rma_ask(ep, &a);
+}
+
+int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
+			 struct rdmamsg_masked_attr *info)
+{
+	struct rdmamsg_masked_attr attr;
+	int err = rdmamsg__tx_check(ep);
+
+	if (err)
+		return err;
+	query(ep, &attr);
+	return rdmamsg__give(info, &attr, sizeof(attr));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided operations as the program asks for them. */
+#ifndef RDMAMSG_LIB_RMA_ASK_H
+#define RDMAMSG_LIB_RMA_ASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdmamsg/rma.h>
+
+#include "base/masked.h"
+#include "session/rma.h"
+
+struct rma_ask {
+	enum rma_kind kind;
+	const struct rdmamsg_sge *entry;
+	int count;
+	uint32_t bytes;			/* atomics: of the operand */
+	const struct masked *masked;	/* NULL: no masked atomic */
+	const struct rdmamsg_key *key;
+	uint64_t offset;
+	uint32_t flags;
+	void *cookie;
+	bool notify;
+	uint32_t value;
+	uint64_t operand, expected;
+	void *result;
+};
+
+/* Checks the operation. Accepts it, and returns 0, or returns -errno. */
+int rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a);
+
+#endif

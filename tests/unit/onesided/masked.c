@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: masked atomics in software, over the soft HCA: the number of
+ * their tries, others that change the value, and injected failures.
+ */
+#include "device/verbs_api.h"
+#include "session/ep.h"
+#include "session/rma.h"
+#include "../own_fabric.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/rma.h>
+
+#define ROOM	4096u
+
+/* ---- the device ------------------------------------------------------- */
+
+static struct ibv_context_ops soft_ops;
+static struct verbs_api table;
+static uint32_t swaps, proofs;	/* posted by the client */
+static uint32_t rivals;		/* so many tries find another value */
+static uint32_t out, out_max;	/* tries in flight */
+static bool broken;		/* the client cannot post */
+static uint32_t fails_at;	/* number of the try that fails; 0: none */
+static bool proof_fails;
+
+static uint64_t *word(void)
+{
+	return (uint64_t *)(void *)server.mem;
+}
+
+static bool is_proof(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_RDMA_WRITE && !wr->num_sge;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	if (broken) {
+		*bad = wr;
+		return EIO;
+	}
+	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		proofs += is_proof(w);
+		if (w->opcode != IBV_WR_ATOMIC_CMP_AND_SWP)
+			continue;
+		swaps++;
+		out++;
+		out_max = max(out_max, out);
+		if (rivals) {
+			rivals--;
+			/* never the value that the try expects */
+			*word() = w->wr.atomic.compare_add + 0x100;
+		}
+	}
+	return soft_ops.post_send(qp, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	int n = soft_ops.poll_cq(cq, room, wc);
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status)
+			continue;
+		if (wc[i].opcode == IBV_WC_COMP_SWAP) {
+			out--;
+			if (fails_at && !--fails_at)
+				wc[i].status = IBV_WC_REM_ACCESS_ERR;
+		} else if (wc[i].opcode == IBV_WC_RDMA_WRITE && proof_fails) {
+			wc[i].status = IBV_WC_WR_FLUSH_ERR;
+		}
+	}
+	return n;
+}
+
+static struct ibv_context *open_device(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (!verbs)
+		return NULL;
+	soft_ops = verbs->ops;
+	verbs->ops.post_send = post_send;
+	verbs->ops.poll_cq = poll_cq;
+	return verbs;
+}
+
+/* ---- both ends -------------------------------------------------------- */
+
+static struct rdmamsg_key key;		/* of the server's memory */
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	((struct side *)rdmamsg_ep_user(ep))->messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	((struct side *)rdmamsg_ep_user(ep))->writable++;
+}
+
+static int set_up(void **state)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_complete = on_complete, .on_message = on_message,
+		.on_writable = on_writable, .on_closed = on_closed,
+	};
+	/* timers start no traffic of their own */
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.dead_after_ms = RDMAMSG_NONE, .stall_after_ms = RDMAMSG_NONE,
+		.fetch_timeout_ms = RDMAMSG_NONE, .send_queue = 8,
+	};
+
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	rivals = fails_at = 0;
+	broken = proof_fails = false;
+	table = rdmamsg__verbs_soft;
+	table.open_device = open_device;
+	rdmamsg__verbs = &table;
+	connect_ends(&opts);
+	server.mem = aligned_alloc(4096, ROOM);
+	memset(server.mem, 0, ROOM);
+	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, ROOM,
+					       RDMAMSG_ACCESS_ATOMIC,
+					       &server.region), 0);
+	assert_int_equal(rdmamsg_region_get_key(server.region, server.ep, &key),
+			 0);
+	swaps = proofs = out = out_max = 0;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	free(server.mem);
+	return 0;
+}
+
+/* Adds 1, with a cookie. */
+static int add(uint64_t *result)
+{
+	static const uint64_t one = 1;
+
+	return rdmamsg_fetch_add_fields(client.ep, &key, 0, 8, &one, NULL,
+					result, 0, &client);
+}
+
+/* ---- tries ------------------------------------------------------------ */
+
+static void add__to_a_word_of_0_ONE_TRY(void **state)
+{
+	uint64_t was = 5;
+
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(was, 0);
+	assert_int_equal(*word(), 1);
+	assert_int_equal(swaps, 1);
+}
+
+static void add__to_another_word_TWO_TRIES(void **state)
+{
+	uint64_t was = 5;
+
+	*word() = 41;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(was, 41);
+	assert_int_equal(*word(), 42);
+	assert_int_equal(swaps, 2);
+}
+
+/* If the answer tells that nothing changes, no further try follows. */
+static void swap__that_finds_another_value_ONE_TRY(void **state)
+{
+	const uint64_t expected = 7, desired = 8;
+	const struct rdmamsg_masked_swap swap = {
+		.expected = &expected, .desired = &desired,
+	};
+	uint64_t was = 5;
+
+	*word() = 9;
+	assert_int_equal(rdmamsg_masked_compare_swap(client.ep, &key, 0, 8,
+						     &swap, &was, 0, &client),
+			 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(was, 9);
+	assert_int_equal(*word(), 9);
+	assert_int_equal(swaps, 1);
+}
+
+static void rivals__some_ENDS(void **state)
+{
+	uint64_t was = 5;
+
+	rivals = 10;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(*word(), was + 1);
+	assert_int_equal(swaps, 11);
+	assert_int_equal(out_max, 1);
+}
+
+/* The operation gives up, and the endpoint goes on. */
+static void rivals__always_EBUSY(void **state)
+{
+	uint64_t was = 5;
+
+	rivals = UINT32_MAX;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, -EBUSY);
+	assert_int_equal(was, 5);
+	assert_int_equal(swaps, MASKED_TRIES);
+	rivals = 0;
+	assert_int_equal(add(&was), 0);
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	WAIT_FOR(client.sent == 2 && server.messages == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(*word(), was + 1);
+	assert_false(client.closed || server.closed);
+}
+
+/* Later operations and messages wait in the queue, and the queue empties. */
+static void queue__empty_again_FAST_PATHS_AGAIN(void **state)
+{
+	uint8_t ways = client.ep->onesided.ways;
+
+	assert_true(ways);
+	*word() = 1;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(add(NULL), 0);
+	assert_int_equal(client.ep->send.queued, 3);
+	assert_int_equal(client.ep->onesided.ways, 0);
+	WAIT_FOR(client.sent == 3);
+	assert_int_equal(client.ep->send.queued, 0);
+	assert_int_equal(out_max, 1);
+	assert_int_equal(client.ep->onesided.ways, ways);
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	WAIT_FOR(server.messages == 1);
+}
+
+/* One more than the endpoint takes is refused, and on_writable follows. */
+static void queue__full_EAGAIN_THEN_WRITABLE(void **state)
+{
+	unsigned int n = 0;
+	int ret;
+
+	while (!(ret = add(NULL)))
+		n++;
+	assert_int_equal(ret, -EAGAIN);
+	assert_in_range(n, 1, RMA_MAX);
+	WAIT_FOR(client.writable);
+	assert_int_equal(add(NULL), 0);
+	WAIT_FOR(client.sent == n + 1);
+	assert_int_equal(*word(), n + 1);
+}
+
+/* ---- failures --------------------------------------------------------- */
+
+static void post__fails_ENDS_ONCE(void **state)
+{
+	uint64_t was = 5;
+
+	broken = true;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.closed);
+	broken = false;
+	assert_int_equal(client.sent, 1);
+	assert_int_equal(client.status, -ECANCELED);
+	assert_int_equal(was, 5);
+	assert_int_equal(*word(), 0);
+}
+
+static void post__of_a_later_try_fails_ENDS_ONCE(void **state)
+{
+	uint64_t was = 5;
+
+	rivals = 5;
+	assert_int_equal(add(&was), 0);
+	assert_int_equal(add(&was), 0);
+	while (swaps < 3)
+		both();
+	broken = true;
+	WAIT_FOR(client.closed);
+	broken = false;
+	assert_int_equal(client.sent, 2);
+	assert_int_equal(client.status, -ECANCELED);
+	assert_int_equal(was, 5);
+}
+
+static void try__refused_by_the_peer_ACCESS(void **state)
+{
+	uint64_t was = 5;
+
+	rivals = 5;
+	fails_at = 3;
+	assert_int_equal(add(&was), 0);
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.sent, 2);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(swaps, 3);
+	assert_int_equal(was, 5);
+}
+
+/* On a device with doubtful answers, a write behind the last try proves it. */
+static void doubt__about_the_answer_IS_PROVEN(void **state)
+{
+	uint64_t was = 5;
+
+	client.ep->lane.doubts_reads = true;
+	*word() = 41;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(was, 41);
+	assert_int_equal(*word(), 42);
+	assert_int_equal(swaps, 2);
+	assert_int_equal(proofs, 1);
+	assert_int_equal(client.ep->lane.doubted, 0);
+}
+
+static void doubt__without_a_proof_FAILS(void **state)
+{
+	uint64_t was = 5;
+
+	client.ep->lane.doubts_reads = proof_fails = true;
+	*word() = 41;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.sent, 1);
+	assert_true(client.status < 0);
+	assert_int_equal(was, 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+		T(add__to_a_word_of_0_ONE_TRY),
+		T(add__to_another_word_TWO_TRIES),
+		T(swap__that_finds_another_value_ONE_TRY),
+		T(rivals__some_ENDS),
+		T(rivals__always_EBUSY),
+		T(queue__empty_again_FAST_PATHS_AGAIN),
+		T(queue__full_EAGAIN_THEN_WRITABLE),
+		T(post__fails_ENDS_ONCE),
+		T(post__of_a_later_try_fails_ENDS_ONCE),
+		T(try__refused_by_the_peer_ACCESS),
+		T(doubt__about_the_answer_IS_PROVEN),
+		T(doubt__without_a_proof_FAILS),
+	};
+
+	join_own_fabric("masked");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
