@@ -247,7 +247,8 @@ enum rdmamsg_cap_id {
 	RDMAMSG_CAP_EP_APM,		/* path migration of endpoints */
 	RDMAMSG_CAP_DC,			/* dynamically connected transport */
 	RDMAMSG_CAP_UMR,		/* composite regions */
-	RDMAMSG_CAP_EXT_ATOMICS,	/* wider than 8 bytes, or masked */
+	/* masked, by fields, or of other sizes; value: bytes of the largest */
+	RDMAMSG_CAP_EXT_ATOMICS,
 	RDMAMSG_CAP_CHAINS,		/* cross-channel */
 	RDMAMSG_CAPS			/* number of abilities */
 };

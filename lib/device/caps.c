@@ -114,8 +114,7 @@ static const struct ability {
 		"regions made of several pieces of memory",
 	},
 	[RDMAMSG_CAP_EXT_ATOMICS] = {
-		"extended-atomics", NULL, "the library has no calls for masked "
-		"atomics or for atomics of more than 8 bytes",
+		"extended-atomics", rdmamsg__try_masked, NULL,
 	},
 	[RDMAMSG_CAP_CHAINS] = {
 		"chains", NULL, "the library has no calls for requests that "

@@ -204,7 +204,7 @@ static int atomic(struct trial *t, struct ibv_send_wr *wr, uint64_t before,
 	return 0;
 }
 
-static int atomics(struct trial *t)
+int rdmamsg__trial_atomics(struct trial *t)
 {
 	struct ibv_send_wr add = {
 		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -240,7 +240,7 @@ int rdmamsg__try_atomics(struct trial *t, struct rdmamsg_cap *ret)
 					    "tried: %s", scope_text(scope),
 					    t->pair.text);
 	if (!err)
-		err = atomics(t);
+		err = rdmamsg__trial_atomics(t);
 	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, scope,
 					    "an addition and a swap worked; as "
 					    "the device reports: %s",

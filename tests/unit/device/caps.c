@@ -530,6 +530,8 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 	assert_int_equal(ibv_post_send(qp[0], &add, &bad), 0);
 	expect(0, IBV_WC_SUCCESS);
 	assert_int_equal(*target, 43);
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
+	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
 	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
 	assert_int_equal(post_recv(qp[1], 4, 64), 0);
 	assert_int_equal(post(qp[0], IBV_WR_SEND_WITH_IMM, 3, 8, 0, 0), 0);
@@ -664,6 +666,8 @@ static void caps__what_the_library_lacks_ABSENT(void **state)
 	for (int id = RDMAMSG_CAP_EP_APM; id < RDMAMSG_CAPS; id++) {
 		struct rdmamsg_cap cap = ask((enum rdmamsg_cap_id)id);
 
+		if (id == RDMAMSG_CAP_EXT_ATOMICS)
+			continue;
 		assert_int_equal(cap.how, RDMAMSG_CAP_ABSENT);
 		assert_int_equal(cap.tried, 0);
 		assert_non_null(strstr(cap.reason, "the library"));
@@ -737,6 +741,7 @@ static void caps__call_refused_ABSENT(void **state)
 		{ MODIFY_QP, RDMAMSG_CAP_IMMEDIATE, "connecting" },
 		{ MODIFY_QP, RDMAMSG_CAP_READ, "connecting" },
 		{ MODIFY_QP, RDMAMSG_CAP_ATOMICS, "connecting" },
+		{ MODIFY_QP, RDMAMSG_CAP_EXT_ATOMICS, "connecting" },
 		{ MODIFY_QP, RDMAMSG_CAP_INVALIDATE, "connecting" },
 		{ MODIFY_QP, RDMAMSG_CAP_UD, "INIT" },
 		{ MODIFY_QP, RDMAMSG_CAP_MULTICAST, "INIT" },
@@ -805,6 +810,7 @@ static void caps__device_lies_ABSENT(void **state)
 	from_op = IBV_WR_ATOMIC_CMP_AND_SWP;
 	to_op = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	assert_cap(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
 	from_op = to_op;
 	wc_status = IBV_WC_LOC_QP_OP_ERR;
 	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_ABSENT, "itself failed");
@@ -831,6 +837,7 @@ static void assert_all_untried(const char *text)
 	assert_untried(RDMAMSG_CAP_READ, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_NATIVE, text);
 	assert_int_equal(ask(RDMAMSG_CAP_ATOMICS).value, RDMAMSG_ATOMIC_HOST);
+	assert_untried(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, text);
 	assert_untried(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_ABSENT, text);
@@ -884,6 +891,8 @@ static void caps__device_reports_none_ABSENT(void **state)
 	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_ABSENT, "MEM_MGT");
 	no_atomics = true;
 	assert_untried(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT,
+		       "IBV_ATOMIC_NONE");
+	assert_untried(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
 		       "IBV_ATOMIC_NONE");
 	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, "arrived");
 }
