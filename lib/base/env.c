@@ -59,6 +59,7 @@ static const struct {
 } vars[] = {
 	{ "RDMAMSG_LOG", set_log },	/* first, because the others may log */
 	{ "RDMAMSG_DEVICE", set_device },
+	{ "RDMAMSG_SOFT_ATOMICS" },
 	{ "RDMAMSG_SOFT_FABRIC" },
 	{ "RDMAMSG_SOFT_LINK" },
 	{ "RDMAMSG_SOFT_NO_VM" },

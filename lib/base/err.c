@@ -133,8 +133,8 @@ int rdmamsg__fail_soft(int err)
 				     "or RDMAMSG_SOFT_FABRIC leads to another");
 	case EINVAL:
 		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, "
-				     "_PORTS or _LINK has a value it cannot "
-				     "have");
+				     "_PORTS, _LINK, _NO_VM or _ATOMICS has a "
+				     "value it cannot have");
 	default:
 		return rdmamsg__fail_verbs(err, "soft HCA");
 	}

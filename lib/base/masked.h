@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define MASKED_WORDS	4u
 #define MASKED_MAX	(MASKED_WORDS * (uint32_t)sizeof(uint64_t))
@@ -31,6 +32,13 @@ struct masked {
 };
 _Static_assert(sizeof(struct masked) == 136, "a record of the soft HCA");
 
+/* What a device can do. */
+struct masked_caps {
+	uint32_t sizes;			/* of operands, as bits; 0: none */
+	uint32_t max_field;		/* bytes */
+	bool answers_be;		/* each word of an answer is big-endian */
+};
+
 static inline bool masked_size_ok(uint32_t size)
 {
 	return size & MASKED_SIZES && !(size & (size - 1));
@@ -51,6 +59,13 @@ static inline bool masked_fields_ok(const struct masked *m)
 		if (!(m->mask[i] >> 63))
 			return false;
 	return true;
+}
+
+/* Returns true if a device can execute the operation. */
+static inline bool masked_ok(const struct masked *m)
+{
+	return masked_size_ok(m->size) && m->kind <= MASKED_ADD &&
+	       (m->kind != MASKED_ADD || masked_fields_ok(m));
 }
 
 /* Returns true if word i equals what the swap expects. */
@@ -76,6 +91,27 @@ static inline uint64_t masked_add(const struct masked *m, uint32_t i,
 	const uint64_t tops = m->mask[i], add = m->value[i];
 
 	return ((word & ~tops) + (add & ~tops)) ^ ((word ^ add) & tops);
+}
+
+/*
+ * Swaps the bytes of an answer, between the byte order of this host and the
+ * other one. Each word of 8 bytes is swapped, whatever its fields are.
+ */
+static inline void masked_swap_bytes(void *answer, uint32_t size)
+{
+	uint64_t word[MASKED_WORDS];
+	uint32_t half;
+
+	if (size == sizeof(half)) {
+		memcpy(&half, answer, sizeof(half));
+		half = __builtin_bswap32(half);
+		memcpy(answer, &half, sizeof(half));
+		return;
+	}
+	memcpy(word, answer, size);
+	for (uint32_t i = 0; i < masked_words(size); i++)
+		word[i] = __builtin_bswap64(word[i]);
+	memcpy(answer, word, size);
 }
 
 #endif

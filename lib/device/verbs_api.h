@@ -15,6 +15,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/masked.h"
+
 /* The device that a CM id is bound to. */
 struct id_device {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -100,6 +102,15 @@ struct verbs_api {
 			    uint16_t lid);
 	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
 			    uint16_t lid);
+	/*
+	 * NULL: not supported. libibverbs has no call for masked atomics. The
+	 * second entry posts one request as ibv_post_send() does, and ignores
+	 * wr->opcode.
+	 */
+	void (*query_masked)(struct ibv_context *verbs,
+			     struct masked_caps *ret);
+	int (*post_masked)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			   const struct masked *m);
 
 	struct rdma_event_channel *(*create_event_channel)(void);
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);

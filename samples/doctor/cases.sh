@@ -635,6 +635,7 @@ doctor_environment()
 	vain RDMAMSG_SOFT_PORT=2 warning 'do you mean RDMAMSG_SOFT_PORTS$'
 	vain RDMAMSG_COLOUR=red warning 'RDMAMSG_COLOUR: nobody reads it$'
 	vain RDMAMSG_LOG=loud warning "'loud' is not none, error"
+	vain RDMAMSG_SOFT_ATOMICS=no warning "'no' is not masked, big-endian"
 	vain RDMAMSG_DEVICE=nosuch wrong "'nosuch': there is no such RDMA device"
 	vain RDMAMSG_SOFT_NO_VM=1 warning 'copies large messages twice'
 }

@@ -42,7 +42,7 @@ static void check_device(const struct device *d)
 		mend(f, "ulimit -n 1024");
 	else if (d->soft && d->error == -EINVAL)
 		mend(f, "unset RDMAMSG_SOFT_FABRIC RDMAMSG_SOFT_PORTS "
-		     "RDMAMSG_SOFT_LINK");
+		     "RDMAMSG_SOFT_LINK RDMAMSG_SOFT_ATOMICS");
 	else
 		mend(f, "see the findings of 'nodes' and 'memlock'");
 }

@@ -206,6 +206,12 @@ static bool is_fabric(const char *value)
 	return strlen(value) <= 32 && !strchr(value, '/');
 }
 
+static bool is_atomics(const char *value)
+{
+	return !strcmp(value, "masked") || !strcmp(value, "big-endian") ||
+	       !strcmp(value, "plain");
+}
+
 static bool is_link(const char *value)
 {
 	return !strcmp(value, "ethernet") || !strcmp(value, "ib") ||
@@ -228,6 +234,7 @@ static const struct {
 } known[] = {
 	{ "RDMAMSG_LOG", is_log_level, "none, error, warn, info or debug" },
 	{ "RDMAMSG_DEVICE" },
+	{ "RDMAMSG_SOFT_ATOMICS", is_atomics, "masked, big-endian or plain" },
 	{ "RDMAMSG_SOFT_FABRIC", is_fabric, "at most 32 characters, no slash" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },

@@ -20,7 +20,8 @@
 
 static const struct device_case *const lists[] = {
 	attr_cases, busy_cases, cm_cases, cq_cases, error_cases, iwarp_cases,
-	mcast_cases, mr_cases, mw_cases, op_cases, srq_cases, state_cases, ud_cases,
+	masked_cases, mcast_cases, mr_cases, mw_cases, op_cases, srq_cases,
+	state_cases, ud_cases,
 };
 
 static const char *device = "soft";

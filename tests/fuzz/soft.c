@@ -12,6 +12,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "base/masked.h"
 #include "base/util.h"
 #include "soft/cm/id.h"
 #include "soft/control/control.h"
@@ -55,6 +56,7 @@ enum step {
 	STEP_RECV,
 	STEP_PROGRESS,
 	STEP_SHOWN,		/* a record with the ranges of its payload */
+	STEP_MASKED,		/* a masked atomic with its operand */
 	STEPS
 };
 
@@ -247,6 +249,21 @@ static void record(const uint8_t *data, size_t len)
 			 (rec.bytes <= SOFT_SEGMENT ? rec.bytes : 0));
 }
 
+/* Sends a masked atomic. Its operand usually has the right length. */
+static void mask(const uint8_t *data, size_t len)
+{
+	struct soft_rec rec = addressed(data, len);
+	size_t skip = min(len, sizeof(rec));
+	struct masked m = { 0 };
+
+	memcpy(&m, data + skip, min(len - skip, sizeof(m)));
+	rec.op = SOFT_MASKED;
+	rec.bytes = rec.bytes & 1 ? rec.bytes % (SOFT_SEGMENT + 1) :
+		    (uint32_t)sizeof(m);
+	put(&rec, sizeof(rec), (const uint8_t *)&m, sizeof(m), false);
+	soft_ring_commit(&ring[0], sizeof(rec) + rec.bytes);
+}
+
 /* Sends a SOFT_SHOWN record, whose memory is in this process. */
 static void show(const uint8_t *data, size_t len)
 {
@@ -311,6 +328,17 @@ static void stranger(const uint8_t *data, size_t len)
 }
 
 /* ---- this side -------------------------------------------------------- */
+
+static void post_masked(uint8_t what)
+{
+	const struct masked m = { .size = 4u << (what & 3) };
+	struct ibv_sge sge = { (uintptr_t)mem + GUARD, m.size, mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 };
+
+	soft_unlock(dev);
+	(void)soft_post_masked(qp[what >> 7], &wr, &m);
+	soft_lock(dev);
+}
 
 static void post(uint8_t what)
 {
@@ -410,13 +438,19 @@ static void step(uint8_t what, const uint8_t *data, size_t len)
 		stranger(data, len);
 		break;
 	case STEP_POST:
-		post((uint8_t)v);
+		if (v & 0x40)
+			post_masked((uint8_t)v);
+		else
+			post((uint8_t)v);
 		break;
 	case STEP_RECV:
 		post_recv((uint8_t)v);
 		break;
 	case STEP_SHOWN:
 		show(data, len);
+		break;
+	case STEP_MASKED:
+		mask(data, len);
 		break;
 	default:
 		(void)soft_progress(dev);

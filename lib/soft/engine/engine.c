@@ -20,7 +20,7 @@
 
 static bool is_request(uint8_t op)
 {
-	return op >= SOFT_SEND && op <= SOFT_FAA;
+	return (op >= SOFT_SEND && op <= SOFT_FAA) || op == SOFT_MASKED;
 }
 
 static void dispatch(struct soft_dev *dev, struct soft_wire *w,

@@ -164,26 +164,45 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 	return true;
 }
 
+static enum soft_op read_op(const struct soft_swqe *wqe)
+{
+	switch (wqe->op) {
+	case IBV_WR_RDMA_READ:
+		return SOFT_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return SOFT_CAS;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return SOFT_FAA;
+	default:
+		return SOFT_MASKED;
+	}
+}
+
+/* Pushes a read or an atomic. Returns false if the ring is full. */
 static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 		      struct soft_swqe *wqe)
 {
-	bool atomic = wqe->op != IBV_WR_RDMA_READ;
-	struct soft_rec *rec = soft_rec_new(dev, qp->wire, atomic ? 16 : 0);
+	const enum soft_op op = read_op(wqe);
 	const uint64_t operands[2] = { wqe->compare_add, wqe->swap };
+	const uint32_t bytes = op == SOFT_READ ? 0 :
+			       op == SOFT_MASKED ? sizeof(struct masked) :
+			       sizeof(operands);
+	struct soft_rec *rec = soft_rec_new(dev, qp->wire, bytes);
 
 	if (!rec)
 		return false;
-	fill(rec, qp, wqe, !atomic ? SOFT_READ :
-	     wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ? SOFT_CAS : SOFT_FAA);
+	fill(rec, qp, wqe, (uint8_t)op);
 	rec->flags |= SOFT_F_LAST;
-	if (!atomic && wqe->length >= SOFT_SHOW_MIN && qp->wire->fetches &&
-	    !wqe->push)
+	if (op == SOFT_READ && wqe->length >= SOFT_SHOW_MIN &&
+	    qp->wire->fetches && !wqe->push)
 		rec->code = SOFT_SHOWN;
-	if (atomic) {
-		rec->bytes = 16;
-		memcpy(rec + 1, operands, sizeof(operands));
+	if (bytes) {
+		rec->bytes = bytes;
+		memcpy(rec + 1, op == SOFT_MASKED ?
+		       (const void *)&qp->sq_masked[wqe - qp->sq] : operands,
+		       bytes);
 	}
-	soft_rec_commit(dev, qp->wire, atomic ? 16 : 0);
+	soft_rec_commit(dev, qp->wire, bytes);
 	wqe->sent = 0;			/* received bytes of the answer */
 	wqe->try = qp->tries;
 	qp->reads_out++;

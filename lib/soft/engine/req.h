@@ -34,7 +34,8 @@ static inline bool is_read(const struct soft_swqe *wqe)
 {
 	return wqe->op == IBV_WR_RDMA_READ ||
 	       wqe->op == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	       wqe->op == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       wqe->op == SOFT_WR_MASKED;
 }
 
 static inline bool is_local(const struct soft_swqe *wqe)

@@ -293,8 +293,9 @@ static bool land(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 static void on_data(struct soft_dev *dev, struct soft_qp *qp,
 		    const struct soft_rec *rec, const void *payload)
 {
-	uint32_t i, want = rec->op == SOFT_ATOMIC_RESP ? 8 : 0;
+	const bool atomic = rec->op == SOFT_ATOMIC_RESP;
 	struct soft_swqe *wqe;
+	uint32_t i;
 
 	if (!find(qp, rec->psn, &i))
 		return;
@@ -303,11 +304,11 @@ static void on_data(struct soft_dev *dev, struct soft_qp *qp,
 	if (is_read(wqe) && rec->aux != wqe->try)
 		return;
 	if (!is_read(wqe) || wqe->done || i == qp->sq_next ||
-	    (rec->op == SOFT_ATOMIC_RESP) != (wqe->op != IBV_WR_RDMA_READ) ||
+	    atomic != (wqe->op != IBV_WR_RDMA_READ) ||
 	    rec->offset != wqe->sent ||
 	    rec->bytes > wqe->length - wqe->sent ||
-	    (rec->code == SOFT_SHOWN && (want || wqe->push)) ||
-	    (want && rec->bytes != want)) {
+	    (rec->code == SOFT_SHOWN && (atomic || wqe->push)) ||
+	    (atomic && rec->bytes != wqe->length)) {
 		soft_req_fail(dev, qp, i, IBV_WC_BAD_RESP_ERR);
 		return;
 	}

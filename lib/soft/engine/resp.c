@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/masked.h"
 #include "soft/fabric/memory.h"
 #include "soft/fabric/vm.h"
 #include "soft/fabric/wire.h"
@@ -315,15 +316,54 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	memcpy(operand, payload, sizeof(operand));
 	rd->atomic = true;
+	rd->total = sizeof(rd->value[0]);
 	if (rec->op == SOFT_FAA) {
-		rd->value = __atomic_fetch_add(at, operand[0],
-					       __ATOMIC_SEQ_CST);
+		rd->value[0] = __atomic_fetch_add(at, operand[0],
+						  __ATOMIC_SEQ_CST);
 	} else {
-		rd->value = operand[0];
-		(void)__atomic_compare_exchange_n(at, &rd->value, operand[1],
+		rd->value[0] = operand[0];
+		(void)__atomic_compare_exchange_n(at, rd->value, operand[1],
 						  false, __ATOMIC_SEQ_CST,
 						  __ATOMIC_SEQ_CST);
 	}
+	qp->rd_tail++;
+	done(dev, qp);
+}
+
+/* Copies the operand once: the peer can change the ring after the check. */
+static bool take_masked(const struct soft_dev *dev, const struct soft_rec *rec,
+			const void *payload, struct masked *ret)
+{
+	if (rec->bytes != sizeof(*ret))
+		return false;
+	memcpy(ret, payload, sizeof(*ret));
+	return masked_ok(ret) && dev->masked.sizes & ret->size &&
+	       rec->total == ret->size && !(rec->raddr % ret->size);
+}
+
+static void on_masked(struct soft_dev *dev, struct soft_qp *qp,
+		      const struct soft_rec *rec, const void *payload)
+{
+	struct soft_rd *rd;
+	struct masked m;
+	void *at;
+
+	if (!take_masked(dev, rec, payload, &m)) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	rd = new_rd(dev, qp, rec);
+	at = rd ? remote(dev, qp, rec, m.size, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	if (!at)
+		return;
+	if ((uintptr_t)at % m.size) {	/* as in on_atomic() */
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return;
+	}
+	rd->atomic = true;
+	soft_masked_do(&m, at, rd->value);
+	if (dev->masked.answers_be)
+		masked_swap_bytes(rd->value, m.size);
 	qp->rd_tail++;
 	done(dev, qp);
 }
@@ -385,6 +425,7 @@ static bool allowed(const struct soft_qp *qp, const struct soft_rec *rec)
 		[SOFT_READ] = IBV_ACCESS_REMOTE_READ,
 		[SOFT_CAS] = IBV_ACCESS_REMOTE_ATOMIC,
 		[SOFT_FAA] = IBV_ACCESS_REMOTE_ATOMIC,
+		[SOFT_MASKED] = IBV_ACCESS_REMOTE_ATOMIC,
 	};
 
 	return (qp->attr.qp_access_flags & needs[rec->op]) == needs[rec->op];
@@ -467,6 +508,9 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		break;
 	case SOFT_READ:
 		on_read(dev, qp, rec);
+		break;
+	case SOFT_MASKED:
+		on_masked(dev, qp, rec, payload);
 		break;
 	default:
 		on_atomic(dev, qp, rec, payload);

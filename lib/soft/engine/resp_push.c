@@ -48,7 +48,7 @@ static __attribute__((noinline)) bool push_path(struct soft_dev *dev,
 static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
-	uint32_t n = rd->atomic ? 8 : min(rd->total - rd->sent, rd->show ?
+	uint32_t n = rd->atomic ? rd->total : min(rd->total - rd->sent, rd->show ?
 					  SOFT_SHOW_MAX : SOFT_SEGMENT);
 	uint32_t bytes = rd->show ? sizeof(struct soft_shown) : n;
 	struct soft_rec *rec = soft_rec_new(dev, qp->wire, bytes);
@@ -57,7 +57,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 	if (!rec)
 		return false;
 	if (rd->atomic) {
-		memcpy(rec + 1, &rd->value, 8);
+		memcpy(rec + 1, rd->value, n);
 	} else if (rd->total) {
 		/* check for each segment, because the region may be gone */
 		at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey,

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "soft/fabric/atomic.h"
 #include "soft/fabric/node.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/upward.h"
@@ -147,6 +148,8 @@ static int dev_open(struct soft_dev **ret)
 	soft_gids_read(dev);
 	if (!err)
 		err = soft_vm_options(dev);
+	if (!err)
+		err = soft_atomic_options(dev);
 	if (!err)
 		err = soft_node_open(dev);
 	if (err)

@@ -10,6 +10,7 @@
 
 #include "base/handles.h"
 #include "base/list.h"
+#include "base/masked.h"
 #include "soft/fabric/fault.h"
 #include "soft/fabric/gid.h"
 #include "soft/fabric/key.h"
@@ -89,6 +90,7 @@ struct soft_dev {
 	bool iwarp;			/* else InfiniBand or RoCE */
 	struct soft_gid gids[SOFT_GIDS]; /* RoCE: one table for all ports */
 	bool no_vm;
+	struct masked_caps masked;
 };
 
 /* The first caller opens the device. The last soft_dev_put() closes it. */

@@ -19,6 +19,7 @@ enum soft_op {
 	SOFT_ATOMIC_RESP,
 	SOFT_DATAGRAM,
 	SOFT_PATH,			/* code: enum ibv_mig_state */
+	SOFT_MASKED,			/* payload: struct masked */
 };
 
 enum {

@@ -104,6 +104,18 @@ int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 int soft_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
+/*
+ * Masked atomics, for which libibverbs has no call. soft_post_masked() posts
+ * one request as ibv_post_send() does. wr->opcode is ignored. The gather list,
+ * of m->size bytes, takes the previous value of the operand at
+ * wr->wr.atomic.remote_addr. The completion has the opcode IBV_WC_DRIVER2.
+ */
+struct masked;
+struct masked_caps;
+void soft_query_masked(struct ibv_context *verbs, struct masked_caps *ret);
+int soft_post_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     const struct masked *m);
+
 /* Datagrams and groups */
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,

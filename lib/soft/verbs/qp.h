@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/list.h"
+#include "base/masked.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/fault.h"
 #include "soft/fabric/limits.h"
@@ -20,6 +21,10 @@
 
 struct soft_ah;
 struct soft_wire;
+
+/* A masked atomic, as a raw request of mlx5 (rdma-core, mlx5/qp.c:3365). */
+#define SOFT_WR_MASKED	IBV_WR_DRIVER1
+#define SOFT_WC_MASKED	IBV_WC_DRIVER2
 
 /* A posted send request. */
 struct soft_swqe {
@@ -55,7 +60,7 @@ struct soft_rd {
 	bool atomic, known, show;
 	const struct ibv_pd *pd;	/* compared, never dereferenced */
 	uint8_t aux;			/* number of the try, to echo */
-	uint64_t value;
+	uint64_t value[MASKED_WORDS];	/* answer of an atomic: total bytes */
 };
 
 struct soft_qp {
@@ -87,6 +92,7 @@ struct soft_qp {
 	struct soft_swqe *sq;
 	struct ibv_sge *sq_sges;
 	uint8_t *sq_inline;
+	struct masked *sq_masked;	/* NULL until the first one is posted */
 	uint32_t sq_mask;
 	uint32_t sq_head, sq_next, sq_tail; /* oldest, to push, free */
 	uint32_t psn_next;		/* of the next posted request */

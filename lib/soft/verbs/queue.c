@@ -72,6 +72,7 @@ void soft_sq_fini(struct soft_qp *qp)
 	free(qp->sq);
 	free(qp->sq_sges);
 	free(qp->sq_inline);
+	free(qp->sq_masked);
 }
 
 /* ---- completions ------------------------------------------------------ */
@@ -88,6 +89,8 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case SOFT_WR_MASKED:
+		return SOFT_WC_MASKED;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
 	case IBV_WR_BIND_MW:

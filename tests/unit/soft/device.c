@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Behaviour of the soft HCA only. tests/device has the rest. */
+#include "base/masked.h"
 #include "pair.h"
 #include "../own_fabric.h"
 
@@ -79,6 +80,38 @@ static void *add_by_processor(void *word)
 	return NULL;
 }
 
+/* The processors add to the first word of the operand. */
+static void masked__with_the_processors_NONE_IS_LOST(void **state)
+{
+	struct masked add = {
+		.kind = MASKED_ADD, .value = { 1 }, .mask = { 1ull << 63 },
+	};
+	/* aligned for every size */
+	const uint64_t at = ((uintptr_t)mem[1] + 31) & ~31ull;
+	struct ibv_sge sge = { (uintptr_t)mem[0], 8, mr[0]->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = { .remote_addr = at, .rkey = mr[1]->rkey },
+	};
+	uint64_t *word = (uint64_t *)(uintptr_t)at;
+	pthread_t thread;
+
+	for (add.size = 4; add.size <= MASKED_MAX; add.size *= 2) {
+		sge.length = add.size;
+		add.mask[1] = add.mask[2] = 1ull << 63;
+		*word = 0;
+		assert_int_equal(pthread_create(&thread, NULL, add_by_processor,
+						word), 0);
+		for (uint32_t i = 0; i < ADDS; i++) {
+			assert_int_equal(soft_post_masked(qp[0], &wr, &add), 0);
+			expect(1, IBV_WC_SUCCESS);
+		}
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_int_equal(*word, 2 * ADDS);
+	}
+}
+
 static void atomics__with_the_processors_NONE_IS_LOST(void **state)
 {
 	uint64_t *word = (uint64_t *)mem[1];
@@ -110,6 +143,7 @@ int main(void)
 		PLAIN(reg_mr__to_be_read_IS_LOOKED_AT),
 		PLAIN(modify__to_RTR_without_a_descriptor_EMFILE),
 		PAIR(atomics__with_the_processors_NONE_IS_LOST),
+		PAIR(masked__with_the_processors_NONE_IS_LOST),
 	};
 
 	join_own_fabric("soft");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Injected faults: the calls of soft_ctl.h, on this process. */
 #include "../../qp_walk.h"
+#include "base/masked.h"
 #include "soft/control/soft_ctl.h"
 #include "soft/soft.h"
 
@@ -114,6 +115,24 @@ static int post(enum ibv_wr_opcode op, uint64_t wr_id, uint32_t len)
 	return ibv_post_send(qp[0], &wr, &bad);
 }
 
+/* Adds 1 to the same word by a masked atomic. */
+static int post_masked(uint64_t wr_id)
+{
+	const struct masked add = {
+		.size = 8, .kind = MASKED_ADD, .value = { 1 },
+	};
+	struct ibv_sge sge = { (uintptr_t)mem + 8 * wr_id, 8, mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id, .sg_list = &sge, .num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = {
+			.remote_addr = (uintptr_t)mem + SIZE, .rkey = mr->rkey,
+		},
+	};
+
+	return soft_post_masked(qp[0], &wr, &add);
+}
+
 static void expect(uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct ibv_wc wc;
@@ -219,7 +238,8 @@ static void port__deaf_in_between_ATOMICS_HAPPEN_ONCE(void **state)
 
 	for (int round = 0; round < 50; round++) {
 		for (uint64_t i = 0; i < 16; i++)
-			assert_int_equal(post(IBV_WR_ATOMIC_FETCH_AND_ADD, i,
+			assert_int_equal(i % 2 ? post_masked(i) :
+					 post(IBV_WR_ATOMIC_FETCH_AND_ADD, i,
 					      8), 0);
 		set_port(2, SOFT_PORT_BLACK_HOLE);
 		set_port(2, SOFT_PORT_UP);
