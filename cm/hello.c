@@ -30,7 +30,9 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	bool imm = !(ep->opts.flags & RDMAMSG_EP_FULL_HEADERS) &&
 		   !rdmamsg__quirks(d)->no_immediates;
 
-	return PROTO_FEATURE_RMA | (inv ? PROTO_FEATURE_INVALIDATE : 0) |
+	return PROTO_FEATURE_RMA |
+	       (rdmamsg__has_masked(d) ? PROTO_FEATURE_MASKED : 0) |
+	       (inv ? PROTO_FEATURE_INVALIDATE : 0) |
 	       (imm ? PROTO_FEATURE_IMM : 0) |
 	       (over ? PROTO_FEATURE_OVERCOMMIT : 0) |
 	       (ep->failover ? PROTO_FEATURE_PATH : 0);

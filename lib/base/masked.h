@@ -36,7 +36,8 @@ _Static_assert(sizeof(struct masked) == 136, "a record of the soft HCA");
 struct masked_caps {
 	uint32_t sizes;			/* of operands, as bits; 0: none */
 	uint32_t max_field;		/* bytes */
-	bool answers_be;		/* each word of an answer is big-endian */
+	/* each word of an answer is in the other byte order than the host's */
+	bool swapped;
 };
 
 static inline bool masked_size_ok(uint32_t size)

@@ -172,6 +172,7 @@ static int describe(struct trial *t)
 	if (rdmamsg__v_query_device_ex(d->v, d->verbs, &t->ex))
 		memset(&t->ex, 0, sizeof(t->ex));
 	d->kind = rdmamsg__kind_of(d->v, d->verbs, &d->attr);
+	rdmamsg__v_query_masked(d->v, d->verbs, &d->masked);
 	snprintf(d->name, sizeof(d->name), "%s",
 		 d->v->get_device_name(d->verbs->device));
 	return 0;

@@ -82,6 +82,7 @@ static int device_open(struct rdmamsg_device *d)
 	flags = fcntl(verbs->async_fd, F_GETFL);
 	(void)fcntl(verbs->async_fd, F_SETFL, flags | O_NONBLOCK);
 	d->kind = rdmamsg__kind_of(v, verbs, &d->attr);
+	rdmamsg__v_query_masked(v, verbs, &d->masked);
 	d->verbs = verbs;
 	rdmamsg__removal_open(d);
 	log_info("device %s opened (%s)", d->name, rdmamsg__kind_name(d->kind));

@@ -13,6 +13,7 @@
 
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/masked.h"
 #include "base/qpmap.h"
 #include "base/timer.h"
 #include "device/verbs_api.h"
@@ -29,6 +30,7 @@ struct rdmamsg_device {
 	struct ibv_context *verbs;	/* NULL before it is open */
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
+	struct masked_caps masked;	/* atomics that libibverbs lacks */
 	enum device_kind kind;
 	char name[64];
 	_Atomic bool gone;		/* removed; a new one may follow */

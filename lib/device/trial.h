@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 
+#include "base/masked.h"
 #include "device/device.h"
 #include "device/path.h"
 
@@ -77,6 +78,9 @@ void rdmamsg__pair_drop(struct trial *t);
  */
 int rdmamsg__pair_do(struct trial *t, int side, struct ibv_send_wr *wr,
 		     bool receives, struct ibv_wc *ret_wc);
+/* The same for a masked atomic of queue pair 0. */
+int rdmamsg__pair_masked(struct trial *t, struct ibv_send_wr *wr,
+			 const struct masked *m);
 /* Finds port, GID and P_Key. port 0: the first active port. */
 int rdmamsg__trial_path(const struct trial *t, uint32_t port, struct oob *ret);
 /* Addresses the port of the path itself. */

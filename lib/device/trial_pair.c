@@ -311,3 +311,18 @@ int rdmamsg__pair_do(struct trial *t, int side, struct ibv_send_wr *wr,
 	p->broken = err;
 	return err;
 }
+
+int rdmamsg__pair_masked(struct trial *t, struct ibv_send_wr *wr,
+			 const struct masked *m)
+{
+	struct ibv_wc wc;
+	int err;
+
+	wr->wr_id = id_of(t, 0);
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	err = rdmamsg__v_post_masked(t->d.v, t->pair.qp[0], wr, m);
+	err = err ? rdmamsg__refused(err, "posting a masked atomic") :
+	      wait_for(t, false, &wc);
+	t->pair.broken = err;
+	return err;
+}

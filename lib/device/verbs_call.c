@@ -253,6 +253,23 @@ int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 	return CALL(v->detach_mcast(qp, gid, lid));
 }
 
+/* ---- masked atomics ---------------------------------------------------- */
+
+void rdmamsg__v_query_masked(const struct verbs_api *v,
+			     struct ibv_context *verbs,
+			     struct masked_caps *ret)
+{
+	*ret = (struct masked_caps){ .sizes = 0 };
+	if (v->query_masked)
+		v->query_masked(verbs, ret);
+}
+
+int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
+			   struct ibv_send_wr *wr, const struct masked *m)
+{
+	return CALL(v->post_masked(qp, wr, m));
+}
+
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,

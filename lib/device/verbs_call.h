@@ -108,6 +108,16 @@ int rdmamsg__v_attach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 int rdmamsg__v_detach_mcast(const struct verbs_api *v, struct ibv_qp *qp,
 			    const union ibv_gid *gid, uint16_t lid);
 
+/* ---- masked atomics ---------------------------------------------------- */
+
+/* Without such atomics, *ret has no sizes. */
+void rdmamsg__v_query_masked(const struct verbs_api *v,
+			     struct ibv_context *verbs,
+			     struct masked_caps *ret);
+/* The device must have such atomics. */
+int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
+			   struct ibv_send_wr *wr, const struct masked *m);
+
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,

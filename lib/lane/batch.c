@@ -2,6 +2,7 @@
 /* Requests of a lane, posted together. */
 #include "base/util.h"
 #include "device/verbs_api.h"
+#include "device/verbs_call.h"
 #include "lane/batch.h"
 #include "lane/lane.h"
 #include "lane/qp.h"
@@ -72,4 +73,24 @@ void rdmamsg__batch_post(struct tx_batch *b)
 	/* to the peer, requests after the gap would break the protocol */
 	(void)rdmamsg__lane_error(l);
 	l->on->failed(l, ret, "posting to the send queue");
+}
+
+void rdmamsg__lane_masked(struct lane *l, struct op *op, struct ibv_send_wr *wr,
+			  const struct masked *m)
+{
+	struct rdmamsg_hot_ep *h = &l->hot;
+	const uint32_t at = (uint32_t)h->sq_posted++;
+	int ret;
+
+	l->sq.slots[at & l->sq.mask] = op;
+	l->sq.ops++;
+	h->signal_at = at + h->signal_every;
+	wr->wr_id = h->wr_id | (at & 0x7fffffffu);
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	ret = rdmamsg__v_post_masked(l->v, h->qp, wr, m);
+	if (likely(!ret))
+		return;
+	take_back(l, 1);
+	(void)rdmamsg__lane_error(l);
+	l->on->failed(l, ret, "posting a masked atomic");
 }

@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/masked.h"
 #include "base/util.h"
 #include "lane/lane.h"
 #include "wire/proto.h"
@@ -40,6 +41,13 @@ void rdmamsg__batch_init(struct tx_batch *b);
  * lane_events.failed().
  */
 void rdmamsg__batch_post(struct tx_batch *b);
+
+/*
+ * Posts a masked atomic for op, behind a batch that is empty. If the device
+ * refuses it, calls the same functions of lane_events.
+ */
+void rdmamsg__lane_masked(struct lane *l, struct op *op, struct ibv_send_wr *wr,
+			  const struct masked *m);
 
 /* Returns true if the batch takes another entry of this lane. */
 static inline bool rdmamsg__batch_takes(const struct tx_batch *b,

@@ -40,7 +40,8 @@ static void set(struct rdmamsg_masked_attr *ret, enum rdmamsg_cap_how how,
 	*ret = (struct rdmamsg_masked_attr){
 		.size = sizeof(*ret), .how = how, .sizes = sizes,
 		.max_field = sizes ? MASKED_FIELD : 0,
-		.unit = sizes ? sizeof(uint64_t) : 0,
+		.unit = !sizes ? 0 : how == RDMAMSG_CAP_NATIVE ?
+			sizeof(uint32_t) : sizeof(uint64_t),
 	};
 	snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
 }
@@ -51,6 +52,9 @@ static void query(const struct rdmamsg_ep *ep, struct rdmamsg_masked_attr *ret)
 
 	if (none)
 		set(ret, RDMAMSG_CAP_ABSENT, 0, none);
+	else if (ep->connect.features & PROTO_FEATURE_MASKED)
+		set(ret, RDMAMSG_CAP_NATIVE, MASKED_SIZES, "both devices have "
+		    "masked atomics");
 	else
 		set(ret, RDMAMSG_CAP_SOFTWARE, SOFTWARE_SIZES, "no masked "
 		    "atomics in both devices: repeated compare-and-swap");
@@ -73,7 +77,7 @@ static int choose(const struct rdmamsg_ep *ep, size_t bytes,
 		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %zu bytes "
 				     "(rdmamsg_masked_query()): %s", bytes,
 				     can.reason);
-	*ret = RMA_EMULATED;
+	*ret = can.how == RDMAMSG_CAP_NATIVE ? RMA_MASKED : RMA_EMULATED;
 	return 0;
 }
 

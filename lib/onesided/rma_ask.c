@@ -219,10 +219,8 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	r->operand = a->operand;
 	r->expected = a->expected;
 	r->result = a->result;
-	if (a->masked) {
-		rdmamsg__masked_begin(r, a->masked);
-		return 0;
-	}
+	if (a->masked)
+		return rdmamsg__masked_begin(ep, r, a->masked);
 	if (is_atomic(a)) {
 		r->left = sizeof(uint64_t);
 		return 0;

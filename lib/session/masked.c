@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Masked atomics in software. Each try is one compare-and-swap of the aligned
- * word of 8 bytes, and needs no other right than atomics. The first try guesses
- * the value. If it fails, its answer is the value that the next try expects. A
- * try fails only because another atomic has changed the word.
+ * Masked atomics. If both devices have them, an operation is one request.
+ * Otherwise it is a loop of tries. Each try is one compare-and-swap of the
+ * aligned word of 8 bytes, and needs no other right than atomics. The first try
+ * guesses the value. If it fails, its answer is the value that the next try
+ * expects. A try fails only because another atomic has changed the word.
  */
+#include "base/base.h"
+#include "base/ctx.h"
 #include "base/masked.h"
+#include "device/device.h"
+#include "lane/batch.h"
+#include "memory/memory.h"
+#include "session/ep.h"
 #include "session/rma.h"
+#include "session/tx.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include <infiniband/verbs.h>
+
+/* ---- in software ------------------------------------------------------- */
 
 /* Prepares a try for a word with this value. */
 static void aim(struct rma *r, uint64_t word)
@@ -26,7 +38,8 @@ static void aim(struct rma *r, uint64_t word)
 		r->operand = masked_swap(m, 0, word);
 }
 
-void rdmamsg__masked_begin(struct rma *r, const struct masked *m)
+/* Moves 4 bytes to their place in the word. */
+static void emulate(struct rma *r, const struct masked *m)
 {
 	const bool later = r->raddr % sizeof(uint64_t);
 	const bool upper = later == (BYTE_ORDER == LITTLE_ENDIAN);
@@ -57,12 +70,71 @@ bool rdmamsg__masked_answer(struct rma *r, uint64_t was)
 	return true;
 }
 
-void rdmamsg__masked_result(const struct rma *r, const uint64_t *was)
+/* ---- by the device ----------------------------------------------------- */
+
+/* The request itself has the operands. A buffer takes the answer. */
+static int prepare(struct rdmamsg_ep *ep, struct rma *r, const struct masked *m)
 {
-	const uint32_t half = (uint32_t)(*was >> r->shift);
+	_Static_assert(MASKED_MAX <= PROTO_RECV_MIN, "an answer");
+	r->op.msg = rdmamsg__send_buffer(ep);
+	if (!r->op.msg) {
+		ep->onesided.wanted = true;
+		return rdmamsg__no_buffer(ep);
+	}
+	r->masked = *m;
+	r->left = m->size;
+	return 0;
+}
+
+void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r)
+{
+	struct ibv_sge sge = {
+		(uintptr_t)r->op.msg->buf, r->masked.size, r->op.msg->lkey,
+	};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1,
+		.send_flags = r->fence ? IBV_SEND_FENCE : 0,
+		.wr.atomic = { .remote_addr = r->raddr, .rkey = r->rkey },
+	};
+
+	rdmamsg__tx_flush(ep->ctx);	/* earlier requests come first */
+	r->begun = true;
+	r->left = 0;
+	r->posted++;
+	ep->st.sent_inline--;		/* by default all count as inline */
+	rdmamsg__lane_masked(&ep->lane, &r->op, &wr, &r->masked);
+	rdmamsg__tx_room(ep);
+}
+
+/* ---- both -------------------------------------------------------------- */
+
+int rdmamsg__masked_begin(struct rdmamsg_ep *ep, struct rma *r,
+			  const struct masked *m)
+{
+	if (r->kind == RMA_MASKED)
+		return prepare(ep, r, m);
+	emulate(r, m);
+	return 0;
+}
+
+static void result_of_tries(const struct rma *r, uint64_t was)
+{
+	const uint32_t half = (uint32_t)(was >> r->shift);
 
 	if (r->masked.size == sizeof(half))
 		memcpy(r->result, &half, sizeof(half));
 	else
-		memcpy(r->result, was, r->masked.size);
+		memcpy(r->result, &was, sizeof(was));
+}
+
+void rdmamsg__masked_result(const struct rdmamsg_ep *ep, const struct rma *r,
+			    const uint64_t *was)
+{
+	if (r->kind == RMA_EMULATED) {
+		result_of_tries(r, *was);
+		return;
+	}
+	memcpy(r->result, r->op.msg->buf, r->masked.size);
+	if (ep->lane.dev->device->masked.swapped)
+		masked_swap_bytes(r->result, r->masked.size);
 }

@@ -311,8 +311,12 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	ctx->loop.in_callback++;	/* batch the requests that follow */
 	while (wants_request(r) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
-	       (!takes_value(ep, r) || rdmamsg__has_credit(ep)))
-		post_next(ep, r);
+	       (!takes_value(ep, r) || rdmamsg__has_credit(ep))) {
+		if (likely(r->kind != RMA_MASKED))
+			post_next(ep, r);
+		else
+			rdmamsg__masked_post(ep, r);
+	}
 	if (r->notify && r->begun && !r->left && has_room(ep) &&
 	    rdmamsg__has_credit(ep)) {
 		r->notify = false;
@@ -369,10 +373,10 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 	if (unlikely(r->kind == RMA_BIND || r->kind == RMA_INVALIDATE))
 		rdmamsg__window_done(r, status);
 	if (r->result && !status) {
-		if (likely(r->kind != RMA_EMULATED))
+		if (likely(r->kind < RMA_EMULATED))
 			*(uint64_t *)r->result = *result_of(ep, r);
 		else
-			rdmamsg__masked_result(r, result_of(ep, r));
+			rdmamsg__masked_result(ep, r, result_of(ep, r));
 	}
 	put(ep, r);
 	if (cookie)

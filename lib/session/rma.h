@@ -33,6 +33,7 @@ enum rma_kind {
 	RMA_FETCH_ADD,
 	RMA_COMPARE_SWAP,
 	RMA_EMULATED,			/* masked, by compare-and-swap */
+	RMA_MASKED,			/* masked, by the device */
 };
 
 struct rma_entry {
@@ -105,18 +106,22 @@ void rdmamsg__rma_free(struct rdmamsg_ep *ep);
 /* Returns bits 1 << enum rma_kind that both sides and the device support. */
 uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 
-/* masked.c: masked atomics of up to 8 bytes by compare-and-swap */
-#define MASKED_TRIES	4096
+/* masked.c */
+/* Takes the operand, and prepares the request or the first try. -EAGAIN */
+int rdmamsg__masked_begin(struct rdmamsg_ep *ep, struct rma *r,
+			  const struct masked *m);
+/* Posts the only request of a masked atomic that the device executes. */
+void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r);
+/* Gives the program the previous value. 'was' is the answer to a try. */
+void rdmamsg__masked_result(const struct rdmamsg_ep *ep, const struct rma *r,
+			    const uint64_t *was);
 
-/* Takes the operand, which is in the word at raddr or in a half of it. */
-void rdmamsg__masked_begin(struct rma *r, const struct masked *m);
+#define MASKED_TRIES	4096	/* compare-and-swaps */
 /*
  * Takes the answer of a try. Returns false if another try must follow, which
  * then is prepared.
  */
 bool rdmamsg__masked_answer(struct rma *r, uint64_t was);
-/* Gives the program the previous value. */
-void rdmamsg__masked_result(const struct rma *r, const uint64_t *was);
 
 /* Returns true if there is room for another operation. */
 static inline bool rdmamsg__rma_room(const struct rdmamsg_ep *ep)

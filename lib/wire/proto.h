@@ -94,6 +94,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_IMM	8u
 /* This side wants alternate paths. Its retries leave time for a migration. */
 #define PROTO_FEATURE_PATH	16u
+/* The device executes masked atomics of 4, 8, 16 and 32 bytes. */
+#define PROTO_FEATURE_MASKED	32u
 
 struct proto_hello {
 	uint8_t lowest;

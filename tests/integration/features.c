@@ -5,6 +5,7 @@
  */
 #include "rma_pair.h"
 
+#include <rdmamsg/device.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rma.h>
 
@@ -13,6 +14,7 @@
 #define FEATURES	8
 #define ONE_SIDED	1u
 #define INVALIDATE	2u
+#define MASKED		32u
 
 static uint32_t mask_features(uint8_t *record, uint32_t mask)
 {
@@ -45,6 +47,7 @@ static void rma_start_with(uint32_t to_client, uint32_t to_server)
 	said = mask_features(record, to_server);
 	assert_true(said & ONE_SIDED);
 	assert_int_equal(!!(said & INVALIDATE), test_on_soft());
+	assert_int_equal(!!(said & MASKED), test_on_soft());
 	assert_int_equal(rdmamsg_oob_answer(p.s.ctx, record, (size_t)len,
 					    &p.s.opts, &p.s.ep), 0);
 	len = rdmamsg_oob_record(p.s.ep, record, sizeof(record));
@@ -74,6 +77,7 @@ static void talk(void)
 
 static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 {
+	struct rdmamsg_masked_attr can = { .size = sizeof(can) };
 	struct rdmamsg_sge s = { NULL, 8, NULL };
 	struct rdmamsg_window *w;
 
@@ -92,11 +96,40 @@ static void rma__peer_knows_none_EOPNOTSUPP(void **state)
 		     -EOPNOTSUPP, "peer");
 	assert_error(rdmamsg_compare_swap(p.c.ep, &key, 0, 0, 1, NULL, 0, NULL),
 		     -EOPNOTSUPP, "peer");
+	assert_error(rdmamsg_fetch_add_fields(p.c.ep, &key, 0, 8, near, NULL,
+					      NULL, 0, NULL), -EOPNOTSUPP,
+		     "peer");
+	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(can.how, RDMAMSG_CAP_ABSENT);
+	assert_int_equal(can.sizes, 0);
 	assert_error(rdmamsg_window_create(p.c.ep, &w), -EOPNOTSUPP, "peer");
 	assert_error(rdmamsg_send_invalidate(p.c.ep, "x", 1, 1, &key, NULL),
 		     -EOPNOTSUPP, "peer");
 	talk();
 	rma_end();
+}
+
+/* The peer's device has no masked atomics, so the library does without. */
+static void masked__peer_has_none_IN_SOFTWARE(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct rdmamsg_masked_attr can = { .size = sizeof(can) };
+		const uint64_t one = 1;
+		struct cookie *c;
+
+		rma_start_with(i ? ~MASKED : ~0u, ~0u);
+		assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+		assert_int_equal(can.how, i || !test_on_soft() ?
+				 RDMAMSG_CAP_SOFTWARE : RDMAMSG_CAP_NATIVE);
+		c = cookie();
+		assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, 8, 8,
+							  &one, NULL, NULL, 0,
+							  c), 0);
+		wait_cookie(c, 0);
+		assert_int_equal(((uint64_t *)far)[1], 1);
+		talk();
+		rma_end();
+	}
 }
 
 /* Without the feature everything works but rdmamsg_send_invalidate(). */
@@ -174,6 +207,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(rma__peer_knows_none_EOPNOTSUPP),
+		TEST(masked__peer_has_none_IN_SOFTWARE),
 		TEST(invalidate__peer_cannot_EOPNOTSUPP),
 		TEST(invalidate__not_agreed_PROTOCOL),
 		TEST(written__not_agreed_PROTOCOL),

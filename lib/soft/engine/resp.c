@@ -362,7 +362,7 @@ static void on_masked(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	rd->atomic = true;
 	soft_masked_do(&m, at, rd->value);
-	if (dev->masked.answers_be)
+	if (dev->masked.swapped)
 		masked_swap_bytes(rd->value, m.size);
 	qp->rd_tail++;
 	done(dev, qp);

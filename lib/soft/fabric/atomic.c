@@ -2,6 +2,7 @@
 /* The atomics that the device has, and the byte order of their answers. */
 #include "soft/fabric/atomic.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,6 @@ int soft_atomic_options(struct soft_dev *dev)
 		dev->masked = (struct masked_caps){ .sizes = 0 };
 		return 0;
 	}
-	dev->masked.answers_be = true;
+	dev->masked.swapped = BYTE_ORDER != BIG_ENDIAN;
 	return strcmp(atomics, "big-endian") ? -EINVAL : 0;
 }

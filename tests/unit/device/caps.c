@@ -530,6 +530,9 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 	assert_int_equal(ibv_post_send(qp[0], &add, &bad), 0);
 	expect(0, IBV_WC_SUCCESS);
 	assert_int_equal(*target, 43);
+	assert_true(is_native(RDMAMSG_CAP_EXT_ATOMICS));
+	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 32);
+	table.query_masked = NULL;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
 	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
 	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
@@ -790,6 +793,18 @@ static void caps__call_refused_SOFTWARE(void **state)
 
 /* ---- false attributes --------------------------------------------------- */
 
+static void query_swapped(struct ibv_context *ctx, struct masked_caps *ret)
+{
+	soft_query_masked(ctx, ret);
+	ret->swapped = true;
+}
+
+static int post_masked_refused(struct ibv_qp *q, struct ibv_send_wr *wr,
+			       const struct masked *m)
+{
+	return EINVAL;
+}
+
 static void caps__device_lies_ABSENT(void **state)
 {
 	other_inline = true;
@@ -810,7 +825,16 @@ static void caps__device_lies_ABSENT(void **state)
 	from_op = IBV_WR_ATOMIC_CMP_AND_SWP;
 	to_op = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	assert_cap(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_NATIVE, "worked");
+	table.query_masked = NULL;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
+	table.query_masked = query_swapped;
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
+	table.query_masked = soft_query_masked;
+	table.post_masked = post_masked_refused;
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
+		   "posting a masked atomic");
+	table.post_masked = soft_post_masked;
 	from_op = to_op;
 	wc_status = IBV_WC_LOC_QP_OP_ERR;
 	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_ABSENT, "itself failed");
@@ -837,7 +861,10 @@ static void assert_all_untried(const char *text)
 	assert_untried(RDMAMSG_CAP_READ, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_NATIVE, text);
 	assert_int_equal(ask(RDMAMSG_CAP_ATOMICS).value, RDMAMSG_ATOMIC_HOST);
+	assert_untried(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_NATIVE, text);
+	table.query_masked = NULL;
 	assert_untried(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, text);
+	table.query_masked = soft_query_masked;
 	assert_untried(RDMAMSG_CAP_WINDOWS, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_INVALIDATE, RDMAMSG_CAP_NATIVE, text);
 	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_ABSENT, text);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: masked atomics in software, over the soft HCA: the number of
- * their tries, others that change the value, and injected failures.
+ * Description: masked atomics over the soft HCA, in software and by the device:
+ * their requests, others that change the value, and injected failures.
  */
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "session/rma.h"
+#include "session/tx.h"
+#include "memory/memory.h"
+#include "base/ctx.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -31,6 +34,16 @@ static uint32_t out, out_max;	/* tries in flight */
 static bool broken;		/* the client cannot post */
 static uint32_t fails_at;	/* number of the try that fails; 0: none */
 static bool proof_fails;
+static bool native;		/* the device has masked atomics */
+static char order[16];		/* requests of the client: s, w, m, M: fenced */
+
+static void note_request(char kind)
+{
+	size_t n = strlen(order);
+
+	if (n < sizeof(order) - 1)
+		order[n] = kind;
+}
 
 static uint64_t *word(void)
 {
@@ -51,6 +64,9 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	}
 	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
 		proofs += is_proof(w);
+		if (client.ep && qp == client.ep->lane.hot.qp)
+			note_request(w->opcode == IBV_WR_RDMA_WRITE ? 'w' :
+				     's');
 		if (w->opcode != IBV_WR_ATOMIC_CMP_AND_SWP)
 			continue;
 		swaps++;
@@ -63,6 +79,15 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		}
 	}
 	return soft_ops.post_send(qp, wr, bad);
+}
+
+static int post_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		       const struct masked *m)
+{
+	if (broken)
+		return EIO;
+	note_request(wr->send_flags & IBV_SEND_FENCE ? 'M' : 'm');
+	return rdmamsg__verbs_soft.post_masked(qp, wr, m);
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -130,17 +155,34 @@ static int set_up(void **state)
 	broken = proof_fails = false;
 	table = rdmamsg__verbs_soft;
 	table.open_device = open_device;
+	table.post_masked = post_masked;
+	if (!native)
+		table.query_masked = NULL;
 	rdmamsg__verbs = &table;
 	connect_ends(&opts);
 	server.mem = aligned_alloc(4096, ROOM);
 	memset(server.mem, 0, ROOM);
 	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, ROOM,
-					       RDMAMSG_ACCESS_ATOMIC,
+					       RDMAMSG_ACCESS_ATOMIC |
+					       RDMAMSG_ACCESS_WRITE,
 					       &server.region), 0);
 	assert_int_equal(rdmamsg_region_get_key(server.region, server.ep, &key),
 			 0);
 	swaps = proofs = out = out_max = 0;
+	memset(order, 0, sizeof(order));
 	return 0;
+}
+
+static int set_up_software(void **state)
+{
+	native = false;
+	return set_up(state);
+}
+
+static int set_up_native(void **state)
+{
+	native = true;
+	return set_up(state);
 }
 
 static int tear_down(void **state)
@@ -352,10 +394,81 @@ static void doubt__without_a_proof_FAILS(void **state)
 	assert_int_equal(was, 5);
 }
 
+/* ---- by the device ----------------------------------------------------- */
+
+static void native__operation_ONE_REQUEST(void **state)
+{
+	uint64_t was = 5;
+
+	*word() = 41;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(was, 41);
+	assert_int_equal(*word(), 42);
+	assert_string_equal(order, "m");
+	assert_int_equal(client.ep->send.queued, 0);
+}
+
+/* The batch is posted in front of it, and the fence is its own. */
+static void native__among_others_KEEPS_THE_ORDER(void **state)
+{
+	static const uint64_t one = 1;
+	struct rdmamsg_sge s = { (void *)(uintptr_t)&one, 8, NULL };
+
+	client.ctx->loop.in_callback++;
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	assert_int_equal(rdmamsg_write(client.ep, &s, 1, &key, 8, 0, NULL), 0);
+	assert_int_equal(add(NULL), 0);
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 0, 8, &one,
+						  NULL, NULL, RDMAMSG_FENCE,
+						  &client), 0);
+	client.ctx->loop.in_callback--;
+	rdmamsg__tx_flush(client.ctx);
+	WAIT_FOR(client.sent == 2 && server.messages == 2);
+	order[5] = '\0';		/* credits may follow */
+	assert_string_equal(order, "swmsM");
+	assert_int_equal(*word(), 2);
+}
+
+static void native__without_a_buffer_WRITABLE_WITH_ONE(void **state)
+{
+	static struct rdmamsg_msg *msgs[4096];
+	size_t limit, n = 0;
+
+	/* the first operation allocates what all need */
+	assert_int_equal(add(NULL), 0);
+	WAIT_FOR(client.sent == 1);
+	limit = client.ctx->memory->budget[DIR_OUT].cap;
+	client.ctx->memory->budget[DIR_OUT].cap =
+		client.ctx->memory->budget[DIR_OUT].used;
+	while (n < 4096 && !rdmamsg_msg_alloc(client.ep, 4000, &msgs[n]))
+		n++;
+	assert_in_range(n, 1, 4095);
+	assert_int_equal(add(NULL), -EAGAIN);
+	rdmamsg_msg_free(msgs[--n]);
+	WAIT_FOR(client.writable);
+	assert_int_equal(add(NULL), 0);
+	WAIT_FOR(client.sent == 2);
+	assert_int_equal(*word(), 2);
+	while (n)
+		rdmamsg_msg_free(msgs[--n]);
+	client.ctx->memory->budget[DIR_OUT].cap = limit;
+}
+
+/* With a full send queue the operations wait, and each begins once. */
+static void native__queue_full_EAGAIN_THEN_WRITABLE(void **state)
+{
+	queue__full_EAGAIN_THEN_WRITABLE(state);
+	assert_int_equal(swaps, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up_software, tear_down)
+#define N(f) cmocka_unit_test_setup_teardown(f, set_up_native, tear_down)
 		T(add__to_a_word_of_0_ONE_TRY),
 		T(add__to_another_word_TWO_TRIES),
 		T(swap__that_finds_another_value_ONE_TRY),
@@ -368,6 +481,11 @@ int main(void)
 		T(try__refused_by_the_peer_ACCESS),
 		T(doubt__about_the_answer_IS_PROVEN),
 		T(doubt__without_a_proof_FAILS),
+		N(native__operation_ONE_REQUEST),
+		N(native__among_others_KEEPS_THE_ORDER),
+		N(native__without_a_buffer_WRITABLE_WITH_ONE),
+		N(native__queue_full_EAGAIN_THEN_WRITABLE),
+		N(post__fails_ENDS_ONCE),
 	};
 
 	join_own_fabric("masked");
