@@ -276,7 +276,7 @@ srq_sample()
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
-		rc-pingpong
+		rc-pingpong atomics
 	do
 		for option in -h --help
 		do
@@ -804,6 +804,49 @@ echo_sample()
 	start "$bin/echo" "$addr" 0
 	returns 0 "$bin/echo-client" "$addr" "$port" 'one two' '' three
 	printf 'one two\n\nthree\n' | cmp - "$work/said"
+}
+
+# atomics_sample HOW: of one after the other and many at once, each has a seat
+atomics_sample()
+{
+	start "$bin/atomics" "$addr"
+	for seat in 0 1 2
+	do
+		returns 0 "$bin/atomics" "$addr" "$port"
+		said "^extended atomics: $1"
+		said "^seat $seat\$"
+	done
+	pids=
+	for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14
+	do
+		"$bin/atomics" "$addr" "$port" >"seat-$n" &
+		pids="$pids $!"
+	done
+	for pid in $pids
+	do
+		wait "$pid"
+	done
+	cat seat-* | sed -n 's/^seat //p' | sort -n | tr '\n' ' ' >seats
+	[ "$(cat seats)" = '3 4 5 6 7 8 9 10 11 12 13 14 15 16 ' ]
+	await grep -q '^seats 1ffff 16 1 0 0$' "$work/server"
+}
+
+# What the device has. Only the soft HCA has extended atomics.
+atomics_native()
+{
+	if [ "${RDMAMSG_DEVICE-}" = soft ]
+	then atomics_sample native
+	else atomics_sample software
+	fi
+}
+
+atomics_software()
+{
+	(
+		RDMAMSG_SOFT_ATOMICS=plain
+		export RDMAMSG_SOFT_ATOMICS
+		atomics_sample software
+	)
 }
 
 rc_pingpong()
@@ -1770,6 +1813,8 @@ run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
 run apm apm_sample
+run atomics atomics_native
+run atomics-software atomics_software
 run sample-usage sample_usage
 if command -v ibv_devinfo >/dev/null
 then run info-fields info_fields
