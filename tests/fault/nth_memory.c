@@ -25,6 +25,11 @@ static int rma_item(const struct rdmamsg_key *key,
 	struct rdmamsg_sge copied = { pattern, 4000, NULL };
 	struct rdmamsg_sge large = { near, sizeof(near), region };
 	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+	static const uint64_t one = 1;
+	static const uint32_t half = 1;
+	const struct rdmamsg_masked_swap swap = {
+		.expected = &one, .desired = &one,
+	};
 	static uint64_t was;
 
 	item->received = true;
@@ -39,6 +44,12 @@ static int rma_item(const struct rdmamsg_key *key,
 		return rdmamsg_read(ep, &large, 1, key, 0, 0, item);
 	case 4:
 		return rdmamsg_fetch_add(ep, key, 0, 1, &was, 0, item);
+	case 5:
+		return rdmamsg_masked_compare_swap(ep, key, 16, 8, &swap, &was,
+						   0, item);
+	case 6:
+		return rdmamsg_fetch_add_fields(ep, key, 20, 4, &half, NULL,
+						&was, 0, item);
 	default:
 		return rdmamsg_compare_swap(ep, key, 8, 0, 1, &was,
 					    RDMAMSG_FENCE, item);
@@ -48,7 +59,7 @@ static int rma_item(const struct rdmamsg_key *key,
 static void rma_items(const struct rdmamsg_key *key,
 		      struct rdmamsg_region *region)
 {
-	for (uint32_t n = 0; n < 6 && ends[CLIENT].ep && !failure[0];) {
+	for (uint32_t n = 0; n < 8 && ends[CLIENT].ep && !failure[0];) {
 		struct item *item = &ends[CLIENT].items[n];
 		int ret;
 
