@@ -85,6 +85,7 @@ struct rdmamsg_ep_attr {
 	uint32_t atomic_scope;		/* enum rdmamsg_atomic */
 	uint32_t send_invalidate;	/* 1: both sides support it */
 	uint32_t guard;			/* enum rdmamsg_guard */
+	uint32_t pieces_max;		/* largest message sent in pieces */
 };
 
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);

@@ -337,6 +337,8 @@ struct rdmamsg_ep_options {
 	uint32_t create_flags;		/* enum ibv_qp_create_flags; 0 */
 	uint32_t max_lent;		/* most received bytes kept; 64 MB */
 	const struct rdmamsg_failover *failover;	/* NULL: off */
+	/* largest sent in pieces; the device kind's, ..1 MB, RDMAMSG_NONE */
+	uint32_t pieces_max;
 };
 
 /*
@@ -396,8 +398,8 @@ int rdmamsg_sendv(struct rdmamsg_ep *ep, const struct iovec *iov, int iovcnt,
 
 /*
  * Sends an allocated or received message. Does not copy a message of this
- * endpoint's device and protection domain. On success the message is the
- * library's.
+ * endpoint's device and protection domain, unless it was received and goes in
+ * pieces. On success the message is the library's.
  */
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie);
@@ -580,6 +582,8 @@ struct rdmamsg_counters {
 	uint64_t rma_reads;
 	uint64_t rma_atomics;
 	uint64_t rma_bytes;		/* bytes of rma_* operations */
+	uint64_t sent_pieces;		/* messages sent in pieces */
+	uint64_t received_pieces;
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);

@@ -71,9 +71,10 @@ const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 			.seven_is_endless = true, .fails_without_route = true,
 			.removal_by_cm = true, .loose_windows = true,
 			.doubtful_reads = true, .datagram_rate = 25000,
+			.pieces_max = 131072,
 		},
 		[KIND_IWARP] = IWARP,
-		[KIND_SOFT] = { .host_atomics = true },
+		[KIND_SOFT] = { .host_atomics = true, .pieces_max = 131072 },
 		[KIND_SOFT_IWARP] = IWARP,
 	};
 

@@ -78,6 +78,11 @@ struct quirks {
 	 * without loss, as measured. 0: not measured.
 	 */
 	uint32_t datagram_rate;
+	/*
+	 * Largest message for which copying costs less than registering its
+	 * memory and reading it, as measured (README). 0: not measured.
+	 */
+	uint32_t pieces_max;
 };
 
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);

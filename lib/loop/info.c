@@ -102,6 +102,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	memcpy(i.gid, ep->lane.gid.raw, sizeof(i.gid));
 	i.inline_max = ep->send.can_inline ? ep->send.inline_max : 0;
 	i.eager_max = ep->send.copy_max;
+	i.pieces_max = ep->send.pieces_max;
 	i.max_send = ep->connect.peer.max_msg;
 	i.max_receive = ep->rndv.announced_max ? ep->rndv.announced_max :
 			ep->opts.max_msg_size;

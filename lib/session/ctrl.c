@@ -194,6 +194,10 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	}
 	s.max_msg = ep->connect.refused ? 1 : ep->rndv.announced_max;
 	s.refused = ep->connect.refused;
+	ep->pieces.max = ep->on.on_incoming ||
+			 ep->opts.pieces_max == RDMAMSG_NONE ? 0 :
+			 min(s.max_msg, PROTO_PIECES_MAX);
+	s.pieces = ep->pieces.max;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
 	if (!ep->connect.refused)
@@ -484,6 +488,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 				 min(ep->send.copy_max, s.max_msg));
 	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
 	ep->send.compact = ep->connect.features & PROTO_FEATURE_IMM;
+	rdmamsg__pieces_agreed(ep);
 	ep->connect.setup_seen = true;
 	if (ep->connect.passive)
 		meet(ep, &s);

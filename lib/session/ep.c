@@ -95,9 +95,16 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	rdmamsg__object_free(ep, sizeof(*ep));
 }
 
+/*
+ * Memory has come back. Receives may lack memory still, and then the endpoint
+ * waits again, but for memory of the other direction.
+ */
 static void fed(struct starving *w)
 {
-	rdmamsg__ep_touch(list_entry(w, struct rdmamsg_ep, starving));
+	struct rdmamsg_ep *ep = list_entry(w, struct rdmamsg_ep, starving);
+
+	ep->send.want_memory = false;
+	rdmamsg__ep_touch(ep);
 }
 
 /* The endpoints of a listener get its key when they are accepted. */
@@ -214,7 +221,7 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	if (unlikely(ep->lane.doubts_reads))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
 	ep->recv.end = open && ep->send.compact && ep->on.on_message &&
-		       !rdmamsg__rx_waits(ep) ? ep->recv.max + 1 : 0;
+		       !rdmamsg__rx_waits(ep) && !ep->pieces.left ? ep->recv.max + 1 : 0;
 }
 
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)

@@ -25,6 +25,7 @@
 #include "session/failover.h"
 #include "session/live.h"
 #include "session/op.h"
+#include "session/pieces.h"
 #include "session/rndv.h"
 #include "wire/flight.h"
 #include "wire/proto.h"
@@ -97,10 +98,12 @@ struct sending {
 	uint32_t inline_max;		/* payload bytes */
 	uint32_t inline_end;		/* hot.len_end if there is no batch */
 	uint32_t copy_max;		/* eager payload bytes */
+	uint32_t pieces_max;		/* payload bytes of a run of pieces */
 	bool can_inline;		/* at least the header */
 	bool compact;			/* PROTO_FEATURE_IMM is in use */
 	bool want_writable;
-	bool want_memory;		/* want_writable for lack of memory */
+	/* want_writable for lack of memory, and none has come back since */
+	bool want_memory;
 	int lack;			/* -errno of the last failed take() */
 	uint64_t told_writable; /* ctx->rounds at the last on_writable */
 	struct pool *pool;
@@ -201,6 +204,7 @@ struct rdmamsg_ep {
 	struct liveness live;
 	struct closing close;
 	struct failover *failover;	/* NULL: off */
+	struct pieces pieces;
 };
 
 _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
@@ -208,7 +212,7 @@ _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
 _Static_assert(offsetof(struct rdmamsg_ep, lane.dev) <= 5 * 64 + 32, "hot");
 _Static_assert(offsetof(struct rdmamsg_ep, rndv) -
 	       offsetof(struct rdmamsg_ep, ctx) <= 4 * 64, "hot");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2560, "there may be thousands");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2624, "there may be thousands");
 
 /* The session that a lane belongs to. */
 static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)
@@ -368,5 +372,12 @@ void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 void rdmamsg__rx_parse(struct rdmamsg_ep *ep);
 /* Removes and returns the first message. */
 struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep);
+/*
+ * Returns true if a message in pieces waits before msg. It has no memory yet,
+ * and memory is given in order: otherwise msg could take all, and never have its
+ * turn.
+ */
+bool rdmamsg__rx_behind_pieces(const struct rdmamsg_ep *ep,
+			       const struct rdmamsg_msg *msg);
 
 #endif

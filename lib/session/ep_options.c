@@ -45,6 +45,7 @@ static const struct range ranges[] = {
 	RANGE(initiator_depth, 16, 0, 1, 255),
 	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
 	RANGE(comp_vector, 0, 0, 0, 1u << 16),
+	RANGE(pieces_max, 0, RDMAMSG_NONE, 1, PROTO_PIECES_MAX),
 };
 
 /* A guarded endpoint shares neither receives nor a protection domain. */

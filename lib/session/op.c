@@ -74,6 +74,7 @@ struct op *rdmamsg__op_get(struct rdmamsg_ep *ep)
 		op->rndv = NULL;
 		op->in = NULL;
 		op->waiter = false;
+		op->piece = PIECE_NONE;
 	}
 	return op;
 }

@@ -15,6 +15,9 @@ struct rndv_out;
 
 enum op_kind { OP_EAGER, OP_RNDV, OP_READ, OP_PROOF, OP_CTRL, OP_RMA };
 
+/* An operation may be a piece of a message. */
+enum piece { PIECE_NONE, PIECE_FIRST, PIECE_MORE };
+
 /* An accepted operation. Slots of the send queue point to operations. */
 struct op {
 	struct op *next;		/* free list */
@@ -24,9 +27,10 @@ struct op {
 	uint8_t ctrl;			/* OP_CTRL: proto_type, 0: keepalive */
 	bool waiter;			/* cookie is a struct rdmamsg_waiter */
 	bool invalidate;		/* OP_EAGER: PROTO_INVALIDATE */
+	uint8_t piece;			/* OP_EAGER: enum piece */
 	int status;
 	uint32_t number;
-	uint32_t tag;
+	uint32_t tag;			/* PIECE_MORE: its index */
 	uint32_t len;
 	void *cookie;
 	struct rdmamsg_msg *msg;	/* buffer to free at the end, or NULL */

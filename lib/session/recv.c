@@ -10,6 +10,7 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/pieces.h"
 #include "session/rma.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
@@ -100,20 +101,31 @@ static struct rdmamsg_msg *take_large(struct rdmamsg_ep *ep)
 		list_first(&ep->rndv.fetching, struct rndv_in, node);
 	struct rdmamsg_msg *msg = NULL;
 
-	if (in->state == IN_READY) {
-		msg = in->msg;
-		in->msg = NULL;
-	}
+	if (in->state == IN_READY)
+		msg = rdmamsg__destination_take(ep, &in->dst);
 	rdmamsg__rndv_in_free(in);
 	return msg;
 }
 
-/* Returns true if the first waiting message is complete. */
-static bool is_complete(const struct rdmamsg_ep *ep)
+static void add_piece(struct rdmamsg_ep *ep, const struct rdmamsg_msg *piece)
+{
+	struct rdmamsg_msg *whole = rdmamsg__pieces_add(ep, piece);
+
+	if (whole)
+		deliver(ep, whole);
+}
+
+/*
+ * Returns true if the first waiting message is complete, or is a piece that has
+ * a destination.
+ */
+static bool is_complete(struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_msg *msg = ep->rndv.waiting.first;
 	const struct rndv_in *in;
 
+	if (msg->type == PROTO_FIRST)
+		return rdmamsg__pieces_begin(ep, msg);
 	if (msg->type != PROTO_RNDV)
 		return true;
 	if (msg == ep->rndv.waiting.unparsed)
@@ -141,6 +153,11 @@ void rdmamsg__rx_deliver(struct rdmamsg_ep *ep)
 			written(ep, msg->tag);
 			rdmamsg__msg_put(msg);
 			break;
+		case PROTO_FIRST:
+		case PROTO_MORE:
+			add_piece(ep, msg);
+			rdmamsg__msg_put(msg);
+			break;
 		default:
 			deliver(ep, msg);
 		}
@@ -153,6 +170,7 @@ void rdmamsg__rx_discard(struct rdmamsg_ep *ep)
 	while (!list_empty(&ep->rndv.fetching))
 		rdmamsg__rndv_in_free(
 			list_first(&ep->rndv.fetching, struct rndv_in, node));
+	rdmamsg__destination_drop(ep, &ep->pieces.dst);
 	while (rdmamsg__rx_waits(ep))
 		rdmamsg__msg_put(rdmamsg__rx_next(ep));
 	for (uint32_t i = 0; ep->lane.rq.slots && i < ep->lane.rq.target; i++) {
@@ -255,6 +273,35 @@ static void rx_data(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg__rx_wait(ep, msg, PROTO_DATA);
 }
 
+/* A piece whose place in its run is checked. */
+static void rx_piece(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+		     enum proto_type type)
+{
+	if (likely(!rdmamsg__rx_waits(ep)) &&
+	    (type == PROTO_MORE || rdmamsg__pieces_begin(ep, msg))) {
+		add_piece(ep, msg);
+		return;
+	}
+	take_out(ep);
+	rdmamsg__rx_wait(ep, msg, type);
+}
+
+static void rx_first(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
+		     struct rdmamsg_msg *msg)
+{
+	if (!take_number(ep, hdr) || rdmamsg__pieces_broken(ep) ||
+	    !rdmamsg__pieces_first(ep, msg))
+		return;
+	msg->tag = hdr->tag;
+	rx_piece(ep, msg, PROTO_FIRST);
+}
+
+static void rx_more(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	if (rdmamsg__pieces_more(ep, msg))
+		rx_piece(ep, msg, PROTO_MORE);
+}
+
 /* The peer's write before this message can be read. */
 static void rx_written(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		       uint32_t value)
@@ -272,7 +319,7 @@ static void rx_written(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		    struct rdmamsg_msg *msg)
 {
-	if (!take_number(ep, hdr) ||
+	if (!take_number(ep, hdr) || rdmamsg__pieces_broken(ep) ||
 	    rdmamsg__rndv_check(ep, msg->data, msg->len))
 		return;
 	ep->rndv.fetch_count++;
@@ -346,6 +393,9 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 	case PROTO_RNDV:
 		rx_rndv(ep, hdr, msg);
 		break;
+	case PROTO_FIRST:
+		rx_first(ep, hdr, msg);
+		break;
 	case PROTO_DONE:
 		rdmamsg__rndv_done(ep, hdr);
 		break;
@@ -359,13 +409,14 @@ static void rx_control(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 		rx_pong(ep, hdr->number);
 		break;
 	case PROTO_CLOSE:
-		rx_close(ep, hdr->tag);
+		if (!rdmamsg__pieces_broken(ep))
+			rx_close(ep, hdr->tag);
 		break;
 	case PROTO_WRITTEN:
 		if (!(ep->connect.features & PROTO_FEATURE_RMA))
 			rdmamsg__ep_protocol(ep, "WRITTEN, which was not "
 					     "agreed");
-		else if (take_number(ep, hdr))
+		else if (take_number(ep, hdr) && !rdmamsg__pieces_broken(ep))
 			rx_written(ep, msg, hdr->tag);
 		break;
 	case PROTO_PATH:
@@ -394,15 +445,21 @@ static bool came_before(const struct rdmamsg_ep *ep)
 	       ep->close.reason.who == RDMAMSG_WHO_DEVICE;
 }
 
-/* DATA or INVALIDATE in full form. */
+/* DATA, INVALIDATE or MORE in full form. */
 static void rx_full_data(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 			 struct rdmamsg_msg *msg, const struct ibv_wc *wc)
 {
 	if (!take_number(ep, hdr))
 		return;
+	msg->tag = hdr->tag;
+	if (unlikely(hdr->type == PROTO_MORE)) {
+		rx_more(ep, msg);
+		return;
+	}
+	if (rdmamsg__pieces_broken(ep))
+		return;
 	if (unlikely(hdr->type == PROTO_INVALIDATE) && !take_window(ep, wc))
 		return;
-	msg->tag = hdr->tag;
 	rx_data(ep, msg);
 }
 
@@ -417,7 +474,8 @@ static void rx_full(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	}
 	rdmamsg__hdr_decode(&hdr, msg->buf);
-	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA) {
+	if (ep->state >= EP_DRAINING && hdr.type != PROTO_DATA &&
+	    hdr.type != PROTO_FIRST && hdr.type != PROTO_MORE) {
 		ep->close.gap |= hdr.type == PROTO_RNDV ||
 				 hdr.type == PROTO_WRITTEN ||
 				 hdr.type == PROTO_INVALIDATE;
@@ -434,12 +492,14 @@ static void rx_full(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		return;
 	msg->data = msg->buf + PROTO_HDR_LEN;
 	msg->len = wc->byte_len - PROTO_HDR_LEN;
-	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE)) {
+	if (likely(hdr.type == PROTO_DATA || hdr.type == PROTO_INVALIDATE ||
+		   hdr.type == PROTO_MORE)) {
 		rx_full_data(ep, &hdr, msg, wc);
 		return;
 	}
 	/* an answer, or the next step of closing, may be due */
-	if (hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN)
+	if (hdr.type != PROTO_CREDIT && hdr.type != PROTO_WRITTEN &&
+	    hdr.type != PROTO_FIRST)
 		rdmamsg__ep_touch(ep);
 	rx_control(ep, &hdr, msg);
 	/*
@@ -476,7 +536,10 @@ static void rx_compact(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	msg->data = msg->buf;
 	msg->len = wc->byte_len;
 	msg->tag = imm >> 16;
-	rx_data(ep, msg);
+	if (unlikely(ep->pieces.left))
+		rx_more(ep, msg);
+	else
+		rx_data(ep, msg);
 }
 
 /*
@@ -523,7 +586,7 @@ void rdmamsg__rx_imm(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (!(ep->connect.features & PROTO_FEATURE_RMA) || !ep->send.compact)
 		rdmamsg__ep_protocol(ep, "a write with immediate data, which "
 				     "was not agreed");
-	else if (take_next(ep))
+	else if (take_next(ep) && !rdmamsg__pieces_broken(ep))
 		rx_written(ep, msg, le32toh((uint32_t)wc->imm_data));
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages that have arrived and wait behind a large message that is being
- * read. Each stays in its receive buffer and keeps its credit, so a peer can
- * have at most recv_depth of them here.
+ * read, or behind a message in pieces that waits for memory. Each stays in its
+ * receive buffer and keeps its credit, so a peer can have at most recv_depth of
+ * them here.
  */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/util.h"
 #include "memory/memory.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -45,6 +47,7 @@ void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	*ep->rndv.waiting.last = msg;
 	ep->rndv.waiting.last = &msg->next;
 	ep->rndv.waiting.count++;
+	ep->pieces.waiting += type == PROTO_FIRST;
 	if (!ep->rndv.waiting.unparsed)
 		ep->rndv.waiting.unparsed = msg;
 	rdmamsg__rx_parse(ep);
@@ -62,5 +65,18 @@ struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep)
 	if (!ep->rndv.waiting.first)
 		ep->rndv.waiting.last = &ep->rndv.waiting.first;
 	ep->rndv.waiting.count--;
+	ep->pieces.waiting -= msg->type == PROTO_FIRST;
 	return msg;
+}
+
+bool rdmamsg__rx_behind_pieces(const struct rdmamsg_ep *ep,
+			       const struct rdmamsg_msg *msg)
+{
+	const struct rdmamsg_msg *m = ep->rndv.waiting.first;
+
+	if (likely(!ep->pieces.waiting))
+		return false;
+	while (m != msg && m->type != PROTO_FIRST)
+		m = m->next;
+	return m != msg;
 }

@@ -305,10 +305,8 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 	struct rdmamsg *ctx = ep->ctx;
-	bool idle = rdmamsg__loop_idle(&ctx->loop) &&
-		    list_empty(&ctx->sessions->dirty);
+	bool idle = rdmamsg__tx_burst_begin(ctx);
 
-	ctx->loop.in_callback++;	/* batch the requests that follow */
 	while (wants_request(r) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep))) {
@@ -335,11 +333,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 		}
 		rdmamsg__tx_empty(ep, op);
 	}
-	if (!--ctx->loop.in_callback)
-		rdmamsg__tx_flush(ctx);
-	/* failed requests saw in_callback, so they did not wake the loop */
-	if (unlikely(idle && !list_empty(&ctx->sessions->dirty)))
-		rdmamsg__loop_kick(&ctx->loop);
+	rdmamsg__tx_burst_end(ctx, idle);
 	return r->begun && !r->left && !r->notify && r->proof != PROOF_DUE &&
 	       ep->state < EP_DRAINING;
 }

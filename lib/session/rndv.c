@@ -15,6 +15,7 @@
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
+#include "session/destination.h"
 #include "session/ep.h"
 #include "session/lent.h"
 #include "session/rma.h"
@@ -142,9 +143,7 @@ void rdmamsg__rndv_done(struct rdmamsg_ep *ep, const struct proto_hdr *hdr)
 void rdmamsg__rndv_in_free(struct rndv_in *in)
 {
 	rdmamsg__sink_dereg(&in->sink, in->ep->lane.dev);
-	rdmamsg__lent_sub(in->ep->rndv.lent, in->counted);
-	if (in->msg)
-		rdmamsg__msg_put(in->msg);
+	rdmamsg__destination_drop(in->ep, &in->dst);
 	list_del(&in->node);
 	free(in);
 }
@@ -202,15 +201,15 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 
 static struct sink *sink_of(struct rndv_in *in)
 {
-	return in->msg->kind == MSG_USER ? &in->sink :
-	       rdmamsg__msg_sink(in->msg);
+	return in->dst.msg->kind == MSG_USER ? &in->sink :
+	       rdmamsg__msg_sink(in->dst.msg);
 }
 
 static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 {
 	uint32_t lkey;
 	size_t end;
-	int err = rdmamsg__msg_user(ep->lane.dev, data, &in->msg);
+	int err = rdmamsg__msg_user(ep->lane.dev, data, &in->dst.msg);
 
 	if (err)
 		return err;
@@ -218,11 +217,11 @@ static int in_user_memory(struct rdmamsg_ep *ep, struct rndv_in *in, void *data)
 	in->sink.size = in->wire.total;
 	err = rdmamsg__sink_ready(&in->sink, ep->lane.dev, 0, 0, &lkey, &end);
 	if (err) {
-		rdmamsg__msg_put(in->msg);
-		in->msg = NULL;
+		rdmamsg__msg_put(in->dst.msg);
+		in->dst.msg = NULL;
 		return err;
 	}
-	in->msg->room = in->wire.total;
+	in->dst.msg->room = in->wire.total;
 	return 0;
 }
 
@@ -247,89 +246,24 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 	return 0;
 }
 
-/* Takes a buffer of the program's recv_pool. */
-static int in_pool(struct rdmamsg_ep *ep, struct rndv_in *in)
-{
-	struct rdmamsg_pool *owner = ep->lane.recv_pool->owner;
-	size_t size = (size_t)in->wire.total + PROTO_HDR_LEN;
-	struct pool *pool;
-	int err;
-
-	if (!owner || rdmamsg__pool_least(owner, size) > owner->opts.max_bytes)
-		return -ENOBUFS;
-	err = rdmamsg__pool_get(ep->lane.dev, DIR_IN, owner, size, &pool);
-	if (!err && list_empty(&pool->free_slabs))
-		err = rdmamsg__pool_grow(pool, 1, &in->refused);
-	if (err)
-		return err;
-	in->msg = rdmamsg__pool_take(pool);
-	owner->rendezvous++;
-	return 0;
-}
-
-static int in_library(struct rdmamsg_ep *ep, struct rndv_in *in)
-{
-	int err = in_pool(ep, in);
-
-	if (err)
-		err = rdmamsg__msg_large(ep->lane.dev, DIR_IN, in->wire.total,
-					 &in->msg);
-	if (err)
-		return err;
-	in->counted = rdmamsg__msg_bytes(in->msg);
-	rdmamsg__lent_add(ep->rndv.lent, in->counted);
-	return 0;
-}
-
-/*
- * on_incoming has supplied no memory, and the message can never fit into the
- * library's memory.
- */
-static void too_large(struct rdmamsg_ep *ep, const struct rndv_in *in)
-{
-	rdmamsg__ep_reason(
-		ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
-		"a message of %u bytes, for which "
-		"on_incoming gave no memory: max_registered has room "
-		"for %u",
-		in->wire.total, ep->rndv.holds_max);
-	rdmamsg__ep_kill(ep);
-}
-
 /*
  * Takes memory when the reads can begin, and not at the announcement.
  * Otherwise a peer could take all memory with announcements.
  */
 static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
-	int err = in->asked ? 0 : in_ask(ep, in);
-
-	if (err == -ECANCELED) {
+	if (!in->asked && in_ask(ep, in) == -ECANCELED) {
 		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
 			 in->number, in->wire.total);
 		in_finish(ep, in, PROTO_DONE_REFUSED);
 		return;
 	}
-	if (!in->msg && in->wire.total > ep->rndv.holds_max) {
-		too_large(ep, in);
+	if (!in->dst.msg &&
+	    !rdmamsg__destination_get(ep, &in->dst, in->wire.total))
 		return;
-	}
-	if (!in->msg) {
-		if (!rdmamsg__lent_allows(ep, in->wire.total, 0))
-			return;
-		err = rdmamsg__try(in_library(ep, in));
-	}
-	if (!err) {
-		in->msg->len = in->wire.total;
-		in->msg->tag = in->tag;
-		in->state = IN_READING;
-		return;
-	}
-	if (rdmamsg__passes(err))
-		rdmamsg__starve(ep->ctx, &ep->starving, err);
-	else
-		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
-					  "large message");
+	in->dst.msg->len = in->wire.total;
+	in->dst.msg->tag = in->tag;
+	in->state = IN_READING;
 }
 
 /* ---- reading ---------------------------------------------------------- */
@@ -343,8 +277,8 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
 {
 	int err;
 
-	if (in->msg->kind == MSG_POOL) {
-		*ret_lkey = in->msg->lkey;
+	if (in->dst.msg->kind == MSG_POOL) {
+		*ret_lkey = in->dst.msg->lkey;
 		*ret_end = in->wire.total;
 		return 0;
 	}
@@ -389,7 +323,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	op->len = (uint32_t)len;
 	in->reads++;
 	rdmamsg__read_taken(ep, READ_MESSAGE);
-	rdmamsg__tx_read(ep, op, in->msg->data + in->filled, lkey,
+	rdmamsg__tx_read(ep, op, in->dst.msg->data + in->filled, lkey,
 			 (uint32_t)len, key->addr + in->offset, key->rkey);
 	in->filled += (uint32_t)len;
 	in->offset += len;
@@ -427,7 +361,8 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 			continue;
 		if (!can_read(ep))
 			return;
-		if (in->state == IN_ANNOUNCED)
+		if (in->state == IN_ANNOUNCED &&
+		    !rdmamsg__rx_behind_pieces(ep, in->announced))
 			begin(ep, in);
 		if (in->state == IN_ANNOUNCED)
 			return;		/* the next one waits its turn */

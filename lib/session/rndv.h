@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "memory/large.h"
+#include "session/destination.h"
 #include "wire/proto.h"
 
 struct account;
@@ -38,14 +39,12 @@ struct rndv_in {
 	struct list node;		/* rndv.fetching, in order of numbers */
 	struct rdmamsg_ep *ep;
 	struct rdmamsg_msg *announced;	/* in rndv.waiting */
-	struct rdmamsg_msg *msg;	/* destination, or NULL */
+	struct destination dst;
 	struct sink sink;		/* memory of the program */
 	enum in_state state;
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
 	bool asked;			/* on_incoming was called */
-	bool refused;			/* counted in 'refused' of the pool */
-	size_t counted;			/* bytes in rndv.lent */
 	uint32_t number;
 	uint32_t tag;
 	uint32_t reads;			/* outstanding */

@@ -18,6 +18,7 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/pieces.h"
 #include "session/rma.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
@@ -239,6 +240,69 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 	return 0;
 }
 
+static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
+{
+	ep->lane.hot.bytes_sent += op->len;
+	if (op->piece == PIECE_FIRST) {
+		ep->lane.hot.bytes_sent -= PROTO_FIRST_LEN;
+		ep->st.sent_pieces++;
+		rdmamsg__tx_message(ep, PROTO_FIRST,
+				    rdmamsg__tx_next_number(ep), op->tag, op,
+				    op->msg, NULL, op->len);
+	} else if (ep->send.compact) {
+		rdmamsg__tx_data(ep, op->tag, op, op->msg, NULL, op->len);
+	} else {
+		rdmamsg__tx_message(ep, PROTO_MORE,
+				    rdmamsg__tx_next_number(ep), op->tag, op,
+				    op->msg, NULL, op->len);
+	}
+}
+
+/*
+ * Returns true if a message can be posted in pieces now, all of them at once,
+ * with at most half of the credits and of the send queue that are left.
+ * Otherwise it is announced: it then takes one credit and one place in the send
+ * queue, and nothing is copied.
+ */
+static inline bool fits_in_pieces(const struct rdmamsg_ep *ep, size_t len)
+{
+	uint32_t n;
+
+	if (len <= ep->send.copy_max || likely(len > ep->send.pieces_max))
+		return false;
+	n = 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
+	return !ep->send.queued &&
+	       (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep) - n) >= 0 &&
+	       ep->lane.sq.data - rdmamsg__sq_used(&ep->lane) >= n;
+}
+
+/* -EAGAIN: lacks an operation or a buffer, and nothing was accepted. */
+static int send_pieces(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	struct op *op, *next;
+	int ret = rdmamsg__pieces_make(ep, a->iov, a->len, &op);
+	bool idle;
+
+	if (ret)
+		return ret;
+	ep->st.bytes_copied += a->len;
+	op->tag = a->tag;
+	idle = rdmamsg__tx_burst_begin(ep->ctx);
+	for (; op; op = next) {
+		next = op->next;
+		op->kind = OP_EAGER;
+		op->refs = 1;
+		op->invalidate = false;
+		if (!next) {
+			op->cookie = a->cookie;
+			op->waiter = a->waiter;
+		}
+		launch_piece(ep, op);
+	}
+	rdmamsg__tx_burst_end(ep->ctx, idle);
+	return 0;
+}
+
 /* On success the operation owns 'payload', unless NULL. */
 static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 		     struct rdmamsg_msg *payload)
@@ -296,8 +360,17 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 
 static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 {
-	int now = admit(ep, len, len > ep->send.copy_max);
+	int now;
 
+	if (fits_in_pieces(ep, len)) {
+		now = admit(ep, len, false);
+		if (unlikely(now < 0))
+			return now;
+		a->len = (uint32_t)len;
+		if (!send_pieces(ep, a))
+			return 0;
+	}
+	now = admit(ep, len, len > ep->send.copy_max);
 	if (unlikely(now < 0))
 		return now;
 	a->len = (uint32_t)len;
@@ -449,12 +522,16 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	struct ask a = { .iovcnt = 1, .tag = tag, .cookie = cookie };
 	struct iovec iov;
 	struct op *op;
+	bool in_pieces;
 	int ret;
 
 	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
 				     "ep is NULL" : "the message is not yours");
-	ret = admit(ep, msg->len, msg->len > ep->send.copy_max);
+	/* one that was allocated to be sent is not copied */
+	in_pieces = msg->lent == MSG_LENT && msg->lent_by &&
+		    fits_in_pieces(ep, msg->len);
+	ret = admit(ep, msg->len, msg->len > ep->send.copy_max && !in_pieces);
 	if (unlikely(ret < 0))
 		return ret;
 	if (unlikely(msg->dev->ctx != ep->ctx))
@@ -467,6 +544,14 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	a.iov = &iov;
 	a.len = msg->len;
 	a.now = ret;
+	if (in_pieces && !send_pieces(ep, &a)) {
+		rdmamsg_msg_free(msg);
+		return 0;
+	}
+	if (in_pieces)
+		ret = admit(ep, msg->len, true);
+	if (unlikely(ret < 0))
+		return ret;
 	if (msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
 	    msg->dev == ep->lane.dev && has_room(ep, msg, tag)) {
 		op = rdmamsg__op_get(ep);
@@ -525,8 +610,7 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 /* Returns true if a refused call would be accepted now. */
 static inline bool is_writable(const struct rdmamsg_ep *ep)
 {
-	/* refused for lack of memory, and no memory has come back */
-	if (ep->send.want_memory && !list_empty(&ep->starving.node))
+	if (ep->send.want_memory)
 		return false;
 	if (ep->onesided.wanted && rdmamsg__rma_room(ep))
 		return true;

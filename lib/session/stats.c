@@ -24,7 +24,8 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 	s->bytes_received += ep->recv.bytes;
 	s->completions += rdmamsg__rx_count(&ep->lane);
 	s->msgs_sent += ep->lane.hot.sq_posted + ep->st.sent_inline +
-			ep->st.sent_eager + ep->st.sent_rendezvous;
+			ep->st.sent_eager + ep->st.sent_pieces +
+			ep->st.sent_rendezvous;
 	s->sent_inline += ep->lane.hot.sq_posted;
 	s->bytes_sent += ep->lane.hot.bytes_sent;
 }

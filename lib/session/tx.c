@@ -7,6 +7,7 @@
  */
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/loop.h"
 #include "base/util.h"
 #include "device/verbs_api.h"
 #include "lane/srq.h"
@@ -70,6 +71,24 @@ void rdmamsg__tx_new(struct rdmamsg_ep *ep)
 	/* outside of callbacks, the call that began the batch posts it */
 	ctx->loop.work |= ctx->loop.in_callback;
 	ep->lane.hot.len_end = 0;	/* the inline would overtake it */
+}
+
+bool rdmamsg__tx_burst_begin(struct rdmamsg *ctx)
+{
+	bool idle = rdmamsg__loop_idle(&ctx->loop) &&
+		    list_empty(&ctx->sessions->dirty);
+
+	ctx->loop.in_callback++;
+	return idle;
+}
+
+void rdmamsg__tx_burst_end(struct rdmamsg *ctx, bool idle)
+{
+	if (!--ctx->loop.in_callback)
+		rdmamsg__tx_flush(ctx);
+	/* failed requests saw in_callback, so they did not wake the loop */
+	if (unlikely(idle && !list_empty(&ctx->sessions->dirty)))
+		rdmamsg__loop_kick(&ctx->loop);
 }
 
 void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,

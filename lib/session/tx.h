@@ -22,6 +22,12 @@ static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 	if (ctx->tx->lane)
 		rdmamsg__tx_post(ctx);
 }
+/*
+ * Requests between the two calls go into one batch. The second call takes the
+ * result of the first.
+ */
+bool rdmamsg__tx_burst_begin(struct rdmamsg *ctx);
+void rdmamsg__tx_burst_end(struct rdmamsg *ctx, bool idle);
 /* Posts the batch and begins a new batch for this endpoint. */
 void rdmamsg__tx_new(struct rdmamsg_ep *ep);
 /* Returns the next entry of the batch. */

@@ -10,7 +10,7 @@
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
 			 BIT(PROTO_SETUP_MAX_MSG) | BIT(PROTO_SETUP_SESSION))
-#define SETUP_LAST	PROTO_SETUP_NONCE
+#define SETUP_LAST	PROTO_SETUP_PIECES
 
 struct wire_key {
 	uint8_t version;
@@ -35,7 +35,7 @@ struct wire_item {
 _Static_assert(sizeof(struct wire_key) == PROTO_KEY_LEN, "wire key");
 _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
-_Static_assert(SETUP_LAST * sizeof(struct wire_item) + 4 * sizeof(uint32_t) +
+_Static_assert(SETUP_LAST * sizeof(struct wire_item) + 5 * sizeof(uint32_t) +
 	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN + PROTO_NONCE_LEN <=
 	       PROTO_SETUP_MAX, "setup fits");
 
@@ -87,6 +87,8 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		return get_u32(&s->max_msg, value, len);
 	case PROTO_SETUP_DEAD_AFTER:
 		return get_u32(&s->dead_after_ms, value, len);
+	case PROTO_SETUP_PIECES:
+		return get_u32(&s->pieces, value, len);
 	case PROTO_SETUP_SESSION:
 		if (len < sizeof(s->session))
 			return -EPROTO;
@@ -260,6 +262,8 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 	if (s->has_nonce)
 		p = put_item(p, PROTO_SETUP_NONCE | PROTO_SETUP_MUST_KNOW,
 			     s->nonce, sizeof(s->nonce));
+	if (s->pieces)
+		p = put_u32_item(p, PROTO_SETUP_PIECES, s->pieces);
 	return p - out;
 }
 

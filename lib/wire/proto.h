@@ -171,7 +171,9 @@ enum proto_type {
 	PROTO_INVALIDATE,	/* number, tag, payload: invalidates a window */
 	PROTO_PATH,		/* a PING with the sender's alternate path */
 	PROTO_AUTH,		/* between the SETUPs; tag: enum proto_reject */
-	PROTO_TYPE_MAX = PROTO_AUTH,
+	PROTO_FIRST,		/* number, tag; first piece, see below */
+	PROTO_MORE,		/* number, index as the tag; a further piece */
+	PROTO_TYPE_MAX = PROTO_MORE,
 };
 
 enum proto_done {
@@ -255,6 +257,16 @@ size_t rdmamsg__rndv_encode(const struct proto_rndv *r,
 int rdmamsg__rndv_decode(struct proto_rndv *r, const void *buf, size_t len);
 
 /*
+ * A message in pieces: the data messages of one run. Body of FIRST: u32 total
+ * length, then payload. The further pieces have the index 1, 2, ... as their
+ * tag: MORE, or in compact form the payload alone. Each piece has payload, and
+ * together they have the total. CLOSE and other data messages come before or
+ * after a run, control messages at any time.
+ */
+#define PROTO_FIRST_LEN		4		/* before the payload */
+#define PROTO_PIECES_MAX	(1u << 20)	/* largest total */
+
+/*
  * Body of SETUP: items of u16 type, u16 length, value, and zero padding to four
  * bytes, after the last item too. Bit 15 of the type field is a flag and not
  * part of the type. An unknown type is skipped if the flag is clear, and an
@@ -271,6 +283,7 @@ enum proto_setup_type {
 	PROTO_SETUP_REFUSED,		/* u32: enum proto_reject, u32: limit */
 	PROTO_SETUP_PATH,		/* struct proto_path */
 	PROTO_SETUP_NONCE,		/* 32 bytes: the initiator has a key */
+	PROTO_SETUP_PIECES,		/* u32: largest message in pieces */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -287,6 +300,7 @@ struct proto_setup {
 	struct proto_path path;		/* offer 0: none */
 	bool has_nonce;
 	uint8_t nonce[PROTO_NONCE_LEN];
+	uint32_t pieces;		/* 0: no message in pieces */
 };
 
 /* Returns the length, at most PROTO_SETUP_MAX. */
@@ -294,7 +308,7 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED, PATH and NONCE are required), or out of range: recv_size
+ * REFUSED, PATH, NONCE and PIECES are required), or out of range: recv_size
  * PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX,
  * refused not 0.
  */

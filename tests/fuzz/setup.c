@@ -34,6 +34,7 @@ static void must_be_equal(const struct proto_setup *a,
 	must(a->recv_depth == b->recv_depth);
 	must(a->max_msg == b->max_msg);
 	must(a->dead_after_ms == b->dead_after_ms);
+	must(a->pieces == b->pieces);
 	must(!memcmp(a->session, b->session, sizeof(a->session)));
 	must(a->refused == b->refused);
 	must(!a->refused || a->limit == b->limit);

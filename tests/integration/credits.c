@@ -736,6 +736,7 @@ static void passed_on__to_each_other_GOES_ON(void **state)
 	p.s.on.on_message = p.c.on.on_message = pass_on;
 	p.s.opts.max_lent = p.c.opts.max_lent = 512 << 10;
 	p.s.opts.send_queue = p.c.opts.send_queue = 64;
+	p.s.opts.pieces_max = RDMAMSG_NONE;
 	pair_listen(&p);
 	pair_connect(&p);
 	while (n < 20 && !rdmamsg_sendv(p.c.ep, &iov, 1, n, NULL) &&
@@ -837,7 +838,10 @@ static void rendezvous__too_many_WRITABLE_WHEN_ONE_IS_DONE(void **state)
 	uint32_t n = 0;
 	int ret;
 
-	pair_open(&p);
+	pair_init(&p, NULL);
+	p.c.opts.pieces_max = RDMAMSG_NONE;
+	pair_listen(&p);
+	pair_connect(&p);
 	while (!(ret = end_send(&p.c, HOW_SENDV, 100000, n)))
 		assert_true(++n < 100);
 	assert_int_equal(ret, -EAGAIN);

@@ -64,6 +64,7 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 		p.c.opts.eager_max = cases[n].eager_max;
 		p.s.opts.eager_max = cases[n].eager_max;
 		p.c.opts.max_copy = LARGE;
+		p.c.opts.pieces_max = RDMAMSG_NONE;
 		pair_listen(&p);
 		pair_connect(&p);
 		for (enum how how = 0; how < HOW_COUNT; how++)

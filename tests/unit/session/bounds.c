@@ -123,6 +123,7 @@ static int set_up(void **state)
 		.size = sizeof(opts), .handlers = &handlers,
 		.dead_after_ms = RDMAMSG_NONE,
 		.fetch_timeout_ms = RDMAMSG_NONE,
+		.pieces_max = RDMAMSG_NONE,
 	};
 	memset(&client, 0, sizeof(client));
 	memset(&server, 0, sizeof(server));

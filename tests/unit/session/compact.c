@@ -259,6 +259,7 @@ static void device__failed_NOTHING_BEHIND_A_GAP(void **state)
 	static uint8_t large[100000];
 	struct iovec iov = { large, sizeof(large) };
 
+	opts.pieces_max = RDMAMSG_NONE;
 	connect_ends(&opts);
 	hold = true;
 	assert_int_equal(rdmamsg_send(client.ep, "a", 1, 0, NULL), 0);

@@ -117,6 +117,7 @@ static int set_up(void **state)
 	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
+		.pieces_max = RDMAMSG_NONE,
 	};
 
 	memset(&client, 0, sizeof(client));

@@ -265,6 +265,7 @@ static void rendezvous__without_receives_for_answers_ONE_AT_A_TIME(void **state)
 	struct iovec iov[2] = { { memory[0], LARGE }, { memory[1], LARGE } };
 	uint32_t floor = 32 - rdmamsg__srq_batch(32) - SRQ_CTRL;
 
+	opts.pieces_max = RDMAMSG_NONE;
 	serve(32, floor, 0);
 	join();
 	assert_int_equal(rdmamsg__srq_spare(&part()->account), 0);

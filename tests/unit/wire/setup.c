@@ -87,6 +87,7 @@ static void assert_setup_equal(const struct proto_setup *a,
 	assert_memory_equal(a->session, b->session, sizeof(a->session));
 	assert_int_equal(a->refused, b->refused);
 	assert_int_equal(a->limit, b->limit);
+	assert_int_equal(a->pieces, b->pieces);
 	assert_int_equal(a->data_len, b->data_len);
 	if (a->data_len)
 		assert_memory_equal(a->data, b->data, a->data_len);
@@ -160,6 +161,20 @@ static void setup_encode__refused_LAYOUT(void **state)
 	out[AT_END + 2] = 12;
 	memset(out + len, 0xff, 4);
 	setup_accepted(out, len + 4, &s);
+}
+
+static void setup_encode__pieces_LAYOUT(void **state)
+{
+	static const uint8_t item[] = { 10, 0, 4, 0, 4, 3, 2, 1 };
+	struct proto_setup s = a_setup;
+	uint8_t out[PROTO_SETUP_MAX];
+	size_t len;
+
+	s.pieces = 0x1020304;
+	len = rdmamsg__setup_encode(&s, out);
+	assert_int_equal(len, AT_END + sizeof(item));
+	assert_memory_equal(out + AT_END, item, sizeof(item));
+	setup_accepted(out, len, &s);
 }
 
 static void setup_decode__refused_by_nothing_EPROTO(void **state)
@@ -586,6 +601,7 @@ int main(void)
 		cmocka_unit_test(setup_encode__everything_FITS),
 		cmocka_unit_test(setup_decode__bad_nonce_EPROTO),
 		cmocka_unit_test(auth__of_each_side_LAYOUT),
+		cmocka_unit_test(setup_encode__pieces_LAYOUT),
 		cmocka_unit_test(setup_decode__every_padding_OK),
 		cmocka_unit_test(setup_decode__any_order_OK),
 		cmocka_unit_test(setup_decode__empty_data_OK),
