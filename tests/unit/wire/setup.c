@@ -225,6 +225,7 @@ static void setup_encode__everything_FITS(void **state)
 	s.data_len = sizeof(data);
 	s.refused = PROTO_REJECT_PROOF;
 	s.has_nonce = true;
+	s.pieces = PROTO_PIECES_MAX;
 	len = rdmamsg__setup_encode(&s, out);
 	assert_true(len <= PROTO_SETUP_MAX);
 	setup_accepted(out, len, &s);
