@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Path migration: a connection moves to another port in the middle of its
- * traffic. 'apm -s -a ADDR' is the server, 'apm -a ADDR' the client. They send a
- * message back and forth. After -m messages the client migrates. Both sides
+ * traffic. 'apm -s -a ADDR' is the server, 'apm -a ADDR' the client. They send
+ * a message back and forth. After -m messages the client migrates. Both sides
  * print what happens to their paths, also when a port fails.
  */
 #include <errno.h>

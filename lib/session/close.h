@@ -27,7 +27,7 @@ struct closing {
 	bool reason_set;
 	bool told;			/* on_closed */
 	bool failing;			/* rdmamsg__ep_kill(), not acted on */
-	bool gap;			/* a message was skipped: no more come */
+	bool gap;			/* a message was skipped */
 	uint32_t seq;			/* sq_posted of the first CLOSE */
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];

@@ -221,7 +221,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	if (unlikely(ep->lane.doubts_reads))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
 	ep->recv.end = open && ep->send.compact && ep->on.on_message &&
-		       !rdmamsg__rx_waits(ep) && !ep->pieces.left ? ep->recv.max + 1 : 0;
+		       !rdmamsg__rx_waits(ep) && !ep->pieces.left ?
+		       ep->recv.max + 1 : 0;
 }
 
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)

@@ -287,8 +287,8 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 			 struct rdmamsg_msg *msg, const void *inl,
 			 uint32_t len);
 /*
- * Adds a message of the program, in compact form if possible. For the full form,
- * 'msg' has room for a header before its payload.
+ * Adds a message of the program, in compact form if possible. For the full
+ * form, 'msg' has room for a header before its payload.
  */
 void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
 		      struct rdmamsg_msg *msg, const void *inl, uint32_t len);
@@ -374,8 +374,8 @@ void rdmamsg__rx_parse(struct rdmamsg_ep *ep);
 struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep);
 /*
  * Returns true if a message in pieces waits before msg. It has no memory yet,
- * and memory is given in order: otherwise msg could take all, and never have its
- * turn.
+ * and memory is given in order: otherwise msg could take all, and never have
+ * its turn.
  */
 bool rdmamsg__rx_behind_pieces(const struct rdmamsg_ep *ep,
 			       const struct rdmamsg_msg *msg);

@@ -187,7 +187,8 @@ static bool is_peers_fault(const struct ibv_wc *wc)
 /*
  * Returns true if the end of the connection has flushed the queue pair. On
  * iWARP the peer's end does so, and no request has failed before. Our device
- * also ends the connection if the peer's request is bad: then there is an event.
+ * also ends the connection if the peer's request is bad: then there is an
+ * event.
  */
 static bool was_ended(const struct rdmamsg_ep *ep)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The alternate path of an endpoint. Both sides tell each other their alternate
- * port, in SETUP and in PATH messages. When each has the port of the other, both
- * load the path into their queue pairs. After a migration, and after a change of
- * a port, this begins again.
+ * port, in SETUP and in PATH messages. When each has the port of the other,
+ * both load the path into their queue pairs. After a migration, and after a
+ * change of a port, this begins again.
  */
 #ifndef RDMAMSG_LIB_FAILOVER_H
 #define RDMAMSG_LIB_FAILOVER_H

@@ -3,9 +3,9 @@
  * Messages in pieces. A message that is larger than a receive buffer, but so
  * small that registering memory costs more than copying it, is a run of data
  * messages. The sender copies it into buffers of its pool and posts all pieces
- * at once, if it has the credits; each piece is an operation of its own, and the
- * last piece has the cookie. The receiver copies each piece to its place when
- * the turn of the message has come, and posts the receive again.
+ * at once, if it has the credits; each piece is an operation of its own, and
+ * the last piece has the cookie. The receiver copies each piece to its place
+ * when the turn of the message has come, and posts the receive again.
  */
 #include "base/base.h"
 #include "base/ctx.h"

@@ -329,8 +329,8 @@ static void rx_rndv(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 }
 
 /*
- * The peer sends a CREDIT only if fewer than CREDIT_MAX are unseen, by what this
- * side's messages have told.
+ * The peer sends a CREDIT only if fewer than CREDIT_MAX are unseen, by what
+ * this side's messages have told.
  */
 static void rx_credit(struct rdmamsg_ep *ep)
 {
@@ -591,9 +591,9 @@ void rdmamsg__rx_imm(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 }
 
 /*
- * The next receive has completed successfully. Fast path: a compact message that
- * grants nothing. In a state in which messages cannot be delivered at once,
- * recv.end is 0.
+ * The next receive has completed successfully. Fast path: a compact message
+ * that grants nothing. In a state in which messages cannot be delivered at
+ * once, recv.end is 0.
  */
 static inline __attribute__((always_inline)) void
 rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg, const struct ibv_wc *wc)

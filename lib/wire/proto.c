@@ -36,8 +36,8 @@ _Static_assert(sizeof(struct wire_key) == PROTO_KEY_LEN, "wire key");
 _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 5 * sizeof(uint32_t) +
-	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN + PROTO_NONCE_LEN <=
-	       PROTO_SETUP_MAX, "setup fits");
+	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN +
+	       PROTO_NONCE_LEN <= PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
 {

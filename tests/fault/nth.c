@@ -313,8 +313,8 @@ static int run_named(char *name)
 
 /*
  * A queue pair that the device does not destroy keeps its XRC domain, so that
- * ibv_close_xrcd() is refused as well (lib/device/trial_objects.c). The injector
- * destroys the queue pair later, but has no table for domains.
+ * ibv_close_xrcd() is refused as well (lib/device/trial_objects.c). The
+ * injector destroys the queue pair later, but has no table for domains.
  */
 const char *__lsan_default_suppressions(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Alternate paths. Only the soft HCA in InfiniBand mode has them here. Both ends
- * of a pair are on one node, so they lose the same port. The child is on a node
- * of its own.
+ * Alternate paths. Only the soft HCA in InfiniBand mode has them here. Both
+ * ends of a pair are on one node, so they lose the same port. The child is on a
+ * node of its own.
  */
 #include "common.h"
 #include "harm.h"

@@ -251,8 +251,9 @@ static void batch__empty_then_a_header_ARRIVE(void **state)
 }
 
 /*
- * When its device has failed, an endpoint delivers what the device had received,
- * but no large message. The sixteenth message behind one has the same last bits.
+ * When its device has failed, an endpoint delivers what the device had
+ * received, but no large message. The sixteenth message behind one has the same
+ * last bits.
  */
 static void device__failed_NOTHING_BEHIND_A_GAP(void **state)
 {
