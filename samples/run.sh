@@ -831,7 +831,7 @@ atomics_sample()
 	await grep -q '^seats 1ffff 16 1 0 0$' "$work/server"
 }
 
-# What the device has. Only the soft HCA has extended atomics.
+# Native where the device has extended atomics, which only the soft HCA has.
 atomics_native()
 {
 	if [ "${RDMAMSG_DEVICE-}" = soft ]

@@ -32,7 +32,7 @@ struct masked {
 };
 _Static_assert(sizeof(struct masked) == 136, "a record of the soft HCA");
 
-/* What a device can do. */
+/* The masked atomics of a device. */
 struct masked_caps {
 	uint32_t sizes;			/* of operands, as bits; 0: none */
 	uint32_t max_field;		/* bytes */

@@ -14,7 +14,7 @@
 
 struct lane;
 
-/* What an alternate path has from the path that connected the queue pair. */
+/* Values that an alternate path takes from the first path. */
 struct route {
 	struct ibv_ah_attr ah;
 	uint16_t pkey;

@@ -466,7 +466,7 @@ static void child_path(struct rdmamsg_ep *ep,
 	say("%s %u\n", rdmamsg_path_change_name(ev->change), ev->port);
 }
 
-/* What could not be sent back at once. */
+/* Echoes that could not be sent at once. */
 static struct rdmamsg_msg *held[256];
 static size_t held_count;
 

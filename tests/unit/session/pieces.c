@@ -489,8 +489,7 @@ static void more__too_long_or_empty_IS_REFUSED(void **state)
 static void run__not_complete_REFUSES_ANOTHER_MESSAGE(void **state)
 {
 	static const unsigned int types[] = {
-		PROTO_DATA, PROTO_INVALIDATE, PROTO_WRITTEN, PROTO_RNDV,
-		PROTO_CLOSE,
+		PROTO_DATA, PROTO_WRITTEN, PROTO_RNDV, PROTO_CLOSE,
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -498,9 +497,6 @@ static void run__not_complete_REFUSES_ANOTHER_MESSAGE(void **state)
 			(void)!(tear_down(state) + set_up(state));
 		connect_ends(&opts);
 		forge_first(1000, PROTO_FIRST_LEN + 100);
-		/* an INVALIDATE needs an operation with a key */
-		if (types[i] == PROTO_INVALIDATE)
-			continue;
 		forge(types[i], 0, 0);
 		is_refused("another message after 1 pieces of one");
 	}
