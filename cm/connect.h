@@ -49,6 +49,7 @@ struct rdmamsg_listener {
 	struct door *door;
 	struct secret *secret;		/* own key; NULL: the context's */
 	bool auto_accept;
+	bool draining;			/* no more requests */
 	bool dead;
 	bool waiting;			/* rdmamsg_accept_wait() uses it */
 	bool closed;			/* if waiting: that call frees it */
@@ -71,10 +72,19 @@ struct rdmamsg_request {
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;
 	struct sockaddr_storage peer, local;
+	bool draining;			/* its listener */
 	bool dead;			/* the peer gave up; id may be gone */
 };
 
 /* request.c */
+/*
+ * Accepts the request as an endpoint of the program, or as a carrier of a
+ * session. Does not free the request.
+ */
+int rdmamsg__request_accept(struct rdmamsg_request *req,
+			    const struct rdmamsg_ep_options *opts,
+			    struct rdmamsg_ep *session,
+			    struct rdmamsg_ep **ret);
 void rdmamsg__request_free(struct rdmamsg_request *req);
 /*
  * Admits a request to *v. Returns 0, -ENOMEM, or the enum proto_limit that is
@@ -112,6 +122,8 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep);
  * before rdmamsg__qp_ready().
  */
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h);
+/* -EPROTONOSUPPORT: this side asks for a CRC, and the request does not. */
+int rdmamsg__crc_check(struct rdmamsg_ep *ep, const struct proto_hello *peer);
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 			 uint8_t out[static PROTO_HELLO_MAX], uint8_t *ret_len);
 /* Returns true if the reason passes; then the endpoint tries again later. */
@@ -120,7 +132,22 @@ bool rdmamsg__rejected_for_now(struct rdmamsg_ep *ep,
 /* Notes why the peer has refused. Returns false if it does not say. */
 bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h);
 
+/* lane.c */
+/* Member 'another' of connectors that can. */
+int rdmamsg__dial_lane(struct rdmamsg_ep *ep, const char *host,
+		       const char *service,
+		       const struct rdmamsg_ep_options *opts,
+		       struct rdmamsg_ep **ret);
+/* A request for another lane of a session of this process. Takes over req. */
+void rdmamsg__lane_arrived(struct rdmamsg_request *req);
+
 /* dial.c */
+/* Creates an endpoint with host and service. Does not dial yet. */
+int rdmamsg__dial_new(struct rdmamsg *ctx, const struct connector *by,
+		      const char *host, const char *service,
+		      const struct rdmamsg_ep_options *opts,
+		      struct rdmamsg_ep **ret);
+int rdmamsg__dial_start(struct rdmamsg_ep *ep);
 int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		     const char *host, const char *service,
 		     const struct rdmamsg_ep_options *opts,

@@ -8,6 +8,7 @@
 #include "lane/qp.h"
 #include "cm/connect.h"
 #include "session/ep.h"
+#include "session/recv.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -124,7 +125,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
 	probe(connect_again, ep, why, ms);
-	ep->state = EP_BACKOFF;
+	rdmamsg__ep_enter(ep, EP_BACKOFF);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }
 
@@ -156,7 +157,7 @@ bool rdmamsg__dial_unanswered(struct rdmamsg_ep *ep)
 	return true;
 }
 
-static int dial_start(struct rdmamsg_ep *ep)
+int rdmamsg__dial_start(struct rdmamsg_ep *ep)
 {
 	struct addrinfo *addrs;
 	int gai = rdmamsg__resolve_numeric(ep->connect.host,
@@ -175,11 +176,10 @@ static int dial_start(struct rdmamsg_ep *ep)
 	return rdmamsg__resolve_start(ep, &ep->connect.resolve);
 }
 
-/* Creates an endpoint with host and service. Does not dial yet. */
-static int dial_new(struct rdmamsg *ctx, const struct connector *by,
-		    const char *host, const char *service,
-		    const struct rdmamsg_ep_options *opts,
-		    struct rdmamsg_ep **ret_ep)
+int rdmamsg__dial_new(struct rdmamsg *ctx, const struct connector *by,
+		      const char *host, const char *service,
+		      const struct rdmamsg_ep_options *opts,
+		      struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
 	int ret = rdmamsg__ctx_check(ctx);
@@ -210,13 +210,13 @@ int rdmamsg__connect(struct rdmamsg *ctx, const struct connector *by,
 		     struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
-	int ret = dial_new(ctx, by, host, service, opts, &ep);
+	int ret = rdmamsg__dial_new(ctx, by, host, service, opts, &ep);
 
 	if (ret)
 		return ret;
 	probe(connect, ep, host, service);
 	ret = by->init(ep);
 	if (!ret)
-		ret = dial_start(ep);
+		ret = rdmamsg__dial_start(ep);
 	return rdmamsg__ep_made(ep, ret, ret_ep);
 }

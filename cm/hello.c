@@ -9,6 +9,7 @@
 #include "cm/connect.h"
 #include "session/credit.h"
 #include "session/ep.h"
+#include "session/resume.h"
 #include "session/rma.h"
 #include "wire/proto.h"
 
@@ -24,7 +25,10 @@
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_device *d = ep->lane.dev->device;
-	bool inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
+	const struct rdmamsg_ep *session = ep->carries ? ep->carries : ep;
+	/* a window belongs to its queue pair, and so to one lane */
+	bool inv = !session->resume &&
+		   d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
 		   !rdmamsg__window_lack(d);
 	bool over = ep->opts.srq && ep->opts.srq->opts.overcommit > 100;
 	bool imm = !(ep->opts.flags & RDMAMSG_EP_FULL_HEADERS) &&
@@ -35,13 +39,35 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	       (inv ? PROTO_FEATURE_INVALIDATE : 0) |
 	       (imm ? PROTO_FEATURE_IMM : 0) |
 	       (over ? PROTO_FEATURE_OVERCOMMIT : 0) |
-	       (ep->failover ? PROTO_FEATURE_PATH : 0);
+	       (ep->failover ? PROTO_FEATURE_PATH : 0) |
+	       (session->resume ? PROTO_FEATURE_RESUME : 0) |
+	       (ep->carries ? PROTO_FEATURE_LANE : 0) |
+	       (ep->opts.flags & RDMAMSG_EP_CRC ? PROTO_FEATURE_CRC : 0);
 }
 
 void rdmamsg__features_take(struct rdmamsg_ep *ep, const struct proto_hello *h)
 {
 	ep->connect.features = h->features &
 		       (rdmamsg__features(ep) | PROTO_FEATURE_OVERCOMMIT);
+}
+
+static const char no_crc[] =
+	"this side asks for a CRC over messages (RDMAMSG_EP_CRC), and the peer "
+	"does not: set it on both sides or on none";
+
+static bool lacks_crc(const struct rdmamsg_ep *ep,
+		      const struct proto_hello *peer)
+{
+	return ep->opts.flags & RDMAMSG_EP_CRC &&
+	       !(peer->features & PROTO_FEATURE_CRC);
+}
+
+int rdmamsg__crc_check(struct rdmamsg_ep *ep, const struct proto_hello *peer)
+{
+	if (!lacks_crc(ep, peer))
+		return 0;
+	ep->connect.refused = PROTO_REJECT_CRC;
+	return rdmamsg__fail(-EPROTONOSUPPORT, "%s", no_crc);
 }
 
 void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
@@ -51,6 +77,7 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
 		.features = rdmamsg__features(ep),
 		.credits = (uint16_t)min(rdmamsg__granted(ep), 0xffffu),
+		.epoch = ep->carries ? ep->carries->resume->epoch : 0,
 		.data = ep->connect.hello_data,
 		.data_len = (uint8_t)ep->opts.hello_data_len,
 	};
@@ -78,8 +105,20 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
 				   h.highest, PROTO_VERSION);
 		return ret;
 	}
+	if (ep->carries && rdmamsg__lane_verify(ep->carries->resume, false,
+						h.epoch, h.data, h.data_len)) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_AUTH,
+				   -EACCES, "what answers there cannot prove "
+				   "that it is the peer");
+		return -EACCES;
+	}
 	ep->connect.version = (uint32_t)ret;
 	rdmamsg__features_take(ep, &h);
+	if (lacks_crc(ep, &h)) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
+				   -EPROTONOSUPPORT, "%s", no_crc);
+		return -EPROTONOSUPPORT;
+	}
 	ep->credit.limit = h.credits;
 	ep->connect.hello_ok = true;
 	return 0;
@@ -121,6 +160,19 @@ bool rdmamsg__rejected(struct rdmamsg_ep *ep, const struct proto_hello *h)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
 				   -ECONNABORTED, "rejected by the peer's "
 				   "program");
+		return true;
+	case PROTO_REJECT_SESSION:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ABORTED,
+				   -ECONNRESET, "the peer does not know this "
+				   "session any more: it has ended the "
+				   "connection, or was started again");
+		return true;
+	case PROTO_REJECT_CRC:
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_VERSION,
+				   -EPROTONOSUPPORT, "the peer asks for a CRC "
+				   "over messages (RDMAMSG_EP_CRC), and this "
+				   "side does not: set it on both sides or on "
+				   "none");
 		return true;
 	case PROTO_REJECT_PROTOCOL:
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_PROTOCOL,

@@ -29,12 +29,18 @@
 #include <sys/socket.h>
 
 #include <rdma/rdma_cma.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define BACKLOG	128u
 #define NAME_MS	10000	/* for the resolver, like the client's timeout_ms */
 #define RANGE(...)	RANGE_OF(struct rdmamsg_listen_options, __VA_ARGS__)
+
+/* for endpoints of a listener that drains */
+static const struct rdmamsg_migrate_options lane = {
+	.size = sizeof(lane), .lane = 1,
+};
 
 static const struct range ranges[] = {
 	RANGE(backlog, BACKLOG, 0, 1, 65535),
@@ -89,6 +95,9 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 		if (ret)
 			return ret;
 		l->ep.failover = &l->ep_failover;
+		/* these are for the side that connects */
+		l->ep_failover.host = l->ep_failover.service = NULL;
+		l->ep_failover.source = l->ep_failover.device = NULL;
 	}
 	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
 	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
@@ -282,6 +291,31 @@ void rdmamsg_listener_close(struct rdmamsg_listener *l)
 	/* a callback closes it; rdmamsg_accept_wait() frees it */
 	l->closed = true;
 	l->by->unlisten(l);
+}
+
+int rdmamsg_listener_drain(struct rdmamsg_listener *l)
+{
+	struct list *n;
+	int ret;
+
+	if (!l)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_listener_drain: the "
+				     "listener is NULL");
+	ret = rdmamsg__ctx_check(l->ctx);
+	if (ret)
+		return ret;
+	l->draining = true;
+	while (!list_empty(&l->requests))
+		rdmamsg_reject(list_first(&l->requests, struct rdmamsg_request,
+					  wait_node), NULL, 0);
+	list_for_each(n, &l->ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		/* an endpoint that cannot move stays until it is closed */
+		if (ep->connect.visitor.door == l->door && !ep->carries)
+			(void)rdmamsg__try(rdmamsg_ep_migrate(ep, &lane));
+	}
+	return 0;
 }
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *l)

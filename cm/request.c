@@ -74,8 +74,13 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 {
 	const struct secret *s = l->secret ? l->secret :
 				 l->ctx->sessions->secret;
-	struct rdmamsg_request *req = calloc(1, sizeof(*req));
+	struct rdmamsg_request *req;
 
+	if (l->draining && !(hello->features & PROTO_FEATURE_LANE)) {
+		rdmamsg__door_refused(l->door, PROTO_LIMIT_DRAINING);
+		return PROTO_LIMIT_DRAINING;
+	}
+	req = calloc(1, sizeof(*req));
 	if (req && s)
 		req->auth = rdmamsg__auth_new(s);
 	if (!req || (s && !req->auth)) {
@@ -85,6 +90,7 @@ int rdmamsg__request_new(struct rdmamsg_listener *l,
 	rdmamsg__visitor_pass(v, &req->visitor);
 	req->by = l->by;
 	req->ctx = l->ctx;
+	req->draining = l->draining;
 	req->hello = *hello;
 	memcpy(req->data, hello->data, hello->data_len);
 	req->hello.data = req->data;
@@ -202,9 +208,10 @@ static int take_visitor(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	       rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 }
 
-static int accept_request(struct rdmamsg_request *req,
-			  const struct rdmamsg_ep_options *opts,
-			  struct rdmamsg_ep **ret_ep)
+int rdmamsg__request_accept(struct rdmamsg_request *req,
+			    const struct rdmamsg_ep_options *opts,
+			    struct rdmamsg_ep *session,
+			    struct rdmamsg_ep **ret_ep)
 {
 	struct rdmamsg_ep *ep;
 	int ret = rdmamsg__ep_new(req->ctx, req->by, opts, &ep);
@@ -213,6 +220,7 @@ static int accept_request(struct rdmamsg_request *req,
 		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
 		return ret;
 	}
+	ep->carries = session;
 	take_auth(ep, req);
 	ret = take_visitor(ep, req);
 	if (ret)
@@ -237,7 +245,7 @@ int rdmamsg_accept(struct rdmamsg_request *req,
 		ret = rdmamsg__fail(-ECONNRESET,
 				    "the peer has gone meanwhile");
 	else
-		ret = accept_request(req, opts, ret_ep);
+		ret = rdmamsg__request_accept(req, opts, NULL, ret_ep);
 	rdmamsg__request_free(req);
 	return ret;
 }

@@ -164,7 +164,8 @@ static bool connect_one(const struct rdmamsg_ep_options *opts)
 static bool run(void)
 {
 	const struct rdmamsg_failover failover = {
-		.size = sizeof(failover), .port = (uint32_t)o.alternate,
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_PATH,
+		.port = (uint32_t)o.alternate,
 	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,

@@ -17,12 +17,13 @@ lib/memory: lib/base lib/wire lib/device
 lib/lane: lib/base lib/wire lib/device lib/memory
 lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+lib/chain: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session cm/oob
 lib/group: lib/base lib/wire lib/device lib/memory lib/session cm cm/rdma
-lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group cm cm/rdma
+lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group lib/chain cm cm/rdma
 lib/soft/fabric: lib/base
 lib/soft/verbs: lib/base lib/soft/fabric
 lib/soft/engine: lib/base lib/soft/fabric lib/soft/verbs
@@ -30,7 +31,7 @@ lib/soft/cm: lib/base lib/soft/fabric lib/soft/verbs lib/soft/engine
 lib/soft/cma: lib/base lib/soft/fabric lib/soft/verbs lib/soft/cm
 lib/soft/control: lib/base lib/soft/fabric lib/soft/verbs lib/soft/engine lib/soft/cm
 lib/soft: lib/soft/fabric lib/soft/verbs lib/soft/engine lib/soft/cm lib/soft/cma lib/soft/control
-lib/soft/preload: lib/base lib/soft lib/soft/fabric lib/soft/verbs lib/soft/cm
+lib/soft/preload: lib/base lib/soft lib/soft/fabric lib/soft/verbs lib/soft/cm lib/soft/control
 lib/soft/tools: lib/soft/control
 '
 

@@ -87,7 +87,7 @@ int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local)
 		return ret;
 	r->kind = PROTO_OOB_OFFER;
 	memcpy(r->token, ep->connect.session, sizeof(r->token));
-	ep->state = EP_REQUESTED;
+	rdmamsg__ep_enter(ep, EP_REQUESTED);
 	return 0;
 }
 
@@ -134,9 +134,12 @@ int rdmamsg__oob_reply(struct rdmamsg_ep *ep, const struct proto_oob *offer,
 				     h.lowest, h.highest, PROTO_VERSION);
 	ep->connect.passive = true;
 	ep->connect.version = (uint32_t)ret;
+	ret = rdmamsg__crc_check(ep, &h);
+	if (ret)
+		return ret;
 	ep->credit.limit = h.credits;
 	ep->connect.hello_ok = true;
-	ep->state = EP_SETUP;
+	rdmamsg__ep_enter(ep, EP_SETUP);
 	memcpy(ep->connect.session, offer->token, sizeof(ep->connect.session));
 	ep->connect.oob->peer = *offer;
 	ret = prepare(ep, local);
@@ -199,7 +202,7 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 		fail_ready(ep, ret);
 		return 0;
 	}
-	ep->state = EP_SETUP;
+	rdmamsg__ep_enter(ep, EP_SETUP);
 	ep->ctrl.due |= CTRL_SETUP;
 	rdmamsg__ep_touch(ep);
 	return 0;

@@ -92,7 +92,7 @@ int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
 			      sizeof(struct sockaddr_in),
 	};
 
-	ep->state = EP_RESOLVING;
+	rdmamsg__ep_enter(ep, EP_RESOLVING);
 	rdmamsg__oob_psn(ep->connect.oob);
 	return dial(ep, &ai);
 }

@@ -118,6 +118,8 @@ int rdmamsg__oob_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 		rdmamsg__oob_reject(c,
 				    ret == -EALREADY || ret == -EHOSTUNREACH
 					    ? PROTO_REJECT_PROTOCOL
+				    : ep->connect.refused
+					    ? ep->connect.refused
 				    : ep->connect.limit
 					    ? PROTO_REJECT_LIMIT
 					    : PROTO_REJECT_RESOURCES,

@@ -142,7 +142,10 @@ void rdmamsg__request_cm(struct rdmamsg_listener *l, const struct cm_event *ev)
 	req->init_depth = ev->conn.initiator_depth;
 	req->peer = ev->id->route.addr.dst_storage;
 	req->local = ev->id->route.addr.src_storage;
-	rdmamsg__request_arrived(l, req);
+	if (unlikely(h.features & PROTO_FEATURE_LANE))
+		rdmamsg__lane_arrived(req);
+	else
+		rdmamsg__request_arrived(l, req);
 }
 
 /* Takes over req->id. */
@@ -161,7 +164,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->connect.version = (uint32_t)rdmamsg__hello_version(&req->hello);
 	ep->credit.limit = req->hello.credits;
 	ep->connect.hello_ok = true;
-	ep->state = EP_REQUESTED;
+	rdmamsg__ep_enter(ep, EP_REQUESTED);
 	ep->connect.peer_addr = req->peer;
 	ep->connect.local_addr = req->local;
 	ep->lane.v = req->v;
@@ -169,7 +172,9 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	ep->connect.owner.event = rdmamsg__ep_cm_event;
 	ep->connect.id->context = &ep->connect.owner;
 	req->id = NULL;
-	ret = rdmamsg__ep_resources(ep);
+	ret = rdmamsg__crc_check(ep, &req->hello);
+	if (!ret)
+		ret = rdmamsg__ep_resources(ep);
 	if (ret)
 		goto reject;
 	/* the smaller of what this side has and the peer can use */
@@ -198,8 +203,9 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 
 reject:
 	reject_id(ep->lane.v, ep->connect.id,
-		  ep->connect.limit ? PROTO_REJECT_LIMIT
-				    : PROTO_REJECT_RESOURCES,
+		  ep->connect.refused ? ep->connect.refused :
+		  ep->connect.limit ? PROTO_REJECT_LIMIT :
+				      PROTO_REJECT_RESOURCES,
 		  ep->connect.limit, NULL, 0);
 	return ret;
 }

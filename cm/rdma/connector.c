@@ -32,6 +32,7 @@ static void disconnect(struct rdmamsg_ep *ep)
 	    !ep->connect.established)
 		return;
 	ep->close.disconnect_sent = true;
+	rdmamsg__record(ep->recorder, EVENT_DISCONNECT, 0, 0);
 	/* The kernel repeats it. If all tries fail, the deadline ends it. */
 	(void)rdmamsg__v_disconnect(ep->lane.v, ep->connect.id);
 }
@@ -72,6 +73,7 @@ const struct connector rdmamsg__by_cm = {
 	.resolved = rdmamsg__cm_resolved,
 	.redial = rdmamsg__cm_redial,
 	.again = rdmamsg__dial_again,
+	.another = rdmamsg__dial_lane,
 	.stop = nothing,
 	.cancel = rdmamsg__dial_stop,
 	.connected = nothing,

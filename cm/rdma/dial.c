@@ -114,7 +114,7 @@ static int dial_addr(struct rdmamsg_ep *ep)
 	}
 	memcpy(&ep->connect.peer_addr, ep->connect.addr->ai_addr,
 	       ep->connect.addr->ai_addrlen);
-	ep->state = EP_RESOLVING;
+	rdmamsg__ep_enter(ep, EP_RESOLVING);
 	ret = rdmamsg__v_resolve_addr(v, ep->connect.id, bound ?
 				      (struct sockaddr *)&src : NULL,
 				      ep->connect.addr->ai_addr,

@@ -79,7 +79,7 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	param.retry_count = (uint8_t)ep->opts.retry_count;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
-	ep->state = EP_REQUESTED;
+	rdmamsg__ep_enter(ep, EP_REQUESTED);
 	ret = rdmamsg__v_connect(ep->lane.v, ep->connect.id, &param);
 	if (ret)
 		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
@@ -92,7 +92,7 @@ static void begin_setup(struct rdmamsg_ep *ep)
 {
 	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
 	       sizeof(ep->connect.id->route.addr.src_storage));
-	ep->state = EP_SETUP;
+	rdmamsg__ep_enter(ep, EP_SETUP);
 	ep->ctrl.due |= CTRL_SETUP;
 	rdmamsg__ep_touch(ep);
 }
@@ -276,9 +276,11 @@ static void on_disconnected(struct rdmamsg_ep *ep)
 	if (has_hung_up(ep))
 		return;
 	ep->close.disconnected = true;
+	rdmamsg__record(ep->recorder, EVENT_DISCONNECT, 1, 0);
 	/* deliver messages that arrived before the end */
 	rdmamsg__cq_poll(ep->ctx, 1 << 20);
-	if (ep->state == EP_CLOSING && ep->close.seen) {
+	if (ep->state == EP_CLOSING && ep->close.seen &&
+	    (!rdmamsg__resume_goes_on(ep) || rdmamsg__resume_lingers(ep))) {
 		/* the acknowledgement of our CLOSE may still be missing */
 		rdmamsg__ep_peer_gone(ep);
 		return;
@@ -322,7 +324,7 @@ void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 	case RDMA_CM_EVENT_ESTABLISHED:
 		ep->connect.established = true;
 		if (ep->connect.passive && ep->state == EP_REQUESTED)
-			ep->state = EP_SETUP;
+			rdmamsg__ep_enter(ep, EP_SETUP);
 		else if (ep->state == EP_REQUESTED)
 			try(ep, ev, on_accepted);
 		rdmamsg__ep_touch(ep);

@@ -246,7 +246,8 @@ enum rdmamsg_cap_id {
 	RDMAMSG_CAP_APM,		/* path migration, by the program */
 	RDMAMSG_CAP_EP_APM,		/* path migration of endpoints */
 	RDMAMSG_CAP_DC,			/* dynamically connected transport */
-	RDMAMSG_CAP_UMR,		/* composite regions */
+	/* layouts; value: blocks of this side in a request */
+	RDMAMSG_CAP_UMR,
 	/* masked, by fields, or of other sizes; value: bytes of the largest */
 	RDMAMSG_CAP_EXT_ATOMICS,
 	RDMAMSG_CAP_CHAINS,		/* cross-channel */
@@ -330,6 +331,12 @@ struct rdmamsg_event {
 	const char *device;	/* valid during the callback */
 	uint32_t port;		/* 0 if not about a port */
 	struct rdmamsg_ep *ep;	/* NULL if not about an endpoint */
+	/*
+	 * The program's queue pair, or one that uses the completion queue,
+	 * shared receive queue or work queue that the event is about; else
+	 * NULL.
+	 */
+	struct rdmamsg_qp *qp;
 };
 
 /*

@@ -86,6 +86,7 @@ struct rdmamsg_ep_attr {
 	uint32_t send_invalidate;	/* 1: both sides support it */
 	uint32_t guard;			/* enum rdmamsg_guard */
 	uint32_t pieces_max;		/* largest message sent in pieces */
+	uint32_t crc;			/* 1: messages have a CRC-32C */
 };
 
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);

@@ -9,16 +9,49 @@
 extern "C" {
 #endif
 
+/* How a connection goes on when its path fails. */
+enum rdmamsg_rung {
+	/*
+	 * The device migrates to an alternate path, over another port of the
+	 * same InfiniBand device.
+	 */
+	RDMAMSG_RUNG_PATH = 1u << 0,
+	/* As LANE, and another connection is made in advance. */
+	RDMAMSG_RUNG_STANDBY = 1u << 1,
+	/* Another connection is made when the first has failed. */
+	RDMAMSG_RUNG_LANE = 1u << 2,
+};
+
 /*
- * In opts->failover. Both sides ask for it. Path migration then keeps an
- * alternate path ready, over another port of the same InfiniBand device. If the
- * path in use fails, the device migrates to the alternate path, and the
- * connection goes on without loss.
+ * In opts->failover. Both sides ask for it. The library copies the strings.
+ *
+ * With STANDBY or LANE, each side keeps a copy of the messages that the peer
+ * may not have yet. The side that has connected connects again, to the address
+ * it connected to and to 'host', in turn; the other side needs a listener. Then
+ * both send again what the other lacks. Each message arrives once and in order.
  */
 struct rdmamsg_failover {
 	size_t size;
 	uint32_t port;		/* of the alternate path; any active port */
+	uint32_t rungs;		/* enum rdmamsg_rung; 0: PATH and LANE */
+	/*
+	 * Longest without a connection; 10000. The side that has accepted waits
+	 * longer while the peer may not know of the loss.
+	 */
+	uint32_t timeout_ms;
+	uint32_t keep_bytes;	/* for copies of messages; 1 MB, 64 KB.. */
+	/* connect: another address of the peer, and from where to reach it */
+	const char *host;	/* NULL: none */
+	const char *service;	/* NULL: that of rdmamsg_connect() */
+	const char *source;	/* numeric local address, or NULL */
+	const char *device;	/* name of the RDMA device, or NULL */
 };
+
+/*
+ * Status of an atomic operation that was under way when a connection failed.
+ * The peer's memory may or may not have changed. The program must read it.
+ */
+#define RDMAMSG_IN_DOUBT	(-121)	/* -EREMOTEIO */
 
 enum rdmamsg_path_state {
 	RDMAMSG_PATH_NONE = 1,	/* no alternate path, 'text' says why */
@@ -38,16 +71,32 @@ struct rdmamsg_ep_path {
 	uint32_t peer_alternate;	/* its port at the peer; 0: none */
 	uint32_t migrations;	/* of this endpoint so far */
 	char text[192];		/* the reason for the state */
+	uint32_t resumes;	/* other connections that took over so far */
+	uint32_t down;		/* 1: no connection now, another is tried */
+	uint32_t standby;	/* 1: a connection made in advance is ready */
 };
 
 /* Writes the state of the endpoint's paths to *ret, as on_path told it last. */
 int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 			  struct rdmamsg_ep_path *ret);
 
+/*
+ * Writes the last 64 events of an endpoint with failover to buf, one a line and
+ * with their times, for people: states, connections lost and tried, paths,
+ * messages sent again, credits, the steps of its end. on_closed may call it.
+ * Writes at most 'size' bytes, the last of them 0. Returns the length of the
+ * whole text like snprintf(), 0 without failover. buf may be NULL if size is 0.
+ */
+int rdmamsg_ep_history(const struct rdmamsg_ep *ep, char *buf, size_t size);
+
 enum rdmamsg_path_change {
 	RDMAMSG_PATH_CHANGE_ARMED = 1,	/* an alternate path is ready */
 	RDMAMSG_PATH_CHANGE_MIGRATED,	/* it is now the path in use */
 	RDMAMSG_PATH_CHANGE_LOST,	/* it is not ready any more */
+	RDMAMSG_PATH_CHANGE_DOWN,	/* no connection: another is tried */
+	RDMAMSG_PATH_CHANGE_RESUMED,	/* another connection has taken over */
+	RDMAMSG_PATH_CHANGE_STANDBY,	/* a connection in advance is ready */
+	RDMAMSG_PATH_CHANGE_NOT_MOVED,	/* a planned move: 'text' says why */
 };
 
 /* Returns static text: "migrated", ..., "unknown" for any other value. */
@@ -60,18 +109,36 @@ struct rdmamsg_path_event {
 	uint32_t port;		/* in use now */
 	uint32_t alternate;	/* port of the alternate path; 0: none */
 	const char *text;	/* the reason */
+	uint32_t ms;		/* RESUMED: time without a connection */
+	uint32_t repeated;	/* RESUMED: messages that are sent again */
 };
 
 struct rdmamsg_migrate_options {
 	size_t size;
 	uint32_t port;		/* to migrate to; that of the alternate path */
+	uint32_t lane;		/* 1: over another connection */
+	/* as in struct rdmamsg_failover: where to; each of them means 'lane' */
+	const char *host;
+	const char *service;
+	const char *source;
+	const char *device;
 };
 
 /*
- * Migrates both sides of an armed endpoint to the alternate path. on_path
- * follows. opts may be NULL. -EBUSY: the alternate path is not ready yet;
- * -EHOSTUNREACH: there is none; -EOPNOTSUPP: there can be none; -EINVAL: the
- * alternate path is on another port. -ENOTCONN, -ESHUTDOWN.
+ * Moves both sides of an open endpoint without loss: to the alternate path, or
+ * over another connection, which is made first. Without an alternate path at
+ * both sides it is another connection. on_path follows. opts may be NULL.
+ *
+ * The side that has connected connects again. It uses the address in opts,
+ * which becomes the endpoint's other address, or without one the other of its
+ * two. The side that has accepted asks its peer to connect, and gives no
+ * address. If the connection cannot be made, the endpoint stays where it is,
+ * and on_path tells NOT_MOVED on the side that connects.
+ *
+ * -EBUSY: the alternate path is not ready yet, or the endpoint moves already;
+ * -EHOSTUNREACH: there is no alternate path; -EOPNOTSUPP: the endpoint can have
+ * neither; -EINVAL: the alternate path is on another port, or this side has
+ * accepted and opts has an address. -ENOTCONN, -ESHUTDOWN, -ENOMEM.
  */
 int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
 		       const struct rdmamsg_migrate_options *opts);

@@ -77,8 +77,8 @@ static const char *const rdmamsg_fast_layout = &rdmamsg_fast_layout_3;
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n);
 
 /*
- * rdmamsg_send() without a cookie. Fast path: len <= inline_max of the endpoint,
- * and tag <= 65535.
+ * rdmamsg_send() without a cookie. Fast path: len <= inline_max of the
+ * endpoint, and tag <= 65535.
  */
 RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 				     size_t len, uint32_t tag)

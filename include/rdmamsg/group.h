@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Groups: publish and subscribe on RDMA multicast. A publisher's message goes
- * to every subscriber of the group. Nothing is acknowledged: what is lost is
- * told to the subscriber that has lost it.
+ * to every subscriber of the group. Nothing is acknowledged. A subscriber is
+ * told which messages it has lost.
  *
  * All calls are made in the context's thread, and all handlers are called in
  * it, by rdmamsg_process() and the calls that wait.
@@ -19,9 +19,10 @@ extern "C" {
 struct rdmamsg_group;
 
 enum rdmamsg_group_flags {
-	RDMAMSG_GROUP_PUBLISH = 1u << 0,	/* it publishes */
-	RDMAMSG_GROUP_SUBSCRIBE = 1u << 1,	/* it receives; neither: both */
-	RDMAMSG_GROUP_OWN = 1u << 2,	/* also what it publishes itself */
+	/* neither PUBLISH nor SUBSCRIBE: both */
+	RDMAMSG_GROUP_PUBLISH = 1u << 0,
+	RDMAMSG_GROUP_SUBSCRIBE = 1u << 1,
+	RDMAMSG_GROUP_OWN = 1u << 2,	/* receives its own messages, too */
 	RDMAMSG_GROUP_RAW = 1u << 3,	/* datagrams without frames */
 	RDMAMSG_GROUP_REPAIR = 1u << 4,	/* asks for what is missing */
 	RDMAMSG_GROUP_IPOIB = 1u << 5,	/* in IPoIB's port space, not UDP's */
@@ -105,17 +106,17 @@ struct rdmamsg_group_options {
 };
 
 /*
- * Joins a group: an IPv4 or IPv6 multicast address, or an MGID, "ff..." with
- * all of its eight parts, which needs source or device. A port may follow, as
- * in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or on_closed tells the result within
- * timeout_ms. Fails at once for what makes no sense or what this host lacks:
- * -EINVAL (also: not a multicast address), -ENODEV, -EADDRNOTAVAIL, -EACCES,
- * -ENOMEM, -EMFILE, -EOPNOTSUPP for a device without multicast.
+ * Joins a group. 'address' is an IPv4 or IPv6 multicast address, or an MGID:
+ * "ff..." with all of its eight parts, which needs source or device. A port may
+ * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or
+ * on_closed tells the result within timeout_ms. These errors come at once:
+ * -EINVAL: not a multicast address, or a wrong option; -EOPNOTSUPP: the device
+ * has no multicast; -ENODEV, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		       const struct rdmamsg_group_options *opts,
 		       struct rdmamsg_group **ret);
-/* Leaves; what was published before still goes out. on_closed follows. */
+/* Leaves, after the published messages are sent. on_closed follows. */
 void rdmamsg_group_leave(struct rdmamsg_group *group);
 void *rdmamsg_group_user(const struct rdmamsg_group *group);
 
@@ -143,7 +144,7 @@ struct rdmamsg_group_info {
 	uint32_t qp_num;		/* other groups may share it */
 	uint32_t mtu;			/* bytes of a datagram */
 	uint32_t rate;			/* datagrams a second, 0: any number */
-	const char *device;		/* until on_lost or on_closed; or NULL */
+	const char *device;		/* until on_lost, on_closed; or NULL */
 };
 
 /* -ENOTCONN: it was never joined. */

@@ -27,11 +27,20 @@ struct rdmamsg_listener_counters {
 	uint64_t offences;		/* wrong keys, protocol errors */
 	uint64_t setup_timeouts;	/* by setup_timeout_ms */
 	uint64_t unproven;		/* no pre-shared key, or another one */
+	uint64_t rejected_draining;	/* after rdmamsg_listener_drain() */
 };
 
 /* Fills *stats. -EINVAL: size is not set, or an argument is NULL. */
 int rdmamsg_listener_stats(const struct rdmamsg_listener *listener,
 			   struct rdmamsg_listener_counters *stats);
+
+/*
+ * Rejects new requests from now on, and asks the endpoints that have come
+ * through the listener to move to another address, see rdmamsg_ep_migrate().
+ * Those that cannot move stay, and a lane that they lose is still replaced.
+ * Endpoints in other contexts are not asked. -EINVAL: listener is NULL.
+ */
+int rdmamsg_listener_drain(struct rdmamsg_listener *listener);
 
 /* Writes the address and port of the peer to *ret. */
 int rdmamsg_request_peer(const struct rdmamsg_request *req,

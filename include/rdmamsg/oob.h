@@ -68,7 +68,8 @@ int rdmamsg_oob_offer(struct rdmamsg *ctx,
 /*
  * -EPROTO: record is broken or is not an offer; -EPROTONOSUPPORT: the record
  * has another version; -EALREADY: this context has answered the offer;
- * -EHOSTUNREACH: the ports have different link layers or partitions.
+ * -EHOSTUNREACH: the ports have different link layers, partitions, or RoCE
+ * versions.
  */
 int rdmamsg_oob_answer(struct rdmamsg *ctx, const void *record, size_t len,
 		       const struct rdmamsg_ep_options *opts,

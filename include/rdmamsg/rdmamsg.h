@@ -4,14 +4,18 @@
  * this header. The others add functions for
  *
  *	<rdmamsg/endpoint.h>	state, reason and attributes of an endpoint
+ *	<rdmamsg/flow.h>	pause, cancel, cork, how far messages are
  *	<rdmamsg/listener.h>	connection requests, counters of a listener
  *	<rdmamsg/device.h>	devices and their events
  *	<rdmamsg/diag.h>	log, dump, version
  *	<rdmamsg/memory.h>	shared receive queues, pools, protection domains
  *	<rdmamsg/rma.h>		one-sided operations
+ *	<rdmamsg/layout.h>	regions composed of many blocks
+ *	<rdmamsg/group.h>	publish and subscribe on multicast
+ *	<rdmamsg/chain.h>	chains, collective operations of a team
  *	<rdmamsg/oob.h>		connections without the connection manager
  *	<rdmamsg/verbs.h>	verbs objects, queue pairs without an endpoint
- *	<rdmamsg/failover.h>	paths that replace a lost one
+ *	<rdmamsg/failover.h>	connections that survive a failed path
  *	<rdmamsg/fast.h>	the fast path, inlined
  *	<rdmamsg/ev.h>		libev
  *
@@ -59,6 +63,7 @@ struct rdmamsg_srq;		/* receives shared by endpoints */
 struct rdmamsg_pool;		/* registered buffers, made by the program */
 struct rdmamsg_pd;		/* protection domain of regions, endpoints */
 struct rdmamsg_window;		/* memory window: access to part of a region */
+struct rdmamsg_qp;		/* <rdmamsg/verbs.h> */
 struct rdmamsg_event;		/* <rdmamsg/device.h> */
 struct rdmamsg_srq_options;	/* <rdmamsg/memory.h> */
 struct rdmamsg_path;		/* <rdmamsg/oob.h> */
@@ -180,6 +185,7 @@ enum rdmamsg_cause {
 	RDMAMSG_CAUSE_REMOVED,		/* device removed or fatal */
 	RDMAMSG_CAUSE_RESOURCES,	/* no memory or permission, a limit */
 	RDMAMSG_CAUSE_AUTH,		/* no pre-shared key, or another one */
+	RDMAMSG_CAUSE_CRC,		/* a message has changed on its way */
 };
 
 struct rdmamsg_reason {
@@ -235,8 +241,10 @@ struct rdmamsg_handlers {
 	 * status 0: the message is in the peer's memory, or the one-sided
 	 * operation is done. -ECANCELED: the connection ended, and the peer
 	 * may or may not have the message; or the peer's on_incoming refused
-	 * it. -EACCES: the peer's device refused the key, which ends the
-	 * connection. Either the key is wrong or the peer's process was killed.
+	 * it; or rdmamsg_cancel() cancelled it. -EACCES: the peer's device
+	 * refused the key, which ends the connection. Either the key is wrong
+	 * or the peer's process was killed.
+	 * RDMAMSG_IN_DOUBT of <rdmamsg/failover.h>: an atomic operation.
 	 */
 	void (*on_complete)(struct rdmamsg_ep *ep, void *cookie, int status);
 
@@ -288,6 +296,12 @@ enum rdmamsg_ep_flags {
 	RDMAMSG_EP_GUARD = 1u << 2,
 	/* a header in each message, as between devices without immediates */
 	RDMAMSG_EP_FULL_HEADERS = 1u << 3,
+	/*
+	 * A CRC-32C over each message, from the memory of the sending program
+	 * to that of the receiving one. Both sides must ask for it. If a
+	 * message has changed, the connection ends.
+	 */
+	RDMAMSG_EP_CRC = 1u << 4,
 };
 
 struct rdmamsg_ep_options {

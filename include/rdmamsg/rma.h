@@ -166,6 +166,20 @@ struct rdmamsg_sge {
 	struct rdmamsg_region *region;	/* NULL: copied */
 };
 
+/*
+ * rdmamsg_sendv() from memory that is registered already. A message above
+ * eager_max of rdmamsg_ep_query() is neither copied nor registered again: the
+ * peer reads it with the key of the region. Each region needs
+ * RDMAMSG_ACCESS_READ, because that key reaches the whole region until the
+ * program revokes it. A gather entry without a region is as in rdmamsg_sendv().
+ * The memory and its region are in use until on_complete, or until on_closed if
+ * there is no cookie. Errors of rdmamsg_sendv(), and -EINVAL: an entry is
+ * outside of its region, or the region is not registered or a dmabuf; -EPERM:
+ * another protection domain; -EACCES: no RDMAMSG_ACCESS_READ.
+ */
+int rdmamsg_send_regions(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,
+			 int count, uint32_t tag, void *cookie);
+
 enum rdmamsg_rma_flags {
 	/* the operation begins when all earlier reads and atomics are done */
 	RDMAMSG_FENCE = 1u << 0,

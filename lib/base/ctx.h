@@ -40,6 +40,7 @@ struct rdmamsg {
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
 	struct groups *groups;		/* group/ */
+	struct chains *chains;		/* chain/ */
 	int32_t polls;			/* saves hot.polls while that is 0 */
 	bool closing;
 	void *user;

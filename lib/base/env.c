@@ -60,6 +60,7 @@ static const struct {
 	{ "RDMAMSG_LOG", set_log },	/* first, because the others may log */
 	{ "RDMAMSG_DEVICE", set_device },
 	{ "RDMAMSG_SOFT_ATOMICS" },
+	{ "RDMAMSG_SOFT_LAYOUTS" },
 	{ "RDMAMSG_SOFT_FABRIC" },
 	{ "RDMAMSG_SOFT_LINK" },
 	{ "RDMAMSG_SOFT_NO_VM" },

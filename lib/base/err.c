@@ -133,8 +133,11 @@ int rdmamsg__fail_soft(int err)
 				     "or RDMAMSG_SOFT_FABRIC leads to another");
 	case EINVAL:
 		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, "
-				     "_PORTS, _LINK, _NO_VM or _ATOMICS has a "
+				     "_PORTS, _LINK, _NO_VM, _ATOMICS or _LAYOUTS has a "
 				     "value it cannot have");
+	case ENODEV:
+		return rdmamsg__fail(err, "soft HCA: it was removed: "
+				     "'rdmamsg-soft-ctl add' adds it again");
 	default:
 		return rdmamsg__fail_verbs(err, "soft HCA");
 	}

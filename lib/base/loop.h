@@ -22,6 +22,8 @@ struct loop {
 	int busy;			/* calls in progress, nested */
 	bool work;			/* ctx->settle() has work to do */
 	bool told;			/* a callback may have run */
+	bool cork_idle;			/* no call was in progress at cork */
+	int corks;			/* rdmamsg_cork(), nested */
 	int epfd;
 	int eventfd;			/* submissions, mail, stop */
 	struct rdmamsg *ctx;		/* argument for functions */

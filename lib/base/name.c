@@ -49,6 +49,7 @@ const char *rdmamsg_cause_name(enum rdmamsg_cause cause)
 		[RDMAMSG_CAUSE_REMOVED] = "removed",
 		[RDMAMSG_CAUSE_RESOURCES] = "resources",
 		[RDMAMSG_CAUSE_AUTH] = "auth",
+		[RDMAMSG_CAUSE_CRC] = "crc",
 	};
 
 	return NAME_OF(names, cause);

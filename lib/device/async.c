@@ -62,9 +62,8 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->mail.fn = ctx->devices->use->event;
 	m->type = type;
 	m->port = port;
-	m->for_ep = qp && qp->is_ep;
-	m->rawqp = qp && !qp->is_ep;
-	m->ep_key = qp ? qp->ep_key : 0;
+	m->kind = qp ? qp->kind : QP_OF_NOBODY;
+	m->key = qp ? qp->key : 0;
 	m->of = of;
 	m->d = d;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
@@ -110,7 +109,8 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 		of = ev->element.srq;
 		break;
 	case IBV_EVENT_WQ_FATAL:
-		return;		/* this library creates none */
+		of = ev->element.wq;
+		break;
 	default:
 		break;
 	}

@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/submit.h"
+#include "device/use.h"
 
 struct dev;
 struct rdmamsg_device;
@@ -18,10 +19,9 @@ struct async_mail {
 	struct mail mail;
 	int type;
 	uint32_t port;
-	uint32_t ep_key;
-	bool for_ep;
+	enum qp_kind kind;		/* whose queue pair, if of one */
+	uint64_t key;			/* of struct qp_owner */
 	const void *of;			/* the ibv_cq or ibv_srq, or NULL */
-	bool rawqp;			/* of a queue pair of the program */
 	const struct rdmamsg_device *d;	/* may be closed by now */
 	char device[64];
 };

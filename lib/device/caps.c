@@ -65,6 +65,19 @@ int rdmamsg__refused(int err, const char *what)
 
 /* ---- abilities -------------------------------------------------------- */
 
+/*
+ * libibverbs has no requests that wait for other queues, and rejects the queue
+ * pairs for them.
+ */
+static int try_chains(struct trial *t, struct rdmamsg_cap *ret)
+{
+	(void)t;
+	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
+				    "runs chains in the loop of the context: "
+				    "libibverbs has no requests that wait for "
+				    "other queues (cross-channel)");
+}
+
 static const struct ability {
 	const char *name;
 	trial_fn *fn;		/* NULL: the library does not have it */
@@ -102,23 +115,20 @@ static const struct ability {
 	[RDMAMSG_CAP_TSO] = { "tso", rdmamsg__try_tso, NULL },
 	[RDMAMSG_CAP_APM] = { "path-migration", rdmamsg__try_apm, NULL },
 	[RDMAMSG_CAP_EP_APM] = {
-		"endpoint-migration", NULL, "the library loads no alternate "
-		"paths for endpoints",
+		"endpoint-migration", rdmamsg__try_apm, NULL,
 	},
 	[RDMAMSG_CAP_DC] = {
 		"dc", NULL, "the library has no calls for dynamically "
 		"connected transport",
 	},
 	[RDMAMSG_CAP_UMR] = {
-		"composite-regions", NULL, "the library has no calls for "
-		"regions made of several pieces of memory",
+		"composite-regions", rdmamsg__try_layout, NULL,
 	},
 	[RDMAMSG_CAP_EXT_ATOMICS] = {
 		"extended-atomics", rdmamsg__try_masked, NULL,
 	},
 	[RDMAMSG_CAP_CHAINS] = {
-		"chains", NULL, "the library has no calls for requests that "
-		"wait for other queue pairs (cross-channel)",
+		"chains", try_chains, NULL,
 	},
 };
 

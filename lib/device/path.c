@@ -148,6 +148,19 @@ static int gid_score(const struct ibv_gid_entry *e, const union ibv_gid *want)
 					      e->gid.raw);
 }
 
+static uint8_t roce_version(const struct ibv_gid_entry *e)
+{
+	return e->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 :
+	       e->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 0;
+}
+
+static void set_gid(struct oob *oob, const struct ibv_gid_entry *e)
+{
+	oob->local.has_gid = true;
+	oob->local.roce = roce_version(e);
+	memcpy(oob->local.gid, e->gid.raw, sizeof(e->gid.raw));
+}
+
 static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 		    const struct ibv_port_attr *port,
 		    const struct sockaddr *local)
@@ -174,9 +187,9 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 		if (oob->local.link == PROTO_OOB_IB)
 			break;
 	}
-	oob->local.has_gid = score > 0;
-	memcpy(oob->local.gid, best.gid.raw, sizeof(best.gid.raw));
-	if (!score && oob->local.link == PROTO_OOB_ETHERNET)
+	if (score)
+		set_gid(oob, &best);
+	else if (oob->local.link == PROTO_OOB_ETHERNET)
 		return rdmamsg__fail(-ENODEV, "device %s port %u has no GID: "
 				     "give its network interface an address",
 				     d->name, oob->port);
@@ -196,8 +209,7 @@ static int take_gid(struct oob *oob, const struct rdmamsg_device *d,
 				     oob->port, d->name);
 	oob->gid_index = (uint8_t)index;
 	oob->global = true;
-	oob->local.has_gid = true;
-	memcpy(oob->local.gid, e.gid.raw, sizeof(e.gid.raw));
+	set_gid(oob, &e);
 	return 0;
 }
 
@@ -294,6 +306,13 @@ int rdmamsg__path_match(const struct oob *oob)
 	if (!((a->pkey | b->pkey) & 0x8000))
 		return rdmamsg__fail(-EHOSTUNREACH, "both sides are limited "
 				     "members of partition 0x%x", a->pkey);
+	/* a record of an earlier library has no version */
+	if (a->link == PROTO_OOB_ETHERNET && a->roce && b->roce &&
+	    a->roce != b->roce)
+		return rdmamsg__fail(-EHOSTUNREACH, "the peer uses RoCE "
+				     "version %u, this side version %u: choose "
+				     "a GID of the same version with gid_index",
+				     b->roce, a->roce);
 	if (a->link == PROTO_OOB_ETHERNET && is_ipv4(a->gid) != is_ipv4(b->gid))
 		return rdmamsg__fail(-EHOSTUNREACH, "the peer's GID is an %s "
 				     "address, this side's is not: see "

@@ -61,6 +61,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.detach_mcast = soft_detach_mcast,
 	.query_masked = soft_query_masked,
 	.post_masked = soft_post_masked,
+	.reg_layout = soft_reg_layout,
 	.create_event_channel = soft_cma_create_event_channel,
 	.destroy_event_channel = soft_cma_destroy_event_channel,
 	.create_id = soft_cma_create_id,

@@ -90,7 +90,7 @@ void rdmamsg__trial_address(const struct oob *path, struct ibv_ah_attr *ret);
 /* Returns 0 if atomics of 8 bytes work. */
 int rdmamsg__trial_atomics(struct trial *t);
 trial_fn rdmamsg__try_inline, rdmamsg__try_immediate, rdmamsg__try_write,
-	 rdmamsg__try_read, rdmamsg__try_atomics;
+	 rdmamsg__try_read, rdmamsg__try_layout, rdmamsg__try_atomics;
 /* trial_masked.c: over the pair */
 trial_fn rdmamsg__try_masked;
 /* trial_window.c: over the pair */

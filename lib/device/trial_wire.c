@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that are tried over a pair of queue pairs. */
 #include "base/base.h"
+#include "base/layout.h"
 #include "base/util.h"
 #include "device/quirks.h"
 #include "device/trial.h"
+#include "device/verbs_call.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -169,6 +171,105 @@ int rdmamsg__try_read(struct trial *t, struct rdmamsg_cap *ret)
 	err = copy(t, IBV_WR_RDMA_READ);
 	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 0,
 					    "a read returned the data");
+}
+
+static int check_halves(const struct trial *t)
+{
+	if (memcmp(t->mem + TARGET, t->mem, LEN / 2) ||
+	    memcmp(t->mem + TARGET + LEN, t->mem + LEN / 2, LEN / 2))
+		return rdmamsg__fail(-EIO, "the blocks arrived changed");
+	return 0;
+}
+
+/* Writes two halves to two blocks, as a layout of the peer needs it. */
+static int scatter(struct trial *t)
+{
+	int err = 0;
+
+	fill(t, 0);
+	for (uint32_t at = 0; at < LEN && !err; at += LEN / 2) {
+		struct ibv_sge sge = {
+			(uintptr_t)t->mem + at, LEN / 2, t->mr->lkey,
+		};
+		struct ibv_send_wr wr = {
+			.sg_list = &sge, .num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.wr.rdma = {
+				.remote_addr = (uintptr_t)t->mem + TARGET +
+					       2 * at,
+				.rkey = t->mr->rkey,
+			},
+		};
+		struct ibv_wc wc;
+
+		err = rdmamsg__pair_do(t, 0, &wr, false, &wc);
+	}
+	return err ? err : check_halves(t);
+}
+
+/* Writes to a layout of two blocks. -EOPNOTSUPP: the device has none. */
+static int scatter_native(struct trial *t)
+{
+	struct layout_source memory = {
+		.rkey = t->mr->lkey, .addr = (uintptr_t)t->mem + TARGET,
+		.len = 2 * LEN,
+	};
+	struct layout_group group = { .parts = 1, .rounds = 1 };
+	struct layout_part part = {
+		.len = LEN / 2, .dims = 1, .count = { 2 }, .stride = { LEN },
+	};
+	struct layout l = {
+		.sources = 1, .groups = 1, .parts = 1, .source = &memory,
+		.group = &group, .part = &part,
+	};
+	struct ibv_sge sge = source(t);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+	};
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	int err = rdmamsg__v_reg_layout(t->d.v, t->d.pd, &l,
+					IBV_ACCESS_REMOTE_WRITE, &mr);
+
+	if (err)
+		return err;
+	fill(t, 0);
+	wr.wr.rdma.rkey = mr->rkey;
+	err = rdmamsg__pair_do(t, 0, &wr, false, &wc);
+	(void)rdmamsg__v_dereg_mr(t->d.v, mr);
+	return err ? err : check_halves(t);
+}
+
+int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
+{
+	const uint32_t most = (uint32_t)min(t->d.attr.max_sge,
+					    RDMAMSG_SEGMENTS_MAX);
+	int err = rdmamsg__pair_get(t);
+
+	if (!err) {
+		err = scatter_native(t);
+		if (!err)
+			return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, most,
+						"a request for a layout of the "
+						"peer, which worked, and for "
+						"up to %u blocks of this side",
+						most);
+		if (err != -EOPNOTSUPP)
+			return err;
+		err = 0;
+	}
+	if (err && t->pair.no_path)
+		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, most,
+					    "a request for each block of the "
+					    "peer, and for up to %u blocks of "
+					    "this side; not tried: %s", most,
+					    t->pair.text);
+	if (!err)
+		err = scatter(t);
+	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, most,
+					    "a request for each block of the "
+					    "peer, which worked, and for up to "
+					    "%u blocks of this side", most);
 }
 
 /* ---- atomics ---------------------------------------------------------- */

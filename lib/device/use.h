@@ -15,11 +15,13 @@ struct cq;
 struct dev;
 struct mail;
 
+enum qp_kind { QP_OF_NOBODY, QP_OF_EP, QP_OF_PROGRAM, QP_OF_GROUPS };
+
 /* The owner of a queue pair. If the queue pair has no owner, ctx is NULL. */
 struct qp_owner {
 	struct rdmamsg *ctx;
-	bool is_ep;			/* else a queue pair of the program */
-	uint32_t ep_key;
+	enum qp_kind kind;
+	uint64_t key;		/* the owner may end before its mail arrives */
 };
 
 struct device_use {

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/layout.h"
 #include "base/masked.h"
 
 /* The device that a CM id is bound to. */
@@ -111,6 +112,13 @@ struct verbs_api {
 			     struct masked_caps *ret);
 	int (*post_masked)(struct ibv_qp *qp, struct ibv_send_wr *wr,
 			   const struct masked *m);
+
+	/*
+	 * NULL: not supported. Registers a layout, whose addresses begin at 0.
+	 * The rkeys of its sources are lkeys. access: IBV_ACCESS_REMOTE_*
+	 */
+	struct ibv_mr *(*reg_layout)(struct ibv_pd *pd, const struct layout *l,
+				     int access);
 
 	struct rdma_event_channel *(*create_event_channel)(void);
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);

@@ -270,6 +270,17 @@ int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
 	return CALL(v->post_masked(qp, wr, m));
 }
 
+/* ---- layouts ----------------------------------------------------------- */
+
+int rdmamsg__v_reg_layout(const struct verbs_api *v, struct ibv_pd *pd,
+			  const struct layout *l, int access,
+			  struct ibv_mr **ret)
+{
+	if (!v->reg_layout)
+		return -EOPNOTSUPP;
+	return MAKE(ret, v->reg_layout(pd, l, access));
+}
+
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,

@@ -118,6 +118,13 @@ void rdmamsg__v_query_masked(const struct verbs_api *v,
 int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
 			   struct ibv_send_wr *wr, const struct masked *m);
 
+/* ---- layouts ----------------------------------------------------------- */
+
+/* -EOPNOTSUPP: the device has no such regions. */
+int rdmamsg__v_reg_layout(const struct verbs_api *v, struct ibv_pd *pd,
+			  const struct layout *l, int access,
+			  struct ibv_mr **ret);
+
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */
 
 int rdmamsg__v_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type,

@@ -60,7 +60,7 @@ void rdmamsg__group_again(struct rdmamsg_group *g)
 		if (g->state != GROUP_LOST)
 			return;
 	}
-	/* callbacks may run meanwhile, and leave it */
+	/* callbacks may run meanwhile, and leave the group */
 	rdmamsg__group_quit(g);
 	if (g->state != GROUP_LOST)
 		return;
@@ -126,6 +126,37 @@ void rdmamsg__groups_event(struct rdmamsg *ctx,
 		rdmamsg__carrier_lost(c, RDMAMSG_WHO_NETWORK,
 				      RDMAMSG_CAUSE_TRANSPORT, -ENETRESET,
 				      rdmamsg__event_text(type));
+	}
+}
+
+/* A number of a queue pair is not used again soon, an index is. */
+uint64_t rdmamsg__carrier_key(const struct carrier *c)
+{
+	return (uint64_t)c->index << 32 | c->qp->qp_num;
+}
+
+struct carrier *rdmamsg__carrier_of(const struct ibv_qp *ibv)
+{
+	uintptr_t context = (uintptr_t)ibv->qp_context;
+
+	return context & CARRIER_TAG ?
+	       (struct carrier *)(context - CARRIER_TAG) : NULL;
+}
+
+void rdmamsg__carrier_failed(struct rdmamsg *ctx, uint64_t key, int type)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->groups->carriers) {
+		struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (c->state != CARRIER_READY || !c->qp ||
+		    rdmamsg__carrier_key(c) != key)
+			continue;
+		rdmamsg__carrier_lost(c, RDMAMSG_WHO_DEVICE,
+				      RDMAMSG_CAUSE_TRANSPORT, -EIO,
+				      rdmamsg__event_text(type));
+		return;
 	}
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Carriers: groups with the same way share one, and a new carrier resolves its
+ * way through the connection manager.
+ */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/choose.h"
-#include "device/cq.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "group/carrier.h"
 #include "group/group.h"
 #include "cm/connect.h"
 #include "cm/rdma/cm.h"
-#include "session/poll.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -26,300 +28,15 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define GRH		((uint32_t)sizeof(struct ibv_grh))
-#define LINE		64u
-#define REPOSTS		16u	/* receives posted in one call */
-#define INLINE		256u
-#define DEAF		20u	/* times as long as it has taken in vain */
-
-/* wr_id: the key, 1 bit for receives, 10 bits of index, 21 bits of slot */
-#define WR_RECV		0x80000000u
-#define WR_INDEX	21
-#define WR_SLOTS	(1u << WR_INDEX)
-
-struct old_ah {
-	struct list node;
-	struct ibv_ah *ah;
-	uint32_t sent;			/* carrier.sent when it was dropped */
-};
-
-static uint64_t wr_id(const struct carrier *c, uint32_t low)
-{
-	return (uint64_t)GROUP_KEY << 32 | c->index << WR_INDEX | low;
-}
-
-static uint32_t recv_size(const struct carrier *c)
-{
-	return (GRH + c->mtu + LINE - 1) / LINE * LINE;
-}
-
-static uint8_t *recv_buf(const struct carrier *c, uint32_t slot)
-{
-	return (uint8_t *)c->recv_mem.mem + (size_t)slot * recv_size(c);
-}
-
-static uint32_t send_size(const struct carrier *c)
-{
-	return (c->mtu + LINE - 1) / LINE * LINE;
-}
-
-/* ---- receives --------------------------------------------------------- */
-
-struct recv_slot {
-	struct ibv_recv_wr wr;
-	struct ibv_sge sge;
-};
-
-static int post_receives(struct carrier *c)
-{
-	struct ibv_recv_wr *bad;
-	int ret;
-
-	if (!c->reposts)
-		return 0;
-	ret = rdmamsg__verbs_ret(ibv_post_recv(c->qp, c->reposts, &bad));
-	c->reposts = NULL;
-	c->repost_count = 0;
-	return ret;
-}
-
-static int add_receive(struct carrier *c, uint32_t slot)
-{
-	struct recv_slot *r = &c->recv_slots[slot];
-
-	r->wr.next = c->reposts;
-	c->reposts = &r->wr;
-	return ++c->repost_count >= min(REPOSTS, c->recv_depth / 4) ?
-	       post_receives(c) : 0;
-}
-
-static int make_receives(struct carrier *c)
-{
-	struct recv_slot *slots = calloc(c->recv_depth, sizeof(*slots));
-	int ret = 0;
-
-	c->recv_slots = slots;
-	if (!slots)
-		return rdmamsg__fail(-ENOMEM, "no memory for a group");
-	for (uint32_t i = 0; i < c->recv_depth && !ret; i++) {
-		slots[i].sge = (struct ibv_sge){
-			(uintptr_t)recv_buf(c, i), GRH + c->mtu,
-			c->recv_mem.mr->lkey,
-		};
-		slots[i].wr = (struct ibv_recv_wr){
-			.wr_id = wr_id(c, WR_RECV | i),
-			.sg_list = &slots[i].sge, .num_sge = 1,
-		};
-		ret = add_receive(c, i);
-	}
-	if (!ret)
-		ret = post_receives(c);
-	return ret ? rdmamsg__fail_verbs(ret, "receives of a group") : 0;
-}
-
-/* ---- the queue pair --------------------------------------------------- */
-
-static int map(struct carrier *c, struct stretch *s, enum direction dir,
-	       size_t size)
-{
-	int ret;
-
-	*s = (struct stretch){
-		.dev = c->dev, .dir = dir, .posted = dir == DIR_IN,
-		.size = (size + 4095) & ~(size_t)4095,
-	};
-	ret = rdmamsg__stretch_map(s, true);
-	if (ret)
-		s->mem = NULL;		/* unmake() tests it */
-	return ret;
-}
-
-/* Takes port, P_Key and Q_Key for INIT from the id. */
-static int start_qp(struct carrier *c)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
-	int mask, ret = rdmamsg__v_init_qp_attr(c->v, c->id, &attr, &mask);
-
-	if (!ret)
-		ret = rdmamsg__v_modify_qp(c->v, c->qp, &attr, mask);
-	c->port = attr.port_num;
-	c->qkey = attr.qkey;
-	attr.qp_state = IBV_QPS_RTR;
-	if (!ret)
-		ret = rdmamsg__v_modify_qp(c->v, c->qp, &attr, IBV_QP_STATE);
-	attr.qp_state = IBV_QPS_RTS;
-	attr.sq_psn = 0;
-	if (!ret)
-		ret = rdmamsg__v_modify_qp(c->v, c->qp, &attr,
-					   IBV_QP_STATE | IBV_QP_SQ_PSN);
-	return ret ? rdmamsg__fail_verbs(ret, "queue pair of a group") : 0;
-}
-
-static int make_qp(struct carrier *c)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = c->cq->ibv, .recv_cq = c->cq->ibv,
-		.qp_type = IBV_QPT_UD,
-		.cap = {
-			.max_send_wr = c->send_depth,
-			.max_recv_wr = c->recv_depth,
-			.max_send_sge = 1, .max_recv_sge = 1,
-			.max_inline_data = INLINE,
-		},
-	};
-	int ret = rdmamsg__v_create_qp(c->v, c->dev->pd, &attr, &c->qp);
-
-	if (ret) {
-		attr.cap.max_inline_data = 0;
-		ret = rdmamsg__v_create_qp(c->v, c->dev->pd, &attr, &c->qp);
-	}
-	if (ret)
-		return rdmamsg__fail_verbs(ret, "queue pair of a group");
-	c->max_inline = attr.cap.max_inline_data;
-	return start_qp(c);
-}
-
-static int find_mtu(struct carrier *c)
-{
-	struct ibv_port_attr attr;
-	int ret = rdmamsg__v_query_port(c->v, c->dev->device->verbs,
-					c->id->port_num, &attr);
-
-	if (ret)
-		return rdmamsg__fail_verbs(ret, "port of a group");
-	c->mtu = 128u << attr.active_mtu;
-	c->is_ib = attr.link_layer != IBV_LINK_LAYER_ETHERNET;
-	return 0;
-}
-
-static int make(struct carrier *c)
-{
-	struct id_device on;
-	int ret;
-
-	if (!c->v->id_device(c->id, &on))
-		return rdmamsg__fail(-ENODEV, "no RDMA device leads to the "
-				     "group");
-	if (c->device && rdmamsg__asked_by_name(c->device) &&
-	    strcmp(c->device, on.name))
-		return rdmamsg__fail(-ENODEV, "the way to the group is through "
-				     "device %s, not %s", on.name, c->device);
-	ret = rdmamsg__dev_get(c->ctx, c->v, on.name, NULL, &c->dev);
-	if (ret)
-		return ret;
-	if (!c->dev->device->attr.max_mcast_grp)
-		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no multicast",
-				     on.name);
-	ret = find_mtu(c);
-	if (!ret)
-		ret = rdmamsg__cq_get(c->dev, c->send_depth + c->recv_depth, 0,
-				      false, &c->cq);
-	if (!ret)
-		ret = map(c, &c->recv_mem, DIR_IN,
-			  (size_t)recv_size(c) * c->recv_depth);
-	if (!ret)
-		ret = map(c, &c->send_mem, DIR_OUT,
-			  (size_t)send_size(c) * c->send_depth);
-	if (!ret)
-		ret = make_qp(c);
-	/* before any join, so that no datagram is missed after it */
-	return ret ? ret : make_receives(c);
-}
-
-static void drop_old_ahs(struct carrier *c, bool all)
-{
-	struct list *n, *t;
-
-	list_for_each_safe(n, t, &c->old_ahs) {
-		struct old_ah *old = list_entry(n, struct old_ah, node);
-
-		if (!all && (int32_t)(c->done - old->sent) < 0)
-			return;
-		(void)rdmamsg__v_destroy_ah(c->v, old->ah);
-		list_del(n);
-		free(old);
-	}
-}
-
-int rdmamsg__carrier_way(struct carrier *c, const struct carrier_peer *peer,
-			 struct carrier_to *ret)
-{
-	struct ibv_ah_attr attr = {
-		.grh = {
-			.dgid = peer->gid, .sgid_index = c->sgid_index,
-			.hop_limit = 64,
-		},
-		.is_global = 1, .dlid = peer->slid, .sl = peer->sl,
-		.src_path_bits = peer->path_bits, .port_num = c->port,
-	};
-	struct ibv_ah *ah;
-	uint64_t from = rdmamsg__now_ms(), to;
-	int err;
-
-	if (from < c->deaf_until)
-		return -EAGAIN;
-	err = rdmamsg__v_create_ah(c->v, c->dev->pd, &attr, &ah);
-	to = rdmamsg__now_ms();
-	if (err && to > from)
-		c->deaf_until = to + DEAF * (to - from);
-	if (!err)
-		*ret = (struct carrier_to){ ah, peer->qpn, c->qkey, NULL,
-					     false };
-	return err;
-}
-
-void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah)
-{
-	struct old_ah *old;
-
-	if (c->done == c->sent) {
-		(void)rdmamsg__v_destroy_ah(c->v, ah);
-		return;
-	}
-	old = malloc(sizeof(*old));
-	if (!old) {
-		log_error("no memory: an address handle stays");
-		return;
-	}
-	*old = (struct old_ah){ .ah = ah, .sent = c->sent };
-	list_add_tail(&c->old_ahs, &old->node);
-}
-
-static void unmake(struct carrier *c)
-{
-	rdmamsg__handle_take(&c->ctx->groups->table, c, c->index);
-	if (c->qp && rdmamsg__v_destroy_qp(c->v, c->qp))
-		log_error("a queue pair of a group could not be destroyed");
-	/*
-	 * poll the remaining completions before their CQ entries are given back
-	 */
-	if (c->cq) {
-		rdmamsg__cq_drain(c->ctx, c->cq);
-		rdmamsg__cq_put(c->dev, c->cq, c->send_depth + c->recv_depth);
-	}
-	drop_old_ahs(c, true);
-	if (c->recv_mem.mem)
-		rdmamsg__stretch_unmap(&c->recv_mem);
-	if (c->send_mem.mem)
-		rdmamsg__stretch_unmap(&c->send_mem);
-	free(c->recv_slots);
-	if (c->dev)
-		rdmamsg__dev_put(c->dev);
-	if (c->id)
-		rdmamsg__cm_id_free(c->v, c->id);
-}
-
 static void carrier_free(struct carrier *c)
 {
-	/* no new group finds it while callbacks run, in unmake() */
+	/* first, so that no group finds it in callbacks of unmake() */
 	list_del(&c->node);
-	unmake(c);
+	rdmamsg__carrier_unmake(c);
 	free(c->source);
 	free(c->device);
 	free(c);
 }
-
-/* ---- the connection manager ------------------------------------------- */
 
 void rdmamsg__carrier_lost(struct carrier *c, enum rdmamsg_who who,
 			   enum rdmamsg_cause cause, int error,
@@ -359,7 +76,7 @@ void rdmamsg__carrier_address(struct carrier *c, uint8_t sgid_index)
 static void resolved(struct carrier *c)
 {
 	struct list *n, *t;
-	int ret = rdmamsg__try(make(c));
+	int ret = rdmamsg__try(rdmamsg__carrier_make(c));
 
 	if (ret) {
 		rdmamsg__carrier_lost(c, RDMAMSG_WHO_LOCAL,
@@ -385,7 +102,8 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		rdmamsg__carrier_lost(c, RDMAMSG_WHO_NETWORK,
 				      RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
-				      "no way to the group");
+				      "no way to the group: set source to an "
+				      "address of an RDMA device");
 		break;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:
@@ -436,6 +154,26 @@ static int source_addr(const struct carrier *c, const struct sockaddr *group,
 	       1;
 }
 
+/* Names what the program has asked for, or may ask for. */
+static int no_way(const struct carrier *c, int err)
+{
+	char what[128];
+
+	if (c->ps == RDMA_PS_IPOIB && err == -EINVAL)
+		return rdmamsg__fail(-EOPNOTSUPP, "no port of InfiniBand leads "
+				     "to the group: RDMAMSG_GROUP_IPOIB needs "
+				     "one, leave it out on Ethernet");
+	if (c->source)
+		snprintf(what, sizeof(what), "source %s of a group", c->source);
+	else if (rdmamsg__asked_by_name(c->device))
+		snprintf(what, sizeof(what), "way to the group through device "
+			 "%s", c->device);
+	else
+		snprintf(what, sizeof(what), "way to the group by the host's "
+			 "routes (set source or device)");
+	return rdmamsg__cm_fail(c->ctx, err, what);
+}
+
 static int start(struct carrier *c, const struct sockaddr *group, int ms)
 {
 	struct sockaddr_storage src = { 0 };
@@ -450,9 +188,8 @@ static int start(struct carrier *c, const struct sockaddr *group, int ms)
 		ret = rdmamsg__v_bind_addr(c->v, c->id,
 					   (struct sockaddr *)&src);
 		if (ret)
-			return rdmamsg__cm_fail(c->ctx, ret,
-						"source of a group");
-		ret = make(c);
+			return no_way(c, ret);
+		ret = rdmamsg__carrier_make(c);
 		if (!ret)
 			c->state = CARRIER_READY;
 		return ret;
@@ -460,7 +197,7 @@ static int start(struct carrier *c, const struct sockaddr *group, int ms)
 	ret = rdmamsg__v_resolve_addr(c->v, c->id, bound ?
 				      (struct sockaddr *)&src : NULL,
 				      (struct sockaddr *)(uintptr_t)group, ms);
-	return ret ? rdmamsg__cm_fail(c->ctx, ret, "address of a group") : 0;
+	return ret ? no_way(c, ret) : 0;
 }
 
 static int carrier_new(struct rdmamsg *ctx,
@@ -524,7 +261,10 @@ static bool has_group(const struct list *groups, const struct carrier *c,
 	return false;
 }
 
-/* A queue pair is at most once in a group; one that has ended is still in it. */
+/*
+ * A queue pair is in a group at most once, and a group that has ended is still
+ * attached.
+ */
 static bool serves(const struct carrier *c,
 		   const struct sockaddr_storage *addr)
 {
@@ -584,200 +324,4 @@ void rdmamsg__carrier_put(struct carrier *c)
 {
 	if (!--c->users)
 		carrier_free(c);
-}
-
-/* ---- datagrams -------------------------------------------------------- */
-
-uint32_t rdmamsg__carrier_room(const struct carrier *c)
-{
-	return c->send_depth - (c->sent - c->done);
-}
-
-static uint32_t send_slot(const struct carrier *c)
-{
-	return c->sent & (c->send_depth - 1);
-}
-
-void *rdmamsg__carrier_buffer(struct carrier *c)
-{
-	if (!rdmamsg__carrier_room(c))
-		return NULL;
-	return (uint8_t *)c->send_mem.mem +
-	       (size_t)send_slot(c) * send_size(c);
-}
-
-int rdmamsg__carrier_send(struct carrier *c, uint32_t len,
-			  const struct carrier_to *to)
-{
-	uint32_t slot = send_slot(c), every = c->send_depth / 4;
-	struct ibv_sge sge = {
-		(uintptr_t)rdmamsg__carrier_buffer(c), len,
-		c->send_mem.mr->lkey,
-	};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = wr_id(c, slot), .sg_list = &sge, .num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.wr.ud = {
-			.ah = to->ah, .remote_qpn = to->qpn,
-			.remote_qkey = to->qkey,
-		},
-	};
-	int ret;
-
-	if (to->imm) {
-		wr.opcode = IBV_WR_SEND_WITH_IMM;
-		wr.imm_data = htobe32(*to->imm);
-	}
-	/* a full queue always has a signaled request that will complete */
-	if (slot % every == every - 1 || to->signaled)
-		wr.send_flags |= IBV_SEND_SIGNALED;
-	if (len <= c->max_inline)
-		wr.send_flags |= IBV_SEND_INLINE;
-	ret = rdmamsg__verbs_ret(ibv_post_send(c->qp, &wr, &bad));
-	if (!ret)
-		c->sent++;
-	return ret;
-}
-
-static void map_ipv4(union ibv_gid *gid, const uint8_t addr[static 4])
-{
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, addr, 4);
-}
-
-/*
- * RoCE v2 over IPv4 has the IPv4 header in the second half, and nothing useful
- * in the first half (InfiniBand Annex 17, as in ibv_init_ah_from_wc() of
- * rdma-core).
- */
-static void addresses(struct datagram *d)
-{
-	const uint8_t *ip = (const uint8_t *)d->grh + 20;
-
-	if (ip[0] == 0x45 && ip[9] == IPPROTO_UDP &&
-	    (((const uint8_t *)d->grh)[0] & 0xf0) != 0x60) {
-		map_ipv4(&d->from.gid, ip + 12);
-		map_ipv4(&d->to, ip + 16);
-	} else {
-		d->from.gid = d->grh->sgid;
-		d->to = d->grh->dgid;
-	}
-}
-
-/* Finds the group by the destination GID, which is the MGID in multicast. */
-static struct rdmamsg_group *find_group(const struct carrier *c,
-					const union ibv_gid *to)
-{
-	struct list *n;
-
-	list_for_each(n, &c->groups) {
-		struct rdmamsg_group *g =
-			list_entry(n, struct rdmamsg_group, node);
-
-		if (g->attached && !memcmp(&g->mgid, to, sizeof(*to)))
-			return g;
-	}
-	return NULL;
-}
-
-static void received(struct carrier *c, uint32_t slot,
-		     const struct ibv_wc *wc)
-{
-	const uint8_t *buf = recv_buf(c, slot);
-	struct datagram d = {
-		.data = buf + GRH, .len = wc->byte_len - GRH,
-		.from = {
-			.qpn = wc->src_qp, .slid = wc->slid, .sl = wc->sl,
-			.path_bits = wc->dlid_path_bits,
-		},
-		.has_imm = wc->wc_flags & IBV_WC_WITH_IMM,
-	};
-	struct rdmamsg_group *g;
-
-	if (wc->byte_len < GRH || !(wc->wc_flags & IBV_WC_GRH))
-		return;
-	if (d.has_imm)
-		d.imm = be32toh(wc->imm_data);
-	d.grh = (const struct ibv_grh *)(const void *)buf;
-	addresses(&d);
-	g = find_group(c, &d.to);
-	if (g)
-		rdmamsg__group_datagram(g, &d);
-	else
-		rdmamsg__group_unicast(c, &d);
-}
-
-/* Ends groups whose last datagram has completed. Makes no callbacks. */
-static void drain(struct carrier *c)
-{
-	struct list *n, *t;
-
-	list_for_each_safe(n, t, &c->draining) {
-		struct rdmamsg_group *g =
-			list_entry(n, struct rdmamsg_group, wait_node);
-
-		if ((int32_t)(c->done - g->drained_at) >= 0)
-			rdmamsg__group_left(g);
-	}
-}
-
-static void sent(struct carrier *c, uint32_t slot)
-{
-	/* it completes all requests up to its own */
-	uint32_t count = ((slot - c->done) & (c->send_depth - 1)) + 1;
-
-	if (count > c->sent - c->done)
-		return;
-	c->done += count;
-	if (unlikely(!list_empty(&c->old_ahs)))
-		drop_old_ahs(c, false);
-	if (unlikely(!list_empty(&c->draining)))
-		drain(c);
-	/* a callback may leave any group, but the carrier stays for now */
-	while (!list_empty(&c->waiting) && rdmamsg__carrier_room(c)) {
-		struct rdmamsg_group *g = list_first(&c->waiting,
-						     struct rdmamsg_group,
-						     wait_node);
-
-		list_del(&g->wait_node);
-		rdmamsg__group_writable(g);
-	}
-}
-
-static void broken(struct carrier *c, const struct ibv_wc *wc)
-{
-	char text[128];
-
-	if (c->state != CARRIER_READY)
-		return;
-	snprintf(text, sizeof(text), "the queue pair of the group has failed: "
-		 "%s", ibv_wc_status_str(wc->status));
-	rdmamsg__carrier_lost(c, RDMAMSG_WHO_DEVICE, RDMAMSG_CAUSE_TRANSPORT,
-			      -EIO, text);
-}
-
-void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc)
-{
-	uint32_t low = (uint32_t)wc->wr_id;
-	struct carrier *c =
-		rdmamsg__handle_of(&ctx->groups->table,
-				   (low & ~WR_RECV) >> WR_INDEX);
-	uint32_t slot = low & (WR_SLOTS - 1);
-
-	if (!c || !c->qp)
-		return;
-	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
-		broken(c, wc);
-	} else if (!(low & WR_RECV)) {
-		if (slot < c->send_depth)
-			sent(c, slot);
-	} else if (slot < c->recv_depth) {
-		received(c, slot, wc);
-		if (c->state == CARRIER_READY && add_receive(c, slot))
-			rdmamsg__carrier_lost(c, RDMAMSG_WHO_DEVICE,
-					      RDMAMSG_CAUSE_TRANSPORT, -EIO,
-					      "a receive of the group could "
-					      "not be posted");
-	}
 }

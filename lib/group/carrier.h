@@ -69,7 +69,7 @@ struct carrier {
 	uint32_t sent, done;		/* requests sent, requests completed */
 	struct list old_ahs;		/* requests still use them */
 	struct list groups;		/* struct rdmamsg_group */
-	uint32_t users;			/* of them, those that have ended too */
+	uint32_t users;			/* groups, ended ones included */
 	uint64_t deaf_until;		/* ms: see rdmamsg__carrier_way() */
 };
 
@@ -98,6 +98,17 @@ struct datagram {
 	bool has_imm;
 	uint32_t imm;			/* host byte order */
 };
+
+/*
+ * In events of the device, this bit of qp_context marks the queue pair of a
+ * carrier.
+ */
+#define CARRIER_TAG	2u
+struct carrier *rdmamsg__carrier_of(const struct ibv_qp *ibv);
+/* Names a carrier for rdmamsg__carrier_failed(). */
+uint64_t rdmamsg__carrier_key(const struct carrier *c);
+/* Its queue pair has failed: the groups join again on another one. */
+void rdmamsg__carrier_failed(struct rdmamsg *ctx, uint64_t key, int type);
 
 /*
  * Sets wants->via to the local address of the route to the group. Without a
@@ -150,5 +161,32 @@ void rdmamsg__carrier_drop_ah(struct carrier *c, struct ibv_ah *ah);
 
 /* Handles a completion with GROUP_KEY. */
 void rdmamsg__carrier_done(struct rdmamsg *ctx, const struct ibv_wc *wc);
+
+/* carrier_qp.c */
+/*
+ * Makes queue pair, memory and receives on the device of the id. After -errno
+ * call rdmamsg__carrier_unmake().
+ */
+int rdmamsg__carrier_make(struct carrier *c);
+void rdmamsg__carrier_unmake(struct carrier *c);
+/* Destroys dropped address handles that no request needs any more, or all. */
+void rdmamsg__carrier_old_ahs(struct carrier *c, bool all);
+
+/* datagram.c: posts all receives. */
+int rdmamsg__carrier_receives(struct carrier *c);
+
+/* Bytes of a receive, and of the buffer of a request. */
+#define GRH		((uint32_t)sizeof(struct ibv_grh))
+#define CARRIER_LINE	64u
+
+static inline uint32_t rdmamsg__carrier_recv_size(const struct carrier *c)
+{
+	return (GRH + c->mtu + CARRIER_LINE - 1) / CARRIER_LINE * CARRIER_LINE;
+}
+
+static inline uint32_t rdmamsg__carrier_send_size(const struct carrier *c)
+{
+	return (c->mtu + CARRIER_LINE - 1) / CARRIER_LINE * CARRIER_LINE;
+}
 
 #endif

@@ -191,7 +191,7 @@ void rdmamsg__repair_free(struct rdmamsg_group *g);
 /* Keeps the message that is to be sent. -ENOMEM, -EAGAIN */
 int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 			 uint32_t len, const struct kept **ret);
-/* Nothing of the message kept last was sent. */
+/* Forgets the message kept last, of which nothing was sent. */
 void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,

@@ -30,7 +30,7 @@
 #define BOTH	(RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_SUBSCRIBE)
 #define FLAGS	(BOTH | RDMAMSG_GROUP_OWN | RDMAMSG_GROUP_RAW | \
 		 RDMAMSG_GROUP_REPAIR | RDMAMSG_GROUP_IPOIB)
-#define GREETS	3	/* as one may be lost */
+#define GREETS	3	/* HEARTBEATs, because one may be lost */
 #define TIMERS	4	/* per group */
 
 /* ---- options ---------------------------------------------------------- */

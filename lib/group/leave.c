@@ -12,12 +12,13 @@
 #include "group/group.h"
 #include "wire/frame.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <rdmamsg/group.h>
 
-#define ENDS		3	/* END frames, as one may be lost */
+#define ENDS		3	/* END frames, because one may be lost */
 #define DRAIN_MS	1000u	/* longest wait for the last completion */
 
 void rdmamsg__group_left(struct rdmamsg_group *g)
@@ -87,6 +88,11 @@ void rdmamsg_group_leave(struct rdmamsg_group *g)
 			rdmamsg__repair_leave(g);
 		else
 			rdmamsg__leave_sent(g);
+	} else if (g->pending) {
+		rdmamsg__group_end(g, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED,
+				   -ENETRESET, "left while the membership was "
+				   "lost: message %u was not sent whole: wait "
+				   "for on_joined", rdmamsg__group_sent(g));
 	} else {
 		rdmamsg__group_left(g);
 	}

@@ -40,9 +40,13 @@ static int check(const struct rdmamsg_group *g, const void *data, size_t len)
 	if (raw)
 		most = g->mtu;
 	if (len > most)
-		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_publish: %zu bytes, "
-				     "%s is %zu", len, raw ? "the MTU" :
-				     "max_message", most);
+		return rdmamsg__fail(-EMSGSIZE, raw ?
+				     "rdmamsg_publish: %zu bytes, the MTU is "
+				     "%zu: join without RDMAMSG_GROUP_RAW for "
+				     "larger messages" :
+				     "rdmamsg_publish: %zu bytes, max_message "
+				     "is %zu: raise it here and at the "
+				     "subscribers", len, most);
 	/* only where the MTU is 256 */
 	if (!raw && rdmamsg__frame_count((uint32_t)len,
 					 (uint16_t)(g->mtu - FRAME_HDR_LEN)) >
@@ -133,7 +137,7 @@ static int publish_raw(struct rdmamsg_group *g, const void *data, size_t len,
 	if (len)
 		memcpy(rdmamsg__carrier_buffer(g->carrier), data, len);
 	to.imm = imm;
-	to.signaled = true;		/* maybe the last before leaving */
+	to.signaled = true;		/* perhaps the last before leaving */
 	ret = send_datagram(g, (uint32_t)len, &to);
 	if (ret)
 		return ret;
@@ -160,7 +164,8 @@ int rdmamsg__group_send_frame(struct rdmamsg_group *g,
 int rdmamsg__group_say(struct rdmamsg_group *g)
 {
 	const struct frame f = {
-		.type = FRAME_HEARTBEAT, .flags = g->repair ? FRAME_REPAIRS : 0u,
+		.type = FRAME_HEARTBEAT,
+		.flags = g->repair ? FRAME_REPAIRS : 0u,
 		.sender = g->id, .number = rdmamsg__group_sent(g),
 		.oldest = rdmamsg__repair_oldest(g),
 	};

@@ -28,7 +28,7 @@
 #define BEAT_MAX_MS	2000u
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
-#define LINGERS		10u	/* of linger_ms, whoever still asks */
+#define LINGERS		10u	/* of linger_ms, even if requests still come */
 
 struct repair {
 	struct rdmamsg_group *group;
@@ -38,7 +38,7 @@ struct repair {
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
 	uint32_t beat_ms;
-	uint64_t leave_by;		/* ms, whoever asks */
+	uint64_t leave_by;		/* ms, even if requests come */
 };
 
 /* ---- answers ---------------------------------------------------------- */
@@ -69,7 +69,7 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 	if (!q->several && !q->to.ah &&
 	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
 		q->several = true;
-	/* what is not kept any more is passed over at once */
+	/* pass over messages that are not kept any more */
 	if ((int32_t)(h->oldest - r->number) > 0 && r->count > 1) {
 		uint32_t skip = min(h->oldest - r->number, r->count - 1);
 
@@ -188,8 +188,8 @@ static void beat(struct timer *t)
 	if (g->state != GROUP_JOINED && g->state != GROUP_LEAVING)
 		return;
 	(void)rdmamsg__group_say(g);
-	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, p->beat_ms);
 	p->beat_ms = min(2 * p->beat_ms, BEAT_MAX_MS);
+	rdmamsg__timer_set(&g->ctx->loop.timers, &p->beat, p->beat_ms);
 }
 
 /* ---- history ---------------------------------------------------------- */
@@ -212,7 +212,7 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 	uint64_t victim = rdmamsg__history_victim(&p->history, len);
 	int err;
 
-	/* leave subscribers that have lost it the time to ask */
+	/* give subscribers that have lost it the time to ask */
 	if (victim && now - victim < g->opts.history_ms) {
 		if (p->room.pos < 0)
 			rdmamsg__timer_set(&g->ctx->loop.timers, &p->room,

@@ -339,7 +339,8 @@ static bool put(struct ranges *r, uint32_t number, uint32_t first,
 	struct frame_range *prev = r->count ? &r->at[r->count - 1] : NULL;
 
 	if (prev && !first && last == FRAME_TO_END && !prev->first &&
-	    prev->last == FRAME_TO_END && prev->number + prev->count == number) {
+	    prev->last == FRAME_TO_END &&
+	    prev->number + prev->count == number) {
 		prev->count++;
 		return true;
 	}

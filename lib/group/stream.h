@@ -73,9 +73,9 @@ enum stream_result rdmamsg__stream_data(struct stream *s,
 					const struct frame *f);
 /* The sender has sent all messages below this number. */
 void rdmamsg__stream_sent(struct stream *s, uint32_t number);
-/* Messages missing below this number will not come any more. */
+/* Gives up missing messages below this number. */
 void rdmamsg__stream_give_up(struct stream *s, uint32_t number);
-/* Nor anything that was heard of and is not whole: the sender is gone. */
+/* The sender is gone. Gives up all messages that are not whole. */
 void rdmamsg__stream_give_up_all(struct stream *s);
 /*
  * Gives up all, and starts again with the next fragment, whatever its number
@@ -85,7 +85,7 @@ void rdmamsg__stream_restart(struct stream *s);
 /* Returns true if the number is due, or at most 'ahead' of what was heard. */
 bool rdmamsg__stream_expects(const struct stream *s, uint32_t number,
 			     uint32_t ahead);
-/* Whether something was sent and has not come. */
+/* Returns true if something that was sent has not come. */
 bool rdmamsg__stream_lacks(const struct stream *s);
 /*
  * Lists what is missing, from the oldest on, in at most max ranges. Returns

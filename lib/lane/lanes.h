@@ -12,7 +12,7 @@
 struct lanes {
 	struct list srq_list;		/* struct rdmamsg_srq */
 	struct rdmamsg_srq *srq;	/* for endpoints without another one */
-	struct handles srqs;		/* struct srq, by index in their wr_id */
+	struct handles srqs;		/* struct srq, by the index in wr_id */
 	/*
 	 * The sessions set it. q has failed, so all that use it must end. err
 	 * is -errno.

@@ -103,7 +103,8 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 	struct rdmamsg_device *d = l->dev->device;
 	const bool ex = o->create_flags;
 	struct ibv_qp_init_attr_ex attr;
-	uint32_t inl = o->inline_max + PROTO_HDR_LEN;
+	uint32_t inl = o->inline_max + PROTO_HDR_LEN +
+		       (o->flags & RDMAMSG_EP_CRC ? PROTO_CRC_LEN : 0);
 	int ret;
 
 	for (;;) {

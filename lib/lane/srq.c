@@ -339,7 +339,8 @@ void rdmamsg__srq_rele(struct rdmamsg_srq *srq)
 void rdmamsg__srqs_dev_free(struct dev *dev)
 {
 	while (!list_empty(&dev->srqs))
-		rdmamsg__srq_part_free(list_first(&dev->srqs, struct srq, dev_node));
+		rdmamsg__srq_part_free(list_first(&dev->srqs, struct srq,
+						  dev_node));
 }
 
 void rdmamsg__srqs_free(struct rdmamsg *ctx)

@@ -3,12 +3,12 @@
  * The account of a shared receive queue: what its peers may send, and what is
  * kept for each of them. All amounts are receives.
  *
- *   endpoints * place + lobby + extra <= capacity
- *   endpoints * floor + extra - answers >= promised
+ *   eps * (floor + SRQ_CTRL) + lobby + extra <= capacity
+ *   promised + answers <= eps * floor + extra
  *
- * The difference in the second line is kept. 'place' is floor + SRQ_CTRL.
- * 'extra' is the credits beyond the floor, and the answers. Debug builds assert
- * both lines after each change.
+ * floor + SRQ_CTRL is the place of an endpoint. The second line's difference is
+ * kept for endpoints that have not used their floor. Debug builds assert both
+ * lines after each change.
  */
 #ifndef RDMAMSG_LIB_SRQ_ACCOUNT_H
 #define RDMAMSG_LIB_SRQ_ACCOUNT_H

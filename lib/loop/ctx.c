@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "base/watch.h"
+#include "chain/chain.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "group/group.h"
@@ -16,6 +17,7 @@
 #include "loop/device_use.h"
 #include "loop/stats_server.h"
 #include "loop/wait.h"
+#include "memory/layout.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/regcache.h"
@@ -26,6 +28,7 @@
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
 #include "session/secret.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
@@ -52,6 +55,7 @@ struct context {
 	struct lanes lanes;
 	struct sessions sessions;
 	struct groups groups;
+	struct chains chains;
 };
 
 static int take_key(struct rdmamsg *ctx)
@@ -77,6 +81,7 @@ static struct rdmamsg *context_new(void)
 	c->ctx.tx = &c->lanes.tx;
 	c->ctx.sessions = &c->sessions;
 	c->ctx.groups = &c->groups;
+	c->ctx.chains = &c->chains;
 	return &c->ctx;
 }
 
@@ -178,6 +183,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 		goto err_ctx;
 	}
 	ret = rdmamsg__starved_init(ctx);
+	if (!ret)
+		ret = rdmamsg__chains_open(ctx);
 	if (ret) {
 		rdmamsg__fail(ret, "rdmamsg_open: no memory");
 		goto err_loop;
@@ -234,6 +241,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		context_free(ctx);
 		return;
 	}
+	rdmamsg__cork_drop(ctx);
 	if (ctx->loop.in_callback) {
 		log_error("rdmamsg_close() in a callback: ignored");
 		return;
@@ -260,6 +268,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
 		list_del(n);
 	}
+	rdmamsg__chains_close(ctx);
 	rdmamsg__rawqps_free(ctx);
 	list_for_each_safe(n, t, &ctx->devices->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));
@@ -267,6 +276,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	rdmamsg__addrmap_fini(&ctx->memory->accounts);
 	rdmamsg__caches_free(ctx);
 	rdmamsg__regions_free(ctx);
+	rdmamsg__imports_free(ctx);
 	rdmamsg__srqs_free(ctx);
 	rdmamsg__userpools_free(ctx);
 	rdmamsg__pds_free(ctx);

@@ -10,6 +10,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/use.h"
+#include "group/carrier.h"
 #include "group/group.h"
 #include "lane/srq.h"
 #include "loop/device_use.h"
@@ -65,7 +66,7 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 
 		if (!ep->lane.dev || ep->lane.dev->device != m->d ||
-		    (m->for_ep && ep->key != m->ep_key))
+		    (m->kind == QP_OF_EP && ep->key != m->key))
 			continue;
 		regions[0] = 0;
 		if (cause == RDMAMSG_CAUSE_ACCESS)
@@ -80,27 +81,75 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 	}
 }
 
-static bool has_cq(const struct rdmamsg *ctx, const void *ibv)
+static const struct cq *find_cq(const struct rdmamsg *ctx, const void *ibv)
 {
 	struct list *n, *m;
 
 	list_for_each(n, &ctx->devices->devs)
-		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
-			if (list_entry(m, struct cq, node)->ibv == ibv)
-				return true;
-	return false;
+		list_for_each(m, &list_entry(n, struct dev, node)->cqs) {
+			struct cq *cq = list_entry(m, struct cq, node);
+
+			if (cq->ibv == ibv)
+				return cq;
+		}
+	return NULL;
 }
 
 /*
- * on_event gets no event of another context's queue or of the program's queue,
- * and no event that the library has asked for itself.
+ * Sets ev->ep and ev->qp. Returns false if on_event does not get the event: its
+ * endpoint or queue pair has ended, its queue is of another context or is
+ * unknown, or the library has asked for the event itself.
  */
-static bool is_for_program(struct rdmamsg *ctx, const struct async_mail *m)
+static bool is_for_program(struct rdmamsg *ctx, const struct async_mail *m,
+			   struct rdmamsg_event *ev)
 {
+	switch (m->kind) {
+	case QP_OF_EP:
+		ev->ep = rdmamsg__handle_of(&ctx->sessions->table,
+					    (uint32_t)m->key >> 8);
+		if (ev->ep && ev->ep->key != m->key)
+			ev->ep = NULL;
+		return ev->ep && m->type != IBV_EVENT_QP_LAST_WQE_REACHED;
+	case QP_OF_PROGRAM:
+		ev->qp = rdmamsg__rawqp_by_serial(ctx, m->key);
+		return ev->qp;
+	default:
+		break;
+	}
 	if (!m->of)
 		return true;
-	return m->type == IBV_EVENT_CQ_ERR ? has_cq(ctx, m->of) :
+	ev->qp = rdmamsg__rawqp_using(ctx, m->of);
+	if (ev->qp)
+		return true;
+	return m->type == IBV_EVENT_CQ_ERR ? find_cq(ctx, m->of) != NULL :
 	       rdmamsg__srq_event(ctx, m->of, m->type);
+}
+
+/* Ends or tries again what the event concerns, after on_event. */
+static void handle(struct rdmamsg *ctx, const struct async_mail *m)
+{
+	const struct cq *cq;
+
+	if (m->kind == QP_OF_PROGRAM)
+		return;
+	if (m->kind == QP_OF_GROUPS) {
+		if (is_fatal(m->type))
+			rdmamsg__carrier_failed(ctx, m->key, m->type);
+		return;
+	}
+	if (m->of) {
+		cq = m->type == IBV_EVENT_CQ_ERR ? find_cq(ctx, m->of) : NULL;
+		if (cq)
+			ctx->devices->use->cq_failed(
+				ctx, cq, -EIO, rdmamsg__event_text(m->type));
+		return;
+	}
+	if (is_fatal(m->type))
+		async_fail_eps(ctx, m);
+	if (m->kind == QP_OF_EP)
+		return;
+	rdmamsg__failover_port(ctx, m->d, m->type, m->port);
+	rdmamsg__groups_event(ctx, m->d, m->type, m->port);
 }
 
 static void tell(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
@@ -121,29 +170,13 @@ void rdmamsg__deliver_event(struct rdmamsg *ctx, struct mail *mail)
 		.port = m->port,
 	};
 
-	if (m->for_ep)
-		ev.ep = rdmamsg__handle_of(&ctx->sessions->table,
-					   m->ep_key >> 8);
-	if (ev.ep && ev.ep->key != m->ep_key)
-		ev.ep = NULL;
-	if (!is_for_program(ctx, m)) {
-		free(m);
-		return;
-	}
-	if (m->type == IBV_EVENT_QP_LAST_WQE_REACHED) {
-		if (ev.ep)
-			rdmamsg__ep_last_wqe(ev.ep);
-	} else if (!m->for_ep || ev.ep) {
+	if (is_for_program(ctx, m, &ev))
 		tell(ctx, &ev);
-	}
-	if (is_fatal(m->type) && !m->rawqp)
-		async_fail_eps(ctx, m);
+	if (ev.ep && m->type == IBV_EVENT_QP_LAST_WQE_REACHED)
+		rdmamsg__ep_last_wqe(ev.ep);
+	handle(ctx, m);
 	if (ev.ep)
 		rdmamsg__failover_event(ev.ep, m->type);
-	if (!m->for_ep && !m->rawqp && !m->of) {
-		rdmamsg__failover_port(ctx, m->d, m->type);
-		rdmamsg__groups_event(ctx, m->d, m->type, m->port);
-	}
 	free(m);
 }
 
@@ -180,19 +213,24 @@ void rdmamsg__deliver_removed(struct rdmamsg *ctx, struct mail *mail)
 struct qp_owner rdmamsg__qp_owner(const struct ibv_qp *ibv)
 {
 	const struct rdmamsg_qp *q = rdmamsg__rawqp_of(ibv);
+	const struct carrier *c = rdmamsg__carrier_of(ibv);
 	const struct rdmamsg_ep *ep = rdmamsg__ep_of(ibv->qp_context);
 
 	/* ibv_destroy_qp() waits for the ack, so the owner still exists */
 	if (q)
-		return (struct qp_owner){ .ctx = q->ctx };
+		return (struct qp_owner){ q->ctx, QP_OF_PROGRAM, q->serial };
+	if (c)
+		return (struct qp_owner){ c->ctx, QP_OF_GROUPS,
+					  rdmamsg__carrier_key(c) };
 	if (!ep)
 		return (struct qp_owner){ 0 };
-	return (struct qp_owner){ ep->ctx, .is_ep = true, .ep_key = ep->key };
+	return (struct qp_owner){ ep->ctx, QP_OF_EP, ep->key };
 }
 
 void rdmamsg__qp_refused(const struct ibv_qp *ibv)
 {
-	struct rdmamsg_ep *ep = rdmamsg__rawqp_of(ibv) ? NULL :
+	struct rdmamsg_ep *ep = rdmamsg__rawqp_of(ibv) ||
+				rdmamsg__carrier_of(ibv) ? NULL :
 				rdmamsg__ep_of(ibv->qp_context);
 
 	if (ep)

@@ -103,6 +103,7 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	i.inline_max = ep->send.can_inline ? ep->send.inline_max : 0;
 	i.eager_max = ep->send.copy_max;
 	i.pieces_max = ep->send.pieces_max;
+	i.crc = ep->send.crc;
 	i.max_send = ep->connect.peer.max_msg;
 	i.max_receive = ep->rndv.announced_max ? ep->rndv.announced_max :
 			ep->opts.max_msg_size;
@@ -202,18 +203,6 @@ static void dump_dev(const struct dump *d, const struct dev *dev)
 	dump_pools(d, "send", &dev->send_pools);
 }
 
-static const char *state_name(enum ep_state state)
-{
-	static const char *const names[] = {
-		[EP_RESOLVING] = "resolving", [EP_REQUESTED] = "requested",
-		[EP_SETUP] = "setup", [EP_OPEN] = "open",
-		[EP_CLOSING] = "closing", [EP_DRAINING] = "draining",
-		[EP_BACKOFF] = "back-off", [EP_CLOSED] = "closed",
-	};
-
-	return names[state];
-}
-
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_counters s = { .size = sizeof(s) };
@@ -222,10 +211,11 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 	rdmamsg__ep_stats_add(&s, ep);
 	say(d, "endpoint %p %s (%s): %s -> %s on %s, qp 0x%x",
 	    (const void *)ep, rdmamsg_state_name(rdmamsg_ep_state(ep)),
-	    state_name(ep->state),
+	    rdmamsg__ep_state_name(ep->state),
 	    rdmamsg__addr_text(&ep->connect.local_addr, local, sizeof(local)),
 	    rdmamsg__addr_text(&ep->connect.peer_addr, peer, sizeof(peer)),
-	    rdmamsg_ep_device_name(ep), ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0);
+	    rdmamsg_ep_device_name(ep),
+	    ep->lane.hot.qp ? ep->lane.hot.qp->qp_num : 0);
 	say(d, "  send queue %u of %u, queued %u, credits %d, rendezvous out "
 	    "%u, control due 0x%x", rdmamsg__sq_used(&ep->lane), ep->lane.sq.total,
 	    ep->send.queued, (int)(ep->credit.limit - rdmamsg__tx_number(ep)),
@@ -249,6 +239,10 @@ static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
 		    rdmamsg_who_name(ep->close.reason.who),
 		    rdmamsg_cause_name(ep->close.reason.cause),
 		    ep->close.reason.text);
+	if (!ep->recorder)
+		return;
+	say(d, "  history, seconds since the endpoint was made:");
+	rdmamsg__recorder_print(ep->recorder, d->line, d->arg);
 }
 
 static void dump_listener(const struct dump *d,
@@ -259,7 +253,7 @@ static void dump_listener(const struct dump *d,
 	rdmamsg__door_stats(l->door, &s);
 	say(d, "listener %p: port %u%s: %llu requests, %llu half-open, %llu "
 	    "endpoints, %llu accepted", (const void *)l,
-	    rdmamsg_listener_port(l), l->dead ? ", dead" : "",
+	    rdmamsg_listener_port(l), l->dead ? ", dead" : l->draining ? ", draining" : "",
 	    (unsigned long long)s.requests, (unsigned long long)s.half_open,
 	    (unsigned long long)s.endpoints, (unsigned long long)s.accepted);
 	say(d, "  rejected by max_requests %llu, max_half_open %llu, "

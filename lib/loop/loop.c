@@ -13,6 +13,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "base/watch.h"
+#include "chain/chain.h"
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
@@ -22,6 +23,8 @@
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/recv.h"
+#include "session/send.h"
 #include "session/sessions.h"
 
 #include <errno.h>
@@ -77,6 +80,8 @@ static void settle(struct rdmamsg *ctx)
 	}
 	if (unlikely(!list_empty(&ctx->groups->dead)))
 		rdmamsg__groups_settle(ctx);
+	if (!list_empty(&ctx->chains->ended))
+		rdmamsg__chains_settle(ctx);
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->devices->reap))
@@ -90,6 +95,7 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	if (list_empty(&ctx->sessions->dirty) &&
 	    list_empty(&ctx->sessions->dead) && list_empty(&ctx->loop.ended) &&
 	    list_empty(&ctx->groups->dead) &&
+	    list_empty(&ctx->chains->ended) &&
 	    !ctx->devices->reap) {
 		ctx->loop.work = false;
 		return;
@@ -179,7 +185,7 @@ int rdmamsg_process(struct rdmamsg *ctx)
 	if (ret)
 		return ret;
 	if (ctx->loop.in_callback)
-		return rdmamsg__fail(-EDEADLK, "rdmamsg_process in a callback");
+		return rdmamsg__deadlock(ctx, "rdmamsg_process");
 	return process(ctx, 0);
 }
 
@@ -198,7 +204,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	if (ret)
 		return ret;
 	if (ctx->loop.in_callback)
-		return rdmamsg__fail(-EDEADLK, "rdmamsg_poll in a callback");
+		return rdmamsg__deadlock(ctx, "rdmamsg_poll");
 	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
 	/* a completion takes longer than an empty poll, so it counts as more */
@@ -280,7 +286,7 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 	if (n)
 		return n;
 	if (ctx->loop.in_callback)
-		return rdmamsg__fail(-EDEADLK, "rdmamsg_wait in a callback");
+		return rdmamsg__deadlock(ctx, "rdmamsg_wait");
 	n = rdmamsg__wait(ctx, timeout_ms);
 	if (unlikely(n < 0))
 		rdmamsg__fail(n, "rdmamsg_wait: %s", strerror(-n));
@@ -293,7 +299,7 @@ int rdmamsg_run(struct rdmamsg *ctx)
 
 	/* before taking the stop that is meant for the outer call */
 	if (!ret && ctx->loop.in_callback)
-		ret = rdmamsg__fail(-EDEADLK, "rdmamsg_run in a callback");
+		ret = rdmamsg__deadlock(ctx, "rdmamsg_run");
 	while (!ret && !atomic_exchange(&ctx->loop.stop, false)) {
 		ret = rdmamsg__wait(ctx, -1);
 		if (ret == -EINTR || ret > 0)

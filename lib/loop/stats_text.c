@@ -391,6 +391,8 @@ static const struct metric listener_metrics[] = {
 	  "Requests rejected by max_per_source."),
 	L("rejected_memory_total", rejected_memory,
 	  "Requests rejected for lack of memory."),
+	L("rejected_draining_total", rejected_draining,
+	  "Requests rejected while draining."),
 	L("slowed_total", slowed, "Requests rejected by slow_ms."),
 	L("offences_total", offences, "Wrong keys and protocol errors."),
 	L("setup_timeouts_total", setup_timeouts,

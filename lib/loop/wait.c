@@ -8,9 +8,13 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "chain/chain.h"
+#include "chain/team.h"
 #include "loop/wait.h"
 #include "cm/connect.h"
 #include "session/ep.h"
+#include "session/recv.h"
+#include "session/send.h"
 #include "session/sessions.h"
 
 #include <errno.h>
@@ -20,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <rdmamsg/chain.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
@@ -38,8 +43,7 @@ static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
 	if (ret)
 		return ret;
 	if (ctx->loop.in_callback)
-		return rdmamsg__fail(-EDEADLK, "%s in a callback would wait "
-				     "for itself", call);
+		return rdmamsg__deadlock(ctx, call);
 	u->call = call;
 	u->timeout_ms = timeout_ms;
 	u->end = timeout_ms < 0 ? 0 : rdmamsg__now_ms() + (uint64_t)timeout_ms;
@@ -353,4 +357,51 @@ const struct rdmamsg_reason *rdmamsg_wait_reason(const struct rdmamsg *ctx)
 	return ctx && ctx->sessions->wait_reason.size
 		       ? &ctx->sessions->wait_reason
 		       : rdmamsg_ep_reason(NULL);
+}
+
+/*
+ * Waits for the end of a run. on_done may destroy the chain or team. After
+ * -ETIMEDOUT the run goes on, unless 'ends'.
+ */
+static int wait_run(struct rdmamsg_chain *c, const struct until *u, bool ends)
+{
+	struct rdmamsg *ctx = c->ctx;
+	struct chains *chains = ctx->chains;
+	int ret = 0;
+
+	chains->waited = c;
+	while (!ret && chains->waited)
+		ret = step(ctx, u);
+	if (!chains->waited)
+		return chains->waited_end.status ?
+		       rdmamsg__fail(chains->waited_end.status, "%s",
+				     chains->waited_end.text) : 0;
+	chains->waited = NULL;
+	if (ends)
+		rdmamsg__chain_stop(c);
+	return fail_step(u, ret, "the run has not ended");
+}
+
+int rdmamsg_chain_run(struct rdmamsg_chain *c, int timeout_ms)
+{
+	struct until u;
+	int ret = c ? begin(c->ctx, "rdmamsg_chain_run", timeout_ms, &u) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_chain_run: chain is NULL");
+
+	if (!ret)
+		ret = rdmamsg_chain_post(c);
+	return ret ? ret : wait_run(c, &u, true);
+}
+
+int rdmamsg_team_wait(struct rdmamsg_team *t, int timeout_ms)
+{
+	struct until u;
+	int ret = t ? begin(t->ctx, "rdmamsg_team_wait", timeout_ms, &u) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_team_wait: team is NULL");
+
+	if (ret)
+		return ret;
+	if (t->chain->state != CHAIN_IDLE)
+		return wait_run(t->chain, &u, false);
+	return t->status ? rdmamsg__fail(t->status, "%s", t->reason.text) : 0;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/addrmap.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "memory/stretch.h"
@@ -33,6 +34,8 @@ struct memory {
 	uint64_t regions;		/* id of the last region */
 	struct addrmap accounts;	/* struct account */
 	struct list region_list;
+	struct handles imports;		/* struct layout_import */
+	uint64_t import_serial;		/* of the last import */
 	struct list caches;
 	struct list pool_list;		/* struct rdmamsg_pool */
 };

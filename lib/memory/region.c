@@ -7,6 +7,7 @@
 #include "device/quirks.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
+#include "memory/layout.h"
 #include "memory/memory.h"
 #include "memory/region.h"
 #include "wire/proto.h"
@@ -142,17 +143,25 @@ int rdmamsg__region_fail(int err)
 
 void rdmamsg__regions_free(struct rdmamsg *ctx)
 {
-	while (!list_empty(&ctx->memory->region_list))
-		(void)rdmamsg__region_free(list_first(&ctx->memory->region_list,
-						      struct rdmamsg_region,
-						      node));
+	while (!list_empty(&ctx->memory->region_list)) {
+		struct rdmamsg_region *region =
+			list_first(&ctx->memory->region_list,
+				   struct rdmamsg_region, node);
+
+		if (region->layout)
+			rdmamsg__layout_free(region->layout);
+		else
+			(void)rdmamsg__region_free(region);
+	}
 }
 
 int rdmamsg__region_check(const struct rdmamsg_region *region)
 {
-	if (region)
+	if (region && !region->layout)
 		return rdmamsg__ctx_check(region->ctx);
-	return rdmamsg__fail(-EINVAL, "the region is NULL");
+	return rdmamsg__fail(-EINVAL, region ? "the region stands for a "
+			     "layout: use rdmamsg_layout_*()" :
+			     "the region is NULL");
 }
 
 static int reg(const struct rdmamsg_region *region, const struct dev *dev,
@@ -169,27 +178,36 @@ static int reg(const struct rdmamsg_region *region, const struct dev *dev,
 					ret);
 }
 
-static int mr_new(struct rdmamsg_region *region, struct dev *dev)
+int rdmamsg__region_adopt(struct rdmamsg_region *region, struct dev *dev,
+			  struct ibv_mr *ibv)
 {
 	struct region_mr *mr = calloc(1, sizeof(*mr));
-	int ret;
 
-	if (!mr)
+	if (!mr) {
+		(void)rdmamsg__v_dereg_mr(dev->device->v, ibv);
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
-	ret = reg(region, dev, &mr->ibv);
+	}
+	mr->dev = dev;
+	mr->ibv = ibv;
+	list_add_tail(&region->mrs, &mr->node);
+	list_add_tail(&dev->regions, &mr->dev_node);
+	return 0;
+}
+
+static int mr_new(struct rdmamsg_region *region, struct dev *dev)
+{
+	struct ibv_mr *ibv;
+	int ret = reg(region, dev, &ibv);
+
 	if (ret) {
 		if (ret == -EOPNOTSUPP && region->fd >= 0)
 			rdmamsg__fail(ret, "device %s takes no dmabuf",
 				      dev->device->name);
 		else
 			rdmamsg__fail_verbs(ret, "registering a region");
-		free(mr);
 		return ret;
 	}
-	mr->dev = dev;
-	list_add_tail(&region->mrs, &mr->node);
-	list_add_tail(&dev->regions, &mr->dev_node);
-	return 0;
+	return rdmamsg__region_adopt(region, dev, ibv);
 }
 
 /* ---- regions that a refused request may have meant -------------------- */
@@ -220,7 +238,9 @@ static bool is_revoked(const struct dev *dev, uint64_t id)
 			list_entry(n, struct rdmamsg_region, node);
 
 		if (region->id == id)
-			return !rdmamsg__region_mr(region, dev);
+			return region->layout ?
+			       !rdmamsg__layout_exported(region->layout, dev) :
+			       !rdmamsg__region_mr(region, dev);
 	}
 	return true;
 }
@@ -338,6 +358,11 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_region_set_pd: a "
 				     "cache's region is where the endpoint is "
 				     "that it was got for");
+	if (region->layouts)
+		return rdmamsg__fail(-EBUSY, "region %llu is part of %u "
+				     "layouts: invalidate them first",
+				     (unsigned long long)region->id,
+				     region->layouts);
 	if (!list_empty(&region->mrs))
 		return rdmamsg__fail(-EBUSY, "region %llu is registered: "
 				     "rdmamsg_region_revoke() comes first",

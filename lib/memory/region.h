@@ -24,9 +24,12 @@ struct rdmamsg_region {
 	int fd;				/* of the dmabuf, or -1 */
 	uint64_t fd_offset;
 	uint32_t access;		/* enum rdmamsg_access */
-	uint32_t busy;			/* operations, bound windows */
+	uint32_t busy;			/* operations, bound windows, layouts */
+	uint32_t layouts;		/* defined layouts that contain it */
+	uint32_t revocations;
 	uint64_t id;
 	struct cached *cached;		/* NULL: not of a cache */
+	struct rdmamsg_layout *layout;	/* NULL: memory of its own */
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
 	struct list mrs;		/* struct region_mr */
 };
@@ -54,11 +57,14 @@ rdmamsg__region_mr(const struct rdmamsg_region *region, const struct dev *dev)
 	return NULL;
 }
 
-/* -EINVAL: region is NULL; -ECHILD. */
+/* -EINVAL: region is NULL or stands for a layout; -ECHILD. */
 int rdmamsg__region_check(const struct rdmamsg_region *region);
 /* -EPERM: another protection domain. Another error: that of registering. */
 int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev);
 int rdmamsg__region_dereg(struct rdmamsg_region *region);
+/* Takes a registration with dev. -ENOMEM, and then ibv is deregistered. */
+int rdmamsg__region_adopt(struct rdmamsg_region *region, struct dev *dev,
+			  struct ibv_mr *ibv);
 /* For a region without registration: -EPERM: another domain; -EINVAL. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);

@@ -7,6 +7,7 @@
 #include "onesided/rma_ask.h"
 #include "session/ep.h"
 #include "session/rma.h"
+#include "session/send.h"
 #include "wire/proto.h"
 
 #include <errno.h>

@@ -4,7 +4,10 @@
 #include "base/util.h"
 #include "memory/regcache.h"
 #include "memory/region.h"
+#include "onesided/rma_ask.h"
 #include "session/ep.h"
+#include "session/resume.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -15,8 +18,8 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-/* Returns 0 if regions of ctx can be registered on the endpoint's device. */
-static int ep_check(const struct rdmamsg *ctx, const struct rdmamsg_ep *ep)
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep)
 {
 	int ret = rdmamsg__ep_check(ep);
 
@@ -37,7 +40,7 @@ int rdmamsg_region_register(struct rdmamsg_region *region,
 	int ret = rdmamsg__region_check(region);
 
 	if (!ret)
-		ret = ep_check(region->ctx, ep);
+		ret = rdmamsg__region_ep_check(region->ctx, ep);
 	if (ret)
 		return ret;
 	return rdmamsg__region_register(region, ep->lane.dev);
@@ -64,6 +67,12 @@ int rdmamsg_region_get_key(struct rdmamsg_region *region,
 		.region = region->id,
 		.addr = (uintptr_t)region->addr, .len = region->len,
 	};
+	if (rdmamsg__keeps(ep)) {
+		err = rdmamsg__renew_give((struct rdmamsg_ep *)ep, region,
+					  key.rkey);
+		if (err)
+			return err;
+	}
 	rdmamsg__key_encode(&key, ret->bytes);
 	rdmamsg__region_given(region, ep->lane.dev, ep->key);
 	return 0;
@@ -79,6 +88,11 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 		return rdmamsg__fail(-EINVAL, "the region is a cache's: "
 				     "rdmamsg_cache_put(), or "
 				     "rdmamsg_cache_invalidate()");
+	if (region->layouts)
+		return rdmamsg__fail(-EBUSY, "region %llu is part of %u "
+				     "layouts: invalidate them first",
+				     (unsigned long long)region->id,
+				     region->layouts);
 	if (region->busy) {
 		rdmamsg__tx_ask(region->ctx);
 		return rdmamsg__fail(-EBUSY,
@@ -88,6 +102,7 @@ int rdmamsg_region_revoke(struct rdmamsg_region *region)
 				     (unsigned long long)region->id,
 				     region->busy);
 	}
+	region->revocations++;
 	return rdmamsg__region_dereg(region);
 }
 
@@ -108,7 +123,7 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	int err = rdmamsg__cache_check(cache);
 
 	if (!err)
-		err = ep_check(cache->ctx, ep);
+		err = rdmamsg__region_ep_check(cache->ctx, ep);
 	if (err)
 		return err;
 	if (!addr || !len || !ret)

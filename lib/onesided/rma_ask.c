@@ -7,10 +7,13 @@
 #include "device/quirks.h"
 #include "lane/lanes.h"
 #include "session/tx.h"
+#include "memory/layout.h"
 #include "memory/region.h"
 #include "onesided/rma_ask.h"
 #include "session/ep.h"
+#include "session/resume.h"
 #include "session/rma.h"
+#include "session/send.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -79,12 +82,27 @@ static int check_word(const struct rma_ask *a, const struct proto_key *key)
 			     (unsigned long long)key->region);
 }
 
-static int check_key(const struct rma_ask *a, struct proto_key *key)
+static int check_key(const struct rdmamsg_ep *ep, const struct rma_ask *a,
+		     struct proto_key *key, struct layout_import **ret_far)
 {
-	if (!a->key || rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN))
+	int err;
+
+	*ret_far = NULL;
+	if (!rdmamsg__layout_find(ep->ctx, a->key, ret_far, key) &&
+	    (!a->key ||
+	     rdmamsg__key_decode(key, a->key->bytes, PROTO_KEY_LEN)))
 		return rdmamsg__fail(-EINVAL, "the key is NULL or no key: "
 				     "rdmamsg_key_import() takes a peer's "
-				     "bytes");
+				     "bytes, and rdmamsg_layout_import() "
+				     "those of a layout");
+	if (*ret_far && rdmamsg__keeps(ep))
+		return rdmamsg__fail(-EOPNOTSUPP, "the key of a layout has keys "
+				     "of one device, and failover may change "
+				     "it: use rungs without STANDBY and LANE");
+	err = rdmamsg__keeps(ep) ?
+	      rdmamsg__renew_find(ep, key->region, &key->rkey) : 0;
+	if (err)
+		return err;
 	if (!(key->access & needed(a)))
 		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
 				     "allow it",
@@ -103,6 +121,37 @@ static int check_key(const struct rma_ask *a, struct proto_key *key)
 	return check_word(a, key);
 }
 
+/*
+ * The program has registered the region for the first lane of the endpoint.
+ * Another lane may have another device.
+ */
+static struct ibv_mr *mr_for(const struct rdmamsg_ep *ep,
+			     struct rdmamsg_region *region)
+{
+	struct ibv_mr *mr = rdmamsg__region_mr(region, ep->lane.dev);
+
+	if (likely(mr || !ep->resume || !ep->resume->resumes))
+		return mr;
+	return rdmamsg__try(rdmamsg__region_register(region, ep->lane.dev)) ?
+	       NULL : rdmamsg__region_mr(region, ep->lane.dev);
+}
+
+/* Returns 0 if the entry's region can take part. */
+static int check_region(const struct rdmamsg_ep *ep,
+			struct rdmamsg_region *region, uint64_t offset,
+			uint64_t len, struct ibv_mr **ret)
+{
+	int err;
+
+	if (!region->layout) {
+		*ret = mr_for(ep, region);
+		return *ret ? 0 :
+		       rdmamsg__region_missing(region, ep->lane.dev);
+	}
+	err = rdmamsg__layout_range(region->layout, offset, len);
+	return err ? err : rdmamsg__layout_ready(region->layout, ep->lane.dev);
+}
+
 static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
 		      const struct rdmamsg_sge *s)
 {
@@ -112,16 +161,17 @@ static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
 
 	if (region) {
 		uintptr_t from = (uintptr_t)region->addr;
+		int err;
 
-		if (region->ctx != ep->ctx || at < from ||
-		    at - from > region->len ||
-		    s->len > region->len - (at - from))
+		if (region->ctx != ep->ctx || (!region->layout &&
+		    (at < from || at - from > region->len ||
+		     s->len > region->len - (at - from))))
 			return rdmamsg__fail(-EINVAL,
 					     "a gather entry is outside of "
 					     "its region");
-		mr = rdmamsg__region_mr(region, ep->lane.dev);
-		if (!mr)
-			return rdmamsg__region_missing(region, ep->lane.dev);
+		err = check_region(ep, region, at, s->len, &mr);
+		if (err)
+			return err;
 		if (r->kind == RMA_READ &&
 		    !(region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
 			return rdmamsg__fail(-EACCES,
@@ -129,7 +179,8 @@ static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
 					     "not have "
 					     "RDMAMSG_ACCESS_LOCAL_WRITE");
 		region->busy++;
-		r->no_cpu |= region->fd >= 0;
+		r->no_cpu |= region->fd >= 0 || region->layout;
+		r->scattered |= region->layout != NULL;
 	} else if (r->kind == RMA_READ || !s->data) {
 		return rdmamsg__fail(-EINVAL, "a gather entry %s", s->data ?
 				     "to read into needs a region" : "is NULL");
@@ -191,9 +242,9 @@ static int take_entries(struct rdmamsg_ep *ep, struct rma *r,
 	}
 	if (copy && r->no_cpu)
 		return rdmamsg__fail(-EINVAL,
-				     "gather entries of a dmabuf beside "
-				     "others without a region, which are "
-				     "copied");
+				     "gather entries of a dmabuf or layout "
+				     "beside others without a region, which "
+				     "are copied");
 	if (copy && r->left > ep->send.copy_max)
 		return rdmamsg__fail(-EMSGSIZE,
 				     "%llu bytes without a region: "
@@ -203,8 +254,19 @@ static int take_entries(struct rdmamsg_ep *ep, struct rma *r,
 	return copy ? copy_in(ep, r) : 0;
 }
 
+/* The rkey in the key of the program, which may have been renewed. */
+static uint32_t given_rkey(const struct rma_ask *a)
+{
+	struct proto_key key = { .rkey = 0 };
+
+	/* fails for a layout, which is not used where keys are renewed */
+	(void)rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN);
+	return key.rkey;
+}
+
 static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
-		   const struct rma_ask *a, const struct proto_key *key)
+		   const struct rma_ask *a, const struct proto_key *key,
+		   struct layout_import *far)
 {
 	int err;
 
@@ -215,7 +277,13 @@ static int fill_in(struct rdmamsg_ep *ep, struct rma *r,
 	r->value = a->value;
 	r->raddr = key->addr + a->offset;
 	r->rkey = key->rkey;
+	r->given = rdmamsg__keeps(ep) ? given_rkey(a) : 0;
 	r->peer_region = key->region;
+	if (far) {
+		r->far = far;
+		r->scattered = true;
+		rdmamsg__layout_hold(far);
+	}
 	r->operand = a->operand;
 	r->expected = a->expected;
 	r->result = a->result;
@@ -252,6 +320,7 @@ static inline void count(struct rdmamsg_ep *ep, enum rma_kind kind,
 int __attribute__((noinline))
 rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
 {
+	struct layout_import *far;
 	struct proto_key key;
 	struct rma *r = NULL;
 	int ret = rdmamsg__tx_check(ep);
@@ -259,12 +328,12 @@ rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	if (!ret)
 		ret = check_able(ep, a);
 	if (!ret)
-		ret = check_key(a, &key);
+		ret = check_key(ep, a, &key, &far);
 	if (!ret)
 		ret = rdmamsg__rma_get(ep, &r);
 	if (unlikely(ret))
 		return ret;
-	ret = fill_in(ep, r, a, &key);
+	ret = fill_in(ep, r, a, &key, far);
 	if (unlikely(ret)) {
 		rdmamsg__rma_put(ep, r);
 		return ret;
@@ -342,8 +411,8 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 
 	if (unlikely(!ep || !ep->ctx || !(ep->onesided.ways & 1u << a->kind) ||
 		     !ep->onesided.free ||
-		     rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.data || a->flags ||
-		     !a->key ||
+		     rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.data ||
+		     a->flags || !a->key ||
 		     rdmamsg__key_decode(&key, a->key->bytes, PROTO_KEY_LEN)))
 		return false;
 	if (!is_atomic(a))
@@ -358,7 +427,7 @@ post_now(struct rdmamsg_ep *ep, const struct rma_ask *a)
 	r->op.msg = NULL;
 	r->kind = a->kind;
 	r->begun = true;
-	r->counted = r->notify = false;
+	r->counted = r->notify = r->scattered = false;
 	r->proof = PROOF_NONE;
 	r->posted = 1;
 	r->left = 0;

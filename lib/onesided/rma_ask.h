@@ -27,6 +27,10 @@ struct rma_ask {
 	void *result;
 };
 
+/* Returns 0 if regions of ctx can be registered on the endpoint's device. */
+int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
+			     const struct rdmamsg_ep *ep);
+
 /* Checks the operation. Accepts it, and returns 0, or returns -errno. */
 int rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a);
 

@@ -10,6 +10,7 @@
 #include "memory/region.h"
 #include "session/ep.h"
 #include "session/rma.h"
+#include "session/send.h"
 #include "session/window.h"
 #include "wire/proto.h"
 
@@ -48,7 +49,8 @@ static int check_binding(const struct rdmamsg_window *w,
 			 const struct rdmamsg_region *region, size_t offset,
 			 size_t len, uint32_t access)
 {
-	if (!region || region->ctx != w->ep->ctx || offset > region->len ||
+	if (!region || region->layout || region->ctx != w->ep->ctx ||
+	    offset > region->len ||
 	    !len || len > region->len - offset)
 		return rdmamsg__fail(-EINVAL, "the region is NULL or another "
 				     "context's, or the window is not in it");
@@ -96,6 +98,10 @@ int rdmamsg_window_create(struct rdmamsg_ep *ep, struct rdmamsg_window **ret)
 	err = check_able(ep);
 	if (err)
 		return err;
+	if (rdmamsg__keeps(ep))
+		return rdmamsg__fail(-EOPNOTSUPP, "a window belongs to one "
+				     "queue pair, and failover may replace it: "
+				     "use rungs without STANDBY and LANE");
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return rdmamsg__fail(-ENOMEM, "no memory for a window");

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +27,51 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/verbs.h>
 
+static _Atomic uint64_t last_serial;
+
 struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv)
 {
 	uintptr_t context = (uintptr_t)ibv->qp_context;
 
 	return context & RAWQP_TAG ?
 	       (struct rdmamsg_qp *)(context - RAWQP_TAG) : NULL;
+}
+
+struct rdmamsg_qp *rdmamsg__rawqp_by_serial(const struct rdmamsg *ctx,
+					    uint64_t serial)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->qps) {
+		struct rdmamsg_qp *q = list_entry(n, struct rdmamsg_qp, node);
+
+		if (q->serial == serial)
+			return q;
+	}
+	return NULL;
+}
+
+static bool has_wq(const struct rdmamsg_qp *q, const void *wq)
+{
+	for (uint32_t i = 0; q->wqs && i < q->rss.queues; i++)
+		if (q->wqs[i] == wq)
+			return true;
+	return false;
+}
+
+struct rdmamsg_qp *rdmamsg__rawqp_using(const struct rdmamsg *ctx,
+					const void *of)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->qps) {
+		struct rdmamsg_qp *q = list_entry(n, struct rdmamsg_qp, node);
+
+		if (q->send_cq == of || q->recv_cq == of ||
+		    q->opts.srq == of || has_wq(q, of))
+			return q;
+	}
+	return NULL;
 }
 
 /* ---- the walk to RTS -------------------------------------------------- */
@@ -234,6 +274,7 @@ int rdmamsg_qp_create(struct rdmamsg *ctx,
 	if (!q)
 		return rdmamsg__fail(-ENOMEM, "no memory for a queue pair");
 	q->ctx = ctx;
+	q->serial = atomic_fetch_add(&last_serial, 1) + 1;
 	list_init(&q->node);
 	rdmamsg__oob_psn(&q->oob);
 	ret = take_options(q, opts);

@@ -15,11 +15,13 @@
 struct rdmamsg_qp {
 	struct list node;		/* in ctx->qps */
 	struct rdmamsg *ctx;		/* NULL: it could not be destroyed */
+	uint64_t serial;		/* no other has it */
 	const struct verbs_api *v;
 	struct dev *dev;
 	char *device;
 	void *user;
-	struct rdmamsg_qp_options opts;	/* in range; its pointers are unused */
+	/* in range; its pointers are not followed */
+	struct rdmamsg_qp_options opts;
 	struct rdmamsg_rss rss;
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
@@ -61,6 +63,12 @@ void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);
  */
 #define RAWQP_TAG	1u
 struct rdmamsg_qp *rdmamsg__rawqp_of(const struct ibv_qp *ibv);
+/* Returns the queue pair with this serial number, or NULL. */
+struct rdmamsg_qp *rdmamsg__rawqp_by_serial(const struct rdmamsg *ctx,
+					    uint64_t serial);
+/* Returns a queue pair that uses this ibv_cq or ibv_srq, or NULL. */
+struct rdmamsg_qp *rdmamsg__rawqp_using(const struct rdmamsg *ctx,
+					const void *of);
 void rdmamsg__rawqps_free(struct rdmamsg *ctx);
 
 #endif

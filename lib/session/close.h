@@ -16,11 +16,13 @@
 struct closing {
 	bool sent, done, seen; /* CLOSE: ours, acknowledged; the peer's */
 	bool asserted;			/* our CLOSE confirms the peer's */
+	bool once;			/* and is the only one */
 	bool confirmed; /* the peer's CLOSE confirms ours, all before too */
 	bool asserted_done;		/* 'asserted' CLOSE is acknowledged */
 	bool by_peer;			/* the peer sent CLOSE first */
 	bool aborted;			/* by the program */
 	bool lost;			/* a request before CLOSE has failed */
+	bool undelivered;		/* messages that had arrived */
 	bool lost_read;			/* a read has failed or is unproven */
 	bool disconnect_sent, disconnected;
 	bool unanswered;		/* our disconnect, within its time */
@@ -68,7 +70,10 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep);
 /* Ends an endpoint for a reason of this program, unless it ends already. */
 void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 		       int error, const char *text);
-/* In EP_CLOSING: the peer has disconnected, so wait for at most GONE_MS. */
+/*
+ * In EP_CLOSING: the peer has disconnected, so wait for at most GONE_MS. If the
+ * peer may ask over another lane, wait for at most LINGER_MS.
+ */
 void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep);
 void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);
 void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep);

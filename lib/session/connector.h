@@ -41,6 +41,14 @@ struct connector {
 	int (*redial)(struct rdmamsg_ep *ep);
 	/* The back-off is over: redial(), or on_closed follows. */
 	void (*again)(struct rdmamsg_ep *ep);
+	/*
+	 * Dials another lane for the session of ep: makes a carrier. NULL: such
+	 * connections have one lane for life.
+	 */
+	int (*another)(struct rdmamsg_ep *ep, const char *host,
+		       const char *service,
+		       const struct rdmamsg_ep_options *opts,
+		       struct rdmamsg_ep **ret);
 	/* Stops dialling. */
 	void (*stop)(struct rdmamsg_ep *ep);
 	/* Stops all of connecting, also the resolving of a name. */

@@ -95,7 +95,8 @@ static inline uint32_t rdmamsg__tx_next_number(struct rdmamsg_ep *ep)
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	uint32_t number = h->number++;
 
-	h->low = (h->low & ~PROTO_NUMBER_MASK) | (h->number & PROTO_NUMBER_MASK);
+	h->low = (h->low & ~PROTO_NUMBER_MASK) |
+		 (h->number & PROTO_NUMBER_MASK);
 	return number;
 }
 

@@ -14,8 +14,14 @@
 #include "memory/stretch.h"
 #include "session/door.h"
 #include "session/credit.h"
+#include "session/ctrl.h"
 #include "session/ep.h"
+#include "session/flow.h"
+#include "session/lobby.h"
+#include "session/recv.h"
+#include "session/send.h"
 #include "session/sessions.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -74,9 +80,26 @@ static bool send_header(struct rdmamsg_ep *ep, enum proto_type type,
 	return true;
 }
 
+/* DONEs that were lost with a lane. */
+static bool send_again(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	for (; r->again_count; r->again_count--) {
+		const struct again *a = &r->again[r->again_count - 1];
+
+		if (!send_header(ep, PROTO_DONE, a->number, a->how))
+			return false;
+	}
+	return true;
+}
+
 static bool send_dones(struct rdmamsg_ep *ep)
 {
 	struct list *n;
+
+	if (unlikely(ep->resume) && !send_again(ep))
+		return false;
 
 	list_for_each(n, &ep->rndv.fetching) {
 		struct rndv_in *in = list_entry(n, struct rndv_in, node);
@@ -194,14 +217,16 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	}
 	s.max_msg = ep->connect.refused ? 1 : ep->rndv.announced_max;
 	s.refused = ep->connect.refused;
-	ep->pieces.max = ep->on.on_incoming ||
+	ep->pieces.max = (ep->carries ? ep->carries : ep)->on.on_incoming ||
 			 ep->opts.pieces_max == RDMAMSG_NONE ? 0 :
 			 min(s.max_msg, PROTO_PIECES_MAX);
 	s.pieces = ep->pieces.max;
 	s.limit = ep->connect.refused ? ep->connect.limit : PROTO_LIMIT_NONE;
 	memcpy(s.session, ep->connect.session, sizeof(s.session));
-	if (!ep->connect.refused)
+	if (!ep->connect.refused) {
 		rdmamsg__failover_setup(ep, &s.path);
+		rdmamsg__resume_setup(ep, &s.resume);
+	}
 	ep->connect.setup_sent = true;
 	send_body(ep, op, PROTO_REJECT_NONE,
 		  rdmamsg__setup_encode(&s, op->msg->data));
@@ -297,15 +322,26 @@ static bool send_close(struct rdmamsg_ep *ep)
 		return false;
 	if (!ep->close.sent)
 		ep->close.seq = seq;
+	ep->close.once = !ep->close.sent && ep->close.seen;
 	ep->close.sent = true;
 	ep->close.asserted = ep->close.seen;
+	rdmamsg__record(ep->recorder, EVENT_CLOSE_SENT, ep->close.seen, 0);
 	return true;
+}
+
+static uint32_t ping_asks(const struct rdmamsg_ep *ep)
+{
+	return rdmamsg__keeps(ep) && ep->resume->ask_move ? PROTO_PING_MOVE : 0;
 }
 
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 {
 	if (!ep->ctrl.due)
 		return;
+	if (ep->ctrl.due & CTRL_CANCELED) {
+		ep->ctrl.due &= ~CTRL_CANCELED;
+		rdmamsg__flow_canceled(ep);
+	}
 	if (ep->ctrl.due & CTRL_SETUP && send_setup(ep))
 		ep->ctrl.due &= ~CTRL_SETUP;
 	if (ep->ctrl.due & CTRL_AUTH && send_auth(ep))
@@ -314,13 +350,15 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 		ep->ctrl.due &= ~CTRL_DONE;
 	if (ep->ctrl.due & CTRL_PONG &&
 	    send_header(ep, PROTO_PONG, ep->rndv.fetch_count,
-			ep->ctrl.ping_tag))
+			rdmamsg__keeps(ep) ? ep->recv.next : ep->ctrl.ping_tag))
 		ep->ctrl.due &= ~CTRL_PONG;
 	if (ep->ctrl.due & CTRL_PATH)
 		pump_path(ep);
 	if (ep->ctrl.due & CTRL_PING && !ep->live.ping_out &&
-	    send_header(ep, PROTO_PING, 0, 0)) {
+	    send_header(ep, PROTO_PING, 0, ping_asks(ep))) {
 		ep->ctrl.due &= ~CTRL_PING;
+		if (rdmamsg__keeps(ep))
+			ep->resume->ask_move = false;
 		ep->live.ping_out = true;
 		ep->st.pings++;
 	}
@@ -432,11 +470,12 @@ void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 {
 	struct proto_setup s;
+	uint32_t around;		/* bytes of a message beside payload */
 
 	if (ep->connect.passive && ep->state == EP_REQUESTED) {
 		/* SETUP has overtaken ESTABLISHED of the CM, and implies it */
 		ep->connect.established = true;
-		ep->state = EP_SETUP;
+		rdmamsg__ep_enter(ep, EP_SETUP);
 	}
 	if (ep->connect.setup_seen ||
 	    (!ep->connect.passive && !ep->connect.setup_sent)) {
@@ -447,7 +486,8 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 		rdmamsg__ep_protocol(ep, "a broken SETUP");
 		return;
 	}
-	if ((!ep->connect.passive || ep->connect.by->knows_session) &&
+	if ((!ep->connect.passive || ep->connect.by->knows_session ||
+	     ep->carries) &&
 	    memcmp(s.session, ep->connect.session, sizeof(s.session))) {
 		rdmamsg__ep_protocol(ep, "SETUP for another session");
 		return;
@@ -480,11 +520,14 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	if (ep->connect.passive)
 		memcpy(ep->connect.session, s.session,
 		       sizeof(ep->connect.session));
+	ep->send.crc = ep->connect.features & PROTO_FEATURE_CRC;
+	around = PROTO_HDR_LEN + (ep->send.crc ? PROTO_CRC_LEN : 0);
 	ep->send.copy_max =
-		min(min(ep->opts.eager_max, s.recv_size - PROTO_HDR_LEN),
+		min(min(ep->opts.eager_max, s.recv_size - around),
 		    min((uint32_t)ep->send.pool->buf_size, ep->lane.chunk) -
-			    PROTO_HDR_LEN);
-	ep->send.inline_max = min(min(ep->send.inline_max, (uint32_t)TX_STAGE),
+			    around);
+	ep->send.inline_max = min(min(ep->send.inline_max,
+				      TX_STAGE + PROTO_HDR_LEN - around),
 				 min(ep->send.copy_max, s.max_msg));
 	ep->send.inline_max = min(ep->send.inline_max, ep->opts.max_copy);
 	ep->send.compact = ep->connect.features & PROTO_FEATURE_IMM;

@@ -194,6 +194,20 @@ static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 	return true;
 }
 
+/* Half of the time is over, and there is no answer. */
+static void record(struct rdmamsg_ep *ep, uint64_t began)
+{
+	struct dead *d = &ep->live.dead;
+
+	if (d->told || !d->since ||
+	    began < d->since + ep->opts.dead_after_ms / 2)
+		return;
+	d->told = true;
+	rdmamsg__record(ep->recorder, EVENT_UNACKED,
+			(uint32_t)(began - d->since),
+			rdmamsg__sq_used(&ep->lane));
+}
+
 bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 {
 	bool acked = ep->lane.sq.done != ep->live.dead.done, was_down, waits;
@@ -208,10 +222,12 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 	waits = is_waiting(ep, heard, acked);
 	if (acked || !waits || was_down != d->port_down) {
 		d->since = 0;
+		d->told = false;
 		d->grace = false;
 	}
 	if (waits && !d->since)
 		d->since = rdmamsg__now_ms();
+	record(ep, began);
 	/* all acknowledgements that arrived before 'began' are counted */
 	if (!d->since || began < d->since + limit)
 		return true;

@@ -201,6 +201,9 @@ static void count_refusal(struct door *d, enum proto_limit limit)
 	case PROTO_LIMIT_MEMORY:
 		d->st.rejected_memory++;
 		break;
+	case PROTO_LIMIT_DRAINING:
+		d->st.rejected_draining++;
+		break;
 	default:
 		break;
 	}

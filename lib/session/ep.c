@@ -23,8 +23,10 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
 #include "session/rma.h"
 #include "session/sessions.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -84,6 +86,8 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	rdmamsg__ep_drop_inbox(ep);
 	rdmamsg__lent_end(ep);
 	rdmamsg__failover_free(ep);
+	rdmamsg__resume_free(ep);
+	rdmamsg__recorder_free(ep->recorder);
 	rdmamsg__auth_free(ep->connect.auth);
 	free(ep->connect.setup_data);
 	free(ep->connect.peer_data);
@@ -206,23 +210,29 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
 	bool open = ep->state == EP_OPEN;
+	const bool careful = rdmamsg__keeps(ep) || ep->send.crc;
 	uint32_t end;
 
 	rdmamsg__tx_room(ep);
 	end = open && ep->send.compact && !ep->send.queued &&
-	      ep->send.can_inline ? ep->send.inline_max + 1 : 0;
+	      ep->send.can_inline && !careful ? ep->send.inline_max + 1 : 0;
+	ep->send.careful = careful;
+	ep->send.plain_end = ep->send.crc ? 0 : ep->send.copy_max + 1;
 	/* the batch signals its last request only */
 	ep->send.end = h->signal_every > 1 ? end : 0;
 	/* the inline must not overtake requests in the batch */
 	ep->send.inline_end = end;
 	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
-	ep->onesided.ways = open && !ep->send.queued ? ep->onesided.can : 0;
+	ep->onesided.ways = open && !ep->send.queued && !rdmamsg__keeps(ep) ?
+			    ep->onesided.can : 0;
 	/* reads that need a proof are two requests */
 	if (unlikely(ep->lane.doubts_reads))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
-	ep->recv.end = open && ep->send.compact && ep->on.on_message &&
-		       !rdmamsg__rx_waits(ep) && !ep->pieces.left ?
+	ep->recv.end = open && !ep->carries && ep->send.compact &&
+		       ep->on.on_message && !ep->send.crc &&
+		       !rdmamsg__rx_holds(ep) && !ep->pieces.left ?
 		       ep->recv.max + 1 : 0;
+	ep->recv.plain_end = ep->send.crc ? 0 : ep->opts.max_msg_size + 1;
 }
 
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
@@ -236,7 +246,16 @@ void rdmamsg__ep_timeout(struct rdmamsg_ep *ep)
 /* Both sides have exchanged SETUP. */
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 {
-	ep->state = EP_OPEN;
+	int err = rdmamsg__try(rdmamsg__resume_begin(ep));
+
+	if (err) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL,
+				   RDMAMSG_CAUSE_RESOURCES, err, "%s",
+				   rdmamsg__text());
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	rdmamsg__ep_enter(ep, EP_OPEN);
 	ep->connect.told = true;
 	rdmamsg__auth_free(ep->connect.auth);
 	ep->connect.auth = NULL;
@@ -249,8 +268,25 @@ void rdmamsg__ep_connected(struct rdmamsg_ep *ep)
 		 ep->lane.hot.qp->qp_num, ep->lane.dev->device->name);
 	probe(connected, ep, ep->lane.hot.qp->qp_num,
 	      (const char *)ep->lane.dev->device->name);
+	rdmamsg__record_device(ep->recorder, EVENT_LANE,
+			       ep->lane.dev->device->name, ep->lane.port);
 	rdmamsg__failover_start(ep);
+	rdmamsg__resume_start(ep);
+	if (unlikely(ep->carries))
+		rdmamsg__carrier_open(ep);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_connected, ep);
+}
+
+const char *rdmamsg__ep_state_name(enum ep_state state)
+{
+	static const char *const names[] = {
+		[EP_RESOLVING] = "resolving", [EP_REQUESTED] = "requested",
+		[EP_SETUP] = "setup", [EP_OPEN] = "open",
+		[EP_CLOSING] = "closing", [EP_DRAINING] = "draining",
+		[EP_BACKOFF] = "back-off", [EP_CLOSED] = "closed",
+	};
+
+	return names[state];
 }
 
 /* ---- information ------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: their parts, and the functions of each file. */
+/* Endpoints: their parts and states, their life, options and lanes. */
 #ifndef RDMAMSG_LIB_EP_H
 #define RDMAMSG_LIB_EP_H
 
@@ -26,6 +26,8 @@
 #include "session/live.h"
 #include "session/op.h"
 #include "session/pieces.h"
+#include "session/recorder.h"
+#include "session/resume.h"
 #include "session/rndv.h"
 #include "wire/flight.h"
 #include "wire/proto.h"
@@ -63,6 +65,8 @@ enum ep_ctrl {
 	CTRL_KEEPALIVE = 1u << 6,
 	CTRL_PATH = 1u << 7,
 	CTRL_AUTH = 1u << 8,
+	CTRL_CANCELED = 1u << 9,	/* no message: see flow.h */
+	CTRL_LANE = 1u << 10,		/* no message: struct resume has work */
 };
 
 /* Reads of large messages, and reads of the program. */
@@ -91,6 +95,8 @@ struct receiving {
 	uint32_t next;			/* number of the next data message */
 	uint32_t max;			/* payload of a message in one piece */
 	uint32_t end;			/* fast path: payload < end */
+	uint32_t plain_end;		/* delivered as it is: payload < this */
+	bool paused;			/* rdmamsg_ep_pause() */
 };
 
 struct sending {
@@ -98,9 +104,12 @@ struct sending {
 	uint32_t inline_max;		/* payload bytes */
 	uint32_t inline_end;		/* hot.len_end if there is no batch */
 	uint32_t copy_max;		/* eager payload bytes */
+	uint32_t plain_end;		/* copied without a CRC: len < this */
 	uint32_t pieces_max;		/* payload bytes of a run of pieces */
 	bool can_inline;		/* at least the header */
 	bool compact;			/* PROTO_FEATURE_IMM is in use */
+	bool crc;			/* PROTO_FEATURE_CRC is in use */
+	bool careful;			/* messages are kept, or have a CRC */
 	bool want_writable;
 	/* want_writable for lack of memory, and none has come back since */
 	bool want_memory;
@@ -113,6 +122,7 @@ struct sending {
 	struct list queue;		/* accepted, not yet posted: op */
 	uint32_t queued;
 	struct op *orphans;		/* accepted, but posting failed */
+	struct op *canceled;		/* by the program; not completed yet */
 };
 
 /* SETUP, AUTH, CREDIT, PING, PONG, CLOSE, DONE. */
@@ -204,7 +214,11 @@ struct rdmamsg_ep {
 	struct liveness live;
 	struct closing close;
 	struct failover *failover;	/* NULL: off */
+	struct chain_ep *chain;		/* lib/chain, or NULL */
 	struct pieces pieces;
+	struct resume *resume;		/* NULL: one lane for life */
+	struct rdmamsg_ep *carries;	/* NULL, or the session of a carrier */
+	struct recorder *recorder;	/* NULL: failover was not asked for */
 };
 
 _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
@@ -212,12 +226,40 @@ _Static_assert(offsetof(struct rdmamsg_ep, lane.hot) == 0, "the inlines");
 _Static_assert(offsetof(struct rdmamsg_ep, lane.dev) <= 5 * 64 + 32, "hot");
 _Static_assert(offsetof(struct rdmamsg_ep, rndv) -
 	       offsetof(struct rdmamsg_ep, ctx) <= 4 * 64, "hot");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2624, "there may be thousands");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2688, "there may be thousands");
 
 /* The session that a lane belongs to. */
 static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)
 {
 	return list_entry(l, struct rdmamsg_ep, lane);
+}
+
+/* Enters the state, and records it. */
+static inline void rdmamsg__ep_enter(struct rdmamsg_ep *ep, enum ep_state state)
+{
+	ep->state = state;
+	rdmamsg__record(ep->recorder, EVENT_STATE, state, 0);
+}
+
+/* Returns true if the endpoint has lost its lane and waits for another. */
+static inline bool rdmamsg__lane_lost(const struct rdmamsg_ep *ep)
+{
+	return unlikely(ep->resume) && ep->resume->lane != LANE_UP;
+}
+
+/* Returns true if the messages of the endpoint are kept. */
+static inline bool rdmamsg__keeps(const struct rdmamsg_ep *ep)
+{
+	return unlikely(ep->resume) && ep->resume->agreed;
+}
+
+/* Returns true if new operations must wait for what is repeated. */
+static inline bool rdmamsg__holds_back(const struct rdmamsg_ep *ep)
+{
+	return rdmamsg__keeps(ep) &&
+	       (ep->resume->lane != LANE_UP ||
+		rdmamsg__keep_replays(&ep->resume->keep) ||
+		!list_empty(&ep->resume->parked));
 }
 
 /* ep.c: life */
@@ -228,6 +270,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 void rdmamsg__ep_free(struct rdmamsg_ep *ep);
 void rdmamsg__ep_connected(struct rdmamsg_ep *ep);
 void rdmamsg__ep_timeout(struct rdmamsg_ep *ep);	/* at its deadline */
+const char *rdmamsg__ep_state_name(enum ep_state state);
 /* Messages for rdmamsg_recv_wait(). */
 void rdmamsg__inbox_add(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg);
 struct rdmamsg_msg *rdmamsg__inbox_take(struct rdmamsg_ep *ep);
@@ -272,112 +315,10 @@ void rdmamsg__ep_stats_add(struct rdmamsg_counters *s,
 /* Creates them on the device of the CM id or of the record. */
 int rdmamsg__ep_resources(struct rdmamsg_ep *ep);
 void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep);
+void rdmamsg__pools_put(struct rdmamsg_ep *ep);
 int rdmamsg__qp_init(struct rdmamsg_ep *ep);
 int rdmamsg__qp_ready(struct rdmamsg_ep *ep);	/* to RTR and RTS */
 /* attr() of struct lane_events. */
 int rdmamsg__qp_attr(struct lane *l, struct ibv_qp_attr *attr, int *mask);
-
-/* tx.c */
-extern const struct lane_events rdmamsg__lane_events;
-void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
-void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
-/* Adds a message in full form to the batch. */
-void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
-			 uint32_t number, uint32_t tag, struct op *op,
-			 struct rdmamsg_msg *msg, const void *inl,
-			 uint32_t len);
-/*
- * Adds a message of the program, in compact form if possible. For the full
- * form, 'msg' has room for a header before its payload.
- */
-void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
-		      struct rdmamsg_msg *msg, const void *inl, uint32_t len);
-void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
-		      uint32_t lkey, uint32_t len, uint64_t raddr,
-		      uint32_t rkey);
-/*
- * An empty write, which the peer's device answers without its program. Requests
- * complete in order, and after a failed request none succeeds. So behind reads
- * on a device with doubtful reads, its completion tells how they have ended.
- */
-void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
-/*
- * Posts a keepalive on each endpoint with unsignalled requests. Its completion
- * confirms them, so that their memory can be used again.
- */
-void rdmamsg__tx_ask(struct rdmamsg *ctx);
-/* send.c */
-void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
-/* Returns -EAGAIN. on_writable follows when memory has come back. */
-int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
-struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
-struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
-/* Returns 0 if the endpoint can send, else -ENOTCONN, -ESHUTDOWN, ... */
-int rdmamsg__tx_check(const struct rdmamsg_ep *ep);
-/* Returns -EAGAIN. on_writable follows. */
-int rdmamsg__tx_again(struct rdmamsg_ep *ep);
-/* Puts an accepted operation into send.queue. */
-void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
-
-/* The cookie of a send that a call waits for, on the stack of the call. */
-struct rdmamsg_waiter {
-	bool done;
-	int status;
-};
-int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
-			  uint32_t tag, struct rdmamsg_waiter *waiter);
-
-/* ctrl.c: control messages */
-void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
-/* Withdraws announced_max: the budget need not hold such a message. */
-void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep);
-void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
-void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
-			const void *buf, size_t len);
-
-/* lobby.c */
-int rdmamsg__lobby_receives(struct rdmamsg_ep *ep);
-/* The peer's SETUP has come. After a failure no receives are posted. */
-int rdmamsg__lobby_leave(struct rdmamsg_ep *ep);
-/* Undoes the charge for receives to the address of the peer. */
-void rdmamsg__lobby_credit(struct rdmamsg_ep *ep);
-
-/* recv_post.c */
-void rdmamsg__rx_refill(struct rdmamsg_ep *ep);
-/* buffer() of struct lane_events: replaces one that the program keeps. */
-struct rdmamsg_msg *rdmamsg__rx_buffer(struct lane *l, uint32_t count);
-
-/* recv.c */
-/* A message of an endpoint with a shared receive queue. */
-void rdmamsg__rx_msg(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		     const struct ibv_wc *wc);
-/* A Write with immediate data has used the receive of msg. */
-void rdmamsg__rx_imm(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		     const struct ibv_wc *wc);
-extern struct rdmamsg_ep rdmamsg__nobody;	/* has no receives */
-void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n);
-void rdmamsg__rx_deliver(struct rdmamsg_ep *ep);
-void rdmamsg__rx_discard(struct rdmamsg_ep *ep);
-
-/* recv_wait.c: messages that wait behind a large message */
-static inline bool rdmamsg__rx_waits(const struct rdmamsg_ep *ep)
-{
-	return ep->rndv.waiting.first;
-}
-void rdmamsg__rx_wait_init(struct rdmamsg_ep *ep);
-/* Appends msg of this type, which keeps its credit. */
-void rdmamsg__rx_wait(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
-		      enum proto_type type);
-/* Creates a rndv_in for each new announcement. After -ENOMEM, goes on. */
-void rdmamsg__rx_parse(struct rdmamsg_ep *ep);
-/* Removes and returns the first message. */
-struct rdmamsg_msg *rdmamsg__rx_next(struct rdmamsg_ep *ep);
-/*
- * Returns true if a message in pieces waits before msg. It has no memory yet,
- * and memory is given in order: otherwise msg could take all, and never have
- * its turn.
- */
-bool rdmamsg__rx_behind_pieces(const struct rdmamsg_ep *ep,
-			       const struct rdmamsg_msg *msg);
 
 #endif

@@ -19,9 +19,11 @@
 #include "session/tx.h"
 #include "memory/pool.h"
 #include "session/auth.h"
+#include "session/ctrl.h"
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/recv.h"
 #include "session/rma.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
@@ -32,11 +34,13 @@
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/flow.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
 #define DRAIN_MS	1000	/* some devices lose a flushed completion */
 #define GONE_MS		2000	/* longest wait after the peer's disconnect */
+#define LINGER_MS	5000	/* longer than a try of the peer, TRY_MS */
 
 /*
  * Posts one more write. Its flushed completion confirms the unsignalled
@@ -59,9 +63,11 @@ static bool is_ending(const struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 {
-	if (is_ending(ep))
+	if (is_ending(ep) || rdmamsg__resume_instead(ep))
 		return;
-	ep->state = EP_DRAINING;
+	rdmamsg__ep_enter(ep, EP_DRAINING);
+	rdmamsg__record_reason(ep->recorder, EVENT_ENDS, &ep->close.reason,
+			       NULL);
 	ep->close.failing = true;
 	rdmamsg__ep_ready(ep);
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
@@ -95,6 +101,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 static bool is_agreed(const struct rdmamsg_ep *ep)
 {
 	return ep->close.sent && ep->close.seen && !ep->close.lost_read &&
+	       !ep->close.undelivered &&
 	       (ep->close.confirmed || !ep->close.lost);
 }
 
@@ -111,6 +118,24 @@ static void set_closed(struct rdmamsg_ep *ep)
 		 "closed by the peer" : "closed");
 }
 
+static void log_line(void *arg, const char *text)
+{
+	log_warn("ep %p: %s", arg, text);
+}
+
+/* The connection has failed in spite of failover: tells how. */
+static void log_history(const struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_reason *r = &ep->close.reason;
+
+	if (!ep->recorder || !ep->connect.told ||
+	    r->cause == RDMAMSG_CAUSE_CLOSED || r->who == RDMAMSG_WHO_LOCAL)
+		return;
+	log_warn("ep %p: its last events, in seconds since it was made:",
+		 (void *)ep);
+	rdmamsg__recorder_print(ep->recorder, log_line, (void *)ep);
+}
+
 static void tell_closed(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_reason *r = &ep->close.reason;
@@ -121,7 +146,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	 * the cause is the peer.
 	 */
 	if (ep->close.disconnected && !ep->close.unanswered &&
-	    (r->who == RDMAMSG_WHO_NETWORK ||
+	    ((r->who == RDMAMSG_WHO_NETWORK && r->cause != RDMAMSG_CAUSE_CRC) ||
 	     (r->wc_status == IBV_WC_REM_OP_ERR &&
 	      r->cause == RDMAMSG_CAUSE_TRANSPORT))) {
 		r->who = RDMAMSG_WHO_PEER;
@@ -139,6 +164,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 	log_info("ep %p closed (%s, %s): %s", (void *)ep,
 		 rdmamsg_who_name(r->who), rdmamsg_cause_name(r->cause),
 		 r->text);
+	log_history(ep);
 	probe(closed, ep, r->who, r->cause, r->error,
 	      (const char *)r->text);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_closed, ep, r);
@@ -152,15 +178,21 @@ static void tear_down(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->timer);
 	rdmamsg__timer_stop(&ctx->loop.timers, &ep->live.timer);
 	rdmamsg__failover_end(ep);
+	rdmamsg__resume_end(ep);
 	/* first the queue pair, so that the device uses no memory any more */
 	rdmamsg__lane_destroy_qp(&ep->lane);
-	if (ep->lane.dev) {
+	if (ep->lane.dev || ep->resume) {
 		rdmamsg__tx_cancel(ep, -ECANCELED);
 		rdmamsg__rx_discard(ep);
 	}
-	snprintf(ep->lane.device_name, sizeof(ep->lane.device_name), "%s",
-		 ep->lane.dev ? ep->lane.dev->device->name : "");
+	if (ep->lane.dev)
+		snprintf(ep->lane.device_name, sizeof(ep->lane.device_name),
+			 "%s", ep->lane.dev->device->name);
 	rdmamsg__ep_resources_free(ep);
+	/* a session without a lane still has these */
+	rdmamsg__max_msg_forget(ep);
+	rdmamsg__rma_free(ep);
+	rdmamsg__ops_free(ep);
 	rdmamsg__srq_rele(ep->opts.srq);
 	ep->opts.srq = NULL;
 	rdmamsg__userpools_rele(&ep->opts);
@@ -168,7 +200,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	ep->opts.pd = NULL;
 	ep->connect.by->release(ep);
 	rdmamsg__visitor_leave(&ep->connect.visitor);
-	ep->state = EP_CLOSED;
+	rdmamsg__ep_enter(ep, EP_CLOSED);
 	list_del(&ep->dirty_node);
 	ep->dirty = false;
 	rdmamsg__timers_release(&ctx->loop.timers, EP_TIMERS);
@@ -220,7 +252,8 @@ static void progress_setup(struct rdmamsg_ep *ep)
  */
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
-	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count)
+	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count ||
+	    rdmamsg__holds_back(ep))
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }
@@ -228,11 +261,13 @@ static bool close_is_due(const struct rdmamsg_ep *ep)
 /*
  * Returns true if each side has the other's CLOSE. The acknowledgement of our
  * confirming CLOSE proves that, because the peer's device acknowledges requests
- * in order.
+ * in order. With failover, that CLOSE must not be lost with the lane before the
+ * peer has read it, so wait for the peer's confirmation.
  */
 static bool is_said(const struct rdmamsg_ep *ep)
 {
 	return ep->close.seen && ep->close.asserted_done &&
+	       (!rdmamsg__keeps(ep) || ep->close.confirmed) &&
 	       !rdmamsg__rx_waits(ep);
 }
 
@@ -255,7 +290,7 @@ static void progress_closing(struct rdmamsg_ep *ep)
 	/* the peer is gone and acknowledges no more requests */
 	if (ep->close.disconnected &&
 	    (ep->close.disconnect_sent || ep->close.confirmed) &&
-	    !rdmamsg__rx_waits(ep))
+	    !rdmamsg__rx_waits(ep) && !rdmamsg__resume_goes_on(ep))
 		rdmamsg__ep_kill(ep);
 }
 
@@ -263,6 +298,8 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 {
 	if (ep->state == EP_SETUP)
 		progress_setup(ep);
+	if (unlikely(ep->resume) && !rdmamsg__resume_progress(ep))
+		return;
 	if (ep->state == EP_CLOSING)
 		progress_closing(ep);
 	if (ep->state != EP_DRAINING)
@@ -274,11 +311,11 @@ void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep)
 
 static void start_closing(struct rdmamsg_ep *ep)
 {
-	ep->state = EP_CLOSING;
+	rdmamsg__ep_enter(ep, EP_CLOSING);
 	rdmamsg__ep_ready(ep);
 	ep->send.want_writable = false;
-	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer,
-			   ep->opts.close_timeout_ms);
+	ep->deadline = rdmamsg__now_ms() + ep->opts.close_timeout_ms;
+	rdmamsg__ep_timeout(ep);
 	rdmamsg__ep_touch(ep);
 }
 
@@ -292,7 +329,7 @@ void rdmamsg__ep_peer_closes(struct rdmamsg_ep *ep)
 
 void rdmamsg_ep_close(struct rdmamsg_ep *ep)
 {
-	if (rdmamsg__ep_check(ep))
+	if (rdmamsg_ep_resume(ep))
 		return;
 	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
@@ -329,15 +366,27 @@ void rdmamsg_ep_abort(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
 {
-	if (!rdmamsg__rx_waits(ep) &&
-	    ep->timer.when > rdmamsg__now_ms() + GONE_MS)
-		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, GONE_MS);
+	uint32_t ms = rdmamsg__resume_goes_on(ep) ? LINGER_MS : GONE_MS;
+
+	if (!rdmamsg__rx_waits(ep) && ep->timer.when > rdmamsg__now_ms() + ms)
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 	rdmamsg__ep_touch(ep);
 }
 
+static void paused_too_long(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_TIMEOUT,
+			   -ETIMEDOUT, "paused for %u ms (close_timeout_ms) "
+			   "since the peer closed: the messages that wait are "
+			   "lost", ep->opts.close_timeout_ms);
+}
+
+/* The first reason counts. */
 static void closing_timed_out(struct rdmamsg_ep *ep)
 {
 	ep->close.reason_set = false;
+	if (ep->recv.paused && rdmamsg__rx_waits(ep))
+		paused_too_long(ep);
 	rdmamsg__ep_reason(ep, ep->close.done ? RDMAMSG_WHO_PEER :
 			   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "closing took longer than %u ms "

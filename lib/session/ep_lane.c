@@ -12,7 +12,10 @@
 #include "memory/pool.h"
 #include "memory/stretch.h"
 #include "session/connector.h"
+#include "session/ctrl.h"
 #include "session/ep.h"
+#include "session/lobby.h"
+#include "session/recv.h"
 #include "session/rma.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
@@ -57,11 +60,13 @@ static int get_ops(struct rdmamsg_ep *ep)
 /* If the header fits inline, so do 0 bytes of payload. */
 static void set_inline_max(struct rdmamsg_ep *ep)
 {
+	uint32_t least = PROTO_HDR_LEN + (ep->opts.flags & RDMAMSG_EP_CRC ?
+					  PROTO_CRC_LEN : 0);
 	uint32_t inl = min(ep->lane.cap.max_inline_data,
-			   ep->opts.inline_max + PROTO_HDR_LEN);
+			   ep->opts.inline_max + least);
 
-	ep->send.can_inline = inl >= PROTO_HDR_LEN;
-	ep->send.inline_max = ep->send.can_inline ? inl - PROTO_HDR_LEN : 0;
+	ep->send.can_inline = inl >= least;
+	ep->send.inline_max = ep->send.can_inline ? inl - least : 0;
 }
 
 /* Finds a pool to send from, with at least one buffer. */
@@ -91,7 +96,7 @@ static int get_pools(struct rdmamsg_ep *ep)
 	return ret ? ret : rdmamsg__lobby_receives(ep);
 }
 
-static void put_pools(struct rdmamsg_ep *ep)
+void rdmamsg__pools_put(struct rdmamsg_ep *ep)
 {
 	if (ep->send.pool)
 		rdmamsg__pool_unuse(ep->send.pool);
@@ -101,7 +106,6 @@ static void put_pools(struct rdmamsg_ep *ep)
 		rdmamsg__pool_unuse(ep->lane.recv_pool);
 	rdmamsg__lobby_credit(ep);
 	ep->send.pool = ep->ctrl.pool = ep->lane.recv_pool = NULL;
-	rdmamsg__max_msg_forget(ep);
 }
 
 static int get_dev(struct rdmamsg_ep *ep)
@@ -157,7 +161,8 @@ void rdmamsg__ep_resources_free(struct rdmamsg_ep *ep)
 	if (!ep->lane.dev)
 		return;
 	rdmamsg__lane_destroy_qp(&ep->lane);
-	put_pools(ep);
+	rdmamsg__pools_put(ep);
+	rdmamsg__max_msg_forget(ep);
 	rdmamsg__srq_leave(ep);
 	rdmamsg__lane_unmake(&ep->lane);
 	/* after an earlier try, the key may belong to another endpoint */

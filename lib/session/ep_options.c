@@ -18,7 +18,8 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define EP_FLAGS	(RDMAMSG_EP_SIGNAL_ALL | RDMAMSG_EP_OWN_CQ | \
-			 RDMAMSG_EP_GUARD | RDMAMSG_EP_FULL_HEADERS)
+			 RDMAMSG_EP_GUARD | RDMAMSG_EP_FULL_HEADERS | \
+			 RDMAMSG_EP_CRC)
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_ep_options, __VA_ARGS__)
 
@@ -126,6 +127,15 @@ static int set_data(struct rdmamsg_ep *ep)
 	return 0;
 }
 
+static int set_recorder(struct rdmamsg_ep *ep)
+{
+	if (!ep->opts.failover)
+		return 0;
+	ep->recorder = rdmamsg__recorder_new();
+	return ep->recorder ? 0 :
+	       rdmamsg__fail(-ENOMEM, "no memory for failover");
+}
+
 int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_ep_options *opts)
 {
@@ -140,6 +150,8 @@ int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 		ret = rdmamsg__userpools_check(ep->ctx, &ep->opts);
 	if (!ret)
 		ret = rdmamsg__pd_check(ep->ctx, ep->opts.pd);
+	if (!ret)
+		ret = set_recorder(ep);
 	if (!ret)
 		ret = rdmamsg__failover_new(ep, ep->opts.failover);
 	ep->opts.failover = NULL;	/* the caller owns it */

@@ -80,6 +80,8 @@ const char *rdmamsg__limit_text(uint32_t limit)
 	case PROTO_LIMIT_MEMORY:
 		return "the memory for connections from one address "
 		       "(max_per_source)";
+	case PROTO_LIMIT_DRAINING:
+		return "new connections, because it is draining";
 	default:
 		return "its connections";
 	}
@@ -164,7 +166,8 @@ void rdmamsg__ep_removed(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err, const char *what)
 {
-	if (err == -EIO && rdmamsg__device_lost(ep->lane.dev->device)) {
+	if (err == -EIO && ep->lane.dev &&
+	    rdmamsg__device_lost(ep->lane.dev->device)) {
 		rdmamsg__ep_removed(ep);
 		return;
 	}
@@ -216,7 +219,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	char regions[64];
 
 	ep->lane.failed = true;
-	if (ep->state >= EP_DRAINING)
+	if (ep->state >= EP_DRAINING || rdmamsg__lane_lost(ep))
 		return;
 	if (status == IBV_WC_WR_FLUSH_ERR &&
 	    rdmamsg__device_lost(ep->lane.dev->device)) {

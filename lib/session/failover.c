@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules that both sides keep, with the fields of struct proto_path:
+ * Both sides agree on an alternate path, by these rules about the fields of
+ * struct proto_path:
  *
  * 1. A side loads the path only if own.migrations == peer.migrations and
  *    peer.seen == own.offer. Then the peer's device has migrated as often, and
- *    the peer's program does not migrate before it has the path of these offers.
+ *    the peer's program migrates only after it has the path of these offers.
  * 2. The endpoint is armed when both devices are: own.state and peer.state are
  *    ARMED for the same two offers. Only then may the program migrate.
  *
@@ -21,6 +22,7 @@
 #include "lane/migrate.h"
 #include "session/ep.h"
 #include "session/failover.h"
+#include "session/resume.h"
 #include "session/sessions.h"
 #include "wire/path.h"
 #include "wire/proto.h"
@@ -44,6 +46,10 @@
 
 static const struct range ranges[] = {
 	RANGE(port, 0, 0, 0, 254),
+	RANGE(rungs, RDMAMSG_RUNG_PATH | RDMAMSG_RUNG_LANE, 0, 1,
+	      RDMAMSG_RUNG_PATH | RDMAMSG_RUNG_STANDBY | RDMAMSG_RUNG_LANE),
+	RANGE(timeout_ms, 10000, 0, 1, 86400000),
+	RANGE(keep_bytes, 1u << 20, 0, 64u << 10, 1u << 30),
 };
 
 static void wake(struct rdmamsg_ep *ep)
@@ -56,12 +62,6 @@ static void wake(struct rdmamsg_ep *ep)
 static void on_timer(struct timer *t)
 {
 	wake(list_entry(t, struct failover, timer)->ep);
-}
-
-/* Both sides have told each other that their links have alternate paths. */
-static bool is_agreed(const struct failover *f)
-{
-	return f && f->possible && f->peer.offer;
 }
 
 /* ---- what the program sees -------------------------------------------- */
@@ -90,13 +90,14 @@ static void tell(struct rdmamsg_ep *ep, enum rdmamsg_path_change change,
 	};
 
 	snprintf(copy, sizeof(copy), "%s", text);
+	rdmamsg__record(ep->recorder, EVENT_PATH, change, f->own.port);
 	log_info("ep %p: path %s: %s", (void *)ep,
 		 rdmamsg_path_change_name(change), copy);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, &ev);
 }
 
-/* The endpoint is not armed. Tells the loss of a path that was. */
+/* The endpoint is not armed. If it was, tells that the path is lost. */
 static void disarm(struct rdmamsg_ep *ep, enum rdmamsg_path_state state,
 		   const char *text)
 {
@@ -108,7 +109,7 @@ static void disarm(struct rdmamsg_ep *ep, enum rdmamsg_path_state state,
 		tell(ep, RDMAMSG_PATH_CHANGE_LOST, f->text);
 }
 
-/* These two offers make no path. The next offer of either side may. */
+/* These two offers make no path. A later offer of either side may. */
 static void give_up(struct rdmamsg_ep *ep, const char *text)
 {
 	ep->failover->broken = true;
@@ -126,8 +127,8 @@ static bool is_same(const struct proto_path *a, const struct proto_path *b)
 }
 
 /*
- * Offers the port that is best now, if it differs from the last offer. A port
- * that is on offer and will still do is the best.
+ * Offers the best port, if it differs from the last offer. The port of the last
+ * offer is the best as long as it can be used.
  */
 static void offer(struct failover *f)
 {
@@ -258,7 +259,7 @@ static void tell_armed(struct rdmamsg_ep *ep)
 	tell(ep, RDMAMSG_PATH_CHANGE_ARMED, f->text);
 }
 
-/* Both sides have a port. Goes as far as the state of both permits. */
+/* Both sides have a port. Takes the steps that the state of both permits. */
 static void advance(struct rdmamsg_ep *ep, bool armed)
 {
 	struct failover *f = ep->failover;
@@ -318,7 +319,7 @@ bool rdmamsg__failover_unsaid(const struct rdmamsg_ep *ep)
 {
 	const struct failover *f = ep->failover;
 
-	return ep->state == EP_OPEN && is_agreed(f) &&
+	return ep->state == EP_OPEN && rdmamsg__has_paths(f) &&
 	       (f->own.offer != f->sent.offer || f->own.seen != f->sent.seen ||
 		f->own.state != f->sent.state ||
 		f->own.migrations != f->sent.migrations);
@@ -344,7 +345,7 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct failover *f = ep->failover;
 	struct proto_path p;
 
-	if (!is_agreed(f)) {
+	if (!rdmamsg__has_paths(f)) {
 		rdmamsg__ep_protocol(ep, "PATH, which was not agreed");
 		return;
 	}
@@ -386,6 +387,21 @@ int rdmamsg__failover_copy(struct rdmamsg_failover *dst,
 					       sizeof(ranges[0]));
 }
 
+/* Prepares for the rungs STANDBY and LANE. */
+static int new_lanes(struct rdmamsg_ep *ep, const struct rdmamsg_failover *o)
+{
+	const uint32_t crc = ep->opts.flags & RDMAMSG_EP_CRC ? PROTO_CRC_LEN :
+			     0;
+
+	if (!(o->rungs & (RDMAMSG_RUNG_STANDBY | RDMAMSG_RUNG_LANE)))
+		return 0;
+	if (o->keep_bytes / 2 < ep->opts.eager_max + crc)
+		return rdmamsg__fail(-EINVAL, "failover: keep_bytes %u: at "
+				     "least twice eager_max, which is %u",
+				     o->keep_bytes, ep->opts.eager_max);
+	return rdmamsg__resume_new(ep, o);
+}
+
 int rdmamsg__failover_new(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_failover *opts)
 {
@@ -397,6 +413,9 @@ int rdmamsg__failover_new(struct rdmamsg_ep *ep,
 		return 0;
 	ret = rdmamsg__failover_copy(&copy, opts);
 	if (ret)
+		return ret;
+	ret = new_lanes(ep, &copy);
+	if (ret || !(copy.rungs & RDMAMSG_RUNG_PATH))
 		return ret;
 	f = calloc(1, sizeof(*f));
 	if (!f || rdmamsg__timers_reserve(&ep->ctx->loop.timers, 1)) {
@@ -491,7 +510,7 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 
 	if (!f)
 		return;
-	if (is_agreed(f)) {
+	if (rdmamsg__has_paths(f)) {
 		set_state(f, RDMAMSG_PATH_ARMING, "both sides have told their "
 			  "ports");
 		wake(ep);
@@ -507,9 +526,29 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 
 /* ---- events ----------------------------------------------------------- */
 
+void rdmamsg__failover_migrating(struct rdmamsg_ep *ep)
+{
+	/* until there is a new alternate path */
+	set_state(ep->failover, RDMAMSG_PATH_ARMING, "migrating");
+	wake(ep);
+}
+
+void rdmamsg__failover_moved(struct rdmamsg_ep *ep)
+{
+	struct failover *f = ep->failover;
+
+	if (!f)
+		return;
+	f->possible = f->due = false;
+	f->own.offer = f->peer.offer = f->loaded.offer = 0;
+	f->own.port = f->peer.port = 0;
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &f->timer);
+	set_state(f, RDMAMSG_PATH_NONE, "another connection has taken over");
+}
+
 void rdmamsg__failover_event(struct rdmamsg_ep *ep, int type)
 {
-	if (!is_agreed(ep->failover) ||
+	if (!rdmamsg__has_paths(ep->failover) || rdmamsg__lane_lost(ep) ||
 	    (ep->state != EP_OPEN && ep->state != EP_CLOSING))
 		return;
 	if (type == IBV_EVENT_PATH_MIG_ERR)
@@ -526,7 +565,7 @@ static bool is_of_port(int type)
 }
 
 void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,
-			    int type)
+			    int type, uint32_t port)
 {
 	struct list *n;
 
@@ -536,111 +575,13 @@ void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
 		struct failover *f = ep->failover;
 
-		if (!is_agreed(f) || ep->state != EP_OPEN ||
-		    ep->lane.dev->device != d)
+		if (!ep->lane.dev || ep->lane.dev->device != d)
+			continue;
+		rdmamsg__record(ep->recorder, EVENT_PORT, (uint32_t)type, port);
+		if (!rdmamsg__has_paths(f) || ep->state != EP_OPEN)
 			continue;
 		f->look = true;
 		f->renew |= f->broken && type == IBV_EVENT_PORT_ACTIVE;
 		wake(ep);
 	}
-}
-
-/* public */
-
-const char *rdmamsg_path_state_name(enum rdmamsg_path_state state)
-{
-	switch (state) {
-	case RDMAMSG_PATH_NONE:
-		return "none";
-	case RDMAMSG_PATH_ARMING:
-		return "arming";
-	case RDMAMSG_PATH_ARMED:
-		return "armed";
-	case RDMAMSG_PATH_MIGRATED:
-		return "migrated";
-	}
-	return "unknown";
-}
-
-const char *rdmamsg_path_change_name(enum rdmamsg_path_change change)
-{
-	switch (change) {
-	case RDMAMSG_PATH_CHANGE_ARMED:
-		return "armed";
-	case RDMAMSG_PATH_CHANGE_MIGRATED:
-		return "migrated";
-	case RDMAMSG_PATH_CHANGE_LOST:
-		return "lost";
-	}
-	return "unknown";
-}
-
-int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
-			  struct rdmamsg_ep_path *ret)
-{
-	struct rdmamsg_ep_path p = {
-		.size = sizeof(p), .state = RDMAMSG_PATH_NONE,
-		.text = "failover is off for this endpoint",
-	};
-	const struct failover *f;
-	int err = rdmamsg__ep_check(ep);
-
-	if (err)
-		return err;
-	f = ep->failover;
-	p.port = ep->lane.port;
-	if (f) {
-		p.state = f->state;
-		p.alternate = f->own.port;
-		p.peer_alternate = f->peer.port;
-		p.migrations = f->own.migrations;
-		memcpy(p.text, f->text, sizeof(p.text));
-	}
-	return rdmamsg__give(ret, &p, sizeof(p));
-}
-
-/* Returns 0 if the endpoint can migrate to the port. */
-static int check_armed(const struct rdmamsg_ep *ep, uint32_t port)
-{
-	const struct failover *f = ep->failover;
-
-	if (!f)
-		return rdmamsg__fail(-EOPNOTSUPP, "failover is off for this "
-				     "endpoint");
-	if (!is_agreed(f))
-		return rdmamsg__fail(-EOPNOTSUPP, "no alternate path: %s",
-				     f->text);
-	if (f->state == RDMAMSG_PATH_ARMING)
-		return rdmamsg__fail(-EBUSY, "the alternate path is not armed "
-				     "yet: on_path tells when it is");
-	if (f->state != RDMAMSG_PATH_ARMED)
-		return rdmamsg__fail(-EHOSTUNREACH, "no alternate path: %s",
-				     f->text);
-	if (port && port != f->own.port)
-		return rdmamsg__fail(-EINVAL, "port %u: the alternate path is "
-				     "on port %u", port, f->own.port);
-	return 0;
-}
-
-int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
-		       const struct rdmamsg_migrate_options *opts)
-{
-	struct rdmamsg_migrate_options o;
-	int ret = rdmamsg__ep_check(ep);
-
-	if (!ret)
-		ret = rdmamsg__opts_copy(&o, sizeof(o), opts,
-					 "rdmamsg_migrate_options");
-	if (!ret)
-		ret = rdmamsg__tx_check(ep);
-	if (!ret)
-		ret = check_armed(ep, o.port);
-	if (!ret)
-		ret = rdmamsg__migrate_now(&ep->lane);
-	if (ret)
-		return ret;
-	/* the next call must wait for a new alternate path */
-	set_state(ep->failover, RDMAMSG_PATH_ARMING, "migrating");
-	wake(ep);
-	return 0;
 }

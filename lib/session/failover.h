@@ -24,7 +24,7 @@ struct rdmamsg_ep;
 struct failover {
 	struct rdmamsg_ep *ep;
 	struct rdmamsg_failover opts;
-	struct timer timer;		/* the device has not armed the path */
+	struct timer timer;		/* until the device arms the path */
 	uint32_t wait_ms;
 	struct route route;
 	struct proto_path own, peer;	/* offer 0: none yet */
@@ -34,7 +34,7 @@ struct failover {
 	bool due;			/* rdmamsg__failover_pump() has work */
 	bool look;			/* a port may have changed */
 	bool renew;			/* 'own' needs a new offer */
-	bool migrated;			/* and not armed since then */
+	bool migrated;			/* has migrated, is not armed again */
 	bool possible;			/* the link has alternate paths */
 	bool broken;			/* these offers cannot be used */
 	bool ended;			/* the timer is released */
@@ -42,6 +42,12 @@ struct failover {
 	char text[192];			/* the reason for it */
 	char lack[192];			/* the reason for own.port == 0 */
 };
+
+/* Both sides have told each other that their links have alternate paths. */
+static inline bool rdmamsg__has_paths(const struct failover *f)
+{
+	return f && f->possible && f->peer.offer;
+}
 
 /* Copies and checks the options. -EINVAL */
 int rdmamsg__failover_copy(struct rdmamsg_failover *dst,
@@ -52,11 +58,11 @@ int rdmamsg__failover_new(struct rdmamsg_ep *ep,
 void rdmamsg__failover_free(struct rdmamsg_ep *ep);
 /* The endpoint ends. */
 void rdmamsg__failover_end(struct rdmamsg_ep *ep);
-/* The port is known. -EINVAL, -ENETDOWN: the alternate port is of no use. */
+/* The port is known. -EINVAL, -ENETDOWN: the alternate port cannot be used. */
 int rdmamsg__failover_check(struct rdmamsg_ep *ep);
 /* Returns true if the transport must leave time for a migration. */
 bool rdmamsg__failover_agreed(const struct rdmamsg_ep *ep);
-/* Sets the item for SETUP, or leaves it as it is. */
+/* Sets the item for SETUP if the endpoint can have an alternate path. */
 void rdmamsg__failover_setup(struct rdmamsg_ep *ep, struct proto_path *ret);
 /* The peer's SETUP has come. */
 void rdmamsg__failover_begin(struct rdmamsg_ep *ep,
@@ -66,16 +72,20 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep);
 /* A PATH message of the peer. */
 void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 			    uint32_t tag);
-/* Does what is due. Calls on_path. */
+/* Takes the steps that are due. Calls on_path. */
 void rdmamsg__failover_pump(struct rdmamsg_ep *ep);
 /* Returns true if the peer does not have the latest state. */
 bool rdmamsg__failover_unsaid(const struct rdmamsg_ep *ep);
 /* Encodes a PATH message, which the caller sends. */
 void rdmamsg__failover_say(struct rdmamsg_ep *ep,
 			   uint8_t out[static PROTO_PATH_LEN]);
+/* The device of this side migrates: rdmamsg_ep_migrate() was called. */
+void rdmamsg__failover_migrating(struct rdmamsg_ep *ep);
+/* The endpoint has another lane, which has no alternate path. */
+void rdmamsg__failover_moved(struct rdmamsg_ep *ep);
 /* Async events of the queue pair, and of a port of the device. */
 void rdmamsg__failover_event(struct rdmamsg_ep *ep, int type);
 void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,
-			    int type);
+			    int type, uint32_t port);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/cq.h"
+#include "session/credit.h"
 #include "session/ep.h"
 #include "session/poll.h"
 
@@ -54,6 +55,8 @@ static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
 		log_info("ep %p: the peer's program has been silent for "
 			 "%llu ms", (void *)ep, (unsigned long long)silent);
 		probe(stalled, ep, silent);
+		rdmamsg__record(ep->recorder, EVENT_SILENT, (uint32_t)silent,
+				0);
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_stalled, ep,
 			      (uint32_t)silent);
 	}
@@ -77,6 +80,7 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 	ep->live.stalled = false;
 	log_info("ep %p: the peer's program answers again", (void *)ep);
 	probe(resumed, ep);
+	rdmamsg__record(ep->recorder, EVENT_HEARD, 0, 0);
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_resumed, ep);
 }
 
@@ -123,10 +127,14 @@ static void tick(struct timer *t)
 	if (rdmamsg__rx_count(&ep->lane) == ep->live.rx_seen ||
 	    ep->lane.sq.done == ep->live.dead.done)
 		rdmamsg__cq_poll(ep->ctx, 1 << 20);
-	if (ep->state != EP_OPEN && ep->state != EP_CLOSING)
+	if ((ep->state != EP_OPEN && ep->state != EP_CLOSING) ||
+	    rdmamsg__lane_lost(ep))
 		return;
 	heard = rdmamsg__rx_count(&ep->lane) != ep->live.rx_seen;
 	ep->live.rx_seen = rdmamsg__rx_count(&ep->lane);
+	rdmamsg__record_credit(ep->recorder, ep->send.queued ||
+			       ep->send.want_writable, ep->credit.limit,
+			       rdmamsg__tx_number(ep));
 	if (!rdmamsg__dead_tick(ep, heard, began))
 		return;
 	if (heard) {
@@ -141,7 +149,8 @@ static void tick(struct timer *t)
 	if (heard)
 		check_rndv(ep);
 	rdmamsg__ep_touch(ep);
-	if (ep->state == EP_OPEN || ep->state == EP_CLOSING)
+	if ((ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
+	    !rdmamsg__lane_lost(ep))
 		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer,
 				   interval(ep));
 }

@@ -18,6 +18,7 @@ struct dead {
 	uint32_t done;			/* lane.sq.done at the last tick */
 	bool port_down;			/* if so, no keepalive is posted */
 	bool grace;			/* a late tick has delayed the end */
+	bool told;			/* half of the time is over */
 };
 
 #define RNR_RETRY_AUTO	8		/* the program set no rnr_retry_count */

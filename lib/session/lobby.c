@@ -15,6 +15,8 @@
 #include "memory/account.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/lobby.h"
+#include "session/recv.h"
 #include "session/srq_share.h"
 #include "wire/proto.h"
 

@@ -14,6 +14,7 @@
 #include "memory/memory.h"
 #include "session/ep.h"
 #include "session/rma.h"
+#include "session/send.h"
 #include "session/tx.h"
 
 #include <endian.h>
@@ -98,7 +99,7 @@ void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r)
 	};
 
 	rdmamsg__tx_flush(ep->ctx);	/* earlier requests come first */
-	r->begun = true;
+	rdmamsg__rma_begin(ep, r, (uint32_t)ep->lane.hot.sq_posted);
 	r->left = 0;
 	r->posted++;
 	ep->st.sent_inline--;		/* by default all count as inline */

@@ -11,6 +11,7 @@
 #include "memory/stretch.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/send.h"
 #include "wire/proto.h"
 
 #include <errno.h>

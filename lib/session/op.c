@@ -12,6 +12,7 @@
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/send.h"
 
 #include <errno.h>
 #include <stdbool.h>

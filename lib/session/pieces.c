@@ -8,13 +8,16 @@
  * when the turn of the message has come, and posts the receive again.
  */
 #include "base/base.h"
+#include "base/crc32c.h"
 #include "base/ctx.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/quirks.h"
 #include "memory/pool.h"
+#include "session/crc.h"
 #include "session/ep.h"
 #include "session/pieces.h"
+#include "session/send.h"
 #include "wire/proto.h"
 
 #include <endian.h>
@@ -28,7 +31,7 @@
 
 /* ---- sending ---------------------------------------------------------- */
 
-#define PIECE_LEAST	(PROTO_RECV_MIN - PROTO_HDR_LEN)
+#define PIECE_LEAST	(PROTO_RECV_MIN - PROTO_HDR_LEN - PROTO_CRC_LEN)
 
 void rdmamsg__pieces_agreed(struct rdmamsg_ep *ep)
 {
@@ -85,16 +88,15 @@ static void unmake(struct rdmamsg_ep *ep, struct op *run)
 }
 
 int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
-			 uint32_t len, struct op **ret)
+			 int iovcnt, uint32_t len, struct op **ret)
 {
 	uint32_t head = PROTO_FIRST_LEN, index = 0, n;
 	const uint32_t total = htole32(len);
 	struct cursor from = { iov, 0 };
-	struct op *run = NULL, **end = &run;
+	struct op *run = NULL, **end = &run, *op = NULL;
 
 	for (; len; len -= n - head, head = 0, index++) {
-		struct op *op = rdmamsg__op_get(ep);
-
+		op = rdmamsg__op_get(ep);
 		n = min(len + head, ep->send.copy_max);
 		if (op) {
 			*end = op;
@@ -113,6 +115,8 @@ int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
 			memcpy(op->msg->data, &total, sizeof(total));
 		copy(&from, op->msg->data + head, n - head);
 	}
+	if (unlikely(ep->send.crc))
+		rdmamsg__crc_add(ep, op, rdmamsg__crc_of(iov, iovcnt));
 	*ret = run;
 	return 0;
 }
@@ -173,6 +177,10 @@ bool rdmamsg__pieces_more(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 				     p->left ? p->index + 1 : 0);
 		return false;
 	}
+	if (unlikely(ep->send.crc) && msg->len > p->left)
+		rdmamsg__crc_strip(msg, p->left);
+	else if (unlikely(ep->send.crc) && msg->len == p->left)
+		msg->len = 0;		/* the last piece without its CRC */
 	if (!msg->len || msg->len > p->left) {
 		rdmamsg__ep_protocol(ep, "piece %u of %u bytes, %u are missing",
 				     msg->tag, msg->len, p->left);
@@ -195,6 +203,7 @@ bool rdmamsg__pieces_begin(struct rdmamsg_ep *ep,
 	p->dst.msg->len = total_of(first);
 	p->dst.msg->tag = first->tag;
 	p->filled = 0;
+	p->crc = 0;
 	return true;
 }
 
@@ -204,9 +213,16 @@ struct rdmamsg_msg *rdmamsg__pieces_add(struct rdmamsg_ep *ep,
 	struct pieces *p = &ep->pieces;
 
 	memcpy(p->dst.msg->data + p->filled, piece->data, piece->len);
+	if (unlikely(ep->send.crc))
+		p->crc = rdmamsg__crc32c(p->crc, p->dst.msg->data + p->filled,
+					 piece->len);
 	p->filled += piece->len;
 	ep->st.bytes_copied += piece->len;
 	if (p->filled < p->dst.msg->len)
+		return NULL;
+	if (unlikely(ep->send.crc) &&
+	    rdmamsg__crc_differs(ep, p->dst.msg->len, p->crc,
+				 rdmamsg__crc_get(piece->data + piece->len)))
 		return NULL;
 	ep->st.received_pieces++;
 	return rdmamsg__destination_take(ep, &p->dst);

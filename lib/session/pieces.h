@@ -21,6 +21,7 @@ struct pieces {
 	uint32_t index;			/* of the piece that came last */
 	uint32_t waiting;		/* first pieces in rndv.waiting */
 	uint32_t filled;		/* bytes in dst */
+	uint32_t crc;			/* of these bytes */
 	struct destination dst;		/* of the run whose turn it is */
 };
 
@@ -33,7 +34,7 @@ uint32_t rdmamsg__pieces_count(const struct rdmamsg_ep *ep, uint32_t len);
  * linked by op->next. -EAGAIN: lacks an operation or a buffer.
  */
 int rdmamsg__pieces_make(struct rdmamsg_ep *ep, const struct iovec *iov,
-			 uint32_t len, struct op **ret);
+			 int iovcnt, uint32_t len, struct op **ret);
 
 /* Returns true, and ends the endpoint, if a run is not complete yet. */
 bool rdmamsg__pieces_broken(struct rdmamsg_ep *ep);

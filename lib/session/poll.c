@@ -9,6 +9,7 @@
 #include "lane/srq.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/recv.h"
 #include "session/sessions.h"
 
 #include <errno.h>

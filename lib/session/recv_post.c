@@ -11,6 +11,7 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
 #include "session/srq_share.h"
 
 #include <stdbool.h>
@@ -65,7 +66,8 @@ void rdmamsg__rx_refill(struct rdmamsg_ep *ep)
 		 n = missing;
 	int ret;
 
-	if (!ep->lane.hot.qp || ep->state >= EP_DRAINING)
+	if (!ep->lane.hot.qp || ep->state >= EP_DRAINING ||
+	    rdmamsg__lane_lost(ep))
 		return;
 	if (unlikely(ep->lane.rq.holes)) {
 		if (ep->lane.srq) {

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "memory/memory.h"
 #include "session/ep.h"
+#include "session/recv.h"
 #include "wire/proto.h"
 
 #include <stdbool.h>

@@ -14,11 +14,14 @@
 #include "device/quirks.h"
 #include "lane/lanes.h"
 #include "session/tx.h"
+#include "memory/layout.h"
 #include "memory/pool.h"
 #include "memory/region.h"
 #include "session/credit.h"
 #include "session/ep.h"
+#include "session/recv.h"
 #include "session/rma.h"
+#include "session/send.h"
 #include "session/sessions.h"
 #include "session/window.h"
 #include "wire/proto.h"
@@ -54,6 +57,8 @@ static int rma_alloc(struct rdmamsg_ep *ep)
 		ep->onesided.wanted = true;
 		return rdmamsg__no_buffer(ep);
 	}
+	if (ep->onesided.all)
+		return 0;	/* the results were on another device */
 	all = calloc(count, sizeof(*all));
 	if (!all) {
 		rdmamsg__msg_put(ep->onesided.results);
@@ -93,7 +98,7 @@ static int again(struct rdmamsg_ep *ep)
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 {
 	struct rma *r;
-	int err = ep->onesided.all ? 0 : rma_alloc(ep);
+	int err = ep->onesided.results ? 0 : rma_alloc(ep);
 
 	if (err)
 		return err;
@@ -103,12 +108,14 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	ep->onesided.free = (struct rma *)r->op.next;
 	r->op.status = 0;
 	r->op.msg = NULL;
-	r->begun = false;
+	r->begun = r->again = false;
 	r->entries = r->at = 0;
 	r->offset = 0;
 	r->posted = 0;
 	r->left = 0;
-	r->notify = r->fence = r->no_cpu = false;
+	r->notify = r->fence = r->no_cpu = r->scattered = false;
+	r->far = NULL;
+	r->made = ep->resume ? ep->resume->resumes : 0;
 	r->proof = PROOF_NONE;
 	r->result = NULL;
 	*ret = r;
@@ -120,6 +127,8 @@ static inline void put(struct rdmamsg_ep *ep, struct rma *r)
 	for (uint32_t i = 0; i < r->entries; i++)
 		if (r->entry[i].region)
 			r->entry[i].region->busy--;
+	if (unlikely(r->scattered && r->far))
+		rdmamsg__layout_rele(r->far);
 	if (unlikely(r->op.msg))
 		rdmamsg__msg_put(r->op.msg);
 	r->op.next = (struct op *)ep->onesided.free;
@@ -137,7 +146,7 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
 static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
 {
 	return r->kind == RMA_WRITE && ep->send.can_inline && !r->begun &&
-	       r->left <= ep->send.inline_max && !r->no_cpu;
+	       r->left <= ep->send.inline_max && !r->no_cpu && !r->scattered;
 }
 
 void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
@@ -157,23 +166,30 @@ static uint32_t entries_max(const struct rdmamsg_ep *ep)
 	return min(ep->lane.cap.max_send_sge, (uint32_t)RDMAMSG_SEGMENTS_MAX);
 }
 
-/* Fills one request with the next part of the gather entries. */
+/* Fills one request of at most 'room' bytes with the next gather entries. */
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
-		       struct tx_entry *e)
+		       struct tx_entry *e, uint32_t room)
 {
 	uint32_t limit = entries_max(ep), len = 0, n = 0;
 
 	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
 		limit = min(limit,
 			    (uint32_t)ep->lane.dev->device->attr.max_sge_rd);
-	while (n < limit && len < ep->lane.chunk && r->at < r->entries) {
+	while (n < limit && len < room && r->at < r->entries) {
 		const struct rma_entry *s = &r->entry[r->at];
 		uint32_t part = (uint32_t)min(s->len - r->offset,
-					      (uint64_t)ep->lane.chunk - len);
+					      (uint64_t)room - len);
 
 		e->sges[n].addr = s->addr + r->offset;
 		e->sges[n].length = part;
-		e->sges[n++].lkey = s->lkey;
+		e->sges[n].lkey = s->lkey;
+		if (unlikely(r->scattered && s->region && s->region->layout)) {
+			rdmamsg__layout_sge(s->region->layout, ep->lane.dev,
+					    s->addr + r->offset, part,
+					    &e->sges[n]);
+			part = e->sges[n].length;
+		}
+		n++;
 		len += part;
 		r->offset += part;
 		if (r->offset == s->len) {
@@ -186,6 +202,23 @@ static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 	return len;
 }
 
+/*
+ * Addresses the next block of a peer's layout. Returns its length up to that of
+ * a request.
+ */
+static uint32_t fill_far(const struct rdmamsg_ep *ep, const struct rma *r,
+			 struct tx_entry *e)
+{
+	uint64_t addr = 0, room = 0;
+	uint32_t rkey = 0;
+
+	if (r->left)
+		room = rdmamsg__layout_far(r->far, r->raddr, &addr, &rkey);
+	e->wr.wr.rdma.remote_addr = addr;
+	e->wr.wr.rdma.rkey = rkey;
+	return (uint32_t)min(room, (uint64_t)ep->lane.chunk);
+}
+
 static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 			      struct tx_entry *e)
 {
@@ -195,8 +228,10 @@ static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 		       IBV_WR_RDMA_WRITE;
 	e->wr.wr.rdma.remote_addr = r->raddr;
 	e->wr.wr.rdma.rkey = r->rkey;
+	if (unlikely(r->far))
+		return gather(ep, r, e, fill_far(ep, r, e));
 	if (!fits_inline(ep, r))
-		return gather(ep, r, e);
+		return gather(ep, r, e, ep->lane.chunk);
 	len = (uint32_t)r->left;
 	rdmamsg__rma_copy(r, e->data);
 	e->wr.send_flags |= IBV_SEND_INLINE;
@@ -249,12 +284,21 @@ static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
  */
 static bool takes_value(struct rdmamsg_ep *ep, const struct rma *r)
 {
-	if (likely(!r->notify) || !ep->send.compact)
+	/* the requests of a layout are not counted in advance */
+	if (likely(!r->notify) || !ep->send.compact || r->scattered)
 		return false;
 	(void)rdmamsg__announced(ep);	/* brings 'told' up to date */
 	return ep->credit.took == ep->credit.told &&
 	       (fits_inline(ep, r) || (r->left <= ep->lane.chunk &&
 				       r->entries - r->at <= entries_max(ep)));
+}
+
+/* The value has a number, so it is kept like a message. */
+static void keep_value(struct rdmamsg_ep *ep, const struct rma *r)
+{
+	if (rdmamsg__keeps(ep))
+		(void)rdmamsg__keep_add(&ep->resume->keep, PROTO_WRITTEN,
+					r->value, 0);
 }
 
 static void post_next(struct rdmamsg_ep *ep, struct rma *r)
@@ -267,13 +311,15 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	if (r->fence && !r->begun)
 		e->wr.send_flags |= IBV_SEND_FENCE;
 	len = fill(ep, r, e);
+	if (!r->begun)
+		rdmamsg__rma_begin(ep, r, (uint32_t)ep->lane.hot.sq_posted - 1);
 	if (value) {
 		e->wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		e->wr.imm_data = (__be32)htole32(r->value);
+		keep_value(ep, r);
 		(void)rdmamsg__tx_next_number(ep);
 		r->notify = false;
 	}
-	r->begun = true;
 	r->posted++;
 	r->raddr += len;
 	r->left -= len;
@@ -310,15 +356,17 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	while (wants_request(r) && has_room(ep) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep))) {
-		if (likely(r->kind != RMA_MASKED))
-			post_next(ep, r);
-		else
+		if (unlikely(r->kind == RMA_MASKED)) {
 			rdmamsg__masked_post(ep, r);
+			break;		/* it may want another lane now */
+		}
+		post_next(ep, r);
 	}
 	if (r->notify && r->begun && !r->left && has_room(ep) &&
 	    rdmamsg__has_credit(ep)) {
 		r->notify = false;
 		r->posted++;
+		keep_value(ep, r);
 		rdmamsg__tx_message(ep, PROTO_WRITTEN,
 				    rdmamsg__tx_next_number(ep), r->value, op,
 				    ep->send.can_inline ? NULL : op->msg, NULL,
@@ -341,6 +389,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 {
 	return fits_inline(ep, r) && !ep->send.queued && has_room(ep) &&
+	       !rdmamsg__keeps(ep) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep));
 }
 
@@ -351,7 +400,8 @@ void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
 	    r->op.cookie)
 		r->proof = PROOF_DUE;
-	if ((ep->send.queued || !rdmamsg__rma_pump(ep, &r->op)) &&
+	if ((ep->send.queued || rdmamsg__holds_back(ep) ||
+	     !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
 		rdmamsg__tx_queue(ep, &r->op);
 }
@@ -429,8 +479,14 @@ answered(struct rdmamsg_ep *ep, struct rma *r)
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
-	bool proof = is_proof(ep, r, &status);
+	bool proof;
 
+	if (unlikely(status) && rdmamsg__lane_lost(ep)) {
+		r->posted--;
+		rdmamsg__lost_rma(ep, r);
+		return;
+	}
+	proof = is_proof(ep, r, &status);
 	r->posted--;
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))
@@ -454,6 +510,20 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		answered(ep, r);
 }
 
+/* The only request of an atomic was not executed: it begins anew. */
+static void untake(struct rma *r)
+{
+	const uint64_t len = r->kind == RMA_MASKED ? r->masked.size :
+			     sizeof(uint64_t);
+
+	if (r->kind == RMA_FETCH_ADD || r->kind == RMA_COMPARE_SWAP)
+		r->raddr -= len - r->left;
+	if (r->kind != RMA_EMULATED)
+		r->left = len;
+	r->begun = false;
+	r->again = true;
+}
+
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
@@ -464,6 +534,12 @@ void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 		ep->close.lost_read = true;
 	r->proof = PROOF_NONE;
 	r->posted--;
+	if (rdmamsg__lane_lost(ep) || rdmamsg__keeps(ep)) {
+		if (rdmamsg__rma_is_atomic(r) && !r->posted)
+			untake(r);
+		rdmamsg__lost_rma(ep, r);
+		return;
+	}
 	if (list_empty(&op->node))
 		rdmamsg__tx_queue(ep, op);
 }

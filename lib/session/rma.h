@@ -13,6 +13,7 @@
 
 #include "base/ctx.h"
 #include "base/masked.h"
+#include "session/credit.h"
 #include "session/ep.h"
 
 #define RMA_MAX		256	/* outstanding operations */
@@ -37,7 +38,7 @@ enum rma_kind {
 };
 
 struct rma_entry {
-	uint64_t addr;
+	uint64_t addr;			/* of a layout: the offset */
 	uint64_t len;
 	uint32_t lkey;
 	struct rdmamsg_region *region;	/* NULL: the data was copied */
@@ -47,17 +48,24 @@ struct rma {
 	struct op op;			/* first */
 	enum rma_kind kind;
 	bool begun;			/* the first request is posted */
+	bool again;			/* begins anew, and keeps op.number */
 	bool counted;			/* requests count in reads.free */
 	bool fence;
 	bool no_cpu;			/* a dmabuf, cannot be copied */
+	bool scattered;			/* has a layout on either side */
 	bool notify;			/* 'value' must still be sent */
 	/* rdmamsg__tx_empty() behind the reads */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */
 	uint32_t posted;		/* requests outstanding */
-	uint64_t raddr;			/* of the next request */
+	uint32_t order;			/* sq_posted of the first request */
+	uint32_t made;			/* resumes, when its keys were taken */
+	/* of the next request; in 'far' the offset */
+	uint64_t raddr;
+	struct layout_import *far;	/* NULL: rkey is the peer's */
 	uint64_t left;
 	uint32_t rkey;
+	uint32_t given;			/* rkey in the key of the program */
 	uint64_t peer_region;
 	uint64_t operand, expected;
 	void *result;
@@ -75,6 +83,24 @@ struct rma {
 static inline bool rdmamsg__rma_is_read(const struct rma *r)
 {
 	return r->kind >= RMA_READ;
+}
+
+static inline bool rdmamsg__rma_is_atomic(const struct rma *r)
+{
+	return r->kind >= RMA_FETCH_ADD;
+}
+
+/*
+ * The first request becomes number 'order' of the lane. On another lane the
+ * operation keeps its place between the messages.
+ */
+static inline void rdmamsg__rma_begin(const struct rdmamsg_ep *ep,
+				      struct rma *r, uint32_t order)
+{
+	if (!r->again)
+		r->op.number = rdmamsg__tx_number(ep);
+	r->order = order;
+	r->begun = true;
 }
 
 /* rma.c. -EAGAIN, -ENOMEM */

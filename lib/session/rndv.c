@@ -4,6 +4,7 @@
  * reads it into its destination and sends DONE. Nothing is copied.
  */
 #include "base/base.h"
+#include "base/crc32c.h"
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
@@ -14,12 +15,16 @@
 #include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/region.h"
 #include "memory/stretch.h"
+#include "session/crc.h"
 #include "session/destination.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
 #include "session/rma.h"
 #include "session/srq_share.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -39,27 +44,83 @@
  * Registers a segment, exactly its bytes and for this message only. The
  * registration ends before the memory is used for anything else.
  */
+static int register_segment(struct dev *dev, struct rndv_out *r, uint32_t i)
+{
+	const struct rdmamsg_device *d = dev->device;
+	int err;
+
+	r->v = d->v;
+	if (r->region[i]) {
+		err = rdmamsg__region_register(r->region[i], dev);
+		if (!err)
+			r->mr[i] = rdmamsg__region_mr(r->region[i], dev);
+		return err;
+	}
+	err = rdmamsg__hidden_address(d, r->base[i], &r->addr[i]);
+	if (err)
+		return err;
+	err = rdmamsg__v_reg_mr_iova(d->v, dev->pd, r->base[i], r->len[i],
+				     r->addr[i], IBV_ACCESS_REMOTE_READ,
+				     &r->mr[i]);
+	return err ? rdmamsg__fail_verbs(err, "registering a large message") :
+	       0;
+}
+
 static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,
 		       const struct iovec *iov)
 {
-	const struct rdmamsg_device *d = ep->lane.dev->device;
-	uint64_t addr;
-	int err = rdmamsg__hidden_address(d, iov->iov_base, &addr);
+	int err;
 
-	if (err)
-		return err;
-	err = rdmamsg__v_reg_mr_iova(d->v, ep->lane.dev->pd, iov->iov_base,
-				     iov->iov_len, addr, IBV_ACCESS_REMOTE_READ,
-				     &r->mr[r->count]);
-	if (err)
-		return rdmamsg__fail_verbs(err, "registering a large message");
-	r->addr[r->count] = addr;
+	r->base[r->count] = iov->iov_base;
+	r->len[r->count] = iov->iov_len;
+	err = register_segment(ep->lane.dev, r, r->count);
+	r->count += !err;
+	return err;
+}
+
+int rdmamsg__rndv_register(struct dev *dev, struct rndv_out *r)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < r->count && !err; i++)
+		err = register_segment(dev, r, i);
+	return err;
+}
+
+static void dereg(struct rndv_out *r, uint32_t i)
+{
+	/* the endpoint may have no device, or another */
+	if (r->mr[i] && !r->region[i] && rdmamsg__v_dereg_mr(r->v, r->mr[i]))
+		log_error("a large message could not be deregistered");
+	r->mr[i] = NULL;
+}
+
+void rdmamsg__rndv_forget(struct rdmamsg_ep *ep, struct rndv_out *r)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		dereg(r, i);
+}
+
+/*
+ * The region's registration serves the message, and its key reaches the whole
+ * region. The program has declared that with RDMAMSG_ACCESS_READ.
+ */
+static void use_region(struct rdmamsg_ep *ep, struct rndv_out *r,
+		       const struct iovec *iov, struct rdmamsg_region *region)
+{
+	region->busy++;
+	rdmamsg__region_given(region, ep->lane.dev, ep->key);
+	r->mr[r->count] = rdmamsg__region_mr(region, ep->lane.dev);
+	r->region[r->count] = region;
+	r->base[r->count] = iov->iov_base;
+	r->v = ep->lane.dev->device->v;
+	r->addr[r->count] = (uintptr_t)iov->iov_base;
 	r->len[r->count++] = iov->iov_len;
-	return 0;
 }
 
 int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  int iovcnt, uint32_t total,
+			  struct rdmamsg_region *const *regions,
 			  struct rdmamsg_msg *payload, struct rndv_out **ret)
 {
 	struct rndv_out *r = calloc(1, sizeof(*r));
@@ -68,9 +129,14 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 	if (!r)
 		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
 	r->total = total;
-	for (int i = 0; i < iovcnt && !err; i++)
-		if (iov[i].iov_len)
+	for (int i = 0; i < iovcnt && !err; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		if (regions && regions[i])
+			use_region(ep, r, &iov[i], regions[i]);
+		else
 			err = add_segment(ep, r, &iov[i]);
+	}
 	if (err) {
 		rdmamsg__rndv_free(ep, r);
 		return err;
@@ -82,10 +148,10 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 
 void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
 {
+	rdmamsg__rndv_forget(ep, r);
 	for (uint32_t i = 0; i < r->count; i++)
-		if (rdmamsg__v_dereg_mr(ep->lane.dev->device->v, r->mr[i]))
-			log_error("device %s: a large message could not be "
-				  "deregistered", ep->lane.dev->device->name);
+		if (r->region[i])
+			r->region[i]->busy--;
 	if (r->payload)
 		rdmamsg__msg_done(r->payload);
 	free(r);
@@ -93,21 +159,30 @@ void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r)
 
 void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op)
 {
+	op->rndv->since = rdmamsg__now_ms();
+	list_add_tail(&ep->rndv.out, &op->node);
+	rdmamsg__rndv_more(ep);
+	rdmamsg__rndv_tell(ep, op);
+}
+
+void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op)
+{
 	struct rndv_out *r = op->rndv;
-	struct proto_rndv wire = { .total = r->total, .count = r->count };
+	struct proto_rndv wire = {
+		.total = r->total, .count = r->count, .has_crc = r->has_crc,
+		.crc = r->crc,
+	};
 	size_t len;
 
 	for (uint32_t i = 0; i < r->count; i++) {
 		wire.keys[i].access = PROTO_KEY_READ;
 		wire.keys[i].rkey = r->mr[i]->rkey;
-		wire.keys[i].region = ++ep->ctx->memory->regions;
+		wire.keys[i].region = r->region[i] ? r->region[i]->id :
+				      ++ep->ctx->memory->regions;
 		wire.keys[i].addr = r->addr[i];
 		wire.keys[i].len = r->len[i];
 	}
 	len = rdmamsg__rndv_encode(&wire, op->msg->data);
-	r->since = rdmamsg__now_ms();
-	list_add_tail(&ep->rndv.out, &op->node);
-	rdmamsg__rndv_more(ep);
 	rdmamsg__tx_message(ep, PROTO_RNDV, op->number, op->tag, op,
 			    op->msg, NULL, (uint32_t)len);
 }
@@ -154,6 +229,9 @@ int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len)
 
 	if (rdmamsg__rndv_decode(&wire, buf, len))
 		rdmamsg__ep_protocol(ep, "a broken rendezvous");
+	else if (ep->send.crc && !wire.has_crc)
+		rdmamsg__ep_protocol(ep, "a rendezvous without the CRC of its "
+				     "message");
 	else if (!ep->lane.init_depth)
 		rdmamsg__ep_protocol(ep, "a rendezvous, and its device serves "
 				     "no reads");
@@ -191,6 +269,9 @@ static void in_finish(struct rdmamsg_ep *ep, struct rndv_in *in,
 		      enum proto_done how)
 {
 	in->state = how == PROTO_DONE_OK ? IN_READY : IN_REFUSED;
+	if (how != PROTO_DONE_OK && rdmamsg__keeps(ep))
+		ep->resume->refused[ep->resume->refusals++ % RNDV_MAX] =
+			in->number;
 	in->done = (uint8_t)how;
 	in->done_due = true;
 	ep->ctrl.due |= CTRL_DONE;
@@ -252,6 +333,12 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
  */
 static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
+	if (in->again) {
+		void *mem = in->again;
+
+		in->again = NULL;
+		(void)rdmamsg__try(in_user_memory(ep, in, mem));
+	}
 	if (!in->asked && in_ask(ep, in) == -ECANCELED) {
 		log_info("ep %p: message %u of %u bytes refused", (void *)ep,
 			 in->number, in->wire.total);
@@ -264,6 +351,22 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 	in->dst.msg->len = in->wire.total;
 	in->dst.msg->tag = in->tag;
 	in->state = IN_READING;
+}
+
+void rdmamsg__rndv_in_lost(struct rndv_in *in)
+{
+	struct rdmamsg_ep *ep = in->ep;
+	void *mem = in->sink.mem;
+
+	rdmamsg__sink_dereg(&in->sink, ep->lane.dev);
+	if (in->state > IN_READING)
+		return;
+	rdmamsg__destination_drop(ep, &in->dst);
+	in->state = IN_ANNOUNCED;
+	in->reads = in->key = in->filled = in->arrived = 0;
+	in->offset = 0;
+	in->doubted = false;
+	in->again = mem;	/* the program is not asked again */
 }
 
 /* ---- reading ---------------------------------------------------------- */
@@ -361,7 +464,7 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 			continue;
 		if (!can_read(ep))
 			return;
-		if (in->state == IN_ANNOUNCED &&
+		if (in->state == IN_ANNOUNCED && !ep->recv.paused &&
 		    !rdmamsg__rx_behind_pieces(ep, in->announced))
 			begin(ep, in);
 		if (in->state == IN_ANNOUNCED)
@@ -374,6 +477,12 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 
 static void in_whole(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
+	if (unlikely(ep->send.crc) &&
+	    rdmamsg__crc_differs(ep, in->wire.total,
+				 rdmamsg__crc32c(0, in->dst.msg->data,
+						 in->wire.total),
+				 in->wire.crc))
+		return;
 	ep->st.received_rendezvous++;
 	in_finish(ep, in, PROTO_DONE_OK);
 }

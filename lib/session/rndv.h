@@ -17,18 +17,27 @@
 #include "wire/proto.h"
 
 struct account;
+struct dev;
 struct lent;
+struct rdmamsg_region;
 struct op;
+struct verbs_api;
 
 /* A large message that this side has announced. */
 struct rndv_out {
 	uint32_t total;
 	uint32_t count;
 	uint64_t since;			/* ms */
+	const struct verbs_api *v;	/* of the registrations */
+	bool has_crc;
+	uint32_t crc;			/* of the message */
 	struct rdmamsg_msg *payload;	/* owned large message, or NULL */
 	/* registrations of the segments that are not empty */
 	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
+	/* NULL: registered for this message only */
+	struct rdmamsg_region *region[RDMAMSG_SEGMENTS_MAX];
 	uint64_t addr[RDMAMSG_SEGMENTS_MAX];
+	void *base[RDMAMSG_SEGMENTS_MAX];
 	uint64_t len[RDMAMSG_SEGMENTS_MAX];
 };
 
@@ -41,6 +50,7 @@ struct rndv_in {
 	struct rdmamsg_msg *announced;	/* in rndv.waiting */
 	struct destination dst;
 	struct sink sink;		/* memory of the program */
+	void *again;			/* the same, to be registered again */
 	enum in_state state;
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
@@ -79,11 +89,27 @@ struct rendezvous {
 };
 
 /* rndv.c */
+/*
+ * Registers the segments. 'regions' is NULL, or has the region of each segment,
+ * already registered, or NULL.
+ */
 int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 			  int iovcnt, uint32_t total,
+			  struct rdmamsg_region *const *regions,
 			  struct rdmamsg_msg *payload, struct rndv_out **ret);
 void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r);
 void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op);
+/* Sends the announcement of an operation in rndv.out. */
+void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op);
+/* The lane is lost: ends the registrations, makes others for a device. */
+void rdmamsg__rndv_forget(struct rdmamsg_ep *ep, struct rndv_out *r);
+int rdmamsg__rndv_register(struct dev *dev, struct rndv_out *r);
+static inline bool rdmamsg__rndv_registered(const struct rndv_out *r)
+{
+	return !r->count || r->mr[0];
+}
+/* The lane is lost: a message that is not whole must be read again. */
+void rdmamsg__rndv_in_lost(struct rndv_in *in);
 /* Returns 0. -EPROTO: the announcement is wrong, and the endpoint ends. */
 int rdmamsg__rndv_check(struct rdmamsg_ep *ep, const void *buf, size_t len);
 /* Creates the rndv_in of this announcement. -ENOMEM */

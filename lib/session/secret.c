@@ -4,6 +4,7 @@
 #include "session/secret.h"
 #include "wire/proto.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -191,5 +192,40 @@ int rdmamsg__secret_verify(const struct secret *s, const struct challenge *c,
 	if (!err && CRYPTO_memcmp(right, proof, sizeof(right)))
 		err = -EACCES;
 	OPENSSL_cleanse(right, sizeof(right));
+	return err;
+}
+
+int rdmamsg__secret_session(const struct secret *key,
+			    const struct challenge *c, struct secret *ret)
+{
+	static const struct secret zeros;
+	uint8_t data[sizeof(PROTO_LANE_SECRET) - 1 + sizeof(*c)];
+
+	memcpy(data, PROTO_LANE_SECRET, sizeof(PROTO_LANE_SECRET) - 1);
+	memcpy(data + sizeof(PROTO_LANE_SECRET) - 1, c, sizeof(*c));
+	if (!key)
+		key = &zeros;
+	return hmac(key->key, sizeof(key->key), data, sizeof(data), ret->key);
+}
+
+int rdmamsg__secret_lane(const struct secret *s, bool initiator,
+			 const uint8_t session[static 16], uint32_t epoch,
+			 uint8_t proof[static PROTO_LANE_PROOF_LEN])
+{
+	const char *role = initiator ? PROTO_LANE_INITIATOR :
+			   PROTO_LANE_RESPONDER;
+	uint8_t data[sizeof(PROTO_LANE_INITIATOR) - 1 + 16 + sizeof(epoch)];
+	uint8_t *at = data + sizeof(PROTO_LANE_INITIATOR) - 1;
+	uint8_t whole[PROTO_PROOF_LEN];
+	int err;
+
+	_Static_assert(sizeof(PROTO_LANE_INITIATOR) ==
+		       sizeof(PROTO_LANE_RESPONDER), "role");
+	epoch = htole32(epoch);
+	memcpy(data, role, sizeof(PROTO_LANE_INITIATOR) - 1);
+	memcpy(at, session, 16);
+	memcpy(at + 16, &epoch, sizeof(epoch));
+	err = hmac(s->key, sizeof(s->key), data, sizeof(data), whole);
+	memcpy(proof, whole, PROTO_LANE_PROOF_LEN);
 	return err;
 }

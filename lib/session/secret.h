@@ -45,4 +45,15 @@ int rdmamsg__secret_verify(const struct secret *s, const struct challenge *c,
 			   bool initiator,
 			   const uint8_t proof[static PROTO_PROOF_LEN]);
 
+/*
+ * Derives the secret of a session from both nonces, and from the pre-shared key
+ * unless it is NULL. See wire/resume.h. -ENOMEM
+ */
+int rdmamsg__secret_session(const struct secret *key,
+			    const struct challenge *c, struct secret *ret);
+/* Computes the proof for another lane of the session. -ENOMEM */
+int rdmamsg__secret_lane(const struct secret *s, bool initiator,
+			 const uint8_t session[static 16], uint32_t epoch,
+			 uint8_t proof[static PROTO_LANE_PROOF_LEN]);
+
 #endif

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: accepted messages are posted at once or wait in send.queue.
+ * The calls that send a message. Each checks the message, copies or registers
+ * it by its size, and posts it at once or puts it into the send queue.
  */
 #include "base/base.h"
 #include "base/ctx.h"
-#include "base/list.h"
-#include "base/loop.h"
-#include "base/probe.h"
 #include "base/util.h"
 #include "device/device.h"
-#include "lane/srq.h"
-#include "session/tx.h"
 #include "memory/large.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/stretch.h"
+#include "session/crc.h"
 #include "session/credit.h"
 #include "session/ep.h"
+#include "session/keep.h"
 #include "session/lent.h"
 #include "session/pieces.h"
-#include "session/rma.h"
-#include "session/sessions.h"
+#include "session/resume.h"
+#include "session/send.h"
 #include "session/srq_share.h"
+#include "session/tx.h"
 #include "wire/proto.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,34 +33,6 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-static bool can_post(const struct rdmamsg_ep *ep)
-{
-	return rdmamsg__has_credit(ep) &&
-	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
-}
-
-/* Counts a refused send, and remembers to call on_writable. */
-int rdmamsg__tx_again(struct rdmamsg_ep *ep)
-{
-	ep->st.sends_refused++;
-	ep->st.credit_stalls += !rdmamsg__has_credit(ep);
-	if (!ep->send.want_writable)
-		probe(refused, ep, ep->credit.limit - rdmamsg__tx_number(ep));
-	ep->send.want_writable = true;
-	return -EAGAIN;
-}
-
-/* Any memory that comes back wakes the endpoint, see starved.c. */
-int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
-{
-	rdmamsg__starve(ep->ctx, &ep->starving,
-			ep->send.lack ? ep->send.lack : -ENOBUFS);
-	ep->send.lack = 0;
-	ep->send.want_memory = true;
-	rdmamsg__tx_ask(ep->ctx);
-	return rdmamsg__tx_again(ep);
-}
-
 int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
 {
 	int ret = rdmamsg__ep_check(ep);
@@ -70,7 +40,8 @@ int rdmamsg__tx_check(const struct rdmamsg_ep *ep)
 	if (unlikely(ret))
 		return ret;
 	if (likely(ep->state == EP_OPEN))
-		return 0;
+		return likely(!rdmamsg__lane_lost(ep)) ? 0 :
+		       rdmamsg__tx_again((struct rdmamsg_ep *)ep);
 	if (ep->state < EP_OPEN || ep->state == EP_BACKOFF)
 		return rdmamsg__fail(-ENOTCONN, "not connected yet: wait for "
 				     "on_connected");
@@ -89,7 +60,7 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 		return rdmamsg__fail(-EMSGSIZE, "a message of %zu bytes: the "
 				     "peer takes at most %u (its max_msg_size)",
 				     len, ep->connect.peer.max_msg);
-	if (likely(!ep->send.queued && can_post(ep) &&
+	if (likely(!ep->send.queued && rdmamsg__can_post(ep) &&
 		   (!rndv || rdmamsg__rndv_room(ep))))
 		return 1;
 	if (ep->send.queued < ep->opts.send_queue)
@@ -97,36 +68,10 @@ static int admit(struct rdmamsg_ep *ep, size_t len, bool rndv)
 	return rdmamsg__tx_again(ep);
 }
 
-/* Posts an accepted operation whose turn has come. */
-static void launch(struct rdmamsg_ep *ep, struct op *op)
-{
-	ep->lane.hot.bytes_sent += op->len;
-	if (op->kind == OP_RNDV) {
-		ep->st.sent_rendezvous++;
-		op->number = rdmamsg__tx_next_number(ep);
-		rdmamsg__rndv_announce(ep, op);
-		return;
-	}
-	ep->st.sent_eager++;
-	if (unlikely(op->invalidate))
-		rdmamsg__tx_message(ep, PROTO_INVALIDATE,
-				    rdmamsg__tx_next_number(ep), op->tag, op,
-				    op->msg, NULL, op->len);
-	else
-		rdmamsg__tx_data(ep, op->tag, op, op->msg, NULL, op->len);
-}
-
-void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op)
-{
-	list_add_tail(&ep->send.queue, &op->node);
-	ep->send.queued++;
-	rdmamsg__ep_ready(ep);
-}
-
 static void accept_op(struct rdmamsg_ep *ep, struct op *op, bool now)
 {
 	if (now) {
-		launch(ep, op);
+		rdmamsg__launch(ep, op);
 		return;
 	}
 	rdmamsg__tx_queue(ep, op);
@@ -174,6 +119,8 @@ struct ask {
 	bool invalidate;	/* the window with rkey, of 'region' */
 	uint32_t rkey;
 	uint64_t region;
+	/* of each segment, or NULL: a message above eager_max is not copied */
+	struct rdmamsg_region *const *regions;
 };
 
 static void fill_op(struct op *op, enum op_kind kind, const struct ask *a)
@@ -200,11 +147,42 @@ static void gather(uint8_t *dst, const struct ask *a)
 	}
 }
 
+/*
+ * Keeps the message, with its CRC. Returns the bytes to send, and sets *len to
+ * their number.
+ */
+static const void *__attribute__((noinline))
+prepare_inline(struct rdmamsg_ep *ep, const struct ask *a, struct op *op,
+	       uint8_t flat[static TX_STAGE], const void *data, uint32_t *len)
+{
+	struct keep *k;
+	const struct keep_entry *e;
+
+	if (ep->send.crc) {
+		if (data != flat && *len)
+			memcpy(flat, data, *len);
+		rdmamsg__crc_put(flat + *len, rdmamsg__crc_of(a->iov,
+							      a->iovcnt));
+		*len += PROTO_CRC_LEN;
+		data = flat;
+	}
+	if (!rdmamsg__keeps(ep))
+		return data;
+	k = &ep->resume->keep;
+	e = rdmamsg__keep_add(k, PROTO_DATA, a->tag, *len);
+	if (op)
+		op->number = k->end - 1;
+	if (e->len)
+		memcpy(rdmamsg__kept_bytes(k, e), data, e->len);
+	return data;
+}
+
 static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 {
 	uint8_t flat[TX_STAGE];
 	const void *data = a->iov->iov_base;
 	struct op *op = NULL;
+	uint32_t len = a->len;
 
 	if (a->cookie) {
 		op = rdmamsg__op_get(ep);
@@ -216,26 +194,56 @@ static int send_inline(struct rdmamsg_ep *ep, const struct ask *a)
 		gather(flat, a);
 		data = flat;
 	}
+	if (unlikely(ep->send.careful))
+		data = prepare_inline(ep, a, op, flat, data, &len);
 	ep->st.sent_inline++;
 	ep->lane.hot.bytes_sent += a->len;
-	rdmamsg__tx_data(ep, a->tag, op, NULL, data, a->len);
+	rdmamsg__tx_data(ep, a->tag, op, NULL, data, len);
 	return 0;
 }
 
-static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
+/*
+ * Copies the message into a buffer of a new operation. After NULL the call
+ * returns -EAGAIN.
+ */
+static inline struct op *make_copy(struct rdmamsg_ep *ep, const struct ask *a)
 {
 	struct op *op = rdmamsg__op_get(ep);
 
-	if (unlikely(!op))
-		return rdmamsg__tx_again(ep);
+	if (unlikely(!op)) {
+		(void)rdmamsg__tx_again(ep);
+		return NULL;
+	}
 	op->msg = rdmamsg__send_buffer(ep);
 	if (unlikely(!op->msg)) {
 		rdmamsg__op_put(ep, op);
-		return rdmamsg__no_buffer(ep);
+		(void)rdmamsg__no_buffer(ep);
+		return NULL;
 	}
 	gather(op->msg->data, a);
 	ep->st.bytes_copied += a->len;
 	fill_op(op, OP_EAGER, a);
+	return op;
+}
+
+static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	struct op *op = make_copy(ep, a);
+
+	if (unlikely(!op))
+		return -EAGAIN;
+	accept_op(ep, op, a->now);
+	return 0;
+}
+
+static int __attribute__((noinline))
+send_copy_crc(struct rdmamsg_ep *ep, const struct ask *a)
+{
+	struct op *op = make_copy(ep, a);
+
+	if (!op)
+		return -EAGAIN;
+	rdmamsg__crc_add(ep, op, rdmamsg__crc_of(a->iov, a->iovcnt));
 	accept_op(ep, op, a->now);
 	return 0;
 }
@@ -243,6 +251,9 @@ static int send_copy(struct rdmamsg_ep *ep, const struct ask *a)
 static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
 {
 	ep->lane.hot.bytes_sent += op->len;
+	if (unlikely(ep->resume))
+		rdmamsg__keep_op(ep, op, op->piece == PIECE_FIRST ?
+				 PROTO_FIRST : PROTO_MORE);
 	if (op->piece == PIECE_FIRST) {
 		ep->lane.hot.bytes_sent -= PROTO_FIRST_LEN;
 		ep->st.sent_pieces++;
@@ -272,6 +283,7 @@ static inline bool fits_in_pieces(const struct rdmamsg_ep *ep, size_t len)
 		return false;
 	n = 2 * rdmamsg__pieces_count(ep, (uint32_t)len);
 	return !ep->send.queued &&
+	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
 	       (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep) - n) >= 0 &&
 	       ep->lane.sq.data - rdmamsg__sq_used(&ep->lane) >= n;
 }
@@ -280,7 +292,7 @@ static inline bool fits_in_pieces(const struct rdmamsg_ep *ep, size_t len)
 static int send_pieces(struct rdmamsg_ep *ep, const struct ask *a)
 {
 	struct op *op, *next;
-	int ret = rdmamsg__pieces_make(ep, a->iov, a->len, &op);
+	int ret = rdmamsg__pieces_make(ep, a->iov, a->iovcnt, a->len, &op);
 	bool idle;
 
 	if (ret)
@@ -318,12 +330,16 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 		rdmamsg__op_put(ep, op);
 		return rdmamsg__no_buffer(ep);
 	}
-	ret = rdmamsg__rndv_prepare(ep, a->iov, a->iovcnt, a->len, payload,
-				    &op->rndv);
+	ret = rdmamsg__rndv_prepare(ep, a->iov, a->iovcnt, a->len, a->regions,
+				    payload, &op->rndv);
 	if (ret) {
 		rdmamsg__msg_put(op->msg);
 		rdmamsg__op_put(ep, op);
 		return ret;
+	}
+	if (unlikely(ep->send.crc)) {
+		op->rndv->has_crc = true;
+		op->rndv->crc = rdmamsg__crc_of(a->iov, a->iovcnt);
 	}
 	fill_op(op, OP_RNDV, a);
 	accept_op(ep, op, a->now);
@@ -362,7 +378,7 @@ static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 {
 	int now;
 
-	if (fits_in_pieces(ep, len)) {
+	if (fits_in_pieces(ep, len) && likely(!a->regions)) {
 		now = admit(ep, len, false);
 		if (unlikely(now < 0))
 			return now;
@@ -377,8 +393,10 @@ static int send_ask(struct rdmamsg_ep *ep, struct ask *a, size_t len, bool copy)
 	a->now = now;
 	if (now && len <= ep->send.inline_max && ep->send.can_inline)
 		return send_inline(ep, a);
-	if (len <= ep->send.copy_max)
+	if (len < ep->send.plain_end)
 		return send_copy(ep, a);
+	if (unlikely(len <= ep->send.copy_max))
+		return send_copy_crc(ep, a);
 	return copy ? send_large_copy(ep, a) : send_rndv(ep, a, NULL);
 }
 
@@ -463,7 +481,7 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	a.now = ret;
 	a.rkey = k.rkey;
 	a.region = k.region;
-	return send_copy(ep, &a);
+	return ep->send.crc ? send_copy_crc(ep, &a) : send_copy(ep, &a);
 }
 
 static int send_segments(struct rdmamsg_ep *ep, struct ask *a)
@@ -508,12 +526,46 @@ int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
 	return send_segments(ep, &a);
 }
 
+int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
+			   struct rdmamsg_region *const *regions, int count,
+			   uint32_t tag, void *cookie)
+{
+	struct ask a = { iov, count, 0, tag, cookie, .regions = regions };
+
+	return send_segments(ep, &a);
+}
+
 /* Returns true if the buffer has room for what its form puts before it. */
 static bool has_room(const struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg,
 		     uint32_t tag)
 {
 	return rdmamsg__is_compact(ep, tag) ||
 	       msg->data - msg->buf >= PROTO_HDR_LEN;
+}
+
+/* Returns true if the CRC can follow the payload in the same buffer. */
+static bool fits_with_crc(const struct rdmamsg_ep *ep,
+			  const struct rdmamsg_msg *msg, uint32_t tag)
+{
+	return msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
+	       msg->dev == ep->lane.dev && has_room(ep, msg, tag) &&
+	       (size_t)(msg->data - msg->buf) + msg->len + PROTO_CRC_LEN <=
+		       msg->slab->pool->buf_size;
+}
+
+static int send_in_place_crc(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
+			     const struct ask *a)
+{
+	struct op *op = rdmamsg__op_get(ep);
+
+	if (!op)
+		return rdmamsg__tx_again(ep);
+	op->msg = msg;
+	fill_op(op, OP_EAGER, a);
+	rdmamsg__msg_pass(msg);
+	rdmamsg__crc_add(ep, op, rdmamsg__crc_of(a->iov, a->iovcnt));
+	accept_op(ep, op, a->now);
+	return 0;
 }
 
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
@@ -552,7 +604,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		ret = admit(ep, msg->len, true);
 	if (unlikely(ret < 0))
 		return ret;
-	if (msg->kind == MSG_POOL && msg->len <= ep->send.copy_max &&
+	if (msg->kind == MSG_POOL && msg->len < ep->send.plain_end &&
 	    msg->dev == ep->lane.dev && has_room(ep, msg, tag)) {
 		op = rdmamsg__op_get(ep);
 		if (unlikely(!op))
@@ -563,8 +615,10 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		accept_op(ep, op, a.now);
 		return 0;
 	}
+	if (unlikely(ep->send.crc) && fits_with_crc(ep, msg, tag))
+		return send_in_place_crc(ep, msg, &a);
 	if (msg->len <= ep->send.copy_max) {
-		ret = send_copy(ep, &a);
+		ret = ep->send.crc ? send_copy_crc(ep, &a) : send_copy(ep, &a);
 		if (!ret)
 			rdmamsg_msg_free(msg);
 		return ret;
@@ -573,90 +627,4 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (!ret)
 		rdmamsg__msg_pass(msg);
 	return ret;
-}
-
-/* Posts queued operations in the order of the calls. */
-static void pump_queue(struct rdmamsg_ep *ep)
-{
-	while (ep->send.queued) {
-		struct op *op = list_first(&ep->send.queue, struct op, node);
-
-		if (op->kind == OP_RMA) {
-			if (!rdmamsg__rma_pump(ep, op))
-				return;
-		} else if (!can_post(ep) || (op->kind == OP_RNDV &&
-					     !rdmamsg__rndv_room(ep))) {
-			return;
-		}
-		list_del(&op->node);
-		ep->send.queued--;
-		if (op->kind != OP_RMA)
-			launch(ep, op);
-	}
-}
-
-/* Large messages and the program both want to read: lets them take turns. */
-static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
-{
-	uint32_t before;
-
-	do {
-		before = ep->reads.free;
-		rdmamsg__rndv_pump(ep);
-		pump_queue(ep);
-	} while (ep->reads.free && ep->reads.free != before);
-}
-
-/* Returns true if a refused call would be accepted now. */
-static inline bool is_writable(const struct rdmamsg_ep *ep)
-{
-	if (ep->send.want_memory)
-		return false;
-	if (ep->onesided.wanted && rdmamsg__rma_room(ep))
-		return true;
-	if (!ep->send.op_free && ep->send.op_count == ep->send.op_max)
-		return false;
-	return ep->opts.send_queue ? ep->send.queued < ep->opts.send_queue :
-	       !ep->send.queued && can_post(ep) && rdmamsg__rndv_room(ep);
-}
-
-/*
- * Calls on_writable at most once in each call into the library. Otherwise a
- * program that frees a message there and is refused again would loop for ever.
- */
-static void tell_writable(struct rdmamsg_ep *ep)
-{
-	if (ep->send.told_writable == ep->ctx->sessions->rounds) {
-		/* try again a little later */
-		rdmamsg__starve(ep->ctx, &ep->starving, -ENOMEM);
-		return;
-	}
-	ep->send.told_writable = ep->ctx->sessions->rounds;
-	ep->send.want_writable = ep->onesided.wanted = ep->send.want_memory =
-		false;
-	rdmamsg__tell(&ep->ctx->loop, ep->on.on_writable, ep);
-}
-
-/* There may be room: posts queued operations, then calls on_writable. */
-void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
-{
-	struct rdmamsg *ctx = ep->ctx;
-
-	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
-	    ep->state != EP_SETUP)
-		return;
-	ctx->loop.in_callback++;	/* batch the requests that follow */
-	if (rdmamsg__rx_waits(ep))
-		rdmamsg__rndv_pump(ep);
-	rdmamsg__ctrl_pump(ep);
-	if (rdmamsg__rx_waits(ep))
-		rdmamsg__rx_deliver(ep);
-	if (ep->send.queued)
-		pump_queue(ep);
-	if (unlikely(ep->reads.wants[READ_MESSAGE]))
-		pump_reads(ep);
-	if (ep->send.want_writable && ep->state == EP_OPEN && is_writable(ep))
-		tell_writable(ep);
-	ctx->loop.in_callback--;
-	rdmamsg__ep_ready(ep);
 }

@@ -19,6 +19,7 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
 #include "wire/proto.h"
@@ -80,7 +81,8 @@ int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
 	uint32_t floor = q->owner->opts.floor;
 	int ret;
 
-	if (rdmamsg__srq_spare(&q->account) + 1 < rdmamsg__srq_place(&q->account))
+	if (rdmamsg__srq_spare(&q->account) + 1 <
+	    rdmamsg__srq_place(&q->account))
 		return full(q);
 	ret = check_share(ep);
 	if (ret)
@@ -110,12 +112,13 @@ static int open_share(struct rdmamsg_ep *ep)
 	return check_share(ep);
 }
 
-static void close_share(struct rdmamsg_ep *ep)
+void rdmamsg__srq_unshare(struct rdmamsg_ep *ep)
 {
 	if (!ep->rndv.shares)
 		return;
 	if (!ep->connect.lobby)
-		ep->rndv.shares->posted -= rdmamsg__srq_place(&ep->lane.srq->account);
+		ep->rndv.shares->posted -=
+			rdmamsg__srq_place(&ep->lane.srq->account);
 	rdmamsg__account_put(ep->ctx, ep->rndv.shares);
 	ep->rndv.shares = NULL;
 }
@@ -136,7 +139,8 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 	if (ret)
 		goto err;
 	/* buffers for one place serve any one endpoint of the lobby */
-	ret = ep->connect.passive ? back(q, rdmamsg__srq_place(&q->account) - 1) :
+	ret = ep->connect.passive ?
+	      back(q, rdmamsg__srq_place(&q->account) - 1) :
 	      rdmamsg__srq_enter(ep);
 	if (!ret)
 		return 0;
@@ -151,7 +155,7 @@ void rdmamsg__srq_leave(struct rdmamsg_ep *ep)
 
 	if (!q)
 		return;
-	close_share(ep);
+	rdmamsg__srq_unshare(ep);
 	if (ep->connect.lobby)
 		q->account.lobby--;
 	else

@@ -17,6 +17,8 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep);
 /* Moves it out of the lobby: reserves the floor and control messages. */
 int rdmamsg__srq_enter(struct rdmamsg_ep *ep);
 void rdmamsg__srq_leave(struct rdmamsg_ep *ep);
+/* The place of ep is charged to no address any more. */
+void rdmamsg__srq_unshare(struct rdmamsg_ep *ep);
 /* Grants credits and posts receives. Call it if either may have changed. */
 void rdmamsg__srq_refill(struct rdmamsg_ep *ep);
 /* Ends all endpoints of q. srq_failed() of struct lanes. */

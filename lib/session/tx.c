@@ -14,6 +14,8 @@
 #include "lane/batch.h"
 #include "lane/lane.h"
 #include "session/ep.h"
+#include "session/flow.h"
+#include "session/recv.h"
 #include "session/rma.h"
 #include "session/sessions.h"
 #include "session/srq_share.h"
@@ -234,10 +236,14 @@ static enum proto_type last_word(const struct rdmamsg_ep *ep)
 	return ep->connect.passive ? PROTO_SETUP : PROTO_AUTH;
 }
 
-static void request_done(struct rdmamsg_ep *ep, struct op *op, int status)
+void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	switch (op->kind) {
 	case OP_EAGER:
+		if (unlikely(status) && rdmamsg__lane_lost(ep)) {
+			rdmamsg__lost_eager(ep, op);
+			break;
+		}
 		/* if its CLOSE confirms ours, the peer has this message */
 		rdmamsg__op_complete(ep, op, ep->close.confirmed ? 0 : status);
 		break;
@@ -286,7 +292,7 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 		struct op *op = rdmamsg__sq_take(&ep->lane);
 
 		if (op)
-			request_done(ep, op, n > 1 ? 0 : status);
+			rdmamsg__request_done(ep, op, n > 1 ? 0 : status);
 	}
 	ep->lane.sq.done += n;	/* the rest have no operation */
 	rdmamsg__tx_room(ep);
@@ -301,20 +307,22 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
+	rdmamsg__flow_canceled(ep);
 	while (rdmamsg__sq_used(&ep->lane)) {
 		struct op *op = rdmamsg__sq_take(&ep->lane);
 
 		rdmamsg__ep_lost(ep, (ep->lane.sq.done - 1) & 0x7fffffffu);
 		if (op)
-			request_done(ep, op, status);
+			rdmamsg__request_done(ep, op, status);
 	}
 	while (ep->send.orphans) {
 		struct op *op = ep->send.orphans;
 
 		ep->send.orphans = op->next;
 		ep->close.lost = true;
-		request_done(ep, op, status);
+		rdmamsg__request_done(ep, op, status);
 	}
+	rdmamsg__lost_cancel(ep, status);
 	while (!list_empty(&ep->rndv.out)) {
 		struct op *op = list_first(&ep->rndv.out, struct op, node);
 

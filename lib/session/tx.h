@@ -16,6 +16,37 @@
 #include "session/ep.h"
 #include "wire/proto.h"
 
+extern const struct lane_events rdmamsg__lane_events;
+void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status);
+/* A request of op has ended. */
+void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status);
+void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status);
+/* Adds a message in full form to the batch. */
+void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
+			 uint32_t number, uint32_t tag, struct op *op,
+			 struct rdmamsg_msg *msg, const void *inl,
+			 uint32_t len);
+/*
+ * Adds a message of the program, in compact form if possible. For the full
+ * form, 'msg' has room for a header before its payload.
+ */
+void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
+		      struct rdmamsg_msg *msg, const void *inl, uint32_t len);
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
+		      uint32_t lkey, uint32_t len, uint64_t raddr,
+		      uint32_t rkey);
+/*
+ * An empty write, which the peer's device answers without its program. Requests
+ * complete in order, and after a failed request none succeeds. So behind reads
+ * on a device with doubtful reads, its completion tells how they have ended.
+ */
+void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
+/*
+ * Posts a keepalive on each endpoint with unsignalled requests. Its completion
+ * confirms them, so that their memory can be used again.
+ */
+void rdmamsg__tx_ask(struct rdmamsg *ctx);
+
 void rdmamsg__tx_post(struct rdmamsg *ctx);
 static inline void rdmamsg__tx_flush(struct rdmamsg *ctx)
 {

@@ -15,7 +15,7 @@ struct wire_hello {
 	uint32_t features;
 	uint16_t credits;
 	uint16_t reject;
-	uint32_t reserved;	/* sent as zero, ignored */
+	uint32_t epoch;
 	uint32_t limit;
 };
 
@@ -33,7 +33,7 @@ size_t rdmamsg__hello_encode(const struct proto_hello *h,
 		.len = sizeof(w), .data_len = h->data_len,
 		.features = htole32(h->features),
 		.credits = htole16(h->credits), .reject = htole16(h->reject),
-		.limit = htole32(h->limit),
+		.epoch = htole32(h->epoch), .limit = htole32(h->limit),
 	};
 
 	assert(h->data_len <= PROTO_HELLO_DATA_MAX);
@@ -60,7 +60,7 @@ int rdmamsg__hello_decode(struct proto_hello *h, const void *buf, size_t len)
 		.lowest = w.lowest, .highest = w.highest,
 		.features = le32toh(w.features),
 		.credits = le16toh(w.credits), .reject = le16toh(w.reject),
-		.limit = le32toh(w.limit),
+		.epoch = le32toh(w.epoch), .limit = le32toh(w.limit),
 		.data = (const uint8_t *)buf + w.len, .data_len = w.data_len,
 	};
 	return 0;

@@ -25,7 +25,8 @@ struct wire_oob {
 	uint16_t pkey;
 	uint16_t hello;
 	uint16_t hello_len;
-	uint16_t reserved;	/* sent as zero, ignored */
+	uint8_t roce;
+	uint8_t reserved;	/* sent as zero, ignored */
 };
 
 _Static_assert(sizeof(struct wire_oob) == PROTO_OOB_LEN, "wire record");
@@ -44,7 +45,7 @@ size_t rdmamsg__oob_encode(const struct proto_oob *r,
 		.lid = htole16(r->lid), .resp_res = r->resp_res,
 		.init_depth = r->init_depth, .pkey = htole16(r->pkey),
 		.hello = htole16(sizeof(w)),
-		.hello_len = htole16(r->hello_len),
+		.hello_len = htole16(r->hello_len), .roce = r->roce,
 	};
 
 	assert(r->hello_len <= PROTO_HELLO_MAX);
@@ -116,7 +117,7 @@ int rdmamsg__oob_decode(struct proto_oob *r, const void *buf, size_t len)
 		.qp_num = le32toh(w.qp_num), .psn = le32toh(w.psn),
 		.lid = le16toh(w.lid), .resp_res = w.resp_res,
 		.init_depth = w.init_depth, .pkey = le16toh(w.pkey),
-		.hello_len = (uint8_t)hello_len,
+		.roce = w.roce, .hello_len = (uint8_t)hello_len,
 	};
 	memcpy(r->gid, w.gid, sizeof(r->gid));
 	memcpy(r->token, w.token, sizeof(r->token));

@@ -10,7 +10,7 @@
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
 			 BIT(PROTO_SETUP_MAX_MSG) | BIT(PROTO_SETUP_SESSION))
-#define SETUP_LAST	PROTO_SETUP_PIECES
+#define SETUP_LAST	PROTO_SETUP_RESUME
 
 struct wire_key {
 	uint8_t version;
@@ -37,7 +37,7 @@ _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 5 * sizeof(uint32_t) +
 	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN +
-	       PROTO_NONCE_LEN <= PROTO_SETUP_MAX, "setup fits");
+	       PROTO_NONCE_LEN + PROTO_RESUMABLE_LEN <= PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
 {
@@ -107,6 +107,8 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		memcpy(s->nonce, value, sizeof(s->nonce));
 		s->has_nonce = true;
 		return 0;
+	case PROTO_SETUP_RESUME:
+		return rdmamsg__resumable_decode(&s->resume, value, len);
 	case PROTO_SETUP_DATA:
 		/* the program owns all of it, so there is no unknown tail */
 		if (len > PROTO_SETUP_DATA_MAX)
@@ -191,6 +193,12 @@ size_t rdmamsg__rndv_encode(const struct proto_rndv *r,
 	memcpy(out, &w, sizeof(w));
 	for (i = 0; i < r->count; i++, p += PROTO_KEY_LEN)
 		rdmamsg__key_encode(&r->keys[i], p);
+	if (r->has_crc) {
+		uint32_t crc = htole32(r->crc);
+
+		memcpy(p, &crc, sizeof(crc));
+		p += sizeof(crc);
+	}
 	return p - out;
 }
 
@@ -227,6 +235,8 @@ int rdmamsg__rndv_decode(struct proto_rndv *r, const void *buf, size_t len)
 	}
 	if (left)
 		return -EPROTO;
+	len -= (size_t)(p - (const uint8_t *)buf);
+	d.has_crc = !get_u32(&d.crc, p, len);
 
 	*r = d;
 	return 0;
@@ -264,6 +274,12 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     s->nonce, sizeof(s->nonce));
 	if (s->pieces)
 		p = put_u32_item(p, PROTO_SETUP_PIECES, s->pieces);
+	if (s->resume.window) {
+		uint8_t w[PROTO_RESUMABLE_LEN];
+
+		rdmamsg__resumable_encode(&s->resume, w);
+		p = put_item(p, PROTO_SETUP_RESUME, w, sizeof(w));
+	}
 	return p - out;
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "wire/path.h"
+#include "wire/resume.h"
 
 #define PROTO_VERSION		2
 #define PROTO_MAGIC		0x47534d52u	/* "RMSG" on the wire */
@@ -27,8 +28,10 @@
 #define PROTO_KEY_LEN		32
 #define PROTO_KEYS_MAX		16
 #define PROTO_RNDV_LEN		8		/* before the keys */
+#define PROTO_CRC_LEN		4
 #define PROTO_RNDV_MAX		(PROTO_RNDV_LEN + \
-				 PROTO_KEYS_MAX * PROTO_KEY_LEN)
+				 PROTO_KEYS_MAX * PROTO_KEY_LEN + \
+				 PROTO_CRC_LEN)
 #define PROTO_NONCE_LEN		32
 #define PROTO_PROOF_LEN		32		/* HMAC-SHA256 */
 #define PROTO_AUTH_LEN		(PROTO_PROOF_LEN + PROTO_NONCE_LEN)
@@ -46,7 +49,7 @@
  * Hello: private data of the CM request, reply and reject. The CM pads private
  * data with zeros, so only the lengths inside the hello count.
  *
- *  0 u32 magic            8 u32 features       16 u32 session hint, reserved
+ *  0 u32 magic            8 u32 features       16 u32 epoch, see resume.h
  *  4 u8  lowest version  12 u16 first credits  20 u32 limit
  *  5 u8  highest version 14 u16 reject code
  *  6 u8  own length (>= 24: application data starts there)
@@ -63,6 +66,9 @@ enum proto_reject {
 	PROTO_REJECT_UNKEYED,		/* the peer has no pre-shared key */
 	PROTO_REJECT_KEYED,		/* this side has none, the peer has */
 	PROTO_REJECT_PROOF,		/* the peer's proof is wrong */
+	/* For another lane: */
+	PROTO_REJECT_SESSION,		/* this process has no such session */
+	PROTO_REJECT_CRC,		/* this side needs PROTO_FEATURE_CRC */
 };
 
 /* The limit that PROTO_REJECT_LIMIT names. The first three pass with time. */
@@ -74,6 +80,7 @@ enum proto_limit {
 	PROTO_LIMIT_ENDPOINTS,		/* endpoints of the listener */
 	PROTO_LIMIT_SOURCE,		/* endpoints of one address */
 	PROTO_LIMIT_MEMORY,		/* memory for one address */
+	PROTO_LIMIT_DRAINING,		/* the listener accepts no more */
 	PROTO_LIMITS,
 };
 
@@ -96,6 +103,12 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_PATH	16u
 /* The device executes masked atomics of 4, 8, 16 and 32 bytes. */
 #define PROTO_FEATURE_MASKED	32u
+/* This side keeps messages until the peer has them, to repeat them. */
+#define PROTO_FEATURE_RESUME	64u
+/* Only in a hello: for another lane of a session, see wire/resume.h. */
+#define PROTO_FEATURE_LANE	128u
+/* This side sends and checks a CRC-32C of each message of the program. */
+#define PROTO_FEATURE_CRC	256u
 
 struct proto_hello {
 	uint8_t lowest;
@@ -103,6 +116,7 @@ struct proto_hello {
 	uint32_t features;
 	uint16_t credits;		/* credits until SETUP arrives */
 	uint16_t reject;		/* enum proto_reject */
+	uint32_t epoch;			/* 0 without PROTO_FEATURE_LANE */
 	uint32_t limit;			/* enum proto_limit; may be unknown */
 	const uint8_t *data;		/* decode: points into the input */
 	uint8_t data_len;
@@ -150,6 +164,13 @@ static inline uint32_t rdmamsg__grant_seen(uint32_t imm)
 }
 
 /*
+ * With PROTO_FEATURE_CRC, the CRC-32C of the message follows the payload of
+ * DATA, INVALIDATE, the last MORE, and of a compact message, as a u32. The CRC
+ * covers the payload of all pieces, but no header and no immediate data. RNDV
+ * has it behind its keys.
+ */
+
+/*
  * Message header, at the start of each message in full form.
  *
  *  0 u8 type  1 u8 flags  2 u16 seen  4 u32 credit  8 u32 number  12 u32 tag
@@ -158,12 +179,14 @@ static inline uint32_t rdmamsg__grant_seen(uint32_t imm)
  * 2^32.
  * seen: CREDIT messages that the sender has processed, modulo 2^16.
  */
+#define PROTO_PING_MOVE		1u	/* tag: please connect another lane */
+
 enum proto_type {
 	PROTO_DATA = 1,		/* number, tag; payload */
 	PROTO_RNDV,		/* number, tag; keys to read it, see below */
 	PROTO_DONE,		/* number of the RNDV; tag: enum proto_done */
 	PROTO_CREDIT,		/* header only */
-	PROTO_PING,		/* tag comes back in a PONG */
+	PROTO_PING,		/* the PONG has its tag; or PROTO_PING_MOVE */
 	PROTO_PONG,
 	PROTO_CLOSE,		/* no data follows; control may */
 	PROTO_SETUP,		/* first message of each side */
@@ -173,7 +196,8 @@ enum proto_type {
 	PROTO_AUTH,		/* between the SETUPs; tag: enum proto_reject */
 	PROTO_FIRST,		/* number, tag; first piece, see below */
 	PROTO_MORE,		/* number, index as the tag; a further piece */
-	PROTO_TYPE_MAX = PROTO_MORE,
+	PROTO_RESUME,		/* on another lane, see wire/resume.h */
+	PROTO_TYPE_MAX = PROTO_RESUME,
 };
 
 enum proto_done {
@@ -243,12 +267,15 @@ int rdmamsg__key_decode(struct proto_key *k, const void *buf, size_t len);
 /*
  * Body of RNDV: u32 count of keys (1..16), u32 total length, the keys. The
  * lengths of the keys add up to the total, at most PROTO_MSG_MAX. No key is
- * empty. Each key has READ.
+ * empty. Each key has READ. Behind the keys: u32 CRC-32C of the message, with
+ * PROTO_FEATURE_CRC.
  */
 struct proto_rndv {
 	uint32_t total;
 	uint32_t count;
 	struct proto_key keys[PROTO_KEYS_MAX];
+	bool has_crc;			/* decode: 4 bytes follow the keys */
+	uint32_t crc;
 };
 
 /* Returns the length. */
@@ -284,6 +311,7 @@ enum proto_setup_type {
 	PROTO_SETUP_PATH,		/* struct proto_path */
 	PROTO_SETUP_NONCE,		/* 32 bytes: the initiator has a key */
 	PROTO_SETUP_PIECES,		/* u32: largest message in pieces */
+	PROTO_SETUP_RESUME,		/* struct proto_resumable */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -301,16 +329,17 @@ struct proto_setup {
 	bool has_nonce;
 	uint8_t nonce[PROTO_NONCE_LEN];
 	uint32_t pieces;		/* 0: no message in pieces */
+	struct proto_resumable resume;	/* window 0: none */
 };
 
 /* Returns the length, at most PROTO_SETUP_MAX. */
 size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
- * -EPROTO: malformed, a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED, PATH, NONCE and PIECES are required), or out of range: recv_size
- * PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth 1..PROTO_DEPTH_MAX,
- * refused not 0.
+ * -EPROTO: malformed, or a required item is missing (all but DEAD_AFTER, DATA,
+ * REFUSED, PATH, NONCE, PIECES and RESUME are required), or out of range:
+ * recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
+ * 1..PROTO_DEPTH_MAX, refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
 
@@ -349,7 +378,8 @@ int rdmamsg__auth_decode(struct proto_auth *a, bool has_nonce, const void *buf,
  * 11 u8  flags: bit 0, there is a GID       12 u32 queue pair number
  * 16 u32 first PSN     20 u16 LID           22 u8  reads served
  * 23 u8  reads issued  24 GID               40 token, of the offer
- * 56 u16 P_Key         58 u16 hello's offset   60 u16 its length   62 u16 0
+ * 56 u16 P_Key         58 u16 hello's offset   60 u16 its length
+ * 62 u8  RoCE version of the GID               63 u8  0
  */
 #define PROTO_OOB_MAGIC		0x424f4d52u	/* "RMOB" */
 #define PROTO_OOB_VERSION	1
@@ -377,6 +407,7 @@ struct proto_oob {
 	uint8_t gid[16];
 	uint8_t token[16];
 	uint16_t pkey;
+	uint8_t roce;			/* version, 1 or 2; 0: unknown */
 	uint8_t hello[PROTO_HELLO_MAX];
 	uint8_t hello_len;
 };

@@ -636,6 +636,7 @@ doctor_environment()
 	vain RDMAMSG_COLOUR=red warning 'RDMAMSG_COLOUR: nobody reads it$'
 	vain RDMAMSG_LOG=loud warning "'loud' is not none, error"
 	vain RDMAMSG_SOFT_ATOMICS=no warning "'no' is not masked, big-endian"
+	vain RDMAMSG_SOFT_LAYOUTS=no warning "'no' is not native or none"
 	vain RDMAMSG_DEVICE=nosuch wrong "'nosuch': there is no such RDMA device"
 	vain RDMAMSG_SOFT_NO_VM=1 warning 'copies large messages twice'
 }
@@ -702,6 +703,37 @@ doctor_soft_port()
 	judged warning ports 'soft0 port 2: DOWN'
 	mends ports
 	end_server TERM 0
+}
+
+# A program that keeps the removed device open keeps the fabric.
+doctor_soft_removed()
+{
+	doctor_soft_fabric
+	"$soft" ibv_rc_pingpong -p 0 >server 2>&1 &
+	server=$!
+	await "$ctl" list
+	diagnose
+	judged ok devices 'soft0: soft, opens'
+	returns 0 "$ctl" -a remove
+	diagnose
+	judged wrong devices 'soft0: cannot be opened'
+	remedy devices | sh -e
+	diagnose
+	judged ok devices 'soft0: soft, opens'
+	end_server TERM 143
+}
+
+# Under rdmamsg-soft the soft HCA is in /sys. It needs no module of the kernel and
+# no node.
+doctor_soft_preloaded()
+{
+	doctor_soft_fabric
+	status=0
+	timeout 100 "$soft" "$doctor" >said 2>&1 || status=$?
+	cat said
+	judged ok devices 'soft0: soft, opens'
+	judged ok counters .
+	not judged wrong '(modules|container|nodes|provider)' .
 }
 
 # ---- the way to a peer --------------------------------------------------
@@ -1066,7 +1098,7 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	peer_no_device peer_port_down'
+	soft_preloaded peer_no_device peer_port_down'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_other peer_unknown'
@@ -1106,6 +1138,10 @@ case ${LD_PRELOAD-} in
 *)
 	# shellcheck disable=SC2086 # words
 	run_doctor $doctor_live_cases
+	if command -v ibv_rc_pingpong >/dev/null
+	then run_doctor soft_removed
+	else echo "skip doctor-soft-removed # there is no ibv_rc_pingpong"
+	fi
 	;;
 esac
 # shellcheck disable=SC2086 # words

@@ -40,9 +40,12 @@ static void check_device(const struct device *d)
 		mend(f, "chmod a+rw /dev/infiniband/%s", d->node);
 	else if (d->error == -EMFILE)
 		mend(f, "ulimit -n 1024");
+	else if (d->soft && d->error == -ENODEV)
+		mend(f, "rdmamsg-soft-ctl add");
 	else if (d->soft && d->error == -EINVAL)
 		mend(f, "unset RDMAMSG_SOFT_FABRIC RDMAMSG_SOFT_PORTS "
-		     "RDMAMSG_SOFT_LINK RDMAMSG_SOFT_ATOMICS");
+		     "RDMAMSG_SOFT_LINK RDMAMSG_SOFT_ATOMICS "
+		     "RDMAMSG_SOFT_LAYOUTS");
 	else
 		mend(f, "see the findings of 'nodes' and 'memlock'");
 }

@@ -125,6 +125,11 @@ void facts_read(struct facts *f);
 void facts_free(struct facts *f);
 /* The first device of the kernel, or NULL. */
 const struct device *facts_kernel_device(const struct facts *f);
+/*
+ * Returns true if /sys has a device that is not the soft HCA, which programs
+ * under rdmamsg-soft(1) find there.
+ */
+bool facts_kernel_lists_any(const struct facts *f);
 bool facts_has(const struct facts *f, const char *device);
 /* "rxe0 port 1", in a buffer that the next call uses again */
 const char *port_subject(const struct port *p);

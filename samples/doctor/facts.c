@@ -299,6 +299,29 @@ bool facts_has(const struct facts *f, const char *device)
 	return false;
 }
 
+struct search {
+	const struct facts *facts;
+	bool found;
+};
+
+static void look_at(void *arg, const char *name)
+{
+	struct search *s = arg;
+	bool soft = false;
+
+	for_each_device(d, s->facts)
+		soft |= d->soft && !strcmp(d->name, name);
+	s->found |= !soft;
+}
+
+bool facts_kernel_lists_any(const struct facts *f)
+{
+	struct search s = { .facts = f };
+
+	root_each(IB, look_at, &s);
+	return s.found;
+}
+
 const char *port_subject(const struct port *p)
 {
 	static char text[80];

@@ -68,8 +68,7 @@ static void check_module(const char *name, const char *use,
 
 void check_modules(const struct facts *f)
 {
-	bool needed = facts_kernel_device(f) ||
-		      root_each("/sys/class/infiniband", NULL, NULL) > 0;
+	bool needed = facts_kernel_device(f) || facts_kernel_lists_any(f);
 
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 		check_module(modules[i].name, modules[i].use,
@@ -196,12 +195,11 @@ void check_container(const struct facts *f)
 {
 	struct finding *one;
 
-	(void)f;
 	if (!host_in_container()) {
 		found("", OK, "this is not a container");
 		return;
 	}
-	if (root_each("/sys/class/infiniband", NULL, NULL) <= 0) {
+	if (!facts_kernel_lists_any(f)) {
 		found("", OK, "a container on a host without RDMA devices");
 		return;
 	}

@@ -212,6 +212,11 @@ static bool is_atomics(const char *value)
 	       !strcmp(value, "plain");
 }
 
+static bool is_layouts(const char *value)
+{
+	return !strcmp(value, "native") || !strcmp(value, "none");
+}
+
 static bool is_link(const char *value)
 {
 	return !strcmp(value, "ethernet") || !strcmp(value, "ib") ||
@@ -236,6 +241,7 @@ static const struct {
 	{ "RDMAMSG_DEVICE" },
 	{ "RDMAMSG_SOFT_ATOMICS", is_atomics, "masked, big-endian or plain" },
 	{ "RDMAMSG_SOFT_FABRIC", is_fabric, "at most 32 characters, no slash" },
+	{ "RDMAMSG_SOFT_LAYOUTS", is_layouts, "native or none" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },

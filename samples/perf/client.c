@@ -133,7 +133,9 @@ static int measure_all(struct perf_link *l, struct perf_options *o)
 	struct perf_hello hello = {
 		.flags = (o->event ? 0 : PERF_POLLS) |
 			 (o->check ? PERF_CHECK : 0) |
-			 (o->guard ? PERF_GUARD : 0),
+			 (o->guard ? PERF_GUARD : 0) |
+			 (o->crc ? PERF_CRC : 0) |
+			 (o->failover ? PERF_FAILOVER : 0),
 		.connections = 1,
 		.recv_depth = o->test == PERF_RATE ? RATE_RECV_DEPTH : 0,
 	};
@@ -166,6 +168,11 @@ int perf_client(const struct perf_options *opts)
 	}
 	perf_wake_on_signal(l.ctx);
 	ret = measure_all(&l, &o);
+	if (l.gap.last) {
+		/* an interrupted run has a figure, too */
+		perf_gap_mark(&l.gap);
+		perf_gap_report(&l.gap, o.json);
+	}
 	if (perf_link_close(&l))
 		ret = 1;
 	if (perf_stopped)

@@ -229,7 +229,7 @@ static int dial(struct conns *s, const struct perf_hello *hello)
 		.size = sizeof(opts), .user = &s->all[s->opened],
 		.handlers = &handlers, .hello_data = hello,
 		.hello_data_len = sizeof(*hello), .timeout_ms = CONNECT_MS,
-		.srq = s->srq, .flags = s->o->guard ? RDMAMSG_EP_GUARD : 0,
+		.srq = s->srq, .flags = perf_ep_flags(le32toh(hello->flags)),
 	};
 	struct conn *c = &s->all[s->opened++];
 
@@ -245,7 +245,8 @@ static int connect_all(struct conns *s)
 	struct perf_hello hello = {
 		htole32(PERF_MAGIC), htole32(PERF_VERSION),
 		htole32((s->o->event ? 0 : PERF_POLLS) |
-			(s->o->guard ? PERF_GUARD : 0)),
+			(s->o->guard ? PERF_GUARD : 0) |
+			(s->o->crc ? PERF_CRC : 0)),
 		0, htole32(s->n), 0, 0, 0,
 	};
 

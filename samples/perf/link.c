@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 
 #define CONNECT_MS	15000
 #define CLOSE_MS	10000
@@ -58,6 +59,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	struct perf_link *l = rdmamsg_ep_user(ep);
 	uint32_t tag = rdmamsg_msg_tag(msg);
 
+	perf_gap_mark(&l->gap);
 	if (tag < PERF_START) {
 		if (l->check && !perf_matches(msg, l->answered, l->size))
 			l->errors++;
@@ -85,6 +87,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	uint64_t *sample = cookie;
 
 	*sample = perf_ticks() - *sample;
+	perf_gap_mark(&l->gap);
 	l->flying--;
 	if (!status) {
 		more(l);
@@ -113,9 +116,16 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	l->error = why->error ? why->error : -ESHUTDOWN;
 }
 
+static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
+{
+	struct perf_link *l = rdmamsg_ep_user(ep);
+
+	perf_gap_path(&l->gap, ev);
+}
+
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message, .on_complete = on_complete,
-	.on_writable = on_writable, .on_closed = on_closed,
+	.on_writable = on_writable, .on_closed = on_closed, .on_path = on_path,
 };
 
 bool perf_link_known(const struct rdmamsg_ep *ep, const struct perf_options *o)
@@ -141,18 +151,24 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 		htole32(hello->connections), htole32(hello->inline_max),
 		htole32(hello->eager_max), htole32(hello->recv_depth),
 	};
+	const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .host = o->other,
+	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = l, .handlers = &handlers,
+		.failover = o->failover ? &failover : NULL,
 		.hello_data = &wire, .hello_data_len = sizeof(wire),
 		.inline_max = hello->inline_max, .eager_max = hello->eager_max,
 		.recv_depth = hello->recv_depth, .peer_timeout_ms = SILENT_MS,
 		.max_msg_size = RDMAMSG_MSG_MAX,
-		.flags = o->guard ? RDMAMSG_EP_GUARD : 0,
+		.pieces_max = hello->flags & PERF_PIECES ? PERF_PIECES_MAX : 0,
+		.flags = perf_ep_flags(hello->flags),
 	};
 	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	l->event = o->event;
 	l->check = o->check;
+	l->gap.on = o->failover;
 	l->every = 1;
 	if (rdmamsg_connect_wait(l->ctx, o->host, o->port, &opts, CONNECT_MS,
 				 &l->ep)) {
@@ -243,6 +259,7 @@ int perf_link_run(struct perf_link *l)
 	int ret;
 
 	l->running = true;
+	l->gap.last = 0;
 	ret = run(l);
 	l->running = false;
 	if (!ret)

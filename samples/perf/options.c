@@ -12,7 +12,7 @@
 #define TO_EXIT(status)	((status) + 1)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_GUARD, OPT_KEY_FILE };
+       OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -27,6 +27,8 @@ static const struct option long_options[] = {
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
+	{ "crc", no_argument, NULL, OPT_CRC },
+	{ "failover", required_argument, NULL, OPT_FAILOVER },
 	{ "key-file", required_argument, NULL, OPT_KEY_FILE },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, 'V' },
@@ -65,6 +67,11 @@ static const char help[] =
 "      --check         verify every byte (lat, rate, bw)\n"
 "      --json          print an object on a line for each size (not tune)\n"
 "      --guard         guard both ends of each connection (not tune)\n"
+"      --crc           a CRC-32C over each message (not tune)\n"
+"      --failover=HOST go on over another connection when one is lost, to the\n"
+"                      first host or to HOST, its other address or the same;\n"
+"                      print the longest time without traffic (not tune, conns,\n"
+"                      write-lat)\n"
 "Options of both:\n"
 "  -p, --port=PORT     port number or service name; default: " PERF_PORT "\n"
 "      --poll          poll for messages; default: client yes, server as its\n"
@@ -158,6 +165,7 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_ONCE:
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
+	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
 	case 's':
 	case OPT_JSON:
@@ -219,6 +227,13 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_GUARD:
 		o->guard = true;
+		return 0;
+	case OPT_CRC:
+		o->crc = true;
+		return 0;
+	case OPT_FAILOVER:
+		o->failover = true;
+		o->other = arg;
 		return 0;
 	case OPT_KEY_FILE:
 		perf_context.key_file = arg;
@@ -290,6 +305,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return 0;
 	if (o->check)
 		return wrong("--check is not for one-sided tests");
+	if (o->failover && o->test == PERF_WRITE_LAT)
+		return wrong("write-lat looks at memory: no --failover");
 	if (o->event && o->test == PERF_WRITE_LAT)
 		return wrong("write-lat looks at memory: no --event");
 	for (int i = 0; i < o->size_count; i++)

@@ -42,6 +42,9 @@ struct perf_options {
 	bool json;
 	bool srq;		/* receives are shared */
 	bool guard;		/* RDMAMSG_EP_GUARD */
+	bool crc;		/* RDMAMSG_EP_CRC */
+	bool failover;		/* go on over another connection */
+	const char *other;	/* to this host, too */
 };
 
 /* Returns 0, or an exit status + 1. */
@@ -115,6 +118,37 @@ void perf_report(const struct perf_result *r, bool json);
 void perf_progress(const char *what, uint32_t size, uint64_t done,
 		   uint64_t total);
 
+/* ---- --failover (gap.c) ------------------------------------------------ */
+
+struct rdmamsg_path_event;
+
+struct perf_gap {
+	bool on;
+	uint64_t last;		/* ticks; 0: no run yet */
+	uint64_t longest;	/* ticks */
+	uint32_t down_ms;	/* without a connection, since 'last' */
+	uint32_t longest_down_ms;	/* in the longest gap */
+	uint32_t resumes;
+};
+
+void perf_gap_path(struct perf_gap *g, const struct rdmamsg_path_event *ev);
+void perf_gap_longer(struct perf_gap *g, uint64_t ticks);
+void perf_gap_report(const struct perf_gap *g, bool json);
+
+/* Something has arrived. */
+static inline void perf_gap_mark(struct perf_gap *g)
+{
+	uint64_t now;
+
+	if (!g->on)
+		return;
+	now = perf_ticks();
+	if (g->last && now - g->last > g->longest)
+		perf_gap_longer(g, now - g->last);
+	g->last = now;
+	g->down_ms = 0;
+}
+
 /* ---- the pattern (pattern.c) ------------------------------------------ */
 
 /*
@@ -139,7 +173,7 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 /* ---- what client and server say to each other -------------------------- */
 
 #define PERF_MAGIC	0x46524550u	/* "PERF" */
-#define PERF_VERSION	3
+#define PERF_VERSION	4
 #define PERF_STRING_(x)	#x
 #define PERF_STRING(x)	PERF_STRING_(x)
 /* The server sends this name when it accepts or rejects a client. */
@@ -154,9 +188,21 @@ enum perf_flags {
 	PERF_COPY = 1u << 2,	/* copy answers: tune compares both */
 	PERF_SLEEPS = 1u << 3,	/* in READY: the server waits for events */
 	PERF_GUARD = 1u << 4,	/* both ends: RDMAMSG_EP_GUARD */
+	PERF_PIECES = 1u << 5,	/* both ends: pieces_max is PERF_PIECES_MAX */
+	PERF_FAILOVER = 1u << 6,	/* both ends: other connections */
+	PERF_CRC = 1u << 7,	/* both ends: RDMAMSG_EP_CRC */
 };
 
+/* Returns the flags of an endpoint. */
+static inline uint32_t perf_ep_flags(uint32_t perf_flags)
+{
+	return (perf_flags & PERF_GUARD ? RDMAMSG_EP_GUARD : 0) |
+	       (perf_flags & PERF_CRC ? RDMAMSG_EP_CRC : 0);
+}
+
 /* The private data of the connection request. All fields are little-endian. */
+#define PERF_PIECES_MAX	(256u << 10)
+
 struct perf_hello {
 	uint32_t magic;
 	uint32_t version;
@@ -277,6 +323,7 @@ struct perf_link {
 	bool ready;
 	bool reported;
 	struct perf_region mem;	/* one-sided */
+	struct perf_gap gap;
 	uint64_t begin, end;	/* ticks */
 	uint64_t errors;	/* of both ends */
 	uint64_t copied;

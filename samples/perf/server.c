@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 
 #define RECV_DEPTH_MAX	4096
@@ -314,6 +315,7 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	struct server *s = rdmamsg_listener_user(l);
 	struct conn *c = calloc(1, sizeof(*c));
 	const char *why = c ? judge(req, s, &c->hello) : "no memory";
+	const struct rdmamsg_failover failover = { .size = sizeof(failover) };
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = c, .handlers = &handlers,
 		.send_queue = 64, .peer_timeout_ms = SILENT_MS, .srq = s->srq,
@@ -331,7 +333,9 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	opts.inline_max = c->hello.inline_max;
 	opts.eager_max = c->hello.eager_max;
 	opts.recv_depth = c->hello.recv_depth;
-	opts.flags = c->hello.flags & PERF_GUARD ? RDMAMSG_EP_GUARD : 0;
+	opts.pieces_max = c->hello.flags & PERF_PIECES ? PERF_PIECES_MAX : 0;
+	opts.flags = perf_ep_flags(c->hello.flags);
+	opts.failover = c->hello.flags & PERF_FAILOVER ? &failover : NULL;
 	if (rdmamsg_accept(req, &opts, &c->ep)) {
 		perf_complain("a client: %s", rdmamsg_error());
 		free(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tune: three connections differ only in how they send: inline in the request,
- * by copy, by rendezvous. inline_max and eager_max should be the sizes from
- * which on the next way is faster.
+ * tune: four connections differ only in how they send: inline in the request,
+ * by copy, in pieces, by rendezvous. inline_max, eager_max and pieces_max should
+ * be the sizes from which on another way is faster.
  */
 #include "perf.h"
 
@@ -17,20 +17,22 @@
 #define INLINE_ASK	512
 #define EAGER_ASK	65536
 #define RECV_DEPTH	16
+#define PIECES_DEPTH	128	/* for runs of half as many pieces */
 #define BETTER		1.02	/* a smaller gain is noise: simpler wins */
 
-enum way { INLINE, COPY, RENDEZVOUS, WAYS };
+enum way { INLINE, COPY, PIECES, RENDEZVOUS, WAYS };
 
 static const struct perf_hello hellos[WAYS] = {
 	[INLINE] = { .inline_max = INLINE_ASK, .eager_max = EAGER_ASK },
 	[COPY] = { .inline_max = RDMAMSG_NONE, .eager_max = EAGER_ASK },
+	[PIECES] = { .inline_max = RDMAMSG_NONE },
 	[RENDEZVOUS] = { .inline_max = RDMAMSG_NONE,
 			 .eager_max = RDMAMSG_NONE },
 };
 
 static const uint32_t sizes[] = {
 	16, 32, 64, 96, 128, 160, 192, 224, 256, 384, 496, 1024, 2048, 4096,
-	8192, 16384, 32768, 65536,
+	8192, 16384, 32768, 65536, 131072, 262144,
 };
 #define SIZES	(sizeof(sizes) / sizeof(sizes[0]))
 
@@ -40,6 +42,7 @@ struct tune {
 	struct perf_link links[WAYS];
 	uint64_t *samples;
 	uint32_t count;
+	uint32_t eager, pieces;		/* sizes sent in pieces: between them */
 	double usec[SIZES][WAYS];	/* 0: this way is impossible */
 };
 
@@ -54,12 +57,13 @@ static int open_links(struct tune *t)
 
 		hello.client = client;
 		hello.connections = WAYS;
-		hello.recv_depth = RECV_DEPTH;
+		hello.recv_depth = i == PIECES ? PIECES_DEPTH : RECV_DEPTH;
 		hello.flags = (t->o->event ? 0 : PERF_POLLS) |
-			      (i == RENDEZVOUS ? 0 : PERF_COPY);
+			      (i == RENDEZVOUS ? 0 :
+			       i == PIECES ? PERF_PIECES : PERF_COPY);
 		l->ctx = t->ctx;
 		l->test = PERF_LAT;
-		l->pattern = perf_pattern(EAGER_ASK);
+		l->pattern = perf_pattern(PERF_PIECES_MAX);
 		l->samples = t->samples;
 		if (perf_link_open(l, t->o, &hello))
 			return -1;
@@ -70,7 +74,16 @@ static int open_links(struct tune *t)
 
 static bool possible(const struct tune *t, enum way way, uint32_t size)
 {
-	return way != INLINE || size <= t->links[INLINE].inline_max;
+	switch (way) {
+	case INLINE:
+		return size <= t->links[INLINE].inline_max;
+	case COPY:
+		return size <= EAGER_ASK;
+	case PIECES:
+		return size > t->eager && size <= t->pieces;
+	default:
+		return true;
+	}
 }
 
 /*
@@ -109,15 +122,35 @@ static void show(const struct tune *t, size_t at)
 	fflush(stdout);
 }
 
-/* Returns the largest size up to which 'a' is never slower than 'b'. */
-static uint32_t threshold(const struct tune *t, enum way a, enum way b)
+/* Returns the time of the fastest way behind 'a'. */
+static double best_behind(const struct tune *t, size_t at, int a)
 {
+	double best = t->usec[at][RENDEZVOUS];
+
+	while (++a < RENDEZVOUS)
+		if (t->usec[at][a] && t->usec[at][a] < best)
+			best = t->usec[at][a];
+	return best;
+}
+
+/*
+ * Returns the largest size up to which 'a', where it is possible, is not slower
+ * than a way behind it. One size that is slower may be a disturbance.
+ */
+static uint32_t threshold(const struct tune *t, enum way a)
+{
+	int slower = 0;
 	uint32_t ret = 0;
 
-	for (size_t i = 0; i < SIZES && t->usec[i][a]; i++) {
-		if (t->usec[i][a] > t->usec[i][b] * BETTER)
+	for (size_t i = 0; i < SIZES; i++) {
+		if (!t->usec[i][a])
+			continue;
+		if (t->usec[i][a] <= best_behind(t, i, a) * BETTER) {
+			ret = sizes[i];
+			slower = 0;
+		} else if (++slower == 2) {
 			break;
-		ret = sizes[i];
+		}
 	}
 	return ret;
 }
@@ -133,23 +166,28 @@ static void advise(const char *name, uint32_t value, uint32_t limit,
 
 static int run(struct tune *t)
 {
-	uint32_t inline_max;
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
 
 	if (open_links(t))
 		return -1;
-	printf("one way on %s, microseconds, %s\n%10s %11s %11s %11s\n",
+	(void)rdmamsg_ep_query(t->links[PIECES].ep, &info);
+	t->eager = info.eager_max;
+	t->pieces = info.pieces_max;
+	printf("one way on %s, microseconds, %s\n%10s %11s %11s %11s %11s\n",
 	       rdmamsg_ep_device_name(t->links[0].ep), t->o->event ? "events" :
-	       "polling", "bytes", "inline", "copy", "rendezvous");
+	       "polling", "bytes", "inline", "copy", "pieces", "rendezvous");
 	for (size_t i = 0; i < SIZES; i++) {
 		if (measure(t, i))
 			return -1;
 		perf_progress(NULL, 0, 0, 0);
 		show(t, i);
 	}
-	inline_max = t->links[INLINE].inline_max;
-	advise("inline_max", threshold(t, INLINE, COPY), inline_max,
+	printf("settings for rdmamsg_ep_options(3):\n");
+	advise("inline_max", threshold(t, INLINE), t->links[INLINE].inline_max,
 	       " (all there is)");
-	advise("eager_max", threshold(t, COPY, RENDEZVOUS), EAGER_ASK,
+	advise("eager_max", threshold(t, COPY), EAGER_ASK,
+	       " (the largest tried)");
+	advise("pieces_max", threshold(t, PIECES), PERF_PIECES_MAX,
 	       " (the largest tried)");
 	return 0;
 }
@@ -160,7 +198,7 @@ int perf_tune(const struct perf_options *o)
 	int ret;
 
 	t.samples = calloc(t.count, sizeof(*t.samples));
-	if (!t.samples || !perf_pattern(EAGER_ASK) ||
+	if (!t.samples || !perf_pattern(PERF_PIECES_MAX) ||
 	    rdmamsg_open(&t.ctx, &perf_context)) {
 		perf_complain("%s", t.samples ? rdmamsg_error() : "no memory");
 		free(t.samples);

@@ -4,6 +4,7 @@
 
 #include <err.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ static const char usage[] =
 "      --raw               plain datagrams, for programs without rdmamsg\n"
 "      --immediate         with the queue pair's number as immediate data\n"
 "      --repair            repeat what subscribers miss\n"
+"      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --linger=SEC        with --repair: stay until nobody has asked for so\n"
 "                          long; half a second\n"
 "      --json              tell on standard error what was published, as JSON\n"
@@ -41,7 +43,8 @@ static const char usage[] =
 "  -h, --help              this text\n"
 "  -V, --version           the version of the library\n"
 "\n"
-"Exit status: 0, 1 after a failure, 2 for wrong use, 128 + N after signal N.\n";
+"Exit status: 0, 1 after a failure, 2 for wrong use, 3 if messages were not\n"
+"sent, 128 + N after signal N.\n";
 
 static const struct option names[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -61,6 +64,7 @@ static const struct option names[] = {
 	{ "immediate", no_argument, NULL, OPT_IMMEDIATE },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "linger", required_argument, NULL, OPT_LINGER },
+	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -205,12 +209,32 @@ static void publish_file(const char *path)
 	fclose(f);
 }
 
+/* Counts the datagrams that the device has refused, and tells them. */
+static uint64_t count_unsent(void)
+{
+	struct rdmamsg_group_counters c = { .size = sizeof(c) };
+	uint64_t sum = 0;
+
+	for (int i = 0; i < topic_count; i++) {
+		if (!topics[i].group ||
+		    rdmamsg_group_stats(topics[i].group, &c))
+			continue;
+		sum += c.sent_failed;
+		if (c.sent_failed)
+			warnx("%s: the device has refused %" PRIu64
+			      " datagrams", topics[i].address, c.sent_failed);
+	}
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = topic_joined,
-		.on_writable = topic_writable, .on_closed = topic_closed,
+		.on_lost = topic_lost, .on_writable = topic_writable,
+		.on_closed = topic_closed,
 	};
+	uint64_t unsent;
 
 	options_parse(argc, argv, &program);
 	if (options.files && !options.operand_count)
@@ -224,9 +248,12 @@ int main(int argc, char **argv)
 			publish_file(options.operands[i]);
 	else
 		publish_input();
+	unsent = count_unsent();
 	topics_leave();
 	if (options.json)
 		fprintf(stderr, "{\"messages\": %llu, \"bytes\": %llu}\n",
 			messages, bytes);
-	return stopped ? 128 + stopped : ALL_WELL;
+	if (stopped)
+		return 128 + stopped;
+	return unsent ? LOSS : ALL_WELL;
 }

@@ -26,6 +26,7 @@ static const char usage[] =
 "  -C, --messages=N        end after N messages for each membership; 0: join,\n"
 "                          and leave\n"
 "  -w, --wait=SEC          fail if no message comes for so long\n"
+"      --max-message=BYTES largest message; 1 MB, at most 16 MB\n"
 "      --raw               plain datagrams, of programs without rdmamsg\n"
 "      --repair            ask publishers for what is missing\n"
 "      --json              a JSON object for each message and each gap\n"
@@ -48,6 +49,7 @@ static const struct option names[] = {
 	{ "count", required_argument, NULL, 'n' },
 	{ "messages", required_argument, NULL, 'C' },
 	{ "wait", required_argument, NULL, 'w' },
+	{ "max-message", required_argument, NULL, OPT_MAX },
 	{ "raw", no_argument, NULL, OPT_RAW },
 	{ "repair", no_argument, NULL, OPT_REPAIR },
 	{ "json", no_argument, NULL, OPT_JSON },
@@ -155,11 +157,28 @@ static void on_gap(struct rdmamsg_group *group,
 			t->address, first, last, sender->id);
 }
 
+/* Nobody counts the messages of senders that the library does not follow. */
+static void tell_unfollowed(void)
+{
+	struct rdmamsg_group_counters c = { .size = sizeof(c) };
+
+	for (int i = 0; i < topic_count; i++) {
+		if (!topics[i].group ||
+		    rdmamsg_group_stats(topics[i].group, &c) ||
+		    !c.dropped_senders)
+			continue;
+		lost += c.dropped_senders;
+		warnx("%s: %" PRIu64 " datagrams of too many senders are lost",
+		      topics[i].address, c.dropped_senders);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct rdmamsg_group_handlers on = {
 		.size = sizeof(on), .on_joined = topic_joined,
-		.on_message = on_message, .on_gap = on_gap,
+		.on_lost = topic_lost, .on_message = on_message,
+		.on_gap = on_gap,
 		.on_closed = topic_closed,
 	};
 
@@ -170,9 +189,10 @@ int main(int argc, char **argv)
 	topics_join(&on);
 	while (!stopped && !is_enough()) {
 		turn(patience());
-		if (fflush(stdout))
+		if (fflush(stdout) || ferror(stdout))
 			err(FAILED, "standard output");
 	}
+	tell_unfollowed();
 	topics_leave();
 	return lost ? LOSS : ALL_WELL;
 }

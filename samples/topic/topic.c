@@ -20,6 +20,8 @@ volatile sig_atomic_t stopped;
 static volatile sig_atomic_t signals;	/* signals received */
 static bool leaving_at_once;
 
+#define LARGEST	(16u << 20)		/* bytes of a message */
+
 /* ---- options ---------------------------------------------------------- */
 
 static unsigned long number(const char *arg, unsigned long least,
@@ -109,6 +111,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 			add_group(optarg);
 			break;
 		case 'M':
+			options.by_mgid = true;
 			add_mgid(optarg);
 			break;
 		case 'c':
@@ -125,7 +128,8 @@ void options_parse(int argc, char **argv, const struct program *p)
 					       "--messages");
 			break;
 		case 'S':
-			options.size = number(optarg, 0, 16 << 20, "--size");
+			options.sized = true;
+			options.size = number(optarg, 0, LARGEST, "--size");
 			break;
 		case 'p':
 			options.flags |= port_space(optarg);
@@ -144,6 +148,10 @@ void options_parse(int argc, char **argv, const struct program *p)
 			break;
 		case OPT_LINGER:
 			options.linger_ms = milliseconds(optarg, "--linger");
+			break;
+		case OPT_MAX:
+			options.max_message = (uint32_t)
+				number(optarg, 1, LARGEST, "--max-message");
 			break;
 		case OPT_IMMEDIATE:
 			options.immediate = true;
@@ -183,6 +191,18 @@ void options_parse(int argc, char **argv, const struct program *p)
 		     "have no immediate data");
 	if (options.files && options.counts)
 		errx(WRONG_USE, "--file and --messages: one of them");
+	if (options.sized && !options.counts)
+		errx(WRONG_USE, "--size needs --messages: it is the size of "
+		     "each of them");
+	if (options.linger_ms && !(options.flags & RDMAMSG_GROUP_REPAIR))
+		errx(WRONG_USE, "--linger needs --repair: without it nobody "
+		     "asks for messages");
+	if (options.max_message && options.flags & RDMAMSG_GROUP_RAW)
+		errx(WRONG_USE, "--max-message and --raw: the MTU bounds a "
+		     "plain datagram");
+	if (options.by_mgid && !options.source && !options.device)
+		errx(WRONG_USE, "--mgid needs --address or --device: no route "
+		     "leads to an MGID");
 	options.flags |= p->flags;
 	options.operands = argv + optind;
 	options.operand_count = argc - optind;
@@ -207,6 +227,14 @@ static void on_signal(int sig)
 void topic_joined(struct rdmamsg_group *group)
 {
 	((struct topic *)rdmamsg_group_user(group))->joined = true;
+}
+
+void topic_lost(struct rdmamsg_group *group, const struct rdmamsg_reason *why)
+{
+	struct topic *t = rdmamsg_group_user(group);
+
+	t->joined = false;
+	warnx("%s: %s: joining again", t->address, why->text);
 }
 
 void topic_writable(struct rdmamsg_group *group)
@@ -257,6 +285,7 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.flags = options.flags, .source = options.source,
 		.device = options.device, .timeout_ms = options.timeout_ms,
 		.rate = options.rate, .linger_ms = options.linger_ms,
+		.max_message = options.max_message,
 	};
 
 	if (rdmamsg_group_join(ctx, t->address, &opts, &t->group))
@@ -293,10 +322,30 @@ void topics_join(const struct rdmamsg_group_handlers *on)
 		describe(&topics[i]);
 }
 
+/* A group that is left while it is lost does not send the rest. */
+static void await_joined(sig_atomic_t before)
+{
+	unsigned long long end = now_ms() + options.timeout_ms, now;
+
+	for (int i = 0; i < topic_count; i++)
+		while (topics[i].group && !topics[i].joined &&
+		       signals == before) {
+			now = now_ms();
+			if (now >= end)
+				errx(FAILED, "%s: the membership is lost, and "
+				     "could not be joined again in %u s "
+				     "(--timeout)", topics[i].address,
+				     options.timeout_ms / 1000);
+			turn((int)(end - now));
+		}
+}
+
 void topics_leave(void)
 {
 	sig_atomic_t before = signals;
 
+	if (options.flags & RDMAMSG_GROUP_PUBLISH && !stopped)
+		await_joined(before);
 	for (int i = 0; i < topic_count; i++)
 		if (topics[i].group)
 			rdmamsg_group_leave(topics[i].group);

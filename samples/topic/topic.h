@@ -31,12 +31,15 @@ struct options {
 	uint32_t timeout_ms;
 	uint32_t rate;			/* datagrams a second; 0: default */
 	uint32_t linger_ms;		/* of repairs; 0: default */
+	uint32_t max_message;		/* bytes; 0: default */
 	unsigned int settle_ms; /* pause between joining and publishing */
 	unsigned int wait_ms; /* longest wait for a message; 0: endless */
 	unsigned int members;		/* memberships of each group */
 	bool json, files, verbose, immediate;
 	bool counts;			/* count is given, and may be 0 */
 	bool each;			/* count applies to each membership */
+	bool sized;			/* size is given */
+	bool by_mgid;
 	unsigned long count;		/* messages */
 	size_t size;			/* of counted messages */
 	char **operands;
@@ -52,7 +55,7 @@ extern volatile sig_atomic_t stopped;
 /* Long options without a short one. */
 enum {
 	OPT_FILE = 256, OPT_RAW, OPT_REPAIR, OPT_JSON, OPT_RATE, OPT_SETTLE,
-	OPT_IMMEDIATE, OPT_LINGER,
+	OPT_IMMEDIATE, OPT_LINGER, OPT_MAX,
 };
 
 struct program {
@@ -65,7 +68,10 @@ struct program {
 void options_parse(int argc, char **argv, const struct program *p);
 /* Joins the groups; exits if one cannot be joined. */
 void topics_join(const struct rdmamsg_group_handlers *on);
-/* Leaves the groups, and waits until the library has left them. */
+/*
+ * Leaves the groups, and waits until the library has left them. Waits first for
+ * memberships that are lost; exits if the library cannot join again in time.
+ */
 void topics_leave(void);
 /* Runs one turn of the loop. Exits if it fails. */
 void turn(int timeout_ms);
@@ -74,6 +80,7 @@ unsigned long long now_ms(void);
 void turn_for(unsigned int ms);
 /* Handlers of the programs call this function. */
 void topic_joined(struct rdmamsg_group *group);
+void topic_lost(struct rdmamsg_group *group, const struct rdmamsg_reason *why);
 void topic_writable(struct rdmamsg_group *group);
 void topic_closed(struct rdmamsg_group *group,
 		  const struct rdmamsg_reason *why);

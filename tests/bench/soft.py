@@ -25,6 +25,8 @@ SERVER = ["taskset", "-c", "0"]
 CLIENT = ["taskset", "-c", "1"]
 SMALL, LARGE = 64, 1 << 20
 CONNS = (1, 100, 1000)
+# beside sockets: bytes, messages
+SIZES = ((64, 20000), (8192, 10000), (65536, 4000), (1 << 20, 1000))
 
 
 def with_env(**more):
@@ -64,11 +66,11 @@ class Bench:
     def raw_bw(self):
         return self.perftest("ib_read_bw", LARGE, 4000)[3] * 1.048576
 
-    def perf(self, test, size, count):
+    def perf(self, test, size, count, mode="--poll"):
         done = client(CLIENT + with_env(RDMAMSG_DEVICE="soft") +
                       [f"{self.build}/samples/rdmamsg-perf", test, "127.0.0.1",
                        "--json", "-p", self.perf_port, "-s", str(size),
-                       "-n", str(count), "--poll"])
+                       "-n", str(count), mode])
         return json.loads(done.splitlines()[-1])
 
     def our_lat(self):
@@ -133,6 +135,21 @@ class Bench:
                 return float(field[6]) * 1000
         raise Failed(f"fi_pingpong: {text[-500:]}")
 
+    def sockets(self, kind, size, count):
+        # pins its two processes itself
+        return float(client([f"{self.build}/tests/bench/sockets", kind,
+                             str(size), str(count)]))
+
+    def beside_sockets(self, size, count):
+        """Events and polling of ours, beside streams with epoll."""
+        def ours(mode):
+            return self.perf("lat", size, count, mode)["usec_p50"] * 1000
+        return (f"{size} B beside sockets, ns", (
+            ("rdmamsg, events", lambda: ours("--event")),
+            ("rdmamsg, polling", lambda: ours("--poll")),
+            ("AF_UNIX, epoll", lambda: self.sockets("unix", size, count)),
+            ("TCP, epoll", lambda: self.sockets("tcp", size, count))))
+
     # ---- rounds
 
     def plan(self):
@@ -148,6 +165,7 @@ class Bench:
                 ("raw verbs", self.raw_bw), ("rdmamsg", self.our_bw),
                 ("UCX posix", self.ucx_bw), ("UCX cma", self.ucx_cma_bw))),
             (f"{SMALL} B there and back/s", self.over(False) + self.over(True)),
+            *(self.beside_sockets(size, count) for size, count in SIZES),
         )
 
     def round(self, number):
@@ -180,7 +198,7 @@ class Bench:
 def goals(bench):
     def of(what, who, by):
         return ratio(bench.median(what, who), bench.median(what, by))
-    lat, rate, bw, conns = (what for what, _ in bench.plan())
+    lat, rate, bw, conns, *beside = (what for what, _ in bench.plan())
     yield ("raw verbs' latency to libfabric shm",
            of(lat, "raw verbs", "libfabric shm"), "<=", 1.0)
     yield ("rdmamsg's latency to raw verbs", of(lat, "rdmamsg", "raw verbs"),
@@ -193,6 +211,12 @@ def goals(bench):
         yield (f"64 B over 1000 connections to over one{shared}",
                of(conns, f"1000 connections{shared}",
                   f"1 connections{shared}"), ">=", 0.8)
+    for what in beside:
+        for mode in "events", "polling":
+            for rival in "AF_UNIX", "TCP":
+                yield (f"{what.split(' beside')[0]}, {mode}, to {rival}",
+                       of(what, f"rdmamsg, {mode}", f"{rival}, epoll"), "<=",
+                       0.9)
 
 
 def report(bench):

@@ -330,6 +330,70 @@ static void cq_ex__polled_by_calls_TELLS_ALL(void)
 	ibv_end_poll(ex);
 }
 
+/* Polls the first completion, and ends the poll with next(). */
+static void poll_one(struct ibv_cq_ex *ex, uint64_t id, uint64_t *time)
+{
+	struct ibv_poll_cq_attr poll = { .comp_mask = 0 };
+
+	check_is(ibv_start_poll(ex, &poll), 0);
+	check_is(ex->wr_id, id);
+	*time = ibv_wc_read_completion_ts(ex);
+	ibv_end_poll(ex);
+}
+
+/* Two receives of a queue pair that has no peer, flushed at different times. */
+static void cq_ex__time_stamps_WHEN_COMPLETED(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 64, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+	};
+	struct ibv_values_ex now = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct ibv_device_attr_ex device;
+	uint64_t mask, from, time[2];
+	struct ibv_cq_ex *ex;
+
+	check_call(ibv_query_device_ex(ctx, NULL, &device), 0);
+	mask = device.completion_timestamp_mask;
+	check(mask && device.hca_core_clock);
+	check_call(ibv_query_rt_values_ex(ctx, &now), 0);
+	from = (uint64_t)now.raw_clock.tv_nsec & mask;
+	ex = ibv_create_cq_ex(ctx, &attr);
+	check(ex);
+	keep(ex, undo_cq_ex);
+	for (uint64_t i = 0; i < 2; i++) {
+		end[1].qp = new_qp(IBV_QPT_RC, ibv_cq_ex_to_cq(ex), NULL);
+		step(end[1].qp, IBV_QPS_INIT, 0);
+		check_is(ibv_post_recv(end[1].qp, &(struct ibv_recv_wr){
+			.wr_id = i }, &(struct ibv_recv_wr *){ NULL }), 0);
+		enter(end[1].qp, IBV_QPS_ERR);
+	}
+	/* resizing moves completions, and their times with them */
+	check_call(v->resize_cq(ibv_cq_ex_to_cq(ex), 128), 0);
+	poll_one(ex, 0, &time[0]);
+	poll_one(ex, 1, &time[1]);
+	check_call(ibv_query_rt_values_ex(ctx, &now), 0);
+	check(time[0] - from < time[1] - from);
+	check(time[1] - from <
+	      ((uint64_t)now.raw_clock.tv_nsec & mask) - from);
+}
+
+/* VLANs, flow tags and tags for tag matching; what nobody knows is EINVAL. */
+static void cq_ex__fields_it_lacks_REFUSED(void)
+{
+	const uint64_t lacks = IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |
+			       IBV_WC_EX_WITH_TM_INFO;
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+
+	for (uint64_t bit = 1; bit <= lacks; bit <<= 1) {
+		attr.wc_flags = bit;
+		if (lacks & bit)
+			check_null(ibv_create_cq_ex(ctx, &attr), EOPNOTSUPP);
+	}
+	attr.wc_flags = 1ull << 40;
+	errno = 0;
+	check(!ibv_create_cq_ex(ctx, &attr) && errno);
+}
+
 const struct device_case cq_cases[] = {
 	CASE(create_cq__bad_values_EINVAL),
 	CASE(create_cq__AT_LEAST_AS_LARGE),
@@ -349,5 +413,7 @@ const struct device_case cq_cases[] = {
 	CASE(notify__solicited_only_of_what_came_unarmed_AT_ONCE),
 	CASE(notify__solicited_only_ERRORS_TOO),
 	CASE(cq_ex__polled_by_calls_TELLS_ALL),
+	CASE(cq_ex__time_stamps_WHEN_COMPLETED),
+	CASE(cq_ex__fields_it_lacks_REFUSED),
 	{ .name = NULL },
 };

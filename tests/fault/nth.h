@@ -49,6 +49,7 @@ struct scenario {
 	bool keyed;
 	bool by_name;
 	bool failover;		/* on InfiniBand; runs in another process */
+	bool lanes;		/* other connections, struct rdmamsg_failover */
 	const char *calls;	/* only these fail; the others did elsewhere */
 	const char *stats;	/* RDMAMSG_STATS; runs in another process */
 };
@@ -56,7 +57,7 @@ struct scenario {
 /* a scenario without a name ends each table */
 extern const struct scenario connect_scenarios[], message_scenarios[],
 	memory_scenarios[], event_scenarios[], oob_scenarios[],
-	group_scenarios[];
+	group_scenarios[], chain_scenarios[];
 
 /* nth_ends.c */
 extern struct end ends[2];
@@ -72,6 +73,7 @@ extern bool oob;			/* without the CM */
 extern const char *host;		/* the name of that address */
 extern bool by_name;			/* connect to the name */
 extern bool failover;			/* both ends */
+extern bool lanes;			/* both ends */
 extern int reported;			/* errors that the library reported */
 extern int events;			/* calls of on_event */
 extern char failure[512];		/* of this run; "": none */
@@ -111,6 +113,7 @@ extern bool migrated;			/* in this run */
 bool writable_or_closed(void);
 bool is_exchanged(void);
 void send_items(struct end *e, uint32_t first, uint32_t last);
+void outlast_shortage(void);
 void do_exchange(void);
 void do_close(void);
 void do_abort(void);

@@ -43,6 +43,7 @@ bool oob;			/* without the CM */
 const char *host = "rxe-host";
 bool by_name;
 bool failover;			/* both ends */
+bool lanes;
 int reported;			/* errors that the library reported */
 int events;			/* calls of on_event */
 char failure[512];		/* of this run; "": none */
@@ -239,7 +240,13 @@ static const struct rdmamsg_handlers handlers = {
 	.on_writable = on_writable, .on_closed = on_closed,
 };
 
-static const struct rdmamsg_failover alternate = { .size = sizeof(alternate) };
+static const struct rdmamsg_failover alternate = {
+	.size = sizeof(alternate), .rungs = RDMAMSG_RUNG_PATH,
+};
+
+static const struct rdmamsg_failover others = {
+	.size = sizeof(others), .rungs = RDMAMSG_RUNG_LANE, .timeout_ms = 400,
+};
 
 static struct rdmamsg_ep_options ep_options(int who)
 {
@@ -254,7 +261,7 @@ static struct rdmamsg_ep_options ep_options(int who)
 		.recv_pool = who == SERVER ? inbound : NULL,
 		.setup_data = "setup", .setup_data_len = 5,
 		.hello_data = "hello", .hello_data_len = 5,
-		.failover = failover ? &alternate : NULL,
+		.failover = failover ? &alternate : lanes ? &others : NULL,
 	};
 }
 

@@ -6,6 +6,8 @@
 #include "device/device.h"
 #include "session/ep.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/failover.h>
@@ -173,6 +175,46 @@ static void do_migrate(void)
 		fail("exchanging is not over");
 }
 
+/* The lane of the client is lost, with messages of all kinds under way. */
+static void do_resume(void)
+{
+	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+
+	send_items(&ends[CLIENT], 0, 5);
+	send_items(&ends[SERVER], 0, 5);
+	if (ends[CLIENT].ep == ep && ep) {
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
+				   "the test has cut the lane");
+		rdmamsg__ep_kill(ep);
+	}
+	send_items(&ends[CLIENT], 6, 8);
+	send_items(&ends[SERVER], 6, 8);
+	outlast_shortage();
+}
+
+/* Only the server runs, until it has the client's first message. */
+static void serve_alone(void)
+{
+	struct pollfd fd = { rdmamsg_fd(ctxs[SERVER]), POLLIN, 0 };
+
+	while (ends[SERVER].ep && !ends[CLIENT].items[0].received &&
+	       !failure[0]) {
+		if (poll(&fd, 1, BODY_MS) != 1 ||
+		    rdmamsg_process(ctxs[SERVER]) < 0)
+			fail("the server does not receive");
+	}
+}
+
+/* The client finds its failed request and the peer's answer together. */
+static void do_resume_late(void)
+{
+	send_items(&ends[CLIENT], 0, 2);
+	serve_alone();
+	send_items(&ends[SERVER], 0, 5);
+	outlast_shortage();
+}
+
 const struct scenario event_scenarios[] = {
 	{ "async", CONNECTED, do_async },
 	{ "qp-fatal", CONNECTED, do_qp_fatal },
@@ -180,5 +222,8 @@ const struct scenario event_scenarios[] = {
 	{ "migrate", LISTENING, do_migrate, .failover = true,
 	  .calls = " query_port query_pkey query_gid query_qp modify_qp "
 		   "get_async_event calloc post_send " },
+	{ "resume", CONNECTED, do_resume, .lanes = true },
+	{ "resume-late", CONNECTED, do_resume_late, .lanes = true,
+	  .calls = " wc_send " },
 	{ NULL },
 };

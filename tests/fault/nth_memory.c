@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <rdmamsg/layout.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
@@ -56,16 +57,21 @@ static int rma_item(const struct rdmamsg_key *key,
 	}
 }
 
+typedef int item_fn(const struct rdmamsg_key *key,
+		    struct rdmamsg_region *region, uint32_t n,
+		    struct item *item);
+
 static void rma_items(const struct rdmamsg_key *key,
-		      struct rdmamsg_region *region)
+		      struct rdmamsg_region *region, item_fn *start,
+		      uint32_t count)
 {
-	for (uint32_t n = 0; n < 8 && ends[CLIENT].ep && !failure[0];) {
+	for (uint32_t n = 0; n < count && ends[CLIENT].ep && !failure[0];) {
 		struct item *item = &ends[CLIENT].items[n];
 		int ret;
 
 		ends[CLIENT].writable = false;
 		item->state = ACCEPTED;
-		ret = rma_item(key, region, n, item);
+		ret = start(key, region, n, item);
 		if (ret)
 			item->state = REFUSED;
 		if (ret == -EAGAIN && drive(writable_or_closed, BODY_MS))
@@ -100,12 +106,94 @@ static void do_rma(void)
 					     RDMAMSG_ACCESS_LOCAL_WRITE,
 					     &here));
 	if (!ret)
-		rma_items(&key, here);
+		rma_items(&key, here, rma_item, 8);
 	if (here)
 		(void)rdmamsg_cache_put(cache, here);
 	/* fails if an endpoint has not ended yet */
 	(void)rdmamsg_region_destroy(there);
 	(void)rdmamsg_cache_destroy(cache);
+	texts_start();
+}
+
+/* Layouts on both sides, of 40 blocks each. */
+static int layout_item(const struct rdmamsg_key *key,
+		       struct rdmamsg_region *region, uint32_t n,
+		       struct item *item)
+{
+	struct rdmamsg_sge s = { NULL, 4000, region };
+	struct rdmamsg_sge copied = { pattern, 200, NULL };
+	struct rdmamsg_ep *ep = ends[CLIENT].ep;
+
+	item->received = true;
+	switch (n) {
+	case 0:
+		return rdmamsg_write(ep, &s, 1, key, 0, 0, item);
+	case 1:
+		return rdmamsg_read(ep, &s, 1, key, 0, 0, item);
+	case 2:
+		return rdmamsg_write(ep, &copied, 1, key, 50, 0, item);
+	default:
+		return rdmamsg_write_imm(ep, &s, 1, key, 0, n, 0, item);
+	}
+}
+
+static int layout_make(int side, uint8_t *mem, uint32_t access,
+		       struct rdmamsg_region **ret_region,
+		       struct rdmamsg_layout **ret)
+{
+	const struct rdmamsg_layout_options o = {
+		.size = sizeof(o), .access = access,
+	};
+	struct rdmamsg_layout_part part = {
+		.len = 100, .dims = 1, .count = { 40 }, .stride = { 150 },
+	};
+	int err = told(rdmamsg_region_create(ctxs[side], mem, sizeof(far),
+					     access, ret_region));
+
+	if (!err)
+		err = told(rdmamsg_layout_create(ctxs[side], &o, ret));
+	part.region = *ret_region;
+	return err ? err : told(rdmamsg_layout_define(*ret, &part, 1, 1));
+}
+
+static void do_layout(void)
+{
+	struct rdmamsg_region *there = NULL, *here = NULL;
+	struct rdmamsg_layout *theirs = NULL, *mine = NULL;
+	struct rdmamsg_key key;
+	uint8_t bytes[200];
+	bool imported = false;
+	size_t len;
+	long mrs;
+	int ret;
+
+	ret = layout_make(SERVER, far, RDMAMSG_ACCESS_READ |
+			  RDMAMSG_ACCESS_WRITE, &there, &theirs);
+	if (!ret)
+		ret = layout_make(CLIENT, near, RDMAMSG_ACCESS_LOCAL_WRITE,
+				  &here, &mine);
+	if (!ret)
+		ret = told(rdmamsg_layout_register(mine, ends[CLIENT].ep));
+	if (!ret)
+		ret = told(rdmamsg_layout_get_key(theirs, ends[SERVER].ep,
+						  bytes, sizeof(bytes), &len));
+	if (!ret)
+		ret = told(rdmamsg_layout_import(ctxs[CLIENT], bytes, len,
+						 &key));
+	imported = !ret;
+	if (!ret)
+		rma_items(&key, rdmamsg_layout_region(mine), layout_item, 4);
+	/* these fail if an endpoint has not ended yet */
+	if (imported)
+		(void)rdmamsg_layout_forget(ctxs[CLIENT], &key);
+	mrs = faulty_alive(FAULTY_MRS);
+	if (!ret && !told(rdmamsg_layout_invalidate(theirs)) &&
+	    faulty_alive(FAULTY_MRS) >= mrs)
+		fail("a layout is invalid, and still registered");
+	(void)rdmamsg_layout_destroy(theirs);
+	(void)rdmamsg_layout_destroy(mine);
+	(void)rdmamsg_region_destroy(there);
+	(void)rdmamsg_region_destroy(here);
 	texts_start();
 }
 
@@ -308,6 +396,8 @@ const struct scenario memory_scenarios[] = {
 	  .calls = " calloc reg_mr dereg_mr mmap post_send wc_send poll_cq " },
 	{ "rma-abort", CONNECTED, do_rma_abort,
 	  .calls = " post_send dereg_mr destroy_qp " },
+	{ "layout", CONNECTED, do_layout,
+	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "window", CONNECTED, do_window,
 	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "

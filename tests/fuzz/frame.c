@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define ROOM	65536u
+#define SILENT	0x80u	/* flag of the input: nothing comes for long */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -61,8 +62,13 @@ static void take(struct stream *s, const uint8_t *data, size_t len)
 		rdmamsg__stream_give_up(s, f.oldest);
 		break;
 	case FRAME_HEARTBEAT:
+		rdmamsg__stream_sent(s, f.number);
+		if (f.flags & SILENT)
+			rdmamsg__stream_give_up_all(s);
+		break;
 	case FRAME_END:
 		rdmamsg__stream_sent(s, f.number);
+		rdmamsg__stream_give_up(s, f.number);
 		break;
 	case FRAME_NACK:
 		for (uint32_t i = 0; i < f.length; i++)

@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- auth doctor frame header hello key oob setup soft
+[ $# -gt 0 ] || set -- auth doctor frame header hello key layout oob path preload resume setup soft
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -25,10 +25,19 @@ for target in "$@"; do
 	case $target in
 	soft)	sources=$(find "$top/lib/soft" -name '*.c' ! -path '*/preload/*' \
 			-exec grep -L '^int main' {} +)
-		sources="$sources $top/lib/base/handles.c" ;;
+		sources="$sources $top/lib/base/handles.c $top/lib/base/layout.c" ;;
+	preload) sources=$(find "$top/lib/soft" -name '*.c' \
+			! -path '*/preload/*' -exec grep -L '^int main' {} +)
+		sources="$sources $top/lib/base/handles.c $top/lib/base/layout.c"
+		for part in mad nldev nlmsg syscount sysfs sysname systree
+		do sources="$sources $top/lib/soft/preload/$part.c"
+		done ;;
 	doctor)	sources=$top/samples/doctor/parse.c ;;
+	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
+		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c" ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
-	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c" ;;
+	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
+		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: message header, RNDV body, key. None has optional parts, so
- * encoding a decoded value gives the bytes of the input.
+ * Description: message header, RNDV body, key, and the immediate data of a
+ * compact message. None has optional parts, so encoding a decoded value gives
+ * the bytes of the input.
  */
 #include "wire/proto.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,6 +27,25 @@ static void check_header(const uint8_t *data)
 	rdmamsg__hdr_decode(&h, data);
 	rdmamsg__hdr_encode(&h, out);
 	must(!memcmp(out, data, sizeof(out)));
+}
+
+/* The four bytes of the number as if they were immediate data. */
+static void check_immediate(const uint8_t *data)
+{
+	uint32_t imm, credits, seen, grant;
+
+	memcpy(&imm, data + offsetof(struct proto_hdr, number), sizeof(imm));
+	credits = rdmamsg__grant_credits(imm);
+	seen = rdmamsg__grant_seen(imm);
+	must(credits <= PROTO_GRANT_MAX && seen <= 3);
+	grant = rdmamsg__grant_encode(credits, seen);
+	must(grant == (imm & PROTO_IMM_MASK & ~(uint32_t)PROTO_NUMBER_MASK));
+	/* more than fits is granted in part, and never changes another field */
+	grant = rdmamsg__grant_encode(imm, seen);
+	must(!(grant & ~(uint32_t)PROTO_IMM_MASK));
+	must(!(grant & PROTO_NUMBER_MASK));
+	must(rdmamsg__grant_seen(grant) == seen);
+	must(rdmamsg__grant_credits(grant) <= imm);
 }
 
 static void check_key(const uint8_t *data, size_t size)
@@ -59,7 +82,9 @@ static void check_rndv(const uint8_t *data, size_t size)
 	len = rdmamsg__rndv_encode(&r, out);
 	must(len <= size && len <= sizeof(out));
 	must(!memcmp(out, data, len));
-	must(rdmamsg__rndv_decode(&r, data, len - 1));
+	/* the CRC may be absent, the keys may not */
+	must(rdmamsg__rndv_decode(&r, data, len - 1 -
+				  (r.has_crc ? PROTO_CRC_LEN : 0)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -67,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < PROTO_HDR_LEN)
 		return 0;
 	check_header(data);
+	check_immediate(data);
 	data += PROTO_HDR_LEN;
 	size -= PROTO_HDR_LEN;
 	/*

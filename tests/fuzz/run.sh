@@ -3,7 +3,8 @@
 # Description: replays each fuzz target's corpus.
 
 failed=0
-for target in auth doctor frame header hello key oob path setup soft; do
+for target in auth doctor frame header hello key layout oob path preload resume setup soft
+do
 	"${builddir:-.}/tests/fuzz/$target" \
 		"${srcdir:-.}/tests/fuzz/corpus/$target" || failed=1
 done

@@ -15,7 +15,9 @@
 #define WINDOW	8u	/* messages in flight in each direction */
 #define TIMES	200u	/* migrations back and forth */
 
-static const struct rdmamsg_failover on = { .size = sizeof(on) };
+static const struct rdmamsg_failover on = {
+	.size = sizeof(on), .rungs = RDMAMSG_RUNG_PATH,
+};
 static struct pair p;
 
 /* Path events of an end, and the last of them. */
@@ -174,7 +176,7 @@ static void alternate__of_two_ends_ARMED(void **state)
 static void alternate__wanted_port_ARMED(void **state)
 {
 	const struct rdmamsg_failover third = {
-		.size = sizeof(third), .port = 3,
+		.size = sizeof(third), .rungs = RDMAMSG_RUNG_PATH, .port = 3,
 	};
 
 	need_ib();

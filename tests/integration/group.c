@@ -456,6 +456,8 @@ static void address__of_no_group_EINVAL(void **state)
 	m.opts.flags = 0;
 	m.opts.source = "here";
 	assert_error(join(ctx, &m, GROUP), -EINVAL, "source");
+	m.opts.source = "192.0.2.201";
+	assert_error(join(ctx, &m, GROUP), -EADDRNOTAVAIL, "192.0.2.201");
 }
 
 int main(int argc, char **argv)

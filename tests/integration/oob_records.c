@@ -35,6 +35,40 @@ static void records__exchanged_TALK(void **state)
 	pair_fini(&p);
 }
 
+/* On Ethernet the record has the GID's RoCE version, and 0 elsewhere. */
+static void check_roce(struct pair *p, const struct oob_record *offer)
+{
+	struct oob_record other = *offer;
+	struct rdmamsg_ep *ep;
+
+	assert_int_equal(offer->bytes[62], offer->bytes[9] == 2 ? 2 : 0);
+	other.bytes[62] = 1;
+	if (offer->bytes[62])
+		assert_error(rdmamsg_oob_answer(p->s.ctx, other.bytes,
+						other.len, &p->s.opts, &ep),
+			     -EHOSTUNREACH, "RoCE version 1, this side "
+			     "version 2");
+}
+
+/* A record of an earlier library has no RoCE version. */
+static void records__without_a_roce_version_TALK(void **state)
+{
+	struct oob_record offer, answer;
+	struct pair p;
+
+	oob_init(&p);
+	oob_make_offer(&p.c, &offer);
+	offer.bytes[62] = 0;
+	make_answer(&p.s, &offer, &answer);
+	answer.bytes[62] = 0;
+	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer.bytes, answer.len),
+			 0);
+	oob_wait_connected(&p);
+	oob_talk(&p);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 static void records__damaged_ARE_REFUSED(void **state)
 {
 	struct oob_record offer, answer, bad;
@@ -62,6 +96,7 @@ static void records__damaged_ARE_REFUSED(void **state)
 	bad.bytes[56] ^= 1;				/* another partition */
 	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
 					&ep), -EHOSTUNREACH, "partition");
+	check_roce(&p, &offer);
 	bad = offer;
 	bad.bytes[64 + 4] = bad.bytes[64 + 5] = 99;	/* hello's versions */
 	assert_error(rdmamsg_oob_answer(p.s.ctx, bad.bytes, bad.len, &p.s.opts,
@@ -147,6 +182,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(records__exchanged_TALK),
+		TEST(records__without_a_roce_version_TALK),
 		TEST(records__damaged_ARE_REFUSED),
 		TEST(records__without_an_answer_TIME_OUT),
 		TEST(records__of_two_exchanges_mixed_up_ARE_REFUSED),

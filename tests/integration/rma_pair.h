@@ -76,6 +76,24 @@ static inline void rma_pair(void)
 	rma_start();
 }
 
+/*
+ * The client of a server in another process. on_key() imports the key, sets
+ * e->arg, and frees the message.
+ */
+static inline void rma_connect(const char *port,
+			       void (*on_key)(struct end *e,
+					      struct rdmamsg_msg *msg))
+{
+	memset(&p, 0, sizeof(p));
+	p.c.ctx = test_open(NULL);
+	end_init(&p.c, "client", p.c.ctx);
+	p.c.expect_nothing = true;
+	p.c.then_message = on_key;
+	if (rdmamsg_connect(p.c.ctx, test_addr(), port, &p.c.opts, &p.c.ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+	WAIT_FOR(p.c.arg);
+}
+
 static inline void rma_end(void)
 {
 	pair_close(&p);
@@ -94,6 +112,18 @@ static inline void wait_cookie(const struct cookie *c, int status)
 	WAIT_FOR(c->count);
 	assert_int_equal(c->status, status);
 }
+
+/* Repeats the call of the client while too many operations are out. */
+#define UNTIL_POSTED(call) \
+	do { \
+		int ret_; \
+		while ((ret_ = (call)) == -EAGAIN) { \
+			const unsigned int told_ = p.c.writable; \
+			WAIT_FOR(p.c.writable != told_); \
+		} \
+		if (ret_) \
+			fail_msg("%s", rdmamsg_error()); \
+	} while (0)
 
 /* Returns true if the text names two possible regions, one of them this id. */
 static inline bool names_region(const char *text, uint64_t id)

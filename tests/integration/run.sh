@@ -14,11 +14,11 @@ set -eu
 
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
-	messages memory cookies credits loop submit wait move idle events dead
+	messages crc memory cookies credits loop submit wait move idle events dead
 	death cycles failover fast oob oob_records oob_strangers qp rma atomics
-	window features
+	layout window features
 	regcache srq srq_options pool pd guard group thousands
-	strangers auth"
+	strangers auth chain team"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]

@@ -19,6 +19,8 @@ static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
 	taken_window = w;
 }
 
+static uint32_t ep_flags;		/* of both ends */
+
 /*
  * Opens a pair with a window. Returns false on a device without windows, which
  * must report that.
@@ -26,6 +28,8 @@ static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *w)
 static bool window_open_with(const struct rdmamsg_options *opts)
 {
 	rma_open(opts);
+	p.c.opts.flags |= ep_flags;
+	p.s.opts.flags |= ep_flags;
 	p.s.on.on_invalidated = on_invalidated;
 	rma_start();
 	assert_int_equal(rdmamsg_region_create(p.s.ctx, far, ROOM,
@@ -161,7 +165,7 @@ static void write_1000(uint32_t tag)
 /* Grants access for one operation each time, without a message of the owner. */
 static void give_and_take(void)
 {
-	static const size_t lens[] = { 0, 8, 240, 241, 8176 };
+	const size_t lens[] = { 0, 8, 240, 241, end_info(&p.c).eager_max };
 
 	assert_int_equal(end_info(&p.s).send_invalidate, 1);
 	assert_int_equal(end_info(&p.c).send_invalidate, 1);
@@ -205,6 +209,14 @@ static void send_invalidate__to_shared_receives_TAKES_BACK(void **state)
 
 	if (window_open_with(&opts))
 		give_and_take();
+}
+
+static void send_invalidate__with_a_CRC_TAKES_BACK(void **state)
+{
+	ep_flags = RDMAMSG_EP_CRC;
+	if (window_open())
+		give_and_take();
+	ep_flags = 0;
 }
 
 /* Invalidations keep the order of calls, among messages and when queued. */
@@ -413,6 +425,7 @@ int main(int argc, char **argv)
 		TEST(window__too_weak_ACCESS),
 		TEST(send_invalidate__TAKES_BACK),
 		TEST(send_invalidate__to_shared_receives_TAKES_BACK),
+		TEST(send_invalidate__with_a_CRC_TAKES_BACK),
 		TEST(send_invalidate__among_messages_IN_ORDER),
 		TEST(send_invalidate__then_write_ACCESS),
 		TEST(send_invalidate__key_of_a_region_ACCESS),

@@ -16,7 +16,8 @@ build=$1
 soft=$build/lib/soft/tools/rdmamsg-soft
 shift
 wanted=${*:-'*'}
-limit=60	# seconds a program may take
+# Programs that poll share the processors with all others.
+limit=300	# seconds a program may take
 work=$(mktemp -d) || exit
 registry=$work.dat
 trap 'rm -rf "$work" "$registry" "$registry.d"' EXIT
@@ -257,6 +258,10 @@ pingpong ud 1 2048
 pingpong srq 1 4096
 pair ibv_rc_pingpong-new "ibv_rc_pingpong -N -g 0 -n 500 -p PORT" \
     "ibv_rc_pingpong -N -g 0 -n 500 -p PORT 127.0.0.1" "500 iters"
+# with time stamps of completions
+pair ibv_rc_pingpong-ts "ibv_rc_pingpong -t -g 0 -n 500 -p PORT" \
+    "ibv_rc_pingpong -t -g 0 -n 500 -p PORT 127.0.0.1" \
+    "Max receive completion clock cycles = [1-9]"
 for events in "" " -e"
 do
 	pair "ibv_xsrq_pingpong${events# }" \
@@ -295,6 +300,19 @@ pair rping-size "rping -s -a 127.0.0.1 -C 20 -S 65535" \
 endless_pair rping-persistent "rping -s -P -a 127.0.0.1" \
     "rping -c -a 127.0.0.1 -C 20 -V"
 pair ucmatose ucmatose "ucmatose -s 127.0.0.1" "return status 0"
+# GIDs as addresses (AF_IB) are refused
+if case_of ucmatose-gid ucmatose
+then
+	RDMAMSG_SOFT_LINK=ib timeout $limit "$soft" ucmatose -f gid -P ib \
+	    >"$work/server" 2>&1
+	RDMAMSG_SOFT_LINK=ib timeout $limit "$soft" ucmatose -f gid -P ib \
+	    -s fe80::1 >"$work/client" 2>&1
+	if grep -q 'listen: Operation not supported' "$work/server" &&
+	    grep -q 'addr: Operation not supported' "$work/client"
+	then pass
+	else fail "they do not say that it is not supported"
+	fi
+fi
 pair ucmatose-many "ucmatose -c 50 -C 5 -S 4096" \
     "ucmatose -s 127.0.0.1 -c 50 -C 5 -S 4096" "return status 0"
 pair ucmatose-migrate "ucmatose -m" "ucmatose -m -s 127.0.0.1" "return status 0"
@@ -412,6 +430,10 @@ done
 perf ib_send_lat-mcast ib_send_lat -c UD -g -x 1 -n 1000
 perf ib_send_bw-mcast ib_send_bw -c UD -g -x 1 -n 1000
 
+# with InfiniBand, perftest joins with management datagrams
+perf_ib="env RDMAMSG_SOFT_LINK=ib ib_send_lat -c UD -g -n 1000 -p PORT"
+pair ib_send_lat-mcast-ib "$perf_ib" "$perf_ib 127.0.0.1" '#bytes'
+
 # ---- libfabric ------------------------------------------------------------
 
 pair fi_pingpong "fi_pingpong -p verbs -e msg -B PORT" \
@@ -490,6 +512,100 @@ then
 	else pass
 	fi
 fi
+
+# Objects of another process cannot be imported.
+if case_of import "$python"
+then
+	echo 'from pyverbs.device import Context
+from pyverbs.pyverbs_error import PyverbsRDMAError
+ctx = Context(name="soft0")
+try:
+    Context(cmd_fd=0)
+except PyverbsRDMAError as error:
+    print(error.error_code)' >"$registry"
+	if ! "$python" -c 'import pyverbs' 2>/dev/null
+	then echo "skip import # python3-pyverbs is not installed"
+	elif timeout $limit "$soft" "$python" "$registry" >"$work/output" 2>&1 &&
+	    expect '^95$'
+	then pass
+	else fail "not EOPNOTSUPP"
+	fi
+fi
+
+# ---- /sys/class/infiniband -------------------------------------------------
+
+for link in ethernet ib iwarp
+do
+	one sysfs-$link "env RDMAMSG_SOFT_LINK=$link \
+	    $python $(dirname "$0")/sysfs.py" 'ports/2/state = 4: ACTIVE'
+done
+
+# Counters are the fabric's: a program that only looks sees what two others have
+# sent. An async watcher keeps the fabric when they end.
+if case_of sysfs-counters ibv_rc_pingpong
+then
+	"$soft" stdbuf -oL ibv_asyncwatch >"$work/watch" 2>&1 &
+	watch=$!
+	pid=$watch
+	wait_for expect "async event FD"
+	pingpong="ibv_rc_pingpong -g 0 -n 100 -s 4096 -p $port"
+	# shellcheck disable=SC2016 # its own words
+	look='cd /; for f in "$0"/counters/* "$0"/hw_counters/*
+		do echo "${f##*/} $(cat "$f")"; done; ls -R "$0/.."'
+	if both "$pingpong" "$pingpong 127.0.0.1" "100 iters" &&
+	    "$soft" sh -c "$look" /sys/class/infiniband/soft0/ports/1 \
+	    >"$work/counters" 2>&1 &&
+	    expect '^port_xmit_data 204800$' &&
+	    expect '^port_rcv_data 204800$' && expect '^out_of_buffer [0-9]'
+	then pass
+	else fail "$why, or the counters"
+	fi
+	kill "$watch"
+	wait "$watch" 2>/dev/null
+fi
+
+# ---- rdma(8), which asks over netlink -------------------------------------
+
+one rdma-link "rdma link show" 'link soft0/2 state ACTIVE .*netdev lo'
+one rdma-dev "rdma dev show" 'soft0: node_type ca fw 1.0 node_guid 02'
+one rdma-statistic "rdma statistic show" 'link soft0/1 .*out_of_buffer 0'
+if case_of rdma-link-ib rdma
+then
+	if timeout $limit "$soft" --link=ib rdma link show >"$work/output" 2>&1 &&
+	    expect 'prefix fe80:0000:0000:0000 lid 1 sm_lid 1 .*ACTIVE'
+	then pass
+	else fail "the port"
+	fi
+fi
+# resources are those of all processes, and those of other buses the kernel's
+if case_of rdma-resource rdma
+then
+	serve "ibv_rc_pingpong -g 0 -p $port"
+	if wait_for listens &&
+	    timeout $limit "$soft" rdma resource show >"$work/sum" 2>&1 &&
+	    timeout $limit "$soft" rdma resource show qp >"$work/qps" 2>&1 &&
+	    expect 'pd 1 cq 1 qp 1 cm_id 0 mr 1 ctx 1 srq 0' &&
+	    expect "type RC state INIT .*comm ibv_rc_pingpong" &&
+	    ! timeout $limit "$soft" rdma link add x type rxe netdev lo \
+	    >"$work/add" 2>&1 && expect 'Operation not supported' &&
+	    timeout $limit "$soft" ip link show lo >"$work/ip" 2>&1 &&
+	    expect LOOPBACK
+	then pass
+	else fail "the resources"
+	fi
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+fi
+
+# ---- infiniband-diags -----------------------------------------------------
+
+one ibstat ibstat 'Link layer: Ethernet'
+command -v ibstat >/dev/null &&
+	one ibstat-ib "env RDMAMSG_SOFT_LINK=ib ibstat" 'SM lid: 1'
+
+command -v perfquery >/dev/null &&
+	one perfquery "env RDMAMSG_SOFT_LINK=ib perfquery -x" \
+	    'PortMulticastRcvPkts:\.*0'
 
 # ---- rdmamsg --------------------------------------------------------------
 

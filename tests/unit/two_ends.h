@@ -4,6 +4,8 @@
 #define TESTS_UNIT_TWO_ENDS_H
 
 #include "base/base.h"
+#include "device/verbs_api.h"
+#include "until.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +20,6 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define WAIT_MS	60000	/* longer than any step takes */
 
 struct side {
 	struct rdmamsg *ctx;
@@ -68,15 +69,7 @@ static inline void both(void)
 	assert_true(rdmamsg_process(server.ctx) >= 0);
 }
 
-#define WAIT_FOR(condition) \
-	do { \
-		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (rdmamsg__now_ms() > end_) \
-				fail_msg("waited in vain for %s", #condition); \
-			both(); \
-		} \
-	} while (0)
+#define WAIT_FOR(condition)	UNTIL_BY(both(), condition)
 
 static inline void connect_client(struct rdmamsg_ep_options *opts)
 {
@@ -87,8 +80,13 @@ static inline void connect_client(struct rdmamsg_ep_options *opts)
 	WAIT_FOR(client.ep);
 }
 
-/* Connects both ends with these options; each end is its own user. */
-static inline void connect_ends(struct rdmamsg_ep_options *opts)
+/*
+ * Connects both ends with these options, in contexts with these. Each side is
+ * the user of its end.
+ */
+static inline void connect_ends_in(const struct rdmamsg_options *client_ctx,
+				   const struct rdmamsg_options *server_ctx,
+				   struct rdmamsg_ep_options *opts)
 {
 	const struct rdmamsg_listen_options lopts = {
 		.size = sizeof(lopts), .ep = opts,
@@ -96,14 +94,35 @@ static inline void connect_ends(struct rdmamsg_ep_options *opts)
 	struct rdmamsg_listener *l;
 
 	opts->user = &server;
-	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
-	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&client.ctx, client_ctx), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, server_ctx), 0);
 	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
 					&l), 0);
 	(void)snprintf(service, sizeof(service), "%u",
 		       rdmamsg_listener_port(l));
 	connect_client(opts);
 	WAIT_FOR(server.ep);
+}
+
+static inline void connect_ends(struct rdmamsg_ep_options *opts)
+{
+	connect_ends_in(NULL, NULL, opts);
+}
+
+/* Neither side has a context. */
+static inline void clear_ends(void)
+{
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+}
+
+/* The end of a test on the soft HCA. */
+static inline int leave_soft(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+	return 0;
 }
 
 #endif

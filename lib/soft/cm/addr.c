@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <infiniband/ib.h>
+
 #include "soft/fabric/sockaddr.h"
 
 #define PORT_FIRST	32768
@@ -17,6 +19,8 @@ int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
 
 	memset(&a, 0, sizeof(a));
 	memcpy(&a, src, min(len, sizeof(a)));
+	if (a.ss_family == AF_IB)
+		return -EOPNOTSUPP;	/* ids have addresses of IP only */
 	if (!soft_addr_len(&a) || len < soft_addr_len(&a))
 		return -EINVAL;
 	*dst = a;

@@ -84,6 +84,8 @@ int soft_cm_join_ip_mcast(struct soft_cm_file *file,
 int soft_cm_leave_mcast(struct soft_cm_file *file,
 			const struct rdma_ucm_destroy_id *cmd,
 			struct rdma_ucm_destroy_id_resp *resp);
+/* Returns the MLID of a group, which is the same on all nodes. */
+uint16_t soft_cm_mlid(const uint8_t mgid[16]);
 /* Returns -EAGAIN if there is no event. */
 int soft_cm_get_event(struct soft_cm_file *file,
 		      struct rdma_ucm_event_resp *resp);

@@ -91,7 +91,7 @@ void soft_cm_ah(const struct soft_cm_id *id, struct ib_uverbs_ah_attr *ah)
 	soft_cm_gid(id, true, ah->grh.dgid);
 	if (soft_is_ib(dev)) {
 		/* the LID suffices in one subnet */
-		ah->dlid = soft_lid(node, 1);
+		ah->dlid = soft_lid(dev, node, 1);
 		return;
 	}
 	ah->is_global = 1;
@@ -182,8 +182,7 @@ static int to_mgid(const struct soft_cm_id *id,
 	return 0;
 }
 
-/* Returns the MLID, which is the same on all nodes. */
-static uint16_t mlid_of(const uint8_t mgid[16])
+uint16_t soft_cm_mlid(const uint8_t mgid[16])
 {
 	uint32_t h = 2166136261u;
 
@@ -212,7 +211,7 @@ static int tell_joined(struct soft_cm_id *id, const struct soft_cm_mc *mc)
 	ud->ah_attr.grh.hop_limit = 1;
 	memcpy(ud->ah_attr.grh.dgid, mc->mgid, 16);
 	if (soft_is_ib(dev))
-		ud->ah_attr.dlid = mlid_of(mc->mgid);
+		ud->ah_attr.dlid = soft_cm_mlid(mc->mgid);
 	else
 		ud->ah_attr.grh.sgid_index = sgid_index(id);
 	soft_cm_event_post(id, ev);

@@ -14,9 +14,9 @@ struct soft_dev;
 enum soft_ctl_op {
 	SOFT_CTL_NODE = 1, SOFT_CTL_QPS, SOFT_CTL_PORT, SOFT_CTL_FAULTS,
 	SOFT_CTL_REFUSE, SOFT_CTL_REMOVE, SOFT_CTL_ADD, SOFT_CTL_EVENT,
-	SOFT_CTL_GROUPS,
+	SOFT_CTL_GROUPS, SOFT_CTL_SET,
 };
-#define SOFT_CTL_PAGE	12		/* elements of one answer */
+#define SOFT_CTL_PAGE	8		/* elements of one answer */
 
 /* An order, and its answer on the same socket. The socket is no wire. */
 struct soft_ctl_msg {
@@ -25,6 +25,7 @@ struct soft_ctl_msg {
 	int32_t result;			/* answer: 0 or -errno */
 	uint32_t arg[3];
 	uint32_t fresh;			/* apply to later nodes as well */
+	uint64_t value;			/* of SOFT_CTL_SET */
 	union {
 		struct soft_ctl_faults faults;
 		struct soft_ctl_node node;

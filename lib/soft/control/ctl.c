@@ -225,6 +225,14 @@ int soft_ctl_add(struct soft_ctl *ctl, uint32_t node)
 	return tell(ctl, node, &(struct soft_ctl_msg){ .op = SOFT_CTL_ADD });
 }
 
+int soft_ctl_set(struct soft_ctl *ctl, uint32_t node, enum soft_attr what,
+		 uint8_t port, uint64_t value)
+{
+	return tell(ctl, node, &(struct soft_ctl_msg){
+			.op = SOFT_CTL_SET, .arg = { what, port },
+			.value = value });
+}
+
 int soft_ctl_event(struct soft_ctl *ctl, uint32_t node,
 		   enum ibv_event_type type, uint32_t element)
 {

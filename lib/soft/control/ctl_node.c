@@ -26,8 +26,17 @@ static void describe_node(const struct soft_dev *dev, struct soft_ctl_node *d)
 	d->node = dev->node;
 	d->ports = (uint32_t)dev->ports;
 	d->qps = dev->qp_count;
-	list_for_each(n, &dev->contexts)
+	list_for_each(n, &dev->contexts) {
 		d->contexts++;
+		d->cqs += (uint32_t)list_entry(n, struct soft_ctx,
+					       node)->objects;
+	}
+	d->pds = dev->pds;
+	d->mrs = dev->mrs;
+	for (uint32_t i = 0; i < dev->srqs.size; i++)
+		d->srqs += dev->srqs.at[i] != NULL;
+	list_for_each(n, &dev->cm_ids)
+		d->cm_ids++;
 	d->pid = getpid();
 	d->absent = dev->absent;
 	d->guid = dev->guid;
@@ -54,6 +63,8 @@ static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)
 	d->retries = qp->retries;
 	d->alt_port = qp->attr.alt_port_num;
 	d->migration = (uint8_t)qp->attr.path_mig_state;
+	d->sq_psn = qp->psn_next;
+	d->rq_psn = qp->epsn;
 	d->rnr_sent = (uint32_t)qp->rnr.sent;
 	d->rnr_received = (uint32_t)qp->rnr.received;
 }
@@ -212,6 +223,26 @@ static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 	}
 }
 
+/* The program that hears the event finds the new value. */
+static int set_attr(struct soft_dev *dev, const struct soft_ctl_msg *m)
+{
+	static const enum ibv_event_type events[SOFT_ATTRS] = {
+		[SOFT_ATTR_LID] = IBV_EVENT_LID_CHANGE,
+		[SOFT_ATTR_SM_LID] = IBV_EVENT_SM_CHANGE,
+		[SOFT_ATTR_PKEY] = IBV_EVENT_PKEY_CHANGE,
+		[SOFT_ATTR_PREFIX] = IBV_EVENT_GID_CHANGE,
+	};
+	int ret;
+
+	if (m->arg[0] >= SOFT_ATTRS || m->arg[1] > SOFT_PORTS_MAX)
+		return -EINVAL;
+	ret = soft_attr_set(dev, (enum soft_attr)m->arg[0], (int)m->arg[1],
+			    m->value);
+	if (!ret)
+		soft_async_port(dev, (uint8_t)m->arg[1], events[m->arg[0]]);
+	return ret;
+}
+
 static int obey(struct soft_dev *dev, const struct soft_ctl_msg *m,
 		struct soft_ctl_msg *a)
 {
@@ -235,11 +266,17 @@ static int obey(struct soft_dev *dev, const struct soft_ctl_msg *m,
 		dev->refuse[m->arg[0]] = m->arg[1];
 		return 0;
 	case SOFT_CTL_REMOVE:
+		if (m->fresh)
+			dev->fabric->fresh_absent = 1;
 		soft_remove(dev);
 		return 0;
 	case SOFT_CTL_ADD:
+		if (m->fresh)
+			dev->fabric->fresh_absent = 0;
 		soft_readd(dev);
 		return 0;
+	case SOFT_CTL_SET:
+		return set_attr(dev, m);
 	case SOFT_CTL_EVENT:
 		return raise_event(dev, (enum ibv_event_type)m->arg[0],
 				   m->arg[1]);

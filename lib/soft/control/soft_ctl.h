@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "soft/fabric/fault.h"
+#include "soft/fabric/gid.h"
 #include "soft/fabric/limits.h"
 
 #define SOFT_CTL_ALL	UINT32_MAX	/* all nodes, and later ones */
@@ -33,6 +34,7 @@ struct soft_ctl_node {
 	uint8_t port[SOFT_CTL_PORTS];	/* enum soft_port */
 	struct soft_ctl_faults faults;
 	struct soft_rnr rnr;		/* since the device was opened */
+	uint32_t pds, mrs, cqs, srqs, cm_ids, pad;
 };
 
 struct soft_ctl_qp {
@@ -44,6 +46,7 @@ struct soft_ctl_qp {
 	uint8_t migration;		/* enum ibv_mig_state */
 	uint16_t pad;
 	uint32_t rnr_sent, rnr_received;
+	uint32_t sq_psn, rq_psn;	/* of the next request */
 };
 
 struct soft_ctl_group {
@@ -68,7 +71,7 @@ int soft_ctl_next(struct soft_ctl *ctl, uint32_t *node,
 /* Lists up to max from *index on, sets *index behind them, returns how many. */
 int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		 struct soft_ctl_qp *qps, int max);
-/* Likewise; max must be 12 or more, because pages are not split. */
+/* Likewise; max must be 8 or more, because pages are not split. */
 int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		    struct soft_ctl_group *groups, int max);
 
@@ -85,6 +88,12 @@ int soft_ctl_refuse(struct soft_ctl *ctl, uint32_t node, enum soft_object what,
 		    uint32_t nth);
 int soft_ctl_remove(struct soft_ctl *ctl, uint32_t node);
 int soft_ctl_add(struct soft_ctl *ctl, uint32_t node);
+/*
+ * Sets an attribute of a port, 0: the default, and raises the event that tells.
+ * -EOPNOTSUPP: the link layer has none; -EADDRINUSE: the LID is taken.
+ */
+int soft_ctl_set(struct soft_ctl *ctl, uint32_t node, enum soft_attr what,
+		 uint8_t port, uint64_t value);
 /* element: queue pair number, also for its CQs and SRQ, or port. */
 int soft_ctl_event(struct soft_ctl *ctl, uint32_t node,
 		   enum ibv_event_type type, uint32_t element);

@@ -10,6 +10,7 @@
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/engine/ud.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/qp.h"
@@ -60,14 +61,18 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 				   (rec->flags ^ qp->path) & SOFT_F_PATH) &&
 		    !soft_apm_arrives(dev, qp, rec))
 			qp = NULL;
-		if (qp)
+		if (qp) {
 			soft_resp_request(dev, qp, rec, payload);
-		else if (!unreliable)
+			soft_count_rcv(dev, qp->attr.port_num, rec->bytes);
+		} else if (!unreliable) {
 			soft_wire_lost(w, rec);
+		}
 	} else if (qp && unlikely(rec->op == SOFT_PATH)) {
 		(void)soft_apm_arrives(dev, qp, rec);
 	} else if (qp && !unreliable) {
 		soft_req_answer(dev, qp, rec, payload);
+		if (rec->bytes)
+			soft_count_rcv(dev, qp->attr.port_num, rec->bytes);
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
 #include "soft/engine/ud.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/access.h"
@@ -160,6 +161,7 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		if (qp->unreliable)
 			rec->flags |= SOFT_F_UNRELIABLE;
 		soft_rec_commit(dev, w, (uint32_t)bytes);
+		soft_count_xmit(dev, qp->attr.port_num, n);
 	} while (wqe->sent != wqe->length);
 	return true;
 }
@@ -203,6 +205,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 		       bytes);
 	}
 	soft_rec_commit(dev, qp->wire, bytes);
+	soft_count_xmit(dev, qp->attr.port_num, bytes);
 	wqe->sent = 0;			/* received bytes of the answer */
 	wqe->try = qp->tries;
 	qp->reads_out++;
@@ -221,6 +224,7 @@ static bool held_up(struct soft_dev *dev, struct soft_qp *qp,
 	*fate = soft_fate(dev, qp);
 	switch (*fate) {
 	case SOFT_LOSE:
+		soft_count(dev, qp->attr.port_num, SOFT_XMIT_DISCARDS, 1);
 		if (qp->unreliable)
 			return false;
 		soft_req_wait_for_ack(dev, qp);

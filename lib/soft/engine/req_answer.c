@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/engine.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/access.h"
 
@@ -66,6 +67,8 @@ void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 		soft_req_push(dev, qp);
 		return;
 	}
+	if (qp->lost)
+		soft_count(dev, qp->attr.port_num, SOFT_ACK_TIMEOUTS, 1);
 	/*
 	 * With timeout 0 the retries never end. Neither do those of TCP in
 	 * iWARP, because they take a quarter of an hour.
@@ -125,6 +128,7 @@ static void on_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 {
 	dev->rnr.received++;
 	qp->rnr.received++;
+	soft_count(dev, qp->attr.port_num, SOFT_RNR_NAKS, 1);
 	if (!qp->rnr_retries) {
 		soft_req_fail(dev, qp, i, IBV_WC_RNR_RETRY_EXC_ERR);
 		return;

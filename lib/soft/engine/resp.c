@@ -7,14 +7,17 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/util.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/masked.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/memory.h"
 #include "soft/fabric/vm.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/layout.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
 
@@ -117,6 +120,7 @@ static bool take_receive(struct soft_dev *dev, struct soft_qp *qp,
 		return false;
 	}
 	if (!wqe) {
+		soft_count(dev, qp->attr.port_num, SOFT_NO_BUFFER, 1);
 		nak(dev, qp, SOFT_NAK_RNR);
 		return false;
 	}
@@ -212,22 +216,78 @@ static bool fetch(struct soft_dev *dev, struct soft_qp *qp,
 	return !err;
 }
 
+#define PARTS	256u	/* of a shown payload; others are copied */
+
+/* Fetches a shown payload into a layout. Returns false after a refusal. */
+static bool fetch_parts(struct soft_dev *dev, struct soft_qp *qp,
+			const struct soft_rec *rec, const void *payload,
+			const struct soft_mr *mr)
+{
+	struct iovec parts[PARTS + 1];
+	const uint32_t n = soft_layout_parts(dev, mr, rec->raddr + rec->offset,
+					     rec->bytes,
+					     IBV_ACCESS_REMOTE_WRITE, parts,
+					     PARTS);
+	int err = n > PARTS ? -EAGAIN : n ?
+		  soft_vm_read(payload, parts, n, rec->bytes) : -EACCES;
+
+	if (err == -EACCES)
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+	else if (err)
+		nak_shown(dev, qp, err);
+	return !err;
+}
+
+/* Writes a segment to a layout. Returns false after a refusal. */
+static __attribute__((noinline)) bool
+write_parts(struct soft_dev *dev, struct soft_qp *qp,
+	    const struct soft_rec *rec, const void *payload)
+{
+	const struct soft_mr *mr =
+		soft_layout_of(dev, remote_pd(dev, qp, rec), rec->rkey,
+			       rec->raddr, rec->total, IBV_ACCESS_REMOTE_WRITE);
+
+	if (!mr) {
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		return false;
+	}
+	if (!rec->offset && rec->flags & SOFT_F_IMM &&
+	    !take_receive(dev, qp, rec))
+		return false;
+	if (rec->code == SOFT_SHOWN && rec->bytes)
+		return fetch_parts(dev, qp, rec, payload, mr);
+	if (!soft_layout_write(dev, mr, rec->raddr + rec->offset, payload,
+			       rec->bytes))
+		return true;
+	soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+	return false;
+}
+
+/* Writes a segment to one piece of memory. Returns false after a refusal. */
+static bool write_piece(struct soft_dev *dev, struct soft_qp *qp,
+			const struct soft_rec *rec, const void *payload,
+			uint8_t *at)
+{
+	if (!rec->offset && rec->flags & SOFT_F_IMM &&
+	    !take_receive(dev, qp, rec))
+		return false;
+	if (unlikely(rec->code == SOFT_SHOWN))
+		return fetch(dev, qp, rec, payload, at + rec->offset);
+	soft_copy(at + rec->offset, payload, rec->bytes);
+	return true;
+}
+
 static void on_write(struct soft_dev *dev, struct soft_qp *qp,
 		     const struct soft_rec *rec, const void *payload)
 {
 	/* a write of 0 bytes needs no key, and programs use it as keepalive */
 	if (rec->total) {
-		uint8_t *at = remote(dev, qp, rec, rec->total,
-				     IBV_ACCESS_REMOTE_WRITE);
+		uint8_t *at = soft_remote_at(dev, qp, remote_pd(dev, qp, rec),
+					     rec->rkey, rec->raddr, rec->total,
+					     IBV_ACCESS_REMOTE_WRITE);
 
-		if (!at)
-			return;
-		if (!rec->offset && rec->flags & SOFT_F_IMM &&
-		    !take_receive(dev, qp, rec))
-			return;
-		if (likely(rec->code != SOFT_SHOWN))
-			soft_copy(at + rec->offset, payload, rec->bytes);
-		else if (!fetch(dev, qp, rec, payload, at + rec->offset))
+		if (likely(at) ? !write_piece(dev, qp, rec, payload, at) :
+		    !write_parts(dev, qp, rec, payload))
 			return;
 	} else if (rec->flags & SOFT_F_IMM && !take_receive(dev, qp, rec)) {
 		return;
@@ -273,14 +333,19 @@ static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
 		      const struct soft_rec *rec)
 {
 	struct soft_rd *rd = new_rd(dev, qp, rec);
+	const struct ibv_pd *pd = remote_pd(dev, qp, rec);
+	const bool parts = rec->total &&
+			   soft_layout_of(dev, pd, rec->rkey, rec->raddr,
+					  rec->total, IBV_ACCESS_REMOTE_READ);
 
-	if (!rd || (rec->total && !remote(dev, qp, rec, rec->total,
-					  IBV_ACCESS_REMOTE_READ)))
+	if (!rd || (rec->total && !parts &&
+		    !remote(dev, qp, rec, rec->total, IBV_ACCESS_REMOTE_READ)))
 		return false;
 	rd->raddr = rec->raddr;
 	rd->src_rkey = rec->rkey;
-	rd->pd = remote_pd(dev, qp, rec);
-	rd->show = rec->code == SOFT_SHOWN &&
+	rd->pd = pd;
+	rd->parts = parts;
+	rd->show = rec->code == SOFT_SHOWN && !parts &&
 		   soft_vm_shows(qp->wire, rec->total);
 	qp->rd_tail++;
 	return true;
@@ -401,6 +466,7 @@ static void again(struct soft_dev *dev, struct soft_qp *qp,
 {
 	struct soft_rd *rd;
 
+	soft_count(dev, qp->attr.port_num, SOFT_DUPLICATES, 1);
 	qp->ack_due = qp->ack_asked = true;
 	soft_qp_pend(dev, qp);
 	if (rec->op < SOFT_READ || !find_rd(qp, rec))
@@ -465,6 +531,24 @@ static bool uc_in_order(struct soft_qp *qp, const struct soft_rec *rec)
 	return false;
 }
 
+static void out_of_order(struct soft_dev *dev, struct soft_qp *qp,
+			 const struct soft_rec *rec)
+{
+	soft_count(dev, qp->attr.port_num, SOFT_DISORDER, 1);
+	soft_wire_lost(qp->wire, rec);
+}
+
+static void count_request(struct soft_dev *dev, const struct soft_qp *qp,
+			  const struct soft_rec *rec)
+{
+	const bool write = rec->op == SOFT_WRITE;
+
+	if (rec->op != SOFT_SEND && !rec->offset)
+		soft_count(dev, qp->attr.port_num, write ? SOFT_RX_WRITES :
+			   rec->op == SOFT_READ ? SOFT_RX_READS :
+			   SOFT_RX_ATOMICS, 1);
+}
+
 void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		       const struct soft_rec *rec, const void *payload)
 {
@@ -489,7 +573,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 			again(dev, qp, rec);
 		/* if dropping, the request follows a refused request */
 		else if (!qp->dropping)
-			soft_wire_lost(qp->wire, rec);
+			out_of_order(dev, qp, rec);
 		return;
 	}
 	qp->dropping = qp->mute = false;
@@ -515,4 +599,5 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 	default:
 		on_atomic(dev, qp, rec, payload);
 	}
+	count_request(dev, qp, rec);
 }

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/layout.h"
 #include "soft/verbs/qp.h"
 
 static void answer(struct soft_rec *rec, const struct soft_qp *qp, uint8_t op,
@@ -44,12 +46,27 @@ static __attribute__((noinline)) bool push_path(struct soft_dev *dev,
 	return true;
 }
 
+/*
+ * Copies n bytes of a read of a layout. The check for each segment notices that
+ * a region is gone.
+ */
+static __attribute__((noinline)) bool
+read_parts(struct soft_dev *dev, const struct soft_rd *rd, void *dst,
+	   uint32_t n)
+{
+	const struct soft_mr *mr =
+		soft_layout_of(dev, rd->pd, rd->src_rkey, rd->raddr, rd->total,
+			       IBV_ACCESS_REMOTE_READ);
+
+	return mr && !soft_layout_read(dev, mr, rd->raddr + rd->sent, dst, n);
+}
+
 /* Pushes a segment of the oldest read. Returns false if the ring is full. */
 static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rd *rd = &qp->rd[qp->rd_head % SOFT_MAX_RD];
-	uint32_t n = rd->atomic ? rd->total : min(rd->total - rd->sent, rd->show ?
-					  SOFT_SHOW_MAX : SOFT_SEGMENT);
+	uint32_t most = rd->show ? SOFT_SHOW_MAX : SOFT_SEGMENT;
+	uint32_t n = rd->atomic ? rd->total : min(rd->total - rd->sent, most);
 	uint32_t bytes = rd->show ? sizeof(struct soft_shown) : n;
 	struct soft_rec *rec = soft_rec_new(dev, qp->wire, bytes);
 	const uint8_t *at;
@@ -60,10 +77,10 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 		memcpy(rec + 1, rd->value, n);
 	} else if (rd->total) {
 		/* check for each segment, because the region may be gone */
-		at = soft_remote_at(dev, qp, rd->pd, rd->src_rkey,
-				    rd->raddr, rd->total,
-				    IBV_ACCESS_REMOTE_READ);
-		if (!at) {
+		at = rd->parts ? NULL :
+		     soft_remote_at(dev, qp, rd->pd, rd->src_rkey, rd->raddr,
+				    rd->total, IBV_ACCESS_REMOTE_READ);
+		if (!at && (!rd->parts || !read_parts(dev, rd, rec + 1, n))) {
 			qp->rd_head = qp->rd_tail;
 			soft_refuse(dev, qp, SOFT_NAK_ACCESS,
 				    IBV_EVENT_QP_ACCESS_ERR);
@@ -74,7 +91,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 			bytes = (uint32_t)soft_vm_show_at(
 				dev, qp->wire, at + rd->sent, n, rd->src_rkey,
 				(struct soft_shown *)(rec + 1));
-		else
+		else if (at)
 			memcpy(rec + 1, at + rd->sent, n);
 	}
 	answer(rec, qp, rd->atomic ? SOFT_ATOMIC_RESP : SOFT_READ_RESP,
@@ -85,6 +102,7 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 	rec->offset = rd->sent;
 	rec->aux = rd->aux;
 	soft_rec_commit(dev, qp->wire, bytes);
+	soft_count_xmit(dev, qp->attr.port_num, n);
 	rd->sent += n;
 	if (rd->atomic || rd->sent == rd->total)
 		qp->rd_head++;

@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/resp.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
 #include "soft/verbs/access.h"
 #include "soft/verbs/ah.h"
@@ -45,8 +46,10 @@ bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp, struct soft_wire *w)
 		w->full_since = now;
 		w->full_head = head;
 	}
-	if (now - w->full_since >= STALL_NS)
+	if (now - w->full_since >= STALL_NS) {
+		soft_count(dev, qp->attr.port_num, SOFT_XMIT_DISCARDS, 1);
 		return true;
+	}
 	soft_qp_pend(dev, qp);
 	if (list_empty(&qp->timer.node))
 		soft_timer_set(dev, &qp->timer, STALL_NS);
@@ -118,6 +121,9 @@ static bool push_to(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	fill(rec, qp, wqe, dst);
 	soft_rec_commit(dev, w, len);
+	soft_count_xmit(dev, qp->attr.port_num, wqe->length);
+	if (wqe->ah->mcast)
+		soft_count(dev, qp->attr.port_num, SOFT_XMIT_MCAST, 1);
 	return true;
 }
 
@@ -180,8 +186,13 @@ static void deliver(struct soft_dev *dev, struct soft_qp *qp,
 	    (dg->port && dg->port != qp->attr.port_num))
 		return;
 	wqe = soft_receive(qp);
-	if (!wqe || wqe->length < SOFT_GRH + rec->total)
+	if (!wqe || wqe->length < SOFT_GRH + rec->total) {
+		soft_count(dev, qp->attr.port_num, SOFT_NO_BUFFER, 1);
 		return;
+	}
+	soft_count_rcv(dev, qp->attr.port_num, rec->total);
+	if (rec->dst == SOFT_QPN_MCAST)
+		soft_count(dev, qp->attr.port_num, SOFT_RCV_MCAST, 1);
 	if (rec->flags & SOFT_F_GRH)
 		wc.wc_flags |= IBV_WC_GRH;
 	if (rec->flags & SOFT_F_IMM) {

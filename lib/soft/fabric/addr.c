@@ -18,6 +18,8 @@
 
 #define SUBNET_PREFIX	0xfe80000000000000ull	/* the default prefix */
 #define LID_FIRST	1
+#define LID_LAST	0xbfff		/* multicast LIDs follow */
+#define PKEY_DEFAULT	0xffff
 
 bool soft_asks_iwarp(void)
 {
@@ -49,19 +51,100 @@ int soft_addr_options(struct soft_dev *dev)
 
 /* ---- InfiniBand ------------------------------------------------------- */
 
-uint16_t soft_lid(uint32_t node, int port)
+uint16_t soft_lid(const struct soft_dev *dev, uint32_t node, int port)
 {
-	return (uint16_t)(LID_FIRST + node * SOFT_PORTS_MAX +
-			  (uint32_t)port - 1);
+	uint16_t set = dev->fabric->attrs[node].lid[port - 1];
+
+	return set ? set : (uint16_t)(LID_FIRST + node * SOFT_PORTS_MAX +
+				      (uint32_t)port - 1);
 }
 
-bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port)
+/* Few ports have a LID that was set, so look for one last. */
+bool soft_lid_port(const struct soft_dev *dev, uint16_t lid, uint32_t *node,
+		   uint8_t *port)
 {
-	if (lid < LID_FIRST || lid >= LID_FIRST + SOFT_NODES * SOFT_PORTS_MAX)
-		return false;
-	*node = (lid - LID_FIRST) / SOFT_PORTS_MAX;
-	*port = (uint8_t)(1 + (lid - LID_FIRST) % SOFT_PORTS_MAX);
-	return true;
+	if (lid >= LID_FIRST && lid < LID_FIRST + SOFT_NODES * SOFT_PORTS_MAX) {
+		*node = (lid - LID_FIRST) / SOFT_PORTS_MAX;
+		*port = (uint8_t)(1 + (lid - LID_FIRST) % SOFT_PORTS_MAX);
+		if (soft_lid(dev, *node, *port) == lid)
+			return true;
+	}
+	for (uint32_t i = 0; lid && i < SOFT_NODES; i++)
+		for (uint8_t p = 1; p <= SOFT_PORTS_MAX; p++)
+			if (dev->fabric->attrs[i].lid[p - 1] == lid) {
+				*node = i;
+				*port = p;
+				return true;
+			}
+	return false;
+}
+
+uint16_t soft_sm_lid(const struct soft_dev *dev, int port)
+{
+	uint16_t set = dev->fabric->attrs[dev->node].sm_lid[port - 1];
+
+	return set ? set : LID_FIRST;
+}
+
+uint16_t soft_pkey(const struct soft_dev *dev, int port)
+{
+	uint16_t set = dev->fabric->attrs[dev->node].pkey[port - 1];
+
+	return set ? set : PKEY_DEFAULT;
+}
+
+static uint64_t prefix_of(const struct soft_dev *dev, uint32_t node, int port)
+{
+	uint64_t set = dev->fabric->attrs[node].prefix[port - 1];
+
+	return set ? set : SUBNET_PREFIX;
+}
+
+static int set_lid(struct soft_dev *dev, int port, uint64_t value)
+{
+	uint32_t node;
+	uint8_t at;
+
+	if (value > LID_LAST)
+		return -EINVAL;
+	if (value && soft_lid_port(dev, (uint16_t)value, &node, &at) &&
+	    (node != dev->node || at != port) && dev->fabric->guid[node])
+		return -EADDRINUSE;
+	dev->fabric->attrs[dev->node].lid[port - 1] = (uint16_t)value;
+	return 0;
+}
+
+int soft_attr_set(struct soft_dev *dev, enum soft_attr what, int port,
+		  uint64_t value)
+{
+	struct soft_attrs *a = &dev->fabric->attrs[dev->node];
+
+	if (port < 1 || port > dev->ports)
+		return -EINVAL;
+	if (dev->iwarp || (what != SOFT_ATTR_PKEY && !soft_is_ib(dev)))
+		return -EOPNOTSUPP;
+	switch (what) {
+	case SOFT_ATTR_LID:
+		return set_lid(dev, port, value);
+	case SOFT_ATTR_SM_LID:
+		if (value > LID_LAST)
+			return -EINVAL;
+		a->sm_lid[port - 1] = (uint16_t)value;
+		return 0;
+	case SOFT_ATTR_PKEY:
+		if (value > UINT16_MAX)
+			return -EINVAL;
+		a->pkey[port - 1] = (uint16_t)value;
+		return 0;
+	case SOFT_ATTR_PREFIX:
+		/* 0xff begins a multicast address */
+		if (value >> 56 == 0xff)
+			return -EINVAL;
+		a->prefix[port - 1] = value;
+		return 0;
+	default:
+		return -EINVAL;
+	}
 }
 
 void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
@@ -71,7 +154,8 @@ void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
 			atomic_load_explicit(&dev->fabric->guid[node],
 					     memory_order_relaxed);
 	const uint64_t words[2] = {
-		htobe64(SUBNET_PREFIX), htobe64(guid | (uint64_t)port),
+		htobe64(prefix_of(dev, node, port)),
+		htobe64(guid | (uint64_t)port),
 	};
 
 	memcpy(gid, words, 16);
@@ -86,8 +170,8 @@ bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],
 	guid = be64toh(words[1]);
 	*node = (uint32_t)(guid & 0xffff) / SOFT_GUID_STEP;
 	*port = (uint8_t)(guid % SOFT_GUID_STEP);
-	return be64toh(words[0]) == SUBNET_PREFIX && *node < SOFT_NODES &&
-	       *port && *port <= SOFT_PORTS_MAX &&
+	return *node < SOFT_NODES && *port && *port <= SOFT_PORTS_MAX &&
+	       be64toh(words[0]) == prefix_of(dev, *node, *port) &&
 	       atomic_load_explicit(&dev->fabric->guid[*node],
 				    memory_order_relaxed) ==
 	       (guid & ~(uint64_t)(SOFT_GUID_STEP - 1));

@@ -137,6 +137,16 @@ static struct soft_dev *dev_new(void)
 	return dev;
 }
 
+/* Reads RDMAMSG_SOFT_LAYOUTS. Returns 0 or -EINVAL. */
+static int layout_options(struct soft_dev *dev)
+{
+	const char *how = getenv("RDMAMSG_SOFT_LAYOUTS");
+
+	dev->no_layouts = how && !strcmp(how, "none");
+	return !how || !*how || dev->no_layouts || !strcmp(how, "native") ? 0 :
+	       -EINVAL;
+}
+
 static int dev_open(struct soft_dev **ret)
 {
 	struct soft_dev *dev = dev_new();
@@ -150,6 +160,8 @@ static int dev_open(struct soft_dev **ret)
 		err = soft_vm_options(dev);
 	if (!err)
 		err = soft_atomic_options(dev);
+	if (!err)
+		err = layout_options(dev);
 	if (!err)
 		err = soft_node_open(dev);
 	if (err)

@@ -37,6 +37,7 @@ struct soft_dev {
 	/* verbs/ */
 	struct list contexts;
 	struct soft_keys keys;
+	uint32_t pds, mrs;		/* that exist; windows not counted */
 	struct soft_qp **qps;		/* by index */
 	uint32_t qp_hint, qp_count;
 	struct handles srqs;		/* struct soft_srq, by number */
@@ -64,6 +65,7 @@ struct soft_dev {
 	char fabric_name[64];
 	struct soft_fabric *fabric;
 	int fabric_fd;
+	_Atomic uint64_t (*count)[SOFT_COUNTERS]; /* this node's, by port */
 	struct soft_faults faults;	/* clamped copy of the fabric's */
 	bool faulty;			/* any fault is set */
 	bool absent;			/* removed, and not added again yet */
@@ -91,6 +93,7 @@ struct soft_dev {
 	struct soft_gid gids[SOFT_GIDS]; /* RoCE: one table for all ports */
 	bool no_vm;
 	struct masked_caps masked;
+	bool no_layouts;
 };
 
 /* The first caller opens the device. The last soft_dev_put() closes it. */

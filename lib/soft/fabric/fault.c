@@ -8,6 +8,7 @@
 #include "soft/fabric/fault.h"
 
 #include "base/util.h"
+#include "soft/fabric/count.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/upward.h"
@@ -20,6 +21,15 @@ static bool acts(const struct soft_faults *f)
 		if (f->port[i] != SOFT_PORT_UP)
 			return true;
 	return f->drop || f->delay || f->duplicate || f->reorder;
+}
+
+/* Opening the device is no change, and has no counters yet. */
+static void count_downs(struct soft_dev *dev, const struct soft_faults *old)
+{
+	for (uint8_t i = 0; dev->count && i < SOFT_PORTS_MAX; i++)
+		if (soft_port_seems_up(old->port[i]) &&
+		    !soft_port_seems_up(dev->faults.port[i]))
+			soft_count(dev, (uint8_t)(i + 1), SOFT_LINK_DOWNED, 1);
 }
 
 void soft_faults_take(struct soft_dev *dev)
@@ -37,6 +47,7 @@ void soft_faults_take(struct soft_dev *dev)
 	f.delay_us = min(f.delay_us, SOFT_DELAY_MAX);
 	dev->faults = f;
 	dev->faulty = acts(&f);
+	count_downs(dev, &old);
 	soft_fabric_up->ports(dev, &old);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * GID tables. On InfiniBand a port has one GID, and so it has with iWARP. With
- * RoCE all ports have the addresses of the host as RoCE v2 GIDs: 127.0.0.1, ::1, then the addresses of
- * other interfaces until the table is full. An address keeps its index as long
- * as the host has it. After that its entry is empty.
+ * RoCE all ports have the addresses of the host as RoCE v2 GIDs: 127.0.0.1,
+ * ::1, then the addresses of other interfaces until the table is full. An
+ * address keeps its index as long as the host has it. After that its entry is
+ * empty.
  */
 #include "soft/fabric/gid.h"
 

@@ -19,12 +19,24 @@ struct soft_gid {
 int soft_addr_options(struct soft_dev *dev);
 bool soft_is_ib(const struct soft_dev *dev);
 bool soft_is_roce(const struct soft_dev *dev);
-/* Returns true if RDMAMSG_SOFT_LINK asks for iWARP; before the device is open. */
+/* Returns true if RDMAMSG_SOFT_LINK asks for iWARP. Needs no open device. */
 bool soft_asks_iwarp(void);
 /* An iWARP GID is the port's MAC address, then zeros: Linux siw_query_gid(). */
 void soft_iwarp_gid(const struct soft_dev *dev, int port, uint8_t gid[16]);
-uint16_t soft_lid(uint32_t node, int port);
-bool soft_lid_port(uint16_t lid, uint32_t *node, uint8_t *port);
+uint16_t soft_lid(const struct soft_dev *dev, uint32_t node, int port);
+bool soft_lid_port(const struct soft_dev *dev, uint16_t lid, uint32_t *node,
+		   uint8_t *port);
+/* Attributes that a subnet manager sets, in host order. */
+uint16_t soft_sm_lid(const struct soft_dev *dev, int port);
+uint16_t soft_pkey(const struct soft_dev *dev, int port);
+enum soft_attr { SOFT_ATTR_LID, SOFT_ATTR_SM_LID, SOFT_ATTR_PKEY,
+		 SOFT_ATTR_PREFIX, SOFT_ATTRS };
+/*
+ * Sets one of a port of this node; 0: the default. -EINVAL; -EOPNOTSUPP: the
+ * link layer has none; -EADDRINUSE: another port has the LID. L
+ */
+int soft_attr_set(struct soft_dev *dev, enum soft_attr what, int port,
+		  uint64_t value);
 void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
 		 uint8_t gid[16]);
 bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],

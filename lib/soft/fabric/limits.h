@@ -29,4 +29,13 @@
 #define SOFT_GROUPS	128		/* multicast groups of one node */
 #define SOFT_GROUP_BUCKETS 32
 
+/* Counters of a port. Those that every request changes share a cache line. */
+enum soft_counter {
+	SOFT_XMIT_DATA, SOFT_XMIT_PACKETS, SOFT_RCV_DATA, SOFT_RCV_PACKETS,
+	SOFT_RX_WRITES, SOFT_RX_READS, SOFT_RX_ATOMICS, SOFT_XMIT_DISCARDS,
+	SOFT_XMIT_MCAST, SOFT_RCV_MCAST, SOFT_LINK_DOWNED, SOFT_ACK_TIMEOUTS,
+	SOFT_RNR_NAKS, SOFT_NO_BUFFER, SOFT_DUPLICATES, SOFT_DISORDER,
+	SOFT_COUNTERS
+};
+
 #endif

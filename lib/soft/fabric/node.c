@@ -250,6 +250,9 @@ int soft_node_open(struct soft_dev *dev)
 		return ret;
 	}
 	dev->fabric->node[dev->node] = dev->fabric->fresh;
+	dev->absent = dev->fabric->fresh_absent;
+	memset(&dev->fabric->attrs[dev->node], 0,
+	       sizeof(dev->fabric->attrs[dev->node]));
 	soft_faults_take(dev);
 	/* locally administered, never 0; port p has GUID guid + p */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);
@@ -257,6 +260,7 @@ int soft_node_open(struct soft_dev *dev)
 		    0x0200000000000000ull |
 		    ((uint64_t)dev->node * SOFT_GUID_STEP);
 	dev->fabric->guid[dev->node] = dev->guid;
+	dev->count = dev->fabric->counts[dev->node].of;
 	soft_groups_clear(dev);
 	return 0;
 }
@@ -272,5 +276,6 @@ void soft_node_close(struct soft_dev *dev)
 	if (dev->listener.fd >= 0)
 		close(dev->listener.fd);
 	dev->fabric = NULL;
+	dev->count = NULL;
 	dev->listener.fd = -1;
 }

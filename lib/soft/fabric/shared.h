@@ -13,12 +13,32 @@
 #include "soft/fabric/limits.h"
 
 #define SOFT_FABRIC_MAGIC	0x534f4654u
-#define SOFT_FABRIC_VERSION	3
+#define SOFT_FABRIC_VERSION	5
+
+/*
+ * Attributes that rdmamsg-soft-ctl(1) has set, as a subnet manager would. 0
+ * means the default.
+ */
+struct soft_attrs {
+	uint16_t lid[SOFT_PORTS_MAX], sm_lid[SOFT_PORTS_MAX];
+	uint16_t pkey[SOFT_PORTS_MAX];
+	uint64_t prefix[SOFT_PORTS_MAX];	/* of the subnet */
+};
+
+/*
+ * Counters of a node, on a page of their own. A processor that fetches lines
+ * ahead would otherwise take those of the next node, at each message again.
+ */
+struct soft_counts {
+	_Alignas(4096) _Atomic uint64_t of[SOFT_PORTS_MAX][SOFT_COUNTERS];
+};
 
 struct soft_fabric {
 	uint32_t magic, version;
 	struct soft_faults fresh;	/* initial faults of a new node */
+	uint32_t fresh_absent;		/* a new node has no device */
 	struct soft_faults node[SOFT_NODES];
+	struct soft_attrs attrs[SOFT_NODES];
 	_Atomic uint64_t guid[SOFT_NODES];
 	/* multicast groups with members: groups.c */
 	_Atomic uint32_t mcast_epoch;
@@ -26,6 +46,7 @@ struct soft_fabric {
 	struct {
 		_Atomic uint64_t word[2];
 	} mgid[SOFT_NODES][SOFT_GROUPS];
+	struct soft_counts counts[SOFT_NODES];	/* count.c */
 };
 
 #endif

@@ -2,8 +2,10 @@
 /*
  * Some programs look for the device in the file system, for example UCX. The
  * node below /dev becomes /dev/null. The files below /sys become memfds. All
- * other paths stay as they are.
+ * other paths stay as they are. A path that is relative to a descriptor is
+ * never the device's, because no descriptor is a directory of the device.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -11,33 +13,45 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "soft/preload/preload.h"
 
-static const char *instead(const char *path)
+int faccessat(int dir, const char *given, int mode, int flags)
 {
-	return path && !strcmp(path, "/dev/infiniband/uverbs-soft0") ?
-	       "/dev/null" : path;
-}
+	static int (*real)(int, const char *, int, int);
+	char buf[PRELOAD_PATH];
+	const char *path = preload_path(given, buf);
+	int type = preload_sysfs_type(path);
 
-int stat(const char *restrict path, struct stat *restrict st)
-{
-	return fstatat(AT_FDCWD, instead(path), st, 0);
-}
-
-int stat64(const char *restrict path, struct stat64 *restrict st)
-{
-	return fstatat64(AT_FDCWD, instead(path), st, 0);
+	if (type == PRELOAD_NOT_OURS) {
+		if (!real)
+			*(void **)&real = dlsym(RTLD_NEXT, "faccessat");
+		return real(dir, path, mode, flags);
+	}
+	if (type > 0 && !(mode & W_OK))
+		return 0;
+	errno = type > 0 ? EACCES : ENOENT;
+	return -1;
 }
 
 int access(const char *path, int mode)
 {
-	return faccessat(AT_FDCWD, instead(path), mode, 0);
+	return faccessat(AT_FDCWD, path, mode, 0);
 }
 
-/* Returns a descriptor, -1 with errno, or PRELOAD_NOT_OURS. */
-static int open_sysfs(const char *path)
+int euidaccess(const char *path, int mode)
+{
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+}
+
+int eaccess(const char *path, int mode)
+{
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS);
+}
+
+int preload_sysfs_open(const char *path)
 {
 	char text[64];
 	int n = path ? preload_sysfs(path, text, sizeof(text) - 1) :
@@ -46,7 +60,7 @@ static int open_sysfs(const char *path)
 	if (n == PRELOAD_NOT_OURS)
 		return n;
 	if (n < 0 || n >= (int)sizeof(text) - 1) {
-		errno = ENOENT;
+		errno = preload_sysfs_type(path) == S_IFDIR ? EISDIR : ENOENT;
 		return -1;
 	}
 	text[n++] = '\n';
@@ -59,14 +73,6 @@ static int open_sysfs(const char *path)
 	return fd;
 }
 
-static int do_open(const char *path, int flags, mode_t mode)
-{
-	int fd = open_sysfs(path);
-
-	return fd != PRELOAD_NOT_OURS ? fd :
-	       openat(AT_FDCWD, path, flags, mode);
-}
-
 /* Reads the mode only if the flags require the argument. */
 static mode_t mode_of(int flags, va_list ap)
 {
@@ -74,24 +80,87 @@ static mode_t mode_of(int flags, va_list ap)
 	       va_arg(ap, mode_t) : 0;
 }
 
-int open(const char *path, int flags, ...)
+static int do_open(int dir, const char *given, int flags, mode_t mode)
 {
-	mode_t mode;
-	va_list ap;
+	static int (*real)(int, const char *, int, ...);
+	char buf[PRELOAD_PATH];
+	const char *path = preload_path(given, buf);
+	int fd = preload_sysfs_open(path);
 
-	va_start(ap, flags);
-	mode = mode_of(flags, ap);
-	va_end(ap);
-	return do_open(path, flags, mode);
+	if (fd != PRELOAD_NOT_OURS)
+		return fd;
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "openat");
+	/* a library that comes after this one may open before it has symbols */
+	return real ? real(dir, path, flags, mode) :
+	       (int)syscall(SYS_openat, dir, path, flags, mode);
 }
 
-int open64(const char *path, int flags, ...)
-{
-	mode_t mode;
-	va_list ap;
-
-	va_start(ap, flags);
-	mode = mode_of(flags, ap);
-	va_end(ap);
-	return do_open(path, flags | O_LARGEFILE, mode);
+#define OPEN(name, more) \
+int name(const char *path, int flags, ...) \
+{ \
+	mode_t mode; \
+	va_list ap; \
+	\
+	va_start(ap, flags); \
+	mode = mode_of(flags, ap); \
+	va_end(ap); \
+	return do_open(AT_FDCWD, path, flags | (more), mode); \
 }
+
+OPEN(open, 0)
+OPEN(open64, O_LARGEFILE)
+
+#define OPENAT(name, more) \
+int name(int dir, const char *path, int flags, ...) \
+{ \
+	mode_t mode; \
+	va_list ap; \
+	\
+	va_start(ap, flags); \
+	mode = mode_of(flags, ap); \
+	va_end(ap); \
+	return do_open(dir, path, flags | (more), mode); \
+}
+
+OPENAT(openat, 0)
+OPENAT(openat64, O_LARGEFILE)
+
+/* what a compiler makes of open() if it does not know the flags */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+
+int __open_2(const char *path, int flags)
+{
+	return do_open(AT_FDCWD, path, flags, 0);
+}
+
+int __open64_2(const char *path, int flags)
+{
+	return do_open(AT_FDCWD, path, flags | O_LARGEFILE, 0);
+}
+
+/* ---- stdio ------------------------------------------------------------ */
+
+#define FOPEN(name) \
+FILE *name(const char *restrict given, const char *restrict mode) \
+{ \
+	static FILE *(*real)(const char *restrict, const char *restrict); \
+	char buf[PRELOAD_PATH]; \
+	const char *path = preload_path(given, buf); \
+	int fd = preload_sysfs_open(path); \
+	FILE *f; \
+	\
+	if (fd == PRELOAD_NOT_OURS) { \
+		if (!real) \
+			*(void **)&real = dlsym(RTLD_NEXT, #name); \
+		return real(path, mode); \
+	} \
+	f = fd < 0 ? NULL : fdopen(fd, mode); \
+	if (!f && fd >= 0) \
+		close(fd); \
+	return f; \
+}
+
+FOPEN(fopen)
+FOPEN(fopen64)

@@ -30,6 +30,9 @@ static const char usage_text[] =
 "      context pd mr mw cq channel qp srq ah xrcd id\n"
 "  remove                  remove the device\n"
 "  add                     add the device again\n"
+"  set ATTRIBUTE PORT VALUE\n"
+"                          set lid, sm-lid, pkey or prefix of a port, as a subnet\n"
+"                          manager does; default: what it was at first\n"
 "  event NAME [ELEMENT]    raise an async event, such as QP_FATAL, at a queue\n"
 "                          pair (its number) or port\n"
 "\n"
@@ -73,6 +76,9 @@ static int run(struct soft_ctl *ctl, uint32_t node,
 		return soft_ctl_remove(ctl, node);
 	case CTL_ADD:
 		return soft_ctl_add(ctl, node);
+	case CTL_SET:
+		return soft_ctl_set(ctl, node, cmd->attr, (uint8_t)cmd->number,
+				    cmd->value);
 	case CTL_EVENT:
 		return soft_ctl_event(ctl, node, cmd->event, cmd->number);
 	}
@@ -88,8 +94,15 @@ static const char *error_text(const struct ctl_command *cmd, int err)
 		return "a node does not answer: its process is stopped";
 	case -EINVAL:
 		return cmd->what == CTL_PORT ? "a node has no such port" :
+		       cmd->what == CTL_SET ? "a node has no such port, or "
+		       "the value is out of range" :
 		       "no node has such a queue pair or port: see 'list', and "
 		       "rdmamsg-soft-ctl(1) for what the event needs";
+	case -EOPNOTSUPP:
+		return "the link layer has no such attribute: see "
+		       "RDMAMSG_SOFT_LINK";
+	case -EADDRINUSE:
+		return "another port has this LID";
 	default:
 		return strerror(-err);
 	}

@@ -15,6 +15,9 @@ static const char *const objects[] = {
 };
 _Static_assert(sizeof(objects) / sizeof(*objects) == SOFT_OBJECTS, "each");
 
+static const char *const attrs[] = { "lid", "sm-lid", "pkey", "prefix" };
+_Static_assert(sizeof(attrs) / sizeof(*attrs) == SOFT_ATTRS, "each");
+
 static const char *const events[] = {
 	[IBV_EVENT_CQ_ERR] = "CQ_ERR",
 	[IBV_EVENT_QP_FATAL] = "QP_FATAL",
@@ -157,6 +160,26 @@ static int event(struct ctl_command *cmd, int argc, char **argv)
 	return 0;
 }
 
+static int set(struct ctl_command *cmd, char **argv)
+{
+	int attr = FIND(attrs, argv[1]);
+	char *end;
+
+	if (attr < 0)
+		return wrong(argv[1], "an attribute is lid, sm-lid, pkey or "
+			     "prefix");
+	if (!ctl_number(argv[2], SOFT_CTL_PORTS, &cmd->number) || !cmd->number)
+		return wrong(argv[2], "a port is 1 to 8");
+	errno = 0;
+	cmd->value = strtoull(argv[3], &end, 0);
+	if (strcmp(argv[3], "default") &&
+	    (*argv[3] < '0' || *argv[3] > '9' || errno || *end || !cmd->value))
+		return wrong(argv[3], "a value is a number above 0, or "
+			     "default");
+	cmd->attr = (enum soft_attr)attr;
+	return 0;
+}
+
 /* Indexed by cmd->what. */
 static const struct {
 	const char *name, *arguments;
@@ -169,6 +192,7 @@ static const struct {
 	[CTL_REFUSE] = { "refuse", "OBJECT and perhaps N", 1, 2 },
 	[CTL_REMOVE] = { "remove", "nothing", 0, 0 },
 	[CTL_ADD] = { "add", "nothing", 0, 0 },
+	[CTL_SET] = { "set", "ATTRIBUTE, PORT and VALUE", 3, 3 },
 	[CTL_EVENT] = { "event", "NAME and perhaps ELEMENT", 1, 2 },
 };
 #define COMMANDS ((int)(sizeof(commands) / sizeof(*commands)))
@@ -182,6 +206,8 @@ static int arguments(struct ctl_command *cmd, int argc, char **argv)
 		return faults(cmd, argc, argv);
 	case CTL_REFUSE:
 		return refuse(cmd, argc, argv);
+	case CTL_SET:
+		return set(cmd, argv);
 	case CTL_EVENT:
 		return event(cmd, argc, argv);
 	default:

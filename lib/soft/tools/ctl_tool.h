@@ -12,12 +12,14 @@
 
 struct ctl_command {
 	enum { CTL_LIST, CTL_RNR, CTL_PORT, CTL_FAULTS, CTL_REFUSE, CTL_REMOVE,
-	       CTL_ADD, CTL_EVENT } what;
+	       CTL_ADD, CTL_EVENT, CTL_SET } what;
 	const char *word;		/* as typed */
 	uint32_t number;		/* port, Nth or element; 0: all */
 	enum soft_port state;
 	enum soft_object object;
 	enum ibv_event_type event;
+	enum soft_attr attr;
+	uint64_t value;			/* of the attribute */
 	struct soft_ctl_faults faults;
 };
 

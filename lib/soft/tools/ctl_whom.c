@@ -24,6 +24,7 @@ static bool breaks(const struct ctl_command *cmd)
 		return cmd->number;
 	case CTL_REMOVE:
 	case CTL_EVENT:
+	case CTL_SET:
 		return true;
 	default:
 		return false;
@@ -33,7 +34,8 @@ static bool breaks(const struct ctl_command *cmd)
 /* If all nodes are selected, these commands apply to later nodes, too. */
 static const char *later(const struct ctl_command *cmd)
 {
-	return cmd->what == CTL_PORT || cmd->what == CTL_FAULTS ?
+	return cmd->what == CTL_PORT || cmd->what == CTL_FAULTS ||
+	       cmd->what == CTL_REMOVE || cmd->what == CTL_ADD ?
 	       ", and all that join later" : "";
 }
 

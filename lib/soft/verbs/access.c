@@ -19,7 +19,7 @@ void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 	const struct soft_mr *mr = soft_key_region(&dev->keys, key);
 	uint64_t offset;
 
-	if (unlikely(!mr || mr->ibv.pd != pd ||
+	if (unlikely(!mr || mr->layout || mr->ibv.pd != pd ||
 		     (mr->access & access) != access))
 		return NULL;
 	offset = addr - mr->iova;

@@ -114,11 +114,11 @@ static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)
 	const struct ibv_ah_attr *a = &ah->attr;
 	uint32_t node;
 
-	ah->slid = soft_lid(dev->node, a->port_num);
+	ah->slid = soft_lid(dev, dev->node, a->port_num);
 	ah->sl = a->sl;
 	if (ah->mcast)
 		return a->dlid >= LID_MCAST && a->dlid != 0xffff ? 0 : EINVAL;
-	if (a->dlid ? soft_lid_port(a->dlid, &node, &ah->port) :
+	if (a->dlid ? soft_lid_port(dev, a->dlid, &node, &ah->port) :
 	    soft_ib_gid_port(dev, a->grh.dgid.raw, &node, &ah->port))
 		ah->node = (int)node;
 	else
@@ -172,6 +172,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return NULL;
+	pd = soft_pd_of(pd);
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	ah->attr = *attr;

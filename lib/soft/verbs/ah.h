@@ -24,7 +24,7 @@ struct soft_ah {
 	uint16_t slid;
 	uint8_t sl;			/* reported to the receiver */
 	uint8_t grh[SOFT_GRH];
-	uint32_t sum;			/* IPv4: of the header, without length */
+	uint32_t sum;			/* IPv4: of the header, no length */
 	/* multicast: nodes with members, if `known`, at `epoch` */
 	bool known;
 	uint32_t epoch;

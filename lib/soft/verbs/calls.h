@@ -20,6 +20,8 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr);
 int soft_query_device_ex(struct ibv_context *verbs,
 			 const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t size);
+int soft_query_rt_values(struct ibv_context *verbs,
+			 struct ibv_values_ex *values);
 int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		    struct ibv_port_attr *attr);
 int soft_query_gid(struct ibv_context *verbs, uint8_t port, int index,
@@ -41,6 +43,11 @@ void soft_ack_async_event(struct ibv_async_event *event);
 
 struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs);
 int soft_dealloc_pd(struct ibv_pd *pd);
+struct ibv_td *soft_alloc_td(struct ibv_context *verbs,
+			     struct ibv_td_init_attr *attr);
+int soft_dealloc_td(struct ibv_td *td);
+struct ibv_pd *soft_alloc_parent_domain(struct ibv_context *verbs,
+				struct ibv_parent_domain_init_attr *attr);
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			   int access);
 struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
@@ -115,6 +122,14 @@ struct masked_caps;
 void soft_query_masked(struct ibv_context *verbs, struct masked_caps *ret);
 int soft_post_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     const struct masked *m);
+
+/*
+ * A region that is a layout, for which libibverbs has no call. The rkeys of its
+ * sources are lkeys in the same protection domain. access: IBV_ACCESS_REMOTE_*.
+ */
+struct layout;
+struct ibv_mr *soft_reg_layout(struct ibv_pd *pd, const struct layout *l,
+			       int access);
 
 /* Datagrams and groups */
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);

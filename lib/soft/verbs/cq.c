@@ -155,6 +155,7 @@ int soft_resize_cq(struct ibv_cq *ibv, int cqe)
 {
 	struct soft_dev *dev = soft_dev_of(ibv->context);
 	struct soft_cq *cq = soft_cq(ibv);
+	uint64_t *times = NULL, *old_times = cq->times;
 	struct ibv_wc *ring, *old;
 	uint32_t size = 16, n = 0;
 
@@ -163,26 +164,36 @@ int soft_resize_cq(struct ibv_cq *ibv, int cqe)
 	while (size < (uint32_t)cqe)
 		size *= 2;
 	ring = malloc(size * sizeof(*ring));
-	if (!ring)
+	if (cq->times)
+		times = malloc(size * sizeof(*times));
+	if (!ring || (cq->times && !times)) {
+		free(ring);
 		return ENOMEM;
+	}
 	soft_lock(dev);
 	if (cq->tail - cq->head > (uint32_t)cqe) {
 		soft_unlock(dev);
+		free(times);
 		free(ring);
 		return EINVAL;
 	}
 	cq->solicited = (int32_t)(cq->solicited - cq->head) > 0 ?
 			cq->solicited - cq->head : 0;
-	for (; cq->head != cq->tail; n++)
+	for (; cq->head != cq->tail; n++) {
+		if (times)
+			times[n] = cq->times[cq->head & cq->mask];
 		ring[n] = cq->ring[cq->head++ & cq->mask];
+	}
 	old = cq->ring;
 	cq->ring = ring;
+	cq->times = times;
 	cq->head = 0;
 	cq->tail = n;
 	cq->mask = size - 1;
 	cq->room = (uint32_t)cqe;
 	ibv->cqe = cqe;
 	soft_unlock(dev);
+	free(old_times);
 	free(old);
 	return 0;
 }
@@ -211,6 +222,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
 	(void)pthread_mutex_unlock(&ibv->mutex);
 	(void)pthread_cond_destroy(&ibv->cond);
 	(void)pthread_mutex_destroy(&ibv->mutex);
+	free(cq->times);
 	free(cq->ring);
 	free(cq);
 	return 0;
@@ -231,6 +243,8 @@ void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		return;
 	}
 add:
+	if (unlikely(cq->times))
+		cq->times[cq->tail & cq->mask] = soft_now();
 	cq->ring[cq->tail++ & cq->mask] = *wc;
 	solicited |= wc->status != IBV_WC_SUCCESS;
 	if (solicited)
@@ -276,8 +290,11 @@ void soft_cq_clean(struct soft_cq *cq, uint32_t qpn)
 	for (uint32_t i = cq->head; i != cq->tail; i++) {
 		const struct ibv_wc *wc = &cq->ring[i & cq->mask];
 
-		if (wc->qp_num != qpn)
-			cq->ring[to++ & cq->mask] = *wc;
+		if (wc->qp_num == qpn)
+			continue;
+		if (cq->times)
+			cq->times[to & cq->mask] = cq->times[i & cq->mask];
+		cq->ring[to++ & cq->mask] = *wc;
 	}
 	cq->tail = to;
 	if ((int32_t)(cq->solicited - to) > 0)
@@ -298,6 +315,8 @@ int soft_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	}
 	if (cq->tail - cq->head < (uint32_t)max(n, 0))
 		(void)soft_verbs_up->progress(dev);
+	if (unlikely(cq->times) && cq->head != cq->tail)
+		cq->cur_time = cq->times[cq->head & cq->mask];
 	for (got = 0; got < n && cq->head != cq->tail; got++)
 		wc[got] = cq->ring[cq->head++ & cq->mask];
 	/* restart at 0: a large queue then stays in the cache */

@@ -26,6 +26,7 @@ struct soft_cq {
 		struct ibv_cq_ex ex;	/* extended polling */
 	};
 	struct ibv_wc *ring;
+	uint64_t *times;		/* soft_now() of each entry, or NULL */
 	uint32_t mask, room, head, tail;
 	uint32_t solicited;		/* index behind the last such entry */
 	enum soft_arm armed;
@@ -34,6 +35,7 @@ struct soft_cq {
 	bool single;			/* extended: one thread polls */
 	pthread_mutex_t poll_lock;	/* if not: held while polling */
 	struct ibv_wc cur;		/* extended: the current entry */
+	uint64_t cur_time;
 	int users;			/* queue pairs */
 	struct list ready_node;
 	uint32_t events;		/* raised and not yet read */

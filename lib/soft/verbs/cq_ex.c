@@ -9,9 +9,16 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "soft/fabric/limits.h"
+#include "soft/fabric/thread.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/mr.h"
+
+#define TIMES	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
+		 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 static struct soft_cq *of(struct ibv_cq_ex *ex)
 {
@@ -100,26 +107,54 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return of(ex)->cur.dlid_path_bits;
 }
 
+static uint64_t read_time(struct ibv_cq_ex *ex)
+{
+	return of(ex)->cur_time;
+}
+
+/* The raw clock does not follow steps of the wall clock, so convert now. */
+static uint64_t read_wall_time(struct ibv_cq_ex *ex)
+{
+	struct timespec wall;
+
+	(void)clock_gettime(CLOCK_REALTIME, &wall);
+	return (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec -
+	       (soft_now() - of(ex)->cur_time);
+}
+
+/* Returns 0 or an errno. */
+static int check(const struct ibv_context *verbs,
+		 const struct ibv_cq_init_attr_ex *attr, uint32_t set)
+{
+	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS |
+			       IBV_CQ_INIT_ATTR_MASK_PD;
+	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	const struct soft_pd *parent = attr->comp_mask &
+				       IBV_CQ_INIT_ATTR_MASK_PD ?
+		(const struct soft_pd *)attr->parent_domain : NULL;
+
+	if (attr->comp_mask & ~masks || set & ~flags ||
+	    attr->cqe > SOFT_MAX_CQE ||
+	    attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
+		return EINVAL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!parent || parent->ibv.context != verbs || !parent->parent_of))
+		return EINVAL;
+	/* VLANs, flow tags, tag matching */
+	return attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | TIMES) ?
+	       EOPNOTSUPP : 0;
+}
+
 struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
 				    struct ibv_cq_init_attr_ex *attr)
 {
-	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
-			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	uint32_t set = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ?
 		       attr->flags : 0;
 	struct ibv_cq_ex *ex;
 	struct ibv_cq *cq;
-	int err = 0;
+	int err = check(verbs, attr, set);
 
-	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS |
-					  IBV_CQ_INIT_ATTR_MASK_PD) ||
-	    set & ~flags || attr->cqe > SOFT_MAX_CQE ||
-	    attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
-		err = EINVAL;
-	/* parent domains; time stamps, VLANs, flow tags, tag matching */
-	else if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ||
-		 attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
-		err = EOPNOTSUPP;
 	if (err) {
 		errno = err;
 		return NULL;
@@ -128,6 +163,15 @@ struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
 			    attr->channel, (int)attr->comp_vector);
 	if (!cq)
 		return NULL;
+	if (attr->wc_flags & TIMES) {
+		soft_cq(cq)->times = malloc((soft_cq(cq)->mask + 1u) *
+					    sizeof(uint64_t));
+		if (!soft_cq(cq)->times) {
+			(void)soft_destroy_cq(cq);
+			errno = ENOMEM;
+			return NULL;
+		}
+	}
 	soft_cq(cq)->single = set & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	soft_cq(cq)->ignore_overrun = set & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	(void)pthread_mutex_init(&soft_cq(cq)->poll_lock, NULL);
@@ -145,5 +189,7 @@ struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
 	ex->read_slid = read_slid;
 	ex->read_sl = read_sl;
 	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_time;
+	ex->read_completion_wallclock_ns = read_wall_time;
 	return ex;
 }

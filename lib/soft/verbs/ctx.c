@@ -125,6 +125,10 @@ struct ibv_context *soft_ctx_open(struct ibv_device *device)
 	ctx->v.get_srq_num = soft_get_srq_num;
 	ctx->v.open_xrcd = soft_open_xrcd;
 	ctx->v.close_xrcd = soft_close_xrcd;
+	ctx->v.alloc_td = soft_alloc_td;
+	ctx->v.dealloc_td = soft_dealloc_td;
+	ctx->v.alloc_parent_domain = soft_alloc_parent_domain;
+	ctx->v.query_rt_values = soft_query_rt_values;
 	/* the inline functions return EOPNOTSUPP for a NULL operation */
 	c = &ctx->v.context;
 	c->device = device;
@@ -283,20 +287,42 @@ int soft_query_device_ex(struct ibv_context *verbs,
 	memset(&full, 0, sizeof(full));
 	ret = soft_query_device(verbs, &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	/* time stamps are nanoseconds: soft_now() */
+	full.completion_timestamp_mask = UINT64_MAX;
+	full.hca_core_clock = 1000000;		/* kHz */
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	memset(attr, 0, size);
 	memcpy(attr, &full, min(size, sizeof(full)));
 	return ret;
 }
 
+/* As on mlx5, tv_nsec has the whole clock, of the width of a time stamp. */
+int soft_query_rt_values(struct ibv_context *verbs,
+			 struct ibv_values_ex *values)
+{
+	if (soft_ctx(verbs)->removed)
+		return EIO;
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	if (values->comp_mask) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)soft_now();
+	}
+	return 0;
+}
+
 int soft_query_port(struct ibv_context *verbs, uint8_t port,
 		    struct ibv_port_attr *attr)
 {
-	struct soft_dev *dev = soft_dev_of(verbs);
+	return soft_ctx(verbs)->removed ? EIO :
+	       soft_port_attr(soft_dev_of(verbs), port, attr);
+}
+
+int soft_port_attr(struct soft_dev *dev, uint8_t port,
+		   struct ibv_port_attr *attr)
+{
 	enum soft_port state;
 
-	if (soft_ctx(verbs)->removed)
-		return EIO;
 	if (!port || port > dev->ports)
 		return EINVAL;
 	soft_lock(dev);
@@ -320,8 +346,8 @@ int soft_query_port(struct ibv_context *verbs, uint8_t port,
 	attr->port_cap_flags = IBV_PORT_CM_SUP;
 	attr->subnet_timeout = 18;
 	if (soft_is_ib(dev)) {
-		attr->lid = soft_lid(dev->node, port);
-		attr->sm_lid = 1;
+		attr->lid = soft_lid(dev, dev->node, port);
+		attr->sm_lid = soft_sm_lid(dev, port);
 	} else if (soft_is_roce(dev)) {
 		attr->flags = IBV_QPF_GRH_REQUIRED;
 	}

@@ -67,4 +67,8 @@ void soft_async_device(struct soft_ctx *ctx, enum ibv_event_type type);
 /* Drops unread events of an object that is being destroyed. */
 void soft_async_forget(struct soft_ctx *ctx, const void *object);
 
+/* The attributes of a port, or EINVAL. */
+int soft_port_attr(struct soft_dev *dev, uint8_t port,
+		   struct ibv_port_attr *attr);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls: protection domains and memory regions. */
+/* Calls: memory regions. */
 #include "soft/verbs/mr.h"
 
 #include <errno.h>
@@ -14,39 +14,6 @@
 #define MADV_POPULATE_READ	22
 #define MADV_POPULATE_WRITE	23
 #endif
-
-struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs)
-{
-	struct soft_pd *pd;
-	int err = soft_may_create(verbs, SOFT_OBJ_PD);
-
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return NULL;
-	pd->ibv.context = verbs;
-	return &pd->ibv;
-}
-
-int soft_dealloc_pd(struct ibv_pd *ibv)
-{
-	struct soft_pd *pd = (struct soft_pd *)ibv;
-	struct soft_dev *dev = soft_dev_of(ibv->context);
-	bool busy;
-
-	soft_lock(dev);
-	busy = pd->users;
-	soft_unlock(dev);
-	if (busy)
-		return EBUSY;
-	free(pd);
-	return 0;
-}
-
-/* ---- regions ---------------------------------------------------------- */
 
 /* Returns 0 or an errno. Clears the optional bits of *ret_access. */
 static int check(void *addr, size_t len, int *ret_access)
@@ -82,6 +49,7 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return NULL;
+	pd = soft_pd_of(pd);
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
 	mr->ibv.addr = addr;
@@ -90,8 +58,10 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	mr->access = access;
 	soft_lock(dev);
 	err = soft_key_new(&dev->keys, mr, NULL, &mr->ibv.lkey);
-	if (!err)
+	if (!err) {
 		((struct soft_pd *)pd)->users++;
+		dev->mrs++;
+	}
 	soft_unlock(dev);
 	if (err) {
 		free(mr);
@@ -121,7 +91,9 @@ int soft_dereg_mr(struct ibv_mr *mr)
 	soft_vm_withdraw(dev, mr->lkey);
 	soft_key_free(&dev->keys, mr->lkey);
 	((struct soft_pd *)mr->pd)->users--;
+	dev->mrs--;
 	soft_unlock(dev);
+	free(((struct soft_mr *)mr)->layout);
 	free(mr);
 	return 0;
 }
@@ -159,7 +131,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 	struct soft_mr *mr = (struct soft_mr *)ibv;
 	int err = 0;
 
-	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || mr->layout ||
 	    (flags & IBV_REREG_MR_CHANGE_PD &&
 	     (!pd || pd->context != ibv->context)))
 		err = EINVAL;
@@ -188,6 +160,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		pd = soft_pd_of(pd);
 		((struct soft_pd *)ibv->pd)->users--;
 		((struct soft_pd *)pd)->users++;
 		ibv->pd = pd;

@@ -9,20 +9,35 @@
 
 #include "base/list.h"
 
+struct layout;
 struct soft_dev;
 struct soft_qp;
 struct soft_swqe;
 
+struct soft_td;
+
 struct soft_pd {
 	struct ibv_pd ibv;
 	int users;
+	/* of a parent domain: its protection domain, and thread domain or NULL */
+	struct soft_pd *parent_of;
+	struct soft_td *td;
 };
+
+/* Returns the protection domain of a parent domain, or else the domain. */
+static inline struct ibv_pd *soft_pd_of(struct ibv_pd *pd)
+{
+	struct soft_pd *parent_of = ((struct soft_pd *)pd)->parent_of;
+
+	return parent_of ? &parent_of->ibv : pd;
+}
 
 struct soft_mr {
 	struct ibv_mr ibv;
 	uint64_t iova;			/* first address for peers */
 	int access;
 	int windows;			/* bound to this region */
+	struct layout *layout;		/* NULL: one piece of memory */
 };
 
 struct soft_mw {

@@ -128,14 +128,14 @@ int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		errno = EINVAL;
 		return -1;
 	}
-	*pkey = htobe16(0xffff);
+	*pkey = htobe16(soft_pkey(soft_dev_of(verbs), port));
 	return 0;
 }
 
 int soft_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey)
 {
 	if (!port || port > soft_dev_of(verbs)->ports ||
-	    pkey != htobe16(0xffff)) {
+	    pkey != htobe16(soft_pkey(soft_dev_of(verbs), port))) {
 		errno = EINVAL;
 		return -1;
 	}

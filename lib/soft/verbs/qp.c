@@ -190,6 +190,8 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
 	struct soft_qp *qp;
 	int err = check_init(dev, &a);
 
+	if (!err && a.comp_mask & IBV_QP_INIT_ATTR_PD && a.pd)
+		a.pd = soft_pd_of(a.pd);
 	if (!err)
 		err = soft_may_create(verbs, SOFT_OBJ_QP);
 	if (err) {

@@ -58,6 +58,7 @@ struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
 	uint64_t raddr;
 	bool atomic, known, show;
+	bool parts;			/* a read of a layout */
 	const struct ibv_pd *pd;	/* compared, never dereferenced */
 	uint8_t aux;			/* number of the try, to echo */
 	uint64_t value[MASKED_WORDS];	/* answer of an atomic: total bytes */

@@ -75,7 +75,7 @@ struct ibv_srq *soft_create_srq_ex(struct ibv_context *verbs,
 	}
 	srq->ibv.context = verbs;
 	srq->ibv.srq_context = attr->srq_context;
-	srq->ibv.pd = attr->pd;
+	srq->ibv.pd = soft_pd_of(attr->pd);
 	attr->attr.max_sge = max(attr->attr.max_sge, 1u);
 	err = -soft_rq_init(&srq->rq, attr->attr.max_wr, attr->attr.max_sge);
 	if (err)
@@ -83,7 +83,7 @@ struct ibv_srq *soft_create_srq_ex(struct ibv_context *verbs,
 	soft_lock(dev);
 	err = take_number(dev, srq);
 	if (!err) {
-		((struct soft_pd *)attr->pd)->users++;
+		((struct soft_pd *)srq->ibv.pd)->users++;
 		if (srq->xrcd) {
 			srq->xrcd->users++;
 			srq->cq->users++;

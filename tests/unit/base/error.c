@@ -102,8 +102,7 @@ static void close_ends(void)
 	WAIT_FOR(client.closed && server.closed);
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 }
 
 static void connect__to_the_soft_HCA_LEAVES_THE_TEXT(void **state)

@@ -28,8 +28,7 @@ static void fail_and_disconnect(int status)
 	};
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	connect_ends(&opts);
 	rdmamsg__ep_reason(client.ep, RDMAMSG_WHO_NETWORK,
 			   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT, "cut");

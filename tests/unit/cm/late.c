@@ -66,8 +66,7 @@ static const struct rdmamsg_handlers handlers = {
 
 static int set_up(void **state)
 {
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	return rdmamsg_open(&client.ctx, NULL) ||
 	       rdmamsg_open(&server.ctx, NULL);

@@ -15,6 +15,7 @@ static const struct proto_oob sample = {
 	.kind = PROTO_OOB_OFFER, .link = PROTO_OOB_ETHERNET, .mtu = 3,
 	.has_gid = 1, .qp_num = 0x123456, .psn = 0xabcdef, .lid = 0x7788,
 	.resp_res = 5, .init_depth = 9, .pkey = 0x8001,
+	.roce = 2,
 	.gid = { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1 },
 	.token = { 1, 2, 3 }, .hello_len = PROTO_HELLO_LEN,
 };
@@ -36,7 +37,7 @@ static void encode__sample_IS_AS_DOCUMENTED(void **state)
 		0x56, 0x34, 0x12, 0, 0xef, 0xcd, 0xab, 0, 0x88, 0x77, 5, 9,
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1,
 		1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		1, 0x80, 64, 0, 24, 0, 0, 0, 'R', 'M', 'S', 'G',
+		1, 0x80, 64, 0, 24, 0, 2, 0, 'R', 'M', 'S', 'G',
 	};
 	uint8_t out[PROTO_OOB_MAX];
 

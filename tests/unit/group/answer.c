@@ -4,6 +4,7 @@
  * and joins as it should; and what strangers send to the group hurts nobody.
  */
 #include "../own_fabric.h"
+#include "../until.h"
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/timer.h"
@@ -29,7 +30,6 @@
 #include <rdmamsg/group.h>
 
 #define GROUP	"239.1.2.3"
-#define WAIT_MS	60000		/* far beyond what anything takes */
 
 /* A context with one membership. */
 static struct end {
@@ -83,15 +83,7 @@ static void turn(void)
 			assert_true(rdmamsg_wait(all[i]->ctx, 1) >= 0);
 }
 
-#define WAIT_FOR(condition) \
-	do { \
-		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (rdmamsg__now_ms() > end_) \
-				fail_msg("waited in vain for %s", #condition); \
-			turn(); \
-		} \
-	} while (0)
+#define WAIT_FOR(condition)	UNTIL_BY(turn(), condition)
 
 /* Starts to join. */
 static void begin(struct end *e, struct rdmamsg_group_options opts)
@@ -211,6 +203,30 @@ static void history__of_young_messages_IS_WRITABLE_LATER(void **state)
 	assert_true(counters(&pub).refused > 0);
 	WAIT_FOR(pub.writable);
 	assert_int_equal(rdmamsg_publish(pub.group, "x", 1), 0);
+	end_all();
+}
+
+/*
+ * The pauses of an idle publisher double. A test that stands still makes them
+ * longer.
+ */
+static void heartbeats__of_an_idle_publisher_GET_RARE(void **state)
+{
+	enum { BEATS = 5, MS = 10 + 20 + 40 + 80 + 160 };
+	uint64_t begun, before;
+
+	subscribe(&sub[0]);
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+	});
+	WAIT_FOR(counters(&sub[0]).received_datagrams == 3);
+	begun = rdmamsg__now_ms();
+	publish();
+	before = counters(&pub).sent_datagrams;
+	WAIT_FOR(counters(&pub).sent_datagrams >= before + BEATS);
+	assert_true(rdmamsg__now_ms() - begun + 5 >= MS);
+	WAIT_FOR(counters(&sub[0]).received_datagrams >= 3 + 1 + BEATS);
+	assert_int_equal(sub[0].messages, 1);
 	end_all();
 }
 
@@ -530,6 +546,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(history__exceeded_IS_TOLD),
 		cmocka_unit_test(history__of_young_messages_IS_WRITABLE_LATER),
+		cmocka_unit_test(heartbeats__of_an_idle_publisher_GET_RARE),
 		cmocka_unit_test(answer__goes_to_one_OR_TO_ALL),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),

@@ -50,7 +50,7 @@ static const struct rdmamsg_group_handlers handlers = {
 static struct soft_ctl *ctl;
 
 static struct rdmamsg_group *join(struct rdmamsg *ctx, const char *address,
-				  struct member *m,
+				  struct end *m,
 				  struct rdmamsg_group_options opts)
 {
 	opts.size = sizeof(opts);
@@ -61,16 +61,6 @@ static struct rdmamsg_group *join(struct rdmamsg *ctx, const char *address,
 		fail_msg("%s", rdmamsg_error());
 	return m->group;
 }
-
-#define UNTIL(ctx, condition) \
-	do { \
-		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (rdmamsg__now_ms() > end_) \
-				fail_msg("waited in vain for %s", #condition); \
-			assert_true(rdmamsg_wait(ctx, 10) >= 0); \
-		} \
-	} while (0)
 
 static struct rdmamsg *open_ctx(void)
 {
@@ -83,7 +73,7 @@ static struct rdmamsg *open_ctx(void)
 static void context__of_two_groups_ENDS_EACH_ONCE(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
-	struct member m[2] = { 0 };
+	struct end m[2] = { 0 };
 
 	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });
 	join(ctx, "239.1.1.2", &m[1], (struct rdmamsg_group_options){ 0 });
@@ -96,7 +86,7 @@ static void context__of_two_groups_ENDS_EACH_ONCE(void **state)
 static void device__of_two_groups_ENDS_EACH_ONCE(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
-	struct member m[2] = { 0 };
+	struct end m[2] = { 0 };
 
 	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });
 	join(ctx, "239.1.1.2", &m[1], (struct rdmamsg_group_options){ 0 });
@@ -114,7 +104,7 @@ static void options__changed_after_the_call_WERE_COPIED(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
 	char *source = strdup("127.0.0.1"), *device = strdup("soft");
-	struct member m = { 0 };
+	struct end m = { 0 };
 
 	join(ctx, GROUP, &m, (struct rdmamsg_group_options){
 		.source = source, .device = device,
@@ -136,7 +126,7 @@ static void options__changed_after_the_call_WERE_COPIED(void **state)
 static void joining__again_that_fails_IS_TRIED_AGAIN(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
-	struct member m = { 0 };
+	struct end m = { 0 };
 
 	join(ctx, GROUP, &m, (struct rdmamsg_group_options){ 0 });
 	UNTIL(ctx, m.joined);
@@ -155,7 +145,7 @@ static void joining__again_that_fails_IS_TRIED_AGAIN(void **state)
 
 /* ---- callbacks while a queue pair is drained -------------------------- */
 
-static struct member lost, other, late;
+static struct end lost, other, late;
 static struct rdmamsg *shared;
 
 /* On the queue pair of 'other', while that of 'lost' is destroyed. */
@@ -179,7 +169,7 @@ static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
 		.on_closed = on_closed, .on_message = leave_lost,
 	};
 	struct rdmamsg *from = open_ctx();
-	struct member pub = { 0 };
+	struct end pub = { 0 };
 
 	shared = open_ctx();
 	memset(&lost, 0, sizeof(lost));
@@ -219,7 +209,7 @@ static void group__left_while_it_is_moved_ENDS_ONCE(void **state)
 
 /* ---- queue pairs ------------------------------------------------------ */
 
-static uint32_t qp_of(const struct member *m)
+static uint32_t qp_of(const struct end *m)
 {
 	struct rdmamsg_group_info i = { .size = sizeof(i) };
 
@@ -238,7 +228,7 @@ static void families__of_a_context_ARE_REPAIRED_EACH(void **state)
 		.on_message = on_message, .on_gap = on_gap,
 	};
 	struct rdmamsg *to = open_ctx(), *from = open_ctx();
-	struct member sub[2] = { 0 }, pub[2] = { 0 };
+	struct end sub[2] = { 0 }, pub[2] = { 0 };
 
 	for (int i = 0; i < 2; i++) {
 		join(to, address[i], &sub[i], (struct rdmamsg_group_options){
@@ -299,7 +289,7 @@ static void source__of_another_family_EINVAL(void **state)
 static void groups__with_other_routes_HAVE_OTHER_QUEUE_PAIRS(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
-	struct member m[3] = { 0 };
+	struct end m[3] = { 0 };
 
 	routes = true;
 	join(ctx, "239.1.1.1", &m[0], (struct rdmamsg_group_options){ 0 });

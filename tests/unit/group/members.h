@@ -7,6 +7,7 @@
 #define MEMBERS_H
 
 #include "../own_fabric.h"
+#include "../until.h"
 #include "base/base.h"
 #include "device/verbs_api.h"
 
@@ -25,10 +26,9 @@
 
 #define GROUP		"239.1.2.3"
 #define SUBSCRIBERS	3
-#define WAIT_MS		60000		/* far beyond what anything takes */
 #define LARGEST		20000u
 
-struct member {
+struct end {
 	struct rdmamsg *ctx;
 	struct rdmamsg_group *group;
 	bool bad;
@@ -37,7 +37,7 @@ struct member {
 	uint32_t due, messages, gaps, lost;
 };
 
-static struct member all[1 + SUBSCRIBERS];
+static struct end all[1 + SUBSCRIBERS];
 static uint8_t content[LARGEST + 256];
 static uint32_t published;
 static const char *join_from;	/* of all members, or NULL */
@@ -51,13 +51,13 @@ static inline uint32_t length_of(uint32_t number)
 
 static inline void on_joined(struct rdmamsg_group *group)
 {
-	((struct member *)rdmamsg_group_user(group))->joined++;
+	((struct end *)rdmamsg_group_user(group))->joined++;
 }
 
 static inline void on_lost(struct rdmamsg_group *group,
 		    const struct rdmamsg_reason *why)
 {
-	struct member *m = rdmamsg_group_user(group);
+	struct end *m = rdmamsg_group_user(group);
 
 	m->losses++;
 	m->why = *why;
@@ -66,7 +66,7 @@ static inline void on_lost(struct rdmamsg_group *group,
 static inline void on_closed(struct rdmamsg_group *group,
 		      const struct rdmamsg_reason *why)
 {
-	struct member *m = rdmamsg_group_user(group);
+	struct end *m = rdmamsg_group_user(group);
 
 	m->closed++;
 	m->why = *why;
@@ -75,7 +75,7 @@ static inline void on_closed(struct rdmamsg_group *group,
 static inline void on_message(struct rdmamsg_group *group,
 		       const struct rdmamsg_group_message *msg)
 {
-	struct member *m = rdmamsg_group_user(group);
+	struct end *m = rdmamsg_group_user(group);
 
 	m->bad |= msg->number != m->due ||
 		  msg->len != length_of(msg->number) ||
@@ -88,7 +88,7 @@ static inline void on_gap(struct rdmamsg_group *group,
 		   const struct rdmamsg_group_sender *sender, uint32_t first,
 		   uint32_t last)
 {
-	struct member *m = rdmamsg_group_user(group);
+	struct end *m = rdmamsg_group_user(group);
 
 	m->bad |= first != m->due;
 	m->due = last + 1;
@@ -107,15 +107,7 @@ static inline void turn(int ms)
 		assert_true(rdmamsg_process(all[i].ctx) >= 0);
 }
 
-#define WAIT_FOR(condition) \
-	do { \
-		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (rdmamsg__now_ms() > end_) \
-				fail_msg("waited in vain for %s", #condition); \
-			turn(10); \
-		} \
-	} while (0)
+#define WAIT_FOR(condition)	UNTIL_BY(turn(10), condition)
 
 static inline void publish(uint32_t count)
 {

@@ -136,8 +136,7 @@ static void begin(uint32_t limit, uint32_t overcommit)
 	eager.ack_async_event = ack_async_event;
 	rdmamsg__verbs = &eager;
 	arms = low_arms = reports = 0;
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	memset(kept, 0, sizeof(kept));
 	open_server(limit, overcommit);
 	connect_them();
@@ -152,14 +151,6 @@ static int set_up(void **state)
 static int set_up_overcommitted(void **state)
 {
 	begin(0, 200);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	rdmamsg_close(client.ctx);
-	rdmamsg_close(server.ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 	return 0;
 }
 
@@ -250,7 +241,7 @@ static void limit__0_and_overcommitted_PROGRAM_NOT_TOLD(void **state)
 	assert_int_equal(reports, 0);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, leave_soft)
 
 int main(void)
 {
@@ -260,7 +251,7 @@ int main(void)
 		TEST(limit__reported_and_memory_lacks_NO_STORM),
 		cmocka_unit_test_setup_teardown(
 			limit__0_and_overcommitted_PROGRAM_NOT_TOLD,
-			set_up_overcommitted, tear_down),
+			set_up_overcommitted, leave_soft),
 	};
 
 	join_own_fabric("srq");

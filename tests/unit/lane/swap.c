@@ -13,6 +13,7 @@
 
 #include "session/credit.h"
 #include "session/ep.h"
+#include "session/recv.h"
 #include "wire/flight.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
@@ -61,8 +62,7 @@ static void connect_oob(void)
 	uint8_t record[256];
 	int len;
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	memset(next_in, 0, sizeof(next_in));
 	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
 	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);

@@ -56,8 +56,7 @@ static void close_both(void)
 {
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 }
 
 static struct sockaddr_un address_of(const char *name)

@@ -94,8 +94,7 @@ static void close_both(void)
 	kept = NULL;
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 }
 
 static void counters__of_an_exchange_ARE_THOSE_OF_stats(void **state)

@@ -70,8 +70,7 @@ static void connect_both(void)
 		.size = sizeof(opts), .handlers = &handlers,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	registered = ever = 0;
 	connect_ends(&opts);
 }

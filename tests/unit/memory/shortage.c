@@ -72,8 +72,7 @@ static void start(int error, unsigned int count)
 		.size = sizeof(opts), .handlers = &handlers,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	next_tag = 0;
 	armed = false;
 	connect_ends(&opts);
@@ -165,8 +164,7 @@ static void send__no_memory_for_a_while_ON_WRITABLE(void **state)
 	struct rdmamsg_msg *msgs[256];
 	int n = 0;
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	next_tag = 0;
 	armed = false;
 	connect_ends(&opts);

@@ -149,8 +149,7 @@ static int set_up(void **state)
 		.fetch_timeout_ms = RDMAMSG_NONE, .send_queue = 8,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	rivals = fails_at = 0;
 	broken = proof_fails = false;
 	table = rdmamsg__verbs_soft;

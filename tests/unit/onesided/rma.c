@@ -11,6 +11,7 @@
 #include "memory/region.h"
 #include "memory/stretch.h"
 #include "session/ep.h"
+#include "session/send.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
@@ -188,8 +189,7 @@ static int set_up(void **state)
 		.stall_after_ms = RDMAMSG_NONE,
 		.fetch_timeout_ms = RDMAMSG_NONE,
 	};
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	port_max = largest = window_changes = fenced = 0;
 	broken = no_inline = disguised = false;
 	holds = held_count = 0;

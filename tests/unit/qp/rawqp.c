@@ -319,9 +319,12 @@ static int unwatch(void **state)
 	return 0;
 }
 
+static const struct rdmamsg_qp *told_of;
+
 static void on_event(struct rdmamsg *ctx, const struct rdmamsg_event *ev)
 {
 	told++;
+	told_of = ev->qp;
 }
 
 static const struct rdmamsg_options with_events = {
@@ -365,6 +368,33 @@ static void close__in_a_group_STAYS(void **state)
 	assert_int_equal(cqs_destroyed, 1);
 	assert_int_equal(devices_closed, 0);
 	assert_int_equal(watched.detach_mcast(ibv, &group, 0), 0);
+}
+
+/* The soft HCA has no work queues, so the pointer alone stands for one. */
+static void event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR(void **state)
+{
+	struct rdmamsg_qp_options o = { .size = sizeof(o), .device = "soft0" };
+	struct ibv_wq one, other, *wqs[] = { &one };
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+
+	assert_int_equal(rdmamsg_open(&ctx, &with_events), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
+	q->wqs = wqs;
+	q->rss.queues = 1;
+	event.event_type = IBV_EVENT_WQ_FATAL;
+	event.element.wq = &other;
+	rdmamsg__async_read(ctx, q->dev->device);
+	assert_true(rdmamsg_process(ctx) >= 0);
+	assert_int_equal(told, 0);
+	event.element.wq = &one;
+	rdmamsg__async_read(ctx, q->dev->device);
+	assert_true(rdmamsg_process(ctx) >= 0);
+	assert_int_equal(told, 1);
+	assert_ptr_equal(told_of, q);
+	q->wqs = NULL;
+	q->rss.queues = 0;
+	rdmamsg_close(ctx);
 }
 
 /* ---- creation fails, and so does destruction --------------------------- */
@@ -546,6 +576,7 @@ int main(void)
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
 		WATCHED(close__in_a_group_STAYS),
+		WATCHED(event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR),
 		WATCHED(new__cannot_be_undone_STAYS),
 		WATCHED(free__refused_STAYS),
 		WATCHED(free__of_a_removed_device_GOES),

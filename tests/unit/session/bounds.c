@@ -125,8 +125,7 @@ static int set_up(void **state)
 		.fetch_timeout_ms = RDMAMSG_NONE,
 		.pieces_max = RDMAMSG_NONE,
 	};
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	reads = kept_count = 0;
 	keep_reads = no_inline = no_memory = false;
 	before_poll = NULL;

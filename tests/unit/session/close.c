@@ -92,14 +92,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 /* Turns the loop of this side alone. */
 #define ALONE_UNTIL(side, condition) \
-	do { \
-		uint64_t end_ = rdmamsg__now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (rdmamsg__now_ms() > end_) \
-				fail_msg("waited in vain for %s", #condition); \
-			assert_true(rdmamsg_process((side)->ctx) >= 0); \
-		} \
-	} while (0)
+	UNTIL_BY(assert_true(rdmamsg_process((side)->ctx) >= 0), condition)
 
 static unsigned int failed;
 
@@ -166,8 +159,7 @@ static void start(bool oob)
 		.flags = RDMAMSG_EP_OWN_CQ,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	victim = NULL;
 	over = blind = false;
 	failed = 0;

@@ -139,8 +139,7 @@ static int set_up(void **state)
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers,
 	};
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	imm_set = imm_clear = imm_flip = 0;
 	strip = echoes = hold = false;
 	echo_tag = 0;

@@ -212,8 +212,7 @@ static void close_both(void)
 		rdmamsg_close(server.ctx);
 	free(client.mem);
 	free(server.mem);
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 }
 
 static void stop(void)

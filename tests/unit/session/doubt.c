@@ -120,8 +120,7 @@ static int set_up(void **state)
 		.pieces_max = RDMAMSG_NONE,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	victim = NULL;
 	failed = 0;
 	reads = 0;

@@ -8,6 +8,7 @@
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "session/failover.h"
+#include "session/tx.h"
 #include "wire/path.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"
@@ -92,12 +93,13 @@ static const struct rdmamsg_handlers handlers = {
 	.on_message = on_message, .on_complete = on_complete,
 	.on_closed = on_closed, .on_path = on_path,
 };
-static const struct rdmamsg_failover failover = { .size = sizeof(failover) };
+static const struct rdmamsg_failover failover = {
+	.size = sizeof(failover), .rungs = RDMAMSG_RUNG_PATH,
+};
 
 static int set_up(void **state)
 {
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	memset(armed, 0, sizeof(armed));
 	memset(migrated, 0, sizeof(migrated));
 	memset(lost, 0, sizeof(lost));
@@ -171,7 +173,7 @@ static void expect_loaded(uint8_t from, uint8_t to)
 static void load__the_path_OF_BOTH_PORTS(void **state)
 {
 	const struct rdmamsg_failover third = {
-		.size = sizeof(third), .port = 3,
+		.size = sizeof(third), .rungs = RDMAMSG_RUNG_PATH, .port = 3,
 	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
@@ -232,7 +234,7 @@ static void device__refuses_NONE_then_ARMED(void **state)
 	refuses = false;
 	/* a port that becomes active is a new chance */
 	rdmamsg__failover_port(client.ctx, client.ep->lane.dev->device,
-			       IBV_EVENT_PORT_ACTIVE);
+			       IBV_EVENT_PORT_ACTIVE, 1);
 	WAIT_FOR(armed[0] && armed[1]);
 }
 
@@ -245,7 +247,7 @@ static void device__cannot_migrate_LOST(void **state)
 	assert_int_equal(rdmamsg_ep_migrate(server.ep, NULL), -EBUSY);
 	expect_traffic();
 	rdmamsg__failover_port(client.ctx, client.ep->lane.dev->device,
-			       IBV_EVENT_PORT_ACTIVE);
+			       IBV_EVENT_PORT_ACTIVE, 1);
 	WAIT_FOR(armed[0] == 2 && armed[1] == 2);
 }
 

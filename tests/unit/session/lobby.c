@@ -44,8 +44,7 @@ static const struct rdmamsg_handlers handlers = {
 
 static void open_both(const struct rdmamsg_options *opts)
 {
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	connected = 0;
 	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
 	assert_int_equal(rdmamsg_open(&server.ctx, opts), 0);

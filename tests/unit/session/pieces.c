@@ -9,6 +9,8 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/recv.h"
+#include "session/send.h"
 #include "session/tx.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"
@@ -76,22 +78,13 @@ static int set_up(void **state)
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers, .max_copy = LARGE,
 	};
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	for (size_t i = 0; i < LARGE; i++)
 		data[i] = (uint8_t)(i * 7 + i / 251);
 	keeps = wrong = false;
 	kept_count = 0;
 	received_bytes = 0;
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	rdmamsg_close(client.ctx);
-	rdmamsg_close(server.ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
 	return 0;
 }
 
@@ -205,21 +198,9 @@ static void pieces__on_shared_receives_ARRIVE(void **state)
 		.size = sizeof(o), .depth = 64,
 	};
 	const struct rdmamsg_options ctx = { .size = sizeof(ctx), .srq = &o };
-	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts,
-	};
 	static const uint32_t sizes[] = { EAGER + 1, 30000, MOST };
-	struct rdmamsg_listener *l;
 
-	opts.user = &server;
-	assert_int_equal(rdmamsg_open(&client.ctx, &ctx), 0);
-	assert_int_equal(rdmamsg_open(&server.ctx, &ctx), 0);
-	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
-					&l), 0);
-	(void)snprintf(service, sizeof(service), "%u",
-		       rdmamsg_listener_port(l));
-	connect_client(&opts);
-	WAIT_FOR(server.ep);
+	connect_ends_in(&ctx, &ctx, &opts);
 	for (int i = 0; i < 10; i++) {
 		client.sent = server.messages = 0;
 		send_sizes(sizes, 3);
@@ -456,7 +437,7 @@ static void more__out_of_place_IS_REFUSED(void **state)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (i)
-			(void)!(tear_down(state) + set_up(state));
+			(void)!(leave_soft(state) + set_up(state));
 		connect_ends(&opts);
 		forge_first(1000, PROTO_FIRST_LEN + 100);
 		forge(bad[i].type, bad[i].tag, 10);
@@ -477,7 +458,7 @@ static void more__too_long_or_empty_IS_REFUSED(void **state)
 {
 	for (uint32_t len = 0; len < 22; len += 21) {
 		if (len)
-			(void)!(tear_down(state) + set_up(state));
+			(void)!(leave_soft(state) + set_up(state));
 		connect_ends(&opts);
 		forge_first(120, PROTO_FIRST_LEN + 100);
 		forge(0, 1, len);
@@ -494,12 +475,43 @@ static void run__not_complete_REFUSES_ANOTHER_MESSAGE(void **state)
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		if (i)
-			(void)!(tear_down(state) + set_up(state));
+			(void)!(leave_soft(state) + set_up(state));
 		connect_ends(&opts);
 		forge_first(1000, PROTO_FIRST_LEN + 100);
 		forge(types[i], 0, 0);
 		is_refused("another message after 1 pieces of one");
 	}
+}
+
+static void on_invalidated(struct rdmamsg_ep *ep, struct rdmamsg_window *window)
+{
+	((struct side *)rdmamsg_ep_user(ep))->invalidated++;
+}
+
+/* The device has invalidated the window, but the program does not learn it. */
+static void run__not_complete_REFUSES_INVALIDATE(void **state)
+{
+	static uint8_t mem[4096];
+	struct rdmamsg_region *region;
+	struct rdmamsg_window *window;
+	struct rdmamsg_key key;
+
+	handlers.on_invalidated = on_invalidated;
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_region_create(server.ctx, mem, sizeof(mem),
+					       RDMAMSG_ACCESS_WINDOW, &region),
+			 0);
+	assert_int_equal(rdmamsg_region_register(region, server.ep), 0);
+	assert_int_equal(rdmamsg_window_create(server.ep, &window), 0);
+	assert_int_equal(rdmamsg_window_bind(window, region, 0, sizeof(mem),
+					     RDMAMSG_ACCESS_READ, &key,
+					     &server), 0);
+	WAIT_FOR(server.sent == 1);
+	forge_first(1000, PROTO_FIRST_LEN + 100);
+	assert_int_equal(rdmamsg_send_invalidate(client.ep, data, 10, 1, &key,
+						 NULL), 0);
+	is_refused("another message after 1 pieces of one");
+	assert_int_equal(server.invalidated, 0);
 }
 
 /* A run that is never completed costs its memory until the end, no longer. */
@@ -516,7 +528,7 @@ static void run__never_completed_IS_FREED(void **state)
 
 int main(void)
 {
-#define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, leave_soft)
 	const struct CMUnitTest tests[] = {
 		CASE(pieces__each_size_ARRIVES),
 		CASE(pieces__with_headers_ARRIVE),
@@ -540,6 +552,7 @@ int main(void)
 		CASE(more__doubled_IS_REFUSED),
 		CASE(more__too_long_or_empty_IS_REFUSED),
 		CASE(run__not_complete_REFUSES_ANOTHER_MESSAGE),
+		CASE(run__not_complete_REFUSES_INVALIDATE),
 		CASE(run__never_completed_IS_FREED),
 	};
 

@@ -59,8 +59,7 @@ static void open_server(const struct rdmamsg_options *opts, uint32_t srq_depth,
 		.size = sizeof(lo), .ep = &ep, .max_per_source = max_per_source,
 	};
 
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	connected = kept_count = 0;
 	keep = false;
 	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);

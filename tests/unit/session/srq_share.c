@@ -149,8 +149,7 @@ static void join(void)
 
 static int set_up(void **state)
 {
-	memset(&client, 0, sizeof(client));
-	memset(&server, 0, sizeof(server));
+	clear_ends();
 	opts = (struct rdmamsg_ep_options){
 		.size = sizeof(opts), .handlers = &handlers, .user = &server,
 		.recv_depth = 256, .send_depth = 256,

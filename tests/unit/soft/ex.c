@@ -3,6 +3,8 @@
 #include "pair.h"
 #include "../own_fabric.h"
 
+#include <time.h>
+
 #define RC_OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
 		 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_READ | \
 		 IBV_QP_EX_WITH_RDMA_WRITE | \
@@ -222,8 +224,9 @@ static void unsupported_calls__EOPNOTSUPP(void **state)
 {
 	struct ibv_modify_cq_attr mod = { .attr_mask = IBV_CQ_ATTR_MODERATE };
 	struct ibv_alloc_dm_attr dm = { .length = 64 };
-	struct ibv_td_init_attr td = { .comp_mask = 0 };
-	struct ibv_values_ex values = { .comp_mask = 1 };
+	struct ibv_parent_domain_init_attr parent = {
+		.pd = pd, .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+	};
 	struct ibv_device_attr_ex attr;
 
 	errno = 0;
@@ -233,12 +236,11 @@ static void unsupported_calls__EOPNOTSUPP(void **state)
 	assert_null(ibv_alloc_dm(c, &dm));
 	assert_int_equal(errno, EOPNOTSUPP);
 	errno = 0;
-	assert_null(ibv_alloc_td(c, &td));
+	assert_null(ibv_alloc_parent_domain(c, &parent));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0,
 				       NULL, 0), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_cq(cq, &mod), EOPNOTSUPP);
-	assert_int_equal(ibv_query_rt_values_ex(c, &values), EOPNOTSUPP);
 	assert_int_equal(soft_query_device_ex(c, NULL, &attr, sizeof(attr)), 0);
 	assert_int_equal(attr.odp_caps.general_caps, 0);
 	assert_int_equal(attr.phys_port_cnt_ex, attr.orig_attr.phys_port_cnt);
@@ -297,12 +299,53 @@ static void cq_ex__polled_by_calls_TELLS_ALL(void **state)
 	assert_int_equal(soft_destroy_cq(ibv_cq_ex_to_cq(x)), 0);
 
 	errno = 0;
-	a.wc_flags |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	a.wc_flags |= IBV_WC_EX_WITH_FLOW_TAG;
 	assert_null(ibv_create_cq_ex(c, &a));
 	assert_int_equal(errno, EOPNOTSUPP);
 	a.wc_flags = 1ull << 50;
 	assert_null(ibv_create_cq_ex(c, &a));
 	assert_int_equal(errno, EINVAL);
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/*
+ * The wall clock's time of a completion. An hour of difference would be another
+ * clock; less may be a step of the wall clock.
+ */
+static void cq_ex__wall_clock_WHEN_COMPLETED(void **state)
+{
+	const uint64_t hour = 3600000000000u;
+	struct ibv_cq_init_attr_ex a = {
+		.cqe = 16,
+		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	};
+	struct ibv_poll_cq_attr none = { .comp_mask = 0 };
+	struct ibv_cq_ex *x = ibv_create_cq_ex(c, &a);
+	struct ibv_values_ex bad = { .comp_mask = 2 };
+	int ret = ENOENT;
+
+	assert_non_null(x);
+	pair_on(ibv_cq_ex_to_cq(x));
+	writes(1);
+	for (int i = 0; i < 20000 && ret == ENOENT; i++) {
+		ret = ibv_start_poll(x, &none);
+		if (ret)
+			(void)poll(NULL, 0, 1);
+	}
+	assert_int_equal(ret, 0);
+	assert_true(ibv_wc_read_completion_wallclock_ns(x) - wall_ns() + hour <
+		    2 * hour);
+	ibv_end_poll(x);
+	destroy_pair();
+	assert_int_equal(soft_destroy_cq(ibv_cq_ex_to_cq(x)), 0);
+	assert_int_equal(ibv_query_rt_values_ex(c, &bad), EINVAL);
 }
 
 static void cq__overrun_CQ_ERR(void **state)
@@ -456,6 +499,7 @@ int main(void)
 		PLAIN(create_qp_ex__what_is_not_there_REFUSED),
 		PLAIN(unsupported_calls__EOPNOTSUPP),
 		PLAIN(cq_ex__polled_by_calls_TELLS_ALL),
+		PLAIN(cq_ex__wall_clock_WHEN_COMPLETED),
 		PLAIN(cq__overrun_CQ_ERR),
 		PLAIN(cq__overrun_ignored_OLDEST_ARE_LOST),
 		PLAIN(resize_cq__KEEPS_WHAT_IS_THERE),

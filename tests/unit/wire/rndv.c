@@ -224,6 +224,29 @@ static void rndv_encode__any_LAYOUT(void **state)
 	assert_memory_equal(out + 8, a_key_wire, PROTO_KEY_LEN);
 }
 
+static void rndv_encode__with_a_CRC_BEHIND_THE_KEYS(void **state)
+{
+	uint8_t out[PROTO_RNDV_MAX];
+	struct proto_rndv r, got;
+	size_t len;
+
+	for (uint32_t n = 1; n <= PROTO_KEYS_MAX; n++) {
+		rndv_fill(&r, n);
+		r.has_crc = true;
+		r.crc = 0x04030201;
+		len = rdmamsg__rndv_encode(&r, out);
+		assert_int_equal(len, PROTO_RNDV_LEN + n * PROTO_KEY_LEN + 4);
+		assert_memory_equal(out + len - 4, "\1\2\3\4", 4);
+		assert_int_equal(rdmamsg__rndv_decode(&got, out, len), 0);
+		assert_true(got.has_crc);
+		assert_int_equal(got.crc, 0x04030201);
+		/* cut off: as from a side that has none */
+		assert_int_equal(rdmamsg__rndv_decode(&got, out, len - 1), 0);
+		assert_false(got.has_crc);
+		assert_rndv_equal(&got, &r);
+	}
+}
+
 static void rndv_decode__every_count_OK(void **state)
 {
 	uint8_t out[PROTO_RNDV_MAX];
@@ -444,6 +467,7 @@ int main(void)
 		cmocka_unit_test(key_decode__range_wraps_EPROTO),
 		cmocka_unit_test(key_decode__range_at_the_end_OK),
 		cmocka_unit_test(rndv_encode__any_LAYOUT),
+		cmocka_unit_test(rndv_encode__with_a_CRC_BEHIND_THE_KEYS),
 		cmocka_unit_test(rndv_decode__every_count_OK),
 		cmocka_unit_test(rndv_decode__largest_OK),
 		cmocka_unit_test(rndv_decode__longer_TAIL_SKIPPED),

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Carriers: endpoints that bring another lane to a session. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "cm/connect.h"
+#include "session/door.h"
+#include "session/ep.h"
+#include "session/resume.h"
+#include "session/sessions.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rdmamsg/listener.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* The carrier takes what both sides agreed for the session. */
+static void adopt(struct rdmamsg_ep *carrier, struct rdmamsg_ep *ep)
+{
+	carrier->carries = ep;
+	memcpy(carrier->connect.session, ep->connect.session,
+	       sizeof(carrier->connect.session));
+	carrier->rndv.announced_max = ep->rndv.announced_max;
+}
+
+int rdmamsg__dial_lane(struct rdmamsg_ep *ep, const char *host,
+		       const char *service,
+		       const struct rdmamsg_ep_options *opts,
+		       struct rdmamsg_ep **ret)
+{
+	struct rdmamsg_ep *carrier;
+	int err = rdmamsg__dial_new(ep->ctx, ep->connect.by, host, service,
+				    opts, &carrier);
+
+	if (err)
+		return err;
+	adopt(carrier, ep);
+	err = ep->connect.by->init(carrier);
+	if (!err)
+		err = rdmamsg__dial_start(carrier);
+	if (err)
+		carrier->carries = NULL;
+	return rdmamsg__ep_made(carrier, err, ret);
+}
+
+/* ---- the passive side -------------------------------------------------- */
+
+static void refuse(struct rdmamsg_request *req, enum proto_reject code)
+{
+	if (!req->dead)
+		req->by->reject(req, code, NULL, 0);
+	rdmamsg__request_free(req);
+}
+
+static struct resume *find(struct rdmamsg *ctx, const uint8_t *session)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+		struct resume *r = ep->resume;
+
+		if (r && r->agreed && !r->over && ep->connect.passive &&
+		    (ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
+		    !memcmp(r->session, session, sizeof(r->session)))
+			return r;
+	}
+	return NULL;
+}
+
+static int accept_lane(struct rdmamsg_request *req, struct resume *r)
+{
+	uint8_t hello[PROTO_LANE_DATA_LEN];
+	struct rdmamsg_ep_options o;
+	struct rdmamsg_ep *carrier;
+	int err = rdmamsg__carrier_options(r, false, req->hello.epoch, hello,
+					   &o);
+
+	if (err)
+		return err;
+	rdmamsg__resume_renew(r, req->hello.epoch);
+	err = rdmamsg__request_accept(req, &o, r->ep, &carrier);
+	if (err)
+		return err;
+	adopt(carrier, r->ep);
+	r->carrier = carrier;
+	return 0;
+}
+
+/* In the context of the session, which may have ended meanwhile. */
+static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
+{
+	struct resume *r = find(ctx, req->data);
+	int err;
+
+	if (!r || ctx->closing || req->dead) {
+		refuse(req, PROTO_REJECT_SESSION);
+		return;
+	}
+	err = rdmamsg__lane_verify(r, true, req->hello.epoch, req->data,
+				   req->hello.data_len);
+	if (err) {
+		log_warn("rejected a request to take over a session: its "
+			 "proof is wrong");
+		rdmamsg__visitor_offends(&req->visitor);
+		refuse(req, PROTO_REJECT_PROOF);
+		return;
+	}
+	/* even a listener that drains replaces a lost lane */
+	if (req->draining && r->lane == LANE_UP) {
+		refuse(req, PROTO_REJECT_LIMIT);
+		return;
+	}
+	if ((int32_t)(req->hello.epoch - r->epoch) <= 0) {
+		refuse(req, PROTO_REJECT_PROTOCOL);
+		return;
+	}
+	/* the peer may use the carrier while this side still drains a lane */
+	if (r->said && r->heard) {
+		refuse(req, PROTO_REJECT_RESOURCES);
+		return;
+	}
+	err = rdmamsg__try(accept_lane(req, r));
+	if (err)
+		log_warn("ep %p: accepting another connection: %s",
+			 (void *)r->ep, rdmamsg__text());
+	rdmamsg__request_free(req);
+}
+
+static int hand_over(struct rdmamsg *ctx, void *arg)
+{
+	struct rdmamsg_request *req = arg;
+
+	if (ctx == req->ctx)
+		return 0;
+	return rdmamsg_request_move(req, ctx, take, NULL) ?: 1;
+}
+
+void rdmamsg__lane_arrived(struct rdmamsg_request *req)
+{
+	int ret = req->hello.data_len < sizeof(((struct resume *)0)->session) ?
+		  -ENOENT :
+		  rdmamsg__try(rdmamsg__registry_find(req->data, hand_over,
+						      req));
+
+	if (!ret)
+		take(req->ctx, req, NULL);
+	else if (ret == -ENOENT)
+		refuse(req, PROTO_REJECT_SESSION);
+	else if (ret < 0)
+		refuse(req, PROTO_REJECT_RESOURCES);
+}

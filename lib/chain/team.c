@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Teams: created, destroyed, failed. Every two members are connected, so each
+ * member sees when another ends. But only two members see that a connection has
+ * broken, so a member that sees a failure also tells the others.
+ */
+#include "chain/team.h"
+
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/util.h"
+#include "chain/chain.h"
+#include "session/ep.h"
+#include "wire/team.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rdmamsg/chain.h>
+#include <rdmamsg/endpoint.h>
+
+/* ---- failing ---------------------------------------------------------- */
+
+static void team_put(struct rdmamsg_team *t)
+{
+	if (--t->refs)
+		return;
+	free(t->members);
+	free(t);
+}
+
+/* Takes the endpoint out of a team that is destroyed. */
+static void leave(struct chain_ep *end)
+{
+	end->team = NULL;
+	end->busy = NULL;
+	rdmamsg__chain_ep_put(end);
+}
+
+static void say_fail(struct rdmamsg_team *t, struct chain_ep *end)
+{
+	struct proto_team_fail f = {
+		.rank = t->reason.rank, .error = (uint32_t)-t->reason.error,
+		.who = (uint8_t)t->reason.who,
+		.cause = (uint8_t)t->reason.cause,
+	};
+	uint8_t buf[PROTO_TEAM_FAIL_MAX];
+	size_t len;
+
+	if (!end->ep)
+		return;
+	(void)snprintf(f.text, sizeof(f.text), "%s", t->reason.text);
+	len = rdmamsg__team_fail_encode(&f, buf);
+	/* if the endpoint has ended, the peer sees that itself */
+	if (rdmamsg__try(rdmamsg_send(end->ep, buf, len, PROTO_TEAM_FAIL_TAG,
+				      NULL)) != -EAGAIN)
+		return;
+	end->fail_due = true;
+	t->refs++;
+}
+
+static void fail(struct rdmamsg_team *t, const struct rdmamsg_team_failure *why)
+{
+	if (t->reason.error)
+		return;
+	t->reason = *why;
+	t->reason.size = sizeof(t->reason);
+	rdmamsg__chain_fail(t->chain, NO_STEP, why->error, "%s", why->text);
+	for (uint32_t i = 0; i < t->size && why->told_by == t->rank; i++)
+		if (i != t->rank)
+			say_fail(t, t->members[i]);
+}
+
+/*
+ * The endpoint has failed. If the cause is on this side, this member is the one
+ * that has failed.
+ */
+static void fail_end(struct rdmamsg_team *t, const struct chain_ep *end,
+		     const struct rdmamsg_reason *why, int error)
+{
+	const bool ours = why->who == RDMAMSG_WHO_LOCAL ||
+			  why->who == RDMAMSG_WHO_DEVICE;
+	struct rdmamsg_team_failure r = {
+		.rank = ours ? t->rank : end->rank, .told_by = t->rank,
+		.error = error, .who = why->who, .cause = why->cause,
+	};
+
+	if (ours)
+		(void)snprintf(r.text, sizeof(r.text), "member %u: its "
+			       "endpoint to member %u: %.120s", t->rank,
+			       end->rank, why->text);
+	else
+		(void)snprintf(r.text, sizeof(r.text), "member %u: %.150s",
+			       end->rank, why->text);
+	fail(t, &r);
+}
+
+/* A step has failed, or the operation was ended by fail(). */
+static void fail_step(struct rdmamsg_team *t,
+		      const struct rdmamsg_chain_end *why)
+{
+	const struct chain_ep *end = why->step == RDMAMSG_NONE ? NULL :
+				     t->chain->steps[why->step].end;
+	struct rdmamsg_reason r = {
+		.who = RDMAMSG_WHO_PEER, .cause = RDMAMSG_CAUSE_PROTOCOL,
+	};
+
+	if (!end || t->reason.error)
+		return;
+	if (why->status == -EPROTO)
+		(void)snprintf(r.text, sizeof(r.text), "another operation than "
+			       "member %u: %.120s", t->rank, why->text);
+	else
+		r = end->ep ? *rdmamsg_ep_reason(end->ep) : end->why;
+	if (r.cause == RDMAMSG_CAUSE_NONE)
+		(void)snprintf(r.text, sizeof(r.text), "%.150s", why->text);
+	if (r.cause == RDMAMSG_CAUSE_NONE)
+		r.who = RDMAMSG_WHO_LOCAL;
+	/* a send on an endpoint that ends gives -ESHUTDOWN: say why it ends */
+	fail_end(t, end, &r, r.error ? r.error : why->status);
+}
+
+void rdmamsg__team_done(struct rdmamsg_team *t,
+			const struct rdmamsg_chain_end *end)
+{
+	if (end->status)
+		fail_step(t, end);
+	/* the endpoint's end may have come after the step that it failed */
+	t->status = end->status ? t->reason.error : 0;
+	rdmamsg__tell(&t->ctx->loop, t->opts.on_done, t, t->cookie,
+		      t->status);
+}
+
+void rdmamsg__team_closed(struct chain_ep *end)
+{
+	struct rdmamsg_team *t = end->team;
+
+	if (end->fail_due) {
+		end->fail_due = false;
+		if (!t->chain)
+			leave(end);
+		team_put(t);
+	} else if (end->receives != NO_QUEUE || end->sends != NO_QUEUE) {
+		/* the step finds the end */
+		end->receives = end->sends = NO_QUEUE;
+		rdmamsg__chain_wake(t->chain, 0);
+	} else if (end->why.error) {
+		fail_end(t, end, &end->why, end->why.error);
+	}
+}
+
+bool rdmamsg__team_takes(struct chain_ep *end, const struct rdmamsg_msg *msg)
+{
+	struct rdmamsg_team *t = end->team;
+	struct rdmamsg_team_failure r = { .told_by = end->rank };
+	struct proto_team_fail f;
+
+	if (rdmamsg_msg_tag(msg) != PROTO_TEAM_FAIL_TAG || !t->chain ||
+	    rdmamsg__team_fail_decode(&f, rdmamsg_msg_data(msg),
+				      rdmamsg_msg_len(msg)) ||
+	    f.rank >= t->size)
+		return false;
+	r.rank = f.rank;
+	r.error = -(int)f.error;
+	r.who = (enum rdmamsg_who)f.who;
+	r.cause = (enum rdmamsg_cause)f.cause;
+	(void)snprintf(r.text, sizeof(r.text), "%s", f.text);
+	fail(t, &r);
+	return true;
+}
+
+void rdmamsg__team_writable(struct chain_ep *end)
+{
+	struct rdmamsg_team *t = end->team;
+
+	end->fail_due = false;
+	say_fail(t, end);
+	if (!end->fail_due && !t->chain)
+		leave(end);
+	team_put(t);
+}
+
+/* ---- public ----------------------------------------------------------- */
+
+static int check_args(struct rdmamsg *ctx, struct rdmamsg_ep *const *eps,
+		      uint32_t size, uint32_t rank,
+		      struct rdmamsg_team *const *ret)
+{
+	if (!ctx || !eps || !ret)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_team_create: ctx, eps "
+				     "or ret is NULL");
+	if (!size || size > RDMAMSG_TEAM_MAX || rank >= size)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_team_create: rank %u of "
+				     "%u members: at most %u", rank, size,
+				     RDMAMSG_TEAM_MAX);
+	return rdmamsg__ctx_check(ctx);
+}
+
+/* Undoes join() for the members below n. */
+static void leave_all(struct rdmamsg_team *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (i != t->rank && !t->members[i]->fail_due)
+			leave(t->members[i]);
+}
+
+static int join(struct rdmamsg_team *t, struct rdmamsg_ep *ep, uint32_t rank)
+{
+	struct chain_ep *end;
+	int ret = rdmamsg__chain_own(t->ctx, ep, &end);
+
+	if (ret)
+		return ret;
+	if (end->team || end->busy)
+		return rdmamsg__fail(-EBUSY, "rdmamsg_team_create: the "
+				     "endpoint to member %u is in a %s", rank,
+				     end->team ? "team" : "chain that runs");
+	end->refs++;
+	end->team = t;
+	end->rank = rank;
+	end->busy = t->chain;
+	t->members[rank] = end;
+	return 0;
+}
+
+static int join_all(struct rdmamsg_team *t, struct rdmamsg_ep *const *eps)
+{
+	for (uint32_t i = 0; i < t->size; i++) {
+		int ret = i == t->rank ? 0 : join(t, eps[i], i);
+
+		if (!ret)
+			continue;
+		leave_all(t, i);
+		return ret;
+	}
+	return 0;
+}
+
+static void team_free(struct rdmamsg_team *t)
+{
+	if (t->chain)
+		rdmamsg__chain_delete(t->chain);
+	t->chain = NULL;
+	free(t->temp);
+	team_put(t);
+}
+
+int rdmamsg_team_create(struct rdmamsg *ctx,
+			const struct rdmamsg_team_options *opts,
+			struct rdmamsg_ep *const *eps, uint32_t size,
+			uint32_t rank, struct rdmamsg_team **ret_team)
+{
+	int ret = check_args(ctx, eps, size, rank, ret_team);
+	struct rdmamsg_team *t;
+
+	if (ret)
+		return ret;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return rdmamsg__fail(-ENOMEM, "no memory for a team");
+	t->ctx = ctx;
+	t->refs = 1;
+	t->size = size;
+	t->rank = rank;
+	list_init(&t->node);
+	t->reason.size = sizeof(t->reason);
+	t->chain = rdmamsg__chain_new(ctx);
+	t->members = calloc(size, sizeof(*t->members));
+	if (!t->chain || !t->members)
+		ret = rdmamsg__fail(-ENOMEM, "no memory for a team");
+	else
+		t->chain->team = t;
+	if (!ret)
+		ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
+					 "rdmamsg_team_options");
+	if (!ret)
+		ret = join_all(t, eps);
+	if (ret) {
+		team_free(t);
+		return ret;
+	}
+	list_add_tail(&ctx->chains->teams, &t->node);
+	*ret_team = t;
+	return 0;
+}
+
+static void abort_as(struct rdmamsg_team *t, const char *what)
+{
+	struct rdmamsg_team_failure r = {
+		.rank = t->rank, .told_by = t->rank, .error = -ECANCELED,
+		.who = RDMAMSG_WHO_LOCAL, .cause = RDMAMSG_CAUSE_ABORTED,
+	};
+
+	(void)snprintf(r.text, sizeof(r.text), "member %u: its program has %s",
+		       t->rank, what);
+	fail(t, &r);
+}
+
+void rdmamsg_team_destroy(struct rdmamsg_team *t)
+{
+	if (!t || rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
+		return;
+	if (t->chain->state == CHAIN_RUNS)
+		abort_as(t, "destroyed the team in an operation");
+	list_del(&t->node);
+	leave_all(t, t->size);
+	team_free(t);
+}
+
+void rdmamsg_team_abort(struct rdmamsg_team *t)
+{
+	if (t && !rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
+		abort_as(t, "aborted the operation");
+}
+
+void *rdmamsg_team_user(const struct rdmamsg_team *t)
+{
+	return t->opts.user;
+}
+
+const struct rdmamsg_team_failure *
+rdmamsg_team_reason(const struct rdmamsg_team *t)
+{
+	return &t->reason;
+}

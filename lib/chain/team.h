@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Teams: members, the operation that runs, and the reason of a failure. */
+#ifndef RDMAMSG_LIB_TEAM_H
+#define RDMAMSG_LIB_TEAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdmamsg/chain.h>
+
+#include "base/list.h"
+#include "chain/chain.h"
+
+struct rdmamsg_team {
+	struct rdmamsg *ctx;
+	struct list node;		/* of the context */
+	uint32_t refs;			/* the program, and each fail_due */
+	uint32_t size, rank;
+	struct chain_ep **members;	/* NULL at the own rank */
+	struct rdmamsg_chain *chain;	/* of the operation; NULL: destroyed */
+	uint32_t number;		/* of the operation */
+	bool has_barrier;		/* the steps of the chain */
+	void *cookie;
+	int status;			/* of the last operation */
+	uint8_t *temp;			/* all-reduce: received elements */
+	size_t temp_size;
+	struct rdmamsg_team_options opts;
+	struct rdmamsg_team_failure reason;
+};
+
+#endif

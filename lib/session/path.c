@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of the program: which path an endpoint has, and to leave that path. */
+#include "base/base.h"
+#include "lane/migrate.h"
+#include "session/ep.h"
+#include "session/failover.h"
+#include "session/move.h"
+#include "session/resume.h"
+#include "session/send.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rdmamsg.h>
+
+const char *rdmamsg_path_state_name(enum rdmamsg_path_state state)
+{
+	switch (state) {
+	case RDMAMSG_PATH_NONE:
+		return "none";
+	case RDMAMSG_PATH_ARMING:
+		return "arming";
+	case RDMAMSG_PATH_ARMED:
+		return "armed";
+	case RDMAMSG_PATH_MIGRATED:
+		return "migrated";
+	}
+	return "unknown";
+}
+
+const char *rdmamsg_path_change_name(enum rdmamsg_path_change change)
+{
+	switch (change) {
+	case RDMAMSG_PATH_CHANGE_ARMED:
+		return "armed";
+	case RDMAMSG_PATH_CHANGE_MIGRATED:
+		return "migrated";
+	case RDMAMSG_PATH_CHANGE_LOST:
+		return "lost";
+	case RDMAMSG_PATH_CHANGE_DOWN:
+		return "down";
+	case RDMAMSG_PATH_CHANGE_RESUMED:
+		return "resumed";
+	case RDMAMSG_PATH_CHANGE_STANDBY:
+		return "standby";
+	case RDMAMSG_PATH_CHANGE_NOT_MOVED:
+		return "not moved";
+	}
+	return "unknown";
+}
+
+int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
+			  struct rdmamsg_ep_path *ret)
+{
+	struct rdmamsg_ep_path p = {
+		.size = sizeof(p), .state = RDMAMSG_PATH_NONE,
+		.text = "failover is off for this endpoint",
+	};
+	const struct failover *f;
+	int err = rdmamsg__ep_check(ep);
+
+	if (err)
+		return err;
+	f = ep->failover;
+	p.port = ep->lane.port;
+	if (f) {
+		p.state = f->state;
+		p.alternate = f->own.port;
+		p.peer_alternate = f->peer.port;
+		p.migrations = f->own.migrations;
+		memcpy(p.text, f->text, sizeof(p.text));
+	} else if (ep->resume) {
+		snprintf(p.text, sizeof(p.text), "no path migration: it is not "
+			 "among the rungs");
+	}
+	if (ep->resume) {
+		p.resumes = ep->resume->resumes;
+		p.down = ep->resume->lane != LANE_UP;
+		p.standby = !p.down && ep->resume->carrier &&
+			    ep->resume->carrier->state == EP_OPEN;
+	}
+	return rdmamsg__give(ret, &p, sizeof(p));
+}
+
+/* Returns 0 if the endpoint can migrate to the port. */
+static int check_armed(const struct rdmamsg_ep *ep, uint32_t port)
+{
+	const struct failover *f = ep->failover;
+
+	if (!f)
+		return rdmamsg__fail(-EOPNOTSUPP, "failover is off for this "
+				     "endpoint");
+	if (!rdmamsg__has_paths(f))
+		return rdmamsg__fail(-EOPNOTSUPP, "no alternate path: %s",
+				     f->text);
+	if (f->state == RDMAMSG_PATH_ARMING)
+		return rdmamsg__fail(-EBUSY, "the alternate path is not armed "
+				     "yet: on_path tells when it is");
+	if (f->state != RDMAMSG_PATH_ARMED)
+		return rdmamsg__fail(-EHOSTUNREACH, "no alternate path: %s",
+				     f->text);
+	if (port && port != f->own.port)
+		return rdmamsg__fail(-EINVAL, "port %u: the alternate path is "
+				     "on port %u", port, f->own.port);
+	return 0;
+}
+
+int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
+		       const struct rdmamsg_migrate_options *opts)
+{
+	struct rdmamsg_migrate_options o;
+	int ret = rdmamsg__ep_check(ep);
+
+	if (!ret)
+		ret = rdmamsg__opts_copy(&o, sizeof(o), opts,
+					 "rdmamsg_migrate_options");
+	if (!ret)
+		ret = rdmamsg__tx_check(ep);
+	if (!ret && (o.lane || rdmamsg__move_has_address(&o) ||
+		     (!o.port && rdmamsg__keeps(ep) &&
+		      !(ep->failover && rdmamsg__has_paths(ep->failover)))))
+		return rdmamsg__move(ep, &o);
+	if (!ret)
+		ret = check_armed(ep, o.port);
+	if (!ret)
+		ret = rdmamsg__migrate_now(&ep->lane);
+	if (ret)
+		return ret;
+	rdmamsg__failover_migrating(ep);
+	return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Dialling for another lane: to which address, when again, and whether a failed
+ * try was the last.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/util.h"
+#include "session/connector.h"
+#include "session/ep.h"
+#include "session/resume.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define WAIT_LAST_MS	500
+#define NOTICE_MAX_MS	60000	/* whatever the peer's dead_after_ms is */
+
+/* Returns true if the try is for the other address of the peer. */
+static bool is_other(const struct resume *r)
+{
+	return r->host && r->to_other;
+}
+
+static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
+		const char *fmt, uint32_t ms)
+{
+	struct rdmamsg_reason *to = &ep->close.reason;
+	size_t len;
+
+	ep->resume->over = true;
+	rdmamsg__ep_reason_forget(ep);
+	rdmamsg__ep_reason(ep, why->who, why->cause, why->error, "%s",
+			   why->text);
+	to->wc_status = why->wc_status;
+	to->vendor_err = why->vendor_err;
+	len = strlen(to->text);
+	snprintf(to->text + len, sizeof(to->text) - len, fmt, ms);
+	rdmamsg__ep_kill(ep);
+}
+
+void rdmamsg__redial_over(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	end(ep, &r->why, ep->connect.passive ?
+	    "; the peer has not come back in %u ms" :
+	    "; no other way to the peer in %u ms", rdmamsg__resume_ms(ep));
+}
+
+/*
+ * The side that waits learns of the loss first if its own device is gone. The
+ * other side then notices it by its dead_after_ms only.
+ */
+uint32_t rdmamsg__resume_ms(const struct rdmamsg_ep *ep)
+{
+	const struct resume *r = ep->resume;
+	uint32_t notice = min(ep->connect.peer.dead_after_ms,
+			      (uint32_t)NOTICE_MAX_MS);
+
+	if (!ep->connect.passive || r->why.who == RDMAMSG_WHO_PEER)
+		return r->opts.timeout_ms;
+	return r->opts.timeout_ms + notice + notice / 4;
+}
+
+int rdmamsg__carrier_options(const struct resume *r, bool initiator,
+			     uint32_t epoch,
+			     uint8_t hello[static PROTO_LANE_DATA_LEN],
+			     struct rdmamsg_ep_options *ret)
+{
+	*ret = r->ep->opts;
+	ret->handlers = NULL;
+	ret->failover = NULL;
+	ret->user = NULL;
+	ret->setup_data_len = 0;
+	ret->hello_data = hello;
+	ret->hello_data_len = PROTO_LANE_DATA_LEN;
+	ret->source = ret->device = NULL;
+	if (ret->rnr_retry_count == RNR_RETRY_AUTO)
+		ret->rnr_retry_count = 0;
+	return rdmamsg__lane_prove(r, initiator, epoch, hello);
+}
+
+/* Tries go to both addresses in turn. */
+int rdmamsg__redial(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+	const bool other = is_other(r);
+	uint64_t left = r->lane == LANE_UP ? TRY_MS :
+			r->since + rdmamsg__resume_ms(ep) - rdmamsg__now_ms();
+	uint8_t hello[PROTO_LANE_DATA_LEN];
+	struct rdmamsg_ep_options o;
+	int err = rdmamsg__carrier_options(r, true, ++r->epoch, hello, &o);
+
+	r->tries++;
+	rdmamsg__record(ep->recorder, EVENT_TRY, r->tries, other);
+	if (err)
+		return err;
+	o.source = other ? r->source : ep->connect.source;
+	o.device = other ? r->device : ep->connect.device;
+	o.timeout_ms = (uint32_t)min(left, (uint64_t)TRY_MS);
+	return ep->connect.by->another(ep, other ? r->host : ep->connect.host,
+				       other && r->service ? r->service :
+				       ep->connect.service, &o, &r->carrier);
+}
+
+void rdmamsg__redial_later(struct resume *r)
+{
+	/* without a lane, try the second address at once */
+	const bool now = r->host && r->tries % 2 && r->lane != LANE_UP;
+
+	r->to_other ^= r->host != NULL;
+
+	r->again_at = rdmamsg__now_ms() + (now ? 0 : r->wait_ms);
+	if (!now)
+		r->wait_ms = min(2 * r->wait_ms, (uint32_t)WAIT_LAST_MS);
+}
+
+void rdmamsg__redial_now(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	if (!rdmamsg__try(rdmamsg__redial(ep)))
+		return;
+	log_info("ep %p: try %u for another connection: %s", (void *)ep,
+		 r->tries, rdmamsg__text());
+	rdmamsg__redial_later(r);
+}
+
+void rdmamsg__carrier_forget(struct resume *r)
+{
+	r->carrier = NULL;
+	r->said = r->heard = false;
+	free(r->entries);
+	r->entries = NULL;
+	r->entries_len = 0;
+	rdmamsg__renew_forget(r);
+}
+
+void rdmamsg__carrier_drop(struct resume *r)
+{
+	struct rdmamsg_ep *c = r->carrier;
+
+	rdmamsg__carrier_forget(r);
+	if (!c)
+		return;
+	c->carries = NULL;
+	rdmamsg__ep_abort(c, RDMAMSG_CAUSE_ABORTED, -ECANCELED,
+			  "the session goes on over another connection");
+}
+
+void rdmamsg__resume_renew(struct resume *r, uint32_t epoch)
+{
+	/* the peer still has the session: give a close its whole time again */
+	if (r->ep->state == EP_CLOSING)
+		rdmamsg__ep_timeout(r->ep);
+	rdmamsg__carrier_drop(r);
+	r->epoch = epoch;
+}
+
+void rdmamsg__carrier_open(struct rdmamsg_ep *carrier)
+{
+	struct rdmamsg_ep *ep = carrier->carries;
+
+	rdmamsg__record_device(ep->recorder, EVENT_CARRIER,
+			       rdmamsg_ep_device_name(carrier), 0);
+	if (ep->resume->lane == LANE_UP && !ep->resume->moving)
+		rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_STANDBY,
+				     rdmamsg_ep_device_name(carrier));
+	rdmamsg__resume_wake(ep);
+}
+
+/*
+ * Returns true if further tries are in vain: at each address, the process that
+ * answers does not have the session.
+ */
+static bool is_final(struct resume *r, const struct rdmamsg_reason *why)
+{
+	if (why->cause == RDMAMSG_CAUSE_AUTH ||
+	    why->cause == RDMAMSG_CAUSE_PROTOCOL ||
+	    (why->cause == RDMAMSG_CAUSE_ABORTED && why->cm_event != -1))
+		r->denied |= is_other(r) ? 2 : 1;
+	return r->denied == (r->host ? 3 : 1);
+}
+
+void rdmamsg__redial_in_vain(struct rdmamsg_ep *ep, const char *why)
+{
+	ep->resume->moving = false;
+	rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_NOT_MOVED, why);
+}
+
+void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
+{
+	struct rdmamsg_ep *ep = carrier->carries;
+	const struct rdmamsg_reason *why = &carrier->close.reason;
+	struct resume *r;
+
+	if (!ep)
+		return;
+	r = ep->resume;
+	carrier->carries = NULL;
+	if (r->carrier != carrier)
+		return;
+	rdmamsg__carrier_forget(r);
+	if (r->over)
+		return;
+	log_info("ep %p: try %u for another connection: %s", (void *)ep,
+		 r->tries, why->text);
+	rdmamsg__record_reason(ep->recorder, EVENT_TRY_FAILED, why, NULL);
+	if (r->moving)
+		rdmamsg__redial_in_vain(ep, why->text);
+	/* while a lane drains, its receives may still have the peer's CLOSE */
+	if (r->lane == LANE_DOWN && is_final(r, why))
+		end(ep, why, "", 0);
+	rdmamsg__redial_later(r);
+	rdmamsg__resume_wake(ep);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Keys of regions outlive a lane. On another device a region has another rkey.
+ * So the owner tells the peer the present rkey of each key that it has given.
+ * The programs go on using the keys that they have.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "memory/memory.h"
+#include "memory/region.h"
+#include "session/ep.h"
+#include "session/resume.h"
+#include "wire/resume.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* ---- the owner --------------------------------------------------------- */
+
+struct given {
+	uint64_t region;
+	uint32_t rkey;
+	uint32_t revocations;		/* of the region, when it was given */
+};
+
+int rdmamsg__renew_give(struct rdmamsg_ep *ep,
+			const struct rdmamsg_region *region, uint32_t rkey)
+{
+	struct resume *r = ep->resume;
+	struct given *p;
+
+	for (uint32_t i = 0; i < r->given_count; i++) {
+		p = &r->given[i];
+		if (p->region == region->id && p->rkey == rkey) {
+			p->revocations = region->revocations;
+			return 0;
+		}
+	}
+	if (r->given_count == KEYS_MAX)
+		return rdmamsg__fail(-ENOSPC, "the peer has %d keys: with "
+				     "failover it gets no more", KEYS_MAX);
+	if (r->given_count == r->given_room) {
+		uint32_t room = max(2 * r->given_room, 16u);
+
+		p = realloc(r->given, room * sizeof(*p));
+		if (!p)
+			return rdmamsg__fail(-ENOMEM, "no memory for a key");
+		r->given = p;
+		r->given_room = room;
+	}
+	r->given[r->given_count++] = (struct given){
+		region->id, rkey, region->revocations,
+	};
+	return 0;
+}
+
+static struct rdmamsg_region *find_region(struct rdmamsg_ep *ep, uint64_t id)
+{
+	struct list *n;
+
+	list_for_each(n, &ep->ctx->memory->region_list) {
+		struct rdmamsg_region *region =
+			list_entry(n, struct rdmamsg_region, node);
+
+		if (region->id == id)
+			return region;
+	}
+	return NULL;
+}
+
+void rdmamsg__renew_key(struct rdmamsg_ep *ep, struct dev *dev, uint32_t at,
+			struct proto_renewed *ret)
+{
+	const struct given *p = &ep->resume->given[at];
+	struct rdmamsg_region *region = find_region(ep, p->region);
+
+	*ret = (struct proto_renewed){
+		.region = p->region, .given = p->rkey,
+		.state = PROTO_KEY_REVOKED,
+	};
+	if (!region || region->revocations != p->revocations)
+		return;
+	/* on failure the peer loses this key, and the session goes on */
+	if (rdmamsg__try(rdmamsg__region_register(region, dev))) {
+		log_warn("ep %p: the peer's key of region %llu ends: %s",
+			 (void *)ep, (unsigned long long)p->region,
+			 rdmamsg__text());
+		return;
+	}
+	ret->rkey = rdmamsg__region_mr(region, dev)->rkey;
+	ret->state = PROTO_KEY_VALID;
+}
+
+/* ---- the peer ---------------------------------------------------------- */
+
+int rdmamsg__renew_take(struct resume *r, const struct proto_renewed *k)
+{
+	struct proto_renewed *p;
+
+	if (r->renewing_count == KEYS_MAX)
+		return -EPROTO;
+	p = realloc(r->renewing, (r->renewing_count + 1) * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	r->renewing = p;
+	r->renewing[r->renewing_count++] = *k;
+	return 0;
+}
+
+void rdmamsg__renew_forget(struct resume *r)
+{
+	free(r->renewing);
+	r->renewing = NULL;
+	r->renewing_count = 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct proto_renewed *x = a, *y = b;
+
+	if (x->region != y->region)
+		return x->region < y->region ? -1 : 1;
+	return x->given < y->given ? -1 : x->given > y->given;
+}
+
+void rdmamsg__renew_done(struct resume *r)
+{
+	if (r->renewing_count)
+		qsort(r->renewing, r->renewing_count, sizeof(*r->renewing),
+		      compare);
+	free(r->renewed);
+	r->renewed = r->renewing;
+	r->renewed_count = r->renewing_count;
+	r->renewing = NULL;
+	r->renewing_count = 0;
+}
+
+/* Keys that are not in the list were given over the lane in use. */
+int rdmamsg__renew_find(const struct rdmamsg_ep *ep, uint64_t region,
+			uint32_t *rkey)
+{
+	const struct resume *r = ep->resume;
+	const struct proto_renewed want = { .region = region, .given = *rkey };
+	const struct proto_renewed *k;
+
+	if (!r->renewed_count)
+		return 0;
+	k = bsearch(&want, r->renewed, r->renewed_count, sizeof(want), compare);
+	if (!k)
+		return 0;
+	if (k->state == PROTO_KEY_REVOKED)
+		return rdmamsg__fail(-EACCES, "the peer has revoked the key of "
+				     "region %llu", (unsigned long long)region);
+	*rkey = k->rkey;
+	return 0;
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* When a lane is lost, when another is tried, and when it takes over. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "device/cq.h"
+#include "lane/qp.h"
+#include "session/connector.h"
+#include "session/ep.h"
+#include "session/poll.h"
+#include "session/resume.h"
+#include "session/tx.h"
+#include "lane/srq.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define DRAIN_MS	1000	/* a device may lose a flushed completion */
+/* All messages that a conforming peer sends before the last RESUME. */
+#define ENTRIES_MAX	(RNDV_MAX * (PROTO_RESUME_ENTRY_LEN + PROTO_RNDV_MAX))
+
+/* ---- what the program sees -------------------------------------------- */
+
+void rdmamsg__path_tell(struct rdmamsg_ep *ep,
+			const struct rdmamsg_path_event *ev)
+{
+	log_info("ep %p: path %s: %s", (void *)ep,
+		 rdmamsg_path_change_name(ev->change), ev->text);
+	ep->ctx->loop.told = true;
+	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, ev);
+}
+
+void rdmamsg__resume_tell(struct rdmamsg_ep *ep,
+			  enum rdmamsg_path_change change, const char *text)
+{
+	char copy[sizeof(ep->resume->why.text)];
+	const struct rdmamsg_path_event ev = {
+		.size = sizeof(ev), .change = change, .port = ep->lane.port,
+		.text = copy,
+	};
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	rdmamsg__path_tell(ep, &ev);
+}
+
+/* ---- losing a lane ---------------------------------------------------- */
+
+/* Returns true if the reason concerns the lane and not the session. */
+static bool is_of_lane(const struct rdmamsg_reason *r)
+{
+	switch (r->cause) {
+	case RDMAMSG_CAUSE_TRANSPORT:
+	case RDMAMSG_CAUSE_REMOVED:
+		return r->who != RDMAMSG_WHO_LOCAL;
+	case RDMAMSG_CAUSE_ABORTED:
+		/* the peer may have lost its lane, and so disconnected */
+		return r->who == RDMAMSG_WHO_PEER;
+	default:
+		return false;
+	}
+}
+
+/* A graceful close that was interrupted goes on with its own reason. */
+static void forget_reason(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_reason_forget(ep);
+	if (ep->state == EP_CLOSING)
+		rdmamsg__ep_reason(ep, ep->close.by_peer ? RDMAMSG_WHO_PEER :
+				   RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_CLOSED, 0,
+				   ep->close.by_peer ? "closed by the peer" :
+				   "closed");
+}
+
+void rdmamsg__resume_wake(struct rdmamsg_ep *ep)
+{
+	ep->ctrl.due |= CTRL_LANE;
+	rdmamsg__ep_touch(ep);
+}
+
+static void lose(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	r->lane = LANE_FAILING;
+	r->since = rdmamsg__now_ms();
+	r->again_at = r->since;
+	r->wait_ms = WAIT_FIRST_MS;
+	r->tries = 0;
+	/* the first try goes to the other address, not to the lost lane's */
+	if (!r->carrier)
+		r->to_other = r->host && !r->lane_other;
+	r->denied = 0;
+	rdmamsg__record_reason(ep->recorder, EVENT_LOST, &r->why,
+			       rdmamsg_ep_device_name(ep));
+	r->moving = r->ask_move = false;
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
+	/* give a close its whole time, even if the peer has disconnected */
+	if (ep->state == EP_CLOSING)
+		rdmamsg__ep_timeout(ep);
+	if (ep->state == EP_CLOSING && rdmamsg__resume_lingers(ep))
+		rdmamsg__ep_peer_gone(ep);
+	rdmamsg__ep_ready(ep);
+	rdmamsg__resume_wake(ep);
+}
+
+/*
+ * Returns true if closing needs no lane any more: each side has the CLOSE of
+ * the other, and knows that the other has its own. Our confirming CLOSE has
+ * arrived if its request is acknowledged (asserted_done), or if this side has
+ * sent only one, because the peer's CLOSE then confirms it. Otherwise the peer
+ * may have lost the lane as well, and would look for this side in vain.
+ */
+static bool has_closed(const struct rdmamsg_ep *ep)
+{
+	return ep->close.seen && ep->close.confirmed && !ep->close.lost_read &&
+	       (ep->close.asserted_done || ep->close.once);
+}
+
+bool rdmamsg__resume_lingers(const struct rdmamsg_ep *ep)
+{
+	return ep->connect.passive && ep->close.seen && ep->close.confirmed;
+}
+
+bool rdmamsg__resume_goes_on(const struct rdmamsg_ep *ep)
+{
+	const struct resume *r = ep->resume;
+
+	return r && r->agreed && !r->over && !ep->ctx->closing &&
+	       (ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
+	       !has_closed(ep);
+}
+
+bool rdmamsg__resume_instead(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	if (!rdmamsg__resume_goes_on(ep) || !is_of_lane(&ep->close.reason))
+		return false;
+	if (r->lane == LANE_UP) {
+		r->why = ep->close.reason;
+		lose(ep);
+	}
+	forget_reason(ep);
+	return true;
+}
+
+void rdmamsg__resume_timer(struct timer *t)
+{
+	struct resume *r = list_entry(t, struct resume, timer);
+
+	if (r->lane == LANE_DRAINING) {
+		log_warn("ep %p: the device has not flushed %u sends and %u "
+			 "receives of the lost connection in %d ms",
+			 (void *)r->ep,
+			 rdmamsg__sq_used(&r->ep->lane),
+			 rdmamsg__rq_posted(&r->ep->lane), DRAIN_MS);
+		r->ep->lane.drained = true;
+	}
+	rdmamsg__resume_wake(r->ep);
+}
+
+/*
+ * The flushed completion of one more write confirms the unsignalled requests
+ * before it that succeeded.
+ */
+static void mark_end(struct rdmamsg_ep *ep)
+{
+	uint32_t used = rdmamsg__sq_used(&ep->lane);
+
+	if (used && used < ep->lane.sq.total) {
+		rdmamsg__tx_empty(ep, NULL);
+		rdmamsg__tx_flush(ep->ctx);
+	}
+}
+
+static void drain(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	if (ep->ctx->tx->lane == &ep->lane)
+		rdmamsg__tx_flush(ep->ctx);
+	r->lane = LANE_DRAINING;
+	if (rdmamsg__lane_error(&ep->lane))
+		ep->lane.drained = true;	/* no flush will come */
+	else
+		mark_end(ep);
+	ep->lane.sq.data = ep->lane.sq.total = 0;
+	rdmamsg__ep_ready(ep);
+	ep->connect.by->disconnect(ep);
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer, DRAIN_MS);
+	rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_DOWN, r->why.text);
+}
+
+/* ---- taking over ------------------------------------------------------ */
+
+static void take_over(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+	struct rdmamsg_ep *c = r->carrier;
+	struct rdmamsg_path_event ev = {
+		.size = sizeof(ev), .change = RDMAMSG_PATH_CHANGE_RESUMED,
+	};
+	char text[128];
+
+	/* the former lane may have confirmed more than this RESUME */
+	if ((int32_t)(r->peer_next - r->keep.first) < 0) {
+		rdmamsg__ep_protocol(c, "RESUME from message %u, it has "
+				     "confirmed those before %u", r->peer_next,
+				     r->keep.first);
+		return;
+	}
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &r->timer);
+	rdmamsg__carrier_give(ep);
+	rdmamsg__carrier_forget(r);
+	if (ep->state >= EP_DRAINING)
+		return;
+	r->resumes++;
+	r->lane_other = r->to_other;
+	r->wait_ms = WAIT_FIRST_MS;
+	r->again_at = 0;
+	/* dial no further lane before the peer has read our RESUME */
+	r->answered = false;
+	if (!ep->connect.passive && !ep->live.ping_out)
+		ep->ctrl.due |= CTRL_PING;
+	ev.port = ep->lane.port;
+	ev.ms = (uint32_t)(rdmamsg__now_ms() - r->since);
+	ev.repeated = r->keep.end - r->keep.at;
+	ev.text = text;
+	rdmamsg__record_device(ep->recorder, EVENT_RESUMED,
+			       rdmamsg_ep_device_name(ep), ev.ms);
+	if (ev.repeated)
+		rdmamsg__record(ep->recorder, EVENT_REPLAY, r->keep.at,
+				ev.repeated);
+	snprintf(text, sizeof(text), "over %s after %u ms, %u messages are sent "
+		 "again", rdmamsg_ep_device_name(ep), ev.ms, ev.repeated);
+	rdmamsg__path_tell(ep, &ev);
+}
+
+static bool is_open(const struct rdmamsg_ep *carrier)
+{
+	return carrier && carrier->state == EP_OPEN;
+}
+
+/* Makes another lane, and leaves the present one for it. */
+static void move(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	ep->ctrl.due &= ~CTRL_LANE;
+	if (!r->answered)
+		return;
+	if (is_open(r->carrier)) {
+		r->why = (struct rdmamsg_reason){
+			.size = sizeof(r->why), .who = RDMAMSG_WHO_LOCAL,
+			.cause = RDMAMSG_CAUSE_TRANSPORT, .error = -ETIMEDOUT,
+			.cm_event = -1, .text = "a planned move",
+		};
+		lose(ep);
+		return;
+	}
+	if (r->carrier)
+		return;
+	r->to_other = r->host && !r->lane_other;
+	if (rdmamsg__try(rdmamsg__redial(ep)))
+		rdmamsg__redial_in_vain(ep, rdmamsg__text());
+}
+
+/* Makes another lane in advance. */
+static void stand_by(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+	uint64_t now = rdmamsg__now_ms();
+
+	ep->ctrl.due &= ~CTRL_LANE;
+	if (!(r->opts.rungs & RDMAMSG_RUNG_STANDBY) || ep->connect.passive ||
+	    ep->state != EP_OPEN || r->carrier || !r->agreed || !r->answered)
+		return;
+	if (now >= r->again_at) {
+		r->to_other = r->host && !r->lane_other;
+		rdmamsg__redial_now(ep);
+	}
+	if (!r->carrier)
+		rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer,
+				   r->again_at > now ? r->again_at - now : 1);
+}
+
+void rdmamsg__resume_answered(struct rdmamsg_ep *ep)
+{
+	if (ep->resume->answered)
+		return;
+	ep->resume->answered = true;
+	rdmamsg__resume_wake(ep);
+}
+
+void rdmamsg__resume_start(struct rdmamsg_ep *ep)
+{
+	if (rdmamsg__keeps(ep)) {
+		ep->resume->answered = true;
+		ep->resume->wait_ms = WAIT_FIRST_MS;
+		rdmamsg__resume_wake(ep);
+	}
+}
+
+static void progress_down(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+	uint64_t now = rdmamsg__now_ms();
+	uint64_t end = r->since + rdmamsg__resume_ms(ep);
+
+	if (now >= end) {
+		rdmamsg__redial_over(ep);
+		return;
+	}
+	if (!r->carrier && !ep->connect.passive && now >= r->again_at)
+		rdmamsg__redial_now(ep);
+	/* the carrier's own clock may be slower than timeout_ms */
+	if (r->said && !ep->connect.passive && now >= r->said_at + TRY_MS) {
+		log_info("ep %p: try %u for another connection: no RESUME from "
+			 "the peer in %u ms", (void *)ep, r->tries, TRY_MS);
+		rdmamsg__carrier_drop(r);
+		rdmamsg__redial_later(r);
+	}
+	if (is_open(r->carrier) && !r->said) {
+		r->said = rdmamsg__carrier_say(ep);
+		r->said_at = now;
+		if (r->said)
+			rdmamsg__record(ep->recorder, EVENT_RESUME_SENT,
+					ep->recv.next, ep->rndv.count);
+	}
+	if (r->said && r->heard) {
+		take_over(ep);
+		return;
+	}
+	if (!ep->connect.passive && r->said)
+		end = min(end, r->said_at + TRY_MS);
+	else if (!ep->connect.passive && !r->carrier)
+		end = min(end, r->again_at);
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer,
+			   end > now ? end - now : 1);
+}
+
+bool rdmamsg__resume_progress(struct rdmamsg_ep *ep)
+{
+	struct resume *r = ep->resume;
+
+	if (!r || (ep->state != EP_OPEN && ep->state != EP_CLOSING))
+		return true;
+	if (r->lane == LANE_UP && !rdmamsg__holds_back(ep)) {
+		if (r->moving && ep->state == EP_OPEN)
+			move(ep);
+		else
+			stand_by(ep);
+	}
+	if (r->lane == LANE_UP)
+		return true;
+	if (r->lane == LANE_FAILING)
+		drain(ep);
+	if (r->lane == LANE_DRAINING && rdmamsg__lane_is_drained(&ep->lane)) {
+		/* take all that came: the peer may have completed it */
+		rdmamsg__cq_drain(ep->ctx, ep->lane.srq ? ep->lane.srq->cq :
+				  ep->lane.cq);
+		if (ep->state >= EP_DRAINING)
+			return true;
+		r->lane = LANE_DOWN;
+		rdmamsg__lane_down(ep);
+		rdmamsg__record(ep->recorder, EVENT_DOWN,
+				(uint32_t)(rdmamsg__now_ms() - r->since), 0);
+	}
+	if (r->lane == LANE_DOWN)
+		progress_down(ep);
+	return r->lane == LANE_UP;
+}
+
+/* Checks the entries, and appends them to those of earlier parts. */
+static int take_entries(struct resume *r, const struct proto_resume *h,
+			const uint8_t *buf, size_t len)
+{
+	struct proto_rndv rndv;
+	size_t used = 0;
+	uint32_t number;
+	uint8_t *p;
+
+	for (uint32_t i = 0; i < h->count; i++) {
+		int n = rdmamsg__resume_entry_decode(&number, &rndv, buf + used,
+						     len - used);
+
+		if (n < 0)
+			return n;
+		used += (size_t)n;
+	}
+	for (uint32_t i = 0; i < h->keys; i++) {
+		struct proto_renewed k;
+		size_t at = used + i * PROTO_RENEWED_LEN;
+		int err = at > len ? -EPROTO :
+			  rdmamsg__renewed_decode(&k, buf + at, len - at);
+
+		if (!err)
+			err = rdmamsg__renew_take(r, &k);
+		if (err)
+			return err;
+	}
+	if (!used)
+		return 0;
+	if (r->entries_len + used > ENTRIES_MAX)
+		return -EPROTO;
+	p = realloc(r->entries, r->entries_len + used);
+	if (!p)
+		return -ENOMEM;
+	memcpy(p + r->entries_len, buf, used);
+	r->entries = p;
+	r->entries_len += used;
+	return 0;
+}
+
+void rdmamsg__resume_take(struct rdmamsg_ep *carrier, const void *buf,
+			  size_t len)
+{
+	struct rdmamsg_ep *ep = carrier->carries;
+	struct resume *r = ep ? ep->resume : NULL;
+	struct proto_resume h;
+	int err;
+
+	if (!r || r->carrier != carrier || r->heard) {
+		rdmamsg__ep_protocol(carrier, "RESUME out of turn");
+		return;
+	}
+	err = rdmamsg__resume_decode(&h, buf, len);
+	if (!err)
+		err = take_entries(r, &h, (const uint8_t *)buf +
+				   PROTO_RESUME_LEN, len - PROTO_RESUME_LEN);
+	if (err == -ENOMEM) {
+		rdmamsg__ep_abort(carrier, RDMAMSG_CAUSE_RESOURCES, err,
+				  "no memory to resume");
+		return;
+	}
+	if (err || (int32_t)(h.next - r->keep.first) < 0 ||
+	    (int32_t)(r->keep.end - h.next) < 0) {
+		rdmamsg__ep_protocol(carrier, "a broken RESUME");
+		return;
+	}
+	r->peer_next = h.next;
+	r->heard = !h.more;
+	if (!r->heard)
+		return;
+	rdmamsg__record(ep->recorder, EVENT_RESUME_TAKEN, h.next, 0);
+	if (r->lane == LANE_UP) {
+		r->why = (struct rdmamsg_reason){
+			.size = sizeof(r->why), .who = RDMAMSG_WHO_PEER,
+			.cause = RDMAMSG_CAUSE_TRANSPORT, .error = -ECONNRESET,
+			.cm_event = -1, .text = "the peer has lost the connection",
+		};
+		lose(ep);
+	}
+	/* not later: messages may follow in the same batch of completions */
+	if (r->said)
+		take_over(ep);
+	else
+		rdmamsg__resume_wake(ep);
+}

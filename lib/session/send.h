@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages of the program: whether the next may go, and how it goes. */
+#ifndef RDMAMSG_LIB_SESSION_SEND_H
+#define RDMAMSG_LIB_SESSION_SEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+#include "lane/lane.h"
+#include "session/credit.h"
+#include "session/ep.h"
+#include "session/keep.h"
+#include "session/resume.h"
+#include "wire/proto.h"
+
+/* ---- send.c ------------------------------------------------------------ */
+
+struct rdmamsg_msg *rdmamsg__send_buffer(struct rdmamsg_ep *ep);
+struct rdmamsg_msg *rdmamsg__ctrl_buffer(struct rdmamsg_ep *ep);
+/* Returns 0 if the endpoint can send, else -ENOTCONN, -ESHUTDOWN, ... */
+int rdmamsg__tx_check(const struct rdmamsg_ep *ep);
+
+/* The cookie of a send that a call waits for, on the stack of the call. */
+struct rdmamsg_waiter {
+	bool done;
+	int status;
+};
+int rdmamsg__sendv_waiter(struct rdmamsg_ep *ep, const struct iovec *iov,
+			  uint32_t tag, struct rdmamsg_waiter *waiter);
+
+/* Like rdmamsg_sendv(), with the registered region of each segment, or NULL. */
+int rdmamsg__sendv_regions(struct rdmamsg_ep *ep, const struct iovec *iov,
+			   struct rdmamsg_region *const *regions, int count,
+			   uint32_t tag, void *cookie);
+
+/* ---- send_queue.c ------------------------------------------------------ */
+
+/*
+ * Returns true if 'count' more messages of len bytes in all can be kept, with
+ * one CRC.
+ */
+static inline bool rdmamsg__can_keep(const struct rdmamsg_ep *ep,
+				     uint32_t count, uint32_t len)
+{
+	return !rdmamsg__keeps(ep) ||
+	       (!rdmamsg__holds_back(ep) &&
+		rdmamsg__keep_room(&ep->resume->keep, count, ep->send.crc ?
+				   len + PROTO_CRC_LEN : len));
+}
+
+static inline bool rdmamsg__can_post(const struct rdmamsg_ep *ep)
+{
+	return rdmamsg__has_credit(ep) &&
+	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data &&
+	       rdmamsg__can_keep(ep, 1, ep->send.copy_max);
+}
+
+/* Puts an accepted operation into send.queue. */
+void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
+/* There may be room: posts queued operations, then calls on_writable. */
+void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
+/* Counts a refused call. Returns -EAGAIN. on_writable follows. */
+int rdmamsg__tx_again(struct rdmamsg_ep *ep);
+/* Returns -EAGAIN. on_writable follows when memory has come back. */
+int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
+
+/* Keeps the next message, for a peer that loses its lane. There is room. */
+void rdmamsg__keep_op(struct rdmamsg_ep *ep, struct op *op,
+		      enum proto_type type);
+/* Posts an accepted operation whose turn has come. */
+void rdmamsg__launch(struct rdmamsg_ep *ep, struct op *op);
+
+#endif

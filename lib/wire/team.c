@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/team.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <rdmamsg/rdmamsg.h>
+
+struct wire_fail {
+	uint32_t rank;
+	uint32_t error;
+	uint8_t who;
+	uint8_t cause;
+	uint16_t text_len;
+};
+
+_Static_assert(sizeof(struct wire_fail) == PROTO_TEAM_FAIL_LEN, "wire FAIL");
+
+static bool is_printable(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	return true;
+}
+
+/* internal */
+
+size_t rdmamsg__team_fail_encode(const struct proto_team_fail *f,
+				 uint8_t out[static PROTO_TEAM_FAIL_MAX])
+{
+	size_t len = strnlen(f->text, sizeof(f->text) - 1);
+	struct wire_fail w = {
+		.rank = htole32(f->rank), .error = htole32(f->error),
+		.who = f->who, .cause = f->cause,
+		.text_len = htole16((uint16_t)len),
+	};
+
+	memcpy(out, &w, sizeof(w));
+	for (size_t i = 0; i < len; i++)
+		out[sizeof(w) + i] = is_printable(&f->text[i], 1) ?
+				     (uint8_t)f->text[i] : '?';
+	return sizeof(w) + len;
+}
+
+int rdmamsg__team_fail_decode(struct proto_team_fail *f, const void *buf,
+			      size_t len)
+{
+	const char *text = (const char *)buf + PROTO_TEAM_FAIL_LEN;
+	struct wire_fail w;
+	size_t text_len;
+
+	if (len < sizeof(w))
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	text_len = le16toh(w.text_len);
+	if (text_len > len - sizeof(w) || text_len >= sizeof(f->text) ||
+	    !is_printable(text, text_len) || !w.error ||
+	    le32toh(w.error) > 4095 || w.who > RDMAMSG_WHO_DEVICE ||
+	    w.cause > RDMAMSG_CAUSE_CRC)
+		return -EPROTO;
+	*f = (struct proto_team_fail){
+		.rank = le32toh(w.rank), .error = le32toh(w.error),
+		.who = w.who, .cause = w.cause,
+	};
+	memcpy(f->text, text, text_len);
+	return 0;
+}

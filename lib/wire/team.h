@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages of a team. Each is a data message whose tag names the operation:
+ *
+ *  bits 14-15 enum proto_team_kind   9-13 argument   0-8 operation number
+ *
+ * argument: all-reduce: operation << 2 | type; broadcast: root modulo 32;
+ * barrier: 0. Elements of an all-reduce are in the order of the host.
+ *
+ * Body of PROTO_TEAM_FAIL, with PROTO_TEAM_FAIL_TAG:
+ *
+ *  0 u32 rank of the member that has failed   4 u32 errno, 1..4095
+ *  8 u8 who   9 u8 cause   10 u16 length of the text   12 text, at most 191
+ */
+#ifndef RDMAMSG_LIB_TEAM_WIRE_H
+#define RDMAMSG_LIB_TEAM_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum proto_team_kind {
+	PROTO_TEAM_FAIL,
+	PROTO_TEAM_BARRIER,
+	PROTO_TEAM_BROADCAST,
+	PROTO_TEAM_ALLREDUCE,
+};
+
+#define PROTO_TEAM_FAIL_TAG	0x3fffu
+#define PROTO_TEAM_FAIL_LEN	12	/* before the text */
+#define PROTO_TEAM_FAIL_MAX	(PROTO_TEAM_FAIL_LEN + 191)
+
+struct proto_team_fail {
+	uint32_t rank;
+	uint32_t error;			/* positive errno */
+	uint8_t who;			/* enum rdmamsg_who */
+	uint8_t cause;			/* enum rdmamsg_cause */
+	char text[192];
+};
+
+static inline uint32_t rdmamsg__team_tag(enum proto_team_kind kind,
+					 uint32_t argument, uint32_t number)
+{
+	return (uint32_t)kind << 14 | (argument & 0x1f) << 9 |
+	       (number & 0x1ff);
+}
+
+/* Returns the length. */
+size_t rdmamsg__team_fail_encode(const struct proto_team_fail *f,
+				 uint8_t out[static PROTO_TEAM_FAIL_MAX]);
+/*
+ * -EPROTO: too short, an error, who or cause out of range, or a text that is
+ * too long or has other characters than printable ASCII.
+ */
+int rdmamsg__team_fail_decode(struct proto_team_fail *f, const void *buf,
+			      size_t len);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* --failover: the longest time without traffic, and what it was spent on. */
+#include "perf.h"
+
+#include <stdio.h>
+#include <rdmamsg/failover.h>
+
+void perf_gap_path(struct perf_gap *g, const struct rdmamsg_path_event *ev)
+{
+	perf_progress(NULL, 0, 0, 0);
+	fprintf(stderr, "rdmamsg-perf: path %s: %s\n",
+		rdmamsg_path_change_name(ev->change), ev->text);
+	if (ev->change != RDMAMSG_PATH_CHANGE_RESUMED)
+		return;
+	g->resumes++;
+	g->down_ms += ev->ms;
+}
+
+void perf_gap_longer(struct perf_gap *g, uint64_t ticks)
+{
+	g->longest = ticks;
+	g->longest_down_ms = g->down_ms;
+}
+
+void perf_gap_report(const struct perf_gap *g, bool json)
+{
+	double ms = (double)g->longest * perf_usec_per_tick() / 1e3;
+	/* clocks differ by less than a millisecond */
+	double found = ms > g->longest_down_ms ? ms - g->longest_down_ms : 0;
+
+	if (json)
+		printf("{\"longest_gap_ms\": %.3f, \"noticed_after_ms\": %.3f, "
+		       "\"without_connection_ms\": %u, \"resumes\": %u}\n", ms,
+		       found, g->longest_down_ms, g->resumes);
+	else if (g->longest_down_ms)
+		printf("longest time without traffic: %.1f ms, of which %.1f ms "
+		       "until the loss was noticed, %u ms without a connection; "
+		       "%u other connections took over\n", ms, found,
+		       g->longest_down_ms, g->resumes);
+	else
+		printf("longest time without traffic: %.1f ms; %u other "
+		       "connections took over\n", ms, g->resumes);
+	fflush(stdout);
+}

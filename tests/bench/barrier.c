@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A barrier of 8 members, as a chain of the library and from callbacks of the
+ * program: the same messages in the same order. All members are contexts of one
+ * thread, which polls them in turn, so the figure is the work of a barrier and
+ * not the time of processors to wake each other. Takes turns, and prints the
+ * median of each and of their ratio.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rdmamsg/chain.h>
+#include <rdmamsg/fast.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define MEMBERS		8u
+#define ROUNDS		3u	/* log2(MEMBERS) */
+#define BARRIERS	20000u	/* of a turn */
+#define TURNS		9u
+
+struct member {
+	struct rdmamsg *ctx;
+	struct rdmamsg_listener *listener;
+	uint32_t rank, connected;
+	struct rdmamsg_ep *eps[MEMBERS], *chain_eps[MEMBERS];
+	struct rdmamsg_team *team;
+	/* the barrier from callbacks */
+	uint32_t round;			/* of this barrier */
+	uint32_t came[ROUNDS];		/* messages ahead, by round */
+	uint32_t done;
+};
+
+static struct member members[MEMBERS];
+
+static void die(const char *what)
+{
+	fprintf(stderr, "barrier: %s: %s\n", what, rdmamsg_error());
+	exit(1);
+}
+
+/* ---- from callbacks --------------------------------------------------- */
+
+static void send_round(struct member *m)
+{
+	uint32_t to = (m->rank + (1u << m->round)) % MEMBERS;
+
+	if (rdmamsg_send(m->eps[to], "", 0, m->round, NULL))
+		die("rdmamsg_send");
+}
+
+/* Begins the next barrier when this one has ended. */
+static void go_on(struct member *m)
+{
+	while (m->done < BARRIERS && m->came[m->round]) {
+		m->came[m->round]--;
+		if (++m->round == ROUNDS) {
+			m->round = 0;
+			m->done++;
+		}
+		if (m->done < BARRIERS)
+			send_round(m);
+	}
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct member *m = rdmamsg_ep_user(ep);
+
+	m->came[rdmamsg_msg_tag(msg)]++;
+	rdmamsg_msg_free(msg);
+	go_on(m);
+}
+
+/* ---- as a chain ------------------------------------------------------- */
+
+static void on_done(struct rdmamsg_team *team, void *cookie, int status)
+{
+	struct member *m = rdmamsg_team_user(team);
+
+	if (status)
+		die("a barrier");
+	if (++m->done < BARRIERS && rdmamsg_team_barrier(team, NULL))
+		die("rdmamsg_team_barrier");
+	(void)cookie;
+}
+
+/* ---- all -------------------------------------------------------------- */
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	((struct member *)rdmamsg_ep_user(ep))->connected++;
+}
+
+static const struct rdmamsg_handlers with_messages = {
+	.size = sizeof(with_messages), .on_connected = on_connected,
+	.on_message = on_message,
+};
+
+static const struct rdmamsg_handlers for_chains = {
+	.size = sizeof(for_chains), .on_connected = on_connected,
+};
+
+static struct rdmamsg_ep_options ep_options(struct member *m, bool chains)
+{
+	return (struct rdmamsg_ep_options){
+		.size = sizeof(struct rdmamsg_ep_options), .user = m,
+		.handlers = chains ? &for_chains : &with_messages,
+		.recv_depth = 32, .send_depth = 32, .eager_max = 1024,
+	};
+}
+
+/* hello_data: the rank of the peer, and whether the endpoint is for chains */
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	struct member *m = rdmamsg_listener_user(l);
+	size_t len;
+	const uint8_t *hello = rdmamsg_request_data(req, &len);
+	struct rdmamsg_ep_options opts = ep_options(m, hello[1]);
+
+	if (rdmamsg_accept(req, &opts, hello[1] ? &m->chain_eps[hello[0]] :
+			   &m->eps[hello[0]]))
+		die("rdmamsg_accept");
+}
+
+static void dial(struct member *m, uint32_t peer, uint8_t chains)
+{
+	const uint8_t hello[2] = { (uint8_t)m->rank, chains };
+	struct rdmamsg_ep_options opts = ep_options(m, chains);
+	char port[8];
+
+	opts.hello_data = hello;
+	opts.hello_data_len = sizeof(hello);
+	(void)snprintf(port, sizeof(port), "%u",
+		       rdmamsg_listener_port(members[peer].listener));
+	if (rdmamsg_connect(m->ctx, "127.0.0.1", port, &opts, chains ?
+			    &m->chain_eps[peer] : &m->eps[peer]))
+		die("rdmamsg_connect");
+}
+
+static void open_member(uint32_t rank)
+{
+	struct member *m = &members[rank];
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = m, .on_request = on_request,
+	};
+
+	m->rank = rank;
+	if (rdmamsg_open(&m->ctx, NULL) ||
+	    rdmamsg_listen(m->ctx, "127.0.0.1", "0", &opts, &m->listener))
+		die("rdmamsg_listen");
+	for (uint32_t peer = 0; peer < rank; peer++) {
+		dial(m, peer, 0);
+		dial(m, peer, 1);
+	}
+}
+
+static void make_teams(void)
+{
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		struct member *m = &members[i];
+		const struct rdmamsg_team_options opts = {
+			.size = sizeof(opts), .user = m, .on_done = on_done,
+		};
+
+		while (m->connected < 2 * (MEMBERS - 1))
+			for (uint32_t k = 0; k < MEMBERS; k++)
+				(void)rdmamsg_process(members[k].ctx);
+		if (rdmamsg_team_create(m->ctx, &opts, m->chain_eps, MEMBERS,
+					i, &m->team))
+			die("rdmamsg_team_create");
+	}
+}
+
+static bool all_done(void)
+{
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		if (members[i].done < BARRIERS)
+			return false;
+	return true;
+}
+
+/* Returns the ns of a barrier. */
+static double turn(bool chains)
+{
+	struct timespec a, b;
+
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		members[i].done = 0;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		if (!chains)
+			send_round(&members[i]);
+		else if (rdmamsg_team_barrier(members[i].team, NULL))
+			die("rdmamsg_team_barrier");
+	}
+	while (!all_done())
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			(void)rdmamsg_fast_poll(members[i].ctx);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	return ((double)(b.tv_sec - a.tv_sec) * 1e9 +
+		(double)(b.tv_nsec - a.tv_nsec)) / BARRIERS;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *x)
+{
+	qsort(x, TURNS, sizeof(*x), compare);
+	return x[TURNS / 2];
+}
+
+int main(void)
+{
+	double chain[TURNS], callbacks[TURNS], ratio[TURNS];
+
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		open_member(i);
+	make_teams();
+	(void)turn(false);
+	(void)turn(true);
+	for (uint32_t i = 0; i < TURNS; i++) {
+		callbacks[i] = turn(false);
+		chain[i] = turn(true);
+		ratio[i] = chain[i] / callbacks[i];
+	}
+	printf("barrier of %u members: chain %.0f ns, callbacks %.0f ns, "
+	       "ratio %.2f\n", MEMBERS, median(chain), median(callbacks),
+	       median(ratio));
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		rdmamsg_close(members[i].ctx);
+	return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scenarios of chains: a team of two with its operations, and a chain. */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+#include <string.h>
+#include <rdmamsg/chain.h>
+
+#include "faulty.h"
+#include "nth.h"
+
+#define COUNT	20000u		/* elements: the messages are large */
+#define AHEAD	20u		/* messages that come before the chain */
+
+static struct member {
+	struct rdmamsg_team *team;	/* NULL: could not be made */
+	unsigned int begun, done;
+	uint64_t in[COUNT], out[COUNT];
+} members[2];
+
+static struct rdmamsg_chain *chain;
+static bool chain_done;
+static int chain_status;
+
+static void on_team_done(struct rdmamsg_team *team, void *cookie, int status)
+{
+	struct member *m = rdmamsg_team_user(team);
+
+	m->done++;
+	reported += status != 0;
+	if (cookie != m)
+		fail("an operation ends with the cookie of another");
+	for (uint32_t i = 0; i < COUNT && !status && m->done == 1; i++)
+		if (m->out[i] != 3 * i)
+			fail("the sum of elements %u is wrong", i);
+}
+
+static bool operations_done(void)
+{
+	return members[0].done == members[0].begun &&
+	       members[1].done == members[1].begun;
+}
+
+/* If only one member has begun, its operation ends with the team. */
+static void begin(int first, int second)
+{
+	members[0].begun += !first;
+	members[1].begun += !second;
+	if (first || second)
+		for (int i = 0; i < 2; i++)
+			rdmamsg_team_abort(members[i].team);
+	if (drive(operations_done, SHORTAGE_MS) || failure[0])
+		return;
+	/* a receiver without memory for a large message waits for some */
+	if (faulty_disarm())
+		reported++;
+	if (!drive(operations_done, BODY_MS) && !failure[0])
+		fail("an operation of the team has not ended");
+}
+
+static void do_team(void)
+{
+	int ret[2] = { -ENOTCONN, -ENOTCONN };
+
+	memset(members, 0, sizeof(members));
+	for (int i = 0; i < 2; i++) {
+		struct member *m = &members[i];
+		const struct rdmamsg_team_options opts = {
+			.size = sizeof(opts), .user = m,
+			.on_done = on_team_done,
+		};
+		struct rdmamsg_ep *eps[2] = { ends[i].ep, ends[i].ep };
+
+		for (uint32_t k = 0; k < COUNT; k++)
+			m->in[k] = (uint64_t)(i + 1) * k;
+		if (!ends[i].ep ||
+		    told(rdmamsg_team_create(ctxs[i], &opts, eps, 2,
+					     (uint32_t)i, &m->team)))
+			m->team = NULL;
+	}
+	if (members[0].team && members[1].team) {
+		for (int i = 0; i < 2; i++)
+			ret[i] = told(rdmamsg_team_allreduce(members[i].team,
+				RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT,
+				members[i].in, members[i].out, COUNT,
+				&members[i]));
+		begin(ret[0], ret[1]);
+		for (int i = 0; i < 2; i++)
+			ret[i] = told(rdmamsg_team_barrier(members[i].team,
+							   &members[i]));
+		begin(ret[0], ret[1]);
+	}
+	for (int i = 0; i < 2; i++)
+		rdmamsg_team_destroy(members[i].team);
+}
+
+static void on_chain_done(struct rdmamsg_chain *c,
+			  const struct rdmamsg_chain_end *end)
+{
+	chain_done = true;
+	chain_status = end->status;
+	reported += end->status != 0;
+}
+
+static bool is_done(void)
+{
+	return chain_done;
+}
+
+/* Appends the steps. The first receive makes the endpoint the chain's. */
+static int build(uint32_t got[static AHEAD])
+{
+	for (uint32_t i = 0; i < AHEAD; i++) {
+		int ret = !ends[SERVER].ep ? -ENOTCONN :
+			  rdmamsg_chain_recv(chain, 0,
+					     ends[SERVER].ep, &got[i], 4, i);
+
+		if (ret < 0)
+			return told(ret);
+	}
+	return 0;
+}
+
+static void do_chain(void)
+{
+	static const struct rdmamsg_chain_options opts = {
+		.size = sizeof(opts), .on_done = on_chain_done,
+		.timeout_ms = 2000,
+	};
+	uint32_t got[AHEAD] = { 0 };
+	int ret;
+
+	chain_done = false;
+	if (told(rdmamsg_chain_create(ctxs[SERVER], &opts, &chain)))
+		return;
+	ret = build(got);
+	for (uint32_t i = 0; i < AHEAD && !ret && ends[CLIENT].ep; i++)
+		ret = told(rdmamsg_send(ends[CLIENT].ep, &i, 4, i, NULL));
+	/* let them come */
+	for (int i = 0; i < 5; i++)
+		turn(1);
+	if (!ret && !told(rdmamsg_chain_post(chain))) {
+		if (!drive(is_done, BODY_MS) && !failure[0])
+			fail("the chain has not ended");
+		for (uint32_t i = 0; i < AHEAD && !chain_status; i++)
+			if (got[i] != i)
+				fail("step %u has received %u", i, got[i]);
+	}
+	rdmamsg_chain_destroy(chain);
+}
+
+const struct scenario chain_scenarios[] = {
+	{ "team", CONNECTED, do_team },
+	{ "chain", CONNECTED, do_chain },
+	{ NULL },
+};

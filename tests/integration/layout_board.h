@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Layouts of both sides over a pair of ends, and operations on them. */
+#ifndef LAYOUT_BOARD_H
+#define LAYOUT_BOARD_H
+
+#include "rma_pair.h"
+
+#include <rdmamsg/layout.h>
+
+#include "../layout_model.h"
+
+#define AREA		4096u	/* from a region of the model to the next */
+#define AREAS		(MODEL_REGIONS * AREA)
+#define KEY_ROOM	65536u
+#define ANY		(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
+			 RDMAMSG_ACCESS_LOCAL_WRITE)
+
+/* ---- paths ------------------------------------------------------------ */
+
+enum path { NATIVE, SOFTWARE };
+
+static enum path path;
+
+/* Only the soft HCA has more than one path. */
+static inline void take_path(enum path want)
+{
+	if (!test_on_soft() && want != SOFTWARE)
+		skip_because("libibverbs has no layouts");
+	path = want;
+	(void)setenv("RDMAMSG_SOFT_LAYOUTS", want == NATIVE ? "native" : "none",
+		     1);
+}
+
+/* Regions for the layouts of one side, and the layouts of a model. */
+struct board {
+	struct end *e;
+	uint8_t *mem;
+	struct rdmamsg_region *region[MODEL_REGIONS];
+	struct rdmamsg_layout *layout[MODEL_LAYOUTS];
+	uint32_t layouts;
+};
+
+static struct board mine, theirs;
+static uint8_t key_bytes[KEY_ROOM];
+
+static inline void board_init(struct board *b, struct end *e, uint8_t *mem)
+{
+	b->e = e;
+	b->mem = mem;
+	b->layouts = 0;
+	for (uint32_t i = 0; i < MODEL_REGIONS; i++)
+		assert_int_equal(rdmamsg_region_create(e->ctx, mem + i * AREA,
+						       MODEL_REGION, ANY,
+						       &b->region[i]), 0);
+}
+
+static inline struct rdmamsg_layout *layout_new(struct rdmamsg *ctx,
+						uint32_t access)
+{
+	const struct rdmamsg_layout_options o = {
+		.size = sizeof(o), .access = access,
+	};
+	struct rdmamsg_layout *ret;
+
+	assert_int_equal(rdmamsg_layout_create(ctx, &o, &ret), 0);
+	return ret;
+}
+
+static inline void board_clear(struct board *b)
+{
+	while (b->layouts)
+		if (rdmamsg_layout_destroy(b->layout[--b->layouts]))
+			fail_msg("%s", rdmamsg_error());
+}
+
+static inline void board_fini(struct board *b)
+{
+	board_clear(b);
+	for (uint32_t i = 0; i < MODEL_REGIONS; i++)
+		assert_int_equal(rdmamsg_region_destroy(b->region[i]), 0);
+}
+
+static inline struct rdmamsg_layout *last(const struct board *b)
+{
+	return b->layout[b->layouts - 1];
+}
+
+/* Adds a layout. */
+static inline struct rdmamsg_layout *
+board_add(struct board *b, const struct rdmamsg_layout_part *parts,
+	  uint32_t count, uint64_t rounds)
+{
+	struct rdmamsg_layout *l = layout_new(b->e->ctx, ANY);
+
+	if (rdmamsg_layout_define(l, parts, count, rounds))
+		fail_msg("%s", rdmamsg_error());
+	b->layout[b->layouts++] = l;
+	return l;
+}
+
+static inline void board_from(struct board *b, const struct model *m)
+{
+	for (uint32_t i = 0; i < m->layouts; i++) {
+		const struct model_layout *from = &m->layout[i];
+		struct rdmamsg_layout_part part[MODEL_PARTS];
+
+		for (uint32_t k = 0; k < from->parts; k++) {
+			const struct model_part *q = &from->part[k];
+
+			part[k] = (struct rdmamsg_layout_part){
+				.region = q->nested ?
+					rdmamsg_layout_region(
+						b->layout[q->index]) :
+					b->region[q->index],
+				.offset = q->offset, .len = q->len,
+				.step = q->step, .dims = q->dims,
+			};
+			memcpy(part[k].count, q->count, sizeof(q->count));
+			memcpy(part[k].stride, q->stride, sizeof(q->stride));
+		}
+		(void)board_add(b, part, from->parts, from->rounds);
+	}
+}
+
+/* Gives the key of a layout of the server to the client. */
+static inline struct rdmamsg_key give(struct rdmamsg_layout *layout)
+{
+	struct rdmamsg_layout_attr info = { .size = sizeof(info) };
+	struct rdmamsg_key ret;
+	size_t len;
+
+	if (rdmamsg_layout_get_key(layout, p.s.ep, key_bytes, KEY_ROOM, &len))
+		fail_msg("%s", rdmamsg_error());
+	assert_int_equal(rdmamsg_layout_query(layout, &info), 0);
+	assert_int_equal(path == SOFTWARE ? info.key_len : sizeof(ret), len);
+	if (rdmamsg_layout_import(p.c.ctx, key_bytes, len, &ret))
+		fail_msg("%s", rdmamsg_error());
+	return ret;
+}
+
+static inline void boards_open(void)
+{
+	rma_pair();
+	board_init(&mine, &p.c, near);
+	board_init(&theirs, &p.s, far);
+}
+
+static inline void boards_fini(void)
+{
+	board_fini(&mine);
+	board_fini(&theirs);
+	rma_fini();
+}
+
+static inline void boards_close(void)
+{
+	pair_close(&p);
+	boards_fini();
+}
+
+/* A column of a matrix whose rows have 'row' bytes. */
+static inline void column(struct rdmamsg_layout_part *part,
+			  struct rdmamsg_region *r, uint64_t offset,
+			  uint64_t len, uint64_t count, uint64_t row)
+{
+	*part = (struct rdmamsg_layout_part){
+		.region = r, .offset = offset, .len = len, .dims = 1,
+		.count = { count }, .stride = { row },
+	};
+}
+
+static inline void column_give(struct rdmamsg_key *ret)
+{
+	struct rdmamsg_layout_part part;
+
+	column(&part, theirs.region[0], 0, 8, 100, 16);
+	*ret = give(board_add(&theirs, &part, 1, 1));
+}
+
+/* ---- operations ------------------------------------------------------- */
+
+enum way { WRITES, READS };
+
+static inline int post(enum way way, const struct rdmamsg_sge *s, int count,
+		       const struct rdmamsg_key *to, uint64_t offset,
+		       struct cookie *c)
+{
+	return way == WRITES ?
+	       rdmamsg_write(p.c.ep, s, count, to, offset, 0, c) :
+	       rdmamsg_read(p.c.ep, s, count, to, offset, 0, c);
+}
+
+/* Posts, and waits while too many operations are out. */
+static inline void post_all(enum way way, const struct rdmamsg_sge *s,
+			    int count, const struct rdmamsg_key *to,
+			    uint64_t offset, struct cookie *c)
+{
+	UNTIL_POSTED(post(way, s, count, to, offset, c));
+}
+
+static inline void run(enum way way, const struct rdmamsg_sge *s, int count,
+		       const struct rdmamsg_key *to, uint64_t offset)
+{
+	struct cookie *c = cookie();
+
+	post_all(way, s, count, to, offset, c);
+	wait_cookie(c, 0);
+}
+
+static inline struct rdmamsg_sge entry(struct rdmamsg_layout *l,
+				       uint64_t offset, size_t len)
+{
+	return (struct rdmamsg_sge){
+		(void *)(uintptr_t)offset, len, rdmamsg_layout_region(l),
+	};
+}
+
+static inline void fill(uint8_t *mem, size_t len, uint32_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		mem[i] = (uint8_t)((seed += 2654435761u) >> 24);
+}
+
+/* ---- the cases -------------------------------------------------------- */
+
+/* Defines two cases, which call this one on each path. */
+#define ON_BOTH(name) \
+void native__##name(void **state) \
+{ \
+	take_path(NATIVE); \
+	name(state); \
+} \
+void software__##name(void **state) \
+{ \
+	take_path(SOFTWARE); \
+	name(state); \
+}
+
+#define CASES(name) \
+	void native__##name(void **state); \
+	void software__##name(void **state)
+
+/* layout.c */
+CASES(list__each_layout_AS_LISTED);
+CASES(random__layouts_AS_COPIED_BYTE_BY_BYTE);
+CASES(blocks__longer_than_a_request_ALL_ARRIVE);
+CASES(list__of_most_parts_DESCRIBED);
+CASES(write_imm__through_a_layout_VALUE_AFTER_THE_BYTES);
+
+/* layout_change.c */
+CASES(key__of_a_changed_layout_REFUSED);
+CASES(key__of_an_invalid_layout_REFUSED);
+CASES(key__of_a_destroyed_layout_REFUSED);
+CASES(define__anew_OTHER_BYTES);
+void layout__in_use_BUSY(void **state);
+void import__of_other_bytes_EPROTO(void **state);
+void key__forged_REFUSED_BY_THE_DEVICE(void **state);
+void define__too_deep_EINVAL(void **state);
+void calls__bad_arguments_ARE_TOLD(void **state);
+
+/* layout_end.c */
+CASES(close__with_layouts_ALL_FREED);
+CASES(close__with_operations_DONE);
+CASES(abort__by_either_side_EACH_ENDS);
+CASES(invalidate__in_the_middle_EACH_ENDS);
+CASES(killed__in_the_middle_EACH_ENDS);
+int child_serves(int argc, char **argv);
+
+#endif

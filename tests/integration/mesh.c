@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Members of a team in one process. */
+#include "mesh.h"
+
+#include <rdmamsg/listener.h>
+
+struct member members[MESH_MAX];
+uint32_t mesh_size;
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct link *l = rdmamsg_ep_user(ep);
+
+	l->connected = true;
+	l->of->connected++;
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct link *l = rdmamsg_ep_user(ep);
+
+	l->ep = NULL;
+	l->why = *why;
+	l->of->closed++;
+	if (!l->connected)
+		note("member %u to %u: %s", l->of->rank, l->rank, why->text);
+}
+
+static const struct rdmamsg_handlers on = {
+	.size = sizeof(on), .on_connected = on_connected,
+	.on_closed = on_closed,
+};
+
+static struct rdmamsg_ep_options ep_options(struct link *l)
+{
+	return (struct rdmamsg_ep_options){
+		.size = sizeof(struct rdmamsg_ep_options), .user = l,
+		.handlers = &on, .recv_depth = 16, .send_depth = 16,
+		.eager_max = 1024,
+	};
+}
+
+/* hello_data is the rank of the peer. */
+static void on_request(struct rdmamsg_listener *listener,
+		       struct rdmamsg_request *req)
+{
+	struct member *m = rdmamsg_listener_user(listener);
+	const uint8_t *rank = rdmamsg_request_data(req, &(size_t){ 0 });
+	struct rdmamsg_ep_options opts = ep_options(&m->links[*rank]);
+
+	if (rdmamsg_accept(req, &opts, &m->links[*rank].ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+void mesh_member(uint32_t rank, uint32_t size)
+{
+	struct member *m = &members[rank];
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .user = m, .on_request = on_request,
+	};
+
+	memset(m, 0, sizeof(*m));
+	mesh_size = size;
+	m->rank = rank;
+	for (uint32_t i = 0; i < size; i++)
+		m->links[i] = (struct link){ .of = m, .rank = i };
+	m->ctx = test_open(NULL);
+	if (rdmamsg_listen(m->ctx, test_addr(), "0", &opts, &m->listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	listener_service(m->listener, m->port);
+}
+
+void mesh_dial(uint32_t rank, uint32_t peer, const char *port)
+{
+	struct member *m = &members[rank];
+	const uint8_t hello = (uint8_t)rank;
+	struct rdmamsg_ep_options opts = ep_options(&m->links[peer]);
+
+	opts.hello_data = &hello;
+	opts.hello_data_len = 1;
+	if (rdmamsg_connect(m->ctx, test_addr(), port, &opts,
+			    &m->links[peer].ep))
+		fail_msg("rdmamsg_connect: %s", rdmamsg_error());
+}
+
+static bool all_connected(uint32_t count)
+{
+	for (uint32_t i = 0; i < mesh_size; i++)
+		if (members[i].ctx && members[i].connected < count)
+			return false;
+	return true;
+}
+
+void mesh_open(uint32_t size, uint32_t absent)
+{
+	for (uint32_t i = 0; i < size; i++)
+		if (i != absent)
+			mesh_member(i, size);
+	if (absent < size)
+		memset(&members[absent], 0, sizeof(members[absent]));
+	for (uint32_t i = 0; i < size; i++)
+		for (uint32_t k = 0; k < i; k++)
+			if (i != absent && k != absent)
+				mesh_dial(i, k, members[k].port);
+	WAIT_FOR(all_connected(absent < size ? size - 2 : size - 1));
+}
+
+static void on_done(struct rdmamsg_team *team, void *cookie, int status)
+{
+	struct member *m = rdmamsg_team_user(team);
+
+	if (cookie != m)
+		note("member %u: the cookie of another operation", m->rank);
+	m->done++;
+	m->status = status;
+	if (m->then_done)
+		m->then_done(m);
+}
+
+void mesh_teams(void)
+{
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		struct member *m = &members[i];
+		const struct rdmamsg_team_options opts = {
+			.size = sizeof(opts), .user = m, .on_done = on_done,
+		};
+		struct rdmamsg_ep *eps[MESH_MAX];
+
+		for (uint32_t k = 0; k < mesh_size; k++)
+			eps[k] = m->links[k].ep;
+		if (m->ctx && rdmamsg_team_create(m->ctx, &opts, eps, mesh_size,
+						  i, &m->team))
+			fail_msg("rdmamsg_team_create: %s", rdmamsg_error());
+	}
+}
+
+bool mesh_all_done(unsigned int count)
+{
+	for (uint32_t i = 0; i < mesh_size; i++)
+		if (members[i].ctx && members[i].done < count)
+			return false;
+	return true;
+}
+
+static bool all_closed(void)
+{
+	for (uint32_t i = 0; i < mesh_size; i++)
+		for (uint32_t k = 0; k < mesh_size; k++)
+			if (members[i].ctx && members[i].links[k].ep)
+				return false;
+	return true;
+}
+
+void mesh_close(void)
+{
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		if (members[i].ctx)
+			rdmamsg_team_destroy(members[i].team);
+		members[i].team = NULL;
+	}
+	for (uint32_t i = 0; i < mesh_size; i++)
+		for (uint32_t k = 0; k < mesh_size; k++)
+			if (members[i].ctx && members[i].links[k].ep)
+				rdmamsg_ep_close(members[i].links[k].ep);
+	WAIT_FOR(all_closed());
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		if (members[i].ctx)
+			test_close(members[i].ctx);
+		members[i].ctx = NULL;
+	}
+	check_notes();
+}

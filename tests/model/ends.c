@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The program at each end: sends messages of all kinds, keeps some that it has
+ * received, and closes. The list is simple: message n of a side has tag n, and
+ * its bytes depend on n only. The peer must receive 0, 1, 2, ... up to the last
+ * accepted one.
+ */
+#include "model.h"
+#include "sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
+
+#define TAG_FULL	(1u << 16)	/* such tags need the full form */
+#define SIZE_MAX_MSG	4096
+#define EAGER_MAX	1024
+#define PIECES_MAX	3000
+#define INLINE_MAX	48
+#define PATTERN		8192
+
+struct end ends[2];
+struct rdmamsg_listener *listener;
+static uint8_t pattern[PATTERN];
+
+static const uint8_t *bytes_of(const struct end *from, uint32_t n)
+{
+	return pattern + (n * 97 + (uint32_t)from->index * 1201) %
+	       (PATTERN - SIZE_MAX_MSG);
+}
+
+static uint32_t any_size(void)
+{
+	switch (sim_below(8)) {
+	case 0:
+		return 0;
+	case 1:
+	case 2:
+	case 3:
+		return sim_below(INLINE_MAX + 2);
+	case 4:
+	case 5:
+		return sim_below(EAGER_MAX + 2);
+	case 6:
+		return EAGER_MAX + sim_below(PIECES_MAX - EAGER_MAX + 2);
+	default:
+		return PIECES_MAX + sim_below(SIZE_MAX_MSG - PIECES_MAX + 1);
+	}
+}
+
+/* ---- sending ----------------------------------------------------------- */
+
+bool end_can_send(const struct end *e)
+{
+	return e->connected && !e->closed && !e->closing && !e->blocked &&
+	       e->sent < e->to_send;
+}
+
+static int send_borrowed(struct end *e, uint32_t n, uint32_t tag, uint32_t len)
+{
+	uint8_t *mem = malloc(len + 1);
+	uint32_t cut = sim_below(len + 1);
+	struct iovec iov[2] = { { mem, cut }, { mem + cut, len - cut } };
+	int ret;
+
+	memcpy(mem, bytes_of(e, n), len);
+	ret = rdmamsg_sendv(e->ep, iov, 2, tag, (void *)(uintptr_t)(n + 1));
+	if (ret)
+		free(mem);
+	else
+		e->out[n].borrowed = mem;
+	return ret;
+}
+
+static int send_msg(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
+		    void *cookie)
+{
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_msg_alloc(e->ep, len, &msg);
+
+	if (ret)
+		return ret;
+	memcpy(rdmamsg_msg_data(msg), bytes_of(e, n), len);
+	ret = rdmamsg_msg_send(e->ep, msg, tag, cookie);
+	if (ret)
+		rdmamsg_msg_free(msg);
+	return ret;
+}
+
+void end_send(struct end *e)
+{
+	uint32_t n = e->sent, len = any_size(), how = sim_below(4);
+	uint32_t tag = n | (sim_once_in(8) ? TAG_FULL : 0);
+	void *cookie = how ? (void *)(uintptr_t)(n + 1) : NULL;
+	int ret;
+
+	/* the call may complete the message */
+	e->out[n].cookie = cookie ? COOKIE_OUT : COOKIE_NONE;
+	e->out[n].len = len;
+	e->out[n].borrowed = NULL;
+	e->sent++;
+	if (how == 2)
+		ret = send_borrowed(e, n, tag, len);
+	else if (how == 3)
+		ret = send_msg(e, n, tag, len, cookie);
+	else
+		ret = rdmamsg_send(e->ep, bytes_of(e, n), len, tag, cookie);
+	sim_trace("%d: sends message %u of %u bytes, way %u: %d\n", e->index, n,
+		  len, how, ret);
+	if (!ret)
+		return;
+	e->sent--;
+	if (ret == -EAGAIN)
+		e->blocked = true;
+	else if (ret == -ESHUTDOWN)
+		e->to_send = e->sent;
+	else
+		sim_fail("%d: sending message %u: %d, %s", e->index, n, ret,
+			 rdmamsg_error());
+}
+
+static void send_some(struct end *e)
+{
+	uint32_t n = e->quiet ? 0 : sim_below(3);
+
+	while (n-- && end_can_send(e))
+		end_send(e);
+}
+
+/* ---- callbacks --------------------------------------------------------- */
+
+static struct end *end_of(const struct rdmamsg_ep *ep)
+{
+	struct end *e = rdmamsg_ep_user(ep);
+
+	if (e->closed)
+		sim_fail("%d: a callback after on_closed", e->index);
+	return e;
+}
+
+static void on_connected(struct rdmamsg_ep *ep)
+{
+	struct end *e = end_of(ep);
+
+	sim_trace("%d: connected\n", e->index);
+	if (e->connected)
+		sim_fail("%d: connected twice", e->index);
+	e->ep = ep;
+	e->connected = true;
+	send_some(e);
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct end *e = end_of(ep), *from = &ends[!e->index];
+	uint32_t n = e->received++, tag = rdmamsg_msg_tag(msg);
+	size_t len = rdmamsg_msg_len(msg);
+
+	sim_trace("%d: receives message %u of %zu bytes\n", e->index,
+		  tag & (TAG_FULL - 1), len);
+	if ((tag & (TAG_FULL - 1)) != n)
+		sim_fail("%d: message %u where %u was due", e->index,
+			 tag & (TAG_FULL - 1), n);
+	if (n >= from->sent)
+		sim_fail("%d: message %u was never sent", e->index, n);
+	if (len != from->out[n].len)
+		sim_fail("%d: message %u has %zu bytes of %u", e->index, n, len,
+			 from->out[n].len);
+	if (memcmp(rdmamsg_msg_data(msg), bytes_of(from, n), len))
+		sim_fail("%d: message %u has other bytes", e->index, n);
+	if (e->held_count < HELD && sim_once_in(4))
+		e->held[e->held_count++] = msg;
+	else
+		rdmamsg_msg_free(msg);
+	if (sim_once_in(2))
+		send_some(e);
+}
+
+static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	struct end *e = end_of(ep);
+	uint32_t n = (uint32_t)(uintptr_t)cookie - 1;
+
+	sim_trace("%d: completes message %u, status %d\n", e->index, n, status);
+	if (n >= e->sent || e->out[n].cookie == COOKIE_NONE)
+		sim_fail("%d: cookie %u was never given", e->index, n);
+	if (e->out[n].cookie == COOKIE_BACK)
+		sim_fail("%d: cookie %u comes twice", e->index, n);
+	if (status)
+		sim_fail("%d: message %u has status %d: %s", e->index, n, status,
+			 rdmamsg_ep_reason(ep)->text);
+	e->out[n].cookie = COOKIE_BACK;
+	/* finds a later use of this memory */
+	if (e->out[n].borrowed)
+		memset(e->out[n].borrowed, 0xee, e->out[n].len);
+	free(e->out[n].borrowed);
+	e->out[n].borrowed = NULL;
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	struct end *e = end_of(ep);
+
+	e->blocked = false;
+	send_some(e);
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct end *e = end_of(ep);
+
+	sim_trace("%d: closed: %s\n", e->index, why->text);
+	e->closed = true;
+	e->why = *why;
+	e->ep = NULL;
+}
+
+static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
+{
+	struct end *e = end_of(ep);
+
+	sim_trace("%d: path %s: %s\n", e->index,
+		  rdmamsg_path_change_name(ev->change), ev->text);
+	e->resumes += ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_complete = on_complete,
+	.on_writable = on_writable, .on_closed = on_closed, .on_path = on_path,
+};
+
+/* ---- from open to close ------------------------------------------------ */
+
+static void must(int ret, const char *what)
+{
+	if (ret < 0)
+		sim_fail("%s: %s", what, rdmamsg_error());
+}
+
+static void options_of(struct end *e, struct rdmamsg_ep_options *o,
+		       const struct rdmamsg_failover *f)
+{
+	*o = (struct rdmamsg_ep_options){
+		.size = sizeof(*o), .user = e, .handlers = &handlers,
+		.max_msg_size = SIZE_MAX_MSG, .max_copy = SIZE_MAX_MSG,
+		.inline_max = INLINE_MAX, .eager_max = EAGER_MAX,
+		.recv_depth = 1 + sim_below(8), .send_depth = 1 + sim_below(8),
+		.send_queue = sim_once_in(2) ? sim_below(4) : 0,
+		.pieces_max = PIECES_MAX, .initiator_depth = 1 + sim_below(4),
+		.responder_resources = 4, .failover = f,
+		.dead_after_ms = 2000, .timeout_ms = 30000,
+		.close_timeout_ms = 600000, .fetch_timeout_ms = RDMAMSG_NONE,
+		.stall_after_ms = RDMAMSG_NONE,
+		.flags = sim_once_in(8) ? RDMAMSG_EP_FULL_HEADERS : 0,
+	};
+}
+
+static void open_end(int i)
+{
+	struct end *e = &ends[i];
+	const struct rdmamsg_options o = {
+		.size = sizeof(o), .submit_depth = 16, .user = e,
+	};
+
+	*e = (struct end){ .index = i };
+	e->to_send = sim_below(MESSAGES / 2 + 1);
+	e->quiet = sim_once_in(2);
+	must(rdmamsg_open(&e->ctx, &o), "rdmamsg_open");
+}
+
+void ends_open(void)
+{
+	const struct rdmamsg_failover f = {
+		.size = sizeof(f), .rungs = RDMAMSG_RUNG_LANE |
+		(sim_once_in(4) ? (uint32_t)RDMAMSG_RUNG_STANDBY : 0),
+		.timeout_ms = 120000, .keep_bytes = 65536,
+	};
+	struct rdmamsg_ep_options o;
+	const struct rdmamsg_listen_options l = {
+		.size = sizeof(l), .ep = &o,
+	};
+	char port[8];
+
+	for (uint32_t i = 0; !pattern[1] && i < PATTERN; i++)
+		pattern[i] = (uint8_t)(i * 7 + i / 256 * 13 + 1);
+	open_end(0);
+	open_end(1);
+	ends[sim_below(2)].may_close = true;
+	if (sim_once_in(4))
+		ends[0].may_close = ends[1].may_close = true;
+	options_of(&ends[1], &o, &f);
+	must(rdmamsg_listen(ends[1].ctx, "127.0.0.1", "0", &l, &listener),
+	     "rdmamsg_listen");
+	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
+	options_of(&ends[0], &o, &f);
+	must(rdmamsg_connect(ends[0].ctx, "127.0.0.1", port, &o, NULL),
+	     "rdmamsg_connect");
+}
+
+bool end_can_free(const struct end *e)
+{
+	return e->held_count;
+}
+
+void end_free(struct end *e)
+{
+	uint32_t at = sim_below(e->held_count);
+
+	rdmamsg_msg_free(e->held[at]);
+	e->held[at] = e->held[--e->held_count];
+}
+
+bool end_can_close(const struct end *e)
+{
+	return e->may_close && e->connected && !e->closed && !e->closing &&
+	       e->sent == e->to_send;
+}
+
+void end_close(struct end *e)
+{
+	sim_trace("%d: closes\n", e->index);
+	e->closing = true;
+	rdmamsg_ep_close(e->ep);
+}
+
+static void check_end(struct end *e)
+{
+	const struct end *from = &ends[!e->index];
+
+	if (e->why.cause != RDMAMSG_CAUSE_CLOSED)
+		sim_fail("%d: closed with another reason: %s", e->index,
+			 e->why.text);
+	if (e->received != from->sent)
+		sim_fail("%d: has received %u of %u messages", e->index,
+			 e->received, from->sent);
+	for (uint32_t n = 0; n < e->sent; n++)
+		if (e->out[n].cookie == COOKIE_OUT)
+			sim_fail("%d: cookie %u has not come back", e->index,
+				 n);
+	totals.messages += e->received;
+	totals.resumes += e->resumes;
+}
+
+void ends_check(void)
+{
+	check_end(&ends[0]);
+	check_end(&ends[1]);
+}
+
+void ends_close(void)
+{
+	for (int i = 0; i < 2; i++) {
+		while (end_can_free(&ends[i]))
+			end_free(&ends[i]);
+		rdmamsg_close(ends[i].ctx);
+	}
+	listener = NULL;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: two sessions over lanes that die at any step. Each schedule is
+ * decided by its seed, and must deliver each message exactly once.
+ *
+ *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going]
+ *	model --seed=SEED	repeats one schedule, with a trace
+ *
+ * --keep-going goes on after a failure, which otherwise ends its job.
+ */
+#include "model.h"
+#include "sim.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdmamsg/diag.h>
+
+#define SCHEDULES	30000	/* of make check: seconds, or 20 s if slow */
+
+bool sim_traces;
+static uint64_t seed;
+
+void sim_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fprintf(stderr, "model: seed %llu: ", (unsigned long long)seed);
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "\n");
+	va_end(ap);
+	_exit(1);
+}
+
+void sim_print(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fprintf(stderr, "%10.3f ms ", (double)sim_now / 1e6);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+}
+
+static void on_signal(int sig)
+{
+	signal(sig, SIG_DFL);
+	fprintf(stderr, "model: seed %llu: signal %d\n",
+		(unsigned long long)seed, sig);
+	raise(sig);
+}
+
+/* What a worker tells its parent. */
+struct worker {
+	uint64_t next, end;
+	struct totals totals;
+};
+
+static void work(struct worker *w)
+{
+	while (w->next < w->end) {
+		seed = w->next++;
+		schedule_run(seed);
+		w->totals = totals;
+	}
+	_exit(0);
+}
+
+static pid_t start(struct worker *w)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		work(w);
+	if (pid < 0)
+		perror("model: fork");
+	return pid;
+}
+
+/* Returns the number of failures. */
+static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
+			    bool keep_going)
+{
+	struct worker *w = mmap(NULL, jobs * sizeof(*w), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t *pids = calloc(jobs, sizeof(*pids));
+	unsigned int failures = 0;
+	struct totals t = { 0 };
+
+	for (unsigned int i = 0; i < jobs; i++) {
+		w[i].next = from + n * i / jobs;
+		w[i].end = from + n * (i + 1) / jobs;
+		pids[i] = start(&w[i]);
+	}
+	for (unsigned int i = 0; i < jobs; i++) {
+		int status;
+
+		while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR)
+			;
+		t.steps += w[i].totals.steps;
+		t.messages += w[i].totals.messages;
+		t.deaths += w[i].totals.deaths;
+		t.resumes += w[i].totals.resumes;
+		if (!status)
+			continue;
+		failures++;
+		if (keep_going && w[i].next < w[i].end) {
+			memset(&w[i].totals, 0, sizeof(w[i].totals));
+			pids[i] = start(&w[i]);
+			i--;
+		}
+	}
+	printf("%llu schedules, %llu steps, %llu messages, %llu deaths, %llu "
+	       "times resumed, %u failures\n", (unsigned long long)n,
+	       (unsigned long long)t.steps, (unsigned long long)t.messages,
+	       (unsigned long long)t.deaths, (unsigned long long)t.resumes,
+	       failures);
+	free(pids);
+	return failures;
+}
+
+static void on_log(void *arg, enum rdmamsg_log_level level, const char *text)
+{
+	sim_print("lib: %s\n", text);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "schedules", required_argument, NULL, 'n' },
+		{ "from", required_argument, NULL, 'f' },
+		{ "jobs", required_argument, NULL, 'j' },
+		{ "keep-going", no_argument, NULL, 'k' },
+		{ "seed", required_argument, NULL, 's' },
+		{ NULL },
+	};
+	uint64_t n = SCHEDULES, from = 1;
+	unsigned int jobs = 1;
+	bool keep_going = false;
+	int opt;
+
+	rdmamsg__verbs = &sim_verbs;
+	signal(SIGSEGV, on_signal);
+	signal(SIGABRT, on_signal);
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (opt) {
+		case 'n':
+			n = strtoull(optarg, NULL, 10);
+			break;
+		case 'f':
+			from = strtoull(optarg, NULL, 10);
+			break;
+		case 'j':
+			jobs = (unsigned int)strtoul(optarg, NULL, 10);
+			break;
+		case 'k':
+			keep_going = true;
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 10);
+			sim_traces = true;
+			rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_DEBUG);
+			schedule_run(seed);
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	return run_all(from, n, jobs ? jobs : 1, keep_going) != 0;
+}

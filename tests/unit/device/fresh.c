@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: what a subnet manager can change is read anew by each call, with
+ * and without the event that tells of the change; and the event comes once.
+ */
+#include "base/base.h"
+#include "device/verbs_api.h"
+#include "soft/control/soft_ctl.h"
+#include "../own_fabric.h"
+#include "../until.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/group.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define PREFIX	0xfec0000000000012ull
+
+static struct rdmamsg *ctx;
+static struct soft_ctl *ctl;
+static struct rdmamsg_group *group;
+static uint32_t joined, lost, events, last_port;
+static int last_type;
+
+/* ---- what the library says -------------------------------------------- */
+
+static struct now {
+	uint32_t state, lid, sm_lid, pkey;
+	uint64_t prefix;
+} in_event;
+
+static struct now look(uint32_t port)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+	struct rdmamsg_gid_attr gid = { .size = sizeof(gid) };
+	uint16_t pkey = 0;
+	struct now n;
+
+	assert_int_equal(rdmamsg_port_query("soft0", port, &a), 0);
+	assert_true(rdmamsg_gids("soft0", port, &gid, sizeof(gid), 1) >= 1);
+	assert_int_equal(rdmamsg_pkeys("soft0", port, &pkey, 1), 1);
+	n = (struct now){ a.state, a.lid, a.sm_lid, pkey, 0 };
+	for (int i = 0; i < 8; i++)
+		n.prefix = n.prefix << 8 | gid.gid[i];
+	return n;
+}
+
+static void on_event(struct rdmamsg *c, const struct rdmamsg_event *ev)
+{
+	events++;
+	last_type = ev->type;
+	last_port = ev->port;
+	in_event = look(ev->port);
+}
+
+static void on_joined(struct rdmamsg_group *g)
+{
+	joined++;
+}
+
+static void on_lost(struct rdmamsg_group *g, const struct rdmamsg_reason *why)
+{
+	lost++;
+}
+
+#define WAIT_FOR(condition)	UNTIL(ctx, condition)
+
+static void set_up_link(const char *link)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = on_joined, .on_lost = on_lost,
+	};
+	const struct rdmamsg_options o = {
+		.size = sizeof(o), .on_event = on_event,
+	};
+	const struct rdmamsg_group_options go = {
+		.size = sizeof(go), .handlers = &on,
+	};
+
+	join_own_fabric(link);
+	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", link, 1), 0);
+	joined = lost = events = 0;
+	assert_int_equal(rdmamsg_open(&ctx, &o), 0);
+	assert_int_equal(rdmamsg_device_watch(ctx, "soft0"), 0);
+	assert_int_equal(rdmamsg_group_join(ctx, "239.1.2.3", &go, &group), 0);
+	WAIT_FOR(joined == 1);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+}
+
+static void tear_down(void)
+{
+	soft_ctl_close(ctl);
+	rdmamsg_close(ctx);
+}
+
+/* ---- changes ---------------------------------------------------------- */
+
+static void check(const struct now *is, const struct now *want)
+{
+	assert_int_equal(is->state, want->state);
+	assert_int_equal(is->lid, want->lid);
+	assert_int_equal(is->sm_lid, want->sm_lid);
+	assert_int_equal(is->pkey, want->pkey);
+	assert_true(is->prefix == want->prefix);
+}
+
+/* The change is made. The event has not been read yet. */
+static void expect(uint32_t port, const struct now *want, int type)
+{
+	struct now now = look(port);
+	uint32_t before = events;
+
+	check(&now, want);
+	WAIT_FOR(events > before);
+	assert_int_equal(last_type, type);
+	assert_int_equal(last_port, port);
+	check(&in_event, want);
+	now = look(port);
+	check(&now, want);
+	/* and no second one, before an event that follows */
+	assert_int_equal(soft_ctl_event(ctl, SOFT_CTL_ALL,
+					IBV_EVENT_CLIENT_REREGISTER, port), 0);
+	WAIT_FOR(events > before + 1);
+	assert_int_equal(last_type, IBV_EVENT_CLIENT_REREGISTER);
+	assert_int_equal(events, before + 2);
+}
+
+static void set(enum soft_attr what, uint8_t port, uint64_t value)
+{
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, what, port, value),
+			 0);
+}
+
+static void infiniband__each_change_IS_SEEN_AT_ONCE(void **state)
+{
+	struct now want, first;
+
+	set_up_link("ib");
+	first = want = look(2);
+	want.lid = 0x1234;
+	set(SOFT_ATTR_LID, 2, want.lid);
+	expect(2, &want, IBV_EVENT_LID_CHANGE);
+	want.sm_lid = 77;
+	set(SOFT_ATTR_SM_LID, 2, want.sm_lid);
+	expect(2, &want, IBV_EVENT_SM_CHANGE);
+	want.pkey = 0x8001;
+	set(SOFT_ATTR_PKEY, 2, want.pkey);
+	expect(2, &want, IBV_EVENT_PKEY_CHANGE);
+	want.prefix = PREFIX;
+	set(SOFT_ATTR_PREFIX, 2, want.prefix);
+	expect(2, &want, IBV_EVENT_GID_CHANGE);
+	want.state = IBV_PORT_DOWN;
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_DOWN),
+			 0);
+	expect(2, &want, IBV_EVENT_PORT_ERR);
+	want.state = IBV_PORT_ACTIVE;
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_UP), 0);
+	expect(2, &want, IBV_EVENT_PORT_ACTIVE);
+	/* the other port has kept its own, and the group is there */
+	assert_int_equal(look(1).lid, first.lid - 1);
+	assert_int_equal(look(1).pkey, first.pkey);
+	assert_int_equal(lost, 0);
+	set(SOFT_ATTR_LID, 2, 0);
+	assert_int_equal(look(2).lid, first.lid);
+	tear_down();
+}
+
+/* A group on the port joins again, with the values that hold now. */
+static void infiniband__group_on_the_port_JOINS_AGAIN(void **state)
+{
+	static const struct {
+		enum soft_attr what;
+		uint64_t value;
+	} rows[] = {
+		{ SOFT_ATTR_LID, 0x2345 }, { SOFT_ATTR_SM_LID, 5 },
+		{ SOFT_ATTR_PREFIX, PREFIX },
+	};
+
+	set_up_link("ib");
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		set(rows[i].what, 1, rows[i].value);
+		WAIT_FOR(lost == i + 1 && joined == i + 2);
+		assert_int_equal(rdmamsg_publish(group, "x", 1), 0);
+	}
+	tear_down();
+}
+
+static void infiniband__bad_value_IS_REFUSED(void **state)
+{
+	set_up_link("ib");
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_LID, 1,
+				      0xc000), -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_LID, 9, 7),
+			 -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_LID, 0, 7),
+			 -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_LID, 1,
+				      look(2).lid), -EADDRINUSE);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_PKEY, 1,
+				      0x10000), -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_PREFIX, 1,
+				      0xff15000000000000ull), -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTRS, 1, 1),
+			 -EINVAL);
+	assert_int_equal(events, 0);
+	tear_down();
+}
+
+static void ethernet__each_change_IS_SEEN_AT_ONCE(void **state)
+{
+	struct now want;
+
+	set_up_link("ethernet");
+	want = look(2);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_LID, 2, 7),
+			 -EOPNOTSUPP);
+	want.pkey = 0x8001;
+	set(SOFT_ATTR_PKEY, 2, want.pkey);
+	expect(2, &want, IBV_EVENT_PKEY_CHANGE);
+	want.state = IBV_PORT_ARMED;
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_ARMED),
+			 0);
+	expect(2, &want, IBV_EVENT_PORT_ERR);
+	want.state = IBV_PORT_ACTIVE;
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_UP), 0);
+	expect(2, &want, IBV_EVENT_PORT_ACTIVE);
+	tear_down();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(infiniband__each_change_IS_SEEN_AT_ONCE),
+		cmocka_unit_test(infiniband__group_on_the_port_JOINS_AGAIN),
+		cmocka_unit_test(infiniband__bad_value_IS_REFUSED),
+		cmocka_unit_test(ethernet__each_change_IS_SEEN_AT_ONCE),
+	};
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters of ports: queue pair 0 is on port 1, queue pair 1 on port 2. */
+#include "pair.h"
+#include "soft/control/soft_ctl.h"
+#include "soft/fabric/count.h"
+#include "soft/fabric/shared.h"
+#include "../own_fabric.h"
+
+static struct soft_ctl *ctl;
+static struct soft_dev *dev;
+
+static int setup(void **state)
+{
+	port_of[1] = 2;
+	ack_timeout = 8;
+	if (setup_pair(state) || soft_open(&dev))
+		return -1;
+	return soft_ctl_open(NULL, &ctl);
+}
+
+static int teardown(void **state)
+{
+	soft_ctl_close(ctl);
+	soft_dev_put(dev);
+	return teardown_pair(state);
+}
+
+static uint64_t count(unsigned int port, enum soft_counter what)
+{
+	return soft_count_sum(dev, port, what);
+}
+
+static uint32_t self(void)
+{
+	return dev->node;
+}
+
+static void count__requests_AT_BOTH_PORTS(void **state)
+{
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 1000,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(1, IBV_WC_SUCCESS);
+	assert_int_equal(count(1, SOFT_XMIT_DATA), 1000);
+	assert_int_equal(count(1, SOFT_XMIT_PACKETS), 1);
+	assert_int_equal(count(2, SOFT_RCV_DATA), 1000);
+	assert_int_equal(count(2, SOFT_RCV_PACKETS), 1);
+	assert_int_equal(count(2, SOFT_RX_WRITES), 1);
+	/* the ACK is not counted */
+	assert_int_equal(count(2, SOFT_XMIT_DATA), 0);
+	assert_int_equal(count(2, SOFT_XMIT_PACKETS), 0);
+	assert_int_equal(count(1, SOFT_RCV_PACKETS), 0);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_READ, 2, 300,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(2, IBV_WC_SUCCESS);
+	assert_int_equal(count(2, SOFT_RX_READS), 1);
+	assert_int_equal(count(2, SOFT_XMIT_DATA), 300);
+	assert_int_equal(count(1, SOFT_RCV_DATA), 300);
+	assert_int_equal(count(1, SOFT_RCV_PACKETS), 1);
+	assert_int_equal(count(1, SOFT_XMIT_DISCARDS), 0);
+	assert_int_equal(count(0, SOFT_XMIT_DATA), 0);
+	assert_int_equal(count(SOFT_PORTS_MAX + 1, SOFT_XMIT_DATA), 0);
+}
+
+static void count__no_receive_AT_BOTH_PORTS(void **state)
+{
+	const uint64_t buffers = count(2, SOFT_NO_BUFFER);
+	const uint64_t naks = count(1, SOFT_RNR_NAKS);
+
+	assert_int_equal(post(qp[0], IBV_WR_SEND, 1, 8, 0, 0), 0);
+	expect(1, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(count(2, SOFT_NO_BUFFER), buffers + 3);
+	assert_int_equal(count(1, SOFT_RNR_NAKS), naks + 3);
+}
+
+/* The first try and two retries are lost. Each costs an ack timeout. */
+static void count__port_down_AND_WHAT_IT_LOSES(void **state)
+{
+	const uint64_t lost = count(1, SOFT_XMIT_DISCARDS);
+	const uint64_t times = count(1, SOFT_ACK_TIMEOUTS);
+	const uint64_t downs = count(1, SOFT_LINK_DOWNED);
+
+	assert_int_equal(soft_ctl_port(ctl, self(), 1, SOFT_PORT_DOWN), 0);
+	assert_int_equal(count(1, SOFT_LINK_DOWNED), downs + 1);
+	assert_int_equal(count(2, SOFT_LINK_DOWNED), 0);
+	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 1, 8,
+			      (uintptr_t)mem[1], mr[1]->rkey), 0);
+	expect(1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(count(1, SOFT_XMIT_DISCARDS), lost + 3);
+	assert_int_equal(count(1, SOFT_ACK_TIMEOUTS), times + 3);
+	/* from down to armed is no other loss of the link */
+	assert_int_equal(soft_ctl_port(ctl, self(), 1, SOFT_PORT_ARMED), 0);
+	assert_int_equal(soft_ctl_port(ctl, self(), 1, SOFT_PORT_UP), 0);
+	assert_int_equal(count(1, SOFT_LINK_DOWNED), downs + 1);
+}
+
+/* A process of the fabric can write any number. */
+static void sum__any_numbers_WRAPS(void **state)
+{
+	const uint64_t before = count(1, SOFT_DUPLICATES);
+
+	dev->fabric->guid[SOFT_NODES - 1] = 1;
+	dev->fabric->counts[SOFT_NODES - 1].of[0][SOFT_DUPLICATES] = UINT64_MAX;
+	assert_int_equal(count(1, SOFT_DUPLICATES), before - 1);
+	/* the row of a node that never was is not looked at */
+	dev->fabric->guid[SOFT_NODES - 1] = 0;
+	assert_int_equal(count(1, SOFT_DUPLICATES), before);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(count__requests_AT_BOTH_PORTS),
+		TEST(count__no_receive_AT_BOTH_PORTS),
+		TEST(count__port_down_AND_WHAT_IT_LOSES),
+		TEST(sum__any_numbers_WRAPS),
+	};
+
+	join_own_fabric("count");
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

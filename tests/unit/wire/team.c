@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Description: FAIL of a team: round trips, and bytes that are refused. */
+#include "wire/team.h"
+
+#include <errno.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const struct proto_team_fail sample = {
+	.rank = 5, .error = ECONNRESET, .who = RDMAMSG_WHO_PEER,
+	.cause = RDMAMSG_CAUSE_ABORTED, .text = "member 5: it was killed",
+};
+
+static void encode__then_decode_SAME(void **state)
+{
+	uint8_t buf[PROTO_TEAM_FAIL_MAX];
+	struct proto_team_fail f;
+	size_t len = rdmamsg__team_fail_encode(&sample, buf);
+
+	assert_int_equal(len, PROTO_TEAM_FAIL_LEN + strlen(sample.text));
+	assert_int_equal(rdmamsg__team_fail_decode(&f, buf, len), 0);
+	/* without the padding */
+	assert_memory_equal(&f, &sample, offsetof(struct proto_team_fail,
+						  text) + sizeof(f.text));
+	/* a longer body is that of a later version */
+	assert_int_equal(rdmamsg__team_fail_decode(&f, buf, sizeof(buf)), 0);
+	/* a text that is too long, or not printable */
+	memset(f.text, '\n', sizeof(f.text));
+	len = rdmamsg__team_fail_encode(&f, buf);
+	assert_int_equal(len, PROTO_TEAM_FAIL_MAX);
+	assert_int_equal(rdmamsg__team_fail_decode(&f, buf, len), 0);
+	assert_int_equal(strlen(f.text), sizeof(f.text) - 1);
+	assert_int_equal(f.text[0], '?');
+}
+
+static void decode__wrong_bytes_EPROTO(void **state)
+{
+	static const struct { size_t at; uint8_t value; } wrong[] = {
+		{ 4, 0 }, { 5, 0x10 }, { 8, RDMAMSG_WHO_DEVICE + 1 },
+		{ 9, RDMAMSG_CAUSE_CRC + 1 }, { 10, 192 }, { 11, 1 },
+		{ 12, '\n' }, { 13, 0x80 },
+	};
+	uint8_t good[PROTO_TEAM_FAIL_MAX], buf[PROTO_TEAM_FAIL_MAX];
+	struct proto_team_fail f = { .rank = 77 };
+	size_t len = rdmamsg__team_fail_encode(&sample, good);
+
+	for (size_t i = 0; i < len; i++)
+		assert_int_equal(rdmamsg__team_fail_decode(&f, good, i),
+				 -EPROTO);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		memcpy(buf, good, len);
+		buf[wrong[i].at] = wrong[i].value;
+		assert_int_equal(rdmamsg__team_fail_decode(&f, buf, len),
+				 -EPROTO);
+	}
+	assert_int_equal(f.rank, 77);
+}
+
+static void tag__parts_are_APART(void **state)
+{
+	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_ALLREDUCE, 0x1f, 0x1ff),
+			 0xffff);
+	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_BARRIER, 0, 0x200),
+			 0x4000);
+	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_BROADCAST, 33, 1),
+			 0x8201);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(encode__then_decode_SAME),
+		cmocka_unit_test(decode__wrong_bytes_EPROTO),
+		cmocka_unit_test(tag__parts_are_APART),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
