@@ -93,6 +93,7 @@ struct scenario {
 	uint32_t harm, every_ms;	/* mean time between two of them */
 	bool tight;			/* limits may refuse connections */
 	bool oob; /* connections use the built-in exchange */
+	bool failover;	/* connections survive the loss of their device */
 };
 
 extern const struct scenario scenarios[];
@@ -141,7 +142,7 @@ struct record {
 	uint32_t next;			/* number of the next due message */
 	uint64_t bytes_sent, bytes_received;
 	uint32_t rma_accepted, rma_ok, rma_refused;
-	uint32_t atomics_accepted, atomics_ok;
+	uint32_t atomics_accepted, atomics_ok, atomics_in_doubt;
 	uint32_t imms_accepted, imms_received;
 	uint64_t word;			/* counted by the peer's atomics */
 	bool word_known;
@@ -216,6 +217,8 @@ struct plan {
 #define CLOSE_MS	60000
 #define DEAD_MS		20000
 #define DEAD_OOB_MS	5000	/* an aborted peer sends no notice */
+#define DEAD_LANE_MS	3000	/* with failover another lane follows */
+#define DOWN_MS		8000	/* a fault is over by then, see harm.c */
 #define SLACK_MS	15000	/* a busy host */
 /*
  * A sender waits so long for on_writable after the receiver has released

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/oob.h>
 
 #define QUIET_MS	500	/* of a finishing process, until it closes */
@@ -69,6 +70,19 @@ static void conn_unmade(struct conn *c, int ret)
 	__real_free(c);
 }
 
+/* Half of the connections have another one in advance. */
+static const struct rdmamsg_failover *failover_of(const struct conn *c)
+{
+	static const struct rdmamsg_failover opts[] = {
+		{ .size = sizeof(opts[0]), .timeout_ms = DOWN_MS,
+		  .rungs = RDMAMSG_RUNG_LANE },
+		{ .size = sizeof(opts[0]), .timeout_ms = DOWN_MS,
+		  .rungs = RDMAMSG_RUNG_STANDBY | RDMAMSG_RUNG_LANE },
+	};
+
+	return w.sc->failover ? &opts[c->plan.seed & 1] : NULL;
+}
+
 void conn_options(const struct conn *c, struct rdmamsg_ep_options *o)
 {
 	const struct plan_side *s = &c->plan.side[c->side];
@@ -77,13 +91,14 @@ void conn_options(const struct conn *c, struct rdmamsg_ep_options *o)
 		.size = sizeof(*o), .user = (void *)c,
 		.handlers = &conn_handlers, .flags = s->flags,
 		.timeout_ms = TIMEOUT_MS, .close_timeout_ms = CLOSE_MS,
-		.dead_after_ms = w.sc->oob ? DEAD_OOB_MS : DEAD_MS,
+		.dead_after_ms = w.sc->oob ? DEAD_OOB_MS : w.sc->failover ?
+				 DEAD_LANE_MS : DEAD_MS,
 		.recv_depth = s->recv_depth,
 		.send_depth = s->send_depth, .eager_max = s->eager_max,
 		.send_queue = s->send_queue, .srq = w.srq,
 		.recv_pool = w.srq ? NULL : w.recv_pool,
 		.send_pool = w.send_pool,
-		.max_lent = w.sc->max_lent << 10,
+		.max_lent = w.sc->max_lent << 10, .failover = failover_of(c),
 	};
 }
 

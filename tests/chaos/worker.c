@@ -196,11 +196,12 @@ static void go_on(void)
 {
 	uint64_t now = now_ms();
 
-	if (w.finishing || now < w.again_at)
+	if (now < w.again_at || (w.finishing && !w.sc->failover))
 		return;
+	/* connections that close may still need another one */
 	if (w.server && !w.listener)
 		listen_again();
-	else if (!w.server && w.live < w.sc->conns)
+	else if (!w.server && !w.finishing && w.live < w.sc->conns)
 		conn_dial();
 }
 
@@ -212,6 +213,8 @@ static void finish(void)
 	w.finish_at = now_ms();
 	w.in_a_hurry = rng_chance(&w.rng, w.sc->abort);
 	inject_end();
+	if (w.sc->failover)
+		return;
 	rdmamsg_listener_close(w.listener);
 	w.listener = NULL;
 }
@@ -250,6 +253,8 @@ static void run(void)
 		inject_step();
 		count_files();
 	}
+	rdmamsg_listener_close(w.listener);
+	w.listener = NULL;
 }
 
 /* ---- main ------------------------------------------------------------- */

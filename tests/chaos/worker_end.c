@@ -109,10 +109,22 @@ static void print_fds(void)
 	}
 }
 
+/* What endpoints with failover have made in advance ends after them. */
+static bool carriers_left(void)
+{
+	struct rdmamsg_counters st = { .size = sizeof(st) };
+
+	return w.sc->failover && !rdmamsg_stats(w.ctx, &st) && st.endpoints;
+}
+
 /* Checks that no endpoint and no message is left. */
 static void end_quietly(void)
 {
 	struct rdmamsg_counters st = { .size = sizeof(st) };
+	uint64_t end = now_ms() + CLOSE_MS;
+
+	while (carriers_left() && now_ms() < end)
+		(void)rdmamsg_wait(w.ctx, 100);
 
 	held_step(true);
 	rdmamsg_srq_destroy(w.srq);
