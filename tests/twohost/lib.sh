@@ -13,8 +13,7 @@ fi
 export LD_LIBRARY_PATH="$build/.libs" RDMAMSG_LOG="${RDMAMSG_LOG:-warn}"
 
 DEAD=6000	# ms: dead_after_ms where an end is to be noticed
-EARLY=1000	# ms: a request may be that old when the wire is cut
-LATE=5000	# ms: and a busy host that late
+LATE=20000	# ms: a busy host may be that late
 # Connections that must live on survive a busy host too, and send nothing but
 # messages.
 PATIENT='-d 3600000 -t 3600000 -A 19'
@@ -212,11 +211,12 @@ closed()
 	ends "$1" "$2" 3
 }
 
-# dead MACHINE TAG: closed for want of an answer, in the bounds of dead_after_ms.
+# dead MACHINE TAG: closed for want of an answer, in the bounds of dead_after_ms. On
+# a busy host a request may be old already when the wire is cut.
 dead()
 {
 	closed "$1" "$2" $((DEAD * 5 / 4 + LATE)) 'NETWORK TRANSPORT'
-	[ "$(word "$1" "$2" closed 4)" -ge $((DEAD - EARLY)) ]
+	[ "$(word "$1" "$2" closed 4)" -ge $((DEAD / 2)) ]
 }
 
 # same SERVER-MACHINE NAME: a stream that has ended: what one end has sent, the
@@ -324,4 +324,12 @@ check()
 		;;
 	esac
 	[ -z "${TWOHOST_VERBOSE:-}" ] || echo "# $(($(date +%s) - from)) s"
+}
+
+# once NAME COMMAND...: a case that differs from another by what the soft HCA shows
+# as well, such as the direction. In machines it runs only if it is named.
+once()
+{
+	[ "$soft" ] || [ "$only" ] || return 0
+	check "$@"
 }

@@ -10,6 +10,7 @@
  *					or one-sided operation completed
  *	stalled, resumed
  *	port-event NAME
+ *	path CHANGE MS REPEATED TEXT	with -F
  *	mark				SIGUSR1: what comes is timed from here
  *	total SENT RECEIVED		before each closed
  *	closed WHO CAUSE MS TEXT	MS since the mark, or the start
@@ -22,6 +23,7 @@
  */
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
@@ -398,6 +400,13 @@ static void on_resumed(struct rdmamsg_ep *ep)
 	puts("resumed");
 }
 
+static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
+{
+	(void)ep;
+	printf("path %s %u %u %s\n", rdmamsg_path_change_name(ev->change),
+	       ev->ms, ev->repeated, ev->text);
+}
+
 static void forget(struct conn *c)
 {
 	struct conn **p = &conns;
@@ -453,7 +462,7 @@ static const struct rdmamsg_handlers handlers = {
 	.on_complete = on_complete,
 	.on_writable = on_writable,
 	.on_stalled = on_stalled,
-	.on_resumed = on_resumed,
+	.on_resumed = on_resumed, .on_path = on_path,
 	.on_closed = on_closed,
 };
 
@@ -557,6 +566,12 @@ static bool set_mode(const char *name)
 	return false;
 }
 
+/* -F HOST: over other connections too, to this address of the peer; -: none. */
+static struct rdmamsg_failover failover = {
+	.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	.timeout_ms = 60000,
+};
+
 static bool set_sizes(char *list)
 {
 	char *end, *word = strtok(list, ",");
@@ -584,7 +599,7 @@ static bool parse(int argc, char **argv)
 	opt.ep.size = sizeof(opt.ep);
 	opt.ep.handlers = &handlers;
 	while ((o = getopt(argc, argv,
-			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:")) != -1)
+			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:")) != -1)
 		switch (o) {
 		case 'm':
 			if (!set_mode(optarg))
@@ -632,6 +647,10 @@ static bool parse(int argc, char **argv)
 			break;
 		case 'T':
 			opt.ep.timeout_ms = number();
+			break;
+		case 'F':
+			failover.host = strcmp(optarg, "-") ? optarg : NULL;
+			opt.ep.failover = &failover;
 			break;
 		default:
 			return false;

@@ -46,7 +46,7 @@ do
 	[ $status -eq 0 ] || exit $status
 done
 
-for cases in basic samples doctor topic link cut loss stop vanish remove chaos
+for cases in basic samples doctor topic link cut loss stop vanish remove failover chaos
 do
 	# shellcheck source=/dev/null
 	. "$here/cases/$cases"
