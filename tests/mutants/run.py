@@ -170,6 +170,9 @@ class Suites:
         if kind == "unit":
             units = self.units() if what == "*" else [f"tests/unit/{what}"]
             return units, [[os.path.join(self.build, u)] for u in units], soft
+        if kind == "model":
+            program = "tests/model/model"
+            return [program], [[os.path.join(self.build, program)]], {}
         if kind == "fuzz":
             names = ("header", "hello", "key", "oob", "setup")
             targets = [f"tests/fuzz/{n}" for n in names]
