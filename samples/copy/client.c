@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 
 #define CONNECT_MS	15000
 #define CLOSE_MS	5000
@@ -39,6 +40,18 @@ static void on_stalled(struct rdmamsg_ep *ep, uint32_t silent_ms)
 	bar_clear(&c->bar);
 	fprintf(stderr, "rdmamsg-copy: %s has not answered for %u s, waiting\n",
 		c->job->host, silent_ms / 1000);
+}
+
+static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *event)
+{
+	struct client *c = rdmamsg_ep_user(ep);
+
+	if (event->change != RDMAMSG_PATH_CHANGE_DOWN &&
+	    event->change != RDMAMSG_PATH_CHANGE_RESUMED)
+		return;
+	bar_clear(&c->bar);
+	fprintf(stderr, "rdmamsg-copy: %s: connection %s: %s\n", c->job->host,
+		rdmamsg_path_change_name(event->change), event->text);
 }
 
 /*
@@ -93,7 +106,12 @@ static int dial(struct client *c)
 		.on_message = client_message,
 		.on_complete = client_sent,
 		.on_stalled = on_stalled,
+		.on_path = on_path,
 		.on_closed = on_closed,
+	};
+	const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .host = c->job->other,
+		.timeout_ms = COPY_DOWN_MS,
 	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts),
@@ -105,6 +123,7 @@ static int dial(struct client *c)
 		.max_msg_size = COPY_RESULT_MAX,
 		.recv_depth = COPY_WINDOW,
 		.peer_timeout_ms = COPY_SILENCE_MS,
+		.failover = c->job->other ? &failover : NULL,
 	};
 
 	if (rdmamsg_connect_wait(c->ctx, c->job->host, c->job->port, &opts, -1,

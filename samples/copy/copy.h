@@ -36,6 +36,7 @@
 #define COPY_PATH_MAX	(PATH_MAX - 1)
 #define COPY_TEXT_MAX	255
 #define COPY_SILENCE_MS	60000 /* longest silence of the peer */
+#define COPY_DOWN_MS	60000 /* longest time without a connection */
 
 /* The tags of the messages. */
 enum copy_tag {
@@ -118,6 +119,7 @@ struct copy_job {
 	char **files;
 	int count;
 	const char *name;	/* NULL: the name of the file */
+	const char *other;	/* address for failover; NULL: no failover */
 	bool recursive;
 };
 

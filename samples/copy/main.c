@@ -27,6 +27,8 @@ static const char usage_text[] =
 	"  -r, --recursive     copy directories and their contents; symbolic links and\n"
 	"                      special files are skipped, with a warning for each\n"
 	"  -n, --name=NAME     name of the only FILE at the server; required for '-'\n"
+	"  -f, --failover=HOST when the connection is lost, go on over another one, to\n"
+	"                      HOST, another address of the server, or the first one\n"
 	"Options of both:\n"
 	"  -p, --port=PORT     port number or service name; default: " COPY_PORT ". With\n"
 	"                      0 the server takes a free port and prints it\n"
@@ -72,8 +74,8 @@ static int serve(char **argv, int argc, const struct copy_job *job,
 {
 	if (argc != 1)
 		return usage("a server has one DIR");
-	if (job->recursive || job->name)
-		return usage("-r and -n are for the client");
+	if (job->recursive || job->name || job->other)
+		return usage("-r, -n and -f are for the client");
 	return copy_server(argv[0], address, job->port, job->key_file);
 }
 
@@ -111,6 +113,7 @@ int main(int argc, char **argv)
 		{ "address", required_argument, NULL, 'a' },
 		{ "recursive", no_argument, NULL, 'r' },
 		{ "name", required_argument, NULL, 'n' },
+		{ "failover", required_argument, NULL, 'f' },
 		{ "key-file", required_argument, NULL, 'k' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -121,7 +124,7 @@ int main(int argc, char **argv)
 	int option;
 
 	argv[0] = (char *)"rdmamsg-copy";	/* getopt prints this name */
-	while ((option = getopt_long(argc, argv, "p:a:rn:k:hV", options,
+	while ((option = getopt_long(argc, argv, "p:a:rn:f:k:hV", options,
 				     NULL)) != -1)
 		switch (option) {
 		case 'p':
@@ -132,6 +135,9 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			job.name = optarg;
+			break;
+		case 'f':
+			job.other = optarg;
 			break;
 		case 'k':
 			job.key_file = optarg;

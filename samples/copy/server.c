@@ -6,6 +6,7 @@
 #include "copy.h"
 
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -311,17 +312,35 @@ static void reject(struct rdmamsg_request *req, const char *peer,
 	(void)rdmamsg_reject(req, why, strlen(why));
 }
 
+/* Tells the operator why a copy stands still, and when it goes on. */
+static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *event)
+{
+	const struct client *c = rdmamsg_ep_user(ep);
+
+	if (event->change == RDMAMSG_PATH_CHANGE_DOWN ||
+	    event->change == RDMAMSG_PATH_CHANGE_RESUMED)
+		fprintf(stderr, "rdmamsg-copy: %s: connection %s: %s\n",
+			c->peer, rdmamsg_path_change_name(event->change),
+			event->text);
+}
+
 static int client_accept(struct client *c, struct rdmamsg_request *req)
 {
+	/* for clients that ask for it */
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .timeout_ms = COPY_DOWN_MS,
+	};
 	static const struct rdmamsg_handlers on = {
 		.size = sizeof(on),
 		.on_message = on_message,
+		.on_path = on_path,
 		.on_closed = on_closed,
 	};
 	const struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts),
 		.user = c,
 		.handlers = &on,
+		.failover = &failover,
 		.setup_data = COPY_HELLO,
 		.setup_data_len = sizeof(COPY_HELLO) - 1,
 		.max_msg_size = COPY_CHUNK,
