@@ -1812,9 +1812,11 @@ copy_failover()
 	done
 	touch enough
 	wait $feed
-	wait $client
+	status=0
+	wait $client || status=$?
 	client=
 	cat said
+	[ $status -eq 0 ]
 	cmp sent "$dir/file"
 	says 3 'connection down: ' "$work/server"
 	says 3 'connection resumed: ' "$work/server"

@@ -50,7 +50,8 @@ int rdmamsg_region_set_pd(struct rdmamsg_region *region, struct rdmamsg_pd *pd);
  * Registers the region with the device of the endpoint, until the library
  * closes that device. The registration serves all endpoints of the context on
  * the device in this protection domain. Registering takes long and pins the
- * memory. -EPERM: the endpoint is in another protection domain. -ENOTCONN,
+ * memory. -EPERM: the endpoint is in another protection domain. -EAGAIN: the
+ * endpoint has lost its connection, and failover makes another. -ENOTCONN,
  * -ENOMEM.
  */
 int rdmamsg_region_register(struct rdmamsg_region *region,

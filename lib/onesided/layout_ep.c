@@ -35,8 +35,10 @@ int rdmamsg_layout_register(struct rdmamsg_layout *layout,
 {
 	int err = check(layout, ep);
 
-	return err ? err :
-	       rdmamsg__layout_register(layout, ep->lane.dev);
+	if (err)
+		return err;
+	err = rdmamsg__layout_register(layout, ep->lane.dev);
+	return rdmamsg__tx_refused((struct rdmamsg_ep *)ep, err);
 }
 
 /* ---- export ----------------------------------------------------------- */

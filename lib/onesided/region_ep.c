@@ -7,6 +7,7 @@
 #include "onesided/rma_ask.h"
 #include "session/ep.h"
 #include "session/resume.h"
+#include "session/send.h"
 #include "session/tx.h"
 #include "wire/proto.h"
 
@@ -28,10 +29,27 @@ int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 	if (ctx != ep->ctx)
 		return rdmamsg__fail(-EINVAL, "the endpoint belongs to another "
 				     "context");
+	if (!ep->lane.dev && rdmamsg__lane_lost(ep))
+		return rdmamsg__tx_check(ep);
 	if (!ep->lane.dev)
 		return rdmamsg__fail(-ENOTCONN, "the endpoint has no device: "
 				     "wait for on_connected");
 	return 0;
+}
+
+int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
+			 struct ibv_mr **ret)
+{
+	int err;
+
+	*ret = rdmamsg__region_mr(region, ep->lane.dev);
+	if (likely(*ret))
+		return 0;
+	if (!ep->resume || !ep->resume->resumes)
+		return rdmamsg__region_missing(region, ep->lane.dev);
+	err = rdmamsg__region_register(region, ep->lane.dev);
+	*ret = rdmamsg__region_mr(region, ep->lane.dev);
+	return rdmamsg__tx_refused(ep, err);
 }
 
 int rdmamsg_region_register(struct rdmamsg_region *region,
@@ -43,7 +61,8 @@ int rdmamsg_region_register(struct rdmamsg_region *region,
 		ret = rdmamsg__region_ep_check(region->ctx, ep);
 	if (ret)
 		return ret;
-	return rdmamsg__region_register(region, ep->lane.dev);
+	ret = rdmamsg__region_register(region, ep->lane.dev);
+	return rdmamsg__tx_refused((struct rdmamsg_ep *)ep, ret);
 }
 
 int rdmamsg_region_get_key(struct rdmamsg_region *region,
@@ -129,5 +148,6 @@ int rdmamsg_cache_get(struct rdmamsg_cache *cache, const struct rdmamsg_ep *ep,
 	if (!addr || !len || !ret)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_cache_get: an argument "
 				     "is NULL or 0");
-	return rdmamsg__cache_get(cache, ep->lane.dev, ep->opts.pd, &want, ret);
+	err = rdmamsg__cache_get(cache, ep->lane.dev, ep->opts.pd, &want, ret);
+	return rdmamsg__tx_refused((struct rdmamsg_ep *)ep, err);
 }

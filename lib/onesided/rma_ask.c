@@ -121,38 +121,20 @@ static int check_key(const struct rdmamsg_ep *ep, const struct rma_ask *a,
 	return check_word(a, key);
 }
 
-/*
- * The program has registered the region for the first lane of the endpoint.
- * Another lane may have another device.
- */
-static struct ibv_mr *mr_for(const struct rdmamsg_ep *ep,
-			     struct rdmamsg_region *region)
-{
-	struct ibv_mr *mr = rdmamsg__region_mr(region, ep->lane.dev);
-
-	if (likely(mr || !ep->resume || !ep->resume->resumes))
-		return mr;
-	return rdmamsg__try(rdmamsg__region_register(region, ep->lane.dev)) ?
-	       NULL : rdmamsg__region_mr(region, ep->lane.dev);
-}
-
 /* Returns 0 if the entry's region can take part. */
-static int check_region(const struct rdmamsg_ep *ep,
-			struct rdmamsg_region *region, uint64_t offset,
-			uint64_t len, struct ibv_mr **ret)
+static int check_region(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
+			uint64_t offset, uint64_t len, struct ibv_mr **ret)
 {
 	int err;
 
-	if (!region->layout) {
-		*ret = mr_for(ep, region);
-		return *ret ? 0 :
-		       rdmamsg__region_missing(region, ep->lane.dev);
-	}
+	if (!region->layout)
+		return rdmamsg__region_here(ep, region, ret);
 	err = rdmamsg__layout_range(region->layout, offset, len);
-	return err ? err : rdmamsg__layout_ready(region->layout, ep->lane.dev);
+	return err ? err : rdmamsg__tx_refused(ep,
+		rdmamsg__layout_ready(region->layout, ep->lane.dev));
 }
 
-static int take_entry(const struct rdmamsg_ep *ep, struct rma *r,
+static int take_entry(struct rdmamsg_ep *ep, struct rma *r,
 		      const struct rdmamsg_sge *s)
 {
 	struct rdmamsg_region *region = s->region;

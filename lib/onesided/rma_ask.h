@@ -30,6 +30,13 @@ struct rma_ask {
 /* Returns 0 if regions of ctx can be registered on the endpoint's device. */
 int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep *ep);
+/*
+ * Writes the region's registration with the endpoint's device to *ret. The
+ * program has registered the region for the first lane of the endpoint. If
+ * another lane has another device, registers the region there.
+ */
+int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
+			 struct ibv_mr **ret);
 
 /* Checks the operation. Accepts it, and returns 0, or returns -errno. */
 int rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a);

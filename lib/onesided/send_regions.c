@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/util.h"
 #include "memory/region.h"
+#include "onesided/rma_ask.h"
 #include "session/ep.h"
 #include "session/send.h"
 
@@ -14,10 +15,11 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
-static int check_entry(const struct rdmamsg_ep *ep, const struct rdmamsg_sge *s)
+static int check_entry(struct rdmamsg_ep *ep, const struct rdmamsg_sge *s)
 {
-	const struct rdmamsg_region *r = s->region;
+	struct rdmamsg_region *r = s->region;
 	uintptr_t at = (uintptr_t)s->data, from;
+	struct ibv_mr *mr;
 
 	if (!r)
 		return 0;
@@ -31,8 +33,7 @@ static int check_entry(const struct rdmamsg_ep *ep, const struct rdmamsg_sge *s)
 		return rdmamsg__fail(-EACCES, "rdmamsg_send_regions: region "
 				     "%llu does not have RDMAMSG_ACCESS_READ",
 				     (unsigned long long)r->id);
-	return rdmamsg__region_mr(r, ep->lane.dev) ? 0 :
-	       rdmamsg__region_missing(r, ep->lane.dev);
+	return rdmamsg__region_here(ep, r, &mr);
 }
 
 int rdmamsg_send_regions(struct rdmamsg_ep *ep, const struct rdmamsg_sge *src,

@@ -81,7 +81,8 @@ static int take(struct rdmamsg_ep *ep, struct pool *pool,
 		if (err)
 			return err == -ENOBUFS && pool->total ?
 			       rdmamsg__no_buffer(ep) :
-			       rdmamsg__fail_again(err);
+			       rdmamsg__fail_again(
+				       rdmamsg__tx_refused(ep, err));
 		msg = rdmamsg__pool_take(pool);
 	}
 	msg->data = msg->buf + PROTO_HDR_LEN;
@@ -140,7 +141,8 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 			return err == -ENOBUFS &&
 			       rdmamsg__out_fits(ep->ctx, len) ?
 			       rdmamsg__no_buffer(ep) :
-			       rdmamsg__fail_again(err);
+			       rdmamsg__fail_again(
+				       rdmamsg__tx_refused(ep, err));
 	}
 	msg->len = msg->room = (uint32_t)len;
 	rdmamsg__msg_lend(msg, NULL);

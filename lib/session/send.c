@@ -335,7 +335,7 @@ static int send_rndv(struct rdmamsg_ep *ep, const struct ask *a,
 	if (ret) {
 		rdmamsg__msg_put(op->msg);
 		rdmamsg__op_put(ep, op);
-		return ret;
+		return rdmamsg__tx_refused(ep, ret);
 	}
 	if (unlikely(ep->send.crc)) {
 		op->rndv->has_crc = true;

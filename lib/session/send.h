@@ -66,6 +66,12 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep);
 int rdmamsg__tx_again(struct rdmamsg_ep *ep);
 /* Returns -EAGAIN. on_writable follows when memory has come back. */
 int rdmamsg__no_buffer(struct rdmamsg_ep *ep);
+/*
+ * The device has refused with err what a call needs. If the device is gone and
+ * the session goes on over another, ends the lane and returns -EAGAIN.
+ * Otherwise returns err.
+ */
+int rdmamsg__tx_refused(struct rdmamsg_ep *ep, int err);
 
 /* Keeps the next message, for a peer that loses its lane. There is room. */
 void rdmamsg__keep_op(struct rdmamsg_ep *ep, struct op *op,

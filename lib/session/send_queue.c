@@ -9,7 +9,9 @@
 #include "base/loop.h"
 #include "base/probe.h"
 #include "base/util.h"
+#include "device/device.h"
 #include "memory/memory.h"
+#include "session/close.h"
 #include "session/credit.h"
 #include "session/ctrl.h"
 #include "session/ep.h"
@@ -61,6 +63,16 @@ int rdmamsg__no_buffer(struct rdmamsg_ep *ep)
 	ep->send.want_memory = true;
 	rdmamsg__tx_ask(ep->ctx);
 	return rdmamsg__tx_again(ep);
+}
+
+int rdmamsg__tx_refused(struct rdmamsg_ep *ep, int err)
+{
+	/* the loop has not noticed it yet */
+	if (err != -EIO || !rdmamsg__keeps(ep) ||
+	    !rdmamsg__device_lost(ep->lane.dev->device))
+		return err;
+	rdmamsg__ep_removed(ep);
+	return rdmamsg__tx_check(ep);
 }
 
 void rdmamsg__keep_op(struct rdmamsg_ep *ep, struct op *op,
