@@ -134,7 +134,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		int bytes;
 
 		if (!rec)
-			return qp->unreliable && soft_give_up(dev, qp, w);
+			return qp->unreliable &&
+			       soft_give_up(dev, qp, w, SOFT_STALL_NS);
 		w->full_since = 0;
 		bytes = put_payload(dev, qp, wqe, rec + 1, n);
 		if (bytes < 0) {

@@ -2,8 +2,7 @@
 /*
  * Datagrams. The device drops a datagram silently if the destination does not
  * exist, if its Q_Key differs, or if it has no receive that is long enough. It
- * also drops a datagram longer than the MTU. A peer counts as stopped if it
- * takes nothing from a full ring for STALL_NS. Datagrams to a stopped peer are
+ * also drops a datagram longer than the MTU. Datagrams to a stopped peer are
  * dropped, so that senders go on.
  */
 #include "soft/engine/ud.h"
@@ -20,8 +19,6 @@
 #include "soft/verbs/ah.h"
 #include "soft/verbs/qp.h"
 
-#define STALL_NS	200000000ull
-
 /* The header in front of the payload. */
 struct dgram {
 	uint8_t grh[40];
@@ -33,7 +30,8 @@ struct dgram {
 };
 _Static_assert(sizeof(struct dgram) == 64, "a multiple of the alignment");
 
-bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp, struct soft_wire *w)
+bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp, struct soft_wire *w,
+		  uint64_t after)
 {
 	uint64_t now = soft_now(), head;
 
@@ -46,13 +44,13 @@ bool soft_give_up(struct soft_dev *dev, struct soft_qp *qp, struct soft_wire *w)
 		w->full_since = now;
 		w->full_head = head;
 	}
-	if (now - w->full_since >= STALL_NS) {
+	if (now - w->full_since >= after) {
 		soft_count(dev, qp->attr.port_num, SOFT_XMIT_DISCARDS, 1);
 		return true;
 	}
 	soft_qp_pend(dev, qp);
 	if (list_empty(&qp->timer.node))
-		soft_timer_set(dev, &qp->timer, STALL_NS);
+		soft_timer_set(dev, &qp->timer, after);
 	return false;
 }
 
@@ -109,7 +107,8 @@ static bool push_to(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	rec = soft_rec_new(dev, w, len);
 	if (unlikely(!rec))
-		return soft_give_up(dev, qp, w);
+		return soft_give_up(dev, qp, w, wqe->ah->mcast ?
+				    SOFT_STALL_GROUP_NS : SOFT_STALL_NS);
 	w->full_since = 0;
 	at = (uint8_t *)(rec + 1) + sizeof(struct dgram);
 	if (wqe->inlined) {

@@ -172,7 +172,7 @@ static void fill_ring(struct soft_wire *w)
 /* Pretends that the sender did not run for longer than its wait. */
 static void lose_the_processor(struct soft_wire *w)
 {
-	w->full_since -= 1000000000u;
+	w->full_since -= SOFT_STALL_NS;
 }
 
 static void full__peer_has_moved_since_NOT_GIVEN_UP(void **state)
@@ -185,21 +185,21 @@ static void full__peer_has_moved_since_NOT_GIVEN_UP(void **state)
 	assert_int_equal(soft_ring_loop(&w.tx, &w.rx), 0);
 	soft_lock(dev);
 	fill_ring(&w);
-	first = soft_give_up(dev, q, &w);
+	first = soft_give_up(dev, q, &w, SOFT_STALL_NS);
 	lose_the_processor(&w);
 	(void)soft_ring_avail(&w.rx);
 	soft_ring_consume(&w.rx, RECORD);
-	moved = soft_give_up(dev, q, &w);
+	moved = soft_give_up(dev, q, &w, SOFT_STALL_NS);
 	fill_ring(&w);
-	full_again = soft_give_up(dev, q, &w);
+	full_again = soft_give_up(dev, q, &w, SOFT_STALL_NS);
 	lose_the_processor(&w);
-	stopped = soft_give_up(dev, q, &w);
+	stopped = soft_give_up(dev, q, &w, SOFT_STALL_NS);
 	soft_timer_stop(&q->timer);
 	soft_unlock(dev);
 	soft_ring_unmap(&w.tx);
 	assert_false(first);
 	assert_false(moved);
-	/* the peer has had 200 ms since it moved, and no more */
+	/* the peer has had its time since it moved, and no more */
 	assert_false(full_again);
 	assert_true(stopped);
 }
