@@ -455,6 +455,19 @@ doctor_roce_v1()
 	mends roce --root="$PWD/root"
 }
 
+# The only GID of iWARP is no address, and there is no version of RoCE.
+doctor_iwarp()
+{
+	healthy
+	echo '4: RNIC' >root/sys/class/infiniband/mlx5_0/node_type
+	rm root/sys/class/infiniband/mlx5_0/ports/1/gids/*
+	gid 0 0202:c900:0001:0000:0000:0000:0000:0000 ''
+	look
+	[ $status -eq 0 ]
+	judged ok gids 'no active RoCE port'
+	judged ok roce 'no RoCE port'
+}
+
 doctor_mtu()
 {
 	healthy
@@ -703,6 +716,17 @@ doctor_soft_port()
 	judged warning ports 'soft0 port 2: DOWN'
 	mends ports
 	end_server TERM 0
+}
+
+doctor_soft_iwarp()
+{
+	doctor_soft_fabric
+	RDMAMSG_SOFT_LINK=iwarp
+	export RDMAMSG_SOFT_LINK
+	diagnose
+	judged ok devices 'soft0: soft, opens'
+	judged ok gids 'no active RoCE port'
+	judged ok roce 'no RoCE port'
 }
 
 # A program that keeps the removed device open keeps the fabric.
@@ -1094,11 +1118,11 @@ doctor_nonsense()
 
 doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	hugepages iommu yama port_disabled second_port infiniband counters
-	no_address roce_v1 mtu pkeys firmware libraries processes nonsense
+	no_address roce_v1 iwarp mtu pkeys firmware libraries processes nonsense
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_preloaded peer_no_device peer_port_down'
+	soft_iwarp soft_preloaded peer_no_device peer_port_down'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_other peer_unknown'

@@ -109,6 +109,7 @@ struct device {
 	char error_text[FINDING_MAX];
 	uint64_t odp;			/* general capabilities */
 	bool soft;			/* the soft HCA */
+	bool iwarp;
 	bool attributes;		/* the library has told them */
 	struct port *ports;
 	struct device *next;
@@ -134,6 +135,8 @@ bool facts_has(const struct facts *f, const char *device);
 /* "rxe0 port 1", in a buffer that the next call uses again */
 const char *port_subject(const struct port *p);
 bool port_is_active(const struct port *p);
+/* Returns true if the port's GIDs are the addresses of its network device. */
+bool port_is_roce(const struct port *p);
 bool gid_is_link_local(const struct gid *g);
 
 #define for_each_device(d, f) \

@@ -20,6 +20,8 @@
 #define IB	"/sys/class/infiniband"
 #define ETHERNET	2			/* IBV_LINK_LAYER_ETHERNET */
 #define ACTIVE		4			/* IBV_PORT_ACTIVE */
+#define IWARP		1			/* IBV_TRANSPORT_IWARP */
+#define RNIC		4			/* IBV_NODE_RNIC */
 #define DEVICES		16			/* room at first */
 
 static void *room(size_t n, size_t size)
@@ -114,6 +116,7 @@ static void library_device(struct facts *f, const struct rdmamsg_device_attr *a)
 	/* the kind is not known of a device that cannot be opened */
 	d->soft = a->error ? !root_has(IB "/%s", a->name) :
 			     !strcmp(a->kind, "soft");
+	d->iwarp = a->transport == IWARP;
 	d->odp = a->odp_general;
 	d->error = a->error;
 	d->attributes = !a->error;
@@ -226,8 +229,11 @@ static void sys_port(void *arg, const char *name)
 static void sys_device(void *arg, const char *name)
 {
 	struct device *d = add_device(arg, name);
+	uint64_t type = 0;
 	char dir[128];
 
+	root_line(dir, sizeof(dir), IB "/%s/node_type", name);
+	d->iwarp = parse_number(dir, &type) && type == RNIC;
 	root_line(d->firmware, sizeof(d->firmware), IB "/%s/fw_ver", name);
 	root_line(d->board, sizeof(d->board), IB "/%s/board_id", name);
 	snprintf(dir, sizeof(dir), IB "/%s/ports", d->name);
@@ -333,6 +339,12 @@ const char *port_subject(const struct port *p)
 bool port_is_active(const struct port *p)
 {
 	return p->state == ACTIVE || p->state == ACTIVE + 1;
+}
+
+/* The one GID of iWARP has the hardware address. */
+bool port_is_roce(const struct port *p)
+{
+	return p->ethernet && !p->device->iwarp;
 }
 
 bool gid_is_link_local(const struct gid *g)

@@ -148,7 +148,7 @@ void check_gids(const struct facts *f)
 
 	for_each_device(d, f)
 		for_each_port(p, d)
-			if (p->ethernet && port_is_active(p)) {
+			if (port_is_roce(p) && port_is_active(p)) {
 				any = true;
 				check_port_gids(p);
 			}
@@ -199,7 +199,7 @@ void check_roce(const struct facts *f)
 
 	for_each_device(d, f)
 		for_each_port(p, d)
-			if (p->ethernet) {
+			if (port_is_roce(p)) {
 				any = true;
 				check_port_roce(p);
 			}
