@@ -729,6 +729,30 @@ doctor_soft_iwarp()
 	judged ok roce 'no RoCE port'
 }
 
+# GIDs of InfiniBand and iWARP do not tell which port an address has.
+doctor_soft_peer()
+{
+	doctor_soft_fabric
+	for RDMAMSG_SOFT_LINK in ib iwarp
+	do
+		export RDMAMSG_SOFT_LINK
+		start "$doctor" --serve -a 127.0.0.1 -p 0
+		diagnose "127.0.0.1:$port"
+		step route ok 'device soft0'
+		step compare ok .
+		# the soft HCA without being asked for it
+		(
+			unset RDMAMSG_DEVICE
+			diagnose "127.0.0.1:$port"
+			step compare ok .
+		)
+		returns 0 "$ctl" -a port all down
+		diagnose "127.0.0.1:$port"
+		step route wrong 'port 1 of soft0 is not active'
+		end_server TERM 0
+	done
+}
+
 # A program that keeps the removed device open keeps the fabric.
 doctor_soft_removed()
 {
@@ -1122,7 +1146,7 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_iwarp soft_preloaded peer_no_device peer_port_down'
+	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_other peer_unknown'

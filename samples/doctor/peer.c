@@ -147,13 +147,18 @@ static const struct port *port_of(const struct facts *f, bool soft,
 	return NULL;
 }
 
-static bool has_infiniband(const struct facts *f)
+/* A port whose GIDs are no addresses, an active one if there is one, or NULL. */
+static const struct port *other_port(const struct facts *f, bool soft)
 {
+	const struct port *other = NULL;
+
 	for_each_device(d, f)
 		for_each_port(p, d)
-			if (!d->soft && !p->ethernet)
-				return true;
-	return false;
+			if (d->soft == soft && !port_is_roce(p) &&
+			    (!other || (port_is_active(p) &&
+					!port_is_active(other))))
+				other = p;
+	return other;
 }
 
 static bool asked_for_soft(void)
@@ -166,6 +171,7 @@ static bool asked_for_soft(void)
 /* Says through what the host is reached, or that nothing leads there. */
 static bool judge_device(struct visit *v, const char *netdev)
 {
+	bool soft = asked_for_soft();
 	const struct port *p;
 	struct finding *f;
 	uint8_t gid[16];
@@ -173,15 +179,20 @@ static bool judge_device(struct visit *v, const char *netdev)
 
 	gid_of(&v->from, gid);
 	write_address(&v->from, from, sizeof(from));
-	p = port_of(v->facts, asked_for_soft(), gid, netdev);
-	if (!p && is_loopback(gid))
-		p = port_of(v->facts, true, gid, netdev);
+	p = port_of(v->facts, soft, gid, netdev);
+	if (!p && is_loopback(gid)) {
+		soft = true;
+		p = port_of(v->facts, soft, gid, netdev);
+	}
+	/* the soft HCA has every address of this host */
+	if (!p && soft)
+		p = other_port(v->facts, soft);
 	if (p && port_is_active(p)) {
 		found(v->host, OK, "through %s from %s, device %s", netdev,
 		      from, p->device->name);
 		return true;
 	}
-	if (!p && has_infiniband(v->facts)) {
+	if (!p && other_port(v->facts, false)) {
 		found(v->host, OK, "through %s from %s", netdev, from);
 		return true;
 	}
