@@ -74,6 +74,7 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 			const struct device_use *use)
 {
 	const void *of = NULL;
+	uint32_t port = 0;
 	struct qp_owner qp;
 	struct list *n;
 
@@ -111,15 +112,19 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 	case IBV_EVENT_WQ_FATAL:
 		of = ev->element.wq;
 		break;
+	/* mlx5 names a port nevertheless */
+	case IBV_EVENT_DEVICE_FATAL:
+		break;
 	default:
+		port = (uint32_t)ev->element.port_num;
 		break;
 	}
 	list_for_each(n, &d->ports) {
 		struct dev *dev = list_entry(n, struct dev, port_node);
 
 		if (is_first(dev))
-			async_post(dev->ctx, d, ev->event_type, of ? 0 :
-				   (uint32_t)ev->element.port_num, NULL, of);
+			async_post(dev->ctx, d, ev->event_type, port, NULL,
+				   of);
 	}
 }
 

@@ -63,6 +63,9 @@ int __wrap_soft_get_async_event(struct ibv_context *verbs,
 	int ret = __real_soft_get_async_event(verbs, event);
 
 	reads += !ret;
+	/* like mlx5 */
+	if (!ret && event->event_type == IBV_EVENT_DEVICE_FATAL)
+		event->element.port_num = 1;
 	return ret;
 }
 
@@ -414,6 +417,7 @@ static void device__fatal_ENDS_ALL_AND_IS_THE_LAST(void **state)
 	raise_event(IBV_EVENT_DEVICE_FATAL, 0);
 	WAIT_FOR(closed == SIDES && told_count >= 2);
 	assert_int_equal(told[0].type, IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(told[0].port, 0);
 	assert_int_equal(told[1].type, -1);
 	assert_int_equal(told_count, 2);
 	assert_int_equal(why.cause, RDMAMSG_CAUSE_REMOVED);
