@@ -1,7 +1,8 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The tracepoints of the sources, those that rdmamsg(7) lists, and those in the
-# library are the same. Without <sys/sdt.h> the library has none.
+# library are the same. Each change of an endpoint that the library tells has one.
+# Without <sys/sdt.h> the library has none.
 
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -32,6 +33,21 @@ sed -n '/^\.SH TRACEPOINTS/,/^\.SH SEE/s/^\.BR \([a-z_]*\) "(.*/\1/p' \
 	exit 1
 }
 same sources "$tmp/sources" 'rdmamsg(7)' "$tmp/page"
+
+for change in connected closed stalled resumed path
+do
+	grep -r -l "&ep->ctx->loop, ep->on\.on_$change," "$srcdir/lib" \
+		>"$tmp/tell" || {
+		echo "the calls of on_$change were not found"
+		exit 1
+	}
+	xargs grep -L "^	*probe($change," <"$tmp/tell" >"$tmp/silent"
+	[ ! -s "$tmp/silent" ] || {
+		echo "on_$change without the tracepoint $change:"
+		cat "$tmp/silent"
+		exit 1
+	}
+done
 
 grep -q '^#define HAVE_SYS_SDT_H 1' "$builddir/config.h" || {
 	echo "there was no <sys/sdt.h> when this was configured" >&2

@@ -16,6 +16,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/device.h"
@@ -93,6 +94,7 @@ static void tell(struct rdmamsg_ep *ep, enum rdmamsg_path_change change,
 	rdmamsg__record(ep->recorder, EVENT_PATH, change, f->own.port);
 	log_info("ep %p: path %s: %s", (void *)ep,
 		 rdmamsg_path_change_name(change), copy);
+	probe(path, ep, change, ev.text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, &ev);
 }

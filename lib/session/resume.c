@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "base/probe.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "device/cq.h"
@@ -38,6 +39,7 @@ void rdmamsg__path_tell(struct rdmamsg_ep *ep,
 {
 	log_info("ep %p: path %s: %s", (void *)ep,
 		 rdmamsg_path_change_name(ev->change), ev->text);
+	probe(path, ep, ev->change, ev->text);
 	ep->ctx->loop.told = true;
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_path, ep, ev);
 }
