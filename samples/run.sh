@@ -459,6 +459,7 @@ info_options()
 	said '^  port: 2$'
 	returns 0 "$info" --device=soft --port=1 --verbose
 	said 'max_qp: [0-9]'
+	said 'pieces_max: 131072$'
 	not grep "$(printf '\033')" said
 	on_terminal "'$info' -d soft"
 	grep -q "$(printf '\033')" said

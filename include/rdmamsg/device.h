@@ -106,6 +106,8 @@ struct rdmamsg_device_attr {
 	uint32_t pci_fetch_add;		/* enum ibv_pci_atomic_op_size */
 	uint32_t pci_swap;
 	uint32_t pci_compare_swap;
+
+	uint32_t pieces_max;		/* default for endpoints; 0: none */
 };
 
 /*

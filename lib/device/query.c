@@ -184,6 +184,7 @@ static int fill_device(struct rdmamsg_device_attr *a, const struct verbs_api *v,
 		fill_extended(a, &x);
 	kind = rdmamsg__kind_of(v, verbs, &d);
 	snprintf(a->kind, sizeof(a->kind), "%s", rdmamsg__kind_name(kind));
+	a->pieces_max = rdmamsg__kind_pieces_max(kind);
 	fill_board(a, kind, verbs->device);
 	a->node_type = verbs->device->node_type;
 	a->transport = verbs->device->transport_type;

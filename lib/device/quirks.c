@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -26,6 +27,22 @@
 		  .no_immediates = true, \
 		  .read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
 		  .plain_addresses = true }
+
+/* KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested */
+static const struct quirks quirks[] = {
+	[KIND_SOFT_ROCE] = {
+		.keeps_receives = true, .no_last_wqe = true,
+		.seven_is_endless = true, .fails_without_route = true,
+		.removal_by_cm = true, .loose_windows = true,
+		.doubtful_reads = true, .datagram_rate = 25000,
+		.pieces_max = 131072,
+	},
+	[KIND_ROCE] = { 0 },
+	[KIND_IB] = { 0 },
+	[KIND_IWARP] = IWARP,
+	[KIND_SOFT] = { .host_atomics = true, .pieces_max = 131072 },
+	[KIND_SOFT_IWARP] = IWARP,
+};
 
 const char *rdmamsg__kind_name(enum device_kind kind)
 {
@@ -62,23 +79,14 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 	return KIND_IB;
 }
 
+uint32_t rdmamsg__kind_pieces_max(enum device_kind kind)
+{
+	return quirks[kind].pieces_max;
+}
+
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 {
-	/* KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested */
-	static const struct quirks kinds[] = {
-		[KIND_SOFT_ROCE] = {
-			.keeps_receives = true, .no_last_wqe = true,
-			.seven_is_endless = true, .fails_without_route = true,
-			.removal_by_cm = true, .loose_windows = true,
-			.doubtful_reads = true, .datagram_rate = 25000,
-			.pieces_max = 131072,
-		},
-		[KIND_IWARP] = IWARP,
-		[KIND_SOFT] = { .host_atomics = true, .pieces_max = 131072 },
-		[KIND_SOFT_IWARP] = IWARP,
-	};
-
-	return &kinds[d->kind];
+	return &quirks[d->kind];
 }
 
 bool rdmamsg__is_iwarp(const struct rdmamsg_device *d)

@@ -4,6 +4,7 @@
 #define RDMAMSG_LIB_QUIRKS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -88,6 +89,8 @@ struct quirks {
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d);
 
 const char *rdmamsg__kind_name(enum device_kind kind);
+/* The default of pieces_max of endpoints; 0: none. */
+uint32_t rdmamsg__kind_pieces_max(enum device_kind kind);
 /*
  * Returns the name of the board, or NULL if the device's folder in /sys has it.
  */

@@ -70,6 +70,8 @@ static const struct field extended[] = {
 	FIELD("pci_swap", pci_swap, HEX),
 	FIELD("pci_compare_swap", pci_compare_swap, HEX),
 	FIELD("num_comp_vectors", vectors, NUMBER),
+	/* of the library */
+	SAME(pieces_max),
 };
 
 static void show_fields(const struct rdmamsg_device_attr *a,

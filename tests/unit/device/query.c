@@ -35,6 +35,7 @@ static int list_error;
 static bool no_devices;
 static struct ibv_port_attr port_attr;
 static unsigned int caps;
+static uint32_t vendor;			/* 0: that of the soft HCA */
 static __be16 pkeys[4];
 static struct verbs_api table;
 
@@ -72,6 +73,8 @@ static int query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 	int ret = soft.query_device(c, attr);
 
 	attr->device_cap_flags |= caps;
+	if (vendor)
+		attr->vendor_id = vendor;
 	return ret;
 }
 
@@ -96,7 +99,7 @@ static int set_up(void **state)
 	open_error = EACCES;
 	list_error = 0;
 	no_devices = false;
-	caps = 0;
+	caps = vendor = 0;
 	memset(&port_attr, 0, sizeof(port_attr));
 	memset(pkeys, 0, sizeof(pkeys));
 	table = soft;
@@ -219,6 +222,28 @@ static void query__soft_HAS_WHAT_VERBS_REPORT(void **state)
 	assert_error(rdmamsg_device_has(&a, "NOSUCH"), -EINVAL, "NOSUCH");
 	assert_int_equal(soft.close_device(c), 0);
 	soft.free_device_list(list);
+}
+
+static void query__kind_HAS_ITS_THRESHOLD(void **state)
+{
+	static const struct {
+		uint32_t vendor, pieces_max;
+		const char *kind;
+	} rows[] = {
+		{ 0, 131072, "soft" }, { 0xffffff, 131072, "soft-roce" },
+		{ 0x15b3, 0, "roce" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct rdmamsg_device_attr a = {
+			.size = sizeof(a), .pieces_max = 7,
+		};
+
+		vendor = rows[i].vendor;
+		assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+		assert_string_equal(a.kind, rows[i].kind);
+		assert_int_equal(a.pieces_max, rows[i].pieces_max);
+	}
 }
 
 /*
@@ -438,6 +463,7 @@ int main(void)
 		TEST(query__errors_DIFFER),
 		TEST(query__bad_size_EINVAL),
 		TEST(query__soft_HAS_WHAT_VERBS_REPORT),
+		TEST(query__kind_HAS_ITS_THRESHOLD),
 		TEST(query__other_sizes_ARE_KEPT_TO),
 		TEST(query__first_IS_WHAT_THE_ENVIRONMENT_SAYS),
 		TEST(port__number_out_of_range_EINVAL),
