@@ -822,6 +822,93 @@ doctor_peer_findings()
 	end_server TERM 0
 }
 
+# reported FIELD...: the report of a peer, with these fields of its line 'used'
+reported()
+{
+	printf 'rdmamsg-doctor\t9\nlibrary\t%s\n' "$version" >report
+	(IFS=$(printf '\t')
+	printf 'used\t%s\n' "$*") >>report
+	printf 'news\tfrom\ta later version\n' >>report
+}
+
+# compared: the first step that fails is none, but 'compare' tells differences.
+compared()
+{
+	start "$bin/doctor-other" "$addr" report
+	diagnose "$addr:$port"
+	of_doctor=$status
+	end_server TERM 0
+	status=$of_doctor
+	not grep 'the first step that fails' said
+	step report ok 'from mlx5_7 port 2$'
+	step bandwidth ok .
+}
+
+# A peer with other settings
+doctor_peer_compare()
+{
+	start "$doctor" --serve -a "$addr" -p 0
+	diagnose "$addr:$port"
+	end_server TERM 0
+	step compare ok .
+	mtu=$(sed -n 's/^ok *compare .* MTU \([0-9]*\),.*/\1/p' said)
+	version=$(sed -n 's/.*both have librdmamsg \([^,]*\),.*/\1/p' said)
+	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 '' 0.1
+	compared
+	step compare ok .
+	# smaller there, and larger there
+	reported mlx5_7 2 roce Ethernet 256 2 eth7 '' 0.1
+	compared
+	judged warning compare "MTU of $mtu here, of 256 there"
+	advises compare "^there: ip link set dev eth7 mtu $((mtu + 104))$"
+	reported mlx5_7 2 roce Ethernet 8192 2 eth7 '' 0.1
+	compared
+	judged warning compare "MTU of $mtu here, of 8192 there"
+	advises compare 'ip link set dev .* mtu 8296$\|the same MTU on both sides'
+	reported mlx5_7 2 roce Ethernet "$mtu" 1 eth7 '' 0.1
+	compared
+	judged warning compare 'RoCE v2 here, v1 there'
+	advises compare '>/sys/kernel/config/rdma_cm/.*default_roce_mode'
+	was=$version version=9.9.9
+	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 '' 0.1
+	compared
+	judged warning compare "librdmamsg $was here, 9.9.9 there"
+	advises compare 'the same version on both sides'
+	# Soft-RoCE has no board
+	[ "${RDMAMSG_DEVICE-}" = soft ] || return 0
+	version=$was
+	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 'soft HCA' 0.1
+	compared
+	judged warning compare 'firmware .* here, 0.1 there'
+	advises compare '^devlink dev flash'
+}
+
+# not_a_report: the peer answers with the file 'report'.
+not_a_report()
+{
+	start "$bin/doctor-other" "$addr" report
+	diagnose "$addr:$port"
+	step report wrong 'is not rdmamsg-doctor'
+	advises report '^there: rdmamsg-doctor --serve'
+	end_server TERM 0
+}
+
+# A peer whose report is no report
+doctor_peer_nonsense()
+{
+	head -c 5000 /dev/urandom >report
+	not_a_report
+	: >report
+	not_a_report
+	# of another program, and without the line 'used'
+	version=1.0
+	reported mlx5_7 2 roce Ethernet 4096 2 eth7 '' 0.1
+	sed -i '1s/rdmamsg-doctor/rdmamsg-surgeon/' report
+	not_a_report
+	reported mlx5_7 2
+	not_a_report
+}
+
 # Programs that are no doctor: one that answers otherwise, and one that ends
 # connections which it does not understand.
 doctor_peer_other()
@@ -1149,7 +1236,8 @@ doctor_live_cases='few_files address_space environment soft_value soft_port
 	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
-doctor_peer_cases='peer peer_findings peer_other peer_unknown'
+doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_other
+	peer_unknown'
 doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_mtu rxe_modules rxe_no_link
 	rxe_cgroup rxe_permission rxe_container rxe_provider rxe_netns'
 

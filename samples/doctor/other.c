@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Usage: doctor-other ADDR FILE
+ *
+ * Answers a rdmamsg-doctor like rdmamsg-doctor --serve, with the report in FILE.
+ * So tests have a peer of another version, with other settings.
+ */
+#include "doctor.h"
+
+#include <rdmamsg/rdmamsg.h>
+
+#include <err.h>
+#include <signal.h>
+#include <stdio.h>
+
+static struct rdmamsg *ctx;
+static char report[60000];
+static size_t report_len;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	rdmamsg_stop(ctx);
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	int ret = 0;
+
+	if (rdmamsg_msg_tag(msg) == TAG_REPORT)
+		ret = rdmamsg_send(ep, report, report_len, TAG_REPORT, NULL);
+	else if (rdmamsg_msg_tag(msg) == TAG_ECHO)
+		ret = rdmamsg_send(ep, rdmamsg_msg_data(msg),
+				   rdmamsg_msg_len(msg), TAG_ECHO, NULL);
+	if (ret)
+		warnx("%s", rdmamsg_error());
+	rdmamsg_msg_free(msg);
+}
+
+static void read_report(const char *path)
+{
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		err(1, "%s", path);
+	report_len = fread(report, 1, sizeof(report), f);
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_message = on_message,
+	};
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .handlers = &on,
+	};
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep,
+	};
+	struct sigaction sa = { .sa_handler = on_signal };
+	struct rdmamsg_listener *l;
+
+	if (argc != 3)
+		errx(2, "Usage: doctor-other ADDR FILE");
+	read_report(argv[2]);
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_listen(ctx, argv[1], "0", &opts, &l))
+		errx(1, "%s", rdmamsg_error());
+	sigaction(SIGTERM, &sa, NULL);
+	printf("listening on port %u\n", rdmamsg_listener_port(l));
+	fflush(stdout);
+	(void)rdmamsg_run(ctx);
+	rdmamsg_close(ctx);
+	return 0;
+}
