@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -480,6 +481,16 @@ bool rdmamsg__device_lost(const struct rdmamsg_device *d)
 	struct ibv_port_attr port;
 
 	return rdmamsg__v_query_port(d->v, d->verbs, 1, &port) == -EIO;
+}
+
+int rdmamsg__device_mr_check(const struct rdmamsg_device *d, size_t len)
+{
+	/* 0: the driver reports no limit */
+	if (!d->attr.max_mr_size || len <= d->attr.max_mr_size)
+		return 0;
+	return rdmamsg__fail(-EINVAL, "registering %zu bytes: device %s allows "
+			     "%llu (its max_mr_size)", len, d->name,
+			     (unsigned long long)d->attr.max_mr_size);
 }
 
 void rdmamsg__device_keep(struct rdmamsg_device *d)

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -120,6 +121,8 @@ void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d);
  * and flushes requests before its removal is reported.
  */
 bool rdmamsg__device_lost(const struct rdmamsg_device *d);
+/* -EINVAL: the device registers no region of that size. */
+int rdmamsg__device_mr_check(const struct rdmamsg_device *d, size_t len);
 /* Keeps the device open for the life of the process. */
 void rdmamsg__device_keep(struct rdmamsg_device *d);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);

@@ -197,8 +197,11 @@ int rdmamsg__region_adopt(struct rdmamsg_region *region, struct dev *dev,
 static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 {
 	struct ibv_mr *ibv;
-	int ret = reg(region, dev, &ibv);
+	int ret = rdmamsg__device_mr_check(dev->device, region->len);
 
+	if (ret)
+		return ret;
+	ret = reg(region, dev, &ibv);
 	if (ret) {
 		if (ret == -EOPNOTSUPP && region->fd >= 0)
 			rdmamsg__fail(ret, "device %s takes no dmabuf",

@@ -367,6 +367,9 @@ int rdmamsg_qp_register(struct rdmamsg_qp *q, void *addr, size_t len,
 	if (!addr || !len || !ret_mr)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_register: %s", ret_mr ?
 				     "no memory to register" : "ret is NULL");
+	ret = rdmamsg__device_mr_check(q->dev->device, len);
+	if (ret)
+		return ret;
 	ret = rdmamsg__v_reg_mr(q->v, q->dev->pd, addr, len, access, ret_mr);
 	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
 }

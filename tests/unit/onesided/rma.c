@@ -20,6 +20,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
+#include <rdmamsg/verbs.h>
 
 #define ROOM		((size_t)1 << 20)
 
@@ -27,6 +28,7 @@
 
 static struct ibv_context_ops soft_ops;
 static uint32_t port_max;	/* largest request that was posted */
+static uint64_t mr_max;		/* max_mr_size, unless 0 */
 static uint32_t largest;	/* request that was posted */
 static uint32_t window_changes;	/* bindings and invalidations, posted */
 static uint32_t fenced;		/* the fenced ones of these */
@@ -48,6 +50,15 @@ static int query_port(struct ibv_context *verbs, uint8_t port,
 
 	if (!ret && port_max)
 		attr->max_msg_sz = port_max;
+	return ret;
+}
+
+static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_device(verbs, attr);
+
+	if (!ret && mr_max)
+		attr->max_mr_size = mr_max;
 	return ret;
 }
 
@@ -190,6 +201,7 @@ static int set_up(void **state)
 		.fetch_timeout_ms = RDMAMSG_NONE,
 	};
 	clear_ends();
+	mr_max = 0;
 	port_max = largest = window_changes = fenced = 0;
 	broken = no_inline = disguised = false;
 	holds = held_count = 0;
@@ -197,6 +209,7 @@ static int set_up(void **state)
 	turned_to = IBV_WC_SUCCESS;
 	table = rdmamsg__verbs_soft;
 	table.open_device = open_device;
+	table.query_device = query_device;
 	table.query_port = query_port;
 	table.create_qp = create_qp;
 	table.modify_qp = modify_qp;
@@ -259,6 +272,33 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 	WAIT_FOR(client.sent == 3);
 	assert_memory_equal(server.mem, client.mem, 100003);
 	assert_int_equal(largest, 9000);
+}
+
+/* ---- the device's max_mr_size ----------------------------------------- */
+
+static void region__larger_than_the_device_allows_EINVAL(void **state)
+{
+	const struct rdmamsg_qp_options o = { .size = sizeof(o) };
+	struct rdmamsg_region *region;
+	struct rdmamsg_qp *qp;
+	struct ibv_mr *mr;
+
+	mr_max = ROOM;
+	connect_both();
+	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, ROOM + 1,
+					       RDMAMSG_ACCESS_READ, &region),
+			 0);
+	assert_int_equal(rdmamsg_region_register(region, client.ep), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "1048577 bytes"));
+	assert_non_null(strstr(rdmamsg_error(), "max_mr_size"));
+	assert_int_equal(rdmamsg_region_destroy(region), 0);
+	assert_int_equal(rdmamsg_qp_create(client.ctx, &o, &qp), 0);
+	assert_int_equal(rdmamsg_qp_register(qp, client.mem, ROOM + 1, 0, &mr),
+			 -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "max_mr_size"));
+	assert_int_equal(rdmamsg_qp_register(qp, client.mem, ROOM, 0, &mr), 0);
+	assert_int_equal(rdmamsg_qp_deregister(qp, mr), 0);
+	assert_int_equal(rdmamsg_qp_destroy(qp), 0);
 }
 
 /* ---- failures --------------------------------------------------------- */
@@ -608,6 +648,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(request__never_larger_than_THE_PORT_CARRIES),
+		T(region__larger_than_the_device_allows_EINVAL),
 		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
 		T(write__without_a_cookie_FREES_ITS_REGION),
 		T(cache__write_without_a_cookie_FREES_ITS_ROOM),
