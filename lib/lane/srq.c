@@ -142,6 +142,10 @@ static int create(struct srq *q)
 	};
 	int ret;
 
+	if (d->attr.max_srq <= 0)
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no shared "
+				     "receive queues (its max_srq is 0)",
+				     d->name);
 	if (o->depth > (uint32_t)max(d->attr.max_srq_wr, 0))
 		return rdmamsg__fail(-EINVAL, "depth %u of a shared receive "
 				     "queue: device %s allows %d (its "

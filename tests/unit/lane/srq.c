@@ -9,6 +9,7 @@
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/memory.h>
@@ -241,6 +242,41 @@ static void limit__0_and_overcommitted_PROGRAM_NOT_TOLD(void **state)
 	assert_int_equal(reports, 0);
 }
 
+/* ---- a device without shared receive queues --------------------------- */
+
+static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_device(verbs, attr);
+
+	attr->max_srq = attr->max_srq_wr = attr->max_srq_sge = 0;
+	return ret;
+}
+
+static void device__without_any_EOPNOTSUPP(void **state)
+{
+	struct rdmamsg_ep_options eo = {
+		.size = sizeof(eo), .handlers = &handlers, .user = &client,
+	};
+	struct rdmamsg_listener *l;
+
+	eager = rdmamsg__verbs_soft;
+	eager.query_device = query_device;
+	rdmamsg__verbs = &eager;
+	clear_ends();
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", NULL, &l),
+			 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	assert_int_equal(rdmamsg_srq_create(client.ctx, NULL, &eo.srq), 0);
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service, &eo,
+					 NULL), 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.error, -EOPNOTSUPP);
+	assert_non_null(strstr(client.why.text, "max_srq is 0"));
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, leave_soft)
 
 int main(void)
@@ -252,6 +288,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			limit__0_and_overcommitted_PROGRAM_NOT_TOLD,
 			set_up_overcommitted, leave_soft),
+		cmocka_unit_test_teardown(device__without_any_EOPNOTSUPP,
+					  leave_soft),
 	};
 
 	join_own_fabric("srq");
