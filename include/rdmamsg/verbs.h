@@ -18,6 +18,17 @@ extern "C" {
 struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep);
 struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep);
 
+struct rdmamsg_region;
+
+/*
+ * Returns the region's registration with the endpoint's device: lkey, rkey,
+ * address and length. NULL: the region is not registered there. The
+ * registration is valid until the region is revoked or destroyed, or the
+ * context closes the device. The program must not deregister the region.
+ */
+struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
+				 const struct rdmamsg_ep *ep);
+
 /*
  * A queue pair without an endpoint, for other types than RC and for device
  * features that are chosen at creation. The queue pair has completion queues of

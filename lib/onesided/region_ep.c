@@ -18,6 +18,7 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
+#include <rdmamsg/verbs.h>
 
 int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 			     const struct rdmamsg_ep *ep)
@@ -63,6 +64,15 @@ int rdmamsg_region_register(struct rdmamsg_region *region,
 		return ret;
 	ret = rdmamsg__region_register(region, ep->lane.dev);
 	return rdmamsg__tx_refused((struct rdmamsg_ep *)ep, ret);
+}
+
+struct ibv_mr *rdmamsg_region_mr(const struct rdmamsg_region *region,
+				 const struct rdmamsg_ep *ep)
+{
+	if (!region || !ep || region->layout || ep->ctx != region->ctx ||
+	    !ep->lane.dev)
+		return NULL;
+	return rdmamsg__region_mr(region, ep->lane.dev);
 }
 
 int rdmamsg_region_get_key(struct rdmamsg_region *region,

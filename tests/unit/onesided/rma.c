@@ -274,6 +274,35 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 	assert_int_equal(largest, 9000);
 }
 
+/* ---- the registration ------------------------------------------------- */
+
+static void region_mr__registered_HAS_THE_KEYS(void **state)
+{
+	struct rdmamsg_region *other;
+	struct proto_key k;
+	struct ibv_mr *mr;
+
+	connect_both();
+	assert_int_equal(rdmamsg__key_decode(&k, key.bytes, sizeof(key.bytes)),
+			 0);
+	mr = rdmamsg_region_mr(server.region, server.ep);
+	assert_non_null(mr);
+	assert_int_equal(mr->rkey, k.rkey);
+	assert_ptr_equal(mr->addr, server.mem);
+	assert_int_equal(mr->length, ROOM);
+	assert_ptr_equal(mr->pd, rdmamsg_ep_pd(server.ep));
+	/* the lkey serves requests of queue pairs in the domain */
+	assert_int_not_equal(mr->lkey, 0);
+	assert_null(rdmamsg_region_mr(server.region, client.ep));
+	assert_null(rdmamsg_region_mr(NULL, server.ep));
+	assert_null(rdmamsg_region_mr(server.region, NULL));
+	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, 100, 0,
+					       &other), 0);
+	assert_null(rdmamsg_region_mr(other, client.ep));
+	assert_int_equal(rdmamsg_region_revoke(server.region), 0);
+	assert_null(rdmamsg_region_mr(server.region, server.ep));
+}
+
 /* ---- the device's max_mr_size ----------------------------------------- */
 
 static void region__larger_than_the_device_allows_EINVAL(void **state)
@@ -648,6 +677,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(request__never_larger_than_THE_PORT_CARRIES),
+		T(region_mr__registered_HAS_THE_KEYS),
 		T(region__larger_than_the_device_allows_EINVAL),
 		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
 		T(write__without_a_cookie_FREES_ITS_REGION),
