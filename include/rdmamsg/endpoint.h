@@ -87,6 +87,8 @@ struct rdmamsg_ep_attr {
 	uint32_t guard;			/* enum rdmamsg_guard */
 	uint32_t pieces_max;		/* largest message sent in pieces */
 	uint32_t crc;			/* 1: messages have a CRC-32C */
+	uint32_t cq_entries;		/* granted, shared by endpoints */
+	uint32_t comp_vector;		/* of the completion queue */
 };
 
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info);

@@ -115,6 +115,10 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 	i.max_inline_data = ep->lane.cap.max_inline_data;
 	i.max_send_sge = ep->lane.cap.max_send_sge;
 	i.max_recv_sge = ep->lane.cap.max_recv_sge;
+	if (ep->lane.cq) {
+		i.cq_entries = (uint32_t)ep->lane.cq->ibv->cqe;
+		i.comp_vector = ep->lane.cq->vector;
+	}
 	i.version = ep->connect.version;
 	i.one_sided = ep->connect.features & PROTO_FEATURE_RMA ? 1 : 0;
 	i.send_invalidate =

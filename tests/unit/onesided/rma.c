@@ -29,6 +29,7 @@
 static struct ibv_context_ops soft_ops;
 static uint32_t port_max;	/* largest request that was posted */
 static uint64_t mr_max;		/* max_mr_size, unless 0 */
+static int last_vector;		/* of a completion queue */
 static uint32_t largest;	/* request that was posted */
 static uint32_t window_changes;	/* bindings and invalidations, posted */
 static uint32_t fenced;		/* the fenced ones of these */
@@ -60,6 +61,13 @@ static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	if (!ret && mr_max)
 		attr->max_mr_size = mr_max;
 	return ret;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe, void *arg,
+				struct ibv_comp_channel *channel, int vector)
+{
+	last_vector = vector;
+	return rdmamsg__verbs_soft.create_cq(verbs, cqe, arg, channel, 0);
 }
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd,
@@ -136,6 +144,7 @@ static struct ibv_context *open_device(struct ibv_device *device)
 	if (!verbs)
 		return NULL;
 	soft_ops = verbs->ops;
+	verbs->num_comp_vectors = 3;
 	verbs->ops.post_send = post_send;
 	verbs->ops.poll_cq = poll_cq;
 	return verbs;
@@ -211,6 +220,7 @@ static int set_up(void **state)
 	table.open_device = open_device;
 	table.query_device = query_device;
 	table.query_port = query_port;
+	table.create_cq = create_cq;
 	table.create_qp = create_qp;
 	table.modify_qp = modify_qp;
 	table.dereg_mr = dereg_mr;
@@ -272,6 +282,23 @@ static void request__never_larger_than_THE_PORT_CARRIES(void **state)
 	WAIT_FOR(client.sent == 3);
 	assert_memory_equal(server.mem, client.mem, 100003);
 	assert_int_equal(largest, 9000);
+}
+
+/* ---- the completion queue --------------------------------------------- */
+
+static void query__completion_queue_AS_GRANTED(void **state)
+{
+	struct rdmamsg_ep_attr info = { .size = sizeof(info) };
+
+	opts.comp_vector = 2;
+	opts.flags = RDMAMSG_EP_OWN_CQ;
+	connect_both();
+	assert_int_equal(last_vector, 2);
+	assert_int_equal(rdmamsg_ep_query(client.ep, &info), 0);
+	assert_int_equal(info.comp_vector, 2);
+	assert_int_equal(info.cq_entries,
+			 rdmamsg_ep_qp(client.ep)->send_cq->cqe);
+	assert_true(info.cq_entries >= info.send_depth + info.recv_depth);
 }
 
 /* ---- the registration ------------------------------------------------- */
@@ -677,6 +704,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(request__never_larger_than_THE_PORT_CARRIES),
+		T(query__completion_queue_AS_GRANTED),
 		T(region_mr__registered_HAS_THE_KEYS),
 		T(region__larger_than_the_device_allows_EINVAL),
 		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
