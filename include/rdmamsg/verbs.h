@@ -90,6 +90,7 @@ struct rdmamsg_qp_options {
 	 */
 	void (*on_completion)(struct rdmamsg_qp *qp, struct ibv_cq *cq);
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
+	uint32_t comp_vector;		/* of the completion queues; 0 */
 };
 
 /*
@@ -117,6 +118,15 @@ struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *qp);
 struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *qp);
 struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *qp);
+
+/*
+ * Resizes one of the two queues above, like ibv_resize_cq(), on every device.
+ * 'cq->cqe' is the granted number of entries. -EINVAL: the requests of the
+ * queue pair need more entries, or the device has fewer; -EOPNOTSUPP: the
+ * device cannot resize.
+ */
+int rdmamsg_qp_resize_cq(struct rdmamsg_qp *qp, struct ibv_cq *cq,
+			 uint32_t entries);
 
 /*
  * Register and deregister memory for requests, like ibv_reg_mr() and
@@ -163,6 +173,9 @@ struct rdmamsg_qp_attr {
 	uint32_t create_flags;
 	uint64_t send_ops;
 	uint32_t queues;		/* of receive side scaling */
+	uint32_t send_cq_entries;
+	uint32_t recv_cq_entries;
+	uint32_t comp_vector;
 };
 
 int rdmamsg_qp_query(const struct rdmamsg_qp *qp, struct rdmamsg_qp_attr *info);

@@ -357,6 +357,19 @@ struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 	return q->recv_cq;
 }
 
+int rdmamsg_qp_resize_cq(struct rdmamsg_qp *q, struct ibv_cq *cq,
+			 uint32_t entries)
+{
+	int ret = qp_check(q);
+
+	if (ret)
+		return ret;
+	if (!cq || (cq != q->send_cq && cq != q->recv_cq))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_qp_resize_cq: not a "
+				     "completion queue of the queue pair");
+	return rdmamsg__rawqp_resize(q, cq, entries);
+}
+
 int rdmamsg_qp_register(struct rdmamsg_qp *q, void *addr, size_t len,
 			int access, struct ibv_mr **ret_mr)
 {
@@ -470,5 +483,8 @@ int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)
 	i.create_flags = q->opts.create_flags;
 	i.send_ops = q->opts.send_ops;
 	i.queues = q->rss.queues;
+	i.send_cq_entries = (uint32_t)q->send_cq->cqe;
+	i.recv_cq_entries = (uint32_t)q->recv_cq->cqe;
+	i.comp_vector = q->opts.comp_vector;
 	return rdmamsg__give(info, &i, sizeof(i));
 }

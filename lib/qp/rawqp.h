@@ -54,6 +54,9 @@ void rdmamsg__rawqp_end(struct rdmamsg_qp *q);
 
 /* rawqp_make.c: on failure, rdmamsg__rawqp_unmake() frees what was made */
 int rdmamsg__rawqp_make(struct rdmamsg_qp *q);
+/* cq is one of the two of q. */
+int rdmamsg__rawqp_resize(struct rdmamsg_qp *q, struct ibv_cq *cq,
+			  uint32_t entries);
 /* q->ibv is gone. Frees q. */
 void rdmamsg__rawqp_unmake(struct rdmamsg_qp *q);
 

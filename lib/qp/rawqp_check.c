@@ -33,6 +33,7 @@ static const struct range ranges[] = {
 	RANGE(min_rnr_timer, 12, 0, 0, 31),
 	RANGE(responder_resources, 16, 0, 0, 255),
 	RANGE(initiator_depth, 16, 0, 0, 255),
+	RANGE(comp_vector, 0, 0, 0, 1u << 16),
 };
 
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)

@@ -31,8 +31,19 @@ static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 				     d->name, d->attr.max_cqe);
 	err = rdmamsg__v_create_cq(q->v, d->verbs,
 				   (uint32_t)max(entries, (uint64_t)1), NULL,
-				   q->channel, 0, ret);
+				   q->channel, q->opts.comp_vector, ret);
 	return err ? rdmamsg__fail_verbs(err, "completion queue") : 0;
+}
+
+static int check_vector(const struct rdmamsg_qp *q)
+{
+	const struct rdmamsg_device *d = q->dev->device;
+
+	if (q->opts.comp_vector < (uint32_t)max(d->verbs->num_comp_vectors, 1))
+		return 0;
+	return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has %d "
+			     "(num_comp_vectors)", q->opts.comp_vector, d->name,
+			     d->verbs->num_comp_vectors);
 }
 
 static int arm(struct rdmamsg_qp *q)
@@ -66,8 +77,10 @@ static int make_cqs(struct rdmamsg_qp *q)
 {
 	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
 	uint64_t recv;
-	int ret = count_receives(q, &recv);
+	int ret = check_vector(q);
 
+	if (!ret)
+		ret = count_receives(q, &recv);
 	if (!ret)
 		ret = make_cq(q, q->opts.max_send + (two ? 0 : recv),
 			      &q->send_cq);
@@ -76,6 +89,31 @@ static int make_cqs(struct rdmamsg_qp *q)
 	q->recv_cq = q->send_cq;
 	ret = two ? make_cq(q, recv, &q->recv_cq) : 0;
 	return ret ? ret : arm(q);
+}
+
+int rdmamsg__rawqp_resize(struct rdmamsg_qp *q, struct ibv_cq *cq,
+			  uint32_t entries)
+{
+	uint64_t recv, need = cq == q->send_cq ? q->opts.max_send : 0;
+	int ret = count_receives(q, &recv);
+
+	if (ret)
+		return ret;
+	if (cq == q->recv_cq)
+		need += recv;
+	if (entries < max(need, (uint64_t)1))
+		return rdmamsg__fail(-EINVAL, "a completion queue of %u: the "
+				     "requests of the queue pair need %llu",
+				     entries, (unsigned long long)need);
+	if (entries > (uint64_t)max(q->dev->device->attr.max_cqe, 1))
+		return rdmamsg__fail(-EINVAL, "a completion queue of %u: "
+				     "device %s allows %d (its max_cqe)",
+				     entries,
+				     q->dev->device->name,
+				     q->dev->device->attr.max_cqe);
+	ret = rdmamsg__v_resize_cq(q->v, cq, entries);
+	return ret ? rdmamsg__fail_verbs(ret, "resizing a completion queue") :
+		     0;
 }
 
 static int make_xrcd(struct rdmamsg_qp *q)

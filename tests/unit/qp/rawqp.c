@@ -205,6 +205,99 @@ static void cq__of_a_shared_queue_HAS_ROOM(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* ---- completion queues of other sizes and vectors ---------------------- */
+
+static struct verbs_api vectored;	/* the soft HCA with three vectors */
+static int last_vector;
+
+static struct ibv_context *open_vectored(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (verbs)
+		verbs->num_comp_vectors = 3;
+	return verbs;
+}
+
+static struct ibv_cq *create_vectored(struct ibv_context *verbs, int cqe,
+				      void *arg, struct ibv_comp_channel *ch,
+				      int vector)
+{
+	last_vector = vector;
+	return rdmamsg__verbs_soft.create_cq(verbs, cqe, arg, ch, 0);
+}
+
+static void cq__vector_IS_CHECKED_AND_USED(void **state)
+{
+	struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .comp_vector = 3,
+	};
+	struct rdmamsg_qp_attr a = { .size = sizeof(a) };
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+
+	vectored = rdmamsg__verbs_soft;
+	vectored.open_device = open_vectored;
+	vectored.create_cq = create_vectored;
+	rdmamsg__verbs = &vectored;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "comp_vector 3: device soft0 "
+			       "has 3"));
+	o.comp_vector = 2;
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
+	assert_int_equal(last_vector, 2);
+	assert_int_equal(rdmamsg_qp_query(q, &a), 0);
+	assert_int_equal(a.comp_vector, 2);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+static void resized(struct rdmamsg_qp *q, struct ibv_cq *cq, uint32_t entries,
+		    int want, const char *word)
+{
+	assert_int_equal(rdmamsg_qp_resize_cq(q, cq, entries), want);
+	if (want)
+		assert_non_null(strstr(rdmamsg_error(), word));
+}
+
+static void cq__resized_HAS_THE_ROOM(void **state)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .max_send = 8,
+		.max_recv = 16, .flags = RDMAMSG_QP_TWO_CQS,
+	};
+	struct rdmamsg_qp_attr a = { .size = sizeof(a) };
+	struct rdmamsg_qp *q, *other;
+	struct ibv_cq *send, *recv;
+	struct rdmamsg *ctx;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &other), 0);
+	send = rdmamsg_qp_send_cq(q);
+	recv = rdmamsg_qp_recv_cq(q);
+	resized(q, send, 5000, 0, "");
+	assert_true(send->cqe >= 5000 && recv->cqe < 5000);
+	resized(q, recv, 6000, 0, "");
+	assert_int_equal(rdmamsg_qp_query(q, &a), 0);
+	assert_int_equal(a.send_cq_entries, send->cqe);
+	assert_int_equal(a.recv_cq_entries, recv->cqe);
+	assert_true(a.recv_cq_entries >= 6000);
+	resized(q, send, 8, 0, "");
+	resized(q, send, 7, -EINVAL, "need 8");
+	resized(q, recv, 15, -EINVAL, "need 16");
+	resized(q, send, UINT32_MAX, -EINVAL, "max_cqe");
+	resized(q, NULL, 100, -EINVAL, "not a completion queue");
+	resized(q, rdmamsg_qp_send_cq(other), 100, -EINVAL, "not a completion");
+	assert_int_equal(rdmamsg_qp_destroy(other), 0);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 /* ---- more than a completion queue can hold ----------------------------- */
 
 /* a soft HCA with huge limits */
@@ -575,6 +668,8 @@ int main(void)
 		cmocka_unit_test(check__every_option_GRANTED_OR_REFUSED),
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
+		cmocka_unit_test(cq__vector_IS_CHECKED_AND_USED),
+		cmocka_unit_test(cq__resized_HAS_THE_ROOM),
 		WATCHED(close__in_a_group_STAYS),
 		WATCHED(event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR),
 		WATCHED(new__cannot_be_undone_STAYS),
