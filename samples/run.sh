@@ -460,6 +460,7 @@ info_options()
 	returns 0 "$info" --device=soft --port=1 --verbose
 	said 'max_qp: [0-9]'
 	said 'pieces_max: 131072$'
+	said '    flags: 0x1 GRH_REQUIRED$'
 	not grep "$(printf '\033')" said
 	on_terminal "'$info' -d soft"
 	grep -q "$(printf '\033')" said

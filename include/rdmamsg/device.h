@@ -313,6 +313,10 @@ const char *rdmamsg_odp_general_name(uint32_t bit);
 const char *rdmamsg_odp_cap_name(uint32_t bit);
 const char *rdmamsg_raw_packet_cap_name(uint32_t bit);
 const char *rdmamsg_rx_hash_name(uint32_t bit);
+const char *rdmamsg_rx_hash_function_name(uint32_t bit);
+const char *rdmamsg_tm_cap_name(uint32_t bit);
+const char *rdmamsg_pci_atomic_name(uint32_t bit);	/* of pci_swap etc. */
+const char *rdmamsg_port_flag_name(uint32_t bit);	/* of 'flags' */
 
 /* Returns the bytes of an enum ibv_mtu, or 0 if it has no such value. */
 uint32_t rdmamsg_mtu_bytes(uint32_t code);

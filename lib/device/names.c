@@ -249,6 +249,36 @@ const char *rdmamsg_rx_hash_name(uint32_t bit)
 	return ENTRY(names, bit);
 }
 
+const char *rdmamsg_rx_hash_function_name(uint32_t bit)
+{
+	static const char *const names[] = { "TOEPLITZ" };
+
+	return ENTRY(names, bit);
+}
+
+const char *rdmamsg_tm_cap_name(uint32_t bit)
+{
+	static const char *const names[] = { "RC" };
+
+	return ENTRY(names, bit);
+}
+
+const char *rdmamsg_pci_atomic_name(uint32_t bit)
+{
+	static const char *const names[] = {
+		"4_BYTE_SIZE_SUP", "8_BYTE_SIZE_SUP", "16_BYTE_SIZE_SUP",
+	};
+
+	return ENTRY(names, bit);
+}
+
+const char *rdmamsg_port_flag_name(uint32_t bit)
+{
+	static const char *const names[] = { "GRH_REQUIRED" };
+
+	return ENTRY(names, bit);
+}
+
 int rdmamsg_device_has(const struct rdmamsg_device_attr *attr,
 		       const char *cap)
 {

@@ -54,7 +54,6 @@ static const struct field extended[] = {
 	SAME(max_tso),
 	FIELD("max_rwq_indirection_tables", max_rwq_tables, NUMBER),
 	FIELD("max_rwq_indirection_table_size", max_rwq_table_size, NUMBER),
-	FIELD("rx_hash_function", rx_hash_functions, HEX),
 	FIELD("max_wq_type_rq", max_wq, NUMBER),
 	FIELD("qp_rate_limit_min_kbps", rate_min_kbps, NUMBER),
 	FIELD("qp_rate_limit_max_kbps", rate_max_kbps, NUMBER),
@@ -62,13 +61,9 @@ static const struct field extended[] = {
 	FIELD("max_num_tags", tm_max_tags, NUMBER),
 	FIELD("tm_max_ops", tm_max_ops, NUMBER),
 	FIELD("tm_max_sge", tm_max_sge, NUMBER),
-	FIELD("tm_flags", tm_flags, HEX),
 	FIELD("max_cq_count", cq_moderation_count, NUMBER),
 	FIELD("max_cq_period", cq_moderation_usec, NUMBER),
 	FIELD("max_dm_size", max_dm_size, NUMBER),
-	FIELD("pci_fetch_add", pci_fetch_add, HEX),
-	FIELD("pci_swap", pci_swap, HEX),
-	FIELD("pci_compare_swap", pci_compare_swap, HEX),
 	FIELD("num_comp_vectors", vectors, NUMBER),
 	/* of the library */
 	SAME(pieces_max),
@@ -223,7 +218,7 @@ static void show_all_of_port(const struct rdmamsg_port_attr *a)
 	emit_hex("max_msg_sz", a->max_msg_size);
 	emit_flags("port_cap_flags", a->cap_flags, rdmamsg_port_cap_name);
 	emit_flags("port_cap_flags2", a->cap_flags2, rdmamsg_port_cap2_name);
-	emit_hex("flags", a->flags);
+	emit_flags("flags", a->flags, rdmamsg_port_flag_name);
 	mark(a, RDMAMSG_PORT_VLS);
 	emit_coded("max_vl_num", rdmamsg_vl_name(a->max_vl_num), a->max_vl_num,
 		   -1);
@@ -304,11 +299,18 @@ static void show_all_of_device(const struct rdmamsg_device_attr *a)
 	emit_flags("xrc_odp_caps", a->odp_xrc, rdmamsg_odp_cap_name);
 	emit_flags("tso_supported_qp", a->tso_qps, rdmamsg_qp_type_name);
 	emit_flags("rss_supported_qp", a->rss_qps, rdmamsg_qp_type_name);
+	emit_flags("rx_hash_function", a->rx_hash_functions,
+		   rdmamsg_rx_hash_function_name);
 	emit_flags("rx_hash_fields_mask", a->rx_hash_fields,
 		   rdmamsg_rx_hash_name);
 	emit_flags("raw_packet_caps", a->raw_packet_caps,
 		   rdmamsg_raw_packet_cap_name);
 	emit_flags("qp_rate_supported_qp", a->rate_qps, rdmamsg_qp_type_name);
+	emit_flags("tm_flags", a->tm_flags, rdmamsg_tm_cap_name);
+	emit_flags("pci_fetch_add", a->pci_fetch_add, rdmamsg_pci_atomic_name);
+	emit_flags("pci_swap", a->pci_swap, rdmamsg_pci_atomic_name);
+	emit_flags("pci_compare_swap", a->pci_compare_swap,
+		   rdmamsg_pci_atomic_name);
 	show_fields(a, extended, sizeof(extended) / sizeof(extended[0]));
 }
 

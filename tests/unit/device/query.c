@@ -429,6 +429,14 @@ static void names__values_and_flags_HAVE_TEXT(void **state)
 	assert_null(rdmamsg_odp_cap_name(6));
 	assert_string_equal(rdmamsg_raw_packet_cap_name(3), "DELAY_DROP");
 	assert_string_equal(rdmamsg_rx_hash_name(31), "INNER");
+	assert_string_equal(rdmamsg_rx_hash_function_name(0), "TOEPLITZ");
+	assert_null(rdmamsg_rx_hash_function_name(1));
+	assert_string_equal(rdmamsg_tm_cap_name(0), "RC");
+	assert_null(rdmamsg_tm_cap_name(1));
+	assert_string_equal(rdmamsg_pci_atomic_name(2), "16_BYTE_SIZE_SUP");
+	assert_null(rdmamsg_pci_atomic_name(3));
+	assert_string_equal(rdmamsg_port_flag_name(0), "GRH_REQUIRED");
+	assert_null(rdmamsg_port_flag_name(1));
 }
 
 static void conversions__both_ways_AGREE(void **state)
