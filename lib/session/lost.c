@@ -65,7 +65,7 @@ void rdmamsg__lost_confirm(struct rdmamsg_ep *ep, uint32_t next)
 	}
 }
 
-/* Adds to parked, in the order in which the first requests were posted. */
+/* Adds to parked, in the order in which the operations began. */
 static void park(struct resume *r, struct rma *m)
 {
 	struct list *at = &r->parked;

@@ -99,7 +99,7 @@ void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r)
 	};
 
 	rdmamsg__tx_flush(ep->ctx);	/* earlier requests come first */
-	rdmamsg__rma_begin(ep, r, (uint32_t)ep->lane.hot.sq_posted);
+	rdmamsg__rma_begin(ep, r);
 	r->left = 0;
 	r->posted++;
 	ep->st.sent_inline--;		/* by default all count as inline */

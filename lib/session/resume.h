@@ -55,6 +55,7 @@ struct resume {
 	enum lane_state lane;
 	struct keep keep;
 	struct list parked;		/* struct op: one-sided, to repeat */
+	uint32_t begun;			/* one-sided operations so far */
 	/* rendezvous of the peer that this side has refused; a ring */
 	uint32_t refused[RNDV_MAX];
 	uint32_t refusals;

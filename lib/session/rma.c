@@ -312,7 +312,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		e->wr.send_flags |= IBV_SEND_FENCE;
 	len = fill(ep, r, e);
 	if (!r->begun)
-		rdmamsg__rma_begin(ep, r, (uint32_t)ep->lane.hot.sq_posted - 1);
+		rdmamsg__rma_begin(ep, r);
 	if (value) {
 		e->wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		e->wr.imm_data = (__be32)htole32(r->value);

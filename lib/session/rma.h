@@ -58,7 +58,7 @@ struct rma {
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */
 	uint32_t posted;		/* requests outstanding */
-	uint32_t order;			/* sq_posted of the first request */
+	uint32_t order;			/* resume.begun of the first request */
 	uint32_t made;			/* resumes, when its keys were taken */
 	/* of the next request; in 'far' the offset */
 	uint64_t raddr;
@@ -91,15 +91,17 @@ static inline bool rdmamsg__rma_is_atomic(const struct rma *r)
 }
 
 /*
- * The first request becomes number 'order' of the lane. On another lane the
- * operation keeps its place between the messages.
+ * The first request is posted. On another lane the operation keeps its place
+ * between the messages and among the operations. Both count in the session,
+ * because some operations may wait while a lane comes and goes.
  */
 static inline void rdmamsg__rma_begin(const struct rdmamsg_ep *ep,
-				      struct rma *r, uint32_t order)
+				      struct rma *r)
 {
-	if (!r->again)
+	if (!r->again) {
 		r->op.number = rdmamsg__tx_number(ep);
-	r->order = order;
+		r->order = ep->resume ? ep->resume->begun++ : 0;
+	}
 	r->begun = true;
 }
 
