@@ -253,7 +253,7 @@ static void progress_setup(struct rdmamsg_ep *ep)
 static bool close_is_due(const struct rdmamsg_ep *ep)
 {
 	if (ep->ctrl.due & CTRL_CLOSE || ep->send.queued || ep->rndv.count ||
-	    rdmamsg__holds_back(ep))
+	    ep->onesided.awaited || rdmamsg__holds_back(ep))
 		return false;
 	return !ep->close.sent || (ep->close.seen && !ep->close.asserted);
 }

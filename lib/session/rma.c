@@ -327,8 +327,9 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		/* later reads wait for this completion */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
-	} else if (!r->left && (r->op.cookie || (r->kind != RMA_WRITE &&
-						 r->kind != RMA_READ))) {
+	} else if (!r->left && (r->op.cookie || r->awaited ||
+				(r->kind != RMA_WRITE &&
+				 r->kind != RMA_READ))) {
 		ep->ctx->tx->signal = true;
 	}
 	rdmamsg__tx_end(ep);
@@ -393,8 +394,28 @@ bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep));
 }
 
+/*
+ * With failover an answer may be lost with the lane. CLOSE waits for the answer,
+ * because a peer that has closed answers no more.
+ */
+static void await(struct rdmamsg_ep *ep, struct rma *r)
+{
+	if (!rdmamsg__keeps(ep) || !rdmamsg__rma_is_read(r))
+		return;
+	r->awaited = true;
+	ep->onesided.awaited++;
+}
+
+static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
+{
+	r->awaited = false;
+	ep->onesided.awaited--;
+	rdmamsg__ep_touch(ep);
+}
+
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
+	await(ep, r);
 	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
 	/* without a cookie, a later operation proves the read */
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
@@ -422,6 +443,8 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 		else
 			rdmamsg__masked_result(ep, r, result_of(ep, r));
 	}
+	if (unlikely(r->awaited))
+		answer_came(ep, r);
 	put(ep, r);
 	if (cookie)
 		rdmamsg__tell(&ep->ctx->loop, ep->on.on_complete, ep, cookie,

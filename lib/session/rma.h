@@ -54,6 +54,7 @@ struct rma {
 	bool no_cpu;			/* a dmabuf, cannot be copied */
 	bool scattered;			/* has a layout on either side */
 	bool notify;			/* 'value' must still be sent */
+	bool awaited;			/* an answer that CLOSE waits for */
 	/* rdmamsg__tx_empty() behind the reads */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */

@@ -17,6 +17,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
 
@@ -108,7 +109,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static int set_up(void **state)
+static void connect_with(const struct rdmamsg_failover *failover)
 {
 	static const struct rdmamsg_handlers handlers = {
 		.size = sizeof(handlers), .on_connected = on_connected,
@@ -117,7 +118,7 @@ static int set_up(void **state)
 	};
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
-		.pieces_max = RDMAMSG_NONE,
+		.pieces_max = RDMAMSG_NONE, .failover = failover,
 	};
 
 	clear_ends();
@@ -135,6 +136,21 @@ static int set_up(void **state)
 	memset(server.mem, 0x5e, SIZE);
 	client.ep->lane.doubts_reads = server.ep->lane.doubts_reads = true;
 	client.ep->onesided.ways = server.ep->onesided.ways = 0;
+}
+
+static int set_up(void **state)
+{
+	connect_with(NULL);
+	return 0;
+}
+
+static int set_up_failover(void **state)
+{
+	const struct rdmamsg_failover f = {
+		.size = sizeof(f), .rungs = RDMAMSG_RUNG_LANE,
+	};
+
+	connect_with(&f);
 	return 0;
 }
 
@@ -296,9 +312,52 @@ static void close__behind_a_read_WAITS_FOR_THE_PROOF(void **state)
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
 }
 
+/*
+ * If the lane fails behind CLOSE, the peer may have ended, and then nobody
+ * answers the read again.
+ */
+static void expect_close_after_read(void *cookie)
+{
+	struct rdmamsg_region *from, *to;
+	struct rdmamsg_sge sge = { .len = 8 };
+	struct rdmamsg_key key;
+
+	client.ep->lane.doubts_reads = false;
+	share(&from, &to, &key);
+	sge.region = to;
+	sge.data = client.mem;
+	hold = true;
+	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, cookie),
+			 0);
+	rdmamsg_ep_close(client.ep);
+	for (int i = 0; i < 10; i++)
+		(void)rdmamsg_process(client.ctx);
+	assert_int_equal(closing, 0);
+	assert_int_equal(reads, 0);
+	hold = false;
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(reads, 1);
+	assert_int_equal(client.sent, cookie != NULL);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+}
+
+static void close__with_failover_FOLLOWS_THE_ANSWER(void **state)
+{
+	expect_close_after_read(&client);
+}
+
+static void close__with_failover_FOLLOWS_A_READ_WITHOUT_COOKIE(void **state)
+{
+	expect_close_after_read(NULL);
+}
+
 int main(void)
 {
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define CASE_FAILOVER(f) \
+	cmocka_unit_test_setup_teardown(f, set_up_failover, tear_down)
 	const struct CMUnitTest tests[] = {
 		CASE(message__read_for_sure_ARRIVES),
 		CASE(message__read_in_name_only_IS_NOT_GIVEN),
@@ -307,6 +366,9 @@ int main(void)
 		CASE(proof__goes_with_the_read_AND_NOT_AFTER_IT),
 		CASE(message__of_many_reads_NEEDS_ONE_PROOF),
 		CASE(close__behind_a_read_WAITS_FOR_THE_PROOF),
+		CASE_FAILOVER(close__with_failover_FOLLOWS_THE_ANSWER),
+		CASE_FAILOVER(
+			close__with_failover_FOLLOWS_A_READ_WITHOUT_COOKIE),
 	};
 
 	join_own_fabric("doubt");
