@@ -231,7 +231,10 @@ void rdmamsg__lost_cancel(struct rdmamsg_ep *ep, int status)
 
 	if (!r || !r->agreed)
 		return;
-	/* a CLOSE that confirms ours tells that the peer has these messages */
+	/*
+	 * a CLOSE that confirms ours tells that the peer has these messages and
+	 * the data of these writes
+	 */
 	while (r->keep.first != r->keep.end) {
 		struct op *op = rdmamsg__keep_release(&r->keep);
 
@@ -241,8 +244,10 @@ void rdmamsg__lost_cancel(struct rdmamsg_ep *ep, int status)
 	}
 	while (!list_empty(&r->parked)) {
 		struct op *op = list_first(&r->parked, struct op, node);
+		bool has = ep->close.confirmed &&
+			   !rdmamsg__rma_is_read((struct rma *)op);
 
 		list_del(&op->node);
-		rdmamsg__rma_end(ep, op, status);
+		rdmamsg__rma_end(ep, op, has ? 0 : status);
 	}
 }

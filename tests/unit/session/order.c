@@ -2,7 +2,7 @@
 /*
  * Description: one-sided operations whose acknowledgements are lost with the
  * lane. They keep their order when another lane is lost before all of them are
- * posted again.
+ * posted again, and those that the peer has proved complete with success.
  */
 #include "base/base.h"
 #include "device/verbs_api.h"
@@ -25,11 +25,39 @@ static uint64_t board, words[DEPTH];
 /* Answers of the peer get lost on this many more lanes of the client. */
 static unsigned int losses;
 static uint32_t losing;		/* number of the queue pair */
+/* The sends of this queue pair complete when the lane is lost. */
+static uint32_t holding;
+static struct ibv_wc held[64];
+static int held_count;
+
+static int hold_back(int room, struct ibv_wc *wc, int n)
+{
+	int left = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].qp_num != holding || wc[i].opcode & IBV_WC_RECV) {
+			wc[left++] = wc[i];
+			continue;
+		}
+		assert_true(held_count < 64);
+		wc[i].status = IBV_WC_WR_FLUSH_ERR;
+		held[held_count++] = wc[i];
+	}
+	if (!client.closed && client.ep->resume->lane == LANE_UP)
+		return left;
+	while (held_count && left < room) {
+		wc[left++] = held[0];
+		memmove(held, held + 1, --held_count * sizeof(*held));
+	}
+	return left;
+}
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
 	int n = soft_ops.poll_cq(cq, room, wc);
 
+	if (holding)
+		return hold_back(room, wc, n);
 	for (int i = 0; i < n; i++) {
 		if (losing && wc[i].qp_num == losing) {
 			wc[i].status = IBV_WC_WR_FLUSH_ERR;
@@ -71,7 +99,8 @@ static int set_up(void **state)
 	};
 
 	clear_ends();
-	losses = losing = 0;
+	losses = losing = holding = 0;
+	held_count = 0;
 	board = 0;
 	table = rdmamsg__verbs_soft;
 	table.open_device = open_device;
@@ -128,12 +157,26 @@ static void write__over_three_lanes_THE_LAST_ONE_STAYS(void **state)
 	assert_int_equal(board, DEPTH);
 }
 
+/* The peer's CLOSE confirms the client's, and so the writes before it. */
+static void write__confirmed_by_CLOSE_alone_SUCCEEDS(void **state)
+{
+	holding = client.ep->lane.hot.qp->qp_num;
+	write_all(2);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(client.sent, 2);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(board, 2);
+}
+
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(write__over_three_lanes_THE_LAST_ONE_STAYS),
+		CASE(write__confirmed_by_CLOSE_alone_SUCCEEDS),
 	};
 
 	join_own_fabric("order");
