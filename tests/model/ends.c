@@ -17,7 +17,6 @@
 
 #define TAG_FULL	(1u << 16)	/* such tags need the full form */
 #define SIZE_MAX_MSG	4096
-#define EAGER_MAX	1024
 #define PIECES_MAX	3000
 #define INLINE_MAX	48
 #define PATTERN		8192
@@ -94,22 +93,27 @@ void end_send(struct end *e)
 {
 	uint32_t n = e->sent, len = any_size(), how = sim_below(4);
 	uint32_t tag = n | (sim_once_in(8) ? TAG_FULL : 0);
+	bool value = end_can_touch(e) && sim_once_in(4);
 	void *cookie = how ? (void *)(uintptr_t)(n + 1) : NULL;
 	int ret;
 
 	/* the call may complete the message */
 	e->out[n].cookie = cookie ? COOKIE_OUT : COOKIE_NONE;
 	e->out[n].len = len;
+	e->out[n].value = value;
 	e->out[n].borrowed = NULL;
+	onesided_note(e, e->out[n].versions);
 	e->sent++;
-	if (how == 2)
+	if (value)
+		ret = onesided_write_imm(e, n, cookie);
+	else if (how == 2)
 		ret = send_borrowed(e, n, tag, len);
 	else if (how == 3)
 		ret = send_msg(e, n, tag, len, cookie);
 	else
 		ret = rdmamsg_send(e->ep, bytes_of(e, n), len, tag, cookie);
-	sim_trace("%d: sends message %u of %u bytes, way %u: %d\n", e->index, n,
-		  len, how, ret);
+	sim_trace("%d: sends %s %u of %u bytes, way %u: %d\n", e->index,
+		  value ? "value" : "message", n, len, how, ret);
 	if (!ret)
 		return;
 	e->sent--;
@@ -150,6 +154,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 		sim_fail("%d: connected twice", e->index);
 	e->ep = ep;
 	e->connected = true;
+	onesided_connected(e);
 	send_some(e);
 }
 
@@ -164,17 +169,33 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	if ((tag & (TAG_FULL - 1)) != n)
 		sim_fail("%d: message %u where %u was due", e->index,
 			 tag & (TAG_FULL - 1), n);
-	if (n >= from->sent)
+	if (n >= from->sent || from->out[n].value)
 		sim_fail("%d: message %u was never sent", e->index, n);
 	if (len != from->out[n].len)
 		sim_fail("%d: message %u has %zu bytes of %u", e->index, n, len,
 			 from->out[n].len);
 	if (memcmp(rdmamsg_msg_data(msg), bytes_of(from, n), len))
 		sim_fail("%d: message %u has other bytes", e->index, n);
+	onesided_check_noted(from, from->out[n].versions);
 	if (e->held_count < HELD && sim_once_in(4))
 		e->held[e->held_count++] = msg;
 	else
 		rdmamsg_msg_free(msg);
+	if (sim_once_in(2))
+		send_some(e);
+}
+
+static void on_written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	struct end *e = end_of(ep), *from = &ends[!e->index];
+	uint32_t n = e->received++;
+
+	sim_trace("%d: receives value %u\n", e->index, value);
+	if (value != n)
+		sim_fail("%d: value %u where %u was due", e->index, value, n);
+	if (n >= from->sent || !from->out[n].value)
+		sim_fail("%d: value %u was never sent", e->index, n);
+	onesided_check_noted(from, from->out[n].versions);
 	if (sim_once_in(2))
 		send_some(e);
 }
@@ -184,6 +205,8 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	struct end *e = end_of(ep);
 	uint32_t n = (uint32_t)(uintptr_t)cookie - 1;
 
+	if (onesided_complete(e, cookie, status))
+		return;
 	sim_trace("%d: completes message %u, status %d\n", e->index, n, status);
 	if (n >= e->sent || e->out[n].cookie == COOKIE_NONE)
 		sim_fail("%d: cookie %u was never given", e->index, n);
@@ -231,6 +254,7 @@ static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
 	.on_message = on_message, .on_complete = on_complete,
 	.on_writable = on_writable, .on_closed = on_closed, .on_path = on_path,
+	.on_written = on_written,
 };
 
 /* ---- from open to close ------------------------------------------------ */
@@ -270,6 +294,7 @@ static void open_end(int i)
 	e->to_send = sim_below(MESSAGES / 2 + 1);
 	e->quiet = sim_once_in(2);
 	must(rdmamsg_open(&e->ctx, &o), "rdmamsg_open");
+	onesided_open(e);
 }
 
 void ends_open(void)
@@ -317,7 +342,7 @@ void end_free(struct end *e)
 bool end_can_close(const struct end *e)
 {
 	return e->may_close && e->connected && !e->closed && !e->closing &&
-	       e->sent == e->to_send;
+	       e->sent == e->to_send && e->touched == e->to_touch;
 }
 
 void end_close(struct end *e)
@@ -341,6 +366,7 @@ static void check_end(struct end *e)
 		if (e->out[n].cookie == COOKIE_OUT)
 			sim_fail("%d: cookie %u has not come back", e->index,
 				 n);
+	onesided_check(e);
 	totals.messages += e->received;
 	totals.resumes += e->resumes;
 }

@@ -107,6 +107,8 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 			;
 		t.steps += w[i].totals.steps;
 		t.messages += w[i].totals.messages;
+		t.operations += w[i].totals.operations;
+		t.doubts += w[i].totals.doubts;
 		t.deaths += w[i].totals.deaths;
 		t.resumes += w[i].totals.resumes;
 		if (!status)
@@ -118,9 +120,11 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 			i--;
 		}
 	}
-	printf("%llu schedules, %llu steps, %llu messages, %llu deaths, %llu "
-	       "times resumed, %u failures\n", (unsigned long long)n,
-	       (unsigned long long)t.steps, (unsigned long long)t.messages,
+	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
+	       "%llu in doubt, %llu deaths, %llu times resumed, %u failures\n",
+	       (unsigned long long)n, (unsigned long long)t.steps,
+	       (unsigned long long)t.messages, (unsigned long long)t.operations,
+	       (unsigned long long)t.doubts,
 	       (unsigned long long)t.deaths, (unsigned long long)t.resumes,
 	       failures);
 	free(pids);

@@ -7,11 +7,28 @@
 #include <stdint.h>
 
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #define MESSAGES	32		/* most in one direction */
 #define HELD		4		/* received messages that are kept */
+#define EAGER_MAX	1024
+#define TOUCHES		24		/* one-sided operations, likewise */
+#define SLOTS		4
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
+
+enum touch_kind { TOUCH_WRITE, TOUCH_READ, TOUCH_ADD, TOUCH_KINDS };
+
+/* A one-sided operation. */
+struct touch {
+	enum touch_kind kind;
+	enum cookie cookie;
+	uint32_t slot;			/* or word */
+	/* written; a read has this one or a later one; the atomic's field */
+	uint32_t version;
+	int status;
+	uint64_t result;
+};
 
 struct end {
 	int index;			/* 0: has connected, 1: has listened */
@@ -28,10 +45,19 @@ struct end {
 	struct {
 		uint32_t len;
 		enum cookie cookie;
+		bool value;		/* of a write, instead of a message */
+		uint8_t versions[SLOTS];	/* of the peer's board */
 		uint8_t *borrowed;
 	} out[MESSAGES];
 	struct rdmamsg_msg *held[HELD];
 	unsigned int held_count;
+	/* onesided.c */
+	struct rdmamsg_region *board, *local;
+	struct rdmamsg_key key;		/* of the board, for the peer */
+	uint32_t to_touch, touched;
+	struct touch touch[TOUCHES];
+	/* of the peer's board: accepted writes and atomics */
+	uint32_t versions[SLOTS], adds[2];
 };
 
 extern struct end ends[2];
@@ -50,10 +76,25 @@ void end_close(struct end *e);
 void ends_check(void);
 void ends_close(void);
 
+/* ---- onesided.c -------------------------------------------------------- */
+
+void onesided_open(struct end *e);
+void onesided_connected(struct end *e);
+bool end_can_touch(const struct end *e);
+void end_touch(struct end *e);
+/* Message n becomes the value of a write. */
+int onesided_write_imm(struct end *e, uint32_t n, void *cookie);
+/* Returns false if the cookie is of a message. */
+bool onesided_complete(struct end *e, void *cookie, int status);
+/* The writes that the peer must have when it gets a message sent now. */
+void onesided_note(const struct end *e, uint8_t versions[SLOTS]);
+void onesided_check_noted(const struct end *from, const uint8_t *versions);
+void onesided_check(const struct end *e);
+
 /* ---- steps.c ----------------------------------------------------------- */
 
 struct totals {
-	uint64_t steps, messages, deaths, resumes;
+	uint64_t steps, messages, operations, doubts, deaths, resumes;
 };
 
 extern struct totals totals;

@@ -16,8 +16,9 @@
 #define CHOICES		128
 
 enum what {
-	DO_PROCESS, DO_POLL, DO_SEND, DO_FREE, DO_CLOSE, DO_EXECUTE, DO_ACK,
-	DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT, WHATS,
+	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_CLOSE, DO_EXECUTE,
+	DO_ACK, DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT,
+	WHATS,
 };
 
 struct choice {
@@ -67,6 +68,8 @@ static void add_ends(void)
 			add(DO_PROCESS, e, i);
 		if (end_can_send(e))
 			add(DO_SEND, e, i);
+		if (end_can_touch(e))
+			add(DO_TOUCH, e, i);
 		if (end_can_free(e))
 			add(DO_FREE, e, i);
 		if (end_can_close(e))
@@ -140,6 +143,9 @@ static void carry_out(const struct choice *c)
 		break;
 	case DO_SEND:
 		end_send(c->arg);
+		break;
+	case DO_TOUCH:
+		end_touch(c->arg);
 		break;
 	case DO_FREE:
 		end_free(c->arg);

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One-sided operations. Each end has a board that the peer writes and reads:
+ * slots of bytes, and words that count atomics.
+ *
+ * A write replaces a whole slot. Each of its bytes tells the slot's version,
+ * which is the number of writes to this slot so far. So a board is right if all
+ * its bytes have a version between the last that must be there and the last
+ * that was accepted. An atomic adds 1 to a field of its own.
+ */
+#include "model.h"
+#include "sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rma.h>
+
+#define SLOT_MAX	2000
+#define WORDS		2
+#define FIELD		2u		/* bits of an atomic in its word */
+#define ENTRIES		6		/* more than a request has */
+#define COOKIES		0x10000u
+
+static const size_t lengths[SLOTS] = { 1, 40, 600, SLOT_MAX };
+
+struct board {
+	uint64_t words[WORDS];
+	uint8_t slots[SLOTS][SLOT_MAX];
+};
+
+static struct {
+	struct board board;
+	uint8_t local[TOUCHES][SLOT_MAX];
+	uint8_t values[MESSAGES][SLOT_MAX];
+} memory[2];
+
+/* ---- versions ---------------------------------------------------------- */
+
+static void write_version(uint8_t *dst, uint32_t slot, uint32_t version)
+{
+	for (uint32_t i = 0; i < lengths[slot]; i++)
+		dst[i] = (uint8_t)(version + i * 7 + slot);
+}
+
+static void check_version(const struct end *e, const char *what,
+			  const uint8_t *bytes, uint32_t slot, uint32_t low,
+			  uint32_t high)
+{
+	for (uint32_t i = 0; i < lengths[slot]; i++) {
+		uint8_t version = (uint8_t)(bytes[i] - i * 7 - slot);
+
+		if (version < low || version > high)
+			sim_fail("%d: %s: byte %u of slot %u has version %u "
+				 "instead of %u to %u", e->index, what, i, slot,
+				 version, low, high);
+	}
+}
+
+/* The writes of e arrive there. */
+static struct board *board_for(const struct end *e)
+{
+	return &memory[!e->index].board;
+}
+
+void onesided_note(const struct end *e, uint8_t versions[SLOTS])
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		versions[i] = e->versions[i];
+}
+
+void onesided_check_noted(const struct end *from, const uint8_t *versions)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		check_version(from, "at the delivery of a message",
+			      board_for(from)->slots[i], i, versions[i],
+			      from->versions[i]);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+bool end_can_touch(const struct end *e)
+{
+	return ends[0].connected && ends[1].connected && !e->closed &&
+	       !e->closing && !e->blocked && e->touched < e->to_touch;
+}
+
+/* Cuts the memory into gather entries. Returns their number. */
+static int cut(struct end *e, struct rdmamsg_sge *sge, uint8_t *mem,
+	       uint32_t slot, bool copy)
+{
+	uint32_t count = 1 + sim_below(ENTRIES);
+	size_t from = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		size_t to = i + 1 == count ? lengths[slot] : from +
+			    sim_below((uint32_t)(lengths[slot] - from) + 1);
+
+		sge[i].data = mem + from;
+		sge[i].len = to - from;
+		sge[i].region = copy && sim_once_in(2) ? NULL : e->local;
+		from = to;
+	}
+	return (int)count;
+}
+
+static uint32_t flags(void)
+{
+	return sim_once_in(4) ? (uint32_t)RDMAMSG_FENCE : 0;
+}
+
+static uint64_t offset_of(uint32_t slot)
+{
+	return offsetof(struct board, slots) + slot * SLOT_MAX;
+}
+
+static int do_write(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
+{
+	struct rdmamsg_sge sge[ENTRIES];
+	bool copy = lengths[t->slot] <= EAGER_MAX && sim_once_in(2);
+	int count = cut(e, sge, mem, t->slot, copy), ret;
+
+	t->version = ++e->versions[t->slot];
+	write_version(mem, t->slot, t->version);
+	ret = rdmamsg_write(e->ep, sge, count, &ends[!e->index].key,
+			    offset_of(t->slot), flags(), cookie);
+	if (ret)
+		e->versions[t->slot]--;
+	return ret;
+}
+
+static int do_read(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
+{
+	struct rdmamsg_sge sge[ENTRIES];
+	int count = cut(e, sge, mem, t->slot, false);
+
+	t->version = e->versions[t->slot];
+	memset(mem, 0xee, lengths[t->slot]);
+	return rdmamsg_read(e->ep, sge, count, &ends[!e->index].key,
+			    offset_of(t->slot), flags(), cookie);
+}
+
+static int do_add(struct end *e, struct touch *t, void *cookie)
+{
+	int ret;
+
+	t->slot %= WORDS;
+	t->version = e->adds[t->slot]++;
+	ret = rdmamsg_fetch_add(e->ep, &ends[!e->index].key,
+				offsetof(struct board, words) +
+				t->slot * sizeof(uint64_t),
+				1ull << t->version * FIELD, &t->result, flags(),
+				cookie);
+	if (ret)
+		e->adds[t->slot]--;
+	return ret;
+}
+
+void end_touch(struct end *e)
+{
+	uint32_t n = e->touched++;
+	struct touch *t = &e->touch[n];
+	uint8_t *mem = memory[e->index].local[n];
+	void *cookie = sim_once_in(4) ? NULL : (void *)(uintptr_t)(COOKIES + n);
+	int ret;
+
+	/* the call may complete the operation */
+	*t = (struct touch){
+		.kind = (enum touch_kind)sim_below(TOUCH_KINDS),
+		.slot = sim_below(SLOTS),
+		.cookie = cookie ? COOKIE_OUT : COOKIE_NONE,
+	};
+	ret = t->kind == TOUCH_WRITE ? do_write(e, t, mem, cookie) :
+	      t->kind == TOUCH_READ ? do_read(e, t, mem, cookie) :
+	      do_add(e, t, cookie);
+	sim_trace("%d: begins operation %u, kind %d, slot %u, version %u: %d\n",
+		  e->index, n, t->kind, t->slot, t->version, ret);
+	if (!ret)
+		return;
+	e->touched--;
+	if (ret == -EAGAIN)
+		e->blocked = true;
+	else if (ret == -ESHUTDOWN)
+		e->to_touch = e->touched;
+	else
+		sim_fail("%d: beginning operation %u: %d, %s", e->index, n, ret,
+			 rdmamsg_error());
+}
+
+int onesided_write_imm(struct end *e, uint32_t n, void *cookie)
+{
+	struct rdmamsg_sge sge[ENTRIES];
+	uint8_t *mem = memory[e->index].values[n];
+	uint32_t slot = sim_below(SLOTS);
+	bool copy = lengths[slot] <= EAGER_MAX && sim_once_in(2);
+	int count = cut(e, sge, mem, slot, copy), ret;
+
+	write_version(mem, slot, ++e->versions[slot]);
+	onesided_note(e, e->out[n].versions);
+	ret = rdmamsg_write_imm(e->ep, sge, count, &ends[!e->index].key,
+				offset_of(slot), n, flags(), cookie);
+	sim_trace("%d: writes version %u of slot %u before value %u: %d\n",
+		  e->index, e->versions[slot], slot, n, ret);
+	if (ret)
+		e->versions[slot]--;
+	return ret;
+}
+
+/* ---- completions ------------------------------------------------------- */
+
+static uint32_t field(uint64_t word, uint32_t n)
+{
+	return (uint32_t)(word >> n * FIELD) & ((1u << FIELD) - 1);
+}
+
+/* The value before must have each earlier atomic, and no later one. */
+static void check_result(const struct end *e, const struct touch *t)
+{
+	for (uint32_t i = 0; i < e->touched; i++) {
+		const struct touch *o = &e->touch[i];
+		uint32_t times = field(t->result, o->version);
+
+		if (o->kind != TOUCH_ADD || o->slot != t->slot)
+			continue;
+		if (times > (o->version < t->version) ||
+		    (!times && o->version < t->version &&
+		     o->cookie == COOKIE_BACK && !o->status))
+			sim_fail("%d: atomic %u of word %u sees that atomic %u "
+				 "was executed %u times", e->index, t->version,
+				 t->slot, o->version, times);
+	}
+}
+
+bool onesided_complete(struct end *e, void *cookie, int status)
+{
+	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
+	struct touch *t = &e->touch[n];
+	uint8_t *mem = memory[e->index].local[n];
+
+	if ((uintptr_t)cookie < COOKIES)
+		return false;
+	sim_trace("%d: completes operation %u, status %d\n", e->index, n,
+		  status);
+	if (n >= e->touched || t->cookie != COOKIE_OUT)
+		sim_fail("%d: operation %u completes %s", e->index, n,
+			 n < e->touched && t->cookie == COOKIE_BACK ? "twice" :
+			 "without a cookie");
+	t->cookie = COOKIE_BACK;
+	t->status = status;
+	totals.operations++;
+	if (status == RDMAMSG_IN_DOUBT && t->kind == TOUCH_ADD) {
+		totals.doubts++;
+		return true;
+	}
+	if (status)
+		sim_fail("%d: operation %u has status %d: %s", e->index, n,
+			 status, rdmamsg_ep_reason(e->ep)->text);
+	if (t->kind == TOUCH_ADD) {
+		check_result(e, t);
+		return true;
+	}
+	check_version(e, t->kind == TOUCH_READ ? "a read" : "a completed write",
+		      t->kind == TOUCH_READ ? mem :
+		      board_for(e)->slots[t->slot], t->slot, t->version,
+		      e->versions[t->slot]);
+	/* finds a later use of this memory */
+	memset(mem, 0xee, lengths[t->slot]);
+	return true;
+}
+
+/* ---- from open to close ------------------------------------------------ */
+
+static void must(int ret, const char *what)
+{
+	if (ret < 0)
+		sim_fail("%s: %s", what, rdmamsg_error());
+}
+
+void onesided_open(struct end *e)
+{
+	struct board *b = &memory[e->index].board;
+
+	memset(b->words, 0, sizeof(b->words));
+	for (uint32_t i = 0; i < SLOTS; i++)
+		write_version(b->slots[i], i, 0);
+	if (sim_once_in(2))
+		e->to_touch = sim_below(TOUCHES + 1);
+	must(rdmamsg_region_create(e->ctx, b, sizeof(*b), RDMAMSG_ACCESS_READ |
+				   RDMAMSG_ACCESS_WRITE |
+				   RDMAMSG_ACCESS_ATOMIC, &e->board),
+	     "creating the region of a board");
+	must(rdmamsg_region_create(e->ctx, memory[e->index].local,
+				   sizeof(memory[0]) -
+				   offsetof(typeof(memory[0]), local),
+				   RDMAMSG_ACCESS_LOCAL_WRITE, &e->local),
+	     "creating the region of local memory");
+}
+
+void onesided_connected(struct end *e)
+{
+	must(rdmamsg_region_register(e->local, e->ep), "registering memory");
+	must(rdmamsg_region_get_key(e->board, e->ep, &e->key),
+	     "making the key of a board");
+}
+
+static void check_add(const struct end *e, const struct touch *t)
+{
+	uint32_t times = field(board_for(e)->words[t->slot], t->version);
+
+	if (times > 1 ||
+	    (!times && t->cookie == COOKIE_BACK && !t->status))
+		sim_fail("%d: atomic %u of word %u, status %d, was executed %u "
+			 "times", e->index, t->version, t->slot, t->status,
+			 times);
+}
+
+void onesided_check(const struct end *e)
+{
+	for (uint32_t n = 0; n < e->touched; n++) {
+		const struct touch *t = &e->touch[n];
+
+		if (t->cookie == COOKIE_OUT)
+			sim_fail("%d: operation %u has not completed", e->index,
+				 n);
+		if (t->kind == TOUCH_ADD)
+			check_add(e, t);
+		else if (t->kind == TOUCH_READ && t->cookie == COOKIE_NONE)
+			check_version(e, "a read without a cookie",
+				      memory[e->index].local[n], t->slot,
+				      t->version, e->versions[t->slot]);
+	}
+	for (uint32_t i = 0; i < SLOTS; i++)
+		check_version(e, "at the end", board_for(e)->slots[i], i,
+			      e->versions[i], e->versions[i]);
+	for (uint32_t i = 0; i < WORDS; i++)
+		if (e->adds[i] < 64 / FIELD &&
+		    board_for(e)->words[i] >> e->adds[i] * FIELD)
+			sim_fail("%d: word %u counts an atomic that was not "
+				 "accepted", e->index, i);
+}
