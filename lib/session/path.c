@@ -9,6 +9,7 @@
 #include "session/send.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,6 +109,11 @@ static int check_armed(const struct rdmamsg_ep *ep, uint32_t port)
 	return 0;
 }
 
+static bool is_between_lanes(const struct rdmamsg_ep *ep)
+{
+	return ep->state == EP_OPEN && rdmamsg__lane_lost(ep);
+}
+
 int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
 		       const struct rdmamsg_migrate_options *opts)
 {
@@ -117,9 +123,11 @@ int rdmamsg_ep_migrate(struct rdmamsg_ep *ep,
 	if (!ret)
 		ret = rdmamsg__opts_copy(&o, sizeof(o), opts,
 					 "rdmamsg_migrate_options");
-	if (!ret)
+	/* between two lanes, rdmamsg__move() refuses */
+	if (!ret && !is_between_lanes(ep))
 		ret = rdmamsg__tx_check(ep);
 	if (!ret && (o.lane || rdmamsg__move_has_address(&o) ||
+		     is_between_lanes(ep) ||
 		     (!o.port && rdmamsg__keeps(ep) &&
 		      !(ep->failover && rdmamsg__has_paths(ep->failover)))))
 		return rdmamsg__move(ep, &o);

@@ -169,6 +169,20 @@ static void lane__lost_meanwhile_GOES_ON(void **state)
 	close_both();
 }
 
+static void between_connections__REFUSED(void **state)
+{
+	const struct rdmamsg_migrate_options o = {
+		.size = sizeof(o), .lane = 1,
+	};
+
+	connect_first(RDMAMSG_RUNG_LANE, true);
+	lose(&client);
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, &o), -EBUSY);
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, NULL), -EBUSY);
+	exchange(100);
+	close_both();
+}
+
 static void closed__while_moving_GRACEFUL(void **state)
 {
 	const struct rdmamsg_migrate_options o = {
@@ -254,6 +268,7 @@ int main(void)
 		TEST(standby__TAKES_OVER),
 		TEST(nobody__at_the_address_STAYS),
 		TEST(lane__lost_meanwhile_GOES_ON),
+		TEST(between_connections__REFUSED),
 		TEST(closed__while_moving_GRACEFUL),
 		TEST(listener__drains_ENDPOINTS_MOVE),
 		TEST(listener__drains_NO_OTHER_ADDRESS_STAYS),
