@@ -241,13 +241,43 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	e->ep = NULL;
 }
 
+static void not_moved(struct end *e)
+{
+	if (e->index)
+		sim_fail("1: has not moved, but only 0 connects");
+	if (!ends[0].asked && !ends[1].asked)
+		sim_fail("0: has not moved, but nobody has asked");
+	ends[0].moving = ends[1].moving = false;
+}
+
 static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 {
 	struct end *e = end_of(ep);
 
 	sim_trace("%d: path %s: %s\n", e->index,
 		  rdmamsg_path_change_name(ev->change), ev->text);
-	e->resumes += ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
+	switch (ev->change) {
+	case RDMAMSG_PATH_CHANGE_DOWN:
+		if (e->down)
+			sim_fail("%d: loses its lane twice", e->index);
+		if (!deaths_done && !ends[0].asked && !ends[1].asked &&
+		    !e->closing && !ends[!e->index].closing)
+			sim_fail("%d: loses its lane without a reason",
+				 e->index);
+		e->down = true;
+		break;
+	case RDMAMSG_PATH_CHANGE_RESUMED:
+		if (!e->down)
+			sim_fail("%d: has resumed, but lost no lane", e->index);
+		e->down = e->moving = false;
+		e->resumes++;
+		break;
+	case RDMAMSG_PATH_CHANGE_NOT_MOVED:
+		not_moved(e);
+		break;
+	default:
+		break;
+	}
 }
 
 static const struct rdmamsg_handlers handlers = {
@@ -293,6 +323,8 @@ static void open_end(int i)
 	*e = (struct end){ .index = i };
 	e->to_send = sim_below(MESSAGES / 2 + 1);
 	e->quiet = sim_once_in(2);
+	e->moves = sim_once_in(2) ? sim_below(MOVES + 1) : 0;
+	e->waits = sim_once_in(2);
 	must(rdmamsg_open(&e->ctx, &o), "rdmamsg_open");
 	onesided_open(e);
 }
@@ -342,7 +374,8 @@ void end_free(struct end *e)
 bool end_can_close(const struct end *e)
 {
 	return e->may_close && e->connected && !e->closed && !e->closing &&
-	       e->sent == e->to_send && e->touched == e->to_touch;
+	       e->sent == e->to_send && e->touched == e->to_touch &&
+	       !(e->waits && (ends[0].moving || ends[1].moving));
 }
 
 void end_close(struct end *e)
@@ -350,6 +383,36 @@ void end_close(struct end *e)
 	sim_trace("%d: closes\n", e->index);
 	e->closing = true;
 	rdmamsg_ep_close(e->ep);
+}
+
+bool end_can_move(const struct end *e)
+{
+	return e->connected && !e->closed && !e->closing && e->asked < e->moves;
+}
+
+/* The side that has connected may name the address. */
+void end_move(struct end *e)
+{
+	struct rdmamsg_migrate_options o = { .size = sizeof(o), .lane = 1 };
+	char port[8];
+	int ret;
+
+	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
+	if (!e->index && sim_once_in(4)) {
+		o.host = "127.0.0.1";
+		o.service = port;
+	}
+	ret = rdmamsg_ep_migrate(e->ep, &o);
+	sim_trace("%d: moves: %d\n", e->index, ret);
+	if (ret == -EBUSY)
+		return;
+	e->asked++;
+	if (ret == -ESHUTDOWN)
+		return;
+	if (ret)
+		sim_fail("%d: moving: %d, %s", e->index, ret, rdmamsg_error());
+	totals.moves++;
+	e->moving = true;
 }
 
 static void check_end(struct end *e)

@@ -110,6 +110,7 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 		t.operations += w[i].totals.operations;
 		t.doubts += w[i].totals.doubts;
 		t.deaths += w[i].totals.deaths;
+		t.moves += w[i].totals.moves;
 		t.resumes += w[i].totals.resumes;
 		if (!status)
 			continue;
@@ -121,11 +122,13 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 		}
 	}
 	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
-	       "%llu in doubt, %llu deaths, %llu times resumed, %u failures\n",
+	       "%llu in doubt, %llu deaths, %llu moves, %llu times resumed, "
+	       "%u failures\n",
 	       (unsigned long long)n, (unsigned long long)t.steps,
 	       (unsigned long long)t.messages, (unsigned long long)t.operations,
 	       (unsigned long long)t.doubts,
-	       (unsigned long long)t.deaths, (unsigned long long)t.resumes,
+	       (unsigned long long)t.deaths, (unsigned long long)t.moves,
+	       (unsigned long long)t.resumes,
 	       failures);
 	free(pids);
 	return failures;

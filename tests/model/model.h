@@ -14,6 +14,7 @@
 #define EAGER_MAX	1024
 #define TOUCHES		24		/* one-sided operations, likewise */
 #define SLOTS		4
+#define MOVES		3		/* planned moves of a side */
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
 
@@ -42,6 +43,10 @@ struct end {
 	bool quiet;			/* sends nothing from callbacks */
 	struct rdmamsg_reason why;
 	unsigned int resumes;
+	uint32_t moves, asked;		/* planned moves to ask for */
+	bool waits;			/* for its move, before it closes */
+	bool moving;			/* has asked, and was not told yet */
+	bool down;			/* between two lanes */
 	struct {
 		uint32_t len;
 		enum cookie cookie;
@@ -72,6 +77,8 @@ bool end_can_free(const struct end *e);
 void end_free(struct end *e);
 bool end_can_close(const struct end *e);
 void end_close(struct end *e);
+bool end_can_move(const struct end *e);
+void end_move(struct end *e);
 /* Both have closed: checks the lists, closes the contexts. */
 void ends_check(void);
 void ends_close(void);
@@ -94,10 +101,11 @@ void onesided_check(const struct end *e);
 /* ---- steps.c ----------------------------------------------------------- */
 
 struct totals {
-	uint64_t steps, messages, operations, doubts, deaths, resumes;
+	uint64_t steps, messages, operations, doubts, deaths, moves, resumes;
 };
 
 extern struct totals totals;
+extern uint32_t deaths_done;		/* in this schedule */
 
 /* Carries out the schedule of this seed. Does not return if it fails. */
 void schedule_run(uint64_t seed);

@@ -16,8 +16,8 @@
 #define CHOICES		128
 
 enum what {
-	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_CLOSE, DO_EXECUTE,
-	DO_ACK, DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT,
+	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_MOVE, DO_CLOSE,
+	DO_EXECUTE, DO_ACK, DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT,
 	WHATS,
 };
 
@@ -30,7 +30,8 @@ struct choice {
 struct totals totals;
 
 static uint32_t weights[2][WHATS];
-static uint32_t deaths;
+uint32_t deaths_done;
+static uint32_t deaths;			/* left */
 static struct choice choices[CHOICES];
 static uint32_t count, sum;
 
@@ -55,6 +56,7 @@ static void choose_weights(void)
 		weights[i][DO_CUT] = weights[i][DO_BREAK] = 1;
 		weights[i][DO_POLL] = 1;
 		weights[i][DO_WAIT] = 1;
+		weights[i][DO_MOVE] = 1;
 		weights[i][DO_CLOSE] = 1 + 8 * sim_below(2);
 	}
 }
@@ -72,6 +74,8 @@ static void add_ends(void)
 			add(DO_TOUCH, e, i);
 		if (end_can_free(e))
 			add(DO_FREE, e, i);
+		if (end_can_move(e))
+			add(DO_MOVE, e, i);
 		if (end_can_close(e))
 			add(DO_CLOSE, e, i);
 	}
@@ -150,6 +154,9 @@ static void carry_out(const struct choice *c)
 	case DO_FREE:
 		end_free(c->arg);
 		break;
+	case DO_MOVE:
+		end_move(c->arg);
+		break;
 	case DO_CLOSE:
 		end_close(c->arg);
 		break;
@@ -170,11 +177,13 @@ static void carry_out(const struct choice *c)
 		break;
 	case DO_CUT:
 		deaths--;
+		deaths_done++;
 		totals.deaths++;
 		sim_conn_cut(c->arg);
 		break;
 	case DO_BREAK:
 		deaths--;
+		deaths_done++;
 		totals.deaths++;
 		sim_qp_fail(c->arg, IBV_WC_RETRY_EXC_ERR);
 		break;
@@ -251,6 +260,7 @@ void schedule_run(uint64_t seed)
 	sim_seed(seed);
 	sim_now = 1000000u;
 	deaths = sim_below(5);
+	deaths_done = 0;
 	choose_weights();
 	ends_open();
 	while (!is_over()) {
