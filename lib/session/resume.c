@@ -438,6 +438,9 @@ void rdmamsg__resume_take(struct rdmamsg_ep *carrier, const void *buf,
 		rdmamsg__ep_protocol(carrier, "RESUME out of turn");
 		return;
 	}
+	/* the endpoint ends, and the carrier with it */
+	if (ep->state >= EP_DRAINING)
+		return;
 	err = rdmamsg__resume_decode(&h, buf, len);
 	if (!err)
 		err = take_entries(r, &h, (const uint8_t *)buf +

@@ -551,6 +551,26 @@ static void down__aborted_BOTH_END(void **state)
 	WAIT_FOR(server.closed);
 }
 
+/* The abort comes between the two RESUMEs, and takes the new lane with it. */
+static void resuming__aborted_BOTH_END(void **state)
+{
+	struct rdmamsg_ep_options opts = { 0 };
+
+	connect_both(&opts);
+	lose(&client);
+	lose(&server);
+	while (!server.ep->resume->said || server.ep->resume->heard) {
+		assert_int_equal(resumed[1], 0);
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+	}
+	rdmamsg_ep_abort(server.ep);
+	WAIT_FOR(server.closed && client.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_ABORTED);
+	assert_int_equal(server.why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(resumed[1], 0);
+}
+
 /* The server has ended the session: the client is told at once. */
 static void unknown__session_ENDS_WITH_REASON(void **state)
 {
@@ -747,6 +767,8 @@ int main(void)
 			closing__lane_lost_GRACEFUL, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			down__aborted_BOTH_END, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			resuming__aborted_BOTH_END, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			unknown__session_ENDS_WITH_REASON, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
