@@ -12,6 +12,7 @@
 #include "session/connector.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/recv.h"
 #include "session/resume.h"
 #include "session/tx.h"
 #include "lane/srq.h"
@@ -130,6 +131,16 @@ static bool has_closed(const struct rdmamsg_ep *ep)
 	       (ep->close.asserted_done || ep->close.once);
 }
 
+/* Only the program is missing, which has paused the endpoint. */
+static bool waits_for_program(const struct rdmamsg_ep *ep)
+{
+	const struct resume *r = ep->resume;
+
+	return r && r->agreed && !r->over && !ep->ctx->closing &&
+	       ep->state == EP_CLOSING && has_closed(ep) &&
+	       rdmamsg__rx_waits(ep);
+}
+
 bool rdmamsg__resume_lingers(const struct rdmamsg_ep *ep)
 {
 	return ep->connect.passive && ep->close.seen && ep->close.confirmed;
@@ -148,7 +159,8 @@ bool rdmamsg__resume_instead(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
 
-	if (!rdmamsg__resume_goes_on(ep) || !is_of_lane(&ep->close.reason))
+	if ((!rdmamsg__resume_goes_on(ep) && !waits_for_program(ep)) ||
+	    !is_of_lane(&ep->close.reason))
 		return false;
 	if (r->lane == LANE_UP) {
 		r->why = ep->close.reason;
@@ -321,6 +333,11 @@ static void progress_down(struct rdmamsg_ep *ep)
 	uint64_t now = rdmamsg__now_ms();
 	uint64_t end = r->since + rdmamsg__resume_ms(ep);
 
+	if (has_closed(ep)) {
+		if (!rdmamsg__rx_waits(ep))
+			rdmamsg__ep_kill(ep);
+		return;
+	}
 	if (now >= end) {
 		rdmamsg__redial_over(ep);
 		return;

@@ -193,8 +193,11 @@ void rdmamsg__tx_pump(struct rdmamsg_ep *ep)
 	if (ep->state != EP_OPEN && ep->state != EP_CLOSING &&
 	    ep->state != EP_SETUP)
 		return;
-	if (rdmamsg__lane_lost(ep))
+	if (rdmamsg__lane_lost(ep)) {
+		/* the messages that have arrived need no lane */
+		rdmamsg__rx_deliver(ep);
 		return;
+	}
 	ctx->loop.in_callback++;	/* batch the requests that follow */
 	if (rdmamsg__rx_waits(ep))
 		rdmamsg__rndv_pump(ep);

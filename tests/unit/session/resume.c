@@ -535,6 +535,29 @@ static void closing__lane_lost_GRACEFUL(void **state)
 	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
 }
 
+/* Both sides have closed, and the paused one still has a message. */
+static void paused__lane_lost_behind_CLOSE_DELIVERS(void **state)
+{
+	struct rdmamsg_ep_options opts = { 0 };
+
+	connect_both(&opts);
+	assert_int_equal(rdmamsg_ep_pause(server.ep), 0);
+	flows[0].end = 1;
+	send_some(&client, 1);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed);
+	lose(&server);
+	for (int i = 0; i < 10; i++)
+		both();
+	assert_false(server.closed);
+	assert_int_equal(flows[0].received, 0);
+	assert_int_equal(rdmamsg_ep_resume(server.ep), 0);
+	WAIT_FOR(server.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_CLOSED);
+	assert_int_equal(flows[0].received, 1);
+	assert_false(flows[0].bad);
+}
+
 static void down__aborted_BOTH_END(void **state)
 {
 	struct rdmamsg_ep_options opts = { 0 };
@@ -765,6 +788,9 @@ int main(void)
 			down__closed_by_the_program_GRACEFUL, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			closing__lane_lost_GRACEFUL, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			paused__lane_lost_behind_CLOSE_DELIVERS, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(
 			down__aborted_BOTH_END, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
