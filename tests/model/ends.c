@@ -101,6 +101,7 @@ void end_send(struct end *e)
 	e->out[n].cookie = cookie ? COOKIE_OUT : COOKIE_NONE;
 	e->out[n].len = len;
 	e->out[n].value = value;
+	e->out[n].canceled = false;
 	e->out[n].borrowed = NULL;
 	onesided_note(e, e->out[n].versions);
 	e->sent++;
@@ -142,6 +143,8 @@ static struct end *end_of(const struct rdmamsg_ep *ep)
 
 	if (e->closed)
 		sim_fail("%d: a callback after on_closed", e->index);
+	if (e->calling)
+		sim_fail("%d: a callback within a call", e->index);
 	return e;
 }
 
@@ -158,10 +161,27 @@ static void on_connected(struct rdmamsg_ep *ep)
 	send_some(e);
 }
 
+/* Returns the number of the message or value that is delivered. */
+static uint32_t next_of(struct end *e)
+{
+	flow_check_delivery(e);
+	flow_skip_canceled(e);
+	return e->received++;
+}
+
+/* What a program does in a callback. */
+static void go_on(struct end *e)
+{
+	if (end_can_pause(e) && sim_once_in(8))
+		end_pause(e);
+	if (sim_once_in(2))
+		send_some(e);
+}
+
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct end *e = end_of(ep), *from = &ends[!e->index];
-	uint32_t n = e->received++, tag = rdmamsg_msg_tag(msg);
+	uint32_t n = next_of(e), tag = rdmamsg_msg_tag(msg);
 	size_t len = rdmamsg_msg_len(msg);
 
 	sim_trace("%d: receives message %u of %zu bytes\n", e->index,
@@ -181,14 +201,13 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		e->held[e->held_count++] = msg;
 	else
 		rdmamsg_msg_free(msg);
-	if (sim_once_in(2))
-		send_some(e);
+	go_on(e);
 }
 
 static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 {
 	struct end *e = end_of(ep), *from = &ends[!e->index];
-	uint32_t n = e->received++;
+	uint32_t n = next_of(e);
 
 	sim_trace("%d: receives value %u\n", e->index, value);
 	if (value != n)
@@ -196,8 +215,7 @@ static void on_written(struct rdmamsg_ep *ep, uint32_t value)
 	if (n >= from->sent || !from->out[n].value)
 		sim_fail("%d: value %u was never sent", e->index, n);
 	onesided_check_noted(from, from->out[n].versions);
-	if (sim_once_in(2))
-		send_some(e);
+	go_on(e);
 }
 
 static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
@@ -212,7 +230,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 		sim_fail("%d: cookie %u was never given", e->index, n);
 	if (e->out[n].cookie == COOKIE_BACK)
 		sim_fail("%d: cookie %u comes twice", e->index, n);
-	if (status)
+	if (!flow_may_have(e, n, status))
 		sim_fail("%d: message %u has status %d: %s", e->index, n, status,
 			 rdmamsg_ep_reason(ep)->text);
 	e->out[n].cookie = COOKIE_BACK;
@@ -261,7 +279,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 		if (e->down)
 			sim_fail("%d: loses its lane twice", e->index);
 		if (!deaths_done && !ends[0].asked && !ends[1].asked &&
-		    !e->closing && !ends[!e->index].closing)
+		    !aborted && !e->closing && !ends[!e->index].closing)
 			sim_fail("%d: loses its lane without a reason",
 				 e->index);
 		e->down = true;
@@ -327,6 +345,7 @@ static void open_end(int i)
 	e->waits = sim_once_in(2);
 	must(rdmamsg_open(&e->ctx, &o), "rdmamsg_open");
 	onesided_open(e);
+	flow_open(e);
 }
 
 void ends_open(void)
@@ -346,6 +365,7 @@ void ends_open(void)
 		pattern[i] = (uint8_t)(i * 7 + i / 256 * 13 + 1);
 	open_end(0);
 	open_end(1);
+	aborted = false;
 	ends[sim_below(2)].may_close = true;
 	if (sim_once_in(4))
 		ends[0].may_close = ends[1].may_close = true;
@@ -382,12 +402,15 @@ void end_close(struct end *e)
 {
 	sim_trace("%d: closes\n", e->index);
 	e->closing = true;
+	e->paused = false;
+	e->calling = true;
 	rdmamsg_ep_close(e->ep);
+	e->calling = false;
 }
 
 bool end_can_move(const struct end *e)
 {
-	return e->connected && !e->closed && !e->closing && e->asked < e->moves;
+	return e->connected && !e->closed && !e->closing && e->moves;
 }
 
 /* The side that has connected may name the address. */
@@ -404,25 +427,28 @@ void end_move(struct end *e)
 	}
 	ret = rdmamsg_ep_migrate(e->ep, &o);
 	sim_trace("%d: moves: %d\n", e->index, ret);
-	if (ret == -EBUSY)
-		return;
-	e->asked++;
-	if (ret == -ESHUTDOWN)
+	e->moves--;
+	/* a request of the peer may come at any time */
+	if (ret == -EBUSY && !e->index && !e->down && !e->moving &&
+	    !ends[1].asked)
+		sim_fail("0: is busy, but does not move");
+	if (ret == -EBUSY || ret == -ESHUTDOWN)
 		return;
 	if (ret)
 		sim_fail("%d: moving: %d, %s", e->index, ret, rdmamsg_error());
 	totals.moves++;
-	e->moving = true;
+	e->asked = e->moving = true;
 }
 
 static void check_end(struct end *e)
 {
 	const struct end *from = &ends[!e->index];
 
-	if (e->why.cause != RDMAMSG_CAUSE_CLOSED)
+	flow_skip_canceled(e);
+	if (!flow_may_end(e))
 		sim_fail("%d: closed with another reason: %s", e->index,
 			 e->why.text);
-	if (e->received != from->sent)
+	if (!aborted && e->received != from->sent)
 		sim_fail("%d: has received %u of %u messages", e->index,
 			 e->received, from->sent);
 	for (uint32_t n = 0; n < e->sent; n++)

@@ -14,7 +14,7 @@
 #define EAGER_MAX	1024
 #define TOUCHES		24		/* one-sided operations, likewise */
 #define SLOTS		4
-#define MOVES		3		/* planned moves of a side */
+#define MOVES		6		/* planned moves that a side tries */
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
 
@@ -43,14 +43,21 @@ struct end {
 	bool quiet;			/* sends nothing from callbacks */
 	struct rdmamsg_reason why;
 	unsigned int resumes;
-	uint32_t moves, asked;		/* planned moves to ask for */
+	uint32_t moves;			/* planned moves to try */
+	bool asked;			/* for one, with success */
 	bool waits;			/* for its move, before it closes */
 	bool moving;			/* has asked, and was not told yet */
 	bool down;			/* between two lanes */
+	/* flow.c: left to do */
+	uint32_t pauses, cancels;
+	bool may_abort, aborts;
+	bool paused;
+	bool calling;			/* a call that runs no callbacks */
 	struct {
 		uint32_t len;
 		enum cookie cookie;
 		bool value;		/* of a write, instead of a message */
+		bool canceled;
 		uint8_t versions[SLOTS];	/* of the peer's board */
 		uint8_t *borrowed;
 	} out[MESSAGES];
@@ -63,6 +70,7 @@ struct end {
 	struct touch touch[TOUCHES];
 	/* of the peer's board: accepted writes and atomics */
 	uint32_t versions[SLOTS], adds[2];
+	uint32_t sure[SLOTS];		/* these writes have completed */
 };
 
 extern struct end ends[2];
@@ -98,10 +106,33 @@ void onesided_note(const struct end *e, uint8_t versions[SLOTS]);
 void onesided_check_noted(const struct end *from, const uint8_t *versions);
 void onesided_check(const struct end *e);
 
+/* ---- flow.c ------------------------------------------------------------ */
+
+extern bool aborted;			/* an end has called abort */
+
+void flow_open(struct end *e);
+bool end_can_pause(const struct end *e);
+void end_pause(struct end *e);
+bool end_can_resume(const struct end *e);
+void end_resume(struct end *e);
+bool end_can_cancel(const struct end *e);
+void end_cancel(struct end *e);
+bool end_can_abort(const struct end *e);
+void end_abort(struct end *e);
+/* A message or value is delivered. */
+void flow_check_delivery(const struct end *e);
+/* Counts messages that do not come as received. */
+void flow_skip_canceled(struct end *e);
+/* Returns true if e may be closed for its reason. */
+bool flow_may_end(const struct end *e);
+/* Returns true if message n of e may end so. */
+bool flow_may_have(const struct end *e, uint32_t n, int status);
+
 /* ---- steps.c ----------------------------------------------------------- */
 
 struct totals {
 	uint64_t steps, messages, operations, doubts, deaths, moves, resumes;
+	uint64_t pauses, cancels, aborts;
 };
 
 extern struct totals totals;

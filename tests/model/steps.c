@@ -16,8 +16,8 @@
 #define CHOICES		128
 
 enum what {
-	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_MOVE, DO_CLOSE,
-	DO_EXECUTE, DO_ACK, DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT,
+	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_MOVE, DO_PAUSE,
+	DO_RESUME, DO_CANCEL, DO_CLOSE, DO_ABORT, DO_EXECUTE, DO_ACK, DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT,
 	WHATS,
 };
 
@@ -56,7 +56,8 @@ static void choose_weights(void)
 		weights[i][DO_CUT] = weights[i][DO_BREAK] = 1;
 		weights[i][DO_POLL] = 1;
 		weights[i][DO_WAIT] = 1;
-		weights[i][DO_MOVE] = 1;
+		weights[i][DO_MOVE] = weights[i][DO_PAUSE] = 1;
+		weights[i][DO_ABORT] = 1;
 		weights[i][DO_CLOSE] = 1 + 8 * sim_below(2);
 	}
 }
@@ -76,6 +77,12 @@ static void add_ends(void)
 			add(DO_FREE, e, i);
 		if (end_can_move(e))
 			add(DO_MOVE, e, i);
+		if (end_can_pause(e))
+			add(DO_PAUSE, e, i);
+		if (end_can_resume(e))
+			add(DO_RESUME, e, i);
+		if (end_can_cancel(e))
+			add(DO_CANCEL, e, i);
 		if (end_can_close(e))
 			add(DO_CLOSE, e, i);
 	}
@@ -106,6 +113,13 @@ static void add_device(void)
 	for (struct sim_id *id = sim_ids; id; id = id->next)
 		if (sim_can_tell(id))
 			add(DO_TELL, id, id->end);
+}
+
+static void add_aborts(void)
+{
+	for (int i = 0; i < 2; i++)
+		if (end_can_abort(&ends[i]))
+			add(DO_ABORT, &ends[i], i);
 }
 
 /* Lanes die after both programs have their endpoint. */
@@ -157,6 +171,18 @@ static void carry_out(const struct choice *c)
 	case DO_MOVE:
 		end_move(c->arg);
 		break;
+	case DO_PAUSE:
+		end_pause(c->arg);
+		break;
+	case DO_RESUME:
+		end_resume(c->arg);
+		break;
+	case DO_CANCEL:
+		end_cancel(c->arg);
+		break;
+	case DO_ABORT:
+		end_abort(c->arg);
+		break;
 	case DO_CLOSE:
 		end_close(c->arg);
 		break;
@@ -207,6 +233,7 @@ static void step(void)
 		return;
 	}
 	add_deaths();
+	add_aborts();
 	add(DO_POLL, NULL, 0);
 	add(DO_WAIT, NULL, 0);
 	for (at = sim_below(sum); at >= c->weight; c++)
