@@ -395,8 +395,8 @@ bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 }
 
 /*
- * With failover an answer may be lost with the lane. CLOSE waits for the answer,
- * because a peer that has closed answers no more.
+ * With failover an answer may be lost with the lane. CLOSE waits for the
+ * answer, because a peer that has closed answers no more.
  */
 static void await(struct rdmamsg_ep *ep, struct rma *r)
 {

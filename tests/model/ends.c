@@ -231,7 +231,8 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 	if (e->out[n].cookie == COOKIE_BACK)
 		sim_fail("%d: cookie %u comes twice", e->index, n);
 	if (!flow_may_have(e, n, status))
-		sim_fail("%d: message %u has status %d: %s", e->index, n, status,
+		sim_fail("%d: message %u has status %d: %s", e->index, n,
+			 status,
 			 rdmamsg_ep_reason(ep)->text);
 	e->out[n].cookie = COOKIE_BACK;
 	/* finds a later use of this memory */
