@@ -268,9 +268,10 @@ const struct misdeed message_misdeeds[] = {
 	{ "ping-quota-one-more", ping_quota_one_more, PROTO, READS },
 	{ "pong-quota-one-more", pong_quota_one_more, PROTO, READS },
 	{ "close-confirms-nothing", close_confirms_nothing, PROTO, READS },
-	{ "close-then-data", close_then_data, PROTO, READS },
-	{ "close-then-rndv", close_then_rndv, PROTO, READS },
-	{ "close-twice", close_twice, PROTO, READS },
+	/* the victim may answer CLOSE between two batches of completions */
+	{ "close-then-data", close_then_data, PROTO | CAUSE(CLOSED), READS },
+	{ "close-then-rndv", close_then_rndv, PROTO | CAUSE(CLOSED), READS },
+	{ "close-twice", close_twice, PROTO | CAUSE(CLOSED), READS },
 	{ "close-then-silence", close_then_silence, CAUSE(CLOSED) |
 	  CAUSE(TIMEOUT), READS },
 	{ "close-then-vanish", close_then_vanish, CAUSE(CLOSED) |
