@@ -279,6 +279,31 @@ static void close__second_not_acknowledged_WAITS(void **state)
 	rdmamsg_close(server.ctx);
 }
 
+/* The server finds both in one batch of completions. */
+static void data__after_close_PROTOCOL(void **state)
+{
+	struct rdmamsg_ep *a;
+
+	start(false);
+	a = client.ep;
+	rdmamsg_ep_hold(a);
+	victim = &server;
+	passing = UINT32_MAX;
+	blind = true;
+	rdmamsg_ep_close(a);
+	ALONE_UNTIL(&client, a->close.sent);
+	a->state = EP_OPEN;	/* the client forgets that it has closed */
+	assert_int_equal(rdmamsg_send(a, "text", 4, 0, NULL), 0);
+	a->state = EP_CLOSING;
+	victim = NULL;
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_PROTOCOL);
+	assert_non_null(strstr(server.why.text, "after CLOSE"));
+	rdmamsg_ep_release(a);
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+}
+
 /*
  * The device flushes no request, so the library itself ends the accepted ones.
  */
@@ -353,6 +378,7 @@ int main(void)
 			close__crossing_without_the_cm_WAITS_FOR_THE_PEER),
 		cmocka_unit_test(close__second_not_acknowledged_WAITS),
 		cmocka_unit_test(close__fails_in_the_middle_TELLS_THE_FAILURE),
+		cmocka_unit_test(data__after_close_PROTOCOL),
 		cmocka_unit_test(abort__nothing_is_flushed_ALL_IS_TOLD),
 		cmocka_unit_test(abort__both_have_said_close_IS_AN_ABORT),
 	};
