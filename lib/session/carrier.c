@@ -76,7 +76,7 @@ static void wire_of(struct rdmamsg_ep *ep, const struct rndv_out *out,
 		};
 }
 
-/* What our RESUME still has to tell. */
+/* The entries that our next RESUME begins with. */
 struct rest {
 	struct list *out;		/* announcement */
 	uint32_t key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an endpoint needs for another lane: its secret, proofs, and memory. */
+/* The resumable part of an endpoint: its secret, proofs, and memory. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"

@@ -109,7 +109,7 @@ static void print_fds(void)
 	}
 }
 
-/* What endpoints with failover have made in advance ends after them. */
+/* Lanes that endpoints have made in advance end after the endpoints. */
 static bool carriers_left(void)
 {
 	struct rdmamsg_counters st = { .size = sizeof(st) };

@@ -169,7 +169,7 @@ static uint32_t next_of(struct end *e)
 	return e->received++;
 }
 
-/* What a program does in a callback. */
+/* The program acts within a callback. */
 static void go_on(struct end *e)
 {
 	if (end_can_pause(e) && sim_once_in(8))

@@ -58,7 +58,7 @@ static void on_signal(int sig)
 	raise(sig);
 }
 
-/* What a worker tells its parent. */
+/* A worker's progress and sums, for its parent. */
 struct worker {
 	uint64_t next, end;
 	struct totals totals;

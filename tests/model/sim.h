@@ -126,7 +126,7 @@ void *sim_memory(uint32_t key, uint64_t addr, uint64_t len, int access);
 struct sim_qp *sim_qp_find(uint32_t num);
 void sim_ops(struct ibv_context_ops *ops);
 
-/* What can happen at a queue pair. */
+/* Each step of a queue pair, and whether it is possible now. */
 bool sim_can_execute(const struct sim_qp *qp);
 void sim_execute(struct sim_qp *qp);
 bool sim_can_ack(const struct sim_qp *qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rdma(8) asks the kernel: devices, ports, resources, counters. Resources
- * are those of all processes of the fabric, which they tell over the sockets
- * that rdmamsg-soft-ctl(1) uses. What they tell is only shown.
+ * Answers to rdma(8), in place of the kernel's: devices, ports, resources and
+ * counters. The resources are those of all processes of the fabric, which tell
+ * them over the sockets that rdmamsg-soft-ctl(1) uses. They are only shown.
  */
 #include "soft/preload/nldev.h"
 

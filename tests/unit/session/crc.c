@@ -26,7 +26,7 @@ static struct ibv_context_ops soft_ops;
 static struct verbs_api table;
 static struct ibv_qp *client_qp;
 
-/* What to do to one of the client's Sends. */
+/* The damage to one of the client's Sends. */
 static struct {
 	int after;		/* Sends to leave alone; -1: all */
 	uint32_t at;		/* byte of the payload or of the CRC */
