@@ -75,10 +75,13 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 /* Sends from callbacks, so that messages of one batch share a doorbell. */
 static void more(struct perf_link *l)
 {
-	if (!perf_one_sided(l->test))
-		perf_stream(l);
-	else if (l->test != PERF_WRITE_LAT)
+	/* the loops of ping-pongs send by themselves */
+	if (!l->ready || l->test == PERF_LAT || l->test == PERF_WRITE_LAT)
+		return;
+	if (perf_one_sided(l->test))
 		perf_onesided_more(l);
+	else
+		perf_stream(l);
 }
 
 static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
@@ -208,7 +211,8 @@ static uint64_t copied(const struct perf_link *l)
 	return rdmamsg_ep_stats(l->ep, &st) ? 0 : st.bytes_copied;
 }
 
-static int start(struct perf_link *l)
+/* Registers memory if the test needs it, and sends START. */
+static int ask(struct perf_link *l)
 {
 	struct perf_start wire = {
 		htole32(l->test), htole32(l->size), htole32(l->count),
@@ -220,13 +224,22 @@ static int start(struct perf_link *l)
 		ret = perf_region_open(&l->mem, l->ep, l->room);
 		wire.key = l->mem.own;
 	}
+	return ret ? ret : rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START,
+					NULL);
+}
+
+static int start(struct perf_link *l)
+{
+	int ret;
+
 	l->sent = l->answered = l->flying = 0;
 	l->ready = l->reported = false;
 	l->errors = 0;
 	l->copied = 0;
-	if (!ret)
-		ret = rdmamsg_send(l->ep, &wire, sizeof(wire), PERF_START,
-				   NULL);
+	/* with --failover, there may be no connection just now */
+	while ((ret = ask(l)) == -EAGAIN)
+		if (!perf_link_turn(l))
+			return -1;
 	if (ret)
 		perf_link_fail(l, ret);
 	while (!l->ready)
@@ -259,7 +272,7 @@ int perf_link_run(struct perf_link *l)
 	int ret;
 
 	l->running = true;
-	l->gap.last = 0;
+	perf_gap_begin(&l->gap);
 	ret = run(l);
 	l->running = false;
 	if (!ret)

@@ -135,6 +135,13 @@ void perf_gap_path(struct perf_gap *g, const struct rdmamsg_path_event *ev);
 void perf_gap_longer(struct perf_gap *g, uint64_t ticks);
 void perf_gap_report(const struct perf_gap *g, bool json);
 
+/* Without traffic before the first run, there is no gap yet. */
+static inline void perf_gap_begin(struct perf_gap *g)
+{
+	if (g->on && !g->last)
+		g->last = perf_ticks();
+}
+
 /* Something has arrived. */
 static inline void perf_gap_mark(struct perf_gap *g)
 {

@@ -44,6 +44,9 @@ struct conn {
 	struct perf_region mem;		/* one-sided */
 	uint32_t written;		/* writes sent back in write-lat */
 	bool polled;			/* counted in pollers */
+	/* with --failover, what could not be sent without a connection */
+	struct rdmamsg_msg *unanswered;
+	uint32_t due;			/* bits of enum perf_tag - PERF_START */
 };
 
 /* ---- runs ------------------------------------------------------------- */
@@ -62,25 +65,19 @@ static void failed(struct conn *c, int ret)
 		rdmamsg_ep_abort(c->ep);
 }
 
-static void say(struct conn *c, enum perf_tag tag, const void *data, size_t len)
-{
-	/* the queue has room for these messages */
-	failed(c, rdmamsg_send(c->ep, data, len, tag, NULL));
-}
-
 /* Returns -errno. */
-static int start_onesided(struct conn *c, const struct perf_start *wire)
+static int start_onesided(struct conn *c)
 {
 	int ret;
 
 	if (c->run.test == PERF_WRITE_LAT && c->server->o->event)
 		return -EOPNOTSUPP;
-	ret = perf_region_open(&c->mem, c->ep, le32toh(wire->room));
+	ret = perf_region_open(&c->mem, c->ep, c->run.room);
 	if (!ret && (!c->run.size || c->run.size > c->mem.room))
 		ret = -EINVAL;
 	if (ret)
 		return ret;
-	c->mem.peer = wire->key;
+	c->mem.peer = c->run.key;
 	c->written = 0;
 	if (c->run.test == PERF_WRITE_LAT)
 		c->server->watched = c;
@@ -119,10 +116,8 @@ static bool spins(const struct server *s)
 static void start(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	const struct perf_start *wire = rdmamsg_msg_data(msg);
-	struct perf_ready ready = { 0 };
-	int ret = 0;
 
-	if (rdmamsg_msg_len(msg) < sizeof(*wire) ||
+	if (rdmamsg_msg_len(msg) < sizeof(*wire) || c->due ||
 	    c->received != c->run.count) {
 		rdmamsg_ep_abort(c->ep);
 		return;
@@ -132,37 +127,50 @@ static void start(struct conn *c, const struct rdmamsg_msg *msg)
 	c->run.test = le32toh(wire->test);
 	c->run.size = le32toh(wire->size);
 	c->run.count = le32toh(wire->count);
+	c->run.room = le32toh(wire->room);
+	c->run.key = wire->key;
 	c->received = 0;
 	c->errors = 0;
 	c->copied = copied(c);
 	set_polled(c, c->hello.flags & PERF_POLLS &&
 		   (!perf_one_sided(c->run.test) ||
 		    c->run.test == PERF_WRITE_LAT));
-	if (c->run.test >= PERF_TESTS)
-		ready.error = htole32(ENOSYS);
-	else if (perf_one_sided(c->run.test) &&
-		 (ret = start_onesided(c, wire)))
-		ready.error = htole32((uint32_t)-ret);
-	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
-		ready.error = htole32(ENOMEM);
-	/* one-sided operations deliver no messages */
-	if (ready.error || perf_one_sided(c->run.test))
-		c->run.count = 0;
-	ready.flags = htole32(spins(c->server) ? 0 : PERF_SLEEPS);
-	ready.key = c->mem.own;
-	say(c, PERF_READY, &ready, sizeof(ready));
 }
 
-static void report(struct conn *c)
+/* ---- what the server says: 0 or -errno ---------------------------------- */
+
+static int say_ready(struct conn *c)
+{
+	struct perf_ready ready = { 0 };
+	int ret = 0;
+
+	if (c->run.test >= PERF_TESTS)
+		ret = -ENOSYS;
+	else if (perf_one_sided(c->run.test))
+		ret = start_onesided(c);
+	else if (c->hello.flags & PERF_CHECK && !perf_pattern(c->run.size))
+		ret = -ENOMEM;
+	if (ret == -EAGAIN)
+		return ret;
+	/* one-sided operations deliver no messages */
+	if (ret || perf_one_sided(c->run.test))
+		c->run.count = 0;
+	ready.error = htole32((uint32_t)-ret);
+	ready.flags = htole32(spins(c->server) ? 0 : PERF_SLEEPS);
+	ready.key = c->mem.own;
+	return rdmamsg_send(c->ep, &ready, sizeof(ready), PERF_READY, NULL);
+}
+
+static int say_report(struct conn *c)
 {
 	const struct perf_count count = {
 		htole64(c->errors), htole64(copied(c) - c->copied),
 	};
 
-	say(c, PERF_REPORT, &count, sizeof(count));
+	return rdmamsg_send(c->ep, &count, sizeof(count), PERF_REPORT, NULL);
 }
 
-static void tell_memory(struct conn *c)
+static int say_memory(struct conn *c)
 {
 	struct perf_memory m;
 
@@ -173,44 +181,77 @@ static void tell_memory(struct conn *c)
 	m.registered = htole64(m.registered);
 	m.structs = htole64(m.structs);
 	m.resident = htole64(m.resident - c->server->resident);
-	say(c, PERF_MEMORY, &m, sizeof(m));
+	return rdmamsg_send(c->ep, &m, sizeof(m), PERF_MEMORY, NULL);
 }
 
 /* Sends the message back. The library owns it then. */
-static void answer(struct conn *c, struct rdmamsg_msg *msg)
+static int answer(struct conn *c)
 {
+	struct rdmamsg_msg *msg = c->unanswered;
 	size_t len = rdmamsg_msg_len(msg);
 	uint32_t tag = rdmamsg_msg_tag(msg);
+	bool copies = len <= c->inline_max || c->hello.flags & PERF_COPY;
 	int ret;
 
 	if (len <= c->inline_max)
 		ret = rdmamsg_fast_send(c->ep, rdmamsg_msg_data(msg), len, tag);
-	else if (c->hello.flags & PERF_COPY)
+	else if (copies)
 		ret = rdmamsg_send(c->ep, rdmamsg_msg_data(msg), len, tag,
 				   NULL);
-	else if (!(ret = rdmamsg_msg_send(c->ep, msg, tag, NULL)))
-		return;
-	rdmamsg_msg_free(msg);
-	failed(c, ret);
+	else
+		ret = rdmamsg_msg_send(c->ep, msg, tag, NULL);
+	if (ret)
+		return ret;
+	if (copies)
+		rdmamsg_msg_free(msg);
+	c->unanswered = NULL;
+	return 0;
 }
 
-static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
-{
-	struct conn *c = rdmamsg_ep_user(ep);
+#define DUE(tag)	(1u << ((tag) - PERF_START))
 
-	if (rdmamsg_msg_tag(msg) == PERF_START) {
-		start(c, msg);
-		rdmamsg_msg_free(msg);
-		return;
+static int say(struct conn *c, enum perf_tag tag)
+{
+	switch (tag) {
+	case PERF_READY:	return say_ready(c);
+	case PERF_REPORT:	return say_report(c);
+	default:		return say_memory(c);
 	}
-	if (rdmamsg_msg_tag(msg) == PERF_MEMORY) {
-		tell_memory(c);
-		rdmamsg_msg_free(msg);
-		return;
+}
+
+/*
+ * Says what is due. The queue has room for it, but without a connection a
+ * message is refused, and on_writable comes here again.
+ */
+static void say_due(struct conn *c)
+{
+	static const enum perf_tag tags[] = {
+		PERF_READY, PERF_REPORT, PERF_MEMORY,
+	};
+	int ret = c->unanswered ? answer(c) : 0;
+
+	for (size_t i = 0; !ret && i < sizeof(tags) / sizeof(tags[0]); i++) {
+		if (!(c->due & DUE(tags[i])))
+			continue;
+		ret = say(c, tags[i]);
+		if (!ret)
+			c->due &= ~DUE(tags[i]);
 	}
-	if (c->received == c->run.count) {
+	if (ret != -EAGAIN)
+		failed(c, ret);
+}
+
+static void on_writable(struct rdmamsg_ep *ep)
+{
+	say_due(rdmamsg_ep_user(ep));
+}
+
+/* Takes a message of the run. */
+static void take(struct conn *c, struct rdmamsg_msg *msg)
+{
+	if (c->received == c->run.count || c->unanswered) {
 		rdmamsg_msg_free(msg);
-		rdmamsg_ep_abort(ep);
+		rdmamsg_ep_abort(c->ep);
 		return;
 	}
 	if (c->hello.flags & PERF_CHECK &&
@@ -218,11 +259,33 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		c->errors++;
 	c->received++;
 	if (c->run.test == PERF_LAT)
-		answer(c, msg);
+		c->unanswered = msg;
 	else
 		rdmamsg_msg_free(msg);
 	if (c->received == c->run.count)
-		report(c);
+		c->due |= DUE(PERF_REPORT);
+	if (c->unanswered || c->due)
+		say_due(c);
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct conn *c = rdmamsg_ep_user(ep);
+
+	switch (rdmamsg_msg_tag(msg)) {
+	case PERF_START:
+		start(c, msg);
+		c->due |= DUE(PERF_READY);
+		break;
+	case PERF_MEMORY:
+		c->due |= DUE(PERF_MEMORY);
+		break;
+	default:
+		take(c, msg);
+		return;
+	}
+	rdmamsg_msg_free(msg);
+	say_due(c);
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -260,6 +323,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	set_polled(c, false);
 	if (s->watched == c)
 		s->watched = NULL;
+	rdmamsg_msg_free(c->unanswered);
 	perf_region_close(&c->mem);
 	unlink_conn(c);
 	free(c);
@@ -267,7 +331,8 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_connected = on_connected,
-	.on_message = on_message, .on_closed = on_closed,
+	.on_message = on_message, .on_writable = on_writable,
+	.on_closed = on_closed,
 };
 
 /*
