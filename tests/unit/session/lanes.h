@@ -138,7 +138,7 @@ static int send_one(struct rdmamsg_ep *ep, struct flow *f)
 }
 
 /* Sends a few messages, as far as there is room. */
-static void send_some(struct side *s, unsigned int count)
+static inline void send_some(struct side *s, unsigned int count)
 {
 	struct flow *f = from(s->ep);
 
@@ -153,7 +153,7 @@ static void send_some(struct side *s, unsigned int count)
 }
 
 /* The lane of one side fails, as if its network was gone. */
-static void lose(struct side *s)
+static inline void lose(struct side *s)
 {
 	struct rdmamsg_ep *ep = s->ep;
 
@@ -189,7 +189,7 @@ static bool is_done(const struct flow *f)
 	return f->received == f->end && f->completed == f->cookies;
 }
 
-static void expect_whole(void)
+static inline void expect_whole(void)
 {
 	WAIT_FOR((is_done(&flows[0]) && is_done(&flows[1])) || flows[0].bad ||
 		 flows[1].bad || client.closed || server.closed);
@@ -199,7 +199,7 @@ static void expect_whole(void)
 	assert_false(server.closed);
 }
 
-static void close_both(void)
+static inline void close_both(void)
 {
 	rdmamsg_ep_close(client.ep);
 	WAIT_FOR(client.closed && server.closed);

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: one-sided operations of a session that goes on over another
+ * lane: writes come once and in order, and an atomic whose lane is lost ends in
+ * doubt or has been executed once.
+ */
+#include "base/masked.h"
+#include "device/verbs_api.h"
+#include "lanes.h"
+
+#include <rdmamsg/flow.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rma.h>
+
+static const struct rdmamsg_failover failover = {
+	.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+};
+
+#define WORDS	512
+
+static struct rdmamsg_region *target, *source;
+static struct rdmamsg_key key;
+static uint64_t there[WORDS], back[WORDS];
+static unsigned int rma_done, rma_doubt;
+static int rma_bad;
+static uint32_t values;
+
+static void rma_completed(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	rma_done++;
+	rma_doubt += status == RDMAMSG_IN_DOUBT;
+	if (status && status != RDMAMSG_IN_DOUBT)
+		rma_bad = status;
+}
+
+static void on_written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	if (value != values++)
+		rma_bad = -EPROTO;
+	/* the write before the value is in memory */
+	if (there[value % WORDS] != value + 1)
+		rma_bad = -EIO;
+}
+
+static const struct rdmamsg_handlers rma_handlers = {
+	.size = sizeof(rma_handlers), .on_connected = on_connected,
+	.on_message = on_message, .on_complete = rma_completed,
+	.on_closed = on_closed, .on_path = on_path, .on_written = on_written,
+};
+
+static void connect_rma(uint32_t flags)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &rma_handlers,
+		.failover = &failover, .flags = flags,
+	};
+	const uint32_t all = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
+			     RDMAMSG_ACCESS_ATOMIC;
+
+	rma_done = rma_doubt = values = 0;
+	rma_bad = 0;
+	memset(there, 0, sizeof(there));
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_region_create(server.ctx, there, sizeof(there),
+					       all, &target), 0);
+	assert_int_equal(rdmamsg_region_get_key(target, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, back, sizeof(back),
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &source), 0);
+	assert_int_equal(rdmamsg_region_register(source, client.ep), 0);
+}
+
+static void writes(uint32_t flags)
+{
+	uint32_t posted = 0, rounds = 0;
+
+	connect_rma(flags);
+	while (values < 1000 && !client.closed && !server.closed) {
+		uint64_t word = posted + 1;
+		const struct rdmamsg_sge sge = {
+			.data = &word, .len = sizeof(word),
+		};
+		/* at most as many as there are words are under way */
+		if (posted < 1000 && posted - values < 64 &&
+		    !rdmamsg_write_imm(client.ep, &sge, 1, &key,
+				       posted % WORDS * sizeof(word), posted,
+				       0, NULL))
+			posted++;
+		if (++rounds % 97 == 0)
+			lose(rounds & 1 ? &client : &server);
+		assert_true(rdmamsg_process(rounds & 1 ? client.ctx :
+					    server.ctx) >= 0);
+		if (rounds % 16 == 0)
+			both();
+		assert_int_equal(rma_bad, 0);
+	}
+	if (client.closed || server.closed)
+		fail_msg("closed: %s / %s", client.why.text, server.why.text);
+	assert_true(resumed[0] > 0);
+	close_both();
+}
+
+static void write_imm__lanes_lost_ONCE_AND_IN_ORDER(void **state)
+{
+	writes(0);
+}
+
+/* Each lane has a protection domain of its own, and so other keys. */
+static void guarded_write_imm__lanes_lost_KEYS_LIVE_ON(void **state)
+{
+	writes(RDMAMSG_EP_GUARD);
+}
+
+static void revoked_key__lane_lost_STAYS_REVOKED(void **state)
+{
+	uint64_t word = 1;
+	const struct rdmamsg_sge sge = { .data = &word, .len = sizeof(word) };
+	struct rdmamsg_key other;
+
+	connect_rma(RDMAMSG_EP_GUARD);
+	assert_int_equal(rdmamsg_region_revoke(target), 0);
+	assert_int_equal(rdmamsg_region_get_key(target, server.ep, &other), 0);
+	lose(&client);
+	WAIT_FOR(resumed[0] && resumed[1]);
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0, NULL),
+			 -EACCES);
+	assert_non_null(strstr(rdmamsg_error(), "revoked"));
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &other, 0, 0,
+				       &client), 0);
+	WAIT_FOR(rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(there[0], 1);
+	close_both();
+}
+
+static void reads_and_atomics(uint32_t flags)
+{
+	unsigned int asked = 0, adds = 0, rounds = 0;
+	uint64_t was;
+
+	connect_rma(flags);
+	for (unsigned int i = 0; i < WORDS; i++)
+		there[i] = i;
+	there[0] = 0;
+	while (rma_done < 600 && !client.closed && !server.closed) {
+		const struct rdmamsg_sge sge = {
+			.data = back, .len = sizeof(back), .region = source,
+		};
+		int ret = -EAGAIN;
+
+		if (asked < 600 && asked % 3)
+			ret = rdmamsg_read(client.ep, &sge, 1, &key, 0, 0,
+					   &client);
+		else if (asked < 600)
+			ret = rdmamsg_fetch_add(client.ep, &key, 0, 1, &was, 0,
+						&client);
+		adds += !ret && asked % 3 == 0;
+		asked += !ret;
+		if (++rounds % 151 == 0)
+			lose(rounds & 1 ? &client : &server);
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+		if (rounds % 8 == 0)
+			both();
+		assert_int_equal(rma_bad, 0);
+	}
+	if (client.closed || server.closed)
+		fail_msg("closed: %s / %s", client.why.text, server.why.text);
+	/* each has added, except perhaps those in doubt */
+	assert_true(there[0] <= adds && there[0] + rma_doubt >= adds);
+	assert_memory_equal(back + 1, there + 1, sizeof(there) - 8);
+	close_both();
+}
+
+static void reads_and_atomics__lanes_lost_END_ONCE(void **state)
+{
+	reads_and_atomics(0);
+}
+
+static void guarded_reads_and_atomics__lanes_lost_END_ONCE(void **state)
+{
+	reads_and_atomics(RDMAMSG_EP_GUARD);
+}
+
+/* ---- a device that takes no one-sided requests -------------------------- */
+
+static int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad);
+static bool refuses;
+static unsigned int refuse_again;	/* so many later lanes of the client */
+
+static int post_or_refuse(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			  struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *last = NULL, *w = wr;
+	int ret = 0;
+
+	if (!refuses)
+		return post_send(qp, wr, bad);
+	while (w && w->opcode == IBV_WR_SEND) {
+		last = w;
+		w = w->next;
+	}
+	if (last) {
+		last->next = NULL;
+		ret = post_send(qp, wr, bad);
+		last->next = w;
+	}
+	if (ret || !w)
+		return ret;
+	*bad = w;
+	return EIO;
+}
+
+static void refuse(void)
+{
+	struct ibv_context_ops *ops = &client.ep->lane.hot.qp->context->ops;
+
+	if (ops->post_send != post_or_refuse)
+		post_send = ops->post_send;
+	ops->post_send = post_or_refuse;
+	refuses = true;
+}
+
+static void on_refused_path(struct rdmamsg_ep *ep,
+			    const struct rdmamsg_path_event *ev)
+{
+	on_path(ep, ev);
+	if (rdmamsg_ep_user(ep) != &client)
+		return;
+	if (ev->change == RDMAMSG_PATH_CHANGE_DOWN)
+		refuses = false;
+	if (ev->change == RDMAMSG_PATH_CHANGE_RESUMED && refuse_again) {
+		refuse_again--;
+		refuse();
+	}
+}
+
+/* Before each message the peer must have the write that came before it. */
+static void on_message_after_write(struct rdmamsg_ep *ep,
+				   struct rdmamsg_msg *msg)
+{
+	if (there[0] != 1 || rdmamsg_msg_tag(msg) != server.messages)
+		rma_bad = -EIO;
+	server.messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void connect_refused(void)
+{
+	connect_rma(0);
+	client.ep->on.on_path = on_refused_path;
+	server.ep->on.on_message = on_message_after_write;
+}
+
+/* It has not been executed for sure, so there is no doubt. */
+static void atomic__taken_by_no_device_DONE_ONCE(void **state)
+{
+	uint64_t was = 77;
+
+	connect_refused();
+	refuse();
+	assert_int_equal(rdmamsg_fetch_add(client.ep, &key, 0, 1, &was, 0,
+					   &client), 0);
+	/* there are no callbacks within a call */
+	assert_int_equal(rma_done, 0);
+	WAIT_FOR(rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(rma_doubt, 0);
+	assert_int_equal(was, 0);
+	assert_int_equal(there[0], 1);
+	close_both();
+}
+
+static int refuse_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			 const struct masked *m)
+{
+	return EIO;
+}
+
+static void masked_atomic__taken_by_no_device_DONE_ONCE(void **state)
+{
+	const uint64_t add = 5;
+	struct verbs_api table;
+	uint64_t was = 77;
+
+	connect_rma(0);
+	table = *client.ep->lane.v;
+	table.post_masked = refuse_masked;
+	client.ep->lane.v = &table;
+	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 8, 8, &add,
+						  NULL, &was, 0, &client), 0);
+	client.ep->lane.v = &rdmamsg__verbs_soft;
+	assert_int_equal(rma_done, 0);
+	WAIT_FOR(rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(rma_doubt, 0);
+	assert_int_equal(was, 0);
+	assert_int_equal(there[1], 5);
+	assert_int_equal(resumed[0], 1);
+	close_both();
+}
+
+static void write__repeated_twice_STAYS_BEFORE_MESSAGES(void **state)
+{
+	const uint64_t word = 1;
+	const struct rdmamsg_sge sge = {
+		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
+	};
+
+	connect_refused();
+	refuse_again = 2;
+	refuse();
+	rdmamsg_cork(client.ctx);
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
+				       &client), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_send(client.ep, "text", 4, i, NULL),
+				 0);
+	rdmamsg_uncork(client.ctx);
+	WAIT_FOR(server.messages == 3 && rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(resumed[0], 3);
+	close_both();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			write_imm__lanes_lost_ONCE_AND_IN_ORDER, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			reads_and_atomics__lanes_lost_END_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			guarded_write_imm__lanes_lost_KEYS_LIVE_ON, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			revoked_key__lane_lost_STAYS_REVOKED, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			guarded_reads_and_atomics__lanes_lost_END_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			atomic__taken_by_no_device_DONE_ONCE, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			masked_atomic__taken_by_no_device_DONE_ONCE, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			write__repeated_twice_STAYS_BEFORE_MESSAGES, set_up,
+			tear_down),
+	};
+
+	join_own_fabric("resume");
+	(void)setenv("RDMAMSG_DEVICE", "soft", 1);
+	return cmocka_run_group_tests_name("resume", tests, NULL, NULL);
+}
