@@ -237,15 +237,16 @@ static void take_entries(struct rdmamsg_ep *ep)
 	}
 }
 
-/* Releases the messages before peer_next, which the peer has. */
+/*
+ * Releases the messages before peer_next, which the peer has. The others are
+ * to be posted again, before any message that a callback sends.
+ */
 static void confirm(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
-	struct keep *k = &r->keep;
 
-	k->at = k->end;
+	r->keep.at = r->peer_next;
 	rdmamsg__lost_confirm(ep, r->peer_next);
-	k->at = k->first;
 }
 
 /*
@@ -253,36 +254,57 @@ static void confirm(struct rdmamsg_ep *ep)
  * its bytes have arrived. A repetition would be an error, because the peer's
  * program may use that memory again.
  */
-static void confirm_writes(struct rdmamsg_ep *ep)
+static struct rma *confirmed_write(const struct resume *r)
 {
-	struct resume *r = ep->resume;
-	struct list *n, *t;
+	struct list *n;
 
-	list_for_each_safe(n, t, &r->parked) {
+	list_for_each(n, &r->parked) {
 		struct rma *m = list_entry(n, struct rma, op.node);
 
-		if (m->kind != RMA_WRITE ||
-		    (int32_t)(r->peer_next - m->op.number) <= 0)
-			continue;
+		if (m->kind == RMA_WRITE &&
+		    (int32_t)(r->peer_next - m->op.number) > 0)
+			return m;
+	}
+	return NULL;
+}
+
+/* Each callback may change the list, so the search begins again behind it. */
+static void confirm_writes(struct rdmamsg_ep *ep)
+{
+	struct rma *m;
+
+	while ((m = confirmed_write(ep->resume))) {
 		list_del(&m->op.node);
 		rdmamsg__rma_end(ep, &m->op, 0);
 	}
 }
 
-/* Gives one-sided operations the present rkeys of the peer's regions. */
-static void renew(struct rdmamsg_ep *ep, struct list *ops)
+/*
+ * Gives one-sided operations the present rkeys of the peer's regions. Returns
+ * the first operation whose region has none any more.
+ */
+static struct rma *renew_some(struct rdmamsg_ep *ep, struct list *ops)
 {
-	struct list *n, *t;
+	struct list *n;
 
-	list_for_each_safe(n, t, ops) {
+	list_for_each(n, ops) {
 		struct rma *m = list_entry(n, struct rma, op.node);
 
 		if (m->op.kind != OP_RMA)
 			continue;
 		m->rkey = m->given;
-		if (!rdmamsg__try(rdmamsg__renew_find(ep, m->peer_region,
-						      &m->rkey)))
-			continue;
+		if (rdmamsg__try(rdmamsg__renew_find(ep, m->peer_region,
+						     &m->rkey)))
+			return m;
+	}
+	return NULL;
+}
+
+static void renew(struct rdmamsg_ep *ep, struct list *ops)
+{
+	struct rma *m;
+
+	while ((m = renew_some(ep, ops))) {
 		list_del(&m->op.node);
 		ep->send.queued -= ops == &ep->send.queue;
 		rdmamsg__rma_end(ep, &m->op, -EACCES);

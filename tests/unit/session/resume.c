@@ -173,6 +173,96 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 	close_both();
 }
 
+/* ---- sends in callbacks ------------------------------------------------ */
+
+/* As programs do that stream: whatever completes makes room for others. */
+static void completed_sends_more(struct rdmamsg_ep *ep, void *cookie,
+				 int status)
+{
+	completed(ep, cookie, status);
+	send_some(rdmamsg_ep_user(ep), 3);
+}
+
+static void on_writable_sends_more(struct rdmamsg_ep *ep)
+{
+	send_some(rdmamsg_ep_user(ep), 3);
+}
+
+/*
+ * A lane may be lost when the peer has a message and its acknowledgement is on
+ * the way: the request fails, and RESUME tells that the peer has the message.
+ */
+static int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static uint32_t lost_qp;
+
+static int poll_without_acks(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int count = poll_cq(cq, n, wc);
+
+	for (int i = 0; i < count; i++)
+		if (wc[i].qp_num == lost_qp && !wc[i].status &&
+		    !(wc[i].wr_id & 0x80000000u))
+			wc[i].status = IBV_WC_WR_FLUSH_ERR;
+	return count;
+}
+
+static void lose_acks(void)
+{
+	struct ibv_qp *qp = client.ep->lane.hot.qp;
+	struct ibv_context_ops *ops = &qp->context->ops;
+
+	if (ops->poll_cq != poll_without_acks)
+		poll_cq = ops->poll_cq;
+	ops->poll_cq = poll_without_acks;
+	lost_qp = qp->qp_num;
+}
+
+static void on_path_sends_more(struct rdmamsg_ep *ep,
+			       const struct rdmamsg_path_event *ev)
+{
+	on_path(ep, ev);
+	send_some(rdmamsg_ep_user(ep), 3);
+}
+
+static const struct rdmamsg_handlers streaming = {
+	.size = sizeof(streaming), .on_connected = on_connected,
+	.on_message = on_message, .on_complete = completed_sends_more,
+	.on_writable = on_writable_sends_more, .on_closed = on_closed,
+	.on_path = on_path_sends_more,
+};
+
+static void callbacks__send_while_lanes_are_lost_EXACTLY_ONCE(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &streaming,
+		.failover = &failover,
+	};
+	unsigned int seed = 1, rounds = 0;
+
+	connect_ends(&opts);
+	flows[0].end = flows[1].end = 3000;
+	while (!is_done(&flows[0]) || !is_done(&flows[1])) {
+		send_some(&client, 1);
+		send_some(&server, 1);
+		if (rand_r(&seed) % 100 == 0 && client.ep->lane.hot.qp) {
+			lose_acks();
+			(void)rdmamsg_process(server.ctx);
+			lose(&client);
+		}
+		assert_true(rdmamsg_process(rand_r(&seed) & 1 ? client.ctx :
+					    server.ctx) >= 0);
+		if (++rounds % 16 == 0)
+			both();
+		assert_false(flows[0].bad || flows[1].bad);
+		if (client.closed || server.closed)
+			fail_msg("closed: %s / %s", client.why.text,
+				 server.why.text);
+	}
+	assert_true(resumed[0] > 0);
+	lost_qp = 0;
+	close_both();
+}
+
 /* ---- the end ------------------------------------------------------------ */
 
 static void down__closed_by_the_program_GRACEFUL(void **state)
@@ -497,6 +587,9 @@ int main(void)
 			stranger__repeats_a_request_REJECTED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			standby__lanes_lost_TAKES_OVER, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			callbacks__send_while_lanes_are_lost_EXACTLY_ONCE,
+			set_up, tear_down),
 	};
 
 	join_own_fabric("resume");
