@@ -755,31 +755,46 @@ perf_modes()
 	end_server TERM 0
 }
 
-# is_connected PID: it has a queue pair.
-is_connected()
-{
-	"$ctl" list | grep -q " pid $1 .* qps 1 "
-}
-
-# failover_client TEST ARGUMENT...
+# failover_client TEST ARGUMENT...: its connection is one that goes on.
 failover_client()
 {
 	test=$1
 	shift
-	"$perf" "$test" "$addr" -p "$port" --event --failover="$addr" "$@" \
-		>"$work/$test" 2>&1 &
+	RDMAMSG_LOG=info "$perf" "$test" "$addr" -p "$port" --event \
+		--failover="$addr" "$@" >"$work/$test" 2>&1 &
 	client=$!
-	await is_connected $client
+	await tells 'rdmamsg: info: ep .* connected on soft0'
 }
 
-# The client's device goes and comes back, and the run goes on.
+# tells PATTERN: the client has said so, or it has ended.
+tells()
+{
+	grep -q "^$1" "$work/$test" ||
+		grep -q '^State:.*zombie' /proc/$client/status
+}
+
+# The client's device goes and comes back.
 lose_device()
 {
-	: >"$work/$test.seen"
-	"$ctl" -p $client remove
-	await grep -q '^rdmamsg-perf: path down: ' "$work/$test"
-	"$ctl" -p $client add
-	await grep -q '^rdmamsg-perf: path resumed: ' "$work/$test"
+	"$ctl" -p $client remove || return 0
+	await tells 'rdmamsg-perf: path down: '
+	"$ctl" -p $client add || return 0
+	await tells 'rdmamsg-perf: path resumed: '
+}
+
+# Devices are lost at each step of short runs, not only amid messages.
+lose_device_between_runs()
+{
+	for test in lat bw lat read-lat lat
+	do
+		failover_client $test -s "$(seq -s, 1 60)" -n 500
+		lose_device
+		wait $client || {
+			cat "$work/$test"
+			return 1
+		}
+		client=
+	done
 }
 
 perf_failover()
@@ -796,6 +811,7 @@ perf_failover()
 	cat "$work/lat"
 	grep -q '^longest .* noticed, .* without a connection; 1 other' \
 		"$work/lat"
+	lose_device_between_runs
 	end_server TERM 0
 }
 

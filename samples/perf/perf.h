@@ -126,13 +126,15 @@ struct perf_gap {
 	bool on;
 	uint64_t last;		/* ticks; 0: no run yet */
 	uint64_t longest;	/* ticks */
+	uint64_t loss;		/* ticks: the longest with another connection */
+	uint32_t loss_down_ms;	/* of it, without a connection */
+	bool resumed;		/* since 'last' */
 	uint32_t down_ms;	/* without a connection, since 'last' */
-	uint32_t longest_down_ms;	/* in the longest gap */
 	uint32_t resumes;
 };
 
 void perf_gap_path(struct perf_gap *g, const struct rdmamsg_path_event *ev);
-void perf_gap_longer(struct perf_gap *g, uint64_t ticks);
+void perf_gap_end(struct perf_gap *g, uint64_t ticks);
 void perf_gap_report(const struct perf_gap *g, bool json);
 
 /* Without traffic before the first run, there is no gap yet. */
@@ -150,10 +152,9 @@ static inline void perf_gap_mark(struct perf_gap *g)
 	if (!g->on)
 		return;
 	now = perf_ticks();
-	if (g->last && now - g->last > g->longest)
-		perf_gap_longer(g, now - g->last);
+	if (g->last && (g->resumed || now - g->last > g->longest))
+		perf_gap_end(g, now - g->last);
 	g->last = now;
-	g->down_ms = 0;
 }
 
 /* ---- the pattern (pattern.c) ------------------------------------------ */
