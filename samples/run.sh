@@ -1818,6 +1818,12 @@ says()
 	[ "$(grep -c "$2" "$3")" -ge "$1" ]
 }
 
+# is_connected PID: it has a queue pair.
+is_connected()
+{
+	"$ctl" list | grep -q " pid $1 .* qps 1 "
+}
+
 # The client loses its device in the middle of a stream, which arrives whole.
 copy_failover()
 {
