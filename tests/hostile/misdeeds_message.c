@@ -126,7 +126,13 @@ static bool credit_flood(struct raw *r)
 	return do_leave(r);
 }
 
-/* ---- what each quota allows, and one more ----------------------------- */
+/*
+ * ---- what each quota allows, and more -----------------------------------
+ *
+ * A quota is one of each batch of completions, and a batch may end amid these
+ * messages, behind those of the innocent. So twice the quota and two more
+ * exceed it in one batch at least.
+ */
 
 /* Sends 'count' messages, which all arrive before the victim can answer any. */
 static bool control(struct raw *r, uint8_t type, uint32_t count)
@@ -143,9 +149,9 @@ static bool credit_quota(struct raw *r)
 	return control(r, PROTO_CREDIT, 2) && do_leave(r);
 }
 
-static bool credit_quota_one_more(struct raw *r)
+static bool credit_quota_exceeded(struct raw *r)
 {
-	return control(r, PROTO_CREDIT, 3);
+	return control(r, PROTO_CREDIT, 6);
 }
 
 static bool ping_quota(struct raw *r)
@@ -153,13 +159,13 @@ static bool ping_quota(struct raw *r)
 	return control(r, PROTO_PING, 1) && do_leave(r);
 }
 
-static bool ping_quota_one_more(struct raw *r)
+static bool ping_quota_exceeded(struct raw *r)
 {
-	return control(r, PROTO_PING, 2);
+	return control(r, PROTO_PING, 4);
 }
 
 /* The victim has sent no PING, so a PONG answers nothing. */
-static bool pong_quota_one_more(struct raw *r)
+static bool pong_quota_exceeded(struct raw *r)
 {
 	return control(r, PROTO_PONG, 1);
 }
@@ -263,10 +269,10 @@ const struct misdeed message_misdeeds[] = {
 	  CAUSE(TRANSPORT), READS },
 	{ "credit-quota", credit_quota, CAUSE(ABORTED) | CAUSE(TRANSPORT),
 	  READS },
-	{ "credit-quota-one-more", credit_quota_one_more, PROTO, READS },
+	{ "credit-quota-exceeded", credit_quota_exceeded, PROTO, READS },
 	{ "ping-quota", ping_quota, CAUSE(ABORTED) | CAUSE(TRANSPORT), READS },
-	{ "ping-quota-one-more", ping_quota_one_more, PROTO, READS },
-	{ "pong-quota-one-more", pong_quota_one_more, PROTO, READS },
+	{ "ping-quota-exceeded", ping_quota_exceeded, PROTO, READS },
+	{ "pong-quota-exceeded", pong_quota_exceeded, PROTO, READS },
 	{ "close-confirms-nothing", close_confirms_nothing, PROTO, READS },
 	/* the victim may answer CLOSE between two batches of completions */
 	{ "close-then-data", close_then_data, PROTO | CAUSE(CLOSED), READS },
