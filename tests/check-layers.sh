@@ -18,12 +18,13 @@ lib/lane: lib/base lib/wire lib/device lib/memory
 lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 lib/chain: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+lib/dc: lib/base lib/wire lib/session
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 lib/qp: lib/base lib/wire lib/device lib/memory lib/lane lib/session cm/oob
 lib/group: lib/base lib/wire lib/device lib/memory lib/session cm cm/rdma
-lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group lib/chain cm cm/rdma
+lib/loop: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided lib/qp lib/group lib/chain lib/dc cm cm/rdma
 lib/soft/fabric: lib/base
 lib/soft/verbs: lib/base lib/soft/fabric
 lib/soft/engine: lib/base lib/soft/fabric lib/soft/verbs

@@ -220,7 +220,7 @@ for p in $pages; do
 	sort -u > "$tmp/words/$(basename "$p")"
 done
 h=$srcdir/include/rdmamsg
-fields "$h/rdmamsg.h" "$h/chain.h" "$h/endpoint.h" "$h/failover.h" "$h/listener.h" \
+fields "$h/rdmamsg.h" "$h/chain.h" "$h/dc.h" "$h/endpoint.h" "$h/failover.h" "$h/listener.h" \
 	"$h/device.h" "$h/diag.h" "$h/flow.h" "$h/memory.h" "$h/oob.h" "$h/rma.h" > "$tmp/fields"
 if [ "$(wc -l < "$tmp/fields")" -lt 100 ] || grep ' $' "$tmp/fields"; then
 	echo "rdmamsg.h: its structs were not understood"

@@ -13,6 +13,7 @@
  *	<rdmamsg/layout.h>	regions composed of many blocks
  *	<rdmamsg/group.h>	publish and subscribe on multicast
  *	<rdmamsg/chain.h>	chains, collective operations of a team
+ *	<rdmamsg/dc.h>		targets and senders, connected on demand
  *	<rdmamsg/oob.h>		connections without the connection manager
  *	<rdmamsg/verbs.h>	verbs objects, queue pairs without an endpoint
  *	<rdmamsg/failover.h>	connections that survive a failed path

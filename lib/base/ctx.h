@@ -41,6 +41,7 @@ struct rdmamsg {
 	struct list qps;		/* qp/ */
 	struct groups *groups;		/* group/ */
 	struct chains *chains;		/* chain/ */
+	struct dcs *dcs;		/* dc/ */
 	int32_t polls;			/* saves hot.polls while that is 0 */
 	bool closing;
 	void *user;

@@ -78,58 +78,50 @@ static int try_chains(struct trial *t, struct rdmamsg_cap *ret)
 				    "other queues (cross-channel)");
 }
 
+static int try_dc(struct trial *t, struct rdmamsg_cap *ret)
+{
+	(void)t;
+	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
+				    "makes RC connections on demand, and does "
+				    "not use mlx5dv");
+}
+
 static const struct ability {
 	const char *name;
-	trial_fn *fn;		/* NULL: the library does not have it */
-	const char *lack;
+	trial_fn *fn;
 } abilities[] = {
-	[RDMAMSG_CAP_INLINE] = { "inline", rdmamsg__try_inline, NULL },
-	[RDMAMSG_CAP_IMMEDIATE] = { "immediate", rdmamsg__try_immediate, NULL },
-	[RDMAMSG_CAP_WRITE] = { "write", rdmamsg__try_write, NULL },
-	[RDMAMSG_CAP_READ] = { "read", rdmamsg__try_read, NULL },
-	[RDMAMSG_CAP_ATOMICS] = { "atomics", rdmamsg__try_atomics, NULL },
-	[RDMAMSG_CAP_WINDOWS] = { "windows", rdmamsg__try_windows, NULL },
+	[RDMAMSG_CAP_INLINE] = { "inline", rdmamsg__try_inline },
+	[RDMAMSG_CAP_IMMEDIATE] = { "immediate", rdmamsg__try_immediate },
+	[RDMAMSG_CAP_WRITE] = { "write", rdmamsg__try_write },
+	[RDMAMSG_CAP_READ] = { "read", rdmamsg__try_read },
+	[RDMAMSG_CAP_ATOMICS] = { "atomics", rdmamsg__try_atomics },
+	[RDMAMSG_CAP_WINDOWS] = { "windows", rdmamsg__try_windows },
 	[RDMAMSG_CAP_INVALIDATE] = {
-		"remote-invalidate", rdmamsg__try_invalidate, NULL,
+		"remote-invalidate", rdmamsg__try_invalidate,
 	},
-	[RDMAMSG_CAP_SRQ] = { "srq", rdmamsg__try_srq, NULL },
-	[RDMAMSG_CAP_UC] = { "uc", rdmamsg__try_uc, NULL },
-	[RDMAMSG_CAP_UD] = { "ud", rdmamsg__try_ud, NULL },
-	[RDMAMSG_CAP_XRC] = { "xrc", rdmamsg__try_xrc, NULL },
-	[RDMAMSG_CAP_RAW_PACKET] = {
-		"raw-packet", rdmamsg__try_raw_packet, NULL,
-	},
-	[RDMAMSG_CAP_MULTICAST] = { "multicast", rdmamsg__try_multicast, NULL },
+	[RDMAMSG_CAP_SRQ] = { "srq", rdmamsg__try_srq },
+	[RDMAMSG_CAP_UC] = { "uc", rdmamsg__try_uc },
+	[RDMAMSG_CAP_UD] = { "ud", rdmamsg__try_ud },
+	[RDMAMSG_CAP_XRC] = { "xrc", rdmamsg__try_xrc },
+	[RDMAMSG_CAP_RAW_PACKET] = { "raw-packet", rdmamsg__try_raw_packet },
+	[RDMAMSG_CAP_MULTICAST] = { "multicast", rdmamsg__try_multicast },
 	[RDMAMSG_CAP_BLOCK_LOOPBACK] = {
-		"block-loopback", rdmamsg__try_block_loopback, NULL,
+		"block-loopback", rdmamsg__try_block_loopback,
 	},
-	[RDMAMSG_CAP_ODP] = { "odp", rdmamsg__try_odp, NULL },
-	[RDMAMSG_CAP_DMABUF] = { "dmabuf", rdmamsg__try_dmabuf, NULL },
-	[RDMAMSG_CAP_HUGE_PAGES] = {
-		"huge-pages", rdmamsg__try_huge_pages, NULL,
-	},
-	[RDMAMSG_CAP_FORK] = { "fork", rdmamsg__try_fork, NULL },
-	[RDMAMSG_CAP_CQ_RESIZE] = { "cq-resize", rdmamsg__try_cq_resize, NULL },
-	[RDMAMSG_CAP_SEND_OPS] = { "send-ops", rdmamsg__try_send_ops, NULL },
-	[RDMAMSG_CAP_RSS] = { "rss", rdmamsg__try_rss, NULL },
-	[RDMAMSG_CAP_TSO] = { "tso", rdmamsg__try_tso, NULL },
-	[RDMAMSG_CAP_APM] = { "path-migration", rdmamsg__try_apm, NULL },
-	[RDMAMSG_CAP_EP_APM] = {
-		"endpoint-migration", rdmamsg__try_apm, NULL,
-	},
-	[RDMAMSG_CAP_DC] = {
-		"dc", NULL, "the library has no calls for dynamically "
-		"connected transport",
-	},
-	[RDMAMSG_CAP_UMR] = {
-		"composite-regions", rdmamsg__try_layout, NULL,
-	},
-	[RDMAMSG_CAP_EXT_ATOMICS] = {
-		"extended-atomics", rdmamsg__try_masked, NULL,
-	},
-	[RDMAMSG_CAP_CHAINS] = {
-		"chains", try_chains, NULL,
-	},
+	[RDMAMSG_CAP_ODP] = { "odp", rdmamsg__try_odp },
+	[RDMAMSG_CAP_DMABUF] = { "dmabuf", rdmamsg__try_dmabuf },
+	[RDMAMSG_CAP_HUGE_PAGES] = { "huge-pages", rdmamsg__try_huge_pages },
+	[RDMAMSG_CAP_FORK] = { "fork", rdmamsg__try_fork },
+	[RDMAMSG_CAP_CQ_RESIZE] = { "cq-resize", rdmamsg__try_cq_resize },
+	[RDMAMSG_CAP_SEND_OPS] = { "send-ops", rdmamsg__try_send_ops },
+	[RDMAMSG_CAP_RSS] = { "rss", rdmamsg__try_rss },
+	[RDMAMSG_CAP_TSO] = { "tso", rdmamsg__try_tso },
+	[RDMAMSG_CAP_APM] = { "path-migration", rdmamsg__try_apm },
+	[RDMAMSG_CAP_EP_APM] = { "endpoint-migration", rdmamsg__try_apm },
+	[RDMAMSG_CAP_DC] = { "dc", try_dc },
+	[RDMAMSG_CAP_UMR] = { "composite-regions", rdmamsg__try_layout },
+	[RDMAMSG_CAP_EXT_ATOMICS] = { "extended-atomics", rdmamsg__try_masked },
+	[RDMAMSG_CAP_CHAINS] = { "chains", try_chains },
 };
 
 _Static_assert(sizeof(abilities) / sizeof(abilities[0]) == RDMAMSG_CAPS,
@@ -141,14 +133,9 @@ static void try_one(struct trial *t, uint32_t id, struct rdmamsg_cap *ret)
 	int err;
 
 	*ret = (struct rdmamsg_cap){
-		.size = sizeof(*ret), .id = id, .tried = a->fn != NULL,
+		.size = sizeof(*ret), .id = id, .tried = 1,
 	};
 	snprintf(ret->name, sizeof(ret->name), "%s", a->name);
-	if (!a->fn) {
-		(void)rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s",
-				       a->lack);
-		return;
-	}
 	err = rdmamsg__try(a->fn(t, ret));
 	if (err)
 		(void)rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s",

@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "base/watch.h"
 #include "chain/chain.h"
+#include "dc/dc.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "group/group.h"
@@ -56,6 +57,7 @@ struct context {
 	struct sessions sessions;
 	struct groups groups;
 	struct chains chains;
+	struct dcs dcs;
 };
 
 static int take_key(struct rdmamsg *ctx)
@@ -82,6 +84,7 @@ static struct rdmamsg *context_new(void)
 	c->ctx.sessions = &c->sessions;
 	c->ctx.groups = &c->groups;
 	c->ctx.chains = &c->chains;
+	c->ctx.dcs = &c->dcs;
 	return &c->ctx;
 }
 
@@ -185,6 +188,8 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	ret = rdmamsg__starved_init(ctx);
 	if (!ret)
 		ret = rdmamsg__chains_open(ctx);
+	if (!ret)
+		ret = rdmamsg__dcs_open(ctx);
 	if (ret) {
 		rdmamsg__fail(ret, "rdmamsg_open: no memory");
 		goto err_loop;
@@ -269,6 +274,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		list_del(n);
 	}
 	rdmamsg__chains_close(ctx);
+	rdmamsg__dcs_close(ctx);
 	rdmamsg__rawqps_free(ctx);
 	list_for_each_safe(n, t, &ctx->devices->devs)
 		rdmamsg__dev_close(list_entry(n, struct dev, node));

@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "base/watch.h"
 #include "chain/chain.h"
+#include "dc/dc.h"
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
@@ -82,6 +83,8 @@ static void settle(struct rdmamsg *ctx)
 		rdmamsg__groups_settle(ctx);
 	if (!list_empty(&ctx->chains->ended))
 		rdmamsg__chains_settle(ctx);
+	if (rdmamsg__dcs_due(ctx->dcs))
+		rdmamsg__dcs_settle(ctx);
 	if (unlikely(!list_empty(&ctx->loop.ended)))
 		rdmamsg__watches_reap(&ctx->loop);
 	if (unlikely(ctx->devices->reap))
@@ -95,7 +98,7 @@ void rdmamsg__settle_now(struct rdmamsg *ctx)
 	if (list_empty(&ctx->sessions->dirty) &&
 	    list_empty(&ctx->sessions->dead) && list_empty(&ctx->loop.ended) &&
 	    list_empty(&ctx->groups->dead) &&
-	    list_empty(&ctx->chains->ended) &&
+	    list_empty(&ctx->chains->ended) && !rdmamsg__dcs_due(ctx->dcs) &&
 	    !ctx->devices->reap) {
 		ctx->loop.work = false;
 		return;

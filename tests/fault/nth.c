@@ -40,6 +40,7 @@ static const struct scenario *const areas[] = {
 	connect_scenarios, message_scenarios, memory_scenarios,
 	event_scenarios, oob_scenarios, group_scenarios,
 	chain_scenarios,
+	dc_scenarios,
 };
 
 static void prepare(const struct scenario *s)

@@ -57,7 +57,7 @@ struct scenario {
 /* a scenario without a name ends each table */
 extern const struct scenario connect_scenarios[], message_scenarios[],
 	memory_scenarios[], event_scenarios[], oob_scenarios[],
-	group_scenarios[], chain_scenarios[];
+	group_scenarios[], chain_scenarios[], dc_scenarios[];
 
 /* nth_ends.c */
 extern struct end ends[2];

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Targets and senders, as of dynamically connected transport (DC): a target
+ * receives from any number of senders, and a sender sends to any number of
+ * targets, without connections that the program sees. Messages are whole, of
+ * any size, and arrive once and in order for each sender and address.
+ *
+ * The library makes connections when they are needed. A sender has at most
+ * 'initiators' of them, and closes the one that was used the longest time ago
+ * if another address needs one. An address without a connection costs little
+ * memory, so a sender can have many thousands of them.
+ *
+ * All calls are made in the context's thread.
+ */
+#ifndef RDMAMSG_DC_H
+#define RDMAMSG_DC_H
+
+#include <rdmamsg/rdmamsg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rdmamsg_dc_target;
+struct rdmamsg_dc_sender;
+struct rdmamsg_dc_address;	/* of a target, for one sender */
+
+/* ---- targets ---------------------------------------------------------- */
+
+struct rdmamsg_dc_target_options {
+	size_t size;
+	void *user;
+	/* senders with another key are refused; like a Q_Key, but 64 bits; 0 */
+	uint64_t access_key;
+	/*
+	 * A message of the sender with this random number. The message is the
+	 * program's until rdmamsg_msg_free().
+	 */
+	void (*on_message)(struct rdmamsg_dc_target *target,
+			   struct rdmamsg_msg *msg, uint64_t sender);
+	/*
+	 * A sender at this address has used another access key. Only while the
+	 * target is armed. The target is not armed any more then.
+	 */
+	void (*on_violation)(struct rdmamsg_dc_target *target,
+			     const struct sockaddr_storage *from);
+	/*
+	 * The last call for the target, after rdmamsg_dc_target_destroy() or in
+	 * rdmamsg_close(). The library frees the target when it returns.
+	 */
+	void (*on_destroyed)(struct rdmamsg_dc_target *target);
+	const char *device;		/* only this RDMA device; NULL: any */
+	uint32_t max_senders;		/* with a connection; 65536 */
+	/*
+	 * Of the connections: queues, limits, shared receives. 'user',
+	 * 'handlers', 'hello_data' and 'setup_data' are the library's.
+	 */
+	const struct rdmamsg_ep_options *ep;
+};
+
+/*
+ * Makes a target at service on host, as rdmamsg_listen() does, and writes it to
+ * *ret. Errors as rdmamsg_listen().
+ */
+int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
+			     const char *service,
+			     const struct rdmamsg_dc_target_options *opts,
+			     struct rdmamsg_dc_target **ret);
+/*
+ * Refuses further senders, closes all connections and frees the target when the
+ * last has ended. on_destroyed follows. Messages that senders have on the way
+ * still arrive. target may be NULL.
+ */
+void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *target);
+void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *target);
+uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *target);
+
+/* The next use of another access key is told by on_violation. */
+int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);
+
+struct rdmamsg_dc_target_attr {
+	size_t size;
+	uint64_t access_key;
+	uint32_t armed;			/* 1: on_violation may follow */
+	uint32_t connections;		/* now */
+	/* since the target was made */
+	uint64_t key_violations;
+	uint64_t messages;
+};
+
+/* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */
+int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *target,
+			    struct rdmamsg_dc_target_attr *attr);
+
+/* ---- senders ---------------------------------------------------------- */
+
+struct rdmamsg_dc_sender_options {
+	size_t size;
+	void *user;
+	/*
+	 * An accepted message has completed: once for each one with a non-NULL
+	 * cookie. status 0: it is in the target's memory. -EACCES: the target
+	 * has another access key. -ECANCELED: the connection has ended, and the
+	 * target may or may not have the message. -EMSGSIZE: the target takes
+	 * no message of this size. Other values: the target was not reached.
+	 */
+	void (*on_complete)(struct rdmamsg_dc_sender *sender,
+			    struct rdmamsg_dc_address *address, void *cookie,
+			    int status);
+	/* The program can repeat a call that failed with -EAGAIN. */
+	void (*on_writable)(struct rdmamsg_dc_sender *sender);
+	/*
+	 * The connection to the address has failed, or could not be made. The
+	 * messages to it that were not complete end with on_complete before
+	 * this call. Later messages make the next connection.
+	 */
+	void (*on_failed)(struct rdmamsg_dc_sender *sender,
+			  struct rdmamsg_dc_address *address,
+			  const struct rdmamsg_reason *why);
+	/* The last call for the sender, as of targets. */
+	void (*on_destroyed)(struct rdmamsg_dc_sender *sender);
+	uint32_t initiators;	/* connections at a time; 16, 1..65536 */
+	uint32_t queue;		/* messages that wait; 1024, 1..1048576 */
+	/*
+	 * Of the connections. 'user', 'handlers', 'hello_data' and 'setup_data'
+	 * are the library's.
+	 */
+	const struct rdmamsg_ep_options *ep;
+};
+
+/* Makes a sender and writes it to *ret. -EINVAL, -ENOMEM. */
+int rdmamsg_dc_sender_create(struct rdmamsg *ctx,
+			     const struct rdmamsg_dc_sender_options *opts,
+			     struct rdmamsg_dc_sender **ret);
+/*
+ * Cancels messages that wait, closes all connections, and frees the sender and
+ * its addresses when the last connection has ended. on_destroyed follows.
+ * sender may be NULL.
+ */
+void rdmamsg_dc_sender_destroy(struct rdmamsg_dc_sender *sender);
+void *rdmamsg_dc_sender_user(const struct rdmamsg_dc_sender *sender);
+
+struct rdmamsg_dc_sender_attr {
+	size_t size;
+	uint64_t id;			/* on_message of targets gives it */
+	uint32_t addresses;		/* now */
+	uint32_t connections;
+	uint32_t queued;		/* messages that wait */
+	/* since the sender was made */
+	uint64_t connects;		/* connections begun */
+	uint64_t evictions;		/* connections closed for another one */
+};
+
+/* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */
+int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *sender,
+			    struct rdmamsg_dc_sender_attr *attr);
+
+/*
+ * Names the target at service on host with this access key, and writes it to
+ * *ret. Does not connect. -EINVAL, -ENOMEM; -ESHUTDOWN: the sender is being
+ * destroyed.
+ */
+int rdmamsg_dc_address_create(struct rdmamsg_dc_sender *sender,
+			      const char *host, const char *service,
+			      uint64_t access_key, void *user,
+			      struct rdmamsg_dc_address **ret);
+/*
+ * Accepted messages to the address are still sent, and complete. Then the
+ * library closes the connection and frees the address. The program does not use
+ * the address in calls any more. address may be NULL.
+ */
+void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *address);
+void *rdmamsg_dc_address_user(const struct rdmamsg_dc_address *address);
+
+/*
+ * Sends a message as rdmamsg_send() and rdmamsg_sendv() do. Without a
+ * connection the message waits, and rdmamsg_dc_send() copies it. -EAGAIN:
+ * 'queue' messages wait, and on_writable follows. -EMSGSIZE, -ESHUTDOWN,
+ * -ENOMEM.
+ */
+int rdmamsg_dc_send(struct rdmamsg_dc_address *address, const void *buf,
+		    size_t len, uint32_t tag, void *cookie);
+int rdmamsg_dc_sendv(struct rdmamsg_dc_address *address,
+		     const struct iovec *iov, int iovcnt, uint32_t tag,
+		     void *cookie);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Targets: a listener whose connections belong to senders. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/util.h"
+#include "dc/dc.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdmamsg/dc.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/rdmamsg.h>
+
+/* A connection of a sender to the target. */
+struct link {
+	struct list node;		/* of the target */
+	struct rdmamsg_dc_target *target;
+	struct rdmamsg_ep *ep;
+	uint64_t sender;
+};
+
+static void due(struct rdmamsg_dc_target *t)
+{
+	if (list_empty(&t->due))
+		list_add_tail(&t->ctx->dcs->due_targets, &t->due);
+	rdmamsg__dcs_wake(t->ctx);
+}
+
+/* ---- connections ------------------------------------------------------ */
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	struct link *l = rdmamsg_ep_user(ep);
+	struct rdmamsg_dc_target *t = l->target;
+
+	t->messages++;
+	if (t->opts.on_message)
+		t->opts.on_message(t, msg, l->sender);
+	else
+		rdmamsg_msg_free(msg);
+}
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	struct link *l = rdmamsg_ep_user(ep);
+	struct rdmamsg_dc_target *t = l->target;
+
+	(void)why;
+	list_del(&l->node);
+	free(l);
+	if (!--t->connections && !t->listener)
+		due(t);
+}
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_message = on_message,
+	.on_closed = on_closed,
+};
+
+static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
+{
+	struct sockaddr_storage from = { 0 };
+
+	t->violations++;
+	(void)rdmamsg_request_peer(req, &from);
+	rdmamsg_reject(req, DC_VIOLATION, sizeof(DC_VIOLATION) - 1);
+	if (!t->armed)
+		return;
+	t->armed = false;
+	rdmamsg__tell(&t->ctx->loop, t->opts.on_violation, t, &from);
+}
+
+static void on_request(struct rdmamsg_listener *listener,
+		       struct rdmamsg_request *req)
+{
+	struct rdmamsg_dc_target *t = rdmamsg_listener_user(listener);
+	struct rdmamsg_ep_options opts = { .size = sizeof(opts) };
+	struct dc_hello hello;
+	struct link *l;
+	size_t len;
+	const void *data = rdmamsg_request_data(req, &len);
+
+	if (!rdmamsg__dc_hello_decode(&hello, data, len)) {
+		rdmamsg_reject(req, "no sender", 9);
+		return;
+	}
+	if (hello.access_key != t->opts.access_key) {
+		violation(t, req);
+		return;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l) {
+		rdmamsg_reject(req, "no memory", 9);
+		return;
+	}
+	if (t->opts.ep)
+		opts = *t->opts.ep;
+	opts.user = l;
+	opts.handlers = &handlers;
+	opts.hello_data_len = opts.setup_data_len = 0;
+	l->target = t;
+	l->sender = hello.sender;
+	if (rdmamsg__try(rdmamsg_accept(req, &opts, &l->ep))) {
+		log_info("dc target %p: a sender: %s", (void *)t,
+			 rdmamsg__text());
+		free(l);
+		return;
+	}
+	list_add_tail(&t->links, &l->node);
+	t->connections++;
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+/* Copies the options. Those of connections are copied without their strings. */
+static int copy_options(struct rdmamsg_dc_target *t,
+			const struct rdmamsg_dc_target_options *opts)
+{
+	struct rdmamsg_dc_target_options *o = &t->opts;
+	struct rdmamsg_ep_options *ep;
+	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
+				     "rdmamsg_dc_target_options");
+
+	if (ret || !o->ep)
+		return ret;
+	ep = malloc(sizeof(*ep));
+	if (!ep) {
+		o->ep = NULL;
+		return rdmamsg__fail(-ENOMEM, "no memory for a target");
+	}
+	ret = rdmamsg__opts_copy(ep, sizeof(*ep), o->ep, "rdmamsg_ep_options");
+	o->ep = ep;
+	return ret;
+}
+
+static void delete(struct rdmamsg_dc_target *t)
+{
+	free((void *)(uintptr_t)t->opts.ep);
+	free(t);
+}
+
+int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
+			     const char *service,
+			     const struct rdmamsg_dc_target_options *opts,
+			     struct rdmamsg_dc_target **ret_target)
+{
+	struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .on_request = on_request,
+	};
+	struct rdmamsg_dc_target *t;
+	int ret = rdmamsg__ctx_check(ctx);
+
+	if (ret)
+		return ret;
+	if (!ret_target)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_create: ret "
+				     "is NULL");
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return rdmamsg__fail(-ENOMEM, "no memory for a target");
+	t->ctx = ctx;
+	list_init(&t->links);
+	list_init(&t->due);
+	ret = copy_options(t, opts);
+	lopts.user = t;
+	lopts.device = t->opts.device;
+	lopts.max_endpoints = t->opts.max_senders;
+	/* one host may have many senders */
+	lopts.max_per_source = RDMAMSG_NONE;
+	if (!ret)
+		ret = rdmamsg_listen(ctx, host, service, &lopts, &t->listener);
+	if (ret) {
+		delete(t);
+		return ret;
+	}
+	t->opts.device = NULL;
+	t->port = rdmamsg_listener_port(t->listener);
+	list_add_tail(&ctx->dcs->targets, &t->node);
+	*ret_target = t;
+	return 0;
+}
+
+void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *t)
+{
+	struct list *n;
+
+	if (!t || !t->listener)
+		return;
+	rdmamsg_listener_close(t->listener);
+	t->listener = NULL;
+	list_for_each(n, &t->links)
+		rdmamsg_ep_close(list_entry(n, struct link, node)->ep);
+	if (!t->connections)
+		due(t);
+}
+
+void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)
+{
+	list_del(&t->node);
+	list_del(&t->due);
+	t->ctx->loop.told = true;
+	rdmamsg__tell(&t->ctx->loop, t->opts.on_destroyed, t);
+	delete(t);
+}
+
+void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *t)
+{
+	return t->opts.user;
+}
+
+uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *t)
+{
+	return t->port;
+}
+
+int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *t)
+{
+	if (!t)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: target "
+				     "is NULL");
+	if (!t->opts.on_violation)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: the "
+				     "target has no on_violation");
+	t->armed = true;
+	return 0;
+}
+
+int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *t,
+			    struct rdmamsg_dc_target_attr *attr)
+{
+	struct rdmamsg_dc_target_attr a;
+
+	if (!t)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_query: target "
+				     "is NULL");
+	a = (struct rdmamsg_dc_target_attr){
+		.access_key = t->opts.access_key, .armed = t->armed,
+		.connections = t->connections,
+		.key_violations = t->violations, .messages = t->messages,
+	};
+	return rdmamsg__give(attr, &a, sizeof(a));
+}

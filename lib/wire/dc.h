@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a sender tells a target before it is accepted: hello_data. */
+#ifndef RDMAMSG_LIB_WIRE_DC_H
+#define RDMAMSG_LIB_WIRE_DC_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DC_MAGIC	0x3031434452u	/* "RDC10" */
+#define DC_HELLO_LEN	24
+/* data of a reject for another access key */
+#define DC_VIOLATION	"access key"
+
+struct dc_hello {
+	uint64_t access_key;
+	uint64_t sender;
+};
+
+static inline void rdmamsg__dc_hello_encode(const struct dc_hello *h,
+					    uint8_t buf[DC_HELLO_LEN])
+{
+	const uint64_t words[] = {
+		htole64(DC_MAGIC), htole64(h->access_key), htole64(h->sender),
+	};
+
+	memcpy(buf, words, sizeof(words));
+}
+
+/* Returns false if the peer is not a sender. */
+static inline bool rdmamsg__dc_hello_decode(struct dc_hello *h,
+					    const void *buf, size_t len)
+{
+	uint64_t words[3];
+
+	if (len != sizeof(words))
+		return false;
+	memcpy(words, buf, sizeof(words));
+	h->access_key = le64toh(words[1]);
+	h->sender = le64toh(words[2]);
+	return le64toh(words[0]) == DC_MAGIC;
+}
+
+static inline bool rdmamsg__dc_is_violation(const void *data, size_t len)
+{
+	return len == sizeof(DC_VIOLATION) - 1 &&
+	       !memcmp(data, DC_VIOLATION, len);
+}
+
+#endif

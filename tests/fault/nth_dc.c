@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Scenario of targets and senders: connect, change the target, end. */
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <rdmamsg/dc.h>
+
+#include "faulty.h"
+#include "nth.h"
+
+#define TARGETS	2
+#define SENT	6u
+#define LEN	20000u		/* by rendezvous or in pieces */
+
+static struct {
+	struct rdmamsg_dc_target *target;	/* NULL: none, or freed */
+	unsigned int messages;
+} halls[TARGETS];
+
+static struct rdmamsg_dc_sender *sender;	/* NULL: none, or freed */
+static unsigned int accepted, completed, lost, failed;
+
+static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+		       uint64_t id)
+{
+	if (rdmamsg_msg_len(msg) != LEN ||
+	    memcmp(rdmamsg_msg_data(msg), pattern, LEN))
+		fail("a message to a target is another one");
+	halls[(uintptr_t)rdmamsg_dc_target_user(t)].messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_target_destroyed(struct rdmamsg_dc_target *t)
+{
+	halls[(uintptr_t)rdmamsg_dc_target_user(t)].target = NULL;
+}
+
+static void on_complete(struct rdmamsg_dc_sender *s,
+			struct rdmamsg_dc_address *a, void *cookie, int status)
+{
+	completed++;
+	lost += status != 0;
+	reported += status != 0;
+}
+
+static void on_failed(struct rdmamsg_dc_sender *s,
+		      struct rdmamsg_dc_address *a,
+		      const struct rdmamsg_reason *why)
+{
+	failed++;
+	reported++;
+}
+
+static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
+{
+	sender = NULL;
+}
+
+static bool all_complete(void)
+{
+	return completed == accepted;
+}
+
+static bool all_ended(void)
+{
+	return !sender && !halls[0].target && !halls[1].target;
+}
+
+static int open_target(int i, char port[static 8])
+{
+	const struct rdmamsg_dc_target_options opts = {
+		.size = sizeof(opts), .user = (void *)(uintptr_t)i,
+		.on_message = on_message, .on_destroyed = on_target_destroyed,
+	};
+	int ret = told(rdmamsg_dc_target_create(ctxs[SERVER], address, "0",
+						&opts, &halls[i].target));
+
+	if (ret)
+		halls[i].target = NULL;
+	else
+		snprintf(port, 8, "%u",
+			 rdmamsg_dc_target_port(halls[i].target));
+	return ret;
+}
+
+/* One initiator serves two targets in turn. */
+static void send_all(char port[][8])
+{
+	const struct iovec iov = { pattern, LEN };
+	struct rdmamsg_dc_address *a[TARGETS];
+
+	for (int i = 0; i < TARGETS; i++)
+		if (told(rdmamsg_dc_address_create(sender, address, port[i], 0,
+						   NULL, &a[i])))
+			return;
+	for (unsigned int i = 0; i < SENT; i++)
+		if (!told(rdmamsg_dc_sendv(a[i % TARGETS], &iov, 1, i, &a[0])))
+			accepted++;
+	if (drive(all_complete, SHORTAGE_MS) || failure[0])
+		return;
+	/* a receiver without memory for a large message waits for some */
+	if (faulty_disarm())
+		reported++;
+	if (!drive(all_complete, BODY_MS) && !failure[0])
+		fail("%u messages have not completed", accepted - completed);
+}
+
+static void do_dc(void)
+{
+	static const struct rdmamsg_dc_sender_options opts = {
+		.size = sizeof(opts), .on_complete = on_complete,
+		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
+		.initiators = 1,
+	};
+	char port[TARGETS][8];
+	int ret = 0;
+
+	memset(halls, 0, sizeof(halls));
+	accepted = completed = lost = failed = 0;
+	for (int i = 0; i < TARGETS && !ret; i++)
+		ret = open_target(i, port[i]);
+	if (!ret && told(rdmamsg_dc_sender_create(ctxs[CLIENT], &opts,
+						  &sender)))
+		sender = NULL;
+	if (sender)
+		send_all(port);
+	/*
+	 * what was lost may have arrived, and what is in the target's memory
+	 * ends with a connection that fails
+	 */
+	if ((!failed && halls[0].messages + halls[1].messages + lost <
+	     accepted) || halls[0].messages + halls[1].messages > accepted)
+		fail("%u and %u messages of %u have arrived, %u were lost",
+		     halls[0].messages, halls[1].messages, accepted, lost);
+	rdmamsg_dc_sender_destroy(sender);
+	for (int i = 0; i < TARGETS; i++)
+		rdmamsg_dc_target_destroy(halls[i].target);
+	if (!drive(all_ended, BODY_MS) && !failure[0])
+		fail("a target or sender has not ended");
+}
+
+const struct scenario dc_scenarios[] = {
+	{ "dc", OPEN, do_dc },
+	{ NULL },
+};

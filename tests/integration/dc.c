@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Targets and senders: order, access keys, more addresses than connections,
+ * targets that are not there, and ends at any time.
+ */
+#include "common.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <rdmamsg/dc.h>
+#include <rdmamsg/memory.h>
+
+#define TARGETS		12u
+#define SENDERS		64u
+
+/* A target, and what each sender may deliver there next. */
+struct hall {
+	struct rdmamsg_dc_target *target;
+	char port[8];
+	struct {
+		uint64_t sender;
+		uint32_t next;
+	} from[SENDERS];
+	uint32_t senders;
+	unsigned int messages, violations, destroyed;
+	bool ended;
+};
+
+struct mail {
+	struct rdmamsg_dc_sender *sender;
+	unsigned int completed, failed, writable, destroyed;
+	int status;			/* of the last that failed */
+	int why;			/* error of the last on_failed */
+};
+
+static struct rdmamsg *near, *far;
+static struct hall halls[TARGETS];
+static struct mail mail;
+
+/* ---- targets ---------------------------------------------------------- */
+
+/* The tag is the number of the message from its sender to the target. */
+static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+		       uint64_t sender)
+{
+	struct hall *h = rdmamsg_dc_target_user(t);
+	uint32_t i = 0, tag = rdmamsg_msg_tag(msg);
+	size_t len = rdmamsg_msg_len(msg);
+
+	while (i < h->senders && h->from[i].sender != sender)
+		i++;
+	if (i == SENDERS) {
+		note("more senders than there are");
+	} else {
+		if (i == h->senders)
+			h->from[h->senders++].sender = sender;
+		if (h->from[i].next++ != tag)
+			note("message %u of a sender, where %u was due", tag,
+			     h->from[i].next - 1);
+	}
+	if (len != mixed_size(tag) ||
+	    (len && memcmp(rdmamsg_msg_data(msg), pattern(tag), len)))
+		note("message %u has other bytes", tag);
+	h->messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_violation(struct rdmamsg_dc_target *t,
+			 const struct sockaddr_storage *from)
+{
+	struct hall *h = rdmamsg_dc_target_user(t);
+
+	if (from->ss_family != AF_INET && from->ss_family != AF_INET6)
+		note("a violation from nowhere");
+	h->violations++;
+}
+
+static void on_target_destroyed(struct rdmamsg_dc_target *t)
+{
+	struct hall *h = rdmamsg_dc_target_user(t);
+
+	h->destroyed++;
+	h->target = NULL;
+}
+
+static void open_hall(struct hall *h, const struct rdmamsg_ep_options *ep)
+{
+	const struct rdmamsg_dc_target_options opts = {
+		.size = sizeof(opts), .user = h, .access_key = 0x123456789abc,
+		.on_message = on_message, .on_violation = on_violation,
+		.on_destroyed = on_target_destroyed, .ep = ep,
+	};
+
+	memset(h, 0, sizeof(*h));
+	assert_int_equal(rdmamsg_dc_target_create(far, test_addr(), "0", &opts,
+						  &h->target), 0);
+	(void)snprintf(h->port, sizeof(h->port), "%u",
+		       rdmamsg_dc_target_port(h->target));
+}
+
+static struct rdmamsg_dc_target_attr target_attr(const struct hall *h)
+{
+	struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+
+	assert_int_equal(rdmamsg_dc_target_query(h->target, &a), 0);
+	return a;
+}
+
+/* ---- senders ---------------------------------------------------------- */
+
+static void on_complete(struct rdmamsg_dc_sender *s,
+			struct rdmamsg_dc_address *a, void *cookie, int status)
+{
+	struct mail *m = rdmamsg_dc_sender_user(s);
+	struct cookie *c = cookie;
+
+	(void)a;
+	if (c->count++)
+		note("a message has completed twice");
+	c->status = status;
+	m->completed++;
+	if (status) {
+		m->failed++;
+		m->status = status;
+	}
+}
+
+static void on_writable(struct rdmamsg_dc_sender *s)
+{
+	struct mail *m = rdmamsg_dc_sender_user(s);
+
+	m->writable++;
+}
+
+static void on_failed(struct rdmamsg_dc_sender *s,
+		      struct rdmamsg_dc_address *a,
+		      const struct rdmamsg_reason *why)
+{
+	struct mail *m = rdmamsg_dc_sender_user(s);
+
+	(void)a;
+	m->why = why->error;
+	if (!why->text[0])
+		note("a failure without a text");
+}
+
+static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
+{
+	struct mail *m = rdmamsg_dc_sender_user(s);
+
+	m->destroyed++;
+	m->sender = NULL;
+}
+
+static void open_mail(struct mail *m, uint32_t initiators, uint32_t queue,
+		      const struct rdmamsg_ep_options *ep)
+{
+	const struct rdmamsg_dc_sender_options opts = {
+		.size = sizeof(opts), .user = m, .on_complete = on_complete,
+		.on_writable = on_writable, .on_failed = on_failed,
+		.on_destroyed = on_sender_destroyed, .initiators = initiators,
+		.queue = queue, .ep = ep,
+	};
+
+	memset(m, 0, sizeof(*m));
+	assert_int_equal(rdmamsg_dc_sender_create(near, &opts, &m->sender), 0);
+}
+
+static struct rdmamsg_dc_address *name(struct mail *m, const char *port,
+				       uint64_t key)
+{
+	struct rdmamsg_dc_address *a;
+
+	assert_int_equal(rdmamsg_dc_address_create(m->sender, test_addr(), port,
+						   key, m, &a), 0);
+	assert_ptr_equal(rdmamsg_dc_address_user(a), m);
+	return a;
+}
+
+static struct rdmamsg_dc_address *address_of(struct mail *m, struct hall *h)
+{
+	return name(m, h->port, 0x123456789abc);
+}
+
+static struct rdmamsg_dc_sender_attr sender_attr(const struct mail *m)
+{
+	struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
+
+	assert_int_equal(rdmamsg_dc_sender_query(m->sender, &a), 0);
+	return a;
+}
+
+/* Sends message 'tag', by copy if it is small. */
+static int post(struct rdmamsg_dc_address *a, uint32_t tag, struct cookie *c)
+{
+	size_t len = mixed_size(tag);
+	struct iovec iov = { (void *)(uintptr_t)pattern(tag), len };
+
+	memset(c, 0, sizeof(*c));
+	if (len <= 4096)
+		return rdmamsg_dc_send(a, pattern(tag), len, tag, c);
+	return rdmamsg_dc_sendv(a, &iov, 1, tag, c);
+}
+
+static void post_all(struct rdmamsg_dc_address *a, uint32_t tag,
+		     struct cookie *c)
+{
+	uint64_t end = now_ms() + WAIT_MS;
+	int ret;
+
+	while ((ret = post(a, tag, c)) == -EAGAIN) {
+		assert_true(now_ms() < end);
+		test_pump(100);
+		check_notes();
+	}
+	assert_int_equal(ret, 0);
+}
+
+/* ---- tests ------------------------------------------------------------ */
+
+static void start(void)
+{
+	near = test_open(NULL);
+	far = test_open(NULL);
+}
+
+static void close_all(uint32_t targets)
+{
+	rdmamsg_dc_sender_destroy(mail.sender);
+	WAIT_FOR(mail.destroyed == 1);
+	for (uint32_t i = 0; i < targets; i++)
+		rdmamsg_dc_target_destroy(halls[i].target);
+	for (uint32_t i = 0; i < targets; i++)
+		WAIT_FOR(halls[i].destroyed == 1);
+	test_close(near);
+	test_close(far);
+}
+
+#define MANY	300u
+
+static void one_target__messages_of_all_sizes_IN_ORDER(void **state)
+{
+	static struct cookie cookies[MANY];
+	struct rdmamsg_dc_address *a;
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 0, 0, NULL);
+	a = address_of(&mail, &halls[0]);
+	assert_int_equal(sender_attr(&mail).connections, 0);
+	for (uint32_t i = 0; i < MANY; i++)
+		post_all(a, i, &cookies[i]);
+	WAIT_FOR(mail.completed == MANY && halls[0].messages == MANY);
+	assert_int_equal(mail.failed, 0);
+	assert_int_equal(sender_attr(&mail).connects, 1);
+	assert_int_equal(sender_attr(&mail).queued, 0);
+	assert_int_equal(target_attr(&halls[0]).messages, MANY);
+	assert_int_equal(target_attr(&halls[0]).connections, 1);
+	assert_true(halls[0].from[0].sender == sender_attr(&mail).id);
+	close_all(1);
+}
+
+/* Each message goes to another target than the one before. */
+static void more_targets_than_initiators__ONCE_AND_IN_ORDER(void **state)
+{
+	static struct cookie cookies[TARGETS * 40];
+	struct rdmamsg_dc_address *a[TARGETS];
+	struct rdmamsg_dc_sender_attr attr;
+
+	start();
+	open_mail(&mail, 3, 0, NULL);
+	for (uint32_t i = 0; i < TARGETS; i++) {
+		open_hall(&halls[i], NULL);
+		a[i] = address_of(&mail, &halls[i]);
+	}
+	for (uint32_t i = 0; i < TARGETS * 40; i++) {
+		post_all(a[i % TARGETS], i / TARGETS, &cookies[i]);
+		/* so that some are sent before others are posted */
+		if (i % 50 == 0)
+			test_pump(0);
+		attr = sender_attr(&mail);
+		assert_true(attr.connections <= 3);
+	}
+	WAIT_FOR(mail.completed == TARGETS * 40);
+	assert_int_equal(mail.failed, 0);
+	for (uint32_t i = 0; i < TARGETS; i++) {
+		WAIT_FOR(halls[i].messages == 40);
+		assert_int_equal(halls[i].senders, 1);
+	}
+	attr = sender_attr(&mail);
+	assert_true(attr.evictions >= TARGETS - 3);
+	assert_int_equal(attr.addresses, TARGETS);
+	close_all(TARGETS);
+}
+
+static void many_senders__one_target_WITH_SHARED_RECEIVES(void **state)
+{
+	const struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = 1024,
+	};
+	static struct mail mails[SENDERS];
+	static struct cookie cookies[SENDERS * 20];
+	struct rdmamsg_dc_address *a[SENDERS];
+	struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	struct rdmamsg_srq *srq;
+	uint32_t n = 0;
+
+	start();
+	if (rdmamsg_srq_create(far, &so, &srq))
+		skip_because("no shared receives");
+	ep.srq = srq;
+	open_hall(&halls[0], &ep);
+	for (uint32_t i = 0; i < SENDERS; i++) {
+		open_mail(&mails[i], 1, 0, NULL);
+		a[i] = address_of(&mails[i], &halls[0]);
+	}
+	for (uint32_t k = 0; k < 20; k++)
+		for (uint32_t i = 0; i < SENDERS; i++)
+			post_all(a[i], k, &cookies[n++]);
+	WAIT_FOR(halls[0].messages == SENDERS * 20);
+	assert_int_equal(halls[0].senders, SENDERS);
+	for (uint32_t i = 0; i < SENDERS; i++) {
+		WAIT_FOR(mails[i].completed == 20);
+		assert_int_equal(mails[i].failed, 0);
+		rdmamsg_dc_sender_destroy(mails[i].sender);
+	}
+	for (uint32_t i = 0; i < SENDERS; i++)
+		WAIT_FOR(mails[i].destroyed == 1);
+	open_mail(&mail, 0, 0, NULL);
+	close_all(1);
+}
+
+static void access_key__is_another_TOLD_ONCE_WHEN_ARMED(void **state)
+{
+	struct rdmamsg_dc_address *right, *wrong;
+	struct cookie c[4];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 0, 0, NULL);
+	right = address_of(&mail, &halls[0]);
+	wrong = name(&mail, halls[0].port, 5);
+	post_all(wrong, 0, &c[0]);
+	WAIT_FOR(mail.completed == 1);
+	assert_int_equal(mail.status, -EACCES);
+	assert_int_equal(halls[0].violations, 0);
+	assert_int_equal(target_attr(&halls[0]).key_violations, 1);
+	assert_int_equal(rdmamsg_dc_target_arm(halls[0].target), 0);
+	assert_int_equal(target_attr(&halls[0]).armed, 1);
+	post_all(wrong, 0, &c[1]);
+	WAIT_FOR(mail.completed == 2 && halls[0].violations == 1);
+	assert_int_equal(target_attr(&halls[0]).armed, 0);
+	post_all(wrong, 0, &c[2]);
+	WAIT_FOR(mail.completed == 3);
+	assert_int_equal(halls[0].violations, 1);
+	assert_int_equal(target_attr(&halls[0]).key_violations, 3);
+	post_all(right, 0, &c[3]);
+	WAIT_FOR(mail.completed == 4 && halls[0].messages == 1);
+	assert_int_equal(c[3].status, 0);
+	assert_int_equal(target_attr(&halls[0]).access_key, 0x123456789abc);
+	close_all(1);
+}
+
+static void no_target__FAILS_AND_OTHERS_GO_ON(void **state)
+{
+	struct rdmamsg_dc_address *nobody, *nowhere, *a;
+	struct cookie c[5];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 1, 0, NULL);
+	nobody = name(&mail, "9", 0);
+	assert_int_equal(rdmamsg_dc_address_create(mail.sender, test_addr(),
+						   "no-such-service", 0, &mail,
+						   &nowhere), 0);
+	a = address_of(&mail, &halls[0]);
+	post_all(nobody, 0, &c[0]);
+	post_all(nobody, 1, &c[1]);
+	post_all(nowhere, 0, &c[2]);
+	post_all(a, 0, &c[3]);
+	WAIT_FOR(mail.completed == 4 && halls[0].messages == 1);
+	assert_int_equal(c[0].status, -ECONNREFUSED);
+	assert_int_equal(c[1].status, -ECONNREFUSED);
+	assert_true(c[2].status < 0);
+	assert_int_equal(c[3].status, 0);
+	assert_true(mail.why < 0);
+	close_all(1);
+}
+
+/* The target is gone, and comes back at the same port. */
+static void target__destroyed_and_made_again_NEXT_MESSAGES_ARRIVE(void **state)
+{
+	struct rdmamsg_dc_target_options opts = {
+		.size = sizeof(opts), .user = &halls[0],
+		.access_key = 0x123456789abc, .on_message = on_message,
+		.on_destroyed = on_target_destroyed,
+	};
+	struct rdmamsg_dc_address *a;
+	struct cookie c[3];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 0, 0, NULL);
+	a = address_of(&mail, &halls[0]);
+	post_all(a, 0, &c[0]);
+	WAIT_FOR(mail.completed == 1 && halls[0].messages == 1);
+	rdmamsg_dc_target_destroy(halls[0].target);
+	WAIT_FOR(halls[0].destroyed == 1 && !sender_attr(&mail).connections);
+	post_all(a, 1, &c[1]);
+	WAIT_FOR(mail.completed == 2);
+	assert_int_equal(c[1].status, -ECONNREFUSED);
+	assert_int_equal(rdmamsg_dc_target_create(far, test_addr(),
+						  halls[0].port, &opts,
+						  &halls[0].target), 0);
+	halls[0].destroyed = 0;
+	post_all(a, 1, &c[2]);
+	WAIT_FOR(mail.completed == 3 && halls[0].messages == 2);
+	assert_int_equal(c[2].status, 0);
+	close_all(1);
+}
+
+static void queue__is_full_AGAIN_THEN_WRITABLE(void **state)
+{
+	struct rdmamsg_dc_address *a;
+	struct cookie c[4];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 0, 2, NULL);
+	a = address_of(&mail, &halls[0]);
+	assert_int_equal(post(a, 0, &c[0]), 0);
+	assert_int_equal(post(a, 1, &c[1]), 0);
+	assert_int_equal(post(a, 2, &c[2]), -EAGAIN);
+	assert_int_equal(mail.writable, 0);
+	WAIT_FOR(mail.writable == 1);
+	assert_int_equal(post(a, 2, &c[2]), 0);
+	WAIT_FOR(mail.completed == 3 && halls[0].messages == 3);
+	assert_int_equal(mail.failed, 0);
+	close_all(1);
+}
+
+static void address__destroyed_at_once_SENDS_FIRST(void **state)
+{
+	struct rdmamsg_dc_address *a, *idle;
+	struct cookie c[20];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 0, 0, NULL);
+	a = address_of(&mail, &halls[0]);
+	idle = address_of(&mail, &halls[0]);
+	for (uint32_t i = 0; i < 20; i++)
+		post_all(a, i, &c[i]);
+	rdmamsg_dc_address_destroy(a);
+	rdmamsg_dc_address_destroy(idle);
+	rdmamsg_dc_address_destroy(NULL);
+	WAIT_FOR(mail.completed == 20 && halls[0].messages == 20);
+	assert_int_equal(mail.failed, 0);
+	WAIT_FOR(!sender_attr(&mail).addresses);
+	assert_int_equal(sender_attr(&mail).connections, 0);
+	close_all(1);
+}
+
+/* Whatever waits is cancelled, and what is under way completes. */
+static void sender__destroyed_at_any_time_EACH_COMPLETES(void **state)
+{
+	for (unsigned int turns = 0; turns < 12; turns++) {
+		struct rdmamsg_dc_address *a, *b;
+		struct cookie c[30];
+
+		start();
+		open_hall(&halls[0], NULL);
+		open_hall(&halls[1], NULL);
+		open_mail(&mail, 1, 0, NULL);
+		a = address_of(&mail, &halls[0]);
+		b = address_of(&mail, &halls[1]);
+		for (uint32_t i = 0; i < 30; i++)
+			assert_int_equal(post(i & 1 ? a : b, i / 2, &c[i]), 0);
+		for (unsigned int i = 0; i < turns; i++)
+			test_pump(i & 3 ? 0 : 20);
+		rdmamsg_dc_sender_destroy(mail.sender);
+		WAIT_FOR(mail.destroyed == 1);
+		assert_int_equal(mail.completed, 30);
+		for (uint32_t i = 0; i < 30; i++)
+			assert_int_equal(c[i].count, 1);
+		memset(&mail, 0, sizeof(mail));
+		mail.destroyed = 1;
+		close_all(2);
+	}
+}
+
+static void context__closed_with_all_of_it_ALL_END(void **state)
+{
+	struct rdmamsg_dc_address *a, *b;
+	struct cookie c[10];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_hall(&halls[1], NULL);
+	open_mail(&mail, 1, 0, NULL);
+	a = address_of(&mail, &halls[0]);
+	b = address_of(&mail, &halls[1]);
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(post(i & 1 ? a : b, i / 2, &c[i]), 0);
+	test_pump(20);
+	test_close(near);
+	assert_int_equal(mail.destroyed, 1);
+	assert_int_equal(mail.completed, 10);
+	test_close(far);
+	assert_int_equal(halls[0].destroyed, 1);
+	assert_int_equal(halls[1].destroyed, 1);
+}
+
+/* ---- senders that are killed ------------------------------------------ */
+
+#define PROCESSES	8u
+#define EACH		(SENDERS / PROCESSES)	/* senders of a process */
+#define ROUNDS		40u			/* messages of a sender */
+
+/* Sends to the target at this port, and waits until all has completed. */
+static int sender_role(int argc, char **argv)
+{
+	static struct mail mails[EACH];
+	static struct cookie cookies[EACH * ROUNDS];
+	struct rdmamsg_dc_address *a[EACH];
+	uint32_t n = 0;
+
+	if (argc < 1)
+		return 2;
+	near = test_open(NULL);
+	for (uint32_t i = 0; i < EACH; i++) {
+		open_mail(&mails[i], 1, 0, NULL);
+		a[i] = name(&mails[i], argv[0], 0x123456789abc);
+	}
+	for (uint32_t k = 0; k < ROUNDS; k++) {
+		for (uint32_t i = 0; i < EACH; i++)
+			post_all(a[i], k, &cookies[n++]);
+		test_pump(0);
+		if (k == ROUNDS / 4)
+			say("begun\n");
+	}
+	for (uint32_t i = 0; i < EACH; i++) {
+		WAIT_FOR(mails[i].completed == ROUNDS);
+		if (mails[i].failed)
+			return 1;
+	}
+	test_close(near);
+	return 0;
+}
+
+/* Half of the processes are killed amid their messages. */
+static void senders__killed_OTHERS_LOSE_NOTHING(void **state)
+{
+	const struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = 1024,
+	};
+	struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	struct child children[PROCESSES];
+	unsigned int whole = 0;
+	char line[64];
+
+	(void)state;
+	start();
+	if (rdmamsg_srq_create(far, &so, &ep.srq))
+		skip_because("no shared receives");
+	open_hall(&halls[0], &ep);
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		child_start(&children[i], "sender", halls[0].port);
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		child_line(&children[i], line, sizeof(line));
+		assert_string_equal(line, "begun");
+		if (i & 1)
+			assert_int_equal(kill(children[i].pid, SIGKILL), 0);
+	}
+	for (uint32_t i = 0; i < PROCESSES; i++) {
+		int status = child_wait(&children[i]);
+
+		if (i & 1)
+			assert_true(WIFSIGNALED(status));
+		else
+			assert_int_equal(status, 0);
+	}
+	WAIT_FOR(!target_attr(&halls[0]).connections);
+	for (uint32_t i = 0; i < halls[0].senders; i++)
+		whole += halls[0].from[i].next == ROUNDS;
+	assert_true(whole >= SENDERS / 2);
+	assert_true(halls[0].senders >= SENDERS / 2);
+	open_mail(&mail, 0, 0, NULL);
+	close_all(1);
+}
+
+/* ---- bad arguments ---------------------------------------------------- */
+
+static void arguments__of_no_use_REFUSED(void **state)
+{
+	struct rdmamsg_dc_sender_options so = {
+		.size = sizeof(so), .initiators = 65537,
+	};
+	const struct rdmamsg_dc_target_options to = { .size = sizeof(to) };
+	struct rdmamsg_dc_target *t;
+	struct rdmamsg_dc_address *a;
+	struct rdmamsg_dc_sender *s;
+	const char *addr = test_addr();
+	static uint8_t large[70000];
+	struct iovec iov = { large, sizeof(large) };
+
+	start();
+	assert_error(rdmamsg_dc_sender_create(near, &so, &s), -EINVAL,
+		     "initiators");
+	assert_error(rdmamsg_dc_sender_create(near, NULL, NULL), -EINVAL,
+		     "ret");
+	assert_error(rdmamsg_dc_target_create(far, addr, "0", NULL, NULL),
+		     -EINVAL, "ret");
+	assert_int_equal(rdmamsg_dc_target_create(far, addr, "0", &to, &t), 0);
+	assert_error(rdmamsg_dc_target_arm(t), -EINVAL, "on_violation");
+	assert_error(rdmamsg_dc_target_query(t, NULL), -EINVAL, "struct");
+	rdmamsg_dc_target_destroy(t);
+	rdmamsg_dc_target_destroy(NULL);
+	open_mail(&mail, 0, 0, NULL);
+	assert_error(rdmamsg_dc_address_create(mail.sender, NULL, "1", 0, NULL,
+					       &a), -EINVAL, "host");
+	a = name(&mail, "1", 0);
+	assert_error(rdmamsg_dc_send(a, large, sizeof(large), 0, NULL),
+		     -EMSGSIZE, "max_copy");
+	assert_error(rdmamsg_dc_send(a, NULL, 1, 0, NULL), -EINVAL, "buf");
+	assert_error(rdmamsg_dc_send(NULL, NULL, 0, 0, NULL), -EINVAL,
+		     "address");
+	assert_error(rdmamsg_dc_sendv(a, &iov, 1, 0, NULL), -EINVAL, "cookie");
+	assert_error(rdmamsg_dc_sendv(a, &iov, 17, 0, &iov), -EINVAL, "17");
+	rdmamsg_dc_sender_destroy(mail.sender);
+	assert_error(rdmamsg_dc_send(a, large, 1, 0, NULL), -ESHUTDOWN,
+		     "destroyed");
+	rdmamsg_dc_sender_destroy(NULL);
+	close_all(0);
+}
+
+static const struct CMUnitTest tests[] = {
+	TEST(one_target__messages_of_all_sizes_IN_ORDER),
+	TEST(more_targets_than_initiators__ONCE_AND_IN_ORDER),
+	TEST(many_senders__one_target_WITH_SHARED_RECEIVES),
+	TEST(access_key__is_another_TOLD_ONCE_WHEN_ARMED),
+	TEST(no_target__FAILS_AND_OTHERS_GO_ON),
+	TEST(target__destroyed_and_made_again_NEXT_MESSAGES_ARRIVE),
+	TEST(queue__is_full_AGAIN_THEN_WRITABLE),
+	TEST(address__destroyed_at_once_SENDS_FIRST),
+	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
+	TEST(context__closed_with_all_of_it_ALL_END),
+	TEST(senders__killed_OTHERS_LOSE_NOTHING),
+	TEST(arguments__of_no_use_REFUSED),
+};
+
+static const struct role roles[] = {
+	{ "sender", sender_role }, { NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return test_main(tests, roles, argc, argv);
+}
