@@ -37,8 +37,11 @@ bool end_can_pause(const struct end *e)
 
 void end_pause(struct end *e)
 {
-	int ret = rdmamsg_ep_pause(e->ep);
+	int ret;
 
+	e->calling = true;
+	ret = rdmamsg_ep_pause(e->ep);
+	e->calling = false;
 	sim_trace("%d: pauses: %d\n", e->index, ret);
 	if (ret)
 		sim_fail("%d: pausing: %d", e->index, ret);

@@ -15,6 +15,7 @@
 #define TOUCHES		24		/* one-sided operations, likewise */
 #define SLOTS		4
 #define MOVES		6		/* planned moves that a side tries */
+#define INSIDE_CALLS	11		/* kinds of calls in callbacks */
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
 
@@ -40,7 +41,6 @@ struct end {
 	bool may_close, closing;	/* closes itself; has done so */
 	bool blocked;			/* waits for on_writable */
 	bool connected, closed;
-	bool quiet;			/* sends nothing from callbacks */
 	struct rdmamsg_reason why;
 	unsigned int resumes;
 	uint32_t moves;			/* planned moves to try */
@@ -52,7 +52,12 @@ struct end {
 	uint32_t pauses, cancels;
 	bool may_abort, aborts;
 	bool paused;
-	bool calling;			/* a call that runs no callbacks */
+	bool calling;			/* a call, which runs no callback */
+	/* inside.c */
+	uint32_t inside;		/* most calls in a callback */
+	uint32_t weights[INSIDE_CALLS];
+	bool within;			/* a callback, after its own checks */
+	bool stubborn, hasty;
 	struct {
 		uint32_t len;
 		enum cookie cookie;
@@ -128,11 +133,22 @@ bool flow_may_end(const struct end *e);
 /* Returns true if message n of e may end so. */
 bool flow_may_have(const struct end *e, uint32_t n, int status);
 
+/* ---- inside.c ---------------------------------------------------------- */
+
+void inside_open(struct end *e);
+/* Makes some calls at the end of a callback. */
+void inside_callback(struct end *e);
+/* Makes some calls between cork and uncork. */
+void inside_cork(struct end *e);
+/* In on_closed. */
+void inside_closed(struct end *e, struct rdmamsg_ep *ep);
+
 /* ---- steps.c ----------------------------------------------------------- */
 
 struct totals {
 	uint64_t steps, messages, operations, doubts, deaths, moves, resumes;
 	uint64_t pauses, cancels, aborts;
+	uint64_t calls;			/* in callbacks */
 };
 
 extern struct totals totals;

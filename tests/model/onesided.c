@@ -173,9 +173,11 @@ void end_touch(struct end *e)
 		.slot = sim_below(SLOTS),
 		.cookie = cookie ? COOKIE_OUT : COOKIE_NONE,
 	};
+	e->calling = true;
 	ret = t->kind == TOUCH_WRITE ? do_write(e, t, mem, cookie) :
 	      t->kind == TOUCH_READ ? do_read(e, t, mem, cookie) :
 	      do_add(e, t, cookie);
+	e->calling = false;
 	sim_trace("%d: begins operation %u, kind %d, slot %u, version %u: %d\n",
 		  e->index, n, t->kind, t->slot, t->version, ret);
 	if (!ret)

@@ -160,7 +160,10 @@ static void carry_out(const struct choice *c)
 		rdmamsg_poll(ends[sim_below(2)].ctx);
 		break;
 	case DO_SEND:
-		end_send(c->arg);
+		if (sim_once_in(4))
+			inside_cork(c->arg);
+		else
+			end_send(c->arg);
 		break;
 	case DO_TOUCH:
 		end_touch(c->arg);
