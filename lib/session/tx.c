@@ -307,7 +307,6 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
  */
 void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 {
-	rdmamsg__flow_canceled(ep);
 	while (rdmamsg__sq_used(&ep->lane)) {
 		struct op *op = rdmamsg__sq_take(&ep->lane);
 
@@ -340,4 +339,6 @@ void rdmamsg__tx_cancel(struct rdmamsg_ep *ep, int status)
 		else
 			rdmamsg__op_complete(ep, op, status);
 	}
+	/* last, because a callback may have cancelled more of the queue */
+	rdmamsg__flow_canceled(ep);
 }

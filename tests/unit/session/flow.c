@@ -507,6 +507,33 @@ static void cancel__then_abort_COMPLETES_ONCE(void **state)
 	}
 }
 
+static uint32_t victim;			/* 0: none */
+
+static void on_done_cancels(struct rdmamsg_ep *ep, void *cookie, int status)
+{
+	on_done(ep, cookie, status);
+	if (status != -ECANCELED || !victim)
+		return;
+	assert_int_equal(rdmamsg_cancel(ep, &cookies[victim]), 0);
+	victim = 0;
+}
+
+static void cancel__while_others_are_aborted_COMPLETES_ONCE(void **state)
+{
+	uint32_t n;
+
+	handlers.on_complete = on_done_cancels;
+	n = fill_queue();
+	victim = n + 3;
+	rdmamsg_ep_abort(client.ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(victim, 0);
+	for (uint32_t i = n; i < n + 6; i++) {
+		assert_int_equal(cookies[i].count, 1);
+		assert_int_equal(cookies[i].status, -ECANCELED);
+	}
+}
+
 /* The rest can be delivered, so the close is graceful. */
 static void cancel__then_close_IS_GRACEFUL(void **state)
 {
@@ -625,6 +652,7 @@ int main(void)
 		TEST(cancel__begun_or_unknown_IS_REFUSED),
 		TEST(cancel__large_ones_FREES_THEIR_MEMORY),
 		TEST(cancel__then_abort_COMPLETES_ONCE),
+		TEST(cancel__while_others_are_aborted_COMPLETES_ONCE),
 		TEST(cancel__then_close_IS_GRACEFUL),
 		TEST(cancel__outside_the_loop_WAKES_IT),
 		TEST(query__kept_and_full_TELLS),
