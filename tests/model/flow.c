@@ -118,13 +118,14 @@ void flow_skip_canceled(struct end *e)
 {
 	const struct end *from = &ends[!e->index];
 
-	while (e->received < from->sent && from->out[e->received].canceled)
+	while (e->received < from->sent &&
+	       (from->out[e->received].canceled || e->in[e->received].refused))
 		e->received++;
 }
 
 bool flow_may_have(const struct end *e, uint32_t n, int status)
 {
-	if (e->out[n].canceled)
+	if (e->out[n].canceled || ends[!e->index].in[n].refused)
 		return status == -ECANCELED;
 	return !status || (aborted && status == -ECANCELED);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: two sessions over lanes that die at any step. Each schedule is
- * decided by its seed. The rules are in ends.c, onesided.c, flow.c and
- * inside.c.
+ * decided by its seed. The rules are in ends.c, onesided.c, flow.c,
+ * incoming.c and inside.c.
  *
  *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going]
  *	model --seed=SEED	repeats one schedule, with a trace
@@ -116,6 +116,7 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 		t.cancels += w[i].totals.cancels;
 		t.aborts += w[i].totals.aborts;
 		t.calls += w[i].totals.calls;
+		t.refusals += w[i].totals.refusals;
 		t.resumes += w[i].totals.resumes;
 		if (!status)
 			continue;
@@ -128,14 +129,15 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	}
 	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
 	       "%llu in doubt, %llu deaths, %llu moves, %llu times resumed, "
-	       "%llu pauses, %llu cancelled, %llu aborts, %llu calls in "
-	       "callbacks, %u failures\n",
+	       "%llu pauses, %llu cancelled, %llu refused, %llu aborts, "
+	       "%llu calls in callbacks, %u failures\n",
 	       (unsigned long long)n, (unsigned long long)t.steps,
 	       (unsigned long long)t.messages, (unsigned long long)t.operations,
 	       (unsigned long long)t.doubts,
 	       (unsigned long long)t.deaths, (unsigned long long)t.moves,
 	       (unsigned long long)t.resumes, (unsigned long long)t.pauses,
-	       (unsigned long long)t.cancels, (unsigned long long)t.aborts,
+	       (unsigned long long)t.cancels,
+	       (unsigned long long)t.refusals, (unsigned long long)t.aborts,
 	       (unsigned long long)t.calls, failures);
 	free(pids);
 	return failures;

@@ -12,6 +12,7 @@
 #define MESSAGES	32		/* most in one direction */
 #define HELD		4		/* received messages that are kept */
 #define EAGER_MAX	1024
+#define TAG_FULL	(1u << 16)	/* such tags need the full form */
 #define TOUCHES		24		/* one-sided operations, likewise */
 #define SLOTS		4
 #define MOVES		6		/* planned moves that a side tries */
@@ -48,6 +49,7 @@ struct end {
 	bool waits;			/* for its move, before it closes */
 	bool moving;			/* has asked, and was not told yet */
 	bool down;			/* between two lanes */
+	bool early;			/* moving began then */
 	/* flow.c: left to do */
 	uint32_t pauses, cancels;
 	bool may_abort, aborts;
@@ -66,6 +68,13 @@ struct end {
 		uint8_t versions[SLOTS];	/* of the peer's board */
 		uint8_t *borrowed;
 	} out[MESSAGES];
+	/* incoming.c: messages of the peer */
+	struct {
+		bool asked, refused, rewritten;
+		uint8_t *memory;	/* of the program, lent */
+	} in[MESSAGES];
+	uint32_t refusals;		/* left to do */
+	bool lends;
 	struct rdmamsg_msg *held[HELD];
 	unsigned int held_count;
 	/* onesided.c */
@@ -81,9 +90,17 @@ struct end {
 extern struct end ends[2];
 extern struct rdmamsg_listener *listener;
 
+/* Returns the number of the message with this tag. */
+static inline uint32_t number_of(uint32_t tag)
+{
+	return tag & (TAG_FULL - 1);
+}
+
 /* ---- ends.c ------------------------------------------------------------ */
 
 void ends_open(void);
+/* Returns the bytes of message n. */
+const uint8_t *bytes_of(const struct end *from, uint32_t n);
 bool end_can_send(const struct end *e);
 void end_send(struct end *e);
 bool end_can_free(const struct end *e);
@@ -133,6 +150,18 @@ bool flow_may_end(const struct end *e);
 /* Returns true if message n of e may end so. */
 bool flow_may_have(const struct end *e, uint32_t n, int status);
 
+/* ---- incoming.c -------------------------------------------------------- */
+
+void incoming_open(struct end *e);
+/* on_incoming */
+int incoming_ask(struct end *e, uint32_t n, size_t len, void **ret);
+void incoming_check(const struct end *e, const struct rdmamsg_msg *msg);
+void incoming_free(struct end *e, struct rdmamsg_msg *msg);
+/* Returns a message that was kept, to be sent again, or NULL. */
+struct rdmamsg_msg *incoming_take(struct end *e, uint32_t len);
+/* on_closed: the memory of the program is its own again. */
+void incoming_closed(struct end *e);
+
 /* ---- inside.c ---------------------------------------------------------- */
 
 void inside_open(struct end *e);
@@ -149,6 +178,7 @@ struct totals {
 	uint64_t steps, messages, operations, doubts, deaths, moves, resumes;
 	uint64_t pauses, cancels, aborts;
 	uint64_t calls;			/* in callbacks */
+	uint64_t refusals;
 };
 
 extern struct totals totals;
