@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: two sessions over lanes that die at any step. Each schedule is
- * decided by its seed. The rules are in ends.c, onesided.c, flow.c,
- * incoming.c and inside.c.
+ * decided by its seed. The rules are in ends.c, incoming.c,
+ * onesided.c, atomics.c, flow.c and inside.c.
  *
  *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going]
  *	model --seed=SEED	repeats one schedule, with a trace

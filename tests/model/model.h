@@ -15,22 +15,36 @@
 #define TAG_FULL	(1u << 16)	/* such tags need the full form */
 #define TOUCHES		24		/* one-sided operations, likewise */
 #define SLOTS		4
+#define SLOT_MAX	2000
+#define WORDS		2		/* of each kind */
 #define MOVES		6		/* planned moves that a side tries */
 #define INSIDE_CALLS	11		/* kinds of calls in callbacks */
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
 
-enum touch_kind { TOUCH_WRITE, TOUCH_READ, TOUCH_ADD, TOUCH_KINDS };
+enum touch_kind {
+	TOUCH_WRITE, TOUCH_READ, TOUCH_ADD, TOUCH_SWAP, TOUCH_KINDS
+};
 
 /* A one-sided operation. */
 struct touch {
 	enum touch_kind kind;
 	enum cookie cookie;
 	uint32_t slot;			/* or word */
-	/* written; a read has this one or a later one; the atomic's field */
+	/* written; a read has this one or a later one; an addition's field */
 	uint32_t version;
 	int status;
 	uint64_t result;
+	bool half;			/* an addition with 4 bytes */
+	struct {
+		uint64_t expected, desired, compare, replace;
+	} swap;
+};
+
+/* The peer's one-sided operations reach this memory. */
+struct board {
+	uint64_t words[WORDS], swaps[WORDS];
+	uint8_t slots[SLOTS][SLOT_MAX];
 };
 
 struct end {
@@ -83,7 +97,7 @@ struct end {
 	uint32_t to_touch, touched;
 	struct touch touch[TOUCHES];
 	/* of the peer's board: accepted writes and atomics */
-	uint32_t versions[SLOTS], adds[2];
+	uint32_t versions[SLOTS], adds[WORDS];
 	uint32_t sure[SLOTS];		/* these writes have completed */
 };
 
@@ -127,6 +141,15 @@ bool onesided_complete(struct end *e, void *cookie, int status);
 void onesided_note(const struct end *e, uint8_t versions[SLOTS]);
 void onesided_check_noted(const struct end *from, const uint8_t *versions);
 void onesided_check(const struct end *e);
+/* Returns the board that the operations of e reach. */
+struct board *board_for(const struct end *e);
+
+/* ---- atomics.c --------------------------------------------------------- */
+
+int atomic_begin(struct end *e, struct touch *t, void *cookie);
+/* t has completed with success. */
+void atomic_check_result(const struct end *e, const struct touch *t);
+void atomics_check(const struct end *e);
 
 /* ---- flow.c ------------------------------------------------------------ */
 

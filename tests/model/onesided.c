@@ -6,7 +6,7 @@
  * A write replaces a whole slot. Each of its bytes tells the slot's version,
  * which is the number of writes to this slot so far. So a board is right if all
  * its bytes have a version between the last that must be there and the last
- * that was accepted. An atomic adds 1 to a field of its own.
+ * that was accepted. The words are those of atomics.c.
  */
 #include "model.h"
 #include "sim.h"
@@ -19,18 +19,10 @@
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rma.h>
 
-#define SLOT_MAX	2000
-#define WORDS		2
-#define FIELD		2u		/* bits of an atomic in its word */
 #define ENTRIES		6		/* more than a request has */
 #define COOKIES		0x10000u
 
 static const size_t lengths[SLOTS] = { 1, 40, 600, SLOT_MAX };
-
-struct board {
-	uint64_t words[WORDS];
-	uint8_t slots[SLOTS][SLOT_MAX];
-};
 
 static struct {
 	struct board board;
@@ -61,7 +53,7 @@ static void check_version(const struct end *e, const char *what,
 }
 
 /* The writes of e arrive there. */
-static struct board *board_for(const struct end *e)
+struct board *board_for(const struct end *e)
 {
 	return &memory[!e->index].board;
 }
@@ -143,22 +135,6 @@ static int do_read(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
 			    offset_of(t->slot), flags(), cookie);
 }
 
-static int do_add(struct end *e, struct touch *t, void *cookie)
-{
-	int ret;
-
-	t->slot %= WORDS;
-	t->version = e->adds[t->slot]++;
-	ret = rdmamsg_fetch_add(e->ep, &ends[!e->index].key,
-				offsetof(struct board, words) +
-				t->slot * sizeof(uint64_t),
-				1ull << t->version * FIELD, &t->result, flags(),
-				cookie);
-	if (ret)
-		e->adds[t->slot]--;
-	return ret;
-}
-
 void end_touch(struct end *e)
 {
 	uint32_t n = e->touched++;
@@ -176,7 +152,7 @@ void end_touch(struct end *e)
 	e->calling = true;
 	ret = t->kind == TOUCH_WRITE ? do_write(e, t, mem, cookie) :
 	      t->kind == TOUCH_READ ? do_read(e, t, mem, cookie) :
-	      do_add(e, t, cookie);
+	      atomic_begin(e, t, cookie);
 	e->calling = false;
 	sim_trace("%d: begins operation %u, kind %d, slot %u, version %u: %d\n",
 		  e->index, n, t->kind, t->slot, t->version, ret);
@@ -213,29 +189,6 @@ int onesided_write_imm(struct end *e, uint32_t n, void *cookie)
 
 /* ---- completions ------------------------------------------------------- */
 
-static uint32_t field(uint64_t word, uint32_t n)
-{
-	return (uint32_t)(word >> n * FIELD) & ((1u << FIELD) - 1);
-}
-
-/* The value before must have each earlier atomic, and no later one. */
-static void check_result(const struct end *e, const struct touch *t)
-{
-	for (uint32_t i = 0; i < e->touched; i++) {
-		const struct touch *o = &e->touch[i];
-		uint32_t times = field(t->result, o->version);
-
-		if (o->kind != TOUCH_ADD || o->slot != t->slot)
-			continue;
-		if (times > (o->version < t->version) ||
-		    (!times && o->version < t->version &&
-		     o->cookie == COOKIE_BACK && !o->status))
-			sim_fail("%d: atomic %u of word %u sees that atomic %u "
-				 "was executed %u times", e->index, t->version,
-				 t->slot, o->version, times);
-	}
-}
-
 bool onesided_complete(struct end *e, void *cookie, int status)
 {
 	uint32_t n = (uint32_t)((uintptr_t)cookie - COOKIES);
@@ -253,7 +206,7 @@ bool onesided_complete(struct end *e, void *cookie, int status)
 	t->cookie = COOKIE_BACK;
 	t->status = status;
 	totals.operations++;
-	if (status == RDMAMSG_IN_DOUBT && t->kind == TOUCH_ADD) {
+	if (status == RDMAMSG_IN_DOUBT && t->kind >= TOUCH_ADD) {
 		totals.doubts++;
 		return true;
 	}
@@ -262,8 +215,8 @@ bool onesided_complete(struct end *e, void *cookie, int status)
 	if (status)
 		sim_fail("%d: operation %u has status %d: %s", e->index, n,
 			 status, rdmamsg_ep_reason(e->ep)->text);
-	if (t->kind == TOUCH_ADD) {
-		check_result(e, t);
+	if (t->kind >= TOUCH_ADD) {
+		atomic_check_result(e, t);
 		return true;
 	}
 	check_version(e, t->kind == TOUCH_READ ? "a read" : "a completed write",
@@ -290,6 +243,7 @@ void onesided_open(struct end *e)
 	struct board *b = &memory[e->index].board;
 
 	memset(b->words, 0, sizeof(b->words));
+	memset(b->swaps, 0, sizeof(b->swaps));
 	for (uint32_t i = 0; i < SLOTS; i++)
 		write_version(b->slots[i], i, 0);
 	if (sim_once_in(2))
@@ -312,17 +266,6 @@ void onesided_connected(struct end *e)
 	     "making the key of a board");
 }
 
-static void check_add(const struct end *e, const struct touch *t)
-{
-	uint32_t times = field(board_for(e)->words[t->slot], t->version);
-
-	if (times > 1 ||
-	    (!times && t->cookie == COOKIE_BACK && !t->status))
-		sim_fail("%d: atomic %u of word %u, status %d, was executed %u "
-			 "times", e->index, t->version, t->slot, t->status,
-			 times);
-}
-
 void onesided_check(const struct end *e)
 {
 	for (uint32_t n = 0; n < e->touched; n++) {
@@ -331,9 +274,7 @@ void onesided_check(const struct end *e)
 		if (t->cookie == COOKIE_OUT)
 			sim_fail("%d: operation %u has not completed", e->index,
 				 n);
-		if (t->kind == TOUCH_ADD)
-			check_add(e, t);
-		else if (t->kind == TOUCH_READ && t->cookie == COOKIE_NONE &&
+		if (t->kind == TOUCH_READ && t->cookie == COOKIE_NONE &&
 			 !aborted)
 			check_version(e, "a read without a cookie",
 				      memory[e->index].local[n], t->slot,
@@ -343,9 +284,5 @@ void onesided_check(const struct end *e)
 		check_version(e, "at the end", board_for(e)->slots[i], i,
 			      aborted ? e->sure[i] : e->versions[i],
 			      e->versions[i]);
-	for (uint32_t i = 0; i < WORDS; i++)
-		if (e->adds[i] < 64 / FIELD &&
-		    board_for(e)->words[i] >> e->adds[i] * FIELD)
-			sim_fail("%d: word %u counts an atomic that was not "
-				 "accepted", e->index, i);
+	atomics_check(e);
 }
