@@ -219,8 +219,34 @@ static void say_end(struct sim_id *id)
 	peer->state = ID_OVER;
 }
 
+static bool asks(const struct sim_event *ev, const struct sim_id *id,
+		 const struct sim_id *listener)
+{
+	while (ev && ev->rdma.id != &id->rdma)
+		ev = ev->next;
+	return ev && ev->rdma.event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+	       ev->rdma.listen_id == &listener->rdma;
+}
+
+/* As the kernel does with requests that the program has not taken. */
+static void drop_requests(const struct sim_id *listener)
+{
+	const struct channel *ch = (struct channel *)listener->rdma.channel;
+	struct sim_id *next;
+
+	for (struct sim_id *i = sim_ids; i; i = next) {
+		next = i->next;
+		if (!asks(i->hidden, i, listener) &&
+		    !asks(ch->first, i, listener))
+			continue;
+		say_end(i);
+		free_id(i);
+	}
+}
+
 int simcm_destroy_id(struct rdma_cm_id *rdma)
 {
+	drop_requests(id_of(rdma));
 	say_end(id_of(rdma));
 	free_id(id_of(rdma));
 	return 0;

@@ -22,6 +22,7 @@
 
 struct end ends[2];
 struct rdmamsg_listener *listener;
+static char port[8];			/* of the listener */
 static uint8_t pattern[PATTERN];
 
 const uint8_t *bytes_of(const struct end *from, uint32_t n)
@@ -355,7 +356,6 @@ void ends_open(void)
 	const struct rdmamsg_listen_options l = {
 		.size = sizeof(l), .ep = &o,
 	};
-	char port[8];
 
 	for (uint32_t i = 0; !pattern[1] && i < PATTERN; i++)
 		pattern[i] = (uint8_t)(i * 7 + i / 256 * 13 + 1);
@@ -413,10 +413,8 @@ bool end_can_move(const struct end *e)
 void end_move(struct end *e)
 {
 	struct rdmamsg_migrate_options o = { .size = sizeof(o), .lane = 1 };
-	char port[8];
 	int ret;
 
-	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
 	if (!e->index && sim_once_in(4)) {
 		o.host = "127.0.0.1";
 		o.service = port;

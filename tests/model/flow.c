@@ -21,6 +21,7 @@ void flow_open(struct end *e)
 	e->pauses = sim_once_in(2) ? sim_below(PAUSES + 1) : 0;
 	e->cancels = sim_once_in(2) ? sim_below(CANCELS + 1) : 0;
 	e->may_abort = sim_once_in(8);
+	e->may_quit = sim_once_in(32);
 }
 
 static bool is_live(const struct end *e)
@@ -132,9 +133,14 @@ bool flow_may_have(const struct end *e, uint32_t n, int status)
 
 /* ---- abort ------------------------------------------------------------- */
 
+static bool may_leave(const struct end *e)
+{
+	return is_live(e) && ends[!e->index].connected;
+}
+
 bool end_can_abort(const struct end *e)
 {
-	return is_live(e) && ends[!e->index].connected && e->may_abort;
+	return may_leave(e) && e->may_abort;
 }
 
 void end_abort(struct end *e)
@@ -148,6 +154,28 @@ void end_abort(struct end *e)
 	e->calling = true;
 	rdmamsg_ep_abort(e->ep);
 	e->calling = false;
+}
+
+bool end_can_quit(const struct end *e)
+{
+	return may_leave(e) && e->may_quit;
+}
+
+/* The program closes its context, whatever it has left to do. */
+void end_quit(struct end *e)
+{
+	sim_trace("%d: closes its context\n", e->index);
+	totals.quits++;
+	aborted = e->aborts = true;
+	e->closing = true;
+	e->paused = false;
+	rdmamsg_close(e->ctx);
+	e->ctx = NULL;
+	if (!e->closed)
+		sim_fail("%d: on_closed has not come", e->index);
+	e->held_count = 0;
+	if (e->index)
+		listener = NULL;
 }
 
 /* An abort may come when both sides have closed. */

@@ -2,7 +2,8 @@
 /*
  * Calls within callbacks. The seed decides for each end how many calls a
  * callback makes at most, and how often it makes each of them. A program that
- * streams sends in on_complete, and other programs close or move there.
+ * streams sends in on_complete, and other programs close or move there. The
+ * calls that drive the context must refuse.
  *
  * No callback runs within a call: see e->calling.
  */
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/flow.h>
 
@@ -21,6 +23,7 @@ static void try_process(struct end *e)
 	int ret = sim_once_in(2) ? rdmamsg_process(e->ctx) :
 		  rdmamsg_wait(e->ctx, 0);
 
+	rdmamsg_close(e->ctx);
 	if (ret != -EDEADLK)
 		sim_fail("%d: driving the context in a callback: %d", e->index,
 			 ret);
@@ -29,6 +32,29 @@ static void try_process(struct end *e)
 static bool can_process(const struct end *e)
 {
 	return e->within;
+}
+
+static bool can_query(const struct end *e)
+{
+	return e->connected && !e->closed;
+}
+
+static void query(struct end *e)
+{
+	struct rdmamsg_ep_attr attr = { .size = sizeof(attr) };
+	struct rdmamsg_flow flow = { .size = sizeof(flow) };
+	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	char text[64];
+
+	if (rdmamsg_ep_query(e->ep, &attr) ||
+	    rdmamsg_flow_query(e->ep, &flow) ||
+	    rdmamsg_ep_path_query(e->ep, &path) ||
+	    !rdmamsg_ep_history(e->ep, text, sizeof(text)))
+		sim_fail("%d: query: %s", e->index, rdmamsg_error());
+	if (flow.paused != e->paused && !e->aborts)
+		sim_fail("%d: paused is %u", e->index, flow.paused);
+	if (flow.queued > e->sent + e->touched)
+		sim_fail("%d: %u operations are queued", e->index, flow.queued);
 }
 
 /* Closes although it has more to send. */
@@ -58,6 +84,7 @@ static const struct {
 	{ end_can_move, end_move, 4 },
 	{ end_can_close, end_close, 4 },
 	{ can_process, try_process, 2 },
+	{ can_query, query, 8 },
 	{ can_close_early, close_early, 1 },
 	{ end_can_abort, end_abort, 1 },
 };

@@ -176,7 +176,10 @@ int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return 0;
 }
 
-/* Never sleeps. The descriptors that are ready come in any order. */
+/*
+ * The descriptors that are ready come in any order. Only rdmamsg_close() waits
+ * for one.
+ */
 int __wrap_epoll_wait(int epfd, struct epoll_event *ev, int max, int ms)
 {
 	const struct fd *f = fd_of(epfd);
@@ -191,6 +194,8 @@ int __wrap_epoll_wait(int epfd, struct epoll_event *ev, int max, int ms)
 		ev[n].events = EPOLLIN;
 		ev[n++].data = f->watch[at].ev.data;
 	}
+	if (!n && ms > 0)
+		sim_sleep((uint32_t)ms);
 	return n;
 }
 

@@ -24,7 +24,7 @@
 
 #include <rdmamsg/diag.h>
 
-#define SCHEDULES	18000	/* of make check: seconds, or 20 s if slow */
+#define SCHEDULES	16000	/* of make check: seconds, or 20 s if slow */
 
 bool sim_traces;
 static uint64_t seed;
@@ -115,6 +115,7 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 		t.pauses += w[i].totals.pauses;
 		t.cancels += w[i].totals.cancels;
 		t.aborts += w[i].totals.aborts;
+		t.quits += w[i].totals.quits;
 		t.calls += w[i].totals.calls;
 		t.refusals += w[i].totals.refusals;
 		t.resumes += w[i].totals.resumes;
@@ -130,7 +131,7 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
 	       "%llu in doubt, %llu deaths, %llu moves, %llu times resumed, "
 	       "%llu pauses, %llu cancelled, %llu refused, %llu aborts, "
-	       "%llu calls in callbacks, %u failures\n",
+	       "%llu contexts closed early, %llu calls in callbacks, %u failures\n",
 	       (unsigned long long)n, (unsigned long long)t.steps,
 	       (unsigned long long)t.messages, (unsigned long long)t.operations,
 	       (unsigned long long)t.doubts,
@@ -138,6 +139,7 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	       (unsigned long long)t.resumes, (unsigned long long)t.pauses,
 	       (unsigned long long)t.cancels,
 	       (unsigned long long)t.refusals, (unsigned long long)t.aborts,
+	       (unsigned long long)t.quits,
 	       (unsigned long long)t.calls, failures);
 	free(pids);
 	return failures;

@@ -18,7 +18,7 @@
 #define SLOT_MAX	2000
 #define WORDS		2		/* of each kind */
 #define MOVES		6		/* planned moves that a side tries */
-#define INSIDE_CALLS	11		/* kinds of calls in callbacks */
+#define INSIDE_CALLS	12		/* kinds of calls in callbacks */
 
 enum cookie { COOKIE_NONE, COOKIE_OUT, COOKIE_BACK };
 
@@ -66,7 +66,7 @@ struct end {
 	bool early;			/* moving began then */
 	/* flow.c: left to do */
 	uint32_t pauses, cancels;
-	bool may_abort, aborts;
+	bool may_abort, may_quit, aborts;
 	bool paused;
 	bool calling;			/* a call, which runs no callback */
 	/* inside.c */
@@ -163,6 +163,8 @@ void end_resume(struct end *e);
 bool end_can_cancel(const struct end *e);
 void end_cancel(struct end *e);
 bool end_can_abort(const struct end *e);
+bool end_can_quit(const struct end *e);
+void end_quit(struct end *e);
 void end_abort(struct end *e);
 /* A message or value is delivered. */
 void flow_check_delivery(const struct end *e);
@@ -199,7 +201,7 @@ void inside_closed(struct end *e, struct rdmamsg_ep *ep);
 
 struct totals {
 	uint64_t steps, messages, operations, doubts, deaths, moves, resumes;
-	uint64_t pauses, cancels, aborts;
+	uint64_t pauses, cancels, aborts, quits;
 	uint64_t calls;			/* in callbacks */
 	uint64_t refusals;
 };

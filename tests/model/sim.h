@@ -39,6 +39,11 @@ void sim_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void sim_fail(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 
+/* ---- steps.c ----------------------------------------------------------- */
+
+/* The device works, or the clock advances by at most ms. */
+void sim_sleep(uint32_t ms);
+
 /* ---- libc.c: descriptors, the clock, memory ---------------------------- */
 
 extern uint64_t sim_now;		/* ns */

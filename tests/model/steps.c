@@ -17,8 +17,8 @@
 
 enum what {
 	DO_PROCESS, DO_POLL, DO_SEND, DO_TOUCH, DO_FREE, DO_MOVE, DO_PAUSE,
-	DO_RESUME, DO_CANCEL, DO_CLOSE, DO_ABORT, DO_EXECUTE, DO_ACK, DO_ARRIVE,
-	DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT, WHATS,
+	DO_RESUME, DO_CANCEL, DO_CLOSE, DO_ABORT, DO_QUIT, DO_EXECUTE, DO_ACK,
+	DO_ARRIVE, DO_TIME_OUT, DO_TELL, DO_CUT, DO_BREAK, DO_WAIT, WHATS,
 };
 
 struct choice {
@@ -57,7 +57,7 @@ static void choose_weights(void)
 		weights[i][DO_POLL] = 1;
 		weights[i][DO_WAIT] = 1;
 		weights[i][DO_MOVE] = weights[i][DO_PAUSE] = 1;
-		weights[i][DO_ABORT] = 1;
+		weights[i][DO_ABORT] = weights[i][DO_QUIT] = 1;
 		weights[i][DO_CLOSE] = 1 + 8 * sim_below(2);
 	}
 }
@@ -67,7 +67,7 @@ static void add_ends(void)
 	for (int i = 0; i < 2; i++) {
 		struct end *e = &ends[i];
 
-		if (sim_fd_ready(rdmamsg_fd(e->ctx)))
+		if (e->ctx && sim_fd_ready(rdmamsg_fd(e->ctx)))
 			add(DO_PROCESS, e, i);
 		if (end_can_send(e))
 			add(DO_SEND, e, i);
@@ -117,9 +117,12 @@ static void add_device(void)
 
 static void add_aborts(void)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if (end_can_abort(&ends[i]))
 			add(DO_ABORT, &ends[i], i);
+		if (end_can_quit(&ends[i]))
+			add(DO_QUIT, &ends[i], i);
+	}
 }
 
 /* Lanes die after both programs have their endpoint. */
@@ -147,6 +150,14 @@ static bool wait_for_timer(void)
 	return true;
 }
 
+static void poll_any(void)
+{
+	const struct end *e = &ends[sim_below(2)];
+
+	if (e->ctx)
+		rdmamsg_poll(e->ctx);
+}
+
 static void carry_out(const struct choice *c)
 {
 	switch (c->what) {
@@ -157,7 +168,7 @@ static void carry_out(const struct choice *c)
 			rdmamsg_process(((struct end *)c->arg)->ctx);
 		break;
 	case DO_POLL:
-		rdmamsg_poll(ends[sim_below(2)].ctx);
+		poll_any();
 		break;
 	case DO_SEND:
 		if (sim_once_in(4))
@@ -185,6 +196,9 @@ static void carry_out(const struct choice *c)
 		break;
 	case DO_ABORT:
 		end_abort(c->arg);
+		break;
+	case DO_QUIT:
+		end_quit(c->arg);
 		break;
 	case DO_CLOSE:
 		end_close(c->arg);
@@ -244,6 +258,18 @@ static void step(void)
 	carry_out(c);
 }
 
+void sim_sleep(uint32_t ms)
+{
+	uint64_t when = sim_timer_next(), end = sim_now + ms * 1000000ull;
+
+	count = sum = 0;
+	add_device();
+	if (count)
+		carry_out(&choices[sim_below(count)]);
+	else
+		sim_now = when > sim_now && when < end ? when : end;
+}
+
 static bool is_over(void)
 {
 	return ends[0].closed && ends[1].closed;
@@ -269,8 +295,9 @@ static void check_empty(void)
 
 	if (sim_counts.qps)
 		sim_fail("%d queue pairs are left", sim_counts.qps);
-	if (sim_counts.ids != 1)
-		sim_fail("%d ids are left", sim_counts.ids - 1);
+	if (sim_counts.ids != (listener != NULL))
+		sim_fail("%d ids are left, the listener included",
+			 sim_counts.ids);
 	ends_close();
 	simcm_reset();
 	if (memcmp(&sim_counts, &none, sizeof(none)))
