@@ -74,6 +74,20 @@ static int send_borrowed(struct end *e, uint32_t n, uint32_t tag, uint32_t len)
 	return ret;
 }
 
+/* The bytes never change, so the peer may read them at any time. */
+static int send_regions(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
+			void *cookie)
+{
+	uint8_t *mem = pattern + (bytes_of(e, n) - pattern);
+	uint32_t cut = sim_below(len + 1);
+	const struct rdmamsg_sge sge[2] = {
+		{ mem, cut, e->bytes },
+		{ mem + cut, len - cut, sim_once_in(4) ? NULL : e->bytes },
+	};
+
+	return rdmamsg_send_regions(e->ep, sge, 2, tag, cookie);
+}
+
 static int send_msg(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
 		    void *cookie)
 {
@@ -91,7 +105,7 @@ static int send_msg(struct end *e, uint32_t n, uint32_t tag, uint32_t len,
 
 void end_send(struct end *e)
 {
-	uint32_t n = e->sent, len = any_size(), how = sim_below(4);
+	uint32_t n = e->sent, len = any_size(), how = sim_below(5);
 	uint32_t tag = n | (sim_once_in(8) ? TAG_FULL : 0);
 	bool value = end_can_touch(e) && sim_once_in(4);
 	void *cookie = how ? (void *)(uintptr_t)(n + 1) : NULL;
@@ -112,6 +126,8 @@ void end_send(struct end *e)
 		ret = send_borrowed(e, n, tag, len);
 	else if (how == 3)
 		ret = send_msg(e, n, tag, len, cookie);
+	else if (how == 4)
+		ret = send_regions(e, n, tag, len, cookie);
 	else
 		ret = rdmamsg_send(e->ep, bytes_of(e, n), len, tag, cookie);
 	e->calling = false;
@@ -310,7 +326,7 @@ static void must(int ret, const char *what)
 }
 
 static void options_of(struct end *e, struct rdmamsg_ep_options *o,
-		       const struct rdmamsg_failover *f)
+		       const struct rdmamsg_failover *f, uint32_t flags)
 {
 	*o = (struct rdmamsg_ep_options){
 		.size = sizeof(*o), .user = e, .handlers = &handlers,
@@ -323,7 +339,8 @@ static void options_of(struct end *e, struct rdmamsg_ep_options *o,
 		.dead_after_ms = 2000, .timeout_ms = 30000,
 		.close_timeout_ms = 600000, .fetch_timeout_ms = RDMAMSG_NONE,
 		.stall_after_ms = RDMAMSG_NONE,
-		.flags = sim_once_in(8) ? RDMAMSG_EP_FULL_HEADERS : 0,
+		.flags = flags |
+		(sim_once_in(8) ? (uint32_t)RDMAMSG_EP_FULL_HEADERS : 0),
 	};
 }
 
@@ -340,6 +357,9 @@ static void open_end(int i)
 	e->waits = sim_once_in(2);
 	must(rdmamsg_open(&e->ctx, &o), "rdmamsg_open");
 	onesided_open(e);
+	must(rdmamsg_region_create(e->ctx, pattern, PATTERN,
+				   RDMAMSG_ACCESS_READ, &e->bytes),
+	     "creating the region of the bytes");
 	flow_open(e);
 	inside_open(e);
 	incoming_open(e);
@@ -352,6 +372,7 @@ void ends_open(void)
 		(sim_once_in(4) ? (uint32_t)RDMAMSG_RUNG_STANDBY : 0),
 		.timeout_ms = 120000, .keep_bytes = 65536,
 	};
+	const uint32_t flags = sim_once_in(4) ? (uint32_t)RDMAMSG_EP_CRC : 0;
 	struct rdmamsg_ep_options o;
 	const struct rdmamsg_listen_options l = {
 		.size = sizeof(l), .ep = &o,
@@ -365,11 +386,11 @@ void ends_open(void)
 	ends[sim_below(2)].may_close = true;
 	if (sim_once_in(4))
 		ends[0].may_close = ends[1].may_close = true;
-	options_of(&ends[1], &o, &f);
+	options_of(&ends[1], &o, &f, flags);
 	must(rdmamsg_listen(ends[1].ctx, "127.0.0.1", "0", &l, &listener),
 	     "rdmamsg_listen");
 	snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(listener));
-	options_of(&ends[0], &o, &f);
+	options_of(&ends[0], &o, &f, flags);
 	must(rdmamsg_connect(ends[0].ctx, "127.0.0.1", port, &o, NULL),
 	     "rdmamsg_connect");
 }

@@ -92,7 +92,7 @@ struct end {
 	struct rdmamsg_msg *held[HELD];
 	unsigned int held_count;
 	/* onesided.c */
-	struct rdmamsg_region *board, *local;
+	struct rdmamsg_region *board, *local, *bytes;
 	struct rdmamsg_key key;		/* of the board, for the peer */
 	uint32_t to_touch, touched;
 	struct touch touch[TOUCHES];

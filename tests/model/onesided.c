@@ -262,6 +262,7 @@ void onesided_open(struct end *e)
 void onesided_connected(struct end *e)
 {
 	must(rdmamsg_region_register(e->local, e->ep), "registering memory");
+	must(rdmamsg_region_register(e->bytes, e->ep), "registering the bytes");
 	must(rdmamsg_region_get_key(e->board, e->ep, &e->key),
 	     "making the key of a board");
 }
