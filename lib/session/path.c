@@ -79,7 +79,7 @@ int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 	}
 	if (ep->resume) {
 		p.resumes = ep->resume->resumes;
-		p.down = ep->resume->lane != LANE_UP;
+		p.down = ep->resume->down;
 		p.standby = !p.down && ep->resume->carrier &&
 			    ep->resume->carrier->state == EP_OPEN;
 	}

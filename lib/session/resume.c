@@ -214,6 +214,7 @@ static void drain(struct rdmamsg_ep *ep)
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->disconnect(ep);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer, DRAIN_MS);
+	r->down = true;
 	rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_DOWN, r->why.text);
 }
 
@@ -241,6 +242,7 @@ static void take_over(struct rdmamsg_ep *ep)
 	if (ep->state >= EP_DRAINING)
 		return;
 	r->resumes++;
+	r->down = false;
 	r->lane_other = r->to_other;
 	r->wait_ms = WAIT_FIRST_MS;
 	r->again_at = 0;

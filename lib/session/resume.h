@@ -53,6 +53,7 @@ struct resume {
 	bool agreed;			/* both sides keep messages */
 	bool over;			/* the endpoint ends */
 	enum lane_state lane;
+	bool down;			/* as on_path has told last */
 	struct keep keep;
 	struct list parked;		/* struct op: one-sided, to repeat */
 	uint32_t begun;			/* one-sided operations so far */

@@ -175,11 +175,26 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 
 /* ---- sends in callbacks ------------------------------------------------ */
 
+/* rdmamsg_ep_path_query() gives what on_path has told last. */
+static void check_path(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	int i = rdmamsg_ep_user(ep) == &server;
+
+	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);
+	if (path.down == down[i] - resumed[i] && path.resumes == resumed[i])
+		return;
+	print_error("path down %u, resumes %u after %u events DOWN and %u "
+		    "RESUMED\n", path.down, path.resumes, down[i], resumed[i]);
+	from(ep)->bad = true;
+}
+
 /* As programs do that stream: whatever completes makes room for others. */
 static void completed_sends_more(struct rdmamsg_ep *ep, void *cookie,
 				 int status)
 {
 	completed(ep, cookie, status);
+	check_path(ep);
 	send_some(rdmamsg_ep_user(ep), 3);
 }
 
@@ -221,6 +236,7 @@ static void on_path_sends_more(struct rdmamsg_ep *ep,
 			       const struct rdmamsg_path_event *ev)
 {
 	on_path(ep, ev);
+	check_path(ep);
 	send_some(rdmamsg_ep_user(ep), 3);
 }
 
