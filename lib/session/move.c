@@ -79,7 +79,8 @@ int rdmamsg__move(struct rdmamsg_ep *ep,
 		return rdmamsg__fail(-EINVAL, "only the side that connects has "
 				     "addresses: give none, and the peer takes "
 				     "its own");
-	if (r->lane != LANE_UP || r->moving || r->ask_move)
+	/* while a lane takes over, its RESUME must not be dropped */
+	if (r->lane != LANE_UP || r->down || r->moving || r->ask_move)
 		return rdmamsg__fail(-EBUSY, "the endpoint is between two "
 				     "connections: on_path tells when it has "
 				     "another");

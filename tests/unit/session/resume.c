@@ -189,12 +189,31 @@ static void check_path(struct rdmamsg_ep *ep)
 	from(ep)->bad = true;
 }
 
+/*
+ * Between DOWN and RESUMED no move is accepted. A move to another address would
+ * drop what the peer's RESUME has announced.
+ */
+static void try_to_move(struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_migrate_options o = {
+		.size = sizeof(o), .host = "127.0.0.2",
+	};
+	int i = rdmamsg_ep_user(ep) == &server;
+
+	if (!i && down[i] != resumed[i] &&
+	    rdmamsg_ep_migrate(ep, &o) != -EBUSY) {
+		print_error("a move between two connections is accepted\n");
+		from(ep)->bad = true;
+	}
+}
+
 /* As programs do that stream: whatever completes makes room for others. */
 static void completed_sends_more(struct rdmamsg_ep *ep, void *cookie,
 				 int status)
 {
 	completed(ep, cookie, status);
 	check_path(ep);
+	try_to_move(ep);
 	send_some(rdmamsg_ep_user(ep), 3);
 }
 
