@@ -275,7 +275,6 @@ static void not_moved(struct end *e)
 	if (!ends[0].asked && !ends[1].asked)
 		sim_fail("0: has not moved, but nobody has asked");
 	ends[0].moving = ends[1].moving = false;
-	ends[0].early = ends[1].early = false;
 }
 
 static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
@@ -297,8 +296,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	case RDMAMSG_PATH_CHANGE_RESUMED:
 		if (!e->down)
 			sim_fail("%d: has resumed, but lost no lane", e->index);
-		e->moving = e->early;
-		e->down = e->early = false;
+		e->down = e->moving = false;
 		e->resumes++;
 		break;
 	case RDMAMSG_PATH_CHANGE_NOT_MOVED:
@@ -454,12 +452,10 @@ void end_move(struct end *e)
 		sim_fail("0: is busy, but does not move");
 	if (ret == -EBUSY || ret == -ESHUTDOWN)
 		return;
-	if (ret)
+	if (ret || e->down)
 		sim_fail("%d: moving: %d, %s", e->index, ret, rdmamsg_error());
 	totals.moves++;
 	e->asked = e->moving = true;
-	/* in a callback, before on_path tells of the other lane */
-	e->early = e->down;
 }
 
 static void check_end(struct end *e)

@@ -53,6 +53,9 @@ static void query(struct end *e)
 		sim_fail("%d: query: %s", e->index, rdmamsg_error());
 	if (flow.paused != e->paused && !e->aborts)
 		sim_fail("%d: paused is %u", e->index, flow.paused);
+	if (path.down != e->down || path.resumes != e->resumes)
+		sim_fail("%d: down %u, %u times resumed", e->index, path.down,
+			 path.resumes);
 	if (flow.queued > e->sent + e->touched)
 		sim_fail("%d: %u operations are queued", e->index, flow.queued);
 }

@@ -63,7 +63,6 @@ struct end {
 	bool waits;			/* for its move, before it closes */
 	bool moving;			/* has asked, and was not told yet */
 	bool down;			/* between two lanes */
-	bool early;			/* moving began then */
 	/* flow.c: left to do */
 	uint32_t pauses, cancels;
 	bool may_abort, may_quit, aborts;
