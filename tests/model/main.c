@@ -131,7 +131,8 @@ static unsigned int run_all(uint64_t from, uint64_t n, unsigned int jobs,
 	printf("%llu schedules, %llu steps, %llu messages, %llu operations, "
 	       "%llu in doubt, %llu deaths, %llu moves, %llu times resumed, "
 	       "%llu pauses, %llu cancelled, %llu refused, %llu aborts, "
-	       "%llu contexts closed early, %llu calls in callbacks, %u failures\n",
+	       "%llu contexts closed early, %llu calls in callbacks, "
+	       "%u failures\n",
 	       (unsigned long long)n, (unsigned long long)t.steps,
 	       (unsigned long long)t.messages, (unsigned long long)t.operations,
 	       (unsigned long long)t.doubts,

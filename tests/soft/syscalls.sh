@@ -44,6 +44,8 @@ calls()
 # measure TEST COUNT: prints the calls of both processes.
 measure()
 {
+	# not the port of the server before, until the new one is running
+	: >"$tmp/port"
 	timeout 120 strace -f -qq -c -o "$tmp/server" "$perf" server --event \
 		--once --port 0 >"$tmp/port" 2>&1 &
 	server=$!
