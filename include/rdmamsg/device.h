@@ -201,14 +201,16 @@ struct rdmamsg_gid_attr {
 /*
  * Fills up to max elements of 'size' bytes at list with the entries of the
  * port's GID table that are not empty. Returns their number, which may be more
- * than max.
+ * than max. If one entry cannot be read, the call fails with the error of that
+ * entry, and the elements at list mean nothing.
  */
 int rdmamsg_gids(const char *device, uint32_t port,
 		 struct rdmamsg_gid_attr *list, size_t size, int max);
 /*
  * Fills up to max elements with the port's P_Key table, in host byte order.
  * Returns the length of the table. An element of 0 is empty. Bit 15 means full
- * membership.
+ * membership. If one of these entries cannot be read, the call fails with the
+ * error of that entry, and the elements at list mean nothing.
  */
 int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
 

@@ -431,15 +431,31 @@ static bool is_zero(const union ibv_gid *gid)
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
 }
 
-/* Returns false for an empty entry. */
-static bool fill_gid(struct rdmamsg_gid_attr *a, const struct asked_port *p,
-		     uint32_t index)
+/* An entry of a table of the port cannot be read. */
+static int fail_entry(const struct asked_port *p, int err, const char *table,
+		      uint32_t index)
+{
+	char what[128];
+
+	snprintf(what, sizeof(what), "entry %u of the %s table of %s port %u",
+		 index, table, p->v->get_device_name(p->verbs->device),
+		 p->number);
+	return rdmamsg__fail_verbs(err, what);
+}
+
+/* Returns 1, 0 for an empty entry, or -errno and a text. */
+static int fill_gid(struct rdmamsg_gid_attr *a, const struct asked_port *p,
+		    uint32_t index)
 {
 	struct ibv_gid_entry e;
+	int ret = rdmamsg__v_query_gid_ex(p->v, p->verbs, p->number, index, &e);
 
-	if (rdmamsg__v_query_gid_ex(p->v, p->verbs, p->number, index, &e) ||
-	    is_zero(&e.gid))
-		return false;
+	if (ret == -ENODATA)
+		return 0;
+	if (ret)
+		return fail_entry(p, ret, "GID", index);
+	if (is_zero(&e.gid))
+		return 0;
 	a->index = index;
 	a->type = e.gid_type;
 	memcpy(a->gid, e.gid.raw, sizeof(a->gid));
@@ -447,32 +463,58 @@ static bool fill_gid(struct rdmamsg_gid_attr *a, const struct asked_port *p,
 	a->ifindex = e.ndev_ifindex;
 	if (!e.ndev_ifindex || !if_indextoname(e.ndev_ifindex, a->netdev))
 		a->netdev[0] = 0;
-	return true;
+	return 1;
+}
+
+/* Returns the number of entries that are not empty, or -errno and a text. */
+static int list_gids(const struct asked_port *p, void *list, size_t size,
+		     int room)
+{
+	int n = 0;
+
+	for (int i = 0; i < p->attr.gid_tbl_len; i++) {
+		struct rdmamsg_gid_attr a = { .size = sizeof(a) };
+		int ret = fill_gid(&a, p, (uint32_t)i);
+
+		if (ret < 0)
+			return ret;
+		if (ret && n < room)
+			memcpy((char *)list + (size_t)n * size, &a,
+			       min(size, sizeof(a)));
+		n += ret;
+	}
+	return n;
 }
 
 int rdmamsg_gids(const char *device, uint32_t port,
 		 struct rdmamsg_gid_attr *list, size_t size, int room)
 {
 	struct asked_port p;
-	int n = 0, ret;
+	int ret;
 
 	if (room < 0 || (room && (!list || size < sizeof(size))))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_gids: list or size");
 	ret = port_open(&p, device, port);
 	if (ret)
 		return ret;
-	for (int i = 0; i < p.attr.gid_tbl_len; i++) {
-		struct rdmamsg_gid_attr a = { .size = sizeof(a) };
-
-		if (!fill_gid(&a, &p, (uint32_t)i))
-			continue;
-		if (n < room)
-			memcpy((char *)list + (size_t)n * size, &a,
-			       min(size, sizeof(a)));
-		n++;
-	}
+	ret = list_gids(&p, list, size, room);
 	port_close(&p);
-	return n;
+	return ret;
+}
+
+/* Returns the length of the table, or -errno and a text. */
+static int list_pkeys(const struct asked_port *p, uint16_t *list, int room)
+{
+	for (int i = 0; i < min((int)p->attr.pkey_tbl_len, room); i++) {
+		__be16 pkey = 0;
+		int ret = rdmamsg__v_query_pkey(p->v, p->verbs, p->number, i,
+						&pkey);
+
+		if (ret)
+			return fail_entry(p, ret, "P_Key", (uint32_t)i);
+		list[i] = be16toh(pkey);
+	}
+	return p->attr.pkey_tbl_len;
 }
 
 int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int room)
@@ -485,12 +527,7 @@ int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int room)
 	ret = port_open(&p, device, port);
 	if (ret)
 		return ret;
-	for (int i = 0; i < min((int)p.attr.pkey_tbl_len, room); i++) {
-		__be16 pkey = 0;
-
-		(void)rdmamsg__v_query_pkey(p.v, p.verbs, p.number, i, &pkey);
-		list[i] = be16toh(pkey);
-	}
+	ret = list_pkeys(&p, list, room);
 	port_close(&p);
-	return p.attr.pkey_tbl_len;
+	return ret;
 }

@@ -296,6 +296,10 @@ static void check_port_pkeys(const struct port *p)
 	unsigned int full = 0, limited = 0;
 	struct finding *f;
 
+	if (p->pkeys_error[0]) {
+		found(port_subject(p), WRONG, "%s", p->pkeys_error);
+		return;
+	}
 	for (uint32_t i = 0; i < p->npkeys; i++) {
 		full += p->pkeys[i] & FULL_MEMBER ? 1 : 0;
 		limited += p->pkeys[i] && !(p->pkeys[i] & FULL_MEMBER);

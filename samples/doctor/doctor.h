@@ -97,6 +97,8 @@ struct port {
 	uint32_t ngids;
 	uint16_t *pkeys;		/* of an InfiniBand port */
 	uint32_t npkeys;
+	/* "", or the error of reading the table */
+	char gids_error[FINDING_MAX], pkeys_error[FINDING_MAX];
 	struct port *next;		/* of the device */
 };
 

@@ -65,6 +65,9 @@ static void library_gids(struct port *p, uint32_t count)
 	struct rdmamsg_gid_attr *list = room(count, sizeof(*list));
 
 	n = rdmamsg_gids(p->device->name, p->number, list, sizeof(*list), max);
+	if (n < 0)
+		snprintf(p->gids_error, sizeof(p->gids_error), "%s",
+			 rdmamsg_error());
 	p->gids = room(count, sizeof(*p->gids));
 	for (int i = 0; i < n && i < max; i++) {
 		struct gid *g = &p->gids[p->ngids++];
@@ -83,6 +86,9 @@ static void library_pkeys(struct port *p, uint32_t count)
 
 	p->pkeys = room(count, sizeof(*p->pkeys));
 	n = rdmamsg_pkeys(p->device->name, p->number, p->pkeys, (int)count);
+	if (n < 0)
+		snprintf(p->pkeys_error, sizeof(p->pkeys_error), "%s",
+			 rdmamsg_error());
 	p->npkeys = n < 0 ? 0 : (uint32_t)n < count ? (uint32_t)n : count;
 }
 

@@ -121,6 +121,10 @@ static void check_port_gids(const struct port *p)
 	unsigned int routable = 0;
 	struct finding *f;
 
+	if (p->gids_error[0]) {
+		found(port_subject(p), WRONG, "%s", p->gids_error);
+		return;
+	}
 	for (uint32_t i = 0; i < p->ngids; i++) {
 		const struct gid *g = &p->gids[i];
 

@@ -138,8 +138,8 @@ static void show_gids(const char *device, uint32_t port, int *status)
 {
 	int max = told(rdmamsg_gids(device, port, NULL, 0, 0), device, status);
 	struct rdmamsg_gid_attr *list = room(max, sizeof(*list));
-	int n = told(rdmamsg_gids(device, port, list, sizeof(*list), max),
-		     device, status);
+	int n = max ? told(rdmamsg_gids(device, port, list, sizeof(*list), max),
+			   device, status) : 0;
 
 	emit_list("gids");
 	for (int i = 0; i < n && i < max; i++)
@@ -170,7 +170,8 @@ static void show_pkeys(const char *device, uint32_t port, int *status)
 {
 	int max = told(rdmamsg_pkeys(device, port, NULL, 0), device, status);
 	uint16_t *list = room(max, sizeof(*list));
-	int n = told(rdmamsg_pkeys(device, port, list, max), device, status);
+	int n = max ? told(rdmamsg_pkeys(device, port, list, max), device,
+			   status) : 0;
 
 	emit_list("pkeys");
 	for (int i = 0; i < n && i < max; i++)

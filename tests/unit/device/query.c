@@ -37,6 +37,7 @@ static struct ibv_port_attr port_attr;
 static unsigned int caps;
 static uint32_t vendor;			/* 0: that of the soft HCA */
 static __be16 pkeys[4];
+static int bad_entry, bad_error;	/* errno of reading one entry, or 0 */
 static struct verbs_api table;
 
 static struct ibv_device **get_device_list(int *num)
@@ -90,8 +91,20 @@ static int query_port(struct ibv_context *c, uint8_t port,
 static int query_pkey(struct ibv_context *c, uint8_t port, int index,
 		      __be16 *pkey)
 {
+	if (bad_error && index == bad_entry) {
+		errno = bad_error;
+		return -1;
+	}
 	*pkey = pkeys[index];
 	return 0;
+}
+
+static int query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index,
+			struct ibv_gid_entry *entry)
+{
+	if (bad_error && (int)index == bad_entry)
+		return bad_error;
+	return soft.query_gid_ex(c, port, index, entry);
 }
 
 static int set_up(void **state)
@@ -100,6 +113,7 @@ static int set_up(void **state)
 	list_error = 0;
 	no_devices = false;
 	caps = vendor = 0;
+	bad_entry = bad_error = 0;
 	memset(&port_attr, 0, sizeof(port_attr));
 	memset(pkeys, 0, sizeof(pkeys));
 	table = soft;
@@ -108,6 +122,7 @@ static int set_up(void **state)
 	table.query_device = query_device;
 	table.query_port = query_port;
 	table.query_pkey = query_pkey;
+	table.query_gid_ex = query_gid_ex;
 	rdmamsg__verbs = &table;
 	return 0;
 }
@@ -391,6 +406,41 @@ static void pkeys__table_IS_IN_HOST_ORDER(void **state)
 	assert_int_equal(list[1], 1);
 }
 
+/* A table of which one entry cannot be read is no table with a gap. */
+static void gids__one_entry_fails_THE_CALL_FAILS(void **state)
+{
+	struct rdmamsg_gid_attr list[64];
+	const int n = rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64);
+
+	assert_true(n > 0 && n <= 64);
+	bad_entry = (int)list[n - 1].index;
+	bad_error = EIO;
+	assert_error(rdmamsg_gids("soft0", 1, list, sizeof(list[0]), 64), -EIO,
+		     "of the GID table of soft0 port 1");
+	assert_error(rdmamsg_gids("soft0", 1, NULL, 0, 0), -EIO, "GID table");
+	/* verbs report an empty entry so */
+	bad_error = ENODATA;
+	assert_int_equal(rdmamsg_gids("soft0", 1, NULL, 0, 0), n - 1);
+}
+
+static void pkeys__one_entry_fails_THE_CALL_FAILS(void **state)
+{
+	uint16_t list[4] = { 0 };
+
+	port_attr = (struct ibv_port_attr) {
+		.state = IBV_PORT_ACTIVE, .pkey_tbl_len = 3,
+	};
+	pkeys[0] = htobe16(0xffff);
+	bad_entry = 1;
+	bad_error = EPERM;
+	assert_error(rdmamsg_pkeys("soft0", 2, list, 4), -EPERM,
+		     "entry 1 of the P_Key table of soft0 port 2");
+	/* the call reads as many as it has room for */
+	assert_int_equal(rdmamsg_pkeys("soft0", 2, list, 1), 3);
+	assert_int_equal(list[0], 0xffff);
+	assert_int_equal(rdmamsg_pkeys("soft0", 2, NULL, 0), 3);
+}
+
 /* ---- names ------------------------------------------------------------- */
 
 static void names__values_and_flags_HAVE_TEXT(void **state)
@@ -479,6 +529,8 @@ int main(void)
 		TEST(port__infiniband_LID_NEEDS_A_SUBNET),
 		TEST(gids__loopback_HAS_ITS_DEVICE),
 		TEST(pkeys__table_IS_IN_HOST_ORDER),
+		TEST(gids__one_entry_fails_THE_CALL_FAILS),
+		TEST(pkeys__one_entry_fails_THE_CALL_FAILS),
 		TEST(names__values_and_flags_HAVE_TEXT),
 		TEST(conversions__both_ways_AGREE),
 	};
