@@ -909,6 +909,36 @@ doctor_peer_nonsense()
 	not_a_report
 }
 
+# padded BYTES: makes the report so long, with lines that nobody knows.
+padded()
+{
+	yes 'news	of no use to an older doctor' |
+		head -c $(($1 - $(wc -c <report))) >>report
+}
+
+# A report that is longer than any can be. The memory for the peer's messages
+# has a bound: a peer with this library cannot send more than 64 KB.
+doctor_peer_too_long()
+{
+	version=1.0
+	reported mlx5_7 2 roce Ethernet 4096 2 eth7 '' 0.1
+	padded 60000
+	start "$bin/doctor-other" "$addr" report
+	diagnose "$addr:$port"
+	end_server TERM 0
+	step report ok 'from mlx5_7 port 2$'
+	padded 60001
+	not_a_report
+	expects said 'report .*a report of 60001 bytes, where 60000 are the most'
+	padded 1000000
+	start "$bin/doctor-other" "$addr" report
+	diagnose "$addr:$port"
+	step report wrong 'no report of at most 60000 bytes: '
+	advises report '^there: rdmamsg-doctor --serve'
+	expects "$work/server" 'takes at most 65536'
+	end_server TERM 0
+}
+
 # Programs that are no doctor: one that answers otherwise, and one that ends
 # connections which it does not understand.
 doctor_peer_other()
@@ -1236,8 +1266,8 @@ doctor_live_cases='few_files address_space environment soft_value soft_port
 	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
-doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_other
-	peer_unknown'
+doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long
+	peer_other peer_unknown'
 doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_mtu rxe_modules rxe_no_link
 	rxe_cgroup rxe_permission rxe_container rxe_provider rxe_netns'
 

@@ -11,6 +11,7 @@ struct rdmamsg_ep;
 
 #define DOCTOR_PORT	"7482"
 #define FINDING_MAX	256
+#define REPORT_MAX	60000		/* bytes; below max_copy of endpoints */
 #define NETNS_MODE	"/sys/module/ib_core/parameters/netns_mode"
 
 /* These are the exit statuses as well. */

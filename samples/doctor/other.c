@@ -12,9 +12,10 @@
 #include <err.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/uio.h>
 
 static struct rdmamsg *ctx;
-static char report[60000];
+static char report[2 << 20];
 static size_t report_len;
 
 static void on_signal(int sig)
@@ -23,18 +24,27 @@ static void on_signal(int sig)
 	rdmamsg_stop(ctx);
 }
 
+static int send_report(struct rdmamsg_ep *ep)
+{
+	const struct iovec iov = { report, report_len };
+
+	return rdmamsg_sendv(ep, &iov, 1, TAG_REPORT, NULL);
+}
+
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	int ret = 0;
 
 	if (rdmamsg_msg_tag(msg) == TAG_REPORT)
-		ret = rdmamsg_send(ep, report, report_len, TAG_REPORT, NULL);
+		ret = send_report(ep);
 	else if (rdmamsg_msg_tag(msg) == TAG_ECHO)
 		ret = rdmamsg_send(ep, rdmamsg_msg_data(msg),
 				   rdmamsg_msg_len(msg), TAG_ECHO, NULL);
-	if (ret)
-		warnx("%s", rdmamsg_error());
 	rdmamsg_msg_free(msg);
+	if (ret) {
+		warnx("%s", rdmamsg_error());
+		rdmamsg_ep_abort(ep);
+	}
 }
 
 static void read_report(const char *path)

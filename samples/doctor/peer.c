@@ -23,6 +23,8 @@
 #define SMALL		64u
 #define LARGE		((size_t)1 << 20)
 #define LARGE_ROUNDS	8
+/* Bytes that a peer may send at once, and a report above REPORT_MAX is told. */
+#define TAKEN_MAX	65536
 
 struct visit {
 	const struct facts *facts;
@@ -252,9 +254,12 @@ static void mend_connect(struct finding *f, const struct visit *v,
 
 static bool reach(struct visit *v)
 {
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .max_msg_size = TAKEN_MAX,
+	};
 	struct finding *f;
 
-	if (!rdmamsg_connect_wait(v->ctx, v->host, v->service, NULL, WAIT_MS,
+	if (!rdmamsg_connect_wait(v->ctx, v->host, v->service, &opts, WAIT_MS,
 				  &v->ep)) {
 		found(v->host, OK, "connected to port %s", v->service);
 		return true;
@@ -273,31 +278,57 @@ static bool broken(const struct visit *v)
 	return false;
 }
 
+/* Says that the peer is no doctor. */
+static bool foreign(const struct visit *v, const char *why)
+{
+	struct finding *f;
+
+	f = found(v->host, WRONG, "%sthe program at port %s is not "
+		  "rdmamsg-doctor", why, v->service);
+	mend(f, "there: rdmamsg-doctor --serve -p PORT; here: rdmamsg-doctor "
+	     "%s:PORT", v->host);
+	return false;
+}
+
+static bool read_report(struct visit *v, const struct rdmamsg_msg *msg)
+{
+	size_t len = rdmamsg_msg_len(msg);
+	char why[96];
+	bool good;
+
+	if (len > REPORT_MAX) {
+		snprintf(why, sizeof(why), "a report of %zu bytes, where %d "
+			 "are the most: ", len, REPORT_MAX);
+		return foreign(v, why);
+	}
+	report_check("peer");
+	good = message_read(rdmamsg_msg_data(msg), len, &v->theirs);
+	report_check("report");
+	if (!good)
+		return foreign(v, "");
+	found(v->host, OK, "from %s port %u", v->theirs.device,
+	      v->theirs.port);
+	return true;
+}
+
 static bool ask_report(struct visit *v)
 {
 	struct rdmamsg_msg *msg;
-	struct finding *f;
 	bool good;
 
 	used_find(v->facts, v->ep, &v->own);
 	if (rdmamsg_send_wait(v->ep, "", 0, TAG_REPORT, WAIT_MS) ||
-	    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg))
-		return broken(v);
-	report_check("peer");
-	good = message_read(rdmamsg_msg_data(msg), rdmamsg_msg_len(msg),
-			    &v->theirs);
-	rdmamsg_msg_free(msg);
-	report_check("report");
-	if (good) {
-		found(v->host, OK, "from %s port %u", v->theirs.device,
-		      v->theirs.port);
-		return true;
+	    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg)) {
+		struct finding *f;
+
+		f = found(v->host, WRONG, "no report of at most %d bytes: %s",
+			  REPORT_MAX, rdmamsg_error());
+		mend(f, "there: rdmamsg-doctor --serve -p %s", v->service);
+		return false;
 	}
-	f = found(v->host, WRONG, "the program at port %s is not "
-		  "rdmamsg-doctor", v->service);
-	mend(f, "there: rdmamsg-doctor --serve -p PORT; here: rdmamsg-doctor "
-	     "%s:PORT", v->host);
-	return false;
+	good = read_report(v, msg);
+	rdmamsg_msg_free(msg);
+	return good;
 }
 
 /* ---- measuring -------------------------------------------------------- */

@@ -10,8 +10,6 @@
 
 #include <rdmamsg/rdmamsg.h>
 
-#define REPORT_MAX	60000		/* below max_copy of an endpoint */
-
 static struct rdmamsg *volatile to_stop;
 static int status;
 
