@@ -502,7 +502,7 @@ doctor_firmware()
 	port 1 '4: ACTIVE' '5: LinkUp' InfiniBand
 	look
 	judged warning firmware 'mlx5_1: 16.31.1014, but mlx5_0 .* has 16.35.2000'
-	advises firmware 'devlink dev flash'
+	advises firmware '^devlink dev flash pci/.*/mlx5_1/device)) file'
 	rdma_device mlx5_1 16.35.2000
 	look
 	mended firmware
@@ -868,7 +868,19 @@ doctor_peer_compare()
 	reported mlx5_7 2 roce Ethernet "$mtu" 1 eth7 '' 0.1
 	compared
 	judged warning compare 'RoCE v2 here, v1 there'
-	advises compare '>/sys/kernel/config/rdma_cm/.*default_roce_mode'
+	advises compare "^there: cd /sys/kernel/config/rdma_cm && mkdir -p mlx5_7\
+ && echo 'RoCE v2' >mlx5_7/ports/2/default_roce_mode$"
+	# iWARP and InfiniBand have no version of RoCE
+	reported mlx5_7 2 roce Ethernet "$mtu" 0 eth7 '' 0.1
+	compared
+	step compare ok .
+	# a peer's text is not made a command
+	reported mlx5_7 2 roce Ethernet 256 2 '$(halt)' '' 0.1
+	compared
+	advises compare '^set the same MTU on both sides$'
+	reported mlx5_7 2 infiniband InfiniBand 1024 2 '' '' 0.1
+	compared
+	[ "$mtu" -le 1024 ] || advises compare 'partitions.conf: mtu=[345]$'
 	was=$version version=9.9.9
 	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 '' 0.1
 	compared
@@ -880,7 +892,10 @@ doctor_peer_compare()
 	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 'soft HCA' 0.1
 	compared
 	judged warning compare 'firmware .* here, 0.1 there'
-	advises compare '^devlink dev flash'
+	advises compare '^there: devlink dev flash pci/.*/mlx5_7/device)) file'
+	reported mlx5_7 2 roce Ethernet "$mtu" 2 eth7 'soft HCA' 999.1
+	compared
+	advises compare '^devlink dev flash pci/.*/soft0/device)) file'
 }
 
 # not_a_report: the peer answers with the file 'report'.
@@ -968,7 +983,74 @@ doctor_peer_no_device()
 	[ -n "$own" ] || own=192.0.2.9
 	diagnose "$own"
 	step route wrong .
-	advises route 'rdma link add rxe_.*RDMAMSG_DEVICE=soft$\|ip route add'
+	advises route '^export RDMAMSG_DEVICE=soft$\|^rdma link add rxe_\|ip route add'
+	RDMAMSG_DEVICE=soft
+	export RDMAMSG_DEVICE
+	diagnose 203.0.113.9
+	step route wrong 'which has no RDMA device; RDMAMSG_DEVICE is soft$|no route'
+	advises route '^unset RDMAMSG_DEVICE; rdma link add rxe_\|ip route add'
+}
+
+# The soft HCA has every address of this host, if RDMAMSG_DEVICE allows it.
+doctor_peer_own_address()
+{
+	doctor_soft_fabric
+	unset RDMAMSG_DEVICE
+	own=$(ip -o -4 addr show scope global | awk '{ sub(/\/.*/, "", $4)
+		print $4; exit }')
+	start "$doctor" --serve -p 0
+	for RDMAMSG_DEVICE in '' hw
+	do
+		export RDMAMSG_DEVICE
+		diagnose "127.0.0.1:$port"
+		if [ -z "$RDMAMSG_DEVICE" ]
+		then
+			step route ok 'through lo from 127.0.0.1, device soft0'
+			step compare ok .
+		else
+			step route wrong 'RDMAMSG_DEVICE=hw excludes the soft HCA'
+			advises route '^unset RDMAMSG_DEVICE$'
+			follow route "127.0.0.1:$port"
+		fi
+		[ -n "$own" ] && [ ! -e /sys/class/infiniband ] || continue
+		diagnose "$own:$port"
+		step route wrong .
+		advises route '^export RDMAMSG_DEVICE=soft$'
+		follow route "$own:$port"
+	done
+	end_server TERM 0
+}
+
+# follow STEP TARGET: the remedy of the step sets a variable, and all turns well.
+follow()
+{
+	(
+		remedy "$1" >advice
+		# shellcheck disable=SC1091
+		. ./advice
+		diagnose "$2"
+		step "$1" ok 'device soft0'
+		step compare ok .
+	)
+}
+
+# Under rdmamsg-soft the soft HCA is what RDMAMSG_DEVICE=hw means.
+doctor_peer_preloaded()
+{
+	doctor_soft_fabric
+	RDMAMSG_DEVICE=hw
+	start "$soft" "$doctor" --serve -a 127.0.0.1 -p 0
+	own_doctor=$doctor doctor=$soft
+	diagnose "$own_doctor" "127.0.0.1:$port"
+	not judged wrong environment RDMAMSG_DEVICE
+	step route ok 'device soft0'
+	step compare ok .
+	returns 0 "$ctl" -a port 1 down
+	diagnose "$own_doctor" "127.0.0.1:$port"
+	step route wrong 'port 1 of soft0 is not active'
+	advises route '^rdmamsg-soft-ctl port 1 up$'
+	doctor=$own_doctor
+	end_server TERM 0
 }
 
 doctor_peer_port_down()
@@ -981,6 +1063,17 @@ doctor_peer_port_down()
 	step route wrong 'port 1 of soft0 is not active'
 	remedy route | sh -e
 	returns 0 "$ctl" port all up
+	diagnose "127.0.0.1:$peer"
+	step compare ok .
+	# a connection uses the first port
+	returns 0 "$ctl" -a port 2 down
+	diagnose "127.0.0.1:$peer"
+	step compare ok .
+	unset RDMAMSG_DEVICE
+	returns 0 "$ctl" -a port 1 down
+	diagnose "127.0.0.1:$peer"
+	step route wrong 'port 1 of soft0 is not active'
+	remedy route | sh -e
 	diagnose "127.0.0.1:$peer"
 	step compare ok .
 	end_server TERM 0
@@ -1263,7 +1356,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down'
+	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down
+	peer_own_address peer_preloaded'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long

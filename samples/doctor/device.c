@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FULL_MEMBER	0x8000u
@@ -108,6 +109,26 @@ void check_provider(const struct facts *f)
 		found("", OK, "libibverbs knows every device of the kernel");
 }
 
+bool firmware_is_older(const char *a, const char *b)
+{
+	for (;;) {
+		char *end_a, *end_b;
+		unsigned long m = strtoul(a, &end_a, 10);
+		unsigned long n = strtoul(b, &end_b, 10);
+
+		if (m != n || end_a == a || end_b == b)
+			return m < n;
+		a = end_a + (*end_a == '.');
+		b = end_b + (*end_b == '.');
+	}
+}
+
+void mend_firmware(struct finding *f, const char *where, const char *device)
+{
+	mend(f, "%sdevlink dev flash pci/$(basename $(readlink "
+	     "/sys/class/infiniband/%s/device)) file IMAGE", where, device);
+}
+
 void check_firmware(const struct facts *f)
 {
 	bool any = false;
@@ -131,8 +152,9 @@ void check_firmware(const struct facts *f)
 		one = found(d->name, WARNING, "%s, but %s on the same board "
 			    "%s has %s", d->firmware, other->name, d->board,
 			    other->firmware);
-		mend(one, "devlink dev flash DEVICE file IMAGE, see "
-		     "devlink-dev(8)");
+		mend_firmware(one, "",
+			      firmware_is_older(d->firmware, other->firmware) ?
+			      d->name : other->name);
 	}
 	if (!any)
 		found("", OK, "no device has any");

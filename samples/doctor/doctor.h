@@ -134,6 +134,11 @@ const struct device *facts_kernel_device(const struct facts *f);
  * under rdmamsg-soft(1) find there.
  */
 bool facts_kernel_lists_any(const struct facts *f);
+/*
+ * Returns true if RDMAMSG_DEVICE=hw means the device. Under rdmamsg-soft(1) the
+ * soft HCA is such a device.
+ */
+bool device_is_hw(const struct device *d);
 bool facts_has(const struct facts *f, const char *device);
 /* "rxe0 port 1", in a buffer that the next call uses again */
 const char *port_subject(const struct port *p);
@@ -161,6 +166,13 @@ bool host_in_container(void);
 /* device.c */
 check_fn check_devices, check_provider, check_firmware, check_ports,
 	 check_counters, check_pkeys, check_odp;
+/* Compares numbers between dots: "16.4.1" is older than "16.31". */
+bool firmware_is_older(const char *a, const char *b);
+/*
+ * Sets the remedy of a device with older firmware. 'where' is "" or "there: ".
+ * Nobody but the vendor knows the image.
+ */
+void mend_firmware(struct finding *f, const char *where, const char *device);
 /* Sets the remedy of a port that is not active. */
 void mend_port(struct finding *f, const struct port *p);
 

@@ -303,6 +303,11 @@ const struct device *facts_kernel_device(const struct facts *f)
 	return NULL;
 }
 
+bool device_is_hw(const struct device *d)
+{
+	return !d->soft || root_has(IB "/%s", d->name);
+}
+
 bool facts_has(const struct facts *f, const char *device)
 {
 	for_each_device(d, f)

@@ -15,9 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define OTHER_PORT	"7483"		/* if another program has DOCTOR_PORT */
 #define WAIT_MS		10000
 #define ROUNDS		101
 #define SMALL		64u
@@ -28,6 +30,7 @@
 
 struct visit {
 	const struct facts *facts;
+	const char *target;
 	char host[256], service[32];
 	char text[INET6_ADDRSTRLEN];	/* the address of the host */
 	struct sockaddr_storage to, from;
@@ -131,91 +134,165 @@ static int find_source(struct visit *v)
 	return ret;
 }
 
-/* The port with this GID or network device. IPoIB addresses are in no GID. */
-static const struct port *port_of(const struct facts *f, bool soft,
-				  const uint8_t gid[16], const char *netdev)
+/* ---- the device that the library uses for an address ------------------ */
+
+/* What a connection needs of a port. */
+struct need {
+	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
+	bool loopback;			/* the target is 127.0.0.1 or such */
+	bool own;			/* the target is this host */
+	bool soft;			/* the soft HCA, or else other devices */
+	uint8_t gid[16];		/* the source address */
+	const char *netdev;		/* that has it, or "" */
+};
+
+/* The choice of rdmamsg_connect(), see rdmamsg-env(7). */
+static bool may_use(const struct need *n, const struct device *d)
 {
-	for_each_device(d, f)
-		for_each_port(p, d) {
-			if (d->soft != soft)
-				continue;
-			if (!strcmp(p->netdev, netdev))
-				return p;
-			for (uint32_t i = 0; i < p->ngids; i++)
-				if (!memcmp(p->gids[i].raw, gid, 16) ||
-				    !strcmp(p->gids[i].netdev, netdev))
-					return p;
-		}
-	return NULL;
+	if (d->soft != n->soft)
+		return false;
+	if (!n->asked)
+		return device_is_hw(d) || n->loopback;
+	if (!strcmp(n->asked, "hw"))
+		return device_is_hw(d);
+	if (!strcmp(n->asked, "soft"))
+		return d->soft;
+	return !strcmp(n->asked, d->name);
 }
 
-/* A port whose GIDs are no addresses, an active one if there is one, or NULL. */
-static const struct port *other_port(const struct facts *f, bool soft)
+static bool has_address(const struct need *n, const struct port *p)
+{
+	if (n->netdev[0] && !strcmp(p->netdev, n->netdev))
+		return true;
+	for (uint32_t i = 0; i < p->ngids; i++)
+		if (!memcmp(p->gids[i].raw, n->gid, 16) ||
+		    (n->netdev[0] && !strcmp(p->gids[i].netdev, n->netdev)))
+			return true;
+	return false;
+}
+
+/*
+ * The port with the address, else one whose GIDs are no addresses, which may
+ * have it: an active one if there is one. NULL: there is none. Only the soft
+ * HCA has loopback addresses without a GID of them.
+ */
+static const struct port *port_of(const struct facts *f, const struct need *n)
 {
 	const struct port *other = NULL;
 
 	for_each_device(d, f)
-		for_each_port(p, d)
-			if (d->soft == soft && !port_is_roce(p) &&
+		for_each_port(p, d) {
+			if (!may_use(n, d))
+				continue;
+			if (has_address(n, p))
+				return p;
+			if (!port_is_roce(p) && (d->soft || !n->loopback) &&
 			    (!other || (port_is_active(p) &&
 					!port_is_active(other))))
 				other = p;
+		}
 	return other;
 }
 
-static bool asked_for_soft(void)
+/* A name may be in a command if a shell takes it as it is. */
+static bool is_plain(const char *name)
 {
-	const char *asked = getenv("RDMAMSG_DEVICE");
+	return name[0] && !name[strspn(name, "0123456789_.:@-"
+				       "abcdefghijklmnopqrstuvwxyz"
+				       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")];
+}
 
-	return asked && (!strcmp(asked, "soft") || !strcmp(asked, "soft0"));
+static void mend_link(struct finding *f, const char *first, const char *netdev)
+{
+	if (netdev[0])
+		mend(f, "%srdma link add rxe_%s type rxe netdev %s", first,
+		     netdev, netdev);
+	else
+		mend(f, "%srdma link add rxe0 type rxe netdev NETDEV", first);
+}
+
+/* Says why the library does not use the soft HCA, which has every address. */
+static void not_soft(const struct visit *v, const struct need *n)
+{
+	struct finding *f;
+
+	if (n->asked ? !strncmp(n->asked, "soft", 4) : n->loopback) {
+		found(v->host, WRONG, "the soft HCA cannot be opened: see "
+		      "'devices'");
+		return;
+	}
+	if (n->asked)
+		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft "
+			  "HCA, and no other device has %s", n->asked, v->text);
+	else
+		f = found(v->host, WRONG, "%s has no RDMA device, and for its "
+			  "address the soft HCA has to be asked for",
+			  n->netdev[0] ? n->netdev : v->text);
+	mend(f, n->loopback ? "unset RDMAMSG_DEVICE" :
+			      "export RDMAMSG_DEVICE=soft");
+}
+
+/* Says why no device can be used. */
+static void no_device(const struct visit *v, const struct need *n)
+{
+	bool bound = n->asked && strcmp(n->asked, "hw");
+	struct need any = *n;
+	const struct port *p;
+	struct finding *f;
+
+	any.asked = NULL;
+	any.soft = false;
+	p = port_of(v->facts, &any);
+	if (p) {
+		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s: this device "
+			  "does not reach %s, %s does", n->asked, v->text,
+			  p->device->name);
+		mend(f, "unset RDMAMSG_DEVICE");
+	} else if (n->own) {
+		not_soft(v, n);
+	} else {
+		f = found(v->host, WRONG, "through %s, which has no RDMA "
+			  "device%s%s", n->netdev[0] ? n->netdev :
+			  "an unknown network device", bound ?
+			  "; RDMAMSG_DEVICE is " : "", bound ? n->asked : "");
+		mend_link(f, bound ? "unset RDMAMSG_DEVICE; " : "",
+			  n->netdev);
+	}
 }
 
 /* Says through what the host is reached, or that nothing leads there. */
-static bool judge_device(struct visit *v, const char *netdev)
+static bool judge_device(struct visit *v, struct need *n)
 {
-	bool soft = asked_for_soft();
-	const struct port *p;
+	const struct port *p = port_of(v->facts, n);
 	struct finding *f;
-	uint8_t gid[16];
 	char from[64];
 
-	gid_of(&v->from, gid);
 	write_address(&v->from, from, sizeof(from));
-	p = port_of(v->facts, soft, gid, netdev);
-	if (!p && is_loopback(gid)) {
-		soft = true;
-		p = port_of(v->facts, soft, gid, netdev);
+	/* the soft HCA reaches this host only */
+	n->soft = n->own;
+	if (!p && n->soft)
+		p = port_of(v->facts, n);
+	if (!p) {
+		no_device(v, n);
+		return false;
 	}
-	/* the soft HCA has every address of this host */
-	if (!p && soft)
-		p = other_port(v->facts, soft);
-	if (p && port_is_active(p)) {
-		found(v->host, OK, "through %s from %s, device %s", netdev,
+	if (port_is_active(p)) {
+		found(v->host, OK, "through %s from %s, device %s", n->netdev,
 		      from, p->device->name);
 		return true;
 	}
-	if (!p && other_port(v->facts, false)) {
-		found(v->host, OK, "through %s from %s", netdev, from);
-		return true;
-	}
-	if (p) {
-		f = found(v->host, WRONG, "through %s from %s, but port %u of "
-			  "%s is not active", netdev, from, p->number,
-			  p->device->name);
-		mend_port(f, p);
-		return false;
-	}
-	f = found(v->host, WRONG, "through %s from %s, which has no RDMA "
-		  "device", netdev, from);
-	mend(f, "rdma link add rxe_%s type rxe netdev %s; within this host: "
-	     "RDMAMSG_DEVICE=soft", netdev, netdev);
+	f = found(v->host, WRONG, "through %s from %s, but port %u of %s is "
+		  "not active", n->netdev, from, p->number, p->device->name);
+	mend_port(f, p);
 	return false;
 }
 
 static bool route(struct visit *v)
 {
+	struct need n = { .asked = getenv("RDMAMSG_DEVICE") };
 	int ret = find_source(v);
 	struct finding *f;
+	uint8_t to[16];
 	char netdev[32];
 
 	if (ret) {
@@ -225,7 +302,14 @@ static bool route(struct visit *v)
 		return false;
 	}
 	netdev_of(&v->from, netdev, sizeof(netdev));
-	return judge_device(v, netdev[0] ? netdev : "an unknown device");
+	gid_of(&v->from, n.gid);
+	gid_of(&v->to, to);
+	if (n.asked && !n.asked[0])
+		n.asked = NULL;
+	n.netdev = netdev;
+	n.loopback = is_loopback(to);
+	n.own = n.loopback || net_is_mine(to);
+	return judge_device(v, &n);
 }
 
 /* ---- connecting ------------------------------------------------------- */
@@ -248,7 +332,7 @@ static void mend_connect(struct finding *f, const struct visit *v,
 		     "4791 of RoCE v2 pass", v->text);
 		break;
 	default:
-		mend(f, "RDMAMSG_LOG=debug rdmamsg-doctor %s", v->host);
+		mend(f, "RDMAMSG_LOG=debug rdmamsg-doctor %s", v->target);
 	}
 }
 
@@ -278,15 +362,19 @@ static bool broken(const struct visit *v)
 	return false;
 }
 
-/* Says that the peer is no doctor. */
+/* Says that the peer is no doctor, which has to take another port. */
 static bool foreign(const struct visit *v, const char *why)
 {
+	const char *port = strcmp(v->service, DOCTOR_PORT) ? DOCTOR_PORT :
+							     OTHER_PORT;
+	bool colon = strchr(v->host, ':');
 	struct finding *f;
 
 	f = found(v->host, WRONG, "%sthe program at port %s is not "
 		  "rdmamsg-doctor", why, v->service);
-	mend(f, "there: rdmamsg-doctor --serve -p PORT; here: rdmamsg-doctor "
-	     "%s:PORT", v->host);
+	mend(f, "there: rdmamsg-doctor --serve -p %s; here: rdmamsg-doctor "
+	     "%s%s%s:%s", port, colon ? "[" : "", v->host, colon ? "]" : "",
+	     port);
 	return false;
 }
 
@@ -393,7 +481,7 @@ static bool compare_mtu(const struct visit *v)
 {
 	const struct used *a = &v->own, *b = &v->theirs;
 	bool here = a->active_mtu < b->active_mtu;
-	const char *netdev = here ? a->netdev : b->netdev;
+	const struct used *small = here ? a : b, *large = here ? b : a;
 	struct finding *f;
 
 	if (!a->active_mtu || !b->active_mtu || a->active_mtu == b->active_mtu)
@@ -401,25 +489,55 @@ static bool compare_mtu(const struct visit *v)
 	f = found(v->host, WARNING, "MTU of %u here, of %u there: messages "
 		  "have packets of the smaller one", a->active_mtu,
 		  b->active_mtu);
-	if (netdev[0])
+	if (is_plain(small->netdev))
 		mend(f, "%sip link set dev %s mtu %u", here ? "" : "there: ",
-		     netdev, (here ? b : a)->active_mtu + 104);
+		     small->netdev, large->active_mtu + 104);
+	else if (!small->ethernet)
+		mend(f, "raise the MTU in opensm's partitions.conf: mtu=%u",
+		     rdmamsg_mtu_code(large->active_mtu));
 	else
 		mend(f, "set the same MTU on both sides");
 	return false;
 }
 
+static bool is_roce(const struct used *u)
+{
+	return u->gid_type == 1 || u->gid_type == 2;
+}
+
 static bool compare_gid_type(const struct visit *v)
 {
+	const struct used *a = &v->own, *b = &v->theirs;
+	bool here = a->gid_type == 1;
+	const char *device = here ? a->device : b->device;
 	struct finding *f;
 
-	if (v->own.gid_type == v->theirs.gid_type)
+	if (!is_roce(a) || !is_roce(b) || a->gid_type == b->gid_type)
 		return true;
-	f = found(v->host, WARNING, "RoCE v%u here, v%u there",
-		  v->own.gid_type, v->theirs.gid_type);
-	mend(f, "echo 'RoCE v2' >/sys/kernel/config/rdma_cm/DEVICE/ports/PORT/"
-	     "default_roce_mode, on both sides");
+	f = found(v->host, WARNING, "RoCE v%u here, v%u there", a->gid_type,
+		  b->gid_type);
+	if (is_plain(device))
+		mend(f, "%scd /sys/kernel/config/rdma_cm && mkdir -p %s && "
+		     "echo 'RoCE v2' >%s/ports/%u/default_roce_mode",
+		     here ? "" : "there: ", device, device,
+		     (here ? a : b)->port);
+	else
+		mend(f, "use RoCE v2 on both sides");
 	return false;
+}
+
+static void compare_firmware(const struct visit *v)
+{
+	const struct used *a = &v->own, *b = &v->theirs;
+	bool here = firmware_is_older(a->firmware, b->firmware);
+	struct finding *f;
+
+	f = found(v->host, WARNING, "firmware %s here, %s there, on the same "
+		  "board", a->firmware, b->firmware);
+	if (is_plain((here ? a : b)->device))
+		mend_firmware(f, here ? "" : "there: ", (here ? a : b)->device);
+	else
+		mend(f, "install the same firmware on both sides");
 }
 
 static bool compare_versions(const struct visit *v)
@@ -436,10 +554,7 @@ static bool compare_versions(const struct visit *v)
 	}
 	if (a->board[0] && !strcmp(a->board, b->board) &&
 	    strcmp(a->firmware, b->firmware)) {
-		f = found(v->host, WARNING, "firmware %s here, %s there, on "
-			  "the same board", a->firmware, b->firmware);
-		mend(f, "devlink dev flash DEVICE file IMAGE, see "
-		     "devlink-dev(8)");
+		compare_firmware(v);
 		same = false;
 	}
 	return same;
@@ -473,7 +588,9 @@ static const struct {
 
 void examine_peer(const struct facts *f, const char *target)
 {
-	struct visit v = { .facts = f, .service = DOCTOR_PORT };
+	struct visit v = {
+		.facts = f, .target = target, .service = DOCTOR_PORT,
+	};
 	bool goes_on = true;
 
 	(void)parse_target(target, v.host, sizeof(v.host), v.service,

@@ -299,8 +299,12 @@ static bool is_device(const struct facts *f, const char *value)
 {
 	if (!strcmp(value, "soft") || options.root[0] || f->error)
 		return true;
-	return !strcmp(value, "hw") ? !!facts_kernel_device(f) :
-				      facts_has(f, value);
+	if (strcmp(value, "hw"))
+		return facts_has(f, value);
+	for_each_device(d, f)
+		if (device_is_hw(d))
+			return true;
+	return false;
 }
 
 /* Returns what is wrong with the variable, or NULL. */
