@@ -34,8 +34,10 @@ void rdmamsg_set_log(rdmamsg_log_fn fn, void *arg,
 		     enum rdmamsg_log_level level);
 
 /*
- * Describes devices, listeners and endpoints of a context in lines of text.
- * line() must not call the library.
+ * Describes a context in lines of text: devices and their ports in use, pools,
+ * regions, shared receive queues, listeners, endpoints, queue pairs of the
+ * program, and groups. Asks the devices for the state of their ports. line()
+ * must not call the library. The context's thread.
  */
 void rdmamsg_dump(const struct rdmamsg *ctx,
 		  void (*line)(void *arg, const char *text), void *arg);

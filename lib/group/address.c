@@ -115,3 +115,16 @@ const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g)
 	}
 	return (const struct sockaddr *)&g->join_addr;
 }
+
+void rdmamsg__group_text(const struct rdmamsg_group *g,
+			 char text[static INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&g->addr;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&g->addr;
+	const void *addr = g->addr.ss_family == AF_INET ?
+			   (const void *)&v4->sin_addr :
+			   (const void *)&v6->sin6_addr;
+
+	if (!inet_ntop(g->addr.ss_family, addr, text, INET6_ADDRSTRLEN))
+		snprintf(text, INET6_ADDRSTRLEN, "?");
+}

@@ -3,6 +3,7 @@
 #ifndef RDMAMSG_LIB_GROUP_H
 #define RDMAMSG_LIB_GROUP_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -111,6 +112,9 @@ struct rdmamsg_group {
 /* address.c */
 /* Parses the address. g->opts must be set. -EINVAL */
 int rdmamsg__group_address(struct rdmamsg_group *g, const char *text);
+/* Writes the address as text. */
+void rdmamsg__group_text(const struct rdmamsg_group *g,
+			 char text[static INET6_ADDRSTRLEN]);
 /* Sets and returns g->join_addr, which depends on the carrier's link layer. */
 const struct sockaddr *rdmamsg__group_sockaddr(struct rdmamsg_group *g);
 

@@ -7,9 +7,16 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
+#include "device/verbs_call.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "lane/lanes.h"
+#include "lane/srq.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/region.h"
 #include "memory/stretch.h"
+#include "qp/rawqp.h"
 #include "session/credit.h"
 #include "session/door.h"
 #include "session/ep.h"
@@ -17,15 +24,23 @@
 #include "session/recorder.h"
 #include "session/sessions.h"
 
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
+#include <rdmamsg/verbs.h>
 
 struct dump {
 	void (*line)(void *arg, const char *text);
@@ -64,6 +79,76 @@ static void dump_pools(const struct dump *d, const char *what,
 	}
 }
 
+/* ---- ports ------------------------------------------------------------ */
+
+/* Users of a port. */
+struct port_use {
+	uint32_t eps, qps, groups;
+};
+
+static uint32_t group_count(const struct carrier *c)
+{
+	uint32_t count = 0;
+	struct list *n;
+
+	list_for_each(n, &c->groups)
+		count++;
+	return count;
+}
+
+static struct port_use port_use(const struct dev *dev, uint8_t port)
+{
+	const struct rdmamsg *ctx = dev->ctx;
+	struct port_use u = { 0 };
+	struct list *n;
+
+	list_for_each(n, &ctx->sessions->eps) {
+		const struct rdmamsg_ep *ep =
+			list_entry(n, struct rdmamsg_ep, node);
+
+		u.eps += ep->lane.dev == dev && ep->lane.port == port;
+	}
+	list_for_each(n, &ctx->qps) {
+		const struct rdmamsg_qp *q =
+			list_entry(n, struct rdmamsg_qp, node);
+
+		u.qps += q->dev == dev && q->oob.port == port;
+	}
+	list_for_each(n, &ctx->groups->carriers) {
+		const struct carrier *c = list_entry(n, struct carrier, node);
+
+		if (c->dev == dev && c->port == port)
+			u.groups += group_count(c);
+	}
+	return u;
+}
+
+/* Asks the device, because the state of a port changes at any time. */
+static void dump_port(const struct dump *d, const struct dev *dev, uint8_t port)
+{
+	const struct port_use u = port_use(dev, port);
+	struct ibv_port_attr a;
+	int ret;
+
+	if (!u.eps && !u.qps && !u.groups)
+		return;
+	ret = rdmamsg__v_query_port(dev->device->v, dev->device->verbs, port,
+				    &a);
+	if (ret) {
+		say(d, "  port %u: %s: %u endpoints, %u queue pairs, %u "
+		    "groups", port, strerror(-ret), u.eps, u.qps, u.groups);
+		return;
+	}
+	say(d, "  port %u: %s, %s, MTU %u, %u Mb/s: %u endpoints, %u queue "
+	    "pairs, %u groups", port, rdmamsg_port_state_name(a.state),
+	    rdmamsg_link_layer_name(a.link_layer),
+	    rdmamsg_mtu_bytes(a.active_mtu),
+	    rdmamsg_link_mbps(a.active_width, a.active_speed), u.eps, u.qps,
+	    u.groups);
+}
+
+/* ---- objects ---------------------------------------------------------- */
+
 static void dump_dev(const struct dump *d, const struct dev *dev)
 {
 	struct list *n;
@@ -79,6 +164,8 @@ static void dump_dev(const struct dump *d, const struct dev *dev)
 		say(d, "  in protection domain %p", (void *)dev->owner);
 	if (dev->single)
 		say(d, "  in the protection domain of a guarded endpoint");
+	for (unsigned int p = 1; p <= dev->device->attr.phys_port_cnt; p++)
+		dump_port(d, dev, (uint8_t)p);
 	list_for_each(n, &dev->cqs) {
 		struct cq *cq = list_entry(n, struct cq, node);
 
@@ -87,6 +174,126 @@ static void dump_dev(const struct dump *d, const struct dev *dev)
 	}
 	dump_pools(d, "receive", &dev->recv_pools);
 	dump_pools(d, "send", &dev->send_pools);
+}
+
+static void dump_pool(const struct dump *d, const struct rdmamsg_pool *pool)
+{
+	struct rdmamsg_pool_counters s = { .size = sizeof(s) };
+	char limit[40] = ", no limit";
+
+	(void)rdmamsg_pool_stats(pool, &s);
+	if (pool->opts.max_bytes != SIZE_MAX)
+		snprintf(limit, sizeof(limit), " of at most %zu",
+			 pool->opts.max_bytes);
+	say(d, "pool %u (%p): %llu of %llu buffers in use, %llu bytes "
+	    "registered%s, refused %llu", pool->object, (const void *)pool,
+	    (unsigned long long)s.used, (unsigned long long)s.buffers,
+	    (unsigned long long)s.bytes, limit, (unsigned long long)s.refused);
+}
+
+static void dump_srq(const struct dump *d, const struct rdmamsg_srq *srq)
+{
+	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct list *n;
+
+	(void)rdmamsg_srq_stats(srq, &s);
+	say(d, "shared receive queue %u (%p): %llu endpoints, %llu posted, "
+	    "%llu promised, %llu spare, ran empty %llu, refused %llu",
+	    srq->object, (const void *)srq, (unsigned long long)s.endpoints,
+	    (unsigned long long)s.posted, (unsigned long long)s.promised,
+	    (unsigned long long)s.spare, (unsigned long long)s.ran_empty,
+	    (unsigned long long)s.refused);
+	list_for_each(n, &srq->parts) {
+		const struct srq *q = list_entry(n, struct srq, node);
+
+		say(d, "  on %s: %u of %u receives posted%s",
+		    q->dev->device ? q->dev->device->name : "a closed device",
+		    q->posted, q->depth, q->failed ? ", failed" : "");
+	}
+}
+
+static void dump_region(const struct dump *d,
+			const struct rdmamsg_region *region)
+{
+	const uint32_t a = region->access;
+	uint32_t devices = 0;
+	struct list *n;
+
+	list_for_each(n, &region->mrs)
+		devices++;
+	say(d, "region %llu (%p): %zu bytes %s %p, access%s%s%s%s%s%s, "
+	    "registered with %u devices, %u users%s",
+	    (unsigned long long)region->id, (const void *)region, region->len,
+	    region->addr ? "at" : "of a dmabuf or layout",
+	    (const void *)region->addr,
+	    a & RDMAMSG_ACCESS_READ ? " read" : "",
+	    a & RDMAMSG_ACCESS_WRITE ? " write" : "",
+	    a & RDMAMSG_ACCESS_ATOMIC ? " atomic" : "",
+	    a & RDMAMSG_ACCESS_LOCAL_WRITE ? " local-write" : "",
+	    a & RDMAMSG_ACCESS_WINDOW ? " window" : "", a ? "" : " none",
+	    devices, region->busy, region->cached ? ", of a cache" : "");
+}
+
+static const char *qp_state_name(enum ibv_qp_state state)
+{
+	static const char *const names[] = {
+		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT",
+		[IBV_QPS_RTR] = "RTR", [IBV_QPS_RTS] = "RTS",
+		[IBV_QPS_SQD] = "SQD", [IBV_QPS_SQE] = "SQE",
+		[IBV_QPS_ERR] = "ERR",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] :
+							  "unknown";
+}
+
+static void dump_qp(const struct dump *d, const struct rdmamsg_qp *q)
+{
+	struct rdmamsg_qp_attr a = { .size = sizeof(a) };
+
+	if (rdmamsg_qp_query(q, &a))
+		return;
+	say(d, "queue pair %p: qp 0x%x %s %s on %s port %u, peer qp 0x%x",
+	    (const void *)q, a.qp_num, rdmamsg_qp_type_name(a.type),
+	    qp_state_name(a.state), a.device, a.port, a.peer_qp_num);
+	say(d, "  requests: %u sends, %u receives%s; completion queue entries: "
+	    "%u for sends, %u for receives%s", a.max_send, a.max_recv,
+	    q->opts.srq ? " and those of an ibv_srq" : "", a.send_cq_entries,
+	    a.recv_cq_entries, q->send_cq == q->recv_cq ? ", one queue" : "");
+}
+
+static const char *group_state_name(enum group_state state)
+{
+	static const char *const names[] = {
+		[GROUP_WAITING] = "waiting for the device",
+		[GROUP_JOINING] = "joining", [GROUP_JOINED] = "joined",
+		[GROUP_LOST] = "lost", [GROUP_LEAVING] = "leaving",
+		[GROUP_ENDED] = "ended",
+	};
+
+	return names[state];
+}
+
+static void dump_group(const struct dump *d, const struct rdmamsg_group *g)
+{
+	struct rdmamsg_group_counters s = { .size = sizeof(s) };
+	const struct carrier *c = g->carrier;
+	char address[INET6_ADDRSTRLEN];
+
+	(void)rdmamsg_group_stats(g, &s);
+	rdmamsg__group_text(g, address);
+	say(d, "group %u (%p): %s, %s on %s port %u, qp 0x%x, %u senders",
+	    g->object, (const void *)g, address, group_state_name(g->state),
+	    c && c->dev && c->dev->device ? c->dev->device->name : "no device",
+	    c ? c->port : 0, c && c->qp ? c->qp->qp_num : 0, g->member_count);
+	say(d, "  sent %llu messages %llu bytes, received %llu messages %llu "
+	    "bytes, lost %llu in %llu gaps, refused %llu, joins %llu",
+	    (unsigned long long)s.sent_messages,
+	    (unsigned long long)s.sent_bytes,
+	    (unsigned long long)s.received_messages,
+	    (unsigned long long)s.received_bytes,
+	    (unsigned long long)s.lost_messages, (unsigned long long)s.gaps,
+	    (unsigned long long)s.refused, (unsigned long long)s.joins);
 }
 
 static void dump_ep(const struct dump *d, const struct rdmamsg_ep *ep)
@@ -154,26 +361,48 @@ static void dump_listener(const struct dump *d,
 	    (unsigned long long)s.unproven);
 }
 
+/* ---- all of it -------------------------------------------------------- */
+
+#define DUMP_EACH(d, of, type, fn) do { \
+		struct list *n_; \
+		list_for_each(n_, of) \
+			fn(d, list_entry(n_, type, node)); \
+	} while (0)
+
+static void dump_memory(const struct dump *d, const struct rdmamsg *ctx)
+{
+	dump_budget(d, "receiving", &ctx->memory->budget[DIR_IN]);
+	dump_budget(d, "sending", &ctx->memory->budget[DIR_OUT]);
+	DUMP_EACH(d, &ctx->memory->pool_list, struct rdmamsg_pool, dump_pool);
+	DUMP_EACH(d, &ctx->memory->region_list, struct rdmamsg_region,
+		  dump_region);
+}
+
+static void dump_groups(const struct dump *d, const struct groups *groups)
+{
+	struct list *n;
+
+	list_for_each(n, &groups->carriers)
+		DUMP_EACH(d, &list_entry(n, struct carrier, node)->groups,
+			  struct rdmamsg_group, dump_group);
+	DUMP_EACH(d, &groups->homeless, struct rdmamsg_group, dump_group);
+}
+
 void rdmamsg_dump(const struct rdmamsg *ctx,
 		  void (*line)(void *arg, const char *text), void *arg)
 {
 	struct dump d = { line, arg };
-	struct list *n;
 
 	if (rdmamsg__ctx_check(ctx) || !line)
 		return;
 	say(&d, "rdmamsg %s, context %p: %d endpoints", rdmamsg_version(),
 	    (const void *)ctx, ctx->sessions->ep_count);
-	dump_budget(&d, "receiving", &ctx->memory->budget[DIR_IN]);
-	dump_budget(&d, "sending", &ctx->memory->budget[DIR_OUT]);
-	list_for_each(n, &ctx->devices->devs)
-		dump_dev(&d, list_entry(n, struct dev, node));
-	list_for_each(n, &ctx->sessions->listeners) {
-		struct rdmamsg_listener *l =
-			list_entry(n, struct rdmamsg_listener, node);
-
-		dump_listener(&d, l);
-	}
-	list_for_each(n, &ctx->sessions->eps)
-		dump_ep(&d, list_entry(n, struct rdmamsg_ep, node));
+	DUMP_EACH(&d, &ctx->devices->devs, struct dev, dump_dev);
+	dump_memory(&d, ctx);
+	DUMP_EACH(&d, &ctx->lanes->srq_list, struct rdmamsg_srq, dump_srq);
+	DUMP_EACH(&d, &ctx->sessions->listeners, struct rdmamsg_listener,
+		  dump_listener);
+	DUMP_EACH(&d, &ctx->sessions->eps, struct rdmamsg_ep, dump_ep);
+	DUMP_EACH(&d, &ctx->qps, struct rdmamsg_qp, dump_qp);
+	dump_groups(&d, ctx->groups);
 }

@@ -464,18 +464,6 @@ static const struct metric group_metrics[] = {
 	G("senders", senders, "Senders that are followed."),
 };
 
-static void group_address(const struct rdmamsg_group *g, char *buf, size_t size)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&g->addr;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&g->addr;
-	const void *addr = g->addr.ss_family == AF_INET ?
-			   (const void *)&v4->sin_addr :
-			   (const void *)&v6->sin6_addr;
-
-	if (!inet_ntop(g->addr.ss_family, addr, buf, (socklen_t)size))
-		snprintf(buf, size, "?");
-}
-
 static void group_list(struct tables *t, const struct list *groups)
 {
 	struct list *n;
@@ -487,7 +475,7 @@ static void group_list(struct tables *t, const struct list *groups)
 		char address[INET6_ADDRSTRLEN];
 
 		(void)rdmamsg_group_stats(g, &s);
-		group_address(g, address, sizeof(address));
+		rdmamsg__group_text(g, address);
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "group", g->object);
 		rdmamsg__prometheus_label(&t->out, "address", address);
