@@ -108,6 +108,8 @@ struct rdmamsg_device_attr {
 	uint32_t pci_compare_swap;
 
 	uint32_t pieces_max;		/* default for endpoints; 0: none */
+	/* 'ports', and those above 255, which no call reaches */
+	uint32_t ports_ex;
 };
 
 /*

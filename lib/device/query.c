@@ -51,7 +51,7 @@ static void fill_identity(struct rdmamsg_device_attr *a,
 static void fill_limits(struct rdmamsg_device_attr *a,
 			const struct ibv_device_attr *d)
 {
-	a->ports = d->phys_port_cnt;
+	a->ports = a->ports_ex = d->phys_port_cnt;
 	a->max_qp = (uint32_t)d->max_qp;
 	a->max_cq = (uint32_t)d->max_cq;
 	a->max_cqe = (uint32_t)d->max_cqe;
@@ -122,6 +122,8 @@ static void fill_extended(struct rdmamsg_device_attr *a,
 	a->pci_fetch_add = x->pci_atomic_caps.fetch_add;
 	a->pci_swap = x->pci_atomic_caps.swap;
 	a->pci_compare_swap = x->pci_atomic_caps.compare_swap;
+	/* 0: a driver that knows the short field only */
+	a->ports_ex = max(a->ports, x->phys_port_cnt_ex);
 }
 
 static void fill_names(struct rdmamsg_device_attr *a, const struct verbs_api *v,

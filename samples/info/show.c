@@ -65,6 +65,7 @@ static const struct field extended[] = {
 	FIELD("max_cq_period", cq_moderation_usec, NUMBER),
 	FIELD("max_dm_size", max_dm_size, NUMBER),
 	FIELD("num_comp_vectors", vectors, NUMBER),
+	FIELD("phys_port_cnt_ex", ports_ex, NUMBER),
 	/* of the library */
 	SAME(pieces_max),
 };

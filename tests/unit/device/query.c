@@ -36,6 +36,8 @@ static bool no_devices;
 static struct ibv_port_attr port_attr;
 static unsigned int caps;
 static uint32_t vendor;			/* 0: that of the soft HCA */
+static int ports_ex;			/* -1: 0, and 0: that of the soft HCA */
+static int no_extended;			/* errno of the extended query, or 0 */
 static __be16 pkeys[4];
 static int bad_entry, bad_error;	/* errno of reading one entry, or 0 */
 static struct verbs_api table;
@@ -79,6 +81,16 @@ static int query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 	return ret;
 }
 
+static int query_device_ex(struct ibv_context *c,
+			   struct ibv_device_attr_ex *attr)
+{
+	int ret = soft.query_device_ex(c, attr);
+
+	if (ports_ex)
+		attr->phys_port_cnt_ex = ports_ex < 0 ? 0 : (uint32_t)ports_ex;
+	return no_extended ? no_extended : ret;
+}
+
 static int query_port(struct ibv_context *c, uint8_t port,
 		      struct ibv_port_attr *attr)
 {
@@ -113,13 +125,14 @@ static int set_up(void **state)
 	list_error = 0;
 	no_devices = false;
 	caps = vendor = 0;
-	bad_entry = bad_error = 0;
+	bad_entry = bad_error = ports_ex = no_extended = 0;
 	memset(&port_attr, 0, sizeof(port_attr));
 	memset(pkeys, 0, sizeof(pkeys));
 	table = soft;
 	table.get_device_list = get_device_list;
 	table.open_device = open_device;
 	table.query_device = query_device;
+	table.query_device_ex = query_device_ex;
 	table.query_port = query_port;
 	table.query_pkey = query_pkey;
 	table.query_gid_ex = query_gid_ex;
@@ -237,6 +250,23 @@ static void query__soft_HAS_WHAT_VERBS_REPORT(void **state)
 	assert_error(rdmamsg_device_has(&a, "NOSUCH"), -EINVAL, "NOSUCH");
 	assert_int_equal(soft.close_device(c), 0);
 	soft.free_device_list(list);
+}
+
+static void query__more_than_255_ports_ARE_COUNTED(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	ports_ex = 300;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.ports_ex, 300);
+	assert_int_equal(a.ports, 2);
+	/* of a driver that does not fill the longer field */
+	ports_ex = -1;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.ports_ex, 2);
+	no_extended = EOPNOTSUPP;
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.ports_ex, 2);
 }
 
 static void query__kind_HAS_ITS_THRESHOLD(void **state)
@@ -521,6 +551,7 @@ int main(void)
 		TEST(query__errors_DIFFER),
 		TEST(query__bad_size_EINVAL),
 		TEST(query__soft_HAS_WHAT_VERBS_REPORT),
+		TEST(query__more_than_255_ports_ARE_COUNTED),
 		TEST(query__kind_HAS_ITS_THRESHOLD),
 		TEST(query__other_sizes_ARE_KEPT_TO),
 		TEST(query__first_IS_WHAT_THE_ENVIRONMENT_SAYS),
