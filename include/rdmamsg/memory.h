@@ -20,6 +20,7 @@ struct rdmamsg_srq_options {
 	uint32_t overcommit;	/* credits for 100 receives; 100, 100..10000 */
 	uint32_t limit;		/* on_event when fewer are posted; none */
 	struct rdmamsg_pool *recv_pool;	/* buffers; NULL: the library's own */
+	uint32_t comp_vector;	/* of the receives' completion queue; 0 */
 };
 
 /*
@@ -56,6 +57,12 @@ struct rdmamsg_srq_counters {
 	uint64_t limit_events;
 	uint64_t strays;		/* messages of ended connections */
 	uint64_t refused;		/* endpoints without room for them */
+	/*
+	 * of the completion queues of the receives, now: endpoints and other
+	 * shared receive queues of that vector use them, too
+	 */
+	uint64_t comp_vector;
+	uint64_t cq_entries;		/* granted by the devices */
 };
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,

@@ -55,6 +55,8 @@ int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
 		ret = check_range("overcommit", o->overcommit, 100, 10000);
 	if (!ret)
 		ret = check_range("limit", o->limit, 0, o->depth);
+	if (!ret)
+		ret = check_range("comp_vector", o->comp_vector, 0, 1u << 16);
 	return ret;
 }
 
@@ -261,7 +263,8 @@ static int part_new(struct rdmamsg_srq *srq, struct dev *dev,
 		goto err;
 	rdmamsg__pool_use(q->pool, true);
 	set_up(q);
-	ret = rdmamsg__cq_get(dev, q->depth, 0, false, &q->cq);
+	ret = rdmamsg__cq_get(dev, q->depth, srq->opts.comp_vector, false,
+			      &q->cq);
 	if (!ret)
 		ret = create(q);
 	if (ret)
@@ -376,6 +379,7 @@ static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 			   q->pool->buf_size;
 	s->bytes_private += sizeof(*q) + q->depth * sizeof(*q->slots) +
 			    q->active * sizeof(struct rdmamsg_msg);
+	s->cq_entries += (uint64_t)q->cq->ibv->cqe;
 }
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
@@ -392,6 +396,7 @@ int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 		return ret;
 	s = srq->st;
 	s.bytes_private = sizeof(*srq);
+	s.comp_vector = srq->opts.comp_vector;
 	list_for_each(n, &srq->parts)
 		part_stats(&s, list_entry(n, struct srq, node));
 	return rdmamsg__give(stats, &s, sizeof(s));

@@ -277,6 +277,114 @@ static void device__without_any_EOPNOTSUPP(void **state)
 	assert_non_null(strstr(client.why.text, "max_srq is 0"));
 }
 
+/* ---- the completion vector --------------------------------------------- */
+
+static uint32_t vectors_used;		/* set of 1 << vector */
+
+static struct ibv_context *open_vectored(struct ibv_device *device)
+{
+	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
+
+	if (verbs)
+		verbs->num_comp_vectors = 3;
+	return verbs;
+}
+
+static struct ibv_cq *create_vectored(struct ibv_context *verbs, int cqe,
+				      void *arg, struct ibv_comp_channel *ch,
+				      int vector)
+{
+	vectors_used |= 1u << vector;
+	return rdmamsg__verbs_soft.create_cq(verbs, cqe, arg, ch, 0);
+}
+
+static int set_up_vectored(void **state)
+{
+	eager = rdmamsg__verbs_soft;
+	eager.open_device = open_vectored;
+	eager.create_cq = create_vectored;
+	rdmamsg__verbs = &eager;
+	vectors_used = 0;
+	clear_ends();
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	return 0;
+}
+
+static void listen_shared(const struct rdmamsg_srq_options *so)
+{
+	struct rdmamsg_ep_options eo = {
+		.size = sizeof(eo), .handlers = &handlers, .user = &server,
+		.comp_vector = 1,
+	};
+	const struct rdmamsg_listen_options lo = {
+		.size = sizeof(lo), .ep = &eo,
+	};
+	struct rdmamsg_listener *l;
+
+	assert_int_equal(rdmamsg_srq_create(server.ctx, so, &shared), 0);
+	eo.srq = shared;
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lo, &l),
+			 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+}
+
+/* Sends go through one queue, and receives of all endpoints through another. */
+static void vector__of_the_receives_IS_USED_AND_READABLE(void **state)
+{
+	const struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = 128, .comp_vector = 2,
+	};
+	struct rdmamsg_srq_counters s = { .size = sizeof(s) };
+	struct rdmamsg_ep_options eo = {
+		.size = sizeof(eo), .handlers = &handlers,
+	};
+
+	listen_shared(&so);
+	assert_int_equal(rdmamsg_srq_stats(shared, &s), 0);
+	assert_int_equal(s.comp_vector, 2);
+	assert_int_equal(s.cq_entries, 0);
+	connect_client(&eo);
+	WAIT_FOR(server.ep);
+	assert_int_equal(vectors_used, 1u << 0 | 1u << 1 | 1u << 2);
+	assert_int_equal(rdmamsg_srq_stats(shared, &s), 0);
+	assert_true(s.cq_entries >= 128);
+	assert_int_equal(s.comp_vector, 2);
+	/* messages of the peer come through it */
+	server.messages = KEPT;
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	WAIT_FOR(server.messages == KEPT + 1);
+	rdmamsg_srq_destroy(shared);
+}
+
+static void vector__that_the_device_lacks_EINVAL(void **state)
+{
+	const struct rdmamsg_srq_options far = {
+		.size = sizeof(far), .comp_vector = 70000,
+	};
+	const struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .depth = 128, .comp_vector = 3,
+	};
+	struct rdmamsg_ep_options eo = {
+		.size = sizeof(eo), .handlers = &handlers, .user = &client,
+	};
+
+	assert_int_equal(rdmamsg_srq_create(client.ctx, &far, &eo.srq),
+			 -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "comp_vector"));
+	listen_shared(NULL);
+	assert_int_equal(rdmamsg_srq_create(client.ctx, &so, &eo.srq), 0);
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service, &eo,
+					 NULL), 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.error, -EINVAL);
+	assert_non_null(strstr(client.why.text, "comp_vector 3: device soft0 "
+			       "has 3"));
+	rdmamsg_srq_destroy(eo.srq);
+	rdmamsg_srq_destroy(shared);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, leave_soft)
 
 int main(void)
@@ -288,6 +396,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			limit__0_and_overcommitted_PROGRAM_NOT_TOLD,
 			set_up_overcommitted, leave_soft),
+		cmocka_unit_test_setup_teardown(
+			vector__of_the_receives_IS_USED_AND_READABLE,
+			set_up_vectored, leave_soft),
+		cmocka_unit_test_setup_teardown(
+			vector__that_the_device_lacks_EINVAL,
+			set_up_vectored, leave_soft),
 		cmocka_unit_test_teardown(device__without_any_EOPNOTSUPP,
 					  leave_soft),
 	};
