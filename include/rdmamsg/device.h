@@ -215,6 +215,20 @@ int rdmamsg_gids(const char *device, uint32_t port,
  * error of that entry, and the elements at list mean nothing.
  */
 int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int max);
+/*
+ * Returns the index of the entry with this partition, the lower 15 bits of
+ * 'pkey' in host byte order. If the port is in it with limited and with full
+ * membership, returns that of full membership. -ENOENT: the port is not in the
+ * partition; -EINVAL: the partition is 0, which no port has.
+ */
+int rdmamsg_pkey_find(const char *device, uint32_t port, uint16_t pkey);
+/* Writes the GID in the form of an IPv6 address. */
+void rdmamsg_gid_text(const uint8_t gid[16], char text[48]);
+/*
+ * The reverse: reads an IPv6 address, or an IPv4 address as RoCE maps it.
+ * -EINVAL: the text is neither, and gid does not change.
+ */
+int rdmamsg_gid_parse(const char *text, uint8_t gid[16]);
 
 /*
  * Returns 1 if the device has the capability of that name, "XRC" as in

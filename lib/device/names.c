@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/util.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -411,4 +412,30 @@ const char *rdmamsg_cap_how_name(uint32_t how)
 uint64_t rdmamsg_timeout_ns(uint32_t n)
 {
 	return (uint64_t)4096 << min(n, 31u);
+}
+
+/* ---- GIDs ------------------------------------------------------------- */
+
+void rdmamsg_gid_text(const uint8_t gid[16], char text[48])
+{
+	(void)inet_ntop(AF_INET6, gid, text, 48);
+}
+
+int rdmamsg_gid_parse(const char *text, uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	uint8_t v4[4];
+
+	if (!text)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_gid_parse: text is "
+				     "NULL");
+	if (inet_pton(AF_INET, text, v4) == 1) {
+		memcpy(gid, mapped, sizeof(mapped));
+		memcpy(gid + sizeof(mapped), v4, sizeof(v4));
+		return 0;
+	}
+	if (inet_pton(AF_INET6, text, gid) != 1)
+		return rdmamsg__fail(-EINVAL, "'%s': not a GID, which is "
+				     "written as an IPv6 address", text);
+	return 0;
 }

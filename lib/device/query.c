@@ -8,7 +8,6 @@
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <net/if.h>
@@ -21,6 +20,8 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
+
+#define PARTITION	0x7fffu		/* of a P_Key; the rest is membership */
 
 /* ---- attributes of a device ------------------------------------------- */
 
@@ -461,7 +462,7 @@ static int fill_gid(struct rdmamsg_gid_attr *a, const struct asked_port *p,
 	a->index = index;
 	a->type = e.gid_type;
 	memcpy(a->gid, e.gid.raw, sizeof(a->gid));
-	(void)inet_ntop(AF_INET6, a->gid, a->text, sizeof(a->text));
+	rdmamsg_gid_text(a->gid, a->text);
 	a->ifindex = e.ndev_ifindex;
 	if (!e.ndev_ifindex || !if_indextoname(e.ndev_ifindex, a->netdev))
 		a->netdev[0] = 0;
@@ -530,6 +531,53 @@ int rdmamsg_pkeys(const char *device, uint32_t port, uint16_t *list, int room)
 	if (ret)
 		return ret;
 	ret = list_pkeys(&p, list, room);
+	port_close(&p);
+	return ret;
+}
+
+/*
+ * Returns the index of the P_Key's partition, or -errno and a text. An entry
+ * with full membership ends the search.
+ */
+static int find_pkey(const struct asked_port *p, uint16_t pkey)
+{
+	int found = -1;
+
+	for (int i = 0; i < p->attr.pkey_tbl_len; i++) {
+		uint16_t value;
+		__be16 wire = 0;
+		int ret = rdmamsg__v_query_pkey(p->v, p->verbs, p->number, i,
+						&wire);
+
+		if (ret)
+			return fail_entry(p, ret, "P_Key", (uint32_t)i);
+		value = be16toh(wire);
+		if ((value ^ pkey) & PARTITION)
+			continue;
+		if (value & ~PARTITION)
+			return i;
+		if (found < 0)
+			found = i;
+	}
+	return found >= 0 ? found :
+	       rdmamsg__fail(-ENOENT, "pkey 0x%04x: %s port %u is not in that "
+			     "partition", pkey,
+			     p->v->get_device_name(p->verbs->device),
+			     p->number);
+}
+
+int rdmamsg_pkey_find(const char *device, uint32_t port, uint16_t pkey)
+{
+	struct asked_port p;
+	int ret;
+
+	if (!(pkey & PARTITION))
+		return rdmamsg__fail(-EINVAL, "pkey 0x%04x: no partition has "
+				     "the number 0", pkey);
+	ret = port_open(&p, device, port);
+	if (ret)
+		return ret;
+	ret = find_pkey(&p, pkey);
 	port_close(&p);
 	return ret;
 }

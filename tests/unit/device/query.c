@@ -37,7 +37,7 @@ static struct ibv_port_attr port_attr;
 static unsigned int caps;
 static uint32_t vendor;			/* 0: that of the soft HCA */
 static int ports_ex;			/* -1: 0, and 0: that of the soft HCA */
-static int no_extended;			/* errno of the extended query, or 0 */
+static int no_extended;		/* errno of the extended query, or 0 */
 static __be16 pkeys[4];
 static int bad_entry, bad_error;	/* errno of reading one entry, or 0 */
 static struct verbs_api table;
@@ -471,6 +471,72 @@ static void pkeys__one_entry_fails_THE_CALL_FAILS(void **state)
 	assert_int_equal(rdmamsg_pkeys("soft0", 2, NULL, 0), 3);
 }
 
+static void find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST(void **state)
+{
+	port_attr = (struct ibv_port_attr) {
+		.state = IBV_PORT_ACTIVE, .pkey_tbl_len = 4,
+	};
+	pkeys[0] = htobe16(0x7fff);
+	pkeys[1] = htobe16(0x0001);
+	pkeys[3] = htobe16(0xffff);
+	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0xffff), 3);
+	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0x7fff), 3);
+	assert_int_equal(rdmamsg_pkey_find("soft0", 1, 0x8001), 1);
+	assert_error(rdmamsg_pkey_find("soft0", 1, 0x8002), -ENOENT,
+		     "0x8002");
+	/* an empty entry is in no partition */
+	assert_error(rdmamsg_pkey_find("soft0", 1, 0x8000), -EINVAL, "0x8000");
+	assert_error(rdmamsg_pkey_find("soft0", 3, 0xffff), -EINVAL, "port 3");
+	bad_entry = 2;
+	bad_error = EIO;
+	assert_error(rdmamsg_pkey_find("soft0", 1, 0xffff), -EIO, "entry 2");
+}
+
+/* ---- texts of GIDs ----------------------------------------------------- */
+
+static void gid__text_AND_BACK(void **state)
+{
+	static const struct {
+		const char *text;
+		uint8_t gid[16];
+	} rows[] = {
+		{ "fe80::2:c903:0:1", { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 2,
+					0xc9, 3, 0, 0, 0, 1 } },
+		{ "::ffff:192.0.2.7", { [10] = 0xff, 0xff, 192, 0, 2, 7 } },
+		{ "::", { 0 } },
+	};
+	uint8_t gid[16];
+	char text[48];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		rdmamsg_gid_text(rows[i].gid, text);
+		assert_string_equal(text, rows[i].text);
+		assert_int_equal(rdmamsg_gid_parse(text, gid), 0);
+		assert_memory_equal(gid, rows[i].gid, sizeof(gid));
+	}
+	/* as in /sys, and an IPv4 address */
+	assert_int_equal(rdmamsg_gid_parse("fe80:0000:0000:0000:0002:c903:0000:"
+					   "0001", gid), 0);
+	assert_memory_equal(gid, rows[0].gid, sizeof(gid));
+	assert_int_equal(rdmamsg_gid_parse("192.0.2.7", gid), 0);
+	assert_memory_equal(gid, rows[1].gid, sizeof(gid));
+}
+
+static void gid__nonsense_EINVAL(void **state)
+{
+	static const char *const texts[] = {
+		"", "fe80", "fe80::1%lo", "192.0.2", "192.0.2.7:1", "::1 ",
+		"0002:c903:0000:0001",
+	};
+	uint8_t gid[16] = { 7 };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		assert_error(rdmamsg_gid_parse(texts[i], gid), -EINVAL,
+			     "GID");
+	assert_error(rdmamsg_gid_parse(NULL, gid), -EINVAL, "NULL");
+	assert_int_equal(gid[0], 7);
+}
+
 /* ---- names ------------------------------------------------------------- */
 
 static void names__values_and_flags_HAVE_TEXT(void **state)
@@ -562,6 +628,9 @@ int main(void)
 		TEST(pkeys__table_IS_IN_HOST_ORDER),
 		TEST(gids__one_entry_fails_THE_CALL_FAILS),
 		TEST(pkeys__one_entry_fails_THE_CALL_FAILS),
+		TEST(find_pkey__of_a_partition_FULL_MEMBERSHIP_FIRST),
+		TEST(gid__text_AND_BACK),
+		TEST(gid__nonsense_EINVAL),
 		TEST(names__values_and_flags_HAVE_TEXT),
 		TEST(conversions__both_ways_AGREE),
 	};
