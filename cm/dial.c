@@ -124,7 +124,7 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	ms = ms / 2 + random % (ms + 1);
 	ms = (uint32_t)min(ms, ep->deadline > now ? ep->deadline - now : 1);
 	log_info("ep %p: %s; again in %u ms", (void *)ep, why, ms);
-	probe(connect_again, ep, why, ms);
+	probe(connect_again, ep, why, (uint64_t)ms);
 	rdmamsg__ep_enter(ep, EP_BACKOFF);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 }
