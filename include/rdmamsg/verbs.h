@@ -58,7 +58,7 @@ enum rdmamsg_qp_flags {
 
 struct rdmamsg_qp_options {
 	size_t size;
-	void *user;
+	void *user;			/* and cq_context of the queues */
 	const char *device;		/* as for rdmamsg_oob_offer() */
 	const struct rdmamsg_path *path;	/* port, GID, P_Key, ... */
 	enum ibv_qp_type type;		/* RC */

@@ -30,8 +30,9 @@ static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 				     "max_cqe)", (unsigned long long)entries,
 				     d->name, d->attr.max_cqe);
 	err = rdmamsg__v_create_cq(q->v, d->verbs,
-				   (uint32_t)max(entries, (uint64_t)1), NULL,
-				   q->channel, q->opts.comp_vector, ret);
+				   (uint32_t)max(entries, (uint64_t)1),
+				   q->user, q->channel, q->opts.comp_vector,
+				   ret);
 	return err ? rdmamsg__fail_verbs(err, "completion queue") : 0;
 }
 

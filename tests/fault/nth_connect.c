@@ -87,6 +87,8 @@ static void do_query(void)
 	told(n < 0 ? n : 0);
 	n = rdmamsg_pkeys(NULL, 1, pkeys, 2);
 	told(n < 0 ? n : 0);
+	n = rdmamsg_pkey_find(NULL, 1, 0xffff);
+	told(n < 0 ? n : 0);
 	query_caps();
 }
 

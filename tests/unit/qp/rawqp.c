@@ -254,6 +254,28 @@ static void cq__vector_IS_CHECKED_AND_USED(void **state)
 	rdmamsg__verbs = &rdmamsg__verbs_system;
 }
 
+/* In verbs, the context of a completion queue is the program's. */
+static void cq__context_IS_THE_USER(void **state)
+{
+	int mine;
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .user = &mine,
+		.flags = RDMAMSG_QP_TWO_CQS,
+	};
+	struct rdmamsg_qp *q;
+	struct rdmamsg *ctx;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_qp_create(ctx, &o, &q), 0);
+	assert_ptr_equal(rdmamsg_qp_user(q), &mine);
+	assert_ptr_equal(rdmamsg_qp_send_cq(q)->cq_context, &mine);
+	assert_ptr_equal(rdmamsg_qp_recv_cq(q)->cq_context, &mine);
+	assert_int_equal(rdmamsg_qp_destroy(q), 0);
+	rdmamsg_close(ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
 static void resized(struct rdmamsg_qp *q, struct ibv_cq *cq, uint32_t entries,
 		    int want, const char *word)
 {
@@ -669,6 +691,7 @@ int main(void)
 		cmocka_unit_test(cq__of_a_shared_queue_HAS_ROOM),
 		cmocka_unit_test(cq__of_too_many_queues_EINVAL),
 		cmocka_unit_test(cq__vector_IS_CHECKED_AND_USED),
+		cmocka_unit_test(cq__context_IS_THE_USER),
 		cmocka_unit_test(cq__resized_HAS_THE_ROOM),
 		WATCHED(close__in_a_group_STAYS),
 		WATCHED(event__of_a_work_queue_NAMES_ITS_QUEUE_PAIR),
