@@ -490,7 +490,7 @@ info_finds()
 	said '^  capability inline: native, .* granted [1-9]'
 	said '^  capability ud: native, a datagram arrived$'
 	said '^  capability rss: absent, .* not supported$'
-	said '^  capability dc: absent, the library has no calls'
+	said '^  capability dc: software, the library makes RC connections'
 	returns 0 "$info" --json -d soft
 	if command -v python3 >/dev/null
 	then
