@@ -467,7 +467,7 @@ static void resume__lies_of_messages_PROTOCOL(void **state)
 	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
 }
 
-/* The server has the other lane and does not run: another is tried, then both. */
+/* The server has the other lane and does not run: others are tried. */
 static void carrier__is_silent_TRIES_AGAIN(void **state)
 {
 	struct rdmamsg_ep_options opts = { 0 };
@@ -583,7 +583,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			traffic__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			full_headers__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
+			full_headers__lanes_lost_EXACTLY_ONCE,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			send_queue__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
@@ -593,7 +594,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			shared__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			down__closed_by_the_program_GRACEFUL, set_up, tear_down),
+			down__closed_by_the_program_GRACEFUL,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			closing__lane_lost_GRACEFUL, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
@@ -619,7 +621,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			stranger__wrong_proof_REJECTED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			stranger__repeats_a_request_REJECTED, set_up, tear_down),
+			stranger__repeats_a_request_REJECTED,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			standby__lanes_lost_TAKES_OVER, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
