@@ -190,7 +190,8 @@ void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *t)
 {
 	struct list *n;
 
-	if (!t || !t->listener)
+	/* rdmamsg_close() has closed the listener, and destroys the target */
+	if (!t || !t->listener || t->ctx->closing)
 		return;
 	rdmamsg_listener_close(t->listener);
 	t->listener = NULL;

@@ -25,7 +25,7 @@ struct hall {
 	} from[SENDERS];
 	uint32_t senders;
 	unsigned int messages, violations, destroyed;
-	bool ended;
+	struct hall *next;		/* destroyed by on_destroyed of this */
 };
 
 struct mail {
@@ -83,6 +83,8 @@ static void on_target_destroyed(struct rdmamsg_dc_target *t)
 
 	h->destroyed++;
 	h->target = NULL;
+	if (h->next)
+		rdmamsg_dc_target_destroy(h->next->target);
 }
 
 static void open_hall(struct hall *h, const struct rdmamsg_ep_options *ep)
@@ -505,6 +507,8 @@ static void context__closed_with_all_of_it_ALL_END(void **state)
 	for (uint32_t i = 0; i < 10; i++)
 		assert_int_equal(post(i & 1 ? a : b, i / 2, &c[i]), 0);
 	test_pump(20);
+	halls[0].next = &halls[1];
+	halls[1].next = &halls[0];
 	test_close(near);
 	assert_int_equal(mail.destroyed, 1);
 	assert_int_equal(mail.completed, 10);
