@@ -249,11 +249,7 @@ static void confirm(struct rdmamsg_ep *ep)
 	rdmamsg__lost_confirm(ep, r->peer_next);
 }
 
-/*
- * Ends each parked write that was posted before a message that the peer has:
- * its bytes have arrived. A repetition would be an error, because the peer's
- * program may use that memory again.
- */
+/* Returns the first parked write before a message that the peer has. */
 static struct rma *confirmed_write(const struct resume *r)
 {
 	struct list *n;
@@ -268,7 +264,11 @@ static struct rma *confirmed_write(const struct resume *r)
 	return NULL;
 }
 
-/* Each callback may change the list, so the search begins again behind it. */
+/*
+ * Ends these writes: their bytes have arrived. A repetition would be an error,
+ * because the peer's program may use that memory again. A callback may change
+ * the list, so each search begins at its start.
+ */
 static void confirm_writes(struct rdmamsg_ep *ep)
 {
 	struct rma *m;
@@ -281,7 +281,7 @@ static void confirm_writes(struct rdmamsg_ep *ep)
 
 /*
  * Gives one-sided operations the present rkeys of the peer's regions. Returns
- * the first operation whose region has none any more.
+ * the first operation whose region has none any more, or NULL.
  */
 static struct rma *renew_some(struct rdmamsg_ep *ep, struct list *ops)
 {

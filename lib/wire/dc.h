@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a sender tells a target before it is accepted: hello_data. */
+/* The hello data of a sender, which its target reads before it accepts. */
 #ifndef RDMAMSG_LIB_WIRE_DC_H
 #define RDMAMSG_LIB_WIRE_DC_H
 

@@ -136,7 +136,7 @@ static int find_source(struct visit *v)
 
 /* ---- the device that the library uses for an address ------------------ */
 
-/* What a connection needs of a port. */
+/* The conditions that decide which device and port a connection uses. */
 struct need {
 	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
 	bool loopback;			/* the target is 127.0.0.1 or such */
