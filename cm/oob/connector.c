@@ -20,7 +20,7 @@ static void free_oob(struct rdmamsg_ep *ep)
 	free(ep->connect.oob);
 }
 
-static const char *device(const struct rdmamsg_ep *ep, char room[static 64])
+static const char *device_name(const struct rdmamsg_ep *ep, char room[static 64])
 {
 	return ep->connect.device;
 }
@@ -32,7 +32,7 @@ static int attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 	return 0;
 }
 
-static void port(struct rdmamsg_ep *ep)
+static void learn_port(struct rdmamsg_ep *ep)
 {
 	ep->lane.port = ep->connect.oob->port;
 	memcpy(ep->lane.gid.raw, ep->connect.oob->local.gid,
@@ -79,9 +79,9 @@ const struct connector rdmamsg__by_record = {
 	.disconnect = nothing,
 	.release = nothing,
 	.free = free_oob,
-	.device = device,
+	.device_name = device_name,
 	.attr = attr,
-	.port = port,
+	.learn_port = learn_port,
 	.accept = rdmamsg__oob_accept,
 	.reject = reject,
 	.move = move,

@@ -52,7 +52,7 @@ struct connector;
 struct rdmamsg_request;
 extern const struct connector rdmamsg__by_record;
 
-/* oob.c */
+/* exchange.c */
 int rdmamsg__oob_init(struct rdmamsg_ep *ep);
 /* Creates queue pair and record of the side that makes the offer. */
 int rdmamsg__oob_begin(struct rdmamsg_ep *ep, const struct sockaddr *local);

@@ -44,7 +44,7 @@ static void release(struct rdmamsg_ep *ep)
 	ep->connect.id = NULL;
 }
 
-static const char *device(const struct rdmamsg_ep *ep, char room[static 64])
+static const char *device_name(const struct rdmamsg_ep *ep, char room[static 64])
 {
 	struct id_device on;
 
@@ -60,7 +60,7 @@ static int attr(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 	return rdmamsg__v_init_qp_attr(ep->lane.v, ep->connect.id, attr, mask);
 }
 
-static void port(struct rdmamsg_ep *ep)
+static void learn_port(struct rdmamsg_ep *ep)
 {
 	ep->lane.port = ep->connect.id->port_num;
 	ep->lane.gid = ep->connect.id->route.addr.addr.ibaddr.sgid;
@@ -80,9 +80,9 @@ const struct connector rdmamsg__by_cm = {
 	.disconnect = disconnect,
 	.release = release,
 	.free = nothing,
-	.device = device,
+	.device_name = device_name,
 	.attr = attr,
-	.port = port,
+	.learn_port = learn_port,
 	.accept = rdmamsg__cm_accept,
 	.reject = rdmamsg__cm_reject,
 	.move = rdmamsg__cm_move,

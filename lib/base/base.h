@@ -41,12 +41,6 @@ const char *rdmamsg__text(void);
 /* Like rdmamsg__fail(), for verbs: adds what to do about EACCES, ENOMEM, ... */
 int rdmamsg__fail_verbs(int err, const char *what);
 int rdmamsg__fail_soft(int err);	/* the soft HCA cannot be opened */
-/*
- * Returns -EACCES if this process may not open the device node, else err.
- * Needed because the libraries below try several ways to open a node, and
- * report the error of the last.
- */
-int rdmamsg__node_error(int err, const char *node);
 const char *rdmamsg__wc_text(int status);
 const char *rdmamsg__event_text(int type);
 

@@ -3,7 +3,6 @@
 #include "base/base.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,17 +140,6 @@ int rdmamsg__fail_soft(int err)
 	default:
 		return rdmamsg__fail_verbs(err, "soft HCA");
 	}
-}
-
-int rdmamsg__node_error(int err, const char *node)
-{
-	char path[96];
-
-	snprintf(path, sizeof(path), "/dev/infiniband/%s", node);
-	if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) &&
-	    errno == EACCES)
-		return -EACCES;
-	return err;
 }
 
 const char *rdmamsg__wc_text(int status)

@@ -75,8 +75,6 @@ void rdmamsg__loop_close(struct loop *loop)
 
 void rdmamsg__loop_kick(struct loop *loop)
 {
-	uint64_t one = 1;
-
 	/* cannot block, because the sum never reaches 2^64 - 2 */
-	(void)!write(loop->eventfd, &one, sizeof(one));
+	(void)eventfd_write(loop->eventfd, 1);
 }

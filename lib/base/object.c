@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static size_t pages(size_t size)
+static size_t whole_pages(size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
@@ -18,13 +18,13 @@ static size_t pages(size_t size)
 
 void *rdmamsg__object_new(size_t size)
 {
-	void *p = mmap(NULL, pages(size), PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, whole_pages(size), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
 		return NULL;
-	if (madvise(p, pages(size), MADV_WIPEONFORK)) {
-		munmap(p, pages(size));
+	if (madvise(p, whole_pages(size), MADV_WIPEONFORK)) {
+		munmap(p, whole_pages(size));
 		return NULL;
 	}
 	return p;
@@ -33,7 +33,7 @@ void *rdmamsg__object_new(size_t size)
 void rdmamsg__object_free(void *obj, size_t size)
 {
 	if (obj)
-		munmap(obj, pages(size));
+		munmap(obj, whole_pages(size));
 }
 
 /*

@@ -140,6 +140,12 @@ bool rdmamsg__removal_read(struct rdmamsg_device *d);
  */
 int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 			  int *ret_n);
+/*
+ * Returns -EACCES if this process may not open the device node, else err.
+ * Needed because the libraries below try several ways to open a node, and
+ * report the error of the last.
+ */
+int rdmamsg__node_error(int err, const char *node);
 int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
 			 struct ibv_context **ret);
 /* -ENODEV, -EACCES */

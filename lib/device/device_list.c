@@ -9,13 +9,16 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -45,6 +48,17 @@ int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 	}
 	*ret_n = n;
 	return 0;
+}
+
+int rdmamsg__node_error(int err, const char *node)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%s", node);
+	if (faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) &&
+	    errno == EACCES)
+		return -EACCES;
+	return err;
 }
 
 int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,

@@ -37,7 +37,7 @@ static bool holds(const struct trial *t, uint32_t offset, uint32_t len)
 	return true;
 }
 
-static struct ibv_sge source(const struct trial *t)
+static struct ibv_sge source_sge(const struct trial *t)
 {
 	return (struct ibv_sge){
 		.addr = (uintptr_t)t->mem, .length = LEN, .lkey = t->mr->lkey,
@@ -66,7 +66,7 @@ static int no_inline(struct rdmamsg_cap *ret)
 /* An lkey of 0 shows that the device does not read the memory itself. */
 int rdmamsg__try_inline(struct trial *t, struct rdmamsg_cap *ret)
 {
-	struct ibv_sge sge = source(t);
+	struct ibv_sge sge = source_sge(t);
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_INLINE,
@@ -103,7 +103,7 @@ int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_cap *ret)
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 		.imm_data = htobe32(IMMEDIATE),
 	};
-	struct ibv_sge sge = source(t);
+	struct ibv_sge sge = source_sge(t);
 	struct ibv_wc wc;
 	int err = rdmamsg__pair_get(t);
 
@@ -133,7 +133,7 @@ int rdmamsg__try_immediate(struct trial *t, struct rdmamsg_cap *ret)
 /* Copies LEN bytes from the beginning of the memory to TARGET, or back. */
 static int copy(struct trial *t, enum ibv_wr_opcode op)
 {
-	struct ibv_sge sge = source(t);
+	struct ibv_sge sge = source_sge(t);
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = op,
 		.wr.rdma = {
@@ -222,7 +222,7 @@ static int scatter_native(struct trial *t)
 		.sources = 1, .groups = 1, .parts = 1, .source = &memory,
 		.group = &group, .part = &part,
 	};
-	struct ibv_sge sge = source(t);
+	struct ibv_sge sge = source_sge(t);
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
 	};
@@ -285,7 +285,7 @@ static const char *scope_text(enum rdmamsg_atomic scope)
 static int atomic(struct trial *t, struct ibv_send_wr *wr, uint64_t before,
 		  uint64_t after)
 {
-	struct ibv_sge sge = source(t);
+	struct ibv_sge sge = source_sge(t);
 	uint64_t found, left;
 	struct ibv_wc wc;
 	int err;

@@ -62,11 +62,11 @@ struct connector {
 	void (*free)(struct rdmamsg_ep *ep);
 
 	/* For the lane: its device, attributes of a step, its port and GID. */
-	const char *(*device)(const struct rdmamsg_ep *ep,
-			      char room[static 64]);
+	const char *(*device_name)(const struct rdmamsg_ep *ep,
+				   char room[static 64]);
 	int (*attr)(const struct rdmamsg_ep *ep, struct ibv_qp_attr *attr,
 		    int *mask);
-	void (*port)(struct rdmamsg_ep *ep);
+	void (*learn_port)(struct rdmamsg_ep *ep);
 
 	/* A request. accept() takes over its id or connection. */
 	int (*accept)(struct rdmamsg_ep *ep, struct rdmamsg_request *req);

@@ -140,7 +140,7 @@ struct reading {
 	enum reader turn;
 };
 
-/* One-sided operations and windows: rma.c, window.c, lib/onesided. */
+/* One-sided operations and windows: rma_op.c, window.c, lib/onesided. */
 struct onesided {
 	struct rma *all, *free;		/* NULL until first used */
 	struct rdmamsg_msg *results;

@@ -111,7 +111,7 @@ void rdmamsg__pools_put(struct rdmamsg_ep *ep)
 static int get_dev(struct rdmamsg_ep *ep)
 {
 	char room[64];
-	const char *name = ep->connect.by->device(ep, room);
+	const char *name = ep->connect.by->device_name(ep, room);
 
 	if (ep->opts.flags & RDMAMSG_EP_GUARD)
 		return rdmamsg__dev_single(ep->ctx, ep->lane.v, name,
@@ -218,7 +218,7 @@ int rdmamsg__qp_ready(struct rdmamsg_ep *ep)
 	struct lane *l = &ep->lane;
 	int ret;
 
-	ep->connect.by->port(ep);
+	ep->connect.by->learn_port(ep);
 	ret = rdmamsg__lane_connect(l);
 	if (ret)
 		return ret;

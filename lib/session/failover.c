@@ -457,7 +457,7 @@ int rdmamsg__failover_check(struct rdmamsg_ep *ep)
 
 	if (!f)
 		return 0;
-	ep->connect.by->port(ep);
+	ep->connect.by->learn_port(ep);
 	ret = f->opts.port ? rdmamsg__migrate_check(&ep->lane, f->opts.port) :
 	      0;
 	if (ret)

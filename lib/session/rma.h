@@ -106,18 +106,34 @@ static inline void rdmamsg__rma_begin(const struct rdmamsg_ep *ep,
 	r->begun = true;
 }
 
-/* rma.c. -EAGAIN, -ENOMEM */
+static inline uint64_t *rdmamsg__rma_result(const struct rdmamsg_ep *ep,
+					   const struct rma *r)
+{
+	return (uint64_t *)ep->onesided.results->buf + (r - ep->onesided.all);
+}
+
+/* Returns true if all data of the operation fits inline. */
+static inline bool rdmamsg__rma_fits_inline(const struct rdmamsg_ep *ep,
+					    const struct rma *r)
+{
+	return r->kind == RMA_WRITE && ep->send.can_inline && !r->begun &&
+	       r->left <= ep->send.inline_max && !r->no_cpu && !r->scattered;
+}
+
+/* Gather entries of one request. */
+static inline uint32_t rdmamsg__rma_entries(const struct rdmamsg_ep *ep)
+{
+	return min(ep->lane.cap.max_send_sge, (uint32_t)RDMAMSG_SEGMENTS_MAX);
+}
+
+/* rma_op.c */
+/* -EAGAIN, -ENOMEM */
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
 /* Accepts an operation: posts or queues it. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
-/* Fills the request of an atomic operation, except its flags. */
-struct tx_entry;
-void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
-			      const struct rma *r, struct tx_entry *e);
 /* Returns true if the operation fits inline and can be posted now. */
 bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r);
-void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
 
 /*
  * Posts requests of an operation while there is room. Returns true if all of
@@ -134,6 +150,16 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
 void rdmamsg__rma_free(struct rdmamsg_ep *ep);
 /* Returns bits 1 << enum rma_kind that both sides and the device support. */
 uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
+
+/* rma_request.c */
+struct tx_entry;
+/* Fills the next request of an operation. Returns its length. */
+uint32_t rdmamsg__rma_fill(struct rdmamsg_ep *ep, struct rma *r,
+			   struct tx_entry *e);
+/* Fills the request of an atomic operation, except its flags. */
+void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
+			      const struct rma *r, struct tx_entry *e);
+void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst);
 
 /* masked.c */
 /* Takes the operand, and prepares the request or the first try. -EAGAIN */

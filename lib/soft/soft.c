@@ -36,7 +36,7 @@ static const struct soft_fabric_upward fabric_up = {
 	.overrun = soft_cq_overruns,
 	.wire_down = wire_down,
 	.message = soft_cm_message,
-	.control = soft_ctl_asked,
+	.on_control = soft_ctl_asked,
 	.ports = ports,
 	.forked = soft_ctx_forked,
 };

@@ -461,8 +461,8 @@ static bool find_rd(struct soft_qp *qp, const struct soft_rec *rec)
 }
 
 /* Repeats a read. Answers a repeated atomic with the value of the first try. */
-static void again(struct soft_dev *dev, struct soft_qp *qp,
-		  const struct soft_rec *rec)
+static void repeat(struct soft_dev *dev, struct soft_qp *qp,
+		   const struct soft_rec *rec)
 {
 	struct soft_rd *rd;
 
@@ -570,7 +570,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 	}
 	if (unlikely(ahead || rec->offset != qp->offset)) {
 		if (ahead > SOFT_PSN_MASK / 2)
-			again(dev, qp, rec);
+			repeat(dev, qp, rec);
 		/* if dropping, the request follows a refused request */
 		else if (!qp->dropping)
 			out_of_order(dev, qp, rec);

@@ -30,8 +30,8 @@ struct soft_fabric_upward {
 	/*
 	 * An order of rdmamsg-soft-ctl(1). If it returns -errno, fd is closed.
 	 */
-	int (*control)(struct soft_dev *dev, int fd, const struct soft_msg *msg,
-		       size_t len);
+	int (*on_control)(struct soft_dev *dev, int fd,
+			  const struct soft_msg *msg, size_t len);
 	/* dev->faults.port has changed from *were. */
 	void (*ports)(struct soft_dev *dev, const struct soft_faults *were);
 	/* This process is a forked child: its contexts lose the device. */

@@ -287,7 +287,7 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 		/* rdmamsg-soft-ctl(1) is no node */
 		if (w->known)
 			return -EPROTO;
-		return soft_fabric_up->control(dev, w->sock.fd, msg, len);
+		return soft_fabric_up->on_control(dev, w->sock.fd, msg, len);
 	case SOFT_MSG_WELCOME:
 		if (!w->mine || fds[0] < 0)
 			return -EPROTO;

@@ -111,7 +111,7 @@ static bool fault(const char *text, struct soft_ctl_faults *f)
 
 /* ---- commands --------------------------------------------------------- */
 
-static int port(struct ctl_command *cmd, char **argv)
+static int parse_port(struct ctl_command *cmd, char **argv)
 {
 	int state = FIND(ctl_ports, argv[2]);
 
@@ -125,7 +125,7 @@ static int port(struct ctl_command *cmd, char **argv)
 	return 0;
 }
 
-static int faults(struct ctl_command *cmd, int argc, char **argv)
+static int parse_faults(struct ctl_command *cmd, int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		if (!fault(argv[i], &cmd->faults))
@@ -134,7 +134,7 @@ static int faults(struct ctl_command *cmd, int argc, char **argv)
 	return 0;
 }
 
-static int refuse(struct ctl_command *cmd, int argc, char **argv)
+static int parse_refuse(struct ctl_command *cmd, int argc, char **argv)
 {
 	int object = FIND(objects, argv[1]);
 
@@ -147,7 +147,7 @@ static int refuse(struct ctl_command *cmd, int argc, char **argv)
 	return 0;
 }
 
-static int event(struct ctl_command *cmd, int argc, char **argv)
+static int parse_event(struct ctl_command *cmd, int argc, char **argv)
 {
 	int type = FIND(events, argv[1]);
 
@@ -160,7 +160,7 @@ static int event(struct ctl_command *cmd, int argc, char **argv)
 	return 0;
 }
 
-static int set(struct ctl_command *cmd, char **argv)
+static int parse_set(struct ctl_command *cmd, char **argv)
 {
 	int attr = FIND(attrs, argv[1]);
 	char *end;
@@ -197,19 +197,19 @@ static const struct {
 };
 #define COMMANDS ((int)(sizeof(commands) / sizeof(*commands)))
 
-static int arguments(struct ctl_command *cmd, int argc, char **argv)
+static int parse_arguments(struct ctl_command *cmd, int argc, char **argv)
 {
 	switch (cmd->what) {
 	case CTL_PORT:
-		return port(cmd, argv);
+		return parse_port(cmd, argv);
 	case CTL_FAULTS:
-		return faults(cmd, argc, argv);
+		return parse_faults(cmd, argc, argv);
 	case CTL_REFUSE:
-		return refuse(cmd, argc, argv);
+		return parse_refuse(cmd, argc, argv);
 	case CTL_SET:
-		return set(cmd, argv);
+		return parse_set(cmd, argv);
 	case CTL_EVENT:
-		return event(cmd, argc, argv);
+		return parse_event(cmd, argc, argv);
 	default:
 		return 0;
 	}
@@ -231,5 +231,5 @@ int ctl_parse(struct ctl_command *cmd, int argc, char **argv)
 	}
 	cmd->what = i;
 	cmd->word = argv[0];
-	return arguments(cmd, argc, argv);
+	return parse_arguments(cmd, argc, argv);
 }

@@ -84,11 +84,6 @@ void rdmamsg__rma_free(struct rdmamsg_ep *ep)
 	ep->onesided.all = ep->onesided.free = NULL;
 }
 
-static uint64_t *result_of(const struct rdmamsg_ep *ep, const struct rma *r)
-{
-	return (uint64_t *)ep->onesided.results->buf + (r - ep->onesided.all);
-}
-
 static int again(struct rdmamsg_ep *ep)
 {
 	ep->onesided.wanted = true;
@@ -140,142 +135,7 @@ void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r)
 	put(ep, r);
 }
 
-/* ---- requests --------------------------------------------------------- */
-
-/* Returns true if all data of the operation fits inline. */
-static bool fits_inline(const struct rdmamsg_ep *ep, const struct rma *r)
-{
-	return r->kind == RMA_WRITE && ep->send.can_inline && !r->begun &&
-	       r->left <= ep->send.inline_max && !r->no_cpu && !r->scattered;
-}
-
-void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
-{
-	size_t len = 0;
-
-	for (uint32_t i = 0; i < r->entries; i++) {
-		memcpy(dst + len, (const void *)(uintptr_t)r->entry[i].addr,
-		       r->entry[i].len);
-		len += r->entry[i].len;
-	}
-}
-
-/* Gather entries of one request. */
-static uint32_t entries_max(const struct rdmamsg_ep *ep)
-{
-	return min(ep->lane.cap.max_send_sge, (uint32_t)RDMAMSG_SEGMENTS_MAX);
-}
-
-/* Fills one request of at most 'room' bytes with the next gather entries. */
-static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
-		       struct tx_entry *e, uint32_t room)
-{
-	uint32_t limit = entries_max(ep), len = 0, n = 0;
-
-	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
-		limit = min(limit,
-			    (uint32_t)ep->lane.dev->device->attr.max_sge_rd);
-	while (n < limit && len < room && r->at < r->entries) {
-		const struct rma_entry *s = &r->entry[r->at];
-		uint32_t part = (uint32_t)min(s->len - r->offset,
-					      (uint64_t)room - len);
-
-		e->sges[n].addr = s->addr + r->offset;
-		e->sges[n].length = part;
-		e->sges[n].lkey = s->lkey;
-		if (unlikely(r->scattered && s->region && s->region->layout)) {
-			rdmamsg__layout_sge(s->region->layout, ep->lane.dev,
-					    s->addr + r->offset, part,
-					    &e->sges[n]);
-			part = e->sges[n].length;
-		}
-		n++;
-		len += part;
-		r->offset += part;
-		if (r->offset == s->len) {
-			r->at++;
-			r->offset = 0;
-		}
-	}
-	e->wr.sg_list = e->sges;
-	e->wr.num_sge = (int)n;
-	return len;
-}
-
-/*
- * Addresses the next block of a peer's layout. Returns its length up to that of
- * a request.
- */
-static uint32_t fill_far(const struct rdmamsg_ep *ep, const struct rma *r,
-			 struct tx_entry *e)
-{
-	uint64_t addr = 0, room = 0;
-	uint32_t rkey = 0;
-
-	if (r->left)
-		room = rdmamsg__layout_far(r->far, r->raddr, &addr, &rkey);
-	e->wr.wr.rdma.remote_addr = addr;
-	e->wr.wr.rdma.rkey = rkey;
-	return (uint32_t)min(room, (uint64_t)ep->lane.chunk);
-}
-
-static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
-			      struct tx_entry *e)
-{
-	uint32_t len;
-
-	e->wr.opcode = r->kind == RMA_READ ? IBV_WR_RDMA_READ :
-		       IBV_WR_RDMA_WRITE;
-	e->wr.wr.rdma.remote_addr = r->raddr;
-	e->wr.wr.rdma.rkey = r->rkey;
-	if (unlikely(r->far))
-		return gather(ep, r, e, fill_far(ep, r, e));
-	if (!fits_inline(ep, r))
-		return gather(ep, r, e, ep->lane.chunk);
-	len = (uint32_t)r->left;
-	rdmamsg__rma_copy(r, e->data);
-	e->wr.send_flags |= IBV_SEND_INLINE;
-	e->sge.addr = (uintptr_t)e->data;
-	e->sge.length = len;
-	e->wr.num_sge = len != 0;
-	return len;
-}
-
-void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
-			      const struct rma *r, struct tx_entry *e)
-{
-	bool add = r->kind == RMA_FETCH_ADD;
-
-	e->wr.opcode = add ? IBV_WR_ATOMIC_FETCH_AND_ADD :
-		       IBV_WR_ATOMIC_CMP_AND_SWP;
-	e->wr.wr.atomic.remote_addr = r->raddr;
-	e->wr.wr.atomic.rkey = r->rkey;
-	e->wr.wr.atomic.compare_add = add ? r->operand : r->expected;
-	e->wr.wr.atomic.swap = r->operand;
-	e->sge.addr = (uintptr_t)result_of(ep, r);
-	e->sge.length = sizeof(uint64_t);
-	e->sge.lkey = ep->onesided.results->lkey;
-}
-
-static uint32_t fill(struct rdmamsg_ep *ep, struct rma *r, struct tx_entry *e)
-{
-	switch (r->kind) {
-	case RMA_WRITE:
-	case RMA_READ:
-		return fill_transfer(ep, r, e);
-	case RMA_FETCH_ADD:
-	case RMA_COMPARE_SWAP:
-		rdmamsg__rma_fill_atomic(ep, r, e);
-		return sizeof(uint64_t);
-	case RMA_EMULATED:
-		rdmamsg__rma_fill_atomic(ep, r, e);
-		ep->ctx->tx->signal = true;
-		return 0;		/* the answer decides */
-	default:
-		rdmamsg__window_fill(r, &e->wr);
-		return 0;
-	}
-}
+/* ---- posting ---------------------------------------------------------- */
 
 /*
  * Returns true if the next request is the last and carries the value. A Write
@@ -289,8 +149,8 @@ static bool takes_value(struct rdmamsg_ep *ep, const struct rma *r)
 		return false;
 	(void)rdmamsg__announced(ep);	/* brings 'told' up to date */
 	return ep->credit.took == ep->credit.told &&
-	       (fits_inline(ep, r) || (r->left <= ep->lane.chunk &&
-				       r->entries - r->at <= entries_max(ep)));
+	       (rdmamsg__rma_fits_inline(ep, r) || (r->left <= ep->lane.chunk &&
+				       r->entries - r->at <= rdmamsg__rma_entries(ep)));
 }
 
 /* The value has a number, so it is kept like a message. */
@@ -310,7 +170,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	e->wr.send_flags &= IBV_SEND_SIGNALED;
 	if (r->fence && !r->begun)
 		e->wr.send_flags |= IBV_SEND_FENCE;
-	len = fill(ep, r, e);
+	len = rdmamsg__rma_fill(ep, r, e);
 	if (!r->begun)
 		rdmamsg__rma_begin(ep, r);
 	if (value) {
@@ -389,7 +249,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 
 bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return fits_inline(ep, r) && !ep->send.queued && has_room(ep) &&
+	return rdmamsg__rma_fits_inline(ep, r) && !ep->send.queued && has_room(ep) &&
 	       !rdmamsg__keeps(ep) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep));
 }
@@ -439,9 +299,9 @@ static inline void end(struct rdmamsg_ep *ep, struct rma *r, int status)
 		rdmamsg__window_done(r, status);
 	if (r->result && !status) {
 		if (likely(r->kind < RMA_EMULATED))
-			*(uint64_t *)r->result = *result_of(ep, r);
+			*(uint64_t *)r->result = *rdmamsg__rma_result(ep, r);
 		else
-			rdmamsg__masked_result(ep, r, result_of(ep, r));
+			rdmamsg__masked_result(ep, r, rdmamsg__rma_result(ep, r));
 	}
 	if (unlikely(r->awaited))
 		answer_came(ep, r);
@@ -488,7 +348,7 @@ static void __attribute__((noinline))
 answered(struct rdmamsg_ep *ep, struct rma *r)
 {
 	rdmamsg__ep_touch(ep);
-	if (!rdmamsg__masked_answer(r, *result_of(ep, r)))
+	if (!rdmamsg__masked_answer(r, *rdmamsg__rma_result(ep, r)))
 		return;
 	r->left = 0;
 	if (r->proof == PROOF_DUE)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The next work request of a one-sided operation. */
+#include "base/base.h"
+#include "base/util.h"
+#include "device/device.h"
+#include "memory/layout.h"
+#include "memory/region.h"
+#include "session/ep.h"
+#include "session/rma.h"
+#include "session/tx.h"
+#include "session/window.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < r->entries; i++) {
+		memcpy(dst + len, (const void *)(uintptr_t)r->entry[i].addr,
+		       r->entry[i].len);
+		len += r->entry[i].len;
+	}
+}
+
+/* Fills one request of at most 'room' bytes with the next gather entries. */
+static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
+		       struct tx_entry *e, uint32_t room)
+{
+	uint32_t limit = rdmamsg__rma_entries(ep), len = 0, n = 0;
+
+	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
+		limit = min(limit,
+			    (uint32_t)ep->lane.dev->device->attr.max_sge_rd);
+	while (n < limit && len < room && r->at < r->entries) {
+		const struct rma_entry *s = &r->entry[r->at];
+		uint32_t part = (uint32_t)min(s->len - r->offset,
+					      (uint64_t)room - len);
+
+		e->sges[n].addr = s->addr + r->offset;
+		e->sges[n].length = part;
+		e->sges[n].lkey = s->lkey;
+		if (unlikely(r->scattered && s->region && s->region->layout)) {
+			rdmamsg__layout_sge(s->region->layout, ep->lane.dev,
+					    s->addr + r->offset, part,
+					    &e->sges[n]);
+			part = e->sges[n].length;
+		}
+		n++;
+		len += part;
+		r->offset += part;
+		if (r->offset == s->len) {
+			r->at++;
+			r->offset = 0;
+		}
+	}
+	e->wr.sg_list = e->sges;
+	e->wr.num_sge = (int)n;
+	return len;
+}
+
+/*
+ * Addresses the next block of a peer's layout. Returns its length up to that of
+ * a request.
+ */
+static uint32_t fill_far(const struct rdmamsg_ep *ep, const struct rma *r,
+			 struct tx_entry *e)
+{
+	uint64_t addr = 0, room = 0;
+	uint32_t rkey = 0;
+
+	if (r->left)
+		room = rdmamsg__layout_far(r->far, r->raddr, &addr, &rkey);
+	e->wr.wr.rdma.remote_addr = addr;
+	e->wr.wr.rdma.rkey = rkey;
+	return (uint32_t)min(room, (uint64_t)ep->lane.chunk);
+}
+
+static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
+			      struct tx_entry *e)
+{
+	uint32_t len;
+
+	e->wr.opcode = r->kind == RMA_READ ? IBV_WR_RDMA_READ :
+		       IBV_WR_RDMA_WRITE;
+	e->wr.wr.rdma.remote_addr = r->raddr;
+	e->wr.wr.rdma.rkey = r->rkey;
+	if (unlikely(r->far))
+		return gather(ep, r, e, fill_far(ep, r, e));
+	if (!rdmamsg__rma_fits_inline(ep, r))
+		return gather(ep, r, e, ep->lane.chunk);
+	len = (uint32_t)r->left;
+	rdmamsg__rma_copy(r, e->data);
+	e->wr.send_flags |= IBV_SEND_INLINE;
+	e->sge.addr = (uintptr_t)e->data;
+	e->sge.length = len;
+	e->wr.num_sge = len != 0;
+	return len;
+}
+
+void rdmamsg__rma_fill_atomic(const struct rdmamsg_ep *ep,
+			      const struct rma *r, struct tx_entry *e)
+{
+	bool add = r->kind == RMA_FETCH_ADD;
+
+	e->wr.opcode = add ? IBV_WR_ATOMIC_FETCH_AND_ADD :
+		       IBV_WR_ATOMIC_CMP_AND_SWP;
+	e->wr.wr.atomic.remote_addr = r->raddr;
+	e->wr.wr.atomic.rkey = r->rkey;
+	e->wr.wr.atomic.compare_add = add ? r->operand : r->expected;
+	e->wr.wr.atomic.swap = r->operand;
+	e->sge.addr = (uintptr_t)rdmamsg__rma_result(ep, r);
+	e->sge.length = sizeof(uint64_t);
+	e->sge.lkey = ep->onesided.results->lkey;
+}
+
+uint32_t rdmamsg__rma_fill(struct rdmamsg_ep *ep, struct rma *r,
+			   struct tx_entry *e)
+{
+	switch (r->kind) {
+	case RMA_WRITE:
+	case RMA_READ:
+		return fill_transfer(ep, r, e);
+	case RMA_FETCH_ADD:
+	case RMA_COMPARE_SWAP:
+		rdmamsg__rma_fill_atomic(ep, r, e);
+		return sizeof(uint64_t);
+	case RMA_EMULATED:
+		rdmamsg__rma_fill_atomic(ep, r, e);
+		ep->ctx->tx->signal = true;
+		return 0;		/* the answer decides */
+	default:
+		rdmamsg__window_fill(r, &e->wr);
+		return 0;
+	}
+}
