@@ -323,9 +323,58 @@ static void write__repeated_twice_STAYS_BEFORE_MESSAGES(void **state)
 	close_both();
 }
 
+/* ---- acknowledgements that the lane has lost ----------------------------- */
+
+static int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+static uint32_t deaf;			/* number of a queue pair */
+
+/* Requests that were executed look as if they were not. */
+static int poll_unacknowledged(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = poll_cq(cq, n, wc);
+
+	for (int i = 0; i < got; i++)
+		if (wc[i].qp_num == deaf && !wc[i].status &&
+		    !(wc[i].opcode & IBV_WC_RECV))
+			wc[i].status = IBV_WC_RETRY_EXC_ERR;
+	return got;
+}
+
+static void write__not_acknowledged_NOT_REPEATED(void **state)
+{
+	const uint64_t word = 1;
+	const struct rdmamsg_sge sge = {
+		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
+	};
+	struct ibv_context_ops *ops;
+
+	connect_rma(0);
+	server.ep->on.on_message = on_message_after_write;
+	ops = &client.ep->lane.hot.qp->context->ops;
+	poll_cq = ops->poll_cq;
+	deaf = client.ep->lane.hot.qp->qp_num;
+	ops->poll_cq = poll_unacknowledged;
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
+				       &client), 0);
+	assert_int_equal(rdmamsg_send(client.ep, "text", 4, 0, NULL), 0);
+	while (!server.messages)
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+	assert_int_equal(there[0], 1);
+	/* the message has told the program that the memory is its own */
+	there[0] = 77;
+	WAIT_FOR(resumed[0] && rma_done);
+	ops->poll_cq = poll_cq;
+	assert_int_equal(rma_done, 1);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(there[0], 77);
+	close_both();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			write__not_acknowledged_NOT_REPEATED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			write_imm__lanes_lost_ONCE_AND_IN_ORDER, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
