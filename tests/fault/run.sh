@@ -14,41 +14,43 @@ nth=$1/tests/fault/nth
 shift
 # shellcheck disable=SC2046 # words
 [ $# -gt 0 ] || set -- $("$nth" -l)
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
 
-verdict()
-{
-	case $1 in
+# Several at a time: mostly they wait. A process that joins another's fabric costs
+# that one a descriptor meanwhile, and descriptors are counted: each way has a
+# fabric of its own.
+ways=$((2 * $(nproc)))
+fabric=${RDMAMSG_SOFT_FABRIC-}
+way=0 pids=
+while [ $way -lt $ways ]
+do
+	turn=0 scenarios=
+	for scenario
+	do
+		[ $((turn % ways)) -ne $way ] || scenarios="$scenarios $scenario"
+		turn=$((turn + 1))
+	done
+	way=$((way + 1))
+	# without names nth runs all
+	[ -n "$scenarios" ] || break
+	# shellcheck disable=SC2086 # words
+	RDMAMSG_SOFT_FABRIC=$fabric-$way "$nth" $scenarios >"$out/$way" 2>&1 &
+	pids="$pids $!"
+done
+
+failed=0 way=0
+for pid in $pids
+do
+	status=0
+	wait "$pid" || status=$?
+	way=$((way + 1))
+	cat "$out/$way"
+	case $status in
 	0 | 1)	;;
 	77)	echo "skip nth # no RDMA device" ;;
-	*)	echo "not ok nth: exit status $1" ;;
+	*)	echo "not ok nth: exit status $status" ;;
 	esac
-	[ "$1" -eq 0 ] || [ "$1" -eq 77 ] || failed=1
-}
-
-# Two at a time: mostly they wait for the kernel.
-left='' right=''
-for scenario
-do
-	if [ ${#left} -le ${#right} ]
-	then left="$left $scenario"
-	else right="$right $scenario"
-	fi
+	[ $status -eq 0 ] || [ $status -eq 77 ] || failed=1
 done
-failed=0
-# A process that joins the other's fabric costs the other a descriptor meanwhile,
-# and descriptors are counted: each has a fabric of its own.
-# shellcheck disable=SC2086 # words
-RDMAMSG_SOFT_FABRIC=${RDMAMSG_SOFT_FABRIC-}-second "$nth" $left >"$out" 2>&1 &
-second=$!
-status=0
-# without names nth runs all
-# shellcheck disable=SC2086 # words
-[ -z "$right" ] || "$nth" $right || status=$?
-verdict $status
-status=0
-wait $second || status=$?
-cat "$out"
-verdict $status
 exit $failed
