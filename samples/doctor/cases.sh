@@ -954,6 +954,27 @@ doctor_peer_too_long()
 	end_server TERM 0
 }
 
+# A peer that answers as late as it can: each measurement ends after two seconds
+# with what it has. 101 answers would take 70 s. One that does not answer at all
+# is waited for once.
+doctor_peer_late()
+{
+	version=1.0
+	reported mlx5_7 2 roce Ethernet 4096 2 eth7 '' 0.1
+	start "$bin/doctor-other" "$addr" report 700
+	diagnose "$addr:$port"
+	judged warning latency ' us, median of [1-9]$'
+	judged warning bandwidth '[1-7] messages of 1024 KB'
+	advises latency '^there: top'
+	not grep 'the first step that fails' said
+	end_server TERM 0
+	start "$bin/doctor-other" "$addr" report -1
+	diagnose "$addr:$port"
+	step latency wrong .
+	advises latency '^there: rdmamsg-doctor --serve'
+	end_server TERM 0
+}
+
 # Programs that are no doctor: one that answers otherwise, and one that ends
 # connections which it does not understand.
 doctor_peer_other()
@@ -1361,7 +1382,7 @@ doctor_live_cases='few_files address_space environment soft_value soft_port
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long
-	peer_other peer_unknown'
+	peer_late peer_other peer_unknown'
 doctor_rxe_cases='rxe_host rxe_link_down rxe_no_address rxe_mtu rxe_modules rxe_no_link
 	rxe_cgroup rxe_permission rxe_container rxe_provider rxe_netns'
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Usage: doctor-other ADDR FILE
+ * Usage: doctor-other ADDR FILE [MS]
  *
  * Answers a rdmamsg-doctor like rdmamsg-doctor --serve, with the report in FILE.
- * So tests have a peer of another version, with other settings.
+ * So tests have a peer of another version, with other settings. Each message of
+ * a measurement takes it MS milliseconds, and with MS -1 it answers none.
  */
 #include "doctor.h"
 
@@ -12,11 +13,14 @@
 #include <err.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/uio.h>
+#include <time.h>
 
 static struct rdmamsg *ctx;
 static char report[2 << 20];
 static size_t report_len;
+static int delay_ms;
 
 static void on_signal(int sig)
 {
@@ -31,13 +35,26 @@ static int send_report(struct rdmamsg_ep *ep)
 	return rdmamsg_sendv(ep, &iov, 1, TAG_REPORT, NULL);
 }
 
+static void dawdle(void)
+{
+	const struct timespec t = {
+		.tv_sec = delay_ms / 1000,
+		.tv_nsec = delay_ms % 1000 * 1000000L,
+	};
+
+	if (delay_ms > 0)
+		nanosleep(&t, NULL);
+}
+
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	int ret = 0;
 
 	if (rdmamsg_msg_tag(msg) == TAG_REPORT)
 		ret = send_report(ep);
-	else if (rdmamsg_msg_tag(msg) == TAG_ECHO)
+	else
+		dawdle();
+	if (rdmamsg_msg_tag(msg) == TAG_ECHO && delay_ms >= 0)
 		ret = rdmamsg_send(ep, rdmamsg_msg_data(msg),
 				   rdmamsg_msg_len(msg), TAG_ECHO, NULL);
 	rdmamsg_msg_free(msg);
@@ -71,9 +88,11 @@ int main(int argc, char **argv)
 	struct sigaction sa = { .sa_handler = on_signal };
 	struct rdmamsg_listener *l;
 
-	if (argc != 3)
-		errx(2, "Usage: doctor-other ADDR FILE");
+	if (argc != 3 && argc != 4)
+		errx(2, "Usage: doctor-other ADDR FILE [MS]");
 	read_report(argv[2]);
+	if (argc == 4)
+		delay_ms = atoi(argv[3]);
 	if (rdmamsg_open(&ctx, NULL) ||
 	    rdmamsg_listen(ctx, argv[1], "0", &opts, &l))
 		errx(1, "%s", rdmamsg_error());

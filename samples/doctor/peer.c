@@ -2,18 +2,13 @@
 /* The steps to a peer. The first step that is wrong is the last. */
 #include "doctor.h"
 #include "parse.h"
+#include "visit.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <inttypes.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
@@ -21,6 +16,8 @@
 
 #define OTHER_PORT	"7483"		/* if another program has DOCTOR_PORT */
 #define WAIT_MS		10000
+#define MEASURE_MS	5000		/* the most that a measurement takes */
+#define ENOUGH_US	2e6		/* a measurement ends after this time */
 #define ROUNDS		101
 #define SMALL		64u
 #define LARGE		((size_t)1 << 20)
@@ -28,288 +25,22 @@
 /* Bytes that a peer may send at once, and a report above REPORT_MAX is told. */
 #define TAKEN_MAX	65536
 
-struct visit {
-	const struct facts *facts;
-	const char *target;
-	char host[256], service[32];
-	char text[INET6_ADDRSTRLEN];	/* the address of the host */
-	struct sockaddr_storage to, from;
-	socklen_t to_len;
-	struct rdmamsg *ctx;
-	struct rdmamsg_ep *ep;
-	struct used own, theirs;
-};
+/* ---- time -------------------------------------------------------------- */
 
-/* ---- address and route ------------------------------------------------ */
-
-static void write_address(const struct sockaddr_storage *ss, char *buf,
-			  socklen_t size)
+static double now_us(void)
 {
-	buf[0] = 0;
-	(void)getnameinfo((const struct sockaddr *)ss, sizeof(*ss), buf, size,
-			  NULL, 0, NI_NUMERICHOST);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static bool resolve(struct visit *v)
+/* What is left of the milliseconds of a step that began at 'start'. */
+static int left_ms(double start, int ms)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_DGRAM };
-	struct addrinfo *list;
-	struct finding *f;
-	int ret = getaddrinfo(v->host, v->service, &hints, &list);
+	double used = (now_us() - start) / 1e3;
 
-	if (ret) {
-		f = found(v->host, WRONG, "%s", gai_strerror(ret));
-		if (ret == EAI_SERVICE)
-			mend(f, "use the number of a port");
-		else
-			mend(f, "getent hosts %s; add the name to /etc/hosts, "
-			     "or use an address", v->host);
-		return false;
-	}
-	v->to_len = list->ai_addrlen;
-	memcpy(&v->to, list->ai_addr, list->ai_addrlen);
-	freeaddrinfo(list);
-	write_address(&v->to, v->text, sizeof(v->text));
-	found(v->host, OK, "%s", v->text);
-	return true;
-}
-
-static void gid_of(const struct sockaddr_storage *ss, uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (ss->ss_family == AF_INET) {
-		memcpy(gid, mapped, 12);
-		memcpy(gid + 12, &((const struct sockaddr_in *)(const void *)
-				   ss)->sin_addr, 4);
-	} else {
-		memcpy(gid, &((const struct sockaddr_in6 *)(const void *)
-			      ss)->sin6_addr, 16);
-	}
-}
-
-static bool is_loopback(const uint8_t gid[16])
-{
-	return !memcmp(gid, &in6addr_loopback, 16) ||
-	       (!memcmp(gid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f", 13));
-}
-
-/* The network device that has the address, or "". */
-static void netdev_of(const struct sockaddr_storage *ss, char *buf,
-		      size_t size)
-{
-	struct ifaddrs *list;
-	struct sockaddr_storage one;
-	uint8_t wanted[16], gid[16];
-
-	buf[0] = 0;
-	gid_of(ss, wanted);
-	if (getifaddrs(&list))
-		return;
-	for (struct ifaddrs *a = list; a; a = a->ifa_next) {
-		if (!a->ifa_addr || a->ifa_addr->sa_family != ss->ss_family)
-			continue;
-		memcpy(&one, a->ifa_addr, ss->ss_family == AF_INET ?
-		       sizeof(struct sockaddr_in) :
-		       sizeof(struct sockaddr_in6));
-		gid_of(&one, gid);
-		if (!memcmp(gid, wanted, sizeof(gid)))
-			snprintf(buf, size, "%s", a->ifa_name);
-	}
-	freeifaddrs(list);
-}
-
-/* Asks the kernel without sending. Returns 0 or -errno. */
-static int find_source(struct visit *v)
-{
-	int fd = socket(v->to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
-	socklen_t len = sizeof(v->from);
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)&v->to, v->to_len) ||
-	    getsockname(fd, (struct sockaddr *)&v->from, &len))
-		ret = -errno;
-	close(fd);
-	return ret;
-}
-
-/* ---- the device that the library uses for an address ------------------ */
-
-/* The conditions that decide which device and port a connection uses. */
-struct need {
-	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
-	bool loopback;			/* the target is 127.0.0.1 or such */
-	bool own;			/* the target is this host */
-	bool soft;			/* the soft HCA, or else other devices */
-	uint8_t gid[16];		/* the source address */
-	const char *netdev;		/* that has it, or "" */
-};
-
-/* The choice of rdmamsg_connect(), see rdmamsg-env(7). */
-static bool may_use(const struct need *n, const struct device *d)
-{
-	if (d->soft != n->soft)
-		return false;
-	if (!n->asked)
-		return device_is_hw(d) || n->loopback;
-	if (!strcmp(n->asked, "hw"))
-		return device_is_hw(d);
-	if (!strcmp(n->asked, "soft"))
-		return d->soft;
-	return !strcmp(n->asked, d->name);
-}
-
-static bool has_address(const struct need *n, const struct port *p)
-{
-	if (n->netdev[0] && !strcmp(p->netdev, n->netdev))
-		return true;
-	for (uint32_t i = 0; i < p->ngids; i++)
-		if (!memcmp(p->gids[i].raw, n->gid, 16) ||
-		    (n->netdev[0] && !strcmp(p->gids[i].netdev, n->netdev)))
-			return true;
-	return false;
-}
-
-/*
- * The port with the address, else one whose GIDs are no addresses, which may
- * have it: an active one if there is one. NULL: there is none. Only the soft
- * HCA has loopback addresses without a GID of them.
- */
-static const struct port *port_of(const struct facts *f, const struct need *n)
-{
-	const struct port *other = NULL;
-
-	for_each_device(d, f)
-		for_each_port(p, d) {
-			if (!may_use(n, d))
-				continue;
-			if (has_address(n, p))
-				return p;
-			if (!port_is_roce(p) && (d->soft || !n->loopback) &&
-			    (!other || (port_is_active(p) &&
-					!port_is_active(other))))
-				other = p;
-		}
-	return other;
-}
-
-/* A name may be in a command if a shell takes it as it is. */
-static bool is_plain(const char *name)
-{
-	return name[0] && !name[strspn(name, "0123456789_.:@-"
-				       "abcdefghijklmnopqrstuvwxyz"
-				       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")];
-}
-
-static void mend_link(struct finding *f, const char *first, const char *netdev)
-{
-	if (netdev[0])
-		mend(f, "%srdma link add rxe_%s type rxe netdev %s", first,
-		     netdev, netdev);
-	else
-		mend(f, "%srdma link add rxe0 type rxe netdev NETDEV", first);
-}
-
-/* Says why the library does not use the soft HCA, which has every address. */
-static void not_soft(const struct visit *v, const struct need *n)
-{
-	struct finding *f;
-
-	if (n->asked ? !strncmp(n->asked, "soft", 4) : n->loopback) {
-		found(v->host, WRONG, "the soft HCA cannot be opened: see "
-		      "'devices'");
-		return;
-	}
-	if (n->asked)
-		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s excludes the soft "
-			  "HCA, and no other device has %s", n->asked, v->text);
-	else
-		f = found(v->host, WRONG, "%s has no RDMA device, and for its "
-			  "address the soft HCA has to be asked for",
-			  n->netdev[0] ? n->netdev : v->text);
-	mend(f, n->loopback ? "unset RDMAMSG_DEVICE" :
-			      "export RDMAMSG_DEVICE=soft");
-}
-
-/* Says why no device can be used. */
-static void no_device(const struct visit *v, const struct need *n)
-{
-	bool bound = n->asked && strcmp(n->asked, "hw");
-	struct need any = *n;
-	const struct port *p;
-	struct finding *f;
-
-	any.asked = NULL;
-	any.soft = false;
-	p = port_of(v->facts, &any);
-	if (p) {
-		f = found(v->host, WRONG, "RDMAMSG_DEVICE=%s: this device "
-			  "does not reach %s, %s does", n->asked, v->text,
-			  p->device->name);
-		mend(f, "unset RDMAMSG_DEVICE");
-	} else if (n->own) {
-		not_soft(v, n);
-	} else {
-		f = found(v->host, WRONG, "through %s, which has no RDMA "
-			  "device%s%s", n->netdev[0] ? n->netdev :
-			  "an unknown network device", bound ?
-			  "; RDMAMSG_DEVICE is " : "", bound ? n->asked : "");
-		mend_link(f, bound ? "unset RDMAMSG_DEVICE; " : "",
-			  n->netdev);
-	}
-}
-
-/* Says through what the host is reached, or that nothing leads there. */
-static bool judge_device(struct visit *v, struct need *n)
-{
-	const struct port *p = port_of(v->facts, n);
-	struct finding *f;
-	char from[64];
-
-	write_address(&v->from, from, sizeof(from));
-	/* the soft HCA reaches this host only */
-	n->soft = n->own;
-	if (!p && n->soft)
-		p = port_of(v->facts, n);
-	if (!p) {
-		no_device(v, n);
-		return false;
-	}
-	if (port_is_active(p)) {
-		found(v->host, OK, "through %s from %s, device %s", n->netdev,
-		      from, p->device->name);
-		return true;
-	}
-	f = found(v->host, WRONG, "through %s from %s, but port %u of %s is "
-		  "not active", n->netdev, from, p->number, p->device->name);
-	mend_port(f, p);
-	return false;
-}
-
-static bool route(struct visit *v)
-{
-	struct need n = { .asked = getenv("RDMAMSG_DEVICE") };
-	int ret = find_source(v);
-	struct finding *f;
-	uint8_t to[16];
-	char netdev[32];
-
-	if (ret) {
-		f = found(v->host, WRONG, "no route to %s: %s", v->text,
-			  strerror(-ret));
-		mend(f, "ip route add %s via GATEWAY", v->text);
-		return false;
-	}
-	netdev_of(&v->from, netdev, sizeof(netdev));
-	gid_of(&v->from, n.gid);
-	gid_of(&v->to, to);
-	if (n.asked && !n.asked[0])
-		n.asked = NULL;
-	n.netdev = netdev;
-	n.loopback = is_loopback(to);
-	n.own = n.loopback || net_is_mine(to);
-	return judge_device(v, &n);
+	return used < ms ? ms - (int)used : 0;
 }
 
 /* ---- connecting ------------------------------------------------------- */
@@ -401,12 +132,13 @@ static bool read_report(struct visit *v, const struct rdmamsg_msg *msg)
 
 static bool ask_report(struct visit *v)
 {
+	double start = now_us();
 	struct rdmamsg_msg *msg;
 	bool good;
 
 	used_find(v->facts, v->ep, &v->own);
 	if (rdmamsg_send_wait(v->ep, "", 0, TAG_REPORT, WAIT_MS) ||
-	    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg)) {
+	    rdmamsg_recv_wait(v->ep, left_ms(start, WAIT_MS), &msg)) {
 		struct finding *f;
 
 		f = found(v->host, WRONG, "no report of at most %d bytes: %s",
@@ -421,14 +153,6 @@ static bool ask_report(struct visit *v)
 
 /* ---- measuring -------------------------------------------------------- */
 
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
@@ -436,46 +160,73 @@ static int by_value(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* A peer that answers late costs no more time, and is told. */
+static void told_slow(const struct visit *v, struct finding *f)
+{
+	f->verdict = WARNING;
+	mend(f, "there: top, to see what keeps the host busy; between: ping %s",
+	     v->text);
+}
+
 static bool latency(struct visit *v)
 {
 	static const char payload[SMALL];
-	double took[ROUNDS];
+	double took[ROUNDS], start = now_us();
+	struct finding *f;
+	unsigned int n = 0;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	while (n < ROUNDS && now_us() - start < ENOUGH_US) {
 		struct rdmamsg_msg *msg;
 
-		took[i] = now_us();
+		took[n] = now_us();
 		if (rdmamsg_send(v->ep, payload, SMALL, TAG_ECHO, NULL) ||
-		    rdmamsg_recv_wait(v->ep, WAIT_MS, &msg))
+		    rdmamsg_recv_wait(v->ep, left_ms(start, MEASURE_MS), &msg))
 			return broken(v);
-		took[i] = now_us() - took[i];
+		took[n] = now_us() - took[n];
+		n++;
 		rdmamsg_msg_free(msg);
 	}
-	qsort(took, ROUNDS, sizeof(took[0]), by_value);
-	found(v->host, OK, "%u bytes there and back: %.1f us, median of %d",
-	      SMALL, took[ROUNDS / 2], ROUNDS);
+	qsort(took, n, sizeof(took[0]), by_value);
+	f = found(v->host, OK, "%u bytes there and back: %.1f us, median of %u",
+		  SMALL, took[n / 2], n);
+	if (n < ROUNDS)
+		told_slow(v, f);
 	return true;
 }
 
 static bool bandwidth(struct visit *v)
 {
 	char *payload = calloc(1, LARGE);
-	double took = now_us();
+	double start = now_us(), took;
 	int ret = payload ? 0 : -ENOMEM;
+	struct finding *f;
+	unsigned int n = 0;
 
-	for (int i = 0; i < LARGE_ROUNDS && !ret; i++)
+	while (n < LARGE_ROUNDS && !ret && now_us() - start < ENOUGH_US) {
 		ret = rdmamsg_send_wait(v->ep, payload, LARGE, TAG_BULK,
-					WAIT_MS);
-	took = now_us() - took;
+					left_ms(start, MEASURE_MS));
+		n++;
+	}
+	took = now_us() - start;
 	free(payload);
 	if (ret)
 		return broken(v);
-	found(v->host, OK, "%d messages of %zu KB: %.1f MB/s", LARGE_ROUNDS,
-	      LARGE >> 10, (double)(LARGE * LARGE_ROUNDS) / took);
+	f = found(v->host, OK, "%u messages of %zu KB: %.1f MB/s", n,
+		  LARGE >> 10, (double)(LARGE * n) / took);
+	if (n < LARGE_ROUNDS)
+		told_slow(v, f);
 	return true;
 }
 
-/* ---- comparing -------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------- */
+
+/* A name may be in a command if a shell takes it as it is. */
+static bool is_plain(const char *name)
+{
+	return name[0] && !name[strspn(name, "0123456789_.:@-"
+				       "abcdefghijklmnopqrstuvwxyz"
+				       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")];
+}
 
 static bool compare_mtu(const struct visit *v)
 {
@@ -579,7 +330,7 @@ static const struct {
 	const char *name;
 	bool (*take)(struct visit *v);
 } steps[] = {
-	{ "resolve", resolve }, { "route", route }, { "connect", reach },
+	{ "resolve", step_resolve }, { "route", step_route }, { "connect", reach },
 	{ "report", ask_report }, { "latency", latency },
 	{ "bandwidth", bandwidth }, { "compare", compare },
 };
