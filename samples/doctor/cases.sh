@@ -718,6 +718,51 @@ doctor_soft_port()
 	end_server TERM 0
 }
 
+# A table of GIDs that cannot be read
+doctor_soft_tables()
+{
+	doctor_soft_fabric
+	for RDMAMSG_SOFT_LINK in ethernet ib iwarp
+	do
+		export RDMAMSG_SOFT_LINK
+		start "$perf" server -a 127.0.0.1 -d soft -p 0
+		returns 0 "$ctl" -a set gid-error 2 5
+		diagnose
+		judged wrong gids 'port 2: entry 0 of the GID table of soft0'
+		advises gids '^rdmamsg-soft-ctl set gid-error 2 default$'
+		not judged wrong gids 'soft0 port 1'
+		mends gids
+		end_server TERM 0
+	done
+}
+
+# P_Keys are for InfiniBand.
+doctor_soft_pkeys()
+{
+	doctor_soft_fabric
+	RDMAMSG_SOFT_LINK=ib
+	export RDMAMSG_SOFT_LINK
+	start "$perf" server -a 127.0.0.1 -d soft -p 0
+	diagnose
+	mended pkeys
+	returns 0 "$ctl" -a set pkey-error 1 5
+	diagnose
+	judged wrong pkeys 'port 1: entry 0 of the P_Key table of soft0 port 1: '
+	advises pkeys '^rdmamsg-soft-ctl set pkey-error 1 default$'
+	mends pkeys
+	returns 0 "$ctl" -a set pkey 2 0x7fff
+	diagnose
+	judged warning pkeys 'soft0 port 2: limited membership only'
+	advises pkeys '^rdmamsg-soft-ctl set pkey 2 default$'
+	mends pkeys
+	# no partition has the number 0
+	returns 0 "$ctl" -a set pkey 1 0x8000
+	diagnose
+	judged wrong pkeys 'soft0 port 1: no P_Key: nobody can connect'
+	mends pkeys
+	end_server TERM 0
+}
+
 doctor_soft_iwarp()
 {
 	doctor_soft_fabric
@@ -1377,7 +1422,7 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down
+	soft_tables soft_pkeys soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down
 	peer_own_address peer_preloaded'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'

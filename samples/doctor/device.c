@@ -213,6 +213,16 @@ void mend_port(struct finding *f, const struct port *p)
 		     "iblinkinfo");
 }
 
+void mend_table(struct finding *f, const struct port *p, const char *table)
+{
+	if (p->device->soft)
+		mend(f, "rdmamsg-soft-ctl set %s-error %u default", table,
+		     p->number);
+	else
+		mend(f, "look for the driver's reason: dmesg | grep %s; then "
+		     "load the driver anew", p->device->name);
+}
+
 static void check_port(const struct port *p)
 {
 	struct finding *f;
@@ -319,12 +329,16 @@ static void check_port_pkeys(const struct port *p)
 	struct finding *f;
 
 	if (p->pkeys_error[0]) {
-		found(port_subject(p), WRONG, "%s", p->pkeys_error);
+		f = found(port_subject(p), WRONG, "%s", p->pkeys_error);
+		mend_table(f, p, "pkey");
 		return;
 	}
 	for (uint32_t i = 0; i < p->npkeys; i++) {
-		full += p->pkeys[i] & FULL_MEMBER ? 1 : 0;
-		limited += p->pkeys[i] && !(p->pkeys[i] & FULL_MEMBER);
+		/* no partition has the number 0, so 0x8000 is none */
+		bool valid = p->pkeys[i] & ~FULL_MEMBER;
+
+		full += valid && p->pkeys[i] & FULL_MEMBER;
+		limited += valid && !(p->pkeys[i] & FULL_MEMBER);
 	}
 	if (full) {
 		found(port_subject(p), OK, "%u with full membership, %u with "
@@ -335,8 +349,11 @@ static void check_port_pkeys(const struct port *p)
 	    found(port_subject(p), WARNING, "limited membership only: hosts "
 		  "that are limited as well do not connect") :
 	    found(port_subject(p), WRONG, "no P_Key: nobody can connect");
-	mend(f, "in opensm's partitions.conf: Default=0x7fff, ipoib : "
-	     "ALL=full; then pkill -HUP opensm");
+	if (p->device->soft)
+		mend(f, "rdmamsg-soft-ctl set pkey %u default", p->number);
+	else
+		mend(f, "in opensm's partitions.conf: Default=0x7fff, ipoib : "
+		     "ALL=full; then pkill -HUP opensm");
 }
 
 void check_pkeys(const struct facts *f)

@@ -175,6 +175,8 @@ bool firmware_is_older(const char *a, const char *b);
 void mend_firmware(struct finding *f, const char *where, const char *device);
 /* Sets the remedy of a port that is not active. */
 void mend_port(struct finding *f, const struct port *p);
+/* Sets the remedy of a port whose table "gid" or "pkey" cannot be read. */
+void mend_table(struct finding *f, const struct port *p, const char *table);
 
 /* net.c */
 check_fn check_links, check_gids, check_roce, check_mtu;

@@ -122,7 +122,8 @@ static void check_port_gids(const struct port *p)
 	struct finding *f;
 
 	if (p->gids_error[0]) {
-		found(port_subject(p), WRONG, "%s", p->gids_error);
+		f = found(port_subject(p), WRONG, "%s", p->gids_error);
+		mend_table(f, p, "gid");
 		return;
 	}
 	for (uint32_t i = 0; i < p->ngids; i++) {
@@ -152,7 +153,8 @@ void check_gids(const struct facts *f)
 
 	for_each_device(d, f)
 		for_each_port(p, d)
-			if (port_is_roce(p) && port_is_active(p)) {
+			if (port_is_active(p) &&
+			    (port_is_roce(p) || p->gids_error[0])) {
 				any = true;
 				check_port_gids(p);
 			}

@@ -2,8 +2,8 @@
 /*
  * Usage: doctor-other ADDR FILE [MS]
  *
- * Answers a rdmamsg-doctor like rdmamsg-doctor --serve, with the report in FILE.
- * So tests have a peer of another version, with other settings. Each message of
+ * Answers a rdmamsg-doctor as rdmamsg-doctor --serve does, with the report in
+ * FILE. So tests have a peer of another version, with other settings. Each message of
  * a measurement takes it MS milliseconds, and with MS -1 it answers none.
  */
 #include "doctor.h"

@@ -330,8 +330,8 @@ static const struct {
 	const char *name;
 	bool (*take)(struct visit *v);
 } steps[] = {
-	{ "resolve", step_resolve }, { "route", step_route }, { "connect", reach },
-	{ "report", ask_report }, { "latency", latency },
+	{ "resolve", step_resolve }, { "route", step_route },
+	{ "connect", reach }, { "report", ask_report }, { "latency", latency },
 	{ "bandwidth", bandwidth }, { "compare", compare },
 };
 

@@ -115,7 +115,7 @@ struct need {
 	const char *asked;		/* RDMAMSG_DEVICE, or NULL */
 	bool loopback;			/* the target is 127.0.0.1 or such */
 	bool own;			/* the target is this host */
-	bool soft;			/* the soft HCA, or else other devices */
+	bool soft;			/* the soft HCA, or other devices */
 	uint8_t gid[16];		/* the source address */
 	const char *netdev;		/* that has it, or "" */
 };

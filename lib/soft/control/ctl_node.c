@@ -226,7 +226,7 @@ static int raise_event(struct soft_dev *dev, enum ibv_event_type type,
 /* The program that hears the event finds the new value. */
 static int set_attr(struct soft_dev *dev, const struct soft_ctl_msg *m)
 {
-	static const enum ibv_event_type events[SOFT_ATTRS] = {
+	static const enum ibv_event_type events[] = {
 		[SOFT_ATTR_LID] = IBV_EVENT_LID_CHANGE,
 		[SOFT_ATTR_SM_LID] = IBV_EVENT_SM_CHANGE,
 		[SOFT_ATTR_PKEY] = IBV_EVENT_PKEY_CHANGE,
@@ -237,8 +237,9 @@ static int set_attr(struct soft_dev *dev, const struct soft_ctl_msg *m)
 	if (m->arg[0] >= SOFT_ATTRS || m->arg[1] > SOFT_PORTS_MAX)
 		return -EINVAL;
 	ret = soft_attr_set(dev, (enum soft_attr)m->arg[0], (int)m->arg[1],
-			    m->value);
-	if (!ret)
+			    m->value, m->fresh);
+	/* no device tells of a table that cannot be read */
+	if (!ret && m->arg[0] < SOFT_ATTR_GID_ERROR)
 		soft_async_port(dev, (uint8_t)m->arg[1], events[m->arg[0]]);
 	return ret;
 }

@@ -20,6 +20,7 @@
 #define LID_FIRST	1
 #define LID_LAST	0xbfff		/* multicast LIDs follow */
 #define PKEY_DEFAULT	0xffff
+#define ERRNO_LAST	4095		/* of Linux */
 
 bool soft_asks_iwarp(void)
 {
@@ -105,8 +106,6 @@ static int set_lid(struct soft_dev *dev, int port, uint64_t value)
 	uint32_t node;
 	uint8_t at;
 
-	if (value > LID_LAST)
-		return -EINVAL;
 	if (value && soft_lid_port(dev, (uint16_t)value, &node, &at) &&
 	    (node != dev->node || at != port) && dev->fabric->guid[node])
 		return -EADDRINUSE;
@@ -114,37 +113,69 @@ static int set_lid(struct soft_dev *dev, int port, uint64_t value)
 	return 0;
 }
 
-int soft_attr_set(struct soft_dev *dev, enum soft_attr what, int port,
-		  uint64_t value)
-{
-	struct soft_attrs *a = &dev->fabric->attrs[dev->node];
+/* The largest value of each attribute. */
+static const uint64_t attr_max[SOFT_ATTRS] = {
+	[SOFT_ATTR_LID] = LID_LAST, [SOFT_ATTR_SM_LID] = LID_LAST,
+	[SOFT_ATTR_PKEY] = UINT16_MAX,
+	/* 0xff begins a multicast address */
+	[SOFT_ATTR_PREFIX] = UINT64_MAX >> 8 | 0xfeull << 56,
+	[SOFT_ATTR_GID_ERROR] = ERRNO_LAST, [SOFT_ATTR_PKEY_ERROR] = ERRNO_LAST,
+};
 
-	if (port < 1 || port > dev->ports)
-		return -EINVAL;
-	if (dev->iwarp || (what != SOFT_ATTR_PKEY && !soft_is_ib(dev)))
-		return -EOPNOTSUPP;
+static bool has_attr(const struct soft_dev *dev, enum soft_attr what)
+{
 	switch (what) {
-	case SOFT_ATTR_LID:
-		return set_lid(dev, port, value);
-	case SOFT_ATTR_SM_LID:
-		if (value > LID_LAST)
-			return -EINVAL;
-		a->sm_lid[port - 1] = (uint16_t)value;
-		return 0;
+	case SOFT_ATTR_GID_ERROR:
+	case SOFT_ATTR_PKEY_ERROR:
+		return true;
 	case SOFT_ATTR_PKEY:
-		if (value > UINT16_MAX)
-			return -EINVAL;
-		a->pkey[port - 1] = (uint16_t)value;
-		return 0;
-	case SOFT_ATTR_PREFIX:
-		/* 0xff begins a multicast address */
-		if (value >> 56 == 0xff)
-			return -EINVAL;
-		a->prefix[port - 1] = value;
-		return 0;
+		return !dev->iwarp;
 	default:
-		return -EINVAL;
+		return soft_is_ib(dev);
 	}
+}
+
+static void set_field(struct soft_attrs *a, enum soft_attr what, int port,
+		      uint64_t value)
+{
+	if (what == SOFT_ATTR_SM_LID)
+		a->sm_lid[port - 1] = (uint16_t)value;
+	else if (what == SOFT_ATTR_PKEY)
+		a->pkey[port - 1] = (uint16_t)value;
+	else if (what == SOFT_ATTR_PREFIX)
+		a->prefix[port - 1] = value;
+	else if (what == SOFT_ATTR_GID_ERROR)
+		a->gid_error[port - 1] = (uint16_t)value;
+	else if (what == SOFT_ATTR_PKEY_ERROR)
+		a->pkey_error[port - 1] = (uint16_t)value;
+}
+
+int soft_attr_set(struct soft_dev *dev, enum soft_attr what, int port,
+		  uint64_t value, bool fresh)
+{
+	if (port < 1 || port > dev->ports || what >= SOFT_ATTRS ||
+	    value > attr_max[what])
+		return -EINVAL;
+	if (!has_attr(dev, what))
+		return -EOPNOTSUPP;
+	if (what == SOFT_ATTR_LID)
+		return set_lid(dev, port, value);
+	set_field(&dev->fabric->attrs[dev->node], what, port, value);
+	if (fresh)
+		set_field(&dev->fabric->fresh_attrs, what, port, value);
+	return 0;
+}
+
+int soft_gid_error(const struct soft_dev *dev, uint32_t port)
+{
+	return port && port <= SOFT_PORTS_MAX ?
+	       dev->fabric->attrs[dev->node].gid_error[port - 1] : 0;
+}
+
+int soft_pkey_error(const struct soft_dev *dev, uint32_t port)
+{
+	return port && port <= SOFT_PORTS_MAX ?
+	       dev->fabric->attrs[dev->node].pkey_error[port - 1] : 0;
 }
 
 void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,

@@ -30,13 +30,18 @@ bool soft_lid_port(const struct soft_dev *dev, uint16_t lid, uint32_t *node,
 uint16_t soft_sm_lid(const struct soft_dev *dev, int port);
 uint16_t soft_pkey(const struct soft_dev *dev, int port);
 enum soft_attr { SOFT_ATTR_LID, SOFT_ATTR_SM_LID, SOFT_ATTR_PKEY,
-		 SOFT_ATTR_PREFIX, SOFT_ATTRS };
+		 SOFT_ATTR_PREFIX, SOFT_ATTR_GID_ERROR, SOFT_ATTR_PKEY_ERROR,
+		 SOFT_ATTRS };
 /*
- * Sets one of a port of this node; 0: the default. -EINVAL; -EOPNOTSUPP: the
- * link layer has none; -EADDRINUSE: another port has the LID. L
+ * Sets one of a port of this node; 0: the default. Later nodes have it as well
+ * if 'fresh', but no two ports have one LID. -EINVAL; -EOPNOTSUPP: the link
+ * layer has none; -EADDRINUSE: another port has the LID. L
  */
 int soft_attr_set(struct soft_dev *dev, enum soft_attr what, int port,
-		  uint64_t value);
+		  uint64_t value, bool fresh);
+/* The errno of reading the port's table of GIDs or P_Keys, 0: none. */
+int soft_gid_error(const struct soft_dev *dev, uint32_t port);
+int soft_pkey_error(const struct soft_dev *dev, uint32_t port);
 void soft_ib_gid(const struct soft_dev *dev, uint32_t node, int port,
 		 uint8_t gid[16]);
 bool soft_ib_gid_port(const struct soft_dev *dev, const uint8_t gid[16],

@@ -251,8 +251,7 @@ int soft_node_open(struct soft_dev *dev)
 	}
 	dev->fabric->node[dev->node] = dev->fabric->fresh;
 	dev->absent = dev->fabric->fresh_absent;
-	memset(&dev->fabric->attrs[dev->node], 0,
-	       sizeof(dev->fabric->attrs[dev->node]));
+	dev->fabric->attrs[dev->node] = dev->fabric->fresh_attrs;
 	soft_faults_take(dev);
 	/* locally administered, never 0; port p has GUID guid + p */
 	(void)!getrandom(&dev->guid, sizeof(dev->guid), GRND_NONBLOCK);

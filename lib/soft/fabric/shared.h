@@ -13,7 +13,7 @@
 #include "soft/fabric/limits.h"
 
 #define SOFT_FABRIC_MAGIC	0x534f4654u
-#define SOFT_FABRIC_VERSION	5
+#define SOFT_FABRIC_VERSION	6
 
 /*
  * Attributes that rdmamsg-soft-ctl(1) has set, as a subnet manager would. 0
@@ -22,6 +22,7 @@
 struct soft_attrs {
 	uint16_t lid[SOFT_PORTS_MAX], sm_lid[SOFT_PORTS_MAX];
 	uint16_t pkey[SOFT_PORTS_MAX];
+	uint16_t gid_error[SOFT_PORTS_MAX], pkey_error[SOFT_PORTS_MAX];
 	uint64_t prefix[SOFT_PORTS_MAX];	/* of the subnet */
 };
 
@@ -37,6 +38,7 @@ struct soft_fabric {
 	uint32_t magic, version;
 	struct soft_faults fresh;	/* initial faults of a new node */
 	uint32_t fresh_absent;		/* a new node has no device */
+	struct soft_attrs fresh_attrs;
 	struct soft_faults node[SOFT_NODES];
 	struct soft_attrs attrs[SOFT_NODES];
 	_Atomic uint64_t guid[SOFT_NODES];

@@ -33,6 +33,7 @@ static const char usage_text[] =
 "  set ATTRIBUTE PORT VALUE\n"
 "                          set lid, sm-lid, pkey or prefix of a port, as a subnet\n"
 "                          manager does; default: what it was at first\n"
+"                          gid-error, pkey-error: the errno of reading the table\n"
 "  event NAME [ELEMENT]    raise an async event, such as QP_FATAL, at a queue\n"
 "                          pair (its number) or port\n"
 "\n"

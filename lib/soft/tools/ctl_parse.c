@@ -15,7 +15,8 @@ static const char *const objects[] = {
 };
 _Static_assert(sizeof(objects) / sizeof(*objects) == SOFT_OBJECTS, "each");
 
-static const char *const attrs[] = { "lid", "sm-lid", "pkey", "prefix" };
+static const char *const attrs[] = { "lid", "sm-lid", "pkey", "prefix",
+				     "gid-error", "pkey-error" };
 _Static_assert(sizeof(attrs) / sizeof(*attrs) == SOFT_ATTRS, "each");
 
 static const char *const events[] = {
@@ -166,8 +167,8 @@ static int parse_set(struct ctl_command *cmd, char **argv)
 	char *end;
 
 	if (attr < 0)
-		return wrong(argv[1], "an attribute is lid, sm-lid, pkey or "
-			     "prefix");
+		return wrong(argv[1], "an attribute is lid, sm-lid, pkey, "
+			     "prefix, gid-error or pkey-error");
 	if (!ctl_number(argv[2], SOFT_CTL_PORTS, &cmd->number) || !cmd->number)
 		return wrong(argv[2], "a port is 1 to 8");
 	errno = 0;

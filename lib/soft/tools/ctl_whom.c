@@ -22,9 +22,10 @@ static bool breaks(const struct ctl_command *cmd)
 		return f->drop || f->delay || f->duplicate || f->reorder;
 	case CTL_REFUSE:
 		return cmd->number;
+	case CTL_SET:
+		return cmd->value;
 	case CTL_REMOVE:
 	case CTL_EVENT:
-	case CTL_SET:
 		return true;
 	default:
 		return false;
@@ -35,6 +36,7 @@ static bool breaks(const struct ctl_command *cmd)
 static const char *later(const struct ctl_command *cmd)
 {
 	return cmd->what == CTL_PORT || cmd->what == CTL_FAULTS ||
+	       (cmd->what == CTL_SET && cmd->attr != SOFT_ATTR_LID) ||
 	       cmd->what == CTL_REMOVE || cmd->what == CTL_ADD ?
 	       ", and all that join later" : "";
 }

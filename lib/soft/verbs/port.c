@@ -20,7 +20,9 @@ static int query(struct ibv_context *verbs, uint32_t port, uint32_t index,
 	if (soft_ctx(verbs)->removed)
 		return EIO;
 	soft_lock(dev);
-	err = soft_port_gid(dev, port, index, ret);
+	err = soft_gid_error(dev, port);
+	if (!err)
+		err = soft_port_gid(dev, port, index, ret);
 	soft_unlock(dev);
 	return err;
 }
@@ -93,6 +95,7 @@ ssize_t soft_query_gid_table(struct ibv_context *verbs,
 	struct soft_dev *dev = soft_dev_of(verbs);
 	struct soft_gid g;
 	size_t n = 0;
+	int err = 0;
 
 	if (flags)
 		return -EOPNOTSUPP;
@@ -101,6 +104,7 @@ ssize_t soft_query_gid_table(struct ibv_context *verbs,
 	soft_lock(dev);
 	soft_gids_read(dev);
 	for (uint32_t port = 1; port <= (uint32_t)dev->ports; port++) {
+		err = err ? err : soft_gid_error(dev, port);
 		for (uint32_t i = 0; i < (uint32_t)soft_gids(dev); i++) {
 			if (soft_port_gid(dev, port, i, &g))
 				continue;
@@ -112,7 +116,7 @@ ssize_t soft_query_gid_table(struct ibv_context *verbs,
 		}
 	}
 	soft_unlock(dev);
-	return n > max_entries ? -EINVAL : (ssize_t)n;
+	return err ? -err : n > max_entries ? -EINVAL : (ssize_t)n;
 }
 
 /* ---- P_Keys ----------------------------------------------------------- */
@@ -128,6 +132,9 @@ int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		errno = EINVAL;
 		return -1;
 	}
+	errno = soft_pkey_error(soft_dev_of(verbs), port);
+	if (errno)
+		return -1;
 	*pkey = htobe16(soft_pkey(soft_dev_of(verbs), port));
 	return 0;
 }

@@ -210,6 +210,8 @@ static void infiniband__bad_value_IS_REFUSED(void **state)
 				      0x10000), -EINVAL);
 	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_PREFIX, 1,
 				      0xff15000000000000ull), -EINVAL);
+	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTR_GID_ERROR,
+				      1, 4096), -EINVAL);
 	assert_int_equal(soft_ctl_set(ctl, SOFT_CTL_ALL, SOFT_ATTRS, 1, 1),
 			 -EINVAL);
 	assert_int_equal(events, 0);
