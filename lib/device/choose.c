@@ -91,8 +91,9 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 		       char name[static 64])
 {
 	struct ibv_device **list;
-	int n = 0, unable = 0, ret = rdmamsg__device_any(v);
+	int n = 0, unable = 0, unread = 0, ret = rdmamsg__device_any(v);
 	bool has = false;
+	uint8_t port;
 
 	if (ret)
 		return ret;
@@ -109,12 +110,17 @@ static int find_device(const struct verbs_api *v, const struct sockaddr *local,
 		unable = ret ? ret : unable;
 		if (ret || rdmamsg__v_open_device(v, list[i], &verbs))
 			continue;
-		if (rdmamsg__find_port(v, verbs, local, &has) &&
-		    (has || !name[0]))
+		ret = rdmamsg__try(rdmamsg__find_port(v, verbs, local, &port,
+						      &has));
+		unread = ret ? ret : unread;
+		if (port && (has || !name[0]))
 			snprintf(name, 64, "%s", v->get_device_name(list[i]));
 		(void)rdmamsg__v_close_device(v, verbs);
 	}
 	v->free_device_list(list);
+	/* the device that has the address may be the one not read */
+	if (!has && unread)
+		return rdmamsg__fail_again(unread);
 	if (!name[0] && unable)
 		return rdmamsg__fail_again(unable);
 	if (!name[0])

@@ -53,9 +53,12 @@ int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
 			   const struct verbs_api **ret_v, char **ret_name);
 
 /*
- * path.c: returns the port with the address, else the first active port, else 0
+ * path.c: finds the port with the address, else the first active port, else 0.
+ * Returns 0, or -errno and a text if no port has the address and one could not
+ * be queried. Then *ret_port is a port that may have it, or 0.
  */
-uint8_t rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
-			   const struct sockaddr *local, bool *ret_has);
+int rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
+		       const struct sockaddr *local, uint8_t *ret_port,
+		       bool *ret_has);
 
 #endif

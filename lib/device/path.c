@@ -76,47 +76,78 @@ static void addr_to_gid(const struct sockaddr *addr, union ibv_gid *gid)
 	memcpy(gid->raw + 12, &in->sin_addr, 4);
 }
 
-static bool port_active(const struct verbs_api *v, struct ibv_context *verbs,
-			uint8_t port, struct ibv_port_attr *attr)
+/* An entry of a table of the port cannot be read. */
+static int fail_entry(const struct verbs_api *v, struct ibv_context *verbs,
+		      uint8_t port, int err, const char *table, int index)
 {
-	return !rdmamsg__v_query_port(v, verbs, port, attr) &&
-	       attr->state == IBV_PORT_ACTIVE;
+	char what[128];
+
+	snprintf(what, sizeof(what), "entry %d of the %s table of %s port %u",
+		 index, table, v->get_device_name(verbs->device), port);
+	return rdmamsg__fail_verbs(err, what);
 }
 
-static bool port_has(const struct verbs_api *v, struct ibv_context *verbs,
-		     uint8_t port, int gids, const struct sockaddr *local)
+/* Returns 1 if the port is active, 0, or -errno and a text. */
+static int port_active(const struct verbs_api *v, struct ibv_context *verbs,
+		       uint8_t port, struct ibv_port_attr *attr)
+{
+	int ret = rdmamsg__v_query_port(v, verbs, port, attr);
+	char what[96];
+
+	if (!ret)
+		return attr->state == IBV_PORT_ACTIVE;
+	snprintf(what, sizeof(what), "port %u of device %s", port,
+		 v->get_device_name(verbs->device));
+	return rdmamsg__fail_verbs(ret, what);
+}
+
+/* Returns 1 if the port has the address, 0, or -errno and a text. */
+static int port_has(const struct verbs_api *v, struct ibv_context *verbs,
+		    uint8_t port, int gids, const struct sockaddr *local)
 {
 	union ibv_gid want, gid;
+	int ret, err = 0;
 
 	addr_to_gid(local, &want);
-	for (int i = 0; i < gids; i++)
-		if (!rdmamsg__v_query_gid(v, verbs, port, i, &gid) &&
-		    !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
-			return true;
-	return false;
+	for (int i = 0; i < gids; i++) {
+		ret = rdmamsg__v_query_gid(v, verbs, port, i, &gid);
+		if (!ret && !memcmp(gid.raw, want.raw, sizeof(gid.raw)))
+			return 1;
+		if (ret && !err)
+			err = fail_entry(v, verbs, port, ret, "GID", i);
+	}
+	return err;
 }
 
-uint8_t rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
-			 const struct sockaddr *local, bool *ret_has)
+int rdmamsg__find_port(const struct verbs_api *v, struct ibv_context *verbs,
+		       const struct sockaddr *local, uint8_t *ret_port,
+		       bool *ret_has)
 {
 	struct ibv_device_attr dev;
 	struct ibv_port_attr attr;
-	uint8_t first = 0;
+	int ret, err = 0;
 
 	*ret_has = false;
-	if (rdmamsg__v_query_device(v, verbs, &dev))
-		return 0;
+	*ret_port = 0;
+	ret = rdmamsg__v_query_device(v, verbs, &dev);
+	if (ret)
+		return rdmamsg__fail_verbs(ret, "attributes of the device");
 	for (uint8_t p = 1; p && p <= dev.phys_port_cnt; p++) {
-		if (!port_active(v, verbs, p, &attr))
-			continue;
-		if (local && port_has(v, verbs, p, attr.gid_tbl_len, local)) {
+		ret = port_active(v, verbs, p, &attr);
+		if (ret > 0 && !*ret_port)
+			*ret_port = p;
+		if (ret > 0)
+			ret = local ? port_has(v, verbs, p, attr.gid_tbl_len,
+					       local) : 0;
+		if (ret > 0) {
 			*ret_has = true;
-			return p;
+			*ret_port = p;
+			return 0;
 		}
-		if (!first)
-			first = p;
+		err = ret ? ret : err;
 	}
-	return first;
+	/* without an address any active port will do */
+	return local || !*ret_port ? err : 0;
 }
 
 /* ---- its port, GID and P_Key ------------------------------------------ */
@@ -167,7 +198,7 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 {
 	struct ibv_gid_entry e, best = { .gid_type = 0 };
 	union ibv_gid want;
-	int score = 0;
+	int ret, err = 0, unread = 0, score = 0;
 
 	if (local)
 		addr_to_gid(local, &want);
@@ -175,8 +206,13 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 	for (int i = 0; i < min(port->gid_tbl_len, 255); i++) {
 		int s;
 
-		if (rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port,
-					    (uint32_t)i, &e))
+		ret = rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port,
+					      (uint32_t)i, &e);
+		if (ret && ret != -ENODATA && !err) {
+			err = ret;
+			unread = i;
+		}
+		if (ret)
 			continue;
 		s = gid_score(&e, local ? &want : NULL);
 		if (s <= score)
@@ -187,6 +223,9 @@ static int find_gid(struct oob *oob, const struct rdmamsg_device *d,
 		if (oob->local.link == PROTO_OOB_IB)
 			break;
 	}
+	if (!score && err)
+		return fail_entry(d->v, d->verbs, oob->port, err, "GID",
+				  unread);
 	if (score)
 		set_gid(oob, &best);
 	else if (oob->local.link == PROTO_OOB_ETHERNET)
@@ -200,10 +239,15 @@ static int take_gid(struct oob *oob, const struct rdmamsg_device *d,
 		    const struct ibv_port_attr *port, uint32_t index)
 {
 	struct ibv_gid_entry e;
+	int ret = -ENODATA;
 
-	if (index >= (uint32_t)port->gid_tbl_len || index > 255 ||
-	    rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port, index, &e) ||
-	    !gid_score(&e, NULL))
+	if (index < (uint32_t)port->gid_tbl_len && index <= 255)
+		ret = rdmamsg__v_query_gid_ex(d->v, d->verbs, oob->port, index,
+					      &e);
+	if (ret && ret != -ENODATA)
+		return fail_entry(d->v, d->verbs, oob->port, ret, "GID",
+				  (int)index);
+	if (ret || !gid_score(&e, NULL))
 		return rdmamsg__fail(-EINVAL, "gid_index %u: there is no such "
 				     "GID on port %u of device %s", index,
 				     oob->port, d->name);
@@ -218,11 +262,17 @@ static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 		     const struct ibv_port_attr *port)
 {
 	uint32_t value = oob->path.pkey;
-	int found = -1;
+	int ret, err = 0, unread = 0, found = -1;
 	__be16 pkey;
 
 	for (int i = 0; i < port->pkey_tbl_len; i++) {
-		if (rdmamsg__v_query_pkey(d->v, d->verbs, oob->port, i, &pkey))
+		ret = rdmamsg__v_query_pkey(d->v, d->verbs, oob->port, i,
+					    &pkey);
+		if (ret && !err) {
+			err = ret;
+			unread = i;
+		}
+		if (ret)
 			continue;
 		if (value ? ((be16toh(pkey) ^ value) & 0x7fff) != 0 :
 			    (uint32_t)i != oob->path.pkey_index)
@@ -232,6 +282,9 @@ static int find_pkey(struct oob *oob, const struct rdmamsg_device *d,
 		found = i;
 		oob->local.pkey = be16toh(pkey);
 	}
+	if (found < 0 && err)
+		return fail_entry(d->v, d->verbs, oob->port, err, "P_Key",
+				  unread);
 	if (found < 0 && value)
 		return rdmamsg__fail(-EINVAL, "pkey 0x%x: port %u of device %s "
 				     "is not in that partition", value,
@@ -253,25 +306,43 @@ static uint8_t mtu_code(uint32_t bytes)
 	return code;
 }
 
-int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
-			const struct sockaddr *local)
+/* The port of the options, or one that is active. */
+static int choose_port(struct oob *oob, const struct rdmamsg_device *d,
+		       const struct sockaddr *local, struct ibv_port_attr *attr)
 {
-	const struct rdmamsg_path *p = &oob->path;
-	struct ibv_port_attr attr;
 	bool unused;
-	int ret;
+	int ret = 0;
 
-	oob->port = p->port ? (uint8_t)p->port :
-		    rdmamsg__find_port(d->v, d->verbs, local, &unused);
+	oob->port = (uint8_t)oob->path.port;
+	/* find_gid() fails if it needs the entry that cannot be read */
+	if (!oob->port)
+		ret = rdmamsg__try(rdmamsg__find_port(d->v, d->verbs, local,
+						      &oob->port, &unused));
+	if (ret && !oob->port)
+		return rdmamsg__fail_again(ret);
 	if (!oob->port)
 		return rdmamsg__fail(-ENETDOWN,
 				     "no port of device %s is active", d->name);
 	if (oob->port > d->attr.phys_port_cnt)
 		return rdmamsg__fail(-EINVAL, "port %u: device %s has %u",
 				     oob->port, d->name, d->attr.phys_port_cnt);
-	if (!port_active(d->v, d->verbs, oob->port, &attr))
+	ret = port_active(d->v, d->verbs, oob->port, attr);
+	if (!ret)
 		return rdmamsg__fail(-ENETDOWN, "port %u of device %s is not "
 				     "active", oob->port, d->name);
+	return ret < 0 ? ret : 0;
+}
+
+int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
+			const struct sockaddr *local)
+{
+	const struct rdmamsg_path *p = &oob->path;
+	struct ibv_port_attr attr;
+	int ret;
+
+	ret = choose_port(oob, d, local, &attr);
+	if (ret)
+		return ret;
 	ret = rdmamsg__device_walks(d->name, d->verbs->device->transport_type);
 	if (ret)
 		return ret;
