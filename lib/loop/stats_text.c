@@ -353,6 +353,8 @@ static const struct metric srq_metrics[] = {
 	S("limit_events_total", limit_events, "Limit events of the device."),
 	S("strays_total", strays, "Messages of ended connections."),
 	S("refused_total", refused, "Endpoints that had no room."),
+	S("comp_vector", comp_vector, "Vector of the completion queues."),
+	S("cq_entries", cq_entries, "Entries of the completion queues."),
 };
 
 static void srq_samples(struct tables *t)

@@ -155,6 +155,9 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 	};
+	const struct rdmamsg_srq_options so = {
+		.size = sizeof(so), .comp_vector = 2,
+	};
 	struct rdmamsg_pool *pool, *other;
 	struct rdmamsg_group *group;
 	struct rdmamsg_msg *msg;
@@ -163,7 +166,7 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	connect_ends(&opts);
 	assert_int_equal(rdmamsg_pool_create(client.ctx, NULL, &pool), 0);
 	assert_int_equal(rdmamsg_pool_create(client.ctx, NULL, &other), 0);
-	assert_int_equal(rdmamsg_srq_create(client.ctx, NULL, &srq), 0);
+	assert_int_equal(rdmamsg_srq_create(client.ctx, &so, &srq), 0);
 	assert_int_equal(rdmamsg_group_join(client.ctx, "239.1.2.3", NULL,
 					    &group), 0);
 	assert_int_equal(rdmamsg_pool_alloc(other, client.ep, 3000, &msg), 0);
@@ -180,6 +183,10 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	assert_int_equal(rdmamsg_srq_stats(srq, &q), 0);
 	assert_int_equal(sample("rdmamsg_srq_private_bytes{context=\"0\","
 				"srq=\"3\"}"), q.bytes_private);
+	assert_int_equal(sample("rdmamsg_srq_comp_vector{context=\"0\","
+				"srq=\"3\"}"), 2);
+	assert_int_equal(sample("rdmamsg_srq_cq_entries{context=\"0\","
+				"srq=\"3\"}"), q.cq_entries);
 	assert_int_equal(sample("rdmamsg_group_joins_total{context=\"0\","
 				"group=\"4\",address=\"239.1.2.3\"}"), 0);
 	/* a number is not given again */
