@@ -597,6 +597,42 @@ then
 	wait "$pid" 2>/dev/null
 fi
 
+# resource KIND PATTERN: "rdma resource show KIND" has the pattern, once.
+resource()
+{
+	timeout $limit "$soft" rdma resource show "$1" >"$work/$1" 2>&1 ||
+		return 1
+	[ "$(grep -c -e "$2" "$work/$1")" -eq 1 ] || {
+		cat "$work/$1"
+		return 1
+	}
+}
+if case_of rdma-resources rdma
+then
+	serve "ibv_srq_pingpong -q 3 -g 0 -p $port"
+	if wait_for listens &&
+	    resource ctx "ctxn [1-9].* comm ibv_srq_pingpon" &&
+	    resource pd "pdn [1-9][0-9]* users 5 .* comm ibv_srq_pingpon" &&
+	    resource cq "cqn [1-9].* cqe [1-9].* users 6 .* ibv_srq_pingpon" &&
+	    resource mr "mrn [1-9].* mrlen 4096 pdn [1-9].* ibv_srq_pingpon" &&
+	    resource srq "srqn [1-9].* type BASIC .*pdn [1-9].* ibv_srq_pingp"
+	then pass
+	else fail "the resources"
+	fi
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+fi
+if case_of rdma-resource-cm-id rdma
+then
+	serve "rping -s -a 127.0.0.1 -p $port"
+	if wait_for resource cm_id "state LISTEN ps TCP .* rping src-addr 127.0.0.1"
+	then pass
+	else fail "the ids"
+	fi
+	kill "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+fi
+
 # ---- infiniband-diags -----------------------------------------------------
 
 one ibstat ibstat 'Link layer: Ethernet'

@@ -193,6 +193,31 @@ int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 	return n;
 }
 
+int soft_ctl_objects(struct soft_ctl *ctl, uint32_t node,
+		     enum soft_ctl_kind kind, uint32_t *next,
+		     struct soft_ctl_object *objects, int max)
+{
+	int n = 0;
+
+	while (*next && max - n >= SOFT_CTL_OBJECT_PAGE) {
+		struct soft_ctl_msg m = {
+			.op = SOFT_CTL_OBJECTS, .arg = { *next, kind },
+		};
+		int err = ask(ctl, node, &m);
+
+		if (err)
+			return err;
+		/* the number must grow, or this loop would not end */
+		if (m.arg[1] > SOFT_CTL_OBJECT_PAGE ||
+		    (m.arg[0] && m.arg[0] <= *next))
+			return -EPROTO;
+		memcpy(objects + n, m.objects, m.arg[1] * sizeof(*objects));
+		n += (int)m.arg[1];
+		*next = m.arg[0];
+	}
+	return n;
+}
+
 int soft_ctl_port(struct soft_ctl *ctl, uint32_t node, uint8_t port,
 		  enum soft_port state)
 {

@@ -31,7 +31,8 @@ static void describe_node(const struct soft_dev *dev, struct soft_ctl_node *d)
 		d->cqs += (uint32_t)list_entry(n, struct soft_ctx,
 					       node)->objects;
 	}
-	d->pds = dev->pds;
+	list_for_each(n, &dev->pds)
+		d->pds++;
 	d->mrs = dev->mrs;
 	for (uint32_t i = 0; i < dev->srqs.size; i++)
 		d->srqs += dev->srqs.at[i] != NULL;
@@ -257,6 +258,8 @@ static int obey(struct soft_dev *dev, const struct soft_ctl_msg *m,
 	case SOFT_CTL_GROUPS:
 		list_groups(dev, m, a);
 		return 0;
+	case SOFT_CTL_OBJECTS:
+		return soft_list_objects(dev, m, a);
 	case SOFT_CTL_PORT:
 		return set_port(dev, m);
 	case SOFT_CTL_FAULTS:

@@ -8,6 +8,7 @@
 #ifndef SOFT_CONTROL_SOFT_CTL_H
 #define SOFT_CONTROL_SOFT_CTL_H
 
+#include <netinet/in.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -55,6 +56,24 @@ struct soft_ctl_group {
 	uint32_t pad;
 };
 
+/* Objects of a node that rdma(8) lists beside its queue pairs. */
+enum soft_ctl_kind { SOFT_CTL_PD, SOFT_CTL_CQ, SOFT_CTL_MR, SOFT_CTL_CM_ID,
+		     SOFT_CTL_CTX, SOFT_CTL_SRQ, SOFT_CTL_KINDS };
+
+struct soft_ctl_object {
+	uint32_t num, ctx;		/* numbers of the object and context */
+	uint32_t pd, cq;		/* numbers of those it uses, or 0 */
+	uint32_t users, entries;	/* entries: of a completion queue */
+	uint32_t key;			/* of a region */
+	uint32_t qpn;			/* peer of a CM id, or 0 */
+	uint64_t len;			/* of a region */
+	uint16_t ps;			/* of a CM id: enum rdma_port_space */
+	uint8_t type;			/* enum ibv_qp_type, ibv_srq_type */
+	uint8_t state;			/* enum rdma_cm_state of Linux */
+	uint8_t port, pad[3];		/* port: of a CM id, or 0 */
+	struct sockaddr_in6 src, dst;	/* or sockaddr_in, or family 0 */
+};
+
 struct soft_ctl;
 
 /* NULL: the fabric in RDMAMSG_SOFT_FABRIC. -ENOENT: it has no node. */
@@ -71,7 +90,14 @@ int soft_ctl_next(struct soft_ctl *ctl, uint32_t *node,
 /* Lists up to max from *index on, sets *index behind them, returns how many. */
 int soft_ctl_qps(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		 struct soft_ctl_qp *qps, int max);
-/* Likewise; max must be 8 or more, because pages are not split. */
+/*
+ * Likewise, from number *next on, first 1. max must be 4 or more. *next is 0
+ * behind the last object, and the next call returns 0.
+ */
+int soft_ctl_objects(struct soft_ctl *ctl, uint32_t node,
+		     enum soft_ctl_kind kind, uint32_t *next,
+		     struct soft_ctl_object *objects, int max);
+/* As soft_ctl_qps(); max must be 8 or more, because pages are not split. */
 int soft_ctl_groups(struct soft_ctl *ctl, uint32_t node, uint32_t *index,
 		    struct soft_ctl_group *groups, int max);
 

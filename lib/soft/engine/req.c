@@ -353,6 +353,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 			pushed = push_segments(dev, qp, wqe);
 		}
 		if (!pushed) {
+			if (list_empty(&qp->pend_node))
+				soft_count(dev, qp->attr.port_num,
+					   SOFT_XMIT_WAIT, 1);
 			soft_qp_pend(dev, qp);
 			return;
 		}

@@ -118,6 +118,8 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->pending);
 	list_init(&dev->domains);
 	list_init(&dev->contexts);
+	list_init(&dev->pds);
+	list_init(&dev->cqs);
 	list_init(&dev->cm_ids);
 	list_init(&dev->cm_files);
 	list_init(&dev->handshakes);

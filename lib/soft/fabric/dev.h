@@ -37,7 +37,9 @@ struct soft_dev {
 	/* verbs/ */
 	struct list contexts;
 	struct soft_keys keys;
-	uint32_t pds, mrs;		/* that exist; windows not counted */
+	struct list pds, cqs;
+	uint32_t mrs;			/* that exist; windows not counted */
+	uint32_t object_last;		/* number of a domain, queue, context */
 	struct soft_qp **qps;		/* by index */
 	uint32_t qp_hint, qp_count;
 	struct handles srqs;		/* struct soft_srq, by number */

@@ -114,7 +114,7 @@ int soft_key_new(struct soft_keys *keys, struct soft_mr *mr, struct soft_mw *mw,
 		return err;
 	k = free_place(keys, key);
 	k->key = key;
-	k->counter = (uint16_t)(keys->made++ & (SOFT_COUNTERS - 1));
+	k->counter = (uint16_t)(keys->made++ & (SOFT_WITHDRAWN - 1));
 	k->window = mw;
 	if (mw)
 		k->mw = mw;

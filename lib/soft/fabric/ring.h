@@ -19,7 +19,7 @@
 
 #define SOFT_RING_SIZE	(1u << 20)	/* a power of two, whole pages */
 #define SOFT_RING_ALIGN	16u
-#define SOFT_COUNTERS	512u		/* a power of two */
+#define SOFT_WITHDRAWN	512u		/* a power of two */
 
 /* The first page of a ring in shared memory. */
 struct soft_ring_shm {
@@ -37,8 +37,8 @@ struct soft_ring_shm {
 	_Atomic uint32_t slow;		/* by the consumer: copying is faster */
 	uint8_t pad3[244];
 	/* the producer increments a counter to withdraw ranges (rec.h) */
-	_Atomic uint32_t withdrawn[SOFT_COUNTERS];
-	uint8_t pad4[4096 - 512 - 4 * SOFT_COUNTERS];
+	_Atomic uint32_t withdrawn[SOFT_WITHDRAWN];
+	uint8_t pad4[4096 - 512 - 4 * SOFT_WITHDRAWN];
 };
 _Static_assert(sizeof(struct soft_ring_shm) == 4096, "a page");
 

@@ -34,6 +34,8 @@ struct soft_counts {
 	_Alignas(4096) _Atomic uint64_t of[SOFT_PORTS_MAX][SOFT_COUNTERS];
 };
 
+_Static_assert(sizeof(struct soft_counts) == 4096, "one page");
+
 struct soft_fabric {
 	uint32_t magic, version;
 	struct soft_faults fresh;	/* initial faults of a new node */

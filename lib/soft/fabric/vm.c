@@ -77,7 +77,7 @@ bool soft_vm_shows(struct soft_wire *w, uint32_t len)
 
 static _Atomic uint32_t *counter(struct soft_ring *r, uint32_t i)
 {
-	return &r->shm->withdrawn[i & (SOFT_COUNTERS - 1)];
+	return &r->shm->withdrawn[i & (SOFT_WITHDRAWN - 1)];
 }
 
 /*

@@ -71,6 +71,7 @@ static const struct field counters[] = {
 	{ "port_rcv_data", 28, 4 },
 	{ "port_xmit_packets", 32, 4 },
 	{ "port_rcv_packets", 36, 4 },
+	{ "port_xmit_wait", 40, 4 },
 	{ NULL, 0, 0 },
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers to rdma(8), in place of the kernel's: devices, ports, resources and
- * counters. The resources are those of all processes of the fabric, which tell
- * them over the sockets that rdmamsg-soft-ctl(1) uses. They are only shown.
+ * Answers to rdma(8), in place of the kernel's: devices, ports and counters.
  */
 #include "soft/preload/nldev.h"
 
@@ -13,23 +11,12 @@
 
 #include <rdma/rdma_netlink.h>
 
-#include "soft/control/soft_ctl.h"
 #include "soft/fabric/dev.h"
 #include "soft/preload/preload.h"
 #include "soft/soft.h"
 #include "soft/verbs/ctx.h"
 
-#define QP_ENTRY_MAX	128u		/* octets of an entry of RES_QP */
-
-/* One request, and the answer to it. */
-struct ask {
-	struct soft_dev *dev;
-	struct nl_answer *a;
-	uint16_t type, flags;		/* of each message */
-	uint32_t port;			/* 0: none named */
-};
-
-static void begin(struct ask *ask)
+void nldev_begin(struct ask *ask)
 {
 	nl_begin(ask->a, ask->type, ask->flags);
 	nl_put_u32(ask->a, RDMA_NLDEV_ATTR_DEV_INDEX, 0);
@@ -43,7 +30,7 @@ static int tell_device(struct ask *ask)
 	const uint64_t guid = ask->dev->device_guid;
 	struct nl_answer *a = ask->a;
 
-	begin(ask);
+	nldev_begin(ask);
 	nl_put_u32(a, RDMA_NLDEV_ATTR_PORT_INDEX, (uint32_t)ask->dev->ports);
 	nl_put_string(a, RDMA_NLDEV_ATTR_FW_VERSION, "1.0");
 	nl_put_u64(a, RDMA_NLDEV_ATTR_NODE_GUID, guid);
@@ -80,7 +67,7 @@ static int tell_port(struct ask *ask)
 	if (ask->port > UINT8_MAX ||
 	    soft_port_attr(ask->dev, (uint8_t)ask->port, &attr))
 		return -EINVAL;
-	begin(ask);
+	nldev_begin(ask);
 	nl_put_u32(ask->a, RDMA_NLDEV_ATTR_PORT_INDEX, ask->port);
 	if (soft_is_ib(ask->dev))
 		tell_ib_port(ask, &attr);
@@ -104,7 +91,7 @@ static int tell_counters(struct ask *ask)
 
 	if (!ask->port || ask->port > (uint32_t)ask->dev->ports)
 		return -EINVAL;
-	begin(ask);
+	nldev_begin(ask);
 	nl_put_u32(a, RDMA_NLDEV_ATTR_PORT_INDEX, ask->port);
 	all = nl_nest(a, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
 	for (const char *const *name = preload_hw_counters; *name; name++) {
@@ -119,138 +106,6 @@ static int tell_counters(struct ask *ask)
 	}
 	nl_nest_end(a, all);
 	nl_end(a);
-	return 0;
-}
-
-/* ---- resources -------------------------------------------------------- */
-
-/* Finds the next node that answers. A stopped process does not. */
-static bool next_node(struct soft_ctl *ctl, uint32_t *next,
-		      struct soft_ctl_node *ret)
-{
-	int err;
-
-	do
-		err = soft_ctl_next(ctl, next, ret);
-	while (err == -ETIMEDOUT);
-	return !err;
-}
-
-static void tell_sum(struct nl_answer *a, const char *name, uint64_t n)
-{
-	const size_t nest = nl_nest(a, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
-
-	nl_put_string(a, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, name);
-	nl_put_u64(a, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, n);
-	nl_nest_end(a, nest);
-}
-
-static int tell_summary(struct ask *ask)
-{
-	uint64_t pd = 0, cq = 0, qp = 0, cm_id = 0, mr = 0, ctx = 0, srq = 0;
-	struct nl_answer *a = ask->a;
-	struct soft_ctl_node d;
-	struct soft_ctl *ctl;
-	uint32_t next = 0;
-	size_t nest;
-	int err = soft_ctl_open(NULL, &ctl);
-
-	if (err)
-		return err;
-	while (next_node(ctl, &next, &d)) {
-		pd += d.pds;
-		cq += d.cqs;
-		qp += d.qps;
-		cm_id += d.cm_ids;
-		mr += d.mrs;
-		ctx += d.contexts;
-		srq += d.srqs;
-	}
-	soft_ctl_close(ctl);
-	begin(ask);
-	nest = nl_nest(a, RDMA_NLDEV_ATTR_RES_SUMMARY);
-	tell_sum(a, "pd", pd);
-	tell_sum(a, "cq", cq);
-	tell_sum(a, "qp", qp);
-	tell_sum(a, "cm_id", cm_id);
-	tell_sum(a, "mr", mr);
-	tell_sum(a, "ctx", ctx);
-	tell_sum(a, "srq", srq);
-	nl_nest_end(a, nest);
-	nl_end(a);
-	return 0;
-}
-
-static void tell_qp(struct nl_answer *a, const struct soft_ctl_node *d,
-		    const struct soft_ctl_qp *q)
-{
-	const size_t nest = nl_nest(a, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
-
-	if (q->port)
-		nl_put_u32(a, RDMA_NLDEV_ATTR_PORT_INDEX, q->port);
-	nl_put_u32(a, RDMA_NLDEV_ATTR_RES_LQPN, q->qpn);
-	if (q->type == IBV_QPT_RC || q->type == IBV_QPT_UC) {
-		nl_put_u32(a, RDMA_NLDEV_ATTR_RES_RQPN, q->peer);
-		nl_put_u32(a, RDMA_NLDEV_ATTR_RES_RQ_PSN, q->rq_psn);
-		nl_put_u8(a, RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, q->migration);
-	}
-	nl_put_u32(a, RDMA_NLDEV_ATTR_RES_SQ_PSN, q->sq_psn);
-	nl_put_u8(a, RDMA_NLDEV_ATTR_RES_TYPE, q->type);
-	nl_put_u8(a, RDMA_NLDEV_ATTR_RES_STATE, q->state);
-	nl_put_u32(a, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)d->pid);
-	nl_nest_end(a, nest);
-}
-
-/* A list of queue pairs in as many messages as it needs. */
-struct qp_list {
-	struct ask *ask;
-	bool open;			/* a message is begun */
-	size_t nest;
-};
-
-static void qp_list_end(struct qp_list *l)
-{
-	if (!l->open)
-		return;
-	nl_nest_end(l->ask->a, l->nest);
-	nl_end(l->ask->a);
-	l->open = false;
-}
-
-static void qp_list_add(struct qp_list *l, const struct soft_ctl_node *d,
-		     const struct soft_ctl_qp *q)
-{
-	if (l->ask->port && q->port != l->ask->port)
-		return;
-	if (l->open && nl_length(l->ask->a) + QP_ENTRY_MAX > NL_MESSAGE_MAX)
-		qp_list_end(l);
-	if (!l->open) {
-		begin(l->ask);
-		l->nest = nl_nest(l->ask->a, RDMA_NLDEV_ATTR_RES_QP);
-		l->open = true;
-	}
-	tell_qp(l->ask->a, d, q);
-}
-
-static int tell_qps(struct ask *ask)
-{
-	struct qp_list list = { .ask = ask };
-	struct soft_ctl_node d;
-	struct soft_ctl_qp qps[64];
-	struct soft_ctl *ctl;
-	uint32_t next = 0, index;
-	int err = soft_ctl_open(NULL, &ctl), n;
-
-	if (err)
-		return err;
-	while (next_node(ctl, &next, &d)) {
-		index = 0;
-		while ((n = soft_ctl_qps(ctl, d.node, &index, qps, 64)) > 0)
-			for (int i = 0; i < n; i++)
-				qp_list_add(&list, &d, &qps[i]);
-	}
-	soft_ctl_close(ctl);
-	qp_list_end(&list);
 	return 0;
 }
 
@@ -279,13 +134,11 @@ static int tell(struct ask *ask, uint16_t cmd)
 	case RDMA_NLDEV_CMD_PORT_GET:
 		return tell_port(ask);
 	case RDMA_NLDEV_CMD_RES_GET:
-		return tell_summary(ask);
-	case RDMA_NLDEV_CMD_RES_QP_GET:
-		return dump ? tell_qps(ask) : -EOPNOTSUPP;
+		return nldev_summary(ask);
 	case RDMA_NLDEV_CMD_STAT_GET:
 		return dump ? -EOPNOTSUPP : tell_counters(ask);
 	default:
-		return -EOPNOTSUPP;
+		return dump ? nldev_list(ask, cmd) : -EOPNOTSUPP;
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct nlmsghdr;
+struct soft_dev;
 
 /*
  * Messages that wait for the program. at[] is allocated. No message is longer
@@ -46,7 +47,21 @@ void nl_error(struct nl_answer *a, const struct nlmsghdr *request, int err);
 uint32_t nl_get_u32(const struct nlmsghdr *request, uint16_t type,
 		    uint32_t none);
 
-/* nldev.c. Appends the answer. The request has request->nlmsg_len bytes. */
+/* One request, and the answer to it. */
+struct ask {
+	struct soft_dev *dev;
+	struct nl_answer *a;
+	uint16_t type, flags;		/* of each message */
+	uint32_t port;			/* 0: none named */
+};
+
+/* nlres.c: the number of all resources, and lists of them. 0 or -errno. */
+int nldev_summary(struct ask *ask);
+int nldev_list(struct ask *ask, uint16_t cmd);
+
+/* nldev.c. Begins a message about the device. */
+void nldev_begin(struct ask *ask);
+/* Appends the answer. The request has request->nlmsg_len bytes. */
 void nldev_answer(const struct nlmsghdr *request, struct nl_answer *a);
 
 #endif

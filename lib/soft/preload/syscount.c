@@ -16,7 +16,7 @@ const char *const preload_counters[] = {
 	"port_rcv_packets", "port_rcv_remote_physical_errors",
 	"port_rcv_switch_relay_errors", "port_xmit_constraint_errors",
 	"port_xmit_data", "port_xmit_discards", "port_xmit_packets",
-	"symbol_error", "unicast_rcv_packets", "unicast_xmit_packets", NULL,
+	"port_xmit_wait", "symbol_error", "unicast_rcv_packets", "unicast_xmit_packets", NULL,
 };
 
 const char *const preload_hw_counters[] = {
@@ -38,6 +38,7 @@ static const struct count {
 	{ "port_xmit_data", SOFT_XMIT_DATA, 0 },
 	{ "port_xmit_discards", SOFT_XMIT_DISCARDS, 0 },
 	{ "port_xmit_packets", SOFT_XMIT_PACKETS, 0 },
+	{ "port_xmit_wait", SOFT_XMIT_WAIT, 0 },
 	{ "unicast_rcv_packets", SOFT_RCV_PACKETS, SOFT_RCV_MCAST },
 	{ "unicast_xmit_packets", SOFT_XMIT_PACKETS, SOFT_XMIT_MCAST },
 	{ "duplicate_request", SOFT_DUPLICATES, 0 },

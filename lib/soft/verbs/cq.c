@@ -145,6 +145,8 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 	list_init(&cq->ready_node);
 	soft_lock(dev);
 	soft_ctx(verbs)->objects++;
+	cq->num = ++dev->object_last;
+	list_add_tail(&dev->cqs, &cq->node);
 	if (channel)
 		channel->refcnt++;
 	soft_unlock(dev);
@@ -210,6 +212,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
 	}
 	/* unread events disappear with the queue */
 	list_del(&cq->ready_node);
+	list_del(&cq->node);
 	soft_async_forget(soft_ctx(ibv->context), ibv);
 	soft_ctx(ibv->context)->objects--;
 	if (ibv->channel)

@@ -25,6 +25,8 @@ struct soft_cq {
 		struct ibv_cq ibv;
 		struct ibv_cq_ex ex;	/* extended polling */
 	};
+	struct list node;		/* dev->cqs */
+	uint32_t num;
 	struct ibv_wc *ring;
 	uint64_t *times;		/* soft_now() of each entry, or NULL */
 	uint32_t mask, room, head, tail;

@@ -150,6 +150,7 @@ struct ibv_context *soft_ctx_open(struct ibv_device *device)
 		goto err_fds;
 	}
 	soft_lock(ctx->dev);
+	ctx->num = ++ctx->dev->object_last;
 	list_add_tail(&ctx->dev->contexts, &ctx->node);
 	soft_unlock(ctx->dev);
 	return c;

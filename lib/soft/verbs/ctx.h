@@ -26,6 +26,7 @@ struct soft_ctx {
 	struct verbs_context v;		/* ends with the ibv_context */
 	struct soft_dev *dev;
 	struct list node;		/* dev->contexts */
+	uint32_t num;
 	struct list async;
 	_Atomic bool removed;		/* the device was removed */
 	int objects;			/* completion queues of this context */

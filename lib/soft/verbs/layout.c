@@ -103,6 +103,7 @@ struct ibv_mr *soft_reg_layout(struct ibv_pd *pd, const struct layout *l,
 	if (!err) {
 		((struct soft_pd *)pd)->users++;
 		dev->mrs++;
+		mr->num = ++dev->object_last;
 	}
 	soft_unlock(dev);
 	if (err) {

@@ -61,6 +61,7 @@ struct ibv_mr *soft_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t len,
 	if (!err) {
 		((struct soft_pd *)pd)->users++;
 		dev->mrs++;
+		mr->num = ++dev->object_last;
 	}
 	soft_unlock(dev);
 	if (err) {

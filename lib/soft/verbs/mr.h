@@ -18,6 +18,8 @@ struct soft_td;
 
 struct soft_pd {
 	struct ibv_pd ibv;
+	struct list node;		/* dev->pds; not of a parent domain */
+	uint32_t num;
 	int users;
 	/* of a parent domain: its protection domain, and thread domain or NULL */
 	struct soft_pd *parent_of;
@@ -34,6 +36,7 @@ static inline struct ibv_pd *soft_pd_of(struct ibv_pd *pd)
 
 struct soft_mr {
 	struct ibv_mr ibv;
+	uint32_t num;
 	uint64_t iova;			/* first address for peers */
 	int access;
 	int windows;			/* bound to this region */

@@ -17,13 +17,6 @@ struct soft_td {
 	int users;			/* parent domains */
 };
 
-static void count(struct ibv_context *verbs, uint32_t n)
-{
-	soft_lock(soft_dev_of(verbs));
-	soft_dev_of(verbs)->pds += n;
-	soft_unlock(soft_dev_of(verbs));
-}
-
 /* Allocates zeroed memory for a domain. Returns NULL with errno. */
 static void *domain_new(struct ibv_context *verbs, size_t size)
 {
@@ -39,11 +32,15 @@ static void *domain_new(struct ibv_context *verbs, size_t size)
 struct ibv_pd *soft_alloc_pd(struct ibv_context *verbs)
 {
 	struct soft_pd *pd = domain_new(verbs, sizeof(*pd));
+	struct soft_dev *dev = soft_dev_of(verbs);
 
 	if (!pd)
 		return NULL;
 	pd->ibv.context = verbs;
-	count(verbs, 1);
+	soft_lock(dev);
+	pd->num = ++dev->object_last;
+	list_add_tail(&dev->pds, &pd->node);
+	soft_unlock(dev);
 	return &pd->ibv;
 }
 
@@ -60,11 +57,11 @@ int soft_dealloc_pd(struct ibv_pd *ibv)
 		pd->parent_of->users--;
 	if (!busy && pd->td)
 		pd->td->users--;
+	if (!busy && !pd->parent_of)
+		list_del(&pd->node);
 	soft_unlock(dev);
 	if (busy)
 		return EBUSY;
-	if (!pd->parent_of)
-		count(ibv->context, -1u);
 	free(pd);
 	return 0;
 }
