@@ -300,13 +300,12 @@ pair rping-size "rping -s -a 127.0.0.1 -C 20 -S 65535" \
 endless_pair rping-persistent "rping -s -P -a 127.0.0.1" \
     "rping -c -a 127.0.0.1 -C 20 -V"
 pair ucmatose ucmatose "ucmatose -s 127.0.0.1" "return status 0"
-# GIDs as addresses (AF_IB) are refused
-if case_of ucmatose-gid ucmatose
+# GIDs as addresses (AF_IB) are those of InfiniBand
+if case_of ucmatose-gid-ethernet ucmatose
 then
-	RDMAMSG_SOFT_LINK=ib timeout $limit "$soft" ucmatose -f gid -P ib \
-	    >"$work/server" 2>&1
-	RDMAMSG_SOFT_LINK=ib timeout $limit "$soft" ucmatose -f gid -P ib \
-	    -s fe80::1 >"$work/client" 2>&1
+	timeout $limit "$soft" ucmatose -f gid -P ib >"$work/server" 2>&1
+	timeout $limit "$soft" ucmatose -f gid -P ib -s fe80::1 \
+	    >"$work/client" 2>&1
 	if grep -q 'listen: Operation not supported' "$work/server" &&
 	    grep -q 'addr: Operation not supported' "$work/client"
 	then pass
@@ -322,6 +321,35 @@ pair rdma_xserver "rdma_xserver -c r" "rdma_xclient -s 127.0.0.1 -c r" \
     "rdma_xclient: end 0"
 pair rdma_xserver-xrc "rdma_xserver -c x" "rdma_xclient -s 127.0.0.1 -c x" \
     "rdma_xclient: end 0"
+
+# With InfiniBand, and the GID of the server's first port as its address.
+server_gid()
+{
+	guid=$("$build/lib/soft/tools/rdmamsg-soft-ctl" list |
+		sed -n "s/^node [0-9]* pid [0-9]* .* guid \([0-9a-f]*\)0000 .*/\1/p")
+	[ "${#guid}" -eq 12 ] || return
+	gid=fe80::$(echo "$guid" | sed 's/..../&:/g')1
+}
+
+# gid_pair NAME PROGRAM: with its options
+gid_pair()
+{
+	case_of "$1" "${2%% *}" || return 0
+	RDMAMSG_SOFT_LINK=ib
+	export RDMAMSG_SOFT_LINK
+	serve "$2 -f gid"
+	if wait_for listens && server_gid &&
+	    timeout $limit "$soft" $2 -f gid -s "$gid" >"$work/client" 2>&1 &&
+	    wait "$pid"
+	then pass
+	else fail "by GID ${gid-}"
+	fi
+	unset RDMAMSG_SOFT_LINK
+}
+gid_pair ucmatose-gid "ucmatose -P ib"
+gid_pair ucmatose-gid-tcp "ucmatose -P tcp -C 20"
+gid_pair udaddy-gid udaddy
+gid_pair rstream-gid "rstream -S 64"
 
 pair udaddy udaddy "udaddy -s 127.0.0.1" "return status 0"
 pair udaddy-many "udaddy -c 10 -C 5" "udaddy -s 127.0.0.1 -c 10 -C 5" \

@@ -19,8 +19,6 @@ int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src, size_t len)
 
 	memset(&a, 0, sizeof(a));
 	memcpy(&a, src, min(len, sizeof(a)));
-	if (a.ss_family == AF_IB)
-		return -EOPNOTSUPP;	/* ids have addresses of IP only */
 	if (!soft_addr_len(&a) || len < soft_addr_len(&a))
 		return -EINVAL;
 	*dst = a;
@@ -67,6 +65,11 @@ static void default_source(struct soft_cm_id *id)
 {
 	uint16_t port = *soft_addr_port(&id->src);
 
+	if (id->ib && (!id->src.ss_family || soft_addr_is_any(&id->src))) {
+		soft_cm_own_gid(id, &id->src);
+		*soft_addr_port(&id->src) = port;
+		return;
+	}
 	if (id->src.ss_family && !soft_addr_is_any(&id->src))
 		return;
 	if (is_group(&id->dst)) {
@@ -95,7 +98,7 @@ static int set_source(struct soft_cm_id *id, struct sockaddr_storage *src)
 		return 0;
 	if (*soft_addr_port(src))
 		return soft_cm_bind_id(id, src);
-	ret = soft_addr_local(src);
+	ret = soft_cm_local(id, src, true);
 	if (!ret)
 		id->src = *src;
 	return ret;
@@ -120,8 +123,36 @@ static int find_dst(const struct soft_cm_id *id)
 		return -ENODEV;
 	if (is_group(&id->dst) && soft_cm_is_ud(id))
 		return 0;
-	ret = soft_addr_local(&id->dst);
+	ret = soft_cm_local(id, &id->dst, false);
 	return ret == -EADDRNOTAVAIL ? -ENODEV : ret;
+}
+
+/* Copies an address of the id's family. */
+static int take_addr(struct soft_cm_id *id, const void *from, size_t len,
+		     struct sockaddr_storage *ret)
+{
+	const struct sockaddr_storage *ss = from;
+	bool bound = id->state == SOFT_CM_BOUND;
+
+	if (bound && (ss->ss_family == AF_IB) != id->ib)
+		return -EINVAL;
+	return ss->ss_family == AF_IB ? soft_cm_take_ib(id, from, len, ret) :
+	       soft_cm_copy_addr(ret, from, len);
+}
+
+static int take_addrs(struct soft_cm_id *id,
+		      const struct rdma_ucm_resolve_addr *cmd,
+		      struct sockaddr_storage *src,
+		      struct sockaddr_storage *dst)
+{
+	int ret = take_addr(id, &cmd->dst_addr, cmd->dst_size, dst);
+
+	memset(src, 0, sizeof(*src));
+	if (ret || !cmd->src_size)
+		return ret;
+	if ((cmd->src_addr.ss_family == AF_IB) != id->ib)
+		return -EINVAL;
+	return take_addr(id, &cmd->src_addr, cmd->src_size, src);
 }
 
 int soft_cm_resolve_addr(struct soft_cm_file *file,
@@ -130,19 +161,17 @@ int soft_cm_resolve_addr(struct soft_cm_file *file,
 	struct sockaddr_storage src, dst;
 	struct soft_cm_id *id;
 	sa_family_t given;
-	int ret = soft_cm_copy_addr(&dst, &cmd->dst_addr, cmd->dst_size);
+	int ret;
 
-	memset(&src, 0, sizeof(src));
-	if (!ret && cmd->src_size)
-		ret = soft_cm_copy_addr(&src, &cmd->src_addr, cmd->src_size);
-	if (ret)
-		return ret;
 	soft_lock(file->dev);
 	id = soft_cm_id_of(file, cmd->id);
 	if (!id || (id->state != SOFT_CM_IDLE && id->state != SOFT_CM_BOUND)) {
 		ret = -EINVAL;
 		goto out;
 	}
+	ret = take_addrs(id, cmd, &src, &dst);
+	if (ret)
+		goto out;
 	given = dst.ss_family;
 	soft_addr_unmap(&dst);
 	soft_addr_unmap(&src);
@@ -199,6 +228,17 @@ bool soft_cm_on_device(const struct soft_cm_id *id)
 	       (soft_addr_len(&id->src) && !soft_addr_is_any(&id->src));
 }
 
+/* An address that is not known yet has a size all the same: Linux. */
+static void query_ib(const struct soft_cm_id *id,
+		     struct rdma_ucm_query_addr_resp *resp)
+{
+	resp->src_size = resp->dst_size = sizeof(struct sockaddr_ib);
+	if (id->src.ss_family)
+		soft_cm_to_ib(id, false, &resp->src_addr);
+	if (id->dst.ss_family)
+		soft_cm_to_ib(id, true, &resp->dst_addr);
+}
+
 int soft_cm_query_addr(struct soft_cm_file *file,
 		       const struct rdma_ucm_query *cmd,
 		       struct rdma_ucm_query_addr_resp *resp)
@@ -213,10 +253,14 @@ int soft_cm_query_addr(struct soft_cm_file *file,
 		ret = -EINVAL;
 		goto out;
 	}
-	resp->src_size = (uint16_t)soft_addr_len(&id->src);
-	resp->dst_size = (uint16_t)soft_addr_len(&id->dst);
-	memcpy(&resp->src_addr, &id->src, resp->src_size);
-	memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
+	if (id->ib) {
+		query_ib(id, resp);
+	} else {
+		resp->src_size = (uint16_t)soft_addr_len(&id->src);
+		resp->dst_size = (uint16_t)soft_addr_len(&id->dst);
+		memcpy(&resp->src_addr, &id->src, resp->src_size);
+		memcpy(&resp->dst_addr, &id->dst, resp->dst_size);
+	}
 	resp->port_num = soft_cm_on_device(id);
 	if (resp->port_num) {
 		resp->node_guid = htobe64(file->dev->device_guid);

@@ -44,6 +44,7 @@ struct soft_cm_id {
 	uint8_t qp_type;
 	enum soft_cm_state state;
 	struct sockaddr_storage src, dst;
+	bool ib;			/* they are GIDs: ib.c */
 	bool afonly;
 	uint8_t ack_timeout;		/* 0: default */
 
@@ -102,7 +103,7 @@ enum { SOFT_REJ_INVALID_SERVICE = 8, SOFT_REJ_CONSUMER = 28 };
 enum { SOFT_SIDR_UNSUPPORTED = 1, SOFT_SIDR_REJECT = 2 };
 
 /* Bytes of private data. The CMA header takes 36 bytes of a request. */
-enum { SOFT_PRIVATE_REQ = 92 - 36, SOFT_PRIVATE_REP = 196,
+enum { SOFT_PRIVATE_CMA = 36, SOFT_PRIVATE_REQ = 92 - 36, SOFT_PRIVATE_REP = 196,
        SOFT_PRIVATE_REJ = 148, SOFT_PRIVATE_SIDR_REQ = 216 - 36,
        SOFT_PRIVATE_SIDR_REP = 136,
        /* MPA has 512, rdma_ucm_conn_param.private_data_len is an uint8_t */
@@ -130,6 +131,25 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr);
 void soft_cm_unlisten(struct soft_cm_id *id);
 void soft_cm_end_lookup(struct soft_cm_id *id);
 bool soft_cm_on_device(const struct soft_cm_id *id);
+/*
+ * ib.c. Takes an address of AF_IB, and makes the id one of GIDs. -EOPNOTSUPP:
+ * the link layer is not InfiniBand; -EPROTONOSUPPORT: the service ID is of
+ * another port space.
+ */
+int soft_cm_take_ib(struct soft_cm_id *id, const void *src, size_t len,
+		    struct sockaddr_storage *ret);
+/* Returns our address or the peer's as one of AF_IB. */
+void soft_cm_to_ib(const struct soft_cm_id *id, bool peer,
+		   struct __kernel_sockaddr_storage *ret);
+/* The GID of our first port, with port 0. */
+void soft_cm_own_gid(const struct soft_cm_id *id,
+		     struct sockaddr_storage *addr);
+/*
+ * Returns 0 if this host has the address; of a GID if a node of the fabric has
+ * it, or if 'own' this process. Else -EADDRNOTAVAIL, or another -errno.
+ */
+int soft_cm_local(const struct soft_cm_id *id,
+		  const struct sockaddr_storage *addr, bool own);
 int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
 /* Sets the port of id->src to a port that may be free. */
@@ -150,8 +170,11 @@ static inline size_t soft_cm_private(const struct soft_cm_id *id, size_t max)
 
 static inline size_t soft_cm_request_len(const struct soft_cm_id *id)
 {
-	return soft_cm_private(id, id->qp_type == IBV_QPT_UD ?
-			       SOFT_PRIVATE_SIDR_REQ : SOFT_PRIVATE_REQ);
+	size_t max = id->qp_type == IBV_QPT_UD ? SOFT_PRIVATE_SIDR_REQ :
+		     SOFT_PRIVATE_REQ;
+
+	/* the CMA header has addresses of IP */
+	return soft_cm_private(id, max + (id->ib ? SOFT_PRIVATE_CMA : 0));
 }
 
 /* Returns true if CM messages pass. They use port 1. */

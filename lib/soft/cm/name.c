@@ -31,16 +31,28 @@
 #define PATIENCE	3
 #define PLACES		32		/* names of one kind per port */
 
-static void addr_text(const struct sockaddr_storage *a, char *buf, size_t size)
+#define TEXT_MAX	(INET6_ADDRSTRLEN + 1)
+
+/* The kind of a name: an address of IPv4 or IPv6, or a GID. */
+static char kind_of(bool ib, const struct sockaddr_storage *a)
+{
+	return ib ? 'g' : a->ss_family == AF_INET6 ? '6' : '4';
+}
+
+static void addr_text(bool ib, const struct sockaddr_storage *a,
+		      char buf[static TEXT_MAX])
 {
 	const void *at = a->ss_family == AF_INET6 ?
 		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
 		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
 
-	if (soft_addr_is_any(a))
-		(void)snprintf(buf, size, "*%c",
-			       a->ss_family == AF_INET6 ? '6' : '4');
-	else if (!inet_ntop(a->ss_family, at, buf, (socklen_t)size))
+	if (soft_addr_is_any(a)) {
+		(void)snprintf(buf, TEXT_MAX, "*%c", kind_of(ib, a));
+		return;
+	}
+	if (ib)
+		*buf++ = 'g';
+	if (!inet_ntop(a->ss_family, at, buf, INET6_ADDRSTRLEN))
 		buf[0] = 0;
 }
 
@@ -67,8 +79,8 @@ static int look_for(const struct soft_cm_id *id, const char *name)
 }
 
 /*
- * A bound address also takes one of PLACES names of its kind: 4, 6, or d for
- * IPv6 that includes IPv4. Needed because names cannot be listed, and the
+ * A bound address also takes one of PLACES names of its kind: 4, 6, g for a GID,
+ * or d for IPv6 that includes IPv4. Needed because names cannot be listed, and the
  * wildcard must know whether an address is bound to its port.
  */
 static void place_text(char kind, int i, char text[8])
@@ -105,6 +117,9 @@ static int look_for_clash(const struct soft_cm_id *id, bool v6, bool dual)
 {
 	int ret = 0;
 
+	if (id->ib)
+		return soft_addr_is_any(&id->src) ? look_for_places(id, "g") :
+		       look_for(id, "*g");
 	if (soft_addr_is_any(&id->src))
 		return look_for_places(id, dual ? "46d" : v6 ? "6d" : "4d");
 	if (!v6 || dual)
@@ -125,18 +140,18 @@ static int take_names(struct soft_cm_id *id)
 {
 	bool v6 = id->src.ss_family == AF_INET6;
 	bool any = soft_addr_is_any(&id->src);
-	bool dual = v6 && !id->afonly;
-	char text[INET6_ADDRSTRLEN];
+	bool dual = v6 && !id->afonly && !id->ib;
+	char text[TEXT_MAX];
 	int fd;
 
-	addr_text(&id->src, text, sizeof(text));
+	addr_text(id->ib, &id->src, text);
 	fd = take_name(id, text);
 	if (fd < 0)
 		return fd;
 	id->sock[0].fd = fd;
 	if (!any || dual) {
 		fd = any ? take_name(id, "*4") :
-		     take_place(id, dual ? 'd' : v6 ? '6' : '4');
+		     take_place(id, dual ? 'd' : kind_of(id->ib, &id->src));
 		if (fd < 0)
 			goto err;
 		id->sock[1].fd = fd;
@@ -172,7 +187,8 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 		return -EINVAL;
 	id->src = *addr;
 	soft_addr_unmap(&id->src);
-	ret = soft_addr_is_any(&id->src) ? 0 : soft_addr_local(&id->src);
+	ret = soft_addr_is_any(&id->src) ? 0 :
+	      soft_cm_local(id, &id->src, true);
 	if (!ret)
 		ret = take_port(id);
 	if (ret)
@@ -184,18 +200,24 @@ int soft_cm_bind_id(struct soft_cm_id *id, const struct sockaddr_storage *addr)
 
 /*
  * librdmacm binds an id to the AF_IB wildcard to find out if the device has the
- * newer commands. It makes no other use of the id.
+ * newer commands, on any link layer. It makes no other use of that id.
  */
 static int bind_ib(struct soft_cm_id *id, const struct rdma_ucm_bind *cmd)
 {
 	static const uint8_t any[16];
+	struct sockaddr_storage addr;
 	struct sockaddr_ib ib;
+	int ret;
 
 	if (!id || id->state != SOFT_CM_IDLE || cmd->addr_size < sizeof(ib))
 		return -EINVAL;
+	ret = soft_cm_take_ib(id, &cmd->addr, cmd->addr_size, &addr);
+	if (!ret)
+		return soft_cm_bind_id(id, &addr);
 	memcpy(&ib, &cmd->addr, sizeof(ib));
-	if (id->ps != RDMA_PS_IB || memcmp(&ib.sib_addr, any, sizeof(any)))
-		return -EOPNOTSUPP;
+	if (ret != -EOPNOTSUPP || id->ps != RDMA_PS_IB ||
+	    memcmp(&ib.sib_addr, any, sizeof(any)))
+		return ret;
 	id->state = SOFT_CM_BOUND;
 	return 0;
 }
@@ -276,7 +298,7 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 	if (!ret && id->state != SOFT_CM_BOUND)
 		ret = -EINVAL;
 	if (!ret && id->sock[0].fd < 0)
-		ret = -EOPNOTSUPP;	/* AF_IB */
+		ret = -EOPNOTSUPP;	/* of the probe: see bind_ib() */
 	for (int i = 0; !ret && i < 2; i++) {
 		if (id->sock[i].fd < 0)
 			continue;
@@ -329,21 +351,20 @@ void soft_cm_lookup(struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
 	unsigned int port = ntohs(*soft_addr_port(&id->dst));
-	char text[INET6_ADDRSTRLEN];
+	char text[TEXT_MAX];
 	int fd = -ECONNREFUSED;
 
 	if (!soft_cm_carried(dev)) {
 		soft_cm_later(id);
 		return;
 	}
-	addr_text(&id->dst, text, sizeof(text));
+	addr_text(id->ib, &id->dst, text);
 	if (!id->wildcard)
 		fd = soft_name_connect(dev, "cm/%x/%u/%s", id->ps, port, text);
 	if (fd == -ECONNREFUSED) {
 		id->wildcard = true;
 		fd = soft_name_connect(dev, "cm/%x/%u/*%c", id->ps, port,
-				       id->dst.ss_family == AF_INET6 ? '6' :
-				       '4');
+				       kind_of(id->ib, &id->dst));
 	}
 	if (fd == -ECONNREFUSED && id->tries < PATIENCE) {
 		id->tries++;

@@ -25,21 +25,6 @@ static bool has_path(const struct soft_cm_id *id)
 	       !id->file->dev->iwarp;
 }
 
-static void to_ib(const struct soft_cm_id *id, bool peer,
-		  struct __kernel_sockaddr_storage *ret)
-{
-	const struct sockaddr_storage *addr = peer ? &id->dst : &id->src;
-	struct sockaddr_ib ib = { .sib_family = AF_IB };
-
-	ib.sib_pkey = htobe16(0xffff);
-	soft_cm_gid(id, peer, (uint8_t *)&ib.sib_addr);
-	/* the service ID is port space and port: IBTA annex A11 */
-	ib.sib_sid = htobe64((uint64_t)id->ps << 16 |
-		ntohs(((const struct sockaddr_in *)addr)->sin_port));
-	ib.sib_sid_mask = htobe64(UINT64_MAX);
-	memcpy(ret, &ib, sizeof(ib));
-}
-
 int soft_cm_query_gid(struct soft_cm_file *file,
 		      const struct rdma_ucm_query *cmd,
 		      struct rdma_ucm_query_addr_resp *resp)
@@ -53,8 +38,8 @@ int soft_cm_query_gid(struct soft_cm_file *file,
 	id = soft_cm_id_of(file, cmd->id);
 	if (id) {
 		resp->src_size = resp->dst_size = sizeof(struct sockaddr_ib);
-		to_ib(id, false, &resp->src_addr);
-		to_ib(id, true, &resp->dst_addr);
+		soft_cm_to_ib(id, false, &resp->src_addr);
+		soft_cm_to_ib(id, true, &resp->dst_addr);
 	} else {
 		ret = -EINVAL;
 	}

@@ -91,6 +91,7 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	l->waiting++;
 	id->listener = l->handle;
 	id->ps = l->ps;
+	id->ib = l->ib;
 	id->qp_type = l->qp_type;
 	id->state = SOFT_CM_REQ_RCVD;
 	soft_wire_hold(w);
@@ -107,9 +108,9 @@ static void on_req(struct soft_dev *dev, struct soft_wire *w,
 	id->retry_count = m->param.retry_count & 7;
 	id->rnr_retry_count = m->param.rnr_retry_count & 7;
 	if (soft_cm_is_ud(id))
-		soft_cm_fill_ud(ev, id, m, SOFT_PRIVATE_SIDR_REQ);
+		soft_cm_fill_ud(ev, id, m, soft_cm_request_len(id));
 	else
-		fill_conn(ev, m, SOFT_PRIVATE_REQ);
+		fill_conn(ev, m, soft_cm_request_len(id));
 	/* the event belongs to the listener and names the new id */
 	ev->resp.uid = l->uid;
 	ev->child = id->handle;

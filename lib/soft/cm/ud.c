@@ -56,8 +56,11 @@ void soft_cm_gid(const struct soft_cm_id *id, bool peer, uint8_t gid[16])
 {
 	const struct soft_dev *dev = id->file->dev;
 
-	if (!soft_is_ib(dev))
-		addr_to_gid(peer ? &id->dst : &id->src, gid);
+	const struct sockaddr_storage *addr = peer ? &id->dst : &id->src;
+
+	if (!soft_is_ib(dev) || (id->ib && addr->ss_family &&
+				 !soft_addr_is_any(addr)))
+		addr_to_gid(addr, gid);
 	else
 		soft_ib_gid(dev, peer && id->wire ? id->wire->peer : dev->node,
 			    1, gid);
