@@ -186,6 +186,11 @@ struct rdmamsg_port_attr {
 /* -EINVAL: the device has no such port. */
 int rdmamsg_port_query(const char *device, uint32_t port,
 		       struct rdmamsg_port_attr *attr);
+/*
+ * Returns 1 if the port has the capability of that name, "SM" as in
+ * IBV_PORT_SM, 0 if not. -EINVAL: there is no such name.
+ */
+int rdmamsg_port_has(const struct rdmamsg_port_attr *attr, const char *cap);
 /* Returns 1 if messages pass: the port is active, or briefly interrupted. */
 int rdmamsg_port_is_usable(const struct rdmamsg_port_attr *attr);
 

@@ -294,6 +294,21 @@ int rdmamsg_device_has(const struct rdmamsg_device_attr *attr,
 			     "named %s", cap ? cap : "NULL");
 }
 
+int rdmamsg_port_has(const struct rdmamsg_port_attr *attr, const char *cap)
+{
+	for (uint32_t bit = 0; attr && cap && bit < 32; bit++) {
+		const char *name = rdmamsg_port_cap_name(bit);
+
+		if (name && !strcmp(name, cap))
+			return (int)(attr->cap_flags >> bit & 1);
+		name = rdmamsg_port_cap2_name(bit);
+		if (name && !strcmp(name, cap))
+			return (int)(attr->cap_flags2 >> bit & 1);
+	}
+	return rdmamsg__fail(-EINVAL, "rdmamsg_port_has: no capability is "
+			     "named %s", cap ? cap : "NULL");
+}
+
 int rdmamsg_port_is_usable(const struct rdmamsg_port_attr *attr)
 {
 	return attr && (attr->state == IBV_PORT_ACTIVE ||

@@ -95,7 +95,8 @@ static int port_active(const struct verbs_api *v, struct ibv_context *verbs,
 	char what[96];
 
 	if (!ret)
-		return attr->state == IBV_PORT_ACTIVE;
+		return attr->state == IBV_PORT_ACTIVE ||
+		       attr->state == IBV_PORT_ACTIVE_DEFER;
 	snprintf(what, sizeof(what), "port %u of device %s", port,
 		 v->get_device_name(verbs->device));
 	return rdmamsg__fail_verbs(ret, what);
@@ -333,6 +334,19 @@ static int choose_port(struct oob *oob, const struct rdmamsg_device *d,
 	return ret < 0 ? ret : 0;
 }
 
+/* A port has 1 << lmc LIDs, one for each value of the path bits. */
+static int check_path_bits(const struct oob *oob,
+			   const struct rdmamsg_device *d,
+			   const struct ibv_port_attr *attr)
+{
+	if (oob->local.link != PROTO_OOB_IB ||
+	    !(oob->path.src_path_bits >> attr->lmc))
+		return 0;
+	return rdmamsg__fail(-EINVAL, "src_path_bits %u: port %u of device %s "
+			     "has %u LIDs", oob->path.src_path_bits, oob->port,
+			     d->name, 1u << attr->lmc);
+}
+
 int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 			const struct sockaddr *local)
 {
@@ -352,6 +366,9 @@ int rdmamsg__path_local(struct oob *oob, const struct rdmamsg_device *d,
 	oob->local.mtu = (uint8_t)min((int)attr.active_mtu,
 				      (int)mtu_code(p->mtu));
 	oob->global = p->flags & RDMAMSG_PATH_GLOBAL;
+	ret = check_path_bits(oob, d, &attr);
+	if (ret)
+		return ret;
 	if (p->gid_index)
 		ret = take_gid(oob, d, &attr, p->gid_index == RDMAMSG_NONE ?
 			       0 : p->gid_index);

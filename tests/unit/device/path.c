@@ -4,6 +4,8 @@
  * and without RDMA devices. The test provides the lists of libibverbs.
  */
 #include "device/choose.h"
+#include "device/device.h"
+#include "device/path.h"
 #include "device/verbs_api.h"
 #include "cm/oob/oob.h"
 
@@ -117,6 +119,65 @@ static void device__by_what_there_is_CHOSEN(void **state)
 	assert_true(opened > 0);
 }
 
+static struct ibv_port_attr port_attr;
+
+static int query_port(struct ibv_context *c, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	*attr = port_attr;
+	return 0;
+}
+
+/* ACTIVE_DEFER: the port was active, and may be again without a change. */
+static void port__by_its_state_TAKEN(void **state)
+{
+	struct ibv_device **list = SOFT->get_device_list(NULL);
+	struct verbs_api table = *SOFT;
+	struct ibv_context *verbs = table.open_device(list[0]);
+	uint8_t port;
+	bool has;
+
+	SOFT->free_device_list(list);
+	table.query_port = query_port;
+	for (int s = IBV_PORT_NOP; s <= IBV_PORT_ACTIVE_DEFER; s++) {
+		port_attr.state = s;
+		assert_int_equal(rdmamsg__find_port(&table, verbs, NULL, &port,
+						    &has), 0);
+		assert_int_equal(port, s >= IBV_PORT_ACTIVE);
+	}
+	assert_int_equal(table.close_device(verbs), 0);
+}
+
+/* A port of InfiniBand has 1 << lmc LIDs. */
+static void path_bits__beyond_the_lids_EINVAL(void **state)
+{
+	struct ibv_device **list = SOFT->get_device_list(NULL);
+	struct verbs_api table = *SOFT;
+	struct rdmamsg_device d = {
+		.v = &table, .verbs = table.open_device(list[0]),
+		.name = "soft0", .attr.phys_port_cnt = 1,
+	};
+	struct oob oob = {
+		.path = { .src_path_bits = 3, .mtu = 4096, .port = 1 },
+	};
+
+	SOFT->free_device_list(list);
+	table.query_port = query_port;
+	port_attr = (struct ibv_port_attr){
+		.state = IBV_PORT_ACTIVE, .lmc = 2, .gid_tbl_len = 1,
+		.pkey_tbl_len = 1, .link_layer = IBV_LINK_LAYER_INFINIBAND,
+	};
+	assert_int_equal(rdmamsg__path_local(&oob, &d, NULL), 0);
+	oob.path.src_path_bits = 4;
+	assert_int_equal(rdmamsg__path_local(&oob, &d, NULL), -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "src_path_bits 4: port 1 of "
+			       "device soft0 has 4 LIDs"));
+	/* elsewhere they mean nothing */
+	port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	assert_int_equal(rdmamsg__path_local(&oob, &d, NULL), 0);
+	assert_int_equal(table.close_device(d.verbs), 0);
+}
+
 /* The program names no device, and the hardware device has no active port. */
 static void offer__hardware_without_a_link_ENODEV(void **state)
 {
@@ -141,6 +202,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device__by_what_there_is_CHOSEN),
+		cmocka_unit_test(port__by_its_state_TAKEN),
+		cmocka_unit_test(path_bits__beyond_the_lids_EINVAL),
 		cmocka_unit_test(offer__hardware_without_a_link_ENODEV),
 	};
 

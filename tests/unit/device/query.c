@@ -632,6 +632,33 @@ static void names__values_and_flags_HAVE_TEXT(void **state)
 	assert_null(rdmamsg_port_flag_name(1));
 }
 
+/* The six bits that the documents of verbs have, and one of the second word. */
+static void port__capability_BY_NAME(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t bit;
+	} rows[] = {
+		{ "SM", 1 }, { "SM_DISABLED", 10 }, { "SNMP_TUNNEL_SUP", 17 },
+		{ "DEVICE_MGMT_SUP", 19 }, { "VENDOR_CLASS_SUP", 20 },
+		{ "CLIENT_REG_SUP", 25 },
+	};
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		a.cap_flags = 1u << rows[i].bit;
+		assert_int_equal(rdmamsg_port_has(&a, rows[i].name), 1);
+		a.cap_flags = ~a.cap_flags;
+		assert_int_equal(rdmamsg_port_has(&a, rows[i].name), 0);
+	}
+	a.cap_flags = 0;
+	a.cap_flags2 = 1u << 5;
+	assert_int_equal(rdmamsg_port_has(&a, "LINK_SPEED_HDR_SUP"), 1);
+	assert_error(rdmamsg_port_has(&a, "NOSUCH"), -EINVAL, "NOSUCH");
+	assert_int_equal(rdmamsg_port_has(NULL, "SM"), -EINVAL);
+	assert_int_equal(rdmamsg_port_has(&a, NULL), -EINVAL);
+}
+
 static void conversions__both_ways_AGREE(void **state)
 {
 	for (uint32_t code = IBV_MTU_256; code <= IBV_MTU_4096; code++) {
@@ -681,6 +708,7 @@ int main(void)
 		TEST(gid__text_AND_BACK),
 		TEST(gid__nonsense_EINVAL),
 		TEST(names__values_and_flags_HAVE_TEXT),
+		TEST(port__capability_BY_NAME),
 		TEST(conversions__both_ways_AGREE),
 	};
 
