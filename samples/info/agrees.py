@@ -73,6 +73,15 @@ def compare_rdma(see, devices):
         for ours, theirs in (("port_lid", "lid"), ("sm_lid", "sm_lid")):
             if theirs in link:
                 see.same("rdma link", port[ours], link[theirs])
+    resources = {r["ifname"]: r for r in json.loads(
+        output("rdma", "-j", "resource"))}
+    see.same("rdma resource", sorted(devices), sorted(resources))
+    # no object may exceed the limits
+    for name, d in devices.items():
+        for ours, theirs in (("max_qp", "qp"), ("max_cq", "cq"),
+                             ("max_pd", "pd"), ("max_mr", "mr")):
+            see.same("rdma resource", True,
+                     resources[name][theirs] <= d[ours])
 
 
 def gids_of(path):
