@@ -3,8 +3,9 @@
  * Usage: doctor-other ADDR FILE [MS]
  *
  * Answers a rdmamsg-doctor as rdmamsg-doctor --serve does, with the report in
- * FILE. So tests have a peer of another version, with other settings. Each message of
- * a measurement takes it MS milliseconds, and with MS -1 it answers none.
+ * FILE. So tests have a peer of another version, with other settings. Each
+ * message of a measurement takes it MS milliseconds, and with MS -1 it answers
+ * none.
  */
 #include "doctor.h"
 

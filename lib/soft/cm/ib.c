@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses of ids that are GIDs (AF_IB), on InfiniBand. The id keeps the GID as
- * an address of IPv6, and the lower 16 bits of the service ID as its port. The
+ * Addresses of ids that are GIDs (AF_IB), on InfiniBand. The id keeps the GID
+ * as an address of IPv6, and the lower 16 bits of the service ID as its port. The
  * upper bits are the port space.
  */
 #include "soft/cm/id.h"

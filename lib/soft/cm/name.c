@@ -79,8 +79,8 @@ static int look_for(const struct soft_cm_id *id, const char *name)
 }
 
 /*
- * A bound address also takes one of PLACES names of its kind: 4, 6, g for a GID,
- * or d for IPv6 that includes IPv4. Needed because names cannot be listed, and the
+ * A bound address also takes one of PLACES names of its kind: 4, 6, g for a
+ * GID, or d for IPv6 that includes IPv4. Needed because names cannot be listed, and the
  * wildcard must know whether an address is bound to its port.
  */
 static void place_text(char kind, int i, char text[8])

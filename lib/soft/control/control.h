@@ -41,8 +41,8 @@ _Static_assert(sizeof(struct soft_ctl_msg) <= SOFT_MSG_MAX, "one datagram");
 int soft_ctl_asked(struct soft_dev *dev, int fd, const struct soft_msg *msg,
 		   size_t len);
 /*
- * ctl_objects.c. Lists the objects of kind arg[1] from number arg[0] on. Answers
- * with arg[1] objects, and the next number in arg[0], 0 at the end. Returns 0 or
+ * ctl_objects.c. Lists the objects of kind arg[1] from number arg[0] on.
+ * Answers with arg[1] objects, and the next number in arg[0], 0 at the end. Returns 0 or
  * -EINVAL. L
  */
 int soft_list_objects(const struct soft_dev *dev, const struct soft_ctl_msg *m,

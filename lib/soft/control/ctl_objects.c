@@ -150,7 +150,8 @@ static uint8_t cm_state(enum soft_cm_state state)
 	}
 }
 
-static void copy_addr(struct sockaddr_in6 *to, const struct sockaddr_storage *ss)
+static void copy_addr(struct sockaddr_in6 *to,
+		      const struct sockaddr_storage *ss)
 {
 	if (ss->ss_family == AF_INET6)
 		memcpy(to, ss, sizeof(struct sockaddr_in6));

@@ -175,7 +175,8 @@ static void connect__by_gid_BOTH_SEE_GIDS(void **state)
 static void resolve__what_cannot_be_REFUSED(void **state)
 {
 	struct sockaddr_in in = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 	uint8_t stranger[16] = { 0xfe, 0x80, [15] = 1 };
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP);
