@@ -41,8 +41,13 @@ struct rdmamsg_listener {
 	struct rdmamsg_handlers ep_on;
 	uint8_t ep_hello[PROTO_HELLO_DATA_MAX];
 	void *ep_setup;
-	char *device;
+	char *device, *announce;
 	uint16_t port;
+	/* addresses of a listener at no address; reach.c */
+	struct reach {
+		struct proto_addresses addresses;
+		uint64_t at;		/* ms; 0: never */
+	} reach[TABLES][2];		/* [][1]: for peers of this host */
 	struct rdmamsg_path ep_path;
 	struct rdmamsg_failover ep_failover;
 	struct oob_listen *oob;		/* in place of ids */

@@ -98,6 +98,13 @@ static int copy_ep_options(struct rdmamsg_listener *l,
 		/* these are for the side that connects */
 		l->ep_failover.host = l->ep_failover.service = NULL;
 		l->ep_failover.source = l->ep_failover.device = NULL;
+		if (l->ep_failover.announce) {
+			l->announce = strdup(l->ep_failover.announce);
+			if (!l->announce)
+				return rdmamsg__fail(-ENOMEM, "no memory for a "
+						     "listener");
+			l->ep_failover.announce = l->announce;
+		}
 	}
 	if (l->ep.hello_data_len > sizeof(l->ep_hello) ||
 	    l->ep.setup_data_len > RDMAMSG_SETUP_DATA_MAX ||
@@ -174,6 +181,7 @@ void rdmamsg__listener_free(struct rdmamsg_listener *l)
 	rdmamsg__door_close(l->door);
 	rdmamsg__secret_free(l->secret);
 	free(l->ep_setup);
+	free(l->announce);
 	free(l->device);
 	free(l);
 }

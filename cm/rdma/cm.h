@@ -75,5 +75,8 @@ void rdmamsg__cm_drop(struct rdmamsg_request *req);
 int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai);
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l);
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l);
+/* Adds the addresses of the context's listeners, for a peer of ep. */
+void rdmamsg__cm_addresses(const struct rdmamsg_ep *ep,
+			   struct proto_addresses *ret);
 
 #endif

@@ -89,5 +89,6 @@ const struct connector rdmamsg__by_cm = {
 	.drop = rdmamsg__cm_drop,
 	.listen = rdmamsg__cm_listen,
 	.unlisten = rdmamsg__cm_unlisten,
+	.addresses = rdmamsg__cm_addresses,
 	.over = rdmamsg__cm_over,
 };

@@ -22,13 +22,19 @@ enum rdmamsg_rung {
 	RDMAMSG_RUNG_LANE = 1u << 2,
 };
 
+enum rdmamsg_failover_flag {
+	/* connect: do not connect to addresses that the peer has announced */
+	RDMAMSG_FAILOVER_GIVEN_ONLY = 1u << 0,
+};
+
 /*
  * In opts->failover. Both sides ask for it. The library copies the strings.
  *
  * With STANDBY or LANE, each side keeps a copy of the messages that the peer
  * may not have yet. The side that has connected connects again, to the address
- * it connected to and to 'host', in turn; the other side needs a listener. Then
- * both send again what the other lacks. Each message arrives once and in order.
+ * it connected to, to 'host', and to the addresses that the other side has
+ * announced, in turn; the other side needs a listener. Then both send again what
+ * the other lacks. Each message arrives once and in order.
  */
 struct rdmamsg_failover {
 	size_t size;
@@ -45,6 +51,13 @@ struct rdmamsg_failover {
 	const char *service;	/* NULL: that of rdmamsg_connect() */
 	const char *source;	/* numeric local address, or NULL */
 	const char *device;	/* name of the RDMA device, or NULL */
+	/*
+	 * accept: addresses at which the peer may connect again. NULL: those of
+	 * the context's listeners; "": none; else a list of numeric addresses
+	 * "ADDR", "ADDR:PORT" and "[ADDR]:PORT", separated by commas.
+	 */
+	const char *announce;
+	uint32_t flags;		/* enum rdmamsg_failover_flag */
 };
 
 /*
@@ -130,8 +143,8 @@ struct rdmamsg_migrate_options {
  * both sides it is another connection. on_path follows. opts may be NULL.
  *
  * The side that has connected connects again. It uses the address in opts,
- * which becomes the endpoint's other address, or without one the other of its
- * two. The side that has accepted asks its peer to connect, and gives no
+ * which becomes the endpoint's other address, or without one the next of those
+ * it knows. The side that has accepted asks its peer to connect, and gives no
  * address. If the connection cannot be made, the endpoint stays where it is,
  * and on_path tells NOT_MOVED on the side that connects.
  *

@@ -166,7 +166,14 @@ int rdmamsg__device_check(const struct verbs_api *v, const char *name,
 int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 			 int family, struct sockaddr_storage *ret);
 /*
- * Likewise for an open device. Returns false if it has no address of the
+ * Writes the addresses of this host that lead to the device, or to any device
+ * if name is NULL, but at most 'room'. Returns their number.
+ */
+unsigned int rdmamsg__device_addrs(const struct verbs_api *v, const char *name,
+				   bool loopback, struct sockaddr_storage *ret,
+				   unsigned int room);
+/*
+ * Gives an address of an open device. Returns false if it has none of the
  * family. AF_UNSPEC: any family.
  */
 bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,

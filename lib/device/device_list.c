@@ -185,7 +185,10 @@ bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
 
 /* ---- addresses of other devices ---------------------------------------- */
 
-/* Returns true if the connection manager gives the address this device. */
+/*
+ * Returns true if the connection manager gives the address this device. NULL:
+ * any device.
+ */
 static bool leads_to(const struct verbs_api *v, struct rdma_event_channel *ch,
 		     const struct sockaddr *addr, const char *name)
 {
@@ -196,9 +199,29 @@ static bool leads_to(const struct verbs_api *v, struct rdma_event_channel *ch,
 	if (rdmamsg__v_create_id(v, ch, NULL, RDMA_PS_TCP, &id))
 		return false;
 	ret = !rdmamsg__v_bind_addr(v, id, (struct sockaddr *)(uintptr_t)addr)
-	      && v->id_device(id, &on) && !strcmp(on.name, name);
+	      && v->id_device(id, &on) && (!name || !strcmp(on.name, name));
 	(void)rdmamsg__v_destroy_id(v, id);
 	return ret;
+}
+
+/* Returns true if another host, or this one if 'loopback', can use it. */
+static bool is_usable(const struct ifaddrs *a, bool loopback)
+{
+	const struct sockaddr *s = a->ifa_addr;
+
+	if (!s || !(a->ifa_flags & IFF_UP) ||
+	    !(a->ifa_flags & IFF_LOOPBACK) == loopback)
+		return false;
+	return s->sa_family == AF_INET || (s->sa_family == AF_INET6 &&
+	       !IN6_IS_ADDR_LINKLOCAL(
+		&((const struct sockaddr_in6 *)s)->sin6_addr));
+}
+
+static void copy_addr(struct sockaddr_storage *dst, const struct sockaddr *src)
+{
+	memset(dst, 0, sizeof(*dst));
+	memcpy(dst, src, src->sa_family == AF_INET6 ?
+	       sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 }
 
 static bool try_addrs(const struct verbs_api *v, struct rdma_event_channel *ch,
@@ -209,16 +232,10 @@ static bool try_addrs(const struct verbs_api *v, struct rdma_event_channel *ch,
 	for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
 		const struct sockaddr *s = a->ifa_addr;
 
-		if (!s || s->sa_family != family || !(a->ifa_flags & IFF_UP) ||
-		    !(a->ifa_flags & IFF_LOOPBACK) == loopback ||
-		    (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(
-		     &((const struct sockaddr_in6 *)s)->sin6_addr)) ||
+		if (!is_usable(a, loopback) || s->sa_family != family ||
 		    !leads_to(v, ch, s, name))
 			continue;
-		memset(ret, 0, sizeof(*ret));
-		memcpy(ret, s, family == AF_INET6 ?
-		       sizeof(struct sockaddr_in6) :
-		       sizeof(struct sockaddr_in));
+		copy_addr(ret, s);
 		return true;
 	}
 	return false;
@@ -264,4 +281,27 @@ int rdmamsg__device_addr(const struct verbs_api *v, const char *name,
 				    family == AF_INET6 ? "IPv6" : "IPv4");
 	(void)rdmamsg__v_close_device(v, verbs);
 	return err;
+}
+
+unsigned int rdmamsg__device_addrs(const struct verbs_api *v, const char *name,
+				   bool loopback, struct sockaddr_storage *ret,
+				   unsigned int room)
+{
+	struct rdma_event_channel *ch;
+	struct ifaddrs *all;
+	unsigned int n = 0;
+
+	if (rdmamsg__v_create_event_channel(v, &ch))
+		return 0;
+	if (getifaddrs(&all)) {
+		v->destroy_event_channel(ch);
+		return 0;
+	}
+	for (const struct ifaddrs *a = all; a && n < room; a = a->ifa_next)
+		if (is_usable(a, loopback) &&
+		    leads_to(v, ch, a->ifa_addr, name))
+			copy_addr(&ret[n++], a->ifa_addr);
+	freeifaddrs(all);
+	v->destroy_event_channel(ch);
+	return n;
 }

@@ -78,6 +78,12 @@ struct connector {
 
 	int (*listen)(struct rdmamsg_listener *l, struct addrinfo *ai);
 	void (*unlisten)(struct rdmamsg_listener *l);
+	/*
+	 * Adds the addresses of the context's listeners that a peer of ep may
+	 * connect to. NULL if another() is.
+	 */
+	void (*addresses)(const struct rdmamsg_ep *ep,
+			  struct proto_addresses *ret);
 	/* Kind of the port, for the log. */
 	const char *(*over)(const struct rdmamsg_listener *l);
 };

@@ -201,6 +201,8 @@ static bool send_setup(struct rdmamsg_ep *ep)
 		.dead_after_ms = ep->opts.dead_after_ms,
 	};
 	struct op *op = body_op(ep, PROTO_SETUP, "SETUP");
+	struct proto_addresses addresses = { .count = 0 };
+	size_t len;
 	int err;
 
 	if (!op)
@@ -226,10 +228,12 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	if (!ep->connect.refused) {
 		rdmamsg__failover_setup(ep, &s.path);
 		rdmamsg__resume_setup(ep, &s.resume);
+		rdmamsg__announce(ep, &addresses);
 	}
 	ep->connect.setup_sent = true;
-	send_body(ep, op, PROTO_REJECT_NONE,
-		  rdmamsg__setup_encode(&s, op->msg->data));
+	len = rdmamsg__setup_encode(&s, op->msg->data);
+	len = rdmamsg__setup_add_addresses(op->msg->data, len, &addresses);
+	send_body(ep, op, PROTO_REJECT_NONE, len);
 	return true;
 }
 
@@ -516,6 +520,7 @@ void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len)
 	}
 	ep->connect.peer = s;
 	ep->connect.peer.data = NULL;
+	rdmamsg__targets_hear(ep, buf, len);
 	rdmamsg__failover_begin(ep, &s.path);
 	if (ep->connect.passive)
 		memcpy(ep->connect.session, s.session,

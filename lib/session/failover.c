@@ -51,6 +51,7 @@ static const struct range ranges[] = {
 	      RDMAMSG_RUNG_PATH | RDMAMSG_RUNG_STANDBY | RDMAMSG_RUNG_LANE),
 	RANGE(timeout_ms, 10000, 0, 1, 86400000),
 	RANGE(keep_bytes, 1u << 20, 0, 64u << 10, 1u << 30),
+	RANGE(flags, 0, 0, 0, RDMAMSG_FAILOVER_GIVEN_ONLY),
 };
 
 static void wake(struct rdmamsg_ep *ep)
@@ -381,12 +382,14 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 int rdmamsg__failover_copy(struct rdmamsg_failover *dst,
 			   const struct rdmamsg_failover *src)
 {
+	struct proto_addresses announced;
 	int ret = rdmamsg__opts_copy(dst, sizeof(*dst), src,
 				     "rdmamsg_failover");
 
-	return ret ? ret : rdmamsg__set_ranges(dst, ranges,
-					       sizeof(ranges) /
-					       sizeof(ranges[0]));
+	if (!ret)
+		ret = rdmamsg__set_ranges(dst, ranges,
+					  sizeof(ranges) / sizeof(ranges[0]));
+	return ret ? ret : rdmamsg__announce_parse(dst->announce, &announced);
 }
 
 /* Prepares for the rungs STANDBY and LANE. */

@@ -55,8 +55,7 @@ static int take_address(struct resume *r,
 	r->device = s[3];
 	/* a standby lane may lead to another address */
 	rdmamsg__carrier_drop(r);
-	r->to_other = true;
-	r->lane_other = false;
+	r->lane_target = TARGET_FIRST;
 	return 0;
 }
 

@@ -163,7 +163,8 @@ static void lane_text(const struct recorder *r, const struct event *e,
 		break;
 	case EVENT_TRY:
 		snprintf(buf, size, "try %u for another connection%s", e->a,
-			 e->b ? ", to the other address" : "");
+			 e->b > 1 ? ", to an address that the peer has "
+			 "announced" : e->b ? ", to the other address" : "");
 		break;
 	case EVENT_TRY_FAILED:
 		reason_text(e, why, sizeof(why));

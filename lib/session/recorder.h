@@ -20,7 +20,7 @@ enum event_kind {		/* its two values */
 	EVENT_LANE,		/* device, port: the first lane */
 	EVENT_LOST,		/* reason and device */
 	EVENT_DOWN,		/* ms since the loss: the lane is freed */
-	EVENT_TRY,		/* number, 1: at the other address */
+	EVENT_TRY,		/* number, target of targets.c */
 	EVENT_TRY_FAILED,	/* reason */
 	EVENT_CARRIER,		/* device: another lane is connected */
 	EVENT_RESUME_SENT,	/* next message expected, rendezvous out */

@@ -23,13 +23,8 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define WAIT_LAST_MS	500
+#define FIRST_TRY_MS	500	/* with announced addresses; then twice, ... */
 #define NOTICE_MAX_MS	60000	/* whatever the peer's dead_after_ms is */
-
-/* Returns true if the try is for the other address of the peer. */
-static bool is_other(const struct resume *r)
-{
-	return r->host && r->to_other;
-}
 
 static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
 		const char *fmt, uint32_t ms)
@@ -90,36 +85,51 @@ int rdmamsg__carrier_options(const struct resume *r, bool initiator,
 	return rdmamsg__lane_prove(r, initiator, epoch, hello);
 }
 
-/* Tries go to both addresses in turn. */
+/*
+ * An address of the peer's choice may be one that this host does not reach. So
+ * without a lane, the first round of tries gives little time to each address.
+ */
+static uint32_t try_ms(const struct resume *r)
+{
+	uint32_t round = r->tries / rdmamsg__targets_count(r);
+
+	if (!r->announced.count || r->lane == LANE_UP || round >= 3)
+		return TRY_MS;
+	return min((uint32_t)FIRST_TRY_MS << round, (uint32_t)TRY_MS);
+}
+
+/* Tries go to all targets in turn. */
 int rdmamsg__redial(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
-	const bool other = is_other(r);
+	uint32_t ms = try_ms(r);
 	uint64_t left = r->lane == LANE_UP ? TRY_MS :
 			r->since + rdmamsg__resume_ms(ep) - rdmamsg__now_ms();
+	struct target to;
 	uint8_t hello[PROTO_LANE_DATA_LEN];
 	struct rdmamsg_ep_options o;
 	int err = rdmamsg__carrier_options(r, true, ++r->epoch, hello, &o);
 
 	r->tries++;
-	rdmamsg__record(ep->recorder, EVENT_TRY, r->tries, other);
+	r->tried |= 1u << r->target;
+	rdmamsg__record(ep->recorder, EVENT_TRY, r->tries, r->target);
 	if (err)
 		return err;
-	o.source = other ? r->source : ep->connect.source;
-	o.device = other ? r->device : ep->connect.device;
-	o.timeout_ms = (uint32_t)min(left, (uint64_t)TRY_MS);
-	return ep->connect.by->another(ep, other ? r->host : ep->connect.host,
-				       other && r->service ? r->service :
-				       ep->connect.service, &o, &r->carrier);
+	rdmamsg__target_get(ep, r->target, &to);
+	o.source = to.source;
+	o.device = to.device;
+	o.timeout_ms = (uint32_t)min(left, (uint64_t)ms);
+	return ep->connect.by->another(ep, to.host, to.service, &o,
+				       &r->carrier);
 }
 
 void rdmamsg__redial_later(struct resume *r)
 {
-	/* without a lane, try the second address at once */
-	const bool now = r->host && r->tries % 2 && r->lane != LANE_UP;
+	/* without a lane, try the next address at once */
+	const bool now = r->tries % rdmamsg__targets_count(r) &&
+			 r->lane != LANE_UP;
 
-	r->to_other ^= r->host != NULL;
-
+	r->target = rdmamsg__target_next(r, r->target);
 	r->again_at = rdmamsg__now_ms() + (now ? 0 : r->wait_ms);
 	if (!now)
 		r->wait_ms = min(2 * r->wait_ms, (uint32_t)WAIT_LAST_MS);
@@ -180,16 +190,23 @@ void rdmamsg__carrier_open(struct rdmamsg_ep *carrier)
 }
 
 /*
- * Returns true if further tries are in vain: at each address, the process that
- * answers does not have the session.
+ * Returns true if further tries are in vain: at each address of this program,
+ * the process that answers does not have the session, and each address of the
+ * peer was tried.
  */
 static bool is_final(struct resume *r, const struct rdmamsg_reason *why)
 {
+	const uint32_t given = r->host ? 3 : 1;
+	const uint32_t announced = (1u << r->announced.count) - 1;
+
 	if (why->cause == RDMAMSG_CAUSE_AUTH ||
 	    why->cause == RDMAMSG_CAUSE_PROTOCOL ||
-	    (why->cause == RDMAMSG_CAUSE_ABORTED && why->cm_event != -1))
-		r->denied |= is_other(r) ? 2 : 1;
-	return r->denied == (r->host ? 3 : 1);
+	    (why->cause == RDMAMSG_CAUSE_ABORTED && why->cm_event != -1)) {
+		r->denied |= 1u << r->target;
+		r->denial = *why;
+	}
+	return (r->denied & given) == given &&
+	       (r->tried >> TARGET_ANNOUNCED & announced) == announced;
 }
 
 void rdmamsg__redial_in_vain(struct rdmamsg_ep *ep, const char *why)
@@ -220,7 +237,7 @@ void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
 		rdmamsg__redial_in_vain(ep, why->text);
 	/* while a lane drains, its receives may still have the peer's CLOSE */
 	if (r->lane == LANE_DOWN && is_final(r, why))
-		end(ep, why, "", 0);
+		end(ep, &r->denial, "", 0);
 	rdmamsg__redial_later(r);
 	rdmamsg__resume_wake(ep);
 }

@@ -72,6 +72,8 @@ static int fill(struct rdmamsg_ep *ep, struct resume *r,
 {
 	int err = rdmamsg__secret_nonce(r->nonce);
 
+	if (!err)
+		err = rdmamsg__announce_parse(opts->announce, &r->announce);
 	if (err)
 		return err;
 	if (copy(&r->host, opts->host) || copy(&r->service, opts->service) ||
@@ -80,6 +82,8 @@ static int fill(struct rdmamsg_ep *ep, struct resume *r,
 		return rdmamsg__fail(-ENOMEM, "no memory for failover");
 	r->ep = ep;
 	r->opts = *opts;
+	/* "" is a list, too. r->announce has its addresses */
+	r->opts.announce = opts->announce ? "" : NULL;
 	list_init(&r->parked);
 	list_init(&r->node);
 	rdmamsg__timer_init(&r->timer, rdmamsg__resume_timer);
@@ -180,6 +184,7 @@ int rdmamsg__resume_begin(struct rdmamsg_ep *ep)
 	if (err)
 		return err;
 	r->agreed = true;
+	rdmamsg__targets_learn(ep);
 	ep->send.op_max += 8;		/* for requests that a carrier brings */
 	if (ep->connect.passive)
 		rdmamsg__registry_add(r);

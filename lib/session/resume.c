@@ -92,6 +92,19 @@ void rdmamsg__resume_wake(struct rdmamsg_ep *ep)
 	rdmamsg__ep_touch(ep);
 }
 
+/*
+ * The first try goes to another address than that of the lost lane. But if only
+ * the peer's word tells of another, and the network has not failed, the same
+ * address comes first.
+ */
+static uint32_t first_target(const struct resume *r)
+{
+	if (r->host || r->why.who == RDMAMSG_WHO_NETWORK ||
+	    r->lane_target == TARGET_NONE)
+		return rdmamsg__target_next(r, r->lane_target);
+	return r->lane_target;
+}
+
 static void lose(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
@@ -101,10 +114,9 @@ static void lose(struct rdmamsg_ep *ep)
 	r->again_at = r->since;
 	r->wait_ms = WAIT_FIRST_MS;
 	r->tries = 0;
-	/* the first try goes to the other address, not to the lost lane's */
 	if (!r->carrier)
-		r->to_other = r->host && !r->lane_other;
-	r->denied = 0;
+		r->target = first_target(r);
+	r->denied = r->tried = 0;
 	rdmamsg__record_reason(ep->recorder, EVENT_LOST, &r->why,
 			       rdmamsg_ep_device_name(ep));
 	r->moving = r->ask_move = false;
@@ -243,7 +255,7 @@ static void take_over(struct rdmamsg_ep *ep)
 		return;
 	r->resumes++;
 	r->down = false;
-	r->lane_other = r->to_other;
+	rdmamsg__targets_learn(ep);
 	r->wait_ms = WAIT_FIRST_MS;
 	r->again_at = 0;
 	/* dial no further lane before the peer has read our RESUME */
@@ -288,7 +300,7 @@ static void move(struct rdmamsg_ep *ep)
 	}
 	if (r->carrier)
 		return;
-	r->to_other = r->host && !r->lane_other;
+	r->target = rdmamsg__target_next(r, r->lane_target);
 	if (rdmamsg__try(rdmamsg__redial(ep)))
 		rdmamsg__redial_in_vain(ep, rdmamsg__text());
 }
@@ -304,7 +316,7 @@ static void stand_by(struct rdmamsg_ep *ep)
 	    ep->state != EP_OPEN || r->carrier || !r->agreed || !r->answered)
 		return;
 	if (now >= r->again_at) {
-		r->to_other = r->host && !r->lane_other;
+		r->target = rdmamsg__target_apart(r, r->target);
 		rdmamsg__redial_now(ep);
 	}
 	if (!r->carrier)

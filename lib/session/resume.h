@@ -28,12 +28,14 @@
 #include "base/timer.h"
 #include "session/keep.h"
 #include "session/secret.h"
+#include "wire/addresses.h"
 #include "wire/flight.h"
 #include "wire/resume.h"
 
 struct dev;
 struct op;
 struct proto_setup;
+struct sockaddr_storage;
 struct rdmamsg_region;
 struct rma;
 struct rdmamsg_ep;
@@ -92,12 +94,16 @@ struct resume {
 	uint64_t again_at;		/* ms: when the next try begins */
 	uint32_t wait_ms;		/* pause after that try */
 	uint32_t tries;
-	bool to_other;			/* the try is for the other address */
-	bool lane_other;		/* the lane leads there */
+	uint32_t target;		/* of the try: targets.c */
+	uint32_t lane_target;		/* to which the lane leads */
 	bool moving;			/* by plan: move.c */
 	bool ask_move;			/* the next PING asks for a move */
-	/* bits 0, 1: addresses where nobody knows the session */
-	uint32_t denied;
+	uint32_t denied;		/* targets without the session */
+	uint32_t tried;			/* since the lane was lost; bits */
+	struct rdmamsg_reason denial;	/* the last */
+	struct proto_addresses announce;	/* by option; port 0: ours */
+	struct proto_addresses offered;	/* in the last SETUP */
+	struct proto_addresses announced;	/* those that can be dialled */
 	uint32_t resumes;		/* so far */
 	struct rdmamsg_reason why;	/* of the last loss */
 };
@@ -188,6 +194,51 @@ void rdmamsg__carrier_forget(struct resume *r);
 void rdmamsg__carrier_drop(struct resume *r);
 /* The initiator tries again: ends the carrier of its last try. */
 void rdmamsg__resume_renew(struct resume *r, uint32_t epoch);
+
+/* ---- announce.c: addresses of this side ---------------------------------- */
+
+/* Parses the option. NULL and "" give no address. -EINVAL */
+int rdmamsg__announce_parse(const char *list, struct proto_addresses *ret);
+/* Gives the addresses for our SETUP, if the peer may connect again. */
+void rdmamsg__announce(const struct rdmamsg_ep *ep,
+		       struct proto_addresses *ret);
+/* Parses a numeric address. Returns false if it is none. */
+bool rdmamsg__address_parse(const char *host, const char *service,
+			    struct proto_address *ret);
+void rdmamsg__address_of(const struct sockaddr_storage *addr,
+			 struct proto_address *ret);
+/* Adds an address, if there is room and it is new and sane. */
+void rdmamsg__announce_put(struct proto_addresses *a,
+			   const struct proto_address *one);
+void rdmamsg__announce_add(struct proto_addresses *a,
+			   const struct sockaddr_storage *addr, uint16_t port);
+
+/* ---- targets.c: addresses to dial ---------------------------------------- */
+
+enum {
+	TARGET_FIRST,			/* of rdmamsg_connect() */
+	TARGET_OTHER,			/* of the option, if there is one */
+	TARGET_ANNOUNCED,		/* and after it: by the peer */
+	TARGET_NONE = UINT32_MAX,	/* the lane leads to a former target */
+};
+
+struct target {
+	const char *host, *service, *source, *device;
+	char ip[64], port[8];		/* 'host' and 'service' may be these */
+};
+
+/* SETUP of ep has come, which may be a carrier. Keeps its addresses. */
+void rdmamsg__targets_hear(struct rdmamsg_ep *ep, const void *setup,
+			   size_t len);
+/* A lane is in use. Takes the addresses that its SETUP announced. */
+void rdmamsg__targets_learn(struct rdmamsg_ep *ep);
+uint32_t rdmamsg__targets_count(const struct resume *r);
+/* Returns the target after 't'. After the last comes the first. */
+uint32_t rdmamsg__target_next(const struct resume *r, uint32_t t);
+/* Returns the target, if it is not that of the lane, else the next. */
+uint32_t rdmamsg__target_apart(const struct resume *r, uint32_t t);
+void rdmamsg__target_get(const struct rdmamsg_ep *ep, uint32_t t,
+			 struct target *ret);
 
 /* ---- lost.c ------------------------------------------------------------ */
 

@@ -10,7 +10,7 @@
 #define SETUP_REQUIRED	(BIT(PROTO_SETUP_RECV_SIZE) | \
 			 BIT(PROTO_SETUP_RECV_DEPTH) | \
 			 BIT(PROTO_SETUP_MAX_MSG) | BIT(PROTO_SETUP_SESSION))
-#define SETUP_LAST	PROTO_SETUP_RESUME
+#define SETUP_LAST	PROTO_SETUP_ADDRESSES
 
 struct wire_key {
 	uint8_t version;
@@ -37,7 +37,8 @@ _Static_assert(sizeof(struct wire_rndv) == PROTO_RNDV_LEN, "wire rndv");
 _Static_assert(SETUP_LAST < 32, "types seen fit a word");
 _Static_assert(SETUP_LAST * sizeof(struct wire_item) + 5 * sizeof(uint32_t) +
 	       16 + PROTO_SETUP_DATA_MAX + 8 + PROTO_PATH_LEN +
-	       PROTO_NONCE_LEN + PROTO_RESUMABLE_LEN <= PROTO_SETUP_MAX, "setup fits");
+	       PROTO_NONCE_LEN + PROTO_RESUMABLE_LEN + PROTO_ADDRESSES_LEN <=
+	       PROTO_SETUP_MAX, "setup fits");
 
 static size_t padding(size_t len)
 {
@@ -78,6 +79,8 @@ static int get_u32(uint32_t *ret, const uint8_t *value, size_t len)
 static int get_item(struct proto_setup *s, unsigned int type,
 		    const uint8_t *value, size_t len)
 {
+	struct proto_addresses addresses;
+
 	switch (type) {
 	case PROTO_SETUP_RECV_SIZE:
 		return get_u32(&s->recv_size, value, len);
@@ -109,6 +112,8 @@ static int get_item(struct proto_setup *s, unsigned int type,
 		return 0;
 	case PROTO_SETUP_RESUME:
 		return rdmamsg__resumable_decode(&s->resume, value, len);
+	case PROTO_SETUP_ADDRESSES:
+		return rdmamsg__addresses_decode(&addresses, value, len);
 	case PROTO_SETUP_DATA:
 		/* the program owns all of it, so there is no unknown tail */
 		if (len > PROTO_SETUP_DATA_MAX)
@@ -134,6 +139,13 @@ static int setup_in_range(const struct proto_setup *s)
 	       s->recv_size <= PROTO_MSG_MAX &&
 	       s->recv_depth && s->recv_depth <= PROTO_DEPTH_MAX &&
 	       s->max_msg && s->max_msg <= PROTO_MSG_MAX;
+}
+
+/* Others have taken the types between. */
+static int is_known(unsigned int type)
+{
+	return (type >= PROTO_SETUP_RECV_SIZE && type <= PROTO_SETUP_RESUME) ||
+	       type == PROTO_SETUP_ADDRESSES;
 }
 
 /* internal */
@@ -303,7 +315,7 @@ int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len)
 		n = le16toh(w.len);
 		if (n + padding(n) > len || !all_zero(p + n, padding(n)))
 			return -EPROTO;
-		if (type >= PROTO_SETUP_RECV_SIZE && type <= SETUP_LAST) {
+		if (is_known(type)) {
 			/* a repeated item is ambiguous */
 			if (seen & BIT(type) || get_item(&d, type, p, n))
 				return -EPROTO;
@@ -319,6 +331,38 @@ int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len)
 
 	*s = d;
 	return 0;
+}
+
+size_t rdmamsg__setup_add_addresses(uint8_t out[static PROTO_SETUP_MAX],
+				    size_t len, const struct proto_addresses *a)
+{
+	uint8_t w[PROTO_ADDRESSES_LEN];
+
+	if (!a->count)
+		return len;
+	return put_item(out + len, PROTO_SETUP_ADDRESSES, w,
+			rdmamsg__addresses_encode(a, w)) - out;
+}
+
+void rdmamsg__setup_addresses(struct proto_addresses *ret, const void *buf,
+			      size_t len)
+{
+	const uint8_t *p = buf;
+	struct wire_item w;
+
+	ret->count = 0;
+	while (len) {
+		size_t n;
+
+		memcpy(&w, p, sizeof(w));
+		n = sizeof(w) + le16toh(w.len) + padding(le16toh(w.len));
+		if ((le16toh(w.type) & ~PROTO_SETUP_MUST_KNOW) ==
+		    PROTO_SETUP_ADDRESSES)
+			(void)rdmamsg__addresses_decode(ret, p + sizeof(w),
+							le16toh(w.len));
+		p += n;
+		len -= n;
+	}
 }
 
 size_t rdmamsg__auth_encode(const struct proto_auth *a,

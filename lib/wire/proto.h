@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "wire/addresses.h"
 #include "wire/path.h"
 #include "wire/resume.h"
 
@@ -36,7 +37,7 @@
 #define PROTO_PROOF_LEN		32		/* HMAC-SHA256 */
 #define PROTO_AUTH_LEN		(PROTO_PROOF_LEN + PROTO_NONCE_LEN)
 #define PROTO_SETUP_DATA_MAX	4096
-#define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 256)
+#define PROTO_SETUP_MAX		(PROTO_SETUP_DATA_MAX + 512)
 #define PROTO_RECV_MIN		8192		/* smallest receive buffer */
 #define PROTO_MSG_MAX		0x7fffffffu
 /*
@@ -312,6 +313,7 @@ enum proto_setup_type {
 	PROTO_SETUP_NONCE,		/* 32 bytes: the initiator has a key */
 	PROTO_SETUP_PIECES,		/* u32: largest message in pieces */
 	PROTO_SETUP_RESUME,		/* struct proto_resumable */
+	PROTO_SETUP_ADDRESSES = 16,	/* struct proto_addresses */
 	PROTO_SETUP_MUST_KNOW = 0x8000,
 };
 
@@ -337,11 +339,22 @@ size_t rdmamsg__setup_encode(const struct proto_setup *s,
 			     uint8_t out[static PROTO_SETUP_MAX]);
 /*
  * -EPROTO: malformed, or a required item is missing (all but DEAD_AFTER, DATA,
- * REFUSED, PATH, NONCE, PIECES and RESUME are required), or out of range:
- * recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
+ * REFUSED, PATH, NONCE, PIECES, RESUME and ADDRESSES are required), or out of
+ * range: recv_size PROTO_RECV_MIN..2^31-1, max_msg 1..2^31-1, recv_depth
  * 1..PROTO_DEPTH_MAX, refused not 0.
  */
 int rdmamsg__setup_decode(struct proto_setup *s, const void *buf, size_t len);
+/*
+ * Appends the item ADDRESSES to an encoded SETUP of 'len' bytes, if 'a' has
+ * any. Returns the new length. An endpoint keeps its struct proto_setup, but
+ * not this item, which few peers send.
+ */
+size_t rdmamsg__setup_add_addresses(uint8_t out[static PROTO_SETUP_MAX],
+				    size_t len,
+				    const struct proto_addresses *a);
+/* Gives that item of a SETUP which rdmamsg__setup_decode() has accepted. */
+void rdmamsg__setup_addresses(struct proto_addresses *ret, const void *buf,
+			      size_t len);
 
 /*
  * Body of AUTH, if its tag is 0. The initiator's AUTH has no nonce, because the

@@ -48,6 +48,32 @@ static void must_be_equal(const struct proto_setup *a,
 		must(!memcmp(a->data, b->data, a->data_len));
 }
 
+static void must_be_equal_addresses(const struct proto_addresses *a,
+				    const struct proto_addresses *b)
+{
+	must(a->count == b->count);
+	for (uint32_t i = 0; i < a->count; i++)
+		must(rdmamsg__address_is_same(&a->at[i], &b->at[i]));
+}
+
+static void check_addresses(const uint8_t *data, size_t size)
+{
+	static uint8_t out[PROTO_ADDRESSES_LEN];
+	struct proto_addresses a, got;
+	size_t len;
+
+	rdmamsg__setup_addresses(&a, data, size);
+	must(a.count <= PROTO_ADDRESSES_MAX);
+	for (uint32_t i = 0; i < a.count; i++)
+		must(rdmamsg__address_is_sane(&a.at[i]));
+	len = rdmamsg__addresses_encode(&a, out);
+	must(len == a.count * PROTO_ADDRESS_LEN);
+	if (!len)
+		return;
+	must(!rdmamsg__addresses_decode(&got, out, len));
+	must_be_equal_addresses(&got, &a);
+}
+
 static void check_range(const struct proto_setup *s, const uint8_t *data,
 			size_t size)
 {
@@ -111,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rdmamsg__setup_decode(&s, data, size))
 		return 0;
 	check_range(&s, data, size);
+	check_addresses(data, size);
 	check_round_trip(&s);
 	check_extension(&s, data, size);
 	return 0;

@@ -31,11 +31,14 @@ static void listen_twice(struct rdmamsg_ep_options *opts)
 	}
 }
 
-/* The client knows both ports if 'other'. */
-static void connect_first(uint32_t rungs, bool other)
+/*
+ * The client knows both ports if 'other', else those that the flags let it
+ * learn.
+ */
+static void connect_with(uint32_t rungs, bool other, uint32_t flags)
 {
 	const struct rdmamsg_failover f = {
-		.size = sizeof(f), .rungs = rungs,
+		.size = sizeof(f), .rungs = rungs, .flags = flags,
 		.host = other ? "127.0.0.1" : NULL,
 		.service = other ? ports[1] : NULL,
 	};
@@ -45,6 +48,11 @@ static void connect_first(uint32_t rungs, bool other)
 	(void)snprintf(service, sizeof(service), "%s", ports[0]);
 	connect_client(&opts);
 	WAIT_FOR(server.ep);
+}
+
+static void connect_first(uint32_t rungs, bool other)
+{
+	connect_with(rungs, other, RDMAMSG_FAILOVER_GIVEN_ONLY);
 }
 
 static uint64_t endpoints_of(int i)
@@ -218,6 +226,17 @@ static void listener__drains_ENDPOINTS_MOVE(void **state)
 	close_both();
 }
 
+/* The peer has announced the port of the second listener. */
+static void listener__drains_ANNOUNCED_ADDRESS_MOVES(void **state)
+{
+	connect_with(RDMAMSG_RUNG_LANE, false, 0);
+	assert_int_equal(rdmamsg_listener_drain(listeners[0]), 0);
+	exchange(200);
+	WAIT_FOR(endpoints_of(0) == 0 && endpoints_of(1) == 1);
+	assert_int_equal(resumed[0], 1);
+	close_both();
+}
+
 /* The listener keeps an endpoint that knows no other address. */
 static void listener__drains_NO_OTHER_ADDRESS_STAYS(void **state)
 {
@@ -271,6 +290,7 @@ int main(void)
 		TEST(between_connections__REFUSED),
 		TEST(closed__while_moving_GRACEFUL),
 		TEST(listener__drains_ENDPOINTS_MOVE),
+		TEST(listener__drains_ANNOUNCED_ADDRESS_MOVES),
 		TEST(listener__drains_NO_OTHER_ADDRESS_STAYS),
 		TEST(mistakes__REFUSED),
 	};
