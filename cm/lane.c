@@ -22,6 +22,8 @@
 static void adopt(struct rdmamsg_ep *carrier, struct rdmamsg_ep *ep)
 {
 	carrier->carries = ep;
+	carrier->connect.carrier = true;
+	carrier->ctx->sessions->ep_count--;
 	memcpy(carrier->connect.session, ep->connect.session,
 	       sizeof(carrier->connect.session));
 	carrier->rndv.announced_max = ep->rndv.announced_max;

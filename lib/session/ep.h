@@ -164,6 +164,7 @@ struct connecting {
 	bool hello_ok, established, setup_sent, setup_seen;
 	bool told;			/* on_connected was called */
 	bool addrs_owned;
+	bool carrier;			/* brings a lane to a session */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
 	char *source, *device, *host, *service;

@@ -205,7 +205,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	ep->dirty = false;
 	rdmamsg__timers_release(&ctx->loop.timers, EP_TIMERS);
 	list_del(&ep->node);
-	ctx->sessions->ep_count--;
+	ctx->sessions->ep_count -= !ep->connect.carrier;
 	if (ctx->closing)
 		rdmamsg__ep_drop_inbox(ep);
 }

@@ -142,7 +142,18 @@ static void shared__lanes_lost_EXACTLY_ONCE(void **state)
 	shared = NULL;
 }
 
-/* The connection made in advance takes over, and the next is made. */
+static uint64_t endpoints_of(const struct side *s)
+{
+	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+
+	assert_int_equal(rdmamsg_stats(s->ctx, &stats), 0);
+	return stats.endpoints;
+}
+
+/*
+ * The connection made in advance takes over, and the next is made. It is not an
+ * endpoint of the program.
+ */
 static void standby__lanes_lost_TAKES_OVER(void **state)
 {
 	static const struct rdmamsg_failover twice = {
@@ -159,6 +170,8 @@ static void standby__lanes_lost_TAKES_OVER(void **state)
 		WAIT_FOR(standby[0] == i && standby[1] == i);
 		assert_int_equal(rdmamsg_ep_path_query(client.ep, &path), 0);
 		assert_true(path.standby == 1 && path.down == 0);
+		assert_int_equal(endpoints_of(&client), 1);
+		assert_int_equal(endpoints_of(&server), 1);
 		send_some(&client, 60);
 		send_some(&server, 60);
 		lose(i & 1 ? &client : &server);
