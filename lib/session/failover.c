@@ -533,6 +533,8 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 
 void rdmamsg__failover_migrating(struct rdmamsg_ep *ep)
 {
+	rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_MIGRATES,
+			ep->failover->own.port);
 	/* until there is a new alternate path */
 	set_state(ep->failover, RDMAMSG_PATH_ARMING, "migrating");
 	wake(ep);

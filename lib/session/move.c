@@ -20,8 +20,9 @@
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
-static void start(struct rdmamsg_ep *ep)
+static void start(struct rdmamsg_ep *ep, enum move_event how)
 {
+	rdmamsg__record(ep->recorder, EVENT_MOVE, how, 0);
 	ep->resume->moving = true;
 	ep->ctrl.due |= CTRL_LANE;
 	rdmamsg__ep_touch(ep);
@@ -84,6 +85,7 @@ int rdmamsg__move(struct rdmamsg_ep *ep,
 				     "connections: on_path tells when it has "
 				     "another");
 	if (ep->connect.passive) {
+		rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_ASKED_PEER, 0);
 		r->ask_move = true;
 		ep->ctrl.due |= CTRL_PING;
 		rdmamsg__ep_touch(ep);
@@ -91,7 +93,7 @@ int rdmamsg__move(struct rdmamsg_ep *ep,
 	}
 	if (told && take_address(r, o))
 		return -ENOMEM;
-	start(ep);
+	start(ep, MOVE_ASKED);
 	return 0;
 }
 
@@ -103,5 +105,5 @@ void rdmamsg__move_asked(struct rdmamsg_ep *ep)
 	    ep->state != EP_OPEN || r->lane != LANE_UP || r->moving)
 		return;
 	log_info("ep %p: the peer asks for another connection", (void *)ep);
-	start(ep);
+	start(ep, MOVE_ASKED_BY_PEER);
 }

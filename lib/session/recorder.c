@@ -239,6 +239,23 @@ static void other_text(const struct event *e, char *buf, size_t size)
 	}
 }
 
+static void move_text(const struct event *e, char *buf, size_t size)
+{
+	static const char *const texts[] = {
+		[MOVE_ASKED] = "a move to another connection is asked",
+		[MOVE_ASKED_PEER] = "the peer is asked to move",
+		[MOVE_ASKED_BY_PEER] = "the peer asks to move",
+		[MOVE_DONE] = "the move is done",
+		[MOVE_FAILED] = "the move has failed",
+	};
+
+	if (e->a == MOVE_MIGRATES)
+		snprintf(buf, size, "a migration to port %u is asked", e->b);
+	else
+		snprintf(buf, size, "%s", e->a <= MOVE_FAILED ? texts[e->a] :
+			 "a move");
+}
+
 static void text_of(const struct recorder *r, const struct event *e, char *buf,
 		    size_t size)
 {
@@ -264,6 +281,9 @@ static void text_of(const struct recorder *r, const struct event *e, char *buf,
 	case EVENT_CLOSE_TAKEN:
 	case EVENT_DISCONNECT:
 		close_text(e, buf, size);
+		break;
+	case EVENT_MOVE:
+		move_text(e, buf, size);
 		break;
 	case EVENT_ENDS:
 		memcpy(buf, "ends: ", 6);

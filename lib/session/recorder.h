@@ -38,7 +38,18 @@ enum event_kind {		/* its two values */
 	EVENT_CLOSE_SENT,	/* 1: it confirms the peer's CLOSE */
 	EVENT_CLOSE_TAKEN,	/* 1: it confirms our CLOSE */
 	EVENT_DISCONNECT,	/* 1: by the peer */
+	EVENT_MOVE,		/* enum move_event, port */
 	EVENT_ENDS,		/* reason */
+};
+
+/* Of a planned move. */
+enum move_event {
+	MOVE_ASKED,		/* by the program */
+	MOVE_ASKED_PEER,	/* the program asked, and the peer will dial */
+	MOVE_ASKED_BY_PEER,
+	MOVE_MIGRATES,		/* to the port of the alternate path */
+	MOVE_DONE,
+	MOVE_FAILED,
 };
 
 struct event {

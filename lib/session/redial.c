@@ -212,6 +212,7 @@ static bool is_final(struct resume *r, const struct rdmamsg_reason *why)
 void rdmamsg__redial_in_vain(struct rdmamsg_ep *ep, const char *why)
 {
 	ep->resume->moving = false;
+	rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_FAILED, 0);
 	rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_NOT_MOVED, why);
 }
 

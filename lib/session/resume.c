@@ -119,7 +119,9 @@ static void lose(struct rdmamsg_ep *ep)
 	r->denied = r->tried = 0;
 	rdmamsg__record_reason(ep->recorder, EVENT_LOST, &r->why,
 			       rdmamsg_ep_device_name(ep));
-	r->moving = r->ask_move = false;
+	if (r->moving)
+		rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_FAILED, 0);
+	r->moving = r->moved = r->ask_move = false;
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
 	/* give a close its whole time, even if the peer has disconnected */
 	if (ep->state == EP_CLOSING)
@@ -268,6 +270,9 @@ static void take_over(struct rdmamsg_ep *ep)
 	ev.text = text;
 	rdmamsg__record_device(ep->recorder, EVENT_RESUMED,
 			       rdmamsg_ep_device_name(ep), ev.ms);
+	if (r->moved)
+		rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_DONE, 0);
+	r->moved = false;
 	if (ev.repeated)
 		rdmamsg__record(ep->recorder, EVENT_REPLAY, r->keep.at,
 				ev.repeated);
@@ -295,7 +300,9 @@ static void move(struct rdmamsg_ep *ep)
 			.cause = RDMAMSG_CAUSE_TRANSPORT, .error = -ETIMEDOUT,
 			.cm_event = -1, .text = "a planned move",
 		};
+		r->moving = false;
 		lose(ep);
+		r->moved = true;
 		return;
 	}
 	if (r->carrier)

@@ -97,6 +97,7 @@ struct resume {
 	uint32_t target;		/* of the try: targets.c */
 	uint32_t lane_target;		/* to which the lane leads */
 	bool moving;			/* by plan: move.c */
+	bool moved;			/* the lane was left by plan */
 	bool ask_move;			/* the next PING asks for a move */
 	uint32_t denied;		/* targets without the session */
 	uint32_t tried;			/* since the lane was lost; bits */

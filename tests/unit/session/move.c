@@ -147,6 +147,34 @@ static void standby__TAKES_OVER(void **state)
 	close_both();
 }
 
+/* The texts occur in the history of the endpoint, in this order. */
+static void expect_history(const struct side *s, const char *first,
+			   const char *second)
+{
+	static char text[16384];
+	const char *at;
+
+	assert_true(rdmamsg_ep_history(s->ep, text, sizeof(text)) > 0);
+	at = strstr(text, first);
+	if (!at || !strstr(at, second))
+		fail_msg("no '%s' and then '%s' in\n%s", first, second, text);
+}
+
+static void moves__of_both_sides_RECORDED(void **state)
+{
+	connect_first(RDMAMSG_RUNG_LANE, true);
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, NULL), 0);
+	WAIT_FOR(resumed[0] == 1 && resumed[1] == 1);
+	expect_history(&client, "a move to another connection is asked",
+		       "the move is done");
+	exchange(10);
+	assert_int_equal(rdmamsg_ep_migrate(server.ep, NULL), 0);
+	WAIT_FOR(resumed[0] == 2 && resumed[1] == 2);
+	expect_history(&server, "the peer is asked to move", "resumed on");
+	expect_history(&client, "the peer asks to move", "the move is done");
+	close_both();
+}
+
 static void nobody__at_the_address_STAYS(void **state)
 {
 	const struct rdmamsg_migrate_options o = {
@@ -157,6 +185,8 @@ static void nobody__at_the_address_STAYS(void **state)
 	assert_int_equal(rdmamsg_ep_migrate(client.ep, &o), 0);
 	exchange(100);
 	WAIT_FOR(not_moved[0]);
+	expect_history(&client, "a move to another connection is asked",
+		       "the move has failed");
 	assert_int_equal(resumed[0] + down[0] + down[1], 0);
 	exchange(100);
 	close_both();
@@ -285,6 +315,7 @@ int main(void)
 		TEST(acceptor__asks_to_move_EXACTLY_ONCE),
 		TEST(both__at_once_MOVE),
 		TEST(standby__TAKES_OVER),
+		TEST(moves__of_both_sides_RECORDED),
 		TEST(nobody__at_the_address_STAYS),
 		TEST(lane__lost_meanwhile_GOES_ON),
 		TEST(between_connections__REFUSED),
