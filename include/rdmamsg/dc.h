@@ -24,6 +24,9 @@ extern "C" {
 struct rdmamsg_dc_target;
 struct rdmamsg_dc_sender;
 struct rdmamsg_dc_address;	/* of a target, for one sender */
+struct rdmamsg_region;		/* these three: <rdmamsg/rma.h> */
+struct rdmamsg_key;
+struct rdmamsg_sge;
 
 /* ---- targets ---------------------------------------------------------- */
 
@@ -56,6 +59,9 @@ struct rdmamsg_dc_target_options {
 	 * 'handlers', 'hello_data' and 'setup_data' are the library's.
 	 */
 	const struct rdmamsg_ep_options *ep;
+	/* rdmamsg_dc_write_imm() of the sender with this random number */
+	void (*on_written)(struct rdmamsg_dc_target *target, uint32_t value,
+			   uint64_t sender);
 };
 
 /*
@@ -77,6 +83,18 @@ uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *target);
 
 /* The next use of another access key is told by on_violation. */
 int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);
+
+/*
+ * Registers the region if necessary, and writes a key with the region's remote
+ * access to *ret. Every sender with a connection to the target can use the key,
+ * until the region is revoked or the target destroyed. The key is of the device
+ * in the options, or of the one with the address that the target was made for,
+ * or of the first connection. -ENOTCONN: neither of them is known yet. Other
+ * errors as rdmamsg_region_get_key().
+ */
+int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *target,
+			      struct rdmamsg_region *region,
+			      struct rdmamsg_key *ret);
 
 struct rdmamsg_dc_target_attr {
 	size_t size;
@@ -126,6 +144,11 @@ struct rdmamsg_dc_sender_options {
 	 * are the library's.
 	 */
 	const struct rdmamsg_ep_options *ep;
+	/*
+	 * Bytes that the library has copied for messages that wait; 16 MB. A
+	 * larger message waits alone.
+	 */
+	size_t queue_bytes;
 };
 
 /* Makes a sender and writes it to *ret. -EINVAL, -ENOMEM. */
@@ -149,6 +172,7 @@ struct rdmamsg_dc_sender_attr {
 	/* since the sender was made */
 	uint64_t connects;		/* connections begun */
 	uint64_t evictions;		/* connections closed for another one */
+	uint64_t queued_bytes;		/* now: copies of messages that wait */
 };
 
 /* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */
@@ -175,14 +199,45 @@ void *rdmamsg_dc_address_user(const struct rdmamsg_dc_address *address);
 /*
  * Sends a message as rdmamsg_send() and rdmamsg_sendv() do. Without a
  * connection the message waits, and rdmamsg_dc_send() copies it. -EAGAIN:
- * 'queue' messages wait, and on_writable follows. -EMSGSIZE, -ESHUTDOWN,
- * -ENOMEM.
+ * 'queue' messages or 'queue_bytes' wait, and on_writable follows. -EMSGSIZE,
+ * -ESHUTDOWN, -ENOMEM.
  */
 int rdmamsg_dc_send(struct rdmamsg_dc_address *address, const void *buf,
 		    size_t len, uint32_t tag, void *cookie);
 int rdmamsg_dc_sendv(struct rdmamsg_dc_address *address,
 		     const struct iovec *iov, int iovcnt, uint32_t tag,
 		     void *cookie);
+
+/*
+ * One-sided operations, as those of <rdmamsg/rma.h>: they reach memory of the
+ * target behind a key of rdmamsg_dc_target_get_key(), and begin in order with
+ * the messages to this address. The library registers the regions of gather
+ * entries. Each call needs a cookie, and ends with on_complete. Without a
+ * connection the operation waits, and the library copies entries without a
+ * region, up to max_copy bytes. An error that the library finds after that
+ * arrives as the status. Errors of rdmamsg_dc_send() and of <rdmamsg/rma.h>.
+ */
+int rdmamsg_dc_write(struct rdmamsg_dc_address *address,
+		     const struct rdmamsg_sge *src, int count,
+		     const struct rdmamsg_key *key, uint64_t offset,
+		     uint32_t flags, void *cookie);
+/* Then on_written of the target follows. */
+int rdmamsg_dc_write_imm(struct rdmamsg_dc_address *address,
+			 const struct rdmamsg_sge *src, int count,
+			 const struct rdmamsg_key *key, uint64_t offset,
+			 uint32_t value, uint32_t flags, void *cookie);
+int rdmamsg_dc_read(struct rdmamsg_dc_address *address,
+		    const struct rdmamsg_sge *dst, int count,
+		    const struct rdmamsg_key *key, uint64_t offset,
+		    uint32_t flags, void *cookie);
+int rdmamsg_dc_fetch_add(struct rdmamsg_dc_address *address,
+			 const struct rdmamsg_key *key, uint64_t offset,
+			 uint64_t add, uint64_t *result, uint32_t flags,
+			 void *cookie);
+int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *address,
+			    const struct rdmamsg_key *key, uint64_t offset,
+			    uint64_t expected, uint64_t desired,
+			    uint64_t *result, uint32_t flags, void *cookie);
 
 #ifdef __cplusplus
 }

@@ -51,8 +51,16 @@ static void take_off(struct rdmamsg_dc_address *a, struct dc_msg *m)
 
 	list_del(&m->node);
 	s->queued--;
+	s->copied -= m->copied;
 	if (s->want_writable)
 		rdmamsg__dc_sender_due(s);
+}
+
+static void msg_free(struct dc_msg *m)
+{
+	if (m->kind >= DC_WRITE)
+		rdmamsg__dc_release(&m->op);
+	free(m);
 }
 
 void rdmamsg__dc_cancel(struct rdmamsg_dc_address *a, int status)
@@ -72,7 +80,7 @@ void rdmamsg__dc_cancel(struct rdmamsg_dc_address *a, int status)
 		void *cookie = m->cookie;
 
 		list_del(&m->node);
-		free(m);
+		msg_free(m);
 		rdmamsg__dc_complete(a, cookie, status);
 	}
 }
@@ -81,9 +89,11 @@ static int hand_over(struct rdmamsg_dc_address *a, const struct dc_msg *m)
 {
 	struct rdmamsg_ep *ep = a->initiator->ep;
 
-	return m->iovcnt < 0 ?
-	       rdmamsg_send(ep, m->data, m->len, m->tag, m->cookie) :
-	       rdmamsg_sendv(ep, m->iov, m->iovcnt, m->tag, m->cookie);
+	if (m->kind == DC_COPY)
+		return rdmamsg_send(ep, m->data, m->copied, m->tag, m->cookie);
+	if (m->kind == DC_BORROW)
+		return rdmamsg_sendv(ep, m->iov, m->iovcnt, m->tag, m->cookie);
+	return rdmamsg__dc_issue(ep, &m->op, m->cookie);
 }
 
 void rdmamsg__dc_pump(struct rdmamsg_dc_address *a)
@@ -98,7 +108,7 @@ void rdmamsg__dc_pump(struct rdmamsg_dc_address *a)
 			return;
 		a->initiator->used = ++a->sender->uses;
 		take_off(a, m);
-		free(m);
+		msg_free(m);
 		if (ret)
 			rdmamsg__dc_complete(a, cookie, ret);
 	}
@@ -108,7 +118,7 @@ void rdmamsg__dc_pump(struct rdmamsg_dc_address *a)
 
 /* ---- calls ------------------------------------------------------------ */
 
-static int check(const struct rdmamsg_dc_address *a, const char *name)
+int rdmamsg__dc_check(const struct rdmamsg_dc_address *a, const char *name)
 {
 	if (!a)
 		return rdmamsg__fail(-EINVAL, "%s: address is NULL", name);
@@ -118,42 +128,57 @@ static int check(const struct rdmamsg_dc_address *a, const char *name)
 	return rdmamsg__ctx_check(a->sender->ctx);
 }
 
-/* Returns memory for a message that waits, or an error in *ret. */
-static struct dc_msg *new_msg(struct rdmamsg_dc_sender *s, size_t size,
-			      int *ret)
+bool rdmamsg__dc_is_free(const struct rdmamsg_dc_address *a)
+{
+	return is_open(a) && list_empty(&a->msgs);
+}
+
+uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s)
+{
+	return s->ep.max_copy ? s->ep.max_copy : COPY_MAX;
+}
+
+/* A copy above the limit is taken if it is the only one. */
+bool rdmamsg__dc_has_room(const struct rdmamsg_dc_sender *s, size_t copied)
+{
+	return s->queued < s->opts.queue &&
+	       (!copied || !s->copied ||
+		(s->copied < s->opts.queue_bytes &&
+		 copied <= s->opts.queue_bytes - s->copied));
+}
+
+struct dc_msg *rdmamsg__dc_msg_new(struct rdmamsg_dc_sender *s, size_t size,
+				   size_t copied, int *ret)
 {
 	struct dc_msg *m;
 
 	*ret = -EAGAIN;
-	if (s->queued >= s->opts.queue) {
+	if (!rdmamsg__dc_has_room(s, copied)) {
+		s->wanted = copied;
 		s->want_writable = true;
 		return NULL;
 	}
-	m = malloc(size);
-	if (!m)
+	m = malloc(max(sizeof(*m), size));
+	if (!m) {
 		*ret = rdmamsg__fail(-ENOMEM, "no memory for a message that "
 				     "waits for a connection");
+		return NULL;
+	}
+	m->copied = copied;
 	return m;
 }
 
-static int add(struct rdmamsg_dc_address *a, struct dc_msg *m, uint32_t tag,
-	       void *cookie)
+int rdmamsg__dc_add(struct rdmamsg_dc_address *a, struct dc_msg *m)
 {
-	m->tag = tag;
-	m->cookie = cookie;
 	list_add_tail(&a->msgs, &m->node);
 	a->sender->queued++;
+	a->sender->copied += m->copied;
 	if (!a->initiator)
 		rdmamsg__dc_wait(a);
 	return 0;
 }
 
-/*
- * Returns true if the connection has decided about the message, and sets the
- * text of an error. Otherwise the message waits for room, or for the next
- * connection.
- */
-static bool is_decided(struct rdmamsg_dc_address *a, int ret)
+bool rdmamsg__dc_is_decided(struct rdmamsg_dc_address *a, int ret)
 {
 	if (ret == -EAGAIN || ret == -ESHUTDOWN || ret == -ENOTCONN)
 		return false;
@@ -168,38 +193,39 @@ int rdmamsg_dc_send(struct rdmamsg_dc_address *a, const void *buf, size_t len,
 {
 	uint32_t max_copy;
 	struct dc_msg *m;
-	int ret = check(a, "rdmamsg_dc_send");
+	int ret = rdmamsg__dc_check(a, "rdmamsg_dc_send");
 
 	if (unlikely(ret))
 		return ret;
-	if (likely(is_open(a) && list_empty(&a->msgs))) {
+	if (likely(rdmamsg__dc_is_free(a))) {
 		ret = rdmamsg__try(rdmamsg_send(a->initiator->ep, buf, len, tag,
 						cookie));
-		if (likely(is_decided(a, ret)))
+		if (likely(rdmamsg__dc_is_decided(a, ret)))
 			return ret;
 	}
-	max_copy = a->sender->ep.max_copy ? a->sender->ep.max_copy : COPY_MAX;
+	max_copy = rdmamsg__dc_max_copy(a->sender);
 	if (len > max_copy)
 		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_dc_send: %zu bytes: "
 				     "at most %u (max_copy)", len, max_copy);
 	if (len && !buf)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_send: buf is NULL");
-	m = new_msg(a->sender, max(sizeof(*m), offsetof(struct dc_msg, data) +
-				   len), &ret);
+	m = rdmamsg__dc_msg_new(a->sender, offsetof(struct dc_msg, data) + len,
+				len, &ret);
 	if (!m)
 		return ret;
-	m->iovcnt = -1;
-	m->len = len;
+	m->kind = DC_COPY;
+	m->tag = tag;
+	m->cookie = cookie;
 	if (len)
 		memcpy(m->data, buf, len);
-	return add(a, m, tag, cookie);
+	return rdmamsg__dc_add(a, m);
 }
 
 int rdmamsg_dc_sendv(struct rdmamsg_dc_address *a, const struct iovec *iov,
 		     int iovcnt, uint32_t tag, void *cookie)
 {
 	struct dc_msg *m;
-	int ret = check(a, "rdmamsg_dc_sendv");
+	int ret = rdmamsg__dc_check(a, "rdmamsg_dc_sendv");
 
 	if (ret)
 		return ret;
@@ -211,19 +237,22 @@ int rdmamsg_dc_sendv(struct rdmamsg_dc_address *a, const struct iovec *iov,
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_sendv: %d segments: "
 				     "at most %d", iovcnt,
 				     RDMAMSG_SEGMENTS_MAX);
-	if (is_open(a) && list_empty(&a->msgs)) {
+	if (rdmamsg__dc_is_free(a)) {
 		ret = rdmamsg__try(rdmamsg_sendv(a->initiator->ep, iov, iovcnt,
 						 tag, cookie));
-		if (is_decided(a, ret))
+		if (rdmamsg__dc_is_decided(a, ret))
 			return ret;
 	}
-	m = new_msg(a->sender, sizeof(*m), &ret);
+	m = rdmamsg__dc_msg_new(a->sender, sizeof(*m), 0, &ret);
 	if (!m)
 		return ret;
+	m->kind = DC_BORROW;
+	m->tag = tag;
+	m->cookie = cookie;
 	m->iovcnt = iovcnt;
 	if (iovcnt)
 		memcpy(m->iov, iov, (size_t)iovcnt * sizeof(*iov));
-	return add(a, m, tag, cookie);
+	return rdmamsg__dc_add(a, m);
 }
 
 /* ---- life ------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 #include "base/list.h"
 #include "base/timer.h"
@@ -31,6 +32,9 @@ struct rdmamsg_dc_target {
 	struct rdmamsg_dc_target_options opts;
 	struct rdmamsg_listener *listener;	/* NULL: ending */
 	struct list links;		/* connections */
+	struct dev *dev;		/* that keys are of; NULL: none given */
+	char *host;			/* NULL: any address */
+	char *device;			/* of the options, or NULL */
 	uint16_t port;
 	bool armed;
 	uint32_t connections;
@@ -54,16 +58,48 @@ struct initiator {
 	uint64_t used;			/* 'uses' of the sender, at last */
 };
 
-/* A message that waits for a connection, or for room in its queue. */
+enum dc_kind {
+	DC_COPY,
+	DC_BORROW,
+	/* one-sided operations */
+	DC_WRITE,
+	DC_WRITE_IMM,
+	DC_READ,
+	DC_FETCH_ADD,
+	DC_COMPARE_SWAP,
+};
+
+/* A one-sided operation. */
+struct dc_op {
+	enum dc_kind kind;
+	int count;
+	const struct rdmamsg_sge *entry;
+	const struct rdmamsg_key *key;
+	uint64_t offset;
+	uint64_t operand, expected;
+	uint64_t *result;
+	uint32_t value;
+	uint32_t flags;
+};
+
+/*
+ * A message or one-sided operation that waits for a connection, or for room in
+ * its queue.
+ */
 struct dc_msg {
 	struct list node;		/* of its address */
 	void *cookie;
+	enum dc_kind kind;
 	uint32_t tag;
-	int iovcnt;			/* -1: 'data' is a copy */
-	size_t len;
+	int iovcnt;
+	size_t copied;			/* bytes of the program in here */
 	union {
-		struct iovec iov[RDMAMSG_SEGMENTS_MAX];
-		uint8_t data[1];	/* len bytes */
+		struct iovec iov[RDMAMSG_SEGMENTS_MAX];	/* DC_BORROW */
+		uint8_t data[1];	/* DC_COPY: 'copied' bytes */
+		struct {		/* and gather entries behind */
+			struct dc_op op;
+			struct rdmamsg_key key;
+		};
 	};
 };
 
@@ -98,6 +134,8 @@ struct rdmamsg_dc_sender {
 	uint32_t closing;		/* of them, evicted */
 	uint32_t address_count;
 	uint32_t queued;		/* messages of all addresses */
+	size_t copied;			/* bytes of them */
+	size_t wanted;			/* bytes that found no room */
 	bool ending;
 	bool want_writable;
 	uint64_t round;			/* of the context, when it settled */
@@ -128,6 +166,34 @@ void rdmamsg__dc_wait(struct rdmamsg_dc_address *a);
 struct rdmamsg_dc_address *rdmamsg__dc_unwait(struct rdmamsg_dc_sender *s);
 /* Frees an address that nobody needs any more. */
 void rdmamsg__dc_address_put(struct rdmamsg_dc_address *a);
+/* Returns 0 if a call with this name can use the address. */
+int rdmamsg__dc_check(const struct rdmamsg_dc_address *a, const char *name);
+/* Returns true if the address has a connection and no message waits for it. */
+bool rdmamsg__dc_is_free(const struct rdmamsg_dc_address *a);
+/*
+ * Returns true if the connection has decided about the message, and sets the
+ * text of an error. Otherwise the message waits for room, or for the next
+ * connection.
+ */
+bool rdmamsg__dc_is_decided(struct rdmamsg_dc_address *a, int ret);
+/* Returns true if the sender can keep one more message with this copy. */
+bool rdmamsg__dc_has_room(const struct rdmamsg_dc_sender *s, size_t copied);
+/*
+ * Returns memory of 'size' bytes for a message that waits, of which 'copied'
+ * are the program's, or an error in *ret.
+ */
+struct dc_msg *rdmamsg__dc_msg_new(struct rdmamsg_dc_sender *s, size_t size,
+				   size_t copied, int *ret);
+/* Adds a message that is filled in. Returns 0. */
+int rdmamsg__dc_add(struct rdmamsg_dc_address *a, struct dc_msg *m);
+uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s);
+
+/* rma.c */
+/* Registers the regions if necessary, and calls the endpoint. */
+int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *op,
+		      void *cookie);
+/* The waiting operation does not use its regions any more. */
+void rdmamsg__dc_release(const struct dc_op *op);
 
 /* initiator.c */
 /* Makes connections for the addresses that wait. */

@@ -16,6 +16,7 @@
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define QUEUE_BYTES	(16u << 20)
 #define RANGE(...)	RANGE_OF(struct rdmamsg_dc_sender_options, __VA_ARGS__)
 
 static const struct range ranges[] = {
@@ -61,7 +62,8 @@ void rdmamsg__dc_sender_settle(struct rdmamsg_dc_sender *s)
 	s->ctx->loop.told = true;
 	if (!s->ending)
 		rdmamsg__dc_connect(s);
-	if (!s->ending && s->want_writable && s->queued < s->opts.queue) {
+	if (!s->ending && s->want_writable &&
+	    rdmamsg__dc_has_room(s, s->wanted)) {
 		s->want_writable = false;
 		rdmamsg__tell(&s->ctx->loop, s->opts.on_writable, s);
 	}
@@ -83,6 +85,8 @@ static int set_options(struct rdmamsg_dc_sender *s,
 	if (!ret)
 		ret = rdmamsg__set_ranges(&s->opts, ranges,
 					  sizeof(ranges) / sizeof(ranges[0]));
+	if (!s->opts.queue_bytes)
+		s->opts.queue_bytes = QUEUE_BYTES;
 	if (!ret)
 		ret = rdmamsg__opts_copy(&s->ep, sizeof(s->ep), s->opts.ep,
 					 "rdmamsg_ep_options");
@@ -166,6 +170,7 @@ int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *s,
 		.id = s->id, .addresses = s->address_count,
 		.connections = s->open, .queued = s->queued,
 		.connects = s->connects, .evictions = s->evictions,
+		.queued_bytes = s->copied,
 	};
 	return rdmamsg__give(attr, &a, sizeof(a));
 }

@@ -6,16 +6,24 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "device/choose.h"
+#include "device/device.h"
+#include "memory/region.h"
+#include "session/ep.h"
+#include "wire/proto.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/rma.h>
 
 /* A connection of a sender to the target. */
 struct link {
@@ -46,6 +54,22 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_msg_free(msg);
 }
 
+static void on_written(struct rdmamsg_ep *ep, uint32_t value)
+{
+	struct link *l = rdmamsg_ep_user(ep);
+	struct rdmamsg_dc_target *t = l->target;
+
+	if (t->opts.on_written)
+		t->opts.on_written(t, value, l->sender);
+}
+
+static void put_dev(struct rdmamsg_dc_target *t)
+{
+	if (t->dev)
+		rdmamsg__dev_put(t->dev);
+	t->dev = NULL;
+}
+
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct link *l = rdmamsg_ep_user(ep);
@@ -54,13 +78,15 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	(void)why;
 	list_del(&l->node);
 	free(l);
+	if (t->dev && t->dev->device->gone)
+		put_dev(t);
 	if (!--t->connections && !t->listener)
 		due(t);
 }
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message,
-	.on_closed = on_closed,
+	.on_written = on_written, .on_closed = on_closed,
 };
 
 static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
@@ -116,6 +142,93 @@ static void on_request(struct rdmamsg_listener *listener,
 	t->connections++;
 }
 
+/* ---- keys -------------------------------------------------------------- */
+
+/* Names need time, so only an address says which device it is. */
+static int choose_here(const struct rdmamsg_dc_target *t,
+		       const struct verbs_api **ret_v, char **ret_name)
+{
+	const struct addrinfo hints = { .ai_flags = AI_NUMERICHOST };
+	struct addrinfo *ai = NULL;
+	int ret = -ENODEV;
+
+	if (t->device)
+		return rdmamsg__choose_device(t->device, NULL, ret_v, ret_name);
+	if (t->host && !getaddrinfo(t->host, NULL, &hints, &ai) &&
+	    !rdmamsg__addr_is_any(ai->ai_addr))
+		ret = rdmamsg__try(rdmamsg__choose_device(NULL, ai->ai_addr,
+							  ret_v, ret_name));
+	if (ai)
+		freeaddrinfo(ai);
+	return ret;
+}
+
+/* Keeps the device open, because closing it ends the registrations. */
+static int get_dev(struct rdmamsg_dc_target *t)
+{
+	struct rdmamsg_pd *pd = t->opts.ep ? t->opts.ep->pd : NULL;
+	const struct verbs_api *v = NULL;
+	const struct dev *d;
+	char *name = NULL;
+	int ret;
+
+	if (t->dev && t->dev->device->gone)
+		put_dev(t);
+	if (t->dev)
+		return 0;
+	if (list_empty(&t->links)) {
+		ret = choose_here(t, &v, &name);
+		if (!ret)
+			ret = rdmamsg__dev_get(t->ctx, v, name, pd, &t->dev);
+		free(name);
+		/* -EOPNOTSUPP: only the CM chooses such a device */
+		return ret != -ENODEV && ret != -EOPNOTSUPP ? ret :
+		       rdmamsg__fail(-ENOTCONN, "rdmamsg_dc_target_get_key: "
+				     "the device of the target is not known "
+				     "before the first sender comes");
+	}
+	d = list_first(&t->links, struct link, node)->ep->lane.dev;
+	if (!d || !d->device)
+		return rdmamsg__fail(-ENOTCONN, "rdmamsg_dc_target_get_key: "
+				     "the first sender has no device yet");
+	return rdmamsg__dev_get(t->ctx, d->device->v, d->device->name, pd,
+				&t->dev);
+}
+
+int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
+			      struct rdmamsg_region *region,
+			      struct rdmamsg_key *ret)
+{
+	struct proto_key key;
+	int err = rdmamsg__region_check(region);
+
+	if (err)
+		return err;
+	if (!t || !ret || t->ctx != region->ctx ||
+	    !(region->access & ACCESS_REMOTE))
+		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_get_key: %s",
+				     !t || !ret ? "target or ret is NULL" :
+				     t->ctx != region->ctx ?
+				     "the region is of another context" :
+				     "the region allows a peer nothing");
+	if (!t->listener || t->ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "rdmamsg_dc_target_get_key: "
+				     "the target was destroyed");
+	err = get_dev(t);
+	if (!err)
+		err = rdmamsg__region_register(region, t->dev);
+	if (err)
+		return err;
+	key = (struct proto_key){
+		.access = (uint8_t)(region->access & ACCESS_REMOTE),
+		.rkey = rdmamsg__region_mr(region, t->dev)->rkey,
+		.region = region->id,
+		.addr = (uintptr_t)region->addr, .len = region->len,
+	};
+	rdmamsg__key_encode(&key, ret->bytes);
+	return 0;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 /* Copies the options. Those of connections are copied without their strings. */
@@ -139,9 +252,21 @@ static int copy_options(struct rdmamsg_dc_target *t,
 	return ret;
 }
 
+/* For the device of keys. */
+static int copy_names(struct rdmamsg_dc_target *t, const char *host)
+{
+	t->host = host ? strdup(host) : NULL;
+	t->device = t->opts.device ? strdup(t->opts.device) : NULL;
+	if ((host && !t->host) || (t->opts.device && !t->device))
+		return rdmamsg__fail(-ENOMEM, "no memory for a target");
+	return 0;
+}
+
 static void delete(struct rdmamsg_dc_target *t)
 {
 	free((void *)(uintptr_t)t->opts.ep);
+	free(t->host);
+	free(t->device);
 	free(t);
 }
 
@@ -174,6 +299,8 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 	/* one host may have many senders */
 	lopts.max_per_source = RDMAMSG_NONE;
 	if (!ret)
+		ret = copy_names(t, host);
+	if (!ret)
 		ret = rdmamsg_listen(ctx, host, service, &lopts, &t->listener);
 	if (ret) {
 		delete(t);
@@ -205,6 +332,7 @@ void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)
 {
 	list_del(&t->node);
 	list_del(&t->due);
+	put_dev(t);
 	t->ctx->loop.told = true;
 	rdmamsg__tell(&t->ctx->loop, t->opts.on_destroyed, t);
 	delete(t);
