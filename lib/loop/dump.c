@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "cm/connect.h"
+#include "dc/dc.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -32,6 +33,7 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/dc.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
@@ -361,6 +363,33 @@ static void dump_listener(const struct dump *d,
 	    (unsigned long long)s.unproven);
 }
 
+static void dump_target(const struct dump *d, const struct rdmamsg_dc_target *t)
+{
+	struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+
+	(void)rdmamsg_dc_target_query(t, &a);
+	say(d, "target %p: port %u%s: %u connections, %llu messages, %llu "
+	    "access key violations%s", (const void *)t, t->port,
+	    t->listener ? "" : ", ending", a.connections,
+	    (unsigned long long)a.messages,
+	    (unsigned long long)a.key_violations, a.armed ? ", armed" : "");
+}
+
+static void dump_sender(const struct dump *d, const struct rdmamsg_dc_sender *s)
+{
+	struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
+
+	(void)rdmamsg_dc_sender_query(s, &a);
+	say(d, "sender %p%s: id 0x%llx, %u addresses, %u of %u connections, "
+	    "begun %llu, evicted %llu", (const void *)s,
+	    s->ending ? ", ending" : "", (unsigned long long)a.id, a.addresses,
+	    a.connections, s->opts.initiators, (unsigned long long)a.connects,
+	    (unsigned long long)a.evictions);
+	say(d, "  %u of %u messages wait, %llu bytes copied, %u addresses wait "
+	    "for a connection", a.queued, s->opts.queue,
+	    (unsigned long long)a.queued_bytes, s->wait_count);
+}
+
 /* ---- all of it -------------------------------------------------------- */
 
 #define DUMP_EACH(d, of, type, fn) do { \
@@ -405,4 +434,8 @@ void rdmamsg_dump(const struct rdmamsg *ctx,
 	DUMP_EACH(&d, &ctx->sessions->eps, struct rdmamsg_ep, dump_ep);
 	DUMP_EACH(&d, &ctx->qps, struct rdmamsg_qp, dump_qp);
 	dump_groups(&d, ctx->groups);
+	DUMP_EACH(&d, &ctx->dcs->targets, struct rdmamsg_dc_target,
+		  dump_target);
+	DUMP_EACH(&d, &ctx->dcs->senders, struct rdmamsg_dc_sender,
+		  dump_sender);
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include <rdmamsg/dc.h>
+#include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
 
 #define TARGETS		12u
@@ -423,6 +424,47 @@ static void target__destroyed_and_made_again_NEXT_MESSAGES_ARRIVE(void **state)
 	close_all(1);
 }
 
+/* Appends a line of a dump, if it is of a target or sender. */
+static void keep(void *arg, const char *text)
+{
+	static bool of_sender;
+	size_t len = strlen(arg);
+	const bool more = of_sender && text[0] == ' ';
+
+	of_sender = !strncmp(text, "sender ", 7) || more;
+	if (of_sender || !strncmp(text, "target ", 7))
+		(void)snprintf((char *)arg + len, 2000 - len, "%s\n", text);
+}
+
+static void dump__tells_of_TARGETS_AND_SENDERS(void **state)
+{
+	static char text[2000];
+	struct rdmamsg_dc_address *a;
+	struct cookie c[2];
+
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 3, 7, NULL);
+	a = address_of(&mail, &halls[0]);
+	assert_int_equal(rdmamsg_dc_target_arm(halls[0].target), 0);
+	assert_int_equal(post(a, 0, &c[0]), 0);
+	rdmamsg_dump(near, keep, text);
+	assert_non_null(strstr(text, ": id 0x"));
+	assert_non_null(strstr(text, " 1 addresses, 0 of 3 connections"));
+	assert_non_null(strstr(text, "  1 of 7 messages wait"));
+	assert_non_null(strstr(text, " 1 addresses wait for a connection"));
+	WAIT_FOR(mail.completed == 1 && halls[0].messages == 1);
+	text[0] = 0;
+	rdmamsg_dump(near, keep, text);
+	rdmamsg_dump(far, keep, text);
+	assert_non_null(strstr(text, " 1 of 3 connections, begun 1, evicted 0"));
+	assert_non_null(strstr(text, "  0 of 7 messages wait, 0 bytes copied"));
+	assert_non_null(strstr(text, halls[0].port));
+	assert_non_null(strstr(text, ": 1 connections, 1 messages, 0 access "
+			       "key violations, armed"));
+	close_all(1);
+}
+
 static void queue__is_full_AGAIN_THEN_WRITABLE(void **state)
 {
 	struct rdmamsg_dc_address *a;
@@ -647,6 +689,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(access_key__is_another_TOLD_ONCE_WHEN_ARMED),
 	TEST(no_target__FAILS_AND_OTHERS_GO_ON),
 	TEST(target__destroyed_and_made_again_NEXT_MESSAGES_ARRIVE),
+	TEST(dump__tells_of_TARGETS_AND_SENDERS),
 	TEST(queue__is_full_AGAIN_THEN_WRITABLE),
 	TEST(address__destroyed_at_once_SENDS_FIRST),
 	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
