@@ -276,7 +276,7 @@ srq_sample()
 sample_usage()
 {
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
-		rc-pingpong atomics layout allreduce
+		rc-pingpong atomics dc layout allreduce
 	do
 		for option in -h --help
 		do
@@ -971,6 +971,22 @@ layout_software()
 		export RDMAMSG_SOFT_LAYOUTS
 		layout_sample
 	)
+}
+
+# Four addresses of one board, and then one that nobody listens at.
+dc_sample()
+{
+	start "$bin/dc" "$addr"
+	returns 0 "$bin/dc" "$addr" "$addr" "$port" "$port" "$port" "$port"
+	said '^4 notes, [0-9]* connections$'
+	for note in 0 1 2 3
+	do
+		await grep -q "^note $note\$" "$work/server"
+	done
+	returns 1 "$bin/dc" "$addr" "$addr" "$port" 9
+	returns 0 "$bin/dc" "$addr" "$addr" "$port"
+	said '^1 notes'
+	complains 2 'Usage: dc ADDR' "$bin/dc" "$addr" "$addr"
 }
 
 # Native where the device has extended atomics, which only the soft HCA has.
@@ -2068,6 +2084,7 @@ run apm apm_sample
 run allreduce allreduce_sample
 run atomics atomics_native
 run atomics-software atomics_software
+run dc dc_sample
 run layout layout_sample
 run layout-software layout_software
 run sample-usage sample_usage
