@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages of 64 bytes over an endpoint, to one target of a sender, and to
+ * another target each time. Both contexts are in one thread, so the figure is
+ * the work of a message. Takes turns, and prints the medians and their ratios.
+ * Then prints the memory of 10,000 addresses.
+ */
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rdmamsg/dc.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define TARGETS		8u
+#define MESSAGES	50000u	/* of a turn */
+#define WINDOW		32u	/* on their way at a time */
+#define TURNS		7u
+#define ADDRESSES	10000u
+
+enum way { ENDPOINT, ONE_TARGET, OTHER_TARGETS, WAYS };
+
+static struct rdmamsg *near, *far;
+static struct rdmamsg_ep *ep;
+static struct rdmamsg_dc_sender *sender;
+static struct rdmamsg_dc_address *to[TARGETS];
+static uint32_t arrived, connected;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "dc: %s: %s\n", what, rdmamsg_error());
+	exit(1);
+}
+
+static void pump(void)
+{
+	if (rdmamsg_process(near) < 0 || rdmamsg_process(far) < 0)
+		die("rdmamsg_process");
+}
+
+static void on_ep_message(struct rdmamsg_ep *peer, struct rdmamsg_msg *msg)
+{
+	(void)peer;
+	rdmamsg_msg_free(msg);
+	arrived++;
+}
+
+static void on_dc_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+			  uint64_t from)
+{
+	(void)t;
+	(void)from;
+	rdmamsg_msg_free(msg);
+	arrived++;
+}
+
+static void on_connected(struct rdmamsg_ep *peer)
+{
+	(void)peer;
+	connected++;
+}
+
+/* ---- making all -------------------------------------------------------- */
+
+static const struct rdmamsg_handlers handlers = {
+	.size = sizeof(handlers), .on_connected = on_connected,
+	.on_message = on_ep_message,
+};
+
+static const struct rdmamsg_ep_options ep_options = {
+	.size = sizeof(ep_options), .handlers = &handlers,
+};
+
+static void connect_ep(void)
+{
+	const struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .ep = &ep_options,
+	};
+	struct rdmamsg_listener *l;
+	char port[8];
+
+	if (rdmamsg_listen(far, "127.0.0.1", "0", &opts, &l))
+		die("rdmamsg_listen");
+	(void)snprintf(port, sizeof(port), "%u", rdmamsg_listener_port(l));
+	if (rdmamsg_connect(near, "127.0.0.1", port, &ep_options, &ep))
+		die("rdmamsg_connect");
+	while (connected < 2)
+		pump();
+}
+
+static void open_targets(void)
+{
+	static const struct rdmamsg_dc_target_options topts = {
+		.size = sizeof(topts), .on_message = on_dc_message,
+	};
+	static const struct rdmamsg_dc_sender_options sopts = {
+		.size = sizeof(sopts), .initiators = TARGETS,
+	};
+
+	if (rdmamsg_dc_sender_create(near, &sopts, &sender))
+		die("rdmamsg_dc_sender_create");
+	for (uint32_t i = 0; i < TARGETS; i++) {
+		struct rdmamsg_dc_target *t;
+		char port[8];
+
+		if (rdmamsg_dc_target_create(far, "127.0.0.1", "0", &topts, &t))
+			die("rdmamsg_dc_target_create");
+		(void)snprintf(port, sizeof(port), "%u",
+			       rdmamsg_dc_target_port(t));
+		if (rdmamsg_dc_address_create(sender, "127.0.0.1", port, 0,
+					      NULL, &to[i]))
+			die("rdmamsg_dc_address_create");
+	}
+}
+
+/* ---- figures ----------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int post(enum way way, uint32_t i)
+{
+	static const uint8_t bytes[64];
+
+	if (way == ENDPOINT)
+		return rdmamsg_send(ep, bytes, sizeof(bytes), 0, NULL);
+	return rdmamsg_dc_send(to[way == ONE_TARGET ? 0 : i % TARGETS], bytes,
+			       sizeof(bytes), 0, NULL);
+}
+
+/* Returns the nanoseconds of a message. */
+static double turn(enum way way, uint32_t messages)
+{
+	const double begin = now();
+	uint32_t sent = 0;
+
+	for (arrived = 0; arrived < messages;) {
+		while (sent < messages && sent - arrived < WINDOW &&
+		       !post(way, sent))
+			sent++;
+		pump();
+	}
+	return (now() - begin) / messages;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+	qsort(values, TURNS, sizeof(*values), compare);
+	return values[TURNS / 2];
+}
+
+static void print_memory(void)
+{
+	const size_t before = mallinfo2().uordblks;
+
+	for (uint32_t i = 0; i < ADDRESSES; i++) {
+		struct rdmamsg_dc_address *a;
+		char host[24], port[8];
+
+		(void)snprintf(host, sizeof(host), "10.123.%u.%u", i >> 8,
+			       i & 255);
+		(void)snprintf(port, sizeof(port), "%u", 20000 + i);
+		if (rdmamsg_dc_address_create(sender, host, port, i, NULL, &a))
+			die("rdmamsg_dc_address_create");
+	}
+	printf("%u addresses: %.0f bytes each (goal 256)\n", ADDRESSES,
+	       (double)(mallinfo2().uordblks - before) / ADDRESSES);
+}
+
+int main(void)
+{
+	double ns[WAYS][TURNS], one[TURNS], other[TURNS];
+
+	if (rdmamsg_open(&near, NULL) || rdmamsg_open(&far, NULL))
+		die("rdmamsg_open");
+	connect_ep();
+	open_targets();
+	for (uint32_t way = 0; way < WAYS; way++)
+		(void)turn(way, MESSAGES / 10);
+	for (uint32_t i = 0; i < TURNS; i++) {
+		for (uint32_t way = 0; way < WAYS; way++)
+			ns[way][i] = turn(way, MESSAGES);
+		one[i] = ns[ONE_TARGET][i] / ns[ENDPOINT][i];
+		other[i] = ns[OTHER_TARGETS][i] / ns[ENDPOINT][i];
+	}
+	printf("endpoint %.0f ns, one target %.0f ns, another target each time "
+	       "%.0f ns\n", median(ns[ENDPOINT]), median(ns[ONE_TARGET]),
+	       median(ns[OTHER_TARGETS]));
+	printf("one target: %.2f (goal 1.2), another each time: %.2f (goal "
+	       "2)\n", median(one), median(other));
+	print_memory();
+	rdmamsg_close(near);
+	rdmamsg_close(far);
+	return 0;
+}
