@@ -11,7 +11,8 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- auth doctor frame header hello key layout oob path preload resume setup soft
+[ $# -gt 0 ] || set -- auth dc doctor frame header hello key layout oob path \
+	preload resume setup soft team
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -35,6 +36,7 @@ for target in "$@"; do
 	doctor)	sources=$top/samples/doctor/parse.c ;;
 	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c" ;;
+	team)	sources=$top/lib/wire/team.c ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c" ;;
