@@ -43,6 +43,7 @@ for target in "$@"; do
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \
+		-I"$top/include" \
 		-I"$top/samples/doctor" \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o "$tmp/$target" \
