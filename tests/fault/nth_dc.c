@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scenario of targets and senders: connect, change the target, end. */
+/*
+ * Scenarios of targets and senders: messages to one target and then the other,
+ * and one-sided operations.
+ */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <rdmamsg/dc.h>
+#include <rdmamsg/rma.h>
 
 #include "faulty.h"
 #include "nth.h"
@@ -143,7 +147,63 @@ static void do_dc(void)
 		fail("a target or sender has not ended");
 }
 
+#define PART	512u
+
+/* Writes a copy of a part, and reads it back into a region. */
+static void write_and_read(struct rdmamsg_dc_address *a,
+			   const struct rdmamsg_key *key,
+			   struct rdmamsg_region *into, uint8_t *back)
+{
+	const struct rdmamsg_sge out = { pattern, PART, NULL };
+	const struct rdmamsg_sge in = { back, PART, into };
+
+	if (!told(rdmamsg_dc_write(a, &out, 1, key, 64, 0, a)))
+		accepted++;
+	if (accepted && !told(rdmamsg_dc_read(a, &in, 1, key, 64, 0, a)))
+		accepted++;
+	if (!drive(all_complete, BODY_MS) && !failure[0])
+		fail("%u operations have not completed", accepted - completed);
+	if (accepted == 2 && !lost && memcmp(back, pattern, PART))
+		fail("the bytes read are not those written");
+}
+
+static void do_dc_onesided(void)
+{
+	static const struct rdmamsg_dc_sender_options opts = {
+		.size = sizeof(opts), .on_complete = on_complete,
+		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
+	};
+	static uint8_t there[2 * PART], back[PART];
+	struct rdmamsg_region *far, *near;
+	struct rdmamsg_dc_address *a;
+	struct rdmamsg_key key;
+	char port[8];
+
+	memset(halls, 0, sizeof(halls));
+	memset(there, 0, sizeof(there));
+	memset(back, 0, sizeof(back));
+	accepted = completed = lost = failed = 0;
+	sender = NULL;
+	if (!open_target(0, port) &&
+	    !told(rdmamsg_region_create(ctxs[SERVER], there, sizeof(there),
+					RDMAMSG_ACCESS_READ |
+					RDMAMSG_ACCESS_WRITE, &far)) &&
+	    !told(rdmamsg_dc_target_get_key(halls[0].target, far, &key)) &&
+	    !told(rdmamsg_region_create(ctxs[CLIENT], back, sizeof(back),
+					RDMAMSG_ACCESS_LOCAL_WRITE, &near)) &&
+	    told(rdmamsg_dc_sender_create(ctxs[CLIENT], &opts, &sender)))
+		sender = NULL;
+	if (sender && !told(rdmamsg_dc_address_create(sender, address, port, 0,
+						      NULL, &a)))
+		write_and_read(a, &key, near, back);
+	rdmamsg_dc_sender_destroy(sender);
+	rdmamsg_dc_target_destroy(halls[0].target);
+	if (!drive(all_ended, BODY_MS) && !failure[0])
+		fail("a target or sender has not ended");
+}
+
 const struct scenario dc_scenarios[] = {
 	{ "dc", OPEN, do_dc },
+	{ "dc-onesided", OPEN, do_dc_onesided },
 	{ NULL },
 };
