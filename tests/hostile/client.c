@@ -76,7 +76,7 @@ static bool connect_saying(struct raw_options o, const char *text)
 {
 	static uint8_t hello[PROTO_HELLO_MAX];
 
-	o.data_len = raw_hello_saying(hello, text);
+	o.data_len = raw_hello_saying(hello, o.features, text);
 	o.data = hello;
 	return raw_connect(&raw, address, (uint16_t)victims->port, &o) ==
 	       (o.no_establish ? RDMA_CM_EVENT_CONNECT_RESPONSE :

@@ -78,6 +78,18 @@ bool do_message(struct raw *r, uint8_t type, const void *body, size_t len)
 	return raw_message(r, type, 0, 0, body, (uint32_t)len) >= 0;
 }
 
+bool do_keep_busy(struct raw *r)
+{
+	victims->busy = victims->release = false;
+	return do_data(r, r->number++, BUSY_TAG, 0) && victims_busy();
+}
+
+bool do_release(bool did)
+{
+	victims->release = true;
+	return did;
+}
+
 struct proto_rndv good_rndv(const struct raw *r, uint32_t len)
 {
 	return (struct proto_rndv){
@@ -133,5 +145,6 @@ bool do_leave(struct raw *r)
 }
 
 const struct misdeed *const misdeeds[] = {
-	setup_misdeeds, message_misdeeds, memory_misdeeds, NULL,
+	setup_misdeeds, message_misdeeds, memory_misdeeds, pieces_misdeeds,
+	NULL,
 };

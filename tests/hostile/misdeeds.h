@@ -32,7 +32,7 @@ struct misdeed {
 
 /* A misdeed without a name ends each table. NULL ends the list of tables. */
 extern const struct misdeed setup_misdeeds[], message_misdeeds[],
-	memory_misdeeds[];
+	memory_misdeeds[], pieces_misdeeds[];
 extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
 
@@ -61,6 +61,9 @@ void judge(const char *name, bool did, uint32_t before, uint32_t causes);
 /* Returns true if the send is posted, even if no acknowledgement comes. */
 bool do_data(struct raw *r, uint32_t number, uint32_t tag, uint32_t len);
 bool do_message(struct raw *r, uint8_t type, const void *body, size_t len);
+/* Keeps the victim in a handler until do_release(), which returns 'did'. */
+bool do_keep_busy(struct raw *r);
+bool do_release(bool did);
 struct proto_rndv good_rndv(const struct raw *r, uint32_t len);
 bool do_rndv(struct raw *r, const struct proto_rndv *w);
 bool do_rndv_body(struct raw *r, const void *body, size_t len);

@@ -58,19 +58,6 @@ static bool flood(struct raw *r)
 	return !raw_burst(r, PROTO_DATA, 2000) || true;
 }
 
-/* Keeps the victim in a handler until it is released. */
-static bool keep_busy(struct raw *r)
-{
-	victims->busy = victims->release = false;
-	return do_data(r, r->number++, BUSY_TAG, 0) && victims_busy();
-}
-
-static bool release(bool did)
-{
-	victims->release = true;
-	return did;
-}
-
 /* Returns the credit, after reading what has come. */
 static uint32_t granted(struct raw *r, uint32_t credit)
 {
@@ -91,11 +78,11 @@ static uint32_t granted(struct raw *r, uint32_t credit)
 static bool use_credit(struct raw *r, uint32_t more)
 {
 	uint32_t credit = r->peer.recv_depth;
-	bool did = keep_busy(r);
+	bool did = do_keep_busy(r);
 
 	while (did && r->number < (credit = granted(r, credit)) + more)
 		did = do_data(r, r->number++, SINK_TAG, 10);
-	return release(did);
+	return do_release(did);
 }
 
 static bool credit_used_up(struct raw *r)
@@ -153,11 +140,11 @@ static bool credit_flood(struct raw *r)
 /* Sends 'count' messages, which all arrive before the victim can answer any. */
 static bool control(struct raw *r, uint8_t type, uint32_t count)
 {
-	bool did = keep_busy(r);
+	bool did = do_keep_busy(r);
 
 	for (uint32_t i = 0; did && i < count; i++)
 		did = do_message(r, type, NULL, 0);
-	return release(did);
+	return do_release(did);
 }
 
 static bool credit_quota(struct raw *r)
@@ -194,20 +181,23 @@ static bool close_confirms_nothing(struct raw *r)
 
 static bool close_then_data(struct raw *r)
 {
-	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
-		       do_data(r, r->number, 0, 10));
+	return do_release(do_keep_busy(r) &&
+			  do_message(r, PROTO_CLOSE, NULL, 0) &&
+			  do_data(r, r->number, 0, 10));
 }
 
 static bool close_then_rndv(struct raw *r)
 {
-	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
-		       raw_announce(r, 100000, 0) >= 0);
+	return do_release(do_keep_busy(r) &&
+			  do_message(r, PROTO_CLOSE, NULL, 0) &&
+			  raw_announce(r, 100000, 0) >= 0);
 }
 
 static bool close_twice(struct raw *r)
 {
-	return release(keep_busy(r) && do_message(r, PROTO_CLOSE, NULL, 0) &&
-		       do_message(r, PROTO_CLOSE, NULL, 0));
+	return do_release(do_keep_busy(r) &&
+			  do_message(r, PROTO_CLOSE, NULL, 0) &&
+			  do_message(r, PROTO_CLOSE, NULL, 0));
 }
 
 static bool close_then_silence(struct raw *r)

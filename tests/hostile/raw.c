@@ -2,6 +2,7 @@
 #include "raw.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -32,11 +33,13 @@ static void check(bool good, const char *what)
 	_exit(1);
 }
 
-uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text)
+uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], uint32_t features,
+			 const char *text)
 {
 	struct proto_hello h = {
 		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
-		.credits = 16, .data = (const uint8_t *)text,
+		.features = features, .credits = 16,
+		.data = (const uint8_t *)text,
 		.data_len = (uint8_t)strlen(text),
 	};
 
@@ -45,7 +48,7 @@ uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text)
 
 uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX])
 {
-	return raw_hello_saying(out, "");
+	return raw_hello_saying(out, 0, "");
 }
 
 /* ---- connections ------------------------------------------------------ */
@@ -312,6 +315,15 @@ int raw_message(struct raw *r, uint8_t type, uint32_t number, uint32_t tag,
 	if (len)
 		memcpy(r->mem + PROTO_HDR_LEN, body, len);
 	return post(r, &wr, PROTO_HDR_LEN + len);
+}
+
+int raw_compact(struct raw *r, uint32_t imm, uint32_t len)
+{
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htole32(imm),
+	};
+
+	return post(r, &wr, len);
 }
 
 int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,

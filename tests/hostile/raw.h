@@ -48,13 +48,15 @@ struct raw_options {
 	const void *data;		/* private data */
 	uint8_t data_len;
 	uint8_t reads_served;		/* responder resources */
+	uint32_t features;		/* of the hello */
 	bool deaf;			/* no receives, but one for SETUP */
 	bool no_establish;		/* leave the answer unanswered */
 };
 
 /* Correct hellos for private data. The second carries application data. */
 uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX]);
-uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], const char *text);
+uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], uint32_t features,
+			 const char *text);
 
 /*
  * Connects. Returns the last CM event: ESTABLISHED, REJECTED, ... or -1 if none
@@ -80,6 +82,8 @@ int raw_event(struct raw *r, int ms);
 int raw_send(struct raw *r, const void *buf, uint32_t len);
 int raw_message(struct raw *r, uint8_t type, uint32_t number, uint32_t tag,
 		const void *body, uint32_t len);
+/* Sends 'len' bytes of payload alone, in compact form. */
+int raw_compact(struct raw *r, uint32_t imm, uint32_t len);
 int raw_rdma(struct raw *r, enum ibv_wr_opcode opcode, uint64_t addr,
 	     uint32_t rkey, uint32_t len);
 /* Posts 'count' messages without waiting. Returns as ibv_post_send(). */

@@ -156,7 +156,7 @@ static bool set_up(const struct misdeed *m)
 	uint32_t connected = victims->connected;
 	struct raw_options o = m->how;
 
-	o.data_len = raw_hello(hello);
+	o.data_len = raw_hello_saying(hello, o.features, "");
 	o.data = hello;
 	if (!wait_request() ||
 	    raw_accept(&raw, &o) != RDMA_CM_EVENT_ESTABLISHED)
