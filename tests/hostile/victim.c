@@ -382,13 +382,16 @@ static int client(void)
 
 static pid_t start(int (*fn)(void))
 {
-	pid_t pid;
+	pid_t parent = getpid(), pid;
 
 	fflush(NULL);
 	pid = fork();
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* the signal does not come if the parent ended before */
+	if (getppid() != parent)
+		exit(1);
 	exit(fn());
 }
 
