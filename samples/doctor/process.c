@@ -223,6 +223,14 @@ static bool is_link(const char *value)
 	       !strcmp(value, "iwarp");
 }
 
+static bool is_part(const char *value)
+{
+	char *end;
+	const unsigned long n = strtoul(value, &end, 10);
+
+	return !*end && n >= 1 && n <= 65535;
+}
+
 static bool is_port_count(const char *value)
 {
 	return value[0] >= '1' && value[0] <= '8' && !value[1];
@@ -244,6 +252,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_LAYOUTS", is_layouts, "native or none" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },
+	{ "RDMAMSG_SOFT_PART", is_part, "1 to 65535" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
 	{ "RDMAMSG_STATS" },
 };

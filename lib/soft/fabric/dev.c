@@ -149,6 +149,19 @@ static int layout_options(struct soft_dev *dev)
 	       -EINVAL;
 }
 
+/* Reads RDMAMSG_SOFT_PART. Returns 0 or -EINVAL. */
+static int part_options(struct soft_dev *dev)
+{
+	const char *part = getenv("RDMAMSG_SOFT_PART");
+	char *end;
+
+	dev->part = 1;
+	if (!part || !*part)
+		return 0;
+	dev->part = (uint32_t)strtoul(part, &end, 10);
+	return *end || dev->part < 1 || dev->part > SOFT_PART_MAX ? -EINVAL : 0;
+}
+
 static int dev_open(struct soft_dev **ret)
 {
 	struct soft_dev *dev = dev_new();
@@ -164,6 +177,8 @@ static int dev_open(struct soft_dev **ret)
 		err = soft_atomic_options(dev);
 	if (!err)
 		err = layout_options(dev);
+	if (!err)
+		err = part_options(dev);
 	if (!err)
 		err = soft_node_open(dev);
 	if (err)

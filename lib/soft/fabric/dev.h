@@ -90,6 +90,7 @@ struct soft_dev {
 
 	/* options */
 	int ports;
+	uint32_t part;			/* vendor_part_id */
 	uint8_t link_layer;
 	bool iwarp;			/* else InfiniBand or RoCE */
 	struct soft_gid gids[SOFT_GIDS]; /* RoCE: one table for all ports */

@@ -239,7 +239,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->max_mr_size = UINT64_MAX;
 	attr->page_size_cap = ~4095ull;
 	attr->vendor_id = SOFT_VENDOR_ID;
-	attr->vendor_part_id = 1;
+	attr->vendor_part_id = dev->part;
 	attr->max_qp = SOFT_QPS - 2;
 	attr->max_qp_wr = SOFT_MAX_WR;
 	attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN |
