@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "device/mlx5.h"
 #include "device/ucm.h"
 
 /* Macros of verbs.h, which the table needs as functions. */
@@ -95,6 +96,12 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.destroy_ah = ibv_destroy_ah,
 	.attach_mcast = ibv_attach_mcast,
 	.detach_mcast = ibv_detach_mcast,
+	.mlx5_is_supported = rdmamsg__mlx5_is_supported,
+	.mlx5_query_device = rdmamsg__mlx5_query_device,
+	.mlx5_create_qp = rdmamsg__mlx5_create_qp,
+	.mlx5_qp_ex_from_ibv_qp_ex = rdmamsg__mlx5_qp_ex,
+	.mlx5_devx_qp_query = rdmamsg__mlx5_devx_qp_query,
+	.mlx5_devx_qp_modify = rdmamsg__mlx5_devx_qp_modify,
 	.create_event_channel = rdma_create_event_channel,
 	.destroy_event_channel = rdma_destroy_event_channel,
 	.create_id = rdmamsg__ucm_create_id,

@@ -18,6 +18,10 @@
 #include "base/layout.h"
 #include "base/masked.h"
 
+struct mlx5dv_context;
+struct mlx5dv_qp_ex;
+struct mlx5dv_qp_init_attr;
+
 /* The device that a CM id is bound to. */
 struct id_device {
 	char name[IBV_SYSFS_NAME_MAX];
@@ -119,6 +123,23 @@ struct verbs_api {
 	 */
 	struct ibv_mr *(*reg_layout)(struct ibv_pd *pd, const struct layout *l,
 				     int access);
+
+	/*
+	 * The calls of libmlx5 for dynamically connected transport, under their
+	 * names without mlx5dv_. NULL: not supported. qp_ex_from_ibv_qp_ex()
+	 * may return NULL.
+	 */
+	bool (*mlx5_is_supported)(struct ibv_device *device);
+	int (*mlx5_query_device)(struct ibv_context *verbs,
+				 struct mlx5dv_context *attr);
+	struct ibv_qp *(*mlx5_create_qp)(struct ibv_context *verbs,
+					 struct ibv_qp_init_attr_ex *attr,
+					 struct mlx5dv_qp_init_attr *mlx5);
+	struct mlx5dv_qp_ex *(*mlx5_qp_ex_from_ibv_qp_ex)(struct ibv_qp_ex *ex);
+	int (*mlx5_devx_qp_query)(struct ibv_qp *qp, const void *in,
+				  size_t inlen, void *out, size_t outlen);
+	int (*mlx5_devx_qp_modify)(struct ibv_qp *qp, const void *in,
+				   size_t inlen, void *out, size_t outlen);
 
 	struct rdma_event_channel *(*create_event_channel)(void);
 	void (*destroy_event_channel)(struct rdma_event_channel *channel);

@@ -11,6 +11,7 @@
 #include "soft/cma/cma.h"
 #include "soft/control/control.h"
 #include "soft/engine/apm.h"
+#include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
@@ -22,6 +23,7 @@
 static void wire_down(struct soft_dev *dev, struct soft_wire *w)
 {
 	soft_req_wires_down(dev, w);
+	soft_dct_wire_down(dev, w);
 	soft_cm_wire_down(dev, w);
 }
 
@@ -48,6 +50,7 @@ static const struct soft_verbs_upward verbs_up = {
 	.timer = soft_req_timer,
 	.migrate = soft_apm_set,
 	.hang_up = soft_cm_iwarp_qp_over,
+	.dc_over = soft_dc_over,
 };
 
 static void set_tables(void)

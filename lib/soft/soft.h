@@ -32,6 +32,7 @@
 
 #include "soft/cma/calls.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/mlx5.h"
 
 struct soft_dev;
 

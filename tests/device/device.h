@@ -23,8 +23,9 @@ struct device_case {
 #define CASE(fn) { #fn, fn }
 
 extern const struct device_case attr_cases[], busy_cases[], cm_cases[],
-	cq_cases[], domain_cases[], error_cases[], iwarp_cases[], masked_cases[],
-	mcast_cases[], mr_cases[], mw_cases[], op_cases[], srq_cases[], state_cases[], ud_cases[];
+	cq_cases[], dc_cases[], domain_cases[], error_cases[], iwarp_cases[],
+	masked_cases[], mcast_cases[], mr_cases[], mw_cases[], op_cases[],
+	srq_cases[], state_cases[], ud_cases[];
 
 /* Known differences. A NULL name ends the list. */
 struct difference {

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "soft/engine/apm.h"
+#include "soft/engine/dc.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/engine/ud.h"
@@ -18,11 +19,6 @@
 #define BUDGET	64		/* records of one wire per round */
 #define LARGE	15		/* extra cost of a fetched record */
 #define LANDINGS 16		/* measure one in so many segments */
-
-static bool is_request(uint8_t op)
-{
-	return (op >= SOFT_SEND && op <= SOFT_FAA) || op == SOFT_MASKED;
-}
 
 static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_rec *rec, const void *payload)
@@ -43,8 +39,11 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	qp = soft_qp_find(dev, rec->dst);
 	if (qp && (qp->attr.dest_qp_num != rec->src || !soft_can_receive(qp) ||
 		   qp->unreliable != unreliable ||
-		   qp->ibv.qp_type == IBV_QPT_UD))
+		   qp->ibv.qp_type == IBV_QPT_UD)) {
+		if (qp->dct && soft_dct_arrives(dev, qp, w, rec, payload))
+			return;
 		qp = NULL;
+	}
 	if (qp && unlikely(!qp->wire)) {
 		/* the peer had no node when this end became ready */
 		soft_wire_hold(w);
@@ -52,7 +51,7 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 	}
 	if (qp && unlikely(qp->wire->dead))
 		qp = NULL;	/* a new process; the old one is dead */
-	if (is_request(rec->op)) {
+	if (soft_is_request(rec->op)) {
 		/*
 		 * answers pass, because their requests were sent before the
 		 * fault

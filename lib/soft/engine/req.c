@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
 #include "soft/engine/ud.h"
@@ -312,6 +313,17 @@ static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 	return push_datagram(dev, qp, wqe);
 }
 
+/* Returns true if the request at sq_next may be pushed now. */
+static bool passes_gate(struct soft_dev *dev, struct soft_qp *qp,
+			const struct soft_swqe *wqe)
+{
+	if (qp->gate == SOFT_GATE_AIM)
+		return soft_dci_aim(dev, qp, wqe);
+	/* RFC 5044, 7.1.2: the MPA initiator sends first */
+	soft_req_fail(dev, qp, qp->sq_next, IBV_WC_LOC_QP_OP_ERR);
+	return false;
+}
+
 void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
@@ -323,12 +335,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 
 		if (wqe->status)
 			break;
-		if (unlikely(qp->mute) && !is_local(wqe)) {
-			/* RFC 5044, 7.1.2: the MPA initiator sends first */
-			soft_req_fail(dev, qp, qp->sq_next,
-				      IBV_WC_LOC_QP_OP_ERR);
+		if (unlikely(qp->gate) && !is_local(wqe) &&
+		    !passes_gate(dev, qp, wqe))
 			return;
-		}
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;
 		if (!qp->unreliable &&

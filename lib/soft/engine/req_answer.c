@@ -18,6 +18,7 @@
 #include "soft/fabric/count.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/dc.h"
 
 /* ---- retries ---------------------------------------------------------- */
 
@@ -145,6 +146,9 @@ static void on_lost(struct soft_dev *dev, struct soft_qp *qp, uint8_t try)
 {
 	if (try != qp->tries || qp->waiting || qp->sq_head == qp->sq_tail)
 		return;
+	/* the target may have lost the record that connects */
+	if (qp->dci)
+		qp->dci->connected = false;
 	rewind_to(qp, qp->sq_head);
 	soft_req_wait_for_ack(dev, qp);
 }

@@ -146,11 +146,11 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	if (likely(rec->code != SOFT_SHOWN))
-		err = soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge,
+		err = soft_scatter_in(dev, qp->recv_pd, wqe->sge,
 				      wqe->num_sge, rec->offset, payload,
 				      rec->bytes);
 	else
-		err = soft_vm_scatter(dev, soft_recv_pd(qp), wqe->sge,
+		err = soft_vm_scatter(dev, qp->recv_pd, wqe->sge,
 				      wqe->num_sge, rec->offset, payload,
 				      rec->bytes);
 	if (err == -EACCES) {
@@ -558,8 +558,8 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	ahead = (rec->psn - qp->epsn) & SOFT_PSN_MASK;
 
-	/* this end of XRC accepts no requests */
-	if (unlikely(qp->ibv.qp_type == IBV_QPT_XRC_SEND)) {
+	/* this end of XRC or DC accepts no requests */
+	if (unlikely(qp->sends_only)) {
 		soft_wire_lost(qp->wire, rec);
 		return;
 	}
@@ -576,7 +576,8 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 			out_of_order(dev, qp, rec);
 		return;
 	}
-	qp->dropping = qp->mute = false;
+	qp->dropping = false;
+	qp->gate = SOFT_GATE_OPEN;
 	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {

@@ -199,9 +199,9 @@ static void deliver(struct soft_dev *dev, struct soft_qp *qp,
 		wc.imm_data = rec->imm;
 	}
 	if ((rec->flags & SOFT_F_GRH &&
-	     soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge, wqe->num_sge, 0,
+	     soft_scatter_in(dev, qp->recv_pd, wqe->sge, wqe->num_sge, 0,
 			     dg->grh, SOFT_GRH)) ||
-	    soft_scatter_in(dev, soft_recv_pd(qp), wqe->sge, wqe->num_sge,
+	    soft_scatter_in(dev, qp->recv_pd, wqe->sge, wqe->num_sge,
 			    SOFT_GRH, dg + 1, rec->total))
 		wc.status = IBV_WC_LOC_PROT_ERR;
 	soft_rq_complete(dev, qp, &wc, rec->flags & SOFT_F_SOLICITED);

@@ -117,6 +117,7 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->wires);
 	list_init(&dev->pending);
 	list_init(&dev->domains);
+	list_init(&dev->targets);
 	list_init(&dev->contexts);
 	list_init(&dev->pds);
 	list_init(&dev->cqs);

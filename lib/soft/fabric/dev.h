@@ -44,6 +44,8 @@ struct soft_dev {
 	uint32_t qp_hint, qp_count;
 	struct handles srqs;		/* struct soft_srq, by number */
 	struct list domains;		/* XRC */
+	struct list targets;		/* DC, ready to receive */
+	uint32_t dc_sessions;		/* number of the last one */
 	struct list groups[SOFT_GROUP_BUCKETS];
 	bool group_used[SOFT_GROUPS];
 	bool overrun;			/* a completion queue has overrun */

@@ -20,6 +20,8 @@ enum soft_op {
 	SOFT_DATAGRAM,
 	SOFT_PATH,			/* code: enum ibv_mig_state */
 	SOFT_MASKED,			/* payload: struct masked */
+	SOFT_DC_CONNECT,		/* raddr: key; srqn: session */
+	SOFT_DC_LEAVE,
 };
 
 enum {

@@ -199,7 +199,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
  */
 void soft_ah_put(struct soft_ah *ah)
 {
-	if (!--ah->users)
+	if (ah && !--ah->users)
 		free(ah);
 }
 

@@ -8,6 +8,7 @@
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/dc.h"
 #include "soft/verbs/upward.h"
 
 static int check_values(const struct soft_dev *dev,
@@ -143,7 +144,7 @@ static int find_peer(struct soft_dev *dev, struct soft_qp *qp,
 {
 	int ret;
 
-	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD)
+	if (qp->wire || qp->ibv.qp_type == IBV_QPT_UD || qp->dci)
 		return 0;
 	ret = soft_wire_get(dev, a->dest_qp_num >> SOFT_QPN_BITS, &qp->wire);
 	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM ? -ret : 0;
@@ -181,7 +182,7 @@ int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
 	qp->attr.max_dest_rd_atomic = ird;
 	qp->epsn = qp->psn_next = qp->una = 0;
 	qp->cm_id = cm_id;
-	qp->mute = mute;
+	qp->gate = mute ? SOFT_GATE_MUTE : SOFT_GATE_OPEN;
 	enter(dev, qp, IBV_QPS_RTS);
 	return 0;
 }
@@ -231,6 +232,12 @@ static int modify_iwarp(struct soft_dev *dev, struct soft_qp *qp,
 	return 0;
 }
 
+static bool step_ok(const struct soft_qp *qp, enum ibv_qp_state to, int mask)
+{
+	return qp->dci || qp->dct ? soft_dc_step_ok(qp, to, mask) :
+	       soft_step_ok(qp->ibv.qp_type, qp->state, to, mask);
+}
+
 /* ---- the call --------------------------------------------------------- */
 
 int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -261,13 +268,14 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	}
 	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != qp->state)
 		goto out;
-	if (!soft_step_ok(ibv->qp_type, qp->state, to, mask))
+	if (!step_ok(qp, to, mask))
 		goto out;
 	ret = check_values(dev, attr, mask);
 	if (!ret)
 		ret = check_migration(dev, qp, attr, mask);
 	if (!ret && to == IBV_QPS_RTR && qp->state == IBV_QPS_INIT)
-		ret = find_peer(dev, qp, attr);
+		ret = qp->dct ? soft_dct_ready(dev, qp) :
+		      find_peer(dev, qp, attr);
 	if (ret)
 		goto out;
 	take_values(qp, attr, mask);

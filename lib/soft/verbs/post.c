@@ -65,8 +65,10 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 
 static bool op_ok(const struct soft_qp *qp, enum ibv_wr_opcode op)
 {
-	if (qp->ibv.qp_type == IBV_QPT_UD)
-		return op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM;
+	/* no request of ibv_post_send() has the address that DC needs */
+	if (qp->addressed)
+		return (op == IBV_WR_SEND || op == IBV_WR_SEND_WITH_IMM) &&
+		       qp->ibv.qp_type == IBV_QPT_UD;
 	if (qp->unreliable &&
 	    (op == IBV_WR_RDMA_READ || op == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	     op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_SEND_WITH_INV))

@@ -11,6 +11,7 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cq.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/dc.h"
 #include "soft/verbs/upward.h"
 
 static int check_objects(const struct soft_dev *dev,
@@ -52,6 +53,15 @@ static int check_objects(const struct soft_dev *dev,
 	return a->srq && ((struct soft_srq *)a->srq)->xrcd ? EINVAL : 0;
 }
 
+bool soft_qp_cap_ok(const struct ibv_qp_cap *cap)
+{
+	return cap->max_send_wr <= SOFT_MAX_WR &&
+	       cap->max_recv_wr <= SOFT_MAX_WR &&
+	       cap->max_send_sge <= SOFT_MAX_SGE &&
+	       cap->max_recv_sge <= SOFT_MAX_SGE &&
+	       cap->max_inline_data <= SOFT_MAX_INLINE;
+}
+
 static int check_init(const struct soft_dev *dev,
 		      struct ibv_qp_init_attr_ex *a)
 {
@@ -86,16 +96,10 @@ static int check_init(const struct soft_dev *dev,
 		err = soft_qp_ex_check(dev, a->qp_type, a->send_ops_flags);
 	if (err)
 		return err;
-	if (a->cap.max_send_wr > SOFT_MAX_WR ||
-	    a->cap.max_recv_wr > SOFT_MAX_WR ||
-	    a->cap.max_send_sge > SOFT_MAX_SGE ||
-	    a->cap.max_recv_sge > SOFT_MAX_SGE ||
-	    a->cap.max_inline_data > SOFT_MAX_INLINE)
-		return EINVAL;
-	return 0;
+	return soft_qp_cap_ok(&a->cap) ? 0 : EINVAL;
 }
 
-static int take_number(struct soft_dev *dev, struct soft_qp *qp)
+int soft_qp_number(struct soft_dev *dev, struct soft_qp *qp)
 {
 	for (uint32_t n = 0; n < SOFT_QPS; n++) {
 		uint32_t i = (dev->qp_hint + n) % SOFT_QPS;
@@ -108,6 +112,7 @@ static int take_number(struct soft_dev *dev, struct soft_qp *qp)
 		dev->qp_count++;
 		dev->qps[i] = qp;
 		qp->ibv.qp_num = dev->node << SOFT_QPN_BITS | i;
+		qp->ibv.handle = qp->ibv.qp_num;
 		return 0;
 	}
 	return ENOMEM;
@@ -117,6 +122,7 @@ static void qp_free(struct soft_qp *qp)
 {
 	soft_rq_fini(&qp->rq);
 	soft_sq_fini(qp);
+	soft_dc_free(qp);
 	free(qp);
 }
 
@@ -161,6 +167,8 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	qp->sq_sig_all = attr->sq_sig_all;
 	qp->unreliable = attr->qp_type == IBV_QPT_UC ||
 			 attr->qp_type == IBV_QPT_UD;
+	qp->addressed = attr->qp_type == IBV_QPT_UD;
+	qp->sends_only = attr->qp_type == IBV_QPT_XRC_SEND;
 	qp->create_flags = attr->create_flags;
 	qp->state = IBV_QPS_RESET;
 	qp->timer.fn = soft_verbs_up->timer;
@@ -169,6 +177,9 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	list_init(&qp->windows);
 	list_init(&qp->opened);
 	qp->srq = (struct soft_srq *)attr->srq;
+	/* a target of DC checks receive buffers with its own domain */
+	qp->recv_pd = qp->srq && attr->qp_type != IBV_QPT_DRIVER ?
+		      qp->srq->ibv.pd : attr->pd;
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		qp->xrcd = (struct soft_xrcd *)attr->xrcd;
 	qp->ibv.context = verbs;
@@ -182,48 +193,67 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	return qp;
 }
 
-struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
-				 struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *soft_qp_make(struct ibv_context *verbs,
+			    struct ibv_qp_init_attr_ex *a,
+			    int (*init)(struct soft_qp *qp, const void *arg),
+			    const void *arg)
 {
 	struct soft_dev *dev = soft_dev_of(verbs);
-	struct ibv_qp_init_attr_ex a = *attr;
 	struct soft_qp *qp;
-	int err = check_init(dev, &a);
+	int err;
 
-	if (!err && a.comp_mask & IBV_QP_INIT_ATTR_PD && a.pd)
-		a.pd = soft_pd_of(a.pd);
-	if (!err)
-		err = soft_may_create(verbs, SOFT_OBJ_QP);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_PD && a->pd)
+		a->pd = soft_pd_of(a->pd);
+	err = soft_may_create(verbs, SOFT_OBJ_QP);
 	if (err) {
 		errno = err;
 		return NULL;
 	}
-	qp = qp_new(verbs, &a);
+	qp = qp_new(verbs, a);
 	if (!qp)
 		return NULL;
-	if (soft_sq_init(qp) || init_receives(qp)) {
+	if (soft_sq_init(qp) || init_receives(qp))
 		err = ENOMEM;
+	else if (init)
+		err = init(qp, arg);
+	if (err)
 		goto err_qp;
-	}
 	soft_lock(dev);
-	err = take_number(dev, qp);
+	/* a target of DC has no number until it is ready to receive */
+	err = qp->dct ? 0 : soft_qp_number(dev, qp);
 	if (!err)
 		hold(qp, 1);
 	soft_unlock(dev);
 	if (err)
 		goto err_qp;
-	qp->ibv.handle = qp->ibv.qp_num;
-	if (a.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		soft_qp_ex_init(qp, a.send_ops_flags);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		soft_qp_ex_init(qp, a->send_ops_flags);
 	(void)pthread_mutex_init(&qp->ibv.mutex, NULL);
 	(void)pthread_cond_init(&qp->ibv.cond, NULL);
-	attr->cap = qp->cap;
+	a->cap = qp->cap;
 	return &qp->ibv;
 
 err_qp:
 	qp_free(qp);
 	errno = err;
 	return NULL;
+}
+
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *verbs,
+				 struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr_ex a = *attr;
+	int err = check_init(soft_dev_of(verbs), &a);
+	struct ibv_qp *qp;
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	qp = soft_qp_make(verbs, &a, NULL, NULL);
+	if (qp)
+		attr->cap = a.cap;
+	return qp;
 }
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -248,8 +278,10 @@ static void end(struct soft_dev *dev, struct soft_qp *qp)
 	(void)soft_verbs_up->answer(dev, qp);
 	soft_qp_reset(dev, qp);
 	soft_mw_forget(qp);
-	dev->qps[qp->ibv.qp_num & (SOFT_QPS - 1)] = NULL;
-	dev->qp_count--;
+	if (qp->ibv.qp_num) {
+		dev->qps[qp->ibv.qp_num & (SOFT_QPS - 1)] = NULL;
+		dev->qp_count--;
+	}
 	hold(qp, -1);
 }
 
@@ -319,7 +351,13 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	struct soft_qp *qp = soft_qp_real(ibv);
 
 	soft_lock(dev);
+	if (!soft_dc_query_ok(qp, mask)) {
+		soft_unlock(dev);
+		return EINVAL;
+	}
 	*attr = qp->attr;
+	if (qp->dci || qp->dct)
+		attr->dest_qp_num = 0;
 	attr->qp_state = attr->cur_qp_state = qp->state;
 	attr->sq_psn = qp->psn_next;
 	attr->rq_psn = qp->epsn;

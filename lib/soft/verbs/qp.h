@@ -20,6 +20,8 @@
 #include "soft/verbs/srq.h"
 
 struct soft_ah;
+struct soft_dci;
+struct soft_dct;
 struct soft_wire;
 
 /* A masked atomic, as a raw request of mlx5 (rdma-core, mlx5/qp.c:3365). */
@@ -53,6 +55,13 @@ struct soft_swqe {
 	uint32_t dest_qpn, qkey;
 };
 
+/* The condition that the engine checks before it pushes a request. */
+enum soft_gate {
+	SOFT_GATE_OPEN,
+	SOFT_GATE_MUTE,			/* iWARP: the peer sends first */
+	SOFT_GATE_AIM,			/* DCI: the target of the request */
+};
+
 /* A read or atomic that this end has to answer. */
 struct soft_rd {
 	uint32_t psn, src_rkey, total, sent;
@@ -75,12 +84,15 @@ struct soft_qp {
 	enum ibv_qp_state state;	/* ibv.state belongs to libibverbs */
 	struct soft_wire *wire;		/* NULL: the peer is absent */
 	struct soft_pd *pd;
+	const struct ibv_pd *recv_pd;	/* of receive buffers */
 	struct list pend_node;
 	struct ibv_qp_attr attr;	/* as set by modify */
 	int attr_mask;			/* attributes that were ever set */
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
 	bool unreliable;		/* UC, UD */
+	bool addressed;			/* UD, DCI: requests have an address */
+	bool sends_only;		/* DCI, XRC: sending end */
 	uint32_t create_flags;
 	int groups;			/* attached to */
 
@@ -143,7 +155,11 @@ struct soft_qp {
 
 	/* iWARP: modify.c */
 	uint32_t cm_id;			/* handle of its connection, or 0 */
-	bool mute;			/* the peer has to send first */
+	uint8_t gate;			/* enum soft_gate */
+
+	/* DC: dc.h. NULL for other queue pairs */
+	struct soft_dci *dci;
+	struct soft_dct *dct;
 };
 
 static inline struct soft_qp *soft_qp(struct ibv_qp *qp)
@@ -170,12 +186,6 @@ static inline bool soft_can_receive(const struct soft_qp *qp)
 	       qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE;
 }
 
-/* Returns the protection domain of receive buffers. */
-static inline const struct ibv_pd *soft_recv_pd(const struct soft_qp *qp)
-{
-	return qp->srq ? qp->srq->ibv.pd : &qp->pd->ibv;
-}
-
 /* ---- queue.c: both queues. All L -------------------------------------- */
 
 int soft_sq_init(struct soft_qp *qp);
@@ -192,6 +202,20 @@ void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp);
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp);
 /* In SQD: raises SQ_DRAINED once, if no request is outstanding. */
 void soft_sq_drained(struct soft_dev *dev, struct soft_qp *qp);
+
+/* ---- qp.c -------------------------------------------------------------- */
+
+bool soft_qp_cap_ok(const struct ibv_qp_cap *cap);
+/*
+ * Creates a queue pair from checked attributes, and sets a->cap. init() adds
+ * what a queue pair of DC has, and returns 0 or an errno.
+ */
+struct ibv_qp *soft_qp_make(struct ibv_context *verbs,
+			    struct ibv_qp_init_attr_ex *a,
+			    int (*init)(struct soft_qp *qp, const void *arg),
+			    const void *arg);
+/* Gives the queue pair its number. Returns 0 or ENOMEM. L */
+int soft_qp_number(struct soft_dev *dev, struct soft_qp *qp);
 
 /* ---- post.c ------------------------------------------------------------ */
 
@@ -224,5 +248,8 @@ bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 		     uint64_t ops);
 void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
+/* Sets the target of the request that a builder has begun. */
+void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
+		    uint64_t key);
 
 #endif

@@ -15,6 +15,7 @@
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/dc.h"
 
 #define QP_EX	(1u << 1)	/* rdma-core libibverbs/driver.h, VERBS_QP_EX */
 
@@ -189,13 +190,29 @@ static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn,
 {
 	struct soft_swqe *wqe = of(ex)->ex_wqe;
 
-	if (unlikely(!wqe || !ah || ah->pd != of(ex)->ibv.pd)) {
+	if (unlikely(!wqe || !ah || ah->pd != of(ex)->ibv.pd ||
+		     of(ex)->dci)) {
 		fail(of(ex), EINVAL);
 		return;
 	}
 	wqe->ah = (struct soft_ah *)ah;
 	wqe->dest_qpn = qpn & 0xffffff;
 	wqe->qkey = qkey;
+}
+
+void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
+		    uint64_t key)
+{
+	struct soft_swqe *wqe = qp->ex_wqe;
+
+	if (unlikely(!wqe || !ah || ah->pd != qp->ibv.pd ||
+		     ((struct soft_ah *)ah)->mcast)) {
+		fail(qp, EINVAL);
+		return;
+	}
+	wqe->ah = (struct soft_ah *)ah;
+	wqe->dest_qpn = dctn & 0xffffff;
+	qp->dci->keys[wqe - qp->sq] = key;
 }
 
 static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
@@ -271,6 +288,14 @@ static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 
 /* ---- complete, abort -------------------------------------------------- */
 
+/* Returns true if the request lacks its address. */
+static bool lacks_address(const struct soft_qp *qp,
+			  const struct soft_swqe *wqe)
+{
+	return qp->addressed && !wqe->ah && wqe->op != IBV_WR_LOCAL_INV &&
+	       wqe->op != IBV_WR_BIND_MW;
+}
+
 static int check_built(const struct soft_qp *qp)
 {
 	if (qp->ex_err)
@@ -285,7 +310,7 @@ static int check_built(const struct soft_qp *qp)
 			return EINVAL;
 		if (wqe->op == IBV_WR_RDMA_READ && wqe->inlined)
 			return EINVAL;
-		if (qp->ibv.qp_type == IBV_QPT_UD && !wqe->ah)
+		if (lacks_address(qp, wqe))
 			return EINVAL;
 	}
 	return 0;
@@ -306,7 +331,7 @@ static int complete(struct ibv_qp_ex *ex)
 	for (uint32_t i = 0; !ret && i < qp->ex_count; i++) {
 		struct soft_swqe *wqe = &qp->sq[qp->sq_tail & qp->sq_mask];
 
-		if (qp->ibv.qp_type == IBV_QPT_UD)
+		if (qp->addressed && wqe->ah)
 			wqe->ah->users++;
 		soft_sq_commit(qp, wqe);
 	}

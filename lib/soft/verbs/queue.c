@@ -109,7 +109,7 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		.byte_len = wqe->length,
 	};
 
-	if (qp->ibv.qp_type == IBV_QPT_UD)
+	if (qp->addressed)
 		soft_ah_put(wqe->ah);
 	if (unlikely(status != IBV_WC_SUCCESS))
 		soft_mw_drop(dev, wqe);
@@ -178,11 +178,15 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 	}
 	if (unlikely(qp->cm_id))
 		soft_verbs_up->hang_up(dev, qp);
+	if (unlikely(qp->dci || qp->dct))
+		soft_verbs_up->dc_over(dev, qp);
 }
 
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 {
 	qp->state = IBV_QPS_RESET;
+	if (unlikely(qp->dci || qp->dct))
+		soft_verbs_up->dc_over(dev, qp);
 	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
 	list_del(&qp->pend_node);
@@ -195,10 +199,9 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 		const struct soft_swqe *wqe =
 			&qp->sq[qp->sq_head++ & qp->sq_mask];
 
-		if (qp->ibv.qp_type == IBV_QPT_UD)
+		if (qp->addressed)
 			soft_ah_put(wqe->ah);
-		else
-			soft_mw_drop(dev, wqe);
+		soft_mw_drop(dev, wqe);
 	}
 	qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
 	qp->rq.head = qp->rq.tail = 0;
@@ -206,7 +209,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->decided = qp->reorder = false;
 	qp->path = 0;
 	qp->path_due = qp->path_failed = false;
-	qp->mute = false;
+	qp->gate = qp->dci ? SOFT_GATE_AIM : SOFT_GATE_OPEN;
 	if (unlikely(qp->cm_id))
 		soft_verbs_up->hang_up(dev, qp);
 	memset(qp->rd, 0, sizeof(qp->rd));

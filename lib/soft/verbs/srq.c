@@ -226,7 +226,8 @@ int soft_get_srq_num(struct ibv_srq *ibv, uint32_t *num)
 {
 	const struct soft_srq *srq = (struct soft_srq *)ibv;
 
-	if (!srq->xrcd)
+	/* rdma-core, mlx5_get_srq_num(): programs ask on behalf of DC, too */
+	if (soft_dev_of(ibv->context)->iwarp)
 		return EOPNOTSUPP;
 	*num = srq->num;
 	return 0;

@@ -31,6 +31,8 @@ struct soft_verbs_upward {
 			enum ibv_mig_state state);
 	/* iWARP: a connected queue pair has ended, so its connection ends. */
 	void (*hang_up)(struct soft_dev *dev, struct soft_qp *qp);
+	/* DC: an initiator leaves its target, or a target ends. */
+	void (*dc_over)(struct soft_dev *dev, struct soft_qp *qp);
 };
 
 extern const struct soft_verbs_upward *soft_verbs_up;	/* ctx.c */

@@ -149,6 +149,7 @@ bool soft_xrc_choose(struct soft_dev *dev, struct soft_qp *qp, uint32_t srqn)
 	if (qp->srq != srq && qp->rq.head != qp->rq.tail)
 		return false;
 	qp->srq = srq;
+	qp->recv_pd = srq->ibv.pd;
 	return true;
 }
 

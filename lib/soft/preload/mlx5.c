@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of libmlx5 that the device has. libmlx5 answers all other calls, and
+ * finds that the device is none of its own. A build without mlx5dv.h leaves all
+ * of them to libmlx5.
+ */
+#include "config.h"
+
+#include <infiniband/verbs.h>
+
+#ifdef HAVE_MLX5DV
+
+#include <infiniband/mlx5dv.h>
+
+#include "soft/soft.h"
+
+bool mlx5dv_is_supported(struct ibv_device *device)
+{
+	return soft_mlx5_is_supported(device);
+}
+
+int mlx5dv_query_device(struct ibv_context *verbs, struct mlx5dv_context *attr)
+{
+	return soft_mlx5_query_device(verbs, attr);
+}
+
+struct ibv_qp *mlx5dv_create_qp(struct ibv_context *verbs,
+				struct ibv_qp_init_attr_ex *attr,
+				struct mlx5dv_qp_init_attr *mlx5)
+{
+	return soft_mlx5_create_qp(verbs, attr, mlx5);
+}
+
+struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *ex)
+{
+	return soft_mlx5_qp_ex(ex);
+}
+
+int mlx5dv_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
+			 void *out, size_t outlen)
+{
+	return soft_mlx5_devx_qp_query(qp, in, inlen, out, outlen);
+}
+
+int mlx5dv_devx_qp_modify(struct ibv_qp *qp, const void *in, size_t inlen,
+			  void *out, size_t outlen)
+{
+	return soft_mlx5_devx_qp_modify(qp, in, inlen, out, outlen);
+}
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls: mlx5dv_*(), for DC. */
+#include "config.h"
+
+#include "soft/verbs/mlx5.h"
+
+#include <errno.h>
+
+#ifdef HAVE_MLX5DV
+
+#include <endian.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/mlx5dv.h>
+
+#include "soft/verbs/calls.h"
+#include "soft/verbs/ctx.h"
+#include "soft/verbs/dc.h"
+
+/* iWARP has no DC, and DC is all that these calls are for. */
+bool soft_mlx5_is_supported(struct ibv_device *device)
+{
+	return device->transport_type == IBV_TRANSPORT_IB;
+}
+
+/* Without on-demand paging and streams. */
+int soft_mlx5_query_device(struct ibv_context *verbs,
+			   struct mlx5dv_context *attr)
+{
+	const uint64_t known = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |
+			       MLX5DV_CONTEXT_MASK_DCI_STREAMS;
+
+	if (soft_dev_of(verbs)->iwarp)
+		return EOPNOTSUPP;
+	attr->version = 0;
+	attr->flags = 0;
+	attr->comp_mask &= known;
+	if (attr->comp_mask & MLX5DV_CONTEXT_MASK_DC_ODP_CAPS)
+		attr->dc_odp_caps = 0;
+	if (attr->comp_mask & MLX5DV_CONTEXT_MASK_DCI_STREAMS)
+		memset(&attr->dci_streams_caps, 0,
+		       sizeof(attr->dci_streams_caps));
+	return 0;
+}
+
+/* ---- creation --------------------------------------------------------- */
+
+/* rdma-core, mlx5/verbs.c, create_qp(). */
+static int check_flags(const struct mlx5dv_qp_init_attr *m)
+{
+	const uint32_t scatter = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE |
+				 MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE;
+
+	if (!(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS))
+		return 0;
+	/* hints for completion queues, which this device needs not */
+	if (m->create_flags & ~scatter)
+		return EOPNOTSUPP;
+	return (m->create_flags & scatter) == scatter ? EINVAL : 0;
+}
+
+static int check(const struct ibv_qp_init_attr_ex *a,
+		 const struct mlx5dv_qp_init_attr *m)
+{
+	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS |
+			       MLX5DV_QP_INIT_ATTR_MASK_DC |
+			       MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS |
+			       MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS;
+
+	if (m->comp_mask & ~known ||
+	    (bool)(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) !=
+	    (a->qp_type == IBV_QPT_DRIVER))
+		return EINVAL;
+	/* no raw requests, no copies, no indirect keys */
+	if (m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS &&
+	    m->send_ops_flags)
+		return EOPNOTSUPP;
+	return check_flags(m);
+}
+
+static struct ibv_qp *create_target(struct ibv_context *verbs,
+				    struct ibv_qp_init_attr_ex *a,
+				    const struct mlx5dv_qp_init_attr *m)
+{
+	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_DC |
+			       MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+
+	if (m->comp_mask & ~known) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return soft_create_dc(verbs, a, &m->dc_init_attr.dct_access_key);
+}
+
+/* A builder for initiators. */
+struct builder {
+	struct mlx5dv_qp_ex ex;
+	struct soft_qp *qp;
+};
+
+static void set_address(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
+			uint32_t dctn, uint64_t key)
+{
+	soft_qp_ex_aim(((struct builder *)ex)->qp, ah, dctn, key);
+}
+
+/* Without streams, a card ignores the number too. */
+static void set_address_stream(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
+			       uint32_t dctn, uint64_t key, uint16_t stream)
+{
+	set_address(ex, ah, dctn, key);
+}
+
+static int add_builder(struct soft_qp *qp)
+{
+	struct builder *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return ENOMEM;
+	b->qp = qp;
+	b->ex.wr_set_dc_addr = set_address;
+	b->ex.wr_set_dc_addr_stream = set_address_stream;
+	qp->dci->dv = b;
+	return 0;
+}
+
+static struct ibv_qp *create_initiator(struct ibv_context *verbs,
+				       struct ibv_qp_init_attr_ex *a,
+				       const struct mlx5dv_qp_init_attr *m)
+{
+	const struct mlx5dv_dci_streams *s = &m->dc_init_attr.dci_streams;
+	struct ibv_qp *qp;
+
+	if (m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS &&
+	    (s->log_num_concurent || s->log_num_errored)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = soft_create_dc(verbs, a, NULL);
+	if (qp && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	    add_builder(soft_qp(qp))) {
+		(void)soft_destroy_qp(qp);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return qp;
+}
+
+struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr,
+				   struct mlx5dv_qp_init_attr *mlx5)
+{
+	int err = soft_dev_of(verbs)->iwarp ? EOPNOTSUPP : check(attr, mlx5);
+
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	if (attr->qp_type != IBV_QPT_DRIVER)
+		return soft_create_qp_ex(verbs, attr);
+	switch (mlx5->dc_init_attr.dc_type) {
+	case MLX5DV_DCTYPE_DCT:
+		return create_target(verbs, attr, mlx5);
+	case MLX5DV_DCTYPE_DCI:
+		return create_initiator(verbs, attr, mlx5);
+	default:
+		errno = EINVAL;
+		return NULL;
+	}
+}
+
+struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex)
+{
+	/* perftest asks for targets, too, which have no builder */
+	const struct soft_qp *qp = ex ? soft_qp(&ex->qp_base) : NULL;
+
+	return qp && qp->dci ? qp->dci->dv : NULL;
+}
+
+/* ---- commands --------------------------------------------------------- */
+
+/*
+ * The layouts of Linux, include/linux/mlx5/mlx5_ifc.h. rdma-core 44 has no name
+ * for the second command.
+ */
+#define QUERY_DCT	0x713
+#define ARM_DCT		0x714		/* ..._FOR_KEY_VIOLATION */
+
+struct dct_in {
+	__be16 opcode, uid;
+	__be16 reserved, op_mod;
+	__be32 dctn;
+	__be32 reserved2;
+};
+
+struct dct_out {
+	uint8_t status[4];
+	__be32 syndrome;
+	uint8_t reserved[8];
+};
+
+struct dct_context {
+	uint8_t state;
+	uint8_t reserved[12];
+	uint8_t access;			/* bits: 3 read, 2 write, 1 atomic */
+	uint8_t reserved2[4];
+	uint8_t min_rnr_nak;
+	uint8_t reserved3[2];
+	uint8_t srqn[3];
+	uint8_t reserved4[4];
+	__be32 tclass_flow_label;
+	__be64 key;
+	uint8_t mtu, port;
+	__be16 pkey_index;
+	uint8_t reserved5, my_addr_index, reserved6, hop_limit;
+	__be32 violations;
+	uint8_t reserved7[12];
+};
+_Static_assert(offsetof(struct dct_context, access) == 0x68 / 8, "flags");
+_Static_assert(offsetof(struct dct_context, min_rnr_nak) == 0x90 / 8, "rnr");
+_Static_assert(offsetof(struct dct_context, srqn) == 0xa8 / 8, "srqn");
+_Static_assert(offsetof(struct dct_context, key) == 0x100 / 8, "key");
+_Static_assert(offsetof(struct dct_context, violations) == 0x180 / 8, "count");
+_Static_assert(sizeof(struct dct_context) == 0x200 / 8, "dctc");
+
+struct query_dct_out {
+	struct dct_out head;
+	struct dct_context dctc;
+};
+
+/* Returns 0 or an errno. */
+static int check_command(const struct soft_qp *qp, uint16_t opcode,
+			 const void *in, size_t inlen, size_t outlen)
+{
+	const size_t need = opcode == QUERY_DCT ? sizeof(struct query_dct_out) :
+			    sizeof(struct dct_out);
+	struct dct_in cmd;
+
+	if (inlen < sizeof(cmd) || outlen < need)
+		return EINVAL;
+	memcpy(&cmd, in, sizeof(cmd));
+	if (be16toh(cmd.opcode) != opcode)
+		return EOPNOTSUPP;
+	return !qp->dct || qp->state != IBV_QPS_RTR ||
+	       (be32toh(cmd.dctn) & 0xffffff) != qp->ibv.qp_num ? EINVAL : 0;
+}
+
+static uint8_t access_bits(unsigned int flags)
+{
+	return (uint8_t)((flags & IBV_ACCESS_REMOTE_READ ? 1 << 3 : 0) |
+			 (flags & IBV_ACCESS_REMOTE_WRITE ? 1 << 2 : 0) |
+			 (flags & IBV_ACCESS_REMOTE_ATOMIC ? 1 << 1 : 0));
+}
+
+static void describe(const struct soft_qp *qp, struct dct_context *d)
+{
+	const struct ibv_global_route *r = &qp->attr.ah_attr.grh;
+	const __be32 srqn = htobe32(qp->srq->num << 8);
+
+	d->access = access_bits(qp->attr.qp_access_flags);
+	d->min_rnr_nak = qp->attr.min_rnr_timer;
+	memcpy(d->srqn, &srqn, sizeof(d->srqn));
+	d->tclass_flow_label = htobe32((uint32_t)r->traffic_class << 24 |
+				       (r->flow_label & 0xfffff));
+	d->key = htobe64(qp->dct->key);
+	d->mtu = (uint8_t)qp->attr.path_mtu;
+	d->port = qp->attr.port_num;
+	d->pkey_index = htobe16(qp->attr.pkey_index);
+	d->my_addr_index = r->sgid_index;
+	d->hop_limit = r->hop_limit;
+	d->violations = htobe32(qp->dct->violations);
+}
+
+int soft_mlx5_devx_qp_query(struct ibv_qp *ibv, const void *in, size_t inlen,
+			    void *out, size_t outlen)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	const struct soft_qp *qp = soft_qp(ibv);
+	struct query_dct_out ret;
+	int err;
+
+	memset(&ret, 0, sizeof(ret));
+	soft_lock(dev);
+	err = check_command(qp, QUERY_DCT, in, inlen, outlen);
+	if (!err)
+		describe(qp, &ret.dctc);
+	soft_unlock(dev);
+	if (!err)
+		memcpy(out, &ret, sizeof(ret));
+	return err;
+}
+
+int soft_mlx5_devx_qp_modify(struct ibv_qp *ibv, const void *in, size_t inlen,
+			     void *out, size_t outlen)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp(ibv);
+	int err;
+
+	soft_lock(dev);
+	err = check_command(qp, ARM_DCT, in, inlen, outlen);
+	if (!err)
+		qp->dct->armed = true;
+	soft_unlock(dev);
+	if (!err)
+		memset(out, 0, sizeof(struct dct_out));
+	return err;
+}
+
+#else
+
+bool soft_mlx5_is_supported(struct ibv_device *device)
+{
+	return false;
+}
+
+int soft_mlx5_query_device(struct ibv_context *verbs,
+			   struct mlx5dv_context *attr)
+{
+	return EOPNOTSUPP;
+}
+
+struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr,
+				   struct mlx5dv_qp_init_attr *mlx5)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex)
+{
+	return NULL;
+}
+
+int soft_mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
+			    void *out, size_t outlen)
+{
+	return EOPNOTSUPP;
+}
+
+int soft_mlx5_devx_qp_modify(struct ibv_qp *qp, const void *in, size_t inlen,
+			     void *out, size_t outlen)
+{
+	return EOPNOTSUPP;
+}
+
+#endif

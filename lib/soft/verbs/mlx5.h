@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of libmlx5 (mlx5dv_*) that the device has. They need the header
+ * infiniband/mlx5dv.h when they are built. Without it no device supports them,
+ * and they fail with EOPNOTSUPP.
+ */
+#ifndef SOFT_VERBS_MLX5_H
+#define SOFT_VERBS_MLX5_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <infiniband/verbs.h>
+
+struct mlx5dv_context;
+struct mlx5dv_qp_ex;
+struct mlx5dv_qp_init_attr;
+
+bool soft_mlx5_is_supported(struct ibv_device *device);
+int soft_mlx5_query_device(struct ibv_context *verbs,
+			   struct mlx5dv_context *attr);
+struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *attr,
+				   struct mlx5dv_qp_init_attr *mlx5);
+/* Returns NULL if the queue pair is no initiator with a builder. */
+struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex);
+/* Commands for targets: QUERY_DCT, ARM_DCT_FOR_KEY_VIOLATION */
+int soft_mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
+			    void *out, size_t outlen);
+int soft_mlx5_devx_qp_modify(struct ibv_qp *qp, const void *in, size_t inlen,
+			     void *out, size_t outlen);
+
+#endif
