@@ -454,6 +454,12 @@ for test in send_lat send_bw write_bw read_bw
 do
 	perf ib_$test-xrc ib_$test -c XRC -n 1000
 done
+# perftest has DC on devices whose part number it knows
+for test in send_lat send_bw write_lat write_bw read_lat read_bw \
+	atomic_lat atomic_bw
+do
+	perf ib_$test-dc env RDMAMSG_SOFT_PART=4123 ib_$test -c DC -n 200
+done
 # groups, as this program names them, are of IPv6
 perf ib_send_lat-mcast ib_send_lat -c UD -g -x 1 -n 1000
 perf ib_send_bw-mcast ib_send_bw -c UD -g -x 1 -n 1000
