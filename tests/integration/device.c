@@ -412,7 +412,7 @@ static void limit__few_open_files_EMFILE(void **state)
 {
 	struct answer a = { .ret = -EMFILE };
 	struct child c;
-	char n[8];
+	char n[12];
 
 	if (!test_on_soft())
 		skip_because("what a device of the kernel needs is its own");

@@ -372,7 +372,7 @@ static void processes__too_many_EUSERS(void **state)
 {
 	static int fds[NODES];
 	struct rlimit was;
-	char name[16];
+	char name[20];
 
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	if (was.rlim_max < NODES + 64) {
@@ -400,7 +400,7 @@ static void processes__stopped_KEEP_NOBODY_OUT(void **state)
 {
 	int fds[STOPPED], status;
 	struct ibv_context *c;
-	char name[16];
+	char name[20];
 	pid_t pid;
 
 	for (int i = 0; i < STOPPED; i++) {
