@@ -645,7 +645,7 @@ doctor_environment()
 {
 	unset RDMAMSG_DEVICE
 	vain RDMAMSG_LOGG=debug warning 'do you mean RDMAMSG_LOG$'
-	vain RDMAMSG_SOFT_PORT=2 warning 'do you mean RDMAMSG_SOFT_PORTS$'
+	vain RDMAMSG_SOFT_PORTZ=2 warning 'do you mean RDMAMSG_SOFT_PORTS$'
 	vain RDMAMSG_COLOUR=red warning 'RDMAMSG_COLOUR: nobody reads it$'
 	vain RDMAMSG_LOG=loud warning "'loud' is not none, error"
 	vain RDMAMSG_SOFT_ATOMICS=no warning "'no' is not masked, big-endian"
