@@ -11,6 +11,10 @@
  *	stalled, resumed
  *	port-event NAME
  *	path CHANGE MS REPEATED TEXT	with -F
+ *	one-sided N ADDED DOUBT COUNTER	before total, with -M: operations, adds
+ *					done and perhaps done, and what the peer
+ *					has added here
+ *	left FILES BYTES		last: more than before the context
  *	mark				SIGUSR1: what comes is timed from here
  *	total SENT RECEIVED		before each closed
  *	closed WHO CAUSE MS TEXT	MS since the mark, or the start
@@ -28,7 +32,9 @@
 #include <rdmamsg/rma.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -50,6 +56,12 @@ enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
 /* Size of the memory that a target exports, and of an RMA peer's buffer. */
 #define RMA_BYTES	((size_t)1 << 20)
 #define RMA_IN_FLIGHT	6
+/* With -M: parts of that memory, each in one use only. */
+#define WRITTEN		(RMA_BYTES / 4)	/* where the peer writes */
+#define WRITE_BYTES	((size_t)65536)
+#define CONSTANT	(RMA_BYTES / 2)	/* where the peer reads */
+#define KEY_TAG		UINT32_MAX
+#define LEFT_BYTES	((long)256 << 10)	/* that the allocator may keep */
 
 struct conn {
 	struct conn *next;
@@ -58,6 +70,10 @@ struct conn {
 	uint32_t accepted, completed;	/* operations with a cookie */
 	bool have_key;
 	struct rdmamsg_key key;
+	/* with -M */
+	uint32_t step;			/* of the operation under way, or next */
+	bool busy;
+	uint64_t was, added, doubt;
 };
 
 static struct {
@@ -70,6 +86,7 @@ static struct {
 	uint32_t connections;		/* the program ends after so many */
 	uint32_t reconnect; /* connects again until so many were made */
 	uint32_t pace_ms;
+	bool mix;			/* one-sided operations too */
 	struct rdmamsg_ep_options ep;
 } opt = {
 	.port = "0", .sizes = { 64 }, .size_count = 1, .every = 1,
@@ -83,8 +100,8 @@ static uint64_t mark, connect_at;
 static uint32_t connected, ended;
 static bool held_back, finishing, failed, graceful;
 static int timer_fd = -1;
-static struct rdmamsg_region *region;
-static _Alignas(8) uint8_t memory[RMA_BYTES];
+static struct rdmamsg_region *region, *sink;
+static _Alignas(8) uint8_t memory[RMA_BYTES], scratch[RMA_BYTES];
 
 static uint64_t now_ms(void)
 {
@@ -140,30 +157,63 @@ static void check(struct conn *c, const struct rdmamsg_msg *msg)
 		printf("message %u\n", c->received);
 }
 
-/*
- * Sends a message, by copy if it is short enough, else lent until on_complete.
- */
+static void fill(uint8_t *buf, size_t len, uint32_t seq)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = byte_of(seq, i);
+}
+
+/* In memory of the library's. */
+static int send_message(struct conn *c, size_t len)
+{
+	struct rdmamsg_msg *msg;
+	int ret = rdmamsg_msg_alloc(c->ep, len, &msg);
+
+	if (ret)
+		return ret;
+	fill(rdmamsg_msg_data(msg), len, c->sent);
+	ret = rdmamsg_msg_send(c->ep, msg, c->sent, NULL);
+	if (ret)
+		rdmamsg_msg_free(msg);
+	return ret;
+}
+
+/* Lent until on_complete. */
+static int send_lent(struct conn *c, uint8_t *buf, size_t len)
+{
+	struct iovec iov = { buf, len };
+	int ret = rdmamsg_sendv(c->ep, &iov, 1, c->sent, buf);
+
+	if (ret)
+		free(buf);
+	else
+		c->accepted++;
+	return ret;
+}
+
+/* By the kinds of send in turn. What is too long to copy is lent. */
 static int send_one(struct conn *c)
 {
 	size_t len = size_of(c->sent);
-	uint8_t *buf = malloc(len + 1);
-	struct iovec iov = { buf, len };
-	bool large = len > 65536;
+	uint8_t *buf;
 	int ret;
 
-	if (!buf)
-		return -ENOMEM;
-	for (size_t i = 0; i < len; i++)
-		buf[i] = byte_of(c->sent, i);
-	ret = large ? rdmamsg_sendv(c->ep, &iov, 1, c->sent, buf) :
-	      rdmamsg_send(c->ep, buf, len, c->sent, NULL);
-	if (ret || !large)
-		free(buf);
-	if (ret)
-		return ret;
-	c->accepted += large;
-	c->sent++;
-	return 0;
+	if (c->sent % 3 == 2) {
+		ret = send_message(c, len);
+	} else {
+		buf = malloc(len + 1);
+		if (!buf)
+			return -ENOMEM;
+		fill(buf, len, c->sent);
+		if (c->sent % 3 == 1 || len > 65536) {
+			ret = send_lent(c, buf, len);
+		} else {
+			ret = rdmamsg_send(c->ep, buf, len, c->sent, NULL);
+			free(buf);
+		}
+	}
+	c->sent += !ret;
+	return ret;
 }
 
 static bool all_sent(const struct conn *c)
@@ -218,7 +268,7 @@ static void send_key(struct conn *c)
 	struct rdmamsg_key key;
 
 	if (rdmamsg_region_get_key(region, c->ep, &key) ||
-	    rdmamsg_send(c->ep, &key, sizeof(key), 0, NULL))
+	    rdmamsg_send(c->ep, &key, sizeof(key), KEY_TAG, NULL))
 		fail("key: %s", rdmamsg_error());
 }
 
@@ -226,7 +276,8 @@ static void take_key(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	c->have_key = !rdmamsg_key_import(rdmamsg_msg_data(msg),
 					  rdmamsg_msg_len(msg), &c->key);
-	if (!c->have_key || rdmamsg_region_register(region, c->ep))
+	if (!c->have_key || rdmamsg_region_register(region, c->ep) ||
+	    rdmamsg_region_register(sink, c->ep))
 		fail("key: %s", rdmamsg_error());
 }
 
@@ -280,6 +331,95 @@ static void go_one_sided(struct conn *c)
 		fail("one-sided: %s", rdmamsg_error());
 }
 
+/*
+ * Operations one after another, each checked: a write, the same bytes read
+ * back, a large read of what nobody writes, an add.
+ */
+static int mixed(struct conn *c)
+{
+	struct rdmamsg_sge s = { scratch, WRITE_BYTES, sink };
+
+	switch (c->step % 4) {
+	case 0:
+		fill(scratch, WRITE_BYTES, c->step);
+		return rdmamsg_write(c->ep, &s, 1, &c->key, WRITTEN, 0,
+				     &c->step);
+	case 1:
+		s.data = scratch + WRITTEN;
+		return rdmamsg_read(c->ep, &s, 1, &c->key, WRITTEN, 0,
+				    &c->step);
+	case 2:
+		s.data = scratch + CONSTANT;
+		s.len = CONSTANT;
+		return rdmamsg_read(c->ep, &s, 1, &c->key, CONSTANT, 0,
+				    &c->step);
+	default:
+		return rdmamsg_fetch_add(c->ep, &c->key, 0, 1, &c->was, 0,
+					 &c->step);
+	}
+}
+
+static void go_mixed(struct conn *c)
+{
+	int ret;
+
+	if (c->busy || !c->have_key || finishing ||
+	    rdmamsg_ep_state(c->ep) != RDMAMSG_CONNECTED)
+		return;
+	ret = mixed(c);
+	c->busy = !ret;
+	/* EIO: the device has gone, and on_path or on_closed follows */
+	if (ret && ret != -EAGAIN && ret != -EIO)
+		fail("one-sided: %s", rdmamsg_error());
+}
+
+static void expect(const uint8_t *data, size_t len, uint32_t seq)
+{
+	for (size_t i = 0; i < len; i++)
+		if (data[i] != byte_of(seq, i)) {
+			fail("one-sided operation %u: byte %zu is wrong", seq,
+			     i);
+			return;
+		}
+}
+
+static void mixed_done(struct conn *c, int status)
+{
+	c->busy = false;
+	if (status == RDMAMSG_IN_DOUBT && c->step % 4 == 3) {
+		c->doubt++;
+	} else if (status) {
+		/* the peer may close first */
+		if (rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED)
+			fail("one-sided operation %u: %s", c->step,
+			     strerror(-status));
+		return;
+	} else if (c->step % 4 == 1) {
+		expect(scratch + WRITTEN, WRITE_BYTES, c->step - 1);
+		memset(scratch + WRITTEN, 0, WRITE_BYTES);
+	} else if (c->step % 4 == 2) {
+		expect(scratch + CONSTANT, CONSTANT, 0);
+		memset(scratch + CONSTANT, 0, CONSTANT);
+	} else if (c->step % 4 == 3) {
+		if (c->was < c->added || c->was > c->added + c->doubt)
+			fail("an add found %llu after %llu and %llu in doubt",
+			     (unsigned long long)c->was,
+			     (unsigned long long)c->added,
+			     (unsigned long long)c->doubt);
+		c->added++;
+	}
+	c->step++;
+	if (!opt.pace_ms)
+		go_mixed(c);
+}
+
+static int make_sink(void)
+{
+	fill(memory + CONSTANT, CONSTANT, 0);
+	return rdmamsg_region_create(ctx, scratch, sizeof(scratch),
+				     RDMAMSG_ACCESS_LOCAL_WRITE, &sink);
+}
+
 static int make_region(void)
 {
 	return rdmamsg_region_create(ctx, memory, sizeof(memory),
@@ -291,6 +431,8 @@ static int make_region(void)
 
 static void go_on(struct conn *c)
 {
+	if (opt.mix)
+		go_mixed(c);
 	if (opt.mode == PING)
 		ping(c);
 	else if (finishing)
@@ -335,7 +477,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 	connected++;
 	rdmamsg_ep_set_user(ep, c);
 	printf("connected %s %s\n", rdmamsg_ep_device_name(ep), addr);
-	if (opt.mode == TARGET)
+	if (opt.mode == TARGET || opt.mix)
 		send_key(c);
 	go_on(c);
 }
@@ -345,7 +487,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	struct conn *c = rdmamsg_ep_user(ep);
 	int ret;
 
-	if (opt.mode == RMA) {
+	if (rdmamsg_msg_tag(msg) == KEY_TAG) {
 		take_key(c, msg);
 		rdmamsg_msg_free(msg);
 		go_on(c);
@@ -369,6 +511,10 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
 
+	if (cookie == &c->step) {
+		mixed_done(c, status);
+		return;
+	}
 	free(cookie);
 	c->completed++;
 	if (opt.mode == RMA && !status) {
@@ -431,6 +577,11 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 
 	graceful = why->cause == RDMAMSG_CAUSE_CLOSED;
 	if (c) {
+		if (opt.mix)
+			printf("one-sided %u %llu %llu %llu\n", c->step,
+			       (unsigned long long)c->added,
+			       (unsigned long long)c->doubt,
+			       (unsigned long long)*(uint64_t *)memory);
 		printf("total %u %u\n", c->sent, c->received);
 		if (c->accepted != c->completed)
 			fail("%u sends completed, %u were accepted",
@@ -545,7 +696,8 @@ static int usage(void)
 	      "  -s SIZE[k|m],...  -n COUNT\n"
 	      "  -e EVERY  -w PACE-MS  -W  -N CONNECTIONS  -r RECONNECT\n"
 	      "  -S SOURCE  -D DEVICE  -d DEAD-AFTER-MS  -A ACK-TIMEOUT\n"
-	      "  -P PEER-TIMEOUT-MS  -t STALL-AFTER-MS  -T TIMEOUT-MS\n",
+	      "  -P PEER-TIMEOUT-MS  -t STALL-AFTER-MS  -T TIMEOUT-MS\n"
+	      "  -F HOST|-  -R lane|standby  -O FAILOVER-TIMEOUT-MS  -M\n",
 	      stderr);
 	return 2;
 }
@@ -599,7 +751,7 @@ static bool parse(int argc, char **argv)
 	opt.ep.size = sizeof(opt.ep);
 	opt.ep.handlers = &handlers;
 	while ((o = getopt(argc, argv,
-			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:")) != -1)
+			   "m:s:n:e:w:WN:r:S:D:d:A:P:t:T:F:R:O:M")) != -1)
 		switch (o) {
 		case 'm':
 			if (!set_mode(optarg))
@@ -652,6 +804,17 @@ static bool parse(int argc, char **argv)
 			failover.host = strcmp(optarg, "-") ? optarg : NULL;
 			opt.ep.failover = &failover;
 			break;
+		case 'R':
+			failover.rungs = strcmp(optarg, "standby") ?
+					 RDMAMSG_RUNG_LANE :
+					 RDMAMSG_RUNG_STANDBY;
+			break;
+		case 'O':
+			failover.timeout_ms = number();
+			break;
+		case 'M':
+			opt.mix = true;
+			break;
 		default:
 			return false;
 		}
@@ -684,13 +847,37 @@ static int open_fds(void)
 	return signalfd(-1, &set, SFD_NONBLOCK);
 }
 
+static int count_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+/* Fails if more is left than the libraries below keep for the process. */
+static void count_left(int files, size_t bytes)
+{
+	int more = count_files() - files;
+	long grown = (long)(mallinfo2().uordblks - bytes);
+
+	printf("left %d %ld\n", more, grown);
+	if (more > 0 || grown > LEFT_BYTES)
+		fail("not all was given back");
+}
+
 int main(int argc, char **argv)
 {
 	const struct rdmamsg_options opts = {
 		.size = sizeof(opts), .on_event = on_event,
 	};
 	bool server = argc > 1 && !strcmp(argv[1], "server");
-	int signal_fd;
+	int signal_fd, files = count_files();
+	size_t bytes = mallinfo2().uordblks;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc < 2 || (!server && strcmp(argv[1], "client")) ||
@@ -703,7 +890,7 @@ int main(int argc, char **argv)
 	}
 	printf("pid %d\n", (int)getpid());
 	mark = now_ms();
-	if (rdmamsg_open(&ctx, &opts) || make_region() ||
+	if (rdmamsg_open(&ctx, &opts) || make_region() || make_sink() ||
 	    (server ? start_server() : start_client()) || run(signal_fd)) {
 		printf("failed %s\n", rdmamsg_error());
 		return 2;
@@ -711,5 +898,7 @@ int main(int argc, char **argv)
 	rdmamsg_close(ctx);
 	close(signal_fd);
 	close(timer_fd);
+	if (opt.mix)
+		count_left(files, bytes);
 	return failed ? 1 : graceful ? 0 : 3;
 }
