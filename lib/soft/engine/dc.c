@@ -3,8 +3,9 @@
  * Dynamically connected transport. An initiator pushes the record DC_CONNECT
  * before its first request to a target. The record has the access key, the
  * number of the session, and the PSN of the first request. The target makes a
- * responder for the initiator, or begins anew with the one that it has. Then
- * requests and answers are those of RC.
+ * responder for the initiator, in place of one that it has. Then requests and
+ * answers are those of RC. The number of an initiator names its process, so a
+ * process has at most SOFT_QPS responders at a target, whatever it pushes.
  *
  *   initiator                      target
  *      | DC_CONNECT, request, ...     |
@@ -103,15 +104,13 @@ bool soft_dci_aim(struct soft_dev *dev, struct soft_qp *qp,
 
 /* ---- targets ---------------------------------------------------------- */
 
-/* Takes over what an initiator begins anew. */
-static void begin(struct soft_dev *dev, const struct soft_qp *target,
-		  struct soft_dcr *r, struct soft_wire *w,
-		  const struct soft_rec *rec)
+/* Begins with an initiator. */
+static void begin(const struct soft_qp *target, struct soft_dcr *r,
+		  struct soft_wire *w, const struct soft_rec *rec)
 {
 	struct soft_qp *qp = &r->qp;
 
 	soft_wire_hold(w);
-	soft_wire_put(dev, qp->wire);
 	qp->wire = w;
 	r->session = rec->srqn;
 	qp->attr = target->attr;
@@ -119,12 +118,6 @@ static void begin(struct soft_dev *dev, const struct soft_qp *target,
 	qp->attr.max_dest_rd_atomic = SOFT_MAX_RD;
 	qp->state = IBV_QPS_RTR;
 	qp->epsn = rec->psn & SOFT_PSN_MASK;
-	qp->offset = 0;
-	qp->in_message = qp->recv_taken = qp->dropping = false;
-	qp->ack_due = qp->ack_asked = false;
-	qp->nak_due = 0;
-	memset(qp->rd, 0, sizeof(qp->rd));
-	qp->rd_head = qp->rd_tail = 0;
 }
 
 static void violated(struct soft_dev *dev, struct soft_qp *qp)
@@ -148,11 +141,13 @@ static void on_connect(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	if (r && r->qp.wire == w && r->session == rec->srqn)
 		return;
-	if (!r)
-		r = soft_dcr_new(qp, rec->src);
+	/* an initiator that breaks its session off may be amid a message */
+	if (r)
+		soft_dcr_free(dev, r);
+	r = soft_dcr_new(qp, rec->src);
 	if (!r)
 		return;
-	begin(dev, qp, r, w, rec);
+	begin(qp, r, w, rec);
 	if (rec->raddr == qp->dct->key)
 		return;
 	violated(dev, qp);

@@ -18,6 +18,7 @@
 #include "soft/fabric/wire.h"
 #include "soft/soft.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/dc.h"
 #include "pair.h"
 
 #include <signal.h>
@@ -336,6 +337,110 @@ static void peer__ends_after_many_writes_ALL_ARE_THERE(void **state)
 	peer.fd = -1;
 }
 
+/* ---- dynamically connected transport ----------------------------------- */
+
+#define KEY	0x1234u
+
+static struct ibv_qp *new_target(struct ibv_srq *srq)
+{
+	const uint64_t key = KEY;
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq,
+		.qp_type = IBV_QPT_DRIVER, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_4096,
+		.min_rnr_timer = 1, .ah_attr.port_num = 1,
+		.ah_attr.is_global = 1,
+	};
+	struct ibv_qp *target = soft_create_dc(c, &init, &key);
+
+	assert_non_null(target);
+	assert_int_equal(soft_modify_qp(target, &a, IBV_QP_STATE |
+					IBV_QP_ACCESS_FLAGS |
+					IBV_QP_PKEY_INDEX | IBV_QP_PORT), 0);
+	a.qp_state = IBV_QPS_RTR;
+	assert_int_equal(soft_modify_qp(target, &a, IBV_QP_STATE |
+					IBV_QP_MIN_RNR_TIMER | IBV_QP_AV |
+					IBV_QP_PATH_MTU), 0);
+	return target;
+}
+
+static void push_connect(uint32_t target, uint32_t session)
+{
+	struct soft_rec *rec = soft_ring_reserve(&peer.tx, sizeof(*rec));
+
+	assert_non_null(rec);
+	*rec = (struct soft_rec){
+		.op = SOFT_DC_CONNECT, .dst = target,
+		.src = PEER << SOFT_QPN_BITS | 5, .raddr = KEY,
+		.srqn = session,
+	};
+	soft_ring_commit(&peer.tx, sizeof(*rec));
+}
+
+/* Pushes the first byte of a message. */
+static void push_byte(uint32_t target, uint32_t total)
+{
+	struct soft_rec *rec = soft_ring_reserve(&peer.tx, sizeof(*rec) + 1);
+
+	assert_non_null(rec);
+	*rec = (struct soft_rec){
+		.bytes = 1, .op = SOFT_SEND, .dst = target,
+		.flags = total == 1 ? SOFT_F_LAST : 0,
+		.src = PEER << SOFT_QPN_BITS | 5, .total = total,
+	};
+	*(uint8_t *)(rec + 1) = 1;
+	soft_ring_commit(&peer.tx, sizeof(*rec) + 1);
+}
+
+static struct ibv_wc completion(void)
+{
+	struct ibv_wc wc;
+	int got = 0;
+
+	for (int i = 0; i < WAIT_MS && !got; i++) {
+		got = soft_poll_cq(cq, 1, &wc);
+		if (!got)
+			(void)poll(NULL, 0, 1);
+	}
+	assert_int_equal(got, 1);
+	return wc;
+}
+
+/* The receive of the message that was broken off comes back. */
+static void connect__amid_a_message_BEGINS_ANEW(void **state)
+{
+	struct ibv_srq_init_attr init = { .attr = { 4, 1, 0 } };
+	struct ibv_srq *srq = soft_create_srq(pd, &init);
+	struct ibv_qp *target;
+	const uint64_t one = 1;
+
+	assert_non_null(srq);
+	target = new_target(srq);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct ibv_sge sge = {
+			.addr = (uintptr_t)mem[0], .length = 8,
+			.lkey = mr[0]->lkey,
+		};
+		struct ibv_recv_wr wr = {
+			.wr_id = i, .sg_list = &sge, .num_sge = 1,
+		}, *bad;
+
+		assert_int_equal(soft_post_srq_recv(srq, &wr, &bad), 0);
+	}
+	push_connect(target->qp_num, 1);
+	push_byte(target->qp_num, 2);
+	push_connect(target->qp_num, 2);
+	push_byte(target->qp_num, 1);
+	assert_int_equal(write(peer.bell, &one, sizeof(one)), sizeof(one));
+	assert_int_equal(completion().status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(completion().status, IBV_WC_SUCCESS);
+	assert_int_equal(soft_destroy_qp(target), 0);
+	assert_int_equal(soft_destroy_srq(srq), 0);
+}
+
 /* ---- connection management -------------------------------------------- */
 
 static struct rdma_event_channel *ch;
@@ -609,6 +714,7 @@ int main(void)
 		PLAIN(hello__something_else_for_a_doorbell_CUT),
 		TEST(request__answers_never_read_BOUNDED),
 		TEST(request__lost_ones_never_read_BOUNDED),
+		TEST(connect__amid_a_message_BEGINS_ANEW),
 		TEST(peer__ends_after_many_writes_ALL_ARE_THERE),
 		TEST_CM(request__taken_back_COUNTS),
 		TEST_CM(connect__nobody_tells_who_listens_UNREACHABLE),
