@@ -58,6 +58,8 @@ static void poll_both(void)
 		} \
 	} while (0)
 
+#define NO_FAST_PATH	"iWARP has no immediate data, so no fast path"
+
 static int fast_send(struct end *e, size_t len, uint32_t tag)
 {
 	int ret = rdmamsg_fast_send(e->ep, len ? pattern(tag) : NULL, len, tag);
@@ -88,6 +90,7 @@ static void send__0_to_the_inline_limit_GO_BY_THEMSELVES(void **state)
 	struct rdmamsg_counters was, is;
 	uint32_t limit;
 
+	skip_on_iwarp(NO_FAST_PATH);
 	open_pair();
 	limit = end_info(&p.c).inline_max;
 	assert_true(limit >= 16);
@@ -114,6 +117,7 @@ static void send__beyond_the_inline_limit_ARRIVES_TOO(void **state)
 	struct rdmamsg_ep_attr i;
 	size_t sizes[5];
 
+	skip_on_iwarp(NO_FAST_PATH);
 	open_pair();
 	i = end_info(&p.c);
 	sizes[0] = i.inline_max + 1;
@@ -199,6 +203,7 @@ static void send__without_credits_EAGAIN_THEN_WRITABLE(void **state)
 	uint32_t depth, n = 0;
 	int ret;
 
+	skip_on_iwarp(NO_FAST_PATH);
 	open_pair();
 	depth = end_info(&p.s).recv_depth;
 	/* the server does not poll */
@@ -238,6 +243,7 @@ static void flood(uint32_t recv_depth, uint32_t send_depth, uint32_t count)
 
 static void send__flood_both_ways_ARRIVES(void **state)
 {
+	skip_on_iwarp(NO_FAST_PATH);
 	flood(0, 0, 3000);
 	/* sends outside of callbacks, and the first send of each callback */
 	assert_true(long_sends < 2 * 3000);
