@@ -61,7 +61,7 @@ enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
 #define WRITE_BYTES	((size_t)65536)
 #define CONSTANT	(RMA_BYTES / 2)	/* where the peer reads */
 #define KEY_TAG		UINT32_MAX
-#define LEFT_BYTES	((long)256 << 10)	/* that the allocator may keep */
+#define LEFT_BYTES	((long)512 << 10)	/* that the allocator may keep */
 
 struct conn {
 	struct conn *next;
