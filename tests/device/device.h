@@ -19,13 +19,16 @@
 struct device_case {
 	const char *name;
 	void (*run)(void);
+	bool gate;		/* may skip the cases behind it in its list */
 };
-#define CASE(fn) { #fn, fn }
+#define CASE(fn) { #fn, fn, false }
+#define GATE(fn) { #fn, fn, true }
+#define SKIPPED	77		/* exit status of skip_rest() */
 
 extern const struct device_case attr_cases[], busy_cases[], cm_cases[],
-	cq_cases[], dc_cases[], domain_cases[], error_cases[], iwarp_cases[],
-	masked_cases[], mcast_cases[], mr_cases[], mw_cases[], op_cases[],
-	srq_cases[], state_cases[], ud_cases[];
+	cq_cases[], dc_cases[], dc_error_cases[], dc_op_cases[], domain_cases[],
+	error_cases[], iwarp_cases[], masked_cases[], mcast_cases[], mr_cases[],
+	mw_cases[], op_cases[], srq_cases[], state_cases[], ud_cases[];
 
 /* Known differences. A NULL name ends the list. */
 struct difference {
@@ -43,6 +46,8 @@ void fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 void check_is_at(const char *file, int line, const char *what, long long is,
 		 long long want);
+/* Ends a gate: the device cannot do what the rest of the list is about. */
+void skip_rest(const char *why) __attribute__((noreturn));
 
 #define check(cond) \
 	do { \

@@ -43,6 +43,13 @@ void fail(const char *file, int line, const char *fmt, ...)
 	_exit(1);
 }
 
+void skip_rest(const char *why)
+{
+	puts(why);
+	(void)fflush(stdout);
+	_exit(SKIPPED);
+}
+
 void check_is_at(const char *file, int line, const char *what, long long is,
 		 long long want)
 {
