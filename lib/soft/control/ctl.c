@@ -207,9 +207,10 @@ int soft_ctl_objects(struct soft_ctl *ctl, uint32_t node,
 
 		if (err)
 			return err;
-		/* the number must grow, or this loop would not end */
+		/* only a full page has one behind it, with larger numbers */
 		if (m.arg[1] > SOFT_CTL_OBJECT_PAGE ||
-		    (m.arg[0] && m.arg[0] <= *next))
+		    (m.arg[0] && (m.arg[1] < SOFT_CTL_OBJECT_PAGE ||
+				  m.arg[0] <= *next)))
 			return -EPROTO;
 		memcpy(objects + n, m.objects, m.arg[1] * sizeof(*objects));
 		n += (int)m.arg[1];

@@ -15,6 +15,7 @@
 #include "soft/control/soft_ctl.h"
 
 #define ENTRY_MAX	512u		/* bytes of an entry of a list */
+#define OBJECTS_MAX	(1u << 20)	/* that one process may tell of */
 
 /* Finds the next node that answers. A stopped process does not. */
 static bool next_node(struct soft_ctl *ctl, uint32_t *next,
@@ -230,11 +231,13 @@ static void list_objects(struct res_list *l, struct soft_ctl *ctl,
 			 const struct soft_ctl_node *d)
 {
 	struct soft_ctl_object objects[16];
-	uint32_t next = 1;
+	uint32_t next = 1, told = 0;
 	int n;
 
-	while ((n = soft_ctl_objects(ctl, d->node, l->kind, &next, objects,
-				     16)) > 0)
+	while (told < OBJECTS_MAX &&
+	       (n = soft_ctl_objects(ctl, d->node, l->kind, &next, objects,
+				     16)) > 0) {
+		told += (uint32_t)n;
 		for (int i = 0; i < n; i++) {
 			if (l->ask->port && objects[i].port != l->ask->port)
 				continue;
@@ -242,6 +245,7 @@ static void list_objects(struct res_list *l, struct soft_ctl *ctl,
 			tell_object(l->ask->a, l->kind, &objects[i]);
 			entry_end(l, d);
 		}
+	}
 }
 
 /* ---- requests --------------------------------------------------------- */

@@ -664,12 +664,12 @@ static void uncover__always_more_LETS_GO(void **state)
 
 /* ---- a node that answers rdmamsg-soft-ctl(1) wrongly ------------------ */
 
-/* Answers with queue pair 3, whatever the order asks for. */
+/* Answers with one object, and tells of more, whatever the order asks for. */
 static void *tell_of_three(void *arg)
 {
 	int name = *(int *)arg, fds[1];
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		int fd = accept_from(name);
 		struct soft_ctl_msg m;
 
@@ -688,9 +688,10 @@ static void *tell_of_three(void *arg)
 static void list__the_same_again_EPROTO(void **state)
 {
 	int name = soft_name_listen(dev, 8, "node/%u", PEER);
+	struct soft_ctl_object objects[SOFT_CTL_OBJECT_PAGE];
 	struct soft_ctl_qp qps[1];
 	struct soft_ctl *ctl;
-	uint32_t index = 0;
+	uint32_t index = 0, next = 1;
 	pthread_t thread;
 
 	assert_true(name >= 0);
@@ -700,6 +701,9 @@ static void list__the_same_again_EPROTO(void **state)
 	assert_int_equal(soft_ctl_qps(ctl, PEER, &index, qps, 1), 1);
 	assert_int_equal(index, 4);
 	assert_int_equal(soft_ctl_qps(ctl, PEER, &index, qps, 1), -EPROTO);
+	/* pages that are never full would not end */
+	assert_int_equal(soft_ctl_objects(ctl, PEER, SOFT_CTL_MR, &next, objects,
+					  SOFT_CTL_OBJECT_PAGE), -EPROTO);
 	soft_ctl_close(ctl);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	close(name);
