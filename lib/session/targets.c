@@ -44,7 +44,7 @@ static bool is_at(const struct proto_address *a, const char *host,
 
 /*
  * Returns true if dialling the address makes sense. A peer of another host does
- * not choose ports of this host.
+ * not choose ports of this one's loopback; its other addresses are not known.
  */
 static bool is_new(const struct rdmamsg_ep *ep, const struct proto_address *a)
 {

@@ -35,7 +35,7 @@ static double now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* What is left of the milliseconds of a step that began at 'start'. */
+/* Returns the milliseconds left of the 'ms' of a step that began at 'start'. */
 static int left_ms(double start, int ms)
 {
 	double used = (now_us() - start) / 1e3;
