@@ -38,7 +38,7 @@ enum rdmamsg_failover_flag {
  */
 struct rdmamsg_failover {
 	size_t size;
-	uint32_t port;		/* of the alternate path; any active port */
+	uint32_t port;		/* of the first alternate path; any active */
 	uint32_t rungs;		/* enum rdmamsg_rung; 0: PATH and LANE */
 	/*
 	 * Longest without a connection; 10000. The side that has accepted waits

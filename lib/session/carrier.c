@@ -485,7 +485,7 @@ void rdmamsg__carrier_give(struct rdmamsg_ep *ep)
 	dismiss(c);
 	r->carrier = NULL;
 	r->lane = LANE_UP;
-	rdmamsg__failover_moved(ep);
+	rdmamsg__failover_moved(ep, c);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	confirm(ep);
 	confirm_writes(ep);

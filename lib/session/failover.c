@@ -348,8 +348,9 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	struct failover *f = ep->failover;
 	struct proto_path p;
 
-	if (!rdmamsg__has_paths(f)) {
-		rdmamsg__ep_protocol(ep, "PATH, which was not agreed");
+	if (!rdmamsg__has_paths(f) || ep->carries) {
+		rdmamsg__ep_protocol(ep, ep->carries ? "PATH before RESUME" :
+				     "PATH, which was not agreed");
 		return;
 	}
 	if (ep->ctrl.due & CTRL_PONG) {
@@ -513,7 +514,7 @@ void rdmamsg__failover_start(struct rdmamsg_ep *ep)
 {
 	struct failover *f = ep->failover;
 
-	if (!f)
+	if (!f || ep->carries)
 		return;
 	if (rdmamsg__has_paths(f)) {
 		set_state(f, RDMAMSG_PATH_ARMING, "both sides have told their "
@@ -540,17 +541,39 @@ void rdmamsg__failover_migrating(struct rdmamsg_ep *ep)
 	wake(ep);
 }
 
-void rdmamsg__failover_moved(struct rdmamsg_ep *ep)
+void rdmamsg__failover_down(struct rdmamsg_ep *ep)
 {
 	struct failover *f = ep->failover;
 
 	if (!f)
 		return;
-	f->possible = f->due = false;
-	f->own.offer = f->peer.offer = f->loaded.offer = 0;
-	f->own.port = f->peer.port = 0;
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &f->timer);
-	set_state(f, RDMAMSG_PATH_NONE, "another connection has taken over");
+	f->due = f->migrated = false;
+	f->migrations += f->own.migrations;
+	f->own = f->peer = f->sent = f->loaded = (struct proto_path){ .port = 0 };
+	set_state(f, RDMAMSG_PATH_NONE, "the connection is lost");
+}
+
+void rdmamsg__failover_moved(struct rdmamsg_ep *ep, struct rdmamsg_ep *carrier)
+{
+	struct failover *to = ep->failover, *from = carrier->failover;
+
+	if (!to)
+		return;
+	to->route = from->route;
+	to->own = from->own;
+	to->peer = from->peer;
+	to->sent = from->sent;
+	to->possible = from->possible;
+	memcpy(to->text, from->text, sizeof(to->text));
+	memcpy(to->lack, from->lack, sizeof(to->lack));
+	from->possible = false;
+	/* the port that the program wanted was one beside the first */
+	to->opts.port = to->former = 0;
+	to->broken = to->renew = false;
+	/* a port may have changed since the carrier has told of it */
+	to->look = true;
+	rdmamsg__failover_start(ep);
 }
 
 void rdmamsg__failover_event(struct rdmamsg_ep *ep, int type)
@@ -585,7 +608,8 @@ void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,
 		if (!ep->lane.dev || ep->lane.dev->device != d)
 			continue;
 		rdmamsg__record(ep->recorder, EVENT_PORT, (uint32_t)type, port);
-		if (!rdmamsg__has_paths(f) || ep->state != EP_OPEN)
+		if (!rdmamsg__has_paths(f) || ep->state != EP_OPEN ||
+		    ep->carries)
 			continue;
 		f->look = true;
 		f->renew |= f->broken && type == IBV_EVENT_PORT_ACTIVE;

@@ -2,8 +2,9 @@
 /*
  * The alternate path of an endpoint. Both sides tell each other their alternate
  * port, in SETUP and in PATH messages. When each has the port of the other,
- * both load the path into their queue pairs. After a migration, and after a
- * change of a port, this begins again.
+ * both load the path into their queue pairs. After a migration, after a change
+ * of a port, and on another lane, this begins again. A carrier tells its port in
+ * SETUP, but loads no path before its session takes it over.
  */
 #ifndef RDMAMSG_LIB_FAILOVER_H
 #define RDMAMSG_LIB_FAILOVER_H
@@ -31,6 +32,7 @@ struct failover {
 	struct proto_path sent;		/* 'own' as the peer has it */
 	struct proto_path loaded;	/* 'own' as loaded; offer 0: nothing */
 	uint32_t former;		/* port before the last migration */
+	uint32_t migrations;		/* of lanes before the present one */
 	bool due;			/* rdmamsg__failover_pump() has work */
 	bool look;			/* a port may have changed */
 	bool renew;			/* 'own' needs a new offer */
@@ -81,8 +83,13 @@ void rdmamsg__failover_say(struct rdmamsg_ep *ep,
 			   uint8_t out[static PROTO_PATH_LEN]);
 /* The device of this side migrates: rdmamsg_ep_migrate() was called. */
 void rdmamsg__failover_migrating(struct rdmamsg_ep *ep);
-/* The endpoint has another lane, which has no alternate path. */
-void rdmamsg__failover_moved(struct rdmamsg_ep *ep);
+/* The endpoint has lost its lane. */
+void rdmamsg__failover_down(struct rdmamsg_ep *ep);
+/*
+ * The endpoint has the lane of the carrier, and takes over what the two sides
+ * have told each other about its alternate paths.
+ */
+void rdmamsg__failover_moved(struct rdmamsg_ep *ep, struct rdmamsg_ep *carrier);
 /* Async events of the queue pair, and of a port of the device. */
 void rdmamsg__failover_event(struct rdmamsg_ep *ep, int type);
 void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,

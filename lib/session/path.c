@@ -71,7 +71,7 @@ int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 		p.state = f->state;
 		p.alternate = f->own.port;
 		p.peer_alternate = f->peer.port;
-		p.migrations = f->own.migrations;
+		p.migrations = f->migrations + f->own.migrations;
 		memcpy(p.text, f->text, sizeof(p.text));
 	} else if (ep->resume) {
 		snprintf(p.text, sizeof(p.text), "no path migration: it is not "

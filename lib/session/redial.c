@@ -72,9 +72,13 @@ int rdmamsg__carrier_options(const struct resume *r, bool initiator,
 			     uint8_t hello[static PROTO_LANE_DATA_LEN],
 			     struct rdmamsg_ep_options *ret)
 {
+	static const struct rdmamsg_failover paths = {
+		.size = sizeof(paths), .rungs = RDMAMSG_RUNG_PATH,
+	};
+
 	*ret = r->ep->opts;
 	ret->handlers = NULL;
-	ret->failover = NULL;
+	ret->failover = r->ep->failover ? &paths : NULL;
 	ret->user = NULL;
 	ret->setup_data_len = 0;
 	ret->hello_data = hello;

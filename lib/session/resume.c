@@ -11,6 +11,7 @@
 #include "lane/qp.h"
 #include "session/connector.h"
 #include "session/ep.h"
+#include "session/failover.h"
 #include "session/poll.h"
 #include "session/recv.h"
 #include "session/resume.h"
@@ -220,6 +221,7 @@ static void drain(struct rdmamsg_ep *ep)
 	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
 	r->lane = LANE_DRAINING;
+	rdmamsg__failover_down(ep);
 	if (rdmamsg__lane_error(&ep->lane))
 		ep->lane.drained = true;	/* no flush will come */
 	else

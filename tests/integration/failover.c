@@ -18,11 +18,15 @@
 static const struct rdmamsg_failover on = {
 	.size = sizeof(on), .rungs = RDMAMSG_RUNG_PATH,
 };
+static const struct rdmamsg_failover ladder = {
+	.size = sizeof(ladder), .rungs = RDMAMSG_RUNG_PATH | RDMAMSG_RUNG_LANE,
+	.timeout_ms = 60000,
+};
 static struct pair p;
 
 /* Path events of an end, and the last of them. */
 struct seen {
-	unsigned int armed, migrated, lost;
+	unsigned int armed, migrated, lost, resumed;
 	uint32_t port, alternate;
 	char text[192];
 };
@@ -47,6 +51,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 	s->armed += ev->change == RDMAMSG_PATH_CHANGE_ARMED;
 	s->migrated += ev->change == RDMAMSG_PATH_CHANGE_MIGRATED;
 	s->lost += ev->change == RDMAMSG_PATH_CHANGE_LOST;
+	s->resumed += ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
 	s->port = ev->port;
 	s->alternate = ev->alternate;
 	snprintf(s->text, sizeof(s->text), "%s", ev->text);
@@ -330,6 +335,81 @@ static void alternate__without_the_cm_ARMED(void **state)
 }
 
 /* ---- arguments and lack ----------------------------------------------- */
+
+/* ---- another lane ----------------------------------------------------- */
+
+static void check_lanes(unsigned int moves)
+{
+	assert_int_equal(path_of(&p.c).migrations, moves);
+	assert_int_equal(path_of(&p.s).migrations, moves);
+	assert_int_equal(path_of(&p.c).resumes, moves);
+	assert_int_equal(of_client.lost + of_server.lost, 0);
+}
+
+/* Each lane migrates, and leaves for the next. */
+static void lane__after_lane_ARMED_AGAIN(void **state)
+{
+	const struct rdmamsg_migrate_options lane = {
+		.size = sizeof(lane), .lane = true,
+	};
+	const unsigned int moves = 10;
+
+	need_ib();
+	open_with(&ladder, &ladder);
+	pour();
+	for (unsigned int i = 0; i < moves; i++) {
+		WAIT_FOR(of_client.armed == 2 * i + 1 &&
+			 of_server.armed == 2 * i + 1);
+		assert_int_equal(rdmamsg_ep_migrate(p.s.ep, NULL), 0);
+		WAIT_FOR(of_client.armed == 2 * i + 2 &&
+			 of_server.armed == 2 * i + 2);
+		assert_int_equal(rdmamsg_ep_migrate(p.c.ep, &lane), 0);
+		WAIT_FOR(of_client.resumed == i + 1 &&
+			 of_server.resumed == i + 1);
+	}
+	WAIT_FOR(are_armed());
+	check_lanes(moves);
+	pouring = false;
+	end_pair();
+}
+
+/* The lane and its alternate path are lost, and so is the wanted port. */
+static void lane__lost_with_its_alternate_ARMED_AGAIN(void **state)
+{
+	const struct rdmamsg_failover wants = {
+		.size = sizeof(wants), .rungs = ladder.rungs, .port = 3,
+		.timeout_ms = 60000,
+	};
+
+	need_ib();
+	memset(&of_server, 0, sizeof(of_server));
+	memset(&of_client, 0, sizeof(of_client));
+	pair_init(&p, NULL);
+	ask(&p.s, &ladder);
+	ask(&p.c, &wants);
+	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 2000;
+	pair_listen(&p);
+	pair_connect(&p);
+	WAIT_FOR(are_armed());
+	assert_int_equal(path_of(&p.c).alternate, 3);
+	pour();
+	for (unsigned int port = 1; port <= 3; port++)
+		harm_port(port, false);
+	WAIT_FOR(path_of(&p.c).down && path_of(&p.s).down);
+	assert_true(is_in(&p.c, RDMAMSG_PATH_NONE));
+	expect_text(&p.c, "lost");
+	harm_port(1, true);
+	harm_port(2, true);
+	WAIT_FOR(of_client.resumed == 1 && of_server.resumed == 1);
+	WAIT_FOR(are_armed());
+	assert_int_equal(path_of(&p.c).alternate, 2);
+	assert_int_equal(rdmamsg_ep_migrate(p.c.ep, NULL), 0);
+	WAIT_FOR(path_of(&p.c).port == 2 && path_of(&p.s).port == 2);
+	harm_port(3, true);
+	WAIT_FOR(are_armed());
+	pouring = false;
+	end_pair();
+}
 
 static void migrate__not_armed_ERROR(void **state)
 {
@@ -676,6 +756,8 @@ int main(int argc, char **argv)
 		PATH_TEST(migrate__both_ends_at_once_ONE_MIGRATION),
 		PATH_TEST(migrate__not_armed_ERROR),
 		PATH_TEST(alternate__without_the_cm_ARMED),
+		PATH_TEST(lane__after_lane_ARMED_AGAIN),
+		PATH_TEST(lane__lost_with_its_alternate_ARMED_AGAIN),
 		PATH_TEST(port__down_at_both_ends_MIGRATED),
 		PATH_TEST(port__down_of_either_side_EACH_MESSAGE_ONCE),
 		PATH_TEST(port__black_hole_EACH_MESSAGE_ONCE),

@@ -8,6 +8,7 @@
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "session/failover.h"
+#include "session/resume.h"
 #include "session/tx.h"
 #include "wire/path.h"
 #include "wire/proto.h"
@@ -275,6 +276,47 @@ static void migrate__from_both_sides_AGAIN(void **state)
 	assert_int_equal(lost[0] + lost[1], 0);
 }
 
+/* ---- another lane ----------------------------------------------------- */
+
+static bool has_standby(const struct side *s)
+{
+	const struct resume *r = s->ep->resume;
+
+	return r->carrier && r->carrier->state == EP_OPEN;
+}
+
+/* Both ends have an armed path, and a standby lane that has none yet. */
+static void connect_standby(void)
+{
+	static const struct rdmamsg_failover standby = {
+		.size = sizeof(standby),
+		.rungs = RDMAMSG_RUNG_PATH | RDMAMSG_RUNG_STANDBY,
+	};
+
+	connect_both(&standby);
+	WAIT_FOR(armed[0] && armed[1] && has_standby(&client) &&
+		 has_standby(&server));
+	assert_int_equal(loads, 2);
+}
+
+static void lane__standby_LOADS_WHEN_IN_USE(void **state)
+{
+	const struct rdmamsg_migrate_options lane = {
+		.size = sizeof(lane), .lane = true,
+	};
+
+	connect_standby();
+	expect_traffic();
+	assert_int_equal(rdmamsg_ep_migrate(client.ep, &lane), 0);
+	WAIT_FOR(armed[0] == 2 && armed[1] == 2);
+	assert_int_equal(loads, 4);
+	expect_loaded(2, 2);
+	expect_traffic();
+	assert_int_equal(rdmamsg_ep_migrate(server.ep, NULL), 0);
+	WAIT_FOR(migrated[0] == 1 && migrated[1] == 1);
+	expect_traffic();
+}
+
 /* ---- a peer that breaks the rules ------------------------------------- */
 
 static void send_bytes(const uint8_t *bytes, uint32_t len)
@@ -317,6 +359,25 @@ static void path__not_agreed_PROTOCOL(void **state)
 	connect_both(NULL);
 	send_path(&p);
 	expect_protocol("not agreed");
+}
+
+/* The session dials the next standby lane. */
+static void path__before_RESUME_CARRIER_ENDS(void **state)
+{
+	const struct rdmamsg_ep *carrier;
+	uint8_t out[PROTO_PATH_LEN];
+	uint32_t epoch;
+
+	connect_standby();
+	carrier = client.ep->resume->carrier;
+	epoch = client.ep->resume->epoch;
+	rdmamsg__path_encode(&carrier->failover->sent, out);
+	rdmamsg__tx_message(client.ep->resume->carrier, PROTO_PATH, 0, 0, NULL,
+			    NULL, out, sizeof(out));
+	WAIT_FOR(client.ep->resume->epoch > epoch && has_standby(&client) &&
+		 has_standby(&server));
+	assert_int_equal(loads, 2);
+	expect_traffic();
 }
 
 static void path__broken_PROTOCOL(void **state)
@@ -439,7 +500,9 @@ int main(void)
 		PATH_TEST(device__cannot_migrate_LOST),
 		PATH_TEST(device__reports_nothing_MIGRATED),
 		PATH_TEST(migrate__from_both_sides_AGAIN),
+		PATH_TEST(lane__standby_LOADS_WHEN_IN_USE),
 		PATH_TEST(path__not_agreed_PROTOCOL),
+		PATH_TEST(path__before_RESUME_CARRIER_ENDS),
 		PATH_TEST(path__broken_PROTOCOL),
 		PATH_TEST(path__short_PROTOCOL),
 		PATH_TEST(path__twice_PROTOCOL),
