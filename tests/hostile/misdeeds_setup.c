@@ -107,6 +107,47 @@ static bool setup_nonce(struct raw *r)
 			  rdmamsg__setup_encode(&s, body));
 }
 
+/* Announces an address: kind, port, and the first bytes of the IP address. */
+static bool setup_address(struct raw *r, uint8_t kind, uint16_t port,
+			  uint32_t ip, uint16_t len)
+{
+	struct proto_setup s = {
+		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
+	};
+	const uint16_t item[] = { htole16(PROTO_SETUP_ADDRESSES), htole16(len) };
+	uint8_t one[PROTO_ADDRESS_LEN] = { kind };
+	uint8_t body[PROTO_SETUP_MAX];
+	size_t at = rdmamsg__setup_encode(&s, body);
+
+	port = htole16(port);
+	ip = htobe32(ip);
+	memcpy(one + 2, &port, sizeof(port));
+	memcpy(one + 4, &ip, sizeof(ip));
+	memcpy(body + at, item, sizeof(item));
+	memcpy(body + at + sizeof(item), one, sizeof(one));
+	return do_message(r, PROTO_SETUP, body, at + sizeof(item) + len);
+}
+
+static bool setup_address_cut(struct raw *r)
+{
+	return setup_address(r, 4, 7000, 0x0a090101, PROTO_ADDRESS_LEN - 1);
+}
+
+static bool setup_address_no_port(struct raw *r)
+{
+	return setup_address(r, 4, 0, 0x0a090101, PROTO_ADDRESS_LEN);
+}
+
+static bool setup_address_multicast(struct raw *r)
+{
+	return setup_address(r, 4, 7000, 0xe0000001, PROTO_ADDRESS_LEN);
+}
+
+static bool setup_address_link_local(struct raw *r)
+{
+	return setup_address(r, 6, 7000, 0xfe800000, PROTO_ADDRESS_LEN);
+}
+
 static bool auth_first(struct raw *r)
 {
 	static const uint8_t body[PROTO_AUTH_LEN];
@@ -194,6 +235,12 @@ const struct misdeed setup_misdeeds[] = {
 	  .passive_only = true },
 	{ "setup-with-a-nonce", setup_nonce, CAUSE(AUTH), true, READS,
 	  .active_only = true },
+	{ "setup-address-cut", setup_address_cut, PROTO, true, READS },
+	{ "setup-address-no-port", setup_address_no_port, PROTO, true, READS },
+	{ "setup-address-multicast", setup_address_multicast, PROTO, true,
+	  READS },
+	{ "setup-address-link-local", setup_address_link_local, PROTO, true,
+	  READS },
 	{ "auth-before-setup", auth_first, PROTO, true, READS },
 	{ "auth-after-setup", auth_first, PROTO, READS },
 	{ "data-before-setup", data_first, PROTO, true, READS },
