@@ -12,12 +12,15 @@ set -eu
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- auth dc doctor frame header hello key layout oob path \
-	preload resume setup soft team
+	preload resume session setup soft team
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
+
+# what configure finds is optional
+: >"$tmp/config.h"
 
 for target in "$@"; do
 	corpus=$top/tests/fuzz/corpus/$target
@@ -36,18 +39,22 @@ for target in "$@"; do
 	doctor)	sources=$top/samples/doctor/parse.c ;;
 	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c" ;;
+	session) sources=$(find "$top/lib" "$top/cm" -name '*.c' \
+			! -path '*/preload/*' ! -name ev.c \
+			-exec grep -L '^int main' {} +) ;;
 	team)	sources=$top/lib/wire/team.c ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
-	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g -I"$top/lib" \
-		-I"$top/include" \
+	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g \
+		-I"$top/lib" -I"$top" -I"$tmp" -I"$top/include" \
 		-I"$top/samples/doctor" \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o "$tmp/$target" \
-		"$top/tests/fuzz/$target.c" $sources -lpthread
+		"$top/tests/fuzz/$target.c" $sources -libverbs -lrdmacm \
+		-lcrypto -lpthread -ldl
 	"$tmp/$target" -max_total_time="$seconds" -max_len=8192 -timeout=5 \
 		-print_final_stats=1 -verbosity=0 \
 		-artifact_prefix="$target-" "$tmp/new-$target" "$corpus"
