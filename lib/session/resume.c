@@ -221,7 +221,6 @@ static void drain(struct rdmamsg_ep *ep)
 	if (ep->ctx->tx->lane == &ep->lane)
 		rdmamsg__tx_flush(ep->ctx);
 	r->lane = LANE_DRAINING;
-	rdmamsg__failover_down(ep);
 	if (rdmamsg__lane_error(&ep->lane))
 		ep->lane.drained = true;	/* no flush will come */
 	else
@@ -230,6 +229,7 @@ static void drain(struct rdmamsg_ep *ep)
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->disconnect(ep);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer, DRAIN_MS);
+	rdmamsg__failover_down(ep);
 	r->down = true;
 	rdmamsg__resume_tell(ep, RDMAMSG_PATH_CHANGE_DOWN, r->why.text);
 }
