@@ -192,7 +192,7 @@ int rdmamsg__chain_own(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 	ep->on.on_writable = on_writable;
 	ep->on.on_closed = on_closed;
 	ep->chain = end;
-	while (ep->recv.inbox)
+	while (ep->inbox)
 		keep(end, rdmamsg__inbox_take(ep));
 	rdmamsg__ep_ready(ep);
 	*ret_end = end;

@@ -77,10 +77,10 @@ struct lane {
 
 	/* hot */
 	struct send_queue sq;
-	struct receive_queue rq;
 	struct srq *srq;		/* NULL: the lane uses rq */
 	uint32_t share;			/* with srq: credits to keep granted */
 	uint32_t chunk;			/* largest length of one request */
+	struct receive_queue rq;
 
 	/* cold */
 	const struct lane_events *on;

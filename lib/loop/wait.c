@@ -278,7 +278,7 @@ static int wait_message(struct rdmamsg_ep *ep, const struct until *u)
 {
 	int ret;
 
-	while (!ep->recv.inbox) {
+	while (!ep->inbox) {
 		if (ep->close.seen && !rdmamsg__rx_waits(ep))
 			return rdmamsg__fail(-ESHUTDOWN, "the peer has closed, "
 					     "and there are no more messages");

@@ -58,17 +58,17 @@ void rdmamsg__inbox_add(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	msg->dev->msgs_out++;
 	msg->next = NULL;
-	*ep->recv.inbox_tail = msg;
-	ep->recv.inbox_tail = &msg->next;
+	*ep->inbox_tail = msg;
+	ep->inbox_tail = &msg->next;
 }
 
 struct rdmamsg_msg *rdmamsg__inbox_take(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_msg *msg = ep->recv.inbox;
+	struct rdmamsg_msg *msg = ep->inbox;
 
-	ep->recv.inbox = msg->next;
-	if (!ep->recv.inbox)
-		ep->recv.inbox_tail = &ep->recv.inbox;
+	ep->inbox = msg->next;
+	if (!ep->inbox)
+		ep->inbox_tail = &ep->inbox;
 	msg->dev->msgs_out--;
 	rdmamsg__msg_lend(msg, ep->rndv.lent);
 	return msg;
@@ -76,7 +76,7 @@ struct rdmamsg_msg *rdmamsg__inbox_take(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_drop_inbox(struct rdmamsg_ep *ep)
 {
-	while (ep->recv.inbox)
+	while (ep->inbox)
 		rdmamsg_msg_free(rdmamsg__inbox_take(ep));
 }
 
@@ -144,7 +144,7 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 	list_init(&ep->rndv.out);
 	rdmamsg__rx_wait_init(ep);
 	list_init(&ep->onesided.windows);
-	ep->recv.inbox_tail = &ep->recv.inbox;
+	ep->inbox_tail = &ep->inbox;
 	rdmamsg__timer_init(&ep->timer, rdmamsg__ep_deadline);
 	rdmamsg__timer_init(&ep->live.timer, NULL);
 	ret = rdmamsg__ep_configure(ep, opts);
