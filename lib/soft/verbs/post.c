@@ -162,6 +162,9 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	struct soft_swqe *wqe = &qp->sq[qp->sq_tail & qp->sq_mask];
 	bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 		      wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	bool rdma = wr->opcode == IBV_WR_RDMA_WRITE ||
+		    wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+		    wr->opcode == IBV_WR_RDMA_READ;
 	int ret;
 
 	if (unlikely(qp->sq_tail - qp->sq_head >= qp->cap.max_send_wr))
@@ -202,8 +205,9 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
 	} else if (wr->opcode != IBV_WR_BIND_MW) {
-		wqe->raddr = wr->wr.rdma.remote_addr;
-		wqe->rkey = wr->wr.rdma.rkey;
+		/* of a Send this may be a cache line that nobody has read */
+		wqe->raddr = rdma ? wr->wr.rdma.remote_addr : 0;
+		wqe->rkey = rdma ? wr->wr.rdma.rkey : 0;
 	}
 	wqe->srqn = qp->ibv.qp_type == IBV_QPT_XRC_SEND ?
 		    wr->qp_type.xrc.remote_srqn : 0;
