@@ -847,7 +847,7 @@ perf_mistakes()
 	start "$bin/echo" "$addr" 0
 	for test in lat conns
 	do
-		complains 1 "no server of rdmamsg-perf 4 listens on port $port" \
+		complains 1 "no server of rdmamsg-perf 5 listens on port $port" \
 			"$perf" $test "$addr" -p "$port"
 	done
 	stop_server

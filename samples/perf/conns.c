@@ -114,7 +114,7 @@ static void fly(struct conns *s)
 		if (!c->ep || c->sent == s->each)
 			continue;
 		ret = rdmamsg_send(c->ep, perf_pattern(s->size), s->size,
-				   c->sent, NULL);
+				   perf_tag_of(c->sent), NULL);
 		if (ret == -EAGAIN)
 			continue;
 		if (ret) {
@@ -135,7 +135,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 	s->progress++;
 	if (tag < PERF_START) {
-		if (tag != c->answered++ || rdmamsg_msg_len(msg) != s->size) {
+		if (tag != perf_tag_of(c->answered++) ||
+		    rdmamsg_msg_len(msg) != s->size) {
 			perf_complain("a message out of place");
 			s->error = 1;
 		}

@@ -9,9 +9,10 @@ static int send_one(struct perf_link *l)
 	struct iovec iov = { (void *)data, l->size };
 
 	if (l->size <= l->inline_max)
-		return rdmamsg_fast_send(l->ep, data, l->size, l->sent);
+		return rdmamsg_fast_send(l->ep, data, l->size,
+					 perf_tag_of(l->sent));
 	/* without a cookie, because the answer shows that the memory is free */
-	return rdmamsg_sendv(l->ep, &iov, 1, l->sent, NULL);
+	return rdmamsg_sendv(l->ep, &iov, 1, perf_tag_of(l->sent), NULL);
 }
 
 void perf_lat(struct perf_link *l)

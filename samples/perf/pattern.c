@@ -39,7 +39,8 @@ const uint8_t *perf_pattern(size_t size)
 
 bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number, uint32_t size)
 {
-	return rdmamsg_msg_tag(msg) == number && rdmamsg_msg_len(msg) == size &&
+	return rdmamsg_msg_tag(msg) == perf_tag_of(number) &&
+	       rdmamsg_msg_len(msg) == size &&
 	       !memcmp(rdmamsg_msg_data(msg),
 		       bytes + perf_offset(number), size);
 }

@@ -181,7 +181,7 @@ bool perf_matches(const struct rdmamsg_msg *msg, uint32_t number,
 /* ---- what client and server say to each other -------------------------- */
 
 #define PERF_MAGIC	0x46524550u	/* "PERF" */
-#define PERF_VERSION	4
+#define PERF_VERSION	5
 #define PERF_STRING_(x)	#x
 #define PERF_STRING(x)	PERF_STRING_(x)
 /* The server sends this name when it accepts or rejects a client. */
@@ -224,7 +224,16 @@ struct perf_hello {
 _Static_assert(sizeof(struct perf_hello) <= RDMAMSG_HELLO_DATA_MAX,
 	       "fits into the connection request");
 
-/* Tags: the numbers of data messages, and these. */
+/*
+ * The tag of a data message: its number, as far as the short form of a message
+ * carries a tag (rdmamsg-proto(7)).
+ */
+static inline uint32_t perf_tag_of(uint32_t number)
+{
+	return number & UINT16_MAX;
+}
+
+/* Tags of other messages. */
 enum perf_tag {
 	PERF_START = 1u << 31,	/* client: a run begins */
 	PERF_READY,		/* server: the run may begin */

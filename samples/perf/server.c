@@ -32,21 +32,22 @@ struct server {
 };
 
 struct conn {
+	/* what each message needs first */
+	struct rdmamsg_ep *ep;
+	/* with --failover, what could not be sent without a connection */
+	struct rdmamsg_msg *unanswered;
+	uint32_t due;			/* bits of enum perf_tag - PERF_START */
+	uint32_t received;
+	struct perf_start run;		/* in host byte order */
+	uint32_t inline_max;
+	struct perf_hello hello;	/* in host byte order */
 	struct server *server;
 	struct conn *next;
-	struct rdmamsg_ep *ep;
-	struct perf_hello hello;	/* in host byte order */
-	uint32_t inline_max;
-	struct perf_start run;		/* in host byte order */
-	uint32_t received;
 	uint64_t errors;
 	uint64_t copied;		/* copied bytes at the start */
 	struct perf_region mem;		/* one-sided */
 	uint32_t written;		/* writes sent back in write-lat */
 	bool polled;			/* counted in pollers */
-	/* with --failover, what could not be sent without a connection */
-	struct rdmamsg_msg *unanswered;
-	uint32_t due;			/* bits of enum perf_tag - PERF_START */
 };
 
 /* ---- runs ------------------------------------------------------------- */
@@ -230,14 +231,15 @@ static void say_due(struct conn *c)
 	};
 	int ret = c->unanswered ? answer(c) : 0;
 
-	for (size_t i = 0; !ret && i < sizeof(tags) / sizeof(tags[0]); i++) {
+	for (size_t i = 0; !ret && c->due && i < sizeof(tags) / sizeof(tags[0]);
+	     i++) {
 		if (!(c->due & DUE(tags[i])))
 			continue;
 		ret = say(c, tags[i]);
 		if (!ret)
 			c->due &= ~DUE(tags[i]);
 	}
-	if (ret != -EAGAIN)
+	if (ret && ret != -EAGAIN)
 		failed(c, ret);
 }
 

@@ -15,8 +15,9 @@ static int send_one(struct perf_link *l, void *cookie)
 	struct iovec iov = { (void *)data, l->size };
 
 	if (l->test == PERF_RATE && l->size <= COPY_MAX)
-		return rdmamsg_send(l->ep, data, l->size, l->sent, cookie);
-	return rdmamsg_sendv(l->ep, &iov, 1, l->sent, cookie);
+		return rdmamsg_send(l->ep, data, l->size, perf_tag_of(l->sent),
+				    cookie);
+	return rdmamsg_sendv(l->ep, &iov, 1, perf_tag_of(l->sent), cookie);
 }
 
 void perf_stream(struct perf_link *l)
