@@ -4,21 +4,41 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#define CACHE_LINE	64u
+
+static size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 static size_t whole_pages(size_t size)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	return (size + page_size() - 1) / page_size() * page_size();
+}
 
-	return (size + page - 1) / page * page;
+/*
+ * A cache chooses the place of a line by the low bits of its address. Objects
+ * that all began with a page would share few places, and hundreds of endpoints
+ * would evict each other. So each begins with another line of its first page.
+ */
+static size_t next_colour(size_t size)
+{
+	static _Atomic unsigned int next;
+	size_t lines = (whole_pages(size) - size) / CACHE_LINE + 1;
+
+	return atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
+	       lines * CACHE_LINE;
 }
 
 void *rdmamsg__object_new(size_t size)
 {
-	void *p = mmap(NULL, whole_pages(size), PROT_READ | PROT_WRITE,
+	char *p = mmap(NULL, whole_pages(size), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -27,13 +47,15 @@ void *rdmamsg__object_new(size_t size)
 		munmap(p, whole_pages(size));
 		return NULL;
 	}
-	return p;
+	return p + next_colour(size);
 }
 
 void rdmamsg__object_free(void *obj, size_t size)
 {
-	if (obj)
-		munmap(obj, whole_pages(size));
+	char *p = obj;
+
+	if (p)
+		munmap(p - (uintptr_t)p % page_size(), whole_pages(size));
 }
 
 /*
