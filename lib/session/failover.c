@@ -550,7 +550,8 @@ void rdmamsg__failover_down(struct rdmamsg_ep *ep)
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &f->timer);
 	f->due = f->migrated = false;
 	f->migrations += f->own.migrations;
-	f->own = f->peer = f->sent = f->loaded = (struct proto_path){ .port = 0 };
+	f->own = f->peer = (struct proto_path){ .port = 0 };
+	f->sent = f->loaded = f->own;
 	set_state(f, RDMAMSG_PATH_NONE, "the connection is lost");
 }
 

@@ -3,8 +3,8 @@
  * The alternate path of an endpoint. Both sides tell each other their alternate
  * port, in SETUP and in PATH messages. When each has the port of the other,
  * both load the path into their queue pairs. After a migration, after a change
- * of a port, and on another lane, this begins again. A carrier tells its port in
- * SETUP, but loads no path before its session takes it over.
+ * of a port, and on another lane, this begins again. A carrier tells its port
+ * in SETUP, but loads no path before its session takes it over.
  */
 #ifndef RDMAMSG_LIB_FAILOVER_H
 #define RDMAMSG_LIB_FAILOVER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of dynamically connected transport: creation, states, queries. The
- * rules are those of rdma-core (providers/mlx5) and of Linux (hw/mlx5).
+ * Queue pairs of dynamically connected transport: creation, states, queries.
+ * The rules are those of rdma-core (providers/mlx5) and of Linux (hw/mlx5).
  */
 #include "config.h"
 

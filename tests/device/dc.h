@@ -198,8 +198,8 @@ static inline struct ibv_qp_ex *start(struct ibv_qp *dci)
 	return ex;
 }
 
-static inline int try_dc(struct ibv_qp *dci, const struct request *r, uint32_t dctn,
-		  uint64_t key)
+static inline int try_dc(struct ibv_qp *dci, const struct request *r,
+			 uint32_t dctn, uint64_t key)
 {
 	struct ibv_qp_ex *ex = start(dci);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Dynamically connected transport that fails: access keys, and errors, which end
- * the initiator but not the target.
+ * Dynamically connected transport that fails: access keys, and errors, which
+ * end the initiator but not the target.
  */
 #include "config.h"
 

@@ -152,7 +152,7 @@ struct record {
 #define COMPACT		1u	/* form: immediate data, no header */
 #define FAR		2u	/* form: the additions are large */
 #define PROCESS		4u	/* form: the server takes what has come */
-#define LENGTH		8u	/* form: total length of pieces before payload */
+#define LENGTH		8u	/* form: total length of pieces comes first */
 
 static bool has_number(uint8_t type)
 {

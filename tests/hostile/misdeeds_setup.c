@@ -114,7 +114,9 @@ static bool setup_address(struct raw *r, uint8_t kind, uint16_t port,
 	struct proto_setup s = {
 		.recv_size = RAW_RECV_SIZE, .recv_depth = 16, .max_msg = 65536,
 	};
-	const uint16_t item[] = { htole16(PROTO_SETUP_ADDRESSES), htole16(len) };
+	const uint16_t item[] = {
+		htole16(PROTO_SETUP_ADDRESSES), htole16(len),
+	};
 	uint8_t one[PROTO_ADDRESS_LEN] = { kind };
 	uint8_t body[PROTO_SETUP_MAX];
 	size_t at = rdmamsg__setup_encode(&s, body);

@@ -702,8 +702,9 @@ static void list__the_same_again_EPROTO(void **state)
 	assert_int_equal(index, 4);
 	assert_int_equal(soft_ctl_qps(ctl, PEER, &index, qps, 1), -EPROTO);
 	/* pages that are never full would not end */
-	assert_int_equal(soft_ctl_objects(ctl, PEER, SOFT_CTL_MR, &next, objects,
-					  SOFT_CTL_OBJECT_PAGE), -EPROTO);
+	assert_int_equal(soft_ctl_objects(ctl, PEER, SOFT_CTL_MR, &next,
+					  objects, SOFT_CTL_OBJECT_PAGE),
+			 -EPROTO);
 	soft_ctl_close(ctl);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	close(name);
