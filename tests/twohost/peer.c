@@ -25,11 +25,12 @@
  * closed gracefully, 3 when it was not, 1 when a check failed, 2 when it could
  * not start.
  */
+#include "peer.h"
+
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
-#include <rdmamsg/rma.h>
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -47,61 +48,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SIZES_MAX	32
 #define LARGE_IN_FLIGHT	4
 #define AGAIN_MS	200	/* pause before each reconnect */
-
-enum mode { IDLE, ECHO, PING, SEND, RECV, TARGET, RMA };
-
-/* Size of the memory that a target exports, and of an RMA peer's buffer. */
-#define RMA_BYTES	((size_t)1 << 20)
-#define RMA_IN_FLIGHT	6
-/* With -M: parts of that memory, each in one use only. */
-#define WRITTEN		(RMA_BYTES / 4)	/* where the peer writes */
-#define WRITE_BYTES	((size_t)65536)
-#define CONSTANT	(RMA_BYTES / 2)	/* where the peer reads */
-#define KEY_TAG		UINT32_MAX
 #define LEFT_BYTES	((long)512 << 10)	/* that the allocator may keep */
 
-struct conn {
-	struct conn *next;
-	struct rdmamsg_ep *ep;
-	uint32_t sent, received;
-	uint32_t accepted, completed;	/* operations with a cookie */
-	bool have_key;
-	struct rdmamsg_key key;
-	/* with -M */
-	uint32_t step;			/* of the operation under way, or next */
-	bool busy;
-	uint64_t was, added, doubt;
-};
-
-static struct {
-	enum mode mode;
-	const char *host, *port;
-	size_t sizes[SIZES_MAX];
-	uint32_t size_count;
-	uint32_t count;			/* messages to send, 0: endless */
-	uint32_t every;
-	uint32_t connections;		/* the program ends after so many */
-	uint32_t reconnect; /* connects again until so many were made */
-	uint32_t pace_ms;
-	bool mix;			/* one-sided operations too */
-	struct rdmamsg_ep_options ep;
-} opt = {
+struct options opt = {
 	.port = "0", .sizes = { 64 }, .size_count = 1, .every = 1,
 	.connections = 1,
 	.ep.timeout_ms = 60000,	/* a test may ask for less */
 };
 
-static struct rdmamsg *ctx;
+struct rdmamsg *ctx;
+bool held_back, finishing;
 static struct conn *conns;
 static uint64_t mark, connect_at;
 static uint32_t connected, ended;
-static bool held_back, finishing, failed, graceful;
+static bool failed, graceful;
 static int timer_fd = -1;
-static struct rdmamsg_region *region, *sink;
-static _Alignas(8) uint8_t memory[RMA_BYTES], scratch[RMA_BYTES];
 
 static uint64_t now_ms(void)
 {
@@ -111,8 +74,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-__attribute__((format(printf, 1, 2)))
-static void fail(const char *fmt, ...)
+void fail(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -136,6 +98,15 @@ static uint8_t byte_of(uint32_t seq, size_t at)
 	return (uint8_t)(seq * 131 + at * 7 + (at >> 8) + (at >> 16));
 }
 
+size_t first_wrong(const uint8_t *data, size_t len, uint32_t seq)
+{
+	size_t at = 0;
+
+	while (at < len && data[at] == byte_of(seq, at))
+		at++;
+	return at;
+}
+
 static void check(struct conn *c, const struct rdmamsg_msg *msg)
 {
 	const uint8_t *data = rdmamsg_msg_data(msg);
@@ -147,17 +118,14 @@ static void check(struct conn *c, const struct rdmamsg_msg *msg)
 	else if (len != size_of(seq))
 		fail("message %u has %zu bytes, not %zu", seq, len,
 		     size_of(seq));
-	else
-		for (size_t i = 0; i < len; i++)
-			if (data[i] != byte_of(seq, i)) {
-				fail("message %u is wrong at byte %zu", seq, i);
-				break;
-			}
+	else if (first_wrong(data, len, seq) < len)
+		fail("message %u is wrong at byte %zu", seq,
+		     first_wrong(data, len, seq));
 	if (c->received % opt.every == 0)
 		printf("message %u\n", c->received);
 }
 
-static void fill(uint8_t *buf, size_t len, uint32_t seq)
+void fill(uint8_t *buf, size_t len, uint32_t seq)
 {
 	for (size_t i = 0; i < len; i++)
 		buf[i] = byte_of(seq, i);
@@ -261,178 +229,10 @@ static void ping(struct conn *c)
 	check_send(send_one(c));
 }
 
-/* ---- one-sided -------------------------------------------------------- */
-
-static void send_key(struct conn *c)
-{
-	struct rdmamsg_key key;
-
-	if (rdmamsg_region_get_key(region, c->ep, &key) ||
-	    rdmamsg_send(c->ep, &key, sizeof(key), KEY_TAG, NULL))
-		fail("key: %s", rdmamsg_error());
-}
-
-static void take_key(struct conn *c, const struct rdmamsg_msg *msg)
-{
-	c->have_key = !rdmamsg_key_import(rdmamsg_msg_data(msg),
-					  rdmamsg_msg_len(msg), &c->key);
-	if (!c->have_key || rdmamsg_region_register(region, c->ep) ||
-	    rdmamsg_region_register(sink, c->ep))
-		fail("key: %s", rdmamsg_error());
-}
-
-/*
- * Starts a large or small operation of any kind, with or without a completion.
- */
-static int one_sided(struct conn *c)
-{
-	struct rdmamsg_sge s = { memory, 65536, region };
-	void *cookie = malloc(1);
-	int ret;
-
-	if (!cookie)
-		return -ENOMEM;
-	switch (c->sent % 5) {
-	case 0:
-		ret = rdmamsg_write(c->ep, &s, 1, &c->key, 0, 0, cookie);
-		break;
-	case 1:
-		ret = rdmamsg_read(c->ep, &s, 1, &c->key, 0, 0, cookie);
-		break;
-	case 2:
-		ret = rdmamsg_fetch_add(c->ep, &c->key, 0, 1, NULL, 0, cookie);
-		break;
-	case 3:
-		s.len = RMA_BYTES;
-		ret = rdmamsg_read(c->ep, &s, 1, &c->key, 0, 0, cookie);
-		break;
-	default:
-		s.len = 100;
-		ret = rdmamsg_write(c->ep, &s, 1, &c->key, 0, 0, NULL);
-		free(cookie);
-		cookie = NULL;
-	}
-	if (ret)
-		free(cookie);
-	c->sent += !ret;
-	c->accepted += !ret && cookie;
-	return ret;
-}
-
-static void go_one_sided(struct conn *c)
-{
-	int ret = 0;
-
-	while (!ret && c->have_key && !held_back &&
-	       rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED &&
-	       c->accepted - c->completed < RMA_IN_FLIGHT)
-		ret = one_sided(c);
-	if (ret && ret != -EAGAIN)
-		fail("one-sided: %s", rdmamsg_error());
-}
-
-/*
- * Operations one after another, each checked: a write, the same bytes read
- * back, a large read of what nobody writes, an add.
- */
-static int mixed(struct conn *c)
-{
-	struct rdmamsg_sge s = { scratch, WRITE_BYTES, sink };
-
-	switch (c->step % 4) {
-	case 0:
-		fill(scratch, WRITE_BYTES, c->step);
-		return rdmamsg_write(c->ep, &s, 1, &c->key, WRITTEN, 0,
-				     &c->step);
-	case 1:
-		s.data = scratch + WRITTEN;
-		return rdmamsg_read(c->ep, &s, 1, &c->key, WRITTEN, 0,
-				    &c->step);
-	case 2:
-		s.data = scratch + CONSTANT;
-		s.len = CONSTANT;
-		return rdmamsg_read(c->ep, &s, 1, &c->key, CONSTANT, 0,
-				    &c->step);
-	default:
-		return rdmamsg_fetch_add(c->ep, &c->key, 0, 1, &c->was, 0,
-					 &c->step);
-	}
-}
-
-static void go_mixed(struct conn *c)
-{
-	int ret;
-
-	if (c->busy || !c->have_key || finishing ||
-	    rdmamsg_ep_state(c->ep) != RDMAMSG_CONNECTED)
-		return;
-	ret = mixed(c);
-	c->busy = !ret;
-	/* EIO: the device has gone, and on_path or on_closed follows */
-	if (ret && ret != -EAGAIN && ret != -EIO)
-		fail("one-sided: %s", rdmamsg_error());
-}
-
-static void expect(const uint8_t *data, size_t len, uint32_t seq)
-{
-	for (size_t i = 0; i < len; i++)
-		if (data[i] != byte_of(seq, i)) {
-			fail("one-sided operation %u: byte %zu is wrong", seq,
-			     i);
-			return;
-		}
-}
-
-static void mixed_done(struct conn *c, int status)
-{
-	c->busy = false;
-	if (status == RDMAMSG_IN_DOUBT && c->step % 4 == 3) {
-		c->doubt++;
-	} else if (status) {
-		/* the peer may close first */
-		if (rdmamsg_ep_state(c->ep) == RDMAMSG_CONNECTED)
-			fail("one-sided operation %u: %s", c->step,
-			     strerror(-status));
-		return;
-	} else if (c->step % 4 == 1) {
-		expect(scratch + WRITTEN, WRITE_BYTES, c->step - 1);
-		memset(scratch + WRITTEN, 0, WRITE_BYTES);
-	} else if (c->step % 4 == 2) {
-		expect(scratch + CONSTANT, CONSTANT, 0);
-		memset(scratch + CONSTANT, 0, CONSTANT);
-	} else if (c->step % 4 == 3) {
-		if (c->was < c->added || c->was > c->added + c->doubt)
-			fail("an add found %llu after %llu and %llu in doubt",
-			     (unsigned long long)c->was,
-			     (unsigned long long)c->added,
-			     (unsigned long long)c->doubt);
-		c->added++;
-	}
-	c->step++;
-	if (!opt.pace_ms)
-		go_mixed(c);
-}
-
-static int make_sink(void)
-{
-	fill(memory + CONSTANT, CONSTANT, 0);
-	return rdmamsg_region_create(ctx, scratch, sizeof(scratch),
-				     RDMAMSG_ACCESS_LOCAL_WRITE, &sink);
-}
-
-static int make_region(void)
-{
-	return rdmamsg_region_create(ctx, memory, sizeof(memory),
-				     RDMAMSG_ACCESS_READ |
-				     RDMAMSG_ACCESS_WRITE |
-				     RDMAMSG_ACCESS_ATOMIC |
-				     RDMAMSG_ACCESS_LOCAL_WRITE, &region);
-}
-
 static void go_on(struct conn *c)
 {
 	if (opt.mix)
-		go_mixed(c);
+		mixed_go(c);
 	if (opt.mode == PING)
 		ping(c);
 	else if (finishing)
@@ -440,7 +240,7 @@ static void go_on(struct conn *c)
 	else if (opt.mode == SEND)
 		send_more(c);
 	else if (opt.mode == RMA)
-		go_one_sided(c);
+		onesided_go(c);
 }
 
 static void go_on_all(void)
@@ -478,7 +278,7 @@ static void on_connected(struct rdmamsg_ep *ep)
 	rdmamsg_ep_set_user(ep, c);
 	printf("connected %s %s\n", rdmamsg_ep_device_name(ep), addr);
 	if (opt.mode == TARGET || opt.mix)
-		send_key(c);
+		onesided_send_key(c);
 	go_on(c);
 }
 
@@ -488,7 +288,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	int ret;
 
 	if (rdmamsg_msg_tag(msg) == KEY_TAG) {
-		take_key(c, msg);
+		onesided_take_key(c, msg);
 		rdmamsg_msg_free(msg);
 		go_on(c);
 		return;
@@ -523,7 +323,7 @@ static void on_complete(struct rdmamsg_ep *ep, void *cookie, int status)
 			printf("message %u\n", c->received);
 	}
 	if (opt.mode == RMA && !opt.pace_ms)
-		go_one_sided(c);
+		onesided_go(c);
 	if (opt.mode == SEND && !opt.pace_ms)
 		send_more(c);
 }
@@ -578,10 +378,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	graceful = why->cause == RDMAMSG_CAUSE_CLOSED;
 	if (c) {
 		if (opt.mix)
-			printf("one-sided %u %llu %llu %llu\n", c->step,
-			       (unsigned long long)c->added,
-			       (unsigned long long)c->doubt,
-			       (unsigned long long)*(uint64_t *)memory);
+			mixed_report(c);
 		printf("total %u %u\n", c->sent, c->received);
 		if (c->accepted != c->completed)
 			fail("%u sends completed, %u were accepted",
@@ -890,7 +687,7 @@ int main(int argc, char **argv)
 	}
 	printf("pid %d\n", (int)getpid());
 	mark = now_ms();
-	if (rdmamsg_open(&ctx, &opts) || make_region() || make_sink() ||
+	if (rdmamsg_open(&ctx, &opts) || onesided_open() ||
 	    (server ? start_server() : start_client()) || run(signal_fd)) {
 		printf("failed %s\n", rdmamsg_error());
 		return 2;
