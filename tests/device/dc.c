@@ -4,6 +4,7 @@
  * The rules are those of rdma-core (providers/mlx5) and of Linux (hw/mlx5).
  */
 #include "config.h"
+#include "device.h"
 
 #ifdef HAVE_MLX5DV
 
@@ -273,11 +274,5 @@ const struct device_case dc_cases[] = {
 	CASE(query_dci__attributes_AS_SET),
 	{ .name = NULL },
 };
-
-#else
-
-#include "device.h"
-
-const struct device_case dc_cases[] = { { .name = NULL } };
 
 #endif

@@ -4,6 +4,7 @@
  * end the initiator but not the target.
  */
 #include "config.h"
+#include "device.h"
 
 #ifdef HAVE_MLX5DV
 
@@ -342,11 +343,5 @@ const struct device_case dc_error_cases[] = {
 	CASE(dc_initiator__in_error_FLUSHES),
 	{ .name = NULL },
 };
-
-#else
-
-#include "device.h"
-
-const struct device_case dc_error_cases[] = { { .name = NULL } };
 
 #endif

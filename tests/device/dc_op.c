@@ -4,6 +4,7 @@
  * initiators and targets.
  */
 #include "config.h"
+#include "device.h"
 
 #ifdef HAVE_MLX5DV
 
@@ -254,11 +255,5 @@ const struct device_case dc_op_cases[] = {
 	CASE(dc_initiators__many_ONE_TARGET),
 	{ .name = NULL },
 };
-
-#else
-
-#include "device.h"
-
-const struct device_case dc_op_cases[] = { { .name = NULL } };
 
 #endif

@@ -8,6 +8,7 @@
  * case that fails as written in differences.c counts as a known difference. If
  * a case with an entry in differences.c passes, remove its entry.
  */
+#include "config.h"
 #include "device.h"
 
 #include <poll.h>
@@ -20,10 +21,12 @@
 #define CASE_MS	180000
 
 static const struct device_case *const lists[] = {
-	attr_cases, busy_cases, cm_cases, cq_cases, dc_cases, dc_error_cases,
-	dc_op_cases, domain_cases, error_cases, iwarp_cases, masked_cases,
-	mcast_cases, mr_cases, mw_cases, op_cases, srq_cases, state_cases,
-	ud_cases,
+	attr_cases, busy_cases, cm_cases, cq_cases,
+#ifdef HAVE_MLX5DV
+	dc_cases, dc_error_cases, dc_op_cases,
+#endif
+	domain_cases, error_cases, iwarp_cases, masked_cases, mcast_cases,
+	mr_cases, mw_cases, op_cases, srq_cases, state_cases, ud_cases,
 };
 
 static const char *device = "soft";
