@@ -104,16 +104,30 @@ static void ask(struct end *e, const struct rdmamsg_failover *failover)
 	e->opts.failover = failover;
 }
 
-static void open_with(const struct rdmamsg_failover *s,
-		      const struct rdmamsg_failover *c)
+/* dead_ms 0: the default */
+static void open_mortal(const struct rdmamsg_failover *s,
+			const struct rdmamsg_failover *c, uint32_t dead_ms)
 {
 	memset(&of_server, 0, sizeof(of_server));
 	memset(&of_client, 0, sizeof(of_client));
 	pair_init(&p, NULL);
 	ask(&p.s, s);
 	ask(&p.c, c);
+	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = dead_ms;
 	pair_listen(&p);
 	pair_connect(&p);
+}
+
+static void open_with(const struct rdmamsg_failover *s,
+		      const struct rdmamsg_failover *c)
+{
+	open_mortal(s, c, 0);
+}
+
+static void harm_all_ports(bool up)
+{
+	for (unsigned int port = 1; port <= 3; port++)
+		harm_port(port, up);
 }
 
 static void end_pair(void)
@@ -298,19 +312,12 @@ static void alternate__down_NEXT_PORT_then_NONE(void **state)
 static void alternate__and_port_down_CLOSED(void **state)
 {
 	need_ib();
-	pair_init(&p, NULL);
-	ask(&p.s, &on);
-	ask(&p.c, &on);
-	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 4000;
-	pair_listen(&p);
-	pair_connect(&p);
+	open_mortal(&on, &on, 4000);
 	WAIT_FOR(are_armed());
-	for (unsigned int port = 1; port <= 3; port++)
-		harm_port(port, false);
+	harm_all_ports(false);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TRANSPORT);
-	for (unsigned int port = 1; port <= 3; port++)
-		harm_port(port, true);
+	harm_all_ports(true);
 	pair_fini(&p);
 }
 
@@ -382,19 +389,11 @@ static void lane__lost_with_its_alternate_ARMED_AGAIN(void **state)
 	};
 
 	need_ib();
-	memset(&of_server, 0, sizeof(of_server));
-	memset(&of_client, 0, sizeof(of_client));
-	pair_init(&p, NULL);
-	ask(&p.s, &ladder);
-	ask(&p.c, &wants);
-	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 2000;
-	pair_listen(&p);
-	pair_connect(&p);
+	open_mortal(&ladder, &wants, 2000);
 	WAIT_FOR(are_armed());
 	assert_int_equal(path_of(&p.c).alternate, 3);
 	pour();
-	for (unsigned int port = 1; port <= 3; port++)
-		harm_port(port, false);
+	harm_all_ports(false);
 	WAIT_FOR(path_of(&p.c).down && path_of(&p.s).down);
 	assert_true(is_in(&p.c, RDMAMSG_PATH_NONE));
 	expect_text(&p.c, "lost");
