@@ -7,6 +7,7 @@
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "memory/pool.h"
+#include "memory/source.h"
 #include "memory/stretch.h"
 #include "memory/large.h"
 #include "wire/proto.h"
@@ -24,6 +25,7 @@
 #define LARGE_MIN	((size_t)64 << 10)
 #define LARGE_CLASS	((size_t)64 << 20)	/* above: no classes */
 #define PAGE		((size_t)4096)
+#define SPARES_SEEN	16u
 
 /* ---- registering in steps --------------------------------------------- */
 
@@ -107,6 +109,7 @@ static size_t class_of(size_t size)
 static void large_free(struct large *l)
 {
 	rdmamsg__sink_dereg(&l->sink, l->stretch.dev);
+	rdmamsg__source_dereg(l);
 	rdmamsg__stretch_unmap(&l->stretch);
 	list_del(&l->node);
 	free(l);
@@ -117,18 +120,26 @@ static void large_drop(struct stretch *s)
 	large_free((struct large *)s);
 }
 
+/* Returns a spare, among the first ones a source of this reader if possible. */
 static struct large *find_spare(struct dev *dev, enum direction dir,
-				size_t size)
+				size_t size, uint64_t reader)
 {
+	struct large *found = NULL;
+	uint32_t seen = 0;
 	struct list *n;
 
 	list_for_each(n, &dev->large) {
 		struct large *l = list_entry(n, struct large, node);
 
-		if (l->stretch.size == size && l->stretch.dir == dir)
-			return l;
+		if (l->stretch.size == size && l->stretch.dir == dir) {
+			if (!reader || l->source.reader == reader)
+				return l;
+			found = found ? found : l;
+		}
+		if (found && ++seen == SPARES_SEEN)
+			break;
 	}
-	return NULL;
+	return found;
 }
 
 static int large_new(struct dev *dev, enum direction dir, size_t size,
@@ -143,7 +154,7 @@ static int large_new(struct dev *dev, enum direction dir, size_t size,
 	l->stretch = (struct stretch){
 		.dev = dev, .dir = dir, .size = size, .drop = large_drop,
 	};
-	/* a sink is registered in steps, a source for each message */
+	/* a sink is registered in steps, a source when it is sent */
 	err = rdmamsg__stretch_map(&l->stretch, false);
 	if (err) {
 		free(l);
@@ -156,15 +167,18 @@ static int large_new(struct dev *dev, enum direction dir, size_t size,
 }
 
 int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
-		       struct large **ret)
+		       uint64_t reader, struct large **ret)
 {
 	size_t exact = (size + PAGE - 1) & ~(PAGE - 1), class = class_of(size);
-	struct large *l = find_spare(dev, dir, class);
+	struct large *l = find_spare(dev, dir, class, reader);
 	int err;
 
 	if (l) {
 		list_del(&l->node);
 		rdmamsg__stretch_use(&l->stretch);
+		/* before the program writes to it */
+		if (l->source.reader != reader)
+			rdmamsg__source_dereg(l);
 		*ret = l;
 		return 0;
 	}
@@ -190,15 +204,24 @@ void rdmamsg__large_put(struct large *l)
 
 /* ---- messages --------------------------------------------------------- */
 
+struct large *rdmamsg__msg_source(struct rdmamsg_msg *msg)
+{
+	struct large *l = msg->kind == MSG_LARGE ?
+			  ((struct loose_msg *)msg)->large : NULL;
+
+	return l && l->stretch.dir == DIR_OUT &&
+	       !rdmamsg__quirks(msg->dev->device)->plain_addresses ? l : NULL;
+}
+
 int rdmamsg__msg_large(struct dev *dev, enum direction dir, size_t len,
-		       struct rdmamsg_msg **ret)
+		       uint64_t reader, struct rdmamsg_msg **ret)
 {
 	struct loose_msg *l = calloc(1, sizeof(*l));
 	int err;
 
 	if (!l)
 		return rdmamsg__fail(-ENOMEM, "no memory for a message");
-	err = rdmamsg__large_get(dev, dir, len, &l->large);
+	err = rdmamsg__large_get(dev, dir, len, reader, &l->large);
 	if (err) {
 		free(l);
 		return err;

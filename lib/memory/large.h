@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "memory/pool.h"
+#include "memory/source.h"
 #include "memory/stretch.h"
 
 /*
@@ -42,10 +43,12 @@ struct large {
 	struct stretch stretch;		/* first */
 	struct list node;		/* in dev->large, if spare */
 	struct sink sink;		/* used with DIR_IN */
+	struct source source;		/* used with DIR_OUT */
 };
 
+/* 'reader' is the id of a source's endpoint, or 0. */
 int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
-		       struct large **ret);
+		       uint64_t reader, struct large **ret);
 void rdmamsg__large_put(struct large *l);
 
 /* A message outside of pools: MSG_LARGE or MSG_USER. */
@@ -56,8 +59,14 @@ struct loose_msg {
 };
 
 int rdmamsg__msg_large(struct dev *dev, enum direction dir, size_t len,
-		       struct rdmamsg_msg **ret);
+		       uint64_t reader, struct rdmamsg_msg **ret);
 int rdmamsg__msg_user(struct dev *dev, void *data, struct rdmamsg_msg **ret);
+/*
+ * Returns the memory if peers can read the message there after its end, or NULL
+ * if it must be registered for the message alone: the memory is no source, or
+ * strangers could guess its address.
+ */
+struct large *rdmamsg__msg_source(struct rdmamsg_msg *msg);
 static inline struct sink *rdmamsg__msg_sink(struct rdmamsg_msg *msg)
 {
 	return &((struct loose_msg *)msg)->large->sink;

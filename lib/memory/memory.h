@@ -32,6 +32,7 @@ struct memory {
 	struct timer again;		/* retry if the system has no memory */
 	uint32_t again_ms;
 	uint64_t regions;		/* id of the last region */
+	uint64_t readers;		/* id of the last reader of sources */
 	struct addrmap accounts;	/* struct account */
 	struct list region_list;
 	struct handles imports;		/* struct layout_import */

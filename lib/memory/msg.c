@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "memory/memory.h"
 #include "memory/pool.h"
+#include "memory/source.h"
 #include "memory/stretch.h"
 #include "memory/large.h"
 #include "wire/proto.h"
@@ -54,8 +55,10 @@ void rdmamsg__msgs_dereg(struct dev *dev)
 		const struct loose_msg *l = list_entry(n, struct loose_msg,
 						       node);
 
-		if (l->large)
-			rdmamsg__sink_dereg(&l->large->sink, dev);
+		if (!l->large)
+			continue;
+		rdmamsg__sink_dereg(&l->large->sink, dev);
+		rdmamsg__source_dereg(l->large);
 	}
 }
 

@@ -49,7 +49,8 @@ static int from_library(struct rdmamsg_ep *ep, struct destination *d,
 	int err = from_pool(ep, d, total);
 
 	if (err)
-		err = rdmamsg__msg_large(ep->lane.dev, DIR_IN, total, &d->msg);
+		err = rdmamsg__msg_large(ep->lane.dev, DIR_IN, total, 0,
+					 &d->msg);
 	if (err)
 		return err;
 	d->counted = rdmamsg__msg_bytes(d->msg);

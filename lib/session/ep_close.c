@@ -188,6 +188,7 @@ static void tear_down(struct rdmamsg_ep *ep)
 	if (ep->lane.dev)
 		snprintf(ep->lane.device_name, sizeof(ep->lane.device_name),
 			 "%s", ep->lane.dev->device->name);
+	rdmamsg__rndv_end(ep);
 	rdmamsg__ep_resources_free(ep);
 	/* a session without a lane still has these */
 	rdmamsg__max_msg_forget(ep);

@@ -136,7 +136,8 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 			return err;
 	} else {
 		err = rdmamsg__try(
-			rdmamsg__msg_large(ep->lane.dev, DIR_OUT, len, &msg));
+			rdmamsg__msg_large(ep->lane.dev, DIR_OUT, len,
+					   rdmamsg__rndv_reader(ep), &msg));
 		if (err)
 			return err == -ENOBUFS &&
 			       rdmamsg__out_fits(ep->ctx, len) ?

@@ -16,6 +16,7 @@
 #include "memory/memory.h"
 #include "memory/pool.h"
 #include "memory/region.h"
+#include "memory/source.h"
 #include "memory/stretch.h"
 #include "session/crc.h"
 #include "session/destination.h"
@@ -40,16 +41,52 @@
 
 /* ---- sending ---------------------------------------------------------- */
 
+uint64_t rdmamsg__rndv_reader(struct rdmamsg_ep *ep)
+{
+	if (!ep->rndv.reader)
+		ep->rndv.reader = ++ep->ctx->memory->readers;
+	return ep->rndv.reader;
+}
+
+void rdmamsg__rndv_end(struct rdmamsg_ep *ep)
+{
+	struct list *n;
+
+	if (!ep->rndv.reader)
+		return;
+	list_for_each(n, &ep->ctx->devices->devs)
+		rdmamsg__sources_end(list_entry(n, struct dev, node),
+				     ep->rndv.reader);
+}
+
+static int use_source(struct rndv_out *r, struct large *l)
+{
+	int err = rdmamsg__source_ready(l, r->reader, r->len[0]);
+
+	if (err)
+		return err;
+	r->mr[0] = l->source.mr;
+	r->addr[0] = l->source.addr;
+	r->source = true;
+	return 0;
+}
+
 /*
- * Registers a segment, exactly its bytes and for this message only. The
- * registration ends before the memory is used for anything else.
+ * Registers a segment. Memory of the program is registered for this message
+ * only, exactly its bytes, and the registration ends before the program gets
+ * the memory back.
  */
 static int register_segment(struct dev *dev, struct rndv_out *r, uint32_t i)
 {
 	const struct rdmamsg_device *d = dev->device;
+	struct large *l;
 	int err;
 
 	r->v = d->v;
+	/* on another device than the memory's, as memory of the program */
+	if (r->payload && r->payload->dev == dev &&
+	    (l = rdmamsg__msg_source(r->payload)))
+		return use_source(r, l);
 	if (r->region[i]) {
 		err = rdmamsg__region_register(r->region[i], dev);
 		if (!err)
@@ -90,7 +127,8 @@ int rdmamsg__rndv_register(struct dev *dev, struct rndv_out *r)
 static void dereg(struct rndv_out *r, uint32_t i)
 {
 	/* the endpoint may have no device, or another */
-	if (r->mr[i] && !r->region[i] && rdmamsg__v_dereg_mr(r->v, r->mr[i]))
+	if (r->mr[i] && !r->region[i] && !r->source &&
+	    rdmamsg__v_dereg_mr(r->v, r->mr[i]))
 		log_error("a large message could not be deregistered");
 	r->mr[i] = NULL;
 }
@@ -99,6 +137,7 @@ void rdmamsg__rndv_forget(struct rdmamsg_ep *ep, struct rndv_out *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
 		dereg(r, i);
+	r->source = false;
 }
 
 /*
@@ -129,6 +168,8 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 	if (!r)
 		return rdmamsg__fail(-ENOMEM, "no memory for a large message");
 	r->total = total;
+	r->payload = payload;
+	r->reader = payload ? rdmamsg__rndv_reader(ep) : 0;
 	for (int i = 0; i < iovcnt && !err; i++) {
 		if (!iov[i].iov_len)
 			continue;
@@ -138,10 +179,11 @@ int rdmamsg__rndv_prepare(struct rdmamsg_ep *ep, const struct iovec *iov,
 			err = add_segment(ep, r, &iov[i]);
 	}
 	if (err) {
+		/* the caller keeps it */
+		r->payload = NULL;
 		rdmamsg__rndv_free(ep, r);
 		return err;
 	}
-	r->payload = payload;
 	*ret = r;
 	return 0;
 }

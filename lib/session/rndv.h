@@ -32,6 +32,8 @@ struct rndv_out {
 	bool has_crc;
 	uint32_t crc;			/* of the message */
 	struct rdmamsg_msg *payload;	/* owned large message, or NULL */
+	bool source;			/* the payload's memory is registered */
+	uint64_t reader;		/* rendezvous.reader */
 	/* registrations of the segments that are not empty */
 	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
 	/* NULL: registered for this message only */
@@ -84,6 +86,7 @@ struct rendezvous {
 	struct lent *lent;		/* memory of the peer's messages */
 	struct account *shares;		/* account of the SRQ, or NULL */
 	size_t charged;			/* to lent->account, for receives */
+	uint64_t reader;		/* id for sources, 0 before the first */
 	uint32_t announced_max;		/* largest message, as in our SETUP */
 	uint32_t holds_max; /* largest message for the library's memory */
 };
@@ -101,6 +104,10 @@ void rdmamsg__rndv_free(struct rdmamsg_ep *ep, struct rndv_out *r);
 void rdmamsg__rndv_announce(struct rdmamsg_ep *ep, struct op *op);
 /* Sends the announcement of an operation in rndv.out. */
 void rdmamsg__rndv_tell(struct rdmamsg_ep *ep, struct op *op);
+/* Returns the id of the endpoint for sources. */
+uint64_t rdmamsg__rndv_reader(struct rdmamsg_ep *ep);
+/* The endpoint has ended: the peer reads no source any more. */
+void rdmamsg__rndv_end(struct rdmamsg_ep *ep);
 /* The lane is lost: ends the registrations, makes others for a device. */
 void rdmamsg__rndv_forget(struct rdmamsg_ep *ep, struct rndv_out *r);
 int rdmamsg__rndv_register(struct dev *dev, struct rndv_out *r);

@@ -357,7 +357,8 @@ static int send_large_copy(struct rdmamsg_ep *ep, struct ask *a)
 		return rdmamsg__no_buffer(ep);
 	rdmamsg__pool_return(msg);
 	ret = rdmamsg__try(
-		rdmamsg__msg_large(ep->lane.dev, DIR_OUT, a->len, &msg));
+		rdmamsg__msg_large(ep->lane.dev, DIR_OUT, a->len,
+				   rdmamsg__rndv_reader(ep), &msg));
 	if (ret)
 		return ret == -ENOBUFS && rdmamsg__out_fits(ep->ctx, a->len) ?
 		       rdmamsg__no_buffer(ep) : rdmamsg__fail_again(ret);

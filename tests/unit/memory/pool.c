@@ -177,7 +177,7 @@ static struct large *large(size_t size)
 {
 	struct large *l;
 
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, size, &l), 0);
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, size, 0, &l), 0);
 	return l;
 }
 
@@ -206,7 +206,7 @@ static void large__spares_in_the_way_GO(void **state)
 
 	for (int i = 0; i < 3; i++)
 		l[i] = large(1 << 20);
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 2 << 20, &l[0]),
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 2 << 20, 0, &l[0]),
 			 -ENOBUFS);
 	for (int i = 0; i < 3; i++)
 		rdmamsg__large_put(l[i]);
@@ -230,7 +230,7 @@ static void large__spares_beside_it_STAY(void **state)
 	assert_int_equal(rdmamsg__registered(ctx), 4 << 20);
 	assert_ptr_equal(list_first(&dev.large, struct large, node), l[2]);
 	/* a request that cannot succeed frees no spare */
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 3 << 20, &l[0]),
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 3 << 20, 0, &l[0]),
 			 -ENOBUFS);
 	assert_int_equal(spare(), 2 << 20);
 	rdmamsg__large_put(more);
@@ -251,12 +251,12 @@ static void large__of_the_other_direction_IS_FREE(void **state)
 {
 	struct large *in = large(4 << 20), *out;
 
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 1, &out), -ENOBUFS);
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 1, 0, &out), -ENOBUFS);
 	assert_non_null(strstr(rdmamsg_error(), "for receiving"));
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, &out), 0);
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, 0, &out), 0);
 	rdmamsg__large_put(in);
 	/* sending does not reuse spares of receiving */
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, &in),
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 4 << 20, 0, &in),
 			 -ENOBUFS);
 	assert_non_null(strstr(rdmamsg_error(), "for sending"));
 	rdmamsg__large_put(out);
@@ -282,7 +282,7 @@ static void pool__unused_slabs_GIVE_ROOM(void **state)
 		msgs[i] = take(pool);
 	assert_non_null(msgs[511]);
 	assert_null(take(pool));
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 1 << 20, &l),
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 1 << 20, 0, &l),
 			 -ENOBUFS);
 	/* one buffer stays in use, and so does its slab */
 	for (int i = 1; i < 512; i++)
@@ -302,7 +302,7 @@ static void pool__last_slab_of_a_user_STAYS(void **state)
 	rdmamsg__pool_use(pool, false);
 	rdmamsg__pool_return(take(pool));
 	assert_int_equal(spare(), 0);
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 4 << 20, &l),
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_IN, 4 << 20, 0, &l),
 			 -ENOBUFS);
 	rdmamsg__pool_unuse(pool);
 	assert_int_equal(spare(), 256 << 10);
@@ -398,7 +398,7 @@ static void out__beside_pools_FITS_OR_NOT(void **state)
 	assert_int_equal(rdmamsg__pool_grow(pool, 100, NULL), 0);
 	assert_true(rdmamsg__out_fits(ctx, (4 << 20) - (256 << 10)));
 	assert_false(rdmamsg__out_fits(ctx, 4 << 20));
-	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 2 << 20, &l), 0);
+	assert_int_equal(rdmamsg__large_get(&dev, DIR_OUT, 2 << 20, 0, &l), 0);
 	assert_true(rdmamsg__out_fits(ctx, (4 << 20) - (256 << 10)));
 	rdmamsg__large_put(l);
 	rdmamsg__pool_unuse(pool);
@@ -458,7 +458,7 @@ static void msg__lent_and_back_COUNTS(void **state)
 {
 	struct rdmamsg_msg *msg;
 
-	assert_int_equal(rdmamsg__msg_large(&dev, DIR_OUT, 70000, &msg), 0);
+	assert_int_equal(rdmamsg__msg_large(&dev, DIR_OUT, 70000, 0, &msg), 0);
 	assert_int_equal(rdmamsg_msg_len(msg), 70000);
 	rdmamsg__msg_lend(msg, NULL);
 	assert_int_equal(dev.msgs_out, 1);
@@ -474,7 +474,7 @@ static void msg__after_the_device_IS_FREED(void **state)
 {
 	struct rdmamsg_msg *msg;
 
-	assert_int_equal(rdmamsg__msg_large(&dev, DIR_OUT, 70000, &msg), 0);
+	assert_int_equal(rdmamsg__msg_large(&dev, DIR_OUT, 70000, 0, &msg), 0);
 	rdmamsg__msg_lend(msg, NULL);
 	rdmamsg__msgs_dereg(&dev);
 	assert_int_equal(regions, 0);
@@ -505,7 +505,7 @@ static void dev__closed_with_a_message_under_way_WAITS(void **state)
 	list_init(&other->loose);
 	rdmamsg__timer_init(&other->linger, NULL);
 	list_add_tail(&ctx->devices->devs, &other->node);
-	assert_int_equal(rdmamsg__msg_large(other, DIR_IN, 70000, &large), 0);
+	assert_int_equal(rdmamsg__msg_large(other, DIR_IN, 70000, 0, &large), 0);
 	assert_int_equal(rdmamsg__pool_get(other, DIR_OUT, NULL, 1, &pool),
 			 0);
 	assert_int_equal(rdmamsg__pool_grow(pool, 1, NULL), 0);
