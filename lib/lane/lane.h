@@ -99,7 +99,7 @@ struct lane {
 	bool last_wqe;			/* the srq gives no more receives */
 	_Atomic bool refused_peer;	/* an event tells of a bad request */
 	bool doubts_reads;		/* struct quirks */
-	uint32_t doubted;		/* reads done, but not proven */
+	uint32_t read_done;		/* sq.done after the last good read */
 	char device_name[64];		/* after the device is closed */
 };
 

@@ -188,7 +188,7 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 	l->sq.data = o->send_depth;
 	l->sq.total = send;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
-	l->doubted = 0;
+	l->read_done = l->sq.done - 1;	/* none */
 	l->failed = l->drained = l->last_wqe = false;
 	l->refused_peer = false;
 	set_inline(l, o);

@@ -203,6 +203,22 @@ static bool was_ended(const struct rdmamsg_ep *ep)
 	return !ep->lane.refused_peer;
 }
 
+/*
+ * Returns true if the queue pair was flushed directly behind a read whose
+ * success is doubtful: then the read has failed.
+ */
+static bool is_behind_doubt(const struct rdmamsg_ep *ep,
+			    const struct ibv_wc *wc)
+{
+	const struct lane *l = &ep->lane;
+
+	if (!l->doubts_reads || l->read_done != l->sq.done)
+		return false;
+	/* a send that is flushed: no request between the two has succeeded */
+	return wc->wr_id & 0x80000000u ||
+	       !(((uint32_t)wc->wr_id - l->sq.done) & 0x7fffffffu);
+}
+
 static void connection_ended(struct rdmamsg_ep *ep)
 {
 	ep->close.disconnected = true;
@@ -232,7 +248,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	/* Soft-RoCE: on a receive, the key to invalidate is of no window */
 	if (status == IBV_WC_REM_INV_REQ_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_WR_FLUSH_ERR;
-	if (status == IBV_WC_WR_FLUSH_ERR && ep->lane.doubted) {
+	if (status == IBV_WC_WR_FLUSH_ERR && is_behind_doubt(ep, wc)) {
 		status = IBV_WC_GENERAL_ERR;
 		rdmamsg__ep_reason(ep, who, cause, error,
 				   "a read failed that device %s had called "

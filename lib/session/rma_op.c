@@ -187,6 +187,9 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		/* later reads wait for this completion */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
+	} else if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r)) {
+		/* rdmamsg__ep_wc_error() asks if a read came last */
+		e->wr.send_flags |= IBV_SEND_SIGNALED;
 	} else if (!r->left && (r->op.cookie || r->awaited ||
 				(r->kind != RMA_WRITE &&
 				 r->kind != RMA_READ))) {
@@ -236,10 +239,8 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 	if (unlikely(r->proof == PROOF_DUE) && r->begun && !r->left &&
 	    has_room(ep)) {
 		r->proof = PROOF_POSTED;
-		if (!r->posted++) {
+		if (!r->posted++)
 			r->proof = PROOF_AWAITED;
-			ep->lane.doubted++;
-		}
 		rdmamsg__tx_empty(ep, op);
 	}
 	rdmamsg__tx_burst_end(ctx, idle);
@@ -324,18 +325,13 @@ static bool is_proof(struct rdmamsg_ep *ep, struct rma *r, int *status)
 {
 	if (r->proof < PROOF_POSTED)
 		return false;
-	if (r->posted == 2 && !*status) {
+	if (r->posted == 2 && !*status)
 		r->proof = PROOF_AWAITED;
-		ep->lane.doubted++;
-	}
 	if (r->posted > 1)
 		return false;
-	if (r->proof == PROOF_AWAITED) {
-		ep->lane.doubted--;
-		/* the peer's CLOSE confirms ours, which was behind the proof */
-		if (ep->close.confirmed)
-			*status = 0;
-	}
+	/* the peer's CLOSE confirms ours, which was behind the proof */
+	if (r->proof == PROOF_AWAITED && ep->close.confirmed)
+		*status = 0;
 	r->proof = PROOF_NONE;
 	return true;
 }
@@ -370,6 +366,8 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		return;
 	}
 	proof = is_proof(ep, r, &status);
+	if (!status && !proof && rdmamsg__rma_is_read(r))
+		ep->lane.read_done = ep->lane.sq.done;
 	r->posted--;
 	if (unlikely(status)) {
 		if (rdmamsg__rma_is_read(r))
@@ -411,8 +409,6 @@ void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 
-	if (r->proof == PROOF_AWAITED)
-		ep->lane.doubted--;
 	if (r->proof != PROOF_NONE)
 		ep->close.lost_read = true;
 	r->proof = PROOF_NONE;

@@ -407,7 +407,6 @@ void rdmamsg__rndv_in_lost(struct rndv_in *in)
 	in->state = IN_ANNOUNCED;
 	in->reads = in->key = in->filled = in->arrived = 0;
 	in->offset = 0;
-	in->doubted = false;
 	in->again = mem;	/* the program is not asked again */
 }
 
@@ -539,12 +538,9 @@ void rdmamsg__rndv_read_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	rdmamsg__op_put(ep, op);
 	if (status)
 		return;		/* the endpoint is ending */
-	if (in->arrived == in->wire.total && unlikely(ep->lane.doubts_reads)) {
-		in->doubted = true;
-		ep->lane.doubted++;
-	} else if (in->arrived == in->wire.total) {
+	ep->lane.read_done = ep->lane.sq.done;
+	if (in->arrived == in->wire.total && likely(!ep->lane.doubts_reads))
 		in_whole(ep, in);
-	}
 	rdmamsg__ep_touch(ep);
 }
 
@@ -553,8 +549,6 @@ void rdmamsg__rndv_proven(struct rdmamsg_ep *ep, struct op *op, int status)
 	struct rndv_in *in = op->in;
 
 	in->reads--;
-	ep->lane.doubted -= in->doubted;
-	in->doubted = false;
 	rdmamsg__op_put(ep, op);
 	if (status)
 		return;

@@ -64,7 +64,6 @@ struct rndv_in {
 	uint64_t offset;		/* of the next read in this key */
 	uint32_t filled;		/* bytes of reads that are posted */
 	uint32_t arrived;		/* bytes of reads that are done */
-	bool doubted;			/* counted in lane.doubted */
 	struct proto_rndv wire;
 };
 
