@@ -83,17 +83,29 @@ void rdmamsg__targets_hear(struct rdmamsg_ep *ep, const void *setup, size_t len)
 		rdmamsg__setup_addresses(&r->offered, setup, len);
 }
 
+static void add(struct rdmamsg_ep *ep, const struct proto_addresses *said)
+{
+	for (uint32_t i = 0; i < said->count; i++)
+		if (is_new(ep, &said->at[i]))
+			rdmamsg__announce_put(&ep->resume->announced,
+					      &said->at[i]);
+}
+
+/*
+ * Earlier announcements stay behind the latest, as far as there is room. An
+ * address is not announced while its device is away, and may come back.
+ */
 void rdmamsg__targets_learn(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
-	const struct proto_addresses *said = &r->offered;
+	const struct proto_addresses earlier = r->announced;
 
 	r->announced.count = 0;
-	for (uint32_t i = 0; i < said->count; i++)
-		if (!ep->connect.passive &&
-		    !(r->opts.flags & RDMAMSG_FAILOVER_GIVEN_ONLY) &&
-		    is_new(ep, &said->at[i]))
-			r->announced.at[r->announced.count++] = said->at[i];
+	if (!ep->connect.passive &&
+	    !(r->opts.flags & RDMAMSG_FAILOVER_GIVEN_ONLY)) {
+		add(ep, &r->offered);
+		add(ep, &earlier);
+	}
 	r->lane_target = find_lane(ep);
 	if (r->lane_target == TARGET_NONE)
 		r->target = TARGET_FIRST;

@@ -107,6 +107,61 @@ static void device__of_first_address_gone_CONTINUES_AT_ANOTHER(void **state)
 	close_both();
 }
 
+/*
+ * The second listener is away while a lane is made, as the addresses of a
+ * device that is removed and added again.
+ */
+static void address__not_announced_again_IS_KEPT(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers, .user = &server,
+		.failover = &of_server,
+	};
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = &opts,
+	};
+	char again[8];
+
+	connect_to_first("127.0.0.2");
+	(void)snprintf(again, sizeof(again), "%u",
+		       rdmamsg_listener_port(listeners[1]));
+	rdmamsg_listener_close(listeners[1]);
+	lose(&server);
+	WAIT_FOR(resumed[0] && resumed[1]);
+	assert_int_equal(client.ep->resume->offered.count, 1);
+	assert_int_equal(announced()->count, 1);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.2", again, &lopts,
+					&listeners[1]), 0);
+	rdmamsg_listener_close(listeners[0]);
+	lose(&client);
+	WAIT_FOR(resumed[0] == 2 && resumed[1] == 2);
+	assert_int_equal(peer_port(), rdmamsg_listener_port(listeners[1]));
+	expect_traffic();
+	close_both();
+}
+
+/* Later announcements come first. */
+static void addresses__more_than_fit_LATEST_KEPT(void **state)
+{
+	struct resume *r;
+
+	of_server.announce = "127.0.0.2:1,127.0.0.2:2,127.0.0.2:3,127.0.0.2:4,"
+			     "127.0.0.2:5,127.0.0.2:6";
+	connect_to_first(NULL);
+	r = client.ep->resume;
+	assert_int_equal(announced()->count, 6);
+	assert_int_equal(r->offered.count, 6);
+	for (uint32_t i = 0; i < 6; i++)
+		r->offered.at[i].port = (uint16_t)(i + 5);
+	rdmamsg__targets_learn(client.ep);
+	assert_int_equal(announced()->count, PROTO_ADDRESSES_MAX);
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(announced()->at[i].port, i + 5);
+	assert_int_equal(announced()->at[6].port, 1);
+	assert_int_equal(announced()->at[7].port, 2);
+	close_both();
+}
+
 static void announced__address_STANDS_BY_there(void **state)
 {
 	of_client.rungs = RDMAMSG_RUNG_STANDBY;
@@ -253,6 +308,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(listener__of_first_address_gone_CONTINUES_AT_SECOND),
 		TEST(device__of_first_address_gone_CONTINUES_AT_ANOTHER),
+		TEST(address__not_announced_again_IS_KEPT),
+		TEST(addresses__more_than_fit_LATEST_KEPT),
 		TEST(announced__address_STANDS_BY_there),
 		TEST(announce__off_NO_ADDRESS),
 		TEST(announce__list_IS_TOLD),
