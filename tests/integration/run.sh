@@ -15,7 +15,7 @@ set -eu
 # device comes first: it removes the device, which nothing else must have open
 programs="device errors arguments log stats fork connect setup accept close
 	messages crc memory cookies credits loop submit wait move idle events dead
-	death cycles failover fast oob oob_records oob_strangers qp rma atomics
+	death cycles failover announce fast oob oob_records oob_strangers qp rma atomics
 	layout window features
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain team dc"
