@@ -17,6 +17,7 @@ LATE=20000	# ms: a busy host may be that late
 # Connections that must live on survive a busy host too, and send nothing but
 # messages.
 PATIENT='-d 3600000 -t 3600000 -A 19'
+GIVE_UP=10000	# ms: a server waits for a session of a peer that is gone
 SOON=60		# s: for what is due at once; the host may be busy
 failures=0 slack=0 pairs= soft=
 
@@ -219,6 +220,40 @@ dead()
 	[ "$(word "$1" "$2" closed 4)" -ge $((DEAD / 2)) ]
 }
 
+# doomed_sessions OPTION...: starts two sessions with failover. The first has its
+# server on a, which gives up after GIVE_UP. The second has its client on a, which
+# goes on trying.
+doomed_sessions()
+{
+	options="-d $DEAD -s 100,64k -w 50 $*" address=-
+	[ "$soft" ] || address=$(addr b 1)
+	pair a fs 0 "$options -F - -O $GIVE_UP -m send" \
+		"$options -F - -m recv"
+	pair b fc 0 "$options -F - -m recv" \
+		"$options -F $address -O 600000 -m send"
+}
+
+# given_up MACHINE TAG TEXT: a session ended with this text. It was not resumed.
+given_up()
+{
+	vm_output "$1" "$2" | grep -q "^closed .*$3"
+	vm_output "$1" "$2" | grep '^left'
+	silent "$1" "$2" '^(path resumed|error)'
+}
+
+# unknown_session PORT: another program of b is at the port of the second doomed
+# session. The session ends, and other clients can use the port.
+unknown_session()
+{
+	start b next.s server -m echo -F - any "$1"
+	await b next.s $SOON '^listening'
+	closed a fc.c 600000 'PEER ABORTED'
+	given_up a fc.c 'does not know this session any more'
+	start a next.c client -F - -m ping -n 5 "$(from a 0)" "$(addr b 0)" "$1"
+	ends a next.c
+	ends b next.s
+}
+
 # same SERVER-MACHINE NAME: a stream that has ended: what one end has sent, the
 # other has received.
 same()
@@ -273,8 +308,9 @@ post_mortem()
 		while read -r file
 		do
 			echo "# $file:" | sed "s,$VM_DIR/,,"
+			# with the history of an endpoint
 			grep -E '^(closed|error|failed|rdmamsg:)' "$file" |
-				tail -n 5 | sed 's/^/#   /'
+				tail -n 80 | sed 's/^/#   /'
 		done
 	# of the processes of a round of chaos
 	tail -n 5 "$VM_DIR"/*/control/chaos/process-*.log 2>/dev/null |

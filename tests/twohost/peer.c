@@ -14,7 +14,8 @@
  *	one-sided N ADDED DOUBT COUNTER	before total, with -M: operations, adds
  *					done and perhaps done, and what the peer
  *					has added here
- *	left FILES BYTES		last: more than before the context
+ *	left FILES BYTES		last, with -F or -M: more than before the
+ *					context
  *	mark				SIGUSR1: what comes is timed from here
  *	total SENT RECEIVED		before each closed
  *	closed WHO CAUSE MS TEXT	MS since the mark, or the start
@@ -695,7 +696,7 @@ int main(int argc, char **argv)
 	rdmamsg_close(ctx);
 	close(signal_fd);
 	close(timer_fd);
-	if (opt.mix)
+	if (opt.mix || opt.ep.failover)
 		count_left(files, bytes);
 	return failed ? 1 : graceful ? 0 : 3;
 }
