@@ -96,14 +96,15 @@ void rdmamsg__resume_wake(struct rdmamsg_ep *ep)
 /*
  * The first try goes to another address than that of the lost lane. But if only
  * the peer's word tells of another, and the network has not failed, the same
- * address comes first.
+ * address comes first. Not twice in succession: the peer may be the side that
+ * notices a network which loses packets.
  */
-static uint32_t first_target(const struct resume *r)
+static uint32_t first_target(struct resume *r)
 {
-	if (r->host || r->why.who == RDMAMSG_WHO_NETWORK ||
-	    r->lane_target == TARGET_NONE)
-		return rdmamsg__target_next(r, r->lane_target);
-	return r->lane_target;
+	r->stayed = !r->host && r->why.who != RDMAMSG_WHO_NETWORK &&
+		    r->lane_target != TARGET_NONE && !r->stayed;
+	return r->stayed ? r->lane_target :
+			   rdmamsg__target_next(r, r->lane_target);
 }
 
 static void lose(struct rdmamsg_ep *ep)

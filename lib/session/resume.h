@@ -96,6 +96,7 @@ struct resume {
 	uint32_t tries;
 	uint32_t target;		/* of the try: targets.c */
 	uint32_t lane_target;		/* to which the lane leads */
+	bool stayed;			/* the last loss led to it first */
 	bool moving;			/* by plan: move.c */
 	bool moved;			/* the lane was left by plan */
 	bool ask_move;			/* the next PING asks for a move */

@@ -162,6 +162,21 @@ static void addresses__more_than_fit_LATEST_KEPT(void **state)
 	close_both();
 }
 
+/* The server notices a network that loses packets, so it ends each lane. */
+static void lane__lost_again_at_the_same_address_TRIES_ANOTHER(void **state)
+{
+	connect_to_first("127.0.0.2");
+	for (unsigned int i = 1; i <= 4; i++) {
+		lose(&server);
+		WAIT_FOR(resumed[0] == i && resumed[1] == i);
+		/* first, second, second, first */
+		assert_int_equal(peer_port(),
+				 rdmamsg_listener_port(listeners[i / 2 % 2]));
+	}
+	expect_traffic();
+	close_both();
+}
+
 static void announced__address_STANDS_BY_there(void **state)
 {
 	of_client.rungs = RDMAMSG_RUNG_STANDBY;
@@ -310,6 +325,7 @@ int main(void)
 		TEST(device__of_first_address_gone_CONTINUES_AT_ANOTHER),
 		TEST(address__not_announced_again_IS_KEPT),
 		TEST(addresses__more_than_fit_LATEST_KEPT),
+		TEST(lane__lost_again_at_the_same_address_TRIES_ANOTHER),
 		TEST(announced__address_STANDS_BY_there),
 		TEST(announce__off_NO_ADDRESS),
 		TEST(announce__list_IS_TOLD),
