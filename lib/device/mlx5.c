@@ -13,6 +13,8 @@ static struct {
 				    struct ibv_qp_init_attr_ex *attr,
 				    struct mlx5dv_qp_init_attr *mlx5);
 	struct mlx5dv_qp_ex *(*qp_ex)(struct ibv_qp_ex *ex);
+	struct mlx5dv_mkey *(*create_mkey)(struct mlx5dv_mkey_init_attr *attr);
+	int (*destroy_mkey)(struct mlx5dv_mkey *mkey);
 	int (*devx_qp_query)(struct ibv_qp *qp, const void *in, size_t inlen,
 			     void *out, size_t outlen);
 	int (*devx_qp_modify)(struct ibv_qp *qp, const void *in, size_t inlen,
@@ -41,6 +43,8 @@ static void load(void)
 	find(library, "mlx5dv_query_device", &calls.query_device);
 	find(library, "mlx5dv_create_qp", &calls.create_qp);
 	find(library, "mlx5dv_qp_ex_from_ibv_qp_ex", &calls.qp_ex);
+	find(library, "mlx5dv_create_mkey", &calls.create_mkey);
+	find(library, "mlx5dv_destroy_mkey", &calls.destroy_mkey);
 	find(library, "mlx5dv_devx_qp_query", &calls.devx_qp_query);
 	find(library, "mlx5dv_devx_qp_modify", &calls.devx_qp_modify);
 }
@@ -81,6 +85,22 @@ struct mlx5dv_qp_ex *rdmamsg__mlx5_qp_ex(struct ibv_qp_ex *ex)
 {
 	loaded();
 	return calls.qp_ex ? calls.qp_ex(ex) : NULL;
+}
+
+struct mlx5dv_mkey *
+rdmamsg__mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr)
+{
+	loaded();
+	if (calls.create_mkey)
+		return calls.create_mkey(attr);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+int rdmamsg__mlx5_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	loaded();
+	return calls.destroy_mkey ? calls.destroy_mkey(mkey) : EOPNOTSUPP;
 }
 
 int rdmamsg__mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,

@@ -12,6 +12,8 @@
 #include <infiniband/verbs.h>
 
 struct mlx5dv_context;
+struct mlx5dv_mkey;
+struct mlx5dv_mkey_init_attr;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -22,6 +24,9 @@ struct ibv_qp *rdmamsg__mlx5_create_qp(struct ibv_context *verbs,
 				       struct ibv_qp_init_attr_ex *attr,
 				       struct mlx5dv_qp_init_attr *mlx5);
 struct mlx5dv_qp_ex *rdmamsg__mlx5_qp_ex(struct ibv_qp_ex *ex);
+struct mlx5dv_mkey *
+rdmamsg__mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr);
+int rdmamsg__mlx5_destroy_mkey(struct mlx5dv_mkey *mkey);
 int rdmamsg__mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 				void *out, size_t outlen);
 int rdmamsg__mlx5_devx_qp_modify(struct ibv_qp *qp, const void *in,

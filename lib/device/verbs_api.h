@@ -19,6 +19,8 @@
 #include "base/masked.h"
 
 struct mlx5dv_context;
+struct mlx5dv_mkey;
+struct mlx5dv_mkey_init_attr;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -125,8 +127,8 @@ struct verbs_api {
 				     int access);
 
 	/*
-	 * The calls of libmlx5 for dynamically connected transport, under their
-	 * names without mlx5dv_. NULL: not supported. qp_ex_from_ibv_qp_ex()
+	 * The calls of libmlx5 for dynamically connected transport and indirect
+	 * keys, under their names without mlx5dv_. NULL: not supported. qp_ex_from_ibv_qp_ex()
 	 * may return NULL.
 	 */
 	bool (*mlx5_is_supported)(struct ibv_device *device);
@@ -136,6 +138,8 @@ struct verbs_api {
 					 struct ibv_qp_init_attr_ex *attr,
 					 struct mlx5dv_qp_init_attr *mlx5);
 	struct mlx5dv_qp_ex *(*mlx5_qp_ex_from_ibv_qp_ex)(struct ibv_qp_ex *ex);
+	struct mlx5dv_mkey *(*mlx5_create_mkey)(struct mlx5dv_mkey_init_attr *);
+	int (*mlx5_destroy_mkey)(struct mlx5dv_mkey *mkey);
 	int (*mlx5_devx_qp_query)(struct ibv_qp *qp, const void *in,
 				  size_t inlen, void *out, size_t outlen);
 	int (*mlx5_devx_qp_modify)(struct ibv_qp *qp, const void *in,

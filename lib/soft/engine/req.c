@@ -20,6 +20,7 @@
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/layout.h"
 
 #define OVERTAKE_NS	1000000ull	/* wait for the overtaking request */
 
@@ -126,7 +127,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 
 	if (!wqe->sent)
 		wqe->show = !wqe->push && !qp->unreliable && !wqe->inlined &&
-			    soft_vm_shows(w, wqe->length);
+			    soft_vm_shows(w, wqe->length) &&
+			    !soft_layout_in(dev, wqe->sge, wqe->num_sge);
 	do {
 		uint32_t n = min(wqe->length - wqe->sent, wqe->show ?
 				 SOFT_SHOW_MAX : SOFT_SEGMENT);
@@ -198,7 +200,8 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	fill(rec, qp, wqe, (uint8_t)op);
 	rec->flags |= SOFT_F_LAST;
 	if (op == SOFT_READ && wqe->length >= SOFT_SHOW_MIN &&
-	    qp->wire->fetches && !wqe->push)
+	    qp->wire->fetches && !wqe->push &&
+	    !soft_layout_in(dev, wqe->sge, wqe->num_sge))
 		rec->code = SOFT_SHOWN;
 	if (bytes) {
 		rec->bytes = bytes;
@@ -263,11 +266,18 @@ static bool may_start(struct soft_dev *dev, struct soft_qp *qp,
 static void do_local(struct soft_dev *dev, struct soft_qp *qp,
 		     struct soft_swqe *wqe)
 {
+	int err;
+
 	/* a retry does not execute a local request twice */
 	if (wqe->done)
 		return;
-	if (wqe->op == IBV_WR_BIND_MW ? soft_mw_bind(dev, qp, wqe) :
-	    soft_mr_invalidate(dev, qp, wqe->imm))
+	if (wqe->op == IBV_WR_BIND_MW)
+		err = soft_mw_bind(dev, qp, wqe);
+	else if (wqe->op == SOFT_WR_UMR)
+		err = soft_layout_define(dev, qp, wqe);
+	else
+		err = soft_mr_invalidate(dev, qp, wqe->imm, false);
+	if (err)
 		wqe->status = IBV_WC_MW_BIND_ERR;
 	else
 		wqe->done = true;

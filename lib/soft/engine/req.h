@@ -40,7 +40,7 @@ static inline bool is_read(const struct soft_swqe *wqe)
 
 static inline bool is_local(const struct soft_swqe *wqe)
 {
-	return wqe->op == IBV_WR_LOCAL_INV || wqe->op == IBV_WR_BIND_MW;
+	return soft_is_local(wqe);
 }
 
 /* Returns true if PSN a comes before PSN b. */

@@ -164,7 +164,8 @@ static void on_send(struct soft_dev *dev, struct soft_qp *qp,
 	qp->offset += rec->bytes;
 	if (!(rec->flags & SOFT_F_LAST))
 		return;
-	if (rec->flags & SOFT_F_INV && soft_mr_invalidate(dev, qp, rec->imm)) {
+	if (rec->flags & SOFT_F_INV && soft_mr_invalidate(dev, qp, rec->imm,
+							   true)) {
 		soft_refuse(dev, qp, SOFT_NAK_OP, IBV_EVENT_QP_ACCESS_ERR);
 		return;
 	}

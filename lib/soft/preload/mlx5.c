@@ -36,6 +36,16 @@ struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *ex)
 	return soft_mlx5_qp_ex(ex);
 }
 
+struct mlx5dv_mkey *mlx5dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
+{
+	return soft_mlx5_create_mkey(attr);
+}
+
+int mlx5dv_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	return soft_mlx5_destroy_mkey(mkey);
+}
+
 int mlx5dv_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 			 void *out, size_t outlen)
 {

@@ -9,6 +9,7 @@
 #include "soft/fabric/memory.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/layout.h"
 #include "soft/verbs/qp.h"
 
 /* ---- one key ---------------------------------------------------------- */
@@ -47,10 +48,14 @@ struct walk {
 	uint32_t key;			/* lkey of the last part */
 };
 
-/* Returns the next part of the list, or NULL if its key does not permit it. */
+/*
+ * Returns the next part of the list, or NULL if its key does not permit it. Of
+ * a layout, a part is a block.
+ */
 static void *walk_on(struct soft_dev *dev, const struct ibv_pd *pd,
 		     struct walk *w, int access, uint32_t *part)
 {
+	uint64_t addr;
 	void *at;
 
 	while (w->n && w->offset >= w->sge->length) {
@@ -62,8 +67,10 @@ static void *walk_on(struct soft_dev *dev, const struct ibv_pd *pd,
 		return NULL;
 	*part = min(w->sge->length - w->offset, w->len);
 	w->key = w->sge->lkey;
-	at = soft_mr_at(dev, pd, w->key, w->sge->addr + w->offset, *part,
-			access);
+	addr = w->sge->addr + w->offset;
+	at = soft_mr_at(dev, pd, w->key, addr, *part, access);
+	if (unlikely(!at))
+		at = soft_layout_block(dev, pd, w->key, addr, part, access);
 	w->offset += *part;
 	w->len -= *part;
 	return at;
@@ -127,7 +134,8 @@ int soft_vm_show(struct soft_dev *dev, struct soft_qp *qp,
 	while (walk.len) {
 		const void *at = walk_on(dev, &qp->pd->ibv, &walk, 0, &part);
 
-		if (!at)
+		/* requests with layouts are not shown */
+		if (!at || ret->count == SOFT_MAX_SGE)
 			return -EACCES;
 		soft_vm_add(dev, qp->wire, at, part, walk.key, ret);
 	}
@@ -160,6 +168,9 @@ int soft_vm_scatter(struct soft_dev *dev, const struct ibv_pd *pd,
 
 		if (!at)
 			return -EACCES;
+		/* a layout of many blocks: let the sender copy */
+		if (parts == SOFT_MAX_SGE)
+			return -EAGAIN;
 		to[parts++] = (struct iovec){ at, part };
 	}
 	return soft_vm_read(from, to, parts, len);

@@ -26,7 +26,6 @@ struct soft_dci {
 	uint64_t key;
 	uint32_t session;		/* no two sessions are equal */
 	uint32_t first;			/* PSN that begins the session */
-	void *dv;			/* struct mlx5dv_qp_ex: mlx5.c */
 };
 
 #define SOFT_DCRS	64		/* buckets */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls: regions that are layouts. libibverbs has no call for them; on mlx5
- * they are indirect memory keys (rdma-core, mlx5dv_create_mkey(3)). Addresses
- * begin at 0. Only an rkey of a layout can be used.
+ * Regions that are layouts. Addresses begin at 0. Programs define the indirect
+ * keys of umr.c. libibverbs has no call for the layouts of rdmamsg.
  */
 #include "soft/verbs/layout.h"
 
@@ -18,6 +17,7 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/mr.h"
+#include "soft/verbs/qp.h"
 
 #define REMOTE	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
@@ -26,7 +26,8 @@
 /* Returns the access that the memory of a layout needs. */
 static int local(int access)
 {
-	return access & IBV_ACCESS_REMOTE_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0;
+	return access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE) ?
+	       IBV_ACCESS_LOCAL_WRITE : 0;
 }
 
 static bool sources_ok(struct soft_dev *dev, const struct ibv_pd *pd,
@@ -116,6 +117,78 @@ struct ibv_mr *soft_reg_layout(struct ibv_pd *pd, const struct layout *l,
 	return &mr->ibv;
 }
 
+/* ---- indirect keys ----------------------------------------------------- */
+
+/* Returns the indirect key, or NULL if the queue pair may not change it. */
+static struct soft_mr *indirect(const struct soft_dev *dev,
+				const struct soft_qp *qp, uint32_t key)
+{
+	struct soft_mr *mr = soft_key_region(&dev->keys, key);
+
+	return mr && mr->indirect && mr->ibv.pd == &qp->pd->ibv ? mr : NULL;
+}
+
+/* Takes the entries of the request. Those of no bytes are left out. */
+static int fill(struct layout *l, const struct soft_swqe *wqe)
+{
+	const bool list = wqe->swap & SOFT_UMR_LIST;
+	const uint64_t rounds = list ? 1 : wqe->raddr;
+	uint32_t n = 0, wrong;
+
+	for (uint32_t i = 0; rounds && i < wqe->imm; i++) {
+		struct ibv_sge e;
+		uint64_t len, step;
+
+		memcpy(&e, wqe->data + i * sizeof(e), sizeof(e));
+		len = list ? e.length : e.length & 0xffff;
+		step = list ? 0 : e.length >> 16;
+		if (!len)
+			continue;
+		l->source[n] = (struct layout_source){
+			.rkey = e.lkey, .addr = e.addr,
+			.len = len + (rounds - 1) * step,
+		};
+		l->part[n] = (struct layout_part){
+			.index = n, .len = len, .step = step,
+		};
+		n++;
+	}
+	l->group[0] = (struct layout_group){ .parts = n, .rounds = rounds };
+	l->sources = l->parts = n;
+	l->len = 0;
+	return n && rdmamsg__layout_check(l, &wrong) ? -EINVAL : 0;
+}
+
+int soft_layout_define(struct soft_dev *dev, const struct soft_qp *qp,
+		       const struct soft_swqe *wqe)
+{
+	struct soft_mr *mr = indirect(dev, qp, wqe->rkey);
+
+	if (!mr || wqe->imm > mr->entries)
+		return -EINVAL;
+	mr->ibv.length = 0;
+	if (wqe->swap & (SOFT_UMR_LIST | SOFT_UMR_INTERLEAVED) &&
+	    fill(mr->layout, wqe)) {
+		mr->layout->len = 0;
+		return -EINVAL;
+	}
+	if (wqe->swap & SOFT_UMR_ACCESS)
+		mr->access = (int)wqe->compare_add;
+	mr->ibv.length = mr->layout->len;
+	return 0;
+}
+
+int soft_layout_invalidate(struct soft_dev *dev, const struct soft_qp *qp,
+			   uint32_t key, bool by_peer)
+{
+	struct soft_mr *mr = indirect(dev, qp, key);
+
+	if (!mr || !mr->ibv.length || (by_peer && !mr->peers_invalidate))
+		return -EINVAL;
+	mr->ibv.length = 0;
+	return 0;
+}
+
 /* ---- access ------------------------------------------------------------ */
 
 const struct soft_mr *soft_layout_of(const struct soft_dev *dev,
@@ -129,18 +202,52 @@ const struct soft_mr *soft_layout_of(const struct soft_dev *dev,
 	       len <= mr->ibv.length - addr ? mr : NULL;
 }
 
+void *soft_layout_block(struct soft_dev *dev, const struct ibv_pd *pd,
+			uint32_t key, uint64_t addr, uint32_t *len, int access)
+{
+	for (uint32_t depth = 0; depth < LAYOUT_DEPTH; depth++) {
+		const struct soft_mr *mr = soft_layout_of(dev, pd, key, addr,
+							  *len, access);
+		const struct layout_source *s;
+		struct layout_run run;
+		void *at;
+
+		if (!mr || !*len)
+			return NULL;
+		rdmamsg__layout_at(mr->layout, addr, &run);
+		s = &mr->layout->source[run.source];
+		*len = (uint32_t)min(run.len, (uint64_t)*len);
+		key = s->rkey;
+		addr = s->addr + run.offset;
+		access = local(access);
+		at = soft_mr_at(dev, pd, key, addr, *len, access);
+		if (at)
+			return at;
+		/* the source may be a layout, too */
+	}
+	return NULL;
+}
+
 /* Returns the memory of the next block, or NULL if it is not registered. */
 static void *next(struct soft_dev *dev, const struct soft_mr *mr, uint64_t addr,
 		  uint32_t len, int access, uint32_t *ret_len)
 {
-	const struct layout_source *s;
-	struct layout_run run;
+	*ret_len = len;
+	return soft_layout_block(dev, mr->ibv.pd, mr->ibv.lkey, addr, ret_len,
+				 access);
+}
 
-	rdmamsg__layout_at(mr->layout, addr, &run);
-	s = &mr->layout->source[run.source];
-	*ret_len = (uint32_t)min(run.len, (uint64_t)len);
-	return soft_mr_at(dev, mr->ibv.pd, s->rkey, s->addr + run.offset,
-			  *ret_len, local(access));
+bool soft_layout_in(const struct soft_dev *dev, const struct ibv_sge *sge,
+		    uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct soft_mr *mr = soft_key_region(&dev->keys,
+							   sge[i].lkey);
+
+		if (mr && mr->layout)
+			return true;
+	}
+	return false;
 }
 
 uint32_t soft_layout_parts(struct soft_dev *dev, const struct soft_mr *mr,

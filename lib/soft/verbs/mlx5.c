@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls: mlx5dv_*(), for DC. */
+/* Calls: mlx5dv_*(), for devices and queue pairs. */
 #include "config.h"
 
 #include "soft/verbs/mlx5.h"
@@ -18,8 +18,9 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
+#include "soft/verbs/umr.h"
 
-/* iWARP has no DC, and DC is all that these calls are for. */
+/* No card of this kind is iWARP. */
 bool soft_mlx5_is_supported(struct ibv_device *device)
 {
 	return device->transport_type == IBV_TRANSPORT_IB;
@@ -61,6 +62,16 @@ static int check_flags(const struct mlx5dv_qp_init_attr *m)
 	return (m->create_flags & scatter) == scatter ? EINVAL : 0;
 }
 
+#define UMR_OPS	((uint64_t)(MLX5DV_QP_EX_WITH_MR_LIST | \
+			    MLX5DV_QP_EX_WITH_MR_INTERLEAVED | \
+			    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
+
+static uint64_t ops_of(const struct mlx5dv_qp_init_attr *m)
+{
+	return m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS ?
+	       m->send_ops_flags : 0;
+}
+
 static int check(const struct ibv_qp_init_attr_ex *a,
 		 const struct mlx5dv_qp_init_attr *m)
 {
@@ -73,9 +84,8 @@ static int check(const struct ibv_qp_init_attr_ex *a,
 	    (bool)(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) !=
 	    (a->qp_type == IBV_QPT_DRIVER))
 		return EINVAL;
-	/* no raw requests, no copies, no indirect keys */
-	if (m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS &&
-	    m->send_ops_flags)
+	/* without raw requests and copies */
+	if (ops_of(m) & ~(a->qp_type == IBV_QPT_RC ? UMR_OPS : 0))
 		return EOPNOTSUPP;
 	return check_flags(m);
 }
@@ -94,16 +104,10 @@ static struct ibv_qp *create_target(struct ibv_context *verbs,
 	return soft_create_dc(verbs, a, &m->dc_init_attr.dct_access_key);
 }
 
-/* A builder for initiators. */
-struct builder {
-	struct mlx5dv_qp_ex ex;
-	struct soft_qp *qp;
-};
-
 static void set_address(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
 			uint32_t dctn, uint64_t key)
 {
-	soft_qp_ex_aim(((struct builder *)ex)->qp, ah, dctn, key);
+	soft_qp_ex_aim(soft_builder_qp(ex), ah, dctn, key);
 }
 
 /* Without streams, a card ignores the number too. */
@@ -113,17 +117,27 @@ static void set_address_stream(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
 	set_address(ex, ah, dctn, key);
 }
 
-static int add_builder(struct soft_qp *qp)
+/* Frees the queue pair and returns NULL if there is no memory. */
+static struct ibv_qp *add_builder(struct ibv_qp *ibv)
 {
-	struct builder *b = calloc(1, sizeof(*b));
+	struct soft_builder *b = calloc(1, sizeof(*b));
+	struct soft_qp *qp = soft_qp(ibv);
 
-	if (!b)
-		return ENOMEM;
+	if (!b) {
+		(void)soft_destroy_qp(ibv);
+		errno = ENOMEM;
+		return NULL;
+	}
 	b->qp = qp;
-	b->ex.wr_set_dc_addr = set_address;
-	b->ex.wr_set_dc_addr_stream = set_address_stream;
-	qp->dci->dv = b;
-	return 0;
+	if (qp->dci) {
+		b->ex.wr_set_dc_addr = set_address;
+		b->ex.wr_set_dc_addr_stream = set_address_stream;
+	} else {
+		soft_umr_builder(&b->ex);
+	}
+	qp->dv = b;
+	qp->ex_ops |= SOFT_EX_MLX5;
+	return ibv;
 }
 
 static struct ibv_qp *create_initiator(struct ibv_context *verbs,
@@ -139,13 +153,17 @@ static struct ibv_qp *create_initiator(struct ibv_context *verbs,
 		return NULL;
 	}
 	qp = soft_create_dc(verbs, a, NULL);
-	if (qp && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
-	    add_builder(soft_qp(qp))) {
-		(void)soft_destroy_qp(qp);
-		errno = ENOMEM;
-		return NULL;
-	}
-	return qp;
+	return qp && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ?
+	       add_builder(qp) : qp;
+}
+
+static struct ibv_qp *create_other(struct ibv_context *verbs,
+				   struct ibv_qp_init_attr_ex *a,
+				   const struct mlx5dv_qp_init_attr *m)
+{
+	struct ibv_qp *qp = soft_create_qp_ex(verbs, a);
+
+	return qp && ops_of(m) && soft_qp_to_qp_ex(qp) ? add_builder(qp) : qp;
 }
 
 struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
@@ -159,7 +177,7 @@ struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 		return NULL;
 	}
 	if (attr->qp_type != IBV_QPT_DRIVER)
-		return soft_create_qp_ex(verbs, attr);
+		return create_other(verbs, attr, mlx5);
 	switch (mlx5->dc_init_attr.dc_type) {
 	case MLX5DV_DCTYPE_DCT:
 		return create_target(verbs, attr, mlx5);
@@ -174,9 +192,7 @@ struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex)
 {
 	/* perftest asks for targets, too, which have no builder */
-	const struct soft_qp *qp = ex ? soft_qp(&ex->qp_base) : NULL;
-
-	return qp && qp->dci ? qp->dci->dv : NULL;
+	return ex ? soft_qp(&ex->qp_base)->dv : NULL;
 }
 
 /* ---- commands --------------------------------------------------------- */

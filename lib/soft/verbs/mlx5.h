@@ -13,6 +13,8 @@
 #include <infiniband/verbs.h>
 
 struct mlx5dv_context;
+struct mlx5dv_mkey;
+struct mlx5dv_mkey_init_attr;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -22,12 +24,16 @@ int soft_mlx5_query_device(struct ibv_context *verbs,
 struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 				   struct ibv_qp_init_attr_ex *attr,
 				   struct mlx5dv_qp_init_attr *mlx5);
-/* Returns NULL if the queue pair is no initiator with a builder. */
+/* Returns NULL if the queue pair has no builder with calls of mlx5. */
 struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex);
 /* Commands for targets: QUERY_DCT, ARM_DCT_FOR_KEY_VIOLATION */
 int soft_mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 			    void *out, size_t outlen);
 int soft_mlx5_devx_qp_modify(struct ibv_qp *qp, const void *in, size_t inlen,
 			     void *out, size_t outlen);
+
+/* umr.c: indirect keys */
+struct mlx5dv_mkey *soft_mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr);
+int soft_mlx5_destroy_mkey(struct mlx5dv_mkey *mkey);
 
 #endif

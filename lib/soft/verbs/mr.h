@@ -3,6 +3,7 @@
 #ifndef SOFT_VERBS_MR_H
 #define SOFT_VERBS_MR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -41,6 +42,10 @@ struct soft_mr {
 	int access;
 	int windows;			/* bound to this region */
 	struct layout *layout;		/* NULL: one piece of memory */
+	/* an indirect key, whose length is 0 while it is free: umr.c */
+	bool indirect;
+	bool peers_invalidate;
+	uint32_t entries;		/* of the layout, at most */
 };
 
 struct soft_mw {
@@ -61,8 +66,9 @@ int soft_mw_prepare(struct soft_swqe *wqe, const struct ibv_mw *mw,
 		    uint32_t rkey, const struct ibv_mw_bind_info *info);
 int soft_mw_bind(struct soft_dev *dev, struct soft_qp *qp,
 		 const struct soft_swqe *wqe);			/* L */
+/* Invalidates a key, for a request of this side or of the peer. L */
 int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp,
-		       uint32_t rkey);				/* L */
+		       uint32_t rkey, bool by_peer);
 /* Unbinds all windows of a queue pair. L */
 void soft_mw_forget(struct soft_qp *qp);
 /* Frees the key of a bind that will not be executed. L */

@@ -14,6 +14,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
+#include "soft/verbs/layout.h"
 #include "soft/verbs/qp.h"
 
 #define REMOTE	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -235,12 +236,18 @@ int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return ret;
 }
 
-/* Invalidates a window of type 2 that this queue pair has bound. */
-int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey)
+/*
+ * Invalidates a window of type 2 that this queue pair has bound, or an indirect
+ * key.
+ */
+int soft_mr_invalidate(struct soft_dev *dev, struct soft_qp *qp, uint32_t rkey,
+		       bool by_peer)
 {
 	struct soft_mw *mw = soft_key_window(&dev->keys, rkey);
 
-	if (!mw || !mw->mr || mw->qp != qp)
+	if (!mw)
+		return soft_layout_invalidate(dev, qp, rkey, by_peer);
+	if (!mw->mr || mw->qp != qp)
 		return -EINVAL;
 	unbind(mw);
 	return 0;

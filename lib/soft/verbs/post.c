@@ -142,7 +142,7 @@ void soft_sq_commit(struct soft_qp *qp, struct soft_swqe *wqe)
 {
 	wqe->psn = qp->psn_next;
 	wqe->show = wqe->shown = wqe->push = false;
-	if (wqe->op != IBV_WR_LOCAL_INV && wqe->op != IBV_WR_BIND_MW)
+	if (!soft_is_local(wqe))
 		qp->psn_next = (qp->psn_next + 1) & SOFT_PSN_MASK;
 	qp->sq_tail++;
 }

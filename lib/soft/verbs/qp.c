@@ -123,6 +123,7 @@ static void qp_free(struct soft_qp *qp)
 	soft_rq_fini(&qp->rq);
 	soft_sq_fini(qp);
 	soft_dc_free(qp);
+	free(qp->dv);
 	free(qp);
 }
 

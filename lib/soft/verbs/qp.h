@@ -28,6 +28,22 @@ struct soft_wire;
 #define SOFT_WR_MASKED	IBV_WR_DRIVER1
 #define SOFT_WC_MASKED	IBV_WC_DRIVER2
 
+/*
+ * The definition of an indirect key (mlx5dv.h, MLX5DV_WC_UMR): umr.c. The
+ * request has the key in rkey, and its entries in the inline data. A list's
+ * entry has the length in 'length', one of an interleaved layout has that in
+ * the lower 16 bits, and the stride in the upper ones.
+ */
+#define SOFT_WR_UMR	((enum ibv_wr_opcode)12)	/* verbs.h has none */
+#define SOFT_WC_UMR	IBV_WC_DRIVER1
+
+/* In 'swap' of such a request: what it changes. */
+enum {
+	SOFT_UMR_ACCESS = 1 << 0,	/* to compare_add */
+	SOFT_UMR_LIST = 1 << 1,		/* of imm entries */
+	SOFT_UMR_INTERLEAVED = 1 << 2,	/* likewise, raddr times */
+};
+
 /* A posted send request. */
 struct soft_swqe {
 	uint64_t wr_id;
@@ -54,6 +70,16 @@ struct soft_swqe {
 	struct soft_ah *ah;		/* datagram: counted reference */
 	uint32_t dest_qpn, qkey;
 };
+
+/* Returns true if the request is not sent. */
+static inline bool soft_is_local(const struct soft_swqe *wqe)
+{
+	return wqe->op == IBV_WR_LOCAL_INV || wqe->op == IBV_WR_BIND_MW ||
+	       wqe->op == SOFT_WR_UMR;
+}
+
+/* In ex_ops: calls of mlx5 build requests, too. */
+#define SOFT_EX_MLX5	(1ull << 63)
 
 /* The condition that the engine checks before it pushes a request. */
 enum soft_gate {
@@ -129,6 +155,7 @@ struct soft_qp {
 	uint32_t ex_tail, ex_room, ex_count;
 	int ex_err;
 	struct soft_swqe *ex_wqe;	/* the request that setters fill */
+	void *dv;			/* its calls of mlx5, or NULL: mlx5.h */
 
 	/* responder */
 	struct soft_rq rq;
@@ -251,5 +278,9 @@ void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
 /* Sets the target of the request that a builder has begun. */
 void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
 		    uint64_t key);
+/* Begins another request of a builder. Returns NULL after an error. */
+struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op);
+/* Makes the builder's completion fail. */
+void soft_qp_ex_fail(struct soft_qp *qp, int err);
 
 #endif

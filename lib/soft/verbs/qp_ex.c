@@ -29,10 +29,15 @@ struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp)
 	return soft_qp(qp)->ex_comp_mask & QP_EX ? &soft_qp(qp)->ex : NULL;
 }
 
-static void fail(struct soft_qp *qp, int err)
+void soft_qp_ex_fail(struct soft_qp *qp, int err)
 {
 	if (!qp->ex_err)
 		qp->ex_err = err;
+}
+
+static void fail(struct soft_qp *qp, int err)
+{
+	soft_qp_ex_fail(qp, err);
 }
 
 static void start(struct ibv_qp_ex *ex)
@@ -50,17 +55,13 @@ static void start(struct ibv_qp_ex *ex)
 	qp->ex_wqe = NULL;
 }
 
-/* Returns a new request, or NULL after an error. */
-static struct soft_swqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode op,
-			       uint64_t flag)
+struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op)
 {
-	struct soft_qp *qp = of(ex);
+	const struct ibv_qp_ex *ex = &qp->ex;
 	struct soft_swqe *wqe;
 
 	qp->ex_wqe = NULL;
-	if (unlikely(!(qp->ex_ops & flag)))
-		fail(qp, EOPNOTSUPP);
-	else if (unlikely(qp->ex_count >= qp->ex_room))
+	if (unlikely(qp->ex_count >= qp->ex_room))
 		fail(qp, ENOMEM);
 	if (unlikely(qp->ex_err))
 		return NULL;
@@ -78,6 +79,15 @@ static struct soft_swqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode op,
 	wqe->ah = NULL;
 	qp->ex_wqe = wqe;
 	return wqe;
+}
+
+/* Returns a new request, or NULL after an error. */
+static struct soft_swqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode op,
+			       uint64_t flag)
+{
+	if (unlikely(!(of(ex)->ex_ops & flag)))
+		fail(of(ex), EOPNOTSUPP);
+	return soft_qp_ex_begin(of(ex), op);
 }
 
 static void begin_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode op,
@@ -292,8 +302,7 @@ static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 static bool lacks_address(const struct soft_qp *qp,
 			  const struct soft_swqe *wqe)
 {
-	return qp->addressed && !wqe->ah && wqe->op != IBV_WR_LOCAL_INV &&
-	       wqe->op != IBV_WR_BIND_MW;
+	return qp->addressed && !wqe->ah && !soft_is_local(wqe);
 }
 
 static int check_built(const struct soft_qp *qp)
@@ -310,7 +319,9 @@ static int check_built(const struct soft_qp *qp)
 			return EINVAL;
 		if (wqe->op == IBV_WR_RDMA_READ && wqe->inlined)
 			return EINVAL;
-		if (lacks_address(qp, wqe))
+		/* a definition of a key counts its missing setters in 'sent' */
+		if (lacks_address(qp, wqe) ||
+		    (wqe->op == SOFT_WR_UMR && wqe->sent))
 			return EINVAL;
 	}
 	return 0;

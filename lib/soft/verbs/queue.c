@@ -91,6 +91,8 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
 		return IBV_WC_FETCH_ADD;
 	case SOFT_WR_MASKED:
 		return SOFT_WC_MASKED;
+	case SOFT_WR_UMR:
+		return SOFT_WC_UMR;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
 	case IBV_WR_BIND_MW:
