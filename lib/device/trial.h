@@ -17,7 +17,6 @@
 
 #include "base/masked.h"
 #include "device/device.h"
-#include "device/path.h"
 
 #define TRIAL_MEM	8192	/* bytes, registered for all uses */
 #define TRIAL_RECV	4096	/* offset of received messages */
@@ -81,10 +80,6 @@ int rdmamsg__pair_do(struct trial *t, int side, struct ibv_send_wr *wr,
 /* The same for a masked atomic of queue pair 0. */
 int rdmamsg__pair_masked(struct trial *t, struct ibv_send_wr *wr,
 			 const struct masked *m);
-/* Finds port, GID and P_Key. port 0: the first active port. */
-int rdmamsg__trial_path(const struct trial *t, uint32_t port, struct oob *ret);
-/* Addresses the port of the path itself. */
-void rdmamsg__trial_address(const struct oob *path, struct ibv_ah_attr *ret);
 
 /* trial_wire.c: over the pair */
 /* Returns 0 if atomics of 8 bytes work. */

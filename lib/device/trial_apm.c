@@ -2,6 +2,7 @@
 /* Automatic path migration, tried over a pair. */
 #include "base/base.h"
 #include "base/util.h"
+#include "device/loopback.h"
 #include "device/trial.h"
 #include "device/verbs_call.h"
 
@@ -23,11 +24,11 @@
 static int alternate(const struct trial *t, struct oob *ret)
 {
 	struct oob other;
-	int err = rdmamsg__trial_path(t, 0, ret);
+	int err = rdmamsg__loopback_path(&t->d, 0, ret);
 
 	for (uint32_t p = 1; !err && p <= t->d.attr.phys_port_cnt; p++)
 		if (p != ret->port &&
-		    !rdmamsg__try(rdmamsg__trial_path(t, p, &other))) {
+		    !rdmamsg__try(rdmamsg__loopback_path(&t->d, p, &other))) {
 			*ret = other;
 			break;
 		}
@@ -42,7 +43,7 @@ static int load(struct trial *t, int side, const struct oob *path)
 	};
 	int err;
 
-	rdmamsg__trial_address(path, &attr.alt_ah_attr);
+	rdmamsg__loopback_address(path, &attr.alt_ah_attr);
 	err = rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
 				   IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
 	if (!err)

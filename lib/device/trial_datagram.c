@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams and multicast groups, tried with one queue pair of type UD. */
 #include "base/base.h"
+#include "device/loopback.h"
 #include "device/trial.h"
 #include "device/verbs_call.h"
 #include "wire/proto.h"
@@ -88,7 +89,7 @@ static int send_to_self(struct trial *t, struct ibv_qp *qp,
 	struct ibv_wc wc;
 	int err;
 
-	rdmamsg__trial_address(path, &attr);
+	rdmamsg__loopback_address(path, &attr);
 	err = rdmamsg__v_create_ah(t->d.v, t->d.pd, &attr, &wr.wr.ud.ah);
 	if (err)
 		return rdmamsg__refused(err, "creating an address handle");
@@ -121,7 +122,7 @@ int rdmamsg__try_ud(struct trial *t, struct rdmamsg_cap *ret)
 	/* if the device does not deliver, do not wait once more */
 	no_path = rdmamsg__pair_get(t) && t->pair.no_path;
 	if (!no_path)
-		err = rdmamsg__trial_path(t, 0, &path);
+		err = rdmamsg__loopback_path(&t->d, 0, &path);
 	if (!no_path && !err)
 		err = use(t, qp, &path);
 	(void)rdmamsg__v_destroy_qp(t->d.v, qp);

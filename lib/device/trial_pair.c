@@ -5,11 +5,9 @@
  */
 #include "base/base.h"
 #include "base/util.h"
-#include "device/path.h"
-#include "device/quirks.h"
+#include "device/loopback.h"
 #include "device/trial.h"
 #include "device/verbs_call.h"
-#include "wire/proto.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -20,45 +18,10 @@
 
 #include <infiniband/verbs.h>
 
-#define WAIT_MS		5000u	/* for a completion, at most */
+#define WAIT_MS		5000u	/* for a completion: more than all retries */
 #define INLINE_MOST	1024u	/* bytes asked for */
 #define INLINE_LEAST	32u
-/*
- * 5 s are longer than all retries: 7 times 268 ms. Not 7 retries, because
- * Soft-RoCE takes 7 for endless.
- */
-#define ACK_TIMEOUT	16
-#define RETRIES		6
 #define RECEIVED	1u	/* bit of wr_id */
-
-/* ---- path ------------------------------------------------------------- */
-
-int rdmamsg__trial_path(const struct trial *t, uint32_t port, struct oob *ret)
-{
-	const struct rdmamsg_path path = { .size = sizeof(path), .port = port };
-	int err;
-
-	memset(ret, 0, sizeof(*ret));
-	if (rdmamsg__is_iwarp(&t->d))
-		return rdmamsg__fail(-EOPNOTSUPP, "only the connection manager "
-				     "connects queue pairs of iWARP");
-	err = rdmamsg__path_copy(&ret->path, &path);
-	return err ? err : rdmamsg__path_local(ret, &t->d, NULL);
-}
-
-void rdmamsg__trial_address(const struct oob *path, struct ibv_ah_attr *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	ret->port_num = path->port;
-	ret->dlid = path->local.lid;
-	ret->is_global = path->local.link == PROTO_OOB_ETHERNET ||
-			 !path->local.lid;
-	if (!ret->is_global)
-		return;
-	memcpy(ret->grh.dgid.raw, path->local.gid, 16);
-	ret->grh.sgid_index = path->gid_index;
-	ret->grh.hop_limit = (uint8_t)path->path.hop_limit;
-}
 
 /* ---- making the pair -------------------------------------------------- */
 
@@ -95,67 +58,16 @@ static int create_pair(struct trial *t)
 	       0;
 }
 
-static int to_init(const struct trial *t, const struct oob *path, int side)
-{
-	const bool atomics = rdmamsg__atomic_scope(&t->d) !=
-			     RDMAMSG_ATOMIC_NONE;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = path->port,
-		.pkey_index = path->pkey_index,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_WRITE |
-				   (atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0),
-	};
-
-	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
-				    IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				    IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static int to_rtr(const struct trial *t, const struct oob *path, int side)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = (enum ibv_mtu)path->local.mtu,
-		.dest_qp_num = t->pair.qp[!side]->qp_num,
-		.max_dest_rd_atomic = t->d.attr.max_qp_rd_atom > 0,
-		.min_rnr_timer = 12,
-	};
-
-	rdmamsg__trial_address(path, &attr.ah_attr);
-	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
-				    IBV_QP_STATE | IBV_QP_AV |
-				    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
-}
-
-static int to_rts(const struct trial *t, int side)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .timeout = ACK_TIMEOUT,
-		.retry_cnt = RETRIES, .rnr_retry = RETRIES,
-		.max_rd_atomic = t->d.attr.max_qp_init_rd_atom > 0,
-	};
-
-	return rdmamsg__v_modify_qp(t->d.v, t->pair.qp[side], &attr,
-				    IBV_QP_STATE | IBV_QP_TIMEOUT |
-				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 static int connect_pair(struct trial *t, const struct oob *path)
 {
 	int err = 0;
 
-	for (int i = 0; i < 2 && !err; i++)
-		err = to_init(t, path, i);
-	for (int i = 0; i < 2 && !err; i++)
-		err = to_rtr(t, path, i);
-	for (int i = 0; i < 2 && !err; i++)
-		err = to_rts(t, i);
-	return err ? rdmamsg__refused(err, "connecting two queue pairs of the "
-				      "device") : 0;
+	for (enum ibv_qp_state to = IBV_QPS_INIT; to <= IBV_QPS_RTS; to++)
+		for (int i = 0; i < 2 && !err; i++)
+			err = rdmamsg__loopback_step(&t->d, t->pair.qp[i], path,
+						     t->pair.qp[!i]->qp_num,
+						     to);
+	return err;
 }
 
 /* A message of 0 bytes shows whether the device delivers to itself. */
@@ -174,7 +86,7 @@ static int make(struct trial *t)
 
 	if (err)
 		return err;
-	err = rdmamsg__trial_path(t, 0, &path);
+	err = rdmamsg__loopback_path(&t->d, 0, &path);
 	t->pair.no_path = err;
 	if (!err)
 		err = connect_pair(t, &path);
