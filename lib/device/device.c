@@ -12,6 +12,7 @@
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
+#include "device/umr.h"
 #include "device/use.h"
 #include "device/verbs_call.h"
 
@@ -219,6 +220,12 @@ static void drop_pd(struct dev *dev)
 			  "of an endpoint is still in use", dev->device->name);
 }
 
+static void drop_umr(struct dev *dev)
+{
+	rdmamsg__umr_close(dev->umr);
+	dev->umr = NULL;
+}
+
 static int open_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
@@ -412,6 +419,7 @@ static void dev_release(struct dev *dev)
 	rdmamsg__timer_stop(&dev->ctx->loop.timers, &dev->linger);
 	rdmamsg__timers_release(&dev->ctx->loop.timers, 1);
 	dev->ctx->devices->use->release(dev);
+	drop_umr(dev);
 	rdmamsg__qpmap_free(&dev->qps);
 	rdmamsg__cqs_free(dev);
 	if (!dev->single)
@@ -446,6 +454,7 @@ int rdmamsg__dev_disown(struct dev *dev)
 				     "protection domain are still being sent",
 				     d->name);
 	use->drop_spares(dev);
+	drop_umr(dev);
 	ret = rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "device %s: the protection domain is "

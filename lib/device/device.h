@@ -23,6 +23,7 @@ enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT,
 		   KIND_SOFT_IWARP };
 
 struct device_use;
+struct umr;
 
 struct rdmamsg_device {
 	struct list node;		/* with refs under devices_lock */
@@ -66,6 +67,8 @@ struct dev {
 	uint32_t eps;
 	uint32_t msgs_out;		/* messages that the program has */
 	struct list regions;		/* struct region_mr */
+	struct umr *umr;		/* defines keys of layouts, or NULL */
+	bool umr_absent;		/* the device has no such keys */
 	/* a ring of the keys given to peers, see region.c */
 	struct export {
 		uint64_t region;	/* id; 0: unused */

@@ -61,7 +61,6 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.detach_mcast = soft_detach_mcast,
 	.query_masked = soft_query_masked,
 	.post_masked = soft_post_masked,
-	.reg_layout = soft_reg_layout,
 	.mlx5_is_supported = soft_mlx5_is_supported,
 	.mlx5_query_device = soft_mlx5_query_device,
 	.mlx5_create_qp = soft_mlx5_create_qp,

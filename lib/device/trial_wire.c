@@ -5,12 +5,14 @@
 #include "base/util.h"
 #include "device/quirks.h"
 #include "device/trial.h"
+#include "device/umr.h"
 #include "device/verbs_call.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -207,8 +209,8 @@ static int scatter(struct trial *t)
 	return err ? err : check_halves(t);
 }
 
-/* Writes to a layout of two blocks. -EOPNOTSUPP: the device has none. */
-static int scatter_native(struct trial *t)
+/* Writes to the key of a layout of two blocks. */
+static int scatter_to(struct trial *t, struct umr *umr)
 {
 	struct layout_source memory = {
 		.rkey = t->mr->lkey, .addr = (uintptr_t)t->mem + TARGET,
@@ -220,24 +222,48 @@ static int scatter_native(struct trial *t)
 	};
 	struct layout l = {
 		.sources = 1, .groups = 1, .parts = 1, .source = &memory,
-		.group = &group, .part = &part,
+		.group = &group, .part = &part, .len = LEN,
 	};
 	struct ibv_sge sge = source_sge(t);
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
 	};
-	struct ibv_mr *mr;
+	struct umr_key *key;
 	struct ibv_wc wc;
-	int err = rdmamsg__v_reg_layout(t->d.v, t->d.pd, &l,
-					IBV_ACCESS_REMOTE_WRITE, &mr);
+	int err = rdmamsg__umr_define(umr, &l, IBV_ACCESS_LOCAL_WRITE |
+				      IBV_ACCESS_REMOTE_WRITE, &key);
 
 	if (err)
 		return err;
 	fill(t, 0);
-	wr.wr.rdma.rkey = mr->rkey;
+	wr.wr.rdma.rkey = rdmamsg__umr_mr(key)->rkey;
 	err = rdmamsg__pair_do(t, 0, &wr, false, &wc);
-	(void)rdmamsg__v_dereg_mr(t->d.v, mr);
+	(void)rdmamsg__umr_undefine(key);
 	return err ? err : check_halves(t);
+}
+
+static int scatter_native(struct trial *t)
+{
+	struct umr *umr;
+	int err = rdmamsg__umr_open(&t->d, t->d.pd, &umr);
+
+	if (err)
+		return err;
+	err = scatter_to(t, umr);
+	rdmamsg__umr_close(umr);
+	return err;
+}
+
+/* Says that layouts are possible in software. */
+static int say_software(struct rdmamsg_cap *ret, uint32_t most)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "%s", rdmamsg__text());
+	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, most, "a request "
+				"for each block of the peer, which worked, and "
+				"for up to %u blocks of this side; not native: "
+				"%s", most, why);
 }
 
 int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
@@ -246,30 +272,24 @@ int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
 					    RDMAMSG_SEGMENTS_MAX);
 	int err = rdmamsg__pair_get(t);
 
-	if (!err) {
-		err = scatter_native(t);
-		if (!err)
-			return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, most,
-						"a request for a layout of the "
-						"peer, which worked, and for "
-						"up to %u blocks of this side",
-						most);
-		if (err != -EOPNOTSUPP)
-			return err;
-		err = 0;
-	}
 	if (err && t->pair.no_path)
 		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, most,
 					    "a request for each block of the "
 					    "peer, and for up to %u blocks of "
 					    "this side; not tried: %s", most,
 					    t->pair.text);
+	if (err)
+		return err;
+	if (!rdmamsg__try(scatter_native(t)))
+		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, most, "a "
+					"request for a layout of the peer, "
+					"through libmlx5, which worked, and "
+					"for up to %u blocks of this side",
+					most);
+	err = rdmamsg__pair_get(t);
 	if (!err)
 		err = scatter(t);
-	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, most,
-					    "a request for each block of the "
-					    "peer, which worked, and for up to "
-					    "%u blocks of this side", most);
+	return err ? err : say_software(ret, most);
 }
 
 /* ---- atomics ---------------------------------------------------------- */

@@ -15,7 +15,6 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "base/layout.h"
 #include "base/masked.h"
 
 struct mlx5dv_context;
@@ -120,13 +119,6 @@ struct verbs_api {
 			   const struct masked *m);
 
 	/*
-	 * NULL: not supported. Registers a layout, whose addresses begin at 0.
-	 * The rkeys of its sources are lkeys. access: IBV_ACCESS_REMOTE_*
-	 */
-	struct ibv_mr *(*reg_layout)(struct ibv_pd *pd, const struct layout *l,
-				     int access);
-
-	/*
 	 * The calls of libmlx5 for dynamically connected transport and indirect
 	 * keys, under their names without mlx5dv_. NULL: not supported. qp_ex_from_ibv_qp_ex()
 	 * may return NULL.
@@ -138,7 +130,8 @@ struct verbs_api {
 					 struct ibv_qp_init_attr_ex *attr,
 					 struct mlx5dv_qp_init_attr *mlx5);
 	struct mlx5dv_qp_ex *(*mlx5_qp_ex_from_ibv_qp_ex)(struct ibv_qp_ex *ex);
-	struct mlx5dv_mkey *(*mlx5_create_mkey)(struct mlx5dv_mkey_init_attr *);
+	struct mlx5dv_mkey *
+	(*mlx5_create_mkey)(struct mlx5dv_mkey_init_attr *attr);
 	int (*mlx5_destroy_mkey)(struct mlx5dv_mkey *mkey);
 	int (*mlx5_devx_qp_query)(struct ibv_qp *qp, const void *in,
 				  size_t inlen, void *out, size_t outlen);

@@ -270,15 +270,28 @@ int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
 	return CALL(v->post_masked(qp, wr, m));
 }
 
-/* ---- layouts ----------------------------------------------------------- */
+/* ---- libmlx5 ----------------------------------------------------------- */
 
-int rdmamsg__v_reg_layout(const struct verbs_api *v, struct ibv_pd *pd,
-			  const struct layout *l, int access,
-			  struct ibv_mr **ret)
+int rdmamsg__v_mlx5_create_qp(const struct verbs_api *v,
+			      struct ibv_context *verbs,
+			      struct ibv_qp_init_attr_ex *attr,
+			      struct mlx5dv_qp_init_attr *mlx5,
+			      struct ibv_qp **ret)
 {
-	if (!v->reg_layout)
-		return -EOPNOTSUPP;
-	return MAKE(ret, v->reg_layout(pd, l, access));
+	return MAKE(ret, v->mlx5_create_qp(verbs, attr, mlx5));
+}
+
+int rdmamsg__v_mlx5_create_mkey(const struct verbs_api *v,
+				struct mlx5dv_mkey_init_attr *attr,
+				struct mlx5dv_mkey **ret)
+{
+	return MAKE(ret, v->mlx5_create_mkey(attr));
+}
+
+int rdmamsg__v_mlx5_destroy_mkey(const struct verbs_api *v,
+				 struct mlx5dv_mkey *mkey)
+{
+	return CALL(v->mlx5_destroy_mkey(mkey));
 }
 
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */

@@ -118,12 +118,19 @@ void rdmamsg__v_query_masked(const struct verbs_api *v,
 int rdmamsg__v_post_masked(const struct verbs_api *v, struct ibv_qp *qp,
 			   struct ibv_send_wr *wr, const struct masked *m);
 
-/* ---- layouts ----------------------------------------------------------- */
+/* ---- libmlx5 ----------------------------------------------------------- */
 
-/* -EOPNOTSUPP: the device has no such regions. */
-int rdmamsg__v_reg_layout(const struct verbs_api *v, struct ibv_pd *pd,
-			  const struct layout *l, int access,
-			  struct ibv_mr **ret);
+/* The table must have these calls. */
+int rdmamsg__v_mlx5_create_qp(const struct verbs_api *v,
+			      struct ibv_context *verbs,
+			      struct ibv_qp_init_attr_ex *attr,
+			      struct mlx5dv_qp_init_attr *mlx5,
+			      struct ibv_qp **ret);
+int rdmamsg__v_mlx5_create_mkey(const struct verbs_api *v,
+				struct mlx5dv_mkey_init_attr *attr,
+				struct mlx5dv_mkey **ret);
+int rdmamsg__v_mlx5_destroy_mkey(const struct verbs_api *v,
+				 struct mlx5dv_mkey *mkey);
 
 /* ---- inlines of verbs.h, which dispatch through the context ----------- */
 

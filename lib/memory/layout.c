@@ -9,7 +9,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "device/device.h"
-#include "device/verbs_call.h"
+#include "device/umr.h"
 #include "memory/layout.h"
 #include "memory/layout_build.h"
 #include "memory/memory.h"
@@ -108,29 +108,29 @@ int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
 	return err;
 }
 
-/* -EOPNOTSUPP: the device has no layouts. */
+/* Returns the access of a key for peers. */
+static int key_access(uint32_t access)
+{
+	return rdmamsg__verbs_remote(access) |
+	       (access & RDMAMSG_ACCESS_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0);
+}
+
+/* -EOPNOTSUPP: the device has no such layout. */
 static int share_native(struct rdmamsg_layout *layout, struct dev *dev)
 {
-	const struct verbs_api *v = dev->device->v;
 	struct layout_map *m = layout->map;
-	struct ibv_mr *ibv;
-	int err;
+	struct umr_key *key;
+	int err = rdmamsg__layout_register(layout, dev);
 
-	if (!v->reg_layout)
-		return -EOPNOTSUPP;
-	err = rdmamsg__layout_register(layout, dev);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < m->desc.sources; i++)
 		m->desc.source[i].rkey =
 			rdmamsg__region_mr(m->regions[i], dev)->lkey;
-	err = rdmamsg__v_reg_layout(v, dev->pd, &m->desc,
-				    rdmamsg__verbs_remote(m->desc.access),
-				    &ibv);
-	if (err)
-		return err == -EOPNOTSUPP ? err :
-		       rdmamsg__fail_verbs(err, "registering a layout");
-	return rdmamsg__region_adopt(&m->native, dev, ibv);
+	err = rdmamsg__dev_umr_define(dev, &m->desc, key_access(m->desc.access),
+				      &key);
+	return err ? err : rdmamsg__region_adopt(&m->native, dev,
+						 rdmamsg__umr_mr(key), key);
 }
 
 int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev)

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "device/quirks.h"
 #include "device/pd.h"
+#include "device/umr.h"
 #include "device/verbs_call.h"
 #include "memory/layout.h"
 #include "memory/memory.h"
@@ -52,6 +53,13 @@ static int verbs_access(const struct rdmamsg_device *d, uint32_t access)
 	       (access & RDMAMSG_ACCESS_WINDOW ? IBV_ACCESS_MW_BIND : 0);
 }
 
+static int dereg(const struct rdmamsg_device *d, struct ibv_mr *ibv,
+		 struct umr_key *umr)
+{
+	return umr ? rdmamsg__umr_undefine(umr) :
+	       rdmamsg__v_dereg_mr(d->v, ibv);
+}
+
 /*
  * Deregisters and frees mr. Returns the device's error if peers may still reach
  * the memory. mr is freed in any case.
@@ -59,7 +67,7 @@ static int verbs_access(const struct rdmamsg_device *d, uint32_t access)
 static int mr_free(struct region_mr *mr)
 {
 	const struct rdmamsg_device *d = mr->dev->device;
-	int ret = rdmamsg__v_dereg_mr(d->v, mr->ibv);
+	int ret = dereg(d, mr->ibv, mr->umr);
 
 	if (ret)
 		log_error("device %s: a region could not be deregistered",
@@ -179,16 +187,17 @@ static int reg(const struct rdmamsg_region *region, const struct dev *dev,
 }
 
 int rdmamsg__region_adopt(struct rdmamsg_region *region, struct dev *dev,
-			  struct ibv_mr *ibv)
+			  struct ibv_mr *ibv, struct umr_key *umr)
 {
 	struct region_mr *mr = calloc(1, sizeof(*mr));
 
 	if (!mr) {
-		(void)rdmamsg__v_dereg_mr(dev->device->v, ibv);
+		(void)dereg(dev->device, ibv, umr);
 		return rdmamsg__fail(-ENOMEM, "no memory for a region");
 	}
 	mr->dev = dev;
 	mr->ibv = ibv;
+	mr->umr = umr;
 	list_add_tail(&region->mrs, &mr->node);
 	list_add_tail(&dev->regions, &mr->dev_node);
 	return 0;
@@ -210,7 +219,7 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 			rdmamsg__fail_verbs(ret, "registering a region");
 		return ret;
 	}
-	return rdmamsg__region_adopt(region, dev, ibv);
+	return rdmamsg__region_adopt(region, dev, ibv, NULL);
 }
 
 /* ---- regions that a refused request may have meant -------------------- */

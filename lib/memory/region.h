@@ -16,6 +16,8 @@
 #define ACCESS_REMOTE	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
 			 RDMAMSG_ACCESS_ATOMIC)
 
+struct umr_key;
+
 struct rdmamsg_region {
 	struct list node;		/* of the context */
 	struct rdmamsg *ctx;
@@ -40,6 +42,7 @@ struct region_mr {
 	struct list dev_node;		/* of the device */
 	struct dev *dev;
 	struct ibv_mr *ibv;
+	struct umr_key *umr;		/* has ibv, or NULL: verbs have it */
 };
 
 /* Returns the region's registration with a device, or NULL. */
@@ -64,7 +67,7 @@ int rdmamsg__region_register(struct rdmamsg_region *region, struct dev *dev);
 int rdmamsg__region_dereg(struct rdmamsg_region *region);
 /* Takes a registration with dev. -ENOMEM, and then ibv is deregistered. */
 int rdmamsg__region_adopt(struct rdmamsg_region *region, struct dev *dev,
-			  struct ibv_mr *ibv);
+			  struct ibv_mr *ibv, struct umr_key *umr);
 /* For a region without registration: -EPERM: another domain; -EINVAL. */
 int rdmamsg__region_missing(const struct rdmamsg_region *region,
 			    const struct dev *dev);

@@ -438,6 +438,7 @@ int main(int argc, char **argv)
 		TEST(software__key__of_a_destroyed_layout_REFUSED),
 		TEST(native__define__anew_OTHER_BYTES),
 		TEST(software__define__anew_OTHER_BYTES),
+		TEST(native__define__many_irregular_blocks_IN_SOFTWARE),
 		TEST(layout__in_use_BUSY),
 		TEST(import__of_other_bytes_EPROTO),
 		TEST(key__forged_REFUSED_BY_THE_DEVICE),

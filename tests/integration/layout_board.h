@@ -5,6 +5,7 @@
 
 #include "rma_pair.h"
 
+#include <rdmamsg/device.h>
 #include <rdmamsg/layout.h>
 
 #include "../layout_model.h"
@@ -21,14 +22,20 @@ enum path { NATIVE, SOFTWARE };
 
 static enum path path;
 
-/* Only the soft HCA has more than one path. */
+/* Only the soft HCA can have more than one path. */
 static inline void take_path(enum path want)
 {
-	if (!test_on_soft() && want != SOFTWARE)
-		skip_because("libibverbs has no layouts");
+	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+
 	path = want;
 	(void)setenv("RDMAMSG_SOFT_LAYOUTS", want == NATIVE ? "native" : "none",
 		     1);
+	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_UMR,
+					   &cap), 0);
+	if (cap.how != (want == NATIVE ? RDMAMSG_CAP_NATIVE :
+			RDMAMSG_CAP_SOFTWARE))
+		skip_because(want == NATIVE ? "the device has no native "
+			     "layouts" : "the device has native layouts");
 }
 
 /* Regions for the layouts of one side, and the layouts of a model. */
@@ -252,6 +259,7 @@ CASES(key__of_a_changed_layout_REFUSED);
 CASES(key__of_an_invalid_layout_REFUSED);
 CASES(key__of_a_destroyed_layout_REFUSED);
 CASES(define__anew_OTHER_BYTES);
+void native__define__many_irregular_blocks_IN_SOFTWARE(void **state);
 void layout__in_use_BUSY(void **state);
 void import__of_other_bytes_EPROTO(void **state);
 void key__forged_REFUSED_BY_THE_DEVICE(void **state);

@@ -139,6 +139,48 @@ void layout__in_use_BUSY(void **state)
 	boards_close();
 }
 
+/* ---- what a native layout cannot have ---------------------------------- */
+
+/* Each part is a grid, and both together repeat nothing. */
+void native__define__many_irregular_blocks_IN_SOFTWARE(void **state)
+{
+	struct rdmamsg_layout_part parts[2];
+	struct rdmamsg_layout_attr info = { .size = sizeof(info) };
+	const uint64_t count = 40000;
+	struct rdmamsg_layout *l;
+	struct rdmamsg_key to;
+	struct rdmamsg_sge s;
+	size_t len;
+
+	take_path(NATIVE);
+	boards_open();
+	column(&parts[0], far_region, 0, 1, count, 3);
+	column(&parts[1], far_region, 1, 1, count, 5);
+	l = layout_new(p.s.ctx, RDMAMSG_ACCESS_WRITE);
+	assert_int_equal(rdmamsg_layout_define(l, parts, 2, 1), 0);
+	assert_int_equal(rdmamsg_layout_query(l, &info), 0);
+	if (rdmamsg_layout_get_key(l, p.s.ep, key_bytes, KEY_ROOM, &len))
+		fail_msg("%s", rdmamsg_error());
+	assert_int_equal(len, info.key_len);
+	assert_int_equal(rdmamsg_layout_import(p.c.ctx, key_bytes, len, &to),
+			 0);
+	fill(near, 100, 3);
+	s = (struct rdmamsg_sge){ near, 100, near_region };
+	run(WRITES, &s, 1, &to, count - 50);
+	for (uint64_t i = 0; i < 50; i++) {
+		assert_int_equal(far[3 * (count - 50 + i)], near[i]);
+		assert_int_equal(far[1 + 5 * i], near[50 + i]);
+	}
+	/* one that fits is native after that */
+	assert_int_equal(rdmamsg_layout_define(l, parts, 1, 1), 0);
+	assert_int_equal(rdmamsg_layout_get_key(l, p.s.ep, key_bytes, KEY_ROOM,
+						&len), 0);
+	assert_int_equal(len, sizeof(to));
+	assert_int_equal(rdmamsg_layout_forget(p.c.ctx, &to), 0);
+	assert_int_equal(rdmamsg_layout_destroy(l), 0);
+	boards_close();
+}
+
 /* ---- refused ---------------------------------------------------------- */
 
 void import__of_other_bytes_EPROTO(void **state)

@@ -123,14 +123,6 @@ void soft_query_masked(struct ibv_context *verbs, struct masked_caps *ret);
 int soft_post_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     const struct masked *m);
 
-/*
- * A region that is a layout, for which libibverbs has no call. The rkeys of its
- * sources are lkeys in the same protection domain. access: IBV_ACCESS_REMOTE_*.
- */
-struct layout;
-struct ibv_mr *soft_reg_layout(struct ibv_pd *pd, const struct layout *l,
-			       int access);
-
 /* Datagrams and groups */
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int soft_init_ah_from_wc(struct ibv_context *verbs, uint8_t port,

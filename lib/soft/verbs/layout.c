@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Regions that are layouts. Addresses begin at 0. Programs define the indirect
- * keys of umr.c. libibverbs has no call for the layouts of rdmamsg.
- */
+/* The layouts of indirect keys. Addresses begin at 0. */
 #include "soft/verbs/layout.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -14,14 +10,9 @@
 #include "base/util.h"
 #include "soft/fabric/memory.h"
 #include "soft/verbs/access.h"
-#include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/mr.h"
 #include "soft/verbs/qp.h"
-
-#define REMOTE	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
-
-/* ---- calls ------------------------------------------------------------ */
 
 /* Returns the access that the memory of a layout needs. */
 static int local(int access)
@@ -30,94 +21,7 @@ static int local(int access)
 	       IBV_ACCESS_LOCAL_WRITE : 0;
 }
 
-static bool sources_ok(struct soft_dev *dev, const struct ibv_pd *pd,
-		       const struct layout *l, int access)
-{
-	for (uint32_t i = 0; i < l->sources; i++) {
-		const struct layout_source *s = &l->source[i];
-
-		if (!soft_mr_at(dev, pd, s->rkey, s->addr, s->len,
-				local(access)))
-			return false;
-	}
-	return true;
-}
-
-static struct layout *copy_of(const struct layout *l)
-{
-	struct layout *copy = malloc(sizeof(*copy) + rdmamsg__layout_room(l));
-
-	if (!copy)
-		return NULL;
-	*copy = *l;
-	rdmamsg__layout_place(copy, copy + 1);
-	memcpy(copy->source, l->source, l->sources * sizeof(*l->source));
-	memcpy(copy->group, l->group, l->groups * sizeof(*l->group));
-	memcpy(copy->part, l->part, l->parts * sizeof(*l->part));
-	return copy;
-}
-
-static struct soft_mr *mr_new(struct ibv_pd *pd, const struct layout *l,
-			      int access)
-{
-	struct soft_mr *mr = calloc(1, sizeof(*mr));
-	uint32_t part;
-
-	if (!mr)
-		return NULL;
-	mr->layout = copy_of(l);
-	if (!mr->layout || rdmamsg__layout_check(mr->layout, &part)) {
-		errno = mr->layout ? EINVAL : ENOMEM;
-		free(mr->layout);
-		free(mr);
-		return NULL;
-	}
-	mr->ibv.context = pd->context;
-	mr->ibv.pd = pd;
-	mr->ibv.length = mr->layout->len;
-	mr->access = access;
-	return mr;
-}
-
-struct ibv_mr *soft_reg_layout(struct ibv_pd *pd, const struct layout *l,
-			       int access)
-{
-	struct soft_dev *dev = soft_dev_of(pd->context);
-	int err = soft_may_create(pd->context, SOFT_OBJ_MR);
-	struct soft_mr *mr;
-
-	pd = soft_pd_of(pd);
-	if (!err && dev->no_layouts)
-		err = EOPNOTSUPP;
-	if (!err && (access & ~REMOTE || !access))
-		err = EINVAL;
-	if (err) {
-		errno = err;
-		return NULL;
-	}
-	mr = mr_new(pd, l, access);
-	if (!mr)
-		return NULL;
-	soft_lock(dev);
-	err = sources_ok(dev, pd, mr->layout, access) ?
-	      soft_key_new(&dev->keys, mr, NULL, &mr->ibv.lkey) : EINVAL;
-	if (!err) {
-		((struct soft_pd *)pd)->users++;
-		dev->mrs++;
-		mr->num = ++dev->object_last;
-	}
-	soft_unlock(dev);
-	if (err) {
-		free(mr->layout);
-		free(mr);
-		errno = err;
-		return NULL;
-	}
-	mr->ibv.rkey = mr->ibv.handle = mr->ibv.lkey;
-	return &mr->ibv;
-}
-
-/* ---- indirect keys ----------------------------------------------------- */
+/* ---- definition -------------------------------------------------------- */
 
 /* Returns the indirect key, or NULL if the queue pair may not change it. */
 static struct soft_mr *indirect(const struct soft_dev *dev,
@@ -125,7 +29,7 @@ static struct soft_mr *indirect(const struct soft_dev *dev,
 {
 	struct soft_mr *mr = soft_key_region(&dev->keys, key);
 
-	return mr && mr->indirect && mr->ibv.pd == &qp->pd->ibv ? mr : NULL;
+	return mr && mr->layout && mr->ibv.pd == &qp->pd->ibv ? mr : NULL;
 }
 
 /* Takes the entries of the request. Those of no bytes are left out. */

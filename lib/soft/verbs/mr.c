@@ -94,7 +94,6 @@ int soft_dereg_mr(struct ibv_mr *mr)
 	((struct soft_pd *)mr->pd)->users--;
 	dev->mrs--;
 	soft_unlock(dev);
-	free(((struct soft_mr *)mr)->layout);
 	free(mr);
 	return 0;
 }
@@ -132,7 +131,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 	struct soft_mr *mr = (struct soft_mr *)ibv;
 	int err = 0;
 
-	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || mr->layout ||
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
 	    (flags & IBV_REREG_MR_CHANGE_PD &&
 	     (!pd || pd->context != ibv->context)))
 		err = EINVAL;

@@ -41,11 +41,13 @@ struct soft_mr {
 	uint64_t iova;			/* first address for peers */
 	int access;
 	int windows;			/* bound to this region */
-	struct layout *layout;		/* NULL: one piece of memory */
-	/* an indirect key, whose length is 0 while it is free: umr.c */
-	bool indirect;
-	bool peers_invalidate;
+	/*
+	 * of an indirect key (umr.c), whose length is 0 while it is free; NULL:
+	 * one piece of memory
+	 */
+	struct layout *layout;
 	uint32_t entries;		/* of the layout, at most */
+	bool peers_invalidate;
 };
 
 struct soft_mw {

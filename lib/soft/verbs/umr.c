@@ -63,7 +63,6 @@ static struct mkey *mkey_new(struct ibv_pd *pd, uint16_t entries)
 	*l = room;
 	rdmamsg__layout_place(l, l + 1);
 	k->mr.layout = l;
-	k->mr.indirect = true;
 	k->mr.entries = entries;
 	k->mr.ibv.context = pd->context;
 	k->mr.ibv.pd = pd;

@@ -4,6 +4,7 @@
  * is compared with an attempt. Further cases have failing calls, false
  * attributes, and a device with more abilities.
  */
+#include "config.h"
 #include "device/verbs_api.h"
 
 #include <endian.h>
@@ -156,6 +157,11 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 	table.query_masked = NULL;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
 	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
+#ifdef HAVE_MLX5DV
+	assert_true(is_native(RDMAMSG_CAP_UMR));
+#else
+	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "mlx5dv.h");
+#endif
 	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
 	assert_int_equal(post_recv(qp[1], 4, 64), 0);
 	assert_int_equal(post(qp[0], IBV_WR_SEND_WITH_IMM, 3, 8, 0, 0), 0);
@@ -406,6 +412,13 @@ static void caps__call_refused_SOFTWARE(void **state)
 	refused = CREATE_QP_EX;
 	assert_cap(RDMAMSG_CAP_BLOCK_LOOPBACK, RDMAMSG_CAP_SOFTWARE,
 		   "groups drop own datagrams");
+	refused = MLX5_CREATE_QP;
+	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "that defines keys");
+	refused = CREATE_MKEY;
+	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "indirect key");
+	refused = NONE;
+	table.mlx5_is_supported = NULL;
+	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "libmlx5");
 }
 
 /* ---- false attributes --------------------------------------------------- */

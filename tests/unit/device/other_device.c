@@ -87,10 +87,21 @@ static struct ibv_mr *reg_mr(struct ibv_pd *p, void *addr, size_t len,
 	MAKE(REG_MR, struct ibv_mr, soft.reg_mr(p, addr, len, access));
 }
 
-static struct ibv_mr *reg_layout(struct ibv_pd *p, const struct layout *l,
-				 int access)
+static struct mlx5dv_mkey *create_mkey(struct mlx5dv_mkey_init_attr *a)
 {
-	MAKE(REG_MR, struct ibv_mr, soft.reg_layout(p, l, access));
+	MAKE(CREATE_MKEY, struct mlx5dv_mkey, soft.mlx5_create_mkey(a));
+}
+
+static int destroy_mkey(struct mlx5dv_mkey *k)
+{
+	UNMAKE(soft.mlx5_destroy_mkey(k));
+}
+
+static struct ibv_qp *mlx5_create_qp(struct ibv_context *ctx,
+				     struct ibv_qp_init_attr_ex *a,
+				     struct mlx5dv_qp_init_attr *m)
+{
+	MAKE(MLX5_CREATE_QP, struct ibv_qp, soft.mlx5_create_qp(ctx, a, m));
 }
 
 static int dereg_mr(struct ibv_mr *m)
@@ -354,7 +365,9 @@ int set_up(void **state)
 	table.destroy_cq = destroy_cq;
 	table.resize_cq = resize_cq;
 	table.reg_mr = reg_mr;
-	table.reg_layout = reg_layout;
+	table.mlx5_create_mkey = create_mkey;
+	table.mlx5_destroy_mkey = destroy_mkey;
+	table.mlx5_create_qp = mlx5_create_qp;
 	table.dereg_mr = dereg_mr;
 	table.create_qp = create_qp;
 	table.create_qp_ex = t_create_qp_ex;
