@@ -62,9 +62,10 @@ static int check_flags(const struct mlx5dv_qp_init_attr *m)
 	return (m->create_flags & scatter) == scatter ? EINVAL : 0;
 }
 
-#define UMR_OPS	((uint64_t)(MLX5DV_QP_EX_WITH_MR_LIST | \
+#define RC_OPS	((uint64_t)(MLX5DV_QP_EX_WITH_MR_LIST | \
 			    MLX5DV_QP_EX_WITH_MR_INTERLEAVED | \
-			    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE))
+			    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE | \
+			    MLX5DV_QP_EX_WITH_RAW_WQE))
 
 static uint64_t ops_of(const struct mlx5dv_qp_init_attr *m)
 {
@@ -84,8 +85,8 @@ static int check(const struct ibv_qp_init_attr_ex *a,
 	    (bool)(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) !=
 	    (a->qp_type == IBV_QPT_DRIVER))
 		return EINVAL;
-	/* without raw requests and copies */
-	if (ops_of(m) & ~(a->qp_type == IBV_QPT_RC ? UMR_OPS : 0))
+	/* without copies */
+	if (ops_of(m) & ~(a->qp_type == IBV_QPT_RC ? RC_OPS : 0))
 		return EOPNOTSUPP;
 	return check_flags(m);
 }
@@ -134,6 +135,7 @@ static struct ibv_qp *add_builder(struct ibv_qp *ibv)
 		b->ex.wr_set_dc_addr_stream = set_address_stream;
 	} else {
 		soft_umr_builder(&b->ex);
+		soft_raw_builder(&b->ex);
 	}
 	qp->dv = b;
 	qp->ex_ops |= SOFT_EX_MLX5;

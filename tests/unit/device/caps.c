@@ -412,6 +412,7 @@ static void caps__call_refused_SOFTWARE(void **state)
 	refused = CREATE_QP_EX;
 	assert_cap(RDMAMSG_CAP_BLOCK_LOOPBACK, RDMAMSG_CAP_SOFTWARE,
 		   "groups drop own datagrams");
+#ifdef HAVE_MLX5DV
 	refused = MLX5_CREATE_QP;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "that defines keys");
 	refused = CREATE_MKEY;
@@ -419,6 +420,7 @@ static void caps__call_refused_SOFTWARE(void **state)
 	refused = NONE;
 	table.mlx5_is_supported = NULL;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "libmlx5");
+#endif
 }
 
 /* ---- false attributes --------------------------------------------------- */
