@@ -419,13 +419,13 @@ int rdmamsg__umr_undefine(struct umr_key *k)
 /* ---- of a dev ---------------------------------------------------------- */
 
 /*
- * Returns -EOPNOTSUPP if layouts are possible in software nevertheless, and
- * tells why they are.
+ * After a try: returns -EOPNOTSUPP if layouts are possible in software, and
+ * logs why they are. Else the call fails with the error of the try.
  */
 static int fall_back(const struct dev *dev, int err)
 {
 	if (!err || err == -ENOMEM || rdmamsg__device_lost(dev->device))
-		return err;
+		return rdmamsg__fail_again(err);
 	log_info("device %s: layouts in software: %s", dev->device->name,
 		 rdmamsg__text());
 	return -EOPNOTSUPP;
@@ -439,13 +439,14 @@ int rdmamsg__dev_umr_define(struct dev *dev, const struct layout *l, int access,
 	if (dev->umr_absent)
 		return -EOPNOTSUPP;
 	if (!dev->umr) {
-		err = fall_back(dev, rdmamsg__umr_open(dev->device, dev->pd,
-						       &dev->umr));
+		err = fall_back(dev, rdmamsg__try(
+			rdmamsg__umr_open(dev->device, dev->pd, &dev->umr)));
 		dev->umr_absent = err == -EOPNOTSUPP;
 		if (err)
 			return err;
 	}
-	err = fall_back(dev, rdmamsg__umr_define(dev->umr, l, access, ret));
+	err = fall_back(dev, rdmamsg__try(rdmamsg__umr_define(dev->umr, l,
+							      access, ret)));
 	if (dev->umr->broken) {
 		rdmamsg__umr_close(dev->umr);
 		dev->umr = NULL;

@@ -28,10 +28,10 @@ const char faulty_hows[] = {
 const char *const faulty_kinds[FAULTY_KINDS] = {
 	"device lists", "devices", "protection domains", "regions",
 	"completion channels", "completion queues",
-	"shared receive queues", "queue pairs", "address handles",
-	"windows",
-	"event channels", "ids", "unacknowledged CM events", "heap blocks",
-	"mapped pages", "address lists",
+	"shared receive queues", "queue pairs", "indirect keys",
+	"address handles", "windows", "event channels", "ids",
+	"unacknowledged CM events", "heap blocks", "mapped pages",
+	"address lists",
 };
 
 static struct {

@@ -49,6 +49,9 @@
 	X(get_cq_event, M, EIO) \
 	X(create_qp, N, ENOMEM) \
 	X(create_qp_ex, N, ENOMEM) \
+	X(mlx5_create_qp, N, ENOMEM) \
+	X(mlx5_create_mkey, N, ENOMEM) \
+	X(mlx5_destroy_mkey, P, EIO) \
 	X(create_ah, N, ENOMEM) \
 	X(modify_qp, P, EINVAL) \
 	X(query_qp, P, EIO) \
@@ -119,7 +122,8 @@ enum faulty_call {
 /* The objects that faulty_alive() counts. */
 enum faulty_kind {
 	FAULTY_LISTS, FAULTY_DEVICES, FAULTY_PDS, FAULTY_MRS, FAULTY_CHANNELS,
-	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_AHS, FAULTY_MWS,
+	FAULTY_CQS, FAULTY_SRQS, FAULTY_QPS, FAULTY_MKEYS, FAULTY_AHS,
+	FAULTY_MWS,
 	FAULTY_CM_CHANNELS,
 	FAULTY_IDS,
 	FAULTY_CM_EVENTS, FAULTY_MEMORY, FAULTY_MAPPINGS, FAULTY_ADDRS,

@@ -37,6 +37,8 @@ static int unmake(const struct limbo *l)
 	switch (l->kind) {
 	case FAULTY_QPS:
 		return ibv_destroy_qp(l->obj);
+	case FAULTY_MKEYS:
+		return rdmamsg__verbs_system.mlx5_destroy_mkey(l->obj);
 	case FAULTY_CQS:
 		return ibv_destroy_cq(l->obj);
 	case FAULTY_SRQS:
@@ -332,9 +334,41 @@ static int destroy_qp(struct ibv_qp *qp)
 	UNMAKE(destroy_qp, FAULTY_QPS, qp, ibv_destroy_qp(qp));
 }
 
-/* ---- connections ------------------------------------------------------ */
+/* ---- libmlx5 ------------------------------------------------------------ */
 
 static const struct verbs_api *const real = &rdmamsg__verbs_system;
+
+static bool mlx5_is_supported(struct ibv_device *device)
+{
+	return real->mlx5_is_supported(device);
+}
+
+static struct ibv_qp *mlx5_create_qp(struct ibv_context *verbs,
+				     struct ibv_qp_init_attr_ex *attr,
+				     struct mlx5dv_qp_init_attr *mlx5)
+{
+	MAKE(mlx5_create_qp, FAULTY_QPS, struct ibv_qp,
+	     real->mlx5_create_qp(verbs, attr, mlx5));
+}
+
+static struct mlx5dv_qp_ex *mlx5_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *ex)
+{
+	return real->mlx5_qp_ex_from_ibv_qp_ex(ex);
+}
+
+static struct mlx5dv_mkey *mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr)
+{
+	MAKE(mlx5_create_mkey, FAULTY_MKEYS, struct mlx5dv_mkey,
+	     real->mlx5_create_mkey(attr));
+}
+
+static int mlx5_destroy_mkey(struct mlx5dv_mkey *mkey)
+{
+	UNMAKE(mlx5_destroy_mkey, FAULTY_MKEYS, mkey,
+	       real->mlx5_destroy_mkey(mkey));
+}
+
+/* ---- connections ------------------------------------------------------ */
 
 static struct rdma_event_channel *create_event_channel(void)
 {
@@ -542,6 +576,11 @@ const struct verbs_api faulty_verbs = {
 	.create_qp = create_qp,
 	.create_qp_ex = create_qp_ex,
 	.qp_to_qp_ex = ibv_qp_to_qp_ex,
+	.mlx5_is_supported = mlx5_is_supported,
+	.mlx5_create_qp = mlx5_create_qp,
+	.mlx5_qp_ex_from_ibv_qp_ex = mlx5_qp_ex_from_ibv_qp_ex,
+	.mlx5_create_mkey = mlx5_create_mkey,
+	.mlx5_destroy_mkey = mlx5_destroy_mkey,
 	.create_ah = create_ah,
 	.destroy_ah = destroy_ah,
 	.attach_mcast = attach_mcast,

@@ -156,6 +156,12 @@ static int layout_make(int side, uint8_t *mem, uint32_t access,
 	return err ? err : told(rdmamsg_layout_define(*ret, &part, 1, 1));
 }
 
+/* A layout is registered by a key of its own, or by the memory it touches. */
+static long layout_keys(void)
+{
+	return faulty_alive(FAULTY_MRS) + faulty_alive(FAULTY_MKEYS);
+}
+
 static void do_layout(void)
 {
 	struct rdmamsg_region *there = NULL, *here = NULL;
@@ -164,7 +170,7 @@ static void do_layout(void)
 	uint8_t bytes[200];
 	bool imported = false;
 	size_t len;
-	long mrs;
+	long keys;
 	int ret;
 
 	ret = layout_make(SERVER, far, RDMAMSG_ACCESS_READ |
@@ -186,9 +192,9 @@ static void do_layout(void)
 	/* these fail if an endpoint has not ended yet */
 	if (imported)
 		(void)rdmamsg_layout_forget(ctxs[CLIENT], &key);
-	mrs = faulty_alive(FAULTY_MRS);
+	keys = layout_keys();
 	if (!ret && !told(rdmamsg_layout_invalidate(theirs)) &&
-	    faulty_alive(FAULTY_MRS) >= mrs)
+	    layout_keys() >= keys)
 		fail("a layout is invalid, and still registered");
 	(void)rdmamsg_layout_destroy(theirs);
 	(void)rdmamsg_layout_destroy(mine);
@@ -397,7 +403,9 @@ const struct scenario memory_scenarios[] = {
 	{ "rma-abort", CONNECTED, do_rma_abort,
 	  .calls = " post_send dereg_mr destroy_qp " },
 	{ "layout", CONNECTED, do_layout,
-	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq " },
+	  .calls = " malloc calloc reg_mr dereg_mr post_send wc_send poll_cq "
+		   "create_cq modify_qp mlx5_create_qp mlx5_create_mkey "
+		   "mlx5_destroy_mkey " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "window", CONNECTED, do_window,
 	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "
