@@ -106,10 +106,10 @@ const struct soft_mr *soft_layout_of(const struct soft_dev *dev,
 	       len <= mr->ibv.length - addr ? mr : NULL;
 }
 
-void *soft_layout_block(struct soft_dev *dev, const struct ibv_pd *pd,
-			uint32_t key, uint64_t addr, uint32_t *len, int access)
+static void *block(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
+		   uint64_t addr, uint32_t *len, int access, uint32_t depth)
 {
-	for (uint32_t depth = 0; depth < LAYOUT_DEPTH; depth++) {
+	for (; depth < LAYOUT_DEPTH; depth++) {
 		const struct soft_mr *mr = soft_layout_of(dev, pd, key, addr,
 							  *len, access);
 		const struct layout_source *s;
@@ -132,13 +132,10 @@ void *soft_layout_block(struct soft_dev *dev, const struct ibv_pd *pd,
 	return NULL;
 }
 
-/* Returns the memory of the next block, or NULL if it is not registered. */
-static void *next(struct soft_dev *dev, const struct soft_mr *mr, uint64_t addr,
-		  uint32_t len, int access, uint32_t *ret_len)
+void *soft_layout_block(struct soft_dev *dev, const struct ibv_pd *pd,
+			uint32_t key, uint64_t addr, uint32_t *len, int access)
 {
-	*ret_len = len;
-	return soft_layout_block(dev, mr->ibv.pd, mr->ibv.lkey, addr, ret_len,
-				 access);
+	return block(dev, pd, key, addr, len, access, 0);
 }
 
 bool soft_layout_in(const struct soft_dev *dev, const struct ibv_sge *sge,
@@ -154,14 +151,80 @@ bool soft_layout_in(const struct soft_dev *dev, const struct ibv_sge *sge,
 	return false;
 }
 
+/*
+ * A position in the layout of a key. Going on from it costs less than finding
+ * it, which takes divisions.
+ */
+struct cursor {
+	struct soft_dev *dev;
+	const struct soft_mr *mr;
+	int access;			/* to the sources */
+	uint32_t part;
+	uint64_t round, in;		/* in: the part */
+};
+
+/* The layout of a key has one group, and no part of it has dimensions. */
+static struct cursor cursor_at(struct soft_dev *dev, const struct soft_mr *mr,
+			       uint64_t addr, int access)
+{
+	const struct layout *l = mr->layout;
+	const struct layout_group *g = &l->group[0];
+	struct cursor c = { .dev = dev, .mr = mr, .access = local(access) };
+	uint32_t n = l->parts;
+
+	c.round = g->rounds > 1 ? addr / g->round : 0;
+	addr -= c.round * g->round;
+	while (n > 1) {
+		const uint32_t half = n / 2;
+
+		if (l->part[c.part + half].start <= addr) {
+			c.part += half;
+			n -= half;
+		} else {
+			n = half;
+		}
+	}
+	c.in = addr - l->part[c.part].start;
+	return c;
+}
+
+/*
+ * Returns the memory of the next block, of at most len bytes, or NULL if it is
+ * not registered.
+ */
+static void *next(struct cursor *c, uint32_t len, uint32_t *ret_len)
+{
+	const struct layout *l = c->mr->layout;
+	const struct layout_part *p = &l->part[c->part];
+	const struct layout_source *s = &l->source[p->index];
+	const uint64_t addr = s->addr + c->round * p->step + c->in;
+	const struct ibv_pd *pd = c->mr->ibv.pd;
+	void *at;
+
+	*ret_len = (uint32_t)min(p->len - c->in, (uint64_t)len);
+	at = soft_mr_at(c->dev, pd, s->rkey, addr, *ret_len, c->access);
+	if (!at)
+		at = block(c->dev, pd, s->rkey, addr, ret_len, c->access, 1);
+	c->in += *ret_len;
+	if (c->in == p->len) {
+		c->in = 0;
+		if (++c->part == l->parts) {
+			c->part = 0;
+			c->round++;
+		}
+	}
+	return at;
+}
+
 uint32_t soft_layout_parts(struct soft_dev *dev, const struct soft_mr *mr,
 			   uint64_t addr, uint32_t len, int access,
 			   struct iovec *parts, uint32_t max)
 {
+	struct cursor c = cursor_at(dev, mr, addr, access);
 	uint32_t n = 0;
 
-	for (uint32_t part; len; len -= part, addr += part) {
-		void *at = next(dev, mr, addr, len, access, &part);
+	for (uint32_t part; len; len -= part) {
+		void *at = next(&c, len, &part);
 
 		if (!at)
 			return 0;
@@ -175,11 +238,11 @@ uint32_t soft_layout_parts(struct soft_dev *dev, const struct soft_mr *mr,
 int soft_layout_read(struct soft_dev *dev, const struct soft_mr *mr,
 		     uint64_t addr, void *dst, uint32_t len)
 {
+	struct cursor c = cursor_at(dev, mr, addr, IBV_ACCESS_REMOTE_READ);
 	uint8_t *to = dst;
 
-	for (uint32_t part; len; len -= part, addr += part, to += part) {
-		const void *at = next(dev, mr, addr, len,
-				      IBV_ACCESS_REMOTE_READ, &part);
+	for (uint32_t part; len; len -= part, to += part) {
+		const void *at = next(&c, len, &part);
 
 		if (!at)
 			return -EACCES;
@@ -191,11 +254,11 @@ int soft_layout_read(struct soft_dev *dev, const struct soft_mr *mr,
 int soft_layout_write(struct soft_dev *dev, const struct soft_mr *mr,
 		      uint64_t addr, const void *src, uint32_t len)
 {
+	struct cursor c = cursor_at(dev, mr, addr, IBV_ACCESS_REMOTE_WRITE);
 	const uint8_t *from = src;
 
-	for (uint32_t part; len; len -= part, addr += part, from += part) {
-		void *at = next(dev, mr, addr, len, IBV_ACCESS_REMOTE_WRITE,
-				&part);
+	for (uint32_t part; len; len -= part, from += part) {
+		void *at = next(&c, len, &part);
 
 		if (!at)
 			return -EACCES;
