@@ -120,8 +120,8 @@ struct verbs_api {
 
 	/*
 	 * The calls of libmlx5 for dynamically connected transport and indirect
-	 * keys, under their names without mlx5dv_. NULL: not supported. qp_ex_from_ibv_qp_ex()
-	 * may return NULL.
+	 * keys, under their names without mlx5dv_. NULL: not supported.
+	 * qp_ex_from_ibv_qp_ex() may return NULL.
 	 */
 	bool (*mlx5_is_supported)(struct ibv_device *device);
 	int (*mlx5_query_device)(struct ibv_context *verbs,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of libmlx5 that the device has. libmlx5 answers all other calls, and
- * finds that the device is none of its own. A build without mlx5dv.h leaves all
- * of them to libmlx5.
+ * The calls of libmlx5 that the device has. libmlx5 answers all other calls,
+ * and finds that the device is none of its own. A build without mlx5dv.h leaves
+ * all of them to libmlx5.
  */
 #include "config.h"
 

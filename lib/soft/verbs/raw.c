@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls: raw requests (mlx5dv_wr_post(3)). The device executes masked atomics of
- * 4 and 8 bytes, which no other call of mlx5 makes. libmlx5 of MLNX_OFED has
+ * Calls: raw requests (mlx5dv_wr_post(3)). The device executes masked atomics
+ * of 4 and 8 bytes, which no other call of mlx5 makes. libmlx5 of MLNX_OFED has
  * the operands: src/qp.c, set_ext_atomic_seg().
  */
 #include "config.h"
