@@ -34,6 +34,7 @@ struct mail {
 	unsigned int completed, failed, writable, destroyed;
 	int status;			/* of the last that failed */
 	int why;			/* error of the last on_failed */
+	char text[192];
 };
 
 static struct rdmamsg *near, *far;
@@ -145,6 +146,7 @@ static void on_failed(struct rdmamsg_dc_sender *s,
 
 	(void)a;
 	m->why = why->error;
+	(void)snprintf(m->text, sizeof(m->text), "%s", why->text);
 	if (!why->text[0])
 		note("a failure without a text");
 }
@@ -306,7 +308,8 @@ static void many_senders__one_target_WITH_SHARED_RECEIVES(void **state)
 	static struct mail mails[SENDERS];
 	static struct cookie cookies[SENDERS * 20];
 	struct rdmamsg_dc_address *a[SENDERS];
-	struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	/* room for all, however much the first ones have been promised */
+	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .recv_depth = 8 };
 	struct rdmamsg_srq *srq;
 	uint32_t n = 0;
 
@@ -564,6 +567,7 @@ static void context__closed_with_all_of_it_ALL_END(void **state)
 #define PROCESSES	8u
 #define EACH		(SENDERS / PROCESSES)	/* senders of a process */
 #define ROUNDS		40u			/* messages of a sender */
+#define VICTIM_SECONDS	300u
 
 /* Sends to the target at this port, and waits until all has completed. */
 static int sender_role(int argc, char **argv)
@@ -589,11 +593,33 @@ static int sender_role(int argc, char **argv)
 	}
 	for (uint32_t i = 0; i < EACH; i++) {
 		WAIT_FOR(mails[i].completed == ROUNDS);
-		if (mails[i].failed)
+		if (mails[i].failed) {
+			fprintf(stderr, "sender %u: %u of %u messages failed, "
+				"status %d; %s\n", i, mails[i].failed, ROUNDS,
+				mails[i].status, mails[i].text);
 			return 1;
+		}
 	}
-	test_close(near);
 	return 0;
+}
+
+static int survivor_role(int argc, char **argv)
+{
+	int ret = sender_role(argc, argv);
+
+	if (!ret)
+		test_close(near);
+	return ret;
+}
+
+/* Is killed before it ends, however late that is. */
+static int victim_role(int argc, char **argv)
+{
+	int ret = sender_role(argc, argv);
+
+	for (unsigned int i = 0; i < VICTIM_SECONDS && !ret; i++)
+		test_pump(1000);
+	return ret;
 }
 
 /* Half of the processes are killed amid their messages. */
@@ -602,7 +628,8 @@ static void senders__killed_OTHERS_LOSE_NOTHING(void **state)
 	const struct rdmamsg_srq_options so = {
 		.size = sizeof(so), .depth = 1024,
 	};
-	struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	/* room for all, however much the first ones have been promised */
+	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .recv_depth = 8 };
 	struct child children[PROCESSES];
 	unsigned int whole = 0;
 	char line[64];
@@ -613,7 +640,8 @@ static void senders__killed_OTHERS_LOSE_NOTHING(void **state)
 		skip_because("no shared receives");
 	open_hall(&halls[0], &ep);
 	for (uint32_t i = 0; i < PROCESSES; i++)
-		child_start(&children[i], "sender", halls[0].port);
+		child_start(&children[i], i & 1 ? "victim" : "survivor",
+			    halls[0].port);
 	for (uint32_t i = 0; i < PROCESSES; i++) {
 		child_line(&children[i], line, sizeof(line));
 		assert_string_equal(line, "begun");
@@ -699,7 +727,7 @@ static const struct CMUnitTest tests[] = {
 };
 
 static const struct role roles[] = {
-	{ "sender", sender_role }, { NULL },
+	{ "survivor", survivor_role }, { "victim", victim_role }, { NULL },
 };
 
 int main(int argc, char **argv)
