@@ -21,6 +21,7 @@
 #include "session/recv.h"
 #include "session/send.h"
 #include "session/sessions.h"
+#include "session/srq_share.h"
 #include "session/tx.h"
 #include "wire/proto.h"
 
@@ -32,6 +33,10 @@
 #include <string.h>
 
 #include <rdmamsg/rdmamsg.h>
+
+/* A place in a crowded shared receive queue: for two seconds. */
+#define LOOK_MS		10u
+#define LOOKS_MAX	200u
 
 static bool room(const struct rdmamsg_ep *ep)
 {
@@ -394,15 +399,29 @@ static void refuse(struct rdmamsg_ep *ep, enum proto_reject code)
 	ep->ctrl.due |= ep->connect.passive ? CTRL_SETUP : CTRL_AUTH;
 }
 
+/* Returns true if the endpoint waits in the lobby and tries again soon. */
+static bool waits_for_place(struct rdmamsg_ep *ep)
+{
+	if (!rdmamsg__srq_is_crowded(ep) || ep->connect.crowded == LOOKS_MAX ||
+	    rdmamsg__now_ms() >= ep->deadline)
+		return false;
+	ep->connect.crowded++;
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, LOOK_MS);
+	return true;
+}
+
 /*
  * The initiator's SETUP has come, and its proof, if one is needed: posts the
  * receives of the endpoint, and sends our SETUP. If there is no memory for
  * receives, our SETUP refuses the peer and is the last message.
  */
-static void let_in(struct rdmamsg_ep *ep)
+void rdmamsg__ctrl_let_in(struct rdmamsg_ep *ep)
 {
 	int err;
 
+	if (waits_for_place(ep))
+		return;
+	ep->connect.crowded = 0;
 	rdmamsg__ep_timeout(ep);
 	err = rdmamsg__try(rdmamsg__lobby_leave(ep));
 	ep->ctrl.due |= CTRL_SETUP;
@@ -425,7 +444,7 @@ static void meet(struct rdmamsg_ep *ep, const struct proto_setup *s)
 	if (code)
 		refuse(ep, code);
 	else if (!ep->connect.auth)
-		let_in(ep);
+		rdmamsg__ctrl_let_in(ep);
 	else {
 		ep->ctrl.due |= CTRL_AUTH;
 		rdmamsg__rx_refill(ep);		/* for the peer's AUTH */
@@ -462,7 +481,7 @@ void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 				   "cannot check AUTH: %s", rdmamsg__text());
 		rdmamsg__ep_kill(ep);
 	} else if (ep->connect.passive) {
-		let_in(ep);
+		rdmamsg__ctrl_let_in(ep);
 	} else {
 		ep->ctrl.due |= CTRL_AUTH;
 		rdmamsg__rx_refill(ep);		/* for the peer's SETUP */

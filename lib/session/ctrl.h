@@ -12,6 +12,8 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep);
 /* Withdraws announced_max: the budget need not hold such a message. */
 void rdmamsg__max_msg_forget(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_setup(struct rdmamsg_ep *ep, const void *buf, size_t len);
+/* Lets an endpoint in that waits in the lobby for a place. */
+void rdmamsg__ctrl_let_in(struct rdmamsg_ep *ep);
 void rdmamsg__ctrl_auth(struct rdmamsg_ep *ep, const struct proto_hdr *hdr,
 			const void *buf, size_t len);
 

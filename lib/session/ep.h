@@ -163,6 +163,7 @@ struct connecting {
 	bool told;			/* on_connected was called */
 	bool addrs_owned;
 	bool carrier;			/* brings a lane to a session */
+	uint8_t crowded;		/* looks for a place, while it waits */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
 	char *source, *device, *host, *service;

@@ -462,6 +462,11 @@ void rdmamsg__ep_deadline(struct timer *t)
 	case EP_RESOLVING:
 	case EP_REQUESTED:
 	case EP_SETUP:
+		if (ep->connect.crowded) {
+			rdmamsg__ctrl_let_in(ep);
+			rdmamsg__ep_touch(ep);
+			break;
+		}
 		if (ep->connect.visitor.door && is_stranger(ep) &&
 		    rdmamsg__now_ms() < ep->deadline) {
 			setup_timed_out(ep);

@@ -64,15 +64,26 @@ static int check_share(struct rdmamsg_ep *ep)
 {
 	const struct srq *q = ep->lane.srq;
 	const struct account *a = ep->rndv.shares;
+	/* what has been promised beyond the floors comes back */
+	uint32_t left = rdmamsg__srq_spare(&q->account) + q->account.extra;
 
-	if (!a || rdmamsg__is_fair(a->posted, rdmamsg__srq_spare(&q->account),
+	if (!a || rdmamsg__is_fair(a->posted, left,
 				   rdmamsg__srq_place(&q->account)))
 		return 0;
 	ep->connect.limit = PROTO_LIMIT_MEMORY;
 	return rdmamsg__fail(-ENOBUFS, "the peers at this address have %zu of "
 			     "the shared receives, of %u left a third is for "
 			     "others (max_per_source)",
-			     a->posted, rdmamsg__srq_spare(&q->account));
+			     a->posted, left);
+}
+
+bool rdmamsg__srq_is_crowded(const struct rdmamsg_ep *ep)
+{
+	const struct srq_account *a = ep->lane.srq ? &ep->lane.srq->account :
+						     NULL;
+
+	return a && rdmamsg__srq_spare(a) + 1 < rdmamsg__srq_place(a) &&
+	       rdmamsg__srq_spare(a) + a->extra + 1 >= rdmamsg__srq_place(a);
 }
 
 int rdmamsg__srq_enter(struct rdmamsg_ep *ep)
@@ -123,6 +134,19 @@ void rdmamsg__srq_unshare(struct rdmamsg_ep *ep)
 	ep->rndv.shares = NULL;
 }
 
+/*
+ * An endpoint that was accepted needs a receive for SETUP. It waits in the
+ * lobby if others have been promised its place.
+ */
+static bool may_join(const struct rdmamsg_ep *ep, const struct srq_account *a)
+{
+	uint32_t spare = rdmamsg__srq_spare(a);
+
+	if (ep->connect.passive && spare)
+		spare += a->extra;
+	return spare >= rdmamsg__srq_place(a);
+}
+
 int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 {
 	struct srq *q = NULL;
@@ -130,7 +154,7 @@ int rdmamsg__srq_join(struct rdmamsg_ep *ep)
 
 	if (ret)
 		return ret;
-	if (rdmamsg__srq_spare(&q->account) < rdmamsg__srq_place(&q->account))
+	if (!may_join(ep, &q->account))
 		return full(q);
 	rdmamsg__srq_visit(&q->account);
 	ep->lane.srq = q;

@@ -14,6 +14,12 @@
  * accepted, else those of rdmamsg__srq_enter(). -ENOBUFS: the queue is full.
  */
 int rdmamsg__srq_join(struct rdmamsg_ep *ep);
+/*
+ * Returns true if the queue has no place for an endpoint of the lobby only
+ * because other peers have been promised more than their floor. They will use
+ * that up.
+ */
+bool rdmamsg__srq_is_crowded(const struct rdmamsg_ep *ep);
 /* Moves it out of the lobby: reserves the floor and control messages. */
 int rdmamsg__srq_enter(struct rdmamsg_ep *ep);
 void rdmamsg__srq_leave(struct rdmamsg_ep *ep);

@@ -224,6 +224,54 @@ static void share__of_one_that_sends_much_LEAVES_ROOM(void **state)
 	send_many(clients[1], 100);
 }
 
+/* Promises all receives of the queue that are left to peers, or takes it back. */
+static void crowd(bool on)
+{
+	static uint32_t all;
+	struct srq_account *a = &((struct srq *)part())->account;
+
+	all = on ? rdmamsg__srq_spare(a) - 1 : all;
+	a->extra += on ? all : -all;
+}
+
+static void let_pass(uint64_t ms)
+{
+	uint64_t end = rdmamsg__now_ms() + ms;
+
+	while (rdmamsg__now_ms() < end)
+		both();
+}
+
+/* The others use up what they have been promised. */
+static void newcomer__while_all_is_promised_WAITS(void **state)
+{
+	serve(64, 4, 0);
+	join();
+	crowd(true);
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 &client_opts, NULL), 0);
+	let_pass(100);
+	assert_int_equal(connected, 1);
+	assert_false(client.closed);
+	crowd(false);
+	WAIT_FOR(connected == 2 && accepted == 2);
+	send_many(clients[1], 100);
+}
+
+static void newcomer__if_all_stays_promised_IS_REFUSED(void **state)
+{
+	serve(64, 4, 0);
+	join();
+	crowd(true);
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 &client_opts, NULL), 0);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	assert_int_equal(connected, 1);
+	crowd(false);
+	join();
+}
+
 /* The receives cover the credits of both endpoints and the unused floors. */
 static bool is_backed(void)
 {
@@ -388,6 +436,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(share__of_one_that_sends_much_LEAVES_ROOM),
+		TEST(newcomer__while_all_is_promised_WAITS),
+		TEST(newcomer__if_all_stays_promised_IS_REFUSED),
 		TEST(floor__of_a_peer_whose_messages_are_kept_STAYS),
 		TEST(rendezvous__without_receives_for_answers_ONE_AT_A_TIME),
 		TEST(messages__of_one_that_ends_ARE_ITS_OWN),
