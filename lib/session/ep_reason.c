@@ -203,20 +203,37 @@ static bool was_ended(const struct rdmamsg_ep *ep)
 	return !ep->lane.refused_peer;
 }
 
+/* Returns true if the n-th request without a completion is a small read. */
+static bool is_silent_read(const struct lane *l, uint32_t n)
+{
+	const struct op *op = l->sq.slots[(l->sq.done + n) & l->sq.mask];
+
+	return op && op->kind == OP_RMA &&
+	       ((const struct rma *)op)->kind == RMA_READ &&
+	       !((const struct rma *)op)->counted;
+}
+
 /*
  * Returns true if the queue pair was flushed directly behind a read whose
- * success is doubtful: then the read has failed.
+ * success is doubtful: then the read has failed. Small reads have succeeded
+ * without a completion if a request behind them is flushed.
  */
 static bool is_behind_doubt(const struct rdmamsg_ep *ep,
 			    const struct ibv_wc *wc)
 {
 	const struct lane *l = &ep->lane;
+	uint32_t n = ((uint32_t)wc->wr_id - l->sq.done) & 0x7fffffffu;
 
-	if (!l->doubts_reads || l->read_done != l->sq.done)
+	if (!l->doubts_reads)
 		return false;
-	/* a send that is flushed: no request between the two has succeeded */
-	return wc->wr_id & 0x80000000u ||
-	       !(((uint32_t)wc->wr_id - l->sq.done) & 0x7fffffffu);
+	if (wc->wr_id & 0x80000000u) {
+		/* a receive does not tell how many requests have succeeded */
+		for (n = 0; n < rdmamsg__sq_used(l); n++)
+			if (is_silent_read(l, n))
+				return true;
+		n = 0;
+	}
+	return n ? is_silent_read(l, n - 1) : l->read_done == l->sq.done;
 }
 
 static void connection_ended(struct rdmamsg_ep *ep)

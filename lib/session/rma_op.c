@@ -187,9 +187,6 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 		/* later reads wait for this completion */
 		e->wr.send_flags |= IBV_SEND_SIGNALED;
 		rdmamsg__read_taken(ep, READ_RMA);
-	} else if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r)) {
-		/* rdmamsg__ep_wc_error() asks if a read came last */
-		e->wr.send_flags |= IBV_SEND_SIGNALED;
 	} else if (!r->left && (r->op.cookie || r->awaited ||
 				(r->kind != RMA_WRITE &&
 				 r->kind != RMA_READ))) {

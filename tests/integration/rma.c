@@ -123,9 +123,7 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	WAIT_FOR(p.c.sent_ok == 1);
 	assert_memory_equal(near, pattern(6), 4000);
 	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &after), 0);
-	/* each read of Soft-RoCE completes, because none can be trusted */
-	assert_in_range(after.completions - before.completions, 1,
-			test_on_soft() ? 10 : 50);
+	assert_in_range(after.completions - before.completions, 1, 10);
 	rma_end();
 }
 

@@ -31,6 +31,7 @@ static struct side *victim;
 static uint32_t failed;		/* number of the failed queue pair */
 static bool hold;		/* the CQ reports no completion */
 static unsigned int reads;	/* completions of reads */
+static bool silent;		/* the victim's read is not to complete */
 /* number of the client's QP once it sent CLOSE */
 static uint32_t closing;
 static unsigned int late_proofs;	/* proofs posted after CLOSE */
@@ -42,6 +43,11 @@ static void fail_queue_pair(struct rdmamsg_ep *ep)
 
 	assert_int_equal(rdmamsg__verbs_soft.modify_qp(ep->lane.hot.qp, &attr,
 						       IBV_QP_STATE), 0);
+}
+
+static void hide(struct ibv_wc *wc, int i, int n)
+{
+	memmove(&wc[i], &wc[i + 1], (size_t)(n - i - 1) * sizeof(*wc));
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -59,6 +65,8 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 			failed = wc[i].qp_num;
 			fail_queue_pair(victim->ep);
 			victim = NULL;
+			if (silent)
+				hide(wc, i--, n--);
 		}
 	}
 	return n;
@@ -68,9 +76,14 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
-	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+	for (struct ibv_send_wr *w = wr; w; w = w->next) {
 		struct proto_hdr hdr;
 
+		/* poll_cq() learns of the read, and the library does not */
+		if (silent && w->opcode == IBV_WR_RDMA_READ) {
+			assert_int_equal(w->send_flags & IBV_SEND_SIGNALED, 0);
+			w->send_flags |= IBV_SEND_SIGNALED;
+		}
 		proofs += w->opcode == IBV_WR_RDMA_WRITE && !w->num_sge;
 		if (w->opcode == IBV_WR_RDMA_WRITE && !w->num_sge &&
 		    closing == qp->qp_num && client.ep->state < EP_DRAINING)
@@ -125,6 +138,7 @@ static void connect_with(const struct rdmamsg_failover *failover)
 	clear_ends();
 	victim = NULL;
 	failed = 0;
+	silent = false;
 	reads = 0;
 	closing = late_proofs = proofs = 0;
 	table = rdmamsg__verbs_soft;
@@ -248,7 +262,8 @@ static void share(struct rdmamsg_region **from, struct rdmamsg_region **to,
 		  struct rdmamsg_key *key)
 {
 	assert_int_equal(rdmamsg_region_create(server.ctx, server.mem, SIZE,
-					       RDMAMSG_ACCESS_READ, from), 0);
+					       RDMAMSG_ACCESS_READ |
+					       RDMAMSG_ACCESS_WRITE, from), 0);
 	assert_int_equal(rdmamsg_region_register(*from, server.ep), 0);
 	assert_int_equal(rdmamsg_region_get_key(*from, server.ep, key), 0);
 	assert_int_equal(rdmamsg_region_create(client.ctx, client.mem, SIZE,
@@ -279,8 +294,8 @@ static void program__its_read_in_name_only_FAILS(void **state)
 	is_no_offence(&client);
 }
 
-/* It has no proof, but a completion of its own. */
-static void program__its_read_without_cookie_BLAMES_NOBODY(void **state)
+/* It has no proof, and no completion. */
+static void read_silently(bool send_behind)
 {
 	struct rdmamsg_region *from, *to;
 	struct rdmamsg_sge sge = { .len = 8 };
@@ -290,10 +305,24 @@ static void program__its_read_without_cookie_BLAMES_NOBODY(void **state)
 	sge.region = to;
 	sge.data = client.mem;
 	victim = &client;
+	silent = true;
 	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, NULL), 0);
+	if (send_behind)
+		assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
+					       &client), 0);
 	WAIT_FOR(client.closed);
 	assert_int_equal(reads, 1);
 	is_no_offence(&client);
+}
+
+static void program__its_read_without_cookie_BLAMES_NOBODY(void **state)
+{
+	read_silently(false);
+}
+
+static void program__its_read_before_a_write_BLAMES_NOBODY(void **state)
+{
+	read_silently(true);
 }
 
 /* A proof posted later would cost a second round trip. */
@@ -415,6 +444,7 @@ int main(void)
 		CASE(flush__behind_the_proof_BLAMES_THE_PEER),
 		CASE(program__its_read_in_name_only_FAILS),
 		CASE(program__its_read_without_cookie_BLAMES_NOBODY),
+		CASE(program__its_read_before_a_write_BLAMES_NOBODY),
 		CASE(proof__goes_with_the_read_AND_NOT_AFTER_IT),
 		CASE(message__of_many_reads_NEEDS_ONE_PROOF),
 		CASE(close__behind_a_read_WAITS_FOR_THE_PROOF),
