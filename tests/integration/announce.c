@@ -5,6 +5,7 @@
  * announced. The server is a process of its own.
  */
 #include "common.h"
+#include "echo_back.h"
 #include "harm.h"
 
 #include <poll.h>
@@ -30,45 +31,10 @@ static void ask(struct end *e)
 
 /* ---- the server ------------------------------------------------------- */
 
-/* Echoes that could not be sent at once. */
-static struct rdmamsg_msg *held[2 * WINDOW];
-static size_t held_count;
-
-static void send_back(struct end *e)
-{
-	size_t n = 0;
-
-	while (n < held_count &&
-	       !rdmamsg_msg_send(e->ep, held[n], rdmamsg_msg_tag(held[n]),
-				 NULL))
-		n++;
-	held_count -= n;
-	memmove(held, held + n, held_count * sizeof(held[0]));
-}
-
-static void echo(struct end *e, struct rdmamsg_msg *msg)
-{
-	if (held_count == ARRAY_SIZE(held)) {
-		note("the server holds too many messages");
-		rdmamsg_msg_free(msg);
-		return;
-	}
-	held[held_count++] = msg;
-	send_back(e);
-}
-
-static void accept_all(struct rdmamsg_listener *l, struct rdmamsg_request *req)
-{
-	struct end *e = rdmamsg_listener_user(l);
-
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
-}
-
 static struct rdmamsg_listener *listen_at(struct end *e, const char *host)
 {
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = e, .on_request = accept_all,
+		.size = sizeof(opts), .user = e, .on_request = accept_end,
 	};
 	struct rdmamsg_listener *l;
 

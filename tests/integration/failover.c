@@ -5,6 +5,7 @@
  * node of its own.
  */
 #include "common.h"
+#include "echo_back.h"
 #include "harm.h"
 #include "oob_pair.h"
 
@@ -547,45 +548,12 @@ static void child_path(struct rdmamsg_ep *ep,
 	say("%s %u\n", rdmamsg_path_change_name(ev->change), ev->port);
 }
 
-/* Echoes that could not be sent at once. */
-static struct rdmamsg_msg *held[256];
-static size_t held_count;
-
-static void send_back(struct end *e)
-{
-	size_t n = 0;
-
-	while (n < held_count &&
-	       !rdmamsg_msg_send(e->ep, held[n], rdmamsg_msg_tag(held[n]),
-				 NULL))
-		n++;
-	held_count -= n;
-	memmove(held, held + n, held_count * sizeof(held[0]));
-}
-
-static void echo(struct end *e, struct rdmamsg_msg *msg)
-{
-	if (held_count == ARRAY_SIZE(held))
-		note("the child holds too many messages");
-	held[held_count++] = msg;
-	send_back(e);
-}
-
-static void child_request(struct rdmamsg_listener *l,
-			  struct rdmamsg_request *req)
-{
-	struct end *e = rdmamsg_listener_user(l);
-
-	if (rdmamsg_accept(req, &e->opts, &e->ep))
-		note("rdmamsg_accept: %s", rdmamsg_error());
-}
-
 /* Echoes messages. The argument is the port to connect to, or "0". */
 static int role_peer(int argc, char **argv)
 {
 	struct end e;
 	struct rdmamsg_listen_options opts = {
-		.size = sizeof(opts), .user = &e, .on_request = child_request,
+		.size = sizeof(opts), .user = &e, .on_request = accept_end,
 	};
 	struct rdmamsg_listener *l;
 
