@@ -307,6 +307,7 @@ static void read_silently(bool send_behind)
 	victim = &client;
 	silent = true;
 	assert_int_equal(rdmamsg_read(client.ep, &sge, 1, &key, 0, 0, NULL), 0);
+	sge.data = client.mem + 64;
 	if (send_behind)
 		assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
 					       &client), 0);
