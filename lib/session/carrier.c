@@ -141,6 +141,15 @@ static int rekey(struct rdmamsg_ep *ep, struct dev *dev)
 	return err;
 }
 
+/* The device may be closed once the carrier has ended. */
+void rdmamsg__carrier_unkey(struct rdmamsg_ep *ep)
+{
+	struct list *n;
+
+	list_for_each(n, &ep->rndv.out)
+		rdmamsg__rndv_forget(ep, list_entry(n, struct op, node)->rndv);
+}
+
 bool rdmamsg__carrier_say(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_ep *c = ep->resume->carrier;

@@ -170,6 +170,9 @@ void rdmamsg__carrier_drop(struct resume *r)
 	c->carries = NULL;
 	rdmamsg__ep_abort(c, RDMAMSG_CAUSE_ABORTED, -ECANCELED,
 			  "the session goes on over another connection");
+	/* after the abort: a peer that still reads must not get a refusal */
+	if (r->lane == LANE_DOWN)
+		rdmamsg__carrier_unkey(r->ep);
 }
 
 void rdmamsg__resume_renew(struct resume *r, uint32_t epoch)
@@ -233,6 +236,8 @@ void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
 	if (r->carrier != carrier)
 		return;
 	rdmamsg__carrier_forget(r);
+	if (r->lane == LANE_DOWN)
+		rdmamsg__carrier_unkey(ep);
 	if (r->over)
 		return;
 	log_info("ep %p: try %u for another connection: %s", (void *)ep,

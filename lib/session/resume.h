@@ -263,6 +263,8 @@ void rdmamsg__lost_cancel(struct rdmamsg_ep *ep, int status);
 
 /* Sends RESUME. Returns false if it must be tried again. */
 bool rdmamsg__carrier_say(struct rdmamsg_ep *ep);
+/* The carrier has ended: ends the registrations that its RESUME announced. */
+void rdmamsg__carrier_unkey(struct rdmamsg_ep *ep);
 /* Moves the lane of the carrier to ep, which has none. */
 void rdmamsg__carrier_give(struct rdmamsg_ep *ep);
 

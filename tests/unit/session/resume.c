@@ -508,6 +508,51 @@ static void carrier__is_silent_TRIES_AGAIN(void **state)
 	close_both();
 }
 
+/* Counts large messages that a key of some device belongs to. */
+static unsigned int count_keys(const struct rdmamsg_ep *ep)
+{
+	unsigned int count = 0;
+	struct list *n;
+
+	list_for_each(n, &ep->rndv.out) {
+		const struct rndv_out *r = list_entry(n, struct op, node)->rndv;
+
+		count += r->count && rdmamsg__rndv_registered(r);
+	}
+	return count;
+}
+
+/* The device may be closed once no lane uses it. */
+static void carrier__lost_behind_RESUME_KEEPS_NO_KEYS(void **state)
+{
+	struct rdmamsg_ep_options opts = { 0 };
+	struct rdmamsg_ep *carrier;
+	struct resume *r;
+
+	connect_both(&opts);
+	r = server.ep->resume;
+	flows[1].end = 200;
+	send_some(&server, 100);
+	lose(&client);
+	/* the passive side is the first to send RESUME */
+	WAIT_FOR(r->said || resumed[1]);
+	assert_int_equal(resumed[1], 0);
+	assert_true(count_keys(server.ep) > 0);
+	carrier = r->carrier;
+	rdmamsg__ep_reason(carrier, RDMAMSG_WHO_NETWORK,
+			   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
+			   "the test has cut the carrier");
+	rdmamsg__ep_kill(carrier);
+	UNTIL_BY((void)rdmamsg_process(server.ctx), r->carrier != carrier);
+	assert_int_equal(count_keys(server.ep), 0);
+	while (flows[1].sent < 200) {
+		send_some(&server, 50);
+		both();
+	}
+	expect_whole();
+	close_both();
+}
+
 static const struct rdmamsg_failover brief = {
 	.size = sizeof(brief), .rungs = RDMAMSG_RUNG_LANE, .timeout_ms = 300,
 };
@@ -631,6 +676,9 @@ int main(void)
 			resume__lies_of_messages_PROTOCOL, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			carrier__is_silent_TRIES_AGAIN, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			carrier__lost_behind_RESUME_KEEPS_NO_KEYS, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(
 			stranger__wrong_proof_REJECTED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
