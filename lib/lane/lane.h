@@ -29,6 +29,11 @@ struct rx_slot {
 	struct rdmamsg_msg *msg;	/* NULL: the program has kept it */
 };
 
+/*
+ * A lane with its own receives has slots for all requests that its queue pair
+ * takes. A lane with a shared receive queue, one of many, begins with a few and
+ * allocates more when the program sends faster than requests complete.
+ */
 struct send_queue {
 	struct op **slots;		/* NULL: no operation to tell */
 	uint32_t mask;
@@ -36,6 +41,7 @@ struct send_queue {
 	uint32_t done;			/* requests completed, ever */
 	uint32_t data;			/* requests allowed for data */
 	uint32_t total;			/* requests allowed in all */
+	uint32_t more;			/* to be allowed with more slots */
 };
 
 struct receive_queue {
@@ -107,6 +113,18 @@ struct lane {
 static inline uint32_t rdmamsg__sq_used(const struct lane *l)
 {
 	return (uint32_t)l->hot.sq_posted - l->sq.done;
+}
+
+/* Allocates more slots. Returns false if there are none to be had. */
+bool rdmamsg__sq_grow(struct lane *l);
+
+/* Returns true if n more requests for data can be posted. */
+static inline bool rdmamsg__sq_fits(struct lane *l, uint32_t n)
+{
+	while ((int32_t)(l->sq.data - rdmamsg__sq_used(l) - n) < 0)
+		if (!rdmamsg__sq_grow(l))
+			return false;
+	return true;
 }
 
 /* Takes the next completed request. Returns its operation, or NULL. */

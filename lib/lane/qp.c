@@ -26,6 +26,8 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define SLOTS_FEW	64u
+
 static uint32_t pow2(uint32_t n)
 {
 	uint32_t p = 1;
@@ -141,9 +143,10 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 	return 0;
 }
 
-static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv)
+static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv,
+			uint32_t slots)
 {
-	l->sq.mask = pow2(send) - 1;
+	l->sq.mask = slots - 1;
 	l->sq.ops = 0;
 	l->sq.slots =
 		calloc(l->sq.mask + 1, sizeof(*l->sq.slots));
@@ -152,6 +155,38 @@ static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv)
 	if (!l->sq.slots || (recv && !l->rq.slots))
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	return 0;
+}
+
+/* The slots that a lane begins with. The reserve fits in any case. */
+static uint32_t first_slots(const struct lane *l, uint32_t send,
+			    const struct rdmamsg_ep_options *o)
+{
+	uint32_t few = max(SLOTS_FEW, pow2(send - o->send_depth + 1));
+
+	return l->srq ? min(few, pow2(send)) : pow2(send);
+}
+
+bool rdmamsg__sq_grow(struct lane *l)
+{
+	const uint32_t size = 2 * (l->sq.mask + 1);
+	struct op **slots;
+	uint32_t n;
+
+	if (!l->sq.more)
+		return false;
+	slots = calloc(size, sizeof(*slots));
+	if (!slots)
+		return false;		/* it is tried again */
+	for (uint32_t i = l->sq.done; i != (uint32_t)l->hot.sq_posted; i++)
+		slots[i & (size - 1)] = l->sq.slots[i & l->sq.mask];
+	free(l->sq.slots);
+	l->sq.slots = slots;
+	n = min(l->sq.more, l->sq.mask + 1);
+	l->sq.mask = size - 1;
+	l->sq.data += n;
+	l->sq.total += n;
+	l->sq.more -= n;
+	return true;
 }
 
 /* Sets what is the same for all inline messages. */
@@ -171,7 +206,8 @@ static void set_inline(struct lane *l,
 int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 {
 	const uint32_t send = sends_of(o), recv = receives_of(o);
-	int ret = alloc_queues(l, send, recv);
+	const uint32_t slots = first_slots(l, send, o);
+	int ret = alloc_queues(l, send, recv, slots);
 
 	if (ret)
 		return ret;
@@ -185,8 +221,9 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 		ret = rdmamsg__qpmap_add(&l->dev->qps, l->hot.qp->qp_num, l);
 	if (ret)
 		return ret;
-	l->sq.data = o->send_depth;
-	l->sq.total = send;
+	l->sq.total = min(send, slots);
+	l->sq.more = send - l->sq.total;
+	l->sq.data = o->send_depth - l->sq.more;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
 	l->read_done = l->sq.done - 1;	/* none */
 	l->failed = l->drained = l->last_wqe = false;

@@ -53,7 +53,8 @@ static int table_add(struct rdmamsg_ep *ep)
 
 static int get_ops(struct rdmamsg_ep *ep)
 {
-	ep->send.op_max = ep->lane.sq.total + ep->opts.send_queue + RNDV_MAX;
+	ep->send.op_max = ep->lane.sq.total + ep->lane.sq.more +
+			  ep->opts.send_queue + RNDV_MAX;
 	return rdmamsg__ops_grow(ep);
 }
 

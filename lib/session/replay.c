@@ -255,7 +255,7 @@ void rdmamsg__replay(struct rdmamsg_ep *ep)
 	while (rdmamsg__keep_replays(k) && ep->state < EP_DRAINING &&
 	       post_parked(ep, k->at) &&
 	       (int32_t)(ep->credit.limit - k->at) > 0 &&
-	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data &&
+	       rdmamsg__sq_fits(&ep->lane, 1) &&
 	       post(ep, k->at, rdmamsg__kept(k, k->at)))
 		k->at++;
 	if (!rdmamsg__keep_replays(k))

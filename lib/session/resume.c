@@ -226,7 +226,7 @@ static void drain(struct rdmamsg_ep *ep)
 		ep->lane.drained = true;	/* no flush will come */
 	else
 		mark_end(ep);
-	ep->lane.sq.data = ep->lane.sq.total = 0;
+	ep->lane.sq.data = ep->lane.sq.total = ep->lane.sq.more = 0;
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->disconnect(ep);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer, DRAIN_MS);

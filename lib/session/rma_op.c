@@ -195,10 +195,9 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	rdmamsg__tx_end(ep);
 }
 
-static bool has_room(const struct rdmamsg_ep *ep)
+static bool has_room(struct rdmamsg_ep *ep)
 {
-	return ep->state < EP_DRAINING &&
-	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data;
+	return ep->state < EP_DRAINING && rdmamsg__sq_fits(&ep->lane, 1);
 }
 
 /* The tries of an emulated atomic follow one another. */

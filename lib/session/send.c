@@ -275,7 +275,7 @@ static void launch_piece(struct rdmamsg_ep *ep, struct op *op)
  * Otherwise it is announced: it then takes one credit and one place in the send
  * queue, and nothing is copied.
  */
-static inline bool fits_in_pieces(const struct rdmamsg_ep *ep, size_t len)
+static inline bool fits_in_pieces(struct rdmamsg_ep *ep, size_t len)
 {
 	uint32_t n;
 
@@ -285,7 +285,7 @@ static inline bool fits_in_pieces(const struct rdmamsg_ep *ep, size_t len)
 	return !ep->send.queued &&
 	       rdmamsg__can_keep(ep, n, (uint32_t)len + PROTO_FIRST_LEN) &&
 	       (int32_t)(ep->credit.limit - rdmamsg__tx_number(ep) - n) >= 0 &&
-	       ep->lane.sq.data - rdmamsg__sq_used(&ep->lane) >= n;
+	       rdmamsg__sq_fits(&ep->lane, n);
 }
 
 /* -EAGAIN: lacks an operation or a buffer, and nothing was accepted. */

@@ -51,10 +51,9 @@ static inline bool rdmamsg__can_keep(const struct rdmamsg_ep *ep,
 				   len + PROTO_CRC_LEN : len));
 }
 
-static inline bool rdmamsg__can_post(const struct rdmamsg_ep *ep)
+static inline bool rdmamsg__can_post(struct rdmamsg_ep *ep)
 {
-	return rdmamsg__has_credit(ep) &&
-	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.data &&
+	return rdmamsg__has_credit(ep) && rdmamsg__sq_fits(&ep->lane, 1) &&
 	       rdmamsg__can_keep(ep, 1, ep->send.copy_max);
 }
 

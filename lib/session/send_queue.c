@@ -154,7 +154,7 @@ static void __attribute__((noinline)) pump_reads(struct rdmamsg_ep *ep)
 }
 
 /* Returns true if a refused call would be accepted now. */
-static inline bool is_writable(const struct rdmamsg_ep *ep)
+static inline bool is_writable(struct rdmamsg_ep *ep)
 {
 	if (ep->send.want_memory)
 		return false;

@@ -430,6 +430,38 @@ static void answers__to_rendezvous_HAVE_RECEIVES(void **state)
 	assert_int_equal(rdmamsg__srq_in_flight(&a), before);
 }
 
+/* An endpoint that sends little is small, and one that sends much is not slow. */
+static void slots__for_more_sends_ARE_ALLOCATED(void **state)
+{
+	const struct send_queue *sq;
+
+	serve(64, 4, 0);
+	join();
+	sq = &ends[0]->lane.sq;
+	assert_int_equal(sq->mask + 1, 64);
+	assert_true(sq->data < 64 && sq->total <= 64);
+	WAIT_FOR(ends[0]->credit.limit - ends[0]->lane.hot.number >= 256);
+	/* each second one has an operation, which must be found again */
+	for (unsigned int i = 0; i < 256; i++)
+		assert_int_equal(rdmamsg_send(ends[0], "x", 1, i,
+					      i % 2 ? &client : NULL), 0);
+	assert_int_equal(rdmamsg_send(ends[0], "x", 1, 0, NULL), -EAGAIN);
+	assert_int_equal(sq->data, 256);
+	assert_int_equal(sq->more, 0);
+	assert_true(sq->total <= sq->mask + 1);
+	WAIT_FOR(client.messages == 256 && server.sent == 128);
+	assert_int_equal(server.status, 0);
+	assert_int_equal(sq->ops, 0);
+}
+
+static void slots__of_a_lane_with_its_own_receives_ARE_ALL_THERE(void **state)
+{
+	serve(64, 4, 0);
+	join();
+	assert_int_equal(clients[0]->lane.sq.more, 0);
+	assert_int_equal(clients[0]->lane.sq.data, 256);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -446,6 +478,8 @@ int main(void)
 		TEST(message__of_no_endpoint_IS_COUNTED),
 		TEST(credits__of_messages_that_wait_STAY_USED),
 		TEST(answers__to_rendezvous_HAVE_RECEIVES),
+		TEST(slots__for_more_sends_ARE_ALLOCATED),
+		TEST(slots__of_a_lane_with_its_own_receives_ARE_ALL_THERE),
 	};
 
 	join_own_fabric("srq-share");
