@@ -38,6 +38,7 @@ struct rdmamsg_dc_target {
 	uint16_t port;
 	bool armed;
 	uint32_t connections;
+	uint32_t object;		/* number in the context */
 	uint64_t violations;
 	uint64_t messages;
 };
@@ -141,6 +142,7 @@ struct rdmamsg_dc_sender {
 	uint64_t round;			/* of the context, when it settled */
 	uint64_t uses;
 	uint64_t id;
+	uint32_t object;		/* number in the context */
 	uint64_t connects;
 	uint64_t evictions;
 };

@@ -115,6 +115,7 @@ int rdmamsg_dc_sender_create(struct rdmamsg *ctx,
 		return ret;
 	}
 	s->ctx = ctx;
+	s->object = ++ctx->objects;
 	list_init(&s->due);
 	list_init(&s->addresses);
 	list_init(&s->waiting);

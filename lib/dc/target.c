@@ -290,6 +290,7 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 	if (!t)
 		return rdmamsg__fail(-ENOMEM, "no memory for a target");
 	t->ctx = ctx;
+	t->object = ++ctx->objects;
 	list_init(&t->links);
 	list_init(&t->due);
 	ret = copy_options(t, opts);

@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "dc/dc.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -28,6 +29,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <rdmamsg/dc.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
@@ -494,6 +496,66 @@ static void group_samples(struct tables *t)
 	group_list(t, &t->ctx->groups->homeless);
 }
 
+/* ---- targets and senders ---------------------------------------------- */
+
+#define T(name, field, help) \
+	M(struct rdmamsg_dc_target_attr, name, field, help)
+
+static const struct metric target_metrics[] = {
+	T("connections", connections, "Connections of senders."),
+	T("messages_received_total", messages, "Messages received."),
+	T("key_violations_total", key_violations,
+	  "Uses of another access key."),
+	T("armed", armed, "Set if the next violation is told."),
+};
+
+static void target_samples(struct tables *t)
+{
+	struct list *n;
+
+	list_for_each(n, &t->ctx->dcs->targets) {
+		const struct rdmamsg_dc_target *target =
+			list_entry(n, struct rdmamsg_dc_target, node);
+		struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+
+		(void)rdmamsg_dc_target_query(target, &a);
+		rdmamsg__prometheus_sample(&t->out);
+		rdmamsg__prometheus_number(&t->out, "target", target->object);
+		rdmamsg__prometheus_number(&t->out, "port",
+					   rdmamsg_dc_target_port(target));
+		rdmamsg__prometheus_value(&t->out, &a);
+	}
+}
+
+#define A(name, field, help) \
+	M(struct rdmamsg_dc_sender_attr, name, field, help)
+
+static const struct metric sender_metrics[] = {
+	A("addresses", addresses, "Addresses of targets."),
+	A("connections", connections, "Connections to targets."),
+	A("queued", queued, "Messages that wait."),
+	A("queued_bytes", queued_bytes, "Copies of messages that wait."),
+	A("connects_total", connects, "Connections begun."),
+	A("evictions_total", evictions,
+	  "Connections closed for another address."),
+};
+
+static void sender_samples(struct tables *t)
+{
+	struct list *n;
+
+	list_for_each(n, &t->ctx->dcs->senders) {
+		const struct rdmamsg_dc_sender *sender =
+			list_entry(n, struct rdmamsg_dc_sender, node);
+		struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
+
+		(void)rdmamsg_dc_sender_query(sender, &a);
+		rdmamsg__prometheus_sample(&t->out);
+		rdmamsg__prometheus_number(&t->out, "sender", sender->object);
+		rdmamsg__prometheus_value(&t->out, &a);
+	}
+}
+
 /* ---- all of it -------------------------------------------------------- */
 
 #define KIND(prefix, name) \
@@ -510,6 +572,8 @@ static const struct kind kinds[] = {
 	KIND("rdmamsg_srq_", srq),
 	KIND("rdmamsg_listener_", listener),
 	KIND("rdmamsg_group_", group),
+	KIND("rdmamsg_dc_target_", target),
+	KIND("rdmamsg_dc_sender_", sender),
 };
 
 static void fill(struct tables *t)

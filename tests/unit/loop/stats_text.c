@@ -8,6 +8,7 @@
 #include "exposition.h"
 
 #include <errno.h>
+#include <rdmamsg/dc.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
@@ -148,6 +149,12 @@ static void devices__of_guarded_endpoints_ARE_ADDED_UP(void **state)
 	close_both();
 }
 
+static void on_violation(struct rdmamsg_dc_target *target,
+			 const struct sockaddr_storage *from)
+{
+	fail_msg("nobody sends with a wrong key");
+}
+
 static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 {
 	struct rdmamsg_pool_counters p = { .size = sizeof(p) };
@@ -158,6 +165,13 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	const struct rdmamsg_srq_options so = {
 		.size = sizeof(so), .comp_vector = 2,
 	};
+	const struct rdmamsg_dc_target_options to = {
+		.size = sizeof(to), .access_key = 7,
+		.on_violation = on_violation,
+	};
+	struct rdmamsg_dc_target *target;
+	struct rdmamsg_dc_sender *sender;
+	struct rdmamsg_dc_address *address;
 	struct rdmamsg_pool *pool, *other;
 	struct rdmamsg_group *group;
 	struct rdmamsg_msg *msg;
@@ -189,6 +203,24 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 				"srq=\"3\"}"), q.cq_entries);
 	assert_int_equal(sample("rdmamsg_group_joins_total{context=\"0\","
 				"group=\"4\",address=\"239.1.2.3\"}"), 0);
+	assert_int_equal(rdmamsg_dc_target_create(client.ctx, "127.0.0.1", "0",
+						  &to, &target), 0);
+	assert_int_equal(rdmamsg_dc_sender_create(client.ctx, NULL, &sender),
+			 0);
+	assert_int_equal(rdmamsg_dc_address_create(sender, "127.0.0.1", "1", 1,
+						   NULL, &address), 0);
+	assert_int_equal(rdmamsg_dc_send(address, "twelve bytes", 12, 0, NULL),
+			 0);
+	assert_int_equal(rdmamsg_dc_target_arm(target), 0);
+	check_counters(client.ctx);
+	assert_int_equal(sample("rdmamsg_dc_target_armed{context=\"0\","
+				"target=\"5\",port=\"%u\"}",
+				rdmamsg_dc_target_port(target)), 1);
+	/* the target's listener is number 6 */
+	assert_int_equal(sample("rdmamsg_dc_sender_addresses{context=\"0\","
+				"sender=\"7\"}"), 1);
+	assert_int_equal(sample("rdmamsg_dc_sender_queued_bytes{context=\"0\","
+				"sender=\"7\"}"), 12);
 	/* a number is not given again */
 	rdmamsg_msg_free(msg);
 	assert_int_equal(rdmamsg_pool_destroy(pool), 0);
