@@ -18,7 +18,7 @@ struct loop;
 struct watch {
 	int fd;				/* -1 after the end */
 	bool on;
-	void (*fn)(struct watch *w);
+	void (*fn)(struct watch *w);	/* NULL: only wakes the loop */
 	struct list node;		/* in loop->ended */
 	void *mem;			/* memory to free then */
 };

@@ -10,6 +10,7 @@
 #include "base/watch.h"
 #include "device/async.h"
 #include "device/cq.h"
+#include "device/attend.h"
 #include "device/device.h"
 #include "device/quirks.h"
 #include "device/umr.h"
@@ -241,6 +242,7 @@ static int open_channel(struct dev *dev)
 		(void)rdmamsg__v_destroy_comp_channel(d->v, dev->channel);
 		return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 	}
+	rdmamsg__attend_open(dev);
 	return 0;
 }
 
@@ -248,6 +250,7 @@ static void close_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
 
+	rdmamsg__attend_close(dev);
 	rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
 	if (rdmamsg__v_destroy_comp_channel(d->v, dev->channel))
 		log_error("device %s: its completion channel is still in use",

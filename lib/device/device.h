@@ -17,6 +17,7 @@
 #include "base/masked.h"
 #include "base/qpmap.h"
 #include "base/timer.h"
+#include "base/watch.h"
 #include "device/verbs_api.h"
 
 enum device_kind { KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP, KIND_SOFT,
@@ -59,6 +60,8 @@ struct dev {
 	/* dev with channel and cqs: itself, unless it is single */
 	struct dev *queues;
 	struct ibv_comp_channel *channel;
+	struct watch near;		/* attend.h; fd -1: none */
+	bool attends;			/* since attend_wait() */
 	struct list cqs;
 	struct list recv_pools;
 	struct list send_pools;

@@ -79,6 +79,11 @@ struct verbs_api {
 				    int comp_vector);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	int (*destroy_cq)(struct ibv_cq *cq);
+	/* attend.h; NULL: not supported */
+	int (*attend_fd)(struct ibv_comp_channel *channel);
+	bool (*attend_wait)(struct ibv_comp_channel *channel);
+	void (*attend_woken)(struct ibv_comp_channel *channel);
+	void (*attend_done)(struct ibv_comp_channel *channel);
 	int (*get_cq_event)(struct ibv_comp_channel *channel,
 			    struct ibv_cq **cq, void **cq_context);
 	void (*ack_cq_events)(struct ibv_cq *cq, unsigned int n);

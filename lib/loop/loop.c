@@ -16,6 +16,7 @@
 #include "chain/chain.h"
 #include "dc/dc.h"
 #include "device/async.h"
+#include "device/attend.h"
 #include "device/cq.h"
 #include "device/device.h"
 #include "group/group.h"
@@ -129,6 +130,8 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 	if ((uintptr_t)tag & 2) {
 		struct watch *w = (struct watch *)((uintptr_t)tag - 2);
 
+		if (!w->fn)
+			return 0;
 		if (w->fd >= 0)
 			w->fn(w);
 		return 1;
@@ -160,14 +163,29 @@ static int handle_all(struct rdmamsg *ctx, const struct epoll_event *ev, int n,
 	return events;
 }
 
+static int sleep_for(struct rdmamsg *ctx, struct epoll_event *ev, int room,
+		     int timeout_ms)
+{
+	int n;
+
+	if (timeout_ms && !rdmamsg__attend_wait(ctx->devices))
+		timeout_ms = 0;
+	n = epoll_wait(ctx->loop.epfd, ev, room, timeout_ms);
+	return n < 0 ? -errno : n;
+}
+
 /* Sleeps for at most timeout_ms, then handles all events. */
 static int process(struct rdmamsg *ctx, int timeout_ms)
 {
 	struct epoll_event ev[16];
-	int n = epoll_wait(ctx->loop.epfd, ev, 16, timeout_ms), events, got;
+	int n = sleep_for(ctx, ev, 16, timeout_ms), events, got;
 
-	if (unlikely(n < 0))
-		return -errno;
+	if (timeout_ms)
+		rdmamsg__attend_woken(ctx->devices);
+	if (unlikely(n < 0)) {
+		rdmamsg__attend_done(ctx->devices);
+		return n;
+	}
 	rdmamsg__enter(ctx);
 	events = handle_all(ctx, ev, n, false);
 	got = rdmamsg__cq_poll(ctx, BUDGET);
@@ -176,6 +194,8 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 		rdmamsg__loop_kick(&ctx->loop);
 	rdmamsg__settle(ctx);
 	rdmamsg__leave(ctx);
+	if (timeout_ms)
+		rdmamsg__attend_done(ctx->devices);
 	events += got;
 	ctx->sessions->st.wakeups += events > 0;
 	return events;

@@ -46,9 +46,7 @@ static void drop_wires(struct list *wires)
 	while (!list_empty(wires)) {
 		struct soft_wire *w = list_first(wires, struct soft_wire, node);
 
-		if (w->bell >= 0 && w->sock.fd >= 0)
-			close(w->bell);
-		w->bell = -1;
+		soft_wire_mute(w);
 		w->dead = true;
 		list_del(&w->node);
 	}
@@ -65,10 +63,12 @@ static void drop_descriptors(struct soft_dev *dev)
 	}
 	close(dev->epfd);
 	close(dev->fabric_fd);
+	if (dev->near >= 0)
+		close(dev->near);
 	if (dev->spare >= 0)
 		close(dev->spare);
 	dev->epfd = dev->bell = dev->timerfd = dev->fabric_fd = -1;
-	dev->spare = -1;
+	dev->near = dev->spare = -1;
 }
 
 static void in_child(void)
@@ -128,7 +128,7 @@ static struct soft_dev *dev_new(void)
 		list_init(&dev->timers[i]);
 	list_init(&dev->rest.node);
 	dev->listener.fd = dev->epfd = dev->bell = dev->timerfd = -1;
-	dev->fabric_fd = dev->spare = -1;
+	dev->fabric_fd = dev->spare = dev->near = -1;
 	list_init(&dev->cm_mcs);
 	for (int i = 0; i < SOFT_GROUP_BUCKETS; i++)
 		list_init(&dev->groups[i]);

@@ -17,6 +17,7 @@
 #include "soft/fabric/limits.h"
 #include "soft/fabric/thread.h"
 
+struct soft_channel;
 struct soft_cm_id;
 struct soft_fabric;
 struct soft_qp;
@@ -31,6 +32,8 @@ struct soft_dev {
 	bool bells_due;			/* soft_unlock() has work */
 	bool covered;			/* the program polls: no doorbells */
 	bool heeds;			/* wants a doorbell for every ACK */
+	bool attended;			/* the program waits for dev->near */
+	const struct soft_channel *attendant; /* which may, or NULL */
 	uint32_t polls;			/* counts polls of unarmed queues */
 	uint32_t idle_polls;		/* those since a queue was armed */
 
@@ -79,6 +82,7 @@ struct soft_dev {
 	/* thread */
 	struct soft_watch listener;
 	int epfd, bell, timerfd;
+	int near;			/* doorbell of the program itself */
 	int spare;			/* for soft_spare_accept(), or -1 */
 	struct soft_watch bell_watch, timer_watch;
 	struct soft_watch **watch;	/* by descriptor */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 enum soft_msg_type {
-	SOFT_MSG_HELLO = 1,		/* with rings and a doorbell */
-	SOFT_MSG_WELCOME,		/* with a doorbell */
+	SOFT_MSG_HELLO = 1,		/* with rings and two doorbells */
+	SOFT_MSG_WELCOME,		/* with two doorbells */
 	SOFT_MSG_FABRIC_ASK,
 	SOFT_MSG_FABRIC,		/* with the fabric's memory */
 	SOFT_MSG_LOOKUP,		/* with the listener: cm/name.c */

@@ -21,6 +21,11 @@
 #define SOFT_RING_ALIGN	16u
 #define SOFT_WITHDRAWN	512u		/* a power of two */
 
+/* A consumer that sleeps wants a doorbell for each record that needs it, ... */
+#define SOFT_SLEEPS		1u
+#define SOFT_SLEEPS_LIGHTLY	2u	/* or for every record, */
+#define SOFT_SLEEPS_NEAR	4u	/* and not that of its thread */
+
 /* The first page of a ring in shared memory. */
 struct soft_ring_shm {
 	_Atomic uint64_t tail;		/* written by the producer */
@@ -28,9 +33,9 @@ struct soft_ring_shm {
 	_Atomic uint64_t head;		/* written by the consumer */
 	uint8_t pad2[120];
 	/*
-	 * sleeping: the consumer wants a doorbell for each record that needs it
-	 * (1), or for every record (2). full: the producer wants a doorbell
-	 * when there is room. Ringing the doorbell clears the flag.
+	 * sleeping: the consumer wants a doorbell, see SOFT_SLEEPS. full: the
+	 * producer wants a doorbell when there is room. Ringing the doorbell
+	 * clears the flag.
 	 */
 	_Atomic uint32_t sleeping;
 	_Atomic uint32_t full;

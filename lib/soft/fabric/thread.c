@@ -199,7 +199,9 @@ static void on_bell(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 
 uint32_t soft_sleeps(const struct soft_dev *dev)
 {
-	return dev->covered ? 0 : 1u + dev->heeds;
+	return dev->covered ? 0 :
+	       SOFT_SLEEPS | (dev->heeds ? SOFT_SLEEPS_LIGHTLY : 0) |
+	       (dev->attended ? SOFT_SLEEPS_NEAR : 0);
 }
 
 void soft_heed(struct soft_dev *dev)
@@ -238,17 +240,36 @@ void soft_cover(struct soft_dev *dev)
  * stores its tail and then loads `sleeping`, in soft_bells(). Both sides have a
  * fence in between, so at least one side sees the store of the other.
  */
-void soft_uncover(struct soft_dev *dev)
+static bool fall_asleep(struct soft_dev *dev)
 {
 	dev->covered = false;
 	for (int i = 0; i < ROUNDS; i++) {
 		set_sleeping(dev);
 		atomic_thread_fence(memory_order_seq_cst);
 		if (!soft_fabric_up->progress(dev))
-			return;
+			return true;
 	}
-	/* more records arrive, so the thread continues */
-	soft_ring_bell(dev->bell);
+	return false;
+}
+
+void soft_uncover(struct soft_dev *dev)
+{
+	/* if more records arrive, the thread continues */
+	if (!fall_asleep(dev))
+		soft_ring_bell(dev->bell);
+}
+
+bool soft_attend(struct soft_dev *dev)
+{
+	dev->attended = true;
+	dev->idle_polls = 0;
+	return fall_asleep(dev);
+}
+
+void soft_attend_end(struct soft_dev *dev)
+{
+	dev->attended = false;
+	soft_uncover(dev);
 }
 
 static void work(struct soft_dev *dev, uint32_t *polls)
@@ -310,6 +331,9 @@ static int open_fds(struct soft_dev *dev)
 	dev->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (dev->bell < 0)
 		return -errno;
+	dev->near = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (dev->near < 0)
+		return -errno;
 	dev->timerfd = timerfd_create(CLOCK_MONOTONIC,
 				      TFD_NONBLOCK | TFD_CLOEXEC);
 	if (dev->timerfd < 0)
@@ -336,6 +360,8 @@ static void close_fds(struct soft_dev *dev)
 		close(dev->timerfd);
 	if (dev->spare >= 0)
 		close(dev->spare);
+	if (dev->near >= 0)
+		close(dev->near);
 	if (dev->bell >= 0)
 		close(dev->bell);
 	if (dev->epfd >= 0)

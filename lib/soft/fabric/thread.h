@@ -54,6 +54,14 @@ void soft_cover(struct soft_dev *dev);
 /* The program is about to sleep: peers ring doorbells again. L */
 void soft_uncover(struct soft_dev *dev);
 /*
+ * The program is about to wait for dev->near: peers ring that doorbell, so that
+ * one thread wakes for a message and not two. Returns false if more records
+ * arrive, so that it must not wait. L
+ */
+bool soft_attend(struct soft_dev *dev);
+/* The program has woken, and from now on may do something else. L */
+void soft_attend_end(struct soft_dev *dev);
+/*
  * From now on this device wants a doorbell for every acknowledgement, because
  * it waits for one that its request did not ask for. This is rare. L
  */

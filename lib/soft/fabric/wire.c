@@ -42,7 +42,7 @@ static struct soft_wire *wire_new(uint32_t peer)
 		return NULL;
 	list_init(&w->node);
 	list_init(&w->outbox);
-	w->sock.fd = w->bell = -1;
+	w->sock.fd = w->bell = w->near = -1;
 	w->sock.fn = on_socket;
 	w->peer = peer;
 	return w;
@@ -84,6 +84,16 @@ static void wire_ready(struct soft_dev *dev, struct soft_wire *w)
 
 /* ---- the end of a wire ------------------------------------------------ */
 
+void soft_wire_mute(struct soft_wire *w)
+{
+	/* those of a wire to this process are the device's */
+	if (w->bell >= 0 && w->sock.fd >= 0)
+		close(w->bell);
+	if (w->near >= 0 && w->sock.fd >= 0)
+		close(w->near);
+	w->bell = w->near = -1;
+}
+
 void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
 {
 	struct list *n;
@@ -93,11 +103,10 @@ void soft_wire_down(struct soft_dev *dev, struct soft_wire *w)
 	w->dead = true;
 	list_del(&w->node);
 	soft_watch_del(dev, &w->sock);
-	if (w->bell >= 0 && w->sock.fd >= 0)
-		close(w->bell);
+	soft_wire_mute(w);
 	if (w->sock.fd >= 0)
 		close(w->sock.fd);
-	w->bell = w->sock.fd = -1;
+	w->sock.fd = -1;
 	if (w->known && dev->to[w->peer] == w) {
 		dev->to[w->peer] = NULL;
 		list_for_each(n, &dev->wires) {
@@ -135,6 +144,7 @@ static int make_loop(struct soft_dev *dev, struct soft_wire *w)
 	int ret = soft_ring_loop(&w->tx, &w->rx);
 
 	w->bell = dev->bell;
+	w->near = dev->near;
 	return ret;
 }
 
@@ -161,7 +171,7 @@ static int make_remote(struct soft_dev *dev, struct soft_wire *w)
 	w->rx = rings[1];
 	w->mine = true;
 	ret = soft_msg_send(fd, &msg, sizeof(msg),
-			    (int[]){ memory, dev->bell }, 2);
+			    (int[]){ memory, dev->bell, dev->near }, 3);
 	if (!ret)
 		ret = soft_watch_add(dev, &w->sock, fd);
 	if (ret)
@@ -218,20 +228,29 @@ static bool is_eventfd(int fd)
 	       poll(&p, 1, 0) == 1 && p.revents == POLLOUT;
 }
 
-/* Takes the doorbell that a peer has sent. Writing to it must not block. */
-static int take_bell(struct soft_wire *w, int fd)
+/* Takes a doorbell that a peer has sent. Writing to it must not block. */
+static int take_bell(int *bell, int *fd)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags = fcntl(*fd, F_GETFL);
 
-	if (w->bell >= 0 || !is_eventfd(fd) || flags < 0 ||
-	    fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+	if (*bell >= 0 || !is_eventfd(*fd) || flags < 0 ||
+	    fcntl(*fd, F_SETFL, flags | O_NONBLOCK))
 		return -EPROTO;
-	w->bell = fd;
+	*bell = *fd;
+	*fd = -1;
 	return 0;
 }
 
+/* The second one may be missing: then the first is rung instead. */
+static int take_bells(struct soft_wire *w, int fds[2])
+{
+	int ret = take_bell(&w->bell, &fds[0]);
+
+	return ret || fds[1] < 0 ? ret : take_bell(&w->near, &fds[1]);
+}
+
 static int on_hello(struct soft_dev *dev, struct soft_wire *w,
-		    const struct soft_msg *msg, int fds[2])
+		    const struct soft_msg *msg, int fds[3])
 {
 	const struct soft_msg welcome = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_WELCOME,
@@ -245,11 +264,9 @@ static int on_hello(struct soft_dev *dev, struct soft_wire *w,
 		return -EPROTO;
 	ret = soft_rings_check(fds[0]);
 	if (!ret)
-		ret = take_bell(w, fds[1]);
-	if (ret)
-		return ret;
-	fds[1] = -1;
-	ret = soft_rings_map(fds[0], rings);
+		ret = take_bells(w, fds + 1);
+	if (!ret)
+		ret = soft_rings_map(fds[0], rings);
 	if (ret)
 		return ret;
 	w->tx = rings[1];
@@ -257,15 +274,15 @@ static int on_hello(struct soft_dev *dev, struct soft_wire *w,
 	w->peer = msg->node;
 	wire_ready(dev, w);
 	/* if the peer has ended, its records in the ring are still valid */
-	(void)soft_msg_send(w->sock.fd, &welcome, sizeof(welcome), &dev->bell,
-			    1);
+	(void)soft_msg_send(w->sock.fd, &welcome, sizeof(welcome),
+			    (int[]){ dev->bell, dev->near }, 2);
 	return 0;
 }
 
 /* ---- messages --------------------------------------------------------- */
 
 static int on_message(struct soft_dev *dev, struct soft_wire *w,
-		      const struct soft_msg *msg, size_t len, int fds[2])
+		      const struct soft_msg *msg, size_t len, int fds[3])
 {
 	struct soft_msg answer = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC,
@@ -291,9 +308,7 @@ static int on_message(struct soft_dev *dev, struct soft_wire *w,
 	case SOFT_MSG_WELCOME:
 		if (!w->mine || fds[0] < 0)
 			return -EPROTO;
-		ret = take_bell(w, fds[0]);
-		if (!ret)
-			fds[0] = -1;
+		ret = take_bells(w, fds);
 		/*
 		 * ring for records that were pushed before the doorbell arrived
 		 */
@@ -382,8 +397,8 @@ static bool have_room(int fd, int n)
 }
 
 /*
- * Returns true if a HELLO must wait. It brings two descriptors, and the kernel
- * drops them if this process cannot open two more. So the HELLO stays in the
+ * Returns true if a HELLO must wait. It brings three descriptors, and the kernel
+ * drops them if this process cannot open three more. So the HELLO stays in the
  * socket.
  */
 static bool must_wait(const struct soft_wire *w)
@@ -393,7 +408,7 @@ static bool must_wait(const struct soft_wire *w)
 	return !w->known && !w->mine &&
 	       recv(w->sock.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT) ==
 	       sizeof(msg) && msg.type == SOFT_MSG_HELLO &&
-	       !have_room(w->sock.fd, 2);
+	       !have_room(w->sock.fd, 3);
 }
 
 static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
@@ -406,14 +421,14 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 	if (events & EPOLLOUT)
 		outbox_send(dev, w);
 	for (int i = 0; i < 64 && !w->dead; i++) {
-		int fds[2], got;
+		int fds[3], got;
 
 		/* do not wait if the sender has ended */
 		if (!(events & EPOLLHUP) && unlikely(must_wait(w))) {
 			soft_watch_rest(dev, watch);
 			break;
 		}
-		got = soft_msg_recv(w->sock.fd, buf, sizeof(buf), fds, 2);
+		got = soft_msg_recv(w->sock.fd, buf, sizeof(buf), fds, 3);
 		if (got == -EAGAIN || got == -EINTR)
 			break;
 		if (got <= 0 || on_message(dev, w, (struct soft_msg *)buf,
@@ -422,7 +437,7 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 				soft_wire_take_rest(dev, w);
 			soft_wire_down(dev, w);
 		}
-		for (int j = 0; j < 2; j++)
+		for (int j = 0; j < 3; j++)
 			if (fds[j] >= 0)
 				close(fds[j]);
 	}
@@ -451,10 +466,10 @@ void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
 
 /* ---- doorbells -------------------------------------------------------- */
 
-static bool take_back(_Atomic uint32_t *flag)
+static uint32_t take_back(_Atomic uint32_t *flag)
 {
-	return atomic_load_explicit(flag, memory_order_relaxed) &&
-	       atomic_exchange(flag, 0);
+	return atomic_load_explicit(flag, memory_order_relaxed) ?
+	       atomic_exchange(flag, 0) : 0;
 }
 
 /*
@@ -472,14 +487,17 @@ void soft_ring_bell(int fd)
 	(void)!write(fd, &n, sizeof(n));
 }
 
-static bool wants_to_know(struct soft_wire *w)
+/* Returns what `sleeping` was, or 0 if no doorbell is due. */
+static uint32_t wants_to_know(struct soft_wire *w)
 {
 	_Atomic uint32_t *flag = &w->tx.shm->sleeping;
 
-	if (w->dirty == SOFT_QUIET &&
-	    atomic_load_explicit(flag, memory_order_relaxed) < 2)
-		return false;
-	return w->dirty && take_back(flag);
+	if (w->dirty == SOFT_CLEAN ||
+	    (w->dirty == SOFT_QUIET &&
+	     !(atomic_load_explicit(flag, memory_order_relaxed) &
+	       SOFT_SLEEPS_LIGHTLY)))
+		return 0;
+	return take_back(flag);
 }
 
 void soft_bells(struct soft_dev *dev)
@@ -491,13 +509,17 @@ void soft_bells(struct soft_dev *dev)
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(n, &dev->wires) {
 		struct soft_wire *w = list_entry(n, struct soft_wire, node);
-		bool sleeps, waits;
+		uint32_t sleeps, waits;
 
 		if (w->bell < 0)
 			continue;
 		sleeps = wants_to_know(w);
-		waits = w->eaten && take_back(&w->rx.shm->full);
-		if (sleeps || waits)
+		waits = w->eaten ? take_back(&w->rx.shm->full) : 0;
+		if (sleeps & SOFT_SLEEPS_NEAR && w->near >= 0)
+			soft_ring_bell(w->near);
+		else if (sleeps)
+			waits = 1;
+		if (waits)
 			soft_ring_bell(w->bell);
 		w->dirty = SOFT_CLEAN;
 		w->eaten = false;

@@ -35,6 +35,7 @@ struct soft_wire {
 	bool dead;
 	struct soft_ring tx, rx;
 	int bell;			/* the peer's doorbell, or -1 */
+	int near;			/* that of its program, or -1 */
 	int refs;			/* queue pairs and CM ids */
 	/* vm.c */
 	pid_t pid;			/* of the peer */
@@ -63,6 +64,8 @@ int soft_wire_send(struct soft_dev *dev, struct soft_wire *w,
 /* Sends SOFT_NAK_LOST for the request when the ring has room. L */
 void soft_wire_lost(struct soft_wire *w, const struct soft_rec *rec);
 void soft_wires_close(struct soft_dev *dev);
+/* Closes the peer's doorbells. */
+void soft_wire_mute(struct soft_wire *w);
 void soft_bells(struct soft_dev *dev);
 void soft_ring_bell(int fd);
 void soft_accept(struct soft_dev *dev, struct soft_watch *w, uint32_t events);

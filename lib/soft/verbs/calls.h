@@ -6,6 +6,7 @@
 #ifndef SOFT_VERBS_CALLS_H
 #define SOFT_VERBS_CALLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -68,6 +69,18 @@ struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *verbs,
 				    struct ibv_cq_init_attr_ex *attr);
 int soft_resize_cq(struct ibv_cq *cq, int cqe);
 int soft_destroy_cq(struct ibv_cq *cq);
+/*
+ * Not in libibverbs. For a program that polls the channel's queues whenever it
+ * wakes. Returns a descriptor that it waits for besides the channel's, edge-
+ * triggered and without reading, or -1 if another channel has it. The program
+ * calls soft_attend_wait() before it waits, which returns false if it must not
+ * wait, then soft_attend_woken() in any case, polls, and calls
+ * soft_attend_done() before it returns to others that may wait for the channel.
+ */
+int soft_attend_fd(struct ibv_comp_channel *channel);
+bool soft_attend_wait(struct ibv_comp_channel *channel);
+void soft_attend_woken(struct ibv_comp_channel *channel);
+void soft_attend_done(struct ibv_comp_channel *channel);
 int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 		      void **cq_context);
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int n);

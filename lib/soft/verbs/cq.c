@@ -45,6 +45,8 @@ int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
 
 	soft_lock(dev);
 	busy = ibv->refcnt;
+	if (!busy)
+		soft_attend_forget(dev, (struct soft_channel *)ibv);
 	soft_unlock(dev);
 	if (busy)
 		return EBUSY;
@@ -65,6 +67,19 @@ static void raise_event(struct soft_cq *cq)
 	if (list_empty(&cq->ready_node))
 		list_add_tail(&ch->ready, &cq->ready_node);
 	(void)!write(ch->ibv.fd, &(uint64_t){ 1 }, sizeof(uint64_t));
+}
+
+/* An entry has come that an armed queue tells of. */
+static void tell(struct soft_cq *cq)
+{
+	struct soft_channel *ch = (struct soft_channel *)cq->ibv.channel;
+
+	if (!ch || !ch->quiet) {
+		raise_event(cq);
+		return;
+	}
+	cq->told = false;
+	ch->missed = true;
 }
 
 int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **ret_cq,
@@ -254,7 +269,7 @@ add:
 		cq->solicited = cq->tail;
 	if (cq->armed == SOFT_ARM_ANY ||
 	    (cq->armed == SOFT_ARM_SOLICITED && solicited))
-		raise_event(cq);
+		tell(cq);
 	else
 		cq->told = false;
 }
@@ -352,6 +367,13 @@ static bool has_untold(const struct soft_cq *cq)
 	       (int32_t)(cq->solicited - cq->head) > 0;
 }
 
+void soft_cq_catch_up(struct soft_cq *cq, const struct soft_channel *ch)
+{
+	if ((struct soft_channel *)cq->ibv.channel == ch && cq->armed &&
+	    has_untold(cq))
+		raise_event(cq);
+}
+
 int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct soft_cq *cq = soft_cq(ibv);
@@ -365,7 +387,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	if (dev->covered)
 		soft_uncover(dev);
 	if (cq->armed && has_untold(cq))
-		raise_event(cq);
+		tell(cq);
 	soft_unlock(dev);
 	return 0;
 }

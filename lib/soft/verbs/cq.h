@@ -16,6 +16,8 @@ struct soft_dev;
 struct soft_channel {
 	struct ibv_comp_channel ibv;
 	struct list ready;		/* queues with an unread event */
+	bool quiet;			/* the program polls: no events */
+	bool missed;			/* one was due meanwhile */
 };
 
 enum soft_arm { SOFT_UNARMED, SOFT_ARM_SOLICITED, SOFT_ARM_ANY };
@@ -52,6 +54,10 @@ static inline struct soft_cq *soft_cq(struct ibv_cq *cq)
 
 void soft_cq_add(struct soft_dev *dev, struct soft_cq *cq,
 		 const struct ibv_wc *wc, bool solicited);	/* L */
+/* Raises an event that the channel has missed, if it is still due. L */
+void soft_cq_catch_up(struct soft_cq *cq, const struct soft_channel *ch);
+/* attend.c: the channel is being destroyed. L */
+void soft_attend_forget(struct soft_dev *dev, const struct soft_channel *ch);
 /* Fails the queue pairs of overrun completion queues. L */
 void soft_cq_overruns(struct soft_dev *dev);
 /* Removes the completions of a queue pair. L */

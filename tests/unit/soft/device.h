@@ -27,6 +27,8 @@
 static struct ibv_context *c;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
+static bool with_channel;		/* the test sets it: cq has one */
+static struct ibv_comp_channel *channel;
 static struct ibv_qp *qp[2];		/* the test's */
 static struct ibv_mr *mr[2];
 static uint8_t *mem[2];
@@ -40,7 +42,8 @@ static inline int open_device(void **state)
 	if (!c)
 		return -1;
 	pd = soft_alloc_pd(c);
-	cq = soft_create_cq(c, 256, NULL, NULL, 0);
+	channel = with_channel ? soft_create_comp_channel(c) : NULL;
+	cq = soft_create_cq(c, 256, NULL, channel, 0);
 	for (int i = 0; i < 2; i++) {
 		mem[i] = calloc(1, SIZE);
 		mr[i] = soft_reg_mr(pd, mem[i], SIZE, ALL);
@@ -55,6 +58,8 @@ static inline int close_device(void **state)
 		free(mem[i]);
 	}
 	assert_int_equal(soft_destroy_cq(cq), 0);
+	if (channel)
+		assert_int_equal(soft_destroy_comp_channel(channel), 0);
 	assert_int_equal(soft_dealloc_pd(pd), 0);
 	assert_int_equal(soft_close_device(c), 0);
 	return 0;

@@ -109,8 +109,8 @@ static void until_answered(uint32_t from)
 
 /* ---- the peer --------------------------------------------------------- */
 
-/* Connects as the peer, with new rings and with own_bell as doorbell. */
-static int say_hello(int own_bell)
+/* Connects as the peer, with new rings and these doorbells. -1: no second one. */
+static int say_hello(int own_bell, int second)
 {
 	const struct soft_msg msg = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_HELLO, .node = PEER,
@@ -121,7 +121,8 @@ static int say_hello(int own_bell)
 	peer.fd = soft_name_connect(dev, "node/%u", dev->node);
 	if (memory < 0 || peer.fd < 0 || soft_rings_map(memory, rings) ||
 	    soft_msg_send(peer.fd, &msg, sizeof(msg),
-			  (int[]){ memory, own_bell }, 2))
+			  (int[]){ memory, own_bell, second },
+			  second < 0 ? 2 : 3))
 		return -1;
 	close(memory);
 	peer.tx = rings[0];
@@ -137,7 +138,7 @@ static int setup(void **state)
 		return -1;
 	dev = soft_dev_of(c);
 	peer.own_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (peer.own_bell < 0 || say_hello(peer.own_bell))
+	if (peer.own_bell < 0 || say_hello(peer.own_bell, -1))
 		return -1;
 	assert_int_equal(receive(peer.fd, &msg, sizeof(msg), &peer.bell),
 			 sizeof(msg));
@@ -159,21 +160,28 @@ static int teardown(void **state)
 /* ---- a peer without a doorbell ---------------------------------------- */
 
 /*
- * The device refuses fd as a doorbell and closes the connection. A write to
- * such a descriptor could block, or have an effect elsewhere.
+ * The device refuses fd as a doorbell, the first or the second, and closes the
+ * connection. A write to such a descriptor could block, or have an effect
+ * elsewhere.
  */
 static void is_cut_off(int fd)
 {
-	struct soft_msg msg;
-	int fds[1];
+	int good = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 
-	assert_true(fd >= 0);
-	assert_int_equal(say_hello(fd), 0);
-	assert_int_equal(receive(peer.fd, &msg, sizeof(msg), fds), 0);
-	close(peer.fd);
+	assert_true(fd >= 0 && good >= 0);
+	for (int second = 0; second < 2; second++) {
+		struct soft_msg msg;
+		int fds[1];
+
+		assert_int_equal(say_hello(second ? good : fd,
+					   second ? fd : -1), 0);
+		assert_int_equal(receive(peer.fd, &msg, sizeof(msg), fds), 0);
+		close(peer.fd);
+		soft_ring_unmap(&peer.tx);
+		soft_ring_unmap(&peer.rx);
+	}
+	close(good);
 	close(fd);
-	soft_ring_unmap(&peer.tx);
-	soft_ring_unmap(&peer.rx);
 }
 
 static void hello__something_else_for_a_doorbell_CUT(void **state)
