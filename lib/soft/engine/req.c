@@ -22,6 +22,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/layout.h"
 
+#define EARLY_BYTES	2048	/* of a record: copying takes time */
 #define OVERTAKE_NS	1000000ull	/* wait for the overtaking request */
 
 /* ---- completing requests ---------------------------------------------- */
@@ -165,6 +166,8 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 		if (qp->unreliable)
 			rec->flags |= SOFT_F_UNRELIABLE;
 		soft_rec_commit(dev, w, (uint32_t)bytes);
+		if (bytes >= EARLY_BYTES)
+			soft_bell_early(w);
 		soft_count_xmit(dev, qp->attr.port_num, n);
 	} while (wqe->sent != wqe->length);
 	return true;

@@ -500,6 +500,24 @@ static uint32_t wants_to_know(struct soft_wire *w)
 	return take_back(flag);
 }
 
+static void ring(struct soft_wire *w, uint32_t sleeps)
+{
+	soft_ring_bell(sleeps & SOFT_SLEEPS_NEAR && w->near >= 0 ? w->near :
+		       w->bell);
+}
+
+void soft_bell_early(struct soft_wire *w)
+{
+	uint32_t sleeps;
+
+	if (w->bell < 0)
+		return;
+	/* without a fence this may be missed, and soft_bells() rings */
+	sleeps = take_back(&w->tx.shm->sleeping);
+	if (sleeps)
+		ring(w, sleeps);
+}
+
 void soft_bells(struct soft_dev *dev)
 {
 	struct list *n;
@@ -509,17 +527,15 @@ void soft_bells(struct soft_dev *dev)
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(n, &dev->wires) {
 		struct soft_wire *w = list_entry(n, struct soft_wire, node);
-		uint32_t sleeps, waits;
+		uint32_t sleeps;
 
 		if (w->bell < 0)
 			continue;
 		sleeps = wants_to_know(w);
-		waits = w->eaten ? take_back(&w->rx.shm->full) : 0;
-		if (sleeps & SOFT_SLEEPS_NEAR && w->near >= 0)
-			soft_ring_bell(w->near);
-		else if (sleeps)
-			waits = 1;
-		if (waits)
+		if (sleeps)
+			ring(w, sleeps);
+		/* the peer's thread waits for room */
+		if (w->eaten && take_back(&w->rx.shm->full))
 			soft_ring_bell(w->bell);
 		w->dirty = SOFT_CLEAN;
 		w->eaten = false;

@@ -67,6 +67,10 @@ void soft_wires_close(struct soft_dev *dev);
 /* Closes the peer's doorbells. */
 void soft_wire_mute(struct soft_wire *w);
 void soft_bells(struct soft_dev *dev);
+/*
+ * Rings now if the peer sleeps: it wakes while this side copies what follows.
+ */
+void soft_bell_early(struct soft_wire *w);
 void soft_ring_bell(int fd);
 void soft_accept(struct soft_dev *dev, struct soft_watch *w, uint32_t events);
 
