@@ -20,7 +20,8 @@ struct rdmamsg_srq_options {
 	uint32_t overcommit;	/* credits for 100 receives; 100, 100..10000 */
 	uint32_t limit;		/* on_event when fewer are posted; none */
 	struct rdmamsg_pool *recv_pool;	/* buffers; NULL: the library's own */
-	uint32_t comp_vector;	/* of the receives' completion queue; 0 */
+	/* of the receives' completion queue, as of endpoints */
+	uint32_t comp_vector;
 };
 
 /*

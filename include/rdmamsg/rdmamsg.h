@@ -342,7 +342,8 @@ struct rdmamsg_ep_options {
 	uint32_t initiator_depth;	/* reads issued at once; 16, 1..255 */
 	uint32_t tos;			/* connect: IP TOS; system default */
 	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
-	uint32_t comp_vector;		/* of the completion queue; 0 */
+	/* of the completion queue; contexts take turns, RDMAMSG_NONE: 0 */
+	uint32_t comp_vector;
 	struct rdmamsg_srq *srq;	/* srq of the context, or none */
 	/* pools of the buffers; NULL: the library's own */
 	struct rdmamsg_pool *recv_pool;	/* excludes srq */

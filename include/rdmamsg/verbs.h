@@ -90,7 +90,7 @@ struct rdmamsg_qp_options {
 	 */
 	void (*on_completion)(struct rdmamsg_qp *qp, struct ibv_cq *cq);
 	struct rdmamsg_pd *pd;		/* NULL: the device's */
-	uint32_t comp_vector;		/* of the completion queues; 0 */
+	uint32_t comp_vector;	/* of the completion queues, as of endpoints */
 };
 
 /*

@@ -49,6 +49,18 @@ static uint32_t limit_of(const struct rdmamsg_device *d)
 	return (uint32_t)max(d->attr.max_cqe, 1);
 }
 
+/*
+ * A vector is an interrupt, and mostly a processor. Contexts belong to threads,
+ * so each gets the next one.
+ */
+uint32_t rdmamsg__comp_vector(const struct rdmamsg *ctx,
+			      const struct ibv_context *verbs, uint32_t option)
+{
+	if (option == VECTOR_ANY)
+		return ctx->number % (uint32_t)max(verbs->num_comp_vectors, 1);
+	return option == RDMAMSG_NONE ? 0 : option;
+}
+
 static int check(const struct rdmamsg_device *d, uint32_t entries,
 		 uint32_t vector)
 {
@@ -189,10 +201,12 @@ static bool suits(struct dev *dev, struct cq *cq, uint32_t entries,
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 		    bool own, struct cq **ret)
 {
-	int err = check(dev->device, entries, vector);
 	struct cq *cq = NULL;
 	struct list *n;
+	int err;
 
+	vector = rdmamsg__comp_vector(dev->ctx, dev->device->verbs, vector);
+	err = check(dev->device, entries, vector);
 	if (err)
 		return err;
 	for (n = dev->cqs.next; n != &dev->cqs && !own && !cq; n = n->next)

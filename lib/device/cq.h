@@ -7,11 +7,15 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
 
 #include "base/list.h"
 
 struct dev;
 struct rdmamsg;
+
+/* The option is not set: contexts take turns with the device's vectors. */
+#define VECTOR_ANY	(RDMAMSG_NONE - 1)
 
 struct cq {
 	struct list node;
@@ -23,6 +27,9 @@ struct cq {
 	uint32_t vector;
 };
 
+/* Returns the vector that the option means. RDMAMSG_NONE: 0. */
+uint32_t rdmamsg__comp_vector(const struct rdmamsg *ctx,
+			      const struct ibv_context *verbs, uint32_t option);
 int rdmamsg__cq_rearm(struct dev *dev);
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 		    bool own, struct cq **ret);

@@ -126,8 +126,8 @@ int rdmamsg__carrier_make(struct carrier *c)
 				     on.name);
 	ret = find_mtu(c);
 	if (!ret)
-		ret = rdmamsg__cq_get(c->dev, c->send_depth + c->recv_depth, 0,
-				      false, &c->cq);
+		ret = rdmamsg__cq_get(c->dev, c->send_depth + c->recv_depth,
+				      VECTOR_ANY, false, &c->cq);
 	if (!ret)
 		ret = map(c, &c->recv_mem, DIR_IN,
 			  (size_t)rdmamsg__carrier_recv_size(c) *

@@ -55,8 +55,10 @@ int rdmamsg__srq_options_set(struct rdmamsg_srq_options *o,
 		ret = check_range("overcommit", o->overcommit, 100, 10000);
 	if (!ret)
 		ret = check_range("limit", o->limit, 0, o->depth);
-	if (!ret)
+	if (!ret && o->comp_vector != RDMAMSG_NONE)
 		ret = check_range("comp_vector", o->comp_vector, 0, 1u << 16);
+	if (!o->comp_vector)
+		o->comp_vector = VECTOR_ANY;
 	return ret;
 }
 
@@ -380,6 +382,7 @@ static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)
 	s->bytes_private += sizeof(*q) + q->depth * sizeof(*q->slots) +
 			    q->active * sizeof(struct rdmamsg_msg);
 	s->cq_entries += (uint64_t)q->cq->ibv->cqe;
+	s->comp_vector = q->cq->vector;
 }
 
 int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
@@ -396,7 +399,8 @@ int rdmamsg_srq_stats(const struct rdmamsg_srq *srq,
 		return ret;
 	s = srq->st;
 	s.bytes_private = sizeof(*srq);
-	s.comp_vector = srq->opts.comp_vector;
+	s.comp_vector = srq->opts.comp_vector >= VECTOR_ANY ? 0 :
+			srq->opts.comp_vector;
 	list_for_each(n, &srq->parts)
 		part_stats(&s, list_entry(n, struct srq, node));
 	return rdmamsg__give(stats, &s, sizeof(s));

@@ -5,6 +5,7 @@
  * device may still refuse to create the queue pair.
  */
 #include "base/base.h"
+#include "device/cq.h"
 #include "lane/create_flags.h"
 #include "qp/rawqp.h"
 
@@ -33,7 +34,7 @@ static const struct range ranges[] = {
 	RANGE(min_rnr_timer, 12, 0, 0, 31),
 	RANGE(responder_resources, 16, 0, 0, 255),
 	RANGE(initiator_depth, 16, 0, 0, 255),
-	RANGE(comp_vector, 0, 0, 0, 1u << 16),
+	RANGE(comp_vector, VECTOR_ANY, RDMAMSG_NONE, 0, VECTOR_ANY),
 };
 
 int rdmamsg__rawqp_ranges(struct rdmamsg_qp_options *o)

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
+#include "device/cq.h"
 #include "device/device.h"
 #include "device/pd.h"
 #include "device/verbs_call.h"
@@ -36,10 +37,12 @@ static int make_cq(struct rdmamsg_qp *q, uint64_t entries, struct ibv_cq **ret)
 	return err ? rdmamsg__fail_verbs(err, "completion queue") : 0;
 }
 
-static int check_vector(const struct rdmamsg_qp *q)
+static int set_vector(struct rdmamsg_qp *q)
 {
 	const struct rdmamsg_device *d = q->dev->device;
 
+	q->opts.comp_vector = rdmamsg__comp_vector(q->dev->ctx, d->verbs,
+						   q->opts.comp_vector);
 	if (q->opts.comp_vector < (uint32_t)max(d->verbs->num_comp_vectors, 1))
 		return 0;
 	return rdmamsg__fail(-EINVAL, "comp_vector %u: device %s has %d "
@@ -78,7 +81,7 @@ static int make_cqs(struct rdmamsg_qp *q)
 {
 	bool two = q->opts.flags & RDMAMSG_QP_TWO_CQS;
 	uint64_t recv;
-	int ret = check_vector(q);
+	int ret = set_vector(q);
 
 	if (!ret)
 		ret = count_receives(q, &recv);

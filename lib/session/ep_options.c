@@ -2,6 +2,7 @@
 /* Options of an endpoint: checks, defaults, copies. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "device/cq.h"
 #include "device/pd.h"
 #include "lane/create_flags.h"
 #include "lane/srq.h"
@@ -45,7 +46,7 @@ static const struct range ranges[] = {
 	RANGE(responder_resources, 16, 0, 1, 255),
 	RANGE(initiator_depth, 16, 0, 1, 255),
 	RANGE(tos, RDMAMSG_NONE, 0, 0, 255),
-	RANGE(comp_vector, 0, 0, 0, 1u << 16),
+	RANGE(comp_vector, VECTOR_ANY, RDMAMSG_NONE, 0, VECTOR_ANY),
 	RANGE(pieces_max, 0, RDMAMSG_NONE, 1, PROTO_PIECES_MAX),
 };
 

@@ -301,6 +301,30 @@ static void query__completion_queue_AS_GRANTED(void **state)
 	assert_true(info.cq_entries >= info.send_depth + info.recv_depth);
 }
 
+static void vector__not_given_CONTEXTS_TAKE_TURNS(void **state)
+{
+	struct rdmamsg_ep_attr c = { .size = sizeof(c) }, s = c;
+
+	connect_both();
+	assert_int_equal(rdmamsg_ep_query(client.ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_query(server.ep, &s), 0);
+	assert_int_equal(c.comp_vector, client.ctx->number % 3);
+	assert_int_equal(s.comp_vector, server.ctx->number % 3);
+	assert_int_not_equal(c.comp_vector, s.comp_vector);
+}
+
+static void vector__none_IS_0(void **state)
+{
+	struct rdmamsg_ep_attr c = { .size = sizeof(c) }, s = c;
+
+	opts.comp_vector = RDMAMSG_NONE;
+	connect_both();
+	assert_int_equal(rdmamsg_ep_query(client.ep, &c), 0);
+	assert_int_equal(rdmamsg_ep_query(server.ep, &s), 0);
+	assert_int_equal(c.comp_vector, 0);
+	assert_int_equal(s.comp_vector, 0);
+}
+
 /* ---- the registration ------------------------------------------------- */
 
 static void region_mr__registered_HAS_THE_KEYS(void **state)
@@ -705,6 +729,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 		T(request__never_larger_than_THE_PORT_CARRIES),
 		T(query__completion_queue_AS_GRANTED),
+		T(vector__not_given_CONTEXTS_TAKE_TURNS),
+		T(vector__none_IS_0),
 		T(region_mr__registered_HAS_THE_KEYS),
 		T(region__larger_than_the_device_allows_EINVAL),
 		T(write__that_cannot_be_posted_ENDS_AT_ONCE),
