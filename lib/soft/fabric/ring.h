@@ -8,6 +8,17 @@
  *
  * The data is mapped twice in a row. So every record is contiguous, and no
  * record that passes soft_ring_avail() extends beyond the mapping.
+ *
+ * For a record these cache lines move from the producer's processor to the
+ * consumer's: the one with 'tail', and those of the record. 'head' moves once
+ * in a round of the ring, when the producer has used the room that it has seen.
+ * 'sleeping' and 'full' are read, and written only if somebody sleeps. So a
+ * ping-pong of 64 bytes moves 3.5 lines each way: 'tail', 112 bytes of the
+ * message, and 48 bytes of the ACK for the last one, which lie before it.
+ * Measured between two processors with rdmamsg-perf and tests/bench/bounce: a
+ * line alone takes 0.5 to 0.9 us, a message of 16 bytes 0.74 us, and 64 bytes
+ * more 0.05 us. So a message waits for 'tail' only, and the lines of its record
+ * come meanwhile.
  */
 #ifndef SOFT_FABRIC_RING_H
 #define SOFT_FABRIC_RING_H
