@@ -17,6 +17,7 @@
 #include "memory/region.h"
 #include "qp/rawqp.h"
 #include "session/ep.h"
+#include "session/resume.h"
 #include "session/sessions.h"
 
 #include <errno.h>
@@ -64,17 +65,22 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 	}
 	list_for_each_safe(n, t, &ctx->sessions->eps) {
 		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+		bool forgiven;
 
 		if (!ep->lane.dev || ep->lane.dev->device != m->d ||
 		    (m->kind == QP_OF_EP && ep->key != m->key))
 			continue;
+		forgiven = cause == RDMAMSG_CAUSE_ACCESS &&
+			   rdmamsg__resume_forgives(ep, NULL);
 		regions[0] = 0;
 		if (cause == RDMAMSG_CAUSE_ACCESS)
 			rdmamsg__region_guess(ep->lane.dev, ep->key, regions,
 					      sizeof(regions));
-		if (who == RDMAMSG_WHO_PEER)
+		if (who == RDMAMSG_WHO_PEER && !forgiven)
 			rdmamsg__ep_offended(ep);
-		rdmamsg__ep_reason(ep, who, cause, error,
+		rdmamsg__ep_reason(ep, who, forgiven ?
+				   RDMAMSG_CAUSE_TRANSPORT : cause, forgiven ?
+				   -ECONNRESET : error,
 				   "device %s reports: %s%s", m->device,
 				   rdmamsg__event_text(m->type), regions);
 		rdmamsg__ep_kill(ep);

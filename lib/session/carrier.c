@@ -290,7 +290,9 @@ static void confirm_writes(struct rdmamsg_ep *ep)
 
 /*
  * Gives one-sided operations the present rkeys of the peer's regions. Returns
- * the first operation whose region has none any more, or NULL.
+ * the first operation whose region has none any more, or NULL. An operation
+ * that the peer has refused already is not returned. The peer refuses it again,
+ * and both sides end.
  */
 static struct rma *renew_some(struct rdmamsg_ep *ep, struct list *ops)
 {
@@ -302,9 +304,13 @@ static struct rma *renew_some(struct rdmamsg_ep *ep, struct list *ops)
 		if (m->op.kind != OP_RMA)
 			continue;
 		m->rkey = m->given;
-		if (rdmamsg__try(rdmamsg__renew_find(ep, m->peer_region,
-						     &m->rkey)))
+		if (!rdmamsg__try(rdmamsg__renew_find(ep, m->peer_region,
+						      &m->rkey)))
+			continue;
+		if (!m->refused)
 			return m;
+		/* no device has this key, so the refusal is certain */
+		m->rkey = 0;
 	}
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #include "memory/region.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/resume.h"
 #include "session/rma.h"
 #include "session/window.h"
 #include "wire/proto.h"
@@ -236,6 +237,20 @@ static bool is_behind_doubt(const struct rdmamsg_ep *ep,
 	return n ? is_silent_read(l, n - 1) : l->read_done == l->sq.done;
 }
 
+/* Returns true if another lane shall show whether a wrong key was used. */
+static bool is_forgiven(struct rdmamsg_ep *ep, const struct ibv_wc *wc,
+			int status)
+{
+	struct op *op;
+
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		return rdmamsg__resume_forgives(ep, NULL);
+	if (status != IBV_WC_REM_ACCESS_ERR || wc->wr_id & 0x80000000u)
+		return false;
+	op = ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
+	return op && rdmamsg__resume_forgives(ep, op);
+}
+
 static void connection_ended(struct rdmamsg_ep *ep)
 {
 	ep->close.disconnected = true;
@@ -250,6 +265,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
 	int error = -ECONNRESET, status = wc->status;
 	char regions[64];
+	bool forgiven;
 
 	ep->lane.failed = true;
 	if (ep->state >= EP_DRAINING || rdmamsg__lane_lost(ep))
@@ -276,8 +292,11 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		connection_ended(ep);
 		return;
 	}
-	rdmamsg__rma_refused(ep, wc);
-	rdmamsg__window_refused(ep, wc);
+	forgiven = is_forgiven(ep, wc, status);
+	if (!forgiven) {
+		rdmamsg__rma_refused(ep, wc);
+		rdmamsg__window_refused(ep, wc);
+	}
 	switch (status) {
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_MW_BIND_ERR:
@@ -289,6 +308,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_WR_FLUSH_ERR:
 		who = RDMAMSG_WHO_PEER;
+		if (forgiven)
+			break;
 		cause = RDMAMSG_CAUSE_ACCESS;
 		error = -EACCES;
 		if (is_peers_fault(wc))

@@ -15,6 +15,7 @@
 #include "session/poll.h"
 #include "session/recv.h"
 #include "session/resume.h"
+#include "session/rma.h"
 #include "session/tx.h"
 #include "lane/srq.h"
 #include "wire/proto.h"
@@ -169,6 +170,41 @@ bool rdmamsg__resume_goes_on(const struct rdmamsg_ep *ep)
 	return r && r->agreed && !r->over && !ep->ctx->closing &&
 	       (ep->state == EP_OPEN || ep->state == EP_CLOSING) &&
 	       !has_closed(ep);
+}
+
+/* An event and a completion may tell of the same wrong key. */
+static bool forgives_peer(struct resume *r)
+{
+	if (!r->forgiven)
+		r->forgiven = r->resumes + 1;
+	return r->forgiven == r->resumes + 1;
+}
+
+/*
+ * The kernel frees the regions of a process before its queue pairs, if the
+ * process is killed or the device removed. So a peer that dies may refuse a
+ * request first. A peer that lives refuses the same request again over the next
+ * lane. Until then it forgives this side one wrong key in a session, so that
+ * there is a next lane.
+ */
+bool rdmamsg__resume_forgives(struct rdmamsg_ep *ep, struct op *op)
+{
+	bool *before;
+
+	if (!rdmamsg__resume_goes_on(ep))
+		return false;
+	if (!op)
+		return forgives_peer(ep->resume);
+	if (op->kind == OP_READ)
+		before = &op->in->refused;
+	else if (op->kind == OP_RMA)
+		before = &((struct rma *)op)->refused;
+	else
+		return false;
+	if (*before)
+		return false;
+	*before = true;
+	return true;
 }
 
 bool rdmamsg__resume_instead(struct rdmamsg_ep *ep)

@@ -54,6 +54,7 @@ struct resume {
 	char *host, *service, *source, *device;
 	bool agreed;			/* both sides keep messages */
 	bool over;			/* the endpoint ends */
+	uint32_t forgiven;		/* number of the lane, from 1; or 0 */
 	enum lane_state lane;
 	bool down;			/* as on_path has told last */
 	struct keep keep;
@@ -152,6 +153,12 @@ bool rdmamsg__resume_lingers(const struct rdmamsg_ep *ep);
  * the endpoint loses its lane, and stays open.
  */
 bool rdmamsg__resume_instead(struct rdmamsg_ep *ep);
+/*
+ * The peer's device has refused a request of op, or ours has refused the peer:
+ * then op is NULL. Returns true if another lane shall show whether that was
+ * the end of a process or of a device, or a wrong key.
+ */
+bool rdmamsg__resume_forgives(struct rdmamsg_ep *ep, struct op *op);
 /* Takes the steps that are due. Returns true if the endpoint has a lane. */
 bool rdmamsg__resume_progress(struct rdmamsg_ep *ep);
 /* Calls rdmamsg__resume_progress() soon. */

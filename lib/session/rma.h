@@ -55,6 +55,7 @@ struct rma {
 	bool scattered;			/* has a layout on either side */
 	bool notify;			/* 'value' must still be sent */
 	bool awaited;			/* an answer that CLOSE waits for */
+	bool refused;			/* by the peer's device, once */
 	/* rdmamsg__tx_empty() behind the reads */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */

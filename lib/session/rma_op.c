@@ -109,6 +109,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->posted = 0;
 	r->left = 0;
 	r->notify = r->fence = r->no_cpu = r->scattered = false;
+	r->refused = false;
 	r->far = NULL;
 	r->made = ep->resume ? ep->resume->resumes : 0;
 	r->proof = PROOF_NONE;
@@ -351,6 +352,20 @@ answered(struct rdmamsg_ep *ep, struct rma *r)
 	end(ep, r, 0);
 }
 
+/* The only request of an atomic was not executed: it begins anew. */
+static void untake(struct rma *r)
+{
+	const uint64_t len = r->kind == RMA_MASKED ? r->masked.size :
+			     sizeof(uint64_t);
+
+	if (r->kind == RMA_FETCH_ADD || r->kind == RMA_COMPARE_SWAP)
+		r->raddr -= len - r->left;
+	if (r->kind != RMA_EMULATED)
+		r->left = len;
+	r->begun = false;
+	r->again = true;
+}
+
 void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 {
 	struct rma *r = (struct rma *)op;
@@ -358,6 +373,10 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 
 	if (unlikely(status) && rdmamsg__lane_lost(ep)) {
 		r->posted--;
+		/* the peer's device has refused it */
+		if (status == -EACCES && rdmamsg__rma_is_atomic(r) &&
+		    !r->posted)
+			untake(r);
 		rdmamsg__lost_rma(ep, r);
 		return;
 	}
@@ -385,20 +404,6 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		end(ep, r, 0);
 	else if (r->kind == RMA_EMULATED && !op->status)
 		answered(ep, r);
-}
-
-/* The only request of an atomic was not executed: it begins anew. */
-static void untake(struct rma *r)
-{
-	const uint64_t len = r->kind == RMA_MASKED ? r->masked.size :
-			     sizeof(uint64_t);
-
-	if (r->kind == RMA_FETCH_ADD || r->kind == RMA_COMPARE_SWAP)
-		r->raddr -= len - r->left;
-	if (r->kind != RMA_EMULATED)
-		r->left = len;
-	r->begun = false;
-	r->again = true;
 }
 
 void rdmamsg__rma_lost(struct rdmamsg_ep *ep, struct op *op)

@@ -57,6 +57,7 @@ struct rndv_in {
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
 	bool asked;			/* on_incoming was called */
+	bool refused;			/* a read of it, by the peer's device */
 	uint32_t number;
 	uint32_t tag;
 	uint32_t reads;			/* outstanding */

@@ -226,8 +226,9 @@ void sim_execute(struct sim_qp *qp)
 		if (do_remote(w))
 			return;
 	}
-	qp->done--;
-	sim_qp_fail(qp, IBV_WC_REM_ACCESS_ERR);
+	/* nobody uses a wrong key, and a refusal would be forgiven once */
+	sim_fail("queue pair %u: request %u has a wrong key", qp->ibv.qp_num,
+		 (uint32_t)w->wr_id);
 }
 
 /* ---- what becomes visible ---------------------------------------------- */
@@ -297,9 +298,7 @@ void sim_qp_fail(struct sim_qp *qp, enum ibv_wc_status why)
 		  unacked, qp->tail - qp->done);
 	qp->ibv.state = IBV_QPS_ERR;
 	qp->why = why;
-	/* requests before a forbidden one have succeeded */
-	qp->bad = qp->head + (why == IBV_WC_REM_ACCESS_ERR ? unacked :
-			      sim_below(unacked + 1));
+	qp->bad = qp->head + sim_below(unacked + 1);
 	if (qp->bad == qp->tail && why != IBV_WC_WR_FLUSH_ERR && unacked)
 		qp->bad--;
 }
