@@ -449,6 +449,8 @@ static void move_liveness(struct rdmamsg_ep *ep, struct rdmamsg_ep *c)
 	ep->live.ping_out = c->live.ping_out;
 	ep->live.keepalive_out = c->live.keepalive_out;
 	ep->live.ask_again = false;
+	/* the peer reads again from the beginning, so its time begins anew */
+	ep->live.fetched = rdmamsg__now_ms();
 	ep->live.dead = c->live.dead;
 	ep->live.rx_seen = c->live.rx_seen;
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &c->live.timer);

@@ -313,6 +313,62 @@ static void callbacks__send_while_lanes_are_lost_EXACTLY_ONCE(void **state)
 
 /* ---- the end ------------------------------------------------------------ */
 
+static void on_stalled(struct rdmamsg_ep *ep, uint32_t ms)
+{
+}
+
+#define AGO	1000000ul		/* ms, longer than the limit */
+
+static uint32_t reads_held;
+
+/* The client does not read over the other lane yet. */
+static void on_path_hold(struct rdmamsg_ep *ep,
+			 const struct rdmamsg_path_event *ev)
+{
+	on_path(ep, ev);
+	if (ep != client.ep || ev->change != RDMAMSG_PATH_CHANGE_RESUMED)
+		return;
+	reads_held = ep->reads.free;
+	ep->reads.free = 0;
+}
+
+/*
+ * fetch_timeout_ms is over when the other lane comes, and the peer reads again
+ * from the beginning. Each tick, every 50 ms, looks at the time.
+ */
+static void large_message__after_a_long_loss_HAS_TIME_AGAIN(void **state)
+{
+	struct rdmamsg_handlers h = handlers;
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &h, .failover = &failover,
+		.stall_after_ms = 100, .fetch_timeout_ms = 60000,
+	};
+	uint64_t ticks_end;
+
+	h.on_stalled = on_stalled;
+	h.on_path = on_path_hold;
+	connect_ends(&opts);
+	client.ep->reads.free = 0;
+	while (list_empty(&server.ep->rndv.out)) {
+		flows[1].end++;
+		send_some(&server, 1);
+		both();
+	}
+	list_first(&server.ep->rndv.out, struct op, node)->rndv->since -= AGO;
+	server.ep->live.fetched -= min(server.ep->live.fetched, AGO);
+	lose(&client);
+	WAIT_FOR((resumed[0] && resumed[1]) || server.closed);
+	ticks_end = rdmamsg__now_ms() + 500;
+	while (rdmamsg__now_ms() < ticks_end)
+		both();
+	if (server.closed)
+		fail_msg("%s", server.why.text);
+	client.ep->reads.free += reads_held;
+	rdmamsg__ep_touch(client.ep);
+	expect_whole();
+	close_both();
+}
+
 static void down__closed_by_the_program_GRACEFUL(void **state)
 {
 	struct rdmamsg_ep_options opts = { 0 };
@@ -651,6 +707,9 @@ int main(void)
 			one_credit__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			shared__lanes_lost_EXACTLY_ONCE, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			large_message__after_a_long_loss_HAS_TIME_AGAIN,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			down__closed_by_the_program_GRACEFUL,
 			set_up, tear_down),
