@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 
 #define CLIENTS_MAX	32
 #define IDLE_MAX	120	/* seconds without a message */
+#define AGAIN_FIRST_MS	50	/* pause before a try to listen again */
+#define AGAIN_LAST_MS	2000
 
 enum client_state {
 	IDLE,		/* waits for BEGIN */
@@ -41,6 +44,14 @@ struct server {
 	struct clients clients;
 	int count; /* clients, with those whose thread still runs */
 	int committing;
+
+	struct rdmamsg_listener *listener;	/* NULL: tries to listen again */
+	const char *host, *service;	/* NULL: any address */
+	char port[8];
+	bool lost;		/* the listener has failed */
+	int wait_ms;		/* between tries */
+	int64_t again_at;	/* ms, time of the next try */
+	int error;		/* of the last try */
 };
 
 struct client {
@@ -65,12 +76,17 @@ static void on_signal(int sig)
 	rdmamsg_stop(to_stop);	/* wakes rdmamsg_wait() as well */
 }
 
-static time_t now(void)
+static int64_t now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+static time_t now(void)
+{
+	return (time_t)(now_ms() / 1000);
 }
 
 /* ---- what clients are told -------------------------------------------- */
@@ -401,9 +417,12 @@ static void expire(struct server *s)
 
 static void on_failed(struct rdmamsg_listener *listener, int error)
 {
-	fprintf(stderr, "rdmamsg-copy: cannot listen any more: %s\n",
+	struct server *s = rdmamsg_listener_user(listener);
+
+	fprintf(stderr, "rdmamsg-copy: cannot listen at %s: %s; trying again "
+		"until its device is back\n", s->host ? s->host : "any address",
 		strerror(-error));
-	stopped = 2;
+	s->lost = true;
 }
 
 static void catch_signals(struct rdmamsg *ctx)
@@ -419,21 +438,7 @@ static void catch_signals(struct rdmamsg *ctx)
 	signal(SIGXFSZ, SIG_IGN);
 }
 
-static int serve(struct server *s)
-{
-	while (!stopped) {
-		int ret = rdmamsg_wait(s->ctx, s->count ? 1000 : -1);
-
-		if (ret < 0 && ret != -EINTR) {
-			fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
-			return 1;
-		}
-		expire(s);
-	}
-	return stopped == 1 ? 0 : 1;
-}
-
-static int listen_on(struct server *s, const char *host, const char *port)
+static int listen_now(struct server *s)
 {
 	const struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts),
@@ -441,15 +446,62 @@ static int listen_on(struct server *s, const char *host, const char *port)
 		.on_request = on_request,
 		.on_failed = on_failed,
 	};
-	struct rdmamsg_listener *listener;
-	int ret = rdmamsg_listen(s->ctx, host, port, &opts, &listener);
+	int ret = rdmamsg_listen(s->ctx, s->host, s->service, &opts,
+				 &s->listener);
 
 	if (ret) {
-		fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+		if (ret != s->error)
+			fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+		s->error = ret;
 		return ret;
 	}
-	printf("listening on port %u\n", rdmamsg_listener_port(listener));
+	s->error = 0;
+	/* later tries need the port that clients know */
+	snprintf(s->port, sizeof(s->port), "%u",
+		 rdmamsg_listener_port(s->listener));
+	s->service = s->port;
+	printf("listening on port %s\n", s->port);
 	fflush(stdout);
+	return 0;
+}
+
+/* Replaces a listener that has failed, with a pause before each try. */
+static void listen_again(struct server *s)
+{
+	if (s->lost) {
+		rdmamsg_listener_close(s->listener);
+		s->listener = NULL;
+		s->lost = false;
+		s->wait_ms = AGAIN_FIRST_MS;
+		s->again_at = now_ms() + s->wait_ms;
+	}
+	if (s->listener || now_ms() < s->again_at || !listen_now(s))
+		return;
+	s->wait_ms = 2 * s->wait_ms < AGAIN_LAST_MS ? 2 * s->wait_ms :
+		     AGAIN_LAST_MS;
+	s->again_at = now_ms() + s->wait_ms;
+}
+
+/* Returns how long to wait for events, in ms, or -1. */
+static int pause_ms(const struct server *s)
+{
+	if (!s->listener)
+		return s->wait_ms;
+	return s->count ? 1000 : -1;
+}
+
+static int serve(struct server *s)
+{
+	while (!stopped) {
+		int ret = rdmamsg_wait(s->ctx, pause_ms(s));
+
+		if (ret < 0 && ret != -EINTR) {
+			fprintf(stderr, "rdmamsg-copy: %s\n", rdmamsg_error());
+			return 1;
+		}
+		expire(s);
+		listen_again(s);
+	}
 	return 0;
 }
 
@@ -459,7 +511,9 @@ int copy_server(const char *dir, const char *host, const char *port,
 	const struct rdmamsg_options opts = {
 		.size = sizeof(opts), .key_file = key_file,
 	};
-	struct server s = { .dir = copy_store_open(dir) };
+	struct server s = {
+		.dir = copy_store_open(dir), .host = host, .service = port,
+	};
 	int status = 1;
 
 	if (s.dir < 0) {
@@ -474,7 +528,7 @@ int copy_server(const char *dir, const char *host, const char *port,
 		return 1;
 	}
 	catch_signals(s.ctx);
-	if (!listen_on(&s, host, port))
+	if (!listen_now(&s))
 		status = serve(&s);
 	while (s.committing)
 		(void)rdmamsg_wait(s.ctx, 1000);
