@@ -29,12 +29,15 @@
 #include "wire/proto.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/failover.h>
@@ -380,6 +383,38 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 
 /* ---- connecting ------------------------------------------------------- */
 
+/* Returns false if no socket of this host can have the address. */
+static bool is_local(const struct addrinfo *ai)
+{
+	int fd = socket(ai->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ret;
+
+	if (fd < 0)
+		return true;		/* nobody knows */
+	ret = !bind(fd, ai->ai_addr, ai->ai_addrlen) || errno != EADDRNOTAVAIL;
+	close(fd);
+	return ret;
+}
+
+static int check_source(const char *source)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_DGRAM,
+	};
+	struct addrinfo *ai;
+	bool local;
+
+	if (!source)
+		return 0;
+	if (!*source || getaddrinfo(source, NULL, &hints, &ai))
+		return rdmamsg__fail(-EINVAL, "failover: source '%s' is not a "
+				     "numeric address", source);
+	local = is_local(ai);
+	freeaddrinfo(ai);
+	return local ? 0 : rdmamsg__fail(-EINVAL, "failover: source '%s' is "
+					 "no address of this host", source);
+}
+
 int rdmamsg__failover_copy(struct rdmamsg_failover *dst,
 			   const struct rdmamsg_failover *src)
 {
@@ -390,6 +425,8 @@ int rdmamsg__failover_copy(struct rdmamsg_failover *dst,
 	if (!ret)
 		ret = rdmamsg__set_ranges(dst, ranges,
 					  sizeof(ranges) / sizeof(ranges[0]));
+	if (!ret)
+		ret = check_source(dst->source);
 	return ret ? ret : rdmamsg__announce_parse(dst->announce, &announced);
 }
 

@@ -315,6 +315,27 @@ static void announce__of_no_use_REFUSED(void **state)
 	}
 }
 
+static void source__of_no_use_REFUSED(void **state)
+{
+	/* the last is of a network for examples in texts */
+	static const char *const sources[] = { "", "host", "192.0.2.1" };
+	struct rdmamsg_failover f = {
+		.size = sizeof(f), .host = "127.0.0.1",
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers, .failover = &f,
+	};
+
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		f.source = sources[i];
+		if (rdmamsg_connect(client.ctx, "127.0.0.1", "9", &opts,
+				    NULL) != -EINVAL ||
+		    !strstr(rdmamsg_error(), "source"))
+			fail_msg("'%s': %s", sources[i], rdmamsg_error());
+	}
+}
+
 #define TEST(name)							\
 	cmocka_unit_test_setup_teardown(name, set_up_options, tear_down)
 
@@ -335,6 +356,7 @@ int main(void)
 		TEST(announced__loopback_by_another_host_IGNORED),
 		cmocka_unit_test(next__target_ALL_IN_TURN),
 		TEST(announce__of_no_use_REFUSED),
+		TEST(source__of_no_use_REFUSED),
 	};
 
 	join_own_fabric("targets");
