@@ -600,6 +600,9 @@ struct rdmamsg_counters {
 	uint64_t rma_bytes;		/* bytes of rma_* operations */
 	uint64_t sent_pieces;		/* messages sent in pieces */
 	uint64_t received_pieces;
+	uint64_t lanes_lost;		/* failover: connections lost or left */
+	uint64_t lanes_resumed;		/* others that took over */
+	uint64_t msgs_repeated;		/* messages sent again over them */
 };
 
 int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats);

@@ -128,6 +128,12 @@ static const struct metric context_metrics[] = {
 	C("rma_atomics_total", rma_atomics, "Atomics accepted."),
 	C("rma_bytes_total", rma_bytes,
 	  "Bytes of one-sided operations accepted."),
+	C("lanes_lost_total", lanes_lost,
+	  "Connections of sessions lost or left."),
+	C("lanes_resumed_total", lanes_resumed,
+	  "Other connections that took over a session."),
+	C("messages_repeated_total", msgs_repeated,
+	  "Messages sent again over another connection."),
 };
 
 static void context_samples(struct tables *t)

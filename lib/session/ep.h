@@ -238,7 +238,7 @@ _Static_assert(offsetof(struct rdmamsg_ep, state) % 64 == 0 &&
 _Static_assert(offsetof(struct rdmamsg_ep, on.on_message) -
 	       offsetof(struct rdmamsg_ep, user) < 64, "one line");
 _Static_assert(offsetof(struct rdmamsg_ep, send) % 64 == 0, "two lines");
-_Static_assert(sizeof(struct rdmamsg_ep) <= 2688, "there may be thousands");
+_Static_assert(sizeof(struct rdmamsg_ep) <= 2752, "there may be thousands");
 
 /* The session that a lane belongs to. */
 static inline struct rdmamsg_ep *rdmamsg__ep_of(struct lane *l)

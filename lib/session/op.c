@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#define OPS_FEW	8
+#define OPS_FEW	7	/* with the endpoint and its slots: 4 KB */
 
 struct op_chunk {
 	struct op_chunk *next;

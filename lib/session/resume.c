@@ -113,6 +113,7 @@ static void lose(struct rdmamsg_ep *ep)
 	struct resume *r = ep->resume;
 
 	r->lane = LANE_FAILING;
+	ep->st.lanes_lost++;
 	r->since = rdmamsg__now_ms();
 	r->again_at = r->since;
 	r->wait_ms = WAIT_FIRST_MS;
@@ -295,6 +296,7 @@ static void take_over(struct rdmamsg_ep *ep)
 	if (ep->state >= EP_DRAINING)
 		return;
 	r->resumes++;
+	ep->st.lanes_resumed++;
 	r->down = false;
 	rdmamsg__targets_learn(ep);
 	r->wait_ms = WAIT_FIRST_MS;
@@ -306,6 +308,7 @@ static void take_over(struct rdmamsg_ep *ep)
 	ev.port = ep->lane.port;
 	ev.ms = (uint32_t)(rdmamsg__now_ms() - r->since);
 	ev.repeated = r->keep.end - r->keep.at;
+	ep->st.msgs_repeated += ev.repeated;
 	ev.text = text;
 	rdmamsg__record_device(ep->recorder, EVENT_RESUMED,
 			       rdmamsg_ep_device_name(ep), ev.ms);

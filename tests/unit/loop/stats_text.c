@@ -25,7 +25,8 @@ static const char *const counters[] = {
 	"completions_total", "wakeups_total", "endpoints", "messages_lent",
 	"registered_bytes", "rma_writes_total", "rma_reads_total",
 	"rma_atomics_total", "rma_bytes_total", "messages_sent_pieces_total",
-	"messages_received_pieces_total",
+	"messages_received_pieces_total", "lanes_lost_total",
+	"lanes_resumed_total", "messages_repeated_total",
 };
 
 _Static_assert(sizeof(counters) / sizeof(counters[0]) ==

@@ -52,6 +52,15 @@ static void idle__lane_lost_GOES_ON(void **state)
 	connect_both(&opts);
 	lose(&client);
 	WAIT_FOR(resumed[0] && resumed[1]);
+	for (int i = 0; i < 2; i++) {
+		const struct side *side = i ? &server : &client;
+		struct rdmamsg_counters s = { .size = sizeof(s) };
+
+		assert_int_equal(rdmamsg_ep_stats(side->ep, &s), 0);
+		assert_int_equal(s.lanes_lost, 1);
+		assert_int_equal(s.lanes_resumed, 1);
+		assert_int_equal(s.msgs_repeated, 0);
+	}
 	flows[0].end = flows[1].end = 100;
 	while (flows[0].sent < 100 || flows[1].sent < 100) {
 		send_some(&client, 1);
