@@ -79,6 +79,9 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	param.retry_count = (uint8_t)ep->opts.retry_count;
 	param.rnr_retry_count = rdmamsg__rnr_retry(ep, rdmamsg__features(ep));
 	param.flow_control = 1;
+	/* a reject may be an answer, which the device of this address uses */
+	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
+	       sizeof(ep->connect.id->route.addr.src_storage));
 	rdmamsg__ep_enter(ep, EP_REQUESTED);
 	ret = rdmamsg__v_connect(ep->lane.v, ep->connect.id, &param);
 	if (ret)
@@ -90,8 +93,6 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 /* The connection is up: this side sends first. */
 static void begin_setup(struct rdmamsg_ep *ep)
 {
-	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
-	       sizeof(ep->connect.id->route.addr.src_storage));
 	rdmamsg__ep_enter(ep, EP_SETUP);
 	ep->ctrl.due |= CTRL_SETUP;
 	rdmamsg__ep_touch(ep);
