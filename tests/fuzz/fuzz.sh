@@ -38,14 +38,16 @@ for target in "$@"; do
 		done ;;
 	doctor)	sources=$top/samples/doctor/parse.c ;;
 	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
-		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c" ;;
+		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c"
+		sources="$sources $top/lib/wire/resume.c $top/lib/wire/addresses.c" ;;
 	session) sources=$(find "$top/lib" "$top/cm" -name '*.c' \
 			! -path '*/preload/*' ! -name ev.c \
 			-exec grep -L '^int main' {} +) ;;
 	team)	sources=$top/lib/wire/team.c ;;
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
-		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c" ;;
+		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c"
+		sources="$sources $top/lib/wire/addresses.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g \
