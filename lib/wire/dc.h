@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define DC_MAGIC	0x3031434452u	/* "RDC10" */
+/* the same, of a sender that can use DC: see wire/dc_frame.h */
+#define DC_MAGIC_ASK	0x3131434452u	/* "RDC11" */
 #define DC_HELLO_LEN	24
 /* data of a reject for another access key */
 #define DC_VIOLATION	"access key"
@@ -17,13 +19,15 @@
 struct dc_hello {
 	uint64_t access_key;
 	uint64_t sender;
+	bool asks;			/* for DC in place of a connection */
 };
 
 static inline void rdmamsg__dc_hello_encode(const struct dc_hello *h,
 					    uint8_t buf[DC_HELLO_LEN])
 {
 	const uint64_t words[] = {
-		htole64(DC_MAGIC), htole64(h->access_key), htole64(h->sender),
+		htole64(h->asks ? DC_MAGIC_ASK : DC_MAGIC),
+		htole64(h->access_key), htole64(h->sender),
 	};
 
 	memcpy(buf, words, sizeof(words));
@@ -40,7 +44,8 @@ static inline bool rdmamsg__dc_hello_decode(struct dc_hello *h,
 	memcpy(words, buf, sizeof(words));
 	h->access_key = le64toh(words[1]);
 	h->sender = le64toh(words[2]);
-	return le64toh(words[0]) == DC_MAGIC;
+	h->asks = le64toh(words[0]) == DC_MAGIC_ASK;
+	return h->asks || le64toh(words[0]) == DC_MAGIC;
 }
 
 static inline bool rdmamsg__dc_is_violation(const void *data, size_t len)

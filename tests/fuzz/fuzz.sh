@@ -11,7 +11,7 @@ set -eu
 
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- auth dc doctor frame header hello key layout oob path \
+[ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob path \
 	preload resume session setup soft team
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
@@ -47,7 +47,7 @@ for target in "$@"; do
 	frame)	sources="$top/lib/wire/frame.c $top/lib/group/stream.c" ;;
 	*)	sources="$top/lib/wire/proto.c $top/lib/wire/hello.c $top/lib/wire/oob_record.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/wire/resume.c"
-		sources="$sources $top/lib/wire/addresses.c" ;;
+		sources="$sources $top/lib/wire/addresses.c $top/lib/wire/dc_frame.c" ;;
 	esac
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g \

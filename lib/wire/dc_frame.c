@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/dc_frame.h"
+
+#include "wire/proto.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DCTN_MAX	0xffffffu
+#define MTU_MIN		1
+#define MTU_MAX		5
+
+struct wire_frame {
+	uint8_t type, version;
+	uint16_t generation;
+	uint32_t handle, number, tag;
+};
+
+struct wire_place {
+	uint32_t dctn;
+	uint16_t lid;
+	uint8_t mtu, link;
+	uint8_t gid[16];
+};
+
+struct wire_hello {
+	uint64_t sender, key;
+	uint32_t handle, generation;
+	struct wire_place place;
+};
+
+struct wire_welcome {
+	uint32_t handle, generation, eager, max_msg;
+};
+
+struct wire_answer {
+	uint32_t magic;
+	struct wire_place place;
+};
+
+_Static_assert(sizeof(struct wire_frame) == DCF_LEN, "header");
+_Static_assert(DCF_LEN + sizeof(struct wire_hello) == DCF_HELLO_LEN, "HELLO");
+_Static_assert(DCF_LEN + sizeof(struct wire_welcome) == DCF_WELCOME_LEN,
+	       "WELCOME");
+_Static_assert(sizeof(struct wire_answer) == DCA_LEN, "answer");
+_Static_assert(DCA_LEN <= PROTO_HELLO_DATA_MAX, "fits into a reject");
+
+/* ---- frames ------------------------------------------------------------ */
+
+void rdmamsg__dcf_encode(const struct dc_frame *f, void *out)
+{
+	const struct wire_frame w = {
+		.type = f->type, .version = DCF_VERSION,
+		.generation = htole16(f->generation),
+		.handle = htole32(f->handle), .number = htole32(f->number),
+		.tag = htole32(f->tag),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__dcf_decode(struct dc_frame *f, const void *buf, size_t len)
+{
+	struct wire_frame w;
+
+	if (len < sizeof(w))
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	if (!w.type || w.type > DCF_TYPE_MAX || w.version != DCF_VERSION)
+		return -EPROTO;
+	*f = (struct dc_frame){
+		.type = w.type, .generation = le16toh(w.generation),
+		.handle = le32toh(w.handle), .number = le32toh(w.number),
+		.tag = le32toh(w.tag),
+	};
+	return 0;
+}
+
+/* ---- places ------------------------------------------------------------ */
+
+static struct wire_place to_wire(const struct dc_place *p)
+{
+	struct wire_place w = {
+		.dctn = htole32(p->dctn), .lid = htole16(p->lid),
+		.mtu = p->mtu, .link = p->link,
+	};
+
+	memcpy(w.gid, p->gid, sizeof(w.gid));
+	return w;
+}
+
+static int from_wire(struct dc_place *p, const struct wire_place *w)
+{
+	*p = (struct dc_place){
+		.dctn = le32toh(w->dctn), .lid = le16toh(w->lid),
+		.mtu = w->mtu, .link = w->link,
+	};
+	memcpy(p->gid, w->gid, sizeof(p->gid));
+	if (!p->dctn || p->dctn > DCTN_MAX || p->mtu < MTU_MIN ||
+	    p->mtu > MTU_MAX || (p->link != PROTO_OOB_IB &&
+				 p->link != PROTO_OOB_ETHERNET))
+		return -EPROTO;
+	return 0;
+}
+
+void rdmamsg__dca_encode(const struct dc_place *p, uint8_t out[static DCA_LEN])
+{
+	const struct wire_answer w = { htole32(DCA_MAGIC), to_wire(p) };
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__dca_decode(struct dc_place *p, const void *buf, size_t len)
+{
+	struct wire_answer w;
+
+	if (len != sizeof(w))
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	if (le32toh(w.magic) != DCA_MAGIC)
+		return -EPROTO;
+	return from_wire(p, &w.place);
+}
+
+/* ---- the beginning of a session ---------------------------------------- */
+
+void rdmamsg__dcf_hello_encode(const struct dc_hello_frame *h, uint8_t *frame)
+{
+	const struct wire_hello w = {
+		.sender = htole64(h->sender), .key = htole64(h->key),
+		.handle = htole32(h->handle),
+		.generation = htole32(h->generation),
+		.place = to_wire(&h->place),
+	};
+
+	memcpy(frame + DCF_LEN, &w, sizeof(w));
+}
+
+int rdmamsg__dcf_hello_decode(struct dc_hello_frame *h, const uint8_t *frame,
+			      size_t len)
+{
+	struct wire_hello w;
+
+	if (len != DCF_HELLO_LEN)
+		return -EPROTO;
+	memcpy(&w, frame + DCF_LEN, sizeof(w));
+	if (le32toh(w.generation) > UINT16_MAX)
+		return -EPROTO;
+	h->sender = le64toh(w.sender);
+	h->key = le64toh(w.key);
+	h->handle = le32toh(w.handle);
+	h->generation = (uint16_t)le32toh(w.generation);
+	return from_wire(&h->place, &w.place);
+}
+
+void rdmamsg__dcf_welcome_encode(const struct dc_welcome *p, uint8_t *frame)
+{
+	const struct wire_welcome w = {
+		.handle = htole32(p->handle),
+		.generation = htole32(p->generation),
+		.eager = htole32(p->eager), .max_msg = htole32(p->max_msg),
+	};
+
+	memcpy(frame + DCF_LEN, &w, sizeof(w));
+}
+
+int rdmamsg__dcf_welcome_decode(struct dc_welcome *p, const uint8_t *frame,
+				size_t len)
+{
+	struct wire_welcome w;
+
+	if (len != DCF_WELCOME_LEN)
+		return -EPROTO;
+	memcpy(&w, frame + DCF_LEN, sizeof(w));
+	p->handle = le32toh(w.handle);
+	p->generation = (uint16_t)le32toh(w.generation);
+	p->eager = le32toh(w.eager);
+	p->max_msg = le32toh(w.max_msg);
+	if (le32toh(w.generation) > UINT16_MAX || p->eager > DCF_EAGER_MAX ||
+	    p->max_msg > PROTO_MSG_MAX)
+		return -EPROTO;
+	return 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames of targets and senders over dynamically connected transport. All
+ * numbers are little-endian. The two sides of a session name it by a handle
+ * each. A frame has the handle of the side that receives it.
+ *
+ *  sender                              target
+ *    | connection request, "RDC11"       |
+ *    |---------------------------------->|
+ *    |      reject with struct dc_answer |
+ *    |<----------------------------------|
+ *    | HELLO                             |   the first frame to its DCT
+ *    |---------------------------------->|
+ *    |                           WELCOME |   to the DCT in HELLO
+ *    |<----------------------------------|
+ *    | DATA, RNDV, WRITTEN: numbered     |
+ *    |---------------------------------->|
+ *    |        CREDIT, DONE (of the RNDV) |
+ *    |<----------------------------------|
+ *    | BYE                               |   either side. A target asks with
+ *    |<--------------------------------->|   BYE, and waits for the sender's
+ *
+ * Header of each frame:
+ *
+ *  0 u8 type  1 u8 version (1)  2 u16 generation of the handle
+ *  4 u32 handle  8 u32 number  12 u32 tag
+ *
+ * DATA: the number of the message, its tag; payload.
+ * RNDV: the same; struct proto_rndv.
+ * WRITTEN: the number of the message; the tag is the value. The data that were
+ * written before can be read.
+ * CREDIT: the target takes messages with numbers below 'number', modulo 2^32.
+ * DONE: the number of the RNDV; the tag is an enum proto_done.
+ */
+#ifndef RDMAMSG_LIB_WIRE_DC_FRAME_H
+#define RDMAMSG_LIB_WIRE_DC_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define DCF_VERSION	1
+#define DCF_LEN		16u
+#define DCF_HELLO_LEN	64u	/* with the header */
+#define DCF_WELCOME_LEN	32u
+#define DCF_CREDITS_MAX	65536u
+#define DCF_EAGER_MAX	65536u
+
+enum dcf_type {
+	DCF_HELLO = 1,
+	DCF_WELCOME,
+	DCF_DATA,
+	DCF_RNDV,
+	DCF_WRITTEN,
+	DCF_CREDIT,
+	DCF_DONE,
+	DCF_BYE,
+	DCF_TYPE_MAX = DCF_BYE,
+};
+
+struct dc_frame {
+	uint8_t type;
+	uint16_t generation;
+	uint32_t handle;
+	uint32_t number;
+	uint32_t tag;
+};
+
+/* A port of a device, and a DCT there. */
+struct dc_place {
+	uint32_t dctn;			/* 24 bits */
+	uint16_t lid;
+	uint8_t mtu;			/* enum ibv_mtu */
+	uint8_t link;			/* enum proto_oob_link */
+	uint8_t gid[16];
+};
+
+/*
+ * Behind the header of HELLO:
+ *
+ *  16 u64 sender  24 u64 access key of the sender's DCT  32 u32 handle
+ *  36 u32 generation of the handle  40 the place, as in struct dc_answer
+ */
+struct dc_hello_frame {
+	uint64_t sender;
+	uint64_t key;
+	uint32_t handle;
+	uint16_t generation;
+	struct dc_place place;
+};
+
+enum dcf_status {
+	DCF_OK,
+	DCF_BUSY,			/* make a connection */
+};
+
+/*
+ * Behind the header of WELCOME, whose tag is an enum dcf_status:
+ *
+ *  16 u32 handle  20 u32 generation of the handle  24 u32 payload of DATA, at
+ *  most  28 u32 bytes of a message, at most
+ *
+ * The number in the header is the first credit, as in CREDIT.
+ */
+struct dc_welcome {
+	uint32_t handle;
+	uint16_t generation;
+	uint32_t eager;
+	uint32_t max_msg;
+};
+
+void rdmamsg__dcf_encode(const struct dc_frame *f, void *out);
+/* -EPROTO: too short, or an unknown type or version. */
+int rdmamsg__dcf_decode(struct dc_frame *f, const void *buf, size_t len);
+/* These two write and read what is behind the header, at the whole frame. */
+void rdmamsg__dcf_hello_encode(const struct dc_hello_frame *h, uint8_t *frame);
+int rdmamsg__dcf_hello_decode(struct dc_hello_frame *h, const uint8_t *frame,
+			      size_t len);
+void rdmamsg__dcf_welcome_encode(const struct dc_welcome *w, uint8_t *frame);
+int rdmamsg__dcf_welcome_decode(struct dc_welcome *w, const uint8_t *frame,
+				size_t len);
+
+/*
+ * Data of the reject that answers a request:
+ *
+ *  0 u32 DCA_MAGIC  4 u32 number of the DCT  8 u16 LID  10 u8 MTU code
+ *  11 u8 link layer  12 GID
+ */
+#define DCA_MAGIC	0x314e4344u	/* "DCN1" */
+#define DCA_LEN		28u
+
+void rdmamsg__dca_encode(const struct dc_place *p, uint8_t out[static DCA_LEN]);
+/* -EPROTO: another length, no magic, or a field out of range. */
+int rdmamsg__dca_decode(struct dc_place *p, const void *buf, size_t len);
+
+#endif
