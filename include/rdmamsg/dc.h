@@ -8,7 +8,8 @@
  * The library makes connections when they are needed. A sender has at most
  * 'initiators' of them, and closes the one that was used the longest time ago
  * if another address needs one. An address without a connection costs little
- * memory, so a sender can have many thousands of them.
+ * memory, so a sender can have many thousands of them. With RDMAMSG_DC_NATIVE
+ * the initiators are queue pairs of DC, which need no connection.
  *
  * All calls are made in the context's thread.
  */
@@ -28,6 +29,17 @@ struct rdmamsg_region;		/* these three: <rdmamsg/rma.h> */
 struct rdmamsg_key;
 struct rdmamsg_sge;
 
+/* How senders reach targets. */
+enum rdmamsg_dc_path {
+	RDMAMSG_DC_AUTO,	/* in this version: connections */
+	RDMAMSG_DC_CONNECTIONS,
+	/*
+	 * Dynamically connected queue pairs of the device, if it has them and
+	 * both sides ask for them; else connections. See rdmamsg_dc(7).
+	 */
+	RDMAMSG_DC_NATIVE,
+};
+
 /* ---- targets ---------------------------------------------------------- */
 
 struct rdmamsg_dc_target_options {
@@ -43,7 +55,8 @@ struct rdmamsg_dc_target_options {
 			   struct rdmamsg_msg *msg, uint64_t sender);
 	/*
 	 * A sender at this address has used another access key. Only while the
-	 * target is armed. The target is not armed any more then.
+	 * target is armed. The target is not armed any more then. AF_UNSPEC:
+	 * the device has counted it, and does not know the sender.
 	 */
 	void (*on_violation)(struct rdmamsg_dc_target *target,
 			     const struct sockaddr_storage *from);
@@ -62,6 +75,7 @@ struct rdmamsg_dc_target_options {
 	/* rdmamsg_dc_write_imm() of the sender with this random number */
 	void (*on_written)(struct rdmamsg_dc_target *target, uint32_t value,
 			   uint64_t sender);
+	uint32_t path;			/* enum rdmamsg_dc_path */
 };
 
 /*
@@ -104,6 +118,7 @@ struct rdmamsg_dc_target_attr {
 	/* since the target was made */
 	uint64_t key_violations;
 	uint64_t messages;
+	uint32_t sessions;		/* of the connections: native */
 };
 
 /* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */
@@ -149,6 +164,7 @@ struct rdmamsg_dc_sender_options {
 	 * larger message waits alone.
 	 */
 	size_t queue_bytes;
+	uint32_t path;			/* enum rdmamsg_dc_path */
 };
 
 /* Makes a sender and writes it to *ret. -EINVAL, -ENOMEM. */
@@ -173,6 +189,7 @@ struct rdmamsg_dc_sender_attr {
 	uint64_t connects;		/* connections begun */
 	uint64_t evictions;		/* connections closed for another one */
 	uint64_t queued_bytes;		/* now: copies of messages that wait */
+	uint32_t sessions;		/* now: with targets on native paths */
 };
 
 /* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/session.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct rdmamsg_dc_address *rdmamsg__dc_unwait(struct rdmamsg_dc_sender *s)
 	return a;
 }
 
-static void take_off(struct rdmamsg_dc_address *a, struct dc_msg *m)
+void rdmamsg__dc_take_off(struct rdmamsg_dc_address *a, struct dc_msg *m)
 {
 	struct rdmamsg_dc_sender *s = a->sender;
 
@@ -56,7 +57,7 @@ static void take_off(struct rdmamsg_dc_address *a, struct dc_msg *m)
 		rdmamsg__dc_sender_due(s);
 }
 
-static void msg_free(struct dc_msg *m)
+void rdmamsg__dc_msg_free(struct dc_msg *m)
 {
 	if (m->kind >= DC_WRITE)
 		rdmamsg__dc_release(&m->op);
@@ -72,7 +73,7 @@ void rdmamsg__dc_cancel(struct rdmamsg_dc_address *a, int status)
 	while (!list_empty(&a->msgs)) {
 		struct dc_msg *m = list_first(&a->msgs, struct dc_msg, node);
 
-		take_off(a, m);
+		rdmamsg__dc_take_off(a, m);
 		list_add_tail(&msgs, &m->node);
 	}
 	while (!list_empty(&msgs)) {
@@ -80,7 +81,7 @@ void rdmamsg__dc_cancel(struct rdmamsg_dc_address *a, int status)
 		void *cookie = m->cookie;
 
 		list_del(&m->node);
-		msg_free(m);
+		rdmamsg__dc_msg_free(m);
 		rdmamsg__dc_complete(a, cookie, status);
 	}
 }
@@ -107,8 +108,8 @@ void rdmamsg__dc_pump(struct rdmamsg_dc_address *a)
 		if (ret == -EAGAIN || ret == -ESHUTDOWN || ret == -ENOTCONN)
 			return;
 		a->initiator->used = ++a->sender->uses;
-		take_off(a, m);
-		msg_free(m);
+		rdmamsg__dc_take_off(a, m);
+		rdmamsg__dc_msg_free(m);
 		if (ret)
 			rdmamsg__dc_complete(a, cookie, ret);
 	}
@@ -165,15 +166,22 @@ struct dc_msg *rdmamsg__dc_msg_new(struct rdmamsg_dc_sender *s, size_t size,
 		return NULL;
 	}
 	m->copied = copied;
+	m->flight = NULL;
 	return m;
 }
 
 int rdmamsg__dc_add(struct rdmamsg_dc_address *a, struct dc_msg *m)
 {
+	int ret = a->session && list_empty(&a->msgs) ?
+		  rdmamsg__session_offer(a->session, m) : -EAGAIN;
+
+	if (ret != -EAGAIN)
+		return ret;
 	list_add_tail(&a->msgs, &m->node);
 	a->sender->queued++;
 	a->sender->copied += m->copied;
-	if (!a->initiator)
+	/* a session goes on when it can */
+	if (!a->initiator && !a->session)
 		rdmamsg__dc_wait(a);
 	return 0;
 }
@@ -202,6 +210,9 @@ int rdmamsg_dc_send(struct rdmamsg_dc_address *a, const void *buf, size_t len,
 						cookie));
 		if (likely(rdmamsg__dc_is_decided(a, ret)))
 			return ret;
+	} else if (a->session && rdmamsg__session_send(a->session, buf, len,
+						       tag, cookie)) {
+		return 0;
 	}
 	max_copy = rdmamsg__dc_max_copy(a->sender);
 	if (len > max_copy)
@@ -298,7 +309,8 @@ int rdmamsg_dc_address_create(struct rdmamsg_dc_sender *s, const char *host,
 
 void rdmamsg__dc_address_put(struct rdmamsg_dc_address *a)
 {
-	if (!a->unused || a->held || a->initiator || !list_empty(&a->msgs))
+	if (!a->unused || a->held || a->initiator || a->session ||
+	    !list_empty(&a->msgs))
 		return;
 	/* one without messages may still be in the row */
 	if (!list_empty(&a->waiting)) {
@@ -317,6 +329,10 @@ void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *a)
 	a->unused = true;
 	if (is_open(a))
 		rdmamsg__dc_pump(a);
+	if (a->session) {
+		a->sender->told_sessions = true;
+		rdmamsg__dc_sender_due(a->sender);
+	}
 	rdmamsg__dc_address_put(a);
 }
 

@@ -11,6 +11,7 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "wire/dc.h"
@@ -22,6 +23,7 @@ struct dcs {
 	struct list due_targets;	/* that have ended */
 	struct list due_senders;	/* with work for the loop */
 	struct timer again;		/* some have settled in this call */
+	struct handles ports;		/* struct dc_port */
 	struct rdmamsg *ctx;
 };
 
@@ -32,6 +34,14 @@ struct rdmamsg_dc_target {
 	struct rdmamsg_dc_target_options opts;
 	struct rdmamsg_listener *listener;	/* NULL: ending */
 	struct list links;		/* connections */
+	struct list visitors;		/* sessions, see visitor.c */
+	struct dc_port *dc;		/* of them; NULL: none yet */
+	uint32_t sessions;		/* visitors */
+	uint32_t granted;		/* credits of all visitors */
+	/* violations that devices have counted: the last that were seen */
+	uint32_t seen_violations;
+	uint32_t old_violations;	/* of ports that have failed */
+	bool no_port;			/* the device has no DC */
 	struct dev *dev;		/* that keys are of; NULL: none given */
 	char *host;			/* NULL: any address */
 	char *device;			/* of the options, or NULL */
@@ -88,8 +98,9 @@ struct dc_op {
  * its queue.
  */
 struct dc_msg {
-	struct list node;		/* of its address */
+	struct list node;		/* of its address or session */
 	void *cookie;
+	struct dc_flight *flight;	/* of a session; or NULL */
 	enum dc_kind kind;
 	uint32_t tag;
 	int iovcnt;
@@ -108,12 +119,14 @@ struct rdmamsg_dc_address {
 	struct rdmamsg_dc_sender *sender;
 	struct initiator *initiator;	/* NULL: no connection */
 	struct list node;		/* of the sender */
+	struct dc_session *session;	/* NULL: none, see session.c */
 	struct list waiting;		/* for an initiator; of the sender */
 	struct list msgs;		/* struct dc_msg, in order */
 	void *user;
 	uint64_t access_key;
 	uint32_t held;			/* by functions that use it */
 	bool unused;			/* the program has destroyed it */
+	bool connects;			/* its target has no DC for it */
 	const char *service;		/* in 'host', behind its end */
 	char host[];
 };
@@ -133,6 +146,10 @@ struct rdmamsg_dc_sender {
 	struct list initiators;
 	uint32_t open;			/* initiators, in any state */
 	uint32_t closing;		/* of them, evicted */
+	struct list sessions;		/* struct dc_session */
+	struct list ports;		/* struct dc_port, of the sessions */
+	uint32_t session_count;
+	bool told_sessions;		/* some have an order of the program */
 	uint32_t address_count;
 	uint32_t queued;		/* messages of all addresses */
 	size_t copied;			/* bytes of them */
@@ -147,6 +164,16 @@ struct rdmamsg_dc_sender {
 	uint64_t evictions;
 };
 
+/*
+ * Returns true if the options of connections ask for nothing that only
+ * connections have: a CRC, a protection domain of their own, failover.
+ */
+static inline bool rdmamsg__dc_suits(const struct rdmamsg_ep_options *ep)
+{
+	return !ep || (!(ep->flags & (RDMAMSG_EP_CRC | RDMAMSG_EP_GUARD)) &&
+		       !ep->failover);
+}
+
 /* target.c */
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t);
 
@@ -158,6 +185,9 @@ void rdmamsg__dc_complete(struct rdmamsg_dc_address *a, void *cookie,
 			  int status);
 
 /* address.c */
+/* Takes a message out of the queue of its address. */
+void rdmamsg__dc_take_off(struct rdmamsg_dc_address *a, struct dc_msg *m);
+void rdmamsg__dc_msg_free(struct dc_msg *m);
 /* Hands messages over to the connection, as many as it takes. */
 void rdmamsg__dc_pump(struct rdmamsg_dc_address *a);
 /* Ends all messages that wait. */
@@ -186,7 +216,10 @@ bool rdmamsg__dc_has_room(const struct rdmamsg_dc_sender *s, size_t copied);
  */
 struct dc_msg *rdmamsg__dc_msg_new(struct rdmamsg_dc_sender *s, size_t size,
 				   size_t copied, int *ret);
-/* Adds a message that is filled in. Returns 0. */
+/*
+ * Adds a message that is filled in. A session may take it at once, or refuse
+ * it. Then it is freed.
+ */
 int rdmamsg__dc_add(struct rdmamsg_dc_address *a, struct dc_msg *m);
 uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s);
 
@@ -201,6 +234,9 @@ void rdmamsg__dc_release(const struct dc_op *op);
 /* Makes connections for the addresses that wait. */
 void rdmamsg__dc_connect(struct rdmamsg_dc_sender *s);
 void rdmamsg__dc_close(struct initiator *i);
+/* Ends the messages that wait, and then tells why. */
+void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
+		      const struct rdmamsg_reason *why);
 
 /* dcs.c */
 int rdmamsg__dcs_open(struct rdmamsg *ctx);

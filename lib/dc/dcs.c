@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The targets and senders of a context: what settling does, and the end. */
 #include "base/ctx.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
@@ -72,4 +73,5 @@ void rdmamsg__dcs_close(struct rdmamsg *ctx)
 		rdmamsg__dc_target_free(list_first(&ctx->dcs->targets,
 						   struct rdmamsg_dc_target,
 						   node));
+	rdmamsg__handles_free(&ctx->dcs->ports);
 }

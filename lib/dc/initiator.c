@@ -9,17 +9,33 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "dc/dc.h"
+#include "dc/session.h"
+#include "session/sessions.h"
+#include "wire/dc_frame.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
 
+/* data of a target's reject if it knows no such request */
+#define NO_SENDER	"no sender"
+
 /* ---- the end of a connection ------------------------------------------ */
+
+/* Returns true if the address wants DC before a connection. */
+static bool asks(const struct rdmamsg_dc_address *a)
+{
+	const struct rdmamsg_dc_sender *s = a->sender;
+
+	return s->opts.path == RDMAMSG_DC_NATIVE && !a->connects &&
+	       !s->ctx->sessions->secret && rdmamsg__dc_suits(&s->ep);
+}
 
 static int status_of(const struct rdmamsg_reason *why, bool was_open)
 {
@@ -28,9 +44,8 @@ static int status_of(const struct rdmamsg_reason *why, bool was_open)
 	return was_open || !why->error ? -ECANCELED : why->error;
 }
 
-/* Ends the messages that wait, and then tells why. */
-static void fail(struct rdmamsg_dc_address *a, int status,
-		 const struct rdmamsg_reason *why)
+void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
+		      const struct rdmamsg_reason *why)
 {
 	struct rdmamsg_dc_sender *s = a->sender;
 
@@ -38,6 +53,34 @@ static void fail(struct rdmamsg_dc_address *a, int status,
 		 why->text);
 	rdmamsg__dc_cancel(a, status);
 	rdmamsg__tell(&s->ctx->loop, s->opts.on_failed, s, a, why);
+}
+
+/*
+ * Returns true if the target has answered a sender that asks for DC. Without
+ * a session the address connects. A target of an earlier version knows no such
+ * request.
+ */
+static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
+		      const struct rdmamsg_reason *why)
+{
+	struct rdmamsg_dc_sender *s = a->sender;
+	struct dc_place place;
+
+	if (!asks(a))
+		return false;
+	if (why->data_len == sizeof(NO_SENDER) - 1 &&
+	    !memcmp(why->data, NO_SENDER, why->data_len)) {
+		a->connects = true;
+		return true;
+	}
+	if (rdmamsg__dca_decode(&place, why->data, why->data_len))
+		return false;
+	if (rdmamsg__try(rdmamsg__session_begin(a, ep, &place))) {
+		log_info("dc sender %p: %s port %s: a connection: %s",
+			 (void *)s, a->host, a->service, rdmamsg__text());
+		a->connects = true;
+	}
+	return true;
 }
 
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
@@ -55,9 +98,10 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	a->held++;
 	if (s->ending || s->ctx->closing)
 		rdmamsg__dc_cancel(a, -ECANCELED);
-	else if (why->cause != RDMAMSG_CAUSE_CLOSED)
-		fail(a, status_of(why, was_open), why);
-	if (!list_empty(&a->msgs))
+	else if (!(!was_open && is_answer(a, ep, why)) &&
+		 why->cause != RDMAMSG_CAUSE_CLOSED)
+		rdmamsg__dc_fail(a, status_of(why, was_open), why);
+	if (!list_empty(&a->msgs) && !a->session)
 		rdmamsg__dc_wait(a);
 	a->held--;
 	rdmamsg__dc_address_put(a);
@@ -115,9 +159,9 @@ static const struct rdmamsg_handlers handlers = {
 /* ---- making connections ----------------------------------------------- */
 
 /* Closes as many as addresses wait, those first that were not used of late. */
-static void evict(struct rdmamsg_dc_sender *s)
+static void evict(struct rdmamsg_dc_sender *s, uint32_t wait_count)
 {
-	while (s->closing < s->wait_count) {
+	while (s->closing < wait_count) {
 		struct initiator *oldest = NULL;
 		struct list *n;
 
@@ -142,7 +186,7 @@ static void evict(struct rdmamsg_dc_sender *s)
 static int begin(struct rdmamsg_dc_address *a)
 {
 	struct rdmamsg_dc_sender *s = a->sender;
-	const struct dc_hello hello = { a->access_key, s->id };
+	const struct dc_hello hello = { a->access_key, s->id, asks(a) };
 	uint8_t data[DC_HELLO_LEN];
 	struct rdmamsg_ep_options opts = s->ep;
 	struct initiator *i = calloc(1, sizeof(*i));
@@ -176,16 +220,21 @@ static void connect_one(struct rdmamsg_dc_address *a)
 		.cause = RDMAMSG_CAUSE_RESOURCES, .cm_event = -1,
 	};
 
-	if (a->initiator || list_empty(&a->msgs))
+	if (a->initiator || a->session || list_empty(&a->msgs))
 		return;
 	why.error = rdmamsg__try(begin(a));
 	if (!why.error)
 		return;
 	snprintf(why.text, sizeof(why.text), "%s", rdmamsg__text());
 	a->held++;
-	fail(a, why.error, &why);
+	rdmamsg__dc_fail(a, why.error, &why);
 	a->held--;
 	rdmamsg__dc_address_put(a);
+}
+
+static bool is_full(const struct rdmamsg_dc_sender *s)
+{
+	return s->open + rdmamsg__sessions_bound(s) >= s->opts.initiators;
 }
 
 void rdmamsg__dc_connect(struct rdmamsg_dc_sender *s)
@@ -193,10 +242,12 @@ void rdmamsg__dc_connect(struct rdmamsg_dc_sender *s)
 	uint32_t n = s->wait_count;	/* not those that callbacks add */
 
 	for (; n && s->wait_count && !s->ending; n--) {
-		if (s->open >= s->opts.initiators) {
-			evict(s);
+		if (is_full(s) && !rdmamsg__sessions_unbind(s)) {
+			evict(s, s->wait_count);
 			return;
 		}
 		connect_one(rdmamsg__dc_unwait(s));
 	}
+	if (s->open && is_full(s) && rdmamsg__sessions_wait(s))
+		evict(s, 1);
 }

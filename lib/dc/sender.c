@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/session.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 static const struct range ranges[] = {
 	RANGE(initiators, 16, 0, 1, 65536),
 	RANGE(queue, 1024, 0, 1, 1u << 20),
+	RANGE(path, 0, 0, 0, RDMAMSG_DC_NATIVE),
 };
 
 void rdmamsg__dc_sender_due(struct rdmamsg_dc_sender *s)
@@ -60,6 +62,7 @@ void rdmamsg__dc_sender_settle(struct rdmamsg_dc_sender *s)
 {
 	list_del(&s->due);
 	s->ctx->loop.told = true;
+	rdmamsg__sessions_settle(s);
 	if (!s->ending)
 		rdmamsg__dc_connect(s);
 	if (!s->ending && s->want_writable &&
@@ -70,7 +73,7 @@ void rdmamsg__dc_sender_settle(struct rdmamsg_dc_sender *s)
 	if (!s->ending)
 		return;
 	cancel_all(s);
-	if (!s->open)
+	if (!s->open && !s->session_count)
 		rdmamsg__dc_sender_free(s);
 }
 
@@ -120,6 +123,8 @@ int rdmamsg_dc_sender_create(struct rdmamsg *ctx,
 	list_init(&s->addresses);
 	list_init(&s->waiting);
 	list_init(&s->initiators);
+	list_init(&s->sessions);
+	list_init(&s->ports);
 	(void)!getrandom(&s->id, sizeof(s->id), GRND_NONBLOCK);
 	list_add_tail(&ctx->dcs->senders, &s->node);
 	*ret_sender = s;
@@ -132,7 +137,7 @@ void rdmamsg_dc_sender_destroy(struct rdmamsg_dc_sender *s)
 
 	if (!s || s->ending)
 		return;
-	s->ending = true;
+	s->ending = s->told_sessions = true;
 	list_for_each(n, &s->initiators)
 		rdmamsg__dc_close(list_entry(n, struct initiator, node));
 	rdmamsg__dc_sender_due(s);
@@ -141,6 +146,7 @@ void rdmamsg_dc_sender_destroy(struct rdmamsg_dc_sender *s)
 void rdmamsg__dc_sender_free(struct rdmamsg_dc_sender *s)
 {
 	s->ending = true;
+	rdmamsg__sessions_close(s);
 	cancel_all(s);
 	list_del(&s->node);
 	list_del(&s->due);
@@ -169,9 +175,10 @@ int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *s,
 				     "is NULL");
 	a = (struct rdmamsg_dc_sender_attr){
 		.id = s->id, .addresses = s->address_count,
-		.connections = s->open, .queued = s->queued,
-		.connects = s->connects, .evictions = s->evictions,
-		.queued_bytes = s->copied,
+		.connections = s->open + rdmamsg__sessions_bound(s),
+		.queued = s->queued, .connects = s->connects,
+		.evictions = s->evictions + rdmamsg__sessions_evictions(s),
+		.queued_bytes = s->copied, .sessions = s->session_count,
 	};
 	return rdmamsg__give(attr, &a, sizeof(a));
 }

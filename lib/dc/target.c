@@ -6,10 +6,13 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/visitor.h"
 #include "device/choose.h"
 #include "device/device.h"
 #include "memory/region.h"
 #include "session/ep.h"
+#include "session/sessions.h"
+#include "wire/dc_frame.h"
 #include "wire/proto.h"
 
 #include <errno.h>
@@ -33,8 +36,11 @@ struct link {
 	uint64_t sender;
 };
 
-static void due(struct rdmamsg_dc_target *t)
+/* Frees a target that has been destroyed, once nobody is there any more. */
+void rdmamsg__dc_target_due(struct rdmamsg_dc_target *t)
 {
+	if (t->listener || t->connections || t->sessions || t->ctx->closing)
+		return;
 	if (list_empty(&t->due))
 		list_add_tail(&t->ctx->dcs->due_targets, &t->due);
 	rdmamsg__dcs_wake(t->ctx);
@@ -80,14 +86,26 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	free(l);
 	if (t->dev && t->dev->device->gone)
 		put_dev(t);
-	if (!--t->connections && !t->listener)
-		due(t);
+	t->connections--;
+	rdmamsg__dc_target_due(t);
 }
 
 static const struct rdmamsg_handlers handlers = {
 	.size = sizeof(handlers), .on_message = on_message,
 	.on_written = on_written, .on_closed = on_closed,
 };
+
+void rdmamsg__dc_target_violated(struct rdmamsg_dc_target *t,
+				 const struct sockaddr_storage *from)
+{
+	const struct sockaddr_storage unknown = { .ss_family = AF_UNSPEC };
+
+	if (!t->armed)
+		return;
+	t->armed = false;
+	rdmamsg__tell(&t->ctx->loop, t->opts.on_violation, t,
+		      from ? from : &unknown);
+}
 
 static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 {
@@ -96,10 +114,24 @@ static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 	t->violations++;
 	(void)rdmamsg_request_peer(req, &from);
 	rdmamsg_reject(req, DC_VIOLATION, sizeof(DC_VIOLATION) - 1);
-	if (!t->armed)
-		return;
-	t->armed = false;
-	rdmamsg__tell(&t->ctx->loop, t->opts.on_violation, t, &from);
+	rdmamsg__dc_target_violated(t, &from);
+}
+
+/*
+ * Answers with the target's DCT, if there is one. A pre-shared key needs a
+ * connection, because only its setup proves the key.
+ */
+static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
+{
+	uint8_t data[DCA_LEN];
+	struct dc_place place;
+
+	if (t->ctx->sessions->secret || !rdmamsg__dc_suits(t->opts.ep) ||
+	    rdmamsg__try(rdmamsg__visitors_place(t, &place)))
+		return false;
+	rdmamsg__dca_encode(&place, data);
+	rdmamsg_reject(req, data, sizeof(data));
+	return true;
 }
 
 static void on_request(struct rdmamsg_listener *listener,
@@ -120,6 +152,8 @@ static void on_request(struct rdmamsg_listener *listener,
 		violation(t, req);
 		return;
 	}
+	if (hello.asks && answer(t, req))
+		return;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
 		rdmamsg_reject(req, "no memory", 9);
@@ -195,6 +229,16 @@ static int get_dev(struct rdmamsg_dc_target *t)
 				&t->dev);
 }
 
+int rdmamsg__dc_target_dev(struct rdmamsg_dc_target *t, struct dev **ret)
+{
+	int err = get_dev(t);
+
+	return err ? err : rdmamsg__dev_get(t->ctx, t->dev->device->v,
+					    t->dev->device->name,
+					    t->opts.ep ? t->opts.ep->pd : NULL,
+					    ret);
+}
+
 int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
 			      struct rdmamsg_region *region,
 			      struct rdmamsg_key *ret)
@@ -240,6 +284,9 @@ static int copy_options(struct rdmamsg_dc_target *t,
 	int ret = rdmamsg__opts_copy(o, sizeof(*o), opts,
 				     "rdmamsg_dc_target_options");
 
+	if (!ret && o->path > RDMAMSG_DC_NATIVE)
+		ret = rdmamsg__fail(-EINVAL, "path %u: must be at most %d",
+				    o->path, RDMAMSG_DC_NATIVE);
 	if (ret || !o->ep)
 		return ret;
 	ep = malloc(sizeof(*ep));
@@ -292,6 +339,7 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 	t->ctx = ctx;
 	t->object = ++ctx->objects;
 	list_init(&t->links);
+	list_init(&t->visitors);
 	list_init(&t->due);
 	ret = copy_options(t, opts);
 	lopts.user = t;
@@ -325,12 +373,13 @@ void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *t)
 	t->listener = NULL;
 	list_for_each(n, &t->links)
 		rdmamsg_ep_close(list_entry(n, struct link, node)->ep);
-	if (!t->connections)
-		due(t);
+	rdmamsg__visitors_leave(t);
+	rdmamsg__dc_target_due(t);
 }
 
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)
 {
+	rdmamsg__visitors_close(t);
 	list_del(&t->node);
 	list_del(&t->due);
 	put_dev(t);
@@ -357,6 +406,7 @@ int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *t)
 	if (!t->opts.on_violation)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: the "
 				     "target has no on_violation");
+	t->seen_violations = rdmamsg__visitors_violations(t);
 	t->armed = true;
 	return 0;
 }
@@ -371,8 +421,10 @@ int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *t,
 				     "is NULL");
 	a = (struct rdmamsg_dc_target_attr){
 		.access_key = t->opts.access_key, .armed = t->armed,
-		.connections = t->connections,
-		.key_violations = t->violations, .messages = t->messages,
+		.connections = t->connections + t->sessions,
+		.key_violations = t->violations +
+				  rdmamsg__visitors_violations(t),
+		.messages = t->messages, .sessions = t->sessions,
 	};
 	return rdmamsg__give(attr, &a, sizeof(a));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fills in the table of device/use.h: calls from device/ into layers above. */
 #include "base/list.h"
+#include "dc/port.h"
 #include "device/device.h"
 #include "device/use.h"
 #include "group/group.h"
@@ -59,6 +60,7 @@ static void cq_failed(struct rdmamsg *ctx, const struct cq *cq, int err,
 {
 	rdmamsg__cq_failed(ctx, cq, err, what);
 	rdmamsg__groups_cq_failed(ctx, cq, err, what);
+	rdmamsg__ports_cq_failed(ctx, cq);
 }
 
 const struct device_use rdmamsg__device_use = {

@@ -373,6 +373,9 @@ static void dump_target(const struct dump *d, const struct rdmamsg_dc_target *t)
 	    t->listener ? "" : ", ending", a.connections,
 	    (unsigned long long)a.messages,
 	    (unsigned long long)a.key_violations, a.armed ? ", armed" : "");
+	if (a.sessions)
+		say(d, "  %u of the connections are sessions of DC",
+		    a.sessions);
 }
 
 static void dump_sender(const struct dump *d, const struct rdmamsg_dc_sender *s)
@@ -388,6 +391,8 @@ static void dump_sender(const struct dump *d, const struct rdmamsg_dc_sender *s)
 	say(d, "  %u of %u messages wait, %llu bytes copied, %u addresses wait "
 	    "for a connection", a.queued, s->opts.queue,
 	    (unsigned long long)a.queued_bytes, s->wait_count);
+	if (a.sessions)
+		say(d, "  %u addresses have a session of DC", a.sessions);
 }
 
 /* ---- all of it -------------------------------------------------------- */

@@ -151,6 +151,8 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 			rdmamsg__srq_done(ctx, wc, end);
 		else if (key == GROUP_KEY)
 			ctx->group_done(ctx, wc);
+		else if (key == DC_KEY)
+			ctx->dc_done(ctx, wc);
 		return;		/* the endpoint is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages and one-sided operations of a session that are under way. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "dc/dc.h"
+#include "dc/flight.h"
+#include "dc/port.h"
+#include "dc/session.h"
+#include "device/device.h"
+#include "device/quirks.h"
+#include "device/verbs_call.h"
+#include "memory/hide.h"
+#include "memory/layout.h"
+#include "memory/memory.h"
+#include "memory/region.h"
+#include "wire/dc_frame.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/dc.h>
+#include <rdmamsg/rma.h>
+
+#define REQUEST_MAX	((size_t)1 << 30)	/* bytes of a request */
+
+static struct dev *dev_of(const struct dc_session *x)
+{
+	return x->peer.port->dev;
+}
+
+/* ---- registrations ----------------------------------------------------- */
+
+static void flight_free(const struct dc_session *x, struct dc_msg *m)
+{
+	struct dc_flight *f = m->flight;
+
+	while (f && f->count)
+		if (rdmamsg__v_dereg_mr(dev_of(x)->device->v,
+					f->mr[--f->count]))
+			log_error("a message could not be deregistered");
+	free(f);
+	m->flight = NULL;
+}
+
+void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status)
+{
+	void *cookie = m->cookie;
+
+	list_del(&m->node);
+	flight_free(x, m);
+	rdmamsg__dc_msg_free(m);
+	rdmamsg__dc_complete(x->a, cookie, status);
+}
+
+static int flight_new(struct dc_msg *m)
+{
+	m->flight = calloc(1, sizeof(*m->flight));
+	return m->flight ? 0 : rdmamsg__fail(-ENOMEM, "no memory for a "
+					     "message");
+}
+
+/* Registers memory at an address that strangers cannot guess. */
+static int lend(const struct dc_session *x, struct dc_flight *f, void *mem,
+		size_t len, struct proto_key *key)
+{
+	struct dev *dev = dev_of(x);
+	struct ibv_mr *mr;
+	uint64_t at;
+	int err = rdmamsg__hidden_address(dev->device, mem, &at);
+
+	if (err)
+		return err;
+	err = rdmamsg__v_reg_mr_iova(dev->device->v, dev->pd, mem, len, at,
+				     IBV_ACCESS_REMOTE_READ, &mr);
+	if (err)
+		return rdmamsg__fail_verbs(err, "registering a large message");
+	f->mr[f->count++] = mr;
+	*key = (struct proto_key){
+		.access = PROTO_KEY_READ, .rkey = mr->rkey,
+		.region = ++dev->ctx->memory->regions, .addr = at, .len = len,
+	};
+	return 0;
+}
+
+/* ---- messages ---------------------------------------------------------- */
+
+static int as_iov(struct dc_msg *m, struct iovec *copy,
+		  const struct iovec **iov, size_t *len)
+{
+	int n = m->kind == DC_COPY ? 1 : m->iovcnt;
+
+	*copy = (struct iovec){ m->data, m->copied };
+	*iov = m->kind == DC_COPY ? copy : m->iov;
+	*len = 0;
+	for (int i = 0; i < n; i++) {
+		if ((*iov)[i].iov_len && !(*iov)[i].iov_base)
+			return rdmamsg__fail(-EINVAL, "segment %d is NULL", i);
+		if (__builtin_add_overflow(*len, (*iov)[i].iov_len, len))
+			return rdmamsg__fail(-EMSGSIZE, "the segments are "
+					     "longer than memory");
+	}
+	return n;
+}
+
+static void send_small(struct dc_session *x, struct dc_msg *m,
+		       const struct iovec *iov, int n)
+{
+	uint8_t *slot = rdmamsg__peer_slot(&x->peer), *at = slot + DCF_LEN;
+
+	rdmamsg__session_frame(x, DCF_DATA, x->number++, m->tag);
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len)
+			memcpy(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	rdmamsg__peer_send(&x->peer, (uint32_t)(at - slot),
+			   (struct dc_tx){ .kind = FLIGHT_DATA,
+					   .cookie = m->cookie });
+	rdmamsg__dc_msg_free(m);
+}
+
+static int announce(struct dc_session *x, struct dc_msg *m,
+		    const struct iovec *iov, int n, size_t len)
+{
+	struct proto_rndv wire = { .total = (uint32_t)len };
+	uint8_t *slot = rdmamsg__peer_slot(&x->peer);
+	int err = flight_new(m);
+
+	for (int i = 0; i < n && !err; i++)
+		if (iov[i].iov_len)
+			err = lend(x, m->flight, iov[i].iov_base,
+				   iov[i].iov_len, &wire.keys[wire.count++]);
+	if (err) {
+		flight_free(x, m);
+		return err;
+	}
+	m->flight->announced = true;
+	m->flight->number = x->number;
+	list_add_tail(&x->flights, &m->node);
+	rdmamsg__session_frame(x, DCF_RNDV, x->number++, m->tag);
+	len = rdmamsg__rndv_encode(&wire, slot + DCF_LEN);
+	rdmamsg__peer_send(&x->peer, DCF_LEN + (uint32_t)len,
+			   (struct dc_tx){ .kind = FLIGHT_FRAME });
+	return 0;
+}
+
+static int send_message(struct dc_session *x, struct dc_msg *m)
+{
+	const struct iovec *iov;
+	struct iovec copy;
+	size_t len;
+	int n = as_iov(m, &copy, &iov, &len);
+
+	if (n < 0)
+		return n;
+	if (len > x->max_msg)
+		return rdmamsg__fail(-EMSGSIZE, "%zu bytes: the target takes "
+				     "at most %u", len, x->max_msg);
+	if (len > x->eager)
+		return announce(x, m, iov, n, len);
+	send_small(x, m, iov, n);
+	return 0;
+}
+
+void rdmamsg__flight_done(struct dc_session *x, const struct dc_frame *f)
+{
+	struct list *n;
+
+	list_for_each(n, &x->flights) {
+		struct dc_msg *m = list_entry(n, struct dc_msg, node);
+
+		if (!m->flight || !m->flight->announced ||
+		    m->flight->number != f->number)
+			continue;
+		rdmamsg__flight_end(x, m, f->tag == PROTO_DONE_OK ? 0 :
+				    -ECANCELED);
+		return;
+	}
+}
+
+/* ---- one-sided operations ---------------------------------------------- */
+
+static bool is_atomic(const struct dc_op *o)
+{
+	return o->kind == DC_FETCH_ADD || o->kind == DC_COMPARE_SWAP;
+}
+
+static int check_atomic(const struct dc_session *x, const struct dc_op *o,
+			const struct proto_key *key)
+{
+	const struct rdmamsg_device *d = dev_of(x)->device;
+
+	if (rdmamsg__atomic_scope(d) == RDMAMSG_ATOMIC_NONE)
+		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
+				     "operations", d->name);
+	if (key->len - o->offset < sizeof(uint64_t))
+		return rdmamsg__fail(-ERANGE, "offset %llu: the key of region "
+				     "%llu reaches %llu bytes",
+				     (unsigned long long)o->offset,
+				     (unsigned long long)key->region,
+				     (unsigned long long)key->len);
+	if ((key->addr + o->offset) % sizeof(uint64_t))
+		return rdmamsg__fail(-EINVAL, "atomic operations need an "
+				     "address that is a multiple of 8");
+	return 0;
+}
+
+static int check_key(const struct dc_session *x, const struct dc_op *o,
+		     struct proto_key *key)
+{
+	const uint8_t needed = is_atomic(o) ? PROTO_KEY_ATOMIC :
+			       o->kind == DC_READ ? PROTO_KEY_READ :
+			       PROTO_KEY_WRITE;
+	struct layout_import *far;
+
+	if (rdmamsg__layout_find(dev_of(x)->ctx, o->key, &far, key))
+		return rdmamsg__fail(-EOPNOTSUPP, "the key of a layout: these "
+				     "need RDMAMSG_DC_CONNECTIONS");
+	if (rdmamsg__key_decode(key, o->key->bytes, PROTO_KEY_LEN))
+		return rdmamsg__fail(-EINVAL, "the key is no key");
+	if (!(key->access & needed))
+		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
+				     "allow it",
+				     (unsigned long long)key->region);
+	if (o->offset > key->len)
+		return rdmamsg__fail(-ERANGE, "offset %llu: the key of region "
+				     "%llu reaches %llu bytes",
+				     (unsigned long long)o->offset,
+				     (unsigned long long)key->region,
+				     (unsigned long long)key->len);
+	return is_atomic(o) ? check_atomic(x, o, key) : 0;
+}
+
+/*
+ * The entry is the copy of all entries, because one of them has no region. A
+ * small one goes into the slot of the request.
+ */
+static int take_copy(const struct dc_session *x, struct dc_msg *m,
+		     const struct rdmamsg_sge *e, struct ibv_sge *ret)
+{
+	struct dev *dev = dev_of(x);
+	struct ibv_mr *mr;
+	int err;
+
+	if (e->len <= PORT_SLOT) {
+		memcpy(rdmamsg__peer_slot(&x->peer), e->data, e->len);
+		*ret = rdmamsg__peer_sge(&x->peer, (uint32_t)e->len);
+		return 0;
+	}
+	err = flight_new(m);
+	if (err)
+		return err;
+	err = rdmamsg__v_reg_mr(dev->device->v, dev->pd, e->data,
+					e->len, 0, &mr);
+	if (err)
+		return rdmamsg__fail_verbs(err, "registering a copy");
+	m->flight->mr[m->flight->count++] = mr;
+	*ret = (struct ibv_sge){
+		(uintptr_t)e->data, (uint32_t)e->len, mr->lkey,
+	};
+	return 0;
+}
+
+static int take_region(const struct dc_session *x, const struct dc_op *o,
+		       const struct rdmamsg_sge *e, struct ibv_sge *ret)
+{
+	struct rdmamsg_region *r = e->region;
+	const uintptr_t at = (uintptr_t)e->data, from = (uintptr_t)r->addr;
+	int err;
+
+	if (r->layout)
+		return rdmamsg__fail(-EOPNOTSUPP, "a gather entry of a layout: "
+				     "these need RDMAMSG_DC_CONNECTIONS");
+	if (at < from || at - from > r->len || e->len > r->len - (at - from))
+		return rdmamsg__fail(-EINVAL, "a gather entry is outside of "
+				     "its region");
+	if (o->kind == DC_READ && !(r->access & RDMAMSG_ACCESS_LOCAL_WRITE))
+		return rdmamsg__fail(-EACCES, "a gather entry's region does "
+				     "not have RDMAMSG_ACCESS_LOCAL_WRITE");
+	err = rdmamsg__region_register(r, dev_of(x));
+	if (err)
+		return err;
+	*ret = (struct ibv_sge){
+		at, (uint32_t)e->len, rdmamsg__region_mr(r, dev_of(x))->lkey,
+	};
+	return 0;
+}
+
+/* Returns the number of entries that are not empty, or -errno. */
+static int take_entries(const struct dc_session *x, struct dc_msg *m,
+			uint64_t room, struct ibv_sge *sge)
+{
+	const struct dc_op *o = &m->op;
+	size_t total = 0;
+	int n = 0, err;
+
+	for (int i = 0; i < o->count; i++) {
+		const struct rdmamsg_sge *e = &o->entry[i];
+
+		if (!e->len)
+			continue;
+		if (e->len > room - total)
+			return rdmamsg__fail(-ERANGE, "the gather entries are "
+					     "longer than what the key reaches "
+					     "from offset %llu on",
+					     (unsigned long long)o->offset);
+		total += e->len;
+		if (total > REQUEST_MAX)
+			return rdmamsg__fail(-EMSGSIZE, "a request of DC has "
+					     "at most 1 GiB");
+		err = e->region ? take_region(x, o, e, &sge[n]) :
+		      take_copy(x, m, e, &sge[n]);
+		if (err)
+			return err;
+		n++;
+	}
+	return n;
+}
+
+static enum ibv_wr_opcode opcode_of(const struct dc_op *o)
+{
+	switch (o->kind) {
+	case DC_READ:
+		return IBV_WR_RDMA_READ;
+	case DC_FETCH_ADD:
+		return IBV_WR_ATOMIC_FETCH_AND_ADD;
+	case DC_COMPARE_SWAP:
+		return IBV_WR_ATOMIC_CMP_AND_SWP;
+	default:
+		return IBV_WR_RDMA_WRITE;
+	}
+}
+
+static void set_remote(struct ibv_send_wr *wr, const struct dc_op *o,
+		       const struct proto_key *key)
+{
+	if (!is_atomic(o)) {
+		wr->wr.rdma.remote_addr = key->addr + o->offset;
+		wr->wr.rdma.rkey = key->rkey;
+		return;
+	}
+	wr->wr.atomic.remote_addr = key->addr + o->offset;
+	wr->wr.atomic.rkey = key->rkey;
+	wr->wr.atomic.compare_add = o->kind == DC_FETCH_ADD ? o->operand :
+				    o->expected;
+	wr->wr.atomic.swap = o->operand;
+}
+
+/* The message behind the data tells the target, and completes both. */
+static void notify(struct dc_session *x, struct dc_msg *m)
+{
+	rdmamsg__session_frame(x, DCF_WRITTEN, x->number++, m->op.value);
+	rdmamsg__peer_send(&x->peer, DCF_LEN, (struct dc_tx){
+				.kind = FLIGHT_OP, .of = m });
+}
+
+static int issue(struct dc_session *x, struct dc_msg *m)
+{
+	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
+	struct ibv_send_wr wr = {
+		.sg_list = sge, .opcode = opcode_of(&m->op),
+		.send_flags = m->op.flags & RDMAMSG_FENCE ? IBV_SEND_FENCE : 0,
+	};
+	const bool both = m->op.kind == DC_WRITE_IMM;
+	struct proto_key key;
+	int n = check_key(x, &m->op, &key);
+
+	if (n)
+		return n;
+	n = is_atomic(&m->op) ? 1 :
+	    take_entries(x, m, key.len - m->op.offset, sge);
+	if (n < 0) {
+		flight_free(x, m);
+		return n;
+	}
+	if (is_atomic(&m->op))
+		sge[0] = rdmamsg__peer_sge(&x->peer, sizeof(uint64_t));
+	set_remote(&wr, &m->op, &key);
+	wr.num_sge = n;
+	list_add_tail(&x->flights, &m->node);
+	rdmamsg__peer_post(&x->peer, &wr, (struct dc_tx){
+			.kind = both ? FLIGHT_FRAME : FLIGHT_OP, .of = m });
+	if (both)
+		notify(x, m);
+	return 0;
+}
+
+void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
+			     int status)
+{
+	struct dc_msg *m = tx->of;
+
+	if (!status && is_atomic(&m->op) && m->op.result)
+		memcpy(m->op.result, tx->slot, sizeof(uint64_t));
+	rdmamsg__flight_end(x, m, status);
+}
+
+int rdmamsg__flight_begin(struct dc_session *x, struct dc_msg *m)
+{
+	return m->kind >= DC_WRITE ? issue(x, m) : send_message(x, m);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A port: what a target or sender has on one device for DC. It is a DCT with a
+ * shared receive queue, and some initiators (DCIs). A peer is the DCT of the
+ * other side. An initiator is bound to one peer until all of its requests are
+ * complete. Peers without an initiator wait in a row.
+ *
+ *   peer --+                  +-- DCI 0, bound to a peer
+ *   peer --+-- row of port ---+-- DCI 1
+ *   peer --+                  +-- ...
+ */
+#ifndef RDMAMSG_LIB_DC_PORT_H
+#define RDMAMSG_LIB_DC_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/rdmamsg.h>
+
+#include "base/handles.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "device/dc.h"
+#include "device/path.h"
+#include "memory/memory.h"
+#include "memory/pool.h"
+#include "memory/stretch.h"
+#include "wire/dc_frame.h"
+
+#define PORT_SLOTS	64u	/* requests of an initiator */
+#define PORT_SLOT	4096u	/* bytes of a frame, at most */
+#define PORT_TICK_MS	500u
+#define PORT_PORTS	2048u	/* of a context */
+#define PORT_LAZY	8u	/* receives that are not posted before others */
+
+struct cq;
+struct dc_port;
+struct port_dci;
+
+/* A request under way. Its meaning is the user's. */
+struct dc_tx {
+	uint8_t kind;
+	uint8_t *slot;			/* its memory */
+	void *of;
+	void *cookie;
+};
+
+struct dc_peer {
+	struct dc_port *port;
+	struct list row;
+	struct port_dci *dci;		/* bound, or NULL */
+	struct dc_to to;
+	uint32_t handle;		/* of this side, in the port */
+	uint16_t generation;
+};
+
+struct port_ops {
+	/*
+	 * A frame has arrived in msg->buf. Returns true if the callee keeps the
+	 * message.
+	 */
+	bool (*frame)(struct dc_port *p, const struct dc_frame *f,
+		      struct rdmamsg_msg *msg, size_t len);
+	/* The peer has an initiator: posts what is due. May end no peer. */
+	void (*pump)(struct dc_peer *peer);
+	/* A request has completed. May end no peer. */
+	void (*done)(struct dc_peer *peer, const struct dc_tx *tx,
+		     const struct ibv_wc *wc);
+	/*
+	 * All requests under way are complete, and the peer may end. why: the
+	 * completion that failed, or NULL.
+	 */
+	void (*idle)(struct dc_peer *peer, const struct ibv_wc *why);
+	/* Returns true if the peer has something to post now. */
+	bool (*wants)(const struct dc_peer *peer);
+	/* Returns true if one more initiator may be bound. */
+	bool (*may_bind)(struct dc_port *p);
+	/* Receives are posted again, after a shortage. */
+	void (*fed)(struct dc_port *p);
+	/*
+	 * Twice a second. May end peers. If the port has failed, ends all of
+	 * them and closes the port.
+	 */
+	void (*tick)(struct dc_port *p);
+};
+
+struct port_dci {
+	struct dci dci;
+	struct dc_port *port;
+	struct dc_peer *peer;		/* or NULL */
+	struct cq *cq;
+	struct stretch mem;
+	uint32_t sent, done;
+	uint32_t burst;			/* posted since it was bound */
+	uint32_t seen, stalled;		/* done at the last tick, and since */
+	uint64_t used;			/* port->uses, at last */
+	bool broken;
+	bool dead;			/* not used again */
+	struct ibv_wc why;		/* the first that failed */
+	struct dc_tx tx[PORT_SLOTS];
+};
+
+struct port_wants {
+	struct dev *dev;
+	const struct port_ops *ops;
+	void *owner;
+	const struct sockaddr *local;	/* address of the port, or NULL */
+	uint64_t key;
+	uint32_t depth;			/* receives */
+	size_t size;			/* of each */
+	uint32_t initiators;
+};
+
+struct dc_port {
+	struct list node;		/* of the owner */
+	struct rdmamsg *ctx;
+	const struct port_ops *ops;
+	void *owner;
+	struct dev *dev;
+	struct oob path;
+	struct cq *cq;			/* of receives */
+	struct ibv_srq *srq;
+	struct ibv_qp *dct;
+	uint64_t key;
+	struct pool *pool;
+	size_t size;
+	struct rdmamsg_msg **recv;	/* by slot; NULL: not posted */
+	uint32_t *holes;		/* slots that are not posted */
+	uint32_t hole_count;
+	uint32_t depth;
+	uint32_t index;			/* in wr_id */
+	struct port_dci **dcis;
+	uint32_t dci_count, dci_max;
+	uint32_t bound;			/* initiators with a peer */
+	uint64_t uses, evictions;
+	struct list row;		/* peers that wait for an initiator */
+	struct handles peers;
+	struct timer tick;
+	bool ticks;
+	struct starving starving;
+	bool failed;			/* the next tick ends it */
+	uint64_t deaf_until;		/* ms: see rdmamsg__peer_open() */
+};
+
+/*
+ * Takes over the reference of wants->dev if it returns 0. -EOPNOTSUPP: the
+ * device has no DC.
+ */
+int rdmamsg__port_open(const struct port_wants *wants, struct dc_port **ret);
+/* Ends the port. Its peers are closed before, or use it no more. */
+void rdmamsg__port_close(struct dc_port *p);
+/* The DCT of this port, for the other side. */
+void rdmamsg__port_place(const struct dc_port *p, struct dc_place *ret);
+/* Handles a completion with DC_KEY. */
+void rdmamsg__port_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
+
+/* The queue delivers no more completions. */
+void rdmamsg__ports_cq_failed(struct rdmamsg *ctx, const struct cq *cq);
+
+/*
+ * -EHOSTUNREACH: a place of another kind. The kernel waits for an address that
+ * does not answer. After such an address the call returns -EAGAIN for a while.
+ */
+int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
+		       uint64_t key, struct dc_peer *peer);
+/* No request of the peer is under way. */
+void rdmamsg__peer_close(struct dc_peer *peer);
+/* Returns the peer that this side has given the handle of the frame, or NULL */
+struct dc_peer *rdmamsg__peer_of(const struct dc_port *p,
+				 const struct dc_frame *f);
+/*
+ * Returns true if the peer can post now. Otherwise pump() follows, if something
+ * is due.
+ */
+bool rdmamsg__peer_bind(struct dc_peer *peer);
+/* Gives an idle initiator to no peer. Returns false if all are in use. */
+bool rdmamsg__port_unbind(struct dc_port *p);
+/* Lets peers of the row begin, if there are initiators for them. */
+void rdmamsg__port_serve(struct dc_port *p);
+/*
+ * Lets the requests of the peer complete as flushed, although the device has
+ * not completed them. The port is about to end.
+ */
+void rdmamsg__peer_drop(struct dc_peer *peer);
+/* Fails the requests of the peer. idle() follows, if there are any. */
+void rdmamsg__peer_fail(struct dc_peer *peer);
+
+static inline bool rdmamsg__peer_busy(const struct dc_peer *peer)
+{
+	return peer->dci && peer->dci->sent != peer->dci->done;
+}
+
+#define PORT_BURST	128u	/* requests before the next peer's turn */
+
+/* Returns how many requests the peer can post now. */
+static inline uint32_t rdmamsg__peer_room(const struct dc_peer *peer)
+{
+	const struct port_dci *d = peer->dci;
+
+	if (!d || d->broken ||
+	    (d->burst >= PORT_BURST && !list_empty(&d->port->row)))
+		return 0;
+	return PORT_SLOTS - (d->sent - d->done);
+}
+
+/* Returns the memory of the next request. The peer has room. */
+static inline uint8_t *rdmamsg__peer_slot(const struct dc_peer *peer)
+{
+	const struct port_dci *d = peer->dci;
+
+	return (uint8_t *)d->mem.mem +
+	       (size_t)(d->sent % PORT_SLOTS) * PORT_SLOT;
+}
+
+/* Posts the frame in the slot. The peer has room. */
+void rdmamsg__peer_send(struct dc_peer *peer, uint32_t len, struct dc_tx tx);
+/* Posts another request. wr_id and flags for a completion are set here. */
+void rdmamsg__peer_post(struct dc_peer *peer, struct ibv_send_wr *wr,
+			struct dc_tx tx);
+/* Returns an entry for memory of the slot. */
+struct ibv_sge rdmamsg__peer_sge(const struct dc_peer *peer, uint32_t len);
+
+#endif

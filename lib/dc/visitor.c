@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Visitors of a target: their frames, their ends, and the port. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/util.h"
+#include "dc/dc.h"
+#include "dc/port.h"
+#include "dc/visit.h"
+#include "dc/visitor.h"
+#include "device/dc.h"
+#include "device/device.h"
+#include "memory/memory.h"
+#include "memory/pool.h"
+#include "wire/dc_frame.h"
+#include "wire/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/dc.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define RECEIVES	2048u	/* default, of all visitors */
+#define HELLOS		64u	/* receives without credits */
+#define GRANT		64u	/* credits of a visitor, at most */
+#define SHARE		16u	/* of free receives, for one more visitor */
+#define INITIATORS	16u
+#define MAX_SENDERS	65536u	/* default */
+#define PROBE		4u	/* ticks of silence until a probe */
+#define DEAF		4u	/* ticks of silence after a failed answer */
+#define FAREWELL	20u	/* ticks until its BYE */
+#define HUNGRY		120u	/* ticks without memory for a large message */
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void end(struct visitor *v)
+{
+	struct rdmamsg_dc_target *t = v->t;
+
+	rdmamsg__peer_drop(&v->peer);
+	while (!list_empty(&v->queue))
+		rdmamsg__item_free(v, list_first(&v->queue, struct item, node));
+	while (!list_empty(&v->dones))
+		rdmamsg__item_free(v, list_first(&v->dones, struct item, node));
+	list_del(&v->starving.node);
+	t->granted -= v->grant;
+	t->sessions--;
+	rdmamsg__peer_close(&v->peer);
+	list_del(&v->node);
+	free(v);
+	rdmamsg__dc_target_due(t);
+}
+
+/* Ends the visitor when it is not busy. Returns true if it has ended. */
+static bool settle(struct visitor *v)
+{
+	if (!v->ended || rdmamsg__peer_busy(&v->peer))
+		return false;
+	end(v);
+	return true;
+}
+
+/* The visitor has broken the protocol, or there is no memory for it. */
+void rdmamsg__visitor_refuse(struct visitor *v, const char *what)
+{
+	log_info("dc target %p: sender 0x%llx: %s", (void *)v->t,
+		 (unsigned long long)v->sender, what);
+	v->bye_due = v->leaves = true;
+	v->reason = 1;
+	v->quiet = 0;
+}
+
+static void done(struct dc_peer *peer, const struct dc_tx *tx,
+		 const struct ibv_wc *wc)
+{
+	struct visitor *v = visitor_of(peer);
+	const bool ok = wc->status == IBV_WC_SUCCESS;
+
+	if (tx->kind == TX_BYE) {
+		v->ended = true;
+	} else if (tx->kind == TX_DONE && ok) {
+		rdmamsg__item_free(v, tx->of);
+		rdmamsg__visitor_announce(v);
+	} else if (tx->kind == TX_DONE) {
+		((struct item *)tx->of)->state = ITEM_DONE_DUE;
+	} else if (tx->kind == TX_READ) {
+		v->reads--;
+		if (ok && !v->ended)
+			rdmamsg__fetch_done(v, tx);
+	}
+}
+
+/* Errors that may pass: the sender's host is not reached, or is stopped. */
+static bool may_pass(const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_RETRY_EXC_ERR ||
+	       wc->status == IBV_WC_RNR_RETRY_EXC_ERR ||
+	       wc->status == IBV_WC_WR_FLUSH_ERR ||
+	       wc->status == IBV_WC_RESP_TIMEOUT_ERR;
+}
+
+static void idle(struct dc_peer *peer, const struct ibv_wc *why)
+{
+	struct visitor *v = visitor_of(peer);
+
+	if (why) {
+		rdmamsg__fetch_again(v);
+		v->deaf = v->probe_due = true;
+		v->welcome_due |= v->unheard;
+		v->quiet = 0;
+		if (!may_pass(why) || v->leaves)
+			v->ended = true;
+	}
+	(void)settle(v);
+}
+
+/* ---- frames ------------------------------------------------------------ */
+
+static uint32_t grant_for(const struct rdmamsg_dc_target *t)
+{
+	const struct rdmamsg_ep_options *ep = t->opts.ep;
+	const uint32_t most = ep && ep->recv_depth ?
+			      min(ep->recv_depth, GRANT) : GRANT;
+	const uint32_t used = t->granted + HELLOS;
+	const uint32_t left = t->dc->depth > used ? t->dc->depth - used : 0;
+	const uint32_t senders = t->opts.max_senders ?: MAX_SENDERS;
+
+	if (!left || t->sessions + t->connections >= senders)
+		return 0;
+	return min(max(left / SHARE, 1u), most);
+}
+
+static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
+{
+	struct rdmamsg_dc_target *t = p->owner;
+	struct dc_hello_frame h;
+	struct visitor *v;
+
+	if (!t->listener || rdmamsg__dcf_hello_decode(&h, frame, len))
+		return;
+	v = calloc(1, sizeof(*v));
+	if (!v)
+		return;
+	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key, &v->peer))) {
+		log_info("dc target %p: a sender: %s", (void *)t,
+			 rdmamsg__text());
+		free(v);
+		return;
+	}
+	v->t = t;
+	v->sender = h.sender;
+	v->far_handle = h.handle;
+	v->far_generation = h.generation;
+	v->grant = v->announced = grant_for(t);
+	v->welcome_due = v->unheard = true;
+	list_init(&v->queue);
+	list_init(&v->dones);
+	list_init(&v->starving.node);
+	v->starving.fed = rdmamsg__fetch_fed;
+	t->granted += v->grant;
+	t->sessions++;
+	list_add_tail(&t->visitors, &v->node);
+	rdmamsg__visitor_go_on(v);
+}
+
+static struct item *add_item(struct visitor *v, const struct dc_frame *f)
+{
+	struct item *i = calloc(1, sizeof(*i));
+
+	if (!i) {
+		rdmamsg__visitor_refuse(v, "no memory for a message");
+		return NULL;
+	}
+	i->type = f->type;
+	i->number = f->number;
+	i->tag = f->tag;
+	list_add_tail(&v->queue, &i->node);
+	v->kept++;
+	return i;
+}
+
+static void set_data(struct rdmamsg_msg *msg, size_t len, uint32_t tag)
+{
+	msg->data = msg->buf + DCF_LEN;
+	msg->len = (uint32_t)(len - DCF_LEN);
+	msg->tag = tag;
+}
+
+/* Returns true if the message is kept. */
+static bool on_data(struct visitor *v, const struct dc_frame *f,
+		    struct rdmamsg_msg *msg, size_t len)
+{
+	struct item *i;
+
+	set_data(msg, len, f->tag);
+	if (likely(list_empty(&v->queue))) {
+		rdmamsg__visitor_deliver(v->t, msg, v->sender);
+		return true;
+	}
+	i = add_item(v, f);
+	if (i)
+		i->msg = msg;
+	return i != NULL;
+}
+
+static void on_rndv(struct visitor *v, const struct dc_frame *f,
+		    const uint8_t *frame, size_t len)
+{
+	struct proto_rndv *wire = malloc(sizeof(*wire));
+	struct item *i;
+
+	if (!wire) {
+		rdmamsg__visitor_refuse(v, "no memory for a message");
+		return;
+	}
+	if (rdmamsg__rndv_decode(wire, frame + DCF_LEN, len - DCF_LEN) ||
+	    wire->total > rdmamsg__visitor_max_msg(v->t)) {
+		free(wire);
+		rdmamsg__visitor_refuse(v, "a broken announcement of a large "
+					"message");
+		return;
+	}
+	i = add_item(v, f);
+	if (i)
+		i->wire = wire;
+	else
+		free(wire);
+}
+
+static void on_written(struct visitor *v, const struct dc_frame *f)
+{
+	if (list_empty(&v->queue))
+		rdmamsg__visitor_written(v, f->tag);
+	else
+		(void)add_item(v, f);
+}
+
+/* Returns true if the message is kept. */
+static bool on_numbered(struct visitor *v, const struct dc_frame *f,
+			struct rdmamsg_msg *msg, size_t len)
+{
+	if (v->reason)
+		return false;
+	if (f->number != v->next || v->next == v->announced) {
+		rdmamsg__visitor_refuse(v, "a message that is not the next");
+		return false;
+	}
+	v->next++;
+	if (f->type == DCF_DATA)
+		return on_data(v, f, msg, len);
+	if (f->type == DCF_RNDV)
+		on_rndv(v, f, msg->buf, len);
+	else
+		on_written(v, f);
+	return false;
+}
+
+static bool on_frame(struct dc_port *p, const struct dc_frame *f,
+		     struct rdmamsg_msg *msg, size_t len)
+{
+	struct dc_peer *peer;
+	struct visitor *v;
+	bool kept = false;
+
+	if (f->type == DCF_HELLO) {
+		on_hello(p, msg->buf, len);
+		return false;
+	}
+	peer = rdmamsg__peer_of(p, f);
+	if (!peer)
+		return false;
+	v = visitor_of(peer);
+	if (v->ended)
+		return false;
+	/* no frame makes the end later */
+	if (!v->leaves)
+		v->quiet = 0;
+	v->deaf = v->unheard = false;
+	if (f->type == DCF_BYE)
+		v->ended = true;
+	else if (f->type == DCF_DATA || f->type == DCF_RNDV ||
+		 f->type == DCF_WRITTEN)
+		kept = on_numbered(v, f, msg, len);
+	if (!settle(v)) {
+		rdmamsg__visitor_announce(v);
+		rdmamsg__visitor_go_on(v);
+	}
+	return kept;
+}
+
+/* ---- time -------------------------------------------------------------- */
+
+static void look(struct visitor *v)
+{
+	v->quiet++;
+	if (v->peer.port->failed || (v->leaves && v->quiet > FAREWELL) ||
+	    (v->deaf && v->quiet > DEAF)) {
+		v->ended = true;
+		if (v->peer.port->failed)
+			rdmamsg__peer_drop(&v->peer);
+		else
+			rdmamsg__peer_fail(&v->peer);
+		(void)settle(v);
+		return;
+	}
+	if (v->quiet % PROBE == 0)
+		v->probe_due = true;
+	v->hungry = list_empty(&v->starving.node) ? 0 : v->hungry + 1;
+	if (v->hungry > HUNGRY)
+		rdmamsg__fetch_refuse(v);
+	rdmamsg__visitor_go_on(v);
+}
+
+/* The device counts packets with another key, but tells nobody. */
+static void count_violations(struct rdmamsg_dc_target *t)
+{
+	const uint32_t before = t->seen_violations;
+
+	t->seen_violations = rdmamsg__visitors_violations(t);
+	if (t->seen_violations != before)
+		rdmamsg__dc_target_violated(t, NULL);
+}
+
+static void tick(struct dc_port *p)
+{
+	struct rdmamsg_dc_target *t = p->owner;
+	struct list *n, *s;
+
+	list_for_each_safe(n, s, &t->visitors)
+		look(list_entry(n, struct visitor, node));
+	if (t->armed)
+		count_violations(t);
+	if (p->failed) {
+		t->old_violations = t->seen_violations;
+		rdmamsg__port_close(p);
+		t->dc = NULL;
+	}
+}
+
+/* ---- the port ---------------------------------------------------------- */
+
+static bool may_bind(struct dc_port *p)
+{
+	return p->bound < p->dci_max;
+}
+
+/* Receives are posted again: credits for them. */
+static void on_fed(struct dc_port *p)
+{
+	struct rdmamsg_dc_target *t = p->owner;
+	struct list *n;
+
+	list_for_each(n, &t->visitors) {
+		struct visitor *v = list_entry(n, struct visitor, node);
+
+		rdmamsg__visitor_announce(v);
+		rdmamsg__visitor_go_on(v);
+	}
+}
+
+static const struct port_ops ops = {
+	.frame = on_frame, .pump = rdmamsg__visitor_pump, .done = done,
+	.idle = idle, .wants = rdmamsg__visitor_wants, .may_bind = may_bind,
+	.fed = on_fed, .tick = tick,
+};
+
+static int open_port(struct rdmamsg_dc_target *t)
+{
+	struct port_wants w = {
+		.ops = &ops, .owner = t, .key = t->opts.access_key,
+		.depth = RECEIVES, .size = VISIT_RECEIVE,
+		.initiators = INITIATORS,
+	};
+	int err = rdmamsg__dc_target_dev(t, &w.dev);
+
+	if (err)
+		return err;
+	err = rdmamsg__port_open(&w, &t->dc);
+	if (err)
+		rdmamsg__dev_put(w.dev);
+	return err;
+}
+
+int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
+{
+	int err;
+
+	if (t->no_port || t->opts.path != RDMAMSG_DC_NATIVE)
+		return -EOPNOTSUPP;
+	err = t->dc ? 0 : open_port(t);
+	if (err) {
+		log_info("dc target %p: connections: %s", (void *)t,
+			 rdmamsg__text());
+		t->no_port = err == -EOPNOTSUPP;
+		return err;
+	}
+	if (t->dc->failed)
+		return -ENODEV;
+	rdmamsg__port_place(t->dc, ret);
+	return 0;
+}
+
+uint32_t rdmamsg__visitors_violations(const struct rdmamsg_dc_target *t)
+{
+	uint32_t n;
+
+	if (t->dc && !t->dc->failed &&
+	    !rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,
+						  t->dc->dct, &n)))
+		return t->old_violations + n;
+	return t->seen_violations;
+}
+
+void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t)
+{
+	struct list *n;
+
+	list_for_each(n, &t->visitors) {
+		struct visitor *v = list_entry(n, struct visitor, node);
+
+		if (v->leaves)
+			continue;
+		v->bye_due = v->leaves = true;
+		v->quiet = 0;
+		rdmamsg__visitor_go_on(v);
+	}
+}
+
+void rdmamsg__visitors_close(struct rdmamsg_dc_target *t)
+{
+	while (!list_empty(&t->visitors))
+		end(list_first(&t->visitors, struct visitor, node));
+	if (t->dc)
+		rdmamsg__port_close(t->dc);
+	t->dc = NULL;
+}
