@@ -78,14 +78,6 @@ static int try_chains(struct trial *t, struct rdmamsg_cap *ret)
 				    "other queues (cross-channel)");
 }
 
-static int try_dc(struct trial *t, struct rdmamsg_cap *ret)
-{
-	(void)t;
-	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
-				    "makes RC connections on demand, and does "
-				    "not use mlx5dv");
-}
-
 static const struct ability {
 	const char *name;
 	trial_fn *fn;
@@ -118,7 +110,7 @@ static const struct ability {
 	[RDMAMSG_CAP_TSO] = { "tso", rdmamsg__try_tso },
 	[RDMAMSG_CAP_APM] = { "path-migration", rdmamsg__try_apm },
 	[RDMAMSG_CAP_EP_APM] = { "endpoint-migration", rdmamsg__try_apm },
-	[RDMAMSG_CAP_DC] = { "dc", try_dc },
+	[RDMAMSG_CAP_DC] = { "dc", rdmamsg__try_dc },
 	[RDMAMSG_CAP_UMR] = { "composite-regions", rdmamsg__try_layout },
 	[RDMAMSG_CAP_EXT_ATOMICS] = { "extended-atomics", rdmamsg__try_masked },
 	[RDMAMSG_CAP_CHAINS] = { "chains", try_chains },

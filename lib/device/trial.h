@@ -88,6 +88,8 @@ trial_fn rdmamsg__try_inline, rdmamsg__try_immediate, rdmamsg__try_write,
 	 rdmamsg__try_read, rdmamsg__try_layout, rdmamsg__try_atomics;
 /* trial_masked.c: over the pair */
 trial_fn rdmamsg__try_masked;
+/* trial_dc.c */
+trial_fn rdmamsg__try_dc;
 /* trial_window.c: over the pair */
 trial_fn rdmamsg__try_windows, rdmamsg__try_invalidate;
 /* trial_apm.c: over the pair */

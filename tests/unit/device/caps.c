@@ -158,8 +158,10 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
 	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
 #ifdef HAVE_MLX5DV
+	assert_true(is_native(RDMAMSG_CAP_DC));
 	assert_true(is_native(RDMAMSG_CAP_UMR));
 #else
+	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "mlx5dv.h");
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "mlx5dv.h");
 #endif
 	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
@@ -293,7 +295,7 @@ static void caps__list_HAS_ALL_IN_ORDER(void **state)
 
 static void caps__without_a_trial_SOFTWARE(void **state)
 {
-	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_DC);
+	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_CHAINS);
 
 	assert_int_equal(cap.how, RDMAMSG_CAP_SOFTWARE);
 	assert_int_equal(cap.tried, 0);
@@ -415,11 +417,13 @@ static void caps__call_refused_SOFTWARE(void **state)
 #ifdef HAVE_MLX5DV
 	refused = MLX5_CREATE_QP;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "that defines keys");
+	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "a target of DC");
 	refused = CREATE_MKEY;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "indirect key");
 	refused = NONE;
 	table.mlx5_is_supported = NULL;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "libmlx5");
+	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "libmlx5");
 #endif
 }
 
