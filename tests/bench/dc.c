@@ -4,6 +4,8 @@
  * another target each time. Both contexts are in one thread, so the figure is
  * the work of a message. Takes turns, and prints the medians and their ratios.
  * Then prints the memory of 10,000 addresses.
+ *
+ * Usage: dc [connections|native [INITIATORS]]
  */
 #include <malloc.h>
 #include <stdint.h>
@@ -28,6 +30,7 @@ static struct rdmamsg_ep *ep;
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *to[TARGETS];
 static uint32_t arrived, connected;
+static uint32_t path = RDMAMSG_DC_CONNECTIONS, initiators = TARGETS;
 
 static void die(const char *what)
 {
@@ -93,11 +96,12 @@ static void connect_ep(void)
 
 static void open_targets(void)
 {
-	static const struct rdmamsg_dc_target_options topts = {
+	const struct rdmamsg_dc_target_options topts = {
 		.size = sizeof(topts), .on_message = on_dc_message,
+		.path = path,
 	};
-	static const struct rdmamsg_dc_sender_options sopts = {
-		.size = sizeof(sopts), .initiators = TARGETS,
+	const struct rdmamsg_dc_sender_options sopts = {
+		.size = sizeof(sopts), .initiators = initiators, .path = path,
 	};
 
 	if (rdmamsg_dc_sender_create(near, &sopts, &sender))
@@ -182,10 +186,14 @@ static void print_memory(void)
 	       (double)(mallinfo2().uordblks - before) / ADDRESSES);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	double ns[WAYS][TURNS], one[TURNS], other[TURNS];
 
+	if (argc > 1 && !strcmp(argv[1], "native"))
+		path = RDMAMSG_DC_NATIVE;
+	if (argc > 2)
+		initiators = (uint32_t)atoi(argv[2]);
 	if (rdmamsg_open(&near, NULL) || rdmamsg_open(&far, NULL))
 		die("rdmamsg_open");
 	connect_ep();

@@ -13,6 +13,9 @@
 #include <rdmamsg/diag.h>
 #include <rdmamsg/memory.h>
 
+#ifndef DC_PATH
+#define DC_PATH		RDMAMSG_DC_CONNECTIONS
+#endif
 #define TARGETS		12u
 #define SENDERS		64u
 
@@ -95,6 +98,7 @@ static void open_hall(struct hall *h, const struct rdmamsg_ep_options *ep)
 		.size = sizeof(opts), .user = h, .access_key = 0x123456789abc,
 		.on_message = on_message, .on_violation = on_violation,
 		.on_destroyed = on_target_destroyed, .ep = ep,
+		.path = DC_PATH,
 	};
 
 	memset(h, 0, sizeof(*h));
@@ -166,7 +170,7 @@ static void open_mail(struct mail *m, uint32_t initiators, uint32_t queue,
 		.size = sizeof(opts), .user = m, .on_complete = on_complete,
 		.on_writable = on_writable, .on_failed = on_failed,
 		.on_destroyed = on_sender_destroyed, .initiators = initiators,
-		.queue = queue, .ep = ep,
+		.queue = queue, .ep = ep, .path = DC_PATH,
 	};
 
 	memset(m, 0, sizeof(*m));
@@ -401,7 +405,7 @@ static void target__destroyed_and_made_again_NEXT_MESSAGES_ARRIVE(void **state)
 	struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .user = &halls[0],
 		.access_key = 0x123456789abc, .on_message = on_message,
-		.on_destroyed = on_target_destroyed,
+		.on_destroyed = on_target_destroyed, .path = DC_PATH,
 	};
 	struct rdmamsg_dc_address *a;
 	struct cookie c[3];
@@ -465,6 +469,8 @@ static void dump__tells_of_TARGETS_AND_SENDERS(void **state)
 	assert_non_null(strstr(text, halls[0].port));
 	assert_non_null(strstr(text, ": 1 connections, 1 messages, 0 access "
 			       "key violations, armed"));
+	if (sender_attr(&mail).sessions)
+		assert_non_null(strstr(text, "  1 addresses have a session"));
 	close_all(1);
 }
 
@@ -665,6 +671,57 @@ static void senders__killed_OTHERS_LOSE_NOTHING(void **state)
 	close_all(1);
 }
 
+/* ---- a target that is killed ------------------------------------------ */
+
+/* Makes a target, tells its port, and waits for the kill. */
+static int target_role(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	far = test_open(NULL);
+	open_hall(&halls[0], NULL);
+	say("%s\n", halls[0].port);
+	for (unsigned int i = 0; i < VICTIM_SECONDS; i++)
+		test_pump(1000);
+	return 1;
+}
+
+/* Both targets share an initiator, and one of them is killed. */
+static void target__killed_ITS_MESSAGES_END_OTHERS_ARRIVE(void **state)
+{
+	static struct cookie cookies[2 * 60];
+	struct rdmamsg_dc_address *a, *b;
+	struct child child;
+	char port[64];
+
+	(void)state;
+	child_start(&child, "target", NULL);
+	child_line(&child, port, sizeof(port));
+	start();
+	open_hall(&halls[0], NULL);
+	open_mail(&mail, 1, 0, NULL);
+	a = name(&mail, port, 0x123456789abc);
+	b = address_of(&mail, &halls[0]);
+	for (uint32_t i = 0; i < 60; i++) {
+		post_all(a, i, &cookies[2 * i]);
+		post_all(b, i, &cookies[2 * i + 1]);
+		if (i == 20)
+			WAIT_FOR(mail.completed >= 20);
+		if (i == 30)
+			assert_int_equal(kill(child.pid, SIGKILL), 0);
+	}
+	assert_true(WIFSIGNALED(child_wait(&child)));
+	WAIT_FOR(mail.completed == 2 * 60 && halls[0].messages == 60);
+	assert_true(mail.failed && mail.failed <= 60);
+	assert_true(mail.why < 0);
+	for (uint32_t i = 0; i < 2 * 60; i++) {
+		assert_int_equal(cookies[i].count, 1);
+		if (i % 2)
+			assert_int_equal(cookies[i].status, 0);
+	}
+	close_all(1);
+}
+
 /* ---- bad arguments ---------------------------------------------------- */
 
 static void arguments__of_no_use_REFUSED(void **state)
@@ -723,11 +780,13 @@ static const struct CMUnitTest tests[] = {
 	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
 	TEST(context__closed_with_all_of_it_ALL_END),
 	TEST(senders__killed_OTHERS_LOSE_NOTHING),
+	TEST(target__killed_ITS_MESSAGES_END_OTHERS_ARRIVE),
 	TEST(arguments__of_no_use_REFUSED),
 };
 
 static const struct role roles[] = {
-	{ "survivor", survivor_role }, { "victim", victim_role }, { NULL },
+	{ "survivor", survivor_role }, { "victim", victim_role },
+	{ "target", target_role }, { NULL },
 };
 
 int main(int argc, char **argv)

@@ -9,6 +9,9 @@
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
 
+#ifndef DC_PATH
+#define DC_PATH	RDMAMSG_DC_CONNECTIONS
+#endif
 #define HALLS	5u
 #define BYTES	65536u
 
@@ -112,7 +115,7 @@ static void open_hall(struct hall *h)
 	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .user = h, .access_key = 7,
 		.on_message = on_message, .on_written = on_written,
-		.on_destroyed = on_target_destroyed,
+		.on_destroyed = on_target_destroyed, .path = DC_PATH,
 	};
 	int ret;
 
@@ -153,7 +156,7 @@ static void start(uint32_t targets, uint32_t initiators, size_t queue_bytes)
 	const struct rdmamsg_dc_sender_options opts = {
 		.size = sizeof(opts), .on_complete = on_complete,
 		.on_destroyed = on_sender_destroyed, .initiators = initiators,
-		.queue_bytes = queue_bytes,
+		.queue_bytes = queue_bytes, .path = DC_PATH,
 	};
 
 	near = test_open(NULL);

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: frames that break the protocol of DC end the session that sends
+ * them and nothing else. Packets with another key are counted and told, and a
+ * removed device ends what uses it.
+ */
+#include "../own_fabric.h"
+#include "../until.h"
+#include "base/ctx.h"
+#include "dc/dc.h"
+#include "dc/port.h"
+#include "dc/session.h"
+#include "dc/visitor.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+#include "soft/control/soft_ctl.h"
+#include "wire/dc_frame.h"
+#include "wire/proto.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <rdmamsg/dc.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define KEY	0x1234u
+#define CREDITS	8u
+
+static struct rdmamsg *near, *far;
+static struct rdmamsg_dc_target *target;
+static struct rdmamsg_dc_sender *sender;
+static struct rdmamsg_dc_address *address;
+static unsigned int messages, violations, completed, failed, gone;
+static int status;
+static char service[8];
+
+/* A stranger that speaks the protocol as it likes. */
+static struct dc_port *port;
+static struct dc_peer peer;
+static struct dc_frame got;		/* the last frame */
+static struct dc_welcome welcome;
+static unsigned int frames, byes, sent, lost;
+
+/* ---- the stranger ------------------------------------------------------ */
+
+static bool on_frame(struct dc_port *p, const struct dc_frame *f,
+		     struct rdmamsg_msg *msg, size_t len)
+{
+	(void)p;
+	got = *f;
+	frames++;
+	byes += f->type == DCF_BYE;
+	if (f->type == DCF_WELCOME)
+		assert_int_equal(rdmamsg__dcf_welcome_decode(&welcome, msg->buf,
+							     len), 0);
+	return false;
+}
+
+static void on_sent(struct dc_peer *to, const struct dc_tx *tx,
+		    const struct ibv_wc *wc)
+{
+	(void)to;
+	(void)tx;
+	sent += wc->status == IBV_WC_SUCCESS;
+	lost += wc->status != IBV_WC_SUCCESS;
+}
+
+static void no_peer(struct dc_peer *to)
+{
+	(void)to;
+}
+
+static void on_idle(struct dc_peer *to, const struct ibv_wc *why)
+{
+	(void)to;
+	(void)why;
+}
+
+static bool wants_nothing(const struct dc_peer *to)
+{
+	(void)to;
+	return false;
+}
+
+static bool always(struct dc_port *p)
+{
+	(void)p;
+	return true;
+}
+
+static void no_port(struct dc_port *p)
+{
+	(void)p;
+}
+
+static const struct port_ops ops = {
+	.frame = on_frame, .pump = no_peer, .done = on_sent, .idle = on_idle,
+	.wants = wants_nothing, .may_bind = always, .fed = no_port,
+	.tick = no_port,
+};
+
+static void both(void)
+{
+	struct pollfd fds[2] = {
+		{ rdmamsg_fd(near), POLLIN, 0 }, { rdmamsg_fd(far), POLLIN, 0 },
+	};
+
+	(void)poll(fds, 2, 10);
+	assert_true(rdmamsg_process(near) >= 0);
+	assert_true(rdmamsg_process(far) >= 0);
+}
+
+#define WAIT_FOR(condition)	UNTIL_BY(both(), condition)
+
+/* Posts a frame with these bytes behind the header. */
+static void post(struct dc_frame f, const void *body, size_t len)
+{
+	uint8_t *slot;
+
+	assert_true(rdmamsg__peer_bind(&peer));
+	slot = rdmamsg__peer_slot(&peer);
+	rdmamsg__dcf_encode(&f, slot);
+	if (len)
+		memcpy(slot + DCF_LEN, body, len);
+	rdmamsg__peer_send(&peer, DCF_LEN + (uint32_t)len,
+			   (struct dc_tx){ .kind = 0 });
+}
+
+static void say(struct dc_frame f, const void *body, size_t len)
+{
+	const unsigned int before = sent + lost;
+
+	post(f, body, len);
+	WAIT_FOR(sent + lost == before + 1);
+}
+
+/* A frame of the session that the target has welcomed. */
+static struct dc_frame frame_here(enum dcf_type type, uint32_t number)
+{
+	return (struct dc_frame){
+		.type = (uint8_t)type, .generation = welcome.generation,
+		.handle = welcome.handle, .number = number,
+	};
+}
+
+static void say_here(enum dcf_type type, uint32_t number, const void *body,
+		     size_t len)
+{
+	say(frame_here(type, number), body, len);
+}
+
+static void greet(void)
+{
+	struct dc_hello_frame h = {
+		.sender = 99, .key = port->key, .handle = peer.handle,
+		.generation = peer.generation,
+	};
+	uint8_t frame[DCF_HELLO_LEN];
+
+	rdmamsg__port_place(port, &h.place);
+	rdmamsg__dcf_hello_encode(&h, frame);
+	frames = byes = 0;
+	got.type = 0;
+	say((struct dc_frame){ .type = DCF_HELLO }, frame + DCF_LEN,
+	    DCF_HELLO_LEN - DCF_LEN);
+	WAIT_FOR(got.type == DCF_WELCOME);
+	assert_int_equal(got.tag, DCF_OK);
+}
+
+static void open_stranger(const struct dc_place *place, uint64_t key)
+{
+	struct port_wants w = {
+		.ops = &ops, .key = 7, .depth = 64, .size = 128,
+		.initiators = 1,
+	};
+	const struct dev *d = target->dc->dev;
+
+	assert_int_equal(rdmamsg__dev_get(near, d->device->v, d->device->name,
+					  NULL, &w.dev), 0);
+	assert_int_equal(rdmamsg__port_open(&w, &port), 0);
+	assert_int_equal(rdmamsg__peer_open(port, place, key, &peer), 0);
+	sent = lost = 0;
+}
+
+static void close_stranger(void)
+{
+	rdmamsg__peer_close(&peer);
+	rdmamsg__port_close(port);
+}
+
+/* ---- target and sender ------------------------------------------------- */
+
+static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+		       uint64_t from)
+{
+	(void)t;
+	(void)from;
+	messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_violation(struct rdmamsg_dc_target *t,
+			 const struct sockaddr_storage *from)
+{
+	(void)t;
+	assert_int_equal(from->ss_family, AF_UNSPEC);
+	violations++;
+}
+
+static void on_target_destroyed(struct rdmamsg_dc_target *t)
+{
+	(void)t;
+	gone++;
+}
+
+static void on_complete(struct rdmamsg_dc_sender *s,
+			struct rdmamsg_dc_address *a, void *cookie, int st)
+{
+	(void)s;
+	(void)a;
+	(void)cookie;
+	status = st;
+	completed++;
+}
+
+static void on_failed(struct rdmamsg_dc_sender *s,
+		      struct rdmamsg_dc_address *a,
+		      const struct rdmamsg_reason *why)
+{
+	(void)s;
+	(void)a;
+	assert_true(why->text[0]);
+	failed++;
+}
+
+static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
+{
+	(void)s;
+	gone++;
+}
+
+static void send_one(void)
+{
+	const unsigned int before = completed, there = messages;
+
+	assert_int_equal(rdmamsg_dc_send(address, "x", 1, 0, &status), 0);
+	WAIT_FOR(completed == before + 1 && messages == there + 1);
+	assert_int_equal(status, 0);
+}
+
+static int start(void **state)
+{
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .recv_depth = CREDITS,
+	};
+	const struct rdmamsg_dc_target_options to = {
+		.size = sizeof(to), .access_key = KEY, .on_message = on_message,
+		.on_violation = on_violation, .path = RDMAMSG_DC_NATIVE,
+		.on_destroyed = on_target_destroyed, .ep = &ep,
+	};
+	const struct rdmamsg_dc_sender_options so = {
+		.size = sizeof(so), .on_complete = on_complete,
+		.on_failed = on_failed, .path = RDMAMSG_DC_NATIVE,
+		.on_destroyed = on_sender_destroyed,
+	};
+
+	messages = violations = completed = failed = gone = 0;
+	assert_int_equal(rdmamsg_open(&near, NULL), 0);
+	assert_int_equal(rdmamsg_open(&far, NULL), 0);
+	assert_int_equal(rdmamsg_dc_target_create(far, "127.0.0.1", "0", &to,
+						  &target), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_dc_target_port(target));
+	assert_int_equal(rdmamsg_dc_sender_create(near, &so, &sender), 0);
+	assert_int_equal(rdmamsg_dc_address_create(sender, "127.0.0.1", service,
+						   KEY, NULL, &address), 0);
+	send_one();
+	assert_int_equal(target->sessions, 1);
+	return 0;
+}
+
+static int finish(void **state)
+{
+	rdmamsg_dc_sender_destroy(sender);
+	rdmamsg_dc_target_destroy(target);
+	WAIT_FOR(gone == 2);
+	rdmamsg_close(near);
+	rdmamsg_close(far);
+	return 0;
+}
+
+static void open_both(void)
+{
+	struct dc_place place;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY);
+	greet();
+	assert_int_equal(target->sessions, 2);
+}
+
+/* The other sender notices nothing. */
+static void close_both(void)
+{
+	send_one();
+	assert_int_equal(failed, 0);
+	close_stranger();
+}
+
+/* ---- tests ------------------------------------------------------------- */
+
+static void frame__numbered_wrongly_ENDS_ITS_SESSION(void **state)
+{
+	/* a number that is not the next, and one without a credit */
+	for (unsigned int i = 0; i < 2; i++) {
+		open_both();
+		say_here(DCF_DATA, 0, "y", 1);
+		WAIT_FOR(messages == 2 + 2 * i);
+		say_here(DCF_DATA, i ? 0 : 2, "y", 1);
+		WAIT_FOR(byes == 1 && target->sessions == 1);
+		assert_int_equal(got.tag, 1);
+		assert_int_equal(messages, 2 + 2 * i);
+		/* its handle is nobody's now */
+		say_here(DCF_DATA, 1, "y", 1);
+		close_both();
+	}
+}
+
+static void frame__beyond_the_credits_ENDS_ITS_SESSION(void **state)
+{
+	static uint8_t memory[100000];
+	struct ibv_mr *mr;
+	struct proto_rndv wire = { .total = sizeof(memory), .count = 1 };
+	uint8_t body[PROTO_RNDV_MAX];
+	size_t len;
+
+	open_both();
+	assert_int_equal(got.number, CREDITS);
+	assert_int_equal(rdmamsg__v_reg_mr(port->dev->device->v, port->dev->pd,
+					   memory, sizeof(memory),
+					   IBV_ACCESS_REMOTE_READ, &mr), 0);
+	wire.keys[0] = (struct proto_key){
+		.access = PROTO_KEY_READ, .rkey = mr->rkey,
+		.addr = (uintptr_t)memory, .len = sizeof(memory),
+	};
+	len = rdmamsg__rndv_encode(&wire, body);
+	/* a large message keeps its credit until it has arrived */
+	sent = 0;
+	for (uint32_t n = 0; n <= CREDITS; n++)
+		post(frame_here(DCF_RNDV, n), body, len);
+	WAIT_FOR(sent == CREDITS + 1 && byes == 1 && target->sessions == 1);
+	assert_int_equal(rdmamsg__v_dereg_mr(port->dev->device->v, mr), 0);
+	close_both();
+}
+
+static void rndv__key_of_nobody_ENDS_ITS_SESSION(void **state)
+{
+	struct proto_rndv wire = {
+		.total = 100000, .count = 1,
+		.keys = { { .access = PROTO_KEY_READ, .rkey = 0xdeadbe,
+			    .addr = 0x10000, .len = 100000 } },
+	};
+	uint8_t body[PROTO_RNDV_MAX];
+	size_t len;
+
+	open_both();
+	len = rdmamsg__rndv_encode(&wire, body);
+	say_here(DCF_RNDV, 0, body, len);
+	say_here(DCF_DATA, 1, "behind", 6);
+	WAIT_FOR(target->sessions == 1);
+	assert_int_equal(messages, 1);
+	close_both();
+}
+
+static void rndv__too_large_OR_BROKEN_ENDS_ITS_SESSION(void **state)
+{
+	struct proto_rndv wire = {
+		.total = PROTO_MSG_MAX, .count = 1,
+		.keys = { { .access = PROTO_KEY_READ, .rkey = 1,
+			    .addr = 0x10000, .len = PROTO_MSG_MAX } },
+	};
+	uint8_t body[PROTO_RNDV_MAX];
+	size_t len;
+
+	for (int i = 0; i < 2; i++) {
+		open_both();
+		len = rdmamsg__rndv_encode(&wire, body);
+		say_here(DCF_RNDV, 0, body, i ? len : len - 1);
+		WAIT_FOR(byes == 1 && target->sessions == 1);
+		close_both();
+	}
+}
+
+static void frame__random_bytes_IGNORED(void **state)
+{
+	uint8_t junk[256];
+
+	open_both();
+	for (unsigned int i = 0; i < 300; i++) {
+		struct dc_frame f;
+
+		(void)!getrandom(junk, sizeof(junk), 0);
+		f = (struct dc_frame){
+			.type = (uint8_t)(junk[0] % (DCF_TYPE_MAX + 3)),
+			.generation = junk[1], .handle = junk[2] % 8,
+			.number = junk[3], .tag = junk[4],
+		};
+		say(f, junk, junk[5] % 128);
+	}
+	assert_int_equal(lost, 0);
+	/* a HELLO of these has no port, so it is no session */
+	WAIT_FOR(target->sessions <= 2);
+	close_both();
+}
+
+/* Each session costs a visitor, until its credits are used up. */
+static void hello__many_BOUNDED_THEN_BUSY(void **state)
+{
+	unsigned int most;
+
+	open_both();
+	do {
+		greet();
+		most = target->sessions;
+	} while (most < 100);
+	assert_true(target->granted + 64 <= target->dc->depth);
+	close_both();
+	/* nobody answers the target any more */
+	WAIT_FOR(target->sessions == 1);
+}
+
+static void sender__forged_frames_NO_EFFECT(void **state)
+{
+	struct dc_session *x = list_first(&sender->sessions, struct dc_session,
+					  node);
+	struct dc_place place;
+
+	rdmamsg__port_place(x->peer.port, &place);
+	open_stranger(&place, x->peer.port->key);
+	for (unsigned int type = 0; type < DCF_TYPE_MAX + 2; type++)
+		for (uint32_t handle = 0; handle < 4; handle++)
+			say((struct dc_frame){
+				.type = (uint8_t)type, .handle = handle,
+				.generation = (uint16_t)
+					(x->peer.generation + 1),
+				.number = 1000,
+			}, "1234567890123456", 16);
+	/* with the right handle: credits beyond reason, an unknown DONE */
+	say((struct dc_frame){
+		.type = DCF_CREDIT, .handle = x->peer.handle,
+		.generation = x->peer.generation, .number = 0x7fffffff,
+	}, NULL, 0);
+	say((struct dc_frame){
+		.type = DCF_DONE, .handle = x->peer.handle,
+		.generation = x->peer.generation, .number = 1,
+	}, NULL, 0);
+	assert_true(x->credit - x->number <= DCF_CREDITS_MAX);
+	close_both();
+}
+
+static void access_key__of_a_packet_COUNTED_AND_TOLD(void **state)
+{
+	struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+	struct dc_place place;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY + 1);
+	for (unsigned int i = 1; i <= 3; i++) {
+		if (i == 2)
+			assert_int_equal(rdmamsg_dc_target_arm(target), 0);
+		say((struct dc_frame){ .type = DCF_BYE }, NULL, 0);
+		assert_int_equal(lost, i);
+		WAIT_FOR(violations == (i > 1));
+		assert_int_equal(rdmamsg_dc_target_query(target, &a), 0);
+		assert_int_equal(a.key_violations, i);
+		assert_int_equal(a.armed, 0);
+	}
+	close_both();
+}
+
+static void device__removed_ENDS_ALL(void **state)
+{
+	struct soft_ctl *ctl;
+
+	assert_int_equal(soft_ctl_open(own_fabric, &ctl), 0);
+	assert_int_equal(soft_ctl_remove(ctl, SOFT_CTL_ALL), 0);
+	WAIT_FOR(!target->sessions && !target->dc && !sender->session_count);
+	assert_int_equal(failed, 1);
+	assert_true(list_empty(&sender->ports));
+	soft_ctl_close(ctl);
+}
+
+/* The request finds its device by address, and so does the session. */
+static void device__not_named_FOUND(void **state)
+{
+	/* else another device may be found */
+	if (!access("/sys/class/infiniband_verbs", F_OK))
+		skip();
+	(void)unsetenv("RDMAMSG_DEVICE");
+	start(state);
+	assert_int_equal(sender->session_count, 1);
+	finish(state);
+}
+
+int main(void)
+{
+#define WITH_BOTH(fn)	cmocka_unit_test_setup_teardown(fn, start, finish)
+	const struct CMUnitTest tests[] = {
+		WITH_BOTH(frame__numbered_wrongly_ENDS_ITS_SESSION),
+		WITH_BOTH(frame__beyond_the_credits_ENDS_ITS_SESSION),
+		WITH_BOTH(rndv__key_of_nobody_ENDS_ITS_SESSION),
+		WITH_BOTH(rndv__too_large_OR_BROKEN_ENDS_ITS_SESSION),
+		WITH_BOTH(frame__random_bytes_IGNORED),
+		WITH_BOTH(hello__many_BOUNDED_THEN_BUSY),
+		WITH_BOTH(sender__forged_frames_NO_EFFECT),
+		WITH_BOTH(access_key__of_a_packet_COUNTED_AND_TOLD),
+		WITH_BOTH(device__removed_ENDS_ALL),
+		cmocka_unit_test(device__not_named_FOUND),
+	};
+
+	join_own_fabric("frames");
+	(void)setenv("RDMAMSG_DEVICE", "soft", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
