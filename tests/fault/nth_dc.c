@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Scenarios of targets and senders: messages to one target and then the other,
- * and one-sided operations.
+ * and one-sided operations. Both also over queue pairs of DC.
  */
 
 #include <errno.h>
@@ -27,6 +27,7 @@ static struct {
 
 static struct rdmamsg_dc_sender *sender;	/* NULL: none, or freed */
 static unsigned int accepted, completed, lost, failed;
+static uint32_t path;
 
 static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 		       uint64_t id)
@@ -79,6 +80,7 @@ static int open_target(int i, char port[static 8])
 	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .user = (void *)(uintptr_t)i,
 		.on_message = on_message, .on_destroyed = on_target_destroyed,
+		.path = path,
 	};
 	int ret = told(rdmamsg_dc_target_create(ctxs[SERVER], address, "0",
 						&opts, &halls[i].target));
@@ -115,9 +117,10 @@ static void send_all(char port[][8])
 
 static void do_dc(void)
 {
-	static const struct rdmamsg_dc_sender_options opts = {
+	const struct rdmamsg_dc_sender_options opts = {
 		.size = sizeof(opts), .on_complete = on_complete,
 		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
+		.path = path,
 		.initiators = 1,
 	};
 	char port[TARGETS][8];
@@ -169,9 +172,10 @@ static void write_and_read(struct rdmamsg_dc_address *a,
 
 static void do_dc_onesided(void)
 {
-	static const struct rdmamsg_dc_sender_options opts = {
+	const struct rdmamsg_dc_sender_options opts = {
 		.size = sizeof(opts), .on_complete = on_complete,
 		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
+		.path = path,
 	};
 	static uint8_t there[2 * PART], back[PART];
 	struct rdmamsg_region *far, *near;
@@ -202,8 +206,24 @@ static void do_dc_onesided(void)
 		fail("a target or sender has not ended");
 }
 
+static void do_dc_native(void)
+{
+	path = RDMAMSG_DC_NATIVE;
+	do_dc();
+	path = RDMAMSG_DC_AUTO;
+}
+
+static void do_dc_native_onesided(void)
+{
+	path = RDMAMSG_DC_NATIVE;
+	do_dc_onesided();
+	path = RDMAMSG_DC_AUTO;
+}
+
 const struct scenario dc_scenarios[] = {
 	{ "dc", OPEN, do_dc },
 	{ "dc-onesided", OPEN, do_dc_onesided },
+	{ "dc-native", OPEN, do_dc_native, .named = true },
+	{ "dc-native-onesided", OPEN, do_dc_native_onesided, .named = true },
 	{ NULL },
 };
