@@ -191,7 +191,7 @@ static int dci_make(struct port_dci *d)
 		d->mem.mem = NULL;	/* dci_free() tests it */
 		return err;
 	}
-	err = rdmamsg__cq_get(dev, PORT_SLOTS, 0, false, &d->cq);
+	err = rdmamsg__cq_get(dev, PORT_SLOTS, VECTOR_ANY, false, &d->cq);
 	if (!err)
 		err = rdmamsg__dci_open(dev->device, dev->pd, d->cq->ibv,
 					PORT_SLOTS, &d->dci);
@@ -673,7 +673,7 @@ static int make(struct dc_port *p, const struct port_wants *w)
 	if (err)
 		return err;
 	rdmamsg__pool_use(p->pool, true);
-	err = rdmamsg__cq_get(p->dev, p->depth, 0, false, &p->cq);
+	err = rdmamsg__cq_get(p->dev, p->depth, VECTOR_ANY, false, &p->cq);
 	if (!err)
 		err = make_srq(p);
 	/* no initiator, no use */
