@@ -82,6 +82,7 @@ static int dispatch_large(struct soft_dev *dev, struct soft_wire *w,
 	struct soft_fetch from;
 	uint64_t since;
 
+	dev->copied = true;
 	if (rec->code == SOFT_SHOWN &&
 	    (rec->op == SOFT_SEND || rec->op == SOFT_WRITE ||
 	     rec->op == SOFT_READ_RESP)) {

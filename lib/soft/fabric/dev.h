@@ -34,6 +34,7 @@ struct soft_dev {
 	bool heeds;			/* wants a doorbell for every ACK */
 	bool attended;			/* the program waits for dev->near */
 	const struct soft_channel *attendant; /* which may, or NULL */
+	bool copied;			/* a large record, since it waited */
 	uint32_t polls;			/* counts polls of unarmed queues */
 	uint32_t idle_polls;		/* those since a queue was armed */
 

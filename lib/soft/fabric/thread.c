@@ -261,7 +261,9 @@ void soft_uncover(struct soft_dev *dev)
 
 bool soft_attend(struct soft_dev *dev)
 {
-	dev->attended = true;
+	/* copying is the thread's work, beside the program */
+	dev->attended = !dev->copied;
+	dev->copied = false;
 	dev->idle_polls = 0;
 	return fall_asleep(dev);
 }
@@ -269,6 +271,9 @@ bool soft_attend(struct soft_dev *dev)
 void soft_attend_end(struct soft_dev *dev)
 {
 	dev->attended = false;
+	/* what comes meanwhile needs no doorbell */
+	for (int i = 0; i < ROUNDS && soft_fabric_up->progress(dev); i++)
+		;
 	soft_uncover(dev);
 }
 
