@@ -492,7 +492,7 @@ info_finds()
 	said '^  capability inline: native, .* granted [1-9]'
 	said '^  capability ud: native, a datagram arrived$'
 	said '^  capability rss: absent, .* not supported$'
-	said '^  capability dc: software, the library makes RC connections'
+	said '^  capability dc: native, a message of DC worked'
 	returns 0 "$info" --json -d soft
 	if command -v python3 >/dev/null
 	then
