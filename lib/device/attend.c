@@ -10,17 +10,10 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 
-void rdmamsg__attend_open(struct dev *dev)
+void rdmamsg__attend_init(struct dev *dev)
 {
-	const struct verbs_api *v = dev->device->v;
-
 	dev->near = (struct watch){ .fd = -1 };
-	if (v->attend_fd)
-		dev->near.fd = v->attend_fd(dev->channel);
-	if (dev->near.fd >= 0 &&
-	    rdmamsg__watch_set(&dev->ctx->loop, &dev->near,
-			       EPOLLIN | EPOLLET))
-		dev->near.fd = -1;
+	dev->asks_near = dev->device->v->attend_fd != NULL;
 }
 
 void rdmamsg__attend_close(struct dev *dev)
@@ -28,12 +21,18 @@ void rdmamsg__attend_close(struct dev *dev)
 	if (dev->near.fd >= 0)
 		(void)rdmamsg__watch_set(&dev->ctx->loop, &dev->near, 0);
 	dev->near.fd = -1;
-	dev->attends = false;
+	dev->asks_near = dev->attends = false;
 }
 
-static bool can_attend(const struct dev *dev)
+/* The first loop that waits gets the descriptor, and keeps it. */
+static void ask(struct dev *dev)
 {
-	return dev->device && !dev->single && dev->near.fd >= 0;
+	dev->asks_near = false;
+	dev->near.fd = dev->device->v->attend_fd(dev->channel);
+	if (dev->near.fd >= 0 &&
+	    rdmamsg__watch_set(&dev->ctx->loop, &dev->near,
+			       EPOLLIN | EPOLLET))
+		dev->near.fd = -1;
 }
 
 bool rdmamsg__attend_wait(const struct devices *devices)
@@ -44,7 +43,11 @@ bool rdmamsg__attend_wait(const struct devices *devices)
 	list_for_each(n, &devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
-		if (!can_attend(dev))
+		if (dev->single)
+			break;		/* they are last, without a channel */
+		if (dev->asks_near)
+			ask(dev);
+		if (dev->near.fd < 0)
 			continue;
 		dev->attends = true;
 		empty &= dev->device->v->attend_wait(dev->channel);
@@ -59,6 +62,8 @@ void rdmamsg__attend_woken(const struct devices *devices)
 	list_for_each(n, &devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
+		if (dev->single)
+			break;
 		if (dev->attends)
 			dev->device->v->attend_woken(dev->channel);
 	}
@@ -71,6 +76,8 @@ void rdmamsg__attend_done(const struct devices *devices)
 	list_for_each(n, &devices->devs) {
 		struct dev *dev = list_entry(n, struct dev, node);
 
+		if (dev->single)
+			break;
 		if (!dev->attends)
 			continue;
 		dev->attends = false;

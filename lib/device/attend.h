@@ -14,7 +14,7 @@ struct dev;
 struct devices;
 
 /* The dev has a channel. Without the descriptor it waits for the channel. */
-void rdmamsg__attend_open(struct dev *dev);
+void rdmamsg__attend_init(struct dev *dev);
 void rdmamsg__attend_close(struct dev *dev);
 
 /*

@@ -242,7 +242,7 @@ static int open_channel(struct dev *dev)
 		(void)rdmamsg__v_destroy_comp_channel(d->v, dev->channel);
 		return rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 	}
-	rdmamsg__attend_open(dev);
+	rdmamsg__attend_init(dev);
 	return 0;
 }
 

@@ -61,6 +61,7 @@ struct dev {
 	struct dev *queues;
 	struct ibv_comp_channel *channel;
 	struct watch near;		/* attend.h; fd -1: none */
+	bool asks_near;			/* for it, when it first waits */
 	bool attends;			/* since attend_wait() */
 	struct list cqs;
 	struct list recv_pools;

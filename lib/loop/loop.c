@@ -131,7 +131,7 @@ static int handle(struct rdmamsg *ctx, void *tag, bool slow_only)
 		struct watch *w = (struct watch *)((uintptr_t)tag - 2);
 
 		if (!w->fn)
-			return 0;
+			return 0;	/* it only wakes */
 		if (w->fd >= 0)
 			w->fn(w);
 		return 1;

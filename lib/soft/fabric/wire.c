@@ -523,7 +523,7 @@ void soft_bells(struct soft_dev *dev)
 	struct list *n;
 
 	dev->bells_due = false;
-	/* pairs with the fences in soft_uncover() and soft_rec_new() */
+	/* pairs with the fences in fall_asleep() and soft_rec_new() */
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each(n, &dev->wires) {
 		struct soft_wire *w = list_entry(n, struct soft_wire, node);
