@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a target sends to a visitor. */
+/* Answers: the frames that a target sends to a visitor. */
 #include "base/list.h"
 #include "base/util.h"
 #include "dc/dc.h"

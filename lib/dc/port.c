@@ -214,6 +214,7 @@ static int dci_new(struct dc_port *p)
 		rdmamsg__try_end();
 		return err;
 	}
+	d->index = p->dci_count;
 	p->dcis[p->dci_count++] = d;
 	return 0;
 }
@@ -225,6 +226,14 @@ static void unbind(struct port_dci *d)
 	d->peer->dci = NULL;
 	d->peer = NULL;
 	d->port->bound--;
+}
+
+/* Unbinds an initiator that another peer needs. */
+static void evict(struct port_dci *d)
+{
+	unbind(d);
+	if (d->port->ops->evicted)
+		d->port->ops->evicted(d->port);
 }
 
 static bool is_idle(const struct port_dci *d)
@@ -260,8 +269,7 @@ bool rdmamsg__port_unbind(struct dc_port *p)
 
 	if (!d)
 		return false;
-	unbind(d);
-	p->evictions++;
+	evict(d);
 	return true;
 }
 
@@ -360,15 +368,6 @@ struct ibv_sge rdmamsg__peer_sge(const struct dc_peer *peer, uint32_t len)
 	};
 }
 
-static uint32_t dci_index(const struct port_dci *d)
-{
-	uint32_t i = 0;
-
-	while (d->port->dcis[i] != d)
-		i++;
-	return i;
-}
-
 /* A request that cannot be posted fails as if the device had refused it. */
 void rdmamsg__peer_post(struct dc_peer *peer, struct ibv_send_wr *wr,
 			struct dc_tx tx)
@@ -378,7 +377,7 @@ void rdmamsg__peer_post(struct dc_peer *peer, struct ibv_send_wr *wr,
 	struct ibv_wc wc;
 	int err;
 
-	wr->wr_id = wr_id(p, dci_index(d));
+	wr->wr_id = wr_id(p, d->index);
 	wr->send_flags |= IBV_SEND_SIGNALED;
 	tx.slot = rdmamsg__peer_slot(peer);
 	d->burst++;
@@ -421,8 +420,7 @@ static void rest(struct port_dci *d)
 		return;
 	if (d->peer) {
 		peer = d->peer;
-		unbind(d);
-		p->evictions++;
+		evict(d);
 		if (p->ops->wants(peer))
 			list_add_tail(&p->row, &peer->row);
 	}

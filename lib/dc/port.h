@@ -75,6 +75,8 @@ struct port_ops {
 	void (*idle)(struct dc_peer *peer, const struct ibv_wc *why);
 	/* Returns true if the peer has something to post now. */
 	bool (*wants)(const struct dc_peer *peer);
+	/* An initiator leaves its peer for another. NULL: not told. */
+	void (*evicted)(struct dc_port *p);
 	/* Returns true if one more initiator may be bound. */
 	bool (*may_bind)(struct dc_port *p);
 	/* Receives are posted again, after a shortage. */
@@ -89,6 +91,7 @@ struct port_ops {
 struct port_dci {
 	struct dci dci;
 	struct dc_port *port;
+	uint32_t index;			/* in the port, and in wr_id */
 	struct dc_peer *peer;		/* or NULL */
 	struct cq *cq;
 	struct stretch mem;
@@ -134,7 +137,7 @@ struct dc_port {
 	struct port_dci **dcis;
 	uint32_t dci_count, dci_max;
 	uint32_t bound;			/* initiators with a peer */
-	uint64_t uses, evictions;
+	uint64_t uses;
 	struct list row;		/* peers that wait for an initiator */
 	struct handles peers;
 	struct timer tick;

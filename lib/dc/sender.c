@@ -177,7 +177,7 @@ int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *s,
 		.id = s->id, .addresses = s->address_count,
 		.connections = s->open + rdmamsg__sessions_bound(s),
 		.queued = s->queued, .connects = s->connects,
-		.evictions = s->evictions + rdmamsg__sessions_evictions(s),
+		.evictions = s->evictions,
 		.queued_bytes = s->copied, .sessions = s->session_count,
 	};
 	return rdmamsg__give(attr, &a, sizeof(a));

@@ -477,9 +477,15 @@ static void on_fed(struct dc_port *p)
 	(void)p;
 }
 
+static void evicted(struct dc_port *p)
+{
+	((struct rdmamsg_dc_sender *)p->owner)->evictions++;
+}
+
 static const struct port_ops ops = {
 	.frame = on_frame, .pump = pump, .done = done, .idle = idle,
 	.wants = wants, .may_bind = may_bind, .fed = on_fed, .tick = tick,
+	.evicted = evicted,
 };
 
 uint32_t rdmamsg__sessions_bound(const struct rdmamsg_dc_sender *s)
@@ -490,16 +496,6 @@ uint32_t rdmamsg__sessions_bound(const struct rdmamsg_dc_sender *s)
 	list_for_each(n, &s->ports)
 		bound += list_entry(n, struct dc_port, node)->bound;
 	return bound;
-}
-
-uint64_t rdmamsg__sessions_evictions(const struct rdmamsg_dc_sender *s)
-{
-	uint64_t evictions = 0;
-	struct list *n;
-
-	list_for_each(n, &s->ports)
-		evictions += list_entry(n, struct dc_port, node)->evictions;
-	return evictions;
 }
 
 bool rdmamsg__sessions_unbind(struct rdmamsg_dc_sender *s)
@@ -606,7 +602,7 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 	return 0;
 }
 
-/* What the program has asked for. */
+/* Ends the session if the program has destroyed its sender or address. */
 static void obey(struct dc_session *x)
 {
 	const struct rdmamsg_dc_address *a = x->a;

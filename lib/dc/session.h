@@ -61,13 +61,12 @@ bool rdmamsg__session_send(struct dc_session *x, const void *buf, size_t len,
  */
 int rdmamsg__session_offer(struct dc_session *x, struct dc_msg *m);
 
-/* What a sender does with its sessions when it settles. */
+/* The sender settles: serves its ports, and ends sessions as asked. */
 void rdmamsg__sessions_settle(struct rdmamsg_dc_sender *s);
 /* Ends all sessions and closes the ports. */
 void rdmamsg__sessions_close(struct rdmamsg_dc_sender *s);
 /* Returns how many initiators are bound to targets. */
 uint32_t rdmamsg__sessions_bound(const struct rdmamsg_dc_sender *s);
-uint64_t rdmamsg__sessions_evictions(const struct rdmamsg_dc_sender *s);
 /* Makes room for another initiator. Returns false if all are busy. */
 bool rdmamsg__sessions_unbind(struct rdmamsg_dc_sender *s);
 /* Returns true if a session waits for an initiator. */
