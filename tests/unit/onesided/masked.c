@@ -10,6 +10,7 @@
 #include "memory/memory.h"
 #include "base/ctx.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <errno.h>
@@ -26,8 +27,6 @@
 
 /* ---- the device ------------------------------------------------------- */
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 static uint32_t swaps, proofs;	/* posted by the client */
 static uint32_t rivals;		/* so many tries find another value */
 static uint32_t out, out_max;	/* tries in flight */
@@ -108,18 +107,6 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	return n;
 }
 
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.post_send = post_send;
-	verbs->ops.poll_cq = poll_cq;
-	return verbs;
-}
-
 /* ---- both ends -------------------------------------------------------- */
 
 static struct rdmamsg_key key;		/* of the server's memory */
@@ -152,12 +139,10 @@ static int set_up(void **state)
 	clear_ends();
 	rivals = fails_at = 0;
 	broken = proof_fails = false;
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	table.post_masked = post_masked;
+	replace_calls(poll_cq, post_send);
+	soft_table.post_masked = post_masked;
 	if (!native)
-		table.query_masked = NULL;
-	rdmamsg__verbs = &table;
+		soft_table.query_masked = NULL;
 	connect_ends(&opts);
 	server.mem = aligned_alloc(4096, ROOM);
 	memset(server.mem, 0, ROOM);

@@ -10,6 +10,7 @@
 #include "session/ep.h"
 #include "session/poll.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <errno.h>
@@ -19,8 +20,6 @@
 
 #define MESSAGES	3
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 static struct side *victim;		/* NULL: no completion is lost */
 static unsigned int passing;		/* completions before the first loss */
 static bool over;			/* the transport has given up */
@@ -71,17 +70,6 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 		if (!keep_back(&wc[i]))
 			wc[left++] = wc[i];
 	return !left && over && lost_count ? give_up(wc) : left;
-}
-
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.poll_cq = poll_cq;
-	return verbs;
 }
 
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
@@ -384,8 +372,6 @@ int main(void)
 	};
 
 	join_own_fabric("close");
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	rdmamsg__verbs = &table;
+	replace_calls(poll_cq, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

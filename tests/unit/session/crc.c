@@ -9,6 +9,7 @@
 #include "session/ep.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <errno.h>
@@ -22,8 +23,6 @@
 #define MOST	(300u << 10)
 #define EAGER	(8192 - PROTO_HDR_LEN - PROTO_CRC_LEN)
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 static struct ibv_qp *client_qp;
 
 /* The damage to one of the client's Sends. */
@@ -59,17 +58,6 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				   w->opcode == IBV_WR_SEND_WITH_INV))
 			do_harm(w);
 	return soft_ops.post_send(qp, wr, bad_wr);
-}
-
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.post_send = post_send;
-	return verbs;
 }
 
 static void on_up(struct rdmamsg_ep *ep)
@@ -123,9 +111,7 @@ static int set_up(void **state)
 	bad = false;
 	resumed = 0;
 	client_qp = NULL;
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	rdmamsg__verbs = &table;
+	replace_calls(NULL, post_send);
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "session/resume.h"
 #include "wire/proto.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <errno.h>
@@ -24,8 +25,6 @@
 
 #define SIZE	100000u
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 /* This side's next read fails, with all later requests; NULL: no read fails. */
 static struct side *victim;
 static uint32_t failed;		/* number of the failed queue pair */
@@ -99,18 +98,6 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return soft_ops.post_send(qp, wr, bad);
 }
 
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.poll_cq = poll_cq;
-	verbs->ops.post_send = post_send;
-	return verbs;
-}
-
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct side *s = rdmamsg_ep_user(ep);
@@ -141,9 +128,7 @@ static void connect_with(const struct rdmamsg_failover *failover)
 	silent = false;
 	reads = 0;
 	closing = late_proofs = proofs = 0;
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	rdmamsg__verbs = &table;
+	replace_calls(poll_cq, post_send);
 	connect_ends(&opts);
 	client.mem = malloc(SIZE);
 	server.mem = malloc(SIZE);

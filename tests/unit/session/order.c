@@ -8,6 +8,7 @@
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <string.h>
@@ -19,8 +20,6 @@
 
 #define DEPTH	8
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 static uint64_t board, words[DEPTH];
 /* Answers of the peer get lost on this many more lanes of the client. */
 static unsigned int losses;
@@ -73,17 +72,6 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	return n;
 }
 
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.poll_cq = poll_cq;
-	return verbs;
-}
-
 static int set_up(void **state)
 {
 	static const struct rdmamsg_failover f = {
@@ -102,9 +90,7 @@ static int set_up(void **state)
 	losses = losing = holding = 0;
 	held_count = 0;
 	board = 0;
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	rdmamsg__verbs = &table;
+	replace_calls(poll_cq, NULL);
 	connect_ends(&opts);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "session/ep.h"
 #include "session/resume.h"
 #include "../own_fabric.h"
+#include "../soft_calls.h"
 #include "../two_ends.h"
 
 #include <errno.h>
@@ -23,8 +24,6 @@
 
 #define SIZE	100000u
 
-static struct ibv_context_ops soft_ops;
-static struct verbs_api table;
 static unsigned int wrong;	/* requests that get a wrong key */
 static unsigned int dying;	/* reads that fail as if the peer dies */
 
@@ -85,18 +84,6 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return soft_ops.post_send(qp, wr, bad);
 }
 
-static struct ibv_context *open_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = rdmamsg__verbs_soft.open_device(device);
-
-	if (!verbs)
-		return NULL;
-	soft_ops = verbs->ops;
-	verbs->ops.poll_cq = poll_cq;
-	verbs->ops.post_send = post_send;
-	return verbs;
-}
-
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct side *s = rdmamsg_ep_user(ep);
@@ -122,9 +109,7 @@ static void connect_with(const struct rdmamsg_failover *failover)
 
 	clear_ends();
 	wrong = dying = 0;
-	table = rdmamsg__verbs_soft;
-	table.open_device = open_device;
-	rdmamsg__verbs = &table;
+	replace_calls(poll_cq, post_send);
 	connect_ends(&opts);
 	client.mem = calloc(1, SIZE);
 	server.mem = calloc(1, SIZE);
