@@ -45,7 +45,7 @@ struct server {
 	int count; /* clients, with those whose thread still runs */
 	int committing;
 
-	struct rdmamsg_listener *listener;	/* NULL: tries to listen again */
+	struct rdmamsg_listener *listener;	/* NULL: is to listen again */
 	const char *host, *service;	/* NULL: any address */
 	char port[8];
 	bool lost;		/* the listener has failed */

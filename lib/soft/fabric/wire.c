@@ -397,8 +397,8 @@ static bool have_room(int fd, int n)
 }
 
 /*
- * Returns true if a HELLO must wait. It brings three descriptors, and the kernel
- * drops them if this process cannot open three more. So the HELLO stays in the
+ * Returns true if a HELLO must wait. It brings three descriptors. The kernel
+ * drops them if this process cannot open three more, so the HELLO stays in the
  * socket.
  */
 static bool must_wait(const struct soft_wire *w)

@@ -109,7 +109,7 @@ static void until_answered(uint32_t from)
 
 /* ---- the peer --------------------------------------------------------- */
 
-/* Connects as the peer, with new rings and these doorbells. -1: no second one. */
+/* Connects as the peer, with new rings and doorbells. -1: no second one. */
 static int say_hello(int own_bell, int second)
 {
 	const struct soft_msg msg = {
