@@ -82,7 +82,11 @@ static const char *const directions[] = {
 
 /* ---- the context ------------------------------------------------------ */
 
-#define M(type, name, field, help)	{ name, help, offsetof(type, field) }
+/* Values are of type uint64_t. Another size divides by 0, an error here. */
+#define AT(type, field) \
+	(offsetof(type, field) / \
+	 (sizeof(((type *)NULL)->field) == sizeof(uint64_t)))
+#define M(type, name, field, help)	{ name, help, AT(type, field) }
 #define C(name, field, help)	M(struct rdmamsg_counters, name, field, help)
 
 static const struct metric context_metrics[] = {
@@ -504,14 +508,18 @@ static void group_samples(struct tables *t)
 
 /* ---- targets and senders ---------------------------------------------- */
 
+struct target_row {
+	uint64_t connections, sessions, messages, violations, armed;
+};
+
 #define T(name, field, help) \
-	M(struct rdmamsg_dc_target_attr, name, field, help)
+	M(struct target_row, name, field, help)
 
 static const struct metric target_metrics[] = {
-	T("connections", connections, "Connections of senders."),
+	T("connections", connections, "Connections and sessions of senders."),
+	T("sessions", sessions, "Sessions, which have no connection."),
 	T("messages_received_total", messages, "Messages received."),
-	T("key_violations_total", key_violations,
-	  "Uses of another access key."),
+	T("key_violations_total", violations, "Uses of another access key."),
 	T("armed", armed, "Set if the next violation is told."),
 };
 
@@ -523,27 +531,38 @@ static void target_samples(struct tables *t)
 		const struct rdmamsg_dc_target *target =
 			list_entry(n, struct rdmamsg_dc_target, node);
 		struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+		struct target_row row;
 
 		(void)rdmamsg_dc_target_query(target, &a);
+		row = (struct target_row){
+			a.connections, a.sessions, a.messages,
+			a.key_violations, a.armed,
+		};
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "target", target->object);
 		rdmamsg__prometheus_number(&t->out, "port",
 					   rdmamsg_dc_target_port(target));
-		rdmamsg__prometheus_value(&t->out, &a);
+		rdmamsg__prometheus_value(&t->out, &row);
 	}
 }
 
+struct sender_row {
+	uint64_t addresses, connections, sessions, queued, queued_bytes;
+	uint64_t connects, evictions;
+};
+
 #define A(name, field, help) \
-	M(struct rdmamsg_dc_sender_attr, name, field, help)
+	M(struct sender_row, name, field, help)
 
 static const struct metric sender_metrics[] = {
 	A("addresses", addresses, "Addresses of targets."),
-	A("connections", connections, "Connections to targets."),
+	A("connections", connections, "Connections, and initiators in use."),
+	A("sessions", sessions, "Sessions, which have no connection."),
 	A("queued", queued, "Messages that wait."),
 	A("queued_bytes", queued_bytes, "Copies of messages that wait."),
 	A("connects_total", connects, "Connections begun."),
 	A("evictions_total", evictions,
-	  "Connections closed for another address."),
+	  "Connections closed, and initiators taken, for another address."),
 };
 
 static void sender_samples(struct tables *t)
@@ -554,11 +573,16 @@ static void sender_samples(struct tables *t)
 		const struct rdmamsg_dc_sender *sender =
 			list_entry(n, struct rdmamsg_dc_sender, node);
 		struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
+		struct sender_row row;
 
 		(void)rdmamsg_dc_sender_query(sender, &a);
+		row = (struct sender_row){
+			a.addresses, a.connections, a.sessions, a.queued,
+			a.queued_bytes, a.connects, a.evictions,
+		};
 		rdmamsg__prometheus_sample(&t->out);
 		rdmamsg__prometheus_number(&t->out, "sender", sender->object);
-		rdmamsg__prometheus_value(&t->out, &a);
+		rdmamsg__prometheus_value(&t->out, &row);
 	}
 }
 

@@ -220,6 +220,10 @@ static void objects__of_a_context_ARE_THOSE_OF_THEIR_CALLS(void **state)
 	/* the target's listener is number 6 */
 	assert_int_equal(sample("rdmamsg_dc_sender_addresses{context=\"0\","
 				"sender=\"7\"}"), 1);
+	assert_int_equal(sample("rdmamsg_dc_sender_connections{context=\"0\","
+				"sender=\"7\"}"), 0);
+	assert_int_equal(sample("rdmamsg_dc_sender_queued{context=\"0\","
+				"sender=\"7\"}"), 1);
 	assert_int_equal(sample("rdmamsg_dc_sender_queued_bytes{context=\"0\","
 				"sender=\"7\"}"), 12);
 	/* a number is not given again */
