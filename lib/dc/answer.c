@@ -31,7 +31,8 @@ static void post_frame(struct visitor *v, uint32_t len, enum visit_tx kind,
 		       void *of)
 {
 	rdmamsg__peer_send(&v->peer, len, (struct dc_tx){
-				.kind = (uint8_t)kind, .of = of });
+				.kind = (uint8_t)kind, .late = kind == TX_FRAME,
+				.of = of });
 }
 
 uint32_t rdmamsg__visitor_max_msg(const struct rdmamsg_dc_target *t)
@@ -72,7 +73,7 @@ void rdmamsg__visitor_announce(struct visitor *v)
 
 static bool credit_due(const struct visitor *v)
 {
-	return v->announced - v->limit > v->grant / 2 ||
+	return v->announced - v->limit > v->grant / 4 ||
 	       (v->limit == v->next && v->announced != v->limit);
 }
 

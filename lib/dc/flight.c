@@ -123,6 +123,7 @@ static void send_small(struct dc_session *x, struct dc_msg *m,
 	}
 	rdmamsg__peer_send(&x->peer, (uint32_t)(at - slot),
 			   (struct dc_tx){ .kind = FLIGHT_DATA,
+					   .late = !m->cookie,
 					   .cookie = m->cookie });
 	rdmamsg__dc_msg_free(m);
 }
@@ -148,7 +149,8 @@ static int announce(struct dc_session *x, struct dc_msg *m,
 	rdmamsg__session_frame(x, DCF_RNDV, x->number++, m->tag);
 	len = rdmamsg__rndv_encode(&wire, slot + DCF_LEN);
 	rdmamsg__peer_send(&x->peer, DCF_LEN + (uint32_t)len,
-			   (struct dc_tx){ .kind = FLIGHT_FRAME });
+			   (struct dc_tx){ .kind = FLIGHT_FRAME,
+					   .late = true });
 	return 0;
 }
 
@@ -387,7 +389,8 @@ static int issue(struct dc_session *x, struct dc_msg *m)
 	wr.num_sge = n;
 	list_add_tail(&x->flights, &m->node);
 	rdmamsg__peer_post(&x->peer, &wr, (struct dc_tx){
-			.kind = both ? FLIGHT_FRAME : FLIGHT_OP, .of = m });
+			.kind = both ? FLIGHT_FRAME : FLIGHT_OP,
+			.late = both, .of = m });
 	if (both)
 		notify(x, m);
 	return 0;

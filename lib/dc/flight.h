@@ -40,15 +40,22 @@ static inline bool rdmamsg__flight_numbered(const struct dc_msg *m)
 	       m->kind == DC_WRITE_IMM;
 }
 
+static inline struct dc_frame rdmamsg__session_header(
+	const struct dc_session *x, enum dcf_type type, uint32_t number,
+	uint32_t tag)
+{
+	return (struct dc_frame){
+		.type = (uint8_t)type, .generation = x->far_generation,
+		.handle = x->far_handle, .number = number, .tag = tag,
+	};
+}
+
 /* Writes the header of a frame into the slot of the next request. */
 static inline void rdmamsg__session_frame(const struct dc_session *x,
 					  enum dcf_type type, uint32_t number,
 					  uint32_t tag)
 {
-	const struct dc_frame f = {
-		.type = (uint8_t)type, .generation = x->far_generation,
-		.handle = x->far_handle, .number = number, .tag = tag,
-	};
+	const struct dc_frame f = rdmamsg__session_header(x, type, number, tag);
 
 	rdmamsg__dcf_encode(&f, rdmamsg__peer_slot(&x->peer));
 }

@@ -30,7 +30,12 @@
 #include "wire/dc_frame.h"
 
 #define PORT_SLOTS	64u	/* requests of an initiator */
+#define PORT_SPARE	2u	/* of them, that only ask for a completion */
+#define PORT_SILENT	16u	/* at least one of these has a completion */
+#define PORT_DCIS	256u	/* initiators of a port, at most */
 #define PORT_SLOT	4096u	/* bytes of a frame, at most */
+/* from slot to slot, so that frames do not share lines of a cache */
+#define PORT_STRIDE	(PORT_SLOT + 64)
 #define PORT_TICK_MS	500u
 #define PORT_PORTS	2048u	/* of a context */
 #define PORT_LAZY	8u	/* receives that are not posted before others */
@@ -42,6 +47,7 @@ struct port_dci;
 /* A request under way. Its meaning is the user's. */
 struct dc_tx {
 	uint8_t kind;
+	bool late;			/* nobody waits for its completion */
 	uint8_t *slot;			/* its memory */
 	void *of;
 	void *cookie;
@@ -96,6 +102,7 @@ struct port_dci {
 	struct cq *cq;
 	struct stretch mem;
 	uint32_t sent, done;
+	uint32_t silent;		/* sent behind the last completion */
 	uint32_t burst;			/* posted since it was bound */
 	uint32_t seen, stalled;		/* done at the last tick, and since */
 	uint64_t used;			/* port->uses, at last */
@@ -111,7 +118,8 @@ struct port_wants {
 	void *owner;
 	const struct sockaddr *local;	/* address of the port, or NULL */
 	uint64_t key;
-	uint32_t depth;			/* receives */
+	uint32_t receives;		/* at first; 0: depth */
+	uint32_t depth;			/* receives, at most */
 	size_t size;			/* of each */
 	uint32_t initiators;
 };
@@ -132,7 +140,8 @@ struct dc_port {
 	struct rdmamsg_msg **recv;	/* by slot; NULL: not posted */
 	uint32_t *holes;		/* slots that are not posted */
 	uint32_t hole_count;
-	uint32_t depth;
+	uint32_t receives;		/* slots that are in use */
+	uint32_t depth;			/* slots */
 	uint32_t index;			/* in wr_id */
 	struct port_dci **dcis;
 	uint32_t dci_count, dci_max;
@@ -152,6 +161,8 @@ struct dc_port {
  * device has no DC.
  */
 int rdmamsg__port_open(const struct port_wants *wants, struct dc_port **ret);
+/* Lets the port have this many receives, if it has fewer. */
+void rdmamsg__port_receive(struct dc_port *p, uint32_t receives);
 /* Ends the port. Its peers are closed before, or use it no more. */
 void rdmamsg__port_close(struct dc_port *p);
 /* The DCT of this port, for the other side. */
@@ -187,6 +198,8 @@ void rdmamsg__port_serve(struct dc_port *p);
  * not completed them. The port is about to end.
  */
 void rdmamsg__peer_drop(struct dc_peer *peer);
+/* Lets idle() follow soon, if the peer posts nothing more. */
+void rdmamsg__peer_ask(struct dc_peer *peer);
 /* Fails the requests of the peer. idle() follows, if there are any. */
 void rdmamsg__peer_fail(struct dc_peer *peer);
 
@@ -201,11 +214,14 @@ static inline bool rdmamsg__peer_busy(const struct dc_peer *peer)
 static inline uint32_t rdmamsg__peer_room(const struct dc_peer *peer)
 {
 	const struct port_dci *d = peer->dci;
+	uint32_t used;
 
 	if (!d || d->broken ||
 	    (d->burst >= PORT_BURST && !list_empty(&d->port->row)))
 		return 0;
-	return PORT_SLOTS - (d->sent - d->done);
+	used = d->sent - d->done;
+	return used < PORT_SLOTS - PORT_SPARE ? PORT_SLOTS - PORT_SPARE - used :
+	       0;
 }
 
 /* Returns the memory of the next request. The peer has room. */
@@ -214,11 +230,17 @@ static inline uint8_t *rdmamsg__peer_slot(const struct dc_peer *peer)
 	const struct port_dci *d = peer->dci;
 
 	return (uint8_t *)d->mem.mem +
-	       (size_t)(d->sent % PORT_SLOTS) * PORT_SLOT;
+	       (size_t)(d->sent % PORT_SLOTS) * PORT_STRIDE;
 }
 
 /* Posts the frame in the slot. The peer has room. */
 void rdmamsg__peer_send(struct dc_peer *peer, uint32_t len, struct dc_tx tx);
+/*
+ * Posts a frame with this header and body, of together at most max_inline
+ * bytes. The body is free on return. The peer has room.
+ */
+void rdmamsg__peer_send_small(struct dc_peer *peer, const struct dc_frame *f,
+			      const void *body, size_t len, struct dc_tx tx);
 /* Posts another request. wr_id and flags for a completion are set here. */
 void rdmamsg__peer_post(struct dc_peer *peer, struct ibv_send_wr *wr,
 			struct dc_tx tx);

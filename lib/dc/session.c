@@ -30,7 +30,6 @@
 
 #define RECEIVES	256u
 #define RECEIVE		64u	/* bytes */
-#define INITIATORS	256u	/* at most */
 #define SILENCE		40u	/* ticks in which the target says nothing */
 #define GREETING	6u	/* ticks until WELCOME */
 #define PARTING		20u	/* ticks until all is done, and BYE */
@@ -142,16 +141,15 @@ static void fail_wc(struct dc_session *x, const struct ibv_wc *wc)
 	    SAY_BYE : FINISH);
 }
 
-static bool is_done(const struct dc_session *x)
-{
-	return x->state == SESSION_ENDED && !rdmamsg__peer_busy(&x->peer);
-}
-
 /* Ends the session if its time has come. Returns true if it has ended. */
 static bool settle(struct dc_session *x)
 {
-	if (!is_done(x))
+	if (x->state != SESSION_ENDED)
 		return false;
+	if (rdmamsg__peer_busy(&x->peer)) {
+		rdmamsg__peer_ask(&x->peer);
+		return false;
+	}
 	if (x->broken && x->a)
 		fail(x, RDMAMSG_CAUSE_ABORTED, -ECONNRESET, -ECANCELED,
 		     "the target has ended the session");
@@ -177,7 +175,8 @@ static void send_hello(struct dc_session *x)
 	x->state = SESSION_GREETED;
 	x->quiet = 0;
 	rdmamsg__peer_send(&x->peer, DCF_HELLO_LEN,
-			   (struct dc_tx){ .kind = FLIGHT_FRAME });
+			   (struct dc_tx){ .kind = FLIGHT_FRAME,
+					   .late = true });
 }
 
 static void send_bye(struct dc_session *x)
@@ -255,6 +254,21 @@ static void go_on(struct dc_session *x)
 		pump(&x->peer);
 }
 
+static void send_data(struct dc_session *x, const void *buf, size_t len,
+		      uint32_t tag, struct dc_tx tx)
+{
+	const struct dc_frame f = rdmamsg__session_header(x, DCF_DATA,
+							  x->number++, tag);
+
+	if (likely(DCF_LEN + len <= x->peer.dci->dci.max_inline)) {
+		rdmamsg__peer_send_small(&x->peer, &f, buf, len, tx);
+		return;
+	}
+	rdmamsg__dcf_encode(&f, rdmamsg__peer_slot(&x->peer));
+	memcpy(rdmamsg__peer_slot(&x->peer) + DCF_LEN, buf, len);
+	rdmamsg__peer_send(&x->peer, DCF_LEN + (uint32_t)len, tx);
+}
+
 bool rdmamsg__session_send(struct dc_session *x, const void *buf, size_t len,
 			   uint32_t tag, void *cookie)
 {
@@ -263,12 +277,9 @@ bool rdmamsg__session_send(struct dc_session *x, const void *buf, size_t len,
 		     !list_empty(&x->a->msgs) ||
 		     !rdmamsg__peer_bind(&x->peer)))
 		return false;
-	rdmamsg__session_frame(x, DCF_DATA, x->number++, tag);
-	if (len)
-		memcpy(rdmamsg__peer_slot(&x->peer) + DCF_LEN, buf, len);
-	rdmamsg__peer_send(&x->peer, DCF_LEN + (uint32_t)len,
-			   (struct dc_tx){ .kind = FLIGHT_DATA,
-					   .cookie = cookie });
+	send_data(x, buf, len, tag, (struct dc_tx){
+			.kind = FLIGHT_DATA, .late = !cookie,
+			.cookie = cookie });
 	return true;
 }
 
@@ -524,7 +535,7 @@ static int new_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 	struct port_wants w = {
 		.dev = dev, .ops = &ops, .owner = s, .depth = RECEIVES,
 		.size = RECEIVE,
-		.initiators = min(s->opts.initiators, INITIATORS),
+		.initiators = min(s->opts.initiators, PORT_DCIS),
 		.local = (const struct sockaddr *)&ep->connect.local_addr,
 	};
 	int err;

@@ -222,6 +222,15 @@ int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 	return 0;
 }
 
+int rdmamsg__cq_more(struct dev *dev, struct cq *cq, uint32_t entries)
+{
+	if (!make_room(dev, cq, entries))
+		return rdmamsg__fail(-ENOSPC, "a completion queue cannot have "
+				     "%u entries more", entries);
+	cq->used += entries;
+	return 0;
+}
+
 static void cq_free(struct dev *dev, struct cq *cq)
 {
 	if (cq->events)

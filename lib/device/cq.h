@@ -33,6 +33,8 @@ uint32_t rdmamsg__comp_vector(const struct rdmamsg *ctx,
 int rdmamsg__cq_rearm(struct dev *dev);
 int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 		    bool own, struct cq **ret);
+/* Promises more entries of a queue that is in use. Returns 0 or -errno. */
+int rdmamsg__cq_more(struct dev *dev, struct cq *cq, uint32_t entries);
 void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries);
 void rdmamsg__cqs_free(struct dev *dev);
 

@@ -263,6 +263,21 @@ int rdmamsg__dci_post(const struct dci *dci, const struct ibv_send_wr *wr,
 	return rdmamsg__verbs_ret(ibv_wr_complete(ex));
 }
 
+int rdmamsg__dci_send(const struct dci *dci, const struct dc_to *to,
+		      uint64_t wr_id, unsigned int flags, size_t count,
+		      const struct ibv_data_buf *parts)
+{
+	struct ibv_qp_ex *ex = dci->ex;
+
+	ibv_wr_start(ex);
+	ex->wr_id = wr_id;
+	ex->wr_flags = flags;
+	ibv_wr_send(ex);
+	mlx5dv_wr_set_dc_addr(dci->dv, to->ah, to->dctn, to->key);
+	ibv_wr_set_inline_data_list(ex, count, parts);
+	return rdmamsg__verbs_ret(ibv_wr_complete(ex));
+}
+
 #else
 
 int rdmamsg__dc_supported(const struct rdmamsg_device *d)
@@ -302,6 +317,13 @@ void rdmamsg__dci_fail(const struct rdmamsg_device *d, const struct dci *dci)
 
 int rdmamsg__dci_post(const struct dci *dci, const struct ibv_send_wr *wr,
 		      const struct dc_to *to)
+{
+	return -EOPNOTSUPP;
+}
+
+int rdmamsg__dci_send(const struct dci *dci, const struct dc_to *to,
+		      uint64_t wr_id, unsigned int flags, size_t count,
+		      const struct ibv_data_buf *parts)
 {
 	return -EOPNOTSUPP;
 }

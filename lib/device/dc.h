@@ -8,6 +8,7 @@
 #ifndef RDMAMSG_LIB_DEVICE_DC_H
 #define RDMAMSG_LIB_DEVICE_DC_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -60,5 +61,9 @@ void rdmamsg__dci_fail(const struct rdmamsg_device *d, const struct dci *dci);
  */
 int rdmamsg__dci_post(const struct dci *dci, const struct ibv_send_wr *wr,
 		      const struct dc_to *to);
+/* Posts a Send of parts that together have at most max_inline bytes. */
+int rdmamsg__dci_send(const struct dci *dci, const struct dc_to *to,
+		      uint64_t wr_id, unsigned int flags, size_t count,
+		      const struct ibv_data_buf *parts);
 
 #endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Initiators of a port: their peers, the row of peers that wait, requests and
+ * completions.
+ */
+#include "base/base.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "dc/dci.h"
+#include "dc/port.h"
+#include "device/cq.h"
+#include "device/dc.h"
+#include "device/device.h"
+#include "device/verbs_call.h"
+#include "memory/stretch.h"
+#include "session/poll.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#define PORT_ASK	UINT8_MAX	/* kind of an empty write */
+#define POSITION_MASK	((1u << WR_DCI) - 1)
+#define STALLED		20u	/* ticks without progress */
+#define LOST		40u	/* ticks without the completions of a failure */
+
+/* ---- life -------------------------------------------------------------- */
+
+void rdmamsg__port_dci_free(struct port_dci *d)
+{
+	struct dc_port *p = d->port;
+
+	if (d->dci.qp && rdmamsg__v_destroy_qp(p->dev->device->v, d->dci.qp))
+		log_error("an initiator of DC could not be destroyed");
+	if (d->cq) {
+		rdmamsg__cq_drain(p->ctx, d->cq);
+		rdmamsg__cq_put(p->dev, d->cq, PORT_SLOTS);
+	}
+	if (d->mem.mem)
+		rdmamsg__stretch_unmap(&d->mem);
+	free(d);
+}
+
+static int dci_make(struct port_dci *d)
+{
+	struct dev *dev = d->port->dev;
+	int err;
+
+	d->mem = (struct stretch){
+		.dev = dev, .dir = DIR_OUT,
+		.size = (size_t)PORT_SLOTS * PORT_STRIDE,
+	};
+	list_init(&d->mem.spare_node);
+	err = rdmamsg__stretch_map(&d->mem, true);
+	if (err) {
+		d->mem.mem = NULL;	/* dci_free() tests it */
+		return err;
+	}
+	err = rdmamsg__cq_get(dev, PORT_SLOTS, VECTOR_ANY, false, &d->cq);
+	if (!err)
+		err = rdmamsg__dci_open(dev->device, dev->pd, d->cq->ibv,
+					PORT_SLOTS, &d->dci);
+	return err ? err : rdmamsg__dci_start(dev->device, &d->dci,
+					      &d->port->path);
+}
+
+int rdmamsg__port_dci_new(struct dc_port *p)
+{
+	struct port_dci *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return rdmamsg__fail(-ENOMEM, "no memory for an initiator");
+	d->port = p;
+	err = dci_make(d);
+	if (err) {
+		rdmamsg__try_begin();
+		rdmamsg__port_dci_free(d);
+		rdmamsg__try_end();
+		return err;
+	}
+	d->index = p->dci_count;
+	p->dcis[p->dci_count++] = d;
+	return 0;
+}
+
+void rdmamsg__port_dci_unbind(struct port_dci *d)
+{
+	if (!d->peer)
+		return;
+	d->peer->dci = NULL;
+	d->peer = NULL;
+	d->port->bound--;
+}
+
+/* ---- requests ---------------------------------------------------------- */
+
+struct ibv_sge rdmamsg__peer_sge(const struct dc_peer *peer, uint32_t len)
+{
+	return (struct ibv_sge){
+		(uintptr_t)rdmamsg__peer_slot(peer), len,
+		peer->dci->mem.mr->lkey,
+	};
+}
+
+/* A completion confirms all requests before it, so only some have one. */
+static bool is_signaled(const struct port_dci *d, const struct dc_tx *tx)
+{
+	return !tx->late || d->silent + 1 == PORT_SILENT ||
+	       !list_empty(&d->port->row);
+}
+
+static uint64_t next_wr_id(const struct port_dci *d)
+{
+	return rdmamsg__port_wr_id(d->port, d->index << WR_DCI |
+				   (d->sent & POSITION_MASK));
+}
+
+static void posted(struct port_dci *d, const struct dc_tx *tx, bool signaled)
+{
+	d->tx[d->sent++ % PORT_SLOTS] = *tx;
+	d->silent = signaled ? 0 : d->silent + 1;
+}
+
+static int post(struct port_dci *d, struct ibv_send_wr *wr,
+		const struct dc_to *to, const struct dc_tx *tx)
+{
+	const bool signaled = is_signaled(d, tx);
+	int err;
+
+	wr->wr_id = next_wr_id(d);
+	if (signaled)
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	err = rdmamsg__dci_post(&d->dci, wr, to);
+	if (likely(!err))
+		posted(d, tx, signaled);
+	return err;
+}
+
+/* Posts an empty write, whose completion confirms the requests before it. */
+static void ask(struct port_dci *d)
+{
+	const struct dc_tx tx = { .kind = PORT_ASK };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	int err = 0;
+
+	if (d->silent && !d->dead)
+		err = post(d, &wr, &d->peer->to, &tx);
+	if (likely(!err))
+		return;
+	log_error("asking for a completion of DC failed: %s", strerror(-err));
+	d->port->failed = true;
+}
+
+/* Initiators that are not in use otherwise become idle soon. */
+static void ask_all(struct dc_port *p)
+{
+	for (uint32_t i = 0; i < p->dci_count; i++)
+		ask(p->dcis[i]);
+}
+
+void rdmamsg__peer_ask(struct dc_peer *peer)
+{
+	if (peer->dci)
+		ask(peer->dci);
+}
+
+/* The requests flush. Those that the device has done have no completion. */
+static void fail(struct port_dci *d)
+{
+	rdmamsg__dci_fail(d->port->dev->device, &d->dci);
+	ask(d);
+}
+
+void rdmamsg__peer_fail(struct dc_peer *peer)
+{
+	struct port_dci *d = peer->dci;
+
+	if (d && d->sent != d->done)
+		fail(d);
+}
+
+/* The request fails as if the device had refused it. */
+static void not_posted(struct dc_peer *peer, const struct dc_tx *tx, int err)
+{
+	const struct ibv_wc wc = { .status = IBV_WC_GENERAL_ERR };
+	struct port_dci *d = peer->dci;
+
+	log_error("posting a request of DC failed: %s", strerror(-err));
+	if (!d->broken)
+		d->why = wc;
+	d->broken = true;		/* the next tick recovers */
+	d->port->ops->done(peer, tx, &wc);
+	fail(d);
+}
+
+void rdmamsg__peer_post(struct dc_peer *peer, struct ibv_send_wr *wr,
+			struct dc_tx tx)
+{
+	struct port_dci *d = peer->dci;
+	int err;
+
+	tx.slot = rdmamsg__peer_slot(peer);
+	d->burst++;
+	err = post(d, wr, &peer->to, &tx);
+	if (unlikely(err))
+		not_posted(peer, &tx, err);
+}
+
+void rdmamsg__peer_send_small(struct dc_peer *peer, const struct dc_frame *f,
+			      const void *body, size_t len, struct dc_tx tx)
+{
+	struct port_dci *d = peer->dci;
+	const bool signaled = is_signaled(d, &tx);
+	uint8_t header[DCF_LEN];
+	const struct ibv_data_buf parts[] = {
+		{ header, sizeof(header) }, { (void *)(uintptr_t)body, len },
+	};
+	int err;
+
+	rdmamsg__dcf_encode(f, header);
+	d->burst++;
+	err = rdmamsg__dci_send(&d->dci, &peer->to, next_wr_id(d),
+				signaled ? IBV_SEND_SIGNALED : 0,
+				len ? 2 : 1, parts);
+	if (likely(!err))
+		posted(d, &tx, signaled);
+	else
+		not_posted(peer, &tx, err);
+}
+
+void rdmamsg__peer_send(struct dc_peer *peer, uint32_t len, struct dc_tx tx)
+{
+	struct ibv_sge sge = rdmamsg__peer_sge(peer, len);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+	};
+
+	if (len <= peer->dci->dci.max_inline)
+		wr.send_flags = IBV_SEND_INLINE;
+	rdmamsg__peer_post(peer, &wr, tx);
+}
+
+/* ---- the row ----------------------------------------------------------- */
+
+/* Unbinds an initiator that another peer needs. */
+static void evict(struct port_dci *d)
+{
+	rdmamsg__port_dci_unbind(d);
+	if (d->port->ops->evicted)
+		d->port->ops->evicted(d->port);
+}
+
+static bool is_idle(const struct port_dci *d)
+{
+	return d->sent == d->done && !d->broken && !d->dead;
+}
+
+/* Returns the idle initiator with a peer that was used the longest time ago. */
+static struct port_dci *oldest(const struct dc_port *p)
+{
+	struct port_dci *found = NULL;
+
+	for (uint32_t i = 0; i < p->dci_count; i++) {
+		struct port_dci *d = p->dcis[i];
+
+		if (d->peer && is_idle(d) && (!found || d->used < found->used))
+			found = d;
+	}
+	return found;
+}
+
+static struct port_dci *unused(const struct dc_port *p)
+{
+	for (uint32_t i = 0; i < p->dci_count; i++)
+		if (!p->dcis[i]->peer && is_idle(p->dcis[i]))
+			return p->dcis[i];
+	return NULL;
+}
+
+bool rdmamsg__port_unbind(struct dc_port *p)
+{
+	struct port_dci *d = oldest(p);
+
+	if (d)
+		evict(d);
+	else
+		ask_all(p);
+	return d != NULL;
+}
+
+static struct port_dci *find_dci(struct dc_port *p)
+{
+	struct port_dci *d;
+
+	if (p->ops->may_bind(p)) {
+		d = unused(p);
+		if (d)
+			return d;
+		if (p->dci_count < p->dci_max &&
+		    !rdmamsg__try(rdmamsg__port_dci_new(p)))
+			return p->dcis[p->dci_count - 1];
+		if (!p->dci_count) {
+			log_error("port of DC: %s", rdmamsg__text());
+			p->failed = true;
+		}
+	}
+	return rdmamsg__port_unbind(p) ? unused(p) : NULL;
+}
+
+static bool take_dci(struct dc_peer *peer)
+{
+	struct port_dci *d = find_dci(peer->port);
+
+	if (!d)
+		return false;
+	list_del(&peer->row);
+	d->peer = peer;
+	d->burst = 0;
+	d->used = ++peer->port->uses;
+	peer->dci = d;
+	peer->port->bound++;
+	return true;
+}
+
+bool rdmamsg__peer_bind(struct dc_peer *peer)
+{
+	if (likely(peer->dci != NULL))
+		return rdmamsg__peer_room(peer);
+	if (list_empty(&peer->port->row) && take_dci(peer))
+		return true;
+	if (list_empty(&peer->row))
+		list_add_tail(&peer->port->row, &peer->row);
+	return false;
+}
+
+void rdmamsg__port_serve(struct dc_port *p)
+{
+	while (!list_empty(&p->row) && !p->failed) {
+		struct dc_peer *peer = list_first(&p->row, struct dc_peer,
+						  row);
+
+		if (!take_dci(peer))
+			return;
+		p->ops->pump(peer);
+	}
+}
+
+/* ---- completions ------------------------------------------------------- */
+
+/* Tells of the request that was posted first. */
+static void finish(struct port_dci *d, struct dc_peer *peer,
+		   const struct ibv_wc *wc)
+{
+	const struct dc_tx tx = d->tx[d->done++ % PORT_SLOTS];
+
+	if (peer && tx.kind != PORT_ASK)
+		d->port->ops->done(peer, &tx, wc);
+}
+
+void rdmamsg__peer_drop(struct dc_peer *peer)
+{
+	const struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR };
+	struct port_dci *d = peer->dci;
+
+	if (!d || d->sent == d->done)
+		return;
+	d->dead = d->broken = true;
+	/* the device uses no memory of the requests any more */
+	if (rdmamsg__v_destroy_qp(d->port->dev->device->v, d->dci.qp))
+		log_error("an initiator of DC could not be destroyed");
+	d->dci.qp = NULL;
+	while (d->sent != d->done)
+		finish(d, peer, &wc);
+	rdmamsg__port_dci_unbind(d);
+}
+
+/* The initiator is idle: the next peer's turn, if any waits. */
+static void rest(struct port_dci *d)
+{
+	struct dc_port *p = d->port;
+	struct dc_peer *peer = d->peer;
+
+	d->used = ++p->uses;
+	if (peer)
+		p->ops->idle(peer, NULL);
+	if (list_empty(&p->row) || !is_idle(d))
+		return;
+	if (d->peer) {
+		peer = d->peer;
+		evict(d);
+		if (p->ops->wants(peer))
+			list_add_tail(&p->row, &peer->row);
+	}
+	rdmamsg__port_serve(p);
+}
+
+static void recover(struct port_dci *d)
+{
+	struct dc_port *p = d->port;
+	struct dc_peer *peer = d->peer;
+	struct ibv_wc why = d->why;
+
+	d->broken = false;
+	d->sent = d->done = d->silent = 0;
+	rdmamsg__port_dci_unbind(d);
+	if (rdmamsg__try(rdmamsg__dci_start(p->dev->device, &d->dci,
+					    &p->path))) {
+		log_error("port of DC: %s", rdmamsg__text());
+		p->failed = true;
+	}
+	if (peer)
+		p->ops->idle(peer, &why);
+	rdmamsg__port_serve(p);
+}
+
+/* The last of the requests has this completion. Those before are done. */
+static void confirm(struct port_dci *d, uint32_t count,
+		    const struct ibv_wc *wc)
+{
+	static const struct ibv_wc fine = { .status = IBV_WC_SUCCESS };
+
+	while (count--)
+		finish(d, d->peer, count ? &fine : wc);
+}
+
+void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
+				 const struct ibv_wc *wc)
+{
+	const uint32_t before = (low - d->done) & POSITION_MASK;
+	struct dc_port *p = d->port;
+
+	if (before >= d->sent - d->done)
+		return;
+	if (unlikely(wc->status != IBV_WC_SUCCESS) && !d->broken) {
+		d->broken = true;
+		d->why = *wc;
+	}
+	confirm(d, before + 1, wc);
+	if (unlikely(d->broken)) {
+		if (d->sent == d->done)
+			recover(d);
+		return;
+	}
+	if (d->peer && rdmamsg__peer_room(d->peer))
+		p->ops->pump(d->peer);
+	if (d->sent == d->done)
+		rest(d);
+}
+
+/* Fails the requests that a peer does not take, however long it is retried. */
+void rdmamsg__port_dci_look(struct port_dci *d)
+{
+	ask(d);
+	if (d->broken && !d->dead && d->sent == d->done)
+		recover(d);
+	else if (d->sent == d->done || d->seen != d->done) {
+		d->seen = d->done;
+		d->stalled = 0;
+	} else if (++d->stalled == STALLED && !d->dead) {
+		fail(d);
+	} else if (d->stalled == LOST) {
+		d->port->failed = true;
+	}
+}
