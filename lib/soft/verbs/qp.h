@@ -152,6 +152,7 @@ struct soft_qp {
 	/* builder, behind sq_tail: qp_ex.c */
 	pthread_mutex_t ex_lock;
 	uint64_t ex_ops;
+	uint32_t ex_head;		/* sq_head, or an earlier one */
 	uint32_t ex_tail, ex_room, ex_count;
 	int ex_err;
 	struct soft_swqe *ex_wqe;	/* the request that setters fill */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * struct ibv_qp_ex: calls build work requests in the entries behind the tail of
- * the send queue, which the engine does not read. start() and complete() lock
- * the device; the calls between them do not. qp->ex_lock excludes other
- * builders and ibv_post_send(), because they would use the same entries.
+ * the send queue, which the engine does not read. complete() locks the device;
+ * the calls before it do so only if the queue seems to be full. qp->ex_lock
+ * excludes other builders and ibv_post_send(), because they would use the same
+ * entries, and would move the tail.
  */
 #include "soft/verbs/qp.h"
 
@@ -43,16 +44,27 @@ static void fail(struct soft_qp *qp, int err)
 static void start(struct ibv_qp_ex *ex)
 {
 	struct soft_qp *qp = of(ex);
-	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+	uint32_t used;
 
 	(void)pthread_mutex_lock(&qp->ex_lock);
-	soft_lock(dev);
 	qp->ex_tail = qp->sq_tail;
-	qp->ex_room = qp->cap.max_send_wr - (qp->sq_tail - qp->sq_head);
-	soft_unlock(dev);
+	used = qp->sq_tail - qp->ex_head;
+	qp->ex_room = qp->cap.max_send_wr - min(used, qp->cap.max_send_wr);
 	qp->ex_count = 0;
 	qp->ex_err = 0;
 	qp->ex_wqe = NULL;
+}
+
+/* Returns true if requests have completed, so that there is room. */
+static bool has_room(struct soft_qp *qp)
+{
+	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+
+	soft_lock(dev);
+	qp->ex_head = qp->sq_head;
+	qp->ex_room = qp->cap.max_send_wr - (qp->sq_tail - qp->sq_head);
+	soft_unlock(dev);
+	return qp->ex_count < qp->ex_room;
 }
 
 struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op)
@@ -61,7 +73,7 @@ struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op)
 	struct soft_swqe *wqe;
 
 	qp->ex_wqe = NULL;
-	if (unlikely(qp->ex_count >= qp->ex_room))
+	if (unlikely(qp->ex_count >= qp->ex_room) && !has_room(qp))
 		fail(qp, ENOMEM);
 	if (unlikely(qp->ex_err))
 		return NULL;
@@ -348,6 +360,7 @@ static int complete(struct ibv_qp_ex *ex)
 	}
 	if (!ret)
 		soft_sq_kick(dev, qp);
+	qp->ex_head = qp->sq_head;
 	soft_unlock(dev);
 	(void)pthread_mutex_unlock(&qp->ex_lock);
 	return ret;

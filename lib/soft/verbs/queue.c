@@ -206,6 +206,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 		soft_mw_drop(dev, wqe);
 	}
 	qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
+	qp->ex_head = 0;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
 	qp->decided = qp->reorder = false;
