@@ -25,6 +25,7 @@ extern "C" {
 struct rdmamsg_dc_target;
 struct rdmamsg_dc_sender;
 struct rdmamsg_dc_address;	/* of a target, for one sender */
+struct rdmamsg_layout;		/* <rdmamsg/layout.h> */
 struct rdmamsg_region;		/* these three: <rdmamsg/rma.h> */
 struct rdmamsg_key;
 struct rdmamsg_sge;
@@ -109,6 +110,15 @@ int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);
 int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *target,
 			      struct rdmamsg_region *region,
 			      struct rdmamsg_key *ret);
+
+/*
+ * Writes the key of a layout to buf, as rdmamsg_layout_get_key() does, for the
+ * same senders. They make a key of it with rdmamsg_layout_import(). Errors of
+ * both calls.
+ */
+int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *target,
+				     struct rdmamsg_layout *layout, void *buf,
+				     size_t room, size_t *ret_len);
 
 struct rdmamsg_dc_target_attr {
 	size_t size;

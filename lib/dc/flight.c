@@ -29,8 +29,6 @@
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rma.h>
 
-#define REQUEST_MAX	((size_t)1 << 30)	/* bytes of a request */
-
 static struct dev *dev_of(const struct dc_session *x)
 {
 	return x->peer.port->dev;
@@ -46,6 +44,8 @@ static void flight_free(const struct dc_session *x, struct dc_msg *m)
 		if (rdmamsg__v_dereg_mr(dev_of(x)->device->v,
 					f->mr[--f->count]))
 			log_error("a message could not be deregistered");
+	if (f && f->run.far)
+		rdmamsg__layout_rele(f->run.far);
 	free(f);
 	m->flight = NULL;
 }
@@ -62,6 +62,8 @@ void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status)
 
 static int flight_new(struct dc_msg *m)
 {
+	if (m->flight)
+		return 0;
 	m->flight = calloc(1, sizeof(*m->flight));
 	return m->flight ? 0 : rdmamsg__fail(-ENOMEM, "no memory for a "
 					     "message");
@@ -196,10 +198,14 @@ static bool is_atomic(const struct dc_op *o)
 }
 
 static int check_atomic(const struct dc_session *x, const struct dc_op *o,
-			const struct proto_key *key)
+			const struct proto_key *key,
+			const struct layout_import *far)
 {
 	const struct rdmamsg_device *d = dev_of(x)->device;
 
+	if (far)
+		return rdmamsg__fail(-EOPNOTSUPP, "atomic operations need the "
+				     "key of a region or of a native layout");
 	if (rdmamsg__atomic_scope(d) == RDMAMSG_ATOMIC_NONE)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
 				     "operations", d->name);
@@ -216,17 +222,15 @@ static int check_atomic(const struct dc_session *x, const struct dc_op *o,
 }
 
 static int check_key(const struct dc_session *x, const struct dc_op *o,
-		     struct proto_key *key)
+		     struct proto_key *key, struct layout_import **ret_far)
 {
 	const uint8_t needed = is_atomic(o) ? PROTO_KEY_ATOMIC :
 			       o->kind == DC_READ ? PROTO_KEY_READ :
 			       PROTO_KEY_WRITE;
-	struct layout_import *far;
 
-	if (rdmamsg__layout_find(dev_of(x)->ctx, o->key, &far, key))
-		return rdmamsg__fail(-EOPNOTSUPP, "the key of a layout: these "
-				     "need RDMAMSG_DC_CONNECTIONS");
-	if (rdmamsg__key_decode(key, o->key->bytes, PROTO_KEY_LEN))
+	*ret_far = NULL;
+	if (!rdmamsg__layout_find(dev_of(x)->ctx, o->key, ret_far, key) &&
+	    rdmamsg__key_decode(key, o->key->bytes, PROTO_KEY_LEN))
 		return rdmamsg__fail(-EINVAL, "the key is no key");
 	if (!(key->access & needed))
 		return rdmamsg__fail(-EACCES, "the key of region %llu does not "
@@ -238,7 +242,7 @@ static int check_key(const struct dc_session *x, const struct dc_op *o,
 				     (unsigned long long)o->offset,
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
-	return is_atomic(o) ? check_atomic(x, o, key) : 0;
+	return is_atomic(o) ? check_atomic(x, o, key, *ret_far) : 0;
 }
 
 /*
@@ -271,60 +275,78 @@ static int take_copy(const struct dc_session *x, struct dc_msg *m,
 	return 0;
 }
 
-static int take_region(const struct dc_session *x, const struct dc_op *o,
-		       const struct rdmamsg_sge *e, struct ibv_sge *ret)
+static int take_layout(const struct dc_session *x, const struct rdmamsg_sge *e)
+{
+	struct rdmamsg_layout *l = e->region->layout;
+	int err = rdmamsg__layout_range(l, (uintptr_t)e->data, e->len);
+
+	return err ? err : rdmamsg__layout_register(l, dev_of(x));
+}
+
+static int take_memory(const struct dc_session *x, const struct rdmamsg_sge *e,
+		       struct ibv_sge *ret)
 {
 	struct rdmamsg_region *r = e->region;
 	const uintptr_t at = (uintptr_t)e->data, from = (uintptr_t)r->addr;
 	int err;
 
-	if (r->layout)
-		return rdmamsg__fail(-EOPNOTSUPP, "a gather entry of a layout: "
-				     "these need RDMAMSG_DC_CONNECTIONS");
 	if (at < from || at - from > r->len || e->len > r->len - (at - from))
 		return rdmamsg__fail(-EINVAL, "a gather entry is outside of "
 				     "its region");
-	if (o->kind == DC_READ && !(r->access & RDMAMSG_ACCESS_LOCAL_WRITE))
-		return rdmamsg__fail(-EACCES, "a gather entry's region does "
-				     "not have RDMAMSG_ACCESS_LOCAL_WRITE");
 	err = rdmamsg__region_register(r, dev_of(x));
-	if (err)
-		return err;
-	*ret = (struct ibv_sge){
-		at, (uint32_t)e->len, rdmamsg__region_mr(r, dev_of(x))->lkey,
-	};
-	return 0;
+	if (!err)
+		*ret = (struct ibv_sge){
+			at, (uint32_t)e->len,
+			rdmamsg__region_mr(r, dev_of(x))->lkey,
+		};
+	return err;
 }
 
-/* Returns the number of entries that are not empty, or -errno. */
+static int take_region(const struct dc_session *x, const struct dc_op *o,
+		       const struct rdmamsg_sge *e, struct ibv_sge *ret)
+{
+	if (o->kind == DC_READ &&
+	    !(e->region->access & RDMAMSG_ACCESS_LOCAL_WRITE))
+		return rdmamsg__fail(-EACCES, "a gather entry's region does "
+				     "not have RDMAMSG_ACCESS_LOCAL_WRITE");
+	return e->region->layout ? take_layout(x, e) : take_memory(x, e, ret);
+}
+
+/* The gather entries of one request, if one is enough. */
+struct gathered {
+	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
+	int count;
+	uint64_t len;
+	bool scattered;			/* takes a run */
+};
+
 static int take_entries(const struct dc_session *x, struct dc_msg *m,
-			uint64_t room, struct ibv_sge *sge)
+			uint64_t room, struct gathered *g)
 {
 	const struct dc_op *o = &m->op;
-	size_t total = 0;
-	int n = 0, err;
+	int err;
 
 	for (int i = 0; i < o->count; i++) {
 		const struct rdmamsg_sge *e = &o->entry[i];
+		struct ibv_sge *sge = &g->sge[g->count];
 
 		if (!e->len)
 			continue;
-		if (e->len > room - total)
+		if (e->len > room - g->len)
 			return rdmamsg__fail(-ERANGE, "the gather entries are "
 					     "longer than what the key reaches "
 					     "from offset %llu on",
 					     (unsigned long long)o->offset);
-		total += e->len;
-		if (total > REQUEST_MAX)
-			return rdmamsg__fail(-EMSGSIZE, "a request of DC has "
-					     "at most 1 GiB");
-		err = e->region ? take_region(x, o, e, &sge[n]) :
-		      take_copy(x, m, e, &sge[n]);
+		g->len += e->len;
+		g->count++;
+		g->scattered |= e->region && e->region->layout;
+		err = e->region ? take_region(x, o, e, sge) :
+		      take_copy(x, m, e, sge);
 		if (err)
 			return err;
-		n++;
 	}
-	return n;
+	g->scattered |= g->len > REQUEST_MAX;
+	return 0;
 }
 
 static enum ibv_wr_opcode opcode_of(const struct dc_op *o)
@@ -356,44 +378,70 @@ static void set_remote(struct ibv_send_wr *wr, const struct dc_op *o,
 	wr->wr.atomic.swap = o->operand;
 }
 
-/* The message behind the data tells the target, and completes both. */
-static void notify(struct dc_session *x, struct dc_msg *m)
+void rdmamsg__flight_notify(struct dc_session *x, struct dc_msg *m)
 {
 	rdmamsg__session_frame(x, DCF_WRITTEN, x->number++, m->op.value);
 	rdmamsg__peer_send(&x->peer, DCF_LEN, (struct dc_tx){
 				.kind = FLIGHT_OP, .of = m });
 }
 
-static int issue(struct dc_session *x, struct dc_msg *m)
+/* One request, and for DC_WRITE_IMM the message. */
+static void issue_one(struct dc_session *x, struct dc_msg *m,
+		      const struct proto_key *key, struct gathered *g)
 {
-	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
 	struct ibv_send_wr wr = {
-		.sg_list = sge, .opcode = opcode_of(&m->op),
+		.sg_list = g->sge, .num_sge = g->count,
+		.opcode = opcode_of(&m->op),
 		.send_flags = m->op.flags & RDMAMSG_FENCE ? IBV_SEND_FENCE : 0,
 	};
 	const bool both = m->op.kind == DC_WRITE_IMM;
-	struct proto_key key;
-	int n = check_key(x, &m->op, &key);
 
-	if (n)
-		return n;
-	n = is_atomic(&m->op) ? 1 :
-	    take_entries(x, m, key.len - m->op.offset, sge);
-	if (n < 0) {
-		flight_free(x, m);
-		return n;
-	}
-	if (is_atomic(&m->op))
-		sge[0] = rdmamsg__peer_sge(&x->peer, sizeof(uint64_t));
-	set_remote(&wr, &m->op, &key);
-	wr.num_sge = n;
+	set_remote(&wr, &m->op, key);
 	list_add_tail(&x->flights, &m->node);
 	rdmamsg__peer_post(&x->peer, &wr, (struct dc_tx){
 			.kind = both ? FLIGHT_FRAME : FLIGHT_OP,
 			.late = both, .of = m });
 	if (both)
-		notify(x, m);
+		rdmamsg__flight_notify(x, m);
+}
+
+static int issue(struct dc_session *x, struct dc_msg *m)
+{
+	struct gathered g = { .count = 0 };
+	struct layout_import *far;
+	struct proto_key key;
+	int err = check_key(x, &m->op, &key, &far);
+
+	if (err)
+		return err;
+	if (is_atomic(&m->op)) {
+		g.sge[g.count++] = rdmamsg__peer_sge(&x->peer,
+						     sizeof(uint64_t));
+	} else {
+		err = take_entries(x, m, key.len - m->op.offset, &g);
+		g.scattered |= far && g.len;
+	}
+	if (!err && g.scattered)
+		err = flight_new(m);
+	if (err) {
+		flight_free(x, m);
+		return err;
+	}
+	if (!g.scattered) {
+		issue_one(x, m, &key, &g);
+		return 0;
+	}
+	list_add_tail(&x->flights, &m->node);
+	rdmamsg__run_begin(x, m, &key, far, g.len);
 	return 0;
+}
+
+void rdmamsg__flight_part_done(const struct dc_tx *tx, int status)
+{
+	struct dc_flight *f = ((struct dc_msg *)tx->of)->flight;
+
+	if (status && !f->status)
+		f->status = status;
 }
 
 void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
@@ -401,6 +449,8 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 {
 	struct dc_msg *m = tx->of;
 
+	if (m->flight && m->flight->status)
+		status = m->flight->status;
 	if (!status && is_atomic(&m->op) && m->op.result)
 		memcpy(m->op.result, tx->slot, sizeof(uint64_t));
 	rdmamsg__flight_end(x, m, status);

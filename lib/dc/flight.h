@@ -15,20 +15,37 @@
 #include "dc/session.h"
 #include "wire/dc_frame.h"
 
-#define FLIGHT_ROOM	2u	/* requests of a message, at most */
+#define FLIGHT_ROOM	2u	/* requests of a message that is no run */
+#define REQUEST_MAX	((size_t)1 << 30)	/* bytes of a request */
+
+struct layout_import;
+struct proto_key;
 
 /* The kinds of struct dc_tx. */
 enum flight_kind {
 	FLIGHT_FRAME,			/* completes nothing */
 	FLIGHT_DATA,			/* completes its cookie */
 	FLIGHT_OP,			/* completes a struct dc_msg */
+	FLIGHT_PART,			/* of a struct dc_msg */
 	FLIGHT_BYE,
 };
 
-/* Registrations for one message. */
+/* What the next request of a run transfers. */
+struct dc_run {
+	struct layout_import *far;	/* held; NULL: memory in one piece */
+	int entry;
+	uint64_t at;			/* in the entry */
+	uint64_t raddr;			/* far: offset in it */
+	uint32_t rkey;
+	uint64_t left;			/* bytes */
+};
+
+/* A message or operation that needs registrations, or several requests. */
 struct dc_flight {
 	uint32_t number;		/* of an announced message */
 	bool announced;
+	int status;			/* of the first part that failed */
+	struct dc_run run;
 	uint32_t count;
 	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
 };
@@ -65,6 +82,10 @@ static inline void rdmamsg__session_frame(const struct dc_session *x,
  * success the session owns the message, or has freed it.
  */
 int rdmamsg__flight_begin(struct dc_session *x, struct dc_msg *m);
+/* Posts the message behind the data of a DC_WRITE_IMM. */
+void rdmamsg__flight_notify(struct dc_session *x, struct dc_msg *m);
+/* A request of kind FLIGHT_PART has completed. */
+void rdmamsg__flight_part_done(const struct dc_tx *tx, int status);
 /* A request of kind FLIGHT_OP has completed. */
 void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 			     int status);
@@ -72,5 +93,13 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 void rdmamsg__flight_done(struct dc_session *x, const struct dc_frame *f);
 /* Completes a message of x->flights, and frees it. */
 void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status);
+
+/* run.c */
+/* Begins a run of at least one byte. The message has a flight. */
+void rdmamsg__run_begin(struct dc_session *x, struct dc_msg *m,
+			const struct proto_key *key, struct layout_import *far,
+			uint64_t len);
+/* Posts requests of x->run. Afterwards x->run is NULL if all are posted. */
+void rdmamsg__run_go_on(struct dc_session *x);
 
 #endif

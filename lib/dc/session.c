@@ -58,11 +58,13 @@ static void detach(struct dc_session *x)
 {
 	/* callbacks find a session that takes nothing */
 	x->state = SESSION_ENDED;
+	x->run = NULL;
 	rdmamsg__peer_drop(&x->peer);
 	while (!list_empty(&x->flights)) {
 		struct dc_msg *m = list_first(&x->flights, struct dc_msg, node);
 
-		rdmamsg__flight_end(x, m, -ECANCELED);
+		rdmamsg__flight_end(x, m, m->flight && m->flight->status ?
+				    m->flight->status : -ECANCELED);
 	}
 	x->a->session = NULL;
 	x->a = NULL;
@@ -195,7 +197,7 @@ static bool bye_due(const struct dc_session *x)
 
 static bool can_take(const struct dc_session *x, const struct dc_msg *m)
 {
-	return x->state == SESSION_OPEN &&
+	return x->state == SESSION_OPEN && !x->run &&
 	       (x->number != x->credit || !rdmamsg__flight_numbered(m));
 }
 
@@ -204,7 +206,7 @@ static bool wants(const struct dc_peer *peer)
 	const struct dc_session *x = (const struct dc_session *)peer;
 	const struct list *msgs;
 
-	if (x->state == SESSION_HELLO || bye_due(x))
+	if (x->state == SESSION_HELLO || bye_due(x) || x->run)
 		return true;
 	if (x->state != SESSION_OPEN)
 		return false;
@@ -217,6 +219,7 @@ static void pump_msgs(struct dc_session *x)
 {
 	struct rdmamsg_dc_address *a = x->a;
 
+	rdmamsg__run_go_on(x);
 	while (x->state == SESSION_OPEN && !list_empty(&a->msgs) &&
 	       rdmamsg__peer_room(&x->peer) >= FLIGHT_ROOM) {
 		struct dc_msg *m = list_first(&a->msgs, struct dc_msg, node);
@@ -241,7 +244,7 @@ static void pump(struct dc_peer *peer)
 	if (x->state == SESSION_HELLO)
 		send_hello(x);
 	pump_msgs(x);
-	if (x->state == SESSION_OPEN && x->a->unused &&
+	if (x->state == SESSION_OPEN && x->a->unused && !x->run &&
 	    list_empty(&x->a->msgs))
 		x->state = SESSION_CLOSING;
 	if (bye_due(x) && rdmamsg__peer_room(peer))
@@ -273,6 +276,7 @@ bool rdmamsg__session_send(struct dc_session *x, const void *buf, size_t len,
 			   uint32_t tag, void *cookie)
 {
 	if (unlikely(x->state != SESSION_OPEN || x->number == x->credit ||
+		     x->run ||
 		     len > x->eager || (len && !buf) ||
 		     !list_empty(&x->a->msgs) ||
 		     !rdmamsg__peer_bind(&x->peer)))
@@ -307,6 +311,9 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	switch (tx->kind) {
 	case FLIGHT_DATA:
 		rdmamsg__dc_complete(x->a, tx->cookie, status);
+		break;
+	case FLIGHT_PART:
+		rdmamsg__flight_part_done(tx, status);
 		break;
 	case FLIGHT_OP:
 		rdmamsg__flight_op_done(x, tx, status);

@@ -9,6 +9,7 @@
 #include "dc/visitor.h"
 #include "device/choose.h"
 #include "device/device.h"
+#include "memory/layout.h"
 #include "memory/region.h"
 #include "session/ep.h"
 #include "session/sessions.h"
@@ -271,6 +272,27 @@ int rdmamsg_dc_target_get_key(struct rdmamsg_dc_target *t,
 	};
 	rdmamsg__key_encode(&key, ret->bytes);
 	return 0;
+}
+
+int rdmamsg_dc_target_get_layout_key(struct rdmamsg_dc_target *t,
+				     struct rdmamsg_layout *layout, void *buf,
+				     size_t room, size_t *ret_len)
+{
+	int err = rdmamsg__layout_ok(layout);
+
+	if (!err && (!t || t->ctx != layout->region.ctx))
+		err = rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_get_layout_"
+				    "key: the target is NULL, or of another "
+				    "context");
+	if (!err && (!t->listener || t->ctx->closing))
+		err = rdmamsg__fail(-ESHUTDOWN, "rdmamsg_dc_target_get_layout_"
+				    "key: the target was destroyed");
+	if (!err)
+		err = rdmamsg__layout_range(layout, 0, 0);
+	if (!err)
+		err = get_dev(t);
+	return err ? err : rdmamsg__layout_give(layout, t->dev, buf, room,
+						ret_len);
 }
 
 /* ---- life ------------------------------------------------------------- */

@@ -170,6 +170,7 @@ int rdmamsg__dci_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 	if (err)
 		return refuse(err, "creating an initiator of DC");
 	ret->max_inline = attr.cap.max_inline_data;
+	ret->max_sge = min(attr.cap.max_send_sge, RDMAMSG_SEGMENTS_MAX);
 	ret->ex = d->v->qp_to_qp_ex(ret->qp);
 	ret->dv = ret->ex ? d->v->mlx5_qp_ex_from_ibv_qp_ex(ret->ex) : NULL;
 	if (ret->dv)

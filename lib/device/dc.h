@@ -29,7 +29,7 @@ struct dci {
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *ex;
 	struct mlx5dv_qp_ex *dv;
-	uint32_t max_inline;
+	uint32_t max_inline, max_sge;
 };
 
 /* The target of a request. */

@@ -172,6 +172,56 @@ void rdmamsg__layout_sge(const struct rdmamsg_layout *layout,
 	ret->lkey = rdmamsg__region_mr(m->regions[run.source], dev)->lkey;
 }
 
+/*
+ * A layout of the device has an ordinary key. Otherwise the key has the
+ * description, and the sources get the rkeys of this device. Returns the
+ * length.
+ */
+static size_t encode(const struct rdmamsg_layout *layout,
+		     const struct dev *dev, uint8_t *out)
+{
+	const struct layout_map *m = layout->map;
+	const struct ibv_mr *native = rdmamsg__region_mr(&m->native, dev);
+	const struct proto_key key = {
+		.access = m->desc.access, .rkey = native ? native->rkey : 0,
+		.region = m->desc.id, .len = m->desc.len,
+	};
+
+	if (native) {
+		rdmamsg__key_encode(&key, out);
+		return PROTO_KEY_LEN;
+	}
+	for (uint32_t i = 0; i < m->desc.sources; i++)
+		m->desc.source[i].rkey =
+			rdmamsg__region_mr(&m->shadows[i], dev)->rkey;
+	rdmamsg__layout_encode(&m->desc, out);
+	return rdmamsg__layout_bytes(&m->desc);
+}
+
+int rdmamsg__layout_give(struct rdmamsg_layout *layout, struct dev *dev,
+			 void *buf, size_t room, size_t *ret_len)
+{
+	size_t len;
+	int err;
+
+	if (!buf || !ret_len || !(layout->region.access & ACCESS_REMOTE))
+		return rdmamsg__fail(-EINVAL, "the key of layout %llu: %s",
+				     (unsigned long long)layout->region.id,
+				     !buf || !ret_len ?
+				     "buf or ret_len is NULL" :
+				     "the layout allows a peer nothing");
+	len = rdmamsg__layout_bytes(&layout->map->desc);
+	if (room < len)
+		return rdmamsg__fail(-EMSGSIZE, "the key of layout %llu has "
+				     "%zu bytes, there is room for %zu",
+				     (unsigned long long)layout->region.id,
+				     len, room);
+	err = rdmamsg__layout_share(layout, dev);
+	if (!err)
+		*ret_len = encode(layout, dev, buf);
+	return err;
+}
+
 /* ---- life ------------------------------------------------------------- */
 
 /* Ends the registrations for peers. Returns the first error. */

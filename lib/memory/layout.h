@@ -50,6 +50,12 @@ int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
 			     struct dev *dev);
 /* Registers for peers: map->native, or all of map->shadows. */
 int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev);
+/*
+ * Registers for peers, and writes the key to buf, which has 'room' bytes. The
+ * layout is defined.
+ */
+int rdmamsg__layout_give(struct rdmamsg_layout *layout, struct dev *dev,
+			 void *buf, size_t room, size_t *ret_len);
 /* Returns true if peers can reach the layout through dev. */
 bool rdmamsg__layout_exported(const struct rdmamsg_layout *layout,
 			      const struct dev *dev);

@@ -43,57 +43,18 @@ int rdmamsg_layout_register(struct rdmamsg_layout *layout,
 
 /* ---- export ----------------------------------------------------------- */
 
-/*
- * A layout of the device has an ordinary key. Otherwise the key has the
- * description, and the sources get the rkeys of this device. Returns the
- * length.
- */
-static size_t encode(const struct rdmamsg_layout *layout,
-		     const struct dev *dev, uint8_t *out)
-{
-	const struct layout_map *m = layout->map;
-	const struct ibv_mr *native = rdmamsg__region_mr(&m->native, dev);
-	const struct proto_key key = {
-		.access = m->desc.access, .rkey = native ? native->rkey : 0,
-		.region = m->desc.id, .len = m->desc.len,
-	};
-
-	if (native) {
-		rdmamsg__key_encode(&key, out);
-		return PROTO_KEY_LEN;
-	}
-	for (uint32_t i = 0; i < m->desc.sources; i++)
-		m->desc.source[i].rkey =
-			rdmamsg__region_mr(&m->shadows[i], dev)->rkey;
-	rdmamsg__layout_encode(&m->desc, out);
-	return rdmamsg__layout_bytes(&m->desc);
-}
-
 int rdmamsg_layout_get_key(struct rdmamsg_layout *layout,
 			   const struct rdmamsg_ep *ep, void *buf, size_t room,
 			   size_t *ret_len)
 {
-	size_t len;
 	int err = check(layout, ep);
 
-	if (err)
-		return err;
-	if (!buf || !ret_len || !(layout->region.access & ACCESS_REMOTE))
-		return rdmamsg__fail(-EINVAL, "rdmamsg_layout_get_key: %s",
-				     !buf || !ret_len ?
-				     "buf or ret_len is NULL" :
-				     "the layout allows a peer nothing");
-	len = rdmamsg__layout_bytes(&layout->map->desc);
-	if (room < len)
-		return rdmamsg__fail(-EMSGSIZE, "rdmamsg_layout_get_key: the "
-				     "key has %zu bytes, there is room for %zu",
-				     len, room);
-	err = rdmamsg__layout_share(layout, ep->lane.dev);
-	if (err)
-		return err;
-	rdmamsg__region_given(&layout->region, ep->lane.dev, ep->key);
-	*ret_len = encode(layout, ep->lane.dev, buf);
-	return 0;
+	if (!err)
+		err = rdmamsg__layout_give(layout, ep->lane.dev, buf, room,
+					   ret_len);
+	if (!err)
+		rdmamsg__region_given(&layout->region, ep->lane.dev, ep->key);
+	return err;
 }
 
 /* ---- sending ---------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "common.h"
 
 #include <rdmamsg/dc.h>
+#include <rdmamsg/layout.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
 
@@ -426,7 +427,148 @@ static void sender__destroyed_with_operations_CANCELLED(void **state)
 	test_close(far);
 }
 
+/* ---- layouts ---------------------------------------------------------- */
+
+#define BLOCKS	100u
+#define BLOCK	24u
+#define NEAR_STEP	40u	/* from block to block */
+#define FAR_STEP	64u
+#define SPREAD	(BLOCKS * BLOCK)	/* bytes of both layouts */
+
+/* Blocks of this side, or of the hall. */
+static struct rdmamsg_layout *spread(struct rdmamsg *ctx,
+				     struct rdmamsg_region *region,
+				     uint64_t step, uint32_t access)
+{
+	const struct rdmamsg_layout_options opts = {
+		.size = sizeof(opts), .access = access,
+	};
+	const struct rdmamsg_layout_part part = {
+		.region = region, .len = BLOCK, .dims = 1, .count = { BLOCKS },
+		.stride = { step },
+	};
+	struct rdmamsg_layout *l;
+
+	assert_int_equal(rdmamsg_layout_create(ctx, &opts, &l), 0);
+	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
+	return l;
+}
+
+static void import_key(const struct hall *h, struct rdmamsg_layout *l,
+		       struct rdmamsg_key *ret)
+{
+	uint8_t buf[512];
+	size_t len;
+
+	assert_error(rdmamsg_dc_target_get_layout_key(h->target, l, buf, 31,
+						      &len), -EMSGSIZE, "key");
+	assert_int_equal(rdmamsg_dc_target_get_layout_key(h->target, l, buf,
+							  sizeof(buf), &len),
+			 0);
+	assert_int_equal(rdmamsg_layout_import(near, buf, len, ret), 0);
+}
+
+/* Byte i of a layout. */
+static uint8_t *byte_of(void *memory, uint64_t step, uint32_t i)
+{
+	return (uint8_t *)memory + i / BLOCK * step + i % BLOCK;
+}
+
+static void fill_spread(uint8_t seed)
+{
+	memset(local, 0, sizeof(local));
+	for (uint32_t i = 0; i < SPREAD; i++)
+		*byte_of(local, NEAR_STEP, i) = (uint8_t)(seed + i * 7);
+}
+
+/* Returns true if the hall has these bytes in its blocks, 0 between them. */
+static bool has_spread(struct hall *h, uint8_t seed)
+{
+	static uint8_t expected[BYTES];
+
+	memset(expected, 0, sizeof(expected));
+	for (uint32_t i = 0; i < SPREAD; i++)
+		*byte_of(expected, FAR_STEP, i) = (uint8_t)(seed + i * 7);
+	return !memcmp(expected, h->memory, BLOCKS * FAR_STEP);
+}
+
+/* Writes from one layout into the other, and reads the bytes back. */
+static void exchange_spread(struct hall *h, struct rdmamsg_layout *here,
+			    const struct rdmamsg_key *key)
+{
+	const struct rdmamsg_sge all = {
+		NULL, SPREAD, rdmamsg_layout_region(here),
+	};
+	struct rdmamsg_sge piece = { local + 32768, 1000, mine };
+	struct cookie c[4] = { { 0 } };
+
+	fill_spread(1);
+	assert_int_equal(rdmamsg_dc_write_imm(to[0], &all, 1, key, 0, 5, 0,
+					      &c[0]), 0);
+	WAIT_FOR(completed == 1 && h->written == 1);
+	assert_int_equal(failed, 0);
+	assert_true(has_spread(h, 1));
+	/* a copy into some blocks, from the middle of one on */
+	assert_int_equal(rdmamsg_dc_write(to[0], &(struct rdmamsg_sge){
+				(void *)(uintptr_t)pattern(3), 100, NULL }, 1,
+						  key, 20, 0, &c[1]),
+			 0);
+	assert_int_equal(rdmamsg_dc_read(to[0], &piece, 1, key, 10,
+					 RDMAMSG_FENCE, &c[2]), 0);
+	assert_int_equal(rdmamsg_dc_read(to[0], &all, 1, key, 0, RDMAMSG_FENCE,
+					 &c[3]), 0);
+	WAIT_FOR(completed == 4);
+	assert_int_equal(failed, 0);
+	assert_memory_equal(local + 32768 + 10, pattern(3), 100);
+	for (uint32_t i = 0; i < SPREAD; i++)
+		assert_int_equal(*byte_of(local, NEAR_STEP, i),
+				 *byte_of(h->memory, FAR_STEP, i));
+	assert_int_equal(h->messages, 0);
+}
+
+static void spread_both(const char *how)
+{
+	struct rdmamsg_layout *here, *there;
+	struct hall *h = &halls[0];
+	struct rdmamsg_key key;
+	struct cookie c = { 0 };
+
+	(void)setenv("RDMAMSG_SOFT_LAYOUTS", how, 1);
+	start(1, 0, 0);
+	here = spread(near, mine, NEAR_STEP, RDMAMSG_ACCESS_LOCAL_WRITE);
+	there = spread(far, h->region, FAR_STEP, RDMAMSG_ACCESS_READ |
+		       RDMAMSG_ACCESS_WRITE);
+	import_key(h, there, &key);
+	exchange_spread(h, here, &key);
+	assert_int_equal(rdmamsg_layout_invalidate(here), 0);
+	assert_int_equal(rdmamsg_layout_destroy(here), 0);
+	assert_error(rdmamsg_dc_read(to[0], &(struct rdmamsg_sge){
+				local, 64, mine }, 1, &key, SPREAD - 63, 0, &c),
+		     -ERANGE, "key");
+	/* the target takes the memory away */
+	assert_int_equal(rdmamsg_layout_destroy(there), 0);
+	assert_int_equal(rdmamsg_dc_read(to[0], &(struct rdmamsg_sge){
+				local, 64, mine }, 1, &key, 0, 0, &c), 0);
+	WAIT_FOR(c.count);
+	assert_int_equal(c.status, -EACCES);
+	(void)rdmamsg_layout_forget(near, &key);
+	finish(1);
+	(void)unsetenv("RDMAMSG_SOFT_LAYOUTS");
+}
+
+static void layouts__of_both_sides_AS_IN_ONE_PIECE(void **state)
+{
+	spread_both("native");
+}
+
+static void layouts__in_software_AS_IN_ONE_PIECE(void **state)
+{
+	spread_both("none");
+}
+
 static const struct CMUnitTest tests[] = {
+	TEST(layouts__of_both_sides_AS_IN_ONE_PIECE),
+	TEST(layouts__in_software_AS_IN_ONE_PIECE),
 	TEST(each_operation__WITHOUT_AND_WITH_A_CONNECTION),
 	TEST(writes__then_a_message_ARE_THERE_BEFORE_IT),
 	TEST(adds__to_more_targets_than_initiators_ADD_UP),
