@@ -43,7 +43,7 @@ struct dc_session {
 	uint32_t eager, max_msg;
 	uint32_t quiet;			/* ticks since the last frame */
 	struct list flights;		/* struct dc_msg, under way */
-	struct dc_msg *run;		/* of them, that posts requests; run.c */
+	struct dc_msg *run;		/* that posts requests, see run.c */
 };
 
 /*
