@@ -2,7 +2,8 @@
 /*
  * A board of notes. 'dc ADDR' keeps one. 'dc ADDR PEER PORT...' writes a note
  * to the board at each port of PEER, with fewer connections than boards. ADDR
- * is an address of this host. Targets only receive, so each side has a target
+ * is an address of this host. With -n as the first argument on both sides there
+ * are no connections, if both devices have DC. Targets only receive, so each side has a target
  * and a sender: a message asks for a place on the board, the answer has the key
  * of the board, and a one-sided write puts the note there.
  */
@@ -34,6 +35,7 @@ static struct rdmamsg_dc_target *target;
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *boards[BOARDS];
 static int written, failed;
+static uint32_t path = RDMAMSG_DC_AUTO;
 
 static int fail(const char *what)
 {
@@ -62,9 +64,9 @@ static void on_failed(struct rdmamsg_dc_sender *s, struct rdmamsg_dc_address *a,
 static int open_both(struct rdmamsg *ctx, const char *addr,
 		     const struct rdmamsg_dc_target_options *opts)
 {
-	static const struct rdmamsg_dc_sender_options so = {
+	const struct rdmamsg_dc_sender_options so = {
 		.size = sizeof(so), .on_complete = on_complete,
-		.on_failed = on_failed, .initiators = 2,
+		.on_failed = on_failed, .initiators = 2, .path = path,
 	};
 
 	if (rdmamsg_dc_target_create(ctx, addr, "0", opts, &target))
@@ -110,9 +112,10 @@ static void on_written(struct rdmamsg_dc_target *t, uint32_t value,
 
 static int keep(struct rdmamsg *ctx, const char *addr)
 {
-	static const struct rdmamsg_dc_target_options opts = {
+	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .access_key = ACCESS_KEY,
 		.on_message = on_question, .on_written = on_written,
+		.path = path,
 	};
 
 	if (rdmamsg_region_create(ctx, board, sizeof(board),
@@ -170,9 +173,9 @@ static int ask(int number, const char *peer, const char *port,
 static int write_all(struct rdmamsg *ctx, const char *addr, const char *peer,
 		     char **ports, int count)
 {
-	static const struct rdmamsg_dc_target_options opts = {
+	const struct rdmamsg_dc_target_options opts = {
 		.size = sizeof(opts), .access_key = ACCESS_KEY,
-		.on_message = on_answer,
+		.on_message = on_answer, .path = path,
 	};
 	struct rdmamsg_dc_sender_attr a = { .size = sizeof(a) };
 	struct question q = { "", "" };
@@ -189,8 +192,8 @@ static int write_all(struct rdmamsg *ctx, const char *addr, const char *peer,
 			return fail("no answer");
 	if (failed || rdmamsg_dc_sender_query(sender, &a))
 		return 1;
-	printf("%d notes, %llu connections\n", written,
-	       (unsigned long long)a.connects);
+	printf("%d notes, %llu connections begun, %u sessions\n", written,
+	       (unsigned long long)a.connects, a.sessions);
 	return 0;
 }
 
@@ -199,9 +202,14 @@ int main(int argc, char **argv)
 	struct rdmamsg *ctx;
 	int ret;
 
-	usage(argc, argv, "dc ADDR [PEER PORT...]", 1, 2 + BOARDS);
+	if (argc > 1 && !strcmp(argv[1], "-n")) {
+		path = RDMAMSG_DC_NATIVE;
+		argc--;
+		argv++;
+	}
+	usage(argc, argv, "dc [-n] ADDR [PEER PORT...]", 1, 2 + BOARDS);
 	if (argc == 3)
-		errx(2, "Usage: dc ADDR [PEER PORT...]");
+		errx(2, "Usage: dc [-n] ADDR [PEER PORT...]");
 	if (rdmamsg_open(&ctx, NULL))
 		return fail("open");
 	ret = argc > 3 ? write_all(ctx, argv[1], argv[2], argv + 3, argc - 3) :

@@ -975,20 +975,37 @@ layout_software()
 	)
 }
 
-# Four addresses of one board, and then one that nobody listens at.
-dc_sample()
+# dc_notes SESSIONS [-n]: four addresses of one board, and then one that nobody
+# listens at.
+dc_notes()
 {
-	start "$bin/dc" "$addr"
-	returns 0 "$bin/dc" "$addr" "$addr" "$port" "$port" "$port" "$port"
-	said '^4 notes, [0-9]* connections$'
+	sessions=$1
+	shift
+	start "$bin/dc" "$@" "$addr"
+	returns 0 "$bin/dc" "$@" "$addr" "$addr" "$port" "$port" "$port" "$port"
+	said "^4 notes, [0-9]* connections begun, $sessions sessions\$"
 	for note in 0 1 2 3
 	do
 		await grep -q "^note $note\$" "$work/server"
 	done
-	returns 1 "$bin/dc" "$addr" "$addr" "$port" 9
-	returns 0 "$bin/dc" "$addr" "$addr" "$port"
+	returns 1 "$bin/dc" "$@" "$addr" "$addr" "$port" 9
+	returns 0 "$bin/dc" "$@" "$addr" "$addr" "$port"
 	said '^1 notes'
-	complains 2 'Usage: dc ADDR' "$bin/dc" "$addr" "$addr"
+	complains 2 'Usage: dc \[-n\] ADDR' "$bin/dc" "$@" "$addr" "$addr"
+}
+
+dc_sample()
+{
+	dc_notes 0
+}
+
+# Only the soft HCA has DC.
+dc_native()
+{
+	if [ "${RDMAMSG_DEVICE-}" = soft ]
+	then dc_notes '[1-9]' -n
+	else dc_notes 0 -n
+	fi
 }
 
 # Native where the device has extended atomics, which only the soft HCA has.
@@ -2087,6 +2104,7 @@ run allreduce allreduce_sample
 run atomics atomics_native
 run atomics-software atomics_software
 run dc dc_sample
+run dc-native dc_native
 run layout layout_sample
 run layout-software layout_software
 run sample-usage sample_usage
