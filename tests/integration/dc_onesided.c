@@ -5,6 +5,9 @@
  */
 #include "common.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include <rdmamsg/dc.h>
 #include <rdmamsg/layout.h>
 #include <rdmamsg/memory.h>
@@ -566,7 +569,90 @@ static void layouts__in_software_AS_IN_ONE_PIECE(void **state)
 	spread_both("none");
 }
 
+/* Every other word of the hall's memory. */
+static struct rdmamsg_layout *every_other(struct hall *h)
+{
+	const struct rdmamsg_layout_options opts = {
+		.size = sizeof(opts), .access = RDMAMSG_ACCESS_WRITE,
+	};
+	const struct rdmamsg_layout_part part = {
+		.region = h->region, .len = 8, .dims = 1,
+		.count = { BYTES / 16 }, .stride = { 16 },
+	};
+	struct rdmamsg_layout *l;
+
+	assert_int_equal(rdmamsg_layout_create(far, &opts, &l), 0);
+	assert_int_equal(rdmamsg_layout_define(l, &part, 1, 1), 0);
+	return l;
+}
+
+/* In software each of these writes takes 4,096 requests. */
+static void runs__to_more_targets_than_initiators_BEFORE_THEIR_MESSAGES(
+	void **state)
+{
+	const unsigned int all = 3;
+	struct cookie c[2 * 3] = { { 0 } };
+	struct rdmamsg_key key[3];
+	struct rdmamsg_sge s;
+
+	(void)setenv("RDMAMSG_SOFT_LAYOUTS", "none", 1);
+	start(all, 1, 0);
+	s = (struct rdmamsg_sge){ local, BYTES / 2, mine };
+	memset(local, 0x5a, sizeof(local));
+	for (unsigned int i = 0; i < all; i++)
+		import_key(&halls[i], every_other(&halls[i]), &key[i]);
+	for (unsigned int i = 0; i < all; i++) {
+		assert_int_equal(rdmamsg_dc_write(to[i], &s, 1, &key[i], 0, 0,
+						  &c[2 * i]), 0);
+		assert_int_equal(rdmamsg_dc_send(to[i], "x", 1, 0,
+						 &c[2 * i + 1]), 0);
+	}
+	WAIT_FOR(completed == 2 * all);
+	assert_int_equal(failed, 0);
+	for (unsigned int i = 0; i < all; i++) {
+		WAIT_FOR(halls[i].messages == 1);
+		assert_true(halls[i].seen == 0x5a5a5a5a5a5a5a5a);
+		for (uint32_t w = 0; w < BYTES / 8; w++)
+			assert_true(halls[i].memory[w] ==
+				    (w % 2 ? 0 : 0x5a5a5a5a5a5a5a5a));
+	}
+	finish(all);
+	(void)unsetenv("RDMAMSG_SOFT_LAYOUTS");
+}
+
+/* The rest of a run ends with its operation, and the layout is free again. */
+static void run__when_its_sender_is_destroyed_CANCELLED(void **state)
+{
+	struct rdmamsg_layout *here;
+	struct rdmamsg_key key;
+	struct cookie c = { 0 };
+	struct rdmamsg_sge s;
+
+	(void)setenv("RDMAMSG_SOFT_LAYOUTS", "none", 1);
+	start(1, 1, 0);
+	here = spread(near, mine, NEAR_STEP, 0);
+	import_key(&halls[0], every_other(&halls[0]), &key);
+	s = (struct rdmamsg_sge){
+		NULL, SPREAD, rdmamsg_layout_region(here),
+	};
+	assert_int_equal(rdmamsg_dc_write(to[0], &s, 1, &key, 0, 0, &c), 0);
+	test_pump(0);
+	rdmamsg_dc_sender_destroy(sender);
+	WAIT_FOR(gone == 1);
+	assert_int_equal(c.count, 1);
+	assert_true(!c.status || c.status == -ECANCELED);
+	assert_int_equal(rdmamsg_layout_destroy(here), 0);
+	assert_int_equal(rdmamsg_layout_forget(near, &key), 0);
+	rdmamsg_dc_target_destroy(halls[0].target);
+	WAIT_FOR(halls[0].destroyed == 1);
+	test_close(near);
+	test_close(far);
+	(void)unsetenv("RDMAMSG_SOFT_LAYOUTS");
+}
+
 static const struct CMUnitTest tests[] = {
+	TEST(runs__to_more_targets_than_initiators_BEFORE_THEIR_MESSAGES),
+	TEST(run__when_its_sender_is_destroyed_CANCELLED),
 	TEST(layouts__of_both_sides_AS_IN_ONE_PIECE),
 	TEST(layouts__in_software_AS_IN_ONE_PIECE),
 	TEST(each_operation__WITHOUT_AND_WITH_A_CONNECTION),
