@@ -362,8 +362,8 @@ check()
 	[ -z "${TWOHOST_VERBOSE:-}" ] || echo "# $(($(date +%s) - from)) s"
 }
 
-# once NAME COMMAND...: a case that differs from another by what the soft HCA shows
-# as well, such as the direction. In machines it runs only if it is named.
+# once NAME COMMAND...: a case that shows nothing between machines that another or
+# the soft HCA does not show. In machines it runs only if it is named.
 once()
 {
 	[ "$soft" ] || [ "$only" ] || return 0
