@@ -28,7 +28,7 @@ struct tx_batch {
 		struct proto_hdr hdr;	/* contiguous with data */
 		union {
 			uint8_t data[TX_STAGE];
-			/* one-sided */
+			/* one-sided, and reads of messages */
 			struct ibv_sge sges[RDMAMSG_SEGMENTS_MAX];
 		};
 	} entries[TX_BATCH];

@@ -69,6 +69,15 @@ static void too_large(struct rdmamsg_ep *ep, uint32_t total)
 	rdmamsg__ep_kill(ep);
 }
 
+void rdmamsg__destination_failed(struct rdmamsg_ep *ep, int err)
+{
+	if (rdmamsg__passes(err))
+		rdmamsg__starve(ep->ctx, &ep->starving, err);
+	else
+		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
+					  "large message");
+}
+
 bool rdmamsg__destination_get(struct rdmamsg_ep *ep, struct destination *d,
 			      uint32_t total)
 {
@@ -81,14 +90,9 @@ bool rdmamsg__destination_get(struct rdmamsg_ep *ep, struct destination *d,
 	if (!rdmamsg__lent_allows(ep, total, 0))
 		return false;
 	err = rdmamsg__try(from_library(ep, d, total));
-	if (!err)
-		return true;
-	if (rdmamsg__passes(err))
-		rdmamsg__starve(ep->ctx, &ep->starving, err);
-	else
-		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
-					  "large message");
-	return false;
+	if (err)
+		rdmamsg__destination_failed(ep, err);
+	return !err;
 }
 
 struct rdmamsg_msg *rdmamsg__destination_take(struct rdmamsg_ep *ep,

@@ -22,6 +22,11 @@ struct destination {
  */
 bool rdmamsg__destination_get(struct rdmamsg_ep *ep, struct destination *d,
 			      uint32_t total);
+/*
+ * Memory for a message cannot be had or registered: the endpoint is touched
+ * when memory has come back, or it ends.
+ */
+void rdmamsg__destination_failed(struct rdmamsg_ep *ep, int err);
 /* Returns the message, which is not counted in rndv.lent any more; or NULL. */
 struct rdmamsg_msg *rdmamsg__destination_take(struct rdmamsg_ep *ep,
 					      struct destination *d);

@@ -154,6 +154,8 @@ uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep);
 
 /* rma_request.c */
 struct tx_entry;
+/* Returns the limit for gather entries of one read. */
+uint32_t rdmamsg__read_entries(const struct rdmamsg_ep *ep);
 /* Fills the next request of an operation. Returns its length. */
 uint32_t rdmamsg__rma_fill(struct rdmamsg_ep *ep, struct rma *r,
 			   struct tx_entry *e);

@@ -28,15 +28,22 @@ void rdmamsg__rma_copy(const struct rma *r, uint8_t *dst)
 	}
 }
 
+uint32_t rdmamsg__read_entries(const struct rdmamsg_ep *ep)
+{
+	const int most = ep->lane.dev->device->attr.max_sge_rd;
+	const uint32_t entries = rdmamsg__rma_entries(ep);
+
+	return most > 0 ? min(entries, (uint32_t)most) : entries;
+}
+
 /* Fills one request of at most 'room' bytes with the next gather entries. */
 static uint32_t gather(const struct rdmamsg_ep *ep, struct rma *r,
 		       struct tx_entry *e, uint32_t room)
 {
-	uint32_t limit = rdmamsg__rma_entries(ep), len = 0, n = 0;
+	const uint32_t limit = r->kind == RMA_READ ? rdmamsg__read_entries(ep) :
+			       rdmamsg__rma_entries(ep);
+	uint32_t len = 0, n = 0;
 
-	if (r->kind == RMA_READ && ep->lane.dev->device->attr.max_sge_rd > 0)
-		limit = min(limit,
-			    (uint32_t)ep->lane.dev->device->attr.max_sge_rd);
 	while (n < limit && len < room && r->at < r->entries) {
 		const struct rma_entry *s = &r->entry[r->at];
 		uint32_t part = (uint32_t)min(s->len - r->offset,

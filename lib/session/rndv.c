@@ -412,30 +412,34 @@ void rdmamsg__rndv_in_lost(struct rndv_in *in)
 
 /* ---- reading ---------------------------------------------------------- */
 
+/* Where the next read puts its bytes. */
+struct scatter {
+	uint32_t len;			/* bytes of all entries */
+	uint32_t count;
+	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
+};
+
 /*
- * Returns the lkey for the next read, and the end of its range. -EAGAIN:
+ * Finds the place of the next read, of at most 'room' bytes. -EAGAIN:
  * outstanding reads must complete first.
  */
-static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in,
-		     uint32_t *ret_lkey, size_t *ret_end)
+static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in, uint32_t room,
+		     struct scatter *ret)
 {
-	int err;
+	size_t end = in->wire.total;
+	int err = 0;
 
-	if (in->dst.msg->kind == MSG_POOL) {
-		*ret_lkey = in->dst.msg->lkey;
-		*ret_end = in->wire.total;
-		return 0;
-	}
-	err = rdmamsg__try(rdmamsg__sink_ready(sink_of(in), ep->lane.dev,
-					       in->filled, in->arrived,
-					       ret_lkey, ret_end));
-	if (!err || err == -EAGAIN)
-		return err;
-	if (rdmamsg__passes(err))
-		rdmamsg__starve(ep->ctx, &ep->starving, err);
-	else
-		rdmamsg__ep_device_failed(ep, err, "registering memory for a "
-					  "large message");
+	ret->count = 1;
+	ret->sge[0].addr = (uintptr_t)in->dst.msg->data + in->filled;
+	ret->sge[0].lkey = in->dst.msg->lkey;
+	if (in->dst.msg->kind != MSG_POOL)
+		err = rdmamsg__try(rdmamsg__sink_ready(
+				sink_of(in), ep->lane.dev, in->filled,
+				in->arrived, &ret->sge[0].lkey, &end));
+	if (err && err != -EAGAIN)
+		rdmamsg__destination_failed(ep, err);
+	ret->len = (uint32_t)min((size_t)room, end - in->filled);
+	ret->sge[0].length = ret->len;
 	return err;
 }
 
@@ -444,18 +448,17 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	struct proto_key *key = &in->wire.keys[in->key];
 	struct op *op, *proof = NULL;
-	uint32_t lkey;
-	size_t len, end;
+	struct scatter to;
 
-	if (in->filled == in->wire.total || in_target(ep, in, &lkey, &end))
+	if (in->filled == in->wire.total ||
+	    in_target(ep, in, (uint32_t)min(key->len - in->offset,
+					    (uint64_t)ep->lane.chunk), &to))
 		return false;
 	op = rdmamsg__op_get(ep);
 	if (!op)
 		return false;
-	len = min(key->len - in->offset, (uint64_t)ep->lane.chunk);
-	len = min(len, end - in->filled);
 	if (unlikely(ep->lane.doubts_reads) &&
-	    in->filled + len == in->wire.total) {
+	    in->filled + to.len == in->wire.total) {
 		proof = rdmamsg__op_get(ep);
 		if (!proof) {
 			rdmamsg__op_put(ep, op);
@@ -464,13 +467,13 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	}
 	op->kind = OP_READ;
 	op->in = in;
-	op->len = (uint32_t)len;
+	op->len = to.len;
 	in->reads++;
 	rdmamsg__read_taken(ep, READ_MESSAGE);
-	rdmamsg__tx_read(ep, op, in->dst.msg->data + in->filled, lkey,
-			 (uint32_t)len, key->addr + in->offset, key->rkey);
-	in->filled += (uint32_t)len;
-	in->offset += len;
+	rdmamsg__tx_read(ep, op, to.sge, to.count, key->addr + in->offset,
+			 key->rkey);
+	in->filled += to.len;
+	in->offset += to.len;
 	if (in->offset == key->len) {
 		in->key++;
 		in->offset = 0;

@@ -164,16 +164,16 @@ void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
 				    tag, op, msg, inl, len);
 }
 
-void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
-		      uint32_t lkey, uint32_t len, uint64_t raddr,
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op,
+		      const struct ibv_sge *sge, uint32_t count, uint64_t raddr,
 		      uint32_t rkey)
 {
 	struct tx_entry *e = rdmamsg__tx_begin(ep, op);
 
 	e->wr.opcode = IBV_WR_RDMA_READ;
-	e->sge.addr = (uintptr_t)dst;
-	e->sge.length = len;
-	e->sge.lkey = lkey;
+	memcpy(e->sges, sge, count * sizeof(*sge));
+	e->wr.sg_list = e->sges;
+	e->wr.num_sge = (int)count;
 	e->wr.wr.rdma.remote_addr = raddr;
 	e->wr.wr.rdma.rkey = rkey;
 	/* later reads wait for this completion */

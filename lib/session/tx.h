@@ -32,8 +32,9 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
  */
 void rdmamsg__tx_data(struct rdmamsg_ep *ep, uint32_t tag, struct op *op,
 		      struct rdmamsg_msg *msg, const void *inl, uint32_t len);
-void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op, void *dst,
-		      uint32_t lkey, uint32_t len, uint64_t raddr,
+/* Adds a read into 'count' gather entries, at most rdmamsg__read_entries(). */
+void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op,
+		      const struct ibv_sge *sge, uint32_t count, uint64_t raddr,
 		      uint32_t rkey);
 /*
  * An empty write, which the peer's device answers without its program. Requests
