@@ -124,9 +124,23 @@ int rdmamsg_layout_send(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
 			void *cookie);
 
 /*
+ * For on_incoming: receives the message that the peer has announced in the
+ * layout, from 'offset' on. The library reads it straight into the blocks, and
+ * on_message follows with a message without data: rdmamsg_msg_data() is NULL.
+ * The layout is in use until then, or until on_closed. Ignores dst of
+ * on_incoming, and registers the layout's regions. The program can return an
+ * error to refuse the message, or receive it elsewhere. -EINVAL: ep is not in
+ * on_incoming, is in a chain, or belongs to another context; -EACCES: a layout
+ * without RDMAMSG_ACCESS_LOCAL_WRITE; -ERANGE: outside of the layout;
+ * -EOPNOTSUPP: a dmabuf, and messages have a CRC; -EPERM, -ENOMEM.
+ */
+int rdmamsg_layout_recv(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
+			uint64_t offset);
+
+/*
  * Copies between the layout and memory in one piece, for example a received
- * message. -ERANGE: outside of the layout; -EOPNOTSUPP: a dmabuf; -EACCES: into
- * a layout without RDMAMSG_ACCESS_LOCAL_WRITE.
+ * message that was not announced. -ERANGE: outside of the layout; -EOPNOTSUPP:
+ * a dmabuf; -EACCES: into a layout without RDMAMSG_ACCESS_LOCAL_WRITE.
  */
 int rdmamsg_layout_copy_in(struct rdmamsg_layout *layout, uint64_t offset,
 			   const void *src, size_t len);

@@ -227,9 +227,11 @@ struct rdmamsg_handlers {
 	 * The peer has announced a large message of len bytes. To receive the
 	 * message in memory of the program, set dst->data to at least len bytes
 	 * and return 0. The library borrows this memory until the message is
-	 * freed, or until on_closed. To receive it in memory of the library,
-	 * return 0. To refuse this one message, return a negative errno: the
-	 * sender's operation completes with -ECANCELED.
+	 * freed, or until on_closed. To receive it in a layout, call
+	 * rdmamsg_layout_recv() of <rdmamsg/layout.h>, and return 0. To receive
+	 * it in memory of the library, return 0. To refuse this one message,
+	 * return a negative errno: the sender's operation completes with
+	 * -ECANCELED.
 	 */
 	int (*on_incoming)(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 			   struct rdmamsg_buffer *dst);

@@ -86,7 +86,8 @@ static void keep(struct chain_ep *end, struct rdmamsg_msg *msg)
 	k->msg = msg;
 	k->len = msg->len;
 	k->tag = msg->tag;
-	if (k->len <= KEPT_SMALL && end->inbox_count < INBOX_FEW) {
+	if (k->len <= KEPT_SMALL && end->inbox_count < INBOX_FEW &&
+	    likely(msg->data)) {
 		memcpy(k->data, msg->data, k->len);
 		rdmamsg_msg_free(msg);
 		k->msg = NULL;

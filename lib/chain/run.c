@@ -134,6 +134,11 @@ static bool take(struct rdmamsg_chain *c, uint32_t number, const void *data,
 {
 	const struct step *s = &c->steps[number];
 
+	if (unlikely(len && !data)) {
+		rdmamsg__chain_fail(c, number, -EINVAL, "the message is in a "
+				    "layout: rdmamsg_layout_recv()");
+		return false;
+	}
 	if (likely(len == s->len && tag == s->tag)) {
 		if (len)
 			memcpy(s->dst, data, len);

@@ -60,6 +60,15 @@ int rdmamsg__layout_range(const struct rdmamsg_layout *layout, uint64_t offset,
 			     (unsigned long long)offset);
 }
 
+int rdmamsg__layout_writable(const struct rdmamsg_layout *layout)
+{
+	if (layout->region.access & RDMAMSG_ACCESS_LOCAL_WRITE)
+		return 0;
+	return rdmamsg__fail(-EACCES, "layout %llu does not have "
+			     "RDMAMSG_ACCESS_LOCAL_WRITE",
+			     (unsigned long long)layout->region.id);
+}
+
 static int check_idle(const struct rdmamsg_layout *layout)
 {
 	if (layout->outer)
@@ -439,13 +448,10 @@ int rdmamsg_layout_copy_in(struct rdmamsg_layout *layout, uint64_t offset,
 {
 	int err = rdmamsg__layout_ok(layout);
 
-	if (err)
-		return err;
-	if (!(layout->region.access & RDMAMSG_ACCESS_LOCAL_WRITE))
-		return rdmamsg__fail(-EACCES, "layout %llu does not have "
-				     "RDMAMSG_ACCESS_LOCAL_WRITE",
-				     (unsigned long long)layout->region.id);
-	return copy(layout, offset, (void *)(uintptr_t)src, len, true);
+	if (!err)
+		err = rdmamsg__layout_writable(layout);
+	return err ? err : copy(layout, offset, (void *)(uintptr_t)src, len,
+				true);
 }
 
 int rdmamsg_layout_copy_out(const struct rdmamsg_layout *layout,

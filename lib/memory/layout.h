@@ -42,6 +42,8 @@ int rdmamsg__layout_ok(const struct rdmamsg_layout *layout);
 /* -ERANGE: not in the layout. -EINVAL: the layout is not defined. */
 int rdmamsg__layout_range(const struct rdmamsg_layout *layout, uint64_t offset,
 			  uint64_t len);
+/* -EACCES: the layout lacks RDMAMSG_ACCESS_LOCAL_WRITE. */
+int rdmamsg__layout_writable(const struct rdmamsg_layout *layout);
 /* Returns 0 if all regions are registered with dev. -EPERM, -EINVAL */
 int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
 			  const struct dev *dev);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Layouts of an endpoint: register, send, export to its peer. */
+/* Layouts of an endpoint: register, send, receive, export to its peer. */
 #include "base/base.h"
 #include "base/util.h"
 #include "memory/layout.h"
 #include "memory/region.h"
 #include "onesided/rma_ask.h"
 #include "session/ep.h"
+#include "session/scatter.h"
 #include "session/send.h"
 #include "wire/layout.h"
 
@@ -54,6 +55,54 @@ int rdmamsg_layout_get_key(struct rdmamsg_layout *layout,
 					   ret_len);
 	if (!err)
 		rdmamsg__region_given(&layout->region, ep->lane.dev, ep->key);
+	return err;
+}
+
+/* ---- receiving -------------------------------------------------------- */
+
+/* Registers the layout. If the lane is lost, the next lane registers it. */
+static int make_ready(struct rdmamsg_ep *ep,
+		      const struct rdmamsg_layout *layout)
+{
+	int err = rdmamsg__try(rdmamsg__tx_refused(
+			ep, rdmamsg__layout_register(layout, ep->lane.dev)));
+
+	return err && rdmamsg__lane_lost(ep) ? 0 : rdmamsg__fail_again(err);
+}
+
+static int check_incoming(const struct rdmamsg_ep *ep,
+			  const struct rdmamsg_layout *layout, uint64_t offset)
+{
+	int err = check(layout, ep);
+
+	if (err)
+		return err;
+	if (!ep->rndv.asking)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_layout_recv: the "
+				     "endpoint is not in on_incoming");
+	if (ep->chain)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_layout_recv: messages "
+				     "of this endpoint are for chains");
+	err = rdmamsg__layout_writable(layout);
+	if (!err)
+		err = rdmamsg__layout_range(layout, offset,
+					    ep->rndv.asking->wire.total);
+	if (!err && ep->send.crc && rdmamsg__layout_no_cpu(layout))
+		err = rdmamsg__fail(-EOPNOTSUPP, "layout %llu has a dmabuf, of "
+				    "which no CRC can be computed",
+				    (unsigned long long)layout->region.id);
+	return err;
+}
+
+int rdmamsg_layout_recv(struct rdmamsg_ep *ep, struct rdmamsg_layout *layout,
+			uint64_t offset)
+{
+	int err = check_incoming(ep, layout, offset);
+
+	if (!err)
+		err = make_ready(ep, layout);
+	if (!err)
+		rdmamsg__scatter_take(ep->rndv.asking, layout, offset);
 	return err;
 }
 

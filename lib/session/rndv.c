@@ -24,6 +24,7 @@
 #include "session/lent.h"
 #include "session/recv.h"
 #include "session/rma.h"
+#include "session/scatter.h"
 #include "session/srq_share.h"
 #include "session/tx.h"
 #include "wire/proto.h"
@@ -261,6 +262,7 @@ void rdmamsg__rndv_in_free(struct rndv_in *in)
 {
 	rdmamsg__sink_dereg(&in->sink, in->ep->lane.dev);
 	rdmamsg__destination_drop(in->ep, &in->dst);
+	rdmamsg__scatter_drop(in);
 	list_del(&in->node);
 	free(in);
 }
@@ -357,11 +359,17 @@ static int in_ask(struct rdmamsg_ep *ep, struct rndv_in *in)
 	in->asked = true;
 	if (!ep->on.on_incoming)
 		return 0;
+	ep->rndv.asking = in;
 	ep->ctx->loop.in_callback++;
 	err = ep->on.on_incoming(ep, in->wire.total, in->tag, &dst);
 	ep->ctx->loop.in_callback--;
-	if (err < 0)
+	ep->rndv.asking = NULL;
+	if (err < 0) {
+		rdmamsg__scatter_drop(in);
 		return -ECANCELED;
+	}
+	if (in->layout)
+		return 0;
 	/* if the memory cannot be registered, use the library's memory */
 	if (dst.data && rdmamsg__try(in_user_memory(ep, in, dst.data)))
 		log_warn("ep %p: %s; the library's memory is used", (void *)ep,
@@ -388,7 +396,8 @@ static void begin(struct rdmamsg_ep *ep, struct rndv_in *in)
 		return;
 	}
 	if (!in->dst.msg &&
-	    !rdmamsg__destination_get(ep, &in->dst, in->wire.total))
+	    !(in->layout ? rdmamsg__scatter_begin(ep, in) :
+	      rdmamsg__destination_get(ep, &in->dst, in->wire.total)))
 		return;
 	in->dst.msg->len = in->wire.total;
 	in->dst.msg->tag = in->tag;
@@ -412,13 +421,6 @@ void rdmamsg__rndv_in_lost(struct rndv_in *in)
 
 /* ---- reading ---------------------------------------------------------- */
 
-/* Where the next read puts its bytes. */
-struct scatter {
-	uint32_t len;			/* bytes of all entries */
-	uint32_t count;
-	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
-};
-
 /*
  * Finds the place of the next read, of at most 'room' bytes. -EAGAIN:
  * outstanding reads must complete first.
@@ -429,6 +431,10 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in, uint32_t room,
 	size_t end = in->wire.total;
 	int err = 0;
 
+	if (in->layout) {
+		rdmamsg__scatter_next(in, room, ret);
+		return 0;
+	}
 	ret->count = 1;
 	ret->sge[0].addr = (uintptr_t)in->dst.msg->data + in->filled;
 	ret->sge[0].lkey = in->dst.msg->lkey;
@@ -522,7 +528,8 @@ void rdmamsg__rndv_pump(struct rdmamsg_ep *ep)
 static void in_whole(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
 	if (unlikely(ep->send.crc) &&
-	    rdmamsg__crc_differs(ep, in->wire.total,
+	    rdmamsg__crc_differs(ep, in->wire.total, in->layout ?
+				 rdmamsg__scatter_crc(in) :
 				 rdmamsg__crc32c(0, in->dst.msg->data,
 						 in->wire.total),
 				 in->wire.crc))

@@ -19,6 +19,7 @@
 struct account;
 struct dev;
 struct lent;
+struct rdmamsg_layout;
 struct rdmamsg_region;
 struct op;
 struct verbs_api;
@@ -53,6 +54,8 @@ struct rndv_in {
 	struct destination dst;
 	struct sink sink;		/* memory of the program */
 	void *again;			/* the same, to be registered again */
+	struct rdmamsg_layout *layout;	/* scatter.h, or NULL */
+	uint64_t at;			/* of the message in the layout */
 	enum in_state state;
 	uint8_t done;			/* enum proto_done to send */
 	bool done_due;
@@ -73,6 +76,7 @@ struct rendezvous {
 	uint32_t count;			/* of 'out' */
 	uint32_t fetch_count; /* announced by the peer, no DONE sent */
 	struct list fetching;		/* rndv_in of those announcements */
+	struct rndv_in *asking;		/* in on_incoming, or NULL */
 	/*
 	 * Announcements of large messages that have not arrived, and the data
 	 * messages behind them, in order. Each keeps its receive buffer and its

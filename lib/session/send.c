@@ -569,6 +569,14 @@ static int send_in_place_crc(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	return 0;
 }
 
+static int check_lent(struct rdmamsg_ep *ep, const struct rdmamsg_msg *msg)
+{
+	if (!msg->data)
+		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
+				     "is in a layout: rdmamsg_layout_send()");
+	return rdmamsg__lent_passes(msg) ? 0 : rdmamsg__no_buffer(ep);
+}
+
 int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 		     uint32_t tag, void *cookie)
 {
@@ -576,7 +584,7 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	struct iovec iov;
 	struct op *op;
 	bool in_pieces;
-	int ret;
+	int ret, err;
 
 	if (unlikely(!ep || !msg || !rdmamsg__msg_is_out(msg)))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: %s", !ep ?
@@ -590,8 +598,9 @@ int rdmamsg_msg_send(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg,
 	if (unlikely(msg->dev->ctx != ep->ctx))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_msg_send: the message "
 				     "belongs to another context");
-	if (unlikely(msg->lent == MSG_LENT && !rdmamsg__lent_passes(msg)))
-		return rdmamsg__no_buffer(ep);
+	err = msg->lent == MSG_LENT ? check_lent(ep, msg) : 0;
+	if (unlikely(err))
+		return err;
 	iov.iov_base = msg->data;
 	iov.iov_len = msg->len;
 	a.iov = &iov;

@@ -416,7 +416,8 @@ ON_BOTH(write_imm__through_a_layout_VALUE_AFTER_THE_BYTES)
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
-		{ "serves", child_serves }, { NULL, NULL },
+		{ "serves", child_serves }, { "sends", child_sends },
+		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(native__list__each_layout_AS_LISTED),
@@ -454,6 +455,18 @@ int main(int argc, char **argv)
 		TEST(software__invalidate__in_the_middle_EACH_ENDS),
 		TEST(native__killed__in_the_middle_EACH_ENDS),
 		TEST(software__killed__in_the_middle_EACH_ENDS),
+		TEST(recv__each_kind_and_size_IN_THE_BLOCKS),
+		TEST(recv__into_random_layouts_AS_COPIED_BYTE_BY_BYTE),
+		TEST(recv__what_a_layout_has_sent_IN_THE_BLOCKS),
+		TEST(recv__into_what_cannot_be_REFUSED),
+		TEST(recv__and_forward_EINVAL),
+		TEST(recv__until_on_message_BUSY),
+		TEST(recv__into_a_second_layout_IN_THE_LAST),
+		TEST(recv__and_refuse_NOT_IN_USE),
+		TEST(recv__many_at_once_EACH_IN_ITS_PLACE),
+		TEST(recv__when_a_side_aborts_NOT_IN_USE),
+		TEST(recv__when_the_context_closes_ALL_FREED),
+		TEST(recv__when_the_sender_is_killed_NOT_IN_USE),
 	};
 
 	return test_main(tests, roles, argc, argv);

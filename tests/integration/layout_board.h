@@ -274,4 +274,19 @@ CASES(invalidate__in_the_middle_EACH_ENDS);
 CASES(killed__in_the_middle_EACH_ENDS);
 int child_serves(int argc, char **argv);
 
+/* layout_recv.c */
+void recv__each_kind_and_size_IN_THE_BLOCKS(void **state);
+void recv__into_random_layouts_AS_COPIED_BYTE_BY_BYTE(void **state);
+void recv__what_a_layout_has_sent_IN_THE_BLOCKS(void **state);
+void recv__into_what_cannot_be_REFUSED(void **state);
+void recv__and_forward_EINVAL(void **state);
+void recv__until_on_message_BUSY(void **state);
+void recv__into_a_second_layout_IN_THE_LAST(void **state);
+void recv__and_refuse_NOT_IN_USE(void **state);
+void recv__many_at_once_EACH_IN_ITS_PLACE(void **state);
+void recv__when_a_side_aborts_NOT_IN_USE(void **state);
+void recv__when_the_context_closes_ALL_FREED(void **state);
+void recv__when_the_sender_is_killed_NOT_IN_USE(void **state);
+int child_sends(int argc, char **argv);
+
 #endif
