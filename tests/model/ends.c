@@ -15,7 +15,6 @@
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
 
-#define SIZE_MAX_MSG	4096
 #define PIECES_MAX	3000
 #define INLINE_MAX	48
 #define PATTERN		8192
@@ -201,7 +200,7 @@ static int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 		       struct rdmamsg_buffer *dst)
 {
 	struct end *e = end_of(ep);
-	int ret = incoming_ask(e, number_of(tag), len, &dst->data);
+	int ret = incoming_ask(e, ep, number_of(tag), len, &dst->data);
 
 	inside_callback(e);
 	return ret;

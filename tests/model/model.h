@@ -10,6 +10,7 @@
 #include <rdmamsg/rma.h>
 
 #define MESSAGES	32		/* most in one direction */
+#define SIZE_MAX_MSG	4096
 #define HELD		4		/* received messages that are kept */
 #define EAGER_MAX	1024
 #define TAG_FULL	(1u << 16)	/* such tags need the full form */
@@ -85,6 +86,9 @@ struct end {
 	struct {
 		bool asked, refused, rewritten;
 		uint8_t *memory;	/* of the program, lent */
+		size_t bytes;		/* of memory */
+		struct rdmamsg_region *region;	/* memory, for a layout */
+		struct rdmamsg_layout *layout;
 	} in[MESSAGES];
 	uint32_t refusals;		/* left to do */
 	bool lends;
@@ -178,7 +182,8 @@ bool flow_may_have(const struct end *e, uint32_t n, int status);
 
 void incoming_open(struct end *e);
 /* on_incoming */
-int incoming_ask(struct end *e, uint32_t n, size_t len, void **ret);
+int incoming_ask(struct end *e, struct rdmamsg_ep *ep, uint32_t n, size_t len,
+		 void **ret);
 void incoming_check(const struct end *e, const struct rdmamsg_msg *msg);
 void incoming_free(struct end *e, struct rdmamsg_msg *msg);
 /* Returns a message that was kept, to be sent again, or NULL. */
