@@ -464,6 +464,7 @@ int main(int argc, char **argv)
 		TEST(recv__into_a_second_layout_IN_THE_LAST),
 		TEST(recv__and_refuse_NOT_IN_USE),
 		TEST(recv__many_at_once_EACH_IN_ITS_PLACE),
+		TEST(recv__with_a_CRC_that_differs_ENDS),
 		TEST(recv__when_a_side_aborts_NOT_IN_USE),
 		TEST(recv__when_the_context_closes_ALL_FREED),
 		TEST(recv__when_the_sender_is_killed_NOT_IN_USE),

@@ -284,6 +284,7 @@ void recv__until_on_message_BUSY(void **state);
 void recv__into_a_second_layout_IN_THE_LAST(void **state);
 void recv__and_refuse_NOT_IN_USE(void **state);
 void recv__many_at_once_EACH_IN_ITS_PLACE(void **state);
+void recv__with_a_CRC_that_differs_ENDS(void **state);
 void recv__when_a_side_aborts_NOT_IN_USE(void **state);
 void recv__when_the_context_closes_ALL_FREED(void **state);
 void recv__when_the_sender_is_killed_NOT_IN_USE(void **state);

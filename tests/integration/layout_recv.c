@@ -620,6 +620,25 @@ void recv__many_at_once_EACH_IN_ITS_PLACE(void **state)
 	recv_close();
 }
 
+/* The sender changes its memory after it has computed the CRC. */
+static void change_near(struct rdmamsg_ep *ep)
+{
+	near[LEN / 2]++;
+}
+
+void recv__with_a_CRC_that_differs_ENDS(void **state)
+{
+	recv_open(RDMAMSG_EP_CRC);
+	in.layout = add_column(0, 10, LEN, 30);
+	in.then = change_near;
+	(void)send_near(LEN, 0);
+	WAIT_FOR(p.c.closed && p.s.closed);
+	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_CRC);
+	assert_int_equal(p.s.received, 0);
+	assert_int_equal(operations(in.layout), 0);
+	recv_fini();
+}
+
 /* ---- ends of connections ----------------------------------------------- */
 
 #define LONG	((size_t)2 << 20)

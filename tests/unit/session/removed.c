@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
+#include <rdmamsg/layout.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rma.h>
 
@@ -21,7 +22,7 @@ static const struct rdmamsg_failover failover = {
 };
 
 static struct soft_ctl *ctl;
-static unsigned int arrived, resumed[2];
+static unsigned int asked, arrived, resumed[2];
 static uint8_t bytes[LARGE];
 
 static void on_large(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
@@ -36,7 +37,7 @@ static void on_path(struct rdmamsg_ep *ep, const struct rdmamsg_path_event *ev)
 		ev->change == RDMAMSG_PATH_CHANGE_RESUMED;
 }
 
-static const struct rdmamsg_handlers on = {
+static struct rdmamsg_handlers on = {
 	.size = sizeof(on), .on_connected = on_connected,
 	.on_message = on_large, .on_complete = on_complete,
 	.on_closed = on_closed, .on_path = on_path,
@@ -94,7 +95,8 @@ static void end(void)
 static int set_up(void **state)
 {
 	clear_ends();
-	arrived = resumed[0] = resumed[1] = 0;
+	on.on_incoming = NULL;
+	asked = arrived = resumed[0] = resumed[1] = 0;
 	return 0;
 }
 
@@ -197,6 +199,77 @@ static void region__device_removed_twice_AGAIN(void **state)
 	end();
 }
 
+/* ---- a message for a layout -------------------------------------------- */
+
+#define ROW	1000u		/* bytes of a block, and as many between */
+
+static uint8_t memory[2 * LARGE];
+static struct rdmamsg_layout *layout;
+static bool removed_first;
+
+static int into_layout(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
+		       struct rdmamsg_buffer *dst)
+{
+	asked++;
+	if (removed_first)
+		take_device();
+	assert_int_equal(rdmamsg_layout_recv(ep, layout, 0), 0);
+	if (!removed_first)
+		take_device();
+	return 0;
+}
+
+static void make_layout(void)
+{
+	const struct rdmamsg_layout_options o = {
+		.size = sizeof(o), .access = RDMAMSG_ACCESS_LOCAL_WRITE,
+	};
+	struct rdmamsg_layout_part part = {
+		.len = ROW, .dims = 1, .count = { LARGE / ROW },
+		.stride = { 2 * ROW },
+	};
+
+	memset(memory, 0, sizeof(memory));
+	for (uint32_t i = 0; i < LARGE; i++)
+		bytes[i] = (uint8_t)(i * 7 + i / 251);
+	assert_int_equal(rdmamsg_region_create(server.ctx, memory,
+					       sizeof(memory), o.access,
+					       &part.region), 0);
+	assert_int_equal(rdmamsg_layout_create(server.ctx, &o, &layout), 0);
+	assert_int_equal(rdmamsg_layout_define(layout, &part, 1, 1), 0);
+}
+
+/* The layout is registered again with the next device. */
+static void receive_in_layout(void)
+{
+	on.on_incoming = into_layout;
+	connect_both();
+	make_layout();
+	assert_int_equal(send_large(), 0);
+	WAIT_FOR(asked);
+	give_device(1);
+	WAIT_FOR(arrived == 1 && client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(asked, 1);
+	for (uint32_t i = 0; i < LARGE; i++)
+		assert_int_equal(memory[i / ROW * 2 * ROW + i % ROW],
+				 bytes[i]);
+	assert_int_equal(rdmamsg_layout_destroy(layout), 0);
+	end();
+}
+
+static void layout_recv__device_removed_before_READ_AGAIN(void **state)
+{
+	removed_first = true;
+	receive_in_layout();
+}
+
+static void layout_recv__device_removed_after_READ_AGAIN(void **state)
+{
+	removed_first = false;
+	receive_in_layout();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -206,6 +279,8 @@ int main(void)
 		TEST(msg_send__device_removed_AGAIN),
 		TEST(pool_alloc__device_removed_AGAIN),
 		TEST(region__device_removed_twice_AGAIN),
+		TEST(layout_recv__device_removed_before_READ_AGAIN),
+		TEST(layout_recv__device_removed_after_READ_AGAIN),
 	};
 
 	join_own_fabric("removed");
