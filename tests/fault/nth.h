@@ -11,6 +11,7 @@
 #define SHORTAGE_MS	3000	/* length of a shortage of memory */
 #define ITEMS		12
 #define LARGEST		(1200 * 1000)
+#define SCATTERED	65536u	/* of a message in the layout */
 
 enum { SERVER, CLIENT, OTHER, CTXS };
 
@@ -82,6 +83,7 @@ extern char what[128];			/* the run, for the alarm */
 extern uint8_t pattern[LARGEST + 256];
 extern struct rdmamsg_msg *kept;	/* a message not freed at once */
 extern bool keeping;
+extern struct rdmamsg_layout *scattered; /* the server receives in it */
 extern struct rdmamsg_pd *domain;	/* of the client, or NULL */
 extern struct rdmamsg_pool *inbound;	/* the server receives in it, or NULL */
 

@@ -15,6 +15,7 @@
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/failover.h>
+#include <rdmamsg/layout.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/oob.h>
@@ -49,9 +50,10 @@ int events;			/* calls of on_event */
 char failure[512];		/* of this run; "": none */
 char what[128];			/* the run, for the alarm */
 uint8_t pattern[LARGEST + 256];
-static uint8_t incoming[2][ITEMS][65536];	/* of server, client */
+static uint8_t incoming[2][ITEMS][SCATTERED];	/* of server, client */
 struct rdmamsg_msg *kept;	/* a message that is not freed at once */
 bool keeping;
+struct rdmamsg_layout *scattered;
 struct rdmamsg_pd *domain;
 struct rdmamsg_pool *inbound;
 
@@ -149,6 +151,20 @@ static void on_connected(struct rdmamsg_ep *ep)
 	e->connected = true;
 }
 
+/* Returns the bytes of a message, also of one in the layout. */
+static const uint8_t *bytes_of(const struct rdmamsg_msg *msg)
+{
+	static uint8_t copy[SCATTERED];
+
+	if (rdmamsg_msg_data(msg))
+		return rdmamsg_msg_data(msg);
+	if (rdmamsg_layout_copy_out(scattered,
+				    rdmamsg_msg_tag(msg) * SCATTERED, copy,
+				    rdmamsg_msg_len(msg)))
+		fail("a message in a layout: %s", rdmamsg_error());
+	return copy;
+}
+
 static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 {
 	struct end *e = rdmamsg_ep_user(ep);
@@ -158,8 +174,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		fail("%s: a message after on_closed", e->name);
 	if (tag < e->next || tag >= ITEMS)
 		fail("%s: message %u where %u was next", e->name, tag, e->next);
-	else if (memcmp(rdmamsg_msg_data(msg), pattern + tag,
-			rdmamsg_msg_len(msg)))
+	else if (memcmp(bytes_of(msg), pattern + tag, rdmamsg_msg_len(msg)))
 		fail("%s: message %u is damaged", e->name, tag);
 	else
 		e->peer->items[tag].received = true;
@@ -175,7 +190,12 @@ static int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 {
 	struct end *e = rdmamsg_ep_user(ep);
 
-	if (tag % 2 && tag < ITEMS && len <= sizeof(incoming[0][0]))
+	if (tag >= ITEMS || len > sizeof(incoming[0][0]))
+		return 0;
+	/* after an error in other memory */
+	if (scattered && e == &ends[SERVER])
+		(void)told(rdmamsg_layout_recv(ep, scattered, tag * SCATTERED));
+	else if (tag % 2)
 		dst->data = incoming[e - ends][tag];
 	return 0;
 }

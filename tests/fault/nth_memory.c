@@ -203,6 +203,36 @@ static void do_layout(void)
 	texts_start();
 }
 
+/* The server receives large messages in blocks of 1,000 bytes. */
+static void do_layout_recv(void)
+{
+	static uint8_t memory[ITEMS * SCATTERED * 2];
+	static const struct rdmamsg_layout_options o = {
+		.size = sizeof(o), .access = RDMAMSG_ACCESS_LOCAL_WRITE,
+	};
+	struct rdmamsg_layout_part part = {
+		.len = 1000, .dims = 1, .count = { sizeof(memory) / 1500 },
+		.stride = { 1500 },
+	};
+	struct rdmamsg_layout *layout = NULL;
+	int ret = told(rdmamsg_region_create(ctxs[SERVER], memory,
+					     sizeof(memory), o.access,
+					     &part.region));
+
+	if (!ret)
+		ret = told(rdmamsg_layout_create(ctxs[SERVER], &o, &layout));
+	if (!ret)
+		ret = told(rdmamsg_layout_define(layout, &part, 1, 1));
+	if (!ret)
+		scattered = layout;
+	do_exchange();
+	scattered = NULL;
+	/* these fail if an endpoint has not ended yet */
+	(void)rdmamsg_layout_destroy(layout);
+	(void)rdmamsg_region_destroy(part.region);
+	texts_start();
+}
+
 /* If rdmamsg_region_revoke() succeeds, the region is deregistered. */
 static void do_revoke(void)
 {
@@ -406,6 +436,8 @@ const struct scenario memory_scenarios[] = {
 	  .calls = " malloc calloc reg_mr dereg_mr post_send wc_send poll_cq "
 		   "create_cq modify_qp mlx5_create_qp mlx5_create_mkey "
 		   "mlx5_destroy_mkey " },
+	{ "layout-recv", CONNECTED, do_layout_recv,
+	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "window", CONNECTED, do_window,
 	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "
