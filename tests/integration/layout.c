@@ -460,6 +460,7 @@ int main(int argc, char **argv)
 		TEST(recv__what_a_layout_has_sent_IN_THE_BLOCKS),
 		TEST(recv__into_what_cannot_be_REFUSED),
 		TEST(recv__and_forward_EINVAL),
+		TEST(recv__for_a_chain_EINVAL),
 		TEST(recv__until_on_message_BUSY),
 		TEST(recv__into_a_second_layout_IN_THE_LAST),
 		TEST(recv__and_refuse_NOT_IN_USE),

@@ -280,6 +280,7 @@ void recv__into_random_layouts_AS_COPIED_BYTE_BY_BYTE(void **state);
 void recv__what_a_layout_has_sent_IN_THE_BLOCKS(void **state);
 void recv__into_what_cannot_be_REFUSED(void **state);
 void recv__and_forward_EINVAL(void **state);
+void recv__for_a_chain_EINVAL(void **state);
 void recv__until_on_message_BUSY(void **state);
 void recv__into_a_second_layout_IN_THE_LAST(void **state);
 void recv__and_refuse_NOT_IN_USE(void **state);

@@ -2,6 +2,7 @@
 /* Messages that the server receives in a layout. */
 #include "layout_board.h"
 
+#include <rdmamsg/chain.h>
 #include <rdmamsg/memory.h>
 
 #include <signal.h>
@@ -484,6 +485,53 @@ void recv__and_forward_EINVAL(void **state)
 	WAIT_FOR(p.s.received);
 	assert_null(came.data);
 	assert_int_equal(came.len, LEN);
+	recv_close();
+}
+
+static struct rdmamsg_chain *chain;
+static struct rdmamsg_chain_end chain_end;
+static uint8_t chained[LEN];
+
+static void on_done(struct rdmamsg_chain *c,
+		    const struct rdmamsg_chain_end *end)
+{
+	chain_end = *end;
+}
+
+/* In on_incoming, after the layout: a chain takes the endpoint's messages. */
+static void make_chain(struct rdmamsg_ep *ep)
+{
+	static const struct rdmamsg_chain_options o = {
+		.size = sizeof(o), .on_done = on_done,
+	};
+
+	in.then = NULL;
+	if (rdmamsg_chain_create(p.s.ctx, &o, &chain) ||
+	    rdmamsg_chain_recv(chain, 0, ep, chained, LEN, 0))
+		note("%s", rdmamsg_error());
+}
+
+void recv__for_a_chain_EINVAL(void **state)
+{
+	struct rdmamsg_layout *l;
+	struct cookie *c;
+
+	recv_open(0);
+	texts_are_fine = true;
+	memset(&chain_end, 0, sizeof(chain_end));
+	l = add_column(0, 10, LEN, 30);
+	in.layout = l;
+	in.then = make_chain;
+	c = send_near(LEN, 0);
+	wait_cookie(c, 0);
+	assert_int_equal(in.ret, 0);
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	WAIT_FOR(chain_end.size);
+	assert_int_equal(chain_end.status, -EINVAL);
+	assert_non_null(strstr(chain_end.text, "rdmamsg_layout_recv()"));
+	assert_int_equal(operations(l), 0);
+	expect_not_received(l, 0, -EINVAL, "chains");
+	rdmamsg_chain_destroy(chain);
 	recv_close();
 }
 
