@@ -50,6 +50,19 @@ case_of()
 	rm -f "$work"/*
 }
 
+# program_of COMMAND: its program, also behind 'env NAME=VALUE...'
+program_of()
+{
+	# shellcheck disable=SC2086 # words
+	set -- $1
+	[ "$1" != env ] || [ "${2#*=}" = "$2" ] || shift
+	while [ "${1#*=}" != "$1" ]
+	do
+		shift
+	done
+	echo "$1"
+}
+
 pass()
 {
 	echo "ok $name"
@@ -108,7 +121,7 @@ expect()
 # one NAME COMMAND [PATTERN]: runs one program.
 one()
 {
-	case_of "$1" "${2%% *}" || return 0
+	case_of "$1" "$(program_of "$2")" || return 0
 	# shellcheck disable=SC2086 # words
 	if ! timeout $limit "$soft" $2 >"$work/output" 2>&1 </dev/null
 	then fail "status $?"
@@ -145,7 +158,7 @@ both()
 # is one for this case
 pair()
 {
-	case_of "$1" "${2%% *}" || return 0
+	case_of "$1" "$(program_of "$2")" || return 0
 	tries=0
 	until both "$(echo "$2" | sed "s/PORT/$port/")" \
 	    "$(echo "$3" | sed "s/PORT/$port/")" "${4-}"
