@@ -154,13 +154,16 @@ static int layout_options(struct soft_dev *dev)
 static int part_options(struct soft_dev *dev)
 {
 	const char *part = getenv("RDMAMSG_SOFT_PART");
+	unsigned long number = 1;
 	char *end;
 
-	dev->part = 1;
-	if (!part || !*part)
-		return 0;
-	dev->part = (uint32_t)strtoul(part, &end, 10);
-	return *end || dev->part < 1 || dev->part > SOFT_PART_MAX ? -EINVAL : 0;
+	if (part && *part) {
+		number = strtoul(part, &end, 10);
+		if (*end || number < 1 || number > SOFT_PART_MAX)
+			return -EINVAL;
+	}
+	dev->part = (uint32_t)number;
+	return 0;
 }
 
 static int dev_open(struct soft_dev **ret)

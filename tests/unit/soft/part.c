@@ -54,6 +54,8 @@ static void part__that_is_none_EINVAL(void **state)
 {
 	static const char *const wrong[] = {
 		"0", "65536", "-1", "4123x", "0x101b", "ConnectX", " ",
+		"4294971419",		/* 4123 + 2^32 */
+		"18446744073709555739",	/* 4123 + 2^64 */
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
