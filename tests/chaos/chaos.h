@@ -89,6 +89,7 @@ struct scenario {
 	uint32_t pool;			/* KB of each pool; 0: none */
 	/* of 1000 messages, or of 1000 turns of the loop */
 	uint16_t hold, refuse, supply, onesided, pause;
+	uint16_t scatter;		/* of what 'supply' has chosen */
 	uint16_t early, abort;		/* of 1000 ends of connections */
 	uint32_t harm, every_ms;	/* mean time between two of them */
 	bool tight;			/* limits may refuse connections */

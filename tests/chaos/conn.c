@@ -43,6 +43,7 @@ static struct conn *conn_new(uint32_t id, int side)
 	c->rx = record_rx(w.j, r);
 	c->out = __real_calloc(r->room, sizeof(*c->out));
 	c->in = __real_calloc(r->room, sizeof(*c->in));
+	c->scattered = __real_calloc(r->room, sizeof(*c->scattered));
 	c->plan = plan;
 	c->side = side;
 	r->side = (uint8_t)side;
@@ -67,6 +68,7 @@ static void conn_unmade(struct conn *c, int ret)
 	snprintf(c->r->why, sizeof(c->r->why), "%s", rdmamsg_error());
 	__real_free(c->out);
 	__real_free(c->in);
+	__real_free(c->scattered);
 	__real_free(c);
 }
 
@@ -278,7 +280,9 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	onesided_closed(c);
 	__real_free(c->out);
 	__real_free(c->in);
+	__real_free(c->scattered);
 	c->out = c->in = NULL;
+	c->scattered = NULL;
 	c->ep = NULL;
 	w.live--;
 	if (!r->connected)

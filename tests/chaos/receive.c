@@ -11,7 +11,7 @@
 #define FAR		70000	/* numbers that are searched for a tag */
 #define HOLD_MS		300
 
-enum draw { DRAW_REFUSE = 5, DRAW_SUPPLY, DRAW_HOLD };
+enum draw { DRAW_REFUSE = 5, DRAW_SUPPLY, DRAW_HOLD, DRAW_SCATTER };
 
 static bool decides(const struct conn *c, uint32_t n, uint32_t what,
 		    uint32_t permille)
@@ -62,6 +62,9 @@ int on_incoming(struct rdmamsg_ep *ep, size_t len, uint32_t tag,
 	}
 	c->rx[n] = RX_OFFERED;
 	if (!decides(c, n, DRAW_SUPPLY, w.sc->supply) && fits(len))
+		return 0;
+	if (decides(c, n, DRAW_SCATTER, w.sc->scatter) &&
+	    scatter_lend(c, ep, n, len))
 		return 0;
 	c->in[n] = own_alloc(len + GUARD);
 	memset(c->in[n], 0x55, len + GUARD);
@@ -156,7 +159,7 @@ void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	uint32_t n = number_due(c, rdmamsg_msg_tag(msg));
 	const uint8_t *data = rdmamsg_msg_data(msg);
 	size_t len = rdmamsg_msg_len(msg);
-	uint8_t *mem;
+	uint8_t *mem, *copy = NULL;
 
 	if (c->r->closed || c->r->abort_called || !c->r->connected)
 		VIOLATION(c, "on_message when it is not connected");
@@ -164,7 +167,12 @@ void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 		rdmamsg_msg_free(msg);
 		return;
 	}
+	if (c->scattered[n] && data)
+		VIOLATION(c, "message %u is not in its layout", n);
+	if (c->scattered[n])
+		data = copy = scatter_take(c, n, len);
 	check(c, n, data, len);
+	__real_free(copy);
 	mem = c->in[n];
 	if (mem)
 		check_memory(c, n, data, len);
@@ -189,6 +197,7 @@ void receive_forget(struct conn *c)
 	for (uint32_t n = 0; n < c->r->room; n++) {
 		__real_free(c->in[n]);
 		c->in[n] = NULL;
+		scatter_forget(c, n);
 	}
 }
 
@@ -224,7 +233,8 @@ struct rdmamsg_msg *held_take(size_t len)
 		struct rdmamsg_msg *msg = h->msg;
 
 		/* memory of on_incoming has to stay until the send completes */
-		if (h->mem || rdmamsg_msg_len(msg) < len ||
+		if (h->mem || !rdmamsg_msg_data(msg) ||
+		    rdmamsg_msg_len(msg) < len ||
 		    rdmamsg_msg_set_len(msg, len))
 			continue;
 		*p = h->next;

@@ -6,7 +6,8 @@
 
 #define PAIR	.servers = 1, .clients = 1, .conns = 2
 #define MANY	.servers = 2, .clients = 3, .conns = 3
-#define MIXED	.count = 1500, .hold = 100, .supply = 200, .refuse = 20
+#define MIXED	.count = 1500, .hold = 100, .supply = 200, \
+		.scatter = 400, .refuse = 20
 
 const struct scenario scenarios[] = {
 	{ "calm", "every kind of message, each connection ends when all is "
@@ -17,6 +18,8 @@ const struct scenario scenarios[] = {
 	  .count = 200, .hold = 200, .supply = 300 },
 	{ "refuse", "on_incoming refuses and supplies memory", PAIR,
 	  .sizes = SIZES_LARGE, .count = 400, .refuse = 300, .supply = 400 },
+	{ "scatter", "on_incoming names layouts", PAIR, .sizes = SIZES_LARGE,
+	  .count = 400, .supply = 900, .scatter = 900 },
 	{ "onesided", "writes, reads and atomics between messages", PAIR,
 	  .count = 1500, .hold = 50, .onesided = 1000 },
 	{ "hold", "receivers hold most messages for a while", PAIR,
@@ -68,8 +71,9 @@ const struct scenario scenarios[] = {
 	{ "files", "descriptors run out", MANY, MIXED, .early = 500,
 	  .harm = HARM_FILES, .tight = true },
 	{ "all", "everything at once", MANY, .count = 1500, .hold = 200,
-	  .supply = 200, .refuse = 50, .onesided = 300, .pause = 10,
-	  .early = 300, .abort = 100, .max_registered = 96 << 10,
+	  .supply = 200, .scatter = 300, .refuse = 50, .onesided = 300,
+	  .pause = 10, .early = 300, .abort = 100,
+	  .max_registered = 96 << 10,
 	  .harm = HARM_KILL | HARM_STOP | HARM_PORT | HARM_SILENT |
 		  HARM_DEVICE | HARM_LOSS | HARM_INJECT, .every_ms = 500,
 	  .tight = true },

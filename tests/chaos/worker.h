@@ -27,6 +27,7 @@ struct conn {
 	uint64_t late_at;		/* worker_late() when the end began */
 	uint64_t closing_at; /* ms; when either side began to close */
 	uint8_t **out, **in;		/* memory lent, by number */
+	struct scattered **scattered;	/* layouts lent, by number */
 	struct onesided *os;		/* NULL: none */
 };
 
@@ -107,6 +108,14 @@ void held_step(bool all);
  * there is none.
  */
 struct rdmamsg_msg *held_take(size_t len);
+
+/* scatter.c */
+/* In on_incoming. Returns false if the message has to go elsewhere. */
+bool scatter_lend(struct conn *c, struct rdmamsg_ep *ep, uint32_t n,
+		  size_t len);
+/* Checks and frees the layout. Returns a copy of the message. */
+uint8_t *scatter_take(struct conn *c, uint32_t n, size_t len);
+void scatter_forget(struct conn *c, uint32_t n);
 
 /* onesided.c */
 #define COOKIE_RMA	((uintptr_t)1 << 40)
