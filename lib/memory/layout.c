@@ -80,7 +80,8 @@ static int check_idle(const struct rdmamsg_layout *layout)
 		return 0;
 	layout->region.ctx->memory->ask(layout->region.ctx);
 	return rdmamsg__fail(-EBUSY, "layout %llu: %u operations of this "
-			     "program still use it: wait for on_complete",
+			     "program still use it: wait for on_complete or "
+			     "on_message",
 			     (unsigned long long)layout->region.id,
 			     layout->region.busy);
 }
