@@ -152,6 +152,29 @@ static void dc_builder__stream_IGNORED(void)
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 }
 
+/* A local request needs no target. */
+static void dc_local__before_any_target_COMPLETES(void)
+{
+	struct ibv_mw_bind_info info = { .length = 64 };
+	struct ibv_qp_ex *ex;
+	struct ibv_mw *mw;
+
+	how.mr_access |= IBV_ACCESS_MW_BIND;
+	dc_pair();
+	mw = new_mw(IBV_MW_TYPE_2);
+	info.mr = end[0].mr;
+	info.addr = (uintptr_t)end[0].mem;
+	info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	ex = start(end[0].qp);
+	ex->wr_id = 1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_bind_mw(ex, mw, ibv_inc_rkey(mw->rkey), &info);
+	check_call(ibv_wr_complete(ex), 0);
+	check_is(sent(0, 1, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	works(end[0].qp, dct, 2);
+	quiet();
+}
+
 static void dc_post__without_builder_FAILS(void)
 {
 	struct ibv_recv_wr *bad, wr = { .wr_id = 1 };
@@ -249,6 +272,7 @@ const struct device_case dc_op_cases[] = {
 	CASE(dc_atomics__many_ADD_UP),
 	CASE(dc_builder__no_address_EINVAL),
 	CASE(dc_builder__stream_IGNORED),
+	CASE(dc_local__before_any_target_COMPLETES),
 	CASE(dc_post__without_builder_FAILS),
 	CASE(dc_targets__change_each_time_IN_ORDER),
 	CASE(dc_targets__unsignalled_CHANGE),

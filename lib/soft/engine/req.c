@@ -354,7 +354,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;
 		if (!qp->unreliable &&
-		    unlikely(!qp->wire || qp->wire->dead)) {
+		    unlikely(!qp->wire || qp->wire->dead) &&
+		    !(qp->dci && is_local(wqe))) {
 			soft_req_wire_down(dev, qp);
 			return;
 		}
