@@ -13,6 +13,7 @@ static struct {
 				    struct ibv_qp_init_attr_ex *attr,
 				    struct mlx5dv_qp_init_attr *mlx5);
 	struct mlx5dv_qp_ex *(*qp_ex)(struct ibv_qp_ex *ex);
+	int (*dci_stream_id_reset)(struct ibv_qp *qp, uint16_t stream);
 	struct mlx5dv_mkey *(*create_mkey)(struct mlx5dv_mkey_init_attr *attr);
 	int (*destroy_mkey)(struct mlx5dv_mkey *mkey);
 	int (*devx_qp_query)(struct ibv_qp *qp, const void *in, size_t inlen,
@@ -43,6 +44,8 @@ static void load(void)
 	find(library, "mlx5dv_query_device", &calls.query_device);
 	find(library, "mlx5dv_create_qp", &calls.create_qp);
 	find(library, "mlx5dv_qp_ex_from_ibv_qp_ex", &calls.qp_ex);
+	find(library, "mlx5dv_dci_stream_id_reset",
+	     &calls.dci_stream_id_reset);
 	find(library, "mlx5dv_create_mkey", &calls.create_mkey);
 	find(library, "mlx5dv_destroy_mkey", &calls.destroy_mkey);
 	find(library, "mlx5dv_devx_qp_query", &calls.devx_qp_query);
@@ -85,6 +88,13 @@ struct mlx5dv_qp_ex *rdmamsg__mlx5_qp_ex(struct ibv_qp_ex *ex)
 {
 	loaded();
 	return calls.qp_ex ? calls.qp_ex(ex) : NULL;
+}
+
+int rdmamsg__mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream)
+{
+	loaded();
+	return calls.dci_stream_id_reset ?
+	       calls.dci_stream_id_reset(qp, stream) : EOPNOTSUPP;
 }
 
 struct mlx5dv_mkey *

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 
@@ -24,6 +25,7 @@ struct ibv_qp *rdmamsg__mlx5_create_qp(struct ibv_context *verbs,
 				       struct ibv_qp_init_attr_ex *attr,
 				       struct mlx5dv_qp_init_attr *mlx5);
 struct mlx5dv_qp_ex *rdmamsg__mlx5_qp_ex(struct ibv_qp_ex *ex);
+int rdmamsg__mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream);
 struct mlx5dv_mkey *
 rdmamsg__mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr);
 int rdmamsg__mlx5_destroy_mkey(struct mlx5dv_mkey *mkey);

@@ -69,6 +69,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.mlx5_query_device = soft_mlx5_query_device,
 	.mlx5_create_qp = soft_mlx5_create_qp,
 	.mlx5_qp_ex_from_ibv_qp_ex = soft_mlx5_qp_ex,
+	.mlx5_dci_stream_id_reset = soft_mlx5_dci_stream_id_reset,
 	.mlx5_create_mkey = soft_mlx5_create_mkey,
 	.mlx5_destroy_mkey = soft_mlx5_destroy_mkey,
 	.mlx5_devx_qp_query = soft_mlx5_devx_qp_query,

@@ -100,6 +100,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.mlx5_query_device = rdmamsg__mlx5_query_device,
 	.mlx5_create_qp = rdmamsg__mlx5_create_qp,
 	.mlx5_qp_ex_from_ibv_qp_ex = rdmamsg__mlx5_qp_ex,
+	.mlx5_dci_stream_id_reset = rdmamsg__mlx5_dci_stream_id_reset,
 	.mlx5_create_mkey = rdmamsg__mlx5_create_mkey,
 	.mlx5_destroy_mkey = rdmamsg__mlx5_destroy_mkey,
 	.mlx5_devx_qp_query = rdmamsg__mlx5_devx_qp_query,

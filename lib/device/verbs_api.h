@@ -135,6 +135,7 @@ struct verbs_api {
 					 struct ibv_qp_init_attr_ex *attr,
 					 struct mlx5dv_qp_init_attr *mlx5);
 	struct mlx5dv_qp_ex *(*mlx5_qp_ex_from_ibv_qp_ex)(struct ibv_qp_ex *ex);
+	int (*mlx5_dci_stream_id_reset)(struct ibv_qp *qp, uint16_t stream);
 	struct mlx5dv_mkey *
 	(*mlx5_create_mkey)(struct mlx5dv_mkey_init_attr *attr);
 	int (*mlx5_destroy_mkey)(struct mlx5dv_mkey *mkey);

@@ -34,6 +34,7 @@
 #include "soft/verbs/ah.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
+#include "soft/verbs/stream.h"
 
 /* ---- initiators ------------------------------------------------------- */
 
@@ -100,6 +101,15 @@ bool soft_dci_aim(struct soft_dev *dev, struct soft_qp *qp,
 	if (!dci->connected)
 		soft_qp_pend(dev, qp);
 	return dci->connected;
+}
+
+void soft_dci_leave(struct soft_dev *dev, struct soft_qp *qp)
+{
+	struct soft_dci *dci = qp->dci;
+
+	if (dci->connected && !is_dead(qp))
+		(void)push(dev, qp, SOFT_DC_LEAVE);
+	dci->aimed = dci->connected = false;
 }
 
 /* ---- targets ---------------------------------------------------------- */
@@ -230,7 +240,7 @@ void soft_dc_over(struct soft_dev *dev, struct soft_qp *qp)
 		list_del(&qp->dct->node);
 		return;
 	}
-	if (dci->connected && !is_dead(qp))
-		(void)push(dev, qp, SOFT_DC_LEAVE);
-	dci->aimed = dci->connected = false;
+	soft_dci_leave(dev, qp);
+	if (dci->streams)
+		dci->streams->count = 0;
 }

@@ -24,6 +24,8 @@ static inline bool soft_is_request(uint8_t op)
  */
 bool soft_dci_aim(struct soft_dev *dev, struct soft_qp *qp,
 		  const struct soft_swqe *wqe);
+/* Ends the session with the target, if there is one. */
+void soft_dci_leave(struct soft_dev *dev, struct soft_qp *qp);
 /*
  * A record has arrived for a target. Returns false if it is a request for which
  * the target has no responder.

@@ -15,11 +15,13 @@
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
+#include "soft/engine/stream.h"
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/push.h"
 #include "soft/fabric/vm.h"
 #include "soft/verbs/access.h"
+#include "soft/verbs/dc.h"
 #include "soft/verbs/layout.h"
 
 #define EARLY_BYTES	2048	/* of a record: copying takes time */
@@ -42,7 +44,7 @@ void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		soft_sq_complete(dev, qp, wqe_at(qp, qp->sq_head++), status);
 	if (qp->unreliable)
 		soft_sq_error(dev, qp);
-	else
+	else if (!qp->dci || !soft_stream_survives(dev, qp, wqe_at(qp, i)))
 		soft_qp_error(dev, qp);
 }
 
@@ -326,15 +328,21 @@ static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 	return push_datagram(dev, qp, wqe);
 }
 
-/* Returns true if the request at sq_next may be pushed now. */
-static bool passes_gate(struct soft_dev *dev, struct soft_qp *qp,
-			const struct soft_swqe *wqe)
+/* For the request at sq_next. */
+static enum soft_pass pass_gate(struct soft_dev *dev, struct soft_qp *qp,
+				const struct soft_swqe *wqe)
 {
+	enum soft_pass pass = SOFT_PUSHES;
+
+	if (qp->dci && qp->dci->streams)
+		pass = soft_stream_enter(dev, qp, wqe);
+	if (pass != SOFT_PUSHES || is_local(wqe))
+		return pass;
 	if (qp->gate == SOFT_GATE_AIM)
-		return soft_dci_aim(dev, qp, wqe);
+		return soft_dci_aim(dev, qp, wqe) ? SOFT_PUSHES : SOFT_WAITS;
 	/* RFC 5044, 7.1.2: the MPA initiator sends first */
 	soft_req_fail(dev, qp, qp->sq_next, IBV_WC_LOC_QP_OP_ERR);
-	return false;
+	return SOFT_WAITS;
 }
 
 void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
@@ -343,13 +351,17 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		return;
 	while (qp->sq_next != qp->sq_tail && !qp->waiting) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_next);
+		enum soft_pass pass = SOFT_PUSHES;
 		enum soft_fate fate = SOFT_PASS;
 		bool pushed;
 
 		if (wqe->status)
 			break;
-		if (unlikely(qp->gate) && !is_local(wqe) &&
-		    !passes_gate(dev, qp, wqe))
+		if (unlikely(qp->gate))
+			pass = pass_gate(dev, qp, wqe);
+		if (unlikely(pass == SOFT_FLUSHED))
+			continue;
+		if (unlikely(pass == SOFT_WAITS))
 			return;
 		if (!wqe->started && !may_start(dev, qp, wqe))
 			return;

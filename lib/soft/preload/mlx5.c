@@ -36,6 +36,11 @@ struct mlx5dv_qp_ex *mlx5dv_qp_ex_from_ibv_qp_ex(struct ibv_qp_ex *ex)
 	return soft_mlx5_qp_ex(ex);
 }
 
+int mlx5dv_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream)
+{
+	return soft_mlx5_dci_stream_id_reset(qp, stream);
+}
+
 struct mlx5dv_mkey *mlx5dv_create_mkey(struct mlx5dv_mkey_init_attr *attr)
 {
 	return soft_mlx5_create_mkey(attr);

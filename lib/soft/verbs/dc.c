@@ -94,8 +94,10 @@ struct ibv_qp *soft_create_dc(struct ibv_context *verbs,
 
 void soft_dc_free(struct soft_qp *qp)
 {
-	if (qp->dci)
+	if (qp->dci) {
+		free(qp->dci->streams);
 		free(qp->dci->keys);
+	}
 	free(qp->dci);
 	free(qp->dct);
 }

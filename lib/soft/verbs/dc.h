@@ -17,8 +17,11 @@
 #include "base/list.h"
 #include "soft/verbs/qp.h"
 
+struct soft_streams;
+
 /* The initiator's part of a queue pair. */
 struct soft_dci {
+	struct soft_streams *streams;	/* NULL: an error ends the queue pair */
 	uint64_t *keys;			/* of the requests in the queue */
 	/* the target in use is attr.dest_qp_num, with this key */
 	bool aimed;			/* there is one */

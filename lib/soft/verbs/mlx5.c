@@ -18,6 +18,7 @@
 #include "soft/verbs/calls.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
+#include "soft/verbs/stream.h"
 #include "soft/verbs/umr.h"
 
 /* No card of this kind is iWARP. */
@@ -26,7 +27,7 @@ bool soft_mlx5_is_supported(struct ibv_device *device)
 	return device->transport_type == IBV_TRANSPORT_IB;
 }
 
-/* Without on-demand paging and streams. */
+/* Without on-demand paging. */
 int soft_mlx5_query_device(struct ibv_context *verbs,
 			   struct mlx5dv_context *attr)
 {
@@ -41,8 +42,9 @@ int soft_mlx5_query_device(struct ibv_context *verbs,
 	if (attr->comp_mask & MLX5DV_CONTEXT_MASK_DC_ODP_CAPS)
 		attr->dc_odp_caps = 0;
 	if (attr->comp_mask & MLX5DV_CONTEXT_MASK_DCI_STREAMS)
-		memset(&attr->dci_streams_caps, 0,
-		       sizeof(attr->dci_streams_caps));
+		attr->dci_streams_caps = (struct mlx5dv_dci_streams_caps){
+			SOFT_LOG_STREAMS, SOFT_LOG_ERRORED,
+		};
 	return 0;
 }
 
@@ -108,14 +110,14 @@ static struct ibv_qp *create_target(struct ibv_context *verbs,
 static void set_address(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
 			uint32_t dctn, uint64_t key)
 {
-	soft_qp_ex_aim(soft_builder_qp(ex), ah, dctn, key);
+	soft_qp_ex_aim(soft_builder_qp(ex), ah, dctn, key, 0);
 }
 
-/* Without streams, a card ignores the number too. */
+/* rdma-core, mlx5/qp.c, checks no number, and a card without streams none. */
 static void set_address_stream(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
 			       uint32_t dctn, uint64_t key, uint16_t stream)
 {
-	set_address(ex, ah, dctn, key);
+	soft_qp_ex_aim(soft_builder_qp(ex), ah, dctn, key, stream);
 }
 
 /* Frees the queue pair and returns NULL if there is no memory. */
@@ -142,19 +144,39 @@ static struct ibv_qp *add_builder(struct ibv_qp *ibv)
 	return ibv;
 }
 
+/* Frees the queue pair and returns NULL if there is no memory. */
+static struct ibv_qp *add_streams(struct ibv_qp *ibv,
+				  const struct mlx5dv_dci_streams *streams)
+{
+	struct soft_streams *s = soft_streams_new(streams->log_num_errored);
+
+	if (!s) {
+		(void)soft_destroy_qp(ibv);
+		errno = ENOMEM;
+		return NULL;
+	}
+	soft_qp(ibv)->dci->streams = s;
+	return ibv;
+}
+
+/* rdma-core, mlx5/verbs.c, create_qp(). */
 static struct ibv_qp *create_initiator(struct ibv_context *verbs,
 				       struct ibv_qp_init_attr_ex *a,
 				       const struct mlx5dv_qp_init_attr *m)
 {
 	const struct mlx5dv_dci_streams *s = &m->dc_init_attr.dci_streams;
+	const bool streams = m->comp_mask &
+			     MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS;
 	struct ibv_qp *qp;
 
-	if (m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS &&
-	    (s->log_num_concurent || s->log_num_errored)) {
+	if (streams && (s->log_num_concurent > SOFT_LOG_STREAMS ||
+			s->log_num_errored > SOFT_LOG_ERRORED)) {
 		errno = EINVAL;
 		return NULL;
 	}
 	qp = soft_create_dc(verbs, a, NULL);
+	if (qp && streams)
+		qp = add_streams(qp, s);
 	return qp && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ?
 	       add_builder(qp) : qp;
 }
@@ -195,6 +217,25 @@ struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex)
 {
 	/* perftest asks for targets, too, which have no builder */
 	return ex ? soft_qp(&ex->qp_base)->dv : NULL;
+}
+
+/* ---- streams ---------------------------------------------------------- */
+
+/* rdma-core, mlx5/qp.c. Its test expects an error if the stream is in none. */
+int soft_mlx5_dci_stream_id_reset(struct ibv_qp *ibv, uint16_t stream)
+{
+	struct soft_dev *dev = soft_dev_of(ibv->context);
+	struct soft_qp *qp = soft_qp_real(ibv);
+	int err = 0;
+
+	soft_lock(dev);
+	if (dev->iwarp || qp->state != IBV_QPS_RTS)
+		err = EOPNOTSUPP;
+	else if (!qp->dci || !qp->dci->streams ||
+		 !soft_stream_reset(qp->dci->streams, stream))
+		err = EINVAL;
+	soft_unlock(dev);
+	return err;
 }
 
 /* ---- commands --------------------------------------------------------- */
@@ -328,6 +369,11 @@ int soft_mlx5_devx_qp_modify(struct ibv_qp *ibv, const void *in, size_t inlen,
 }
 
 #else
+
+int soft_mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream)
+{
+	return EOPNOTSUPP;
+}
 
 bool soft_mlx5_is_supported(struct ibv_device *device)
 {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <infiniband/verbs.h>
 
@@ -26,6 +27,8 @@ struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 				   struct mlx5dv_qp_init_attr *mlx5);
 /* Returns NULL if the queue pair has no builder with calls of mlx5. */
 struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex);
+/* Returns EINVAL if the stream is not in error. */
+int soft_mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream);
 /* Commands for targets: QUERY_DCT, ARM_DCT_FOR_KEY_VIOLATION */
 int soft_mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 			    void *out, size_t outlen);

@@ -68,7 +68,11 @@ struct soft_swqe {
 	struct ibv_sge *sge;
 	uint8_t *data;			/* inline */
 	struct soft_ah *ah;		/* datagram: counted reference */
-	uint32_t dest_qpn, qkey;
+	uint32_t dest_qpn;
+	union {
+		uint32_t qkey;
+		uint16_t stream;	/* DCI */
+	};
 };
 
 /* Returns true if the request is not sent. */
@@ -278,7 +282,7 @@ int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
 /* Sets the target of the request that a builder has begun. */
 void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
-		    uint64_t key);
+		    uint64_t key, uint16_t stream);
 /* Begins another request of a builder. Returns NULL after an error. */
 struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op);
 /* Makes the builder's completion fail. */

@@ -223,7 +223,7 @@ static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn,
 }
 
 void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
-		    uint64_t key)
+		    uint64_t key, uint16_t stream)
 {
 	struct soft_swqe *wqe = qp->ex_wqe;
 
@@ -234,6 +234,7 @@ void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
 	}
 	wqe->ah = (struct soft_ah *)ah;
 	wqe->dest_qpn = dctn & 0xffffff;
+	wqe->stream = stream;
 	qp->dci->keys[wqe - qp->sq] = key;
 }
 
