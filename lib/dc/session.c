@@ -251,9 +251,19 @@ static void pump(struct dc_peer *peer)
 		send_bye(x);
 }
 
+/* If connections have all initiators, the sender closes one of them. */
+static bool take_initiator(struct dc_session *x)
+{
+	if (likely(rdmamsg__peer_bind(&x->peer)))
+		return true;
+	if (unlikely(x->s->open))
+		rdmamsg__dc_sender_due(x->s);
+	return false;
+}
+
 static void go_on(struct dc_session *x)
 {
-	if (wants(&x->peer) && rdmamsg__peer_bind(&x->peer))
+	if (wants(&x->peer) && take_initiator(x))
 		pump(&x->peer);
 }
 
@@ -291,7 +301,7 @@ int rdmamsg__session_offer(struct dc_session *x, struct dc_msg *m)
 {
 	int ret;
 
-	if (!can_take(x, m) || !rdmamsg__peer_bind(&x->peer) ||
+	if (!can_take(x, m) || !take_initiator(x) ||
 	    rdmamsg__peer_room(&x->peer) < FLIGHT_ROOM)
 		return -EAGAIN;
 	ret = rdmamsg__flight_begin(x, m);

@@ -493,6 +493,54 @@ static void device__removed_ENDS_ALL(void **state)
 	soft_ctl_close(ctl);
 }
 
+static void deliver(struct rdmamsg_dc_address *a)
+{
+	const unsigned int before = completed;
+
+	assert_int_equal(rdmamsg_dc_send(a, "x", 1, 0, &status), 0);
+	WAIT_FOR(completed == before + 1);
+	assert_int_equal(status, 0);
+}
+
+/* With one initiator, a session and a connection take turns. */
+static void session__connection_is_idle_TAKES_ITS_PLACE(void **state)
+{
+	const struct rdmamsg_dc_target_options to = {
+		.size = sizeof(to), .access_key = KEY, .on_message = on_message,
+		.path = RDMAMSG_DC_CONNECTIONS,
+		.on_destroyed = on_target_destroyed,
+	};
+	const struct rdmamsg_dc_sender_options so = {
+		.size = sizeof(so), .on_complete = on_complete,
+		.on_failed = on_failed, .path = RDMAMSG_DC_NATIVE,
+		.on_destroyed = on_sender_destroyed, .initiators = 1,
+	};
+	struct rdmamsg_dc_address *native, *other;
+	struct rdmamsg_dc_target *plain;
+	struct rdmamsg_dc_sender *s;
+	char at[8];
+
+	assert_int_equal(rdmamsg_dc_target_create(far, "127.0.0.1", "0", &to,
+						  &plain), 0);
+	(void)snprintf(at, sizeof(at), "%u", rdmamsg_dc_target_port(plain));
+	assert_int_equal(rdmamsg_dc_sender_create(near, &so, &s), 0);
+	assert_int_equal(rdmamsg_dc_address_create(s, "127.0.0.1", service, KEY,
+						   NULL, &native), 0);
+	assert_int_equal(rdmamsg_dc_address_create(s, "127.0.0.1", at, KEY,
+						   NULL, &other), 0);
+	for (int i = 0; i < 3; i++) {
+		deliver(native);
+		deliver(other);
+	}
+	assert_int_equal(s->session_count, 1);
+	assert_int_equal(failed, 0);
+	rdmamsg_dc_sender_destroy(s);
+	WAIT_FOR(gone == 1);
+	rdmamsg_dc_target_destroy(plain);
+	WAIT_FOR(gone == 2);
+	gone = 0;
+}
+
 /* The request finds its device by address, and so does the session. */
 static void device__not_named_FOUND(void **state)
 {
@@ -518,6 +566,7 @@ int main(void)
 		WITH_BOTH(sender__forged_frames_NO_EFFECT),
 		WITH_BOTH(access_key__of_a_packet_COUNTED_AND_TOLD),
 		WITH_BOTH(device__removed_ENDS_ALL),
+		WITH_BOTH(session__connection_is_idle_TAKES_ITS_PLACE),
 		cmocka_unit_test(device__not_named_FOUND),
 	};
 
