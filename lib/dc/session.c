@@ -307,7 +307,8 @@ int rdmamsg__session_offer(struct dc_session *x, struct dc_msg *m)
 	ret = rdmamsg__flight_begin(x, m);
 	if (ret)
 		rdmamsg__dc_msg_free(m);
-	return ret;
+	/* the caller keeps the message after -EAGAIN */
+	return ret == -EAGAIN ? -ENOMEM : ret;
 }
 
 static void done(struct dc_peer *peer, const struct dc_tx *tx,

@@ -17,6 +17,7 @@
 #include "wire/dc_frame.h"
 #include "wire/proto.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -541,6 +542,31 @@ static void session__connection_is_idle_TAKES_ITS_PLACE(void **state)
 	gone = 0;
 }
 
+static struct ibv_mr *no_mr(struct ibv_pd *pd, void *addr, size_t len,
+			    uint64_t iova, int access)
+{
+	errno = EAGAIN;
+	return NULL;
+}
+
+/* A message that cannot be registered is refused, and is nobody's then. */
+static void registration__fails_for_now_REFUSED(void **state)
+{
+	static uint8_t memory[100000];
+	const struct iovec iov = { memory, sizeof(memory) };
+	struct rdmamsg_device *d = address->session->peer.port->dev->device;
+	const struct verbs_api *v = d->v;
+	struct verbs_api fails = *v;
+
+	fails.reg_mr_iova = no_mr;
+	d->v = &fails;
+	assert_int_equal(rdmamsg_dc_sendv(address, &iov, 1, 0, &status),
+			 -ENOMEM);
+	d->v = v;
+	send_one();
+	assert_int_equal(completed, 2);
+}
+
 /* The request finds its device by address, and so does the session. */
 static void device__not_named_FOUND(void **state)
 {
@@ -567,6 +593,7 @@ int main(void)
 		WITH_BOTH(access_key__of_a_packet_COUNTED_AND_TOLD),
 		WITH_BOTH(device__removed_ENDS_ALL),
 		WITH_BOTH(session__connection_is_idle_TAKES_ITS_PLACE),
+		WITH_BOTH(registration__fails_for_now_REFUSED),
 		cmocka_unit_test(device__not_named_FOUND),
 	};
 
