@@ -348,7 +348,9 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 		finish(x);
 	else
 		(void)settle(x);
-	if (s->wait_count)
+	/* the ports of other devices are served when the sender settles */
+	if (s->wait_count ||
+	    (s->ports.next != s->ports.prev && rdmamsg__sessions_wait(s)))
 		rdmamsg__dc_sender_due(s);
 }
 
@@ -494,11 +496,13 @@ static uint32_t in_use(const struct rdmamsg_dc_sender *s)
 	return s->open + rdmamsg__sessions_bound(s);
 }
 
+/* A port without an initiator may take an idle one of another device. */
 static bool may_bind(struct dc_port *p)
 {
-	const struct rdmamsg_dc_sender *s = p->owner;
+	struct rdmamsg_dc_sender *s = p->owner;
 
-	return in_use(s) < s->opts.initiators;
+	return in_use(s) < s->opts.initiators ||
+	       (!p->bound && rdmamsg__sessions_unbind(s));
 }
 
 static void on_fed(struct dc_port *p)
