@@ -37,6 +37,8 @@ struct soft_dev {
 	bool copied;			/* a large record, since it waited */
 	uint32_t polls;			/* counts polls of unarmed queues */
 	uint32_t idle_polls;		/* those since a queue was armed */
+	uint32_t all_polls;		/* counts polls of any queue */
+	uint32_t rounds, rounds_seen;	/* of the thread; by soft_stand_in() */
 
 	/* verbs/ */
 	struct list contexts;

@@ -62,6 +62,11 @@ bool soft_attend(struct soft_dev *dev);
 /* The program has woken, and from now on may do something else. L */
 void soft_attend_end(struct soft_dev *dev);
 /*
+ * Called by polls, now and then. If the thread has not run since the last call,
+ * handles the events that wait for the thread. L
+ */
+void soft_stand_in(struct soft_dev *dev);
+/*
  * From now on this device wants a doorbell for every acknowledgement, because
  * it waits for one that its request did not ask for. This is rare. L
  */

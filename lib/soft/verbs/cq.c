@@ -15,6 +15,7 @@
 #include "soft/verbs/upward.h"
 
 #define COVER_AFTER	64	/* consecutive polls of an unarmed queue */
+#define STAND_IN	1024	/* polls between two looks after the thread */
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *verbs)
 {
@@ -331,6 +332,8 @@ int soft_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 		if (!dev->covered && ++dev->idle_polls > COVER_AFTER)
 			soft_cover(dev);
 	}
+	if (unlikely(!(++dev->all_polls % STAND_IN)))
+		soft_stand_in(dev);
 	if (cq->tail - cq->head < (uint32_t)max(n, 0))
 		(void)soft_verbs_up->progress(dev);
 	if (unlikely(cq->times) && cq->head != cq->tail)
