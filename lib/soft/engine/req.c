@@ -50,11 +50,13 @@ void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 
 /*
  * For an empty send queue. Starting over at entry 0 keeps the first entries in
- * the cache, instead of touching all entries in turn.
+ * the cache, instead of touching all entries in turn. A builder keeps its
+ * entries.
  */
 static inline void begin_anew(struct soft_qp *qp)
 {
-	if (likely(qp->state == IBV_QPS_RTS && !qp->ex_ops))
+	if (likely(qp->state == IBV_QPS_RTS && !qp->ex_alone &&
+		   !qp->ex_busy))
 		qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
 }
 

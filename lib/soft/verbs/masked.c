@@ -3,7 +3,6 @@
 #include "base/masked.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/util.h"
@@ -79,17 +78,12 @@ int soft_post_masked(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 {
 	struct soft_qp *qp = soft_qp(ibv);
 	struct soft_dev *dev = soft_dev_of(ibv->context);
-	int ret;
+	const bool both = soft_sq_lock(dev, qp);
+	int ret = soft_sq_may_post(qp);
 
-	if (qp->ex_ops)			/* a builder may use the same entries */
-		(void)pthread_mutex_lock(&qp->ex_lock);
-	soft_lock(dev);
-	ret = soft_sq_may_post(qp);
 	if (!ret)
 		ret = post_one(qp, wr, m);
 	soft_sq_kick(dev, qp);
-	soft_unlock(dev);
-	if (qp->ex_ops)
-		(void)pthread_mutex_unlock(&qp->ex_lock);
+	soft_sq_unlock(dev, qp, both);
 	return ret;
 }

@@ -187,7 +187,12 @@ static struct ibv_qp *create_other(struct ibv_context *verbs,
 {
 	struct ibv_qp *qp = soft_create_qp_ex(verbs, a);
 
-	return qp && ops_of(m) && soft_qp_to_qp_ex(qp) ? add_builder(qp) : qp;
+	if (!qp || !ops_of(m) || !soft_qp_to_qp_ex(qp))
+		return qp;
+	/* most requests of such a queue pair are not raw */
+	if (ops_of(m) == MLX5DV_QP_EX_WITH_RAW_WQE)
+		soft_qp(qp)->ex_alone = false;
+	return add_builder(qp);
 }
 
 struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,

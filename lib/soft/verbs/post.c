@@ -235,26 +235,49 @@ void soft_sq_kick(struct soft_dev *dev, struct soft_qp *qp)
 		soft_sq_error(dev, qp);
 }
 
+/* The builder holds ex_lock until its last call. */
+static bool __attribute__((noinline))
+wait_for_builder(struct soft_dev *dev, struct soft_qp *qp)
+{
+	soft_unlock(dev);
+	(void)pthread_mutex_lock(&qp->ex_lock);
+	soft_lock(dev);
+	return true;
+}
+
+bool soft_sq_lock(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (unlikely(qp->ex_alone)) {
+		(void)pthread_mutex_lock(&qp->ex_lock);
+		soft_lock(dev);
+		return true;
+	}
+	soft_lock(dev);
+	return unlikely(qp->ex_busy) && wait_for_builder(dev, qp);
+}
+
+void soft_sq_unlock(struct soft_dev *dev, struct soft_qp *qp, bool both)
+{
+	soft_unlock(dev);
+	if (unlikely(both))
+		(void)pthread_mutex_unlock(&qp->ex_lock);
+}
+
 int soft_post_send_any(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad, enum ibv_mw_type binds)
 {
 	struct soft_qp *qp = soft_qp(ibv);
 	struct soft_dev *dev = soft_dev_of(ibv->context);
-	int ret;
+	const bool both = soft_sq_lock(dev, qp);
+	int ret = soft_sq_may_post(qp);
 
-	if (unlikely(qp->ex_ops))	/* a builder may use the same entries */
-		(void)pthread_mutex_lock(&qp->ex_lock);
-	soft_lock(dev);
-	ret = soft_sq_may_post(qp);
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one(qp, wr, binds);
 		if (unlikely(ret))
 			break;
 	}
 	soft_sq_kick(dev, qp);
-	soft_unlock(dev);
-	if (unlikely(qp->ex_ops))
-		(void)pthread_mutex_unlock(&qp->ex_lock);
+	soft_sq_unlock(dev, qp, both);
 	if (unlikely(ret))
 		*bad = wr;
 	return ret;

@@ -155,6 +155,8 @@ struct soft_qp {
 
 	/* builder, behind sq_tail: qp_ex.c */
 	pthread_mutex_t ex_lock;
+	bool ex_alone;			/* most requests are of builders */
+	bool ex_busy;			/* otherwise: one is at work; L */
 	uint64_t ex_ops;
 	uint32_t ex_head;		/* sq_head, or an earlier one */
 	uint32_t ex_tail, ex_room, ex_count;
@@ -254,6 +256,13 @@ int soft_qp_number(struct soft_dev *dev, struct soft_qp *qp);
 /* Like ibv_post_send(), but also binds windows of type `binds`. */
 int soft_post_send_any(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad, enum ibv_mw_type binds);
+/*
+ * Locks the device while no builder uses the queue, so that the caller may fill
+ * entries at the tail. Returns true if it has taken ex_lock as well. The caller
+ * gives the result to soft_sq_unlock().
+ */
+bool soft_sq_lock(struct soft_dev *dev, struct soft_qp *qp);
+void soft_sq_unlock(struct soft_dev *dev, struct soft_qp *qp, bool both);
 /* Returns 0, or the errno with which posting fails in this state. L */
 int soft_sq_may_post(const struct soft_qp *qp);
 /* Appends the entry at the tail to the send queue. L */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * struct ibv_qp_ex: calls build work requests in the entries behind the tail of
- * the send queue, which the engine does not read. complete() locks the device;
- * the calls before it do so only if the queue seems to be full. qp->ex_lock
- * excludes other builders and ibv_post_send(), because they would use the same
- * entries, and would move the tail.
+ * the send queue, which the engine does not read. complete() locks the device.
+ * qp->ex_lock excludes other builders. soft_sq_lock() excludes ibv_post_send(),
+ * because it would use the same entries, and would move the tail. If the queue
+ * pair is for builders (ex_alone), it takes ex_lock, too, and the calls before
+ * complete() lock the device only if the queue seems to be full. Otherwise a
+ * builder sets ex_busy under the lock of the device.
  */
 #include "soft/verbs/qp.h"
 
@@ -41,12 +43,24 @@ static void fail(struct soft_qp *qp, int err)
 	soft_qp_ex_fail(qp, err);
 }
 
+static void take_queue(struct soft_qp *qp)
+{
+	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
+
+	soft_lock(dev);
+	qp->ex_busy = true;
+	qp->ex_head = qp->sq_head;
+	soft_unlock(dev);
+}
+
 static void start(struct ibv_qp_ex *ex)
 {
 	struct soft_qp *qp = of(ex);
 	uint32_t used;
 
 	(void)pthread_mutex_lock(&qp->ex_lock);
+	if (!qp->ex_alone)
+		take_queue(qp);
 	qp->ex_tail = qp->sq_tail;
 	used = qp->sq_tail - qp->ex_head;
 	qp->ex_room = qp->cap.max_send_wr - min(used, qp->cap.max_send_wr);
@@ -362,6 +376,7 @@ static int complete(struct ibv_qp_ex *ex)
 	if (!ret)
 		soft_sq_kick(dev, qp);
 	qp->ex_head = qp->sq_head;
+	qp->ex_busy = false;
 	soft_unlock(dev);
 	(void)pthread_mutex_unlock(&qp->ex_lock);
 	return ret;
@@ -369,6 +384,11 @@ static int complete(struct ibv_qp_ex *ex)
 
 static void abandon(struct ibv_qp_ex *ex)
 {
+	struct soft_dev *dev = soft_dev_of(of(ex)->ibv.context);
+
+	soft_lock(dev);
+	of(ex)->ex_busy = false;
+	soft_unlock(dev);
 	(void)pthread_mutex_unlock(&of(ex)->ex_lock);
 }
 
@@ -409,6 +429,7 @@ void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops)
 	struct ibv_qp_ex *ex = &qp->ex;
 
 	qp->ex_ops = ops;
+	qp->ex_alone = true;
 	qp->ex_comp_mask |= QP_EX;
 	(void)pthread_mutex_init(&qp->ex_lock, NULL);
 	ex->wr_atomic_cmp_swp = wr_cas;

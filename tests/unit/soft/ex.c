@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The extended interfaces of queues on the soft HCA, overrun, and draining. */
+#include "config.h"
 #include "pair.h"
 #include "../own_fabric.h"
 
+#ifdef HAVE_MLX5DV
+#include <infiniband/mlx5dv.h>
+
+#include "soft/verbs/mlx5.h"
+#endif
+
+#include <pthread.h>
 #include <time.h>
 
 #define RC_OPS	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | \
@@ -42,6 +50,33 @@ static int setup_built(void **state)
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	return ex ? 0 : -1;
 }
+
+#ifdef HAVE_MLX5DV
+
+/* Queue pairs for raw requests among many that are not. */
+static int setup_raw(void **state)
+{
+	struct mlx5dv_qp_init_attr m = {
+		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
+		.send_ops_flags = MLX5DV_QP_EX_WITH_RAW_WQE,
+	};
+	struct ibv_qp_init_attr_ex a;
+
+	if (open_device(state))
+		return -1;
+	a = init_ex(RC_OPS);
+	for (int i = 0; i < 2; i++)
+		qp[i] = soft_mlx5_create_qp(c, &a, &m);
+	if (!qp[0] || !qp[1])
+		return -1;
+	walk(qp[0], qp[1]->qp_num);
+	walk(qp[1], qp[0]->qp_num);
+	ex = soft_qp_to_qp_ex(qp[0]);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	return 0;
+}
+
+#endif
 
 static void set_mem(uint32_t len)
 {
@@ -182,6 +217,73 @@ static void wr__wrong_NOTHING_IS_POSTED(void **state)
 	assert_int_equal(post(qp[0], IBV_WR_RDMA_WRITE, 4, 8,
 			      (uintptr_t)mem[1], mr[1]->rkey), 0);
 	expect(4, IBV_WC_SUCCESS);
+}
+
+/* ---- builders and ordinary requests ------------------------------------ */
+
+static struct ibv_send_wr write_of(struct ibv_sge *sge, uint64_t id,
+				   uint32_t offset)
+{
+	*sge = (struct ibv_sge){ (uintptr_t)mem[0] + offset, 8, mr[0]->lkey };
+	return (struct ibv_send_wr){
+		.wr_id = id, .sg_list = sge, .num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {
+			.remote_addr = (uintptr_t)mem[1] + offset,
+			.rkey = mr[1]->rkey,
+		},
+	};
+}
+
+static void *post_beside(void *arg)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = write_of(&sge, 3, 64), *bad;
+
+	(void)arg;
+	return soft_post_send(qp[0], &wr, &bad) ? &ex : NULL;
+}
+
+static void build_write(uint64_t id, uint32_t offset)
+{
+	ex->wr_id = id;
+	ibv_wr_rdma_write(ex, mr[1]->rkey, (uintptr_t)mem[1] + offset);
+	ibv_wr_set_sge(ex, mr[0]->lkey, (uintptr_t)mem[0] + offset, 8);
+}
+
+/* The ordinary request comes before or behind those that are being built. */
+static void post_send__beside_a_builder_KEEPS_ITS_REQUESTS(void **state)
+{
+	for (uint64_t round = 1; round <= 300; round++) {
+		uint64_t ids = 0;
+		pthread_t thread;
+		void *failed;
+
+		for (uint32_t at = 0; at <= 64; at += 32)
+			*(uint64_t *)(mem[0] + at) = round + at;
+		ibv_wr_start(ex);
+		build_write(1, 0);
+		assert_int_equal(pthread_create(&thread, NULL, post_beside,
+						NULL), 0);
+		build_write(2, 32);
+		/* a round of the second kind gives its requests up */
+		if (round % 2)
+			assert_int_equal(ibv_wr_complete(ex), 0);
+		else
+			ibv_wr_abort(ex);
+		assert_int_equal(pthread_join(thread, &failed), 0);
+		assert_null(failed);
+		for (int i = 0; i < (round % 2 ? 3 : 1); i++) {
+			const struct ibv_wc wc = next(cq);
+
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			ids |= 1u << wc.wr_id;
+		}
+		assert_int_equal(ids, round % 2 ? 0xe : 0x8);
+		for (uint32_t at = round % 2 ? 0 : 64; at <= 64; at += 32)
+			assert_int_equal(*(uint64_t *)(mem[1] + at),
+					 round + at);
+	}
 }
 
 static void create_qp_ex__what_is_not_there_REFUSED(void **state)
@@ -496,6 +598,14 @@ int main(void)
 		BUILT(wr__every_operation_DONE),
 		BUILT(wr__windows_BIND_AND_REVOKE),
 		BUILT(wr__wrong_NOTHING_IS_POSTED),
+		BUILT(post_send__beside_a_builder_KEEPS_ITS_REQUESTS),
+#ifdef HAVE_MLX5DV
+		cmocka_unit_test_setup_teardown(
+			post_send__beside_a_builder_KEEPS_ITS_REQUESTS,
+			setup_raw, teardown_pair),
+		cmocka_unit_test_setup_teardown(wr__every_operation_DONE,
+						setup_raw, teardown_pair),
+#endif
 		PLAIN(create_qp_ex__what_is_not_there_REFUSED),
 		PLAIN(unsupported_calls__EOPNOTSUPP),
 		PLAIN(cq_ex__polled_by_calls_TELLS_ALL),
