@@ -2,6 +2,7 @@
 /* The hello of both sides: version, features, rejects. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/masked.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -21,10 +22,11 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-/* Call it after rdmamsg__ep_resources(), because it reads lane.dev. */
+/* Call it after rdmamsg__ep_resources(), because it reads the lane. */
 uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 {
 	const struct rdmamsg_device *d = ep->lane.dev->device;
+	const uint8_t masked = ep->lane.masked_sizes;
 	const struct rdmamsg_ep *session = ep->carries ? ep->carries : ep;
 	/* a window belongs to its queue pair, and so to one lane */
 	bool inv = !session->resume &&
@@ -35,7 +37,8 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 		   !rdmamsg__quirks(d)->no_immediates;
 
 	return PROTO_FEATURE_RMA |
-	       (rdmamsg__has_masked(d) ? PROTO_FEATURE_MASKED : 0) |
+	       (masked == MASKED_SIZES ? PROTO_FEATURE_MASKED : 0) |
+	       (masked ? PROTO_FEATURE_MASKED_SMALL : 0) |
 	       (inv ? PROTO_FEATURE_INVALIDATE : 0) |
 	       (imm ? PROTO_FEATURE_IMM : 0) |
 	       (over ? PROTO_FEATURE_OVERCOMMIT : 0) |

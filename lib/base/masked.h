@@ -15,6 +15,8 @@
 #define MASKED_MAX	(MASKED_WORDS * (uint32_t)sizeof(uint64_t))
 /* Operands of 4, 8, 16 and 32 bytes, as bits of a mask. */
 #define MASKED_SIZES	(4u | 8u | 16u | 32u)
+/* Operands of raw requests of mlx5. */
+#define MASKED_SMALL	(4u | 8u)
 #define MASKED_FIELD	8u	/* bytes of the largest field */
 
 enum masked_kind {
@@ -39,6 +41,13 @@ struct masked_caps {
 	/* each word of an answer is in the other byte order than the host's */
 	bool swapped;
 };
+
+/* Returns true if the device has all of these sizes, with fields of a word. */
+static inline bool masked_has(const struct masked_caps *caps, uint32_t sizes)
+{
+	return (caps->sizes & sizes) == sizes &&
+	       caps->max_field >= MASKED_FIELD;
+}
 
 static inline bool masked_size_ok(uint32_t size)
 {

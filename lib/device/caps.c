@@ -136,7 +136,7 @@ static void try_one(struct trial *t, uint32_t id, struct rdmamsg_cap *ret)
 
 /* ---- a device to try -------------------------------------------------- */
 
-static void trial_close(struct trial *t)
+void rdmamsg__trial_close(struct trial *t)
 {
 	rdmamsg__pair_drop(t);
 	if (t->mr)
@@ -205,18 +205,25 @@ static int prepare(struct trial *t)
 	return reg(t);
 }
 
-static int trial_open(struct trial *t, const char *device)
+int rdmamsg__trial_open(const struct verbs_api *v, struct ibv_context *verbs,
+			struct trial *ret)
 {
 	int err;
 
-	memset(t, 0, sizeof(*t));
-	err = rdmamsg__open_asked(device, &t->d.v, &t->d.verbs);
+	*ret = (struct trial){ .d = { .v = v, .verbs = verbs } };
+	err = prepare(ret);
 	if (err)
-		return err;
-	err = prepare(t);
-	if (err)
-		trial_close(t);
+		rdmamsg__trial_close(ret);
 	return err;
+}
+
+static int open_asked(struct trial *t, const char *device)
+{
+	const struct verbs_api *v;
+	struct ibv_context *verbs;
+	int err = rdmamsg__open_asked(device, &v, &verbs);
+
+	return err ? err : rdmamsg__trial_open(v, verbs, t);
 }
 
 /* ---- public ----------------------------------------------------------- */
@@ -229,7 +236,7 @@ int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
 
 	if (room < 0 || (room && (!list || size < sizeof(size))))
 		return rdmamsg__fail(-EINVAL, "rdmamsg_caps: list or size");
-	err = trial_open(&t, device);
+	err = open_asked(&t, device);
 	if (err)
 		return err;
 	for (int i = 0; i < min(room, RDMAMSG_CAPS); i++) {
@@ -239,7 +246,7 @@ int rdmamsg_caps(const char *device, struct rdmamsg_cap *list, size_t size,
 		memcpy((char *)list + (size_t)i * size, &cap,
 		       min(size, sizeof(cap)));
 	}
-	trial_close(&t);
+	rdmamsg__trial_close(&t);
 	return RDMAMSG_CAPS;
 }
 
@@ -253,10 +260,10 @@ int rdmamsg_cap_query(const char *device, enum rdmamsg_cap_id id,
 	if ((uint32_t)id >= RDMAMSG_CAPS)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_cap_query: there is no "
 				     "ability %u", (uint32_t)id);
-	err = trial_open(&t, device);
+	err = open_asked(&t, device);
 	if (err)
 		return err;
 	try_one(&t, id, &cap);
-	trial_close(&t);
+	rdmamsg__trial_close(&t);
 	return rdmamsg__give(ret, &cap, sizeof(cap));
 }

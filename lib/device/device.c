@@ -52,11 +52,13 @@ static struct rdmamsg_device *device_new(const struct verbs_api *v,
 	snprintf(d->name, sizeof(d->name), "%s", name);
 	list_init(&d->ports);
 	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&d->masked_lock, NULL);
 	return d;
 }
 
 static void device_free(struct rdmamsg_device *d)
 {
+	pthread_mutex_destroy(&d->masked_lock);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -85,7 +87,6 @@ static int device_open(struct rdmamsg_device *d)
 	flags = fcntl(verbs->async_fd, F_GETFL);
 	(void)fcntl(verbs->async_fd, F_SETFL, flags | O_NONBLOCK);
 	d->kind = rdmamsg__kind_of(v, verbs, &d->attr);
-	rdmamsg__v_query_masked(v, verbs, &d->masked);
 	d->verbs = verbs;
 	rdmamsg__removal_open(d);
 	log_info("device %s opened (%s)", d->name, rdmamsg__kind_name(d->kind));

@@ -33,7 +33,10 @@ struct rdmamsg_device {
 	struct ibv_context *verbs;	/* NULL before it is open */
 	struct ibv_pd *pd;
 	struct ibv_device_attr attr;
-	struct masked_caps masked;	/* atomics that libibverbs lacks */
+	/* atomics that libibverbs lacks: rdmamsg__device_masked() */
+	struct masked_caps masked;
+	pthread_mutex_t masked_lock;
+	_Atomic bool masked_known;
 	enum device_kind kind;
 	char name[64];
 	_Atomic bool gone;		/* removed; a new one may follow */

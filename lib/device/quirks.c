@@ -109,12 +109,6 @@ const char *rdmamsg__window_lack(const struct rdmamsg_device *d)
 	return NULL;
 }
 
-bool rdmamsg__has_masked(const struct rdmamsg_device *d)
-{
-	return d->masked.sizes == MASKED_SIZES &&
-	       d->masked.max_field >= MASKED_FIELD;
-}
-
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d)
 {
 	if (rdmamsg__quirks(d)->host_atomics)

@@ -106,8 +106,6 @@ int rdmamsg__sink_access(const struct rdmamsg_device *d);
 
 /* Returns NULL, or the reason why windows of the device cannot be used. */
 const char *rdmamsg__window_lack(const struct rdmamsg_device *d);
-/* Returns true if the device has masked atomics of all sizes and fields. */
-bool rdmamsg__has_masked(const struct rdmamsg_device *d);
 enum rdmamsg_atomic rdmamsg__atomic_scope(const struct rdmamsg_device *d);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "base/masked.h"
 #include "device/device.h"
+#include "device/masked.h"
 
 #define TRIAL_MEM	8192	/* bytes, registered for all uses */
 #define TRIAL_RECV	4096	/* offset of received messages */
@@ -24,6 +25,7 @@
 /* Two queue pairs of type RC, connected to each other. */
 struct trial_pair {
 	struct ibv_qp *qp[2];		/* both NULL, or both connected */
+	bool raw;			/* the first takes raw requests */
 	uint32_t max_inline;		/* of the first */
 	uint32_t round;			/* in wr_id: which pair it was */
 	bool broken;			/* a request has failed */
@@ -44,6 +46,12 @@ struct trial {
 };
 
 typedef int trial_fn(struct trial *t, struct rdmamsg_cap *ret);
+
+/* caps.c */
+/* Takes a device that is open, and closes it if an error occurs. */
+int rdmamsg__trial_open(const struct verbs_api *v, struct ibv_context *verbs,
+			struct trial *ret);
+void rdmamsg__trial_close(struct trial *t);
 
 /* caps.c: fill in an answer. All return 0. */
 int rdmamsg__cap_say(struct rdmamsg_cap *ret, enum rdmamsg_cap_how how,

@@ -2,6 +2,7 @@
 /* Masked atomics, tried over a pair. */
 #include "base/base.h"
 #include "base/masked.h"
+#include "device/masked.h"
 #include "device/quirks.h"
 #include "device/trial.h"
 
@@ -17,19 +18,47 @@
 #define TARGET	1024u	/* offset of the operand */
 #define TOP	(1ull << 63)
 
-/* An addition to 32 bytes, in which one field would carry into another. */
-static int add_fields(struct trial *t)
+/* An operation, and the operand before and after it. */
+struct example {
+	struct masked m;
+	uint64_t before[MASKED_WORDS], after[MASKED_WORDS];
+};
+
+/* In the first word, a field of 8 bits would carry into the next. */
+static const struct example addition = {
+	.m = {
+		.kind = MASKED_ADD, .value = { 1, 1, 0, 4 },
+		.mask = { TOP | 1u << 31 | 1u << 7, TOP, TOP, TOP },
+	},
+	.before = { 0x01020304050607ff, 1, 2, 3 },
+	.after = { 0x0102030405060700, 2, 2, 7 },
+};
+
+/* Bits that are not compared differ, and others are not swapped. */
+static const struct example swap = {
+	.m = {
+		.kind = MASKED_SWAP, .value = { 0xaabb, 5, 6, 7 },
+		.mask = { 0xff, UINT64_MAX, 1, 0 },
+		.expected = { 0x04ffff, 1, 2, 0 },
+		.compare = { 0xff0000, UINT64_MAX, 2, 0 },
+	},
+	.before = { 0x0102030405040708, 1, 2, 3 },
+	.after = { 0x01020304050407bb, 5, 2, 3 },
+};
+
+static int wrong(const char *what)
 {
-	static const uint64_t before[MASKED_WORDS] = { 0xffff, 1, 2, 3 };
-	static const uint64_t after[MASKED_WORDS] = { 0xff00, 2, 2, 7 };
-	const struct masked m = {
-		.size = sizeof(before), .kind = MASKED_ADD,
-		.value = { 1, 1, 0, 4 },
-		.mask = { TOP | 1u << 7, TOP, TOP, TOP },
-	};
-	struct ibv_sge sge = {
-		(uintptr_t)t->mem, sizeof(before), t->mr->lkey,
-	};
+	return rdmamsg__fail(-EIO, "%s gave a wrong result", what);
+}
+
+/*
+ * Executes an example in an operand of 'size' bytes. The answer tells the byte
+ * order in which the device answers.
+ */
+static int execute(struct trial *t, const struct example *e, uint32_t size,
+		   const char *what, bool *ret_swapped)
+{
+	struct ibv_sge sge = { (uintptr_t)t->mem, size, t->mr->lkey };
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1,
 		.wr.atomic = {
@@ -37,29 +66,75 @@ static int add_fields(struct trial *t)
 			.rkey = t->mr->rkey,
 		},
 	};
+	struct masked m = e->m;
 	int err;
 
+	m.size = size;
 	memset(t->mem, 0, TRIAL_MEM);
-	memcpy(t->mem + TARGET, before, sizeof(before));
+	memcpy(t->mem + TARGET, e->before, size);
 	err = rdmamsg__pair_masked(t, &wr, &m);
 	if (err)
 		return err;
-	if (t->d.masked.swapped)
-		masked_swap_bytes(t->mem, sizeof(before));
-	if (memcmp(t->mem, before, sizeof(before)) ||
-	    memcmp(t->mem + TARGET, after, sizeof(after)))
-		return rdmamsg__fail(-EIO, "an addition of fields gave a wrong "
-				     "result");
+	if (memcmp(t->mem + TARGET, e->after, size))
+		return wrong(what);
+	*ret_swapped = memcmp(t->mem, e->before, size);
+	if (*ret_swapped)
+		masked_swap_bytes(t->mem, size);
+	return memcmp(t->mem, e->before, size) ? wrong(what) : 0;
+}
+
+/* All answers must have the same byte order. */
+static int try_size(struct trial *t, uint32_t size, struct masked_caps *caps)
+{
+	bool first, second;
+	int err = rdmamsg__pair_get(t);
+
+	if (!err)
+		err = execute(t, &addition, size, "an addition of fields",
+			      &first);
+	if (!err)
+		err = execute(t, &swap, size, "a swap of bits", &second);
+	if (err)
+		return err;
+	if (first != second || (caps->sizes && first != caps->swapped))
+		return rdmamsg__fail(-EIO, "masked atomics answer in different "
+				     "byte orders");
+	caps->swapped = first;
+	caps->sizes |= size;
 	return 0;
 }
 
-static int say_native(struct trial *t, struct rdmamsg_cap *ret)
+int rdmamsg__trial_masked(struct trial *t, struct masked_caps *ret)
 {
-	int err = add_fields(t);
+	struct masked_caps caps = { .max_field = MASKED_FIELD };
+	int err = 0;
 
-	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE,
-					    MASKED_MAX, "an addition of fields "
-					    "in %u bytes worked", MASKED_MAX);
+	for (uint32_t size = 4; size <= MASKED_MAX && !err; size *= 2)
+		err = rdmamsg__try(try_size(t, size, &caps));
+	if (!caps.sizes)
+		return rdmamsg__fail_again(err);
+	*ret = caps;
+	return 0;
+}
+
+/* ---- the ability ------------------------------------------------------- */
+
+static uint32_t largest(const struct masked_caps *caps)
+{
+	uint32_t size = MASKED_MAX;
+
+	while (size && !(caps->sizes & size))
+		size /= 2;
+	return size;
+}
+
+static int say_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
+{
+	const uint32_t size = largest(caps);
+
+	return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, size, "additions of "
+				"fields and swaps of bits in up to %u bytes "
+				"worked", size);
 }
 
 static int say_software(struct trial *t, struct rdmamsg_cap *ret)
@@ -71,9 +146,21 @@ static int say_software(struct trial *t, struct rdmamsg_cap *ret)
 					    "compare-and-swap, which worked");
 }
 
+static int say_untried(const struct trial *t, struct rdmamsg_cap *ret)
+{
+	const bool native = masked_has(&t->d.masked, MASKED_SMALL);
+
+	return rdmamsg__cap_untried(ret, native ? RDMAMSG_CAP_NATIVE :
+				    RDMAMSG_CAP_SOFTWARE, native ?
+				    largest(&t->d.masked) : sizeof(uint64_t),
+				    "%s the device reports; not tried: %s",
+				    native ? "as" : "by compare-and-swap, "
+				    "which", t->pair.text);
+}
+
 int rdmamsg__try_masked(struct trial *t, struct rdmamsg_cap *ret)
 {
-	const bool native = rdmamsg__has_masked(&t->d);
+	struct masked_caps caps = { .sizes = 0 };
 	int err;
 
 	if (rdmamsg__atomic_scope(&t->d) == RDMAMSG_ATOMIC_NONE)
@@ -82,14 +169,14 @@ int rdmamsg__try_masked(struct trial *t, struct rdmamsg_cap *ret)
 					    "(IBV_ATOMIC_NONE)");
 	err = rdmamsg__pair_get(t);
 	if (err && t->pair.no_path)
-		return rdmamsg__cap_untried(ret, native ? RDMAMSG_CAP_NATIVE :
-					    RDMAMSG_CAP_SOFTWARE, native ?
-					    MASKED_MAX : sizeof(uint64_t), "%s "
-					    "the device reports; not tried: %s",
-					    native ? "as" : "by "
-					    "compare-and-swap, which",
-					    t->pair.text);
-	if (err)
+		return say_untried(t, ret);
+	if (!err)
+		err = rdmamsg__trial_masked(t, &caps);
+	if (masked_has(&caps, MASKED_SMALL))
+		return say_native(&caps, ret);
+	/* a device that reports what it has not is used as it reports */
+	if (err && t->d.masked.sizes)
 		return err;
-	return native ? say_native(t, ret) : say_software(t, ret);
+	err = rdmamsg__pair_get(t);
+	return err ? err : say_software(t, ret);
 }

@@ -25,18 +25,26 @@
 
 /* ---- making the pair -------------------------------------------------- */
 
+/* The first takes raw requests, too, if the device has them. */
 static int create(struct trial *t, int side, uint32_t max_inline)
 {
-	struct ibv_qp_init_attr attr = {
+	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = t->cq, .recv_cq = t->cq, .qp_type = IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1,
 			.max_recv_sge = 1, .max_inline_data = max_inline,
 		},
+		.pd = t->d.pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
 	};
-	int err = rdmamsg__v_create_qp(t->d.v, t->d.pd, &attr,
-				       &t->pair.qp[side]);
+	int err = side ? -EOPNOTSUPP :
+		  rdmamsg__raw_create_qp(&t->d, &attr, &t->pair.qp[0]);
 
+	if (!side)
+		t->pair.raw = !err;
+	if (err)
+		err = rdmamsg__v_create_qp(t->d.v, t->d.pd,
+					   (struct ibv_qp_init_attr *)&attr,
+					   &t->pair.qp[side]);
 	if (!err && !side)
 		t->pair.max_inline = attr.cap.max_inline_data;
 	return err;
@@ -232,7 +240,7 @@ int rdmamsg__pair_masked(struct trial *t, struct ibv_send_wr *wr,
 
 	wr->wr_id = id_of(t, 0);
 	wr->send_flags |= IBV_SEND_SIGNALED;
-	err = rdmamsg__v_post_masked(t->d.v, t->pair.qp[0], wr, m);
+	err = rdmamsg__post_masked(t->d.v, t->pair.qp[0], t->pair.raw, wr, m);
 	err = err ? rdmamsg__refused(err, "posting a masked atomic") :
 	      wait_for(t, false, &wc);
 	t->pair.broken = err;

@@ -114,9 +114,10 @@ struct verbs_api {
 	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid,
 			    uint16_t lid);
 	/*
-	 * NULL: not supported. libibverbs has no call for masked atomics. The
-	 * second entry posts one request as ibv_post_send() does, and ignores
-	 * wr->opcode.
+	 * Of the soft HCA only, else NULL. rdma-core has masked atomics of 4
+	 * and 8 bytes, as raw requests of mlx5: device/masked.h. Larger ones
+	 * need the second entry. It posts one request as ibv_post_send() does,
+	 * and ignores wr->opcode.
 	 */
 	void (*query_masked)(struct ibv_context *verbs,
 			     struct masked_caps *ret);

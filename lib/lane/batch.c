@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests of a lane, posted together. */
 #include "base/util.h"
+#include "device/masked.h"
 #include "device/verbs_api.h"
-#include "device/verbs_call.h"
 #include "lane/batch.h"
 #include "lane/lane.h"
 #include "lane/qp.h"
@@ -87,7 +87,7 @@ void rdmamsg__lane_masked(struct lane *l, struct op *op, struct ibv_send_wr *wr,
 	h->signal_at = at + h->signal_every;
 	wr->wr_id = h->wr_id | (at & 0x7fffffffu);
 	wr->send_flags |= IBV_SEND_SIGNALED;
-	ret = rdmamsg__v_post_masked(l->v, h->qp, wr, m);
+	ret = rdmamsg__post_masked(l->v, h->qp, l->raw, wr, m);
 	if (likely(!ret))
 		return;
 	take_back(l, 1);

@@ -96,6 +96,9 @@ struct lane {
 	const struct verbs_api *v;	/* of the device, or of the CM id */
 	struct pool *recv_pool;
 	struct ibv_qp_cap cap;
+	bool raw;			/* the queue pair takes raw requests */
+	bool masked_swapped;		/* struct masked_caps */
+	uint8_t masked_sizes;
 	union ibv_gid gid;
 	uint32_t peer_qp_num, mtu;
 	uint8_t port;

@@ -6,6 +6,7 @@
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/masked.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "lane/create_flags.h"
@@ -98,12 +99,38 @@ int rdmamsg__lane_check(const struct lane *l,
 	return ret ? ret : check_limits(o, d, sends_of(o), receives_of(o));
 }
 
+/*
+ * Makes a queue pair from attributes. If the device has masked atomics, the
+ * queue pair also takes raw requests. All other requests are posted as ever,
+ * since rdma-core lets both kinds interleave (ibv_wr_post(3)).
+ */
+static int make_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr)
+{
+	struct rdmamsg_device *d = l->dev->device;
+	const struct masked_caps masked = rdmamsg__device_masked(d);
+	const bool has = masked_has(&masked, MASKED_SMALL);
+	int ret = has ? rdmamsg__raw_create_qp(d, attr, &l->hot.qp) :
+			-EOPNOTSUPP;
+
+	l->raw = !ret;
+	l->masked_swapped = masked.swapped;
+	l->masked_sizes = has && (l->raw || d->v->post_masked) ?
+			  (uint8_t)masked.sizes : 0;
+	if (ret != -EOPNOTSUPP)
+		return ret;
+	/* some devices lack the extended call */
+	return attr->create_flags ?
+	       rdmamsg__v_create_qp_ex(d->v, d->verbs, attr, &l->hot.qp) :
+	       rdmamsg__v_create_qp(d->v, l->dev->pd,
+				    (struct ibv_qp_init_attr *)attr,
+				    &l->hot.qp);
+}
+
 /* No attribute tells the largest inline size, so try smaller sizes. */
 static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 		     uint32_t send, uint32_t recv)
 {
 	struct rdmamsg_device *d = l->dev->device;
-	const bool ex = o->create_flags;
 	struct ibv_qp_init_attr_ex attr;
 	uint32_t inl = o->inline_max + PROTO_HDR_LEN +
 		       (o->flags & RDMAMSG_EP_CRC ? PROTO_CRC_LEN : 0);
@@ -123,16 +150,12 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 						      RDMAMSG_SEGMENTS_MAX);
 		attr.cap.max_recv_sge = 1;
 		attr.cap.max_inline_data = inl;
-		attr.comp_mask = IBV_QP_INIT_ATTR_PD |
-				 IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+		if (o->create_flags)
+			attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 		attr.pd = l->dev->pd;
 		attr.create_flags = o->create_flags;
-		/* some devices lack the extended call */
-		ret = ex ? rdmamsg__v_create_qp_ex(d->v, d->verbs, &attr,
-						   &l->hot.qp) :
-			   rdmamsg__v_create_qp(d->v, l->dev->pd,
-						(struct ibv_qp_init_attr *)
-						&attr, &l->hot.qp);
+		ret = make_qp(l, &attr);
 		if (!ret || inl <= PROTO_HDR_LEN)
 			break;
 		inl = inl > 64 ? inl / 2 : PROTO_HDR_LEN;

@@ -56,6 +56,9 @@ static void query(const struct rdmamsg_ep *ep, struct rdmamsg_masked_attr *ret)
 	else if (ep->connect.features & PROTO_FEATURE_MASKED)
 		set(ret, RDMAMSG_CAP_NATIVE, MASKED_SIZES, "both devices have "
 		    "masked atomics");
+	else if (ep->connect.features & PROTO_FEATURE_MASKED_SMALL)
+		set(ret, RDMAMSG_CAP_NATIVE, MASKED_SMALL, "both devices have "
+		    "masked atomics of 4 and 8 bytes");
 	else
 		set(ret, RDMAMSG_CAP_SOFTWARE, SOFTWARE_SIZES, "no masked "
 		    "atomics in both devices: repeated compare-and-swap");

@@ -9,7 +9,6 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/masked.h"
-#include "device/device.h"
 #include "lane/batch.h"
 #include "memory/memory.h"
 #include "session/ep.h"
@@ -136,6 +135,6 @@ void rdmamsg__masked_result(const struct rdmamsg_ep *ep, const struct rma *r,
 		return;
 	}
 	memcpy(r->result, r->op.msg->buf, r->masked.size);
-	if (ep->lane.dev->device->masked.swapped)
+	if (ep->lane.masked_swapped)
 		masked_swap_bytes(r->result, r->masked.size);
 }

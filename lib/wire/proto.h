@@ -110,6 +110,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_LANE	128u
 /* This side sends and checks a CRC-32C of each message of the program. */
 #define PROTO_FEATURE_CRC	256u
+/* The device executes masked atomics of 4 and 8 bytes. */
+#define PROTO_FEATURE_MASKED_SMALL 512u
 
 struct proto_hello {
 	uint8_t lowest;

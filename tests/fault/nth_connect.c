@@ -155,7 +155,8 @@ const struct scenario connect_scenarios[] = {
 	  .calls = " strdup calloc pthread_create getaddrinfo " },
 	{ "move", LISTENING, do_connect, .moving = true,
 	  .calls = " migrate_id create_event_channel malloc accept reject "
-		   "create_qp get_cm_event epoll_ctl " },
+		   "create_qp mlx5_create_qp get_cm_event "
+		   "epoll_ctl " },
 	/* the library's memory for the key, and the messages of the proofs */
 	{ "connect-keyed", LISTENING, do_connect, .keyed = true,
 	  .calls = " calloc malloc post_send post_recv wc_send wc_recv " },

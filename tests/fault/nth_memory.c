@@ -448,6 +448,7 @@ const struct scenario memory_scenarios[] = {
 	  .calls = " calloc mmap reg_mr dereg_mr wc_recv " },
 	{ "pd", LISTENING, do_pd,
 	  .calls = " calloc alloc_pd dealloc_pd reg_mr dereg_mr create_qp "
+		   "mlx5_create_qp "
 		   "create_cq create_comp_channel mmap epoll_ctl " },
 	{ "srq-open", NOTHING, do_open, .shared = true, .calls = " calloc " },
 	{ "srq-connect", LISTENING, do_connect, .shared = true },

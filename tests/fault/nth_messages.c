@@ -271,6 +271,7 @@ const struct scenario message_scenarios[] = {
 	{ "teardown", CONNECTED, do_teardown },
 	{ "guarded-connect", LISTENING, do_connect, .guarded = true,
 	  .calls = " calloc realloc mmap reg_mr alloc_pd create_cq create_qp "
+		   "mlx5_create_qp "
 		   "create_comp_channel epoll_ctl connect accept modify_qp "
 		   "init_qp_attr " },
 	{ "guarded-exchange", CONNECTED, do_exchange, .guarded = true,

@@ -44,7 +44,8 @@ const struct scenario oob_scenarios[] = {
 	{ "oob-listen", OPEN, do_listen, .oob = true },
 	{ "oob", LISTENING, do_connect, .oob = true },
 	{ "oob-move", LISTENING, do_connect, .oob = true, .moving = true,
-	  .calls = " malloc create_qp modify_qp epoll_ctl send recv " },
+	  .calls = " malloc create_qp mlx5_create_qp modify_qp epoll_ctl "
+		   "send recv " },
 	{ "oob-close", CONNECTED, do_close, .oob = true },
 	{ "oob-teardown", CONNECTED, do_teardown, .oob = true,
 	  .calls = " destroy_qp dereg_mr modify_qp " },

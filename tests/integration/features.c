@@ -14,7 +14,8 @@
 #define FEATURES	8
 #define ONE_SIDED	1u
 #define INVALIDATE	2u
-#define MASKED		32u
+#define MASKED		(32u | 512u)	/* of any size, of 4 and 8 bytes */
+#define MASKED_LARGE	32u
 
 static uint32_t mask_features(uint8_t *record, uint32_t mask)
 {
@@ -132,6 +133,31 @@ static void masked__peer_has_none_IN_SOFTWARE(void **state)
 	}
 }
 
+/* The peer's device has those of 4 and 8 bytes, as cards do. */
+static void masked__peer_has_small_ones_NATIVE(void **state)
+{
+	struct rdmamsg_masked_attr can = { .size = sizeof(can) };
+	const uint64_t two[2] = { 1, 1 };
+	struct cookie *c;
+
+	if (!test_on_soft())
+		skip_because("the device has no masked atomics");
+	rma_start_with(~MASKED_LARGE, ~0u);
+	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
+	assert_int_equal(can.how, RDMAMSG_CAP_NATIVE);
+	assert_int_equal(can.sizes, 4 | 8);
+	c = cookie();
+	assert_int_equal(rdmamsg_fetch_add_fields(p.c.ep, &key, 8, 8, two, NULL,
+						  NULL, 0, c), 0);
+	wait_cookie(c, 0);
+	assert_int_equal(((uint64_t *)far)[1], 1);
+	assert_error(rdmamsg_fetch_add_fields(p.c.ep, &key, 16, 16, two, NULL,
+					      NULL, 0, NULL), -EOPNOTSUPP,
+		     "4 and 8 bytes");
+	talk();
+	rma_end();
+}
+
 /* Without the feature everything works but rdmamsg_send_invalidate(). */
 static void invalidate__peer_cannot_EOPNOTSUPP(void **state)
 {
@@ -208,6 +234,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(rma__peer_knows_none_EOPNOTSUPP),
 		TEST(masked__peer_has_none_IN_SOFTWARE),
+		TEST(masked__peer_has_small_ones_NATIVE),
 		TEST(invalidate__peer_cannot_EOPNOTSUPP),
 		TEST(invalidate__not_agreed_PROTOCOL),
 		TEST(written__not_agreed_PROTOCOL),

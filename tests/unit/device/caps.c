@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <infiniband/verbs.h>
@@ -22,6 +23,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #include "../own_fabric.h"
+#include "../raw_calls.h"
 #include "../soft/pair.h"
 #include "other_device.h"
 
@@ -154,9 +156,17 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 	assert_int_equal(*target, 43);
 	assert_true(is_native(RDMAMSG_CAP_EXT_ATOMICS));
 	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 32);
+	/* without calls of its own the device has the raw requests */
 	table.query_masked = NULL;
+	table.post_masked = NULL;
+#ifdef HAVE_MLX5DV
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_NATIVE, "worked");
+	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
+#endif
+	table.mlx5_is_supported = NULL;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
 	assert_int_equal(ask(RDMAMSG_CAP_EXT_ATOMICS).value, 8);
+	table.mlx5_is_supported = soft_mlx5_is_supported;
 #ifdef HAVE_MLX5DV
 	assert_true(is_native(RDMAMSG_CAP_DC));
 	assert_true(is_native(RDMAMSG_CAP_UMR));
@@ -429,11 +439,42 @@ static void caps__call_refused_SOFTWARE(void **state)
 
 /* ---- false attributes --------------------------------------------------- */
 
-static void query_swapped(struct ibv_context *ctx, struct masked_caps *ret)
+#ifdef HAVE_MLX5DV
+
+/* An addition without the ends of its fields, as cards without them do. */
+static bool raw_of_one_field(void *wqe, bool fenced)
 {
-	soft_query_masked(ctx, ret);
-	ret->swapped = true;
+	/* behind the two segments, and the number to add */
+	if (*(uint8_t *)wqe == 8)
+		memset((uint8_t *)wqe + 32 + 4, 0, 4);
+	else
+		memset((uint8_t *)wqe + 32 + 8, 0, 8);
+	return true;
 }
+
+static bool raw_refused(void *wqe, bool fenced)
+{
+	return false;
+}
+
+/* The same device, which has raw requests only. */
+static void raw__device_lies_ABSENT(void **state)
+{
+	table.query_masked = NULL;
+	table.post_masked = NULL;
+	replace_raw(&table, raw_of_one_field);
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
+	replace_raw(&table, raw_refused);
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_SOFTWARE, "worked");
+	table.query_masked = soft_query_masked;
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
+		   "posting a masked atomic");
+	replace_raw(&table, raw_of_one_field);
+	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
+		   "wrong result");
+}
+
+#endif
 
 static int post_masked_refused(struct ibv_qp *q, struct ibv_send_wr *wr,
 			       const struct masked *m)
@@ -462,15 +503,16 @@ static void caps__device_lies_ABSENT(void **state)
 	to_op = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	assert_cap(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_NATIVE, "worked");
+	table.mlx5_is_supported = NULL;
 	table.query_masked = NULL;
-	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
-	table.query_masked = query_swapped;
+	table.post_masked = NULL;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT, "wrong result");
 	table.query_masked = soft_query_masked;
 	table.post_masked = post_masked_refused;
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
 		   "posting a masked atomic");
 	table.post_masked = soft_post_masked;
+	table.mlx5_is_supported = soft_mlx5_is_supported;
 	from_op = to_op;
 	wc_status = IBV_WC_LOC_QP_OP_ERR;
 	assert_cap(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_ABSENT, "itself failed");
@@ -680,6 +722,9 @@ static int run(const char *link)
 		TEST(caps__call_refused_ABSENT),
 		TEST(caps__call_refused_SOFTWARE),
 		TEST(caps__device_lies_ABSENT),
+#ifdef HAVE_MLX5DV
+		TEST(raw__device_lies_ABSENT),
+#endif
 		TEST(caps__no_port_active_REPORTED),
 		TEST(caps__device_does_not_deliver_REPORTED),
 		TEST(caps__device_reports_none_ABSENT),

@@ -3,6 +3,7 @@
  * Description: one thread waits in a call of a library below. Meanwhile another
  * thread's context opens its device, connects, talks and closes.
  */
+#include "config.h"
 #include "base/base.h"
 #include "device/verbs_api.h"
 
@@ -26,10 +27,17 @@
 
 #define TEST_S	60	/* longer than any call takes */
 
+/* An endpoint's queue pair takes raw requests, if the build knows any. */
+#ifdef HAVE_MLX5DV
+#define SLOW_QP(X)	X(mlx5_create_qp)
+#else
+#define SLOW_QP(X)	X(create_qp)
+#endif
+
 #define SLOW_CALLS(X) \
 	X(open_device) X(close_device) X(query_device) X(alloc_pd) \
 	X(dealloc_pd) X(create_comp_channel) X(destroy_comp_channel) \
-	X(create_cq) X(resize_cq) X(destroy_cq) X(create_qp) X(modify_qp) \
+	X(create_cq) X(resize_cq) X(destroy_cq) SLOW_QP(X) X(modify_qp) \
 	X(destroy_qp) X(reg_mr) X(dereg_mr) X(create_event_channel) \
 	X(destroy_event_channel) X(create_id) X(destroy_id) X(listen) \
 	X(connect) X(accept) X(disconnect)
@@ -90,8 +98,13 @@ SLOW(struct ibv_cq *, create_cq, (struct ibv_context *c, int n, void *arg,
      struct ibv_comp_channel *ch, int vector), (c, n, arg, ch, vector))
 SLOW(int, resize_cq, (struct ibv_cq *cq, int n), (cq, n))
 SLOW(int, destroy_cq, (struct ibv_cq *cq), (cq))
+#ifdef HAVE_MLX5DV
+SLOW(struct ibv_qp *, mlx5_create_qp, (struct ibv_context *c,
+     struct ibv_qp_init_attr_ex *a, struct mlx5dv_qp_init_attr *m), (c, a, m))
+#else
 SLOW(struct ibv_qp *, create_qp, (struct ibv_pd *pd,
      struct ibv_qp_init_attr *a), (pd, a))
+#endif
 SLOW(int, modify_qp, (struct ibv_qp *qp, struct ibv_qp_attr *a, int mask),
      (qp, a, mask))
 SLOW(int, destroy_qp, (struct ibv_qp *qp), (qp))

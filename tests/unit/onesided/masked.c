@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: masked atomics over the soft HCA, in software and by the device:
- * their requests, others that change the value, and injected failures.
+ * their requests, others that change the value, and injected failures. A device
+ * may also have raw requests only, as cards of mlx5 do.
  */
 #include "device/verbs_api.h"
 #include "session/ep.h"
@@ -10,6 +11,7 @@
 #include "memory/memory.h"
 #include "base/ctx.h"
 #include "../own_fabric.h"
+#include "../raw_calls.h"
 #include "../soft_calls.h"
 #include "../two_ends.h"
 
@@ -33,7 +35,8 @@ static uint32_t out, out_max;	/* tries in flight */
 static bool broken;		/* the client cannot post */
 static uint32_t fails_at;	/* number of the try that fails; 0: none */
 static bool proof_fails;
-static bool native;		/* the device has masked atomics */
+/* masked atomics of the device: all, raw requests, none */
+static enum { ALL, RAW, NONE } has;
 static char order[16];		/* requests of the client: s, w, m, M: fenced */
 
 static void note_request(char kind)
@@ -89,6 +92,14 @@ static int post_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return rdmamsg__verbs_soft.post_masked(qp, wr, m);
 }
 
+static bool raw(void *wqe, bool fenced)
+{
+	if (broken)
+		return false;
+	note_request(fenced ? 'M' : 'm');
+	return true;
+}
+
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
 	int n = soft_ops.poll_cq(cq, room, wc);
@@ -141,8 +152,13 @@ static int set_up(void **state)
 	broken = proof_fails = false;
 	replace_calls(poll_cq, post_send);
 	soft_table.post_masked = post_masked;
-	if (!native)
+	replace_raw(&soft_table, raw);
+	if (has != ALL)
 		soft_table.query_masked = NULL;
+	if (has == RAW)
+		soft_table.post_masked = NULL;
+	if (has == NONE)
+		soft_table.mlx5_is_supported = NULL;
 	connect_ends(&opts);
 	server.mem = aligned_alloc(4096, ROOM);
 	memset(server.mem, 0, ROOM);
@@ -159,18 +175,42 @@ static int set_up(void **state)
 
 static int set_up_software(void **state)
 {
-	native = false;
+	has = NONE;
 	return set_up(state);
 }
 
 static int set_up_native(void **state)
 {
-	native = true;
+	has = ALL;
 	return set_up(state);
 }
 
+#ifdef HAVE_MLX5DV
+
+/* A card tells of no masked atomics, so the library tries them. */
+static int set_up_raw(void **state)
+{
+	has = RAW;
+	return set_up(state);
+}
+
+static int set_up_swapped(void **state)
+{
+	(void)setenv("RDMAMSG_SOFT_ATOMICS", "big-endian", 1);
+	return set_up_raw(state);
+}
+
+static int set_up_plain(void **state)
+{
+	(void)setenv("RDMAMSG_SOFT_ATOMICS", "plain", 1);
+	return set_up_raw(state);
+}
+
+#endif
+
 static int tear_down(void **state)
 {
+	(void)unsetenv("RDMAMSG_SOFT_ATOMICS");
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
 	free(server.mem);
@@ -447,6 +487,61 @@ static void native__queue_full_EAGAIN_THEN_WRITABLE(void **state)
 	assert_int_equal(swaps, 0);
 }
 
+#ifdef HAVE_MLX5DV
+
+/* ---- found by trying --------------------------------------------------- */
+
+static struct rdmamsg_masked_attr query(void)
+{
+	struct rdmamsg_masked_attr can = { .size = sizeof(can) };
+
+	assert_int_equal(rdmamsg_masked_query(client.ep, &can), 0);
+	return can;
+}
+
+static void raw__small_operands_NATIVE(void **state)
+{
+	const uint64_t two[2] = { 1, 2 };
+	const uint32_t half = 1;
+	uint32_t was4 = 0;
+	uint64_t was = 0;
+
+	assert_int_equal(query().how, RDMAMSG_CAP_NATIVE);
+	assert_int_equal(query().sizes, 4 | 8);
+	assert_int_equal(query().unit, 4);
+	*word() = 0x0102030405060708;
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(was, 0x0102030405060708);
+	assert_int_equal(*word(), 0x0102030405060709);
+	word()[1] = 0x11223344;
+	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 8, 4, &half,
+						  NULL, &was4, 0, &client), 0);
+	WAIT_FOR(client.sent == 2);
+	assert_int_equal(was4, 0x11223344);
+	assert_int_equal(word()[1], 0x11223345);
+	assert_string_equal(order, "mm");
+	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 16, 16, two,
+						  NULL, NULL, 0, &client),
+			 -EOPNOTSUPP);
+	assert_non_null(strstr(rdmamsg_error(), "4 and 8 bytes"));
+	assert_int_equal(client.closed, 0);
+}
+
+static void raw__refused_when_tried_IN_SOFTWARE(void **state)
+{
+	uint64_t was = 5;
+
+	assert_int_equal(query().how, RDMAMSG_CAP_SOFTWARE);
+	assert_int_equal(add(&was), 0);
+	WAIT_FOR(client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(was, 0);
+	assert_int_equal(swaps, 1);
+}
+
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -468,6 +563,15 @@ int main(void)
 		N(native__among_others_KEEPS_THE_ORDER),
 		N(native__without_a_buffer_WRITABLE_WITH_ONE),
 		N(native__queue_full_EAGAIN_THEN_WRITABLE),
+#ifdef HAVE_MLX5DV
+		cmocka_unit_test_setup_teardown(raw__small_operands_NATIVE,
+						set_up_raw, tear_down),
+		cmocka_unit_test_setup_teardown(raw__small_operands_NATIVE,
+						set_up_swapped, tear_down),
+		cmocka_unit_test_setup_teardown(
+			raw__refused_when_tried_IN_SOFTWARE, set_up_plain,
+			tear_down),
+#endif
 		N(post__fails_ENDS_ONCE),
 	};
 

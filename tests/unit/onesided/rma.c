@@ -83,6 +83,17 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 	return qp;
 }
 
+/* The device has no raw requests without inline data. */
+static struct ibv_qp *mlx5_create_qp(struct ibv_context *verbs,
+				     struct ibv_qp_init_attr_ex *attr,
+				     struct mlx5dv_qp_init_attr *mlx5)
+{
+	if (!no_inline)
+		return rdmamsg__verbs_soft.mlx5_create_qp(verbs, attr, mlx5);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	return broken ? EIO : rdmamsg__verbs_soft.modify_qp(qp, attr, mask);
@@ -222,6 +233,7 @@ static int set_up(void **state)
 	table.query_port = query_port;
 	table.create_cq = create_cq;
 	table.create_qp = create_qp;
+	table.mlx5_create_qp = mlx5_create_qp;
 	table.modify_qp = modify_qp;
 	table.dereg_mr = dereg_mr;
 	rdmamsg__verbs = &table;

@@ -77,6 +77,17 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 	return qp;
 }
 
+/* The device has no raw requests without inline data. */
+static struct ibv_qp *mlx5_create_qp(struct ibv_context *verbs,
+				     struct ibv_qp_init_attr_ex *attr,
+				     struct mlx5dv_qp_init_attr *mlx5)
+{
+	if (!no_inline)
+		return rdmamsg__verbs_soft.mlx5_create_qp(verbs, attr, mlx5);
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t len,
 			     int access)
 {
@@ -397,6 +408,7 @@ int main(void)
 	join_own_fabric("bounds");
 	replace_calls(poll_cq, post_send);
 	soft_table.create_qp = create_qp;
+	soft_table.mlx5_create_qp = mlx5_create_qp;
 	soft_table.reg_mr = reg_mr;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

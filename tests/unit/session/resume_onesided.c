@@ -6,6 +6,7 @@
  */
 #include "base/masked.h"
 #include "device/verbs_api.h"
+#include "../raw_calls.h"
 #include "lanes.h"
 
 #include <rdmamsg/flow.h>
@@ -277,6 +278,11 @@ static int refuse_masked(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return EIO;
 }
 
+static bool refuse_raw(void *wqe, bool fenced)
+{
+	return false;
+}
+
 static void masked_atomic__taken_by_no_device_DONE_ONCE(void **state)
 {
 	const uint64_t add = 5;
@@ -286,6 +292,7 @@ static void masked_atomic__taken_by_no_device_DONE_ONCE(void **state)
 	connect_rma(0);
 	table = *client.ep->lane.v;
 	table.post_masked = refuse_masked;
+	replace_raw(&table, refuse_raw);
 	client.ep->lane.v = &table;
 	assert_int_equal(rdmamsg_fetch_add_fields(client.ep, &key, 8, 8, &add,
 						  NULL, &was, 0, &client), 0);
