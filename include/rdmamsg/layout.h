@@ -20,7 +20,7 @@ struct rdmamsg_key;		/* <rdmamsg/rma.h> */
 struct rdmamsg_layout_options {
 	size_t size;
 	void *user;
-	/* RDMAMSG_ACCESS_READ, _WRITE, _LOCAL_WRITE; 0: only a source */
+	/* RDMAMSG_ACCESS_READ, _WRITE, _ATOMIC, _LOCAL_WRITE; 0: a source */
 	uint32_t access;
 	uint32_t max_parts;	/* capacity; RDMAMSG_LAYOUT_PARTS */
 };

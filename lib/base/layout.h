@@ -53,7 +53,7 @@ struct layout_group {
 
 struct layout {
 	uint64_t id;
-	uint8_t access;			/* PROTO_KEY_READ, _WRITE */
+	uint8_t access;			/* PROTO_KEY_READ, _WRITE, _ATOMIC */
 	uint32_t sources, groups, parts;
 	uint64_t len;			/* computed */
 	uint32_t depth;			/* computed */

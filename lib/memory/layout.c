@@ -27,7 +27,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define ACCESS_ALL	(RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE | \
-			 RDMAMSG_ACCESS_LOCAL_WRITE)
+			 RDMAMSG_ACCESS_ATOMIC | RDMAMSG_ACCESS_LOCAL_WRITE)
 #define BLOCKS_MAX	65536u
 
 _Static_assert(RDMAMSG_LAYOUT_DIMS == LAYOUT_DIMS &&
@@ -122,7 +122,8 @@ int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
 static int key_access(uint32_t access)
 {
 	return rdmamsg__verbs_remote(access) |
-	       (access & RDMAMSG_ACCESS_WRITE ? IBV_ACCESS_LOCAL_WRITE : 0);
+	       (access & (RDMAMSG_ACCESS_WRITE | RDMAMSG_ACCESS_ATOMIC) ?
+		IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
 /* -EOPNOTSUPP: the device has no such layout. */
@@ -309,8 +310,8 @@ int rdmamsg_layout_create(struct rdmamsg *ctx,
 		return err;
 	if (!ret || (o.access & ~(uint32_t)ACCESS_ALL))
 		return rdmamsg__fail(-EINVAL, "a layout: %s", ret ?
-				     "access bits other than READ, WRITE and "
-				     "LOCAL_WRITE" : "ret is NULL");
+				     "access bits other than READ, WRITE, "
+				     "ATOMIC and LOCAL_WRITE" : "ret is NULL");
 	layout = calloc(1, sizeof(*layout));
 	if (!layout)
 		return rdmamsg__fail(-ENOMEM, "no memory for a layout");

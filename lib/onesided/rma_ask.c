@@ -64,8 +64,40 @@ static inline uint8_t needed(const struct rma_ask *a)
 	       a->kind == RMA_READ ? PROTO_KEY_READ : PROTO_KEY_WRITE;
 }
 
+/*
+ * Replaces the key of a layout in software by that of the block that has the
+ * operand. The key of a layout that the device has is an ordinary one, and only
+ * the peer's device knows its blocks.
+ */
+static int aim_far(const struct rma_ask *a, const struct layout_import *far,
+		   struct proto_key *key)
+{
+	uint64_t addr;
+
+	if (rdmamsg__layout_far(far, a->offset, &addr, &key->rkey) < a->bytes)
+		return rdmamsg__fail(-EINVAL, "offset %llu of layout %llu: the "
+				     "%u bytes are in several blocks, and an "
+				     "atomic operation needs them in one",
+				     (unsigned long long)a->offset,
+				     (unsigned long long)key->region, a->bytes);
+	key->addr = addr - a->offset;
+	return 0;
+}
+
+/* Returns true if the word at this address is a part of one block. */
+static bool is_block(const struct layout_import *far, uint64_t at,
+		     uint64_t word, uint32_t rkey)
+{
+	uint64_t addr;
+	uint32_t its;
+
+	return rdmamsg__layout_far(far, at, &addr, &its) >= sizeof(word) &&
+	       addr == word && its == rkey;
+}
+
 /* In software a masked atomic writes the whole word around its operand. */
-static int check_word(const struct rma_ask *a, const struct proto_key *key)
+static int check_word(const struct rma_ask *a, const struct layout_import *far,
+		      const struct proto_key *key)
 {
 	const uint64_t word = (key->addr + a->offset) &
 			      ~(sizeof(uint64_t) - 1);
@@ -73,13 +105,31 @@ static int check_word(const struct rma_ask *a, const struct proto_key *key)
 	const uint64_t at = word - key->addr;
 
 	if (a->kind != RMA_EMULATED ||
-	    (at <= key->len && key->len - at >= sizeof(uint64_t)))
+	    (at <= key->len && key->len - at >= sizeof(uint64_t) &&
+	     (!far || is_block(far, at, word, key->rkey))))
 		return 0;
 	return rdmamsg__fail(-ERANGE, "offset %llu: in software an operand of "
 			     "%u bytes needs the aligned 8 bytes around it, "
 			     "which the key of region %llu does not reach",
 			     (unsigned long long)a->offset, a->bytes,
 			     (unsigned long long)key->region);
+}
+
+/* Of a layout, the operation needs no more than the key of a block. */
+static int check_operand(const struct rma_ask *a, struct proto_key *key,
+			 struct layout_import **far)
+{
+	const struct layout_import *of = *far;
+	int err = of ? aim_far(a, of, key) : 0;
+
+	*far = NULL;
+	if (err)
+		return err;
+	if ((key->addr + a->offset) % a->bytes)
+		return rdmamsg__fail(-EINVAL, "atomic operations need an "
+				     "address that is a multiple of %u",
+				     a->bytes);
+	return check_word(a, of, key);
 }
 
 static int check_key(const struct rdmamsg_ep *ep, const struct rma_ask *a,
@@ -114,11 +164,7 @@ static int check_key(const struct rdmamsg_ep *ep, const struct rma_ask *a,
 				     (unsigned long long)a->offset,
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
-	if (is_atomic(a) && (key->addr + a->offset) % a->bytes)
-		return rdmamsg__fail(-EINVAL, "atomic operations need an "
-				     "address that is a multiple of %u",
-				     a->bytes);
-	return check_word(a, key);
+	return is_atomic(a) ? check_operand(a, key, ret_far) : 0;
 }
 
 /* Returns 0 if the entry's region can take part. */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define ACCESS_ALL	(PROTO_KEY_READ | PROTO_KEY_WRITE)
+#define ACCESS_ALL	(PROTO_KEY_READ | PROTO_KEY_WRITE | PROTO_KEY_ATOMIC)
 
 struct wire_layout {
 	uint8_t version;

@@ -266,6 +266,13 @@ void key__forged_REFUSED_BY_THE_DEVICE(void **state);
 void define__too_deep_EINVAL(void **state);
 void calls__bad_arguments_ARE_TOLD(void **state);
 
+/* layout_atomic.c */
+CASES(atomics__in_a_block_DONE);
+CASES(atomic__layout_without_the_right_EACCES);
+CASES(atomics__only_AS_THE_KEY_SAYS);
+void native__atomic__across_blocks_ACCESS(void **state);
+void software__atomics__outside_of_a_block_ARE_TOLD(void **state);
+
 /* layout_end.c */
 CASES(close__with_layouts_ALL_FREED);
 CASES(close__with_operations_DONE);

@@ -309,7 +309,7 @@ void calls__bad_arguments_ARE_TOLD(void **state)
 
 	take_path(SOFTWARE);
 	boards_open();
-	o.access = RDMAMSG_ACCESS_ATOMIC;
+	o.access = RDMAMSG_ACCESS_WINDOW;
 	assert_error(rdmamsg_layout_create(p.c.ctx, &o, &l), -EINVAL,
 		     "access");
 	o.access = 0;

@@ -202,6 +202,33 @@ static void *remote(struct soft_dev *dev, struct soft_qp *qp,
 }
 
 /*
+ * Returns the memory of an atomic, which may be inside of one block of a
+ * layout. Otherwise refuses the request and returns NULL.
+ */
+static void *operand_at(struct soft_dev *dev, struct soft_qp *qp,
+			const struct soft_rec *rec, uint32_t len)
+{
+	const struct ibv_pd *pd = remote_pd(dev, qp, rec);
+	void *at = soft_remote_at(dev, qp, pd, rec->rkey, rec->raddr, len,
+				  IBV_ACCESS_REMOTE_ATOMIC);
+	uint32_t block = len;
+
+	if (unlikely(!at))
+		at = soft_layout_block(dev, pd, rec->rkey, rec->raddr, &block,
+				       IBV_ACCESS_REMOTE_ATOMIC);
+	if (unlikely(!at || block < len)) {
+		soft_refuse(dev, qp, SOFT_NAK_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
+		return NULL;
+	}
+	/* an aligned address of a key may be memory that is not */
+	if ((uintptr_t)at % len) {
+		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
+		return NULL;
+	}
+	return at;
+}
+
+/*
  * Fetches a shown payload. If that fails, refuses the request and returns
  * false.
  */
@@ -370,16 +397,9 @@ static void on_atomic(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	rd = new_rd(dev, qp, rec);
-	at = rd ? remote(dev, qp, rec, 8, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	at = rd ? operand_at(dev, qp, rec, sizeof(*at)) : NULL;
 	if (!at)
 		return;
-	/*
-	 * if the region has an iova, an aligned raddr may be unaligned memory
-	 */
-	if ((uintptr_t)at % 8) {
-		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
-		return;
-	}
 	memcpy(operand, payload, sizeof(operand));
 	rd->atomic = true;
 	rd->total = sizeof(rd->value[0]);
@@ -419,13 +439,9 @@ static void on_masked(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	rd = new_rd(dev, qp, rec);
-	at = rd ? remote(dev, qp, rec, m.size, IBV_ACCESS_REMOTE_ATOMIC) : NULL;
+	at = rd ? operand_at(dev, qp, rec, m.size) : NULL;
 	if (!at)
 		return;
-	if ((uintptr_t)at % m.size) {	/* as in on_atomic() */
-		soft_refuse(dev, qp, SOFT_NAK_INV_REQ, IBV_EVENT_QP_REQ_ERR);
-		return;
-	}
 	rd->atomic = true;
 	soft_masked_do(&m, at, rd->value);
 	if (dev->masked.swapped)

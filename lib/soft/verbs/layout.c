@@ -14,11 +14,17 @@
 #include "soft/verbs/mr.h"
 #include "soft/verbs/qp.h"
 
-/* Returns the access that the memory of a layout needs. */
+/*
+ * Returns the access that the memory of a layout needs. Sources do not tell
+ * whether a card also wants the right to atomics there, so this device does.
+ */
 static int local(int access)
 {
-	return access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE) ?
-	       IBV_ACCESS_LOCAL_WRITE : 0;
+	const int writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE |
+			   IBV_ACCESS_REMOTE_ATOMIC;
+
+	return (access & writes ? IBV_ACCESS_LOCAL_WRITE : 0) |
+	       (access & IBV_ACCESS_REMOTE_ATOMIC);
 }
 
 /* ---- definition -------------------------------------------------------- */

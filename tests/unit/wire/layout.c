@@ -383,7 +383,7 @@ static void layout_decode__wrong_bytes_EPROTO(void **state)
 	change(0, 1, "head");
 	change(0, 3, "head");
 	change(AT_ACCESS, 0, "head");
-	change(AT_ACCESS, PROTO_KEY_ATOMIC, "head");
+	change(AT_ACCESS, PROTO_KEY_ATOMIC, "bytes");
 	change(AT_ACCESS, 8, "head");
 	change(AT_ZERO, 1, "head");
 	change(AT_ZERO + 1, 1, "head");
