@@ -19,7 +19,7 @@ lib/lane: lib/base lib/wire lib/device lib/memory
 lib/session: lib/base lib/wire lib/device lib/memory lib/lane
 lib/onesided: lib/base lib/wire lib/device lib/memory lib/lane lib/session
 lib/chain: lib/base lib/wire lib/device lib/memory lib/lane lib/session
-lib/dc: lib/base lib/wire lib/device lib/memory lib/lane lib/session
+lib/dc: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm: lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/rdma: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided
 cm/oob: cm lib/base lib/wire lib/device lib/memory lib/lane lib/session lib/onesided

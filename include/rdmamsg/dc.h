@@ -26,8 +26,9 @@ struct rdmamsg_dc_target;
 struct rdmamsg_dc_sender;
 struct rdmamsg_dc_address;	/* of a target, for one sender */
 struct rdmamsg_layout;		/* <rdmamsg/layout.h> */
-struct rdmamsg_region;		/* these three: <rdmamsg/rma.h> */
+struct rdmamsg_region;		/* these four: <rdmamsg/rma.h> */
 struct rdmamsg_key;
+struct rdmamsg_masked_swap;
 struct rdmamsg_sge;
 
 /* How senders reach targets. */
@@ -265,6 +266,21 @@ int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *address,
 			    const struct rdmamsg_key *key, uint64_t offset,
 			    uint64_t expected, uint64_t desired,
 			    uint64_t *result, uint32_t flags, void *cookie);
+/*
+ * Over connections as rdmamsg_masked_compare_swap() and
+ * rdmamsg_fetch_add_fields(). Otherwise in software, with operands of 4 and 8
+ * bytes. -EOPNOTSUPP: another size.
+ */
+int rdmamsg_dc_masked_compare_swap(struct rdmamsg_dc_address *address,
+				   const struct rdmamsg_key *key,
+				   uint64_t offset, size_t bytes,
+				   const struct rdmamsg_masked_swap *swap,
+				   void *result, uint32_t flags, void *cookie);
+int rdmamsg_dc_fetch_add_fields(struct rdmamsg_dc_address *address,
+				const struct rdmamsg_key *key, uint64_t offset,
+				size_t bytes, const void *add,
+				const void *boundary, void *result,
+				uint32_t flags, void *cookie);
 
 #ifdef __cplusplus
 }

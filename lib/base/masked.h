@@ -7,6 +7,7 @@
 #ifndef RDMAMSG_LIB_MASKED_H
 #define RDMAMSG_LIB_MASKED_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define MASKED_SIZES	(4u | 8u | 16u | 32u)
 /* Operands of raw requests of mlx5. */
 #define MASKED_SMALL	(4u | 8u)
+#define MASKED_TRIES	4096	/* compare-and-swaps of one in software */
 #define MASKED_FIELD	8u	/* bytes of the largest field */
 
 enum masked_kind {
@@ -102,6 +104,54 @@ static inline uint64_t masked_add(const struct masked *m, uint32_t i,
 
 	return ((word & ~tops) + (add & ~tops)) ^ ((word ^ add) & tops);
 }
+
+/* ---- by compare-and-swap of the word around the operand ---------------- */
+
+/* Returns how many bits the 4 bytes at an address are up in their word. */
+static inline uint32_t masked_shift(uint64_t addr, uint32_t size)
+{
+	const bool later = addr % sizeof(uint64_t);
+	const bool upper = later == (BYTE_ORDER == LITTLE_ENDIAN);
+
+	return size == sizeof(uint32_t) && upper ? 32 : 0;
+}
+
+/* Moves the operand to its place in the word. */
+static inline void masked_place(struct masked *m, uint32_t shift)
+{
+	m->value[0] <<= shift;
+	m->mask[0] <<= shift;
+	m->expected[0] <<= shift;
+	m->compare[0] <<= shift;
+}
+
+/* Returns a value that the word may have: the one that costs a try less. */
+static inline uint64_t masked_guess(const struct masked *m)
+{
+	return m->expected[0] & m->compare[0];
+}
+
+/* Returns what the operation makes of the word. */
+static inline uint64_t masked_made(const struct masked *m, uint64_t word)
+{
+	if (m->kind == MASKED_ADD)
+		return masked_add(m, 0, word);
+	return masked_equal(m, 0, word) ? masked_swap(m, 0, word) : word;
+}
+
+/* Copies the operand out of the word. */
+static inline void masked_out(const struct masked *m, uint32_t shift,
+			      uint64_t word, void *ret)
+{
+	const uint32_t half = (uint32_t)(word >> shift);
+
+	if (m->size == sizeof(half))
+		memcpy(ret, &half, sizeof(half));
+	else
+		memcpy(ret, &word, sizeof(word));
+}
+
+/* ---- answers ------------------------------------------------------------ */
 
 /*
  * Swaps the bytes of an answer, between the byte order of this host and the

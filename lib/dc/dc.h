@@ -78,6 +78,7 @@ enum dc_kind {
 	DC_READ,
 	DC_FETCH_ADD,
 	DC_COMPARE_SWAP,
+	DC_MASKED,
 };
 
 /* A one-sided operation. */
@@ -88,7 +89,8 @@ struct dc_op {
 	const struct rdmamsg_key *key;
 	uint64_t offset;
 	uint64_t operand, expected;
-	uint64_t *result;
+	const struct masked *masked;	/* DC_MASKED: else NULL */
+	void *result;
 	uint32_t value;
 	uint32_t flags;
 };
@@ -227,6 +229,9 @@ uint32_t rdmamsg__dc_max_copy(const struct rdmamsg_dc_sender *s);
 /* Registers the regions if necessary, and calls the endpoint. */
 int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *op,
 		      void *cookie);
+/* Checks the operation. Posts it, or lets it wait. name: of the public call. */
+int rdmamsg__dc_ask(struct rdmamsg_dc_address *a, const char *name,
+		    const struct dc_op *op, void *cookie);
 /* The waiting operation does not use its regions any more. */
 void rdmamsg__dc_release(const struct dc_op *op);
 

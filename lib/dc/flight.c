@@ -46,6 +46,8 @@ static void flight_free(const struct dc_session *x, struct dc_msg *m)
 			log_error("a message could not be deregistered");
 	if (f && f->run.far)
 		rdmamsg__layout_rele(f->run.far);
+	if (f)
+		free(f->tries);
 	free(f);
 	m->flight = NULL;
 }
@@ -194,13 +196,14 @@ void rdmamsg__flight_done(struct dc_session *x, const struct dc_frame *f)
 
 static bool is_atomic(const struct dc_op *o)
 {
-	return o->kind == DC_FETCH_ADD || o->kind == DC_COMPARE_SWAP;
+	return o->kind >= DC_FETCH_ADD;
 }
 
 static int check_atomic(const struct dc_session *x, const struct dc_op *o,
 			const struct proto_key *key,
 			const struct layout_import *far)
 {
+	const uint32_t bytes = o->masked ? o->masked->size : sizeof(uint64_t);
 	const struct rdmamsg_device *d = dev_of(x)->device;
 
 	if (far)
@@ -209,16 +212,16 @@ static int check_atomic(const struct dc_session *x, const struct dc_op *o,
 	if (rdmamsg__atomic_scope(d) == RDMAMSG_ATOMIC_NONE)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
 				     "operations", d->name);
-	if (key->len - o->offset < sizeof(uint64_t))
+	if (key->len - o->offset < bytes)
 		return rdmamsg__fail(-ERANGE, "offset %llu: the key of region "
 				     "%llu reaches %llu bytes",
 				     (unsigned long long)o->offset,
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
-	if ((key->addr + o->offset) % sizeof(uint64_t))
+	if ((key->addr + o->offset) % bytes)
 		return rdmamsg__fail(-EINVAL, "atomic operations need an "
-				     "address that is a multiple of 8");
-	return 0;
+				     "address that is a multiple of %u", bytes);
+	return o->masked ? rdmamsg__tries_check(o, key) : 0;
 }
 
 static int check_key(const struct dc_session *x, const struct dc_op *o,
@@ -405,6 +408,18 @@ static void issue_one(struct dc_session *x, struct dc_msg *m,
 		rdmamsg__flight_notify(x, m);
 }
 
+static int begin_tries(struct dc_session *x, struct dc_msg *m,
+		       const struct proto_key *key)
+{
+	int err = flight_new(m);
+
+	if (!err)
+		err = rdmamsg__tries_begin(x, m, key);
+	if (err)
+		flight_free(x, m);
+	return err;
+}
+
 static int issue(struct dc_session *x, struct dc_msg *m)
 {
 	struct gathered g = { .count = 0 };
@@ -414,6 +429,8 @@ static int issue(struct dc_session *x, struct dc_msg *m)
 
 	if (err)
 		return err;
+	if (m->kind == DC_MASKED)
+		return begin_tries(x, m, &key);
 	if (is_atomic(&m->op)) {
 		g.sge[g.count++] = rdmamsg__peer_sge(&x->peer,
 						     sizeof(uint64_t));
@@ -451,6 +468,11 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 
 	if (m->flight && m->flight->status)
 		status = m->flight->status;
+	if (m->kind == DC_MASKED) {
+		if (rdmamsg__tries_done(x, m, tx, &status))
+			rdmamsg__flight_end(x, m, status);
+		return;
+	}
 	if (!status && is_atomic(&m->op) && m->op.result)
 		memcpy(m->op.result, tx->slot, sizeof(uint64_t));
 	rdmamsg__flight_end(x, m, status);

@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/masked.h"
 #include "dc/session.h"
 #include "wire/dc_frame.h"
 
@@ -40,12 +41,24 @@ struct dc_run {
 	uint64_t left;			/* bytes */
 };
 
+/* A masked atomic, as tries of compare-and-swap: masked.c. */
+struct dc_tries {
+	struct masked m;		/* in its place in the word */
+	uint64_t raddr;			/* of the word */
+	uint32_t rkey;
+	uint32_t shift;
+	uint64_t expected, operand;	/* of the next try */
+	uint32_t left;
+	bool out;			/* a try is under way */
+};
+
 /* A message or operation that needs registrations, or several requests. */
 struct dc_flight {
 	uint32_t number;		/* of an announced message */
 	bool announced;
 	int status;			/* of the first part that failed */
 	struct dc_run run;
+	struct dc_tries *tries;		/* NULL: no masked atomic */
 	uint32_t count;
 	struct ibv_mr *mr[RDMAMSG_SEGMENTS_MAX];
 };
@@ -93,6 +106,21 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 void rdmamsg__flight_done(struct dc_session *x, const struct dc_frame *f);
 /* Completes a message of x->flights, and frees it. */
 void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status);
+
+/* masked.c */
+/* Checks the operand of a masked atomic: -EOPNOTSUPP, -ERANGE. */
+int rdmamsg__tries_check(const struct dc_op *o, const struct proto_key *key);
+/* Posts the first try. The session posts nothing else before the last one. */
+int rdmamsg__tries_begin(struct dc_session *x, struct dc_msg *m,
+			 const struct proto_key *key);
+/* Posts the next try of x->run, unless one is under way. */
+void rdmamsg__tries_go_on(struct dc_session *x);
+/*
+ * Takes the answer of a try. Returns false if another try must follow.
+ * Otherwise the operation ends with *status.
+ */
+bool rdmamsg__tries_done(struct dc_session *x, struct dc_msg *m,
+			 const struct dc_tx *tx, int *status);
 
 /* run.c */
 /* Begins a run of at least one byte. The message has a flight. */

@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "memory/region.h"
+#include "onesided/rma_ask.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -54,6 +55,9 @@ int rdmamsg__dc_issue(struct rdmamsg_ep *ep, const struct dc_op *o,
 	case DC_FETCH_ADD:
 		return rdmamsg_fetch_add(ep, o->key, o->offset, o->operand,
 					 o->result, o->flags, cookie);
+	case DC_MASKED:
+		return rdmamsg__masked_issue(ep, o->masked, o->key, o->offset,
+					     o->result, o->flags, cookie);
 	default:
 		return rdmamsg_compare_swap(ep, o->key, o->offset, o->expected,
 					    o->operand, o->result, o->flags,
@@ -97,11 +101,12 @@ static int wait(struct rdmamsg_dc_address *a, const struct dc_op *o,
 		size_t copied, void *cookie)
 {
 	const int entries = copied ? 1 : o->count;
+	const size_t operands = o->masked ? sizeof(*o->masked) : 0;
 	struct rdmamsg_sge *entry;
 	struct dc_msg *m;
 	int ret;
 
-	m = rdmamsg__dc_msg_new(a->sender, sizeof(*m) + copied +
+	m = rdmamsg__dc_msg_new(a->sender, sizeof(*m) + copied + operands +
 				(size_t)entries * sizeof(*entry), copied, &ret);
 	if (!m)
 		return ret;
@@ -112,6 +117,9 @@ static int wait(struct rdmamsg_dc_address *a, const struct dc_op *o,
 	m->op = *o;
 	m->op.key = &m->key;
 	m->op.entry = entry;
+	/* without gather entries */
+	if (operands)
+		m->op.masked = memcpy(m + 1, o->masked, operands);
 	if (copied)
 		copy_in(m, entry, o);
 	else if (entries)
@@ -182,8 +190,8 @@ static int check(const struct rdmamsg_dc_address *a, const char *name,
 	return check_entries(a, o, ret_copied);
 }
 
-static int ask(struct rdmamsg_dc_address *a, const char *name,
-	       const struct dc_op *o, void *cookie)
+int rdmamsg__dc_ask(struct rdmamsg_dc_address *a, const char *name,
+		    const struct dc_op *o, void *cookie)
 {
 	size_t copied = 0;
 	int ret = check(a, name, o, cookie, &copied);
@@ -211,7 +219,7 @@ int rdmamsg_dc_write(struct rdmamsg_dc_address *a,
 		.offset = offset, .flags = flags,
 	};
 
-	return ask(a, "rdmamsg_dc_write", &o, cookie);
+	return rdmamsg__dc_ask(a, "rdmamsg_dc_write", &o, cookie);
 }
 
 int rdmamsg_dc_write_imm(struct rdmamsg_dc_address *a,
@@ -224,7 +232,7 @@ int rdmamsg_dc_write_imm(struct rdmamsg_dc_address *a,
 		.offset = offset, .flags = flags, .value = value,
 	};
 
-	return ask(a, "rdmamsg_dc_write_imm", &o, cookie);
+	return rdmamsg__dc_ask(a, "rdmamsg_dc_write_imm", &o, cookie);
 }
 
 int rdmamsg_dc_read(struct rdmamsg_dc_address *a,
@@ -237,7 +245,7 @@ int rdmamsg_dc_read(struct rdmamsg_dc_address *a,
 		.offset = offset, .flags = flags,
 	};
 
-	return ask(a, "rdmamsg_dc_read", &o, cookie);
+	return rdmamsg__dc_ask(a, "rdmamsg_dc_read", &o, cookie);
 }
 
 int rdmamsg_dc_fetch_add(struct rdmamsg_dc_address *a,
@@ -250,7 +258,7 @@ int rdmamsg_dc_fetch_add(struct rdmamsg_dc_address *a,
 		.operand = add, .result = result, .flags = flags,
 	};
 
-	return ask(a, "rdmamsg_dc_fetch_add", &o, cookie);
+	return rdmamsg__dc_ask(a, "rdmamsg_dc_fetch_add", &o, cookie);
 }
 
 int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *a,
@@ -264,5 +272,5 @@ int rdmamsg_dc_compare_swap(struct rdmamsg_dc_address *a,
 		.flags = flags,
 	};
 
-	return ask(a, "rdmamsg_dc_compare_swap", &o, cookie);
+	return rdmamsg__dc_ask(a, "rdmamsg_dc_compare_swap", &o, cookie);
 }

@@ -119,7 +119,10 @@ static void post_next(struct dc_session *x, struct dc_msg *m)
 
 void rdmamsg__run_go_on(struct dc_session *x)
 {
-	while (x->run && rdmamsg__peer_room(&x->peer) >= FLIGHT_ROOM)
+	if (x->run && x->run->kind == DC_MASKED)
+		rdmamsg__tries_go_on(x);
+	while (x->run && x->run->kind != DC_MASKED &&
+	       rdmamsg__peer_room(&x->peer) >= FLIGHT_ROOM)
 		post_next(x, x->run);
 }
 

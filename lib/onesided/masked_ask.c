@@ -101,6 +101,20 @@ static void take(uint64_t *dst, const void *src, size_t bytes)
 	}
 }
 
+int rdmamsg__masked_take_swap(struct masked *m, const char *name,
+			      const struct rdmamsg_masked_swap *swap)
+{
+	m->kind = MASKED_SWAP;
+	if (!swap || !swap->expected || !swap->desired)
+		return rdmamsg__fail(-EINVAL, "%s: swap or a value in it is "
+				     "NULL", name);
+	take(m->expected, swap->expected, m->size);
+	take(m->compare, swap->compare_mask, m->size);
+	take(m->value, swap->desired, m->size);
+	take(m->mask, swap->swap_mask, m->size);
+	return 0;
+}
+
 /* Takes the tops of the fields. NULL means one field for each integer. */
 static int take_boundary(struct masked *m, const void *boundary)
 {
@@ -119,6 +133,30 @@ static int take_boundary(struct masked *m, const void *boundary)
 	return 0;
 }
 
+int rdmamsg__masked_take_add(struct masked *m, const char *name,
+			     const void *add, const void *boundary)
+{
+	m->kind = MASKED_ADD;
+	if (!add)
+		return rdmamsg__fail(-EINVAL, "%s: add is NULL", name);
+	take(m->value, add, m->size);
+	return take_boundary(m, boundary);
+}
+
+int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
+			  const struct rdmamsg_key *key, uint64_t offset,
+			  void *result, uint32_t flags, void *cookie)
+{
+	struct rma_ask a = {
+		.key = key, .offset = offset, .flags = flags,
+		.cookie = cookie, .masked = m, .result = result,
+		.bytes = m->size,
+	};
+	int err = choose(ep, m->size, &a.kind);
+
+	return err ? err : rdmamsg__rma_ask(ep, &a);
+}
+
 /* ---- public ----------------------------------------------------------- */
 
 int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
@@ -127,24 +165,15 @@ int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
 				const struct rdmamsg_masked_swap *swap,
 				void *result, uint32_t flags, void *cookie)
 {
-	struct masked m = { .kind = MASKED_SWAP };
-	struct rma_ask a = {
-		.key = key, .offset = offset, .flags = flags,
-		.cookie = cookie, .masked = &m, .result = result,
-	};
-	int err = choose(ep, bytes, &a.kind);
+	struct masked m = { .size = (uint32_t)bytes };
+	enum rma_kind kind;
+	int err = choose(ep, bytes, &kind);
 
-	if (err)
-		return err;
-	if (!swap || !swap->expected || !swap->desired)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_masked_compare_swap: "
-				     "swap or a value in it is NULL");
-	a.bytes = m.size = (uint32_t)bytes;
-	take(m.expected, swap->expected, bytes);
-	take(m.compare, swap->compare_mask, bytes);
-	take(m.value, swap->desired, bytes);
-	take(m.mask, swap->swap_mask, bytes);
-	return rdmamsg__rma_ask(ep, &a);
+	if (!err)
+		err = rdmamsg__masked_take_swap(
+			&m, "rdmamsg_masked_compare_swap", swap);
+	return err ? err : rdmamsg__masked_issue(ep, &m, key, offset, result,
+						 flags, cookie);
 }
 
 int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
@@ -153,22 +182,15 @@ int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
 			     const void *boundary, void *result,
 			     uint32_t flags, void *cookie)
 {
-	struct masked m = { .kind = MASKED_ADD };
-	struct rma_ask a = {
-		.key = key, .offset = offset, .flags = flags,
-		.cookie = cookie, .masked = &m, .result = result,
-	};
-	int err = choose(ep, bytes, &a.kind);
+	struct masked m = { .size = (uint32_t)bytes };
+	enum rma_kind kind;
+	int err = choose(ep, bytes, &kind);
 
-	if (err)
-		return err;
-	if (!add)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_fetch_add_fields: add "
-				     "is NULL");
-	a.bytes = m.size = (uint32_t)bytes;
-	take(m.value, add, bytes);
-	err = take_boundary(&m, boundary);
-	return err ? err : rdmamsg__rma_ask(ep, &a);
+	if (!err)
+		err = rdmamsg__masked_take_add(&m, "rdmamsg_fetch_add_fields",
+					       add, boundary);
+	return err ? err : rdmamsg__masked_issue(ep, &m, key, offset, result,
+						 flags, cookie);
 }
 
 int rdmamsg_masked_query(const struct rdmamsg_ep *ep,

@@ -38,6 +38,21 @@ int rdmamsg__region_ep_check(const struct rdmamsg *ctx,
 int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
 			 struct ibv_mr **ret);
 
+/* masked_ask.c */
+/*
+ * Take the operands of masked atomics. m->size is valid. name: of the public
+ * call. -EINVAL
+ */
+int rdmamsg__masked_take_swap(struct masked *m, const char *name,
+			      const struct rdmamsg_masked_swap *swap);
+int rdmamsg__masked_take_add(struct masked *m, const char *name,
+			     const void *add, const void *boundary);
+/* As rdmamsg_masked_compare_swap() or rdmamsg_fetch_add_fields(). */
+int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
+			  const struct rdmamsg_key *key, uint64_t offset,
+			  void *result, uint32_t flags, void *cookie);
+
+/* rma_ask.c */
 /* Checks the operation. Accepts it, and returns 0, or returns -errno. */
 int rdmamsg__rma_ask(struct rdmamsg_ep *ep, const struct rma_ask *a);
 

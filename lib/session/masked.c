@@ -16,7 +16,6 @@
 #include "session/send.h"
 #include "session/tx.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,32 +28,20 @@
 /* Prepares a try for a word with this value. */
 static void aim(struct rma *r, uint64_t word)
 {
-	const struct masked *m = &r->masked;
-
-	r->expected = r->operand = word;
-	if (m->kind == MASKED_ADD)
-		r->operand = masked_add(m, 0, word);
-	else if (masked_equal(m, 0, word))
-		r->operand = masked_swap(m, 0, word);
+	r->expected = word;
+	r->operand = masked_made(&r->masked, word);
 }
 
 /* Moves 4 bytes to their place in the word. */
 static void emulate(struct rma *r, const struct masked *m)
 {
-	const bool later = r->raddr % sizeof(uint64_t);
-	const bool upper = later == (BYTE_ORDER == LITTLE_ENDIAN);
-
-	r->shift = m->size == sizeof(uint32_t) && upper ? 32 : 0;
-	r->masked.kind = m->kind;
-	r->masked.size = m->size;
-	r->masked.value[0] = m->value[0] << r->shift;
-	r->masked.mask[0] = m->mask[0] << r->shift;
-	r->masked.expected[0] = m->expected[0] << r->shift;
-	r->masked.compare[0] = m->compare[0] << r->shift;
+	r->shift = masked_shift(r->raddr, m->size);
+	r->masked = *m;
+	masked_place(&r->masked, r->shift);
 	r->raddr &= ~(sizeof(uint64_t) - 1);
 	r->left = sizeof(uint64_t);
 	r->tries = MASKED_TRIES;
-	aim(r, r->masked.expected[0] & r->masked.compare[0]);
+	aim(r, masked_guess(&r->masked));
 }
 
 bool rdmamsg__masked_answer(struct rma *r, uint64_t was)
@@ -117,21 +104,11 @@ int rdmamsg__masked_begin(struct rdmamsg_ep *ep, struct rma *r,
 	return 0;
 }
 
-static void result_of_tries(const struct rma *r, uint64_t was)
-{
-	const uint32_t half = (uint32_t)(was >> r->shift);
-
-	if (r->masked.size == sizeof(half))
-		memcpy(r->result, &half, sizeof(half));
-	else
-		memcpy(r->result, &was, sizeof(was));
-}
-
 void rdmamsg__masked_result(const struct rdmamsg_ep *ep, const struct rma *r,
 			    const uint64_t *was)
 {
 	if (r->kind == RMA_EMULATED) {
-		result_of_tries(r, *was);
+		masked_out(&r->masked, r->shift, *was, r->result);
 		return;
 	}
 	memcpy(r->result, r->op.msg->buf, r->masked.size);

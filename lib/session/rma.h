@@ -174,7 +174,6 @@ void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r);
 void rdmamsg__masked_result(const struct rdmamsg_ep *ep, const struct rma *r,
 			    const uint64_t *was);
 
-#define MASKED_TRIES	4096	/* compare-and-swaps */
 /*
  * Takes the answer of a try. Returns false if another try must follow, which
  * then is prepared.

@@ -170,6 +170,24 @@ static void write_and_read(struct rdmamsg_dc_address *a,
 		fail("the bytes read are not those written");
 }
 
+/* An addition, which is tries of compare-and-swap on some paths. */
+static void add_field(struct rdmamsg_dc_address *a,
+		      const struct rdmamsg_key *key, const uint64_t *word)
+{
+	const uint64_t five = 5;
+	static uint64_t was;
+
+	if (!told(rdmamsg_dc_fetch_add_fields(a, key, 0, sizeof(five), &five,
+					      NULL, &was, 0, a)))
+		accepted++;
+	if (!drive(all_complete, BODY_MS) && !failure[0])
+		fail("%u operations have not completed", accepted - completed);
+	if (accepted == 3 && !lost && *word != 5)
+		fail("an addition is not done");
+	if (*word && *word != 5)
+		fail("an addition is done twice");
+}
+
 static void do_dc_onesided(void)
 {
 	const struct rdmamsg_dc_sender_options opts = {
@@ -177,7 +195,7 @@ static void do_dc_onesided(void)
 		.on_failed = on_failed, .on_destroyed = on_sender_destroyed,
 		.path = path,
 	};
-	static uint8_t there[2 * PART], back[PART];
+	static uint8_t there[2 * PART] __attribute__((aligned(8))), back[PART];
 	struct rdmamsg_region *far, *near;
 	struct rdmamsg_dc_address *a;
 	struct rdmamsg_key key;
@@ -191,15 +209,18 @@ static void do_dc_onesided(void)
 	if (!open_target(0, port) &&
 	    !told(rdmamsg_region_create(ctxs[SERVER], there, sizeof(there),
 					RDMAMSG_ACCESS_READ |
-					RDMAMSG_ACCESS_WRITE, &far)) &&
+					RDMAMSG_ACCESS_WRITE |
+					RDMAMSG_ACCESS_ATOMIC, &far)) &&
 	    !told(rdmamsg_dc_target_get_key(halls[0].target, far, &key)) &&
 	    !told(rdmamsg_region_create(ctxs[CLIENT], back, sizeof(back),
 					RDMAMSG_ACCESS_LOCAL_WRITE, &near)) &&
 	    told(rdmamsg_dc_sender_create(ctxs[CLIENT], &opts, &sender)))
 		sender = NULL;
 	if (sender && !told(rdmamsg_dc_address_create(sender, address, port, 0,
-						      NULL, &a)))
+						      NULL, &a))) {
 		write_and_read(a, &key, near, back);
+		add_field(a, &key, (const uint64_t *)(const void *)there);
+	}
 	rdmamsg_dc_sender_destroy(sender);
 	rdmamsg_dc_target_destroy(halls[0].target);
 	if (!drive(all_ended, BODY_MS) && !failure[0])
