@@ -16,6 +16,7 @@ static struct {
 	int (*dci_stream_id_reset)(struct ibv_qp *qp, uint16_t stream);
 	struct mlx5dv_mkey *(*create_mkey)(struct mlx5dv_mkey_init_attr *attr);
 	int (*destroy_mkey)(struct mlx5dv_mkey *mkey);
+	int (*init_obj)(struct mlx5dv_obj *obj, uint64_t types);
 	int (*devx_qp_query)(struct ibv_qp *qp, const void *in, size_t inlen,
 			     void *out, size_t outlen);
 	int (*devx_qp_modify)(struct ibv_qp *qp, const void *in, size_t inlen,
@@ -48,6 +49,7 @@ static void load(void)
 	     &calls.dci_stream_id_reset);
 	find(library, "mlx5dv_create_mkey", &calls.create_mkey);
 	find(library, "mlx5dv_destroy_mkey", &calls.destroy_mkey);
+	find(library, "mlx5dv_init_obj", &calls.init_obj);
 	find(library, "mlx5dv_devx_qp_query", &calls.devx_qp_query);
 	find(library, "mlx5dv_devx_qp_modify", &calls.devx_qp_modify);
 }
@@ -111,6 +113,12 @@ int rdmamsg__mlx5_destroy_mkey(struct mlx5dv_mkey *mkey)
 {
 	loaded();
 	return calls.destroy_mkey ? calls.destroy_mkey(mkey) : EOPNOTSUPP;
+}
+
+int rdmamsg__mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types)
+{
+	loaded();
+	return calls.init_obj ? calls.init_obj(obj, types) : EOPNOTSUPP;
 }
 
 int rdmamsg__mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,

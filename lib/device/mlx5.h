@@ -15,6 +15,7 @@
 struct mlx5dv_context;
 struct mlx5dv_mkey;
 struct mlx5dv_mkey_init_attr;
+struct mlx5dv_obj;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -29,6 +30,7 @@ int rdmamsg__mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream);
 struct mlx5dv_mkey *
 rdmamsg__mlx5_create_mkey(struct mlx5dv_mkey_init_attr *attr);
 int rdmamsg__mlx5_destroy_mkey(struct mlx5dv_mkey *mkey);
+int rdmamsg__mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types);
 int rdmamsg__mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 				void *out, size_t outlen);
 int rdmamsg__mlx5_devx_qp_modify(struct ibv_qp *qp, const void *in,

@@ -72,6 +72,7 @@ const struct verbs_api rdmamsg__verbs_soft = {
 	.mlx5_dci_stream_id_reset = soft_mlx5_dci_stream_id_reset,
 	.mlx5_create_mkey = soft_mlx5_create_mkey,
 	.mlx5_destroy_mkey = soft_mlx5_destroy_mkey,
+	.mlx5_init_obj = soft_mlx5_init_obj,
 	.mlx5_devx_qp_query = soft_mlx5_devx_qp_query,
 	.mlx5_devx_qp_modify = soft_mlx5_devx_qp_modify,
 	.create_event_channel = soft_cma_create_event_channel,

@@ -103,6 +103,7 @@ const struct verbs_api rdmamsg__verbs_system = {
 	.mlx5_dci_stream_id_reset = rdmamsg__mlx5_dci_stream_id_reset,
 	.mlx5_create_mkey = rdmamsg__mlx5_create_mkey,
 	.mlx5_destroy_mkey = rdmamsg__mlx5_destroy_mkey,
+	.mlx5_init_obj = rdmamsg__mlx5_init_obj,
 	.mlx5_devx_qp_query = rdmamsg__mlx5_devx_qp_query,
 	.mlx5_devx_qp_modify = rdmamsg__mlx5_devx_qp_modify,
 	.create_event_channel = rdma_create_event_channel,

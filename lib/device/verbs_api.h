@@ -20,6 +20,7 @@
 struct mlx5dv_context;
 struct mlx5dv_mkey;
 struct mlx5dv_mkey_init_attr;
+struct mlx5dv_obj;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -140,6 +141,7 @@ struct verbs_api {
 	struct mlx5dv_mkey *
 	(*mlx5_create_mkey)(struct mlx5dv_mkey_init_attr *attr);
 	int (*mlx5_destroy_mkey)(struct mlx5dv_mkey *mkey);
+	int (*mlx5_init_obj)(struct mlx5dv_obj *obj, uint64_t types);
 	int (*mlx5_devx_qp_query)(struct ibv_qp *qp, const void *in,
 				  size_t inlen, void *out, size_t outlen);
 	int (*mlx5_devx_qp_modify)(struct ibv_qp *qp, const void *in,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "soft/engine/cross.h"
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
@@ -282,10 +283,13 @@ static void do_local(struct soft_dev *dev, struct soft_qp *qp,
 		err = soft_mw_bind(dev, qp, wqe);
 	else if (wqe->op == SOFT_WR_UMR)
 		err = soft_layout_define(dev, qp, wqe);
+	else if (wqe->op > SOFT_WR_UMR)
+		err = soft_cross_do(dev, qp, wqe);
 	else
 		err = soft_mr_invalidate(dev, qp, wqe->imm, false);
 	if (err)
-		wqe->status = IBV_WC_MW_BIND_ERR;
+		wqe->status = wqe->op > SOFT_WR_UMR ? IBV_WC_LOC_QP_OP_ERR :
+			      IBV_WC_MW_BIND_ERR;
 	else
 		wqe->done = true;
 }
@@ -330,12 +334,31 @@ static bool push_unreliable(struct soft_dev *dev, struct soft_qp *qp,
 	return push_datagram(dev, qp, wqe);
 }
 
+/*
+ * Returns true if the request at sq_next of a cross-channel queue pair may be
+ * pushed now. Ends a request that has failed.
+ */
+static bool passes_cross(struct soft_dev *dev, struct soft_qp *qp,
+			 struct soft_swqe *wqe)
+{
+	if (soft_cross_passes(dev, qp, wqe))
+		return true;
+	if (!wqe->status)
+		return false;
+	soft_req_complete(dev, qp);
+	if (qp->sq_head != qp->sq_next)
+		soft_heed(dev);
+	return false;
+}
+
 /* For the request at sq_next. */
 static enum soft_pass pass_gate(struct soft_dev *dev, struct soft_qp *qp,
-				const struct soft_swqe *wqe)
+				struct soft_swqe *wqe)
 {
 	enum soft_pass pass = SOFT_PUSHES;
 
+	if (qp->gate == SOFT_GATE_CROSS)
+		return passes_cross(dev, qp, wqe) ? SOFT_PUSHES : SOFT_WAITS;
 	if (qp->dci && qp->dci->streams)
 		pass = soft_stream_enter(dev, qp, wqe);
 	if (pass != SOFT_PUSHES || is_local(wqe))

@@ -594,7 +594,7 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	qp->dropping = false;
-	qp->gate = SOFT_GATE_OPEN;
+	qp->gate &= (uint8_t)~SOFT_GATE_MUTE;
 	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {

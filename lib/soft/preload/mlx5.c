@@ -51,6 +51,11 @@ int mlx5dv_destroy_mkey(struct mlx5dv_mkey *mkey)
 	return soft_mlx5_destroy_mkey(mkey);
 }
 
+int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t types)
+{
+	return soft_mlx5_init_obj(obj, types);
+}
+
 int mlx5dv_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 			 void *out, size_t outlen)
 {

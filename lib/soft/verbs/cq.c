@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/qp.h"
 #include "soft/verbs/upward.h"
@@ -159,6 +160,7 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 	(void)pthread_mutex_init(&cq->ibv.mutex, NULL);
 	(void)pthread_cond_init(&cq->ibv.cond, NULL);
 	list_init(&cq->ready_node);
+	list_init(&cq->waiters);
 	soft_lock(dev);
 	soft_ctx(verbs)->objects++;
 	cq->num = ++dev->object_last;
@@ -222,7 +224,8 @@ int soft_destroy_cq(struct ibv_cq *ibv)
 	struct soft_cq *cq = soft_cq(ibv);
 
 	soft_lock(dev);
-	if (cq->users) {
+	/* or while a queue pair waits for it, as no wait may fail later */
+	if (cq->users || !list_empty(&cq->waiters)) {
 		soft_unlock(dev);
 		return EBUSY;
 	}
@@ -265,6 +268,7 @@ add:
 	if (unlikely(cq->times))
 		cq->times[cq->tail & cq->mask] = soft_now();
 	cq->ring[cq->tail++ & cq->mask] = *wc;
+	cq->produced++;
 	solicited |= wc->status != IBV_WC_SUCCESS;
 	if (solicited)
 		cq->solicited = cq->tail;
@@ -273,6 +277,8 @@ add:
 		tell(cq);
 	else
 		cq->told = false;
+	if (unlikely(!list_empty(&cq->waiters)))
+		soft_cross_woken(dev, cq);
 }
 
 static bool is_lost(const struct soft_qp *qp)

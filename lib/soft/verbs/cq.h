@@ -40,6 +40,8 @@ struct soft_cq {
 	pthread_mutex_t poll_lock;	/* if not: held while polling */
 	struct ibv_wc cur;		/* extended: the current entry */
 	uint64_t cur_time;
+	uint32_t produced;		/* entries since its creation */
+	struct list waiters;		/* queue pairs: cross.h */
 	int users;			/* queue pairs */
 	struct list ready_node;
 	uint32_t events;		/* raised and not yet read */

@@ -16,6 +16,7 @@
 #include <infiniband/mlx5dv.h>
 
 #include "soft/verbs/calls.h"
+#include "soft/verbs/cq.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
 #include "soft/verbs/stream.h"
@@ -191,7 +192,8 @@ static struct ibv_qp *create_other(struct ibv_context *verbs,
 		return qp;
 	/* most requests of such a queue pair are not raw */
 	if (ops_of(m) == MLX5DV_QP_EX_WITH_RAW_WQE)
-		soft_qp(qp)->ex_alone = false;
+		soft_qp(qp)->ex_alone = soft_qp(qp)->create_flags &
+					SOFT_CROSS_FLAGS;
 	return add_builder(qp);
 }
 
@@ -241,6 +243,23 @@ int soft_mlx5_dci_stream_id_reset(struct ibv_qp *ibv, uint16_t stream)
 		err = EINVAL;
 	soft_unlock(dev);
 	return err;
+}
+
+/* ---- objects ---------------------------------------------------------- */
+
+/*
+ * The device shows no memory of its queues. Of a completion queue it tells the
+ * fields that have a meaning without it; the others become 0.
+ */
+int soft_mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types)
+{
+	if (types != MLX5DV_OBJ_CQ)
+		return EOPNOTSUPP;
+	*obj->cq.out = (struct mlx5dv_cq){
+		.cqn = soft_cq(obj->cq.in)->num,
+		.cqe_cnt = (uint32_t)obj->cq.in->cqe,
+	};
+	return 0;
 }
 
 /* ---- commands --------------------------------------------------------- */
@@ -376,6 +395,11 @@ int soft_mlx5_devx_qp_modify(struct ibv_qp *ibv, const void *in, size_t inlen,
 #else
 
 int soft_mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream)
+{
+	return EOPNOTSUPP;
+}
+
+int soft_mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types)
 {
 	return EOPNOTSUPP;
 }

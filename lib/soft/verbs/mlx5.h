@@ -16,6 +16,7 @@
 struct mlx5dv_context;
 struct mlx5dv_mkey;
 struct mlx5dv_mkey_init_attr;
+struct mlx5dv_obj;
 struct mlx5dv_qp_ex;
 struct mlx5dv_qp_init_attr;
 
@@ -29,6 +30,8 @@ struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 struct mlx5dv_qp_ex *soft_mlx5_qp_ex(struct ibv_qp_ex *ex);
 /* Returns EINVAL if the stream is not in error. */
 int soft_mlx5_dci_stream_id_reset(struct ibv_qp *qp, uint16_t stream);
+/* Tells the number of a completion queue, for raw requests. */
+int soft_mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types);
 /* Commands for targets: QUERY_DCT, ARM_DCT_FOR_KEY_VIOLATION */
 int soft_mlx5_devx_qp_query(struct ibv_qp *qp, const void *in, size_t inlen,
 			    void *out, size_t outlen);

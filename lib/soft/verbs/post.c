@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/upward.h"
 
@@ -40,9 +41,14 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 {
 	struct soft_qp *qp = soft_qp(ibv);
 	struct soft_dev *dev = soft_dev_of(ibv->context);
+	const bool managed = qp->create_flags & SOFT_MANAGED_RECV;
+	uint32_t enabled;
 	int ret = 0;
 
 	soft_lock(dev);
+	enabled = qp->rq.tail;
+	if (unlikely(managed))
+		soft_cross_show(qp);
 	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->ibv.recv_cq)
 		ret = EINVAL;
 	else if (unlikely(qp->state == IBV_QPS_ERR &&
@@ -53,6 +59,8 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr,
 		if (ret)
 			break;
 	}
+	if (unlikely(managed))
+		soft_cross_hide(qp, enabled);
 	if (unlikely(qp->state == IBV_QPS_ERR))
 		soft_qp_error(dev, qp);
 	soft_unlock(dev);

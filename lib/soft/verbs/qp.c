@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cq.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
 #include "soft/verbs/upward.h"
@@ -62,6 +63,18 @@ bool soft_qp_cap_ok(const struct ibv_qp_cap *cap)
 	       cap->max_inline_data <= SOFT_MAX_INLINE;
 }
 
+/*
+ * Returns the create flags for a type. For a card, libibverbs refuses those of
+ * cross-channel queue pairs with EINVAL (cmd_qp.c, CREATE_QP_EX2 flags), though
+ * its kernel has them.
+ */
+static uint32_t flags_of(const struct soft_dev *dev, enum ibv_qp_type type)
+{
+	if (type == IBV_QPT_UD)
+		return IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	return type == IBV_QPT_RC && !dev->iwarp ? SOFT_CROSS_FLAGS : 0;
+}
+
 static int check_init(const struct soft_dev *dev,
 		      struct ibv_qp_init_attr_ex *a)
 {
@@ -75,7 +88,8 @@ static int check_init(const struct soft_dev *dev,
 			       IBV_QP_CREATE_SCATTER_FCS |
 			       IBV_QP_CREATE_CVLAN_STRIPPING |
 			       IBV_QP_CREATE_SOURCE_QPN |
-			       IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+			       IBV_QP_CREATE_PCI_WRITE_END_PADDING |
+			       SOFT_CROSS_FLAGS;
 	int err;
 
 	if (a->comp_mask & ~known)
@@ -86,8 +100,7 @@ static int check_init(const struct soft_dev *dev,
 		a->create_flags = 0;
 	if (a->create_flags & ~flags)
 		return EINVAL;
-	if (a->create_flags & ~(a->qp_type != IBV_QPT_UD ? 0 :
-				(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB))
+	if (a->create_flags & ~flags_of(dev, a->qp_type))
 		return EOPNOTSUPP;
 	err = check_objects(dev, a);
 	if (err)
@@ -152,6 +165,15 @@ static void hold(struct soft_qp *qp, int n)
 		qp->xrcd->users += n;
 }
 
+/* The send queue of such a queue pair counts on, as that of a builder does. */
+static void init_cross(struct soft_qp *qp)
+{
+	if (!(qp->create_flags & SOFT_CROSS_FLAGS))
+		return;
+	qp->gate = SOFT_GATE_CROSS;
+	qp->ex_alone = true;
+}
+
 static struct soft_qp *qp_new(struct ibv_context *verbs,
 			      const struct ibv_qp_init_attr_ex *attr)
 {
@@ -170,11 +192,16 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 			 attr->qp_type == IBV_QPT_UD;
 	qp->addressed = attr->qp_type == IBV_QPT_UD;
 	qp->sends_only = attr->qp_type == IBV_QPT_XRC_SEND;
-	qp->create_flags = attr->create_flags;
+	/* a program that does not set them may leave anything there */
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		qp->create_flags = attr->create_flags;
+	(void)pthread_mutex_init(&qp->ex_lock, NULL);
+	init_cross(qp);
 	qp->state = IBV_QPS_RESET;
 	qp->timer.fn = soft_verbs_up->timer;
 	list_init(&qp->timer.node);
 	list_init(&qp->pend_node);
+	list_init(&qp->wait_node);
 	list_init(&qp->windows);
 	list_init(&qp->opened);
 	qp->srq = (struct soft_srq *)attr->srq;

@@ -37,7 +37,13 @@ struct soft_wire;
 #define SOFT_WR_UMR	((enum ibv_wr_opcode)12)	/* verbs.h has none */
 #define SOFT_WC_UMR	IBV_WC_DRIVER1
 
-/* In 'swap' of such a request: what it changes. */
+/* Requests of cross-channel queue pairs (cross.h), as raw requests of mlx5. */
+#define SOFT_WR_WAIT		((enum ibv_wr_opcode)16)
+#define SOFT_WR_SEND_ENABLE	((enum ibv_wr_opcode)17)
+#define SOFT_WR_RECV_ENABLE	((enum ibv_wr_opcode)18)
+#define SOFT_WC_RAW		IBV_WC_DRIVER2
+
+/* In 'swap' of such a definition: what it changes. */
 enum {
 	SOFT_UMR_ACCESS = 1 << 0,	/* to compare_add */
 	SOFT_UMR_LIST = 1 << 1,		/* of imm entries */
@@ -79,7 +85,7 @@ struct soft_swqe {
 static inline bool soft_is_local(const struct soft_swqe *wqe)
 {
 	return wqe->op == IBV_WR_LOCAL_INV || wqe->op == IBV_WR_BIND_MW ||
-	       wqe->op == SOFT_WR_UMR;
+	       wqe->op >= SOFT_WR_UMR;	/* and those of cross.h */
 }
 
 /* In ex_ops: calls of mlx5 build requests, too. */
@@ -87,9 +93,10 @@ static inline bool soft_is_local(const struct soft_swqe *wqe)
 
 /* The condition that the engine checks before it pushes a request. */
 enum soft_gate {
-	SOFT_GATE_OPEN,
-	SOFT_GATE_MUTE,			/* iWARP: the peer sends first */
-	SOFT_GATE_AIM,			/* DCI: the target of the request */
+	SOFT_GATE_OPEN = 0,
+	SOFT_GATE_MUTE = 1 << 0,	/* iWARP: the peer sends first */
+	SOFT_GATE_AIM = 1 << 1,		/* DCI: the target of the request */
+	SOFT_GATE_CROSS = 1 << 2,	/* waits, and is enabled: cross.h */
 };
 
 /* A read or atomic that this end has to answer. */
@@ -190,6 +197,12 @@ struct soft_qp {
 	/* iWARP: modify.c */
 	uint32_t cm_id;			/* handle of its connection, or 0 */
 	uint8_t gate;			/* enum soft_gate */
+
+	/* cross.h */
+	struct list wait_node;		/* cq->waiters */
+	uint32_t wait_index;		/* completions to wait for */
+	uint32_t sq_enabled;		/* managed: sends below it may start */
+	uint32_t rq_held;		/* managed: receives behind rq.tail */
 
 	/* DC: dc.h. NULL for other queue pairs */
 	struct soft_dci *dci;

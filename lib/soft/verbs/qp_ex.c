@@ -431,7 +431,6 @@ void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops)
 	qp->ex_ops = ops;
 	qp->ex_alone = true;
 	qp->ex_comp_mask |= QP_EX;
-	(void)pthread_mutex_init(&qp->ex_lock, NULL);
 	ex->wr_atomic_cmp_swp = wr_cas;
 	ex->wr_atomic_fetch_add = wr_faa;
 	ex->wr_bind_mw = wr_bind;

@@ -11,6 +11,7 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/cq.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/upward.h"
 
@@ -93,6 +94,10 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
 		return SOFT_WC_MASKED;
 	case SOFT_WR_UMR:
 		return SOFT_WC_UMR;
+	case SOFT_WR_WAIT:
+	case SOFT_WR_SEND_ENABLE:
+	case SOFT_WR_RECV_ENABLE:
+		return SOFT_WC_RAW;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
 	case IBV_WR_BIND_MW:
@@ -159,6 +164,8 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 	soft_timer_stop(&qp->timer);
 	qp->waiting = qp->in_message = qp->recv_taken = false;
 	qp->reads_out = 0;
+	list_del(&qp->wait_node);
+	soft_cross_show(qp);
 	while (qp->sq_head != qp->sq_tail)
 		soft_sq_complete(dev, qp, &qp->sq[qp->sq_head++ & qp->sq_mask],
 				 IBV_WC_WR_FLUSH_ERR);
@@ -192,6 +199,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
 	list_del(&qp->pend_node);
+	list_del(&qp->wait_node);
 	if (qp->ibv.send_cq)
 		soft_cq_clean(soft_cq(qp->ibv.send_cq), qp->ibv.qp_num);
 	if (qp->ibv.recv_cq)
@@ -207,12 +215,15 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	}
 	qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
 	qp->ex_head = 0;
-	qp->rq.head = qp->rq.tail = 0;
+	qp->rq.head = qp->rq.tail = qp->rq_held = 0;
+	qp->sq_enabled = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
 	qp->decided = qp->reorder = false;
 	qp->path = 0;
 	qp->path_due = qp->path_failed = false;
-	qp->gate = qp->dci ? SOFT_GATE_AIM : SOFT_GATE_OPEN;
+	qp->gate = qp->dci ? SOFT_GATE_AIM :
+		   qp->create_flags & SOFT_CROSS_FLAGS ? SOFT_GATE_CROSS :
+		   SOFT_GATE_OPEN;
 	if (unlikely(qp->cm_id))
 		soft_verbs_up->hang_up(dev, qp);
 	memset(qp->rd, 0, sizeof(qp->rd));

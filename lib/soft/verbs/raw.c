@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls: raw requests (mlx5dv_wr_post(3)). The device executes masked atomics
- * of 4 and 8 bytes, which no other call of mlx5 makes. libmlx5 of MLNX_OFED has
+ * Calls: raw requests (mlx5dv_wr_post(3)). The device executes those which no
+ * other call of mlx5 makes: masked atomics of 4 and 8 bytes, and those of
+ * cross-channel queue pairs (raw_cross.c). libmlx5 of MLNX_OFED has
  * the operands: src/qp.c, set_ext_atomic_seg().
  */
 #include "config.h"
@@ -113,9 +114,8 @@ static uint32_t fill(const struct soft_qp *qp, const struct raw *raw,
 	}
 }
 
-/* Takes the data segments. Returns 0 or EINVAL. */
-static int take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
-		     const uint8_t *at, uint32_t n, uint32_t bytes)
+int soft_raw_take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
+		       const uint8_t *at, uint32_t n, uint32_t bytes)
 {
 	uint64_t length = 0;
 
@@ -138,11 +138,9 @@ static int take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
 	return length == bytes ? 0 : EINVAL;
 }
 
-static int take(struct soft_qp *qp, struct soft_swqe *wqe, const void *from)
+static int take_masked(struct soft_qp *qp, struct soft_swqe *wqe,
+		       const void *from, uint32_t units)
 {
-	const struct mlx5_wqe_ctrl_seg *ctrl = from;
-	const uint32_t units = be32toh(ctrl->qpn_ds) & 0x3f;
-	const uint8_t flags = ctrl->fm_ce_se;
 	struct raw raw = { .ctrl.imm = 0 };
 	struct masked *m;
 	uint32_t bytes;
@@ -162,12 +160,25 @@ static int take(struct soft_qp *qp, struct soft_swqe *wqe, const void *from)
 		return EINVAL;
 	wqe->raddr = be64toh(raw.raddr.raddr);
 	wqe->rkey = be32toh(raw.raddr.rkey);
+	return soft_raw_take_list(qp, wqe, (const uint8_t *)from + bytes,
+				  units - bytes / UNIT, m->size);
+}
+
+static int take(struct soft_qp *qp, struct soft_swqe *wqe, const void *from)
+{
+	const struct mlx5_wqe_ctrl_seg *ctrl = from;
+	const uint32_t units = be32toh(ctrl->qpn_ds) & 0x3f;
+	const uint8_t flags = ctrl->fm_ce_se;
+
 	/* the driver ignores the flags of the builder */
 	wqe->flags = (flags & MLX5_WQE_CTRL_FENCE ? IBV_SEND_FENCE : 0) |
+		     (flags & MLX5_WQE_CTRL_SOLICITED ?
+		      IBV_SEND_SOLICITED : 0) |
 		     (flags & MLX5_WQE_CTRL_CQ_UPDATE ? IBV_SEND_SIGNALED : 0);
 	wqe->signaled = qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED;
-	return take_list(qp, wqe, (const uint8_t *)from + bytes,
-			 units - bytes / UNIT, m->size);
+	if (soft_raw_is_cross(ctrl))
+		return soft_raw_cross(qp, wqe, from, units);
+	return take_masked(qp, wqe, from, units);
 }
 
 static void raw_wqe(struct mlx5dv_qp_ex *ex, const void *from)

@@ -6,9 +6,13 @@
 #ifndef SOFT_VERBS_UMR_H
 #define SOFT_VERBS_UMR_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <infiniband/mlx5dv.h>
 
 struct soft_qp;
+struct soft_swqe;
 
 struct soft_builder {
 	struct mlx5dv_qp_ex ex;		/* first: the program has its address */
@@ -24,5 +28,16 @@ static inline struct soft_qp *soft_builder_qp(const struct mlx5dv_qp_ex *ex)
 void soft_umr_builder(struct mlx5dv_qp_ex *ex);
 /* Sets the call for raw requests: raw.c. */
 void soft_raw_builder(struct mlx5dv_qp_ex *ex);
+/*
+ * Takes n data segments, which must have this many bytes together. Returns 0 or
+ * EINVAL.
+ */
+int soft_raw_take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
+		       const uint8_t *at, uint32_t n, uint32_t bytes);
+/* raw_cross.c. Returns true if only cross-channel queue pairs take this. */
+bool soft_raw_is_cross(const struct mlx5_wqe_ctrl_seg *ctrl);
+/* Takes such a request, of units of 16 bytes. Returns 0 or an errno. */
+int soft_raw_cross(struct soft_qp *qp, struct soft_swqe *wqe, const void *from,
+		   uint32_t units);
 
 #endif
