@@ -17,6 +17,7 @@
 
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cq.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
 #include "soft/verbs/stream.h"
