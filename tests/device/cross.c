@@ -373,6 +373,23 @@ static void enable__two_of_three_sends_TWO(void)
 	quiet();
 }
 
+/* The indices count on although the queue was empty in between. */
+static void enable__after_the_queue_was_empty_COUNTS_ON(void)
+{
+	struct master m;
+
+	if (!have_cross())
+		return;
+	cross_pair(CROSS | MANAGED_SEND, 0);
+	m = new_master(CROSS);
+	for (uint32_t i = 1; i <= 200; i++) {
+		write_at(0, i);
+		enable_sends(m.qp, 1000 + i, end[0].qp, i);
+		done(m.cq, 1000 + i);
+		(void)sent(0, i, IBV_WC_SUCCESS);
+	}
+}
+
 /* The peer hears of a receive that is not ready, and its send then waits. */
 static void enable__receives_RNR_BEFORE(void)
 {
@@ -667,6 +684,7 @@ const struct device_case cross_cases[] = {
 	CASE(wait__queue_gone_LOC_QP_OP_ERR),
 	CASE(wait__error_FLUSHES),
 	CASE(enable__two_of_three_sends_TWO),
+	CASE(enable__after_the_queue_was_empty_COUNTS_ON),
 	CASE(enable__receives_RNR_BEFORE),
 	CASE(enable__master_is_managed_WHEN_ENABLED),
 	CASE(enable__bad_target_EINVAL),
