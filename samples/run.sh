@@ -999,10 +999,16 @@ dc_sample()
 	dc_notes 0
 }
 
+# on_soft_hca: the device is the soft HCA, inside the library or below libibverbs
+on_soft_hca()
+{
+	[ "${RDMAMSG_DEVICE-}" = soft ] || [ "${RDMAMSG_SOFT_FABRIC-}" ]
+}
+
 # Only the soft HCA has DC.
 dc_native()
 {
-	if [ "${RDMAMSG_DEVICE-}" = soft ]
+	if on_soft_hca
 	then dc_notes '[1-9]' -n
 	else dc_notes 0 -n
 	fi
@@ -1011,7 +1017,7 @@ dc_native()
 # Native where the device has extended atomics, which only the soft HCA has.
 atomics_native()
 {
-	if [ "${RDMAMSG_DEVICE-}" = soft ]
+	if on_soft_hca
 	then atomics_sample native
 	else atomics_sample software
 	fi
