@@ -75,16 +75,23 @@ measure()
 	calls "$tmp/server" "$tmp/client"
 }
 
-# check TEST WHAT MESSAGES MOST
+# check TEST WHAT MESSAGES MOST: the least of some measurements, because a busy
+# host only adds calls
 check()
 {
-	a=$(measure "$1" $few)
-	b=$(measure "$1" $many)
-	n=$(((b - a) * 1000 / ($3 * (many - few))))
+	least= tries=0
+	while [ $tries -lt 5 ] && [ "${least:-$(($4 + 1))}" -gt "$4" ]
+	do
+		few_calls=$(measure "$1" $few)
+		many_calls=$(measure "$1" $many)
+		n=$(((many_calls - few_calls) * 1000 / ($3 * (many - few))))
+		[ "${least:-$n}" -lt $n ] || least=$n
+		tries=$((tries + 1))
+	done
 	says=ok
-	[ $n -le "$4" ] || says='not ok' bad=1
+	[ "$least" -le "$4" ] || says='not ok' bad=1
 	printf '%s syscalls-%s # %d.%03d system calls for a message, at most %d.%03d\n' \
-		"$says" "$2" $((n / 1000)) $((n % 1000)) \
+		"$says" "$2" $((least / 1000)) $((least % 1000)) \
 		$(($4 / 1000)) $(($4 % 1000))
 }
 
