@@ -251,7 +251,7 @@ static struct mlx5dv_mkey *words(uint32_t access)
 {
 	struct mlx5dv_mkey *k = new_mkey(), *inner = new_mkey();
 	struct ibv_sge one = piece(1, 512, 8), sge[] = {
-		piece(1, 64, 16), piece(1, 132, 12), piece(1, 256, 12),
+		piece(1, 64, 16), piece(1, 136, 12), piece(1, 256, 12),
 		{ 0, 8, inner->lkey },
 	};
 
@@ -309,7 +309,7 @@ static void atomic__memory_not_aligned_REM_INV_REQ_ERR(void)
 {
 	pair();
 	umr_open();
-	atomic_refused(16, words(ALL)->rkey, IBV_WC_REM_INV_REQ_ERR);
+	atomic_refused(32, words(ALL)->rkey, IBV_WC_REM_INV_REQ_ERR);
 }
 
 static void atomic__key_without_the_right_REFUSED(void)

@@ -13,14 +13,14 @@ static uint64_t *word(size_t at)
 }
 
 /*
- * A layout of 16, 12 and 12 bytes of far_region, and its key. Its bytes 16 to
- * 27 begin in the middle of a word.
+ * A layout of 16, 12 and 12 bytes of far_region, and its key. Byte 24 begins a
+ * word whose block ends in the middle, and byte 32 is in the middle of a word.
  */
 static struct rdmamsg_layout *open_words(uint32_t access,
 					 struct rdmamsg_key *ret)
 {
 	struct rdmamsg_layout_part part[] = {
-		{ .offset = 64, .len = 16 }, { .offset = 132, .len = 12 },
+		{ .offset = 64, .len = 16 }, { .offset = 136, .len = 12 },
 		{ .offset = 256, .len = 12 },
 	};
 	struct rdmamsg_layout *l;
@@ -98,14 +98,14 @@ void software__atomics__outside_of_a_block_ARE_TOLD(void **state)
 	l = open_words(ACCESS_ALL, &to);
 	assert_error(rdmamsg_fetch_add(p.c.ep, &to, 24, 1, NULL, 0, NULL),
 		     -EINVAL, "blocks");
-	assert_error(rdmamsg_fetch_add(p.c.ep, &to, 16, 1, NULL, 0, NULL),
+	assert_error(rdmamsg_fetch_add(p.c.ep, &to, 32, 1, NULL, 0, NULL),
 		     -EINVAL, "multiple of");
 	assert_error(rdmamsg_fetch_add(p.c.ep, &to, 40, 1, NULL, 0, NULL),
 		     -ERANGE, "reaches");
 	assert_int_equal(rdmamsg_masked_query(p.c.ep, &can), 0);
-	/* the word around these 4 bytes begins in front of the block */
+	/* the word around these 4 bytes ends behind the block */
 	if (can.how == RDMAMSG_CAP_SOFTWARE)
-		assert_error(rdmamsg_fetch_add_fields(p.c.ep, &to, 16, 4, &half,
+		assert_error(rdmamsg_fetch_add_fields(p.c.ep, &to, 24, 4, &half,
 						      NULL, NULL, 0, NULL),
 			     -ERANGE, "8 bytes");
 	close_words(l);
@@ -131,7 +131,7 @@ void native__atomic__across_blocks_ACCESS(void **state)
 	take_path(NATIVE);
 	l = open_words(ACCESS_ALL, &to);
 	ends_with(&to, 24);
-	assert_int_equal(*word(136), 0);
+	assert_int_equal(*word(144), 0);
 	assert_int_equal(rdmamsg_layout_destroy(l), 0);
 	boards_fini();
 }
