@@ -418,20 +418,26 @@ static void recover(struct port_dci *d)
 	rdmamsg__port_serve(p);
 }
 
-/* The last of the requests has this completion. Those before are done. */
-static void confirm(struct port_dci *d, uint32_t count,
+/*
+ * The last of the requests has this completion. Those before are done, or have
+ * flushed behind one that failed.
+ */
+static void confirm(struct port_dci *d, uint32_t count, bool flushed,
 		    const struct ibv_wc *wc)
 {
-	static const struct ibv_wc fine = { .status = IBV_WC_SUCCESS };
+	const struct ibv_wc earlier = {
+		.status = flushed ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS,
+	};
 
 	while (count--)
-		finish(d, d->peer, count ? &fine : wc);
+		finish(d, d->peer, count ? &earlier : wc);
 }
 
 void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 				 const struct ibv_wc *wc)
 {
 	const uint32_t before = (low - d->done) & POSITION_MASK;
+	const bool flushed = d->broken;
 	struct dc_port *p = d->port;
 
 	if (before >= d->sent - d->done)
@@ -440,7 +446,7 @@ void rdmamsg__port_dci_completed(struct port_dci *d, uint32_t low,
 		d->broken = true;
 		d->why = *wc;
 	}
-	confirm(d, before + 1, wc);
+	confirm(d, before + 1, flushed, wc);
 	if (unlikely(d->broken)) {
 		if (d->sent == d->done)
 			recover(d);
