@@ -111,16 +111,10 @@ static int fill(struct dc_port *p)
 }
 
 /* Takes slots into use. They have no receives yet. */
-static int open_slots(struct dc_port *p, uint32_t receives)
+static void open_slots(struct dc_port *p, uint32_t receives)
 {
-	const uint32_t before = p->receives;
-	int err = rdmamsg__cq_more(p->dev, p->cq, receives - before);
-
-	if (err)
-		return err;
 	while (p->receives < receives)
 		p->holes[p->hole_count++] = p->receives++;
-	return 0;
 }
 
 /* Posts again, or waits for memory. */
@@ -135,9 +129,12 @@ static void refill(struct dc_port *p)
 void rdmamsg__port_receive(struct dc_port *p, uint32_t receives)
 {
 	receives = min(receives, p->depth);
-	if (receives > p->receives &&
-	    !rdmamsg__try(open_slots(p, receives)))
-		refill(p);
+	if (receives <= p->receives ||
+	    rdmamsg__try(rdmamsg__cq_more(p->dev, p->cq,
+					  receives - p->receives)))
+		return;
+	open_slots(p, receives);
+	refill(p);
 }
 
 static void fed(struct starving *w)
@@ -310,7 +307,7 @@ static int find_path(struct dc_port *p, const struct sockaddr *local)
 	return err ? err : rdmamsg__path_local(&p->path, p->dev->device, local);
 }
 
-static int make_srq(struct dc_port *p, uint32_t receives)
+static int make_srq(struct dc_port *p)
 {
 	const struct rdmamsg_device *d = p->dev->device;
 	struct ibv_srq_init_attr attr = {
@@ -326,14 +323,13 @@ static int make_srq(struct dc_port *p, uint32_t receives)
 		return rdmamsg__fail_verbs(err, "receive queue of DC");
 	with.srq = p->srq;
 	err = rdmamsg__dct_open(d, &with, &p->path, &p->dct);
-	if (!err)
-		err = open_slots(p, receives);
 	return err ? err : fill(p);
 }
 
 static int make(struct dc_port *p, const struct port_wants *w)
 {
 	int err = rdmamsg__dc_supported(p->dev->device);
+	uint32_t receives;
 
 	if (!err)
 		err = find_path(p, w->local);
@@ -360,9 +356,12 @@ static int make(struct dc_port *p, const struct port_wants *w)
 	if (err)
 		return err;
 	rdmamsg__pool_use(p->pool, true);
-	err = rdmamsg__cq_get(p->dev, 0, VECTOR_ANY, false, &p->cq);
-	if (!err)
-		err = make_srq(p, min(w->receives ?: p->depth, p->depth));
+	receives = min(w->receives ?: p->depth, p->depth);
+	err = rdmamsg__cq_get(p->dev, receives, VECTOR_ANY, false, &p->cq);
+	if (err)
+		return err;
+	open_slots(p, receives);
+	err = make_srq(p);
 	/* no initiator, no use */
 	return err ? err : rdmamsg__port_dci_new(p);
 }

@@ -278,7 +278,7 @@ static inline bool is_plain(const struct visitor *v, const struct dc_frame *f)
 	return f->type == DCF_DATA && f->number == v->next &&
 	       v->next != v->announced && list_empty(&v->queue) &&
 	       !v->ended && !v->leaves && !v->deaf && !v->unheard &&
-	       v->limit - v->next - 1 > v->grant - v->grant / 4;
+	       v->limit - v->next > v->grant - v->grant / 4 + 1;
 }
 
 /* The sender has credits left, so nothing is due that was not before. */
