@@ -139,12 +139,16 @@ bool rdmamsg__tries_done(struct dc_session *x, struct dc_msg *m,
 
 /* ---- calls ------------------------------------------------------------ */
 
-static int check_size(const char *name, size_t bytes)
+static int ask(struct rdmamsg_dc_address *a, const char *name,
+	       const struct masked *m, const struct rdmamsg_key *key,
+	       uint64_t offset, void *result, uint32_t flags, void *cookie)
 {
-	if (bytes <= MASKED_MAX && masked_size_ok((uint32_t)bytes))
-		return 0;
-	return rdmamsg__fail(-EINVAL, "%s: an operand of %zu bytes: it has 4, "
-			     "8, 16 or 32", name, bytes);
+	const struct dc_op o = {
+		.kind = DC_MASKED, .key = key, .offset = offset, .masked = m,
+		.result = result, .flags = flags,
+	};
+
+	return rdmamsg__dc_ask(a, name, &o, cookie);
 }
 
 int rdmamsg_dc_masked_compare_swap(struct rdmamsg_dc_address *a,
@@ -154,16 +158,12 @@ int rdmamsg_dc_masked_compare_swap(struct rdmamsg_dc_address *a,
 				   void *result, uint32_t flags, void *cookie)
 {
 	static const char name[] = "rdmamsg_dc_masked_compare_swap";
-	struct masked m = { .size = (uint32_t)bytes };
-	const struct dc_op o = {
-		.kind = DC_MASKED, .key = key, .offset = offset, .masked = &m,
-		.result = result, .flags = flags,
-	};
-	int err = check_size(name, bytes);
+	struct masked m = { .size = 0 };
+	int err = rdmamsg__masked_take_size(&m, name, bytes);
 
 	if (!err)
 		err = rdmamsg__masked_take_swap(&m, name, swap);
-	return err ? err : rdmamsg__dc_ask(a, name, &o, cookie);
+	return err ? err : ask(a, name, &m, key, offset, result, flags, cookie);
 }
 
 int rdmamsg_dc_fetch_add_fields(struct rdmamsg_dc_address *a,
@@ -173,14 +173,10 @@ int rdmamsg_dc_fetch_add_fields(struct rdmamsg_dc_address *a,
 				uint32_t flags, void *cookie)
 {
 	static const char name[] = "rdmamsg_dc_fetch_add_fields";
-	struct masked m = { .size = (uint32_t)bytes };
-	const struct dc_op o = {
-		.kind = DC_MASKED, .key = key, .offset = offset, .masked = &m,
-		.result = result, .flags = flags,
-	};
-	int err = check_size(name, bytes);
+	struct masked m = { .size = 0 };
+	int err = rdmamsg__masked_take_size(&m, name, bytes);
 
 	if (!err)
 		err = rdmamsg__masked_take_add(&m, name, add, boundary);
-	return err ? err : rdmamsg__dc_ask(a, name, &o, cookie);
+	return err ? err : ask(a, name, &m, key, offset, result, flags, cookie);
 }

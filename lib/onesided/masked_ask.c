@@ -35,50 +35,47 @@ static const char *lack(const struct rdmamsg_ep *ep)
 	return NULL;
 }
 
-static void set(struct rdmamsg_masked_attr *ret, enum rdmamsg_cap_how how,
-		uint32_t sizes, const char *reason)
-{
-	*ret = (struct rdmamsg_masked_attr){
-		.size = sizeof(*ret), .how = how, .sizes = sizes,
-		.max_field = sizes ? MASKED_FIELD : 0,
-		.unit = !sizes ? 0 : how == RDMAMSG_CAP_NATIVE ?
-			sizeof(uint32_t) : sizeof(uint64_t),
-	};
-	snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
-}
+/* What an endpoint can do, and why. */
+struct ability {
+	enum rdmamsg_cap_how how;
+	uint32_t sizes;
+	const char *reason;
+};
 
-static void query(const struct rdmamsg_ep *ep, struct rdmamsg_masked_attr *ret)
+static struct ability find(const struct rdmamsg_ep *ep)
 {
 	const char *none = lack(ep);
 
 	if (none)
-		set(ret, RDMAMSG_CAP_ABSENT, 0, none);
-	else if (ep->connect.features & PROTO_FEATURE_MASKED)
-		set(ret, RDMAMSG_CAP_NATIVE, MASKED_SIZES, "both devices have "
-		    "masked atomics");
-	else if (ep->connect.features & PROTO_FEATURE_MASKED_SMALL)
-		set(ret, RDMAMSG_CAP_NATIVE, MASKED_SMALL, "both devices have "
-		    "masked atomics of 4 and 8 bytes");
-	else
-		set(ret, RDMAMSG_CAP_SOFTWARE, SOFTWARE_SIZES, "no masked "
-		    "atomics in both devices: repeated compare-and-swap");
+		return (struct ability){ RDMAMSG_CAP_ABSENT, 0, none };
+	if (ep->connect.features & PROTO_FEATURE_MASKED)
+		return (struct ability){
+			RDMAMSG_CAP_NATIVE, MASKED_SIZES,
+			"both devices have masked atomics",
+		};
+	if (ep->connect.features & PROTO_FEATURE_MASKED_SMALL)
+		return (struct ability){
+			RDMAMSG_CAP_NATIVE, MASKED_SMALL,
+			"both devices have masked atomics of 4 and 8 bytes",
+		};
+	return (struct ability){
+		RDMAMSG_CAP_SOFTWARE, SOFTWARE_SIZES,
+		"no masked atomics in both devices: repeated compare-and-swap",
+	};
 }
 
 /* Sets *ret to the kind of operation that has such an operand here. */
-static int choose(const struct rdmamsg_ep *ep, size_t bytes,
+static int choose(const struct rdmamsg_ep *ep, uint32_t bytes,
 		  enum rma_kind *ret)
 {
-	struct rdmamsg_masked_attr can;
+	struct ability can;
 	int err = rdmamsg__tx_check(ep);
 
 	if (err)
 		return err;
-	if (bytes > MASKED_MAX || !masked_size_ok((uint32_t)bytes))
-		return rdmamsg__fail(-EINVAL, "an operand of %zu bytes: it has "
-				     "4, 8, 16 or 32", bytes);
-	query(ep, &can);
+	can = find(ep);
 	if (!(can.sizes & bytes))
-		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %zu bytes "
+		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %u bytes "
 				     "(rdmamsg_masked_query()): %s", bytes,
 				     can.reason);
 	*ret = can.how == RDMAMSG_CAP_NATIVE ? RMA_MASKED : RMA_EMULATED;
@@ -99,6 +96,15 @@ static void take(uint64_t *dst, const void *src, size_t bytes)
 	} else {
 		memset(dst, 0xff, bytes);
 	}
+}
+
+int rdmamsg__masked_take_size(struct masked *m, const char *name, size_t bytes)
+{
+	if (bytes > MASKED_MAX || !masked_size_ok((uint32_t)bytes))
+		return rdmamsg__fail(-EINVAL, "%s: an operand of %zu bytes: it "
+				     "has 4, 8, 16 or 32", name, bytes);
+	m->size = (uint32_t)bytes;
+	return 0;
 }
 
 int rdmamsg__masked_take_swap(struct masked *m, const char *name,
@@ -159,21 +165,34 @@ int rdmamsg__masked_issue(struct rdmamsg_ep *ep, const struct masked *m,
 
 /* ---- public ----------------------------------------------------------- */
 
+/* The operand's size, which the endpoint must be able to do. */
+static int begin(const struct rdmamsg_ep *ep, const char *name, size_t bytes,
+		 struct masked *m, struct rma_ask *a)
+{
+	int err = rdmamsg__masked_take_size(m, name, bytes);
+
+	a->masked = m;
+	a->bytes = m->size;
+	return err ? err : choose(ep, m->size, &a->kind);
+}
+
 int rdmamsg_masked_compare_swap(struct rdmamsg_ep *ep,
 				const struct rdmamsg_key *key, uint64_t offset,
 				size_t bytes,
 				const struct rdmamsg_masked_swap *swap,
 				void *result, uint32_t flags, void *cookie)
 {
-	struct masked m = { .size = (uint32_t)bytes };
-	enum rma_kind kind;
-	int err = choose(ep, bytes, &kind);
+	static const char name[] = "rdmamsg_masked_compare_swap";
+	struct masked m = { .size = 0 };
+	struct rma_ask a = {
+		.key = key, .offset = offset, .flags = flags,
+		.cookie = cookie, .result = result,
+	};
+	int err = begin(ep, name, bytes, &m, &a);
 
 	if (!err)
-		err = rdmamsg__masked_take_swap(
-			&m, "rdmamsg_masked_compare_swap", swap);
-	return err ? err : rdmamsg__masked_issue(ep, &m, key, offset, result,
-						 flags, cookie);
+		err = rdmamsg__masked_take_swap(&m, name, swap);
+	return err ? err : rdmamsg__rma_ask(ep, &a);
 }
 
 int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
@@ -182,25 +201,36 @@ int rdmamsg_fetch_add_fields(struct rdmamsg_ep *ep,
 			     const void *boundary, void *result,
 			     uint32_t flags, void *cookie)
 {
-	struct masked m = { .size = (uint32_t)bytes };
-	enum rma_kind kind;
-	int err = choose(ep, bytes, &kind);
+	static const char name[] = "rdmamsg_fetch_add_fields";
+	struct masked m = { .size = 0 };
+	struct rma_ask a = {
+		.key = key, .offset = offset, .flags = flags,
+		.cookie = cookie, .result = result,
+	};
+	int err = begin(ep, name, bytes, &m, &a);
 
 	if (!err)
-		err = rdmamsg__masked_take_add(&m, "rdmamsg_fetch_add_fields",
-					       add, boundary);
-	return err ? err : rdmamsg__masked_issue(ep, &m, key, offset, result,
-						 flags, cookie);
+		err = rdmamsg__masked_take_add(&m, name, add, boundary);
+	return err ? err : rdmamsg__rma_ask(ep, &a);
 }
 
 int rdmamsg_masked_query(const struct rdmamsg_ep *ep,
 			 struct rdmamsg_masked_attr *info)
 {
-	struct rdmamsg_masked_attr attr;
+	struct rdmamsg_masked_attr attr = { .size = sizeof(attr) };
+	struct ability can;
 	int err = rdmamsg__tx_check(ep);
 
 	if (err)
 		return err;
-	query(ep, &attr);
+	can = find(ep);
+	attr.how = can.how;
+	attr.sizes = can.sizes;
+	if (can.sizes) {
+		attr.max_field = MASKED_FIELD;
+		attr.unit = can.how == RDMAMSG_CAP_NATIVE ? sizeof(uint32_t) :
+			    sizeof(uint64_t);
+	}
+	snprintf(attr.reason, sizeof(attr.reason), "%s", can.reason);
 	return rdmamsg__give(info, &attr, sizeof(attr));
 }

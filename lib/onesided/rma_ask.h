@@ -40,9 +40,10 @@ int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
 
 /* masked_ask.c */
 /*
- * Take the operands of masked atomics. m->size is valid. name: of the public
- * call. -EINVAL
+ * Take the size of an operand, and then the operands of masked atomics. name:
+ * of the public call. -EINVAL
  */
+int rdmamsg__masked_take_size(struct masked *m, const char *name, size_t bytes);
 int rdmamsg__masked_take_swap(struct masked *m, const char *name,
 			      const struct rdmamsg_masked_swap *swap);
 int rdmamsg__masked_take_add(struct masked *m, const char *name,
