@@ -200,15 +200,12 @@ static bool is_atomic(const struct dc_op *o)
 }
 
 static int check_atomic(const struct dc_session *x, const struct dc_op *o,
-			const struct proto_key *key,
-			const struct layout_import *far)
+			struct proto_key *key, const struct layout_import *far)
 {
 	const uint32_t bytes = o->masked ? o->masked->size : sizeof(uint64_t);
 	const struct rdmamsg_device *d = dev_of(x)->device;
+	int err;
 
-	if (far)
-		return rdmamsg__fail(-EOPNOTSUPP, "atomic operations need the "
-				     "key of a region or of a native layout");
 	if (rdmamsg__atomic_scope(d) == RDMAMSG_ATOMIC_NONE)
 		return rdmamsg__fail(-EOPNOTSUPP, "device %s has no atomic "
 				     "operations", d->name);
@@ -218,10 +215,13 @@ static int check_atomic(const struct dc_session *x, const struct dc_op *o,
 				     (unsigned long long)o->offset,
 				     (unsigned long long)key->region,
 				     (unsigned long long)key->len);
+	err = far ? rdmamsg__layout_operand(far, o->offset, bytes, key) : 0;
+	if (err)
+		return err;
 	if ((key->addr + o->offset) % bytes)
 		return rdmamsg__fail(-EINVAL, "atomic operations need an "
 				     "address that is a multiple of %u", bytes);
-	return o->masked ? rdmamsg__tries_check(o, key) : 0;
+	return o->masked ? rdmamsg__tries_check(o, key, far) : 0;
 }
 
 static int check_key(const struct dc_session *x, const struct dc_op *o,
@@ -315,7 +315,7 @@ static int take_region(const struct dc_session *x, const struct dc_op *o,
 	return e->region->layout ? take_layout(x, e) : take_memory(x, e, ret);
 }
 
-/* The gather entries of one request, if one is enough. */
+/* Gather entries of one request, if one is enough. */
 struct gathered {
 	struct ibv_sge sge[RDMAMSG_SEGMENTS_MAX];
 	int count;
@@ -348,7 +348,8 @@ static int take_entries(const struct dc_session *x, struct dc_msg *m,
 		if (err)
 			return err;
 	}
-	g->scattered |= g->len > REQUEST_MAX;
+	g->scattered |= g->len > REQUEST_MAX ||
+			(uint32_t)g->count > x->peer.dci->dci.max_sge;
 	return 0;
 }
 

@@ -31,7 +31,7 @@ enum flight_kind {
 	FLIGHT_BYE,
 };
 
-/* What the next request of a run transfers. */
+/* A run: its next request transfers these bytes. */
 struct dc_run {
 	struct layout_import *far;	/* held; NULL: memory in one piece */
 	int entry;
@@ -109,7 +109,8 @@ void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status);
 
 /* masked.c */
 /* Checks the operand of a masked atomic: -EOPNOTSUPP, -ERANGE. */
-int rdmamsg__tries_check(const struct dc_op *o, const struct proto_key *key);
+int rdmamsg__tries_check(const struct dc_op *o, const struct proto_key *key,
+			 const struct layout_import *far);
 /* Posts the first try. The session posts nothing else before the last one. */
 int rdmamsg__tries_begin(struct dc_session *x, struct dc_msg *m,
 			 const struct proto_key *key);

@@ -16,6 +16,7 @@
 #include "dc/flight.h"
 #include "dc/port.h"
 #include "dc/session.h"
+#include "memory/layout.h"
 #include "onesided/rma_ask.h"
 #include "wire/proto.h"
 
@@ -32,17 +33,20 @@
 
 /* ---- without a connection ---------------------------------------------- */
 
-int rdmamsg__tries_check(const struct dc_op *o, const struct proto_key *key)
+int rdmamsg__tries_check(const struct dc_op *o, const struct proto_key *key,
+			 const struct layout_import *far)
 {
 	const uint64_t skip = (key->addr + o->offset) % sizeof(uint64_t);
+	const uint64_t at = o->offset - skip;
 
 	if (o->masked->size > sizeof(uint64_t))
 		return rdmamsg__fail(-EOPNOTSUPP, "an operand of %u bytes: "
 				     "without connections it has 4 or 8, and "
 				     "others need RDMAMSG_DC_CONNECTIONS",
 				     o->masked->size);
-	if (skip <= o->offset &&
-	    key->len - (o->offset - skip) >= sizeof(uint64_t))
+	if (skip <= o->offset && key->len - at >= sizeof(uint64_t) &&
+	    (!far || rdmamsg__layout_has_word(far, at, key->addr + at,
+					      key->rkey)))
 		return 0;
 	return rdmamsg__fail(-ERANGE, "offset %llu: in software an operand of "
 			     "%u bytes needs the aligned 8 bytes around it, "

@@ -85,6 +85,17 @@ void rdmamsg__layout_rele(struct layout_import *i);
 /* Returns the bytes that one request can reach from 'at' on. */
 uint64_t rdmamsg__layout_far(const struct layout_import *i, uint64_t at,
 			     uint64_t *ret_addr, uint32_t *ret_rkey);
+/*
+ * Makes the key of a layout in software that of the block which has the operand
+ * of an atomic operation. -EINVAL: it is in several blocks. The key of a layout
+ * that the device has is an ordinary one, and only the peer's device knows its
+ * blocks.
+ */
+int rdmamsg__layout_operand(const struct layout_import *i, uint64_t offset,
+			    uint32_t bytes, struct proto_key *key);
+/* Returns true if the 8 bytes at 'at' are one block at the address 'word'. */
+bool rdmamsg__layout_has_word(const struct layout_import *i, uint64_t at,
+			      uint64_t word, uint32_t rkey);
 void rdmamsg__imports_free(struct rdmamsg *ctx);
 
 #endif

@@ -97,6 +97,31 @@ uint64_t rdmamsg__layout_far(const struct layout_import *i, uint64_t at,
 	return run.len;
 }
 
+int rdmamsg__layout_operand(const struct layout_import *i, uint64_t offset,
+			    uint32_t bytes, struct proto_key *key)
+{
+	uint64_t addr;
+
+	if (rdmamsg__layout_far(i, offset, &addr, &key->rkey) < bytes)
+		return rdmamsg__fail(-EINVAL, "offset %llu of layout %llu: the "
+				     "%u bytes are in several blocks, and an "
+				     "atomic operation needs them in one",
+				     (unsigned long long)offset,
+				     (unsigned long long)key->region, bytes);
+	key->addr = addr - offset;
+	return 0;
+}
+
+bool rdmamsg__layout_has_word(const struct layout_import *i, uint64_t at,
+			      uint64_t word, uint32_t rkey)
+{
+	uint64_t addr;
+	uint32_t its;
+
+	return rdmamsg__layout_far(i, at, &addr, &its) >= sizeof(word) &&
+	       addr == word && its == rkey;
+}
+
 static int refuse(const char *why)
 {
 	return rdmamsg__fail(-EPROTO, "rdmamsg_layout_import: %s", why);

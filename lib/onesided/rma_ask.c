@@ -64,37 +64,6 @@ static inline uint8_t needed(const struct rma_ask *a)
 	       a->kind == RMA_READ ? PROTO_KEY_READ : PROTO_KEY_WRITE;
 }
 
-/*
- * Replaces the key of a layout in software by that of the block that has the
- * operand. The key of a layout that the device has is an ordinary one, and only
- * the peer's device knows its blocks.
- */
-static int aim_far(const struct rma_ask *a, const struct layout_import *far,
-		   struct proto_key *key)
-{
-	uint64_t addr;
-
-	if (rdmamsg__layout_far(far, a->offset, &addr, &key->rkey) < a->bytes)
-		return rdmamsg__fail(-EINVAL, "offset %llu of layout %llu: the "
-				     "%u bytes are in several blocks, and an "
-				     "atomic operation needs them in one",
-				     (unsigned long long)a->offset,
-				     (unsigned long long)key->region, a->bytes);
-	key->addr = addr - a->offset;
-	return 0;
-}
-
-/* Returns true if the word at this address is a part of one block. */
-static bool is_block(const struct layout_import *far, uint64_t at,
-		     uint64_t word, uint32_t rkey)
-{
-	uint64_t addr;
-	uint32_t its;
-
-	return rdmamsg__layout_far(far, at, &addr, &its) >= sizeof(word) &&
-	       addr == word && its == rkey;
-}
-
 /* In software a masked atomic writes the whole word around its operand. */
 static int check_word(const struct rma_ask *a, const struct layout_import *far,
 		      const struct proto_key *key)
@@ -106,7 +75,8 @@ static int check_word(const struct rma_ask *a, const struct layout_import *far,
 
 	if (a->kind != RMA_EMULATED ||
 	    (at <= key->len && key->len - at >= sizeof(uint64_t) &&
-	     (!far || is_block(far, at, word, key->rkey))))
+	     (!far || rdmamsg__layout_has_word(far, at, word,
+					       key->rkey))))
 		return 0;
 	return rdmamsg__fail(-ERANGE, "offset %llu: in software an operand of "
 			     "%u bytes needs the aligned 8 bytes around it, "
@@ -120,7 +90,8 @@ static int check_operand(const struct rma_ask *a, struct proto_key *key,
 			 struct layout_import **far)
 {
 	const struct layout_import *of = *far;
-	int err = of ? aim_far(a, of, key) : 0;
+	int err = of ? rdmamsg__layout_operand(of, a->offset, a->bytes, key) :
+		  0;
 
 	*far = NULL;
 	if (err)
