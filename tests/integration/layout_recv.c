@@ -10,7 +10,7 @@
 #define EAGER_LEAST	8176u	/* longer messages are announced */
 #define GAP		0xee	/* bytes that the layout does not have */
 
-/* What on_incoming does, and what it has seen. */
+/* on_incoming does this, and tells what it has seen. */
 static struct {
 	struct rdmamsg_layout *layout;
 	uint64_t offset;

@@ -9,7 +9,7 @@ struct soft_dev;
 struct soft_qp;
 struct soft_swqe;
 
-/* What happens to the request at sq_next. */
+/* The gate of an initiator decides so about the request at sq_next. */
 enum soft_pass {
 	SOFT_PUSHES,
 	SOFT_WAITS,			/* the engine tries again later */
