@@ -28,7 +28,7 @@ static const struct device_case *const lists[] = {
 	domain_cases, error_cases, iwarp_cases, masked_cases, mcast_cases,
 	mr_cases, mw_cases, op_cases, srq_cases, state_cases, ud_cases,
 #ifdef HAVE_MLX5DV
-	umr_cases, umr_use_cases,
+	umr_cases, umr_use_cases, umr_atomic_cases,
 #endif
 };
 
