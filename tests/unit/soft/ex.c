@@ -33,6 +33,20 @@ static struct ibv_qp_init_attr_ex init_ex(uint64_t ops)
 	};
 }
 
+/* Connects the queue pairs, and takes the builder of the first. */
+static int join(void)
+{
+	if (!qp[0] || !qp[1])
+		return -1;
+	walk(qp[0], qp[1]->qp_num);
+	walk(qp[1], qp[0]->qp_num);
+	ex = soft_qp_to_qp_ex(qp[0]);
+	if (!ex)
+		return -1;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	return 0;
+}
+
 static int setup_built(void **state)
 {
 	struct ibv_qp_init_attr_ex a;
@@ -42,13 +56,7 @@ static int setup_built(void **state)
 	a = init_ex(RC_OPS);
 	for (int i = 0; i < 2; i++)
 		qp[i] = soft_create_qp_ex(c, &a);
-	if (!qp[0] || !qp[1])
-		return -1;
-	walk(qp[0], qp[1]->qp_num);
-	walk(qp[1], qp[0]->qp_num);
-	ex = soft_qp_to_qp_ex(qp[0]);
-	ex->wr_flags = IBV_SEND_SIGNALED;
-	return ex ? 0 : -1;
+	return join();
 }
 
 #ifdef HAVE_MLX5DV
@@ -67,13 +75,7 @@ static int setup_raw(void **state)
 	a = init_ex(RC_OPS);
 	for (int i = 0; i < 2; i++)
 		qp[i] = soft_mlx5_create_qp(c, &a, &m);
-	if (!qp[0] || !qp[1])
-		return -1;
-	walk(qp[0], qp[1]->qp_num);
-	walk(qp[1], qp[0]->qp_num);
-	ex = soft_qp_to_qp_ex(qp[0]);
-	ex->wr_flags = IBV_SEND_SIGNALED;
-	return 0;
+	return join();
 }
 
 #endif
