@@ -156,6 +156,36 @@ static void undo_now(struct round *r, struct undo *u)
 		(void)usleep(10000);
 }
 
+/*
+ * The node of a stopped process does not answer. Whoever looks for another node
+ * waits for it, and cannot end the stop in this time.
+ */
+static bool nodes_answer(const struct round *r)
+{
+	for (uint32_t s = 0; s < SLOTS; s++)
+		if (r->process[s].stopped)
+			return false;
+	return true;
+}
+
+/* Ends the faults whose time is over. Returns false if one has to wait. */
+static bool undo_due(struct round *r)
+{
+	bool ended = true;
+
+	for (int i = 0; i < UNDO_MAX; i++) {
+		struct undo *u = &state.undo[i];
+
+		if (!u->at || now_ms() < u->at)
+			continue;
+		if (u->harm == HARM_STOP || nodes_answer(r))
+			undo_now(r, u);
+		else
+			ended = false;
+	}
+	return ended;
+}
+
 static void undo_later(enum harm harm, uint32_t slot, int pid, uint32_t ms)
 {
 	for (int i = 0; i < UNDO_MAX; i++)
@@ -204,17 +234,13 @@ static void harm(struct round *r, enum harm harm, uint32_t slot)
 		undo_later(harm, slot, p->pid, ms);
 		break;
 	case HARM_LOSS:
-		if (!on_soft())
+		if (!on_soft() || !nodes_answer(r))
 			return;
 		state.loss = !state.loss;
 		soft_loss(state.loss, rng_below(&r->rng, 1u << 30));
 		break;
 	default:
-		/* a stopped process's node does not answer */
-		for (uint32_t s = 0; s < SLOTS; s++)
-			if (r->process[s].stopped)
-				return;
-		if (!harm_done(harm, p->pid, true))
+		if (!nodes_answer(r) || !harm_done(harm, p->pid, true))
 			return;
 		undo_later(harm, slot, p->pid, ms);
 	}
@@ -242,10 +268,8 @@ void harm_step(struct round *r)
 	uint32_t kinds = r->sc->harm & ~(uint32_t)(HARM_INJECT | HARM_FILES);
 	uint32_t slot, pick;
 
-	for (int i = 0; i < UNDO_MAX; i++)
-		if (state.undo[i].at && now_ms() >= state.undo[i].at)
-			undo_now(r, &state.undo[i]);
-	if (!kinds || now_ms() < state.next)
+	/* no stop begins while another fault waits for the end of one */
+	if (!undo_due(r) || !kinds || now_ms() < state.next)
 		return;
 	slot = r->first_slot + rng_below(&r->rng, r->end_slot - r->first_slot);
 	pick = rng_below(&r->rng, (uint32_t)__builtin_popcount(kinds));
@@ -257,6 +281,9 @@ void harm_step(struct round *r)
 
 void harm_end(struct round *r)
 {
+	for (int i = 0; i < UNDO_MAX; i++)
+		if (state.undo[i].at && state.undo[i].harm == HARM_STOP)
+			undo_now(r, &state.undo[i]);
 	for (int i = 0; i < UNDO_MAX; i++)
 		if (state.undo[i].at)
 			undo_now(r, &state.undo[i]);
