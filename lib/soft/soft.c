@@ -35,6 +35,7 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 
 static const struct soft_fabric_upward fabric_up = {
 	.progress = soft_progress,
+	.woken = soft_push_woken,
 	.overrun = soft_cq_overruns,
 	.wire_down = wire_down,
 	.message = soft_cm_message,

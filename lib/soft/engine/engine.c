@@ -19,6 +19,7 @@
 #define BUDGET	64		/* records of one wire per round */
 #define LARGE	15		/* extra cost of a fetched record */
 #define LANDINGS 16		/* measure one in so many segments */
+#define WOKEN_ROUNDS 64		/* in one call of the program */
 
 static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 		     const struct soft_rec *rec, const void *payload)
@@ -192,6 +193,17 @@ static bool push_pending(struct soft_dev *dev)
 			break;
 	}
 	return any;
+}
+
+void soft_push_woken(struct soft_dev *dev)
+{
+	for (int i = 0; i < WOKEN_ROUNDS && dev->woken; i++) {
+		dev->woken = false;
+		(void)push_pending(dev);
+	}
+	if (dev->woken)
+		soft_ring_bell(dev->bell);
+	dev->woken = false;
 }
 
 bool soft_progress(struct soft_dev *dev)

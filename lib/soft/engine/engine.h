@@ -13,6 +13,11 @@ struct soft_qp;
  * were any.
  */
 bool soft_progress(struct soft_dev *dev);
+/*
+ * Pushes for queue pairs that a completion has woken, and for those that they
+ * wake. Leaves a long row of them to the thread.
+ */
+void soft_push_woken(struct soft_dev *dev);
 /* Makes soft_progress() push for this queue pair. */
 void soft_qp_pend(struct soft_dev *dev, struct soft_qp *qp);
 

@@ -121,6 +121,8 @@ static struct soft_dev *dev_new(void)
 	list_init(&dev->contexts);
 	list_init(&dev->pds);
 	list_init(&dev->cqs);
+	for (int i = 0; i < SOFT_CQ_BUCKETS; i++)
+		list_init(&dev->cq_buckets[i]);
 	list_init(&dev->cm_ids);
 	list_init(&dev->cm_files);
 	list_init(&dev->handshakes);
@@ -248,8 +250,13 @@ void soft_dev_put(struct soft_dev *dev)
 void soft_unlock(struct soft_dev *dev)
 {
 	if (dev->bells_due) {
-		if (unlikely(dev->overrun))
-			soft_fabric_up->overrun(dev);
+		/* each may cause the other */
+		while (unlikely(dev->woken || dev->overrun)) {
+			if (dev->overrun)
+				soft_fabric_up->overrun(dev);
+			if (dev->woken)
+				soft_fabric_up->woken(dev);
+		}
 		soft_bells(dev);
 	}
 	(void)pthread_mutex_unlock(&dev->lock);

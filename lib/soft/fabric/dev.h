@@ -44,6 +44,7 @@ struct soft_dev {
 	struct list contexts;
 	struct soft_keys keys;
 	struct list pds, cqs;
+	struct list cq_buckets[SOFT_CQ_BUCKETS]; /* the same, by number */
 	uint32_t mrs;			/* that exist; windows not counted */
 	uint32_t object_last;		/* number of a domain, queue, context */
 	struct soft_qp **qps;		/* by index */
@@ -59,6 +60,7 @@ struct soft_dev {
 
 	/* engine/ */
 	struct list pending;		/* queue pairs that have to push */
+	bool woken;			/* some of them by a completion */
 
 	/* cm/ */
 	struct list cm_ids, cm_files;

@@ -29,6 +29,7 @@
 #define SOFT_QPN_MCAST	0xffffffu
 #define SOFT_GROUPS	128		/* multicast groups of one node */
 #define SOFT_GROUP_BUCKETS 32
+#define SOFT_CQ_BUCKETS	64
 
 /* Counters of a port. Those that every request changes share a cache line. */
 enum soft_counter {

@@ -20,6 +20,8 @@ struct soft_fabric_upward {
 	 * there were any.
 	 */
 	bool (*progress)(struct soft_dev *dev);
+	/* Queue pairs that waited for completions have to push. */
+	void (*woken)(struct soft_dev *dev);
 	/* A completion queue has overrun, so its queue pairs must fail. */
 	void (*overrun)(struct soft_dev *dev);
 	/* A wire with a known peer has died. */

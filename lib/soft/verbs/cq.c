@@ -165,6 +165,8 @@ struct ibv_cq *soft_create_cq(struct ibv_context *verbs, int cqe,
 	soft_ctx(verbs)->objects++;
 	cq->num = ++dev->object_last;
 	list_add_tail(&dev->cqs, &cq->node);
+	list_add_tail(&dev->cq_buckets[cq->num % SOFT_CQ_BUCKETS],
+		      &cq->bucket_node);
 	if (channel)
 		channel->refcnt++;
 	soft_unlock(dev);
@@ -232,6 +234,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
 	/* unread events disappear with the queue */
 	list_del(&cq->ready_node);
 	list_del(&cq->node);
+	list_del(&cq->bucket_node);
 	soft_async_forget(soft_ctx(ibv->context), ibv);
 	soft_ctx(ibv->context)->objects--;
 	if (ibv->channel)

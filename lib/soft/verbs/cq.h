@@ -28,6 +28,7 @@ struct soft_cq {
 		struct ibv_cq_ex ex;	/* extended polling */
 	};
 	struct list node;		/* dev->cqs */
+	struct list bucket_node;	/* dev->cq_buckets */
 	uint32_t num;
 	struct ibv_wc *ring;
 	uint64_t *times;		/* soft_now() of each entry, or NULL */

@@ -4,15 +4,14 @@
 
 #include "base/util.h"
 #include "soft/fabric/dev.h"
-#include "soft/fabric/push.h"
 #include "soft/verbs/cq.h"
 
 void soft_cross_wake(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if (list_empty(&qp->pend_node))
 		list_add_tail(&dev->pending, &qp->pend_node);
-	/* the program may call nothing that makes the engine run */
-	soft_ring_bell(dev->bell);
+	/* the program may call nothing else that makes the engine run */
+	dev->woken = dev->bells_due = true;
 }
 
 void soft_cross_woken(struct soft_dev *dev, struct soft_cq *cq)
@@ -33,8 +32,8 @@ struct soft_cq *soft_cross_cq(struct soft_dev *dev, uint32_t num)
 {
 	struct list *n;
 
-	list_for_each(n, &dev->cqs) {
-		struct soft_cq *cq = list_entry(n, struct soft_cq, node);
+	list_for_each(n, &dev->cq_buckets[num % SOFT_CQ_BUCKETS]) {
+		struct soft_cq *cq = list_entry(n, struct soft_cq, bucket_node);
 
 		if (cq->num == num)
 			return cq;

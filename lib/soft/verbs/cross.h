@@ -42,7 +42,7 @@ static inline uint32_t soft_calc_of(const struct soft_swqe *wqe)
 	return soft_is_local(wqe) ? 0 : wqe->num_sge >> SOFT_CALC_SHIFT;
 }
 
-/* Makes the queue pair push as soon as the engine runs. L */
+/* Makes the queue pair push, at the latest in soft_unlock(). L */
 void soft_cross_wake(struct soft_dev *dev, struct soft_qp *qp);
 /* Wakes the queues that have waited for this many completions. L */
 void soft_cross_woken(struct soft_dev *dev, struct soft_cq *cq);
