@@ -142,6 +142,18 @@ int rdmamsg_chain_run(struct rdmamsg_chain *chain, int timeout_ms);
 
 /* ---- teams ------------------------------------------------------------ */
 
+/* How the operations of a team run. */
+enum rdmamsg_team_path {
+	RDMAMSG_TEAM_AUTO,		/* in this version: the loop */
+	RDMAMSG_TEAM_LOOP,
+	/*
+	 * Cross-channel requests of the device, if the devices of all members
+	 * have them; else the loop. All members of a team ask for it, or none.
+	 * See rdmamsg_chain(7).
+	 */
+	RDMAMSG_TEAM_NATIVE,
+};
+
 struct rdmamsg_team_options {
 	size_t size;
 	void *user;
@@ -152,6 +164,7 @@ struct rdmamsg_team_options {
 	 * handler may start the next operation, or destroy the team.
 	 */
 	void (*on_done)(struct rdmamsg_team *team, void *cookie, int status);
+	uint32_t path;			/* enum rdmamsg_team_path */
 };
 
 /* Why a team has failed. */
@@ -182,6 +195,11 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
  */
 void rdmamsg_team_destroy(struct rdmamsg_team *team);
 void *rdmamsg_team_user(const struct rdmamsg_team *team);
+/*
+ * Returns RDMAMSG_TEAM_NATIVE or RDMAMSG_TEAM_LOOP, as the operations run.
+ * RDMAMSG_TEAM_AUTO: the first operation finds out.
+ */
+uint32_t rdmamsg_team_path(const struct rdmamsg_team *team);
 
 /*
  * Operations. All members call the same ones in the same order, with the same

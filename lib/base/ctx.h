@@ -22,6 +22,7 @@
 #define CTX_MAGIC	0x72646d61u
 #define GROUP_KEY	0xffffff02u	/* no endpoint has these keys */
 #define DC_KEY		0xffffff03u
+#define CHAIN_KEY	0xffffff04u
 
 struct rdmamsg {
 	struct rdmamsg_hot_ctx hot;	/* first: the inlines use it */
@@ -51,8 +52,9 @@ struct rdmamsg {
 	void (*settle)(struct rdmamsg *ctx);
 	/* Handles a completion whose wr_id has GROUP_KEY as upper half. */
 	void (*group_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
-	/* The same for DC_KEY. */
+	/* The same for DC_KEY and CHAIN_KEY. */
 	void (*dc_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
+	void (*chain_done)(struct rdmamsg *ctx, const struct ibv_wc *wc);
 	uint32_t number;		/* of this context in the process */
 	/* number of the last listener, pool, group or shared receive queue */
 	uint32_t objects;

@@ -10,6 +10,7 @@
 #include <rdmamsg/chain.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/timer.h"
 
@@ -24,6 +25,7 @@ struct chains {
 	struct list all;		/* chains of the program */
 	struct list teams;
 	struct list ended;		/* runs whose on_done is due */
+	struct handles natives;		/* struct native, by number in wr_id */
 	struct timer again;		/* TELL_MAX was reached */
 	uint64_t round;			/* ctx->sessions->rounds of 'told' */
 	uint32_t told;			/* calls of on_done in this round */
@@ -139,6 +141,12 @@ int rdmamsg__chain_check(const struct rdmamsg_chain *c);
 int rdmamsg__chain_sizes(const struct rdmamsg_chain *c);
 /* Starts a run of a chain whose endpoints are not busy. */
 void rdmamsg__chain_start(struct rdmamsg_chain *c);
+/* The run begins, but others run its steps. rdmamsg__chain_finish() ends it. */
+void rdmamsg__chain_hold(struct rdmamsg_chain *c);
+void rdmamsg__chain_finish(struct rdmamsg_chain *c);
+/* Ends the run with -EPROTO and returns false if the step wants another one. */
+bool rdmamsg__chain_matches(struct rdmamsg_chain *c, uint32_t number,
+			    size_t len, uint32_t tag);
 /* Goes on with a queue that need not wait any more. */
 void rdmamsg__chain_wake(struct rdmamsg_chain *c, uint32_t queue);
 /* Gives the queue the message that it waits for. Frees the message. */
@@ -176,9 +184,8 @@ void rdmamsg__chain_ep_put(struct chain_ep *end);
 const struct kept *rdmamsg__chain_next(struct chain_ep *end);
 
 /* team.c */
-/* The chain of an operation has ended. */
-void rdmamsg__team_done(struct rdmamsg_team *t,
-			const struct rdmamsg_chain_end *end);
+/* A chain of the team has ended: that of the operation, or of a meeting. */
+void rdmamsg__team_done(struct rdmamsg_team *t, struct rdmamsg_chain *c);
 /* The endpoint has ended. */
 void rdmamsg__team_closed(struct chain_ep *end);
 /* Returns true if the message is a FAIL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The chains and teams of a context: on_done when settling, and the end. */
 #include "base/ctx.h"
+#include "base/handles.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
@@ -46,7 +47,7 @@ void rdmamsg__chain_tell(struct rdmamsg_chain *c)
 	ctx->loop.told = true;
 	waited(c, &c->end);
 	if (c->team) {
-		rdmamsg__team_done(c->team, &c->end);
+		rdmamsg__team_done(c->team, c);
 		return;
 	}
 	end = c->end;		/* the handler may post or destroy it */
@@ -110,4 +111,5 @@ void rdmamsg__chains_close(struct rdmamsg *ctx)
 	while (!list_empty(&chains->all))
 		rdmamsg__chain_delete(list_first(&chains->all,
 						 struct rdmamsg_chain, node));
+	rdmamsg__handles_free(&chains->natives);
 }

@@ -23,6 +23,8 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/meet.h"
+#include "chain/native.h"
 #include "chain/team.h"
 #include "wire/team.h"
 
@@ -101,7 +103,12 @@ static void run(struct rdmamsg_team *t, void *cookie)
 {
 	t->number++;
 	t->cookie = cookie;
-	rdmamsg__chain_start(t->chain);
+	if (!t->meeting) {
+		rdmamsg__team_go(t);
+		return;
+	}
+	rdmamsg__chain_hold(t->chain);
+	rdmamsg__meet_start(t);
 }
 
 static int start(struct rdmamsg_team *t, void *cookie)
@@ -141,6 +148,8 @@ int rdmamsg_team_barrier(struct rdmamsg_team *t, void *cookie)
 	tag = rdmamsg__team_tag(PROTO_TEAM_BARRIER, 0, t->number);
 	for (uint32_t i = 0; i < t->chain->count; i++)
 		t->chain->steps[i].tag = tag;
+	t->fits = true;
+	t->swaps = false;
 	run(t, cookie);
 	return 0;
 }
@@ -176,6 +185,8 @@ int rdmamsg_team_broadcast(struct rdmamsg_team *t, void *buf, size_t len,
 				     t->size);
 	b.tag = rdmamsg__team_tag(PROTO_TEAM_BROADCAST, root, t->number);
 	build_broadcast(&b, buf, root);
+	t->fits = len <= NATIVE_BYTES;
+	t->swaps = false;
 	return start(t, cookie);
 }
 
@@ -241,6 +252,15 @@ static int check_reduction(enum rdmamsg_calc_op op, enum rdmamsg_calc_type type,
 			     "is NULL", op, type, count);
 }
 
+/* Devices have no MIN and MAX, and may differ in which NaN they make. */
+static bool fits(enum rdmamsg_calc_op op, enum rdmamsg_calc_type type,
+		 size_t count)
+{
+	return count <= NATIVE_COUNT &&
+	       (op == RDMAMSG_CALC_ADD ? type != RDMAMSG_CALC_DOUBLE :
+		op <= RDMAMSG_CALC_XOR);
+}
+
 static int temp_room(struct rdmamsg_team *t, size_t size)
 {
 	uint8_t *temp;
@@ -282,5 +302,7 @@ int rdmamsg_team_allreduce(struct rdmamsg_team *t, enum rdmamsg_calc_op op,
 		return ret;
 	if (count)
 		memmove(out, in, count * 8);
+	t->fits = fits(op, type, count);
+	t->swaps = true;
 	return start(t, cookie);
 }

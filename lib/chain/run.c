@@ -128,26 +128,33 @@ static bool do_send(struct rdmamsg_chain *c, uint32_t queue, uint32_t number)
 	return false;
 }
 
+bool rdmamsg__chain_matches(struct rdmamsg_chain *c, uint32_t number,
+			    size_t len, uint32_t tag)
+{
+	const struct step *s = &c->steps[number];
+
+	if (likely(len == s->len && tag == s->tag))
+		return true;
+	rdmamsg__chain_fail(c, number, -EPROTO, "the peer has sent %zu bytes "
+			    "with tag %u instead of %zu bytes with tag %u",
+			    len, tag, s->len, s->tag);
+	return false;
+}
+
 /* Returns false if the message is not that of the step. */
 static bool take(struct rdmamsg_chain *c, uint32_t number, const void *data,
 		 size_t len, uint32_t tag)
 {
-	const struct step *s = &c->steps[number];
-
 	if (unlikely(len && !data)) {
 		rdmamsg__chain_fail(c, number, -EINVAL, "the message is in a "
 				    "layout: rdmamsg_layout_recv()");
 		return false;
 	}
-	if (likely(len == s->len && tag == s->tag)) {
-		if (len)
-			memcpy(s->dst, data, len);
-		return true;
-	}
-	rdmamsg__chain_fail(c, number, -EPROTO, "the peer has sent %zu bytes "
-			    "with tag %u instead of %zu bytes with tag %u",
-			    len, tag, s->len, s->tag);
-	return false;
+	if (unlikely(!rdmamsg__chain_matches(c, number, len, tag)))
+		return false;
+	if (len)
+		memcpy(c->steps[number].dst, data, len);
+	return true;
 }
 
 static bool do_recv(struct rdmamsg_chain *c, uint32_t queue, uint32_t number)
@@ -276,13 +283,24 @@ static void rewind_queues(struct rdmamsg_chain *c)
 	c->left = c->count;
 }
 
-void rdmamsg__chain_start(struct rdmamsg_chain *c)
+void rdmamsg__chain_hold(struct rdmamsg_chain *c)
 {
-	rewind_queues(c);
+	c->left = 0;
 	c->end.status = 0;
 	c->end.step = RDMAMSG_NONE;
 	c->end.text[0] = '\0';
 	c->state = CHAIN_RUNS;
+}
+
+void rdmamsg__chain_finish(struct rdmamsg_chain *c)
+{
+	end_run(c);
+}
+
+void rdmamsg__chain_start(struct rdmamsg_chain *c)
+{
+	rdmamsg__chain_hold(c);
+	rewind_queues(c);
 	for (uint32_t i = 0; i < c->use_count; i++)
 		c->uses[i].end->busy = c;
 	if (c->opts.timeout_ms != RDMAMSG_NONE)

@@ -12,6 +12,8 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/meet.h"
+#include "chain/native.h"
 #include "session/ep.h"
 #include "wire/team.h"
 
@@ -64,6 +66,14 @@ static void say_fail(struct rdmamsg_team *t, struct chain_ep *end)
 	t->refs++;
 }
 
+/* The members have no more operations. */
+static void drop_native(struct rdmamsg_team *t)
+{
+	rdmamsg__meet_free(t);
+	rdmamsg__native_free(t->native);
+	t->native = NULL;
+}
+
 static void fail(struct rdmamsg_team *t, const struct rdmamsg_team_failure *why)
 {
 	if (t->reason.error)
@@ -71,6 +81,7 @@ static void fail(struct rdmamsg_team *t, const struct rdmamsg_team_failure *why)
 	t->reason = *why;
 	t->reason.size = sizeof(t->reason);
 	rdmamsg__chain_fail(t->chain, NO_STEP, why->error, "%s", why->text);
+	drop_native(t);
 	for (uint32_t i = 0; i < t->size && why->told_by == t->rank; i++)
 		if (i != t->rank)
 			say_fail(t, t->members[i]);
@@ -100,12 +111,27 @@ static void fail_end(struct rdmamsg_team *t, const struct chain_ep *end,
 	fail(t, &r);
 }
 
-/* A step has failed, or the operation was ended by fail(). */
-static void fail_step(struct rdmamsg_team *t,
-		      const struct rdmamsg_chain_end *why)
+void rdmamsg__team_broken(struct rdmamsg_team *t, uint32_t rank,
+			  const char *why)
 {
+	struct rdmamsg_team_failure r = {
+		.rank = rank, .told_by = t->rank, .error = -EIO,
+		.who = rank == t->rank ? RDMAMSG_WHO_DEVICE :
+		       RDMAMSG_WHO_PEER,
+		.cause = RDMAMSG_CAUSE_TRANSPORT,
+	};
+
+	(void)snprintf(r.text, sizeof(r.text), "member %u: a channel of the "
+		       "team has failed: %.110s", rank, why);
+	fail(t, &r);
+}
+
+/* A step has failed, or the operation was ended by fail(). */
+static void fail_step(struct rdmamsg_team *t, const struct rdmamsg_chain *c)
+{
+	const struct rdmamsg_chain_end *why = &c->end;
 	const struct chain_ep *end = why->step == RDMAMSG_NONE ? NULL :
-				     t->chain->steps[why->step].end;
+				     c->steps[why->step].end;
 	struct rdmamsg_reason r = {
 		.who = RDMAMSG_WHO_PEER, .cause = RDMAMSG_CAUSE_PROTOCOL,
 	};
@@ -125,15 +151,38 @@ static void fail_step(struct rdmamsg_team *t,
 	fail_end(t, end, &r, r.error ? r.error : why->status);
 }
 
-void rdmamsg__team_done(struct rdmamsg_team *t,
-			const struct rdmamsg_chain_end *end)
+void rdmamsg__team_done(struct rdmamsg_team *t, struct rdmamsg_chain *c)
 {
-	if (end->status)
-		fail_step(t, end);
+	const int status = c->end.status;
+
+	/* a meeting that fails has failed the operation, too */
+	if (status)
+		fail_step(t, c);
+	else if (c != t->chain)
+		rdmamsg__meet_round(t);
+	if (c != t->chain)
+		return;
 	/* the endpoint's end may have come after the step that it failed */
-	t->status = end->status ? t->reason.error : 0;
+	t->status = status ? t->reason.error : 0;
 	rdmamsg__tell(&t->ctx->loop, t->opts.on_done, t, t->cookie,
 		      t->status);
+}
+
+void rdmamsg__team_go(struct rdmamsg_team *t)
+{
+	if (!t->native || !t->fits)
+		rdmamsg__chain_start(t->chain);
+	else if (rdmamsg__try(rdmamsg__native_start(t->native, t->swaps)))
+		rdmamsg__team_broken(t, t->rank, rdmamsg__text());
+}
+
+/* No operation can use the channels any more. */
+static bool is_over(const struct rdmamsg_team *t)
+{
+	for (uint32_t i = 0; i < t->size; i++)
+		if (i != t->rank && t->members[i]->ep)
+			return false;
+	return t->chain->state == CHAIN_IDLE;
 }
 
 void rdmamsg__team_closed(struct chain_ep *end)
@@ -148,9 +197,13 @@ void rdmamsg__team_closed(struct chain_ep *end)
 	} else if (end->receives != NO_QUEUE || end->sends != NO_QUEUE) {
 		/* the step finds the end */
 		end->receives = end->sends = NO_QUEUE;
-		rdmamsg__chain_wake(t->chain, 0);
+		rdmamsg__chain_wake(end->busy, 0);
 	} else if (end->why.error) {
 		fail_end(t, end, &end->why, end->why.error);
+	} else if (t->native && rdmamsg__native_needs(t->native, end->rank)) {
+		fail_end(t, end, &end->why, -ESHUTDOWN);
+	} else if (t->native && is_over(t)) {
+		drop_native(t);
 	}
 }
 
@@ -243,6 +296,7 @@ static int join_all(struct rdmamsg_team *t, struct rdmamsg_ep *const *eps)
 
 static void team_free(struct rdmamsg_team *t)
 {
+	drop_native(t);
 	if (t->chain)
 		rdmamsg__chain_delete(t->chain);
 	t->chain = NULL;
@@ -278,6 +332,12 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 	if (!ret)
 		ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
 					 "rdmamsg_team_options");
+	if (!ret && t->opts.path > RDMAMSG_TEAM_NATIVE)
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_team_create: path %u: "
+				    "there is none", t->opts.path);
+	if (!ret && t->opts.path == RDMAMSG_TEAM_NATIVE && size > 1 &&
+	    size <= NATIVE_MEMBERS)
+		ret = rdmamsg__meet_new(t);
 	if (!ret)
 		ret = join_all(t, eps);
 	if (ret) {
@@ -308,6 +368,7 @@ void rdmamsg_team_destroy(struct rdmamsg_team *t)
 	if (t->chain->state == CHAIN_RUNS)
 		abort_as(t, "destroyed the team in an operation");
 	list_del(&t->node);
+	drop_native(t);
 	leave_all(t, t->size);
 	team_free(t);
 }
@@ -316,6 +377,13 @@ void rdmamsg_team_abort(struct rdmamsg_team *t)
 {
 	if (t && !rdmamsg__try(rdmamsg__ctx_check(t->ctx)))
 		abort_as(t, "aborted the operation");
+}
+
+uint32_t rdmamsg_team_path(const struct rdmamsg_team *t)
+{
+	if (t->meeting)
+		return RDMAMSG_TEAM_AUTO;
+	return t->native ? RDMAMSG_TEAM_NATIVE : RDMAMSG_TEAM_LOOP;
 }
 
 void *rdmamsg_team_user(const struct rdmamsg_team *t)

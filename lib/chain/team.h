@@ -23,10 +23,20 @@ struct rdmamsg_team {
 	bool has_barrier;		/* the steps of the chain */
 	void *cookie;
 	int status;			/* of the last operation */
+	bool fits;			/* the operation can run natively */
+	bool swaps;			/* and its elements in network order */
+	struct meeting *meeting;	/* NULL: it is over */
+	struct native *native;		/* NULL: the loop runs the operations */
 	uint8_t *temp;			/* all-reduce: received elements */
 	size_t temp_size;
 	struct rdmamsg_team_options opts;
 	struct rdmamsg_team_failure reason;
 };
+
+/* Starts the steps of the operation. */
+void rdmamsg__team_go(struct rdmamsg_team *t);
+/* The channel to the member has failed. 'why' says how. */
+void rdmamsg__team_broken(struct rdmamsg_team *t, uint32_t rank,
+			  const char *why);
 
 #endif

@@ -153,6 +153,8 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 			ctx->group_done(ctx, wc);
 		else if (key == DC_KEY)
 			ctx->dc_done(ctx, wc);
+		else if (key == CHAIN_KEY)
+			ctx->chain_done(ctx, wc);
 		return;		/* the endpoint is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {

@@ -8,6 +8,8 @@
 
 #include <rdmamsg/rdmamsg.h>
 
+#define NUMBER_MAX	0xffffffu	/* of queue pairs and packets */
+
 struct wire_fail {
 	uint32_t rank;
 	uint32_t error;
@@ -16,6 +18,11 @@ struct wire_fail {
 	uint16_t text_len;
 };
 
+struct wire_meet {
+	uint32_t can, qp_num, psn, zero;
+};
+
+_Static_assert(sizeof(struct wire_meet) == PROTO_TEAM_MEET_LEN, "wire MEET");
 _Static_assert(sizeof(struct wire_fail) == PROTO_TEAM_FAIL_LEN, "wire FAIL");
 
 static bool is_printable(const char *text, size_t len)
@@ -66,5 +73,34 @@ int rdmamsg__team_fail_decode(struct proto_team_fail *f, const void *buf,
 		.who = w.who, .cause = w.cause,
 	};
 	memcpy(f->text, text, text_len);
+	return 0;
+}
+
+void rdmamsg__team_meet_encode(const struct proto_team_meet *m,
+			       uint8_t out[static PROTO_TEAM_MEET_LEN])
+{
+	const struct wire_meet w = {
+		.can = htole32(m->can), .qp_num = htole32(m->qp_num),
+		.psn = htole32(m->psn),
+	};
+
+	memcpy(out, &w, sizeof(w));
+}
+
+int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
+			      size_t len)
+{
+	struct wire_meet w;
+
+	if (len < sizeof(w))
+		return -EPROTO;
+	memcpy(&w, buf, sizeof(w));
+	if (le32toh(w.can) > 1 || le32toh(w.qp_num) > NUMBER_MAX ||
+	    le32toh(w.psn) > NUMBER_MAX)
+		return -EPROTO;
+	*m = (struct proto_team_meet){
+		.can = le32toh(w.can), .qp_num = le32toh(w.qp_num),
+		.psn = le32toh(w.psn),
+	};
 	return 0;
 }

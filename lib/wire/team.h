@@ -11,10 +11,18 @@
  *
  *  0 u32 rank of the member that has failed   4 u32 errno, 1..4095
  *  8 u8 who   9 u8 cause   10 u16 length of the text   12 text, at most 191
+ *
+ * The members of a team that asks for native runs meet before the first
+ * operation. Each sends to each other one a message with PROTO_TEAM_MEET_TAG,
+ * and, if all can, one with PROTO_TEAM_MET_TAG when its channels are connected:
+ *
+ *  0 u32 1: it can, 0: it cannot   4 u32 number of its queue pair
+ *  8 u32 first PSN                12 u32 0
  */
 #ifndef RDMAMSG_LIB_TEAM_WIRE_H
 #define RDMAMSG_LIB_TEAM_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +36,16 @@ enum proto_team_kind {
 #define PROTO_TEAM_FAIL_TAG	0x3fffu
 #define PROTO_TEAM_FAIL_LEN	12	/* before the text */
 #define PROTO_TEAM_FAIL_MAX	(PROTO_TEAM_FAIL_LEN + 191)
+
+#define PROTO_TEAM_MEET_TAG	0x3ffeu
+#define PROTO_TEAM_MET_TAG	0x3ffdu
+#define PROTO_TEAM_MEET_LEN	16
+
+/* In PROTO_TEAM_MET_TAG, all but 'can' is 0. */
+struct proto_team_meet {
+	bool can;
+	uint32_t qp_num, psn;		/* of the channel to the receiver */
+};
 
 struct proto_team_fail {
 	uint32_t rank;
@@ -52,6 +70,11 @@ size_t rdmamsg__team_fail_encode(const struct proto_team_fail *f,
  * too long or has other characters than printable ASCII.
  */
 int rdmamsg__team_fail_decode(struct proto_team_fail *f, const void *buf,
+			      size_t len);
+void rdmamsg__team_meet_encode(const struct proto_team_meet *m,
+			       uint8_t out[static PROTO_TEAM_MEET_LEN]);
+/* -EPROTO: too short, or a value is out of range: numbers have 24 bits. */
+int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
 			      size_t len);
 
 #endif
