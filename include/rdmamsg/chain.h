@@ -29,6 +29,17 @@ struct rdmamsg_team;
 #define RDMAMSG_CHAIN_STEPS	65536u	/* of a chain */
 #define RDMAMSG_TEAM_MAX	4096u	/* members */
 
+/* How a chain, or the operations of a team, run. See rdmamsg_chain(7). */
+enum rdmamsg_chain_path {
+	RDMAMSG_CHAIN_AUTO,		/* in this version: the loop */
+	RDMAMSG_CHAIN_LOOP,
+	/*
+	 * Cross-channel requests of the devices, if both sides of an endpoint
+	 * have them; else the loop. Both sides ask for it, or none.
+	 */
+	RDMAMSG_CHAIN_NATIVE,
+};
+
 /* ---- chains ----------------------------------------------------------- */
 
 /* How a run of a chain has ended. */
@@ -51,6 +62,7 @@ struct rdmamsg_chain_options {
 	void (*on_done)(struct rdmamsg_chain *chain,
 			const struct rdmamsg_chain_end *end);
 	uint32_t timeout_ms;		/* of a run; RDMAMSG_NONE */
+	uint32_t path;			/* enum rdmamsg_chain_path */
 };
 
 /*
@@ -63,6 +75,11 @@ int rdmamsg_chain_create(struct rdmamsg *ctx,
 /* Destroys the chain. Ends a run without on_done. chain may be NULL. */
 void rdmamsg_chain_destroy(struct rdmamsg_chain *chain);
 void *rdmamsg_chain_user(const struct rdmamsg_chain *chain);
+/*
+ * Returns RDMAMSG_CHAIN_NATIVE or RDMAMSG_CHAIN_LOOP, as runs go.
+ * RDMAMSG_CHAIN_AUTO: the first run with an endpoint finds out.
+ */
+uint32_t rdmamsg_chain_path(const struct rdmamsg_chain *chain);
 
 /*
  * The five calls below append a step to a queue of the chain, 0 to 63. The
@@ -142,18 +159,6 @@ int rdmamsg_chain_run(struct rdmamsg_chain *chain, int timeout_ms);
 
 /* ---- teams ------------------------------------------------------------ */
 
-/* How the operations of a team run. */
-enum rdmamsg_team_path {
-	RDMAMSG_TEAM_AUTO,		/* in this version: the loop */
-	RDMAMSG_TEAM_LOOP,
-	/*
-	 * Cross-channel requests of the device, if the devices of all members
-	 * have them; else the loop. All members of a team ask for it, or none.
-	 * See rdmamsg_chain(7).
-	 */
-	RDMAMSG_TEAM_NATIVE,
-};
-
 struct rdmamsg_team_options {
 	size_t size;
 	void *user;
@@ -164,7 +169,7 @@ struct rdmamsg_team_options {
 	 * handler may start the next operation, or destroy the team.
 	 */
 	void (*on_done)(struct rdmamsg_team *team, void *cookie, int status);
-	uint32_t path;			/* enum rdmamsg_team_path */
+	uint32_t path;			/* enum rdmamsg_chain_path */
 };
 
 /* Why a team has failed. */
@@ -196,8 +201,8 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 void rdmamsg_team_destroy(struct rdmamsg_team *team);
 void *rdmamsg_team_user(const struct rdmamsg_team *team);
 /*
- * Returns RDMAMSG_TEAM_NATIVE or RDMAMSG_TEAM_LOOP, as the operations run.
- * RDMAMSG_TEAM_AUTO: the first operation finds out.
+ * Returns RDMAMSG_CHAIN_NATIVE or RDMAMSG_CHAIN_LOOP, as the operations run.
+ * RDMAMSG_CHAIN_AUTO: the first operation finds out.
  */
 uint32_t rdmamsg_team_path(const struct rdmamsg_team *team);
 

@@ -6,6 +6,8 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/meet.h"
+#include "chain/native.h"
 #include "session/ep.h"
 
 #include <errno.h>
@@ -53,6 +55,8 @@ void rdmamsg__chain_delete(struct rdmamsg_chain *c)
 {
 	rdmamsg__chain_stop(c);
 	rdmamsg__chain_unwait(c);
+	(void)rdmamsg__meeting_free(c);
+	rdmamsg__native_free(c->native);
 	for (uint32_t i = 0; i < c->use_count; i++)
 		rdmamsg__chain_ep_put(c->uses[i].end);
 	if (c->opts.timeout_ms != RDMAMSG_NONE)
@@ -174,6 +178,9 @@ static int set_options(struct rdmamsg_chain *c,
 	int ret = rdmamsg__opts_copy(&c->opts, sizeof(c->opts), opts,
 				     "rdmamsg_chain_options");
 
+	if (!ret && c->opts.path > RDMAMSG_CHAIN_NATIVE)
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_chain_create: path %u: "
+				    "there is none", c->opts.path);
 	if (!c->opts.timeout_ms || ret)
 		c->opts.timeout_ms = RDMAMSG_NONE;
 	if (ret || c->opts.timeout_ms == RDMAMSG_NONE)

@@ -83,6 +83,9 @@ struct rdmamsg_chain {
 	struct timer timer;
 	struct rdmamsg_chain_end end;
 	struct rdmamsg_team *team;	/* whose chain this is, or NULL */
+	struct meeting *meeting;	/* the same */
+	struct meeting *meets;		/* it waits for this one, or will */
+	struct native *native;		/* runs it, if it runs natively */
 };
 
 /*
@@ -94,6 +97,9 @@ struct kept {
 	uint32_t len, tag;
 	uint8_t data[KEPT_SMALL];
 };
+
+/* Whether native runs can use the endpoint. Both sides know the same. */
+enum met { MET_NOT, MET_YES, MET_NO, MET_OVER };
 
 /* An endpoint that belongs to chains. Outlives the struct rdmamsg_ep. */
 struct chain_ep {
@@ -108,6 +114,8 @@ struct chain_ep {
 	uint32_t inbox_at, inbox_count, inbox_room;	/* a power of two */
 	struct rdmamsg_team *team;	/* or NULL */
 	uint32_t rank;			/* in the team, of the peer */
+	struct channel *channel;	/* for native runs, or NULL */
+	uint8_t met;			/* enum met */
 	struct rdmamsg_handlers on;	/* the program's */
 	struct rdmamsg_reason why;	/* if it has ended */
 };
@@ -141,9 +149,15 @@ int rdmamsg__chain_check(const struct rdmamsg_chain *c);
 int rdmamsg__chain_sizes(const struct rdmamsg_chain *c);
 /* Starts a run of a chain whose endpoints are not busy. */
 void rdmamsg__chain_start(struct rdmamsg_chain *c);
-/* The run begins, but others run its steps. rdmamsg__chain_finish() ends it. */
+/* In two parts: the run begins; the loop runs the steps. */
 void rdmamsg__chain_hold(struct rdmamsg_chain *c);
+void rdmamsg__chain_loop(struct rdmamsg_chain *c);
+/* A run that has begun has done all steps. */
 void rdmamsg__chain_finish(struct rdmamsg_chain *c);
+/* The meeting is over, and a run that has begun goes on. */
+void rdmamsg__chain_met(struct rdmamsg_chain *c);
+/* A native run has ended early: its endpoint has no known state. */
+void rdmamsg__chain_spoil_end(struct chain_ep *end);
 /* Ends the run with -EPROTO and returns false if the step wants another one. */
 bool rdmamsg__chain_matches(struct rdmamsg_chain *c, uint32_t number,
 			    size_t len, uint32_t tag);
@@ -184,8 +198,11 @@ void rdmamsg__chain_ep_put(struct chain_ep *end);
 const struct kept *rdmamsg__chain_next(struct chain_ep *end);
 
 /* team.c */
-/* A chain of the team has ended: that of the operation, or of a meeting. */
-void rdmamsg__team_done(struct rdmamsg_team *t, struct rdmamsg_chain *c);
+/* The chain of an operation has ended. */
+void rdmamsg__team_done(struct rdmamsg_team *t);
+/* A step of a chain of the team has failed. */
+void rdmamsg__team_step_failed(struct rdmamsg_team *t,
+			       const struct rdmamsg_chain *c);
 /* The endpoint has ended. */
 void rdmamsg__team_closed(struct chain_ep *end);
 /* Returns true if the message is a FAIL. */

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "base/timer.h"
 #include "chain/chain.h"
+#include "chain/meet.h"
 #include "chain/team.h"
 #include "session/sessions.h"
 
@@ -47,7 +48,11 @@ void rdmamsg__chain_tell(struct rdmamsg_chain *c)
 	ctx->loop.told = true;
 	waited(c, &c->end);
 	if (c->team) {
-		rdmamsg__team_done(c->team, c);
+		rdmamsg__team_done(c->team);
+		return;
+	}
+	if (c->meeting) {
+		rdmamsg__meeting_told(c);
 		return;
 	}
 	end = c->end;		/* the handler may post or destroy it */

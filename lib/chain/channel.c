@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The channels of a team: opened, connected like the endpoints, closed. */
+#include "chain/channel.h"
+
 #include "base/base.h"
-#include "base/ctx.h"
-#include "base/handles.h"
-#include "base/timer.h"
 #include "base/util.h"
 #include "chain/chain.h"
-#include "chain/native.h"
-#include "chain/team.h"
-#include "device/cq.h"
 #include "device/cross.h"
 #include "device/device.h"
-#include "device/loopback.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "memory/pool.h"
@@ -20,7 +14,6 @@
 #include "wire/team.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,232 +22,148 @@
 
 #include <infiniband/verbs.h>
 
-#define CHANNEL_SENDS	16u	/* requests of a run on a channel: waits, too */
-/* the steps of an all-reduce of 32: calculations, and two waits with each */
-#define QUEUE_SENDS	(8u * (NATIVE_COUNT + 2) + NATIVE_STEPS)
-#define END_SENDS	(NATIVE_MEMBERS + 1)
-#define AREAS		(2u * NATIVE_BYTES)
-#define CHANNEL_BYTES	((size_t)NATIVE_SLOTS * NATIVE_BYTES)
-#define NATIVES		(1u << 20)
+#define ROOM		((size_t)CHANNEL_SLOTS * CHANNEL_BYTES)
 #define RNR_ENDLESS	7	/* the endpoint bounds the time */
 #define RNR_TIMER	12	/* 0.64 ms */
 #define PSN_MASK	0xffffffu
 
-/* ---- whether a team can ------------------------------------------------ */
+/* ---- parts of a channel, and of a run ---------------------------------- */
 
-static int check_end(const struct chain_ep *end, const struct dev *dev)
+int rdmamsg__channel_cq(const struct dev *dev, uint32_t entries,
+			struct ibv_cq **ret, uint32_t *number)
 {
-	const struct rdmamsg_ep *ep = end->ep;
-
-	if (!ep)
-		return rdmamsg__fail(-ENOTCONN, "an endpoint has ended");
-	if (ep->lane.dev != dev)
-		return rdmamsg__fail(-EOPNOTSUPP, "the endpoints are on "
-				     "several devices or protection domains");
-	if (ep->connect.features & (PROTO_FEATURE_RESUME | PROTO_FEATURE_PATH))
-		return rdmamsg__fail(-EOPNOTSUPP, "an endpoint can move to "
-				     "another path or device");
-	return 0;
-}
-
-/* Writes the device of all endpoints to *ret. */
-static int check_team(const struct rdmamsg_team *t, struct dev **ret)
-{
-	struct dev *dev = NULL;
-	int err = 0;
-
-	for (uint32_t i = 0; i < t->size && !err; i++) {
-		const struct chain_ep *end = t->members[i];
-
-		if (i == t->rank)
-			continue;
-		if (end->ep && !dev)
-			dev = end->ep->lane.dev;
-		err = check_end(end, dev);
-	}
-	if (!err && rdmamsg__is_iwarp(dev->device))
-		err = rdmamsg__fail(-EOPNOTSUPP, "iWARP has no cross-channel "
-				    "queue pairs");
-	if (!err && dev->single)
-		err = rdmamsg__fail(-EOPNOTSUPP, "each endpoint has a "
-				    "protection domain of its own");
-	*ret = dev;
-	return err;
-}
-
-/* ---- objects ----------------------------------------------------------- */
-
-static int get_memory(struct native *n, uint32_t size)
-{
-	const struct rdmamsg_device *d = n->dev->device;
-	struct pages pages;
-	void *mem;
-	int err;
-
-	n->size = size * CHANNEL_BYTES + AREAS;
-	mem = rdmamsg__pages_map(n->size, NULL, &pages);
-	if (mem == MAP_FAILED)
-		return rdmamsg__fail(-ENOMEM, "no memory for %zu bytes",
-				     n->size);
-	n->mem = mem;
-	n->areas = n->mem + size * CHANNEL_BYTES;
-	err = rdmamsg__v_reg_mr(d->v, n->dev->pd, n->mem, n->size,
-				IBV_ACCESS_LOCAL_WRITE |
-				IBV_ACCESS_REMOTE_WRITE, &n->mr);
-	return err ? rdmamsg__fail_verbs(err, "memory of a team") : 0;
-}
-
-/* Creates a queue that nobody arms, and gets its number. */
-static int new_cq(const struct native *n, uint32_t entries, struct ibv_cq **ret,
-		  uint32_t *number)
-{
-	const struct rdmamsg_device *d = n->dev->device;
+	const struct rdmamsg_device *d = dev->device;
 	int err = rdmamsg__v_create_cq(d->v, d->verbs, (int)entries, NULL,
 				       NULL, 0, ret);
 
 	if (err)
-		return rdmamsg__fail_verbs(err, "completion queue of a team");
+		return rdmamsg__fail_verbs(err, "completion queue of a chain");
 	return rdmamsg__cross_number(d, *ret, number);
 }
 
-/* Connects a queue pair to itself. */
-static int close_circle(const struct native *n, const struct cross *c,
-			const struct oob *path)
+void rdmamsg__channel_drop(const struct dev *dev, struct ibv_cq *cq)
 {
-	static const enum ibv_qp_state steps[3] = {
-		IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
-	};
-	int err = 0;
-
-	for (uint32_t i = 0; i < 3 && !err; i++)
-		err = rdmamsg__loopback_step(n->dev->device, c->qp, path,
-					     c->qp->qp_num, steps[i]);
-	return err;
+	if (cq && rdmamsg__v_destroy_cq(dev->device->v, cq))
+		log_error("device %s: a completion queue of a chain could not "
+			  "be destroyed", dev->device->name);
 }
 
-static int open_queue(struct native *n, const struct oob *path)
+int rdmamsg__channel_memory(const struct dev *dev, size_t size, uint8_t **ret,
+			    struct ibv_mr **ret_mr)
 {
-	struct cross_attr a = {
-		.pd = n->dev->pd,
-		.cap = {
-			.max_send_wr = QUEUE_SENDS, .max_recv_wr = 1,
-			.max_send_sge = 2, .max_recv_sge = 1,
-		},
-	};
-	int err = new_cq(n, QUEUE_SENDS, &n->mark_cq, &n->mark_num);
+	struct pages pages;
+	void *mem = rdmamsg__pages_map(size, NULL, &pages);
+	int err;
 
-	a.send_cq = a.recv_cq = n->mark_cq;
-	if (!err)
-		err = rdmamsg__cross_open(n->dev->device, &a, &n->queue);
-	return err ? err : close_circle(n, &n->queue, path);
+	if (mem == MAP_FAILED)
+		return rdmamsg__fail(-ENOMEM, "no memory for %zu bytes", size);
+	*ret = mem;
+	err = rdmamsg__v_reg_mr(dev->device->v, dev->pd, mem, size,
+				IBV_ACCESS_LOCAL_WRITE |
+				IBV_ACCESS_REMOTE_WRITE, ret_mr);
+	return err ? rdmamsg__fail_verbs(err, "memory of a chain") : 0;
 }
 
-static int open_end(struct native *n, const struct oob *path)
+void rdmamsg__channel_unmap(const struct dev *dev, uint8_t *mem, size_t size,
+			    struct ibv_mr *mr)
+{
+	if (mr)
+		(void)rdmamsg__v_dereg_mr(dev->device->v, mr);
+	if (mem)
+		(void)munmap(mem, size);
+}
+
+/* ---- opening ----------------------------------------------------------- */
+
+static int check(const struct rdmamsg_ep *ep)
+{
+	if (!ep)
+		return rdmamsg__fail(-ENOTCONN, "an endpoint has ended");
+	if (ep->connect.features & (PROTO_FEATURE_RESUME | PROTO_FEATURE_PATH))
+		return rdmamsg__fail(-EOPNOTSUPP, "an endpoint can move to "
+				     "another path or device");
+	if (ep->lane.dev->single)
+		return rdmamsg__fail(-EOPNOTSUPP, "each endpoint has a "
+				     "protection domain of its own");
+	if (rdmamsg__is_iwarp(ep->lane.dev->device))
+		return rdmamsg__fail(-EOPNOTSUPP, "iWARP has no cross-channel "
+				     "queue pairs");
+	return 0;
+}
+
+static int open_parts(struct channel *ch)
 {
 	struct cross_attr a = {
-		.pd = n->dev->pd,
+		.pd = ch->dev->pd,
 		.cap = {
-			.max_send_wr = END_SENDS, .max_recv_wr = 1,
+			.max_send_wr = CHANNEL_SENDS,
+			.max_recv_wr = CHANNEL_SLOTS,
 			.max_send_sge = 1, .max_recv_sge = 1,
 		},
 	};
-	int err = rdmamsg__cq_get(n->dev, END_SENDS, VECTOR_ANY, false, &n->cq);
+	int err = rdmamsg__channel_cq(ch->dev, CHANNEL_SENDS, &ch->send_cq,
+				      &ch->send_num);
+
+	if (!err)
+		err = rdmamsg__channel_cq(ch->dev, CHANNEL_SLOTS, &ch->recv_cq,
+					  &ch->recv_num);
+	a.send_cq = ch->send_cq;
+	a.recv_cq = ch->recv_cq;
+	if (!err)
+		err = rdmamsg__cross_open(ch->dev->device, &a, &ch->cross);
+	return err ? err : rdmamsg__channel_memory(ch->dev, ROOM, &ch->slots,
+						   &ch->mr);
+}
+
+int rdmamsg__channel_open(struct chain_ep *end)
+{
+	int err = check(end->ep);
+	struct channel *ch;
+	struct dev *dev;
 
 	if (err)
 		return err;
-	a.send_cq = a.recv_cq = n->cq->ibv;
-	err = rdmamsg__cross_open(n->dev->device, &a, &n->end);
-	return err ? err : close_circle(n, &n->end, path);
-}
-
-static int open_channel(struct native *n, uint32_t rank)
-{
-	struct channel *ch = &n->channels[rank];
-	struct cross_attr a = {
-		.pd = n->dev->pd,
-		.cap = {
-			.max_send_wr = CHANNEL_SENDS,
-			.max_recv_wr = NATIVE_SLOTS,
-			.max_send_sge = 1, .max_recv_sge = 1,
-		},
-	};
-	int err = new_cq(n, CHANNEL_SENDS, &ch->send_cq, &ch->send_num);
-
-	ch->slots = n->mem + rank * CHANNEL_BYTES;
-	if (!err)
-		err = new_cq(n, NATIVE_SLOTS, &ch->recv_cq, &ch->recv_num);
-	a.send_cq = ch->send_cq;
-	a.recv_cq = ch->recv_cq;
-	return err ? err : rdmamsg__cross_open(n->dev->device, &a, &ch->cross);
-}
-
-static int open_all(struct native *n)
-{
-	const struct rdmamsg_team *t = n->team;
-	struct oob path;
-	int err = get_memory(n, t->size);
-
-	if (!err)
-		err = rdmamsg__loopback_path(n->dev->device, 0, &path);
-	if (!err)
-		err = open_queue(n, &path);
-	if (!err)
-		err = open_end(n, &path);
-	for (uint32_t i = 0; i < t->size && !err; i++)
-		err = i == t->rank ? 0 : open_channel(n, i);
-	return err;
-}
-
-static int new_native(struct rdmamsg_team *t, struct dev *dev,
-		      struct native **ret)
-{
-	const struct rdmamsg_device *d = dev->device;
-	struct native *n = calloc(1, sizeof(*n));
-	int err;
-
-	if (n)
-		n->channels = calloc(t->size, sizeof(*n->channels));
-	if (!n || !n->channels ||
-	    rdmamsg__timers_reserve(&t->ctx->loop.timers, 1)) {
-		free(n ? n->channels : NULL);
-		free(n);
-		return rdmamsg__fail(-ENOMEM, "no memory for a team");
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return rdmamsg__fail(-ENOMEM, "no memory for a channel");
+	dev = end->ep->lane.dev;
+	err = rdmamsg__dev_get(dev->ctx, dev->device->v, dev->device->name,
+			       dev->owner, &ch->dev);
+	if (err) {
+		free(ch);
+		return err;
 	}
-	n->team = t;
-	n->ctx = t->ctx;
-	rdmamsg__timer_init(&n->look, rdmamsg__native_look);
-	*ret = n;
-	err = rdmamsg__handle_give(&t->ctx->chains->natives, n, 1, NATIVES,
-				   &n->handle);
+	end->channel = ch;
+	err = open_parts(ch);
 	if (err)
-		return rdmamsg__fail(err, "no memory for a team");
-	return rdmamsg__dev_get(t->ctx, d->v, d->name, dev->owner, &n->dev);
+		rdmamsg__channel_close(end);
+	return err;
 }
 
-int rdmamsg__native_open(struct rdmamsg_team *t, struct native **ret)
+void rdmamsg__channel_stop(struct channel *ch)
 {
-	struct native *n = NULL;
-	struct dev *dev;
-	int err = check_team(t, &dev);
+	rdmamsg__cross_close(ch->dev->device, &ch->cross);
+}
 
-	if (!err)
-		err = new_native(t, dev, &n);
-	if (!err)
-		err = open_all(n);
-	if (!err)
-		*ret = n;
-	else
-		rdmamsg__native_free(n);
-	return err;
+void rdmamsg__channel_close(struct chain_ep *end)
+{
+	struct channel *ch = end->channel;
+
+	if (!ch)
+		return;
+	end->channel = NULL;
+	rdmamsg__channel_stop(ch);
+	rdmamsg__channel_drop(ch->dev, ch->send_cq);
+	rdmamsg__channel_drop(ch->dev, ch->recv_cq);
+	rdmamsg__channel_unmap(ch->dev, ch->slots, ROOM, ch->mr);
+	rdmamsg__dev_put(ch->dev);
+	free(ch);
 }
 
 /* ---- connecting -------------------------------------------------------- */
 
-void rdmamsg__native_offer(const struct native *n, uint32_t rank,
-			   struct proto_team_meet *ret)
+void rdmamsg__channel_offer(struct channel *ch, struct proto_team_meet *ret)
 {
-	struct channel *ch = &n->channels[rank];
-
 	if (getrandom(&ch->psn, sizeof(ch->psn), GRND_NONBLOCK) < 0)
 		ch->psn = (uint32_t)rdmamsg__now_ms();
 	ch->psn &= PSN_MASK;
@@ -263,18 +172,16 @@ void rdmamsg__native_offer(const struct native *n, uint32_t rank,
 	};
 }
 
-int rdmamsg__channel_refill(struct native *n, struct channel *ch)
+int rdmamsg__channel_refill(struct channel *ch)
 {
-	struct ibv_sge sge[NATIVE_SLOTS];
-	struct ibv_recv_wr wr[NATIVE_SLOTS], *bad;
-	uint32_t count = NATIVE_SLOTS - (ch->posted - ch->used);
+	const uint32_t count = CHANNEL_SLOTS - (ch->posted - ch->used);
+	struct ibv_recv_wr wr[CHANNEL_SLOTS], *bad;
+	struct ibv_sge sge[CHANNEL_SLOTS];
 
 	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t slot = (ch->posted + i) % NATIVE_SLOTS;
-
 		sge[i] = (struct ibv_sge){
-			(uintptr_t)ch->slots + slot * NATIVE_BYTES,
-			NATIVE_BYTES, n->mr->lkey,
+			(uintptr_t)rdmamsg__channel_slot(ch, ch->posted + i),
+			CHANNEL_BYTES, ch->mr->lkey,
 		};
 		wr[i] = (struct ibv_recv_wr){
 			.sg_list = &sge[i], .num_sge = 1,
@@ -286,10 +193,10 @@ int rdmamsg__channel_refill(struct native *n, struct channel *ch)
 		     : 0;
 }
 
-static int walk(struct native *n, struct channel *ch, struct ibv_qp_attr *a,
+static int walk(struct channel *ch, struct ibv_qp_attr *a,
 		const struct proto_team_meet *peer)
 {
-	const struct verbs_api *v = n->dev->device->v;
+	const struct verbs_api *v = ch->dev->device->v;
 	int err;
 
 	a->qp_state = IBV_QPS_INIT;
@@ -298,7 +205,7 @@ static int walk(struct native *n, struct channel *ch, struct ibv_qp_attr *a,
 				   IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				   IBV_QP_ACCESS_FLAGS);
 	if (!err)
-		err = rdmamsg__channel_refill(n, ch);
+		err = rdmamsg__channel_refill(ch);
 	a->qp_state = IBV_QPS_RTR;
 	a->dest_qp_num = peer->qp_num;
 	a->rq_psn = peer->psn;
@@ -323,66 +230,21 @@ static int walk(struct native *n, struct channel *ch, struct ibv_qp_attr *a,
 }
 
 /* The channel has the path and the deadlines of the endpoint. */
-int rdmamsg__native_connect(struct native *n, uint32_t rank,
-			    const struct proto_team_meet *peer)
+int rdmamsg__channel_connect(const struct chain_ep *end,
+			     const struct proto_team_meet *peer)
 {
-	const struct rdmamsg_ep *ep = n->team->members[rank]->ep;
+	struct channel *ch = end->channel;
 	struct ibv_qp_attr attr;
 	int err;
 
-	if (!ep)
+	if (!end->ep)
 		return rdmamsg__fail(-ENOTCONN, "an endpoint has ended");
-	err = rdmamsg__v_query_qp(n->dev->device->v, ep->lane.hot.qp, &attr,
-				  IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+	err = rdmamsg__v_query_qp(ch->dev->device->v, end->ep->lane.hot.qp,
+				  &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
 				  IBV_QP_PORT | IBV_QP_AV | IBV_QP_PATH_MTU |
 				  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT);
 	if (!err)
-		err = walk(n, &n->channels[rank], &attr, peer);
+		err = walk(ch, &attr, peer);
 	return err ? rdmamsg__fail(err, "connecting a channel: %s",
 				   strerror(-err)) : 0;
-}
-
-/* ---- the end ----------------------------------------------------------- */
-
-static void free_cq(const struct native *n, struct ibv_cq *cq)
-{
-	if (cq && rdmamsg__v_destroy_cq(n->dev->device->v, cq))
-		log_error("device %s: a completion queue of a team could not "
-			  "be destroyed", n->dev->device->name);
-}
-
-static void free_objects(struct native *n)
-{
-	const struct rdmamsg_device *d = n->dev->device;
-
-	rdmamsg__cross_close(d, &n->end);
-	rdmamsg__cross_close(d, &n->queue);
-	for (uint32_t i = 0; i < n->team->size; i++)
-		rdmamsg__cross_close(d, &n->channels[i].cross);
-	for (uint32_t i = 0; i < n->team->size; i++) {
-		free_cq(n, n->channels[i].send_cq);
-		free_cq(n, n->channels[i].recv_cq);
-	}
-	free_cq(n, n->mark_cq);
-	if (n->cq)
-		rdmamsg__cq_put(n->dev, n->cq, END_SENDS);
-	if (n->mr)
-		(void)rdmamsg__v_dereg_mr(d->v, n->mr);
-	if (n->mem)
-		(void)munmap(n->mem, n->size);
-	rdmamsg__dev_put(n->dev);
-}
-
-void rdmamsg__native_free(struct native *n)
-{
-	if (!n)
-		return;
-	rdmamsg__timer_stop(&n->ctx->loop.timers, &n->look);
-	rdmamsg__timers_release(&n->ctx->loop.timers, 1);
-	if (n->handle)
-		rdmamsg__handle_take(&n->ctx->chains->natives, n, n->handle);
-	if (n->dev)
-		free_objects(n);
-	free(n->channels);
-	free(n);
 }

@@ -23,6 +23,7 @@
 #include "base/ctx.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/channel.h"
 #include "chain/meet.h"
 #include "chain/native.h"
 #include "chain/team.h"
@@ -103,12 +104,11 @@ static void run(struct rdmamsg_team *t, void *cookie)
 {
 	t->number++;
 	t->cookie = cookie;
-	if (!t->meeting) {
-		rdmamsg__team_go(t);
-		return;
-	}
 	rdmamsg__chain_hold(t->chain);
-	rdmamsg__meet_start(t);
+	if (t->chain->meets)
+		rdmamsg__meeting_start(t->chain);
+	else
+		rdmamsg__team_go(t);
 }
 
 static int start(struct rdmamsg_team *t, void *cookie)
@@ -149,7 +149,6 @@ int rdmamsg_team_barrier(struct rdmamsg_team *t, void *cookie)
 	for (uint32_t i = 0; i < t->chain->count; i++)
 		t->chain->steps[i].tag = tag;
 	t->fits = true;
-	t->swaps = false;
 	run(t, cookie);
 	return 0;
 }
@@ -185,8 +184,7 @@ int rdmamsg_team_broadcast(struct rdmamsg_team *t, void *buf, size_t len,
 				     t->size);
 	b.tag = rdmamsg__team_tag(PROTO_TEAM_BROADCAST, root, t->number);
 	build_broadcast(&b, buf, root);
-	t->fits = len <= NATIVE_BYTES;
-	t->swaps = false;
+	t->fits = len <= CHANNEL_BYTES;
 	return start(t, cookie);
 }
 
@@ -303,6 +301,5 @@ int rdmamsg_team_allreduce(struct rdmamsg_team *t, enum rdmamsg_calc_op op,
 	if (count)
 		memmove(out, in, count * 8);
 	t->fits = fits(op, type, count);
-	t->swaps = true;
 	return start(t, cookie);
 }

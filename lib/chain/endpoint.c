@@ -9,6 +9,8 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/channel.h"
+#include "chain/native.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/send.h"
@@ -32,6 +34,7 @@ void rdmamsg__chain_ep_put(struct chain_ep *end)
 		return;
 	while ((k = rdmamsg__chain_next(end)))
 		rdmamsg_msg_free(k->msg);
+	rdmamsg__channel_close(end);
 	free(end->inbox);
 	free(end);
 }
@@ -134,12 +137,15 @@ static void fail_run(struct chain_ep *end)
 	struct rdmamsg_chain *c = end->busy;
 	uint8_t queue = end->receives != NO_QUEUE ? end->receives : end->sends;
 
-	if (!c || end->team)
+	if (end->team)
 		return;
-	if (queue != NO_QUEUE)
+	if (c && queue != NO_QUEUE)
 		rdmamsg__chain_wake(c, queue);	/* the step finds the end */
-	else if (end->why.error)
+	else if (c && end->why.error)
 		rdmamsg__chain_fail(c, NO_STEP, end->why.error, "chain: an "
+				    "endpoint has ended: %s", end->why.text);
+	else if (rdmamsg__native_needs(end))
+		rdmamsg__chain_fail(c, NO_STEP, -ESHUTDOWN, "chain: an "
 				    "endpoint has ended: %s", end->why.text);
 }
 

@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The members of a team that asks for native runs meet before its first
- * operation. In two rounds each tells all others: whether it can, with its ends
- * of the channels; and whether all its channels are connected. The team runs
- * natively if all have said yes twice.
+ * Before its first native run with an endpoint, a chain meets the peer. In two
+ * rounds both sides tell each other whether they can, with their ends of the
+ * channel, and whether the channel is connected. Both then know the same.
+ *
+ * The members of a team meet all at once. Each says yes only if it can with all
+ * others, so that all members know the same of the team.
  */
 #ifndef RDMAMSG_LIB_MEET_H
 #define RDMAMSG_LIB_MEET_H
 
-struct rdmamsg_team;
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Makes what a meeting needs. -ENOMEM */
-int rdmamsg__meet_new(struct rdmamsg_team *t);
-/* The first operation waits until the meeting is over. */
-void rdmamsg__meet_start(struct rdmamsg_team *t);
-/* A round has ended without an error. */
-void rdmamsg__meet_round(struct rdmamsg_team *t);
-/* Has no effect if there is no meeting. */
-void rdmamsg__meet_free(struct rdmamsg_team *t);
+struct chain_ep;
+struct rdmamsg_chain;
+
+/*
+ * Makes a meeting for the chain, which must be held until it is over, with up
+ * to 'most' endpoints. -ENOMEM with a text.
+ */
+int rdmamsg__meeting_new(struct rdmamsg_chain *c, uint32_t most);
+void rdmamsg__meeting_add(struct rdmamsg_chain *c, struct chain_ep *end);
+/* rdmamsg__chain_met() follows, or the run fails. */
+void rdmamsg__meeting_start(struct rdmamsg_chain *c);
+/* The chain of a meeting has ended. */
+void rdmamsg__meeting_told(struct rdmamsg_chain *of_meeting);
+/*
+ * Ends the meeting. Returns true if it had begun: the peers may know something
+ * else than this side. Has no effect if the chain has none.
+ */
+bool rdmamsg__meeting_free(struct rdmamsg_chain *c);
 
 #endif

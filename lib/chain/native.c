@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Native runs: the steps of a chain with one queue become requests. A step that
- * receives leaves its message in the slot, and later steps use it there. A
- * calculation has a new place for its result. So nothing is overwritten that a
- * send may still read.
- */
+/* Native runs: started, watched, ended. */
 #include "chain/native.h"
 
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/handles.h"
+#include "base/list.h"
 #include "base/timer.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/channel.h"
 #include "chain/team.h"
 #include "device/cross.h"
-#include "device/device.h"
-#include "wire/team.h"
+#include "session/ep.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -31,236 +27,132 @@
 #define GRACE_MS	3000	/* for the endpoint to tell why */
 #define BATCH		16
 
-/* ---- places ------------------------------------------------------------ */
+/* ---- the start --------------------------------------------------------- */
 
-/* The device calculates in network order. */
-static void copy(const struct native *n, uint8_t *to, const uint8_t *from,
-		 size_t len)
+static void put(const struct request *r)
 {
-	uint64_t x;
+	const struct ibv_sge *sge = &r->send.sge;
 
-	if (!n->swaps) {
-		memcpy(to, from, len);
-		return;
-	}
-	for (size_t i = 0; i < len; i += sizeof(x)) {
-		memcpy(&x, from + i, sizeof(x));
-		x = htobe64(x);
-		memcpy(to + i, &x, sizeof(x));
-	}
-}
-
-static struct place *find_place(struct native *n, const void *user)
-{
-	for (uint32_t i = 0; i < n->place_count; i++)
-		if (n->places[i].user == user)
-			return &n->places[i];
-	return NULL;
-}
-
-static uint8_t *new_area(struct native *n, size_t len)
-{
-	uint8_t *ret = n->areas + n->area_used;
-
-	n->area_used += len;
-	return ret;
-}
-
-/* The step reads what the program has at 'user'. */
-static uint8_t *source(struct native *n, const void *user, size_t len)
-{
-	struct place *p = find_place(n, user);
-
-	if (p)
-		return p->at;
-	p = &n->places[n->place_count++];
-	*p = (struct place){ .user = user, .at = new_area(n, len), .len = len };
-	copy(n, p->at, user, len);
-	return p->at;
-}
-
-/* The step's result for 'user' will be here. */
-static void result(struct native *n, const void *user, uint8_t *at, size_t len)
-{
-	struct place *p = find_place(n, user);
-
-	if (!p)
-		p = &n->places[n->place_count++];
-	*p = (struct place){
-		.user = user, .at = at, .len = len, .result = true,
-	};
-}
-
-static void copy_results(const struct native *n)
-{
-	for (uint32_t i = 0; i < n->place_count; i++) {
-		const struct place *p = &n->places[i];
-
-		if (p->result)
-			copy(n, (uint8_t *)(uintptr_t)p->user, p->at, p->len);
+	switch (r->kind) {
+	case REQUEST_WAIT:
+		rdmamsg__cross_wait(r->to, false, r->wait.num, r->wait.index);
+		break;
+	case REQUEST_SEND:
+		rdmamsg__cross_send(r->to, true, r->send.tag,
+				    sge->length ? sge : NULL);
+		break;
+	case REQUEST_CALC:
+		rdmamsg__cross_calc(r->to, r->signaled, &r->calc);
+		break;
 	}
 }
 
-/* ---- steps ------------------------------------------------------------- */
-
-/*
- * Waits for all steps before: for the last mark, and for the messages that have
- * no mark yet, because no calculation has needed them.
- */
-static void wait_for_all(const struct native *n, const struct cross *c)
+/* Posts the requests of one queue pair. */
+static int post(const struct native *n, const struct cross *to)
 {
-	if (n->marks != n->first_mark)
-		rdmamsg__cross_wait(c, false, n->mark_num, n->marks);
-	for (uint32_t i = n->unmarked; i < n->expected_count; i++) {
-		const struct expected *e = &n->expected[i];
-
-		rdmamsg__cross_wait(c, false, n->channels[e->rank].recv_num,
-				    e->index + 1);
-	}
+	rdmamsg__cross_begin(to, 0);
+	for (uint32_t i = 0; i < n->request_count; i++)
+		if (n->requests[i].to == to)
+			put(&n->requests[i]);
+	return rdmamsg__cross_end(to);
 }
 
-static int post_send(struct native *n, const struct step *s)
+static int post_all(struct native *n)
 {
-	struct channel *ch = &n->channels[s->end->rank];
-	struct ibv_sge sge = { .length = (uint32_t)s->len };
-
-	if (s->len) {
-		sge.addr = (uintptr_t)source(n, s->a, s->len);
-		sge.lkey = n->mr->lkey;
-	}
-	rdmamsg__cross_begin(&ch->cross, 0);
-	wait_for_all(n, &ch->cross);
-	rdmamsg__cross_send(&ch->cross, true, s->tag, s->len ? &sge : NULL);
-	ch->sent++;
-	n->targets |= 1ull << s->end->rank;
-	return rdmamsg__cross_end(&ch->cross);
-}
-
-/* Whoever needs the message waits for it. */
-static void add_recv(struct native *n, const struct step *s, uint32_t number)
-{
-	struct channel *ch = &n->channels[s->end->rank];
-	const uint32_t index = ch->used++;
-
-	n->expected[n->expected_count++] = (struct expected){
-		.step = number, .rank = s->end->rank, .index = index,
-	};
-	if (s->len)
-		result(n, s->dst, ch->slots +
-		       index % NATIVE_SLOTS * NATIVE_BYTES, s->len);
-}
-
-static enum cross_op op_of(const struct step *s)
-{
-	switch ((enum rdmamsg_calc_op)s->op) {
-	case RDMAMSG_CALC_ADD:
-		return CROSS_ADD;
-	case RDMAMSG_CALC_AND:
-		return CROSS_AND;
-	case RDMAMSG_CALC_OR:
-		return CROSS_OR;
-	default:
-		return CROSS_XOR;
-	}
-}
-
-static int post_calc(struct native *n, const struct step *s)
-{
-	const size_t len = s->len * sizeof(uint64_t);
-	const uint8_t *a, *b;
-	uint8_t *to;
-
-	if (!len)
-		return 0;
-	a = source(n, s->a, len);
-	b = source(n, s->b, len);
-	to = new_area(n, len);
-	rdmamsg__cross_begin(&n->queue, 0);
-	wait_for_all(n, &n->queue);
-	for (size_t at = 0; at < len; at += sizeof(uint64_t)) {
-		const struct cross_calc calc = {
-			.op = op_of(s), .a = (uintptr_t)a + at,
-			.b = (uintptr_t)b + at, .lkey = n->mr->lkey,
-			.to = (uintptr_t)to + at, .rkey = n->mr->rkey,
-		};
-
-		rdmamsg__cross_calc(&n->queue, at + sizeof(uint64_t) == len,
-				    &calc);
-	}
-	n->marks++;
-	n->unmarked = n->expected_count;
-	result(n, s->dst, to, len);
-	return rdmamsg__cross_end(&n->queue);
-}
-
-static int post_end(struct native *n)
-{
-	rdmamsg__cross_begin(&n->end, (uint64_t)CHAIN_KEY << 32 | n->handle);
-	for (uint64_t left = n->targets; left; left &= left - 1) {
-		const struct channel *ch =
-			&n->channels[__builtin_ctzll(left)];
-
-		rdmamsg__cross_wait(&n->end, false, ch->send_num, ch->sent);
-	}
-	wait_for_all(n, &n->end);
-	/* a wait for what has come, because the last one completes */
-	rdmamsg__cross_wait(&n->end, true, n->mark_num, n->first_mark);
-	return rdmamsg__cross_end(&n->end);
-}
-
-static int post_step(struct native *n, uint32_t number)
-{
-	const struct step *s = &n->team->chain->steps[number];
-
-	switch ((enum step_kind)s->kind) {
-	case STEP_SEND:
-		return post_send(n, s);
-	case STEP_RECV:
-		add_recv(n, s, number);
-		return 0;
-	default:
-		return post_calc(n, s);
-	}
-}
-
-int rdmamsg__native_start(struct native *n, bool swaps)
-{
-	struct rdmamsg_chain *c = n->team->chain;
-	struct timers *timers = &n->ctx->loop.timers;
+	const struct rdmamsg_chain *c = n->chain;
 	int err = 0;
 
+	for (uint32_t i = 0; i < n->end_count && !err; i++) {
+		struct channel *ch = n->ends[i]->channel;
+
+		if (!ch->requests)
+			continue;
+		ch->undrained += ch->requests;
+		err = post(n, &ch->cross);
+	}
+	for (uint32_t i = 0; i < c->queue_count && !err; i++) {
+		struct nqueue *q = n->queues[i];
+
+		if (!q->requests)
+			continue;
+		q->undrained += q->requests;
+		err = post(n, &q->cross);
+	}
+	return err;
+}
+
+/* The last wait completes, so there is one more than needed. */
+static int post_end(struct native *n)
+{
+	const struct channel *first = n->ends[0]->channel;
+	const struct cross *to = &n->end;
+
+	rdmamsg__cross_begin(to, (uint64_t)CHAIN_KEY << 32 | n->handle);
+	for (uint32_t i = 0; i < n->end_count; i++) {
+		const struct channel *ch = n->ends[i]->channel;
+
+		if (ch->used != ch->was_used)
+			rdmamsg__cross_wait(to, false, ch->recv_num, ch->used);
+		if (ch->sent != ch->was_sent)
+			rdmamsg__cross_wait(to, false, ch->send_num, ch->sent);
+	}
+	for (uint32_t i = 0; i < n->chain->queue_count; i++) {
+		const struct nqueue *q = n->queues[i];
+
+		if (q->marks != q->first_mark)
+			rdmamsg__cross_wait(to, false, q->num, q->marks);
+	}
+	rdmamsg__cross_wait(to, true, first->send_num, first->was_sent);
+	return rdmamsg__cross_end(to);
+}
+
+/* Returns the first endpoint of the chain, which has one. */
+static const struct chain_ep *first_end(const struct rdmamsg_chain *c)
+{
+	uint32_t i = 0;
+
+	while (!c->steps[i].end)
+		i++;
+	return c->steps[i].end;
+}
+
+int rdmamsg__native_start(struct rdmamsg_chain *c)
+{
+	struct native *n;
+	int err = c->native ? 0 :
+		  rdmamsg__native_open(c, first_end(c)->channel->dev,
+				       &c->native);
+
+	n = c->native;
+	if (!err)
+		err = rdmamsg__native_compile(n);
+	if (err)
+		return err;
 	n->runs = true;
-	n->swaps = swaps;
-	n->first_mark = n->marks;
-	n->area_used = 0;
-	n->place_count = n->expected_count = n->unmarked = 0;
-	n->targets = 0;
-	rdmamsg__chain_hold(c);
-	for (uint32_t i = c->queues[0].first; i != NO_STEP && !err;
-	     i = c->steps[i].next)
-		err = post_step(n, i);
+	err = post_all(n);
 	if (!err)
 		err = post_end(n);
 	if (n->look.pos < 0)
-		rdmamsg__timer_set(timers, &n->look, LOOK_MS);
-	return err ? rdmamsg__fail(err, "posting requests of a team: %s",
+		rdmamsg__timer_set(&n->ctx->loop.timers, &n->look, LOOK_MS);
+	return err ? rdmamsg__fail(err, "chain: posting its requests: %s",
 				   strerror(-err)) : 0;
 }
 
 /* ---- messages and errors ----------------------------------------------- */
 
-static void broke(struct native *n, uint32_t rank, enum ibv_wc_status status)
+static void broke(struct native *n, struct chain_ep *end,
+		  enum ibv_wc_status status)
 {
 	if (n->broken_at)
 		return;
 	n->broken_at = rdmamsg__now_ms();
-	n->broken_rank = rank;
+	n->broken_end = end;
 	(void)snprintf(n->broken_text, sizeof(n->broken_text), "%s",
 		       rdmamsg__wc_text(status));
 }
 
-/* Drops the completions of sends. */
-static void drain(struct native *n, struct ibv_cq *cq, uint32_t rank)
+/* Polls the queue empty. */
+static void drain(struct native *n, struct ibv_cq *cq, struct chain_ep *end)
 {
 	struct ibv_wc wc[BATCH];
 	int got;
@@ -269,111 +161,107 @@ static void drain(struct native *n, struct ibv_cq *cq, uint32_t rank)
 		got = ibv_poll_cq(cq, BATCH, wc);
 		for (int i = 0; i < got; i++)
 			if (wc[i].status != IBV_WC_SUCCESS)
-				broke(n, rank, wc[i].status);
+				broke(n, end, wc[i].status);
 	} while (got == BATCH);
 }
 
-static void receive(struct native *n, uint32_t rank)
+static void receive(struct native *n, struct chain_ep *end)
 {
-	struct channel *ch = &n->channels[rank];
-	struct ibv_wc wc[NATIVE_SLOTS];
-	const int got = ibv_poll_cq(ch->recv_cq, NATIVE_SLOTS, wc);
+	struct channel *ch = end->channel;
+	struct ibv_wc wc[CHANNEL_SLOTS];
+	const int got = ibv_poll_cq(ch->recv_cq, CHANNEL_SLOTS, wc);
 
 	for (int i = 0; i < got; i++) {
-		const uint32_t slot = ch->arrived++ % NATIVE_SLOTS;
+		const uint32_t slot = ch->arrived++ % CHANNEL_SLOTS;
 
 		if (wc[i].status != IBV_WC_SUCCESS)
-			broke(n, rank, wc[i].status);
+			broke(n, end, wc[i].status);
 		ch->got[slot].len = wc[i].byte_len;
 		ch->got[slot].tag = be32toh(wc[i].imm_data);
 	}
 }
 
-static bool has_come(const struct native *n, const struct expected *e)
+static bool has_come(const struct expected *e)
 {
-	return (int32_t)(n->channels[e->rank].arrived - e->index) > 0;
-}
-
-/* Returns false if the message is of another operation, which ends the run. */
-static bool check(const struct native *n, const struct expected *e)
-{
-	const struct channel *ch = &n->channels[e->rank];
-	const uint32_t slot = e->index % NATIVE_SLOTS;
-
-	return rdmamsg__chain_matches(n->team->chain, e->step,
-				      ch->got[slot].len, ch->got[slot].tag);
+	return (int32_t)(e->end->channel->arrived - e->index) > 0;
 }
 
 /*
  * Looks at what has come for the run. Returns how many messages are missing, or
- * -EPROTO if the run has been ended.
+ * -EPROTO if one is of another step, which has ended the run.
  */
 static int look(struct native *n)
 {
 	int missing = 0;
 
-	for (uint32_t i = 0; i < n->expected_count; i++) {
+	for (uint32_t i = 0; i < n->expected_count && !n->broken_at; i++) {
 		const struct expected *e = &n->expected[i];
+		const struct channel *ch = e->end->channel;
+		const uint32_t slot = e->index % CHANNEL_SLOTS;
 
-		if (!has_come(n, e))
-			receive(n, e->rank);
-		if (n->broken_at)
-			return 0;
-		if (!has_come(n, e))
+		if (!has_come(e))
+			receive(n, e->end);
+		if (!has_come(e))
 			missing++;
-		else if (!check(n, e))
+		else if (!rdmamsg__chain_matches(n->chain, e->step,
+						 ch->got[slot].len,
+						 ch->got[slot].tag))
 			return -EPROTO;
 	}
 	return missing;
 }
 
-bool rdmamsg__native_needs(struct native *n, uint32_t rank)
-{
-	for (uint32_t i = 0; n->runs && i < n->expected_count; i++) {
-		const struct expected *e = &n->expected[i];
-
-		if (e->rank != rank)
-			continue;
-		receive(n, rank);
-		if (!has_come(n, e))
-			return true;
-	}
-	return false;
-}
-
 /* ---- the end of a run -------------------------------------------------- */
 
-static int refill(struct native *n)
+static int tidy_channel(struct native *n, struct chain_ep *end)
+{
+	struct channel *ch = end->channel;
+
+	ch->in_run = false;
+	if (!end->ep) {
+		rdmamsg__channel_close(end);
+		return 0;
+	}
+	if (ch->undrained > CHANNEL_SENDS / 2) {
+		drain(n, ch->send_cq, end);
+		ch->undrained = 0;
+	}
+	return ch->posted - ch->used > CHANNEL_SLOTS / 2 ? 0 :
+	       rdmamsg__channel_refill(ch);
+}
+
+/* Makes room for the next run. */
+static int tidy(struct native *n)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < n->expected_count && !err; i++)
-		err = rdmamsg__channel_refill(n,
-			&n->channels[n->expected[i].rank]);
-	for (uint64_t left = n->targets; left; left &= left - 1) {
-		const uint32_t rank = (uint32_t)__builtin_ctzll(left);
+	for (uint32_t i = 0; i < n->end_count && !err; i++)
+		err = tidy_channel(n, n->ends[i]);
+	for (uint32_t i = 0; i < n->chain->queue_count; i++) {
+		struct nqueue *q = n->queues[i];
 
-		drain(n, n->channels[rank].send_cq, rank);
+		if (q->undrained <= NATIVE_CALCS / 2)
+			continue;
+		drain(n, q->cq, NULL);
+		q->undrained = 0;
 	}
-	drain(n, n->mark_cq, n->team->rank);
 	return err;
 }
 
 /* The handlers may free n. */
 static void finish(struct native *n)
 {
-	struct rdmamsg_chain *c = n->team->chain;
+	struct rdmamsg_chain *c = n->chain;
 	const int ret = look(n);
-	int err;
 
-	if (n->broken_at)
-		return;		/* the look at it tells the team */
-	n->runs = false;
-	if (!ret) {
-		copy_results(n);
-		err = refill(n);
-		if (err)
-			broke(n, n->team->rank, IBV_WC_LOC_QP_OP_ERR);
+	/* -EPROTO: n is gone */
+	if (ret >= 0 && n->broken_at)
+		return;		/* the look at it ends the run */
+	if (ret >= 0) {
+		n->runs = false;
+		rdmamsg__native_results(n);
+		if (tidy(n))
+			broke(n, NULL, IBV_WC_LOC_QP_OP_ERR);
 		rdmamsg__chain_finish(c);
 	}
 	/* in the loop there is no reason to wait for the settling */
@@ -389,20 +277,65 @@ void rdmamsg__native_completed(struct rdmamsg *ctx, const struct ibv_wc *wc)
 	if (!n || !n->runs)
 		return;
 	if (unlikely(wc->status != IBV_WC_SUCCESS))
-		broke(n, n->team->rank, wc->status);
+		broke(n, NULL, wc->status);
 	else
 		finish(n);
 }
 
-/*
- * A channel breaks if the peer dies, and then the endpoint soon tells why.
- */
+void rdmamsg__native_spoil(struct rdmamsg_chain *c)
+{
+	struct chain_ep *ends[NATIVE_ENDS];
+	struct native *n = c->native;
+	uint32_t count;
+
+	if (!n || !n->runs)
+		return;
+	c->native = NULL;
+	count = n->end_count;
+	memcpy(ends, n->ends, sizeof(ends));
+	/* no queue can be destroyed while a request waits for it */
+	for (uint32_t i = 0; i < count; i++)
+		rdmamsg__channel_stop(ends[i]->channel);
+	rdmamsg__native_free(n);
+	for (uint32_t i = 0; i < count; i++)
+		rdmamsg__chain_spoil_end(ends[i]);
+}
+
+bool rdmamsg__native_needs(struct chain_ep *end)
+{
+	struct native *n = end->busy ? end->busy->native : NULL;
+
+	if (!end->channel)
+		return false;
+	if (!end->channel->in_run || !n) {
+		rdmamsg__channel_close(end);
+		return false;
+	}
+	for (uint32_t i = 0; i < n->expected_count; i++) {
+		const struct expected *e = &n->expected[i];
+
+		if (e->end != end)
+			continue;
+		receive(n, end);
+		if (!has_come(e))
+			return true;
+	}
+	return false;
+}
+
+/* A channel breaks if the peer dies, and then the endpoint soon tells why. */
 static void give_up(struct native *n)
 {
+	struct rdmamsg_chain *c = n->chain;
 	char text[sizeof(n->broken_text)];
 
 	memcpy(text, n->broken_text, sizeof(text));
-	rdmamsg__team_broken(n->team, n->broken_rank, text);
+	if (c->team)
+		rdmamsg__team_broken(c->team, n->broken_end ?
+				     n->broken_end->rank : c->team->rank, text);
+	else
+		rdmamsg__chain_fail(c, NO_STEP, -EIO, "chain: a channel has "
+				    "failed: %s", text);
 }
 
 void rdmamsg__native_look(struct timer *timer)
@@ -411,13 +344,10 @@ void rdmamsg__native_look(struct timer *timer)
 
 	if (!n->runs)
 		return;
-	if (!n->broken_at && look(n) < 0) {
-		n->runs = false;
-		return;			/* the settling tells the team */
-	}
-	if (n->broken_at && rdmamsg__now_ms() - n->broken_at >= GRACE_MS) {
+	if (!n->broken_at && look(n) < 0)
+		return;		/* n is gone */
+	if (n->broken_at && rdmamsg__now_ms() - n->broken_at >= GRACE_MS)
 		give_up(n);
-		return;
-	}
-	rdmamsg__timer_set(&n->ctx->loop.timers, &n->look, LOOK_MS);
+	else
+		rdmamsg__timer_set(&n->ctx->loop.timers, &n->look, LOOK_MS);
 }

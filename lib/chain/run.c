@@ -12,6 +12,10 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/channel.h"
+#include "chain/meet.h"
+#include "chain/native.h"
+#include "chain/team.h"
 #include "memory/pool.h"
 #include "session/ep.h"
 #include "session/sessions.h"
@@ -27,6 +31,26 @@
 
 /* ---- the end of a run ------------------------------------------------- */
 
+void rdmamsg__chain_spoil_end(struct chain_ep *end)
+{
+	rdmamsg__channel_close(end);
+	end->met = MET_OVER;
+	if (end->ep && !end->team)
+		rdmamsg__ep_abort(end->ep, RDMAMSG_CAUSE_ABORTED, -ECANCELED,
+				  "a native run of a chain with this endpoint "
+				  "ended early");
+}
+
+/* The peers may know something else than this side. */
+static void spoil_meeting(struct rdmamsg_chain *c)
+{
+	const bool begun = rdmamsg__meeting_free(c);
+
+	for (uint32_t i = 0; begun && i < c->use_count; i++)
+		if (c->uses[i].end->met == MET_NOT)
+			rdmamsg__chain_spoil_end(c->uses[i].end);
+}
+
 /* Takes the chain from its endpoints. Only head steps can wait for one. */
 static void detach(struct rdmamsg_chain *c)
 {
@@ -38,6 +62,9 @@ static void detach(struct rdmamsg_chain *c)
 		if (end)
 			end->receives = end->sends = NO_QUEUE;
 	}
+	rdmamsg__native_spoil(c);
+	if (c->meets)
+		spoil_meeting(c);
 	for (uint32_t i = 0; i < c->use_count; i++)
 		c->uses[i].end->busy = NULL;
 	if (c->opts.timeout_ms != RDMAMSG_NONE)
@@ -290,6 +317,11 @@ void rdmamsg__chain_hold(struct rdmamsg_chain *c)
 	c->end.step = RDMAMSG_NONE;
 	c->end.text[0] = '\0';
 	c->state = CHAIN_RUNS;
+	for (uint32_t i = 0; i < c->use_count; i++)
+		c->uses[i].end->busy = c;
+	if (c->opts.timeout_ms != RDMAMSG_NONE)
+		rdmamsg__timer_set(&c->ctx->loop.timers, &c->timer,
+				   c->opts.timeout_ms);
 }
 
 void rdmamsg__chain_finish(struct rdmamsg_chain *c)
@@ -297,16 +329,70 @@ void rdmamsg__chain_finish(struct rdmamsg_chain *c)
 	end_run(c);
 }
 
+void rdmamsg__chain_loop(struct rdmamsg_chain *c)
+{
+	rewind_queues(c);
+	go_on(c);
+}
+
 void rdmamsg__chain_start(struct rdmamsg_chain *c)
 {
 	rdmamsg__chain_hold(c);
-	rewind_queues(c);
+	rdmamsg__chain_loop(c);
+}
+
+/* ---- native runs ------------------------------------------------------- */
+
+/* Returns the number of endpoints of the chain with this state. */
+static uint32_t count_met(const struct rdmamsg_chain *c, enum met met)
+{
+	uint32_t ret = 0;
+
 	for (uint32_t i = 0; i < c->use_count; i++)
-		c->uses[i].end->busy = c;
-	if (c->opts.timeout_ms != RDMAMSG_NONE)
-		rdmamsg__timer_set(&c->ctx->loop.timers, &c->timer,
-				   c->opts.timeout_ms);
-	go_on(c);
+		ret += c->uses[i].end->met == met;
+	return ret;
+}
+
+static void run_natively(struct rdmamsg_chain *c)
+{
+	int err;
+
+	if (count_met(c, MET_YES) != c->use_count)
+		err = rdmamsg__fail(-EOPNOTSUPP, "chain: only some of its "
+				    "endpoints can run natively");
+	else
+		err = rdmamsg__native_start(c);
+	if (err)
+		rdmamsg__chain_fail(c, NO_STEP, err, "%s", rdmamsg__text());
+}
+
+void rdmamsg__chain_met(struct rdmamsg_chain *c)
+{
+	if (c->team)
+		rdmamsg__team_go(c->team);
+	else if (count_met(c, MET_NO) == c->use_count)
+		rdmamsg__chain_loop(c);
+	else
+		run_natively(c);
+}
+
+/* Meets the peers of the endpoints that have not met yet. */
+static int start_natively(struct rdmamsg_chain *c)
+{
+	const uint32_t count = count_met(c, MET_NOT);
+	int err = count ? rdmamsg__meeting_new(c, count) : 0;
+
+	if (err)
+		return err;
+	rdmamsg__chain_hold(c);
+	for (uint32_t i = 0; i < c->use_count; i++)
+		if (c->uses[i].end->met == MET_NOT)
+			rdmamsg__meeting_add(c, c->uses[i].end);
+	if (count)
+		rdmamsg__meeting_start(c);
+	else
+		rdmamsg__chain_met(c);
+	return 0;
 }
 
 /* Returns 0 if both sides take messages of this length. */
@@ -375,8 +461,19 @@ int rdmamsg_chain_post(struct rdmamsg_chain *c)
 	if (ret)
 		return ret;
 	c->checked = true;
+	if (c->opts.path == RDMAMSG_CHAIN_NATIVE)
+		return start_natively(c);
 	rdmamsg__chain_start(c);
 	return 0;
+}
+
+uint32_t rdmamsg_chain_path(const struct rdmamsg_chain *c)
+{
+	if (c->opts.path != RDMAMSG_CHAIN_NATIVE ||
+	    count_met(c, MET_NO) == c->use_count)
+		return RDMAMSG_CHAIN_LOOP;
+	return count_met(c, MET_NOT) ? RDMAMSG_CHAIN_AUTO :
+	       RDMAMSG_CHAIN_NATIVE;
 }
 
 void rdmamsg_chain_cancel(struct rdmamsg_chain *c)

@@ -12,6 +12,7 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "chain/chain.h"
+#include "chain/channel.h"
 #include "chain/meet.h"
 #include "chain/native.h"
 #include "session/ep.h"
@@ -69,9 +70,16 @@ static void say_fail(struct rdmamsg_team *t, struct chain_ep *end)
 /* The members have no more operations. */
 static void drop_native(struct rdmamsg_team *t)
 {
-	rdmamsg__meet_free(t);
-	rdmamsg__native_free(t->native);
-	t->native = NULL;
+	(void)rdmamsg__meeting_free(t->chain);
+	rdmamsg__native_free(t->chain->native);
+	t->chain->native = NULL;
+	t->native = false;
+	for (uint32_t i = 0; i < t->size; i++) {
+		if (i == t->rank)
+			continue;
+		rdmamsg__channel_close(t->members[i]);
+		t->members[i]->met = MET_NOT;
+	}
 }
 
 static void fail(struct rdmamsg_team *t, const struct rdmamsg_team_failure *why)
@@ -126,8 +134,8 @@ void rdmamsg__team_broken(struct rdmamsg_team *t, uint32_t rank,
 	fail(t, &r);
 }
 
-/* A step has failed, or the operation was ended by fail(). */
-static void fail_step(struct rdmamsg_team *t, const struct rdmamsg_chain *c)
+void rdmamsg__team_step_failed(struct rdmamsg_team *t,
+			       const struct rdmamsg_chain *c)
 {
 	const struct rdmamsg_chain_end *why = &c->end;
 	const struct chain_ep *end = why->step == RDMAMSG_NONE ? NULL :
@@ -151,38 +159,27 @@ static void fail_step(struct rdmamsg_team *t, const struct rdmamsg_chain *c)
 	fail_end(t, end, &r, r.error ? r.error : why->status);
 }
 
-void rdmamsg__team_done(struct rdmamsg_team *t, struct rdmamsg_chain *c)
+void rdmamsg__team_done(struct rdmamsg_team *t)
 {
-	const int status = c->end.status;
+	const int status = t->chain->end.status;
 
-	/* a meeting that fails has failed the operation, too */
+	/* or the operation was ended by fail() */
 	if (status)
-		fail_step(t, c);
-	else if (c != t->chain)
-		rdmamsg__meet_round(t);
-	if (c != t->chain)
-		return;
+		rdmamsg__team_step_failed(t, t->chain);
 	/* the endpoint's end may have come after the step that it failed */
 	t->status = status ? t->reason.error : 0;
 	rdmamsg__tell(&t->ctx->loop, t->opts.on_done, t, t->cookie,
 		      t->status);
 }
 
+/* All members have met with the same result. */
 void rdmamsg__team_go(struct rdmamsg_team *t)
 {
+	t->native = t->size > 1 && t->members[!t->rank]->met == MET_YES;
 	if (!t->native || !t->fits)
-		rdmamsg__chain_start(t->chain);
-	else if (rdmamsg__try(rdmamsg__native_start(t->native, t->swaps)))
+		rdmamsg__chain_loop(t->chain);
+	else if (rdmamsg__try(rdmamsg__native_start(t->chain)))
 		rdmamsg__team_broken(t, t->rank, rdmamsg__text());
-}
-
-/* No operation can use the channels any more. */
-static bool is_over(const struct rdmamsg_team *t)
-{
-	for (uint32_t i = 0; i < t->size; i++)
-		if (i != t->rank && t->members[i]->ep)
-			return false;
-	return t->chain->state == CHAIN_IDLE;
 }
 
 void rdmamsg__team_closed(struct chain_ep *end)
@@ -200,10 +197,8 @@ void rdmamsg__team_closed(struct chain_ep *end)
 		rdmamsg__chain_wake(end->busy, 0);
 	} else if (end->why.error) {
 		fail_end(t, end, &end->why, end->why.error);
-	} else if (t->native && rdmamsg__native_needs(t->native, end->rank)) {
+	} else if (rdmamsg__native_needs(end)) {
 		fail_end(t, end, &end->why, -ESHUTDOWN);
-	} else if (t->native && is_over(t)) {
-		drop_native(t);
 	}
 }
 
@@ -294,9 +289,23 @@ static int join_all(struct rdmamsg_team *t, struct rdmamsg_ep *const *eps)
 	return 0;
 }
 
+/* All members meet before the first operation. */
+static int plan_meeting(struct rdmamsg_team *t)
+{
+	int err = rdmamsg__meeting_new(t->chain, t->size - 1);
+
+	if (err) {
+		leave_all(t, t->size);
+		return err;
+	}
+	for (uint32_t i = 0; i < t->size; i++)
+		if (i != t->rank)
+			rdmamsg__meeting_add(t->chain, t->members[i]);
+	return 0;
+}
+
 static void team_free(struct rdmamsg_team *t)
 {
-	drop_native(t);
 	if (t->chain)
 		rdmamsg__chain_delete(t->chain);
 	t->chain = NULL;
@@ -332,14 +341,14 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 	if (!ret)
 		ret = rdmamsg__opts_copy(&t->opts, sizeof(t->opts), opts,
 					 "rdmamsg_team_options");
-	if (!ret && t->opts.path > RDMAMSG_TEAM_NATIVE)
+	if (!ret && t->opts.path > RDMAMSG_CHAIN_NATIVE)
 		ret = rdmamsg__fail(-EINVAL, "rdmamsg_team_create: path %u: "
 				    "there is none", t->opts.path);
-	if (!ret && t->opts.path == RDMAMSG_TEAM_NATIVE && size > 1 &&
-	    size <= NATIVE_MEMBERS)
-		ret = rdmamsg__meet_new(t);
 	if (!ret)
 		ret = join_all(t, eps);
+	if (!ret && t->opts.path == RDMAMSG_CHAIN_NATIVE && size > 1 &&
+	    size <= NATIVE_ENDS)
+		ret = plan_meeting(t);
 	if (ret) {
 		team_free(t);
 		return ret;
@@ -381,9 +390,9 @@ void rdmamsg_team_abort(struct rdmamsg_team *t)
 
 uint32_t rdmamsg_team_path(const struct rdmamsg_team *t)
 {
-	if (t->meeting)
-		return RDMAMSG_TEAM_AUTO;
-	return t->native ? RDMAMSG_TEAM_NATIVE : RDMAMSG_TEAM_LOOP;
+	if (t->chain->meets)
+		return RDMAMSG_CHAIN_AUTO;
+	return t->native ? RDMAMSG_CHAIN_NATIVE : RDMAMSG_CHAIN_LOOP;
 }
 
 void *rdmamsg_team_user(const struct rdmamsg_team *t)

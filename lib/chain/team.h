@@ -24,9 +24,7 @@ struct rdmamsg_team {
 	void *cookie;
 	int status;			/* of the last operation */
 	bool fits;			/* the operation can run natively */
-	bool swaps;			/* and its elements in network order */
-	struct meeting *meeting;	/* NULL: it is over */
-	struct native *native;		/* NULL: the loop runs the operations */
+	bool native;			/* else the loop runs all operations */
 	uint8_t *temp;			/* all-reduce: received elements */
 	size_t temp_size;
 	struct rdmamsg_team_options opts;

@@ -159,8 +159,10 @@ void rdmamsg__cross_calc(const struct cross *c, bool signaled,
 	mlx5dv_set_ctrl_seg(&r.ctrl, 0, MLX5_OPCODE_RDMA_WRITE, ops[calc->op],
 			    c->qp->qp_num, flags_of(signaled),
 			    sizeof(r) / UNIT, 0, 0);
-	mlx5dv_set_data_seg(&r.data[0], sizeof(uint64_t), calc->lkey, calc->a);
-	mlx5dv_set_data_seg(&r.data[1], sizeof(uint64_t), calc->lkey, calc->b);
+	mlx5dv_set_data_seg(&r.data[0], sizeof(uint64_t), calc->a_lkey,
+			    calc->a);
+	mlx5dv_set_data_seg(&r.data[1], sizeof(uint64_t), calc->b_lkey,
+			    calc->b);
 	mlx5dv_wr_raw_wqe(c->dv, &r);
 }
 

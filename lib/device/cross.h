@@ -34,7 +34,7 @@ enum cross_op { CROSS_ADD, CROSS_AND, CROSS_OR, CROSS_XOR };
 struct cross_calc {
 	enum cross_op op;
 	uint64_t a, b;			/* addresses of the values */
-	uint32_t lkey;			/* of their memory */
+	uint32_t a_lkey, b_lkey;
 	uint64_t to;			/* address at the peer, with this key */
 	uint32_t rkey;
 };

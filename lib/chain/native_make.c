@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the native runs of a chain need: queue pairs, memory, a number. */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/handles.h"
+#include "base/timer.h"
+#include "base/util.h"
+#include "chain/chain.h"
+#include "chain/channel.h"
+#include "chain/native.h"
+#include "device/cq.h"
+#include "device/cross.h"
+#include "device/device.h"
+#include "device/loopback.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+/* sends and receives of each endpoint, marks of each queue, the last one */
+#define END_SENDS	(2 * NATIVE_ENDS + RDMAMSG_CHAIN_QUEUES + 1)
+#define NATIVES		(1u << 20)
+
+/* Opens a queue pair that is connected to itself. */
+static int open_circle(const struct native *n, struct ibv_cq *cq,
+		       uint32_t sends, struct cross *ret)
+{
+	static const enum ibv_qp_state steps[3] = {
+		IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
+	};
+	const struct rdmamsg_device *d = n->dev->device;
+	const struct cross_attr a = {
+		.pd = n->dev->pd, .send_cq = cq, .recv_cq = cq,
+		.cap = {
+			.max_send_wr = sends, .max_recv_wr = 1,
+			.max_send_sge = 2, .max_recv_sge = 1,
+		},
+	};
+	struct oob path;
+	int err = rdmamsg__loopback_path(d, 0, &path);
+
+	if (!err)
+		err = rdmamsg__cross_open(d, &a, ret);
+	for (uint32_t i = 0; i < 3 && !err; i++)
+		err = rdmamsg__loopback_step(d, ret->qp, &path,
+					     ret->qp->qp_num, steps[i]);
+	return err;
+}
+
+int rdmamsg__native_queue(struct native *n, uint32_t queue)
+{
+	if (!n->queues[queue])
+		n->queues[queue] = calloc(1, sizeof(*n->queues[queue]));
+	return n->queues[queue] ? 0 : rdmamsg__fail(-ENOMEM, "no memory for a "
+						    "queue of a chain");
+}
+
+int rdmamsg__native_calculates(struct native *n, uint32_t queue)
+{
+	struct nqueue *q = n->queues[queue];
+	int err = q->cq ? 0 : rdmamsg__channel_cq(n->dev, NATIVE_CALCS, &q->cq,
+						  &q->num);
+
+	if (!err && !q->cross.qp)
+		err = open_circle(n, q->cq, NATIVE_CALCS, &q->cross);
+	return err;
+}
+
+static int open_all(struct native *n)
+{
+	int err = rdmamsg__channel_memory(n->dev, NATIVE_AREAS, &n->areas,
+					  &n->mr);
+
+	if (!err)
+		err = rdmamsg__cq_get(n->dev, END_SENDS, VECTOR_ANY, false,
+				      &n->cq);
+	return err ? err : open_circle(n, n->cq->ibv, END_SENDS, &n->end);
+}
+
+int rdmamsg__native_open(struct rdmamsg_chain *c, struct dev *dev,
+			 struct native **ret)
+{
+	const struct rdmamsg_device *d = dev->device;
+	struct native *n = calloc(1, sizeof(*n));
+	int err;
+
+	if (!n || rdmamsg__timers_reserve(&c->ctx->loop.timers, 1)) {
+		free(n);
+		return rdmamsg__fail(-ENOMEM, "no memory for native runs");
+	}
+	n->chain = c;
+	n->ctx = c->ctx;
+	rdmamsg__timer_init(&n->look, rdmamsg__native_look);
+	err = rdmamsg__handle_give(&c->ctx->chains->natives, n, 1, NATIVES,
+				   &n->handle);
+	if (err)
+		err = rdmamsg__fail(err, "no memory for native runs");
+	if (!err)
+		err = rdmamsg__dev_get(c->ctx, d->v, d->name, dev->owner,
+				       &n->dev);
+	if (!err)
+		err = open_all(n);
+	if (err)
+		rdmamsg__native_free(n);
+	else
+		*ret = n;
+	return err;
+}
+
+static void free_objects(struct native *n)
+{
+	const struct rdmamsg_device *d = n->dev->device;
+
+	rdmamsg__cross_close(d, &n->end);
+	if (n->cq)
+		rdmamsg__cq_put(n->dev, n->cq, END_SENDS);
+	for (uint32_t i = 0; i < RDMAMSG_CHAIN_QUEUES; i++)
+		if (n->queues[i])
+			rdmamsg__cross_close(d, &n->queues[i]->cross);
+	for (uint32_t i = 0; i < RDMAMSG_CHAIN_QUEUES; i++) {
+		if (n->queues[i])
+			rdmamsg__channel_drop(n->dev, n->queues[i]->cq);
+		free(n->queues[i]);
+	}
+	rdmamsg__channel_unmap(n->dev, n->areas, NATIVE_AREAS, n->mr);
+	rdmamsg__dev_put(n->dev);
+}
+
+void rdmamsg__native_free(struct native *n)
+{
+	if (!n)
+		return;
+	rdmamsg__timer_stop(&n->ctx->loop.timers, &n->look);
+	rdmamsg__timers_release(&n->ctx->loop.timers, 1);
+	if (n->handle)
+		rdmamsg__handle_take(&n->ctx->chains->natives, n, n->handle);
+	if (n->dev)
+		free_objects(n);
+	free(n->requests);
+	free(n);
+}
