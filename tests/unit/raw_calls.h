@@ -27,30 +27,39 @@ static raw_fn *test_raw;
 #include <stdint.h>
 #include <string.h>
 
-static struct mlx5dv_qp_ex *real_builder;
+#define BUILDERS	8u	/* that a test uses at a time */
+
+struct replaced {
+	struct mlx5dv_qp_ex builder;	/* the first field */
+	struct mlx5dv_qp_ex *real;
+};
 
 static inline void replaced_raw(struct mlx5dv_qp_ex *ex, const void *from)
 {
+	struct mlx5dv_qp_ex *real = ((struct replaced *)(void *)ex)->real;
 	const struct mlx5_wqe_ctrl_seg *ctrl = from;
 	uint8_t wqe[256];
 
 	memcpy(wqe, from, (be32toh(ctrl->qpn_ds) & 0x3f) * 16);
 	if (test_raw(wqe, ctrl->fm_ce_se & MLX5_WQE_CTRL_FENCE))
-		real_builder->wr_raw_wqe(real_builder, wqe);
+		real->wr_raw_wqe(real, wqe);
 	else
-		soft_qp_ex_fail(soft_builder_qp(real_builder), EIO);
+		soft_qp_ex_fail(soft_builder_qp(real), EIO);
 }
 
 static inline struct mlx5dv_qp_ex *replaced_builder(struct ibv_qp_ex *ex)
 {
-	static struct mlx5dv_qp_ex builder;
+	static struct replaced all[BUILDERS];
+	static uint32_t count;
+	struct mlx5dv_qp_ex *real =
+		rdmamsg__verbs_soft.mlx5_qp_ex_from_ibv_qp_ex(ex);
+	struct replaced *r = &all[count++ % BUILDERS];
 
-	real_builder = rdmamsg__verbs_soft.mlx5_qp_ex_from_ibv_qp_ex(ex);
-	if (!real_builder)
+	if (!real)
 		return NULL;
-	builder = *real_builder;
-	builder.wr_raw_wqe = replaced_raw;
-	return &builder;
+	*r = (struct replaced){ .builder = *real, .real = real };
+	r->builder.wr_raw_wqe = replaced_raw;
+	return &r->builder;
 }
 
 #else
