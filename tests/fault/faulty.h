@@ -52,6 +52,7 @@
 	X(mlx5_create_qp, N, ENOMEM) \
 	X(mlx5_create_mkey, N, ENOMEM) \
 	X(mlx5_destroy_mkey, P, EIO) \
+	X(mlx5_init_obj, P, EIO) \
 	X(create_ah, N, ENOMEM) \
 	X(modify_qp, P, EINVAL) \
 	X(query_qp, P, EIO) \

@@ -368,6 +368,12 @@ static int mlx5_destroy_mkey(struct mlx5dv_mkey *mkey)
 	       real->mlx5_destroy_mkey(mkey));
 }
 
+static int mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types)
+{
+	FAIL_P(mlx5_init_obj);
+	return real->mlx5_init_obj(obj, types);
+}
+
 /* ---- connections ------------------------------------------------------ */
 
 static struct rdma_event_channel *create_event_channel(void)
@@ -581,6 +587,7 @@ const struct verbs_api faulty_verbs = {
 	.mlx5_qp_ex_from_ibv_qp_ex = mlx5_qp_ex_from_ibv_qp_ex,
 	.mlx5_create_mkey = mlx5_create_mkey,
 	.mlx5_destroy_mkey = mlx5_destroy_mkey,
+	.mlx5_init_obj = mlx5_init_obj,
 	.create_ah = create_ah,
 	.destroy_ah = destroy_ah,
 	.attach_mcast = attach_mcast,
