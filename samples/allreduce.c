@@ -64,7 +64,7 @@ static int meet(struct rdmamsg *ctx, const char *addr, uint32_t first_port)
 	return 0;
 }
 
-/* The path that chains take on this device. */
+/* Whether the device has requests for teams. This team runs in the loop. */
 static void say_path(void)
 {
 	struct rdmamsg_cap cap = { .size = sizeof(cap) };

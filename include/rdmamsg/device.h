@@ -287,7 +287,7 @@ enum rdmamsg_cap_id {
 	RDMAMSG_CAP_UMR,
 	/* masked, by fields, or of other sizes; value: bytes of the largest */
 	RDMAMSG_CAP_EXT_ATOMICS,
-	RDMAMSG_CAP_CHAINS,		/* cross-channel */
+	RDMAMSG_CAP_CHAINS,		/* cross-channel; value: 1 if native */
 	RDMAMSG_CAPS			/* number of abilities */
 };
 

@@ -65,19 +65,6 @@ int rdmamsg__refused(int err, const char *what)
 
 /* ---- abilities -------------------------------------------------------- */
 
-/*
- * libibverbs has no requests that wait for other queues, and rejects the queue
- * pairs for them.
- */
-static int try_chains(struct trial *t, struct rdmamsg_cap *ret)
-{
-	(void)t;
-	return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
-				    "runs chains in the loop of the context: "
-				    "libibverbs has no requests that wait for "
-				    "other queues (cross-channel)");
-}
-
 static const struct ability {
 	const char *name;
 	trial_fn *fn;
@@ -113,7 +100,7 @@ static const struct ability {
 	[RDMAMSG_CAP_DC] = { "dc", rdmamsg__try_dc },
 	[RDMAMSG_CAP_UMR] = { "composite-regions", rdmamsg__try_layout },
 	[RDMAMSG_CAP_EXT_ATOMICS] = { "extended-atomics", rdmamsg__try_masked },
-	[RDMAMSG_CAP_CHAINS] = { "chains", try_chains },
+	[RDMAMSG_CAP_CHAINS] = { "chains", rdmamsg__try_chains },
 };
 
 _Static_assert(sizeof(abilities) / sizeof(abilities[0]) == RDMAMSG_CAPS,

@@ -98,6 +98,8 @@ trial_fn rdmamsg__try_inline, rdmamsg__try_immediate, rdmamsg__try_write,
 trial_fn rdmamsg__try_masked;
 /* trial_dc.c */
 trial_fn rdmamsg__try_dc;
+/* trial_chains.c */
+trial_fn rdmamsg__try_chains;
 /* trial_window.c: over the pair */
 trial_fn rdmamsg__try_windows, rdmamsg__try_invalidate;
 /* trial_apm.c: over the pair */

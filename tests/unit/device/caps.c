@@ -170,9 +170,11 @@ static void caps__requests_DO_WHAT_IS_SAID(void **state)
 #ifdef HAVE_MLX5DV
 	assert_true(is_native(RDMAMSG_CAP_DC));
 	assert_true(is_native(RDMAMSG_CAP_UMR));
+	assert_true(is_native(RDMAMSG_CAP_CHAINS));
 #else
 	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "mlx5dv.h");
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "mlx5dv.h");
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE, "libmlx5");
 #endif
 	assert_true(is_native(RDMAMSG_CAP_IMMEDIATE));
 	assert_int_equal(post_recv(qp[1], 4, 64), 0);
@@ -303,15 +305,6 @@ static void caps__list_HAS_ALL_IN_ORDER(void **state)
 	assert_int_equal(rdmamsg_caps("soft0", NULL, 0, 0), RDMAMSG_CAPS);
 }
 
-static void caps__without_a_trial_SOFTWARE(void **state)
-{
-	struct rdmamsg_cap cap = ask(RDMAMSG_CAP_CHAINS);
-
-	assert_int_equal(cap.how, RDMAMSG_CAP_SOFTWARE);
-	assert_int_equal(cap.tried, 0);
-	assert_non_null(strstr(cap.reason, "the library"));
-}
-
 static void assert_error(int ret, int error, const char *text)
 {
 	assert_int_equal(ret, error);
@@ -428,12 +421,19 @@ static void caps__call_refused_SOFTWARE(void **state)
 	refused = MLX5_CREATE_QP;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "that defines keys");
 	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "a target of DC");
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE,
+		   "a cross-channel queue pair");
+	refused = MODIFY_QP;
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE, "connecting");
+	refused = POLL_CQ;
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE, "polling");
 	refused = CREATE_MKEY;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "indirect key");
 	refused = NONE;
 	table.mlx5_is_supported = NULL;
 	assert_cap(RDMAMSG_CAP_UMR, RDMAMSG_CAP_SOFTWARE, "libmlx5");
 	assert_cap(RDMAMSG_CAP_DC, RDMAMSG_CAP_SOFTWARE, "libmlx5");
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE, "libmlx5");
 #endif
 }
 
@@ -472,6 +472,68 @@ static void raw__device_lies_ABSENT(void **state)
 	replace_raw(&table, raw_of_one_field);
 	assert_cap(RDMAMSG_CAP_EXT_ATOMICS, RDMAMSG_CAP_ABSENT,
 		   "wrong result");
+}
+
+/* ---- chains that do not work -------------------------------------------- */
+
+enum { OPMOD, OPCODE = 3, WAIT = 0x0f, INDEX = 24 };
+
+static int init_obj_refused(struct mlx5dv_obj *obj, uint64_t types)
+{
+	return EDQUOT;
+}
+
+/* A wait for no completion. */
+static bool raw_waits_not(void *wqe, bool fenced)
+{
+	uint8_t *r = wqe;
+
+	if (r[OPCODE] == WAIT)
+		memset(r + INDEX, 0, 4);
+	return true;
+}
+
+static bool raw_ors(void *wqe, bool fenced)
+{
+	uint8_t *r = wqe;
+
+	if (r[OPCODE] != WAIT)
+		r[OPMOD] = 5;
+	return true;
+}
+
+static int raw_left;
+
+/* A post of a later request fails. */
+static bool raw_refused_later(void *wqe, bool fenced)
+{
+	return raw_left-- > 0;
+}
+
+static void raw__chains_do_not_work_SOFTWARE(void **state)
+{
+	const enum rdmamsg_cap_id id = RDMAMSG_CAP_CHAINS;
+
+	replace_raw(&table, raw_waits_not);
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "wrong result");
+	replace_raw(&table, raw_ors);
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "wrong result");
+	replace_raw(&table, raw_refused);
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "posting a wait");
+	/* a queue pair still waits when the trial ends */
+	replace_raw(&table, raw_refused_later);
+	raw_left = 2;
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "posting a calculation");
+	table.mlx5_qp_ex_from_ibv_qp_ex = soft.mlx5_qp_ex_from_ibv_qp_ex;
+	wc_status = IBV_WC_LOC_QP_OP_ERR;
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "a calculation failed");
+	wc_status = IBV_WC_SUCCESS;
+	table.mlx5_init_obj = init_obj_refused;
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "number of a completion queue");
+	ports_down = true;
+	table.mlx5_init_obj = soft.mlx5_init_obj;
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "no port");
+	assert_int_equal(ask(id).value, 0);
 }
 
 #endif
@@ -576,6 +638,7 @@ static void caps__iwarp_REPORTED(void **state)
 	assert_untried(RDMAMSG_CAP_WRITE, RDMAMSG_CAP_NATIVE, manager);
 	assert_untried(RDMAMSG_CAP_IMMEDIATE, RDMAMSG_CAP_ABSENT, "RFC 5040");
 	assert_untried(RDMAMSG_CAP_APM, RDMAMSG_CAP_ABSENT, manager);
+	assert_cap(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_SOFTWARE, "the library");
 	assert_cap(RDMAMSG_CAP_SRQ, RDMAMSG_CAP_NATIVE, "was created");
 }
 
@@ -716,7 +779,6 @@ static int run(const char *link)
 		DONE(caps__memory_IS_WHAT_CAN_BE_REGISTERED),
 		DONE(caps__multicast_CAN_BE_ATTACHED),
 		TEST(caps__list_HAS_ALL_IN_ORDER),
-		TEST(caps__without_a_trial_SOFTWARE),
 		TEST(caps__errors_DIFFER),
 		TEST(caps__attempt_fails_KEEPS_THE_LAST_ERROR),
 		TEST(caps__call_refused_ABSENT),
@@ -724,6 +786,7 @@ static int run(const char *link)
 		TEST(caps__device_lies_ABSENT),
 #ifdef HAVE_MLX5DV
 		TEST(raw__device_lies_ABSENT),
+		TEST(raw__chains_do_not_work_SOFTWARE),
 #endif
 		TEST(caps__no_port_active_REPORTED),
 		TEST(caps__device_does_not_deliver_REPORTED),
