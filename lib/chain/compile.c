@@ -36,7 +36,13 @@ struct compiling {
 	struct {
 		uint32_t head, done, allowed;
 		uint8_t enabler;	/* queue, or NO_QUEUE */
+		uint32_t grant;		/* first that is not used, or NO_STEP */
+		uint32_t last_grant;
 	} q[RDMAMSG_CHAIN_QUEUES];
+	/* by the step that enables: allows the steps from 'at' on */
+	struct {
+		uint32_t at, next;
+	} grants[NATIVE_STEPS];
 };
 
 static int refuse(const struct compiling *x, const char *why)
@@ -49,6 +55,8 @@ static int refuse(const struct compiling *x, const char *why)
 }
 
 /* ---- memory ------------------------------------------------------------ */
+
+static const char in_parts[] = "its memory is a part of another step's";
 
 static void copy(uint8_t *to, const uint8_t *from, size_t len)
 {
@@ -73,28 +81,16 @@ static int new_area(struct compiling *x, size_t len, uint8_t **ret)
 	return 0;
 }
 
-/*
- * Writes the place that has these bytes to *ret, or NULL. whole: not a place
- * with more than these.
- */
-static int find_place(struct compiling *x, const uint8_t *user, size_t len,
-		      bool whole, struct place **ret)
+static bool overlap(const struct place *p, const uint8_t *user, size_t len)
 {
-	*ret = NULL;
-	for (uint32_t i = 0; i < x->n->place_count; i++) {
-		struct place *p = &x->n->places[i];
+	return user < p->user + p->len && p->user < user + len;
+}
 
-		if (user + len <= p->user || p->user + p->len <= user)
-			continue;
-		if (user < p->user || user + len > p->user + p->len ||
-		    (size_t)(user - p->user) % WORD ||
-		    (whole && len != p->len))
-			return refuse(x, "its memory is a part of another "
-				      "step's");
-		*ret = p;
-		return 0;
-	}
-	return 0;
+/* Returns true if the place has all these bytes, in whole words. */
+static bool covers(const struct place *p, const uint8_t *user, size_t len)
+{
+	return user >= p->user && user + len <= p->user + p->len &&
+	       !((size_t)(user - p->user) % WORD);
 }
 
 static int new_place(struct compiling *x, const struct place *p)
@@ -109,25 +105,34 @@ static int new_place(struct compiling *x, const struct place *p)
 static int source(struct compiling *x, const void *user, size_t len,
 		  struct ibv_sge *ret)
 {
-	struct place *p, made = { .user = user, .len = len };
-	int err = find_place(x, user, len, false, &p);
+	struct place made = {
+		.user = user, .len = len, .lkey = x->n->mr->lkey,
+	};
+	int err;
 
-	if (!err && !p) {
-		err = new_area(x, len, &made.at);
-		made.lkey = x->n->mr->lkey;
-		if (!err)
-			err = new_place(x, &made);
-		if (err)
-			return err;
-		copy(made.at, user, len);
-		p = &made;
+	for (uint32_t i = 0; i < x->n->place_count; i++) {
+		const struct place *p = &x->n->places[i];
+
+		if (!overlap(p, user, len))
+			continue;
+		if (covers(p, user, len)) {
+			*ret = (struct ibv_sge){
+				(uintptr_t)p->at +
+				(size_t)((const uint8_t *)user - p->user),
+				(uint32_t)len, p->lkey,
+			};
+			return 0;
+		}
+		if (p->result)
+			return refuse(x, in_parts);
 	}
+	err = new_area(x, len, &made.at);
+	if (!err)
+		err = new_place(x, &made);
 	if (err)
 		return err;
-	*ret = (struct ibv_sge){
-		(uintptr_t)p->at + (size_t)((const uint8_t *)user - p->user),
-		(uint32_t)len, p->lkey,
-	};
+	copy(made.at, user, len);
+	*ret = (struct ibv_sge){ (uintptr_t)made.at, (uint32_t)len, made.lkey };
 	return 0;
 }
 
@@ -139,15 +144,21 @@ static int result(struct compiling *x, const void *user, size_t len,
 		.user = user, .len = len, .at = at, .lkey = lkey,
 		.result = true,
 	};
-	struct place *p;
-	int err = find_place(x, user, len, true, &p);
+	uint32_t i = 0;
 
-	if (err)
-		return err;
-	if (!p)
-		return new_place(x, &made);
-	*p = made;
-	return 0;
+	while (i < x->n->place_count) {
+		struct place *p = &x->n->places[i];
+
+		if (overlap(p, user, len) && p->result &&
+		    (p->user != user || p->len != len))
+			return refuse(x, in_parts);
+		/* older bytes are not read any more */
+		if (overlap(p, user, len))
+			*p = x->n->places[--x->n->place_count];
+		else
+			i++;
+	}
+	return new_place(x, &made);
 }
 
 void rdmamsg__native_results(const struct native *n)
@@ -404,12 +415,12 @@ static struct moment now(const struct nqueue *q)
 	return (struct moment){ q->marks, q->unmarked, q->count };
 }
 
+/* The other queue waits for this moment before the steps that it allows. */
 static int compile_enable(struct compiling *x, uint32_t queue,
 			  const struct step *s)
 {
 	const uint32_t most = s->n ? s->n : x->c->queues[s->other].count;
-	const struct nqueue *q = x->n->queues[queue];
-	const struct moment m = now(q);
+	uint32_t *last = &x->q[s->other].last_grant;
 
 	if (x->q[s->other].enabler != NO_QUEUE &&
 	    x->q[s->other].enabler != queue)
@@ -417,16 +428,43 @@ static int compile_enable(struct compiling *x, uint32_t queue,
 	x->q[s->other].enabler = (uint8_t)queue;
 	if (most <= x->q[s->other].allowed)
 		return 0;
+	x->grants[x->step].at = x->q[s->other].allowed;
+	x->grants[x->step].next = NO_STEP;
+	if (x->q[s->other].grant == NO_STEP)
+		x->q[s->other].grant = x->step;
+	else
+		x->grants[*last].next = x->step;
+	*last = x->step;
 	x->q[s->other].allowed = most;
-	return add_moment(x, x->n->queues[s->other], q, &m);
+	return 0;
+}
+
+/* Lets the queue wait for what enables its next step. */
+static int use_grants(struct compiling *x, uint32_t queue)
+{
+	const struct nqueue *by = NULL;
+	uint32_t *at = &x->q[queue].grant;
+	int err = 0;
+
+	if (*at != NO_STEP)
+		by = x->n->queues[x->q[queue].enabler];
+	while (!err && *at != NO_STEP &&
+	       x->grants[*at].at <= x->q[queue].done) {
+		err = add_moment(x, x->n->queues[queue], by,
+				 &x->n->moments[*at]);
+		*at = x->grants[*at].next;
+	}
+	return err;
 }
 
 static int compile_step(struct compiling *x, uint32_t queue)
 {
 	const struct step *s = &x->c->steps[x->step];
 	struct nqueue *q = x->n->queues[queue];
-	int err = 0;
+	int err = use_grants(x, queue);
 
+	if (err)
+		return err;
 	switch ((enum step_kind)s->kind) {
 	case STEP_SEND:
 		err = compile_send(x, q, s);
@@ -501,6 +539,7 @@ static int begin(struct compiling *x)
 		x->q[i].done = 0;
 		x->q[i].allowed = x->c->managed >> i & 1 ? 0 : UINT32_MAX;
 		x->q[i].enabler = NO_QUEUE;
+		x->q[i].grant = NO_STEP;
 	}
 	if (!err && x->c->count > NATIVE_STEPS)
 		err = rdmamsg__fail(-EOPNOTSUPP, "chain: a native run has at "

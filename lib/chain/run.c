@@ -357,11 +357,12 @@ static void run_natively(struct rdmamsg_chain *c)
 {
 	int err;
 
-	if (count_met(c, MET_YES) != c->use_count)
-		err = rdmamsg__fail(-EOPNOTSUPP, "chain: only some of its "
-				    "endpoints can run natively");
-	else
-		err = rdmamsg__native_start(c);
+	if (count_met(c, MET_YES) != c->use_count) {
+		rdmamsg__chain_fail(c, NO_STEP, -EOPNOTSUPP, "chain: only some "
+				    "of its endpoints can run natively");
+		return;
+	}
+	err = rdmamsg__try(rdmamsg__native_start(c));
 	if (err)
 		rdmamsg__chain_fail(c, NO_STEP, err, "%s", rdmamsg__text());
 }

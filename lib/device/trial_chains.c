@@ -94,7 +94,8 @@ static void add(struct trial *t, const struct half *h, uint32_t a, uint32_t b,
 	const struct cross_calc calc = {
 		.op = CROSS_ADD,
 		.a = mem + a * sizeof(uint64_t),
-		.b = mem + b * sizeof(uint64_t), .lkey = t->mr->lkey,
+		.b = mem + b * sizeof(uint64_t), .a_lkey = t->mr->lkey,
+		.b_lkey = t->mr->lkey,
 		.to = mem + to * sizeof(uint64_t), .rkey = t->mr->rkey,
 	};
 
@@ -169,7 +170,7 @@ int rdmamsg__try_chains(struct trial *t, struct rdmamsg_cap *ret)
 	if (!err)
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "a "
 					"calculation and a wait worked; teams "
-					"with RDMAMSG_TEAM_NATIVE use them, "
+					"with RDMAMSG_CHAIN_NATIVE use them, "
 					"else the loop runs chains");
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
 				"runs chains in the loop of the context: %s",

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Chains as requests of the device, beside the same chains in the loop. The
+ * cases of both paths expect the same.
+ */
+#include "mesh.h"
+
+#include <rdmamsg/device.h>
+
+#define RUNS	300u	/* random chains */
+
+static struct pair p;
+static struct rdmamsg_chain *chain, *other;	/* of the client, the server */
+static uint32_t path;
+static struct {
+	unsigned int count;
+	struct rdmamsg_chain_end end;
+} done[2];
+
+static void on_done(struct rdmamsg_chain *c,
+		    const struct rdmamsg_chain_end *end)
+{
+	int i = c == other;
+
+	done[i].count++;
+	done[i].end = *end;
+}
+
+static struct rdmamsg_chain *chain_with(struct rdmamsg *ctx, uint32_t how,
+					uint32_t timeout_ms)
+{
+	const struct rdmamsg_chain_options opts = {
+		.size = sizeof(opts), .on_done = on_done, .path = how,
+		.timeout_ms = timeout_ms,
+	};
+	struct rdmamsg_chain *c;
+
+	assert_int_equal(rdmamsg_chain_create(ctx, &opts, &c), 0);
+	return c;
+}
+
+/* Skips the case if the device has no such chains. */
+static void need_native(void)
+{
+	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+
+	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
+					   &cap), 0);
+	if (cap.how != RDMAMSG_CAP_NATIVE)
+		skip_because("the device has no native chains");
+}
+
+static void start(uint32_t how)
+{
+	path = how;
+	if (how == RDMAMSG_CHAIN_NATIVE)
+		need_native();
+	memset(done, 0, sizeof(done));
+	pair_init(&p, NULL);
+	p.c.on.on_message = p.s.on.on_message = NULL;
+	pair_listen(&p);
+	pair_connect(&p);
+	chain = chain_with(p.c.ctx, how, 0);
+	other = chain_with(p.s.ctx, how, 0);
+}
+
+static void finish(void)
+{
+	rdmamsg_chain_destroy(chain);
+	rdmamsg_chain_destroy(other);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void begin_both(void)
+{
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	assert_int_equal(rdmamsg_chain_post(other), 0);
+}
+
+static void run_both(void)
+{
+	unsigned int c = done[0].count, s = done[1].count;
+
+	begin_both();
+	WAIT_FOR(done[0].count == c + 1 && done[1].count == s + 1);
+	assert_string_equal(done[0].end.text, "");
+	assert_string_equal(done[1].end.text, "");
+	assert_int_equal(done[0].end.status, 0);
+	assert_int_equal(done[1].end.status, 0);
+	assert_int_equal(rdmamsg_chain_path(chain), path);
+	assert_int_equal(rdmamsg_chain_path(other), path);
+}
+
+/* Removes all steps. */
+static void fresh(void)
+{
+	rdmamsg_chain_destroy(chain);
+	rdmamsg_chain_destroy(other);
+	chain = chain_with(p.c.ctx, path, 0);
+	other = chain_with(p.s.ctx, path, 0);
+}
+
+/* ---- steps ------------------------------------------------------------ */
+
+static void send_and_recv(uint32_t how)
+{
+	static const size_t sizes[] = { 0, 1, 7, 8, 64, 241, 4095, 4096 };
+	static uint8_t got[ARRAY_SIZE(sizes)][4096];
+
+	start(how);
+	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		assert_int_equal(rdmamsg_chain_send(chain, 0, p.c.ep,
+						    pattern(i), sizes[i],
+						    i * 400000000), i);
+		assert_int_equal(rdmamsg_chain_recv(other, 0, p.s.ep, got[i],
+						    sizes[i], i * 400000000),
+				 i);
+	}
+	if (how == RDMAMSG_CHAIN_NATIVE)
+		assert_int_equal(rdmamsg_chain_path(chain),
+				 RDMAMSG_CHAIN_AUTO);
+	for (int run = 0; run < 50; run++) {
+		memset(got, 0, sizeof(got));
+		run_both();
+		for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++)
+			assert_memory_equal(got[i], pattern(i), sizes[i]);
+	}
+	finish();
+}
+
+/* The first message is sent only after the second was received. */
+static void wait_orders(uint32_t how)
+{
+	uint64_t two = 2, got[3] = { 0 };
+
+	start(how);
+	rdmamsg_chain_wait(chain, 0, 1, 1);
+	rdmamsg_chain_send(chain, 0, p.c.ep, &got[0], 8, 1);
+	rdmamsg_chain_recv(chain, 1, p.c.ep, &got[0], 8, 2);
+	rdmamsg_chain_send(other, 3, p.s.ep, &two, 8, 2);
+	rdmamsg_chain_wait(other, 5, 3, 1);
+	rdmamsg_chain_recv(other, 5, p.s.ep, &got[1], 8, 1);
+	for (int run = 0; run < 20; run++) {
+		memset(got, 0, sizeof(got));
+		two = 2 + (uint64_t)run;
+		run_both();
+		assert_int_equal(got[1], two);
+	}
+	finish();
+}
+
+/*
+ * Queue 1 is managed: each message that comes enables two more of its steps.
+ * Its numbers are what the peer has added to what it got.
+ */
+static void enable_holds(uint32_t how)
+{
+	uint64_t x[2] = { 5, 6 }, one = 1, got[3], sent[4], back[4];
+
+	start(how);
+	for (uint32_t i = 0; i < 2; i++) {
+		rdmamsg_chain_recv(chain, 0, p.c.ep, &got[i], 8, i);
+		rdmamsg_chain_enable(chain, 0, 1, 2 * i + 2);
+		rdmamsg_chain_calc(chain, 1, RDMAMSG_CALC_ADD,
+				   RDMAMSG_CALC_UINT, &sent[i], &got[i], &one,
+				   1);
+		rdmamsg_chain_send(chain, 1, p.c.ep, &sent[i], 8, i);
+		rdmamsg_chain_send(other, 0, p.s.ep, &x[i], 8, i);
+		rdmamsg_chain_recv(other, 0, p.s.ep, &back[i], 8, i);
+	}
+	for (uint64_t run = 0; run < 20; run++) {
+		x[0] = run;
+		x[1] = 100 * run;
+		run_both();
+		assert_int_equal(back[0], run + 1);
+		assert_int_equal(back[1], 100 * run + 1);
+	}
+	finish();
+}
+
+static void calc_sent(uint32_t how)
+{
+	enum { N = 32 };
+	uint64_t mine[N], theirs[N], got[N];
+
+	for (int op = 0; op < 4; op++) {
+		start(how);
+		rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
+		rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
+		rdmamsg_chain_recv(other, 0, p.s.ep, got, sizeof(got), 0);
+		/* in place, twice: the second reads what the first wrote */
+		rdmamsg_chain_calc(other, 0, op, op % 2, mine, got, mine, N);
+		rdmamsg_chain_calc(other, 0, op, op % 2, mine, mine, got, N);
+		rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
+		for (uint64_t i = 0; i < N; i++) {
+			theirs[i] = i * 0x123456789abcdefull;
+			mine[i] = ~i << 32 | i;
+		}
+		run_both();
+		for (uint64_t i = 0; i < N; i++) {
+			uint64_t a = i * 0x123456789abcdefull;
+			uint64_t b = ~i << 32 | i;
+
+			assert_int_equal(got[i], op == 0 ? b + a + a :
+					 op == 1 ? (a & b) : op == 2 ? (a | b) :
+					 (a ^ b ^ a));
+			assert_int_equal(got[i], mine[i]);
+		}
+		finish();
+	}
+}
+
+/* ---- random chains ---------------------------------------------------- */
+
+#define CELLS	12u	/* words that steps use */
+
+static uint64_t random_bits(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	return *seed >> 33 ^ *seed << 31;
+}
+
+struct side {
+	uint64_t cells[CELLS];
+	struct rdmamsg_chain *c;
+	struct rdmamsg_ep *ep;
+	uint64_t seed;
+};
+
+static void random_calc(struct side *s)
+{
+	uint64_t r = random_bits(&s->seed);
+
+	assert_true(rdmamsg_chain_calc(s->c, 0, r % 4, r / 4 % 2,
+				       &s->cells[r / 8 % CELLS],
+				       &s->cells[r / 128 % CELLS],
+				       &s->cells[r / 4096 % CELLS], 1) >= 0);
+}
+
+/* Each message is received before the receiver sends the next. */
+static void random_message(struct side *from, struct side *to, uint32_t tag)
+{
+	uint64_t *a = &from->cells[random_bits(&from->seed) % CELLS];
+	uint64_t *b = &to->cells[random_bits(&to->seed) % CELLS];
+
+	assert_true(rdmamsg_chain_send(from->c, 0, from->ep, a, 8, tag) >= 0);
+	assert_true(rdmamsg_chain_recv(to->c, 0, to->ep, b, 8, tag) >= 0);
+}
+
+/* Builds the same chains for the same seed. Runs them, and returns the words */
+static void random_run(uint64_t seed, uint64_t ret[2][CELLS])
+{
+	struct side sides[2] = {
+		{ .c = chain, .ep = p.c.ep, .seed = seed },
+		{ .c = other, .ep = p.s.ep, .seed = ~seed },
+	};
+	uint32_t messages = 1 + (uint32_t)(random_bits(&seed) % 8);
+
+	for (int i = 0; i < 2; i++)
+		for (uint32_t k = 0; k < CELLS; k++)
+			sides[i].cells[k] = random_bits(&sides[i].seed);
+	for (uint32_t m = 0; m < messages; m++) {
+		int from = (int)(random_bits(&seed) % 2);
+
+		for (int i = 0; i < 2; i++)
+			for (uint64_t k = random_bits(&seed) % 4; k; k--)
+				random_calc(&sides[i]);
+		random_message(&sides[from], &sides[!from], m);
+	}
+	run_both();
+	memcpy(ret[0], sides[0].cells, sizeof(ret[0]));
+	memcpy(ret[1], sides[1].cells, sizeof(ret[1]));
+}
+
+static void random__chains_SAME_BITS_AS_IN_THE_LOOP(void **state)
+{
+	static uint64_t native[RUNS][2][CELLS], loop[RUNS][2][CELLS];
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	for (uint32_t i = 0; i < RUNS; i++) {
+		random_run(i, native[i]);
+		fresh();
+	}
+	finish();
+	start(RDMAMSG_CHAIN_LOOP);
+	for (uint32_t i = 0; i < RUNS; i++) {
+		random_run(i, loop[i]);
+		fresh();
+		assert_memory_equal(native[i], loop[i], sizeof(loop[i]));
+	}
+	finish();
+}
+
+/* ---- only native ------------------------------------------------------ */
+
+static void run__nobody_calls_the_library_ENDS(void **state)
+{
+	uint64_t x = 1, got[2] = { 0 };
+	struct rdmamsg *ctx[2];
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	ctx[0] = p.c.ctx;
+	ctx[1] = p.s.ctx;
+	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[0], 8, 1);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &got[1], 8, 0);
+	rdmamsg_chain_calc(other, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT,
+			   &got[1], &got[1], &got[1], 1);
+	rdmamsg_chain_send(other, 0, p.s.ep, &got[1], 8, 1);
+	run_both();
+	x = 21;
+	begin_both();
+	/* the device's thread has all the time that it may want */
+	for (int i = 0; i < 100 && done[0].count + done[1].count < 4; i++) {
+		(void)usleep(20000);
+		for (int k = 0; i > 10 && k < 2; k++)
+			assert_true(rdmamsg_poll(ctx[k]) >= 0);
+	}
+	assert_int_equal(done[0].count, 2);
+	assert_int_equal(done[1].count, 2);
+	assert_int_equal(got[0], 42);
+	finish();
+}
+
+/* Posts the client's chain, which cannot run natively. */
+static void assert_unsupported(const char *text)
+{
+	unsigned int count = done[0].count;
+
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	WAIT_FOR(done[0].count == count + 1);
+	assert_int_equal(done[0].end.status, -EOPNOTSUPP);
+	if (!strstr(done[0].end.text, text))
+		fail_msg("'%s' lacks '%s'", done[0].end.text, text);
+	fresh();
+}
+
+static void post__what_devices_lack_EOPNOTSUPP(void **state)
+{
+	static uint8_t big[4097];
+	uint64_t x[40] = { 0 };
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 0);
+	run_both();
+	fresh();
+	rdmamsg_chain_send(chain, 0, p.c.ep, big, sizeof(big), 0);
+	assert_unsupported("step 0 (send of 4097 bytes) does not run natively: "
+			   "a message has at most 4096 bytes");
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_MAX, RDMAMSG_CALC_INT, x, x,
+			   x, 1);
+	assert_unsupported("MIN and MAX");
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_DOUBLE, x,
+			   x, x, 1);
+	assert_unsupported("doubles");
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT, x, x,
+			   x, 33);
+	assert_unsupported("at most 32 elements");
+	for (uint32_t i = 0; i < 9; i++)
+		rdmamsg_chain_recv(chain, 0, p.c.ep, &x[i], 8, 0);
+	assert_unsupported("at most 8 messages");
+	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[0], 16, 0);
+	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[1], 16, 0);
+	assert_unsupported("step 1 (receive of 16 bytes) does not run "
+			   "natively: its memory is a part of another step's");
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	for (uint32_t i = 0; i < 256; i++)
+		rdmamsg_chain_wait(chain, 1, 0, 0);
+	assert_unsupported("at most 256 steps");
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
+	rdmamsg_chain_enable(chain, 1, 0, 1);
+	rdmamsg_chain_enable(chain, 2, 0, 1);
+	assert_unsupported("another queue enables the same one");
+	/* nothing of them was sent */
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 7);
+	rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 7);
+	run_both();
+	finish();
+}
+
+static void finish_closed(void)
+{
+	WAIT_FOR(p.c.closed && p.s.closed);
+	rdmamsg_chain_destroy(chain);
+	rdmamsg_chain_destroy(other);
+	pair_fini(&p);
+}
+
+static void recv__other_tag_or_length_EPROTO(void **state)
+{
+	for (int what = 0; what < 2; what++) {
+		uint8_t x[16] = { 0 };
+
+		start(RDMAMSG_CHAIN_NATIVE);
+		rdmamsg_chain_send(chain, 0, p.c.ep, x, what ? 8 : 9, 1);
+		rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, what ? 2 : 1);
+		/* so that a look at what has come must find it */
+		rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 1);
+		begin_both();
+		WAIT_FOR(done[1].count);
+		assert_int_equal(done[1].end.status, -EPROTO);
+		assert_int_equal(done[1].end.step, 0);
+		assert_non_null(strstr(done[1].end.text,
+				       "step 0 (receive of 8 bytes)"));
+		finish_closed();
+		assert_non_null(strstr(p.s.why.text, "ended early"));
+	}
+}
+
+/* Both runs wait for messages that do not come. */
+static void start_waiting(uint32_t timeout_ms)
+{
+	static uint64_t x, got[2];
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &got[0], 8, 0);
+	run_both();
+	fresh();
+	if (timeout_ms) {
+		rdmamsg_chain_destroy(chain);
+		chain = chain_with(p.c.ctx, path, timeout_ms);
+	}
+	rdmamsg_chain_recv(chain, 0, p.c.ep, &got[0], 8, 0);
+	rdmamsg_chain_send(chain, 0, p.c.ep, &got[0], 8, 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &got[1], 8, 0);
+	begin_both();
+	if (timeout_ms)
+		return;
+	test_drive(p.c.ctx);
+	test_drive(p.s.ctx);
+	assert_int_equal(done[0].count, 1);
+	assert_int_equal(done[1].count, 1);
+}
+
+static void assert_both_ended(int client, int server)
+{
+	WAIT_FOR(done[0].count == 2 && done[1].count == 2);
+	assert_int_equal(done[0].end.status, client);
+	assert_int_equal(done[1].end.status, server);
+	finish_closed();
+}
+
+static void cancel__in_the_run_BOTH_END(void **state)
+{
+	start_waiting(0);
+	rdmamsg_chain_cancel(chain);
+	assert_both_ended(-ECANCELED, -ECONNRESET);
+}
+
+static void timeout__of_the_run_BOTH_END(void **state)
+{
+	start_waiting(1);
+	assert_both_ended(-ETIMEDOUT, -ECONNRESET);
+}
+
+static void abort__in_the_run_BOTH_END(void **state)
+{
+	start_waiting(0);
+	rdmamsg_ep_abort(p.c.ep);
+	assert_both_ended(-ECANCELED, -ECONNRESET);
+}
+
+static void close__in_the_run_ESHUTDOWN(void **state)
+{
+	start_waiting(0);
+	rdmamsg_ep_close(p.c.ep);
+	assert_both_ended(-ESHUTDOWN, -ESHUTDOWN);
+}
+
+static void destroy__in_the_run_PEER_ENDS(void **state)
+{
+	start_waiting(0);
+	rdmamsg_chain_destroy(chain);
+	chain = NULL;
+	WAIT_FOR(done[1].count == 2);
+	assert_int_equal(done[1].end.status, -ECONNRESET);
+	finish_closed();
+}
+
+static void context_close__in_the_run_PEER_ENDS(void **state)
+{
+	start_waiting(0);
+	test_close(p.c.ctx);
+	p.c.ctx = NULL;
+	assert_int_equal(done[0].end.status, -ECANCELED);
+	WAIT_FOR(done[1].count == 2 && p.s.closed);
+	assert_true(done[1].end.status < 0);
+	rdmamsg_chain_destroy(other);
+	pair_fini(&p);
+}
+
+/* The peer's chain is in the loop, so it finds a message of the meeting. */
+static void post__peer_runs_in_the_loop_EPROTO(void **state)
+{
+	uint64_t x = 0;
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	rdmamsg_chain_destroy(other);
+	other = chain_with(p.s.ctx, RDMAMSG_CHAIN_LOOP, 0);
+	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &x, 8, 0);
+	begin_both();
+	WAIT_FOR(done[1].count);
+	assert_int_equal(done[1].end.status, -EPROTO);
+	assert_int_equal(done[0].count, 0);
+	rdmamsg_chain_cancel(chain);
+	WAIT_FOR(done[0].count);
+	assert_int_equal(done[0].end.status, -ECANCELED);
+	finish_closed();
+}
+
+/* Without native chains both sides know, and run in the loop. */
+static void post__device_without_native_chains_LOOP(void **state)
+{
+	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+	uint64_t x = 4711, got = 0;
+
+	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
+					   &cap), 0);
+	if (cap.how == RDMAMSG_CAP_NATIVE)
+		skip_because("the device has native chains");
+	start(RDMAMSG_CHAIN_LOOP);
+	rdmamsg_chain_destroy(chain);
+	rdmamsg_chain_destroy(other);
+	chain = chain_with(p.c.ctx, RDMAMSG_CHAIN_NATIVE, 0);
+	other = chain_with(p.s.ctx, RDMAMSG_CHAIN_NATIVE, 0);
+	rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &got, 8, 0);
+	run_both();
+	assert_int_equal(got, 4711);
+	finish();
+}
+
+/* ---- several endpoints ------------------------------------------------ */
+
+/*
+ * A ring of three members: each adds its number to what comes, and sends it on.
+ * The first sends what it has, and receives the sum.
+ */
+static void ring(uint32_t how)
+{
+	struct rdmamsg_chain *chains[3];
+	uint64_t x[3] = { 1, 10, 100 }, got[3] = { 0 };
+
+	if (how == RDMAMSG_CHAIN_NATIVE)
+		need_native();
+	memset(done, 0, sizeof(done));
+	other = NULL;
+	mesh_open(3, MESH_MAX);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct rdmamsg_ep *next = members[i].links[(i + 1) % 3].ep;
+		struct rdmamsg_ep *last = members[i].links[(i + 2) % 3].ep;
+
+		chains[i] = chain_with(members[i].ctx, how, 0);
+		if (!i)
+			rdmamsg_chain_send(chains[i], 0, next, &x[i], 8, 0);
+		rdmamsg_chain_recv(chains[i], 0, last, &got[i], 8, 0);
+		if (!i)
+			continue;
+		rdmamsg_chain_calc(chains[i], 0, RDMAMSG_CALC_ADD,
+				   RDMAMSG_CALC_UINT, &got[i], &x[i], &got[i],
+				   1);
+		rdmamsg_chain_send(chains[i], 0, next, &got[i], 8, 0);
+	}
+	for (unsigned int run = 1; run <= 20; run++) {
+		x[0] = run;
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(rdmamsg_chain_post(chains[i]), 0);
+		WAIT_FOR(done[0].count == 3 * run);
+		assert_int_equal(done[0].end.status, 0);
+		assert_int_equal(got[0], run + 110);
+		assert_int_equal(rdmamsg_chain_path(chains[0]), how);
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		rdmamsg_chain_destroy(chains[i]);
+	mesh_close();
+}
+
+#define BOTH(name, body) \
+	static void loop__##name(void **state) \
+	{ \
+		body(RDMAMSG_CHAIN_LOOP); \
+	} \
+	static void native__##name(void **state) \
+	{ \
+		body(RDMAMSG_CHAIN_NATIVE); \
+	}
+
+BOTH(send_and_recv__all_sizes_IN_ORDER, send_and_recv)
+BOTH(wait__for_another_queue_ORDERS, wait_orders)
+BOTH(enable__two_by_two_HOLDS, enable_holds)
+BOTH(calc__received_operand_in_place_SENT, calc_sent)
+BOTH(ring__of_three_members_SUM, ring)
+
+static const struct CMUnitTest tests[] = {
+	TEST(loop__send_and_recv__all_sizes_IN_ORDER),
+	TEST(native__send_and_recv__all_sizes_IN_ORDER),
+	TEST(loop__wait__for_another_queue_ORDERS),
+	TEST(native__wait__for_another_queue_ORDERS),
+	TEST(loop__enable__two_by_two_HOLDS),
+	TEST(native__enable__two_by_two_HOLDS),
+	TEST(loop__calc__received_operand_in_place_SENT),
+	TEST(native__calc__received_operand_in_place_SENT),
+	TEST(loop__ring__of_three_members_SUM),
+	TEST(native__ring__of_three_members_SUM),
+	TEST(random__chains_SAME_BITS_AS_IN_THE_LOOP),
+	TEST(run__nobody_calls_the_library_ENDS),
+	TEST(post__what_devices_lack_EOPNOTSUPP),
+	TEST(recv__other_tag_or_length_EPROTO),
+	TEST(cancel__in_the_run_BOTH_END),
+	TEST(timeout__of_the_run_BOTH_END),
+	TEST(abort__in_the_run_BOTH_END),
+	TEST(close__in_the_run_ESHUTDOWN),
+	TEST(destroy__in_the_run_PEER_ENDS),
+	TEST(context_close__in_the_run_PEER_ENDS),
+	TEST(post__peer_runs_in_the_loop_EPROTO),
+	TEST(post__device_without_native_chains_LOOP),
+};
+
+static const struct role roles[] = { { NULL } };
+
+int main(int argc, char **argv)
+{
+	return test_main(tests, roles, argc, argv);
+}
