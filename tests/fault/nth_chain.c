@@ -20,6 +20,7 @@ static struct member {
 	uint64_t in[COUNT], out[COUNT];
 } members[2];
 
+static uint32_t path;			/* enum rdmamsg_chain_path */
 static struct rdmamsg_chain *chain;
 static bool chain_done;
 static int chain_status;
@@ -69,7 +70,7 @@ static void do_team(void)
 		struct member *m = &members[i];
 		const struct rdmamsg_team_options opts = {
 			.size = sizeof(opts), .user = m,
-			.on_done = on_team_done,
+			.on_done = on_team_done, .path = path,
 		};
 		struct rdmamsg_ep *eps[2] = { ends[i].ep, ends[i].ep };
 
@@ -151,8 +152,109 @@ static void do_chain(void)
 	rdmamsg_chain_destroy(chain);
 }
 
+static struct {
+	struct rdmamsg_chain *chain;
+	unsigned int begun, done;
+	int status;
+	uint64_t x, y;
+} sides[2];
+
+static void on_side_done(struct rdmamsg_chain *c,
+			 const struct rdmamsg_chain_end *end)
+{
+	int i = c == sides[SERVER].chain ? SERVER : CLIENT;
+
+	sides[i].done++;
+	sides[i].status = end->status;
+	reported += end->status != 0;
+	/* the other waits for what does not come */
+	if (end->status)
+		rdmamsg_chain_cancel(sides[!i].chain);
+}
+
+static bool sides_done(void)
+{
+	return sides[0].done == sides[0].begun &&
+	       sides[1].done == sides[1].begun;
+}
+
+/* The client sends a number, and the server adds one and sends it back. */
+static int build_sides(void)
+{
+	struct rdmamsg_chain *c = sides[CLIENT].chain;
+	struct rdmamsg_chain *s = sides[SERVER].chain;
+	uint64_t *x = &sides[SERVER].x;
+	int ret = !ends[CLIENT].ep || !ends[SERVER].ep ? -ENOTCONN :
+		  rdmamsg_chain_send(c, 0, ends[CLIENT].ep, &sides[CLIENT].x, 8,
+				     1);
+
+	if (ret >= 0)
+		ret = rdmamsg_chain_recv(c, 0, ends[CLIENT].ep,
+					 &sides[CLIENT].y, 8, 2);
+	if (ret >= 0)
+		ret = rdmamsg_chain_recv(s, 0, ends[SERVER].ep, x, 8, 1);
+	if (ret >= 0)
+		ret = rdmamsg_chain_calc(s, 0, RDMAMSG_CALC_ADD,
+					 RDMAMSG_CALC_UINT, x, x,
+					 &sides[SERVER].y, 1);
+	if (ret >= 0)
+		ret = rdmamsg_chain_send(s, 0, ends[SERVER].ep, x, 8, 2);
+	return ret < 0 ? told(ret) : 0;
+}
+
+static void run_sides(uint64_t number)
+{
+	int ret = 0;
+
+	sides[CLIENT].x = number;
+	for (int i = 0; i < 2; i++) {
+		int err = told(rdmamsg_chain_post(sides[i].chain));
+
+		sides[i].begun += !err;
+		ret = err ? err : ret;
+	}
+	if (!drive(sides_done, BODY_MS) && !failure[0])
+		fail("a native chain has not ended");
+	if (!ret && !sides[0].status && !sides[1].status &&
+	    sides[CLIENT].y != number + 1)
+		fail("%lu plus one is %lu", (unsigned long)number,
+		     (unsigned long)sides[CLIENT].y);
+}
+
+static void do_chain_native(void)
+{
+	static const struct rdmamsg_chain_options opts = {
+		.size = sizeof(opts), .on_done = on_side_done,
+		.timeout_ms = 2000, .path = RDMAMSG_CHAIN_NATIVE,
+	};
+	int ret = 0;
+
+	memset(sides, 0, sizeof(sides));
+	sides[SERVER].y = 1;
+	for (int i = 0; i < 2; i++)
+		if (told(rdmamsg_chain_create(ctxs[i], &opts,
+					      &sides[i].chain))) {
+			sides[i].chain = NULL;
+			ret = -ENOMEM;
+		}
+	if (!ret && !build_sides())
+		for (uint64_t i = 0; i < 3; i++)
+			run_sides(10 * i);
+	for (int i = 0; i < 2; i++)
+		rdmamsg_chain_destroy(sides[i].chain);
+}
+
+static void do_team_native(void)
+{
+	path = RDMAMSG_CHAIN_NATIVE;
+	do_team();
+	path = RDMAMSG_CHAIN_AUTO;
+}
+
 const struct scenario chain_scenarios[] = {
 	{ "team", CONNECTED, do_team },
 	{ "chain", CONNECTED, do_chain },
+	{ "team-native", CONNECTED, do_team_native, .named = true },
+	{ "chain-native", CONNECTED, do_chain_native, .named = true },
 	{ NULL },
 };
