@@ -182,16 +182,18 @@ static void enable_holds(uint32_t how)
 static void calc_sent(uint32_t how)
 {
 	enum { N = 32 };
-	uint64_t mine[N], theirs[N], got[N];
+	uint64_t mine[N], theirs[N], there[N], got[N];
 
 	for (int op = 0; op < 4; op++) {
 		start(how);
 		rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
 		rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
-		rdmamsg_chain_recv(other, 0, p.s.ep, got, sizeof(got), 0);
+		rdmamsg_chain_recv(other, 0, p.s.ep, there, sizeof(there), 0);
 		/* in place, twice: the second reads what the first wrote */
-		rdmamsg_chain_calc(other, 0, op, op % 2, mine, got, mine, N);
-		rdmamsg_chain_calc(other, 0, op, op % 2, mine, mine, got, N);
+		rdmamsg_chain_calc(other, 0, op, op % 2, mine, there, mine,
+				   N);
+		rdmamsg_chain_calc(other, 0, op, op % 2, mine, mine, there,
+				   N);
 		rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
 		for (uint64_t i = 0; i < N; i++) {
 			theirs[i] = i * 0x123456789abcdefull;
