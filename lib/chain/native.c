@@ -116,7 +116,7 @@ static const struct chain_ep *first_end(const struct rdmamsg_chain *c)
 	return c->steps[i].end;
 }
 
-int rdmamsg__native_start(struct rdmamsg_chain *c)
+static int start(struct rdmamsg_chain *c)
 {
 	struct native *n;
 	int err = c->native ? 0 :
@@ -186,6 +186,21 @@ static bool has_come(const struct expected *e)
 	return (int32_t)(e->end->channel->arrived - e->index) > 0;
 }
 
+/* Returns the first step that waits for a message of the endpoint. */
+static uint32_t missing_of(struct native *n, struct chain_ep *end)
+{
+	for (uint32_t i = 0; i < n->expected_count; i++) {
+		const struct expected *e = &n->expected[i];
+
+		if (e->end != end)
+			continue;
+		receive(n, end);
+		if (!has_come(e))
+			return e->step;
+	}
+	return NO_STEP;
+}
+
 /*
  * Looks at what has come for the run. Returns how many messages are missing, or
  * -EPROTO if one is of another step, which has ended the run.
@@ -211,6 +226,41 @@ static int look(struct native *n)
 	return missing;
 }
 
+/* ---- endpoints that have ended ----------------------------------------- */
+
+/* Returns the first step that sends to one. */
+static uint32_t sends_to_ended(const struct rdmamsg_chain *c)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->steps[i].kind == STEP_SEND && !c->steps[i].end->ep)
+			return i;
+	return NO_STEP;
+}
+
+/* Returns the first step that waits for a message of one. */
+static uint32_t missing_of_ended(struct native *n)
+{
+	uint32_t ret = NO_STEP;
+
+	for (uint32_t i = 0; i < n->end_count && ret == NO_STEP; i++)
+		if (!n->ends[i]->ep)
+			ret = missing_of(n, n->ends[i]);
+	return ret;
+}
+
+int rdmamsg__native_start(struct rdmamsg_chain *c)
+{
+	uint32_t step = sends_to_ended(c);
+	int err = step == NO_STEP ? start(c) : 0;
+
+	if (!err && step == NO_STEP)
+		step = missing_of_ended(c->native);
+	if (step != NO_STEP)
+		rdmamsg__chain_fail(c, step, -ESHUTDOWN, "%s",
+				    c->steps[step].end->why.text);
+	return err;
+}
+
 /* ---- the end of a run -------------------------------------------------- */
 
 static int tidy_channel(struct native *n, struct chain_ep *end)
@@ -219,7 +269,9 @@ static int tidy_channel(struct native *n, struct chain_ep *end)
 
 	ch->in_run = false;
 	if (!end->ep) {
-		rdmamsg__channel_close(end);
+		/* it may have messages for the next operation of a team */
+		if (!end->team)
+			rdmamsg__channel_close(end);
 		return 0;
 	}
 	if (ch->undrained > CHANNEL_SENDS / 2) {
@@ -305,22 +357,10 @@ bool rdmamsg__native_needs(struct chain_ep *end)
 {
 	struct native *n = end->busy ? end->busy->native : NULL;
 
-	if (!end->channel)
-		return false;
-	if (!end->channel->in_run || !n) {
+	if (end->channel && !end->busy)
 		rdmamsg__channel_close(end);
-		return false;
-	}
-	for (uint32_t i = 0; i < n->expected_count; i++) {
-		const struct expected *e = &n->expected[i];
-
-		if (e->end != end)
-			continue;
-		receive(n, end);
-		if (!has_come(e))
-			return true;
-	}
-	return false;
+	return end->channel && end->channel->in_run && n &&
+	       missing_of(n, end) != NO_STEP;
 }
 
 /* A channel breaks if the peer dies, and then the endpoint soon tells why. */

@@ -159,8 +159,9 @@ int rdmamsg__native_start(struct rdmamsg_chain *c);
  */
 void rdmamsg__native_spoil(struct rdmamsg_chain *c);
 /*
- * The endpoint has ended without an error. Returns true if a run needs it, else
- * closes its channel.
+ * The endpoint has ended without an error. Returns true if a run needs it.
+ * Closes its channel if nothing will run with it: a meeting, or a team, goes on
+ * with the messages that have come.
  */
 bool rdmamsg__native_needs(struct chain_ep *end);
 /* Handles a completion with CHAIN_KEY. */

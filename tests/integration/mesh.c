@@ -5,7 +5,7 @@
 #include <rdmamsg/listener.h>
 
 struct member members[MESH_MAX];
-uint32_t mesh_size;
+uint32_t mesh_size, mesh_path;
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
@@ -123,6 +123,7 @@ void mesh_teams(void)
 		struct member *m = &members[i];
 		const struct rdmamsg_team_options opts = {
 			.size = sizeof(opts), .user = m, .on_done = on_done,
+			.path = mesh_path,
 		};
 		struct rdmamsg_ep *eps[MESH_MAX];
 

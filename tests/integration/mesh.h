@@ -30,6 +30,7 @@ struct member {
 
 extern struct member members[MESH_MAX];
 extern uint32_t mesh_size;
+extern uint32_t mesh_path;		/* of the teams: enum rdmamsg_chain_path */
 
 /* Opens one member and its listener. */
 void mesh_member(uint32_t rank, uint32_t size);
