@@ -86,11 +86,17 @@ static bool overlap(const struct place *p, const uint8_t *user, size_t len)
 	return user < p->user + p->len && p->user < user + len;
 }
 
-/* Returns true if the place has all these bytes, in whole words. */
+/*
+ * Returns true if the place has all these bytes in the same order. Only whole
+ * words are in network order, so a part of a word is not.
+ */
 static bool covers(const struct place *p, const uint8_t *user, size_t len)
 {
+	const size_t at = (size_t)(user - p->user);
+
 	return user >= p->user && user + len <= p->user + p->len &&
-	       !((size_t)(user - p->user) % WORD);
+	       !(at % WORD) && (!(len % WORD) || (at + len) / WORD ==
+						 p->len / WORD);
 }
 
 static int new_place(struct compiling *x, const struct place *p)

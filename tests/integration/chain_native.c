@@ -179,6 +179,50 @@ static void enable_holds(uint32_t how)
 	finish();
 }
 
+/* Each message is the beginning of the same memory, or a part behind it. */
+static void parts_sent(uint32_t how)
+{
+	static const struct {
+		uint32_t at, len;
+	} parts[] = { { 0, 20 }, { 0, 8 }, { 0, 4 }, { 0, 12 }, { 8, 12 },
+		      { 16, 4 }, { 16, 3 }, { 8, 5 } };
+	uint8_t got[ARRAY_SIZE(parts)][20];
+
+	start(how);
+	for (uint32_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1) + parts[i].at,
+				   parts[i].len, i);
+		rdmamsg_chain_recv(other, 0, p.s.ep, got[i], parts[i].len, i);
+	}
+	run_both();
+	for (uint32_t i = 0; i < ARRAY_SIZE(parts); i++)
+		assert_memory_equal(got[i], pattern(1) + parts[i].at,
+				    parts[i].len);
+	finish();
+}
+
+/* What was received is sent on in part: refused, or right. */
+static void post__part_of_a_received_word_EOPNOTSUPP(void **state)
+{
+	uint8_t x[12], got[12];
+
+	start(RDMAMSG_CHAIN_NATIVE);
+	rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1), 12, 0);
+	rdmamsg_chain_recv(chain, 0, p.c.ep, got, 4, 1);
+	rdmamsg_chain_recv(other, 0, p.s.ep, x, 12, 0);
+	rdmamsg_chain_send(other, 0, p.s.ep, x + 8, 4, 1);
+	run_both();
+	assert_memory_equal(got, pattern(1) + 8, 4);
+	fresh();
+	rdmamsg_chain_recv(chain, 0, p.c.ep, x, 12, 0);
+	rdmamsg_chain_send(chain, 0, p.c.ep, x, 4, 1);
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	WAIT_FOR(done[0].count == 2);
+	assert_int_equal(done[0].end.status, -EOPNOTSUPP);
+	assert_non_null(strstr(done[0].end.text, "a part of another step's"));
+	finish();
+}
+
 static void calc_sent(uint32_t how)
 {
 	enum { N = 32 };
@@ -597,6 +641,7 @@ static void ring(uint32_t how)
 BOTH(send_and_recv__all_sizes_IN_ORDER, send_and_recv)
 BOTH(wait__for_another_queue_ORDERS, wait_orders)
 BOTH(enable__two_by_two_HOLDS, enable_holds)
+BOTH(send__parts_of_words_ARRIVE, parts_sent)
 BOTH(calc__received_operand_in_place_SENT, calc_sent)
 BOTH(ring__of_three_members_SUM, ring)
 
@@ -607,6 +652,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(native__wait__for_another_queue_ORDERS),
 	TEST(loop__enable__two_by_two_HOLDS),
 	TEST(native__enable__two_by_two_HOLDS),
+	TEST(loop__send__parts_of_words_ARRIVE),
+	TEST(native__send__parts_of_words_ARRIVE),
+	TEST(post__part_of_a_received_word_EOPNOTSUPP),
 	TEST(loop__calc__received_operand_in_place_SENT),
 	TEST(native__calc__received_operand_in_place_SENT),
 	TEST(loop__ring__of_three_members_SUM),
