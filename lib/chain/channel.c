@@ -91,26 +91,33 @@ static int check(const struct rdmamsg_ep *ep)
 	return 0;
 }
 
-static int open_parts(struct channel *ch)
+static int open_pair(struct channel *ch, uint32_t sends, uint32_t receives,
+		     struct cross *ret)
 {
-	struct cross_attr a = {
-		.pd = ch->dev->pd,
+	const struct cross_attr a = {
+		.pd = ch->dev->pd, .send_cq = ch->send_cq,
+		.recv_cq = ch->recv_cq,
 		.cap = {
-			.max_send_wr = CHANNEL_SENDS,
-			.max_recv_wr = CHANNEL_SLOTS,
+			.max_send_wr = sends, .max_recv_wr = receives,
 			.max_send_sge = 1, .max_recv_sge = 1,
 		},
 	};
+
+	return rdmamsg__cross_open(ch->dev->device, &a, ret);
+}
+
+static int open_parts(struct channel *ch)
+{
 	int err = rdmamsg__channel_cq(ch->dev, CHANNEL_SENDS, &ch->send_cq,
 				      &ch->send_num);
 
 	if (!err)
 		err = rdmamsg__channel_cq(ch->dev, CHANNEL_SLOTS, &ch->recv_cq,
 					  &ch->recv_num);
-	a.send_cq = ch->send_cq;
-	a.recv_cq = ch->recv_cq;
 	if (!err)
-		err = rdmamsg__cross_open(ch->dev->device, &a, &ch->cross);
+		err = open_pair(ch, CHANNEL_SENDS, 1, &ch->cross);
+	if (!err)
+		err = open_pair(ch, 1, CHANNEL_SLOTS, &ch->in);
 	return err ? err : rdmamsg__channel_memory(ch->dev, ROOM, &ch->slots,
 						   &ch->mr);
 }
@@ -143,6 +150,7 @@ int rdmamsg__channel_open(struct chain_ep *end)
 void rdmamsg__channel_stop(struct channel *ch)
 {
 	rdmamsg__cross_close(ch->dev->device, &ch->cross);
+	rdmamsg__cross_close(ch->dev->device, &ch->in);
 }
 
 void rdmamsg__channel_close(struct chain_ep *end)
@@ -169,6 +177,7 @@ void rdmamsg__channel_offer(struct channel *ch, struct proto_team_meet *ret)
 	ch->psn &= PSN_MASK;
 	*ret = (struct proto_team_meet){
 		.can = true, .qp_num = ch->cross.qp->qp_num, .psn = ch->psn,
+		.recv_qp_num = ch->in.qp->qp_num,
 	};
 }
 
@@ -189,32 +198,30 @@ int rdmamsg__channel_refill(struct channel *ch)
 		};
 	}
 	ch->posted += count;
-	return count ? rdmamsg__verbs_ret(ibv_post_recv(ch->cross.qp, wr, &bad))
+	return count ? rdmamsg__verbs_ret(ibv_post_recv(ch->in.qp, wr, &bad))
 		     : 0;
 }
 
-static int walk(struct channel *ch, struct ibv_qp_attr *a,
-		const struct proto_team_meet *peer)
+/* Connects one of both to the peer's queue pair. */
+static int walk(const struct channel *ch, struct ibv_qp *qp,
+		struct ibv_qp_attr *a, const struct proto_team_meet *peer)
 {
 	const struct verbs_api *v = ch->dev->device->v;
 	int err;
 
 	a->qp_state = IBV_QPS_INIT;
 	a->qp_access_flags = 0;
-	err = rdmamsg__v_modify_qp(v, ch->cross.qp, a, IBV_QP_STATE |
-				   IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				   IBV_QP_ACCESS_FLAGS);
-	if (!err)
-		err = rdmamsg__channel_refill(ch);
+	err = rdmamsg__v_modify_qp(v, qp, a, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+				   IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	a->qp_state = IBV_QPS_RTR;
-	a->dest_qp_num = peer->qp_num;
+	a->dest_qp_num = qp == ch->in.qp ? peer->qp_num : peer->recv_qp_num;
 	a->rq_psn = peer->psn;
 	a->max_dest_rd_atomic = 0;
 	a->min_rnr_timer = RNR_TIMER;
 	if (!err)
-		err = rdmamsg__v_modify_qp(v, ch->cross.qp, a, IBV_QP_STATE |
-					   IBV_QP_AV | IBV_QP_PATH_MTU |
-					   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		err = rdmamsg__v_modify_qp(v, qp, a, IBV_QP_STATE | IBV_QP_AV |
+					   IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					   IBV_QP_RQ_PSN |
 					   IBV_QP_MAX_DEST_RD_ATOMIC |
 					   IBV_QP_MIN_RNR_TIMER);
 	a->qp_state = IBV_QPS_RTS;
@@ -222,7 +229,7 @@ static int walk(struct channel *ch, struct ibv_qp_attr *a,
 	a->rnr_retry = RNR_ENDLESS;
 	a->max_rd_atomic = 0;
 	if (!err)
-		err = rdmamsg__v_modify_qp(v, ch->cross.qp, a, IBV_QP_STATE |
+		err = rdmamsg__v_modify_qp(v, qp, a, IBV_QP_STATE |
 					   IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 					   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 					   IBV_QP_MAX_QP_RD_ATOMIC);
@@ -244,7 +251,11 @@ int rdmamsg__channel_connect(const struct chain_ep *end,
 				  IBV_QP_PORT | IBV_QP_AV | IBV_QP_PATH_MTU |
 				  IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT);
 	if (!err)
-		err = walk(ch, &attr, peer);
+		err = walk(ch, ch->in.qp, &attr, peer);
+	if (!err)
+		err = rdmamsg__channel_refill(ch);
+	if (!err)
+		err = walk(ch, ch->cross.qp, &attr, peer);
 	return err ? rdmamsg__fail(err, "connecting a channel: %s",
 				   strerror(-err)) : 0;
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A channel is a cross-channel queue pair beside an endpoint, connected to one
- * of the peer, for the messages of native runs. Errors have a text.
+ * A channel is two queue pairs beside an endpoint, connected to two of the
+ * peer's, for the messages of native runs. One only sends and one only
+ * receives: when a send fails, all requests of its queue pair complete, and
+ * requests that wait for messages would take completions of receives for these.
+ * Errors have a text.
  */
 #ifndef RDMAMSG_LIB_CHANNEL_H
 #define RDMAMSG_LIB_CHANNEL_H
@@ -31,7 +34,8 @@ struct seen {
 /* All counts are of the channel's life and wrap. */
 struct channel {
 	struct dev *dev;
-	struct cross cross;
+	struct cross cross;		/* sends */
+	struct cross in;		/* receives */
 	struct ibv_cq *send_cq, *recv_cq;
 	uint32_t send_num, recv_num;	/* of these queues, in requests */
 	uint32_t psn;			/* first of this side */

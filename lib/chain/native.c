@@ -216,6 +216,8 @@ static int look(struct native *n)
 
 		if (!has_come(e))
 			receive(n, e->end);
+		if (n->broken_at)
+			break;		/* it has come with an error */
 		if (!has_come(e))
 			missing++;
 		else if (!rdmamsg__chain_matches(n->chain, e->step,
@@ -386,6 +388,8 @@ void rdmamsg__native_look(struct timer *timer)
 		return;
 	if (!n->broken_at && look(n) < 0)
 		return;		/* n is gone */
+	for (uint32_t i = 0; i < n->end_count; i++)
+		drain(n, n->ends[i]->channel->send_cq, n->ends[i]);
 	if (n->broken_at && rdmamsg__now_ms() - n->broken_at >= GRACE_MS)
 		give_up(n);
 	else

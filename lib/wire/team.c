@@ -19,7 +19,7 @@ struct wire_fail {
 };
 
 struct wire_meet {
-	uint32_t can, qp_num, psn, zero;
+	uint32_t can, qp_num, psn, recv_qp_num;
 };
 
 _Static_assert(sizeof(struct wire_meet) == PROTO_TEAM_MEET_LEN, "wire MEET");
@@ -81,7 +81,7 @@ void rdmamsg__team_meet_encode(const struct proto_team_meet *m,
 {
 	const struct wire_meet w = {
 		.can = htole32(m->can), .qp_num = htole32(m->qp_num),
-		.psn = htole32(m->psn),
+		.psn = htole32(m->psn), .recv_qp_num = htole32(m->recv_qp_num),
 	};
 
 	memcpy(out, &w, sizeof(w));
@@ -96,11 +96,12 @@ int rdmamsg__team_meet_decode(struct proto_team_meet *m, const void *buf,
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
 	if (le32toh(w.can) > 1 || le32toh(w.qp_num) > NUMBER_MAX ||
-	    le32toh(w.psn) > NUMBER_MAX)
+	    le32toh(w.psn) > NUMBER_MAX ||
+	    le32toh(w.recv_qp_num) > NUMBER_MAX)
 		return -EPROTO;
 	*m = (struct proto_team_meet){
 		.can = le32toh(w.can), .qp_num = le32toh(w.qp_num),
-		.psn = le32toh(w.psn),
+		.psn = le32toh(w.psn), .recv_qp_num = le32toh(w.recv_qp_num),
 	};
 	return 0;
 }

@@ -16,8 +16,8 @@
  * operation. Each sends to each other one a message with PROTO_TEAM_MEET_TAG,
  * and, if all can, one with PROTO_TEAM_MET_TAG when its channels are connected:
  *
- *  0 u32 1: it can, 0: it cannot   4 u32 number of its queue pair
- *  8 u32 first PSN                12 u32 0
+ *  0 u32 1: it can, 0: it cannot   4 u32 number of its queue pair that sends
+ *  8 u32 first PSN                12 u32 number of the one that receives
  */
 #ifndef RDMAMSG_LIB_TEAM_WIRE_H
 #define RDMAMSG_LIB_TEAM_WIRE_H
@@ -44,7 +44,8 @@ enum proto_team_kind {
 /* In PROTO_TEAM_MET_TAG, all but 'can' is 0. */
 struct proto_team_meet {
 	bool can;
-	uint32_t qp_num, psn;		/* of the channel to the receiver */
+	uint32_t qp_num, psn;		/* of what sends to the receiver */
+	uint32_t recv_qp_num;		/* for what the receiver sends */
 };
 
 struct proto_team_fail {

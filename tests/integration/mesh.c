@@ -5,7 +5,7 @@
 #include <rdmamsg/listener.h>
 
 struct member members[MESH_MAX];
-uint32_t mesh_size, mesh_path;
+uint32_t mesh_size, mesh_ack_timeout, mesh_path;
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
@@ -36,7 +36,7 @@ static struct rdmamsg_ep_options ep_options(struct link *l)
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options), .user = l,
 		.handlers = &on, .recv_depth = 16, .send_depth = 16,
-		.eager_max = 1024,
+		.eager_max = 1024, .ack_timeout = mesh_ack_timeout,
 	};
 }
 

@@ -30,7 +30,8 @@ struct member {
 
 extern struct member members[MESH_MAX];
 extern uint32_t mesh_size;
-extern uint32_t mesh_path;		/* of the teams: enum rdmamsg_chain_path */
+extern uint32_t mesh_ack_timeout;	/* option of the endpoints */
+extern uint32_t mesh_path;	/* of the teams */
 
 /* Opens one member and its listener. */
 void mesh_member(uint32_t rank, uint32_t size);

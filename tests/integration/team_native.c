@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Teams whose operations run natively, and members that leave. */
+/* Teams whose operations run natively, and members that leave or die. */
 #include "mesh.h"
+
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <rdmamsg/device.h>
 
@@ -88,12 +91,92 @@ static void close__after_the_broadcast_ARRIVES(void **state)
 	mesh_close();
 }
 
+/* ---- dying ------------------------------------------------------------- */
+
+/* argument: its rank, the team's size and the ports of the others */
+static int role_victim(int argc, char **argv)
+{
+	uint32_t rank = (uint32_t)atoi(strtok(argv[0], " "));
+	uint32_t size = (uint32_t)atoi(strtok(NULL, " "));
+
+	mesh_path = RDMAMSG_CHAIN_NATIVE;
+	mesh_member(rank, size);
+	for (uint32_t i = 0; i < size; i++)
+		if (i != rank)
+			mesh_dial(rank, i, strtok(NULL, " "));
+	WAIT_FOR(members[rank].connected == size - 1);
+	mesh_teams();
+	begin(rank);
+	WAIT_FOR(members[rank].done);
+	say("done\n");
+	/* until the parent kills this process, or has died itself */
+	while (getppid() != 1)
+		test_pump(1000);
+	return 1;
+}
+
+static const struct role roles[] = { { "victim", role_victim }, { NULL } };
+
+static void all_connected(uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		WAIT_FOR(!members[i].ctx || members[i].connected == size - 1);
+}
+
+/*
+ * The victim dies after an operation. The others begin the next one before they
+ * know. An operation that ends without an error has the numbers of all members.
+ */
+static void kill_between(uint32_t size, uint32_t victim)
+{
+	uint64_t sum = 0;
+	struct child child;
+	char arg[200], line[32];
+	int len;
+
+	mesh_ack_timeout = 1;
+	start(size, victim);
+	for (uint32_t i = 0; i < size; i++)
+		sum = 10 * sum + 1;
+	len = snprintf(arg, sizeof(arg), "%u %u", victim, size);
+	for (uint32_t i = 0; i < size; i++)
+		if (i != victim)
+			len += snprintf(arg + len, sizeof(arg) - (size_t)len,
+					" %s", members[i].port);
+	child_start(&child, "victim", arg);
+	all_connected(size);
+	mesh_teams();
+	begin_all();
+	child_line(&child, line, sizeof(line));
+	WAIT_FOR(mesh_all_done(1));
+	assert_int_equal(kill(child.pid, SIGKILL), 0);
+	/* the devices see it, and the programs do not yet */
+	assert_int_equal(waitid(P_PID, (id_t)child.pid, &(siginfo_t){ 0 },
+				WEXITED | WNOWAIT), 0);
+	begin_all();
+	/* requests that need the victim fail soon, while nobody looks */
+	(void)usleep(20000);
+	child_wait(&child);
+	WAIT_FOR(mesh_all_done(2));
+	for (uint32_t i = 0; i < size; i++)
+		if (members[i].ctx && !members[i].status)
+			assert_int_equal(out[i], sum);
+	mesh_close();
+}
+
+static void kill__between_operations_NO_WRONG_SUM(void **state)
+{
+	texts_are_fine = true;
+	for (uint32_t size = 3; size <= 5; size++)
+		for (uint32_t victim = 0; victim < size; victim++)
+			kill_between(size, victim);
+}
+
 static const struct CMUnitTest tests[] = {
 	TEST(close__before_the_next_operation_ESHUTDOWN),
 	TEST(close__after_the_broadcast_ARRIVES),
+	TEST(kill__between_operations_NO_WRONG_SUM),
 };
-
-static const struct role roles[] = { { NULL } };
 
 int main(int argc, char **argv)
 {
