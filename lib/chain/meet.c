@@ -31,7 +31,8 @@ struct meeting {
 
 int rdmamsg__meeting_new(struct rdmamsg_chain *c, uint32_t most)
 {
-	struct meeting *m = calloc(1, sizeof(*m) + most * sizeof(m->parties[0]));
+	struct meeting *m = calloc(1, sizeof(*m) +
+				   most * sizeof(m->parties[0]));
 	int err = -ENOMEM;
 
 	if (m)

@@ -43,8 +43,8 @@ struct cond {
 };
 
 /*
- * A queue of the chain; its queue pair is for calculations. A step waits for the last mark before it, and for the
- * conditions that have come since then.
+ * A queue of the chain; its queue pair is for calculations. A step waits for
+ * the last mark before it, and for the conditions that have come since then.
  */
 struct nqueue {
 	struct cross cross;
@@ -57,7 +57,7 @@ struct nqueue {
 	uint32_t first_mark;		/* marks before the run */
 	uint32_t requests;
 	struct seen seen;
-	uint32_t unmarked;		/* first condition since the last mark */
+	uint32_t unmarked;		/* first condition after the mark */
 	uint32_t count;
 	struct cond conds[NATIVE_CONDS];
 };
