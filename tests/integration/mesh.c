@@ -2,10 +2,33 @@
 /* Members of a team in one process. */
 #include "mesh.h"
 
+#include <rdmamsg/device.h>
 #include <rdmamsg/listener.h>
 
 struct member members[MESH_MAX];
-uint32_t mesh_size, mesh_ack_timeout, mesh_path;
+uint32_t mesh_size, mesh_ack_timeout;
+struct mesh_way mesh_way;
+const struct rdmamsg_failover *mesh_failover;
+
+/* The soft HCA must have native teams, except with iWARP. */
+static bool has_native_teams(void)
+{
+	struct rdmamsg_cap cap = { .size = sizeof(cap) };
+
+	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
+					   &cap), 0);
+	return cap.how == RDMAMSG_CAP_NATIVE ||
+	       (test_on_soft() && !test_iwarp());
+}
+
+void mesh_take(struct mesh_way way)
+{
+	if (way.takes == RDMAMSG_CHAIN_NATIVE && !has_native_teams())
+		skip_because("the device has no native chains");
+	mesh_way = way;
+	mesh_failover = NULL;
+	mesh_ack_timeout = 0;
+}
 
 static void on_connected(struct rdmamsg_ep *ep)
 {
@@ -36,7 +59,8 @@ static struct rdmamsg_ep_options ep_options(struct link *l)
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options), .user = l,
 		.handlers = &on, .recv_depth = 16, .send_depth = 16,
-		.eager_max = 1024, .ack_timeout = mesh_ack_timeout,
+		.eager_max = 1024, .failover = mesh_failover,
+		.ack_timeout = mesh_ack_timeout,
 	};
 }
 
@@ -108,31 +132,59 @@ void mesh_open(uint32_t size, uint32_t absent)
 static void on_done(struct rdmamsg_team *team, void *cookie, int status)
 {
 	struct member *m = rdmamsg_team_user(team);
+	const uint32_t path = rdmamsg_team_path(team);
 
 	if (cookie != m)
 		note("member %u: the cookie of another operation", m->rank);
+	if (!status && mesh_size > 1 && path != mesh_way.takes)
+		note("member %u: path %u", m->rank, path);
 	m->done++;
 	m->status = status;
 	if (m->then_done)
 		m->then_done(m);
 }
 
+void mesh_team(uint32_t rank)
+{
+	struct member *m = &members[rank];
+	const struct rdmamsg_team_options opts = {
+		.size = sizeof(opts), .user = m, .on_done = on_done,
+		.path = mesh_way.asks,
+	};
+	struct rdmamsg_ep *eps[MESH_MAX];
+
+	for (uint32_t k = 0; k < mesh_size; k++)
+		eps[k] = m->links[k].ep;
+	if (rdmamsg_team_create(m->ctx, &opts, eps, mesh_size, rank, &m->team))
+		fail_msg("rdmamsg_team_create: %s", rdmamsg_error());
+}
+
+/* The first operation, which does not count. */
+static void warm_up(void)
+{
+	unsigned int done[MESH_MAX];
+
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		done[i] = members[i].done;
+		members[i].done = 0;
+		if (members[i].ctx && rdmamsg_team_barrier(members[i].team,
+							   &members[i]))
+			fail_msg("rdmamsg_team_barrier: %s", rdmamsg_error());
+	}
+	WAIT_FOR(mesh_all_done(1));
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		assert_int_equal(members[i].status, 0);
+		members[i].done = done[i];
+	}
+}
+
 void mesh_teams(void)
 {
-	for (uint32_t i = 0; i < mesh_size; i++) {
-		struct member *m = &members[i];
-		const struct rdmamsg_team_options opts = {
-			.size = sizeof(opts), .user = m, .on_done = on_done,
-			.path = mesh_path,
-		};
-		struct rdmamsg_ep *eps[MESH_MAX];
-
-		for (uint32_t k = 0; k < mesh_size; k++)
-			eps[k] = m->links[k].ep;
-		if (m->ctx && rdmamsg_team_create(m->ctx, &opts, eps, mesh_size,
-						  i, &m->team))
-			fail_msg("rdmamsg_team_create: %s", rdmamsg_error());
-	}
+	for (uint32_t i = 0; i < mesh_size; i++)
+		if (members[i].ctx)
+			mesh_team(i);
+	if (mesh_way.warm)
+		warm_up();
 }
 
 bool mesh_all_done(unsigned int count)
@@ -141,6 +193,34 @@ bool mesh_all_done(unsigned int count)
 		if (members[i].ctx && members[i].done < count)
 			return false;
 	return true;
+}
+
+void mesh_race(uint32_t count, void (*begin)(struct member *m, uint32_t number),
+	       void (*check)(const struct member *m, uint32_t number))
+{
+	uint32_t begun[MESH_MAX] = { 0 }, wait[MESH_MAX] = { 0 };
+	const uint64_t end = now_ms() + WAIT_MS;
+	uint32_t seed = mesh_size;
+
+	while (!mesh_all_done(count)) {
+		for (uint32_t i = 0; i < mesh_size; i++) {
+			struct member *m = &members[i];
+			const unsigned int done = m->done;
+
+			assert_true(rdmamsg_poll(m->ctx) >= 0);
+			if (m->done != done) {
+				assert_int_equal(m->status, 0);
+				check(m, done);
+				seed = seed * 1664525 + 1013904223;
+				wait[i] = seed >> 29;
+			}
+			if (begun[i] == m->done && begun[i] < count &&
+			    !wait[i]--)
+				begin(m, begun[i]++);
+		}
+		check_notes();
+		assert_true(now_ms() < end);
+	}
 }
 
 static bool all_closed(void)

@@ -7,7 +7,7 @@
 
 #include <rdmamsg/chain.h>
 
-#define MESH_MAX	16u
+#define MESH_MAX	33u
 
 struct member {
 	struct rdmamsg *ctx;		/* NULL: another process */
@@ -31,7 +31,37 @@ struct member {
 extern struct member members[MESH_MAX];
 extern uint32_t mesh_size;
 extern uint32_t mesh_ack_timeout;	/* option of the endpoints */
-extern uint32_t mesh_path;	/* of the teams */
+
+/* ---- paths ------------------------------------------------------------ */
+
+struct mesh_way {
+	uint32_t asks;		/* enum rdmamsg_chain_path, of mesh_teams() */
+	uint32_t takes;		/* path of each operation that ends well */
+	bool warm;		/* mesh_teams() ends after a first barrier */
+};
+
+extern struct mesh_way mesh_way;
+extern const struct rdmamsg_failover *mesh_failover;	/* of endpoints */
+
+/* Chooses the way. Skips the test if the device does not have the path. */
+void mesh_take(struct mesh_way way);
+
+#define ON(name, prefix, ...) \
+	static void prefix##__##name(void **state) \
+	{ \
+		mesh_take((struct mesh_way){ __VA_ARGS__ }); \
+		name(state); \
+	}
+/* Defines two cases, which call this one on each path. */
+#define ON_BOTH(name) \
+	ON(name, native, RDMAMSG_CHAIN_NATIVE, RDMAMSG_CHAIN_NATIVE) \
+	ON(name, loop, RDMAMSG_CHAIN_LOOP, RDMAMSG_CHAIN_LOOP)
+/* Also one in which the first operation is over. */
+#define ON_ALL(name) \
+	ON_BOTH(name) \
+	ON(name, native_later, RDMAMSG_CHAIN_NATIVE, RDMAMSG_CHAIN_NATIVE, true)
+
+/* ---- members ---------------------------------------------------------- */
 
 /* Opens one member and its listener. */
 void mesh_member(uint32_t rank, uint32_t size);
@@ -40,7 +70,15 @@ void mesh_dial(uint32_t rank, uint32_t peer, const char *port);
 /* Opens and connects all members but 'absent', which is in another process. */
 void mesh_open(uint32_t size, uint32_t absent);
 void mesh_teams(void);			/* of the members here */
+void mesh_team(uint32_t rank);
 bool mesh_all_done(unsigned int count);
+/*
+ * Runs 'count' operations that begin() starts and check() checks. Polls all
+ * members in turn. A member begins its next operation after a random number of
+ * turns, so some are several operations behind.
+ */
+void mesh_race(uint32_t count, void (*begin)(struct member *m, uint32_t number),
+	       void (*check)(const struct member *m, uint32_t number));
 /* Destroys the teams, closes all connections and contexts. */
 void mesh_close(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Teams: barrier, broadcast, all-reduce, and members that die. */
-#include "mesh.h"
+#include "team_model.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,81 +12,6 @@
 static const uint32_t sizes[] = { 3, 5, 8, 16 };
 
 /* ---- results ---------------------------------------------------------- */
-
-/* Any bits, and as doubles any but NaN. */
-static uint64_t random_bits(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (*seed ^ *seed >> 33) & ~(1ull << 62);
-}
-
-static uint64_t input(uint32_t round, uint32_t rank, uint32_t i)
-{
-	uint64_t seed = (uint64_t)round << 40 | (uint64_t)rank << 20 | i;
-
-	(void)random_bits(&seed);
-	return random_bits(&seed);
-}
-
-static double as_double(uint64_t x)
-{
-	double d;
-
-	memcpy(&d, &x, 8);
-	return d;
-}
-
-/* The model: no element is a NaN, nor are there zeros of two signs. */
-static uint64_t model_op(int op, int type, uint64_t a, uint64_t b)
-{
-	double x = as_double(a), y = as_double(b);
-	bool less;
-
-	if (type == RDMAMSG_CALC_DOUBLE && op == RDMAMSG_CALC_ADD) {
-		x += y;
-		memcpy(&a, &x, 8);
-		return a;
-	}
-	less = type == RDMAMSG_CALC_DOUBLE ? y < x :
-	       type == RDMAMSG_CALC_INT ? (int64_t)b < (int64_t)a : b < a;
-	switch (op) {
-	case RDMAMSG_CALC_ADD:
-		return a + b;
-	case RDMAMSG_CALC_AND:
-		return a & b;
-	case RDMAMSG_CALC_OR:
-		return a | b;
-	case RDMAMSG_CALC_XOR:
-		return a ^ b;
-	case RDMAMSG_CALC_MIN:
-		return less ? b : a;
-	default:
-		return less ? a : b;
-	}
-}
-
-/* The order of the all-reduce: pairs of neighbours, then of pairs, ... */
-static uint64_t model(int op, int type, uint32_t round, uint32_t i)
-{
-	uint64_t x[MESH_MAX];
-	uint32_t power = 1, extra, n = 0;
-
-	while (power * 2 <= mesh_size)
-		power *= 2;
-	extra = mesh_size - power;
-	for (uint32_t rank = 0; rank < mesh_size; rank++) {
-		uint64_t in = input(round, rank, i);
-
-		if (rank < 2 * extra && rank % 2)
-			x[n - 1] = model_op(op, type, x[n - 1], in);
-		else
-			x[n++] = in;
-	}
-	for (; power > 1; power /= 2)
-		for (uint32_t k = 0; k < power / 2; k++)
-			x[k] = model_op(op, type, x[2 * k], x[2 * k + 1]);
-	return x[0];
-}
 
 static uint64_t in[MESH_MAX][COUNT], out[MESH_MAX][COUNT];
 
@@ -114,37 +39,12 @@ static void check(const struct member *m, uint32_t round)
 	}
 }
 
-/*
- * Polls all members in turn. A member begins its next operation after a random
- * number of turns, so some are several operations behind.
- */
 static void allreduce__many_with_random_delays_SAME_BITS(void **state)
 {
 	for (uint32_t s = 0; s < ARRAY_SIZE(sizes); s++) {
-		uint32_t begun[MESH_MAX] = { 0 }, wait[MESH_MAX] = { 0 };
-		uint64_t seed = sizes[s], end = now_ms() + WAIT_MS;
-
 		mesh_open(sizes[s], NONE);
 		mesh_teams();
-		while (!mesh_all_done(ROUNDS)) {
-			for (uint32_t i = 0; i < mesh_size; i++) {
-				struct member *m = &members[i];
-				unsigned int done = m->done;
-
-				assert_true(rdmamsg_poll(m->ctx) >= 0);
-				if (m->done != done) {
-					assert_int_equal(m->status, 0);
-					check(m, done);
-					wait[i] = (uint32_t)(random_bits(&seed)
-							     % 8);
-				}
-				if (begun[i] == m->done && begun[i] < ROUNDS &&
-				    !wait[i]--)
-					begin(m, begun[i]++);
-			}
-			check_notes();
-			assert_true(now_ms() < end);
-		}
+		mesh_race(ROUNDS, begin, check);
 		mesh_close();
 	}
 }
@@ -253,6 +153,15 @@ static void assert_failed(struct member *m, uint32_t rank, int error,
 	assert_error(rdmamsg_team_barrier(m->team, m), error, r->text);
 }
 
+/*
+ * On the native path the device of member 1 does not know what member 2 runs,
+ * and may have sent a result of it to member 0.
+ */
+static bool device_went_on(uint32_t rank)
+{
+	return mesh_way.takes == RDMAMSG_CHAIN_NATIVE && rank == 0;
+}
+
 static void operations__differ_EPROTO(void **state)
 {
 	uint64_t x = 0;
@@ -273,11 +182,16 @@ static void operations__differ_EPROTO(void **state)
 					       &members[2]);
 		WAIT_FOR(mesh_all_done(1) ||
 			 (what == 2 && members[0].done && members[1].done));
-		for (uint32_t i = 0; i < 3; i++)
+		for (uint32_t i = 0; i < 3; i++) {
+			WAIT_FOR(rdmamsg_team_reason(members[i].team)->error ==
+				 -EPROTO);
 			assert_true(members[i].status == -EPROTO ||
-				    (what == 2 && i == 2));
+				    (what == 2 && i == 2) ||
+				    (!members[i].status && device_went_on(i)));
+		}
 		assert_non_null(strstr(rdmamsg_team_reason(members[1].team)
-				       ->text, "another operation than member"));
+				       ->text, "another operation than "
+				       "member"));
 		mesh_close();
 	}
 }
@@ -316,6 +230,26 @@ static void destroy__in_the_operation_ECANCELED(void **state)
 	mesh_close();
 }
 
+/*
+ * Native runs do not send on the endpoints, and may end well. Then the next one
+ * finds that the endpoint has ended.
+ */
+static void end_well_once(void)
+{
+	if (!mesh_way.warm)
+		return;
+	WAIT_FOR(members[1].closed && members[3].closed);
+	if (rdmamsg_team_reason(members[1].team)->error ||
+	    rdmamsg_team_reason(members[3].team)->error)
+		return;
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_int_equal(members[i].status, 0);
+		members[i].done = 0;
+	}
+	begin_some(0, 5);
+	WAIT_FOR(mesh_all_done(1));
+}
+
 /* Member 3 ends with its endpoint to member 1 closed, or aborted. */
 static void one_connection_ends(bool aborts, int error)
 {
@@ -328,13 +262,14 @@ static void one_connection_ends(bool aborts, int error)
 		rdmamsg_ep_close(members[3].links[1].ep);
 	begin_some(4, 5);
 	WAIT_FOR(mesh_all_done(1));
+	end_well_once();
 	for (uint32_t i = 0; i < 5; i++) {
 		const struct rdmamsg_team_failure *r =
 			rdmamsg_team_reason(members[i].team);
 
 		WAIT_FOR(r->error);
 		/* 2 and 4 do not need this connection, and may have the sum */
-		if (i == 1 || i == 3 || members[i].status)
+		if (((i == 1 || i == 3) && !mesh_way.warm) || members[i].status)
 			assert_int_equal(members[i].status, r->error);
 		assert_int_equal(r->rank, 3);
 		assert_true(r->error == error || r->error == -ECONNRESET);
@@ -369,6 +304,79 @@ static void close__after_the_last_operation_OK(void **state)
 		}
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(members[i].status, 0);
+	mesh_close();
+}
+
+/* Member 3 leaves after an operation, and the others begin another one. */
+static void close__before_an_operation_of_others_FAILS_ALL(void **state)
+{
+	mesh_open(5, NONE);
+	mesh_teams();
+	begin_some(0, 5);
+	WAIT_FOR(mesh_all_done(1));
+	for (uint32_t k = 0; k < 5; k++)
+		if (k != 3)
+			rdmamsg_ep_close(members[3].links[k].ep);
+	for (uint32_t k = 0; k < 5; k++)
+		WAIT_FOR(members[k].closed == (k == 3 ? 4 : 1));
+	begin_some(0, 3);
+	begin_some(4, 5);
+	members[3].done++;
+	WAIT_FOR(mesh_all_done(2));
+	for (uint32_t i = 0; i < 5; i++) {
+		if (i == 3)
+			continue;
+		assert_int_equal(members[i].status, -ESHUTDOWN);
+		assert_failed(&members[i], 3, -ESHUTDOWN, "member 3");
+	}
+	mesh_close();
+}
+
+/* The message of the root waits at a member that has not begun. */
+static void close__of_the_root_before_others_receive_OK(void **state)
+{
+	uint64_t x[5] = { 0, 0, 77 };
+
+	mesh_open(5, NONE);
+	mesh_teams();
+	assert_int_equal(rdmamsg_team_broadcast(members[2].team, &x[2], 8, 2,
+						&members[2]), 0);
+	WAIT_FOR(members[2].done);
+	for (uint32_t k = 0; k < 5; k++)
+		if (k != 2)
+			rdmamsg_ep_close(members[2].links[k].ep);
+	for (uint32_t k = 0; k < 5; k++)
+		WAIT_FOR(members[k].closed == (k == 2 ? 4 : 1));
+	for (uint32_t k = 0; k < 5; k++)
+		if (k != 2 && rdmamsg_team_broadcast(members[k].team, &x[k], 8,
+						     2, &members[k]))
+			fail_msg("%s", rdmamsg_error());
+	WAIT_FOR(mesh_all_done(1));
+	for (uint32_t k = 0; k < 5; k++) {
+		assert_int_equal(members[k].status, 0);
+		assert_int_equal(x[k], 77);
+	}
+	mesh_close();
+}
+
+static void close__of_a_context_in_the_operation_FAILS_ALL(void **state)
+{
+	mesh_open(5, NONE);
+	mesh_teams();
+	begin_some(0, 4);
+	test_close(members[2].ctx);
+	members[2].ctx = NULL;
+	WAIT_FOR(members[0].done && members[1].done && members[3].done);
+	for (uint32_t i = 0; i < 5; i++) {
+		const struct rdmamsg_team_failure *r =
+			rdmamsg_team_reason(members[i].team);
+
+		if (i == 2)
+			continue;
+		WAIT_FOR(r->error);
+		assert_true(members[i].status == r->error || i == 4);
+		assert_int_equal(r->rank, 2);
+	}
 	mesh_close();
 }
 
@@ -432,12 +440,15 @@ static void create__arguments_and_busy(void **state)
 
 /* ---- a member that is killed ------------------------------------------ */
 
-/* Arguments: rank and size, then the ports of the others. */
+/* Arguments: rank, size and way, then the ports of the others. */
 static int role_victim(int argc, char **argv)
 {
 	uint32_t rank = (uint32_t)atoi(strtok(argv[0], " "));
 	uint32_t size = (uint32_t)atoi(strtok(NULL, " "));
 
+	mesh_way.asks = (uint32_t)atoi(strtok(NULL, " "));
+	mesh_way.takes = (uint32_t)atoi(strtok(NULL, " "));
+	mesh_way.warm = atoi(strtok(NULL, " ")) != 0;
 	mesh_member(rank, size);
 	for (uint32_t i = 0; i < size; i++)
 		if (i != rank)
@@ -456,6 +467,65 @@ static const struct role roles[] = { { "victim", role_victim }, { NULL } };
 
 static unsigned int failures;		/* operations that have failed */
 
+static void start_victim(struct child *child, uint32_t victim)
+{
+	char arg[200];
+	int len = snprintf(arg, sizeof(arg), "%u %u %u %u %d", victim,
+			   mesh_size, mesh_way.asks, mesh_way.takes,
+			   mesh_way.warm);
+
+	for (uint32_t i = 0; i < mesh_size; i++)
+		if (i != victim)
+			len += snprintf(arg + len, sizeof(arg) - (size_t)len,
+					" %s", members[i].port);
+	child_start(child, "victim", arg);
+}
+
+static void make_teams(void)
+{
+	for (uint32_t i = 0; i < mesh_size; i++)
+		WAIT_FOR(!members[i].ctx ||
+			 members[i].connected == mesh_size - 1);
+	mesh_teams();
+}
+
+/* Ends when the victim has begun. It may begin before there are teams here. */
+static void meet_victim(struct child *child)
+{
+	char line[32];
+
+	if (mesh_way.warm)
+		make_teams();
+	child_line(child, line, sizeof(line));
+	if (!mesh_way.warm)
+		make_teams();
+}
+
+/* Some may know already. */
+static void begin_others(uint32_t from)
+{
+	for (uint32_t i = from; i < mesh_size; i++)
+		if (members[i].ctx && rdmamsg_team_reason(members[i].team)
+				      ->error)
+			members[i].done = 1;
+		else
+			begin_some(i, i + 1);
+}
+
+/* Waits for the reason, because the victim may have done its part before. */
+static void assert_killed(struct member *m, uint32_t victim)
+{
+	const struct rdmamsg_team_failure *r = rdmamsg_team_reason(m->team);
+	char text[32];
+
+	WAIT_FOR(r->error);
+	(void)snprintf(text, sizeof(text), "member %u: ", victim);
+	assert_failed(m, victim, r->error, text);
+	if (m->status)
+		assert_int_equal(m->status, r->error);
+	failures += m->status != 0;
+}
+
 /*
  * The victim has begun, and goes on as far as the members before 'begun' let
  * it. Then it is killed, and the others begin.
@@ -463,51 +533,21 @@ static unsigned int failures;		/* operations that have failed */
 static void kill_member(uint32_t size, uint32_t victim, uint32_t begun)
 {
 	struct child child;
-	char arg[200], line[32];
-	int len;
 
 	mesh_open(size, victim);
-	len = snprintf(arg, sizeof(arg), "%u %u", victim, size);
-	for (uint32_t i = 0; i < size; i++)
-		if (i != victim)
-			len += snprintf(arg + len, sizeof(arg) - (size_t)len,
-					" %s", members[i].port);
-	child_start(&child, "victim", arg);
-	child_line(&child, line, sizeof(line));
-	for (uint32_t i = 0; i < size; i++)
-		WAIT_FOR(!members[i].ctx || members[i].connected == size - 1);
-	mesh_teams();
+	start_victim(&child, victim);
+	meet_victim(&child);
 	begin_some(0, begun);
 	for (uint32_t i = 0; i < size; i++)
 		if (members[i].ctx)
 			test_drive(members[i].ctx);
 	assert_int_equal(kill(child.pid, SIGKILL), 0);
 	child_wait(&child);
-	/* some may know already */
-	for (uint32_t i = begun; i < size; i++)
-		if (members[i].ctx && rdmamsg_team_reason(members[i].team)
-				      ->error)
-			members[i].done = 1;
-		else if (members[i].ctx)
-			begin_some(i, i + 1);
+	begin_others(begun);
 	WAIT_FOR(mesh_all_done(1));
-	for (uint32_t i = 0; i < size; i++) {
-		char text[32];
-
-		if (!members[i].ctx)
-			continue;
-		/* the victim may have done its part before */
-		WAIT_FOR(rdmamsg_team_reason(members[i].team)->error);
-		(void)snprintf(text, sizeof(text), "member %u: ", victim);
-		assert_failed(&members[i], victim,
-			      rdmamsg_team_reason(members[i].team)->error,
-			      text);
-		if (members[i].status)
-			assert_int_equal(members[i].status,
-					 rdmamsg_team_reason(members[i].team)
-					 ->error);
-		failures += members[i].status != 0;
-	}
+	for (uint32_t i = 0; i < size; i++)
+		if (members[i].ctx)
+			assert_killed(&members[i], victim);
 	mesh_close();
 }
 
@@ -525,19 +565,66 @@ static void kill__a_member_in_each_step_NAMED(void **state)
 	assert_true(failures);
 }
 
+/* ---- the list ---------------------------------------------------------- */
+
+ON_BOTH(allreduce__many_with_random_delays_SAME_BITS)
+ON_BOTH(barrier__nobody_ends_before_all_have_begun)
+ON_BOTH(broadcast__each_root_and_path_ARRIVES)
+ON_BOTH(allreduce__large_and_in_place_SAME_BITS)
+ON_ALL(operations__differ_EPROTO)
+ON_ALL(abort__ends_the_operation_of_all_ECANCELED)
+ON_ALL(destroy__in_the_operation_ECANCELED)
+ON_ALL(abort__of_one_connection_FAILS_ALL)
+ON_ALL(close__of_one_connection_that_is_needed_FAILS_ALL)
+ON_ALL(close__after_the_last_operation_OK)
+ON_BOTH(close__before_an_operation_of_others_FAILS_ALL)
+ON(close__of_the_root_before_others_receive_OK, loop, RDMAMSG_CHAIN_LOOP,
+   RDMAMSG_CHAIN_LOOP)
+ON(close__of_the_root_before_others_receive_OK, native_later,
+   RDMAMSG_CHAIN_NATIVE, RDMAMSG_CHAIN_NATIVE, true)
+ON_ALL(close__of_a_context_in_the_operation_FAILS_ALL)
+ON_BOTH(create__arguments_and_busy)
+ON_ALL(kill__a_member_in_each_step_NAMED)
+
 static const struct CMUnitTest tests[] = {
-	TEST(allreduce__many_with_random_delays_SAME_BITS),
-	TEST(barrier__nobody_ends_before_all_have_begun),
-	TEST(broadcast__each_root_and_path_ARRIVES),
-	TEST(allreduce__large_and_in_place_SAME_BITS),
-	TEST(operations__differ_EPROTO),
-	TEST(abort__ends_the_operation_of_all_ECANCELED),
-	TEST(destroy__in_the_operation_ECANCELED),
-	TEST(abort__of_one_connection_FAILS_ALL),
-	TEST(close__of_one_connection_that_is_needed_FAILS_ALL),
-	TEST(close__after_the_last_operation_OK),
-	TEST(create__arguments_and_busy),
-	TEST(kill__a_member_in_each_step_NAMED),
+	TEST(loop__allreduce__many_with_random_delays_SAME_BITS),
+	TEST(native__allreduce__many_with_random_delays_SAME_BITS),
+	TEST(loop__barrier__nobody_ends_before_all_have_begun),
+	TEST(native__barrier__nobody_ends_before_all_have_begun),
+	TEST(loop__broadcast__each_root_and_path_ARRIVES),
+	TEST(native__broadcast__each_root_and_path_ARRIVES),
+	TEST(loop__allreduce__large_and_in_place_SAME_BITS),
+	TEST(native__allreduce__large_and_in_place_SAME_BITS),
+	TEST(loop__operations__differ_EPROTO),
+	TEST(native__operations__differ_EPROTO),
+	TEST(native_later__operations__differ_EPROTO),
+	TEST(loop__abort__ends_the_operation_of_all_ECANCELED),
+	TEST(native__abort__ends_the_operation_of_all_ECANCELED),
+	TEST(native_later__abort__ends_the_operation_of_all_ECANCELED),
+	TEST(loop__destroy__in_the_operation_ECANCELED),
+	TEST(native__destroy__in_the_operation_ECANCELED),
+	TEST(native_later__destroy__in_the_operation_ECANCELED),
+	TEST(loop__abort__of_one_connection_FAILS_ALL),
+	TEST(native__abort__of_one_connection_FAILS_ALL),
+	TEST(native_later__abort__of_one_connection_FAILS_ALL),
+	TEST(loop__close__of_one_connection_that_is_needed_FAILS_ALL),
+	TEST(native__close__of_one_connection_that_is_needed_FAILS_ALL),
+	TEST(native_later__close__of_one_connection_that_is_needed_FAILS_ALL),
+	TEST(loop__close__after_the_last_operation_OK),
+	TEST(native__close__after_the_last_operation_OK),
+	TEST(native_later__close__after_the_last_operation_OK),
+	TEST(loop__close__before_an_operation_of_others_FAILS_ALL),
+	TEST(native__close__before_an_operation_of_others_FAILS_ALL),
+	TEST(loop__close__of_the_root_before_others_receive_OK),
+	TEST(native_later__close__of_the_root_before_others_receive_OK),
+	TEST(loop__close__of_a_context_in_the_operation_FAILS_ALL),
+	TEST(native__close__of_a_context_in_the_operation_FAILS_ALL),
+	TEST(native_later__close__of_a_context_in_the_operation_FAILS_ALL),
+	TEST(loop__create__arguments_and_busy),
+	TEST(native__create__arguments_and_busy),
+	TEST(loop__kill__a_member_in_each_step_NAMED),
+	TEST(native__kill__a_member_in_each_step_NAMED),
+	TEST(native_later__kill__a_member_in_each_step_NAMED),
 };
 
 int main(int argc, char **argv)
