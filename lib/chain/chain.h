@@ -196,6 +196,8 @@ void rdmamsg__chain_ep_put(struct chain_ep *end);
  * next message comes. The caller frees its 'msg'.
  */
 const struct kept *rdmamsg__chain_next(struct chain_ep *end);
+/* Returns the same message, and leaves it there. */
+const struct kept *rdmamsg__chain_head(const struct chain_ep *end);
 
 /* team.c */
 /* The chain of an operation has ended. */

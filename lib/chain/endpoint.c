@@ -44,6 +44,11 @@ static inline struct kept *inbox_at(const struct chain_ep *end, uint32_t i)
 	return &end->inbox[(end->inbox_at + i) & (end->inbox_room - 1)];
 }
 
+const struct kept *rdmamsg__chain_head(const struct chain_ep *end)
+{
+	return end->inbox_count ? inbox_at(end, 0) : NULL;
+}
+
 const struct kept *rdmamsg__chain_next(struct chain_ep *end)
 {
 	const struct kept *k = inbox_at(end, 0);

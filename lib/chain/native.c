@@ -13,6 +13,7 @@
 #include "chain/team.h"
 #include "device/cross.h"
 #include "session/ep.h"
+#include "wire/team.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -202,6 +203,20 @@ static uint32_t missing_of(struct native *n, struct chain_ep *end)
 }
 
 /*
+ * Returns true if the member runs another operation, in the loop, which has
+ * ended the run: its message is at the endpoint.
+ */
+static bool runs_in_loop(const struct native *n, const struct expected *e)
+{
+	const struct kept *k = rdmamsg__chain_head(e->end);
+
+	return n->chain->team && k &&
+	       rdmamsg__team_same_number(k->tag,
+					 n->chain->steps[e->step].tag) &&
+	       !rdmamsg__chain_matches(n->chain, e->step, k->len, k->tag);
+}
+
+/*
  * Looks at what has come for the run. Returns how many messages are missing, or
  * -EPROTO if one is of another step, which has ended the run.
  */
@@ -218,6 +233,8 @@ static int look(struct native *n)
 			receive(n, e->end);
 		if (n->broken_at)
 			break;		/* it has come with an error */
+		if (!has_come(e) && runs_in_loop(n, e))
+			return -EPROTO;
 		if (!has_come(e))
 			missing++;
 		else if (!rdmamsg__chain_matches(n->chain, e->step,
@@ -365,6 +382,56 @@ bool rdmamsg__native_needs(struct chain_ep *end)
 	       missing_of(n, end) != NO_STEP;
 }
 
+/* The same as runs_in_loop(), the other way round. */
+static bool runs_natively(struct native *n, uint32_t step)
+{
+	struct rdmamsg_chain *c = n->chain;
+	const struct step *s = &c->steps[step];
+	const struct channel *ch;
+	uint32_t slot;
+
+	if (s->kind != STEP_RECV || !s->end->channel)
+		return false;
+	receive(n, s->end);
+	ch = s->end->channel;
+	slot = ch->used % CHANNEL_SLOTS;
+	return ch->arrived != ch->used && rdmamsg__team_same_number(ch->got[slot].tag, s->tag) &&
+	       !rdmamsg__chain_matches(c, step, ch->got[slot].len,
+				       ch->got[slot].tag);
+}
+
+static void look_at_loop(struct native *n)
+{
+	struct rdmamsg_chain *c = n->chain;
+
+	if (!c->team || c->state != CHAIN_RUNS)
+		return;
+	for (uint32_t i = 0; i < c->count; i++)
+		if (runs_natively(n, i))
+			return;
+	rdmamsg__timer_set(&n->ctx->loop.timers, &n->look, LOOK_MS);
+}
+
+static struct dev *any_dev(const struct rdmamsg_chain *c)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->steps[i].end && c->steps[i].end->channel)
+			return c->steps[i].end->channel->dev;
+	return NULL;
+}
+
+void rdmamsg__native_watch(struct rdmamsg_chain *c)
+{
+	struct dev *dev = c->native ? NULL : any_dev(c);
+
+	if (dev && rdmamsg__try(rdmamsg__native_open(c, dev, &c->native)))
+		log_info("team: an operation in the loop is not watched: %s",
+			 rdmamsg__text());
+	if (c->native && c->native->look.pos < 0)
+		rdmamsg__timer_set(&c->ctx->loop.timers, &c->native->look,
+				   LOOK_MS);
+}
+
 /* A channel breaks if the peer dies, and then the endpoint soon tells why. */
 static void give_up(struct native *n)
 {
@@ -384,8 +451,10 @@ void rdmamsg__native_look(struct timer *timer)
 {
 	struct native *n = list_entry(timer, struct native, look);
 
-	if (!n->runs)
+	if (!n->runs) {
+		look_at_loop(n);
 		return;
+	}
 	if (!n->broken_at && look(n) < 0)
 		return;		/* n is gone */
 	for (uint32_t i = 0; i < n->end_count; i++)

@@ -164,6 +164,11 @@ void rdmamsg__native_spoil(struct rdmamsg_chain *c);
  * with the messages that have come.
  */
 bool rdmamsg__native_needs(struct chain_ep *end);
+/*
+ * The loop runs an operation of a native team. Looks now and then for a member
+ * that runs another one natively.
+ */
+void rdmamsg__native_watch(struct rdmamsg_chain *c);
 /* Handles a completion with CHAIN_KEY. */
 void rdmamsg__native_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
 void rdmamsg__native_look(struct timer *look);

@@ -172,12 +172,19 @@ void rdmamsg__team_done(struct rdmamsg_team *t)
 		      t->status);
 }
 
+static void go_in_loop(struct rdmamsg_team *t)
+{
+	rdmamsg__chain_loop(t->chain);
+	if (t->native && t->chain->state == CHAIN_RUNS)
+		rdmamsg__native_watch(t->chain);
+}
+
 /* All members have met with the same result. */
 void rdmamsg__team_go(struct rdmamsg_team *t)
 {
 	t->native = t->size > 1 && t->members[!t->rank]->met == MET_YES;
 	if (!t->native || !t->fits)
-		rdmamsg__chain_loop(t->chain);
+		go_in_loop(t);
 	else if (rdmamsg__try(rdmamsg__native_start(t->chain)))
 		rdmamsg__team_broken(t, t->rank, rdmamsg__text());
 }

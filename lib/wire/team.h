@@ -63,6 +63,12 @@ static inline uint32_t rdmamsg__team_tag(enum proto_team_kind kind,
 	       (number & 0x1ff);
 }
 
+/* Returns true if both tags are of the operation with the same number. */
+static inline bool rdmamsg__team_same_number(uint32_t a, uint32_t b)
+{
+	return a >> 14 && b >> 14 && !((a ^ b) & 0x1ff);
+}
+
 /* Returns the length. */
 size_t rdmamsg__team_fail_encode(const struct proto_team_fail *f,
 				 uint8_t out[static PROTO_TEAM_FAIL_MAX]);

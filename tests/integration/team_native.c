@@ -497,6 +497,31 @@ static void path__not_asked_by_all_EPROTO(void **state)
 		}
 }
 
+/* Member 2 is the root of a broadcast of 'its' bytes, the others of 'theirs' */
+static void differ(size_t its, size_t theirs)
+{
+	mesh_open(3, NONE);
+	mesh_teams();
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_team_broadcast(members[i].team,
+			bufs[i], i == 2 ? its : theirs, 2, &members[i]), 0);
+	assert_all_EPROTO();
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(members[i].status, -EPROTO);
+	mesh_close();
+}
+
+static void operations__one_in_the_device_one_in_the_loop_EPROTO(void **state)
+{
+	mesh_take(native);
+	differ(8, 4096);
+	differ(4096, 8);
+	differ(8, 5000);
+	differ(5000, 8);
+	differ(8, 100000);
+	differ(100000, 8);
+}
+
 /* ---- who cannot ------------------------------------------------------- */
 
 /*
@@ -552,6 +577,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(abort__of_a_connection_while_idle_FAILS_ALL),
 	TEST(device__removed_in_the_operation_FAILS_ALL),
 	TEST(path__not_asked_by_all_EPROTO),
+	TEST(operations__one_in_the_device_one_in_the_loop_EPROTO),
 	TEST(native__where_it_cannot_be_IN_THE_LOOP),
 	TEST(create__no_such_path_EINVAL),
 };
