@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A barrier of 8 members, as a chain of the library and from callbacks of the
- * program: the same messages in the same order. All members are contexts of one
- * thread, which polls them in turn, so the figure is the work of a barrier and
- * not the time of processors to wake each other. Takes turns, and prints the
- * median of each and of their ratio.
+ * A barrier of 8 members, as a chain of the library, from callbacks of the
+ * program, and as a native team: the same messages in the same order. All
+ * members are contexts of one thread, which polls them in turn, so the figure
+ * is the work of a barrier and not the time of processors to wake each other.
+ * Takes turns, and prints the median of each and of their ratios to callbacks.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +22,15 @@
 #define BARRIERS	20000u	/* of a turn */
 #define TURNS		9u
 
+/* Each has endpoints of its own. */
+enum way { CALLBACKS, CHAIN, NATIVE, WAYS };
+
 struct member {
 	struct rdmamsg *ctx;
 	struct rdmamsg_listener *listener;
 	uint32_t rank, connected;
-	struct rdmamsg_ep *eps[MEMBERS], *chain_eps[MEMBERS];
-	struct rdmamsg_team *team;
+	struct rdmamsg_ep *eps[WAYS][MEMBERS];
+	struct rdmamsg_team *teams[WAYS];
 	/* the barrier from callbacks */
 	uint32_t round;			/* of this barrier */
 	uint32_t came[ROUNDS];		/* messages ahead, by round */
@@ -48,7 +51,7 @@ static void send_round(struct member *m)
 {
 	uint32_t to = (m->rank + (1u << m->round)) % MEMBERS;
 
-	if (rdmamsg_send(m->eps[to], "", 0, m->round, NULL))
+	if (rdmamsg_send(m->eps[CALLBACKS][to], "", 0, m->round, NULL))
 		die("rdmamsg_send");
 }
 
@@ -75,7 +78,7 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	go_on(m);
 }
 
-/* ---- as a chain ------------------------------------------------------- */
+/* ---- as a team -------------------------------------------------------- */
 
 static void on_done(struct rdmamsg_team *team, void *cookie, int status)
 {
@@ -104,16 +107,16 @@ static const struct rdmamsg_handlers for_chains = {
 	.size = sizeof(for_chains), .on_connected = on_connected,
 };
 
-static struct rdmamsg_ep_options ep_options(struct member *m, bool chains)
+static struct rdmamsg_ep_options ep_options(struct member *m, uint8_t way)
 {
 	return (struct rdmamsg_ep_options){
 		.size = sizeof(struct rdmamsg_ep_options), .user = m,
-		.handlers = chains ? &for_chains : &with_messages,
+		.handlers = way == CALLBACKS ? &with_messages : &for_chains,
 		.recv_depth = 32, .send_depth = 32, .eager_max = 1024,
 	};
 }
 
-/* hello_data: the rank of the peer, and whether the endpoint is for chains */
+/* hello_data: the rank of the peer, and the way */
 static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct member *m = rdmamsg_listener_user(l);
@@ -121,23 +124,22 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	const uint8_t *hello = rdmamsg_request_data(req, &len);
 	struct rdmamsg_ep_options opts = ep_options(m, hello[1]);
 
-	if (rdmamsg_accept(req, &opts, hello[1] ? &m->chain_eps[hello[0]] :
-			   &m->eps[hello[0]]))
+	if (rdmamsg_accept(req, &opts, &m->eps[hello[1]][hello[0]]))
 		die("rdmamsg_accept");
 }
 
-static void dial(struct member *m, uint32_t peer, uint8_t chains)
+static void dial(struct member *m, uint32_t peer, uint8_t way)
 {
-	const uint8_t hello[2] = { (uint8_t)m->rank, chains };
-	struct rdmamsg_ep_options opts = ep_options(m, chains);
+	const uint8_t hello[2] = { (uint8_t)m->rank, way };
+	struct rdmamsg_ep_options opts = ep_options(m, way);
 	char port[8];
 
 	opts.hello_data = hello;
 	opts.hello_data_len = sizeof(hello);
 	(void)snprintf(port, sizeof(port), "%u",
 		       rdmamsg_listener_port(members[peer].listener));
-	if (rdmamsg_connect(m->ctx, "127.0.0.1", port, &opts, chains ?
-			    &m->chain_eps[peer] : &m->eps[peer]))
+	if (rdmamsg_connect(m->ctx, "127.0.0.1", port, &opts,
+			    &m->eps[way][peer]))
 		die("rdmamsg_connect");
 }
 
@@ -152,26 +154,34 @@ static void open_member(uint32_t rank)
 	if (rdmamsg_open(&m->ctx, NULL) ||
 	    rdmamsg_listen(m->ctx, "127.0.0.1", "0", &opts, &m->listener))
 		die("rdmamsg_listen");
-	for (uint32_t peer = 0; peer < rank; peer++) {
-		dial(m, peer, 0);
-		dial(m, peer, 1);
-	}
+	for (uint32_t peer = 0; peer < rank; peer++)
+		for (uint8_t way = 0; way < WAYS; way++)
+			dial(m, peer, way);
+}
+
+static void make_team(struct member *m, enum way way)
+{
+	const struct rdmamsg_team_options opts = {
+		.size = sizeof(opts), .user = m, .on_done = on_done,
+		.path = way == NATIVE ? RDMAMSG_CHAIN_NATIVE :
+			RDMAMSG_CHAIN_LOOP,
+	};
+
+	if (rdmamsg_team_create(m->ctx, &opts, m->eps[way], MEMBERS, m->rank,
+				&m->teams[way]))
+		die("rdmamsg_team_create");
 }
 
 static void make_teams(void)
 {
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		struct member *m = &members[i];
-		const struct rdmamsg_team_options opts = {
-			.size = sizeof(opts), .user = m, .on_done = on_done,
-		};
 
-		while (m->connected < 2 * (MEMBERS - 1))
+		while (m->connected < WAYS * (MEMBERS - 1))
 			for (uint32_t k = 0; k < MEMBERS; k++)
 				(void)rdmamsg_process(members[k].ctx);
-		if (rdmamsg_team_create(m->ctx, &opts, m->chain_eps, MEMBERS,
-					i, &m->team))
-			die("rdmamsg_team_create");
+		make_team(m, CHAIN);
+		make_team(m, NATIVE);
 	}
 }
 
@@ -184,7 +194,7 @@ static bool all_done(void)
 }
 
 /* Returns the ns of a barrier. */
-static double turn(bool chains)
+static double turn(enum way way)
 {
 	struct timespec a, b;
 
@@ -192,9 +202,9 @@ static double turn(bool chains)
 		members[i].done = 0;
 	clock_gettime(CLOCK_MONOTONIC, &a);
 	for (uint32_t i = 0; i < MEMBERS; i++) {
-		if (!chains)
+		if (way == CALLBACKS)
 			send_round(&members[i]);
-		else if (rdmamsg_team_barrier(members[i].team, NULL))
+		else if (rdmamsg_team_barrier(members[i].teams[way], NULL))
 			die("rdmamsg_team_barrier");
 	}
 	while (!all_done())
@@ -218,23 +228,32 @@ static double median(double *x)
 	return x[TURNS / 2];
 }
 
+static void print(double ns[WAYS][TURNS], double ratio[WAYS][TURNS])
+{
+	printf("barrier of %u members: chain %.0f ns, callbacks %.0f ns, "
+	       "ratio %.2f", MEMBERS, median(ns[CHAIN]),
+	       median(ns[CALLBACKS]), median(ratio[CHAIN]));
+	if (rdmamsg_team_path(members[0].teams[NATIVE]) == RDMAMSG_CHAIN_NATIVE)
+		printf(", native %.0f ns, ratio %.2f", median(ns[NATIVE]),
+		       median(ratio[NATIVE]));
+	printf("\n");
+}
+
 int main(void)
 {
-	double chain[TURNS], callbacks[TURNS], ratio[TURNS];
+	double ns[WAYS][TURNS], ratio[WAYS][TURNS];
 
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		open_member(i);
 	make_teams();
-	(void)turn(false);
-	(void)turn(true);
-	for (uint32_t i = 0; i < TURNS; i++) {
-		callbacks[i] = turn(false);
-		chain[i] = turn(true);
-		ratio[i] = chain[i] / callbacks[i];
-	}
-	printf("barrier of %u members: chain %.0f ns, callbacks %.0f ns, "
-	       "ratio %.2f\n", MEMBERS, median(chain), median(callbacks),
-	       median(ratio));
+	for (int way = 0; way < WAYS; way++)
+		(void)turn((enum way)way);
+	for (uint32_t i = 0; i < TURNS; i++)
+		for (int way = 0; way < WAYS; way++) {
+			ns[way][i] = turn((enum way)way);
+			ratio[way][i] = ns[way][i] / ns[CALLBACKS][i];
+		}
+	print(ns, ratio);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		rdmamsg_close(members[i].ctx);
 	return 0;
