@@ -3,14 +3,14 @@
  * A sum over all members of a team. Each member is a process: it listens on
  * PORT + its rank, connects to the members of lower ranks and accepts those of
  * higher ranks. Start the members in the order of their ranks. Each adds the
- * squares of its share of 1 to 1000.
+ * squares of its share of 1 to 1000. With -n as the first argument of each
+ * member the devices do it without the processes in between, if all can.
  */
 #include "usage.h"
 
 #include <stdint.h>
 
 #include <rdmamsg/chain.h>
-#include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -19,6 +19,7 @@
 #define TERMS		1000u
 
 static uint32_t rank, size;
+static uint32_t path = RDMAMSG_CHAIN_AUTO;
 static struct rdmamsg_ep *eps[MEMBERS];
 
 static int fail(const char *what)
@@ -64,28 +65,21 @@ static int meet(struct rdmamsg *ctx, const char *addr, uint32_t first_port)
 	return 0;
 }
 
-/* Whether the device has requests for teams. This team runs in the loop. */
-static void say_path(void)
-{
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
-	const char *device = size > 1 ?
-		rdmamsg_ep_device_name(eps[rank ? 0 : 1]) : NULL;
-
-	if (!rdmamsg_cap_query(device, RDMAMSG_CAP_CHAINS, &cap))
-		printf("chains: %s\n", rdmamsg_cap_how_name(cap.how));
-}
-
+/* The sum is of integers, because devices may not add doubles as hosts do. */
 static int work(struct rdmamsg_team *team)
 {
-	double mine = 0, sum;
+	uint64_t mine = 0, sum;
 
 	for (uint32_t i = 1 + rank; i <= TERMS; i += size)
-		mine += (double)i * i;
-	if (rdmamsg_team_allreduce(team, RDMAMSG_CALC_ADD, RDMAMSG_CALC_DOUBLE,
+		mine += (uint64_t)i * i;
+	if (rdmamsg_team_allreduce(team, RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT,
 				   &mine, &sum, 1, NULL) ||
 	    rdmamsg_team_wait(team, TIMEOUT_MS))
 		return fail("all-reduce");
-	printf("member %u of %u: %.0f, all: %.0f\n", rank, size, mine, sum);
+	printf("member %u of %u, %s: %llu, all: %llu\n", rank, size,
+	       rdmamsg_team_path(team) == RDMAMSG_CHAIN_NATIVE ? "native" :
+	       "in the loop", (unsigned long long)mine,
+	       (unsigned long long)sum);
 	/* nobody leaves before all have the sum */
 	if (rdmamsg_team_barrier(team, NULL) ||
 	    rdmamsg_team_wait(team, TIMEOUT_MS))
@@ -93,13 +87,32 @@ static int work(struct rdmamsg_team *team)
 	return 0;
 }
 
+static int run_team(struct rdmamsg *ctx)
+{
+	const struct rdmamsg_team_options opts = {
+		.size = sizeof(opts), .path = path,
+	};
+	struct rdmamsg_team *team;
+	int ret;
+
+	if (rdmamsg_team_create(ctx, &opts, eps, size, rank, &team))
+		return fail("team");
+	ret = work(team);
+	rdmamsg_team_destroy(team);
+	return ret;
+}
+
 int main(int argc, char **argv)
 {
-	struct rdmamsg_team *team;
 	struct rdmamsg *ctx;
 	int ret;
 
-	usage(argc, argv, "allreduce ADDR PORT RANK SIZE", 4, 4);
+	if (argc > 1 && !strcmp(argv[1], "-n")) {
+		path = RDMAMSG_CHAIN_NATIVE;
+		argc--;
+		argv++;
+	}
+	usage(argc, argv, "allreduce [-n] ADDR PORT RANK SIZE", 4, 4);
 	rank = (uint32_t)strtoul(argv[3], NULL, 10);
 	size = (uint32_t)strtoul(argv[4], NULL, 10);
 	if (!size || size > MEMBERS || rank >= size)
@@ -108,13 +121,8 @@ int main(int argc, char **argv)
 	if (rdmamsg_open(&ctx, NULL))
 		return fail("open");
 	ret = meet(ctx, argv[1], (uint32_t)strtoul(argv[2], NULL, 10));
-	if (!ret && rdmamsg_team_create(ctx, NULL, eps, size, rank, &team))
-		ret = fail("team");
-	if (!ret) {
-		say_path();
-		ret = work(team);
-		rdmamsg_team_destroy(team);
-	}
+	if (!ret)
+		ret = run_team(ctx);
 	for (uint32_t i = 0; i < size; i++)
 		if (eps[i])
 			(void)rdmamsg_close_wait(eps[i], TIMEOUT_MS);
