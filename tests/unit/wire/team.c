@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Description: FAIL of a team: round trips, and bytes that are refused. */
+/*
+ * Description: FAIL of a team, and the records of a meeting: round trips, and
+ * bytes that are refused.
+ */
 #include "wire/team.h"
 
 #include <errno.h>
@@ -62,6 +65,52 @@ static void decode__wrong_bytes_EPROTO(void **state)
 	assert_int_equal(f.rank, 77);
 }
 
+static void meet__encode_then_decode_SAME(void **state)
+{
+	static const struct proto_team_meet samples[] = {
+		{ .can = false }, { .can = true },
+		{ .can = true, .qp_num = 0xffffff, .psn = 0xfffffe },
+	};
+
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+		uint8_t buf[PROTO_TEAM_MEET_LEN + 1] = { 0 };
+		struct proto_team_meet m;
+
+		rdmamsg__team_meet_encode(&samples[i], buf);
+		/* a longer body is that of a later version */
+		assert_int_equal(rdmamsg__team_meet_decode(&m, buf,
+							   sizeof(buf)), 0);
+		assert_int_equal(m.can, samples[i].can);
+		assert_int_equal(m.qp_num, samples[i].qp_num);
+		assert_int_equal(m.psn, samples[i].psn);
+	}
+}
+
+static void meet__wrong_bytes_EPROTO(void **state)
+{
+	static const struct { size_t at; uint8_t value; } wrong[] = {
+		{ 0, 2 }, { 3, 1 }, { 7, 1 }, { 11, 1 },
+	};
+	static const struct proto_team_meet offer = {
+		.can = true, .qp_num = 17, .psn = 18,
+	};
+	uint8_t good[PROTO_TEAM_MEET_LEN], buf[PROTO_TEAM_MEET_LEN];
+	struct proto_team_meet m = { .qp_num = 77 };
+
+	rdmamsg__team_meet_encode(&offer, good);
+	for (size_t i = 0; i < sizeof(good); i++)
+		assert_int_equal(rdmamsg__team_meet_decode(&m, good, i),
+				 -EPROTO);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		memcpy(buf, good, sizeof(buf));
+		buf[wrong[i].at] = wrong[i].value;
+		assert_int_equal(rdmamsg__team_meet_decode(&m, buf,
+							   sizeof(buf)),
+				 -EPROTO);
+	}
+	assert_int_equal(m.qp_num, 77);
+}
+
 static void tag__parts_are_APART(void **state)
 {
 	assert_int_equal(rdmamsg__team_tag(PROTO_TEAM_ALLREDUCE, 0x1f, 0x1ff),
@@ -77,6 +126,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(encode__then_decode_SAME),
 		cmocka_unit_test(decode__wrong_bytes_EPROTO),
+		cmocka_unit_test(meet__encode_then_decode_SAME),
+		cmocka_unit_test(meet__wrong_bytes_EPROTO),
 		cmocka_unit_test(tag__parts_are_APART),
 	};
 
