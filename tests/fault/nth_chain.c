@@ -12,6 +12,7 @@
 #include "nth.h"
 
 #define COUNT	20000u		/* elements: the messages are large */
+#define FEW		8u	/* elements that devices can add */
 #define AHEAD	20u		/* messages that come before the chain */
 
 static struct member {
@@ -21,6 +22,7 @@ static struct member {
 } members[2];
 
 static uint32_t path;			/* enum rdmamsg_chain_path */
+static uint32_t count = COUNT;		/* elements in use */
 static struct rdmamsg_chain *chain;
 static bool chain_done;
 static int chain_status;
@@ -33,7 +35,7 @@ static void on_team_done(struct rdmamsg_team *team, void *cookie, int status)
 	reported += status != 0;
 	if (cookie != m)
 		fail("an operation ends with the cookie of another");
-	for (uint32_t i = 0; i < COUNT && !status && m->done == 1; i++)
+	for (uint32_t i = 0; i < count && !status && m->done == 1; i++)
 		if (m->out[i] != 3 * i)
 			fail("the sum of elements %u is wrong", i);
 }
@@ -74,7 +76,7 @@ static void do_team(void)
 		};
 		struct rdmamsg_ep *eps[2] = { ends[i].ep, ends[i].ep };
 
-		for (uint32_t k = 0; k < COUNT; k++)
+		for (uint32_t k = 0; k < count; k++)
 			m->in[k] = (uint64_t)(i + 1) * k;
 		if (!ends[i].ep ||
 		    told(rdmamsg_team_create(ctxs[i], &opts, eps, 2,
@@ -85,7 +87,7 @@ static void do_team(void)
 		for (int i = 0; i < 2; i++)
 			ret[i] = told(rdmamsg_team_allreduce(members[i].team,
 				RDMAMSG_CALC_ADD, RDMAMSG_CALC_UINT,
-				members[i].in, members[i].out, COUNT,
+				members[i].in, members[i].out, count,
 				&members[i]));
 		begin(ret[0], ret[1]);
 		for (int i = 0; i < 2; i++)
@@ -247,8 +249,10 @@ static void do_chain_native(void)
 static void do_team_native(void)
 {
 	path = RDMAMSG_CHAIN_NATIVE;
+	count = FEW;
 	do_team();
 	path = RDMAMSG_CHAIN_AUTO;
+	count = COUNT;
 }
 
 const struct scenario chain_scenarios[] = {
