@@ -172,6 +172,13 @@ void rdmamsg__team_done(struct rdmamsg_team *t)
 		      t->status);
 }
 
+/* The members of such a team meet before its first operation. */
+static bool meets(const struct rdmamsg_team *t)
+{
+	return t->opts.path == RDMAMSG_CHAIN_NATIVE && t->size > 1 &&
+	       t->size <= NATIVE_ENDS;
+}
+
 static void go_in_loop(struct rdmamsg_team *t)
 {
 	rdmamsg__chain_loop(t->chain);
@@ -182,7 +189,7 @@ static void go_in_loop(struct rdmamsg_team *t)
 /* All members have met with the same result. */
 void rdmamsg__team_go(struct rdmamsg_team *t)
 {
-	t->native = t->size > 1 && t->members[!t->rank]->met == MET_YES;
+	t->native = meets(t) && t->members[!t->rank]->met == MET_YES;
 	if (!t->native || !t->fits)
 		go_in_loop(t);
 	else if (rdmamsg__try(rdmamsg__native_start(t->chain)))
@@ -353,8 +360,7 @@ int rdmamsg_team_create(struct rdmamsg *ctx,
 				    "there is none", t->opts.path);
 	if (!ret)
 		ret = join_all(t, eps);
-	if (!ret && t->opts.path == RDMAMSG_CHAIN_NATIVE && size > 1 &&
-	    size <= NATIVE_ENDS)
+	if (!ret && meets(t))
 		ret = plan_meeting(t);
 	if (ret) {
 		team_free(t);

@@ -364,6 +364,86 @@ static void teams__one_after_the_other_NATIVE(void **state)
 	mesh_close();
 }
 
+static unsigned int ended;
+
+static void on_chain_done(struct rdmamsg_chain *chain,
+			  const struct rdmamsg_chain_end *end)
+{
+	if (end->status)
+		note("chain: %s", end->text);
+	ended++;
+}
+
+static struct rdmamsg_chain *new_chain(uint32_t rank, uint32_t path)
+{
+	const struct rdmamsg_chain_options opts = {
+		.size = sizeof(opts), .on_done = on_chain_done, .path = path,
+	};
+	struct rdmamsg_chain *ret;
+
+	assert_int_equal(rdmamsg_chain_create(members[rank].ctx, &opts, &ret),
+			 0);
+	return ret;
+}
+
+/* Member 0 sends a number to member 1, in a chain of each. */
+static void run_chains(uint32_t path)
+{
+	struct rdmamsg_chain *a = new_chain(0, path), *b = new_chain(1, path);
+	uint64_t x = 4711, got = 0;
+
+	assert_int_equal(rdmamsg_chain_send(a, 0, members[0].links[1].ep, &x, 8,
+					    7), 0);
+	assert_int_equal(rdmamsg_chain_recv(b, 0, members[1].links[0].ep, &got,
+					    8, 7), 0);
+	ended = 0;
+	for (unsigned int times = 1; times <= 3; times++) {
+		got = 0;
+		assert_int_equal(rdmamsg_chain_post(a), 0);
+		assert_int_equal(rdmamsg_chain_post(b), 0);
+		WAIT_FOR(ended == 2 * times);
+		assert_int_equal(got, 4711);
+	}
+	assert_int_equal(rdmamsg_chain_path(a), path);
+	assert_int_equal(rdmamsg_chain_path(b), path);
+	rdmamsg_chain_destroy(a);
+	rdmamsg_chain_destroy(b);
+}
+
+static void run_team(struct mesh_way way)
+{
+	mesh_take(way);
+	mesh_teams();
+	for (uint32_t i = 0; i < mesh_size; i++)
+		members[i].done = 0;
+	mesh_race(20, begin, check);
+	for (uint32_t i = 0; i < mesh_size; i++) {
+		rdmamsg_team_destroy(members[i].team);
+		members[i].team = NULL;
+	}
+}
+
+static void teams_and_chains__over_the_same_endpoints_OK(void **state)
+{
+	const struct mesh_way loop = { RDMAMSG_CHAIN_LOOP, RDMAMSG_CHAIN_LOOP,
+				       true };
+
+	mesh_take(native);
+	mesh_open(3, NONE);
+	run_team(loop);
+	run_chains(RDMAMSG_CHAIN_LOOP);
+	run_team(native);
+	run_chains(RDMAMSG_CHAIN_NATIVE);
+	run_chains(RDMAMSG_CHAIN_LOOP);
+	run_team(loop);
+	run_team(native);
+	run_team(native);
+	run_chains(RDMAMSG_CHAIN_NATIVE);
+	run_chains(RDMAMSG_CHAIN_NATIVE);
+	run_team(native);
+	mesh_close();
+}
+
 /* The first operation has not begun. */
 static void destroy__before_the_first_operation_OK(void **state)
 {
@@ -570,6 +650,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(broadcast__root_far_ahead_ARRIVES),
 	TEST(destroy__in_on_done_AND_AGAIN),
 	TEST(teams__one_after_the_other_NATIVE),
+	TEST(teams_and_chains__over_the_same_endpoints_OK),
 	TEST(destroy__before_the_first_operation_OK),
 	TEST(team__of_one_member_OK),
 	TEST(team__of_32_NATIVE_of_33_IN_THE_LOOP),
