@@ -168,6 +168,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	if (end->team)
 		rdmamsg__team_closed(end);
 	fail_run(end);
+	rdmamsg__natives_let_go(ctx);
 	rdmamsg__tell(&ctx->loop, ep->on.on_closed, ep, why);
 	rdmamsg__chain_ep_put(end);
 }

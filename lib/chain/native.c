@@ -319,6 +319,23 @@ static int tidy(struct native *n)
 	return err;
 }
 
+/* Returns true if no run of the chain can begin any more. */
+static bool is_over(const struct rdmamsg_chain *c)
+{
+	for (uint32_t i = 0; i < c->use_count; i++)
+		if (!c->uses[i].end->ep)
+			return true;
+	return false;
+}
+
+static void let_go(struct rdmamsg_chain *c)
+{
+	if (!c->native || c->native->runs || !is_over(c))
+		return;
+	rdmamsg__native_free(c->native);
+	c->native = NULL;
+}
+
 /* The handlers may free n. */
 static void finish(struct native *n)
 {
@@ -334,6 +351,7 @@ static void finish(struct native *n)
 		if (tidy(n))
 			broke(n, NULL, IBV_WC_LOC_QP_OP_ERR);
 		rdmamsg__chain_finish(c);
+		let_go(c);
 	}
 	/* in the loop there is no reason to wait for the settling */
 	if (c->state == CHAIN_ENDED)
@@ -395,7 +413,8 @@ static bool runs_natively(struct native *n, uint32_t step)
 	receive(n, s->end);
 	ch = s->end->channel;
 	slot = ch->used % CHANNEL_SLOTS;
-	return ch->arrived != ch->used && rdmamsg__team_same_number(ch->got[slot].tag, s->tag) &&
+	return ch->arrived != ch->used &&
+	       rdmamsg__team_same_number(ch->got[slot].tag, s->tag) &&
 	       !rdmamsg__chain_matches(c, step, ch->got[slot].len,
 				       ch->got[slot].tag);
 }
@@ -430,6 +449,14 @@ void rdmamsg__native_watch(struct rdmamsg_chain *c)
 	if (c->native && c->native->look.pos < 0)
 		rdmamsg__timer_set(&c->ctx->loop.timers, &c->native->look,
 				   LOOK_MS);
+}
+
+void rdmamsg__natives_let_go(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	list_for_each(n, &ctx->chains->all)
+		let_go(list_entry(n, struct rdmamsg_chain, node));
 }
 
 /* A channel breaks if the peer dies, and then the endpoint soon tells why. */

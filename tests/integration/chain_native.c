@@ -3,6 +3,7 @@
  * Chains as requests of the device, beside the same chains in the loop. The
  * cases of both paths expect the same.
  */
+#include "harm.h"
 #include "mesh.h"
 
 #include <rdmamsg/device.h>
@@ -541,6 +542,46 @@ static void context_close__in_the_run_PEER_ENDS(void **state)
 	pair_fini(&p);
 }
 
+/* The receiver's run ends after its endpoint. */
+static void run_and_close(void)
+{
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	WAIT_FOR(done[0].count == 2);
+	assert_int_equal(rdmamsg_chain_post(other), 0);
+	rdmamsg_ep_close(p.c.ep);
+	WAIT_FOR(p.s.closed && done[1].count == 2);
+	assert_int_equal(done[1].end.status, 0);
+}
+
+/* Chains that do not run keep no device: the same as without chains. */
+static void remove__the_device_of_idle_chains_LETS_GO(void **state)
+{
+	uint64_t x = 1;
+	int fds = 0;
+
+	harm_find();
+	for (int round = 0; round < 3; round++) {
+		start(RDMAMSG_CHAIN_NATIVE);
+		rdmamsg_chain_send(chain, 0, p.c.ep, &x, 8, 0);
+		rdmamsg_chain_recv(other, 0, p.s.ep, &x, 8, 0);
+		if (round)
+			run_both();
+		rdmamsg_listener_close(p.listener);
+		if (round == 2)
+			run_and_close();
+		harm_remove();
+		WAIT_FOR(p.s.closed && p.c.closed);
+		WAIT_FOR(harm_removed());
+		test_drive(p.c.ctx);
+		test_drive(p.s.ctx);
+		if (!round)
+			fds = open_fds();
+		WAIT_FOR(open_fds() <= fds);
+		harm_add();
+		finish_closed();
+	}
+}
+
 /* The peer's chain is in the loop, so it finds a message of the meeting. */
 static void post__peer_runs_in_the_loop_EPROTO(void **state)
 {
@@ -669,6 +710,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(close__in_the_run_ESHUTDOWN),
 	TEST(destroy__in_the_run_PEER_ENDS),
 	TEST(context_close__in_the_run_PEER_ENDS),
+	TEST(remove__the_device_of_idle_chains_LETS_GO),
 	TEST(post__peer_runs_in_the_loop_EPROTO),
 	TEST(post__device_without_native_chains_LOOP),
 };
