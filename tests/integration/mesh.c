@@ -27,7 +27,6 @@ void mesh_take(struct mesh_way way)
 		skip_because("the device has no native chains");
 	mesh_way = way;
 	mesh_failover = NULL;
-	mesh_ack_timeout = 0;
 }
 
 static void on_connected(struct rdmamsg_ep *ep)
