@@ -61,11 +61,19 @@ int rdmamsg__native_queue(struct native *n, uint32_t queue)
 int rdmamsg__native_calculates(struct native *n, uint32_t queue)
 {
 	struct nqueue *q = n->queues[queue];
-	int err = q->cq ? 0 : rdmamsg__channel_cq(n->dev, NATIVE_CALCS, &q->cq,
-						  &q->num);
+	int err;
 
-	if (!err && !q->cross.qp)
+	if (q->cross.qp)
+		return 0;
+	err = rdmamsg__channel_cq(n->dev, NATIVE_CALCS, &q->cq, &q->num);
+	if (!err)
 		err = open_circle(n, q->cq, NATIVE_CALCS, &q->cross);
+	if (!err)
+		return 0;
+	/* the next run tries again */
+	rdmamsg__cross_close(n->dev->device, &q->cross);
+	rdmamsg__channel_drop(n->dev, q->cq);
+	q->cq = NULL;
 	return err;
 }
 
