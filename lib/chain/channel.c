@@ -48,8 +48,8 @@ void rdmamsg__channel_drop(const struct dev *dev, struct ibv_cq *cq)
 			  "be destroyed", dev->device->name);
 }
 
-int rdmamsg__channel_memory(const struct dev *dev, size_t size, uint8_t **ret,
-			    struct ibv_mr **ret_mr)
+int rdmamsg__channel_memory(const struct dev *dev, size_t size, int access,
+			    uint8_t **ret, struct ibv_mr **ret_mr)
 {
 	struct pages pages;
 	void *mem = rdmamsg__pages_map(size, NULL, &pages);
@@ -58,9 +58,8 @@ int rdmamsg__channel_memory(const struct dev *dev, size_t size, uint8_t **ret,
 	if (mem == MAP_FAILED)
 		return rdmamsg__fail(-ENOMEM, "no memory for %zu bytes", size);
 	*ret = mem;
-	err = rdmamsg__v_reg_mr(dev->device->v, dev->pd, mem, size,
-				IBV_ACCESS_LOCAL_WRITE |
-				IBV_ACCESS_REMOTE_WRITE, ret_mr);
+	err = rdmamsg__v_reg_mr(dev->device->v, dev->pd, mem, size, access,
+				ret_mr);
 	return err ? rdmamsg__fail_verbs(err, "memory of a chain") : 0;
 }
 
@@ -118,8 +117,10 @@ static int open_parts(struct channel *ch)
 		err = open_pair(ch, CHANNEL_SENDS, 1, &ch->cross);
 	if (!err)
 		err = open_pair(ch, 1, CHANNEL_SLOTS, &ch->in);
-	return err ? err : rdmamsg__channel_memory(ch->dev, ROOM, &ch->slots,
-						   &ch->mr);
+	/* no peer may write there: it could guess the key */
+	return err ? err : rdmamsg__channel_memory(ch->dev, ROOM,
+						   IBV_ACCESS_LOCAL_WRITE,
+						   &ch->slots, &ch->mr);
 }
 
 int rdmamsg__channel_open(struct chain_ep *end)

@@ -83,9 +83,9 @@ static inline uint8_t *rdmamsg__channel_slot(const struct channel *ch,
 /* A queue that nobody arms, and its number. */
 int rdmamsg__channel_cq(const struct dev *dev, uint32_t entries,
 			struct ibv_cq **ret, uint32_t *number);
-/* Registers memory for requests of runs. */
-int rdmamsg__channel_memory(const struct dev *dev, size_t size, uint8_t **ret,
-			    struct ibv_mr **ret_mr);
+/* Registers memory for requests of runs. access: enum ibv_access_flags */
+int rdmamsg__channel_memory(const struct dev *dev, size_t size, int access,
+			    uint8_t **ret, struct ibv_mr **ret_mr);
 /* Undo both. cq, mem and mr may be NULL. */
 void rdmamsg__channel_drop(const struct dev *dev, struct ibv_cq *cq);
 void rdmamsg__channel_unmap(const struct dev *dev, uint8_t *mem, size_t size,

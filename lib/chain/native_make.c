@@ -79,7 +79,10 @@ int rdmamsg__native_calculates(struct native *n, uint32_t queue)
 
 static int open_all(struct native *n)
 {
-	int err = rdmamsg__channel_memory(n->dev, NATIVE_AREAS, &n->areas,
+	/* results of calculations are one-sided writes */
+	int err = rdmamsg__channel_memory(n->dev, NATIVE_AREAS,
+					  IBV_ACCESS_LOCAL_WRITE |
+					  IBV_ACCESS_REMOTE_WRITE, &n->areas,
 					  &n->mr);
 
 	if (!err)
