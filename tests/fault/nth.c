@@ -252,8 +252,8 @@ static void list_scenarios(void)
 	for (int i = 0; i < AREAS; i++)
 		for (const struct scenario *s = areas[i]; s->name; s++)
 			/* the kernel's devices take long to make lanes */
-			if (!s->named && (!s->lanes ||
-					  getenv("RDMAMSG_SOFT_FABRIC")))
+			if ((!s->named && !s->lanes) ||
+			    getenv("RDMAMSG_SOFT_FABRIC"))
 				puts(s->name);
 }
 

@@ -51,7 +51,7 @@ struct scenario {
 	bool by_name;
 	bool failover;		/* on InfiniBand; runs in another process */
 	bool lanes;		/* other connections, struct rdmamsg_failover */
-	bool named;		/* runs only by name: few devices have it */
+	bool named;		/* or on the soft HCA: few devices have it */
 	const char *calls;	/* only these fail; the others did elsewhere */
 	const char *stats;	/* RDMAMSG_STATS; runs in another process */
 };
