@@ -332,6 +332,24 @@ static void close__before_an_operation_of_others_FAILS_ALL(void **state)
 	mesh_close();
 }
 
+static void broadcast__to_a_member_that_has_left_ESHUTDOWN(void **state)
+{
+	uint64_t x = 77;
+
+	mesh_open(2, NONE);
+	mesh_teams();
+	begin_some(0, 2);
+	WAIT_FOR(mesh_all_done(1));
+	rdmamsg_ep_close(members[1].links[0].ep);
+	WAIT_FOR(members[0].closed && members[1].closed);
+	assert_int_equal(rdmamsg_team_broadcast(members[0].team, &x, 8, 0,
+						&members[0]), 0);
+	WAIT_FOR(members[0].done == 2);
+	assert_int_equal(members[0].status, -ESHUTDOWN);
+	assert_failed(&members[0], 1, -ESHUTDOWN, "member 1");
+	mesh_close();
+}
+
 /* The message of the root waits at a member that has not begun. */
 static void close__of_the_root_before_others_receive_OK(void **state)
 {
@@ -578,6 +596,7 @@ ON_ALL(abort__of_one_connection_FAILS_ALL)
 ON_ALL(close__of_one_connection_that_is_needed_FAILS_ALL)
 ON_ALL(close__after_the_last_operation_OK)
 ON_BOTH(close__before_an_operation_of_others_FAILS_ALL)
+ON_BOTH(broadcast__to_a_member_that_has_left_ESHUTDOWN)
 ON(close__of_the_root_before_others_receive_OK, loop, RDMAMSG_CHAIN_LOOP,
    RDMAMSG_CHAIN_LOOP)
 ON(close__of_the_root_before_others_receive_OK, native_later,
@@ -615,6 +634,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(native_later__close__after_the_last_operation_OK),
 	TEST(loop__close__before_an_operation_of_others_FAILS_ALL),
 	TEST(native__close__before_an_operation_of_others_FAILS_ALL),
+	TEST(loop__broadcast__to_a_member_that_has_left_ESHUTDOWN),
+	TEST(native__broadcast__to_a_member_that_has_left_ESHUTDOWN),
 	TEST(loop__close__of_the_root_before_others_receive_OK),
 	TEST(native_later__close__of_the_root_before_others_receive_OK),
 	TEST(loop__close__of_a_context_in_the_operation_FAILS_ALL),
