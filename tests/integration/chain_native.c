@@ -669,6 +669,48 @@ static void ring(uint32_t how)
 	mesh_close();
 }
 
+/*
+ * Member 0 receives from both others. Member 1 ends its run and closes while
+ * member 0 still meets member 2, which calls nothing meanwhile.
+ */
+static void close__while_the_peer_meets_another_ARRIVES(void **state)
+{
+	struct rdmamsg_chain *chains[3];
+	uint64_t x[3] = { 0, 1, 2 }, got[3] = { 0 };
+
+	need_native();
+	memset(done, 0, sizeof(done));
+	mesh_open(3, MESH_MAX);
+	for (uint32_t i = 0; i < 3; i++)
+		chains[i] = chain_with(members[i].ctx, RDMAMSG_CHAIN_NATIVE, 0);
+	for (uint32_t i = 1; i < 3; i++) {
+		rdmamsg_chain_recv(chains[0], 0, members[0].links[i].ep,
+				   &got[i], 8, 0);
+		rdmamsg_chain_send(chains[i], 0, members[i].links[0].ep, &x[i],
+				   8, 0);
+	}
+	other = chains[1];
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rdmamsg_chain_post(chains[i]), 0);
+	for (int i = 0; i < 10000 && members[0].links[1].ep; i++) {
+		test_drive(members[0].ctx);
+		test_drive(members[1].ctx);
+		if (done[1].count && members[1].links[0].ep)
+			rdmamsg_ep_close(members[1].links[0].ep);
+		(void)usleep(100);
+	}
+	assert_int_equal(done[1].end.status, 0);
+	assert_null(members[0].links[1].ep);
+	assert_int_equal(done[0].count, 0);
+	WAIT_FOR(done[0].count == 2);
+	assert_int_equal(done[0].end.status, 0);
+	assert_int_equal(got[1], 1);
+	assert_int_equal(got[2], 2);
+	for (uint32_t i = 0; i < 3; i++)
+		rdmamsg_chain_destroy(chains[i]);
+	mesh_close();
+}
+
 #define BOTH(name, body) \
 	static void loop__##name(void **state) \
 	{ \
@@ -700,6 +742,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(native__calc__received_operand_in_place_SENT),
 	TEST(loop__ring__of_three_members_SUM),
 	TEST(native__ring__of_three_members_SUM),
+	TEST(close__while_the_peer_meets_another_ARRIVES),
 	TEST(random__chains_SAME_BITS_AS_IN_THE_LOOP),
 	TEST(run__nobody_calls_the_library_ENDS),
 	TEST(post__what_devices_lack_EOPNOTSUPP),
