@@ -149,7 +149,6 @@ static void start_with(struct child *child, const char *role, uint32_t size,
 	char arg[200], line[32];
 	int len;
 
-	mesh_take(native);
 	mesh_open(size, rank);
 	len = snprintf(arg, sizeof(arg), "%u %u", rank, size);
 	for (uint32_t i = 0; i < size; i++)
@@ -173,6 +172,7 @@ static void kill_between(uint32_t size, uint32_t victim)
 	uint64_t sum = 0;
 	struct child child;
 
+	mesh_take(native);
 	mesh_ack_timeout = 14;
 	for (uint32_t i = 0; i < size; i++)
 		sum = 10 * sum + 1;
@@ -207,6 +207,7 @@ static void allreduce__a_program_sleeps_ENDS(void **state)
 	for (uint32_t rank = 0; rank < 3; rank++) {
 		struct child child;
 
+		mesh_take(native);
 		start_with(&child, "sleeper", 3, rank);
 		begin_all();
 		WAIT_FOR(mesh_all_done(2));
