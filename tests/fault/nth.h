@@ -51,7 +51,8 @@ struct scenario {
 	bool by_name;
 	bool failover;		/* on InfiniBand; runs in another process */
 	bool lanes;		/* other connections, struct rdmamsg_failover */
-	bool named;		/* or on the soft HCA: few devices have it */
+	bool native;		/* few devices have it */
+	bool named;		/* takes long: runs only by name */
 	const char *calls;	/* only these fail; the others did elsewhere */
 	const char *stats;	/* RDMAMSG_STATS; runs in another process */
 };

@@ -258,7 +258,7 @@ static void do_team_native(void)
 const struct scenario chain_scenarios[] = {
 	{ "team", CONNECTED, do_team },
 	{ "chain", CONNECTED, do_chain },
-	{ "team-native", CONNECTED, do_team_native, .named = true },
-	{ "chain-native", CONNECTED, do_chain_native, .named = true },
+	{ "team-native", CONNECTED, do_team_native, .native = true },
+	{ "chain-native", CONNECTED, do_chain_native, .native = true },
 	{ NULL },
 };

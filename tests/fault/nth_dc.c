@@ -244,7 +244,7 @@ static void do_dc_native_onesided(void)
 const struct scenario dc_scenarios[] = {
 	{ "dc", OPEN, do_dc },
 	{ "dc-onesided", OPEN, do_dc_onesided },
-	{ "dc-native", OPEN, do_dc_native, .named = true },
+	{ "dc-native", OPEN, do_dc_native, .native = true },
 	{ "dc-native-onesided", OPEN, do_dc_native_onesided, .named = true },
 	{ NULL },
 };
