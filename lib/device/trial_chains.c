@@ -169,9 +169,9 @@ int rdmamsg__try_chains(struct trial *t, struct rdmamsg_cap *ret)
 	drop(t, half);
 	if (!err)
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "a "
-					"calculation and a wait worked; teams "
-					"with RDMAMSG_CHAIN_NATIVE use them, "
-					"else the loop runs chains");
+					"calculation and a wait worked; chains "
+					"and teams use them if asked, else the "
+					"loop runs chains");
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
 				"runs chains in the loop of the context: %s",
 				rdmamsg__text());
