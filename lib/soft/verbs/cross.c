@@ -58,6 +58,19 @@ bool soft_cross_posted(const struct soft_qp *qp, uint8_t op, uint32_t index)
 	return (int32_t)(end - index) >= 0;
 }
 
+bool soft_cross_names(struct soft_dev *dev, const struct soft_swqe *wqe)
+{
+	const struct soft_qp *to;
+
+	if (wqe->op == SOFT_WR_WAIT)
+		return soft_cross_cq(dev, wqe->rkey);
+	if (wqe->op != SOFT_WR_SEND_ENABLE && wqe->op != SOFT_WR_RECV_ENABLE)
+		return true;
+	to = soft_cross_qp(dev, wqe->rkey, wqe->op == SOFT_WR_SEND_ENABLE ?
+			   SOFT_MANAGED_SEND : SOFT_MANAGED_RECV);
+	return to && soft_cross_posted(to, wqe->op, wqe->imm);
+}
+
 void soft_cross_show(struct soft_qp *qp)
 {
 	qp->rq.tail += qp->rq_held;

@@ -51,6 +51,12 @@ void soft_cross_woken(struct soft_dev *dev, struct soft_cq *cq);
 struct soft_cq *soft_cross_cq(struct soft_dev *dev, uint32_t num);
 struct soft_qp *soft_cross_qp(struct soft_dev *dev, uint32_t qpn,
 			      uint32_t managed);
+/*
+ * Returns true if what the request names exists and, if managed, has posted the
+ * requests: libmlx5 of MLNX_OFED refuses the others when they are posted. True
+ * for requests that name no queue. L
+ */
+bool soft_cross_names(struct soft_dev *dev, const struct soft_swqe *wqe);
 /* Returns true if the target has posted all requests below the index. L */
 bool soft_cross_posted(const struct soft_qp *qp, uint8_t op, uint32_t index);
 

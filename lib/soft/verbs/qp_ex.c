@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "soft/verbs/ah.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/cross.h"
 #include "soft/verbs/ctx.h"
 #include "soft/verbs/dc.h"
 
@@ -354,6 +355,16 @@ static int check_built(const struct soft_qp *qp)
 	return 0;
 }
 
+/* Checks what the requests name. */
+static int check_cross(struct soft_dev *dev, const struct soft_qp *qp)
+{
+	for (uint32_t i = 0; i < qp->ex_count; i++)
+		if (!soft_cross_names(dev, &qp->sq[(qp->sq_tail + i) &
+						   qp->sq_mask]))
+			return EINVAL;
+	return 0;
+}
+
 static int complete(struct ibv_qp_ex *ex)
 {
 	struct soft_qp *qp = of(ex);
@@ -366,6 +377,8 @@ static int complete(struct ibv_qp_ex *ex)
 	/* another thread may have reset the queue pair */
 	if (!ret && qp->ex_tail != qp->sq_tail)
 		ret = EINVAL;
+	if (!ret && unlikely(qp->create_flags & SOFT_CROSS_CHANNEL))
+		ret = check_cross(dev, qp);
 	for (uint32_t i = 0; !ret && i < qp->ex_count; i++) {
 		struct soft_swqe *wqe = &qp->sq[qp->sq_tail & qp->sq_mask];
 

@@ -72,25 +72,11 @@ bool soft_raw_is_cross(const struct mlx5_wqe_ctrl_seg *ctrl)
 	}
 }
 
-/* Returns true if the queue exists and, if managed, has the posted requests. */
-static bool target_ok(struct soft_dev *dev, const struct soft_swqe *wqe)
+/* soft_cross_names() then checks what the request names. */
+static int take_queue(struct soft_swqe *wqe, const uint8_t *from,
+		      uint8_t opcode)
 {
-	const struct soft_qp *to;
-
-	if (wqe->op == SOFT_WR_WAIT)
-		return soft_cross_cq(dev, wqe->rkey);
-	to = soft_cross_qp(dev, wqe->rkey, wqe->op == SOFT_WR_SEND_ENABLE ?
-			   SOFT_MANAGED_SEND : SOFT_MANAGED_RECV);
-	return to && soft_cross_posted(to, wqe->op, wqe->imm);
-}
-
-/* libmlx5 of MLNX_OFED refuses the same when such a request is posted. */
-static int take_queue(struct soft_qp *qp, struct soft_swqe *wqe,
-		      const uint8_t *from, uint8_t opcode)
-{
-	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
 	struct queue_seg seg;
-	bool ok;
 
 	memcpy(&seg, from + UNIT, sizeof(seg));
 	wqe->op = (uint8_t)(opcode == OP_WAIT ? SOFT_WR_WAIT :
@@ -98,10 +84,7 @@ static int take_queue(struct soft_qp *qp, struct soft_swqe *wqe,
 			    SOFT_WR_RECV_ENABLE);
 	wqe->imm = be32toh(seg.index);
 	wqe->rkey = be32toh(seg.number);
-	soft_lock(dev);
-	ok = target_ok(dev, wqe);
-	soft_unlock(dev);
-	return ok ? 0 : EINVAL;
+	return 0;
 }
 
 static enum ibv_wr_opcode calc_op(uint8_t opcode)
@@ -160,7 +143,7 @@ int soft_raw_cross(struct soft_qp *qp, struct soft_swqe *wqe, const void *from,
 	if (opcode != OP_WAIT && opcode != OP_RECV_ENABLE &&
 	    opcode != OP_SEND_ENABLE)
 		return take_calc(qp, wqe, from, units);
-	return units == 2 ? take_queue(qp, wqe, from, opcode) : EINVAL;
+	return units == 2 ? take_queue(wqe, from, opcode) : EINVAL;
 }
 
 #endif
