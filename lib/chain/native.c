@@ -82,28 +82,40 @@ static int post_all(struct native *n)
 	return err;
 }
 
-/* The last wait completes, so there is one more than needed. */
-static int post_end(struct native *n)
+/* Writes all that the run does to 'all', and returns how much it is. */
+static uint32_t all_of(const struct native *n,
+		       struct cond all[static NATIVE_WAITS])
 {
-	const struct channel *first = n->ends[0]->channel;
-	const struct cross *to = &n->end;
+	uint32_t count = 0;
 
-	rdmamsg__cross_begin(to, (uint64_t)CHAIN_KEY << 32 | n->handle);
 	for (uint32_t i = 0; i < n->end_count; i++) {
 		const struct channel *ch = n->ends[i]->channel;
 
 		if (ch->used != ch->was_used)
-			rdmamsg__cross_wait(to, false, ch->recv_num, ch->used);
+			all[count++] = (struct cond){ ch->recv_num, ch->used };
 		if (ch->sent != ch->was_sent)
-			rdmamsg__cross_wait(to, false, ch->send_num, ch->sent);
+			all[count++] = (struct cond){ ch->send_num, ch->sent };
 	}
 	for (uint32_t i = 0; i < n->chain->queue_count; i++) {
 		const struct nqueue *q = n->queues[i];
 
 		if (q->marks != q->first_mark)
-			rdmamsg__cross_wait(to, false, q->num, q->marks);
+			all[count++] = (struct cond){ q->num, q->marks };
 	}
-	rdmamsg__cross_wait(to, true, first->send_num, first->was_sent);
+	return count;
+}
+
+/* The last wait completes. The run of an endpoint has at least one. */
+static int post_end(struct native *n)
+{
+	const struct cross *to = &n->end;
+	struct cond all[NATIVE_WAITS];
+	const uint32_t count = all_of(n, all);
+
+	rdmamsg__cross_begin(to, (uint64_t)CHAIN_KEY << 32 | n->handle);
+	for (uint32_t i = 0; i < count; i++)
+		rdmamsg__cross_wait(to, i + 1 == count, all[i].num,
+				    all[i].index);
 	return rdmamsg__cross_end(to);
 }
 

@@ -32,6 +32,8 @@
 #define NATIVE_CONDS	256u		/* of a queue, see below */
 #define NATIVE_CALCS	1024u		/* requests of a queue, half in a run */
 #define NATIVE_AREAS	((size_t)64 << 10)
+/* for sends and receives of each endpoint, and marks of each queue */
+#define NATIVE_WAITS	(2 * NATIVE_ENDS + RDMAMSG_CHAIN_QUEUES)
 
 struct cq;
 struct dev;

@@ -20,8 +20,6 @@
 
 #include <infiniband/verbs.h>
 
-/* sends and receives of each endpoint, marks of each queue, the last one */
-#define END_SENDS	(2 * NATIVE_ENDS + RDMAMSG_CHAIN_QUEUES + 1)
 #define NATIVES		(1u << 20)
 
 /* Opens a queue pair that is connected to itself. */
@@ -86,9 +84,9 @@ static int open_all(struct native *n)
 					  &n->mr);
 
 	if (!err)
-		err = rdmamsg__cq_get(n->dev, END_SENDS, VECTOR_ANY, false,
+		err = rdmamsg__cq_get(n->dev, NATIVE_WAITS, VECTOR_ANY, false,
 				      &n->cq);
-	return err ? err : open_circle(n, n->cq->ibv, END_SENDS, &n->end);
+	return err ? err : open_circle(n, n->cq->ibv, NATIVE_WAITS, &n->end);
 }
 
 int rdmamsg__native_open(struct rdmamsg_chain *c, struct dev *dev,
@@ -127,7 +125,7 @@ static void free_objects(struct native *n)
 
 	rdmamsg__cross_close(d, &n->end);
 	if (n->cq)
-		rdmamsg__cq_put(n->dev, n->cq, END_SENDS);
+		rdmamsg__cq_put(n->dev, n->cq, NATIVE_WAITS);
 	for (uint32_t i = 0; i < RDMAMSG_CHAIN_QUEUES; i++)
 		if (n->queues[i])
 			rdmamsg__cross_close(d, &n->queues[i]->cross);
