@@ -84,16 +84,36 @@ static void mlx5_create_qp__flags_CHECKED(void)
 
 static void mlx5_create_qp__initiator_UMR_EOPNOTSUPP(void)
 {
+	static const uint64_t ops[] = {
+		MLX5DV_QP_EX_WITH_MR_LIST, MLX5DV_QP_EX_WITH_MR_INTERLEAVED,
+		MLX5DV_QP_EX_WITH_MKEY_CONFIGURE,
+	};
 	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCI);
 	struct ibv_qp_init_attr_ex a;
 
 	a = dci_attr(new_cq(16, NULL));
 	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
-	m.send_ops_flags = MLX5DV_QP_EX_WITH_MR_LIST;
-	fails(a, m, EOPNOTSUPP);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
+		m.send_ops_flags = ops[i];
+		fails(a, m, EOPNOTSUPP);
+	}
 	m = mlx5_attr(MLX5DV_DCTYPE_DCI);
 	a.send_ops_flags |= IBV_QP_EX_WITH_TSO;
 	fails(a, m, EOPNOTSUPP);
+}
+
+/* Only a builder takes the address of a target. */
+static void mlx5_create_qp__initiator_without_operations_NO_BUILDER(void)
+{
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp *qp;
+
+	a = dci_attr(new_cq(16, NULL));
+	a.comp_mask = IBV_QP_INIT_ATTR_PD;
+	qp = create(&a, MLX5DV_DCTYPE_DCI);
+	check(!v->qp_to_qp_ex(qp));
+	a.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;	/* no domain */
+	fails(a, mlx5_attr(MLX5DV_DCTYPE_DCI), EINVAL);
 }
 
 /* More streams than the device has. */
@@ -136,6 +156,12 @@ static void mlx5_create_qp__target_other_mask_EINVAL(void)
 	a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = OPS;
 	fails(a, m, EINVAL);
+	a.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_RX_HASH;
+	fails(a, m, EINVAL);
+	a.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	fails(a, m, EINVAL);
+	a.comp_mask = 0;
+	fails(a, m, EINVAL);
 	a = dct_attr(end[1].rcq);
 	a.recv_cq = new_cq(16, NULL);
 	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS;
@@ -166,6 +192,7 @@ static void refuses(struct ibv_qp *qp, enum ibv_qp_state to, int mask)
 static void exact(struct ibv_qp *qp, enum ibv_qp_state to, int required,
 		  int optional)
 {
+	refuses(qp, to, required | IBV_QP_RATE_LIMIT);
 	for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1)
 		if (required & bit)
 			refuses(qp, to, required & ~bit);
@@ -195,7 +222,27 @@ static void modify_dci__masks_EXACT(void)
 	dc_step(qp, IBV_QPS_RESET, IBV_QP_STATE);
 }
 
-/* The number is usable in RTR only, and RTR is the last state. */
+static void modify_dci__optional_attributes_TAKEN(void)
+{
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp *qp;
+
+	a = dci_attr(new_cq(16, NULL));
+	qp = create(&a, MLX5DV_DCTYPE_DCI);
+	refuses(qp, IBV_QPS_ERR, IBV_QP_STATE);
+	dc_step(qp, IBV_QPS_RESET, IBV_QP_STATE);
+	dc_step(qp, IBV_QPS_INIT, DCI_INIT);
+	dc_step(qp, IBV_QPS_INIT, IBV_QP_STATE);
+	dc_step(qp, IBV_QPS_INIT, DCI_INIT);
+	refuses(qp, IBV_QPS_INIT, DCI_INIT | IBV_QP_ACCESS_FLAGS);
+	dc_step(qp, IBV_QPS_RTR, DCI_RTR | IBV_QP_PKEY_INDEX);
+	refuses(qp, IBV_QPS_INIT, DCI_INIT);
+	dc_step(qp, IBV_QPS_RTS, DCI_RTS | IBV_QP_MIN_RNR_TIMER);
+	refuses(qp, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
+	check_is(state_of(qp), IBV_QPS_RTS);
+}
+
+/* RTR is the last state. */
 static void modify_dct__masks_EXACT(void)
 {
 	struct ibv_qp_init_attr_ex a;
@@ -204,8 +251,12 @@ static void modify_dct__masks_EXACT(void)
 	srq = new_srq(16);
 	a = dct_attr(new_cq(16, NULL));
 	qp = create(&a, MLX5DV_DCTYPE_DCT);
+	refuses(qp, IBV_QPS_RTR, DCT_RTR);
+	refuses(qp, IBV_QPS_ERR, IBV_QP_STATE);
 	exact(qp, IBV_QPS_INIT, DCT_INIT, 0);
 	refuses(qp, IBV_QPS_INIT, DCT_INIT);
+	refuses(qp, IBV_QPS_ERR, IBV_QP_STATE);
+	refuses(qp, IBV_QPS_RESET, IBV_QP_STATE);
 	exact(qp, IBV_QPS_RTR, DCT_RTR, 0);
 	check(qp->qp_num);
 	refuses(qp, IBV_QPS_RTS, DCI_RTS);
@@ -213,6 +264,28 @@ static void modify_dct__masks_EXACT(void)
 	refuses(qp, IBV_QPS_SQD, IBV_QP_STATE);
 	refuses(qp, IBV_QPS_ERR, IBV_QP_STATE);
 	refuses(qp, IBV_QPS_RESET, IBV_QP_STATE);
+}
+
+/* The device draws the number of a target when it becomes RTR. */
+static void modify_dct__number_IN_RTR(void)
+{
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp *qp[2];
+	uint32_t before;
+
+	srq = new_srq(16);
+	a = dct_attr(new_cq(16, NULL));
+	for (int i = 0; i < 2; i++) {
+		qp[i] = create(&a, MLX5DV_DCTYPE_DCT);
+		dc_step(qp[i], IBV_QPS_INIT, DCT_INIT);
+	}
+	before = qp[0]->qp_num;
+	check_is(qp[1]->qp_num, before);
+	for (int i = 0; i < 2; i++) {
+		dc_step(qp[i], IBV_QPS_RTR, DCT_RTR);
+		check(qp[i]->qp_num != before);
+	}
+	check(qp[0]->qp_num != qp[1]->qp_num);
 }
 
 static void query_dct__in_RTR_SOME_ATTRIBUTES(void)
@@ -225,12 +298,14 @@ static void query_dct__in_RTR_SOME_ATTRIBUTES(void)
 	srq = new_srq(16);
 	a = dct_attr(new_cq(16, NULL));
 	qp = create(&a, MLX5DV_DCTYPE_DCT);
+	check_call(v->query_qp(qp, &is, IBV_QP_STATE, &init), EINVAL);
 	dc_step(qp, IBV_QPS_INIT, DCT_INIT);
 	check_call(v->query_qp(qp, &is, IBV_QP_STATE, &init), EINVAL);
 	dc_step(qp, IBV_QPS_RTR, DCT_RTR);
 	for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit <<= 1)
 		check_call(v->query_qp(qp, &is, bit, &init),
 			   bit & DCT_QUERY ? 0 : EINVAL);
+	check_call(v->query_qp(qp, &is, IBV_QP_RATE_LIMIT, &init), EINVAL);
 	check_call(v->query_qp(qp, &is, DCT_QUERY, &init), 0);
 	check_is(is.qp_state, IBV_QPS_RTR);
 	check_is(is.qp_access_flags, how.qp_access);
@@ -264,12 +339,15 @@ const struct device_case dc_cases[] = {
 	CASE(mlx5_create_qp__types_disagree_EINVAL),
 	CASE(mlx5_create_qp__flags_CHECKED),
 	CASE(mlx5_create_qp__initiator_UMR_EOPNOTSUPP),
+	CASE(mlx5_create_qp__initiator_without_operations_NO_BUILDER),
 	CASE(mlx5_create_qp__too_many_streams_EINVAL),
 	CASE(mlx5_create_qp__target_lacks_a_queue_EINVAL),
 	CASE(mlx5_create_qp__target_other_mask_EINVAL),
 	CASE(mlx5_create_qp__refused_call_of_libibverbs),
 	CASE(modify_dci__masks_EXACT),
+	CASE(modify_dci__optional_attributes_TAKEN),
 	CASE(modify_dct__masks_EXACT),
+	CASE(modify_dct__number_IN_RTR),
 	CASE(query_dct__in_RTR_SOME_ATTRIBUTES),
 	CASE(query_dci__attributes_AS_SET),
 	{ .name = NULL },

@@ -90,6 +90,43 @@ static void dc_key__wrong_REM_ACCESS_ERR(void)
 	quiet();
 }
 
+static struct ibv_qp *new_dct_of(uint64_t key)
+{
+	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCT);
+	struct ibv_qp_init_attr_ex a = dct_attr(end[1].rcq);
+	struct ibv_qp *qp;
+
+	m.dc_init_attr.dct_access_key = key;
+	qp = v->mlx5_create_qp(ctx, &a, &m);
+	keep(qp, undo_qp);
+	dc_step(qp, IBV_QPS_INIT, DCT_INIT);
+	dc_step(qp, IBV_QPS_RTR, DCT_RTR);
+	return qp;
+}
+
+/* Each target has a key of its own, and each request names one. */
+static void dc_key__of_each_target_ITS_OWN(void)
+{
+	static const uint64_t keys[] = { 0, 1, UINT64_MAX };
+	enum { N = sizeof(keys) / sizeof(*keys) };
+	struct ibv_qp *to[N];
+
+	dc_pair();
+	for (int i = 0; i < N; i++) {
+		to[i] = new_dct_of(keys[i]);
+		receive_shared(10, 0, MEM);
+		send_dc(end[0].qp, to[i], 1, 8, keys[i]);
+		(void)sent(0, 1, IBV_WC_SUCCESS);
+		(void)received(1, 10, IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < N; i++) {
+		send_dc(end[0].qp, to[i], 2, 8, keys[(i + 1) % N]);
+		(void)sent(0, 2, IBV_WC_REM_ACCESS_ERR);
+		restart(end[0].qp);
+	}
+	quiet();
+}
+
 /* Without ARM_DCT nobody is told, and each ARM_DCT tells once. */
 static void dc_key__violations_COUNTED_AND_TOLD(void)
 {
@@ -140,6 +177,36 @@ static void query_dct__command_ATTRIBUTES(void)
 	check(v->mlx5_devx_qp_query(dct, &in, sizeof(in), &a, sizeof(a)));
 	check(v->mlx5_devx_qp_modify(end[0].qp, &in, sizeof(in), &a,
 				     sizeof(a)));
+}
+
+/* The address vector and the rights of a target are those of its two steps. */
+static void query_dct__command_WHAT_THE_STEPS_SET(void)
+{
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp_attr to;
+	struct dct_answer d;
+	__be32 label;
+
+	ends();
+	srq = new_srq(16);
+	a = dct_attr(end[1].rcq);
+	dct = create(&a, MLX5DV_DCTYPE_DCT);
+	how.qp_access = IBV_ACCESS_REMOTE_WRITE;
+	dc_step(dct, IBV_QPS_INIT, DCT_INIT);
+	to = step_attr(IBV_QPS_RTR, 0);
+	to.ah_attr.grh.traffic_class = 0x24;
+	to.ah_attr.grh.flow_label = 0x12345;
+	to.ah_attr.grh.hop_limit = 3;
+	to.min_rnr_timer = 21;
+	to.path_mtu = IBV_MTU_512;
+	check_call(v->modify_qp(dct, &to, DCT_RTR), 0);
+	d = ask_dct();
+	check_is(d.dctc[13] & 0xe, 0x4);
+	check_is(d.dctc[18], 21);
+	memcpy(&label, d.dctc + 28, sizeof(label));
+	check_is(be32toh(label), 0x24012345);
+	check_is(d.dctc[40], IBV_MTU_512);
+	check_is(d.dctc[47], 3);
 }
 
 /* ---- errors ----------------------------------------------------------- */
@@ -328,8 +395,10 @@ static void dc_initiator__in_error_FLUSHES(void)
 const struct device_case dc_error_cases[] = {
 	GATE(dc__device_supports_it),
 	CASE(dc_key__wrong_REM_ACCESS_ERR),
+	CASE(dc_key__of_each_target_ITS_OWN),
 	CASE(dc_key__violations_COUNTED_AND_TOLD),
 	CASE(query_dct__command_ATTRIBUTES),
+	CASE(query_dct__command_WHAT_THE_STEPS_SET),
 	CASE(dc_write__wrong_rkey_REM_ACCESS_ERR),
 	CASE(dc_read__without_access_REM_INV_REQ_ERR),
 	CASE(dc_send__local_key_LOC_PROT_ERR),
