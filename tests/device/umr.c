@@ -85,6 +85,7 @@ static void create_qp__other_type_EOPNOTSUPP(void)
 	create_fails(IBV_QPT_UD, MLX5DV_QP_EX_WITH_MR_LIST, EOPNOTSUPP);
 	create_fails(IBV_QPT_UC, MLX5DV_QP_EX_WITH_MR_INTERLEAVED, EOPNOTSUPP);
 	create_fails(IBV_QPT_UC, MLX5DV_QP_EX_WITH_MKEY_CONFIGURE, EOPNOTSUPP);
+	create_fails(IBV_QPT_XRC_SEND, MLX5DV_QP_EX_WITH_MR_LIST, EOPNOTSUPP);
 }
 
 static void create_qp__unknown_operations_EOPNOTSUPP(void)
@@ -135,6 +136,7 @@ static void mr_list__unsignaled_NO_COMPLETION(void)
 
 static void mr_list__not_inline_EOPNOTSUPP(void)
 {
+	struct mlx5dv_mkey_conf_attr conf = { .conf_flags = 0 };
 	struct mlx5dv_mr_interleaved d = { .bytes_count = 8 };
 	struct ibv_sge sge;
 	struct mlx5dv_mkey *k;
@@ -150,6 +152,11 @@ static void mr_list__not_inline_EOPNOTSUPP(void)
 	umr_start(1);
 	umr_ex->wr_flags = IBV_SEND_SIGNALED;
 	mlx5dv_wr_mr_interleaved(umr_dv, k, ALL, 1, 1, &d);
+	check_call(ibv_wr_complete(umr_ex), EOPNOTSUPP);
+	umr_start(1);
+	umr_ex->wr_flags = IBV_SEND_SIGNALED;
+	mlx5dv_wr_mkey_configure(umr_dv, k, 1, &conf);
+	mlx5dv_wr_set_mkey_access_flags(umr_dv, ALL);
 	check_call(ibv_wr_complete(umr_ex), EOPNOTSUPP);
 	/* the queue pair goes on */
 	set_list(k, ALL, 1, &sge);
@@ -255,6 +262,35 @@ static void mkey_configure__unknown_flags_EOPNOTSUPP(void)
 	umr_start(1);
 	mlx5dv_wr_mkey_configure(umr_dv, new_mkey(), 0, &conf);
 	check_call(ibv_wr_complete(umr_ex), EOPNOTSUPP);
+	conf = (struct mlx5dv_mkey_conf_attr){ .comp_mask = 1 };
+	umr_start(1);
+	mlx5dv_wr_mkey_configure(umr_dv, new_mkey(), 0, &conf);
+	check_call(ibv_wr_complete(umr_ex), EOPNOTSUPP);
+}
+
+/* The key was created without them. */
+static void mkey_configure__signature_or_cryptography_EINVAL(void)
+{
+	struct mlx5dv_mkey_conf_attr conf = { .conf_flags = 0 };
+	struct mlx5dv_sig_block_attr sig = { .check_mask = 0 };
+	struct mlx5dv_crypto_attr crypto = { .comp_mask = 0 };
+	struct mlx5dv_mkey *k;
+	struct ibv_sge sge;
+
+	ends();
+	umr_open();
+	k = new_mkey();
+	umr_start(1);
+	mlx5dv_wr_mkey_configure(umr_dv, k, 1, &conf);
+	mlx5dv_wr_set_mkey_sig_block(umr_dv, &sig);
+	check_call(ibv_wr_complete(umr_ex), EINVAL);
+	umr_start(1);
+	mlx5dv_wr_mkey_configure(umr_dv, k, 1, &conf);
+	mlx5dv_wr_set_mkey_crypto(umr_dv, &crypto);
+	check_call(ibv_wr_complete(umr_ex), EINVAL);
+	/* the queue pair goes on */
+	sge = piece(1, 0, 8);
+	set_list(k, ALL, 1, &sge);
 }
 
 /* A property that no setter names stays. */
@@ -339,6 +375,7 @@ const struct device_case umr_cases[] = {
 	CASE(mr_list__more_than_inline_data_ENOMEM),
 	CASE(mkey_configure__setters_twice_EINVAL),
 	CASE(mkey_configure__unknown_flags_EOPNOTSUPP),
+	CASE(mkey_configure__signature_or_cryptography_EINVAL),
 	CASE(mkey_configure__one_setter_REST_STAYS),
 	CASE(mr_list__key_of_another_domain_MW_BIND_ERR),
 	CASE(local_inv__plain_region_MW_BIND_ERR),
