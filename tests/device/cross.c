@@ -461,10 +461,20 @@ static void enable__bad_target_EINVAL(void)
 	/* no such queue */
 	check_call(try_queue(m.qp, 1, OP_SEND_ENABLE, 0xffffff, 0), EINVAL);
 	check_call(try_queue(m.qp, 1, OP_WAIT, 0xffffffff, 0), EINVAL);
-	/* the queue pair itself is no cross-channel one */
-	cross_pair(MANAGED_SEND, 0);
-	check_call(try_queue(end[0].qp, 1, OP_WAIT, number_of(end[0].scq), 0),
-		   EINVAL);
+	quiet();
+}
+
+static void queue_request__no_cross_channel_EINVAL(void)
+{
+	struct ibv_qp *qp;
+
+	if (!have_cross())
+		return;
+	cross_pair(MANAGED_SEND | MANAGED_RECV, 0);
+	qp = end[0].qp;
+	check_call(try_queue(qp, 1, OP_WAIT, number_of(end[0].scq), 0), EINVAL);
+	check_call(try_queue(qp, 1, OP_SEND_ENABLE, qp->qp_num, 0), EINVAL);
+	check_call(try_queue(qp, 1, OP_RECV_ENABLE, qp->qp_num, 0), EINVAL);
 	quiet();
 }
 
@@ -580,6 +590,58 @@ static void calc__each_operation_RESULT(void)
 	quiet();
 }
 
+/* The same sum with another opcode. A send has no remote address. */
+static struct calc calc_of(uint8_t opcode, uint8_t n, __be32 imm)
+{
+	const bool send = opcode == MLX5_OPCODE_SEND ||
+			  opcode == MLX5_OPCODE_SEND_IMM;
+	struct calc r = calc_request(ADD, n);
+
+	if (send)
+		memmove((uint8_t *)&r + sizeof(r.ctrl), r.data,
+			sizeof(r.data));
+	mlx5dv_set_ctrl_seg(&r.ctrl, 0, opcode, ADD, end[0].qp->qp_num,
+			    MLX5_WQE_CTRL_CQ_UPDATE,
+			    (uint8_t)((send ? 1 : 2) + n), 0, imm);
+	return r;
+}
+
+static void calc__sends_and_writes_RESULT(void)
+{
+	static const uint8_t opcodes[] = {
+		MLX5_OPCODE_SEND, MLX5_OPCODE_SEND_IMM, MLX5_OPCODE_RDMA_WRITE,
+		MLX5_OPCODE_RDMA_WRITE_IMM,
+	};
+
+	if (!have_cross())
+		return;
+	how.cap.max_send_sge = 3;
+	cross_pair(CROSS, 0);
+	for (uint32_t i = 0; i < sizeof(opcodes); i++) {
+		struct calc r = calc_of(opcodes[i], 3, htobe32(0x12345678));
+		const bool imm = i % 2, send = i < 2;
+		struct ibv_wc wc;
+
+		clear(1);
+		for (uint32_t k = 0; k < 3; k++)
+			put(0, k, 10 * (k + 1) + i);
+		if (send || imm)
+			receive(1, 7, 0, 64);
+		check_call(try_raw(end[0].qp, 1, &r), 0);
+		(void)sent(0, 1, IBV_WC_SUCCESS);
+		check_is(got(0), 60 + 3 * i);
+		check_is(got(1), 0);
+		if (!send && !imm)
+			continue;
+		wc = received(1, 7, IBV_WC_SUCCESS);
+		check_is(wc.byte_len, 8);
+		check(!(wc.wc_flags & IBV_WC_WITH_IMM) == !imm);
+		if (imm)
+			check_is(be32toh(wc.imm_data), 0x12345678);
+	}
+	quiet();
+}
+
 static void calc__behind_a_wait_TAKES_WHAT_CAME(void)
 {
 	struct calc r;
@@ -688,9 +750,11 @@ const struct device_case cross_cases[] = {
 	CASE(enable__receives_RNR_BEFORE),
 	CASE(enable__master_is_managed_WHEN_ENABLED),
 	CASE(enable__bad_target_EINVAL),
+	CASE(queue_request__no_cross_channel_EINVAL),
 	CASE(enable__target_gone_LOC_QP_OP_ERR),
 	CASE(managed__error_FLUSHES),
 	CASE(calc__each_operation_RESULT),
+	CASE(calc__sends_and_writes_RESULT),
 	CASE(calc__behind_a_wait_TAKES_WHAT_CAME),
 	CASE(calc__bad_request_REFUSED),
 	CASE(chain__three_queue_pairs_RUNS_ALONE),
