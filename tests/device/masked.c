@@ -527,6 +527,8 @@ static void raw_wqe__other_requests_REFUSED(void)
 	r = raw_request(MLX5_OPCODE_ATOMIC_MASKED_FA, 8, one, sizeof(one));
 	r.ctrl.opmod_idx_opcode |= htobe32(2u << 24);	/* 32 bytes */
 	check_call(try_raw(1, &r), EOPNOTSUPP);
+	r.ctrl.opmod_idx_opcode &= htobe32(0xffffff);	/* not extended */
+	check_call(try_raw(1, &r), EOPNOTSUPP);
 	r = raw_request(MLX5_OPCODE_ATOMIC_MASKED_FA, 8, one, sizeof(one));
 	r.ctrl.qpn_ds = htobe32(2);
 	check_call(try_raw(1, &r), EINVAL);
