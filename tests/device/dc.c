@@ -82,6 +82,50 @@ static void mlx5_create_qp__flags_CHECKED(void)
 	keep(qp, undo_qp);
 }
 
+static void mlx5_create_qp__unknown_flag_EINVAL(void)
+{
+	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCI);
+	struct ibv_cq *cq = new_cq(16, NULL);
+	struct ibv_qp_init_attr_ex rc = {
+		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
+		.cap = how.cap, .pd = pd, .comp_mask = IBV_QP_INIT_ATTR_PD,
+	};
+
+	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+	m.create_flags = 1u << 30;
+	fails(dci_attr(cq), m, EINVAL);
+	m.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+	fails(rc, m, EINVAL);
+}
+
+/* A target takes one flag, and no operations of mlx5. */
+static void mlx5_create_qp__target_other_flags_EINVAL(void)
+{
+	static const uint32_t wrong[] = {
+		MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE,
+		MLX5DV_QP_CREATE_TUNNEL_OFFLOADS,
+		MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE,
+	};
+	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCT);
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp *qp;
+
+	srq = new_srq(16);
+	a = dct_attr(new_cq(16, NULL));
+	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		m.create_flags = wrong[i];
+		fails(a, m, EINVAL);
+	}
+	m.create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE;
+	qp = v->mlx5_create_qp(ctx, &a, &m);
+	keep(qp, undo_qp);
+	m = mlx5_attr(MLX5DV_DCTYPE_DCT);
+	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
+	m.send_ops_flags = MLX5DV_QP_EX_WITH_RAW_WQE;
+	fails(a, m, EINVAL);
+}
+
 static void mlx5_create_qp__initiator_UMR_EOPNOTSUPP(void)
 {
 	static const uint64_t ops[] = {
@@ -338,6 +382,8 @@ const struct device_case dc_cases[] = {
 	CASE(mlx5_query_device__bits_ANSWERS_KNOWN),
 	CASE(mlx5_create_qp__types_disagree_EINVAL),
 	CASE(mlx5_create_qp__flags_CHECKED),
+	CASE(mlx5_create_qp__unknown_flag_EINVAL),
+	CASE(mlx5_create_qp__target_other_flags_EINVAL),
 	CASE(mlx5_create_qp__initiator_UMR_EOPNOTSUPP),
 	CASE(mlx5_create_qp__initiator_without_operations_NO_BUILDER),
 	CASE(mlx5_create_qp__too_many_streams_EINVAL),

@@ -52,18 +52,31 @@ int soft_mlx5_query_device(struct ibv_context *verbs,
 
 /* ---- creation --------------------------------------------------------- */
 
-/* rdma-core, mlx5/verbs.c, create_qp(). */
-static int check_flags(const struct mlx5dv_qp_init_attr *m)
+static uint32_t flags_of(const struct mlx5dv_qp_init_attr *m)
+{
+	return m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS ?
+	       m->create_flags : 0;
+}
+
+/* rdma-core, mlx5/verbs.c, create_qp() and create_dct(). */
+static int check_flags(const struct mlx5dv_qp_init_attr *m, bool target)
 {
 	const uint32_t scatter = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE |
 				 MLX5DV_QP_CREATE_ALLOW_SCATTER_TO_CQE;
+	const uint32_t lacking = MLX5DV_QP_CREATE_TUNNEL_OFFLOADS |
+				 MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_UC |
+				 MLX5DV_QP_CREATE_TIR_ALLOW_SELF_LOOPBACK_MC |
+				 MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE |
+				 MLX5DV_QP_CREATE_SIG_PIPELINING;
+	const uint32_t known = target ?
+			       MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE :
+			       scatter | lacking;
+	const uint32_t flags = flags_of(m);
 
-	if (!(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS))
-		return 0;
-	/* hints for completion queues, which this device needs not */
-	if (m->create_flags & ~scatter)
-		return EOPNOTSUPP;
-	return (m->create_flags & scatter) == scatter ? EINVAL : 0;
+	if (flags & ~known || (flags & scatter) == scatter)
+		return EINVAL;
+	/* scatter: hints for completion queues, which this device needs not */
+	return flags & lacking ? EOPNOTSUPP : 0;
 }
 
 #define RC_OPS	((uint64_t)(MLX5DV_QP_EX_WITH_MR_LIST | \
@@ -77,9 +90,17 @@ static uint64_t ops_of(const struct mlx5dv_qp_init_attr *m)
 	       m->send_ops_flags : 0;
 }
 
+static bool is_target(const struct mlx5dv_qp_init_attr *m)
+{
+	return m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC &&
+	       m->dc_init_attr.dc_type == MLX5DV_DCTYPE_DCT;
+}
+
 static int check(const struct ibv_qp_init_attr_ex *a,
 		 const struct mlx5dv_qp_init_attr *m)
 {
+	const uint64_t target_known = MLX5DV_QP_INIT_ATTR_MASK_DC |
+				      MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
 	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS |
 			       MLX5DV_QP_INIT_ATTR_MASK_DC |
 			       MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS |
@@ -89,24 +110,13 @@ static int check(const struct ibv_qp_init_attr_ex *a,
 	    (bool)(m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_DC) !=
 	    (a->qp_type == IBV_QPT_DRIVER))
 		return EINVAL;
+	if (is_target(m))
+		return m->comp_mask & ~target_known ? EINVAL :
+		       check_flags(m, true);
 	/* without copies */
 	if (ops_of(m) & ~(a->qp_type == IBV_QPT_RC ? RC_OPS : 0))
 		return EOPNOTSUPP;
-	return check_flags(m);
-}
-
-static struct ibv_qp *create_target(struct ibv_context *verbs,
-				    struct ibv_qp_init_attr_ex *a,
-				    const struct mlx5dv_qp_init_attr *m)
-{
-	const uint64_t known = MLX5DV_QP_INIT_ATTR_MASK_DC |
-			       MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
-
-	if (m->comp_mask & ~known) {
-		errno = EINVAL;
-		return NULL;
-	}
-	return soft_create_dc(verbs, a, &m->dc_init_attr.dct_access_key);
+	return check_flags(m, false);
 }
 
 static void set_address(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
@@ -212,7 +222,8 @@ struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
 		return create_other(verbs, attr, mlx5);
 	switch (mlx5->dc_init_attr.dc_type) {
 	case MLX5DV_DCTYPE_DCT:
-		return create_target(verbs, attr, mlx5);
+		return soft_create_dc(verbs, attr,
+				      &mlx5->dc_init_attr.dct_access_key);
 	case MLX5DV_DCTYPE_DCI:
 		return create_initiator(verbs, attr, mlx5);
 	default:
