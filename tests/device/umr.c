@@ -33,6 +33,26 @@ static void create_mkey__flags_EOPNOTSUPP(void)
 	}
 }
 
+/* The driver makes each key indirect, but wants a flag. */
+static void create_mkey__only_remote_invalidate_INDIRECT(void)
+{
+	struct mlx5dv_mkey_init_attr a = {
+		.pd = pd, .max_entries = 4,
+		.create_flags = 1u << 4,	/* ..._REMOTE_INVALIDATE */
+	};
+	struct mlx5dv_mkey *k;
+	struct ibv_sge sge;
+
+	pair();
+	umr_open();
+	k = v->mlx5_create_mkey(&a);
+	keep(k, undo_mkey);
+	sge = piece(1, 0, 8);
+	set_list(k, ALL, 1, &sge);
+	post_to(IBV_WR_RDMA_WRITE, 3, 8, 0, k->rkey);
+	(void)sent(0, 3, IBV_WC_SUCCESS);
+}
+
 static void create_mkey__entries_ROUNDED_UP(void)
 {
 	static const uint16_t counts[] = { 1, 4, 5, 62 };
@@ -362,6 +382,7 @@ static void local_inv__free_key_MW_BIND_ERR(void)
 const struct device_case umr_cases[] = {
 	GATE(umr__device_supports_it),
 	CASE(create_mkey__flags_EOPNOTSUPP),
+	CASE(create_mkey__only_remote_invalidate_INDIRECT),
 	CASE(create_mkey__entries_ROUNDED_UP),
 	CASE(create_mkey__domain_BUSY_until_destroyed),
 	CASE(create_qp__other_type_EOPNOTSUPP),

@@ -41,8 +41,9 @@ static int check(const struct soft_dev *dev,
 	const uint32_t known = MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT |
 			       REMOTE_INVALIDATE;
 
+	/* the driver makes each key indirect, but wants a flag */
 	if (dev->iwarp || dev->no_layouts || a->create_flags & ~known ||
-	    !(a->create_flags & MLX5DV_MKEY_INIT_ATTR_FLAGS_INDIRECT))
+	    !a->create_flags)
 		return EOPNOTSUPP;
 	return a->max_entries > LAYOUT_PARTS ? EINVAL : 0;
 }
