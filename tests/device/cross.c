@@ -186,6 +186,29 @@ static void create_qp__cross_channel_not_RC_EOPNOTSUPP(void)
 		     CROSS | MANAGED_SEND | MANAGED_RECV);
 }
 
+/* Linux core/uverbs_std_types_qp.c, check_creation_flags(). */
+static void create_qp__flags_of_packets_EINVAL(void)
+{
+	static const uint32_t flags[] = {
+		IBV_QP_CREATE_SCATTER_FCS, IBV_QP_CREATE_CVLAN_STRIPPING,
+		IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+		IBV_QP_CREATE_PCI_WRITE_END_PADDING, 1u << 20,
+	};
+
+	if (!have_cross())
+		return;
+	ends();
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		check_null(try_create(IBV_QPT_RC, end[0].scq, end[0].rcq,
+				      flags[i]), EINVAL);
+		check_null(try_create(IBV_QPT_UC, end[0].scq, end[0].rcq,
+				      flags[i] | CROSS), EINVAL);
+	}
+	for (size_t i = 0; i < 2; i++)
+		check_null(try_create(IBV_QPT_UD, end[0].scq, end[0].rcq,
+				      flags[i]), EINVAL);
+}
+
 /* ---- waits ------------------------------------------------------------ */
 
 static void wait__completions_missing_WAITS(void)
@@ -736,6 +759,7 @@ static void chain__three_queue_pairs_RUNS_ALONE(void)
 const struct device_case cross_cases[] = {
 #ifdef HAVE_MLX5DV
 	CASE(create_qp__cross_channel_not_RC_EOPNOTSUPP),
+	CASE(create_qp__flags_of_packets_EINVAL),
 	CASE(wait__completions_missing_WAITS),
 	CASE(wait__completions_there_GOES_ON),
 	CASE(wait__index_wraps_WAITS),

@@ -75,6 +75,24 @@ static uint32_t flags_of(const struct soft_dev *dev, enum ibv_qp_type type)
 	return type == IBV_QPT_RC && !dev->iwarp ? SOFT_CROSS_FLAGS : 0;
 }
 
+/* Linux, core/uverbs_std_types_qp.c, check_creation_flags(), and cmd_qp.c. */
+static int check_flags(const struct soft_dev *dev, enum ibv_qp_type type,
+		       uint32_t flags)
+{
+	const uint32_t packets = IBV_QP_CREATE_SCATTER_FCS |
+				 IBV_QP_CREATE_CVLAN_STRIPPING;
+	const uint32_t datagrams = packets | IBV_QP_CREATE_BLOCK_SELF_MCAST_LB |
+				   IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	const uint32_t known = datagrams | IBV_QP_CREATE_SOURCE_QPN |
+			       SOFT_CROSS_FLAGS;
+	const uint32_t wrong = type == IBV_QPT_RAW_PACKET ? 0 :
+			       type == IBV_QPT_UD ? packets : datagrams;
+
+	if (flags & (~known | wrong))
+		return EINVAL;
+	return flags & ~flags_of(dev, type) ? EOPNOTSUPP : 0;
+}
+
 static int check_init(const struct soft_dev *dev,
 		      struct ibv_qp_init_attr_ex *a)
 {
@@ -84,12 +102,6 @@ static int check_init(const struct soft_dev *dev,
 	const uint32_t known = taken | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE |
 			       IBV_QP_INIT_ATTR_RX_HASH;
-	const uint32_t flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB |
-			       IBV_QP_CREATE_SCATTER_FCS |
-			       IBV_QP_CREATE_CVLAN_STRIPPING |
-			       IBV_QP_CREATE_SOURCE_QPN |
-			       IBV_QP_CREATE_PCI_WRITE_END_PADDING |
-			       SOFT_CROSS_FLAGS;
 	int err;
 
 	if (a->comp_mask & ~known)
@@ -98,11 +110,9 @@ static int check_init(const struct soft_dev *dev,
 		return EOPNOTSUPP;
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		a->create_flags = 0;
-	if (a->create_flags & ~flags)
-		return EINVAL;
-	if (a->create_flags & ~flags_of(dev, a->qp_type))
-		return EOPNOTSUPP;
-	err = check_objects(dev, a);
+	err = check_flags(dev, a->qp_type, a->create_flags);
+	if (!err)
+		err = check_objects(dev, a);
 	if (err)
 		return err;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
