@@ -313,6 +313,45 @@ static void mkey_configure__signature_or_cryptography_EINVAL(void)
 	set_list(k, ALL, 1, &sge);
 }
 
+static int try_setters(struct mlx5dv_mkey *k, uint32_t repeat, uint16_t n,
+		       const struct mlx5dv_mr_interleaved *data)
+{
+	struct mlx5dv_mkey_conf_attr conf = { .conf_flags = 0 };
+
+	umr_start(3);
+	mlx5dv_wr_mkey_configure(umr_dv, k, 2, &conf);
+	mlx5dv_wr_set_mkey_layout_interleaved(umr_dv, repeat, n, data);
+	mlx5dv_wr_set_mkey_access_flags(umr_dv, ALL);
+	return ibv_wr_complete(umr_ex);
+}
+
+static void mkey_configure__interleaved_AS_IN_ONE_CALL(void)
+{
+	struct mlx5dv_mr_interleaved d[5];
+	struct mlx5dv_mkey *k;
+
+	pair();
+	umr_open();
+	for (uint32_t i = 0; i < 5; i++)
+		d[i] = (struct mlx5dv_mr_interleaved){
+			.addr = (uintptr_t)end[1].mem + 1000 * i,
+			.bytes_count = 2, .bytes_skip = 6,
+			.lkey = end[1].mr->lkey,
+		};
+	k = mkey_with(4, 0);
+	check_call(try_setters(k, 3, 5, d), ENOMEM);
+	check_call(try_setters(k, 3, 4, d), 0);
+	umr_done(3);
+	fill(0, 1);
+	clear(1);
+	post_to(IBV_WR_RDMA_WRITE, 4, 24, 0, k->rkey);
+	(void)sent(0, 4, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 24; i++)
+		check_is(end[1].mem[i / 2 % 4 * 1000 + i / 8 * 8 + i % 2],
+			 end[0].mem[i]);
+	refused(IBV_WR_RDMA_WRITE, 25, 0, k->rkey);
+}
+
 /* A property that no setter names stays. */
 static void mkey_configure__one_setter_REST_STAYS(void)
 {
@@ -397,6 +436,7 @@ const struct device_case umr_cases[] = {
 	CASE(mkey_configure__setters_twice_EINVAL),
 	CASE(mkey_configure__unknown_flags_EOPNOTSUPP),
 	CASE(mkey_configure__signature_or_cryptography_EINVAL),
+	CASE(mkey_configure__interleaved_AS_IN_ONE_CALL),
 	CASE(mkey_configure__one_setter_REST_STAYS),
 	CASE(mr_list__key_of_another_domain_MW_BIND_ERR),
 	CASE(local_inv__plain_region_MW_BIND_ERR),
