@@ -3,7 +3,8 @@
  * Messages of 64 bytes over an endpoint, to one target of a sender, and to
  * another target each time. Both contexts are in one thread, so the figure is
  * the work of a message. Takes turns, and prints the medians and their ratios.
- * Then prints the memory of 10,000 addresses.
+ * Then prints the memory of 10,000 addresses that nothing was sent to and, if
+ * native, that of addresses with a session.
  *
  * Usage: dc [connections|native [INITIATORS]]
  */
@@ -22,6 +23,7 @@
 #define WINDOW		32u	/* on their way at a time */
 #define TURNS		7u
 #define ADDRESSES	10000u
+#define SESSIONS	512u	/* and addresses, for their memory */
 
 enum way { ENDPOINT, ONE_TARGET, OTHER_TARGETS, WAYS };
 
@@ -29,6 +31,7 @@ static struct rdmamsg *near, *far;
 static struct rdmamsg_ep *ep;
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *to[TARGETS];
+static uint32_t ports[TARGETS];
 static uint32_t arrived, connected;
 static uint32_t path = RDMAMSG_DC_CONNECTIONS, initiators = TARGETS;
 
@@ -112,8 +115,8 @@ static void open_targets(void)
 
 		if (rdmamsg_dc_target_create(far, "127.0.0.1", "0", &topts, &t))
 			die("rdmamsg_dc_target_create");
-		(void)snprintf(port, sizeof(port), "%u",
-			       rdmamsg_dc_target_port(t));
+		ports[i] = rdmamsg_dc_target_port(t);
+		(void)snprintf(port, sizeof(port), "%u", ports[i]);
 		if (rdmamsg_dc_address_create(sender, "127.0.0.1", port, 0,
 					      NULL, &to[i]))
 			die("rdmamsg_dc_address_create");
@@ -168,9 +171,87 @@ static double median(double *values)
 	return values[TURNS / 2];
 }
 
+/* Returns the sessions of the sender. */
+static uint32_t sessions(void)
+{
+	struct rdmamsg_dc_sender_attr info = { .size = sizeof(info) };
+
+	if (rdmamsg_dc_sender_query(sender, &info))
+		die("rdmamsg_dc_sender_query");
+	return info.sessions;
+}
+
+static size_t allocated(void)
+{
+	return mallinfo2().uordblks;
+}
+
+/* Makes one more address of a target, and sends to it. */
+static struct rdmamsg_dc_address *open_session(uint32_t i)
+{
+	struct rdmamsg_dc_address *ret;
+	char port[8];
+
+	(void)snprintf(port, sizeof(port), "%u", ports[i % TARGETS]);
+	if (rdmamsg_dc_address_create(sender, "127.0.0.1", port, 0, NULL, &ret))
+		die("rdmamsg_dc_address_create");
+	if (rdmamsg_dc_send(ret, "", 1, 0, NULL))
+		die("rdmamsg_dc_send");
+	return ret;
+}
+
+static void open_sessions(struct rdmamsg_dc_address **ret)
+{
+	uint32_t begun = 0;
+
+	for (arrived = 0; arrived < SESSIONS; pump()) {
+		if (begun == SESSIONS || begun - arrived >= WINDOW)
+			continue;
+		ret[begun] = open_session(begun);
+		begun++;
+	}
+}
+
+/* Returns the bytes that the sender's context frees, without the targets'. */
+static size_t close_sessions(struct rdmamsg_dc_address **of, uint32_t left)
+{
+	size_t ret = 0;
+
+	while (sessions() > left) {
+		const size_t before = allocated();
+
+		for (uint32_t i = 0; i < SESSIONS; i++) {
+			rdmamsg_dc_address_destroy(of[i]);
+			of[i] = NULL;
+		}
+		if (rdmamsg_process(near) < 0)
+			die("rdmamsg_process");
+		ret += before - allocated();
+		if (rdmamsg_process(far) < 0)
+			die("rdmamsg_process");
+	}
+	return ret;
+}
+
+/*
+ * The memory that is freed counts: both sides take part in making a session,
+ * and objects of the device change hands then.
+ */
+static void print_sessions(void)
+{
+	static struct rdmamsg_dc_address *addresses[SESSIONS];
+	const uint32_t before = sessions();
+	uint32_t count;
+
+	open_sessions(addresses);
+	count = sessions() - before;
+	printf("%u addresses with %u sessions: %.0f bytes each\n", SESSIONS,
+	       count, (double)close_sessions(addresses, before) / SESSIONS);
+}
+
 static void print_memory(void)
 {
-	const size_t before = mallinfo2().uordblks;
+	const size_t before = allocated();
 
 	for (uint32_t i = 0; i < ADDRESSES; i++) {
 		struct rdmamsg_dc_address *a;
@@ -183,7 +264,7 @@ static void print_memory(void)
 			die("rdmamsg_dc_address_create");
 	}
 	printf("%u addresses: %.0f bytes each (goal 256)\n", ADDRESSES,
-	       (double)(mallinfo2().uordblks - before) / ADDRESSES);
+	       (double)(allocated() - before) / ADDRESSES);
 }
 
 int main(int argc, char **argv)
@@ -211,6 +292,8 @@ int main(int argc, char **argv)
 	       median(ns[OTHER_TARGETS]));
 	printf("one target: %.2f (goal 1.2), another each time: %.2f (goal "
 	       "2)\n", median(one), median(other));
+	if (path == RDMAMSG_DC_NATIVE)
+		print_sessions();
 	print_memory();
 	rdmamsg_close(near);
 	rdmamsg_close(far);
