@@ -165,8 +165,9 @@ int rdmamsg_layout_get_key(struct rdmamsg_layout *layout,
  * An ordinary key, which native layouts have, stays as it is.
  * The library checks and keeps the description, and the caller's bytes are free
  * on return. rdmamsg_write(), rdmamsg_write_imm() and rdmamsg_read() take the
- * key in this context. The call ignores bytes after the key. -EPROTO: the bytes
- * are no key, or their description is wrong; -EMFILE, -ENOMEM.
+ * key in this context, and so do atomic operations on bytes of one block. The
+ * call ignores bytes after the key. -EPROTO: the bytes are no key, or their
+ * description is wrong; -EMFILE, -ENOMEM.
  */
 int rdmamsg_layout_import(struct rdmamsg *ctx, const void *buf, size_t len,
 			  struct rdmamsg_key *ret);
