@@ -7,6 +7,7 @@
 
 #define COUNT		5u	/* elements of most all-reduces */
 #define ROUNDS		2500u	/* all-reduces of each size */
+#define VALUE		4711u	/* of broadcasts whose members die */
 #define NONE		MESH_MAX
 
 static const uint32_t sizes[] = { 3, 5, 8, 16 };
@@ -129,15 +130,37 @@ static void allreduce__large_and_in_place_SAME_BITS(void **state)
 
 /* ---- failures --------------------------------------------------------- */
 
-/* Members 'from' to size - 1 but the absent one begin an all-reduce. */
-static void begin_some(uint32_t from, uint32_t to)
+enum operation { ALLREDUCE, BARRIER, BROADCAST };
+
+/* Member 0 broadcasts VALUE. */
+static int begin_one(struct member *m, enum operation operation)
+{
+	uint64_t *x = out[m->rank];
+
+	switch (operation) {
+	case BARRIER:
+		return rdmamsg_team_barrier(m->team, m);
+	case BROADCAST:
+		*x = m->rank ? 0 : VALUE;
+		return rdmamsg_team_broadcast(m->team, x, sizeof(*x), 0, m);
+	default:
+		return rdmamsg_team_allreduce(m->team, RDMAMSG_CALC_ADD,
+					      RDMAMSG_CALC_UINT, in[m->rank], x,
+					      COUNT, m);
+	}
+}
+
+/* Members 'from' to 'to' - 1 but the absent one begin the operation. */
+static void begin_each(uint32_t from, uint32_t to, enum operation operation)
 {
 	for (uint32_t i = from; i < to; i++)
-		if (members[i].ctx &&
-		    rdmamsg_team_allreduce(members[i].team, RDMAMSG_CALC_ADD,
-					   RDMAMSG_CALC_UINT, in[i], out[i],
-					   COUNT, &members[i]))
+		if (members[i].ctx && begin_one(&members[i], operation))
 			fail_msg("%s", rdmamsg_error());
+}
+
+static void begin_some(uint32_t from, uint32_t to)
+{
+	begin_each(from, to, ALLREDUCE);
 }
 
 /* The member's last or next operation names 'rank'. */
@@ -458,11 +481,12 @@ static void create__arguments_and_busy(void **state)
 
 /* ---- a member that is killed ------------------------------------------ */
 
-/* Arguments: rank, size and way, then the ports of the others. */
+/* Arguments: rank, size, operation and way, then the ports of the others. */
 static int role_victim(int argc, char **argv)
 {
 	uint32_t rank = (uint32_t)atoi(strtok(argv[0], " "));
 	uint32_t size = (uint32_t)atoi(strtok(NULL, " "));
+	enum operation operation = (enum operation)atoi(strtok(NULL, " "));
 
 	mesh_way.asks = (uint32_t)atoi(strtok(NULL, " "));
 	mesh_way.takes = (uint32_t)atoi(strtok(NULL, " "));
@@ -473,7 +497,7 @@ static int role_victim(int argc, char **argv)
 			mesh_dial(rank, i, strtok(NULL, " "));
 	WAIT_FOR(members[rank].connected == size - 1);
 	mesh_teams();
-	begin_some(rank, rank + 1);
+	begin_each(rank, rank + 1, operation);
 	say("begun\n");
 	/* until the parent kills this process, or has died itself */
 	while (getppid() != 1)
@@ -485,11 +509,12 @@ static const struct role roles[] = { { "victim", role_victim }, { NULL } };
 
 static unsigned int failures;		/* operations that have failed */
 
-static void start_victim(struct child *child, uint32_t victim)
+static void start_victim(struct child *child, uint32_t victim,
+			 enum operation operation)
 {
 	char arg[200];
-	int len = snprintf(arg, sizeof(arg), "%u %u %u %u %d", victim,
-			   mesh_size, mesh_way.asks, mesh_way.takes,
+	int len = snprintf(arg, sizeof(arg), "%u %u %d %u %u %d", victim,
+			   mesh_size, operation, mesh_way.asks, mesh_way.takes,
 			   mesh_way.warm);
 
 	for (uint32_t i = 0; i < mesh_size; i++)
@@ -520,14 +545,14 @@ static void meet_victim(struct child *child)
 }
 
 /* Some may know already. */
-static void begin_others(uint32_t from)
+static void begin_others(uint32_t from, enum operation operation)
 {
 	for (uint32_t i = from; i < mesh_size; i++)
 		if (members[i].ctx && rdmamsg_team_reason(members[i].team)
 				      ->error)
 			members[i].done = 1;
 		else
-			begin_some(i, i + 1);
+			begin_each(i, i + 1, operation);
 }
 
 /* Waits for the reason, because the victim may have done its part before. */
@@ -544,24 +569,34 @@ static void assert_killed(struct member *m, uint32_t victim)
 	failures += m->status != 0;
 }
 
+/* Called when the broadcast of a member here has ended. */
+static void check_value(struct member *m)
+{
+	if (!m->status && *out[m->rank] != VALUE)
+		note("member %u: the broadcast has not arrived", m->rank);
+}
+
 /*
  * The victim has begun, and goes on as far as the members before 'begun' let
  * it. Then it is killed, and the others begin.
  */
-static void kill_member(uint32_t size, uint32_t victim, uint32_t begun)
+static void kill_member(uint32_t size, uint32_t victim, uint32_t begun,
+			enum operation operation)
 {
 	struct child child;
 
 	mesh_open(size, victim);
-	start_victim(&child, victim);
+	start_victim(&child, victim, operation);
 	meet_victim(&child);
-	begin_some(0, begun);
+	for (uint32_t i = 0; i < size && operation == BROADCAST; i++)
+		members[i].then_done = check_value;
+	begin_each(0, begun, operation);
 	for (uint32_t i = 0; i < size; i++)
 		if (members[i].ctx)
 			test_drive(members[i].ctx);
 	assert_int_equal(kill(child.pid, SIGKILL), 0);
 	child_wait(&child);
-	begin_others(begun);
+	begin_others(begun, operation);
 	WAIT_FOR(mesh_all_done(1));
 	for (uint32_t i = 0; i < size; i++)
 		if (members[i].ctx)
@@ -572,15 +607,40 @@ static void kill_member(uint32_t size, uint32_t victim, uint32_t begun)
 static void kill__a_member_in_each_step_NAMED(void **state)
 {
 	texts_are_fine = true;
+	failures = 0;
 	for (uint32_t begun = 0; begun <= 3; begun++)
 		for (uint32_t victim = 0; victim < 3; victim++)
-			kill_member(3, victim, begun);
+			kill_member(3, victim, begun, ALLREDUCE);
 	for (uint32_t begun = 0; begun <= 5; begun++)
 		for (uint32_t victim = 0; victim < 5; victim += 2)
-			kill_member(5, victim, begun);
+			kill_member(5, victim, begun, ALLREDUCE);
 	for (uint32_t begun = 0; begun <= 8; begun += 2)
-		kill_member(8, begun % 8 ^ 5, begun);
+		kill_member(8, begun % 8 ^ 5, begun, ALLREDUCE);
 	assert_true(failures);
+}
+
+/* Each member, because each one is at another place of the tree. */
+static void kill_each(enum operation operation)
+{
+	static const uint32_t few[] = { 3, 5 };
+
+	texts_are_fine = true;
+	failures = 0;
+	for (uint32_t s = 0; s < ARRAY_SIZE(few); s++)
+		for (uint32_t begun = 0; begun <= few[s]; begun++)
+			for (uint32_t victim = 0; victim < few[s]; victim++)
+				kill_member(few[s], victim, begun, operation);
+	assert_true(failures);
+}
+
+static void kill__a_member_in_each_step_of_a_barrier_NAMED(void **state)
+{
+	kill_each(BARRIER);
+}
+
+static void kill__a_member_in_each_step_of_a_broadcast_NAMED(void **state)
+{
+	kill_each(BROADCAST);
 }
 
 /* ---- the list ---------------------------------------------------------- */
@@ -604,6 +664,8 @@ ON(close__of_the_root_before_others_receive_OK, native_later,
 ON_ALL(close__of_a_context_in_the_operation_FAILS_ALL)
 ON_BOTH(create__arguments_and_busy)
 ON_ALL(kill__a_member_in_each_step_NAMED)
+ON_ALL(kill__a_member_in_each_step_of_a_barrier_NAMED)
+ON_ALL(kill__a_member_in_each_step_of_a_broadcast_NAMED)
 
 static const struct CMUnitTest tests[] = {
 	TEST(loop__allreduce__many_with_random_delays_SAME_BITS),
@@ -646,6 +708,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(loop__kill__a_member_in_each_step_NAMED),
 	TEST(native__kill__a_member_in_each_step_NAMED),
 	TEST(native_later__kill__a_member_in_each_step_NAMED),
+	TEST(loop__kill__a_member_in_each_step_of_a_barrier_NAMED),
+	TEST(native__kill__a_member_in_each_step_of_a_barrier_NAMED),
+	TEST(native_later__kill__a_member_in_each_step_of_a_barrier_NAMED),
+	TEST(loop__kill__a_member_in_each_step_of_a_broadcast_NAMED),
+	TEST(native__kill__a_member_in_each_step_of_a_broadcast_NAMED),
+	TEST(native_later__kill__a_member_in_each_step_of_a_broadcast_NAMED),
 };
 
 int main(int argc, char **argv)
