@@ -2,11 +2,13 @@
 /* Members of a team in one process. */
 #include "mesh.h"
 
+#include <time.h>
+
 #include <rdmamsg/device.h>
 #include <rdmamsg/listener.h>
 
 struct member members[MESH_MAX];
-uint32_t mesh_size, mesh_ack_timeout;
+uint32_t mesh_size, mesh_ack_timeout, mesh_seed;
 struct mesh_way mesh_way;
 const struct rdmamsg_failover *mesh_failover;
 
@@ -194,12 +196,23 @@ bool mesh_all_done(unsigned int count)
 	return true;
 }
 
+void mesh_choose_seed(void)
+{
+	const char *seed = getenv("TEST_SEED");
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	mesh_seed = seed ? (uint32_t)strtoul(seed, NULL, 10) :
+		    (uint32_t)now.tv_nsec ^ (uint32_t)now.tv_sec;
+	printf("# seed %u\n", mesh_seed);
+}
+
 void mesh_race(uint32_t count, void (*begin)(struct member *m, uint32_t number),
 	       void (*check)(const struct member *m, uint32_t number))
 {
 	uint32_t begun[MESH_MAX] = { 0 }, wait[MESH_MAX] = { 0 };
 	const uint64_t end = now_ms() + WAIT_MS;
-	uint32_t seed = mesh_size;
+	uint32_t seed = mesh_size + mesh_seed;
 
 	while (!mesh_all_done(count)) {
 		for (uint32_t i = 0; i < mesh_size; i++) {

@@ -31,6 +31,7 @@ struct member {
 extern struct member members[MESH_MAX];
 extern uint32_t mesh_size;
 extern uint32_t mesh_ack_timeout;	/* option of the endpoints */
+extern uint32_t mesh_seed;		/* of delays and inputs */
 
 /* ---- paths ------------------------------------------------------------ */
 
@@ -72,6 +73,8 @@ void mesh_open(uint32_t size, uint32_t absent);
 void mesh_teams(void);			/* of the members here */
 void mesh_team(uint32_t rank);
 bool mesh_all_done(unsigned int count);
+/* Sets mesh_seed to TEST_SEED, or to one that differs in each run. Prints it */
+void mesh_choose_seed(void);
 /*
  * Runs 'count' operations that begin() starts and check() checks. Polls all
  * members in turn. A member begins its next operation after a random number of

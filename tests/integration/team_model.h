@@ -16,6 +16,7 @@ static inline uint64_t input(uint32_t round, uint32_t rank, uint32_t i)
 {
 	uint64_t seed = (uint64_t)round << 40 | (uint64_t)rank << 20 | i;
 
+	seed ^= (uint64_t)mesh_seed * 0x9e3779b97f4a7c15ull;
 	(void)random_bits(&seed);
 	return random_bits(&seed);
 }
