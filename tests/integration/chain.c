@@ -302,10 +302,6 @@ static void post__cycle_or_impossible_order_EDEADLK(void **state)
 {
 	start();
 	rdmamsg_chain_send(chain, 9, p.c.ep, "x", 1, 0);
-	rdmamsg_chain_wait(chain, 0, 1, 1);
-	rdmamsg_chain_wait(chain, 1, 0, 1);
-	assert_refused("a cycle: step 1 (wait for 1 of queue 1) waits for "
-		       "step 2 (wait for 1 of queue 0) waits for step 1");
 	/* of three, behind a step that is none of them */
 	rdmamsg_chain_wait(chain, 0, 1, 2);
 	rdmamsg_chain_wait(chain, 1, 9, 1);

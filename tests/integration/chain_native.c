@@ -9,6 +9,7 @@
 #include <rdmamsg/device.h>
 
 #define RUNS	300u	/* random chains */
+#define AGAIN	200u	/* runs that on_done posts */
 
 static struct pair p;
 static struct rdmamsg_chain *chain, *other;	/* of the client, the server */
@@ -17,6 +18,7 @@ static struct {
 	unsigned int count;
 	struct rdmamsg_chain_end end;
 } done[2];
+static void (*then_done)(struct rdmamsg_chain *c);	/* or NULL */
 
 static void on_done(struct rdmamsg_chain *c,
 		    const struct rdmamsg_chain_end *end)
@@ -25,6 +27,8 @@ static void on_done(struct rdmamsg_chain *c,
 
 	done[i].count++;
 	done[i].end = *end;
+	if (then_done)
+		then_done(c);
 }
 
 static struct rdmamsg_chain *chain_with(struct rdmamsg *ctx, uint32_t how,
@@ -57,6 +61,7 @@ static void start(uint32_t how)
 	if (how == RDMAMSG_CHAIN_NATIVE)
 		need_native();
 	memset(done, 0, sizeof(done));
+	then_done = NULL;
 	pair_init(&p, NULL);
 	p.c.on.on_message = p.s.on.on_message = NULL;
 	pair_listen(&p);
@@ -70,6 +75,14 @@ static void finish(void)
 	rdmamsg_chain_destroy(chain);
 	rdmamsg_chain_destroy(other);
 	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void finish_closed(void)
+{
+	WAIT_FOR(p.c.closed && p.s.closed);
+	rdmamsg_chain_destroy(chain);
+	rdmamsg_chain_destroy(other);
 	pair_fini(&p);
 }
 
@@ -224,38 +237,150 @@ static void post__part_of_a_received_word_EOPNOTSUPP(void **state)
 	finish();
 }
 
-static void calc_sent(uint32_t how)
+/* The device does not add doubles. */
+static bool device_calculates(int op, int type)
+{
+	return op <= RDMAMSG_CALC_XOR &&
+	       (op != RDMAMSG_CALC_ADD || type != RDMAMSG_CALC_DOUBLE);
+}
+
+static void calc_one(uint32_t how, int op, int type)
 {
 	enum { N = 32 };
 	uint64_t mine[N], theirs[N], there[N], got[N];
 
-	for (int op = 0; op < 4; op++) {
-		start(how);
-		rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
-		rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
-		rdmamsg_chain_recv(other, 0, p.s.ep, there, sizeof(there), 0);
-		/* in place, twice: the second reads what the first wrote */
-		rdmamsg_chain_calc(other, 0, op, op % 2, mine, there, mine,
-				   N);
-		rdmamsg_chain_calc(other, 0, op, op % 2, mine, mine, there,
-				   N);
-		rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
-		for (uint64_t i = 0; i < N; i++) {
-			theirs[i] = i * 0x123456789abcdefull;
-			mine[i] = ~i << 32 | i;
-		}
-		run_both();
-		for (uint64_t i = 0; i < N; i++) {
-			uint64_t a = i * 0x123456789abcdefull;
-			uint64_t b = ~i << 32 | i;
-
-			assert_int_equal(got[i], op == 0 ? b + a + a :
-					 op == 1 ? (a & b) : op == 2 ? (a | b) :
-					 (a ^ b ^ a));
-			assert_int_equal(got[i], mine[i]);
-		}
-		finish();
+	start(how);
+	rdmamsg_chain_send(chain, 0, p.c.ep, theirs, sizeof(theirs), 0);
+	rdmamsg_chain_recv(chain, 0, p.c.ep, got, sizeof(got), 0);
+	rdmamsg_chain_recv(other, 0, p.s.ep, there, sizeof(there), 0);
+	/* in place, twice: the second reads what the first wrote */
+	rdmamsg_chain_calc(other, 0, op, type, mine, there, mine, N);
+	rdmamsg_chain_calc(other, 0, op, type, mine, mine, there, N);
+	rdmamsg_chain_send(other, 0, p.s.ep, mine, sizeof(mine), 0);
+	for (uint64_t i = 0; i < N; i++) {
+		theirs[i] = i * 0x123456789abcdefull;
+		mine[i] = ~i << 32 | i;
 	}
+	run_both();
+	for (uint64_t i = 0; i < N; i++) {
+		uint64_t a = i * 0x123456789abcdefull;
+		uint64_t b = ~i << 32 | i;
+
+		assert_int_equal(got[i], op == 0 ? b + a + a :
+				 op == 1 ? (a & b) : op == 2 ? (a | b) :
+				 (a ^ b ^ a));
+		assert_int_equal(got[i], mine[i]);
+	}
+	finish();
+}
+
+static void calc_sent(uint32_t how)
+{
+	for (int op = RDMAMSG_CALC_ADD; op <= RDMAMSG_CALC_XOR; op++)
+		for (int type = 0; type <= RDMAMSG_CALC_DOUBLE; type++)
+			if (device_calculates(op, type))
+				calc_one(how, op, type);
+}
+
+/* ---- several runs ----------------------------------------------------- */
+
+static struct {
+	uint64_t x[3], got[3];
+	unsigned int left[2];		/* runs of the client, the server */
+} again;
+
+static void check_and_post(struct rdmamsg_chain *c)
+{
+	unsigned int *left = &again.left[c == other];
+	const uint64_t first = 3 * (AGAIN - *left);
+
+	if (done[c == other].end.status)
+		note("run %u: %s", AGAIN - *left, done[c == other].end.text);
+	for (uint64_t i = 0; c == other && i < 3; i++)
+		if (again.got[i] != first + i)
+			note("run %u: message %u is %u", AGAIN - *left,
+			     (unsigned int)i, (unsigned int)again.got[i]);
+	if (--*left)
+		assert_int_equal(rdmamsg_chain_post(c), 0);
+	else
+		rdmamsg_chain_destroy(c);
+}
+
+/* on_done posts the next run, or frees the chain. Each run sends 3 numbers. */
+static void posts_again(uint32_t how)
+{
+	static const uint64_t step = 3;
+
+	start(how);
+	for (uint32_t i = 0; i < 3; i++) {
+		again.x[i] = i;
+		rdmamsg_chain_send(chain, 0, p.c.ep, &again.x[i], 8, i);
+		rdmamsg_chain_recv(other, 0, p.s.ep, &again.got[i], 8, i);
+	}
+	/* each number is sent before it becomes that of the next run */
+	for (uint32_t i = 0; i < 3; i++)
+		rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD,
+				   RDMAMSG_CALC_UINT, &again.x[i], &again.x[i],
+				   &step, 1);
+	again.left[0] = again.left[1] = AGAIN;
+	then_done = check_and_post;
+	begin_both();
+	WAIT_FOR(!again.left[0] && !again.left[1]);
+	then_done = NULL;
+	assert_int_equal(done[0].count, AGAIN);
+	assert_int_equal(done[1].count, AGAIN);
+	assert_int_equal(done[0].end.status, 0);
+	assert_int_equal(done[1].end.status, 0);
+	chain = other = NULL;
+	finish();
+}
+
+/* A later chain shows that nothing was posted. */
+static void cycle_refused(uint32_t how)
+{
+	uint64_t got;
+
+	start(how);
+	rdmamsg_chain_send(chain, 9, p.c.ep, pattern(1), 1, 0);
+	rdmamsg_chain_wait(chain, 0, 1, 1);
+	rdmamsg_chain_wait(chain, 1, 0, 1);
+	assert_error(rdmamsg_chain_post(chain), -EDEADLK, "a cycle: "
+		     "step 1 (wait for 1 of queue 1) waits for "
+		     "step 2 (wait for 1 of queue 0) waits for step 1");
+	test_drive(p.c.ctx);
+	assert_int_equal(end_stats(&p.c).msgs_sent, 0);
+	assert_int_equal(done[0].count, 0);
+	fresh();
+	rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1), 8, 7);
+	rdmamsg_chain_recv(other, 0, p.s.ep, &got, 8, 7);
+	run_both();
+	finish();
+}
+
+/* The peer has no more steps, so it may close before this side receives. */
+static void peer_has_sent_all(uint32_t how)
+{
+	uint64_t x[2] = { 4, 5 }, got[2] = { 0 };
+
+	start(how);
+	for (uint32_t i = 0; i < 2; i++) {
+		rdmamsg_chain_send(other, 0, p.s.ep, &x[i], 8, i);
+		rdmamsg_chain_recv(chain, 0, p.c.ep, &got[i], 8, i);
+	}
+	run_both();
+	x[0] = 6;
+	x[1] = 7;
+	assert_int_equal(rdmamsg_chain_post(other), 0);
+	WAIT_FOR(done[1].count == 2);
+	rdmamsg_ep_close(p.s.ep);
+	test_drive(p.s.ctx);
+	assert_int_equal(rdmamsg_chain_post(chain), 0);
+	WAIT_FOR(done[0].count == 2);
+	assert_int_equal(done[0].end.status, 0);
+	assert_int_equal(done[1].end.status, 0);
+	assert_int_equal(got[0], 6);
+	assert_int_equal(got[1], 7);
+	finish_closed();
 }
 
 /* ---- random chains ---------------------------------------------------- */
@@ -278,8 +403,11 @@ struct side {
 static void random_calc(struct side *s)
 {
 	uint64_t r = random_bits(&s->seed);
+	enum rdmamsg_calc_op op = r % 4;
+	uint32_t types = device_calculates((int)op, RDMAMSG_CALC_DOUBLE) ? 3 :
+			 2;
 
-	assert_true(rdmamsg_chain_calc(s->c, 0, r % 4, r / 4 % 2,
+	assert_true(rdmamsg_chain_calc(s->c, 0, op, (r >> 32) % types,
 				       &s->cells[r / 8 % CELLS],
 				       &s->cells[r / 128 % CELLS],
 				       &s->cells[r / 4096 % CELLS], 1) >= 0);
@@ -428,14 +556,6 @@ static void post__what_devices_lack_EOPNOTSUPP(void **state)
 	rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 7);
 	run_both();
 	finish();
-}
-
-static void finish_closed(void)
-{
-	WAIT_FOR(p.c.closed && p.s.closed);
-	rdmamsg_chain_destroy(chain);
-	rdmamsg_chain_destroy(other);
-	pair_fini(&p);
 }
 
 static void recv__other_tag_or_length_EPROTO(void **state)
@@ -726,6 +846,9 @@ BOTH(wait__for_another_queue_ORDERS, wait_orders)
 BOTH(enable__two_by_two_HOLDS, enable_holds)
 BOTH(send__parts_of_words_ARRIVE, parts_sent)
 BOTH(calc__received_operand_in_place_SENT, calc_sent)
+BOTH(on_done__posts_again_and_frees_IN_ORDER, posts_again)
+BOTH(post__cycle_EDEADLK, cycle_refused)
+BOTH(close__peer_has_sent_all_OK, peer_has_sent_all)
 BOTH(ring__of_three_members_SUM, ring)
 
 static const struct CMUnitTest tests[] = {
@@ -740,6 +863,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(post__part_of_a_received_word_EOPNOTSUPP),
 	TEST(loop__calc__received_operand_in_place_SENT),
 	TEST(native__calc__received_operand_in_place_SENT),
+	TEST(loop__on_done__posts_again_and_frees_IN_ORDER),
+	TEST(native__on_done__posts_again_and_frees_IN_ORDER),
+	TEST(loop__post__cycle_EDEADLK),
+	TEST(native__post__cycle_EDEADLK),
+	TEST(loop__close__peer_has_sent_all_OK),
+	TEST(native__close__peer_has_sent_all_OK),
 	TEST(loop__ring__of_three_members_SUM),
 	TEST(native__ring__of_three_members_SUM),
 	TEST(close__while_the_peer_meets_another_ARRIVES),
