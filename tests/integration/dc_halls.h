@@ -175,6 +175,14 @@ static inline void start(uint32_t targets, uint32_t initiators,
 	atomics = has_atomics(&halls[0]);
 }
 
+/* After start(). */
+static inline void need_atomics(void)
+{
+	if (!atomics)
+		skip_because(test_iwarp() ? NO_ATOMICS :
+			     "no atomic operations");
+}
+
 static inline void finish(uint32_t targets)
 {
 	rdmamsg_dc_sender_destroy(sender);

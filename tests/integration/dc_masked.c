@@ -70,8 +70,7 @@ static bool masked_run(const struct masked_row *r)
 void masked__each_AS_LISTED(void **state)
 {
 	start(1, 0, 0);
-	if (!atomics)
-		skip_because("no atomic operations");
+	need_atomics();
 	for (unsigned int round = 0; round < 2; round++)
 		for (size_t i = 0; i < ARRAY_SIZE(masked_rows); i++)
 			if (!masked_run(&masked_rows[i]))
@@ -93,8 +92,7 @@ void masked__among_others_IN_ORDER(void **state)
 	unsigned int n = 0;
 
 	start(1, 0, 0);
-	if (!atomics)
-		skip_because("no atomic operations");
+	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (uint32_t i = 0; i < 25; i++) {
 		assert_int_equal(rdmamsg_dc_fetch_add_fields(
@@ -131,8 +129,7 @@ void masked__of_rivals_ADD_UP(void **state)
 	const uint64_t one = 1;
 
 	start(1, 2, 0);
-	if (!atomics)
-		skip_because("no atomic operations");
+	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (int i = 0; i < 4; i++)
 		rival[i] = address_of(&halls[0]);
@@ -155,8 +152,7 @@ void masked__sender_destroyed_EACH_ENDS(void **state)
 	unsigned int n = 0;
 
 	start(1, 0, 0);
-	if (!atomics)
-		skip_because("no atomic operations");
+	need_atomics();
 	memset(c, 0, sizeof(c));
 	for (; n < ARRAY_SIZE(c); n++)
 		assert_int_equal(rdmamsg_dc_fetch_add_fields(
@@ -181,8 +177,7 @@ void masked__bad_arguments_ARE_TOLD(void **state)
 	struct cookie c = { 0 };
 
 	start(1, 0, 0);
-	if (!atomics)
-		skip_because("no atomic operations");
+	need_atomics();
 	key = &halls[0].key;
 	assert_error(rdmamsg_dc_fetch_add_fields(to[0], key, 0, 5, v, NULL,
 						 NULL, 0, &c), -EINVAL,
