@@ -5,7 +5,9 @@
  */
 #include "common.h"
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -17,7 +19,8 @@
 #define DC_PATH		RDMAMSG_DC_CONNECTIONS
 #endif
 #define TARGETS		12u
-#define SENDERS		64u
+#define SENDERS		64u	/* at a time */
+#define STRANGERS	128u	/* senders that a target can tell apart */
 
 /* A target, and what each sender may deliver there next. */
 struct hall {
@@ -26,7 +29,7 @@ struct hall {
 	struct {
 		uint64_t sender;
 		uint32_t next;
-	} from[SENDERS];
+	} from[STRANGERS];
 	uint32_t senders;
 	unsigned int messages, violations, destroyed;
 	struct hall *next;		/* destroyed by on_destroyed of this */
@@ -56,7 +59,7 @@ static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 
 	while (i < h->senders && h->from[i].sender != sender)
 		i++;
-	if (i == SENDERS) {
+	if (i == STRANGERS) {
 		note("more senders than there are");
 	} else {
 		if (i == h->senders)
@@ -572,101 +575,200 @@ static void context__closed_with_all_of_it_ALL_END(void **state)
 
 #define PROCESSES	8u
 #define EACH		(SENDERS / PROCESSES)	/* senders of a process */
-#define ROUNDS		40u			/* messages of a sender */
+#define VICTIMS		(PROCESSES / 2)		/* of a round */
+#define ROUNDS		2u
+#define BATCH		20u	/* messages of a sender in a round */
 #define VICTIM_SECONDS	300u
+#define DELAY_MS	20u	/* until a kill, at most */
 
-/* Sends to the target at this port, and waits until all has completed. */
-static int sender_role(int argc, char **argv)
+_Static_assert(PROCESSES == 2 * VICTIMS, "each victim has a survivor");
+_Static_assert(SENDERS / 2 * (1 + ROUNDS) <= STRANGERS, "all have a place");
+
+static struct mail mails[EACH];
+
+/* Waits until the parent says that the next round begins. */
+static void await_round(void)
 {
-	static struct mail mails[EACH];
-	static struct cookie cookies[EACH * ROUNDS];
-	struct rdmamsg_dc_address *a[EACH];
+	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
+	uint64_t end = now_ms() + WAIT_MS;
+	char c;
+
+	while (poll(&fd, 1, 0) <= 0) {
+		if (now_ms() > end)
+			fail_msg("no further round");
+		test_pump(1);
+		check_notes();
+	}
+	if (read(STDIN_FILENO, &c, 1) != 1)
+		fail_msg("the parent has gone");
+}
+
+/* Each sender sends a batch. Tells when 'moment' messages are posted. */
+static void send_batch(struct rdmamsg_dc_address **a, uint32_t first,
+		       uint32_t moment)
+{
+	static struct cookie cookies[ROUNDS * EACH * BATCH];
+	struct cookie *c = &cookies[first * EACH];
 	uint32_t n = 0;
 
-	if (argc < 1)
-		return 2;
-	near = test_open(NULL);
-	for (uint32_t i = 0; i < EACH; i++) {
-		open_mail(&mails[i], 1, 0, NULL);
-		a[i] = name(&mails[i], argv[0], 0x123456789abc);
-	}
-	for (uint32_t k = 0; k < ROUNDS; k++) {
-		for (uint32_t i = 0; i < EACH; i++)
-			post_all(a[i], k, &cookies[n++]);
-		test_pump(0);
-		if (k == ROUNDS / 4)
-			say("begun\n");
-	}
-	for (uint32_t i = 0; i < EACH; i++) {
-		WAIT_FOR(mails[i].completed == ROUNDS);
-		if (mails[i].failed) {
-			fprintf(stderr, "sender %u: %u of %u messages failed, "
-				"status %d; %s\n", i, mails[i].failed, ROUNDS,
-				mails[i].status, mails[i].text);
-			return 1;
+	for (uint32_t k = 0; k < BATCH; k++) {
+		for (uint32_t i = 0; i < EACH; i++) {
+			post_all(a[i], first + k, c++);
+			if (++n == moment)
+				say("begun\n");
 		}
+		test_pump(0);
+	}
+}
+
+/* Returns 1 if a sender has lost messages. */
+static int await_batches(uint32_t count)
+{
+	for (uint32_t i = 0; i < EACH; i++) {
+		WAIT_FOR(mails[i].completed == count);
+		if (!mails[i].failed)
+			continue;
+		fprintf(stderr, "sender %u: %u of %u messages failed, status "
+			"%d; %s\n", i, mails[i].failed, count,
+			mails[i].status, mails[i].text);
+		return 1;
 	}
 	return 0;
 }
 
+/* Sends in this many rounds, to the target at the port. */
+static int sender_role(const char *port, uint32_t rounds, uint32_t moment)
+{
+	struct rdmamsg_dc_address *a[EACH];
+
+	near = test_open(NULL);
+	for (uint32_t i = 0; i < EACH; i++) {
+		open_mail(&mails[i], 1, 0, NULL);
+		a[i] = name(&mails[i], port, 0x123456789abc);
+	}
+	say("ready\n");
+	for (uint32_t r = 0; r < rounds; r++) {
+		await_round();
+		send_batch(a, r * BATCH, moment);
+	}
+	return await_batches(rounds * BATCH);
+}
+
 static int survivor_role(int argc, char **argv)
 {
-	int ret = sender_role(argc, argv);
+	int ret = argc < 1 ? 2 : sender_role(argv[0], ROUNDS, 0);
 
 	if (!ret)
 		test_close(near);
 	return ret;
 }
 
-/* Is killed before it ends, however late that is. */
+/* The argument is PORT MOMENT. The kill comes, however late it is. */
 static int victim_role(int argc, char **argv)
 {
-	int ret = sender_role(argc, argv);
+	unsigned int moment;
+	char port[8];
+	int ret;
 
+	if (argc < 1 || sscanf(argv[0], "%7s %u", port, &moment) != 2)
+		return 2;
+	ret = sender_role(port, 1, moment);
 	for (unsigned int i = 0; i < VICTIM_SECONDS && !ret; i++)
 		test_pump(1000);
 	return ret;
 }
 
-/* Half of the processes are killed amid their messages. */
-static void senders__killed_OTHERS_LOSE_NOTHING(void **state)
+/* Each run has another seed. TEST_SEED repeats the kills of a run. */
+static void seed_kills(void)
+{
+	const char *text = getenv("TEST_SEED");
+	unsigned int seed = 0;
+
+	if (text)
+		seed = (unsigned int)strtoul(text, NULL, 0);
+	else if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		fail_msg("getrandom: %s", strerror(errno));
+	say("# seed %u\n", seed);
+	srandom(seed);
+}
+
+static void await_line(struct child *c, const char *expected)
+{
+	char line[64];
+
+	child_line(c, line, sizeof(line));
+	assert_string_equal(line, expected);
+}
+
+/* Kills the process a random time after a random message. */
+static void kill_amid(struct child *c)
+{
+	uint64_t moment;
+
+	await_line(c, "begun");
+	moment = now_ms() + (uint64_t)random() % (DELAY_MS + 1);
+	while (now_ms() < moment) {
+		test_pump(1);
+		check_notes();
+	}
+	assert_int_equal(kill(c->pid, SIGKILL), 0);
+}
+
+/* New victims take the places of those of the round before. */
+static void kill_round(struct child *survivors)
+{
+	struct child victims[VICTIMS];
+	char arg[32];
+
+	for (uint32_t i = 0; i < VICTIMS; i++) {
+		(void)snprintf(arg, sizeof(arg), "%s %u", halls[0].port,
+			       1 + (uint32_t)random() % (EACH * BATCH));
+		child_start(&victims[i], "victim", arg);
+	}
+	for (uint32_t i = 0; i < VICTIMS; i++)
+		await_line(&victims[i], "ready");
+	for (uint32_t i = 0; i < VICTIMS; i++) {
+		child_say(&survivors[i], "r");
+		child_say(&victims[i], "r");
+	}
+	for (uint32_t i = 0; i < VICTIMS; i++)
+		kill_amid(&victims[i]);
+	for (uint32_t i = 0; i < VICTIMS; i++)
+		assert_true(WIFSIGNALED(child_wait(&victims[i])));
+}
+
+/* 64 senders at a time, and half of their processes are killed each round. */
+static void senders__killed_at_random_OTHERS_LOSE_NOTHING(void **state)
 {
 	const struct rdmamsg_srq_options so = {
-		.size = sizeof(so), .depth = 1024,
+		.size = sizeof(so), .depth = 2048,
 	};
 	/* room for all, however much the first ones have been promised */
 	struct rdmamsg_ep_options ep = { .size = sizeof(ep), .recv_depth = 8 };
-	struct child children[PROCESSES];
+	struct child survivors[PROCESSES - VICTIMS];
 	unsigned int whole = 0;
-	char line[64];
 
 	(void)state;
+	seed_kills();
 	start();
 	if (rdmamsg_srq_create(far, &so, &ep.srq))
 		skip_because("no shared receives");
 	open_hall(&halls[0], &ep);
-	for (uint32_t i = 0; i < PROCESSES; i++)
-		child_start(&children[i], i & 1 ? "victim" : "survivor",
-			    halls[0].port);
-	for (uint32_t i = 0; i < PROCESSES; i++) {
-		child_line(&children[i], line, sizeof(line));
-		assert_string_equal(line, "begun");
-		if (i & 1)
-			assert_int_equal(kill(children[i].pid, SIGKILL), 0);
-	}
-	for (uint32_t i = 0; i < PROCESSES; i++) {
-		int status = child_wait(&children[i]);
-
-		if (i & 1)
-			assert_true(WIFSIGNALED(status));
-		else
-			assert_int_equal(status, 0);
-	}
+	for (uint32_t i = 0; i < PROCESSES - VICTIMS; i++)
+		child_start(&survivors[i], "survivor", halls[0].port);
+	for (uint32_t i = 0; i < PROCESSES - VICTIMS; i++)
+		await_line(&survivors[i], "ready");
+	for (uint32_t r = 0; r < ROUNDS; r++)
+		kill_round(survivors);
+	for (uint32_t i = 0; i < PROCESSES - VICTIMS; i++)
+		assert_int_equal(child_wait(&survivors[i]), 0);
 	WAIT_FOR(!target_attr(&halls[0]).connections);
-	for (uint32_t i = 0; i < halls[0].senders; i++)
-		whole += halls[0].from[i].next == ROUNDS;
-	assert_true(whole >= SENDERS / 2);
-	assert_true(halls[0].senders >= SENDERS / 2);
+	for (uint32_t i = 0; i < halls[0].senders; i++) {
+		whole += halls[0].from[i].next == ROUNDS * BATCH;
+		assert_true(halls[0].from[i].next <= BATCH ||
+			    halls[0].from[i].next == ROUNDS * BATCH);
+	}
+	assert_int_equal(whole, SENDERS / 2);
 	open_mail(&mail, 0, 0, NULL);
 	close_all(1);
 }
@@ -779,7 +881,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(address__destroyed_at_once_SENDS_FIRST),
 	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
 	TEST(context__closed_with_all_of_it_ALL_END),
-	TEST(senders__killed_OTHERS_LOSE_NOTHING),
+	TEST(senders__killed_at_random_OTHERS_LOSE_NOTHING),
 	TEST(target__killed_ITS_MESSAGES_END_OTHERS_ARRIVE),
 	TEST(arguments__of_no_use_REFUSED),
 };
