@@ -32,6 +32,7 @@ struct hall {
 	} from[STRANGERS];
 	uint32_t senders;
 	unsigned int messages, violations, destroyed;
+	bool empty;			/* the messages have no bytes */
 	struct hall *next;		/* destroyed by on_destroyed of this */
 };
 
@@ -68,7 +69,7 @@ static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 			note("message %u of a sender, where %u was due", tag,
 			     h->from[i].next - 1);
 	}
-	if (len != mixed_size(tag) ||
+	if (len != (h->empty ? 0 : mixed_size(tag)) ||
 	    (len && memcmp(rdmamsg_msg_data(msg), pattern(tag), len)))
 		note("message %u has other bytes", tag);
 	h->messages++;
@@ -305,6 +306,48 @@ static void more_targets_than_initiators__ONCE_AND_IN_ORDER(void **state)
 	assert_true(attr.evictions >= TARGETS - 3);
 	assert_int_equal(attr.addresses, TARGETS);
 	close_all(TARGETS);
+}
+
+/* Sends an empty message to the hall, and waits until it is there. */
+static void send_next(struct rdmamsg_dc_address *a, struct hall *h)
+{
+	const unsigned int completed = mail.completed, before = h->messages;
+	struct cookie c = { .status = 0 };
+
+	assert_int_equal(rdmamsg_dc_send(a, NULL, 0, before, &c), 0);
+	WAIT_FOR(mail.completed == completed + 1 && h->messages == before + 1);
+	assert_int_equal(c.status, 0);
+}
+
+/*
+ * The first and third messages go to A. So C takes the initiator of B, and B
+ * takes that of C.
+ */
+static void initiators__all_in_use_LEAST_RECENTLY_USED_CLOSES(void **state)
+{
+	struct rdmamsg_dc_address *a[3];
+	const uint32_t order[] = { 0, 1, 0, 2, 0, 1, 0 };
+	const uint32_t evictions[] = { 0, 0, 0, 1, 1, 2, 2 };
+	struct rdmamsg_dc_sender_attr attr;
+
+	start();
+	open_mail(&mail, 2, 0, NULL);
+	for (uint32_t i = 0; i < 3; i++) {
+		open_hall(&halls[i], NULL);
+		halls[i].empty = true;
+		a[i] = address_of(&mail, &halls[i]);
+	}
+	for (uint32_t i = 0; i < ARRAY_SIZE(order); i++) {
+		send_next(a[order[i]], &halls[order[i]]);
+		attr = sender_attr(&mail);
+		assert_int_equal(attr.evictions, evictions[i]);
+		/* a session outlives the loss of its initiator */
+		if (attr.sessions)
+			continue;
+		assert_int_equal(attr.connects, 2 + evictions[i] - !i);
+		assert_int_equal(target_attr(&halls[0]).connections, 1);
+	}
+	close_all(3);
 }
 
 static void many_senders__one_target_WITH_SHARED_RECEIVES(void **state)
@@ -872,6 +915,7 @@ static void arguments__of_no_use_REFUSED(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(one_target__messages_of_all_sizes_IN_ORDER),
 	TEST(more_targets_than_initiators__ONCE_AND_IN_ORDER),
+	TEST(initiators__all_in_use_LEAST_RECENTLY_USED_CLOSES),
 	TEST(many_senders__one_target_WITH_SHARED_RECEIVES),
 	TEST(access_key__is_another_TOLD_ONCE_WHEN_ARMED),
 	TEST(no_target__FAILS_AND_OTHERS_GO_ON),
