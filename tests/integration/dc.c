@@ -58,6 +58,8 @@ static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 	uint32_t i = 0, tag = rdmamsg_msg_tag(msg);
 	size_t len = rdmamsg_msg_len(msg);
 
+	if (h->destroyed)
+		note("a message after on_destroyed");
 	while (i < h->senders && h->from[i].sender != sender)
 		i++;
 	if (i == STRANGERS) {
@@ -590,6 +592,67 @@ static void sender__destroyed_at_any_time_EACH_COMPLETES(void **state)
 	}
 }
 
+#define CROWD		4u	/* senders */
+#define UNDER_WAY	100u	/* messages of each */
+
+/* Returns the number of messages that the hall has had from the sender. */
+static uint32_t had(const struct hall *h, const struct mail *m)
+{
+	const uint64_t id = sender_attr(m).id;
+
+	for (uint32_t i = 0; i < h->senders; i++)
+		if (h->from[i].sender == id)
+			return h->from[i].next;
+	return 0;
+}
+
+/* A message has a status of 0 only if it arrived before on_destroyed. */
+static void check_crowd(const struct mail *m,
+			struct cookie (*cookies)[UNDER_WAY])
+{
+	for (uint32_t i = 0; i < CROWD; i++) {
+		const uint32_t there = had(&halls[0], &m[i]);
+
+		for (uint32_t k = 0; k < UNDER_WAY; k++) {
+			assert_int_equal(cookies[i][k].count, 1);
+			assert_true(cookies[i][k].status < 0 || k < there);
+		}
+	}
+}
+
+static void target__destroyed_at_any_time_NO_FALSE_SUCCESS(void **state)
+{
+	static struct cookie cookies[CROWD][UNDER_WAY];
+	static struct mail crowd[CROWD];
+
+	for (unsigned int turns = 0; turns < 12; turns++) {
+		struct rdmamsg_dc_address *a[CROWD];
+
+		start();
+		open_hall(&halls[0], NULL);
+		for (uint32_t i = 0; i < CROWD; i++) {
+			open_mail(&crowd[i], 1, 0, NULL);
+			a[i] = address_of(&crowd[i], &halls[0]);
+		}
+		for (uint32_t k = 0; k < UNDER_WAY; k++)
+			for (uint32_t i = 0; i < CROWD; i++)
+				post_all(a[i], k, &cookies[i][k]);
+		for (unsigned int i = 0; i < turns; i++)
+			test_pump(i & 3 ? 0 : 20);
+		rdmamsg_dc_target_destroy(halls[0].target);
+		WAIT_FOR(halls[0].destroyed == 1);
+		for (uint32_t i = 0; i < CROWD; i++)
+			WAIT_FOR(crowd[i].completed == UNDER_WAY);
+		check_crowd(crowd, cookies);
+		for (uint32_t i = 0; i < CROWD; i++)
+			rdmamsg_dc_sender_destroy(crowd[i].sender);
+		for (uint32_t i = 0; i < CROWD; i++)
+			WAIT_FOR(crowd[i].destroyed == 1);
+		test_close(near);
+		test_close(far);
+	}
+}
+
 static void context__closed_with_all_of_it_ALL_END(void **state)
 {
 	struct rdmamsg_dc_address *a, *b;
@@ -924,6 +987,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(queue__is_full_AGAIN_THEN_WRITABLE),
 	TEST(address__destroyed_at_once_SENDS_FIRST),
 	TEST(sender__destroyed_at_any_time_EACH_COMPLETES),
+	TEST(target__destroyed_at_any_time_NO_FALSE_SUCCESS),
 	TEST(context__closed_with_all_of_it_ALL_END),
 	TEST(senders__killed_at_random_OTHERS_LOSE_NOTHING),
 	TEST(target__killed_ITS_MESSAGES_END_OTHERS_ARRIVE),
