@@ -245,6 +245,8 @@ const struct scenario dc_scenarios[] = {
 	{ "dc", OPEN, do_dc },
 	{ "dc-onesided", OPEN, do_dc_onesided },
 	{ "dc-native", OPEN, do_dc_native, .native = true },
-	{ "dc-native-onesided", OPEN, do_dc_native_onesided, .named = true },
+	{ "dc-native-onesided", OPEN, do_dc_native_onesided, .native = true,
+	  .calls = " post_send poll_cq wc_send create_qp mlx5_create_qp "
+		   "modify_qp reg_mr malloc calloc realloc mmap " },
 	{ NULL },
 };
