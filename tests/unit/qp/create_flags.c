@@ -67,6 +67,8 @@ static int set_up(void **state)
 	table = rdmamsg__verbs_soft;
 	table.query_device_ex = query_device_ex;
 	table.create_qp_ex = create_qp_ex;
+	/* which would create the queue pair */
+	table.mlx5_is_supported = NULL;
 	rdmamsg__verbs = &table;
 	return rdmamsg_open(&ctx, NULL);
 }
