@@ -26,7 +26,7 @@ struct chain_ep;
 struct dev;
 struct proto_team_meet;
 
-/* What the requests of a queue pair have waited for. */
+/* The last mark and condition that the requests of a queue pair wait for. */
 struct seen {
 	uint32_t mark, conds;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the native runs of a chain need: queue pairs, memory, a number. */
+/* Queue pairs, memory and the number of native runs. */
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/handles.h"

@@ -35,7 +35,7 @@ static const char *lack(const struct rdmamsg_ep *ep)
 	return NULL;
 }
 
-/* What an endpoint can do, and why. */
+/* The masked atomics of an endpoint, and the reason. */
 struct ability {
 	enum rdmamsg_cap_how how;
 	uint32_t sizes;
