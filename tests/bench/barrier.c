@@ -17,6 +17,8 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "median.h"
+
 #define MEMBERS		8u
 #define ROUNDS		3u	/* log2(MEMBERS) */
 #define BARRIERS	20000u	/* of a turn */
@@ -215,27 +217,14 @@ static double turn(enum way way)
 		(double)(b.tv_nsec - a.tv_nsec)) / BARRIERS;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *x)
-{
-	qsort(x, TURNS, sizeof(*x), compare);
-	return x[TURNS / 2];
-}
-
 static void print(double ns[WAYS][TURNS], double ratio[WAYS][TURNS])
 {
 	printf("barrier of %u members: chain %.0f ns, callbacks %.0f ns, "
-	       "ratio %.2f", MEMBERS, median(ns[CHAIN]),
-	       median(ns[CALLBACKS]), median(ratio[CHAIN]));
+	       "ratio %.2f", MEMBERS, median(ns[CHAIN], TURNS),
+	       median(ns[CALLBACKS], TURNS), median(ratio[CHAIN], TURNS));
 	if (rdmamsg_team_path(members[0].teams[NATIVE]) == RDMAMSG_CHAIN_NATIVE)
-		printf(", native %.0f ns, ratio %.2f", median(ns[NATIVE]),
-		       median(ratio[NATIVE]));
+		printf(", native %.0f ns, ratio %.2f",
+		       median(ns[NATIVE], TURNS), median(ratio[NATIVE], TURNS));
 	printf("\n");
 }
 

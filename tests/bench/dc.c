@@ -18,6 +18,8 @@
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "median.h"
+
 #define TARGETS		8u
 #define MESSAGES	50000u	/* of a turn */
 #define WINDOW		32u	/* on their way at a time */
@@ -158,19 +160,6 @@ static double turn(enum way way, uint32_t messages)
 	return (now() - begin) / messages;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-	qsort(values, TURNS, sizeof(*values), compare);
-	return values[TURNS / 2];
-}
-
 /* Returns the sessions of the sender. */
 static uint32_t sessions(void)
 {
@@ -288,10 +277,11 @@ int main(int argc, char **argv)
 		other[i] = ns[OTHER_TARGETS][i] / ns[ENDPOINT][i];
 	}
 	printf("endpoint %.0f ns, one target %.0f ns, another target each time "
-	       "%.0f ns\n", median(ns[ENDPOINT]), median(ns[ONE_TARGET]),
-	       median(ns[OTHER_TARGETS]));
+	       "%.0f ns\n", median(ns[ENDPOINT], TURNS),
+	       median(ns[ONE_TARGET], TURNS),
+	       median(ns[OTHER_TARGETS], TURNS));
 	printf("one target: %.2f (goal 1.2), another each time: %.2f (goal "
-	       "2)\n", median(one), median(other));
+	       "2)\n", median(one, TURNS), median(other, TURNS));
 	if (path == RDMAMSG_DC_NATIVE)
 		print_sessions();
 	print_memory();

@@ -19,6 +19,8 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
+#include "median.h"
+
 #define BLOCKS		64u
 #define BLOCK		1024u
 #define STRIDE		2048u
@@ -226,27 +228,14 @@ static double turn(enum way way, uint32_t writes)
 	return (double)writes * BYTES / (now() - begin);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-	qsort(values, TURNS, sizeof(*values), compare);
-	return values[TURNS / 2];
-}
-
 static void print(enum way way, double *rate, double *to_piece,
 		  double *to_singles)
 {
 	const int is_layout = way >= FROM_LAYOUT;
 
 	printf("%-17s %5.2f GB/s, %.2f of one piece%s, %.2f of single writes"
-	       "%s\n", names[way], median(rate), median(to_piece),
-	       is_layout ? " (goal 0.8)" : "", median(to_singles),
+	       "%s\n", names[way], median(rate, TURNS), median(to_piece, TURNS),
+	       is_layout ? " (goal 0.8)" : "", median(to_singles, TURNS),
 	       is_layout ? " (goal 3)" : "");
 }
 
