@@ -156,6 +156,20 @@ int rdmamsg_request_peer(const struct rdmamsg_request *req,
 	return 0;
 }
 
+int rdmamsg_request_local(const struct rdmamsg_request *req,
+			  struct sockaddr_storage *ret)
+{
+	int err = request_check(req);
+
+	if (err)
+		return err;
+	if (!ret)
+		return rdmamsg__fail(-EINVAL,
+				     "rdmamsg_request_local: ret is NULL");
+	*ret = req->local;
+	return 0;
+}
+
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,
 				 size_t *ret_len)
 {

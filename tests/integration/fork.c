@@ -98,6 +98,7 @@ static int use_all_in_child(void)
 	(void)rdmamsg_listener_ctx(p.listener);
 	(void)rdmamsg_listener_port(p.listener);
 	ECHILD_FROM(rdmamsg_request_peer(waiting[0], &addr));
+	ECHILD_FROM(rdmamsg_request_local(waiting[0], &addr));
 	(void)rdmamsg_request_data(waiting[0], &len);
 	ECHILD_FROM(rdmamsg_request_move(waiting[0], p.c.ctx, move_never,
 					 NULL));

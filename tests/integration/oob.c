@@ -195,7 +195,7 @@ static void path__out_of_range_EINVAL(void **state)
 static void reject_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 {
 	struct pair *p = rdmamsg_listener_user(l);
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer, local;
 	size_t len;
 	const void *data = rdmamsg_request_data(req, &len);
 
@@ -204,6 +204,9 @@ static void reject_it(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	if (rdmamsg_request_peer(req, &peer) ||
 	    (peer.ss_family != AF_INET && peer.ss_family != AF_INET6))
 		note("the peer has no address");
+	if (rdmamsg_request_local(req, &local) ||
+	    local.ss_family != peer.ss_family)
+		note("the request came to no address");
 	if (rdmamsg_reject(req, "never", 5))
 		note("rdmamsg_reject: %s", rdmamsg_error());
 	p->s.received++;

@@ -15,7 +15,7 @@ static struct pair p;
 
 static uint8_t hello_seen[RDMAMSG_HELLO_DATA_MAX];
 static size_t hello_seen_len;
-static struct sockaddr_storage peer_seen;
+static struct sockaddr_storage peer_seen, local_seen;
 
 static void look_and_accept(struct rdmamsg_listener *l,
 			    struct rdmamsg_request *req)
@@ -25,6 +25,8 @@ static void look_and_accept(struct rdmamsg_listener *l,
 	memcpy(hello_seen, data, hello_seen_len);
 	if (rdmamsg_request_peer(req, &peer_seen))
 		note("rdmamsg_request_peer: %s", rdmamsg_error());
+	if (rdmamsg_request_local(req, &local_seen))
+		note("rdmamsg_request_local: %s", rdmamsg_error());
 	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
 		note("rdmamsg_accept: %s", rdmamsg_error());
 }
@@ -52,6 +54,7 @@ static void data__both_ways_ARRIVES(void **state)
 			.size = sizeof(opts), .on_request = look_and_accept,
 		};
 		struct sockaddr_in *peer = (struct sockaddr_in *)&peer_seen;
+		struct sockaddr_in *local = (struct sockaddr_in *)&local_seen;
 
 		pair_init(&p, NULL);
 		p.c.opts.hello_data = pattern(1);
@@ -71,6 +74,10 @@ static void data__both_ways_ARRIVES(void **state)
 					    hello_seen_len);
 		assert_int_equal(peer->sin_family, AF_INET);
 		assert_string_equal(inet_ntoa(peer->sin_addr), test_addr());
+		assert_int_equal(local->sin_family, AF_INET);
+		assert_string_equal(inet_ntoa(local->sin_addr), test_addr());
+		assert_int_equal(ntohs(local->sin_port),
+				 rdmamsg_listener_port(p.listener));
 		check_peer_data(&p.s, lens[n][1], 2);
 		check_peer_data(&p.c, lens[n][2], 3);
 		pair_close(&p);
