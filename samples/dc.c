@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A board of notes. 'dc ADDR' keeps one. 'dc ADDR PEER PORT...' writes a note
- * to the board at each port of PEER, with fewer connections than boards. ADDR
- * is an address of this host. With -n as the first argument on both sides there
- * are no connections, if both devices have DC. Targets only receive, so each side has a target
- * and a sender: a message asks for a place on the board, the answer has the key
- * of the board, and a one-sided write puts the note there.
+ * to the board at each port of PEER. ADDR is an address of this host. More than
+ * two boards are reached without connections if both devices have DC. With -c
+ * as the first argument there are always connections, two at a time. Targets
+ * only receive, so each side has a target and a sender: a message asks for a
+ * place on the board, the answer has the key of the board, and a one-sided
+ * write puts the note there.
  */
 #include "usage.h"
 
@@ -202,14 +203,14 @@ int main(int argc, char **argv)
 	struct rdmamsg *ctx;
 	int ret;
 
-	if (argc > 1 && !strcmp(argv[1], "-n")) {
-		path = RDMAMSG_DC_NATIVE;
+	if (argc > 1 && !strcmp(argv[1], "-c")) {
+		path = RDMAMSG_DC_CONNECTIONS;
 		argc--;
 		argv++;
 	}
-	usage(argc, argv, "dc [-n] ADDR [PEER PORT...]", 1, 2 + BOARDS);
+	usage(argc, argv, "dc [-c] ADDR [PEER PORT...]", 1, 2 + BOARDS);
 	if (argc == 3)
-		errx(2, "Usage: dc [-n] ADDR [PEER PORT...]");
+		errx(2, "Usage: dc [-c] ADDR [PEER PORT...]");
 	if (rdmamsg_open(&ctx, NULL))
 		return fail("open");
 	ret = argc > 3 ? write_all(ctx, argv[1], argv[2], argv + 3, argc - 3) :

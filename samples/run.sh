@@ -994,7 +994,7 @@ layout_software()
 	)
 }
 
-# dc_notes SESSIONS [-n]: four addresses of one board, and then one that nobody
+# dc_notes SESSIONS [-c]: four addresses of one board, and then one that nobody
 # listens at.
 dc_notes()
 {
@@ -1010,12 +1010,7 @@ dc_notes()
 	returns 1 "$bin/dc" "$@" "$addr" "$addr" "$port" 9
 	returns 0 "$bin/dc" "$@" "$addr" "$addr" "$port"
 	said '^1 notes'
-	complains 2 'Usage: dc \[-n\] ADDR' "$bin/dc" "$@" "$addr" "$addr"
-}
-
-dc_sample()
-{
-	dc_notes 0
+	complains 2 'Usage: dc \[-c\] ADDR' "$bin/dc" "$@" "$addr" "$addr"
 }
 
 # on_soft_hca: the device is the soft HCA, inside the library or below libibverbs
@@ -1025,12 +1020,17 @@ on_soft_hca()
 }
 
 # Only the soft HCA has DC.
-dc_native()
+dc_sample()
 {
 	if on_soft_hca
-	then dc_notes '[1-9]' -n
-	else dc_notes 0 -n
+	then dc_notes '[1-9]'
+	else dc_notes 0
 	fi
+}
+
+dc_connections()
+{
+	dc_notes 0 -c
 }
 
 # Native where the device has extended atomics, which only the soft HCA has.
@@ -2130,7 +2130,7 @@ run allreduce-native allreduce_native
 run atomics atomics_native
 run atomics-software atomics_software
 run dc dc_sample
-run dc-native dc_native
+run dc-connections dc_connections
 run layout layout_sample
 run layout-software layout_software
 run sample-usage sample_usage

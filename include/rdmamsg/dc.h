@@ -8,8 +8,9 @@
  * The library makes connections when they are needed. A sender has at most
  * 'initiators' of them, and closes the one that was used the longest time ago
  * if another address needs one. An address without a connection costs little
- * memory, so a sender can have many thousands of them. With RDMAMSG_DC_NATIVE
- * the initiators are queue pairs of DC, which need no connection.
+ * memory, so a sender can have many thousands of them. A sender with more
+ * addresses than initiators uses queue pairs of DC, which need no connection,
+ * where both devices have them.
  *
  * All calls are made in the context's thread.
  */
@@ -33,7 +34,13 @@ struct rdmamsg_sge;
 
 /* How senders reach targets. */
 enum rdmamsg_dc_path {
-	RDMAMSG_DC_AUTO,	/* in this version: connections */
+	/*
+	 * As RDMAMSG_DC_CONNECTIONS while a sender has at most as many
+	 * addresses as initiators, because these cost less for each message.
+	 * With more addresses as RDMAMSG_DC_NATIVE. A target serves both. With
+	 * options of connections that DC ignores: connections.
+	 */
+	RDMAMSG_DC_AUTO,
 	RDMAMSG_DC_CONNECTIONS,
 	/*
 	 * Dynamically connected queue pairs of the device, if it has them and

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
@@ -44,6 +45,8 @@ struct rdmamsg_dc_target {
 	bool no_port;			/* the device has no DC */
 	struct dev *dev;		/* that keys are of; NULL: none given */
 	char *host;			/* NULL: any address */
+	/* of this host, that the last request came to */
+	struct sockaddr_storage asked;
 	char *device;			/* of the options, or NULL */
 	uint16_t port;
 	bool armed;
@@ -65,6 +68,7 @@ struct initiator {
 	struct rdmamsg_dc_address *address;
 	struct rdmamsg_ep *ep;
 	enum initiator_state state;
+	bool asks;			/* for DC, before a connection */
 	bool evicted;			/* closed for another address */
 	uint64_t used;			/* 'uses' of the sender, at last */
 };
@@ -166,15 +170,11 @@ struct rdmamsg_dc_sender {
 	uint64_t evictions;
 };
 
-/*
- * Returns true if the options of connections ask for nothing that only
- * connections have: a CRC, a protection domain of their own, failover.
- */
-static inline bool rdmamsg__dc_suits(const struct rdmamsg_ep_options *ep)
-{
-	return !ep || (!(ep->flags & (RDMAMSG_EP_CRC | RDMAMSG_EP_GUARD)) &&
-		       !ep->failover);
-}
+/* way.c */
+/* Returns true if the address wants DC before a connection. */
+bool rdmamsg__dc_asks(const struct rdmamsg_dc_address *a);
+/* Returns true if the target may offer DC to a sender that asks. */
+bool rdmamsg__dc_offers(const struct rdmamsg_dc_target *t);
 
 /* target.c */
 void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t);

@@ -10,7 +10,6 @@
 #include "base/loop.h"
 #include "dc/dc.h"
 #include "dc/session.h"
-#include "session/sessions.h"
 #include "wire/dc_frame.h"
 
 #include <errno.h>
@@ -27,15 +26,6 @@
 #define NO_SENDER	"no sender"
 
 /* ---- the end of a connection ------------------------------------------ */
-
-/* Returns true if the address wants DC before a connection. */
-static bool asks(const struct rdmamsg_dc_address *a)
-{
-	const struct rdmamsg_dc_sender *s = a->sender;
-
-	return s->opts.path == RDMAMSG_DC_NATIVE && !a->connects &&
-	       !s->ctx->sessions->secret && rdmamsg__dc_suits(&s->ep);
-}
 
 static int status_of(const struct rdmamsg_reason *why, bool was_open)
 {
@@ -66,8 +56,6 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 	struct rdmamsg_dc_sender *s = a->sender;
 	struct dc_place place;
 
-	if (!asks(a))
-		return false;
 	if (why->data_len == sizeof(NO_SENDER) - 1 &&
 	    !memcmp(why->data, NO_SENDER, why->data_len)) {
 		a->connects = true;
@@ -88,7 +76,8 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	struct initiator *i = rdmamsg_ep_user(ep);
 	struct rdmamsg_dc_address *a = i->address;
 	struct rdmamsg_dc_sender *s = a->sender;
-	bool was_open = i->state != INITIATOR_CONNECTING;
+	const bool was_open = i->state != INITIATOR_CONNECTING;
+	const bool may_answer = i->asks && !was_open;
 
 	list_del(&i->node);
 	s->open--;
@@ -98,7 +87,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	a->held++;
 	if (s->ending || s->ctx->closing)
 		rdmamsg__dc_cancel(a, -ECANCELED);
-	else if (!(!was_open && is_answer(a, ep, why)) &&
+	else if (!(may_answer && is_answer(a, ep, why)) &&
 		 why->cause != RDMAMSG_CAUSE_CLOSED)
 		rdmamsg__dc_fail(a, status_of(why, was_open), why);
 	if (!list_empty(&a->msgs) && !a->session)
@@ -186,7 +175,9 @@ static void evict(struct rdmamsg_dc_sender *s, uint32_t wait_count)
 static int begin(struct rdmamsg_dc_address *a)
 {
 	struct rdmamsg_dc_sender *s = a->sender;
-	const struct dc_hello hello = { a->access_key, s->id, asks(a) };
+	const struct dc_hello hello = {
+		a->access_key, s->id, rdmamsg__dc_asks(a),
+	};
 	uint8_t data[DC_HELLO_LEN];
 	struct rdmamsg_ep_options opts = s->ep;
 	struct initiator *i = calloc(1, sizeof(*i));
@@ -196,6 +187,7 @@ static int begin(struct rdmamsg_dc_address *a)
 		return rdmamsg__fail(-ENOMEM, "no memory for a connection");
 	rdmamsg__dc_hello_encode(&hello, data);
 	i->address = a;
+	i->asks = hello.asks;
 	opts.user = i;
 	opts.handlers = &handlers;
 	opts.hello_data = data;

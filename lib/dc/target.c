@@ -119,15 +119,40 @@ static void violation(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 }
 
 /*
- * Answers with the target's DCT, if there is one. A pre-shared key needs a
- * connection, because only its setup proves the key.
+ * Returns true if the address is of the target's device. That of the first
+ * request decides which device it is, unless it is known.
  */
+static bool has_address(struct rdmamsg_dc_target *t,
+			const struct sockaddr_storage *at)
+{
+	const struct verbs_api *v = NULL;
+	char *name = NULL;
+	bool is_same;
+
+	if (t->dev && t->dev->device->gone)
+		put_dev(t);
+	is_same = !t->dev;
+	if (t->device || !memcmp(&t->asked, at, sizeof(*at)))
+		return true;
+	if (t->dev && !rdmamsg__try(rdmamsg__choose_device(
+			NULL, (const struct sockaddr *)at, &v, &name)))
+		is_same = v == t->dev->device->v &&
+			  !strcmp(name, t->dev->device->name);
+	free(name);
+	if (is_same)
+		t->asked = *at;
+	return is_same;
+}
+
+/* Answers with the target's DCT, if there is one on the asked device. */
 static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 {
+	struct sockaddr_storage at;
 	uint8_t data[DCA_LEN];
 	struct dc_place place;
 
-	if (t->ctx->sessions->secret || !rdmamsg__dc_suits(t->opts.ep) ||
+	if (!rdmamsg__dc_offers(t) || rdmamsg_request_local(req, &at) ||
+	    !has_address(t, &at) ||
 	    rdmamsg__try(rdmamsg__visitors_place(t, &place)))
 		return false;
 	rdmamsg__dca_encode(&place, data);
@@ -189,6 +214,9 @@ static int choose_here(const struct rdmamsg_dc_target *t,
 
 	if (t->device)
 		return rdmamsg__choose_device(t->device, NULL, ret_v, ret_name);
+	if (t->asked.ss_family)
+		return rdmamsg__choose_device(NULL, (const struct sockaddr *)
+					      &t->asked, ret_v, ret_name);
 	if (t->host && !getaddrinfo(t->host, NULL, &hints, &ai) &&
 	    !rdmamsg__addr_is_any(ai->ai_addr))
 		ret = rdmamsg__try(rdmamsg__choose_device(NULL, ai->ai_addr,

@@ -425,7 +425,7 @@ int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
 {
 	int err;
 
-	if (t->no_port || t->opts.path != RDMAMSG_DC_NATIVE)
+	if (t->no_port)
 		return -EOPNOTSUPP;
 	err = t->dc ? 0 : open_port(t);
 	if (err) {

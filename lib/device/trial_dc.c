@@ -126,8 +126,8 @@ int rdmamsg__try_dc(struct trial *t, struct rdmamsg_cap *ret)
 	drop(t, &x);
 	if (!err)
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "a message "
-					"of DC worked; used with "
-					"RDMAMSG_DC_NATIVE, else connections");
+					"of DC worked; a sender with more "
+					"addresses than initiators uses it");
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
 				"makes RC connections on demand: %s",
 				rdmamsg__text());
