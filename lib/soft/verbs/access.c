@@ -18,15 +18,11 @@ void *soft_mr_at(struct soft_dev *dev, const struct ibv_pd *pd, uint32_t key,
 		 uint64_t addr, uint64_t len, int access)
 {
 	const struct soft_mr *mr = soft_key_region(&dev->keys, key);
-	uint64_t offset;
 
 	if (unlikely(!mr || mr->layout || mr->ibv.pd != pd ||
 		     (mr->access & access) != access))
 		return NULL;
-	offset = addr - mr->iova;
-	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))
-		return NULL;
-	return (uint8_t *)mr->ibv.addr + offset;
+	return soft_mr_memory(mr, addr, len);
 }
 
 void *soft_remote_at(struct soft_dev *dev, const struct soft_qp *qp,
@@ -49,31 +45,72 @@ struct walk {
 };
 
 /*
- * Returns the next part of the list, or NULL if its key does not permit it. Of
- * a layout, a part is a block.
+ * Goes on to the next part, writes its length to *part, and returns true if
+ * there is one.
  */
-static void *walk_on(struct soft_dev *dev, const struct ibv_pd *pd,
-		     struct walk *w, int access, uint32_t *part)
+static inline bool walk_to(struct walk *w, uint32_t *part)
 {
-	uint64_t addr;
-	void *at;
-
 	while (w->n && w->offset >= w->sge->length) {
 		w->offset -= w->sge->length;
 		w->sge++;
 		w->n--;
 	}
 	if (unlikely(!w->n))
-		return NULL;
+		return false;
 	*part = min(w->sge->length - w->offset, w->len);
 	w->key = w->sge->lkey;
-	addr = w->sge->addr + w->offset;
-	at = soft_mr_at(dev, pd, w->key, addr, *part, access);
+	return true;
+}
+
+static inline uint64_t addr_of(const struct walk *w)
+{
+	return w->sge->addr + w->offset;
+}
+
+static inline void walk_past(struct walk *w, uint32_t part)
+{
+	w->offset += part;
+	w->len -= part;
+}
+
+/*
+ * Returns the memory of the next part of the list, or NULL if its key does not
+ * permit it. Of a layout, a part is a block.
+ */
+static void *walk_on(struct soft_dev *dev, const struct ibv_pd *pd,
+		     struct walk *w, int access, uint32_t *part)
+{
+	void *at;
+
+	if (unlikely(!walk_to(w, part)))
+		return NULL;
+	at = soft_mr_at(dev, pd, w->key, addr_of(w), *part, access);
 	if (unlikely(!at))
-		at = soft_layout_block(dev, pd, w->key, addr, part, access);
-	w->offset += *part;
-	w->len -= *part;
+		at = soft_layout_block(dev, pd, w->key, addr_of(w), part,
+				       access);
+	walk_past(w, *part);
 	return at;
+}
+
+/* Copies a part that is of a layout. */
+static __attribute__((noinline)) int
+gather_layout(struct soft_dev *dev, const struct ibv_pd *pd,
+	      const struct walk *w, void *dst, uint32_t part)
+{
+	const struct soft_mr *mr = soft_layout_of(dev, pd, w->key, addr_of(w),
+						  part, 0);
+
+	return mr ? soft_layout_read(dev, mr, addr_of(w), dst, part) : -EACCES;
+}
+
+static __attribute__((noinline)) int
+scatter_layout(struct soft_dev *dev, const struct ibv_pd *pd,
+	       const struct walk *w, const void *src, uint32_t part)
+{
+	const struct soft_mr *mr = soft_layout_of(dev, pd, w->key, addr_of(w),
+						  part, IBV_ACCESS_LOCAL_WRITE);
+
+	return mr ? soft_layout_write(dev, mr, addr_of(w), src, part) : -EACCES;
 }
 
 int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
@@ -84,11 +121,17 @@ int soft_gather(struct soft_qp *qp, const struct ibv_sge *sge, uint32_t n,
 	uint32_t part;
 
 	while (walk.len) {
-		const void *at = walk_on(dev, &qp->pd->ibv, &walk, 0, &part);
+		const void *at;
 
-		if (unlikely(!at))
+		if (unlikely(!walk_to(&walk, &part)))
 			return -EACCES;
-		memcpy(dst, at, part);
+		at = soft_mr_at(dev, &qp->pd->ibv, walk.key, addr_of(&walk),
+				part, 0);
+		if (likely(at))
+			memcpy(dst, at, part);
+		else if (gather_layout(dev, &qp->pd->ibv, &walk, dst, part))
+			return -EACCES;
+		walk_past(&walk, part);
 		dst = (uint8_t *)dst + part;
 	}
 	return 0;
@@ -109,12 +152,17 @@ int soft_scatter_in(struct soft_dev *dev, const struct ibv_pd *pd,
 	uint32_t part;
 
 	while (walk.len) {
-		void *at = walk_on(dev, pd, &walk, IBV_ACCESS_LOCAL_WRITE,
-				     &part);
+		void *at;
 
-		if (unlikely(!at))
+		if (unlikely(!walk_to(&walk, &part)))
 			return -EACCES;
-		soft_copy(at, src, part);
+		at = soft_mr_at(dev, pd, walk.key, addr_of(&walk), part,
+				IBV_ACCESS_LOCAL_WRITE);
+		if (likely(at))
+			soft_copy(at, src, part);
+		else if (scatter_layout(dev, pd, &walk, src, part))
+			return -EACCES;
+		walk_past(&walk, part);
 		src = (const uint8_t *)src + part;
 	}
 	return 0;

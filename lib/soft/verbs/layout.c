@@ -167,6 +167,8 @@ struct cursor {
 	int access;			/* to the sources */
 	uint32_t part;
 	uint64_t round, in;		/* in: the part */
+	const struct soft_mr *source;	/* with 'key', of the last block */
+	uint32_t key;			/* 0: none yet */
 };
 
 /* The layout of a key has one group, and no part of it has dimensions. */
@@ -194,6 +196,20 @@ static struct cursor cursor_at(struct soft_dev *dev, const struct soft_mr *mr,
 	return c;
 }
 
+/* Returns the region of a source, or NULL if it is none that permits access. */
+static const struct soft_mr *source_of(struct cursor *c, uint32_t key)
+{
+	const struct soft_mr *mr;
+
+	if (likely(c->key == key))
+		return c->source;
+	mr = soft_key_region(&c->dev->keys, key);
+	c->key = key;
+	c->source = mr && !mr->layout && mr->ibv.pd == c->mr->ibv.pd &&
+		    (mr->access & c->access) == c->access ? mr : NULL;
+	return c->source;
+}
+
 /*
  * Returns the memory of the next block, of at most len bytes, or NULL if it is
  * not registered.
@@ -204,13 +220,14 @@ static void *next(struct cursor *c, uint32_t len, uint32_t *ret_len)
 	const struct layout_part *p = &l->part[c->part];
 	const struct layout_source *s = &l->source[p->index];
 	const uint64_t addr = s->addr + c->round * p->step + c->in;
-	const struct ibv_pd *pd = c->mr->ibv.pd;
+	const struct soft_mr *mr = source_of(c, s->rkey);
 	void *at;
 
 	*ret_len = (uint32_t)min(p->len - c->in, (uint64_t)len);
-	at = soft_mr_at(c->dev, pd, s->rkey, addr, *ret_len, c->access);
-	if (!at)
-		at = block(c->dev, pd, s->rkey, addr, ret_len, c->access, 1);
+	at = mr ? soft_mr_memory(mr, addr, *ret_len) : NULL;
+	if (unlikely(!at))
+		at = block(c->dev, c->mr->ibv.pd, s->rkey, addr, ret_len,
+			   c->access, 1);
 	c->in += *ret_len;
 	if (c->in == p->len) {
 		c->in = 0;
@@ -250,7 +267,7 @@ int soft_layout_read(struct soft_dev *dev, const struct soft_mr *mr,
 	for (uint32_t part; len; len -= part, to += part) {
 		const void *at = next(&c, len, &part);
 
-		if (!at)
+		if (unlikely(!at))
 			return -EACCES;
 		memcpy(to, at, part);
 	}
@@ -266,9 +283,13 @@ int soft_layout_write(struct soft_dev *dev, const struct soft_mr *mr,
 	for (uint32_t part; len; len -= part, from += part) {
 		void *at = next(&c, len, &part);
 
-		if (!at)
+		if (unlikely(!at))
 			return -EACCES;
-		soft_copy(at, from, part);
+		/* a program may poll on the last bytes, but on no others */
+		if (part == len)
+			soft_copy(at, from, part);
+		else
+			memcpy(at, from, part);
 	}
 	return 0;
 }

@@ -4,11 +4,13 @@
 #define SOFT_VERBS_MR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
 #include "base/list.h"
+#include "base/util.h"
 
 struct layout;
 struct soft_dev;
@@ -49,6 +51,17 @@ struct soft_mr {
 	uint32_t entries;		/* of the layout, at most */
 	bool peers_invalidate;
 };
+
+/* Returns memory of a region without a layout, or NULL if it is out of range */
+static inline void *soft_mr_memory(const struct soft_mr *mr, uint64_t addr,
+				   uint64_t len)
+{
+	const uint64_t offset = addr - mr->iova;
+
+	if (unlikely(offset > mr->ibv.length || len > mr->ibv.length - offset))
+		return NULL;
+	return (uint8_t *)mr->ibv.addr + offset;
+}
 
 struct soft_mw {
 	struct ibv_mw ibv;		/* handle: type 2, upper key bits */
