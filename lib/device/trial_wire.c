@@ -282,9 +282,9 @@ int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
 		return err;
 	if (!rdmamsg__try(scatter_native(t)))
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, most, "a "
-					"request for a layout of the peer, "
-					"through libmlx5, which worked, and "
-					"for up to %u blocks of this side",
+					"request for a layout of the peer or, "
+					"of more than %u blocks, of this "
+					"side, through libmlx5, which worked",
 					most);
 	err = rdmamsg__pair_get(t);
 	if (!err)

@@ -107,15 +107,67 @@ int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
 	return 0;
 }
 
-int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
-			     struct dev *dev)
+static int register_sources(const struct layout_map *m, struct dev *dev)
 {
-	const struct layout_map *m = layout->map;
 	int err = 0;
 
 	for (uint32_t i = 0; i < m->desc.sources && !err; i++)
 		err = rdmamsg__region_register(m->regions[i], dev);
 	return err;
+}
+
+/* Makes a key of the device for the layout, which 'ret' then has. */
+static int define(struct layout_map *m, struct dev *dev, int access,
+		  struct rdmamsg_region *ret)
+{
+	struct umr_key *key;
+	int err;
+
+	for (uint32_t i = 0; i < m->desc.sources; i++)
+		m->desc.source[i].rkey =
+			rdmamsg__region_mr(m->regions[i], dev)->lkey;
+	err = rdmamsg__dev_umr_define(dev, &m->desc, access, &key);
+	return err ? err : rdmamsg__region_adopt(ret, dev,
+						 rdmamsg__umr_mr(key), key);
+}
+
+/* A few blocks fit into the gather list of one request. */
+static bool has_few_blocks(const struct layout *l)
+{
+	struct layout_run run;
+	uint64_t at = 0;
+
+	for (uint32_t n = 0; n < RDMAMSG_SEGMENTS_MAX && at < l->len; n++) {
+		rdmamsg__layout_at(l, at, &run);
+		at += run.len;
+	}
+	return at == l->len;
+}
+
+/* Registers the layout for this program, where that saves requests. */
+static int register_own(const struct rdmamsg_layout *layout, struct dev *dev)
+{
+	const bool writes = layout->region.access &
+			    RDMAMSG_ACCESS_LOCAL_WRITE;
+	struct layout_map *m = layout->map;
+	int err = 0;
+
+	if (m->gathers || rdmamsg__region_mr(&m->own, dev))
+		return 0;
+	m->gathers = has_few_blocks(&m->desc);
+	if (!m->gathers)
+		err = define(m, dev, writes ? IBV_ACCESS_LOCAL_WRITE : 0,
+			     &m->own);
+	m->gathers |= err == -EOPNOTSUPP;
+	return m->gathers ? 0 : err;
+}
+
+int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
+			     struct dev *dev)
+{
+	int err = register_sources(layout->map, dev);
+
+	return err ? err : register_own(layout, dev);
 }
 
 /* Returns the access of a key for peers. */
@@ -130,18 +182,10 @@ static int key_access(uint32_t access)
 static int share_native(struct rdmamsg_layout *layout, struct dev *dev)
 {
 	struct layout_map *m = layout->map;
-	struct umr_key *key;
-	int err = rdmamsg__layout_register(layout, dev);
+	int err = register_sources(m, dev);
 
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < m->desc.sources; i++)
-		m->desc.source[i].rkey =
-			rdmamsg__region_mr(m->regions[i], dev)->lkey;
-	err = rdmamsg__dev_umr_define(dev, &m->desc, key_access(m->desc.access),
-				      &key);
-	return err ? err : rdmamsg__region_adopt(&m->native, dev,
-						 rdmamsg__umr_mr(key), key);
+	return err ? err : define(m, dev, key_access(m->desc.access),
+				  &m->native);
 }
 
 int rdmamsg__layout_share(struct rdmamsg_layout *layout, struct dev *dev)
@@ -175,8 +219,13 @@ void rdmamsg__layout_sge(const struct rdmamsg_layout *layout,
 			 struct ibv_sge *ret)
 {
 	const struct layout_map *m = layout->map;
+	const struct ibv_mr *own = rdmamsg__region_mr(&m->own, dev);
 	struct layout_run run;
 
+	if (own) {
+		*ret = (struct ibv_sge){ at, len, own->lkey };
+		return;
+	}
 	rdmamsg__layout_at(&m->desc, at, &run);
 	ret->addr = m->desc.source[run.source].addr + run.offset;
 	ret->length = (uint32_t)min(run.len, (uint64_t)len);
@@ -238,8 +287,10 @@ int rdmamsg__layout_give(struct rdmamsg_layout *layout, struct dev *dev,
 /* Ends the registrations for peers. Returns the first error. */
 static int withdraw(struct layout_map *m)
 {
+	int own = rdmamsg__region_dereg(&m->own);
 	int ret = rdmamsg__region_dereg(&m->native);
 
+	ret = ret ? ret : own;
 	for (uint32_t i = 0; i < m->desc.sources; i++) {
 		int err = rdmamsg__region_dereg(&m->shadows[i]);
 

@@ -26,6 +26,9 @@ struct layout_map {
 	 */
 	struct rdmamsg_region native;
 	struct rdmamsg_region *shadows;
+	/* registrations for this program, if the device has layouts */
+	struct rdmamsg_region own;
+	bool gathers;			/* a device has none, or few blocks */
 	struct rdmamsg_layout **inner;
 	uint32_t inners;
 };
@@ -47,7 +50,7 @@ int rdmamsg__layout_writable(const struct rdmamsg_layout *layout);
 /* Returns 0 if all regions are registered with dev. -EPERM, -EINVAL */
 int rdmamsg__layout_ready(const struct rdmamsg_layout *layout,
 			  const struct dev *dev);
-/* Registers the regions. */
+/* Registers the regions, and the layout itself if the device has layouts. */
 int rdmamsg__layout_register(const struct rdmamsg_layout *layout,
 			     struct dev *dev);
 /* Registers for peers: map->native, or all of map->shadows. */

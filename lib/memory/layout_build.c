@@ -107,7 +107,8 @@ static struct layout_map *map_new(const struct build *b)
 	m->inner = (struct rdmamsg_layout **)(m->regions + b->size.sources);
 	m->inners = b->inners;
 	list_init(&m->native.mrs);
-	m->native.fd = -1;
+	list_init(&m->own.mrs);
+	m->native.fd = m->own.fd = -1;
 	return m;
 }
 
