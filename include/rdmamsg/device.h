@@ -297,6 +297,44 @@ enum rdmamsg_cap_how {
 	RDMAMSG_CAP_NATIVE		/* the device does it */
 };
 
+/*
+ * Limits of some abilities. They are upper bounds: an option, or the peer, can
+ * mean less. 0: none, or the ability is absent.
+ */
+struct rdmamsg_cap_dc {
+	/* reads and atomics of one initiator, and served for one */
+	uint32_t initiator_depth;
+	uint32_t responder_resources;
+	uint32_t violations;	/* 1: rdmamsg_dc_target_arm() works */
+};
+
+struct rdmamsg_cap_umr {
+	uint32_t parts;		/* of a layout */
+	uint32_t depth;		/* levels of layouts in layouts */
+	uint32_t dims;		/* of a grid */
+	/* native: */
+	uint32_t entries;	/* blocks in a request that defines a key */
+	uint32_t blocks;	/* of a layout without a grid or rounds */
+	uint32_t max_step;	/* bytes of blocks, and from one to the next */
+};
+
+struct rdmamsg_cap_ext_atomics {
+	uint32_t sizes;		/* of operands: 4 | 8 | 16 | 32 */
+	uint32_t max_field;	/* bytes */
+	uint32_t unit;		/* bytes that are written back at least */
+	uint32_t max_inline;	/* bytes of an operand in a request; native */
+	uint32_t swapped;	/* 1: answers in the other byte order */
+};
+
+struct rdmamsg_cap_chains {
+	uint32_t types;		/* set of 1 << enum rdmamsg_calc_type */
+	uint32_t sizes;		/* bytes of an element, as bits */
+	/* of each type: set of 1 << enum rdmamsg_calc_op */
+	uint32_t int_ops;
+	uint32_t uint_ops;
+	uint32_t double_ops;
+};
+
 struct rdmamsg_cap {
 	size_t size;			/* set by the library */
 	uint32_t id;			/* enum rdmamsg_cap_id */
@@ -306,6 +344,13 @@ struct rdmamsg_cap {
 	char name[28];			/* "remote-invalidate" */
 	uint64_t value;			/* see enum rdmamsg_cap_id; else 0 */
 	char reason[256];
+	union {				/* by id */
+		struct rdmamsg_cap_dc dc;
+		struct rdmamsg_cap_umr umr;
+		struct rdmamsg_cap_ext_atomics ext_atomics;
+		struct rdmamsg_cap_chains chains;
+		uint32_t room[16];
+	} limits;
 };
 
 /*

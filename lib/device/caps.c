@@ -119,6 +119,8 @@ static void try_one(struct trial *t, uint32_t id, struct rdmamsg_cap *ret)
 	if (err)
 		(void)rdmamsg__cap_say(ret, RDMAMSG_CAP_ABSENT, 0, "%s",
 				       rdmamsg__text());
+	if (ret->how == RDMAMSG_CAP_ABSENT)
+		memset(&ret->limits, 0, sizeof(ret->limits));
 }
 
 /* ---- a device to try -------------------------------------------------- */

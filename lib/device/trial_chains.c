@@ -19,15 +19,19 @@
 #include <string.h>
 
 #include <infiniband/verbs.h>
+#include <rdmamsg/chain.h>
 #include <rdmamsg/device.h>
 
 #define WAIT_MS	5000
 
 /* Values in the memory of the trial. */
-enum { START, STEP, SUM, SUM_AGAIN, VALUES };
+enum { START, STEP, ALL, ANY, DIFFERENT, SUM, SUM_AGAIN, VALUES };
 
-/* Both additions carry into another byte, so they show the byte order. */
-static const uint64_t start = 0xff, step = 0xff;
+/*
+ * Both additions carry into another byte, so they show the byte order. All
+ * operations have different results.
+ */
+static const uint64_t start = 0xff, step = 0x1f1;
 
 struct half {
 	struct ibv_cq *cq;
@@ -87,19 +91,20 @@ static void drop(struct trial *t, struct half half[static 2])
 
 /* ---- requests ---------------------------------------------------------- */
 
-static void add(struct trial *t, const struct half *h, uint32_t a, uint32_t b,
-		uint32_t to)
+/* Calculates with STEP. */
+static void calc(struct trial *t, const struct half *h, enum cross_op op,
+		 uint32_t a, uint32_t to)
 {
 	const uint64_t mem = (uintptr_t)t->mem;
-	const struct cross_calc calc = {
-		.op = CROSS_ADD,
+	const struct cross_calc c = {
+		.op = op,
 		.a = mem + a * sizeof(uint64_t),
-		.b = mem + b * sizeof(uint64_t), .a_lkey = t->mr->lkey,
+		.b = mem + STEP * sizeof(uint64_t), .a_lkey = t->mr->lkey,
 		.b_lkey = t->mr->lkey,
 		.to = mem + to * sizeof(uint64_t), .rkey = t->mr->rkey,
 	};
 
-	rdmamsg__cross_calc(&h->cross, true, &calc);
+	rdmamsg__cross_calc(&h->cross, op == CROSS_ADD, &c);
 }
 
 /* The wait comes first, or it would find what it waits for. */
@@ -109,12 +114,15 @@ static int post(struct trial *t, const struct half half[static 2])
 
 	rdmamsg__cross_begin(&half[1].cross, 0);
 	rdmamsg__cross_wait(&half[1].cross, false, half[0].number, 1);
-	add(t, &half[1], SUM, STEP, SUM_AGAIN);
+	calc(t, &half[1], CROSS_ADD, SUM, SUM_AGAIN);
 	err = rdmamsg__cross_end(&half[1].cross);
 	if (err)
 		return rdmamsg__refused(err, "posting a wait");
 	rdmamsg__cross_begin(&half[0].cross, 0);
-	add(t, &half[0], START, STEP, SUM);
+	calc(t, &half[0], CROSS_AND, START, ALL);
+	calc(t, &half[0], CROSS_OR, START, ANY);
+	calc(t, &half[0], CROSS_XOR, START, DIFFERENT);
+	calc(t, &half[0], CROSS_ADD, START, SUM);
 	err = rdmamsg__cross_end(&half[0].cross);
 	return err ? rdmamsg__refused(err, "posting a calculation") : 0;
 }
@@ -140,13 +148,14 @@ static int run_halves(struct trial *t, const struct half half[static 2])
 {
 	const uint64_t until = rdmamsg__now_ms() + WAIT_MS;
 	const uint64_t expected[VALUES] = {
-		htobe64(start), htobe64(step), htobe64(start + step),
-		htobe64(start + step + step),
+		htobe64(start), htobe64(step), htobe64(start & step),
+		htobe64(start | step), htobe64(start ^ step),
+		htobe64(start + step), htobe64(start + step + step),
 	};
 	int err;
 
 	memset(t->mem, 0, TRIAL_MEM);
-	memcpy(t->mem, expected, SUM * sizeof(expected[0]));
+	memcpy(t->mem, expected, ALL * sizeof(expected[0]));
 	err = post(t, half);
 	if (!err)
 		err = wait_for(&half[0], "a calculation", until);
@@ -159,6 +168,20 @@ static int run_halves(struct trial *t, const struct half half[static 2])
 
 /* ---- the ability ------------------------------------------------------- */
 
+#define OP(op)		(1u << RDMAMSG_CALC_##op)
+#define TYPE(type)	(1u << RDMAMSG_CALC_##type)
+#define BIT_OPS		(OP(AND) | OP(OR) | OP(XOR))
+#define ALL_OPS		(BIT_OPS | OP(ADD) | OP(MIN) | OP(MAX))
+
+/* lib/chain/compile.c leaves all others to the loop. */
+static void set_limits(struct rdmamsg_cap_chains *ret, bool native)
+{
+	ret->types = TYPE(INT) | TYPE(UINT) | TYPE(DOUBLE);
+	ret->sizes = sizeof(uint64_t);
+	ret->int_ops = ret->uint_ops = native ? BIT_OPS | OP(ADD) : ALL_OPS;
+	ret->double_ops = native ? BIT_OPS : ALL_OPS;
+}
+
 int rdmamsg__try_chains(struct trial *t, struct rdmamsg_cap *ret)
 {
 	struct half half[2] = { { .cq = NULL } };
@@ -167,11 +190,12 @@ int rdmamsg__try_chains(struct trial *t, struct rdmamsg_cap *ret)
 	if (!err)
 		err = run_halves(t, half);
 	drop(t, half);
+	set_limits(&ret->limits.chains, !err);
 	if (!err)
-		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "a "
-					"calculation and a wait worked; chains "
-					"and teams use them if asked, else the "
-					"loop runs chains");
+		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "all "
+					"calculations and a wait worked; "
+					"chains and teams use them if asked, "
+					"else the loop runs chains");
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE, 0, "the library "
 				"runs chains in the loop of the context: %s",
 				rdmamsg__text());

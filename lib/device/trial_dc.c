@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 #define KEY	0x6463742d74726961u	/* any */
 #define LEN	8u
 #define WAIT_MS	5000
+#define READS_MAX	255	/* of a queue pair */
 
 struct dc_trial {
 	struct ibv_srq *srq;
@@ -116,6 +118,24 @@ static void drop(struct trial *t, const struct dc_trial *x)
 		(void)rdmamsg__v_destroy_ah(t->d.v, x->ah);
 }
 
+/* Returns true if the device counts packets with another access key. */
+static bool counts_violations(const struct trial *t, const struct dc_trial *x)
+{
+	uint32_t n;
+
+	return !rdmamsg__try(rdmamsg__dct_violations(&t->d, x->dct, &n));
+}
+
+static void set_limits(const struct trial *t, struct rdmamsg_cap_dc *ret)
+{
+	ret->initiator_depth =
+		(uint32_t)min(max(t->d.attr.max_qp_init_rd_atom, 0), READS_MAX);
+	ret->responder_resources =
+		(uint32_t)min(max(t->d.attr.max_qp_rd_atom, 0), READS_MAX);
+	/* connections tell of them */
+	ret->violations = 1;
+}
+
 int rdmamsg__try_dc(struct trial *t, struct rdmamsg_cap *ret)
 {
 	struct dc_trial x = { .srq = NULL };
@@ -123,6 +143,9 @@ int rdmamsg__try_dc(struct trial *t, struct rdmamsg_cap *ret)
 
 	if (!err)
 		err = message(t, &x);
+	set_limits(t, &ret->limits.dc);
+	if (!err)
+		ret->limits.dc.violations = counts_violations(t, &x);
 	drop(t, &x);
 	if (!err)
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, 1, "a message "

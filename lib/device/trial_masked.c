@@ -128,10 +128,29 @@ static uint32_t largest(const struct masked_caps *caps)
 	return size;
 }
 
+static void set_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
+{
+	ret->limits.ext_atomics = (struct rdmamsg_cap_ext_atomics){
+		.sizes = caps->sizes, .max_field = caps->max_field,
+		.unit = sizeof(uint32_t), .max_inline = largest(caps),
+		.swapped = caps->swapped,
+	};
+}
+
+/* One compare-and-swap. */
+static void set_software(struct rdmamsg_cap *ret)
+{
+	ret->limits.ext_atomics = (struct rdmamsg_cap_ext_atomics){
+		.sizes = MASKED_SMALL, .max_field = MASKED_FIELD,
+		.unit = sizeof(uint64_t),
+	};
+}
+
 static int say_native(const struct masked_caps *caps, struct rdmamsg_cap *ret)
 {
 	const uint32_t size = largest(caps);
 
+	set_native(caps, ret);
 	return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, size, "additions of "
 				"fields and swaps of bits in up to %u bytes "
 				"worked", size);
@@ -141,6 +160,7 @@ static int say_software(struct trial *t, struct rdmamsg_cap *ret)
 {
 	int err = rdmamsg__trial_atomics(t);
 
+	set_software(ret);
 	return err ? err : rdmamsg__cap_say(ret, RDMAMSG_CAP_SOFTWARE,
 					    sizeof(uint64_t), "by "
 					    "compare-and-swap, which worked");
@@ -150,6 +170,10 @@ static int say_untried(const struct trial *t, struct rdmamsg_cap *ret)
 {
 	const bool native = masked_has(&t->d.masked, MASKED_SMALL);
 
+	if (native)
+		set_native(&t->d.masked, ret);
+	else
+		set_software(ret);
 	return rdmamsg__cap_untried(ret, native ? RDMAMSG_CAP_NATIVE :
 				    RDMAMSG_CAP_SOFTWARE, native ?
 				    largest(&t->d.masked) : sizeof(uint64_t),

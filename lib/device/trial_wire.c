@@ -242,7 +242,7 @@ static int scatter_to(struct trial *t, struct umr *umr)
 	return err ? err : check_halves(t);
 }
 
-static int scatter_native(struct trial *t)
+static int scatter_native(struct trial *t, uint32_t *ret_entries)
 {
 	struct umr *umr;
 	int err = rdmamsg__umr_open(&t->d, t->d.pd, &umr);
@@ -250,8 +250,16 @@ static int scatter_native(struct trial *t)
 	if (err)
 		return err;
 	err = scatter_to(t, umr);
+	*ret_entries = rdmamsg__umr_entries(umr);
 	rdmamsg__umr_close(umr);
 	return err;
+}
+
+static void set_native(struct rdmamsg_cap_umr *ret, uint32_t entries)
+{
+	ret->entries = entries;
+	ret->blocks = UMR_BLOCKS;
+	ret->max_step = UINT16_MAX;
 }
 
 /* Says that layouts are possible in software. */
@@ -270,8 +278,13 @@ int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
 {
 	const uint32_t most = (uint32_t)min(t->d.attr.max_sge,
 					    RDMAMSG_SEGMENTS_MAX);
+	uint32_t entries;
 	int err = rdmamsg__pair_get(t);
 
+	ret->limits.umr = (struct rdmamsg_cap_umr){
+		.parts = LAYOUT_PARTS, .depth = LAYOUT_DEPTH,
+		.dims = LAYOUT_DIMS,
+	};
 	if (err && t->pair.no_path)
 		return rdmamsg__cap_untried(ret, RDMAMSG_CAP_SOFTWARE, most,
 					    "a request for each block of the "
@@ -280,12 +293,14 @@ int rdmamsg__try_layout(struct trial *t, struct rdmamsg_cap *ret)
 					    t->pair.text);
 	if (err)
 		return err;
-	if (!rdmamsg__try(scatter_native(t)))
+	if (!rdmamsg__try(scatter_native(t, &entries))) {
+		set_native(&ret->limits.umr, entries);
 		return rdmamsg__cap_say(ret, RDMAMSG_CAP_NATIVE, most, "a "
 					"request for a layout of the peer or, "
 					"of more than %u blocks, of this "
 					"side, through libmlx5, which worked",
 					most);
+	}
 	err = rdmamsg__pair_get(t);
 	if (!err)
 		err = scatter(t);

@@ -32,7 +32,6 @@
 #define ENTRY		16u	/* bytes of inline data */
 #define HEAD		4u	/* of inline data, which entries may use */
 #define ENTRIES_MOST	((INLINE_MOST + HEAD) / ENTRY)
-#define BLOCKS_MOST	65536u	/* of a layout */
 #define LEVELS_MOST	4u	/* of keys in each other */
 
 struct umr {
@@ -175,6 +174,11 @@ int rdmamsg__umr_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 	else
 		*ret = u;
 	return err;
+}
+
+uint32_t rdmamsg__umr_entries(const struct umr *u)
+{
+	return u->room;
 }
 
 void rdmamsg__umr_close(struct umr *u)
@@ -343,7 +347,7 @@ static uint32_t keys_of(const struct umr *u, uint32_t n)
 static int define_blocks(struct umr *u, const struct layout *l, int access,
 			 struct umr_key **ret)
 {
-	const uint32_t most = (uint32_t)min(l->len, (uint64_t)BLOCKS_MOST);
+	const uint32_t most = (uint32_t)min(l->len, (uint64_t)UMR_BLOCKS);
 	struct ibv_sge *sge = malloc(most * sizeof(*sge));
 	struct umr_key *k;
 	uint32_t n, keys;
@@ -462,6 +466,11 @@ int rdmamsg__umr_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 {
 	return rdmamsg__fail(-EOPNOTSUPP, "the library was built without "
 			     "infiniband/mlx5dv.h");
+}
+
+uint32_t rdmamsg__umr_entries(const struct umr *u)
+{
+	return 0;
 }
 
 void rdmamsg__umr_close(struct umr *u)

@@ -18,6 +18,8 @@ struct rdmamsg_device;
 struct umr;
 struct umr_key;
 
+#define UMR_BLOCKS	65536u	/* of a layout that is a list */
+
 /* ---- umr.c ------------------------------------------------------------- */
 
 /*
@@ -26,6 +28,8 @@ struct umr_key;
  */
 int rdmamsg__umr_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 		      struct umr **ret);
+/* Returns the most blocks of a list that one request defines. */
+uint32_t rdmamsg__umr_entries(const struct umr *umr);
 /* Keys stay. umr may be NULL. */
 void rdmamsg__umr_close(struct umr *umr);
 /*

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rdmamsg/chain.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/rdmamsg.h>
@@ -316,6 +317,83 @@ static void show_all_of_device(const struct rdmamsg_device_attr *a)
 	show_fields(a, extended, sizeof(extended) / sizeof(extended[0]));
 }
 
+/* A limit of an ability, or the set of operations that it has. */
+static void show_limit(const struct rdmamsg_cap *c, const char *name,
+		       uint32_t value, name_fn *bit)
+{
+	char key[80];
+
+	if (options.json)
+		snprintf(key, sizeof(key), "%s", name);
+	else
+		snprintf(key, sizeof(key), "capability %s %s", c->name, name);
+	if (bit)
+		emit_flags(key, value, bit);
+	else
+		emit_number(key, value);
+}
+
+static const char *calc_op_name(uint32_t bit)
+{
+	static const char *const names[] = {
+		[RDMAMSG_CALC_ADD] = "ADD", [RDMAMSG_CALC_AND] = "AND",
+		[RDMAMSG_CALC_OR] = "OR", [RDMAMSG_CALC_XOR] = "XOR",
+		[RDMAMSG_CALC_MIN] = "MIN", [RDMAMSG_CALC_MAX] = "MAX",
+	};
+
+	return bit < sizeof(names) / sizeof(names[0]) ? names[bit] : NULL;
+}
+
+static const char *calc_type_name(uint32_t bit)
+{
+	static const char *const names[] = {
+		[RDMAMSG_CALC_INT] = "INT", [RDMAMSG_CALC_UINT] = "UINT",
+		[RDMAMSG_CALC_DOUBLE] = "DOUBLE",
+	};
+
+	return bit < sizeof(names) / sizeof(names[0]) ? names[bit] : NULL;
+}
+
+#define LIMIT(ability, member)	\
+	show_limit(c, #member, c->limits.ability.member, NULL)
+#define SET(ability, member, name) \
+	show_limit(c, #member, c->limits.ability.member, name)
+
+static void show_limits(const struct rdmamsg_cap *c)
+{
+	switch (c->id) {
+	case RDMAMSG_CAP_DC:
+		LIMIT(dc, initiator_depth);
+		LIMIT(dc, responder_resources);
+		LIMIT(dc, violations);
+		break;
+	case RDMAMSG_CAP_UMR:
+		LIMIT(umr, parts);
+		LIMIT(umr, depth);
+		LIMIT(umr, dims);
+		LIMIT(umr, entries);
+		LIMIT(umr, blocks);
+		LIMIT(umr, max_step);
+		break;
+	case RDMAMSG_CAP_EXT_ATOMICS:
+		LIMIT(ext_atomics, sizes);
+		LIMIT(ext_atomics, max_field);
+		LIMIT(ext_atomics, unit);
+		LIMIT(ext_atomics, max_inline);
+		LIMIT(ext_atomics, swapped);
+		break;
+	case RDMAMSG_CAP_CHAINS:
+		SET(chains, types, calc_type_name);
+		LIMIT(chains, sizes);
+		SET(chains, int_ops, calc_op_name);
+		SET(chains, uint_ops, calc_op_name);
+		SET(chains, double_ops, calc_op_name);
+		break;
+	default:
+		break;
+	}
+}
+
 static void show_cap(const struct rdmamsg_cap *c)
 {
 	char key[48], text[288];
@@ -326,6 +404,7 @@ static void show_cap(const struct rdmamsg_cap *c)
 		emit_number("tried", c->tried);
 		emit_number("value", c->value);
 		emit_text("reason", c->reason);
+		show_limits(c);
 		emit_object_end();
 		return;
 	}
@@ -333,6 +412,8 @@ static void show_cap(const struct rdmamsg_cap *c)
 	snprintf(text, sizeof(text), "%s, %s", rdmamsg_cap_how_name(c->how),
 		 c->reason);
 	emit_text(key, text);
+	if (c->how != RDMAMSG_CAP_ABSENT)
+		show_limits(c);
 }
 
 static void show_caps(const char *device, int *status)

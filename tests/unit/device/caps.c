@@ -670,6 +670,8 @@ static void caps__fork_SAYS_WHO_COPIES(void **state)
 	assert_cap(RDMAMSG_CAP_FORK, RDMAMSG_CAP_SOFTWARE, "ibv_fork_init()");
 }
 
+#include "caps_limits.h"
+
 /* ---- names -------------------------------------------------------------- */
 
 static void names__how_HAS_TEXT(void **state)
@@ -727,7 +729,10 @@ static int run(const char *link)
 #ifdef HAVE_MLX5DV
 		TEST(raw__device_lies_ABSENT),
 		TEST(raw__chains_do_not_work_SOFTWARE),
+		DONE(limits__native_ARE_THE_DEVICES),
 #endif
+		DONE(limits__in_software_ARE_THE_LIBRARYS),
+		TEST(limits__of_absent_abilities_ARE_0),
 		TEST(caps__no_port_active_REPORTED),
 		TEST(caps__device_does_not_deliver_REPORTED),
 		TEST(caps__device_reports_none_ABSENT),

@@ -31,6 +31,16 @@ static bool raw_ors(void *wqe, bool fenced)
 	return true;
 }
 
+/* An exclusive or becomes an or. */
+static bool raw_ors_once(void *wqe, bool fenced)
+{
+	uint8_t *r = wqe;
+
+	if (r[OPCODE] != WAIT && r[OPMOD] == 6)
+		r[OPMOD] = 5;
+	return true;
+}
+
 static int raw_left;
 
 /* A post of a later request fails. */
@@ -46,6 +56,8 @@ static void raw__chains_do_not_work_SOFTWARE(void **state)
 	replace_raw(&table, raw_waits_not);
 	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "wrong result");
 	replace_raw(&table, raw_ors);
+	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "wrong result");
+	replace_raw(&table, raw_ors_once);
 	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "wrong result");
 	replace_raw(&table, raw_refused);
 	assert_cap(id, RDMAMSG_CAP_SOFTWARE, "posting a wait");
