@@ -186,13 +186,17 @@ static void create_qp__cross_channel_not_RC_EOPNOTSUPP(void)
 		     CROSS | MANAGED_SEND | MANAGED_RECV);
 }
 
-/* Linux core/uverbs_std_types_qp.c, check_creation_flags(). */
+/*
+ * Linux core/uverbs_std_types_qp.c, check_creation_flags(); of the source
+ * number mlx5/verbs.c, create_qp().
+ */
 static void create_qp__flags_of_packets_EINVAL(void)
 {
 	static const uint32_t flags[] = {
 		IBV_QP_CREATE_SCATTER_FCS, IBV_QP_CREATE_CVLAN_STRIPPING,
 		IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
-		IBV_QP_CREATE_PCI_WRITE_END_PADDING, 1u << 20,
+		IBV_QP_CREATE_PCI_WRITE_END_PADDING,
+		IBV_QP_CREATE_SOURCE_QPN, 1u << 20,
 	};
 
 	if (!have_cross())

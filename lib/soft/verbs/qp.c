@@ -75,7 +75,10 @@ static uint32_t flags_of(const struct soft_dev *dev, enum ibv_qp_type type)
 	return type == IBV_QPT_RC && !dev->iwarp ? SOFT_CROSS_FLAGS : 0;
 }
 
-/* Linux, core/uverbs_std_types_qp.c, check_creation_flags(), and cmd_qp.c. */
+/*
+ * Linux, core/uverbs_std_types_qp.c, check_creation_flags(), and cmd_qp.c. Only
+ * datagrams have a source number: mlx5/verbs.c, create_qp().
+ */
 static int check_flags(const struct soft_dev *dev, enum ibv_qp_type type,
 		       uint32_t flags)
 {
@@ -85,8 +88,9 @@ static int check_flags(const struct soft_dev *dev, enum ibv_qp_type type,
 				   IBV_QP_CREATE_PCI_WRITE_END_PADDING;
 	const uint32_t known = datagrams | IBV_QP_CREATE_SOURCE_QPN |
 			       SOFT_CROSS_FLAGS;
-	const uint32_t wrong = type == IBV_QPT_RAW_PACKET ? 0 :
-			       type == IBV_QPT_UD ? packets : datagrams;
+	const uint32_t wrong = type == IBV_QPT_UD ? packets :
+			       IBV_QP_CREATE_SOURCE_QPN |
+			       (type == IBV_QPT_RAW_PACKET ? 0 : datagrams);
 
 	if (flags & (~known | wrong))
 		return EINVAL;

@@ -314,6 +314,9 @@ static void create_qp_ex__what_is_not_there_REFUSED(void **state)
 	a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	a.create_flags = IBV_QP_CREATE_SOURCE_QPN;
 	assert_null(soft_create_qp_ex(c, &a));
+	assert_int_equal(errno, EINVAL);
+	a.qp_type = IBV_QPT_UD;
+	assert_null(soft_create_qp_ex(c, &a));
 	assert_int_equal(errno, EOPNOTSUPP);
 	a = init_ex(0);
 	a.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;	/* no domain */
