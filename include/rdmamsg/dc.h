@@ -137,9 +137,37 @@ struct rdmamsg_dc_target_attr {
 	uint64_t key_violations;
 	uint64_t messages;
 	uint32_t sessions;		/* of the connections: native */
+
+	struct rdmamsg_pd *pd;		/* of the options; NULL: the device's */
+	/*
+	 * The DCT of the native path, as the device tells it. NATIVE: the
+	 * target has one, since a sender has asked for it. Otherwise these
+	 * fields are 0 and CONNECTIONS.
+	 */
+	uint32_t path;			/* enum rdmamsg_dc_path */
+	uint32_t dct_num;
+	char device[64];
+	uint32_t state;			/* enum ibv_qp_state */
+	uint32_t access;		/* enum ibv_access_flags */
+	uint32_t port;
+	uint32_t mtu;			/* bytes */
+	uint32_t pkey_index;
+	uint32_t min_rnr_timer;		/* code */
+	uint32_t service_level;
+	uint32_t gid_index;
+	uint32_t traffic_class;
+	uint32_t flow_label;
+	uint32_t hop_limit;
+	uint32_t receives;		/* of the shared queue, posted now */
+	uint32_t max_receives;
+	uint32_t cq_entries;
+	uint32_t counts_violations;	/* 1: the device does */
 };
 
-/* Fills *attr. -EINVAL: size is not set, or an argument is NULL. */
+/*
+ * Fills *attr. -EINVAL: size is not set, or an argument is NULL. Other errors:
+ * of the device, which was asked about the DCT.
+ */
 int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *target,
 			    struct rdmamsg_dc_target_attr *attr);
 
@@ -230,6 +258,52 @@ int rdmamsg_dc_address_create(struct rdmamsg_dc_sender *sender,
  */
 void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *address);
 void *rdmamsg_dc_address_user(const struct rdmamsg_dc_address *address);
+
+enum rdmamsg_dc_state {
+	RDMAMSG_DC_IDLE,		/* no connection, and none is due */
+	RDMAMSG_DC_WAITING,		/* messages wait for an initiator */
+	RDMAMSG_DC_CONNECTING,
+	RDMAMSG_DC_OPEN,
+	RDMAMSG_DC_CLOSING,
+};
+
+struct rdmamsg_dc_address_attr {
+	size_t size;
+	uint64_t access_key;
+	uint32_t state;			/* enum rdmamsg_dc_state */
+	/* the connection or session; AUTO: there is none */
+	uint32_t path;			/* enum rdmamsg_dc_path */
+	uint32_t queued;		/* messages that wait */
+	/* OPEN: */
+	uint32_t max_send;		/* largest message that the target takes */
+	uint32_t peer_qp_num;		/* of the target; 0: iWARP */
+	/*
+	 * The queue pair of the initiator, as the device tells it. 0: the
+	 * address has none at this moment.
+	 */
+	uint32_t qp_num;
+	char device[64];
+	uint32_t qp_state;		/* enum ibv_qp_state */
+	uint32_t port;
+	uint32_t mtu;			/* bytes */
+	uint32_t pkey_index;
+	uint32_t ack_timeout;		/* 4.096 us * 2^n */
+	uint32_t retry_count;
+	uint32_t rnr_retry_count;
+	uint32_t initiator_depth;	/* reads and atomics under way */
+	uint32_t service_level;
+	uint32_t gid_index;
+	uint32_t traffic_class;
+	uint32_t flow_label;
+	uint32_t hop_limit;
+};
+
+/*
+ * Fills *attr. -EINVAL, -ESHUTDOWN; other errors: of the device, which was
+ * asked about the initiator.
+ */
+int rdmamsg_dc_address_query(const struct rdmamsg_dc_address *address,
+			     struct rdmamsg_dc_address_attr *attr);
 
 /*
  * Sends a message as rdmamsg_send() and rdmamsg_sendv() do. Without a

@@ -460,21 +460,3 @@ int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *t)
 	t->armed = true;
 	return 0;
 }
-
-int rdmamsg_dc_target_query(const struct rdmamsg_dc_target *t,
-			    struct rdmamsg_dc_target_attr *attr)
-{
-	struct rdmamsg_dc_target_attr a;
-
-	if (!t)
-		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_query: target "
-				     "is NULL");
-	a = (struct rdmamsg_dc_target_attr){
-		.access_key = t->opts.access_key, .armed = t->armed,
-		.connections = t->connections + t->sessions,
-		.key_violations = t->violations +
-				  rdmamsg__visitors_violations(t),
-		.messages = t->messages, .sessions = t->sessions,
-	};
-	return rdmamsg__give(attr, &a, sizeof(a));
-}

@@ -208,4 +208,9 @@ void masked__of_rivals_ADD_UP(void **state);
 void masked__sender_destroyed_EACH_ENDS(void **state);
 void masked__bad_arguments_ARE_TOLD(void **state);
 
+/* dc_query.c */
+void address__query_FOLLOWS_ITS_STATE(void **state);
+void address__query_of_no_use_REFUSED(void **state);
+void target__query_TELLS_OF_ITS_DCT(void **state);
+
 #endif

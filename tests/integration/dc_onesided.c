@@ -260,6 +260,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(masked__of_rivals_ADD_UP),
 	TEST(masked__sender_destroyed_EACH_ENDS),
 	TEST(masked__bad_arguments_ARE_TOLD),
+	TEST(address__query_FOLLOWS_ITS_STATE),
+	TEST(address__query_of_no_use_REFUSED),
+	TEST(target__query_TELLS_OF_ITS_DCT),
 };
 
 int main(int argc, char **argv)
