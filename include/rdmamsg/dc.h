@@ -78,7 +78,8 @@ struct rdmamsg_dc_target_options {
 	uint32_t max_senders;		/* with a connection; 65536 */
 	/*
 	 * Of the connections: queues, limits, shared receives. 'user',
-	 * 'handlers', 'hello_data' and 'setup_data' are the library's.
+	 * 'handlers', 'hello_data' and 'setup_data' are the library's. With
+	 * RDMAMSG_DC_NATIVE some are also of queue pairs of DC: rdmamsg_dc(7).
 	 */
 	const struct rdmamsg_ep_options *ep;
 	/* rdmamsg_dc_write_imm() of the sender with this random number */
@@ -202,7 +203,7 @@ struct rdmamsg_dc_sender_options {
 	uint32_t queue;		/* messages that wait; 1024, 1..1048576 */
 	/*
 	 * Of the connections. 'user', 'handlers', 'hello_data' and 'setup_data'
-	 * are the library's.
+	 * are the library's. As of targets, some are also of queue pairs of DC.
 	 */
 	const struct rdmamsg_ep_options *ep;
 	/*

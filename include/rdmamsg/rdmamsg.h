@@ -343,7 +343,7 @@ struct rdmamsg_ep_options {
 	uint32_t responder_resources;	/* reads served at once; 16, 1..255 */
 	uint32_t initiator_depth;	/* reads issued at once; 16, 1..255 */
 	uint32_t tos;			/* connect: IP TOS; system default */
-	const struct rdmamsg_path *path;	/* rdmamsg_oob_*() only */
+	const struct rdmamsg_path *path;	/* rdmamsg_oob_*(), DC */
 	/* of the completion queue; contexts take turns, RDMAMSG_NONE: 0 */
 	uint32_t comp_vector;
 	struct rdmamsg_srq *srq;	/* srq of the context, or none */

@@ -244,6 +244,12 @@ void rdmamsg__dc_fail(struct rdmamsg_dc_address *a, int status,
 		      const struct rdmamsg_reason *why);
 
 /* dcs.c */
+/*
+ * Checks the options of connections, if queue pairs of DC use them as well: a
+ * connection checks its own. ep may be NULL. path: enum rdmamsg_dc_path.
+ */
+int rdmamsg__dc_options_check(const struct rdmamsg_ep_options *ep,
+			      uint32_t path);
 int rdmamsg__dcs_open(struct rdmamsg *ctx);
 void rdmamsg__dcs_settle(struct rdmamsg *ctx);
 void rdmamsg__dcs_close(struct rdmamsg *ctx);

@@ -65,6 +65,7 @@ static int dci_make(struct port_dci *d)
 		err = rdmamsg__dci_open(dev->device, dev->pd, d->cq->ibv,
 					PORT_SLOTS, &d->dci);
 	return err ? err : rdmamsg__dci_start(dev->device, &d->dci,
+					      &d->port->dci_attr,
 					      &d->port->path);
 }
 
@@ -409,6 +410,7 @@ static void recover(struct port_dci *d)
 	d->sent = d->done = d->silent = 0;
 	rdmamsg__port_dci_unbind(d);
 	if (rdmamsg__try(rdmamsg__dci_start(p->dev->device, &d->dci,
+					    &p->dci_attr,
 					    &p->path))) {
 		log_error("port of DC: %s", rdmamsg__text());
 		p->failed = true;

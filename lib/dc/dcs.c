@@ -6,9 +6,23 @@
 #include "base/loop.h"
 #include "base/timer.h"
 #include "dc/dc.h"
+#include "device/path.h"
+#include "session/ep.h"
 #include "session/sessions.h"
 
 #include <rdmamsg/dc.h>
+
+int rdmamsg__dc_options_check(const struct rdmamsg_ep_options *ep,
+			      uint32_t path)
+{
+	struct rdmamsg_path unused;
+	int err;
+
+	if (!ep || path != RDMAMSG_DC_NATIVE)
+		return 0;
+	err = rdmamsg__ep_options_check(ep);
+	return !err && ep->path ? rdmamsg__path_copy(&unused, ep->path) : err;
+}
 
 static void again(struct timer *t)
 {

@@ -193,6 +193,9 @@ static int begin(struct rdmamsg_dc_address *a)
 	opts.hello_data = data;
 	opts.hello_data_len = sizeof(data);
 	opts.setup_data_len = 0;
+	/* only queue pairs of DC have it */
+	if (s->opts.path == RDMAMSG_DC_NATIVE)
+		opts.path = NULL;
 	ret = rdmamsg_connect(s->ctx, a->host, a->service, &opts, &i->ep);
 	if (ret) {
 		free(i);

@@ -299,12 +299,30 @@ void rdmamsg__port_place(const struct dc_port *p, struct dc_place *ret)
 	memcpy(ret->gid, p->path.local.gid, sizeof(ret->gid));
 }
 
-static int find_path(struct dc_port *p, const struct sockaddr *local)
+/* Options of connections that count for queue pairs of DC, too. */
+static void take_options(struct dc_port *p, const struct rdmamsg_ep_options *o)
+{
+	p->dci_attr = (struct dci_attr){
+		.ack_timeout = (uint8_t)o->ack_timeout,
+		.retry_count = (uint8_t)o->retry_count,
+		.rnr_retry_count = (uint8_t)o->rnr_retry_count,
+		.depth = (uint8_t)o->initiator_depth,
+	};
+	p->min_rnr_timer = (uint8_t)o->min_rnr_timer;
+	if (!p->path.path.traffic_class)
+		p->path.path.traffic_class = o->tos;
+}
+
+static int find_path(struct dc_port *p, const struct port_wants *w)
 {
 	const struct rdmamsg_path any = { .size = sizeof(any) };
-	int err = rdmamsg__path_copy(&p->path.path, &any);
+	int err = rdmamsg__path_copy(&p->path.path, w->ep && w->ep->path ?
+				     w->ep->path : &any);
 
-	return err ? err : rdmamsg__path_local(&p->path, p->dev->device, local);
+	if (!err && w->ep)
+		take_options(p, w->ep);
+	return err ? err : rdmamsg__path_local(&p->path, p->dev->device,
+					       w->local);
 }
 
 static int make_srq(struct dc_port *p)
@@ -313,16 +331,16 @@ static int make_srq(struct dc_port *p)
 	struct ibv_srq_init_attr attr = {
 		.attr = { .max_wr = p->depth, .max_sge = 1 },
 	};
-	const struct dct_attr dct = {
+	struct dct_attr dct = {
 		.pd = p->dev->pd, .cq = p->cq->ibv, .key = p->key,
+		.min_rnr_timer = p->min_rnr_timer,
 	};
-	struct dct_attr with = dct;
 	int err = rdmamsg__v_create_srq(d->v, p->dev->pd, &attr, &p->srq);
 
 	if (err)
 		return rdmamsg__fail_verbs(err, "receive queue of DC");
-	with.srq = p->srq;
-	err = rdmamsg__dct_open(d, &with, &p->path, &p->dct);
+	dct.srq = p->srq;
+	err = rdmamsg__dct_open(d, &dct, &p->path, &p->dct);
 	return err ? err : fill(p);
 }
 
@@ -332,7 +350,7 @@ static int make(struct dc_port *p, const struct port_wants *w)
 	uint32_t receives;
 
 	if (!err)
-		err = find_path(p, w->local);
+		err = find_path(p, w);
 	if (err)
 		return err;
 	p->depth = min(w->depth, (uint32_t)max(p->dev->device->attr.max_srq_wr,

@@ -122,6 +122,7 @@ struct port_wants {
 	uint32_t depth;			/* receives, at most */
 	size_t size;			/* of each */
 	uint32_t initiators;
+	const struct rdmamsg_ep_options *ep;	/* or NULL; checked */
 };
 
 struct dc_port {
@@ -131,6 +132,8 @@ struct dc_port {
 	void *owner;
 	struct dev *dev;
 	struct oob path;
+	struct dci_attr dci_attr;
+	uint8_t min_rnr_timer;		/* 0: of the library */
 	struct cq *cq;			/* of receives */
 	struct ibv_srq *srq;
 	struct ibv_qp *dct;

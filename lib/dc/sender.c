@@ -94,7 +94,7 @@ static int set_options(struct rdmamsg_dc_sender *s,
 		ret = rdmamsg__opts_copy(&s->ep, sizeof(s->ep), s->opts.ep,
 					 "rdmamsg_ep_options");
 	s->opts.ep = NULL;
-	return ret;
+	return ret ? ret : rdmamsg__dc_options_check(&s->ep, s->opts.path);
 }
 
 int rdmamsg_dc_sender_create(struct rdmamsg *ctx,

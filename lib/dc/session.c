@@ -559,6 +559,7 @@ static int new_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 		.size = RECEIVE,
 		.initiators = min(s->opts.initiators, PORT_DCIS),
 		.local = (const struct sockaddr *)&ep->connect.local_addr,
+		.ep = &s->ep,
 	};
 	int err;
 

@@ -187,6 +187,9 @@ static void on_request(struct rdmamsg_listener *listener,
 	}
 	if (t->opts.ep)
 		opts = *t->opts.ep;
+	/* only queue pairs of DC have it */
+	if (t->opts.path == RDMAMSG_DC_NATIVE)
+		opts.path = NULL;
 	opts.user = l;
 	opts.handlers = &handlers;
 	opts.hello_data_len = opts.setup_data_len = 0;
@@ -346,7 +349,7 @@ static int copy_options(struct rdmamsg_dc_target *t,
 	}
 	ret = rdmamsg__opts_copy(ep, sizeof(*ep), o->ep, "rdmamsg_ep_options");
 	o->ep = ep;
-	return ret;
+	return ret ? ret : rdmamsg__dc_options_check(ep, o->path);
 }
 
 /* For the device of keys. */

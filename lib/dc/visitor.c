@@ -409,7 +409,7 @@ static int open_port(struct rdmamsg_dc_target *t)
 	struct port_wants w = {
 		.ops = &ops, .owner = t, .key = t->opts.access_key,
 		.receives = HELLOS, .depth = RECEIVES, .size = VISIT_RECEIVE,
-		.initiators = INITIATORS,
+		.initiators = INITIATORS, .ep = t->opts.ep,
 	};
 	int err = rdmamsg__dc_target_dev(t, &w.dev);
 

@@ -68,14 +68,14 @@ static int access_flags(const struct rdmamsg_device *d)
 }
 
 static int dct_walk(const struct rdmamsg_device *d, struct ibv_qp *dct,
-		    const struct oob *path)
+		    uint8_t min_rnr_timer, const struct oob *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = path->port,
 		.pkey_index = path->pkey_index,
 		.qp_access_flags = (unsigned int)access_flags(d),
 		.path_mtu = (enum ibv_mtu)path->local.mtu,
-		.min_rnr_timer = RNR_TIMER,
+		.min_rnr_timer = min_rnr_timer,
 	};
 	int err;
 
@@ -111,7 +111,7 @@ int rdmamsg__dct_open(const struct rdmamsg_device *d,
 
 	if (err)
 		return refuse(err, "creating a target of DC");
-	err = dct_walk(d, dct, path);
+	err = dct_walk(d, dct, a->min_rnr_timer ?: RNR_TIMER, path);
 	if (err) {
 		(void)rdmamsg__v_destroy_qp(d->v, dct);
 		return refuse(err, "starting a target of DC");
@@ -182,16 +182,17 @@ int rdmamsg__dci_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 }
 
 int rdmamsg__dci_start(const struct rdmamsg_device *d, const struct dci *dci,
-		       const struct oob *path)
+		       const struct dci_attr *a, const struct oob *path)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RESET, .port_num = path->port,
 		.pkey_index = path->pkey_index,
 		.path_mtu = (enum ibv_mtu)path->local.mtu,
-		.timeout = ACK_TIMEOUT, .retry_cnt = RETRIES,
-		.rnr_retry = RNR_ENDLESS,
+		.timeout = a->ack_timeout ?: ACK_TIMEOUT,
+		.retry_cnt = a->retry_count ?: RETRIES,
+		.rnr_retry = a->rnr_retry_count ?: RNR_ENDLESS,
 		.max_rd_atomic = (uint8_t)min(d->attr.max_qp_init_rd_atom,
-					      READS),
+					      a->depth ?: READS),
 	};
 	int err = rdmamsg__v_modify_qp(d->v, dci->qp, &attr, IBV_QP_STATE);
 
@@ -307,7 +308,7 @@ int rdmamsg__dci_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 }
 
 int rdmamsg__dci_start(const struct rdmamsg_device *d, const struct dci *dci,
-		       const struct oob *path)
+		       const struct dci_attr *attr, const struct oob *path)
 {
 	return rdmamsg__dc_supported(d);
 }

@@ -22,6 +22,13 @@ struct dct_attr {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	uint64_t key;
+	uint8_t min_rnr_timer;		/* 0: of the library */
+};
+
+/* Of the requests of an initiator. 0: of the library. */
+struct dci_attr {
+	uint8_t ack_timeout, retry_count, rnr_retry_count;
+	uint8_t depth;			/* reads and atomics under way */
 };
 
 /* The queue pair and the builders of its requests. */
@@ -52,7 +59,7 @@ int rdmamsg__dci_open(const struct rdmamsg_device *d, struct ibv_pd *pd,
 		      struct ibv_cq *cq, uint32_t depth, struct dci *ret);
 /* From any state to RTS. All requests of before have completed. */
 int rdmamsg__dci_start(const struct rdmamsg_device *d, const struct dci *dci,
-		       const struct oob *path);
+		       const struct dci_attr *attr, const struct oob *path);
 /* All requests flush. */
 void rdmamsg__dci_fail(const struct rdmamsg_device *d, const struct dci *dci);
 /*

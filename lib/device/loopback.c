@@ -35,16 +35,23 @@ int rdmamsg__loopback_path(const struct rdmamsg_device *d, uint32_t port,
 
 void rdmamsg__loopback_address(const struct oob *path, struct ibv_ah_attr *ret)
 {
+	const struct rdmamsg_path *p = &path->path;
+
 	memset(ret, 0, sizeof(*ret));
 	ret->port_num = path->port;
 	ret->dlid = path->local.lid;
+	ret->sl = (uint8_t)p->service_level;
+	ret->src_path_bits = (uint8_t)p->src_path_bits;
 	ret->is_global = path->local.link == PROTO_OOB_ETHERNET ||
-			 !path->local.lid;
+			 path->global || !path->local.lid;
 	if (!ret->is_global)
 		return;
 	memcpy(ret->grh.dgid.raw, path->local.gid, 16);
 	ret->grh.sgid_index = path->gid_index;
-	ret->grh.hop_limit = (uint8_t)path->path.hop_limit;
+	ret->grh.flow_label = p->flow_label;
+	ret->grh.hop_limit = (uint8_t)p->hop_limit;
+	if (p->traffic_class != RDMAMSG_NONE)
+		ret->grh.traffic_class = (uint8_t)p->traffic_class;
 }
 
 static int to_init(const struct rdmamsg_device *d, struct ibv_qp *qp,

@@ -33,6 +33,7 @@ static int make(struct trial *t, struct dc_trial *x)
 {
 	struct ibv_srq_init_attr srq = { .attr = { 1, 1, 0 } };
 	struct dct_attr attr = { .pd = t->d.pd, .cq = t->cq, .key = KEY };
+	const struct dci_attr usual = { .depth = 0 };
 	struct ibv_ah_attr to;
 	struct oob path;
 	int err = rdmamsg__dc_supported(&t->d);
@@ -49,7 +50,7 @@ static int make(struct trial *t, struct dc_trial *x)
 	if (!err)
 		err = rdmamsg__dci_open(&t->d, t->d.pd, t->cq, 1, &x->dci);
 	if (!err)
-		err = rdmamsg__dci_start(&t->d, &x->dci, &path);
+		err = rdmamsg__dci_start(&t->d, &x->dci, &usual, &path);
 	if (err)
 		return err;
 	rdmamsg__loopback_address(&path, &to);

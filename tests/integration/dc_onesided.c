@@ -263,6 +263,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(address__query_FOLLOWS_ITS_STATE),
 	TEST(address__query_of_no_use_REFUSED),
 	TEST(target__query_TELLS_OF_ITS_DCT),
+	TEST(options__of_connections_ARE_THOSE_OF_DC),
+	TEST(options__out_of_range_REFUSED_AT_ONCE),
 };
 
 int main(int argc, char **argv)

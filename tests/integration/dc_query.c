@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes of targets and addresses. */
+/*
+ * Attributes of targets and addresses, and options that count for queue pairs
+ * of DC.
+ */
 #include "dc_halls.h"
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
+#include <rdmamsg/oob.h>
 
 static bool is_native(void)
 {
@@ -141,4 +145,109 @@ void target__query_TELLS_OF_ITS_DCT(void **state)
 	if (test_on_soft())
 		assert_int_equal(a.counts_violations, 1);
 	finish(2);
+}
+
+/* ---- options ----------------------------------------------------------- */
+
+static const struct rdmamsg_path some_path = {
+	.size = sizeof(some_path), .flags = RDMAMSG_PATH_GLOBAL,
+	.traffic_class = 0x48, .flow_label = 0x12345, .hop_limit = 9,
+	.mtu = 512,
+};
+
+static const struct rdmamsg_ep_options some_options = {
+	.size = sizeof(some_options), .path = &some_path, .ack_timeout = 15,
+	.retry_count = 3, .rnr_retry_count = 5, .min_rnr_timer = 20,
+	.initiator_depth = 4,
+};
+
+static void assert_target_has_them(const struct hall *h)
+{
+	const struct rdmamsg_dc_target_attr a = attr_of_target(h);
+
+	assert_int_equal(a.min_rnr_timer, 20);
+	assert_int_equal(a.mtu, 512);
+	assert_int_equal(a.traffic_class, 0x48);
+	assert_int_equal(a.flow_label, 0x12345);
+	assert_int_equal(a.hop_limit, 9);
+}
+
+static void assert_initiator_has_them(struct rdmamsg_dc_address *to_it)
+{
+	const struct rdmamsg_dc_address_attr a = attr_of(to_it);
+
+	assert_int_equal(a.ack_timeout, 15);
+	assert_int_equal(a.retry_count, 3);
+	assert_int_equal(a.rnr_retry_count, 5);
+	assert_int_equal(a.initiator_depth, 4);
+	assert_int_equal(a.mtu, 512);
+	assert_int_equal(a.traffic_class, 0x48);
+	assert_int_equal(a.flow_label, 0x12345);
+	assert_int_equal(a.hop_limit, 9);
+}
+
+/* Without DC on the device, connections ignore the path. */
+void options__of_connections_ARE_THOSE_OF_DC(void **state)
+{
+	const struct rdmamsg_dc_target_options topts = {
+		.size = sizeof(topts), .user = &halls[1], .access_key = 7,
+		.on_message = on_message, .on_destroyed = on_target_destroyed,
+		.ep = &some_options, .path = RDMAMSG_DC_NATIVE,
+	};
+	const struct rdmamsg_dc_sender_options sopts = {
+		.size = sizeof(sopts), .on_complete = on_complete,
+		.on_destroyed = on_sender_destroyed, .ep = &some_options,
+		.path = RDMAMSG_DC_NATIVE,
+	};
+	struct rdmamsg_dc_sender *with;
+	struct hall *h = &halls[1];
+
+	start(1, 0, 0);
+	memset(h, 0, sizeof(*h));
+	assert_int_equal(rdmamsg_dc_target_create(far, test_addr(), "0", &topts,
+						  &h->target), 0);
+	assert_int_equal(rdmamsg_dc_sender_create(near, &sopts, &with), 0);
+	(void)snprintf(h->port, sizeof(h->port), "%u",
+		       rdmamsg_dc_target_port(h->target));
+	assert_int_equal(rdmamsg_dc_address_create(with, test_addr(), h->port,
+						   7, NULL, &to[1]), 0);
+	send_one(to[1]);
+	assert_int_equal(h->messages, 1);
+	if (is_native()) {
+		assert_target_has_them(h);
+		assert_initiator_has_them(to[1]);
+	}
+	rdmamsg_dc_sender_destroy(with);
+	WAIT_FOR(gone == 1);
+	gone = 0;
+	finish(2);
+}
+
+void options__out_of_range_REFUSED_AT_ONCE(void **state)
+{
+	struct rdmamsg_path path = { .size = sizeof(path), .mtu = 300 };
+	struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .min_rnr_timer = 32,
+	};
+	const struct rdmamsg_dc_target_options topts = {
+		.size = sizeof(topts), .ep = &ep, .path = RDMAMSG_DC_NATIVE,
+	};
+	const struct rdmamsg_dc_sender_options sopts = {
+		.size = sizeof(sopts), .ep = &ep, .path = RDMAMSG_DC_NATIVE,
+	};
+	struct rdmamsg_dc_target *t;
+	struct rdmamsg_dc_sender *s;
+
+	start(1, 0, 0);
+	assert_error(rdmamsg_dc_target_create(far, test_addr(), "0", &topts,
+					      &t), -EINVAL, "min_rnr_timer");
+	assert_error(rdmamsg_dc_sender_create(near, &sopts, &s), -EINVAL,
+		     "min_rnr_timer");
+	ep.min_rnr_timer = 0;
+	ep.path = &path;
+	assert_error(rdmamsg_dc_target_create(far, test_addr(), "0", &topts,
+					      &t), -EINVAL, "mtu");
+	assert_error(rdmamsg_dc_sender_create(near, &sopts, &s), -EINVAL,
+		     "mtu");
+	finish(1);
 }
