@@ -27,8 +27,9 @@ struct rdmamsg_dc_target;
 struct rdmamsg_dc_sender;
 struct rdmamsg_dc_address;	/* of a target, for one sender */
 struct rdmamsg_layout;		/* <rdmamsg/layout.h> */
-struct rdmamsg_region;		/* these four: <rdmamsg/rma.h> */
+struct rdmamsg_region;		/* these: <rdmamsg/rma.h> */
 struct rdmamsg_key;
+struct rdmamsg_masked_attr;
 struct rdmamsg_masked_swap;
 struct rdmamsg_sge;
 
@@ -363,6 +364,14 @@ int rdmamsg_dc_fetch_add_fields(struct rdmamsg_dc_address *address,
 				size_t bytes, const void *add,
 				const void *boundary, void *result,
 				uint32_t flags, void *cookie);
+
+/*
+ * Masked atomics of the address, as rdmamsg_masked_query() tells those of an
+ * endpoint. -ENOTCONN: the address has no connection or session, and so no
+ * answer. -EINVAL, -ESHUTDOWN.
+ */
+int rdmamsg_dc_address_masked_query(const struct rdmamsg_dc_address *address,
+				    struct rdmamsg_masked_attr *attr);
 
 #ifdef __cplusplus
 }

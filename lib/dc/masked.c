@@ -16,6 +16,8 @@
 #include "dc/flight.h"
 #include "dc/port.h"
 #include "dc/session.h"
+#include "device/device.h"
+#include "device/quirks.h"
 #include "memory/layout.h"
 #include "onesided/rma_ask.h"
 #include "wire/proto.h"
@@ -29,6 +31,8 @@
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/dc.h>
+#include <rdmamsg/device.h>
+#include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
 
 /* ---- without a connection ---------------------------------------------- */
@@ -139,6 +143,45 @@ bool rdmamsg__tries_done(struct dc_session *x, struct dc_msg *m,
 	if (x->run == m)
 		x->run = NULL;
 	return true;
+}
+
+/* ---- which there are --------------------------------------------------- */
+
+static int give_attr(const struct dc_session *x,
+		     struct rdmamsg_masked_attr *info)
+{
+	struct rdmamsg_masked_attr attr = {
+		.size = sizeof(attr), .how = RDMAMSG_CAP_SOFTWARE,
+		.sizes = MASKED_SMALL, .max_field = MASKED_FIELD,
+		.unit = sizeof(uint64_t),
+		.reason = "without connections: repeated compare-and-swap",
+	};
+	const struct rdmamsg_masked_attr none = {
+		.size = sizeof(none), .how = RDMAMSG_CAP_ABSENT,
+		.reason = "the device has no atomic operations",
+	};
+	const struct rdmamsg_device *d = x->peer.port->dev->device;
+
+	return rdmamsg__give(info, rdmamsg__atomic_scope(d) ==
+			     RDMAMSG_ATOMIC_NONE ? &none : &attr,
+			     sizeof(attr));
+}
+
+int rdmamsg_dc_address_masked_query(const struct rdmamsg_dc_address *a,
+				    struct rdmamsg_masked_attr *info)
+{
+	int err = rdmamsg__dc_check(a, "rdmamsg_dc_address_masked_query");
+
+	if (err)
+		return err;
+	if (a->initiator && a->initiator->state == INITIATOR_OPEN)
+		return rdmamsg_masked_query(a->initiator->ep, info);
+	if (a->session && a->session->state == SESSION_OPEN)
+		return give_attr(a->session, info);
+	return rdmamsg__fail(-ENOTCONN, "rdmamsg_dc_address_masked_query: "
+			     "%s port %s has no connection: send a message, or "
+			     "wait until one has completed", a->host,
+			     a->service);
 }
 
 /* ---- calls ------------------------------------------------------------ */

@@ -214,5 +214,6 @@ void address__query_of_no_use_REFUSED(void **state);
 void target__query_TELLS_OF_ITS_DCT(void **state);
 void options__of_connections_ARE_THOSE_OF_DC(void **state);
 void options__out_of_range_REFUSED_AT_ONCE(void **state);
+void masked__sizes_ARE_THOSE_THAT_WORK(void **state);
 
 #endif

@@ -265,6 +265,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(target__query_TELLS_OF_ITS_DCT),
 	TEST(options__of_connections_ARE_THOSE_OF_DC),
 	TEST(options__out_of_range_REFUSED_AT_ONCE),
+	TEST(masked__sizes_ARE_THOSE_THAT_WORK),
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attributes of targets and addresses, and options that count for queue pairs
- * of DC.
+ * Attributes of targets and addresses, options that count for queue pairs of
+ * DC, and masked atomics of an address before it posts any.
  */
 #include "dc_halls.h"
 
@@ -103,12 +103,19 @@ void address__query_FOLLOWS_ITS_STATE(void **state)
 void address__query_of_no_use_REFUSED(void **state)
 {
 	struct rdmamsg_dc_address_attr a = { .size = sizeof(a) };
+	struct rdmamsg_masked_attr m = { .size = sizeof(m) };
 
 	start(1, 0, 0);
 	assert_error(rdmamsg_dc_address_query(NULL, &a), -EINVAL, "NULL");
 	assert_error(rdmamsg_dc_address_query(to[0], NULL), -EINVAL, "struct");
+	assert_error(rdmamsg_dc_address_masked_query(NULL, &m), -EINVAL,
+		     "NULL");
+	assert_error(rdmamsg_dc_address_masked_query(to[0], &m), -ENOTCONN,
+		     "no connection");
 	rdmamsg_dc_sender_destroy(sender);
 	assert_error(rdmamsg_dc_address_query(to[0], &a), -ESHUTDOWN,
+		     "destroyed");
+	assert_error(rdmamsg_dc_address_masked_query(to[0], &m), -ESHUTDOWN,
 		     "destroyed");
 	finish(1);
 }
@@ -249,5 +256,44 @@ void options__out_of_range_REFUSED_AT_ONCE(void **state)
 					      &t), -EINVAL, "mtu");
 	assert_error(rdmamsg_dc_sender_create(near, &sopts, &s), -EINVAL,
 		     "mtu");
+	finish(1);
+}
+
+/* ---- masked atomics ---------------------------------------------------- */
+
+/* Returns the error of the call, else the status of the operation. */
+static int add_to(uint32_t bytes)
+{
+	static const uint64_t one[4] = { 1, 1, 1, 1 };
+	const uint64_t aligned = -(uintptr_t)halls[0].memory % 32;
+	struct cookie c = { 0 };
+	int ret = rdmamsg_dc_fetch_add_fields(to[0], &halls[0].key, aligned,
+					      bytes, one, NULL, NULL, 0, &c);
+
+	if (ret)
+		return ret;
+	WAIT_FOR(c.count);
+	return c.status;
+}
+
+void masked__sizes_ARE_THOSE_THAT_WORK(void **state)
+{
+	struct rdmamsg_masked_attr m = { .size = sizeof(m) };
+
+	start(1, 0, 0);
+	send_one(to[0]);
+	assert_int_equal(rdmamsg_dc_address_masked_query(to[0], &m), 0);
+	assert_true(m.reason[0]);
+	assert_int_equal(m.how == RDMAMSG_CAP_ABSENT, !atomics);
+	assert_int_equal(m.sizes != 0, atomics);
+	if (is_native()) {
+		assert_int_equal(m.how, RDMAMSG_CAP_SOFTWARE);
+		assert_int_equal(m.unit, 8);
+	}
+	if (atomics)
+		assert_int_equal(m.max_field, 8);
+	for (uint32_t bytes = 4; bytes <= 32; bytes *= 2)
+		assert_int_equal(add_to(bytes),
+				 m.sizes & bytes ? 0 : -EOPNOTSUPP);
 	finish(1);
 }
