@@ -106,7 +106,12 @@ void rdmamsg_dc_target_destroy(struct rdmamsg_dc_target *target);
 void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *target);
 uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *target);
 
-/* The next use of another access key is told by on_violation. */
+/*
+ * The next use of another access key is told by on_violation. -EOPNOTSUPP: on
+ * the native path, the device does not count such uses, and the target is not
+ * armed. If the device of the target is not known yet, the call succeeds.
+ * -EINVAL: no on_violation; -ESHUTDOWN: the target was destroyed.
+ */
 int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);
 
 /*

@@ -8,6 +8,7 @@
 #include "dc/dc.h"
 #include "dc/visitor.h"
 #include "device/choose.h"
+#include "device/dc.h"
 #include "device/device.h"
 #include "memory/layout.h"
 #include "memory/region.h"
@@ -144,6 +145,29 @@ static bool has_address(struct rdmamsg_dc_target *t,
 	return is_same;
 }
 
+/* Returns true if the device of the DCT counts uses of other access keys. */
+static bool counts(const struct rdmamsg_dc_target *t)
+{
+	uint32_t n;
+
+	return !rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,
+						     t->dc->dct, &n));
+}
+
+/*
+ * Finds the target's DCT, which is made if necessary. Returns false if there is
+ * none, or if the program wants to hear of other access keys and has left the
+ * way to the library, but the device does not count them.
+ */
+static bool find_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
+{
+	if (!rdmamsg__dc_offers(t) ||
+	    rdmamsg__try(rdmamsg__visitors_place(t, ret)))
+		return false;
+	return t->opts.path == RDMAMSG_DC_NATIVE || !t->opts.on_violation ||
+	       counts(t);
+}
+
 /* Answers with the target's DCT, if there is one on the asked device. */
 static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 {
@@ -151,9 +175,8 @@ static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 	uint8_t data[DCA_LEN];
 	struct dc_place place;
 
-	if (!rdmamsg__dc_offers(t) || rdmamsg_request_local(req, &at) ||
-	    !has_address(t, &at) ||
-	    rdmamsg__try(rdmamsg__visitors_place(t, &place)))
+	if (rdmamsg_request_local(req, &at) || !has_address(t, &at) ||
+	    !find_place(t, &place))
 		return false;
 	rdmamsg__dca_encode(&place, data);
 	rdmamsg_reject(req, data, sizeof(data));
@@ -451,14 +474,35 @@ uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *t)
 	return t->port;
 }
 
+/* If senders reach a DCT, only its device knows of other keys. */
+static int check_counts(struct rdmamsg_dc_target *t)
+{
+	struct dc_place unused;
+
+	if (!find_place(t, &unused) || counts(t))
+		return 0;
+	return rdmamsg__fail(-EOPNOTSUPP, "rdmamsg_dc_target_arm: device %s "
+			     "does not count access key violations: use "
+			     "RDMAMSG_DC_CONNECTIONS, which tells of them",
+			     t->dc->dev->device->name);
+}
+
 int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *t)
 {
+	int err;
+
 	if (!t)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: target "
 				     "is NULL");
 	if (!t->opts.on_violation)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_dc_target_arm: the "
 				     "target has no on_violation");
+	if (!t->listener || t->ctx->closing)
+		return rdmamsg__fail(-ESHUTDOWN, "rdmamsg_dc_target_arm: the "
+				     "target was destroyed");
+	err = check_counts(t);
+	if (err)
+		return err;
 	t->seen_violations = rdmamsg__visitors_violations(t);
 	t->armed = true;
 	return 0;
