@@ -23,7 +23,7 @@
 static const struct device_case *const lists[] = {
 	attr_cases, busy_cases, cm_cases, cq_cases, cross_cases,
 #ifdef HAVE_MLX5DV
-	dc_cases, dc_error_cases, dc_op_cases, dc_stream_cases,
+	dc_cases, dc_error_cases, dc_op_cases, dc_raw_cases, dc_stream_cases,
 #endif
 	domain_cases, error_cases, iwarp_cases, masked_cases, mcast_cases,
 	mr_cases, mw_cases, op_cases, srq_cases, state_cases, ud_cases,

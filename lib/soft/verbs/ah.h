@@ -29,6 +29,7 @@ struct soft_ah {
 	bool known;
 	uint32_t epoch;
 	uint64_t members[SOFT_NODES / 64];
+	uint64_t av[6];			/* of mlx5: raw_dc.c */
 };
 
 struct soft_group {

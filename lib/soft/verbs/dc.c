@@ -95,6 +95,7 @@ struct ibv_qp *soft_create_dc(struct ibv_context *verbs,
 void soft_dc_free(struct soft_qp *qp)
 {
 	if (qp->dci) {
+		soft_avs_free(qp);
 		free(qp->dci->streams);
 		free(qp->dci->keys);
 	}

@@ -17,12 +17,14 @@
 #include "base/list.h"
 #include "soft/verbs/qp.h"
 
+struct soft_av;
 struct soft_streams;
 
 /* The initiator's part of a queue pair. */
 struct soft_dci {
 	struct soft_streams *streams;	/* NULL: an error ends the queue pair */
 	uint64_t *keys;			/* of the requests in the queue */
+	struct soft_av *avs;		/* of raw requests: raw_dc.c */
 	/* the target in use is attr.dest_qp_num, with this key */
 	bool aimed;			/* there is one */
 	bool connected;			/* it has been told so */
@@ -52,6 +54,8 @@ struct soft_dcr {
 struct ibv_qp *soft_create_dc(struct ibv_context *verbs,
 			      struct ibv_qp_init_attr_ex *attr,
 			      const uint64_t *target_key);
+/* raw_dc.c. Frees the addresses of raw requests. */
+void soft_avs_free(struct soft_qp *qp);
 /* For qp.c. Frees the parts of DC. */
 void soft_dc_free(struct soft_qp *qp);
 /* Returns true if the transition exists and the mask is right. */

@@ -84,6 +84,13 @@ static int check_flags(const struct mlx5dv_qp_init_attr *m, bool target)
 			    MLX5DV_QP_EX_WITH_MKEY_CONFIGURE | \
 			    MLX5DV_QP_EX_WITH_RAW_WQE))
 
+/* rdma-core, mlx5/qp.c, mlx5_qp_fill_wr_pfns(); this device has no copies. */
+static uint64_t ops_for(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC ? RC_OPS :
+	       type == IBV_QPT_DRIVER ? MLX5DV_QP_EX_WITH_RAW_WQE : 0;
+}
+
 static uint64_t ops_of(const struct mlx5dv_qp_init_attr *m)
 {
 	return m->comp_mask & MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS ?
@@ -113,8 +120,7 @@ static int check(const struct ibv_qp_init_attr_ex *a,
 	if (is_target(m))
 		return m->comp_mask & ~target_known ? EINVAL :
 		       check_flags(m, true);
-	/* without copies */
-	if (ops_of(m) & ~(a->qp_type == IBV_QPT_RC ? RC_OPS : 0))
+	if (ops_of(m) & ~ops_for(a->qp_type))
 		return EOPNOTSUPP;
 	return check_flags(m, false);
 }
@@ -132,8 +138,11 @@ static void set_address_stream(struct mlx5dv_qp_ex *ex, struct ibv_ah *ah,
 	soft_qp_ex_aim(soft_builder_qp(ex), ah, dctn, key, stream);
 }
 
-/* Frees the queue pair and returns NULL if there is no memory. */
-static struct ibv_qp *add_builder(struct ibv_qp *ibv)
+/*
+ * Frees the queue pair and returns NULL if there is no memory. raw: an
+ * initiator takes raw requests.
+ */
+static struct ibv_qp *add_builder(struct ibv_qp *ibv, bool raw)
 {
 	struct soft_builder *b = calloc(1, sizeof(*b));
 	struct soft_qp *qp = soft_qp(ibv);
@@ -147,6 +156,8 @@ static struct ibv_qp *add_builder(struct ibv_qp *ibv)
 	if (qp->dci) {
 		b->ex.wr_set_dc_addr = set_address;
 		b->ex.wr_set_dc_addr_stream = set_address_stream;
+		if (raw)
+			soft_raw_builder(&b->ex);
 	} else {
 		soft_umr_builder(&b->ex);
 		soft_raw_builder(&b->ex);
@@ -190,7 +201,7 @@ static struct ibv_qp *create_initiator(struct ibv_context *verbs,
 	if (qp && streams)
 		qp = add_streams(qp, s);
 	return qp && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ?
-	       add_builder(qp) : qp;
+	       add_builder(qp, ops_of(m)) : qp;
 }
 
 static struct ibv_qp *create_other(struct ibv_context *verbs,
@@ -205,7 +216,7 @@ static struct ibv_qp *create_other(struct ibv_context *verbs,
 	if (ops_of(m) == MLX5DV_QP_EX_WITH_RAW_WQE)
 		soft_qp(qp)->ex_alone = soft_qp(qp)->create_flags &
 					SOFT_CROSS_FLAGS;
-	return add_builder(qp);
+	return add_builder(qp, true);
 }
 
 struct ibv_qp *soft_mlx5_create_qp(struct ibv_context *verbs,
@@ -265,12 +276,19 @@ int soft_mlx5_dci_stream_id_reset(struct ibv_qp *ibv, uint16_t stream)
  */
 int soft_mlx5_init_obj(struct mlx5dv_obj *obj, uint64_t types)
 {
-	if (types != MLX5DV_OBJ_CQ)
+	const uint64_t known = MLX5DV_OBJ_CQ | MLX5DV_OBJ_AH;
+
+	if (!types || types & ~known)
 		return EOPNOTSUPP;
-	*obj->cq.out = (struct mlx5dv_cq){
-		.cqn = soft_cq(obj->cq.in)->num,
-		.cqe_cnt = (uint32_t)obj->cq.in->cqe,
-	};
+	if (types & MLX5DV_OBJ_CQ)
+		*obj->cq.out = (struct mlx5dv_cq){
+			.cqn = soft_cq(obj->cq.in)->num,
+			.cqe_cnt = (uint32_t)obj->cq.in->cqe,
+		};
+	if (types & MLX5DV_OBJ_AH)
+		*obj->ah.out = (struct mlx5dv_ah){
+			.av = soft_av_of(obj->ah.in),
+		};
 	return 0;
 }
 

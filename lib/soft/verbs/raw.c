@@ -3,7 +3,8 @@
  * Calls: raw requests (mlx5dv_wr_post(3)). The device executes those which no
  * other call of mlx5 makes: masked atomics of 4 and 8 bytes, and those of
  * cross-channel queue pairs (raw_cross.c). libmlx5 of MLNX_OFED has
- * the operands: src/qp.c, set_ext_atomic_seg().
+ * the operands: src/qp.c, set_ext_atomic_seg(). A request of an initiator has
+ * the address of its target behind the control segment (raw_dc.c).
  */
 #include "config.h"
 
@@ -138,20 +139,48 @@ int soft_raw_take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
 	return length == bytes ? 0 : EINVAL;
 }
 
+/*
+ * Takes the address of an initiator's request. Returns 0 or an errno. skip: the
+ * units that the request has for it.
+ */
+static int take_address(struct soft_qp *qp, const uint8_t *from, uint32_t units,
+			uint32_t *skip)
+{
+	struct mlx5_wqe_av av;
+
+	*skip = 0;
+	if (!qp->dci)
+		return 0;
+	*skip = sizeof(av) / UNIT;
+	if (units < 1 + *skip)
+		return EINVAL;
+	memcpy(&av, from + UNIT, sizeof(av));
+	return soft_raw_aim(qp, &av);
+}
+
 static int take_masked(struct soft_qp *qp, struct soft_swqe *wqe,
-		       const void *from, uint32_t units)
+		       const uint8_t *from, uint32_t units)
 {
 	struct raw raw = { .ctrl.imm = 0 };
 	struct masked *m;
-	uint32_t bytes;
+	uint32_t bytes, skip;
+	int err = take_address(qp, from, units, &skip);
+
+	if (err)
+		return err;
 
 	if (!qp->sq_masked)
 		qp->sq_masked = calloc(qp->sq_mask + 1u, sizeof(*m));
 	if (!qp->sq_masked)
 		return ENOMEM;
 	m = &qp->sq_masked[wqe - qp->sq];
+	memcpy(&raw.ctrl, from, sizeof(raw.ctrl));
+	from += skip * UNIT;
+	units -= skip;
 	/* the program's memory may be shorter than the longest request */
-	memcpy(&raw, from, min(units * UNIT, (uint32_t)sizeof(raw)));
+	if (units > 1)
+		memcpy(&raw.raddr, from + UNIT,
+		       min(units * UNIT, (uint32_t)sizeof(raw)) - UNIT);
 	bytes = fill(qp, &raw, m);
 	if (!bytes)
 		return EOPNOTSUPP;
@@ -160,8 +189,8 @@ static int take_masked(struct soft_qp *qp, struct soft_swqe *wqe,
 		return EINVAL;
 	wqe->raddr = be64toh(raw.raddr.raddr);
 	wqe->rkey = be32toh(raw.raddr.rkey);
-	return soft_raw_take_list(qp, wqe, (const uint8_t *)from + bytes,
-				  units - bytes / UNIT, m->size);
+	return soft_raw_take_list(qp, wqe, from + bytes, units - bytes / UNIT,
+				  m->size);
 }
 
 static int take(struct soft_qp *qp, struct soft_swqe *wqe, const void *from)

@@ -34,6 +34,13 @@ void soft_raw_builder(struct mlx5dv_qp_ex *ex);
  */
 int soft_raw_take_list(const struct soft_qp *qp, struct soft_swqe *wqe,
 		       const uint8_t *at, uint32_t n, uint32_t bytes);
+/*
+ * raw_dc.c. Aims the request at the target in its address segment. Returns 0 or
+ * an errno.
+ */
+int soft_raw_aim(struct soft_qp *qp, const struct mlx5_wqe_av *av);
+/* Returns the address segment of an address handle. */
+struct mlx5_wqe_av *soft_av_of(struct ibv_ah *ah);
 /* raw_cross.c. Returns true if only cross-channel queue pairs take this. */
 bool soft_raw_is_cross(const struct mlx5_wqe_ctrl_seg *ctrl);
 /* Takes such a request, of units of 16 bytes. Returns 0 or an errno. */
