@@ -4,10 +4,10 @@
  * connections a session repeats a compare-and-swap of the word around the
  * operand, as lib/session/masked.c does, and posts nothing else meanwhile.
  *
- * libmlx5 would also take a raw request here. It has the address of the target
- * behind its control segment (rdma-core, mlx5/qp.c, _mlx5_send_wr_rdma()), and
- * mlx5dv_init_obj(3) gives that of an address handle. The soft HCA does not
- * have that call.
+ * libmlx5 and the soft HCA would also take a raw request here. It has the
+ * address of the target behind its control segment (rdma-core, mlx5/qp.c,
+ * _mlx5_send_wr_rdma()), and mlx5dv_init_obj(3) gives that of an address
+ * handle. The library does not post such requests yet.
  */
 #include "base/base.h"
 #include "base/masked.h"
