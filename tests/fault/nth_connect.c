@@ -65,7 +65,9 @@ static void query_caps(void)
 			     now[i].name, rdmamsg_cap_how_name(now[i].how),
 			     rdmamsg_cap_how_name(before[i].how),
 			     now[i].reason);
-		reported += strcmp(now[i].reason, before[i].reason) != 0;
+		reported += strcmp(now[i].reason, before[i].reason) ||
+			    memcmp(&now[i].limits, &before[i].limits,
+				   sizeof(now[i].limits));
 	}
 }
 

@@ -93,6 +93,21 @@ static int open_target(int i, char port[static 8])
 	return ret;
 }
 
+/* Asks devices about queue pairs, whatever state they are in. */
+static void query_all(struct rdmamsg_dc_address *const a[static TARGETS])
+{
+	for (int i = 0; i < TARGETS; i++) {
+		struct rdmamsg_dc_target_attr t = { .size = sizeof(t) };
+		struct rdmamsg_dc_address_attr x = { .size = sizeof(x) };
+		struct rdmamsg_masked_attr m = { .size = sizeof(m) };
+
+		(void)told(rdmamsg_dc_target_query(halls[i].target, &t));
+		if (!told(rdmamsg_dc_address_query(a[i], &x)) &&
+		    x.state == RDMAMSG_DC_OPEN)
+			(void)told(rdmamsg_dc_address_masked_query(a[i], &m));
+	}
+}
+
 /* One initiator serves two targets in turn. */
 static void send_all(char port[][8])
 {
@@ -106,8 +121,11 @@ static void send_all(char port[][8])
 	for (unsigned int i = 0; i < SENT; i++)
 		if (!told(rdmamsg_dc_sendv(a[i % TARGETS], &iov, 1, i, &a[0])))
 			accepted++;
-	if (drive(all_complete, SHORTAGE_MS) || failure[0])
+	query_all(a);
+	if (drive(all_complete, SHORTAGE_MS) || failure[0]) {
+		query_all(a);
 		return;
+	}
 	/* a receiver without memory for a large message waits for some */
 	if (faulty_disarm())
 		reported++;
