@@ -79,8 +79,8 @@ struct rdmamsg_dc_target_options {
 	uint32_t max_senders;		/* with a connection; 65536 */
 	/*
 	 * Of the connections: queues, limits, shared receives. 'user',
-	 * 'handlers', 'hello_data' and 'setup_data' are the library's. With
-	 * RDMAMSG_DC_NATIVE some are also of queue pairs of DC: rdmamsg_dc(7).
+	 * 'handlers', 'hello_data' and 'setup_data' are the library's. Some
+	 * are also of queue pairs of DC: rdmamsg_dc(7).
 	 */
 	const struct rdmamsg_ep_options *ep;
 	/* rdmamsg_dc_write_imm() of the sender with this random number */
@@ -107,9 +107,9 @@ void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *target);
 uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *target);
 
 /*
- * The next use of another access key is told by on_violation. -EOPNOTSUPP: on
- * the native path, the device does not count such uses, and the target is not
- * armed. If the device of the target is not known yet, the call succeeds.
+ * The next use of another access key is told by on_violation. -EOPNOTSUPP:
+ * with RDMAMSG_DC_NATIVE, the device does not count such uses, and the target
+ * is not armed. If the device of the target is not known yet, the call succeeds.
  * -EINVAL: no on_violation; -ESHUTDOWN: the target was destroyed.
  */
 int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);

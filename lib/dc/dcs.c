@@ -18,7 +18,7 @@ int rdmamsg__dc_options_check(const struct rdmamsg_ep_options *ep,
 	struct rdmamsg_path unused;
 	int err;
 
-	if (!ep || path != RDMAMSG_DC_NATIVE)
+	if (!ep || path == RDMAMSG_DC_CONNECTIONS)
 		return 0;
 	err = rdmamsg__ep_options_check(ep);
 	return !err && ep->path ? rdmamsg__path_copy(&unused, ep->path) : err;

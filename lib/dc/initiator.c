@@ -194,7 +194,7 @@ static int begin(struct rdmamsg_dc_address *a)
 	opts.hello_data_len = sizeof(data);
 	opts.setup_data_len = 0;
 	/* only queue pairs of DC have it */
-	if (s->opts.path == RDMAMSG_DC_NATIVE)
+	if (s->opts.path != RDMAMSG_DC_CONNECTIONS)
 		opts.path = NULL;
 	ret = rdmamsg_connect(s->ctx, a->host, a->service, &opts, &i->ep);
 	if (ret) {

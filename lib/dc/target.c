@@ -211,7 +211,7 @@ static void on_request(struct rdmamsg_listener *listener,
 	if (t->opts.ep)
 		opts = *t->opts.ep;
 	/* only queue pairs of DC have it */
-	if (t->opts.path == RDMAMSG_DC_NATIVE)
+	if (t->opts.path != RDMAMSG_DC_CONNECTIONS)
 		opts.path = NULL;
 	opts.user = l;
 	opts.handlers = &handlers;

@@ -28,14 +28,10 @@ static bool tunes_connections(const struct rdmamsg_ep_options *ep)
 	const uint32_t times = ep->dead_after_ms | ep->stall_after_ms |
 			       ep->peer_timeout_ms | ep->close_timeout_ms |
 			       ep->fetch_timeout_ms;
-	const uint32_t queue_pair = ep->ack_timeout | ep->retry_count |
-				    ep->rnr_retry_count | ep->min_rnr_timer |
-				    ep->responder_resources |
-				    ep->initiator_depth | ep->tos |
-				    ep->create_flags;
 
-	return times || queue_pair || ep->max_lent || ep->srq ||
-	       ep->recv_pool || ep->send_pool || ep->ctrl_pool;
+	return times || ep->responder_resources || ep->create_flags ||
+	       ep->max_lent || ep->srq || ep->recv_pool || ep->send_pool ||
+	       ep->ctrl_pool;
 }
 
 /* A pre-shared key needs a connection, because only a setup proves the key. */

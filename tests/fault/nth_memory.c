@@ -437,7 +437,9 @@ const struct scenario memory_scenarios[] = {
 		   "create_cq modify_qp mlx5_create_qp mlx5_create_mkey "
 		   "mlx5_destroy_mkey " },
 	{ "layout-recv", CONNECTED, do_layout_recv,
-	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq " },
+	  .calls = " calloc reg_mr dereg_mr post_send wc_send poll_cq "
+		   "modify_qp mlx5_create_qp mlx5_create_mkey "
+		   "mlx5_destroy_mkey " },
 	{ "revoke", CONNECTED, do_revoke, .calls = " dereg_mr " },
 	{ "window", CONNECTED, do_window,
 	  .calls = " calloc alloc_mw dealloc_mw reg_mr dereg_mr post_send "

@@ -262,11 +262,9 @@ static const struct rdmamsg_failover failover = { .size = sizeof(failover) };
 static const struct rdmamsg_ep_options tuned[] = {
 	{ .dead_after_ms = 30000 }, { .stall_after_ms = 6000 },
 	{ .peer_timeout_ms = 60000 }, { .close_timeout_ms = 9000 },
-	{ .fetch_timeout_ms = 50000 }, { .ack_timeout = 18 },
-	{ .retry_count = 6 }, { .rnr_retry_count = 6 },
-	{ .min_rnr_timer = 11 }, { .responder_resources = 8 },
-	{ .initiator_depth = 8 }, { .tos = 8 }, { .max_lent = 1 << 20 },
-	{ .flags = RDMAMSG_EP_CRC }, { .failover = &failover },
+	{ .fetch_timeout_ms = 50000 }, { .responder_resources = 8 },
+	{ .max_lent = 1 << 20 }, { .flags = RDMAMSG_EP_CRC },
+	{ .failover = &failover },
 };
 
 #define TUNED	(sizeof(tuned) / sizeof(tuned[0]))
@@ -289,6 +287,10 @@ static void auto__options_of_connections_CONNECTS(void **state)
 	}
 }
 
+static const struct rdmamsg_path path = {
+	.size = sizeof(path), .traffic_class = 8,
+};
+
 /* Options that both ways heed, or that only make a connection faster. */
 static void auto__options_of_both_ways_USES_DC(void **state)
 {
@@ -296,6 +298,9 @@ static void auto__options_of_both_ways_USES_DC(void **state)
 		{ .recv_depth = 32 }, { .max_msg_size = 1 << 20 },
 		{ .max_copy = 1 << 15 }, { .timeout_ms = 5000 },
 		{ .send_depth = 64 }, { .inline_max = 64 },
+		{ .ack_timeout = 18 }, { .retry_count = 6 },
+		{ .rnr_retry_count = 6 }, { .min_rnr_timer = 11 },
+		{ .initiator_depth = 8 }, { .tos = 8 }, { .path = &path },
 	};
 
 	for (unsigned int i = 0; i < sizeof(heeded) / sizeof(heeded[0]); i++) {
