@@ -36,7 +36,7 @@ shift
 [ $# -gt 0 ] || set -- $programs
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log" "$log".*' EXIT
 
 # results PROGRAM STATUS: the lines for what is in the log.
 results()
@@ -73,11 +73,35 @@ results()
 	}' "$log"
 }
 
+# took PROGRAM: prints how long the program has run, from the clock and the
+# times before it and after it.
+took()
+{
+	cat "$log.began" "$log.ended" | tr 'ms' '  ' | awk -v program="$1" '
+	NF == 1 { clock = $1 - clock }
+	NF == 4 && ++lines % 2 == 0 {
+		processor = 60 * ($1 + $3) + $2 + $4 - processor
+	}
+	END {
+		printf "# %s: %.1f s, %.1f s of processor\n", program,
+			clock / 1000, processor
+	}'
+}
+
 failed=0
 for program
 do
 	status=0
+	{
+		date +%s%3N
+		times
+	} >"$log.began"
 	CMOCKA_MESSAGE_OUTPUT=TAP "$build/$program" >"$log" 2>&1 || status=$?
+	{
+		date +%s%3N
+		times
+	} >"$log.ended"
+	took "$program"
 	if ! results "$program" "$status"
 	then
 		failed=1
