@@ -107,9 +107,9 @@ void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *target);
 uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *target);
 
 /*
- * The next use of another access key is told by on_violation. -EOPNOTSUPP:
- * with RDMAMSG_DC_NATIVE, the device does not count such uses, and the target
- * is not armed. If the device of the target is not known yet, the call succeeds.
+ * The next use of another access key is told by on_violation. -EOPNOTSUPP: with
+ * RDMAMSG_DC_NATIVE, the device does not count such uses, and the target is not
+ * armed. If the device of the target is not known yet, the call succeeds.
  * -EINVAL: no on_violation; -ESHUTDOWN: the target was destroyed.
  */
 int rdmamsg_dc_target_arm(struct rdmamsg_dc_target *target);
@@ -282,7 +282,7 @@ struct rdmamsg_dc_address_attr {
 	uint32_t path;			/* enum rdmamsg_dc_path */
 	uint32_t queued;		/* messages that wait */
 	/* OPEN: */
-	uint32_t max_send;		/* largest message that the target takes */
+	uint32_t max_send;		/* largest message that it takes */
 	uint32_t peer_qp_num;		/* of the target; 0: iWARP */
 	/*
 	 * The queue pair of the initiator, as the device tells it. 0: the

@@ -145,29 +145,6 @@ static bool has_address(struct rdmamsg_dc_target *t,
 	return is_same;
 }
 
-/* Returns true if the device of the DCT counts uses of other access keys. */
-static bool counts(const struct rdmamsg_dc_target *t)
-{
-	uint32_t n;
-
-	return !rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,
-						     t->dc->dct, &n));
-}
-
-/*
- * Finds the target's DCT, which is made if necessary. Returns false if there is
- * none, or if the program wants to hear of other access keys and has left the
- * way to the library, but the device does not count them.
- */
-static bool find_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
-{
-	if (!rdmamsg__dc_offers(t) ||
-	    rdmamsg__try(rdmamsg__visitors_place(t, ret)))
-		return false;
-	return t->opts.path == RDMAMSG_DC_NATIVE || !t->opts.on_violation ||
-	       counts(t);
-}
-
 /* Answers with the target's DCT, if there is one on the asked device. */
 static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 {
@@ -175,8 +152,9 @@ static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
 	uint8_t data[DCA_LEN];
 	struct dc_place place;
 
-	if (rdmamsg_request_local(req, &at) || !has_address(t, &at) ||
-	    !find_place(t, &place))
+	if (!rdmamsg__dc_offers(t) || rdmamsg_request_local(req, &at) ||
+	    !has_address(t, &at) ||
+	    rdmamsg__try(rdmamsg__visitors_place(t, &place)))
 		return false;
 	rdmamsg__dca_encode(&place, data);
 	rdmamsg_reject(req, data, sizeof(data));
@@ -474,12 +452,19 @@ uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *t)
 	return t->port;
 }
 
-/* If senders reach a DCT, only its device knows of other keys. */
+/*
+ * If senders reach a DCT, only its device knows of other keys. Without
+ * RDMAMSG_DC_NATIVE no DCT is made where the device does not count them.
+ */
 static int check_counts(struct rdmamsg_dc_target *t)
 {
 	struct dc_place unused;
+	uint32_t n;
 
-	if (!find_place(t, &unused) || counts(t))
+	if (t->opts.path != RDMAMSG_DC_NATIVE || !rdmamsg__dc_offers(t) ||
+	    rdmamsg__try(rdmamsg__visitors_place(t, &unused)) ||
+	    !rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,
+						  t->dc->dct, &n)))
 		return 0;
 	return rdmamsg__fail(-EOPNOTSUPP, "rdmamsg_dc_target_arm: device %s "
 			     "does not count access key violations: use "

@@ -404,6 +404,16 @@ static const struct port_ops ops = {
 	.fed = on_fed, .tick = tick,
 };
 
+/* Connections tell of violations, if the device does not count them. */
+static bool lacks_counts(const struct rdmamsg_dc_target *t)
+{
+	uint32_t n;
+
+	return t->opts.path == RDMAMSG_DC_AUTO && t->opts.on_violation &&
+	       rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,
+						    t->dc->dct, &n));
+}
+
 static int open_port(struct rdmamsg_dc_target *t)
 {
 	struct port_wants w = {
@@ -416,9 +426,16 @@ static int open_port(struct rdmamsg_dc_target *t)
 	if (err)
 		return err;
 	err = rdmamsg__port_open(&w, &t->dc);
-	if (err)
+	if (err) {
 		rdmamsg__dev_put(w.dev);
-	return err;
+		return err;
+	}
+	if (!lacks_counts(t))
+		return 0;
+	rdmamsg__port_close(t->dc);
+	t->dc = NULL;
+	return rdmamsg__fail(-EOPNOTSUPP, "the device does not count access "
+			     "key violations");
 }
 
 int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)

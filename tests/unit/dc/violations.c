@@ -71,7 +71,7 @@ static void on_complete(struct rdmamsg_dc_sender *s,
 	status = how;
 }
 
-static void make(uint32_t path, const char *host)
+static void make_with(uint32_t path, uint32_t sender_path, const char *host)
 {
 	const struct rdmamsg_dc_target_options topts = {
 		.size = sizeof(topts), .access_key = KEY, .path = path,
@@ -79,12 +79,17 @@ static void make(uint32_t path, const char *host)
 	};
 	const struct rdmamsg_dc_sender_options sopts = {
 		.size = sizeof(sopts), .on_complete = on_complete,
-		.path = path,
+		.path = sender_path,
 	};
 
 	assert_int_equal(rdmamsg_dc_target_create(ctx, host, "0", &topts,
 						  &target), 0);
 	assert_int_equal(rdmamsg_dc_sender_create(ctx, &sopts, &sender), 0);
+}
+
+static void make(uint32_t path, const char *host)
+{
+	make_with(path, path, host);
 }
 
 static void send_with(uint64_t key)
@@ -221,6 +226,30 @@ static void arm__connections_TOLD(void **state)
 	UNTIL(ctx, violations == 2);
 }
 
+/* Unless the program insists on DC, the target has no DCT then. */
+static void arm__path_is_left_to_the_library_TOLD(void **state)
+{
+	for (int counts = 0; counts < 2; counts++) {
+		soft_table.mlx5_devx_qp_query = counts ?
+			rdmamsg__verbs_soft.mlx5_devx_qp_query :
+			devx_qp_query_refused;
+		messages = violations = 0;
+		make_with(RDMAMSG_DC_AUTO, RDMAMSG_DC_NATIVE, "127.0.0.1");
+		assert_int_equal(rdmamsg_dc_target_arm(target), 0);
+		send_with(KEY);
+		assert_int_equal(status, 0);
+		UNTIL(ctx, messages == 1);
+#ifdef HAVE_MLX5DV
+		assert_int_equal(attr().path, counts ? RDMAMSG_DC_NATIVE :
+				 RDMAMSG_DC_CONNECTIONS);
+#endif
+		send_with(KEY + 1);
+		UNTIL(ctx, violations == 1);
+		rdmamsg_dc_sender_destroy(sender);
+		rdmamsg_dc_target_destroy(target);
+	}
+}
+
 /* A device without DC makes connections, too. */
 static void arm__no_DC_TOLD(void **state)
 {
@@ -278,6 +307,7 @@ int main(void)
 		TEST(arm__auto_AS_THE_DEVICE_COUNTS),
 		TEST(arm__device_counts_TOLD),
 		TEST(arm__connections_TOLD),
+		TEST(arm__path_is_left_to_the_library_TOLD),
 		TEST(arm__no_DC_TOLD),
 		TEST(arm__device_unknown_TOLD_OF_REQUESTS),
 		TEST(arm__destroyed_ESHUTDOWN),
