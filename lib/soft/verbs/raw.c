@@ -23,7 +23,7 @@
 #include "soft/verbs/qp.h"
 #include "soft/verbs/umr.h"
 
-#define UNIT		16u		/* bytes; lengths of requests count it */
+#define UNIT		16u	/* bytes; lengths of requests count it */
 #define EXTENDED	8u		/* opmod: with log2(size / 4) */
 #define INLINE		0x80000000u	/* in the length of a data segment */
 
