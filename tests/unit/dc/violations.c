@@ -163,42 +163,6 @@ static void arm__device_does_not_count_EOPNOTSUPP(void **state)
 	UNTIL(ctx, messages == 1);
 }
 
-/* So many addresses that the sender asks for DC. */
-static void add_addresses(void)
-{
-	struct rdmamsg_dc_address *unused;
-
-	for (int i = 0; i < 16; i++)
-		assert_int_equal(rdmamsg_dc_address_create(sender, "127.0.0.1",
-							   "1", 0, NULL,
-							   &unused), 0);
-}
-
-/* A target that is to tell of other keys uses DC only if it can. */
-static void arm__auto_AS_THE_DEVICE_COUNTS(void **state)
-{
-	uint32_t sessions = 0;
-
-	soft_table.mlx5_devx_qp_query = devx_qp_query_refused;
-	make(RDMAMSG_DC_AUTO, "127.0.0.1");
-	add_addresses();
-	assert_int_equal(rdmamsg_dc_target_arm(target), 0);
-	send_with(KEY);
-	assert_int_equal(status, 0);
-	assert_int_equal(attr().sessions, 0);
-	send_with(KEY + 1);
-	assert_int_equal(status, -EACCES);
-	assert_int_equal(violations, 1);
-	replace_calls(NULL, NULL);
-	soft_table.query_qp = query_qp;
-#ifdef HAVE_MLX5DV
-	sessions = 1;
-#endif
-	send_with(KEY);
-	assert_int_equal(status, 0);
-	assert_int_equal(attr().sessions, sessions);
-}
-
 static void arm__device_counts_TOLD(void **state)
 {
 	make(RDMAMSG_DC_NATIVE, "127.0.0.1");
@@ -304,7 +268,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(arm__device_does_not_count_EOPNOTSUPP),
-		TEST(arm__auto_AS_THE_DEVICE_COUNTS),
 		TEST(arm__device_counts_TOLD),
 		TEST(arm__connections_TOLD),
 		TEST(arm__path_is_left_to_the_library_TOLD),
