@@ -57,8 +57,10 @@ void rdmamsg__chain_delete(struct rdmamsg_chain *c)
 	rdmamsg__chain_unwait(c);
 	(void)rdmamsg__meeting_free(c);
 	rdmamsg__native_free(c->native);
-	for (uint32_t i = 0; i < c->use_count; i++)
+	for (uint32_t i = 0; i < c->use_count; i++) {
+		list_del(&c->uses[i].node);
 		rdmamsg__chain_ep_put(c->uses[i].end);
+	}
 	if (c->opts.timeout_ms != RDMAMSG_NONE)
 		rdmamsg__timers_release(&c->ctx->loop.timers, 1);
 	list_del(&c->node);
@@ -96,6 +98,19 @@ int rdmamsg__chain_room(struct rdmamsg_chain *c, uint32_t n)
 	return 0;
 }
 
+/*
+ * The uses of the chain have a new address, and keep their places in the lists
+ * of their endpoints. No list has two uses of one chain.
+ */
+static void relink(struct rdmamsg_chain *c)
+{
+	for (uint32_t i = 0; i < c->use_count; i++) {
+		struct list *n = &c->uses[i].node;
+
+		n->prev->next = n->next->prev = n;
+	}
+}
+
 int rdmamsg__chain_use(struct rdmamsg_chain *c, struct chain_ep *end,
 		       struct chain_use **ret)
 {
@@ -116,10 +131,14 @@ int rdmamsg__chain_use(struct rdmamsg_chain *c, struct chain_ep *end,
 					     "endpoint");
 		c->uses = uses;
 		c->use_room = room;
+		relink(c);
 	}
 	end->refs++;
 	*ret = &c->uses[c->use_count++];
-	**ret = (struct chain_use){ end, NO_QUEUE, NO_QUEUE };
+	**ret = (struct chain_use){
+		.chain = c, .end = end, .sends = NO_QUEUE, .receives = NO_QUEUE,
+	};
+	list_add_tail(&end->uses, &(*ret)->node);
 	return 0;
 }
 

@@ -57,6 +57,8 @@ struct queue {
 
 /* An endpoint of a chain. */
 struct chain_use {
+	struct list node;		/* of end->uses */
+	struct rdmamsg_chain *chain;
 	struct chain_ep *end;
 	uint8_t sends, receives;	/* queue, or NO_QUEUE */
 };
@@ -104,6 +106,7 @@ enum met { MET_NOT, MET_YES, MET_NO, MET_OVER };
 /* An endpoint that belongs to chains. Outlives the struct rdmamsg_ep. */
 struct chain_ep {
 	struct rdmamsg_ep *ep;		/* NULL: has ended */
+	struct list uses;		/* struct chain_use, of chains */
 	struct rdmamsg_chain *busy;	/* runs with it, or NULL */
 	/* queue of 'busy' that waits for a message, for room; or NO_QUEUE */
 	uint8_t receives, sends;

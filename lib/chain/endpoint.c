@@ -6,6 +6,7 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/util.h"
 #include "chain/chain.h"
@@ -168,7 +169,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	if (end->team)
 		rdmamsg__team_closed(end);
 	fail_run(end);
-	rdmamsg__natives_let_go(ctx);
+	rdmamsg__natives_let_go(end);
 	rdmamsg__tell(&ctx->loop, ep->on.on_closed, ep, why);
 	rdmamsg__chain_ep_put(end);
 }
@@ -198,6 +199,7 @@ int rdmamsg__chain_own(struct rdmamsg *ctx, struct rdmamsg_ep *ep,
 	}
 	end->ep = ep;
 	end->refs = 1;
+	list_init(&end->uses);
 	end->receives = end->sends = NO_QUEUE;
 	end->inbox_room = INBOX_FEW;
 	end->on = ep->on;

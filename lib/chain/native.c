@@ -463,12 +463,12 @@ void rdmamsg__native_watch(struct rdmamsg_chain *c)
 				   LOOK_MS);
 }
 
-void rdmamsg__natives_let_go(struct rdmamsg *ctx)
+void rdmamsg__natives_let_go(struct chain_ep *end)
 {
 	struct list *n;
 
-	list_for_each(n, &ctx->chains->all)
-		let_go(list_entry(n, struct rdmamsg_chain, node));
+	list_for_each(n, &end->uses)
+		let_go(list_entry(n, struct chain_use, node)->chain);
 }
 
 /* A channel breaks if the peer dies, and then the endpoint soon tells why. */

@@ -175,7 +175,7 @@ void rdmamsg__native_watch(struct rdmamsg_chain *c);
  * An endpoint has ended. Frees what chains with it have on its device, which
  * may be removed. A run that goes on without the endpoint keeps it.
  */
-void rdmamsg__natives_let_go(struct rdmamsg *ctx);
+void rdmamsg__natives_let_go(struct chain_ep *end);
 /* Handles a completion with CHAIN_KEY. */
 void rdmamsg__native_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
 void rdmamsg__native_look(struct timer *look);
