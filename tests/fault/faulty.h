@@ -79,7 +79,7 @@
 	X(ack_cm_event, M, EIO)
 
 /*
- * Calls through context->ops. The last two turn good completions into errors.
+ * Calls through context->ops, and of extended queue pairs. The last two turn good completions into errors.
  */
 #define FAULTY_DATA(X) \
 	X(post_send, P, ENOMEM) \
@@ -89,6 +89,7 @@
 	X(req_notify_cq, P, EIO) \
 	X(alloc_mw, N, ENOMEM) \
 	X(dealloc_mw, P, EIO) \
+	X(wr_complete, P, ENOMEM) \
 	X(wc_send, P, IBV_WC_RETRY_EXC_ERR) \
 	X(wc_recv, P, IBV_WC_WR_FLUSH_ERR)
 

@@ -51,5 +51,7 @@ void faulty_limbo_empty(void);
 /* faulty_data.c: replaces the ops that the inlines of a device call. */
 void faulty_patch(struct ibv_context *verbs);
 extern struct ibv_context_ops faulty_ops;	/* the driver's own ops */
+/* The same for an extended queue pair. ex may be NULL. */
+void faulty_patch_ex(struct ibv_qp_ex *ex);
 
 #endif

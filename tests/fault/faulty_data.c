@@ -88,6 +88,26 @@ static int dealloc_mw(struct ibv_mw *mw)
 	UNMAKE(dealloc_mw, FAULTY_MWS, mw, faulty_ops.dealloc_mw(mw));
 }
 
+/* The driver's. All extended queue pairs of a test have the same. */
+static int (*complete)(struct ibv_qp_ex *ex);
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	if (faulty_fails(FAULTY_wr_complete)) {
+		ibv_wr_abort(ex);
+		return faulty_errors[FAULTY_wr_complete];
+	}
+	return complete(ex);
+}
+
+void faulty_patch_ex(struct ibv_qp_ex *ex)
+{
+	if (!ex || ex->wr_complete == wr_complete)
+		return;
+	complete = ex->wr_complete;
+	ex->wr_complete = wr_complete;
+}
+
 void faulty_patch(struct ibv_context *verbs)
 {
 	struct ibv_context_ops *ops = &verbs->ops;

@@ -304,6 +304,14 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *verbs,
 	     ibv_create_qp_ex(verbs, attr));
 }
 
+static struct ibv_qp_ex *qp_to_qp_ex(struct ibv_qp *qp)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	faulty_patch_ex(ex);
+	return ex;
+}
+
 static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	MAKE(create_ah, FAULTY_AHS, struct ibv_ah, ibv_create_ah(pd, attr));
@@ -581,7 +589,7 @@ const struct verbs_api faulty_verbs = {
 	.ack_cq_events = ibv_ack_cq_events,
 	.create_qp = create_qp,
 	.create_qp_ex = create_qp_ex,
-	.qp_to_qp_ex = ibv_qp_to_qp_ex,
+	.qp_to_qp_ex = qp_to_qp_ex,
 	.mlx5_is_supported = mlx5_is_supported,
 	.mlx5_create_qp = mlx5_create_qp,
 	.mlx5_qp_ex_from_ibv_qp_ex = mlx5_qp_ex_from_ibv_qp_ex,
