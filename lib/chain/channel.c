@@ -6,6 +6,7 @@
 #include "chain/chain.h"
 #include "device/cross.h"
 #include "device/device.h"
+#include "device/loopback.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "memory/pool.h"
@@ -13,6 +14,7 @@
 #include "wire/proto.h"
 #include "wire/team.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,6 +25,8 @@
 #include <infiniband/verbs.h>
 
 #define ROOM		((size_t)CHANNEL_SLOTS * CHANNEL_BYTES)
+#define WORD		sizeof(uint64_t)
+#define BATCH		16
 #define RNR_ENDLESS	7	/* the endpoint bounds the time */
 #define RNR_TIMER	12	/* 0.64 ms */
 #define PSN_MASK	0xffffffu
@@ -46,6 +50,31 @@ void rdmamsg__channel_drop(const struct dev *dev, struct ibv_cq *cq)
 	if (cq && rdmamsg__v_destroy_cq(dev->device->v, cq))
 		log_error("device %s: a completion queue of a chain could not "
 			  "be destroyed", dev->device->name);
+}
+
+int rdmamsg__channel_circle(const struct dev *dev, struct ibv_cq *cq,
+			    uint32_t sends, struct cross *ret)
+{
+	static const enum ibv_qp_state steps[3] = {
+		IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
+	};
+	const struct rdmamsg_device *d = dev->device;
+	const struct cross_attr a = {
+		.pd = dev->pd, .send_cq = cq, .recv_cq = cq,
+		.cap = {
+			.max_send_wr = sends, .max_recv_wr = 1,
+			.max_send_sge = 2, .max_recv_sge = 1,
+		},
+	};
+	struct oob path;
+	int err = rdmamsg__loopback_path(d, 0, &path);
+
+	if (!err)
+		err = rdmamsg__cross_open(d, &a, ret);
+	for (uint32_t i = 0; i < 3 && !err; i++)
+		err = rdmamsg__loopback_step(d, ret->qp, &path,
+					     ret->qp->qp_num, steps[i]);
+	return err;
 }
 
 int rdmamsg__channel_memory(const struct dev *dev, size_t size, int access,
@@ -259,4 +288,50 @@ int rdmamsg__channel_connect(const struct chain_ep *end,
 		err = walk(ch, ch->cross.qp, &attr, peer);
 	return err ? rdmamsg__fail(err, "connecting a channel: %s",
 				   strerror(-err)) : 0;
+}
+
+/* ---- messages ---------------------------------------------------------- */
+
+enum ibv_wc_status rdmamsg__channel_poll_sends(struct channel *ch)
+{
+	enum ibv_wc_status ret = IBV_WC_SUCCESS;
+	struct ibv_wc wc[BATCH];
+	int got;
+
+	do {
+		got = ibv_poll_cq(ch->send_cq, BATCH, wc);
+		for (int i = 0; i < got; i++, ch->confirmed++)
+			if (ret == IBV_WC_SUCCESS)
+				ret = wc[i].status;
+	} while (got == BATCH);
+	return ret;
+}
+
+enum ibv_wc_status rdmamsg__channel_poll_receives(struct channel *ch)
+{
+	enum ibv_wc_status ret = IBV_WC_SUCCESS;
+	struct ibv_wc wc[CHANNEL_SLOTS];
+	const int got = ibv_poll_cq(ch->recv_cq, CHANNEL_SLOTS, wc);
+
+	for (int i = 0; i < got; i++) {
+		const uint32_t slot = ch->arrived++ % CHANNEL_SLOTS;
+
+		if (ret == IBV_WC_SUCCESS)
+			ret = wc[i].status;
+		ch->got[slot].len = wc[i].byte_len;
+		ch->got[slot].tag = be32toh(wc[i].imm_data);
+	}
+	return ret;
+}
+
+void rdmamsg__channel_copy(uint8_t *to, const uint8_t *from, size_t len)
+{
+	uint64_t word;
+
+	for (; len >= WORD; len -= WORD, to += WORD, from += WORD) {
+		memcpy(&word, from, WORD);
+		word = htobe64(word);
+		memcpy(to, &word, WORD);
+	}
+	memcpy(to, from, len);
 }

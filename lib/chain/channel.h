@@ -5,6 +5,9 @@
  * receives: when a send fails, all requests of its queue pair complete, and
  * requests that wait for messages would take completions of receives for these.
  * Errors have a text.
+ *
+ * Words of 8 bytes are in network order in a message, because devices calculate
+ * so.
  */
 #ifndef RDMAMSG_LIB_CHANNEL_H
 #define RDMAMSG_LIB_CHANNEL_H
@@ -40,6 +43,7 @@ struct channel {
 	uint32_t send_num, recv_num;	/* of these queues, in requests */
 	uint32_t psn;			/* first of this side */
 	uint32_t sent;			/* sends posted, all signaled */
+	uint32_t confirmed;		/* of these: completions polled */
 	uint32_t used;			/* receives that runs wait for */
 	uint32_t arrived;		/* receives polled */
 	uint32_t posted;
@@ -69,6 +73,14 @@ int rdmamsg__channel_connect(const struct chain_ep *end,
 			     const struct proto_team_meet *peer);
 /* Posts receives for the slots that no run needs any more. */
 int rdmamsg__channel_refill(struct channel *ch);
+/*
+ * Poll one of its queues empty. Return the status of the first completion that
+ * failed, or IBV_WC_SUCCESS.
+ */
+enum ibv_wc_status rdmamsg__channel_poll_sends(struct channel *ch);
+enum ibv_wc_status rdmamsg__channel_poll_receives(struct channel *ch);
+/* Copies memory of the program to a message, or back. */
+void rdmamsg__channel_copy(uint8_t *to, const uint8_t *from, size_t len);
 /* Its requests end, and nothing waits for another queue any more. */
 void rdmamsg__channel_stop(struct channel *ch);
 /* Has no effect if the endpoint has no channel. */
@@ -80,9 +92,19 @@ static inline uint8_t *rdmamsg__channel_slot(const struct channel *ch,
 	return ch->slots + (size_t)(index % CHANNEL_SLOTS) * CHANNEL_BYTES;
 }
 
+/* Returns true if the receive of this number has been polled. */
+static inline bool rdmamsg__channel_has(const struct channel *ch,
+					uint32_t index)
+{
+	return (int32_t)(ch->arrived - index) > 0;
+}
+
 /* A queue that nobody arms, and its number. */
 int rdmamsg__channel_cq(const struct dev *dev, uint32_t entries,
 			struct ibv_cq **ret, uint32_t *number);
+/* Opens a queue pair that is connected to itself. */
+int rdmamsg__channel_circle(const struct dev *dev, struct ibv_cq *cq,
+			    uint32_t sends, struct cross *ret);
 /* Registers memory for requests of runs. access: enum ibv_access_flags */
 int rdmamsg__channel_memory(const struct dev *dev, size_t size, int access,
 			    uint8_t **ret, struct ibv_mr **ret_mr);

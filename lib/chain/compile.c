@@ -6,8 +6,7 @@
  *
  * A message stays in the slot of its receive, and later steps use it there. A
  * result of a calculation has a place of its own. So nothing is overwritten
- * that a request may still read. Words of 8 bytes are in network order there,
- * because the device calculates so.
+ * that a request may still read.
  */
 #include "base/base.h"
 #include "base/util.h"
@@ -16,7 +15,6 @@
 #include "chain/native.h"
 #include "device/cross.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,18 +55,6 @@ static int refuse(const struct compiling *x, const char *why)
 /* ---- memory ------------------------------------------------------------ */
 
 static const char in_parts[] = "its memory is a part of another step's";
-
-static void copy(uint8_t *to, const uint8_t *from, size_t len)
-{
-	uint64_t word;
-
-	for (; len >= WORD; len -= WORD, to += WORD, from += WORD) {
-		memcpy(&word, from, WORD);
-		word = htobe64(word);
-		memcpy(to, &word, WORD);
-	}
-	memcpy(to, from, len);
-}
 
 static int new_area(struct compiling *x, size_t len, uint8_t **ret)
 {
@@ -137,7 +123,7 @@ static int source(struct compiling *x, const void *user, size_t len,
 		err = new_place(x, &made);
 	if (err)
 		return err;
-	copy(made.at, user, len);
+	rdmamsg__channel_copy(made.at, user, len);
 	*ret = (struct ibv_sge){ (uintptr_t)made.at, (uint32_t)len, made.lkey };
 	return 0;
 }
@@ -173,7 +159,8 @@ void rdmamsg__native_results(const struct native *n)
 		const struct place *p = &n->places[i];
 
 		if (p->result)
-			copy((uint8_t *)(uintptr_t)p->user, p->at, p->len);
+			rdmamsg__channel_copy((uint8_t *)(uintptr_t)p->user,
+					      p->at, p->len);
 	}
 }
 

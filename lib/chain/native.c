@@ -15,7 +15,6 @@
 #include "session/ep.h"
 #include "wire/team.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -164,8 +163,8 @@ static void broke(struct native *n, struct chain_ep *end,
 		       rdmamsg__wc_text(status));
 }
 
-/* Polls the queue empty. */
-static void drain(struct native *n, struct ibv_cq *cq, struct chain_ep *end)
+/* Polls the queue of marks empty. */
+static void drain(struct native *n, struct ibv_cq *cq)
 {
 	struct ibv_wc wc[BATCH];
 	int got;
@@ -174,29 +173,31 @@ static void drain(struct native *n, struct ibv_cq *cq, struct chain_ep *end)
 		got = ibv_poll_cq(cq, BATCH, wc);
 		for (int i = 0; i < got; i++)
 			if (wc[i].status != IBV_WC_SUCCESS)
-				broke(n, end, wc[i].status);
+				broke(n, NULL, wc[i].status);
 	} while (got == BATCH);
+}
+
+static void confirm(struct native *n, struct chain_ep *end)
+{
+	const enum ibv_wc_status status =
+		rdmamsg__channel_poll_sends(end->channel);
+
+	if (status != IBV_WC_SUCCESS)
+		broke(n, end, status);
 }
 
 static void receive(struct native *n, struct chain_ep *end)
 {
-	struct channel *ch = end->channel;
-	struct ibv_wc wc[CHANNEL_SLOTS];
-	const int got = ibv_poll_cq(ch->recv_cq, CHANNEL_SLOTS, wc);
+	const enum ibv_wc_status status =
+		rdmamsg__channel_poll_receives(end->channel);
 
-	for (int i = 0; i < got; i++) {
-		const uint32_t slot = ch->arrived++ % CHANNEL_SLOTS;
-
-		if (wc[i].status != IBV_WC_SUCCESS)
-			broke(n, end, wc[i].status);
-		ch->got[slot].len = wc[i].byte_len;
-		ch->got[slot].tag = be32toh(wc[i].imm_data);
-	}
+	if (status != IBV_WC_SUCCESS)
+		broke(n, end, status);
 }
 
 static bool has_come(const struct expected *e)
 {
-	return (int32_t)(e->end->channel->arrived - e->index) > 0;
+	return rdmamsg__channel_has(e->end->channel, e->index);
 }
 
 /* Returns the first step that waits for a message of the endpoint. */
@@ -306,7 +307,7 @@ static int tidy_channel(struct native *n, struct chain_ep *end)
 		return 0;
 	}
 	if (ch->undrained > CHANNEL_SENDS / 2) {
-		drain(n, ch->send_cq, end);
+		confirm(n, end);
 		ch->undrained = 0;
 	}
 	return ch->posted - ch->used > CHANNEL_SLOTS / 2 ? 0 :
@@ -325,7 +326,7 @@ static int tidy(struct native *n)
 
 		if (q->undrained <= NATIVE_CALCS / 2)
 			continue;
-		drain(n, q->cq, NULL);
+		drain(n, q->cq);
 		q->undrained = 0;
 	}
 	return err;
@@ -497,7 +498,7 @@ void rdmamsg__native_look(struct timer *timer)
 	if (!n->broken_at && look(n) < 0)
 		return;		/* n is gone */
 	for (uint32_t i = 0; i < n->end_count; i++)
-		drain(n, n->ends[i]->channel->send_cq, n->ends[i]);
+		confirm(n, n->ends[i]);
 	if (n->broken_at && rdmamsg__now_ms() - n->broken_at >= GRACE_MS)
 		give_up(n);
 	else

@@ -11,7 +11,6 @@
 #include "device/cq.h"
 #include "device/cross.h"
 #include "device/device.h"
-#include "device/loopback.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -21,32 +20,6 @@
 #include <infiniband/verbs.h>
 
 #define NATIVES		(1u << 20)
-
-/* Opens a queue pair that is connected to itself. */
-static int open_circle(const struct native *n, struct ibv_cq *cq,
-		       uint32_t sends, struct cross *ret)
-{
-	static const enum ibv_qp_state steps[3] = {
-		IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
-	};
-	const struct rdmamsg_device *d = n->dev->device;
-	const struct cross_attr a = {
-		.pd = n->dev->pd, .send_cq = cq, .recv_cq = cq,
-		.cap = {
-			.max_send_wr = sends, .max_recv_wr = 1,
-			.max_send_sge = 2, .max_recv_sge = 1,
-		},
-	};
-	struct oob path;
-	int err = rdmamsg__loopback_path(d, 0, &path);
-
-	if (!err)
-		err = rdmamsg__cross_open(d, &a, ret);
-	for (uint32_t i = 0; i < 3 && !err; i++)
-		err = rdmamsg__loopback_step(d, ret->qp, &path,
-					     ret->qp->qp_num, steps[i]);
-	return err;
-}
 
 int rdmamsg__native_queue(struct native *n, uint32_t queue)
 {
@@ -65,7 +38,8 @@ int rdmamsg__native_calculates(struct native *n, uint32_t queue)
 		return 0;
 	err = rdmamsg__channel_cq(n->dev, NATIVE_CALCS, &q->cq, &q->num);
 	if (!err)
-		err = open_circle(n, q->cq, NATIVE_CALCS, &q->cross);
+		err = rdmamsg__channel_circle(n->dev, q->cq, NATIVE_CALCS,
+					      &q->cross);
 	if (!err)
 		return 0;
 	/* the next run tries again */
@@ -86,7 +60,8 @@ static int open_all(struct native *n)
 	if (!err)
 		err = rdmamsg__cq_get(n->dev, NATIVE_WAITS, VECTOR_ANY, false,
 				      &n->cq);
-	return err ? err : open_circle(n, n->cq->ibv, NATIVE_WAITS, &n->end);
+	return err ? err : rdmamsg__channel_circle(n->dev, n->cq->ibv,
+						   NATIVE_WAITS, &n->end);
 }
 
 int rdmamsg__native_open(struct rdmamsg_chain *c, struct dev *dev,
