@@ -35,7 +35,8 @@ enum rdmamsg_chain_path {
 	RDMAMSG_CHAIN_LOOP,
 	/*
 	 * Cross-channel requests of the devices, if both sides of an endpoint
-	 * have them; else the loop. Both sides ask for it, or none.
+	 * have them, for all steps of the chain; else the loop, with the same
+	 * results. Both sides ask for it, or none.
 	 */
 	RDMAMSG_CHAIN_NATIVE,
 };
@@ -77,7 +78,7 @@ void rdmamsg_chain_destroy(struct rdmamsg_chain *chain);
 void *rdmamsg_chain_user(const struct rdmamsg_chain *chain);
 /*
  * Returns RDMAMSG_CHAIN_NATIVE or RDMAMSG_CHAIN_LOOP, as runs go.
- * RDMAMSG_CHAIN_AUTO: the first run with an endpoint finds out.
+ * RDMAMSG_CHAIN_AUTO: the first run with an endpoint or a new step finds out.
  */
 uint32_t rdmamsg_chain_path(const struct rdmamsg_chain *chain);
 
@@ -147,7 +148,8 @@ int rdmamsg_chain_calc(struct rdmamsg_chain *chain, uint32_t queue,
 int rdmamsg_chain_post(struct rdmamsg_chain *chain);
 /*
  * Ends a run with -ECANCELED. on_done follows. The messages of steps that have
- * not received go to later runs. Has no effect if the chain does not run.
+ * not received go to later runs. If the chain asks for native runs, and both
+ * sides can, its endpoints end instead. Has no effect if the chain does not run.
  */
 void rdmamsg_chain_cancel(struct rdmamsg_chain *chain);
 /*

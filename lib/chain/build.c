@@ -272,6 +272,7 @@ static int begin(struct rdmamsg_chain *c, uint32_t queue)
 static int append(struct rdmamsg_chain *c, uint32_t queue, const struct step *s)
 {
 	c->checked = false;
+	c->fits = FITS_UNKNOWN;
 	return (int)rdmamsg__chain_add(c, queue, s);
 }
 

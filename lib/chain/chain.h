@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <infiniband/verbs.h>
 #include <rdmamsg/chain.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -26,6 +27,7 @@ struct chains {
 	struct list teams;
 	struct list ended;		/* runs whose on_done is due */
 	struct handles natives;		/* struct native, by number in wr_id */
+	struct handles carries;		/* struct carry, the same */
 	struct timer again;		/* TELL_MAX was reached */
 	uint64_t round;			/* ctx->sessions->rounds of 'told' */
 	uint32_t told;			/* calls of on_done in this round */
@@ -63,6 +65,9 @@ struct chain_use {
 	uint8_t sends, receives;	/* queue, or NO_QUEUE */
 };
 
+/* Whether the steps of a chain can run natively. */
+enum fits { FITS_UNKNOWN, FITS_YES, FITS_NO };
+
 enum chain_state { CHAIN_IDLE, CHAIN_RUNS, CHAIN_ENDED };
 
 struct rdmamsg_chain {
@@ -88,6 +93,8 @@ struct rdmamsg_chain {
 	struct meeting *meeting;	/* the same */
 	struct meeting *meets;		/* it waits for this one, or will */
 	struct native *native;		/* runs it, if it runs natively */
+	uint8_t fits;			/* enum fits */
+	bool carried;			/* see carry.h */
 };
 
 /*
@@ -182,6 +189,8 @@ void rdmamsg__chain_unwait(struct rdmamsg_chain *c);
 int rdmamsg__chains_open(struct rdmamsg *ctx);	/* -ENOMEM */
 /* Calls on_done of a run that has ended. The handler may destroy the chain. */
 void rdmamsg__chain_tell(struct rdmamsg_chain *c);
+/* Handles a completion with CHAIN_KEY. */
+void rdmamsg__chains_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
 /* Calls on_done of all runs that have ended. */
 void rdmamsg__chains_settle(struct rdmamsg *ctx);
 /* All endpoints have ended. */

@@ -5,8 +5,10 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
+#include "chain/carry.h"
 #include "chain/chain.h"
 #include "chain/meet.h"
+#include "chain/native.h"
 #include "chain/team.h"
 #include "session/sessions.h"
 
@@ -57,6 +59,14 @@ void rdmamsg__chain_tell(struct rdmamsg_chain *c)
 	}
 	end = c->end;		/* the handler may post or destroy it */
 	rdmamsg__tell(&ctx->loop, c->opts.on_done, c, &end);
+}
+
+void rdmamsg__chains_completed(struct rdmamsg *ctx, const struct ibv_wc *wc)
+{
+	if (wc->wr_id & CARRY_WAKES)
+		rdmamsg__carry_woken(ctx, wc);
+	else
+		rdmamsg__native_completed(ctx, wc);
 }
 
 /*
@@ -117,4 +127,5 @@ void rdmamsg__chains_close(struct rdmamsg *ctx)
 		rdmamsg__chain_delete(list_first(&chains->all,
 						 struct rdmamsg_chain, node));
 	rdmamsg__handles_free(&chains->natives);
+	rdmamsg__handles_free(&chains->carries);
 }

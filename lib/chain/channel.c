@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "base/util.h"
+#include "chain/carry.h"
 #include "chain/chain.h"
 #include "device/cross.h"
 #include "device/device.h"
@@ -24,7 +25,7 @@
 
 #include <infiniband/verbs.h>
 
-#define ROOM		((size_t)CHANNEL_SLOTS * CHANNEL_BYTES)
+#define ROOM		((size_t)CHANNEL_SLOTS * CHANNEL_FIRST)
 #define WORD		sizeof(uint64_t)
 #define BATCH		16
 #define RNR_ENDLESS	7	/* the endpoint bounds the time */
@@ -190,6 +191,7 @@ void rdmamsg__channel_close(struct chain_ep *end)
 	if (!ch)
 		return;
 	end->channel = NULL;
+	rdmamsg__carry_close(ch);
 	rdmamsg__channel_stop(ch);
 	rdmamsg__channel_drop(ch->dev, ch->send_cq);
 	rdmamsg__channel_drop(ch->dev, ch->recv_cq);
@@ -220,7 +222,7 @@ int rdmamsg__channel_refill(struct channel *ch)
 	for (uint32_t i = 0; i < count; i++) {
 		sge[i] = (struct ibv_sge){
 			(uintptr_t)rdmamsg__channel_slot(ch, ch->posted + i),
-			CHANNEL_BYTES, ch->mr->lkey,
+			CHANNEL_FIRST, ch->mr->lkey,
 		};
 		wr[i] = (struct ibv_recv_wr){
 			.sg_list = &sge[i], .num_sge = 1,
@@ -334,4 +336,16 @@ void rdmamsg__channel_copy(uint8_t *to, const uint8_t *from, size_t len)
 		memcpy(to, &word, WORD);
 	}
 	memcpy(to, from, len);
+}
+
+size_t rdmamsg__channel_len(const uint8_t *slot, uint32_t len)
+{
+	uint64_t all;
+
+	if (len != CHANNEL_FIRST)
+		return len;
+	memcpy(&all, slot, sizeof(all));
+	all = be64toh(all);
+	/* a length for which no pieces are needed is none */
+	return all > CHANNEL_BYTES ? all : len;
 }

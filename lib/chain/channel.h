@@ -7,7 +7,9 @@
  * Errors have a text.
  *
  * Words of 8 bytes are in network order in a message, because devices calculate
- * so.
+ * so. A step with more than CHANNEL_BYTES sends pieces, which only the loop
+ * does: each but the last has CHANNEL_BYTES, and the length of all of them is
+ * before the first, in network order. No other message is as long as that one.
  */
 #ifndef RDMAMSG_LIB_CHANNEL_H
 #define RDMAMSG_LIB_CHANNEL_H
@@ -24,7 +26,9 @@
 #define CHANNEL_SLOTS	16u		/* receives posted */
 #define CHANNEL_SENDS	64u		/* requests posted, waits too */
 #define CHANNEL_BYTES	4096u		/* of a message, at most */
+#define CHANNEL_FIRST	(CHANNEL_BYTES + 8) /* the first of several pieces */
 
+struct carry;
 struct chain_ep;
 struct dev;
 struct proto_team_meet;
@@ -53,8 +57,9 @@ struct channel {
 	} got[CHANNEL_SLOTS];		/* arrived, by slot */
 	uint8_t *slots;
 	struct ibv_mr *mr;
+	struct carry *carry;		/* NULL: no run in the loop so far */
 
-	/* the run */
+	/* the native run */
 	bool in_run;
 	uint32_t was_sent, was_used;	/* before it */
 	uint32_t requests;
@@ -81,6 +86,8 @@ enum ibv_wc_status rdmamsg__channel_poll_sends(struct channel *ch);
 enum ibv_wc_status rdmamsg__channel_poll_receives(struct channel *ch);
 /* Copies memory of the program to a message, or back. */
 void rdmamsg__channel_copy(uint8_t *to, const uint8_t *from, size_t len);
+/* Returns the length of the step that has sent the message in the slot. */
+size_t rdmamsg__channel_len(const uint8_t *slot, uint32_t len);
 /* Its requests end, and nothing waits for another queue any more. */
 void rdmamsg__channel_stop(struct channel *ch);
 /* Has no effect if the endpoint has no channel. */
@@ -89,7 +96,7 @@ void rdmamsg__channel_close(struct chain_ep *end);
 static inline uint8_t *rdmamsg__channel_slot(const struct channel *ch,
 					     uint32_t index)
 {
-	return ch->slots + (size_t)(index % CHANNEL_SLOTS) * CHANNEL_BYTES;
+	return ch->slots + (size_t)(index % CHANNEL_SLOTS) * CHANNEL_FIRST;
 }
 
 /* Returns true if the receive of this number has been polled. */

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/util.h"
+#include "chain/carry.h"
 #include "chain/chain.h"
 #include "chain/channel.h"
 #include "chain/native.h"
@@ -134,6 +135,14 @@ static void on_writable(struct rdmamsg_ep *ep)
 	rdmamsg__tell(&ep->ctx->loop, end->on.on_writable, ep);
 }
 
+/* Returns a queue whose step waits for the endpoint, or NO_QUEUE. */
+static uint8_t queue_of(const struct chain_ep *end)
+{
+	if (end->receives != NO_QUEUE)
+		return end->receives;
+	return end->sends != NO_QUEUE ? end->sends : rdmamsg__carry_waits(end);
+}
+
 /*
  * A run goes on after a graceful close, until a step needs the endpoint. So a
  * peer that has no more steps can close.
@@ -141,16 +150,17 @@ static void on_writable(struct rdmamsg_ep *ep)
 static void fail_run(struct chain_ep *end)
 {
 	struct rdmamsg_chain *c = end->busy;
-	uint8_t queue = end->receives != NO_QUEUE ? end->receives : end->sends;
+	uint8_t queue = queue_of(end);
 
 	if (end->team)
 		return;
 	if (c && queue != NO_QUEUE)
 		rdmamsg__chain_wake(c, queue);	/* the step finds the end */
-	else if (c && end->why.error)
+	/* has no effect if the run has ended */
+	if (c && end->why.error)
 		rdmamsg__chain_fail(c, NO_STEP, end->why.error, "chain: an "
 				    "endpoint has ended: %s", end->why.text);
-	else if (rdmamsg__native_needs(end))
+	else if (rdmamsg__native_needs(end) || rdmamsg__carry_broken(end))
 		rdmamsg__chain_fail(c, NO_STEP, -ESHUTDOWN, "chain: an "
 				    "endpoint has ended: %s", end->why.text);
 }

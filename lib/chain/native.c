@@ -146,7 +146,7 @@ static int start(struct rdmamsg_chain *c)
 		err = post_end(n);
 	if (n->look.pos < 0)
 		rdmamsg__timer_set(&n->ctx->loop.timers, &n->look, LOOK_MS);
-	return err ? rdmamsg__fail(err, "chain: posting its requests: %s",
+	return err ? rdmamsg__fail(-EIO, "chain: posting its requests: %s",
 				   strerror(-err)) : 0;
 }
 
@@ -229,6 +229,12 @@ static bool runs_in_loop(const struct native *n, const struct expected *e)
 	       !rdmamsg__chain_matches(n->chain, e->step, k->len, k->tag);
 }
 
+static size_t len_of(const struct channel *ch, uint32_t slot)
+{
+	return rdmamsg__channel_len(rdmamsg__channel_slot(ch, slot),
+				    ch->got[slot].len);
+}
+
 /*
  * Looks at what has come for the run. Returns how many messages are missing, or
  * -EPROTO if one is of another step, which has ended the run.
@@ -251,7 +257,7 @@ static int look(struct native *n)
 		if (!has_come(e))
 			missing++;
 		else if (!rdmamsg__chain_matches(n->chain, e->step,
-						 ch->got[slot].len,
+						 len_of(ch, slot),
 						 ch->got[slot].tag))
 			return -EPROTO;
 	}

@@ -152,7 +152,8 @@ void rdmamsg__native_results(const struct native *n);
 /* native.c */
 /*
  * Starts a run, of which rdmamsg__chain_finish() or rdmamsg__chain_fail() is
- * the end. All endpoints have channels.
+ * the end. All endpoints have channels. -EOPNOTSUPP: the chain does not run
+ * natively, and nothing was posted.
  */
 int rdmamsg__native_start(struct rdmamsg_chain *c);
 /*
@@ -176,7 +177,7 @@ void rdmamsg__native_watch(struct rdmamsg_chain *c);
  * may be removed. A run that goes on without the endpoint keeps it.
  */
 void rdmamsg__natives_let_go(struct chain_ep *end);
-/* Handles a completion with CHAIN_KEY. */
+/* Handles a completion with CHAIN_KEY and a number of 'natives'. */
 void rdmamsg__native_completed(struct rdmamsg *ctx, const struct ibv_wc *wc);
 void rdmamsg__native_look(struct timer *look);
 

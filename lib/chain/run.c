@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/timer.h"
 #include "base/util.h"
+#include "chain/carry.h"
 #include "chain/chain.h"
 #include "chain/channel.h"
 #include "chain/meet.h"
@@ -63,6 +64,8 @@ static void detach(struct rdmamsg_chain *c)
 			end->receives = end->sends = NO_QUEUE;
 	}
 	rdmamsg__native_spoil(c);
+	if (c->carried)
+		rdmamsg__carry_spoil(c);
 	if (c->meets)
 		spoil_meeting(c);
 	for (uint32_t i = 0; i < c->use_count; i++)
@@ -144,8 +147,11 @@ static int send_copy(const struct step *s)
 static bool do_send(struct rdmamsg_chain *c, uint32_t queue, uint32_t number)
 {
 	const struct step *s = &c->steps[number];
-	int ret = rdmamsg__try(send_copy(s));
+	int ret;
 
+	if (c->carried && s->end->channel)
+		return rdmamsg__carry_send(c, queue, number);
+	ret = rdmamsg__try(send_copy(s));
 	if (likely(!ret))
 		return true;
 	if (ret == -EAGAIN)
@@ -187,9 +193,12 @@ static bool take(struct rdmamsg_chain *c, uint32_t number, const void *data,
 static bool do_recv(struct rdmamsg_chain *c, uint32_t queue, uint32_t number)
 {
 	const struct step *s = &c->steps[number];
-	const struct kept *k = rdmamsg__chain_next(s->end);
+	const struct kept *k;
 	bool ret;
 
+	if (c->carried && s->end->channel)
+		return rdmamsg__carry_recv(c, queue, number);
+	k = rdmamsg__chain_next(s->end);
 	if (k) {
 		ret = take(c, number, k->msg ? k->msg->data : k->data, k->len,
 			   k->tag);
@@ -268,7 +277,8 @@ static void go_on(struct rdmamsg_chain *c)
 		       do_step(c, queue, q->head))
 			advance(c, q);
 	}
-	if (!c->left && c->state == CHAIN_RUNS)
+	if (!c->left && c->state == CHAIN_RUNS &&
+	    (!c->carried || rdmamsg__carry_ends(c)))
 		end_run(c);
 }
 
@@ -353,16 +363,38 @@ static uint32_t count_met(const struct rdmamsg_chain *c, enum met met)
 	return ret;
 }
 
-static void run_natively(struct rdmamsg_chain *c)
+/* Starts a native run. -EOPNOTSUPP: the chain does not run natively. */
+static int try_natively(struct rdmamsg_chain *c)
+{
+	int err = -EOPNOTSUPP;
+
+	if (c->fits == FITS_NO || count_met(c, MET_YES) != c->use_count)
+		return err;
+	err = rdmamsg__try(rdmamsg__native_start(c));
+	if (err == -EOPNOTSUPP) {
+		log_info("%s: it runs in the loop", rdmamsg__text());
+		rdmamsg__native_free(c->native);
+		c->native = NULL;
+	}
+	if (!err || err == -EOPNOTSUPP)
+		c->fits = err ? FITS_NO : FITS_YES;
+	return err;
+}
+
+/* Messages of endpoints that have met natively go over channels. */
+static void run_met(struct rdmamsg_chain *c)
 {
 	int err;
 
-	if (count_met(c, MET_YES) != c->use_count) {
-		rdmamsg__chain_fail(c, NO_STEP, -EOPNOTSUPP, "chain: only some "
-				    "of its endpoints can run natively");
+	if (count_met(c, MET_OVER)) {
+		rdmamsg__chain_fail(c, NO_STEP, -ESHUTDOWN, "chain: an "
+				    "endpoint ends, because a run with it "
+				    "ended early");
 		return;
 	}
-	err = rdmamsg__try(rdmamsg__native_start(c));
+	err = try_natively(c);
+	if (err == -EOPNOTSUPP)
+		err = rdmamsg__try(rdmamsg__carry_start(c));
 	if (err)
 		rdmamsg__chain_fail(c, NO_STEP, err, "%s", rdmamsg__text());
 }
@@ -374,7 +406,7 @@ void rdmamsg__chain_met(struct rdmamsg_chain *c)
 	else if (count_met(c, MET_NO) == c->use_count)
 		rdmamsg__chain_loop(c);
 	else
-		run_natively(c);
+		run_met(c);
 }
 
 /* Meets the peers of the endpoints that have not met yet. */
@@ -470,11 +502,11 @@ int rdmamsg_chain_post(struct rdmamsg_chain *c)
 
 uint32_t rdmamsg_chain_path(const struct rdmamsg_chain *c)
 {
-	if (c->opts.path != RDMAMSG_CHAIN_NATIVE ||
-	    count_met(c, MET_NO) == c->use_count)
+	if (c->opts.path != RDMAMSG_CHAIN_NATIVE || !c->use_count ||
+	    count_met(c, MET_NO) || c->fits == FITS_NO)
 		return RDMAMSG_CHAIN_LOOP;
-	return count_met(c, MET_NOT) ? RDMAMSG_CHAIN_AUTO :
-	       RDMAMSG_CHAIN_NATIVE;
+	return count_met(c, MET_NOT) || c->fits == FITS_UNKNOWN ?
+	       RDMAMSG_CHAIN_AUTO : RDMAMSG_CHAIN_NATIVE;
 }
 
 void rdmamsg_chain_cancel(struct rdmamsg_chain *c)

@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "base/watch.h"
 #include "chain/chain.h"
-#include "chain/native.h"
 #include "dc/dc.h"
 #include "dc/port.h"
 #include "device/device.h"
@@ -161,7 +160,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->groups->homeless);
 	ctx->group_done = rdmamsg__carrier_done;
 	ctx->dc_done = rdmamsg__port_completed;
-	ctx->chain_done = rdmamsg__native_completed;
+	ctx->chain_done = rdmamsg__chains_completed;
 	list_init(&ctx->memory->region_list);
 	list_init(&ctx->lanes->srq_list);
 	ctx->lanes->srq_failed = rdmamsg__srq_failed;

@@ -14,6 +14,8 @@
 #define COUNT	20000u		/* elements: the messages are large */
 #define FEW		8u	/* elements that devices can add */
 #define AHEAD	20u		/* messages that come before the chain */
+#define WAITING	9		/* messages, more than half of a channel's */
+#define LARGE	9000u		/* bytes of a message in three pieces */
 
 static struct member {
 	struct rdmamsg_team *team;	/* NULL: could not be made */
@@ -159,7 +161,10 @@ static struct {
 	unsigned int begun, done;
 	int status;
 	uint64_t x, y;
+	uint8_t large[LARGE];
 } sides[2];
+
+static bool carried;			/* the chains do not run natively */
 
 static void on_side_done(struct rdmamsg_chain *c,
 			 const struct rdmamsg_chain_end *end)
@@ -178,6 +183,24 @@ static bool sides_done(void)
 {
 	return sides[0].done == sides[0].begun &&
 	       sides[1].done == sides[1].begun;
+}
+
+/* More small messages than slots may wait in, and one of several pieces. */
+static int build_carried(void)
+{
+	int ret = !ends[CLIENT].ep || !ends[SERVER].ep ? -ENOTCONN : 0;
+
+	for (int i = 0; i <= WAITING && ret >= 0; i++) {
+		const size_t len = i < WAITING ? 8 : LARGE;
+
+		ret = rdmamsg_chain_send(sides[CLIENT].chain, 0,
+					 ends[CLIENT].ep, pattern, len, 0);
+		if (ret >= 0)
+			ret = rdmamsg_chain_recv(sides[SERVER].chain, 0,
+						 ends[SERVER].ep,
+						 sides[SERVER].large, len, 0);
+	}
+	return ret < 0 ? told(ret) : 0;
 }
 
 /* The client sends a number, and the server adds one and sends it back. */
@@ -209,11 +232,14 @@ static void run_sides(uint64_t number)
 	int ret = 0;
 
 	sides[CLIENT].x = number;
-	for (int i = 0; i < 2; i++) {
+	for (int i = CLIENT; i >= SERVER; i--) {
 		int err = told(rdmamsg_chain_post(sides[i].chain));
 
 		sides[i].begun += !err;
 		ret = err ? err : ret;
+		/* the server finds messages that wait */
+		for (int k = 0; k < 5 && carried; k++)
+			turn(1);
 	}
 	if (!drive(sides_done, BODY_MS) && !failure[0])
 		fail("a native chain has not ended");
@@ -221,6 +247,9 @@ static void run_sides(uint64_t number)
 	    sides[CLIENT].y != number + 1)
 		fail("%lu plus one is %lu", (unsigned long)number,
 		     (unsigned long)sides[CLIENT].y);
+	if (!ret && !sides[SERVER].status && carried &&
+	    memcmp(sides[SERVER].large, pattern, LARGE))
+		fail("a message of several pieces has other bytes");
 }
 
 static void do_chain_native(void)
@@ -239,11 +268,18 @@ static void do_chain_native(void)
 			sides[i].chain = NULL;
 			ret = -ENOMEM;
 		}
-	if (!ret && !build_sides())
+	if (!ret && (!carried || !build_carried()) && !build_sides())
 		for (uint64_t i = 0; i < 3; i++)
 			run_sides(10 * i);
 	for (int i = 0; i < 2; i++)
 		rdmamsg_chain_destroy(sides[i].chain);
+}
+
+static void do_chain_carried(void)
+{
+	carried = true;
+	do_chain_native();
+	carried = false;
 }
 
 static void do_team_native(void)
@@ -260,5 +296,6 @@ const struct scenario chain_scenarios[] = {
 	{ "chain", CONNECTED, do_chain },
 	{ "team-native", CONNECTED, do_team_native, .native = true },
 	{ "chain-native", CONNECTED, do_chain_native, .native = true },
+	{ "chain-carried", CONNECTED, do_chain_carried, .native = true },
 	{ NULL },
 };

@@ -111,28 +111,6 @@ static void parts_sent(uint32_t how)
 	finish();
 }
 
-/* A part of a received message is sent on: refused, or right. */
-static void post__part_of_a_received_word_EOPNOTSUPP(void **state)
-{
-	uint8_t x[12], got[12];
-
-	start(RDMAMSG_CHAIN_NATIVE);
-	rdmamsg_chain_send(chain, 0, p.c.ep, pattern(1), 12, 0);
-	rdmamsg_chain_recv(chain, 0, p.c.ep, got, 4, 1);
-	rdmamsg_chain_recv(other, 0, p.s.ep, x, 12, 0);
-	rdmamsg_chain_send(other, 0, p.s.ep, x + 8, 4, 1);
-	run_both();
-	assert_memory_equal(got, pattern(1) + 8, 4);
-	fresh();
-	rdmamsg_chain_recv(chain, 0, p.c.ep, x, 12, 0);
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 4, 1);
-	assert_int_equal(rdmamsg_chain_post(chain), 0);
-	WAIT_FOR(done[0].count == 2);
-	assert_int_equal(done[0].end.status, -EOPNOTSUPP);
-	assert_non_null(strstr(done[0].end.text, "a part of another step's"));
-	finish();
-}
-
 /* The device does not add doubles. */
 static bool device_calculates(int op, int type)
 {
@@ -281,11 +259,11 @@ static void peer_has_sent_all(uint32_t how)
 
 #include "chain_random.h"
 
-/* ---- only native ------------------------------------------------------ */
+/* ---- only native ------------------------------------------------------- */
 
 /*
- * Posts both, waits for the descriptors with poll(2), and lets each context work
- * once, the client first. In the loop the server would send only then.
+ * Posts both, waits for the descriptors with poll(2), and lets each context
+ * work once, the client first. In the loop the server would send only then.
  */
 static bool ends_alone(void)
 {
@@ -327,66 +305,6 @@ static void run__nobody_calls_the_library_ENDS(void **state)
 		assert_int_equal(got[0], 2 * x);
 	}
 	assert_true(alone);
-	finish();
-}
-
-/* Posts the client's chain, which cannot run natively. */
-static void assert_unsupported(const char *text)
-{
-	unsigned int count = done[0].count;
-
-	assert_int_equal(rdmamsg_chain_post(chain), 0);
-	WAIT_FOR(done[0].count == count + 1);
-	assert_int_equal(done[0].end.status, -EOPNOTSUPP);
-	if (!strstr(done[0].end.text, text))
-		fail_msg("'%s' lacks '%s'", done[0].end.text, text);
-	fresh();
-}
-
-static void post__what_devices_lack_EOPNOTSUPP(void **state)
-{
-	static uint8_t big[4097];
-	uint64_t x[40] = { 0 };
-
-	start(RDMAMSG_CHAIN_NATIVE);
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 0);
-	run_both();
-	fresh();
-	rdmamsg_chain_send(chain, 0, p.c.ep, big, sizeof(big), 0);
-	assert_unsupported("step 0 (send of 4097 bytes) does not run natively: "
-			   "a message has at most 4096 bytes");
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_MAX, RDMAMSG_CALC_INT, x, x,
-			   x, 1);
-	assert_unsupported("MIN and MAX");
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_DOUBLE, x,
-			   x, x, 1);
-	assert_unsupported("doubles");
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	rdmamsg_chain_calc(chain, 0, RDMAMSG_CALC_ADD, RDMAMSG_CALC_INT, x, x,
-			   x, 33);
-	assert_unsupported("at most 32 elements");
-	for (uint32_t i = 0; i < 9; i++)
-		rdmamsg_chain_recv(chain, 0, p.c.ep, &x[i], 8, 0);
-	assert_unsupported("at most 8 messages");
-	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[0], 16, 0);
-	rdmamsg_chain_recv(chain, 0, p.c.ep, &x[1], 16, 0);
-	assert_unsupported("step 1 (receive of 16 bytes) does not run "
-			   "natively: its memory is a part of another step's");
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	for (uint32_t i = 0; i < 256; i++)
-		rdmamsg_chain_wait(chain, 1, 0, 0);
-	assert_unsupported("at most 256 steps");
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 0);
-	rdmamsg_chain_enable(chain, 1, 0, 1);
-	rdmamsg_chain_enable(chain, 2, 0, 1);
-	assert_unsupported("another queue enables the same one");
-	/* nothing of them was sent */
-	rdmamsg_chain_send(chain, 0, p.c.ep, x, 8, 7);
-	rdmamsg_chain_recv(other, 0, p.s.ep, x, 8, 7);
-	run_both();
 	finish();
 }
 
@@ -607,7 +525,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(native__enable__two_by_two_HOLDS),
 	TEST(loop__send__parts_of_words_ARRIVE),
 	TEST(native__send__parts_of_words_ARRIVE),
-	TEST(post__part_of_a_received_word_EOPNOTSUPP),
 	TEST(loop__calc__received_operand_in_place_SENT),
 	TEST(native__calc__received_operand_in_place_SENT),
 	TEST(loop__on_done__posts_again_and_frees_IN_ORDER),
@@ -621,7 +538,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(close__while_the_peer_meets_another_ARRIVES),
 	TEST(random__chains_SAME_BITS_AS_IN_THE_LOOP),
 	TEST(run__nobody_calls_the_library_ENDS),
-	TEST(post__what_devices_lack_EOPNOTSUPP),
 	TEST(recv__other_tag_or_length_EPROTO),
 	TEST(cancel__in_the_run_BOTH_END),
 	TEST(timeout__of_the_run_BOTH_END),

@@ -7,7 +7,7 @@
 
 #include <rdmamsg/chain.h>
 
-#define MESH_MAX	33u
+#define MESH_MAX	34u
 
 struct member {
 	struct rdmamsg *ctx;		/* NULL: another process */

@@ -18,7 +18,7 @@ programs="device errors arguments log stats fork connect setup accept close
 	death cycles failover announce fast oob oob_records oob_strangers qp rma atomics
 	layout window features
 	regcache srq srq_options pool pd guard group thousands
-	strangers auth chain chain_native team team_leave team_native dc
+	strangers auth chain chain_native chain_carried team team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
