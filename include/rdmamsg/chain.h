@@ -149,7 +149,7 @@ int rdmamsg_chain_post(struct rdmamsg_chain *chain);
 /*
  * Ends a run with -ECANCELED. on_done follows. The messages of steps that have
  * not received go to later runs. If the chain asks for native runs, and both
- * sides can, its endpoints end instead. Has no effect if the chain does not run.
+ * sides can, its endpoints end instead. No effect if the chain does not run.
  */
 void rdmamsg_chain_cancel(struct rdmamsg_chain *chain);
 /*

@@ -79,7 +79,8 @@
 	X(ack_cm_event, M, EIO)
 
 /*
- * Calls through context->ops, and of extended queue pairs. The last two turn good completions into errors.
+ * Calls through context->ops, and of extended queue pairs. The last two turn
+ * good completions into errors.
  */
 #define FAULTY_DATA(X) \
 	X(post_send, P, ENOMEM) \
