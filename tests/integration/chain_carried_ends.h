@@ -361,6 +361,26 @@ static void endpoints__of_both_kinds_OK(void **state)
 	mesh_close();
 }
 
+/* Requests of a native run name memory of one protection domain. */
+static void endpoints__of_two_domains_OK(void **state)
+{
+	const struct rdmamsg_pd_options opts = {
+		.size = sizeof(opts),
+	};
+
+	need_native();
+	for (uint32_t i = 0; i < 3; i++)
+		mesh_member(i, 3);
+	mesh_dial(0, 1, members[1].port);
+	assert_int_equal(rdmamsg_pd_create(members[0].ctx, &opts, &mesh_pd), 0);
+	mesh_dial(0, 2, members[2].port);
+	mesh_pd = NULL;
+	WAIT_FOR(members[0].connected == 2 && members[1].connected &&
+		 members[2].connected);
+	run_star(3);
+	mesh_close();
+}
+
 static void endpoints__more_than_devices_take_OK(void **state)
 {
 	need_native();

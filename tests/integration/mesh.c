@@ -11,6 +11,7 @@ struct member members[MESH_MAX];
 uint32_t mesh_size, mesh_ack_timeout, mesh_seed;
 struct mesh_way mesh_way;
 const struct rdmamsg_failover *mesh_failover;
+struct rdmamsg_pd *mesh_pd;
 
 /* The soft HCA must have native teams, except with iWARP. */
 static bool has_native_teams(void)
@@ -61,7 +62,7 @@ static struct rdmamsg_ep_options ep_options(struct link *l)
 		.size = sizeof(struct rdmamsg_ep_options), .user = l,
 		.handlers = &on, .recv_depth = 16, .send_depth = 16,
 		.eager_max = 1024, .failover = mesh_failover,
-		.ack_timeout = mesh_ack_timeout,
+		.ack_timeout = mesh_ack_timeout, .pd = mesh_pd,
 	};
 }
 

@@ -43,6 +43,7 @@ struct mesh_way {
 
 extern struct mesh_way mesh_way;
 extern const struct rdmamsg_failover *mesh_failover;	/* of endpoints */
+extern struct rdmamsg_pd *mesh_pd;			/* the same */
 
 /* Chooses the way. Skips the test if the device does not have the path. */
 void mesh_take(struct mesh_way way);
