@@ -142,32 +142,34 @@ static int request_check(const struct rdmamsg_request *req)
 	return rdmamsg__ctx_check(req->ctx);
 }
 
-int rdmamsg_request_peer(const struct rdmamsg_request *req,
-			 struct sockaddr_storage *ret)
+static int address_check(const struct rdmamsg_request *req, const void *ret,
+			 const char *name)
 {
 	int err = request_check(req);
 
-	if (err)
-		return err;
-	if (!ret)
-		return rdmamsg__fail(-EINVAL,
-				     "rdmamsg_request_peer: ret is NULL");
-	*ret = req->peer;
-	return 0;
+	if (!err && !ret)
+		err = rdmamsg__fail(-EINVAL, "%s: ret is NULL", name);
+	return err;
+}
+
+int rdmamsg_request_peer(const struct rdmamsg_request *req,
+			 struct sockaddr_storage *ret)
+{
+	int err = address_check(req, ret, "rdmamsg_request_peer");
+
+	if (!err)
+		*ret = req->peer;
+	return err;
 }
 
 int rdmamsg_request_local(const struct rdmamsg_request *req,
 			  struct sockaddr_storage *ret)
 {
-	int err = request_check(req);
+	int err = address_check(req, ret, "rdmamsg_request_local");
 
-	if (err)
-		return err;
-	if (!ret)
-		return rdmamsg__fail(-EINVAL,
-				     "rdmamsg_request_local: ret is NULL");
-	*ret = req->local;
-	return 0;
+	if (!err)
+		*ret = req->local;
+	return err;
 }
 
 const void *rdmamsg_request_data(const struct rdmamsg_request *req,

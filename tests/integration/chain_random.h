@@ -79,7 +79,7 @@ static void init_sides(uint64_t seed)
 	}
 }
 
-/* What a run has left in the memory of a side. */
+/* The memory of a side, as a run has left it. */
 struct left {
 	uint64_t cells[CELLS], area;
 };
