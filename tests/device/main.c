@@ -21,7 +21,7 @@
 #define CASE_MS	180000
 
 static const struct device_case *const lists[] = {
-	attr_cases, busy_cases, cm_cases, cq_cases, cross_cases,
+	attr_cases, busy_cases, calc_cases, cm_cases, cq_cases, cross_cases,
 #ifdef HAVE_MLX5DV
 	dc_cases, dc_error_cases, dc_op_cases, dc_raw_cases, dc_stream_cases,
 #endif
