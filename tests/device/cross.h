@@ -38,8 +38,9 @@ static inline int undo_cq(void *cq)
 }
 
 /* Returns NULL, with errno set, if the device refuses the flags. */
-static inline struct ibv_qp *try_create(enum ibv_qp_type type, struct ibv_cq *scq,
-				 struct ibv_cq *rcq, uint32_t flags)
+static inline struct ibv_qp *try_create(enum ibv_qp_type type,
+					struct ibv_cq *scq, struct ibv_cq *rcq,
+					uint32_t flags)
 {
 	struct mlx5dv_qp_init_attr m = {
 		.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS,
@@ -59,7 +60,7 @@ static inline struct ibv_qp *try_create(enum ibv_qp_type type, struct ibv_cq *sc
 }
 
 static inline struct ibv_qp *create(struct ibv_cq *scq, struct ibv_cq *rcq,
-			     uint32_t flags)
+				    uint32_t flags)
 {
 	struct ibv_qp *qp = try_create(IBV_QPT_RC, scq, rcq, flags);
 
@@ -121,7 +122,7 @@ static inline int try_raw(struct ibv_qp *qp, uint64_t id, const void *r)
 }
 
 static inline int try_queue(struct ibv_qp *qp, uint64_t id, uint8_t op,
-		     uint32_t number, uint32_t index)
+			    uint32_t number, uint32_t index)
 {
 	struct {
 		struct mlx5_wqe_ctrl_seg ctrl;

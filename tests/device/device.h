@@ -27,10 +27,10 @@ struct device_case {
 
 extern const struct device_case attr_cases[], busy_cases[], calc_cases[],
 	cm_cases[], cq_cases[], cross_cases[], dc_cases[], dc_error_cases[],
-	dc_op_cases[], dc_raw_cases[], dc_stream_cases[], domain_cases[], error_cases[],
-	iwarp_cases[], masked_cases[], mcast_cases[], mr_cases[], mw_cases[],
-	op_cases[], srq_cases[], state_cases[], ud_cases[],
-	umr_atomic_cases[], umr_cases[], umr_use_cases[];
+	dc_op_cases[], dc_raw_cases[], dc_stream_cases[], domain_cases[],
+	error_cases[], iwarp_cases[], masked_cases[], mcast_cases[],
+	mr_cases[], mw_cases[], op_cases[], srq_cases[], state_cases[],
+	ud_cases[], umr_atomic_cases[], umr_cases[], umr_use_cases[];
 
 /* Known differences. A NULL name ends the list. */
 struct difference {
