@@ -237,7 +237,8 @@ run()
 	*) return ;;
 	esac
 	mkdir -p "$dir"
-	# Not in a condition, where set -e has no effect.
+	# Not in a condition, where set -e has no effect. What a sample exports
+	# ends here, and only this shell knows the server.
 	(
 		trap 'status=$?; stop_server; exit $status' EXIT
 		set -e
@@ -987,11 +988,9 @@ layout_sample()
 
 layout_software()
 {
-	(
-		RDMAMSG_SOFT_LAYOUTS=none
-		export RDMAMSG_SOFT_LAYOUTS
-		layout_sample
-	)
+	RDMAMSG_SOFT_LAYOUTS=none
+	export RDMAMSG_SOFT_LAYOUTS
+	layout_sample
 }
 
 # dc_notes SESSIONS [-c]: four addresses of one board, and then one that nobody
@@ -1044,11 +1043,9 @@ atomics_native()
 
 atomics_software()
 {
-	(
-		RDMAMSG_SOFT_ATOMICS=plain
-		export RDMAMSG_SOFT_ATOMICS
-		atomics_sample software
-	)
+	RDMAMSG_SOFT_ATOMICS=plain
+	export RDMAMSG_SOFT_ATOMICS
+	atomics_sample software
 }
 
 rc_pingpong()
