@@ -303,12 +303,14 @@ void rdmamsg__port_place(const struct dc_port *p, struct dc_place *ret)
 static void take_options(struct dc_port *p, const struct rdmamsg_ep_options *o)
 {
 	p->dci_attr = (struct dci_attr){
-		.ack_timeout = (uint8_t)o->ack_timeout,
-		.retry_count = (uint8_t)o->retry_count,
-		.rnr_retry_count = (uint8_t)o->rnr_retry_count,
-		.depth = (uint8_t)o->initiator_depth,
+		/* endpoints have no timeout without end, either */
+		.ack_timeout = o->ack_timeout == RDMAMSG_NONE ? 0 :
+			       o->ack_timeout,
+		.retry_count = o->retry_count,
+		.rnr_retry_count = o->rnr_retry_count,
+		.depth = o->initiator_depth,
 	};
-	p->min_rnr_timer = (uint8_t)o->min_rnr_timer;
+	p->min_rnr_timer = o->min_rnr_timer;
 	if (!p->path.path.traffic_class)
 		p->path.path.traffic_class = o->tos;
 }

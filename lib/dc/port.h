@@ -133,7 +133,7 @@ struct dc_port {
 	struct dev *dev;
 	struct oob path;
 	struct dci_attr dci_attr;
-	uint8_t min_rnr_timer;		/* 0: of the library */
+	uint32_t min_rnr_timer;
 	struct cq *cq;			/* of receives */
 	struct ibv_srq *srq;
 	struct ibv_qp *dct;

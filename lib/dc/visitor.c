@@ -440,11 +440,8 @@ static int open_port(struct rdmamsg_dc_target *t)
 
 int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
 {
-	int err;
+	int err = t->dc ? 0 : open_port(t);
 
-	if (t->no_port)
-		return -EOPNOTSUPP;
-	err = t->dc ? 0 : open_port(t);
 	if (err) {
 		log_info("dc target %p: connections: %s", (void *)t,
 			 rdmamsg__text());

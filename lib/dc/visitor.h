@@ -24,7 +24,7 @@ struct rdmamsg_request;
 
 /*
  * Writes the place of the target's DCT to *ret. -errno: there is none, so the
- * sender connects.
+ * sender connects. Called if rdmamsg__dc_offers() has returned true.
  */
 int rdmamsg__visitors_place(struct rdmamsg_dc_target *t,
 			    struct dc_place *ret);

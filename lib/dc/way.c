@@ -56,5 +56,5 @@ bool rdmamsg__dc_asks(const struct rdmamsg_dc_address *a)
 
 bool rdmamsg__dc_offers(const struct rdmamsg_dc_target *t)
 {
-	return is_possible(t->ctx, t->opts.path, t->opts.ep);
+	return !t->no_port && is_possible(t->ctx, t->opts.path, t->opts.ep);
 }

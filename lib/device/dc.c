@@ -58,6 +58,13 @@ int rdmamsg__dc_supported(const struct rdmamsg_device *d)
 			     "support device %s", d->name);
 }
 
+/* Returns the value of an option of endpoints. */
+static uint8_t chosen(uint32_t option, uint8_t by_default)
+{
+	return option == RDMAMSG_NONE ? 0 : option ? (uint8_t)option :
+	       by_default;
+}
+
 /* ---- targets ----------------------------------------------------------- */
 
 static int access_flags(const struct rdmamsg_device *d)
@@ -111,7 +118,7 @@ int rdmamsg__dct_open(const struct rdmamsg_device *d,
 
 	if (err)
 		return refuse(err, "creating a target of DC");
-	err = dct_walk(d, dct, a->min_rnr_timer ?: RNR_TIMER, path);
+	err = dct_walk(d, dct, chosen(a->min_rnr_timer, RNR_TIMER), path);
 	if (err) {
 		(void)rdmamsg__v_destroy_qp(d->v, dct);
 		return refuse(err, "starting a target of DC");
@@ -188,11 +195,11 @@ int rdmamsg__dci_start(const struct rdmamsg_device *d, const struct dci *dci,
 		.qp_state = IBV_QPS_RESET, .port_num = path->port,
 		.pkey_index = path->pkey_index,
 		.path_mtu = (enum ibv_mtu)path->local.mtu,
-		.timeout = a->ack_timeout ?: ACK_TIMEOUT,
-		.retry_cnt = a->retry_count ?: RETRIES,
-		.rnr_retry = a->rnr_retry_count ?: RNR_ENDLESS,
+		.timeout = chosen(a->ack_timeout, ACK_TIMEOUT),
+		.retry_cnt = chosen(a->retry_count, RETRIES),
+		.rnr_retry = chosen(a->rnr_retry_count, RNR_ENDLESS),
 		.max_rd_atomic = (uint8_t)min(d->attr.max_qp_init_rd_atom,
-					      a->depth ?: READS),
+					      chosen(a->depth, READS)),
 	};
 	int err = rdmamsg__v_modify_qp(d->v, dci->qp, &attr, IBV_QP_STATE);
 

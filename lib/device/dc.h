@@ -22,13 +22,13 @@ struct dct_attr {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	uint64_t key;
-	uint8_t min_rnr_timer;		/* 0: of the library */
+	uint32_t min_rnr_timer;		/* as in options of endpoints */
 };
 
-/* Of the requests of an initiator. 0: of the library. */
+/* Of the requests of an initiator, as in options of endpoints. */
 struct dci_attr {
-	uint8_t ack_timeout, retry_count, rnr_retry_count;
-	uint8_t depth;			/* reads and atomics under way */
+	uint32_t ack_timeout, retry_count, rnr_retry_count;
+	uint32_t depth;			/* reads and atomics under way */
 };
 
 /* The queue pair and the builders of its requests. */

@@ -301,6 +301,9 @@ static void auto__options_of_both_ways_USES_DC(void **state)
 		{ .ack_timeout = 18 }, { .retry_count = 6 },
 		{ .rnr_retry_count = 6 }, { .min_rnr_timer = 11 },
 		{ .initiator_depth = 8 }, { .tos = 8 }, { .path = &path },
+		{ .retry_count = RDMAMSG_NONE }, { .tos = RDMAMSG_NONE },
+		{ .min_rnr_timer = RDMAMSG_NONE },
+		{ .ack_timeout = RDMAMSG_NONE },
 	};
 
 	for (unsigned int i = 0; i < sizeof(heeded) / sizeof(heeded[0]); i++) {
