@@ -2,6 +2,9 @@
 #include "common.h"
 #include "harm.h"
 
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static char device[64], netdev[64];
@@ -73,12 +76,33 @@ void harm_port_of(pid_t pid, unsigned int port, const char *state)
 	run("rdmamsg-soft-ctl --pid %d port %u %s", pid, port, state);
 }
 
+void harm_drop_of(pid_t pid, bool on)
+{
+	run("rdmamsg-soft-ctl --pid %d faults drop=%d", pid, on ? 100 : 0);
+}
+
+/* No loop runs meanwhile, so no request is posted. */
+static void set_link(bool up)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq r = { 0 };
+
+	(void)snprintf(r.ifr_name, sizeof(r.ifr_name), "%.15s", netdev);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &r), 0);
+	if (up)
+		r.ifr_flags |= IFF_UP;
+	else
+		r.ifr_flags &= ~IFF_UP;
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &r), 0);
+	close(fd);
+}
+
 void harm_link(bool up)
 {
 	if (test_on_soft())
 		harm_port(1, up);
 	else
-		run("ip link set %s %s", netdev, up ? "up" : "down");
+		set_link(up);
 }
 
 void harm_silence(bool on)
