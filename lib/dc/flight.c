@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "dc/flight.h"
+#include "dc/lease.h"
 #include "dc/port.h"
 #include "dc/session.h"
 #include "device/device.h"
@@ -476,7 +477,10 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 	}
 	if (!status && is_atomic(&m->op) && m->op.result)
 		memcpy(m->op.result, tx->slot, sizeof(uint64_t));
-	rdmamsg__flight_end(x, m, status);
+	if (!status && m->op.kind == DC_WRITE_IMM)
+		rdmamsg__lease_complete_msg(x, m);
+	else
+		rdmamsg__flight_end(x, m, status);
 }
 
 int rdmamsg__flight_begin(struct dc_session *x, struct dc_msg *m)

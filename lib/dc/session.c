@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "dc/flight.h"
+#include "dc/lease.h"
 #include "dc/port.h"
 #include "dc/session.h"
 #include "device/choose.h"
@@ -53,6 +54,16 @@ static void finish(struct dc_session *x)
 	free(x);
 }
 
+static void end_all(struct dc_session *x, struct list *msgs)
+{
+	while (!list_empty(msgs)) {
+		struct dc_msg *m = list_first(msgs, struct dc_msg, node);
+
+		rdmamsg__flight_end(x, m, m->flight && m->flight->status ?
+				    m->flight->status : -ECANCELED);
+	}
+}
+
 /* Lets the address go on without the session. */
 static void detach(struct dc_session *x)
 {
@@ -60,12 +71,8 @@ static void detach(struct dc_session *x)
 	x->state = SESSION_ENDED;
 	x->run = NULL;
 	rdmamsg__peer_drop(&x->peer);
-	while (!list_empty(&x->flights)) {
-		struct dc_msg *m = list_first(&x->flights, struct dc_msg, node);
-
-		rdmamsg__flight_end(x, m, m->flight && m->flight->status ?
-				    m->flight->status : -ECANCELED);
-	}
+	end_all(x, &x->lease.doubts);
+	end_all(x, &x->flights);
 	x->a->session = NULL;
 	x->a = NULL;
 }
@@ -176,6 +183,7 @@ static void send_hello(struct dc_session *x)
 	rdmamsg__dcf_hello_encode(&h, slot);
 	x->state = SESSION_GREETED;
 	x->quiet = 0;
+	rdmamsg__lease_greet(x);
 	rdmamsg__peer_send(&x->peer, DCF_HELLO_LEN,
 			   (struct dc_tx){ .kind = FLIGHT_FRAME,
 					   .late = true });
@@ -192,7 +200,13 @@ static void send_bye(struct dc_session *x)
 static bool bye_due(const struct dc_session *x)
 {
 	return x->state == SESSION_CLOSING && !x->bye_sent &&
-	       list_empty(&x->flights);
+	       list_empty(&x->flights) && list_empty(&x->lease.doubts);
+}
+
+static bool ask_due(const struct dc_session *x)
+{
+	return x->lease.due && !x->run && !x->bye_sent &&
+	       (x->state == SESSION_OPEN || x->state == SESSION_CLOSING);
 }
 
 static bool can_take(const struct dc_session *x, const struct dc_msg *m)
@@ -206,7 +220,7 @@ static bool wants(const struct dc_peer *peer)
 	const struct dc_session *x = (const struct dc_session *)peer;
 	const struct list *msgs;
 
-	if (x->state == SESSION_HELLO || bye_due(x) || x->run)
+	if (x->state == SESSION_HELLO || bye_due(x) || ask_due(x) || x->run)
 		return true;
 	if (x->state != SESSION_OPEN)
 		return false;
@@ -244,6 +258,8 @@ static void pump(struct dc_peer *peer)
 	if (x->state == SESSION_HELLO)
 		send_hello(x);
 	pump_msgs(x);
+	if (unlikely(ask_due(x)) && rdmamsg__peer_room(peer))
+		rdmamsg__lease_ask(x);
 	if (x->state == SESSION_OPEN && x->a->unused && !x->run &&
 	    list_empty(&x->a->msgs))
 		x->state = SESSION_CLOSING;
@@ -321,7 +337,10 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 
 	switch (tx->kind) {
 	case FLIGHT_DATA:
-		rdmamsg__dc_complete(x->a, tx->cookie, status);
+		if (likely(!status))
+			rdmamsg__lease_complete(x, tx->cookie);
+		else
+			rdmamsg__dc_complete(x->a, tx->cookie, status);
 		break;
 	case FLIGHT_PART:
 		rdmamsg__flight_part_done(tx, status);
@@ -375,6 +394,7 @@ static void on_welcome(struct dc_session *x, const struct dc_frame *f,
 	x->eager = min(w.eager, PORT_SLOT - DCF_LEN);
 	x->max_msg = w.max_msg;
 	x->credit = min(f->number, DCF_CREDITS_MAX);
+	rdmamsg__lease_begin(x);
 	if (!x->a) {
 		x->state = SESSION_CLOSING;
 		return;
@@ -393,6 +413,7 @@ static void on_credit(struct dc_session *x, const struct dc_frame *f)
 	if (f->number - x->number <= most &&
 	    f->number - x->number > x->credit - x->number)
 		x->credit = f->number;
+	rdmamsg__lease_credit(x, f);
 }
 
 static void on_bye(struct dc_session *x, const struct dc_frame *f)
@@ -439,7 +460,7 @@ static bool on_frame(struct dc_port *p, const struct dc_frame *f,
 static bool is_waiting(const struct dc_session *x)
 {
 	return x->state != SESSION_OPEN || !list_empty(&x->flights) ||
-	       !list_empty(&x->a->msgs);
+	       !list_empty(&x->a->msgs) || rdmamsg__lease_waits(&x->lease);
 }
 
 /* The target has DC, but does not answer there: the address connects. */
@@ -457,6 +478,9 @@ static void look(struct dc_session *x)
 			      x->state == SESSION_CLOSING ? PARTING : GREETING;
 
 	x->quiet++;
+	rdmamsg__lease_tick(x);
+	if (ask_due(x))
+		go_on(x);
 	if (x->peer.port->failed) {
 		fail(x, RDMAMSG_CAUSE_REMOVED, -ENODEV, -ECANCELED,
 		     "the RDMA device has failed, or was removed");
@@ -630,6 +654,7 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 	x->s = a->sender;
 	a->session = x;
 	list_init(&x->flights);
+	rdmamsg__lease_init(x);
 	list_add_tail(&a->sender->sessions, &x->node);
 	a->sender->session_count++;
 	go_on(x);

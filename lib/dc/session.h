@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "dc/dc.h"
+#include "dc/lease.h"
 #include "dc/port.h"
 
 struct rdmamsg_ep;
@@ -43,6 +44,7 @@ struct dc_session {
 	uint32_t eager, max_msg;
 	uint32_t quiet;			/* ticks since the last frame */
 	struct list flights;		/* struct dc_msg, under way */
+	struct dc_lease lease;
 	struct dc_msg *run;		/* that posts requests, see run.c */
 };
 

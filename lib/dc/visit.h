@@ -46,6 +46,7 @@ struct visitor {
 	uint32_t next, announced, grant;
 	uint32_t limit;			/* in the last CREDIT or WELCOME */
 	bool welcome_due, probe_due, bye_due;
+	uint32_t asked;			/* number of the last ASK; 0: none */
 	bool unheard;			/* no frame since HELLO */
 	bool leaves;			/* has been asked to end */
 	/*
@@ -55,7 +56,8 @@ struct visitor {
 	bool deaf;
 	bool ended;
 	uint8_t reason;			/* tag of BYE: 1, after an error */
-	uint32_t quiet;			/* ticks since the last frame */
+	uint32_t quiet;			/* ticks since a sign of life */
+	uint32_t farewell;		/* ticks since it has been asked to */
 	uint32_t reads;
 	uint32_t hungry;		/* ticks without memory */
 	uint32_t kept;			/* of both lists */

@@ -35,9 +35,11 @@
 #define INITIATORS	16u
 #define MAX_SENDERS	65536u	/* default */
 #define PROBE		4u	/* ticks of silence until a probe */
-#define DEAF		4u	/* ticks of silence after a failed answer */
+#define FORGET		(DCF_FORGET_MS / PORT_TICK_MS)	/* ticks of silence */
 #define FAREWELL	20u	/* ticks until its BYE */
 #define HUNGRY		120u	/* ticks without memory for a large message */
+
+_Static_assert(FAREWELL > FORGET, "there is time for an ASK of the sender");
 
 /* ---- the end ----------------------------------------------------------- */
 
@@ -79,7 +81,6 @@ void rdmamsg__visitor_refuse(struct visitor *v, const char *what)
 		 (unsigned long long)v->sender, what);
 	v->bye_due = v->leaves = true;
 	v->reason = 1;
-	v->quiet = 0;
 }
 
 static void done(struct dc_peer *peer, const struct dc_tx *tx,
@@ -88,6 +89,9 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	struct visitor *v = visitor_of(peer);
 	const bool ok = wc->status == IBV_WC_SUCCESS;
 
+	/* the sender's device has answered */
+	if (ok)
+		v->quiet = 0;
 	if (tx->kind == TX_BYE) {
 		v->ended = true;
 	} else if (tx->kind == TX_DONE && ok) {
@@ -119,8 +123,9 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 		rdmamsg__fetch_again(v);
 		v->deaf = v->probe_due = true;
 		v->welcome_due |= v->unheard;
-		v->quiet = 0;
-		if (!may_pass(why) || v->leaves)
+		/* the BYE may have been lost */
+		v->bye_due = v->leaves;
+		if (!may_pass(why))
 			v->ended = true;
 	}
 	(void)settle(v);
@@ -272,6 +277,15 @@ static bool on_numbered(struct visitor *v, const struct dc_frame *f,
 	return false;
 }
 
+/* The sender relies on an answer for DCF_FORGET_MS. */
+static void on_ask(struct visitor *v, const struct dc_frame *f)
+{
+	if (v->reason || v->farewell > FAREWELL - FORGET)
+		return;
+	v->asked = f->number;
+	v->probe_due = true;
+}
+
 /* Returns true if the frame is a message that is delivered and nothing more. */
 static inline bool is_plain(const struct visitor *v, const struct dc_frame *f)
 {
@@ -312,12 +326,12 @@ static bool on_frame(struct dc_port *p, const struct dc_frame *f,
 	}
 	if (v->ended)
 		return false;
-	/* no frame makes the end later */
-	if (!v->leaves)
-		v->quiet = 0;
+	v->quiet = 0;
 	v->deaf = v->unheard = false;
 	if (f->type == DCF_BYE)
 		v->ended = true;
+	else if (f->type == DCF_ASK)
+		on_ask(v, f);
 	else if (f->type == DCF_DATA || f->type == DCF_RNDV ||
 		 f->type == DCF_WRITTEN)
 		kept = on_numbered(v, f, msg, len);
@@ -333,8 +347,10 @@ static bool on_frame(struct dc_port *p, const struct dc_frame *f,
 static void look(struct visitor *v)
 {
 	v->quiet++;
-	if (v->peer.port->failed || (v->leaves && v->quiet > FAREWELL) ||
-	    (v->deaf && v->quiet > DEAF)) {
+	/* no frame makes this end later */
+	v->farewell += v->leaves;
+	if (v->peer.port->failed || v->farewell > FAREWELL ||
+	    (v->deaf && v->quiet > FORGET) || (v->ended && v->quiet > 1)) {
 		v->ended = true;
 		if (v->peer.port->failed)
 			rdmamsg__peer_drop(&v->peer);
@@ -475,7 +491,6 @@ void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t)
 		if (v->leaves)
 			continue;
 		v->bye_due = v->leaves = true;
-		v->quiet = 0;
 		rdmamsg__visitor_go_on(v);
 	}
 }

@@ -17,6 +17,8 @@
  *    |---------------------------------->|
  *    |        CREDIT, DONE (of the RNDV) |
  *    |<----------------------------------|
+ *    | ASK                               |   the target answers with CREDIT
+ *    |---------------------------------->|
  *    | BYE                               |   either side. A target asks with
  *    |<--------------------------------->|   BYE, and waits for the sender's
  *
@@ -30,6 +32,9 @@
  * WRITTEN: the number of the message; the tag is the value. The data that were
  * written before can be read.
  * CREDIT: the target takes messages with numbers below 'number', modulo 2^32.
+ * The tag is the number of the last ASK, or 0.
+ * ASK: the number of the ASK, not 0. A target that asks the sender to end does
+ * not answer.
  * DONE: the number of the RNDV; the tag is an enum proto_done.
  */
 #ifndef RDMAMSG_LIB_WIRE_DC_FRAME_H
@@ -44,6 +49,8 @@
 #define DCF_WELCOME_LEN	32u
 #define DCF_CREDITS_MAX	65536u
 #define DCF_EAGER_MAX	65536u
+/* a target keeps a session for this time after the sender's last frame */
+#define DCF_FORGET_MS	6000u
 
 enum dcf_type {
 	DCF_HELLO = 1,
@@ -54,7 +61,8 @@ enum dcf_type {
 	DCF_CREDIT,
 	DCF_DONE,
 	DCF_BYE,
-	DCF_TYPE_MAX = DCF_BYE,
+	DCF_ASK,
+	DCF_TYPE_MAX = DCF_ASK,
 };
 
 struct dc_frame {

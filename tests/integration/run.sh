@@ -19,7 +19,7 @@ programs="device errors arguments log stats fork connect setup accept close
 	layout window features
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_leave team_native dc
-	dc_onesided dc_native dc_onesided_native"
+	dc_onesided dc_native dc_onesided_native dc_lease"
 
 [ $# -ge 1 ] || { sed -n 's/^# //; 4,5p' "$0" >&2; exit 2; }
 if [ "$1" = -l ]

@@ -5,7 +5,7 @@
  * removed device ends what uses it.
  */
 #include "../own_fabric.h"
-#include "../until.h"
+#include "pair.h"
 #include "base/ctx.h"
 #include "dc/dc.h"
 #include "dc/port.h"
@@ -26,17 +26,6 @@
 
 #include <rdmamsg/dc.h>
 #include <rdmamsg/rdmamsg.h>
-
-#define KEY	0x1234u
-#define CREDITS	8u
-
-static struct rdmamsg *near, *far;
-static struct rdmamsg_dc_target *target;
-static struct rdmamsg_dc_sender *sender;
-static struct rdmamsg_dc_address *address;
-static unsigned int messages, violations, completed, failed, gone;
-static int status;
-static char service[8];
 
 /* A stranger that speaks the protocol as it likes. */
 static struct dc_port *port;
@@ -102,19 +91,6 @@ static const struct port_ops ops = {
 	.wants = wants_nothing, .may_bind = always, .fed = no_port,
 	.tick = no_port,
 };
-
-static void both(void)
-{
-	struct pollfd fds[2] = {
-		{ rdmamsg_fd(near), POLLIN, 0 }, { rdmamsg_fd(far), POLLIN, 0 },
-	};
-
-	(void)poll(fds, 2, 10);
-	assert_true(rdmamsg_process(near) >= 0);
-	assert_true(rdmamsg_process(far) >= 0);
-}
-
-#define WAIT_FOR(condition)	UNTIL_BY(both(), condition)
 
 /* Posts a frame with these bytes behind the header. */
 static void post(struct dc_frame f, const void *body, size_t len)
@@ -190,107 +166,6 @@ static void close_stranger(void)
 {
 	rdmamsg__peer_close(&peer);
 	rdmamsg__port_close(port);
-}
-
-/* ---- target and sender ------------------------------------------------- */
-
-static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
-		       uint64_t from)
-{
-	(void)t;
-	(void)from;
-	messages++;
-	rdmamsg_msg_free(msg);
-}
-
-static void on_violation(struct rdmamsg_dc_target *t,
-			 const struct sockaddr_storage *from)
-{
-	(void)t;
-	assert_int_equal(from->ss_family, AF_UNSPEC);
-	violations++;
-}
-
-static void on_target_destroyed(struct rdmamsg_dc_target *t)
-{
-	(void)t;
-	gone++;
-}
-
-static void on_complete(struct rdmamsg_dc_sender *s,
-			struct rdmamsg_dc_address *a, void *cookie, int st)
-{
-	(void)s;
-	(void)a;
-	(void)cookie;
-	status = st;
-	completed++;
-}
-
-static void on_failed(struct rdmamsg_dc_sender *s,
-		      struct rdmamsg_dc_address *a,
-		      const struct rdmamsg_reason *why)
-{
-	(void)s;
-	(void)a;
-	assert_true(why->text[0]);
-	failed++;
-}
-
-static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
-{
-	(void)s;
-	gone++;
-}
-
-static void send_one(void)
-{
-	const unsigned int before = completed, there = messages;
-
-	assert_int_equal(rdmamsg_dc_send(address, "x", 1, 0, &status), 0);
-	WAIT_FOR(completed == before + 1 && messages == there + 1);
-	assert_int_equal(status, 0);
-}
-
-static int start(void **state)
-{
-	const struct rdmamsg_ep_options ep = {
-		.size = sizeof(ep), .recv_depth = CREDITS,
-	};
-	const struct rdmamsg_dc_target_options to = {
-		.size = sizeof(to), .access_key = KEY, .on_message = on_message,
-		.on_violation = on_violation, .path = RDMAMSG_DC_NATIVE,
-		.on_destroyed = on_target_destroyed, .ep = &ep,
-	};
-	const struct rdmamsg_dc_sender_options so = {
-		.size = sizeof(so), .on_complete = on_complete,
-		.on_failed = on_failed, .path = RDMAMSG_DC_NATIVE,
-		.on_destroyed = on_sender_destroyed,
-	};
-
-	messages = violations = completed = failed = gone = 0;
-	assert_int_equal(rdmamsg_open(&near, NULL), 0);
-	assert_int_equal(rdmamsg_open(&far, NULL), 0);
-	assert_int_equal(rdmamsg_dc_target_create(far, "127.0.0.1", "0", &to,
-						  &target), 0);
-	(void)snprintf(service, sizeof(service), "%u",
-		       rdmamsg_dc_target_port(target));
-	assert_int_equal(rdmamsg_dc_sender_create(near, &so, &sender), 0);
-	assert_int_equal(rdmamsg_dc_address_create(sender, "127.0.0.1", service,
-						   KEY, NULL, &address), 0);
-	send_one();
-	assert_int_equal(target->sessions, 1);
-	return 0;
-}
-
-static int finish(void **state)
-{
-	rdmamsg_dc_sender_destroy(sender);
-	rdmamsg_dc_target_destroy(target);
-	WAIT_FOR(gone == 2);
-	rdmamsg_close(near);
-	rdmamsg_close(far);
-	return 0;
 }
 
 static void open_both(void)

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A target over queue pairs of DC that has forgotten a sender: no message of
+ * that sender completes with status 0, unless it has arrived.
+ */
+#include "common.h"
+#include "harm.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdmamsg/dc.h>
+#include <rdmamsg/rdmamsg.h>
+
+#define BATCH		3u
+#define KEY		5u
+#define SECONDS		300u	/* of a child, at most */
+
+static struct rdmamsg *ctx;
+static struct rdmamsg_dc_target *target;
+static struct rdmamsg_dc_sender *sender;
+static struct rdmamsg_dc_address *address;
+static unsigned int messages, completed, succeeded, gone;
+
+static void on_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+		       uint64_t from)
+{
+	(void)t;
+	(void)from;
+	messages++;
+	rdmamsg_msg_free(msg);
+}
+
+static void on_target_destroyed(struct rdmamsg_dc_target *t)
+{
+	(void)t;
+	gone++;
+}
+
+static void on_complete(struct rdmamsg_dc_sender *s,
+			struct rdmamsg_dc_address *a, void *cookie, int status)
+{
+	struct cookie *c = cookie;
+
+	(void)s;
+	(void)a;
+	if (c->count++)
+		note("a message has completed twice");
+	completed++;
+	succeeded += !status;
+}
+
+static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
+{
+	(void)s;
+	gone++;
+}
+
+static void open_target(char port[static 8])
+{
+	const struct rdmamsg_dc_target_options opts = {
+		.size = sizeof(opts), .access_key = KEY,
+		.on_message = on_message, .on_destroyed = on_target_destroyed,
+		.path = RDMAMSG_DC_NATIVE,
+	};
+
+	messages = gone = 0;
+	ctx = test_open(NULL);
+	assert_int_equal(rdmamsg_dc_target_create(ctx, test_addr(), "0", &opts,
+						  &target), 0);
+	(void)snprintf(port, 8, "%u", rdmamsg_dc_target_port(target));
+}
+
+static bool is_forgotten(void)
+{
+	struct rdmamsg_dc_target_attr a = { .size = sizeof(a) };
+
+	assert_int_equal(rdmamsg_dc_target_query(target, &a), 0);
+	return !a.connections;
+}
+
+static void close_target(void)
+{
+	rdmamsg_dc_target_destroy(target);
+	WAIT_FOR(gone == 1);
+	test_close(ctx);
+}
+
+static void open_sender(const char *port)
+{
+	const struct rdmamsg_dc_sender_options opts = {
+		.size = sizeof(opts), .on_complete = on_complete,
+		.on_destroyed = on_sender_destroyed, .path = RDMAMSG_DC_NATIVE,
+	};
+
+	completed = succeeded = gone = 0;
+	ctx = test_open(NULL);
+	assert_int_equal(rdmamsg_dc_sender_create(ctx, &opts, &sender), 0);
+	assert_int_equal(rdmamsg_dc_address_create(sender, test_addr(), port,
+						   KEY, NULL, &address), 0);
+}
+
+/* Returns how many of a batch have completed with status 0. */
+static unsigned int send_batch(void)
+{
+	const unsigned int before = completed, good = succeeded;
+	static struct cookie cookies[BATCH];
+
+	memset(cookies, 0, sizeof(cookies));
+	for (uint32_t i = 0; i < BATCH; i++)
+		assert_int_equal(rdmamsg_dc_send(address, "x", 1, i,
+						 &cookies[i]), 0);
+	WAIT_FOR(completed == before + BATCH);
+	return succeeded - good;
+}
+
+static void close_sender(void)
+{
+	rdmamsg_dc_sender_destroy(sender);
+	WAIT_FOR(gone == 1);
+	test_close(ctx);
+}
+
+/* ---- children ---------------------------------------------------------- */
+
+/* Waits until the parent has said something. Returns false at the end. */
+static bool await_word(void)
+{
+	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
+	char c;
+
+	for (unsigned int i = 0; i < 10 * SECONDS; i++) {
+		if (poll(&fd, 1, 0) > 0)
+			return read(STDIN_FILENO, &c, 1) == 1;
+		test_pump(100);
+		check_notes();
+	}
+	return false;
+}
+
+/* Tells its port, when it has forgotten the sender, and what has arrived. */
+static int target_role(int argc, char **argv)
+{
+	char port[8];
+
+	(void)argc;
+	(void)argv;
+	open_target(port);
+	say("%s\n", port);
+	WAIT_FOR(messages == BATCH);
+	WAIT_FOR(is_forgotten());
+	say("forgotten\n");
+	if (!await_word())
+		return 1;
+	say("%u\n", messages);
+	close_target();
+	return 0;
+}
+
+/* For each word sends a batch, and tells how many messages were successful. */
+static int sender_role(int argc, char **argv)
+{
+	if (argc < 1)
+		return 2;
+	open_sender(argv[0]);
+	for (int i = 0; i < 3; i++) {
+		if (i && !await_word())
+			return 1;
+		say("%u\n", send_batch());
+	}
+	close_sender();
+	return 0;
+}
+
+static unsigned int number_of(struct child *c)
+{
+	unsigned int n = 0;
+	char line[64];
+
+	child_line(c, line, sizeof(line));
+	if (sscanf(line, "%u", &n) != 1)
+		fail_msg("a child said '%s'", line);
+	return n;
+}
+
+/* ---- tests ------------------------------------------------------------- */
+
+/* Nothing comes from the target. Its device still takes what is sent. */
+static void answers__lost_for_long_NO_FALSE_SUCCESS(void **state)
+{
+	struct child child;
+	char line[64];
+
+	(void)state;
+	child_start(&child, "target", NULL);
+	child_line(&child, line, sizeof(line));
+	open_sender(line);
+	assert_int_equal(send_batch(), BATCH);
+	harm_drop_of(child.pid, true);
+	child_line(&child, line, sizeof(line));
+	assert_string_equal(line, "forgotten");
+	assert_int_equal(send_batch(), 0);
+	harm_drop_of(child.pid, false);
+	assert_int_equal(send_batch(), BATCH);
+	child_say(&child, "?");
+	assert_int_equal(number_of(&child), 2 * BATCH);
+	close_sender();
+	assert_int_equal(child_wait(&child), 0);
+}
+
+/* The soft HCA of a stopped process is stopped, too. */
+static void sender__stopped_for_long_NO_FALSE_SUCCESS(void **state)
+{
+	struct child child;
+	char port[8];
+
+	(void)state;
+	open_target(port);
+	child_start(&child, "sender", port);
+	assert_int_equal(number_of(&child), BATCH);
+	assert_int_equal(messages, BATCH);
+	assert_int_equal(kill(child.pid, SIGSTOP), 0);
+	WAIT_FOR(is_forgotten());
+	/* it sends as soon as it goes on */
+	child_say(&child, "s");
+	assert_int_equal(kill(child.pid, SIGCONT), 0);
+	assert_int_equal(number_of(&child), messages - BATCH);
+	assert_in_range(messages, BATCH, 2 * BATCH);
+	messages = 0;
+	child_say(&child, "s");
+	assert_int_equal(number_of(&child), BATCH);
+	WAIT_FOR(messages == BATCH);
+	assert_int_equal(child_wait(&child), 0);
+	close_target();
+}
+
+static const struct CMUnitTest tests[] = {
+	TEST(answers__lost_for_long_NO_FALSE_SUCCESS),
+	TEST(sender__stopped_for_long_NO_FALSE_SUCCESS),
+};
+
+static const struct role roles[] = {
+	{ "target", target_role }, { "sender", sender_role }, { NULL },
+};
+
+int main(int argc, char **argv)
+{
+	return test_main(tests, roles, argc, argv);
+}
