@@ -451,9 +451,11 @@ void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 	harm_find();
 	pair_with_events(&s, &c);
 	/*
-	 * Soft-RoCE fails what is on its way when the link goes down. So no
-	 * program sends, and the last acknowledgement is less than a keepalive
-	 * interval ago.
+	 * Soft-RoCE fails what is on its way when the link goes down. The
+	 * connection ends, and the message of the connection manager that says
+	 * so fails, too. From then on the device connects nobody. So no program
+	 * sends, and the last acknowledgement is less than a keepalive interval
+	 * ago.
 	 */
 	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 16000;
 	pair_listen(&p);
