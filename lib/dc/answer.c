@@ -79,7 +79,7 @@ static bool credit_due(const struct visitor *v)
 
 static void send_credit(struct visitor *v)
 {
-	put_header(v, DCF_CREDIT, v->announced, v->asked);
+	put_header(v, DCF_CREDIT, v->announced, v->reason ? 0 : v->asked);
 	v->limit = v->announced;
 	v->probe_due = false;
 	post_frame(v, DCF_LEN, TX_FRAME, NULL);

@@ -191,8 +191,6 @@ void rdmamsg__fetch_done(struct visitor *v, const struct dc_tx *tx)
 {
 	struct item *i = tx->of;
 
-	if (!v->leaves)
-		v->quiet = 0;
 	i->arrived += (uint32_t)(uintptr_t)tx->cookie;
 	if (i->arrived != i->wire->total)
 		return;

@@ -29,6 +29,7 @@ static bool holds(const struct dc_lease *l)
 
 void rdmamsg__lease_init(struct dc_session *x)
 {
+	list_init(&x->lease.asked_for);
 	list_init(&x->lease.doubts);
 }
 
@@ -51,22 +52,39 @@ void rdmamsg__lease_tick(struct dc_session *x)
 		l->due = true;
 }
 
+static void begin_ask(struct dc_session *x)
+{
+	struct dc_lease *l = &x->lease;
+
+	l->ask += l->ask == UINT32_MAX ? 2 : 1;
+	l->asked = rdmamsg__about_ms();
+	l->number = x->number;
+	l->out = true;
+	while (!list_empty(&l->doubts)) {
+		struct list *n = l->doubts.next;
+
+		list_del(n);
+		list_add_tail(&l->asked_for, n);
+	}
+}
+
 void rdmamsg__lease_ask(struct dc_session *x)
 {
 	struct dc_lease *l = &x->lease;
 
-	/* a target may not have reached this side with its first answer */
-	if (!l->out) {
-		l->ask += l->ask == UINT32_MAX ? 2 : 1;
-		l->asked = rdmamsg__about_ms();
-		l->number = x->number;
-		l->out = true;
-	}
+	/* the target may not have reached this side with its first answer */
+	if (!l->out)
+		begin_ask(x);
 	l->due = false;
 	l->ticks = 0;
 	rdmamsg__session_frame(x, DCF_ASK, l->ask, 0);
 	rdmamsg__peer_send(&x->peer, DCF_LEN, (struct dc_tx){
 				.kind = FLIGHT_FRAME, .late = true });
+}
+
+static void complete_first(struct dc_session *x, struct list *msgs)
+{
+	rdmamsg__flight_end(x, list_first(msgs, struct dc_msg, node), 0);
 }
 
 void rdmamsg__lease_credit(struct dc_session *x, const struct dc_frame *f)
@@ -77,9 +95,11 @@ void rdmamsg__lease_credit(struct dc_session *x, const struct dc_frame *f)
 		return;
 	l->out = false;
 	l->until = l->asked + LEASE_MS;
+	/* the target has taken these before the ASK */
+	while (!list_empty(&l->asked_for))
+		complete_first(x, &l->asked_for);
 	while (holds(l) && !list_empty(&l->doubts))
-		rdmamsg__flight_end(x, list_first(&l->doubts, struct dc_msg,
-						  node), 0);
+		complete_first(x, &l->doubts);
 	l->due = !list_empty(&l->doubts);
 }
 

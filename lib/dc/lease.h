@@ -5,7 +5,7 @@
  * message that the device has acknowledged is delivered only if the target has
  * not forgotten the sender by then. The sender knows that for some time after
  * each ASK that the target has answered: the lease. A message that completes
- * after that time is in doubt. It waits for the answer to another ASK.
+ * after that time is in doubt. It waits for the answer to an ASK behind it.
  *
  *   sender                                   target
  *     | ASK 7, at 'asked'                      |
@@ -36,7 +36,8 @@ struct dc_lease {
 	uint32_t ticks;			/* since the last ASK was sent */
 	bool due;			/* an ASK must be sent */
 	bool out;			/* an ASK has no answer yet */
-	struct list doubts;		/* struct dc_msg, complete but for it */
+	/* struct dc_msg that only wait for an answer: to this ASK, or later */
+	struct list asked_for, doubts;
 };
 
 void rdmamsg__lease_init(struct dc_session *x);
@@ -55,10 +56,15 @@ void rdmamsg__lease_complete(struct dc_session *x, void *cookie);
 /* Does so for a message of x->flights. */
 void rdmamsg__lease_complete_msg(struct dc_session *x, struct dc_msg *m);
 
+static inline bool rdmamsg__lease_doubts(const struct dc_lease *l)
+{
+	return !list_empty(&l->asked_for) || !list_empty(&l->doubts);
+}
+
 /* Returns true if the session has asked, or has messages in doubt. */
 static inline bool rdmamsg__lease_waits(const struct dc_lease *l)
 {
-	return l->out || !list_empty(&l->doubts);
+	return l->out || rdmamsg__lease_doubts(l);
 }
 
 #endif

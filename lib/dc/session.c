@@ -71,6 +71,7 @@ static void detach(struct dc_session *x)
 	x->state = SESSION_ENDED;
 	x->run = NULL;
 	rdmamsg__peer_drop(&x->peer);
+	end_all(x, &x->lease.asked_for);
 	end_all(x, &x->lease.doubts);
 	end_all(x, &x->flights);
 	x->a->session = NULL;
@@ -120,7 +121,7 @@ static void end(struct dc_session *x, int status,
 }
 
 static void fail(struct dc_session *x, enum rdmamsg_cause cause, int error,
-		 int status, const char *text)
+		 enum farewell how, const char *text)
 {
 	struct rdmamsg_reason why = {
 		.size = sizeof(why), .who = RDMAMSG_WHO_NETWORK,
@@ -128,7 +129,22 @@ static void fail(struct dc_session *x, enum rdmamsg_cause cause, int error,
 	};
 
 	snprintf(why.text, sizeof(why.text), "%s", text);
-	end(x, status, &why, FINISH);
+	end(x, -ECANCELED, &why, how);
+}
+
+/* Returns how many ticks the target may be silent. */
+static uint32_t patience(const struct dc_session *x)
+{
+	return x->state == SESSION_OPEN ? SILENCE :
+	       x->state == SESSION_CLOSING ? PARTING : GREETING;
+}
+
+/* The target's process may go on later. */
+static void fail_silent(struct dc_session *x)
+{
+	fail(x, RDMAMSG_CAUSE_SILENT, -ETIMEDOUT,
+	     x->state >= SESSION_OPEN ? SAY_BYE : FINISH,
+	     "the target does not answer");
 }
 
 /* A request has failed. */
@@ -146,8 +162,7 @@ static void fail_wc(struct dc_session *x, const struct ibv_wc *wc)
 	snprintf(why.text, sizeof(why.text), "%s", access ?
 		 "the target's device refused a key: of a region that was "
 		 "revoked, or an access key" : rdmamsg__wc_text(wc->status));
-	end(x, -ECANCELED, &why, access && x->state >= SESSION_OPEN ?
-	    SAY_BYE : FINISH);
+	end(x, -ECANCELED, &why, x->state >= SESSION_OPEN ? SAY_BYE : FINISH);
 }
 
 /* Ends the session if its time has come. Returns true if it has ended. */
@@ -160,7 +175,7 @@ static bool settle(struct dc_session *x)
 		return false;
 	}
 	if (x->broken && x->a)
-		fail(x, RDMAMSG_CAUSE_ABORTED, -ECONNRESET, -ECANCELED,
+		fail(x, RDMAMSG_CAUSE_ABORTED, -ECONNRESET, FINISH,
 		     "the target has ended the session");
 	else
 		end(x, 0, NULL, FINISH);
@@ -197,15 +212,17 @@ static void send_bye(struct dc_session *x)
 			   (struct dc_tx){ .kind = FLIGHT_BYE });
 }
 
+/* What is complete may still be in doubt. */
 static bool bye_due(const struct dc_session *x)
 {
 	return x->state == SESSION_CLOSING && !x->bye_sent &&
-	       list_empty(&x->flights) && list_empty(&x->lease.doubts);
+	       !rdmamsg__peer_busy(&x->peer) && list_empty(&x->flights) &&
+	       !rdmamsg__lease_doubts(&x->lease);
 }
 
 static bool ask_due(const struct dc_session *x)
 {
-	return x->lease.due && !x->run && !x->bye_sent &&
+	return x->lease.due && x->a && !x->run && !x->bye_sent &&
 	       (x->state == SESSION_OPEN || x->state == SESSION_CLOSING);
 }
 
@@ -265,6 +282,8 @@ static void pump(struct dc_peer *peer)
 		x->state = SESSION_CLOSING;
 	if (bye_due(x) && rdmamsg__peer_room(peer))
 		send_bye(x);
+	else if (x->state == SESSION_CLOSING)
+		rdmamsg__peer_ask(peer);
 }
 
 /* If connections have all initiators, the sender closes one of them. */
@@ -281,6 +300,8 @@ static void go_on(struct dc_session *x)
 {
 	if (wants(&x->peer) && take_initiator(x))
 		pump(&x->peer);
+	else if (x->state == SESSION_CLOSING)
+		rdmamsg__peer_ask(&x->peer);
 }
 
 static void send_data(struct dc_session *x, const void *buf, size_t len,
@@ -361,7 +382,9 @@ static void idle(struct dc_peer *peer, const struct ibv_wc *why)
 	struct dc_session *x = session_of(peer);
 	struct rdmamsg_dc_sender *s = x->s;
 
-	if (why && x->a && !x->bye_sent)
+	if (why && x->a && !x->bye_sent && x->quiet > patience(x))
+		fail_silent(x);
+	else if (why && x->a && !x->bye_sent)
 		fail_wc(x, why);
 	else if (why && !x->bye_sent)
 		finish(x);
@@ -474,25 +497,25 @@ static void give_up(struct dc_session *x)
 
 static void look(struct dc_session *x)
 {
-	const uint32_t most = x->state == SESSION_OPEN ? SILENCE :
-			      x->state == SESSION_CLOSING ? PARTING : GREETING;
+	const uint32_t most = patience(x);
 
 	x->quiet++;
 	rdmamsg__lease_tick(x);
-	if (ask_due(x))
-		go_on(x);
 	if (x->peer.port->failed) {
-		fail(x, RDMAMSG_CAUSE_REMOVED, -ENODEV, -ECANCELED,
+		fail(x, RDMAMSG_CAUSE_REMOVED, -ENODEV, FINISH,
 		     "the RDMA device has failed, or was removed");
 	} else if (x->state == SESSION_HELLO || !is_waiting(x)) {
 		x->quiet = 0;
+		if (ask_due(x))
+			go_on(x);
 	} else if (x->quiet > most && rdmamsg__peer_busy(&x->peer)) {
 		rdmamsg__peer_fail(&x->peer);
 	} else if (x->quiet > most && x->state == SESSION_GREETED && x->a) {
 		give_up(x);
 	} else if (x->quiet > most) {
-		fail(x, RDMAMSG_CAUSE_SILENT, -ETIMEDOUT,
-		     -ECANCELED, "the target does not answer");
+		fail_silent(x);
+	} else if (ask_due(x)) {
+		go_on(x);
 	}
 }
 

@@ -93,7 +93,8 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	if (ok)
 		v->quiet = 0;
 	if (tx->kind == TX_BYE) {
-		v->ended = true;
+		/* one that was lost follows the next frame of the sender */
+		v->ended |= ok || !v->leaves;
 	} else if (tx->kind == TX_DONE && ok) {
 		rdmamsg__item_free(v, tx->of);
 		rdmamsg__visitor_announce(v);
@@ -106,12 +107,16 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 	}
 }
 
-/* Errors that may pass: the sender's host is not reached, or is stopped. */
+/*
+ * Errors that may pass: the sender's host is not reached, or is stopped, or a
+ * request could not be posted.
+ */
 static bool may_pass(const struct ibv_wc *wc)
 {
 	return wc->status == IBV_WC_RETRY_EXC_ERR ||
 	       wc->status == IBV_WC_RNR_RETRY_EXC_ERR ||
 	       wc->status == IBV_WC_WR_FLUSH_ERR ||
+	       wc->status == IBV_WC_GENERAL_ERR ||
 	       wc->status == IBV_WC_RESP_TIMEOUT_ERR;
 }
 

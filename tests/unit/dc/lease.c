@@ -7,7 +7,10 @@
 #include "../own_fabric.h"
 #include "pair.h"
 #include "base/base.h"
+#include "base/list.h"
 #include "dc/dc.h"
+#include "dc/lease.h"
+#include "dc/port.h"
 #include "dc/session.h"
 #include "dc/visit.h"
 #include "wire/dc_frame.h"
@@ -38,12 +41,42 @@ static void sender_alone(int ms)
 		assert_true(rdmamsg_wait(near, 10) >= 0);
 }
 
-static void send_in_doubt(void)
+static unsigned int in_doubt(void)
+{
+	const struct list *n, *l[] = {
+		&session()->lease.asked_for, &session()->lease.doubts,
+	};
+	unsigned int count = 0;
+
+	for (int i = 0; i < 2; i++)
+		for (n = l[i]->next; n != l[i]; n = n->next)
+			count++;
+	return count;
+}
+
+static void send_without_lease(void)
 {
 	session()->lease.until = 1;
 	status = 1;
 	assert_int_equal(rdmamsg_dc_send(address, "x", 1, 0, &status), 0);
-	UNTIL(near, !list_empty(&session()->lease.doubts));
+}
+
+static void send_in_doubt(void)
+{
+	const unsigned int before = in_doubt();
+
+	send_without_lease();
+	UNTIL(near, in_doubt() == before + 1);
+}
+
+/* As start(), and nothing is left to ask for. */
+static int start_calm(void **state)
+{
+	start(state);
+	WAIT_FOR(!session()->lease.out);
+	session()->lease.number = session()->number;
+	session()->lease.ticks = 0;
+	return 0;
 }
 
 static void forget_sender(void)
@@ -78,7 +111,7 @@ static void completion__after_the_lease_WAITS_FOR_AN_ANSWER(void **state)
 	assert_int_equal(session()->lease.ask, ask + 1);
 }
 
-static void completion__several_in_doubt_IN_ORDER(void **state)
+static void completion__several_in_doubt_ALL_COMPLETE(void **state)
 {
 	for (int i = 0; i < 4; i++)
 		send_in_doubt();
@@ -95,7 +128,7 @@ static void completion__without_a_cookie_IS_NOT_IN_DOUBT(void **state)
 	assert_int_equal(rdmamsg_dc_send(address, "x", 1, 0, NULL), 0);
 	WAIT_FOR(messages == 2);
 	sender_alone(700);
-	assert_true(list_empty(&session()->lease.doubts));
+	assert_int_equal(in_doubt(), 0);
 }
 
 static void completion__target_has_forgotten_NO_SUCCESS(void **state)
@@ -109,6 +142,17 @@ static void completion__target_has_forgotten_NO_SUCCESS(void **state)
 	failed = 0;
 	send_one();
 	assert_int_equal(target->sessions, 1);
+}
+
+/* The target takes the BYE when it goes on, and keeps no session for nobody. */
+static void target__stopped_for_long_ENDS_WITH_BYE(void **state)
+{
+	send_in_doubt();
+	session()->quiet = MOST_TICKS;
+	UNTIL(near, failed == 1 && completed == 2);
+	assert_int_equal(status, -ECANCELED);
+	WAIT_FOR(!target->sessions && !sender->session_count);
+	assert_int_equal(messages, 2);
 }
 
 /* Nobody waits for the message, but its sender is told. */
@@ -131,17 +175,45 @@ static void answer__to_another_ask_CHANGES_NOTHING(void **state)
 	rdmamsg__lease_credit(session(), &f);
 	assert_int_equal(completed, 1);
 	assert_true(session()->lease.out);
-	/* an answer that is as late as the lease is long */
+	WAIT_FOR(completed == 2);
+	/* nobody has asked */
+	f.tag = session()->lease.ask;
+	session()->lease.until = 1;
+	rdmamsg__lease_credit(session(), &f);
+	assert_int_equal(session()->lease.until, 1);
+}
+
+/* It is an answer for what came before the ASK, and for nothing else. */
+static void answer__later_than_the_lease_IS_FOR_WHAT_WAS_BEFORE(void **state)
+{
+	struct dc_frame f = { .type = DCF_CREDIT };
+
+	send_in_doubt();
+	assert_true(session()->lease.out);
+	send_in_doubt();
 	f.tag = session()->lease.ask;
 	session()->lease.asked = 1;
 	rdmamsg__lease_credit(session(), &f);
-	assert_int_equal(completed, 1);
-	assert_true(session()->lease.due);
-	/* nobody has asked */
-	rdmamsg__lease_credit(session(), &f);
-	WAIT_FOR(completed == 2);
+	assert_int_equal(completed, 2);
 	assert_int_equal(status, 0);
-	assert_int_equal(messages, 2);
+	assert_int_equal(in_doubt(), 1);
+	assert_true(session()->lease.due);
+	WAIT_FOR(completed == 3);
+	assert_int_equal(status, 0);
+	assert_int_equal(messages, 3);
+}
+
+static void answer__from_a_target_that_refuses_IS_NONE(void **state)
+{
+	session()->lease.out = true;
+	session()->lease.ask = visitor()->asked = 7;
+	visitor()->reason = 1;
+	visitor()->probe_due = true;
+	WAIT_FOR(!visitor()->probe_due);
+	for (uint64_t end = rdmamsg__now_ms() + 200; rdmamsg__now_ms() < end; )
+		both();
+	assert_true(session()->lease.out);
+	visitor()->reason = 0;
 }
 
 /* 0 is no number of an ASK. */
@@ -156,24 +228,23 @@ static void ask__numbers_wrap_ARE_NOT_0(void **state)
 
 static void ask__busy_and_idle_sender_ONLY_WHEN_BUSY(void **state)
 {
-	uint64_t end = rdmamsg__now_ms() + DCF_FORGET_MS;
-	uint32_t asks = session()->lease.ask;
+	const uint64_t began = rdmamsg__now_ms();
+	const uint32_t asks = session()->lease.ask + 3;
+	uint64_t end;
 
-	while (rdmamsg__now_ms() < end) {
+	while (session()->lease.ask < asks) {
 		send_one();
 		sender_alone(50);
-		assert_true(list_empty(&session()->lease.doubts));
 	}
-	asks = session()->lease.ask - asks;
-	assert_in_range(asks, 2, DCF_FORGET_MS / 1000);
-	WAIT_FOR(!session()->lease.out);
+	assert_true(rdmamsg__now_ms() - began >= 2000);
 	/* the last messages are asked for once */
-	for (int i = 0; i < 3; i++) {
-		asks = session()->lease.ask;
-		for (end = rdmamsg__now_ms() + 2000; rdmamsg__now_ms() < end; )
-			both();
-	}
-	assert_int_equal(session()->lease.ask, asks);
+	WAIT_FOR(!session()->lease.out &&
+		 session()->lease.number == session()->number);
+	assert_in_range(session()->lease.ask, asks, asks + 1);
+	for (end = rdmamsg__now_ms() + 2000; rdmamsg__now_ms() < end; )
+		both();
+	assert_in_range(session()->lease.ask, asks, asks + 1);
+	assert_false(session()->lease.out);
 }
 
 /* The target goes after all messages that it has answered for. */
@@ -191,6 +262,27 @@ static void doubt__sender_is_destroyed_DELIVERED(void **state)
 {
 	send_in_doubt();
 	rdmamsg_dc_sender_destroy(sender);
+	WAIT_FOR(gone == 1);
+	assert_int_equal(completed, 2);
+	assert_int_equal(status, 0);
+	assert_int_equal(messages, 2);
+}
+
+/* The message is not complete when its sender is about to say BYE. */
+static void under_way__sender_is_destroyed_DELIVERED(void **state)
+{
+	send_without_lease();
+	rdmamsg_dc_sender_destroy(sender);
+	WAIT_FOR(gone == 1);
+	assert_int_equal(completed, 2);
+	assert_int_equal(status, 0);
+	assert_int_equal(messages, 2);
+}
+
+static void under_way__target_is_destroyed_DELIVERED(void **state)
+{
+	rdmamsg_dc_target_destroy(target);
+	send_without_lease();
 	WAIT_FOR(gone == 1);
 	assert_int_equal(completed, 2);
 	assert_int_equal(status, 0);
@@ -229,22 +321,21 @@ static void farewell__late_or_after_an_error_NO_ANSWER(void **state)
 /* The queue pair of an answer fails, and nothing is heard any more. */
 static void visitor__answers_fail_KEPT_AS_LONG_AS_ANY_LEASE(void **state)
 {
-	const uint64_t before = rdmamsg__now_ms();
-	uint64_t began = before;
+	uint64_t began;
 
 	send_one();
-	began = rdmamsg__now_ms();
 	visitor()->deaf = true;
-	while (target->sessions)
-		assert_true(rdmamsg_wait(far, 10) >= 0);
+	visitor()->quiet = 0;
+	began = rdmamsg__now_ms();
+	UNTIL(far, !target->sessions);
 	assert_true(rdmamsg__now_ms() - began >= DCF_FORGET_MS);
-	assert_true(session()->lease.until < before + DCF_FORGET_MS);
+	assert_true(rdmamsg__now_ms() >= session()->lease.until);
 }
 
 static void visitor__is_heard_again_KEPT(void **state)
 {
 	visitor()->deaf = true;
-	visitor()->quiet = DCF_FORGET_MS / 500;
+	visitor()->quiet = DCF_FORGET_MS / PORT_TICK_MS - 1;
 	send_one();
 	assert_false(visitor()->deaf);
 	for (uint64_t end = rdmamsg__now_ms() + 1500;
@@ -274,7 +365,7 @@ static void write_in_doubt(struct rdmamsg_key *key)
 	status = 1;
 	assert_int_equal(rdmamsg_dc_write_imm(address, &from, 1, key, 0, 5, 0,
 					      &status), 0);
-	UNTIL(near, !list_empty(&session()->lease.doubts));
+	UNTIL(near, in_doubt() == 1);
 }
 
 static void write_imm__in_doubt_ANSWERED_OR_NO_SUCCESS(void **state)
@@ -303,22 +394,27 @@ static void write_imm__in_doubt_ANSWERED_OR_NO_SUCCESS(void **state)
 
 int main(void)
 {
-#define WITH_BOTH(fn)	cmocka_unit_test_setup_teardown(fn, start, finish)
+#define WITH_BOTH(fn)	cmocka_unit_test_setup_teardown(fn, start_calm, \
+						       finish)
+#define WITH_START(fn)	cmocka_unit_test_setup(fn, start_calm)
 	const struct CMUnitTest tests[] = {
 		WITH_BOTH(completion__after_the_lease_WAITS_FOR_AN_ANSWER),
-		WITH_BOTH(completion__several_in_doubt_IN_ORDER),
+		WITH_BOTH(completion__several_in_doubt_ALL_COMPLETE),
 		WITH_BOTH(completion__without_a_cookie_IS_NOT_IN_DOUBT),
 		WITH_BOTH(completion__target_has_forgotten_NO_SUCCESS),
+		WITH_BOTH(target__stopped_for_long_ENDS_WITH_BYE),
 		WITH_BOTH(message__without_a_cookie_LOSS_IS_TOLD),
 		WITH_BOTH(answer__to_another_ask_CHANGES_NOTHING),
+		WITH_BOTH(answer__later_than_the_lease_IS_FOR_WHAT_WAS_BEFORE),
+		WITH_BOTH(answer__from_a_target_that_refuses_IS_NONE),
 		WITH_BOTH(ask__numbers_wrap_ARE_NOT_0),
 		WITH_BOTH(ask__busy_and_idle_sender_ONLY_WHEN_BUSY),
-		cmocka_unit_test_setup(doubt__target_is_destroyed_DELIVERED,
-				       start),
-		cmocka_unit_test_setup(doubt__sender_is_destroyed_DELIVERED,
-				       start),
+		WITH_START(doubt__target_is_destroyed_DELIVERED),
+		WITH_START(doubt__sender_is_destroyed_DELIVERED),
 		WITH_BOTH(doubt__address_is_destroyed_DELIVERED),
-		cmocka_unit_test_setup(doubt__context_is_closed_ENDS, start),
+		WITH_START(doubt__context_is_closed_ENDS),
+		WITH_START(under_way__sender_is_destroyed_DELIVERED),
+		WITH_START(under_way__target_is_destroyed_DELIVERED),
 		WITH_BOTH(farewell__late_or_after_an_error_NO_ANSWER),
 		WITH_BOTH(visitor__answers_fail_KEPT_AS_LONG_AS_ANY_LEASE),
 		WITH_BOTH(visitor__is_heard_again_KEPT),

@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "memory/layout.h"
 #include "memory/region.h"
+#include "soft/control/soft_ctl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,20 +134,36 @@ static void key__of_this_program_NOT_FOR_PEERS(void **state)
 	close_all();
 }
 
+/* Returns how many registrations and keys the device has. */
+static uint32_t keys_of_device(void)
+{
+	struct soft_ctl_node node;
+	struct soft_ctl *ctl;
+	uint32_t next = 0;
+
+	assert_int_equal(soft_ctl_open(own_fabric, &ctl), 0);
+	assert_int_equal(soft_ctl_next(ctl, &next, &node), 0);
+	soft_ctl_close(ctl);
+	return node.mrs;
+}
+
 /* Each definition has a key of its own, and none is left. */
 static void layout__changes_NEXT_KEY(void **state)
 {
 	struct ibv_sge before, after;
+	uint32_t keys;
 
 	open_all(RDMAMSG_ACCESS_LOCAL_WRITE);
 	define(MOST);
 	assert_int_equal(rdmamsg__layout_register(layout, dev), 0);
 	rdmamsg__layout_sge(layout, dev, 0, BLOCK, &before);
+	keys = keys_of_device();
 	define(MOST - 1);
 	assert_null(rdmamsg__region_mr(&layout->map->own, dev));
 	assert_int_equal(rdmamsg__layout_register(layout, dev), 0);
 	rdmamsg__layout_sge(layout, dev, 0, BLOCK, &after);
 	assert_int_not_equal(before.lkey, after.lkey);
+	assert_int_equal(keys_of_device(), keys);
 	close_all();
 }
 
