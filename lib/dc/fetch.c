@@ -40,7 +40,9 @@ void rdmamsg__item_free(struct visitor *v, struct item *i)
 	if (i->msg)
 		rdmamsg__msg_put(i->msg);
 	free(i->wire);
-	free(i);
+	i->msg = NULL;
+	i->wire = NULL;
+	list_add_tail(&v->spare, &i->node);
 }
 
 /* ---- delivery ---------------------------------------------------------- */
@@ -81,6 +83,11 @@ static void conclude(struct visitor *v, struct item *i, enum proto_done result)
 	}
 }
 
+void rdmamsg__item_refuse(struct visitor *v, struct item *i)
+{
+	conclude(v, i, PROTO_DONE_REFUSED);
+}
+
 /* Delivers what stands behind a large message, up to the next one. */
 static void deliver_queue(struct visitor *v)
 {
@@ -119,7 +126,7 @@ static int get_memory(struct visitor *v, struct item *i)
 		return -EAGAIN;
 	}
 	if (err)
-		conclude(v, i, PROTO_DONE_REFUSED);
+		rdmamsg__item_refuse(v, i);
 	else
 		i->msg->len = i->wire->total;
 	return err;
@@ -176,12 +183,12 @@ void rdmamsg__fetch_some(struct visitor *v)
 		err = rdmamsg__try(rdmamsg__sink_ready(
 			rdmamsg__msg_sink(i->msg), dev, i->filled, i->arrived,
 			&lkey, &end));
-		if (err == -EAGAIN && v->reads)
+		if (err && v->reads)
 			return;
 		if (err) {
-			rdmamsg__visitor_refuse(v, "no memory for a large "
-						"message");
-			return;
+			rdmamsg__item_refuse(v, i);
+			deliver_queue(v);
+			continue;
 		}
 		read_some(v, i, lkey, end);
 	}
@@ -230,7 +237,6 @@ bool rdmamsg__fetch_due(const struct visitor *v)
 void rdmamsg__fetch_refuse(struct visitor *v)
 {
 	list_del(&v->starving.node);
-	conclude(v, list_first(&v->queue, struct item, node),
-		 PROTO_DONE_REFUSED);
+	rdmamsg__item_refuse(v, list_first(&v->queue, struct item, node));
 	deliver_queue(v);
 }

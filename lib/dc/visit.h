@@ -63,6 +63,9 @@ struct visitor {
 	uint32_t kept;			/* of both lists */
 	struct list queue;		/* struct item, in order */
 	struct list dones;		/* struct item */
+	/* one for each credit, so that no message lacks memory for it */
+	struct item *items;
+	struct list spare;
 	struct starving starving;	/* for memory of the first message */
 };
 
@@ -72,7 +75,7 @@ static inline struct visitor *visitor_of(struct dc_peer *peer)
 }
 
 /* visitor.c */
-/* The visitor has broken the protocol, or there is no memory for it. */
+/* The visitor has broken the protocol. */
 void rdmamsg__visitor_refuse(struct visitor *v, const char *what);
 
 /* answer.c */
@@ -86,6 +89,8 @@ uint32_t rdmamsg__visitor_max_msg(const struct rdmamsg_dc_target *t);
 
 /* fetch.c */
 void rdmamsg__item_free(struct visitor *v, struct item *i);
+/* The large message finds no memory. Its sender is told. */
+void rdmamsg__item_refuse(struct visitor *v, struct item *i);
 void rdmamsg__visitor_deliver(struct rdmamsg_dc_target *t,
 			      struct rdmamsg_msg *msg, uint64_t sender);
 void rdmamsg__visitor_written(struct visitor *v, uint32_t value);

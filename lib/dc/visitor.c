@@ -57,6 +57,7 @@ static void end(struct visitor *v)
 	t->sessions--;
 	rdmamsg__peer_close(&v->peer);
 	list_del(&v->node);
+	free(v->items);
 	free(v);
 	rdmamsg__dc_target_due(t);
 }
@@ -74,7 +75,7 @@ static bool settle(struct visitor *v)
 	return true;
 }
 
-/* The visitor has broken the protocol, or there is no memory for it. */
+/* The visitor has broken the protocol. */
 void rdmamsg__visitor_refuse(struct visitor *v, const char *what)
 {
 	log_info("dc target %p: sender 0x%llx: %s", (void *)v->t,
@@ -157,6 +158,16 @@ static uint32_t grant_for(const struct rdmamsg_dc_target *t)
 	return have > used ? min(grant, have - used) : 0;
 }
 
+/* Without memory for them the visitor is told to make a connection. */
+static void make_items(struct visitor *v, uint32_t grant)
+{
+	list_init(&v->spare);
+	v->items = grant ? calloc(grant, sizeof(*v->items)) : NULL;
+	v->grant = v->items ? grant : 0;
+	for (uint32_t n = 0; n < v->grant; n++)
+		list_add_tail(&v->spare, &v->items[n].node);
+}
+
 static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
 {
 	struct rdmamsg_dc_target *t = p->owner;
@@ -178,7 +189,8 @@ static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
 	v->sender = h.sender;
 	v->far_handle = h.handle;
 	v->far_generation = h.generation;
-	v->grant = v->announced = grant_for(t);
+	make_items(v, grant_for(t));
+	v->announced = v->grant;
 	v->welcome_due = v->unheard = true;
 	list_init(&v->queue);
 	list_init(&v->dones);
@@ -192,15 +204,13 @@ static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
 
 static struct item *add_item(struct visitor *v, const struct dc_frame *f)
 {
-	struct item *i = calloc(1, sizeof(*i));
+	/* messages that are kept are no more than credits */
+	struct item *i = list_first(&v->spare, struct item, node);
 
-	if (!i) {
-		rdmamsg__visitor_refuse(v, "no memory for a message");
-		return NULL;
-	}
-	i->type = f->type;
-	i->number = f->number;
-	i->tag = f->tag;
+	list_del(&i->node);
+	*i = (struct item){
+		.type = f->type, .number = f->number, .tag = f->tag,
+	};
 	list_add_tail(&v->queue, &i->node);
 	v->kept++;
 	return i;
@@ -213,45 +223,34 @@ static void set_data(struct rdmamsg_msg *msg, size_t len, uint32_t tag)
 	msg->tag = tag;
 }
 
-/* Returns true if the message is kept. */
-static bool on_data(struct visitor *v, const struct dc_frame *f,
+static void on_data(struct visitor *v, const struct dc_frame *f,
 		    struct rdmamsg_msg *msg, size_t len)
 {
-	struct item *i;
-
 	set_data(msg, len, f->tag);
-	if (likely(list_empty(&v->queue))) {
+	if (likely(list_empty(&v->queue)))
 		rdmamsg__visitor_deliver(v->t, msg, v->sender);
-		return true;
-	}
-	i = add_item(v, f);
-	if (i)
-		i->msg = msg;
-	return i != NULL;
+	else
+		add_item(v, f)->msg = msg;
 }
 
 static void on_rndv(struct visitor *v, const struct dc_frame *f,
 		    const uint8_t *frame, size_t len)
 {
-	struct proto_rndv *wire = malloc(sizeof(*wire));
+	struct proto_rndv wire;
 	struct item *i;
 
-	if (!wire) {
-		rdmamsg__visitor_refuse(v, "no memory for a message");
-		return;
-	}
-	if (rdmamsg__rndv_decode(wire, frame + DCF_LEN, len - DCF_LEN) ||
-	    wire->total > rdmamsg__visitor_max_msg(v->t)) {
-		free(wire);
+	if (rdmamsg__rndv_decode(&wire, frame + DCF_LEN, len - DCF_LEN) ||
+	    wire.total > rdmamsg__visitor_max_msg(v->t)) {
 		rdmamsg__visitor_refuse(v, "a broken announcement of a large "
 					"message");
 		return;
 	}
 	i = add_item(v, f);
-	if (i)
-		i->wire = wire;
+	i->wire = malloc(sizeof(wire));
+	if (i->wire)
+		*i->wire = wire;
 	else
-		free(wire);
+		rdmamsg__item_refuse(v, i);
 }
 
 static void on_written(struct visitor *v, const struct dc_frame *f)
@@ -259,7 +258,7 @@ static void on_written(struct visitor *v, const struct dc_frame *f)
 	if (list_empty(&v->queue))
 		rdmamsg__visitor_written(v, f->tag);
 	else
-		(void)add_item(v, f);
+		add_item(v, f);
 }
 
 /* Returns true if the message is kept. */
@@ -274,12 +273,12 @@ static bool on_numbered(struct visitor *v, const struct dc_frame *f,
 	}
 	v->next++;
 	if (f->type == DCF_DATA)
-		return on_data(v, f, msg, len);
-	if (f->type == DCF_RNDV)
+		on_data(v, f, msg, len);
+	else if (f->type == DCF_RNDV)
 		on_rndv(v, f, msg->buf, len);
 	else
 		on_written(v, f);
-	return false;
+	return f->type == DCF_DATA;
 }
 
 /* The sender relies on an answer for DCF_FORGET_MS. */
