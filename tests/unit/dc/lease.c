@@ -262,6 +262,9 @@ static void doubt__sender_is_destroyed_DELIVERED(void **state)
 {
 	send_in_doubt();
 	rdmamsg_dc_sender_destroy(sender);
+	/* no BYE before the answer */
+	sender_alone(100);
+	assert_int_equal(completed, 1);
 	WAIT_FOR(gone == 1);
 	assert_int_equal(completed, 2);
 	assert_int_equal(status, 0);
