@@ -551,15 +551,17 @@ static void meet_victim(struct child *child)
 		make_teams();
 }
 
-/* Some may know already. */
+/* Those that know already cannot begin, so their operation has failed, too. */
 static void begin_others(uint32_t from, enum operation operation)
 {
 	for (uint32_t i = from; i < mesh_size; i++)
 		if (members[i].ctx && rdmamsg_team_reason(members[i].team)
-				      ->error)
+				      ->error) {
 			members[i].done = 1;
-		else
+			failures++;
+		} else {
 			begin_each(i, i + 1, operation);
+		}
 }
 
 /* Waits for the reason, because the victim may have done its part before. */
