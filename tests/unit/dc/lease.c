@@ -79,6 +79,15 @@ static int start_calm(void **state)
 	return 0;
 }
 
+/* A context that is closed ends what is left of it. */
+static int close_all(void **state)
+{
+	(void)state;
+	rdmamsg_close(near);
+	rdmamsg_close(far);
+	return 0;
+}
+
 static void forget_sender(void)
 {
 	visitor()->ended = true;
@@ -399,7 +408,8 @@ int main(void)
 {
 #define WITH_BOTH(fn)	cmocka_unit_test_setup_teardown(fn, start_calm, \
 						       finish)
-#define WITH_START(fn)	cmocka_unit_test_setup(fn, start_calm)
+#define WITH_START(fn)	cmocka_unit_test_setup_teardown(fn, start_calm, \
+						       close_all)
 	const struct CMUnitTest tests[] = {
 		WITH_BOTH(completion__after_the_lease_WAITS_FOR_AN_ANSWER),
 		WITH_BOTH(completion__several_in_doubt_ALL_COMPLETE),
