@@ -37,7 +37,7 @@ static void dc_raw__device_supports_it(void)
 	if (v->query_masked)
 		v->query_masked(ctx, &caps);
 	if (!(caps.sizes & 8))
-		skip_rest("no masked atomics");
+		skip_rest("libibverbs has no masked atomics");
 }
 
 /* As dc_pair(), but the initiator takes raw requests. */
