@@ -76,7 +76,7 @@ static bool all_complete(void)
 	return completed == accepted;
 }
 
-/* What was lost may have arrived, too. */
+/* Messages that were lost may have arrived, too. */
 static bool all_arrived(void)
 {
 	return halls[0].messages + halls[1].messages + lost >= accepted;

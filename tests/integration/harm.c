@@ -87,6 +87,7 @@ static void set_link(bool up)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq r = { 0 };
 
+	assert_true(fd >= 0);
 	(void)snprintf(r.ifr_name, sizeof(r.ifr_name), "%.15s", netdev);
 	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &r), 0);
 	if (up)

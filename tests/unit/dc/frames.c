@@ -18,7 +18,6 @@
 #include "wire/proto.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>

@@ -3,10 +3,9 @@
 #ifndef TESTS_UNIT_DC_PAIR_H
 #define TESTS_UNIT_DC_PAIR_H
 
-#include "../until.h"
+#include "two.h"
 #include "dc/dc.h"
 
-#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -18,26 +17,12 @@
 #define KEY	0x1234u
 #define CREDITS	8u
 
-static struct rdmamsg *near, *far;
 static struct rdmamsg_dc_target *target;
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *address;
 static unsigned int messages, violations, completed, failed, gone;
 static int status;
 static char service[8];
-
-static inline void both(void)
-{
-	struct pollfd fds[2] = {
-		{ rdmamsg_fd(near), POLLIN, 0 }, { rdmamsg_fd(far), POLLIN, 0 },
-	};
-
-	(void)poll(fds, 2, 10);
-	assert_true(rdmamsg_process(near) >= 0);
-	assert_true(rdmamsg_process(far) >= 0);
-}
-
-#define WAIT_FOR(condition)	UNTIL_BY(both(), condition)
 
 static inline void on_message(struct rdmamsg_dc_target *t,
 			      struct rdmamsg_msg *msg, uint64_t from)

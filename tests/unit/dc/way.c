@@ -5,7 +5,7 @@
  * unless an option of either side needs connections.
  */
 #include "../own_fabric.h"
-#include "../until.h"
+#include "two.h"
 #include "base/ctx.h"
 #include "dc/dc.h"
 #include "dc/port.h"
@@ -13,7 +13,6 @@
 #include "device/device.h"
 #include "device/verbs_call.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +24,6 @@
 #define INITIATORS	2u
 #define ADDRESSES	5u
 
-static struct rdmamsg *near, *far;
 static struct rdmamsg_dc_target *targets[ADDRESSES];
 static struct rdmamsg_dc_sender *sender;
 static struct rdmamsg_dc_address *addresses[ADDRESSES];
@@ -74,19 +72,6 @@ static void on_sender_destroyed(struct rdmamsg_dc_sender *s)
 	(void)s;
 	gone++;
 }
-
-static void both(void)
-{
-	struct pollfd fds[2] = {
-		{ rdmamsg_fd(near), POLLIN, 0 }, { rdmamsg_fd(far), POLLIN, 0 },
-	};
-
-	(void)poll(fds, 2, 10);
-	assert_true(rdmamsg_process(near) >= 0);
-	assert_true(rdmamsg_process(far) >= 0);
-}
-
-#define WAIT_FOR(condition)	UNTIL_BY(both(), condition)
 
 static void add_address(unsigned int i, const char *at)
 {
