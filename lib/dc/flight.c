@@ -455,6 +455,41 @@ static int issue(struct dc_session *x, struct dc_msg *m)
 	return 0;
 }
 
+/* ---- messages in doubt ------------------------------------------------- */
+
+static void doubt_cookie(struct dc_session *x, void *cookie)
+{
+	struct dc_msg *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		log_error("no memory for a message in doubt");
+		rdmamsg__dc_complete(x->a, cookie, -ECANCELED);
+		return;
+	}
+	m->kind = DC_COPY;
+	m->cookie = cookie;
+	rdmamsg__lease_doubt(&x->lease, &m->node);
+}
+
+void rdmamsg__flight_data_done(struct dc_session *x, void *cookie, int status)
+{
+	if (likely(status || !cookie || rdmamsg__lease_holds(&x->lease)))
+		rdmamsg__dc_complete(x->a, cookie, status);
+	else
+		doubt_cookie(x, cookie);
+}
+
+void rdmamsg__flight_answered(struct dc_session *x, const struct dc_frame *f)
+{
+	struct list *n;
+
+	rdmamsg__lease_answer(&x->lease, f->tag);
+	while ((n = rdmamsg__lease_next(&x->lease)))
+		rdmamsg__flight_end(x, list_entry(n, struct dc_msg, node), 0);
+}
+
+/* ---- completions ------------------------------------------------------- */
+
 void rdmamsg__flight_part_done(const struct dc_tx *tx, int status)
 {
 	struct dc_flight *f = ((struct dc_msg *)tx->of)->flight;
@@ -477,10 +512,13 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 	}
 	if (!status && is_atomic(&m->op) && m->op.result)
 		memcpy(m->op.result, tx->slot, sizeof(uint64_t));
-	if (!status && m->op.kind == DC_WRITE_IMM)
-		rdmamsg__lease_complete_msg(x, m);
-	else
+	if (status || m->op.kind != DC_WRITE_IMM ||
+	    rdmamsg__lease_holds(&x->lease)) {
 		rdmamsg__flight_end(x, m, status);
+		return;
+	}
+	list_del(&m->node);
+	rdmamsg__lease_doubt(&x->lease, &m->node);
 }
 
 int rdmamsg__flight_begin(struct dc_session *x, struct dc_msg *m)

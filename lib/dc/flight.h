@@ -97,6 +97,8 @@ static inline void rdmamsg__session_frame(const struct dc_session *x,
 int rdmamsg__flight_begin(struct dc_session *x, struct dc_msg *m);
 /* Posts the message behind the data of a DC_WRITE_IMM. */
 void rdmamsg__flight_notify(struct dc_session *x, struct dc_msg *m);
+/* A request of kind FLIGHT_DATA has completed. */
+void rdmamsg__flight_data_done(struct dc_session *x, void *cookie, int status);
 /* A request of kind FLIGHT_PART has completed. */
 void rdmamsg__flight_part_done(const struct dc_tx *tx, int status);
 /* A request of kind FLIGHT_OP has completed. */
@@ -104,7 +106,9 @@ void rdmamsg__flight_op_done(struct dc_session *x, const struct dc_tx *tx,
 			     int status);
 /* DONE has arrived. */
 void rdmamsg__flight_done(struct dc_session *x, const struct dc_frame *f);
-/* Completes a message of x->flights, and frees it. */
+/* CREDIT has arrived. It may answer for messages that are in doubt. */
+void rdmamsg__flight_answered(struct dc_session *x, const struct dc_frame *f);
+/* Completes a message of x->flights, or one that was in doubt, and frees it. */
 void rdmamsg__flight_end(struct dc_session *x, struct dc_msg *m, int status);
 
 /* masked.c */

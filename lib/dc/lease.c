@@ -4,61 +4,44 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "dc/dc.h"
-#include "dc/flight.h"
-#include "dc/port.h"
-#include "dc/session.h"
 #include "wire/dc_frame.h"
 
-#include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 /* The clock of rdmamsg__about_ms() is late, and ticks of the target vary. */
 #define LEASE_MS	(DCF_FORGET_MS - 1000u)
-#define ASK		3u	/* ticks from ASK to ASK */
+#define PAUSE		3u	/* ticks from ASK to ASK */
 
-_Static_assert(2 * ASK * PORT_TICK_MS < LEASE_MS, "a busy sender has a lease");
-
-/* A message that completes later has a later time. */
-static bool holds(const struct dc_lease *l)
+void rdmamsg__lease_init(struct dc_lease *l)
 {
-	return rdmamsg__about_ms() < l->until;
+	list_init(&l->asked_for);
+	list_init(&l->doubts);
 }
 
-void rdmamsg__lease_init(struct dc_session *x)
+void rdmamsg__lease_greet(struct dc_lease *l)
 {
-	list_init(&x->lease.asked_for);
-	list_init(&x->lease.doubts);
+	l->asked = rdmamsg__about_ms();
 }
 
-void rdmamsg__lease_greet(struct dc_session *x)
+void rdmamsg__lease_begin(struct dc_lease *l)
 {
-	x->lease.asked = rdmamsg__about_ms();
+	l->until = l->asked + LEASE_MS;
 }
 
-void rdmamsg__lease_begin(struct dc_session *x)
+void rdmamsg__lease_tick(struct dc_lease *l, uint32_t number)
 {
-	x->lease.until = x->lease.asked + LEASE_MS;
-}
-
-void rdmamsg__lease_tick(struct dc_session *x)
-{
-	struct dc_lease *l = &x->lease;
-
-	if (++l->ticks >= ASK &&
-	    (rdmamsg__lease_waits(l) || x->number != l->number))
+	if (++l->ticks >= PAUSE &&
+	    (rdmamsg__lease_waits(l) || number != l->number))
 		l->due = true;
 }
 
-static void begin_ask(struct dc_session *x)
+static void begin_ask(struct dc_lease *l, uint32_t number)
 {
-	struct dc_lease *l = &x->lease;
-
 	l->ask += l->ask == UINT32_MAX ? 2 : 1;
 	l->asked = rdmamsg__about_ms();
-	l->number = x->number;
+	l->number = number;
 	l->out = true;
 	while (!list_empty(&l->doubts)) {
 		struct list *n = l->doubts.next;
@@ -68,72 +51,53 @@ static void begin_ask(struct dc_session *x)
 	}
 }
 
-void rdmamsg__lease_ask(struct dc_session *x)
+uint32_t rdmamsg__lease_ask(struct dc_lease *l, uint32_t number)
 {
-	struct dc_lease *l = &x->lease;
-
 	/* the target may not have reached this side with its first answer */
 	if (!l->out)
-		begin_ask(x);
+		begin_ask(l, number);
 	l->due = false;
 	l->ticks = 0;
-	rdmamsg__session_frame(x, DCF_ASK, l->ask, 0);
-	rdmamsg__peer_send(&x->peer, DCF_LEN, (struct dc_tx){
-				.kind = FLIGHT_FRAME, .late = true });
+	return l->ask;
 }
 
-static void complete_first(struct dc_session *x, struct list *msgs)
+void rdmamsg__lease_answer(struct dc_lease *l, uint32_t ask)
 {
-	rdmamsg__flight_end(x, list_first(msgs, struct dc_msg, node), 0);
-}
-
-void rdmamsg__lease_credit(struct dc_session *x, const struct dc_frame *f)
-{
-	struct dc_lease *l = &x->lease;
-
-	if (!l->out || f->tag != l->ask)
+	if (!l->out || ask != l->ask)
 		return;
-	l->out = false;
+	l->out = l->due = false;
 	l->until = l->asked + LEASE_MS;
-	/* the target has taken these before the ASK */
-	while (!list_empty(&l->asked_for))
-		complete_first(x, &l->asked_for);
-	while (holds(l) && !list_empty(&l->doubts))
-		complete_first(x, &l->doubts);
-	l->due = !list_empty(&l->doubts);
 }
 
-static void doubt(struct dc_session *x, struct dc_msg *m)
+void rdmamsg__lease_doubt(struct dc_lease *l, struct list *node)
 {
-	list_add_tail(&x->lease.doubts, &m->node);
-	x->lease.due |= !x->lease.out;
+	list_add_tail(&l->doubts, node);
+	l->due |= !l->out;
 }
 
-void rdmamsg__lease_complete(struct dc_session *x, void *cookie)
+static struct list *take_first(struct list *msgs)
 {
-	struct dc_msg *m;
+	struct list *n = msgs->next;
 
-	if (!cookie || likely(holds(&x->lease))) {
-		rdmamsg__dc_complete(x->a, cookie, 0);
-		return;
-	}
-	m = calloc(1, sizeof(*m));
-	if (!m) {
-		log_error("no memory for a message in doubt");
-		rdmamsg__dc_complete(x->a, cookie, -ECANCELED);
-		return;
-	}
-	m->kind = DC_COPY;
-	m->cookie = cookie;
-	doubt(x, m);
+	if (n == msgs)
+		return NULL;
+	list_del(n);
+	return n;
 }
 
-void rdmamsg__lease_complete_msg(struct dc_session *x, struct dc_msg *m)
+struct list *rdmamsg__lease_next(struct dc_lease *l)
 {
-	if (likely(holds(&x->lease))) {
-		rdmamsg__flight_end(x, m, 0);
-		return;
-	}
-	list_del(&m->node);
-	doubt(x, m);
+	/* the target has taken these before the ASK, however late its answer */
+	if (!l->out && !list_empty(&l->asked_for))
+		return take_first(&l->asked_for);
+	if (!list_empty(&l->doubts) && rdmamsg__lease_holds(l))
+		return take_first(&l->doubts);
+	l->due |= !l->out && !list_empty(&l->doubts);
+	return NULL;
+}
+
+struct list *rdmamsg__lease_drop(struct dc_lease *l)
+{
+	return take_first(list_empty(&l->asked_for) ? &l->doubts :
+			  &l->asked_for);
 }

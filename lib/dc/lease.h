@@ -22,11 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "base/list.h"
-
-struct dc_frame;
-struct dc_msg;
-struct dc_session;
 
 struct dc_lease {
 	uint64_t until;			/* ms; 0: before the first answer */
@@ -36,32 +33,47 @@ struct dc_lease {
 	uint32_t ticks;			/* since the last ASK was sent */
 	bool due;			/* an ASK must be sent */
 	bool out;			/* an ASK has no answer yet */
-	/* struct dc_msg that only wait for an answer: to this ASK, or later */
+	/* messages that only wait for an answer: to this ASK, or to the next */
 	struct list asked_for, doubts;
 };
 
-void rdmamsg__lease_init(struct dc_session *x);
-/* HELLO was sent, and WELCOME will answer it. */
-void rdmamsg__lease_greet(struct dc_session *x);
+void rdmamsg__lease_init(struct dc_lease *l);
+/* HELLO is about to be sent. WELCOME will answer it. */
+void rdmamsg__lease_greet(struct dc_lease *l);
 /* WELCOME has arrived. */
-void rdmamsg__lease_begin(struct dc_session *x);
-/* Twice a second. Asks if messages were sent since the last ASK. */
-void rdmamsg__lease_tick(struct dc_session *x);
-/* Sends an ASK. The session has an initiator with room. */
-void rdmamsg__lease_ask(struct dc_session *x);
-/* CREDIT has arrived. It may answer the ASK. */
-void rdmamsg__lease_credit(struct dc_session *x, const struct dc_frame *f);
-/* Completes a message that the device of the target has acknowledged. */
-void rdmamsg__lease_complete(struct dc_session *x, void *cookie);
-/* Does so for a message of x->flights. */
-void rdmamsg__lease_complete_msg(struct dc_session *x, struct dc_msg *m);
+void rdmamsg__lease_begin(struct dc_lease *l);
+/* Twice a second. An ASK is due if messages were sent since the last one. */
+void rdmamsg__lease_tick(struct dc_lease *l, uint32_t number);
+/*
+ * An ASK is about to be sent. Returns its number: that of the last one, if this
+ * has no answer yet. number: of the next message.
+ */
+uint32_t rdmamsg__lease_ask(struct dc_lease *l, uint32_t number);
+/* CREDIT has arrived. It is the answer to the ASK of this number, if any. */
+void rdmamsg__lease_answer(struct dc_lease *l, uint32_t ask);
+/* The message is in doubt. */
+void rdmamsg__lease_doubt(struct dc_lease *l, struct list *node);
+/* Returns a message that is in doubt no more, or NULL. It leaves its list. */
+struct list *rdmamsg__lease_next(struct dc_lease *l);
+/* Returns any message in doubt, or NULL. It leaves its list. */
+struct list *rdmamsg__lease_drop(struct dc_lease *l);
 
+/*
+ * Returns true if a message that has just completed is delivered: its device
+ * had it before 'until', and the target remembers the sender until then.
+ */
+static inline bool rdmamsg__lease_holds(const struct dc_lease *l)
+{
+	return rdmamsg__about_ms() < l->until;
+}
+
+/* Returns true if messages are in doubt. */
 static inline bool rdmamsg__lease_doubts(const struct dc_lease *l)
 {
 	return !list_empty(&l->asked_for) || !list_empty(&l->doubts);
 }
 
-/* Returns true if the session has asked, or has messages in doubt. */
+/* Returns true if an ASK has no answer, or if messages are in doubt. */
 static inline bool rdmamsg__lease_waits(const struct dc_lease *l)
 {
 	return l->out || rdmamsg__lease_doubts(l);

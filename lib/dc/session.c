@@ -54,26 +54,24 @@ static void finish(struct dc_session *x)
 	free(x);
 }
 
-static void end_all(struct dc_session *x, struct list *msgs)
-{
-	while (!list_empty(msgs)) {
-		struct dc_msg *m = list_first(msgs, struct dc_msg, node);
-
-		rdmamsg__flight_end(x, m, m->flight && m->flight->status ?
-				    m->flight->status : -ECANCELED);
-	}
-}
-
 /* Lets the address go on without the session. */
 static void detach(struct dc_session *x)
 {
+	struct list *n;
+
 	/* callbacks find a session that takes nothing */
 	x->state = SESSION_ENDED;
 	x->run = NULL;
 	rdmamsg__peer_drop(&x->peer);
-	end_all(x, &x->lease.asked_for);
-	end_all(x, &x->lease.doubts);
-	end_all(x, &x->flights);
+	while ((n = rdmamsg__lease_drop(&x->lease)))
+		rdmamsg__flight_end(x, list_entry(n, struct dc_msg, node),
+				    -ECANCELED);
+	while (!list_empty(&x->flights)) {
+		struct dc_msg *m = list_first(&x->flights, struct dc_msg, node);
+
+		rdmamsg__flight_end(x, m, m->flight && m->flight->status ?
+				    m->flight->status : -ECANCELED);
+	}
 	x->a->session = NULL;
 	x->a = NULL;
 }
@@ -198,10 +196,18 @@ static void send_hello(struct dc_session *x)
 	rdmamsg__dcf_hello_encode(&h, slot);
 	x->state = SESSION_GREETED;
 	x->quiet = 0;
-	rdmamsg__lease_greet(x);
+	rdmamsg__lease_greet(&x->lease);
 	rdmamsg__peer_send(&x->peer, DCF_HELLO_LEN,
 			   (struct dc_tx){ .kind = FLIGHT_FRAME,
 					   .late = true });
+}
+
+static void send_ask(struct dc_session *x)
+{
+	rdmamsg__session_frame(x, DCF_ASK,
+			       rdmamsg__lease_ask(&x->lease, x->number), 0);
+	rdmamsg__peer_send(&x->peer, DCF_LEN, (struct dc_tx){
+				.kind = FLIGHT_FRAME, .late = true });
 }
 
 static void send_bye(struct dc_session *x)
@@ -212,7 +218,7 @@ static void send_bye(struct dc_session *x)
 			   (struct dc_tx){ .kind = FLIGHT_BYE });
 }
 
-/* What is complete may still be in doubt. */
+/* BYE waits for messages: those that the device has may be in doubt. */
 static bool bye_due(const struct dc_session *x)
 {
 	return x->state == SESSION_CLOSING && !x->bye_sent &&
@@ -276,7 +282,7 @@ static void pump(struct dc_peer *peer)
 		send_hello(x);
 	pump_msgs(x);
 	if (unlikely(ask_due(x)) && rdmamsg__peer_room(peer))
-		rdmamsg__lease_ask(x);
+		send_ask(x);
 	if (x->state == SESSION_OPEN && x->a->unused && !x->run &&
 	    list_empty(&x->a->msgs))
 		x->state = SESSION_CLOSING;
@@ -358,10 +364,7 @@ static void done(struct dc_peer *peer, const struct dc_tx *tx,
 
 	switch (tx->kind) {
 	case FLIGHT_DATA:
-		if (likely(!status))
-			rdmamsg__lease_complete(x, tx->cookie);
-		else
-			rdmamsg__dc_complete(x->a, tx->cookie, status);
+		rdmamsg__flight_data_done(x, tx->cookie, status);
 		break;
 	case FLIGHT_PART:
 		rdmamsg__flight_part_done(tx, status);
@@ -417,7 +420,7 @@ static void on_welcome(struct dc_session *x, const struct dc_frame *f,
 	x->eager = min(w.eager, PORT_SLOT - DCF_LEN);
 	x->max_msg = w.max_msg;
 	x->credit = min(f->number, DCF_CREDITS_MAX);
-	rdmamsg__lease_begin(x);
+	rdmamsg__lease_begin(&x->lease);
 	if (!x->a) {
 		x->state = SESSION_CLOSING;
 		return;
@@ -436,7 +439,7 @@ static void on_credit(struct dc_session *x, const struct dc_frame *f)
 	if (f->number - x->number <= most &&
 	    f->number - x->number > x->credit - x->number)
 		x->credit = f->number;
-	rdmamsg__lease_credit(x, f);
+	rdmamsg__flight_answered(x, f);
 }
 
 static void on_bye(struct dc_session *x, const struct dc_frame *f)
@@ -500,7 +503,7 @@ static void look(struct dc_session *x)
 	const uint32_t most = patience(x);
 
 	x->quiet++;
-	rdmamsg__lease_tick(x);
+	rdmamsg__lease_tick(&x->lease, x->number);
 	if (x->peer.port->failed) {
 		fail(x, RDMAMSG_CAUSE_REMOVED, -ENODEV, FINISH,
 		     "the RDMA device has failed, or was removed");
@@ -677,7 +680,7 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 	x->s = a->sender;
 	a->session = x;
 	list_init(&x->flights);
-	rdmamsg__lease_init(x);
+	rdmamsg__lease_init(&x->lease);
 	list_add_tail(&a->sender->sessions, &x->node);
 	a->sender->session_count++;
 	go_on(x);

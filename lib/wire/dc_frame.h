@@ -33,8 +33,8 @@
  * written before can be read.
  * CREDIT: the target takes messages with numbers below 'number', modulo 2^32.
  * The tag is the number of the last ASK, or 0.
- * ASK: the number of the ASK, not 0. A target that asks the sender to end does
- * not answer.
+ * ASK: the number of the ASK, not 0. A target does not answer if it drops the
+ * sender's messages, or may forget the sender earlier than DCF_FORGET_MS later.
  * DONE: the number of the RNDV; the tag is an enum proto_done.
  */
 #ifndef RDMAMSG_LIB_WIRE_DC_FRAME_H

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "dc/dc.h"
+#include "dc/flight.h"
 #include "dc/lease.h"
 #include "dc/port.h"
 #include "dc/session.h"
@@ -188,14 +189,14 @@ static void answer__to_another_ask_CHANGES_NOTHING(void **state)
 
 	send_in_doubt();
 	f.tag = session()->lease.ask - 1;
-	rdmamsg__lease_credit(session(), &f);
+	rdmamsg__flight_answered(session(), &f);
 	assert_int_equal(completed, 1);
 	assert_true(session()->lease.out);
 	WAIT_FOR(completed == 2);
 	/* nobody has asked */
 	f.tag = session()->lease.ask;
 	session()->lease.until = 1;
-	rdmamsg__lease_credit(session(), &f);
+	rdmamsg__flight_answered(session(), &f);
 	assert_int_equal(session()->lease.until, 1);
 }
 
@@ -209,7 +210,7 @@ static void answer__later_than_the_lease_IS_FOR_WHAT_WAS_BEFORE(void **state)
 	send_in_doubt();
 	f.tag = session()->lease.ask;
 	session()->lease.asked = 1;
-	rdmamsg__lease_credit(session(), &f);
+	rdmamsg__flight_answered(session(), &f);
 	assert_int_equal(completed, 2);
 	assert_int_equal(status, 0);
 	assert_int_equal(in_doubt(), 1);
