@@ -6,7 +6,7 @@
 # Runs every sample of the build directory BUILD, and rdmamsg-copy through
 # what can happen to it, over the RDMA device that has ADDR, by default or if it
 # is empty $RDMAMSG_VM_ADDR; with names only those. Prints 'ok NAME' or
-# 'not ok NAME' for each; exit status 1 if one has failed.
+# 'not ok NAME' for each, and '# took SECONDS NAME'; exit status 1 if one has failed.
 
 set -u
 
@@ -237,6 +237,7 @@ run()
 	*) return ;;
 	esac
 	mkdir -p "$dir"
+	began=$(date +%s)
 	# Not in a condition, where set -e has no effect. What a sample exports
 	# ends here, and only this shell knows the server.
 	(
@@ -255,6 +256,7 @@ run()
 		[ ! -s "$work/server" ] || sed 's/^/# server: /' "$work/server"
 		failures=$((failures + 1))
 	fi
+	echo "# took $(($(date +%s) - began)) $name"
 	chmod -R u+rwx "$work"
 	find "$work" -mindepth 1 -maxdepth 1 ! -name full -exec rm -rf {} +
 }

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../fds.h"
@@ -222,8 +223,8 @@ static bool is_wanted(const struct scenario *s, const char *call,
 	return !s->calls || strstr(s->calls, word);
 }
 
-static int run_scenario(const struct scenario *s, const char *only_call,
-			uint32_t only)
+static int run_calls(const struct scenario *s, const char *only_call,
+		     uint32_t only)
 {
 	uint32_t count[FAULTY_CALLS];
 	int bad = 0;
@@ -244,6 +245,17 @@ static int run_scenario(const struct scenario *s, const char *only_call,
 	for (int i = 0; i < FAULTY_CALLS; i++)
 		if (is_wanted(s, faulty_name((enum faulty_call)i), only_call))
 			bad += run_call(s, i, count[i], only);
+	return bad;
+}
+
+static int run_scenario(const struct scenario *s, const char *only_call,
+			uint32_t only)
+{
+	time_t began = time(NULL);
+	int bad = run_calls(s, only_call, only);
+
+	printf("# took %ld %s\n", (long)(time(NULL) - began), s->name);
+	fflush(stdout);
 	return bad;
 }
 

@@ -30,7 +30,9 @@ do
 	crowd-4096)	TEST_INNOCENT=${RDMAMSG_VM_ADDR:-10.9.0.1}
 			export TEST_INNOCENT ;;
 	esac
+	began=$(date +%s)
 	"$build/tests/hostile/${side%-*}" || status=$?
+	echo "# took $(($(date +%s) - began)) $side"
 	case $status in
 	0)	;;
 	1)	failed=1 ;;

@@ -16,6 +16,12 @@ static int context_count;
 static char first_note[256];
 bool errors_are_fine, texts_are_fine;
 
+static uint64_t test_began;
+static struct {
+	uint64_t ms;
+	const char *condition;
+} longest_wait;
+
 /* ---- contexts --------------------------------------------------------- */
 
 uint64_t now_ms(void)
@@ -24,6 +30,14 @@ uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+void test_waited(uint64_t ms, const char *condition)
+{
+	if (ms <= longest_wait.ms)
+		return;
+	longest_wait.ms = ms;
+	longest_wait.condition = condition;
 }
 
 void note(const char *fmt, ...)
@@ -193,7 +207,23 @@ int test_setup(void **state)
 	first_note[0] = 0;
 	errors_are_fine = texts_are_fine = false;
 	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_ERROR);
+	test_began = now_ms();
+	longest_wait.ms = 0;
 	return 0;
+}
+
+/* run.sh adds the name of the test, whose result comes next. */
+static void print_time(void)
+{
+	double took = (double)(now_ms() - test_began) / 1000;
+
+	if (took < 1)
+		return;
+	printf("# took %.1f", took);
+	if (longest_wait.ms)
+		printf(" # waited %.1f s for %s",
+		       (double)longest_wait.ms / 1000, longest_wait.condition);
+	printf("\n");
 }
 
 int test_teardown(void **state)
@@ -201,6 +231,7 @@ int test_teardown(void **state)
 	while (context_count)
 		test_close(contexts[context_count - 1]);
 	alarm(0);
+	print_time();
 	return 0;
 }
 

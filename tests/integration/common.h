@@ -44,15 +44,19 @@ void test_drive(struct rdmamsg *ctx);
 
 #define WAIT_FOR(condition) \
 	do { \
-		uint64_t end_ = now_ms() + WAIT_MS; \
+		uint64_t began_ = now_ms(); \
 		while (!(condition)) { \
-			if (now_ms() > end_) \
+			if (now_ms() > began_ + WAIT_MS) \
 				fail_msg("%s:%d: waited in vain for %s", \
 					 __FILE__, __LINE__, #condition); \
 			test_pump(100); \
 			check_notes(); \
 		} \
+		test_waited(now_ms() - began_, #condition); \
 	} while (0)
+
+/* Notes the time and the condition of a wait. A slow test prints its longest. */
+void test_waited(uint64_t ms, const char *condition);
 
 uint64_t now_ms(void);
 /* Records a failure in a callback. check_notes() fails the test later. */

@@ -7,7 +7,8 @@
 # Runs the integration tests inside the test machine: a line for each test
 # function, `ok NAME`, `not ok NAME` or `skip NAME # reason`, and what a program
 # with a failure has said after its lines. A program that dies is a failure too.
-# Lines of a program that begin with `# needed` say what a test has used.
+# Lines of a program that begin with `# needed` say what a test has used. A test
+# that takes longer than a second has a line `# took SECONDS NAME # waited ...`.
 # With -l it lists the programs.
 
 set -eu
@@ -43,10 +44,18 @@ results()
 {
 	awk -v program="$1" -v status="$2" '
 	function result(what, text) {
+		if (took)
+			print "# took " took " " program ": " text waited
+		took = waited = ""
 		print what " " program ": " text
 		seen++
 	}
 	/^# needed/ { print }
+	/^# took / {
+		took = $3
+		waited = substr($0, 8 + length(took))
+		next
+	}
 	/^1\.\.[0-9]+$/ { planned = substr($0, 4) + 0 }
 	/^skip: / { why = substr($0, 7) }
 	/^(not )?ok [0-9]+ # SKIP / {

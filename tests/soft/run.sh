@@ -48,6 +48,7 @@ case_of()
 	RDMAMSG_SOFT_FABRIC=programs-$$-$count
 	export RDMAMSG_SOFT_FABRIC
 	rm -f "$work"/*
+	began=$(date +%s)
 }
 
 # program_of COMMAND: its program, also behind 'env NAME=VALUE...'
@@ -63,9 +64,15 @@ program_of()
 	echo "$1"
 }
 
+took()
+{
+	echo "# took $(($(date +%s) - began)) $name"
+}
+
 pass()
 {
 	echo "ok $name"
+	took
 }
 
 # fail WHY
@@ -73,6 +80,7 @@ fail()
 {
 	failed=1
 	echo "not ok $name"
+	took
 	echo "# $1"
 	for log in "$work"/*
 	do

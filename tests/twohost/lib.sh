@@ -341,6 +341,7 @@ check()
 	'  ' | *" $name "*)	;;
 	*)	return ;;
 	esac
+	case $except in *" $name "*) return ;; esac
 	: >"$work/start"
 	set +e
 	(set -e; "$@") >"$work/log" 2>&1
@@ -359,7 +360,7 @@ check()
 		clean_up >/dev/null 2>&1 || :
 		;;
 	esac
-	[ -z "${TWOHOST_VERBOSE:-}" ] || echo "# $(($(date +%s) - from)) s"
+	echo "# took $(($(date +%s) - from)) $name"
 }
 
 # once NAME COMMAND...: a case that shows nothing between machines that another or

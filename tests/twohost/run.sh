@@ -1,21 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Usage: run.sh [-s] BUILDDIR [CASE...]
+# Usage: run.sh [-s] [-x CASES] BUILDDIR [CASE...]
 #
 # Tests between two machines, each with two networks; with -s without machines,
 # as processes on the soft HCA: a line for each case,
 # `ok NAME`, `not ok NAME` or `skip NAME # reason`, the log of a failed one after
-# it. TWOHOST_VERBOSE shows all logs, with the times that were measured.
+# it. TWOHOST_VERBOSE shows all logs, with the times that were measured. -x names
+# cases to leave out, in one word.
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-on=
-if [ "$1" = -s ]
-then
-	on=soft
-	shift
-fi
+on='' except=''
+while getopts sx: option
+do
+	case $option in
+	s)	on=soft ;;
+	x)	except=" $OPTARG " ;;
+	*)	sed -n 's/^# //; 4p' "$0" >&2
+		exit 2 ;;
+	esac
+done
+shift $((OPTIND - 1))
 build=$(cd "$1" && pwd)
 shift
 only=$*
@@ -53,6 +59,7 @@ do
 done
 
 # A kernel that has complained is a failure too.
+only=''
 check "${on:-kernel}_b" vm_stop b
 check "${on:-kernel}_a" vm_stop a
 [ $failures -eq 0 ]
