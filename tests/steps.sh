@@ -1,0 +1,498 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The steps of tests/run, which sources this file, and the programs that each
+# runs. CONTRIBUTING has a table of what they show. A step whose name ends in
+# -rest runs what the step before it leaves out; both together run everything.
+
+# ---- lists ------------------------------------------------------------
+
+# The longest first, and what they build before. Steps that wait most of the time
+# are patient.
+host_steps="tsan tsan-check distcheck check san-check quickstart installed
+	device device-ib device-iwarp device-programs soft-threads soft-crash
+	soft-hostile soft-programs big
+	tsan-check-rest distcheck-rest clang"
+patient_steps="soft-fault soft-asan soft-twohost soft-ib chaos soft-iwarp
+	soft-below soft-no-vm soft-samples soft chaos-asan"
+# in one virtual machine after the other
+machine_steps="device-rxe integration san-integration fault chaos-vm samples
+	integration-rest san-integration-rest hostile fault-rest samples-rest"
+# in machines of their own
+machines_steps="twohost twohost-rest vm big-vm"
+
+rest_steps="tsan-check-rest distcheck-rest clang soft chaos-asan
+	integration-rest san-integration-rest hostile fault-rest samples-rest
+	twohost-rest vm big-vm"
+named_steps="quick packages autogen"
+
+# What runs in build asan, besides the steps of which a name ends in -asan.
+asan_steps="san-check device device-ib device-iwarp soft-asan soft-crash
+	soft-fault soft-hostile san-integration san-integration-rest
+	chaos-asan"
+tsan_steps="tsan tsan-check soft-threads tsan-check-rest"
+
+# without LIST LESS: prints the words of LIST that are not in LESS
+without()
+{
+	for word in $1
+	do
+		case " $(echo $2) " in
+		*" $word "*) ;;
+		*)	echo "$word" ;;
+		esac
+	done | tr '\n' ' '
+}
+
+default_steps="packages autogen gcc asan $(without \
+	"$host_steps $patient_steps $machine_steps $machines_steps" \
+	"$rest_steps")"
+
+# default_if_none NAMES: what the run does, for the names that it was given
+default_if_none()
+{
+	case $1 in
+	'')	echo "$default_steps" ;;
+	all)	echo "$default_steps $rest_steps" ;;
+	*)	echo "$1" ;;
+	esac | tr -s '\n\t' '  '
+}
+
+# needs_no_build: succeeds if all wanted steps build by themselves or not at all
+needs_no_build()
+{
+	[ -z "$(without "$wanted" "packages autogen quickstart vm clang")" ]
+}
+
+# Integration tests that wait for time to pass, and that quick leaves out.
+slow_programs='idle|death|dead|cycles|thousands|wait|credits|dc_lease'
+
+# Programs whose results depend on the link layer.
+link_programs='device errors connect setup accept close messages memory move
+	events failover oob oob_records qp rma atomics layout window features regcache
+	srq pool pd guard group strangers auth chain_native chain_carried team_native
+	dc_native'
+
+# Programs for the threads of the soft HCA and of the library.
+thread_programs='loop submit wait move messages memory cookies'
+
+# Unit tests of what threads share: those of the soft HCA, and these.
+thread_units='base/submit cm/late cm/resolve device/slow group/answer'
+
+# Programs whose results depend on the device, and those of the abilities that
+# other devices have natively. All others, and those that mostly wait, find on
+# Soft-RoCE only what they find on the soft HCA. The second list has what takes
+# a machine long: many connections, or large messages through an emulated card.
+guest_programs='device errors fork connect accept close messages events
+	dead death failover qp rma srq group chain'
+guest_programs_rest='memory oob atomics window features pd dc dc_onesided layout
+	chain_native team'
+
+# Options, mistakes and the soft HCA's own tools need no kernel, and what the
+# library does on Soft-RoCE the integration programs show.
+guest_samples='echo rc-pingpong topic-mckey multicast copy-server-killed
+	doctor-peer doctor-rxe-link-down doctor-rxe-modules'
+guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
+	copy-files copy-client-killed
+	doctor-rxe-host doctor-rxe-no-address doctor-rxe-mtu
+	doctor-rxe-no-link doctor-rxe-cgroup doctor-rxe-permission
+	doctor-rxe-container doctor-rxe-provider doctor-rxe-netns'
+
+# Calls below the library that fail once on Soft-RoCE; all others fail on the
+# soft HCA.
+guest_faults='connect removed'
+guest_faults_rest='exchange teardown qp-fatal rma srq-connect'
+
+# Between machines: one way to lose a peer of each kind. On the soft HCA all run.
+twohost_cases='both_networks one_way choice wrong_choice link_down_up
+	cut_large_to_server killed_a failover_standby'
+
+# Tests that show whether the archive is whole.
+dist_tests='tests/check-abi.sh tests/check-layers.sh tests/check-skips.sh
+	tests/fuzz/run.sh tests/unit/wire/hello tests/unit/session/order'
+
+# A round of each scenario, about a minute in all, always with the same seeds.
+chaos_round='--each --load-ms=1000 53'
+
+# ---- builds -----------------------------------------------------------
+
+# libtool takes as long as the compiler; distcheck-rest builds with libtool itself
+libtool="sh $top/tests/quick-libtool ./libtool"
+
+# build NAME CONFIGURE-ARGUMENTS...
+build()
+{
+	mkdir -p "$work/$1" && cd "$work/$1" || return
+	built=$1
+	shift
+	# -O2 takes twice as long to compile
+	! sanitized "$built" || set -- "$@" CFLAGS='-Og -g1'
+	[ -e Makefile ] || "$top/configure" --enable-werror "$@" || return
+	if sanitized "$built"
+	then make_sanitized "$built" -j"$jobs" check TESTS=
+	else make SHELL=/bin/sh LIBTOOL="$libtool" -j"$jobs" &&
+		make SHELL=/bin/sh LIBTOOL="$libtool" -j"$jobs" check TESTS=
+	fi
+}
+
+# value NAME VARIABLE: what a variable has in the Makefile of a build.
+value()
+{
+	make -C "$work/$1" -s --no-print-directory \
+	    --eval="print-it: ; @echo \$($2)" print-it
+}
+
+# sanitized NAME: succeeds for the builds of which steps run some tests only.
+sanitized()
+{
+	[ "$1" = asan ] || [ "$1" = tsan ]
+}
+
+# thread_pattern: prints a pattern of the programs that run with ThreadSanitizer
+thread_pattern()
+{
+	if wants tsan-check-rest
+	then echo "unit|integration/($(alternatives "$thread_programs"))\$"
+	else echo "$(thread_unit_pattern)|integration/($(
+		alternatives "$thread_programs"))\$"
+	fi
+}
+
+thread_unit_pattern()
+{
+	echo "unit/(soft/.*|$(alternatives "$thread_units"))\$"
+}
+
+# alternatives LIST: prints it as a part of a pattern
+alternatives()
+{
+	# shellcheck disable=SC2086 # words
+	echo $1 | tr ' ' '|'
+}
+
+# make_sanitized NAME ARGUMENTS...: make without programs that no step runs.
+make_sanitized()
+{
+	case $1 in
+	asan)	programs='unit|integration|device|fault|hostile|fuzz|model|soft' ;;
+	tsan)	programs=$(thread_pattern) ;;
+	esac
+	programs=$(value "$1" check_PROGRAMS | tr ' ' '\n' |
+		grep -E "^tests/($programs)" | tr '\n' ' ')
+	sanitized_build=$1
+	shift
+	make -C "$work/$sanitized_build" SHELL=/bin/sh LIBTOOL="$libtool" \
+	    noinst_PROGRAMS= \
+	    bin_PROGRAMS="$(value "$sanitized_build" bin_PROGRAMS |
+		tr ' ' '\n' | grep ^lib/ | tr '\n' ' ')" \
+	    check_PROGRAMS="$programs" "$@"
+}
+
+# ---- tests of check ---------------------------------------------------
+
+# check_tests BUILD PATTERN [EXCEPT]: runs the tests of check of which the names
+# match, and not the second pattern. Prints a line for each.
+check_tests()
+{
+	tests=$(value "$1" TESTS | tr ' ' '\n' | grep -E "^tests/($2)" |
+		grep -v -E "^tests/(${3:-none})" | tr '\n' ' ')
+	checked=$work/$1
+	make=make_any
+	! sanitized "$1" || make=make_sanitized
+	for one in $tests
+	do
+		rm -f "$checked/$one.trs"
+	done
+	# they wait most of the time
+	$make "$1" check -k -j$((2 * jobs)) TESTS="$tests" \
+	    >"$logs/$name.make" 2>&1
+	made=$?
+	for one in $tests
+	do
+		result "$one" "$checked/$one"
+	done
+	[ $made -eq 0 ] || [ "$bad" ] || {
+		cat "$logs/$name.make"
+		return 1
+	}
+	[ -z "$bad" ]
+}
+
+make_any()
+{
+	any_build=$1
+	shift
+	make -C "$work/$any_build" SHELL=/bin/sh LIBTOOL="$libtool" "$@"
+}
+
+# result TEST PATH: prints the result that automake has written beside PATH.
+bad=
+result()
+{
+	case $(sed -n 's/^:test-result: //p' "$2.trs" 2>/dev/null) in
+	PASS)	echo "ok $1" ;;
+	SKIP)	echo "skip $1 # $(grep -v '^# took\|^SKIP ' "$2.log" | tail -n 1)" ;;
+	'')	;;	# it was not built
+	*)	bad=1
+		echo "not ok $1"
+		cat "$2.log" ;;
+	esac
+	grep '^# took ' "$2.log" 2>/dev/null
+}
+
+# ---- the archive and the installed library ----------------------------
+
+# distcheck FLAGS...: of make. What it compiles is compiled already.
+distcheck()
+{
+	make -C "$work/gcc" SHELL=/bin/sh distcheck -j"$jobs" "$@" &&
+		echo "ok distcheck"
+}
+
+# Builds programs outside the tree, with the installed library only.
+installed()
+{
+	rm -rf "$work/root" &&
+	make -C "$work/gcc" install DESTDIR="$work/root" >/dev/null &&
+	PKG_CONFIG_PATH=$work/root/usr/local/lib/pkgconfig &&
+	PKG_CONFIG_SYSROOT_DIR=$work/root &&
+	export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR || return
+	for pc in rdmamsg rdmamsg-ev
+	do
+		sample=echo
+		[ $pc = rdmamsg ] || sample=ev-loop
+		# shellcheck disable=SC2046 # flags are words
+		${CC:-cc} -o "$work/root/$sample" "$top/samples/$sample.c" \
+		    $(pkg-config --cflags --libs $pc) \
+		    -Wl,-rpath-link,"$work/root/usr/local/lib" || return
+		echo "ok installed $pc"
+	done
+	for page in man7/rdmamsg.7 man7/rdmamsg-proto.7 man1/rdmamsg-perf.1 man3/rdmamsg_send.3
+	do
+		[ -f "$work/root/usr/local/share/man/$page" ] || return
+	done
+	[ -x "$work/root/usr/local/bin/rdmamsg-perf" ] &&
+	[ -x "$work/root/usr/local/bin/rdmamsg-copy" ] &&
+	[ -x "$work/root/usr/local/bin/rdmamsg-doctor" ] &&
+	sh "$top/tests/soft/installed.sh" "$work/gcc" "$work/root"
+}
+
+quickstart()
+{
+	RDMAMSG_BUILD=$work/quickstart sh "$top/samples/quickstart" && echo "ok quickstart"
+}
+
+# ---- the soft HCA -----------------------------------------------------
+
+# on_soft BUILDDIR [PROGRAM...]: runs integration programs on the soft HCA.
+on_soft()
+{
+	sh "$top/tests/integration/soft.sh" "$@"
+}
+
+# Runs tests of the soft HCA again, without process_vm_readv(2).
+without_vm()
+{
+	status=0
+	RDMAMSG_SOFT_NO_VM=1
+	export RDMAMSG_SOFT_NO_VM
+	for program in "$work"/gcc/tests/unit/soft/*
+	do
+		[ -f "$program" ] && [ -x "$program" ] || continue
+		if "$program" >"$program.no-vm" 2>&1
+		then
+			echo "ok ${program##*/}"
+		else
+			status=1
+			echo "not ok ${program##*/}"
+			cat "$program.no-vm"
+		fi
+	done
+	# programs that move large payloads
+	on_soft "$work/gcc" messages memory fast rma srq oob || status=1
+	sh "$top/tests/soft/run.sh" "$work/gcc" 'ib_*_bw*' rping-size riostream \
+	    'fi_pingpong*' rdmamsg-perf || status=1
+	"$work/gcc/tests/soft/crash" 30 || status=1
+	return $status
+}
+
+# below PROGRAM...: runs it with the soft HCA below libibverbs, in a fabric of
+# the step. The preloaded library has no sanitizer, even if the program has.
+below()
+{
+	RDMAMSG_SOFT_FABRIC=below-$$-$name RDMAMSG_VM_ADDR=127.0.0.1 \
+	RDMAMSG_VM_HOST=localhost ASAN_OPTIONS=verify_asan_link_order=0 \
+	    "$work/gcc/lib/soft/tools/rdmamsg-soft" "$@"
+}
+
+on_soft_samples()
+{
+	status=0
+	RDMAMSG_DEVICE=soft RDMAMSG_SOFT_FABRIC=test-$$ \
+	    sh "$top/samples/run.sh" "$work/gcc" 127.0.0.1 || status=1
+	sh "$top/tests/soft/syscalls.sh" "$work/gcc" || [ $? -eq 77 ] ||
+	    status=1
+	return $status
+}
+
+# Runs programs as any verbs program: the soft HCA is below libibverbs.
+on_soft_below()
+{
+	below sh "$top/samples/run.sh" "$work/gcc" 127.0.0.1
+	samples=$?
+	below sh "$top/tests/integration/soft.sh" "$work/gcc" messages memory \
+	    connect cookies credits fast && return $samples
+}
+
+quick_below()
+{
+	below sh "$top/tests/fault/run.sh" "$work/gcc" connect exchange close \
+		abort
+	fault=$?
+	below sh "$top/tests/hostile/run.sh" "$work/gcc" client && return $fault
+}
+
+# Runs a few tests of each kind, without the sanitizers and machines.
+quick()
+{
+	failed=0
+	quick_below >"$logs/quick-below" 2>&1 &
+	check_tests gcc . || failed=1
+	# shellcheck disable=SC2046 # words
+	on_soft "$work/gcc" $(sh "$top/tests/integration/run.sh" -l |
+		tr ' ' '\n' | grep -vxE "$slow_programs") || failed=1
+	sh "$top/tests/chaos/run.sh" "$work/gcc" --scenario=all --rounds=1 53 ||
+		failed=1
+	wait $! || failed=1
+	cat "$logs/quick-below"
+	return $failed
+}
+
+chaos_asan()
+{
+	# shellcheck disable=SC2086 # words
+	make -C "$work/asan" SHELL=/bin/sh tests/chaos/chaos &&
+		sh "$top/tests/chaos/run.sh" "$work/asan" $chaos_round
+}
+
+# big COMMAND...: skips without memory for the largest message on both sides.
+big()
+{
+	if [ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 10 ]
+	then
+		echo "skip big # this machine has too little memory"
+		return
+	fi
+	"$@" && echo "ok big"
+}
+
+# ---- the steps --------------------------------------------------------
+
+# run_step NAME: runs a step that needs the builds and no other step.
+run_step()
+{
+	# shellcheck disable=SC2086 # words
+	case $1 in
+	clang)	build $1 CC=clang ;;
+	tsan)	build $1 CC=clang --enable-debug --with-sanitizer=thread ;;
+	check)	check_tests gcc . ;;
+	san-check)
+		check_tests asan 'unit|model|fuzz' ;;
+	tsan-check)
+		check_tests tsan "$(thread_unit_pattern)" ;;
+	tsan-check-rest)
+		check_tests tsan unit "$(thread_unit_pattern)" ;;
+	distcheck)
+		# a few of the tests; 'check' runs all
+		distcheck LIBTOOL="$libtool" \
+			AM_MAKEFLAGS="TESTS='$(echo $dist_tests)'" ;;
+	distcheck-rest)
+		distcheck ;;
+	installed | quickstart)
+		$1 ;;
+
+	# the soft HCA
+	device)	"$work/asan/tests/device/conform" ;;
+	device-ib)
+		RDMAMSG_SOFT_LINK=ib "$work/asan/tests/device/conform" ;;
+	device-iwarp)
+		RDMAMSG_SOFT_LINK=iwarp "$work/asan/tests/device/conform" ;;
+	device-programs)
+		"$work/gcc/lib/soft/tools/rdmamsg-soft" \
+			"$work/gcc/tests/device/conform" -d soft0 ;;
+	soft)	on_soft "$work/gcc" ;;
+	soft-ib)
+		RDMAMSG_SOFT_LINK=ib on_soft "$work/gcc" $link_programs fast ;;
+	soft-iwarp)
+		RDMAMSG_SOFT_LINK=iwarp on_soft "$work/gcc" \
+			$link_programs fast thousands dead death ;;
+	soft-asan)
+		on_soft "$work/asan" ;;
+	soft-threads)
+		on_soft "$work/tsan" $thread_programs ;;
+	soft-crash)
+		"$work/asan/tests/soft/crash" ;;
+	soft-no-vm)
+		without_vm ;;
+	soft-fault)
+		below sh "$top/tests/fault/run.sh" "$work/asan" ;;
+	soft-hostile)
+		below sh "$top/tests/hostile/run.sh" "$work/asan" ;;
+	soft-samples)
+		on_soft_samples ;;
+	soft-below)
+		on_soft_below ;;
+	soft-programs)
+		sh "$top/tests/soft/run.sh" "$work/gcc" ;;
+	soft-twohost)
+		sh "$top/tests/twohost/run.sh" -s "$work/gcc" ;;
+	big)	big on_soft "$work/gcc" big ;;
+	quick)	quick ;;
+	chaos)	sh "$top/tests/chaos/run.sh" "$work/gcc" $chaos_round ;;
+	chaos-asan)
+		chaos_asan ;;
+
+	# These steps use the kernel's Soft-RoCE. Under the sanitizers they run
+	# only the programs for removed devices, ports that are down, and files
+	# that cannot be opened, which the soft HCA cannot show.
+	device-rxe)
+		in_machine "$work/gcc/tests/device/conform" -d rxe0 ;;
+	integration)
+		in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
+			$guest_programs ;;
+	integration-rest)
+		in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
+			$guest_programs_rest ;;
+	san-integration)
+		in_machine sh "$top/tests/integration/run.sh" "$work/asan" \
+			device ;;
+	san-integration-rest)
+		in_machine sh "$top/tests/integration/run.sh" "$work/asan" \
+			errors close ;;
+	fault)	in_machine sh "$top/tests/fault/run.sh" "$work/gcc" \
+			$guest_faults ;;
+	fault-rest)
+		in_machine sh "$top/tests/fault/run.sh" "$work/gcc" \
+			$guest_faults_rest ;;
+	hostile)
+		in_machine sh "$top/tests/hostile/run.sh" "$work/gcc" client \
+			crowd ;;
+	samples)
+		in_machine sh "$top/samples/run.sh" "$work/gcc" "" \
+			$guest_samples ;;
+	samples-rest)
+		in_machine sh "$top/samples/run.sh" "$work/gcc" "" \
+			$guest_samples_rest ;;
+	chaos-vm)
+		in_machine sh "$top/tests/chaos/run.sh" "$work/gcc" \
+			--max-size=300000 --scenario=all --rounds=8 53 ;;
+	big-vm)	big sh "$top/tests/vm/run" -t 3600 -m 8192 -- \
+			"$work/gcc/tests/integration/big" ;;
+	vm)	sh "$top/tests/vm/selftest" ;;
+	twohost)
+		sh "$top/tests/twohost/run.sh" "$work/gcc" $twohost_cases ;;
+	twohost-rest)
+		sh "$top/tests/twohost/run.sh" -x "$(echo $twohost_cases)" \
+			"$work/gcc" ;;
+	esac
+}
