@@ -188,6 +188,7 @@ int soft_cm_connect(struct soft_cm_file *file,
 	id->state = SOFT_CM_LOOKUP;
 	id->wildcard = false;
 	id->tries = 0;
+	id->refusals = 0;
 	soft_cm_lookup(id);
 out:
 	soft_unlock(file->dev);

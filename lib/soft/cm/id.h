@@ -56,6 +56,7 @@ struct soft_cm_id {
 	struct soft_watch lookup;
 	bool wildcard;			/* lookup of the wildcard name */
 	uint32_t tries;
+	uint32_t refusals;		/* lookups that found no listener */
 	struct soft_wire *wire;
 	uint32_t peer;			/* handle of the peer's id */
 	uint32_t listener;		/* handle, until accepted */

@@ -23,12 +23,6 @@
 #define RETRY_NS	10000000ull	/* if the backlog of a name is full */
 #define LOOKUP_TRIES	6000
 #define LOOKUP_NS	60000000000ull	/* as long as for a REP */
-/*
- * Tries before a missing listener is an error. Some programs tell their client
- * to connect before they listen, for example perftest 4.5 with -R. With
- * hardware the request arrives late enough.
- */
-#define PATIENCE	3
 #define PLACES		32		/* names of one kind per port */
 
 #define TEXT_MAX	(INET6_ADDRSTRLEN + 1)
@@ -327,6 +321,24 @@ void soft_cm_end_lookup(struct soft_cm_id *id)
 	id->lookup.fd = -1;
 }
 
+/*
+ * No program listens there. Some programs tell their client to connect before
+ * they listen, for example perftest 4.5 with -R: with hardware the request
+ * arrives late enough. So look again until dev->patience is used up.
+ */
+static void not_there(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+
+	if (id->refusals * (RETRY_NS / 1000000) >= dev->patience) {
+		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+		return;
+	}
+	id->refusals++;
+	id->wildcard = false;
+	soft_timer_set(dev, &id->timer, RETRY_NS);
+}
+
 static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 		      uint32_t events)
 {
@@ -343,7 +355,7 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 	    msg.type == SOFT_MSG_LOOKUP && msg.node < SOFT_NODES)
 		soft_cm_found(id, msg.node, msg.from);
 	else
-		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
+		not_there(id);
 }
 
 /* Looks for a listener at the address, then for a listener at the wildcard. */
@@ -366,10 +378,8 @@ void soft_cm_lookup(struct soft_cm_id *id)
 		fd = soft_name_connect(dev, "cm/%x/%u/*%c", id->ps, port,
 				       kind_of(id->ib, &id->dst));
 	}
-	if (fd == -ECONNREFUSED && id->tries < PATIENCE) {
-		id->tries++;
-		id->wildcard = false;
-		soft_timer_set(dev, &id->timer, RETRY_NS);
+	if (fd == -ECONNREFUSED) {
+		not_there(id);
 		return;
 	}
 	if (fd == -EAGAIN && ++id->tries < LOOKUP_TRIES) {
@@ -377,8 +387,7 @@ void soft_cm_lookup(struct soft_cm_id *id)
 		return;
 	}
 	if (fd < 0) {
-		soft_cm_not_found(id, fd == -ECONNREFUSED ?
-				  SOFT_REJ_INVALID_SERVICE : fd);
+		soft_cm_not_found(id, fd);
 		return;
 	}
 	id->lookup.fn = on_lookup;

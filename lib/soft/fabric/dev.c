@@ -152,20 +152,33 @@ static int layout_options(struct soft_dev *dev)
 	       -EINVAL;
 }
 
-/* Reads RDMAMSG_SOFT_PART. Returns 0 or -EINVAL. */
-static int part_options(struct soft_dev *dev)
+/*
+ * Reads a number from the environment, or writes 'otherwise' if the variable is
+ * not set. Returns 0 or -EINVAL.
+ */
+static int number_option(const char *name, uint32_t otherwise, uint32_t least,
+			 uint32_t most, uint32_t *ret)
 {
-	const char *part = getenv("RDMAMSG_SOFT_PART");
-	unsigned long number = 1;
+	const char *text = getenv(name);
+	unsigned long number = otherwise;
 	char *end;
 
-	if (part && *part) {
-		number = strtoul(part, &end, 10);
-		if (*end || number < 1 || number > SOFT_PART_MAX)
+	if (text && *text) {
+		number = strtoul(text, &end, 10);
+		if (*end || number < least || number > most)
 			return -EINVAL;
 	}
-	dev->part = (uint32_t)number;
+	*ret = (uint32_t)number;
 	return 0;
+}
+
+static int number_options(struct soft_dev *dev)
+{
+	int err = number_option("RDMAMSG_SOFT_PART", 1, 1, SOFT_PART_MAX,
+				&dev->part);
+
+	return err ? err : number_option("RDMAMSG_SOFT_PATIENCE", SOFT_PATIENCE,
+					 0, SOFT_PATIENCE_MAX, &dev->patience);
 }
 
 static int dev_open(struct soft_dev **ret)
@@ -184,7 +197,7 @@ static int dev_open(struct soft_dev **ret)
 	if (!err)
 		err = layout_options(dev);
 	if (!err)
-		err = part_options(dev);
+		err = number_options(dev);
 	if (!err)
 		err = soft_node_open(dev);
 	if (err)

@@ -108,6 +108,7 @@ struct soft_dev {
 	bool no_vm;
 	struct masked_caps masked;
 	bool no_layouts;
+	uint32_t patience;		/* ms until a listener must be there */
 };
 
 /* The first caller opens the device. The last soft_dev_put() closes it. */

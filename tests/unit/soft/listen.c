@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +12,11 @@
 #include <cmocka.h>
 
 #include "../own_fabric.h"
+
+#define PATIENCE	"RDMAMSG_SOFT_PATIENCE"
+#define REFUSED_MS	30	/* after which a request is refused by default */
+#define REJ_INVALID_SERVICE 8
+#define REJ_CONSUMER	28
 
 static struct rdma_event_channel *ch;
 
@@ -95,6 +101,117 @@ static void bind__families_apart_BOTH(void **state)
 	expect_pair("0.0.0.0", "::", 1, 0);
 }
 
+/* ---- requests before there is a listener ------------------------------ */
+
+static bool has_event(const struct rdma_event_channel *of, int ms)
+{
+	struct pollfd p = { .fd = of->fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* Takes the next event. Returns its id. */
+static struct rdma_cm_id *next(struct rdma_event_channel *of,
+			       enum rdma_cm_event_type want, int *status)
+{
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	assert_true(has_event(of, 60000));
+	assert_int_equal(soft_cma_get_cm_event(of, &ev), 0);
+	assert_int_equal(ev->event, want);
+	id = ev->id;
+	if (status)
+		*status = ev->status;
+	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
+	return id;
+}
+
+static struct rdma_cm_id *call(struct rdma_event_channel *of, __be16 port)
+{
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_port = port,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct rdma_cm_id *id;
+
+	assert_int_equal(soft_cma_create_id(of, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(soft_cma_resolve_addr(id, NULL, (struct sockaddr *)&to,
+					       1000), 0);
+	(void)next(of, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	assert_int_equal(soft_cma_resolve_route(id, 1000), 0);
+	(void)next(of, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+	assert_int_equal(soft_cma_connect(id, &param), 0);
+	return id;
+}
+
+/* Opens the device with this patience. */
+static struct rdma_event_channel *open_with(const char *patience)
+{
+	struct rdma_event_channel *ret;
+
+	assert_int_equal(setenv(PATIENCE, patience, 1), 0);
+	ret = soft_cma_create_event_channel();
+	assert_int_equal(unsetenv(PATIENCE), 0);
+	return ret;
+}
+
+static void connect__before_the_listener_WAITS(void **state)
+{
+	struct rdma_event_channel *of_client = open_with("600000");
+	struct rdma_cm_id *server, *client, *request;
+	int status;
+
+	assert_non_null(of_client);
+	ch = soft_cma_create_event_channel();
+	assert_non_null(ch);
+	server = new_id(-1);
+	assert_int_equal(bind_to(server, "127.0.0.1", 0), 0);
+	client = call(of_client, soft_cma_get_src_port(server));
+	assert_false(has_event(of_client, 10 * REFUSED_MS));
+	assert_int_equal(soft_cma_listen(server, 0), 0);
+	request = next(ch, RDMA_CM_EVENT_CONNECT_REQUEST, NULL);
+	assert_int_equal(soft_cma_reject(request, NULL, 0), 0);
+	(void)next(of_client, RDMA_CM_EVENT_REJECTED, &status);
+	assert_int_equal(status, REJ_CONSUMER);
+	assert_int_equal(soft_cma_destroy_id(request), 0);
+	assert_int_equal(soft_cma_destroy_id(client), 0);
+	assert_int_equal(soft_cma_destroy_id(server), 0);
+	soft_cma_destroy_event_channel(of_client);
+	soft_cma_destroy_event_channel(ch);
+}
+
+static void connect__without_a_listener_IS_REFUSED(void **state)
+{
+	static const char *const patience[] = { "", "0", "10", "100" };
+	struct rdma_cm_id *server, *client;
+	int status;
+
+	for (size_t i = 0; i < sizeof(patience) / sizeof(*patience); i++) {
+		ch = open_with(patience[i]);
+		assert_non_null(ch);
+		server = new_id(-1);
+		assert_int_equal(bind_to(server, "127.0.0.1", 0), 0);
+		client = call(ch, soft_cma_get_src_port(server));
+		(void)next(ch, RDMA_CM_EVENT_REJECTED, &status);
+		assert_int_equal(status, REJ_INVALID_SERVICE);
+		assert_int_equal(soft_cma_destroy_id(client), 0);
+		assert_int_equal(soft_cma_destroy_id(server), 0);
+		soft_cma_destroy_event_channel(ch);
+	}
+}
+
+static void patience__that_is_none_EINVAL(void **state)
+{
+	static const char *const wrong[] = { "-1", "600001", "1s", " ", "x" };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		assert_null(open_with(wrong[i]));
+		assert_int_equal(errno, EINVAL);
+	}
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -103,6 +220,9 @@ int main(void)
 		TEST(bind__all_and_one_address_EADDRNOTAVAIL),
 		TEST(bind__two_addresses_BOTH),
 		TEST(bind__families_apart_BOTH),
+		cmocka_unit_test(connect__before_the_listener_WAITS),
+		cmocka_unit_test(connect__without_a_listener_IS_REFUSED),
+		cmocka_unit_test(patience__that_is_none_EINVAL),
 	};
 
 	join_own_fabric("listen");
