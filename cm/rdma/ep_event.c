@@ -335,9 +335,10 @@ void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			try(ep, ev, on_rejected);
 		else if (ep->state < EP_SETUP)
 			try(ep, ev, on_failed);
-		else
+		else if (ep->connect.established)
 			/* the connection ended before our establish arrived */
 			on_disconnected(ep);
+		/* else this side has given up and has its reason */
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:

@@ -434,6 +434,17 @@ static bool is_stranger(const struct rdmamsg_ep *ep)
 	return !ep->connect.setup_seen || rdmamsg__auth_wants_proof(ep);
 }
 
+/*
+ * Returns true if the peer's last answer to this attempt was a limit. The time
+ * may end in back-off, or while the next request is not answered yet.
+ */
+static bool was_limited(const struct rdmamsg_ep *ep)
+{
+	return ep->connect.limit && !ep->connect.passive &&
+	       (ep->state == EP_BACKOFF || ep->state == EP_RESOLVING ||
+		ep->state == EP_REQUESTED);
+}
+
 void rdmamsg__ep_deadline(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, timer);
@@ -455,9 +466,6 @@ void rdmamsg__ep_deadline(struct timer *t)
 			ep->connect.by->again(ep);
 			break;
 		}
-		if (ep->connect.limit)
-			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT,
-					    ep->connect.limit);
 		/* fall through */
 	case EP_RESOLVING:
 	case EP_REQUESTED:
@@ -472,6 +480,10 @@ void rdmamsg__ep_deadline(struct timer *t)
 			setup_timed_out(ep);
 			break;
 		}
+		/* the first reason stays */
+		if (was_limited(ep))
+			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT,
+					    ep->connect.limit);
 		no_way = ep->state == EP_BACKOFF ? ep->connect.unanswered :
 			ep->state == EP_RESOLVING && !ep->connect.resolve;
 		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?

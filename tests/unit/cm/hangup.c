@@ -2,12 +2,16 @@
 /*
  * Description: a connection has failed, and the connection manager reports
  * DISCONNECTED before the program is told. Only the peer's own disconnect makes
- * the peer the cause.
+ * the peer the cause. An attempt whose time is over keeps its reason, whatever
+ * the peer answers then.
  */
 #include "../own_fabric.h"
 #include "../two_ends.h"
+#include "base/ctx.h"
+#include "base/timer.h"
 #include "cm/rdma/cm.h"
 #include "device/verbs_api.h"
+#include "session/close.h"
 #include "session/ep.h"
 
 #include <errno.h>
@@ -55,12 +59,131 @@ static void disconnect__of_the_peer_IS_THE_CAUSE(void **state)
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ABORTED);
 }
 
+/* ---- attempts --------------------------------------------------------- */
+
+static struct rdmamsg_request *requests[4];
+static unsigned int request_count;
+
+static void put_off(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	requests[request_count++] = req;
+}
+
+/* Listens with room for one unanswered request. */
+static void listen_for_one(void)
+{
+	const struct rdmamsg_listen_options o = {
+		.size = sizeof(o), .on_request = put_off, .max_requests = 1,
+	};
+	struct rdmamsg_listener *l;
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	clear_ends();
+	request_count = 0;
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &o, &l),
+			 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+}
+
+static void dial(struct side *s)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_closed = on_closed,
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .user = s, .handlers = &handlers,
+		.timeout_ms = WAIT_MS,
+	};
+
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 &opts, &s->ep), 0);
+}
+
+/* The client's loop alone turns. */
+static void turn(void)
+{
+	struct pollfd fd = { rdmamsg_fd(client.ctx), POLLIN, 0 };
+
+	(void)poll(&fd, 1, 10);
+	assert_true(rdmamsg_process(client.ctx) >= 0);
+}
+
+/* The time of the attempt is over now. */
+static void end_time(struct rdmamsg_ep *ep)
+{
+	ep->deadline = rdmamsg__now_ms();
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
+	rdmamsg__ep_deadline(&ep->timer);
+}
+
+static void close_both(void)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+static void reject__after_the_time_IS_NO_HANGUP(void **state)
+{
+	const struct cm_event ev = {
+		.type = RDMA_CM_EVENT_REJECTED, .status = 28,
+	};
+
+	listen_for_one();
+	dial(&client);
+	WAIT_FOR(request_count == 1);
+	assert_int_equal(client.ep->state, EP_REQUESTED);
+	end_time(client.ep);
+	rdmamsg__ep_cm_event(client.ctx, &client.ep->connect.owner, &ev);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(client.why.error, -ETIMEDOUT);
+	close_both();
+}
+
+/* Ends the time of an attempt in this state, after the peer's limit. */
+static void limit_then(enum ep_state at)
+{
+	struct side first = { .ep = NULL };
+
+	listen_for_one();
+	dial(&first);
+	WAIT_FOR(request_count == 1);
+	dial(&client);
+	WAIT_FOR(client.ep->state == EP_BACKOFF);
+	UNTIL_BY(turn(), client.ep->state == at);
+	end_time(client.ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_RESOURCES);
+	assert_int_equal(client.why.error, -ENOBUFS);
+	assert_non_null(strstr(client.why.text, "max_requests"));
+	close_both();
+}
+
+static void limit__and_the_time_ends_in_back_off_IS_TOLD(void **state)
+{
+	limit_then(EP_BACKOFF);
+}
+
+static void limit__and_the_next_is_not_answered_IS_TOLD(void **state)
+{
+	limit_then(EP_REQUESTED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			disconnect__nobody_has_answered_IS_NOT_THE_PEERS),
 		cmocka_unit_test(disconnect__of_the_peer_IS_THE_CAUSE),
+		cmocka_unit_test(reject__after_the_time_IS_NO_HANGUP),
+		cmocka_unit_test(limit__and_the_time_ends_in_back_off_IS_TOLD),
+		cmocka_unit_test(limit__and_the_next_is_not_answered_IS_TOLD),
 	};
 
 	join_own_fabric("hangup");
