@@ -3,6 +3,7 @@
  * Description: the limits of a listener: the reject that the peer gets, the
  * statistics, and the initiator's retries.
  */
+#include "clock.h"
 #include "common.h"
 #include "oob_pair.h"
 #include "request.h"
@@ -10,6 +11,8 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 #include <rdmamsg/rma.h>
+
+#define SLOW_MS	5000	/* longer than this machine needs for a request */
 
 static struct pair p;
 static bool out_of_band;
@@ -191,7 +194,9 @@ static void connect__max_requests_too_long_IS_TOLD(void **state)
 	dial_end(&p.c, WAIT_MS);
 	WAIT_FOR(waiting_count == 1);
 	second_end(&second);
-	dial_end(&second, 500);
+	dial_end(&second, WAIT_MS);
+	WAIT_FOR(stats().rejected_requests >= 1);
+	clock_pass(WAIT_MS);
 	expect_limit(&second, "max_requests");
 	assert_int_equal(rdmamsg_reject(waiting[0], NULL, 0), 0);
 	WAIT_FOR(p.c.closed);
@@ -237,7 +242,7 @@ static void first_then_late(struct rdmamsg_listener *l,
 static void wrong_key(void)
 {
 	struct rdmamsg_listen_options o = {
-		.on_request = first_then_late, .slow_ms = 2000,
+		.on_request = first_then_late, .slow_ms = SLOW_MS,
 	};
 	struct end second;
 
@@ -251,6 +256,7 @@ static void wrong_key(void)
 	dial_end(&second, WAIT_MS);
 	WAIT_FOR(stats().slowed);
 	assert_int_equal(second.connected, 0);
+	clock_pass(SLOW_MS);
 	/* the pause ends, and the initiator has not given up */
 	WAIT_FOR(second.connected && late.connected);
 	rdmamsg_ep_close(second.ep);
