@@ -3,6 +3,7 @@
  * A target over queue pairs of DC that has forgotten a sender: no message of
  * that sender completes with status 0, unless it has arrived.
  */
+#include "clock.h"
 #include "common.h"
 #include "harm.h"
 
@@ -17,6 +18,7 @@
 
 #define BATCH		3u
 #define KEY		5u
+#define STEP_MS		500u	/* as often as the library looks */
 #define SECONDS		300u	/* of a child, at most */
 
 static struct rdmamsg *ctx;
@@ -82,6 +84,24 @@ static bool is_forgotten(void)
 	return !a.connections;
 }
 
+/*
+ * Lets the target's time pass until it has forgotten the sender. Returns how
+ * much has passed. As much must pass for the sender before it goes on.
+ */
+static uint32_t pass_until_forgotten(void)
+{
+	uint32_t passed = 0;
+
+	while (!is_forgotten()) {
+		assert_true(passed < WAIT_MS);
+		clock_pass(STEP_MS);
+		passed += STEP_MS;
+		test_pump(1);
+		check_notes();
+	}
+	return passed;
+}
+
 static void close_target(void)
 {
 	rdmamsg_dc_target_destroy(target);
@@ -103,8 +123,11 @@ static void open_sender(const char *port)
 						   KEY, NULL, &address), 0);
 }
 
-/* Returns how many of a batch have completed with status 0. */
-static unsigned int send_batch(void)
+/*
+ * Returns how many of a batch have completed with status 0. Of each loop's turn
+ * so much time passes beside the real one.
+ */
+static unsigned int send_batch(uint32_t passing_ms)
 {
 	const unsigned int before = completed, good = succeeded;
 	static struct cookie cookies[BATCH];
@@ -113,6 +136,13 @@ static unsigned int send_batch(void)
 	for (uint32_t i = 0; i < BATCH; i++)
 		assert_int_equal(rdmamsg_dc_send(address, "x", 1, i,
 						 &cookies[i]), 0);
+	for (uint32_t passed = 0; completed < before + BATCH && passing_ms;
+	     passed += passing_ms) {
+		assert_true(passed < WAIT_MS);
+		clock_pass(passing_ms);
+		test_pump(20);
+		check_notes();
+	}
 	WAIT_FOR(completed == before + BATCH);
 	return succeeded - good;
 }
@@ -126,15 +156,23 @@ static void close_sender(void)
 
 /* ---- children ---------------------------------------------------------- */
 
-/* Waits until the parent has said something. Returns false at the end. */
+/*
+ * Waits until the parent has said for how long this process has waited, and
+ * lets that time pass. Returns false at the end.
+ */
 static bool await_word(void)
 {
 	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
-	char c;
+	uint32_t passed;
 
 	for (unsigned int i = 0; i < 10 * SECONDS; i++) {
-		if (poll(&fd, 1, 0) > 0)
-			return read(STDIN_FILENO, &c, 1) == 1;
+		if (poll(&fd, 1, 0) > 0) {
+			if (read(STDIN_FILENO, &passed, sizeof(passed)) !=
+			    sizeof(passed))
+				return false;
+			clock_pass(passed);
+			return true;
+		}
 		test_pump(100);
 		check_notes();
 	}
@@ -151,8 +189,10 @@ static int target_role(int argc, char **argv)
 	open_target(port);
 	say("%s\n", port);
 	WAIT_FOR(messages == BATCH);
-	WAIT_FOR(is_forgotten());
-	say("forgotten\n");
+	/* the parent cuts this process off */
+	if (!await_word())
+		return 1;
+	say("%u\n", pass_until_forgotten());
 	if (!await_word())
 		return 1;
 	/* the parent knows what the device has */
@@ -171,7 +211,8 @@ static int sender_role(int argc, char **argv)
 	for (int i = 0; i < 3; i++) {
 		if (i && !await_word())
 			return 1;
-		say("%u\n", send_batch());
+		/* the second has no answer to wait for */
+		say("%u\n", send_batch(i == 1 ? STEP_MS : 0));
 	}
 	close_sender();
 	return 0;
@@ -188,17 +229,23 @@ static unsigned int number_of(struct child *c)
 	return n;
 }
 
+/* Tells the child that so much time has passed for it. */
+static void go_on(const struct child *c, uint32_t passed)
+{
+	assert_int_equal(write(c->to, &passed, sizeof(passed)),
+			 sizeof(passed));
+}
+
 /* ---- tests ------------------------------------------------------------- */
 
 /* No loop runs meanwhile, so the target hears nothing. */
 static void await_forgotten(struct child *c)
 {
 	struct pollfd fd = { .fd = c->from, .events = POLLIN };
-	char line[64];
 
+	go_on(c, 0);
 	assert_int_equal(poll(&fd, 1, WAIT_MS), 1);
-	child_line(c, line, sizeof(line));
-	assert_string_equal(line, "forgotten");
+	clock_pass(number_of(c));
 }
 
 /* Nothing comes from the target. Its device still takes what is sent. */
@@ -211,13 +258,14 @@ static void answers__lost_for_long_NO_FALSE_SUCCESS(void **state)
 	child_start(&child, "target", NULL);
 	child_line(&child, line, sizeof(line));
 	open_sender(line);
-	assert_int_equal(send_batch(), BATCH);
+	assert_int_equal(send_batch(0), BATCH);
 	harm_drop_of(child.pid, true);
 	await_forgotten(&child);
-	assert_int_equal(send_batch(), 0);
+	/* the device has time to acknowledge them */
+	assert_int_equal(send_batch(0), 0);
 	harm_drop_of(child.pid, false);
-	assert_int_equal(send_batch(), BATCH);
-	child_say(&child, "?");
+	assert_int_equal(send_batch(0), BATCH);
+	go_on(&child, 0);
 	assert_int_equal(number_of(&child), 2 * BATCH);
 	close_sender();
 	assert_int_equal(child_wait(&child), 0);
@@ -236,14 +284,13 @@ static void sender__stopped_for_long_NO_FALSE_SUCCESS(void **state)
 	assert_int_equal(number_of(&child), BATCH);
 	assert_int_equal(messages, BATCH);
 	assert_int_equal(kill(child.pid, SIGSTOP), 0);
-	WAIT_FOR(is_forgotten());
 	/* it sends as soon as it goes on */
-	child_say(&child, "s");
+	go_on(&child, pass_until_forgotten());
 	assert_int_equal(kill(child.pid, SIGCONT), 0);
 	good = number_of(&child);
 	assert_int_equal(messages, BATCH + good);
 	messages = 0;
-	child_say(&child, "s");
+	go_on(&child, 0);
 	assert_int_equal(number_of(&child), BATCH);
 	WAIT_FOR(messages == BATCH);
 	assert_int_equal(child_wait(&child), 0);
