@@ -476,7 +476,7 @@ int rdmamsg__visitors_place(struct rdmamsg_dc_target *t, struct dc_place *ret)
 
 uint32_t rdmamsg__visitors_violations(const struct rdmamsg_dc_target *t)
 {
-	uint32_t n;
+	uint32_t n = 0;
 
 	if (t->dc && !t->dc->failed &&
 	    !rdmamsg__try(rdmamsg__dct_violations(t->dc->dev->device,

@@ -250,7 +250,7 @@ static struct umr_key *key_new(const struct umr *u, uint32_t size)
 /* Adds a key, which becomes the key of the whole. */
 static int add(struct umr *u, struct umr_key *k, uint32_t entries)
 {
-	struct mlx5dv_mkey *key;
+	struct mlx5dv_mkey *key = NULL;
 	int err = new_mkey(u, (uint16_t)entries, &key);
 
 	if (err)

@@ -40,13 +40,13 @@ static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
 {
 	int ret = rdmamsg__ctx_check(ctx);
 
+	*u = (struct until){ .call = call, .timeout_ms = timeout_ms };
 	if (ret)
 		return ret;
 	if (ctx->loop.in_callback)
 		return rdmamsg__deadlock(ctx, call);
-	u->call = call;
-	u->timeout_ms = timeout_ms;
-	u->end = timeout_ms < 0 ? 0 : rdmamsg__now_ms() + (uint64_t)timeout_ms;
+	if (timeout_ms >= 0)
+		u->end = rdmamsg__now_ms() + (uint64_t)timeout_ms;
 	return 0;
 }
 

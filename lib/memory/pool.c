@@ -219,16 +219,13 @@ int rdmamsg__pool_grow(struct pool *pool, uint32_t count, bool *waits)
 
 void rdmamsg__pool_use(struct pool *pool, bool posted)
 {
-	struct list *n;
-
 	pool->posted |= posted;
 	if (pool->users++)
 		return;
 	/* the last slab of a pool in use is not a spare */
-	list_for_each(n, &pool->slabs)
-		if (pool->slab_count == 1)
-			rdmamsg__stretch_use(&list_entry(n, struct slab,
-							 node)->stretch);
+	if (pool->slab_count == 1)
+		rdmamsg__stretch_use(&list_first(&pool->slabs, struct slab,
+						 node)->stretch);
 }
 
 /* Finds an idle slab that is no spare: the last one, or one never used. */
