@@ -52,6 +52,18 @@ static int wrong(const char *what)
 }
 
 /*
+ * Returns the bytes of an operand: those of the lower half of the first word, if
+ * the operand has 4 bytes.
+ */
+static const uint8_t *operand(const uint64_t *words, uint32_t size)
+{
+	const bool half = size == sizeof(uint32_t);
+
+	return (const uint8_t *)words +
+	       (half && BYTE_ORDER == BIG_ENDIAN ? sizeof(uint32_t) : 0);
+}
+
+/*
  * Executes an example in an operand of 'size' bytes. The answer tells the byte
  * order in which the device answers.
  */
@@ -67,20 +79,21 @@ static int execute(struct trial *t, const struct example *e, uint32_t size,
 		},
 	};
 	struct masked m = e->m;
+	const uint8_t *before = operand(e->before, size);
 	int err;
 
 	m.size = size;
 	memset(t->mem, 0, TRIAL_MEM);
-	memcpy(t->mem + TARGET, e->before, size);
+	memcpy(t->mem + TARGET, before, size);
 	err = rdmamsg__pair_masked(t, &wr, &m);
 	if (err)
 		return err;
-	if (memcmp(t->mem + TARGET, e->after, size))
+	if (memcmp(t->mem + TARGET, operand(e->after, size), size))
 		return wrong(what);
-	*ret_swapped = memcmp(t->mem, e->before, size);
+	*ret_swapped = memcmp(t->mem, before, size);
 	if (*ret_swapped)
 		masked_swap_bytes(t->mem, size);
-	return memcmp(t->mem, e->before, size) ? wrong(what) : 0;
+	return memcmp(t->mem, before, size) ? wrong(what) : 0;
 }
 
 /* All answers must have the same byte order. */
