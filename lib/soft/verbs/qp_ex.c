@@ -8,6 +8,7 @@
  * complete() lock the device only if the queue seems to be full. Otherwise a
  * builder sets ex_busy under the lock of the device.
  */
+#include "config.h"
 #include "soft/verbs/qp.h"
 
 #include <errno.h>
@@ -213,12 +214,14 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t size,
 	fail(of(ex), EOPNOTSUPP);
 }
 
+#ifdef HAVE_ATOMIC_WRITE
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey,
 			    uint64_t raddr, const void *value)
 {
 	of(ex)->ex_wqe = NULL;
 	fail(of(ex), EOPNOTSUPP);
 }
+#endif
 
 /* ---- setters ---------------------------------------------------------- */
 
@@ -415,8 +418,12 @@ static void abandon(struct ibv_qp_ex *ex)
 			 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 			 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
 			 IBV_QP_EX_WITH_SEND_WITH_INV)
-#define ALL_OPS		(RC_OPS | IBV_QP_EX_WITH_TSO | \
-			 IBV_QP_EX_WITH_ATOMIC_WRITE)
+#ifdef HAVE_ATOMIC_WRITE
+#define ATOMIC_WRITE	IBV_QP_EX_WITH_ATOMIC_WRITE
+#else
+#define ATOMIC_WRITE	0
+#endif
+#define ALL_OPS		(RC_OPS | IBV_QP_EX_WITH_TSO | ATOMIC_WRITE)
 
 #define NOT_IWARP_OPS	(IBV_QP_EX_WITH_SEND_WITH_IMM | \
 			 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
@@ -464,5 +471,7 @@ void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops)
 	ex->wr_start = start;
 	ex->wr_complete = complete;
 	ex->wr_abort = abandon;
+#ifdef HAVE_ATOMIC_WRITE
 	ex->wr_atomic_write = wr_atomic_write;
+#endif
 }
