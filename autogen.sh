@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Makes configure from a bare checkout.
-cd "$(dirname "$0")" && exec autoreconf -fi
+# aclocal demands the folder of its macros.
+cd "$(dirname "$0")" && mkdir -p build-aux/m4 && exec autoreconf -fi
