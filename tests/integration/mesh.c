@@ -212,7 +212,7 @@ void mesh_race(uint32_t count, void (*begin)(struct member *m, uint32_t number),
 	       void (*check)(const struct member *m, uint32_t number))
 {
 	uint32_t begun[MESH_MAX] = { 0 }, wait[MESH_MAX] = { 0 };
-	const uint64_t end = now_ms() + WAIT_MS;
+	uint64_t end = now_ms() + WAIT_MS;	/* without progress */
 	uint32_t seed = mesh_size + mesh_seed;
 
 	while (!mesh_all_done(count)) {
@@ -224,6 +224,7 @@ void mesh_race(uint32_t count, void (*begin)(struct member *m, uint32_t number),
 			if (m->done != done) {
 				assert_int_equal(m->status, 0);
 				check(m, done);
+				end = now_ms() + WAIT_MS;
 				seed = seed * 1664525 + 1013904223;
 				wait[i] = seed >> 29;
 			}
