@@ -281,6 +281,8 @@ sample_usage()
 	for sample in echo echo-client own-loop ev-loop threads srq apm \
 		rc-pingpong atomics dc layout allreduce
 	do
+		# configure --without-ev
+		[ -x "$bin/$sample" ] || [ $sample != ev-loop ] || continue
 		for option in -h --help
 		do
 			returns 0 "$bin/$sample" $option
@@ -290,7 +292,8 @@ sample_usage()
 		said "'--no-such-option'"
 		said 'see --help'
 	done
-	complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
+	! [ -x "$bin/ev-loop" ] ||
+		complains 2 'Usage: ev-loop ADDR' "$bin/ev-loop"
 	complains 2 'Usage: echo .HOST. PORT' "$bin/echo" 1 2 3
 	complains 2 '-a ADDR is missing' "$bin/srq"
 	complains 2 'no operand' "$bin/srq" -a "$addr" x
@@ -2117,7 +2120,10 @@ terminal()
 
 run echo echo_sample
 run own-loop returns 0 "$bin/own-loop" "$addr"
-run ev-loop returns 0 "$bin/ev-loop" "$addr"
+if [ -x "$bin/ev-loop" ]
+then run ev-loop returns 0 "$bin/ev-loop" "$addr"
+else echo "skip ev-loop # built without libev"
+fi
 run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
 run rc-pingpong-port rc_pingpong -i 1
