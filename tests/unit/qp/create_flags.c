@@ -150,6 +150,7 @@ static void flag__none_THE_PLAIN_CALL(void **state)
 
 /* ---- RSS, which the soft HCA lacks ------------------------------------- */
 
+static const uint8_t rss_key[40] = { 0x6d, 0x5a, 0x56, 0xda };
 static struct ibv_wq wqs[2];
 static struct ibv_rwq_ind_table indirection;
 static int made;		/* queues and tables not destroyed */
@@ -160,13 +161,21 @@ static struct ibv_wq *create_wq(struct ibv_context *verbs,
 {
 	struct ibv_wq *wq = &wqs[made++];
 
+	assert_int_equal(attr->wq_type, IBV_WQT_RQ);
+	assert_int_equal(attr->max_wr, 4);
+	assert_int_equal(attr->max_sge, 2);
+	assert_non_null(attr->pd);
+	assert_ptr_equal(attr->cq, last_cq);
 	wq->context = verbs;
 	return wq;
 }
 
 static int modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 {
-	return attr->wq_state == IBV_WQS_RDY ? 0 : EINVAL;
+	assert_int_equal(attr->attr_mask, IBV_WQ_ATTR_STATE);
+	assert_int_equal(attr->wq_state, IBV_WQS_RDY);
+	wq->state = attr->wq_state;
+	return 0;
 }
 
 static int destroy_wq(struct ibv_wq *wq)
@@ -179,6 +188,11 @@ static struct ibv_rwq_ind_table *
 create_table(struct ibv_context *verbs, struct ibv_rwq_ind_table_init_attr *a)
 {
 	made++;
+	assert_int_equal(a->log_ind_tbl_size, 1);
+	for (size_t i = 0; i < 2; i++) {
+		assert_ptr_equal(a->ind_tbl[i], &wqs[i]);
+		assert_int_equal(wqs[i].state, IBV_WQS_RDY);
+	}
 	indirection.context = verbs;
 	return &indirection;
 }
@@ -236,6 +250,16 @@ static struct ibv_qp *create_rss(struct ibv_context *verbs,
 
 	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE);
 	assert_ptr_equal(attr->rwq_ind_tbl, &indirection);
+	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_RX_HASH);
+	assert_int_equal(attr->rx_hash_conf.rx_hash_function,
+			 IBV_RX_HASH_FUNC_TOEPLITZ);
+	assert_int_equal(attr->rx_hash_conf.rx_hash_fields_mask,
+			 IBV_RX_HASH_SRC_IPV4);
+	assert_int_equal(attr->rx_hash_conf.rx_hash_key_len, sizeof(rss_key));
+	assert_memory_equal(attr->rx_hash_conf.rx_hash_key, rss_key,
+			    sizeof(rss_key));
+	assert_null(attr->send_cq);
+	assert_null(attr->recv_cq);
 	return rdmamsg__verbs_soft.create_qp_ex(verbs, &plain);
 }
 
@@ -250,15 +274,14 @@ static int refuse_steps(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 static void rss__the_device_takes_no_steps_IS_MADE(void **state)
 {
-	static const uint8_t key[40];
 	const struct rdmamsg_rss rss = {
-		.size = sizeof(rss), .queues = 2, .key = key,
-		.key_len = sizeof(key), .fields = IBV_RX_HASH_SRC_IPV4,
+		.size = sizeof(rss), .queues = 2, .key = rss_key,
+		.key_len = sizeof(rss_key), .fields = IBV_RX_HASH_SRC_IPV4,
 		.function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	const struct rdmamsg_qp_options o = {
 		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
-		.max_recv = 4, .rss = &rss,
+		.max_recv = 4, .max_recv_sge = 2, .rss = &rss,
 	};
 	struct rdmamsg_qp *qp;
 
