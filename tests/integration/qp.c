@@ -164,8 +164,14 @@ static void datagram__with_a_peer_SENDS(void **state)
 	struct rdmamsg_qp *a = make(ctx, &o), *b = make(ctx, &o);
 	struct ibv_send_wr wr = {
 		.wr_id = 6, .opcode = IBV_WR_SEND_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED,
+		.send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(77),
 	}, *bad;
+	char grh[40];
+	struct ibv_sge room = { .addr = (uintptr_t)grh, .length = sizeof(grh) };
+	struct ibv_recv_wr recv = {
+		.wr_id = 5, .sg_list = &room, .num_sge = 1,
+	}, *bad_recv;
+	struct ibv_mr *mr;
 	uint8_t rec[RDMAMSG_OOB_MAX];
 	int len = rdmamsg_qp_record(a, rec, sizeof(rec));
 	uint32_t qpn;
@@ -182,9 +188,13 @@ static void datagram__with_a_peer_SENDS(void **state)
 	wr.wr.ud.remote_qpn = qpn;
 	wr.wr.ud.remote_qkey = 0x11111111;
 	assert_int_equal(qpn, info(b).qp_num);
+	assert_int_equal(rdmamsg_qp_register(b, grh, sizeof(grh),
+					     IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	room.lkey = mr->lkey;
+	assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(b), &recv, &bad_recv), 0);
 	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(a), &wr, &bad), 0);
-	assert_int_equal(completion(rdmamsg_qp_send_cq(a)).status,
-			 IBV_WC_SUCCESS);
+	check_arrives(a, b);
+	assert_int_equal(rdmamsg_qp_deregister(b, mr), 0);
 	test_close(ctx);
 }
 
