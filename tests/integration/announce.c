@@ -174,7 +174,7 @@ static void expect_moved(void)
 	assert_int_equal(resumed, 1);
 }
 
-static void stop(void)
+static void stop_all(void)
 {
 	pouring = false;
 	WAIT_FOR(client.received == client.sent);
@@ -202,7 +202,7 @@ static void address__gone_RESUMES_AT_THE_ANNOUNCED_ONE(void **state)
 	WAIT_FOR(down);
 	harm_silence(false);
 	expect_moved();
-	stop();
+	stop_all();
 }
 
 /*
@@ -217,7 +217,7 @@ static void device__gone_RESUMES_AT_THE_ANNOUNCED_ADDRESS(void **state)
 	WAIT_FOR(harm_removed());
 	harm_add();
 	expect_moved();
-	stop();
+	stop_all();
 }
 
 int main(int argc, char **argv)

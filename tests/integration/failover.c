@@ -610,7 +610,7 @@ static void start(bool as_server)
 	fill(we);
 }
 
-static void stop(void)
+static void stop_all(void)
 {
 	pouring = false;
 	WAIT_FOR(we->received == we->sent);
@@ -659,7 +659,7 @@ static void lose_port(bool as_server, bool ours, const char *how)
 	/* the other side offers its former port, this one its third */
 	harm_port_of(pid, 1, "up");
 	WAIT_FOR(s->armed >= 2 && is_in(we, RDMAMSG_PATH_ARMED));
-	stop();
+	stop_all();
 }
 
 static void port__down_of_either_side_EACH_MESSAGE_ONCE(void **state)
@@ -703,7 +703,7 @@ static void alternate__of_one_side_MIGRATED(void **state)
 	expect_more();
 	/* the connection manager stays on port 1 */
 	harm_port_of(getpid(), 1, "up");
-	stop();
+	stop_all();
 }
 
 static int stop_pouring(void **state)

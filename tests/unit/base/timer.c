@@ -74,7 +74,7 @@ static void set(int i, uint64_t ms)
 	ones[i].due = now + ms;
 }
 
-static void stop(int i)
+static void stop_timer(int i)
 {
 	rdmamsg__timer_stop(&ts, &ones[i].t);
 	ones[i].due = 0;
@@ -117,10 +117,10 @@ static void set__again_MOVES_IT(void **state)
 
 static void stop__idle_IS_HARMLESS(void **state)
 {
-	stop(0);
+	stop_timer(0);
 	set(0, 1);
-	stop(0);
-	stop(0);
+	stop_timer(0);
+	stop_timer(0);
 	now += 10;
 	assert_int_equal(rdmamsg__timers_run(&ts), 0);
 }
@@ -135,7 +135,7 @@ static void set__earlier_ARMS_EARLIER(void **state)
 	 * the descriptor may stay armed for 100 ms: an early wake-up is
 	 * harmless
 	 */
-	stop(1);
+	stop_timer(1);
 	assert_true(ts.armed && ts.armed <= now + 500);
 	now += 100;
 	assert_int_equal(rdmamsg__timers_run(&ts), 0);
@@ -158,7 +158,7 @@ static void fire_sets(struct timer *t)
 	on_fire(t);
 	set(1, 0);		/* due at once: fires in the same run */
 	set(0, 5);		/* the running timer, later */
-	stop(2);		/* another timer that is due in this run */
+	stop_timer(2);		/* another timer that is due in this run */
 }
 
 static void run__callbacks_MAY_SET_AND_STOP(void **state)
@@ -212,7 +212,7 @@ static void heap__random_AGREES_WITH_MODEL(void **state)
 			set(i, (uint64_t)(rand() % 100));
 			break;
 		case 2:
-			stop(i);
+			stop_timer(i);
 			break;
 		default:
 			now += (uint64_t)(rand() % 10);

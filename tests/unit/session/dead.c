@@ -215,7 +215,7 @@ static void close_both(void)
 	clear_ends();
 }
 
-static void stop(void)
+static void stop_all(void)
 {
 	close_both();
 	assert_int_equal(nulldev_counts.qps, 0);
@@ -280,7 +280,7 @@ static void meet_a_cut(const struct activity *what, uint32_t dead,
 		steps(2 * dead + dead * phase / 128);
 		check_open("before the cut");
 		cut_for_good(which ? &client : &server);
-		stop();
+		stop_all();
 	}
 }
 
@@ -304,7 +304,7 @@ static void cut__then_one_send_CLOSES_IN_BOUNDS(void **state)
 	steps(50);
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
 	check_closes(&client, now - 50, 1000, 1252 + SLACK_MS);
-	stop();
+	stop_all();
 }
 
 static void meet_a_short_cut(const struct activity *what, uint32_t dead,
@@ -324,7 +324,7 @@ static void meet_a_short_cut(const struct activity *what, uint32_t dead,
 	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
 	steps(2 * step);
 	assert_true(server.messages > had);
-	stop();
+	stop_all();
 }
 
 static void cut__shorter_LIVES_ON(void **state)
@@ -352,7 +352,7 @@ static void slow__but_progress_LIVES_ON(void **state)
 	}
 	activity = &activities[0];
 	check_closes(&client, now, 0, 1252 + SLACK_MS);
-	stop();
+	stop_all();
 }
 
 static void none__NEVER_CLOSES(void **state)
@@ -363,7 +363,7 @@ static void none__NEVER_CLOSES(void **state)
 	steps(1000000);
 	check_open("without dead_after_ms");
 	assert_int_equal(client.ep->st.keepalives, 0);
-	stop();
+	stop_all();
 }
 
 /* ---- closing without the CM ------------------------------------------- */
@@ -404,7 +404,7 @@ static void close_in_a_cut(uint32_t dead, uint32_t close_timeout_ms, bool send)
 		assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
 	steps(min(dead, close_timeout_ms) * 3 / 2);
 	assert_true(client.closed);
-	stop();
+	stop_all();
 }
 
 static void close__only_its_end_is_lost_CLOSED(void **state)
@@ -440,7 +440,7 @@ static void stopped__acknowledged_meanwhile_LIVES_ON(void **state)
 		now += 10000;
 		steps(3000);
 		check_open("after it was stopped");
-		stop();
+		stop_all();
 	}
 }
 
@@ -458,7 +458,7 @@ static void stopped__with_its_device_LIVES_ON(void **state)
 		nulldev_cut(false);
 		steps(3000);
 		check_open("after it was stopped");
-		stop();
+		stop_all();
 	}
 }
 
@@ -471,7 +471,7 @@ static void stopped__while_the_peer_died_CLOSES(void **state)
 		steps(300);
 		now += 10000;
 		check_closes(&client, now, 0, 1252 + SLACK_MS);
-		stop();
+		stop_all();
 	}
 }
 
@@ -504,7 +504,7 @@ static void callback__takes_long_LIVES_ON(void **state)
 	assert_null(in_message);
 	steps(2000);
 	check_open("after the callback");
-	stop();
+	stop_all();
 
 	/* the tick runs the callback */
 	start_with_both();
@@ -512,7 +512,7 @@ static void callback__takes_long_LIVES_ON(void **state)
 	assert_null(in_message);
 	steps(2000);
 	check_open("after the callback");
-	stop();
+	stop_all();
 }
 
 /* ---- Soft-RoCE with its port down ------------------------------------- */
@@ -538,7 +538,7 @@ static void port__down_on_soft_roce_SENDS_NO_KEEPALIVE(void **state)
 	at = now;
 	check_closes(&client, at, 1000, 1252 + SLACK_MS);
 	assert_non_null(strstr(client.why.text, "port"));
-	stop();
+	stop_all();
 }
 
 /* ---- the transport ---------------------------------------------------- */
@@ -547,7 +547,7 @@ static struct ibv_qp_attr transport(uint32_t vendor)
 {
 	nulldev_vendor = vendor;
 	start(&activities[0], opts.dead_after_ms);
-	stop();
+	stop_all();
 	return nulldev_rts;
 }
 
