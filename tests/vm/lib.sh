@@ -57,7 +57,9 @@
 #			 instructions, 2 ns each, whatever the host does; it
 #			 has one processor (tcg)
 #   RDMAMSG_VM_QEMU	 (qemu-system-x86_64)
-#   VM_BOOT_TIMEOUT	 seconds (90)
+#   RDMAMSG_VM_KERNEL	 version of the kernel (the newest with Soft-RoCE)
+#   RDMAMSG_VM_ROOT	 root whose boot/ and lib/modules/ have the kernel (/)
+#   VM_BOOT_TIMEOUT	 seconds that a boot may take (90); more for a slow host
 #   VM_KEEP		 keep the machines' directory, with the kernels' messages
 
 if [ -z "${VM_SRC:-}" ]
@@ -313,7 +315,8 @@ share n$vm__count $(vm__quote "$vm__path")"
 	} || {
 		vm__status=$?
 		[ "$vm__status" -eq 124 ] || return "$vm__status"
-		vm__say "$vm__name does not boot"
+		vm__say "$vm__name does not boot in ${VM_BOOT_TIMEOUT:-90} s;" \
+			"VM_BOOT_TIMEOUT=SECONDS gives it more"
 		kill -KILL "$(vm__pid "$vm__name")"
 		vm__status=0
 		vm__lost "$vm__name" || vm__status=$?
