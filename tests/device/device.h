@@ -32,13 +32,20 @@ extern const struct device_case attr_cases[], busy_cases[], calc_cases[],
 	mr_cases[], mw_cases[], op_cases[], srq_cases[], state_cases[],
 	ud_cases[], umr_atomic_cases[], umr_cases[], umr_use_cases[];
 
-/* Known differences. A NULL name ends the list. */
+/* A version of Linux, so that later is greater. */
+#define LINUX(major, minor)	((major) << 16 | (minor))
+
+/*
+ * Known differences. A NULL name ends the list. A case that differs in one way
+ * up to a kernel and in another from it on has two entries.
+ */
 struct difference {
 	const char *name;	/* name of the case */
 	const char *device;	/* start of the device's name */
 	const char *does;	/* part of the failing check's text */
 	const char *why;	/* a line of source, or a reason */
 	bool sometimes;		/* the case may pass as well */
+	int first, last;	/* kernels: LINUX(), or 0 for all */
 };
 extern const struct difference differences[];
 

@@ -6,7 +6,8 @@
  * name. Prints a line for each case: `ok NAME`, `not ok NAME # why` or
  * `skip NAME # why`; a gate that is skipped stands for the rest of its list. A
  * case that fails as written in differences.c counts as a known difference. If
- * a case with an entry in differences.c passes, remove its entry.
+ * a case with an entry in differences.c passes, remove its entry, or say which
+ * kernel is the last it is true for.
  */
 #include "config.h"
 #include "device.h"
@@ -14,6 +15,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +37,19 @@ static const struct device_case *const lists[] = {
 static const char *device = "soft";
 /* The key into differences.c: the name of the device, or "iwarp". */
 static const char *kind;
+static int kernel;	/* LINUX() */
+
+static int running_kernel(void)
+{
+	int major = 0, minor = 0;
+	struct utsname u;
+
+	if (uname(&u) || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
+		fputs("conform: which kernel is this?\n", stderr);
+		exit(2);
+	}
+	return LINUX(major, minor);
+}
 
 /* Reads the device list, because an open device does not survive a fork. */
 static bool lists_iwarp(void)
@@ -112,7 +127,8 @@ static const struct difference *written(const char *name)
 
 	for (; d->name; d++)
 		if (!strcmp(d->name, name) &&
-		    !strncmp(d->device, kind, strlen(d->device)))
+		    !strncmp(d->device, kind, strlen(d->device)) &&
+		    kernel >= d->first && (!d->last || kernel <= d->last))
 			return d;
 	return NULL;
 }
@@ -214,6 +230,7 @@ int main(int argc, char **argv)
 		device = argv[2];
 		argv += 2;
 	}
+	kernel = running_kernel();
 	kind = lists_iwarp() ? "iwarp" : device;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
 		failed += run_list(lists[i], argv + 1, &seen);
