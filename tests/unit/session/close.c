@@ -19,6 +19,7 @@
 #include <rdmamsg/oob.h>
 
 #define MESSAGES	3
+#define VENDOR_ERR	0x81
 
 static struct side *victim;		/* NULL: no completion is lost */
 static unsigned int passing;		/* completions before the first loss */
@@ -45,6 +46,7 @@ static bool keep_back(const struct ibv_wc *wc)
 	return true;
 }
 
+/* The device says more than the status in the first failed completion. */
 static int give_up(struct ibv_wc *wc)
 {
 	int n = min(lost_count, 16);
@@ -52,6 +54,7 @@ static int give_up(struct ibv_wc *wc)
 	for (int i = 0; i < n; i++) {
 		wc[i] = lost[i];
 		wc[i].status = i ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
+		wc[i].vendor_err = i ? 0xf5 : VENDOR_ERR;
 	}
 	lost_count = 0;
 	return n;
@@ -331,6 +334,8 @@ static void close__fails_in_the_middle_TELLS_THE_FAILURE(void **state)
 	ALONE_UNTIL(&client, client.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
 	assert_int_equal(client.why.wc_status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(client.why.vendor_err, VENDOR_ERR);
+	assert_non_null(strstr(client.why.text, "vendor 0x81"));
 	rdmamsg_ep_release(client.ep);
 	victim = NULL;
 	rdmamsg_close(client.ctx);
