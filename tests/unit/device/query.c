@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <unistd.h>
+#include <sys/wait.h>
 #include <infiniband/verbs.h>
 #include <rdmamsg/device.h>
 #include <rdmamsg/rdmamsg.h>
@@ -313,7 +315,7 @@ static void query__other_sizes_ARE_KEPT_TO(void **state)
 	assert_int_equal(small.ports_active, 77);
 }
 
-static void query__first_IS_WHAT_THE_ENVIRONMENT_SAYS(void **state)
+static void query__soft_by_name_IS_BESIDE_THE_OTHERS(void **state)
 {
 	struct rdmamsg_device_attr a = { .size = sizeof(a) };
 
@@ -323,6 +325,44 @@ static void query__first_IS_WHAT_THE_ENVIRONMENT_SAYS(void **state)
 	a.name[0] = 0;
 	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
 	assert_string_equal(a.name, "soft0");
+}
+
+/* Exits with the error, 0 for soft0, and 255 for another device. */
+static int query_first(void)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+	int ret;
+
+	set_up(NULL);
+	ret = rdmamsg_device_query(NULL, &a);
+	return ret ? -ret : strcmp(a.name, "soft0") ? 255 : 0;
+}
+
+/* Another process asks, because a process reads its environment once. */
+static int first_with(const char *device)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		if (device)
+			(void)setenv("RDMAMSG_DEVICE", device, 1);
+		(void)execl("/proc/self/exe", "query", "first", NULL);
+		_exit(254);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* The first device of the list is broken0, which cannot be opened. */
+static void query__first_IS_WHAT_THE_ENVIRONMENT_SAYS(void **state)
+{
+	assert_int_equal(first_with(NULL), EACCES);
+	assert_int_equal(first_with("hw"), EACCES);
+	assert_int_equal(first_with("soft0"), 0);
+	assert_int_equal(first_with("broken0"), EACCES);
+	assert_int_equal(first_with("nosuch"), ENXIO);
 }
 
 /* ---- ports ------------------------------------------------------------- */
@@ -684,7 +724,7 @@ static void conversions__both_ways_AGREE(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(devices__one_cannot_be_opened_OTHERS_ARE_LISTED),
@@ -694,6 +734,7 @@ int main(void)
 		TEST(query__more_than_255_ports_ARE_COUNTED),
 		TEST(query__kind_HAS_ITS_THRESHOLD),
 		TEST(query__other_sizes_ARE_KEPT_TO),
+		TEST(query__soft_by_name_IS_BESIDE_THE_OTHERS),
 		TEST(query__first_IS_WHAT_THE_ENVIRONMENT_SAYS),
 		TEST(port__number_out_of_range_EINVAL),
 		TEST(port__ethernet_MARKS_WHAT_APPLIES),
@@ -713,6 +754,8 @@ int main(void)
 	};
 
 	join_own_fabric("query");
+	if (argc > 1)
+		return query_first();
 	(void)unsetenv("RDMAMSG_DEVICE");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
