@@ -28,25 +28,38 @@
 		  .read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
 		  .plain_addresses = true }
 
-/* KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested */
+/*
+ * KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested. Of a device of no known
+ * kind nothing is expected that one of them does not give.
+ */
 static const struct quirks quirks[] = {
+	[KIND_UNKNOWN] = {
+		.no_last_wqe = true, .no_immediates = true,
+		.read_sink_access = IBV_ACCESS_REMOTE_WRITE,
+		.plain_addresses = true,
+	},
 	[KIND_SOFT_ROCE] = {
+		.acks_in_order = true,
 		.keeps_receives = true, .no_last_wqe = true,
 		.seven_is_endless = true, .fails_without_route = true,
 		.removal_by_cm = true, .loose_windows = true,
 		.doubtful_reads = true, .datagram_rate = 25000,
 		.pieces_max = 131072,
 	},
-	[KIND_ROCE] = { 0 },
-	[KIND_IB] = { 0 },
+	[KIND_ROCE] = { .acks_in_order = true },
+	[KIND_IB] = { .acks_in_order = true },
 	[KIND_IWARP] = IWARP,
-	[KIND_SOFT] = { .host_atomics = true, .pieces_max = 131072 },
+	[KIND_SOFT] = {
+		.acks_in_order = true, .host_atomics = true,
+		.pieces_max = 131072,
+	},
 	[KIND_SOFT_IWARP] = IWARP,
 };
 
 const char *rdmamsg__kind_name(enum device_kind kind)
 {
 	static const char *const names[] = {
+		[KIND_UNKNOWN] = "unknown",
 		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
 		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
 		[KIND_SOFT] = "soft", [KIND_SOFT_IWARP] = "soft",
@@ -66,11 +79,13 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 {
 	struct ibv_port_attr port;
 
-	if (attr->vendor_id == RXE_VENDOR_ID)
-		return KIND_SOFT_ROCE;
 	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return attr->vendor_id == SOFT_VENDOR_ID ? KIND_SOFT_IWARP :
 							   KIND_IWARP;
+	if (verbs->device->transport_type != IBV_TRANSPORT_IB)
+		return KIND_UNKNOWN;
+	if (attr->vendor_id == RXE_VENDOR_ID)
+		return KIND_SOFT_ROCE;
 	if (attr->vendor_id == SOFT_VENDOR_ID)
 		return KIND_SOFT;
 	if (!rdmamsg__v_query_port(v, verbs, 1, &port) &&

@@ -12,7 +12,37 @@
 
 #include "device/device.h"
 
+/*
+ * What the completion of a request tells, on a reliable queue pair:
+ *
+ *               sent  arrived  all requests before it, too
+ * InfiniBand    yes   yes      yes
+ * RoCE          yes   yes      yes
+ * Soft-RoCE     yes   yes      yes
+ * soft HCA      yes   yes      yes
+ * iWARP         yes   READ     no
+ * any other     yes   no       no
+ *
+ * "Arrived": the peer's device has the request, so that it has its effect even
+ * if this program ends now.
+ *
+ * InfiniBand, RoCE: the responder acknowledges requests in order, and an
+ * acknowledgement is one of all earlier requests. Soft-RoCE: Linux 6.1,
+ * rxe_comp.c: check_psn() and complete_wqe() take the send queue in order. Soft
+ * HCA: lib/soft/engine/req.c, soft_req_complete(). iWARP: a SEND or WRITE
+ * completes when TCP has taken it (Linux 6.1, siw_qp_tx.c, siw_qp_sq_process()),
+ * a READ when its last byte is there (siw_qp_rx.c, siw_rdmap_complete()), and
+ * nothing orders the two. There a later SEND completes while most bytes of an
+ * earlier READ are missing.
+ */
 struct quirks {
+	/*
+	 * A request completes when the peer's device has acknowledged it, and
+	 * requests complete in the order in which they were posted. Otherwise a
+	 * completion tells nothing of any other request, and that of a message
+	 * or a write nothing of the peer.
+	 */
+	bool acks_in_order;
 	/*
 	 * The device accepts receives for a failed queue pair, and never
 	 * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668).

@@ -90,9 +90,16 @@ struct lane {
 
 	/* cold */
 	const struct lane_events *on;
+	/*
+	 * NULL: a completion proves all requests before it. Otherwise it proves
+	 * itself alone, so that every request has one, and waits here for those
+	 * of earlier requests: by slot, from sq.done on, CAME_*.
+	 */
+	uint8_t *came;
 	struct dev *dev;
 	struct cq *cq;
 	uint32_t cq_share;
+	uint32_t read_done;		/* sq.done after the last good read */
 	const struct verbs_api *v;	/* of the device, or of the CM id */
 	struct pool *recv_pool;
 	struct ibv_qp_cap cap;
@@ -108,7 +115,6 @@ struct lane {
 	bool last_wqe;			/* the srq gives no more receives */
 	_Atomic bool refused_peer;	/* an event tells of a bad request */
 	bool doubts_reads;		/* struct quirks */
-	uint32_t read_done;		/* sq.done after the last good read */
 	char device_name[64];		/* after the device is closed */
 };
 
@@ -129,6 +135,15 @@ static inline bool rdmamsg__sq_fits(struct lane *l, uint32_t n)
 			return false;
 	return true;
 }
+
+/* With 'came': how a request has ended. */
+enum { CAME_NOT, CAME_WELL, CAME_REFUSED, CAME_CANCELED };
+
+/*
+ * With 'came': the completion of the request with this number has come. Requests
+ * behind one that has failed have failed, too.
+ */
+void rdmamsg__sq_came(struct lane *l, uint32_t seq, uint8_t how);
 
 /* Takes the next completed request. Returns its operation, or NULL. */
 static inline struct op *rdmamsg__sq_take(struct lane *l)

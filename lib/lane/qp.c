@@ -169,13 +169,17 @@ static int create_qp(struct lane *l, const struct rdmamsg_ep_options *o,
 static int alloc_queues(struct lane *l, uint32_t send, uint32_t recv,
 			uint32_t slots)
 {
+	const bool alone = !rdmamsg__quirks(l->dev->device)->acks_in_order;
+
 	l->sq.mask = slots - 1;
 	l->sq.ops = 0;
 	l->sq.slots =
 		calloc(l->sq.mask + 1, sizeof(*l->sq.slots));
+	l->came =
+		alone ? calloc(l->sq.mask + 1, sizeof(*l->came)) : NULL;
 	l->rq.slots =
 		recv ? calloc(recv, sizeof(*l->rq.slots)) : NULL;
-	if (!l->sq.slots || (recv && !l->rq.slots))
+	if (!l->sq.slots || (alone && !l->came) || (recv && !l->rq.slots))
 		return rdmamsg__fail(-ENOMEM, "no memory for an endpoint");
 	return 0;
 }
@@ -193,23 +197,49 @@ bool rdmamsg__sq_grow(struct lane *l)
 {
 	const uint32_t size = 2 * (l->sq.mask + 1);
 	struct op **slots;
+	uint8_t *came;
 	uint32_t n;
 
 	if (!l->sq.more)
 		return false;
 	slots = calloc(size, sizeof(*slots));
-	if (!slots)
+	came = l->came ? calloc(size, sizeof(*came)) : NULL;
+	if (!slots || (l->came && !came)) {
+		free(slots);
+		free(came);
 		return false;		/* it is tried again */
-	for (uint32_t i = l->sq.done; i != (uint32_t)l->hot.sq_posted; i++)
+	}
+	for (uint32_t i = l->sq.done; i != (uint32_t)l->hot.sq_posted; i++) {
 		slots[i & (size - 1)] = l->sq.slots[i & l->sq.mask];
+		if (came)
+			came[i & (size - 1)] = l->came[i & l->sq.mask];
+	}
 	free(l->sq.slots);
+	free(l->came);
 	l->sq.slots = slots;
+	l->came = came;
 	n = min(l->sq.more, l->sq.mask + 1);
 	l->sq.mask = size - 1;
 	l->sq.data += n;
 	l->sq.total += n;
 	l->sq.more -= n;
 	return true;
+}
+
+void rdmamsg__sq_came(struct lane *l, uint32_t seq, uint8_t how)
+{
+	uint8_t *at = &l->came[seq & l->sq.mask];
+	const uint32_t n = (seq - l->sq.done) & 0x7fffffffu;
+
+	if (*at != CAME_NOT)
+		return;			/* twice: a broken device */
+	*at = how;
+	for (uint32_t i = n + 1; how != CAME_WELL && i < rdmamsg__sq_used(l);
+	     i++) {
+		at = &l->came[(l->sq.done + i) & l->sq.mask];
+		if (*at == CAME_WELL)
+			*at = CAME_CANCELED;
+	}
 }
 
 /* Sets what is the same for all inline messages. */
@@ -221,7 +251,7 @@ static void set_inline(struct lane *l,
 	h->wr.sg_list = &h->sge;
 	h->wr.opcode = IBV_WR_SEND_WITH_IMM;
 	h->wr.send_flags = IBV_SEND_INLINE;
-	h->signal_every = o->flags & RDMAMSG_EP_SIGNAL_ALL ? 1 :
+	h->signal_every = o->flags & RDMAMSG_EP_SIGNAL_ALL || l->came ? 1 :
 		max(min(o->send_depth / 4, 32u), 1u);
 	h->signal_at = (uint32_t)h->sq_posted + h->signal_every - 1;
 }
@@ -279,8 +309,10 @@ void rdmamsg__lane_unmake(struct lane *l)
 		rdmamsg__cq_put(l->dev->queues, l->cq, l->cq_share);
 	l->cq = NULL;
 	free(l->sq.slots);
+	free(l->came);
 	free(l->rq.slots);
 	l->sq.slots = NULL;
+	l->came = NULL;
 	l->rq.slots = l->rq.head = NULL;
 }
 

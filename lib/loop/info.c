@@ -67,7 +67,9 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(&ep->lane) *
 			  ep->lane.recv_pool->buf_size;
 	i->bytes_private +=
-		(ep->lane.sq.mask + 1) * sizeof(*ep->lane.sq.slots) +
+		(ep->lane.sq.mask + 1) *
+			(sizeof(*ep->lane.sq.slots) +
+			 (ep->lane.came ? sizeof(*ep->lane.came) : 0)) +
 		ep->lane.rq.target * (sizeof(*ep->lane.rq.slots) +
 				      sizeof(struct rdmamsg_msg)) +
 		ep->send.op_count * sizeof(struct op);

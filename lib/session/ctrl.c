@@ -334,6 +334,8 @@ static bool send_close(struct rdmamsg_ep *ep)
 	ep->close.once = !ep->close.sent && ep->close.seen;
 	ep->close.sent = true;
 	ep->close.asserted = ep->close.seen;
+	/* completions do not tell what the peer has: its CLOSE does */
+	ep->close.lost |= ep->lane.came != NULL;
 	rdmamsg__record(ep->recorder, EVENT_CLOSE_SENT, ep->close.seen, 0);
 	return true;
 }

@@ -263,12 +263,14 @@ static bool close_is_due(const struct rdmamsg_ep *ep)
  * Returns true if each side has the other's CLOSE. The acknowledgement of our
  * confirming CLOSE proves that, because the peer's device acknowledges requests
  * in order. With failover, that CLOSE must not be lost with the lane before the
- * peer has read it, so wait for the peer's confirmation.
+ * peer has read it, so wait for the peer's confirmation; likewise if completions
+ * tell nothing of the peer.
  */
 static bool is_said(const struct rdmamsg_ep *ep)
 {
 	return ep->close.seen && ep->close.asserted_done &&
-	       (!rdmamsg__keeps(ep) || ep->close.confirmed) &&
+	       ((!rdmamsg__keeps(ep) && !ep->lane.came) ||
+		ep->close.confirmed) &&
 	       !rdmamsg__rx_waits(ep);
 }
 

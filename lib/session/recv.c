@@ -145,6 +145,7 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 	uint32_t key = (uint32_t)(wc->wr_id >> 32), seq = (uint32_t)wc->wr_id;
 	struct rdmamsg_ep *ep =
 		rdmamsg__handle_of(&ctx->sessions->table, key >> 8);
+	int status = 0;
 
 	if (unlikely(!ep || ep->key != key)) {
 		if (key == SRQ_KEY)
@@ -158,14 +159,14 @@ other_done(struct rdmamsg *ctx, const struct ibv_wc *wc,
 		return;		/* the endpoint is gone */
 	}
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		status = wc->status == IBV_WC_REM_ACCESS_ERR ? -EACCES :
+			 -ECANCELED;
 		rdmamsg__ep_lost(ep, seq);
 		rdmamsg__ep_wc_error(ep, wc);
 	}
 	if (!(seq & 0x80000000u)) {
 		ep->st.completions++;
-		rdmamsg__tx_done(ep, seq, wc->status == IBV_WC_SUCCESS ? 0 :
-				 wc->status == IBV_WC_REM_ACCESS_ERR ? -EACCES :
-				 -ECANCELED);
+		rdmamsg__tx_done(ep, seq, status);
 		return;
 	}
 	if (unlikely(wc->wr_id != ep->lane.rq.head->wr.wr_id))

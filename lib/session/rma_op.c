@@ -169,7 +169,7 @@ static void post_next(struct rdmamsg_ep *ep, struct rma *r)
 	uint32_t len;
 
 	e->wr.send_flags &= IBV_SEND_SIGNALED;
-	if (r->fence && !r->begun)
+	if (r->fence && !r->begun && !ep->lane.came)
 		e->wr.send_flags |= IBV_SEND_FENCE;
 	len = rdmamsg__rma_fill(ep, r, e);
 	if (!r->begun)
@@ -208,13 +208,23 @@ static inline bool wants_request(const struct rma *r)
 	       (r->kind != RMA_EMULATED || (!r->posted && !r->op.status));
 }
 
+/*
+ * On siw a fenced request can wait for ever: the answers to the peer's reads
+ * wait behind it. So there a fence is the end of all earlier requests.
+ */
+static inline bool fence_holds(const struct rdmamsg_ep *ep, const struct rma *r)
+{
+	return unlikely(r->fence) && !r->begun && ep->lane.came &&
+	       rdmamsg__sq_used(&ep->lane);
+}
+
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 {
 	struct rma *r = (struct rma *)op;
 	struct rdmamsg *ctx = ep->ctx;
 	bool idle = rdmamsg__tx_burst_begin(ctx);
 
-	while (wants_request(r) && has_room(ep) &&
+	while (wants_request(r) && has_room(ep) && !fence_holds(ep, r) &&
 	       (!r->counted || rdmamsg__may_read(ep, READ_RMA)) &&
 	       (!takes_value(ep, r) || rdmamsg__has_credit(ep))) {
 		if (unlikely(r->kind == RMA_MASKED)) {

@@ -181,7 +181,10 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op,
 	rdmamsg__tx_end(ep);
 }
 
-/* Returns true if the last posted request is signaled. It confirms all. */
+/*
+ * Returns true if the last posted request is signaled. It confirms all, unless
+ * all are signaled.
+ */
 static bool last_is_signaled(const struct rdmamsg_ep *ep)
 {
 	return ep->lane.hot.signal_at ==
@@ -279,8 +282,36 @@ void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 }
 
 /*
- * A completion confirms all requests before it: a failed request would have had
- * an error completion.
+ * The completion proves this request alone. It waits for those of earlier
+ * requests, because the program is told in the order of the calls, and a later
+ * completion tells it of earlier operations without a cookie.
+ */
+static __attribute__((noinline)) void
+done_alone(struct rdmamsg_ep *ep, uint32_t seq, int status)
+{
+	static const int statuses[] = {
+		[CAME_REFUSED] = -EACCES, [CAME_CANCELED] = -ECANCELED,
+	};
+	struct lane *l = &ep->lane;
+
+	rdmamsg__sq_came(l, seq, !status ? CAME_WELL : status == -EACCES ?
+			 CAME_REFUSED : CAME_CANCELED);
+	while (rdmamsg__sq_used(l)) {
+		uint8_t *at = &l->came[l->sq.done & l->sq.mask], how = *at;
+		struct op *op;
+
+		if (how == CAME_NOT)
+			break;
+		*at = CAME_NOT;
+		op = rdmamsg__sq_take(l);
+		if (op)
+			rdmamsg__request_done(ep, op, statuses[how]);
+	}
+}
+
+/*
+ * Where requests complete in order, a completion confirms all requests before
+ * it: a failed request would have had an error completion.
  */
 void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 {
@@ -288,11 +319,17 @@ void rdmamsg__tx_done(struct rdmamsg_ep *ep, uint32_t seq, int status)
 
 	if (unlikely(n >= rdmamsg__sq_used(&ep->lane)))
 		return;		/* no such request: a broken device */
-	for (n++; n && ep->lane.sq.ops; n--) {
-		struct op *op = rdmamsg__sq_take(&ep->lane);
+	if (unlikely(ep->lane.hot.signal_every == 1) && ep->lane.came) {
+		done_alone(ep, seq, status);
+		n = 0;
+	} else {
+		for (n++; n && ep->lane.sq.ops; n--) {
+			struct op *op = rdmamsg__sq_take(&ep->lane);
 
-		if (op)
-			rdmamsg__request_done(ep, op, n > 1 ? 0 : status);
+			if (op)
+				rdmamsg__request_done(ep, op,
+						      n > 1 ? 0 : status);
+		}
 	}
 	ep->lane.sq.done += n;	/* the rest have no operation */
 	rdmamsg__tx_room(ep);
