@@ -64,6 +64,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_FABRIC" },
 	{ "RDMAMSG_SOFT_LINK" },
 	{ "RDMAMSG_SOFT_NO_VM" },
+	{ "RDMAMSG_SOFT_ORDER" },
 	{ "RDMAMSG_SOFT_PART" },
 	{ "RDMAMSG_SOFT_PATIENCE" },
 	{ "RDMAMSG_SOFT_PORTS" },

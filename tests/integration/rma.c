@@ -123,8 +123,23 @@ static void read__many_small_ONE_COMPLETION(void **state)
 	WAIT_FOR(p.c.sent_ok == 1);
 	assert_memory_equal(near, pattern(6), 4000);
 	assert_int_equal(rdmamsg_ep_stats(p.c.ep, &after), 0);
-	assert_in_range(after.completions - before.completions, 1, 10);
+	/* on iWARP, completions prove no other request */
+	assert_in_range(after.completions - before.completions, 1,
+			test_iwarp() ? 40 : 10);
 	rma_end();
+}
+
+/*
+ * On iWARP a write completes when the own device has taken it. What has been
+ * read behind it tells that it has arrived.
+ */
+static void read_behind(uint64_t offset)
+{
+	struct rdmamsg_sge s = { near + offset, 1, near_region };
+	struct cookie *c = cookie();
+
+	assert_int_equal(rdmamsg_read(p.c.ep, &s, 1, &key, offset, 0, c), 0);
+	wait_cookie(c, 0);
 }
 
 /* A fenced write sends the bytes that the read before it has fetched. */
@@ -147,6 +162,8 @@ static void write__fenced_behind_a_read_HAS_WHAT_WAS_READ(void **state)
 		assert_int_equal(rdmamsg_write(p.c.ep, &s, 1, &key, there,
 					       RDMAMSG_FENCE, c), 0);
 		wait_cookie(c, 0);
+		if (test_iwarp())
+			read_behind(there);
 		assert_memory_equal(far + there, pattern(i), len);
 	}
 	rma_end();

@@ -161,6 +161,9 @@ static inline void expect_refused(int op)
 	assert_int_equal(ret, 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(c->count, 1);
+	/* on iWARP a write completes before the peer's device has it */
+	if (op == 'w' && test_iwarp() && !c->status)
+		return;
 	assert_int_equal(c->status, -EACCES);
 	assert_int_equal(was, 0x5555);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);

@@ -59,7 +59,7 @@ static void describe_qp(const struct soft_qp *qp, struct soft_ctl_qp *d)
 	d->state = (uint8_t)qp->state;
 	d->port = qp->attr.port_num;
 	d->wired = qp->wire && !qp->wire->dead;
-	d->sends = qp->sq_tail - qp->sq_head;
+	d->sends = soft_sq_used(qp);
 	d->recvs = qp->rq.tail - qp->rq.head;
 	d->retries = qp->retries;
 	d->alt_port = qp->attr.alt_port_num;

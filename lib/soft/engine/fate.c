@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "soft/engine/fate.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -48,4 +49,18 @@ enum soft_fate soft_fate_drawn(struct soft_dev *dev, struct soft_qp *qp)
 	if (draw(f->seed, qpn, n, 2) < f->duplicate)
 		return SOFT_DUPLICATE;
 	return draw(f->seed, qpn, n, 3) < f->reorder ? SOFT_REORDER : SOFT_PASS;
+}
+
+bool soft_fate_early(const struct soft_dev *dev, struct soft_qp *qp)
+{
+	return dev->order &&
+	       draw(dev->order, qp->ibv.qp_num, qp->orders++, 0) <
+	       SOFT_SHARE_ALL / 4 * 3;
+}
+
+bool soft_fate_late(const struct soft_dev *dev, struct soft_qp *qp)
+{
+	return dev->order &&
+	       draw(dev->order, qp->ibv.qp_num, qp->orders++, 1) <
+	       SOFT_SHARE_ALL / 4;
 }

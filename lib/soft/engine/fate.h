@@ -7,6 +7,8 @@
 #ifndef SOFT_ENGINE_FATE_H
 #define SOFT_ENGINE_FATE_H
 
+#include <stdbool.h>
+
 #include "base/util.h"
 #include "soft/fabric/dev.h"
 
@@ -17,6 +19,11 @@ enum soft_fate { SOFT_PASS, SOFT_LOSE, SOFT_DELAY, SOFT_DUPLICATE,
 		 SOFT_REORDER };
 
 enum soft_fate soft_fate_drawn(struct soft_dev *dev, struct soft_qp *qp);
+
+/* iWARP: returns true if the request just pushed completes at once. L */
+bool soft_fate_early(const struct soft_dev *dev, struct soft_qp *qp);
+/* iWARP: returns true if the answer to a read is late. L */
+bool soft_fate_late(const struct soft_dev *dev, struct soft_qp *qp);
 
 /* L */
 static inline enum soft_fate soft_fate(struct soft_dev *dev, struct soft_qp *qp)

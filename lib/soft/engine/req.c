@@ -16,6 +16,7 @@
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
+#include "soft/engine/order.h"
 #include "soft/engine/stream.h"
 #include "soft/engine/ud.h"
 #include "soft/fabric/count.h"
@@ -65,7 +66,9 @@ void soft_req_complete(struct soft_dev *dev, struct soft_qp *qp)
 {
 	uint32_t head = qp->sq_head;
 
-	while (qp->sq_head != qp->sq_next) {
+	if (unlikely(dev->iwarp))
+		soft_order_answered(dev, qp);
+	while (qp->sq_head != qp->sq_next && likely(!dev->iwarp)) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head);
 
 		if (is_read(wqe) ? !wqe->done :
@@ -133,6 +136,7 @@ static bool push_segments(struct soft_dev *dev, struct soft_qp *qp,
 
 	if (!wqe->sent)
 		wqe->show = !wqe->push && !qp->unreliable && !wqe->inlined &&
+			    !dev->iwarp &&
 			    soft_vm_shows(w, wqe->length) &&
 			    !soft_layout_in(dev, wqe->sge, wqe->num_sge);
 	do {
@@ -208,7 +212,7 @@ static bool push_read(struct soft_dev *dev, struct soft_qp *qp,
 	fill(rec, qp, wqe, (uint8_t)op);
 	rec->flags |= SOFT_F_LAST;
 	if (op == SOFT_READ && wqe->length >= SOFT_SHOW_MIN &&
-	    qp->wire->fetches && !wqe->push &&
+	    qp->wire->fetches && !wqe->push && !dev->iwarp &&
 	    !soft_layout_in(dev, wqe->sge, wqe->num_sge))
 		rec->code = SOFT_SHOWN;
 	if (bytes) {
@@ -421,6 +425,9 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 		}
 		if (!wqe->status)
 			qp->sq_next++;
+		if (unlikely(dev->iwarp) && !wqe->status && !is_local(wqe) &&
+		    !is_read(wqe))
+			soft_order_pushed(dev, qp);
 		if (qp->unreliable && !wqe->status)
 			qp->una = (wqe->psn + !is_local(wqe)) & SOFT_PSN_MASK;
 		if (wqe->status || is_local(wqe) || qp->unreliable)

@@ -11,6 +11,7 @@
 
 #include "base/util.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/order.h"
 #include "soft/engine/masked.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/memory.h"
@@ -376,6 +377,8 @@ static bool take_read(struct soft_dev *dev, struct soft_qp *qp,
 	rd->show = rec->code == SOFT_SHOWN && !parts &&
 		   soft_vm_shows(qp->wire, rec->total);
 	qp->rd_tail++;
+	if (unlikely(dev->iwarp))
+		soft_order_read(dev, qp);
 	return true;
 }
 

@@ -112,10 +112,13 @@ static bool push_rd(struct soft_dev *dev, struct soft_qp *qp)
 bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_rec *rec;
+	bool reads;
 
 	if (unlikely(qp->path_due) && !push_path(dev, qp))
 		return false;
-	if (qp->rd_head == qp->rd_tail && !qp->ack_due && !qp->nak_due)
+	reads = qp->rd_head != qp->rd_tail &&
+		likely(!qp->reads_late || qp->nak_due);
+	if (!reads && !qp->ack_due && !qp->nak_due)
 		return true;
 	if (!qp->wire || qp->wire->dead) {
 		qp->rd_head = qp->rd_tail;
@@ -123,7 +126,7 @@ bool soft_resp_push(struct soft_dev *dev, struct soft_qp *qp)
 		qp->nak_due = 0;
 		return true;
 	}
-	while (qp->rd_head != qp->rd_tail)
+	while (reads && qp->rd_head != qp->rd_tail)
 		if (!push_rd(dev, qp))
 			return false;
 	rec = soft_rec_new(dev, qp->wire, 0);

@@ -177,8 +177,11 @@ static int number_options(struct soft_dev *dev)
 	int err = number_option("RDMAMSG_SOFT_PART", 1, 1, SOFT_PART_MAX,
 				&dev->part);
 
-	return err ? err : number_option("RDMAMSG_SOFT_PATIENCE", SOFT_PATIENCE,
-					 0, SOFT_PATIENCE_MAX, &dev->patience);
+	if (!err)
+		err = number_option("RDMAMSG_SOFT_PATIENCE", SOFT_PATIENCE, 0,
+				    SOFT_PATIENCE_MAX, &dev->patience);
+	return err ? err : number_option("RDMAMSG_SOFT_ORDER", 0, 0, UINT32_MAX,
+					 &dev->order);
 }
 
 static int dev_open(struct soft_dev **ret)

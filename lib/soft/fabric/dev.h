@@ -104,6 +104,7 @@ struct soft_dev {
 	uint32_t part;			/* vendor_part_id */
 	uint8_t link_layer;
 	bool iwarp;			/* else InfiniBand or RoCE */
+	uint32_t order;			/* seed of engine/order.h */
 	struct soft_gid gids[SOFT_GIDS]; /* RoCE: one table for all ports */
 	bool no_vm;
 	struct masked_caps masked;

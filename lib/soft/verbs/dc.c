@@ -193,6 +193,7 @@ static struct soft_qp *half_new(const struct soft_qp *target)
 	list_init(&r->node);
 	qp->timer.fn = soft_verbs_up->timer;
 	list_init(&qp->timer.node);
+	list_init(&qp->late.node);
 	list_init(&qp->pend_node);
 	list_init(&qp->wait_node);
 	list_init(&qp->windows);

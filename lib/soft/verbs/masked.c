@@ -50,7 +50,7 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	const uint32_t i = qp->sq_tail & qp->sq_mask;
 	struct soft_swqe *wqe = &qp->sq[i];
 
-	if (qp->sq_tail - qp->sq_head >= qp->cap.max_send_wr)
+	if (soft_sq_used(qp) >= qp->cap.max_send_wr)
 		return ENOMEM;
 	if (!is_valid(qp, wr, m) || copy_list(wqe, wr) != m->size)
 		return EINVAL;
@@ -66,6 +66,7 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	wqe->signaled = qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	wqe->status = IBV_WC_SUCCESS;
 	wqe->started = wqe->done = wqe->again = wqe->inlined = false;
+	wqe->told = false;
 	wqe->sent = wqe->imm = wqe->srqn = 0;
 	wqe->raddr = wr->wr.atomic.remote_addr;
 	wqe->rkey = wr->wr.atomic.rkey;

@@ -175,7 +175,7 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 		    wr->opcode == IBV_WR_RDMA_READ;
 	int ret;
 
-	if (unlikely(qp->sq_tail - qp->sq_head >= qp->cap.max_send_wr))
+	if (unlikely(soft_sq_used(qp) >= qp->cap.max_send_wr))
 		return ENOMEM;
 	if (unlikely(soft_dev_of(qp->ibv.context)->iwarp && !iwarp_ok(wr)))
 		return EINVAL;
@@ -203,7 +203,7 @@ static int post_one(struct soft_qp *qp, const struct ibv_send_wr *wr,
 	wqe->op = (uint8_t)wr->opcode;
 	wqe->flags = wr->send_flags;
 	wqe->signaled = qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED;
-	wqe->started = wqe->done = wqe->again = false;
+	wqe->started = wqe->done = wqe->again = wqe->told = false;
 	wqe->sent = 0;
 	if (wr->opcode != IBV_WR_BIND_MW)
 		wqe->imm = wr->imm_data;

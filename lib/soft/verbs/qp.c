@@ -214,6 +214,7 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 	qp->state = IBV_QPS_RESET;
 	qp->timer.fn = soft_verbs_up->timer;
 	list_init(&qp->timer.node);
+	list_init(&qp->late.node);
 	list_init(&qp->pend_node);
 	list_init(&qp->wait_node);
 	list_init(&qp->windows);

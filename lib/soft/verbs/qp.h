@@ -61,6 +61,7 @@ struct soft_swqe {
 	bool show;			/* this try shows its payload */
 	bool shown;			/* some try has shown its payload */
 	bool push;			/* the peer refused to fetch */
+	bool told;			/* completed early: order.h */
 	unsigned int flags;
 	uint32_t imm;			/* network order; rkey to invalidate */
 	uint32_t psn;
@@ -151,6 +152,8 @@ struct soft_qp {
 	uint32_t retries, rnr_retries;	/* retries left */
 	uint8_t tries;			/* number of the current try */
 	uint32_t drawn;			/* fault decisions so far */
+	uint32_t told;			/* requests completed early */
+	uint32_t orders;		/* decisions of order.h so far */
 	struct soft_timer timer;	/* if `waiting`, pushing waits for it */
 	bool waiting;
 	bool lost;			/* the timer uses up a retry */
@@ -165,7 +168,7 @@ struct soft_qp {
 	bool ex_alone;			/* most requests are of builders */
 	bool ex_busy;			/* otherwise: one is at work; L */
 	uint64_t ex_ops;
-	uint32_t ex_head;		/* sq_head, or an earlier one */
+	uint32_t ex_head;		/* sq_head + told, or earlier */
 	uint32_t ex_tail, ex_room, ex_count;
 	int ex_err;
 	struct soft_swqe *ex_wqe;	/* the request that setters fill */
@@ -182,6 +185,8 @@ struct soft_qp {
 	uint32_t nak_psn;
 	struct soft_rd rd[SOFT_MAX_RD];
 	uint32_t rd_head, rd_tail;
+	struct soft_timer late;		/* if reads_late, their answers wait */
+	bool reads_late;		/* order.h */
 	uint32_t async_fetched;		/* events read; each needs an ack */
 	struct soft_rnr rnr;
 	struct list windows;		/* type 2, bound to this queue pair */
@@ -225,6 +230,15 @@ static inline struct soft_qp *soft_qp_real(struct ibv_qp *ibv)
 static inline struct soft_qp *soft_qp_find(struct soft_dev *dev, uint32_t qpn)
 {
 	return dev->qps[qpn & (SOFT_QPS - 1)];
+}
+
+/*
+ * Requests that have not completed. Those that have completed early leave the
+ * queue later, with the answer of the peer.
+ */
+static inline uint32_t soft_sq_used(const struct soft_qp *qp)
+{
+	return qp->sq_tail - qp->sq_head - qp->told;
 }
 
 static inline bool soft_can_receive(const struct soft_qp *qp)

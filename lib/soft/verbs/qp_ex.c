@@ -51,7 +51,7 @@ static void take_queue(struct soft_qp *qp)
 
 	soft_lock(dev);
 	qp->ex_busy = true;
-	qp->ex_head = qp->sq_head;
+	qp->ex_head = qp->sq_head + qp->told;
 	soft_unlock(dev);
 }
 
@@ -77,8 +77,8 @@ static bool has_room(struct soft_qp *qp)
 	struct soft_dev *dev = soft_dev_of(qp->ibv.context);
 
 	soft_lock(dev);
-	qp->ex_head = qp->sq_head;
-	qp->ex_room = qp->cap.max_send_wr - (qp->sq_tail - qp->sq_head);
+	qp->ex_head = qp->sq_head + qp->told;
+	qp->ex_room = qp->cap.max_send_wr - soft_sq_used(qp);
 	soft_unlock(dev);
 	return qp->ex_count < qp->ex_room;
 }
@@ -99,6 +99,7 @@ struct soft_swqe *soft_qp_ex_begin(struct soft_qp *qp, enum ibv_wr_opcode op)
 	wqe->flags = ex->wr_flags;
 	wqe->signaled = qp->sq_sig_all || ex->wr_flags & IBV_SEND_SIGNALED;
 	wqe->started = wqe->done = wqe->again = wqe->inlined = false;
+	wqe->told = false;
 	wqe->status = IBV_WC_SUCCESS;
 	wqe->sent = wqe->length = wqe->num_sge = 0;
 	wqe->imm = wqe->srqn = 0;
@@ -391,7 +392,7 @@ static int complete(struct ibv_qp_ex *ex)
 	}
 	if (!ret)
 		soft_sq_kick(dev, qp);
-	qp->ex_head = qp->sq_head;
+	qp->ex_head = qp->sq_head + qp->told;
 	qp->ex_busy = false;
 	soft_unlock(dev);
 	(void)pthread_mutex_unlock(&qp->ex_lock);

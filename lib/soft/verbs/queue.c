@@ -51,7 +51,9 @@ void soft_rq_fini(struct soft_rq *rq)
 
 int soft_sq_init(struct soft_qp *qp)
 {
-	uint32_t size = pow2(max(qp->cap.max_send_wr, 1u));
+	/* with iWARP, as many again that have completed early */
+	uint32_t size = pow2(max(qp->cap.max_send_wr, 1u)) <<
+			soft_dev_of(qp->ibv.context)->iwarp;
 	uint32_t sge = max(qp->cap.max_send_sge, 1u);
 	uint32_t inl = (qp->cap.max_inline_data + 15) & ~15u;
 
@@ -116,6 +118,10 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		.byte_len = wqe->length,
 	};
 
+	if (unlikely(wqe->told)) {
+		qp->told--;
+		return;
+	}
 	if (qp->addressed)
 		soft_ah_put(wqe->ah);
 	if (unlikely(status != IBV_WC_SUCCESS))
@@ -149,6 +155,7 @@ void soft_sq_error(struct soft_dev *dev, struct soft_qp *qp)
 {
 	qp->state = IBV_QPS_SQE;
 	soft_timer_stop(&qp->timer);
+	soft_timer_stop(&qp->late);
 	while (qp->sq_head != qp->sq_tail)
 		soft_sq_complete(dev, qp, &qp->sq[qp->sq_head++ & qp->sq_mask],
 				 IBV_WC_WR_FLUSH_ERR);
@@ -162,7 +169,9 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 	qp->state = IBV_QPS_ERR;
 	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
+	soft_timer_stop(&qp->late);
 	qp->waiting = qp->in_message = qp->recv_taken = false;
+	qp->reads_late = false;
 	qp->reads_out = 0;
 	list_del(&qp->wait_node);
 	soft_cross_show(qp);
@@ -198,6 +207,7 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 		soft_verbs_up->dc_over(dev, qp);
 	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
+	soft_timer_stop(&qp->late);
 	list_del(&qp->pend_node);
 	list_del(&qp->wait_node);
 	if (qp->ibv.send_cq)
@@ -214,11 +224,11 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 		soft_mw_drop(dev, wqe);
 	}
 	qp->sq_head = qp->sq_next = qp->sq_tail = qp->begun = 0;
-	qp->ex_head = 0;
+	qp->ex_head = qp->told = 0;
 	qp->rq.head = qp->rq.tail = qp->rq_held = 0;
 	qp->sq_enabled = 0;
 	qp->waiting = qp->in_message = qp->recv_taken = qp->dropping = false;
-	qp->decided = qp->reorder = false;
+	qp->decided = qp->reorder = qp->reads_late = false;
 	qp->path = 0;
 	qp->path_due = qp->path_failed = false;
 	qp->gate = qp->dci ? SOFT_GATE_AIM :

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The order of completions with iWARP. A SEND or WRITE completes when the device
+ * has taken its bytes, which tells nothing of the peer; a READ completes when
+ * its last byte is there (RFC 5040, 5.5; Linux 6.1, siw_qp_tx.c,
+ * siw_qp_sq_process(), and siw_qp_rx.c, siw_rdmap_complete()). So the former
+ * pass the latter. Which of them complete early, and which reads are answered
+ * late, is drawn by the seed of the device. All L.
+ */
+#ifndef SOFT_ENGINE_ORDER_H
+#define SOFT_ENGINE_ORDER_H
+
+struct soft_dev;
+struct soft_qp;
+
+/* The SEND or WRITE before sq_next is pushed: perhaps completes it now. */
+void soft_order_pushed(struct soft_dev *dev, struct soft_qp *qp);
+/* Completes all answered requests that have not completed. */
+void soft_order_answered(struct soft_dev *dev, struct soft_qp *qp);
+/* Another read is to be answered: perhaps lets it wait. */
+void soft_order_read(struct soft_dev *dev, struct soft_qp *qp);
+
+#endif
