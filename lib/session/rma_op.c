@@ -263,12 +263,14 @@ bool rdmamsg__rma_inline_now(struct rdmamsg_ep *ep, const struct rma *r)
 }
 
 /*
- * With failover an answer may be lost with the lane. CLOSE waits for the
- * answer, because a peer that has closed answers no more.
+ * With failover an answer may be lost with the lane. If completions prove nothing
+ * but themselves, a CLOSE overtakes the answer. CLOSE waits for the answer,
+ * because a peer that has closed answers no more.
  */
 static void await(struct rdmamsg_ep *ep, struct rma *r)
 {
-	if (!rdmamsg__keeps(ep) || !rdmamsg__rma_is_read(r))
+	if ((!rdmamsg__keeps(ep) && !ep->lane.came) ||
+	    !rdmamsg__rma_is_read(r))
 		return;
 	r->awaited = true;
 	ep->onesided.awaited++;
