@@ -208,6 +208,13 @@ void need_rdma(void);
 void skip_because(const char *why);
 /* Returns true if the device is iWARP. */
 bool test_iwarp(void);
+struct cookie;
+struct end;
+/*
+ * The peer has refused this write. On iWARP it may have completed before, and
+ * then the end of the connection does not tell why.
+ */
+void check_refused(const struct end *e, const struct cookie *c);
 /* Skips a test of a feature that iWARP lacks, or ends the program. */
 void skip_on_iwarp(const char *why);
 void end_on_iwarp(const char *why);

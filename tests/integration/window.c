@@ -283,9 +283,12 @@ static void expect_not_taken(void)
 			 0);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(c->count, 1);
-	assert_int_not_equal(c->status, 0);
 	assert_int_equal(taken, 0);
 	assert_int_equal(p.s.received, 0);
+	/* on iWARP it may have completed before it was refused */
+	if (test_iwarp() && !c->status)
+		return;
+	assert_int_not_equal(c->status, 0);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_ACCESS);
 	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
 	snprintf(region, sizeof(region), "region %llu of the peer",
@@ -363,7 +366,9 @@ static void send_invalidate__window_of_another_endpoint_ACCESS(void **state)
 	assert_int_equal(rdmamsg_send_invalidate(other.c.ep, "x", 1, 1, &theirs,
 						 NULL), 0);
 	WAIT_FOR(other.c.closed && other.s.closed);
-	assert_int_equal(other.c.why.cause, RDMAMSG_CAUSE_ACCESS);
+	if (!test_iwarp())
+		assert_int_equal(other.c.why.cause,
+				 RDMAMSG_CAUSE_ACCESS);
 	write_1000(7);
 	assert_memory_equal(far, pattern(7), 1000);
 	pair_fini(&other);
