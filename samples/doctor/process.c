@@ -223,12 +223,23 @@ static bool is_link(const char *value)
 	       !strcmp(value, "iwarp");
 }
 
-static bool is_part(const char *value)
+static bool is_number(const char *value, unsigned long least,
+		      unsigned long most)
 {
 	char *end;
 	const unsigned long n = strtoul(value, &end, 10);
 
-	return !*end && n >= 1 && n <= 65535;
+	return !*end && n >= least && n <= most;
+}
+
+static bool is_part(const char *value)
+{
+	return is_number(value, 1, 65535);
+}
+
+static bool is_patience(const char *value)
+{
+	return is_number(value, 0, 600000);
 }
 
 static bool is_port_count(const char *value)
@@ -253,6 +264,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },
 	{ "RDMAMSG_SOFT_PART", is_part, "1 to 65535" },
+	{ "RDMAMSG_SOFT_PATIENCE", is_patience, "0 to 600000" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
 	{ "RDMAMSG_STATS" },
 };
