@@ -237,6 +237,11 @@ static bool is_part(const char *value)
 	return is_number(value, 1, 65535);
 }
 
+static bool is_seed(const char *value)
+{
+	return is_number(value, 0, 4294967295);
+}
+
 static bool is_patience(const char *value)
 {
 	return is_number(value, 0, 600000);
@@ -263,6 +268,7 @@ static const struct {
 	{ "RDMAMSG_SOFT_LAYOUTS", is_layouts, "native or none" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },
+	{ "RDMAMSG_SOFT_ORDER", is_seed, "0 to 4294967295" },
 	{ "RDMAMSG_SOFT_PART", is_part, "1 to 65535" },
 	{ "RDMAMSG_SOFT_PATIENCE", is_patience, "0 to 600000" },
 	{ "RDMAMSG_SOFT_PORTS", is_port_count, "1 to 8" },
