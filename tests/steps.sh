@@ -14,6 +14,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	soft-hostile soft-programs big
 	tsan-check-rest distcheck-rest clang"
 patient_steps="soft-fault soft-asan soft-twohost soft-ib chaos soft-iwarp
+	soft-disorder
 	soft-below soft-no-vm soft-samples soft chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
@@ -72,6 +73,9 @@ link_programs='device errors connect setup accept close messages memory move
 	events failover oob oob_records qp rma atomics layout window features regcache
 	srq pool pd guard group strangers auth chain_native chain_carried team_native
 	dc_native'
+
+# Programs that rest on what completions tell.
+order_programs='messages memory rma srq pd window connect close'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move messages memory cookies'
@@ -426,6 +430,9 @@ run_step()
 	soft-iwarp)
 		RDMAMSG_SOFT_LINK=iwarp on_soft "$work/gcc" \
 			$link_programs fast thousands dead death ;;
+	soft-disorder)
+		RDMAMSG_SOFT_LINK=iwarp RDMAMSG_SOFT_ORDER=3 \
+			on_soft "$work/gcc" $order_programs ;;
 	soft-asan)
 		on_soft "$work/asan" ;;
 	soft-threads)

@@ -32,6 +32,15 @@ uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/* A test that lets time pass (clock.h) takes no longer for that. */
+static uint64_t real_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
 void test_waited(uint64_t ms, const char *condition)
 {
 	if (ms <= longest_wait.ms)
@@ -207,7 +216,7 @@ int test_setup(void **state)
 	first_note[0] = 0;
 	errors_are_fine = texts_are_fine = false;
 	rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_ERROR);
-	test_began = now_ms();
+	test_began = real_ms();
 	longest_wait.ms = 0;
 	return 0;
 }
@@ -215,7 +224,7 @@ int test_setup(void **state)
 /* run.sh adds the name of the test, whose result comes next. */
 static void print_time(void)
 {
-	double took = (double)(now_ms() - test_began) / 1000;
+	double took = (double)(real_ms() - test_began) / 1000;
 
 	if (took < 1)
 		return;
