@@ -55,12 +55,27 @@ static void options__beyond_the_device_EINVAL(void **state)
 	struct rdmamsg_srq_options o = {
 		.size = sizeof(o), .depth = 1 << 20,
 	};
+	struct rdmamsg_ep_options ep = many_ep_options();
+	char want[64];
 
 	if (!test_on_soft())
 		skip_because("the limit of this device is not known");
+	/* the side that accepts tells the other one only that it lacks them */
 	many_start(&o);
 	many_dial(NULL);
 	WAIT_FOR(client.closed == 1);
+	assert_int_equal(client.connected, 0);
+	assert_int_equal(client.last_error, -ENOBUFS);
+	many_finish();
+	many_start(NULL);
+	assert_int_equal(rdmamsg_srq_create(client.ctx, &o, &ep.srq), 0);
+	many_dial(&ep);
+	WAIT_FOR(client.closed == 1);
+	assert_int_equal(client.last_error, -EINVAL);
+	snprintf(want, sizeof(want), "depth %u of a shared receive queue",
+		 o.depth);
+	assert_non_null(strstr(client.last_text, want));
+	rdmamsg_srq_destroy(ep.srq);
 	many_finish();
 }
 
