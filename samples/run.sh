@@ -519,8 +519,8 @@ used()
 	rdma resource show "$1" | sed 's/^[0-9]*: //'
 }
 
-# info_finds_rxe: checks that Soft-RoCE reports path migration and windows.
-info_finds_rxe()
+# Soft-RoCE reports path migration and windows.
+info_rxe()
 {
 	used rxe0 >before
 	returns 0 "$info" -v -d rxe0
@@ -535,7 +535,6 @@ info_capabilities()
 {
 	(info_finds ethernet)
 	(info_finds ib)
-	[ -z "${RDMAMSG_VM-}" ] || info_finds_rxe
 }
 
 # rdmamsg-info shows a port that is down.
@@ -1057,6 +1056,8 @@ rc_pingpong()
 {
 	start "$bin/rc-pingpong" -p 0
 	returns 0 "$bin/rc-pingpong" -p "$port" "$@" "$addr"
+	said "^host: $addr\$"
+	said "^TCP port: $port\$"
 	said "^received: 'SEND operation '"
 	said "^read there: 'RDMA read operation '"
 	said '^test result is 0'
@@ -1064,6 +1065,33 @@ rc_pingpong()
 	server=
 	grep -q "^written here: 'RDMA write operation'" "$work/server"
 	grep -q '^test result is 0' "$work/server"
+}
+
+# A device is taken by its name, and its GID by number. What does not exist is
+# refused.
+rc_pingpong_device()
+{
+	rc_pingpong
+	said '^device: one that suits$'
+	device=$(sed -n 's/^connected on \([^ ]*\) port.*/\1/p' "$work/said")
+	[ "$device" ]
+	returns 0 "$info" -v -d "$device"
+	gid=$(sed -n "s/^ *GID\[\(.*\)\]: ::ffff:$addr, .*/\1/p" "$work/said" |
+		head -n 1)
+	gid=${gid:-0}	# InfiniBand has one, which is not an address
+	start "$bin/rc-pingpong" -p 0 -d "$device"
+	returns 1 "$bin/rc-pingpong" -p "$port" -d no-such-device "$addr"
+	said 'no-such-device'
+	returns 1 "$bin/rc-pingpong" -p "$port" -d "$device" -g 254 "$addr"
+	said 'gid_index 254'
+	returns 0 "$bin/rc-pingpong" -p "$port" -d "$device" -g "$gid" "$addr"
+	said "^device: $device\$"
+	said "^GID index: $gid\$"
+	said "^connected on $device port"
+	said '^test result is 0'
+	wait "$server"
+	server=
+	grep -q "^device: $device\$" "$work/server"
 }
 
 rc_pingpong_usage()
@@ -2126,6 +2154,7 @@ else echo "skip ev-loop # built without libev"
 fi
 run threads returns 0 "$bin/threads" "$addr"
 run rc-pingpong rc_pingpong
+run rc-pingpong-device rc_pingpong_device
 run rc-pingpong-port rc_pingpong -i 1
 run rc-pingpong-usage rc_pingpong_usage
 run srq srq_sample
@@ -2149,6 +2178,7 @@ else echo "skip info-agrees # there is no python3 or no ibv_devices"
 fi
 run info-options info_options
 run info-capabilities info_capabilities
+[ -z "${RDMAMSG_VM-}" ] || run info-rxe info_rxe
 run info-port-down info_port_down
 run info-watch info_watch
 run info-stats info_stats

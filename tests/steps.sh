@@ -95,7 +95,8 @@ guest_programs_rest='memory oob atomics window features pd dc dc_onesided layout
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
 guest_samples='echo rc-pingpong topic-mckey multicast copy-server-killed
-	doctor-peer doctor-rxe-link-down doctor-rxe-modules'
+	info-rxe topic-members doctor-peer doctor-rxe-link-down
+	doctor-rxe-modules'
 guest_samples_rest='info-fields info-agrees atomics dc layout allreduce
 	copy-files copy-client-killed
 	doctor-rxe-host doctor-rxe-no-address doctor-rxe-mtu
