@@ -3,6 +3,7 @@
 #ifndef RDMAMSG_TESTS_INTEGRATION_CHAIN_PAIR_H
 #define RDMAMSG_TESTS_INTEGRATION_CHAIN_PAIR_H
 
+#include "abilities.h"
 #include "common.h"
 
 #include <rdmamsg/chain.h>
@@ -50,7 +51,8 @@ static void need_native(void)
 	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
 					   &cap), 0);
 	if (cap.how != RDMAMSG_CAP_NATIVE)
-		skip_because("the device has no native chains");
+		skip_without(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE,
+			     "the device has no native chains");
 }
 
 static void start(uint32_t how)

@@ -3,6 +3,7 @@
 #ifndef LAYOUT_BOARD_H
 #define LAYOUT_BOARD_H
 
+#include "abilities.h"
 #include "rma_pair.h"
 
 #include <rdmamsg/device.h>
@@ -34,7 +35,9 @@ static inline void take_path(enum path want)
 					   &cap), 0);
 	if (cap.how != (want == NATIVE ? RDMAMSG_CAP_NATIVE :
 			RDMAMSG_CAP_SOFTWARE))
-		skip_because(want == NATIVE ? "the device has no native "
+		skip_without(RDMAMSG_CAP_UMR, want == NATIVE ?
+			     RDMAMSG_CAP_NATIVE : RDMAMSG_CAP_SOFTWARE,
+			     want == NATIVE ? "the device has no native "
 			     "layouts" : "the device has native layouts");
 }
 

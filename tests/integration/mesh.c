@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Members of a team in one process. */
 #include "mesh.h"
+#include "abilities.h"
 
 #include <time.h>
 
@@ -13,21 +14,20 @@ struct mesh_way mesh_way;
 const struct rdmamsg_failover *mesh_failover;
 struct rdmamsg_pd *mesh_pd;
 
-/* The soft HCA must have native teams, except with iWARP. */
 static bool has_native_teams(void)
 {
 	struct rdmamsg_cap cap = { .size = sizeof(cap) };
 
 	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
 					   &cap), 0);
-	return cap.how == RDMAMSG_CAP_NATIVE ||
-	       (test_on_soft() && !test_iwarp());
+	return cap.how == RDMAMSG_CAP_NATIVE;
 }
 
 void mesh_take(struct mesh_way way)
 {
 	if (way.takes == RDMAMSG_CHAIN_NATIVE && !has_native_teams())
-		skip_because("the device has no native chains");
+		skip_without(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE,
+			     "the device has no native chains");
 	mesh_way = way;
 	mesh_failover = NULL;
 }
