@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of contexts and endpoints, options structs, the clock. */
 #include "base/base.h"
+#include "base/page.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,16 +12,6 @@
 #include <unistd.h>
 
 #define CACHE_LINE	64u
-
-static size_t page_size(void)
-{
-	return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static size_t whole_pages(size_t size)
-{
-	return (size + page_size() - 1) / page_size() * page_size();
-}
 
 /*
  * A cache chooses the place of a line by the low bits of its address. Objects

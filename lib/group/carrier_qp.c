@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/page.h"
 #include "base/util.h"
 #include "device/choose.h"
 #include "device/cq.h"
@@ -39,7 +40,7 @@ static int map(struct carrier *c, struct stretch *s, enum direction dir,
 
 	*s = (struct stretch){
 		.dev = c->dev, .dir = dir, .posted = dir == DIR_IN,
-		.size = (size + 4095) & ~(size_t)4095,
+		.size = whole_pages(size),
 	};
 	ret = rdmamsg__stretch_map(s, true);
 	if (ret)

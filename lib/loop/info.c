@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/page.h"
 #include "base/util.h"
 #include "device/cq.h"
 #include "device/device.h"
@@ -61,7 +62,7 @@ int rdmamsg_stats(const struct rdmamsg *ctx, struct rdmamsg_counters *stats)
  */
 static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 {
-	i->bytes_private = (sizeof(*ep) + 4095) / 4096 * 4096;
+	i->bytes_private = whole_pages(sizeof(*ep));
 	if (!ep->lane.dev)
 		return;
 	i->bytes_pinned = (uint64_t)rdmamsg__rq_posted(&ep->lane) *

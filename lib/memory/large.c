@@ -2,6 +2,7 @@
 /* Memory of large messages. Freed memory serves later messages of its size. */
 #include "base/base.h"
 #include "base/list.h"
+#include "base/page.h"
 #include "base/util.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -24,7 +25,6 @@
 
 #define LARGE_MIN	((size_t)64 << 10)
 #define LARGE_CLASS	((size_t)64 << 20)	/* above: no classes */
-#define PAGE		((size_t)4096)
 #define SPARES_SEEN	16u
 
 /* ---- registering in steps --------------------------------------------- */
@@ -103,7 +103,7 @@ static size_t class_of(size_t size)
 
 	while (s < size && s < LARGE_CLASS)
 		s *= 2;
-	return s >= size ? s : (size + PAGE - 1) & ~(PAGE - 1);
+	return s >= size ? s : whole_pages(size);
 }
 
 static void large_free(struct large *l)
@@ -169,7 +169,7 @@ static int large_new(struct dev *dev, enum direction dir, size_t size,
 int rdmamsg__large_get(struct dev *dev, enum direction dir, size_t size,
 		       uint64_t reader, struct large **ret)
 {
-	size_t exact = (size + PAGE - 1) & ~(PAGE - 1), class = class_of(size);
+	size_t exact = whole_pages(size), class = class_of(size);
 	struct large *l = find_spare(dev, dir, class, reader);
 	int err;
 

@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/list.h"
+#include "base/page.h"
 #include "base/poison.h"
 #include "base/util.h"
 #include "device/device.h"
@@ -23,7 +24,6 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define SPARE_MAX	((size_t)64 << 20)	/* bytes, of a budget */
-#define PAGE		((size_t)4096)
 
 static struct budget *budget_of(const struct stretch *s)
 {
@@ -172,9 +172,10 @@ uint32_t rdmamsg__budget_largest(const struct rdmamsg *ctx, uint32_t wanted)
 {
 	const struct budget *b = &ctx->memory->budget[DIR_IN];
 	size_t posted = b->posted - b->posted_spare;
-	size_t half = (b->cap - min(b->cap, posted)) / 2 / PAGE * PAGE;
+	size_t half = (b->cap - min(b->cap, posted)) / 2;
 
-	return (uint32_t)min(half, (size_t)wanted);
+	return (uint32_t)min(half - half % page_size(),
+			     (size_t)wanted);
 }
 
 void rdmamsg__budget_announce(struct rdmamsg *ctx, uint32_t size)

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/page.h"
 #include "base/util.h"
 
 #ifndef MADV_POPULATE_READ
@@ -20,13 +21,14 @@
 /* Returns true if all pages are present. They may be read-only. */
 static bool resident(uintptr_t from, uintptr_t to)
 {
+	const size_t page = page_size();
 	unsigned char in[1024];
 
 	for (uintptr_t n; from < to; from += n) {
-		n = min(to - from, (uintptr_t)sizeof(in) * 4096);
+		n = min(to - from, (uintptr_t)sizeof(in) * page);
 		if (mincore((void *)from, n, in))
 			return false;
-		for (uintptr_t i = 0; i < n / 4096; i++)
+		for (uintptr_t i = 0; i < n / page; i++)
 			if (!(in[i] & 1))
 				return false;
 	}
@@ -52,8 +54,9 @@ static int populate(uintptr_t from, uintptr_t to, int advice)
  */
 int soft_touch(void *addr, size_t len, int access)
 {
-	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)4095;
-	uintptr_t to = ((uintptr_t)addr + len + 4095) & ~(uintptr_t)4095;
+	const size_t page = page_size();
+	uintptr_t from = (uintptr_t)addr & ~(uintptr_t)(page - 1);
+	uintptr_t to = whole_pages((uintptr_t)addr + len);
 	int err;
 
 	if (!len)
@@ -62,9 +65,9 @@ int soft_touch(void *addr, size_t len, int access)
 		return populate(from, to, MADV_POPULATE_WRITE);
 	if (!resident(from, to))
 		return populate(from, to, MADV_POPULATE_READ);
-	err = populate(from, from + 4096, MADV_POPULATE_READ);
-	return err || to - from == 4096 ? err :
-	       populate(to - 4096, to, MADV_POPULATE_READ);
+	err = populate(from, from + page, MADV_POPULATE_READ);
+	return err || to - from == page ? err :
+	       populate(to - page, to, MADV_POPULATE_READ);
 }
 
 /*

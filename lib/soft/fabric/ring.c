@@ -8,7 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/page.h"
+
 #define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* The data begins on the next page, because it is mapped twice. */
+static size_t control_size(void)
+{
+	return whole_pages(sizeof(struct soft_ring_shm));
+}
 
 static int memfd(size_t size)
 {
@@ -25,9 +33,14 @@ static int memfd(size_t size)
 	return fd;
 }
 
+size_t soft_rings_size(void)
+{
+	return 2 * (control_size() + SOFT_RING_SIZE);
+}
+
 int soft_rings_create(void)
 {
-	return memfd(SOFT_RINGS_SIZE);
+	return memfd(soft_rings_size());
 }
 
 int soft_rings_check(int fd)
@@ -37,7 +50,7 @@ int soft_rings_check(int fd)
 
 	/* without seals the peer could truncate the memory, and cause SIGBUS */
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
-	    st.st_size != (off_t)SOFT_RINGS_SIZE)
+	    st.st_size != (off_t)soft_rings_size())
 		return -EPROTO;
 	return 0;
 }
@@ -48,7 +61,7 @@ int soft_rings_check(int fd)
 static int map_ring(int fd, off_t shm, off_t data, struct soft_ring *r)
 {
 	const int prot = PROT_READ | PROT_WRITE;
-	const size_t page = sizeof(struct soft_ring_shm);
+	const size_t page = control_size();
 	uint8_t *at = mmap(NULL, page + 2 * (size_t)SOFT_RING_SIZE, PROT_NONE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int ret;
@@ -73,7 +86,7 @@ static int map_ring(int fd, off_t shm, off_t data, struct soft_ring *r)
 
 int soft_rings_map(int fd, struct soft_ring rings[2])
 {
-	const off_t page = sizeof(struct soft_ring_shm);
+	const off_t page = (off_t)control_size();
 	int ret = map_ring(fd, 0, 2 * page, &rings[0]);
 
 	if (ret)
@@ -86,7 +99,7 @@ int soft_rings_map(int fd, struct soft_ring rings[2])
 
 int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx)
 {
-	const off_t page = sizeof(struct soft_ring_shm);
+	const off_t page = (off_t)control_size();
 	int fd = memfd((size_t)page + SOFT_RING_SIZE), ret;
 
 	if (fd < 0)
@@ -100,7 +113,7 @@ int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx)
 void soft_ring_unmap(struct soft_ring *r)
 {
 	if (r->shm)
-		(void)munmap(r->shm, sizeof(*r->shm) +
+		(void)munmap(r->shm, control_size() +
 			     2 * (size_t)SOFT_RING_SIZE);
 	memset(r, 0, sizeof(*r));
 }

@@ -37,7 +37,7 @@
 #define SOFT_SLEEPS_LIGHTLY	2u	/* or for every record, */
 #define SOFT_SLEEPS_NEAR	4u	/* and not that of its thread */
 
-/* The first page of a ring in shared memory. */
+/* The control page of a ring in shared memory, or the beginning of it. */
 struct soft_ring_shm {
 	_Atomic uint64_t tail;		/* written by the producer */
 	uint8_t pad1[120];
@@ -56,7 +56,7 @@ struct soft_ring_shm {
 	_Atomic uint32_t withdrawn[SOFT_WITHDRAWN];
 	uint8_t pad4[4096 - 512 - 4 * SOFT_WITHDRAWN];
 };
-_Static_assert(sizeof(struct soft_ring_shm) == 4096, "a page");
+_Static_assert(sizeof(struct soft_ring_shm) == 4096, "the smallest page");
 
 struct soft_ring {
 	struct soft_ring_shm *shm;
@@ -133,8 +133,7 @@ static inline void soft_ring_consume(struct soft_ring *r, size_t len)
  * The shared memory of a wire. Ring 0 carries records from the node that made
  * the memory, ring 1 carries records to it.
  */
-#define SOFT_RINGS_SIZE	(2 * (sizeof(struct soft_ring_shm) + SOFT_RING_SIZE))
-
+size_t soft_rings_size(void);
 /* Returns a sealed memfd with two empty rings, or -errno. */
 int soft_rings_create(void);
 /* Returns -EPROTO unless fd has the size and seals of soft_rings_create(). */

@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/page.h"
 #include "soft/soft.h"
 
 struct ibv_buf;
@@ -128,7 +129,7 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **ret)
 
 	if (!buf)
 		return NULL;
-	err = posix_memalign(&at, 4096, size);
+	err = posix_memalign(&at, page_size(), size);
 	if (err) {
 		free(buf);
 		errno = err;

@@ -11,23 +11,24 @@
 /* Registering finds a missing page, whether other pages are present or not. */
 static void reg_mr__to_be_read_IS_LOOKED_AT(void **state)
 {
-	uint8_t *at = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE,
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *read;
 
 	assert_ptr_not_equal(at, MAP_FAILED);
-	assert_int_equal(munmap(at + 2 * 4096, 4096), 0);
+	assert_int_equal(munmap(at + 2 * page, page), 0);
 	for (int i = 0; i < 2; i++) {
 		errno = 0;
-		assert_null(soft_reg_mr(pd, at, 3 * 4096,
+		assert_null(soft_reg_mr(pd, at, 3 * page,
 					IBV_ACCESS_REMOTE_READ));
 		assert_int_equal(errno, EFAULT);
-		read = soft_reg_mr(pd, at, 2 * 4096, IBV_ACCESS_REMOTE_READ);
+		read = soft_reg_mr(pd, at, 2 * page, IBV_ACCESS_REMOTE_READ);
 		assert_non_null(read);
 		assert_int_equal(soft_dereg_mr(read), 0);
-		memset(at, 1, 2 * 4096);
+		memset(at, 1, 2 * page);
 	}
-	assert_int_equal(munmap(at, 2 * 4096), 0);
+	assert_int_equal(munmap(at, 2 * page), 0);
 }
 
 /* ---- a peer that cannot be reached ------------------------------------ */
