@@ -12,7 +12,7 @@
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
 	soft-hostile soft-programs big
-	tsan-check-rest distcheck-rest clang"
+	tsan-check-rest distcheck-rest clang pages cross"
 patient_steps="soft-fault soft-asan soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
 	soft-below soft-no-vm soft-samples soft chaos-asan"
@@ -22,7 +22,7 @@ machine_steps="device-rxe integration san-integration fault chaos-vm samples
 # in machines of their own
 machines_steps="twohost twohost-rest vm big-vm"
 
-rest_steps="tsan-check-rest distcheck-rest clang soft chaos-asan
+rest_steps="tsan-check-rest distcheck-rest clang pages cross soft chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	twohost-rest vm big-vm"
 named_steps="quick packages autogen"
@@ -62,7 +62,7 @@ default_if_none()
 # needs_no_build: succeeds if all wanted steps build by themselves or not at all
 needs_no_build()
 {
-	[ -z "$(without "$wanted" "packages autogen quickstart vm clang")" ]
+	[ -z "$(without "$wanted" "packages autogen quickstart vm clang cross")" ]
 }
 
 # Integration tests that wait for time to pass, and that quick leaves out.
@@ -75,7 +75,7 @@ link_programs='device errors connect setup accept close messages memory move
 	dc_native'
 
 # Programs that rest on what completions tell.
-order_programs='messages memory rma srq pd window connect close'
+order_programs='messages memory rma srq window connect close'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move messages memory cookies'
@@ -413,6 +413,8 @@ run_step()
 			AM_MAKEFLAGS="TESTS='$(echo $dist_tests)'" ;;
 	distcheck-rest)
 		distcheck ;;
+	pages)	sh "$top/tests/pages.sh" "$work/gcc" ;;
+	cross)	JOBS=$jobs sh "$top/tests/cross.sh" "$work/cross" ;;
 	installed | quickstart)
 		$1 ;;
 
