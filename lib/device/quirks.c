@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/utsname.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -43,8 +45,8 @@ static const struct quirks quirks[] = {
 		.keeps_receives = true, .no_last_wqe = true,
 		.seven_is_endless = true, .fails_without_route = true,
 		.removal_by_cm = true, .loose_windows = true,
-		.doubtful_reads = true, .datagram_rate = 25000,
-		.pieces_max = 131072,
+		.doubtful_reads = true, .flushes_failures = true,
+		.datagram_rate = 25000, .pieces_max = 131072,
 	},
 	[KIND_ROCE] = { .acks_in_order = true },
 	[KIND_IB] = { .acks_in_order = true },
@@ -102,6 +104,16 @@ uint32_t rdmamsg__kind_pieces_max(enum device_kind kind)
 const struct quirks *rdmamsg__quirks(const struct rdmamsg_device *d)
 {
 	return &quirks[d->kind];
+}
+
+bool rdmamsg__flushes_failures(const struct rdmamsg_device *d)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname u;
+
+	return rdmamsg__quirks(d)->flushes_failures && !uname(&u) &&
+	       sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 4));
 }
 
 bool rdmamsg__is_iwarp(const struct rdmamsg_device *d)

@@ -105,6 +105,12 @@ struct quirks {
 	 */
 	bool doubtful_reads;
 	/*
+	 * From Linux 6.4 on, a request that fails on this side is reported as
+	 * flushed: rxe_requester() takes the queue pair to the error state, and
+	 * flush_send_queue() completes the request.
+	 */
+	bool flushes_failures;
+	/*
 	 * Datagrams a second that a subscriber on the same host can receive
 	 * without loss, as measured. 0: not measured.
 	 */
@@ -129,6 +135,8 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 				  struct ibv_context *verbs,
 				  const struct ibv_device_attr *attr);
 
+/* Returns true if a flushed request may be one that failed on this side. */
+bool rdmamsg__flushes_failures(const struct rdmamsg_device *d);
 /* Returns true for iWARP, on a device of any kind. */
 bool rdmamsg__is_iwarp(const struct rdmamsg_device *d);
 /* Returns the access flags of memory that reads may write into. */

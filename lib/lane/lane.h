@@ -106,6 +106,7 @@ struct lane {
 	bool raw;			/* the queue pair takes raw requests */
 	bool masked_swapped;		/* struct masked_caps */
 	uint8_t masked_sizes;
+	bool flushes_failures;		/* struct quirks */
 	union ibv_gid gid;
 	uint32_t peer_qp_num, mtu;
 	uint8_t port;

@@ -278,6 +278,7 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o)
 	l->sq.more = send - l->sq.total;
 	l->sq.data = o->send_depth - l->sq.more;
 	l->doubts_reads = rdmamsg__quirks(l->dev->device)->doubtful_reads;
+	l->flushes_failures = rdmamsg__flushes_failures(l->dev->device);
 	l->read_done = l->sq.done - 1;	/* none */
 	l->failed = l->drained = l->last_wqe = false;
 	l->refused_peer = false;

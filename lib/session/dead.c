@@ -130,8 +130,7 @@ static bool awaits_completion(const struct rdmamsg_ep *ep)
 	       ep->live.keepalive_out || ep->reads.free < reads;
 }
 
-/* Returns true if a keepalive would fail. The clock then runs without one. */
-static bool keepalive_would_fail(const struct rdmamsg_ep *ep)
+bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_device *d = ep->lane.dev->device;
 	struct ibv_port_attr port;
@@ -188,7 +187,8 @@ static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 	/* the keepalive of the last tick is not posted yet */
 	if (ep->ctrl.due & CTRL_KEEPALIVE)
 		d->since = 0;
-	d->port_down = keepalive_would_fail(ep);
+	/* the clock then runs without a keepalive */
+	d->port_down = rdmamsg__sends_fail(ep);
 	if (!d->port_down)
 		ep->ctrl.due |= CTRL_KEEPALIVE;
 	return true;

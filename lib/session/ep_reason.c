@@ -7,6 +7,7 @@
 #include "memory/region.h"
 #include "session/door.h"
 #include "session/ep.h"
+#include "session/live.h"
 #include "session/resume.h"
 #include "session/rma.h"
 #include "session/window.h"
@@ -237,6 +238,16 @@ static bool is_behind_doubt(const struct rdmamsg_ep *ep,
 	return n ? is_silent_read(l, n - 1) : l->read_done == l->sq.done;
 }
 
+/*
+ * Returns true if a request may have failed on this side, and the device says
+ * that it was flushed.
+ */
+static bool may_be_ours(const struct rdmamsg_ep *ep, int status)
+{
+	return status == IBV_WC_WR_FLUSH_ERR && ep->lane.flushes_failures &&
+	       rdmamsg__sq_used(&ep->lane);
+}
+
 /* Returns true if another lane shall show whether a wrong key was used. */
 static bool is_forgiven(struct rdmamsg_ep *ep, const struct ibv_wc *wc,
 			int status)
@@ -292,6 +303,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		connection_ended(ep);
 		return;
 	}
+	if (may_be_ours(ep, status) && rdmamsg__sends_fail(ep))
+		status = IBV_WC_LOC_QP_OP_ERR;
 	forgiven = is_forgiven(ep, wc, status);
 	if (!forgiven) {
 		rdmamsg__rma_refused(ep, wc);
@@ -342,7 +355,17 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	}
 	ep->close.reason.wc_status = wc->status;
 	ep->close.reason.vendor_err = wc->vendor_err;
-	if (status == IBV_WC_WR_FLUSH_ERR)
+	if (may_be_ours(ep, status))
+		rdmamsg__ep_reason(
+			ep, who, cause, error,
+			"the peer asked for memory that it may not reach%s, or "
+			"a request of this side failed, for its memory or its "
+			"route: %s does not tell (%s)",
+			rdmamsg__region_guess(ep->lane.dev, ep->key, regions,
+					      sizeof(regions)),
+			ep->lane.dev->device->name,
+			ibv_wc_status_str(wc->status));
+	else if (status == IBV_WC_WR_FLUSH_ERR)
 		rdmamsg__ep_reason(
 			ep, who, cause, error,
 			"the peer asked for "

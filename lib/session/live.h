@@ -45,6 +45,11 @@ void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 /* Returns the RNR retry count for a peer with these PROTO_FEATURE_*. */
 uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features);
 /*
+ * Returns true if a request fails on this device for want of a route, so that a
+ * keepalive would end the connection.
+ */
+bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep);
+/*
  * Part of the liveness tick, which has polled the completion queues since
  * 'began'. Returns false if the endpoint has ended.
  */

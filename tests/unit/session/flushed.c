@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: a queue pair fails, and all that the device says is that its
+ * requests were flushed. On Soft-RoCE a request of this side may have failed.
+ */
+#include "base/base.h"
+#include "device/device.h"
+#include "device/verbs_api.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../soft_calls.h"
+#include "../two_ends.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/memory.h>
+
+static uint32_t failed;		/* number of the failed queue pair */
+static bool hold;		/* the CQ reports no completion */
+static bool port_down;
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	int n = hold ? 0 : soft_ops.poll_cq(cq, room, wc);
+
+	/* the soft HCA carried out the request before the QP failed */
+	for (int i = 0; i < n; i++)
+		if (failed && wc[i].qp_num == failed)
+			wc[i].status = IBV_WC_WR_FLUSH_ERR;
+	return n;
+}
+
+static int query_port(struct ibv_context *verbs, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	int ret = rdmamsg__verbs_soft.query_port(verbs, port, attr);
+
+	if (port_down)
+		attr->state = IBV_PORT_DOWN;
+	return ret;
+}
+
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	rdmamsg_msg_free(msg);
+}
+
+static int set_up(void **state)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_complete = on_complete, .on_message = on_message,
+		.on_closed = on_closed,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+	};
+
+	clear_ends();
+	failed = 0;
+	hold = port_down = false;
+	replace_calls(poll_cq, NULL);
+	soft_table.query_port = query_port;
+	connect_ends(&opts);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	return leave_soft(state);
+}
+
+/* The client's queue pair fails before a send has its completion. */
+static void fail_client(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp *qp = client.ep->lane.hot.qp;
+
+	hold = true;
+	assert_int_equal(rdmamsg_send(client.ep, "12345678", 8, 0, &client), 0);
+	for (int i = 0; i < 10; i++)
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_true(rdmamsg__sq_used(&client.ep->lane) > 0);
+	failed = qp->qp_num;
+	assert_int_equal(rdmamsg__verbs_soft.modify_qp(qp, &attr, IBV_QP_STATE),
+			 0);
+	hold = false;
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.wc_status, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void text_has(const char *part, bool want)
+{
+	if (!strstr(client.why.text, part) == want)
+		fail_msg("%s", client.why.text);
+}
+
+static void flush__device_tells_its_failures_BLAMES_THE_PEER(void **state)
+{
+	port_down = true;
+	fail_client();
+	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(client.why.error, -EACCES);
+	text_has("the peer asked for memory that it may not reach", true);
+	text_has("this side", false);
+}
+
+static void flush__of_any_failure_NAMES_BOTH_SIDES(void **state)
+{
+	client.ep->lane.flushes_failures = true;
+	fail_client();
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(client.why.error, -EACCES);
+	text_has("the peer asked for memory that it may not reach", true);
+	text_has("or a request of this side failed", true);
+	text_has("soft0 does not tell", true);
+}
+
+/* Without a port that is active, each request fails. */
+static void flush__port_down_BLAMES_THE_NETWORK(void **state)
+{
+	struct rdmamsg_device *d = client.ep->lane.dev->device;
+	enum device_kind kind = d->kind;
+
+	client.ep->lane.flushes_failures = true;
+	d->kind = KIND_SOFT_ROCE;
+	port_down = true;
+	fail_client();
+	d->kind = kind;
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
+	assert_int_equal(client.why.error, -ENETDOWN);
+	text_has("its network interface is down", true);
+	text_has("the peer", false);
+}
+
+int main(void)
+{
+#define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		CASE(flush__device_tells_its_failures_BLAMES_THE_PEER),
+		CASE(flush__of_any_failure_NAMES_BOTH_SIDES),
+		CASE(flush__port_down_BLAMES_THE_NETWORK),
+	};
+
+	join_own_fabric("flushed");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
