@@ -179,6 +179,12 @@ class Suites:
             return targets, [[os.path.join(self.build, t),
                               os.path.join(self.tree, "tests/fuzz/corpus", n)]
                              for t, n in zip(targets, names)], soft
+        if kind == "int-iwarp":
+            # completions in any order that iWARP permits
+            return (["librdmamsg.la", f"tests/integration/{what}"],
+                    [self.script("integration", "soft.sh") +
+                     [self.build, what]],
+                    {"RDMAMSG_SOFT_LINK": "iwarp", "RDMAMSG_SOFT_ORDER": "3"})
         if kind == "int":
             return (["librdmamsg.la", f"tests/integration/{what}"],
                     [self.script("integration", "soft.sh") +
