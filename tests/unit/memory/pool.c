@@ -75,6 +75,7 @@ static int set_up(void **state)
 		return -1;
 	memset(&device, 0, sizeof(device));
 	device.v = &fake;
+	device.kind = KIND_ROCE;
 	memset(&dev, 0, sizeof(dev));
 	dev.ctx = ctx;
 	dev.device = &device;
