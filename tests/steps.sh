@@ -11,9 +11,9 @@
 # are patient.
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
-	soft-hostile soft-programs big
+	soft-programs big
 	tsan-check-rest distcheck-rest clang pages cross"
-patient_steps="soft-fault soft-asan soft-twohost soft-ib chaos soft-iwarp
+patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
 	soft-below soft-no-vm soft-samples soft chaos-asan"
 # in one virtual machine after the other
