@@ -27,7 +27,7 @@ rest_steps="tsan-check-rest distcheck-rest clang pages cross soft chaos-asan
 	twohost-rest vm big-vm"
 named_steps="quick packages autogen"
 
-# What runs in build asan, besides the steps of which a name ends in -asan.
+# Steps that run programs of the build asan.
 asan_steps="san-check device device-ib device-iwarp soft-asan soft-crash
 	soft-fault soft-hostile san-integration san-integration-rest
 	chaos-asan"

@@ -13,7 +13,7 @@
 #include "device/device.h"
 
 /*
- * What the completion of a request tells, on a reliable queue pair:
+ * The meaning of the completion of a request, on a reliable queue pair:
  *
  *               sent  arrived  all requests before it, too
  * InfiniBand    yes   yes      yes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What devices are known to have. A test that asks the library whether there is
- * a capability would skip where the library does not see it.
+ * Abilities that devices are known to have. A test that asks the library
+ * whether there is a capability would skip where the library does not see it.
  */
 #ifndef RDMAMSG_TESTS_INTEGRATION_ABILITIES_H
 #define RDMAMSG_TESTS_INTEGRATION_ABILITIES_H
