@@ -18,7 +18,8 @@ struct closing {
 	bool asserted;			/* our CLOSE confirms the peer's */
 	bool once;			/* and is the only one */
 	bool confirmed; /* the peer's CLOSE confirms ours, all before too */
-	bool asserted_done;		/* 'asserted' CLOSE is acknowledged */
+	bool proving;			/* a proof follows it */
+	bool asserted_done;		/* 'asserted' CLOSE has arrived */
 	bool by_peer;			/* the peer sent CLOSE first */
 	bool aborted;			/* by the program */
 	bool lost;			/* a request before CLOSE has failed */
@@ -34,6 +35,8 @@ struct closing {
 	struct rdmamsg_reason reason;
 	uint8_t reason_data[PROTO_HELLO_DATA_MAX];
 };
+
+#define CLOSE_PROOF	2	/* tag of the operation behind the CLOSE */
 
 /* ep_reason.c */
 /* Sets the reason of the end. Later calls do not change it. */

@@ -322,13 +322,38 @@ static void send_credit(struct rdmamsg_ep *ep)
 	}
 }
 
+/*
+ * A lane that is lost may end the endpoint once our confirming CLOSE has
+ * arrived. Where its completion does not tell that, a proof follows it.
+ */
+static bool wants_close_proof(const struct rdmamsg_ep *ep)
+{
+	return ep->lane.came && ep->lane.init_depth && rdmamsg__keeps(ep) &&
+	       ep->close.seen;
+}
+
 /* If the peer's CLOSE has arrived, our CLOSE confirms it. */
 static bool send_close(struct rdmamsg_ep *ep)
 {
 	uint32_t seq = (uint32_t)ep->lane.hot.sq_posted;
+	struct op *proof = NULL;
 
-	if (!send_header(ep, PROTO_CLOSE, 0, ep->close.seen))
+	if (wants_close_proof(ep)) {
+		if (rdmamsg__sq_used(&ep->lane) + 2 > ep->lane.sq.total)
+			return false;
+		proof = ctrl_op(ep, PROTO_CLOSE);
+		if (!proof)
+			return false;
+		proof->tag = CLOSE_PROOF;
+	}
+	ep->close.proving = proof != NULL;
+	if (!send_header(ep, PROTO_CLOSE, 0, ep->close.seen)) {
+		if (proof)
+			rdmamsg__op_put(ep, proof);
 		return false;
+	}
+	if (proof)
+		rdmamsg__tx_proof(ep, proof);
 	if (!ep->close.sent)
 		ep->close.seq = seq;
 	ep->close.once = !ep->close.sent && ep->close.seen;

@@ -56,7 +56,7 @@ struct rma {
 	bool notify;			/* 'value' must still be sent */
 	bool awaited;			/* an answer that CLOSE waits for */
 	bool refused;			/* by the peer's device, once */
-	/* rdmamsg__tx_empty() behind the reads */
+	/* rdmamsg__tx_proof() behind the requests */
 	enum { PROOF_NONE, PROOF_DUE, PROOF_POSTED, PROOF_AWAITED } proof;
 	uint32_t value;			/* of on_written */
 	uint32_t posted;		/* requests outstanding */
@@ -131,6 +131,8 @@ static inline uint32_t rdmamsg__rma_entries(const struct rdmamsg_ep *ep)
 /* -EAGAIN, -ENOMEM */
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
+/* Sets r->proof, if on this lane the completions of its requests do not do. */
+void rdmamsg__rma_need_proof(const struct rdmamsg_ep *ep, struct rma *r);
 /* Accepts an operation: posts or queues it. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
 /* Returns true if the operation fits inline and can be posted now. */

@@ -248,7 +248,7 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 		r->proof = PROOF_POSTED;
 		if (!r->posted++)
 			r->proof = PROOF_AWAITED;
-		rdmamsg__tx_empty(ep, op);
+		rdmamsg__tx_proof(ep, op);
 	}
 	rdmamsg__tx_burst_end(ctx, idle);
 	return r->begun && !r->left && !r->notify && r->proof != PROOF_DUE &&
@@ -283,14 +283,26 @@ static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
 	rdmamsg__ep_touch(ep);
 }
 
-void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
+/*
+ * If a write completes before the peer has it, it may be lost with the lane, so
+ * failover must know that the peer has it.
+ */
+void rdmamsg__rma_need_proof(const struct rdmamsg_ep *ep, struct rma *r)
 {
-	await(ep, r);
-	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
 	/* without a cookie, a later operation proves the read */
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
 	    r->op.cookie)
 		r->proof = PROOF_DUE;
+	if (unlikely(ep->lane.came) && rdmamsg__keeps(ep) &&
+	    r->kind == RMA_WRITE)
+		r->proof = PROOF_DUE;
+}
+
+void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
+{
+	await(ep, r);
+	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
+	rdmamsg__rma_need_proof(ep, r);
 	if ((ep->send.queued || rdmamsg__holds_back(ep) ||
 	     !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
@@ -474,6 +486,9 @@ uint8_t rdmamsg__rma_kinds(const struct rdmamsg_ep *ep)
 	uint8_t kinds = 1u << RMA_WRITE;
 
 	if (!(ep->connect.features & PROTO_FEATURE_RMA))
+		return 0;
+	/* a read must prove the writes */
+	if (ep->lane.came && rdmamsg__keeps(ep) && !ep->lane.init_depth)
 		return 0;
 	if (ep->lane.init_depth)
 		kinds |= 1u << RMA_READ;

@@ -223,6 +223,23 @@ void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__tx_end(ep);
 }
 
+void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op)
+{
+	struct tx_entry *e;
+
+	if (likely(!ep->lane.came)) {
+		rdmamsg__tx_empty(ep, op);
+		return;
+	}
+	e = rdmamsg__tx_begin(ep, op);
+	e->wr.opcode = IBV_WR_RDMA_READ;
+	e->sge = (struct ibv_sge){ 0 };
+	e->wr.wr.rdma.remote_addr = 0;
+	e->wr.wr.rdma.rkey = 0;
+	e->wr.send_flags = IBV_SEND_SIGNALED;
+	rdmamsg__tx_end(ep);
+}
+
 /* ---- completions ------------------------------------------------------ */
 
 static void keepalive_done(struct rdmamsg_ep *ep)
@@ -267,7 +284,8 @@ void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	case OP_CTRL:
 		if (op->ctrl == PROTO_CLOSE && !status) {
 			ep->close.done = true;
-			ep->close.asserted_done |= op->tag != 0;
+			ep->close.asserted_done |=
+				op->tag == (ep->close.proving ? CLOSE_PROOF : 1);
 		}
 		if (op->ctrl == PROTO_SETUP || op->ctrl == PROTO_AUTH)
 			ep->lane.sq.data--;

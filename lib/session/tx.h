@@ -43,6 +43,13 @@ void rdmamsg__tx_read(struct rdmamsg_ep *ep, struct op *op,
  */
 void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
 /*
+ * Its completion tells that the peer's device has all requests before it: an
+ * empty write, or where that completes without the peer, an empty read (RFC
+ * 5040, 5.5: a read is answered behind earlier writes). The lane has a depth of
+ * reads.
+ */
+void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op);
+/*
  * Posts a keepalive on each endpoint with unsignalled requests. Its completion
  * confirms them, so that their memory can be used again.
  */

@@ -255,6 +255,15 @@ static int write_with(struct end *e, const struct rdmamsg_key *key)
 	return c->status;
 }
 
+/* The peer's device refuses the key. Then the connection ends. */
+static void write_in_vain(struct end *e, const struct rdmamsg_key *key)
+{
+	/* any error: the peer may close before its device answers */
+	if (!write_with(e, key))
+		assert_true(test_iwarp());	/* it completed before */
+	WAIT_FOR(p.c.closed && p.s.closed);
+}
+
 /* Each guarded endpoint has its own registration of a region. */
 static void region__key_of_another_IS_WORTH_NOTHING(void **state)
 {
@@ -273,11 +282,11 @@ static void region__key_of_another_IS_WORTH_NOTHING(void **state)
 	assert_int_equal(rdmamsg_region_get_key(r, more[0].s.ep, &others), 0);
 	memset(far, 0, ROOM);
 	memset(near, 7, ROOM);
-	/* any error: the server may close before its device answers */
-	assert_int_not_equal(write_with(&p.c, &others), 0);
+	write_in_vain(&p.c, &others);
 	assert_int_equal(far[0], 0);
-	WAIT_FOR(p.s.closed && p.c.closed);
 	assert_int_equal(write_with(&more[0].c, &others), 0);
+	if (test_iwarp())
+		WAIT_FOR(far[63]);
 	assert_int_equal(far[63], 7);
 	assert_int_equal(rdmamsg_region_destroy(r), 0);
 	pair_close(&more[0]);
@@ -369,8 +378,7 @@ static void end_refused(void)
 					       &r), 0);
 	assert_int_equal(rdmamsg_region_get_key(r, p.s.ep, &none), 0);
 	assert_int_equal(rdmamsg_region_destroy(r), 0);
-	assert_int_not_equal(write_with(&p.c, &none), 0);
-	WAIT_FOR(p.c.closed && p.s.closed);
+	write_in_vain(&p.c, &none);
 }
 
 static void cycle(void (*end)(void))
