@@ -31,11 +31,14 @@ struct rdmamsg_listener {
 	struct cm_owner owner;
 	struct list node;
 	struct rdmamsg *ctx;
-	/* one id for each verbs table that the listener uses */
+	/*
+	 * One id for each verbs table that the listener uses, and a second one
+	 * for IPv4 where the wildcard of IPv6 does not include it.
+	 */
 	struct listen_id {
 		const struct verbs_api *v;
 		struct rdma_cm_id *id;
-	} ids[TABLES];
+	} ids[TABLES][2];
 	struct rdmamsg_listen_options opts;
 	struct rdmamsg_ep_options ep;	/* points to copies: */
 	struct rdmamsg_handlers ep_on;

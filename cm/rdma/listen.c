@@ -22,6 +22,22 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define PORT_TRIES	100	/* ports that are free in one family only */
+
+/* Frees the ids that 'of' names, or all if it is NULL. */
+static void free_ids(struct rdmamsg_listener *l, const struct rdma_cm_id *of)
+{
+	for (int i = 0; i < 2 * TABLES; i++) {
+		struct listen_id *li = &l->ids[i / 2][i % 2];
+		struct rdma_cm_id *id = li->id;
+
+		if (!id || (of && id != of))
+			continue;
+		li->id = NULL;
+		rdmamsg__cm_id_free(li->v, id);
+	}
+}
+
 /* The callback may close the listener. */
 static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		     const struct cm_event *ev)
@@ -37,12 +53,7 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 		log_warn("listener %p: its device was removed", (void *)l);
 		l->dead = true;
 		/* free the useless id, because the kernel waits for it */
-		for (int i = 0; i < TABLES; i++) {
-			if (l->ids[i].id != ev->id)
-				continue;
-			l->ids[i].id = NULL;
-			rdmamsg__cm_id_free(ev->v, ev->id);
-		}
+		free_ids(l, ev->id);
 		rdmamsg__tell(&ctx->loop, l->opts.on_failed, l, -ENODEV);
 		break;
 	default:
@@ -51,34 +62,82 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 }
 
 static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
-		 struct rdma_cm_id *id, struct sockaddr *addr)
+		 struct rdma_cm_id *id, struct sockaddr *addr, bool apart)
 {
-	int ret = rdmamsg__v_bind_addr(v, id, addr);
+	int one = 1;
+	int ret = apart ? rdmamsg__v_set_option(v, id, RDMA_OPTION_ID,
+						RDMA_OPTION_ID_AFONLY, &one,
+						sizeof(one)) : 0;
 
+	if (!ret)
+		ret = rdmamsg__v_bind_addr(v, id, addr);
 	if (!ret)
 		ret = rdmamsg__v_listen(v, id, (int)l->opts.backlog);
 	return ret ? rdmamsg__cm_fail(l->ctx, ret, "listening") : 0;
 }
 
-static int listen_through(struct rdmamsg_listener *l,
-			  const struct verbs_api *v, struct addrinfo *ai)
+/* Listens at an address. If 'apart', IPv6 does not include IPv4. */
+static int listen_at(struct rdmamsg_listener *l, const struct verbs_api *v,
+		     struct sockaddr *addr, bool apart, struct listen_id *li)
 {
-	struct listen_id *li = &l->ids[rdmamsg__is_soft(v)];
 	struct rdma_cm_id *id;
-	int ret;
+	int ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
 
-	l->owner.event = on_event;
-	ret = rdmamsg__cm_id_new(l->ctx, v, &l->owner, RDMA_PS_TCP, &id);
 	if (ret)
 		return ret;
-	ret = start(l, v, id, ai->ai_addr);
+	ret = start(l, v, id, addr, apart);
 	if (ret) {
 		rdmamsg__cm_id_free(v, id);
 		return ret;
 	}
 	li->v = v;
 	li->id = id;
-	l->port = ntohs(v->get_src_port(id));
+	return 0;
+}
+
+/*
+ * Listens at the wildcards of IPv6 and of IPv4, on one port. If the program
+ * asks for any port, another one follows a port that only IPv6 has free.
+ */
+static int listen_apart(struct rdmamsg_listener *l, const struct verbs_api *v,
+			struct sockaddr *any6, struct listen_id li[static 2])
+{
+	struct sockaddr_in any4 = { .sin_family = AF_INET };
+	const bool any_port = !((struct sockaddr_in6 *)any6)->sin6_port;
+	int ret;
+
+	for (int i = 0; i < PORT_TRIES; i++) {
+		ret = listen_at(l, v, any6, true, &li[0]);
+		if (ret)
+			return ret;
+		any4.sin_port = v->get_src_port(li[0].id);
+		ret = rdmamsg__try(listen_at(l, v, (struct sockaddr *)&any4,
+					     true, &li[1]));
+		if (!ret)
+			return 0;
+		rdmamsg__cm_id_free(v, li[0].id);
+		li[0].id = NULL;
+		if (!any_port || (ret != -EADDRINUSE && ret != -EADDRNOTAVAIL))
+			break;
+	}
+	return rdmamsg__fail_again(ret);
+}
+
+static int listen_through(struct rdmamsg_listener *l,
+			  const struct verbs_api *v, struct addrinfo *ai)
+{
+	struct listen_id *li = l->ids[rdmamsg__is_soft(v)];
+	int ret;
+
+	l->owner.event = on_event;
+	if (ai->ai_family == AF_INET6 && rdmamsg__addr_is_any(ai->ai_addr) &&
+	    rdmamsg__device_any_iwarp(v))
+		ret = listen_apart(l, v, ai->ai_addr, li);
+	else
+		ret = listen_at(l, v, ai->ai_addr, false, li);
+	if (ret)
+		return ret;
+	l->port = ntohs(v->get_src_port(li->id));
 	/*
 	 * A second table listens on the same port. sin6_port has the same
 	 * offset.
@@ -104,18 +163,14 @@ int rdmamsg__cm_listen(struct rdmamsg_listener *l, struct addrinfo *ai)
 
 void rdmamsg__cm_unlisten(struct rdmamsg_listener *l)
 {
-	for (int i = 0; i < TABLES; i++) {
-		if (l->ids[i].id)
-			rdmamsg__cm_id_free(l->ids[i].v, l->ids[i].id);
-		l->ids[i].id = NULL;
-	}
+	free_ids(l, NULL);
 }
 
 const char *rdmamsg__cm_over(const struct rdmamsg_listener *l)
 {
-	if (!l->ids[1].id)
+	if (!l->ids[1][0].id)
 		return "the RDMA devices";
-	return l->ids[0].id ? "the RDMA devices and the soft HCA" :
+	return l->ids[0][0].id ? "the RDMA devices and the soft HCA" :
 	       "the soft HCA";
 }
 

@@ -193,6 +193,13 @@ bool rdmamsg__verbs_addr(const struct verbs_api *v, struct ibv_context *verbs,
  */
 int rdmamsg__device_any(const struct verbs_api *v);
 /*
+ * Returns true if a device is iWARP. There a listener at the wildcard of IPv6
+ * takes no IPv4: Linux 6.1, cma.c, iw_conn_req_handler() asks
+ * rdma_translate_ip() for the interface of the local address, which fails for
+ * an IPv4 address mapped into IPv6.
+ */
+bool rdmamsg__device_any_iwarp(const struct verbs_api *v);
+/*
  * The preload library of the soft HCA exports this symbol, see rdmamsg-soft(1).
  * Then the soft HCA is a device of libibverbs, and a second table would only
  * duplicate it.

@@ -110,6 +110,20 @@ int rdmamsg__device_any(const struct verbs_api *v)
 	return err;
 }
 
+bool rdmamsg__device_any_iwarp(const struct verbs_api *v)
+{
+	struct ibv_device **list;
+	bool ret = false;
+	int n = 0;
+
+	if (rdmamsg__v_get_device_list(v, &list, &n))
+		return false;
+	for (int i = 0; i < n && !ret; i++)
+		ret = list[i]->transport_type == IBV_TRANSPORT_IWARP;
+	v->free_device_list(list);
+	return ret;
+}
+
 /* A RoCE GID is an IP address. IPv4 addresses are mapped into IPv6. */
 static bool gid_to_addr(const union ibv_gid *gid, int family,
 			struct sockaddr_storage *ret)

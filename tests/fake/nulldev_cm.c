@@ -26,6 +26,7 @@ struct id {
 	struct id *peer;
 	uint16_t port;			/* local port */
 	bool listening;
+	bool afonly;			/* RDMA_OPTION_ID_AFONLY */
 	bool over;
 	uint32_t peer_qp;
 };
@@ -211,6 +212,12 @@ int nullcm_migrate_id(struct rdma_cm_id *id,
 int nullcm_set_option(struct rdma_cm_id *id, int level, int optname,
 		      void *optval, size_t optlen)
 {
+	int value;
+
+	if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_AFONLY) {
+		memcpy(&value, optval, sizeof(value));
+		id_of(id)->afonly = value;
+	}
 	return 0;
 }
 
@@ -235,10 +242,33 @@ static bool is_any(const struct sockaddr *addr)
 	       !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
 }
 
-static struct id *listener_at(uint16_t port)
+static bool is_v6(const struct id *i)
+{
+	return i->rdma.route.addr.src_addr.sa_family == AF_INET6;
+}
+
+/* As in Linux, cma_check_port(): the families are separate if both say so. */
+static bool is_taken(const struct id *id)
 {
 	for (struct id *i = ids; i; i = i->next)
-		if (i->listening && i->port == port)
+		if (i->listening && i->port == id->port &&
+		    (is_v6(i) == is_v6(id) || !(is_v6(i) ? i : id)->afonly))
+			return true;
+	return false;
+}
+
+/*
+ * Finds the listener for an address. On iWARP one at IPv6 takes IPv6 only:
+ * Linux 6.1, cma.c, iw_conn_req_handler() fails for a mapped address.
+ */
+static struct id *listener_at(const struct sockaddr *addr)
+{
+	bool dual = nulldev_device.transport_type != IBV_TRANSPORT_IWARP;
+	bool v6 = addr->sa_family == AF_INET6;
+
+	for (struct id *i = ids; i; i = i->next)
+		if (i->listening && i->port == port_of(addr) &&
+		    (is_v6(i) == v6 || (!v6 && dual && !i->afonly)))
 			return i;
 	return NULL;
 }
@@ -287,7 +317,7 @@ int nullcm_listen(struct rdma_cm_id *rdma, int backlog)
 {
 	struct id *id = id_of(rdma);
 
-	if (listener_at(id->port)) {
+	if (is_taken(id)) {
 		errno = EADDRINUSE;
 		return -1;
 	}
@@ -298,7 +328,7 @@ int nullcm_listen(struct rdma_cm_id *rdma, int backlog)
 int nullcm_connect(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 {
 	struct id *id = id_of(rdma), *child;
-	struct id *l = listener_at(port_of(&rdma->route.addr.dst_addr));
+	struct id *l = listener_at(&rdma->route.addr.dst_addr);
 
 	if (!l)
 		return raise_event(id, RDMA_CM_EVENT_REJECTED,
@@ -323,6 +353,13 @@ int nullcm_accept(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 	if (!id->peer)
 		return 0;
 	id->peer->peer_qp = param->qp_num;
+	if (nulldev_device.transport_type == IBV_TRANSPORT_IWARP) {
+		null_join(id->peer_qp, param->qp_num);
+		return raise_event(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0,
+				   param, NULL) ?:
+		       raise_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL,
+				   NULL);
+	}
 	return raise_event(id->peer, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, param,
 			   NULL);
 }

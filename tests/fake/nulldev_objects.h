@@ -66,6 +66,9 @@ void null_fail(struct null_qp *qp);	/* enters error, flushes all */
 void null_pass(struct null_qp *qp, uint32_t n);
 void null_drop(struct null_qp *qp);	/* frees all held requests */
 
+/* nulldev.c */
+void null_join(uint32_t a, uint32_t b);	/* both queue pairs go to RTS */
+
 /* nulldev_cm.c */
 struct rdma_event_channel *nullcm_create_event_channel(void);
 void nullcm_destroy_event_channel(struct rdma_event_channel *rdma);

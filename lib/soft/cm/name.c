@@ -277,6 +277,17 @@ static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 	soft_spare_put(dev, fd);
 }
 
+/*
+ * sock[1] of the IPv6 wildcard takes the port of IPv4. With iWARP it does not
+ * listen: Linux 6.1, cma.c, iw_conn_req_handler() refuses a request that came
+ * to a mapped address.
+ */
+static bool is_deaf_name(const struct soft_cm_id *id)
+{
+	return id->file->dev->iwarp && id->src.ss_family == AF_INET6 &&
+	       soft_addr_is_any(&id->src);
+}
+
 int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 {
 	const struct sockaddr_storage any = { .ss_family = AF_INET };
@@ -294,7 +305,7 @@ int soft_cm_listen(struct soft_cm_file *file, const struct rdma_ucm_listen *cmd)
 	if (!ret && id->sock[0].fd < 0)
 		ret = -EOPNOTSUPP;	/* of the probe: see bind_ib() */
 	for (int i = 0; !ret && i < 2; i++) {
-		if (id->sock[i].fd < 0)
+		if (id->sock[i].fd < 0 || (i && is_deaf_name(id)))
 			continue;
 		id->sock[i].fn = on_door;
 		ret = listen(id->sock[i].fd, NAME_BACKLOG) ? -errno :
