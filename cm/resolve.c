@@ -9,6 +9,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/submit.h"
+#include "base/thread.h"
 #include "cm/connect.h"
 
 #include <errno.h>
@@ -150,23 +151,18 @@ static struct resolve *resolve_new(const char *host, const char *service,
 /* On failure, frees r. */
 static int resolve_run(struct resolve *r)
 {
-	int ret = r->host && r->service ? 0 : ENOMEM;
-	pthread_attr_t attr;
+	int ret = r->host && r->service ? 0 : -ENOMEM;
 	pthread_t thread;
 
-	if (!ret) {
-		pthread_attr_init(&attr);
-		pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-		ret = pthread_create(&thread, &attr, resolve_thread, r);
-		pthread_attr_destroy(&attr);
-	}
+	if (!ret)
+		ret = rdmamsg__thread_start(resolve_thread, r, &thread);
 	if (!ret)
 		return 0;
-	rdmamsg__fail(-ret, "cannot resolve %s: %s", r->host ? r->host :
-		      "a name", strerror(ret));
+	rdmamsg__fail(ret, "cannot resolve %s: %s", r->host ? r->host :
+		      "a name", strerror(-ret));
 	r->refs = 1;
 	put(r);
-	return -ret;
+	return ret;
 }
 
 int rdmamsg__resolve_start(struct rdmamsg_ep *ep, struct resolve **ret_r)

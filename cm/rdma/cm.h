@@ -49,6 +49,18 @@ void rdmamsg__cm_id_free(const struct verbs_api *v, struct rdma_cm_id *id);
 void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			  const struct cm_event *ev);
 
+/* rdma_connect() has returned with ret, in the thread of call.c or here. */
+void rdmamsg__cm_connect_returned(struct rdmamsg_ep *ep, int ret);
+
+/* call.c */
+/*
+ * Calls rdma_connect() in a thread. Then rdmamsg__cm_connect_returned() follows,
+ * unless the endpoint abandons the call, which takes over its id.
+ */
+int rdmamsg__cm_call(struct rdmamsg_ep *ep,
+		     const struct rdma_conn_param *param);
+void rdmamsg__cm_call_abandon(struct rdmamsg_ep *ep);
+
 /* connector.c */
 int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);
 

@@ -60,6 +60,13 @@ static void on_addr(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				     rdmamsg__cm_fail(ep->ctx, ret, "route"));
 }
 
+/* The request could not be sent. */
+static void connect_failed(struct rdmamsg_ep *ep, int err)
+{
+	rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
+			     rdmamsg__cm_fail(ep->ctx, err, "connecting"));
+}
+
 static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	uint8_t hello[PROTO_HELLO_MAX];
@@ -83,11 +90,14 @@ static void on_route(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	memcpy(&ep->connect.local_addr, rdma_get_local_addr(ep->connect.id),
 	       sizeof(ep->connect.id->route.addr.src_storage));
 	rdmamsg__ep_enter(ep, EP_REQUESTED);
-	ret = rdmamsg__v_connect(ep->lane.v, ep->connect.id, &param);
-	if (ret)
-		rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
-				     rdmamsg__cm_fail(ep->ctx, ret,
-						      "connecting"));
+	if (rdmamsg__quirks(ep->lane.dev->device)->connects_in_call) {
+		ret = rdmamsg__cm_call(ep, &param);
+		if (ret)
+			connect_failed(ep, ret);
+		return;
+	}
+	rdmamsg__cm_connect_returned(ep, rdmamsg__v_connect(
+			ep->lane.v, ep->connect.id, &param));
 }
 
 /* The connection is up: this side sends first. */
@@ -155,6 +165,18 @@ static void on_response(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	begin_setup(ep);
 }
 
+/*
+ * Returns true if the peer's program rejects, or ends the connection before it
+ * accepts. On iWARP a driver reports either as -ECONNREFUSED or -ECONNRESET. siw
+ * has the latter for both (Linux 6.1, siw_cm.c, siw_proc_mpareply(),
+ * SIW_CM_WORK_PEER_CLOSE).
+ */
+static bool is_consumer_reject(int status)
+{
+	return status == REJ_CONSUMER || status == -ECONNREFUSED ||
+	       status == -ECONNRESET;
+}
+
 static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
 	struct proto_hello h;
@@ -169,7 +191,6 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		return;
 	ep->close.reason.cm_event = ev->type;
 	ep->close.reason.cm_status = ev->status;
-	/* iWARP has the status -ECONNREFUSED for every rejection */
 	if (ev->status == REJ_INVALID_SERVICE ||
 	    (ev->status == -ECONNREFUSED && !ev->conn.private_data_len))
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
@@ -183,8 +204,7 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 				   RDMAMSG_CAUSE_RESOURCES, -ENOBUFS,
 				   "rejected by the peer's connection manager: "
 				   "no resources");
-	else if (ours || (ev->status != REJ_CONSUMER &&
-			  ev->status != -ECONNREFUSED))
+	else if (ours || !is_consumer_reject(ev->status))
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REJECTED,
 				   -ECONNABORTED, "rejected by the peer "
 				   "(reason %d)", ev->status);
@@ -262,6 +282,29 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		rdmamsg__ep_kill(ep);
 	else
 		rdmamsg__cm_next(ep);
+}
+
+/*
+ * A device that connects in the call returns what other devices report as an
+ * event.
+ */
+void rdmamsg__cm_connect_returned(struct rdmamsg_ep *ep, int ret)
+{
+	struct cm_event ev = { .v = ep->lane.v, .status = ret };
+
+	if (!ret)
+		return;
+	rdmamsg__try_begin();
+	if (ret == -ECONNREFUSED || ret == -ECONNRESET) {
+		ev.type = RDMA_CM_EVENT_REJECTED;
+		on_rejected(ep, &ev);
+	} else if (rdmamsg__is_unreachable(ret)) {
+		ev.type = RDMA_CM_EVENT_UNREACHABLE;
+		on_failed(ep, &ev);
+	} else {
+		connect_failed(ep, ret);
+	}
+	rdmamsg__try_end();
 }
 
 /* On iWARP the error state of our own queue pair disconnects, too. */

@@ -25,10 +25,10 @@
 #define WINDOW_CAPS	(IBV_DEVICE_MEM_WINDOW_TYPE_2A | \
 			 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
-#define IWARP	{ .no_last_wqe = true, .cm_only = true, \
-		  .no_immediates = true, \
-		  .read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
-		  .plain_addresses = true }
+#define IWARP	.no_last_wqe = true, .cm_only = true, \
+		.no_immediates = true, .connects_in_call = true, \
+		.read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
+		.plain_addresses = true
 
 /*
  * KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested. Of a device of no known
@@ -50,12 +50,12 @@ static const struct quirks quirks[] = {
 	},
 	[KIND_ROCE] = { .acks_in_order = true },
 	[KIND_IB] = { .acks_in_order = true },
-	[KIND_IWARP] = IWARP,
+	[KIND_IWARP] = { IWARP, .cancels_connect = true },
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,
 		.pieces_max = 131072,
 	},
-	[KIND_SOFT_IWARP] = IWARP,
+	[KIND_SOFT_IWARP] = { IWARP },
 };
 
 const char *rdmamsg__kind_name(enum device_kind kind)

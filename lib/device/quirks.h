@@ -76,6 +76,21 @@ struct quirks {
 	 */
 	bool cm_only;
 	/*
+	 * rdma_connect() connects before it returns. siw waits for TCP, as long
+	 * as the kernel repeats the SYN (Linux 6.1, siw_cm.c, siw_connect()).
+	 * With any driver the call waits for the port mapper, for up to 10 s,
+	 * if a daemon has registered (iwcm.c, iw_cm_map();
+	 * iwpm_wait_complete_req()). irdma and cxgb4 connect in the background
+	 * then.
+	 */
+	bool connects_in_call;
+	/*
+	 * A thread that is cancelled in rdma_connect() leaves the kernel soon,
+	 * if it does not wait for the port mapper. The soft HCA is no kernel:
+	 * there the thread could end with a lock.
+	 */
+	bool cancels_connect;
+	/*
 	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
 	 * access. On iWARP the peer's device writes the answer there.
 	 */

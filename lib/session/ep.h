@@ -166,6 +166,7 @@ struct connecting {
 	uint8_t crowded;		/* looks for a place, while it waits */
 	struct addrinfo *addrs, *addr;	/* to try */
 	struct resolve *resolve;
+	struct call *call;		/* rdma_connect() in a thread */
 	char *source, *device, *host, *service;
 	uint32_t backoff_ms;
 	uint32_t limit;			/* enum proto_limit of a refusal */

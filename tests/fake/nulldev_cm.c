@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -37,8 +38,29 @@ static uint16_t last_port = 40000;
 
 #define id_of(rdma_id)	((struct id *)(rdma_id))
 
+/*
+ * The library connects iWARP devices in a thread. LOCKED holds the lock until
+ * the end of the function.
+ */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+static pthread_mutex_t *lock_it(void)
+{
+	pthread_mutex_lock(&lock);
+	return &lock;
+}
+
+static void unlock_it(pthread_mutex_t **l)
+{
+	pthread_mutex_unlock(*l);
+}
+
+#define LOCKED	pthread_mutex_t *held \
+	__attribute__((cleanup(unlock_it), unused)) = lock_it()
+
 struct rdma_event_channel *nullcm_create_event_channel(void)
 {
+	LOCKED;
 	struct cm_channel *ch = calloc(1, sizeof(*ch));
 
 	if (!ch)
@@ -50,6 +72,7 @@ struct rdma_event_channel *nullcm_create_event_channel(void)
 
 void nullcm_destroy_event_channel(struct rdma_event_channel *rdma)
 {
+	LOCKED;
 	struct cm_channel *ch = (struct cm_channel *)rdma;
 
 	while (ch->first) {
@@ -92,6 +115,7 @@ static int raise_event(struct id *id, enum rdma_cm_event_type type, int status,
 int nullcm_get_cm_event(struct rdma_event_channel *rdma,
 			struct rdma_cm_event **event)
 {
+	LOCKED;
 	struct cm_channel *ch = (struct cm_channel *)rdma;
 	struct event *ev = ch->first;
 	uint64_t one;
@@ -107,6 +131,7 @@ int nullcm_get_cm_event(struct rdma_event_channel *rdma,
 
 int nullcm_ack_cm_event(struct rdma_cm_event *event)
 {
+	LOCKED;
 	free(event);
 	return 0;
 }
@@ -130,6 +155,7 @@ int nullcm_create_id(struct rdma_event_channel *channel,
 		     struct rdma_cm_id **ret, void *context,
 		     enum rdma_port_space ps)
 {
+	LOCKED;
 	struct id *id = new_id(channel, context);
 
 	if (!id)
@@ -161,6 +187,7 @@ static void forget_events(struct id *id)
 
 int nullcm_destroy_id(struct rdma_cm_id *rdma)
 {
+	LOCKED;
 	struct id *id = id_of(rdma), **at = &ids;
 
 	if (id->peer)
@@ -185,6 +212,7 @@ int nullcm_destroy_id(struct rdma_cm_id *rdma)
 int nullcm_migrate_id(struct rdma_cm_id *id,
 		      struct rdma_event_channel *channel)
 {
+	LOCKED;
 	struct cm_channel *from = (struct cm_channel *)id->channel;
 	struct cm_channel *to = (struct cm_channel *)channel;
 	struct event **at = &from->first;
@@ -212,6 +240,7 @@ int nullcm_migrate_id(struct rdma_cm_id *id,
 int nullcm_set_option(struct rdma_cm_id *id, int level, int optname,
 		      void *optval, size_t optlen)
 {
+	LOCKED;
 	int value;
 
 	if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_AFONLY) {
@@ -284,6 +313,7 @@ static void bind_device(struct rdma_cm_id *id)
 
 int nullcm_bind_addr(struct rdma_cm_id *rdma, struct sockaddr *addr)
 {
+	LOCKED;
 	struct id *id = id_of(rdma);
 
 	memcpy(&rdma->route.addr.src_storage, addr, addr_len(addr));
@@ -297,6 +327,7 @@ int nullcm_bind_addr(struct rdma_cm_id *rdma, struct sockaddr *addr)
 int nullcm_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 			struct sockaddr *dst, int timeout_ms)
 {
+	LOCKED;
 	memcpy(&id->route.addr.dst_storage, dst, addr_len(dst));
 	/* this process is both source and destination */
 	memcpy(&id->route.addr.src_storage, dst, addr_len(dst));
@@ -309,12 +340,14 @@ int nullcm_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src,
 
 int nullcm_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
+	LOCKED;
 	return raise_event(id_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL,
 			   NULL);
 }
 
 int nullcm_listen(struct rdma_cm_id *rdma, int backlog)
 {
+	LOCKED;
 	struct id *id = id_of(rdma);
 
 	if (is_taken(id)) {
@@ -327,6 +360,7 @@ int nullcm_listen(struct rdma_cm_id *rdma, int backlog)
 
 int nullcm_connect(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 {
+	LOCKED;
 	struct id *id = id_of(rdma), *child;
 	struct id *l = listener_at(&rdma->route.addr.dst_addr);
 
@@ -348,6 +382,7 @@ int nullcm_connect(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 
 int nullcm_accept(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 {
+	LOCKED;
 	struct id *id = id_of(rdma);
 
 	if (!id->peer)
@@ -366,6 +401,7 @@ int nullcm_accept(struct rdma_cm_id *rdma, struct rdma_conn_param *param)
 
 int nullcm_establish(struct rdma_cm_id *rdma)
 {
+	LOCKED;
 	struct id *id = id_of(rdma);
 
 	return id->peer ? raise_event(id->peer, RDMA_CM_EVENT_ESTABLISHED, 0,
@@ -374,6 +410,7 @@ int nullcm_establish(struct rdma_cm_id *rdma)
 
 int nullcm_reject(struct rdma_cm_id *rdma, const void *data, uint8_t len)
 {
+	LOCKED;
 	const struct rdma_conn_param param = {
 		.private_data = data, .private_data_len = len,
 	};
@@ -389,6 +426,7 @@ int nullcm_reject(struct rdma_cm_id *rdma, const void *data, uint8_t len)
 
 int nullcm_disconnect(struct rdma_cm_id *rdma)
 {
+	LOCKED;
 	struct id *id = id_of(rdma);
 	struct id *peer = id->peer;
 
@@ -410,6 +448,7 @@ int nullcm_disconnect(struct rdma_cm_id *rdma)
 int nullcm_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr,
 			int *mask)
 {
+	LOCKED;
 	*mask = IBV_QP_STATE;
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
@@ -437,11 +476,13 @@ int nullcm_init_qp_attr(struct rdma_cm_id *rdma, struct ibv_qp_attr *attr,
 
 __be16 nullcm_get_src_port(struct rdma_cm_id *id)
 {
+	LOCKED;
 	return htons(id_of(id)->port);
 }
 
 void nulldev_remove(void)
 {
+	LOCKED;
 	for (struct id *i = ids; i; i = i->next)
 		if (i->rdma.verbs)
 			(void)raise_event(i, RDMA_CM_EVENT_DEVICE_REMOVAL, 0,
