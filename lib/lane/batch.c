@@ -68,8 +68,13 @@ void rdmamsg__batch_post(struct tx_batch *b)
 	b->odd = false;
 	if (likely(!ret))
 		return;
-	take_back(l, (uint32_t)(end -
-				(bad ? (struct tx_entry *)bad : b->entries)));
+	/*
+	 * No bad request: the device has queued them all, and its doorbell has
+	 * failed (rdma-core v44.0, siw_post_send(), rxe_post_send()). They
+	 * complete, as flushed.
+	 */
+	if (bad)
+		take_back(l, (uint32_t)(end - (struct tx_entry *)bad));
 	/* to the peer, requests after the gap would break the protocol */
 	(void)rdmamsg__lane_error(l);
 	l->on->failed(l, ret, "posting to the send queue");
