@@ -14,6 +14,7 @@
 #include "device/cq.h"
 #include "device/async.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/use.h"
 #include "device/verbs_call.h"
 
@@ -66,6 +67,8 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->key = qp ? qp->key : 0;
 	m->of = of;
 	m->d = d;
+	m->own = type == IBV_EVENT_QP_REQ_ERR &&
+		 rdmamsg__quirks(d)->request_errors_are_own;
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
 	rdmamsg__mail_post(&ctx->loop, &m->mail);
 }
@@ -90,8 +93,9 @@ static void async_route(struct rdmamsg_device *d, struct ibv_async_event *ev,
 		/*
 		 * ibv_destroy_qp() waits for the ack, so the owner still exists
 		 */
-		if (ev->event_type == IBV_EVENT_QP_REQ_ERR ||
-		    ev->event_type == IBV_EVENT_QP_ACCESS_ERR)
+		if (ev->event_type == IBV_EVENT_QP_ACCESS_ERR ||
+		    (ev->event_type == IBV_EVENT_QP_REQ_ERR &&
+		     !rdmamsg__quirks(d)->request_errors_are_own))
 			use->refused(ev->element.qp);
 		qp = use->owner(ev->element.qp);
 		if (qp.ctx)

@@ -21,7 +21,7 @@
 #include "device/verbs_api.h"
 
 enum device_kind { KIND_UNKNOWN, KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP,
-		   KIND_SOFT, KIND_SOFT_IWARP };
+		   KIND_SIW, KIND_SOFT, KIND_SOFT_IWARP };
 
 struct device_use;
 struct umr;

@@ -16,6 +16,7 @@
 #include <rdmamsg/rdmamsg.h>
 
 #define RXE_VENDOR_ID	0xffffffu
+#define SIW_VENDOR_ID	0x626d74u	/* Linux 6.1, siw.h */
 /*
  * Same as SOFT_VENDOR_ID of lib/soft/fabric/limits.h. Needed here because
  * rdmamsg-soft(1) preloads the soft HCA into libibverbs.
@@ -51,6 +52,9 @@ static const struct quirks quirks[] = {
 	[KIND_ROCE] = { .acks_in_order = true },
 	[KIND_IB] = { .acks_in_order = true },
 	[KIND_IWARP] = { IWARP, .cancels_connect = true },
+	[KIND_SIW] = {
+		IWARP, .cancels_connect = true, .request_errors_are_own = true,
+	},
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,
 		.pieces_max = 131072,
@@ -64,6 +68,7 @@ const char *rdmamsg__kind_name(enum device_kind kind)
 		[KIND_UNKNOWN] = "unknown",
 		[KIND_SOFT_ROCE] = "soft-roce", [KIND_ROCE] = "roce",
 		[KIND_IB] = "infiniband", [KIND_IWARP] = "iwarp",
+		[KIND_SIW] = "iwarp",
 		[KIND_SOFT] = "soft", [KIND_SOFT_IWARP] = "soft",
 	};
 
@@ -83,7 +88,7 @@ enum device_kind rdmamsg__kind_of(const struct verbs_api *v,
 
 	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return attr->vendor_id == SOFT_VENDOR_ID ? KIND_SOFT_IWARP :
-							   KIND_IWARP;
+		       attr->vendor_id == SIW_VENDOR_ID ? KIND_SIW : KIND_IWARP;
 	if (verbs->device->transport_type != IBV_TRANSPORT_IB)
 		return KIND_UNKNOWN;
 	if (attr->vendor_id == RXE_VENDOR_ID)

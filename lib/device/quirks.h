@@ -91,6 +91,13 @@ struct quirks {
 	 */
 	bool cancels_connect;
 	/*
+	 * IBV_EVENT_QP_REQ_ERR tells that the device could not answer a read of
+	 * the peer: the connection has ended, or the peer has no access (Linux
+	 * 6.1, siw_qp_tx.c, siw_qp_sq_process()). On other devices the peer's
+	 * request is wrong.
+	 */
+	bool request_errors_are_own;
+	/*
 	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
 	 * access. On iWARP the peer's device writes the answer there.
 	 */

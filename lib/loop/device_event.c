@@ -42,6 +42,7 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_DEVICE;
 	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
+	const char *what = rdmamsg__event_text(m->type);
 	int error = -EIO;
 	char regions[64];
 	struct list *n, *t;
@@ -53,6 +54,14 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 		error = -EACCES;
 		break;
 	case IBV_EVENT_QP_REQ_ERR:
+		if (m->own) {
+			who = RDMAMSG_WHO_NETWORK;
+			error = -ECONNRESET;
+			what = "a read of the peer could not be answered: the "
+			       "connection has ended, or the peer has no "
+			       "access";
+			break;
+		}
 		who = RDMAMSG_WHO_PEER;
 		cause = RDMAMSG_CAUSE_PROTOCOL;
 		error = -EPROTO;
@@ -81,8 +90,8 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 		rdmamsg__ep_reason(ep, who, forgiven ?
 				   RDMAMSG_CAUSE_TRANSPORT : cause, forgiven ?
 				   -ECONNRESET : error,
-				   "device %s reports: %s%s", m->device,
-				   rdmamsg__event_text(m->type), regions);
+				   "device %s reports: %s%s", m->device, what,
+				   regions);
 		rdmamsg__ep_kill(ep);
 	}
 }

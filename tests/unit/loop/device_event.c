@@ -5,6 +5,7 @@
  * once.
  */
 #include "base/base.h"
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
 #include "soft/control/soft_ctl.h"
@@ -364,6 +365,25 @@ static void ep__error_ENDS_IT(void **state)
 }
 
 /* Both ends and the group share a queue, so it ends all of them. */
+/* siw has this event if it cannot answer a read of the peer. */
+static void ep__error_of_its_own_IS_NOT_THE_PEERS(void **state)
+{
+	struct rdmamsg_ep *e = ep[0];
+	struct rdmamsg_device *d = e->lane.dev->device;
+	const enum device_kind kind = d->kind;
+	struct told t;
+
+	d->kind = KIND_SIW;
+	t = expect_one(IBV_EVENT_QP_REQ_ERR, qpn_of(e));
+	assert_ptr_equal(t.ep, e);
+	WAIT_FOR(closed == SIDES);
+	d->kind = kind;
+	assert_int_equal(why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(why.cause, RDMAMSG_CAUSE_TRANSPORT);
+	assert_int_equal(why.error, -ECONNRESET);
+	assert_non_null(strstr(why.text, "could not be answered"));
+}
+
 static void cq__error_ENDS_ITS_USERS(void **state)
 {
 	struct told t = expect_one(IBV_EVENT_CQ_ERR, qpn_of(ep[0]));
@@ -433,6 +453,7 @@ int main(void)
 		TEST(qp__destroyed_before_its_event_IS_NOT_NAMED),
 		TEST(ep__event_that_is_no_error_IS_TOLD),
 		TEST(ep__error_ENDS_IT),
+		TEST(ep__error_of_its_own_IS_NOT_THE_PEERS),
 		TEST(cq__error_ENDS_ITS_USERS),
 		TEST(srq__error_ENDS_ITS_USERS),
 		TEST(group__failed_queue_pair_IS_JOINED_AGAIN),
