@@ -63,6 +63,25 @@ static void device_free(struct rdmamsg_device *d)
 	free(d);
 }
 
+/*
+ * Covers the key that libsiw refuses: the first queue of a context begins at
+ * key 0, and this one ends behind 0x90000. So no other queue begins there. Costs
+ * 1 MB.
+ */
+static void reserve_key(struct rdmamsg_device *d)
+{
+	const int entries = 32768;	/* of 32 bytes: struct siw_cqe */
+	int ret = rdmamsg__v_create_cq(d->v, d->verbs, entries, NULL, NULL, 0,
+				       &d->reserve);
+
+	if (!ret)
+		return;
+	d->reserve = NULL;
+	log_warn("device %s: a completion queue of %d entries could not be "
+		 "created (%s), so that another queue may fail", d->name,
+		 entries, strerror(-ret));
+}
+
 static int device_open(struct rdmamsg_device *d)
 {
 	const struct verbs_api *v = d->v;
@@ -88,6 +107,8 @@ static int device_open(struct rdmamsg_device *d)
 	(void)fcntl(verbs->async_fd, F_SETFL, flags | O_NONBLOCK);
 	d->kind = rdmamsg__kind_of(v, verbs, &d->attr);
 	d->verbs = verbs;
+	if (rdmamsg__quirks(d)->refuses_a_key)
+		reserve_key(d);
 	rdmamsg__removal_open(d);
 	log_info("device %s opened (%s)", d->name, rdmamsg__kind_name(d->kind));
 	return 0;
@@ -100,6 +121,8 @@ err_verbs:
 static void device_close(struct rdmamsg_device *d)
 {
 	rdmamsg__removal_close(d);
+	if (d->reserve)
+		(void)rdmamsg__v_destroy_cq(d->v, d->reserve);
 	if (rdmamsg__v_dealloc_pd(d->v, d->pd))
 		log_error("device %s: its protection domain is still in use",
 			  d->name);

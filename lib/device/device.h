@@ -38,6 +38,7 @@ struct rdmamsg_device {
 	pthread_mutex_t masked_lock;
 	_Atomic bool masked_known;
 	enum device_kind kind;
+	struct ibv_cq *reserve;		/* NULL: none needed; see device.c */
 	char name[64];
 	_Atomic bool gone;		/* removed; a new one may follow */
 	/* result of trying ibv_resize_cq() */

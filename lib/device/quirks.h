@@ -98,6 +98,14 @@ struct quirks {
 	 */
 	bool request_errors_are_own;
 	/*
+	 * libsiw takes the valid key 0x90000 of a queue for none: the creation
+	 * of a queue pair or completion queue fails with a stale errno, mostly
+	 * ENOMEM (rdma-core v44.0 to v64.0, siw-abi.h, SIW_INVAL_UOBJ_KEY). The
+	 * key is the offset of the queue in the memory that the kernel maps for
+	 * the context, so it depends on the sizes of all queues before it.
+	 */
+	bool refuses_a_key;
+	/*
 	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
 	 * access. On iWARP the peer's device writes the answer there.
 	 */
