@@ -232,7 +232,7 @@ int rdmamsg__cm_move(struct rdmamsg_request *req, struct rdmamsg *to)
 	if (ret || !req->id)
 		return ret;
 	pthread_mutex_lock(&to->sessions->cm_lock);
-	ret = rdmamsg__v_migrate_id(req->v, req->id, channel);
+	ret = rdmamsg__cm_migrate(to, req->v, req->id);
 	pthread_mutex_unlock(&to->sessions->cm_lock);
 	return ret ? rdmamsg__cm_fail(to, ret, "moving a request") : 0;
 }

@@ -170,7 +170,7 @@ static int come_back(struct rdmamsg_ep *ep, struct call *c)
 	int ret = rdmamsg__cm_open(ep->ctx, c->v, &ch);
 
 	if (!ret)
-		ret = rdmamsg__v_migrate_id(c->v, c->id, ch);
+		ret = rdmamsg__cm_migrate(ep->ctx, c->v, c->id);
 	if (ret)
 		ep->connect.id = NULL;
 	else

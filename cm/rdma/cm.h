@@ -39,6 +39,9 @@ struct cm_event {
 int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 		     struct rdma_event_channel **ret);
 void rdmamsg__cm_close(struct rdmamsg *ctx);
+/* Moves an id and its events to the channel of ctx, from any thread. */
+int rdmamsg__cm_migrate(struct rdmamsg *ctx, const struct verbs_api *v,
+			struct rdma_cm_id *id);
 int rdmamsg__cm_process(struct rdmamsg *ctx, struct cm_channel *cm);
 int rdmamsg__cm_id_new(struct rdmamsg *ctx, const struct verbs_api *v,
 		       struct cm_owner *owner, enum rdma_port_space ps,

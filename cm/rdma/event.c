@@ -84,6 +84,19 @@ int rdmamsg__cm_open(struct rdmamsg *ctx, const struct verbs_api *v,
 	return ret;
 }
 
+/*
+ * The kernel moves events without waking those who wait on the new channel
+ * (Linux 6.1, ucma.c, ucma_migrate_id()).
+ */
+int rdmamsg__cm_migrate(struct rdmamsg *ctx, const struct verbs_api *v,
+			struct rdma_cm_id *id)
+{
+	struct cm_channel *cm = &ctx->sessions->cm[rdmamsg__is_soft(v)];
+	int ret = rdmamsg__v_migrate_id(v, id, cm->ch);
+
+	return ret ? ret : rdmamsg__watch_again(&ctx->loop, cm->ch->fd, cm);
+}
+
 void rdmamsg__cm_close(struct rdmamsg *ctx)
 {
 	for (int i = 0; i < TABLES; i++) {

@@ -17,6 +17,13 @@ int rdmamsg__watch(struct loop *loop, int fd, void *tag)
 	return epoll_ctl(loop->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
+int rdmamsg__watch_again(struct loop *loop, int fd, void *tag)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
+
+	return epoll_ctl(loop->epfd, EPOLL_CTL_MOD, fd, &ev) ? -errno : 0;
+}
+
 void rdmamsg__unwatch(struct loop *loop, int fd)
 {
 	(void)epoll_ctl(loop->epfd, EPOLL_CTL_DEL, fd, NULL);

@@ -25,6 +25,11 @@ struct watch {
 
 /* Adds fd. If fd is readable, the loop reports the tag. Returns 0 or -errno. */
 int rdmamsg__watch(struct loop *loop, int fd, void *tag);
+/*
+ * Looks at fd again, whose state has changed without a wake-up. Any thread may
+ * call it.
+ */
+int rdmamsg__watch_again(struct loop *loop, int fd, void *tag);
 void rdmamsg__unwatch(struct loop *loop, int fd);
 /*
  * Sets the epoll events that call w->fn. If events is 0, w->fn is not called at

@@ -5,6 +5,7 @@
  * so does the end of an endpoint and of a context.
  */
 #include "../two_ends.h"
+#include "base/ctx.h"
 #include "cm/rdma/cm.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/listener.h>
@@ -125,6 +127,22 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr,
 	return EAGAIN;
 }
 
+/* ---- events that move -------------------------------------------------- */
+
+static bool wakes;			/* when they have moved */
+
+/* As in Linux, events that move wake nobody who waits on the new channel. */
+static int migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch)
+{
+	int ret = nulldev_verbs.migrate_id(id, ch);
+	struct epoll_event none = { .events = 0 };
+
+	if (!ret && !wakes && client.ctx)
+		(void)epoll_ctl(client.ctx->loop.epfd, EPOLL_CTL_MOD, ch->fd,
+				&none);
+	return ret;
+}
+
 /* ---- contexts --------------------------------------------------------- */
 
 static const struct rdmamsg_handlers handlers = {
@@ -144,6 +162,7 @@ static int set_up(void **state)
 
 	device = nulldev_verbs;
 	device.connect = slow_connect;
+	device.migrate_id = migrate_id;
 	rdmamsg__verbs = &device;
 	nulldev_device.transport_type = IBV_TRANSPORT_IWARP;
 	clear_ends();
@@ -152,6 +171,7 @@ static int set_up(void **state)
 	entered = left = passes = threads_refused = 0;
 	error = interruptions = 0;
 	deaf = hears_signals = false;
+	wakes = true;
 	if (rdmamsg_open(&client.ctx, NULL) ||
 	    rdmamsg_open(&server.ctx, NULL) ||
 	    rdmamsg_listen(server.ctx, "0.0.0.0", "0", &lopts, &l))
@@ -209,6 +229,15 @@ static void connect__beside_a_silent_host_IS_NOT_DELAYED(void **state)
 	assert_int_equal(silent.ep->state, EP_REQUESTED);
 	let_go(1, 0);
 	WAIT_FOR(is_open(&silent));
+}
+
+static void connect__answer_before_the_return_IS_SEEN(void **state)
+{
+	wakes = false;
+	dial(&client, SILENT, WAIT_MS);
+	WAIT_FOR(inside() == 1);
+	let_go(1, 0);
+	WAIT_FOR(is_open(&client));
 }
 
 static void close__while_it_connects_ENDS_THE_CALL(void **state)
@@ -382,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(connect__beside_a_silent_host_IS_NOT_DELAYED),
+		TEST(connect__answer_before_the_return_IS_SEEN),
 		TEST(close__while_it_connects_ENDS_THE_CALL),
 		TEST(close__and_the_call_goes_on_IS_DESTROYED_LATER),
 		TEST(timeout__while_it_connects_IS_TOLD),
