@@ -105,6 +105,8 @@ static void begin_setup(struct rdmamsg_ep *ep)
 {
 	rdmamsg__ep_enter(ep, EP_SETUP);
 	ep->ctrl.due |= CTRL_SETUP;
+	if (rdmamsg__quirks(ep->lane.dev->device)->misses_first)
+		rdmamsg__live_nudge(ep);
 	rdmamsg__ep_touch(ep);
 }
 

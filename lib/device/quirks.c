@@ -54,7 +54,7 @@ static const struct quirks quirks[] = {
 	[KIND_IWARP] = { IWARP, .cancels_connect = true },
 	[KIND_SIW] = {
 		IWARP, .cancels_connect = true, .request_errors_are_own = true,
-		.refuses_a_key = true,
+		.refuses_a_key = true, .misses_first = true,
 	},
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,

@@ -106,6 +106,13 @@ struct quirks {
 	 */
 	bool refuses_a_key;
 	/*
+	 * The first message of the initiator may lie unread in the socket of
+	 * the peer until more arrives: the accepting side sends its answer, and
+	 * then sets the callback that reads the socket (Linux 6.1, siw_cm.c,
+	 * siw_accept(), siw_qp_socket_assoc()).
+	 */
+	bool misses_first;
+	/*
 	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
 	 * access. On iWARP the peer's device writes the answer there.
 	 */

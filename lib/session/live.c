@@ -16,12 +16,15 @@
 #include "session/credit.h"
 #include "session/ep.h"
 #include "session/poll.h"
+#include "session/tx.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <rdmamsg/rdmamsg.h>
+
+#define NUDGE_MS	100	/* the first; then twice as long each time */
 
 static bool wants_ping(const struct rdmamsg_ep *ep)
 {
@@ -153,6 +156,34 @@ static void tick(struct timer *t)
 	    !rdmamsg__lane_lost(ep))
 		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer,
 				   interval(ep));
+}
+
+/* ---- a peer's device that may not have noticed the first message ---------- */
+
+static void nudge(struct timer *t)
+{
+	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live.timer);
+
+	if (ep->state != EP_SETUP || ep->connect.setup_seen ||
+	    rdmamsg__lane_lost(ep) ||
+	    rdmamsg__sq_used(&ep->lane) >= ep->lane.sq.total)
+		return;
+	log_debug("ep %p: no answer to SETUP; writing nothing to wake the "
+		  "peer's device", (void *)ep);
+	rdmamsg__tx_empty(ep, NULL);
+	rdmamsg__tx_flush(ep->ctx);
+	if (ep->state != EP_SETUP)
+		return;
+	ep->live.nudge_ms *= 2;
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer,
+			   ep->live.nudge_ms);
+}
+
+void rdmamsg__live_nudge(struct rdmamsg_ep *ep)
+{
+	ep->live.nudge_ms = NUDGE_MS;
+	ep->live.timer.fn = nudge;
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer, NUDGE_MS);
 }
 
 void rdmamsg__live_start(struct rdmamsg_ep *ep)

@@ -32,11 +32,17 @@ struct liveness {
 	bool fetches;			/* such a sign since the last tick */
 	bool ping_out, stalled, keepalive_out;
 	bool ask_again;			/* tx_ask() after this keepalive */
+	uint32_t nudge_ms;		/* to the next nudge */
 };
 
 /* live.c */
 void rdmamsg__live_start(struct rdmamsg_ep *ep);
 void rdmamsg__live_heard(struct rdmamsg_ep *ep);
+/*
+ * Until the peer answers SETUP, posts an empty write from time to time, so that
+ * its device reads what has arrived.
+ */
+void rdmamsg__live_nudge(struct rdmamsg_ep *ep);
 
 /* dead.c */
 /* Sets timeout and both retry counts; the features must be known. */
