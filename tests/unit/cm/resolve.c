@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <rdmamsg/oob.h>
@@ -19,6 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool may_answer;
 static int asked, answered;
+static sigset_t masked;			/* in the resolver's thread */
 
 int __real_getaddrinfo(const char *host, const char *service,
 		       const struct addrinfo *hints, struct addrinfo **ret);
@@ -36,6 +38,7 @@ int __wrap_getaddrinfo(const char *host, const char *service,
 	if (hints->ai_flags & AI_NUMERICHOST)
 		return EAI_NONAME;
 	pthread_mutex_lock(&lock);
+	(void)pthread_sigmask(SIG_SETMASK, NULL, &masked);
 	asked++;
 	while (!may_answer)
 		pthread_cond_wait(&changed, &lock);
@@ -92,6 +95,22 @@ static void wait__answer_IS_RETURNED(void **state)
 	assert_int_not_equal(gai, 0);
 }
 
+/* A signal that the program blocks later must not reach the thread. */
+static void thread__EVERY_SIGNAL_IS_BLOCKED(void **state)
+{
+	struct addrinfo *addrs = NULL;
+	int gai = EAI_FAIL;
+
+	(void)sigemptyset(&masked);
+	answer(true);
+	assert_int_equal(rdmamsg__resolve_wait("slow.invalid", "1", &hints,
+					       60000, &gai, &addrs), 0);
+	freeaddrinfo(addrs);
+	assert_int_equal(sigismember(&masked, SIGTERM), 1);
+	assert_int_equal(sigismember(&masked, SIGCHLD), 1);
+	assert_int_equal(sigismember(&masked, SIGUSR1), 1);
+}
+
 static void listen__numeric_host_DOES_NOT_ASK(void **state)
 {
 	struct rdmamsg *ctx;
@@ -114,6 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wait__no_answer_ETIMEDOUT),
 		cmocka_unit_test(wait__answer_IS_RETURNED),
+		cmocka_unit_test(thread__EVERY_SIGNAL_IS_BLOCKED),
 		cmocka_unit_test(listen__numeric_host_DOES_NOT_ASK),
 	};
 
