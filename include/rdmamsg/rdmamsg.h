@@ -329,7 +329,8 @@ struct rdmamsg_ep_options {
 	uint32_t send_depth;		/* sends in flight; 128, 1..65536 */
 	uint32_t send_queue;		/* kept before -EAGAIN; 0, ..65536 */
 
-	uint32_t dead_after_ms;		/* peer's device silent: end; 20000 */
+	/* peer's device silent: end; 20000. iWARP: its program; 60000 */
+	uint32_t dead_after_ms;
 	uint32_t stall_after_ms;	/* program silent: on_stalled; 5000 */
 	uint32_t peer_timeout_ms;	/* program silent: end; RDMAMSG_NONE */
 	uint32_t close_timeout_ms;	/* of rdmamsg_ep_close(); 10000 */

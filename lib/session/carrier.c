@@ -447,6 +447,7 @@ static void move_liveness(struct rdmamsg_ep *ep, struct rdmamsg_ep *c)
 	ep->ctrl.due = (ep->ctrl.due & ~later) | c->ctrl.due;
 	ep->ctrl.ping_tag = c->ctrl.ping_tag;
 	ep->live.ping_out = c->live.ping_out;
+	ep->live.ping_seq = c->live.ping_seq;
 	ep->live.keepalive_out = c->live.keepalive_out;
 	ep->live.ask_again = false;
 	/* the peer reads again from the beginning, so its time begins anew */

@@ -203,7 +203,7 @@ static bool send_setup(struct rdmamsg_ep *ep)
 	struct proto_setup s = {
 		.recv_size = (uint32_t)ep->lane.recv_pool->buf_size,
 		.recv_depth = rdmamsg__granted(ep),
-		.dead_after_ms = ep->opts.dead_after_ms,
+		.dead_after_ms = rdmamsg__dead_after(ep),
 	};
 	struct op *op = body_op(ep, PROTO_SETUP, "SETUP");
 	struct proto_addresses addresses = { .count = 0 };
@@ -280,7 +280,7 @@ static bool send_path(struct rdmamsg_ep *ep)
 	rdmamsg__failover_say(ep, op->msg->data);
 	rdmamsg__tx_message(ep, PROTO_PATH, 0, 0, op, op->msg, NULL,
 			    PROTO_PATH_LEN);
-	ep->live.ping_out = true;
+	rdmamsg__live_asked(ep);
 	return true;
 }
 
@@ -370,6 +370,17 @@ static uint32_t ping_asks(const struct rdmamsg_ep *ep)
 	return rdmamsg__keeps(ep) && ep->resume->ask_move ? PROTO_PING_MOVE : 0;
 }
 
+static void send_ping(struct rdmamsg_ep *ep)
+{
+	if (!send_header(ep, PROTO_PING, 0, ping_asks(ep)))
+		return;
+	ep->ctrl.due &= ~CTRL_PING;
+	if (rdmamsg__keeps(ep))
+		ep->resume->ask_move = false;
+	rdmamsg__live_asked(ep);
+	ep->st.pings++;
+}
+
 void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 {
 	if (!ep->ctrl.due)
@@ -390,14 +401,8 @@ void rdmamsg__ctrl_pump(struct rdmamsg_ep *ep)
 		ep->ctrl.due &= ~CTRL_PONG;
 	if (ep->ctrl.due & CTRL_PATH)
 		pump_path(ep);
-	if (ep->ctrl.due & CTRL_PING && !ep->live.ping_out &&
-	    send_header(ep, PROTO_PING, 0, ping_asks(ep))) {
-		ep->ctrl.due &= ~CTRL_PING;
-		if (rdmamsg__keeps(ep))
-			ep->resume->ask_move = false;
-		ep->live.ping_out = true;
-		ep->st.pings++;
-	}
+	if (ep->ctrl.due & CTRL_PING && !ep->live.ping_out)
+		send_ping(ep);
 	if (ep->ctrl.due & CTRL_CREDIT)
 		send_credit(ep);
 	if (ep->ctrl.due & CTRL_KEEPALIVE && send_keepalive(ep))

@@ -14,6 +14,14 @@
  * right after a tick; the next tick sees it, and the one after that asks for a
  * keepalive. So the connection ends between 1 and 1.25 times dead_after_ms
  * after the last acknowledgement.
+ *
+ * Where completions prove only themselves (lane.came), those of messages and
+ * writes tell nothing of the peer: TCP has taken the bytes, and goes on to do so
+ * until its buffer is full. There the keepalive is a PING. What counts is what
+ * has come from the peer: a message, or the answer to a read. Also counts, while
+ * the PING is still in the send queue, that the requests before it go out,
+ * because then TCP has an acknowledgement of the peer's host. This can delay the
+ * clock by a tick, so that ticks are a twelfth of dead_after_ms apart.
  */
 #include "base/base.h"
 #include "base/probe.h"
@@ -36,6 +44,21 @@
 #define ACK_TIMEOUT_MAX		31
 #define ACK_TIMEOUT_NONE	18	/* 1.07 s, without dead_after_ms */
 #define ACK_TIMEOUT_SOFT_ROCE	16	/* 268 ms */
+#define DEAD_AFTER_MS		20000
+#define DEAD_AFTER_ASKED_MS	60000	/* the peer's program has to answer */
+
+/* Returns true if only an answer of the peer shows that the peer is there. */
+static bool needs_answers(const struct rdmamsg_ep *ep)
+{
+	return ep->lane.came;
+}
+
+uint32_t rdmamsg__dead_after(const struct rdmamsg_ep *ep)
+{
+	if (ep->opts.dead_after_ms)
+		return ep->opts.dead_after_ms;
+	return needs_answers(ep) ? DEAD_AFTER_ASKED_MS : DEAD_AFTER_MS;
+}
 
 /* ---- the retries of the transport ------------------------------------- */
 
@@ -96,7 +119,7 @@ uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features)
 void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 			     struct ibv_qp_attr *attr)
 {
-	uint64_t dead_ns = ep->opts.dead_after_ms * 1000000ull;
+	uint64_t dead_ns = rdmamsg__dead_after(ep) * 1000000ull;
 	bool for_ever = retries_for_ever(ep);
 
 	attr->retry_cnt = (uint8_t)ep->opts.retry_count;
@@ -142,7 +165,7 @@ bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep)
 
 static uint32_t tick_ms(const struct rdmamsg_ep *ep)
 {
-	return max(ep->opts.dead_after_ms / 8, 1u);
+	return max(rdmamsg__dead_after(ep) / (needs_answers(ep) ? 12 : 8), 1u);
 }
 
 static void end(struct rdmamsg_ep *ep, uint64_t age)
@@ -152,13 +175,23 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 	log_info("ep %p: %u requests are unacknowledged for %llu ms",
 		 (void *)ep, rdmamsg__sq_used(&ep->lane), ms);
 	probe(unacknowledged, ep, rdmamsg__sq_used(&ep->lane), ms);
+	/* the end of the connection that is heard now is our own */
+	ep->close.unanswered |= needs_answers(ep);
 	if (ep->live.dead.port_down)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
 				   "port %u of %s has been down for %llu ms "
 				   "(dead_after_ms is %u)", ep->lane.port,
 				   rdmamsg_ep_device_name(ep), ms,
-				   ep->opts.dead_after_ms);
+				   rdmamsg__dead_after(ep));
+	else if (needs_answers(ep))
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
+				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
+				   "the peer has not answered for %llu ms "
+				   "(dead_after_ms is %u): host or network "
+				   "gone, or its program stopped, stuck in a "
+				   "callback or computing", ms,
+				   rdmamsg__dead_after(ep));
 	else
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK,
 				   RDMAMSG_CAUSE_TRANSPORT, -ETIMEDOUT,
@@ -166,7 +199,7 @@ static void end(struct rdmamsg_ep *ep, uint64_t age)
 				   "request for %llu ms (dead_after_ms is %u): "
 				   "host or network gone, or the peer was "
 				   "killed%s",
-				   ms, ep->opts.dead_after_ms,
+				   ms, rdmamsg__dead_after(ep),
 				   ep->connect.features &
 						   PROTO_FEATURE_OVERCOMMIT
 					   ? ", or it posts no receives"
@@ -194,13 +227,47 @@ static bool is_waiting(struct rdmamsg_ep *ep, bool heard, bool acked)
 	return true;
 }
 
+/* The PING is not posted although there is room: no memory. */
+static bool lacks_ping(const struct rdmamsg_ep *ep)
+{
+	return ep->ctrl.due & CTRL_PING && !ep->live.ping_out &&
+	       rdmamsg__sq_used(&ep->lane) < ep->lane.sq.total;
+}
+
+/* Returns true if the PING waits behind requests that go out. */
+static bool ping_moves(const struct rdmamsg_ep *ep)
+{
+	const struct lane *l = &ep->lane;
+	bool waits = ep->live.ping_out ?
+		(int32_t)(ep->live.ping_seq - l->sq.done) >= 0 :
+		ep->ctrl.due & CTRL_PING && !lacks_ping(ep);
+
+	return waits && l->sq.done != ep->live.dead.done;
+}
+
+/*
+ * Returns true if the clock must run. Asks the peer's program for an answer. A
+ * carrier sends no PING, because the PONG would be for the session; its tries
+ * have an end of their own.
+ */
+static bool is_asking(struct rdmamsg_ep *ep, bool answered)
+{
+	if (answered || ep->carries)
+		return false;
+	if (lacks_ping(ep))
+		ep->live.dead.since = 0;
+	if (!ep->live.ping_out)
+		ep->ctrl.due |= CTRL_PING;
+	return true;
+}
+
 /* Half of the time is over, and there is no answer. */
 static void record(struct rdmamsg_ep *ep, uint64_t began)
 {
 	struct dead *d = &ep->live.dead;
 
 	if (d->told || !d->since ||
-	    began < d->since + ep->opts.dead_after_ms / 2)
+	    began < d->since + rdmamsg__dead_after(ep) / 2)
 		return;
 	d->told = true;
 	rdmamsg__record(ep->recorder, EVENT_UNACKED,
@@ -212,14 +279,19 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 {
 	bool acked = ep->lane.sq.done != ep->live.dead.done, was_down, waits;
 	bool late = began > ep->live.timer.when + tick_ms(ep);
-	uint32_t limit = ep->opts.dead_after_ms;
+	bool answered = heard || ep->live.answered;
+	uint32_t limit = rdmamsg__dead_after(ep);
 	struct dead *d = &ep->live.dead;
 
+	if (needs_answers(ep))
+		acked = ping_moves(ep);
 	d->done = ep->lane.sq.done;
+	ep->live.answered = false;
 	if (limit == RDMAMSG_NONE)
 		return true;
 	was_down = d->port_down;
-	waits = is_waiting(ep, heard, acked);
+	waits = needs_answers(ep) ? is_asking(ep, answered) :
+				    is_waiting(ep, heard, acked);
 	if (acked || !waits || was_down != d->port_down) {
 		d->since = 0;
 		d->told = false;
@@ -242,7 +314,7 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 
 uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep)
 {
-	uint64_t now, end = ep->live.dead.since + ep->opts.dead_after_ms;
+	uint64_t now, end = ep->live.dead.since + rdmamsg__dead_after(ep);
 	uint32_t ms = tick_ms(ep);
 
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE)

@@ -71,7 +71,7 @@ void rdmamsg__ep_kill(struct rdmamsg_ep *ep)
 	ep->close.failing = true;
 	rdmamsg__ep_ready(ep);
 	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->timer);
-	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
+	rdmamsg__live_stop(ep);
 	rdmamsg__ep_touch(ep);
 }
 

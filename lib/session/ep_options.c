@@ -34,7 +34,7 @@ static const struct range ranges[] = {
 	RANGE(recv_depth, 64, 0, 1, 1u << 16),
 	RANGE(send_depth, 128, 0, 1, 1u << 16),
 	RANGE(send_queue, 0, 0, 0, 1u << 16),
-	RANGE(dead_after_ms, 20000, RDMAMSG_NONE, 10, 86400000),
+	RANGE(dead_after_ms, 0, RDMAMSG_NONE, 10, 86400000),
 	RANGE(stall_after_ms, 5000, RDMAMSG_NONE, 10, 86400000),
 	RANGE(peer_timeout_ms, RDMAMSG_NONE, RDMAMSG_NONE, 10, 86400000),
 	RANGE(fetch_timeout_ms, 60000, RDMAMSG_NONE, 10, 86400000),

@@ -57,6 +57,10 @@ void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
 
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)
 {
+	if (!ep->close.seen && rdmamsg__live_was_away(ep))
+		return "the peer ended the connection without closing it: this "
+		       "program has not come back into the library for about "
+		       "dead_after_ms of the peer";
 	return ep->close.seen ?
 	       "the peer closed, and went away before this side had closed: "
 	       "its close_timeout_ms was over, or it was killed" :

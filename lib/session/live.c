@@ -4,6 +4,8 @@
  * the peer's device, which answers without the peer's program. dead.c has the
  * clock. For the program, a PING asks the peer's library, which answers from
  * the loop of its program. One timer serves both. The data path only counts.
+ * Where the completion of a write tells nothing of the peer, the PING is the
+ * keepalive as well.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -87,6 +89,31 @@ void rdmamsg__live_heard(struct rdmamsg_ep *ep)
 	rdmamsg__tell(&ep->ctx->loop, ep->on.on_resumed, ep);
 }
 
+void rdmamsg__live_asked(struct rdmamsg_ep *ep)
+{
+	ep->live.ping_out = true;
+	ep->live.ping_seq = (uint32_t)ep->lane.hot.sq_posted - 1;
+}
+
+/* Returns by how much the last tick is late, which may be due now. */
+static uint32_t late_ms(const struct rdmamsg_ep *ep)
+{
+	const struct timer *t = &ep->live.timer;
+	uint64_t now = rdmamsg__now_ms();
+
+	return t->pos >= 0 && now > t->when ?
+	       max((uint32_t)(now - t->when), ep->live.late_ms) :
+	       ep->live.late_ms;
+}
+
+bool rdmamsg__live_was_away(const struct rdmamsg_ep *ep)
+{
+	const uint32_t patience = ep->connect.peer.dead_after_ms;
+
+	return ep->live.asks_program && patience &&
+	       late_ms(ep) >= patience / 2;
+}
+
 /*
  * Ends the connection if a live peer does not fetch a large message, because
  * the message holds memory of this side. The PONGs of the peer tell whether it
@@ -126,6 +153,7 @@ static void tick(struct timer *t)
 	uint64_t began = rdmamsg__now_ms();
 	bool heard;
 
+	ep->live.late_ms = began > t->when ? (uint32_t)(began - t->when) : 0;
 	/* if this process was stopped or busy, completions are not read yet */
 	if (rdmamsg__rx_count(&ep->lane) == ep->live.rx_seen ||
 	    ep->lane.sq.done == ep->live.dead.done)
@@ -186,8 +214,16 @@ void rdmamsg__live_nudge(struct rdmamsg_ep *ep)
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->live.timer, NUDGE_MS);
 }
 
+void rdmamsg__live_stop(struct rdmamsg_ep *ep)
+{
+	ep->live.late_ms = late_ms(ep);
+	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
+}
+
 void rdmamsg__live_start(struct rdmamsg_ep *ep)
 {
+	ep->live.asks_program = ep->lane.came;
+	ep->live.late_ms = 0;
 	ep->live.heard = rdmamsg__now_ms();
 	ep->live.dead.done = ep->lane.sq.done;
 	ep->live.timer.fn = tick;

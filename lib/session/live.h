@@ -33,18 +33,32 @@ struct liveness {
 	bool ping_out, stalled, keepalive_out;
 	bool ask_again;			/* tx_ask() after this keepalive */
 	uint32_t nudge_ms;		/* to the next nudge */
+	bool asks_program; /* completions prove only themselves: see dead.c */
+	bool answered;			/* a read, since the last tick */
+	uint32_t ping_seq;		/* request of the last PING */
+	uint32_t late_ms;		/* the last tick was late by this time */
 };
 
 /* live.c */
 void rdmamsg__live_start(struct rdmamsg_ep *ep);
+void rdmamsg__live_stop(struct rdmamsg_ep *ep);
 void rdmamsg__live_heard(struct rdmamsg_ep *ep);
 /*
  * Until the peer answers SETUP, posts an empty write from time to time, so that
  * its device reads what has arrived.
  */
 void rdmamsg__live_nudge(struct rdmamsg_ep *ep);
+/* The last request is a PING, or a PATH in its place. */
+void rdmamsg__live_asked(struct rdmamsg_ep *ep);
+/*
+ * Returns true if the peer may have ended the connection because this program
+ * has not come back into the library for dead_after_ms of the peer.
+ */
+bool rdmamsg__live_was_away(const struct rdmamsg_ep *ep);
 
 /* dead.c */
+/* Returns dead_after_ms, or its default on the device of the lane. */
+uint32_t rdmamsg__dead_after(const struct rdmamsg_ep *ep);
 /* Sets timeout and both retry counts; the features must be known. */
 void rdmamsg__dead_transport(const struct rdmamsg_ep *ep,
 			     struct ibv_qp_attr *attr);

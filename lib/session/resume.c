@@ -126,7 +126,7 @@ static void lose(struct rdmamsg_ep *ep)
 	if (r->moving)
 		rdmamsg__record(ep->recorder, EVENT_MOVE, MOVE_FAILED, 0);
 	r->moving = r->moved = r->ask_move = false;
-	rdmamsg__timer_stop(&ep->ctx->loop.timers, &ep->live.timer);
+	rdmamsg__live_stop(ep);
 	/* give a close its whole time, even if the peer has disconnected */
 	if (ep->state == EP_CLOSING)
 		rdmamsg__ep_timeout(ep);

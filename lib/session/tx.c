@@ -299,6 +299,14 @@ void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 	}
 }
 
+/* Returns true if the request completes when the peer's device has answered. */
+static bool is_answered(const struct op *op)
+{
+	return op && (op->kind == OP_READ ||
+		      (op->kind == OP_RMA &&
+		       rdmamsg__rma_is_read((const struct rma *)op)));
+}
+
 /*
  * The completion proves this request alone. It waits for those of earlier
  * requests, because the program is told in the order of the calls, and a later
@@ -312,6 +320,8 @@ done_alone(struct rdmamsg_ep *ep, uint32_t seq, int status)
 	};
 	struct lane *l = &ep->lane;
 
+	if (!status && is_answered(l->sq.slots[seq & l->sq.mask]))
+		ep->live.answered = true;
 	rdmamsg__sq_came(l, seq, !status ? CAME_WELL : status == -EACCES ?
 			 CAME_REFUSED : CAME_CANCELED);
 	while (rdmamsg__sq_used(l)) {

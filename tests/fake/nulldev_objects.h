@@ -42,6 +42,7 @@ struct null_recv {
 /* A request that a cut keeps from its peer. */
 struct null_held {
 	struct null_held *next;
+	bool told;			/* has completed */
 	struct ibv_send_wr wr;
 	struct ibv_sge sge[NULL_SGE_MAX];
 	uint8_t inlined[NULL_INLINE_MAX];
@@ -52,6 +53,7 @@ struct null_qp {
 	struct null_qp *peer;
 	uint32_t dest;
 	struct null_held *held, **held_end;
+	uint32_t told;			/* of them */
 	struct null_recv *recvs;
 	uint32_t mask, head, tail;
 	bool all_signaled;
