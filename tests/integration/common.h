@@ -156,6 +156,11 @@ void pair_open(struct pair *p);		/* all three */
 void pair_close(struct pair *p);
 /* Checks that both ends closed gracefully, and all messages arrived. */
 void pair_check_graceful(const struct pair *p);
+/*
+ * Returns true if so many keepalives have gone each way. On iWARP they are PINGs,
+ * and a side that hears them sends none.
+ */
+bool pair_keeps_alive(const struct pair *p, uint64_t times);
 void pair_fini(struct pair *p);
 
 const char *test_addr(void);

@@ -192,8 +192,7 @@ static void idle__keepalives_ARE_SENT(void **state)
 	p.s.opts.dead_after_ms = p.c.opts.dead_after_ms = 4000;
 	pair_listen(&p);
 	pair_connect(&p);
-	WAIT_FOR(end_stats(&p.s).keepalives >= 5 &&
-		 end_stats(&p.c).keepalives >= 5);
+	WAIT_FOR(pair_keeps_alive(&p, 5));
 	assert_false(p.s.closed || p.c.closed);
 	end_send_all(&p.c, HOW_SEND, 10, 10);
 	end_send_all(&p.s, HOW_SENDV, LARGE, 10);

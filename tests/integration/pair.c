@@ -120,3 +120,13 @@ void pair_fini(struct pair *p)
 	end_fini(&p->c);
 	end_fini(&p->s);
 }
+
+bool pair_keeps_alive(const struct pair *p, uint64_t times)
+{
+	const struct rdmamsg_counters c = end_stats(&p->c);
+	const struct rdmamsg_counters s = end_stats(&p->s);
+
+	if (test_iwarp())
+		return c.pings + s.pings >= times;
+	return c.keepalives >= times && s.keepalives >= times;
+}
