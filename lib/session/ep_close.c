@@ -44,13 +44,15 @@
 
 /*
  * Posts one more write. Its flushed completion confirms the unsignalled
- * requests before it that succeeded.
+ * requests before it that succeeded. Where completions prove only themselves,
+ * there are no such requests, and a failed queue pair may not flush what a
+ * program posts (Linux 6.1, siw_verbs.c, siw_post_send() with siw_sq_flush_wr()).
  */
 static void mark_end(struct rdmamsg_ep *ep)
 {
 	uint32_t used = rdmamsg__sq_used(&ep->lane);
 
-	if (!used || used >= ep->lane.sq.total)
+	if (ep->lane.came || !used || used >= ep->lane.sq.total)
 		return;
 	rdmamsg__tx_empty(ep, NULL);
 	rdmamsg__tx_flush(ep->ctx);

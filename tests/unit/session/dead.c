@@ -676,6 +676,27 @@ static void alone__answered_SENDS_NO_PING(void **state)
 	stop_all();
 }
 
+/*
+ * All requests have completions, so that none more is needed to confirm them.
+ * Linux's siw does not flush what a program posts to a failed queue pair.
+ */
+static void alone__at_the_end_POSTS_NOTHING(void **state)
+{
+	unsigned long had;
+
+	completions_alone(0);
+	start(&activities[0], 1000);
+	steps(100);
+	nulldev_cut(true);
+	assert_int_equal(rdmamsg_send(client.ep, "x", 1, 0, NULL), 0);
+	had = nulldev_counts.sends;
+	rdmamsg_ep_abort(client.ep);
+	steps(10);
+	assert_true(client.closed);
+	assert_int_equal(nulldev_counts.sends, had);
+	stop_all();
+}
+
 static void alone__by_default_WAITS_LONGER(void **state)
 {
 	start(&activities[0], 0);
@@ -858,6 +879,7 @@ int main(void)
 		TEST(alone__busy_peer_longer_CLOSES),
 		TEST(alone__idle_SENDS_PINGS),
 		TEST(alone__answered_SENDS_NO_PING),
+		TEST(alone__at_the_end_POSTS_NOTHING),
 		TEST(alone__by_default_WAITS_LONGER),
 		TEST(port__down_on_soft_roce_SENDS_NO_KEEPALIVE),
 		TEST(transport__of_hardware_LASTS_AS_LONG),
