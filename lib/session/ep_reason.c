@@ -57,14 +57,18 @@ void rdmamsg__ep_reason_forget(struct rdmamsg_ep *ep)
 
 const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)
 {
-	if (!ep->close.seen && rdmamsg__live_was_away(ep))
+	if (ep->close.seen)
+		return "the peer closed, and went away before this side had "
+		       "closed: its close_timeout_ms was over, or it was killed";
+	if (rdmamsg__live_was_away(ep))
 		return "the peer ended the connection without closing it: this "
 		       "program has not come back into the library for about "
 		       "dead_after_ms of the peer";
-	return ep->close.seen ?
-	       "the peer closed, and went away before this side had closed: "
-	       "its close_timeout_ms was over, or it was killed" :
-	       "the peer ended the connection without closing it: aborted, "
+	if (ep->live.asks_program)
+		return "the peer ended the connection without closing it: "
+		       "aborted, crashed or killed, or this program has not "
+		       "answered it for dead_after_ms";
+	return "the peer ended the connection without closing it: aborted, "
 	       "crashed or killed";
 }
 
