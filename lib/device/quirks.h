@@ -40,7 +40,8 @@ struct quirks {
 	 * A request completes when the peer's device has acknowledged it, and
 	 * requests complete in the order in which they were posted. Otherwise a
 	 * completion tells nothing of any other request, and that of a message
-	 * or a write nothing of the peer.
+	 * or a write nothing of the peer: the keepalive is a PING then
+	 * (session/dead.c).
 	 */
 	bool acks_in_order;
 	/*
