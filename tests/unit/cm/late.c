@@ -4,21 +4,23 @@
  * timeout wins and the endpoint closes. A late answer must not leave an
  * endpoint without a deadline.
  */
+#include "../../integration/clock.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 #include "device/verbs_api.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <rdmamsg/oob.h>
 
-#define TIMEOUT_MS	200
-#define MUCH_LATER_US	500000
+/* expires only when a test lets the time pass */
+#define TIMEOUT_MS	(10 * WAIT_MS)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -79,19 +81,36 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The timeout expires, and then the answer arrives while no loop turns. */
+/* The events of the client that are pending; looking does not take them. */
+static int pending(void)
+{
+	struct epoll_event events[8];
+
+	return epoll_wait(rdmamsg_fd(client.ctx), events, 8, 0);
+}
+
+static void rest(void)
+{
+	(void)poll(NULL, 0, 1);
+}
+
+/* Lets the timeout expire while no loop turns. */
+static void time_out(void)
+{
+	while (pending())
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_false(client.closed);
+	clock_pass(TIMEOUT_MS);
+	UNTIL_BY(rest(), pending() == 1);
+}
+
+/* Takes the timeout and the answer together. */
 static void ends_at_once(bool has_queue_pair)
 {
-	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
-
-	usleep(MUCH_LATER_US);
-	/*
-	 * Run one round, or turn until the queue pair is drained. Only the
-	 * client's loop turns.
-	 */
-	do
-		assert_true(rdmamsg_process(client.ctx) >= 0);
-	while (has_queue_pair && !client.closed && rdmamsg__now_ms() < end);
+	UNTIL_BY(rest(), pending() == 2);
+	assert_true(rdmamsg_process(client.ctx) >= 0);
+	if (has_queue_pair)	/* which is drained first */
+		UNTIL(client.ctx, client.closed);
 	assert_true(client.closed);
 	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TIMEOUT);
 	assert_null(client.ep);
@@ -106,18 +125,26 @@ static void name__resolved_too_late_ENDS(void **state)
 
 	assert_int_equal(rdmamsg_connect(client.ctx, "slow.invalid", "1",
 					 &opts, NULL), 0);
-	usleep(MUCH_LATER_US);
+	time_out();
 	answer_now();
 	ends_at_once(false);
+}
+
+static struct rdmamsg_request *request;
+
+static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
+{
+	request = req;
 }
 
 static void record__answered_too_late_ENDS(void **state)
 {
 	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .user = &server, .handlers = &handlers,
+		.size = sizeof(opts), .user = &client, .handlers = &handlers,
+		.timeout_ms = TIMEOUT_MS,
 	};
 	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts,
+		.size = sizeof(lopts), .on_request = on_request,
 	};
 	struct rdmamsg_listener *l;
 
@@ -125,20 +152,12 @@ static void record__answered_too_late_ENDS(void **state)
 					    &lopts, &l), 0);
 	(void)snprintf(service, sizeof(service), "%u",
 		       rdmamsg_listener_port(l));
-	opts.user = &client;
-	opts.timeout_ms = TIMEOUT_MS;
 	assert_int_equal(rdmamsg_oob_connect(client.ctx, "127.0.0.1", service,
 					     &opts, NULL), 0);
-	/* the client sends its offer */
-	for (int i = 0; i < 10; i++) {
-		assert_true(rdmamsg_process(client.ctx) >= 0);
-		usleep(TIMEOUT_MS * 1000 / 20);
-	}
-	usleep(MUCH_LATER_US);
-	for (int i = 0; i < 10; i++) {
-		assert_true(rdmamsg_process(server.ctx) >= 0);
-		usleep(10000);
-	}
+	WAIT_FOR(request);
+	time_out();
+	opts.user = &server;
+	assert_int_equal(rdmamsg_accept(request, &opts, NULL), 0);
 	ends_at_once(true);
 }
 
