@@ -32,7 +32,6 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	bool inv = !session->resume &&
 		   d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS &&
 		   !rdmamsg__window_lack(d);
-	bool over = ep->opts.srq && ep->opts.srq->opts.overcommit > 100;
 	bool imm = !(ep->opts.flags & RDMAMSG_EP_FULL_HEADERS) &&
 		   !rdmamsg__quirks(d)->no_immediates;
 
@@ -41,7 +40,7 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	       (masked ? PROTO_FEATURE_MASKED_SMALL : 0) |
 	       (inv ? PROTO_FEATURE_INVALIDATE : 0) |
 	       (imm ? PROTO_FEATURE_IMM : 0) |
-	       (over ? PROTO_FEATURE_OVERCOMMIT : 0) |
+	       (ep->opts.srq ? PROTO_FEATURE_OVERCOMMIT : 0) |
 	       (ep->failover ? PROTO_FEATURE_PATH : 0) |
 	       (session->resume ? PROTO_FEATURE_RESUME : 0) |
 	       (ep->carries ? PROTO_FEATURE_LANE : 0) |

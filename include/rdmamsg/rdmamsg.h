@@ -338,7 +338,7 @@ struct rdmamsg_ep_options {
 
 	uint32_t ack_timeout;		/* 4.096 us * 2^n; from dead_after_ms */
 	uint32_t retry_count;		/* 7, 0..7 */
-	/* 7 is without end; 6, or 7 if the peer over-commits its SRQ; 0..7 */
+	/* 7 is without end; 6, or 7 if the peer has an SRQ; 0..7 */
 	uint32_t rnr_retry_count;
 	uint32_t min_rnr_timer;		/* code; 12 is 0.64 ms, 0..31 */
 	uint32_t responder_resources;	/* reads served at once; 16, 1..255 */

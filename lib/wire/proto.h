@@ -96,7 +96,10 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
  */
 #define PROTO_FEATURE_RMA	1u		/* WRITTEN, keys of programs */
 #define PROTO_FEATURE_INVALIDATE 2u		/* INVALIDATE */
-/* This side may have too few receives for the credits that it has granted. */
+/*
+ * This side may lack receives for a while, although the peer has credits: it
+ * over-commits a shared receive queue, or another peer has ignored its credits.
+ */
 #define PROTO_FEATURE_OVERCOMMIT 4u
 /* This side sends and takes immediate data: compact messages, WRITE_IMM. */
 #define PROTO_FEATURE_IMM	8u

@@ -3,9 +3,11 @@
  * Description: messages that the liveness tick reads itself, and RNR retries
  * towards a peer that may lack receives.
  */
+#include "device/device.h"
 #include "device/verbs_api.h"
 #include "session/credit.h"
 #include "session/ep.h"
+#include "soft/control/soft_ctl.h"
 #include "../own_fabric.h"
 #include "../two_ends.h"
 
@@ -98,7 +100,7 @@ static uint8_t rnr_retry_of(const struct side *s)
 static void open_side(struct side *s, uint32_t overcommit)
 {
 	const struct rdmamsg_srq_options srq = {
-		.size = sizeof(srq), .depth = 16, .floor = 1,
+		.size = sizeof(srq), .depth = 64, .floor = 1,
 		.overcommit = overcommit,
 	};
 	const struct rdmamsg_options opts = {
@@ -158,10 +160,10 @@ static void connect_sides(uint32_t client_overcommit,
 }
 
 /* rnr_retry of each side follows the receives of its peer. */
-static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
+static void rnr__peer_that_shares_receives_RETRIES_WITHOUT_END(void **state)
 {
 	for (int oob = 0; oob < 2; oob++) {
-		connect_sides(0, 101, oob);
+		connect_sides(0, 100, oob);
 		assert_int_equal(rnr_retry_of(&client), 7);
 		assert_int_equal(rnr_retry_of(&server), 6);
 		close_sides();
@@ -169,7 +171,7 @@ static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
 		assert_int_equal(rnr_retry_of(&client), 6);
 		assert_int_equal(rnr_retry_of(&server), 7);
 		close_sides();
-		connect_sides(100, 100, oob);
+		connect_sides(0, 0, oob);
 		assert_int_equal(rnr_retry_of(&client), 6);
 		assert_int_equal(rnr_retry_of(&server), 6);
 		close_sides();
@@ -177,7 +179,7 @@ static void rnr__over_committed_peer_RETRIES_WITHOUT_END(void **state)
 }
 
 /* Without dead_after_ms, only finite RNR retries end the connection. */
-static void rnr__over_committed_peer_without_dead_after_IS_FINITE(void **state)
+static void rnr__shared_receives_without_dead_after_IS_FINITE(void **state)
 {
 	dead_after_ms = RDMAMSG_NONE;
 	for (int oob = 0; oob < 2; oob++) {
@@ -252,15 +254,62 @@ static void receives__fewer_than_credits_RNR_RETRY_EXC(void **state)
 	close_sides();
 }
 
+#define TRIES_BY_SIX	7	/* the first, and 6 retries */
+
+static uint64_t rnr_naks_of(const struct side *s)
+{
+	struct soft_rnr rnr;
+
+	soft_rnr_naks(s->ep->lane.dev->device->verbs, s->ep->lane.hot.qp, &rnr);
+	return rnr.received;
+}
+
+/*
+ * A greedy peer ignores its credits and takes every shared receive, while the
+ * server's loop does not turn. The message of another peer waits for one.
+ */
+static void receives__taken_by_a_greedy_peer_OTHERS_WAIT(void **state)
+{
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &plain, .device = "soft0",
+	};
+	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
+	struct side greedy = { 0 };
+
+	connect_sides(0, 100, false);
+	opts.user = &greedy;
+	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
+					 &opts, NULL), 0);
+	WAIT_FOR(greedy.ep);
+	greedy.ep->credit.limit += 1000;
+	rdmamsg__tx_room(greedy.ep);
+	while (!greedy.closed && !rnr_naks_of(&greedy)) {
+		assert_true(rdmamsg__now_ms() < end);
+		(void)rdmamsg_send(greedy.ep, "x", 1, 0, NULL);
+		process(&client);
+	}
+	assert_int_equal(rdmamsg_send(client.ep, "y", 1, 0, large), 0);
+	while (!client.closed && rnr_naks_of(&client) <= TRIES_BY_SIX) {
+		assert_true(rdmamsg__now_ms() < end);
+		process(&client);
+	}
+	assert_false(client.closed);
+	WAIT_FOR(greedy.closed && client.sent == 1);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(greedy.why.who, RDMAMSG_WHO_PEER);
+	close_sides();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tick__announces_a_message_NOT_LATE_YET),
-		cmocka_unit_test(rnr__over_committed_peer_RETRIES_WITHOUT_END),
-		cmocka_unit_test(rnr__over_committed_peer_without_dead_after_IS_FINITE),
+		cmocka_unit_test(rnr__peer_that_shares_receives_RETRIES_WITHOUT_END),
+		cmocka_unit_test(rnr__shared_receives_without_dead_after_IS_FINITE),
 		cmocka_unit_test(
 			receives__none_of_an_over_committed_peer_CLOSES),
 		cmocka_unit_test(receives__fewer_than_credits_RNR_RETRY_EXC),
+		cmocka_unit_test(receives__taken_by_a_greedy_peer_OTHERS_WAIT),
 	};
 
 	join_own_fabric("live");
