@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "clock.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS		1000000000ull
 #define FDS		4096	/* timers with larger descriptors do not move */
@@ -19,7 +25,9 @@ typedef int create_fn(int clock, int flags);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t due[FDS];		/* ns, as the test sees the time */
-static _Atomic uint64_t ahead;		/* ns */
+static uint64_t ahead;			/* ns, modulo 2^64 */
+static uint64_t stopped_at;		/* ns of the real clock, or 0 */
+static atomic_bool changed;		/* this clock is not the real one */
 
 /* The C library's own. */
 #define REAL(type, name)	((type *)(uintptr_t)find(name))
@@ -33,34 +41,55 @@ static void *find(const char *name)
 	return fn;
 }
 
+static uint64_t ns_of(const struct timespec *ts)
+{
+	return (uint64_t)ts->tv_sec * NS + (uint64_t)ts->tv_nsec;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / NS), (long)(ns % NS) };
+}
+
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
 	static gettime_fn *_Atomic real;
-	uint64_t ns;
 	int err;
 
 	if (!real)
 		real = REAL(gettime_fn, "clock_gettime");
+	if (!changed ||
+	    (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE))
+		return real(clock, ret);
+	pthread_mutex_lock(&lock);
 	err = real(clock, ret);
-	if (err || !ahead || (clock != CLOCK_MONOTONIC &&
-			      clock != CLOCK_MONOTONIC_COARSE))
-		return err;
-	ns = (uint64_t)ret->tv_nsec + ahead;
-	ret->tv_sec += (time_t)(ns / NS);
-	ret->tv_nsec = (long)(ns % NS);
-	return 0;
+	if (!err)
+		*ret = timespec_of((stopped_at ? stopped_at : ns_of(ret)) +
+				   ahead);
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
-/* Sets the kernel's timer, which is behind. */
+/*
+ * Sets the kernel's timer, which is behind. While the clock stands still, a
+ * timer that is not due yet does not run.
+ */
 static int arm(int fd, int flags, uint64_t ns, struct itimerspec *old)
 {
 	settime_fn *real = REAL(settime_fn, "timerfd_settime");
+	int64_t at = (int64_t)(ns - ahead);
 	struct itimerspec its = { 0 };
 
-	ns = ns > ahead ? ns - ahead : 1;
-	its.it_value.tv_sec = (time_t)(ns / NS);
-	its.it_value.tv_nsec = (long)(ns % NS);
+	if (!stopped_at || at <= (int64_t)stopped_at)
+		its.it_value = timespec_of(at > 0 ? (uint64_t)at : 1);
 	return real(fd, flags, &its, old);
+}
+
+static void arm_all(void)
+{
+	for (int fd = 0; fd < FDS; fd++)
+		if (due[fd])
+			(void)arm(fd, TFD_TIMER_ABSTIME, due[fd], NULL);
 }
 
 static bool moves(int fd, int flags, const struct itimerspec *its)
@@ -78,8 +107,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new,
 
 	pthread_mutex_lock(&lock);
 	if (moves(fd, flags, new)) {
-		due[fd] = (uint64_t)new->it_value.tv_sec * NS +
-			  (uint64_t)new->it_value.tv_nsec;
+		due[fd] = ns_of(&new->it_value);
 		ret = arm(fd, flags, due[fd], old);
 	} else {
 		if (fd >= 0 && fd < FDS)
@@ -108,10 +136,102 @@ void clock_pass(uint32_t ms)
 	int saved = errno;
 
 	pthread_mutex_lock(&lock);
+	changed = true;
 	ahead += (uint64_t)ms * 1000000;
-	for (int fd = 0; fd < FDS; fd++)
-		if (due[fd])
-			(void)arm(fd, TFD_TIMER_ABSTIME, due[fd], NULL);
+	arm_all();
 	pthread_mutex_unlock(&lock);
 	errno = saved;
+}
+
+static uint64_t real_now(void)
+{
+	struct timespec now = { 0 };
+
+	(void)REAL(gettime_fn, "clock_gettime")(CLOCK_MONOTONIC, &now);
+	return ns_of(&now);
+}
+
+void clock_stop(void)
+{
+	pthread_mutex_lock(&lock);
+	changed = true;
+	stopped_at = real_now();
+	arm_all();
+	pthread_mutex_unlock(&lock);
+}
+
+void clock_go(void)
+{
+	pthread_mutex_lock(&lock);
+	if (stopped_at)
+		ahead -= real_now() - stopped_at;
+	stopped_at = 0;
+	arm_all();
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- the other threads ------------------------------------------------ */
+
+static bool timer_waits(void)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&lock);
+	for (int fd = 0; fd < FDS && !found; fd++) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+
+		found = due[fd] && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* Adds how often a thread has left the processor. Returns true if it sleeps. */
+static bool thread_sleeps(const char *tid, uint64_t *switches)
+{
+	char path[300], line[128];
+	bool sleeps = false;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
+	f = fopen(path, "re");
+	if (!f)
+		return true;		/* it has ended */
+	while (fgets(line, sizeof(line), f)) {
+		const char *count = strstr(line, "voluntary_ctxt_switches:");
+
+		if (!strncmp(line, "State:", 6))
+			sleeps = line[7] == 'S';
+		if (count)
+			*switches += strtoull(strchr(count, ':') + 1, NULL, 10);
+	}
+	fclose(f);
+	return sleeps;
+}
+
+static bool threads_sleep(uint64_t *ret_switches)
+{
+	char self[16];
+	bool sleep = true;
+	struct dirent *d;
+	DIR *dir = opendir("/proc/self/task");
+
+	if (!dir)
+		abort();
+	*ret_switches = 0;
+	(void)snprintf(self, sizeof(self), "%d", (int)syscall(SYS_gettid));
+	while ((d = readdir(dir)))
+		if (d->d_name[0] != '.' && strcmp(d->d_name, self))
+			sleep &= thread_sleeps(d->d_name, ret_switches);
+	closedir(dir);
+	return sleep;
+}
+
+bool clock_others_sleep(void)
+{
+	uint64_t before, after;
+
+	/* a thread that another one has woken up meanwhile has run */
+	return threads_sleep(&before) && !timer_waits() &&
+	       threads_sleep(&after) && before == after;
 }

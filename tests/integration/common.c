@@ -146,6 +146,19 @@ void test_pump(int timeout_ms)
 			process(ctx[i]);
 }
 
+bool test_idle(void)
+{
+	for (int i = 0; i < context_count; i++) {
+		struct pollfd p = {
+			.fd = rdmamsg_fd(contexts[i]), .events = POLLIN,
+		};
+
+		if (poll(&p, 1, 0))
+			return false;
+	}
+	return true;
+}
+
 void test_drive(struct rdmamsg *ctx)
 {
 	while (rdmamsg_process(ctx) > 0)

@@ -39,6 +39,8 @@ struct rdmamsg *test_open(const struct rdmamsg_options *opts);
 void test_close(struct rdmamsg *ctx);
 /* Waits a little for any of the contexts and lets them work. */
 void test_pump(int timeout_ms);
+/* Returns true if no context has anything to do. */
+bool test_idle(void);
 /* Lets one context work as long as it has something to do. */
 void test_drive(struct rdmamsg *ctx);
 

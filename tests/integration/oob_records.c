@@ -3,6 +3,7 @@
  * Description: connecting without the connection manager. The test carries the
  * records itself, right and wrong ones.
  */
+#include "clock.h"
 #include "oob_pair.h"
 
 #include <rdmamsg/oob.h>
@@ -137,15 +138,18 @@ static void records__without_an_answer_TIME_OUT(void **state)
 	struct pair p;
 
 	oob_init(&p);
-	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 300;
+	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 2 * WAIT_MS;
 	oob_make_offer(&p.c, &offer);
 	make_answer(&p.s, &offer, &answer);
+	assert_false(p.c.closed || p.s.closed);
+	clock_pass(2 * WAIT_MS);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.why.cause, RDMAMSG_CAUSE_TIMEOUT);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
 	/* a repeated offer of a closed endpoint times out as well */
 	make_answer(&p.s, &offer, &answer);
 	p.s.closed = 0;
+	clock_pass(2 * WAIT_MS);
 	WAIT_FOR(p.s.closed);
 	assert_int_equal(p.s.why.cause, RDMAMSG_CAUSE_TIMEOUT);
 	pair_fini(&p);
@@ -159,8 +163,8 @@ static void records__of_two_exchanges_mixed_up_ARE_REFUSED(void **state)
 
 	oob_init(&p);
 	oob_init(&q);
-	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 2000;
-	q.c.opts.timeout_ms = q.s.opts.timeout_ms = 2000;
+	p.c.opts.timeout_ms = p.s.opts.timeout_ms = 2 * WAIT_MS;
+	q.c.opts.timeout_ms = q.s.opts.timeout_ms = 2 * WAIT_MS;
 	oob_make_offer(&p.c, &offer[0]);
 	oob_make_offer(&q.c, &offer[1]);
 	make_answer(&p.s, &offer[0], &answer[0]);
@@ -172,6 +176,10 @@ static void records__of_two_exchanges_mixed_up_ARE_REFUSED(void **state)
 	memcpy(answer[1].bytes + 40, answer[0].bytes + 40, 16);
 	assert_int_equal(rdmamsg_oob_finish(p.c.ep, answer[1].bytes,
 					    answer[1].len), 0);
+	/* what could connect wrongly has the time to do so */
+	for (int i = 0; i < 20 || !clock_others_sleep() || !test_idle(); i++)
+		test_pump(10);
+	clock_pass(2 * WAIT_MS);
 	WAIT_FOR(p.c.closed && p.s.closed && q.s.closed && q.c.closed);
 	assert_int_equal(p.c.connected + q.c.connected, 0);
 	pair_fini(&p);
