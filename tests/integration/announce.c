@@ -199,7 +199,7 @@ static void address__gone_RESUMES_AT_THE_ANNOUNCED_ONE(void **state)
 	child_line(&child, line, sizeof(line));
 	assert_string_equal(line, "gone");
 	harm_silence(true);
-	WAIT_FOR(down);
+	WAIT_PASSING(down);
 	harm_silence(false);
 	expect_moved();
 	stop_all();

@@ -179,7 +179,11 @@ static bool timer_waits(void)
 	pthread_mutex_lock(&lock);
 	for (int fd = 0; fd < FDS && !found; fd++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
+		struct itimerspec its;
 
+		/* a closed timer's descriptor may be something else now */
+		if (due[fd] && timerfd_gettime(fd, &its))
+			due[fd] = 0;
 		found = due[fd] && poll(&p, 1, 0) == 1 && p.revents & POLLIN;
 	}
 	pthread_mutex_unlock(&lock);

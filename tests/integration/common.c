@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "clock.h"
 #include "common.h"
 
 #include <poll.h>
@@ -157,6 +158,21 @@ bool test_idle(void)
 			return false;
 	}
 	return true;
+}
+
+void test_pass(uint32_t ms)
+{
+	uint64_t end = now_ms() + ms, now;
+
+	if (test_on_soft()) {
+		clock_pass(ms);
+		do
+			test_pump(1);
+		while (!clock_others_sleep() || !test_idle());
+		return;
+	}
+	while ((now = now_ms()) < end)
+		test_pump((int)(end - now));
 }
 
 void test_drive(struct rdmamsg *ctx)

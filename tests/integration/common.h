@@ -41,6 +41,11 @@ void test_close(struct rdmamsg *ctx);
 void test_pump(int timeout_ms);
 /* Returns true if no context has anything to do. */
 bool test_idle(void);
+/*
+ * Lets time pass (clock.h), and all threads do what is due then. A device of the
+ * kernel has a clock of its own, so there the time is real.
+ */
+void test_pass(uint32_t ms);
 /* Lets one context work as long as it has something to do. */
 void test_drive(struct rdmamsg *ctx);
 
@@ -55,6 +60,19 @@ void test_drive(struct rdmamsg *ctx);
 			check_notes(); \
 		} \
 		test_waited(now_ms() - began_, #condition); \
+	} while (0)
+
+/* As WAIT_FOR(), for what a time-out brings. */
+#define WAIT_PASSING(condition) \
+	do { \
+		uint64_t end_ = now_ms() + WAIT_MS; \
+		while (!(condition)) { \
+			if (now_ms() > end_) \
+				fail_msg("%s:%d: waited in vain for %s", \
+					 __FILE__, __LINE__, #condition); \
+			test_pass(50); \
+			check_notes(); \
+		} \
 	} while (0)
 
 /* Notes the time and the condition of a wait. A slow test prints its longest. */

@@ -467,7 +467,8 @@ void link__down_and_up_IS_TOLD_AND_CLOSES_NOTHING(void **state)
 		harm_link(false);
 		WAIT_FOR(s.down >= round && c.down >= round);
 		/* longer than two keepalive intervals */
-		pump_for(4500);
+		for (int i = 0; i < 45; i++)
+			test_pass(100);
 		harm_link(true);
 		WAIT_FOR(s.up >= round && c.up >= round);
 		assert_false(p.s.closed || p.c.closed);
