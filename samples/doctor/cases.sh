@@ -846,17 +846,33 @@ step()
 	[ "$2" = ok ] || grep -q "^the first step that fails is '$1'" said
 }
 
+# measured NAME WHOLE PART: all rounds are ok, and fewer are a warning, on a machine
+# that is as slow as that.
+measured()
+{
+	if grep -q -E "^ok +$1[ :]" said
+	then step "$1" ok "$2"
+	else judged warning "$1" "$3"
+	fi
+}
+
+measured_all()
+{
+	measured latency ' us, median of 101$' ' us, median of [0-9]{1,2}$'
+	measured bandwidth ': 8 messages of 1024 KB' ': [1-7] messages of 1024 KB'
+}
+
 # On the device of $addr.
 doctor_peer()
 {
 	start "$doctor" --serve -a "$addr" -p 0
 	diagnose "${RDMAMSG_VM_HOST-$addr}:$port"
-	for one in resolve route connect report latency bandwidth compare
+	for one in resolve route connect report compare
 	do
 		step $one ok .
 	done
 	not grep 'the first step that fails' said
-	step latency ok ' us, median'
+	measured_all
 	step compare ok 'both have librdmamsg [0-9.]*, MTU [0-9]'
 	end_server TERM 0
 	diagnose "$addr:$port"
@@ -894,7 +910,7 @@ compared()
 	status=$of_doctor
 	not grep 'the first step that fails' said
 	step report ok 'from mlx5_7 port 2$'
-	step bandwidth ok .
+	measured_all
 }
 
 # A peer with other settings
