@@ -18,7 +18,7 @@ LATE=20000	# ms: a busy host may be that late
 # messages.
 PATIENT='-d 3600000 -t 3600000 -A 19'
 GIVE_UP=10000	# ms: a server waits for a session of a peer that is gone
-SOON=60		# s: for what is due at once; the host may be busy
+SOON=300	# s: for what is due at once; the host may be busy
 failures=0 slack=0 pairs= soft=
 
 # addr MACHINE NET

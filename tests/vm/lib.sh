@@ -33,7 +33,7 @@
 #			boots it and returns when it is ready.  Not in a
 #			subshell: the machine ends with the process that starts it
 #   vm_exec NAME COMMAND...	runs a command line, prints its output, returns
-#			its status, or 124 after VM_EXEC_TIMEOUT seconds (120)
+#			its status, or 124 after VM_EXEC_TIMEOUT seconds (600)
 #   vm_spawn NAME TAG COMMAND...	starts one in the background
 #   vm_wait NAME TAG [SECONDS]	waits for it, prints its output, returns its
 #			status, or 124 (the command is killed then)
@@ -383,8 +383,9 @@ vm_exec()
 	vm__id=${vm__id##*/}
 	vm__submit "$vm__name" "$vm__id" "$@" || return
 	vm__status=0
-	vm__finish "$vm__name" "$vm__id" "${VM_EXEC_TIMEOUT:-120}" ||
+	vm__finish "$vm__name" "$vm__id" "${VM_EXEC_TIMEOUT:-600}" ||
 		vm__status=$?
+	[ "$vm__status" -ne 124 ] || vm__say "$vm__name: no end: $*"
 	cat "$VM_DIR/$vm__name/control/$vm__id.out" 2>/dev/null || :
 	return "$vm__status"
 }
@@ -400,7 +401,7 @@ vm_spawn()
 vm_wait()
 {
 	vm__status=0
-	vm__finish "$1" "tag-$2" "${3:-${VM_EXEC_TIMEOUT:-120}}" || vm__status=$?
+	vm__finish "$1" "tag-$2" "${3:-${VM_EXEC_TIMEOUT:-600}}" || vm__status=$?
 	vm_output "$1" "$2"
 	return "$vm__status"
 }
