@@ -101,14 +101,15 @@ listens()
 		END { exit !found }'
 }
 
-# wait_for COMMAND...: until it is true, the server has ended, or a minute
+# wait_for COMMAND...: until it is true, the server has ended, or $limit
 wait_for()
 {
 	n=0
 	until "$@"
 	do
 		n=$((n + 1))
-		[ $n -lt 600 ] && kill -0 "$pid" 2>/dev/null || return
+		[ $n -lt $((10 * limit)) ] && kill -0 "$pid" 2>/dev/null ||
+			return
 		sleep 0.1
 	done
 }
@@ -515,9 +516,9 @@ pair fi_pingpong-dgram "fi_pingpong -p verbs -e dgram -B PORT" \
 if case_of fi_pingpong-rdm fi_pingpong
 then
 	rdm="fi_pingpong -p verbs;ofi_rxm -e rdm"
-	limit=20
+	usual=$limit limit=120
 	both "$rdm -B $port" "$rdm -P $port 127.0.0.1" 1m
-	limit=60
+	limit=$usual
 	if grep -q ^1m "$work/server" && grep -q ^1m "$work/client"
 	then pass
 	else fail "$why"
