@@ -33,6 +33,13 @@ def with_env(**more):
     return ["env"] + [f"{name}={value}" for name, value in more.items()]
 
 
+def no_mpi():
+    """What keeps an ucx_perftest that is built with MPI from wanting mpirun."""
+    usage = subprocess.run(["env", "ucx_perftest", "-h"], capture_output=True,
+                           text=True, check=False).stdout
+    return ["-P", "0"] if " -P <0|1>" in usage else []
+
+
 class Bench:
     """Figures by (what is measured, who did it)."""
 
@@ -100,7 +107,7 @@ class Bench:
         self.port += 1
         command = with_env(UCX_TLS=transports) + [
             "ucx_perftest", "-t", test, "-s", str(size), "-n", str(count),
-            "-p", str(self.port), "-f", "-v"]
+            "-p", str(self.port), "-f", "-v"] + no_mpi()
         text = both(SERVER + command, CLIENT + command + ["127.0.0.1"],
                     self.port)
         # iterations, latency (typical, average, overall), MB/s x2, msg/s x2

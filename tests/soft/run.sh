@@ -464,7 +464,9 @@ fi
 pair rstream rstream "rstream -s 127.0.0.1" 1m_bw
 pair rstream-blocking "rstream -T b" "rstream -T b -s 127.0.0.1" 1m_bw
 pair rstream-async "rstream -T a" "rstream -T a -s 127.0.0.1" 1m_bw
-pair rstream-resolve "rstream -T r" "rstream -T r -s localhost" 1m_bw
+# of a name with two addresses, both take the first
+pair rstream-resolve "rstream -T r -b localhost" "rstream -T r -s localhost" \
+    1m_bw
 pair riostream "riostream -I 100" "riostream -I 100 -s 127.0.0.1" custom
 endless_pair rcopy rcopy "rcopy $0 127.0.0.1:$work/copy" transferring
 
@@ -527,11 +529,16 @@ fi
 
 # ---- UCX ------------------------------------------------------------------
 
+# one that is built with MPI wants mpirun unless -P 0 says otherwise
+ucx_perftest="ucx_perftest -p PORT"
+! ucx_perftest -h 2>/dev/null | grep -q ' -P <0|1>' ||
+	ucx_perftest="$ucx_perftest -P 0"
+
 # ucx NAME TRANSPORTS TEST...
 ucx()
 {
 	ucx_name=$1
-	over="env UCX_TLS=$2 UCX_NET_DEVICES=soft0:1 ucx_perftest -p PORT"
+	over="env UCX_TLS=$2 UCX_NET_DEVICES=soft0:1 $ucx_perftest"
 	shift 2
 	case_of "$ucx_name" ucx_perftest || return 0
 	pair "$ucx_name" "$over" "$over $* 127.0.0.1" Final
@@ -547,7 +554,7 @@ do
 done
 
 # by the device, not by the processor of the other end
-uct="env UCX_LOG_LEVEL=error ucx_perftest -d soft0:1 -x rc_verbs -p PORT"
+uct="env UCX_LOG_LEVEL=error $ucx_perftest -d soft0:1 -x rc_verbs"
 for op in fadd cswap
 do
 	pair ucx_perftest-$op "$uct" "$uct -t $op -s 8 -n 1000 127.0.0.1" Final
@@ -638,8 +645,11 @@ fi
 # ---- rdma(8), which asks over netlink -------------------------------------
 
 one rdma-link "rdma link show" 'link soft0/2 state ACTIVE .*netdev lo'
-one rdma-dev "rdma dev show" 'soft0: node_type ca fw 1.0 node_guid 02'
-one rdma-statistic "rdma statistic show" 'link soft0/1 .*out_of_buffer 0'
+# iproute2 6.15 prints the protocol, 6.1 does not
+one rdma-dev "rdma dev show" \
+    'soft0: node_type ca \(protocol roce \)\?fw 1.0 node_guid 02'
+one rdma-statistic "rdma -j statistic show" \
+    '"ifname":"soft0","port":1,.*"out_of_buffer":0'
 if case_of rdma-link-ib rdma
 then
 	if timeout $limit "$soft" --link=ib rdma link show >"$work/output" 2>&1 &&
