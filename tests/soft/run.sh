@@ -503,9 +503,20 @@ done
 perf ib_send_lat-mcast ib_send_lat -c UD -g -x 1 -n 1000
 perf ib_send_bw-mcast ib_send_bw -c UD -g -x 1 -n 1000
 
-# with InfiniBand, perftest joins with management datagrams
-perf_ib="env RDMAMSG_SOFT_LINK=ib ib_send_lat -C -c UD -g -n 1000 -p PORT"
-pair ib_send_lat-mcast-ib "$perf_ib" "$perf_ib 127.0.0.1" '#bytes'
+# with InfiniBand, perftest joins and leaves with management datagrams
+perf ib_send_bw-mcast-ib env RDMAMSG_SOFT_LINK=ib ib_send_bw -c UD -g -n 1000
+# From 23.04 on, ib_send_lat frees the name of the device (send_lat.c: main) and
+# then leaves with it, so its status tells nothing.
+if case_of ib_send_lat-mcast-ib ib_send_lat
+then
+	perf_ib="env RDMAMSG_SOFT_LINK=ib ib_send_lat -C -c UD -g -n 1000"
+	if both "$perf_ib -p $port" "$perf_ib -p $port 127.0.0.1" '#bytes' ||
+	    { grep -q "Couldn't Unregister the Mcast group" "$work/client" &&
+		grep -q '^ *2 *1000 ' "$work/client"; }
+	then pass
+	else fail "$why"
+	fi
+fi
 
 # ---- libfabric ------------------------------------------------------------
 
