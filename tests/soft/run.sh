@@ -25,7 +25,15 @@ failed=0
 count=0
 unset LD_PRELOAD RDMAMSG_DEVICE
 
-# case_of NAME PROGRAM: begins a wanted case if the program is installed.
+# lacks PACKAGE: the lists of the distribution are there and do not name it
+lacks()
+{
+	[ -n "$(apt-cache madison libc6 2>/dev/null)" ] &&
+		[ -z "$(apt-cache madison "$1" 2>/dev/null)" ]
+}
+
+# case_of NAME PROGRAM [PACKAGE]: begins a wanted case if the program is
+# installed. Not every distribution has the package.
 case_of()
 {
 	name=$1
@@ -40,7 +48,10 @@ case_of()
 	[ "$found" ] || return
 	if ! command -v "$2" >/dev/null
 	then
-		echo "skip $name # $2 is not installed"
+		why="$2 is not installed"
+		[ -z "${3-}" ] || ! lacks "$3" ||
+			why="this distribution has no $3"
+		echo "skip $name # $why"
 		return 1
 	fi
 	count=$((count + 1))
@@ -593,7 +604,7 @@ done
 # ---- uDAPL ----------------------------------------------------------------
 
 # dtestcm creates queue pairs on ids that are bound and not resolved.
-if case_of dtestcm dtestcm
+if case_of dtestcm dtestcm dapl2-utils
 then
 	echo 'soft u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0' \
 	    '"127.0.0.1 0" ""' >"$registry"
