@@ -36,7 +36,7 @@ static void hello_accepted(const uint8_t *bytes, size_t len,
 			   const struct proto_hello *want)
 {
 	struct input in = input_new(bytes, len);
-	struct proto_hello got;
+	struct proto_hello got = { .data = NULL };
 
 	assert_int_equal(rdmamsg__hello_decode(&got, in.bytes, len), 0);
 	assert_hello_equal(&got, want);
