@@ -189,6 +189,11 @@ class Suites:
             return (["librdmamsg.la", f"tests/integration/{what}"],
                     [self.script("integration", "soft.sh") +
                      [self.build, what]], {})
+        if kind == "device":
+            # the soft HCA itself, with the LINK of device:LINK
+            env = dict(soft, RDMAMSG_SOFT_LINK=what) if what else soft
+            program = "tests/device/conform"
+            return [program], [[os.path.join(self.build, program)]], env
         if kind == "hostile":
             # SIDE[-DEPTH of a shared receive queue][/CASE]
             what, _, case = what.partition("/")
