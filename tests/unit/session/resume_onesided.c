@@ -377,11 +377,90 @@ static void write__not_acknowledged_NOT_REPEATED(void **state)
 	close_both();
 }
 
+/* ---- iWARP: a write completes before the peer has it ---------------------- */
+
+static uint32_t cut;			/* number of a queue pair */
+static struct ibv_wc taken;		/* a write that TCP has taken */
+
+/* Nothing arrives any more, but writes complete. */
+static int post_or_lose(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad)
+{
+	if (qp->qp_num != cut)
+		return post_send(qp, wr, bad);
+	for (; wr; wr = wr->next)
+		if (wr->opcode == IBV_WR_RDMA_WRITE)
+			taken = (struct ibv_wc){
+				.wr_id = wr->wr_id, .qp_num = cut,
+				.opcode = IBV_WC_RDMA_WRITE,
+			};
+	return 0;
+}
+
+static int poll_taken(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got = poll_cq(cq, n, wc);
+
+	if (got < n && taken.qp_num && cq == client.ep->lane.hot.qp->send_cq) {
+		wc[got++] = taken;
+		taken.qp_num = 0;
+	}
+	return got;
+}
+
+static void write__complete_and_lost_with_the_lane_IS_REPEATED(void **state)
+{
+	const uint64_t word = 1;
+	const struct rdmamsg_sge sge = {
+		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
+	};
+	struct ibv_context_ops *ops;
+
+	connect_rma(0);
+	ops = &client.ep->lane.hot.qp->context->ops;
+	post_send = ops->post_send;
+	poll_cq = ops->poll_cq;
+	ops->post_send = post_or_lose;
+	ops->poll_cq = poll_taken;
+	cut = client.ep->lane.hot.qp->qp_num;
+	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
+				       &client), 0);
+	assert_int_equal(taken.qp_num, cut);
+	while (taken.qp_num)
+		assert_true(rdmamsg_poll(client.ctx) >= 0);
+	assert_int_equal(rma_done, 0);
+	assert_int_equal(there[0], 0);
+	lose(&client);
+	WAIT_FOR(resumed[0] && rma_done);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(there[0], 1);
+	ops->post_send = post_send;
+	ops->poll_cq = poll_cq;
+	close_both();
+}
+
+static int set_up_iwarp(void **state)
+{
+	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", "iwarp", 1), 0);
+	return set_up(state);
+}
+
+static int tear_down_iwarp(void **state)
+{
+	int ret = tear_down(state);
+
+	(void)unsetenv("RDMAMSG_SOFT_LINK");
+	return ret;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			write__not_acknowledged_NOT_REPEATED, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			write__complete_and_lost_with_the_lane_IS_REPEATED,
+			set_up_iwarp, tear_down_iwarp),
 		cmocka_unit_test_setup_teardown(
 			write_imm__lanes_lost_ONCE_AND_IN_ORDER, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
