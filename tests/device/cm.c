@@ -240,22 +240,6 @@ static void cm_connect__accepted_ESTABLISHED(void)
 	part(asks, asked);
 }
 
-/* The listener has a backlog of four. */
-static void cm_connect__more_than_the_backlog_EACH_IN_TURN(void)
-{
-	struct rdma_conn_param yes = param("yes", ASKED_QP);
-	struct rdma_cm_id *l = new_listener();
-
-	for (int i = 0; i < 5; i++) {
-		struct rdma_cm_id *asks, *asked = ask(l, &asks);
-
-		check_call(v->accept(asked, &yes), 0);
-		(void)expect_cm(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
-		check_call(v->establish(asks), 0);
-		(void)expect_cm(channel, RDMA_CM_EVENT_ESTABLISHED);
-	}
-}
-
 static void cm_connect__rejected_SAYS_WHY(void)
 {
 	struct rdma_cm_id *asks, *asked = ask(new_listener(), &asks);
@@ -389,7 +373,6 @@ const struct device_case cm_cases[] = {
 	CASE(cm_bind__taken_EADDRINUSE),
 	CASE(cm_resolve__own_address_ON_THE_DEVICE),
 	CASE(cm_connect__accepted_ESTABLISHED),
-	CASE(cm_connect__more_than_the_backlog_EACH_IN_TURN),
 	CASE(cm_connect__rejected_SAYS_WHY),
 	CASE(cm_connect__request_destroyed_REJECTED),
 	CASE(cm_connect__nobody_listens_REJECTED),
