@@ -198,6 +198,7 @@ static void sleep__beside_another_thread_LOSES_NOTHING(void **state)
 		check_notes();
 	}
 	client_close(&p.c);
+	worker_wait_closed(&w, 1);
 	pair_fini(&p);
 	worker_end(&w);
 	assert_int_equal(w.echoed, 500);
@@ -311,6 +312,7 @@ static void stop_while_connected(const struct rdmamsg_options *opts)
 		worker_start(&w);
 	}
 	client_close(&p.c);
+	worker_wait_closed(&w, 1);
 	pair_fini(&p);
 	worker_end(&w);
 }

@@ -61,6 +61,7 @@ static void move__to_contexts_of_other_threads_TALK_THERE(void **state)
 		client_close(&p.c);
 	}
 	for (int i = 0; i < 2; i++) {
+		worker_wait_closed(&w[i], 3);
 		worker_end(&w[i]);
 		assert_int_equal(w[i].connected, 3);
 		assert_int_equal(w[i].echoed, 150);

@@ -85,6 +85,11 @@ void worker_start(struct worker *w)
 	start_thread(&w->thread, worker_main, w);
 }
 
+void worker_wait_closed(struct worker *w, unsigned int count)
+{
+	WAIT_FOR(w->closed >= count);
+}
+
 void worker_end(struct worker *w)
 {
 	rdmamsg_stop(w->ctx);

@@ -6,6 +6,7 @@
 #include "common.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 void start_thread(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
@@ -16,12 +17,18 @@ struct worker {
 	char port[8];
 	struct rdmamsg_handlers on;
 	struct rdmamsg_ep_options opts;
-	unsigned int connected, echoed, closed;	/* valid after worker_end() */
+	atomic_uint closed;
+	unsigned int connected, echoed;	/* valid after worker_end() */
 };
 
 void worker_open(struct worker *w, const struct rdmamsg_options *opts);
 void worker_listen(struct worker *w);
 void worker_start(struct worker *w);
+/*
+ * Waits until so many endpoints of the worker have closed: on iWARP, the last
+ * word of a client that has closed may be on its way.
+ */
+void worker_wait_closed(struct worker *w, unsigned int count);
 void worker_end(struct worker *w);
 /* Records a failure if the caller is not the worker's thread. For callbacks. */
 void worker_check(const struct worker *w);
