@@ -75,7 +75,8 @@ link_programs='device errors connect setup accept close messages memory move
 	dc_native'
 
 # Programs that rest on what completions tell.
-order_programs='messages memory rma srq window connect close'
+order_programs='messages memory rma srq window connect close dead guard layout pd
+	loop move'
 
 # Programs for the threads of the soft HCA and of the library.
 thread_programs='loop submit wait move messages memory cookies'
@@ -423,7 +424,9 @@ run_step()
 	device-ib)
 		RDMAMSG_SOFT_LINK=ib "$work/asan/tests/device/conform" ;;
 	device-iwarp)
-		RDMAMSG_SOFT_LINK=iwarp "$work/asan/tests/device/conform" ;;
+		# the list asks whether requests have arrived
+		RDMAMSG_SOFT_LINK=iwarp RDMAMSG_SOFT_ORDER=0 \
+			"$work/asan/tests/device/conform" ;;
 	device-programs)
 		"$work/gcc/lib/soft/tools/rdmamsg-soft" \
 			"$work/gcc/tests/device/conform" -d soft0 ;;

@@ -180,7 +180,7 @@ static int number_options(struct soft_dev *dev)
 	if (!err)
 		err = number_option("RDMAMSG_SOFT_PATIENCE", SOFT_PATIENCE, 0,
 				    SOFT_PATIENCE_MAX, &dev->patience);
-	return err ? err : number_option("RDMAMSG_SOFT_ORDER", 0, 0, UINT32_MAX,
+	return err ? err : number_option("RDMAMSG_SOFT_ORDER", 1, 0, UINT32_MAX,
 					 &dev->order);
 }
 
