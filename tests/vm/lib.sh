@@ -1,9 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Test machines: Soft-RoCE in the kernel of virtual machines, driven from a
-# shell script on the host.  To be sourced; VM_SRC says where this file lies
-# when it is not beside the script, in ./vm or in $srcdir/tests/vm.
+# Test machines: Soft-RoCE, or siw, which is iWARP, in the kernel of virtual
+# machines, driven from a shell script on the host.  To be sourced; VM_SRC says
+# where this file lies when it is not beside the script, in ./vm or in
+# $srcdir/tests/vm.
 #
 #	. tests/vm/lib.sh
 #	trap vm_stop_all EXIT
@@ -22,7 +23,8 @@
 #	b	10.9.1.2, fd00:9:1::2, vm-b0	 10.9.2.2, fd00:9:2::2, vm-b1
 #
 # A machine started with -s stands alone, with one device, rxe0 on veth0:
-# 10.9.0.1, fd00:9::1, rxe-host.
+# 10.9.0.1, fd00:9::1, rxe-host. With siw the devices are siw0 and siw1, and the
+# host's name is siw-host.
 #
 # A machine sees the host's files below an overlay in its memory: nothing it
 # writes reaches the host, but for the directories shared with -n.  It may go on
@@ -56,6 +58,7 @@
 #   RDMAMSG_VM_ACCEL	 tcg, kvm, or icount: tcg with a clock that counts
 #			 instructions, 2 ns each, whatever the host does; it
 #			 has one processor (tcg)
+#   RDMAMSG_VM_DRIVER	 rxe or siw (rxe); the programs in the machine have it
 #   RDMAMSG_VM_QEMU	 (qemu-system-x86_64)
 #   RDMAMSG_VM_KERNEL	 version of the kernel (the newest with Soft-RoCE)
 #   RDMAMSG_VM_ROOT	 root whose boot/ and lib/modules/ have the kernel (/)
@@ -210,7 +213,8 @@ share n$vm__count $(vm__quote "$vm__path")"
 	done
 
 	case ${vm__host:-$vm__name} in
-	0)	vm__peer='' vm__address=10.9.0.1 vm__address6=fd00:9::1 ;;
+	0)	vm__peer='' vm__address=10.9.0.1 vm__address6=fd00:9::1
+		vm__named=${RDMAMSG_VM_DRIVER:-rxe}-host ;;
 	a)	vm__host=1 vm__peer=b ;;
 	b)	vm__host=2 vm__peer=a ;;
 	*)	vm__say "$vm__name: only a and b have a network"
@@ -220,6 +224,7 @@ share n$vm__count $(vm__quote "$vm__path")"
 	if [ -n "$vm__peer" ]
 	then
 		vm__address=10.9.1.$vm__host vm__address6=fd00:9:1::$vm__host
+		vm__named=vm-$vm__name
 	fi
 
 	vm__qemu=${RDMAMSG_VM_QEMU:-qemu-system-x86_64}
@@ -249,11 +254,15 @@ share n$vm__count $(vm__quote "$vm__path")"
 	cat >"$vm__dir/control/config" <<-CONFIG
 		vm_host=$vm__host
 		vm_hostname=vm-$vm__name
+		vm_driver=${RDMAMSG_VM_DRIVER:-rxe}
 		$vm__shares
 	CONFIG
 	cat >"$vm__dir/env" <<-ENV
 		export HOME=/root RDMAMSG_VM=1 RDMAMSG_VM_NAME=$vm__name
 		export RDMAMSG_VM_ADDR=$vm__address RDMAMSG_VM_ADDR6=$vm__address6
+		export RDMAMSG_VM_DRIVER=${RDMAMSG_VM_DRIVER:-rxe}
+		export RDMAMSG_VM_DEVICE=\${RDMAMSG_VM_DRIVER}0
+		export RDMAMSG_VM_HOST=$vm__named
 		PATH=\$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 	ENV
 
