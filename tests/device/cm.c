@@ -44,22 +44,6 @@ static struct rdma_cm_id *new_id(enum rdma_port_space ps, void *its)
 	return id;
 }
 
-/*
- * Returns an address of the device. On the soft HCA, every address of this host
- * is one.
- */
-static struct sockaddr_in here(uint16_t at)
-{
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET, .sin_port = htons(at),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-
-	if (port.link_layer == IBV_LINK_LAYER_ETHERNET && !is_iwarp())
-		memcpy(&sin.sin_addr, gid.raw + 12, 4);
-	return sin;
-}
-
 /* A copy of an event, because acknowledging it frees its data. */
 struct told {
 	struct rdma_cm_event event;
@@ -99,7 +83,7 @@ static void check_device(struct rdma_cm_id *id)
 static struct rdma_cm_id *new_listener(void)
 {
 	struct rdma_cm_id *l = new_id(RDMA_PS_TCP, &context[0]);
-	struct sockaddr_in at = here(0);
+	struct sockaddr_in at = own_address(0);
 
 	check_call(v->bind_addr(l, (struct sockaddr *)&at), 0);
 	check_call(v->listen(l, 4), 0);
@@ -110,7 +94,7 @@ static struct rdma_cm_id *new_listener(void)
 static struct rdma_cm_id *resolve(uint16_t at)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP, &context[1]);
-	struct sockaddr_in to = here(at);
+	struct sockaddr_in to = own_address(at);
 	struct told told;
 
 	check_call(v->resolve_addr(id, NULL, (struct sockaddr *)&to,
@@ -175,7 +159,7 @@ static void part(struct rdma_cm_id *one, struct rdma_cm_id *other)
 static void cm_bind__own_address_ON_THE_DEVICE(void)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP, NULL);
-	struct sockaddr_in at = here(0);
+	struct sockaddr_in at = own_address(0);
 
 	check_call(v->bind_addr(id, (struct sockaddr *)&at), 0);
 	check(!memcmp(&id->route.addr.src_sin.sin_addr, &at.sin_addr, 4));
@@ -197,7 +181,7 @@ static void cm_bind__any_address_ON_NONE(void)
 static void cm_bind__taken_EADDRINUSE(void)
 {
 	struct rdma_cm_id *l = new_listener(), *id = new_id(RDMA_PS_TCP, NULL);
-	struct sockaddr_in at = here(ntohs(v->get_src_port(l)));
+	struct sockaddr_in at = own_address(ntohs(v->get_src_port(l)));
 	int ret = rdmamsg__verbs_ret(v->bind_addr(id, (struct sockaddr *)&at));
 
 	/* some devices report the error in listen() */
@@ -294,7 +278,7 @@ static void cm_migrate__with_an_event_COMES_ALONG(void)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP, NULL);
 	struct rdma_event_channel *other = new_cm_channel();
-	struct sockaddr_in to = here(4711);
+	struct sockaddr_in to = own_address(4711);
 
 	check_call(v->resolve_addr(id, NULL, (struct sockaddr *)&to,
 				   RESOLVE_MS), 0);
@@ -308,7 +292,7 @@ static void cm_migrate__with_an_event_COMES_ALONG(void)
 static void cm_destroy__event_not_fetched_GOES_TOO(void)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_TCP, NULL);
-	struct sockaddr_in to = here(4711);
+	struct sockaddr_in to = own_address(4711);
 	struct rdma_cm_event *event;
 
 	check_call(v->resolve_addr(id, NULL, (struct sockaddr *)&to,
@@ -322,7 +306,7 @@ static void cm_destroy__event_not_fetched_GOES_TOO(void)
 static void cm_join__group_TELLS_ITS_ADDRESS(void)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_UDP, &context[1]);
-	struct sockaddr_in at = here(0), group = {
+	struct sockaddr_in at = own_address(0), group = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef4d0305),
 	};
 	struct rdma_cm_join_mc_attr_ex attr = {
@@ -352,7 +336,7 @@ static void cm_join__group_TELLS_ITS_ADDRESS(void)
 static void cm_join__destroyed_with_it_LEAVES(void)
 {
 	struct rdma_cm_id *id = new_id(RDMA_PS_UDP, NULL);
-	struct sockaddr_in at = here(0), group = {
+	struct sockaddr_in at = own_address(0), group = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef4d0306),
 	};
 	struct rdma_cm_join_mc_attr_ex attr = {

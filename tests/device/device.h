@@ -11,6 +11,7 @@
 #include "device/verbs_api.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,16 +38,20 @@ extern const struct device_case attr_cases[], busy_cases[], calc_cases[],
 
 /*
  * Known differences. A NULL name ends the list. A case that differs in one way
- * up to a kernel and in another from it on has two entries.
+ * up to a kernel and in another from it on has two entries. An entry for "iwarp"
+ * is true for the soft HCA as iWARP, and for every other device of iWARP that has
+ * no entry of its own for the case.
  */
 struct difference {
 	const char *name;	/* name of the case */
-	const char *device;	/* start of the device's name */
-	const char *does;	/* part of the failing check's text */
+	const char *device;	/* start of the device's name, or "iwarp" */
+	const char *does;	/* part of the failing check's text, or NONE */
 	const char *why;	/* a line of source, or a reason */
 	bool sometimes;		/* the case may pass as well */
 	int first, last;	/* kernels: LINUX(), or 0 for all */
 };
+/* The case passes here, unlike on others of its kind. */
+#define NONE	NULL
 extern const struct difference differences[];
 
 /* ---- checks ----------------------------------------------------------- */
@@ -137,6 +142,11 @@ void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void walk(struct ibv_qp *qp, uint32_t peer);
 void enter(struct ibv_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
+/*
+ * Returns an address of the device. On the soft HCA, every address of this host
+ * is one.
+ */
+struct sockaddr_in own_address(uint16_t at);
 /* Returns true for an iWARP device, on which the CM connects queue pairs. */
 bool is_iwarp(void);
 void ends(void);			/* creates both ends */

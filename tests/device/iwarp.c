@@ -5,9 +5,6 @@
  */
 #include "device.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #define EVENT_MS	30000
 /* private data: most that rdma_conn_param permits */
 #define WHOLE		255
@@ -74,10 +71,7 @@ static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 /* Connects as far as the request, which carries the data. */
 static void ask(const char *data, uint8_t len)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
+	struct sockaddr_in at = own_address(0);
 	struct rdma_conn_param p = {
 		.responder_resources = 3, .initiator_depth = 2,
 		.private_data = data, .private_data_len = len,

@@ -35,8 +35,8 @@ static const struct device_case *const lists[] = {
 };
 
 static const char *device = "soft";
-/* The key into differences.c: the name of the device, or "iwarp". */
-static const char *kind;
+/* The keys into differences.c: the name of the device, then "iwarp" or NULL. */
+static const char *kinds[2];
 static int kernel;	/* LINUX() */
 
 static int running_kernel(void)
@@ -121,15 +121,20 @@ static void run(const struct device_case *c, char *said, size_t size,
 	(void)waitpid(pid, status, 0);
 }
 
+static bool is_of(const struct difference *d, const char *name,
+		  const char *kind)
+{
+	return !strcmp(d->name, name) &&
+	       !strncmp(d->device, kind, strlen(d->device)) &&
+	       kernel >= d->first && (!d->last || kernel <= d->last);
+}
+
 static const struct difference *written(const char *name)
 {
-	const struct difference *d = differences;
-
-	for (; d->name; d++)
-		if (!strcmp(d->name, name) &&
-		    !strncmp(d->device, kind, strlen(d->device)) &&
-		    kernel >= d->first && (!d->last || kernel <= d->last))
-			return d;
+	for (int i = 0; i < 2 && kinds[i]; i++)
+		for (const struct difference *d = differences; d->name; d++)
+			if (is_of(d, name, kinds[i]))
+				return d->does == NONE ? NULL : d;
 	return NULL;
 }
 
@@ -231,7 +236,8 @@ int main(int argc, char **argv)
 		argv += 2;
 	}
 	kernel = running_kernel();
-	kind = lists_iwarp() ? "iwarp" : device;
+	kinds[0] = device;
+	kinds[1] = lists_iwarp() ? "iwarp" : NULL;
 	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
 		failed += run_list(lists[i], argv + 1, &seen);
 	return failed || !seen;

@@ -6,7 +6,9 @@
 #include "device.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
+#include <netpacket/packet.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -269,6 +271,52 @@ void device_close(void)
 	check_call(v->close_device(ctx), 0);
 }
 
+/* ---- its address ------------------------------------------------------ */
+
+/* Returns the interface with the MAC address that the GID of iWARP is, or NULL. */
+static const char *gid_interface(const struct ifaddrs *all)
+{
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+		const struct sockaddr_ll *ll = (const void *)i->ifa_addr;
+
+		if (ll && ll->sll_family == AF_PACKET && ll->sll_halen == 6 &&
+		    !memcmp(ll->sll_addr, gid.raw, 6))
+			return i->ifa_name;
+	}
+	return NULL;
+}
+
+static in_addr_t interface_address(void)
+{
+	in_addr_t addr = htonl(INADDR_LOOPBACK);
+	struct ifaddrs *all;
+	const char *name;
+
+	check(!getifaddrs(&all));
+	name = gid_interface(all);
+	for (struct ifaddrs *i = name ? all : NULL; i; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    !strcmp(i->ifa_name, name))
+			addr = ((struct sockaddr_in *)(void *)i->ifa_addr)
+				       ->sin_addr.s_addr;
+	freeifaddrs(all);
+	return addr;
+}
+
+struct sockaddr_in own_address(uint16_t at)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET, .sin_port = htons(at),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+
+	if (is_iwarp())
+		sin.sin_addr.s_addr = interface_address();
+	else if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+		memcpy(&sin.sin_addr, gid.raw + 12, 4);
+	return sin;
+}
+
 /* ---- two queue pairs -------------------------------------------------- */
 
 void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
@@ -403,13 +451,9 @@ static void init_by(struct rdma_cm_id *id, struct ibv_qp *qp)
 	check_call(v->modify_qp(qp, &a, mask), 0);
 }
 
-/* Connects over an address of this host, which exists on the soft HCA. */
 static void connect_by_cm(void)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
+	struct sockaddr_in at = own_address(0);
 	struct rdma_conn_param p = {
 		.responder_resources = how.depth, .initiator_depth = how.depth,
 	};
