@@ -40,7 +40,7 @@ static uint64_t cpu_us(void)
 	       (uint64_t)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
 }
 
-/* What the contexts have done since the check began. */
+/* The work of the contexts since the check began. */
 struct nap {
 	uint64_t began, used;		/* ms, us of processor time */
 	unsigned int wakes;
