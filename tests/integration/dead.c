@@ -248,11 +248,11 @@ static void black_hole__longer_CLOSES_IN_BOUNDS(void **state)
 
 	if (!test_on_soft())
 		skip_because("packets of one host to itself never leave it");
-	clock_stop();
 	for (enum what what = 0; what < WHATS; what++) {
 		open_conn(what, 1000);
 		open_conn(what, 3000);
 	}
+	clock_stop();
 	check_goes_on();
 	pump_for(500);
 	check_open();
@@ -266,18 +266,18 @@ static void black_hole__longer_CLOSES_IN_BOUNDS(void **state)
 		check_ended(&conns[i], &conns[i].p.c, since);
 		check_ended(&conns[i], &conns[i].p.s, since);
 	}
-	close_all();
 	clock_go();
+	close_all();
 }
 
 static void cut__shorter_LIVES_ON(void **state)
 {
 	if (!test_on_soft())
 		skip_because("Soft-RoCE fails what it cannot send");
-	clock_stop();
 	harm_find();
 	for (enum what what = 0; what < WHATS; what++)
 		open_conn(what, 4000);
+	clock_stop();
 	check_goes_on();
 	harm_silence(true);
 	pump_for(1500);
@@ -287,8 +287,8 @@ static void cut__shorter_LIVES_ON(void **state)
 	pump_for(1500);
 	harm_link(true);
 	check_goes_on();
-	close_all();
 	clock_go();
+	close_all();
 }
 
 /* ---- a peer that is stopped ------------------------------------------- */
