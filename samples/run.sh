@@ -1596,6 +1596,7 @@ topic_rejoined()
 		# joining again fails once, so that the input ends before
 		"$ctl" --all refuse id
 		"$ctl" --all event SM_CHANGE 1
+		await grep -q 'joining again' "$work/said"
 	} | returns 0 "$pub" -a "$addr" --repair $group
 	said 'joining again'
 	server_ends 0
