@@ -339,7 +339,8 @@ static bool send_close(struct rdmamsg_ep *ep)
 	struct op *proof = NULL;
 
 	if (wants_close_proof(ep)) {
-		if (rdmamsg__sq_used(&ep->lane) + 2 > ep->lane.sq.total)
+		if (rdmamsg__sq_used(&ep->lane) + 2 > ep->lane.sq.total ||
+		    !ep->reads.free)
 			return false;
 		proof = ctrl_op(ep, PROTO_CLOSE);
 		if (!proof)
@@ -352,8 +353,10 @@ static bool send_close(struct rdmamsg_ep *ep)
 			rdmamsg__op_put(ep, proof);
 		return false;
 	}
-	if (proof)
+	if (proof) {
+		ep->reads.free--;
 		rdmamsg__tx_proof(ep, proof);
+	}
 	if (!ep->close.sent)
 		ep->close.seq = seq;
 	ep->close.once = !ep->close.sent && ep->close.seen;

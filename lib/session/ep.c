@@ -225,8 +225,8 @@ void rdmamsg__ep_ready(struct rdmamsg_ep *ep)
 	h->len_end = ep->ctx->tx->lane == &ep->lane ? 0 : end;
 	ep->onesided.ways = open && !ep->send.queued && !rdmamsg__keeps(ep) ?
 			    ep->onesided.can : 0;
-	/* reads that need a proof are two requests */
-	if (unlikely(ep->lane.doubts_reads))
+	/* reads need a proof, or count, and are awaited */
+	if (unlikely(ep->lane.doubts_reads || ep->lane.came))
 		ep->onesided.ways &= (1u << RMA_READ) - 1;
 	ep->recv.end = open && !ep->carries && ep->send.compact &&
 		       ep->on.on_message && !ep->send.crc &&

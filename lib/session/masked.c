@@ -86,6 +86,8 @@ void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r)
 
 	rdmamsg__tx_flush(ep->ctx);	/* earlier requests come first */
 	rdmamsg__rma_begin(ep, r);
+	if (r->counted)
+		rdmamsg__read_taken(ep, READ_RMA);
 	r->left = 0;
 	r->posted++;
 	ep->st.sent_inline--;		/* by default all count as inline */

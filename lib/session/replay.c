@@ -155,7 +155,7 @@ bool rdmamsg__replay_ready(struct rdmamsg_ep *ep, struct op *op)
 			return true;
 		if (!rewind_rma(ep, r))
 			return false;
-		rdmamsg__rma_need_proof(ep, r);
+		rdmamsg__rma_suit(ep, r);
 		r->made = ep->resume->resumes;
 		return true;
 	}

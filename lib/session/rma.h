@@ -22,6 +22,12 @@
  * reads are not counted and need no completion each: the device itself delays
  * those beyond the depth. RMA_MAX of them delay later requests no longer than
  * one large read does.
+ *
+ * Where completions prove only themselves, all reads are counted, with the
+ * proofs. On siw a read beyond the depth stops the send queue, and the answers
+ * to the peer's reads wait behind it (Linux 6.1, siw_qp.c,
+ * siw_activate_tx_from_sq(); siw_qp_rx.c, siw_init_rresp()): two sides beyond
+ * their depths would wait for each other.
  */
 #define RMA_SMALL	(READ_CHUNK / RMA_MAX)
 
@@ -131,8 +137,11 @@ static inline uint32_t rdmamsg__rma_entries(const struct rdmamsg_ep *ep)
 /* -EAGAIN, -ENOMEM */
 int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret);
 void rdmamsg__rma_put(struct rdmamsg_ep *ep, struct rma *r);
-/* Sets r->proof, if on this lane the completions of its requests do not do. */
-void rdmamsg__rma_need_proof(const struct rdmamsg_ep *ep, struct rma *r);
+/*
+ * Sets what the lane asks for: whether the requests of the operation count, and
+ * whether a proof must follow because their completions do not do.
+ */
+void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r);
 /* Accepts an operation: posts or queues it. */
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r);
 /* Returns true if the operation fits inline and can be posted now. */

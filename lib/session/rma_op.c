@@ -244,10 +244,13 @@ bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)
 				    0);
 	}
 	if (unlikely(r->proof == PROOF_DUE) && r->begun && !r->left &&
-	    has_room(ep)) {
+	    has_room(ep) &&
+	    (!ep->lane.came || rdmamsg__may_read(ep, READ_RMA))) {
 		r->proof = PROOF_POSTED;
 		if (!r->posted++)
 			r->proof = PROOF_AWAITED;
+		if (ep->lane.came)
+			rdmamsg__read_taken(ep, READ_RMA);
 		rdmamsg__tx_proof(ep, op);
 	}
 	rdmamsg__tx_burst_end(ctx, idle);
@@ -287,8 +290,10 @@ static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
  * If a write completes before the peer has it, it may be lost with the lane, so
  * failover must know that the peer has it.
  */
-void rdmamsg__rma_need_proof(const struct rdmamsg_ep *ep, struct rma *r)
+void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 {
+	r->counted = rdmamsg__rma_is_read(r) &&
+		     (r->left > RMA_SMALL || ep->lane.came);
 	/* without a cookie, a later operation proves the read */
 	if (unlikely(ep->lane.doubts_reads) && rdmamsg__rma_is_read(r) &&
 	    r->op.cookie)
@@ -301,8 +306,7 @@ void rdmamsg__rma_need_proof(const struct rdmamsg_ep *ep, struct rma *r)
 void rdmamsg__rma_start(struct rdmamsg_ep *ep, struct rma *r)
 {
 	await(ep, r);
-	r->counted = rdmamsg__rma_is_read(r) && r->left > RMA_SMALL;
-	rdmamsg__rma_need_proof(ep, r);
+	rdmamsg__rma_suit(ep, r);
 	if ((ep->send.queued || rdmamsg__holds_back(ep) ||
 	     !rdmamsg__rma_pump(ep, &r->op)) &&
 	    list_empty(&r->op.node))
@@ -415,7 +419,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		else if (r->kind == RMA_WRITE && ep->close.confirmed)
 			status = 0;
 	}
-	if (r->counted && !proof) {
+	if (proof ? ep->lane.came != NULL : r->counted) {
 		ep->reads.free++;
 		if (rdmamsg__rx_waits(ep))
 			rdmamsg__ep_touch(ep);

@@ -286,6 +286,7 @@ void rdmamsg__request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 			ep->close.done = true;
 			ep->close.asserted_done |=
 				op->tag == (ep->close.proving ? CLOSE_PROOF : 1);
+			ep->reads.free += op->tag == CLOSE_PROOF;
 		}
 		if (op->ctrl == PROTO_SETUP || op->ctrl == PROTO_AUTH)
 			ep->lane.sq.data--;

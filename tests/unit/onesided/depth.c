@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: where completions prove only themselves, all reads count against
+ * the initiator depth, those that prove writes as well, and a CLOSE waits for
+ * their answers.
+ */
+#include "base/base.h"
+#include "device/verbs_api.h"
+#include "session/ep.h"
+#include "../own_fabric.h"
+#include "../soft_calls.h"
+#include "../two_ends.h"
+
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
+#include <rdmamsg/rma.h>
+
+#define DEPTH	3
+#define WORDS	40
+
+static uint64_t there[WORDS], here[WORDS];
+static struct rdmamsg_key key;
+static struct rdmamsg_region *from;
+
+/* ---- the device counts the client's reads -------------------------------- */
+
+static uint32_t counted;	/* number of the queue pair */
+static int asked;		/* outstanding */
+static int most;
+static bool holding;		/* completions of reads */
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	if (qp->qp_num == counted)
+		for (struct ibv_send_wr *w = wr; w; w = w->next)
+			asked += w->opcode == IBV_WR_RDMA_READ ||
+				 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	most = max(most, asked);
+	return soft_ops.post_send(qp, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+	int n;
+
+	if (holding)
+		return 0;
+	n = soft_ops.poll_cq(cq, room, wc);
+	for (int i = 0; i < n; i++)
+		if (wc[i].qp_num == counted)
+			asked -= wc[i].opcode == IBV_WC_RDMA_READ ||
+				 wc[i].opcode == IBV_WC_FETCH_ADD;
+	return n;
+}
+
+static void begin(const char *link, const struct rdmamsg_failover *failover)
+{
+	static const struct rdmamsg_handlers handlers = {
+		.size = sizeof(handlers), .on_connected = on_connected,
+		.on_complete = on_complete, .on_closed = on_closed,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.initiator_depth = DEPTH, .failover = failover,
+	};
+	const uint32_t all = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE;
+	struct rdmamsg_region *to;
+
+	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", link, 1), 0);
+	clear_ends();
+	counted = 0;
+	asked = most = 0;
+	holding = false;
+	replace_calls(poll_cq, post_send);
+	connect_ends(&opts);
+	assert_int_equal(client.ep->lane.init_depth, DEPTH);
+	for (unsigned int i = 0; i < WORDS; i++)
+		there[i] = i + 1;
+	memset(here, 0, sizeof(here));
+	assert_int_equal(rdmamsg_region_create(server.ctx, there, sizeof(there),
+					       all, &to), 0);
+	assert_int_equal(rdmamsg_region_get_key(to, server.ep, &key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, here, sizeof(here),
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       &from), 0);
+	assert_int_equal(rdmamsg_region_register(from, client.ep), 0);
+	counted = client.ep->lane.hot.qp->qp_num;
+}
+
+static int tear_down(void **state)
+{
+	rdmamsg_close(client.ctx);
+	rdmamsg_close(server.ctx);
+	(void)unsetenv("RDMAMSG_SOFT_LINK");
+	return 0;
+}
+
+/* ---- the tests ---------------------------------------------------------- */
+
+static void ask(bool write, unsigned int i)
+{
+	const struct rdmamsg_sge sge = {
+		.data = &here[i], .len = sizeof(here[i]), .region = from,
+	};
+
+	assert_int_equal((write ? rdmamsg_write : rdmamsg_read)
+			 (client.ep, &sge, 1, &key, i * sizeof(here[i]), 0,
+			  &here[i]), 0);
+}
+
+static void ask_all(bool write)
+{
+	for (unsigned int i = 0; i < WORDS; i++)
+		ask(write, i);
+	WAIT_FOR(client.sent == WORDS || client.closed);
+	assert_false(client.closed);
+	assert_int_equal(client.status, 0);
+	assert_memory_equal(here, there, sizeof(here));
+}
+
+static void read__small_ones_WITHIN_THE_DEPTH(void **state)
+{
+	begin("iwarp", NULL);
+	ask_all(false);
+	assert_in_range(most, 1, DEPTH);
+	assert_int_equal(asked, 0);
+	/* and the depth is whole again */
+	assert_int_equal(client.ep->reads.free, DEPTH);
+}
+
+static void read__requests_in_order_NOT_COUNTED(void **state)
+{
+	begin("ethernet", NULL);
+	holding = true;
+	for (unsigned int i = 0; i < 2 * DEPTH; i++)
+		ask(false, i);
+	assert_int_equal(asked, 2 * DEPTH);
+	holding = false;
+	WAIT_FOR(client.sent == 2 * DEPTH);
+}
+
+static void write__proofs_WITHIN_THE_DEPTH(void **state)
+{
+	static const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+	};
+
+	begin("iwarp", &failover);
+	for (unsigned int i = 0; i < WORDS; i++)
+		here[i] = 7 * i;
+	ask_all(true);
+	assert_in_range(most, 1, DEPTH);
+	assert_int_equal(asked, 0);
+	assert_int_equal(client.ep->reads.free, DEPTH);
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed && server.closed);
+	assert_int_equal(client.why.error, 0);
+	assert_int_equal(server.why.error, 0);
+}
+
+static void close__small_read_under_way_AWAITS_IT(void **state)
+{
+	begin("iwarp", NULL);
+	ask(false, 0);		/* later ones find the memory for operations */
+	WAIT_FOR(client.sent);
+	holding = true;
+	ask(false, 1);
+	rdmamsg_ep_close(client.ep);
+	for (unsigned int i = 0; i < 20; i++)
+		assert_true(rdmamsg_process(client.ctx) >= 0);
+	assert_false(client.ep->close.sent);
+	holding = false;
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.sent, 2);
+	assert_int_equal(client.status, 0);
+	assert_int_equal(client.why.error, 0);
+	assert_int_equal(here[1], 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(read__small_ones_WITHIN_THE_DEPTH,
+					  tear_down),
+		cmocka_unit_test_teardown(read__requests_in_order_NOT_COUNTED,
+					  tear_down),
+		cmocka_unit_test_teardown(write__proofs_WITHIN_THE_DEPTH,
+					  tear_down),
+		cmocka_unit_test_teardown(close__small_read_under_way_AWAITS_IT,
+					  tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
