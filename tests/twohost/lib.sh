@@ -20,6 +20,7 @@ PATIENT='-d 3600000 -t 3600000 -A 19'
 GIVE_UP=10000	# ms: a server waits for a session of a peer that is gone
 SOON=300	# s: for what is due at once; the host may be busy
 failures=0 slack=0 pairs= soft=
+driver=${RDMAMSG_VM_DRIVER:-rxe}
 
 # addr MACHINE NET
 addr()
@@ -33,7 +34,7 @@ addr()
 # Prints the device of network $1.
 device()
 {
-	echo "rxe$1"
+	echo "$driver$1"
 }
 
 # from MACHINE NET: prints the options that a client there needs, if any.
@@ -268,25 +269,25 @@ same()
 # remove_device MACHINE NET, until add_device; which of them have what is open.
 remove_device()
 {
-	vm_spawn "$1" del rdma link del "rxe$2"
+	vm_spawn "$1" del rdma link del "$driver$2"
 }
 
 device_removed()
 {
 	vm_wait "$1" del $SOON
-	vm_exec "$1" "! rdma link show rxe$2/1 2>/dev/null"
+	vm_exec "$1" "! rdma link show $driver$2/1 2>/dev/null"
 }
 
 add_device()
 {
-	vm_exec "$1" "rdma link add rxe$2 type rxe netdev eth$2"
+	vm_exec "$1" "rdma link add $driver$2 type $driver netdev eth$2"
 }
 
 # Soft-RoCE's connection manager is dead from the first farewell on that it
 # could not send: its queue pair is in error (seen in Linux 6.1).
 renew_device()
 {
-	vm_exec "$1" "rdma link del rxe$2" || :
+	vm_exec "$1" "rdma link del $driver$2" || :
 	add_device "$1" "$2"
 }
 
