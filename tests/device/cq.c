@@ -126,8 +126,8 @@ static void overrun__QUEUE_PAIR_IN_ERROR(void)
 	overrun();
 	(void)expect_event(IBV_EVENT_CQ_ERR);
 	check(expect_event(IBV_EVENT_QP_FATAL).element.qp == end[0].qp);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[0].qp, IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_RTS);
 }
 
 static void overrun__events_TOLD_ONCE(void)

@@ -143,7 +143,7 @@ static void wait__queue_that_overruns_unharmed_COUNTS_ALL(void)
 	for (uint64_t i = 0; i < 40; i++)
 		write_at(0, i);
 	done(m.cq, 1);
-	check_is(state_of(a0), IBV_QPS_RTS);
+	check_state(a0, IBV_QPS_RTS);
 }
 
 static void wait__each_other_DESTROYED(void)
@@ -196,7 +196,7 @@ static void wait__queue_gone_LOC_QP_OP_ERR(void)
 	write_at(0, 3);
 	done(m.cq, 1);
 	(void)expect(m.cq, 2, IBV_WC_LOC_QP_OP_ERR);
-	check_is(state_of(m.qp), IBV_QPS_ERR);
+	check_state(m.qp, IBV_QPS_ERR);
 }
 
 static void wait__error_FLUSHES(void)

@@ -283,7 +283,7 @@ static void modify_dci__optional_attributes_TAKEN(void)
 	refuses(qp, IBV_QPS_INIT, DCI_INIT);
 	dc_step(qp, IBV_QPS_RTS, DCI_RTS | IBV_QP_MIN_RNR_TIMER);
 	refuses(qp, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
-	check_is(state_of(qp), IBV_QPS_RTS);
+	check_state(qp, IBV_QPS_RTS);
 }
 
 /* RTR is the last state. */

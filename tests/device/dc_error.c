@@ -79,7 +79,7 @@ static void dc_key__wrong_REM_ACCESS_ERR(void)
 	send_dc(end[0].qp, dct, 2, 8, KEY);
 	(void)sent(0, 1, IBV_WC_REM_ACCESS_ERR);
 	(void)sent(0, 2, IBV_WC_WR_FLUSH_ERR);
-	check_is(state_of(dct), IBV_QPS_RTR);
+	check_state(dct, IBV_QPS_RTR);
 	/* the violation has taken no receive */
 	fill(0, 3);
 	send_dc(other, dct, 3, 100, KEY);
@@ -218,7 +218,7 @@ static void ends_initiator(const struct request *r, enum ibv_wc_status status)
 
 	post_dc(r);
 	(void)sent(0, r->wr.wr_id, status);
-	check_is(state_of(dct), IBV_QPS_RTR);
+	check_state(dct, IBV_QPS_RTR);
 	check(!readable(ctx->async_fd, 0));
 	works(other, dct, 50);
 	restart(end[0].qp);

@@ -106,7 +106,7 @@ static void reset(uint16_t stream, int err)
 
 static void goes_on(uint64_t id, uint16_t stream)
 {
-	check_is(state_of(dci), IBV_QPS_RTS);
+	check_state(dci, IBV_QPS_RTS);
 	post_count(id, dct, stream);
 	(void)sent(0, id, IBV_WC_SUCCESS);
 }
@@ -216,7 +216,7 @@ static void dc_stream__error_FLUSHES_ITS_STREAM(void)
 		(void)sent(0, i, i == 3 ? IBV_WC_LOC_PROT_ERR :
 			   i > 3 && i % 3 == 0 ? IBV_WC_WR_FLUSH_ERR :
 			   IBV_WC_SUCCESS);
-	check_is(state_of(dci), IBV_QPS_RTS);
+	check_state(dci, IBV_QPS_RTS);
 	/* the answer has no place, but the target has added */
 	check_is(counted(), 10);
 	quiet();
@@ -237,7 +237,7 @@ static void fails_alone(const struct request *r, uint64_t key,
 	reset(5, 0);
 	goes_on(8, 5);
 	check_is(counted(), 4);
-	check_is(state_of(dct), IBV_QPS_RTR);
+	check_state(dct, IBV_QPS_RTR);
 	works(dci, dct, 9);
 	quiet();
 }
@@ -352,7 +352,7 @@ static void dc_stream__under_way_FLUSHED(void)
 	(void)sent(0, 2, IBV_WC_REM_ACCESS_ERR);
 	for (uint64_t i = 3; i < 12; i++)
 		(void)sent(0, i, i < 8 ? IBV_WC_WR_FLUSH_ERR : IBV_WC_SUCCESS);
-	check_is(state_of(dci), IBV_QPS_RTS);
+	check_state(dci, IBV_QPS_RTS);
 	quiet();
 }
 
@@ -513,7 +513,7 @@ static void dc_stream__too_many_errors_END(void)
 	r = wrong(20);
 	post_stream(&r, dct, 65535);
 	(void)sent(0, 20, IBV_WC_LOC_PROT_ERR);
-	check_is(state_of(dci), IBV_QPS_ERR);
+	check_state(dci, IBV_QPS_ERR);
 	post_count(21, dct, 9);
 	(void)sent(0, 21, IBV_WC_WR_FLUSH_ERR);
 	restart(dci);
@@ -530,7 +530,7 @@ static void dc_stream__one_error_END(void)
 	r = wrong(1);
 	post_stream(&r, dct, 1);
 	(void)sent(0, 1, IBV_WC_LOC_PROT_ERR);
-	check_is(state_of(dci), IBV_QPS_ERR);
+	check_state(dci, IBV_QPS_ERR);
 	restart(dci);
 	goes_on(2, 1);
 }

@@ -38,21 +38,33 @@ extern const struct device_case attr_cases[], busy_cases[], calc_cases[],
 
 /*
  * Known differences. A NULL name ends the list. A case that differs in one way
- * up to a kernel and in another from it on has two entries. An entry for "iwarp"
+ * up to a kernel and in another from it on has two entries, as has one that
+ * differs in one way or the other. An entry for "iwarp"
  * is true for the soft HCA as iWARP, and for every other device of iWARP that has
  * no entry of its own for the case.
  */
 struct difference {
 	const char *name;	/* name of the case */
 	const char *device;	/* start of the device's name, or "iwarp" */
-	const char *does;	/* part of the failing check's text, or NONE */
+	/* part of the failing check's text, or "signal N", or NONE */
+	const char *does;
 	const char *why;	/* a line of source, or a reason */
 	bool sometimes;		/* the case may pass as well */
 	int first, last;	/* kernels: LINUX(), or 0 for all */
+	bool crashes;		/* the kernel: the case does not run */
 };
 /* The case passes here, unlike on others of its kind. */
 #define NONE	NULL
 extern const struct difference differences[];
+
+/*
+ * The texts of waits that end in vain. A case whose written difference is one
+ * of them waits for a shorter time where that text can arise.
+ */
+#define NO_COMPLETION	"no completion"
+#define NO_EVENT	"no event: "
+#define NOT_READABLE	"not so: readable("
+extern const char *written_texts;	/* of the case that runs, or "" */
 
 /* ---- checks ----------------------------------------------------------- */
 
@@ -142,6 +154,14 @@ void step(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void walk(struct ibv_qp *qp, uint32_t peer);
 void enter(struct ibv_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
+void check_state_at(const char *file, int line, const char *what,
+		    struct ibv_qp *qp, enum ibv_qp_state want);
+/*
+ * Checks the state, unless the device tells none: query__state_AS_SET is the
+ * case for that.
+ */
+#define check_state(qp, want) \
+	check_state_at(__FILE__, __LINE__, #qp, qp, want)
 /*
  * Returns an address of the device. On the soft HCA, every address of this host
  * is one.

@@ -33,9 +33,9 @@ static void rnr__no_retries_RNR_RETRY_EXC(void)
 	send_one(2, 8);
 	(void)sent(0, 1, IBV_WC_RNR_RETRY_EXC_ERR);
 	flushed(0, 2, 3);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
 	/* end 1 stays in RTS, because it caused no error */
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[1].qp, IBV_QPS_RTS);
 	quiet();
 }
 
@@ -95,7 +95,7 @@ static void peer__never_ready_RETRY_EXC(void)
 	send_one(2, 8);
 	(void)sent(0, 1, IBV_WC_RETRY_EXC_ERR);
 	flushed(0, 2, 3);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
 	quiet();
 }
 
@@ -150,7 +150,7 @@ static void receive__too_short_LOC_LEN_ERR(void)
 	send_one(1, 9);
 	(void)received(1, 2, IBV_WC_LOC_LEN_ERR);
 	(void)received(1, 3, IBV_WC_WR_FLUSH_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 	check_is(end[1].mem[0], 0);
 }
 
@@ -181,7 +181,7 @@ static void receive__wrong_key_LOC_PROT_ERR(void)
 {
 	bad_receive(-1);
 	(void)received(1, 2, IBV_WC_LOC_PROT_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
 static void receive__into_what_is_only_read_LOC_PROT_ERR(void)

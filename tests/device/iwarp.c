@@ -11,6 +11,7 @@
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *asks, *asked;
+static struct rdma_conn_param answer;	/* as the asking side sees it */
 
 struct told {
 	struct rdma_cm_event event;
@@ -65,7 +66,7 @@ static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 	check_is(mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT);
 	a.qp_access_flags = how.qp_access;
 	check_call(v->modify_qp(qp, &a, mask), 0);
-	check_is(state_of(qp), IBV_QPS_INIT);
+	check_state(qp, IBV_QPS_INIT);
 }
 
 /* Connects as far as the request, which carries the data. */
@@ -124,8 +125,7 @@ static void connect_them(void)
 		check(told.event.id == asks);
 		check_is(told.event.param.conn.private_data_len, 3);
 		check(!memcmp(told.data, "yes", 3));
-		check_is(told.event.param.conn.responder_resources, 3);
-		check_is(told.event.param.conn.initiator_depth, 2);
+		answer = told.event.param.conn;
 	}
 }
 
@@ -133,8 +133,8 @@ static void both_disconnected(void)
 {
 	(void)expect_cm(RDMA_CM_EVENT_DISCONNECTED);
 	(void)expect_cm(RDMA_CM_EVENT_DISCONNECTED);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
 static void iwarp_attr__RNIC_WITHOUT_THE_REST(void)
@@ -164,8 +164,8 @@ static void iwarp_connect__ESTABLISHED_AND_NO_RESPONSE(void)
 	if (!is_iwarp())
 		return;
 	connect_them();
-	check_is(state_of(end[0].qp), IBV_QPS_RTS);
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[0].qp, IBV_QPS_RTS);
+	check_state(end[1].qp, IBV_QPS_RTS);
 	check_call(v->init_qp_attr(asks, &a, &mask), 0);
 	check(!(mask & IBV_QP_STATE));
 	receive(1, 2, 0, 8);
@@ -175,6 +175,15 @@ static void iwarp_connect__ESTABLISHED_AND_NO_RESPONSE(void)
 	(void)received(1, 2, IBV_WC_SUCCESS);
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 	same(8);
+}
+
+static void iwarp_connect__reads_of_the_answer_AS_THE_PEER_GAVE_THEM(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	check_is(answer.responder_resources, 3);
+	check_is(answer.initiator_depth, 2);
 }
 
 static void iwarp_connect__most_private_data_ITS_LENGTH(void)
@@ -241,17 +250,130 @@ static void iwarp_send__asked_side_first_FAILS(void)
 	both_disconnected();
 }
 
-static void iwarp_send__no_receive_ENDS_THE_CONNECTION(void)
+/* Returns the completion of a Send that finds no receive. */
+static struct ibv_wc sent_to_none(void)
 {
 	struct request r;
+
+	connect_them();
+	r = request(IBV_WR_SEND, 1, 8);
+	post(0, &r);
+	return next_wc(end[0].scq);
+}
+
+static void iwarp_send__no_receive_REM_INV_REQ_ERR(void)
+{
+	struct ibv_wc wc;
+
+	if (!is_iwarp())
+		return;
+	wc = sent_to_none();
+	wc_is(__FILE__, __LINE__, &wc, 1, IBV_WC_REM_INV_REQ_ERR);
+}
+
+static void iwarp_send__no_receive_ENDS_THE_CONNECTION(void)
+{
+	if (!is_iwarp())
+		return;
+	check_is(sent_to_none().wr_id, 1);
+	both_disconnected();
+}
+
+/*
+ * The requester may learn of a refused Write only by the end of the connection.
+ * The memory stays as it was.
+ */
+static void write_refused(uint64_t addr, uint32_t rkey)
+{
+	struct request r = request(IBV_WR_RDMA_WRITE, 1, 8);
+
+	fill(0, 1);
+	aim(&r, addr, rkey);
+	receive(1, 2, 0, 64);
+	post(0, &r);
+	check_is(next_wc(end[0].scq).wr_id, 1);
+	(void)received(1, 2, IBV_WC_WR_FLUSH_ERR);
+	both_disconnected();
+	for (uint32_t i = 0; i < MEM; i++)
+		check(!end[1].mem[i]);
+	quiet();
+}
+
+/* Returns the address of a part of the memory of end 1. */
+static uint64_t part(void)
+{
+	return (uintptr_t)end[1].mem + 4096;
+}
+
+static struct ibv_mr *part_mr(int access)
+{
+	return new_mr(pd, end[1].mem + 4096, 64, IBV_ACCESS_LOCAL_WRITE |
+		      access);
+}
+
+static void iwarp_write__wrong_key_ENDS_BOTH(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	write_refused(part(), end[1].mr->rkey ^ 0xff00);
+}
+
+static void iwarp_write__deregistered_ENDS_BOTH(void)
+{
+	struct ibv_mr *mr;
+	uint32_t rkey;
 
 	if (!is_iwarp())
 		return;
 	connect_them();
-	r = request(IBV_WR_SEND, 1, 8);
-	post(0, &r);
-	(void)sent(0, 1, IBV_WC_REM_INV_REQ_ERR);
-	both_disconnected();
+	mr = part_mr(REMOTE);
+	rkey = mr->rkey;
+	drop(mr);
+	write_refused(part(), rkey);
+}
+
+static void iwarp_write__one_byte_beyond_ENDS_BOTH(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	write_refused(part() + 57, part_mr(REMOTE)->rkey);
+}
+
+static void iwarp_write__one_byte_before_ENDS_BOTH(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	write_refused(part() - 1, part_mr(REMOTE)->rkey);
+}
+
+static void iwarp_write__address_that_wraps_ENDS_BOTH(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	write_refused(UINT64_MAX - 3, part_mr(REMOTE)->rkey);
+}
+
+static void iwarp_write__another_domain_ENDS_BOTH(void)
+{
+	struct ibv_mr *mr;
+
+	if (!is_iwarp())
+		return;
+	connect_them();
+	mr = new_mr(new_pd(), end[1].mem, MEM, IBV_ACCESS_LOCAL_WRITE | REMOTE);
+	write_refused(part(), mr->rkey);
+}
+
+static void iwarp_write__where_one_may_read_ENDS_BOTH(void)
+{
+	if (!is_iwarp())
+		return;
+	connect_them();
+	write_refused(part(), part_mr(IBV_ACCESS_REMOTE_READ)->rkey);
 }
 
 static void iwarp_read__into_what_is_not_written_remotely_LOC_ACCESS_ERR(void)
@@ -318,18 +440,27 @@ static void iwarp_destroy_id__ENDS_BOTH(void)
 	drop(asked);
 	(void)received(0, 2, IBV_WC_WR_FLUSH_ERR);
 	check(expect_cm(RDMA_CM_EVENT_DISCONNECTED).event.id == asks);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
 const struct device_case iwarp_cases[] = {
 	CASE(iwarp_attr__RNIC_WITHOUT_THE_REST),
 	CASE(iwarp_connect__ESTABLISHED_AND_NO_RESPONSE),
+	CASE(iwarp_connect__reads_of_the_answer_AS_THE_PEER_GAVE_THEM),
 	CASE(iwarp_connect__most_private_data_ITS_LENGTH),
 	CASE(iwarp_connect__rejected_ECONNREFUSED),
 	CASE(iwarp_connect__no_such_queue_pair_EINVAL),
 	CASE(iwarp_modify__to_rts_by_hand_EINVAL),
 	CASE(iwarp_send__asked_side_first_FAILS),
+	CASE(iwarp_send__no_receive_REM_INV_REQ_ERR),
 	CASE(iwarp_send__no_receive_ENDS_THE_CONNECTION),
+	CASE(iwarp_write__wrong_key_ENDS_BOTH),
+	CASE(iwarp_write__deregistered_ENDS_BOTH),
+	CASE(iwarp_write__one_byte_beyond_ENDS_BOTH),
+	CASE(iwarp_write__one_byte_before_ENDS_BOTH),
+	CASE(iwarp_write__address_that_wraps_ENDS_BOTH),
+	CASE(iwarp_write__another_domain_ENDS_BOTH),
+	CASE(iwarp_write__where_one_may_read_ENDS_BOTH),
 	CASE(iwarp_read__into_what_is_not_written_remotely_LOC_ACCESS_ERR),
 	CASE(iwarp_disconnect__what_was_sent_ARRIVES_FIRST),
 	CASE(iwarp_error__of_one_side_ENDS_BOTH),

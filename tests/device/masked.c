@@ -252,7 +252,7 @@ static void masked__not_aligned_REM_INV_REQ_ERR(void)
 		aim(&r, (uintptr_t)end[1].mem + m.size / 2, end[1].mr->rkey);
 		check_call(try_masked(1, &r, &m), 0);
 		(void)sent(0, 1, IBV_WC_REM_INV_REQ_ERR);
-		check_is(state_of(end[0].qp), IBV_QPS_ERR);
+		check_state(end[0].qp, IBV_QPS_ERR);
 	}
 }
 
@@ -321,7 +321,7 @@ static void post_masked__bad_request_EINVAL(void)
 	m.kind = 2;
 	refused(&m, 16, 0);
 	quiet();
-	check_is(state_of(end[0].qp), IBV_QPS_RTS);
+	check_state(end[0].qp, IBV_QPS_RTS);
 }
 
 static void post_masked__queue_full_ENOMEM(void)

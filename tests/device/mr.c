@@ -20,7 +20,7 @@ static void local_refused(enum ibv_wr_opcode op, struct ibv_sge sge)
 	r.sge[0] = sge;
 	post(0, &r);
 	(void)sent(0, 1, IBV_WC_LOC_PROT_ERR);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
 	check(!end[1].mem[0]);
 	quiet();
 }
@@ -132,9 +132,9 @@ static void remote_refused(enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
 	receive(1, 2, 0, 64);
 	post(0, &r);
 	(void)sent(0, 1, IBV_WC_REM_ACCESS_ERR);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
 	(void)received(1, 2, IBV_WC_WR_FLUSH_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 	check(!memcmp(end[1].mem + PART - 1, before, sizeof(before)));
 	quiet();
 }
@@ -249,7 +249,7 @@ static void forbidden(enum ibv_wr_opcode op, unsigned int access)
 	r = request(op, 1, 8);
 	post(0, &r);
 	(void)sent(0, 1, IBV_WC_REM_INV_REQ_ERR);
-	check_is(state_of(end[0].qp), IBV_QPS_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
 }
 
 static void qp_access__no_writes_REM_INV_REQ_ERR(void)

@@ -169,7 +169,7 @@ static void bind__region_that_may_not_MW_BIND_ERR(void)
 	r = bind_request(50, RW);
 	post(1, &r);
 	(void)sent(1, 50, IBV_WC_MW_BIND_ERR);
-	check_is(state_of(end[1].qp), IBV_QPS_ERR);
+	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
 static void bind__beyond_the_region_MW_BIND_ERR(void)

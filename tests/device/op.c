@@ -212,13 +212,12 @@ static void inline__too_long_REFUSED(void)
 	r.wr.send_flags |= IBV_SEND_INLINE;
 	check(try_post(0, &r));
 	quiet();
-	check_is(state_of(end[0].qp), IBV_QPS_RTS);
+	check_state(end[0].qp, IBV_QPS_RTS);
 }
 
-static void lists__gather_and_scatter_IN_ORDER(void)
+static void gather_and_scatter(const uint32_t part[4])
 {
-	static const uint32_t part[4] = { 3, 0, 5000, 70001 };
-	const uint32_t all = 75004;
+	const uint32_t all = part[0] + part[1] + part[2] + part[3];
 	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .num_sge = 4 };
 	struct ibv_sge into[4];
 	struct request r;
@@ -247,6 +246,16 @@ static void lists__gather_and_scatter_IN_ORDER(void)
 	check_is(received(1, 9, IBV_WC_SUCCESS).byte_len, all);
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 	same(all);
+}
+
+static void lists__gather_and_scatter_IN_ORDER(void)
+{
+	gather_and_scatter((uint32_t[]){ 3, 17, 5000, 70001 });
+}
+
+static void lists__a_part_is_empty_IN_ORDER(void)
+{
+	gather_and_scatter((uint32_t[]){ 3, 0, 5000, 70001 });
 }
 
 static void lists__read_scatters_IN_ORDER(void)
@@ -443,6 +452,7 @@ const struct device_case op_cases[] = {
 	CASE(inline__buffer_is_free_AT_ONCE),
 	CASE(inline__too_long_REFUSED),
 	CASE(lists__gather_and_scatter_IN_ORDER),
+	CASE(lists__a_part_is_empty_IN_ORDER),
 	CASE(lists__read_scatters_IN_ORDER),
 	CASE(lists__too_long_REFUSED),
 	CASE(fence__after_a_read_SENDS_WHAT_CAME),

@@ -265,6 +265,14 @@ static void query__TELLS_WHAT_WAS_SET(void)
 	check_is(init.qp_type, IBV_QPT_RC);
 }
 
+static void query__state_AS_SET(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+
+	step(qp, IBV_QPS_INIT, 0);
+	check_is(state_of(qp), IBV_QPS_INIT);
+}
+
 static void query__queues_AS_GRANTED(void)
 {
 	struct ibv_qp_init_attr init;
@@ -363,7 +371,7 @@ static void sqd__nothing_under_way_TOLD_AT_ONCE(void)
 	pair();
 	drain(end[0].qp);
 	check(expect_event(IBV_EVENT_SQ_DRAINED).element.qp == end[0].qp);
-	check_is(state_of(end[0].qp), IBV_QPS_SQD);
+	check_state(end[0].qp, IBV_QPS_SQD);
 }
 
 static void sqd__what_is_posted_WAITS_FOR_RTS(void)
@@ -415,6 +423,7 @@ const struct device_case state_cases[] = {
 	CASE(values__no_such_pkey_EINVAL),
 	CASE(path__without_grh_on_ethernet_EINVAL),
 	CASE(query__TELLS_WHAT_WAS_SET),
+	CASE(query__state_AS_SET),
 	CASE(query__queues_AS_GRANTED),
 	CASE(query__current_state_TOLD_TOO),
 	CASE(post__before_its_time_REFUSED),

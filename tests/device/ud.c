@@ -78,7 +78,7 @@ static void lost(struct request *r)
 	post(0, &next);
 	(void)sent(0, 2, IBV_WC_SUCCESS);
 	check_is(received(1, 9, IBV_WC_SUCCESS).byte_len, GRH + 8);
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[1].qp, IBV_QPS_RTS);
 	quiet();
 }
 
@@ -147,7 +147,7 @@ static void ud_send__receive_too_short_LOST(void)
 	post(0, &r);
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 	quiet();
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[1].qp, IBV_QPS_RTS);
 	r = datagram(3, 7);
 	post(0, &r);
 	(void)sent(0, 3, IBV_WC_SUCCESS);
@@ -254,7 +254,7 @@ static void ud_send__wrong_local_key_ONLY_SQE(void)
 	r.sge[0].lkey ^= 0xff00;
 	post(0, &r);
 	(void)sent(0, 1, IBV_WC_LOC_PROT_ERR);
-	check_is(state_of(end[0].qp), IBV_QPS_SQE);
+	check_state(end[0].qp, IBV_QPS_SQE);
 	quiet();
 	enter(end[0].qp, IBV_QPS_RTS);
 	receive(1, 21, 0, 100);
@@ -327,8 +327,8 @@ static void uc__write_with_a_wrong_key_LOST(void)
 	(void)sent(0, 1, IBV_WC_SUCCESS);
 	quiet();
 	check(!end[1].mem[1]);
-	check_is(state_of(end[0].qp), IBV_QPS_RTS);
-	check_is(state_of(end[1].qp), IBV_QPS_RTS);
+	check_state(end[0].qp, IBV_QPS_RTS);
+	check_state(end[1].qp, IBV_QPS_RTS);
 }
 
 static void uc_post__a_read_NEVER_DONE(void)

@@ -378,6 +378,25 @@ enum ibv_qp_state state_of(struct ibv_qp *qp)
 	return a.qp_state;
 }
 
+/* Returns true if the state of a queue pair is the one it was set to. */
+static bool tells_states(void)
+{
+	struct ibv_qp *qp = new_qp(IBV_QPT_RC, new_cq(8, NULL), NULL);
+
+	step(qp, IBV_QPS_INIT, 0);
+	return state_of(qp) == IBV_QPS_INIT;
+}
+
+void check_state_at(const char *file, int line, const char *what,
+		    struct ibv_qp *qp, enum ibv_qp_state want)
+{
+	enum ibv_qp_state is = state_of(qp);
+
+	if (is != want && tells_states())
+		fail(file, line, "state_of(%s): %d, not %d", what, (int)is,
+		     (int)want);
+}
+
 void ends(void)
 {
 	for (int i = 0; i < 2; i++) {
