@@ -326,6 +326,11 @@ bool test_iwarp(void)
 	return attr.transport == IBV_TRANSPORT_IWARP;
 }
 
+bool test_on_siw(void)
+{
+	return !strncmp(test_device(), "siw", 3);
+}
+
 void check_refused(const struct end *e, const struct cookie *c)
 {
 	/* of many requests, some may have completed */

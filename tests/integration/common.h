@@ -233,6 +233,8 @@ void need_rdma(void);
 void skip_because(const char *why);
 /* Returns true if the device is iWARP. */
 bool test_iwarp(void);
+/* Returns true if the name of the device is that of the kernel's siw. */
+bool test_on_siw(void);
 struct cookie;
 struct end;
 /*

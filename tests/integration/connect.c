@@ -69,9 +69,12 @@ static const char *first_address(const char *name)
 
 static void connect__name_IS_RESOLVED(void **state)
 {
+	char name6[32];
+
+	/* the name of the IPv6 address alone */
+	snprintf(name6, sizeof(name6), "%s6", test_name());
 	connect_to(NULL, test_name(), NULL, NULL);
-	connect_to(NULL, test_on_soft() ? "localhost" : "rxe-host6", NULL,
-		   NULL);
+	connect_to(NULL, test_on_soft() ? "localhost" : name6, NULL, NULL);
 	connect_to(test_name(), first_address(test_name()), NULL, NULL);
 }
 

@@ -58,6 +58,7 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 
 	for (size_t n = 0; n < ARRAY_SIZE(cases); n++) {
 		struct rdmamsg_counters s;
+		size_t len = cases[n].len;
 
 		pair_init(&p, NULL);
 		p.c.opts.inline_max = cases[n].inline_max;
@@ -67,8 +68,11 @@ static void send__thresholds_set_TAKE_THE_PATHS(void **state)
 		p.c.opts.pieces_max = RDMAMSG_NONE;
 		pair_listen(&p);
 		pair_connect(&p);
+		/* a device may take less inline */
+		if (cases[n].path == 0 && len > end_info(&p.c).inline_max)
+			len = end_info(&p.c).inline_max;
 		for (enum how how = 0; how < HOW_COUNT; how++)
-			end_send_all(&p.c, how, cases[n].len, how);
+			end_send_all(&p.c, how, len, how);
 		pair_close(&p);
 		s = end_stats(&p.c);
 		if ((cases[n].path == 0) != (s.sent_inline >= 2) ||
