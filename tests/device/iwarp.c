@@ -213,6 +213,19 @@ static void iwarp_connect__rejected_ECONNREFUSED(void)
 	check_is(told.event.param.conn.private_data_len, 2);
 }
 
+static void iwarp_connect__rejected_FLUSHES(void)
+{
+	if (!is_iwarp())
+		return;
+	ask("please", 6);
+	receive(0, 2, 0, 8);
+	check_call(v->reject(asked, "no", 2), 0);
+	check_is(expect_cm(RDMA_CM_EVENT_REJECTED).event
+		 .param.conn.private_data_len, 2);
+	(void)received(0, 2, IBV_WC_WR_FLUSH_ERR);
+	check_state(end[0].qp, IBV_QPS_ERR);
+}
+
 static void iwarp_connect__no_such_queue_pair_EINVAL(void)
 {
 	struct rdma_conn_param p = { .qp_num = 0 };
@@ -449,6 +462,7 @@ const struct device_case iwarp_cases[] = {
 	CASE(iwarp_connect__reads_of_the_answer_AS_THE_PEER_GAVE_THEM),
 	CASE(iwarp_connect__most_private_data_ITS_LENGTH),
 	CASE(iwarp_connect__rejected_ECONNREFUSED),
+	CASE(iwarp_connect__rejected_FLUSHES),
 	CASE(iwarp_connect__no_such_queue_pair_EINVAL),
 	CASE(iwarp_modify__to_rts_by_hand_EINVAL),
 	CASE(iwarp_send__asked_side_first_FAILS),

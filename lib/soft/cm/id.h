@@ -191,6 +191,11 @@ int soft_cm_iwarp_check(const struct soft_cm_id *id, uint32_t qp_num);
 int soft_cm_iwarp_up(struct soft_cm_id *id, bool passive);
 /* Flushes the queue pair of a connection. */
 void soft_cm_iwarp_flush(struct soft_cm_id *id);
+/*
+ * A rejected connection takes its queue pair along, and flushes it before the
+ * event (Linux 6.1, siw_cm.c, siw_proc_mpareply(); siw_qp_llp_close()).
+ */
+void soft_cm_iwarp_rejected(struct soft_cm_id *id);
 /* This side, or the peer, closes the connection. */
 void soft_cm_iwarp_end(struct soft_cm_id *id);
 void soft_cm_iwarp_ended(struct soft_cm_id *id);

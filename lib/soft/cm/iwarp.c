@@ -63,6 +63,15 @@ void soft_cm_iwarp_flush(struct soft_cm_id *id)
 	soft_qp_error(dev, qp);
 }
 
+void soft_cm_iwarp_rejected(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	struct soft_qp *qp = soft_qp_find(dev, id->param.qp_num);
+
+	if (qp && qp->ibv.qp_num == id->param.qp_num)
+		soft_qp_error(dev, qp);
+}
+
 void soft_cm_iwarp_end(struct soft_cm_id *id)
 {
 	soft_timer_stop(&id->timer);

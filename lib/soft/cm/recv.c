@@ -193,6 +193,8 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 	id->state = SOFT_CM_OVER;
 	soft_timer_stop(&id->timer);
 	soft_cm_end_lookup(id);
+	if (id->file->dev->iwarp)
+		soft_cm_iwarp_rejected(id);
 	if (!id->uid)
 		return;
 	ev = soft_cm_event_new(id, ud ? RDMA_CM_EVENT_UNREACHABLE :
