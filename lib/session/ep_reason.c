@@ -278,6 +278,16 @@ static void connection_ended(struct rdmamsg_ep *ep)
 	rdmamsg__ep_kill(ep);
 }
 
+/*
+ * Returns true if the connection manager has the reason. On iWARP a rejection
+ * flushes the receives before its event.
+ */
+static bool is_told_by_cm(const struct rdmamsg_ep *ep, int status)
+{
+	return status == IBV_WC_WR_FLUSH_ERR && ep->state < EP_SETUP &&
+	       rdmamsg__quirks(ep->lane.dev->device)->cm_only;
+}
+
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
@@ -294,6 +304,8 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		rdmamsg__ep_removed(ep);
 		return;
 	}
+	if (is_told_by_cm(ep, status))
+		return;
 	/* Soft-RoCE: on a receive, the message is too large for it */
 	if (status == IBV_WC_LOC_QP_OP_ERR && wc->wr_id & 0x80000000u)
 		status = IBV_WC_LOC_LEN_ERR;
