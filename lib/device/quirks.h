@@ -46,7 +46,8 @@ struct quirks {
 	bool acks_in_order;
 	/*
 	 * The device accepts receives for a failed queue pair, and never
-	 * flushes them (rdma-core v44.0, providers/rxe/rxe.c:1668).
+	 * flushes them: nobody tells the kernel (rdma-core v44.0,
+	 * rxe_post_recv(), siw_post_recv()).
 	 */
 	bool keeps_receives;
 	/*
@@ -65,7 +66,10 @@ struct quirks {
 	 * route.
 	 */
 	bool fails_without_route;
-	/* Only the connection manager reports the device's removal. */
+	/*
+	 * Only the connection manager reports the device's removal: rxe and siw
+	 * have no disassociate_ucontext() (Linux 6.1, ib_uverbs_remove_one()).
+	 */
 	bool removal_by_cm;
 	/* Requests carry no immediate data. */
 	bool no_immediates;
