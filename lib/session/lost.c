@@ -96,6 +96,25 @@ void rdmamsg__lost_rma(struct rdmamsg_ep *ep, struct rma *r)
 		park(ep->resume, r);
 }
 
+/*
+ * A write of which only the proof was not posted is still in the send queue. It
+ * goes where it would be if the proof were posted, because its value is kept
+ * and goes out before the queue.
+ */
+static void park_unproven(struct rdmamsg_ep *ep)
+{
+	struct op *op = list_empty(&ep->send.queue) ? NULL :
+			list_first(&ep->send.queue, struct op, node);
+	struct rma *r = (struct rma *)op;
+
+	if (!op || op->kind != OP_RMA || rdmamsg__rma_is_atomic(r) ||
+	    r->proof != PROOF_DUE || !r->begun || r->left || r->notify)
+		return;
+	list_del(&op->node);
+	ep->send.queued--;
+	park(ep->resume, r);
+}
+
 /* Ends the requests without a completion, which none will come for. */
 static void take_requests(struct rdmamsg_ep *ep)
 {
@@ -186,6 +205,7 @@ void rdmamsg__lane_down(struct rdmamsg_ep *ep)
 
 	rdmamsg__lane_destroy_qp(l);
 	take_requests(ep);
+	park_unproven(ep);
 	forget_keys(ep);
 	put_receives(l);
 	count(ep);

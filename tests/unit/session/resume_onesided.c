@@ -6,6 +6,7 @@
  */
 #include "base/masked.h"
 #include "device/verbs_api.h"
+#include "wire/proto.h"
 #include "../raw_calls.h"
 #include "lanes.h"
 
@@ -49,11 +50,11 @@ static const struct rdmamsg_handlers rma_handlers = {
 	.on_closed = on_closed, .on_path = on_path, .on_written = on_written,
 };
 
-static void connect_rma(uint32_t flags)
+static void connect_rma_deep(uint32_t flags, uint32_t send_depth)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &rma_handlers,
-		.failover = &failover, .flags = flags,
+		.failover = &failover, .flags = flags, .send_depth = send_depth,
 	};
 	const uint32_t all = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
 			     RDMAMSG_ACCESS_ATOMIC;
@@ -69,6 +70,11 @@ static void connect_rma(uint32_t flags)
 					       RDMAMSG_ACCESS_LOCAL_WRITE,
 					       &source), 0);
 	assert_int_equal(rdmamsg_region_register(source, client.ep), 0);
+}
+
+static void connect_rma(uint32_t flags)
+{
+	connect_rma_deep(flags, 0);
 }
 
 static void writes(uint32_t flags)
@@ -381,13 +387,28 @@ static void write__not_acknowledged_NOT_REPEATED(void **state)
 
 static uint32_t cut;			/* number of a queue pair */
 static struct ibv_wc taken;		/* a write that TCP has taken */
+static bool written, early_value;	/* over a later lane */
+
+static void note_order(const struct ibv_send_wr *wr)
+{
+	for (; wr; wr = wr->next) {
+		const uint8_t *type = wr->num_sge ?
+			(void *)(uintptr_t)wr->sg_list->addr : NULL;
+
+		written |= wr->opcode == IBV_WR_RDMA_WRITE && type;
+		early_value |= wr->opcode == IBV_WR_SEND && type && !written &&
+			       *type == PROTO_WRITTEN;
+	}
+}
 
 /* Nothing arrives any more, but writes complete. */
 static int post_or_lose(struct ibv_qp *qp, struct ibv_send_wr *wr,
 			struct ibv_send_wr **bad)
 {
-	if (qp->qp_num != cut)
+	if (qp->qp_num != cut) {
+		note_order(wr);
 		return post_send(qp, wr, bad);
+	}
 	for (; wr; wr = wr->next)
 		if (wr->opcode == IBV_WR_RDMA_WRITE)
 			taken = (struct ibv_wc){
@@ -408,21 +429,34 @@ static int poll_taken(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+static void cut_lane(void)
+{
+	struct ibv_context_ops *ops = &client.ep->lane.hot.qp->context->ops;
+
+	post_send = ops->post_send;
+	poll_cq = ops->poll_cq;
+	ops->post_send = post_or_lose;
+	ops->poll_cq = poll_taken;
+	cut = client.ep->lane.hot.qp->qp_num;
+}
+
+static void mend(void)
+{
+	struct ibv_context_ops *ops = &client.ep->lane.hot.qp->context->ops;
+
+	ops->post_send = post_send;
+	ops->poll_cq = poll_cq;
+}
+
 static void write__complete_and_lost_with_the_lane_IS_REPEATED(void **state)
 {
 	const uint64_t word = 1;
 	const struct rdmamsg_sge sge = {
 		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
 	};
-	struct ibv_context_ops *ops;
 
 	connect_rma(0);
-	ops = &client.ep->lane.hot.qp->context->ops;
-	post_send = ops->post_send;
-	poll_cq = ops->poll_cq;
-	ops->post_send = post_or_lose;
-	ops->poll_cq = poll_taken;
-	cut = client.ep->lane.hot.qp->qp_num;
+	cut_lane();
 	assert_int_equal(rdmamsg_write(client.ep, &sge, 1, &key, 0, 0,
 				       &client), 0);
 	assert_int_equal(taken.qp_num, cut);
@@ -434,8 +468,32 @@ static void write__complete_and_lost_with_the_lane_IS_REPEATED(void **state)
 	WAIT_FOR(resumed[0] && rma_done);
 	assert_int_equal(rma_bad, 0);
 	assert_int_equal(there[0], 1);
-	ops->post_send = post_send;
-	ops->poll_cq = poll_cq;
+	mend();
+	close_both();
+}
+
+/* There is room for the write and its value, but not for the proof. */
+static void write_imm__lost_before_its_proof_STAYS_BEFORE_VALUE(void **state)
+{
+	const uint64_t word = 1;
+	const struct rdmamsg_sge sge = {
+		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
+	};
+
+	connect_rma_deep(0, 2);
+	cut_lane();
+	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 0, 0,
+					   &client), 0);
+	taken.qp_num = 0;		/* no completion, which makes room */
+	early_value = written = false;
+	assert_int_equal(client.ep->send.queued, 1);
+	lose(&client);
+	WAIT_FOR(resumed[0] && rma_done && values);
+	assert_true(written);
+	assert_false(early_value);
+	assert_int_equal(rma_bad, 0);
+	assert_int_equal(there[0], 1);
+	mend();
 	close_both();
 }
 
@@ -460,6 +518,9 @@ int main(void)
 			write__not_acknowledged_NOT_REPEATED, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			write__complete_and_lost_with_the_lane_IS_REPEATED,
+			set_up_iwarp, tear_down_iwarp),
+		cmocka_unit_test_setup_teardown(
+			write_imm__lost_before_its_proof_STAYS_BEFORE_VALUE,
 			set_up_iwarp, tear_down_iwarp),
 		cmocka_unit_test_setup_teardown(
 			write_imm__lanes_lost_ONCE_AND_IN_ORDER, set_up, tear_down),
