@@ -42,22 +42,6 @@
 #define GONE_MS		2000	/* longest wait after the peer's disconnect */
 #define LINGER_MS	5000	/* longer than a try of the peer, TRY_MS */
 
-/*
- * Posts one more write. Its flushed completion confirms the unsignalled
- * requests before it that succeeded. Where completions prove only themselves,
- * there are no such requests, and a failed queue pair may not flush what a
- * program posts (Linux 6.1, siw_verbs.c, siw_post_send() with siw_sq_flush_wr()).
- */
-static void mark_end(struct rdmamsg_ep *ep)
-{
-	uint32_t used = rdmamsg__sq_used(&ep->lane);
-
-	if (ep->lane.came || !used || used >= ep->lane.sq.total)
-		return;
-	rdmamsg__tx_empty(ep, NULL);
-	rdmamsg__tx_flush(ep->ctx);
-}
-
 static bool is_ending(const struct rdmamsg_ep *ep)
 {
 	return ep->state >= EP_DRAINING && ep->state != EP_BACKOFF;
@@ -91,7 +75,7 @@ static void start_draining(struct rdmamsg_ep *ep)
 	if (rdmamsg__lane_error(&ep->lane))
 		ep->lane.drained = true;	/* no flush will come */
 	else
-		mark_end(ep);
+		rdmamsg__tx_mark_end(ep);
 	ep->connect.by->disconnect(ep);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, DRAIN_MS);
 }

@@ -238,19 +238,6 @@ void rdmamsg__resume_timer(struct timer *t)
 	rdmamsg__resume_wake(r->ep);
 }
 
-/*
- * The flushed completion of one more write confirms the unsignalled requests
- * before it that succeeded.
- */
-static void mark_end(struct rdmamsg_ep *ep)
-{
-	uint32_t used = rdmamsg__sq_used(&ep->lane);
-
-	if (used && used < ep->lane.sq.total) {
-		rdmamsg__tx_empty(ep, NULL);
-		rdmamsg__tx_flush(ep->ctx);
-	}
-}
 
 static void drain(struct rdmamsg_ep *ep)
 {
@@ -262,7 +249,7 @@ static void drain(struct rdmamsg_ep *ep)
 	if (rdmamsg__lane_error(&ep->lane))
 		ep->lane.drained = true;	/* no flush will come */
 	else
-		mark_end(ep);
+		rdmamsg__tx_mark_end(ep);
 	ep->lane.sq.data = ep->lane.sq.total = ep->lane.sq.more = 0;
 	rdmamsg__ep_ready(ep);
 	ep->connect.by->disconnect(ep);

@@ -240,6 +240,16 @@ void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op)
 	rdmamsg__tx_end(ep);
 }
 
+void rdmamsg__tx_mark_end(struct rdmamsg_ep *ep)
+{
+	uint32_t used = rdmamsg__sq_used(&ep->lane);
+
+	if (ep->lane.came || !used || used >= ep->lane.sq.total)
+		return;
+	rdmamsg__tx_empty(ep, NULL);
+	rdmamsg__tx_flush(ep->ctx);
+}
+
 /* ---- completions ------------------------------------------------------ */
 
 static void keepalive_done(struct rdmamsg_ep *ep)

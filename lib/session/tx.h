@@ -50,6 +50,14 @@ void rdmamsg__tx_empty(struct rdmamsg_ep *ep, struct op *op);
  */
 void rdmamsg__tx_proof(struct rdmamsg_ep *ep, struct op *op);
 /*
+ * Posts one more write to the failed lane. Its flushed completion confirms the
+ * unsignalled requests before it that succeeded. Where completions prove only
+ * themselves, there are no such requests, and a failed queue pair may not flush
+ * what a program posts (Linux 6.1, siw_verbs.c, siw_post_send() with
+ * siw_sq_flush_wr()).
+ */
+void rdmamsg__tx_mark_end(struct rdmamsg_ep *ep);
+/*
  * Posts a keepalive on each endpoint with unsignalled requests. Its completion
  * confirms them, so that their memory can be used again.
  */
