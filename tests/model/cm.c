@@ -67,9 +67,18 @@ static struct sim_event *raise_event(struct sim_id *id,
 	return ev;
 }
 
+static bool is_withheld(const struct sim_id *id)
+{
+	const struct sim_qp *qp = id->conn ?
+				  sim_qp_find(id->conn->qp[id->end]) : NULL;
+
+	return id->hidden->rdma.event == RDMA_CM_EVENT_DISCONNECTED && qp &&
+	       qp->ibv.state == IBV_QPS_RTS && sim_end_waits(qp);
+}
+
 bool sim_can_tell(const struct sim_id *id)
 {
-	return id->hidden;
+	return id->hidden && !is_withheld(id);
 }
 
 void sim_tell(struct sim_id *id)
@@ -425,9 +434,13 @@ int simcm_reject(struct rdma_cm_id *rdma, const void *data, uint8_t len)
 int simcm_disconnect(struct rdma_cm_id *rdma)
 {
 	struct sim_id *id = id_of(rdma);
+	struct sim_qp *qp;
 
 	if (id->state == ID_OVER || !id->conn)
 		return over();
+	qp = sim_qp_find(id->conn->qp[id->end]);
+	if (sim_loose && qp)
+		loose_disconnect(qp);
 	if (!reaches(id) || peer_of(id)->state == ID_OVER) {
 		(void)raise_event(id, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT,
 				  NULL);

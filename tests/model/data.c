@@ -3,11 +3,13 @@
  * The data path of the simulated device. A posted request waits until the
  * scheduler executes it: the peer has the data then. Later the scheduler
  * acknowledges it, and its completion becomes visible. If the queue pair fails
- * between both, the request fails although the peer has the data.
+ * between both, the request fails although the peer has the data. That is the
+ * device that completes in order; the order of a loose one is in loose.c.
  */
 #include "sim.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- completions ------------------------------------------------------- */
@@ -56,9 +58,24 @@ static enum ibv_wc_opcode opcode_of(enum ibv_wr_opcode op)
 	}
 }
 
+void sim_complete(struct sim_qp *qp, const struct sim_wqe *w,
+		  enum ibv_wc_status status)
+{
+	const struct ibv_wc wc = {
+		.wr_id = w->wr_id, .opcode = opcode_of(w->opcode),
+		.qp_num = qp->ibv.qp_num, .status = status,
+	};
+
+	if (!status && !(w->flags & IBV_SEND_SIGNALED) && !qp->signal_all)
+		return;
+	sim_trace("sim: qp %u completes request %u, status %d\n",
+		  qp->ibv.qp_num, (uint32_t)w->wr_id, status);
+	complete(qp->ibv.send_cq, &wc);
+}
+
 /* ---- executing --------------------------------------------------------- */
 
-static bool is_up(const struct sim_qp *qp)
+bool sim_is_up(const struct sim_qp *qp)
 {
 	return qp && (qp->ibv.state == IBV_QPS_RTR ||
 		      qp->ibv.state == IBV_QPS_RTS);
@@ -66,8 +83,15 @@ static bool is_up(const struct sim_qp *qp)
 
 bool sim_can_execute(const struct sim_qp *qp)
 {
+	if (sim_loose)
+		return loose_can_execute(qp);
 	return qp->ibv.state == IBV_QPS_RTS && qp->done != qp->tail &&
-	       !qp->cut && is_up(sim_qp_find(qp->dest));
+	       !qp->cut && sim_is_up(sim_qp_find(qp->dest));
+}
+
+uint32_t sim_used(const struct sim_qp *qp)
+{
+	return sim_loose ? loose_used(qp) : qp->tail - qp->head;
 }
 
 /* Nobody will ever acknowledge what is posted. */
@@ -75,49 +99,78 @@ bool sim_can_time_out(const struct sim_qp *qp)
 {
 	const struct sim_qp *peer = sim_qp_find(qp->dest);
 
-	return qp->ibv.state == IBV_QPS_RTS && qp->head != qp->tail &&
-	       (qp->cut || !peer || peer->ibv.state == IBV_QPS_ERR);
+	if (sim_loose)
+		return loose_can_time_out(qp);
+	return qp->ibv.state == IBV_QPS_RTS && sim_used(qp) &&
+	       (qp->cut || ((!peer || peer->ibv.state == IBV_QPS_ERR) &&
+			    !sim_end_waits(qp)));
 }
 
-/* The library's keys must be valid as long as a request is posted. */
+/*
+ * The library's keys must be valid as long as a request is posted. An entry of
+ * no bytes needs none.
+ */
 static void *local(const struct ibv_sge *s, int access)
 {
 	void *p = sim_memory(s->lkey, s->addr, s->length, access);
 
-	if (!p)
+	if (!p && s->length)
 		sim_fail("a request has no key of its memory (lkey 0x%x, %u "
 			 "bytes)", s->lkey, s->length);
 	return p;
 }
 
-static uint32_t gather(uint8_t *dst, uint64_t room, const struct sim_wqe *w)
-{
-	uint32_t len = 0;
-
-	if (w->flags & IBV_SEND_INLINE) {
-		if (w->inlined > room)
-			return UINT32_MAX;
-		memcpy(dst, w->data, w->inlined);
-		return w->inlined;
-	}
-	for (uint32_t i = 0; i < w->sges; i++) {
-		const void *src = local(&w->sge[i], 0);
-
-		if (len + w->sge[i].length > room)
-			return UINT32_MAX;
-		memcpy(dst + len, src, w->sge[i].length);
-		len += w->sge[i].length;
-	}
-	return len;
-}
-
-static uint32_t length_of(const struct sim_wqe *w)
+uint32_t sim_length(const struct sim_wqe *w)
 {
 	uint32_t len = w->flags & IBV_SEND_INLINE ? w->inlined : 0;
 
 	for (uint32_t i = 0; i < w->sges && !(w->flags & IBV_SEND_INLINE); i++)
 		len += w->sge[i].length;
 	return len;
+}
+
+void sim_gather(uint8_t *dst, const struct sim_wqe *w)
+{
+	if (w->flags & IBV_SEND_INLINE) {
+		memcpy(dst, w->data, w->inlined);
+		return;
+	}
+	for (uint32_t i = 0; i < w->sges; i++) {
+		const void *src = local(&w->sge[i], 0);
+
+		if (src)
+			memcpy(dst, src, w->sge[i].length);
+		dst += w->sge[i].length;
+	}
+}
+
+void sim_scatter(const struct sim_wqe *w, const uint8_t *src)
+{
+	for (uint32_t i = 0; i < w->sges; i++) {
+		void *dst = local(&w->sge[i], IBV_ACCESS_LOCAL_WRITE);
+
+		if (dst)
+			memcpy(dst, src, w->sge[i].length);
+		src += w->sge[i].length;
+	}
+}
+
+/* The bytes that the device has taken, or those of the program. */
+static void give(uint8_t *dst, const struct sim_wqe *w)
+{
+	if (w->taken)
+		memcpy(dst, w->taken, sim_length(w));
+	else
+		sim_gather(dst, w);
+}
+
+/* The answer stays with the device, if it has memory for it. */
+static void answer(const struct sim_wqe *w, const void *src)
+{
+	if (w->taken)
+		memcpy(w->taken, src, sim_length(w));
+	else
+		sim_scatter(w, src);
 }
 
 /* Uses the next receive of the peer. */
@@ -137,9 +190,10 @@ static void deliver(struct sim_qp *peer, const struct sim_wqe *w, bool data)
 
 		if (!to)
 			sim_fail("a receive has no key of its memory");
-		len = gather(to, r->len, w);
-		if (len == UINT32_MAX)
+		len = sim_length(w);
+		if (len > r->len)
 			sim_fail("a message is longer than its receive");
+		give(to, w);
 	}
 	if (data && w->opcode == IBV_WR_SEND)
 		sim_trace("sim: header type %u, credit %u, number %u, tag "
@@ -158,15 +212,6 @@ static void deliver(struct sim_qp *peer, const struct sim_wqe *w, bool data)
 	}
 }
 
-static void do_read(const struct sim_wqe *w, const uint8_t *remote)
-{
-	for (uint32_t i = 0; i < w->sges; i++) {
-		memcpy(local(&w->sge[i], IBV_ACCESS_LOCAL_WRITE), remote,
-		       w->sge[i].length);
-		remote += w->sge[i].length;
-	}
-}
-
 static void do_atomic(const struct sim_wqe *w, uint64_t *remote)
 {
 	uint64_t old = *remote;
@@ -175,7 +220,7 @@ static void do_atomic(const struct sim_wqe *w, uint64_t *remote)
 		*remote += w->compare;
 	else if (old == w->compare)
 		*remote = w->swap;
-	memcpy(local(&w->sge[0], IBV_ACCESS_LOCAL_WRITE), &old, sizeof(old));
+	answer(w, &old);
 }
 
 static bool do_remote(const struct sim_wqe *w)
@@ -183,7 +228,7 @@ static bool do_remote(const struct sim_wqe *w)
 	const bool reads = w->opcode == IBV_WR_RDMA_READ;
 	const bool writes = w->opcode == IBV_WR_RDMA_WRITE ||
 			    w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	uint32_t len = length_of(w);
+	uint32_t len = sim_length(w);
 	void *remote;
 
 	if (!len)
@@ -195,22 +240,20 @@ static bool do_remote(const struct sim_wqe *w)
 	if (!remote)
 		return false;
 	if (reads)
-		do_read(w, remote);
+		answer(w, remote);
 	else if (writes)
-		(void)gather(remote, len, w);
+		give(remote, w);
 	else
 		do_atomic(w, remote);
 	return true;
 }
 
-void sim_execute(struct sim_qp *qp)
+void sim_carry_out(struct sim_qp *qp, struct sim_wqe *w)
 {
-	const struct sim_wqe *w = &qp->sends[qp->done & qp->smask];
 	struct sim_qp *peer = sim_qp_find(qp->dest);
 
 	sim_trace("sim: qp %u executes request %u, opcode %d, %u bytes\n",
-		  qp->ibv.qp_num, (uint32_t)w->wr_id, w->opcode, length_of(w));
-	qp->done++;
+		  qp->ibv.qp_num, (uint32_t)w->wr_id, w->opcode, sim_length(w));
 	switch (w->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
@@ -231,10 +274,20 @@ void sim_execute(struct sim_qp *qp)
 		 (uint32_t)w->wr_id);
 }
 
+void sim_execute(struct sim_qp *qp)
+{
+	if (sim_loose)
+		loose_execute(qp);
+	else
+		sim_carry_out(qp, &qp->sends[qp->done++ & qp->smask]);
+}
+
 /* ---- what becomes visible ---------------------------------------------- */
 
 bool sim_can_ack(const struct sim_qp *qp)
 {
+	if (sim_loose)
+		return loose_can_ack(qp);
 	/* an acknowledgement that is lost with the lane does not come */
 	return qp->ibv.state == IBV_QPS_ERR ? qp->head != qp->tail :
 	       qp->head != qp->done && !qp->cut;
@@ -242,21 +295,29 @@ bool sim_can_ack(const struct sim_qp *qp)
 
 void sim_ack(struct sim_qp *qp)
 {
-	const struct sim_wqe *w = &qp->sends[qp->head & qp->smask];
-	struct ibv_wc wc = {
-		.wr_id = w->wr_id, .opcode = opcode_of(w->opcode),
-		.qp_num = qp->ibv.qp_num,
-	};
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
 
-	if (qp->ibv.state == IBV_QPS_ERR && (int32_t)(qp->head - qp->bad) >= 0)
-		wc.status = qp->head == qp->bad ? qp->why :
-			    IBV_WC_WR_FLUSH_ERR;
-	qp->head++;
-	if (!wc.status && !(w->flags & IBV_SEND_SIGNALED) && !qp->signal_all)
+	if (sim_loose) {
+		loose_ack(qp);
 		return;
-	sim_trace("sim: qp %u completes request %u, status %d\n",
-		  qp->ibv.qp_num, (uint32_t)w->wr_id, wc.status);
-	complete(qp->ibv.send_cq, &wc);
+	}
+	if (qp->ibv.state == IBV_QPS_ERR && (int32_t)(qp->head - qp->bad) >= 0)
+		status = qp->head == qp->bad ? qp->why : IBV_WC_WR_FLUSH_ERR;
+	sim_complete(qp, &qp->sends[qp->head++ & qp->smask], status);
+}
+
+/* What the peer has sent, and its acknowledgements, are ahead of the end. */
+bool sim_end_waits(const struct sim_qp *qp)
+{
+	const struct sim_qp *peer = sim_qp_find(qp->dest);
+
+	if (sim_rude || qp->cut)
+		return false;
+	if (qp->chead != qp->ctail)
+		return true;
+	if (!sim_loose)
+		return qp->head != qp->done;
+	return loose_owes(qp) || (peer && loose_is_ahead(peer));
 }
 
 /* The completion of the request that has failed comes before any flush. */
@@ -269,8 +330,8 @@ static bool has_failed(const struct sim_qp *qp)
 
 bool sim_can_arrive(const struct sim_qp *qp)
 {
-	return qp->chead != qp->ctail ||
-	       (qp->rhead != qp->rtail && has_failed(qp));
+	return !qp->gone && (qp->chead != qp->ctail ||
+	       (qp->rhead != qp->rtail && has_failed(qp)));
 }
 
 void sim_arrive(struct sim_qp *qp)
@@ -298,6 +359,10 @@ void sim_qp_fail(struct sim_qp *qp, enum ibv_wc_status why)
 		  unacked, qp->tail - qp->done);
 	qp->ibv.state = IBV_QPS_ERR;
 	qp->why = why;
+	if (sim_loose) {
+		loose_fail(qp);
+		return;
+	}
 	qp->bad = qp->head + sim_below(unacked + 1);
 	if (qp->bad == qp->tail && why != IBV_WC_WR_FLUSH_ERR && unacked)
 		qp->bad--;
@@ -313,6 +378,8 @@ static void copy_request(struct sim_wqe *w, const struct ibv_send_wr *wr)
 	w->imm = wr->imm_data;
 	w->sges = (uint32_t)wr->num_sge;
 	w->inlined = 0;
+	w->told = w->asked = w->answered = false;
+	w->taken = NULL;
 	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		w->raddr = wr->wr.atomic.remote_addr;
@@ -338,11 +405,15 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr,
 		     struct ibv_send_wr **bad)
 {
 	struct sim_qp *qp = (struct sim_qp *)ibv;
+	struct sim_wqe *w;
 
 	for (; wr; wr = wr->next) {
-		if (qp->tail - qp->head > qp->smask)
+		if (sim_used(qp) == qp->depth)
 			sim_fail("a send queue overruns");
-		copy_request(&qp->sends[qp->tail & qp->smask], wr);
+		w = &qp->sends[qp->tail & qp->smask];
+		copy_request(w, wr);
+		if (sim_loose)
+			loose_post(qp, w);
 		qp->tail++;
 		sim_trace("sim: qp %u gets request %u, opcode %d\n",
 			  ibv->qp_num, (uint32_t)wr->wr_id, wr->opcode);

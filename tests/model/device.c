@@ -16,6 +16,7 @@ static struct ibv_device device = {
 };
 
 struct sim_counts sim_counts;
+bool sim_loose, sim_rude;
 struct sim_qp *sim_qps;
 static uint32_t last_qp;
 /* A key is the index << 12 | a generation, so that an old key is found out. */
@@ -54,6 +55,8 @@ static struct ibv_context *open_device(struct ibv_device *d)
 	struct ibv_context *verbs = calloc(1, sizeof(*verbs));
 
 	verbs->device = d;
+	d->transport_type = sim_loose ? IBV_TRANSPORT_UNSPECIFIED :
+			    IBV_TRANSPORT_IB;
 	sim_ops(&verbs->ops);
 	verbs->async_fd = sim_fd_new();
 	verbs->num_comp_vectors = 1;
@@ -330,9 +333,11 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 		return NULL;
 	}
 	qp = calloc(1, sizeof(*qp));
-	qp->smask = pow2(attr->cap.max_send_wr) - 1;
+	qp->depth = pow2(attr->cap.max_send_wr);
+	/* as many again that have completed and not arrived */
+	qp->smask = (sim_loose ? 2 : 1) * qp->depth - 1;
 	qp->rmask = pow2(attr->cap.max_recv_wr) - 1;
-	qp->sends = malloc((qp->smask + 1) * sizeof(*qp->sends));
+	qp->sends = calloc(qp->smask + 1, sizeof(*qp->sends));
 	qp->recvs = malloc((qp->rmask + 1) * sizeof(*qp->recvs));
 	qp->came = malloc((qp->rmask + 1) * sizeof(*qp->came));
 	qp->signal_all = attr->sq_sig_all;
@@ -364,20 +369,38 @@ static int modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static int destroy_qp(struct ibv_qp *ibv)
+void sim_qp_free(struct sim_qp *qp)
 {
-	struct sim_qp *qp = (struct sim_qp *)ibv, **at = &sim_qps;
+	struct sim_qp **at = &sim_qps;
 
 	while (*at != qp)
 		at = &(*at)->next;
 	*at = qp->next;
-	sim_trace("sim: qp %u is destroyed\n", ibv->qp_num);
+	while (qp->head != qp->tail)
+		free(qp->sends[qp->head++ & qp->smask].taken);
 	free(qp->sends);
 	free(qp->recvs);
 	free(qp->came);
 	free(qp);
+}
+
+static int destroy_qp(struct ibv_qp *ibv)
+{
+	struct sim_qp *qp = (struct sim_qp *)ibv;
+
+	sim_trace("sim: qp %u is destroyed\n", ibv->qp_num);
 	sim_counts.qps--;
+	if (sim_loose && loose_lingers(qp))
+		qp->gone = true;
+	else
+		sim_qp_free(qp);
 	return 0;
+}
+
+void sim_qps_reset(void)
+{
+	while (sim_qps)
+		sim_qp_free(sim_qps);
 }
 
 const struct verbs_api sim_verbs = {

@@ -178,15 +178,17 @@ void end_quit(struct end *e)
 		listener = NULL;
 }
 
-/* An abort may come when both sides have closed. */
+/* An abort may come when both sides have closed, or after the peer's. */
 bool flow_may_end(const struct end *e)
 {
+	const bool both = plain && ends[0].aborts && ends[1].aborts;
+
 	switch (e->why.cause) {
 	case RDMAMSG_CAUSE_CLOSED:
 		return true;
 	case RDMAMSG_CAUSE_ABORTED:
 		return aborted;
 	default:
-		return aborted && !e->aborts;
+		return aborted && (!e->aborts || both);
 	}
 }

@@ -106,6 +106,7 @@ struct end {
 
 extern struct end ends[2];
 extern struct rdmamsg_listener *listener;
+extern bool plain;			/* no failover, and no lane dies */
 
 /* Returns the number of the message with this tag. */
 static inline uint32_t number_of(uint32_t tag)
@@ -116,6 +117,8 @@ static inline uint32_t number_of(uint32_t tag)
 /* ---- ends.c ------------------------------------------------------------ */
 
 void ends_open(void);
+/* Returns true if the peer must have a write that has completed. */
+bool ends_prove_writes(void);
 /* Returns the bytes of message n. */
 const uint8_t *bytes_of(const struct end *from, uint32_t n);
 bool end_can_send(const struct end *e);

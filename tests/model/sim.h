@@ -85,6 +85,11 @@ struct sim_wqe {
 	uint64_t raddr, compare, swap;
 	struct ibv_sge sge[SIM_SGE_MAX];
 	uint8_t data[SIM_INLINE_MAX];
+	/* loose.c */
+	bool told;			/* has completed */
+	bool asked;			/* a read: the peer will answer it */
+	bool answered;			/* the answer is in 'taken' */
+	uint8_t *taken;			/* bytes on their way, or NULL */
 };
 
 struct sim_recv {
@@ -95,17 +100,20 @@ struct sim_recv {
 
 /*
  * Sends [head, done) are executed and not acknowledged, [done, tail) are not
- * executed. In the error state, those from 'bad' on fail.
+ * executed. In the error state, those from 'bad' on fail. A loose queue pair:
+ * see loose.c.
  */
 struct sim_qp {
 	struct ibv_qp ibv;
 	struct sim_qp *next;
 	uint32_t dest;
 	bool cut;			/* nothing reaches the peer any more */
+	bool gone;			/* destroyed, but its bytes may arrive */
+	bool closes;			/* those before 'bad' arrive */
 	bool signal_all;
 	enum ibv_wc_status why;		/* of request 'bad' */
 	struct sim_wqe *sends;
-	uint32_t smask, head, done, tail, bad;
+	uint32_t depth, smask, head, done, tail, bad;
 	struct sim_recv *recvs;
 	uint32_t rmask, rhead, rtail;
 	struct ibv_wc *came;		/* receives that are not visible yet */
@@ -126,6 +134,18 @@ extern struct sim_counts sim_counts;
 extern struct sim_qp *sim_qps;		/* list */
 extern const struct verbs_api sim_verbs;
 
+/*
+ * The kind of the device: InfiniBand, which completes requests in order when
+ * the peer has them, or an unknown kind, a completion of which proves nothing
+ * but itself.
+ */
+extern bool sim_loose;
+/*
+ * The end of a connection may overtake what was sent and acknowledged before.
+ * No network does that, but a session with failover must not care.
+ */
+extern bool sim_rude;
+
 /* Returns the memory of a key, or NULL if it does not reach all of it. */
 void *sim_memory(uint32_t key, uint64_t addr, uint64_t len, int access);
 struct sim_qp *sim_qp_find(uint32_t num);
@@ -138,13 +158,55 @@ bool sim_can_ack(const struct sim_qp *qp);
 void sim_ack(struct sim_qp *qp);
 bool sim_can_arrive(const struct sim_qp *qp);
 void sim_arrive(struct sim_qp *qp);
+/* Returns true if the queue pair must not notice the connection's end yet. */
+bool sim_end_waits(const struct sim_qp *qp);
 bool sim_can_time_out(const struct sim_qp *qp);
 /*
  * The queue pair enters the error state. Some executed requests may succeed
  * still, and all others fail.
  */
 void sim_qp_fail(struct sim_qp *qp, enum ibv_wc_status why);
-void sim_qp_drop(struct sim_qp *qp);
+void sim_qp_free(struct sim_qp *qp);
+/* Frees the queue pairs that are gone. */
+void sim_qps_reset(void);
+
+/* What a request does, in data.c. */
+bool sim_is_up(const struct sim_qp *qp);
+/* Returns the number of requests that have not completed. */
+uint32_t sim_used(const struct sim_qp *qp);
+uint32_t sim_length(const struct sim_wqe *w);
+/* Copies the bytes of the request from the memory of the program. */
+void sim_gather(uint8_t *dst, const struct sim_wqe *w);
+/* Copies the answer to a read to the memory of the program. */
+void sim_scatter(const struct sim_wqe *w, const uint8_t *src);
+/* The peer's device carries out the request. */
+void sim_carry_out(struct sim_qp *qp, struct sim_wqe *w);
+/* The completion of the request becomes visible, if there is one. */
+void sim_complete(struct sim_qp *qp, const struct sim_wqe *w,
+		  enum ibv_wc_status status);
+
+/* ---- loose.c ----------------------------------------------------------- */
+
+/* Chooses what the device does in this schedule. */
+void loose_choose(void);
+/* A request is posted. */
+void loose_post(struct sim_qp *qp, struct sim_wqe *w);
+/* As those of any queue pair. */
+bool loose_can_execute(const struct sim_qp *qp);
+void loose_execute(struct sim_qp *qp);
+bool loose_can_ack(const struct sim_qp *qp);
+void loose_ack(struct sim_qp *qp);
+bool loose_can_time_out(const struct sim_qp *qp);
+void loose_fail(struct sim_qp *qp);
+uint32_t loose_used(const struct sim_qp *qp);
+/* Returns true if bytes of the queue pair may arrive when it is destroyed. */
+bool loose_lingers(const struct sim_qp *qp);
+/* The program ends the connection. */
+void loose_disconnect(struct sim_qp *qp);
+/* Returns true if a request that has arrived has not completed. */
+bool loose_owes(const struct sim_qp *qp);
+/* Returns true if requests of the queue pair arrive before its end. */
+bool loose_is_ahead(const struct sim_qp *qp);
 
 /* ---- cm.c -------------------------------------------------------------- */
 

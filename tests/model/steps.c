@@ -134,7 +134,7 @@ static void add_deaths(void)
 		if (!c->dead)
 			add(DO_CUT, c, 0);
 	for (struct sim_qp *qp = sim_qps; qp; qp = qp->next)
-		if (qp->ibv.state == IBV_QPS_RTS && qp->head != qp->tail)
+		if (qp->ibv.state == IBV_QPS_RTS && sim_used(qp))
 			add(DO_BREAK, qp, end_of(qp));
 }
 
@@ -300,6 +300,7 @@ static void check_empty(void)
 			 sim_counts.ids);
 	ends_close();
 	simcm_reset();
+	sim_qps_reset();
 	if (memcmp(&sim_counts, &none, sizeof(none)))
 		sim_fail("left: contexts %d, domains %d, registrations %d, "
 			 "channels %d, queues %d, ids %d, event channels %d",
@@ -316,9 +317,13 @@ void schedule_run(uint64_t seed)
 
 	sim_seed(seed);
 	sim_now = 1000000u;
-	deaths = sim_below(5);
+	plain = sim_once_in(8);
+	deaths = plain ? 0 : sim_below(5);
 	deaths_done = 0;
 	choose_weights();
+	sim_loose = sim_once_in(2);
+	sim_rude = !plain && sim_once_in(2);
+	loose_choose();
 	ends_open();
 	while (!is_over()) {
 		if (++steps > STEPS_MAX)
