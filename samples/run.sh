@@ -891,6 +891,57 @@ perf_tune()
 	end_server TERM 0
 }
 
+# checked TEST COUNT OPTION...: every byte of the messages is right.
+checked()
+{
+	test=$1 count=$2
+	shift 2
+	client "$test" -n "$count" --check "$@"
+}
+
+# Messages of each path, one way and both ways.
+perf_checked()
+{
+	start "$perf" server -a "$addr" -p 0
+	checked bw 1000 --event -s 64,8000,8K
+	checked bw 20 --event --crc -s 64K,1M
+	checked rate 300 --event --crc -s 64,8000
+	checked lat 50 --event -s 64,8K,64K,1M
+	checked bw 300 --poll -s 64,8K
+	end_server TERM 0
+}
+
+# 100,000 messages of each size up to 8 KB, 1 GB of each above.
+perf_checked_long()
+{
+	start "$perf" server -a "$addr" -p 0
+	for size in 64 1K 8000 8K
+	do
+		checked bw 40000 --event -s $size
+		checked bw 30000 --event --crc -s $size
+		checked rate 20000 --event -s $size
+		checked rate 7000 --poll --crc -s $size
+		checked bw 2000 --poll -s $size
+		checked lat 500 --event -s $size
+		checked lat 500 --poll --crc -s $size
+	done
+	for size in 64K:16 1M:1
+	do
+		count=${size#*:} size=${size%:*}
+		checked bw $((500 * count)) --event -s $size
+		checked bw $((300 * count)) --event --crc -s $size
+		checked rate $((100 * count)) --poll -s $size
+		checked lat $((60 * count)) --event --crc -s $size
+		checked lat $((40 * count)) --poll -s $size
+	done
+	checked bw 30 --event --crc -s 16M
+	checked rate 14 --event -s 16M
+	checked bw 10 --poll -s 16M
+	checked lat 5 --event -s 16M
+	checked lat 5 --poll --crc -s 16M
+	end_server TERM 0
+}
+
 perf_onesided()
 {
 	start "$bin/rdmamsg-perf" server -a "$addr" -p 0
@@ -2201,6 +2252,11 @@ run perf-mistakes perf_mistakes
 run perf-conns conns
 run perf-tune perf_tune
 run perf-onesided perf_onesided
+run perf-checked perf_checked
+# takes ten minutes in a virtual machine
+case " $only " in
+*' perf-checked-long '*) run perf-checked-long perf_checked_long ;;
+esac
 run soft-options soft_options
 run soft-mistakes soft_mistakes
 run ctl-options ctl_options
