@@ -22,9 +22,10 @@
 
 static inline bool have_cross(void)
 {
-	return v->mlx5_init_obj && v->mlx5_is_supported &&
-	       v->mlx5_is_supported(ctx->device) &&
-	       !strncmp(v->get_device_name(ctx->device), "soft", 4);
+	return has(CROSS_CHANNEL,
+		   v->mlx5_init_obj && v->mlx5_is_supported &&
+		   v->mlx5_is_supported(ctx->device) &&
+		   !strncmp(v->get_device_name(ctx->device), "soft", 4));
 }
 
 static inline int undo_qp(void *qp)

@@ -38,7 +38,8 @@ static struct ibv_ah *ah;
 
 static inline bool has_dc(void)
 {
-	return v->mlx5_is_supported && v->mlx5_is_supported(ctx->device);
+	return has(DC, v->mlx5_is_supported &&
+			v->mlx5_is_supported(ctx->device));
 }
 
 static inline void dc__device_supports_it(void)

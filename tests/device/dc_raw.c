@@ -32,11 +32,11 @@ static void dc_raw__device_supports_it(void)
 {
 	struct masked_caps caps = { .sizes = 0 };
 
-	if (!has_dc() || !v->mlx5_init_obj)
+	if (!has_dc() || !has(RAW_REQUESTS, v->mlx5_init_obj))
 		skip_rest("libmlx5 does not support the device");
 	if (v->query_masked)
 		v->query_masked(ctx, &caps);
-	if (!(caps.sizes & 8))
+	if (!has(MASKED_ATOMICS, caps.sizes & 8))
 		skip_rest("libibverbs has no masked atomics");
 }
 

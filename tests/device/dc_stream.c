@@ -22,8 +22,8 @@ static void dc_stream__device_supports_it(void)
 	if (!has_dc())
 		skip_rest("libmlx5 does not support the device");
 	check_call(v->mlx5_query_device(ctx, &a), 0);
-	if (!a.dci_streams_caps.max_log_num_concurent ||
-	    !a.dci_streams_caps.max_log_num_errored)
+	if (!has(DC_STREAMS, a.dci_streams_caps.max_log_num_concurent &&
+			     a.dci_streams_caps.max_log_num_errored))
 		skip_rest("the device has no DCI streams");
 }
 

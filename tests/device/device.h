@@ -91,6 +91,21 @@ void skip_rest(const char *why) __attribute__((noreturn));
 	check_is_at(__FILE__, __LINE__, #call, \
 		    (errno = 0, (call) ? 0 : errno), (want))
 
+/* ---- abilities that a device may lack ---------------------------------- */
+
+#define CROSS_CHANNEL	"cross-channel requests"
+#define DC		"DC"
+#define DC_STREAMS	"streams of DC"
+#define INDIRECT_KEYS	"indirect keys"
+#define MASKED_ATOMICS	"masked atomics"
+#define RAW_REQUESTS	"raw requests"
+
+/*
+ * Returns whether the device reports the ability. Fails the case if it reports
+ * none, and is known to have it.
+ */
+bool has(const char *ability, bool reported);
+
 /* ---- the device, and two queue pairs on it ---------------------------- */
 
 #define MEM	(1u << 20)

@@ -17,12 +17,17 @@
 
 static struct masked_caps caps;
 
-static bool have_masked(void)
+static bool reports_masked(void)
 {
 	caps.sizes = 0;
 	if (v->query_masked)
 		v->query_masked(ctx, &caps);
 	return caps.sizes;
+}
+
+static bool have_masked(void)
+{
+	return has(MASKED_ATOMICS, reports_masked());
 }
 
 /* Opens the device again, with these atomics. */
@@ -175,7 +180,7 @@ static void masked__device_has_none_EINVAL(void)
 	if (!have_masked())
 		return;
 	open_with("plain");
-	check(!have_masked());
+	check(!reports_masked());
 	pair();
 	r = masked_request(8);
 	check_call(try_masked(1, &r, &m), EINVAL);
@@ -362,8 +367,9 @@ struct raw {
 
 static bool have_raw(void)
 {
-	return have_masked() && v->mlx5_is_supported &&
-	       v->mlx5_is_supported(ctx->device);
+	return have_masked() &&
+	       has(RAW_REQUESTS, v->mlx5_is_supported &&
+				 v->mlx5_is_supported(ctx->device));
 }
 
 static int undo_raw(void *qp)

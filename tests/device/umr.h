@@ -23,7 +23,8 @@ static struct mlx5dv_qp_ex *umr_dv;
 
 static inline bool has_umr(void)
 {
-	return v->mlx5_is_supported && v->mlx5_is_supported(ctx->device);
+	return has(INDIRECT_KEYS, v->mlx5_is_supported &&
+				   v->mlx5_is_supported(ctx->device));
 }
 
 static inline int undo_umr_qp(void *qp)
