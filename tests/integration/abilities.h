@@ -6,13 +6,15 @@
 #ifndef RDMAMSG_TESTS_INTEGRATION_ABILITIES_H
 #define RDMAMSG_TESTS_INTEGRATION_ABILITIES_H
 
+#include <stdbool.h>
 #include <rdmamsg/device.h>
 
 /*
- * Skips the test case, because the device does not have the capability in this
- * way. Fails the test case if the device is known to have it.
+ * Returns 'seen'. Fails the test case if the library does not see the
+ * capability, and the device is known to have it in this way.
  */
-void skip_without(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how,
-		  const char *why);
+bool test_ability(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how, bool seen);
+/* Asks the library. */
+bool test_has(enum rdmamsg_cap_id cap, enum rdmamsg_cap_how how);
 
 #endif

@@ -317,15 +317,6 @@ void skip_because(const char *why)
 	skip();
 }
 
-bool test_iwarp(void)
-{
-	struct rdmamsg_device_attr attr = { .size = sizeof(attr) };
-
-	if (rdmamsg_device_query(test_device(), &attr))
-		return false;
-	return attr.transport == IBV_TRANSPORT_IWARP;
-}
-
 bool test_on_siw(void)
 {
 	return !strncmp(test_device(), "siw", 3);

@@ -3,6 +3,7 @@
  * Targets and senders: order, access keys, more addresses than connections,
  * targets that are not there, and ends at any time.
  */
+#include "abilities.h"
 #include "common.h"
 
 #include <poll.h>
@@ -237,6 +238,8 @@ static void post_all(struct rdmamsg_dc_address *a, uint32_t tag,
 
 static void start(void)
 {
+	if (DC_PATH == RDMAMSG_DC_NATIVE)
+		(void)test_has(RDMAMSG_CAP_DC, RDMAMSG_CAP_NATIVE);
 	near = test_open(NULL);
 	far = test_open(NULL);
 }
@@ -366,8 +369,9 @@ static void many_senders__one_target_WITH_SHARED_RECEIVES(void **state)
 	uint32_t n = 0;
 
 	start();
-	if (rdmamsg_srq_create(far, &so, &srq))
-		skip_because("no shared receives");
+	if (!test_ability(RDMAMSG_CAP_SRQ, RDMAMSG_CAP_NATIVE,
+			  !rdmamsg_srq_create(far, &so, &srq)))
+		skip_because("the device has no shared receives");
 	ep.srq = srq;
 	open_hall(&halls[0], &ep);
 	for (uint32_t i = 0; i < SENDERS; i++) {

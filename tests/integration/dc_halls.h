@@ -3,6 +3,7 @@
 #ifndef DC_HALLS_H
 #define DC_HALLS_H
 
+#include "abilities.h"
 #include "common.h"
 
 #include <rdmamsg/dc.h>
@@ -172,7 +173,10 @@ static inline void start(uint32_t targets, uint32_t initiators,
 		open_hall(&halls[i]);
 		to[i] = address_of(&halls[i]);
 	}
-	atomics = has_atomics(&halls[0]);
+	atomics = test_ability(RDMAMSG_CAP_ATOMICS, RDMAMSG_CAP_NATIVE,
+			       has_atomics(&halls[0]));
+	if (DC_PATH == RDMAMSG_DC_NATIVE)
+		(void)test_has(RDMAMSG_CAP_DC, RDMAMSG_CAP_NATIVE);
 }
 
 /* After start(). */

@@ -11,13 +11,8 @@
 
 static bool is_native(void)
 {
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
-
-	if (DC_PATH != RDMAMSG_DC_NATIVE)
-		return false;
-	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_DC, &cap),
-			 0);
-	return cap.how == RDMAMSG_CAP_NATIVE;
+	return DC_PATH == RDMAMSG_DC_NATIVE &&
+	       test_has(RDMAMSG_CAP_DC, RDMAMSG_CAP_NATIVE);
 }
 
 static struct rdmamsg_dc_address_attr attr_of(struct rdmamsg_dc_address *a)

@@ -14,20 +14,11 @@ struct mesh_way mesh_way;
 const struct rdmamsg_failover *mesh_failover;
 struct rdmamsg_pd *mesh_pd;
 
-static bool has_native_teams(void)
-{
-	struct rdmamsg_cap cap = { .size = sizeof(cap) };
-
-	assert_int_equal(rdmamsg_cap_query(test_device(), RDMAMSG_CAP_CHAINS,
-					   &cap), 0);
-	return cap.how == RDMAMSG_CAP_NATIVE;
-}
-
 void mesh_take(struct mesh_way way)
 {
-	if (way.takes == RDMAMSG_CHAIN_NATIVE && !has_native_teams())
-		skip_without(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE,
-			     "the device has no native chains");
+	if (way.takes == RDMAMSG_CHAIN_NATIVE &&
+	    !test_has(RDMAMSG_CAP_CHAINS, RDMAMSG_CAP_NATIVE))
+		skip_because("the device has no native chains");
 	mesh_way = way;
 	mesh_failover = NULL;
 }
