@@ -591,6 +591,8 @@ static void options__each_GRANTED_OR_REFUSED(void **state)
 		if (!ret) {
 			assert_int_equal(info(q).create_flags, o.create_flags);
 			assert_int_equal(info(q).send_ops, o.send_ops);
+			/* the device has heard of them */
+			assert_int_equal(!rdmamsg_qp_ex(q), !o.send_ops);
 			assert_int_equal(rdmamsg_qp_destroy(q), 0);
 		}
 	}

@@ -298,6 +298,102 @@ static void srq__of_another_domain_EPERM(void **state)
 	assert_int_equal(rdmamsg__verbs_soft.dealloc_pd(pd), 0);
 }
 
+/* ---- loopback of groups ------------------------------------------------ */
+
+#define GRH	40u
+#define QKEY	0x11111111u
+
+static union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 77, 3, 4 } };
+
+/* Sends one datagram to the group. */
+static void send_to_group(struct rdmamsg_qp *q, struct ibv_ah *ah)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 2, .opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED, .wr.ud = {
+			.ah = ah, .remote_qpn = 0xffffff, .remote_qkey = QKEY,
+		},
+	}, *bad;
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_post_send(rdmamsg_qp_ibv(q), &wr, &bad), 0);
+	UNTIL_BY((void)sched_yield(),
+		 ibv_poll_cq(rdmamsg_qp_send_cq(q), 1, &wc) == 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/* Returns the number of the queue pair that sent the next datagram. */
+static uint32_t received_from(struct rdmamsg_qp *q)
+{
+	struct ibv_wc wc;
+
+	UNTIL_BY((void)sched_yield(),
+		 ibv_poll_cq(rdmamsg_qp_recv_cq(q), 1, &wc) == 1);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	return wc.src_qp;
+}
+
+/* A member of the group, with two receives that share a header. */
+static struct rdmamsg_qp *member(uint32_t create_flags, uint8_t *grh,
+				 struct ibv_mr **mr)
+{
+	const struct rdmamsg_qp_options o = {
+		.size = sizeof(o), .device = "soft0", .type = IBV_QPT_UD,
+		.max_send = 4, .max_recv = 4, .flags = RDMAMSG_QP_TWO_CQS,
+		.create_flags = create_flags,
+	};
+	struct rdmamsg_qp *q = make(&o);
+	struct ibv_sge sge = { (uintptr_t)grh, GRH, 0 };
+	struct ibv_recv_wr wr = {
+		.wr_id = 1, .sg_list = &sge, .num_sge = 1,
+	}, *bad;
+
+	assert_int_equal(rdmamsg_qp_register(q, grh, GRH,
+					     IBV_ACCESS_LOCAL_WRITE, mr), 0);
+	sge.lkey = (*mr)->lkey;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_post_recv(rdmamsg_qp_ibv(q), &wr, &bad),
+				 0);
+	assert_int_equal(rdmamsg__verbs_soft.attach_mcast(rdmamsg_qp_ibv(q),
+							  &group, 0), 0);
+	return q;
+}
+
+/* The datagram of the sender itself, if any, comes before that of the other. */
+static void first_received_from(uint32_t create_flags, int want)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1, .grh = { .dgid = group },
+	};
+	static uint8_t grh[2][GRH];
+	struct rdmamsg_qp *q[2];
+	struct ibv_mr *mr[2];
+	struct ibv_ah *ah;
+
+	q[0] = member(create_flags, grh[0], &mr[0]);
+	q[1] = member(0, grh[1], &mr[1]);
+	ah = rdmamsg__verbs_soft.create_ah(rdmamsg_qp_ibv(q[0])->pd, &attr);
+	assert_non_null(ah);
+	send_to_group(q[0], ah);
+	assert_int_equal(received_from(q[1]), queried(q[0]).qp_num);
+	send_to_group(q[1], ah);
+	assert_int_equal(received_from(q[0]), queried(q[want]).qp_num);
+	assert_int_equal(rdmamsg__verbs_soft.destroy_ah(ah), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rdmamsg__verbs_soft.detach_mcast(
+				 rdmamsg_qp_ibv(q[i]), &group, 0), 0);
+		assert_int_equal(rdmamsg_qp_deregister(q[i], mr[i]), 0);
+		assert_int_equal(rdmamsg_qp_destroy(q[i]), 0);
+	}
+}
+
+static void loopback__blocked_by_a_flag_NOT_TO_ITSELF(void **state)
+{
+	first_received_from(0, 0);
+	first_received_from(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, 1);
+}
+
 /* ---- XRC ---------------------------------------------------------------- */
 
 /* A shared receive queue of the domain, with its completions in 'cq'. */
@@ -406,6 +502,7 @@ int main(void)
 		T(signal_all__without_a_flag_COMPLETES),
 		T(connect__refused_THE_PEER_IS_NOT_NAMED),
 		T(srq__of_another_domain_EPERM),
+		T(loopback__blocked_by_a_flag_NOT_TO_ITSELF),
 		T(xrc__in_the_domain_of_the_program_ARRIVES),
 	};
 
