@@ -65,7 +65,7 @@ done
 [ $ran -eq 1 ] || { echo 'not ok pages # no unit test is built'; exit 1; }
 
 LD_PRELOAD=$shim sh "$here/integration/soft.sh" "$build" messages memory \
-    connect rma srq pool || failed=1
+    connect rma srq pool stats || failed=1
 # below libibverbs, in which pages matter as well
 RDMAMSG_VM_ADDR=127.0.0.1 RDMAMSG_VM_HOST=localhost LD_PRELOAD=$shim \
     "$build/lib/soft/tools/rdmamsg-soft" \
