@@ -3,17 +3,11 @@
  * Description: the peer's device does not notice the first message until more
  * arrives, as siw does. The connection is set up nevertheless.
  */
-#include "../two_ends.h"
-#include "device/verbs_api.h"
+#include "../iwarp_ends.h"
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
-#include "../../fake/nulldev.h"
-
-#define SIW_VENDOR	0x626d74
-
-static struct verbs_api device;		/* the null device */
 static struct ibv_context_ops ops;
 static unsigned int posts;
 
@@ -41,11 +35,8 @@ static int set_up(void **state)
 {
 	device = nulldev_verbs;
 	device.open_device = open_device;
-	rdmamsg__verbs = &device;
-	nulldev_device.transport_type = IBV_TRANSPORT_IWARP;
-	nulldev_vendor = SIW_VENDOR;
+	use_iwarp(SIW_VENDOR);
 	posts = 0;
-	clear_ends();
 	nulldev_cut(true);
 	return 0;
 }
@@ -53,11 +44,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	nulldev_cut(false);
-	rdmamsg_close(client.ctx);
-	rdmamsg_close(server.ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
-	nulldev_device.transport_type = IBV_TRANSPORT_IB;
-	nulldev_vendor = 1;
+	leave_iwarp();
 	return nulldev_counts.qps || nulldev_counts.ids ? -1 : 0;
 }
 

@@ -3,8 +3,7 @@
  * Description: a listener without an address takes peers of IPv4 and of IPv6.
  * On iWARP that needs an id for each, on one port.
  */
-#include "../two_ends.h"
-#include "device/verbs_api.h"
+#include "../iwarp_ends.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,9 +16,6 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
-#include "../../fake/nulldev.h"
-
-static struct verbs_api device;		/* the null device */
 static unsigned int v4_taken;		/* ports that IPv4 does not have */
 
 static int listen_unless_taken(struct rdma_cm_id *id, int backlog)
@@ -36,19 +32,13 @@ static int set_up(void **state)
 {
 	device = nulldev_verbs;
 	device.listen = listen_unless_taken;
-	rdmamsg__verbs = &device;
-	nulldev_device.transport_type = IBV_TRANSPORT_IWARP;
-	clear_ends();
-	return rdmamsg_open(&client.ctx, NULL) ||
-	       rdmamsg_open(&server.ctx, NULL);
+	use_iwarp(1);
+	return open_both();
 }
 
 static int tear_down(void **state)
 {
-	rdmamsg_close(client.ctx);
-	rdmamsg_close(server.ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
-	nulldev_device.transport_type = IBV_TRANSPORT_IB;
+	leave_iwarp();
 	v4_taken = 0;
 	return nulldev_counts.ids || nulldev_counts.qps ? -1 : 0;
 }

@@ -4,8 +4,7 @@
  * pages, of the first gap that is large enough. The null device gives them here
  * as Linux does, and refuses the key as libsiw does.
  */
-#include "../two_ends.h"
-#include "device/verbs_api.h"
+#include "../iwarp_ends.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -14,16 +13,12 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 
-#include "../../fake/nulldev.h"
-
-#define SIW_VENDOR	0x626d74
 #define REFUSED		144		/* 0x90000 >> 12 */
 #define PAGES		65536
 #define PAIRS		60
 /* more than one entry of each queue of siw */
 #define ENTRY		32
 
-static struct verbs_api device;		/* the null device */
 static const void *pages[PAGES];	/* the object that has the page */
 static unsigned int refusals;
 static struct side clients[PAIRS];
@@ -107,21 +102,13 @@ static int set_up(void **state)
 	device.destroy_cq = destroy_cq;
 	device.create_qp = create_qp;
 	device.destroy_qp = destroy_qp;
-	rdmamsg__verbs = &device;
-	nulldev_device.transport_type = IBV_TRANSPORT_IWARP;
-	nulldev_vendor = SIW_VENDOR;
-	clear_ends();
-	return rdmamsg_open(&client.ctx, NULL) ||
-	       rdmamsg_open(&server.ctx, NULL);
+	use_iwarp(SIW_VENDOR);
+	return open_both();
 }
 
 static int tear_down(void **state)
 {
-	rdmamsg_close(client.ctx);
-	rdmamsg_close(server.ctx);
-	rdmamsg__verbs = &rdmamsg__verbs_system;
-	nulldev_device.transport_type = IBV_TRANSPORT_IB;
-	nulldev_vendor = 1;
+	leave_iwarp();
 	return nulldev_counts.cqs || nulldev_counts.qps ? -1 : 0;
 }
 
