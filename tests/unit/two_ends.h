@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
@@ -57,6 +58,14 @@ static inline void on_closed(struct rdmamsg_ep *ep,
 	s->why = *why;
 }
 
+/* Handlers of both ends, whose messages go to the test's. */
+#define END_HANDLERS(message) \
+	{ \
+		.size = sizeof(struct rdmamsg_handlers), \
+		.on_connected = on_connected, .on_complete = on_complete, \
+		.on_message = (message), .on_closed = on_closed, \
+	}
+
 static inline void both(void)
 {
 	struct pollfd fds[2] = {
@@ -80,6 +89,40 @@ static inline void connect_client(struct rdmamsg_ep_options *opts)
 	WAIT_FOR(client.ep);
 }
 
+/* Connects both ends, whose contexts are open, by the connection manager. */
+static inline void listen_and_connect(struct rdmamsg_ep_options *opts)
+{
+	const struct rdmamsg_listen_options lopts = {
+		.size = sizeof(lopts), .ep = opts,
+	};
+	struct rdmamsg_listener *l;
+
+	opts->user = &server;
+	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
+					&l), 0);
+	(void)snprintf(service, sizeof(service), "%u",
+		       rdmamsg_listener_port(l));
+	connect_client(opts);
+	WAIT_FOR(server.ep);
+}
+
+/* The same without the connection manager, for a device that opts names. */
+static inline void exchange_records(struct rdmamsg_ep_options *opts)
+{
+	uint8_t record[RDMAMSG_OOB_MAX];
+	int len;
+
+	opts->user = &client;
+	assert_int_equal(rdmamsg_oob_offer(client.ctx, opts, &client.ep), 0);
+	len = rdmamsg_oob_record(client.ep, record, sizeof(record));
+	assert_true(len > 0);
+	opts->user = &server;
+	assert_int_equal(rdmamsg_oob_answer(server.ctx, record, (size_t)len,
+					    opts, &server.ep), 0);
+	len = rdmamsg_oob_record(server.ep, record, sizeof(record));
+	assert_int_equal(rdmamsg_oob_finish(client.ep, record, (size_t)len), 0);
+}
+
 /*
  * Connects both ends with these options, in contexts with these. Each side is
  * the user of its end.
@@ -88,20 +131,9 @@ static inline void connect_ends_in(const struct rdmamsg_options *client_ctx,
 				   const struct rdmamsg_options *server_ctx,
 				   struct rdmamsg_ep_options *opts)
 {
-	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = opts,
-	};
-	struct rdmamsg_listener *l;
-
-	opts->user = &server;
 	assert_int_equal(rdmamsg_open(&client.ctx, client_ctx), 0);
 	assert_int_equal(rdmamsg_open(&server.ctx, server_ctx), 0);
-	assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0", &lopts,
-					&l), 0);
-	(void)snprintf(service, sizeof(service), "%u",
-		       rdmamsg_listener_port(l));
-	connect_client(opts);
-	WAIT_FOR(server.ep);
+	listen_and_connect(opts);
 }
 
 static inline void connect_ends(struct rdmamsg_ep_options *opts)

@@ -20,11 +20,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void message__larger_than_max_msg_size_PROTOCOL(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
-		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_complete = on_complete, .on_message = on_message,
-		.on_closed = on_closed,
-	};
+	static const struct rdmamsg_handlers handlers =
+		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 		.max_msg_size = AGREED,

@@ -102,11 +102,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 	rdmamsg_msg_free(msg);
 }
 
-static const struct rdmamsg_handlers handlers = {
-	.size = sizeof(handlers), .on_connected = on_connected,
-	.on_message = on_message, .on_complete = on_complete,
-	.on_closed = on_closed,
-};
+static const struct rdmamsg_handlers handlers =
+	END_HANDLERS(on_message);
 
 static void open_side(struct side *s, const char *key)
 {

@@ -49,11 +49,8 @@ static void process(struct side *s)
  */
 static void tick__announces_a_message_NOT_LATE_YET(void **state)
 {
-	static const struct rdmamsg_handlers handlers = {
-		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_complete = on_complete, .on_message = on_message,
-		.on_closed = on_closed,
-	};
+	static const struct rdmamsg_handlers handlers =
+		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 		.dead_after_ms = RDMAMSG_NONE,
@@ -82,10 +79,8 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 
 /* ---- receives --------------------------------------------------------- */
 
-static const struct rdmamsg_handlers plain = {
-	.size = sizeof(plain), .on_connected = on_connected,
-	.on_complete = on_complete, .on_closed = on_closed,
-};
+static const struct rdmamsg_handlers plain =
+	END_HANDLERS(NULL);
 
 static uint8_t rnr_retry_of(const struct side *s)
 {
@@ -128,35 +123,14 @@ static void connect_sides(uint32_t client_overcommit,
 		.size = sizeof(opts), .handlers = &plain, .device = "soft0",
 		.dead_after_ms = dead_after_ms,
 	};
-	const struct rdmamsg_listen_options lopts = {
-		.size = sizeof(lopts), .ep = &opts,
-	};
-	uint8_t record[RDMAMSG_OOB_MAX];
-	struct rdmamsg_listener *l;
-	int len;
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	open_side(&client, client_overcommit);
 	open_side(&server, server_overcommit);
-	opts.user = &server;
-	if (!oob) {
-		assert_int_equal(rdmamsg_listen(server.ctx, "127.0.0.1", "0",
-						&lopts, &l), 0);
-		(void)snprintf(service, sizeof(service), "%u",
-			       rdmamsg_listener_port(l));
-		connect_client(&opts);
-		WAIT_FOR(server.ep);
-		return;
-	}
-	opts.user = &client;
-	assert_int_equal(rdmamsg_oob_offer(client.ctx, &opts, &client.ep), 0);
-	len = rdmamsg_oob_record(client.ep, record, sizeof(record));
-	assert_true(len > 0);
-	opts.user = &server;
-	assert_int_equal(rdmamsg_oob_answer(server.ctx, record, (size_t)len,
-					    &opts, &server.ep), 0);
-	len = rdmamsg_oob_record(server.ep, record, sizeof(record));
-	assert_int_equal(rdmamsg_oob_finish(client.ep, record, (size_t)len), 0);
+	if (oob)
+		exchange_records(&opts);
+	else
+		listen_and_connect(&opts);
 }
 
 /* rnr_retry of each side follows the receives of its peer. */

@@ -77,10 +77,8 @@ static int set_up(void **state)
 	static const struct rdmamsg_failover f = {
 		.size = sizeof(f), .rungs = RDMAMSG_RUNG_LANE,
 	};
-	static const struct rdmamsg_handlers handlers = {
-		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_complete = on_complete, .on_closed = on_closed,
-	};
+	static const struct rdmamsg_handlers handlers =
+		END_HANDLERS(NULL);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers, .failover = &f,
 		.send_depth = DEPTH, .flags = RDMAMSG_EP_SIGNAL_ALL,

@@ -120,11 +120,8 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void connect_with(const struct rdmamsg_failover *failover)
 {
-	static const struct rdmamsg_handlers handlers = {
-		.size = sizeof(handlers), .on_connected = on_connected,
-		.on_complete = on_complete, .on_message = on_message,
-		.on_closed = on_closed,
-	};
+	static const struct rdmamsg_handlers handlers =
+		END_HANDLERS(on_message);
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 		.pieces_max = RDMAMSG_NONE, .failover = failover,
