@@ -62,18 +62,21 @@ void test_drive(struct rdmamsg *ctx);
 		test_waited(now_ms() - began_, #condition); \
 	} while (0)
 
-/* As WAIT_FOR(), for what a time-out brings. */
-#define WAIT_PASSING(condition) \
+/* Repeats 'step' until the condition holds. */
+#define UNTIL_BY(step, condition) \
 	do { \
 		uint64_t end_ = now_ms() + WAIT_MS; \
 		while (!(condition)) { \
 			if (now_ms() > end_) \
 				fail_msg("%s:%d: waited in vain for %s", \
 					 __FILE__, __LINE__, #condition); \
-			test_pass(50); \
+			step; \
 			check_notes(); \
 		} \
 	} while (0)
+
+/* As WAIT_FOR(), for what a time-out brings. */
+#define WAIT_PASSING(condition)	UNTIL_BY(test_pass(50), condition)
 
 /* Notes the time and the condition of a wait. A slow test prints its longest. */
 void test_waited(uint64_t ms, const char *condition);

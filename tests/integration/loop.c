@@ -35,18 +35,13 @@ static void drive(struct rdmamsg *ctx, enum method how)
 		fail_msg("method %d: %s", how, rdmamsg_error());
 }
 
-#define DRIVE_UNTIL(how, condition) \
-	do { \
-		uint64_t end_ = now_ms() + WAIT_MS; \
-		while (!(condition)) { \
-			if (now_ms() > end_) \
-				fail_msg("%s:%d: waited in vain for %s", \
-					 __FILE__, __LINE__, #condition); \
-			drive(p.s.ctx, how); \
-			drive(p.c.ctx, how); \
-			check_notes(); \
-		} \
-	} while (0)
+static void drive_both(enum method how)
+{
+	drive(p.s.ctx, how);
+	drive(p.c.ctx, how);
+}
+
+#define DRIVE_UNTIL(how, condition)	UNTIL_BY(drive_both(how), condition)
 
 static size_t path_size(uint32_t n)
 {
