@@ -29,6 +29,7 @@
 #include "cm/connect.h"
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
+#include "session/hmac.h"
 #include "session/lent.h"
 #include "session/recv.h"
 #include "session/secret.h"
@@ -139,6 +140,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	int ret;
 
 	rdmamsg__env_init();
+	rdmamsg__hmac_init();
 	if (!ret_ctx)
 		return rdmamsg__fail(-EINVAL, "rdmamsg_open: ret is NULL");
 	ret = rdmamsg__fork_check();

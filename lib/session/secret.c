@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pre-shared keys: read, derived, proven, compared. */
 #include "base/base.h"
+#include "session/hmac.h"
 #include "session/secret.h"
 #include "wire/proto.h"
 
@@ -17,20 +18,8 @@
 #include <unistd.h>
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
-static int hmac(const void *key, size_t key_len, const void *data, size_t len,
-		uint8_t out[static PROTO_PROOF_LEN])
-{
-	unsigned int n = 0;
-
-	if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &n) ||
-	    n != PROTO_PROOF_LEN)
-		return rdmamsg__fail(-ENOMEM, "libcrypto has no memory, or "
-				     "does not provide HMAC-SHA256");
-	return 0;
-}
+_Static_assert(HMAC_LEN == PROTO_PROOF_LEN, "a proof is an HMAC");
 
 /* A proof under the derived key tells nothing of other uses of the same key. */
 static int derive(const void *key, size_t len, struct secret **ret)
@@ -44,7 +33,8 @@ static int derive(const void *key, size_t len, struct secret **ret)
 	s = malloc(sizeof(*s));
 	if (!s)
 		return rdmamsg__fail(-ENOMEM, "no memory for a key");
-	err = hmac(key, len, PROTO_AUTH_KEY, strlen(PROTO_AUTH_KEY), s->key);
+	err = rdmamsg__hmac(key, len, PROTO_AUTH_KEY, strlen(PROTO_AUTH_KEY),
+			    s->key);
 	if (err) {
 		rdmamsg__secret_free(s);
 		return err;
@@ -179,7 +169,7 @@ int rdmamsg__secret_prove(const struct secret *s, const struct challenge *c,
 	_Static_assert(sizeof(*c) == 16 + 2 * PROTO_NONCE_LEN, "no padding");
 	memcpy(data, role, sizeof(PROTO_AUTH_INITIATOR) - 1);
 	memcpy(data + sizeof(PROTO_AUTH_INITIATOR) - 1, c, sizeof(*c));
-	return hmac(s->key, sizeof(s->key), data, sizeof(data), proof);
+	return rdmamsg__hmac(s->key, sizeof(s->key), data, sizeof(data), proof);
 }
 
 int rdmamsg__secret_verify(const struct secret *s, const struct challenge *c,
@@ -205,7 +195,8 @@ int rdmamsg__secret_session(const struct secret *key,
 	memcpy(data + sizeof(PROTO_LANE_SECRET) - 1, c, sizeof(*c));
 	if (!key)
 		key = &zeros;
-	return hmac(key->key, sizeof(key->key), data, sizeof(data), ret->key);
+	return rdmamsg__hmac(key->key, sizeof(key->key), data, sizeof(data),
+			     ret->key);
 }
 
 int rdmamsg__secret_lane(const struct secret *s, bool initiator,
@@ -225,7 +216,7 @@ int rdmamsg__secret_lane(const struct secret *s, bool initiator,
 	memcpy(data, role, sizeof(PROTO_LANE_INITIATOR) - 1);
 	memcpy(at, session, 16);
 	memcpy(at + 16, &epoch, sizeof(epoch));
-	err = hmac(s->key, sizeof(s->key), data, sizeof(data), whole);
+	err = rdmamsg__hmac(s->key, sizeof(s->key), data, sizeof(data), whole);
 	memcpy(proof, whole, PROTO_LANE_PROOF_LEN);
 	return err;
 }

@@ -36,7 +36,10 @@ void rdmamsg__secret_free(struct secret *s);
 
 /* -EAGAIN, -EIO: the kernel has no random bytes. */
 int rdmamsg__secret_nonce(uint8_t nonce[static PROTO_NONCE_LEN]);
-/* Computes the proof of the initiator or of the responder. -ENOMEM */
+/*
+ * Computes the proof of the initiator or of the responder. -ENOMEM,
+ * -ECANCELED: the process exits. So do the others below.
+ */
 int rdmamsg__secret_prove(const struct secret *s, const struct challenge *c,
 			  bool initiator,
 			  uint8_t proof[static PROTO_PROOF_LEN]);

@@ -8,11 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <openssl/evp.h>
 #include <rdmamsg/rdmamsg.h>
 
 #include <setjmp.h>
@@ -222,7 +225,74 @@ static void nonce__twice_DIFFERS(void **state)
 	assert_memory_not_equal(a, b, sizeof(a));
 }
 
-int main(void)
+/* ---- while the process exits ------------------------------------------ */
+
+static pthread_t prover;
+
+/* Proves until the library refuses. Returns its error. */
+static void *prove_on(void *arg)
+{
+	struct challenge c = { .session = { 1 } };
+	uint8_t proof[PROTO_PROOF_LEN];
+	intptr_t err;
+
+	do
+		err = rdmamsg__secret_prove(arg, &c, true, proof);
+	while (!err);
+	return (void *)err;
+}
+
+/* The last handler: that of libcrypto has freed its tables. */
+static void last_handler(void)
+{
+	void *err = NULL;
+
+	_exit(pthread_join(prover, &err) ||
+	      (intptr_t)err != -ECANCELED);
+}
+
+/* Ends its main() while a thread proves. */
+static int child(const char *mode)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	struct secret *s;
+
+	if (atexit(last_handler))
+		return 2;
+	if (!strcmp(mode, "initialised") &&
+	    !EVP_Digest(bytes, 32, digest, NULL, EVP_sha256(), NULL))
+		_exit(2);
+	if (rdmamsg__secret_new(bytes, 32, NULL, &s) ||
+	    pthread_create(&prover, NULL, prove_on, s))
+		_exit(2);
+	return 2;
+}
+
+/* A process of its own, because libcrypto ends once for good. */
+static void assert_exits(const char *mode)
+{
+	int end = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		execl("/proc/self/exe", "secret", mode, (char *)NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &end, 0), pid);
+	assert_int_equal(end, 0);
+}
+
+static void exit__a_thread_proves_ECANCELED(void **state)
+{
+	assert_exits("plain");
+}
+
+static void exit__program_has_initialised_libcrypto_ECANCELED(void **state)
+{
+	assert_exits("initialised");
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(secret__without_a_key_NULL),
@@ -236,8 +306,14 @@ int main(void)
 		cmocka_unit_test(prove__known_values_AS_DOCUMENTED),
 		cmocka_unit_test(verify__anything_else_EACCES),
 		cmocka_unit_test(nonce__twice_DIFFERS),
+		cmocka_unit_test(exit__a_thread_proves_ECANCELED),
+		cmocka_unit_test(
+			exit__program_has_initialised_libcrypto_ECANCELED),
 	};
 	int ret;
+
+	if (argc > 1)
+		return child(argv[1]);
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)i;

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * HMAC-SHA256, by libcrypto. A handler of libcrypto frees its tables in
+ * exit(3), while other threads may go on serving peers. A later HMAC() would
+ * use freed memory.
+ *
+ * Handlers run in reverse order. The handler here is registered after that of
+ * libcrypto, whoever has initialised libcrypto. So it runs first, awaits the
+ * HMAC() that are in progress, and forbids others. OPENSSL_INIT_NO_ATEXIT would
+ * not do: if the program has initialised libcrypto, it comes too late, and else
+ * it takes the handler from the program.
+ */
+#include "base/base.h"
+#include "session/hmac.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#define WAIT_S	1
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool ended;
+
+/*
+ * Awaits the HMAC() that are in progress. The wait ends, because a child that
+ * was forked during an HMAC() inherits a lock that nobody releases.
+ */
+static void stop(void)
+{
+	struct timespec until;
+
+	ended = true;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WAIT_S;
+	if (!pthread_rwlock_timedwrlock(&lock, &until))
+		pthread_rwlock_unlock(&lock);
+}
+
+static void start(void)
+{
+	/*
+	 * Registers libcrypto's handler. Without an option that is not yet done
+	 * the call returns before. Fails if libcrypto has already ended.
+	 */
+	if (!OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL))
+		ended = true;
+	/* without memory, the process exits as if this were not here */
+	else
+		(void)atexit(stop);
+}
+
+void rdmamsg__hmac_init(void)
+{
+	pthread_once(&once, start);
+}
+
+static int compute(const void *key, size_t key_len, const void *data,
+		   size_t len, uint8_t out[static HMAC_LEN])
+{
+	unsigned int n = 0;
+
+	if (ended)
+		return rdmamsg__fail(-ECANCELED, "libcrypto has ended, "
+				     "because the process exits");
+	if (!HMAC(EVP_sha256(), key, (int)key_len, data, len, out, &n) ||
+	    n != HMAC_LEN)
+		return rdmamsg__fail(-ENOMEM, "libcrypto has no memory, or "
+				     "does not provide HMAC-SHA256");
+	return 0;
+}
+
+int rdmamsg__hmac(const void *key, size_t key_len, const void *data, size_t len,
+		  uint8_t out[static HMAC_LEN])
+{
+	int err;
+
+	rdmamsg__hmac_init();
+	pthread_rwlock_rdlock(&lock);
+	err = compute(key, key_len, data, len, out);
+	pthread_rwlock_unlock(&lock);
+	return err;
+}
