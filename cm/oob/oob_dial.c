@@ -2,6 +2,7 @@
 /* The connecting side of the exchange of records over TCP. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/watch.h"
 #include "device/choose.h"
 #include "cm/connect.h"
@@ -33,8 +34,8 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	struct oob_conn *c;
 	int fd, ret = 0;
 
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-		    0);
+	fd = fd_high(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK |
+			    SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return rdmamsg__fail(-errno, "socket: %s", strerror(errno));
 	memmove(&ep->connect.peer_addr, ai->ai_addr, ai->ai_addrlen);

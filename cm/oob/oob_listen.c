@@ -2,6 +2,7 @@
 /* The listening side of the exchange of records over TCP. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/watch.h"
@@ -197,7 +198,8 @@ static void on_listen(struct watch *w)
 {
 	struct oob_listen *ol = list_entry(w, struct oob_listen, watch);
 	struct rdmamsg *ctx = ol->l->ctx;
-	int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = fd_high(accept4(w->fd, NULL, NULL,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd >= 0) {
 		take(ol, fd);
@@ -212,8 +214,8 @@ static void on_listen(struct watch *w)
 static int open_listen(const struct addrinfo *ai, int backlog, int *ret_fd)
 {
 	int one = 1, zero = 0, ret;
-	int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK |
-			SOCK_CLOEXEC, 0);
+	int fd = fd_high(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK |
+				SOCK_CLOEXEC, 0));
 
 	if (fd < 0)
 		return -errno;

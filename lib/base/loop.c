@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The descriptors of a loop. */
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/submit.h"
@@ -17,10 +18,10 @@ static int open_fds(struct loop *loop)
 {
 	int ret;
 
-	loop->epfd = epoll_create1(EPOLL_CLOEXEC);
+	loop->epfd = fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (loop->epfd < 0)
 		return -errno;
-	loop->eventfd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	loop->eventfd = fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (loop->eventfd < 0) {
 		ret = -errno;
 		goto err_epfd;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The timers of a context: a binary heap and one timerfd. */
 #include "base/base.h"
+#include "base/fd.h"
 #include "base/timer.h"
 
 #include <assert.h>
@@ -11,7 +12,8 @@
 
 int rdmamsg__timers_init(struct timers *ts)
 {
-	ts->fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	ts->fd = fd_high(timerfd_create(CLOCK_MONOTONIC,
+					TFD_NONBLOCK | TFD_CLOEXEC));
 	return ts->fd < 0 ? -errno : 0;
 }
 

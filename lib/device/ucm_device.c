@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of devices, from the index and GUID that the kernel reports. */
 #include "device/ucm.h"
+#include "device/verbs_call.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -58,8 +59,7 @@ static int search(uint32_t index, __be64 guid, struct id_device *ret)
 	struct ibv_device **list;
 	int n = 0, i = 0;
 
-	list = v->get_device_list(&n);
-	if (!list)
+	if (rdmamsg__v_get_device_list(v, &list, &n))
 		return -ENODEV;
 	while (i < n && !is_it(list[i], index, guid))
 		i++;

@@ -9,12 +9,25 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/fd.h"
+
 /* Clear errno, because some calls fail without setting errno. */
 #define CALL(call)	(errno = 0, rdmamsg__verbs_ret(call))
 #define MAKE(ret, call) ({						\
 	__typeof__(*(ret)) made_ = (errno = 0, (call));			\
 									\
 	made_ ? (*(ret) = made_, 0) : rdmamsg__verbs_null();		\
+})
+
+/* Calls that make descriptors of rdma-core's choice, none of them below 3. */
+#define MAKE_FD(ret, call) ({						\
+	struct fd_fill fill_;						\
+	int err_;							\
+									\
+	fd_fill(&fill_);						\
+	err_ = MAKE(ret, call);						\
+	fd_unfill(&fill_);						\
+	err_;								\
 })
 
 /* ---- devices ---------------------------------------------------------- */
@@ -27,13 +40,13 @@ int rdmamsg__v_fork_init(const struct verbs_api *v)
 int rdmamsg__v_get_device_list(const struct verbs_api *v,
 			       struct ibv_device ***ret, int *ret_n)
 {
-	return MAKE(ret, v->get_device_list(ret_n));
+	return MAKE_FD(ret, v->get_device_list(ret_n));
 }
 
 int rdmamsg__v_open_device(const struct verbs_api *v, struct ibv_device *device,
 			   struct ibv_context **ret)
 {
-	return MAKE(ret, v->open_device(device));
+	return MAKE_FD(ret, v->open_device(device));
 }
 
 int rdmamsg__v_close_device(const struct verbs_api *v,
@@ -134,7 +147,7 @@ int rdmamsg__v_create_comp_channel(const struct verbs_api *v,
 				   struct ibv_context *verbs,
 				   struct ibv_comp_channel **ret)
 {
-	return MAKE(ret, v->create_comp_channel(verbs));
+	return MAKE_FD(ret, v->create_comp_channel(verbs));
 }
 
 int rdmamsg__v_destroy_comp_channel(const struct verbs_api *v,
@@ -352,7 +365,7 @@ int rdmamsg__v_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 int rdmamsg__v_create_event_channel(const struct verbs_api *v,
 				    struct rdma_event_channel **ret)
 {
-	return MAKE(ret, v->create_event_channel());
+	return MAKE_FD(ret, v->create_event_channel());
 }
 
 int rdmamsg__v_create_id(const struct verbs_api *v,

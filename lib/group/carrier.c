@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "device/choose.h"
@@ -282,7 +283,8 @@ void rdmamsg__carrier_route(const struct sockaddr_storage *group,
 	wants->via = (struct sockaddr_storage){ .ss_family = group->ss_family };
 	if (wants->source || rdmamsg__asked_by_name(wants->device))
 		return;
-	s = socket(group->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	s = fd_high(socket(group->ss_family, SOCK_DGRAM | SOCK_CLOEXEC,
+			   0));
 	if (s < 0)
 		return;
 	/* a UDP socket sends nothing when it connects */

@@ -6,6 +6,7 @@
  * accept the packets, and informs the switches.
  */
 #include "base/base.h"
+#include "base/fd.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "group/carrier.h"
@@ -74,7 +75,7 @@ static int join_socket(struct rdmamsg_group *g, uint32_t ifindex)
 		.ipv6mr_interface = ifindex,
 	};
 
-	g->socket = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	g->socket = fd_high(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (g->socket >= 0 && !setsockopt(g->socket, IPPROTO_IPV6,
 					  IPV6_JOIN_GROUP, &mreq,
 					  sizeof(mreq)))

@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
@@ -105,7 +106,8 @@ static bool is_stale(const struct stats_server *s)
 	if (!s->addr.sun_path[0] || lstat(s->addr.sun_path, &st) ||
 	    !S_ISSOCK(st.st_mode))
 		return false;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = fd_high(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK |
+			    SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return false;
 	stale = connect(fd, address(s), s->addr_len) && errno == ECONNREFUSED;
@@ -238,7 +240,8 @@ static void reader_new(struct stats_server *s, int fd)
 static void on_connection(struct watch *w)
 {
 	struct stats_server *s = list_entry(w, struct stats_server, watch);
-	int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = fd_high(accept4(w->fd, NULL, NULL,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd >= 0) {
 		reader_new(s, fd);
@@ -260,8 +263,8 @@ static int listen_at(struct stats_server *s, const char *path)
 
 	if (ret)
 		return ret;
-	s->watch.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK |
-			     SOCK_CLOEXEC, 0);
+	s->watch.fd = fd_high(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK |
+				     SOCK_CLOEXEC, 0));
 	if (s->watch.fd < 0)
 		return -errno;
 	ret = bind_address(s);

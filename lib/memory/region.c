@@ -2,6 +2,7 @@
 /* Regions: declaring, registering, exporting, revoking. */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "device/device.h"
 #include "device/quirks.h"
@@ -344,7 +345,7 @@ int rdmamsg_region_dmabuf(struct rdmamsg *ctx, int fd, uint64_t offset,
 
 	if (err)
 		return err;
-	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	copy = fd_copy(fd);
 	if (copy < 0)
 		return rdmamsg__fail(-errno, "rdmamsg_region_dmabuf: fd %d: %s",
 				     fd, strerror(errno));

@@ -14,6 +14,7 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/probe.h"
@@ -386,7 +387,7 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 /* Returns false if no socket of this host can have the address. */
 static bool is_local(const struct addrinfo *ai)
 {
-	int fd = socket(ai->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = fd_high(socket(ai->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	bool ret;
 
 	if (fd < 0)

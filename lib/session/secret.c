@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pre-shared keys: read, derived, proven, compared. */
 #include "base/base.h"
+#include "base/fd.h"
 #include "session/hmac.h"
 #include "session/secret.h"
 #include "wire/proto.h"
@@ -110,7 +111,8 @@ static int derive_from(int fd, const char *file, struct secret **ret)
 static int read_file(const char *file, struct secret **ret)
 {
 	/* opening a FIFO would otherwise wait for a writer */
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = fd_high(open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+			      O_NOCTTY));
 	int err;
 
 	if (fd < 0)

@@ -17,7 +17,7 @@ set -eu
 programs="device errors arguments log stats fork connect setup accept close
 	messages crc memory cookies credits loop submit wait move idle events dead
 	death cycles failover announce fast oob oob_records oob_strangers qp rma atomics
-	layout window features
+	layout window features process
 	regcache srq srq_options pool pd guard group thousands
 	strangers auth chain chain_native chain_carried team team_leave team_native dc
 	dc_onesided dc_native dc_onesided_native dc_lease"

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "soft/fabric/wire.h"
 
 #define TIMEOUT_DEFAULT	17	/* ack timeout, as in Linux 6.12 */
@@ -212,7 +213,7 @@ int soft_cm_open(struct soft_cm_file **ret)
 	err = soft_dev_get(&file->dev);
 	if (err)
 		goto err_file;
-	file->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	file->fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 	if (file->fd < 0) {
 		err = -errno;
 		goto err_dev;

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 #define FDS_MAX	4
 
 int soft_msg_send(int fd, const void *msg, size_t len, const int *fds, int n)
@@ -65,9 +67,10 @@ int soft_msg_recv(int fd, void *buf, size_t size, int *fds, int n)
 
 			memcpy(&one, CMSG_DATA(c) + i * sizeof(int),
 			       sizeof(one));
+			one = fd_high(one);
 			if (have < n)
 				fds[have++] = one;
-			else
+			else if (one >= 0)
 				close(one);
 		}
 	}

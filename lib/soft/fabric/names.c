@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "soft/fabric/dev.h"
 
 /* Returns the length of the address, -ENAMETOOLONG or -EACCES. */
@@ -45,7 +46,8 @@ static int named_socket(const struct soft_dev *dev, struct sockaddr_un *un,
 	if (n < 0)
 		return n;
 	*len = (socklen_t)n;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = fd_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |
+			    SOCK_NONBLOCK, 0));
 	return fd < 0 ? -errno : fd;
 }
 

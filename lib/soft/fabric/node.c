@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/groups.h"
 #include "soft/fabric/msg.h"
@@ -68,7 +69,8 @@ static int map_fabric(struct soft_dev *dev, int fd)
 
 static int create_fabric(struct soft_dev *dev)
 {
-	int fd = memfd_create("soft-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = fd_high(memfd_create("soft-fabric", MFD_CLOEXEC |
+				      MFD_ALLOW_SEALING));
 	int ret;
 
 	if (fd < 0)

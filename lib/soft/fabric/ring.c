@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/page.h"
 
 #define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -20,7 +21,8 @@ static size_t control_size(void)
 
 static int memfd(size_t size)
 {
-	int fd = memfd_create("soft-wire", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = fd_high(memfd_create("soft-wire", MFD_CLOEXEC |
+				      MFD_ALLOW_SEALING));
 	int ret;
 
 	if (fd < 0)

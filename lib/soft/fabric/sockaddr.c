@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+
 size_t soft_addr_len(const struct sockaddr_storage *a)
 {
 	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) :
@@ -42,7 +44,8 @@ void soft_addr_unmap(struct sockaddr_storage *a)
 int soft_addr_local(const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage a = *addr;
-	int fd = socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret;
+	int fd = fd_high(socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	int ret;
 
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;

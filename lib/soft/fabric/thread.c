@@ -10,7 +10,6 @@
 #include "soft/fabric/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/util.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/upward.h"
@@ -83,13 +83,15 @@ void soft_watch_del(struct soft_dev *dev, struct soft_watch *w)
 
 int soft_spare_accept(struct soft_dev *dev, int listener)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = fd_high(accept4(listener, NULL, NULL,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK));
 
 	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || dev->spare < 0)
 		return fd;
 	close(dev->spare);
 	dev->spare = -1;
-	return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return fd_high(accept4(listener, NULL, NULL,
+			       SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 void soft_spare_put(struct soft_dev *dev, int fd)
@@ -99,7 +101,7 @@ void soft_spare_put(struct soft_dev *dev, int fd)
 	if (fd >= 0)
 		close(fd);
 	if (dev->spare < 0)
-		dev->spare = fcntl(dev->bell, F_DUPFD_CLOEXEC, 0);
+		dev->spare = fd_copy(dev->bell);
 	errno = err;
 }
 
@@ -365,20 +367,20 @@ static int open_fds(struct soft_dev *dev)
 {
 	int ret;
 
-	dev->epfd = epoll_create1(EPOLL_CLOEXEC);
+	dev->epfd = fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (dev->epfd < 0)
 		return -errno;
-	dev->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	dev->bell = fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (dev->bell < 0)
 		return -errno;
-	dev->near = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	dev->near = fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (dev->near < 0)
 		return -errno;
-	dev->timerfd = timerfd_create(CLOCK_MONOTONIC,
-				      TFD_NONBLOCK | TFD_CLOEXEC);
+	dev->timerfd = fd_high(timerfd_create(CLOCK_MONOTONIC,
+					      TFD_NONBLOCK | TFD_CLOEXEC));
 	if (dev->timerfd < 0)
 		return -errno;
-	dev->spare = fcntl(dev->bell, F_DUPFD_CLOEXEC, 0);
+	dev->spare = fd_copy(dev->bell);
 	if (dev->spare < 0)
 		return -errno;
 	dev->bell_watch.fn = on_bell;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/util.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/names.h"
@@ -384,7 +385,7 @@ void soft_wire_take_rest(struct soft_dev *dev, struct soft_wire *w)
 /* Returns true if this process can open n more descriptors. Else sets errno. */
 static bool have_room(int fd, int n)
 {
-	int more = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
+	int more = fd_copy(fd), err;
 	bool ok;
 
 	if (more < 0)
@@ -447,8 +448,8 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
 		 uint32_t events)
 {
-	int fd = accept4(listener->fd, NULL, NULL,
-			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = fd_high(accept4(listener->fd, NULL, NULL,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK));
 	struct soft_wire *w;
 
 	if (fd < 0) {

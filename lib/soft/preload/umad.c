@@ -18,6 +18,7 @@
 
 #include <rdma/ib_user_mad.h>
 
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "soft/fabric/gid.h"
@@ -132,7 +133,8 @@ int umad_open_port(const char *ca, int port)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->fd = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	p->fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK |
+				EFD_CLOEXEC));
 	if (p->fd < 0) {
 		free(p);
 		return -EIO;

@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "soft/preload/preload.h"
+#include "base/fd.h"
 #include "soft/fabric/dev.h"
 #include "soft/soft.h"
 #include "soft/verbs/ah.h"
@@ -63,7 +64,7 @@ static int put_aside(void)
 {
 	for (int i = 0; i < CONTEXT_FDS; i++) {
 		if (aside[i] < 0)
-			aside[i] = eventfd(0, EFD_CLOEXEC);
+			aside[i] = fd_high(eventfd(0, EFD_CLOEXEC));
 		if (aside[i] < 0) {
 			release_aside();
 			return -errno;

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/util.h"
 #include "soft/verbs/calls.h"
 #include "soft/verbs/cross.h"
@@ -31,7 +32,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *verbs)
 	if (!ch)
 		return NULL;
 	ch->ibv.context = verbs;
-	ch->ibv.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	ch->ibv.fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 	if (ch->ibv.fd < 0) {
 		free(ch);
 		return NULL;

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/util.h"
 #include "soft/fabric/gid.h"
 #include "soft/verbs/calls.h"
@@ -143,8 +144,8 @@ struct ibv_context *soft_ctx_open(struct ibv_device *device)
 	c->ops.bind_mw = soft_bind_mw;
 	c->ops.dealloc_mw = soft_dealloc_mw;
 	(void)pthread_mutex_init(&c->mutex, NULL);
-	c->cmd_fd = eventfd(0, EFD_CLOEXEC);
-	c->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	c->cmd_fd = fd_high(eventfd(0, EFD_CLOEXEC));
+	c->async_fd = fd_high(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
 	if (c->cmd_fd < 0 || c->async_fd < 0) {
 		err = errno;
 		goto err_fds;

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Description: processes in an odd state, started without standard descriptors.
+ */
+#include "common.h"
+#include "oob_pair.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <rdmamsg/group.h>
+#include <rdmamsg/listener.h>
+
+static struct pair p;
+
+/* Copies a descriptor of the test to a number that nothing else takes. */
+static int far(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 60);
+
+	close(fd);
+	return copy;
+}
+
+/* ---- started with 0 to 2 closed --------------------------------------- */
+
+static const char *low_when;
+static int low_fd = -1;
+
+/* Notes the first descriptor that is below 3. */
+static void look(const char *when)
+{
+	for (int fd = 0; fd < 3 && !low_when; fd++)
+		if (fcntl(fd, F_GETFD) >= 0) {
+			low_when = when;
+			low_fd = fd;
+		}
+}
+
+/* Reads the statistics, and looks while the connection is open. */
+static void read_stats(struct rdmamsg *ctx, const char *name)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	int fd = far(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	ssize_t n = -1;
+	char buf[256];
+
+	memcpy(un.sun_path + 1, name + 1, strlen(name) - 1);
+	if (connect(fd, (struct sockaddr *)&un,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+				strlen(name))))
+		note("no statistics at %s: %s", name, strerror(errno));
+	else
+		WAIT_FOR((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0);
+	look("statistics");
+	close(fd);
+}
+
+static void use_oob(void)
+{
+	oob_init(&p);
+	oob_listen(&p, test_addr());
+	look("rdmamsg_oob_listen");
+	oob_connect(&p, test_addr());
+	look("rdmamsg_oob_connect");
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void use_groups(void)
+{
+	struct rdmamsg_group_options o = { .size = sizeof(o) };
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_group *g;
+
+	if (rdmamsg_group_join(ctx, "239.255.3.5", &o, &g))
+		note("rdmamsg_group_join: %s", rdmamsg_error());
+	look("rdmamsg_group_join");
+	test_drive(ctx);
+	look("joined");
+	test_close(ctx);
+}
+
+/* Connects to the parent, whose listener has this port. */
+static void use_parent(const char *port)
+{
+	struct rdmamsg *ctx = test_open(NULL);
+	struct rdmamsg_ep *ep;
+
+	if (rdmamsg_connect_wait(ctx, test_addr(), port, NULL, WAIT_MS, &ep)) {
+		note("to the parent: %s", rdmamsg_error());
+		return;
+	}
+	look("another process");
+	if (rdmamsg_send_wait(ep, pattern(1), 100000, 1, WAIT_MS))
+		note("to the parent: %s", rdmamsg_error());
+	look("a message to another process");
+	(void)rdmamsg_close_wait(ep, WAIT_MS);
+	test_close(ctx);
+}
+
+static int started_closed(int argc, char **argv)
+{
+	int out = far(STDOUT_FILENO);
+	char name[48];
+
+	snprintf(name, sizeof(name), "@rdmamsg-process-%d", (int)getpid());
+	setenv("RDMAMSG_STATS", name, 1);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	pair_init(&p, NULL);
+	look("rdmamsg_open");
+	read_stats(p.s.ctx, name);
+	pair_listen(&p);
+	look("rdmamsg_listen");
+	pair_connect(&p);
+	look("rdmamsg_connect");
+	end_send_all(&p.c, HOW_SENDV, 100000, 1);
+	pair_close(&p);
+	pair_fini(&p);
+	if (!test_iwarp()) {
+		use_oob();
+		use_groups();
+	}
+	use_parent(argv[0]);
+	if (low_when)
+		dprintf(out, "after %s, %d is open\n", low_when, low_fd);
+	else
+		dprintf(out, "none\n");
+	return 0;
+}
+
+static void accept_stranger(struct rdmamsg_listener *l,
+			    struct rdmamsg_request *req)
+{
+	p.s.expect_nothing = true;
+	if (rdmamsg_accept(req, &p.s.opts, &p.s.ep))
+		note("rdmamsg_accept: %s", rdmamsg_error());
+}
+
+static void open__without_0_to_2_LEAVES_THEM_CLOSED(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = accept_stranger,
+	};
+	struct child c;
+	char line[256];
+
+	pair_init(&p, NULL);
+	if (rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, &p.listener))
+		fail_msg("rdmamsg_listen: %s", rdmamsg_error());
+	child_start(&c, "closed", listener_service(p.listener, p.port));
+	child_line(&c, line, sizeof(line));
+	assert_string_equal(line, "none");
+	assert_int_equal(child_wait(&c), 0);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct role roles[] = {
+		{ "closed", started_closed }, { NULL, NULL },
+	};
+	const struct CMUnitTest tests[] = {
+		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
+	};
+
+	return test_main(tests, roles, argc, argv);
+}
