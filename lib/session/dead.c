@@ -10,6 +10,10 @@
  * known to be outstanding, and none has completed since the last tick, the tick
  * asks for a keepalive. Its completion confirms all requests before it.
  *
+ * The time in which this process did not run is not the peer's silence: if both
+ * are stopped, one of them goes on first. So if a tick is late, the clock has
+ * stood still for as long.
+ *
  * Ticks are an eighth of dead_after_ms apart. The last acknowledgement may come
  * right after a tick; the next tick sees it, and the one after that asks for a
  * keepalive. So the connection ends between 1 and 1.25 times dead_after_ms
@@ -163,7 +167,7 @@ bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep)
 	       port.state != IBV_PORT_ACTIVE;
 }
 
-static uint32_t tick_ms(const struct rdmamsg_ep *ep)
+uint32_t rdmamsg__dead_period(const struct rdmamsg_ep *ep)
 {
 	return max(rdmamsg__dead_after(ep) / (needs_answers(ep) ? 12 : 8), 1u);
 }
@@ -275,10 +279,10 @@ static void record(struct rdmamsg_ep *ep, uint64_t began)
 			rdmamsg__sq_used(&ep->lane));
 }
 
-bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
+bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began,
+			uint32_t stood)
 {
 	bool acked = ep->lane.sq.done != ep->live.dead.done, was_down, waits;
-	bool late = began > ep->live.timer.when + tick_ms(ep);
 	bool answered = heard || ep->live.answered;
 	uint32_t limit = rdmamsg__dead_after(ep);
 	struct dead *d = &ep->live.dead;
@@ -289,6 +293,8 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 	ep->live.answered = false;
 	if (limit == RDMAMSG_NONE)
 		return true;
+	if (d->since)
+		d->since += stood;
 	was_down = d->port_down;
 	waits = needs_answers(ep) ? is_asking(ep, answered) :
 				    is_waiting(ep, heard, acked);
@@ -303,8 +309,8 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 	/* all acknowledgements that arrived before 'began' are counted */
 	if (!d->since || began < d->since + limit)
 		return true;
-	/* this process was stopped or busy, and perhaps its device as well */
-	if (late && !d->grace) {
+	/* perhaps the device was stopped as well, and now tries again */
+	if (stood && !d->grace) {
 		d->grace = true;
 		return true;
 	}
@@ -315,7 +321,7 @@ bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began)
 uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep)
 {
 	uint64_t now, end = ep->live.dead.since + rdmamsg__dead_after(ep);
-	uint32_t ms = tick_ms(ep);
+	uint32_t ms = rdmamsg__dead_period(ep);
 
 	if (ep->opts.dead_after_ms == RDMAMSG_NONE)
 		return RDMAMSG_NONE;

@@ -35,9 +35,11 @@ static bool wants_ping(const struct rdmamsg_ep *ep)
 	       !list_empty(&ep->rndv.out);
 }
 
-static uint32_t interval(const struct rdmamsg_ep *ep)
+/* The longest time between two ticks. */
+static uint32_t period(const struct rdmamsg_ep *ep)
 {
-	uint32_t ms = rdmamsg__dead_ms(ep);
+	uint32_t ms = ep->opts.dead_after_ms == RDMAMSG_NONE ? RDMAMSG_NONE :
+		      rdmamsg__dead_period(ep);
 
 	if (wants_ping(ep)) {
 		if (ep->on.on_stalled &&
@@ -49,6 +51,34 @@ static uint32_t interval(const struct rdmamsg_ep *ep)
 	if (ep->opts.fetch_timeout_ms != RDMAMSG_NONE)
 		ms = min(ms, ep->opts.fetch_timeout_ms / 4);
 	return max(ms, 1u);
+}
+
+static uint32_t interval(const struct rdmamsg_ep *ep)
+{
+	return max(min(period(ep), rdmamsg__dead_ms(ep)), 1u);
+}
+
+/*
+ * Returns for how long this process did not run, or did not come back into the
+ * library. A tick that is late by little is late for no such reason.
+ */
+static uint32_t stood_still(const struct rdmamsg_ep *ep)
+{
+	return ep->live.late_ms > period(ep) / 4 ? ep->live.late_ms : 0;
+}
+
+/* That time is not the peer's. */
+static void skip(struct rdmamsg_ep *ep, uint32_t stood)
+{
+	uint64_t since = ep->live.fetched;
+
+	if (likely(!stood))
+		return;
+	ep->live.heard += stood;
+	if (!list_empty(&ep->rndv.out))
+		since = max(since, list_first(&ep->rndv.out, struct op,
+					      node)->rndv->since);
+	ep->live.fetched = since + stood;
 }
 
 static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)
@@ -151,9 +181,12 @@ static void tick(struct timer *t)
 {
 	struct rdmamsg_ep *ep = list_entry(t, struct rdmamsg_ep, live.timer);
 	uint64_t began = rdmamsg__now_ms();
+	uint32_t stood;
 	bool heard;
 
 	ep->live.late_ms = began > t->when ? (uint32_t)(began - t->when) : 0;
+	stood = stood_still(ep);
+	skip(ep, stood);
 	/* if this process was stopped or busy, completions are not read yet */
 	if (rdmamsg__rx_count(&ep->lane) == ep->live.rx_seen ||
 	    ep->lane.sq.done == ep->live.dead.done)
@@ -166,7 +199,7 @@ static void tick(struct timer *t)
 	rdmamsg__record_credit(ep->recorder, ep->send.queued ||
 			       ep->send.want_writable, ep->credit.limit,
 			       rdmamsg__tx_number(ep));
-	if (!rdmamsg__dead_tick(ep, heard, began))
+	if (!rdmamsg__dead_tick(ep, heard, began, stood))
 		return;
 	if (heard) {
 		rdmamsg__live_heard(ep);

@@ -71,9 +71,13 @@ uint8_t rdmamsg__rnr_retry(const struct rdmamsg_ep *ep, uint32_t features);
 bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep);
 /*
  * Part of the liveness tick, which has polled the completion queues since
- * 'began'. Returns false if the endpoint has ended.
+ * 'began'. For 'stood' ms before that, this process did not run. Returns false
+ * if the endpoint has ended.
  */
-bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began);
-uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep);	/* to the next tick */
+bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began,
+			uint32_t stood);
+/* To the next tick, which is one of at most so many ms. */
+uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep);
+uint32_t rdmamsg__dead_period(const struct rdmamsg_ep *ep);
 
 #endif

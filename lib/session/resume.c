@@ -31,6 +31,7 @@
 #include <rdmamsg/failover.h>
 #include <rdmamsg/rdmamsg.h>
 
+#define LOOKS		8	/* in timeout_ms of the failover */
 #define DRAIN_MS	1000	/* a device may lose a flushed completion */
 /* All messages that a conforming peer sends before the last RESUME. */
 #define ENTRIES_MAX	(RNDV_MAX * (PROTO_RESUME_ENTRY_LEN + PROTO_RNDV_MAX))
@@ -377,12 +378,29 @@ void rdmamsg__resume_start(struct rdmamsg_ep *ep)
 	}
 }
 
+/*
+ * A late timer shows for how long this process did not run. That is not the
+ * peer's time: if both sides were stopped, one of them goes on first.
+ */
+static void skip_stop(struct rdmamsg_ep *ep, uint64_t now)
+{
+	struct resume *r = ep->resume;
+	const uint64_t due = r->timer.when;
+
+	if (due < r->since || now <= due + rdmamsg__resume_ms(ep) / LOOKS)
+		return;
+	r->since += now - due;
+	/* so that the timer is late no longer */
+	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer, 1);
+}
+
 static void progress_down(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
-	uint64_t now = rdmamsg__now_ms();
-	uint64_t end = r->since + rdmamsg__resume_ms(ep);
+	uint64_t now = rdmamsg__now_ms(), end;
 
+	skip_stop(ep, now);
+	end = r->since + rdmamsg__resume_ms(ep);
 	if (has_closed(ep)) {
 		if (!rdmamsg__rx_waits(ep))
 			rdmamsg__ep_kill(ep);
@@ -416,6 +434,7 @@ static void progress_down(struct rdmamsg_ep *ep)
 		end = min(end, r->said_at + TRY_MS);
 	else if (!ep->connect.passive && !r->carrier)
 		end = min(end, r->again_at);
+	end = min(end, now + rdmamsg__resume_ms(ep) / LOOKS);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &r->timer,
 			   end > now ? end - now : 1);
 }

@@ -78,17 +78,6 @@ static void alone__close_in_a_cut_ENDS(void **state)
 	assert_int_equal(last_why.error, -ETIMEDOUT);
 }
 
-/* Only this side's program turns; the peer's device takes and answers all. */
-static void client_steps(uint64_t ms)
-{
-	for (uint64_t end = now + ms; now < end; ) {
-		now += step;
-		if (activity->act)
-			activity->act();
-		run(&client);
-	}
-}
-
 /* An activity whose requests the peer's device answers without its program. */
 static bool has_answers(const struct activity *a)
 {
@@ -185,6 +174,12 @@ static void alone__at_the_end_POSTS_NOTHING(void **state)
 	stop_all();
 }
 
+static void alone__stopped_both_THE_FIRST_WAITS(void **state)
+{
+	completions_alone(100000);
+	both_stopped();
+}
+
 static void alone__by_default_WAITS_LONGER(void **state)
 {
 	start(&activities[0], 0);
@@ -210,6 +205,7 @@ int main(void)
 		TEST(alone__close_in_a_cut_ENDS),
 		TEST(alone__busy_peer_shorter_LIVES_ON),
 		TEST(alone__busy_peer_longer_CLOSES),
+		TEST(alone__stopped_both_THE_FIRST_WAITS),
 		TEST(alone__idle_SENDS_PINGS),
 		TEST(alone__answered_SENDS_NO_PING),
 		TEST(alone__at_the_end_POSTS_NOTHING),

@@ -136,6 +136,46 @@ static void stopped__while_the_peer_died_CLOSES(void **state)
 	}
 }
 
+static void stopped__both_THE_FIRST_WAITS(void **state)
+{
+	both_stopped();
+}
+
+/* Stopped again and again, each time for longer than dead_after_ms. */
+static void stopped__often_COUNTS_WHAT_RAN(void **state)
+{
+	start(&activities[3], 1000);
+	steps(2100);
+	nulldev_cut(true);
+	for (int i = 0; i < 4; i++) {
+		steps(200);
+		now += 10000;
+	}
+	check_open("after 800 ms");
+	check_closes(&client, now, 0, 452 + SLACK_MS);
+	stop_all();
+}
+
+/* The peer's program was silent for 100 ms, and both were stopped then. */
+static void stopped__both_IS_NO_SILENCE(void **state)
+{
+	opts.peer_timeout_ms = 1000;
+	opts.stall_after_ms = RDMAMSG_NONE;
+	start(&activities[0], 20000);
+	steps(2100);
+	client_steps(100);
+	now += 100000;
+	client_steps(300);
+	check_open("when one of two goes on");
+	steps(3000);
+	check_open("after both were stopped");
+	client_steps(1600);
+	assert_true(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_SILENT);
+	stop_all();
+	opts.peer_timeout_ms = opts.stall_after_ms = 0;
+}
+
 static void wake_up_late(void)
 {
 	now += 5000;
@@ -310,6 +350,9 @@ int main(void)
 		TEST(stopped__acknowledged_meanwhile_LIVES_ON),
 		TEST(stopped__with_its_device_LIVES_ON),
 		TEST(stopped__while_the_peer_died_CLOSES),
+		TEST(stopped__both_THE_FIRST_WAITS),
+		TEST(stopped__often_COUNTS_WHAT_RAN),
+		TEST(stopped__both_IS_NO_SILENCE),
 		TEST(callback__takes_long_LIVES_ON),
 		TEST(port__down_on_soft_roce_SENDS_NO_KEEPALIVE),
 		TEST(transport__of_hardware_LASTS_AS_LONG),

@@ -234,6 +234,17 @@ static inline void steps(uint64_t ms)
 		one_step();
 }
 
+/* Only this side's program turns; the peer's device takes and answers all. */
+static inline void client_steps(uint64_t ms)
+{
+	for (uint64_t end = now + ms; now < end; ) {
+		now += step;
+		if (activity->act)
+			activity->act();
+		run(&client);
+	}
+}
+
 static inline void check_open(const char *when)
 {
 	if (client.closed || server.closed)
@@ -368,5 +379,28 @@ static inline int tear_down(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/*
+ * Both sides are stopped, and the client goes on first: the peer, whose silence
+ * has lasted for 300 ms, has the rest of the time. Of each stop, at most the
+ * time between two ticks counts, an eighth of dead_after_ms.
+ */
+static inline void both_stopped(void)
+{
+	for (size_t i = 0; i < ACTIVITIES; i++)
+		for (uint32_t phase = 0; phase < 32; phase += 9) {
+			start(&activities[i], 1000);
+			steps(2000 + 1000 * phase / 128);
+			nulldev_cut(true);
+			steps(300);
+			now += 10000;
+			client_steps(500);
+			check_open("when one of two goes on");
+			nulldev_cut(false);
+			steps(3000);
+			check_open("after both were stopped");
+			stop_all();
+		}
+}
 
 #endif

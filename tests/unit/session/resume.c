@@ -4,6 +4,7 @@
  * again under traffic of all kinds in both directions, and each message arrives
  * once and in order.
  */
+#include "base/ctx.h"
 #include "lanes.h"
 
 #include <rdmamsg/flow.h>
@@ -485,6 +486,34 @@ static void resuming__aborted_BOTH_END(void **state)
 }
 
 /* The server has ended the session: the client is told at once. */
+/* As if the process of this side had not run for so long. */
+static void stand_still(struct side *s, uint64_t ms)
+{
+	const struct timers *ts = &s->ctx->loop.timers;
+
+	for (int i = 0; i < ts->count; i++)
+		ts->heap[i]->when -= ms;
+	s->ep->resume->since -= ms;
+}
+
+/* Both are stopped while the lane is down, and the server goes on first. */
+static void down__both_stopped_GO_ON(void **state)
+{
+	struct rdmamsg_ep_options opts = { 0 };
+
+	connect_both(&opts);
+	lose(&client);
+	lose(&server);
+	UNTIL(server.ctx, server.ep->resume->lane == LANE_DOWN);
+	stand_still(&server, AGO);
+	for (int i = 0; i < 10; i++)
+		assert_true(rdmamsg_wait(server.ctx, 1) >= 0);
+	if (server.closed)
+		fail_msg("%s", server.why.text);
+	WAIT_FOR(resumed[0] == 1 && resumed[1] == 1);
+	close_both();
+}
+
 static void unknown__session_ENDS_WITH_REASON(void **state)
 {
 	struct rdmamsg_ep_options opts = { 0 };
@@ -731,6 +760,8 @@ int main(void)
 			down__aborted_BOTH_END, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			resuming__aborted_BOTH_END, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			down__both_stopped_GO_ON, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			unknown__session_ENDS_WITH_REASON, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
