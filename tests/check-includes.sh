@@ -1,6 +1,7 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Each private header compiles alone, in the folders listed here and below them.
+# And no file includes a header whose functions depend on the program's locale.
 
 srcdir=${srcdir:-.}
 CC=${CC:-cc}
@@ -20,4 +21,10 @@ do
 	}
 done
 [ $tried -gt 0 ] || { echo "no header found"; bad=1; }
+# shellcheck disable=SC2086 # words
+(cd "$srcdir" && find $folders -name '*.[ch]' -exec \
+	grep -nE '#include <(ctype|locale|strings|wctype)\.h>' /dev/null {} +) && {
+	echo "these functions depend on the locale: compare ASCII"
+	bad=1
+}
 exit $bad

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/auxv.h>
 #include <rdmamsg/diag.h>
 
@@ -18,6 +17,21 @@ static char device[64];
 static char stats[128];
 static bool log_set;
 
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Ignores case in ASCII. In Turkish, strcasecmp() of "INFO" and "info" fails. */
+static bool is_word(const char *value, const char *word)
+{
+	while (*word && lower(*value) == *word) {
+		value++;
+		word++;
+	}
+	return !*word && !*value;
+}
+
 static void set_log(const char *value)
 {
 	static const char *const names[] = {
@@ -25,7 +39,7 @@ static void set_log(const char *value)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcasecmp(value, names[i])) {
+		if (is_word(value, names[i])) {
 			rdmamsg__log_level = (int)i;
 			log_set = true;
 			return;
