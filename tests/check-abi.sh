@@ -192,4 +192,9 @@ while read -r f; do
 	fi
 done < "$tmp/map"
 
+# its threads may outlive dlclose()
+readelf -d "$builddir/.libs/librdmamsg.so" | grep -q NODELETE || {
+	echo "librdmamsg.so is not linked with -z nodelete"
+	bad=1
+}
 exit $bad

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Description: processes in an odd state, started without standard descriptors.
+ * Description: what the library shares with the rest of its process: threads and
+ * signals, descriptors.
  */
+#define _GNU_SOURCE
 #include "common.h"
 #include "oob_pair.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -157,12 +160,65 @@ static void open__without_0_to_2_LEAVES_THEM_CLOSED(void **state)
 	pair_fini(&p);
 }
 
+/* ---- signals ----------------------------------------------------------- */
+
+/* Returns the signals that the thread blocks, from bit 0 for signal 1. */
+static unsigned long long blocked_by(const char *task)
+{
+	char path[300], line[128];
+	unsigned long long set = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "SigBlk: %llx", &set) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return set;
+}
+
+/* No thread can block these. */
+static bool is_special(int sig)
+{
+	return sig == SIGKILL || sig == SIGSTOP;
+}
+
+/*
+ * A program that blocks a signal for signalfd(2) after the library has started
+ * a thread would else be killed by the signal.
+ */
+static void threads__of_the_library_BLOCK_SIGNALS(void **state)
+{
+	struct dirent *d;
+	char own[16];
+	DIR *tasks;
+
+	pair_open(&p);
+	snprintf(own, sizeof(own), "%d", (int)gettid());
+	tasks = opendir("/proc/self/task");
+	while ((d = readdir(tasks))) {
+		if (d->d_name[0] == '.' || !strcmp(d->d_name, own))
+			continue;
+		for (int sig = 1; sig < 32; sig++)
+			if (!is_special(sig) &&
+			    !(blocked_by(d->d_name) >> (sig - 1) & 1))
+				fail_msg("thread %s takes signal %d", d->d_name,
+					 sig);
+	}
+	closedir(tasks);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
+		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};
 
