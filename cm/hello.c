@@ -42,7 +42,8 @@ uint32_t rdmamsg__features(const struct rdmamsg_ep *ep)
 	       (imm ? PROTO_FEATURE_IMM : 0) |
 	       (ep->opts.srq ? PROTO_FEATURE_OVERCOMMIT : 0) |
 	       (ep->failover ? PROTO_FEATURE_PATH : 0) |
-	       (session->resume ? PROTO_FEATURE_RESUME : 0) |
+	       (session->resume ? PROTO_FEATURE_RESUME |
+		PROTO_FEATURE_LANE_AUTH : 0) |
 	       (ep->carries ? PROTO_FEATURE_LANE : 0) |
 	       (ep->opts.flags & RDMAMSG_EP_CRC ? PROTO_FEATURE_CRC : 0);
 }
@@ -87,6 +88,13 @@ void rdmamsg__hello_fill(struct rdmamsg_ep *ep,
 	*ret_len = (uint8_t)rdmamsg__hello_encode(&h, out);
 }
 
+/* An answer to an earlier request proves nothing: it may be repeated. */
+static bool is_answer(const struct resume *r, const struct proto_hello *h)
+{
+	return h->epoch == r->epoch &&
+	       !rdmamsg__lane_verify(r, false, h->epoch, h->data, h->data_len);
+}
+
 int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
 			 size_t len)
 {
@@ -107,8 +115,7 @@ int rdmamsg__hello_check(struct rdmamsg_ep *ep, const void *data,
 				   h.highest, PROTO_VERSION);
 		return ret;
 	}
-	if (ep->carries && rdmamsg__lane_verify(ep->carries->resume, false,
-						h.epoch, h.data, h.data_len)) {
+	if (ep->carries && !is_answer(ep->carries->resume, &h)) {
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_AUTH,
 				   -EACCES, "what answers there cannot prove "
 				   "that it is the peer");

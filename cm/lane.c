@@ -41,7 +41,9 @@ int rdmamsg__dial_lane(struct rdmamsg_ep *ep, const char *host,
 	if (err)
 		return err;
 	adopt(carrier, ep);
-	err = ep->connect.by->init(carrier);
+	err = rdmamsg__lane_auth(carrier, ep->resume);
+	if (!err)
+		err = ep->connect.by->init(carrier);
 	if (!err)
 		err = rdmamsg__dial_start(carrier);
 	if (err)

@@ -15,6 +15,7 @@
 #include "session/door.h"
 #include "session/ep.h"
 #include "session/lent.h"
+#include "session/resume.h"
 #include "session/sessions.h"
 #include "wire/proto.h"
 
@@ -197,12 +198,19 @@ int rdmamsg_reject(struct rdmamsg_request *req, const void *data, size_t len)
 	return ret;
 }
 
-/* The key of the listener counts, not that of the endpoint's context. */
-static void take_auth(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
+/*
+ * For a new session the key of the listener counts, not that of the endpoint's
+ * context. For another lane the key of the session counts, because any listener
+ * of the process may get the request.
+ */
+static int take_auth(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 {
+	if (ep->carries)
+		return rdmamsg__lane_auth(ep, ep->carries->resume);
 	rdmamsg__auth_free(ep->connect.auth);
 	ep->connect.auth = req->auth;
 	req->auth = NULL;
+	return 0;
 }
 
 /* Makes the visitor half-open, and starts setup_timeout_ms. */
@@ -237,8 +245,9 @@ int rdmamsg__request_accept(struct rdmamsg_request *req,
 		return ret;
 	}
 	ep->carries = session;
-	take_auth(ep, req);
-	ret = take_visitor(ep, req);
+	ret = take_auth(ep, req);
+	if (!ret)
+		ret = take_visitor(ep, req);
 	if (ret)
 		req->by->reject(req, PROTO_REJECT_RESOURCES, NULL, 0);
 	else

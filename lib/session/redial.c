@@ -216,6 +216,17 @@ static bool is_final(struct resume *r, const struct rdmamsg_reason *why)
 	       (r->tried >> TARGET_ANNOUNCED & announced) == announced;
 }
 
+/*
+ * A responder can have a carrier of a stranger who repeats a request. Only a
+ * peer that has proven more than that can end the session.
+ */
+static bool is_of_peer(const struct rdmamsg_ep *carrier,
+		       const struct rdmamsg_ep *ep)
+{
+	return !ep->connect.passive ||
+	       (ep->resume->has_key && carrier->connect.told);
+}
+
 void rdmamsg__redial_in_vain(struct rdmamsg_ep *ep, const char *why)
 {
 	ep->resume->moving = false;
@@ -246,7 +257,7 @@ void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
 	if (r->moving)
 		rdmamsg__redial_in_vain(ep, why->text);
 	/* while a lane drains, its receives may still have the peer's CLOSE */
-	if (r->lane == LANE_DOWN && is_final(r, why))
+	if (r->lane == LANE_DOWN && is_of_peer(carrier, ep) && is_final(r, why))
 		end(ep, &r->denial, "", 0);
 	rdmamsg__redial_later(r);
 	rdmamsg__resume_wake(ep);

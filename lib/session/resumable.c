@@ -6,6 +6,7 @@
 #include "base/timer.h"
 #include "base/util.h"
 #include "lane/srq.h"
+#include "session/auth.h"
 #include "session/connector.h"
 #include "session/ep.h"
 #include "session/resume.h"
@@ -46,6 +47,21 @@ int rdmamsg__lane_verify(const struct resume *r, bool initiator,
 		err = -EACCES;
 	OPENSSL_cleanse(right, sizeof(right));
 	return err;
+}
+
+int rdmamsg__lane_auth(struct rdmamsg_ep *carrier, const struct resume *r)
+{
+	struct auth *a = NULL;
+
+	if (r->has_key) {
+		a = rdmamsg__auth_new(&r->key);
+		if (!a)
+			return rdmamsg__fail(-ENOMEM, "no memory for another "
+					     "connection");
+	}
+	rdmamsg__auth_free(carrier->connect.auth);
+	carrier->connect.auth = a;
+	return 0;
 }
 
 /* ---- the life of an endpoint ------------------------------------------ */
@@ -132,6 +148,7 @@ void rdmamsg__resume_free(struct rdmamsg_ep *ep)
 	rdmamsg__resume_end(ep);
 	rdmamsg__keep_free(&r->keep);
 	OPENSSL_cleanse(&r->secret, sizeof(r->secret));
+	OPENSSL_cleanse(&r->key, sizeof(r->key));
 	rdmamsg__renew_forget(r);
 	free(r->given);
 	free(r->renewed);
@@ -168,6 +185,16 @@ static int derive(struct rdmamsg_ep *ep, const struct proto_resumable *peer)
 				       &r->secret);
 }
 
+/* A session without a pre-shared key proves its own secret. */
+static void keep_key(struct rdmamsg_ep *ep)
+{
+	const struct auth *a = ep->connect.auth;
+	struct resume *r = ep->resume;
+
+	r->key = a ? a->secret : r->secret;
+	r->has_key = a || ep->connect.features & PROTO_FEATURE_LANE_AUTH;
+}
+
 int rdmamsg__resume_begin(struct rdmamsg_ep *ep)
 {
 	const struct proto_resumable *peer = &ep->connect.peer.resume;
@@ -183,6 +210,7 @@ int rdmamsg__resume_begin(struct rdmamsg_ep *ep)
 					 peer->window, 0);
 	if (err)
 		return err;
+	keep_key(ep);
 	r->agreed = true;
 	rdmamsg__targets_learn(ep);
 	ep->send.op_max += 8;		/* for requests that a carrier brings */

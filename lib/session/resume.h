@@ -74,6 +74,8 @@ struct resume {
 	uint8_t session[16];
 	uint8_t nonce[32];
 	struct secret secret;
+	struct secret key;		/* if has_key: AUTH on lanes proves it */
+	bool has_key;
 	uint32_t epoch;			/* of the last try */
 
 	/* keys of regions that the peer has, and those that it has renewed */
@@ -134,6 +136,12 @@ int rdmamsg__lane_prove(const struct resume *r, bool initiator, uint32_t epoch,
 			uint8_t out[static PROTO_LANE_DATA_LEN]);
 int rdmamsg__lane_verify(const struct resume *r, bool initiator,
 			 uint32_t epoch, const uint8_t *data, size_t len);
+
+/*
+ * Lets the carrier of the session demand and prove what the first connection
+ * did, whatever the key of its context or of the listener is. -ENOMEM
+ */
+int rdmamsg__lane_auth(struct rdmamsg_ep *carrier, const struct resume *r);
 
 /* ---- resume.c: the state of the lane ------------------------------------ */
 

@@ -115,6 +115,8 @@ static inline bool rdmamsg__limit_passes(uint32_t limit)
 #define PROTO_FEATURE_CRC	256u
 /* The device executes masked atomics of 4 and 8 bytes. */
 #define PROTO_FEATURE_MASKED_SMALL 512u
+/* Each lane of a session without a pre-shared key is proven by AUTH as well. */
+#define PROTO_FEATURE_LANE_AUTH	1024u
 
 struct proto_hello {
 	uint8_t lowest;

@@ -13,6 +13,9 @@
  * responder's nonce, both from SETUP. A proof has the first 16 bytes of the
  * HMAC-SHA256, under the session secret, of PROTO_LANE_INITIATOR or
  * PROTO_LANE_RESPONDER, the session and the epoch (u32).
+ *
+ * On the lane AUTH follows, under the pre-shared key of the session, or with
+ * PROTO_FEATURE_LANE_AUTH under its secret.
  */
 #ifndef RDMAMSG_LIB_RESUME_WIRE_H
 #define RDMAMSG_LIB_RESUME_WIRE_H
