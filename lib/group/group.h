@@ -200,7 +200,12 @@ void rdmamsg__repair_take_back(struct rdmamsg_group *g);
 uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g);
 void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d);
-/* Returns the number of requested ranges that were dropped for lack of room. */
+/* Returns true if requests wait for their answers. */
+bool rdmamsg__repair_pending(const struct rdmamsg_group *g);
+/*
+ * Returns the number of requested ranges that were dropped for lack of room, or
+ * because their asker has got its part.
+ */
 uint64_t rdmamsg__repair_dropped(const struct rdmamsg_group *g);
 /* The group was joined again, or lost. */
 void rdmamsg__repair_joined(struct rdmamsg_group *g);

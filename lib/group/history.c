@@ -66,7 +66,10 @@ int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
 
 	if (!k)
 		return -ENOMEM;
-	*k = (struct kept){ .when = when, .number = h->next, .len = len };
+	*k = (struct kept){
+		.when = when, .number = h->next, .len = len,
+		.before = h->published,
+	};
 	if (len)
 		memcpy(k->data, data, len);
 	while (h->oldest != h->next &&
@@ -85,6 +88,24 @@ void rdmamsg__history_take_back(struct history *h)
 	h->bytes -= (*at)->len;
 	free(*at);
 	*at = NULL;
+}
+
+uint64_t rdmamsg__history_since(const struct history *h, uint64_t when)
+{
+	uint32_t first = 0, count = h->next - h->oldest;
+
+	while (count) {
+		uint32_t half = count / 2, at = h->oldest + first + half;
+
+		if (h->ring[at & h->mask]->when < when) {
+			first += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	first += h->oldest;
+	return first == h->next ? h->published : h->ring[first & h->mask]->before;
 }
 
 const struct kept *rdmamsg__history_find(const struct history *h,

@@ -12,6 +12,7 @@
 
 struct kept {
 	uint64_t when;			/* ms, time of publishing */
+	uint64_t before;		/* history.published at that time */
 	uint32_t number, len;
 	uint8_t data[];
 };
@@ -21,6 +22,7 @@ struct history {
 	uint32_t mask;			/* of the ring */
 	uint32_t oldest, next;		/* kept: oldest <= number < next */
 	size_t bytes, max_bytes;	/* of data */
+	uint64_t published;		/* datagrams; the owner sets it */
 };
 
 /* Numbers begin with 'first'. 'messages' is a power of two. -ENOMEM */
@@ -40,6 +42,11 @@ int rdmamsg__history_add(struct history *h, const void *data, uint32_t len,
 			 uint64_t when, const struct kept **ret);
 /* Forgets the newest message, of which nothing was sent. */
 void rdmamsg__history_take_back(struct history *h);
+/*
+ * Returns history.published before the first message that is kept and that is
+ * not older than 'when', or history.published if there is none.
+ */
+uint64_t rdmamsg__history_since(const struct history *h, uint64_t when);
 /* Returns NULL if the message is not published yet, or not kept any more. */
 const struct kept *rdmamsg__history_find(const struct history *h,
 					 uint32_t number);

@@ -14,6 +14,7 @@
 #include "group/group.h"
 #include "group/history.h"
 #include "group/pace.h"
+#include "group/quota.h"
 #include "group/requests.h"
 #include "wire/frame.h"
 
@@ -28,12 +29,14 @@
 #define BEAT_MAX_MS	2000u
 #define TIMERS		4
 #define RANGES		80u	/* of a request, as ask.c sends them */
+#define RECENT_MS	1000u	/* an asker has received what is younger */
 #define LINGERS		10u	/* of linger_ms, even if requests still come */
 
 struct repair {
 	struct rdmamsg_group *group;
 	struct history history;
 	struct requests requests;
+	struct quota quota;
 	bool answering;			/* collecting is over */
 	struct pace pace;		/* half of the group's rate */
 	struct timer collect, beat, linger, room;
@@ -44,28 +47,82 @@ struct repair {
 /* ---- answers ---------------------------------------------------------- */
 
 /*
- * Repeats fragments up to range.last. A larger range.last means all fragments.
+ * Repeats fragments up to range.last, but at most 'most'. A larger range.last
+ * means all fragments. Returns 1 if 'most' have been sent and some are left.
  */
 static int repeat(struct rdmamsg_group *g, const struct kept *k,
-		  const struct request *q, uint32_t *index)
+		  const struct request *q, uint32_t *index, uint32_t most)
 {
 	const struct carrier_to *to = q->several ? &g->to : &q->to;
+	const uint32_t count = rdmamsg__frame_count(k->len, (uint16_t)(g->mtu -
+							    FRAME_HDR_LEN));
+	const uint32_t last = min((uint32_t)q->range.last, count - 1);
+	int ret;
 
 	probe(group_repeated, g, k->number, *index);
-	return rdmamsg__group_send(g, to, k->number, k->data, k->len,
-				   FRAME_REPEATED, index, q->range.last);
+	most = min(*index + (uint64_t)most - 1, (uint64_t)last);
+	ret = rdmamsg__group_send(g, to, k->number, k->data, k->len,
+				  FRAME_REPEATED, index, most);
+	return !ret && most < last ? 1 : ret;
+}
+
+static uint64_t published(const struct rdmamsg_group *g)
+{
+	return g->st.sent_datagrams - g->st.sent_repeated;
+}
+
+static struct quota_sent sent_so_far(struct rdmamsg_group *g)
+{
+	const uint64_t now = rdmamsg__now_ms();
+	const uint64_t recent = max(g->opts.history_ms, RECENT_MS);
+	struct history *h = &g->repair->history;
+	struct quota_sent s = { .now = now };
+
+	h->published = s.published = published(g);
+	s.recent = s.published -
+		   rdmamsg__history_since(h, now > recent ? now - recent : 0);
+	s.kept = s.published - rdmamsg__history_since(h, 0);
+	return s;
 }
 
 /*
- * Returns 0 if the request is answered, -EAGAIN if there is no room for the
- * rest.
+ * What several have asked for goes to all as long as there is a budget for it,
+ * then to the first of them. Returns NULL if there is none for it either.
+ */
+static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
+{
+	const struct quota_sent s = sent_so_far(g);
+	struct quota *of = &g->repair->quota;
+	struct asker *a;
+
+	if (q->several) {
+		a = rdmamsg__quota_of_all(of, &s);
+		if (a->left)
+			return a;
+	}
+	a = rdmamsg__quota_of(of, &q->by, &s);
+	if (!a->left)
+		return NULL;
+	q->several = !q->to.ah &&
+		     rdmamsg__carrier_way(g->carrier, &q->by, &q->to);
+	return q->several ? NULL : a;
+}
+
+/*
+ * Repeats the next message of a request, as far as there is a budget. Returns 1
+ * if the request goes on, 0 if it is answered, -EAGAIN if there is no room for
+ * the rest, and -EDQUOT if there is no budget for it.
  */
 static int answer(struct rdmamsg_group *g, struct request *q)
 {
 	const struct history *h = &g->repair->history;
 	struct frame_range *r = &q->range;
-	int ret = 0;
+	const struct kept *k;
+	struct asker *a;
+	uint32_t index = r->first;
+	int ret;
 
+	/* without a way to it, the answer goes to all */
 	if (!q->several && !q->to.ah &&
 	    rdmamsg__carrier_way(g->carrier, &q->by, &q->to))
 		q->several = true;
@@ -76,22 +133,28 @@ static int answer(struct rdmamsg_group *g, struct request *q)
 		r->number += skip;
 		r->count -= skip;
 	}
-	while (r->count && !ret) {
-		const struct kept *k = rdmamsg__history_find(h, r->number);
-		uint32_t index = r->first;
+	k = rdmamsg__history_find(h, r->number);
+	if (!k) {
+		bool is_old = (int32_t)(h->oldest - r->number) > 0;
 
-		if (!k && (int32_t)(h->oldest - r->number) <= 0)
-			break;		/* not published yet */
-		ret = k ? repeat(g, k, q, &index) : 0;
-		if (ret == -EAGAIN) {
-			r->first = (uint16_t)index;
-			return ret;
-		}
+		/* it is not kept any more, or not published yet */
 		r->number++;
-		r->count--;
-		r->first = 0;
+		return --r->count && is_old;
 	}
-	return 0;
+	a = asker_of(g, q);
+	if (!a)
+		return -EDQUOT;
+	ret = repeat(g, k, q, &index, a->left);
+	a->left -= index - r->first;
+	r->first = (uint16_t)index;
+	if (ret == -EAGAIN)
+		return ret;
+	if (ret == 1)
+		return -EDQUOT;
+	r->number++;
+	r->count--;
+	r->first = 0;
+	return r->count && !ret;
 }
 
 void rdmamsg__repair_pace(struct rdmamsg_group *g, uint32_t rate)
@@ -123,21 +186,23 @@ void rdmamsg__repair_pump(struct rdmamsg_group *g)
 {
 	struct repair *p = g->repair;
 	struct requests *r;
-	uint32_t done = 0;
 
 	if (!p || !p->answering ||
 	    (g->state != GROUP_JOINED && g->state != GROUP_LEAVING))
 		return;
 	r = &p->requests;
-	while (done < r->count && answer(g, &r->at[done]) != -EAGAIN) {
-		if (r->at[done].to.ah)
-			rdmamsg__carrier_drop_ah(g->carrier,
-						 r->at[done].to.ah);
-		done++;
+	while (r->count) {
+		struct request *q = &r->at[r->turn];
+		int ret = answer(g, q);
+
+		if (ret == -EAGAIN)
+			return;
+		r->dropped += ret == -EDQUOT;
+		if (ret != 1 && q->to.ah)
+			rdmamsg__carrier_drop_ah(g->carrier, q->to.ah);
+		rdmamsg__requests_next(r, ret != 1);
 	}
-	r->count -= done;
-	memmove(r->at, r->at + done, r->count * sizeof(*r->at));
-	p->answering = r->count;
+	p->answering = false;
 }
 
 static void collected(struct timer *t)
@@ -163,11 +228,17 @@ void rdmamsg__repair_nack(struct rdmamsg_group *g, const struct frame *f,
 			  const struct datagram *d)
 {
 	struct repair *p = g->repair;
+	struct quota_sent s;
 	struct frame_range range;
 
 	if (!p)
 		return;
 	g->st.requests++;
+	s = sent_so_far(g);
+	if (!rdmamsg__quota_of(&p->quota, &d->from, &s)->left) {
+		p->requests.dropped += min(f->length, RANGES);
+		return;
+	}
 	for (uint32_t i = 0; i < min(f->length, RANGES); i++)
 		if (!rdmamsg__range_decode(&range, f, i))
 			rdmamsg__requests_add(&p->requests, &range, &d->from);
@@ -199,6 +270,11 @@ uint32_t rdmamsg__repair_oldest(const struct rdmamsg_group *g)
 	return g->repair ? g->repair->history.oldest : g->number;
 }
 
+bool rdmamsg__repair_pending(const struct rdmamsg_group *g)
+{
+	return g->repair && g->repair->requests.count;
+}
+
 uint64_t rdmamsg__repair_dropped(const struct rdmamsg_group *g)
 {
 	return g->repair ? g->repair->requests.dropped : 0;
@@ -219,6 +295,7 @@ int rdmamsg__repair_keep(struct rdmamsg_group *g, const void *data,
 					   victim + g->opts.history_ms - now);
 		return -EAGAIN;
 	}
+	p->history.published = published(g);
 	err = rdmamsg__history_add(&p->history, data, len, now, ret);
 	if (err)
 		return rdmamsg__fail(err, "no memory to keep %u bytes for "
@@ -249,7 +326,7 @@ static void drop_requests(struct rdmamsg_group *g)
 	for (uint32_t i = 0; i < r->count; i++)
 		if (r->at[i].to.ah)
 			rdmamsg__carrier_drop_ah(g->carrier, r->at[i].to.ah);
-	r->count = 0;
+	r->count = r->turn = 0;
 }
 
 /* Drops all requests. Subscribers ask again, at the new place. */

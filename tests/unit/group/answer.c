@@ -276,6 +276,61 @@ static void answer__goes_to_one_OR_TO_ALL(void **state)
 	end_all();
 }
 
+static void ask_for(const struct end *by, uint32_t count)
+{
+	uint8_t payload[FRAME_RANGE_LEN];
+	const struct frame_range range = {
+		.count = count, .last = FRAME_TO_END,
+	};
+	const struct frame f = {
+		.type = FRAME_NACK, .sender = pub.group->id, .length = 1,
+		.data = payload, .data_len = sizeof(payload),
+	};
+	const struct carrier *c = by->group->carrier;
+	const struct datagram d = {
+		.from = { .gid = c->sgid, .qpn = c->qp->qp_num },
+	};
+
+	rdmamsg__range_encode(&range, payload);
+	rdmamsg__repair_nack(pub.group, &f, &d);
+}
+
+/* A stranger asks for the whole history, again and again. */
+static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
+{
+	enum { COUNT = 200, TIMES = 300 };
+	uint64_t begun, most;
+
+	join(&sub[0], (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_SUBSCRIBE,
+	});
+	join(&pub, (struct rdmamsg_group_options){
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+		.rate = RDMAMSG_NONE,
+	});
+	for (int i = 0; i < COUNT; i++)
+		publish();
+	begun = rdmamsg__now_ms();
+	for (int i = 0; i < TIMES; i++) {
+		ask_for(&sub[0], COUNT);
+		WAIT_FOR(!rdmamsg__repair_pending(pub.group));
+	}
+	/* heartbeats are published as well */
+	most = 4 * (counters(&pub).sent_datagrams -
+		    counters(&pub).sent_repeated) + 50 +
+	       (rdmamsg__now_ms() - begun + 1000) / 1000 * 50;
+	assert_in_range(counters(&pub).sent_repeated, COUNT, most);
+	assert_true(counters(&pub).requests_dropped > 0);
+	/* another is still repaired */
+	most = counters(&pub).sent_repeated;
+	subscribe(&sub[1]);
+	sub[1].group->carrier->sgid.raw[15] ^= 1;
+	ask_for(&sub[1], 1);
+	WAIT_FOR(!rdmamsg__repair_pending(pub.group));
+	assert_int_equal(counters(&pub).sent_repeated, most + 1);
+	end_all();
+}
+
 static struct ibv_ah *no_way(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	const struct timespec t = { .tv_nsec = 20000000 };
@@ -548,6 +603,7 @@ int main(void)
 		cmocka_unit_test(history__of_young_messages_IS_WRITABLE_LATER),
 		cmocka_unit_test(heartbeats__of_an_idle_publisher_GET_RARE),
 		cmocka_unit_test(answer__goes_to_one_OR_TO_ALL),
+		cmocka_unit_test(asker__asks_without_end_GETS_A_MULTIPLE),
 		cmocka_unit_test(
 			way__to_an_address_that_is_dead_IS_NOT_TRIED_AGAIN),
 		cmocka_unit_test(join__in_vain_ENDS_WITH_ITS_DEADLINE),
