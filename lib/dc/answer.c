@@ -20,8 +20,8 @@ static void put_header(const struct visitor *v, enum dcf_type type,
 		       uint32_t number, uint32_t tag)
 {
 	const struct dc_frame f = {
-		.type = (uint8_t)type, .generation = v->far_generation,
-		.handle = v->far_handle, .number = number, .tag = tag,
+		.type = (uint8_t)type, .handle = v->far_handle,
+		.token = v->far_token, .number = number, .tag = tag,
 	};
 
 	rdmamsg__dcf_encode(&f, rdmamsg__peer_slot(&v->peer));
@@ -44,7 +44,7 @@ uint32_t rdmamsg__visitor_max_msg(const struct rdmamsg_dc_target *t)
 static void send_welcome(struct visitor *v)
 {
 	const struct dc_welcome w = {
-		.handle = v->peer.handle, .generation = v->peer.generation,
+		.handle = v->peer.handle, .token = v->peer.token,
 		.eager = VISIT_RECEIVE - DCF_LEN,
 		.max_msg = rdmamsg__visitor_max_msg(v->t),
 	};

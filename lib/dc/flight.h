@@ -75,8 +75,8 @@ static inline struct dc_frame rdmamsg__session_header(
 	uint32_t tag)
 {
 	return (struct dc_frame){
-		.type = (uint8_t)type, .generation = x->far_generation,
-		.handle = x->far_handle, .number = number, .tag = tag,
+		.type = (uint8_t)type, .handle = x->far_handle,
+		.token = x->far_token, .number = number, .tag = tag,
 	};
 }
 

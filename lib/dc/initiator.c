@@ -58,6 +58,10 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 
 	if (why->data_len == sizeof(NO_SENDER) - 1 &&
 	    !memcmp(why->data, NO_SENDER, why->data_len)) {
+		log_info("dc sender %p: %s port %s: a connection: the target "
+			 "has no DC, or version 1 of its frames, and this "
+			 "library version %d", (void *)s, a->host, a->service,
+			 DCF_VERSION);
 		a->connects = true;
 		return true;
 	}

@@ -145,6 +145,20 @@ static void fed(struct starving *w)
 	p->ops->fed(p);
 }
 
+/* An old peer is told in the answer to its request: target.c. */
+static int decode(struct dc_port *p, const struct rdmamsg_msg *msg, size_t len,
+		  struct dc_frame *ret)
+{
+	int err = rdmamsg__dcf_decode(ret, msg->buf, len);
+
+	if (err == -EPROTONOSUPPORT && !p->told_version)
+		log_info("dc: ignoring frames of version %u: this library "
+			 "speaks version %d", ((uint8_t *)msg->buf)[1],
+			 DCF_VERSION);
+	p->told_version |= err == -EPROTONOSUPPORT;
+	return err;
+}
+
 static void received(struct dc_port *p, uint32_t slot, const struct ibv_wc *wc)
 {
 	struct rdmamsg_msg *msg = p->recv[slot];
@@ -154,7 +168,7 @@ static void received(struct dc_port *p, uint32_t slot, const struct ibv_wc *wc)
 	if (!msg || unlikely(p->failed))
 		return;
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV &&
-	    !rdmamsg__dcf_decode(&f, msg->buf, wc->byte_len))
+	    !decode(p, msg, wc->byte_len, &f))
 		kept = p->ops->frame(p, &f, msg, wc->byte_len);
 	if (likely(!kept) && wc->status == IBV_WC_SUCCESS && !post(p, slot))
 		return;
@@ -254,8 +268,10 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 	to.local.lid = place->lid;
 	memcpy(to.local.gid, place->gid, sizeof(to.local.gid));
 	rdmamsg__loopback_address(&to, &attr);
-	(void)!getrandom(&peer->generation, sizeof(peer->generation),
-			 GRND_NONBLOCK);
+	if (getrandom(&peer->token, sizeof(peer->token), GRND_NONBLOCK) !=
+	    sizeof(peer->token))
+		return rdmamsg__fail(-EAGAIN, "getrandom: the kernel has no "
+				     "random bytes for a session of DC");
 	err = rdmamsg__handle_give(&p->peers, peer, 1, PEERS, &peer->handle);
 	if (err)
 		return rdmamsg__fail(err, "no handle for one more peer of DC");
@@ -285,7 +301,7 @@ struct dc_peer *rdmamsg__peer_of(const struct dc_port *p,
 {
 	struct dc_peer *peer = rdmamsg__handle_of(&p->peers, f->handle);
 
-	return peer && peer->generation == f->generation ? peer : NULL;
+	return peer && peer->token == f->token ? peer : NULL;
 }
 
 /* ---- life -------------------------------------------------------------- */

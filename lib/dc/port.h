@@ -59,7 +59,7 @@ struct dc_peer {
 	struct port_dci *dci;		/* bound, or NULL */
 	struct dc_to to;
 	uint32_t handle;		/* of this side, in the port */
-	uint16_t generation;
+	uint64_t token;			/* of the handle: random */
 };
 
 struct port_ops {
@@ -156,6 +156,7 @@ struct dc_port {
 	bool ticks;
 	struct starving starving;
 	bool failed;			/* the next tick ends it */
+	bool told_version;		/* of frames that are ignored */
 	uint64_t deaf_until;		/* ms: see rdmamsg__peer_open() */
 };
 
@@ -184,7 +185,10 @@ int rdmamsg__peer_open(struct dc_port *p, const struct dc_place *place,
 		       uint64_t key, struct dc_peer *peer);
 /* No request of the peer is under way. */
 void rdmamsg__peer_close(struct dc_peer *peer);
-/* Returns the peer that this side has given the handle of the frame, or NULL */
+/*
+ * Returns the peer that this side has given the handle and the token of the
+ * frame, or NULL.
+ */
 struct dc_peer *rdmamsg__peer_of(const struct dc_port *p,
 				 const struct dc_frame *f);
 /*

@@ -187,7 +187,7 @@ static void send_hello(struct dc_session *x)
 	const struct dc_frame f = { .type = DCF_HELLO };
 	struct dc_hello_frame h = {
 		.sender = x->s->id, .key = x->peer.port->key,
-		.handle = x->peer.handle, .generation = x->peer.generation,
+		.handle = x->peer.handle, .token = x->peer.token,
 	};
 	uint8_t *slot = rdmamsg__peer_slot(&x->peer);
 
@@ -416,7 +416,7 @@ static void on_welcome(struct dc_session *x, const struct dc_frame *f,
 		return;
 	}
 	x->far_handle = w.handle;
-	x->far_generation = w.generation;
+	x->far_token = w.token;
 	x->eager = min(w.eager, PORT_SLOT - DCF_LEN);
 	x->max_msg = w.max_msg;
 	x->credit = min(f->number, DCF_CREDITS_MAX);
@@ -613,7 +613,9 @@ static int new_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 	};
 	int err;
 
-	(void)!getrandom(&w.key, sizeof(w.key), GRND_NONBLOCK);
+	if (getrandom(&w.key, sizeof(w.key), GRND_NONBLOCK) != sizeof(w.key))
+		return rdmamsg__fail(-EAGAIN, "getrandom: the kernel has no "
+				     "random bytes for an access key");
 	err = rdmamsg__port_open(&w, ret);
 	if (!err)
 		list_add_tail(&s->ports, &(*ret)->node);

@@ -39,7 +39,7 @@ struct dc_session {
 	bool bye_sent;
 	bool broken;			/* of the target: BYE with an error */
 	uint32_t far_handle;
-	uint16_t far_generation;
+	uint64_t far_token;
 	uint32_t number, credit;	/* of the next message; end */
 	uint32_t eager, max_msg;
 	uint32_t quiet;			/* ticks since the last frame */

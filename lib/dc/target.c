@@ -179,6 +179,13 @@ static void on_request(struct rdmamsg_listener *listener,
 		violation(t, req);
 		return;
 	}
+	if (hello.old) {
+		log_warn("dc target %p: a sender is refused, because it speaks "
+			 "version 1 of DC frames, and this library version %d",
+			 (void *)t, DCF_VERSION);
+		rdmamsg_reject(req, DC_OLD, sizeof(DC_OLD) - 1);
+		return;
+	}
 	if (hello.asks && answer(t, req))
 		return;
 	l = calloc(1, sizeof(*l));

@@ -42,7 +42,7 @@ struct visitor {
 	struct rdmamsg_dc_target *t;
 	uint64_t sender;
 	uint32_t far_handle;
-	uint16_t far_generation;
+	uint64_t far_token;
 	uint32_t next, announced, grant;
 	uint32_t limit;			/* in the last CREDIT or WELCOME */
 	bool welcome_due, probe_due, bye_due;

@@ -188,7 +188,7 @@ static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
 	v->t = t;
 	v->sender = h.sender;
 	v->far_handle = h.handle;
-	v->far_generation = h.generation;
+	v->far_token = h.token;
 	make_items(v, grant_for(t));
 	v->announced = v->grant;
 	v->welcome_due = v->unheard = true;

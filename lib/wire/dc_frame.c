@@ -15,8 +15,9 @@
 
 struct wire_frame {
 	uint8_t type, version;
-	uint16_t generation;
+	uint16_t zero;
 	uint32_t handle, number, tag;
+	uint64_t token;
 };
 
 struct wire_place {
@@ -27,13 +28,14 @@ struct wire_place {
 };
 
 struct wire_hello {
-	uint64_t sender, key;
-	uint32_t handle, generation;
+	uint64_t sender, key, token;
+	uint32_t handle, zero;
 	struct wire_place place;
 };
 
 struct wire_welcome {
-	uint32_t handle, generation, eager, max_msg;
+	uint64_t token;
+	uint32_t handle, eager, max_msg, zero;
 };
 
 struct wire_answer {
@@ -54,9 +56,8 @@ void rdmamsg__dcf_encode(const struct dc_frame *f, void *out)
 {
 	const struct wire_frame w = {
 		.type = f->type, .version = DCF_VERSION,
-		.generation = htole16(f->generation),
 		.handle = htole32(f->handle), .number = htole32(f->number),
-		.tag = htole32(f->tag),
+		.tag = htole32(f->tag), .token = htole64(f->token),
 	};
 
 	memcpy(out, &w, sizeof(w));
@@ -66,15 +67,19 @@ int rdmamsg__dcf_decode(struct dc_frame *f, const void *buf, size_t len)
 {
 	struct wire_frame w;
 
+	/* frames of version 1 were shorter */
+	if (len > offsetof(struct wire_frame, version) &&
+	    ((const uint8_t *)buf)[1] != DCF_VERSION)
+		return -EPROTONOSUPPORT;
 	if (len < sizeof(w))
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
-	if (!w.type || w.type > DCF_TYPE_MAX || w.version != DCF_VERSION)
+	if (!w.type || w.type > DCF_TYPE_MAX || w.zero)
 		return -EPROTO;
 	*f = (struct dc_frame){
-		.type = w.type, .generation = le16toh(w.generation),
-		.handle = le32toh(w.handle), .number = le32toh(w.number),
-		.tag = le32toh(w.tag),
+		.type = w.type, .handle = le32toh(w.handle),
+		.number = le32toh(w.number), .tag = le32toh(w.tag),
+		.token = le64toh(w.token),
 	};
 	return 0;
 }
@@ -131,8 +136,7 @@ void rdmamsg__dcf_hello_encode(const struct dc_hello_frame *h, uint8_t *frame)
 {
 	const struct wire_hello w = {
 		.sender = htole64(h->sender), .key = htole64(h->key),
-		.handle = htole32(h->handle),
-		.generation = htole32(h->generation),
+		.token = htole64(h->token), .handle = htole32(h->handle),
 		.place = to_wire(&h->place),
 	};
 
@@ -147,20 +151,19 @@ int rdmamsg__dcf_hello_decode(struct dc_hello_frame *h, const uint8_t *frame,
 	if (len != DCF_HELLO_LEN)
 		return -EPROTO;
 	memcpy(&w, frame + DCF_LEN, sizeof(w));
-	if (le32toh(w.generation) > UINT16_MAX)
+	if (w.zero)
 		return -EPROTO;
 	h->sender = le64toh(w.sender);
 	h->key = le64toh(w.key);
+	h->token = le64toh(w.token);
 	h->handle = le32toh(w.handle);
-	h->generation = (uint16_t)le32toh(w.generation);
 	return from_wire(&h->place, &w.place);
 }
 
 void rdmamsg__dcf_welcome_encode(const struct dc_welcome *p, uint8_t *frame)
 {
 	const struct wire_welcome w = {
-		.handle = htole32(p->handle),
-		.generation = htole32(p->generation),
+		.token = htole64(p->token), .handle = htole32(p->handle),
 		.eager = htole32(p->eager), .max_msg = htole32(p->max_msg),
 	};
 
@@ -175,11 +178,11 @@ int rdmamsg__dcf_welcome_decode(struct dc_welcome *p, const uint8_t *frame,
 	if (len != DCF_WELCOME_LEN)
 		return -EPROTO;
 	memcpy(&w, frame + DCF_LEN, sizeof(w));
+	p->token = le64toh(w.token);
 	p->handle = le32toh(w.handle);
-	p->generation = (uint16_t)le32toh(w.generation);
 	p->eager = le32toh(w.eager);
 	p->max_msg = le32toh(w.max_msg);
-	if (le32toh(w.generation) > UINT16_MAX || p->eager > DCF_EAGER_MAX ||
+	if (w.zero || p->eager > DCF_EAGER_MAX ||
 	    p->max_msg > PROTO_MSG_MAX)
 		return -EPROTO;
 	return 0;

@@ -5,7 +5,7 @@
  * each. A frame has the handle of the side that receives it.
  *
  *  sender                              target
- *    | connection request, "RDC11"       |
+ *    | connection request, "RDC12"       |
  *    |---------------------------------->|
  *    |      reject with struct dc_answer |
  *    |<----------------------------------|
@@ -24,8 +24,11 @@
  *
  * Header of each frame:
  *
- *  0 u8 type  1 u8 version (1)  2 u16 generation of the handle
- *  4 u32 handle  8 u32 number  12 u32 tag
+ *  0 u8 type  1 u8 version (2)  2 u16 0  4 u32 handle  8 u32 number
+ *  12 u32 tag  16 u64 token of the handle
+ *
+ * The token is random, and only the two sides know it. Anybody with the access
+ * key can send frames, so a frame without the right token is of no session.
  *
  * DATA: the number of the message, its tag; payload.
  * RNDV: the same; struct proto_rndv.
@@ -43,10 +46,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DCF_VERSION	1
-#define DCF_LEN		16u
-#define DCF_HELLO_LEN	64u	/* with the header */
-#define DCF_WELCOME_LEN	32u
+#define DCF_VERSION	2
+#define DCF_LEN		24u
+#define DCF_HELLO_LEN	80u	/* with the header */
+#define DCF_WELCOME_LEN	48u
 #define DCF_CREDITS_MAX	65536u
 #define DCF_EAGER_MAX	65536u
 /* a target keeps a session for this time after the sender's last frame */
@@ -67,10 +70,10 @@ enum dcf_type {
 
 struct dc_frame {
 	uint8_t type;
-	uint16_t generation;
 	uint32_t handle;
 	uint32_t number;
 	uint32_t tag;
+	uint64_t token;			/* of the handle */
 };
 
 /* A port of a device, and a DCT there. */
@@ -85,14 +88,14 @@ struct dc_place {
 /*
  * Behind the header of HELLO:
  *
- *  16 u64 sender  24 u64 access key of the sender's DCT  32 u32 handle
- *  36 u32 generation of the handle  40 the place, as in struct dc_answer
+ *  24 u64 sender  32 u64 access key of the sender's DCT  40 u64 token
+ *  48 u32 handle  52 u32 0  56 the place, as in struct dc_answer
  */
 struct dc_hello_frame {
 	uint64_t sender;
 	uint64_t key;
+	uint64_t token;
 	uint32_t handle;
-	uint16_t generation;
 	struct dc_place place;
 };
 
@@ -104,20 +107,20 @@ enum dcf_status {
 /*
  * Behind the header of WELCOME, whose tag is an enum dcf_status:
  *
- *  16 u32 handle  20 u32 generation of the handle  24 u32 payload of DATA, at
- *  most  28 u32 bytes of a message, at most
+ *  24 u64 token  32 u32 handle  36 u32 payload of DATA, at most  40 u32 bytes
+ *  of a message, at most  44 u32 0
  *
  * The number in the header is the first credit, as in CREDIT.
  */
 struct dc_welcome {
+	uint64_t token;
 	uint32_t handle;
-	uint16_t generation;
 	uint32_t eager;
 	uint32_t max_msg;
 };
 
 void rdmamsg__dcf_encode(const struct dc_frame *f, void *out);
-/* -EPROTO: too short, or an unknown type or version. */
+/* -EPROTO: too short, or an unknown type. -EPROTONOSUPPORT: the version. */
 int rdmamsg__dcf_decode(struct dc_frame *f, const void *buf, size_t len);
 /* These two write and read what is behind the header, at the whole frame. */
 void rdmamsg__dcf_hello_encode(const struct dc_hello_frame *h, uint8_t *frame);

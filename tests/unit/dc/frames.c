@@ -7,6 +7,7 @@
 #include "../own_fabric.h"
 #include "pair.h"
 #include "base/ctx.h"
+#include "base/util.h"
 #include "dc/dc.h"
 #include "dc/port.h"
 #include "dc/session.h"
@@ -14,6 +15,7 @@
 #include "device/device.h"
 #include "device/verbs_call.h"
 #include "soft/control/soft_ctl.h"
+#include "wire/dc.h"
 #include "wire/dc_frame.h"
 #include "wire/proto.h"
 
@@ -117,7 +119,7 @@ static void say(struct dc_frame f, const void *body, size_t len)
 static struct dc_frame frame_here(enum dcf_type type, uint32_t number)
 {
 	return (struct dc_frame){
-		.type = (uint8_t)type, .generation = welcome.generation,
+		.type = (uint8_t)type, .token = welcome.token,
 		.handle = welcome.handle, .number = number,
 	};
 }
@@ -132,7 +134,7 @@ static void greet(void)
 {
 	struct dc_hello_frame h = {
 		.sender = 99, .key = port->key, .handle = peer.handle,
-		.generation = peer.generation,
+		.token = peer.token,
 	};
 	uint8_t frame[DCF_HELLO_LEN];
 
@@ -280,7 +282,7 @@ static void frame__random_bytes_IGNORED(void **state)
 		(void)!getrandom(junk, sizeof(junk), 0);
 		f = (struct dc_frame){
 			.type = (uint8_t)(junk[0] % (DCF_TYPE_MAX + 3)),
-			.generation = junk[1], .handle = junk[2] % 8,
+			.token = junk[1], .handle = junk[2] % 8,
 			.number = junk[3], .tag = junk[4],
 		};
 		say(f, junk, junk[5] % 128);
@@ -319,21 +321,93 @@ static void sender__forged_frames_NO_EFFECT(void **state)
 		for (uint32_t handle = 0; handle < 4; handle++)
 			say((struct dc_frame){
 				.type = (uint8_t)type, .handle = handle,
-				.generation = (uint16_t)
-					(x->peer.generation + 1),
+				.token = x->peer.token + 1,
 				.number = 1000,
 			}, "1234567890123456", 16);
 	/* with the right handle: credits beyond reason, an unknown DONE */
 	say((struct dc_frame){
 		.type = DCF_CREDIT, .handle = x->peer.handle,
-		.generation = x->peer.generation, .number = 0x7fffffff,
+		.token = x->peer.token, .number = 0x7fffffff,
 	}, NULL, 0);
 	say((struct dc_frame){
 		.type = DCF_DONE, .handle = x->peer.handle,
-		.generation = x->peer.generation, .number = 1,
+		.token = x->peer.token, .number = 1,
 	}, NULL, 0);
 	assert_true(x->credit - x->number <= DCF_CREDITS_MAX);
 	close_both();
+}
+
+/*
+ * A stranger has the access key, and knows the handle of another's session,
+ * which are small numbers. Of the token it knows all bits but one.
+ */
+static void session__of_another_CANNOT_BE_GUESSED(void **state)
+{
+	const struct dc_session *x = list_first(&sender->sessions,
+						struct dc_session, node);
+	const unsigned int before = messages;
+	struct dc_place place;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY);
+	for (unsigned int bit = 0; bit < 64; bit++) {
+		struct dc_frame f = {
+			.type = DCF_DATA, .handle = x->far_handle,
+			.token = x->far_token ^ 1ull << bit,
+			.number = x->number,
+		};
+
+		say(f, "forged", 6);
+		f.type = DCF_BYE;
+		say(f, NULL, 0);
+	}
+	assert_int_equal(lost, 0);
+	send_one();
+	assert_int_equal(messages, before + 1);
+	assert_int_equal(target->sessions, 1);
+	/* all bits: this test would notice */
+	say((struct dc_frame){
+		.type = DCF_DATA, .handle = x->far_handle,
+		.token = x->far_token, .number = x->number,
+	}, "forged", 6);
+	WAIT_FOR(messages == before + 2);
+	close_stranger();
+}
+
+static struct rdmamsg_reason refusal;
+static char refused_with[64];
+
+static void on_refused(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	refusal = *why;
+	memcpy(refused_with, why->data, min(why->data_len, 63));
+}
+
+/* A sender of the library before asks, whose frames have version 1. */
+static void sender__with_older_frames_REFUSED(void **state)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_closed = on_refused,
+	};
+	const struct dc_hello h = {
+		.access_key = KEY, .sender = 5, .asks = true,
+	};
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &on,
+		.hello_data_len = DC_HELLO_LEN,
+	};
+	uint8_t hello[DC_HELLO_LEN];
+
+	rdmamsg__dc_hello_encode(&h, hello);
+	hello[4] = '1';
+	opts.hello_data = hello;
+	refusal.cause = 0;
+	assert_int_equal(rdmamsg_connect(near, "127.0.0.1", service, &opts,
+					 NULL), 0);
+	WAIT_FOR(refusal.cause);
+	assert_int_equal(refusal.cause, RDMAMSG_CAUSE_REJECTED);
+	assert_string_equal(refused_with, "DC frames: version 2, not 1");
+	assert_int_equal(target->sessions + target->connections, 1);
 }
 
 static void access_key__of_a_packet_COUNTED_AND_TOLD(void **state)
@@ -464,6 +538,8 @@ int main(void)
 		WITH_BOTH(frame__random_bytes_IGNORED),
 		WITH_BOTH(hello__many_BOUNDED_THEN_BUSY),
 		WITH_BOTH(sender__forged_frames_NO_EFFECT),
+		WITH_BOTH(session__of_another_CANNOT_BE_GUESSED),
+		WITH_BOTH(sender__with_older_frames_REFUSED),
 		WITH_BOTH(access_key__of_a_packet_COUNTED_AND_TOLD),
 		WITH_BOTH(device__removed_ENDS_ALL),
 		WITH_BOTH(session__connection_is_idle_TAKES_ITS_PLACE),

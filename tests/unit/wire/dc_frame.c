@@ -20,15 +20,16 @@ static const struct dc_place place = {
 static void header__round_trip_SAME(void **state)
 {
 	static const uint8_t bytes[DCF_LEN] = {
-		DCF_CREDIT, 1, 0x34, 0x12, 4, 3, 2, 1,
-		8, 7, 6, 5, 12, 11, 10, 9,
+		DCF_CREDIT, 2, 0, 0, 4, 3, 2, 1,
+		8, 7, 6, 5, 12, 11, 10, 9, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+		0x22, 0x11,
 	};
 	uint8_t buf[DCF_LEN];
 	struct dc_frame f;
 
 	assert_int_equal(rdmamsg__dcf_decode(&f, bytes, sizeof(bytes)), 0);
 	assert_int_equal(f.type, DCF_CREDIT);
-	assert_int_equal(f.generation, 0x1234);
+	assert_true(f.token == 0x1122334455667788);
 	assert_int_equal(f.handle, 0x01020304);
 	assert_int_equal(f.number, 0x05060708);
 	assert_int_equal(f.tag, 0x090a0b0c);
@@ -51,8 +52,17 @@ static void header__wrong_EPROTO(void **state)
 	assert_int_equal(rdmamsg__dcf_decode(&f, buf, DCF_LEN), -EPROTO);
 	buf[0] = DCF_TYPE_MAX;
 	assert_int_equal(rdmamsg__dcf_decode(&f, buf, DCF_LEN), 0);
-	buf[1] = 2;
+	buf[3] = 1;
 	assert_int_equal(rdmamsg__dcf_decode(&f, buf, DCF_LEN), -EPROTO);
+	buf[3] = 0;
+	for (int version = 0; version < 256; version++) {
+		buf[1] = (uint8_t)version;
+		assert_int_equal(rdmamsg__dcf_decode(&f, buf, DCF_LEN),
+				 version == 2 ? 0 : -EPROTONOSUPPORT);
+	}
+	/* the whole header of version 1 */
+	buf[1] = 1;
+	assert_int_equal(rdmamsg__dcf_decode(&f, buf, 16), -EPROTONOSUPPORT);
 }
 
 static void answer__round_trip_SAME_OR_EPROTO(void **state)
@@ -83,7 +93,7 @@ static void hello__round_trip_SAME_OR_EPROTO(void **state)
 {
 	const struct dc_hello_frame h = {
 		.sender = 0x1122334455667788, .key = 0x99aabbccddeeff00,
-		.handle = 77, .generation = 0xfedc, .place = place,
+		.handle = 77, .token = 0xfedcba9876543210, .place = place,
 	};
 	const struct dc_frame f = { .type = DCF_HELLO };
 	uint8_t buf[DCF_HELLO_LEN];
@@ -94,10 +104,10 @@ static void hello__round_trip_SAME_OR_EPROTO(void **state)
 	assert_int_equal(rdmamsg__dcf_hello_decode(&got, buf, sizeof(buf)), 0);
 	assert_true(got.sender == h.sender && got.key == h.key);
 	assert_int_equal(got.handle, 77);
-	assert_int_equal(got.generation, 0xfedc);
+	assert_true(got.token == h.token);
 	assert_memory_equal(&got.place, &place, sizeof(place));
-	assert_int_equal(rdmamsg__dcf_hello_decode(&got, buf, 63), -EPROTO);
-	buf[38] = 1;			/* the generation has 16 bits */
+	assert_int_equal(rdmamsg__dcf_hello_decode(&got, buf, 79), -EPROTO);
+	buf[54] = 1;			/* reserved */
 	assert_int_equal(rdmamsg__dcf_hello_decode(&got, buf, sizeof(buf)),
 			 -EPROTO);
 }
@@ -105,25 +115,25 @@ static void hello__round_trip_SAME_OR_EPROTO(void **state)
 static void welcome__round_trip_SAME_OR_EPROTO(void **state)
 {
 	const struct dc_welcome w = {
-		.handle = 5, .generation = 6, .eager = DCF_EAGER_MAX,
+		.handle = 5, .token = 6, .eager = DCF_EAGER_MAX,
 		.max_msg = PROTO_MSG_MAX,
 	};
-	uint8_t buf[DCF_WELCOME_LEN] = { DCF_WELCOME, 1 };
+	uint8_t buf[DCF_WELCOME_LEN] = { DCF_WELCOME, 2 };
 	struct dc_welcome got;
 
 	rdmamsg__dcf_welcome_encode(&w, buf);
 	assert_int_equal(rdmamsg__dcf_welcome_decode(&got, buf, sizeof(buf)),
 			 0);
 	assert_int_equal(got.handle, 5);
-	assert_int_equal(got.generation, 6);
+	assert_true(got.token == 6);
 	assert_int_equal(got.eager, DCF_EAGER_MAX);
 	assert_int_equal(got.max_msg, PROTO_MSG_MAX);
-	assert_int_equal(rdmamsg__dcf_welcome_decode(&got, buf, 31), -EPROTO);
-	buf[24]++;
+	assert_int_equal(rdmamsg__dcf_welcome_decode(&got, buf, 47), -EPROTO);
+	buf[36]++;
 	assert_int_equal(rdmamsg__dcf_welcome_decode(&got, buf, sizeof(buf)),
 			 -EPROTO);
-	buf[24]--;
-	buf[31] |= 0x80;
+	buf[36]--;
+	buf[43] |= 0x80;
 	assert_int_equal(rdmamsg__dcf_welcome_decode(&got, buf, sizeof(buf)),
 			 -EPROTO);
 }
@@ -136,13 +146,20 @@ static void request__asks_OR_NOT(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		rdmamsg__dc_hello_encode(&h, buf);
+		assert_int_equal(buf[4], i ? '0' : '2');
 		h = (struct dc_hello){ .asks = i };
 		assert_true(rdmamsg__dc_hello_decode(&h, buf, sizeof(buf)));
 		assert_int_equal(h.asks, !i);
 		assert_int_equal(h.access_key, 1);
 		assert_int_equal(h.sender, 2);
+		assert_false(h.old);
 		h.asks = false;
 	}
+	/* a sender with frames of version 1 asks, too */
+	buf[3] = buf[4] = '1';
+	assert_true(rdmamsg__dc_hello_decode(&h, buf, sizeof(buf)));
+	assert_true(h.old);
+	assert_false(h.asks);
 }
 
 int main(void)
