@@ -27,6 +27,7 @@ struct conn {
 	uint32_t step;			/* of the operation under way, or next */
 	bool busy;
 	uint64_t was, added, doubt;
+	bool no_atomics;
 };
 
 struct options {
