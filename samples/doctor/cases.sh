@@ -657,6 +657,7 @@ doctor_environment()
 	vain RDMAMSG_SOFT_ATOMICS=no warning "'no' is not masked, big-endian"
 	vain RDMAMSG_SOFT_PART=mlx5 warning "'mlx5' is not 1 to 65535"
 	vain RDMAMSG_SOFT_PATIENCE=-1 warning "'-1' is not 0 to 600000"
+	vain RDMAMSG_SOFT_LACKS=ports warning "'ports' is not windows, resizing"
 	vain RDMAMSG_SOFT_LAYOUTS=no warning "'no' is not native or none"
 	vain RDMAMSG_DEVICE=nosuch wrong "'nosuch': there is no such RDMA device"
 	vain RDMAMSG_SOFT_NO_VM=1 warning 'copies large messages twice'

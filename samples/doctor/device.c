@@ -46,8 +46,9 @@ static void check_device(const struct device *d)
 	else if (d->soft && d->error == -EINVAL)
 		mend(f, "unset RDMAMSG_SOFT_FABRIC RDMAMSG_SOFT_PORTS "
 		     "RDMAMSG_SOFT_LINK RDMAMSG_SOFT_ATOMICS "
-		     "RDMAMSG_SOFT_LAYOUTS RDMAMSG_SOFT_PART "
-		     "RDMAMSG_SOFT_PATIENCE RDMAMSG_SOFT_ORDER");
+		     "RDMAMSG_SOFT_LAYOUTS RDMAMSG_SOFT_LACKS "
+		     "RDMAMSG_SOFT_PART RDMAMSG_SOFT_PATIENCE "
+		     "RDMAMSG_SOFT_ORDER");
 	else
 		mend(f, "see the findings of 'nodes' and 'memlock'");
 }

@@ -217,6 +217,13 @@ static bool is_layouts(const char *value)
 	return !strcmp(value, "native") || !strcmp(value, "none");
 }
 
+static bool is_lacks(const char *value)
+{
+	return !strcmp(value, "windows") || !strcmp(value, "resizing") ||
+	       !strcmp(value, "windows,resizing") ||
+	       !strcmp(value, "resizing,windows");
+}
+
 static bool is_link(const char *value)
 {
 	return !strcmp(value, "ethernet") || !strcmp(value, "ib") ||
@@ -265,6 +272,8 @@ static const struct {
 	{ "RDMAMSG_DEVICE" },
 	{ "RDMAMSG_SOFT_ATOMICS", is_atomics, "masked, big-endian or plain" },
 	{ "RDMAMSG_SOFT_FABRIC", is_fabric, "at most 32 characters, no slash" },
+	{ "RDMAMSG_SOFT_LACKS", is_lacks, "windows, resizing, or both with a "
+					  "comma" },
 	{ "RDMAMSG_SOFT_LAYOUTS", is_layouts, "native or none" },
 	{ "RDMAMSG_SOFT_LINK", is_link, "ethernet, ib or iwarp" },
 	{ "RDMAMSG_SOFT_NO_VM" },

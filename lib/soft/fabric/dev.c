@@ -184,6 +184,25 @@ static int number_options(struct soft_dev *dev)
 					 &dev->order);
 }
 
+/* Reads the abilities that the device shall not have, as a list with commas. */
+static int lack_options(struct soft_dev *dev)
+{
+	const char *lacks = getenv("RDMAMSG_SOFT_LACKS");
+
+	while (lacks && *lacks) {
+		const size_t len = strcspn(lacks, ",");
+
+		if (len == 7 && !strncmp(lacks, "windows", len))
+			dev->no_windows = true;
+		else if (len == 8 && !strncmp(lacks, "resizing", len))
+			dev->no_resizing = true;
+		else
+			return -EINVAL;
+		lacks += len + (lacks[len] == ',');
+	}
+	return 0;
+}
+
 static int dev_open(struct soft_dev **ret)
 {
 	struct soft_dev *dev = dev_new();
@@ -199,6 +218,8 @@ static int dev_open(struct soft_dev **ret)
 		err = soft_atomic_options(dev);
 	if (!err)
 		err = layout_options(dev);
+	if (!err)
+		err = lack_options(dev);
 	if (!err)
 		err = number_options(dev);
 	if (!err)

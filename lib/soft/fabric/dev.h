@@ -109,6 +109,8 @@ struct soft_dev {
 	bool no_vm;
 	struct masked_caps masked;
 	bool no_layouts;
+	bool no_windows;		/* memory windows */
+	bool no_resizing;		/* of queues */
 	uint32_t patience;		/* ms until a listener must be there */
 };
 

@@ -134,6 +134,8 @@ static int port_file(const char *path, char *buf, size_t size)
 		return -1;
 	if (soft_port_attr(dev, (uint8_t)port, &attr))
 		n = -1;
+	else if (!strcmp(file, "pkeys/0") && dev->iwarp)
+		n = -1;
 	else if (!strcmp(file, "pkeys/0"))
 		n = snprintf(buf, size, "0x%04x", soft_pkey(dev, (int)port));
 	else

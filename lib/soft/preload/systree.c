@@ -72,7 +72,7 @@ static bool port_directory(const char *path, struct directory *d)
 	} else if (!strcmp(path, "/gid_attrs")) {
 		d->dirs = gid_dirs;
 	} else if (!strcmp(path, "/pkeys")) {
-		d->count = 1;
+		d->count = soft_asks_iwarp() ? 0 : 1;
 	} else if (!strcmp(path, "/gids") ||
 		   !strcmp(path, "/gid_attrs/types") ||
 		   !strcmp(path, "/gid_attrs/ndevs")) {

@@ -182,6 +182,8 @@ int soft_resize_cq(struct ibv_cq *ibv, int cqe)
 	struct ibv_wc *ring, *old;
 	uint32_t size = 16, n = 0;
 
+	if (dev->no_resizing)
+		return EOPNOTSUPP;
 	if (cqe < 1 || cqe > SOFT_MAX_CQE)
 		return EINVAL;
 	while (size < (uint32_t)cqe)

@@ -15,6 +15,7 @@
 #include "soft/fabric/limits.h"
 #include "soft/fabric/thread.h"
 #include "soft/verbs/calls.h"
+#include "soft/verbs/ctx.h"
 #include "soft/verbs/mr.h"
 
 #define TIMES	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
@@ -123,13 +124,14 @@ static uint64_t read_wall_time(struct ibv_cq_ex *ex)
 }
 
 /* Returns 0 or an errno. */
-static int check(const struct ibv_context *verbs,
+static int check(struct ibv_context *verbs,
 		 const struct ibv_cq_init_attr_ex *attr, uint32_t set)
 {
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS |
 			       IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint32_t flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	const bool iwarp = soft_dev_of(verbs)->iwarp;
 	const struct soft_pd *parent = attr->comp_mask &
 				       IBV_CQ_INIT_ATTR_MASK_PD ?
 		(const struct soft_pd *)attr->parent_domain : NULL;
@@ -141,8 +143,9 @@ static int check(const struct ibv_context *verbs,
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    (!parent || parent->ibv.context != verbs || !parent->parent_of))
 		return EINVAL;
-	/* VLANs, flow tags, tag matching */
-	return attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | TIMES) ?
+	/* VLANs, flow tags, tag matching; no driver of iWARP has time stamps */
+	return attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS |
+					    (iwarp ? 0 : TIMES)) ?
 	       EOPNOTSUPP : 0;
 }
 

@@ -215,7 +215,10 @@ int soft_may_create(struct ibv_context *verbs, enum soft_object what)
 
 /* ---- attributes ------------------------------------------------------- */
 
-/* iWARP lacks these: Linux, siw_query_device() and c4iw_query_device(). */
+/*
+ * iWARP lacks these: Linux, siw_query_device() and c4iw_query_device(), and no
+ * P_Keys in siw_query_port() and c4iw_query_port().
+ */
 static void take_from_iwarp(struct ibv_device_attr *attr)
 {
 	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN |
@@ -223,9 +226,22 @@ static void take_from_iwarp(struct ibv_device_attr *attr)
 				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC);
 	attr->max_sge_rd = 1;
 	attr->atomic_cap = IBV_ATOMIC_NONE;
+	attr->max_pkeys = 0;
 	attr->max_ah = 0;
 	attr->max_mcast_grp = attr->max_mcast_qp_attach = 0;
 	attr->max_total_mcast_qp_attach = 0;
+}
+
+static void take_what_lacks(const struct soft_dev *dev,
+			    struct ibv_device_attr *attr)
+{
+	if (dev->no_resizing)
+		attr->device_cap_flags &= ~(unsigned int)IBV_DEVICE_SRQ_RESIZE;
+	if (!dev->no_windows)
+		return;
+	attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_MEM_WINDOW |
+						  IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+	attr->max_mw = 0;
 }
 
 int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
@@ -271,6 +287,7 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 	attr->phys_port_cnt = (uint8_t)dev->ports;
 	if (dev->iwarp)
 		take_from_iwarp(attr);
+	take_what_lacks(dev, attr);
 	return 0;
 }
 
@@ -290,8 +307,10 @@ int soft_query_device_ex(struct ibv_context *verbs,
 	ret = soft_query_device(verbs, &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	/* time stamps are nanoseconds: soft_now() */
-	full.completion_timestamp_mask = UINT64_MAX;
-	full.hca_core_clock = 1000000;		/* kHz */
+	if (!soft_dev_of(verbs)->iwarp) {
+		full.completion_timestamp_mask = UINT64_MAX;
+		full.hca_core_clock = 1000000;	/* kHz */
+	}
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	memset(attr, 0, size);
 	memcpy(attr, &full, min(size, sizeof(full)));
@@ -304,6 +323,8 @@ int soft_query_rt_values(struct ibv_context *verbs,
 {
 	if (soft_ctx(verbs)->removed)
 		return EIO;
+	if (soft_dev_of(verbs)->iwarp)
+		return EOPNOTSUPP;
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
 		return EINVAL;
 	if (values->comp_mask) {
@@ -339,7 +360,7 @@ int soft_port_attr(struct soft_dev *dev, uint8_t port,
 			   5 /* link up */;
 	attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = soft_gids(dev);
-	attr->pkey_tbl_len = 1;
+	attr->pkey_tbl_len = dev->iwarp ? 0 : 1;
 	attr->max_msg_sz = SOFT_MAX_MSG;
 	attr->link_layer = dev->link_layer;
 	attr->active_width = 2;		/* 4x */

@@ -26,6 +26,10 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct soft_mw *mw;
 	int err;
 
+	if (dev->no_windows) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
 		errno = EINVAL;
 		return NULL;

@@ -128,6 +128,10 @@ int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 		errno = EIO;
 		return -1;
 	}
+	if (soft_dev_of(verbs)->iwarp) {
+		errno = ENOENT;		/* as libibverbs without the file */
+		return -1;
+	}
 	if (!port || port > soft_dev_of(verbs)->ports || index) {
 		errno = EINVAL;
 		return -1;
@@ -142,7 +146,7 @@ int soft_query_pkey(struct ibv_context *verbs, uint8_t port, int index,
 int soft_get_pkey_index(struct ibv_context *verbs, uint8_t port, __be16 pkey)
 {
 	if (!port || port > soft_dev_of(verbs)->ports ||
-	    pkey != htobe16(soft_pkey(soft_dev_of(verbs), port))) {
+	    soft_dev_of(verbs)->iwarp || pkey != htobe16(soft_pkey(soft_dev_of(verbs), port))) {
 		errno = EINVAL;
 		return -1;
 	}

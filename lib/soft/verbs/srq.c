@@ -180,7 +180,7 @@ int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 	int ret = 0;
 
 	/* Linux, siw_modify_srq() */
-	if (resize && dev->iwarp)
+	if (resize && (dev->iwarp || dev->no_resizing))
 		return EOPNOTSUPP;
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) ||
 	    (resize && (!attr->max_wr || attr->max_wr > SOFT_MAX_WR)))

@@ -520,6 +520,49 @@ static void regions__too_many_ENOMEM(void **state)
 	free(mrs);
 }
 
+/* ---- what the device shall lack --------------------------------------- */
+
+static void lacks__windows_and_resizing_EOPNOTSUPP(void **state)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_attr more = { .max_wr = 16 };
+	struct ibv_device_attr a;
+	struct ibv_context *c;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+	struct ibv_pd *pd;
+
+	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "windows,resizing", 1), 0);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(soft_query_device(c, &a), 0);
+	assert_int_equal(a.max_mw, 0);
+	assert_false(a.device_cap_flags & (IBV_DEVICE_MEM_WINDOW |
+					   IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+					   IBV_DEVICE_SRQ_RESIZE));
+	pd = soft_alloc_pd(c);
+	errno = 0;
+	assert_null(soft_alloc_mw(pd, IBV_MW_TYPE_2));
+	assert_int_equal(errno, EOPNOTSUPP);
+	cq = soft_create_cq(c, 8, NULL, NULL, 0);
+	assert_int_equal(soft_resize_cq(cq, 100), EOPNOTSUPP);
+	srq = soft_create_srq(pd, &init);
+	assert_int_equal(soft_modify_srq(srq, &more, IBV_SRQ_MAX_WR),
+			 EOPNOTSUPP);
+	assert_int_equal(soft_destroy_srq(srq), 0);
+	assert_int_equal(soft_destroy_cq(cq), 0);
+	assert_int_equal(soft_dealloc_pd(pd), 0);
+	assert_int_equal(soft_close_device(c), 0);
+
+	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "resizing", 1), 0);
+	assert_int_equal(try_open(&c), 0);
+	assert_int_equal(soft_query_device(c, &a), 0);
+	assert_true(a.max_mw);
+	assert_int_equal(soft_close_device(c), 0);
+	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "windows;resizing", 1), 0);
+	assert_int_equal(try_open(&c), EINVAL);
+	assert_int_equal(unsetenv("RDMAMSG_SOFT_LACKS"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +574,7 @@ int main(void)
 		cmocka_unit_test(descriptors__too_few_for_a_caller_WAITS),
 		cmocka_unit_test(processes__too_many_EUSERS),
 		cmocka_unit_test(processes__stopped_KEEP_NOBODY_OUT),
+		cmocka_unit_test(lacks__windows_and_resizing_EOPNOTSUPP),
 		cmocka_unit_test(queues__too_many_ENOMEM),
 		cmocka_unit_test(regions__too_many_ENOMEM),
 	};
