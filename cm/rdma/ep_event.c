@@ -116,15 +116,19 @@ static void begin_setup(struct rdmamsg_ep *ep)
  */
 static void on_accepted(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
+	const bool swapped =
+		rdmamsg__quirks(ep->lane.dev->device)->swaps_depths;
 	int ret;
 
 	if (rdmamsg__hello_check(ep, ev->data, ev->conn.private_data_len)) {
 		rdmamsg__ep_kill(ep);
 		return;
 	}
-	ep->lane.resp_res = min(ep->lane.resp_res,
+	ep->lane.resp_res = min(ep->lane.resp_res, swapped ?
+				ev->conn.initiator_depth :
 				ev->conn.responder_resources);
-	ep->lane.init_depth = min(ep->lane.init_depth,
+	ep->lane.init_depth = min(ep->lane.init_depth, swapped ?
+				  ev->conn.responder_resources :
 				  ev->conn.initiator_depth);
 	ret = rdmamsg__qp_ready(ep);
 	if (ret)

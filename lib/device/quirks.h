@@ -118,6 +118,12 @@ struct quirks {
 	 */
 	bool misses_first;
 	/*
+	 * The initiator's ESTABLISHED has its own depths of reads in place of
+	 * the peer's: initiator_depth and responder_resources are exchanged
+	 * (Linux 6.1 and 6.12, siw_cm.c, siw_cm_upcall()).
+	 */
+	bool swaps_depths;
+	/*
 	 * IBV_ACCESS_* that memory needs for reads into it, beside local write
 	 * access. On iWARP the peer's device writes the answer there.
 	 */
