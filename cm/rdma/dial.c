@@ -119,6 +119,12 @@ static int dial_addr(struct rdmamsg_ep *ep)
 				      (struct sockaddr *)&src : NULL,
 				      ep->connect.addr->ai_addr,
 				      min(rdmamsg__cm_ms(ep), RESOLVE_MS));
+	/*
+	 * As with RDMA_CM_EVENT_ADDR_ERROR: with siw the kernel refuses a
+	 * loop-back address at once.
+	 */
+	if (ret == -EINVAL)
+		ret = -ENODEV;
 	if (ret)
 		return rdmamsg__cm_fail(ep->ctx, ret,
 					ep->connect.source &&
