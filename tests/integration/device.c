@@ -175,15 +175,18 @@ static void check_talk(const struct talk *t)
  */
 static void device__none_there_ENODEV(void **state)
 {
+	char del[64], add[128];
 	struct talk t;
 
 	if (test_on_soft())
 		skip_because("the soft HCA is in the process that looks "
 			     "for it");
-	if (system("rdma link del rxe0"))
-		skip_because("rxe0 cannot be removed");
+	snprintf(del, sizeof(del), "rdma link del %s", test_device());
+	snprintf(add, sizeof(add), "rdma link add %s type %s netdev veth0",
+		 test_device(), test_on_siw() ? "siw" : "rxe");
+	assert_int_equal(system(del), 0);
 	t = talk(NULL);
-	assert_int_equal(system("rdma link add rxe0 type rxe netdev veth0"), 0);
+	assert_int_equal(system(add), 0);
 	check_answer(&t.devices, 1, NULL);	/* the soft HCA */
 	check_answer(&t.listen, -ENODEV, "rdma link add");
 	check_answer(&t.connect, -ENODEV, "rdma link add");

@@ -136,5 +136,6 @@ void harm_add(void)
 	if (test_on_soft())
 		run("rdmamsg-soft-ctl --all add");
 	else
-		run("rdma link add %s type rxe netdev %s", device, netdev);
+		run("rdma link add %s type %s netdev %s", device,
+		    test_on_siw() ? "siw" : "rxe", netdev);
 }

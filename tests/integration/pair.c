@@ -33,7 +33,8 @@ bool test_on_soft(void)
 
 const char *test_kind(void)
 {
-	return test_on_soft() ? "soft" : "soft-roce";
+	return test_on_soft() ? "soft" :
+	       test_on_siw() ? "iwarp" : "soft-roce";
 }
 
 const char *listener_service(struct rdmamsg_listener *l, char buf[static 8])
