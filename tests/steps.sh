@@ -95,10 +95,11 @@ guest_programs='device errors fork connect accept close messages events
 guest_programs_rest='memory oob atomics window features pd dc dc_onesided layout
 	chain_native team'
 
-# What iWARP does otherwise: completions, order, the end of a connection. The
-# machine takes half a minute for the first list.
-siw_programs='messages'
-siw_programs_rest='cookies close srq'
+# What iWARP does otherwise: connections, completions, order and ends. The machine
+# takes half a minute for the first list, and four minutes for the second.
+siw_programs='setup messages rma'
+siw_programs_rest='device errors fork connect accept cookies close events move
+	memory loop wait window regcache pool pd srq guard'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
