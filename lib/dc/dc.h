@@ -17,6 +17,8 @@
 #include "base/timer.h"
 #include "wire/dc.h"
 
+#define TARGET_SENDERS	65536u	/* default of max_senders */
+
 /* The part of a context for targets and senders. */
 struct dcs {
 	struct list targets;
@@ -36,6 +38,8 @@ struct rdmamsg_dc_target {
 	struct rdmamsg_listener *listener;	/* NULL: ending */
 	struct list links;		/* connections */
 	struct list visitors;		/* sessions, see visitor.c */
+	struct list tickets;		/* given, see ticket.c */
+	struct door *door;		/* of tickets and sessions */
 	struct dc_port *dc;		/* of them; NULL: none yet */
 	uint32_t sessions;		/* visitors */
 	uint32_t granted;		/* credits of all visitors */

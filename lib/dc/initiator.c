@@ -54,7 +54,7 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 		      const struct rdmamsg_reason *why)
 {
 	struct rdmamsg_dc_sender *s = a->sender;
-	struct dc_place place;
+	struct dc_answer answer;
 
 	if (why->data_len == sizeof(NO_SENDER) - 1 &&
 	    !memcmp(why->data, NO_SENDER, why->data_len)) {
@@ -65,9 +65,9 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 		a->connects = true;
 		return true;
 	}
-	if (rdmamsg__dca_decode(&place, why->data, why->data_len))
+	if (rdmamsg__dca_decode(&answer, why->data, why->data_len))
 		return false;
-	if (rdmamsg__try(rdmamsg__session_begin(a, ep, &place))) {
+	if (rdmamsg__try(rdmamsg__session_begin(a, ep, &answer))) {
 		log_info("dc sender %p: %s port %s: a connection: %s",
 			 (void *)s, a->host, a->service, rdmamsg__text());
 		a->connects = true;

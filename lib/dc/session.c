@@ -184,7 +184,7 @@ static bool settle(struct dc_session *x)
 
 static void send_hello(struct dc_session *x)
 {
-	const struct dc_frame f = { .type = DCF_HELLO };
+	const struct dc_frame f = { .type = DCF_HELLO, .token = x->ticket };
 	struct dc_hello_frame h = {
 		.sender = x->s->id, .key = x->peer.port->key,
 		.handle = x->peer.handle, .token = x->peer.token,
@@ -663,7 +663,7 @@ static int find_port(struct rdmamsg_dc_sender *s, const struct rdmamsg_ep *ep,
 
 int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 			   const struct rdmamsg_ep *ep,
-			   const struct dc_place *place)
+			   const struct dc_answer *answer)
 {
 	struct dc_session *x = calloc(1, sizeof(*x));
 	struct dc_port *p;
@@ -673,13 +673,15 @@ int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 		return rdmamsg__fail(-ENOMEM, "no memory for a session");
 	err = find_port(a->sender, ep, &p);
 	if (!err)
-		err = rdmamsg__peer_open(p, place, a->access_key, &x->peer);
+		err = rdmamsg__peer_open(p, &answer->place, a->access_key,
+					 &x->peer);
 	if (err) {
 		free(x);
 		return err;
 	}
 	x->a = a;
 	x->s = a->sender;
+	x->ticket = answer->ticket;
 	a->session = x;
 	list_init(&x->flights);
 	rdmamsg__lease_init(&x->lease);

@@ -38,6 +38,7 @@ struct dc_session {
 	enum session_state state;
 	bool bye_sent;
 	bool broken;			/* of the target: BYE with an error */
+	uint64_t ticket;		/* of the target's answer */
 	uint32_t far_handle;
 	uint64_t far_token;
 	uint32_t number, credit;	/* of the next message; end */
@@ -54,7 +55,7 @@ struct dc_session {
  */
 int rdmamsg__session_begin(struct rdmamsg_dc_address *a,
 			   const struct rdmamsg_ep *ep,
-			   const struct dc_place *place);
+			   const struct dc_answer *answer);
 /* Returns true if the message was sent. The address has no message waiting. */
 bool rdmamsg__session_send(struct dc_session *x, const void *buf, size_t len,
 			   uint32_t tag, void *cookie);

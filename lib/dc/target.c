@@ -6,12 +6,14 @@
 #include "base/loop.h"
 #include "base/util.h"
 #include "dc/dc.h"
+#include "dc/ticket.h"
 #include "dc/visitor.h"
 #include "device/choose.h"
 #include "device/dc.h"
 #include "device/device.h"
 #include "memory/layout.h"
 #include "memory/region.h"
+#include "session/door.h"
 #include "session/ep.h"
 #include "session/sessions.h"
 #include "wire/dc_frame.h"
@@ -29,6 +31,8 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
+
+#define GIVEN	128u		/* tickets that are not used yet */
 
 /* A connection of a sender to the target. */
 struct link {
@@ -146,17 +150,23 @@ static bool has_address(struct rdmamsg_dc_target *t,
 }
 
 /* Answers with the target's DCT, if there is one on the asked device. */
-static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req)
+static bool answer(struct rdmamsg_dc_target *t, struct rdmamsg_request *req,
+		   uint64_t sender)
 {
-	struct sockaddr_storage at;
+	struct sockaddr_storage at, from;
 	uint8_t data[DCA_LEN];
-	struct dc_place place;
+	struct dc_answer a;
 
 	if (!rdmamsg__dc_offers(t) || rdmamsg_request_local(req, &at) ||
-	    !has_address(t, &at) ||
-	    rdmamsg__try(rdmamsg__visitors_place(t, &place)))
+	    rdmamsg_request_peer(req, &from) || !has_address(t, &at) ||
+	    rdmamsg__try(rdmamsg__visitors_place(t, &a.place)))
 		return false;
-	rdmamsg__dca_encode(&place, data);
+	if (rdmamsg__try(rdmamsg__ticket_new(t, &from, sender, &a.ticket))) {
+		log_info("dc target %p: a connection instead of a session: %s",
+			 (void *)t, rdmamsg__text());
+		return false;
+	}
+	rdmamsg__dca_encode(&a, data);
 	rdmamsg_reject(req, data, sizeof(data));
 	return true;
 }
@@ -186,7 +196,7 @@ static void on_request(struct rdmamsg_listener *listener,
 		rdmamsg_reject(req, DC_OLD, sizeof(DC_OLD) - 1);
 		return;
 	}
-	if (hello.asks && answer(t, req))
+	if (hello.asks && answer(t, req, hello.sender))
 		return;
 	l = calloc(1, sizeof(*l));
 	if (!l) {
@@ -370,8 +380,23 @@ static int copy_names(struct rdmamsg_dc_target *t, const char *host)
 	return 0;
 }
 
+/* Limits of sessions, like those of the listener, but fair to each address. */
+static int make_door(struct rdmamsg_dc_target *t)
+{
+	const struct rdmamsg_listen_options o = {
+		.backlog = GIVEN, .max_requests = GIVEN, .max_half_open = GIVEN,
+		.max_endpoints = t->opts.max_senders ?: TARGET_SENDERS,
+		.slow_ms = RDMAMSG_NONE,
+	};
+
+	t->door = rdmamsg__door_new(&o);
+	return t->door ? 0 :
+	       rdmamsg__fail(-ENOMEM, "no memory for a target");
+}
+
 static void delete(struct rdmamsg_dc_target *t)
 {
+	rdmamsg__door_close(t->door);
 	free((void *)(uintptr_t)t->opts.ep);
 	free(t->host);
 	free(t->device);
@@ -401,6 +426,7 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 	t->object = ++ctx->objects;
 	list_init(&t->links);
 	list_init(&t->visitors);
+	list_init(&t->tickets);
 	list_init(&t->due);
 	ret = copy_options(t, opts);
 	lopts.user = t;
@@ -410,6 +436,8 @@ int rdmamsg_dc_target_create(struct rdmamsg *ctx, const char *host,
 	lopts.max_per_source = RDMAMSG_NONE;
 	if (!ret)
 		ret = copy_names(t, host);
+	if (!ret)
+		ret = make_door(t);
 	if (!ret)
 		ret = rdmamsg_listen(ctx, host, service, &lopts, &t->listener);
 	if (ret) {

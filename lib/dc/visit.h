@@ -15,6 +15,7 @@
 
 struct rdmamsg_msg;
 struct proto_rndv;
+struct ticket;
 
 #define VISIT_RECEIVE	4096u	/* bytes of a receive, with the header */
 
@@ -40,6 +41,7 @@ struct visitor {
 	struct dc_peer peer;		/* first */
 	struct list node;		/* of the target */
 	struct rdmamsg_dc_target *t;
+	struct ticket *ticket;		/* its admission */
 	uint64_t sender;
 	uint32_t far_handle;
 	uint64_t far_token;

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "dc/dc.h"
 #include "dc/port.h"
+#include "dc/ticket.h"
 #include "dc/visit.h"
 #include "dc/visitor.h"
 #include "device/dc.h"
@@ -33,7 +34,6 @@
 #define GRANT		64u	/* credits of a visitor, at most */
 #define SHARE		16u	/* of free receives, for one more visitor */
 #define INITIATORS	16u
-#define MAX_SENDERS	65536u	/* default */
 #define PROBE		4u	/* ticks of silence until a probe */
 #define FORGET		(DCF_FORGET_MS / PORT_TICK_MS)	/* ticks of silence */
 #define FAREWELL	20u	/* ticks until its BYE */
@@ -57,6 +57,7 @@ static void end(struct visitor *v)
 	t->sessions--;
 	rdmamsg__peer_close(&v->peer);
 	list_del(&v->node);
+	rdmamsg__ticket_free(v->ticket);
 	free(v->items);
 	free(v);
 	rdmamsg__dc_target_due(t);
@@ -146,7 +147,7 @@ static uint32_t grant_for(const struct rdmamsg_dc_target *t)
 			      min(ep->recv_depth, GRANT) : GRANT;
 	const uint32_t used = t->granted + HELLOS;
 	const uint32_t left = t->dc->depth > used ? t->dc->depth - used : 0;
-	const uint32_t senders = t->opts.max_senders ?: MAX_SENDERS;
+	const uint32_t senders = t->opts.max_senders ?: TARGET_SENDERS;
 	const uint32_t grant = min(max(left / SHARE, 1u), most);
 	uint32_t have;
 
@@ -168,24 +169,32 @@ static void make_items(struct visitor *v, uint32_t grant)
 		list_add_tail(&v->spare, &v->items[n].node);
 }
 
-static void on_hello(struct dc_port *p, const uint8_t *frame, size_t len)
+static void on_hello(struct dc_port *p, const struct dc_frame *f,
+		     const uint8_t *frame, size_t len)
 {
 	struct rdmamsg_dc_target *t = p->owner;
 	struct dc_hello_frame h;
+	struct ticket *ticket;
 	struct visitor *v;
 
 	if (!t->listener || rdmamsg__dcf_hello_decode(&h, frame, len))
 		return;
-	v = calloc(1, sizeof(*v));
-	if (!v)
+	/* anybody with the access key can send HELLO: no memory for it */
+	ticket = rdmamsg__ticket_take(t, f->token, h.sender);
+	v = ticket ? calloc(1, sizeof(*v)) : NULL;
+	if (!v) {
+		rdmamsg__ticket_free(ticket);
 		return;
+	}
 	if (rdmamsg__try(rdmamsg__peer_open(p, &h.place, h.key, &v->peer))) {
 		log_info("dc target %p: a sender: %s", (void *)t,
 			 rdmamsg__text());
+		rdmamsg__ticket_free(ticket);
 		free(v);
 		return;
 	}
 	v->t = t;
+	v->ticket = ticket;
 	v->sender = h.sender;
 	v->far_handle = h.handle;
 	v->far_token = h.token;
@@ -317,7 +326,7 @@ static bool on_frame(struct dc_port *p, const struct dc_frame *f,
 	bool kept = false;
 
 	if (f->type == DCF_HELLO) {
-		on_hello(p, msg->buf, len);
+		on_hello(p, f, msg->buf, len);
 		return false;
 	}
 	peer = rdmamsg__peer_of(p, f);
@@ -388,9 +397,11 @@ static void tick(struct dc_port *p)
 
 	list_for_each_safe(n, s, &t->visitors)
 		look(list_entry(n, struct visitor, node));
+	rdmamsg__tickets_tick(t);
 	if (t->armed)
 		count_violations(t);
 	if (p->failed) {
+		rdmamsg__tickets_drop(t);
 		t->old_violations = t->seen_violations;
 		rdmamsg__port_close(p);
 		t->dc = NULL;
@@ -489,6 +500,7 @@ void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t)
 {
 	struct list *n;
 
+	rdmamsg__tickets_drop(t);
 	list_for_each(n, &t->visitors) {
 		struct visitor *v = list_entry(n, struct visitor, node);
 
@@ -501,6 +513,7 @@ void rdmamsg__visitors_leave(struct rdmamsg_dc_target *t)
 
 void rdmamsg__visitors_close(struct rdmamsg_dc_target *t)
 {
+	rdmamsg__tickets_drop(t);
 	while (!list_empty(&t->visitors))
 		end(list_first(&t->visitors, struct visitor, node));
 	if (t->dc)

@@ -39,8 +39,10 @@ struct wire_welcome {
 };
 
 struct wire_answer {
-	uint32_t magic;
-	struct wire_place place;
+	uint16_t magic, lid;
+	uint32_t dct;
+	uint64_t ticket;
+	uint8_t gid[16];
 };
 
 _Static_assert(sizeof(struct wire_frame) == DCF_LEN, "header");
@@ -111,23 +113,38 @@ static int from_wire(struct dc_place *p, const struct wire_place *w)
 	return 0;
 }
 
-void rdmamsg__dca_encode(const struct dc_place *p, uint8_t out[static DCA_LEN])
+void rdmamsg__dca_encode(const struct dc_answer *a, uint8_t out[static DCA_LEN])
 {
-	const struct wire_answer w = { htole32(DCA_MAGIC), to_wire(p) };
+	const struct dc_place *p = &a->place;
+	struct wire_answer w = {
+		.magic = htole16(DCA_MAGIC), .lid = htole16(p->lid),
+		.dct = htole32(p->dctn | (uint32_t)p->mtu << 24 |
+			       (uint32_t)p->link << 28),
+		.ticket = htole64(a->ticket),
+	};
 
+	memcpy(w.gid, p->gid, sizeof(w.gid));
 	memcpy(out, &w, sizeof(w));
 }
 
-int rdmamsg__dca_decode(struct dc_place *p, const void *buf, size_t len)
+int rdmamsg__dca_decode(struct dc_answer *a, const void *buf, size_t len)
 {
+	struct wire_place place;
 	struct wire_answer w;
 
 	if (len != sizeof(w))
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
-	if (le32toh(w.magic) != DCA_MAGIC)
+	if (le16toh(w.magic) != DCA_MAGIC)
 		return -EPROTO;
-	return from_wire(p, &w.place);
+	w.dct = le32toh(w.dct);
+	place = (struct wire_place){
+		.dctn = htole32(w.dct & DCTN_MAX), .lid = w.lid,
+		.mtu = w.dct >> 24 & 15, .link = (uint8_t)(w.dct >> 28),
+	};
+	memcpy(place.gid, w.gid, sizeof(place.gid));
+	a->ticket = le64toh(w.ticket);
+	return from_wire(&a->place, &place);
 }
 
 /* ---- the beginning of a session ---------------------------------------- */

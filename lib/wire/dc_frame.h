@@ -89,7 +89,11 @@ struct dc_place {
  * Behind the header of HELLO:
  *
  *  24 u64 sender  32 u64 access key of the sender's DCT  40 u64 token
- *  48 u32 handle  52 u32 0  56 the place, as in struct dc_answer
+ *  48 u32 handle  52 u32 0  56 the place: u32 number of the DCT, u16 LID,
+ *  u8 MTU code, u8 link layer, GID
+ *
+ * The token in the header is the ticket of the answer, and a target makes no
+ * session without it.
  */
 struct dc_hello_frame {
 	uint64_t sender;
@@ -133,14 +137,21 @@ int rdmamsg__dcf_welcome_decode(struct dc_welcome *w, const uint8_t *frame,
 /*
  * Data of the reject that answers a request:
  *
- *  0 u32 DCA_MAGIC  4 u32 number of the DCT  8 u16 LID  10 u8 MTU code
- *  11 u8 link layer  12 GID
+ *  0 u16 DCA_MAGIC  2 u16 LID
+ *  4 u32 number of the DCT | MTU code << 24 | link layer << 28
+ *  8 u64 ticket: the token in the header of HELLO  16 GID
  */
-#define DCA_MAGIC	0x314e4344u	/* "DCN1" */
-#define DCA_LEN		28u
+#define DCA_MAGIC	0x3244u		/* "D2" */
+#define DCA_LEN		32u
 
-void rdmamsg__dca_encode(const struct dc_place *p, uint8_t out[static DCA_LEN]);
+struct dc_answer {
+	struct dc_place place;
+	uint64_t ticket;
+};
+
+void rdmamsg__dca_encode(const struct dc_answer *a,
+			 uint8_t out[static DCA_LEN]);
 /* -EPROTO: another length, no magic, or a field out of range. */
-int rdmamsg__dca_decode(struct dc_place *p, const void *buf, size_t len);
+int rdmamsg__dca_decode(struct dc_answer *a, const void *buf, size_t len);
 
 #endif

@@ -20,12 +20,12 @@ static void must(int ok)
 static void try_answer(const uint8_t *data, size_t size)
 {
 	uint8_t out[DCA_LEN];
-	struct dc_place p;
+	struct dc_answer a;
 
-	if (rdmamsg__dca_decode(&p, data, size))
+	if (rdmamsg__dca_decode(&a, data, size))
 		return;
 	must(size == sizeof(out));
-	rdmamsg__dca_encode(&p, out);
+	rdmamsg__dca_encode(&a, out);
 	must(!memcmp(out, data, size));
 }
 

@@ -11,6 +11,7 @@
 #include "dc/dc.h"
 #include "dc/port.h"
 #include "dc/session.h"
+#include "dc/ticket.h"
 #include "dc/visitor.h"
 #include "device/device.h"
 #include "device/verbs_call.h"
@@ -19,7 +20,9 @@
 #include "wire/dc_frame.h"
 #include "wire/proto.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -130,7 +133,20 @@ static void say_here(enum dcf_type type, uint32_t number, const void *body,
 	say(frame_here(type, number), body, len);
 }
 
-static void greet(void)
+static uint64_t ticket_from(uint32_t ip)
+{
+	const struct sockaddr_in from = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(ip),
+	};
+	struct sockaddr_storage at = { 0 };
+	uint64_t ticket;
+
+	memcpy(&at, &from, sizeof(from));
+	return rdmamsg__try(rdmamsg__ticket_new(target, &at, 99, &ticket)) ?
+	       0 : ticket;
+}
+
+static void hello(uint64_t ticket)
 {
 	struct dc_hello_frame h = {
 		.sender = 99, .key = port->key, .handle = peer.handle,
@@ -140,10 +156,15 @@ static void greet(void)
 
 	rdmamsg__port_place(port, &h.place);
 	rdmamsg__dcf_hello_encode(&h, frame);
+	say((struct dc_frame){ .type = DCF_HELLO, .token = ticket },
+	    frame + DCF_LEN, DCF_HELLO_LEN - DCF_LEN);
+}
+
+static void greet(void)
+{
 	frames = byes = 0;
 	got.type = 0;
-	say((struct dc_frame){ .type = DCF_HELLO }, frame + DCF_LEN,
-	    DCF_HELLO_LEN - DCF_LEN);
+	hello(ticket_from(INADDR_LOOPBACK));
 	WAIT_FOR(got.type == DCF_WELCOME);
 	assert_int_equal(got.tag, DCF_OK);
 }
@@ -160,7 +181,8 @@ static void open_stranger(const struct dc_place *place, uint64_t key)
 					  NULL, &w.dev), 0);
 	assert_int_equal(rdmamsg__port_open(&w, &port), 0);
 	assert_int_equal(rdmamsg__peer_open(port, place, key, &peer), 0);
-	sent = lost = 0;
+	sent = lost = frames = byes = 0;
+	got.type = 0;
 }
 
 static void close_stranger(void)
@@ -307,6 +329,100 @@ static void hello__many_BOUNDED_THEN_BUSY(void **state)
 	close_both();
 	/* nobody answers the target any more */
 	WAIT_FOR(target->sessions == 1);
+}
+
+/* Each HELLO brings nothing but the look for its ticket. */
+static void hello__without_a_ticket_NO_MEMORY(void **state)
+{
+	enum { TIMES = 1000 };
+	struct dc_place place;
+	uint32_t handles, receives;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY);
+	handles = target->dc->peers.size;
+	receives = target->dc->receives;
+	for (uint64_t i = 0; i < TIMES; i++)
+		hello(i * 0x9e3779b97f4a7c15);
+	send_one();
+	assert_int_equal(lost, 0);
+	assert_int_equal(target->sessions, 1);
+	assert_int_equal(target->dc->peers.size, handles);
+	assert_int_equal(target->dc->receives, receives);
+	assert_true(list_empty(&target->tickets));
+	assert_int_equal(frames, 0);
+	close_both();
+}
+
+static void ticket__counts_once_and_for_its_sender_ONLY(void **state)
+{
+	const uint64_t ticket = ticket_from(INADDR_LOOPBACK);
+	struct dc_place place;
+
+	rdmamsg__port_place(target->dc, &place);
+	open_stranger(&place, KEY);
+	assert_null(rdmamsg__ticket_take(target, ticket, 98));
+	assert_null(rdmamsg__ticket_take(target, ticket ^ 1, 99));
+	for (int i = 0; i < 3; i++)
+		hello(ticket);
+	WAIT_FOR(got.type == DCF_WELCOME);
+	send_one();
+	assert_int_equal(target->sessions, 2);
+	close_both();
+}
+
+static uint32_t take_all(uint32_t ip)
+{
+	uint32_t n = 0;
+
+	while (ticket_from(ip))
+		n++;
+	return n;
+}
+
+static void tickets__of_one_address_LEAVE_ROOM_FOR_OTHERS(void **state)
+{
+	/* the right sender has used one */
+	assert_in_range(take_all(0x0a000001), 64, 86);
+	assert_in_range(take_all(0x0a000002), 10, 40);
+	assert_true(take_all(0x0a000003));
+	/* those that nobody uses end with time */
+	for (uint32_t i = 0; i <= DCF_FORGET_MS / PORT_TICK_MS; i++) {
+		assert_false(list_empty(&target->tickets));
+		rdmamsg__tickets_tick(target);
+	}
+	assert_true(list_empty(&target->tickets));
+	assert_in_range(take_all(0x0a000003), 64, 86);
+	send_one();
+}
+
+/* Ten senders are allowed, and one address asks for all of them. */
+static void sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS(void **state)
+{
+	const struct rdmamsg_dc_target_options to = {
+		.size = sizeof(to), .access_key = KEY, .max_senders = 10,
+		.on_message = on_message, .on_destroyed = on_target_destroyed,
+	};
+	struct rdmamsg_dc_target *first = target;
+	struct ticket *held[10];
+	uint32_t n = 0;
+	uint64_t ticket;
+
+	assert_int_equal(rdmamsg_dc_target_create(far, "127.0.0.1", "0", &to,
+						  &target), 0);
+	while ((ticket = ticket_from(0x0a000001))) {
+		assert_true(n < 10);
+		held[n++] = rdmamsg__ticket_take(target, ticket, 99);
+	}
+	assert_in_range(n, 5, 7);
+	assert_true(ticket_from(0x0a000002));
+	assert_true(ticket_from(0x0a000003));
+	while (n)
+		rdmamsg__ticket_free(held[--n]);
+	rdmamsg_dc_target_destroy(target);
+	WAIT_FOR(gone == 1);
+	gone = 0;
+	target = first;
 }
 
 static void sender__forged_frames_NO_EFFECT(void **state)
@@ -537,6 +653,10 @@ int main(void)
 		WITH_BOTH(rndv__too_large_OR_BROKEN_ENDS_ITS_SESSION),
 		WITH_BOTH(frame__random_bytes_IGNORED),
 		WITH_BOTH(hello__many_BOUNDED_THEN_BUSY),
+		WITH_BOTH(hello__without_a_ticket_NO_MEMORY),
+		WITH_BOTH(ticket__counts_once_and_for_its_sender_ONLY),
+		WITH_BOTH(tickets__of_one_address_LEAVE_ROOM_FOR_OTHERS),
+		WITH_BOTH(sessions__of_one_address_LEAVE_ROOM_FOR_OTHERS),
 		WITH_BOTH(sender__forged_frames_NO_EFFECT),
 		WITH_BOTH(session__of_another_CANNOT_BE_GUESSED),
 		WITH_BOTH(sender__with_older_frames_REFUSED),

@@ -68,14 +68,19 @@ static void header__wrong_EPROTO(void **state)
 static void answer__round_trip_SAME_OR_EPROTO(void **state)
 {
 	static const struct { size_t at; uint8_t value; } wrong[] = {
-		{ 0, 0 }, { 7, 1 }, { 10, 0 }, { 10, 6 }, { 11, 0 }, { 11, 3 },
+		{ 0, 0 }, { 1, 0 }, { 7, 0x20 }, { 7, 0x26 }, { 7, 0x05 },
+		{ 7, 0x35 },
+	};
+	const struct dc_answer right = {
+		.place = place, .ticket = 0x1122334455667788,
 	};
 	uint8_t good[DCA_LEN], buf[DCA_LEN + 1] = { 0 };
-	struct dc_place p;
+	struct dc_answer p;
 
-	rdmamsg__dca_encode(&place, good);
+	rdmamsg__dca_encode(&right, good);
 	assert_int_equal(rdmamsg__dca_decode(&p, good, sizeof(good)), 0);
-	assert_memory_equal(&p, &place, sizeof(p));
+	assert_memory_equal(&p.place, &place, sizeof(place));
+	assert_true(p.ticket == right.ticket);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		memcpy(buf, good, sizeof(good));
 		buf[wrong[i].at] = wrong[i].value;
@@ -83,7 +88,7 @@ static void answer__round_trip_SAME_OR_EPROTO(void **state)
 				 -EPROTO);
 	}
 	memcpy(buf, good, sizeof(good));
-	memset(buf + 4, 0, 4);		/* no DCT has this number */
+	memset(buf + 4, 0, 3);		/* no DCT has this number */
 	assert_int_equal(rdmamsg__dca_decode(&p, buf, DCA_LEN), -EPROTO);
 	assert_int_equal(rdmamsg__dca_decode(&p, good, DCA_LEN - 1), -EPROTO);
 	assert_int_equal(rdmamsg__dca_decode(&p, buf, DCA_LEN + 1), -EPROTO);
