@@ -81,11 +81,30 @@ bool sim_is_up(const struct sim_qp *qp)
 		      qp->ibv.state == IBV_QPS_RTS);
 }
 
+bool sim_is_read(const struct sim_wqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ ||
+	       w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* A fenced request waits for the answers to the reads before it. */
+static bool is_fenced(const struct sim_qp *qp)
+{
+	if (!(qp->sends[qp->done & qp->smask].flags & IBV_SEND_FENCE))
+		return false;
+	for (uint32_t i = qp->head; i != qp->done; i++)
+		if (sim_is_read(&qp->sends[i & qp->smask]))
+			return true;
+	return false;
+}
+
 bool sim_can_execute(const struct sim_qp *qp)
 {
 	if (sim_loose)
 		return loose_can_execute(qp);
 	return qp->ibv.state == IBV_QPS_RTS && qp->done != qp->tail &&
+	       !is_fenced(qp) &&
 	       !qp->cut && sim_is_up(sim_qp_find(qp->dest));
 }
 

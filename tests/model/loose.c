@@ -35,14 +35,6 @@ static struct sim_wqe *at(const struct sim_qp *qp, uint32_t i)
 	return &qp->sends[i & qp->smask];
 }
 
-/* Returns true if the peer answers the request. */
-static bool is_read(const struct sim_wqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ ||
-	       w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 static bool has_arrived(const struct sim_qp *qp, uint32_t i)
 {
 	return (int32_t)(i - qp->done) < 0;
@@ -136,7 +128,7 @@ void loose_execute(struct sim_qp *qp)
 		return;
 	}
 	w = at(qp, qp->done++);
-	if (!is_read(w))
+	if (!sim_is_read(w))
 		sim_carry_out(qp, w);
 	else if (qp->ibv.state == IBV_QPS_RTS)
 		w->asked = true;
@@ -164,7 +156,7 @@ static bool can_complete(const struct sim_qp *qp, uint32_t i)
 
 	if (w->told)
 		return false;
-	if (is_read(w))
+	if (sim_is_read(w))
 		return w->answered && !qp->cut;
 	/* the buffers of the network have room for some that do not arrive */
 	return has_arrived(qp, i) || qp->cut || under_way(qp) < qp->depth;
@@ -191,7 +183,7 @@ static uint32_t choose(const struct sim_qp *qp)
 	uint32_t found = qp->head, count = 0;
 
 	for (uint32_t i = qp->head; i != qp->tail; i++) {
-		const bool read = is_read(at(qp, i));
+		const bool read = sim_is_read(at(qp, i));
 
 		if (!is_next(qp, i))
 			continue;
@@ -221,7 +213,7 @@ void loose_ack(struct sim_qp *qp)
 	if (qp->ibv.state == IBV_QPS_ERR) {
 		status = qp->why;
 		qp->why = IBV_WC_WR_FLUSH_ERR;
-	} else if (is_read(w)) {
+	} else if (sim_is_read(w)) {
 		sim_scatter(w, w->taken);
 	} else if (!has_arrived(qp, i)) {
 		w->taken = take(w);
@@ -266,7 +258,7 @@ void loose_disconnect(struct sim_qp *qp)
 bool loose_owes(const struct sim_qp *qp)
 {
 	for (uint32_t i = qp->head; i != qp->done; i++)
-		if (!at(qp, i)->told && !is_read(at(qp, i)))
+		if (!at(qp, i)->told && !sim_is_read(at(qp, i)))
 			return true;
 	return false;
 }

@@ -4,10 +4,11 @@
  * decided by its seed. The rules are in ends.c, incoming.c,
  * onesided.c, atomics.c, flow.c and inside.c.
  *
- *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going]
- *	model --seed=SEED	repeats one schedule, with a trace
+ *	model [--schedules=N] [--from=SEED] [--jobs=N] [--keep-going] [--loose]
+ *	model --seed=SEED [--loose]	repeats one schedule, with a trace
  *
- * --keep-going goes on after a failure, which otherwise ends its job.
+ * --keep-going goes on after a failure, which otherwise ends its job. Half of
+ * the devices are loose (loose.c), and with --loose all of them.
  */
 #include "model.h"
 #include "sim.h"
@@ -26,7 +27,7 @@
 
 #define SCHEDULES	16000	/* of make check: seconds, or 20 s if slow */
 
-bool sim_traces;
+bool sim_traces, all_loose;
 static uint64_t seed;
 
 void sim_fail(const char *fmt, ...)
@@ -34,7 +35,8 @@ void sim_fail(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	fprintf(stderr, "model: seed %llu: ", (unsigned long long)seed);
+	fprintf(stderr, "model: seed %llu%s: ", (unsigned long long)seed,
+		all_loose ? ", --loose" : "");
 	vfprintf(stderr, fmt, ap);
 	fprintf(stderr, "\n");
 	va_end(ap);
@@ -158,12 +160,13 @@ int main(int argc, char **argv)
 		{ "from", required_argument, NULL, 'f' },
 		{ "jobs", required_argument, NULL, 'j' },
 		{ "keep-going", no_argument, NULL, 'k' },
+		{ "loose", no_argument, NULL, 'l' },
 		{ "seed", required_argument, NULL, 's' },
 		{ NULL },
 	};
 	uint64_t n = SCHEDULES, from = 1;
 	unsigned int jobs = 1;
-	bool keep_going = false;
+	bool keep_going = false, repeats = false;
 	int opt;
 
 	rdmamsg__verbs = &sim_verbs;
@@ -183,15 +186,22 @@ int main(int argc, char **argv)
 		case 'k':
 			keep_going = true;
 			break;
+		case 'l':
+			all_loose = true;
+			break;
 		case 's':
 			seed = strtoull(optarg, NULL, 10);
-			sim_traces = true;
-			rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_DEBUG);
-			schedule_run(seed);
-			return 0;
+			repeats = true;
+			break;
 		default:
 			return 2;
 		}
+	}
+	if (repeats) {
+		sim_traces = true;
+		rdmamsg_set_log(on_log, NULL, RDMAMSG_LOG_DEBUG);
+		schedule_run(seed);
+		return 0;
 	}
 	return run_all(from, n, jobs ? jobs : 1, keep_going) != 0;
 }

@@ -34,6 +34,7 @@ struct touch {
 	uint32_t slot;			/* or word */
 	/* written; a read has this one or a later one; an addition's field */
 	uint32_t version;
+	uint32_t fence;			/* a read sees no write from this on */
 	int status;
 	uint64_t result;
 	bool half;			/* an addition with 4 bytes */
@@ -215,6 +216,7 @@ struct totals {
 
 extern struct totals totals;
 extern uint32_t deaths_done;		/* in this schedule */
+extern bool all_loose;			/* main.c: no device is in order */
 
 /* Carries out the schedule of this seed. Does not return if it fails. */
 void schedule_run(uint64_t seed);

@@ -109,16 +109,36 @@ static uint64_t offset_of(uint32_t slot)
 	return offsetof(struct board, slots) + slot * SLOT_MAX;
 }
 
+/* A write with a fence follows: earlier reads must not see it. */
+static void note_fence(struct end *e, uint32_t slot)
+{
+	for (uint32_t n = 0; n < e->touched; n++) {
+		struct touch *t = &e->touch[n];
+
+		if (t->kind == TOUCH_READ && t->slot == slot && !t->fence)
+			t->fence = e->versions[slot];
+	}
+}
+
+/* Returns the last version that a read may see now. */
+static uint32_t last_for(const struct end *e, const struct touch *t)
+{
+	return t->fence ? t->fence - 1 : e->versions[t->slot];
+}
+
 static int do_write(struct end *e, struct touch *t, uint8_t *mem, void *cookie)
 {
 	struct rdmamsg_sge sge[ENTRIES];
 	bool copy = lengths[t->slot] <= EAGER_MAX && sim_once_in(2);
 	int count = cut(e, sge, mem, t->slot, copy), ret;
+	uint32_t how = flags();
 
 	t->version = ++e->versions[t->slot];
 	write_version(mem, t->slot, t->version);
 	ret = rdmamsg_write(e->ep, sge, count, &ends[!e->index].key,
-			    offset_of(t->slot), flags(), cookie);
+			    offset_of(t->slot), how, cookie);
+	if (!ret && how)
+		note_fence(e, t->slot);
 	if (ret)
 		e->versions[t->slot]--;
 	return ret;
@@ -175,11 +195,14 @@ int onesided_write_imm(struct end *e, uint32_t n, void *cookie)
 	uint32_t slot = sim_below(SLOTS);
 	bool copy = lengths[slot] <= EAGER_MAX && sim_once_in(2);
 	int count = cut(e, sge, mem, slot, copy), ret;
+	uint32_t how = flags();
 
 	write_version(mem, slot, ++e->versions[slot]);
 	onesided_note(e, e->out[n].versions);
 	ret = rdmamsg_write_imm(e->ep, sge, count, &ends[!e->index].key,
-				offset_of(slot), n, flags(), cookie);
+				offset_of(slot), n, how, cookie);
+	if (!ret && how)
+		note_fence(e, slot);
 	sim_trace("%d: writes version %u of slot %u before value %u: %d\n",
 		  e->index, e->versions[slot], slot, n, ret);
 	if (ret)
@@ -229,7 +252,7 @@ bool onesided_complete(struct end *e, void *cookie, int status)
 	}
 	if (t->kind == TOUCH_READ)
 		check_version(e, "a read", mem, t->slot, t->version,
-			      e->versions[t->slot]);
+			      last_for(e, t));
 	else if (ends_prove_writes())
 		check_written(e, t);
 	/* finds a later use of this memory */
@@ -286,7 +309,7 @@ void onesided_check(const struct end *e)
 			 !aborted)
 			check_version(e, "a read without a cookie",
 				      memory[e->index].local[n], t->slot,
-				      t->version, e->versions[t->slot]);
+				      t->version, last_for(e, t));
 	}
 	for (uint32_t i = 0; i < SLOTS; i++)
 		check_version(e, "at the end", board_for(e)->slots[i], i,

@@ -174,6 +174,8 @@ void sim_qps_reset(void);
 bool sim_is_up(const struct sim_qp *qp);
 /* Returns the number of requests that have not completed. */
 uint32_t sim_used(const struct sim_qp *qp);
+/* Returns true if the peer answers the request. */
+bool sim_is_read(const struct sim_wqe *w);
 uint32_t sim_length(const struct sim_wqe *w);
 /* Copies the bytes of the request from the memory of the program. */
 void sim_gather(uint8_t *dst, const struct sim_wqe *w);
