@@ -22,11 +22,11 @@ machine_steps="device-rxe integration san-integration fault chaos-vm samples
 # in another, which has siw
 siw_steps="device-siw siw siw-rest"
 # in machines of their own
-machines_steps="twohost twohost-rest vm big-vm"
+machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
 rest_steps="tsan-check-rest distcheck-rest clang pages cross soft chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
-	siw-rest twohost-rest vm big-vm"
+	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
@@ -120,6 +120,12 @@ guest_faults_rest='exchange teardown qp-fatal rma srq-connect'
 # Between machines: one way to lose a peer of each kind. On the soft HCA all run.
 twohost_cases='both_networks one_way choice wrong_choice link_down_up
 	cut_large_to_server killed_a failover_standby'
+
+# iWARP between machines: a silent cut, which TCP hides, and ends of all kinds.
+siw_twohost_cases='both_networks one_way choice wrong_choice
+	cut_idle cut_ping cut_stream_to_server cut_stream_to_client
+	cut_large_to_server cut_large_to_client cut_one_sided cut_short
+	cut_address_late loss_and_delay killed_a killed_b'
 
 # Tests that show whether the archive is whole.
 dist_tests='tests/check-abi.sh tests/check-layers.sh tests/check-skips.sh
@@ -349,6 +355,18 @@ on_soft_samples()
 	return $status
 }
 
+# on_siw SAMPLE PROGRAM...
+on_siw()
+{
+	sample=$1 status=0
+	shift
+	in_machine sh "$top/tests/integration/run.sh" "$work/gcc" "$@" ||
+	    status=$?
+	in_machine sh "$top/samples/run.sh" "$work/gcc" "" "$sample" ||
+	    status=$?
+	return $status
+}
+
 # Runs programs as any verbs program: the soft HCA is below libibverbs.
 on_soft_below()
 {
@@ -480,11 +498,9 @@ run_step()
 		in_machine "$work/gcc/tests/device/conform" -d rxe0 ;;
 	device-siw)
 		in_machine "$work/gcc/tests/device/conform" -d siw0 ;;
-	siw)	in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
-			$siw_programs ;;
+	siw)	on_siw perf-checked $siw_programs ;;
 	siw-rest)
-		in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
-			$siw_programs_rest ;;
+		on_siw perf-checked-long $siw_programs_rest ;;
 	integration)
 		in_machine sh "$top/tests/integration/run.sh" "$work/gcc" \
 			$guest_programs ;;
@@ -519,6 +535,9 @@ run_step()
 	vm)	sh "$top/tests/vm/selftest" ;;
 	twohost)
 		sh "$top/tests/twohost/run.sh" "$work/gcc" $twohost_cases ;;
+	siw-twohost)
+		RDMAMSG_VM_DRIVER=siw sh "$top/tests/twohost/run.sh" \
+			"$work/gcc" $siw_twohost_cases ;;
 	twohost-rest)
 		sh "$top/tests/twohost/run.sh" -x "$(echo $twohost_cases)" \
 			"$work/gcc" ;;
