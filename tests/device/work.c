@@ -8,7 +8,7 @@
 #define BOUND_MS	30000	/* for completions that must arrive */
 #define EVENT_MS	5000	/* after the cause of the event has been seen */
 #define QUIET_MS	30	/* for completions that must not arrive */
-#define WRITTEN_MS	1000	/* for what differences.c says does not arrive */
+#define WRITTEN_MS	1000	/* if differences.c says: in vain */
 
 const char *written_texts = "";
 

@@ -522,9 +522,16 @@ static void regions__too_many_ENOMEM(void **state)
 
 /* ---- what the device shall lack --------------------------------------- */
 
+static void lacks(const char *what)
+{
+	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", what, 1), 0);
+}
+
 static void lacks__windows_and_resizing_EOPNOTSUPP(void **state)
 {
-	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq_init_attr init = {
+		.attr = { .max_wr = 8, .max_sge = 1 },
+	};
 	struct ibv_srq_attr more = { .max_wr = 16 };
 	struct ibv_device_attr a;
 	struct ibv_context *c;
@@ -532,7 +539,7 @@ static void lacks__windows_and_resizing_EOPNOTSUPP(void **state)
 	struct ibv_cq *cq;
 	struct ibv_pd *pd;
 
-	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "windows,resizing", 1), 0);
+	lacks("windows,resizing");
 	assert_int_equal(try_open(&c), 0);
 	assert_int_equal(soft_query_device(c, &a), 0);
 	assert_int_equal(a.max_mw, 0);
@@ -553,12 +560,12 @@ static void lacks__windows_and_resizing_EOPNOTSUPP(void **state)
 	assert_int_equal(soft_dealloc_pd(pd), 0);
 	assert_int_equal(soft_close_device(c), 0);
 
-	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "resizing", 1), 0);
+	lacks("resizing");
 	assert_int_equal(try_open(&c), 0);
 	assert_int_equal(soft_query_device(c, &a), 0);
 	assert_true(a.max_mw);
 	assert_int_equal(soft_close_device(c), 0);
-	assert_int_equal(setenv("RDMAMSG_SOFT_LACKS", "windows;resizing", 1), 0);
+	lacks("windows;resizing");
 	assert_int_equal(try_open(&c), EINVAL);
 	assert_int_equal(unsetenv("RDMAMSG_SOFT_LACKS"), 0);
 }
