@@ -81,9 +81,14 @@ static inline void rdmamsg__settle(struct rdmamsg *ctx)
  * In a call, hot.polls is 0. The inline poll then calls rdmamsg_poll(), which
  * refuses.
  */
-static inline void rdmamsg__enter(struct rdmamsg *ctx)
+static inline __attribute__((always_inline)) void
+rdmamsg__enter(struct rdmamsg *ctx)
 {
-	if (!ctx->loop.busy++ && ctx->hot.cq) {
+	if (ctx->loop.busy++)
+		return;
+	ctx->loop.frame = __builtin_frame_address(0);
+	ctx->loop.ret = __builtin_return_address(0);
+	if (ctx->hot.cq) {
 		ctx->polls = ctx->hot.polls;
 		ctx->hot.polls = 0;
 	}
@@ -92,8 +97,10 @@ static inline void rdmamsg__enter(struct rdmamsg *ctx)
 /* Only with exactly one completion queue, the inline poll works again. */
 static inline void rdmamsg__leave(struct rdmamsg *ctx)
 {
-	if (!--ctx->loop.busy)
-		ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
+	if (--ctx->loop.busy)
+		return;
+	ctx->loop.frame = NULL;
+	ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
 }
 
 #endif

@@ -20,6 +20,7 @@ struct rdmamsg;
 struct loop {
 	int in_callback;		/* callbacks in progress, nested */
 	int busy;			/* calls in progress, nested */
+	void *frame, *ret;		/* the first of them, or NULL: left.c */
 	bool work;			/* ctx->settle() has work to do */
 	bool told;			/* a callback may have run */
 	bool cork_idle;			/* no call was in progress at cork */

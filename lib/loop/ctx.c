@@ -17,6 +17,7 @@
 #include "lane/srq.h"
 #include "session/tx.h"
 #include "loop/device_use.h"
+#include "loop/left.h"
 #include "loop/stats_server.h"
 #include "loop/wait.h"
 #include "memory/layout.h"
@@ -252,7 +253,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		return;
 	}
 	rdmamsg__cork_drop(ctx);
-	if (ctx->loop.in_callback) {
+	if (rdmamsg__in_callback(ctx)) {
 		log_error("rdmamsg_close() in a callback: ignored");
 		return;
 	}

@@ -21,6 +21,7 @@
 #include "device/device.h"
 #include "group/group.h"
 #include "session/tx.h"
+#include "loop/left.h"
 #include "loop/wait.h"
 #include "cm/rdma/cm.h"
 #include "session/ep.h"
@@ -207,7 +208,7 @@ int rdmamsg_process(struct rdmamsg *ctx)
 
 	if (ret)
 		return ret;
-	if (ctx->loop.in_callback)
+	if (rdmamsg__in_callback(ctx))
 		return rdmamsg__deadlock(ctx, "rdmamsg_process");
 	return process(ctx, 0);
 }
@@ -226,7 +227,7 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 
 	if (ret)
 		return ret;
-	if (ctx->loop.in_callback)
+	if (rdmamsg__in_callback(ctx))
 		return rdmamsg__deadlock(ctx, "rdmamsg_poll");
 	rdmamsg__enter(ctx);
 	n = rdmamsg__cq_poll(ctx, 16);
@@ -308,7 +309,7 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 
 	if (n)
 		return n;
-	if (ctx->loop.in_callback)
+	if (rdmamsg__in_callback(ctx))
 		return rdmamsg__deadlock(ctx, "rdmamsg_wait");
 	n = rdmamsg__wait(ctx, timeout_ms);
 	if (unlikely(n < 0))
@@ -321,7 +322,7 @@ int rdmamsg_run(struct rdmamsg *ctx)
 	int ret = rdmamsg__ctx_check(ctx);
 
 	/* before taking the stop that is meant for the outer call */
-	if (!ret && ctx->loop.in_callback)
+	if (!ret && rdmamsg__in_callback(ctx))
 		ret = rdmamsg__deadlock(ctx, "rdmamsg_run");
 	while (!ret && !atomic_exchange(&ctx->loop.stop, false)) {
 		ret = rdmamsg__wait(ctx, -1);

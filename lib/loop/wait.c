@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "chain/chain.h"
 #include "chain/team.h"
+#include "loop/left.h"
 #include "loop/wait.h"
 #include "cm/connect.h"
 #include "session/ep.h"
@@ -43,7 +44,7 @@ static int begin(struct rdmamsg *ctx, const char *call, int timeout_ms,
 	*u = (struct until){ .call = call, .timeout_ms = timeout_ms };
 	if (ret)
 		return ret;
-	if (ctx->loop.in_callback)
+	if (rdmamsg__in_callback(ctx))
 		return rdmamsg__deadlock(ctx, call);
 	if (timeout_ms >= 0)
 		u->end = rdmamsg__now_ms() + (uint64_t)timeout_ms;

@@ -218,9 +218,12 @@ void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 
 	/* completions take longer than empty polls: they count for more */
 	ctx->hot.polls -= inside + 4 * n;
+	ctx->loop.frame = __builtin_frame_address(0);
+	ctx->loop.ret = __builtin_return_address(0);
 	ctx->loop.in_callback = 1;
 	dispatch(ctx, ctx->hot.wc, n);
 	ctx->loop.in_callback = 0;
+	ctx->loop.frame = NULL;
 	ctx->hot.polls += inside;
 	rdmamsg__settle(ctx);
 }

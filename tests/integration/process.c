@@ -212,12 +212,107 @@ static void threads__of_the_library_BLOCK_SIGNALS(void **state)
 	pair_fini(&p);
 }
 
+/* ---- callbacks that do not return --------------------------------------- */
+
+static jmp_buf out;
+
+static void leave(struct end *e, struct rdmamsg_msg *msg)
+{
+	rdmamsg_msg_free(msg);
+	e->then_message = NULL;
+	/* a call in a callback is still refused, and does not repair */
+	assert_error(rdmamsg_process(e->ctx), -EDEADLK, "callback");
+	longjmp(out, 1);
+}
+
+/* Calls the library from a frame that is deeper than the one that was left. */
+static int __attribute__((noinline)) call_deep(struct rdmamsg *ctx, int depth)
+{
+	volatile char room[4096];
+
+	room[0] = (char)depth;
+	return depth ? call_deep(ctx, depth - 1) + room[0] - (char)depth :
+	       rdmamsg_process(ctx);
+}
+
+/* The server's on_message jumps out of the call 'how'. */
+static void leave_a_callback(int how)
+{
+	pair_open(&p);
+	p.s.then_message = leave;
+	end_send_all(&p.c, HOW_SEND, 100, 1);
+	if (!setjmp(out)) {
+		for (;;) {
+			if (how == 0)
+				(void)rdmamsg_process(p.s.ctx);
+			else if (how == 1)
+				(void)rdmamsg_poll(p.s.ctx);
+			else
+				(void)rdmamsg_wait(p.s.ctx, 100);
+		}
+	}
+}
+
+static void ended(const struct end *e)
+{
+	assert_int_equal(e->closed, 1);
+	assert_int_equal(e->why.who, RDMAMSG_WHO_LOCAL);
+	assert_int_equal(e->why.cause, RDMAMSG_CAUSE_ABORTED);
+	assert_non_null(strstr(e->why.text, "longjmp"));
+}
+
+static void begin_again(struct end *e)
+{
+	const char *name = e->name;
+	struct rdmamsg *ctx = e->ctx;
+
+	end_fini(e);
+	end_init(e, name, ctx);
+}
+
+static void callback__left_THE_NEXT_CALL_REPAIRS(void **state)
+{
+	for (int how = 0; how < 3; how++) {
+		leave_a_callback(how);
+		if (how == 1)
+			assert_true(call_deep(p.s.ctx, 10) >= 0);
+		else
+			assert_true(rdmamsg_process(p.s.ctx) >= 0);
+		WAIT_FOR(p.s.closed && p.c.closed);
+		ended(&p.s);
+		assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+		/* the context goes on with others */
+		rdmamsg_listener_close(p.listener);
+		begin_again(&p.s);
+		begin_again(&p.c);
+		p.s.peer = &p.c;
+		p.c.peer = &p.s;
+		pair_listen(&p);
+		pair_connect(&p);
+		end_send_all(&p.c, HOW_SEND, 100, 2);
+		pair_close(&p);
+		pair_fini(&p);
+	}
+}
+
+static void callback__left_CLOSE_CLOSES(void **state)
+{
+	leave_a_callback(0);
+	test_close(p.s.ctx);
+	ended(&p.s);
+	WAIT_FOR(p.c.closed);
+	assert_int_equal(p.c.why.who, RDMAMSG_WHO_PEER);
+	test_close(p.c.ctx);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
+		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
+		TEST(callback__left_CLOSE_CLOSES),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An exception of C++ or longjmp(3) may leave a callback, and with it the call
+ * of the library that has run the callback. That call's frame is then no longer
+ * on the stack, which a later call finds out. So nothing depends on how the
+ * program or the library was compiled, as long as there are unwind tables.
+ *
+ * The call that was left has lost completions: those that it had polled, and the
+ * one that it was handling. So all that completes through the context's queues
+ * ends, and the context goes on without it.
+ */
+#include "base/base.h"
+#include "base/ctx.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "chain/chain.h"
+#include "cm/connect.h"
+#include "device/attend.h"
+#include "device/cq.h"
+#include "device/device.h"
+#include "device/use.h"
+#include "loop/left.h"
+#include "session/ep.h"
+#include "session/sessions.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unwind.h>
+
+#include <rdmamsg/endpoint.h>
+
+static const char what[] = "a callback was left by an exception or longjmp()";
+
+/* ---- the stack --------------------------------------------------------- */
+
+struct search {
+	uintptr_t frame, ret;
+	bool known, alive;
+};
+
+/*
+ * Each step has the end of a frame and the address to which its function
+ * returns. The first end above the address of the frame in question belongs to
+ * that frame, if it is still there.
+ */
+static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
+{
+	struct search *s = arg;
+
+	if ((uintptr_t)_Unwind_GetCFA(c) <= s->frame)
+		return _URC_NO_REASON;
+	s->known = true;
+	s->alive = (uintptr_t)_Unwind_GetIP(c) == s->ret;
+	return _URC_NORMAL_STOP;
+}
+
+/* Returns true if both addresses are in the stack of this thread. */
+static bool on_this_stack(uintptr_t a, uintptr_t b)
+{
+	pthread_attr_t attr;
+	uintptr_t from;
+	size_t size;
+	void *addr;
+	int err;
+
+	if (pthread_getattr_np(pthread_self(), &attr))
+		return false;
+	err = pthread_attr_getstack(&attr, &addr, &size);
+	pthread_attr_destroy(&attr);
+	from = (uintptr_t)addr;
+	return !err && a - from < size && b - from < size;
+}
+
+/*
+ * Returns true if the call is no longer on the stack. On another stack, as that
+ * of a coroutine or of another thread, it may still be.
+ */
+static bool is_gone(const struct loop *loop)
+{
+	struct search s = {
+		.frame = (uintptr_t)loop->frame, .ret = (uintptr_t)loop->ret,
+	};
+
+	if (!loop->frame ||
+	    !on_this_stack((uintptr_t)__builtin_frame_address(0),
+			   s.frame))
+		return false;
+	(void)_Unwind_Backtrace(look, &s);
+	return s.known && !s.alive;
+}
+
+/* ---- repair ------------------------------------------------------------ */
+
+static void forget_calls(struct rdmamsg *ctx)
+{
+	struct list *n;
+
+	ctx->loop.in_callback = ctx->loop.busy = 0;
+	ctx->polls = SLOW_EVERY;
+	ctx->hot.polls = ctx->hot.cq ? ctx->polls : 0;
+	ctx->chains->waited = NULL;
+	list_for_each(n, &ctx->sessions->listeners)
+		list_entry(n, struct rdmamsg_listener, node)->waiting = false;
+	rdmamsg__attend_done(ctx->devices);
+}
+
+static void end_all(struct rdmamsg *ctx)
+{
+	struct list *n, *m;
+
+	list_for_each(n, &ctx->sessions->eps) {
+		struct rdmamsg_ep *ep = list_entry(n, struct rdmamsg_ep, node);
+
+		ep->rndv.asking = NULL;
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, RDMAMSG_CAUSE_ABORTED,
+				   -ECANCELED, "%s", what);
+	}
+	list_for_each(n, &ctx->devices->devs)
+		list_for_each(m, &list_entry(n, struct dev, node)->cqs)
+			ctx->devices->use->cq_failed(
+				ctx, list_entry(m, struct cq, node), -ECANCELED,
+				what);
+}
+
+bool rdmamsg__still_in_callback(struct rdmamsg *ctx)
+{
+	/* a cork counts as a callback, and no call is in progress there */
+	if (ctx->loop.corks || !is_gone(&ctx->loop))
+		return true;
+	log_warn("%s: the connections of context %u end", what, ctx->number);
+	forget_calls(ctx);
+	end_all(ctx);
+	ctx->loop.work = true;
+	rdmamsg__loop_kick(&ctx->loop);
+	return false;
+}
