@@ -196,6 +196,12 @@ static uint32_t choose(const struct sim_qp *qp)
 	return found;
 }
 
+static bool may_arrive(const struct sim_qp *qp, uint32_t i)
+{
+	return !has_arrived(qp, i) && (qp->ibv.state != IBV_QPS_ERR ||
+				       (int32_t)(i - qp->bad) < 0);
+}
+
 static uint8_t *take(const struct sim_wqe *w)
 {
 	uint8_t *bytes = malloc(sim_length(w) + 1);
@@ -215,9 +221,9 @@ void loose_ack(struct sim_qp *qp)
 		qp->why = IBV_WC_WR_FLUSH_ERR;
 	} else if (sim_is_read(w)) {
 		sim_scatter(w, w->taken);
-	} else if (!has_arrived(qp, i)) {
-		w->taken = take(w);
 	}
+	if (!sim_is_read(w) && may_arrive(qp, i))
+		w->taken = take(w);
 	w->told = true;
 	sim_complete(qp, w, status);
 	pop(qp);
