@@ -185,7 +185,7 @@ static bool is_consumer_reject(int status)
 
 static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
-	struct proto_hello h;
+	struct proto_hello h = { .reject = 0 };
 	bool ours = !rdmamsg__hello_decode(&h, ev->data,
 					   ev->conn.private_data_len);
 

@@ -12,9 +12,17 @@
 
 #include "base/util.h"
 
-/* Sets the text of rdmamsg_error(), logs the text at debug, and returns err. */
-int rdmamsg__fail(int err, const char *fmt, ...)
+/* Sets the text of rdmamsg_error(), and logs the text at debug. */
+void rdmamsg__fail_text(int err, const char *fmt, ...)
 	__attribute__((cold, format(printf, 2, 3)));
+/* The same, and returns err: a macro, so that the compiler sees which value. */
+#define rdmamsg__fail(err, ...) \
+	({ \
+		const int err_ = (err); \
+\
+		rdmamsg__fail_text(err_, __VA_ARGS__); \
+		err_; \
+	})
 /*
  * In a try, rdmamsg__fail() does not change the text of rdmamsg_error(),
  * because the call can succeed without what it tries. Tries nest. No callback
@@ -39,7 +47,12 @@ int rdmamsg__fail_again(int err);
 /* Returns the text of the last rdmamsg__fail(), in a try or not. */
 const char *rdmamsg__text(void);
 /* Like rdmamsg__fail(), for verbs: adds what to do about EACCES, ENOMEM, ... */
-int rdmamsg__fail_verbs(int err, const char *what);
+void rdmamsg__fail_verbs_text(int err, const char *what);
+static inline int rdmamsg__fail_verbs(int err, const char *what)
+{
+	rdmamsg__fail_verbs_text(err, what);
+	return err;
+}
 int rdmamsg__fail_soft(int err);	/* the soft HCA cannot be opened */
 const char *rdmamsg__wc_text(int status);
 const char *rdmamsg__event_text(int type);

@@ -39,7 +39,7 @@ void rdmamsg__try_end(void)
 	tries--;
 }
 
-int rdmamsg__fail(int err, const char *fmt, ...)
+void rdmamsg__fail_text(int err, const char *fmt, ...)
 {
 	char text[TEXT_MAX];	/* an argument may be rdmamsg__text() */
 	va_list ap;
@@ -50,7 +50,6 @@ int rdmamsg__fail(int err, const char *fmt, ...)
 	last_in_try = tries;
 	memcpy(last_in_try ? try_text : error_text, text, sizeof(text));
 	log_debug("%s (%s)", text, strerror(-err));
-	return err;
 }
 
 int rdmamsg__fail_again(int err)
@@ -75,43 +74,50 @@ static void memlock_text(char *buf, size_t size)
 		 (unsigned long long)rl.rlim_cur / 1024);
 }
 
-int rdmamsg__fail_verbs(int err, const char *what)
+void rdmamsg__fail_verbs_text(int err, const char *what)
 {
 	char more[160];
 
 	switch (-err) {
 	case EACCES:
 	case EPERM:
-		return rdmamsg__fail(err, "%s: permission denied: the RDMA "
-				     "device nodes in /dev/infiniband must be "
-				     "readable and writable for this user, and "
-				     "the user must be the one that opened "
-				     "them (open the context after setuid)",
-				     what);
+		rdmamsg__fail_text(err, "%s: permission denied: the RDMA "
+				   "device nodes in /dev/infiniband must be "
+				   "readable and writable for this user, and "
+				   "the user must be the one that opened "
+				   "them (open the context after setuid)",
+				   what);
+		break;
 	case ENOMEM:
 		memlock_text(more, sizeof(more));
-		return rdmamsg__fail(err, "%s: out of memory or device "
-				     "resources%s", what, more);
+		rdmamsg__fail_text(err, "%s: out of memory or device "
+				   "resources%s", what, more);
+		break;
 	case EMFILE:
 	case ENFILE:
-		return rdmamsg__fail(err, "%s: no descriptors left: raise the "
-				     "limit with 'ulimit -n'", what);
+		rdmamsg__fail_text(err, "%s: no descriptors left: raise the "
+				   "limit with 'ulimit -n'", what);
+		break;
 	case ENODEV:
-		return rdmamsg__fail(err, "%s: no RDMA device for this "
-				     "address: see rdmamsg_devices(3), give an "
-				     "Ethernet card one with 'rdma link add "
-				     "rxe0 type rxe netdev NAME', or stay "
-				     "within this host with "
-				     "RDMAMSG_DEVICE=soft", what);
+		rdmamsg__fail_text(err, "%s: no RDMA device for this "
+				   "address: see rdmamsg_devices(3), give an "
+				   "Ethernet card one with 'rdma link add "
+				   "rxe0 type rxe netdev NAME', or stay "
+				   "within this host with "
+				   "RDMAMSG_DEVICE=soft", what);
+		break;
 	case EADDRINUSE:
-		return rdmamsg__fail(err, "%s: the port is in use by another "
-				     "listener: choose another, or \"0\" for a "
-				     "free one", what);
+		rdmamsg__fail_text(err, "%s: the port is in use by another "
+				   "listener: choose another, or \"0\" for a "
+				   "free one", what);
+		break;
 	case EADDRNOTAVAIL:
-		return rdmamsg__fail(err, "%s: not an address of this host",
-				     what);
+		rdmamsg__fail_text(err, "%s: not an address of this host",
+				   what);
+		break;
 	default:
-		return rdmamsg__fail(err, "%s: %s", what, strerror(-err));
+		rdmamsg__fail_text(err, "%s: %s", what, strerror(-err));
+		break;
 	}
 }
 

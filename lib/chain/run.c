@@ -127,7 +127,7 @@ void rdmamsg__chain_stop(struct rdmamsg_chain *c)
 static int send_copy(const struct step *s)
 {
 	struct rdmamsg_ep *ep = s->end->ep;
-	struct rdmamsg_msg *msg;
+	struct rdmamsg_msg *msg = NULL;
 	int ret;
 
 	if (unlikely(!ep))

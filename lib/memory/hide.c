@@ -20,8 +20,8 @@ int rdmamsg__hidden_address(const struct rdmamsg_device *d, const void *mem,
 
 	/* getrandom() returns 8 bytes at once, or fails */
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-		return rdmamsg__fail(-errno, "no random address for a large "
-				     "message: getrandom: %s",
+		return rdmamsg__fail(errno ? -errno : -EIO, "no random address "
+				     "for a large message: getrandom: %s",
 				     strerror(errno));
 	*ret = (random & (HIDE_TOP - 1) & ~HIDE_KEEP) |
 	       ((uintptr_t)mem & HIDE_KEEP);

@@ -94,7 +94,7 @@ int rdmamsg_pool_alloc(struct rdmamsg_pool *from, struct rdmamsg_ep *ep,
 		       size_t len, struct rdmamsg_msg **ret)
 {
 	int err = alloc_check(ep, "rdmamsg_pool_alloc", ret);
-	struct rdmamsg_msg *msg;
+	struct rdmamsg_msg *msg = NULL;
 	struct pool *pool;
 
 	if (err)
@@ -122,7 +122,7 @@ int rdmamsg_msg_alloc(struct rdmamsg_ep *ep, size_t len,
 		      struct rdmamsg_msg **ret)
 {
 	int err = alloc_check(ep, "rdmamsg_msg_alloc", ret);
-	struct rdmamsg_msg *msg;
+	struct rdmamsg_msg *msg = NULL;
 
 	if (err)
 		return err;

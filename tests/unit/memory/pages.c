@@ -37,8 +37,9 @@ long __wrap_syscall(long number, ...);
 
 static bool have_huge, have_advice, have_node;
 static int fail_at;		/* number of the failing mmap(); 0: none */
-static int maps;
-static size_t mapped;		/* bytes */
+/* volatile: for the compiler, munmap() calls nothing that changes them */
+static volatile int maps;
+static volatile size_t mapped;	/* bytes */
 static int node_of_page;
 static char lines[16][256];
 static int line_count;
