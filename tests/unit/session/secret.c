@@ -32,8 +32,11 @@ static uint8_t bytes[SECRET_MAX + 1];
 
 static void write_key(size_t len, mode_t mode)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int fd;
 
+	/* only root can write to the last one, if that is read-only */
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, bytes, len), (ssize_t)len);
 	assert_int_equal(fchmod(fd, mode), 0);
