@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/fd.h"
+#include "base/forked.h"
 #include "base/watch.h"
 #include "device/choose.h"
 #include "cm/connect.h"
@@ -61,6 +62,7 @@ static int dial(struct rdmamsg_ep *ep, const struct addrinfo *ai)
 	c->ep = ep;
 	ep->connect.oob->conn = c;
 	ret = rdmamsg__watch_set(&ep->ctx->loop, &c->watch, EPOLLOUT);
+	rdmamsg__fd_own(fd);
 	if (!ret)
 		return 0;
 	rdmamsg__oob_conn_free(c);

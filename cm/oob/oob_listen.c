@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/fd.h"
+#include "base/forked.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/watch.h"
@@ -167,6 +168,7 @@ static void take(struct oob_listen *ol, int fd)
 		goto err_visitor;
 	if (rdmamsg__watch_set(&l->ctx->loop, &c->watch, EPOLLIN))
 		goto err_timer;
+	rdmamsg__fd_own(fd);
 	c->l = l;
 	ol->count++;
 	list_add_tail(&ol->conns, &c->node);
@@ -266,6 +268,7 @@ int rdmamsg__oob_listen_addr(struct rdmamsg_listener *l, struct addrinfo *ai)
 		rdmamsg__fail(ret, "epoll: %s", strerror(-ret));
 		goto err_fd;
 	}
+	rdmamsg__fd_own(ol->watch.fd);
 	l->oob = ol;
 	return 0;
 

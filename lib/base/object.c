@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of contexts and endpoints, options structs, the clock. */
 #include "base/base.h"
+#include "base/forked.h"
 #include "base/page.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ void *rdmamsg__object_new(size_t size)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	if (madvise(p, whole_pages(size), MADV_WIPEONFORK)) {
+	if (!rdmamsg__wipe_on_fork(p, whole_pages(size))) {
 		munmap(p, whole_pages(size));
 		return NULL;
 	}
@@ -45,8 +46,11 @@ void rdmamsg__object_free(void *obj, size_t size)
 {
 	char *p = obj;
 
-	if (p)
-		munmap(p - (uintptr_t)p % page_size(), whole_pages(size));
+	if (!p)
+		return;
+	p -= (uintptr_t)p % page_size();
+	rdmamsg__wipe_forget(p);
+	munmap(p, whole_pages(size));
 }
 
 /*
@@ -57,12 +61,18 @@ static _Atomic pid_t used_by;
 
 void rdmamsg__fork_mark(void)
 {
-	used_by = getpid();
+	const pid_t pid = getpid();
+
+	if (used_by == pid)
+		return;
+	rdmamsg__fork_forget();
+	used_by = pid;
 }
 
 int rdmamsg__fork_check(void)
 {
-	if (!used_by || used_by == getpid())
+	/* in another PID namespace, a child may have its parent's id */
+	if (!used_by || (used_by == getpid() && !rdmamsg__is_forked()))
 		return 0;
 	return rdmamsg__fail(-ECHILD, "this process was forked from one that "
 			     "uses RDMA: fork first, or exec a program that "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Descriptors in a loop. */
+#include "base/forked.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/watch.h"
@@ -49,6 +50,7 @@ int rdmamsg__watch_set(struct loop *loop, struct watch *w, uint32_t events)
 void rdmamsg__watch_end(struct loop *loop, struct watch *w, void *mem)
 {
 	(void)rdmamsg__watch_set(loop, w, 0);
+	rdmamsg__fd_disown(w->fd);
 	close(w->fd);
 	rdmamsg__watch_retire(loop, w, mem);
 }

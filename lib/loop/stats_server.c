@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/fd.h"
+#include "base/forked.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/timer.h"
@@ -228,6 +229,7 @@ static void reader_new(struct stats_server *s, int fd)
 	}
 	r->server = s;
 	r->watch.fd = fd;
+	rdmamsg__fd_own(fd);
 	r->watch.fn = reader_send;
 	rdmamsg__timer_init(&r->timer, reader_late);
 	rdmamsg__timer_set(&s->ctx->loop.timers, &r->timer, STATS_MS);
@@ -277,6 +279,7 @@ static int listen_at(struct stats_server *s, const char *path)
 	ret = rdmamsg__watch_set(&s->ctx->loop, &s->watch, EPOLLIN);
 	if (ret)
 		goto err_file;
+	rdmamsg__fd_own(s->watch.fd);
 	return 0;
 
 err_file:

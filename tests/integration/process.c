@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
@@ -158,6 +159,61 @@ static void open__without_0_to_2_LEAVES_THEM_CLOSED(void **state)
 	assert_string_equal(line, "none");
 	assert_int_equal(child_wait(&c), 0);
 	pair_fini(&p);
+}
+
+/* ---- fork(2) ------------------------------------------------------------ */
+
+static socklen_t stats_address(const char *name, struct sockaddr_un *un)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(un->sun_path + 1, name + 1, strlen(name) - 1);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+			   strlen(name));
+}
+
+/* Closes its context while its child lives on, and takes the address itself. */
+static int fork_with_stats(int argc, char **argv)
+{
+	const char *name = argv[0];
+	struct rdmamsg *ctx;
+	struct sockaddr_un un;
+	socklen_t len = stats_address(name, &un);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), ret;
+	int hold[2], runs[2];
+	pid_t pid;
+	char c;
+
+	setenv("RDMAMSG_STATS", name, 1);
+	if (pipe2(hold, O_CLOEXEC) || pipe2(runs, O_CLOEXEC) ||
+	    rdmamsg_open(&ctx, NULL))
+		return 2;
+	if (!bind(fd, (struct sockaddr *)&un, len))
+		return 3;
+	pid = fork();
+	if (!pid) {
+		close(hold[1]);
+		_exit(write(runs[1], "", 1) != 1 || read(hold[0], &c, 1));
+	}
+	if (pid < 0 || read(runs[0], &c, 1) != 1)
+		return 4;
+	rdmamsg_close(ctx);
+	ret = bind(fd, (struct sockaddr *)&un, len);
+	close(hold[1]);
+	waitpid(pid, NULL, 0);
+	say("%s\n", ret ? strerror(errno) : "free");
+	return 0;
+}
+
+static void stats__of_a_parent_THE_CHILD_HAS_NOT(void **state)
+{
+	struct child c;
+	char name[48], line[128];
+
+	snprintf(name, sizeof(name), "@rdmamsg-forked-%d", (int)getpid());
+	child_start(&c, "stats", name);
+	child_line(&c, line, sizeof(line));
+	assert_string_equal(line, "free");
+	assert_int_equal(child_wait(&c), 0);
 }
 
 /* ---- signals ----------------------------------------------------------- */
@@ -308,11 +364,13 @@ static void callback__left_CLOSE_CLOSES(void **state)
 int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
-		{ "closed", started_closed }, { NULL, NULL },
+		{ "closed", started_closed }, { "stats", fork_with_stats },
+		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
+		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: contexts and endpoints begin with a cache line, with many
- * different ones, and their whole memory is zero, usable and given back.
+ * different ones, and their whole memory is zero, usable and given back. A
+ * forked child is known as one, and has neither memory nor descriptors.
  */
 #include "base/base.h"
+#include "base/forked.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -71,9 +79,130 @@ static void object__that_fills_its_pages_BEGINS_THERE(void **state)
 	rdmamsg__object_free(NULL, PAGE);
 }
 
+/* ---- children of fork(2) ------------------------------------------------ */
+
+static int end_of(pid_t pid)
+{
+	int end = -1;
+
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &end, 0), pid);
+	return end;
+}
+
+/* The kernel wipes nothing from now on, and does not say so. */
+static bool no_wiping;
+
+int __real_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice);
+int __wrap_madvise(void *at, size_t size, int advice)
+{
+	return no_wiping ? 0 : __real_madvise(at, size, advice);
+}
+
+static void object__in_a_child_ZEROS(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		uint8_t *gone, *o;
+		pid_t pid = fork();
+
+		if (pid) {
+			assert_int_equal(end_of(pid), 0);
+			continue;
+		}
+		/* in a process that has not looked at the kernel yet */
+		no_wiping = i;
+		gone = rdmamsg__object_new(PAGE);
+		o = rdmamsg__object_new(PAGE);
+		o[0] = o[PAGE - 1] = 1;
+		rdmamsg__object_free(gone, PAGE);
+		pid = fork();
+		if (!pid)
+			_exit(o[0] || o[PAGE - 1]);
+		_exit(end_of(pid) || !o[0]);
+	}
+}
+
+/* Both are the first process of their namespace, by fork(2) or clone(2). */
+static int same_id(bool bare)
+{
+	pid_t pid;
+
+	rdmamsg__fork_mark();
+	if (getpid() != 1 || rdmamsg__fork_check() || unshare(CLONE_NEWPID))
+		return 2;
+	pid = bare ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	if (!pid)
+		_exit(getpid() == 1 && rdmamsg__fork_check() == -ECHILD ? 0 :
+		      3);
+	return end_of(pid) != 0;
+}
+
+static void fork__into_a_new_PID_namespace_ECHILD(void **state)
+{
+	for (int bare = 0; bare < 2; bare++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			if (unshare(CLONE_NEWPID) &&
+			    unshare(CLONE_NEWUSER | CLONE_NEWPID))
+				_exit(77);
+			pid = fork();
+			if (!pid)
+				_exit(same_id(bare));
+			_exit(WEXITSTATUS(end_of(pid)));
+		}
+		pid = end_of(pid);
+		if (WIFEXITED(pid) && WEXITSTATUS(pid) == 77) {
+			fprintf(stderr, "skip: no PID namespaces\n");
+			skip();
+		}
+		assert_int_equal(pid, 0);
+	}
+}
+
+/* A process whose parent has not used RDMA may. */
+static void fork__before_the_first_use_0(void **state)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		int err = rdmamsg__fork_check();
+
+		rdmamsg__fork_mark();
+		_exit(err || rdmamsg__fork_check());
+	}
+	assert_int_equal(end_of(pid), 0);
+}
+
+static void owned__in_a_child_CLOSED(void **state)
+{
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	rdmamsg__fd_own(fds[0]);
+	rdmamsg__fd_own(fds[1]);
+	rdmamsg__fd_disown(fds[1]);
+	pid = fork();
+	if (!pid)
+		_exit(fcntl(fds[0], F_GETFD) >= 0 ||
+		      fcntl(fds[1], F_GETFD) < 0);
+	assert_int_equal(end_of(pid), 0);
+	assert_true(fcntl(fds[0], F_GETFD) >= 0);
+	rdmamsg__fd_disown(fds[0]);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* first, so that each looks at the kernel itself */
+		cmocka_unit_test(object__in_a_child_ZEROS),
+		cmocka_unit_test(fork__before_the_first_use_0),
+		cmocka_unit_test(fork__into_a_new_PID_namespace_ECHILD),
+		cmocka_unit_test(owned__in_a_child_CLOSED),
 		cmocka_unit_test(objects__of_one_size_BEGIN_AT_MANY_LINES),
 		cmocka_unit_test(object__that_fills_its_pages_BEGINS_THERE),
 	};
