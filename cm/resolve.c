@@ -159,7 +159,7 @@ static int resolve_run(struct resolve *r)
 	if (!ret)
 		return 0;
 	rdmamsg__fail(ret, "cannot resolve %s: %s", r->host ? r->host :
-		      "a name", strerror(-ret));
+		      "a name", rdmamsg__thread_text(ret));
 	r->refs = 1;
 	put(r);
 	return ret;

@@ -53,6 +53,8 @@ static inline int rdmamsg__fail_verbs(int err, const char *what)
 	rdmamsg__fail_verbs_text(err, what);
 	return err;
 }
+/* Why a thread could not be made. */
+const char *rdmamsg__thread_text(int err);
 int rdmamsg__fail_soft(int err);	/* the soft HCA cannot be opened */
 const char *rdmamsg__wc_text(int status);
 const char *rdmamsg__event_text(int type);

@@ -13,6 +13,8 @@
 #include <rdmamsg/device.h>
 
 #define TEXT_MAX	256
+#define NO_THREAD	"no thread can be made: raise the limit on processes " \
+			"and threads (ulimit -u, or TasksMax= of the service)"
 
 static _Thread_local char error_text[TEXT_MAX] = "no error";
 static _Thread_local char try_text[TEXT_MAX];
@@ -121,6 +123,11 @@ void rdmamsg__fail_verbs_text(int err, const char *what)
 	}
 }
 
+const char *rdmamsg__thread_text(int err)
+{
+	return err == -EAGAIN ? NO_THREAD : strerror(-err);
+}
+
 int rdmamsg__fail_soft(int err)
 {
 	switch (-err) {
@@ -136,6 +143,14 @@ int rdmamsg__fail_soft(int err)
 		return rdmamsg__fail(err, "soft HCA: a process that joins the "
 				     "fabric does not go on: it is stopped, "
 				     "or RDMAMSG_SOFT_FABRIC leads to another");
+	case EFBIG:
+		return rdmamsg__fail(err, "soft HCA: the limit on the size of "
+				     "files, which holds for its memory as "
+				     "well, is less than the 8 MB it needs: "
+				     "raise it (ulimit -f unlimited, or "
+				     "LimitFSIZE= of the service)");
+	case EAGAIN:
+		return rdmamsg__fail(err, "soft HCA: " NO_THREAD);
 	case EINVAL:
 		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, "
 				     "_PORTS, _LINK, _NO_VM, _ATOMICS or _LAYOUTS has a "

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -216,6 +217,65 @@ static void stats__of_a_parent_THE_CHILD_HAS_NOT(void **state)
 	assert_int_equal(child_wait(&c), 0);
 }
 
+/* ---- limits -------------------------------------------------------------- */
+
+#define NOBODY	65534
+
+/* Opens the device under a limit, and sends the parent the error and text. */
+static int limited(int argc, char **argv)
+{
+	const bool threads = !strcmp(argv[0], "threads");
+	const int which = threads ? RLIMIT_NPROC : RLIMIT_FSIZE;
+	struct rlimit rl;
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	char fabric[32];
+	int ret;
+
+	/* of its own, so that the process makes the memory of the fabric */
+	snprintf(fabric, sizeof(fabric), "limited-%d", (int)getpid());
+	setenv("RDMAMSG_SOFT_FABRIC", fabric, 1);
+	/* root has no limit on threads */
+	if (threads && !geteuid() && setuid(NOBODY))
+		return 2;
+	if (getrlimit(which, &rl))
+		return 3;
+	rl.rlim_cur = threads ? 0 : 1 << 20;
+	if (setrlimit(which, &rl) || rdmamsg_open(&ctx, NULL))
+		return 4;
+	ret = rdmamsg_listen(ctx, test_addr(), "0", NULL, &l);
+	say("%d %s\n", ret, rdmamsg_error());
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void check_limit(const char *which, int error, const char *word)
+{
+	struct child c;
+	char line[512];
+
+	if (!test_on_soft()) {
+		skip_because("only the soft HCA has a thread and shared memory");
+		return;
+	}
+	child_start(&c, "limited", which);
+	child_line(&c, line, sizeof(line));
+	assert_int_equal(atoi(line), error);
+	if (!strstr(line, word))
+		fail_msg("'%s' lacks '%s'", line, word);
+	assert_int_equal(child_wait(&c), 0);
+}
+
+static void limit__size_of_files_EFBIG(void **state)
+{
+	check_limit("files", -EFBIG, "ulimit -f");
+}
+
+static void limit__threads_EAGAIN(void **state)
+{
+	check_limit("threads", -EAGAIN, "ulimit -u");
+}
+
 /* ---- signals ----------------------------------------------------------- */
 
 /* Returns the signals that the thread blocks, from bit 0 for signal 1. */
@@ -365,12 +425,14 @@ int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { "stats", fork_with_stats },
-		{ NULL, NULL },
+		{ "limited", limited }, { NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
 		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
+		TEST(limit__size_of_files_EFBIG),
+		TEST(limit__threads_EAGAIN),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "soft/fabric/dev.h"
 #include "soft/fabric/groups.h"
+#include "soft/fabric/memfd.h"
 #include "soft/fabric/msg.h"
 #include "soft/fabric/names.h"
 #include "soft/fabric/shared.h"
@@ -30,7 +30,6 @@
 #define SOON_MS		20		/* before it asks the next node, too */
 #define AT_ONCE		32
 #define BACKLOG		1024
-#define SEALS		(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int take_lock(struct soft_dev *dev)
 {
@@ -51,12 +50,9 @@ static int take_lock(struct soft_dev *dev)
 
 static int map_fabric(struct soft_dev *dev, int fd)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
 	void *at;
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
-	    st.st_size != (off_t)sizeof(*dev->fabric))
+	if (!soft_memfd_check(fd, sizeof(*dev->fabric)))
 		return -EPROTO;
 	at = mmap(NULL, sizeof(*dev->fabric), PROT_READ | PROT_WRITE,
 		  MAP_SHARED, fd, 0);
@@ -69,17 +65,11 @@ static int map_fabric(struct soft_dev *dev, int fd)
 
 static int create_fabric(struct soft_dev *dev)
 {
-	int fd = fd_high(memfd_create("soft-fabric", MFD_CLOEXEC |
-				      MFD_ALLOW_SEALING));
-	int ret;
+	int fd = soft_memfd_create("soft-fabric", sizeof(*dev->fabric)), ret;
 
 	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, sizeof(*dev->fabric)) ||
-	    fcntl(fd, F_ADD_SEALS, SEALS))
-		ret = -errno;
-	else
-		ret = map_fabric(dev, fd);
+		return fd;
+	ret = map_fabric(dev, fd);
 	if (ret) {
 		close(fd);
 		return ret;

@@ -2,37 +2,17 @@
 #include "soft/fabric/ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/page.h"
-
-#define SEALS	(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#include "soft/fabric/memfd.h"
 
 /* The data begins on the next page, because it is mapped twice. */
 static size_t control_size(void)
 {
 	return whole_pages(sizeof(struct soft_ring_shm));
-}
-
-static int memfd(size_t size)
-{
-	int fd = fd_high(memfd_create("soft-wire", MFD_CLOEXEC |
-				      MFD_ALLOW_SEALING));
-	int ret;
-
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)size) || fcntl(fd, F_ADD_SEALS, SEALS)) {
-		ret = -errno;
-		close(fd);
-		return ret;
-	}
-	return fd;
 }
 
 size_t soft_rings_size(void)
@@ -42,19 +22,12 @@ size_t soft_rings_size(void)
 
 int soft_rings_create(void)
 {
-	return memfd(soft_rings_size());
+	return soft_memfd_create("soft-wire", soft_rings_size());
 }
 
 int soft_rings_check(int fd)
 {
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	/* without seals the peer could truncate the memory, and cause SIGBUS */
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
-	    st.st_size != (off_t)soft_rings_size())
-		return -EPROTO;
-	return 0;
+	return soft_memfd_check(fd, soft_rings_size()) ? 0 : -EPROTO;
 }
 
 /*
@@ -102,7 +75,8 @@ int soft_rings_map(int fd, struct soft_ring rings[2])
 int soft_ring_loop(struct soft_ring *tx, struct soft_ring *rx)
 {
 	const off_t page = (off_t)control_size();
-	int fd = memfd((size_t)page + SOFT_RING_SIZE), ret;
+	int fd = soft_memfd_create("soft-wire", (size_t)page + SOFT_RING_SIZE);
+	int ret;
 
 	if (fd < 0)
 		return fd;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ int eaccess(const char *path, int mode)
 
 int preload_sysfs_open(const char *path)
 {
+	struct rlimit rl;
 	char text[64];
 	int n = path ? preload_sysfs(path, text, sizeof(text) - 1) :
 		PRELOAD_NOT_OURS, fd;
@@ -64,6 +66,11 @@ int preload_sysfs_open(const char *path)
 		return -1;
 	}
 	text[n++] = '\n';
+	/* the limit on the size of files would raise SIGXFSZ */
+	if (!getrlimit(RLIMIT_FSIZE, &rl) && rl.rlim_cur < (rlim_t)n) {
+		errno = EFBIG;
+		return -1;
+	}
 	fd = memfd_create("soft-sysfs", MFD_CLOEXEC);
 	if (fd >= 0 && pwrite(fd, text, (size_t)n, 0) != n) {
 		close(fd);
