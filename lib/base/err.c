@@ -133,8 +133,9 @@ int rdmamsg__fail_soft(int err)
 	switch (-err) {
 	case EPERM:
 		return rdmamsg__fail(err, "soft HCA: another user holds the "
-				     "name of the fabric: RDMAMSG_SOFT_FABRIC "
-				     "gives it another");
+				     "names of the fabric: RDMAMSG_SOFT_FABRIC "
+				     "gives it another, which others cannot "
+				     "guess");
 	case EUSERS:
 		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
 				     "processes as it can have: "

@@ -137,6 +137,11 @@ void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener)
 	soft_wire_put(dev, id->wire);
 	id->wire = NULL;
 	ret = soft_wire_get(dev, node, &id->wire);
+	/* every user can fill the backlog: looked up again soon */
+	if (ret == -EAGAIN && ++id->tries < SOFT_LOOKUP_TRIES) {
+		soft_timer_set(dev, &id->timer, SOFT_LOOKUP_NS);
+		return;
+	}
 	if (ret) {
 		/*
 		 * the listener has just ended, or this process lacks resources

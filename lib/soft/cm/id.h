@@ -35,6 +35,10 @@ enum soft_cm_state {
 	SOFT_CM_DREQ_SENT, SOFT_CM_DREQ_RCVD, SOFT_CM_OVER,
 };
 
+/* if the backlog of a name is full, or nobody listens yet */
+#define SOFT_LOOKUP_NS	10000000ull
+#define SOFT_LOOKUP_TRIES 6000
+
 struct soft_cm_id {
 	struct list node;		/* dev->cm_ids */
 	struct soft_cm_file *file;

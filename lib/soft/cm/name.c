@@ -20,8 +20,6 @@
 #include "soft/fabric/sockaddr.h"
 
 #define NAME_BACKLOG	1024
-#define RETRY_NS	10000000ull	/* if the backlog of a name is full */
-#define LOOKUP_TRIES	6000
 #define LOOKUP_NS	60000000000ull	/* as long as for a REP */
 #define PLACES		32		/* names of one kind per port */
 
@@ -341,13 +339,13 @@ static void not_there(struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
 
-	if (id->refusals * (RETRY_NS / 1000000) >= dev->patience) {
+	if (id->refusals * (SOFT_LOOKUP_NS / 1000000) >= dev->patience) {
 		soft_cm_not_found(id, SOFT_REJ_INVALID_SERVICE);
 		return;
 	}
 	id->refusals++;
 	id->wildcard = false;
-	soft_timer_set(dev, &id->timer, RETRY_NS);
+	soft_timer_set(dev, &id->timer, SOFT_LOOKUP_NS);
 }
 
 static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
@@ -393,8 +391,8 @@ void soft_cm_lookup(struct soft_cm_id *id)
 		not_there(id);
 		return;
 	}
-	if (fd == -EAGAIN && ++id->tries < LOOKUP_TRIES) {
-		soft_timer_set(dev, &id->timer, RETRY_NS);
+	if (fd == -EAGAIN && ++id->tries < SOFT_LOOKUP_TRIES) {
+		soft_timer_set(dev, &id->timer, SOFT_LOOKUP_NS);
 		return;
 	}
 	if (fd < 0) {

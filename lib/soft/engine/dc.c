@@ -70,8 +70,10 @@ static void turn_to(struct soft_dev *dev, struct soft_qp *qp,
 
 	soft_wire_put(dev, qp->wire);
 	qp->wire = NULL;
+	qp->dials = false;
+	qp->dial_until = 0;
 	if (wqe->ah->node < 0 || wqe->ah->node == (int)node)
-		(void)soft_wire_get(dev, node, &qp->wire);
+		qp->dials = soft_wire_get(dev, node, &qp->wire) == -EAGAIN;
 	qp->attr.dest_qp_num = wqe->dest_qpn;
 	dci->key = key;
 	dci->first = wqe->psn;

@@ -20,6 +20,8 @@
 #include "soft/verbs/access.h"
 #include "soft/verbs/dc.h"
 
+#define DIAL_NS		10000000ull
+
 /* ---- retries ---------------------------------------------------------- */
 
 /* Pushes all requests from i on again. */
@@ -61,7 +63,7 @@ void soft_req_wait_for_ack(struct soft_dev *dev, struct soft_qp *qp)
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct soft_qp *qp = list_entry(t, struct soft_qp, timer);
-	bool over = !qp->wire || qp->wire->dead;
+	bool over = qp->wire ? qp->wire->dead : !qp->dials;
 
 	qp->waiting = false;
 	if (qp->unreliable) {
@@ -91,6 +93,29 @@ void soft_req_anew(struct soft_qp *qp)
 	qp->waiting = false;
 }
 
+/*
+ * The backlog of the peer's name is full, which every user of the host can
+ * bring about. Dials again for as long as the retries would take. Returns false
+ * if the peer is absent.
+ */
+static bool dials(struct soft_dev *dev, struct soft_qp *qp)
+{
+	const uint64_t ns = ack_ns(qp) * (qp->retries + 1);
+	int ret = soft_wire_get(dev, qp->attr.dest_qp_num >> SOFT_QPN_BITS,
+				&qp->wire);
+
+	if (!qp->dial_until)
+		qp->dial_until = qp->attr.timeout ? soft_now() + ns :
+						    UINT64_MAX;
+	qp->dials = ret == -EAGAIN && soft_now() < qp->dial_until;
+	if (!qp->dials)
+		qp->dial_until = 0;
+	if (ret && !qp->dials)
+		return false;
+	soft_req_wait(dev, qp, ret ? DIAL_NS : 1);
+	return true;
+}
+
 /* Each retry left takes a full ack timeout, and so does the current try. */
 void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp)
 {
@@ -102,6 +127,8 @@ void soft_req_wire_down(struct soft_dev *dev, struct soft_qp *qp)
 		return;
 	}
 	rewind_to(qp, qp->sq_head);
+	if (!qp->wire && qp->dials && dials(dev, qp))
+		return;
 	if (!qp->attr.timeout) {
 		qp->waiting = true;	/* for ever */
 		soft_timer_stop(&qp->timer);

@@ -99,10 +99,13 @@ static bool push_to(struct soft_dev *dev, struct soft_qp *qp,
 	uint8_t *at;
 
 	if (unlikely(!w)) {
-		if (soft_wire_get(dev, node, &w)) {
+		const int ret = soft_wire_get(dev, node, &w);
+
+		/* the backlog of the peer is full: this datagram is lost */
+		if (ret && ret != -EAGAIN)
 			soft_mcast_unreachable(wqe->ah, node);
+		if (ret)
 			return true;
-		}
 		soft_wire_put(dev, w);
 	}
 	rec = soft_rec_new(dev, w, len);

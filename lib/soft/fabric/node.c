@@ -30,6 +30,7 @@
 #define SOON_MS		20		/* before it asks the next node, too */
 #define AT_ONCE		32
 #define BACKLOG		1024
+#define FOREIGN		8	/* of the last nodes, whose owner is looked at */
 
 static int take_lock(struct soft_dev *dev)
 {
@@ -86,8 +87,15 @@ static int ask_node(const struct soft_dev *dev, uint32_t node)
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_FABRIC_ASK,
 		.node = dev->node,
 	};
-	int fd = soft_name_connect(dev, "node/%u", node), ret;
+	const struct timespec ms = { .tv_nsec = 1000000 };
+	int fd = -EAGAIN, ret;
 
+	/* every user of the host can fill the backlog */
+	for (int i = 0; i < ANSWER_MS && fd == -EAGAIN; i++) {
+		fd = soft_name_connect(dev, "node/%u", node);
+		if (fd == -EAGAIN)
+			(void)nanosleep(&ms, NULL);
+	}
 	if (fd < 0)
 		return fd;
 	ret = soft_msg_send(fd, &msg, sizeof(msg), NULL, 0);
@@ -181,19 +189,23 @@ static int find_fabric(struct soft_dev *dev)
 
 static int claim_number(struct soft_dev *dev)
 {
+	bool foreign = false;
 	int fd;
 
 	for (uint32_t n = 0; n < SOFT_NODES; n++) {
 		fd = soft_name_listen(dev, BACKLOG, "node/%u", n);
-		if (fd == -EADDRINUSE)
+		if (fd == -EADDRINUSE) {
+			foreign |= n >= SOFT_NODES - FOREIGN &&
+				   soft_name_foreign(dev, "node/%u", n);
 			continue;
+		}
 		if (fd < 0)
 			return fd;
 		dev->node = n;
 		dev->listener.fd = fd;
 		return 0;
 	}
-	return -EUSERS;
+	return foreign ? -EPERM : -EUSERS;
 }
 
 int soft_fabric_name(struct soft_dev *dev, const char *name)

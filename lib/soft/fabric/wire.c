@@ -25,6 +25,8 @@
 #include "soft/fabric/upward.h"
 #include "soft/fabric/vm.h"
 
+#define ACCEPT_MAX	64		/* of other users, at once */
+
 /* A message in an outbox. */
 struct letter {
 	struct list node;
@@ -445,18 +447,33 @@ static void on_socket(struct soft_dev *dev, struct soft_watch *watch,
 	soft_wire_put(dev, w);
 }
 
+/* Passes over connections of other users, which fill the backlog. */
+static int accept_own(const struct soft_watch *listener)
+{
+	int fd = -1;
+
+	for (int i = 0; i < ACCEPT_MAX; i++) {
+		fd = fd_high(accept4(listener->fd, NULL, NULL,
+				     SOCK_CLOEXEC | SOCK_NONBLOCK));
+		if (fd < 0 || soft_same_user(fd))
+			return fd;
+		close(fd);
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
 void soft_accept(struct soft_dev *dev, struct soft_watch *listener,
 		 uint32_t events)
 {
-	int fd = fd_high(accept4(listener->fd, NULL, NULL,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK));
+	int fd = accept_own(listener);
 	struct soft_wire *w;
 
 	if (fd < 0) {
 		soft_watch_rest(dev, listener);
 		return;
 	}
-	w = soft_same_user(fd) ? wire_new(0) : NULL;
+	w = wire_new(0);
 	if (!w || soft_watch_add(dev, &w->sock, fd)) {
 		free(w);
 		close(fd);

@@ -155,6 +155,8 @@ struct soft_qp {
 	uint32_t told;			/* requests completed early */
 	uint32_t orders;		/* decisions of order.h so far */
 	struct soft_timer timer;	/* if `waiting`, pushing waits for it */
+	bool dials;			/* the peer's backlog was full */
+	uint64_t dial_until;		/* ns; 0: not dialled again yet */
 	bool waiting;
 	bool lost;			/* the timer uses up a retry */
 	bool decided;			/* the delayed request passes now */

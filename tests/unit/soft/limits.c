@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,9 +27,9 @@
 #include "../../fds.h"
 #include "../own_fabric.h"
 
+#define NODES	1024
 #define NOBODY	65534
 #define CHILD_SECONDS	30	/* and no longer */
-#define NODES	1024
 #define STOPPED	16
 #define QUEUES	((1 << 14) - 2)
 #define KEYS	(1 << 20)
@@ -136,6 +137,49 @@ static int takes_numbers(uid_t victim)
 {
 	return take_name(victim, "node/0") < 0 ||
 	       take_name(victim, "node/1") < 0;
+}
+
+/* All of them; as a process has fewer descriptors, in children. */
+static int takes_all_numbers(uid_t victim)
+{
+	for (int first = 0; first < NODES; first += 256) {
+		int ends[2], bad = 1;
+
+		if (pipe(ends))
+			return 1;
+		if (!fork()) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (int n = first; n < first + 256; n++) {
+				char name[16];
+
+				(void)snprintf(name, sizeof(name), "node/%d",
+					       n);
+				if (take_name(victim, name) < 0)
+					_exit(1);
+			}
+			bad = 0;
+			(void)!write(ends[1], &bad, sizeof(bad));
+			(void)pause();
+			_exit(0);
+		}
+		close(ends[1]);
+		if (read(ends[0], &bad, sizeof(bad)) != sizeof(bad) || bad)
+			return 1;
+	}
+	return 0;
+}
+
+/* The text is that of another user, and not of a full fabric. */
+static void user__another_holds_all_numbers_EPERM(void **state)
+{
+	other_comes(takes_all_numbers);
+	assert_int_equal(other_does(), 0);
+	assert_int_equal(open_and_close(), EPERM);
+	other_goes();
+	/* its children end a moment later */
+	for (int i = 0; i < 60000 && open_and_close(); i++)
+		(void)usleep(1000);
+	assert_int_equal(open_and_close(), 0);
 }
 
 static int looks(uid_t victim)
@@ -575,6 +619,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(user__another_holds_the_fabric_EPERM),
 		cmocka_unit_test(user__another_holds_numbers_OTHERS_ARE_TAKEN),
+		cmocka_unit_test(user__another_holds_all_numbers_EPERM),
 		cmocka_unit_test(user__another_SEES_NOTHING),
 		cmocka_unit_test(descriptors__some_too_few_EMFILE),
 		cmocka_unit_test(descriptors__none_to_accept_WAITS),

@@ -33,6 +33,8 @@ static inline bool hear(int fd)
 	return read(fd, &word, 1) == 1;
 }
 
+static void (*before_walk)(void);	/* in both processes, or NULL */
+
 /* Connects one end: i is the index into qp[], mem[] and mr[]. */
 static inline struct other_hello connect_end(int i, int fd)
 {
@@ -56,6 +58,8 @@ static inline struct other_hello connect_end(int i, int fd)
 	if (i)
 		assert_int_equal(read(fd, &theirs, sizeof(theirs)),
 				 sizeof(theirs));
+	if (before_walk)
+		before_walk();
 	walk(qp[i], theirs.qpn);
 	assert_true(say(fd) && hear(fd));
 	return theirs;
