@@ -80,6 +80,7 @@ struct rdmamsg_request {
 	uint8_t data[PROTO_HELLO_DATA_MAX];
 	uint8_t resp_res, init_depth;
 	struct sockaddr_storage peer, local;
+	uint32_t limit;			/* enum proto_limit, of a reject */
 	bool draining;			/* its listener */
 	bool dead;			/* the peer gave up; id may be gone */
 };

@@ -60,6 +60,12 @@ static void refuse(struct rdmamsg_request *req, enum proto_reject code)
 	rdmamsg__request_free(req);
 }
 
+static void refuse_for_now(struct rdmamsg_request *req, enum proto_limit limit)
+{
+	req->limit = limit;
+	refuse(req, PROTO_REJECT_LIMIT);
+}
+
 static struct resume *find(struct rdmamsg *ctx, const uint8_t *session)
 {
 	struct list *n;
@@ -144,6 +150,18 @@ static int hand_over(struct rdmamsg *ctx, void *arg)
 	return rdmamsg_request_move(req, ctx, take, NULL) ?: 1;
 }
 
+/*
+ * Over the budget of its address, the peer tries again after a pause, as with
+ * any limit that passes. New connections of the address are not concerned.
+ */
+static void refuse_unknown(struct rdmamsg_request *req)
+{
+	if (rdmamsg__visitor_may_ask(&req->visitor))
+		refuse(req, PROTO_REJECT_SESSION);
+	else
+		refuse_for_now(req, PROTO_LIMIT_REQUESTS);
+}
+
 void rdmamsg__lane_arrived(struct rdmamsg_request *req)
 {
 	int ret = req->hello.data_len < sizeof(((struct resume *)0)->session) ?
@@ -154,7 +172,7 @@ void rdmamsg__lane_arrived(struct rdmamsg_request *req)
 	if (!ret)
 		take(req->ctx, req, NULL);
 	else if (ret == -ENOENT)
-		refuse(req, PROTO_REJECT_SESSION);
+		refuse_unknown(req);
 	else if (ret < 0)
 		refuse(req, PROTO_REJECT_RESOURCES);
 }

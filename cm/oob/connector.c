@@ -42,7 +42,7 @@ static void learn_port(struct rdmamsg_ep *ep)
 static void reject(struct rdmamsg_request *req, enum proto_reject code,
 		   const void *data, size_t len)
 {
-	rdmamsg__oob_reject(req->oob, code, PROTO_LIMIT_NONE, data, len);
+	rdmamsg__oob_reject(req->oob, code, req->limit, data, len);
 }
 
 static int move(struct rdmamsg_request *req, struct rdmamsg *to)

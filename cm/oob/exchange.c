@@ -178,6 +178,18 @@ static void fail_ready(struct rdmamsg_ep *ep, int err)
 	rdmamsg__ep_kill(ep);
 }
 
+/* A listener at its limit does not read the offer, and knows no token. */
+static bool is_early_limit(const struct proto_oob *answer)
+{
+	static const uint8_t none[sizeof(answer->token)];
+	struct proto_hello h;
+
+	return answer->kind == PROTO_OOB_REJECT &&
+	       !memcmp(answer->token, none, sizeof(none)) &&
+	       !rdmamsg__hello_decode(&h, answer->hello, answer->hello_len) &&
+	       h.reject == PROTO_REJECT_LIMIT;
+}
+
 int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 {
 	int ret;
@@ -186,7 +198,7 @@ int rdmamsg__oob_take(struct rdmamsg_ep *ep, const struct proto_oob *answer)
 		return rdmamsg__fail(-EPROTO, "an offer, where an answer was "
 				     "to come: both sides offer");
 	if (memcmp(answer->token, ep->connect.session,
-		   sizeof(ep->connect.session)))
+		   sizeof(ep->connect.session)) && !is_early_limit(answer))
 		return rdmamsg__fail(-EPROTO, "an answer to another offer");
 	if (answer->kind == PROTO_OOB_REJECT) {
 		rejected(ep, answer);

@@ -179,6 +179,11 @@ void rdmamsg__oob_dialled(struct oob_conn *c)
 		return;
 	}
 	ret = rdmamsg__oob_send(c, &ep->connect.oob->local);
+	/* the answer is there already: a listener at its limit */
+	if (ret == -EPIPE || ret == -ECONNRESET) {
+		c->out_done = c->out_len;
+		ret = rdmamsg__watch_set(&c->ctx->loop, &c->watch, EPOLLIN);
+	}
 	if (ret)
 		rdmamsg__oob_gone(ep, ret);
 }

@@ -60,6 +60,7 @@ void rdmamsg__oob_offered(struct oob_conn *c)
 	int ret;
 
 	if (c->record.kind != PROTO_OOB_OFFER) {
+		rdmamsg__visitor_offends(&c->visitor);
 		rdmamsg__oob_conn_free(c);
 		return;
 	}
@@ -146,24 +147,45 @@ static void patience(struct timer *t)
 }
 
 /*
- * If the backlog is full, the oldest TCP connection without a record is closed
- * for the new connection. rdmamsg__door_admit() bounds the part of each
+ * Names the limit to a client whose offer has not come, so this record has no
+ * token. Bytes that were not read would make the kernel drop the record.
+ */
+static void turn_away_early(struct oob_conn *c, uint32_t limit)
+{
+	uint8_t unread[PROTO_OOB_MAX];
+
+	rdmamsg__oob_reject(c, PROTO_REJECT_LIMIT, limit, NULL, 0);
+	(void)shutdown(c->watch.fd, SHUT_WR);
+	(void)!recv(c->watch.fd, unread, sizeof(unread), MSG_DONTWAIT);
+}
+
+/*
+ * If the backlog is full, the oldest TCP connection without a record is turned
+ * away for the new connection. rdmamsg__door_admit() bounds the part of each
  * address, so that no address can drive out others.
  */
 static void take(struct oob_listen *ol, int fd)
 {
 	struct rdmamsg_listener *l = ol->l;
-	struct oob_conn *c;
+	struct oob_conn *c, *oldest;
+	int limit;
 
 	c = rdmamsg__oob_conn_new(l->ctx, fd);
 	if (!c)
 		goto err_fd;
 	rdmamsg__oob_note_addrs(c);
-	if (rdmamsg__door_admit(l->door, &c->peer, DOOR_RECORD, &c->visitor))
+	limit = rdmamsg__door_admit(l->door, &c->peer, DOOR_RECORD,
+				    &c->visitor);
+	if (limit > 0)
+		turn_away_early(c, (uint32_t)limit);
+	if (limit)
 		goto err_conn;
-	if (ol->count >= l->opts.backlog)
-		rdmamsg__oob_conn_free(list_first(&ol->conns, struct oob_conn,
-						  node));
+	if (ol->count >= l->opts.backlog) {
+		oldest = list_first(&ol->conns, struct oob_conn, node);
+		rdmamsg__door_refused(l->door, PROTO_LIMIT_REQUESTS);
+		turn_away_early(oldest, PROTO_LIMIT_REQUESTS);
+		rdmamsg__oob_conn_free(oldest);
+	}
 	if (rdmamsg__timers_reserve(&l->ctx->loop.timers, 1))
 		goto err_visitor;
 	if (rdmamsg__watch_set(&l->ctx->loop, &c->watch, EPOLLIN))
@@ -184,8 +206,9 @@ err_conn:
 	free(c);
 err_fd:
 	close(fd);
-	log_info("listener %p: closing a new TCP connection: no memory, or its "
-		 "address has its part of the backlog", (void *)l);
+	log_info("listener %p: turning away a new TCP connection: no memory, "
+		 "or its address has its part of the backlog, or has offended",
+		 (void *)l);
 }
 
 static void listen_again(struct timer *t)

@@ -215,10 +215,13 @@ static void on_io(struct watch *w)
 		return;
 	}
 	ret = fetch(c);
-	if (ret > 0)
+	if (ret > 0) {
 		on_record(c);
-	else if (ret < 0 && c->ep)
+	} else if (ret < 0 && c->ep) {
 		rdmamsg__oob_gone(c->ep, ret);
-	else if (ret < 0)
+	} else if (ret < 0) {
+		if (ret == -EPROTO)
+			rdmamsg__visitor_offends(&c->visitor);
 		rdmamsg__oob_conn_free(c);
+	}
 }

@@ -213,7 +213,7 @@ reject:
 void rdmamsg__cm_reject(struct rdmamsg_request *req, enum proto_reject code,
 			const void *data, size_t len)
 {
-	reject_id(req->v, req->id, code, PROTO_LIMIT_NONE, data, len);
+	reject_id(req->v, req->id, code, req->limit, data, len);
 }
 
 void rdmamsg__cm_drop(struct rdmamsg_request *req)

@@ -55,6 +55,19 @@ void rdmamsg__addr_key(struct addr_key *key, const void *of,
 	}
 }
 
+bool rdmamsg__addr_net(struct addr_key *key, const void *of)
+{
+	struct in6_addr in6;
+
+	memcpy(&in6, key->addr, sizeof(in6));
+	if (IN6_IS_ADDR_V4MAPPED(&in6) || IN6_IS_ADDR_LINKLOCAL(&in6) ||
+	    IN6_IS_ADDR_LOOPBACK(&in6) || IN6_IS_ADDR_UNSPECIFIED(&in6))
+		return false;
+	memset(key->addr + 8, 0, 8);
+	key->of = of;
+	return true;
+}
+
 static bool is_same(const struct addr_key *a, const struct addr_key *b)
 {
 	return a->of == b->of && a->scope == b->scope &&

@@ -32,6 +32,11 @@ struct addrmap {
 
 void rdmamsg__addr_key(struct addr_key *key, const void *of,
 		       const struct sockaddr_storage *addr);
+/*
+ * Makes the key of an address that of its /64, which is a record of 'of'.
+ * Returns false if it has none: IPv4, and link-local addresses.
+ */
+bool rdmamsg__addr_net(struct addr_key *key, const void *of);
 /* Returns NULL if the map has no such record. */
 void *rdmamsg__addrmap_find(const struct addrmap *map,
 			    const struct addr_key *key);

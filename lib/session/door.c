@@ -24,6 +24,10 @@ struct door_source {
 	uint32_t offences;
 	uint64_t until;			/* ms, end of the time of rejects */
 	struct list offender_node;	/* holds a reference */
+	struct door_source *net;	/* its /64, with a reference; or NULL */
+	uint32_t asks;			/* for sessions, since asked_at */
+	uint64_t asked_at;		/* ms */
+	struct list asker_node;		/* holds a reference */
 };
 
 struct door {
@@ -37,6 +41,8 @@ struct door {
 	struct addrmap sources;
 	struct list offenders;		/* oldest offence first */
 	uint32_t offender_count;
+	struct list askers;		/* oldest asked_at first */
+	uint32_t asker_count;
 	struct rdmamsg_listener_counters st;
 };
 
@@ -57,6 +63,7 @@ struct door *rdmamsg__door_new(const struct rdmamsg_listen_options *o)
 	d->slow_ms = o->slow_ms;
 	d->st.size = sizeof(d->st);
 	list_init(&d->offenders);
+	list_init(&d->askers);
 	return d;
 }
 
@@ -72,13 +79,21 @@ uint32_t rdmamsg__door_setup_ms(const struct door *d)
 
 /* ---- addresses that have offended ------------------------------------- */
 
+static void source_put(struct door *d, struct door_source *s)
+{
+	struct door_source *net = s->net;
+
+	if (rdmamsg__addrmap_put(&d->sources, s) && net)
+		(void)rdmamsg__addrmap_put(&d->sources, net);
+}
+
 static void forgive(struct door *d, struct door_source *s)
 {
 	list_del(&s->offender_node);
 	d->offender_count--;
 	s->offences = 0;
 	s->until = 0;
-	(void)rdmamsg__addrmap_put(&d->sources, s);
+	source_put(d, s);
 }
 
 static void forgive_quiet(struct door *d, uint64_t now)
@@ -130,6 +145,49 @@ void rdmamsg__visitor_offends(struct visitor *v)
 	pthread_mutex_unlock(&d->lock);
 }
 
+/* ---- sessions that nobody has ------------------------------------------ */
+
+static void forget_asker(struct door *d, struct door_source *s)
+{
+	list_del(&s->asker_node);
+	d->asker_count--;
+	s->asks = 0;
+	source_put(d, s);
+}
+
+static bool may_ask(struct door *d, struct door_source *s)
+{
+	const uint64_t now = rdmamsg__now_ms();
+
+	if (s->asks && now - s->asked_at < 1000)
+		return s->asks < DOOR_ASKS && ++s->asks;
+	if (list_empty(&s->asker_node)) {
+		s->node.refs++;
+		d->asker_count++;
+	}
+	list_del(&s->asker_node);
+	list_add_tail(&d->askers, &s->asker_node);
+	s->asked_at = now;
+	s->asks = 1;
+	while (d->asker_count > DOOR_ASKERS)
+		forget_asker(d, list_first(&d->askers, struct door_source,
+					   asker_node));
+	return true;
+}
+
+bool rdmamsg__visitor_may_ask(struct visitor *v)
+{
+	struct door *d = v->door;
+	bool ret;
+
+	if (!d)
+		return true;
+	pthread_mutex_lock(&d->lock);
+	ret = may_ask(d, v->source);
+	pthread_mutex_unlock(&d->lock);
+	return ret;
+}
+
 /* ---- limits ----------------------------------------------------------- */
 
 /* Visitors at this stage and at the stages before it, except DOOR_RECORD. */
@@ -142,6 +200,16 @@ static uint32_t sum(const uint32_t at[DOOR_STAGES], enum door_stage stage)
 	return n;
 }
 
+/*
+ * A host can have all addresses of a /64. So these together leave a part to
+ * others, too: used + 1 <= 2 * DOOR_NET * (left - 1).
+ */
+static bool net_has_room(const struct door_source *s, size_t used, size_t left)
+{
+	return !s->net || !used ||
+	       (left && used + 1 <= 2 * DOOR_NET * (left - 1));
+}
+
 static bool has_room(const struct door *d, const struct door_source *s,
 		     enum door_stage stage)
 {
@@ -152,7 +220,9 @@ static bool has_room(const struct door *d, const struct door_source *s,
 	if (all >= limit)
 		return false;
 	return d->max_per_source ||
-	       rdmamsg__is_fair(sum(s->at, stage), limit - all, 1);
+	       (rdmamsg__is_fair(sum(s->at, stage), limit - all, 1) &&
+		net_has_room(s, s->net ? sum(s->net->at, stage) : 0,
+			     limit - all));
 }
 
 static bool is_kept_out(struct door *d, const struct door_source *s)
@@ -213,25 +283,35 @@ static void count_refusal(struct door *d, enum proto_limit limit)
  * The listener closes its oldest TCP connection to make room for a new one. So
  * only the part of each address is limited here.
  */
-static enum proto_limit limit_for_record(const struct door *d,
+static enum proto_limit limit_for_record(struct door *d,
 					 const struct door_source *s)
 {
 	uint32_t limit = d->max[DOOR_RECORD];
 	uint32_t left = limit - min(limit, d->at[DOOR_RECORD]);
 
+	if (is_kept_out(d, s))
+		return PROTO_LIMIT_SLOWED;
 	return d->max_per_source ||
-	       rdmamsg__is_fair(s->at[DOOR_RECORD], left, 1) ?
+	       (rdmamsg__is_fair(s->at[DOOR_RECORD], left, 1) &&
+		net_has_room(s, s->net ? s->net->at[DOOR_RECORD] : 0, left)) ?
 	       PROTO_LIMIT_NONE : PROTO_LIMIT_REQUESTS;
+}
+
+static void count(struct door *d, struct door_source *s, enum door_stage stage,
+		  int n)
+{
+	d->at[stage] += (uint32_t)n;
+	s->at[stage] += (uint32_t)n;
+	if (s->net)
+		s->net->at[stage] += (uint32_t)n;
 }
 
 static void move(struct visitor *v, enum door_stage stage)
 {
 	struct door *d = v->door;
 
-	d->at[v->stage]--;
-	v->source->at[v->stage]--;
-	d->at[stage]++;
-	v->source->at[stage]++;
+	count(d, v->source, v->stage, -1);
+	count(d, v->source, stage, 1);
 	d->st.accepted += stage == DOOR_HALF_OPEN;
 	v->stage = stage;
 }
@@ -241,8 +321,7 @@ static void come(struct door *d, struct door_source *s, enum door_stage stage,
 {
 	d->refs++;
 	s->node.refs++;
-	d->at[stage]++;
-	s->at[stage]++;
+	count(d, s, stage, 1);
 	*v = (struct visitor){ .door = d, .source = s, .stage = stage };
 }
 
@@ -254,9 +333,17 @@ static struct door_source *source_get(struct door *d,
 
 	rdmamsg__addr_key(&key, NULL, from);
 	s = rdmamsg__addrmap_get(&d->sources, &key, sizeof(*s));
-	if (s && s->node.refs == 1)
-		list_init(&s->offender_node);
-	return s;
+	if (!s || s->node.refs > 1)
+		return s;
+	list_init(&s->offender_node);
+	list_init(&s->asker_node);
+	if (!rdmamsg__addr_net(&key, d))
+		return s;
+	s->net = rdmamsg__addrmap_get(&d->sources, &key, sizeof(*s));
+	if (s->net)
+		return s;
+	(void)rdmamsg__addrmap_put(&d->sources, s);
+	return NULL;
 }
 
 static int admit(struct door *d, const struct sockaddr_storage *from,
@@ -274,7 +361,7 @@ static int admit(struct door *d, const struct sockaddr_storage *from,
 		move(v, stage);
 	else if (!limit)
 		come(d, s, stage, v);
-	(void)rdmamsg__addrmap_put(&d->sources, s);
+	source_put(d, s);
 	return limit;
 }
 
@@ -335,6 +422,9 @@ static void put(struct door *d)
 	while (last && !list_empty(&d->offenders))
 		forgive(d, list_first(&d->offenders, struct door_source,
 				      offender_node));
+	while (last && !list_empty(&d->askers))
+		forget_asker(d, list_first(&d->askers, struct door_source,
+					   asker_node));
 	pthread_mutex_unlock(&d->lock);
 	if (!last)
 		return;
@@ -350,9 +440,8 @@ void rdmamsg__visitor_leave(struct visitor *v)
 	if (!d)
 		return;
 	pthread_mutex_lock(&d->lock);
-	d->at[v->stage]--;
-	v->source->at[v->stage]--;
-	(void)rdmamsg__addrmap_put(&d->sources, v->source);
+	count(d, v->source, v->stage, -1);
+	source_put(d, v->source);
 	v->door = NULL;
 	put(d);
 }

@@ -11,6 +11,7 @@
  * A request counts for the later limits as well, so that every request that was
  * let in can be accepted. If max_per_source is 0, each address gets at most
  * twice as much of a limit as it leaves to all others, see rdmamsg__is_fair().
+ * The /64 of a global IPv6 address gets at most DOOR_NET times that.
  *
  * A visitor offends if it uses a wrong key, breaks the protocol, or does not
  * prove that it has the listener's key. The door
@@ -35,6 +36,9 @@
 #define DOOR_OFFENDERS	64	/* most addresses in the list of offenders */
 #define DOOR_SLOW_MS	10000	/* longest time that an address is rejected */
 #define DOOR_QUIET_MS	60000	/* then the door forgets the offences */
+#define DOOR_ASKS	64	/* for sessions, of an address in a second */
+#define DOOR_ASKERS	64	/* addresses that are remembered for this */
+#define DOOR_NET	16	/* shares of an address that its /64 has */
 
 enum door_stage {
 	DOOR_RECORD,	/* a TCP connection, no record yet */
@@ -85,5 +89,11 @@ static inline void rdmamsg__visitor_pass(struct visitor *from,
 }
 void rdmamsg__visitor_leave(struct visitor *v);
 void rdmamsg__visitor_offends(struct visitor *v);
+/*
+ * The visitor has asked for a session that this process does not have, as each
+ * peer does once after a restart of this side. Returns false if its address has
+ * done so DOOR_ASKS times in this second. That is no offence.
+ */
+bool rdmamsg__visitor_may_ask(struct visitor *v);
 
 #endif

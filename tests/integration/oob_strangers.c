@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
 
 /* Connects with blocking calls. The library never waits for them. */
@@ -68,6 +69,77 @@ static void listen__strangers_DO_NO_HARM(void **state)
 	pair_fini(&p);
 	test_close(other.ctx);
 	end_fini(&other);
+}
+
+#define HELD	2		/* connections of one address: its share */
+
+static uint64_t turned_away(const struct pair *p)
+{
+	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+
+	assert_int_equal(rdmamsg_listener_stats(p->listener, &st), 0);
+	return st.rejected_requests;
+}
+
+/* An address has its part of the backlog, and learns it. */
+static void listen__at_its_limit_NAMED_AND_TRIED_AGAIN(void **state)
+{
+	struct rdmamsg_listen_options opts = {
+		.size = sizeof(opts), .on_request = pair_on_request,
+		.device = test_device(), .backlog = 4,
+	};
+	uint8_t answer[RDMAMSG_OOB_MAX];
+	struct pair p;
+	int fd[HELD], more;
+
+	oob_init(&p);
+	opts.user = &p;
+	assert_int_equal(rdmamsg_oob_listen(p.s.ctx, test_addr(), "0", &opts,
+					    &p.listener), 0);
+	listener_service(p.listener, p.port);
+	for (int i = 0; i < HELD; i++)
+		fd[i] = raw_connect(p.port);
+	more = raw_connect(p.port);
+	put(more, "unread", 6);
+	WAIT_FOR(turned_away(&p) == 1);
+	/* a reject, whose hello has the code LIMIT and names the limit */
+	assert_int_equal(recv(more, answer, sizeof(answer), 0), 88);
+	assert_int_equal(answer[8], 3);
+	assert_int_equal(answer[64 + 14], 5);
+	assert_int_equal(answer[64 + 20], 1);
+	close(more);
+	/* the client tries again until there is room */
+	if (rdmamsg_oob_connect(p.c.ctx, test_addr(), p.port, &p.c.opts,
+				&p.c.ep))
+		fail_msg("rdmamsg_oob_connect: %s", rdmamsg_error());
+	WAIT_FOR(turned_away(&p) >= 3 || p.c.closed);
+	if (p.c.closed)
+		fail_msg("%s", p.c.why.text);
+	for (int i = 0; i < HELD; i++)
+		close(fd[i]);
+	oob_wait_connected(&p);
+	oob_talk(&p);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
+static void listen__garbage_IS_AN_OFFENCE(void **state)
+{
+	struct rdmamsg_listener_counters st = { .size = sizeof(st) };
+	struct pair p;
+	int fd;
+
+	oob_init(&p);
+	oob_listen(&p, test_addr());
+	fd = raw_connect(p.port);
+	put(fd, "GET / HTTP/1.0\r\n\r\n", 18);
+	WAIT_FOR(!rdmamsg_listener_stats(p.listener, &st) && st.offences == 1);
+	close(fd);
+	/* the address waits a little */
+	oob_connect(&p, test_addr());
+	oob_talk(&p);
+	pair_close(&p);
+	pair_fini(&p);
 }
 
 /* Accepts the first offer. A repeated offer must fail with -EALREADY. */
@@ -213,6 +285,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(listen__strangers_DO_NO_HARM),
+		TEST(listen__at_its_limit_NAMED_AND_TRIED_AGAIN),
+		TEST(listen__garbage_IS_AN_OFFENCE),
 		TEST(accept__peer_ends_in_the_middle_IS_TOLD),
 		TEST(connect__strange_answers_END_IT),
 		TEST(accept_wait__closed_listener_ENDS_REQUESTS),

@@ -8,6 +8,7 @@
 #include "session/door.h"
 #include "wire/proto.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <netinet/in.h>
@@ -337,6 +338,110 @@ static void offend__many_addresses_KEEPS_THE_LAST_ONES(void **state)
 	close_door();
 }
 
+/* ---- a host with many addresses ---------------------------------------- */
+
+static int come_from_v6(const char *net, uint32_t host)
+{
+	struct sockaddr_storage ss = { .ss_family = AF_INET6 };
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&ss;
+	int ret;
+
+	assert_int_equal(inet_pton(AF_INET6, net, &in6->sin6_addr), 1);
+	in6->sin6_scope_id = 1;
+	host = htonl(host);
+	memcpy(&in6->sin6_addr.s6_addr[12], &host, sizeof(host));
+	assert_true(count < MANY);
+	visitors[count].door = NULL;
+	ret = rdmamsg__door_admit(door, &ss, DOOR_REQUEST, &visitors[count]);
+	count += !ret;
+	return ret;
+}
+
+static void net__of_many_addresses_LEAVES_A_PART(void **state)
+{
+	struct rdmamsg_listen_options o = limits();
+	uint32_t n = 0;
+
+	o.max_requests = 660;
+	o.max_half_open = RDMAMSG_NONE;
+	open_door(&o);
+	/* an address counts by itself */
+	while (!come_from_v6("2001:db8::", 1))
+		n++;
+	assert_int_equal(n, 440);
+	leave_all();
+	/* a share of at least 16 times that of an address, and a part is left */
+	for (n = 0; !come_from_v6("2001:db8::", n); n++)
+		;
+	assert_int_equal(n, 640);
+	assert_int_equal(come_from_v6("2001:db8::", 77777),
+			 PROTO_LIMIT_REQUESTS);
+	for (n = 1; n <= 8; n++) {
+		assert_int_equal(come_from_v6("2001:db8:0:1::", n), 0);
+		assert_int_equal(come(n, DOOR_REQUEST), 0);
+	}
+	leave_all();
+	/* a link has one network, whose hosts need not be one */
+	for (n = 0; !come_from_v6("fe80::", n); n++)
+		;
+	assert_int_equal(n, 660);
+	leave_all();
+	/* an offence is that of an address */
+	assert_int_equal(come_from_v6("2001:db8::", 1), 0);
+	rdmamsg__visitor_offends(&visitors[0]);
+	assert_int_equal(come_from_v6("2001:db8::", 1), PROTO_LIMIT_SLOWED);
+	assert_int_equal(come_from_v6("2001:db8::", 2), 0);
+	close_door();
+}
+
+/* ---- sessions that nobody has ------------------------------------------ */
+
+/* Returns how often the address may ask until it may not. */
+static uint32_t asks_of(uint32_t from)
+{
+	uint32_t n = 0;
+	bool may;
+
+	do {
+		assert_int_equal(come(from, DOOR_REQUEST), 0);
+		may = rdmamsg__visitor_may_ask(&visitors[count - 1]);
+		rdmamsg__visitor_leave(&visitors[--count]);
+		n += may;
+	} while (may && n < 1000 * DOOR_ASKS);
+	return n;
+}
+
+static void sessions__that_nobody_has_A_BUDGET_FOR_EACH_ADDRESS(void **state)
+{
+	struct rdmamsg_listen_options o = limits();
+	uint64_t begun = rdmamsg__now_ms();
+	uint32_t n;
+
+	open_door(&o);
+	n = asks_of(1);
+	/* DOOR_ASKS, and again for each second that the test stood still */
+	assert_in_range(n, DOOR_ASKS, DOOR_ASKS *
+			((rdmamsg__now_ms() - begun) / 1000 + 1));
+	assert_true(asks_of(2) >= DOOR_ASKS);
+	/* it is no offence: new connections are admitted */
+	assert_int_equal(come(1, DOOR_REQUEST), 0);
+	assert_int_equal(stats().offences, 0);
+	/* the budget comes again */
+	for (begun = rdmamsg__now_ms();
+	     !rdmamsg__visitor_may_ask(&visitors[0]);) {
+		assert_true(rdmamsg__now_ms() < begun + WAIT_MS);
+		(void)usleep(1000);
+	}
+	leave_all();
+	/* many addresses are not remembered */
+	for (uint32_t from = 0; from < MANY; from++) {
+		assert_int_equal(come(from, DOOR_REQUEST), 0);
+		assert_true(rdmamsg__visitor_may_ask(&visitors[0]));
+		leave_all();
+	}
+	close_door();
+}
+
 /* ---- the listener closes first ---------------------------------------- */
 
 static void close__before_the_visitors_LEAVES_THEM(void **state)
@@ -368,6 +473,9 @@ int main(void)
 		cmocka_unit_test(offend__address_IS_REJECTED_OTHERS_ARE_NOT),
 		cmocka_unit_test(offend__again_DOUBLES_THE_PAUSE),
 		cmocka_unit_test(offend__many_addresses_KEEPS_THE_LAST_ONES),
+		cmocka_unit_test(net__of_many_addresses_LEAVES_A_PART),
+		cmocka_unit_test(
+			sessions__that_nobody_has_A_BUDGET_FOR_EACH_ADDRESS),
 		cmocka_unit_test(close__before_the_visitors_LEAVES_THEM),
 	};
 

@@ -8,6 +8,7 @@
 #include "base/ctx.h"
 #include "cm/connect.h"
 #include "session/connector.h"
+#include "session/door.h"
 #include "session/resume.h"
 #include "session/secret.h"
 #include "session/sessions.h"
@@ -192,6 +193,67 @@ static void answer__to_an_earlier_request_REFUSED(void **state)
 	}
 }
 
+/* ---- sessions that this process does not have --------------------------- */
+
+static uint32_t answers[2];		/* SESSION, LIMIT */
+
+static void note_reject(struct rdmamsg_request *req, enum proto_reject code,
+			const void *data, size_t len)
+{
+	assert_true(code == PROTO_REJECT_SESSION ||
+		    (code == PROTO_REJECT_LIMIT &&
+		     rdmamsg__limit_passes(req->limit)));
+	answers[code == PROTO_REJECT_LIMIT]++;
+}
+
+static void drop_nothing(struct rdmamsg_request *req)
+{
+}
+
+/* After a restart each client asks once, and one asks without end. */
+static void unknown__sessions_ARE_ANSWERED_LATER(void **state)
+{
+	static const struct connector by = {
+		.reject = note_reject, .drop = drop_nothing,
+	};
+	static const struct sockaddr_storage from = { .ss_family = AF_INET };
+	const struct rdmamsg_listen_options o = {
+		.max_requests = 16, .max_half_open = 16, .max_endpoints = 16,
+		.slow_ms = 100,
+	};
+	const struct proto_hello hello = {
+		.features = PROTO_FEATURE_LANE, .epoch = 1,
+		.data = (const uint8_t *)"no session has this id, nor proof",
+		.data_len = PROTO_LANE_DATA_LEN,
+	};
+	struct door *door = rdmamsg__door_new(&o);
+	struct rdmamsg_listener l = { .by = &by, .door = door };
+	struct rdmamsg_listener_counters st;
+	uint64_t begun = rdmamsg__now_ms();
+	struct visitor v = { .door = NULL };
+
+	assert_int_equal(rdmamsg_open(&client.ctx, NULL), 0);
+	assert_int_equal(rdmamsg_open(&server.ctx, NULL), 0);
+	l.ctx = server.ctx;
+	memset(answers, 0, sizeof(answers));
+	for (int i = 0; i < 1000; i++) {
+		struct rdmamsg_request *req;
+
+		assert_int_equal(rdmamsg__door_admit(door, &from, DOOR_REQUEST,
+						     &v), 0);
+		assert_int_equal(rdmamsg__request_new(&l, &hello, &v, &req), 0);
+		rdmamsg__lane_arrived(req);
+	}
+	assert_in_range(answers[0], DOOR_ASKS, DOOR_ASKS *
+			((rdmamsg__now_ms() - begun) / 1000 + 1));
+	assert_int_equal(answers[0] + answers[1], 1000);
+	rdmamsg__door_stats(door, &st);
+	assert_int_equal(st.offences, 0);
+	assert_int_equal(rdmamsg__door_admit(door, &from, DOOR_REQUEST, &v), 0);
+	rdmamsg__visitor_leave(&v);
+	rdmamsg__door_close(door);
+}
+
 #define T(name)	cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -206,6 +268,7 @@ int main(void)
 		T(stranger__proves_nothing_without_a_key_REFUSED),
 		T(old_peer__without_a_key_RESUMES),
 		T(answer__to_an_earlier_request_REFUSED),
+		T(unknown__sessions_ARE_ANSWERED_LATER),
 	};
 
 	join_own_fabric("lane-key");
