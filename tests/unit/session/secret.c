@@ -26,6 +26,10 @@
 
 #define OTHER_USER	65534
 
+/* rdmamsg-proto(7) has these numbers of bytes */
+_Static_assert(sizeof(PROTO_AUTH_KEY) - 1 == 22, "key");
+_Static_assert(sizeof(PROTO_AUTH_INITIATOR) - 1 == 17, "role");
+
 static char dir[] = "/tmp/rdmamsg-secret-XXXXXX";
 static char path[64];
 static uint8_t bytes[SECRET_MAX + 1];
