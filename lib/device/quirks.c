@@ -55,8 +55,8 @@ static const struct quirks quirks[] = {
 	[KIND_SIW] = {
 		IWARP, .cancels_connect = true, .request_errors_are_own = true,
 		.refuses_a_key = true, .misses_first = true,
-		.keeps_receives = true, .removal_by_cm = true,
-		.swaps_depths = true,
+		.keeps_receives = true, .keeps_sends = true,
+		.removal_by_cm = true, .swaps_depths = true,
 	},
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,

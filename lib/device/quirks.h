@@ -51,6 +51,12 @@ struct quirks {
 	 */
 	bool keeps_receives;
 	/*
+	 * The same of sends: those that are posted behind the failure, before
+	 * this program learns of it, never complete (Linux 6.1 and 6.12,
+	 * siw_post_send() flushes nothing of a program's queue).
+	 */
+	bool keeps_sends;
+	/*
 	 * The device raises no IBV_EVENT_QP_LAST_WQE_REACHED (Linux 6.1: rxe,
 	 * siw).
 	 */
