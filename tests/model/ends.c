@@ -19,10 +19,11 @@
 #define INLINE_MAX	48
 #define PATTERN		8192
 /*
- * Together with a try over a connection that is dead as well (3 s), less than
- * the time that an end which has closed waits for the other (LINGER_MS).
+ * A loose device may leave a dead connection to this time. Together with a try
+ * over one that is dead as well (3 s), it is less than the time that an end
+ * which has closed waits for the other (LINGER_MS).
  */
-#define DEAD_AFTER_MS	1000
+#define DEAD_AFTER_MS	(sim_loose ? 1000 : 2000)
 
 struct end ends[2];
 struct rdmamsg_listener *listener;

@@ -25,7 +25,7 @@
 
 #include <rdmamsg/diag.h>
 
-#define SCHEDULES	16000	/* of make check: seconds, or 20 s if slow */
+#define SCHEDULES	32000	/* of make check: seconds, or 40 s if slow */
 
 bool sim_traces, all_loose;
 static uint64_t seed;
