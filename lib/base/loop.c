@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -71,7 +72,17 @@ void rdmamsg__loop_close(struct loop *loop)
 	rdmamsg__submit_fini(&loop->submit);
 	pthread_mutex_destroy(&loop->mail_lock);
 	close(loop->eventfd);
-	close(loop->epfd);
+	/* the number may be that of a file of the program by now */
+	if (!loop->lost)
+		close(loop->epfd);
+}
+
+const char *rdmamsg__loop_text(int err)
+{
+	return err == -EBADF || err == -EINVAL ?
+	       "the program has closed the descriptor of rdmamsg_fd(), which "
+	       "belongs to the context: only rdmamsg_close() is left" :
+	       strerror(-err);
 }
 
 void rdmamsg__loop_kick(struct loop *loop)

@@ -26,6 +26,7 @@ struct loop {
 	bool cork_idle;			/* no call was in progress at cork */
 	int corks;			/* rdmamsg_cork(), nested */
 	int epfd;
+	bool lost;			/* the program has closed epfd */
 	int eventfd;			/* submissions, mail, stop */
 	struct rdmamsg *ctx;		/* argument for functions */
 	struct timers timers;
@@ -40,6 +41,8 @@ struct loop {
 int rdmamsg__loop_open(struct loop *loop, struct rdmamsg *ctx,
 		       uint32_t submit_depth);
 void rdmamsg__loop_close(struct loop *loop);
+/* Why epoll_wait(2) has failed. */
+const char *rdmamsg__loop_text(int err);
 /* Makes the descriptor readable. */
 void rdmamsg__loop_kick(struct loop *loop);
 

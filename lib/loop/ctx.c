@@ -38,6 +38,7 @@
 #include "session/srq_share.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -220,6 +221,17 @@ err_ctx:
 	return ret;
 }
 
+/* Waits for the next event, or a little if the descriptor is lost. */
+static void idle(const struct loop *loop)
+{
+	struct epoll_event ev;
+
+	if (loop->lost)
+		(void)poll(NULL, 0, 1);
+	else
+		(void)epoll_wait(loop->epfd, &ev, 1, 1000);
+}
+
 /* Ends soon, because every endpoint has a drain deadline. */
 static void close_eps(struct rdmamsg *ctx)
 {
@@ -234,10 +246,8 @@ static void close_eps(struct rdmamsg *ctx)
 	}
 	rdmamsg__settle(ctx);
 	while (!list_empty(&ctx->sessions->eps)) {
-		struct epoll_event ev;
-
 		if (rdmamsg_process(ctx) <= 0)
-			(void)epoll_wait(ctx->loop.epfd, &ev, 1, 1000);
+			idle(&ctx->loop);
 	}
 }
 

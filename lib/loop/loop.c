@@ -175,6 +175,21 @@ static int sleep_for(struct rdmamsg *ctx, struct epoll_event *ev, int room,
 	return n < 0 ? -errno : n;
 }
 
+/*
+ * The program has closed the descriptor. Completions and timers need none, so
+ * that rdmamsg_close() comes to an end.
+ */
+static int without_descriptor(struct rdmamsg *ctx, int err)
+{
+	ctx->loop.lost = true;
+	rdmamsg__enter(ctx);
+	(void)rdmamsg__timers_run(&ctx->loop.timers);
+	(void)rdmamsg__cq_poll(ctx, BUDGET);
+	rdmamsg__settle(ctx);
+	rdmamsg__leave(ctx);
+	return rdmamsg__fail(err, "%s", rdmamsg__loop_text(err));
+}
+
 /* Sleeps for at most timeout_ms, then handles all events. */
 static int process(struct rdmamsg *ctx, int timeout_ms)
 {
@@ -185,7 +200,7 @@ static int process(struct rdmamsg *ctx, int timeout_ms)
 		rdmamsg__attend_woken(ctx->devices);
 	if (unlikely(n < 0)) {
 		rdmamsg__attend_done(ctx->devices);
-		return n;
+		return n == -EINTR ? n : without_descriptor(ctx, n);
 	}
 	rdmamsg__enter(ctx);
 	events = handle_all(ctx, ev, n, false);
@@ -218,6 +233,11 @@ static int slow_path(struct rdmamsg *ctx)
 	struct epoll_event ev[16];
 	int n = epoll_wait(ctx->loop.epfd, ev, 16, 0);
 
+	if (unlikely(n < 0 && errno != EINTR)) {
+		n = -errno;
+		ctx->loop.lost = true;
+		return rdmamsg__fail(n, "%s", rdmamsg__loop_text(n));
+	}
 	return handle_all(ctx, ev, n, true);
 }
 
@@ -235,7 +255,8 @@ int rdmamsg_poll(struct rdmamsg *ctx)
 	ctx->polls -= 1 + 4 * n;
 	if (ctx->polls <= 0) {
 		ctx->polls = SLOW_EVERY;
-		n += slow_path(ctx);
+		ret = slow_path(ctx);
+		n = ret < 0 && !n ? ret : n + max(ret, 0);
 	}
 	rdmamsg__settle(ctx);
 	rdmamsg__leave(ctx);
@@ -313,7 +334,7 @@ int rdmamsg_wait(struct rdmamsg *ctx, int timeout_ms)
 		return rdmamsg__deadlock(ctx, "rdmamsg_wait");
 	n = rdmamsg__wait(ctx, timeout_ms);
 	if (unlikely(n < 0))
-		rdmamsg__fail(n, "rdmamsg_wait: %s", strerror(-n));
+		rdmamsg__fail(n, "rdmamsg_wait: %s", rdmamsg__loop_text(n));
 	return n;
 }
 
@@ -329,7 +350,8 @@ int rdmamsg_run(struct rdmamsg *ctx)
 		if (ret == -EINTR || ret > 0)
 			ret = 0;
 		if (ret)
-			rdmamsg__fail(ret, "rdmamsg_run: %s", strerror(-ret));
+			rdmamsg__fail(ret, "rdmamsg_run: %s",
+				      rdmamsg__loop_text(ret));
 	}
 	return ret;
 }

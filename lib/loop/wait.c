@@ -77,7 +77,8 @@ static int fail_step(const struct until *u, int err, const char *what)
 		return rdmamsg__fail(err, "%s: %d ms (its timeout_ms) have "
 				     "passed: %s", u->call, u->timeout_ms,
 				     what);
-	return rdmamsg__fail(err, "%s: %s: %s", u->call, strerror(-err), what);
+	return rdmamsg__fail(err, "%s: %s: %s", u->call, rdmamsg__loop_text(err),
+			     what);
 }
 
 /* Ends the endpoint because step() has failed. The text is its reason, too. */

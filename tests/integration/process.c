@@ -217,6 +217,29 @@ static void stats__of_a_parent_THE_CHILD_HAS_NOT(void **state)
 	assert_int_equal(child_wait(&c), 0);
 }
 
+/* ---- a descriptor that is not the program's ----------------------------- */
+
+static void fd__closed_by_the_program_SAID_AND_CLOSES(void **state)
+{
+	static const char word[] = "closed the descriptor of rdmamsg_fd()";
+	int n = 0;
+
+	texts_are_fine = true;
+	pair_open(&p);
+	close(rdmamsg_fd(p.s.ctx));
+	assert_error(rdmamsg_process(p.s.ctx), -EBADF, word);
+	assert_error(rdmamsg_wait(p.s.ctx, 100), -EBADF, word);
+	assert_error(rdmamsg_run(p.s.ctx), -EBADF, word);
+	while (n >= 0)
+		n = rdmamsg_poll(p.s.ctx);
+	assert_error(n, -EBADF, word);
+	test_close(p.s.ctx);
+	assert_int_equal(p.s.closed, 1);
+	WAIT_FOR(p.c.closed);
+	test_close(p.c.ctx);
+	texts_are_fine = false;
+}
+
 /* ---- limits -------------------------------------------------------------- */
 
 #define NOBODY	65534
@@ -431,6 +454,7 @@ int main(int argc, char **argv)
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
 		TEST(callback__left_CLOSE_CLOSES),
 		TEST(stats__of_a_parent_THE_CHILD_HAS_NOT),
+		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
 		TEST(limit__size_of_files_EFBIG),
 		TEST(limit__threads_EAGAIN),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
