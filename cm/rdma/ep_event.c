@@ -201,8 +201,12 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	    (ev->status == -ECONNREFUSED && !ev->conn.private_data_len))
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   -ECONNREFUSED, "nobody listens on port %u "
-				   "of that host",
-				   ntohs(rdma_get_dst_port(ep->connect.id)));
+				   "of that host%s",
+				   ntohs(rdma_get_dst_port(ep->connect.id)),
+				   rdmamsg__is_soft(ep->lane.v) ?
+				   ", or on the soft HCA with another user, "
+				   "network namespace or RDMAMSG_SOFT_FABRIC" :
+				   "");
 	else if (ours && rdmamsg__rejected(ep, &h))
 		;
 	else if (ev->status == REJ_NO_RESOURCES)
@@ -272,9 +276,10 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 		if (err == -EMFILE || err == -ENFILE || err == -ENOMEM ||
 		    err == -EACCES) {
 			/* a local error; no request was sent */
-			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES,
-					     rdmamsg__cm_fail(ep->ctx, err,
-							      "connecting"));
+			err = err == -EACCES && rdmamsg__is_soft(ep->lane.v) ?
+			      rdmamsg__fail_soft(err) :
+			      rdmamsg__cm_fail(ep->ctx, err, "connecting");
+			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, err);
 			return;
 		}
 		rdmamsg__ep_reason(

@@ -136,6 +136,12 @@ int rdmamsg__fail_soft(int err)
 				     "names of the fabric: RDMAMSG_SOFT_FABRIC "
 				     "gives it another, which others cannot "
 				     "guess");
+	case EACCES:
+		return rdmamsg__fail(err, "soft HCA: abstract Unix sockets are "
+				     "forbidden, as by Landlock or AppArmor, or "
+				     "the process has changed its user: let "
+				     "the sandbox allow those whose "
+				     "names begin with @rdmamsg-soft/");
 	case EUSERS:
 		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
 				     "processes as it can have: "

@@ -9,8 +9,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -299,6 +303,89 @@ static void limit__threads_EAGAIN(void **state)
 	check_limit("threads", -EAGAIN, "ulimit -u");
 }
 
+/* ---- sandboxes ----------------------------------------------------------- */
+
+/* As Landlock does with sockets of processes outside of the sandbox. */
+static int forbid_connect(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog prog = { ARRAY_SIZE(filter), filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+/* Forbids before the device is opened, or between that and connecting. */
+static int sandboxed(int argc, char **argv)
+{
+	const bool early = argv[0][0] == '-';
+	struct rdmamsg_listener *l;
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	if (early && forbid_connect())
+		return 2;
+	if (rdmamsg_open(&ctx, NULL))
+		return 3;
+	ret = rdmamsg_listen(ctx, test_addr(), "0", NULL, &l);
+	if (!early) {
+		if (ret || forbid_connect())
+			return 4;
+		ret = rdmamsg_connect_wait(ctx, test_addr(), argv[0], NULL,
+					   WAIT_MS, &ep);
+	}
+	say("%d %s\n", ret, rdmamsg_error());
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void sandbox__without_abstract_sockets_EACCES(void **state)
+{
+	const char *args[] = { "-", p.port };
+
+	if (!test_on_soft()) {
+		skip_because("only the soft HCA has a thread and shared memory");
+		return;
+	}
+	pair_init(&p, NULL);
+	pair_listen(&p);
+	for (size_t i = 0; i < ARRAY_SIZE(args); i++) {
+		struct child c;
+		char line[512];
+
+		child_start(&c, "sandboxed", args[i]);
+		child_line(&c, line, sizeof(line));
+		if (atoi(line) != -EACCES || !strstr(line, "Landlock"))
+			fail_msg("%s: '%s'", args[i], line);
+		assert_int_equal(child_wait(&c), 0);
+	}
+	pair_fini(&p);
+}
+
+static void refused__on_the_soft_HCA_NAMES_ITS_CAUSES(void **state)
+{
+	struct rdmamsg_ep *ep;
+	struct rdmamsg *ctx;
+
+	if (!test_on_soft()) {
+		skip_because("only the soft HCA has a thread and shared memory");
+		return;
+	}
+	ctx = test_open(NULL);
+	assert_error(rdmamsg_connect_wait(ctx, test_addr(), "9", NULL, WAIT_MS,
+					  &ep), -ECONNREFUSED, "another user");
+	assert_non_null(strstr(rdmamsg_error(), "network namespace"));
+	assert_non_null(strstr(rdmamsg_error(), "RDMAMSG_SOFT_FABRIC"));
+	test_close(ctx);
+}
+
 /* ---- signals ----------------------------------------------------------- */
 
 /* Returns the signals that the thread blocks, from bit 0 for signal 1. */
@@ -448,7 +535,8 @@ int main(int argc, char **argv)
 {
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { "stats", fork_with_stats },
-		{ "limited", limited }, { NULL, NULL },
+		{ "limited", limited }, { "sandboxed", sandboxed },
+		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
 		TEST(callback__left_THE_NEXT_CALL_REPAIRS),
@@ -457,6 +545,8 @@ int main(int argc, char **argv)
 		TEST(fd__closed_by_the_program_SAID_AND_CLOSES),
 		TEST(limit__size_of_files_EFBIG),
 		TEST(limit__threads_EAGAIN),
+		TEST(sandbox__without_abstract_sockets_EACCES),
+		TEST(refused__on_the_soft_HCA_NAMES_ITS_CAUSES),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -73,7 +73,10 @@ int soft_name_listen(const struct soft_dev *dev, int backlog, const char *fmt,
 	return fd;
 }
 
-/* Returns -EPERM if a process of another user has the name. */
+/*
+ * Returns -EPERM if a process of another user has the name. The kernel itself
+ * says so only of a policy, as of Landlock or AppArmor: -EACCES.
+ */
 static int name_connect(const struct soft_dev *dev, const char *fmt, va_list ap)
 {
 	struct sockaddr_un un;
@@ -83,7 +86,7 @@ static int name_connect(const struct soft_dev *dev, const char *fmt, va_list ap)
 	if (fd < 0)
 		return fd;
 	if (connect(fd, (struct sockaddr *)&un, len))
-		ret = -errno;
+		ret = errno == EPERM ? -EACCES : -errno;
 	else
 		ret = soft_same_user(fd) ? 0 : -EPERM;
 	if (ret) {

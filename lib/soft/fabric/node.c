@@ -166,7 +166,7 @@ static int find_fabric(struct soft_dev *dev)
 		int fd = node == dev->node ? -ECONNREFUSED :
 			 ask_node(dev, node);
 
-		if (fd == -EMFILE || fd == -ENFILE) {
+		if (fd == -EMFILE || fd == -ENFILE || fd == -EACCES) {
 			/* this node might have the memory */
 			forget(asked, n);
 			return fd;
