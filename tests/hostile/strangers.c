@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Strangers that know what everybody knows: addresses, an access key, the
+ * protocol. A server has a target of DC, a group with repair and a listener, and
+ * an innocent uses the first two all the time. Each flood has a budget: memory
+ * of the server for a stranger, and answers for what it sends. Only on the soft
+ * HCA, which has DC everywhere.
+ * Usage: strangers [ADDRESS]
+ */
+#include "base/ctx.h"
+#include "dc/dc.h"
+#include "dc/flight.h"
+#include "dc/port.h"
+#include "dc/session.h"
+#include "group/carrier.h"
+#include "group/group.h"
+#include "session/door.h"
+#include "soft/soft.h"
+#include "wire/dc_frame.h"
+#include "wire/frame.h"
+#include "wire/proto.h"
+
+#include <arpa/inet.h>
+#include <malloc.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <rdmamsg/dc.h>
+#include <rdmamsg/group.h>
+#include <rdmamsg/listener.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/rdmamsg.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEY		0x5eedu
+#define GROUP		"239.1.2.77"
+#define SENDERS		10
+#define KEPT		256u
+#define HELLOS		5000
+#define GUESSES		5000
+#define NACKS		2000
+#define ASKS		150
+#define CONNECTS	20
+#define NOBODY		65534
+#define STEP_MS		60000
+#define SMALL		(64u << 10)	/* bytes, for all HELLOs together */
+
+static struct shared {
+	_Atomic uint32_t dc_port, port;
+	_Atomic bool quit, harmed, want;
+	char harm[256];
+	_Atomic uint32_t rounds, heard;	/* of the innocent */
+	uint64_t heap;			/* of the server, in bytes */
+	struct rdmamsg_dc_target_attr target;
+	struct rdmamsg_group_counters group;
+} *shared;
+
+static const char *address = "127.0.0.1";
+static int failures;
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (shared->harmed)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(shared->harm, sizeof(shared->harm), fmt, ap);
+	va_end(ap);
+	shared->harmed = true;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+verdict(const char *name, bool good, const char *fmt, ...)
+{
+	va_list ap;
+
+	failures += !good;
+	printf("%s %s\n#   ", good ? "ok" : "not ok", name);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+}
+
+#define UNTIL_DOING(what, step) \
+	do { \
+		uint64_t end_ = now_ms() + STEP_MS; \
+		while (!(what) && now_ms() < end_) \
+			step; \
+	} while (0)
+#define UNTIL(what)	UNTIL_DOING(what, usleep(1000))
+
+/* ---- the server -------------------------------------------------------- */
+
+static void on_dc_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
+			  uint64_t sender)
+{
+	rdmamsg_msg_free(msg);
+}
+
+static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_group *g)
+{
+	shared->heap = mallinfo2().uordblks;
+	shared->target.size = sizeof(shared->target);
+	shared->group.size = sizeof(shared->group);
+	if (rdmamsg_dc_target_query(t, &shared->target) ||
+	    rdmamsg_group_stats(g, &shared->group))
+		harmed("server: %s", rdmamsg_error());
+	shared->want = false;
+}
+
+static int server(void)
+{
+	static uint8_t data[3000];
+	const struct rdmamsg_dc_target_options to = {
+		.size = sizeof(to), .access_key = KEY, .max_senders = SENDERS,
+		.on_message = on_dc_message,
+	};
+	const struct rdmamsg_group_options go = {
+		.size = sizeof(go),
+		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
+		/* soon full, so that it does not count as a stranger's */
+		.history = KEPT, .history_bytes = 1 << 20,
+	};
+	const struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
+	const struct rdmamsg_listen_options lo = {
+		.size = sizeof(lo), .ep = &ep,
+	};
+	struct rdmamsg_dc_target *t;
+	struct rdmamsg_listener *l;
+	struct rdmamsg_group *g;
+	struct rdmamsg *ctx;
+	int ret;
+
+	if (rdmamsg_open(&ctx, NULL) ||
+	    rdmamsg_dc_target_create(ctx, address, "0", &to, &t) ||
+	    rdmamsg_group_join(ctx, GROUP, &go, &g) ||
+	    rdmamsg_listen(ctx, address, "0", &lo, &l)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	shared->port = rdmamsg_listener_port(l);
+	shared->dc_port = rdmamsg_dc_target_port(t);
+	while (!shared->quit) {
+		if (rdmamsg_wait(ctx, 5) < 0)
+			harmed("server: %s", rdmamsg_error());
+		ret = rdmamsg_publish(g, data, sizeof(data));
+		if (ret && ret != -EAGAIN && ret != -ENOTCONN)
+			harmed("server: %s", rdmamsg_error());
+		if (shared->want)
+			tell(t, g);
+	}
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void ask_server(void)
+{
+	shared->want = true;
+	UNTIL(!shared->want);
+}
+
+/* ---- the innocent ------------------------------------------------------ */
+
+static void on_sent(struct rdmamsg_dc_sender *s, struct rdmamsg_dc_address *a,
+		    void *cookie, int status)
+{
+	if (status && !shared->quit)
+		harmed("innocent: a message has status %d", status);
+	*(bool *)cookie = true;
+}
+
+static void on_failed(struct rdmamsg_dc_sender *s,
+		      struct rdmamsg_dc_address *a,
+		      const struct rdmamsg_reason *why)
+{
+	if (!shared->quit)
+		harmed("innocent: %s", why->text);
+}
+
+static void on_heard(struct rdmamsg_group *g,
+		     const struct rdmamsg_group_message *msg)
+{
+	shared->heard++;
+}
+
+static void on_gap(struct rdmamsg_group *g,
+		   const struct rdmamsg_group_sender *sender, uint32_t first,
+		   uint32_t last)
+{
+	harmed("innocent: messages %u to %u are lost", first, last);
+}
+
+static int dc_address(struct rdmamsg *ctx, void (*sent)(
+			struct rdmamsg_dc_sender *, struct rdmamsg_dc_address *,
+			void *, int), struct rdmamsg_dc_address **ret)
+{
+	const struct rdmamsg_dc_sender_options so = {
+		.size = sizeof(so), .on_complete = sent,
+		.on_failed = on_failed, .path = RDMAMSG_DC_NATIVE,
+	};
+	struct rdmamsg_dc_sender *s;
+	char port[8];
+
+	snprintf(port, sizeof(port), "%u", shared->dc_port);
+	return rdmamsg_dc_sender_create(ctx, &so, &s) ?:
+	       rdmamsg_dc_address_create(s, address, port, KEY, NULL, ret);
+}
+
+static int innocent(void)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_message = on_heard, .on_gap = on_gap,
+	};
+	const struct rdmamsg_group_options go = {
+		.size = sizeof(go), .handlers = &on,
+		.flags = RDMAMSG_GROUP_SUBSCRIBE | RDMAMSG_GROUP_REPAIR,
+	};
+	struct rdmamsg_dc_address *a;
+	struct rdmamsg_group *g;
+	struct rdmamsg *ctx;
+	bool sent = true;
+
+	UNTIL(shared->dc_port || shared->quit);
+	if (rdmamsg_open(&ctx, NULL) || dc_address(ctx, on_sent, &a) ||
+	    rdmamsg_group_join(ctx, GROUP, &go, &g)) {
+		harmed("innocent: %s", rdmamsg_error());
+		return 1;
+	}
+	while (!shared->quit) {
+		if (sent && !rdmamsg_dc_send(a, "x", 1, 0, &sent)) {
+			sent = false;
+			shared->rounds++;
+		}
+		if (rdmamsg_wait(ctx, sent ? 1 : 5) < 0)
+			harmed("innocent: %s", rdmamsg_error());
+	}
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+/* The innocent goes on with both. */
+static bool goes_on(void)
+{
+	uint32_t rounds = shared->rounds, heard = shared->heard;
+
+	UNTIL(shared->harmed || (shared->rounds >= rounds + 10 &&
+				 shared->heard >= heard + 10));
+	return !shared->harmed && shared->rounds >= rounds + 10 &&
+	       shared->heard >= heard + 10;
+}
+
+/* ---- the stranger, with DC --------------------------------------------- */
+
+static struct rdmamsg *ctx;
+static bool was_sent;
+
+static void on_stranger_sent(struct rdmamsg_dc_sender *s,
+			     struct rdmamsg_dc_address *a, void *cookie,
+			     int status)
+{
+	was_sent = !status;
+}
+
+/* Its own session leads to the target. */
+static struct dc_session *begin_dc(void)
+{
+	struct rdmamsg_dc_address *a;
+
+	if (dc_address(ctx, on_stranger_sent, &a) ||
+	    rdmamsg_dc_send(a, "x", 1, 0, &was_sent))
+		return NULL;
+	UNTIL_DOING(was_sent, rdmamsg_wait(ctx, 5));
+	return was_sent ? a->session : NULL;
+}
+
+static bool post(struct dc_session *x, const struct dc_frame *f,
+		 const struct dc_hello_frame *h)
+{
+	uint8_t *slot;
+
+	UNTIL_DOING(rdmamsg__peer_bind(&x->peer) &&
+		    rdmamsg__peer_room(&x->peer), rdmamsg_wait(ctx, 1));
+	if (!rdmamsg__peer_room(&x->peer))
+		return false;
+	slot = rdmamsg__peer_slot(&x->peer);
+	rdmamsg__dcf_encode(f, slot);
+	if (h)
+		rdmamsg__dcf_hello_encode(h, slot);
+	rdmamsg__peer_send(&x->peer, h ? DCF_HELLO_LEN : DCF_LEN,
+			   (struct dc_tx){ .kind = FLIGHT_FRAME });
+	return rdmamsg_wait(ctx, 0) >= 0;
+}
+
+static uint64_t random64(void)
+{
+	uint64_t x = 0;
+
+	(void)!getrandom(&x, sizeof(x), 0);
+	return x;
+}
+
+/* HELLO after HELLO, as many senders. */
+static void hellos(struct dc_session *x)
+{
+	struct dc_frame f = { .type = DCF_HELLO };
+	struct dc_hello_frame h = { .key = x->peer.port->key };
+	uint64_t heap, sessions;
+	uint32_t n = 0;
+
+	rdmamsg__port_place(x->peer.port, &h.place);
+	ask_server();
+	heap = shared->heap;
+	sessions = shared->target.sessions;
+	do {
+		f.token = random64();
+		h.sender = random64();
+		h.token = random64();
+		h.handle = n;
+	} while (post(x, &f, &h) && ++n < HELLOS);
+	UNTIL_DOING(!rdmamsg__peer_busy(&x->peer), rdmamsg_wait(ctx, 5));
+	ask_server();
+	verdict("dc-hellos", n == HELLOS && shared->heap <= heap + SMALL &&
+		shared->target.sessions == sessions && goes_on(),
+		"%u HELLOs, %lld bytes more at the server, %llu sessions, then "
+		"%llu; %s", n, (long long)(shared->heap - heap),
+		(unsigned long long)sessions,
+		(unsigned long long)shared->target.sessions, shared->harm);
+}
+
+/* Frames to end the sessions of others, whose handles are small numbers. */
+static void guesses(struct dc_session *x)
+{
+	uint64_t sessions = shared->target.sessions;
+	uint32_t n = 0;
+	struct dc_frame f = { .type = DCF_BYE };
+
+	do {
+		f.handle = n % 8;
+		f.token = random64();
+	} while (post(x, &f, NULL) && ++n < GUESSES);
+	UNTIL_DOING(!rdmamsg__peer_busy(&x->peer), rdmamsg_wait(ctx, 5));
+	ask_server();
+	verdict("dc-guesses", n == GUESSES && goes_on() &&
+		shared->target.sessions == sessions, "%u guesses, %llu "
+		"sessions, then %llu; %s", n, (unsigned long long)sessions,
+		(unsigned long long)shared->target.sessions, shared->harm);
+}
+
+/* ---- the stranger, in the group ---------------------------------------- */
+
+static struct rdmamsg_group *join(void)
+{
+	const struct rdmamsg_group_options go = {
+		.size = sizeof(go), .flags = RDMAMSG_GROUP_SUBSCRIBE,
+	};
+	struct rdmamsg_group *g;
+
+	if (rdmamsg_group_join(ctx, GROUP, &go, &g))
+		return NULL;
+	UNTIL_DOING(!list_empty(&g->members), rdmamsg_wait(ctx, 5));
+	return list_empty(&g->members) ? NULL : g;
+}
+
+/* Asks for the whole history, again and again. */
+static void nacks(void)
+{
+	static uint8_t payload[FRAME_RANGE_LEN];
+	struct rdmamsg_group *g = join();
+	const struct member *m = g ? list_first(&g->members, struct member,
+						node) : NULL;
+	struct frame f = {
+		.type = FRAME_NACK, .length = 1, .data = payload,
+		.data_len = sizeof(payload),
+	};
+	struct rdmamsg_group_counters before;
+	uint64_t begun = now_ms(), most;
+	struct carrier_to to;
+	uint32_t n = 0;
+
+	if (!m || rdmamsg__carrier_way(g->carrier, &m->from, &to)) {
+		verdict("group-requests", false, "no publisher: %s",
+			rdmamsg_error());
+		return;
+	}
+	ask_server();
+	before = shared->group;
+	f.sender = m->who.id;
+	while (n < NACKS && now_ms() < begun + STEP_MS) {
+		const struct frame_range all = {
+			.number = m->stream.next - KEPT, .count = KEPT,
+			.last = FRAME_TO_END,
+		};
+
+		rdmamsg__range_encode(&all, payload);
+		n += !rdmamsg__group_send_frame(g, &to, &f);
+		(void)rdmamsg_wait(ctx, 0);
+	}
+	rdmamsg__carrier_drop_ah(g->carrier, to.ah);
+	UNTIL_DOING((ask_server(), shared->group.requests >=
+		     before.requests + NACKS / 2), rdmamsg_wait(ctx, 5));
+	/* of the last second before it, and meanwhile */
+	most = 4 * (shared->group.sent_datagrams -
+		    shared->group.sent_repeated) +
+	       50 * ((now_ms() - begun) / 1000 + 2);
+	verdict("group-requests", n == NACKS && goes_on() &&
+		shared->group.sent_repeated - before.sent_repeated <= most,
+		"%u requests, %llu datagrams for them, at most %llu; %s", n,
+		(unsigned long long)(shared->group.sent_repeated -
+				     before.sent_repeated),
+		(unsigned long long)most, shared->harm);
+}
+
+/* ---- the stranger, at the listener ------------------------------------- */
+
+static struct rdma_event_channel *channel;
+
+/* Waits for the event, whose private data may be a hello. */
+static bool await(enum rdma_cm_event_type type, struct proto_hello *ret)
+{
+	struct pollfd fd = { channel->fd, POLLIN, 0 };
+	struct rdma_cm_event *ev;
+	bool good;
+
+	if (poll(&fd, 1, STEP_MS) != 1 || soft_cma_get_cm_event(channel, &ev))
+		return false;
+	good = ev->event == type;
+	if (ret)
+		(void)rdmamsg__hello_decode(ret, ev->param.conn.private_data,
+					    ev->param.conn.private_data_len);
+	(void)soft_cma_ack_cm_event(ev);
+	return good;
+}
+
+/* Returns true if the request is rejected. */
+static bool ask_for_session(struct proto_hello *ret)
+{
+	uint8_t hello[PROTO_HELLO_MAX], data[PROTO_LANE_DATA_LEN];
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons((uint16_t)shared->port),
+	};
+	struct rdma_conn_param param = { .private_data = hello, .qp_num = 1 };
+	struct rdma_cm_id *id;
+	bool good;
+	struct proto_hello h = {
+		.lowest = PROTO_VERSION, .highest = PROTO_VERSION,
+		.features = PROTO_FEATURE_RESUME | PROTO_FEATURE_LANE,
+		.epoch = 1, .data = data, .data_len = sizeof(data),
+	};
+
+	(void)!getrandom(data, sizeof(data), 0);
+	param.private_data_len = (uint8_t)rdmamsg__hello_encode(&h, hello);
+	inet_pton(AF_INET, address, &at.sin_addr);
+	if (soft_cma_create_id(channel, &id, NULL, RDMA_PS_TCP))
+		return false;
+	good = !soft_cma_resolve_addr(id, NULL, (struct sockaddr *)&at, 2000) &&
+	       await(RDMA_CM_EVENT_ADDR_RESOLVED, NULL) &&
+	       !soft_cma_resolve_route(id, 2000) &&
+	       await(RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) &&
+	       !soft_cma_connect(id, &param) &&
+	       await(RDMA_CM_EVENT_REJECTED, ret);
+	(void)soft_cma_destroy_id(id);
+	return good;
+}
+
+static bool connect_once(void)
+{
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .timeout_ms = STEP_MS,
+	};
+	struct rdmamsg_ep *ep;
+	char port[8];
+
+	snprintf(port, sizeof(port), "%u", shared->port);
+	if (rdmamsg_connect_wait(ctx, address, port, &opts, STEP_MS, &ep))
+		return false;
+	(void)rdmamsg_close_wait(ep, STEP_MS);
+	return true;
+}
+
+/* Sessions that nobody has, with new connections between them. */
+static void sessions(void)
+{
+	uint64_t begun = now_ms();
+	uint32_t told = 0, later = 0, other = 0, let_in = 0;
+
+	channel = soft_cma_create_event_channel();
+	for (uint32_t i = 0; channel && i < ASKS; i++) {
+		struct proto_hello h = { 0 };
+
+		if (!ask_for_session(&h))
+			other++;
+		else if (h.reject == PROTO_REJECT_SESSION)
+			told++;
+		else if (h.reject == PROTO_REJECT_LIMIT &&
+			 rdmamsg__limit_passes(h.limit))
+			later++;
+		let_in += i % 50 == 0 && connect_once();
+	}
+	if (channel)
+		soft_cma_destroy_event_channel(channel);
+	verdict("sessions-of-nobody", told + later == ASKS && let_in == 3 &&
+		told <= DOOR_ASKS * ((now_ms() - begun) / 1000 + 1) &&
+		goes_on(), "%u told, %u later, %u otherwise; %u new "
+		"connections; %s", told, later, other, let_in, shared->harm);
+}
+
+/* ---- another user of the host ------------------------------------------ */
+
+/* Fills the backlogs of all nodes, as fast as it can. */
+static int crowd(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	const unsigned int uid = getuid();
+
+	if (setgid(NOBODY) || setuid(NOBODY))
+		return 1;
+	for (unsigned int i = 0; !shared->quit; i++) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+		int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1,
+				 "rdmamsg-soft/%u/%s/node/%u", uid,
+				 getenv("RDMAMSG_SOFT_FABRIC"), i % 4);
+
+		(void)connect(fd, (struct sockaddr *)&un,
+			      (socklen_t)(offsetof(struct sockaddr_un,
+						   sun_path) + 1 + (size_t)n));
+		close(fd);
+	}
+	return 0;
+}
+
+static void connects(void)
+{
+	uint32_t n = 0;
+
+	while (n < CONNECTS && connect_once())
+		n++;
+	verdict("crowded-names", n == CONNECTS && goes_on(),
+		"%u of %u have connected: %s; %s", n, CONNECTS,
+		n == CONNECTS ? "" : rdmamsg_error(), shared->harm);
+}
+
+/* ---- all --------------------------------------------------------------- */
+
+static pid_t start(int (*fn)(void))
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	exit(fn());
+}
+
+static void ended_well(pid_t pid, const char *name)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid || status)
+		verdict(name, false, "ended with status 0x%x", status);
+}
+
+int main(int argc, char **argv)
+{
+	const char *device = getenv("RDMAMSG_DEVICE");
+	pid_t pids[4];
+	struct dc_session *x;
+	int n = 2;
+
+	if (!device || strcmp(device, "soft") ||
+	    !getenv("RDMAMSG_SOFT_FABRIC")) {
+		fprintf(stderr, "only on the soft HCA, in a fabric of its "
+			"own\n");
+		return 77;
+	}
+	if (argc > 1)
+		address = argv[1];
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 1;
+	pids[0] = start(server);
+	pids[1] = start(innocent);
+	UNTIL(shared->harmed || shared->heard >= 2 * KEPT);
+	/* only root can become another user */
+	while (!getuid() && n < 4)
+		pids[n++] = start(crowd);
+	if (rdmamsg_open(&ctx, NULL) || !goes_on()) {
+		printf("not ok innocent: %s %s\n", shared->harm,
+		       rdmamsg_error());
+		return 1;
+	}
+	x = begin_dc();
+	if (x) {
+		hellos(x);
+		guesses(x);
+	} else {
+		verdict("dc", false, "no session: %s", rdmamsg_error());
+	}
+	nacks();
+	sessions();
+	connects();
+	verdict("innocent", goes_on(), "%u rounds, %u messages heard; %s",
+		shared->rounds, shared->heard, shared->harm);
+	shared->quit = true;
+	rdmamsg_close(ctx);
+	while (n-- > 2)
+		ended_well(pids[n], "crowd");
+	ended_well(pids[1], "innocent");
+	ended_well(pids[0], "server");
+	return failures ? 1 : 0;
+}
