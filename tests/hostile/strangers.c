@@ -547,7 +547,8 @@ static int crowd(void)
 						   sun_path) + 1 + (size_t)n));
 		close(fd);
 	}
-	return 0;
+	/* a sanitizer cannot look for leaks as this user */
+	_exit(0);
 }
 
 static void connects(void)
