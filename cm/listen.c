@@ -328,12 +328,12 @@ int rdmamsg_listener_drain(struct rdmamsg_listener *l)
 
 void *rdmamsg_listener_user(const struct rdmamsg_listener *l)
 {
-	return l->opts.user;
+	return l ? l->opts.user : NULL;
 }
 
 struct rdmamsg *rdmamsg_listener_ctx(const struct rdmamsg_listener *l)
 {
-	return l->ctx;
+	return l ? l->ctx : NULL;
 }
 
 int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
@@ -354,5 +354,5 @@ int rdmamsg_listener_stats(const struct rdmamsg_listener *l,
 
 uint16_t rdmamsg_listener_port(const struct rdmamsg_listener *l)
 {
-	return l->port;
+	return l ? l->port : 0;
 }

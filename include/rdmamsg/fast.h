@@ -84,11 +84,12 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 				     size_t len, uint32_t tag)
 {
 	struct rdmamsg_hot_ep *h = (struct rdmamsg_hot_ep *)ep;
-	uint32_t at = (uint32_t)h->sq_posted;
+	uint32_t at;
 	struct ibv_send_wr *bad;
 
-	if (__builtin_expect(len >= h->len_end || tag > 0xffff, 0))
+	if (__builtin_expect(!h || len >= h->len_end || tag > 0xffff, 0))
 		return rdmamsg_send(ep, buf, len, tag, NULL);
+	at = (uint32_t)h->sq_posted;
 	if (__builtin_expect(at == h->look_at, 0)) {
 		if (at == h->stop)
 			return rdmamsg_send(ep, buf, len, tag, NULL);
@@ -120,7 +121,7 @@ RDMAMSG_INLINE int rdmamsg_fast_poll(struct rdmamsg *ctx)
 	struct rdmamsg_hot_ctx *h = (struct rdmamsg_hot_ctx *)ctx;
 	int n;
 
-	if (__builtin_expect(--h->polls < 0, 0))
+	if (__builtin_expect(!h || --h->polls < 0, 0))
 		return rdmamsg_poll(ctx);
 	n = ibv_poll_cq(h->cq, 16, h->wc);
 	if (n > 0)

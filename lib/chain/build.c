@@ -250,7 +250,7 @@ void rdmamsg_chain_destroy(struct rdmamsg_chain *c)
 
 void *rdmamsg_chain_user(const struct rdmamsg_chain *c)
 {
-	return c->opts.user;
+	return c ? c->opts.user : NULL;
 }
 
 /* Checks what all steps have in common, and makes room for a step. */

@@ -502,7 +502,7 @@ int rdmamsg_chain_post(struct rdmamsg_chain *c)
 
 uint32_t rdmamsg_chain_path(const struct rdmamsg_chain *c)
 {
-	if (c->opts.path != RDMAMSG_CHAIN_NATIVE || !c->use_count ||
+	if (!c || c->opts.path != RDMAMSG_CHAIN_NATIVE || !c->use_count ||
 	    count_met(c, MET_NO) || c->fits == FITS_NO)
 		return RDMAMSG_CHAIN_LOOP;
 	return count_met(c, MET_NOT) || c->fits == FITS_UNKNOWN ?

@@ -403,14 +403,14 @@ void rdmamsg_team_abort(struct rdmamsg_team *t)
 
 uint32_t rdmamsg_team_path(const struct rdmamsg_team *t)
 {
-	if (t->chain->meets)
+	if (t && t->chain->meets)
 		return RDMAMSG_CHAIN_AUTO;
-	return t->native ? RDMAMSG_CHAIN_NATIVE : RDMAMSG_CHAIN_LOOP;
+	return t && t->native ? RDMAMSG_CHAIN_NATIVE : RDMAMSG_CHAIN_LOOP;
 }
 
 void *rdmamsg_team_user(const struct rdmamsg_team *t)
 {
-	return t->opts.user;
+	return t ? t->opts.user : NULL;
 }
 
 const struct rdmamsg_team_failure *

@@ -338,5 +338,5 @@ void rdmamsg_dc_address_destroy(struct rdmamsg_dc_address *a)
 
 void *rdmamsg_dc_address_user(const struct rdmamsg_dc_address *a)
 {
-	return a->user;
+	return a ? a->user : NULL;
 }

@@ -162,7 +162,7 @@ void rdmamsg__dc_sender_free(struct rdmamsg_dc_sender *s)
 
 void *rdmamsg_dc_sender_user(const struct rdmamsg_dc_sender *s)
 {
-	return s->opts.user;
+	return s ? s->opts.user : NULL;
 }
 
 int rdmamsg_dc_sender_query(const struct rdmamsg_dc_sender *s,

@@ -479,12 +479,12 @@ void rdmamsg__dc_target_free(struct rdmamsg_dc_target *t)
 
 void *rdmamsg_dc_target_user(const struct rdmamsg_dc_target *t)
 {
-	return t->opts.user;
+	return t ? t->opts.user : NULL;
 }
 
 uint16_t rdmamsg_dc_target_port(const struct rdmamsg_dc_target *t)
 {
-	return t->port;
+	return t ? t->port : 0;
 }
 
 /*

@@ -433,7 +433,8 @@ uint64_t rdmamsg_timeout_ns(uint32_t n)
 
 void rdmamsg_gid_text(const uint8_t gid[16], char text[48])
 {
-	(void)inet_ntop(AF_INET6, gid, text, 48);
+	if (gid && text)
+		(void)inet_ntop(AF_INET6, gid, text, 48);
 }
 
 int rdmamsg_gid_parse(const char *text, uint8_t gid[16])

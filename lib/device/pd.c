@@ -113,5 +113,5 @@ int rdmamsg_pd_destroy(struct rdmamsg_pd *pd)
 
 void *rdmamsg_pd_user(const struct rdmamsg_pd *pd)
 {
-	return pd->user;
+	return pd ? pd->user : NULL;
 }

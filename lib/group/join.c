@@ -525,5 +525,5 @@ int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 
 void *rdmamsg_group_user(const struct rdmamsg_group *g)
 {
-	return g->user;
+	return g ? g->user : NULL;
 }

@@ -25,9 +25,15 @@
 
 static int check(const struct rdmamsg_group *g, const void *data, size_t len)
 {
-	bool raw = g->opts.flags & RDMAMSG_GROUP_RAW;
-	size_t most = g->opts.max_message;
+	bool raw;
+	size_t most;
+	int ret = g ? rdmamsg__ctx_check(g->ctx) :
+		  rdmamsg__fail(-EINVAL, "rdmamsg_publish: the group is NULL");
 
+	if (ret)
+		return ret;
+	raw = g->opts.flags & RDMAMSG_GROUP_RAW;
+	most = g->opts.max_message;
 	if (!(g->opts.flags & RDMAMSG_GROUP_PUBLISH))
 		return rdmamsg__fail(-EPERM, "rdmamsg_publish: the group was "
 				     "joined without RDMAMSG_GROUP_PUBLISH");
@@ -276,10 +282,8 @@ static int publish_frames(struct rdmamsg_group *g, const uint8_t *data,
 
 int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
 {
-	int ret = rdmamsg__ctx_check(g->ctx);
+	int ret = check(g, data, len);
 
-	if (!ret)
-		ret = check(g, data, len);
 	if (ret)
 		return ret;
 	if (g->opts.flags & RDMAMSG_GROUP_RAW)
@@ -290,10 +294,8 @@ int rdmamsg_publish(struct rdmamsg_group *g, const void *data, size_t len)
 int rdmamsg_publish_imm(struct rdmamsg_group *g, const void *data, size_t len,
 			uint32_t imm)
 {
-	int ret = rdmamsg__ctx_check(g->ctx);
+	int ret = check(g, data, len);
 
-	if (!ret)
-		ret = check(g, data, len);
 	if (ret)
 		return ret;
 	if (!(g->opts.flags & RDMAMSG_GROUP_RAW))

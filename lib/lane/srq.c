@@ -367,7 +367,7 @@ void rdmamsg_srq_destroy(struct rdmamsg_srq *srq)
 
 void *rdmamsg_srq_user(const struct rdmamsg_srq *srq)
 {
-	return srq->opts.user;
+	return srq ? srq->opts.user : NULL;
 }
 
 static void part_stats(struct rdmamsg_srq_counters *s, const struct srq *q)

@@ -251,6 +251,17 @@ static void close_eps(struct rdmamsg *ctx)
 	}
 }
 
+/* They are valid until rdmamsg_ep_release(), but have no context. */
+static void forget_held(struct rdmamsg *ctx)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &ctx->sessions->held) {
+		list_entry(n, struct rdmamsg_ep, node)->ctx = NULL;
+		list_del(n);
+	}
+}
+
 void rdmamsg_close(struct rdmamsg *ctx)
 {
 	struct list *n, *t;
@@ -282,13 +293,8 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__settle(ctx);
-	list_for_each_safe(n, t, &ctx->sessions->held) {
-		/*
-		 * valid until rdmamsg_ep_release(), but not part of the context
-		 */
+	list_for_each(n, &ctx->sessions->held)
 		rdmamsg__ep_drop_inbox(list_entry(n, struct rdmamsg_ep, node));
-		list_del(n);
-	}
 	rdmamsg__chains_close(ctx);
 	rdmamsg__dcs_close(ctx);
 	rdmamsg__rawqps_free(ctx);
@@ -310,12 +316,13 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	pthread_mutex_destroy(&ctx->sessions->cm_lock);
 	rdmamsg__handles_free(&ctx->sessions->table);
 	rdmamsg__handles_free(&ctx->lanes->srqs);
+	forget_held(ctx);
 	context_end(ctx);
 }
 
 void *rdmamsg_user(const struct rdmamsg *ctx)
 {
-	return ctx->user;
+	return ctx ? ctx->user : NULL;
 }
 
 int rdmamsg_fd(const struct rdmamsg *ctx)

@@ -30,7 +30,7 @@ int rdmamsg_ep_stats(const struct rdmamsg_ep *ep,
 		     struct rdmamsg_counters *stats)
 {
 	struct rdmamsg_counters s = { .size = sizeof(s) };
-	int ret = rdmamsg__ep_check(ep);
+	int ret = rdmamsg__ep_look(ep);
 
 	if (ret)
 		return ret;
@@ -79,7 +79,7 @@ static void memory(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *i)
 int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 {
 	struct rdmamsg_ep_attr i = { .size = sizeof(i) };
-	int ret = rdmamsg__ep_check(ep);
+	int ret = rdmamsg__ep_look(ep);
 
 	if (ret)
 		return ret;
@@ -126,10 +126,11 @@ int rdmamsg_ep_query(const struct rdmamsg_ep *ep, struct rdmamsg_ep_attr *info)
 
 struct ibv_qp *rdmamsg_ep_qp(const struct rdmamsg_ep *ep)
 {
-	return ep->lane.hot.qp;
+	return ep ? ep->lane.hot.qp : NULL;
 }
 
 struct ibv_pd *rdmamsg_ep_pd(const struct rdmamsg_ep *ep)
 {
-	return ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->pd : NULL;
+	return ep && ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->pd :
+							     NULL;
 }

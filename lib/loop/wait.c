@@ -322,15 +322,26 @@ int rdmamsg_recv_wait(struct rdmamsg_ep *ep, int timeout_ms,
 	return ret;
 }
 
+/* The end of a close whose context the program has closed before. */
+static int close_late(struct rdmamsg_ep *ep)
+{
+	int ret = ep->close.reason.error ? closed_error(ep) : 0;
+
+	rdmamsg_ep_release(ep);
+	return ret;
+}
+
 int rdmamsg_close_wait(struct rdmamsg_ep *ep, int timeout_ms)
 {
 	struct rdmamsg *ctx;
 	struct until u;
-	int ret = rdmamsg__ep_check(ep);
+	int ret = rdmamsg__ep_look(ep);
 
 	if (ret)
 		return ret;
 	ctx = ep->ctx;
+	if (!ctx)
+		return close_late(ep);
 	ret = begin(ctx, "rdmamsg_close_wait", timeout_ms, &u);
 	if (ret)
 		return ret;

@@ -413,7 +413,7 @@ int rdmamsg_layout_destroy(struct rdmamsg_layout *layout)
 
 void *rdmamsg_layout_user(const struct rdmamsg_layout *layout)
 {
-	return layout->user;
+	return layout ? layout->user : NULL;
 }
 
 struct rdmamsg_region *rdmamsg_layout_region(struct rdmamsg_layout *layout)

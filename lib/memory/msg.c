@@ -71,17 +71,17 @@ void rdmamsg__msgs_free(struct dev *dev)
 
 void *rdmamsg_msg_data(const struct rdmamsg_msg *msg)
 {
-	return msg->data;
+	return msg ? msg->data : NULL;
 }
 
 size_t rdmamsg_msg_len(const struct rdmamsg_msg *msg)
 {
-	return msg->len;
+	return msg ? msg->len : 0;
 }
 
 uint32_t rdmamsg_msg_tag(const struct rdmamsg_msg *msg)
 {
-	return msg->tag;
+	return msg ? msg->tag : 0;
 }
 
 /* Returns true if the program allocated msg, false if msg was received. */

@@ -151,7 +151,7 @@ int rdmamsg_pool_destroy(struct rdmamsg_pool *pool)
 
 void *rdmamsg_pool_user(const struct rdmamsg_pool *pool)
 {
-	return pool->opts.user;
+	return pool ? pool->opts.user : NULL;
 }
 
 void rdmamsg__userpools_free(struct rdmamsg *ctx)

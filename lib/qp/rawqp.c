@@ -334,27 +334,27 @@ void rdmamsg__rawqps_free(struct rdmamsg *ctx)
 
 void *rdmamsg_qp_user(const struct rdmamsg_qp *q)
 {
-	return q->user;
+	return q ? q->user : NULL;
 }
 
 struct ibv_qp *rdmamsg_qp_ibv(const struct rdmamsg_qp *q)
 {
-	return q->ibv;
+	return q ? q->ibv : NULL;
 }
 
 struct ibv_qp_ex *rdmamsg_qp_ex(const struct rdmamsg_qp *q)
 {
-	return q->ex;
+	return q ? q->ex : NULL;
 }
 
 struct ibv_cq *rdmamsg_qp_send_cq(const struct rdmamsg_qp *q)
 {
-	return q->send_cq;
+	return q ? q->send_cq : NULL;
 }
 
 struct ibv_cq *rdmamsg_qp_recv_cq(const struct rdmamsg_qp *q)
 {
-	return q->recv_cq;
+	return q ? q->recv_cq : NULL;
 }
 
 int rdmamsg_qp_resize_cq(struct rdmamsg_qp *q, struct ibv_cq *cq,
@@ -456,8 +456,8 @@ int rdmamsg_qp_connect(struct rdmamsg_qp *q, const void *record, size_t len)
 struct ibv_ah *rdmamsg_qp_ah(const struct rdmamsg_qp *q, uint32_t *ret_qpn)
 {
 	if (ret_qpn)
-		*ret_qpn = q->oob.peer.qp_num;
-	return q->ah;
+		*ret_qpn = q ? q->oob.peer.qp_num : 0;
+	return q ? q->ah : NULL;
 }
 
 int rdmamsg_qp_query(const struct rdmamsg_qp *q, struct rdmamsg_qp_attr *info)

@@ -48,9 +48,18 @@ int rdmamsg__ep_check(const struct rdmamsg_ep *ep)
 		return 0;
 	if (!ep)
 		return rdmamsg__fail(-EINVAL, "the endpoint is NULL");
+	if (ep->refs)
+		return rdmamsg__fail(-ESHUTDOWN, "the endpoint's context was "
+				     "closed: only rdmamsg_ep_release() and "
+				     "queries are left");
 	return rdmamsg__fail(-ECHILD, "this process was forked from the one "
 			     "that opened the context, which cannot be used "
 			     "here");
+}
+
+int rdmamsg__ep_look(const struct rdmamsg_ep *ep)
+{
+	return ep && ep->refs ? 0 : rdmamsg__ep_check(ep);
 }
 
 /* A message in the inbox counts as lent: only the program can free it. */
@@ -180,13 +189,13 @@ int rdmamsg__ep_new(struct rdmamsg *ctx, const struct connector *by,
 
 void rdmamsg_ep_hold(struct rdmamsg_ep *ep)
 {
-	if (!rdmamsg__ep_check(ep))
+	if (!rdmamsg__ep_look(ep))
 		ep->refs++;
 }
 
 void rdmamsg_ep_release(struct rdmamsg_ep *ep)
 {
-	if (rdmamsg__ep_check(ep))
+	if (rdmamsg__ep_look(ep))
 		return;
 	if (!--ep->refs)
 		rdmamsg__ep_free(ep);
@@ -293,6 +302,8 @@ const char *rdmamsg__ep_state_name(enum ep_state state)
 
 enum rdmamsg_state rdmamsg_ep_state(const struct rdmamsg_ep *ep)
 {
+	if (!ep)
+		return RDMAMSG_CLOSED;
 	switch (ep->state) {
 	case EP_OPEN:
 		return RDMAMSG_CONNECTED;
@@ -318,28 +329,31 @@ const struct rdmamsg_reason *rdmamsg_ep_reason(const struct rdmamsg_ep *ep)
 
 struct rdmamsg *rdmamsg_ep_ctx(const struct rdmamsg_ep *ep)
 {
-	return ep->ctx;
+	return ep ? ep->ctx : NULL;
 }
 
 void *rdmamsg_ep_user(const struct rdmamsg_ep *ep)
 {
-	return ep->user;
+	return ep ? ep->user : NULL;
 }
 
 void rdmamsg_ep_set_user(struct rdmamsg_ep *ep, void *user)
 {
-	ep->user = user;
+	if (ep)
+		ep->user = user;
 }
 
 const void *rdmamsg_ep_peer_data(const struct rdmamsg_ep *ep, size_t *ret_len)
 {
 	if (ret_len)
-		*ret_len = ep->connect.peer_data_len;
-	return ep->connect.peer_data;
+		*ret_len = ep ? ep->connect.peer_data_len : 0;
+	return ep ? ep->connect.peer_data : NULL;
 }
 
 const char *rdmamsg_ep_device_name(const struct rdmamsg_ep *ep)
 {
+	if (!ep)
+		return "";
 	return ep->lane.dev && ep->lane.dev->device ? ep->lane.dev->device->name
 						    : ep->lane.device_name;
 }

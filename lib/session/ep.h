@@ -189,7 +189,8 @@ struct rdmamsg_ep {
 	struct lane lane;		/* first: the inlines use lane.hot */
 
 	/* hot: used by each message */
-	struct rdmamsg *ctx;		/* NULL in a forked child */
+	/* NULL in a forked child, where refs is 0, or after rdmamsg_close() */
+	struct rdmamsg *ctx;
 	struct control ctrl;
 	/* a cache line: all that a small message which arrives needs of this */
 	enum ep_state state;
@@ -313,7 +314,13 @@ static inline void rdmamsg__ep_last_wqe(struct rdmamsg_ep *ep)
 int rdmamsg__ep_configure(struct rdmamsg_ep *ep,
 			  const struct rdmamsg_ep_options *opts);
 
+/*
+ * Returns 0, -EINVAL if the endpoint is NULL, -ECHILD in a forked child, or
+ * -ESHUTDOWN if its context was closed while the program held it.
+ */
 int rdmamsg__ep_check(const struct rdmamsg_ep *ep);
+/* The same for calls that need no context: not -ESHUTDOWN. */
+int rdmamsg__ep_look(const struct rdmamsg_ep *ep);
 /* Copies the options, and sets the defaults of fields that are 0. */
 int rdmamsg__ep_options_set(struct rdmamsg_ep_options *o,
 			    const struct rdmamsg_ep_options *opts);

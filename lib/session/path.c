@@ -61,7 +61,7 @@ int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 		.text = "failover is off for this endpoint",
 	};
 	const struct failover *f;
-	int err = rdmamsg__ep_check(ep);
+	int err = rdmamsg__ep_look(ep);
 
 	if (err)
 		return err;

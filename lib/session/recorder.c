@@ -332,7 +332,7 @@ static void append(void *arg, const char *text)
 int rdmamsg_ep_history(const struct rdmamsg_ep *ep, char *buf, size_t size)
 {
 	struct output o = { buf, size, 0 };
-	int ret = rdmamsg__ep_check(ep);
+	int ret = rdmamsg__ep_look(ep);
 
 	if (ret)
 		return ret;

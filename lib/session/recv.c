@@ -216,6 +216,8 @@ void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 {
 	const int32_t inside = 1 << 30;
 
+	if (unlikely(!ctx))
+		return;
 	/* completions take longer than empty polls: they count for more */
 	ctx->hot.polls -= inside + 4 * n;
 	ctx->loop.frame = __builtin_frame_address(0);

@@ -14,7 +14,7 @@
 set -eu
 
 # device comes first: it removes the device, which nothing else must have open
-programs="device errors arguments log stats fork connect setup accept close
+programs="device errors arguments handles log stats fork connect setup accept close
 	messages crc memory cookies credits loop submit wait move idle events dead
 	death cycles failover announce fast oob oob_records oob_strangers qp rma atomics
 	layout window features process

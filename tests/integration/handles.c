@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Handles that are NULL, and endpoints that outlive their context. */
+#define _GNU_SOURCE
+#include "common.h"
+#include "exports.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <rdmamsg/chain.h>
+#include <rdmamsg/failover.h>
+#include <rdmamsg/fast.h>
+#include <rdmamsg/flow.h>
+#include <rdmamsg/layout.h>
+#include <rdmamsg/memory.h>
+#include <rdmamsg/oob.h>
+#include <rdmamsg/rma.h>
+#include <rdmamsg/verbs.h>
+
+/* ---- zeros ------------------------------------------------------------ */
+
+typedef long zeros_fn(long, long, long, long, long, long, long, long, long,
+		      long);
+
+static unsigned int called, died;
+
+/* Calls the function in a child. The alarm ends a call that waits. */
+static void call_with_zeros(const char *name, void *addr)
+{
+	zeros_fn *fn;
+	pid_t pid;
+	int status;
+
+	memcpy(&fn, &addr, sizeof(fn));
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		/* cmocka catches these */
+		signal(SIGSEGV, SIG_DFL);
+		signal(SIGBUS, SIG_DFL);
+		signal(SIGILL, SIG_DFL);
+		signal(SIGFPE, SIG_DFL);
+		alarm(TEST_SECONDS / 4);
+		fn(0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	called++;
+	if (!status)
+		return;
+	died++;
+	print_error("%s(0, ...): wait status %#x\n", name,
+		    (unsigned int)status);
+}
+
+static void exports__with_zeros_RETURN(void **state)
+{
+	struct exports e = exports_of("rdmamsg_open");
+
+	called = died = 0;
+	exports_each(&e, call_with_zeros);
+	print_message("%u functions\n", called);
+	assert_true(called > 200);
+	assert_int_equal(died, 0);
+}
+
+/* ---- endpoints after their context ------------------------------------ */
+
+static struct pair p;
+static struct rdmamsg_key key;		/* of memory of the peer */
+
+static void get_key(void)
+{
+	static char mem[64];
+	struct rdmamsg_region *r;
+
+	assert_int_equal(rdmamsg_region_create(p.s.ctx, mem, sizeof(mem),
+					       RDMAMSG_ACCESS_READ |
+					       RDMAMSG_ACCESS_WRITE, &r), 0);
+	assert_int_equal(rdmamsg_region_get_key(r, p.s.ep, &key), 0);
+}
+
+/* Closes the context of an endpoint that the program holds. */
+static struct rdmamsg_ep *outlive(void)
+{
+	struct rdmamsg_ep *ep;
+
+	pair_open(&p);
+	get_key();
+	ep = p.c.ep;
+	rdmamsg_ep_hold(ep);
+	test_close(p.c.ctx);
+	p.c.ctx = NULL;
+	assert_null(p.c.ep);
+	return ep;
+}
+
+#define ENDED(call)	assert_error(call, -ESHUTDOWN, "context")
+
+static void endpoint__after_its_context_ENDED(void **state)
+{
+	static const struct rdmamsg_masked_swap swap;
+	struct rdmamsg_masked_attr masked = { .size = sizeof(masked) };
+	struct rdmamsg_flow flow = { .size = sizeof(flow) };
+	struct rdmamsg_window *window;
+	struct rdmamsg_msg *msg;
+	struct rdmamsg_ep *ep = outlive();
+	uint64_t result;
+	char buf[1024] = "x";
+	struct iovec iov = { buf, 1 };
+	struct rdmamsg_sge sge = { .len = 1 };
+
+	ENDED(rdmamsg_send(ep, buf, 1, 0, NULL));
+	ENDED(rdmamsg_sendv(ep, &iov, 1, 0, NULL));
+	ENDED(rdmamsg_fast_send(ep, buf, 1, 0));
+	ENDED(rdmamsg_send_wait(ep, buf, 1, 0, 0));
+	ENDED(rdmamsg_recv_wait(ep, 0, &msg));
+	ENDED(rdmamsg_msg_alloc(ep, 1, &msg));
+	ENDED(rdmamsg_send_regions(ep, &sge, 1, 0, NULL));
+	ENDED(rdmamsg_send_invalidate(ep, buf, 1, 0, &key, NULL));
+	ENDED(rdmamsg_write(ep, &sge, 1, &key, 0, 0, NULL));
+	ENDED(rdmamsg_write_imm(ep, &sge, 1, &key, 0, 0, 0, NULL));
+	ENDED(rdmamsg_read(ep, &sge, 1, &key, 0, 0, NULL));
+	ENDED(rdmamsg_fetch_add(ep, &key, 0, 1, &result, 0, NULL));
+	ENDED(rdmamsg_compare_swap(ep, &key, 0, 0, 1, &result, 0, NULL));
+	ENDED(rdmamsg_masked_compare_swap(ep, &key, 0, 8, &swap, &result, 0,
+					  NULL));
+	ENDED(rdmamsg_fetch_add_fields(ep, &key, 0, 8, &result, &result,
+				       &result, 0, NULL));
+	ENDED(rdmamsg_masked_query(ep, &masked));
+	ENDED(rdmamsg_window_create(ep, &window));
+	ENDED(rdmamsg_ep_migrate(ep, NULL));
+	ENDED(rdmamsg_ep_pause(ep));
+	ENDED(rdmamsg_ep_resume(ep));
+	ENDED(rdmamsg_cancel(ep, NULL));
+	ENDED(rdmamsg_flow_query(ep, &flow));
+	ENDED(rdmamsg_oob_record(ep, buf, sizeof(buf)));
+	ENDED(rdmamsg_oob_finish(ep, buf, sizeof(buf)));
+	rdmamsg_ep_close(ep);
+	rdmamsg_ep_abort(ep);
+	/* releases it */
+	assert_error(rdmamsg_close_wait(ep, 0), -ECANCELED, "context");
+	pair_fini(&p);
+}
+
+static void endpoint__after_its_context_ASKED(void **state)
+{
+	struct rdmamsg_counters stats = { .size = sizeof(stats) };
+	struct rdmamsg_ep_attr attr = { .size = sizeof(attr) };
+	struct rdmamsg_ep_path path = { .size = sizeof(path) };
+	struct rdmamsg_ep *ep = outlive();
+	char buf[1024];
+	size_t len;
+
+	assert_null(rdmamsg_ep_ctx(ep));
+	assert_int_equal(rdmamsg_ep_state(ep), RDMAMSG_CLOSED);
+	assert_int_equal(rdmamsg_ep_reason(ep)->who, RDMAMSG_WHO_LOCAL);
+	assert_ptr_equal(rdmamsg_ep_user(ep), &p.c);
+	rdmamsg_ep_set_user(ep, NULL);
+	assert_null(rdmamsg_ep_user(ep));
+	assert_null(rdmamsg_ep_peer_data(ep, &len));
+	assert_string_equal(rdmamsg_ep_device_name(ep), test_device());
+	assert_int_equal(rdmamsg_ep_query(ep, &attr), 0);
+	assert_string_equal(attr.device, test_device());
+	assert_int_equal(rdmamsg_ep_stats(ep, &stats), 0);
+	assert_int_equal(rdmamsg_ep_path_query(ep, &path), 0);
+	assert_true(rdmamsg_ep_history(ep, buf, sizeof(buf)) >= 0);
+	assert_null(rdmamsg_ep_qp(ep));
+	assert_null(rdmamsg_ep_pd(ep));
+	rdmamsg_ep_hold(ep);
+	rdmamsg_ep_release(ep);
+	rdmamsg_ep_release(ep);
+	pair_fini(&p);
+}
+
+/* The other objects of these calls belong to a context that is open. */
+static void endpoint__after_its_context_WITH_OTHERS(void **state)
+{
+	struct rdmamsg_key other;
+	struct rdmamsg_ep *ep = outlive();
+	struct rdmamsg_region *region, *cached;
+	struct rdmamsg_cache *cache;
+	struct rdmamsg_layout *layout;
+	struct rdmamsg_chain *chain;
+	struct rdmamsg_pool *pool;
+	struct rdmamsg_team *team;
+	struct rdmamsg_msg *msg;
+	static char mem[4096];
+	char buf[1024];
+	size_t len;
+	struct rdmamsg_layout_part part = { .len = 8 };
+
+	assert_int_equal(rdmamsg_region_create(p.s.ctx, mem, sizeof(mem),
+					       RDMAMSG_ACCESS_READ,
+					       &region), 0);
+	ENDED(rdmamsg_region_register(region, ep));
+	ENDED(rdmamsg_region_get_key(region, ep, &other));
+	assert_null(rdmamsg_region_mr(region, ep));
+	assert_int_equal(rdmamsg_cache_create(p.s.ctx, NULL, &cache), 0);
+	ENDED(rdmamsg_cache_get(cache, ep, mem, 1, 0, &cached));
+	assert_int_equal(rdmamsg_cache_destroy(cache), 0);
+	part.region = region;
+	assert_int_equal(rdmamsg_layout_create(p.s.ctx, NULL, &layout), 0);
+	assert_int_equal(rdmamsg_layout_define(layout, &part, 1, 1), 0);
+	ENDED(rdmamsg_layout_register(layout, ep));
+	ENDED(rdmamsg_layout_send(ep, layout, 0, 8, 0, NULL));
+	ENDED(rdmamsg_layout_recv(ep, layout, 0));
+	ENDED(rdmamsg_layout_get_key(layout, ep, buf, sizeof(buf), &len));
+	rdmamsg_layout_destroy(layout);
+	assert_int_equal(rdmamsg_pool_create(p.s.ctx, NULL, &pool), 0);
+	ENDED(rdmamsg_pool_alloc(pool, ep, 1, &msg));
+	rdmamsg_pool_destroy(pool);
+	assert_int_equal(rdmamsg_chain_create(p.s.ctx, NULL, &chain), 0);
+	ENDED(rdmamsg_chain_send(chain, 0, ep, mem, 1, 0));
+	ENDED(rdmamsg_chain_recv(chain, 0, ep, mem, 1, 0));
+	rdmamsg_chain_destroy(chain);
+	ENDED(rdmamsg_team_create(p.s.ctx, NULL, (struct rdmamsg_ep *[]){
+				  NULL, ep }, 2, 0, &team));
+	rdmamsg_region_destroy(region);
+	rdmamsg_ep_release(ep);
+	pair_fini(&p);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(exports__with_zeros_RETURN),
+		TEST(endpoint__after_its_context_ENDED),
+		TEST(endpoint__after_its_context_ASKED),
+		TEST(endpoint__after_its_context_WITH_OTHERS),
+	};
+
+	return test_main(tests, NULL, argc, argv);
+}
