@@ -61,6 +61,19 @@ static void on_event(struct rdmamsg *ctx, struct cm_owner *owner,
 	}
 }
 
+/*
+ * Linux, cma_check_port(): EADDRNOTAVAIL also if the port is taken by the
+ * wildcard, or for the wildcard by an address.
+ */
+static int bind_to(const struct verbs_api *v, struct rdma_cm_id *id,
+		   struct sockaddr *addr)
+{
+	int ret = rdmamsg__v_bind_addr(v, id, addr);
+
+	return ret == -EADDRNOTAVAIL && rdmamsg__addr_is_local(addr) ?
+	       -EADDRINUSE : ret;
+}
+
 static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 		 struct rdma_cm_id *id, struct sockaddr *addr, bool apart)
 {
@@ -70,7 +83,7 @@ static int start(const struct rdmamsg_listener *l, const struct verbs_api *v,
 						sizeof(one)) : 0;
 
 	if (!ret)
-		ret = rdmamsg__v_bind_addr(v, id, addr);
+		ret = bind_to(v, id, addr);
 	if (!ret)
 		ret = rdmamsg__v_listen(v, id, (int)l->opts.backlog);
 	return ret ? rdmamsg__cm_fail(l->ctx, ret, "listening") : 0;
@@ -117,7 +130,7 @@ static int listen_apart(struct rdmamsg_listener *l, const struct verbs_api *v,
 			return 0;
 		rdmamsg__cm_id_free(v, li[0].id);
 		li[0].id = NULL;
-		if (!any_port || (ret != -EADDRINUSE && ret != -EADDRNOTAVAIL))
+		if (!any_port || ret != -EADDRINUSE)
 			break;
 	}
 	return rdmamsg__fail_again(ret);

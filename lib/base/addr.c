@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* IP addresses: their kind, and their text. */
 #include "base/base.h"
+#include "base/fd.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 bool rdmamsg__addr_is_any(const struct sockaddr *addr)
 {
@@ -17,6 +20,25 @@ bool rdmamsg__addr_is_any(const struct sockaddr *addr)
 		return IN6_IS_ADDR_UNSPECIFIED(
 			&((const struct sockaddr_in6 *)addr)->sin6_addr);
 	return !((const struct sockaddr_in *)addr)->sin_addr.s_addr;
+}
+
+bool rdmamsg__addr_is_local(const struct sockaddr *addr)
+{
+	const bool v6 = addr->sa_family == AF_INET6;
+	struct sockaddr_storage a = { 0 };
+	socklen_t len = v6 ? sizeof(struct sockaddr_in6) :
+			sizeof(struct sockaddr_in);
+	int fd = fd_high(socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	bool ret;
+
+	if (fd < 0)
+		return true;		/* nobody knows */
+	memcpy(&a, addr, len);
+	/* sin6_port has the same offset */
+	((struct sockaddr_in *)&a)->sin_port = 0;
+	ret = !bind(fd, (struct sockaddr *)&a, len) || errno != EADDRNOTAVAIL;
+	close(fd);
+	return ret;
 }
 
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)

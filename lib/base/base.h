@@ -110,6 +110,11 @@ uint64_t rdmamsg__about_ms(void);
 uint64_t rdmamsg__now_ns(void);
 bool rdmamsg__addr_is_any(const struct sockaddr *addr);
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr);
+/*
+ * Returns false if no socket of this host can have the address, whatever its
+ * port.
+ */
+bool rdmamsg__addr_is_local(const struct sockaddr *addr);
 /* Writes address and port to buf. */
 const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,
 			       size_t size);

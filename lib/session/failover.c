@@ -14,7 +14,6 @@
  */
 #include "base/base.h"
 #include "base/ctx.h"
-#include "base/fd.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/probe.h"
@@ -38,7 +37,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/failover.h>
@@ -384,19 +382,6 @@ void rdmamsg__failover_take(struct rdmamsg_ep *ep, const void *buf, size_t len,
 
 /* ---- connecting ------------------------------------------------------- */
 
-/* Returns false if no socket of this host can have the address. */
-static bool is_local(const struct addrinfo *ai)
-{
-	int fd = fd_high(socket(ai->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	bool ret;
-
-	if (fd < 0)
-		return true;		/* nobody knows */
-	ret = !bind(fd, ai->ai_addr, ai->ai_addrlen) || errno != EADDRNOTAVAIL;
-	close(fd);
-	return ret;
-}
-
 static int check_source(const char *source)
 {
 	const struct addrinfo hints = {
@@ -410,7 +395,7 @@ static int check_source(const char *source)
 	if (!*source || getaddrinfo(source, NULL, &hints, &ai))
 		return rdmamsg__fail(-EINVAL, "failover: source '%s' is not a "
 				     "numeric address", source);
-	local = is_local(ai);
+	local = rdmamsg__addr_is_local(ai->ai_addr);
 	freeaddrinfo(ai);
 	return local ? 0 : rdmamsg__fail(-EINVAL, "failover: source '%s' is "
 					 "no address of this host", source);

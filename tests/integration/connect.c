@@ -125,6 +125,27 @@ static void listen__only_on_a_device_TAKES_ITS_CLIENTS(void **state)
 	pair_fini(&p);
 }
 
+/* Expects that the second cannot have the port of the first. */
+static void check_clash(const char *first, const char *second)
+{
+	struct rdmamsg_listener *l;
+
+	listen_at(first, "0");
+	assert_error(rdmamsg_listen(p.c.ctx, second, p.port, NULL, &l),
+		     -EADDRINUSE, "in use");
+	rdmamsg_listener_close(p.listener);
+}
+
+static void listen__all_and_one_address_IN_USE(void **state)
+{
+	pair_init(&p, NULL);
+	check_clash(test_addr(), "0.0.0.0");
+	check_clash("0.0.0.0", test_addr());
+	check_clash(test_addr(), NULL);
+	check_clash(NULL, test_addr());
+	pair_fini(&p);
+}
+
 static void listen__port_taken_or_wrong_SAYS_SO(void **state)
 {
 	struct rdmamsg_listener *l;
@@ -471,6 +492,7 @@ int main(int argc, char **argv)
 		TEST(connect__source_address_and_device_ARE_USED),
 		TEST(connect__bad_source_or_device_FAILS_AT_ONCE),
 		TEST(listen__only_on_a_device_TAKES_ITS_CLIENTS),
+		TEST(listen__all_and_one_address_IN_USE),
 		TEST(listen__port_taken_or_wrong_SAYS_SO),
 		TEST(connect__nobody_listens_REFUSED),
 		TEST(connect__unreachable_address_ENDS_IN_TIME),
