@@ -12,7 +12,7 @@
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
 	soft-programs big
-	tsan-check-rest distcheck-rest clang pages cross"
+	tsan-check-rest distcheck-rest clang pages cross model"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
 	soft-below soft-no-vm soft-samples soft chaos-asan"
@@ -24,7 +24,7 @@ siw_steps="device-siw siw siw-rest"
 # in machines of their own
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
-rest_steps="tsan-check-rest distcheck-rest clang pages cross soft chaos-asan
+rest_steps="tsan-check-rest distcheck-rest clang pages cross model soft chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -355,6 +355,13 @@ on_soft_samples()
 	return $status
 }
 
+# A million schedules on devices that complete in any order.
+model()
+{
+	"$work/gcc/tests/model/model" --schedules=1000000 --jobs="$jobs" \
+	    --loose && echo 'ok model'
+}
+
 # on_siw SAMPLE PROGRAM...
 on_siw()
 {
@@ -442,6 +449,7 @@ run_step()
 		distcheck ;;
 	pages)	sh "$top/tests/pages.sh" "$work/gcc" ;;
 	cross)	JOBS=$jobs sh "$top/tests/cross.sh" "$work/cross" ;;
+	model)	model ;;
 	installed | quickstart)
 		$1 ;;
 
