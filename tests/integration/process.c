@@ -21,6 +21,8 @@
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
 
+#define ONLY_SOFT "only the soft HCA has threads, sockets and memory to share"
+
 static struct pair p;
 
 /* Copies a descriptor of the test to a number that nothing else takes. */
@@ -282,7 +284,7 @@ static void check_limit(const char *which, int error, const char *word)
 	char line[512];
 
 	if (!test_on_soft()) {
-		skip_because("only the soft HCA has a thread and shared memory");
+		skip_because(ONLY_SOFT);
 		return;
 	}
 	child_start(&c, "limited", which);
@@ -351,7 +353,7 @@ static void sandbox__without_abstract_sockets_EACCES(void **state)
 	const char *args[] = { "-", p.port };
 
 	if (!test_on_soft()) {
-		skip_because("only the soft HCA has a thread and shared memory");
+		skip_because(ONLY_SOFT);
 		return;
 	}
 	pair_init(&p, NULL);
@@ -375,7 +377,7 @@ static void refused__on_the_soft_HCA_NAMES_ITS_CAUSES(void **state)
 	struct rdmamsg *ctx;
 
 	if (!test_on_soft()) {
-		skip_because("only the soft HCA has a thread and shared memory");
+		skip_because(ONLY_SOFT);
 		return;
 	}
 	ctx = test_open(NULL);
