@@ -12,7 +12,8 @@
 host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	device device-ib device-iwarp device-programs soft-threads soft-crash
 	soft-programs big
-	tsan-check-rest distcheck-rest clang pages cross model"
+	tsan-check-rest distcheck-rest clang pages switches cross
+	model"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
 	soft-below soft-no-vm soft-samples soft chaos-asan"
@@ -24,7 +25,7 @@ siw_steps="device-siw siw siw-rest"
 # in machines of their own
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
-rest_steps="tsan-check-rest distcheck-rest clang pages cross model soft chaos-asan
+rest_steps="tsan-check-rest distcheck-rest clang pages switches cross model soft chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -64,7 +65,8 @@ default_if_none()
 # needs_no_build: succeeds if all wanted steps build by themselves or not at all
 needs_no_build()
 {
-	[ -z "$(without "$wanted" "packages autogen quickstart vm clang cross")" ]
+	[ -z "$(without "$wanted" "packages autogen quickstart vm clang cross \
+		switches")" ]
 }
 
 # Integration tests that wait for time to pass, and that quick leaves out.
@@ -448,6 +450,8 @@ run_step()
 	distcheck-rest)
 		distcheck ;;
 	pages)	sh "$top/tests/pages.sh" "$work/gcc" ;;
+	switches)
+		JOBS=$jobs sh "$top/tests/switches.sh" "$work/switches" ;;
 	cross)	JOBS=$jobs sh "$top/tests/cross.sh" "$work/cross" ;;
 	model)	model ;;
 	installed | quickstart)
