@@ -276,7 +276,7 @@ check_debug()
 # Each switch that configure names is tried, or is one of the others.
 check_known()
 {
-	for switch in $("$top/configure" --help | sed -n \
+	for switch in $(cd "$work" && "$top/configure" --help | sed -n \
 		's/^  --\(disable\|enable\|with\|without\)-\([a-z-]*\).*/\2/p')
 	do
 		case " $(echo $others $tried) " in
