@@ -23,12 +23,24 @@
 #define LOOKUP_NS	60000000000ull	/* as long as for a REP */
 #define PLACES		32		/* names of one kind per port */
 
-#define TEXT_MAX	(INET6_ADDRSTRLEN + 1)
+#define TEXT_MAX	(INET6_ADDRSTRLEN + sizeof("%4294967295"))
 
 /* The kind of a name: an address of IPv4 or IPv6, or a GID. */
 static char kind_of(bool ib, const struct sockaddr_storage *a)
 {
 	return ib ? 'g' : a->ss_family == AF_INET6 ? '6' : '4';
+}
+
+/*
+ * A link-local address belongs to a link: two links may have the same one. An
+ * address of a node of InfiniBand has no link.
+ */
+static uint32_t link_of(bool ib, const struct sockaddr_storage *a)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)a;
+
+	return !ib && a->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? in6->sin6_scope_id : 0;
 }
 
 static void addr_text(bool ib, const struct sockaddr_storage *a,
@@ -37,6 +49,8 @@ static void addr_text(bool ib, const struct sockaddr_storage *a,
 	const void *at = a->ss_family == AF_INET6 ?
 		(const void *)&((const struct sockaddr_in6 *)a)->sin6_addr :
 		(const void *)&((const struct sockaddr_in *)a)->sin_addr;
+	uint32_t link = link_of(ib, a);
+	size_t len;
 
 	if (soft_addr_is_any(a)) {
 		(void)snprintf(buf, TEXT_MAX, "*%c", kind_of(ib, a));
@@ -46,6 +60,9 @@ static void addr_text(bool ib, const struct sockaddr_storage *a,
 		*buf++ = 'g';
 	if (!inet_ntop(a->ss_family, at, buf, INET6_ADDRSTRLEN))
 		buf[0] = 0;
+	len = strlen(buf);
+	if (link)
+		(void)snprintf(buf + len, TEXT_MAX - len, "%%%u", link);
 }
 
 /* ---- binding ---------------------------------------------------------- */

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "../own_fabric.h"
@@ -99,6 +101,48 @@ static void bind__families_apart_BOTH(void **state)
 	expect_pair("0.0.0.0", "::1", 1, 0);
 	expect_pair("::", "127.0.0.1", 1, 0);
 	expect_pair("0.0.0.0", "::", 1, 0);
+}
+
+/* ---- one address on two links ----------------------------------------- */
+
+static bool is_link_local(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(
+		&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
+/* In place of that of the C library: this host has links 1 and 2. */
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	if (is_link_local(addr))
+		return 0;
+	return (int)syscall(SYS_bind, fd, addr, len);
+}
+
+static int bind_on_link(struct rdma_cm_id *id, uint32_t link, __be16 port)
+{
+	struct sockaddr_in6 in6 = {
+		.sin6_family = AF_INET6, .sin6_port = port,
+		.sin6_scope_id = link,
+	};
+
+	assert_int_equal(inet_pton(AF_INET6, "fe80::1", &in6.sin6_addr), 1);
+	return soft_cma_bind_addr(id, (struct sockaddr *)&in6) ? errno : 0;
+}
+
+static void bind__one_address_on_two_links_BOTH(void **state)
+{
+	struct rdma_cm_id *id[3];
+	__be16 port;
+
+	for (int i = 0; i < 3; i++)
+		id[i] = new_id(1);
+	assert_int_equal(bind_on_link(id[0], 1, 0), 0);
+	port = soft_cma_get_src_port(id[0]);
+	assert_int_equal(bind_on_link(id[1], 2, port), 0);
+	assert_int_equal(bind_on_link(id[2], 2, port), EADDRINUSE);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(soft_cma_destroy_id(id[i]), 0);
 }
 
 /* ---- requests before there is a listener ------------------------------ */
@@ -220,6 +264,7 @@ int main(void)
 		TEST(bind__all_and_one_address_EADDRNOTAVAIL),
 		TEST(bind__two_addresses_BOTH),
 		TEST(bind__families_apart_BOTH),
+		TEST(bind__one_address_on_two_links_BOTH),
 		cmocka_unit_test(connect__before_the_listener_WAITS),
 		cmocka_unit_test(connect__without_a_listener_IS_REFUSED),
 		cmocka_unit_test(patience__that_is_none_EINVAL),
