@@ -187,7 +187,7 @@ static void history__of_young_messages_IS_WRITABLE_LATER(void **state)
 {
 	enum { HISTORY = 16, MS = 150 };
 	uint64_t until = rdmamsg__now_ms() + WAIT_MS;
-	int ret;
+	int ret = 0;
 
 	join(&pub, (struct rdmamsg_group_options){
 		.flags = RDMAMSG_GROUP_PUBLISH | RDMAMSG_GROUP_REPAIR,
