@@ -53,6 +53,12 @@ static inline int rdmamsg__fail_verbs(int err, const char *what)
 	rdmamsg__fail_verbs_text(err, what);
 	return err;
 }
+/*
+ * The same for registering the program's memory: -EFAULT names the first page
+ * that does not permit the access.
+ */
+int rdmamsg__fail_memory(int err, const char *what, const void *mem, size_t len,
+			 bool write);
 /* Why a thread could not be made. */
 const char *rdmamsg__thread_text(int err);
 int rdmamsg__fail_soft(int err);	/* the soft HCA cannot be opened */

@@ -4,7 +4,13 @@
 #define RDMAMSG_BASE_PAGE_H
 
 #include <stddef.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ	22
+#define MADV_POPULATE_WRITE	23
+#endif
 
 static inline size_t page_size(void)
 {

@@ -86,7 +86,8 @@ static int lend(const struct dc_session *x, struct dc_flight *f, void *mem,
 	err = rdmamsg__v_reg_mr_iova(dev->device->v, dev->pd, mem, len, at,
 				     IBV_ACCESS_REMOTE_READ, &mr);
 	if (err)
-		return rdmamsg__fail_verbs(err, "registering a large message");
+		return rdmamsg__fail_memory(err, "registering a large message",
+					    mem, len, false);
 	f->mr[f->count++] = mr;
 	*key = (struct proto_key){
 		.access = PROTO_KEY_READ, .rkey = mr->rkey,

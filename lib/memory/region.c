@@ -216,8 +216,14 @@ static int mr_new(struct rdmamsg_region *region, struct dev *dev)
 		if (ret == -EOPNOTSUPP && region->fd >= 0)
 			rdmamsg__fail(ret, "device %s takes no dmabuf",
 				      dev->device->name);
-		else
+		else if (region->fd >= 0)
 			rdmamsg__fail_verbs(ret, "registering a region");
+		else
+			rdmamsg__fail_memory(ret, "registering a region",
+					     region->addr, region->len,
+					     verbs_access(dev->device,
+							  region->access) &
+					     IBV_ACCESS_LOCAL_WRITE);
 		return ret;
 	}
 	return rdmamsg__region_adopt(region, dev, ibv, NULL);

@@ -384,7 +384,8 @@ int rdmamsg_qp_register(struct rdmamsg_qp *q, void *addr, size_t len,
 	if (ret)
 		return ret;
 	ret = rdmamsg__v_reg_mr(q->v, q->dev->pd, addr, len, access, ret_mr);
-	return ret ? rdmamsg__fail_verbs(ret, "registering memory") : 0;
+	return ret ? rdmamsg__fail_memory(ret, "registering memory", addr, len,
+					  access & IBV_ACCESS_LOCAL_WRITE) : 0;
 }
 
 int rdmamsg_qp_deregister(struct rdmamsg_qp *q, struct ibv_mr *mr)

@@ -100,8 +100,8 @@ static int register_segment(struct dev *dev, struct rndv_out *r, uint32_t i)
 	err = rdmamsg__v_reg_mr_iova(d->v, dev->pd, r->base[i], r->len[i],
 				     r->addr[i], IBV_ACCESS_REMOTE_READ,
 				     &r->mr[i]);
-	return err ? rdmamsg__fail_verbs(err, "registering a large message") :
-	       0;
+	return err ? rdmamsg__fail_memory(err, "registering a large message",
+					  r->base[i], r->len[i], false) : 0;
 }
 
 static int add_segment(struct rdmamsg_ep *ep, struct rndv_out *r,

@@ -2,6 +2,8 @@
 /* One-sided operations: effects, order and errors. */
 #include "rma_pair.h"
 
+#include <sys/mman.h>
+
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/rma.h>
 
@@ -618,9 +620,43 @@ static void dmabuf__not_taken_EOPNOTSUPP(void **state)
 	assert_int_equal(open_fds(), fds);
 }
 
+/* ---- memory that does not permit the access --------------------------- */
+
+static void region__page_inside_not_permitted_NAMED(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = 9 * page;
+	char *mem = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* some kernels register for reading what permits nothing */
+	uint32_t access = test_on_soft() ? RDMAMSG_ACCESS_READ :
+					   RDMAMSG_ACCESS_WRITE;
+	struct rdmamsg_region *r;
+	char text[32];
+
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	memset(mem, 1, len);
+	rma_pair();
+	for (int i = 0; i < 9; i++) {
+		assert_int_equal(mprotect(mem + (size_t)i * page, page, PROT_NONE), 0);
+		(void)snprintf(text, sizeof(text), "page at %p ",
+			       (void *)(mem + (size_t)i * page));
+		assert_int_equal(rdmamsg_region_create(p.c.ctx, mem, len,
+						       access, &r), 0);
+		assert_error(rdmamsg_region_register(r, p.c.ep), -EFAULT,
+			     text);
+		assert_int_equal(mprotect(mem + (size_t)i * page, page,
+					  PROT_READ | PROT_WRITE), 0);
+		assert_int_equal(rdmamsg_region_register(r, p.c.ep), 0);
+		assert_int_equal(rdmamsg_region_destroy(r), 0);
+	}
+	rma_end();
+	assert_int_equal(munmap(mem, len), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(region__page_inside_not_permitted_NAMED),
 		TEST(write__any_size_IS_THERE),
 		TEST(write__without_region_IS_COPIED),
 		TEST(write__in_slices_IS_ONE),
