@@ -172,6 +172,15 @@ uint32_t rdmamsg__dead_period(const struct rdmamsg_ep *ep)
 	return max(rdmamsg__dead_after(ep) / (needs_answers(ep) ? 12 : 8), 1u);
 }
 
+bool rdmamsg__dead_acked(const struct rdmamsg_ep *ep)
+{
+	if (!needs_answers(ep))
+		return !awaits_completion(ep);
+	/* the PINGs of two ticks */
+	return rdmamsg__dead_after(ep) != RDMAMSG_NONE &&
+	       rdmamsg__now_ms() < ep->live.heard + 2 * rdmamsg__dead_period(ep);
+}
+
 static void end(struct rdmamsg_ep *ep, uint64_t age)
 {
 	unsigned long long ms = age;

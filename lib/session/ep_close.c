@@ -371,17 +371,28 @@ static void paused_too_long(struct rdmamsg_ep *ep)
 			   "lost", ep->opts.close_timeout_ms);
 }
 
+/* The peer's device is there, and its program takes no messages. */
+static bool takes_nothing(const struct rdmamsg_ep *ep)
+{
+	return (ep->send.queued || ep->rndv.count) && !ep->close.disconnected &&
+	       !rdmamsg__lane_lost(ep) && rdmamsg__dead_acked(ep);
+}
+
 /* The first reason counts. */
 static void closing_timed_out(struct rdmamsg_ep *ep)
 {
+	bool deaf = takes_nothing(ep);
+
 	ep->close.reason_set = false;
 	if (ep->recv.paused && rdmamsg__rx_waits(ep))
 		paused_too_long(ep);
-	rdmamsg__ep_reason(ep, ep->close.done ? RDMAMSG_WHO_PEER :
+	rdmamsg__ep_reason(ep, ep->close.done || deaf ? RDMAMSG_WHO_PEER :
 			   RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TIMEOUT,
 			   -ETIMEDOUT, "closing took longer than %u ms "
 			   "(close_timeout_ms): %s", ep->opts.close_timeout_ms,
-			   ep->close.done ? "the peer did not finish" :
+			   ep->close.done ? "the peer did not finish" : deaf ?
+			   "the peer's program has not taken all messages: it "
+			   "is stopped, has paused, or keeps the ones before" :
 			   "not everything could be delivered");
 	rdmamsg__ep_kill(ep);
 }

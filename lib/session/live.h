@@ -76,6 +76,11 @@ bool rdmamsg__sends_fail(const struct rdmamsg_ep *ep);
  */
 bool rdmamsg__dead_tick(struct rdmamsg_ep *ep, bool heard, uint64_t began,
 			uint32_t stood);
+/*
+ * Returns true if the peer's device has acknowledged all that it was asked, or
+ * on iWARP if the peer's program has answered lately.
+ */
+bool rdmamsg__dead_acked(const struct rdmamsg_ep *ep);
 /* To the next tick, which is one of at most so many ms. */
 uint32_t rdmamsg__dead_ms(const struct rdmamsg_ep *ep);
 uint32_t rdmamsg__dead_period(const struct rdmamsg_ep *ep);

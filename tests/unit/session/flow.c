@@ -319,6 +319,34 @@ static void pause__until_the_close_times_out_TIMEOUT(void **state)
 	assert_int_equal(server.messages, 0);
 }
 
+/* The peer's device acknowledges all, and its program takes nothing. */
+static void close_in_vain(size_t len)
+{
+	opts.send_queue = 8;
+	connect_ends(&opts);
+	pause_server();
+	if (len == LARGE)
+		send_it(LARGE, 0);
+	else
+		(void)send_all_credits();
+	client.ep->opts.close_timeout_ms = 200;
+	rdmamsg_ep_close(client.ep);
+	WAIT_FOR(client.closed);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TIMEOUT);
+	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
+	assert_non_null(strstr(client.why.text, "the peer's program"));
+}
+
+static void pause__so_that_the_peer_cannot_close_NAMES_THIS_PROGRAM(void **s)
+{
+	close_in_vain(100);
+}
+
+static void pause__with_a_large_message_NAMES_THIS_PROGRAM(void **state)
+{
+	close_in_vain(LARGE);
+}
+
 static void pause__then_abort_CLOSES(void **state)
 {
 	connect_ends(&opts);
@@ -645,6 +673,8 @@ int main(void)
 		TEST(pause__nothing_waits_CLOSES),
 		TEST(pause__own_close_RESUMES),
 		TEST(pause__until_the_close_times_out_TIMEOUT),
+		TEST(pause__so_that_the_peer_cannot_close_NAMES_THIS_PROGRAM),
+		TEST(pause__with_a_large_message_NAMES_THIS_PROGRAM),
 		TEST(pause__then_abort_CLOSES),
 		TEST(pause__on_shared_receives_OTHERS_GO_ON),
 		TEST(pause__without_on_message_RECV_WAIT_TIMES_OUT),
