@@ -283,6 +283,22 @@ srq_sample()
 	[ $status -eq 0 ]
 }
 
+# Checks that text which cannot be written is no success.
+output_full()
+{
+	for command in "$copy" "$info" "$perf" "$pub" "$sub" "$soft" "$ctl" \
+		"$bin/rdmamsg-doctor"
+	do
+		for option in --help --version
+		do
+			status=0
+			"$command" $option >/dev/full 2>told || status=$?
+			[ $status -ne 0 ]
+			expects told 'No space left'
+		done
+	done
+}
+
 # Checks -h and wrong arguments of the samples.
 sample_usage()
 {
@@ -2278,6 +2294,7 @@ run topic-interrupted topic_interrupted
 run topic-json topic_json
 run topic-file topic_file
 run topic-mistakes topic_mistakes
+run output-full output_full
 run copy-usage usage
 run copy-options copy_options
 run copy-files files

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmamsg-copy: the command line. */
 #include "copy.h"
+#include "../output.h"
 
 #include <rdmamsg/version.h>
 
@@ -123,6 +124,7 @@ int main(int argc, char **argv)
 	const char *address = NULL;
 	int option;
 
+	output_check(1);
 	argv[0] = (char *)"rdmamsg-copy";	/* getopt prints this name */
 	while ((option = getopt_long(argc, argv, "p:a:rn:f:k:hV", options,
 				     NULL)) != -1)

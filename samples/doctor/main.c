@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmamsg-doctor: says what keeps RDMA from working, and what mends it. */
 #include "doctor.h"
+#include "../output.h"
 #include "parse.h"
 
 #include <err.h>
@@ -147,12 +148,8 @@ static int examine(void)
 
 int main(int argc, char **argv)
 {
-	int status;
-
 	argv[0] = (char *)(uintptr_t)"rdmamsg-doctor";
+	output_check(WRONG);
 	parse(argc, argv);
-	status = options.serve ? serve() : examine();
-	if (fflush(stdout) || ferror(stdout))
-		err(WRONG, "standard output");
-	return status;
+	return options.serve ? serve() : examine();
 }

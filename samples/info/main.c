@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmamsg-info: shows RDMA devices, ports, GIDs, P_Keys, capabilities. */
 #include "info.h"
+#include "../output.h"
 
 #include <err.h>
 #include <errno.h>
@@ -114,13 +115,9 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status;
-
 	argv[0] = (char *)(uintptr_t)"rdmamsg-info";
+	output_check(FAILED);
 	parse(argc, argv);
-	status = watch ? watch_devices() : stats ? show_stats(stats) :
-		 show_devices();
-	if (fflush(stdout) || ferror(stdout))
-		err(FAILED, "standard output");
-	return status;
+	return watch ? watch_devices() : stats ? show_stats(stats) :
+	       show_devices();
 }

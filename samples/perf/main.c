@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmamsg-perf: measures messages between a server and a client. */
 #include "perf.h"
+#include "../output.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,8 +74,10 @@ const char *perf_why(const struct rdmamsg_reason *why, char buf[PERF_WHY_MAX])
 int main(int argc, char **argv)
 {
 	struct perf_options o;
-	int ret = perf_options(&o, argc, argv);
+	int ret;
 
+	output_check(1);
+	ret = perf_options(&o, argc, argv);
 	if (ret)
 		return ret - 1;
 	perf_clock_start();

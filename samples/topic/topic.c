@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "topic.h"
+#include "../output.h"
 
 #include <arpa/inet.h>
 #include <err.h>
@@ -94,6 +95,7 @@ void options_parse(int argc, char **argv, const struct program *p)
 	int c;
 
 	argv[0] = (char *)(uintptr_t)p->name;
+	output_check(FAILED);
 	while ((c = getopt_long(argc, argv, p->shorts, p->options,
 				NULL)) != -1)
 		switch (c) {

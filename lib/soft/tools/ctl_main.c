@@ -168,6 +168,15 @@ static int option(int c, const char **fabric, struct ctl_whom *whom)
 	}
 }
 
+/* Returns the status, or 1 if standard output could not be written. */
+static int written(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	perror("rdmamsg-soft-ctl: standard output");
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -190,10 +199,11 @@ int main(int argc, char **argv)
 					   NULL)) != -1) {
 		switch (c) {
 		case 'h':
-			return fputs(usage_text, stdout) < 0 || fflush(stdout);
+			(void)fputs(usage_text, stdout);
+			return written(0);
 		case 'V':
-			return printf("rdmamsg-soft-ctl %s\n",
-				      PACKAGE_VERSION) < 0 || fflush(stdout);
+			(void)printf("rdmamsg-soft-ctl %s\n", PACKAGE_VERSION);
+			return written(0);
 		default:
 			status = option(c, &fabric, &whom);
 		}
@@ -211,5 +221,5 @@ int main(int argc, char **argv)
 		return CTL_WRONG_USAGE;
 	}
 	status = ctl_parse(&cmd, argc - optind, argv + optind);
-	return status ? status : on_fabric(fabric, &cmd, &whom);
+	return status ? status : written(on_fabric(fabric, &cmd, &whom));
 }

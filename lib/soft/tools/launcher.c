@@ -203,10 +203,10 @@ int main(int argc, char **argv)
 		switch (c) {
 		case 'h':
 			(void)fputs(usage, stdout);
-			return fflush(stdout) ? FAILED : 0;
+			return fflush(stdout) ? fail(FAILED, "standard output") : 0;
 		case 'V':
 			(void)printf("rdmamsg-soft %s\n", PACKAGE_VERSION);
-			return fflush(stdout) ? FAILED : 0;
+			return fflush(stdout) ? fail(FAILED, "standard output") : 0;
 		default:
 			status = option(c);
 		}
