@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define PAGE_MAX	65536u		/* the largest of any machine */
+
 struct memory {
 	void *at;
 	size_t size;
@@ -26,7 +28,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct memory *memory;
 static size_t count, room;
 static bool *owned;			/* by descriptor */
-static int owned_room;
+static int owned_room, owned_count;
+/* A page of its own, which stays as long as the library. */
+static uint8_t around_mark[2 * PAGE_MAX];
 static volatile bool *mark;		/* false in a child, if wiped */
 static volatile bool forked;
 
@@ -59,22 +63,19 @@ static void in_child(void)
 			owned[fd] = false;
 			close(fd);
 		}
+	owned_count = 0;
 	(void)pthread_mutex_unlock(&lock);
 }
 
 /* Without the page, the handler clears the memory. */
 static void start(void)
 {
-	void *at = mmap(NULL, page_size(), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *at = (void *)whole_pages((uintptr_t)around_mark);
 
 	(void)pthread_atfork(before_fork, in_parent, in_child);
-	if (at == MAP_FAILED)
+	if (page_size() > PAGE_MAX ||
+	    madvise(at, page_size(), MADV_WIPEONFORK))
 		return;
-	if (madvise(at, page_size(), MADV_WIPEONFORK)) {
-		(void)munmap(at, page_size());
-		return;
-	}
 	mark = at;
 	*mark = true;
 }
@@ -131,6 +132,11 @@ void rdmamsg__wipe_forget(const void *at)
 		;
 	if (i)
 		memory[i - 1] = memory[--count];
+	if (!count) {
+		free(memory);
+		memory = NULL;
+		room = 0;
+	}
 	(void)pthread_mutex_unlock(&lock);
 }
 
@@ -157,15 +163,24 @@ void rdmamsg__fd_own(int fd)
 {
 	(void)pthread_once(&once, start);
 	(void)pthread_mutex_lock(&lock);
-	if (make_room(fd))
+	if (make_room(fd) && !owned[fd]) {
 		owned[fd] = true;
+		owned_count++;
+	}
 	(void)pthread_mutex_unlock(&lock);
 }
 
 void rdmamsg__fd_disown(int fd)
 {
 	(void)pthread_mutex_lock(&lock);
-	if (fd >= 0 && fd < owned_room)
+	if (fd >= 0 && fd < owned_room && owned[fd]) {
 		owned[fd] = false;
+		owned_count--;
+	}
+	if (!owned_count) {
+		free(owned);
+		owned = NULL;
+		owned_room = 0;
+	}
 	(void)pthread_mutex_unlock(&lock);
 }

@@ -4,6 +4,8 @@
  * them and nothing else. Packets with another key are counted and told, and a
  * removed device ends what uses it.
  */
+#include "config.h"
+
 #include "../own_fabric.h"
 #include "pair.h"
 #include "base/ctx.h"
@@ -645,6 +647,10 @@ static void device__not_named_FOUND(void **state)
 
 int main(void)
 {
+#ifndef HAVE_MLX5DV
+	fprintf(stderr, "skip: built without infiniband/mlx5dv.h\n");
+	return 77;
+#endif
 #define WITH_BOTH(fn)	cmocka_unit_test_setup_teardown(fn, start, finish)
 	const struct CMUnitTest tests[] = {
 		WITH_BOTH(frame__numbered_wrongly_ENDS_ITS_SESSION),
