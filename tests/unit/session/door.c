@@ -433,8 +433,8 @@ static void sessions__that_nobody_has_A_BUDGET_FOR_EACH_ADDRESS(void **state)
 		(void)usleep(1000);
 	}
 	leave_all();
-	/* many addresses are not remembered */
-	for (uint32_t from = 0; from < MANY; from++) {
+	/* many other addresses are not remembered */
+	for (uint32_t from = 3; from < MANY; from++) {
 		assert_int_equal(come(from, DOOR_REQUEST), 0);
 		assert_true(rdmamsg__visitor_may_ask(&visitors[0]));
 		leave_all();
