@@ -176,6 +176,13 @@ int rdmamsg__dial_start(struct rdmamsg_ep *ep)
 	return rdmamsg__resolve_start(ep, &ep->connect.resolve);
 }
 
+static bool is_port_0(const char *service)
+{
+	char *end;
+
+	return *service && !strtol(service, &end, 10) && !*end;
+}
+
 int rdmamsg__dial_new(struct rdmamsg *ctx, const struct connector *by,
 		      const char *host, const char *service,
 		      const struct rdmamsg_ep_options *opts,
@@ -192,6 +199,10 @@ int rdmamsg__dial_new(struct rdmamsg *ctx, const struct connector *by,
 	if (!*host)
 		return rdmamsg__fail(-EINVAL, "the host to connect to is \"\": "
 				     "give a name or an address");
+	if (is_port_0(service))
+		return rdmamsg__fail(-EINVAL, "the port to connect to is 0: "
+				     "nobody can listen there, give the port "
+				     "that the listener has got");
 	if (ctx->closing)
 		return rdmamsg__fail(-ESHUTDOWN, "the context is being closed");
 	ret = rdmamsg__ep_new(ctx, by, opts, &ep);

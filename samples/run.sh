@@ -864,6 +864,7 @@ perf_mistakes()
 	complains 2 'lat: HOST is missing; see --help' "$perf" lat
 	complains 2 "'b': one operand too many" "$perf" lat a b
 	complains 2 "'a:7471': the port goes to -p" "$perf" lat a:7471
+	complains 2 '0 is for the server' "$perf" lat a -p 0
 	complains 2 '--once is not an option of lat' "$perf" lat a --once
 	complains 2 '-s 4x: ' "$perf" lat a -s 4x
 	complains 2 '-n 0: ' "$perf" lat a -n 0
@@ -1682,8 +1683,9 @@ topic_mistakes()
 		complains 2 'plain datagrams have no number' "$program" \
 			--raw --repair $group
 		complains 2 '--timeout' "$program" --timeout=x $group
-		complains 1 'not a multicast address' "$program" 10.1.2.3
-		complains 1 "'topic' is not the address" "$program" topic
+		complains 2 'not a multicast address' "$program" 10.1.2.3
+		complains 2 "'topic' is not the address" "$program" topic
+		complains 2 "'' is not the address" "$program" ''
 		complains 1 'nowhere0' "$program" --device=nowhere0 $group
 	done </dev/null
 	complains 2 'needs --raw' "$pub" --immediate $group
@@ -1711,6 +1713,7 @@ usage()
 	complains 2 'are for the client' "$copy" server a -r
 	complains 2 '-a is for the server' "$copy" -a x file host
 	complains 2 'must be HOST' "$copy" file '[::1'
+	complains 2 '0 is for the server' "$copy" file a:0
 	complains 2 'must be HOST' "$copy" file host:
 	complains 2 'HOST:PORT has no path' "$copy" file host:/tmp
 	complains 2 'needs a name: -n NAME' "$copy" - host

@@ -102,6 +102,8 @@ static int send_files(char **argv, int argc, struct copy_job *job,
 	if (strchr(job->port, '/'))
 		return usage("HOST:PORT has no path: the server's DIR takes "
 			     "the files");
+	if (!job->port[strspn(job->port, "0")])
+		return usage("port 0 is for the server");
 	job->files = argv;
 	job->count = argc - 1;
 	return copy_client(job);

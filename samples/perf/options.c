@@ -295,6 +295,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		o->host = argv[1];
 	if (wanted == 2 && has_port(argv[1]))
 		return wrong("'%s': the port goes to -p", argv[1]);
+	if (wanted == 2 && !o->port[strspn(o->port, "0")])
+		return wrong("-p '%s': 0 is for the server", o->port);
 	if (o->poll && o->event)
 		return wrong("--poll or --event, not both");
 	if (o->command == CMD_CONNS && o->size_count > 1)

@@ -290,8 +290,11 @@ static void join(struct topic *t, const struct rdmamsg_group_handlers *on)
 		.max_message = options.max_message,
 	};
 
-	if (rdmamsg_group_join(ctx, t->address, &opts, &t->group))
-		errx(FAILED, "%s: %s", t->address, rdmamsg_error());
+	int ret = rdmamsg_group_join(ctx, t->address, &opts, &t->group);
+
+	if (ret)
+		errx(ret == -EINVAL ? WRONG_USE : FAILED, "'%s': %s",
+		     t->address, rdmamsg_error());
 }
 
 static void describe(const struct topic *t)

@@ -6,6 +6,7 @@
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/listener.h>
+#include <rdmamsg/oob.h>
 
 static struct pair p;
 
@@ -237,6 +238,10 @@ static void arguments__NULL_context_EINVAL(void **state)
 		     "host");
 	assert_error(rdmamsg_connect(ctx, test_addr(), NULL, NULL, &ep),
 		     -EINVAL, "service");
+	assert_error(rdmamsg_connect(ctx, test_addr(), "0", NULL, &ep),
+		     -EINVAL, "port to connect to is 0");
+	assert_error(rdmamsg_oob_connect(ctx, test_addr(), "00", NULL, &ep),
+		     -EINVAL, "port to connect to is 0");
 	assert_error(rdmamsg_listen(ctx, NULL, NULL, NULL, &l), -EINVAL,
 		     "service");
 	assert_error(rdmamsg_stats(ctx, NULL), -EINVAL, "struct");
