@@ -846,6 +846,26 @@ perf_failover()
 	end_server TERM 0
 }
 
+# A signal is sent until the program has a handler: the shell lets programs in
+# the background ignore SIGINT before that.
+perf_interrupted()
+{
+	start "$perf" server -a "$addr" -p 0
+	RDMAMSG_LOG=info "$perf" lat "$addr" -p "$port" -n 100000000 \
+		>told 2>&1 &
+	client=$! status=0
+	await grep -q connected told
+	while kill -INT $client 2>/dev/null
+	do
+		sleep 0.1
+	done
+	wait $client || status=$?
+	client=
+	[ $status -eq 130 ]
+	expects told interrupted
+	end_server TERM 0
+}
+
 perf_mistakes()
 {
 	start "$perf" server -a "$addr" -p 0
@@ -2267,6 +2287,7 @@ run info-mistakes info_mistakes
 run perf-options perf_options
 run perf-modes perf_modes
 run perf-failover perf_failover
+run perf-interrupted perf_interrupted
 run perf-mistakes perf_mistakes
 run perf-conns conns
 run perf-tune perf_tune

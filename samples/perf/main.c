@@ -22,7 +22,7 @@ static struct rdmamsg *volatile to_wake;
 
 static void on_signal(int sig)
 {
-	perf_stopped = 1;
+	perf_stopped = sig;
 	if (to_wake)
 		rdmamsg_stop(to_wake);
 }
@@ -99,5 +99,8 @@ int main(int argc, char **argv)
 		perf_complain("standard output: %m");
 		ret = 1;
 	}
+	/* a server has no other end */
+	if (perf_stopped && o.command != CMD_SERVER)
+		ret = 128 + perf_stopped;
 	return ret;
 }

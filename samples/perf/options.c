@@ -84,7 +84,8 @@ static const char help[] =
 "\n"
 "Times of rate and bw are from sending a message to its confirmation. rate takes\n"
 "the time of one message in 64.\n"
-"Exit status: 0 measured without errors, 1 failed or with errors, 2 wrong usage.\n";
+"Exit status: 0 measured without errors, 1 failed or with errors, 2 wrong usage,\n"
+"128 + N interrupted by signal N.\n";
 
 __attribute__((format(printf, 1, 2))) static int wrong(const char *fmt, ...)
 {

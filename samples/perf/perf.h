@@ -63,7 +63,7 @@ extern struct rdmamsg_options perf_context;
 
 /* ---- stopping (main.c) ------------------------------------------------ */
 
-extern volatile sig_atomic_t perf_stopped;	/* SIGINT, SIGTERM */
+extern volatile sig_atomic_t perf_stopped;	/* 0, SIGINT or SIGTERM */
 /* Sets the context that a signal wakes. */
 void perf_wake_on_signal(struct rdmamsg *ctx);
 void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
