@@ -109,9 +109,9 @@ struct rdmamsg_group_options {
  * Joins a group. 'address' is an IPv4 or IPv6 multicast address, or an MGID:
  * "ff..." with all of its eight parts, which needs source or device. A port may
  * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or
- * on_closed tells the result within timeout_ms. These errors come at once:
- * -EINVAL: not a multicast address, or a wrong option; -EOPNOTSUPP: the device
- * has no multicast; -ENODEV, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
+ * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device has
+ * no multicast. These errors come at once: -EINVAL: not a multicast address, or
+ * a wrong option; -ENODEV, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		       const struct rdmamsg_group_options *opts,

@@ -211,7 +211,10 @@ void rdmamsg__dispatch(struct rdmamsg *ctx, const struct ibv_wc *wc, int n)
 	ctx->loop.in_callback--;
 }
 
-/* Not called inside another call, because hot.polls is 0 there. */
+/*
+ * Not called inside another call, because hot.polls is 0 there. It notes no
+ * frame for lib/loop/left.c, which would cost each message ten instructions.
+ */
 void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 {
 	const int32_t inside = 1 << 30;
@@ -220,12 +223,9 @@ void rdmamsg_fast_completed(struct rdmamsg *ctx, int n)
 		return;
 	/* completions take longer than empty polls: they count for more */
 	ctx->hot.polls -= inside + 4 * n;
-	ctx->loop.frame = __builtin_frame_address(0);
-	ctx->loop.ret = __builtin_return_address(0);
 	ctx->loop.in_callback = 1;
 	dispatch(ctx, ctx->hot.wc, n);
 	ctx->loop.in_callback = 0;
-	ctx->loop.frame = NULL;
 	ctx->hot.polls += inside;
 	rdmamsg__settle(ctx);
 }

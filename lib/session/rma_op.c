@@ -358,6 +358,11 @@ static bool is_proof(struct rdmamsg_ep *ep, struct rma *r, int *status)
 	if (r->proof == PROOF_AWAITED && ep->close.confirmed)
 		*status = 0;
 	r->proof = PROOF_NONE;
+	if (ep->lane.came) {
+		ep->reads.free++;
+		if (rdmamsg__rx_waits(ep))
+			rdmamsg__ep_touch(ep);
+	}
 	return true;
 }
 
@@ -419,7 +424,7 @@ void rdmamsg__rma_request_done(struct rdmamsg_ep *ep, struct op *op, int status)
 		else if (r->kind == RMA_WRITE && ep->close.confirmed)
 			status = 0;
 	}
-	if (proof ? ep->lane.came != NULL : r->counted) {
+	if (r->counted && !proof) {
 		ep->reads.free++;
 		if (rdmamsg__rx_waits(ep))
 			rdmamsg__ep_touch(ep);
