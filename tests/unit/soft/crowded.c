@@ -21,6 +21,13 @@
 
 #define TIMES	30			/* that connect(2) fails */
 
+/* The child makes threads, whatever the sanitizer has to say. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
+
 /* of both processes */
 static struct shared {
 	_Atomic int crowded;
@@ -125,6 +132,7 @@ static void request__to_a_full_backlog_ARRIVES(void **state)
 		(void)alarm(60);
 		_exit(listen_and_reject(fd[1]));
 	}
+	close(fd[1]);
 	assert_true(hear(fd[0]));
 	to.sin_port = shared->port;
 	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
@@ -152,7 +160,6 @@ static void request__to_a_full_backlog_ARRIVES(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	close(fd[0]);
-	close(fd[1]);
 }
 
 /* ---- joining ----------------------------------------------------------- */
@@ -179,6 +186,7 @@ static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 		(void)alarm(60);
 		_exit(open_and_stay(fd[1]));
 	}
+	close(fd[1]);
 	assert_true(hear(fd[0]));
 	shared->crowded = TIMES;
 	assert_int_equal(open_device(NULL), 0);
@@ -190,7 +198,6 @@ static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	close(fd[0]);
-	close(fd[1]);
 }
 
 int main(void)
