@@ -292,6 +292,9 @@ static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
  */
 void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 {
+	/* its proof is under way, and gives its place in the depth back */
+	if (ep->lane.came && r->posted)
+		return;
 	r->counted = rdmamsg__rma_is_read(r) &&
 		     (r->left > RMA_SMALL || ep->lane.came);
 	/* without a cookie, a later operation proves the read */
