@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a child of fork(2) gives up of its parent's. */
+/* Memory and descriptors that a child of fork(2) gives up. */
 #ifndef RDMAMSG_LIB_FORKED_H
 #define RDMAMSG_LIB_FORKED_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What each asker may be sent again, in datagrams. An address gets QUOTA_TIMES
- * of what it can have received, which is what was published since it has asked
- * first and shortly before, and QUOTA_LEAST a second in any case. So a request
- * with a forged source address brings little to that address. The functions do
- * no I/O and read no clock.
+ * The budget of each asker: datagrams that it is sent again. An address gets
+ * QUOTA_TIMES of what it can have received, which is what was published since
+ * it has asked first and shortly before, and QUOTA_LEAST a second in any case.
+ * So a request with a forged source address brings little to that address. The
+ * functions do no I/O and read no clock.
  */
 #ifndef RDMAMSG_LIB_QUOTA_H
 #define RDMAMSG_LIB_QUOTA_H
@@ -35,7 +35,7 @@ struct quota {
 	uint32_t count;
 };
 
-/* What the publisher has sent, in datagrams that repeat nothing. */
+/* Datagrams of the publisher that repeat nothing. */
 struct quota_sent {
 	uint64_t now;			/* ms */
 	uint64_t published;		/* ever */

@@ -86,8 +86,8 @@ static struct quota_sent sent_so_far(struct rdmamsg_group *g)
 }
 
 /*
- * What several have asked for goes to all as long as there is a budget for it,
- * then to the first of them. Returns NULL if there is none for it either.
+ * A range that several have asked for goes to all while there is a budget for
+ * it, then to the first of them. Returns NULL if there is none for it either.
  */
 static struct asker *asker_of(struct rdmamsg_group *g, struct request *q)
 {

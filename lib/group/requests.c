@@ -56,7 +56,7 @@ static uint32_t size(const struct frame_range *r)
 }
 
 /*
- * What two have asked for goes to all. So a large request does not swallow a
+ * A range that two have asked for goes to all. So no large request swallows a
  * small one, whose owner would then share the fate of the other.
  */
 static bool fits(const struct frame_range *both, const struct frame_range *a,

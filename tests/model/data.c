@@ -325,7 +325,7 @@ void sim_ack(struct sim_qp *qp)
 	sim_complete(qp, &qp->sends[qp->head++ & qp->smask], status);
 }
 
-/* What the peer has sent, and its acknowledgements, are ahead of the end. */
+/* Bytes and acknowledgements of the peer are ahead of the end. */
 bool sim_end_waits(const struct sim_qp *qp)
 {
 	const struct sim_qp *peer = sim_qp_find(qp->dest);

@@ -19,7 +19,7 @@
 static bool in_order;		/* of requests of a kind */
 /* The device does not notice that nothing reaches the peer. */
 static bool silent;
-/* What is posted to a failed queue pair never completes, as on Linux's siw. */
+/* Requests posted to a failed queue pair never complete, as on Linux's siw. */
 static bool swallows;
 
 

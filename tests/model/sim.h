@@ -170,7 +170,7 @@ void sim_qp_free(struct sim_qp *qp);
 /* Frees the queue pairs that are gone. */
 void sim_qps_reset(void);
 
-/* What a request does, in data.c. */
+/* Effects of a request, in data.c. */
 bool sim_is_up(const struct sim_qp *qp);
 /* Returns the number of requests that have not completed. */
 uint32_t sim_used(const struct sim_qp *qp);
