@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* IP addresses: their kind, and their text. */
 #include "base/base.h"
-#include "base/fd.h"
+#include "base/local.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 bool rdmamsg__addr_is_any(const struct sockaddr *addr)
 {
@@ -24,21 +23,11 @@ bool rdmamsg__addr_is_any(const struct sockaddr *addr)
 
 bool rdmamsg__addr_is_local(const struct sockaddr *addr)
 {
-	const bool v6 = addr->sa_family == AF_INET6;
-	struct sockaddr_storage a = { 0 };
-	socklen_t len = v6 ? sizeof(struct sockaddr_in6) :
-			sizeof(struct sockaddr_in);
-	int fd = fd_high(socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	bool ret;
+	const socklen_t len = addr->sa_family == AF_INET6 ?
+		sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 
-	if (fd < 0)
-		return true;		/* nobody knows */
-	memcpy(&a, addr, len);
-	/* sin6_port has the same offset */
-	((struct sockaddr_in *)&a)->sin_port = 0;
-	ret = !bind(fd, (struct sockaddr *)&a, len) || errno != EADDRNOTAVAIL;
-	close(fd);
-	return ret;
+	/* if nobody knows, it is */
+	return addr_local(addr, len) != -EADDRNOTAVAIL;
 }
 
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)

@@ -3,9 +3,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/fd.h"
+#include "base/local.h"
 
 size_t soft_addr_len(const struct sockaddr_storage *a)
 {
@@ -40,19 +39,10 @@ void soft_addr_unmap(struct sockaddr_storage *a)
 	memcpy(a, &in, sizeof(in));
 }
 
-/* Binds a socket to ask the kernel. Fails if no descriptor is left. */
 int soft_addr_local(const struct sockaddr_storage *addr)
 {
-	struct sockaddr_storage a = *addr;
-	int fd = fd_high(socket(a.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	int ret;
-
-	if (fd < 0)
-		return errno == EAFNOSUPPORT ? -EADDRNOTAVAIL : -errno;
-	*soft_addr_port(&a) = 0;
-	ret = bind(fd, (struct sockaddr *)&a, (socklen_t)soft_addr_len(&a));
-	close(fd);
-	return ret ? -EADDRNOTAVAIL : 0;
+	return addr_local((const struct sockaddr *)addr,
+			  (socklen_t)soft_addr_len(addr));
 }
 
 int soft_gid_local(const uint8_t gid[16])
