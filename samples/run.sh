@@ -1002,6 +1002,16 @@ echo_sample()
 	printf 'one two\n\nthree\n' | cmp - "$work/said"
 }
 
+# Each of the two says hello to the other, also when the client comes first.
+hello()
+{
+	"$bin/hello" >heard &
+	pid=$!
+	await "$bin/hello" "$addr" >said
+	wait "$pid"
+	[ "$(cat heard said)" = "$(printf 'hello\nhello')" ]
+}
+
 # atomics_sample HOW: of one after the other and many at once, each has a seat
 atomics_sample()
 {
@@ -2245,6 +2255,7 @@ terminal()
 	rm -r tree
 }
 
+run hello hello
 run echo echo_sample
 run own-loop returns 0 "$bin/own-loop" "$addr"
 if [ -x "$bin/ev-loop" ]

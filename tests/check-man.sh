@@ -1,8 +1,8 @@
 #! /bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # The manual pages: correct markup, no link to nowhere, and no field of a
-# public struct left out. README: its programs compile, and the files and
-# functions that it names exist.
+# public struct left out. README.md shows the sample that it names. The files and
+# functions that the other documents name exist.
 
 srcdir=${srcdir:-.}
 man=$srcdir/man
@@ -110,17 +110,19 @@ for s in $(cat "$srcdir"/include/rdmamsg/*.h |
 	bad=1
 done
 
-# Complete programs among the examples compile.
-CC=${CC:-cc}
-awk -v base="$tmp/README" '
-/^\t#include/ && !on	{ on = 1; n++ }
-on && /^[^\t]/		{ on = 0 }
-on			{ sub(/^\t/, ""); print > (base "-" n ".c") }' \
-    "$srcdir/README"
-if [ ! -f "$tmp/README-2.c" ]; then
-	echo "README: a server and a client were not found"
+# The program in README.md is that of samples/, and README.md is short.
+sed -n '/^```c$/,/^```$/p' "$srcdir/README.md" | sed '1d; $d' > "$tmp/shown"
+sed '1,2d' "$srcdir/samples/hello.c" | cmp -s - "$tmp/shown" || {
+	echo "README.md does not show samples/hello.c"
+	bad=1
+}
+if [ "$(wc -l < "$srcdir/README.md")" -gt 130 ]; then
+	echo "README.md has more than 130 lines"
 	bad=1
 fi
+
+# Complete programs among the examples compile.
+CC=${CC:-cc}
 for p in $pages; do
 	sed -n '/^\.EX/,/^\.EE/p' "$p" | sed 's/^\\&//; s/\\-/-/g; s/\\e/\\/g' |
 	awk -v base="$tmp/$(basename "$p")" '
@@ -142,11 +144,11 @@ for c in "$tmp"/*.c; do
 	fi
 done
 
-# "FILE, FUNCTION()" and "FILE: FUNCTION() and FUNCTION()" in README
-tr -s '\n\t' '  ' < "$srcdir/README" |
+# "FILE, FUNCTION()" and "FILE: FUNCTION() and FUNCTION()"
+tr -s '\n\t' '  ' < "$srcdir/ARCHITECTURE" |
 grep -o '\(lib\|cm\)/[a-z_/]*\.[ch][,:]\( [a-z_]*()\( and\)*\)*' > "$tmp/named"
 if [ "$(wc -l < "$tmp/named")" -lt 7 ]; then
-	echo "README: its files and functions were not found"
+	echo "ARCHITECTURE: its files and functions were not found"
 	bad=1
 fi
 while read -r file functions; do
@@ -154,16 +156,19 @@ while read -r file functions; do
 	for f in $functions; do
 		[ "$f" != and ] || continue
 		grep -q "^[a-z].*[ *]${f%()}(" "$srcdir/$file" && continue
-		echo "README: $f is not in $file"
+		echo "ARCHITECTURE: $f is not in $file"
 		bad=1
 	done
 	[ -f "$srcdir/$file" ] || bad=1
 done < "$tmp/named"
-for file in $(grep -o '\(lib\|cm\|tests\|samples\)/[a-z_/-]*\(\.[ch]\)*' \
-	"$srcdir/README" | sort -u); do
-	[ -e "$srcdir/$file" ] && continue
-	echo "README: $file is not there"
-	bad=1
+for document in README.md ARCHITECTURE CONTRIBUTING INSTALL NEWS SECURITY; do
+	for file in $(grep -o \
+		'\(lib\|cm\|tests\|samples\)/[a-z_/-]*\(\.[a-z]*[a-z]\)*' \
+		"$srcdir/$document" | sort -u); do
+		[ -e "$srcdir/$file" ] && continue
+		echo "$document: $file is not there"
+		bad=1
+	done
 done
 
 # fields HEADER...: "STRUCT FIELD" for each field, enumerators as "enum NAME"

@@ -296,6 +296,7 @@ installed()
 	[ -x "$work/root/usr/local/bin/rdmamsg-perf" ] &&
 	[ -x "$work/root/usr/local/bin/rdmamsg-copy" ] &&
 	[ -x "$work/root/usr/local/bin/rdmamsg-doctor" ] &&
+	sh "$top/tests/readme.sh" "$work/root" &&
 	sh "$top/tests/soft/installed.sh" "$work/gcc" "$work/root"
 }
 

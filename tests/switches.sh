@@ -5,7 +5,7 @@
 #
 # Builds the library with each switch of configure, in WORKDIR/BUILD, with
 # warnings as errors. Runs the unit tests of each build, and compares what
-# 'make install' installs with what the manual and README promise. Prints a line
+# 'make install' installs with what the manual and INSTALL promise. Prints a line
 # for each: `ok NAME`, `not ok NAME` or `skip NAME # reason`. JOBS is the number
 # of jobs of make, by default the processors. The builds:
 #
@@ -162,7 +162,7 @@ result()
 
 # ---- what is installed ------------------------------------------------
 
-# Prints each file that the manual and README promise, without its prefix.
+# Prints each file that the manual and INSTALL promise, without its prefix.
 promised()
 {
 	(

@@ -171,7 +171,7 @@ struct quirks {
 	uint32_t datagram_rate;
 	/*
 	 * Largest message for which copying costs less than registering its
-	 * memory and reading it, as measured (README). 0: not measured.
+	 * memory and reading it, as measured. 0: not measured.
 	 */
 	uint32_t pieces_max;
 };
