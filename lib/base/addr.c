@@ -32,17 +32,7 @@ bool rdmamsg__addr_is_local(const struct sockaddr *addr)
 
 bool rdmamsg__addr_is_loopback(const struct sockaddr *addr)
 {
-	const struct in6_addr *in6;
-	const uint8_t *v4;
-
-	if (addr->sa_family != AF_INET6) {
-		v4 = (const uint8_t *)
-			&((const struct sockaddr_in *)addr)->sin_addr;
-		return v4[0] == 127;
-	}
-	in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
-	return IN6_IS_ADDR_LOOPBACK(in6) ||
-	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+	return addr_is_loopback(addr);
 }
 
 const char *rdmamsg__addr_text(const struct sockaddr_storage *sa, char *buf,

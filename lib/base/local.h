@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether an address is of this host. */
+/* Whether an IP address is of this host. */
 #ifndef RDMAMSG_BASE_LOCAL_H
 #define RDMAMSG_BASE_LOCAL_H
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+
+static inline bool addr_is_loopback(const struct sockaddr *addr)
+{
+	const struct in6_addr *in6;
+	const uint8_t *v4;
+
+	if (addr->sa_family != AF_INET6) {
+		v4 = (const uint8_t *)
+			&((const struct sockaddr_in *)addr)->sin_addr;
+		return v4[0] == 127;
+	}
+	in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+	return IN6_IS_ADDR_LOOPBACK(in6) ||
+	       (IN6_IS_ADDR_V4MAPPED(in6) && in6->s6_addr[12] == 127);
+}
 
 /*
  * Binds a socket to ask the kernel, without a port, because none may be free.

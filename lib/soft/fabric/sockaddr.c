@@ -39,10 +39,16 @@ void soft_addr_unmap(struct sockaddr_storage *a)
 	memcpy(a, &in, sizeof(in));
 }
 
+/*
+ * The device needs no network interface, so the loopback addresses are local
+ * even where the kernel has none, as in a network namespace whose lo is down.
+ */
 int soft_addr_local(const struct sockaddr_storage *addr)
 {
-	return addr_local((const struct sockaddr *)addr,
-			  (socklen_t)soft_addr_len(addr));
+	const struct sockaddr *a = (const struct sockaddr *)addr;
+
+	return addr_is_loopback(a) ? 0 :
+	       addr_local(a, (socklen_t)soft_addr_len(addr));
 }
 
 int soft_gid_local(const uint8_t gid[16])

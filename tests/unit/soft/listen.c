@@ -5,11 +5,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -256,11 +259,48 @@ static void patience__that_is_none_EINVAL(void **state)
 	}
 }
 
+static int bind_without_network(void)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(setup(NULL), 0);
+	id = new_id(-1);
+	assert_int_equal(bind_to(id, "127.0.0.1", 0), 0);
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+	id = new_id(-1);
+	assert_int_equal(bind_to(id, "::1", 0), 0);
+	assert_int_equal(soft_cma_destroy_id(id), 0);
+	return teardown(NULL);
+}
+
+/* In a network namespace whose lo is down. */
+static void bind__loopback_that_is_down_OK(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		(void)alarm(60);
+		(void)setenv("CMOCKA_TEST_ABORT", "1", 1);
+		_exit(unshare(CLONE_NEWNET) &&
+		      unshare(CLONE_NEWUSER | CLONE_NEWNET) ? 77 :
+		      bind_without_network());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		fprintf(stderr, "skip: a network of its own is not permitted\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bind__loopback_that_is_down_OK),
 		TEST(bind__all_and_one_address_EADDRNOTAVAIL),
 		TEST(bind__two_addresses_BOTH),
 		TEST(bind__families_apart_BOTH),
