@@ -16,7 +16,7 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	model"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
-	soft-below soft-no-vm soft-samples soft chaos-asan"
+	soft-below soft-no-vm soft-samples soft soft-apps chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
 	integration-rest san-integration-rest hostile fault-rest samples-rest"
@@ -25,7 +25,8 @@ siw_steps="device-siw siw siw-rest"
 # in machines of their own
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
-rest_steps="tsan-check-rest distcheck-rest clang pages switches cross model soft chaos-asan
+rest_steps="tsan-check-rest distcheck-rest clang pages switches cross model soft soft-apps
+	chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
 named_steps="quick packages autogen"
@@ -496,6 +497,8 @@ run_step()
 		on_soft_below ;;
 	soft-programs)
 		sh "$top/tests/soft/run.sh" "$work/gcc" ;;
+	soft-apps)
+		sh "$top/tests/soft/run.sh" "$work/gcc" 'app-*' ;;
 	soft-twohost)
 		sh "$top/tests/twohost/run.sh" -s "$work/gcc" ;;
 	big)	big on_soft "$work/gcc" big ;;
