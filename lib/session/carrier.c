@@ -505,9 +505,10 @@ void rdmamsg__carrier_give(struct rdmamsg_ep *ep)
 	r->lane = LANE_UP;
 	rdmamsg__failover_moved(ep, c);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
+	/* the callbacks of confirmed operations may use the lane and its keys */
+	rdmamsg__renew_done(r);
 	confirm(ep);
 	confirm_writes(ep);
-	rdmamsg__renew_done(r);
 	renew(ep, &r->parked);
 	renew(ep, &ep->send.queue);
 	take_entries(ep);

@@ -383,6 +383,54 @@ static void write__not_acknowledged_NOT_REPEATED(void **state)
 	close_both();
 }
 
+/* ---- operations that begin while the next lane takes over ---------------- */
+
+/* The message ends when RESUME confirms it. */
+static void write_when_confirmed(struct rdmamsg_ep *ep, void *cookie,
+				 int status)
+{
+	static const uint64_t word = 1;
+	const struct rdmamsg_sge sge = {
+		.data = (void *)(uintptr_t)&word, .len = sizeof(word),
+	};
+
+	rma_completed(ep, cookie, status);
+	if (cookie != &client)
+		return;
+	assert_int_equal(resumed[0], 0);
+	assert_int_equal(rdmamsg_write_imm(client.ep, &sge, 1, &key, 0, 0, 0,
+					   &key), 0);
+}
+
+/* The peer has the message, but the lane is lost with its acknowledgement. */
+static void confirm_by_resume(void)
+{
+	struct ibv_context_ops *ops = &client.ep->lane.hot.qp->context->ops;
+
+	client.ep->on.on_complete = write_when_confirmed;
+	server.ep->on.on_message = on_message_after_write;
+	there[0] = 1;
+	poll_cq = ops->poll_cq;
+	ops->poll_cq = poll_unacknowledged;
+	deaf = client.ep->lane.hot.qp->qp_num;
+	assert_int_equal(rdmamsg_send(client.ep, "text", 4, 0, &client), 0);
+	while (!server.messages)
+		assert_true(rdmamsg_process(server.ctx) >= 0);
+	WAIT_FOR(client.closed || (rma_done == 2 && values));
+	ops->poll_cq = poll_cq;
+	assert_false(client.closed);
+	assert_int_equal(rma_bad, 0);
+}
+
+/* The key of the former lane is refused. */
+static void write__begun_in_take_over_HAS_THE_RENEWED_KEY(void **state)
+{
+	connect_rma(RDMAMSG_EP_GUARD);
+	confirm_by_resume();
+	assert_int_equal(resumed[0], 1);
+	close_both();
+}
+
 /* ---- iWARP: a write completes before the peer has it ---------------------- */
 
 static uint32_t cut;			/* number of a queue pair */
@@ -536,6 +584,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			write__not_acknowledged_NOT_REPEATED, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			write__begun_in_take_over_HAS_THE_RENEWED_KEY, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(
 			write__complete_and_lost_with_the_lane_IS_REPEATED,
 			set_up_iwarp, tear_down_iwarp),
