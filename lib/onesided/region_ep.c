@@ -46,7 +46,7 @@ int rdmamsg__region_here(struct rdmamsg_ep *ep, struct rdmamsg_region *region,
 	*ret = rdmamsg__region_mr(region, ep->lane.dev);
 	if (likely(*ret))
 		return 0;
-	if (!ep->resume || !ep->resume->resumes)
+	if (!ep->resume || !ep->resume->lanes)
 		return rdmamsg__region_missing(region, ep->lane.dev);
 	err = rdmamsg__region_register(region, ep->lane.dev);
 	*ret = rdmamsg__region_mr(region, ep->lane.dev);

@@ -503,6 +503,7 @@ void rdmamsg__carrier_give(struct rdmamsg_ep *ep)
 	dismiss(c);
 	r->carrier = NULL;
 	r->lane = LANE_UP;
+	r->lanes++;
 	rdmamsg__failover_moved(ep, c);
 	ep->onesided.can = rdmamsg__rma_kinds(ep);
 	/* the callbacks of confirmed operations may use the lane and its keys */

@@ -146,17 +146,17 @@ static bool rewind_rma(struct rdmamsg_ep *ep, struct rma *r)
 
 bool rdmamsg__replay_ready(struct rdmamsg_ep *ep, struct op *op)
 {
-	if (likely(!ep->resume || !ep->resume->resumes))
+	if (likely(!ep->resume || !ep->resume->lanes))
 		return true;
 	if (op->kind == OP_RMA) {
 		struct rma *r = (struct rma *)op;
 
-		if (r->made == ep->resume->resumes)
+		if (r->made == ep->resume->lanes)
 			return true;
 		if (!rewind_rma(ep, r))
 			return false;
 		rdmamsg__rma_suit(ep, r);
-		r->made = ep->resume->resumes;
+		r->made = ep->resume->lanes;
 		return true;
 	}
 	if (op->kind == OP_RNDV && !rdmamsg__rndv_registered(op->rndv) &&

@@ -178,8 +178,8 @@ bool rdmamsg__resume_goes_on(const struct rdmamsg_ep *ep)
 static bool forgives_peer(struct resume *r)
 {
 	if (!r->forgiven)
-		r->forgiven = r->resumes + 1;
-	return r->forgiven == r->resumes + 1;
+		r->forgiven = r->lanes + 1;
+	return r->forgiven == r->lanes + 1;
 }
 
 /*

@@ -109,7 +109,8 @@ struct resume {
 	struct proto_addresses announce;	/* by option; port 0: ours */
 	struct proto_addresses offered;	/* in the last SETUP */
 	struct proto_addresses announced;	/* those that can be dialled */
-	uint32_t resumes;		/* so far */
+	uint32_t lanes;			/* after the first, with the present */
+	uint32_t resumes;		/* as on_path has told */
 	struct rdmamsg_reason why;	/* of the last loss */
 };
 

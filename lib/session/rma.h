@@ -67,7 +67,7 @@ struct rma {
 	uint32_t value;			/* of on_written */
 	uint32_t posted;		/* requests outstanding */
 	uint32_t order;			/* resume.begun of the first request */
-	uint32_t made;			/* resumes, when its keys were taken */
+	uint32_t made;			/* resume.lanes, whose keys it has */
 	/* of the next request; in 'far' the offset */
 	uint64_t raddr;
 	struct layout_import *far;	/* NULL: rkey is the peer's */

@@ -111,7 +111,7 @@ int rdmamsg__rma_get(struct rdmamsg_ep *ep, struct rma **ret)
 	r->notify = r->fence = r->no_cpu = r->scattered = false;
 	r->refused = false;
 	r->far = NULL;
-	r->made = ep->resume ? ep->resume->resumes : 0;
+	r->made = ep->resume ? ep->resume->lanes : 0;
 	r->proof = PROOF_NONE;
 	r->result = NULL;
 	*ret = r;
@@ -292,9 +292,6 @@ static void answer_came(struct rdmamsg_ep *ep, struct rma *r)
  */
 void rdmamsg__rma_suit(const struct rdmamsg_ep *ep, struct rma *r)
 {
-	/* its proof is under way, and gives its place in the depth back */
-	if (ep->lane.came && r->posted)
-		return;
 	r->counted = rdmamsg__rma_is_read(r) &&
 		     (r->left > RMA_SMALL || ep->lane.came);
 	/* without a cookie, a later operation proves the read */

@@ -385,6 +385,16 @@ static void write__not_acknowledged_NOT_REPEATED(void **state)
 
 /* ---- operations that begin while the next lane takes over ---------------- */
 
+static unsigned int writes_posted;	/* of data */
+
+static int post_and_count(struct ibv_qp *qp, struct ibv_send_wr *wr,
+			  struct ibv_send_wr **bad)
+{
+	for (const struct ibv_send_wr *w = wr; w; w = w->next)
+		writes_posted += w->opcode == IBV_WR_RDMA_WRITE && w->num_sge;
+	return post_send(qp, wr, bad);
+}
+
 /* The message ends when RESUME confirms it. */
 static void write_when_confirmed(struct rdmamsg_ep *ep, void *cookie,
 				 int status)
@@ -410,13 +420,17 @@ static void confirm_by_resume(void)
 	client.ep->on.on_complete = write_when_confirmed;
 	server.ep->on.on_message = on_message_after_write;
 	there[0] = 1;
+	post_send = ops->post_send;
 	poll_cq = ops->poll_cq;
+	ops->post_send = post_and_count;
 	ops->poll_cq = poll_unacknowledged;
 	deaf = client.ep->lane.hot.qp->qp_num;
 	assert_int_equal(rdmamsg_send(client.ep, "text", 4, 0, &client), 0);
 	while (!server.messages)
 		assert_true(rdmamsg_process(server.ctx) >= 0);
+	writes_posted = 0;
 	WAIT_FOR(client.closed || (rma_done == 2 && values));
+	ops->post_send = post_send;
 	ops->poll_cq = poll_cq;
 	assert_false(client.closed);
 	assert_int_equal(rma_bad, 0);
@@ -428,6 +442,15 @@ static void write__begun_in_take_over_HAS_THE_RENEWED_KEY(void **state)
 	connect_rma(RDMAMSG_EP_GUARD);
 	confirm_by_resume();
 	assert_int_equal(resumed[0], 1);
+	close_both();
+}
+
+/* There is room for the write and its value, but not for the proof. */
+static void write__begun_in_take_over_IS_POSTED_ONCE(void **state)
+{
+	connect_rma_deep(0, 2);
+	confirm_by_resume();
+	assert_int_equal(writes_posted, 1);
 	close_both();
 }
 
@@ -587,6 +610,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			write__begun_in_take_over_HAS_THE_RENEWED_KEY, set_up,
 			tear_down),
+		cmocka_unit_test_setup_teardown(
+			write__begun_in_take_over_IS_POSTED_ONCE,
+			set_up_iwarp, tear_down_iwarp),
 		cmocka_unit_test_setup_teardown(
 			write__complete_and_lost_with_the_lane_IS_REPEATED,
 			set_up_iwarp, tear_down_iwarp),
