@@ -226,6 +226,14 @@ static void on_rejected(struct rdmamsg_ep *ep, const struct cm_event *ev)
 	rdmamsg__cm_next(ep);
 }
 
+/* The soft HCA has found a peer of another link layer: soft/cm/id.h. */
+static bool is_unlike(const struct rdmamsg_ep *ep, const struct cm_event *ev)
+{
+	return ev->type == RDMA_CM_EVENT_UNREACHABLE &&
+	       ev->status == -EPROTOTYPE && ev->conn.private_data_len &&
+	       (rdmamsg__is_soft(ep->lane.v) || rdmamsg__soft_below());
+}
+
 /* Sets the reason of a failed try, and tries the next address. */
 static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 {
@@ -281,6 +289,15 @@ static void on_failed(struct rdmamsg_ep *ep, const struct cm_event *ev)
 			      rdmamsg__cm_fail(ep->ctx, err, "connecting");
 			rdmamsg__dial_failed(ep, RDMAMSG_CAUSE_RESOURCES, err);
 			return;
+		}
+		if (is_unlike(ep, ev)) {
+			rdmamsg__ep_reason(
+				ep, RDMAMSG_WHO_LOCAL,
+				RDMAMSG_CAUSE_UNREACHABLE, -EHOSTUNREACH,
+				"soft HCA: %.*s: give both sides the same one",
+				(int)ev->conn.private_data_len,
+				(const char *)ev->data);
+			break;
 		}
 		rdmamsg__ep_reason(
 			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,

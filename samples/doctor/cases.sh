@@ -807,6 +807,21 @@ doctor_soft_peer()
 	done
 }
 
+# Two link layers in one fabric
+doctor_soft_unlike()
+{
+	doctor_soft_fabric
+	RDMAMSG_SOFT_LINK=ib start "$doctor" --serve -a 127.0.0.1 -p 0
+	for RDMAMSG_SOFT_LINK in ethernet iwarp
+	do
+		export RDMAMSG_SOFT_LINK
+		diagnose "127.0.0.1:$port"
+		step connect wrong "is $RDMAMSG_SOFT_LINK here and ib there"
+		advises connect 'unset RDMAMSG_SOFT_LINK; there: unset'
+	done
+	end_server TERM 0
+}
+
 # A program that keeps the removed device open keeps the fabric.
 doctor_soft_removed()
 {
@@ -1447,8 +1462,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_tables soft_pkeys soft_iwarp soft_peer soft_preloaded peer_no_device peer_port_down
-	peer_own_address peer_preloaded'
+	soft_tables soft_pkeys soft_iwarp soft_peer soft_unlike soft_preloaded peer_no_device
+	peer_port_down peer_own_address peer_preloaded'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long

@@ -80,7 +80,11 @@ static bool reach(struct visit *v)
 		return true;
 	}
 	f = found(v->host, WRONG, "%s", rdmamsg_error());
-	mend_connect(f, v, rdmamsg_wait_reason(v->ctx)->cause);
+	if (rdmamsg_wait_reason(v->ctx)->cm_status == -EPROTOTYPE)
+		mend(f, "unset RDMAMSG_SOFT_LINK; there: unset "
+		     "RDMAMSG_SOFT_LINK");
+	else
+		mend_connect(f, v, rdmamsg_wait_reason(v->ctx)->cause);
 	return false;
 }
 

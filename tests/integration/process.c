@@ -390,6 +390,55 @@ static void refused__on_the_soft_HCA_NAMES_ITS_CAUSES(void **state)
 	test_close(ctx);
 }
 
+/* ---- link layers ------------------------------------------------------- */
+
+static int linked(int argc, char **argv)
+{
+	char *port = strchr(argv[0], ' ');
+	struct rdmamsg *ctx;
+	struct rdmamsg_ep *ep;
+	int ret;
+
+	*port++ = 0;
+	if (setenv("RDMAMSG_SOFT_LINK", argv[0], 1) || rdmamsg_open(&ctx, NULL))
+		return 3;
+	ret = rdmamsg_connect_wait(ctx, test_addr(), port, NULL, WAIT_MS, &ep);
+	say("%d %s\n", ret, ret ? rdmamsg_error() : "connected");
+	rdmamsg_close(ctx);
+	return 0;
+}
+
+static void link__of_another_kind_NAMES_BOTH(void **state)
+{
+	static const char *const links[] = { "ethernet", "ib", "iwarp" };
+	const char *own = getenv("RDMAMSG_SOFT_LINK");
+
+	if (!test_on_soft()) {
+		skip_because(ONLY_SOFT);
+		return;
+	}
+	if (!own || !*own)
+		own = links[0];
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		char line[512], both[64], arg[32];
+		struct child c;
+
+		pair_init(&p, NULL);
+		pair_listen(&p);
+		snprintf(both, sizeof(both), "is %s here and %s there",
+			 links[i], own);
+		snprintf(arg, sizeof(arg), "%s %s", links[i], p.port);
+		child_start(&c, "linked", arg);
+		child_line(&c, line, sizeof(line));
+		if (strcmp(links[i], own) ?
+		    atoi(line) != -EHOSTUNREACH || !strstr(line, both) :
+		    !strstr(line, "connected"))
+			fail_msg("%s: '%s'", links[i], line);
+		assert_int_equal(child_wait(&c), 0);
+		pair_fini(&p);
+	}
+}
+
 /* ---- signals ----------------------------------------------------------- */
 
 /* Returns the signals that the thread blocks, from bit 0 for signal 1. */
@@ -542,6 +591,7 @@ int main(int argc, char **argv)
 	static const struct role roles[] = {
 		{ "closed", started_closed }, { "stats", fork_with_stats },
 		{ "limited", limited }, { "sandboxed", sandboxed },
+		{ "linked", linked },
 		{ NULL, NULL },
 	};
 	const struct CMUnitTest tests[] = {
@@ -553,6 +603,7 @@ int main(int argc, char **argv)
 		TEST(limit__threads_EAGAIN),
 		TEST(sandbox__without_abstract_sockets_EACCES),
 		TEST(refused__on_the_soft_HCA_NAMES_ITS_CAUSES),
+		TEST(link__of_another_kind_NAMES_BOTH),
 		TEST(threads__of_the_library_BLOCK_SIGNALS),
 		TEST(open__without_0_to_2_LEAVES_THEM_CLOSED),
 	};

@@ -3,9 +3,11 @@
 #include "soft/cm/id.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "soft/fabric/gid.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/wire.h"
 
@@ -126,6 +128,31 @@ void soft_cm_not_found(struct soft_cm_id *id, int status)
 			      id->file->dev->iwarp ? -ECONNREFUSED : status);
 	else
 		soft_cm_raise(id, RDMA_CM_EVENT_UNREACHABLE, status);
+}
+
+void soft_cm_unlike(struct soft_cm_id *id, uint32_t link)
+{
+	struct soft_cm_event *ev;
+	uint8_t *data, *len;
+
+	id->state = SOFT_CM_OVER;
+	if (!id->uid)
+		return;
+	ev = soft_cm_event_new(id, RDMA_CM_EVENT_UNREACHABLE, -EPROTOTYPE);
+	if (!ev)
+		return;
+	if (soft_cm_is_ud(id)) {
+		data = ev->resp.param.ud.private_data;
+		len = &ev->resp.param.ud.private_data_len;
+	} else {
+		data = ev->resp.param.conn.private_data;
+		len = &ev->resp.param.conn.private_data_len;
+	}
+	*len = (uint8_t)snprintf((char *)data, SOFT_PRIVATE_SIDR_REP,
+				 "RDMAMSG_SOFT_LINK is %s here and %s there",
+				 soft_link_name(soft_link(id->file->dev)),
+				 soft_link_name(link));
+	soft_cm_event_post(id, ev);
 }
 
 void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener)

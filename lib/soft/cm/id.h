@@ -129,6 +129,11 @@ void soft_cm_hang_up(struct soft_cm_id *id);
 /* conn.c. The lookup has found the node of the listener, or has failed. */
 void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener);
 void soft_cm_not_found(struct soft_cm_id *id, int status);
+/*
+ * The listener's link layer is not ours. The event has status -EPROTOTYPE, and
+ * both names as private data, because no hardware reports such a fault.
+ */
+void soft_cm_unlike(struct soft_cm_id *id, uint32_t link);
 void soft_cm_later(struct soft_cm_id *id);
 void soft_cm_lookup(struct soft_cm_id *id);
 /* name.c. Binds an idle id to the address, and claims its port. */

@@ -16,6 +16,7 @@
 
 #include <infiniband/ib.h>
 
+#include "soft/fabric/gid.h"
 #include "soft/fabric/names.h"
 #include "soft/fabric/sockaddr.h"
 
@@ -271,7 +272,7 @@ static void on_door(struct soft_dev *dev, struct soft_watch *w, uint32_t events)
 {
 	struct soft_msg msg = {
 		.magic = SOFT_MSG_MAGIC, .type = SOFT_MSG_LOOKUP,
-		.node = dev->node,
+		.node = dev->node, .to = soft_link(dev),
 	};
 	int fd = soft_spare_accept(dev, w->fd);
 	struct list *n;
@@ -365,6 +366,13 @@ static void not_there(struct soft_cm_id *id)
 	soft_timer_set(dev, &id->timer, SOFT_LOOKUP_NS);
 }
 
+/* Returns true if packets of the listener's link layer are not ours. */
+static bool is_unlike(const struct soft_dev *dev, const struct soft_msg *msg)
+{
+	return msg->to > SOFT_LINK_UNKNOWN && msg->to <= SOFT_LINK_IWARP &&
+	       msg->to != soft_link(dev);
+}
+
 static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 		      uint32_t events)
 {
@@ -377,11 +385,13 @@ static void on_lookup(struct soft_dev *dev, struct soft_watch *w,
 	if (got == -EAGAIN || got == -EINTR)
 		return;
 	soft_cm_end_lookup(id);
-	if (got == sizeof(msg) && msg.magic == SOFT_MSG_MAGIC &&
-	    msg.type == SOFT_MSG_LOOKUP && msg.node < SOFT_NODES)
-		soft_cm_found(id, msg.node, msg.from);
-	else
+	if (got != sizeof(msg) || msg.magic != SOFT_MSG_MAGIC ||
+	    msg.type != SOFT_MSG_LOOKUP || msg.node >= SOFT_NODES)
 		not_there(id);
+	else if (is_unlike(dev, &msg))
+		soft_cm_unlike(id, msg.to);
+	else
+		soft_cm_found(id, msg.node, msg.from);
 }
 
 /* Looks for a listener at the address, then for a listener at the wildcard. */

@@ -50,6 +50,18 @@ int soft_addr_options(struct soft_dev *dev)
 	return 0;
 }
 
+enum soft_link soft_link(const struct soft_dev *dev)
+{
+	return soft_is_ib(dev) ? SOFT_LINK_IB :
+	       dev->iwarp ? SOFT_LINK_IWARP : SOFT_LINK_ROCE;
+}
+
+const char *soft_link_name(enum soft_link link)
+{
+	return link == SOFT_LINK_IB ? "ib" :
+	       link == SOFT_LINK_IWARP ? "iwarp" : "ethernet";
+}
+
 /* ---- InfiniBand ------------------------------------------------------- */
 
 uint16_t soft_lid(const struct soft_dev *dev, uint32_t node, int port)

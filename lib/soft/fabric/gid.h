@@ -21,6 +21,12 @@ bool soft_is_ib(const struct soft_dev *dev);
 bool soft_is_roce(const struct soft_dev *dev);
 /* Returns true if RDMAMSG_SOFT_LINK asks for iWARP. Needs no open device. */
 bool soft_asks_iwarp(void);
+/* As LOOKUP of a node names its link layer. 0: it is older, and names none. */
+enum soft_link { SOFT_LINK_UNKNOWN, SOFT_LINK_ROCE, SOFT_LINK_IB,
+		 SOFT_LINK_IWARP };
+enum soft_link soft_link(const struct soft_dev *dev);
+/* Returns its value of RDMAMSG_SOFT_LINK. */
+const char *soft_link_name(enum soft_link link);
 /* An iWARP GID is the port's MAC address, then zeros: Linux siw_query_gid(). */
 void soft_iwarp_gid(const struct soft_dev *dev, int port, uint8_t gid[16]);
 uint16_t soft_lid(const struct soft_dev *dev, uint32_t node, int port);

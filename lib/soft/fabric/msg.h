@@ -11,7 +11,7 @@ enum soft_msg_type {
 	SOFT_MSG_WELCOME,		/* with two doorbells */
 	SOFT_MSG_FABRIC_ASK,
 	SOFT_MSG_FABRIC,		/* with the fabric's memory */
-	SOFT_MSG_LOOKUP,		/* with the listener: cm/name.c */
+	SOFT_MSG_LOOKUP,	/* from the listener, 'to' is its link layer */
 	SOFT_MSG_REQ,			/* from here: struct soft_cm_msg */
 	SOFT_MSG_REP,
 	SOFT_MSG_RTU,
