@@ -95,6 +95,8 @@ struct rdmamsg_group {
 	struct pending *pending;	/* not sent completely, or NULL */
 	bool want_writable;
 	bool leaving_sent;		/* no more repairs are asked for */
+	bool end_pauses;		/* more END frames follow: leave.c */
+	uint8_t end_rounds;		/* of END frames that were sent */
 	uint32_t drained_at;		/* leave when carrier.done reaches it */
 	struct repair *repair;		/* NULL: no repairs */
 
@@ -144,6 +146,8 @@ void rdmamsg__groups_free(struct rdmamsg *ctx);
 /* Only the pending message is still to be sent. */
 void rdmamsg__leave_sent(struct rdmamsg_group *g);
 void rdmamsg__group_left(struct rdmamsg_group *g);
+/* The timer of a group that is being left has expired. */
+void rdmamsg__leave_timeout(struct rdmamsg_group *g);
 
 /* again.c */
 /* g->reason has the cause. Makes no callback. */

@@ -429,7 +429,7 @@ static void on_timer(struct timer *t)
 		rdmamsg__group_again(g);
 		break;
 	case GROUP_LEAVING:
-		rdmamsg__group_left(g);
+		rdmamsg__leave_timeout(g);
 		break;
 	default:
 		break;

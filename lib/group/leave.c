@@ -18,7 +18,9 @@
 
 #include <rdmamsg/group.h>
 
-#define ENDS		3	/* END frames, because one may be lost */
+#define ENDS		3	/* END frames at once, because one may be lost */
+#define LATER		2	/* further ones, after a pause each */
+#define LATER_MS	10u	/* the first pause; the next is twice as long */
 #define DRAIN_MS	1000u	/* longest wait for the last completion */
 
 void rdmamsg__group_left(struct rdmamsg_group *g)
@@ -30,7 +32,7 @@ void rdmamsg__group_left(struct rdmamsg_group *g)
 /*
  * The END frames are signaled. Their completions confirm all earlier datagrams.
  */
-static int send_ends(struct rdmamsg_group *g)
+static int send_ends(struct rdmamsg_group *g, int count)
 {
 	const struct frame f = {
 		.type = FRAME_END, .flags = g->repair ? FRAME_REPAIRS : 0u,
@@ -41,9 +43,37 @@ static int send_ends(struct rdmamsg_group *g)
 	int ret = 0;
 
 	to.signaled = true;
-	for (int i = 0; i < ENDS && !ret; i++)
+	for (int i = 0; i < count && !ret; i++)
 		ret = rdmamsg__group_send_frame(g, &to, &f);
 	return ret;
+}
+
+/*
+ * A subscriber that has lost the last message for lack of receives loses what
+ * follows at once as well. So some END frames come later. Returns true if
+ * rdmamsg__leave_sent() goes on when there is room, or after a pause.
+ */
+static bool ends_are_due(struct rdmamsg_group *g)
+{
+	struct timers *timers = &g->ctx->loop.timers;
+	struct carrier *c = g->carrier;
+	const int count = g->end_rounds ? 1 : ENDS;
+
+	if (g->opts.flags & RDMAMSG_GROUP_RAW || g->end_rounds > LATER)
+		return false;
+	if (rdmamsg__carrier_room(c) < (uint32_t)count) {
+		list_add_tail(&c->waiting, &g->wait_node);
+		rdmamsg__timer_set(timers, &g->timer, DRAIN_MS);
+		return true;
+	}
+	if (send_ends(g, count))
+		g->end_rounds = LATER;
+	if (g->end_rounds++ == LATER)
+		return false;
+	g->end_pauses = true;
+	rdmamsg__timer_set(timers, &g->timer,
+			   LATER_MS << (g->end_rounds - 1));
+	return true;
 }
 
 void rdmamsg__leave_sent(struct rdmamsg_group *g)
@@ -52,18 +82,11 @@ void rdmamsg__leave_sent(struct rdmamsg_group *g)
 
 	g->leaving_sent = true;
 	/* rdmamsg__group_writable() calls this function again */
-	if (g->pending)
+	if (g->pending || g->end_pauses)
 		return;
 	list_del(&g->wait_node);
-	if (!(g->opts.flags & RDMAMSG_GROUP_RAW)) {
-		if (rdmamsg__carrier_room(c) < ENDS) {
-			list_add_tail(&c->waiting, &g->wait_node);
-			rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer,
-					   DRAIN_MS);
-			return;
-		}
-		(void)send_ends(g);
-	}
+	if (ends_are_due(g))
+		return;
 	if (c->done == c->sent) {
 		rdmamsg__group_left(g);
 		return;
@@ -71,6 +94,16 @@ void rdmamsg__leave_sent(struct rdmamsg_group *g)
 	g->drained_at = c->sent;
 	list_add_tail(&c->draining, &g->wait_node);
 	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer, DRAIN_MS);
+}
+
+void rdmamsg__leave_timeout(struct rdmamsg_group *g)
+{
+	if (!g->end_pauses) {
+		rdmamsg__group_left(g);
+		return;
+	}
+	g->end_pauses = false;
+	rdmamsg__leave_sent(g);
 }
 
 void rdmamsg_group_leave(struct rdmamsg_group *g)

@@ -327,6 +327,32 @@ static void leave__with_a_full_queue_TELLS_THE_END(void **state)
 	end_all();
 }
 
+/*
+ * A subscriber loses the tail and what follows it at once, because it has no
+ * receive posted.
+ */
+static void farewell__lost_WITH_THE_TAIL_IS_REPEATED(void **state)
+{
+	const uint32_t depth = 16;
+
+	recv_depth = depth;
+	join_all(0);
+	for (uint32_t n = 0; n < 2 * depth; n++, published++)
+		assert_int_equal(rdmamsg_publish(all[0].group,
+						 content + published % 256,
+						 length_of(published)), 0);
+	rdmamsg_group_leave(all[0].group);
+	WAIT_FOR(all[0].closed);
+	for (int i = 1; i <= SUBSCRIBERS; i++) {
+		WAIT_FOR(!followed(i));
+		assert_int_equal(all[i].due, published);
+		assert_true(all[i].lost);
+		assert_false(all[i].bad);
+	}
+	end_all();
+	recv_depth = 0;
+}
+
 static void publish__after_leave_ENOTCONN(void **state)
 {
 	join_all(RDMAMSG_GROUP_REPAIR);
@@ -355,6 +381,7 @@ int main(void)
 		cmocka_unit_test(
 			groups__with_other_routes_HAVE_OTHER_QUEUE_PAIRS),
 		cmocka_unit_test(leave__with_a_full_queue_TELLS_THE_END),
+		cmocka_unit_test(farewell__lost_WITH_THE_TAIL_IS_REPEATED),
 		cmocka_unit_test(publish__after_leave_ENOTCONN),
 	};
 

@@ -41,6 +41,7 @@ static struct end all[1 + SUBSCRIBERS];
 static uint8_t content[LARGEST + 256];
 static uint32_t published;
 static const char *join_from;	/* of all members, or NULL */
+static uint32_t recv_depth;	/* likewise, or 0 */
 
 static inline uint32_t length_of(uint32_t number)
 {
@@ -134,6 +135,7 @@ static inline void join_all(uint32_t flags)
 	struct rdmamsg_group_options opts = {
 		.size = sizeof(opts), .handlers = &handlers,
 		.linger_ms = 300, .source = join_from,
+		.recv_depth = recv_depth,
 	};
 
 	memset(all, 0, sizeof(all));
