@@ -27,6 +27,7 @@
 
 #define AGAIN_MS	50u	/* after the first failure; doubles */
 #define AGAIN_MAX_MS	5000u
+#define UNANSWERED_MAX	20u	/* pauses of AGAIN_MS, see awaits_removal() */
 
 void rdmamsg__group_lost(struct rdmamsg_group *g)
 {
@@ -37,6 +38,7 @@ void rdmamsg__group_lost(struct rdmamsg_group *g)
 		if (rdmamsg__now_ms() - g->joined_at > AGAIN_MAX_MS)
 			g->tries = 0;
 		g->lost_told = false;
+		g->unanswered = 0;
 		rdmamsg__repair_lost(g);
 	}
 	ms = g->tries ? AGAIN_MS << min(g->tries - 1, 10u) : 0;
@@ -50,10 +52,29 @@ void rdmamsg__group_lost(struct rdmamsg_group *g)
 			   min(ms, AGAIN_MAX_MS));
 }
 
+/*
+ * The completions of a removed device may arrive before the event that ends the
+ * group. So if the device does not answer, waits for that event for a second.
+ */
+static bool awaits_removal(struct rdmamsg_group *g)
+{
+	const struct carrier *c = g->carrier;
+	struct ibv_port_attr attr;
+
+	if (!c || !c->dev || !c->port || g->unanswered == UNANSWERED_MAX ||
+	    !rdmamsg__v_query_port(c->v, c->dev->device->verbs, c->port, &attr))
+		return false;
+	g->unanswered++;
+	rdmamsg__timer_set(&g->ctx->loop.timers, &g->timer, AGAIN_MS);
+	return true;
+}
+
 void rdmamsg__group_again(struct rdmamsg_group *g)
 {
 	int ret;
 
+	if (!g->lost_told && awaits_removal(g))
+		return;
 	if (!g->lost_told) {
 		g->lost_told = true;
 		rdmamsg__tell(&g->ctx->loop, g->on.on_lost, g, &g->reason);

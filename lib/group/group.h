@@ -75,6 +75,7 @@ struct rdmamsg_group {
 	bool lost;			/* at least once */
 	bool lost_told;
 	uint32_t tries;			/* tries to join again */
+	uint32_t unanswered;		/* the device did not answer: again.c */
 	uint64_t joined_at;		/* ms, last join */
 
 	/* once joined */

@@ -7,6 +7,7 @@
 #include "cm/rdma/cm.h"
 #include "group/carrier.h"
 #include "group/group.h"
+#include "session/poll.h"
 #include "soft/control/soft_ctl.h"
 
 static struct soft_ctl *ctl;
@@ -219,6 +220,28 @@ static void device__removed_ENDS_IT(void **state)
 	end();
 }
 
+/* Completions may tell of the removal before its event does. */
+static void device__removed_after_its_flush_ENDS_IT(void **state)
+{
+	begin(RDMAMSG_GROUP_REPAIR);
+	assert_int_equal(soft_ctl_remove(ctl, SOFT_CTL_ALL), 0);
+	for (int i = 0; i <= SUBSCRIBERS; i++) {
+		struct rdmamsg_group *g = all[i].group;
+
+		UNTIL_BY((void)rdmamsg__cq_poll(all[i].ctx, 1 << 20),
+			 g->state == GROUP_LOST);
+		g->timer.fn(&g->timer);
+		assert_int_equal(all[i].losses, 0);
+	}
+	for (int i = 0; i <= SUBSCRIBERS; i++) {
+		WAIT_FOR(all[i].closed);
+		assert_int_equal(all[i].why.cause, RDMAMSG_CAUSE_REMOVED);
+		assert_int_equal(all[i].losses, 0);
+	}
+	assert_int_equal(soft_ctl_add(ctl, SOFT_CTL_ALL), 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +251,7 @@ int main(void)
 		cmocka_unit_test(member__that_fails_IS_JOINED_AGAIN),
 		cmocka_unit_test(leave__lost_in_a_message_TELLS_IT),
 		cmocka_unit_test(device__removed_ENDS_IT),
+		cmocka_unit_test(device__removed_after_its_flush_ENDS_IT),
 	};
 
 	return run_members("again", tests, sizeof(tests) / sizeof(*tests));
