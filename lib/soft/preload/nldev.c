@@ -73,8 +73,8 @@ static int tell_port(struct ask *ask)
 		tell_ib_port(ask, &attr);
 	nl_put_u8(ask->a, RDMA_NLDEV_ATTR_PORT_STATE, (uint8_t)attr.state);
 	nl_put_u8(ask->a, RDMA_NLDEV_ATTR_PORT_PHYS_STATE, attr.phys_state);
-	/* the one of GID 0 */
-	if (preload_net_name(0, name)) {
+	/* the one of GID 0; Linux tells none of an InfiniBand port */
+	if (!soft_is_ib(ask->dev) && preload_net_name(0, name)) {
 		nl_put_u32(ask->a, RDMA_NLDEV_ATTR_NDEV_INDEX,
 			   if_nametoindex(name));
 		nl_put_string(ask->a, RDMA_NLDEV_ATTR_NDEV_NAME, name);

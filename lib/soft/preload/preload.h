@@ -41,7 +41,11 @@ const char *preload_sysfs_name(const char *path, char buf[PRELOAD_PATH]);
 const char *preload_path(const char *path, char buf[PRELOAD_PATH]);
 /* Returns the inode number of the file 'name' in a directory that is ours. */
 unsigned long preload_inode(const char *dir, const char *name);
-/* Sets the name of the i-th network device of the ports, false behind them. */
+/*
+ * Sets the name of the i-th network device whose addresses reach the device,
+ * false behind them. On InfiniBand, they stand for those of IP over InfiniBand,
+ * whose parent is the device's: Linux, ipoib_main.c, SET_NETDEV_DEV().
+ */
 bool preload_net_name(unsigned int i, char name[IF_NAMESIZE]);
 
 /* ---- sysfs.c, systree.c, syscount.c ------------------------------------ */

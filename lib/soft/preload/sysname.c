@@ -79,8 +79,7 @@ bool preload_net_name(unsigned int i, char name[IF_NAMESIZE])
 	struct ifaddrs *all, *a, *b;
 	bool found = false;
 
-	if (soft_addr_options(&options) || soft_is_ib(&options) ||
-	    getifaddrs(&all))
+	if (soft_addr_options(&options) || getifaddrs(&all))
 		return false;
 	for (a = all; a && !found; a = a->ifa_next) {
 		if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||
