@@ -49,6 +49,8 @@
 #define ANY_ACCESS \
 	"cxgb4/qp.c, rdma_init(): reads and writes are always enabled"
 #define ONE_SGE	"max_sge_rd is 1: a read goes to one place"
+#define ONE_STATE \
+	"no RESET: c4iw_post_receive() of providers/cxgb4 refuses in error only"
 #define SQD	"siw_qp_modify(): SQD closes the connection"
 #define ANY_ATTR \
 	"siw_verbs_modify_qp() reads state and access flags only"
@@ -333,6 +335,10 @@ const struct difference differences[] = {
 	  "a.qp_access_flags & REMOTE: 6, not 14", NO_ATOMIC },
 	{ "event__request_invalid_QP_REQ_ERR", "iwarp",
 	  "request 1: success, not remote invalid request error", ANY_ACCESS },
+	{ "post__before_its_time_REFUSED", "iwarp",
+	  "ibv_post_recv(end[0].qp, &wr, &bad): 0, not 22", ONE_STATE },
+	{ "post__before_its_time_TELLS_WHICH", "iwarp",
+	  "not so: ibv_post_recv(end[0].qp, &recv, &bad_recv)", ONE_STATE },
 	{ "rtr__RECEIVES_ALREADY", "iwarp", ": 22, not 0", BY_CM },
 	{ "sqd__nothing_under_way_TOLD_AT_ONCE", "iwarp",
 	  "no event: send queue drained", SQD },

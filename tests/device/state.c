@@ -154,9 +154,26 @@ static void steps__that_are_none_EINVAL(void)
 	}
 }
 
+/* An RNIC has one state for RESET and INIT. */
+static void create__RESET_or_INIT_OF_IWARP(void)
+{
+	check_state(one(IBV_QPT_RC), is_iwarp() ? IBV_QPS_INIT :
+						  IBV_QPS_RESET);
+}
+
+static void reset__RESET_or_INIT_OF_IWARP(void)
+{
+	struct ibv_qp *qp = one(IBV_QPT_RC);
+
+	step(qp, IBV_QPS_INIT, 0);
+	enter(qp, IBV_QPS_RESET);
+	check_state(qp, is_iwarp() ? IBV_QPS_INIT : IBV_QPS_RESET);
+}
+
 static void values__no_such_port_EINVAL(void)
 {
 	struct ibv_qp *qp = one(IBV_QPT_RC);
+	const enum ibv_qp_state before = state_of(qp);
 	struct ibv_qp_attr a = step_attr(IBV_QPS_INIT, 0);
 	int mask = qp_step_mask(IBV_QPT_RC, IBV_QPS_INIT);
 	struct ibv_device_attr dev;
@@ -166,7 +183,7 @@ static void values__no_such_port_EINVAL(void)
 	check_call(v->modify_qp(qp, &a, mask), EINVAL);
 	a.port_num = 0;
 	check_call(v->modify_qp(qp, &a, mask), EINVAL);
-	check_is(state_of(qp), IBV_QPS_RESET);
+	check_is(state_of(qp), before);
 }
 
 /* ibv_modify_qp(3): one invalid attribute means that no attribute changes. */
@@ -416,6 +433,8 @@ const struct device_case state_cases[] = {
 	CASE(uc__with_what_a_step_may_not_set_EINVAL),
 	CASE(ud__with_what_a_step_may_not_set_EINVAL),
 	CASE(steps__that_are_none_EINVAL),
+	CASE(create__RESET_or_INIT_OF_IWARP),
+	CASE(reset__RESET_or_INIT_OF_IWARP),
 	CASE(values__no_such_port_EINVAL),
 	CASE(values__no_such_mtu_NOTHING_CHANGES),
 	CASE(values__too_many_reads_to_ask_EINVAL),

@@ -163,8 +163,7 @@ int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
 {
 	int ret;
 
-	if (qp->cm_id || (qp->state != IBV_QPS_RESET &&
-			  qp->state != IBV_QPS_INIT))
+	if (qp->cm_id || qp->state != IBV_QPS_INIT)
 		return -EINVAL;
 	ret = soft_wire_get(dev, peer >> SOFT_QPN_BITS, &qp->wire);
 	if (ret)
@@ -191,8 +190,8 @@ int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
 }
 
 /*
- * Only the connection manager brings a queue pair to RTS. INIT and RTR of an
- * unconnected queue pair are one state, and SQD ends the connection: Linux,
+ * Only the connection manager brings a queue pair to RTS. RESET, INIT and RTR of
+ * an unconnected queue pair are one state, and SQD ends the connection: Linux,
  * siw_verbs_modify_qp() and siw_qp_modify(), c4iw_ib_modify_qp().
  */
 static int modify_iwarp(struct soft_dev *dev, struct soft_qp *qp,

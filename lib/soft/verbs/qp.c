@@ -211,7 +211,7 @@ static struct soft_qp *qp_new(struct ibv_context *verbs,
 		qp->create_flags = attr->create_flags;
 	(void)pthread_mutex_init(&qp->ex_lock, NULL);
 	init_cross(qp);
-	qp->state = IBV_QPS_RESET;
+	qp->state = soft_qp_first_state(soft_dev_of(verbs));
 	qp->timer.fn = soft_verbs_up->timer;
 	list_init(&qp->timer.node);
 	list_init(&qp->late.node);

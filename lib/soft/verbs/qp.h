@@ -258,6 +258,16 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 /* Completes the receive at the head. */
 void soft_rq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      struct ibv_wc *wc, bool solicited);
+/*
+ * Returns the state of a queue pair that is new or reset. RNICs have one state
+ * for RESET and INIT, and call it INIT: Linux, cxgb4 to_ib_qp_state(),
+ * siw_qp_state_to_ib_qp_state[] (since 6.12).
+ */
+static inline enum ibv_qp_state soft_qp_first_state(const struct soft_dev *dev)
+{
+	return dev->iwarp ? IBV_QPS_INIT : IBV_QPS_RESET;
+}
+
 /* Enters the error state and flushes both queues. */
 void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp);
 /* Enters SQE and flushes the send queue: unreliable queue pairs. */

@@ -202,7 +202,7 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 {
-	qp->state = IBV_QPS_RESET;
+	qp->state = soft_qp_first_state(dev);
 	if (unlikely(qp->dci || qp->dct))
 		soft_verbs_up->dc_over(dev, qp);
 	soft_vm_forget(dev, qp);
