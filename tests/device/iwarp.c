@@ -456,6 +456,21 @@ static void iwarp_destroy_id__ENDS_BOTH(void)
 	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
+/* rdma_disconnect() of librdmacm sets SQD first, as if it were the first. */
+static void iwarp_disconnect__after_the_peer_NO_ERROR(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
+
+	if (!is_iwarp())
+		return;
+	connect_them();
+	check_call(v->disconnect(asks), 0);
+	both_disconnected();
+	check_call(v->modify_qp(end[1].qp, &a, IBV_QP_STATE), 0);
+	check_call(v->disconnect(asked), 0);
+	check_state(end[1].qp, IBV_QPS_ERR);
+}
+
 const struct device_case iwarp_cases[] = {
 	CASE(iwarp_attr__RNIC_WITHOUT_THE_REST),
 	CASE(iwarp_connect__ESTABLISHED_AND_NO_RESPONSE),
@@ -481,3 +496,4 @@ const struct device_case iwarp_cases[] = {
 	CASE(iwarp_destroy_id__ENDS_BOTH),
 	{ .name = NULL },
 };
+	CASE(iwarp_disconnect__after_the_peer_NO_ERROR),

@@ -193,6 +193,11 @@ int soft_qp_iwarp_up(struct soft_dev *dev, struct soft_qp *qp, uint32_t peer,
  * Only the connection manager brings a queue pair to RTS. RESET, INIT and RTR of
  * an unconnected queue pair are one state, and SQD ends the connection: Linux,
  * siw_verbs_modify_qp() and siw_qp_modify(), c4iw_ib_modify_qp().
+ *
+ * rdma_disconnect() of librdmacm sets SQD even if the peer has disconnected
+ * before. c4iw_modify_qp() refuses that. siw_qp_modify() does not, and neither
+ * does the kernel's own iw_cm_disconnect(), because both sides may disconnect
+ * at once.
  */
 static int modify_iwarp(struct soft_dev *dev, struct soft_qp *qp,
 			const struct ibv_qp_attr *attr, int mask)
@@ -220,10 +225,12 @@ static int modify_iwarp(struct soft_dev *dev, struct soft_qp *qp,
 			if (!connected)
 				return EINVAL;
 			break;
-		case IBV_QPS_ERR:
 		case IBV_QPS_SQD:
-			if (!connected && attr->qp_state == IBV_QPS_SQD)
+			if (!connected && !ended)
 				return EINVAL;
+			enter(dev, qp, IBV_QPS_ERR);
+			break;
+		case IBV_QPS_ERR:
 			enter(dev, qp, IBV_QPS_ERR);
 			break;
 		default:
