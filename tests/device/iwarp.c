@@ -248,19 +248,42 @@ static void iwarp_modify__to_rts_by_hand_EINVAL(void)
 	check_call(v->modify_qp(end[0].qp, &a, IBV_QP_STATE), EINVAL);
 }
 
-static void iwarp_send__asked_side_first_FAILS(void)
+/* The asked side sends, and the asking side has sent nothing. */
+static void asked_side_sends(void)
 {
-	struct request r;
+	struct request r = request(IBV_WR_SEND, 1, 8);
 
+	r.sge[0].addr = (uintptr_t)end[1].mem;
+	r.sge[0].lkey = end[1].mr->lkey;
+	fill(1, 1);
+	post(1, &r);
+	(void)received(0, 2, IBV_WC_SUCCESS);
+	(void)sent(1, 1, IBV_WC_SUCCESS);
+	check(!memcmp(end[0].mem, end[1].mem, 8));
+}
+
+static void iwarp_send__asked_side_first_ARRIVES(void)
+{
 	if (!is_iwarp())
 		return;
 	connect_them();
 	receive(0, 2, 0, 8);
-	r = request(IBV_WR_RDMA_WRITE, 1, 0);
-	post(1, &r);
-	(void)sent(1, 1, IBV_WC_LOC_QP_OP_ERR);
-	(void)received(0, 2, IBV_WC_WR_FLUSH_ERR);
-	both_disconnected();
+	asked_side_sends();
+}
+
+/* The request is posted before the asking side knows that it is accepted. */
+static void iwarp_send__with_the_answer_ARRIVES(void)
+{
+	struct rdma_conn_param p = { .private_data_len = 0 };
+
+	if (!is_iwarp())
+		return;
+	ask("please", 6);
+	receive(0, 2, 0, 8);
+	init(asked, end[1].qp);
+	p.qp_num = end[1].qp->qp_num;
+	check_call(v->accept(asked, &p), 0);
+	asked_side_sends();
 }
 
 /* Returns the completion of a Send that finds no receive. */
@@ -433,6 +456,21 @@ static void iwarp_disconnect__what_was_sent_ARRIVES_FIRST(void)
 	same(4096);
 }
 
+/* rdma_disconnect() of librdmacm sets SQD first, as if it were the first. */
+static void iwarp_disconnect__after_the_peer_NO_ERROR(void)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
+
+	if (!is_iwarp())
+		return;
+	connect_them();
+	check_call(v->disconnect(asks), 0);
+	both_disconnected();
+	check_call(v->modify_qp(end[1].qp, &a, IBV_QP_STATE), 0);
+	check_call(v->disconnect(asked), 0);
+	check_state(end[1].qp, IBV_QPS_ERR);
+}
+
 static void iwarp_error__of_one_side_ENDS_BOTH(void)
 {
 	if (!is_iwarp())
@@ -456,21 +494,6 @@ static void iwarp_destroy_id__ENDS_BOTH(void)
 	check_state(end[1].qp, IBV_QPS_ERR);
 }
 
-/* rdma_disconnect() of librdmacm sets SQD first, as if it were the first. */
-static void iwarp_disconnect__after_the_peer_NO_ERROR(void)
-{
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
-
-	if (!is_iwarp())
-		return;
-	connect_them();
-	check_call(v->disconnect(asks), 0);
-	both_disconnected();
-	check_call(v->modify_qp(end[1].qp, &a, IBV_QP_STATE), 0);
-	check_call(v->disconnect(asked), 0);
-	check_state(end[1].qp, IBV_QPS_ERR);
-}
-
 const struct device_case iwarp_cases[] = {
 	CASE(iwarp_attr__RNIC_WITHOUT_THE_REST),
 	CASE(iwarp_connect__ESTABLISHED_AND_NO_RESPONSE),
@@ -480,7 +503,8 @@ const struct device_case iwarp_cases[] = {
 	CASE(iwarp_connect__rejected_FLUSHES),
 	CASE(iwarp_connect__no_such_queue_pair_EINVAL),
 	CASE(iwarp_modify__to_rts_by_hand_EINVAL),
-	CASE(iwarp_send__asked_side_first_FAILS),
+	CASE(iwarp_send__asked_side_first_ARRIVES),
+	CASE(iwarp_send__with_the_answer_ARRIVES),
 	CASE(iwarp_send__no_receive_REM_INV_REQ_ERR),
 	CASE(iwarp_send__no_receive_ENDS_THE_CONNECTION),
 	CASE(iwarp_write__wrong_key_ENDS_BOTH),
@@ -492,8 +516,8 @@ const struct device_case iwarp_cases[] = {
 	CASE(iwarp_write__where_one_may_read_ENDS_BOTH),
 	CASE(iwarp_read__into_what_is_not_written_remotely_LOC_ACCESS_ERR),
 	CASE(iwarp_disconnect__what_was_sent_ARRIVES_FIRST),
+	CASE(iwarp_disconnect__after_the_peer_NO_ERROR),
 	CASE(iwarp_error__of_one_side_ENDS_BOTH),
 	CASE(iwarp_destroy_id__ENDS_BOTH),
 	{ .name = NULL },
 };
-	CASE(iwarp_disconnect__after_the_peer_NO_ERROR),

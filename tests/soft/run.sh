@@ -475,6 +475,9 @@ fi
 # ---- rsockets -------------------------------------------------------------
 
 pair rstream rstream "rstream -s 127.0.0.1" 1m_bw
+# the side that accepts sends first
+pair rstream-iwarp "env RDMAMSG_SOFT_LINK=iwarp rstream -S 64" \
+    "env RDMAMSG_SOFT_LINK=iwarp rstream -S 64 -s 127.0.0.1" custom
 pair rstream-blocking "rstream -T b" "rstream -T b -s 127.0.0.1" 1m_bw
 pair rstream-async "rstream -T a" "rstream -T a -s 127.0.0.1" 1m_bw
 # of a name with two addresses, both take the first
@@ -491,6 +494,11 @@ do
 	perf ib_$test ib_$test -n 1000
 	# the server listens twice: the client may come before the second time
 	perf ib_$test-cm env RDMAMSG_SOFT_PATIENCE=60000 ib_$test -R -n 1000
+done
+for test in send_lat write_lat write_bw
+do
+	perf ib_$test-cm-iwarp env RDMAMSG_SOFT_LINK=iwarp \
+	    RDMAMSG_SOFT_PATIENCE=60000 ib_$test -R -n 1000
 done
 perf ib_send_lat-events ib_send_lat -e -n 1000
 perf ib_send_bw-all ib_send_bw -a -n 100

@@ -198,6 +198,8 @@ static inline bool soft_cm_carried(const struct soft_dev *dev)
 int soft_cm_iwarp_check(const struct soft_cm_id *id, uint32_t qp_num);
 /* Brings the queue pair id->param.qp_num to RTS. Returns 0 or -errno. */
 int soft_cm_iwarp_up(struct soft_cm_id *id, bool passive);
+/* The active side is in RTS: the passive side may send. */
+void soft_cm_iwarp_ready(struct soft_cm_id *id);
 /* Flushes the queue pair of a connection. */
 void soft_cm_iwarp_flush(struct soft_cm_id *id);
 /*

@@ -3,7 +3,10 @@
  * Connections of iWARP, after Linux drivers/infiniband/core/cma.c and iwcm.c:
  *
  *   - connect and accept name a queue pair. The connection manager brings it to
- *     RTS, and no RTU follows. So the active side gets no CONNECT_RESPONSE.
+ *     RTS. So the active side gets no CONNECT_RESPONSE.
+ *   - The passive side sends nothing until the active side is in RTS. The RTU
+ *     stands for the RTR message of MPA version 2, with which cards such as
+ *     cxgb4 let the passive side send first (siw_cm.c, siw_rtr_data_ready()).
  *   - Connection and queue pair end together: an error of the queue pair
  *     disconnects both sides, and a disconnect flushes both queue pairs.
  */
@@ -48,6 +51,17 @@ int soft_cm_iwarp_up(struct soft_cm_id *id, bool passive)
 	return soft_qp_iwarp_up(dev, qp, id->peer_qpn, id->handle,
 				id->responder_resources, id->initiator_depth,
 				passive);
+}
+
+void soft_cm_iwarp_ready(struct soft_cm_id *id)
+{
+	struct soft_dev *dev = id->file->dev;
+	struct soft_qp *qp = qp_of(id);
+
+	if (!qp)
+		return;
+	qp->gate &= (uint8_t)~SOFT_GATE_MUTE;
+	soft_verbs_up->push(dev, qp);
 }
 
 void soft_cm_iwarp_flush(struct soft_cm_id *id)

@@ -130,6 +130,7 @@ static void on_mpa_reply(struct soft_cm_id *id, const struct soft_cm_msg *m)
 		soft_cm_raise(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
 		return;
 	}
+	(void)soft_cm_send(id, SOFT_MSG_RTU, 0);
 	ev = soft_cm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	if (!ev)
 		return;
@@ -232,6 +233,18 @@ static void on_dreq(struct soft_cm_id *id)
 	}
 }
 
+static void on_rtu(struct soft_cm_id *id)
+{
+	if (id->file->dev->iwarp) {
+		soft_cm_iwarp_ready(id);
+		return;
+	}
+	if (id->state != SOFT_CM_REP_SENT)
+		return;
+	id->state = SOFT_CM_CONNECTED;
+	soft_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
 /* ---- dispatch --------------------------------------------------------- */
 
 /*
@@ -273,7 +286,9 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		on_req(dev, w, &m);
 		return;
 	}
-	if (!soft_cm_carried(dev))
+	/* TCP repeats an RTR that a port has lost */
+	if (!soft_cm_carried(dev) &&
+	    !(dev->iwarp && m.hdr.type == SOFT_MSG_RTU))
 		return;
 	id = addressee(dev, w, &m.hdr);
 	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||
@@ -284,10 +299,7 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		on_rep(id, &m);
 		break;
 	case SOFT_MSG_RTU:
-		if (id->state != SOFT_CM_REP_SENT)
-			break;
-		id->state = SOFT_CM_CONNECTED;
-		soft_cm_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		on_rtu(id);
 		break;
 	case SOFT_MSG_REJ:
 		on_rej(id, &m);

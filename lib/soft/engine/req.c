@@ -369,8 +369,7 @@ static enum soft_pass pass_gate(struct soft_dev *dev, struct soft_qp *qp,
 		return pass;
 	if (qp->gate == SOFT_GATE_AIM)
 		return soft_dci_aim(dev, qp, wqe) ? SOFT_PUSHES : SOFT_WAITS;
-	/* RFC 5044, 7.1.2: the MPA initiator sends first */
-	soft_req_fail(dev, qp, qp->sq_next, IBV_WC_LOC_QP_OP_ERR);
+	/* muted: the first record of the peer, or its RTR, opens the gate */
 	return SOFT_WAITS;
 }
 

@@ -597,7 +597,10 @@ void soft_resp_request(struct soft_dev *dev, struct soft_qp *qp,
 		return;
 	}
 	qp->dropping = false;
-	qp->gate &= (uint8_t)~SOFT_GATE_MUTE;
+	if (unlikely(qp->gate & SOFT_GATE_MUTE)) {
+		qp->gate &= (uint8_t)~SOFT_GATE_MUTE;
+		soft_qp_pend(dev, qp);
+	}
 	qp->ack_asked |= rec->flags & SOFT_F_ACK;
 	if (unlikely(!makes_sense(rec) || !allowed(qp, rec) ||
 		     (qp->xrcd && !soft_xrc_choose(dev, qp, rec->srqn)))) {

@@ -95,7 +95,7 @@ static inline bool soft_is_local(const struct soft_swqe *wqe)
 /* The condition that the engine checks before it pushes a request. */
 enum soft_gate {
 	SOFT_GATE_OPEN = 0,
-	SOFT_GATE_MUTE = 1 << 0,	/* iWARP: the peer sends first */
+	SOFT_GATE_MUTE = 1 << 0,	/* iWARP: the peer is not in RTS yet */
 	SOFT_GATE_AIM = 1 << 1,		/* DCI: the target of the request */
 	SOFT_GATE_CROSS = 1 << 2,	/* waits, and is enabled: cross.h */
 };
