@@ -665,6 +665,7 @@ fi
 
 # ---- /sys/class/infiniband -------------------------------------------------
 
+one user-event "$python $(dirname "$0")/user_event.py" written
 for link in ethernet ib iwarp
 do
 	one sysfs-$link "env RDMAMSG_SOFT_LINK=$link \

@@ -169,6 +169,32 @@ int soft_cm_get_event(struct soft_cm_file *file,
 	return 0;
 }
 
+int soft_cm_write_event(struct soft_cm_file *file,
+			const struct soft_ucm_write_cm_event *cmd)
+{
+	struct soft_cm_event *ev;
+	struct soft_cm_id *id;
+	int ret = -EINVAL;
+
+	/* librdmacm completes its own calls with INTERNAL */
+	if (cmd->event != SOFT_CM_EVENT_USER &&
+	    cmd->event != SOFT_CM_EVENT_INTERNAL)
+		return -EINVAL;
+	soft_lock(file->dev);
+	id = soft_cm_id_of(file, cmd->id);
+	if (!id)
+		goto out;
+	ev = soft_cm_event_new(id, cmd->event, (int)cmd->status);
+	ret = ev ? 0 : -ENOMEM;
+	if (!ev)
+		goto out;
+	memcpy(&ev->resp.param, &cmd->arg, sizeof(cmd->arg));
+	soft_cm_event_post(id, ev);
+out:
+	soft_unlock(file->dev);
+	return ret;
+}
+
 static void on_timer(struct soft_dev *dev, struct soft_timer *t)
 {
 	struct soft_cm_id *id = list_entry(t, struct soft_cm_id, timer);

@@ -86,6 +86,9 @@ int soft_cm_leave_mcast(struct soft_cm_file *file,
 			struct rdma_ucm_destroy_id_resp *resp);
 /* Returns the MLID of a group, which is the same on all nodes. */
 uint16_t soft_cm_mlid(const uint8_t mgid[16]);
+/* Raises an event of the program's own: Linux, ucma_write_cm_event(). */
+int soft_cm_write_event(struct soft_cm_file *file,
+			const struct soft_ucm_write_cm_event *cmd);
 /* Returns -EAGAIN if there is no event. */
 int soft_cm_get_event(struct soft_cm_file *file,
 		      struct rdma_ucm_event_resp *resp);

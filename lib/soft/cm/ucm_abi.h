@@ -7,6 +7,8 @@
 #ifndef SOFT_CM_UCM_ABI_H
 #define SOFT_CM_UCM_ABI_H
 
+#include <stdint.h>
+
 #include <rdma/rdma_cma.h>
 
 #define RDMA_PS_IPOIB				SOFT_UCM_PS_IPOIB
@@ -38,5 +40,17 @@
 #undef RDMA_OPTION_ID_AFONLY
 #undef RDMA_OPTION_ID_ACK_TIMEOUT
 #undef RDMA_OPTION_IB_PATH
+
+/* ---- since Linux 6.16, so that the header may lack it -------------------- */
+
+#define SOFT_UCM_CMD_WRITE_CM_EVENT	24
+#define SOFT_CM_EVENT_USER		18
+#define SOFT_CM_EVENT_INTERNAL		19
+
+struct soft_ucm_write_cm_event {
+	uint32_t id, reserved;
+	uint32_t event, status;
+	uint64_t arg;			/* of a union with rdma_ucm_conn_param */
+};
 
 #endif

@@ -135,6 +135,7 @@ union command {
 	struct rdma_ucm_migrate_id migrate_id;
 	struct rdma_ucm_join_ip_mcast join_ip_mcast;
 	struct rdma_ucm_join_mcast join_mcast;
+	struct soft_ucm_write_cm_event write_event;
 	uint8_t bytes[CMD_MAX];		/* missing bytes read as zero */
 };
 
@@ -305,6 +306,8 @@ static int command(struct soft_cm_file *file, uint32_t cmd,
 		*len = sizeof(a->destroy_id);
 		return soft_cm_leave_mcast(file, &c->destroy_id,
 					   &a->destroy_id);
+	case SOFT_UCM_CMD_WRITE_CM_EVENT:
+		return soft_cm_write_event(file, &c->write_event);
 	default:
 		return -EOPNOTSUPP;
 	}
