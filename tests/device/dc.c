@@ -29,6 +29,27 @@ static void mlx5_query_device__bits_ANSWERS_KNOWN(void)
 	check_is(a.comp_mask, 0);
 }
 
+/*
+ * rdma-core 47 has appended these. An older header has neither the bit nor the
+ * fields.
+ */
+static void mlx5_query_device__reads_of_DC_THE_MOST(void)
+{
+	struct {
+		struct mlx5dv_context a;
+		uint64_t room[8];
+	} newer = { .a.comp_mask = 1 << 14 };
+	const size_t at = (offsetof(struct mlx5dv_context, crypto_caps) +
+			   sizeof(newer.a.crypto_caps) + 7) / 8;
+	uint64_t most[2];
+
+	check_call(v->mlx5_query_device(ctx, &newer.a), 0);
+	check_is(newer.a.comp_mask, 1 << 14);
+	memcpy(most, (uint64_t *)&newer + at, sizeof(most));
+	check(most[0] >= how.depth && most[0] < 1024);
+	check(most[1] >= how.depth && most[1] < 1024);
+}
+
 static void mlx5_create_qp__device_of_others_EOPNOTSUPP(void)
 {
 	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCI);
@@ -310,6 +331,35 @@ static void modify_dct__masks_EXACT(void)
 	refuses(qp, IBV_QPS_RESET, IBV_QP_STATE);
 }
 
+/*
+ * A target has no destination, and a request brings that of an initiator: Linux
+ * (hw/mlx5/qp.c, mlx5_ib_modify_dct()) only reads the route.
+ */
+static void modify_dct__no_lid_TAKEN(void)
+{
+	struct ibv_qp_init_attr_ex a;
+	struct ibv_qp_attr to;
+	struct ibv_qp *qp;
+
+	if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+		return;
+	srq = new_srq(16);
+	a = dct_attr(new_cq(16, NULL));
+	qp = create(&a, MLX5DV_DCTYPE_DCT);
+	dc_step(qp, IBV_QPS_INIT, DCT_INIT);
+	to = step_attr(IBV_QPS_RTR, 0);
+	to.ah_attr.is_global = 0;
+	to.ah_attr.dlid = 0;
+	to.ah_attr.port_num = 0;
+	check_call(v->modify_qp(qp, &to, DCT_RTR), EINVAL);
+	to.ah_attr.port_num = 1;
+	check_call(v->modify_qp(qp, &to, DCT_RTR), 0);
+	a = dci_attr(new_cq(16, NULL));
+	qp = create(&a, MLX5DV_DCTYPE_DCI);
+	dc_step(qp, IBV_QPS_INIT, DCI_INIT);
+	check_call(v->modify_qp(qp, &to, DCI_RTR), 0);
+}
+
 /* The device draws the number of a target when it becomes RTR. */
 static void modify_dct__number_IN_RTR(void)
 {
@@ -380,6 +430,7 @@ const struct device_case dc_cases[] = {
 	CASE(mlx5_create_qp__device_of_others_EOPNOTSUPP),
 	GATE(dc__device_supports_it),
 	CASE(mlx5_query_device__bits_ANSWERS_KNOWN),
+	CASE(mlx5_query_device__reads_of_DC_THE_MOST),
 	CASE(mlx5_create_qp__types_disagree_EINVAL),
 	CASE(mlx5_create_qp__flags_CHECKED),
 	CASE(mlx5_create_qp__unknown_flag_EINVAL),
@@ -393,6 +444,7 @@ const struct device_case dc_cases[] = {
 	CASE(modify_dci__masks_EXACT),
 	CASE(modify_dci__optional_attributes_TAKEN),
 	CASE(modify_dct__masks_EXACT),
+	CASE(modify_dct__no_lid_TAKEN),
 	CASE(modify_dct__number_IN_RTR),
 	CASE(query_dct__in_RTR_SOME_ATTRIBUTES),
 	CASE(query_dci__attributes_AS_SET),

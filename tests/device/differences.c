@@ -136,6 +136,7 @@ const struct difference differences[] = {
 	{ "td__of_a_parent_domain_EBUSY", "rxe", NO_TD, NO_TD_WHY },
 	{ "pd__of_a_parent_domain_EBUSY", "rxe", NO_PARENT, NO_TD_WHY },
 	{ "parent__bad_values_EINVAL", "rxe", NO_PARENT, NO_TD_WHY },
+	{ "parent__unknown_bits_EOPNOTSUPP", "rxe", NO_PARENT, NO_TD_WHY },
 	{ "parent__objects_ARE_OF_THE_PROTECTION_DOMAIN", "rxe", NO_TD,
 	  NO_TD_WHY },
 
@@ -396,6 +397,8 @@ const struct difference differences[] = {
 	{ "td__of_a_parent_domain_EBUSY", "siw", NO_TD, SIW_NO_DOMAIN_WHY },
 	{ "pd__of_a_parent_domain_EBUSY", "siw", NO_PARENT, SIW_NO_DOMAIN_WHY },
 	{ "parent__bad_values_EINVAL", "siw", NO_PARENT, SIW_NO_DOMAIN_WHY },
+	{ "parent__unknown_bits_EOPNOTSUPP", "siw", NO_PARENT,
+	  SIW_NO_DOMAIN_WHY },
 	{ "parent__objects_ARE_OF_THE_PROTECTION_DOMAIN", "siw", NO_TD,
 	  SIW_NO_DOMAIN_WHY },
 	{ "rnr__no_retries_RNR_RETRY_EXC", "siw", "request 1: success, not ",

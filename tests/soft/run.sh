@@ -644,6 +644,30 @@ then
 	fi
 fi
 
+# libmlx5 opens a device for the programs that use its calls.
+if case_of mlx5-open "$python"
+then
+	echo 'from pyverbs.providers.mlx5.mlx5dv import (Mlx5Context,
+                                             Mlx5DVContextAttr)
+from pyverbs.pyverbs_error import PyverbsRDMAError, PyverbsUserError
+for flags in (0, 1, 1 << 31):
+    try:
+        with Mlx5Context(Mlx5DVContextAttr(flags), "soft0") as ctx:
+            print("opened", ctx.query_mlx5_device().comp_mask >= 0)
+    except (PyverbsRDMAError, PyverbsUserError) as error:
+        print(flags, "fails:", error)' >"$registry"
+	if ! "$python" -c 'import pyverbs.providers.mlx5.mlx5dv' 2>/dev/null
+	then echo "skip mlx5-open # python3-pyverbs has no mlx5dv"
+	elif timeout $limit "$soft" "$python" "$registry" >"$work/output" 2>&1 &&
+	    [ "$(grep -c '^opened True$' "$work/output")" -eq 2 ] &&
+	    expect '^2147483648 fails: .*Errno: 22' &&
+	    RDMAMSG_SOFT_LINK=iwarp timeout $limit "$soft" "$python" \
+	    "$registry" >"$work/iwarp" 2>&1 && ! grep -q opened "$work/iwarp"
+	then pass
+	else fail "not as libmlx5 opens its own devices"
+	fi
+fi
+
 # Objects of another process cannot be imported.
 if case_of import "$python"
 then

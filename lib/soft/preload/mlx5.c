@@ -6,6 +6,8 @@
  */
 #include "config.h"
 
+#include <errno.h>
+
 #include <infiniband/verbs.h>
 
 #ifdef HAVE_MLX5DV
@@ -17,6 +19,22 @@
 bool mlx5dv_is_supported(struct ibv_device *device)
 {
 	return soft_mlx5_is_supported(device);
+}
+
+/*
+ * rdma-core, mlx5/mlx5.c, mlx5_alloc_context(). The flag is DEVX: the device has
+ * two of its commands.
+ */
+struct ibv_context *mlx5dv_open_device(struct ibv_device *device,
+				       struct mlx5dv_context_attr *attr)
+{
+	const bool known = !(attr->flags & ~MLX5DV_CONTEXT_FLAGS_DEVX);
+
+	if (!soft_mlx5_is_supported(device) || !known) {
+		errno = known ? EOPNOTSUPP : EINVAL;
+		return NULL;
+	}
+	return ibv_open_device(device);
 }
 
 int mlx5dv_query_device(struct ibv_context *verbs, struct mlx5dv_context *attr)

@@ -97,7 +97,8 @@ void soft_ah_header(const struct soft_ah *ah, uint32_t length, uint8_t grh[40])
 
 /* ---- creation --------------------------------------------------------- */
 
-bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a)
+bool soft_ah_source_ok(const struct soft_dev *dev,
+		       const struct ibv_ah_attr *a)
 {
 	struct soft_gid sgid;
 
@@ -106,7 +107,12 @@ bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a)
 	if (a->is_global)
 		return !soft_port_gid(dev, a->port_num, a->grh.sgid_index,
 				      &sgid);
-	return soft_is_ib(dev) && a->dlid;
+	return soft_is_ib(dev);
+}
+
+bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a)
+{
+	return soft_ah_source_ok(dev, a) && (a->is_global || a->dlid);
 }
 
 static int take_ib(const struct soft_dev *dev, struct soft_ah *ah)

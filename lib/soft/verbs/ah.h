@@ -45,6 +45,10 @@ struct soft_member {
 };
 
 /* ah.c. All L */
+/* Checks the port and the GID that a path begins with. */
+bool soft_ah_source_ok(const struct soft_dev *dev,
+		       const struct ibv_ah_attr *a);
+/* Checks that there is a destination, too. */
 bool soft_ah_attr_ok(const struct soft_dev *dev, const struct ibv_ah_attr *a);
 void soft_ah_header(const struct soft_ah *ah, uint32_t length,
 		    uint8_t grh[SOFT_GRH]);

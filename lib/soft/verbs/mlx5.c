@@ -29,12 +29,32 @@ bool soft_mlx5_is_supported(struct ibv_device *device)
 	return device->transport_type == IBV_TRANSPORT_IB;
 }
 
+/*
+ * rdma-core 47 has appended these to struct mlx5dv_context. This header may be
+ * older than that of the program, which sets the bit if it has the fields.
+ */
+#define MASK_MAX_DC_RD_ATOM	(1u << 14)
+struct dc_reads {
+	uint64_t most, most_init;	/* as requester, as responder */
+};
+#define DC_READS_AT \
+	((offsetof(struct mlx5dv_context, crypto_caps) + \
+	  sizeof(struct mlx5dv_crypto_caps) + 7) / 8 * 8)
+
+static void tell_dc_reads(struct mlx5dv_context *attr)
+{
+	const struct dc_reads most = { SOFT_MAX_RD, SOFT_MAX_RD };
+
+	memcpy((char *)attr + DC_READS_AT, &most, sizeof(most));
+}
+
 /* Without on-demand paging. */
 int soft_mlx5_query_device(struct ibv_context *verbs,
 			   struct mlx5dv_context *attr)
 {
 	const uint64_t known = MLX5DV_CONTEXT_MASK_DC_ODP_CAPS |
-			       MLX5DV_CONTEXT_MASK_DCI_STREAMS;
+			       MLX5DV_CONTEXT_MASK_DCI_STREAMS |
+			       MASK_MAX_DC_RD_ATOM;
 
 	if (soft_dev_of(verbs)->iwarp)
 		return EOPNOTSUPP;
@@ -47,6 +67,8 @@ int soft_mlx5_query_device(struct ibv_context *verbs,
 		attr->dci_streams_caps = (struct mlx5dv_dci_streams_caps){
 			SOFT_LOG_STREAMS, SOFT_LOG_ERRORED,
 		};
+	if (attr->comp_mask & MASK_MAX_DC_RD_ATOM)
+		tell_dc_reads(attr);
 	return 0;
 }
 

@@ -11,14 +11,25 @@
 #include "soft/verbs/dc.h"
 #include "soft/verbs/upward.h"
 
-static int check_values(const struct soft_dev *dev,
+/*
+ * Queue pairs of DC have no destination. A target's path tells its route only:
+ * Linux, hw/mlx5/qp.c, mlx5_ib_modify_dct(); core/cache.c, rdma_check_ah_attr().
+ */
+static bool path_ok(const struct soft_dev *dev, const struct soft_qp *qp,
+		    const struct ibv_ah_attr *a)
+{
+	return qp->dci || qp->dct ? soft_ah_source_ok(dev, a) :
+	       soft_ah_attr_ok(dev, a);
+}
+
+static int check_values(const struct soft_dev *dev, const struct soft_qp *qp,
 			const struct ibv_qp_attr *a, int mask)
 {
 	if (mask & IBV_QP_PORT && (!a->port_num || a->port_num > dev->ports))
 		return EINVAL;
 	if (mask & IBV_QP_PKEY_INDEX && a->pkey_index)
 		return EINVAL;
-	if (mask & IBV_QP_AV && !soft_ah_attr_ok(dev, &a->ah_attr))
+	if (mask & IBV_QP_AV && !path_ok(dev, qp, &a->ah_attr))
 		return EINVAL;
 	if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 ||
 				       a->path_mtu > IBV_MTU_4096))
@@ -279,7 +290,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		goto out;
 	if (!step_ok(qp, to, mask))
 		goto out;
-	ret = check_values(dev, attr, mask);
+	ret = check_values(dev, qp, attr, mask);
 	if (!ret)
 		ret = check_migration(dev, qp, attr, mask);
 	if (!ret && to == IBV_QPS_RTR && qp->state == IBV_QPS_INIT)
