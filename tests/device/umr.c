@@ -100,6 +100,30 @@ static void create_fails(enum ibv_qp_type type, uint64_t ops, int err)
 	check_null(v->mlx5_create_qp(ctx, &a, &m), err);
 }
 
+/*
+ * rdma-core, mlx5/qp.c, mlx5_qp_fill_wr_pfns(), sets the calls of all operations
+ * that the type has, and only checks those that the program names. Its
+ * tests/test_mlx5_mkey.py sends with invalidate without having named it.
+ */
+static void create_qp__operations_not_named_TAKEN(void)
+{
+	struct mlx5dv_qp_init_attr m = umr_mlx5_attr(UMR_OPS);
+	struct ibv_qp_init_attr_ex a = umr_attr(new_cq(64, NULL));
+	struct mlx5dv_mkey *k;
+
+	umr_open();
+	k = mkey_with(ENTRIES, MLX5DV_MKEY_INIT_ATTR_FLAGS_REMOTE_INVALIDATE);
+	a.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+	umr = v->mlx5_create_qp(ctx, &a, &m);
+	keep(umr, undo_umr_qp);
+	umr_ex = v->qp_to_qp_ex(umr);
+	walk(umr, umr->qp_num);
+	umr_start(1);
+	ibv_wr_send_inv(umr_ex, k->rkey);
+	ibv_wr_set_inline_data(umr_ex, NULL, 0);
+	check_call(ibv_wr_complete(umr_ex), 0);
+}
+
 static void create_qp__other_type_EOPNOTSUPP(void)
 {
 	create_fails(IBV_QPT_UD, MLX5DV_QP_EX_WITH_MR_LIST, EOPNOTSUPP);
@@ -424,6 +448,7 @@ const struct device_case umr_cases[] = {
 	CASE(create_mkey__only_remote_invalidate_INDIRECT),
 	CASE(create_mkey__entries_ROUNDED_UP),
 	CASE(create_mkey__domain_BUSY_until_destroyed),
+	CASE(create_qp__operations_not_named_TAKEN),
 	CASE(create_qp__other_type_EOPNOTSUPP),
 	CASE(create_qp__unknown_operations_EOPNOTSUPP),
 	CASE(create_qp__without_operations_NO_BUILDER),

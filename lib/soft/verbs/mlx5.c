@@ -186,6 +186,8 @@ static struct ibv_qp *add_builder(struct ibv_qp *ibv, bool raw)
 	}
 	qp->dv = b;
 	qp->ex_ops |= SOFT_EX_MLX5;
+	/* rdma-core, mlx5/qp.c, fill_wr_builders_rc_xrc_dc() */
+	soft_qp_ex_all(qp);
 	return ibv;
 }
 

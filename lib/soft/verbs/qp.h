@@ -328,6 +328,8 @@ bool soft_step_ok(enum ibv_qp_type type, enum ibv_qp_state from,
 int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 		     uint64_t ops);
 void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops);
+/* Lets a builder have all operations of RC, also those that nobody named. */
+void soft_qp_ex_all(struct soft_qp *qp);
 /* Sets the target of the request that a builder has begun. */
 void soft_qp_ex_aim(struct soft_qp *qp, struct ibv_ah *ah, uint32_t dctn,
 		    uint64_t key, uint16_t stream);

@@ -445,6 +445,11 @@ int soft_qp_ex_check(const struct soft_dev *dev, enum ibv_qp_type type,
 	return ops & ~can ? EOPNOTSUPP : 0;
 }
 
+void soft_qp_ex_all(struct soft_qp *qp)
+{
+	qp->ex_ops |= RC_OPS;
+}
+
 void soft_qp_ex_init(struct soft_qp *qp, uint64_t ops)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
