@@ -153,7 +153,9 @@ one()
 	fi
 }
 
-# both SERVER CLIENT [PATTERN]: whether they end well; if not, $why
+# both SERVER CLIENT PATTERN: whether they end well; if not, $why. Without a
+# pattern they may say nothing: rping names the end only if its other thread has
+# not ended it yet.
 both()
 {
 	serve "$1"
@@ -178,8 +180,8 @@ both()
 	fi
 	why="client: status $status, server: $server"
 	[ $status -eq 0 ] && [ $server -eq 0 ] || return
-	why="no '${3:-.}' in what they say"
-	expect "${3:-.}"
+	why="no '$3' in what they say"
+	[ -z "$3" ] || expect "$3"
 }
 
 # pair NAME SERVER CLIENT [PATTERN]: both are to end well; PORT in the commands
