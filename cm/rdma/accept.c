@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "device/device.h"
+#include "device/quirks.h"
 #include "device/verbs_call.h"
 #include "cm/connect.h"
 #include "session/door.h"
@@ -199,6 +200,7 @@ int rdmamsg__cm_accept(struct rdmamsg_ep *ep, struct rdmamsg_request *req)
 	if (ret)
 		/* the kernel has rejected the peer already */
 		return rdmamsg__cm_fail(ep->ctx, ret, "accepting");
+	ep->connect.awaits_reply = rdmamsg__quirks(ep->lane.dev->device)->cm_only;
 	return 0;
 
 reject:

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_connect() in a thread, for devices that connect in the call: to a host
- * that does not answer, it takes minutes.
+ * Threads for iWARP, where calls of the connection manager wait for the peer.
+ *
+ * rdma_connect() of devices that connect in the call takes minutes, if the host
+ * does not answer:
  *
  *	WAITS --------> RUNS --------> OVER
  *	a thread is     in the         mail is on its way
  *	free            kernel         to the context
  *
- * The call has the id on an event channel of its own, so that the thread can
+ * The call has the id on an event channel of its own, so that another thread can
  * destroy both if the endpoint gives up, after the context has ended, too. At
  * success the id returns to the channel of the context, with its events.
  *
- * An endpoint that gives up cancels the thread. Needed because the kernel waits
- * for the call before it destroys the queue pair. write(2) of rdma_connect() is
- * a cancellation point, and the only one in the call.
+ * An endpoint that gives up cancels the thread. write(2) of rdma_connect() is a
+ * cancellation point, and the only one in the call.
+ *
+ * When the call has returned, the kernel destroys the id and the queue pair only
+ * after the peer's answer, or when it gives up: siw after 10 s (Linux 6.1,
+ * iwcm.c, destroy_cm_id(); siw_verbs.c, siw_destroy_qp(); siw_cm.h,
+ * MPAREQ_TIMEOUT). So an endpoint that ends before leaves both to one more
+ * thread, the undertaker. The kernel waits for all of them at the same time, so
+ * that one thread is enough.
  */
 #include "base/base.h"
 #include "base/ctx.h"
@@ -21,8 +29,10 @@
 #include "base/submit.h"
 #include "base/thread.h"
 #include "device/device.h"
+#include "device/late.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
+#include "lane/qp.h"
 #include "cm/connect.h"
 #include "session/ep.h"
 #include "wire/proto.h"
@@ -44,10 +54,11 @@
 
 struct call {
 	struct mail mail;
-	struct list node;		/* in calls.waiting */
+	struct list node;		/* in calls.waiting or calls.left */
 	const struct verbs_api *v;
 	struct rdma_event_channel *ch;	/* of the id alone */
 	struct rdma_cm_id *id;
+	struct late_qp qp;		/* of an endpoint that has given up */
 	struct rdma_conn_param param;
 	uint8_t data[PROTO_HELLO_MAX];
 	bool cancels;			/* the thread can be cancelled */
@@ -62,21 +73,62 @@ static struct {
 	pthread_mutex_t lock;
 	struct list waiting;
 	unsigned int running;		/* <= CALLS_MAX */
+	struct list left;		/* for the undertaker */
+	bool undertaker;		/* the thread runs */
 } calls = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.waiting = { &calls.waiting, &calls.waiting },
+	.left = { &calls.left, &calls.left },
 };
 
+/* The id comes first: as long as it connects, it holds the queue pair. */
 static void discard(struct call *c)
 {
 	if (c->id)
 		rdmamsg__cm_id_free(c->v, c->id);
+	rdmamsg__late_destroy(&c->qp);
 	if (c->ch)
 		c->v->destroy_event_channel(c->ch);
 	free(c);
 }
 
-/* ---- the thread ------------------------------------------------------- */
+/* ---- the undertaker --------------------------------------------------- */
+
+static void *undertaker(void *arg)
+{
+	pthread_mutex_lock(&calls.lock);
+	while (!list_empty(&calls.left)) {
+		struct call *c = list_first(&calls.left, struct call, node);
+
+		list_del(&c->node);
+		pthread_mutex_unlock(&calls.lock);
+		discard(c);
+		pthread_mutex_lock(&calls.lock);
+	}
+	calls.undertaker = false;
+	pthread_mutex_unlock(&calls.lock);
+	return NULL;
+}
+
+/* Discards a call in the undertaker. If there can be none, waits for it here. */
+static void leave_behind(struct call *c)
+{
+	pthread_t thread;
+	int ret = 0;
+
+	pthread_mutex_lock(&calls.lock);
+	if (!calls.undertaker)
+		ret = rdmamsg__thread_start(undertaker, NULL, &thread);
+	if (!ret) {
+		calls.undertaker = true;
+		list_add_tail(&calls.left, &c->node);
+	}
+	pthread_mutex_unlock(&calls.lock);
+	if (ret)
+		discard(c);
+}
+
+/* ---- the thread of a call --------------------------------------------- */
 
 static void *call_thread(void *arg);
 
@@ -116,24 +168,19 @@ static void leave(void)
 	start_waiting();
 }
 
-/* rdma_connect() has returned. Frees what nobody waits for. */
+/* rdma_connect() has returned. */
 static void over(struct call *c, int ret)
 {
 	bool wanted;
 
 	pthread_mutex_lock(&calls.lock);
 	wanted = c->ep;
-	if (wanted) {
-		finish(c, ret);
-		leave();
-	}
-	pthread_mutex_unlock(&calls.lock);
 	if (wanted)
-		return;
-	discard(c);
-	pthread_mutex_lock(&calls.lock);
+		finish(c, ret);
 	leave();
 	pthread_mutex_unlock(&calls.lock);
+	if (!wanted)
+		leave_behind(c);
 }
 
 static void canceled(void *arg)
@@ -186,7 +233,7 @@ static void arrived(struct rdmamsg *ctx, struct mail *mail)
 	int ret = c->ret, err;
 
 	if (!ep) {
-		discard(c);
+		leave_behind(c);
 		return;
 	}
 	ep->connect.call = NULL;
@@ -204,8 +251,8 @@ static bool can_cancel(void)
 	return known > 0;
 }
 
-static int call_new(struct rdmamsg_ep *ep, const struct rdma_conn_param *param,
-		    struct call **ret_c)
+/* Creates a call with the id of the endpoint. */
+static int call_new(struct rdmamsg_ep *ep, struct call **ret_c)
 {
 	const struct verbs_api *v = ep->lane.v;
 	struct call *c = calloc(1, sizeof(*c));
@@ -220,9 +267,6 @@ static int call_new(struct rdmamsg_ep *ep, const struct rdma_conn_param *param,
 	list_init(&c->node);
 	c->cancels = can_cancel() &&
 		rdmamsg__quirks(ep->lane.dev->device)->cancels_connect;
-	c->param = *param;
-	memcpy(c->data, param->private_data, param->private_data_len);
-	c->param.private_data = c->data;
 	ret = rdmamsg__v_create_event_channel(v, &c->ch);
 	if (!ret)
 		ret = rdmamsg__v_migrate_id(v, ep->connect.id, c->ch);
@@ -238,10 +282,13 @@ static int call_new(struct rdmamsg_ep *ep, const struct rdma_conn_param *param,
 int rdmamsg__cm_call(struct rdmamsg_ep *ep, const struct rdma_conn_param *param)
 {
 	struct call *c;
-	int ret = call_new(ep, param, &c);
+	int ret = call_new(ep, &c);
 
 	if (ret)
 		return ret;
+	c->param = *param;
+	memcpy(c->data, param->private_data, param->private_data_len);
+	c->param.private_data = c->data;
 	ep->connect.call = c;
 	pthread_mutex_lock(&calls.lock);
 	list_add_tail(&calls.waiting, &c->node);
@@ -250,15 +297,11 @@ int rdmamsg__cm_call(struct rdmamsg_ep *ep, const struct rdma_conn_param *param)
 	return 0;
 }
 
-void rdmamsg__cm_call_abandon(struct rdmamsg_ep *ep)
+/* Gives up a call: the thread, the mail or this function goes on with it. */
+static void abandon(struct call *c)
 {
-	struct call *c = ep->connect.call;
 	bool waits;
 
-	if (!c)
-		return;
-	ep->connect.call = NULL;
-	ep->connect.id = NULL;
 	pthread_mutex_lock(&calls.lock);
 	c->ep = NULL;
 	waits = c->state == CALL_WAITS;
@@ -269,4 +312,21 @@ void rdmamsg__cm_call_abandon(struct rdmamsg_ep *ep)
 	pthread_mutex_unlock(&calls.lock);
 	if (waits)
 		discard(c);
+}
+
+void rdmamsg__cm_abandon(struct rdmamsg_ep *ep)
+{
+	struct call *c = ep->connect.call;
+	const bool called = c;
+
+	if (!called && (!ep->connect.awaits_reply || call_new(ep, &c)))
+		return;
+	rdmamsg__lane_give_qp(&ep->lane, &c->qp);
+	ep->connect.call = NULL;
+	ep->connect.id = NULL;
+	ep->connect.awaits_reply = false;
+	if (called)
+		abandon(c);
+	else
+		leave_behind(c);
 }

@@ -58,11 +58,15 @@ void rdmamsg__cm_connect_returned(struct rdmamsg_ep *ep, int ret);
 /* call.c */
 /*
  * Calls rdma_connect() in a thread. Then rdmamsg__cm_connect_returned() follows,
- * unless the endpoint abandons the call, which takes over its id.
+ * unless the endpoint abandons the call.
  */
 int rdmamsg__cm_call(struct rdmamsg_ep *ep,
 		     const struct rdma_conn_param *param);
-void rdmamsg__cm_call_abandon(struct rdmamsg_ep *ep);
+/*
+ * The endpoint gives up. If the kernel may wait for the peer, a thread takes the
+ * id and the queue pair. Otherwise this function has no effect.
+ */
+void rdmamsg__cm_abandon(struct rdmamsg_ep *ep);
 
 /* connector.c */
 int rdmamsg__cm_without_path(struct rdmamsg_ep *ep);

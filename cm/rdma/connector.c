@@ -39,7 +39,7 @@ static void disconnect(struct rdmamsg_ep *ep)
 
 static void release(struct rdmamsg_ep *ep)
 {
-	rdmamsg__cm_call_abandon(ep);
+	rdmamsg__cm_abandon(ep);
 	if (ep->connect.id)
 		rdmamsg__cm_id_free(ep->lane.v, ep->connect.id);
 	ep->connect.id = NULL;
@@ -75,7 +75,7 @@ const struct connector rdmamsg__by_cm = {
 	.redial = rdmamsg__cm_redial,
 	.again = rdmamsg__dial_again,
 	.another = rdmamsg__dial_lane,
-	.stop = rdmamsg__cm_call_abandon,
+	.stop = rdmamsg__cm_abandon,
 	.cancel = rdmamsg__dial_stop,
 	.connected = nothing,
 	.disconnect = disconnect,

@@ -320,6 +320,8 @@ void rdmamsg__cm_connect_returned(struct rdmamsg_ep *ep, int ret)
 {
 	struct cm_event ev = { .v = ep->lane.v, .status = ret };
 
+	ep->connect.awaits_reply = !ret && ep->lane.dev &&
+		rdmamsg__quirks(ep->lane.dev->device)->cm_only;
 	if (!ret)
 		return;
 	rdmamsg__try_begin();
@@ -374,12 +376,24 @@ static void try(struct rdmamsg_ep *ep, const struct cm_event *ev,
 	rdmamsg__try_end();
 }
 
+/* The kernel waits no longer. */
+static bool is_reply(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_ESTABLISHED ||
+	       type == RDMA_CM_EVENT_REJECTED ||
+	       type == RDMA_CM_EVENT_UNREACHABLE ||
+	       type == RDMA_CM_EVENT_CONNECT_ERROR ||
+	       type == RDMA_CM_EVENT_DISCONNECTED;
+}
+
 void rdmamsg__ep_cm_event(struct rdmamsg *ctx, struct cm_owner *owner,
 			  const struct cm_event *ev)
 {
 	struct rdmamsg_ep *ep =
 		list_entry(owner, struct rdmamsg_ep, connect.owner);
 
+	if (is_reply(ev->type))
+		ep->connect.awaits_reply = false;
 	/* An event may come in any state, so each handler checks the state. */
 	switch (ev->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:

@@ -15,6 +15,7 @@
 #include "device/verbs_call.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -176,9 +177,11 @@ static int arm(struct cq *cq)
 
 static bool make_room(struct dev *dev, struct cq *cq, uint32_t entries)
 {
-	uint64_t need = (uint64_t)cq->used + entries;
 	uint32_t limit = limit_of(dev->device), room;
+	uint64_t need;
 
+	cq->used -= atomic_exchange(&cq->late, 0);
+	need = (uint64_t)cq->used + entries;
 	if (need <= cq->room)
 		return true;
 	if (need > limit || !grows(dev->device))
@@ -260,6 +263,23 @@ void rdmamsg__cqs_free(struct dev *dev)
 	hot_update(dev->ctx);
 }
 
+void rdmamsg__cqs_take_out(struct dev *dev, struct list *to)
+{
+	struct list *n, *t;
+
+	list_for_each_safe(n, t, &dev->cqs) {
+		list_del(n);
+		list_add_tail(to, n);
+	}
+	hot_update(dev->ctx);
+}
+
+void rdmamsg__cq_take_out(struct dev *dev, struct cq *cq)
+{
+	list_del(&cq->node);
+	hot_update(dev->ctx);
+}
+
 /*
  * Takes one event and arms the queue. Then the caller must poll. The poll finds
  * completions from before the arming, and later ones raise a new event. The
@@ -293,6 +313,9 @@ int rdmamsg__cq_rearm(struct dev *dev)
 			dev->ctx->devices->use->cq_failed(
 				dev->ctx, cq, err,
 				"arming the completion queue");
+		return 1;
 	}
+	/* of a queue that was taken out: its end waits for this */
+	v->ack_cq_events(ibv, 1);
 	return 1;
 }

@@ -25,6 +25,8 @@ struct cq {
 	bool unarmed;			/* arming failed, so no event comes */
 	bool own;			/* ends with its one endpoint */
 	uint32_t vector;
+	/* promised entries whose late queue pairs are destroyed: not used */
+	_Atomic uint32_t late;
 };
 
 /* Returns the vector that the option means. RDMAMSG_NONE: 0. */
@@ -37,5 +39,9 @@ int rdmamsg__cq_get(struct dev *dev, uint32_t entries, uint32_t vector,
 int rdmamsg__cq_more(struct dev *dev, struct cq *cq, uint32_t entries);
 void rdmamsg__cq_put(struct dev *dev, struct cq *cq, uint32_t entries);
 void rdmamsg__cqs_free(struct dev *dev);
+/* Moves the queues of a dev to a list, whose owner destroys them. */
+void rdmamsg__cqs_take_out(struct dev *dev, struct list *to);
+/* Takes out a queue that an endpoint owned. */
+void rdmamsg__cq_take_out(struct dev *dev, struct cq *cq);
 
 #endif

@@ -12,6 +12,7 @@
 #include "device/cq.h"
 #include "device/attend.h"
 #include "device/device.h"
+#include "device/late.h"
 #include "device/quirks.h"
 #include "device/umr.h"
 #include "device/use.h"
@@ -130,7 +131,7 @@ static void device_close(struct rdmamsg_device *d)
 	log_info("device %s closed", d->name);
 }
 
-static void device_put(struct rdmamsg_device *d)
+void rdmamsg__device_put(struct rdmamsg_device *d)
 {
 	bool last;
 
@@ -195,7 +196,7 @@ static int device_get(const struct verbs_api *v, const char *name,
 		ret = device_open(d);
 	pthread_mutex_unlock(&d->lock);
 	if (ret) {
-		device_put(d);
+		rdmamsg__device_put(d);
 		return ret;
 	}
 	*ret_d = d;
@@ -270,12 +271,16 @@ static int open_channel(struct dev *dev)
 	return 0;
 }
 
-static void close_channel(struct dev *dev)
+static void leave_channel(struct dev *dev)
+{
+	rdmamsg__attend_close(dev);
+	rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
+}
+
+static void destroy_channel(struct dev *dev)
 {
 	const struct rdmamsg_device *d = dev->device;
 
-	rdmamsg__attend_close(dev);
-	rdmamsg__unwatch(&dev->ctx->loop, dev->channel->fd);
 	if (rdmamsg__v_destroy_comp_channel(d->v, dev->channel))
 		log_error("device %s: its completion channel is still in use",
 			  d->name);
@@ -332,12 +337,14 @@ static int dev_open(struct dev *dev, const struct verbs_api *v,
 	return 0;
 
 err_channel:
-	if (!dev->single)
-		close_channel(dev);
+	if (!dev->single) {
+		leave_channel(dev);
+		destroy_channel(dev);
+	}
 err_pd:
 	drop_pd(dev);
 err_device:
-	device_put(dev->device);
+	rdmamsg__device_put(dev->device);
 	return ret;
 }
 
@@ -436,11 +443,18 @@ void rdmamsg__dev_put(struct dev *dev)
 				   LINGER_MS);
 }
 
+static void free_verbs(struct dev *dev)
+{
+	rdmamsg__cqs_free(dev);
+	if (!dev->single)
+		destroy_channel(dev);
+	drop_pd(dev);
+	rdmamsg__device_put(dev->device);
+}
+
 static void dev_release(struct dev *dev)
 {
-	struct rdmamsg_device *d = dev->device;
-
-	if (!d)
+	if (!dev->device)
 		return;
 	rdmamsg__async_stop(dev);
 	rdmamsg__timer_stop(&dev->ctx->loop.timers, &dev->linger);
@@ -448,11 +462,10 @@ static void dev_release(struct dev *dev)
 	dev->ctx->devices->use->release(dev);
 	drop_umr(dev);
 	rdmamsg__qpmap_free(&dev->qps);
-	rdmamsg__cqs_free(dev);
 	if (!dev->single)
-		close_channel(dev);
-	drop_pd(dev);
-	device_put(d);
+		leave_channel(dev);
+	if (!rdmamsg__late_close(dev))
+		free_verbs(dev);
 	dev->device = NULL;
 }
 
@@ -482,7 +495,8 @@ int rdmamsg__dev_disown(struct dev *dev)
 				     d->name);
 	use->drop_spares(dev);
 	drop_umr(dev);
-	ret = rdmamsg__v_dealloc_pd(d->v, dev->pd);
+	ret = rdmamsg__late_pd(dev) ? 0 :
+	      rdmamsg__v_dealloc_pd(d->v, dev->pd);
 	if (ret == -EBUSY)
 		return rdmamsg__fail(ret, "device %s: the protection domain is "
 				     "in use by what the program has made in "

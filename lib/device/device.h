@@ -24,6 +24,7 @@ enum device_kind { KIND_UNKNOWN, KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP,
 		   KIND_SIW, KIND_SOFT, KIND_SOFT_IWARP };
 
 struct device_use;
+struct late;
 struct umr;
 
 struct rdmamsg_device {
@@ -88,6 +89,7 @@ struct dev {
 	struct timer linger;		/* until an unused dev is closed */
 	bool reap;			/* close it when settling */
 	bool watched;			/* by the program; counted in eps */
+	struct late *late;		/* NULL: no queue pair was late */
 };
 
 /* The devices of a context. */
@@ -134,6 +136,8 @@ void rdmamsg__devs_gone(struct rdmamsg *ctx, const struct rdmamsg_device *d);
 bool rdmamsg__device_lost(const struct rdmamsg_device *d);
 /* -EINVAL: the device registers no region of that size. */
 int rdmamsg__device_mr_check(const struct rdmamsg_device *d, size_t len);
+/* Drops a reference. The last one closes the device. From any thread. */
+void rdmamsg__device_put(struct rdmamsg_device *d);
 /* Keeps the device open for the life of the process. */
 void rdmamsg__device_keep(struct rdmamsg_device *d);
 void rdmamsg__devs_reap(struct rdmamsg *ctx);

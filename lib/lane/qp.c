@@ -6,6 +6,7 @@
 #include "device/async.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/late.h"
 #include "device/masked.h"
 #include "device/quirks.h"
 #include "device/verbs_call.h"
@@ -301,6 +302,17 @@ void rdmamsg__lane_destroy_qp(struct lane *l)
 		rdmamsg__async_forget(l->dev->device, l->hot.qp);
 	}
 	l->hot.qp = NULL;
+}
+
+void rdmamsg__lane_give_qp(struct lane *l, struct late_qp *ret)
+{
+	if (!l->hot.qp || rdmamsg__lane_error(l) ||
+	    rdmamsg__late_take(l->dev, l->hot.qp, l->cq, l->cq_share, ret))
+		return;
+	if (l->srq)
+		rdmamsg__qpmap_del(&l->dev->qps, l->hot.qp->qp_num);
+	l->hot.qp = NULL;
+	l->cq = NULL;
 }
 
 void rdmamsg__lane_unmake(struct lane *l)

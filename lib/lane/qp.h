@@ -11,6 +11,7 @@
 #include <infiniband/verbs.h>
 #include <rdmamsg/rdmamsg.h>
 
+#include "device/late.h"
 #include "lane/lane.h"
 
 /* Checks that the device allows what the options ask for. */
@@ -24,6 +25,12 @@ int rdmamsg__lane_make(struct lane *l, const struct rdmamsg_ep_options *o);
 void rdmamsg__lane_unmake(struct lane *l);
 /* Ends all access to memory. Has no effect if there is no queue pair. */
 void rdmamsg__lane_destroy_qp(struct lane *l);
+/*
+ * Gives the queue pair, if there is one, to the caller, who destroys it in
+ * another thread. The device uses no more memory for it, and its completions
+ * have no endpoint. On failure the lane keeps it.
+ */
+void rdmamsg__lane_give_qp(struct lane *l, struct late_qp *ret);
 /*
  * Makes one step of the queue pair, with the attributes of lane_events.attr().
  */

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "device/cq.h"
 #include "device/device.h"
+#include "device/late.h"
 #include "device/verbs_call.h"
 #include "lane/lanes.h"
 #include "lane/srq.h"
@@ -201,7 +202,8 @@ void rdmamsg__srq_part_free(struct srq *q)
 {
 	struct rdmamsg *ctx = q->dev->ctx;
 
-	if (q->ibv && rdmamsg__v_destroy_srq(q->dev->device->v, q->ibv))
+	if (q->ibv && !rdmamsg__late_srq(q->dev, q->ibv) &&
+	    rdmamsg__v_destroy_srq(q->dev->device->v, q->ibv))
 		log_error("device %s: a shared receive queue could not be "
 			  "destroyed", q->dev->device->name);
 	for (uint32_t i = 0; q->slots && i < q->active; i++)

@@ -161,6 +161,8 @@ struct connecting {
 	bool unanswered;		/* address resolution timed out */
 	bool hello_ok, established, setup_sent, setup_seen;
 	bool told;			/* on_connected was called */
+	/* iWARP: the kernel may wait for the peer before it ends this */
+	bool awaits_reply;
 	bool addrs_owned;
 	bool carrier;			/* brings a lane to a session */
 	uint8_t crowded;		/* looks for a place, while it waits */
