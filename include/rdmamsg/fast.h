@@ -103,7 +103,9 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	h->sge.length = (uint32_t)len;
 	h->wr.num_sge = len != 0;
 	h->wr.wr_id = h->wr_id | (at & 0x7fffffffu);
+	h->bytes_sent += len;
 	if (__builtin_expect(ibv_post_send(h->qp, &h->wr, &bad), 0)) {
+		h->bytes_sent -= len;
 		h->len_end = 0;
 		return rdmamsg_send(ep, buf, len, tag, NULL);
 	}
@@ -111,7 +113,6 @@ RDMAMSG_INLINE int rdmamsg_fast_send(struct rdmamsg_ep *ep, const void *buf,
 	h->wr.send_flags = IBV_SEND_INLINE;
 	h->low = ++h->number & 0xf;
 	h->sq_posted++;
-	h->bytes_sent += len;
 	return 0;
 }
 
