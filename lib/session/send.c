@@ -427,26 +427,44 @@ send_now(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
 	       send_other(ep, buf, len, tag, NULL);
 }
 
+/* Adds a message to the batch, which takes it. */
+static inline __attribute__((always_inline)) int
+add_inline(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
+{
+	struct tx_entry *e = rdmamsg__batch_add(ep->ctx->tx, &ep->lane);
+
+	e->wr.imm_data = rdmamsg__tx_imm(ep, tag);
+	e->wr.num_sge = len != 0;
+	e->sge.length = (uint32_t)len;
+	ep->lane.hot.bytes_sent += len;
+	memcpy(e->data, buf, len);
+	return 0;
+}
+
+/* Begins a batch. */
+static int __attribute__((noinline))
+send_first(struct rdmamsg_ep *ep, const void *buf, size_t len, uint32_t tag)
+{
+	rdmamsg__tx_new(ep);
+	return add_inline(ep, buf, len, tag);
+}
+
 int rdmamsg_send(struct rdmamsg_ep *ep, const void *buf, size_t len,
 		 uint32_t tag, void *cookie)
 {
 	struct rdmamsg_hot_ep *h = &ep->lane.hot;
-	struct tx_entry *e;
 
 	/* fast path: no cookie, a small message and tag, and room for it */
-	if (unlikely(!ep || !buf || cookie || len >= ep->send.end ||
-		     tag > PROTO_TAG_MAX || (uint32_t)h->sq_posted == h->stop))
+	if (unlikely(!ep || len >= ep->send.end || !buf ||
+		     (uint32_t)h->sq_posted == h->stop ||
+		     ((uintptr_t)cookie | (tag & ~PROTO_TAG_MAX))))
 		return send_other(ep, buf, len, tag, cookie);
 	if (!ep->ctx->loop.in_callback)
 		return send_now(ep, buf, len, tag);
 
-	e = rdmamsg__tx_add(ep);
-	e->wr.imm_data = rdmamsg__tx_imm(ep, tag);
-	e->wr.num_sge = len != 0;
-	e->sge.length = (uint32_t)len;
-	h->bytes_sent += len;
-	memcpy(e->data, buf, len);
-	return 0;
+	if (unlikely(!rdmamsg__batch_takes(ep->ctx->tx, &ep->lane)))
+		return send_first(ep, buf, len, tag);
+	return add_inline(ep, buf, len, tag);
 }
 
 int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
