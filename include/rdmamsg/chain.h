@@ -189,8 +189,9 @@ struct rdmamsg_team_failure {
  * Makes a team of 'size' members, ranks 0 to size - 1, whose own rank is
  * 'rank'. eps[i] is the connected endpoint to member i; eps[rank] is not read.
  * Each member is connected to each other one. Members have the same byte order.
- * An endpoint is in one team at a time. -ENOTCONN, -ESHUTDOWN, -ENOMEM; -EBUSY:
- * an endpoint is in a team, or a chain with it runs.
+ * An endpoint is in one team at a time. -EINVAL: an argument is wrong, or an
+ * endpoint has on_message. -ENOTCONN, -ESHUTDOWN, -ENOMEM; -EBUSY: an endpoint
+ * is in a team, or a chain with it runs.
  */
 int rdmamsg_team_create(struct rdmamsg *ctx,
 			const struct rdmamsg_team_options *opts,

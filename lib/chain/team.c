@@ -16,6 +16,7 @@
 #include "chain/meet.h"
 #include "chain/native.h"
 #include "session/ep.h"
+#include "session/send.h"
 #include "wire/team.h"
 
 #include <errno.h>
@@ -271,11 +272,24 @@ static void leave_all(struct rdmamsg_team *t, uint32_t n)
 			leave(t->members[i]);
 }
 
+/* Returns true if the program waits for messages, which the team receives. */
+static bool has_on_message(const struct rdmamsg_ep *ep)
+{
+	return ep->chain ? ep->chain->on.on_message : ep->on.on_message;
+}
+
 static int join(struct rdmamsg_team *t, struct rdmamsg_ep *ep, uint32_t rank)
 {
 	struct chain_ep *end;
-	int ret = rdmamsg__chain_own(t->ctx, ep, &end);
+	int ret = rdmamsg__tx_check(ep);
 
+	if (!ret && has_on_message(ep))
+		ret = rdmamsg__fail(-EINVAL, "rdmamsg_team_create: the "
+				    "endpoint to member %u has on_message, "
+				    "which is not called in a team: leave it "
+				    "NULL", rank);
+	if (!ret)
+		ret = rdmamsg__chain_own(t->ctx, ep, &end);
 	if (ret)
 		return ret;
 	if (end->team || end->busy)

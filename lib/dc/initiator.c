@@ -75,6 +75,26 @@ static bool is_answer(struct rdmamsg_dc_address *a, struct rdmamsg_ep *ep,
 	return true;
 }
 
+/*
+ * The connection has failed. The library of a target rejects another access
+ * key, not its program.
+ */
+static void failed(struct rdmamsg_dc_address *a,
+		   const struct rdmamsg_reason *why, bool was_open)
+{
+	struct rdmamsg_reason r = *why;
+
+	if (rdmamsg__dc_is_violation(why->data, why->data_len)) {
+		r.cause = RDMAMSG_CAUSE_ACCESS;
+		r.error = -EACCES;
+		r.data = NULL;
+		r.data_len = 0;
+		snprintf(r.text, sizeof(r.text), "the target's library refused "
+			 "the access key: the target has another one");
+	}
+	rdmamsg__dc_fail(a, status_of(why, was_open), &r);
+}
+
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct initiator *i = rdmamsg_ep_user(ep);
@@ -93,7 +113,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 		rdmamsg__dc_cancel(a, -ECANCELED);
 	else if (!(may_answer && is_answer(a, ep, why)) &&
 		 why->cause != RDMAMSG_CAUSE_CLOSED)
-		rdmamsg__dc_fail(a, status_of(why, was_open), why);
+		failed(a, why, was_open);
 	if (!list_empty(&a->msgs) && !a->session)
 		rdmamsg__dc_wait(a);
 	a->held--;

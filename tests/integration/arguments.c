@@ -3,6 +3,7 @@
 #include "common.h"
 #include "request.h"
 
+#include <rdmamsg/chain.h>
 #include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/listener.h>
@@ -329,6 +330,21 @@ static void arguments__of_a_request_EINVAL(void **state)
 	pair_fini(&p);
 }
 
+static void team__of_an_endpoint_with_on_message_EINVAL(void **state)
+{
+	struct rdmamsg_ep *eps[2] = { NULL };
+	struct rdmamsg_team *team;
+
+	pair_open(&p);
+	eps[1] = p.c.ep;
+	assert_error(rdmamsg_team_create(p.c.ctx, NULL, eps, 2, 0, &team),
+		     -EINVAL, "member 1 has on_message");
+	/* its messages are not for chains */
+	end_send_all(&p.s, HOW_SEND, 1, 0);
+	pair_close(&p);
+	pair_fini(&p);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +358,7 @@ int main(int argc, char **argv)
 		TEST(arguments__NULL_request_and_listener_EINVAL),
 		TEST(arguments__of_a_connected_endpoint_EINVAL),
 		TEST(arguments__of_a_request_EINVAL),
+		TEST(team__of_an_endpoint_with_on_message_EINVAL),
 	};
 
 	return test_main(tests, NULL, argc, argv);

@@ -407,6 +407,8 @@ static void access_key__is_another_TOLD_ONCE_WHEN_ARMED(void **state)
 	post_all(wrong, 0, &c[0]);
 	WAIT_FOR(mail.completed == 1);
 	assert_int_equal(mail.status, -EACCES);
+	assert_int_equal(mail.why, -EACCES);
+	assert_non_null(strstr(mail.text, "access key"));
 	assert_int_equal(halls[0].violations, 0);
 	assert_int_equal(target_attr(&halls[0]).key_violations, 1);
 	assert_int_equal(rdmamsg_dc_target_arm(halls[0].target), 0);
