@@ -128,48 +128,6 @@ const char *rdmamsg__thread_text(int err)
 	return err == -EAGAIN ? NO_THREAD : strerror(-err);
 }
 
-int rdmamsg__fail_soft(int err)
-{
-	switch (-err) {
-	case EPERM:
-		return rdmamsg__fail(err, "soft HCA: another user holds the "
-				     "names of the fabric: RDMAMSG_SOFT_FABRIC "
-				     "gives it another, which others cannot "
-				     "guess");
-	case EACCES:
-		return rdmamsg__fail(err, "soft HCA: abstract Unix sockets are "
-				     "forbidden, as by Landlock or AppArmor, or "
-				     "the process has changed its user: let "
-				     "the sandbox allow those whose "
-				     "names begin with @rdmamsg-soft/");
-	case EUSERS:
-		return rdmamsg__fail(err, "soft HCA: its fabric has as many "
-				     "processes as it can have: "
-				     "RDMAMSG_SOFT_FABRIC leads to another");
-	case EBUSY:
-		return rdmamsg__fail(err, "soft HCA: a process that joins the "
-				     "fabric does not go on: it is stopped, "
-				     "or RDMAMSG_SOFT_FABRIC leads to another");
-	case EFBIG:
-		return rdmamsg__fail(err, "soft HCA: the limit on the size of "
-				     "files, which holds for its memory as "
-				     "well, is less than the 8 MB it needs: "
-				     "raise it (ulimit -f unlimited, or "
-				     "LimitFSIZE= of the service)");
-	case EAGAIN:
-		return rdmamsg__fail(err, "soft HCA: " NO_THREAD);
-	case EINVAL:
-		return rdmamsg__fail(err, "soft HCA: RDMAMSG_SOFT_FABRIC, "
-				     "_PORTS, _LINK, _NO_VM, _ATOMICS or _LAYOUTS has a "
-				     "value it cannot have");
-	case ENODEV:
-		return rdmamsg__fail(err, "soft HCA: it was removed: "
-				     "'rdmamsg-soft-ctl add' adds it again");
-	default:
-		return rdmamsg__fail_verbs(err, "soft HCA");
-	}
-}
-
 const char *rdmamsg__wc_text(int status)
 {
 	switch (status) {

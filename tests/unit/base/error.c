@@ -237,6 +237,49 @@ static void run__interrupted_LEAVES_THE_TEXT(void **state)
 	rdmamsg_close(interrupted);
 }
 
+/* ---- values of variables --------------------------------------------- */
+
+static void soft__wrong_value_NAMES_THE_VALUES(void **state)
+{
+	static const struct {
+		const char *name, *value, *values, *right;
+	} wrong[] = {
+		{ "RDMAMSG_SOFT_ATOMICS", "big", "big-endian or plain",
+		  "plain" },
+		{ "RDMAMSG_SOFT_FABRIC", "a/b", "without a slash", NULL },
+		{ "RDMAMSG_SOFT_LACKS", "windows,doors", "with a comma",
+		  "resizing,windows" },
+		{ "RDMAMSG_SOFT_LAYOUTS", "no", "native or none", "none" },
+		{ "RDMAMSG_SOFT_LINK", "i", "ethernet, ib or iwarp", "ib" },
+		{ "RDMAMSG_SOFT_NO_VM", "2", "0 or 1", "1" },
+		{ "RDMAMSG_SOFT_ORDER", "4294967296", "0 to 4294967295", "0" },
+		{ "RDMAMSG_SOFT_PART", "0", "1 to 65535", "65535" },
+		{ "RDMAMSG_SOFT_PATIENCE", "1s", "0 to 600000", "600000" },
+		{ "RDMAMSG_SOFT_PORTS", "99", "1 to 8", "8" },
+	};
+	struct rdmamsg_device_attr attr = { .size = sizeof(attr) };
+
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		const char *had = getenv(wrong[i].name);
+		char *keep = had ? strdup(had) : NULL;
+
+		(void)setenv(wrong[i].name, wrong[i].value, 1);
+		assert_int_equal(rdmamsg_device_query("soft0", &attr), -EINVAL);
+		if (!strstr(rdmamsg_error(), wrong[i].name) ||
+		    !strstr(rdmamsg_error(), wrong[i].values))
+			fail_msg("%s: '%s'", wrong[i].name, rdmamsg_error());
+		if (keep)
+			(void)setenv(wrong[i].name, keep, 1);
+		else if (wrong[i].right)
+			(void)setenv(wrong[i].name, wrong[i].right, 1);
+		assert_int_equal(rdmamsg_device_query("soft0", &attr), 0);
+		if (!keep)
+			(void)unsetenv(wrong[i].name);
+		free(keep);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -252,6 +295,7 @@ int main(void)
 		cmocka_unit_test(alloc__limit_reached_EAGAIN_LEAVES_THE_TEXT),
 		cmocka_unit_test(send__while_connecting_ENOTCONN),
 		cmocka_unit_test(run__interrupted_LEAVES_THE_TEXT),
+		cmocka_unit_test(soft__wrong_value_NAMES_THE_VALUES),
 	};
 
 	unsetenv("RDMAMSG_DEVICE");
