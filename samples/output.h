@@ -10,6 +10,12 @@
 
 static int output_failed;
 
+/* Returns a name as texts show it: one that is empty as ''. */
+static inline const char *shown_name(const char *name)
+{
+	return *name ? name : "''";
+}
+
 static inline void output_end(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))

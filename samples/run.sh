@@ -877,6 +877,8 @@ perf_mistakes()
 	done
 	complains 1 "'no-such-service' is neither" \
 		"$perf" lat "$addr" -p no-such-service
+	complains 1 "'': the host to connect to is" "$perf" lat ''
+	complains 1 "is named ''" "$info" -d ''
 	complains 1 'cannot resolve host.invalid port 7471: ' \
 		"$perf" lat host.invalid
 	complains 1 'named no-such-device' "$perf" server -d no-such-device
@@ -2136,6 +2138,10 @@ no_server()
 	complains 1 'cannot resolve host.invalid' "$copy" file host.invalid
 	# with nothing to send the client does not connect
 	complains 1 'missing: No such file' "$copy" missing "$addr:$port"
+	complains 1 "'': No such file" "$copy" '' "$addr:$port"
+	complains 1 "'': No such file" "$copy" server ''
+	complains 2 '-n takes a name of at most 255 bytes, not 300' \
+		"$copy" -n "$(printf '%0300d' 1)" file "$addr:$port"
 	start "$bin/echo" "$addr" 0
 	complains 1 "no server of rdmamsg-copy listens on port $port" \
 		"$copy" file "$addr:$port"

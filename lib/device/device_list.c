@@ -85,7 +85,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 		return rdmamsg__fail(err, "no RDMA device is named %s, there "
 				     "is none at all: RDMAMSG_DEVICE=soft "
 				     "stays within this host and needs none",
-				     name);
+				     name[0] ? name : "''");
 	if (err)
 		return err;
 	while (i < n && strcmp(v->get_device_name(list[i]), name))
@@ -93,7 +93,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 	if (i == n)
 		err = rdmamsg__fail(-ENODEV, "no RDMA device is named %s: "
 				    "rdmamsg_devices(3) and 'rdma link' list "
-				    "them", name);
+				    "them", name[0] ? name : "''");
 	else
 		err = rdmamsg__open_listed(v, list[i], ret);
 	v->free_device_list(list);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The client: it connects, and sends its arguments in turn. */
 #include "client.h"
+#include "../output.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,11 +15,12 @@
 
 int client_complain(struct client *c, const char *path, const char *text)
 {
-	char shown[COPY_PATH_MAX + 1];
+	char clean[COPY_PATH_MAX + 1];
 
 	bar_clear(&c->bar);
-	snprintf(shown, sizeof(shown), "%s", path);
-	fprintf(stderr, "rdmamsg-copy: %s: %s\n", copy_printable(shown), text);
+	snprintf(clean, sizeof(clean), "%s", path);
+	fprintf(stderr, "rdmamsg-copy: %s: %s\n",
+		shown_name(copy_printable(clean)), text);
 	return 1;
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,12 @@ static int send_files(char **argv, int argc, struct copy_job *job,
 		return usage("standard input needs a name: -n NAME");
 	if (job->name && (!*job->name || strchr(job->name, '/')))
 		return usage("-n takes a name without a slash");
+	if (job->name && strlen(job->name) > NAME_MAX) {
+		fprintf(stderr, "rdmamsg-copy: -n takes a name of at most %d "
+			"bytes, not %zu; see --help\n", NAME_MAX,
+			strlen(job->name));
+		return 2;
+	}
 	if (!split_host(argv[argc - 1], &job->host, &job->port))
 		return usage("the last argument must be HOST or HOST:PORT");
 	if (strchr(job->port, '/'))

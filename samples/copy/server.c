@@ -4,6 +4,7 @@
  * being forced to the disk, which may take long.
  */
 #include "copy.h"
+#include "../output.h"
 
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/failover.h>
@@ -518,7 +519,7 @@ int copy_server(const char *dir, const char *host, const char *port,
 
 	if (s.dir < 0) {
 		fprintf(stderr, "rdmamsg-copy: %s: %s: the server needs a "
-			"directory that it may write into\n", dir,
+			"directory that it may write into\n", shown_name(dir),
 			strerror(-s.dir));
 		return 1;
 	}

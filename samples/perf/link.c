@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A client's connection and a run of messages over it. */
 #include "perf.h"
+#include "../output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -175,7 +176,7 @@ int perf_link_open(struct perf_link *l, const struct perf_options *o,
 	l->every = 1;
 	if (rdmamsg_connect_wait(l->ctx, o->host, o->port, &opts, CONNECT_MS,
 				 &l->ep)) {
-		perf_complain("%s: %s", o->host, l->why[0] ? l->why :
+		perf_complain("%s: %s", shown_name(o->host), l->why[0] ? l->why :
 			      rdmamsg_error());
 		return -1;
 	}
