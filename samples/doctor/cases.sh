@@ -807,6 +807,19 @@ doctor_soft_peer()
 	done
 }
 
+# What only devices of the kernel need is no warning.
+doctor_soft_asked()
+{
+	doctor_soft_fabric
+	diagnose
+	mended modules
+	mended devices
+	mended links
+	unset RDMAMSG_DEVICE
+	diagnose
+	[ -e /sys/class/infiniband ] || judged warning devices 'of the kernel'
+}
+
 # Two link layers in one fabric
 doctor_soft_unlike()
 {
@@ -1462,8 +1475,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_tables soft_pkeys soft_iwarp soft_peer soft_unlike soft_preloaded peer_no_device
-	peer_port_down peer_own_address peer_preloaded'
+	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_preloaded
+	peer_no_device peer_port_down peer_own_address peer_preloaded'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long

@@ -127,6 +127,8 @@ struct facts {
 
 void facts_read(struct facts *f);
 void facts_free(struct facts *f);
+/* Returns true if RDMAMSG_DEVICE asks for the soft HCA, which opens. */
+bool facts_soft_suffices(const struct facts *f);
 /* The first device of the kernel, or NULL. */
 const struct device *facts_kernel_device(const struct facts *f);
 /*

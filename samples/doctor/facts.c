@@ -295,6 +295,19 @@ void facts_free(struct facts *f)
 	f->devices = NULL;
 }
 
+bool facts_soft_suffices(const struct facts *f)
+{
+	const char *asked = getenv("RDMAMSG_DEVICE");
+
+	if (options.root[0] || !asked ||
+	    (strcmp(asked, "soft") && strcmp(asked, "soft0")))
+		return false;
+	for_each_device(d, f)
+		if (d->soft && !d->error)
+			return true;
+	return false;
+}
+
 const struct device *facts_kernel_device(const struct facts *f)
 {
 	for_each_device(d, f)

@@ -53,12 +53,16 @@ static void mend_module(struct finding *f, const char *name)
 }
 
 static void check_module(const char *name, const char *use,
-			 const char *purpose, bool needed)
+			 const char *purpose, bool needed, bool soft)
 {
 	struct finding *f;
 
 	if (root_has("/sys/module/%s", name) || root_has("%s", use)) {
 		found(name, OK, "loaded: %s", purpose);
+		return;
+	}
+	if (soft && !needed) {
+		found(name, OK, "not loaded, and the soft HCA needs none");
 		return;
 	}
 	f = found(name, needed ? WRONG : WARNING, "not loaded: %s fail",
@@ -72,7 +76,8 @@ void check_modules(const struct facts *f)
 
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 		check_module(modules[i].name, modules[i].use,
-			     modules[i].purpose, needed);
+			     modules[i].purpose, needed,
+			     facts_soft_suffices(f));
 }
 
 /* ---- nodes ------------------------------------------------------------ */

@@ -73,6 +73,9 @@ static void check_link(void *arg, const char *netdev)
 		found(netdev, OK, "has an RDMA device");
 	else if (facts_kernel_device(f))
 		found(netdev, OK, "has no RDMA device, others have");
+	else if (facts_soft_suffices(f))
+		found(netdev, OK, "has no RDMA device, which the soft HCA does "
+		      "not need");
 	else
 		mend(found(netdev, WARNING, "has no RDMA device"),
 		     "rdma link add rxe_%s type rxe netdev %s", netdev, netdev);
