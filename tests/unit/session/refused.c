@@ -147,7 +147,7 @@ static int set_up_failover(void **state)
 {
 	static const struct rdmamsg_failover f = {
 		.size = sizeof(f), .rungs = RDMAMSG_RUNG_LANE,
-		.timeout_ms = 500,
+		.timeout_ms = WAIT_MS,
 	};
 
 	connect_with(&f);
@@ -259,6 +259,8 @@ static void message__of_a_killed_peer_ENDS_AS_ANY_OTHER(void **state)
 	WAIT_FOR(!dying);
 	rdmamsg_close(client.ctx);
 	client.ctx = NULL;
+	server.ep->resume->opts.timeout_ms = 300;
+	rdmamsg__resume_wake(server.ep);
 	UNTIL_BY(assert_true(rdmamsg_process(server.ctx) >= 0), server.closed);
 	assert_int_equal(server.why.cause, RDMAMSG_CAUSE_TRANSPORT);
 	assert_int_equal(server.why.who, RDMAMSG_WHO_PEER);
