@@ -153,8 +153,3 @@ int rdmamsg__verbs_ret(int ret)
 		return errno ? -errno : -EIO;
 	return ret;
 }
-
-int rdmamsg__verbs_null(void)
-{
-	return errno ? -errno : -ENOMEM;
-}

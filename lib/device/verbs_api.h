@@ -10,6 +10,7 @@
 #ifndef RDMAMSG_LIB_VERBS_API_H
 #define RDMAMSG_LIB_VERBS_API_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include <infiniband/verbs.h>
@@ -198,7 +199,13 @@ bool rdmamsg__verbs_id_device(struct rdma_cm_id *id, struct id_device *ret);
  * Returns 0 or -errno. For verbs_call.c and for the inlines of the data path.
  */
 int rdmamsg__verbs_ret(int ret);
-/* Returns -errno after a call has returned NULL. For verbs_call.c. */
-int rdmamsg__verbs_null(void);
+/*
+ * Returns -errno after a call has returned NULL. For verbs_call.c. Inline, so
+ * that compilers see that the result is not 0.
+ */
+static inline int rdmamsg__verbs_null(void)
+{
+	return errno ? -errno : -ENOMEM;
+}
 
 #endif
