@@ -180,8 +180,12 @@ void rdmamsg__drop_try(struct rdmamsg_ep *ep);
 /* Returns true if err means no route to the address, or no answer. */
 bool rdmamsg__is_unreachable(int err);
 /*
- * Ends an endpoint that failed to connect, with the text of rdmamsg__text().
- * If rdmamsg__is_unreachable(err), the cause is RDMAMSG_CAUSE_UNREACHABLE.
+ * Ends an endpoint that failed to connect, with the reason that is set. With
+ * RDMAMSG_EP_RETRY it may try again later instead.
+ */
+void rdmamsg__dial_end(struct rdmamsg_ep *ep);
+/*
+ * The same, with the text of rdmamsg__text() as the reason. If rdmamsg__is_unreachable(err), the cause is RDMAMSG_CAUSE_UNREACHABLE.
  */
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 			  int err);

@@ -32,21 +32,6 @@ bool rdmamsg__is_unreachable(int err)
 	       err == -EHOSTDOWN || err == -ETIMEDOUT;
 }
 
-void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
-			  int err)
-{
-	if (rdmamsg__is_unreachable(err))
-		rdmamsg__ep_reason(
-			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
-			-EHOSTUNREACH, "%s: %s",
-			ep->connect.host ? ep->connect.host : "the peer",
-			rdmamsg__text());
-	else
-		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, err, "%s",
-				   rdmamsg__text());
-	rdmamsg__ep_kill(ep);
-}
-
 void rdmamsg__drop_try(struct rdmamsg_ep *ep)
 {
 	rdmamsg__ep_resources_free(ep);
@@ -127,6 +112,64 @@ static void back_off(struct rdmamsg_ep *ep, const char *why)
 	probe(connect_again, ep, why, (uint64_t)ms);
 	rdmamsg__ep_enter(ep, EP_BACKOFF);
 	rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
+}
+
+/* A peer that starts later, or a network that recovers, answers otherwise. */
+static bool may_change(const struct rdmamsg_ep *ep)
+{
+	return (ep->opts.flags & RDMAMSG_EP_RETRY) && !ep->connect.passive &&
+	       ep->connect.addrs && (ep->close.reason.cause ==
+				     RDMAMSG_CAUSE_REFUSED ||
+				     ep->close.reason.cause ==
+				     RDMAMSG_CAUSE_UNREACHABLE);
+}
+
+/* Keeps the reason for the day when the time is over. */
+static bool keep_reason(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_reason *met = ep->connect.met;
+
+	if (!met)
+		met = malloc(sizeof(*met));
+	if (!met)
+		return false;
+	*met = ep->close.reason;
+	ep->connect.met = met;
+	ep->connect.tries++;
+	return true;
+}
+
+void rdmamsg__dial_end(struct rdmamsg_ep *ep)
+{
+	if (!may_change(ep) || !keep_reason(ep)) {
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	if (rdmamsg__now_ms() >= ep->deadline) {
+		rdmamsg__ep_tried(ep);
+		rdmamsg__ep_kill(ep);
+		return;
+	}
+	rdmamsg__ep_reason_forget(ep);
+	ep->connect.addr = ep->connect.addrs;
+	ep->connect.limit = PROTO_LIMIT_NONE;
+	ep->connect.unanswered = false;
+	back_off(ep, ep->connect.met->text);
+}
+
+void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
+			  int err)
+{
+	if (rdmamsg__is_unreachable(err))
+		rdmamsg__ep_reason(
+			ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_UNREACHABLE,
+			-EHOSTUNREACH, "%s: %s",
+			ep->connect.host ? ep->connect.host : "the peer",
+			rdmamsg__text());
+	else
+		rdmamsg__ep_reason(ep, RDMAMSG_WHO_LOCAL, cause, err, "%s",
+				   rdmamsg__text());
+	rdmamsg__dial_end(ep);
 }
 
 /*

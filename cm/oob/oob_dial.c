@@ -85,21 +85,6 @@ static int try_addrs(struct rdmamsg_ep *ep)
 	return 0;
 }
 
-int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
-{
-	const struct addrinfo ai = {
-		.ai_family = ep->connect.peer_addr.ss_family,
-		.ai_addr = (struct sockaddr *)&ep->connect.peer_addr,
-		.ai_addrlen = ep->connect.peer_addr.ss_family == AF_INET6 ?
-			      sizeof(struct sockaddr_in6) :
-			      sizeof(struct sockaddr_in),
-	};
-
-	rdmamsg__ep_enter(ep, EP_RESOLVING);
-	rdmamsg__oob_psn(ep->connect.oob);
-	return dial(ep, &ai);
-}
-
 /*
  * If err means that the peer refuses or does not answer, ends the endpoint and
  * returns true.
@@ -110,7 +95,7 @@ static bool unanswered(struct rdmamsg_ep *ep, int err)
 		rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_REFUSED,
 				   err, "nobody listens on port %s of %s",
 				   ep->connect.service, ep->connect.host);
-		rdmamsg__ep_kill(ep);
+		rdmamsg__dial_end(ep);
 		return true;
 	}
 	if (rdmamsg__is_unreachable(err))
@@ -130,6 +115,29 @@ int rdmamsg__oob_dial(struct rdmamsg_ep *ep)
 	int ret = rdmamsg__try(try_addrs(ep));
 
 	return unanswered(ep, ret) ? 0 : rdmamsg__fail_again(ret);
+}
+
+static int dial_again(struct rdmamsg_ep *ep)
+{
+	const struct addrinfo ai = {
+		.ai_family = ep->connect.peer_addr.ss_family,
+		.ai_addr = (struct sockaddr *)&ep->connect.peer_addr,
+		.ai_addrlen = ep->connect.peer_addr.ss_family == AF_INET6 ?
+			      sizeof(struct sockaddr_in6) :
+			      sizeof(struct sockaddr_in),
+	};
+
+	return ep->connect.addr ? try_addrs(ep) : dial(ep, &ai);
+}
+
+int rdmamsg__oob_dial_again(struct rdmamsg_ep *ep)
+{
+	int ret;
+
+	rdmamsg__ep_enter(ep, EP_RESOLVING);
+	rdmamsg__oob_psn(ep->connect.oob);
+	ret = dial_again(ep);
+	return unanswered(ep, ret) ? 0 : ret;
 }
 
 void rdmamsg__oob_resolved(struct rdmamsg_ep *ep)

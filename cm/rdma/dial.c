@@ -177,7 +177,7 @@ void rdmamsg__cm_resolved(struct rdmamsg_ep *ep)
 
 int rdmamsg__cm_redial(struct rdmamsg_ep *ep)
 {
-	return dial_addr(ep);
+	return try_addrs(ep);
 }
 
 void rdmamsg__cm_next(struct rdmamsg_ep *ep)
@@ -188,7 +188,7 @@ void rdmamsg__cm_next(struct rdmamsg_ep *ep)
 	rdmamsg__drop_try(ep);
 	if (!ep->connect.addr ||
 	    (!ep->connect.addr->ai_next && !ep->connect.or_soft)) {
-		rdmamsg__ep_kill(ep);
+		rdmamsg__dial_end(ep);
 		return;
 	}
 	log_info("ep %p: %s; trying the %s", (void *)ep, ep->close.reason.text,

@@ -305,6 +305,11 @@ enum rdmamsg_ep_flags {
 	 * message has changed, the connection ends.
 	 */
 	RDMAMSG_EP_CRC = 1u << 4,
+	/*
+	 * Connecting: as long as nobody listens there, or the host does not
+	 * answer, tries again until timeout_ms.
+	 */
+	RDMAMSG_EP_RETRY = 1u << 5,
 };
 
 struct rdmamsg_ep_options {

@@ -89,5 +89,7 @@ int rdmamsg__ep_made(struct rdmamsg_ep *ep, int ret,
 void rdmamsg__ep_deadline(struct timer *t);
 /* Text for an endpoint that is not connected yet: "resolving the address". */
 const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep);
+/* Replaces the reason by that of the tries of RDMAMSG_EP_RETRY, if any. */
+void rdmamsg__ep_tried(struct rdmamsg_ep *ep);
 
 #endif

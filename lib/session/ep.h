@@ -171,6 +171,9 @@ struct connecting {
 	struct call *call;		/* rdma_connect() in a thread */
 	char *source, *device, *host, *service;
 	uint32_t backoff_ms;
+	/* RDMAMSG_EP_RETRY: how often it was in vain, and the last reason */
+	uint32_t tries;
+	struct rdmamsg_reason *met;	/* NULL: not yet */
 	uint32_t limit;			/* enum proto_limit of a refusal */
 	/* our SETUP or the initiator's AUTH refuses the peer */
 	enum proto_reject refused;

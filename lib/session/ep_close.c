@@ -410,6 +410,7 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 		       "waiting for the peer's SETUP";
 	case EP_BACKOFF:
 		return ep->connect.unanswered ? "resolving the address" :
+		       ep->connect.met ? "trying again" :
 		       ep->connect.limit ? "rejected by a limit of the peer" :
 		       "rejected as stale";
 	default:
@@ -443,6 +444,20 @@ static bool was_limited(const struct rdmamsg_ep *ep)
 	return ep->connect.limit && !ep->connect.passive &&
 	       (ep->state == EP_BACKOFF || ep->state == EP_RESOLVING ||
 		ep->state == EP_REQUESTED);
+}
+
+void rdmamsg__ep_tried(struct rdmamsg_ep *ep)
+{
+	const struct rdmamsg_reason *met = ep->connect.met;
+
+	if (!met)
+		return;
+	rdmamsg__ep_reason_forget(ep);
+	ep->close.reason.cm_event = met->cm_event;
+	ep->close.reason.cm_status = met->cm_status;
+	rdmamsg__ep_reason(ep, met->who, met->cause, met->error,
+			   "%u tries in %u ms (timeout_ms): %s",
+			   ep->connect.tries, ep->opts.timeout_ms, met->text);
 }
 
 /* Some devices lose a flushed completion; others never flush late requests. */
@@ -497,6 +512,8 @@ void rdmamsg__ep_deadline(struct timer *t)
 		if (was_limited(ep))
 			rdmamsg__ep_refused(ep, PROTO_REJECT_LIMIT,
 					    ep->connect.limit);
+		else if (ep->state != EP_SETUP)
+			rdmamsg__ep_tried(ep);
 		no_way = ep->state == EP_BACKOFF ? ep->connect.unanswered :
 			ep->state == EP_RESOLVING && !ep->connect.resolve;
 		rdmamsg__ep_reason(ep, ep->state == EP_SETUP ?

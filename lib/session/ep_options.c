@@ -20,7 +20,7 @@
 
 #define EP_FLAGS	(RDMAMSG_EP_SIGNAL_ALL | RDMAMSG_EP_OWN_CQ | \
 			 RDMAMSG_EP_GUARD | RDMAMSG_EP_FULL_HEADERS | \
-			 RDMAMSG_EP_CRC)
+			 RDMAMSG_EP_CRC | RDMAMSG_EP_RETRY)
 
 #define RANGE(...)	RANGE_OF(struct rdmamsg_ep_options, __VA_ARGS__)
 

@@ -77,6 +77,7 @@ int rdmamsg__carrier_options(const struct resume *r, bool initiator,
 	};
 
 	*ret = r->ep->opts;
+	ret->flags &= ~(uint32_t)RDMAMSG_EP_RETRY;	/* tries are counted here */
 	ret->handlers = NULL;
 	ret->failover = r->ep->failover ? &paths : NULL;
 	ret->user = NULL;

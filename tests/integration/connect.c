@@ -9,6 +9,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <rdmamsg/diag.h>
 #include <rdmamsg/endpoint.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/oob.h>
@@ -306,6 +307,69 @@ static void connect__refused_and_rejected_DIFFER(void **state)
 		}
 }
 
+/* ---- tries ------------------------------------------------------------ */
+
+static unsigned int tries;
+
+static void count_tries(void *arg, enum rdmamsg_log_level level,
+			const char *line)
+{
+	tries += !!strstr(line, "; again in ");
+}
+
+/* The program that the peer connects to starts later. */
+static void retry__until_somebody_listens_CONNECTS(void **state)
+{
+	for (size_t way = 0; way < (test_iwarp() ? 1 : ARRAY_SIZE(connects));
+	     way++) {
+		const struct rdmamsg_listen_options opts = {
+			.size = sizeof(opts), .user = &p,
+			.on_request = pair_on_request,
+		};
+
+		tries = 0;
+		rdmamsg_set_log(count_tries, NULL, RDMAMSG_LOG_INFO);
+		pair_init(&p, NULL);
+		p.c.opts.device = test_device();
+		p.c.opts.flags |= RDMAMSG_EP_RETRY;
+		p.c.opts.timeout_ms = WAIT_MS;
+		if (listens[way](p.s.ctx, test_addr(), "0", &opts,
+				 &p.listener))
+			fail_msg("listening: %s", rdmamsg_error());
+		listener_service(p.listener, p.port);
+		rdmamsg_listener_close(p.listener);
+		if (connects[way](p.c.ctx, test_addr(), p.port, &p.c.opts,
+				  &p.c.ep))
+			fail_msg("connecting: %s", rdmamsg_error());
+		WAIT_FOR(tries >= 2);
+		if (listens[way](p.s.ctx, test_addr(), p.port, &opts,
+				 &p.listener))
+			fail_msg("listening: %s", rdmamsg_error());
+		pair_exchange(&p);
+		pair_fini(&p);
+	}
+}
+
+static void retry__nobody_listens_SAYS_WHAT_IT_MET(void **state)
+{
+	for (size_t way = 0; way < (test_iwarp() ? 1 : ARRAY_SIZE(connects));
+	     way++) {
+		pair_init(&p, NULL);
+		p.c.opts.device = test_device();
+		p.c.opts.flags |= RDMAMSG_EP_RETRY;
+		p.c.opts.timeout_ms = 500;
+		if (listens[way](p.s.ctx, test_addr(), "0", NULL, &p.listener))
+			fail_msg("listening: %s", rdmamsg_error());
+		listener_service(p.listener, p.port);
+		rdmamsg_listener_close(p.listener);
+		expect_cause((int)way, test_addr(), p.port, RDMAMSG_WHO_PEER,
+			     RDMAMSG_CAUSE_REFUSED, -ECONNREFUSED);
+		assert_non_null(strstr(p.c.why.text, "tries in 500 ms"));
+		assert_non_null(strstr(p.c.why.text, p.port));
+		pair_fini(&p);
+	}
+}
+
 /* TCP does not connect to groups: the system reports an unreachable network. */
 static void oob_connect__no_way_there_UNREACHABLE(void **state)
 {
@@ -495,6 +559,8 @@ int main(int argc, char **argv)
 		TEST(listen__all_and_one_address_IN_USE),
 		TEST(listen__port_taken_or_wrong_SAYS_SO),
 		TEST(connect__nobody_listens_REFUSED),
+		TEST(retry__until_somebody_listens_CONNECTS),
+		TEST(retry__nobody_listens_SAYS_WHAT_IT_MET),
 		TEST(connect__unreachable_address_ENDS_IN_TIME),
 		TEST(connect__no_device_leads_there_ENODEV),
 		TEST(connect__name_that_is_none_UNRESOLVED),
