@@ -67,8 +67,10 @@ static void async_post(struct rdmamsg *ctx, struct rdmamsg_device *d,
 	m->key = qp ? qp->key : 0;
 	m->of = of;
 	m->d = d;
-	m->own = type == IBV_EVENT_QP_REQ_ERR &&
-		 rdmamsg__quirks(d)->request_errors_are_own;
+	m->own = (type == IBV_EVENT_QP_REQ_ERR &&
+		  rdmamsg__quirks(d)->request_errors_are_own) ||
+		 (type == IBV_EVENT_QP_FATAL &&
+		  rdmamsg__quirks(d)->ends_as_local_error);
 	snprintf(m->device, sizeof(m->device), "%s", d->name);
 	rdmamsg__mail_post(&ctx->loop, &m->mail);
 }

@@ -23,7 +23,7 @@ struct async_mail {
 	uint64_t key;			/* of struct qp_owner */
 	const void *of;			/* the ibv_cq or ibv_srq, or NULL */
 	const struct rdmamsg_device *d;	/* may be closed by now */
-	bool own;			/* struct quirks: not the peer's error */
+	bool own;			/* struct quirks: the connection ended */
 	char device[64];
 };
 

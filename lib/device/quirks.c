@@ -57,6 +57,7 @@ static const struct quirks quirks[] = {
 		.refuses_a_key = true, .misses_first = true,
 		.keeps_receives = true, .keeps_sends = true,
 		.removal_by_cm = true, .swaps_depths = true,
+		.ends_as_local_error = true,
 	},
 	[KIND_SOFT] = {
 		.acks_in_order = true, .host_atomics = true,

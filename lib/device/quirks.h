@@ -109,6 +109,13 @@ struct quirks {
 	 */
 	bool request_errors_are_own;
 	/*
+	 * A request that TCP does not take, mostly because the connection has
+	 * ended, completes with IBV_WC_LOC_QP_OP_ERR, and raises
+	 * IBV_EVENT_QP_FATAL (Linux 6.1, siw_qp_tx.c, siw_qp_sq_process()). On
+	 * other devices the device has failed.
+	 */
+	bool ends_as_local_error;
+	/*
 	 * libsiw takes the valid key 0x90000 of a queue for none: the creation
 	 * of a queue pair or completion queue fails with a stale errno, mostly
 	 * ENOMEM (rdma-core v44.0 to v64.0, siw-abi.h, SIW_INVAL_UOBJ_KEY). The

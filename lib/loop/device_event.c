@@ -53,6 +53,13 @@ static void async_fail_eps(struct rdmamsg *ctx, const struct async_mail *m)
 		cause = RDMAMSG_CAUSE_ACCESS;
 		error = -EACCES;
 		break;
+	case IBV_EVENT_QP_FATAL:
+		if (m->own) {
+			who = RDMAMSG_WHO_NETWORK;
+			error = -ECONNRESET;
+			what = rdmamsg__unsent_text();
+		}
+		break;
 	case IBV_EVENT_QP_REQ_ERR:
 		if (m->own) {
 			who = RDMAMSG_WHO_NETWORK;

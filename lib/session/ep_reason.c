@@ -72,6 +72,12 @@ const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep)
 	       "crashed or killed";
 }
 
+const char *rdmamsg__unsent_text(void)
+{
+	return "a request could not be sent: the connection has ended, or the "
+	       "device has failed";
+}
+
 const char *rdmamsg__limit_text(uint32_t limit)
 {
 	switch (limit) {
@@ -319,6 +325,10 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 				   "successful: packets were lost",
 				   ep->lane.dev->device->name);
 	}
+	if (status == IBV_WC_LOC_QP_OP_ERR &&
+	    rdmamsg__quirks(ep->lane.dev->device)->ends_as_local_error)
+		rdmamsg__ep_reason(ep, who, cause, error, "%s",
+				   rdmamsg__unsent_text());
 	if (status == IBV_WC_WR_FLUSH_ERR && was_ended(ep)) {
 		connection_ended(ep);
 		return;

@@ -364,9 +364,8 @@ static void ep__error_ENDS_IT(void **state)
 	assert_int_equal(lost, 0);
 }
 
-/* Both ends and the group share a queue, so it ends all of them. */
-/* siw has this event if it cannot answer a read of the peer. */
-static void ep__error_of_its_own_IS_NOT_THE_PEERS(void **state)
+/* siw has these events if the connection has ended, as well. */
+static void expect_ended(enum ibv_event_type type, const char *text)
 {
 	struct rdmamsg_ep *e = ep[0];
 	struct rdmamsg_device *d = e->lane.dev->device;
@@ -374,16 +373,27 @@ static void ep__error_of_its_own_IS_NOT_THE_PEERS(void **state)
 	struct told t;
 
 	d->kind = KIND_SIW;
-	t = expect_one(IBV_EVENT_QP_REQ_ERR, qpn_of(e));
+	t = expect_one(type, qpn_of(e));
 	assert_ptr_equal(t.ep, e);
 	WAIT_FOR(closed == SIDES);
 	d->kind = kind;
 	assert_int_equal(why.who, RDMAMSG_WHO_NETWORK);
 	assert_int_equal(why.cause, RDMAMSG_CAUSE_TRANSPORT);
 	assert_int_equal(why.error, -ECONNRESET);
-	assert_non_null(strstr(why.text, "could not be answered"));
+	assert_non_null(strstr(why.text, text));
 }
 
+static void ep__error_of_its_own_IS_NOT_THE_PEERS(void **state)
+{
+	expect_ended(IBV_EVENT_QP_REQ_ERR, "could not be answered");
+}
+
+static void ep__error_of_a_request_IS_NOT_THE_DEVICES(void **state)
+{
+	expect_ended(IBV_EVENT_QP_FATAL, "could not be sent");
+}
+
+/* Both ends and the group share a queue, so it ends all of them. */
 static void cq__error_ENDS_ITS_USERS(void **state)
 {
 	struct told t = expect_one(IBV_EVENT_CQ_ERR, qpn_of(ep[0]));
@@ -454,6 +464,7 @@ int main(void)
 		TEST(ep__event_that_is_no_error_IS_TOLD),
 		TEST(ep__error_ENDS_IT),
 		TEST(ep__error_of_its_own_IS_NOT_THE_PEERS),
+		TEST(ep__error_of_a_request_IS_NOT_THE_DEVICES),
 		TEST(cq__error_ENDS_ITS_USERS),
 		TEST(srq__error_ENDS_ITS_USERS),
 		TEST(group__failed_queue_pair_IS_JOINED_AGAIN),

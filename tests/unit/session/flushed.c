@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: a queue pair fails, and all that the device says is that its
- * requests were flushed. On Soft-RoCE a request of this side may have failed.
+ * requests were flushed, or that it failed. On Soft-RoCE a request of this side
+ * may have failed. On siw the connection may have ended.
  */
 #include "base/base.h"
 #include "device/device.h"
@@ -21,6 +22,7 @@
 static uint32_t failed;		/* number of the failed queue pair */
 static bool hold;		/* the CQ reports no completion */
 static bool port_down;
+static enum ibv_wc_status status;	/* of the failed queue pair */
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
@@ -29,7 +31,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 	/* the soft HCA carried out the request before the QP failed */
 	for (int i = 0; i < n; i++)
 		if (failed && wc[i].qp_num == failed)
-			wc[i].status = IBV_WC_WR_FLUSH_ERR;
+			wc[i].status = status;
 	return n;
 }
 
@@ -59,6 +61,7 @@ static int set_up(void **state)
 	clear_ends();
 	failed = 0;
 	hold = port_down = false;
+	status = IBV_WC_WR_FLUSH_ERR;
 	replace_calls(poll_cq, NULL);
 	soft_table.query_port = query_port;
 	connect_ends(&opts);
@@ -86,7 +89,7 @@ static void fail_client(void)
 			 0);
 	hold = false;
 	WAIT_FOR(client.closed);
-	assert_int_equal(client.why.wc_status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(client.why.wc_status, status);
 }
 
 static void text_has(const char *part, bool want)
@@ -135,6 +138,31 @@ static void flush__port_down_BLAMES_THE_NETWORK(void **state)
 	text_has("the peer", false);
 }
 
+/* siw has this status for what TCP does not take. */
+static void local_error__of_siw_THE_CONNECTION_HAS_ENDED(void **state)
+{
+	struct rdmamsg_device *d = client.ep->lane.dev->device;
+	enum device_kind kind = d->kind;
+
+	status = IBV_WC_LOC_QP_OP_ERR;
+	d->kind = KIND_SIW;
+	fail_client();
+	d->kind = kind;
+	assert_int_equal(client.why.who, RDMAMSG_WHO_NETWORK);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
+	assert_int_equal(client.why.error, -ECONNRESET);
+	text_has("could not be sent", true);
+}
+
+static void local_error__of_others_BLAMES_THE_DEVICE(void **state)
+{
+	status = IBV_WC_LOC_QP_OP_ERR;
+	fail_client();
+	assert_int_equal(client.why.who, RDMAMSG_WHO_DEVICE);
+	assert_int_equal(client.why.cause, RDMAMSG_CAUSE_TRANSPORT);
+	assert_int_equal(client.why.error, -ENETDOWN);
+}
+
 int main(void)
 {
 #define CASE(f)	cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -142,6 +170,8 @@ int main(void)
 		CASE(flush__device_tells_its_failures_BLAMES_THE_PEER),
 		CASE(flush__of_any_failure_NAMES_BOTH_SIDES),
 		CASE(flush__port_down_BLAMES_THE_NETWORK),
+		CASE(local_error__of_siw_THE_CONNECTION_HAS_ENDED),
+		CASE(local_error__of_others_BLAMES_THE_DEVICE),
 	};
 
 	join_own_fabric("flushed");
