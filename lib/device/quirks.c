@@ -29,7 +29,7 @@
 #define IWARP	.no_last_wqe = true, .cm_only = true, \
 		.no_immediates = true, .connects_in_call = true, \
 		.read_sink_access = IBV_ACCESS_REMOTE_WRITE, \
-		.plain_addresses = true
+		.plain_addresses = true, .torn_max = 32
 
 /*
  * KIND_ROCE, KIND_IB and KIND_IWARP: no card was tested. Of a device of no known

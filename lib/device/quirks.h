@@ -147,6 +147,14 @@ struct quirks {
 	 */
 	bool plain_addresses;
 	/*
+	 * siw sends wrong bytes if a request or the answer to a read has one
+	 * gather entry of at most so many bytes, not inline, whose memory
+	 * crosses a page boundary (Linux 6.1 and 6.12, siw_qp_tx.c,
+	 * siw_try_1seg(): 'part', MAX_HDR_INLINE). The peer's device may be siw
+	 * if ours is another iWARP.
+	 */
+	uint8_t torn_max;
+	/*
 	 * A window gives access to its whole region: check_rkey() checks the
 	 * bounds of the region only. do_complete() does not tell programs which
 	 * rkey was invalidated (Linux 6.1, rxe_resp.c).

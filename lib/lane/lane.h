@@ -14,6 +14,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/util.h"
+
 struct cq;
 struct dev;
 struct op;
@@ -135,6 +137,23 @@ static inline bool rdmamsg__sq_fits(struct lane *l, uint32_t n)
 		if (!rdmamsg__sq_grow(l))
 			return false;
 	return true;
+}
+
+/* Returns true if a device may send wrong bytes (struct quirks, torn_max). */
+bool rdmamsg__may_tear(const struct lane *l, uint32_t len);
+
+#define TORN_PAGE	4096u	/* smallest page of a peer */
+
+/*
+ * Returns how many of len bytes one read at raddr may ask for. A peer that would
+ * send wrong bytes gets one read for each page.
+ */
+static inline uint32_t rdmamsg__read_untorn(const struct lane *l,
+					    uint64_t raddr, uint32_t len)
+{
+	if (likely(!l->came) || !rdmamsg__may_tear(l, len))
+		return len;
+	return min(len, TORN_PAGE - (uint32_t)(raddr % TORN_PAGE));
 }
 
 /* With 'came': how a request has ended. */

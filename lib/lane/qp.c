@@ -227,6 +227,11 @@ bool rdmamsg__sq_grow(struct lane *l)
 	return true;
 }
 
+bool rdmamsg__may_tear(const struct lane *l, uint32_t len)
+{
+	return len <= rdmamsg__quirks(l->dev->device)->torn_max;
+}
+
 void rdmamsg__sq_came(struct lane *l, uint32_t seq, uint8_t how)
 {
 	uint8_t *at = &l->came[seq & l->sq.mask];

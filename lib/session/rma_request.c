@@ -88,6 +88,34 @@ static uint32_t fill_far(const struct rdmamsg_ep *ep, const struct rma *r,
 	return (uint32_t)min(room, (uint64_t)ep->lane.chunk);
 }
 
+/*
+ * Like gather(), in a way that neither device sends wrong bytes (struct quirks,
+ * torn_max).
+ */
+static uint32_t gather_untorn(const struct rdmamsg_ep *ep, struct rma *r,
+			      struct tx_entry *e, uint32_t room)
+{
+	const uint64_t offset = r->offset;
+	const uint32_t at = r->at;
+	uint32_t len = gather(ep, r, e, room), untorn;
+
+	if (likely(!ep->lane.came) || !rdmamsg__may_tear(&ep->lane, len))
+		return len;
+	if (r->kind == RMA_WRITE) {
+		if (e->wr.num_sge == 1 && !r->no_cpu &&
+		    len <= ep->lane.cap.max_inline_data)
+			e->wr.send_flags |= IBV_SEND_INLINE;
+		return len;
+	}
+	untorn = rdmamsg__read_untorn(&ep->lane, e->wr.wr.rdma.remote_addr,
+				      len);
+	if (untorn == len)
+		return len;
+	r->offset = offset;
+	r->at = at;
+	return gather(ep, r, e, untorn);
+}
+
 static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 			      struct tx_entry *e)
 {
@@ -98,9 +126,9 @@ static uint32_t fill_transfer(struct rdmamsg_ep *ep, struct rma *r,
 	e->wr.wr.rdma.remote_addr = r->raddr;
 	e->wr.wr.rdma.rkey = r->rkey;
 	if (unlikely(r->far))
-		return gather(ep, r, e, fill_far(ep, r, e));
+		return gather_untorn(ep, r, e, fill_far(ep, r, e));
 	if (!rdmamsg__rma_fits_inline(ep, r))
-		return gather(ep, r, e, ep->lane.chunk);
+		return gather_untorn(ep, r, e, ep->lane.chunk);
 	len = (uint32_t)r->left;
 	rdmamsg__rma_copy(r, e->data);
 	e->wr.send_flags |= IBV_SEND_INLINE;

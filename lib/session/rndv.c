@@ -449,6 +449,22 @@ static int in_target(struct rdmamsg_ep *ep, struct rndv_in *in, uint32_t room,
 	return err;
 }
 
+/* As in_target(), for the bytes of one read. */
+static int next_target(struct rdmamsg_ep *ep, struct rndv_in *in,
+		       const struct proto_key *key, struct scatter *ret)
+{
+	const uint32_t room = (uint32_t)min(key->len - in->offset,
+					    (uint64_t)ep->lane.chunk);
+	int err = in_target(ep, in, room, ret);
+	uint32_t len;
+
+	if (err)
+		return err;
+	len = rdmamsg__read_untorn(&ep->lane, key->addr + in->offset,
+				   ret->len);
+	return unlikely(len < ret->len) ? in_target(ep, in, len, ret) : 0;
+}
+
 /* Posts one read. Returns false if no read can be posted now. */
 static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 {
@@ -456,9 +472,7 @@ static bool read_next(struct rdmamsg_ep *ep, struct rndv_in *in)
 	struct op *op, *proof = NULL;
 	struct scatter to;
 
-	if (in->filled == in->wire.total ||
-	    in_target(ep, in, (uint32_t)min(key->len - in->offset,
-					    (uint64_t)ep->lane.chunk), &to))
+	if (in->filled == in->wire.total || next_target(ep, in, key, &to))
 		return false;
 	op = rdmamsg__op_get(ep);
 	if (!op)
