@@ -820,6 +820,20 @@ doctor_soft_asked()
 	[ -e /sys/class/infiniband ] || judged warning devices 'of the kernel'
 }
 
+# Between a host and itself there is no firewall.
+doctor_soft_stopped()
+{
+	doctor_soft_fabric
+	start "$doctor" --serve -a 127.0.0.1 -p 0
+	kill -STOP "$server"
+	diagnose "127.0.0.1:$port"
+	kill -CONT "$server"
+	step connect wrong .
+	advises connect '^on this host: rdmamsg-doctor --serve'
+	not grep 4791 said
+	end_server TERM 0
+}
+
 # Two link layers in one fabric
 doctor_soft_unlike()
 {
@@ -1475,8 +1489,8 @@ doctor_cases='healthy no_module no_such_module no_device container netns cgroup
 	mistakes variables'
 # in the environment as it is
 doctor_live_cases='few_files address_space environment soft_value soft_port
-	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_preloaded
-	peer_no_device peer_port_down peer_own_address peer_preloaded'
+	soft_tables soft_pkeys soft_iwarp soft_peer soft_asked soft_unlike soft_stopped
+	soft_preloaded peer_no_device peer_port_down peer_own_address peer_preloaded'
 doctor_root_cases='no_node stale_node'
 doctor_user_cases='permission memlock'
 doctor_peer_cases='peer peer_findings peer_compare peer_nonsense peer_too_long

@@ -59,8 +59,13 @@ static void mend_connect(struct finding *f, const struct visit *v,
 	case RDMAMSG_CAUSE_UNREACHABLE:
 	case RDMAMSG_CAUSE_TIMEOUT:
 	case RDMAMSG_CAUSE_TRANSPORT:
-		mend(f, "ping %s; there: rdmamsg-doctor; between: let UDP port "
-		     "4791 of RoCE v2 pass", v->text);
+		if (v->here)
+			mend(f, "on this host: rdmamsg-doctor --serve -p %s, "
+			     "in place of a program that does not go on",
+			     v->service);
+		else
+			mend(f, "ping %s; there: rdmamsg-doctor; between: let "
+			     "UDP port 4791 of RoCE v2 pass", v->text);
 		break;
 	default:
 		mend(f, "RDMAMSG_LOG=debug rdmamsg-doctor %s", v->target);

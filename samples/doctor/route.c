@@ -274,6 +274,6 @@ bool step_route(struct visit *v)
 		n.asked = NULL;
 	n.netdev = netdev;
 	n.loopback = is_loopback(to);
-	n.own = n.loopback || net_is_mine(to);
+	n.own = v->here = n.loopback || net_is_mine(to);
 	return judge_device(v, &n);
 }

@@ -19,6 +19,7 @@ struct visit {
 	char text[INET6_ADDRSTRLEN];	/* the address of the host */
 	struct sockaddr_storage to, from;
 	socklen_t to_len;
+	bool here;			/* the target is this host */
 	struct rdmamsg *ctx;
 	struct rdmamsg_ep *ep;
 	struct used own, theirs;
