@@ -2115,6 +2115,33 @@ bad_source()
 	rm .hidden fifo
 }
 
+# used FILE: prints the KB that it has on the disk.
+used()
+{
+	du -k "$1" | cut -f 1
+}
+
+holes()
+{
+	for name in begins ends middle
+	do
+		truncate -s 40M $name
+	done
+	echo data | dd of=begins conv=notrunc bs=1 seek=41943035 status=none
+	echo data | dd of=ends conv=notrunc bs=1 status=none
+	echo data | dd of=middle conv=notrunc bs=1 seek=20000000 status=none
+	truncate -s 40M empty
+	start_copy
+	returns 0 "$copy" begins ends middle empty "$addr:$port"
+	for name in begins ends middle empty
+	do
+		cmp $name "$dir/$name"
+		[ "$(used $name)" -gt 1000 ] ||
+			[ "$(used "$dir/$name")" -lt 1000 ]
+	done
+	holds begins ends middle empty
+}
+
 # Files of the kernel have other sizes than they say.
 changing()
 {
@@ -2167,7 +2194,7 @@ disk_full()
 	mkdir -p full
 	mount -t tmpfs -o size=4m tmpfs full
 	dir=$work/full
-	head -c 10000000 /dev/zero >large
+	head -c 10000000 /dev/zero | tr '\0' x >large
 	echo small >small
 	start_copy
 	returns 1 "$copy" large small "$addr:$port"
@@ -2349,6 +2376,7 @@ run copy-at-once at_once
 run copy-hostile hostile
 run copy-old-server old_server
 run copy-bad-source bad_source
+run copy-holes holes
 run copy-changing changing
 run copy-no-server no_server
 if [ "$(id -u)" -eq 0 ]

@@ -21,6 +21,7 @@
 
 #define TMP_PREFIX	".rdmamsg-copy-"
 #define TMP_DIGITS	16
+#define BLOCK		4096u	/* the smallest hole */
 #define TMP_LEN		(sizeof(TMP_PREFIX) - 1 + TMP_DIGITS)
 
 struct copy_file {
@@ -220,20 +221,62 @@ err_file:
 	return err;
 }
 
-int copy_file_write(struct copy_file *f, const void *data, size_t len)
+/* Returns true if a whole block of the file begins here and is all zeros. */
+static bool is_hole(const char *p, size_t len, uint64_t at)
 {
-	const char *p = data, *end = p + len;
+	return !(at % BLOCK) && len >= BLOCK && !*p &&
+	       !memcmp(p, p + 1, BLOCK - 1);
+}
 
-	if (f->is.size != COPY_SIZE_UNKNOWN && len > f->is.size - f->written)
-		return -EMSGSIZE;
-	while (p < end) {
-		ssize_t n = write(f->fd, p, (size_t)(end - p));
+/*
+ * Returns the bytes up to the next change between holes and data, where the
+ * file's block ends that 'at' is in.
+ */
+static size_t part(const char *p, size_t len, uint64_t at, bool hole)
+{
+	size_t n = BLOCK - at % BLOCK;
+
+	while (n < len && is_hole(p + n, len - n, at + n) == hole)
+		n += BLOCK;
+	return n < len ? n : len;
+}
+
+/* A hole makes the file longer, but takes no space. */
+static int write_part(int fd, const char *p, size_t len, uint64_t at, bool hole)
+{
+	if (hole)
+		return ftruncate(fd, (off_t)(at + len)) ? -errno : 0;
+	while (len) {
+		ssize_t n = pwrite(fd, p, len, (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return n ? -errno : -ENOSPC;
 		p += n;
+		at += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* A file with holes keeps them, because zeros are not written. */
+int copy_file_write(struct copy_file *f, const void *data, size_t len)
+{
+	size_t n;
+	int err;
+
+	if (f->is.size != COPY_SIZE_UNKNOWN && len > f->is.size - f->written)
+		return -EMSGSIZE;
+	for (size_t done = 0; done < len; done += n) {
+		const char *p = (const char *)data + done;
+		uint64_t at = f->written + done;
+		bool hole = is_hole(p, len - done, at);
+
+		n = part(p, len - done, at, hole);
+		err = write_part(f->fd, p, n, at, hole);
+		if (err)
+			return err;
 	}
 	f->written += len;
 	return copy_digest_add(f->digest, data, len);
