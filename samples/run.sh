@@ -866,6 +866,23 @@ perf_interrupted()
 	end_server TERM 0
 }
 
+# The server names a client that ends, in a few lines for many connections.
+perf_client_killed()
+{
+	start "$perf" server -a "$addr" -p 0 --event
+	RDMAMSG_LOG=info "$perf" conns "$addr" -p "$port" -n 500 --event \
+		>told 2>&1 &
+	client=$!
+	await eval '[ "$(grep -c connected told)" -gt 100 ]'
+	kill -KILL $client
+	wait $client || :
+	client=
+	await grep -q "client .*: [0-9]* more of its connections" "$work/server"
+	grep -q 'rdmamsg-perf: client [0-9a-f.:]*: ' "$work/server"
+	[ "$(grep -c rdmamsg-perf: "$work/server")" -le 4 ]
+	end_server TERM 0
+}
+
 perf_mistakes()
 {
 	start "$perf" server -a "$addr" -p 0
@@ -2333,6 +2350,7 @@ run perf-modes perf_modes
 run perf-failover perf_failover
 run perf-interrupted perf_interrupted
 run perf-mistakes perf_mistakes
+run perf-client-killed perf_client_killed
 run perf-conns conns
 run perf-tune perf_tune
 run perf-onesided perf_onesided

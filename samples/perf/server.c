@@ -2,6 +2,7 @@
 /* The server: answers (lat) or counts (rate, bw), and reports. */
 #include "perf.h"
 
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #define CLOSE_MS	3000
 #define SPINS		1024	/* polls between checks of other events */
 #define SRQ_CONNS	2000	/* endpoints that one queue serves */
+#define PEER_MAX	64
 
 struct server {
 	const struct perf_options *o;
@@ -29,6 +31,10 @@ struct server {
 	uint32_t due;		/* its connections that have not ended */
 	bool done;
 	int status;
+	/* the client whose connection was lost last */
+	char loser[PEER_MAX];
+	uint32_t lost_client;
+	unsigned int lost;		/* connections, not yet reported */
 };
 
 struct conn {
@@ -41,6 +47,7 @@ struct conn {
 	struct perf_start run;		/* in host byte order */
 	uint32_t inline_max;
 	struct perf_hello hello;	/* in host byte order */
+	char peer[PEER_MAX];
 	struct server *server;
 	struct conn *next;
 	uint64_t errors;
@@ -310,6 +317,39 @@ static void unlink_conn(struct conn *c)
 	*at = c->next;
 }
 
+static void tell_lost(struct server *s)
+{
+	if (s->lost)
+		perf_complain("client %s: %u more of its connections",
+			      s->loser, s->lost);
+	s->lost = 0;
+}
+
+/* A client has up to thousands of connections, so the first one is told. */
+static void lost(struct server *s, const struct conn *c, const char *why)
+{
+	const bool many = c->hello.connections > 1;
+
+	if (many && s->lost_client == c->hello.client &&
+	    !strcmp(s->loser, c->peer)) {
+		s->lost++;
+		return;
+	}
+	tell_lost(s);
+	perf_complain("client %s: %s", c->peer, why);
+	s->lost_client = many ? c->hello.client : 0;
+	snprintf(s->loser, sizeof(s->loser), "%s", many ? c->peer : "");
+}
+
+/* Reports the rest of the lost connections once the client has no others. */
+static void tell_rest(struct server *s)
+{
+	for (const struct conn *c = s->conns; s->lost && c; c = c->next)
+		if (c->hello.client == s->lost_client)
+			return;
+	tell_lost(s);
+}
+
 static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 {
 	struct conn *c = rdmamsg_ep_user(ep);
@@ -317,7 +357,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	bool broken = why->cause != RDMAMSG_CAUSE_CLOSED;
 
 	if (broken)
-		perf_complain("a client: %s", why->text);
+		lost(s, c, why->text);
 	if (s->o->once && (!--s->due || broken)) {
 		s->done = true;
 		s->status = broken;
@@ -329,6 +369,7 @@ static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
 	perf_region_close(&c->mem);
 	unlink_conn(c);
 	free(c);
+	tell_rest(s);
 }
 
 static const struct rdmamsg_handlers handlers = {
@@ -364,6 +405,16 @@ static const char *judge(const struct rdmamsg_request *req, struct server *s,
 	return NULL;
 }
 
+static void name_peer(const struct rdmamsg_request *req, char peer[PEER_MAX])
+{
+	struct sockaddr_storage addr;
+
+	if (rdmamsg_request_peer(req, &addr) ||
+	    getnameinfo((struct sockaddr *)&addr, sizeof(addr), peer, PEER_MAX,
+			NULL, 0, NI_NUMERICHOST))
+		snprintf(peer, PEER_MAX, "?");
+}
+
 static void welcome(struct server *s, struct conn *c)
 {
 	c->server = s;
@@ -391,8 +442,11 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 		.setup_data_len = sizeof(PERF_NAME) - 1,
 	};
 
+	if (c)
+		name_peer(req, c->peer);
 	if (why) {
-		perf_complain("a client was rejected: %s", why);
+		perf_complain("client %s was rejected: %s", c ? c->peer : "",
+			      why);
 		rdmamsg_reject(req, why, strlen(why));
 		free(c);
 		return;
@@ -404,8 +458,9 @@ static void on_request(struct rdmamsg_listener *l, struct rdmamsg_request *req)
 	opts.flags = perf_ep_flags(c->hello.flags);
 	opts.failover = c->hello.flags & PERF_FAILOVER ? &failover : NULL;
 	if (rdmamsg_accept(req, &opts, &c->ep)) {
-		perf_complain("a client: %s", rdmamsg_error());
+		lost(s, c, rdmamsg_error());
 		free(c);
+		tell_rest(s);
 		return;
 	}
 	welcome(s, c);
