@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define SRQ_SMALL	256
-#define SETTLED_MS	2000
 
 static struct raw raw;
 
@@ -218,7 +217,7 @@ static void all_promised(void)
 		       !raw_burst(r, PROTO_CLOSE, 1);
 	}
 	for (uint32_t i = 0; i < n; i++)
-		did &= raw_settled(&many[i], SETTLED_MS);
+		did &= raw_settled(&many[i], RAW_WAIT_MS);
 	victims->release = true;
 	victims_wish(&victims->wish_server, WISH_STATS);
 	verdict("all-promised", did && victims->srq.refused &&

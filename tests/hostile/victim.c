@@ -17,7 +17,7 @@
 #include "../fds.h"
 
 #define LARGE	100000
-#define BUSY_MS	10000
+#define BUSY_MS	60000	/* far longer than what the test does meanwhile */
 
 struct shared *victims;
 static const char *address;

@@ -129,7 +129,7 @@ static void request__to_a_full_backlog_ARRIVES(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		(void)alarm(60);
+		(void)alarm(300);
 		_exit(listen_and_reject(fd[1]));
 	}
 	close(fd[1]);
@@ -183,7 +183,7 @@ static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		(void)alarm(60);
+		(void)alarm(300);
 		_exit(open_and_stay(fd[1]));
 	}
 	close(fd[1]);

@@ -126,7 +126,7 @@ static void fork__the_child_HAS_A_DEVICE_OF_ITS_OWN(void **state)
 	assert_int_equal(soft_query_device(c, &attr), 0);
 	pid = fork();
 	if (!pid) {
-		(void)alarm(60);
+		(void)alarm(300);
 		use_parents();
 		open_own(attr.node_guid);
 		close_parents();
@@ -155,7 +155,7 @@ static void fork__a_channel_IS_THE_PARENT_S(void **state)
 	if (!pid) {
 		struct ibv_device_attr attr;
 
-		(void)alarm(60);
+		(void)alarm(300);
 		own = soft_cma_create_event_channel();
 		MUST(own && !soft_cma_create_id(own, &other, NULL,
 						RDMA_PS_TCP));
@@ -186,7 +186,7 @@ static void fork__while_the_device_works_NO_CHILD_HANGS(void **state)
 				      (uintptr_t)mem[1], mr[1]->rkey), 0);
 		pid = fork();
 		if (!pid) {
-			(void)alarm(60);
+			(void)alarm(300);
 			close_parents();
 			_exit(0);
 		}

@@ -29,7 +29,7 @@
 
 #define NODES	1024
 #define NOBODY	65534
-#define CHILD_SECONDS	30	/* and no longer */
+#define CHILD_SECONDS	300	/* a child that hangs ends then */
 #define STOPPED	16
 #define QUEUES	((1 << 14) - 2)
 #define KEYS	(1 << 20)

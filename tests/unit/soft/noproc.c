@@ -7,7 +7,7 @@
 
 #include "../own_fabric.h"
 
-#define SECONDS	60
+#define SECONDS	300
 
 static char empty[] = "/tmp/soft-noproc-XXXXXX";
 

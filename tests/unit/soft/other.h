@@ -80,7 +80,7 @@ static inline struct other start_other(int (*fn)(int fd))
 	assert_true(o.pid >= 0);
 	if (!o.pid) {
 		close(fd[0]);
-		(void)alarm(60);
+		(void)alarm(300);
 		/* what fails there is not for the other tests to go on */
 		(void)setenv("CMOCKA_TEST_ABORT", "1", 1);
 		(void)connect_end(1, fd[1]);
