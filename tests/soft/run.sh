@@ -55,11 +55,32 @@ case_of()
 		return 1
 	fi
 	count=$((count + 1))
-	port=$((20000 + $$ % 10000 + count))
+	next_port
 	RDMAMSG_SOFT_FABRIC=programs-$$-$count
 	export RDMAMSG_SOFT_FABRIC
 	rm -f "$work"/*
 	began=$(date +%s)
+}
+
+# in_use PORT [STATE]: whether a TCP socket has the port, in the state if given
+in_use()
+{
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+	awk -v port="$(printf '%04X' "$1")" -v state="${2:-..}" '
+		$4 ~ "^" state "$" && $2 ~ ":" port "$" { found = 1 }
+		END { exit !found }'
+}
+
+# next_port: sets 'port'. These programs take no port of the kernel's choice, so
+# it is one below those that the kernel gives away, which nobody uses. Another
+# run of this script, whose process number is near, is far away.
+next_port()
+{
+	port=$((20000 + ($$ * 211 + count) % 12000))
+	while in_use $port
+	do
+		port=$((20000 + (port - 20000 + 1) % 12000))
+	done
 }
 
 # program_of COMMAND: its program, also behind 'env NAME=VALUE...'
@@ -105,11 +126,7 @@ listens()
 	# the flag is __SO_ACCEPTCON: a bound id may not listen yet
 	awk -v name="/$RDMAMSG_SOFT_FABRIC/cm/" '
 		$4 == "00010000" && index($8, name) { found = 1 }
-		END { exit !found }' /proc/net/unix && return
-	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-	awk -v port="$(printf '%04X' "$port")" '
-		$4 == "0A" && $2 ~ ":" port "$" { found = 1 }
-		END { exit !found }'
+		END { exit !found }' /proc/net/unix || in_use "$port" 0A
 }
 
 # wait_for COMMAND...: until it is true, the server has ended, or $limit
