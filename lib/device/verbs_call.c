@@ -19,15 +19,21 @@
 	made_ ? (*(ret) = made_, 0) : rdmamsg__verbs_null();		\
 })
 
-/* Calls that make descriptors of rdma-core's choice, none of them below 3. */
+/*
+ * Calls that make descriptors of rdma-core's choice, none of them below 3. The
+ * result is chosen last, so that compilers see when *ret is set.
+ */
 #define MAKE_FD(ret, call) ({						\
 	struct fd_fill fill_;						\
+	__typeof__(*(ret)) made_;					\
 	int err_;							\
 									\
 	fd_fill(&fill_);						\
-	err_ = MAKE(ret, call);						\
+	errno = 0;							\
+	made_ = (call);							\
+	err_ = rdmamsg__verbs_null();					\
 	fd_unfill(&fill_);						\
-	err_;								\
+	made_ ? (*(ret) = made_, 0) : err_;				\
 })
 
 /* ---- devices ---------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Messages: the three sends, all sizes, order, limits. */
+#include "clock.h"
 #include "common.h"
 
 #include <rdmamsg/endpoint.h>
@@ -175,7 +176,8 @@ static void send__from_on_connected_ARRIVES_BEHIND_SETUP(void **state)
 					  (uint32_t)n), 0);
 	rdmamsg_ep_close(p.s.ep);
 	/* wait until the device has delivered all but the large message */
-	usleep(300000);
+	for (int i = 0; i < 300 || !clock_others_sleep(); i++)
+		usleep(1000);
 	WAIT_FOR(p.c.closed && p.s.closed);
 	assert_int_equal(p.c.connected, 1);
 	assert_int_equal(p.c.received, ARRAY_SIZE(sizes));
