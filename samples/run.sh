@@ -731,6 +731,9 @@ perf_option()
 		said '^lat on .*, events;' ;;
 	check)	client lat -n 50 --check --event
 		said '^ *1048576 ' ;;
+	cold)	client lat --cold -s 64,4K --event
+		said '; cold start: the first messages of a new connection$'
+		said '^ *64  *100 .* 0$' ;;
 	guard)	client bw -s 1M -n 4 --guard --event
 		said '^ *1048576 ' ;;
 	crc)	client lat -s 64,64K -n 20 --event --check --crc
@@ -932,6 +935,46 @@ conns()
 	returns 0 "$bin/rdmamsg-perf" conns "$addr" -p "$port" -n 20 --srq \
 		--json --event
 	said '"connections": 20, '
+	end_server TERM 0
+}
+
+# json_is KEY VALUE...: the last client's objects have these values, in order.
+json_is()
+{
+	key=$1
+	shift
+	sed -n "s/.*\"$key\": \"\{0,1\}\([^\",}]*\).*/\1/p" "$work/said" >is
+	printf '%s\n' "$@" | cmp -s - is || {
+		echo "$key:" "$(cat is)" "instead of" "$@"
+		return 1
+	}
+}
+
+# At least three runs warm up, and the output says how many messages they are.
+# Without -n, the count grows until the figures stay or the time is over.
+perf_warm()
+{
+	start "$perf" server -a "$addr" -p 0
+	client lat -s 64,4K -n 200 --event --json
+	json_is count 200 200
+	json_is cold false false
+	json_is moving false false
+	sed -n 's/.*"warmup": \([0-9]*\).*/\1/p' "$work/said" |
+		while read -r warmup
+		do
+			[ "$warmup" -ge 60 ]
+		done
+	client lat -s 64 -n 200 --event
+	said ' left out$'
+	client read-lat -s 64,4K --cold -n 20 --event --json
+	json_is count 20 20
+	json_is warmup 0 0
+	json_is cold true true
+	client bw -s 64K --event --json
+	# the first run has 4096 messages
+	[ "$(sed -n 's/.*"count": \([0-9]*\).*/\1/p' "$work/said")" -ge 4096 ]
+	complains 2 'cold or --failover' "$perf" lat a --cold --failover=b
+	complains 2 '--cold is not an option of tune' "$perf" tune a --cold
 	end_server TERM 0
 }
 
@@ -2352,6 +2395,7 @@ run perf-interrupted perf_interrupted
 run perf-mistakes perf_mistakes
 run perf-client-killed perf_client_killed
 run perf-conns conns
+run perf-warm perf_warm
 run perf-tune perf_tune
 run perf-onesided perf_onesided
 run perf-checked perf_checked

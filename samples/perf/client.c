@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lat, rate and bw: one run for each size, after a shorter run to warm up. */
+/*
+ * The tests of one connection. For each size, short runs warm up: they touch
+ * and register the memory of both ends. Then longer and longer runs measure,
+ * until three digits of the figure stay.
+ */
 #include "perf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <rdmamsg/endpoint.h>
 
@@ -20,7 +25,30 @@ static const uint32_t atomic_sizes[] = { 8 };
 
 #define SIZES(array)	(array), sizeof(array) / sizeof((array)[0])
 
-/* Defaults of each test. A run with these counts takes some seconds. */
+/* the warm-up of a size */
+#define WARM_LEAST	3	/* runs */
+#define WARM_MOST	32
+#define WARM_BETTER	0.98	/* of the best time: not yet warm */
+#define WARM_S		0.5	/* for all runs */
+#define WARM_RUN_MOST	1000	/* messages */
+
+/* without -n */
+#define MEASURE_LEAST_S	0.1
+#define MEASURE_MOST_S	1.0
+#define SAMPLES		((size_t)1 << 20)
+#define TOUCHED		SAMPLES
+#define COLD_COUNT	100	/* with --cold */
+
+struct client {
+	struct perf_link link;
+	struct perf_options *o;
+	struct perf_hello hello;
+	uint64_t *samples;	/* of all runs of a size, in their order */
+	uint64_t *sorted;
+	size_t room;		/* samples */
+};
+
+/* Defaults of each test. The first run has so many messages. */
 static const struct {
 	const uint32_t *sizes;
 	size_t size_count;
@@ -43,6 +71,8 @@ static uint32_t count_of(const struct perf_options *o, uint32_t size)
 
 	if (o->count)
 		return o->count;
+	if (o->cold)
+		return COLD_COUNT;
 	n = n > defaults[o->test].most ? defaults[o->test].most : n;
 	return n < defaults[o->test].least ? defaults[o->test].least :
 	       (uint32_t)n;
@@ -58,10 +88,17 @@ static uint32_t window_of(enum perf_test test, uint32_t size)
 	return n > most ? most : n ? (uint32_t)n : 1;
 }
 
-/* Allocates memory for the largest size and the most messages, in advance. */
-static int prepare(struct perf_link *l, struct perf_options *o)
+static uint32_t every_of(enum perf_test test)
 {
-	size_t largest = 0, most = 0;
+	return test == PERF_RATE ? RATE_EVERY : 1;
+}
+
+/* Allocates memory for the largest size and the most messages, in advance. */
+static int prepare(struct client *c)
+{
+	struct perf_options *o = c->o;
+	struct perf_link *l = &c->link;
+	size_t largest = 0, most = o->count || o->cold ? 0 : SAMPLES;
 
 	if (!o->size_count)
 		for (size_t i = 0; i < defaults[o->test].size_count; i++)
@@ -75,78 +112,186 @@ static int prepare(struct perf_link *l, struct perf_options *o)
 	l->test = o->test;
 	l->room = (uint32_t)(largest > 8 ? largest : 8);
 	l->pattern = perf_pattern(largest);
-	l->samples = calloc(most, sizeof(*l->samples));
-	if (l->pattern && l->samples)
+	c->room = most;
+	c->samples = calloc(most, sizeof(*c->samples));
+	c->sorted = calloc(most, sizeof(*c->sorted));
+	if (l->pattern && c->samples && c->sorted) {
+		/* no first touch of these pages in a measurement */
+		memset(c->samples, 1, (most < TOUCHED ? most : TOUCHED) *
+		       sizeof(*c->samples));
 		return 0;
+	}
 	perf_complain("no memory for messages of %zu bytes and %zu times",
 		      largest, most);
 	return -1;
 }
 
-static void result(const struct perf_link *l, struct perf_result *r)
+/* Returns the part of a round trip that a time stands for. */
+static double part(enum perf_test test)
 {
-	double scale = perf_usec_per_tick();
-	double usec = (double)(l->end - l->begin) * scale;
-	/* half of a round trip */
-	double half = l->test == PERF_LAT || l->test == PERF_WRITE_LAT ?
-		      0.5 : 1;
+	return test == PERF_LAT || test == PERF_WRITE_LAT ? 0.5 : 1;
+}
 
-	r->test = l->test;
-	r->size = l->size;
-	r->count = l->count;
-	r->errors = l->errors;
-	r->copied = l->copied;
-	r->device = rdmamsg_ep_device_name(l->ep);
-	r->event = l->event;
-	r->server_event = l->server_event;
-	r->seconds = usec * half / 1e6;
-	perf_percentiles(r, l->samples, (l->count + l->every - 1) / l->every,
-			 scale * half);
+static double seconds(const struct perf_link *l)
+{
+	return (double)(l->end - l->begin) * perf_usec_per_tick() / 1e6;
+}
+
+/*
+ * Adds a run of 'count' messages to the result. 'used' samples precede. Returns
+ * -1 after printing an error.
+ */
+static int add(struct client *c, struct perf_result *r, uint32_t count,
+	       size_t *used)
+{
+	struct perf_link *l = &c->link;
+
+	l->count = count;
+	l->samples = c->samples + *used;
+	if (perf_link_run(l))
+		return -1;
+	*used += (count + l->every - 1) / l->every;
+	r->count += count;
+	r->errors += l->errors;
+	r->copied += l->copied;
+	r->seconds += seconds(l) * part(l->test);
+	memcpy(c->sorted, c->samples, *used * sizeof(*c->sorted));
+	perf_percentiles(r, c->sorted, *used,
+			 perf_usec_per_tick() * part(l->test));
+	return 0;
+}
+
+/* Returns the time whose digits should stay. */
+static double figure(const struct perf_result *r)
+{
+	return part(r->test) < 1 ? r->usec_p50 : r->seconds / r->count;
+}
+
+/*
+ * Runs twice as many messages as before, until that does not change the figure.
+ */
+static int settle(struct client *c, struct perf_result *r, size_t used)
+{
+	double before;
+
+	do {
+		uint32_t more = r->count;
+
+		before = figure(r);
+		if (r->seconds > MEASURE_MOST_S ||
+		    used + more / c->link.every + 1 > c->room) {
+			r->moving = true;
+			return 0;
+		}
+		if (add(c, r, more, &used))
+			return -1;
+	} while (r->seconds < MEASURE_LEAST_S ||
+		 !perf_same_digits(before, figure(r)));
+	return 0;
+}
+
+/* Runs a few messages, until two runs in a row are not faster. */
+static int warm_up(struct client *c, struct perf_result *r, uint32_t count)
+{
+	struct perf_link *l = &c->link;
+	double best = 0, total = 0;
+	int slower = 0;
+
+	l->samples = c->samples;
+	l->count = count / 10 > WARM_RUN_MOST ? WARM_RUN_MOST : count / 10;
+	if (l->count < WINDOW)
+		l->count = count < WINDOW ? count : WINDOW;
+	for (int i = 0; i < WARM_LEAST ||
+	     (i < WARM_MOST && slower < 2 && total < WARM_S); i++) {
+		double took;
+
+		if (perf_link_run(l))
+			return -1;
+		took = seconds(l);
+		total += took;
+		slower = best && took >= best * WARM_BETTER ? slower + 1 : 0;
+		best = best && best < took ? best : took;
+		r->warmup += l->count;
+		r->errors += l->errors;
+	}
+	return 0;
 }
 
 /* Returns the number of errors, or -1. */
-static int64_t measure(struct perf_link *l, const struct perf_options *o,
-		       uint32_t size)
+static int64_t measure(struct client *c, uint32_t size)
 {
-	uint32_t count = count_of(o, size), warm = count / 10;
-	struct perf_result r = { 0 };
+	struct perf_link *l = &c->link;
+	const struct perf_options *o = c->o;
+	uint32_t count = count_of(o, size);
+	struct perf_result r = { .test = o->test, .size = size,
+				 .cold = o->cold };
+	size_t used = 0;
 
 	l->size = size;
 	l->window = window_of(o->test, size);
-	l->every = o->test == PERF_RATE ? RATE_EVERY : 1;
-	l->count = warm < WINDOW ? (count < WINDOW ? count : WINDOW) :
-		   warm > 1000 ? 1000 : warm;
-	if (perf_link_run(l))
+	l->every = every_of(o->test);
+	if (!o->cold && warm_up(c, &r, count))
 		return -1;
-	r.errors = l->errors;
-	l->count = count;
-	if (perf_link_run(l))
+	if (add(c, &r, count, &used) ||
+	    (!o->cold && !o->count && settle(c, &r, used)))
 		return -1;
-	l->errors += r.errors;
-	result(l, &r);
+	r.device = rdmamsg_ep_device_name(l->ep);
+	r.event = l->event;
+	r.server_event = l->server_event;
 	perf_report(&r, o->json);
 	return (int64_t)r.errors;
 }
 
-static int measure_all(struct perf_link *l, struct perf_options *o)
+/* ---- connections ------------------------------------------------------ */
+
+static int open_link(struct client *c)
 {
-	struct perf_hello hello = {
-		.flags = (o->event ? 0 : PERF_POLLS) |
-			 (o->check ? PERF_CHECK : 0) |
-			 (o->guard ? PERF_GUARD : 0) |
-			 (o->crc ? PERF_CRC : 0) |
-			 (o->failover ? PERF_FAILOVER : 0),
-		.connections = 1,
-		.recv_depth = o->test == PERF_RATE ? RATE_RECV_DEPTH : 0,
-	};
+	struct perf_link *l = &c->link;
+
+	if (rdmamsg_open(&l->ctx, &perf_context)) {
+		perf_complain("%s", rdmamsg_error());
+		return -1;
+	}
+	perf_wake_on_signal(l->ctx);
+	l->error = 0;		/* of the connection before */
+	l->why[0] = 0;
+	return perf_link_open(l, c->o, &c->hello);
+}
+
+/* Returns 0 or an exit status. */
+static int close_link(struct client *c)
+{
+	struct perf_link *l = &c->link;
+	int ret = perf_link_close(l) ? 1 : 0;
+
+	perf_wake_on_signal(NULL);
+	rdmamsg_close(l->ctx);
+	l->ctx = NULL;
+	return ret;
+}
+
+/* Forgets what has become warm at this end. */
+static int open_again(struct client *c)
+{
+	if (close_link(c))
+		return -1;
+	(void)!getrandom(&c->hello.client, sizeof(c->hello.client),
+			 GRND_NONBLOCK);
+	return open_link(c);
+}
+
+static int measure_all(struct client *c)
+{
 	int64_t errors = 0;
 
-	(void)!getrandom(&hello.client, sizeof(hello.client), GRND_NONBLOCK);
-	if (prepare(l, o) || perf_link_open(l, o, &hello))
+	if (prepare(c) || open_link(c))
 		return 1;
-	for (int i = 0; i < o->size_count; i++) {
-		int64_t n = measure(l, o, o->sizes[i]);
+	for (int i = 0; i < c->o->size_count; i++) {
+		int64_t n;
 
+		if (i && c->o->cold && open_again(c))
+			return 1;
+		n = measure(c, c->o->sizes[i]);
 		if (n < 0)
 			return 1;
 		errors += n;
@@ -156,29 +301,36 @@ static int measure_all(struct perf_link *l, struct perf_options *o)
 	return errors ? 1 : 0;
 }
 
+static void say_hello(struct perf_hello *h, const struct perf_options *o)
+{
+	h->flags = (o->event ? 0 : PERF_POLLS) |
+		   (o->check ? PERF_CHECK : 0) |
+		   (o->guard ? PERF_GUARD : 0) |
+		   (o->crc ? PERF_CRC : 0) |
+		   (o->failover ? PERF_FAILOVER : 0);
+	h->connections = 1;
+	h->recv_depth = o->test == PERF_RATE ? RATE_RECV_DEPTH : 0;
+	(void)!getrandom(&h->client, sizeof(h->client), GRND_NONBLOCK);
+}
+
 int perf_client(const struct perf_options *opts)
 {
 	struct perf_options o = *opts;
-	struct perf_link l = { 0 };
+	struct client c = { .o = &o };
 	int ret;
 
-	if (rdmamsg_open(&l.ctx, &perf_context)) {
-		perf_complain("%s", rdmamsg_error());
-		return 1;
-	}
-	perf_wake_on_signal(l.ctx);
-	ret = measure_all(&l, &o);
-	if (l.gap.last) {
+	say_hello(&c.hello, &o);
+	ret = measure_all(&c);
+	if (c.link.gap.last) {
 		/* an interrupted run has a figure, too */
-		perf_gap_mark(&l.gap);
-		perf_gap_report(&l.gap, o.json);
+		perf_gap_mark(&c.link.gap);
+		perf_gap_report(&c.link.gap, o.json);
 	}
-	if (perf_link_close(&l))
+	if (close_link(&c))
 		ret = 1;
 	if (perf_stopped)
 		perf_complain("interrupted");
-	perf_wake_on_signal(NULL);
-	rdmamsg_close(l.ctx);
-	free(l.samples);
+	free(c.samples);
+	free(c.sorted);
 	return ret;
 }

@@ -12,7 +12,7 @@
 #define TO_EXIT(status)	((status) + 1)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
+       OPT_COLD, OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -25,6 +25,7 @@ static const struct option long_options[] = {
 	{ "once", no_argument, NULL, OPT_ONCE },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "cold", no_argument, NULL, OPT_COLD },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
 	{ "crc", no_argument, NULL, OPT_CRC },
@@ -63,9 +64,13 @@ static const char help[] =
 "Options of tests:\n"
 "  -s, --size=SIZE,... bytes of a message, up to 2147483647; K, M, G: powers of\n"
 "                      1024 (not tune)\n"
-"  -n, --count=COUNT   messages, or connections of conns; default: by size\n"
+"  -n, --count=COUNT   messages, or connections of conns; default: as many as it\n"
+"                      takes for three digits that stay, a second at most\n"
 "      --check         verify every byte (lat, rate, bw)\n"
 "      --json          print an object on a line for each size (not tune)\n"
+"      --cold          measure the first messages of a new connection for each\n"
+"                      size, which touch fresh memory; default: messages after\n"
+"                      a warm-up, which is left out (not tune, conns)\n"
 "      --guard         guard both ends of each connection (not tune)\n"
 "      --crc           a CRC-32C over each message (not tune)\n"
 "      --failover=HOST go on over another connection when one is lost, to the\n"
@@ -166,6 +171,7 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_ONCE:
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
+	case OPT_COLD:
 	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
 	case 's':
@@ -222,6 +228,9 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_JSON:
 		o->json = true;
+		return 0;
+	case OPT_COLD:
+		o->cold = true;
 		return 0;
 	case OPT_SRQ:
 		o->srq = true;
@@ -302,6 +311,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("--poll or --event, not both");
 	if (o->command == CMD_CONNS && o->size_count > 1)
 		return wrong("conns takes one size");
+	if (o->cold && o->failover)
+		return wrong("--cold or --failover, not both");
 	if (o->guard && o->srq)
 		return wrong("--guard or --srq, not both");
 	if (o->command != CMD_TEST || !perf_one_sided(o->test))

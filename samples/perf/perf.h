@@ -40,6 +40,7 @@ struct perf_options {
 	bool once;
 	bool check;
 	bool json;
+	bool cold;		/* no warm-up, and a new connection for each size */
 	bool srq;		/* receives are shared */
 	bool guard;		/* RDMAMSG_EP_GUARD */
 	bool crc;		/* RDMAMSG_EP_CRC */
@@ -102,6 +103,9 @@ struct perf_result {
 	double usec_avg, usec_p50, usec_p99, usec_p999;
 	uint64_t errors;
 	uint64_t copied;	/* bytes copied at both ends */
+	uint32_t warmup;	/* messages before, which no figure includes */
+	bool cold;		/* the first messages of a connection */
+	bool moving;		/* twice as many messages change the figure */
 	const char *device;
 	bool event;		/* the client sleeps */
 	bool server_event;	/* the server sleeps as well */
@@ -110,6 +114,8 @@ struct perf_result {
 /* Sorts the samples. 'scale' converts them to microseconds. */
 void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 		      double scale);
+/* Returns true if b is a, as far as three digits show. */
+bool perf_same_digits(double a, double b);
 void perf_report(const struct perf_result *r, bool json);
 /*
  * Shows progress on standard error, if that is a terminal. Total 0 clears the

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SAME	0.005	/* half of the third digit of 1.00 */
+
 /* ---- time ------------------------------------------------------------- */
 
 static uint64_t start_ticks;
@@ -61,6 +63,13 @@ void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 	r->usec_p999 = rank(samples, count, 0.999) * scale;
 }
 
+bool perf_same_digits(double a, double b)
+{
+	double difference = a > b ? a - b : b - a;
+
+	return difference <= b * SAME;
+}
+
 /* ---- showing them ----------------------------------------------------- */
 
 static double msg_per_s(const struct perf_result *r)
@@ -73,12 +82,14 @@ static void json(const struct perf_result *r)
 	printf("{\"test\": \"%s\", \"size\": %u, \"count\": %u, "
 	       "\"usec_avg\": %.3f, \"usec_p50\": %.3f, \"usec_p99\": %.3f, "
 	       "\"usec_p999\": %.3f, \"msg_per_s\": %.1f, \"mb_per_s\": %.3f, "
-	       "\"errors\": %llu, \"device\": \"%s\", \"mode\": \"%s\", "
+	       "\"errors\": %llu, \"warmup\": %u, \"cold\": %s, "
+	       "\"moving\": %s, \"device\": \"%s\", \"mode\": \"%s\", "
 	       "\"server_mode\": \"%s\"}\n",
 	       perf_test_names[r->test], r->size, r->count, r->usec_avg,
 	       r->usec_p50, r->usec_p99, r->usec_p999, msg_per_s(r),
 	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
-	       r->device, r->event ? "event" : "poll",
+	       r->warmup, r->cold ? "true" : "false",
+	       r->moving ? "true" : "false", r->device, r->event ? "event" : "poll",
 	       r->server_event ? "event" : "poll");
 }
 
@@ -92,26 +103,39 @@ static const char *mode(const struct perf_result *r)
 	       "client polls, server waits for events";
 }
 
+/* Prints a column with at least three digits. */
+static void usec(double value)
+{
+	printf(" %10.*f", value < 1 ? 3 : 2, value);
+}
+
 static void table(const struct perf_result *r)
 {
 	static const char *headed;
 
 	/* each table has one mode, and the server's may change between sizes */
 	if (headed != mode(r))
-		printf("%s on %s, %s; microseconds are %s\n"
-		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s\n",
+		printf("%s on %s, %s; microseconds are %s%s\n"
+		       "%10s %9s %10s %10s %10s %10s %10s %9s %7s %12s %9s\n",
 		       perf_test_names[r->test], r->device,
 		       mode(r),
 		       r->test == PERF_LAT || r->test == PERF_WRITE_LAT ?
 		       "one way" : "from sending to confirmation",
+		       r->cold ? "; cold start: the first messages of a new "
+		       "connection" : "",
 		       "bytes", "count", "average", "p50", "p99", "p99.9",
-		       "msg/s", "MB/s", "errors", "bytes copied");
+		       "msg/s", "MB/s", "errors", "bytes copied",
+		       "left out");
 	headed = mode(r);
-	printf("%10u %9u %10.2f %10.2f %10.2f %10.2f %10.0f %9.2f %7llu "
-	       "%12llu\n",
-	       r->size, r->count, r->usec_avg, r->usec_p50, r->usec_p99,
-	       r->usec_p999, msg_per_s(r), msg_per_s(r) * r->size / 1e6,
-	       (unsigned long long)r->errors, (unsigned long long)r->copied);
+	printf("%10u %9u", r->size, r->count);
+	usec(r->usec_avg);
+	usec(r->usec_p50);
+	usec(r->usec_p99);
+	usec(r->usec_p999);
+	printf(" %10.0f %9.2f %7llu %12llu %9u%s\n", msg_per_s(r),
+	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
+	       (unsigned long long)r->copied, r->warmup,
+	       r->moving ? " (still moving)" : "");
 }
 
 void perf_report(const struct perf_result *r, bool as_json)
