@@ -3,31 +3,75 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
+#include "base/util.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
+#include "soft/verbs/access.h"
 
+/* A send buffer of TCP: as tcp_wmem[2] (Linux 6.1, net/ipv4/tcp.c). */
+#define TAKES	(4u << 20)
 #define LATE_NS	50000ull	/* of an answer that is late */
+
+/*
+ * Copies the payload: the program may change it after the completion, and the
+ * request may have to be repeated. Returns false if the request must wait.
+ */
+static bool take(struct soft_qp *qp, const struct soft_swqe *wqe, uint8_t **ret)
+{
+	uint8_t *copy = NULL;
+
+	if (wqe->inlined || !wqe->length) {
+		*ret = NULL;
+		return true;
+	}
+	if (wqe->length <= TAKES - qp->taken)
+		copy = malloc(wqe->length);
+	if (!copy)
+		return false;
+	if (soft_gather(qp, wqe->sge, wqe->num_sge, 0, copy, wqe->length)) {
+		/* the error follows when the request is pushed */
+		free(copy);
+		return false;
+	}
+	qp->taken += wqe->length;
+	*ret = copy;
+	return true;
+}
 
 /* The request stays in the queue until the peer has answered it. */
 static void tell(struct soft_dev *dev, struct soft_qp *qp,
-		 struct soft_swqe *wqe)
+		 struct soft_swqe *wqe, uint8_t *taken)
 {
 	soft_sq_complete(dev, qp, wqe, IBV_WC_SUCCESS);
 	wqe->told = true;
+	wqe->taken = taken;
 	qp->told++;
 }
 
-/* Among themselves, requests other than reads complete in order. */
-void soft_order_pushed(struct soft_dev *dev, struct soft_qp *qp)
+static bool tell_early(struct soft_dev *dev, struct soft_qp *qp,
+		       struct soft_swqe *wqe)
 {
-	uint32_t from = qp->sq_next;
+	uint8_t *taken;
 
 	/* the entries that have completed early have an end, too */
-	if (!soft_fate_early(dev, qp) || qp->told >= qp->cap.max_send_wr)
-		return;
+	if (qp->told >= qp->cap.max_send_wr || !take(qp, wqe, &taken))
+		return false;
+	tell(dev, qp, wqe, taken);
+	return true;
+}
+
+/*
+ * Completes requests other than reads up to 'end'. Among themselves they
+ * complete in order.
+ */
+static void tell_until(struct soft_dev *dev, struct soft_qp *qp, uint32_t end)
+{
+	uint32_t from = end;
+
 	while (from != qp->sq_head) {
 		const struct soft_swqe *wqe = wqe_at(qp, from - 1);
 
@@ -35,12 +79,37 @@ void soft_order_pushed(struct soft_dev *dev, struct soft_qp *qp)
 			break;
 		from--;
 	}
-	for (; from != qp->sq_next && qp->told < qp->cap.max_send_wr; from++) {
+	for (; from != end; from++) {
 		struct soft_swqe *wqe = wqe_at(qp, from);
 
-		if (!is_read(wqe))
-			tell(dev, qp, wqe);
+		if (!is_read(wqe) && !tell_early(dev, qp, wqe))
+			break;
 	}
+}
+
+void soft_order_pushed(struct soft_dev *dev, struct soft_qp *qp)
+{
+	if (soft_fate_early(dev, qp))
+		tell_until(dev, qp, qp->sq_next);
+}
+
+void soft_order_lost(struct soft_dev *dev, struct soft_qp *qp)
+{
+	uint32_t reads = qp->reads_out, end = qp->sq_next;
+
+	if (!dev->order)
+		return;
+	while (end != qp->sq_tail) {
+		const struct soft_swqe *wqe = wqe_at(qp, end);
+
+		/* these wait for what is before them */
+		if (is_local(wqe) || wqe->status ||
+		    (wqe->flags & IBV_SEND_FENCE && reads) ||
+		    (is_read(wqe) && reads++ >= max(qp->attr.max_rd_atomic, 1)))
+			break;
+		end++;
+	}
+	tell_until(dev, qp, end);
 }
 
 static bool is_answered(const struct soft_qp *qp, const struct soft_swqe *wqe)
@@ -63,7 +132,7 @@ void soft_order_answered(struct soft_dev *dev, struct soft_qp *qp)
 		else if (!answered && !wqe->told)
 			break;
 		if (!wqe->told && !(is_read(wqe) && read_waits))
-			tell(dev, qp, wqe);
+			tell(dev, qp, wqe, NULL);
 	}
 	while (qp->sq_head != qp->sq_next) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_head);

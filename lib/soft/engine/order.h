@@ -5,7 +5,8 @@
  * its last byte is there (RFC 5040, 5.5; Linux 6.1, siw_qp_tx.c,
  * siw_qp_sq_process(), and siw_qp_rx.c, siw_rdmap_complete()). So the former
  * pass the latter. Which of them complete early, and which reads are answered
- * late, is drawn by the seed of the device. All L.
+ * late, is drawn by the seed of the device. A request that completes early has
+ * a copy of its payload until the peer has answered it. All L.
  */
 #ifndef SOFT_ENGINE_ORDER_H
 #define SOFT_ENGINE_ORDER_H
@@ -15,6 +16,11 @@ struct soft_qp;
 
 /* The SEND or WRITE before sq_next is pushed: perhaps completes it now. */
 void soft_order_pushed(struct soft_dev *dev, struct soft_qp *qp);
+/*
+ * The request at sq_next is lost, and repeated later. TCP takes it and the
+ * requests behind it, as far as its buffer reaches: completes them.
+ */
+void soft_order_lost(struct soft_dev *dev, struct soft_qp *qp);
 /* Completes all answered requests that have not completed. */
 void soft_order_answered(struct soft_dev *dev, struct soft_qp *qp);
 /* Another read is to be answered: perhaps lets it wait. */

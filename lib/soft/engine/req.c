@@ -121,6 +121,8 @@ static int put_payload(struct soft_dev *dev, struct soft_qp *qp,
 		return soft_vm_show(dev, qp, wqe, n, at);
 	if (wqe->inlined)
 		memcpy(at, wqe->data + wqe->sent, n);
+	else if (unlikely(wqe->told && wqe->taken))
+		memcpy(at, wqe->taken + wqe->sent, n);
 	else if (soft_gather(qp, wqe->sge, wqe->num_sge, wqe->sent, at, n))
 		return -EACCES;
 	return (int)n;
@@ -377,6 +379,8 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 {
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
+	if (unlikely(dev->iwarp && qp->waiting && qp->lost))
+		soft_order_lost(dev, qp);
 	while (qp->sq_next != qp->sq_tail && !qp->waiting) {
 		struct soft_swqe *wqe = wqe_at(qp, qp->sq_next);
 		enum soft_pass pass = SOFT_PUSHES;

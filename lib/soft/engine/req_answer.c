@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/order.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/access.h"
@@ -58,6 +59,8 @@ void soft_req_wait_for_ack(struct soft_dev *dev, struct soft_qp *qp)
 {
 	soft_req_wait(dev, qp, max(ack_ns(qp), 1000000ull));
 	qp->lost = true;
+	if (unlikely(dev->iwarp))
+		soft_order_lost(dev, qp);
 }
 
 void soft_req_timer(struct soft_dev *dev, struct soft_timer *t)

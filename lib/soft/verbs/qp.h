@@ -74,6 +74,7 @@ struct soft_swqe {
 	uint32_t srqn;			/* XRC */
 	struct ibv_sge *sge;
 	uint8_t *data;			/* inline */
+	uint8_t *taken;			/* if told: the payload; or NULL */
 	struct soft_ah *ah;		/* datagram: counted reference */
 	uint32_t dest_qpn;
 	union {
@@ -153,6 +154,7 @@ struct soft_qp {
 	uint8_t tries;			/* number of the current try */
 	uint32_t drawn;			/* fault decisions so far */
 	uint32_t told;			/* requests completed early */
+	uint32_t taken;			/* bytes of copies in them */
 	uint32_t orders;		/* decisions of order.h so far */
 	struct soft_timer timer;	/* if `waiting`, pushing waits for it */
 	bool dials;			/* the peer's backlog was full */

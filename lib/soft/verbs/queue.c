@@ -109,6 +109,16 @@ static enum ibv_wc_opcode wc_opcode(uint8_t op)
 	}
 }
 
+/* A request leaves the queue that has completed early. */
+static void end_told(struct soft_qp *qp, const struct soft_swqe *wqe)
+{
+	qp->told--;
+	if (!wqe->taken)
+		return;
+	free(wqe->taken);
+	qp->taken -= wqe->length;
+}
+
 void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 		      const struct soft_swqe *wqe, enum ibv_wc_status status)
 {
@@ -119,7 +129,7 @@ void soft_sq_complete(struct soft_dev *dev, struct soft_qp *qp,
 	};
 
 	if (unlikely(wqe->told)) {
-		qp->told--;
+		end_told(qp, wqe);
 		return;
 	}
 	if (qp->addressed)
@@ -219,6 +229,10 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 		const struct soft_swqe *wqe =
 			&qp->sq[qp->sq_head++ & qp->sq_mask];
 
+		if (wqe->told) {
+			end_told(qp, wqe);
+			continue;
+		}
 		if (qp->addressed)
 			soft_ah_put(wqe->ah);
 		soft_mw_drop(dev, wqe);
