@@ -78,7 +78,8 @@ static void skip(struct rdmamsg_ep *ep, uint32_t stood)
 	if (!list_empty(&ep->rndv.out))
 		since = max(since, list_first(&ep->rndv.out, struct op,
 					      node)->rndv->since);
-	ep->live.fetched = since + stood;
+	/* the message may have been announced in that time */
+	ep->live.fetched = min(since + stood, rdmamsg__now_ms());
 }
 
 static void told_silent(struct rdmamsg_ep *ep, uint64_t silent)

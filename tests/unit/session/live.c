@@ -3,6 +3,8 @@
  * Description: messages that the liveness tick reads itself, and RNR retries
  * towards a peer that may lack receives.
  */
+#include "base/ctx.h"
+#include "base/timer.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
 #include "session/credit.h"
@@ -75,6 +77,33 @@ static void tick__announces_a_message_NOT_LATE_YET(void **state)
 	rdmamsg_close(client.ctx);
 	rdmamsg_close(server.ctx);
 	rdmamsg__verbs = &rdmamsg__verbs_system;
+}
+
+/* The message was announced in the time by which the tick is late. */
+static void tick__later_than_a_message_LIVES_ON(void **state)
+{
+	static const struct rdmamsg_handlers handlers =
+		END_HANDLERS(on_message);
+	const struct iovec iov = { large, sizeof(large) };
+	struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .handlers = &handlers,
+		.dead_after_ms = RDMAMSG_NONE,
+	};
+	struct timer *t;
+
+	clear_ends();
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+	connect_ends(&opts);
+	assert_int_equal(rdmamsg_sendv(client.ep, &iov, 1, 0, large), 0);
+	t = &client.ep->live.timer;
+	rdmamsg__timer_stop(&client.ctx->loop.timers, t);
+	t->when = rdmamsg__now_ms() - 30000;
+	client.ep->live.rx_seen = rdmamsg__rx_count(&client.ep->lane) - 1;
+	t->fn(t);
+	WAIT_FOR(client.closed || (server.messages && client.sent));
+	assert_false(client.closed);
+	assert_int_equal(client.status, 0);
+	leave_soft(state);
 }
 
 /* ---- receives --------------------------------------------------------- */
@@ -278,6 +307,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tick__announces_a_message_NOT_LATE_YET),
+		cmocka_unit_test(tick__later_than_a_message_LIVES_ON),
 		cmocka_unit_test(rnr__peer_that_shares_receives_RETRIES_WITHOUT_END),
 		cmocka_unit_test(rnr__shared_receives_without_dead_after_IS_FINITE),
 		cmocka_unit_test(
