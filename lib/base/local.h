@@ -33,6 +33,11 @@ static inline bool addr_is_loopback(const struct sockaddr *addr)
  * Returns 0 for an address of this host, -EADDRNOTAVAIL for another, or -errno
  * if the kernel did not say. A link that is missing or not given is EINVAL,
  * ENODEV: Linux, __inet6_bind().
+ *
+ * SOCK_CLOEXEC also keeps the socket from librspreload, whose socket() makes an
+ * rsocket of it otherwise: rsocket() takes types without flags only (rdma-core,
+ * librdmacm/rsocket.c). An rsocket would ask the soft HCA, whose lock the caller
+ * has.
  */
 static inline int addr_local(const struct sockaddr *addr, socklen_t len)
 {

@@ -503,6 +503,15 @@ pair rstream-async "rstream -T a" "rstream -T a -s 127.0.0.1" 1m_bw
 pair rstream-resolve "rstream -T r -b localhost" "rstream -T r -s localhost" \
     1m_bw
 pair riostream "riostream -I 100" "riostream -I 100 -s 127.0.0.1" custom
+rspreload=$(find /usr/lib* -name librspreload.so | head -n 1)
+pair rspreload "$build/tests/soft/rsockets $rspreload PORT" \
+    "$build/tests/soft/rsockets $rspreload PORT 127.0.0.1" \
+    'all bytes came back'
+# the device asks the kernel about an address that is no loopback address
+[ -z "$other" ] ||
+	pair rspreload-other "$build/tests/soft/rsockets $rspreload PORT" \
+	    "$build/tests/soft/rsockets $rspreload PORT $other" \
+	    'all bytes came back'
 endless_pair rcopy rcopy "rcopy $0 127.0.0.1:$work/copy" transferring
 
 # ---- perftest -------------------------------------------------------------

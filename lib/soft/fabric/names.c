@@ -37,7 +37,11 @@ static int vname(const struct soft_dev *dev, struct sockaddr_un *un,
 	return (int)offsetof(struct sockaddr_un, sun_path) + 1 + n + m;
 }
 
-/* Returns a socket and the address for it, or -errno. */
+/*
+ * Returns a socket and the address for it, or -errno. It is no rsocket below
+ * librspreload: rsocket() refuses AF_UNIX, and types with a flag such as
+ * SOCK_CLOEXEC. See addr_local().
+ */
 static int named_socket(const struct soft_dev *dev, struct sockaddr_un *un,
 			socklen_t *len, const char *fmt, va_list ap)
 {
