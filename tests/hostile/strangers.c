@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Strangers that know what everybody knows: addresses, an access key, the
- * protocol. A server has a target of DC, a group with repair and a listener, and
- * an innocent uses the first two all the time. Each flood has a budget: memory
+ * protocol, a request that was seen. A server has a target of DC, a group with
+ * repair and two listeners, one with a pre-shared key, and an innocent uses the
+ * first two all the time. Each flood has a budget: memory
  * of the server for a stranger, and answers for what it sends. Only on the soft
  * HCA, which has DC everywhere.
  * Usage: strangers [ADDRESS]
@@ -15,6 +16,8 @@
 #include "group/carrier.h"
 #include "group/group.h"
 #include "session/door.h"
+#include "session/ep.h"
+#include "session/resume.h"
 #include "soft/soft.h"
 #include "wire/dc_frame.h"
 #include "wire/frame.h"
@@ -25,6 +28,8 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdmamsg/dc.h>
+#include <rdmamsg/endpoint.h>
+#include <rdmamsg/failover.h>
 #include <rdmamsg/group.h>
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
@@ -52,12 +57,15 @@
 #define NACKS		2000
 #define ASKS		150
 #define CONNECTS	20
+#define REPLAYS		5
+#define REPLAY_MS	500		/* in which a replay may try */
+#define SECRET		"a pre-shared key of a test"
 #define NOBODY		65534
 #define STEP_MS		60000
 #define SMALL		(64u << 10)	/* bytes, for all HELLOs together */
 
 static struct shared {
-	_Atomic uint32_t dc_port, port;
+	_Atomic uint32_t dc_port, port, keyed_port;
 	_Atomic bool quit, harmed, want;
 	char harm[256];
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
@@ -119,6 +127,11 @@ static void on_dc_message(struct rdmamsg_dc_target *t, struct rdmamsg_msg *msg,
 	rdmamsg_msg_free(msg);
 }
 
+static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
+{
+	rdmamsg_msg_free(msg);
+}
+
 static void tell(struct rdmamsg_dc_target *t, struct rdmamsg_group *g)
 {
 	shared->heap = mallinfo2().uordblks;
@@ -143,10 +156,17 @@ static int server(void)
 		/* soon full, so that it does not count as a stranger's */
 		.history = KEPT, .history_bytes = 1 << 20,
 	};
-	const struct rdmamsg_ep_options ep = { .size = sizeof(ep) };
-	const struct rdmamsg_listen_options lo = {
-		.size = sizeof(lo), .ep = &ep,
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_message = on_message,
 	};
+	const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+		.timeout_ms = STEP_MS,
+	};
+	const struct rdmamsg_ep_options ep = {
+		.size = sizeof(ep), .handlers = &on, .failover = &failover,
+	};
+	struct rdmamsg_listen_options lo = { .size = sizeof(lo), .ep = &ep };
 	struct rdmamsg_dc_target *t;
 	struct rdmamsg_listener *l;
 	struct rdmamsg_group *g;
@@ -161,6 +181,13 @@ static int server(void)
 		return 1;
 	}
 	shared->port = rdmamsg_listener_port(l);
+	lo.key = SECRET;
+	lo.key_len = strlen(SECRET);
+	if (rdmamsg_listen(ctx, address, "0", &lo, &l)) {
+		harmed("server: %s", rdmamsg_error());
+		return 1;
+	}
+	shared->keyed_port = rdmamsg_listener_port(l);
 	shared->dc_port = rdmamsg_dc_target_port(t);
 	while (!shared->quit) {
 		if (rdmamsg_wait(ctx, 5) < 0)
@@ -526,6 +553,115 @@ static void sessions(void)
 		"connections; %s", told, later, other, let_in, shared->harm);
 }
 
+/* ---- the stranger, with a request that it has seen --------------------- */
+
+static void on_closed(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why)
+{
+	*(bool *)rdmamsg_ep_user(ep) = true;
+}
+
+/* Connects with another lane, if this one is lost. */
+static struct rdmamsg_ep *resumable(struct rdmamsg *of, uint32_t port,
+				    uint32_t ms, bool *closed)
+{
+	static const struct rdmamsg_handlers on = {
+		.size = sizeof(on), .on_closed = on_closed,
+	};
+	char service[8];
+	const struct rdmamsg_failover failover = {
+		.size = sizeof(failover), .rungs = RDMAMSG_RUNG_LANE,
+		.timeout_ms = ms, .host = address, .service = service,
+	};
+	const struct rdmamsg_ep_options opts = {
+		.size = sizeof(opts), .timeout_ms = STEP_MS, .handlers = &on,
+		.user = closed, .failover = &failover,
+	};
+	struct rdmamsg_ep *ep;
+
+	*closed = false;
+	snprintf(service, sizeof(service), "%u", port);
+	return rdmamsg_connect_wait(of, address, service, &opts, STEP_MS, &ep) ?
+	       NULL : ep;
+}
+
+static void cut(struct rdmamsg_ep *ep)
+{
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TRANSPORT,
+			   -ETIMEDOUT, "the test has cut the lane");
+	rdmamsg__ep_kill(ep);
+}
+
+/*
+ * Asks for a lane of the owner's session, at the listener without a key. The
+ * stranger can repeat the proof in the request, and has no pre-shared key.
+ * Returns true if it gets the lane.
+ */
+static bool replay(const struct rdmamsg_ep *owner)
+{
+	const struct resume *seen = owner->resume;
+	bool closed, taken = false;
+	struct rdmamsg_ep *ep = resumable(ctx, shared->port, REPLAY_MS, &closed);
+	struct resume *r = ep ? ep->resume : NULL;
+
+	if (!r || !r->agreed) {
+		verdict("replay", false, "no connection: %s", rdmamsg_error());
+		return false;
+	}
+	memcpy(r->session, seen->session, sizeof(r->session));
+	memcpy(r->nonce, seen->nonce, sizeof(r->nonce));
+	r->secret = seen->secret;
+	r->epoch = seen->epoch;
+	r->has_key = false;
+	/* not an address that the server has announced */
+	r->target = TARGET_OTHER;
+	cut(ep);
+	/* the next try is no request that was seen */
+	UNTIL_DOING(closed || (taken = r->resumes) ||
+		    r->epoch > seen->epoch + 1, (void)rdmamsg_wait(ctx, 5));
+	if (!closed)
+		rdmamsg_ep_abort(ep);
+	UNTIL_DOING(closed, (void)rdmamsg_wait(ctx, 5));
+	return taken;
+}
+
+/* The owner is served, over the lane that it has and over the next one. */
+static bool is_served(struct rdmamsg *of, struct rdmamsg_ep *owner,
+		      const bool *closed)
+{
+	if (rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS))
+		return false;
+	cut(owner);
+	UNTIL_DOING(*closed || owner->resume->resumes,
+		    (void)rdmamsg_wait(of, 5));
+	return !*closed && owner->resume->resumes == 1 &&
+	       !rdmamsg_send_wait(owner, "x", 1, 0, STEP_MS);
+}
+
+static void replays(void)
+{
+	const struct rdmamsg_options oo = {
+		.size = sizeof(oo), .key = SECRET, .key_len = strlen(SECRET),
+	};
+	struct rdmamsg_ep *owner;
+	struct rdmamsg *of;
+	uint32_t taken = 0;
+	bool closed, served;
+
+	if (rdmamsg_open(&of, &oo))
+		return verdict("replays", false, "%s", rdmamsg_error());
+	owner = resumable(of, shared->keyed_port, STEP_MS, &closed);
+	if (!owner || !owner->resume->agreed)
+		return verdict("replays", false, "no session: %s",
+			       rdmamsg_error());
+	for (uint32_t i = 0; i < REPLAYS; i++)
+		taken += replay(owner);
+	served = is_served(of, owner, &closed);
+	verdict("replays", !taken && served && goes_on(),
+		"%u of %u replays got the session; the owner %s served; %s",
+		taken, REPLAYS, served ? "is" : "is not", shared->harm);
+	rdmamsg_close(of);
+}
+
 /* ---- another user of the host ------------------------------------------ */
 
 /* Fills the backlogs of all nodes, as fast as it can. */
@@ -623,6 +759,7 @@ int main(int argc, char **argv)
 	}
 	nacks();
 	sessions();
+	replays();
 	connects();
 	verdict("innocent", goes_on(), "%u rounds, %u messages heard; %s",
 		shared->rounds, shared->heard, shared->harm);
