@@ -16,19 +16,14 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "together.h"
 #include "wire/proto.h"
 
 #define CROWD		400
@@ -46,55 +41,18 @@ enum phase { QUIET, SILENT, WAITING, OVER };
 
 /* Memory that the processes share. */
 static struct shared {
+	struct harm harm;
 	_Atomic uint32_t port;
 	_Atomic int phase;		/* enum phase, for the server */
 	_Atomic bool quit;
 	_Atomic bool want_stats;
 	_Atomic uint32_t rounds;	/* rounds of the innocent client */
 	_Atomic uint32_t slowest;	/* ms, the slowest of these rounds */
-	_Atomic bool harmed;
-	char harm[256];
 	struct rdmamsg_counters stats;
 	struct rdmamsg_listener_counters door;
 } *shared;
 
 static const char *address = "10.9.0.1";
-static int failures;
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (shared->harmed)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(shared->harm, sizeof(shared->harm), fmt, ap);
-	va_end(ap);
-	shared->harmed = true;
-}
-
-static void __attribute__((format(printf, 3, 4)))
-verdict(const char *name, bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	failures += !good;
-	printf("%s %s", good ? "ok" : "not ok", name);
-	va_start(ap, fmt);
-	printf(good ? "\n#   " : ": ");
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-}
 
 #define UNTIL(what, ms) \
 	do { \
@@ -259,7 +217,7 @@ static int innocent(void)
 		harmed("innocent: %s", rdmamsg_error());
 		return 1;
 	}
-	while (!shared->quit && !shared->harmed) {
+	while (!shared->quit && !harm->done) {
 		one_round(ctx, port);
 		usleep(10000);
 	}
@@ -274,12 +232,12 @@ static void judge(const char *name)
 	bool good;
 
 	shared->slowest = 0;
-	UNTIL(shared->rounds >= before + ROUNDS || shared->harmed,
+	UNTIL(shared->rounds >= before + ROUNDS || harm->done,
 	      ROUNDS * STEP_MS);
-	good = shared->rounds >= before + ROUNDS && !shared->harmed &&
+	good = shared->rounds >= before + ROUNDS && !harm->done &&
 	       shared->slowest < BOUND_MS;
 	verdict(name, good, "%u rounds, the slowest took %u ms; %s",
-		shared->rounds - before, shared->slowest, shared->harm);
+		shared->rounds - before, shared->slowest, harm->text);
 }
 
 /* ---- the crowd -------------------------------------------------------- */
@@ -461,26 +419,6 @@ static void waiting(void)
 		(unsigned long long)shared->door.requests);
 }
 
-static pid_t start(int (*fn)(void))
-{
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	exit(fn());
-}
-
-static void ended_well(pid_t pid, const char *name)
-{
-	int status;
-
-	if (waitpid(pid, &status, 0) != pid || status)
-		verdict(name, false, "ended with status 0x%x", status);
-}
-
 int main(int argc, char **argv)
 {
 	struct ibv_context **devices;
@@ -495,6 +433,7 @@ int main(int argc, char **argv)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 1;
+	harm = &shared->harm;
 	pids[0] = start(server);
 	pids[1] = start(innocent);
 	devices = rdma_get_devices(&n);

@@ -21,6 +21,7 @@
 #include "soft/soft.h"
 #include "wire/dc_frame.h"
 #include "wire/frame.h"
+#include "together.h"
 #include "wire/proto.h"
 
 #include <arpa/inet.h>
@@ -34,18 +35,13 @@
 #include <rdmamsg/listener.h>
 #include <rdmamsg/memory.h>
 #include <rdmamsg/rdmamsg.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define KEY		0x5eedu
@@ -65,9 +61,9 @@
 #define SMALL		(64u << 10)	/* bytes, for all HELLOs together */
 
 static struct shared {
+	struct harm harm;
 	_Atomic uint32_t dc_port, port, keyed_port;
-	_Atomic bool quit, harmed, want;
-	char harm[256];
+	_Atomic bool quit, want;
 	_Atomic uint32_t rounds, heard;	/* of the innocent */
 	uint64_t heap;			/* of the server, in bytes */
 	struct rdmamsg_dc_target_attr target;
@@ -75,41 +71,6 @@ static struct shared {
 } *shared;
 
 static const char *address = "127.0.0.1";
-static int failures;
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static void __attribute__((format(printf, 1, 2))) harmed(const char *fmt, ...)
-{
-	va_list ap;
-
-	if (shared->harmed)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(shared->harm, sizeof(shared->harm), fmt, ap);
-	va_end(ap);
-	shared->harmed = true;
-}
-
-static void __attribute__((format(printf, 3, 4)))
-verdict(const char *name, bool good, const char *fmt, ...)
-{
-	va_list ap;
-
-	failures += !good;
-	printf("%s %s\n#   ", good ? "ok" : "not ok", name);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-}
 
 #define UNTIL_DOING(what, step) \
 	do { \
@@ -292,9 +253,9 @@ static bool goes_on(void)
 {
 	uint32_t rounds = shared->rounds, heard = shared->heard;
 
-	UNTIL(shared->harmed || (shared->rounds >= rounds + 10 &&
+	UNTIL(harm->done || (shared->rounds >= rounds + 10 &&
 				 shared->heard >= heard + 10));
-	return !shared->harmed && shared->rounds >= rounds + 10 &&
+	return !harm->done && shared->rounds >= rounds + 10 &&
 	       shared->heard >= heard + 10;
 }
 
@@ -373,7 +334,7 @@ static void hellos(struct dc_session *x)
 		"%u HELLOs, %lld bytes more at the server, %llu sessions, then "
 		"%llu; %s", n, (long long)(shared->heap - heap),
 		(unsigned long long)sessions,
-		(unsigned long long)shared->target.sessions, shared->harm);
+		(unsigned long long)shared->target.sessions, harm->text);
 }
 
 /* Frames to end the sessions of others, whose handles are small numbers. */
@@ -392,7 +353,7 @@ static void guesses(struct dc_session *x)
 	verdict("dc-guesses", n == GUESSES && goes_on() &&
 		shared->target.sessions == sessions, "%u guesses, %llu "
 		"sessions, then %llu; %s", n, (unsigned long long)sessions,
-		(unsigned long long)shared->target.sessions, shared->harm);
+		(unsigned long long)shared->target.sessions, harm->text);
 }
 
 /* ---- the stranger, in the group ---------------------------------------- */
@@ -456,7 +417,7 @@ static void nacks(void)
 		"%u requests, %llu datagrams for them, at most %llu; %s", n,
 		(unsigned long long)(shared->group.sent_repeated -
 				     before.sent_repeated),
-		(unsigned long long)most, shared->harm);
+		(unsigned long long)most, harm->text);
 }
 
 /* ---- the stranger, at the listener ------------------------------------- */
@@ -550,7 +511,7 @@ static void sessions(void)
 	verdict("sessions-of-nobody", told + later == ASKS && let_in == 3 &&
 		told <= DOOR_ASKS * ((now_ms() - begun) / 1000 + 1) &&
 		goes_on(), "%u told, %u later, %u otherwise; %u new "
-		"connections; %s", told, later, other, let_in, shared->harm);
+		"connections; %s", told, later, other, let_in, harm->text);
 }
 
 /* ---- the stranger, with a request that it has seen --------------------- */
@@ -608,6 +569,8 @@ static bool replay(const struct rdmamsg_ep *owner)
 		return false;
 	}
 	memcpy(r->session, seen->session, sizeof(r->session));
+	memcpy(ep->connect.session, owner->connect.session,
+	       sizeof(ep->connect.session));
 	memcpy(r->nonce, seen->nonce, sizeof(r->nonce));
 	r->secret = seen->secret;
 	r->epoch = seen->epoch;
@@ -647,18 +610,22 @@ static void replays(void)
 	uint32_t taken = 0;
 	bool closed, served;
 
-	if (rdmamsg_open(&of, &oo))
-		return verdict("replays", false, "%s", rdmamsg_error());
+	if (rdmamsg_open(&of, &oo)) {
+		verdict("replays", false, "%s", rdmamsg_error());
+		return;
+	}
 	owner = resumable(of, shared->keyed_port, STEP_MS, &closed);
-	if (!owner || !owner->resume->agreed)
-		return verdict("replays", false, "no session: %s",
-			       rdmamsg_error());
+	if (!owner || !owner->resume->agreed) {
+		verdict("replays", false, "no session: %s", rdmamsg_error());
+		rdmamsg_close(of);
+		return;
+	}
 	for (uint32_t i = 0; i < REPLAYS; i++)
 		taken += replay(owner);
 	served = is_served(of, owner, &closed);
 	verdict("replays", !taken && served && goes_on(),
 		"%u of %u replays got the session; the owner %s served; %s",
-		taken, REPLAYS, served ? "is" : "is not", shared->harm);
+		taken, REPLAYS, served ? "is" : "is not", harm->text);
 	rdmamsg_close(of);
 }
 
@@ -695,30 +662,10 @@ static void connects(void)
 		n++;
 	verdict("crowded-names", n == CONNECTS && goes_on(),
 		"%u of %u have connected: %s; %s", n, CONNECTS,
-		n == CONNECTS ? "" : rdmamsg_error(), shared->harm);
+		n == CONNECTS ? "" : rdmamsg_error(), harm->text);
 }
 
 /* ---- all --------------------------------------------------------------- */
-
-static pid_t start(int (*fn)(void))
-{
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	exit(fn());
-}
-
-static void ended_well(pid_t pid, const char *name)
-{
-	int status;
-
-	if (waitpid(pid, &status, 0) != pid || status)
-		verdict(name, false, "ended with status 0x%x", status);
-}
 
 int main(int argc, char **argv)
 {
@@ -739,14 +686,15 @@ int main(int argc, char **argv)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 1;
+	harm = &shared->harm;
 	pids[0] = start(server);
 	pids[1] = start(innocent);
-	UNTIL(shared->harmed || shared->heard >= 2 * KEPT);
+	UNTIL(harm->done || shared->heard >= 2 * KEPT);
 	/* only root can become another user */
 	while (!getuid() && n < 4)
 		pids[n++] = start(crowd);
 	if (rdmamsg_open(&ctx, NULL) || !goes_on()) {
-		printf("not ok innocent: %s %s\n", shared->harm,
+		printf("not ok innocent: %s %s\n", harm->text,
 		       rdmamsg_error());
 		return 1;
 	}
@@ -762,7 +710,7 @@ int main(int argc, char **argv)
 	replays();
 	connects();
 	verdict("innocent", goes_on(), "%u rounds, %u messages heard; %s",
-		shared->rounds, shared->heard, shared->harm);
+		shared->rounds, shared->heard, harm->text);
 	shared->quit = true;
 	rdmamsg_close(ctx);
 	while (n-- > 2)
