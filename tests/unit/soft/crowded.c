@@ -75,6 +75,43 @@ static void peer__with_a_full_backlog_IS_DIALLED_AGAIN(void **state)
 	end_other(&o, 0);
 }
 
+/* ---- a process that talks on a socket ---------------------------------- */
+
+struct talker {
+	pid_t pid;
+	int fd;
+};
+
+/* Returns when the process has said that it is ready. */
+static struct talker start_talker(int (*fn)(int fd))
+{
+	struct talker t;
+	int fd[2];
+
+	shared->crowded = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	t.pid = fork();
+	assert_true(t.pid >= 0);
+	if (!t.pid) {
+		(void)alarm(300);
+		_exit(fn(fd[1]));
+	}
+	close(fd[1]);
+	t.fd = fd[0];
+	assert_true(hear(t.fd));
+	return t;
+}
+
+static void end_talker(const struct talker *t)
+{
+	int status;
+
+	assert_true(say(t->fd));
+	assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
+	assert_int_equal(status, 0);
+	close(t->fd);
+}
+
 /* ---- connecting -------------------------------------------------------- */
 
 static struct rdma_cm_event *await(struct rdma_event_channel *ch)
@@ -121,19 +158,8 @@ static void request__to_a_full_backlog_ARRIVES(void **state)
 	struct rdma_conn_param param = { .qp_num = 1 };
 	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
-	pid_t pid;
-	int fd[2], status;
+	const struct talker t = start_talker(listen_and_reject);
 
-	shared->crowded = 0;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		(void)alarm(300);
-		_exit(listen_and_reject(fd[1]));
-	}
-	close(fd[1]);
-	assert_true(hear(fd[0]));
 	to.sin_port = shared->port;
 	assert_int_equal(soft_cma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(soft_cma_resolve_addr(id, NULL,
@@ -156,10 +182,7 @@ static void request__to_a_full_backlog_ARRIVES(void **state)
 	assert_int_equal(soft_cma_ack_cm_event(ev), 0);
 	assert_int_equal(soft_cma_destroy_id(id), 0);
 	soft_cma_destroy_event_channel(ch);
-	assert_true(say(fd[0]));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	close(fd[0]);
+	end_talker(&t);
 }
 
 /* ---- joining ----------------------------------------------------------- */
@@ -174,30 +197,16 @@ static int open_and_stay(int fd)
 /* The memory of the fabric is that of the process which is there. */
 static void fabric__of_a_full_backlog_IS_JOINED(void **state)
 {
+	const struct talker t = start_talker(open_and_stay);
 	const struct soft_dev *dev;
-	pid_t pid;
-	int fd[2], status;
 
-	shared->crowded = 0;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (!pid) {
-		(void)alarm(300);
-		_exit(open_and_stay(fd[1]));
-	}
-	close(fd[1]);
-	assert_true(hear(fd[0]));
 	shared->crowded = TIMES;
 	assert_int_equal(open_device(NULL), 0);
 	dev = soft_dev_of(c);
 	assert_int_equal(dev->node, 1);
 	assert_true(dev->fabric->guid[0] != 0);
 	assert_int_equal(close_device(NULL), 0);
-	assert_true(say(fd[0]));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	close(fd[0]);
+	end_talker(&t);
 }
 
 int main(void)
