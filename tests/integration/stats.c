@@ -43,8 +43,7 @@ static void dump__of_a_server_SHOWS_WHAT_THERE_IS(void **state)
 	pair_listen(&p);
 	pair_connect(&p);
 	snprintf(port, sizeof(port), "port %s", p.port);
-	/* the inline data of siw, less the header, is 64 bytes */
-	end_send_all(&p.c, HOW_SEND, 60, 1);
+	end_send_all(&p.c, HOW_SEND, 100, 1);
 	WAIT_FOR(p.s.received == 1);
 	check_dump(p.s.ctx, words);
 	pair_close(&p);
@@ -72,7 +71,8 @@ static void stats__of_an_exchange_ADD_UP(void **state)
 
 	pair_open(&p);
 	p.s.keep = true;
-	end_send_all(&p.c, HOW_SEND, 100, 1);
+	/* the inline data of siw, less the header, is 64 bytes */
+	end_send_all(&p.c, HOW_SEND, 60, 1);
 	end_send_all(&p.c, HOW_SEND, 5000, 2);
 	end_send_all(&p.c, HOW_SENDV, 1000000, 3);
 	WAIT_FOR(p.s.received == 3 && p.c.sent_ok == 3);
