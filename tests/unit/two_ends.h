@@ -148,6 +148,40 @@ static inline void clear_ends(void)
 	memset(&server, 0, sizeof(server));
 }
 
+/*
+ * The beginning of a test: connects two new ends, with these options and
+ * handlers, of which on_message is the test's.
+ */
+static inline void connect_anew(void (*message)(struct rdmamsg_ep *ep,
+						struct rdmamsg_msg *msg),
+				struct rdmamsg_ep_options opts)
+{
+	const struct rdmamsg_handlers handlers = END_HANDLERS(message);
+
+	opts.size = sizeof(opts);
+	opts.handlers = &handlers;
+	clear_ends();
+	connect_ends(&opts);
+}
+
+/*
+ * The client reaches 'there' of the server with *key and 'access', and may
+ * receive in 'here', whose region is *from.
+ */
+static inline void share_memory(void *there, void *here, size_t size,
+				uint32_t access, struct rdmamsg_key *key,
+				struct rdmamsg_region **to,
+				struct rdmamsg_region **from)
+{
+	assert_int_equal(rdmamsg_region_create(server.ctx, there, size, access,
+					       to), 0);
+	assert_int_equal(rdmamsg_region_get_key(*to, server.ep, key), 0);
+	assert_int_equal(rdmamsg_region_create(client.ctx, here, size,
+					       RDMAMSG_ACCESS_LOCAL_WRITE,
+					       from), 0);
+	assert_int_equal(rdmamsg_region_register(*from, client.ep), 0);
+}
+
 /* The end of a test on the soft HCA. */
 static inline int leave_soft(void **state)
 {

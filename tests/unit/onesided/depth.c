@@ -67,7 +67,6 @@ static void begin(const char *link, const struct rdmamsg_failover *failover)
 		.size = sizeof(opts), .handlers = &handlers,
 		.initiator_depth = DEPTH, .failover = failover,
 	};
-	const uint32_t all = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE;
 	struct rdmamsg_region *to;
 
 	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", link, 1), 0);
@@ -81,13 +80,8 @@ static void begin(const char *link, const struct rdmamsg_failover *failover)
 	for (unsigned int i = 0; i < WORDS; i++)
 		there[i] = i + 1;
 	memset(here, 0, sizeof(here));
-	assert_int_equal(rdmamsg_region_create(server.ctx, there, sizeof(there),
-					       all, &to), 0);
-	assert_int_equal(rdmamsg_region_get_key(to, server.ep, &key), 0);
-	assert_int_equal(rdmamsg_region_create(client.ctx, here, sizeof(here),
-					       RDMAMSG_ACCESS_LOCAL_WRITE,
-					       &from), 0);
-	assert_int_equal(rdmamsg_region_register(from, client.ep), 0);
+	share_memory(there, here, sizeof(there), RDMAMSG_ACCESS_READ |
+		     RDMAMSG_ACCESS_WRITE, &key, &to, &from);
 	counted = client.ep->lane.hot.qp->qp_num;
 }
 

@@ -20,19 +20,13 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void message__larger_than_max_msg_size_PROTOCOL(void **state)
 {
-	static const struct rdmamsg_handlers handlers =
-		END_HANDLERS(on_message);
-	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.max_msg_size = AGREED,
-	};
 	static uint8_t bytes[2 * AGREED];
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
 	for (unsigned int good = 0; good < 3; good++) {
-		memset(&client, 0, sizeof(client));
-		memset(&server, 0, sizeof(server));
-		connect_ends(&opts);
+		connect_anew(on_message, (struct rdmamsg_ep_options){
+			.max_msg_size = AGREED,
+		});
 		for (unsigned int i = 0; i < good; i++)
 			assert_int_equal(rdmamsg_send(client.ep, bytes, AGREED,
 						      0, NULL), 0);

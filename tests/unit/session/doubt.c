@@ -112,21 +112,15 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void connect_with(const struct rdmamsg_failover *failover)
 {
-	static const struct rdmamsg_handlers handlers =
-		END_HANDLERS(on_message);
-	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.pieces_max = RDMAMSG_NONE, .failover = failover,
-	};
-
-	clear_ends();
 	victim = NULL;
 	failed = 0;
 	silent = false;
 	reads = 0;
 	closing = late_proofs = proofs = 0;
 	replace_calls(poll_cq, post_send);
-	connect_ends(&opts);
+	connect_anew(on_message, (struct rdmamsg_ep_options){
+		.pieces_max = RDMAMSG_NONE, .failover = failover,
+	});
 	client.mem = malloc(SIZE);
 	server.mem = malloc(SIZE);
 	memset(client.mem, 0xc1, SIZE);

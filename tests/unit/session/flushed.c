@@ -52,19 +52,12 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static int set_up(void **state)
 {
-	static const struct rdmamsg_handlers handlers =
-		END_HANDLERS(on_message);
-	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-	};
-
-	clear_ends();
 	failed = 0;
 	hold = port_down = false;
 	status = IBV_WC_WR_FLUSH_ERR;
 	replace_calls(poll_cq, NULL);
 	soft_table.query_port = query_port;
-	connect_ends(&opts);
+	connect_anew(on_message, (struct rdmamsg_ep_options){ .size = 0 });
 	return 0;
 }
 

@@ -51,16 +51,12 @@ static void process(struct side *s)
  */
 static void tick__announces_a_message_NOT_LATE_YET(void **state)
 {
-	static const struct rdmamsg_handlers handlers =
-		END_HANDLERS(on_message);
-	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.dead_after_ms = RDMAMSG_NONE,
-	};
 	uint64_t end = rdmamsg__now_ms() + WAIT_MS;
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
-	connect_ends(&opts);
+	connect_anew(on_message, (struct rdmamsg_ep_options){
+		.dead_after_ms = RDMAMSG_NONE,
+	});
 	assert_int_equal(rdmamsg_send(server.ep, "go", 2, 0, large), 0);
 	/* once acknowledged, the message is in the client's completion queue */
 	while (!server.sent) {

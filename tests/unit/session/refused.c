@@ -120,17 +120,11 @@ static void on_message(struct rdmamsg_ep *ep, struct rdmamsg_msg *msg)
 
 static void connect_with(const struct rdmamsg_failover *failover)
 {
-	static const struct rdmamsg_handlers handlers =
-		END_HANDLERS(on_message);
-	struct rdmamsg_ep_options opts = {
-		.size = sizeof(opts), .handlers = &handlers,
-		.pieces_max = RDMAMSG_NONE, .failover = failover,
-	};
-
-	clear_ends();
 	wrong = dying = queued = unknown = 0;
 	replace_calls(poll_cq, post_send);
-	connect_ends(&opts);
+	connect_anew(on_message, (struct rdmamsg_ep_options){
+		.pieces_max = RDMAMSG_NONE, .failover = failover,
+	});
 	client.mem = calloc(1, SIZE);
 	server.mem = calloc(1, SIZE);
 	memset(client.mem + 8, 0xc1, SIZE - 8);

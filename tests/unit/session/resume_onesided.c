@@ -56,20 +56,14 @@ static void connect_rma_deep(uint32_t flags, uint32_t send_depth)
 		.size = sizeof(opts), .handlers = &rma_handlers,
 		.failover = &failover, .flags = flags, .send_depth = send_depth,
 	};
-	const uint32_t all = RDMAMSG_ACCESS_READ | RDMAMSG_ACCESS_WRITE |
-			     RDMAMSG_ACCESS_ATOMIC;
 
 	rma_done = rma_doubt = values = 0;
 	rma_bad = 0;
 	memset(there, 0, sizeof(there));
 	connect_ends(&opts);
-	assert_int_equal(rdmamsg_region_create(server.ctx, there, sizeof(there),
-					       all, &target), 0);
-	assert_int_equal(rdmamsg_region_get_key(target, server.ep, &key), 0);
-	assert_int_equal(rdmamsg_region_create(client.ctx, back, sizeof(back),
-					       RDMAMSG_ACCESS_LOCAL_WRITE,
-					       &source), 0);
-	assert_int_equal(rdmamsg_region_register(source, client.ep), 0);
+	share_memory(there, back, sizeof(there), RDMAMSG_ACCESS_READ |
+		     RDMAMSG_ACCESS_WRITE | RDMAMSG_ACCESS_ATOMIC, &key,
+		     &target, &source);
 }
 
 static void connect_rma(uint32_t flags)
