@@ -1590,7 +1590,7 @@ topic_lossy()
 # sends again until enough arrive, because early datagrams are lost.
 topic_mckey()
 {
-	subscribe --raw --json --messages=20 --wait=30
+	subscribe --raw --json --messages=20 --wait=$LIMIT
 	until ! kill -0 $server 2>/dev/null
 	do
 		timeout 60 mckey -m $group -b "$addr" -s -C 10 -S 64 >mckey
@@ -1602,7 +1602,7 @@ topic_mckey()
 			if ($i ~ /"immediate"/) imm = $(i + 1) }
 			if (qp != imm) exit 1 }' got
 
-	timeout 60 mckey -m $group -b "$addr" -C 20 -S 64 >mckey 2>&1 &
+	timeout $LIMIT mckey -m $group -b "$addr" -C 20 -S 64 >mckey 2>&1 &
 	server=$!
 	until ! kill -0 $server 2>/dev/null
 	do
@@ -1739,7 +1739,7 @@ topic_file()
 # publisher joins again before it leaves, and repeats the message.
 topic_rejoined()
 {
-	subscribe --repair --count=20 --wait=60
+	subscribe --repair --count=20 --wait=$LIMIT
 	i=0
 	{
 		while [ "$(wc -l <got)" -lt 19 ]

@@ -76,7 +76,7 @@ EOF
 # shellcheck disable=SC2086 # words
 $CXX -std=c++11 -I"$srcdir/include" -o "$tmp/left" "$tmp/left.cpp" \
 	"$builddir/.libs/librdmamsg.so" || exit 1
-RDMAMSG_DEVICE=soft LD_LIBRARY_PATH=$builddir/.libs timeout 100 "$tmp/left"
+RDMAMSG_DEVICE=soft LD_LIBRARY_PATH=$builddir/.libs timeout 600 "$tmp/left"
 status=$?
 [ $status -eq 0 ] || echo "an exception in a callback: status $status"
 exit $status

@@ -64,7 +64,7 @@ run()
 {
 	expected=$1
 	shift
-	timeout 60 "$program" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+	timeout 600 "$program" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
 	status=$?
 	[ $status -eq "$expected" ] ||
 		wrong "$*: exit status $status, not $expected"
@@ -107,7 +107,7 @@ about()
 	elif [ -n "$alone" ]
 	then
 		# what it says depends on the host
-		timeout 60 "$program" >"$tmp/out" 2>"$tmp/err" </dev/null
+		timeout 600 "$program" >"$tmp/out" 2>"$tmp/err" </dev/null
 		status=$?
 		if [ $status -gt 2 ] || [ ! -s "$tmp/out" ]
 		then wrong "without arguments: $status: $(cat "$tmp/err")"

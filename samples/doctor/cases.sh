@@ -11,7 +11,7 @@ doctor=$bin/rdmamsg-doctor
 diagnose()
 {
 	status=0
-	timeout 100 "$doctor" "$@" >said 2>complaints || status=$?
+	timeout 600 "$doctor" "$@" >said 2>complaints || status=$?
 	cat said complaints
 	[ $status -le 2 ]
 }
@@ -247,7 +247,7 @@ diagnose_as_user()
 	do
 		! [ -e "$library" ] || cp "$library" .
 	done
-	LD_LIBRARY_PATH=$PWD unprivileged timeout 100 ./doctor "$@" \
+	LD_LIBRARY_PATH=$PWD unprivileged timeout 600 ./doctor "$@" \
 		>said 2>complaints || status=$?
 	cat said complaints
 	[ $status -le 2 ]
@@ -873,7 +873,7 @@ doctor_soft_preloaded()
 {
 	doctor_soft_fabric
 	status=0
-	timeout 100 "$soft" "$doctor" >said 2>&1 || status=$?
+	timeout 600 "$soft" "$doctor" >said 2>&1 || status=$?
 	cat said
 	judged ok devices 'soft0: soft, opens'
 	judged ok counters .
@@ -1330,14 +1330,14 @@ doctor_rxe_cgroup()
 	echo 'rxe0 hca_handle=0' >/sys/fs/cgroup/doctor/rdma.max
 	# the shell of this subshell is not $$
 	sh -c 'echo $$ >/sys/fs/cgroup/doctor/cgroup.procs
-		exec timeout 100 "$0"' "$doctor" >said 2>complaints || status=$?
+		exec timeout 600 "$0"' "$doctor" >said 2>complaints || status=$?
 	cat said complaints
 	judged wrong cgroup 'rxe0: hca_handle: limit of 0, in use 0'
 	judged wrong devices 'rxe0: cannot be opened'
 	remedy cgroup | sh -e
 	status=0
 	sh -c 'echo $$ >/sys/fs/cgroup/doctor/cgroup.procs
-		exec timeout 100 "$0"' "$doctor" >said 2>complaints || status=$?
+		exec timeout 600 "$0"' "$doctor" >said 2>complaints || status=$?
 	cat said complaints
 	mended cgroup
 	mended devices
@@ -1369,7 +1369,7 @@ in_namespace()
 {
 	letter=$1
 	shift
-	unshare "-$letter" sh -c "$1; timeout 100 '$doctor' >said 2>complaints"
+	unshare "-$letter" sh -c "$1; timeout 600 '$doctor' >said 2>complaints"
 }
 
 # A container without the nodes.

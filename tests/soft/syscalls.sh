@@ -46,7 +46,7 @@ measure()
 {
 	# not the port of the server before, until the new one is running
 	: >"$tmp/port"
-	timeout 120 strace -f -qq -c -o "$tmp/server" "$perf" server --event \
+	timeout 600 strace -f -qq -c -o "$tmp/server" "$perf" server --event \
 		--once --port 0 >"$tmp/port" 2>&1 &
 	server=$!
 	tries=0
@@ -61,7 +61,7 @@ measure()
 		}
 		sleep 0.1
 	done
-	timeout 120 strace -f -qq -c -o "$tmp/client" "$perf" "$1" --event \
+	timeout 600 strace -f -qq -c -o "$tmp/client" "$perf" "$1" --event \
 		--size 64 --count "$2" --port "$port" 127.0.0.1 \
 		>"$tmp/says" 2>&1 || {
 		cat "$tmp/says" >&2
