@@ -731,6 +731,12 @@ perf_option()
 		said '^lat on .*, events;' ;;
 	check)	client lat -n 50 --check --event
 		said '^ *1048576 ' ;;
+	hist)	client lat -s 64 -n 300 --hist --event
+		said '^ *[0-9.]* to  *[0-9.]* us  *[0-9]*  *[0-9.]*% [#.]' ;;
+	plot)	client lat -s 64,4K -n 300 --plot=- --event
+		said '^rdmamsg-perf: lat, .*, event: microseconds over bytes'
+		said '^ *4096 bytes .* messages/s'
+		said '^ *[0-9.]* p99.9  *##*$' ;;
 	cold)	client lat --cold -s 64,4K --event
 		said '; cold start: the first messages of a new connection$'
 		said '^ *64  *100 .* 0$' ;;
@@ -975,6 +981,66 @@ perf_warm()
 	[ "$(sed -n 's/.*"count": \([0-9]*\).*/\1/p' "$work/said")" -ge 4096 ]
 	complains 2 'cold or --failover' "$perf" lat a --cold --failover=b
 	complains 2 '--cold is not an option of tune' "$perf" tune a --cold
+	end_server TERM 0
+}
+
+# drawn FILE: draws two files of results.
+drawn()
+{
+	returns 0 "$perf" plot poll.json event.json --plot="$1"
+	test -s "$1"
+}
+
+# Several runs, overlaid, as text and as pictures.
+perf_plot()
+{
+	start "$perf" server -a "$addr" -p 0
+	client lat -s 64,4K -n 300 --poll --json
+	cp said poll.json
+	client lat -s 64,4K -n 300 --event --json
+	cp said event.json
+	client bw -s 4K -n 300 --event --json
+	cat said >>event.json
+	returns 0 "$perf" lat "$addr" -p "$port" -n 20 --json --failover="$addr"
+	cat said >>event.json	# and a line of another kind
+	returns 0 "$perf" plot poll.json event.json
+	said '^poll.json: lat, .*, poll: microseconds over bytes'
+	said '^event.json: lat, .*, event: microseconds over bytes'
+	returns 0 "$perf" plot poll.json --plot=-
+	said '^poll.json: lat, .*, 64 bytes: microseconds over time'
+	# no gnuplot: the text, and no file
+	returns 1 env PATH=/nowhere "$perf" plot poll.json --plot=none.svg
+	said '^rdmamsg-perf: none.svg is not drawn, because gnuplot is not'
+	said '^poll.json: lat, '
+	not test -e none.svg
+	if command -v gnuplot >/dev/null
+	then
+		# a name is no command
+		cp poll.json "'.\`touch oops\`"
+		returns 0 "$perf" plot "'.\`touch oops\`" --plot=name.svg
+		not test -e oops
+		drawn both.svg
+		expects both.svg '</svg>'
+		expects both.svg 'event.json: lat'
+		drawn both.png
+		[ "$(head -c 4 both.png | tail -c 3)" = PNG ]
+		client lat -s 64 -n 300 --event --json --plot=run.svg
+		expects run.svg 'latency over time'
+	fi
+	complains 1 'no.json: No such file' "$perf" plot no.json
+	echo '{"test": "lat", "usec_p50": 1' >wrong.json
+	complains 1 'wrong.json: line 1 is no object' "$perf" plot wrong.json
+	: >empty.json
+	complains 1 'empty.json: no results' "$perf" plot empty.json
+	complains 1 'Is a directory' "$perf" plot .
+	head -c 100000 /dev/urandom >random.json
+	complains 1 'random.json: line 1 is no object' "$perf" plot random.json
+	complains 1 'nowhere/x.svg: No such file' \
+		"$perf" plot poll.json --plot=nowhere/x.svg
+	complains 2 'FILE.svg, FILE.png or -' "$perf" plot a --plot=x.pdf
+	complains 2 'plot: FILE is missing' "$perf" plot
+	complains 2 '--size is not an option of plot' "$perf" plot a -s 4
+	complains 2 '--json or --hist' "$perf" lat a --json --hist
 	end_server TERM 0
 }
 
@@ -2396,6 +2462,7 @@ run perf-mistakes perf_mistakes
 run perf-client-killed perf_client_killed
 run perf-conns conns
 run perf-warm perf_warm
+run perf-plot perf_plot
 run perf-tune perf_tune
 run perf-onesided perf_onesided
 run perf-checked perf_checked

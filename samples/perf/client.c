@@ -5,6 +5,7 @@
  * until three digits of the figure stay.
  */
 #include "perf.h"
+#include "plot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +171,7 @@ static double figure(const struct perf_result *r)
 /*
  * Runs twice as many messages as before, until that does not change the figure.
  */
-static int settle(struct client *c, struct perf_result *r, size_t used)
+static int settle(struct client *c, struct perf_result *r, size_t *used)
 {
 	double before;
 
@@ -179,11 +180,11 @@ static int settle(struct client *c, struct perf_result *r, size_t used)
 
 		before = figure(r);
 		if (r->seconds > MEASURE_MOST_S ||
-		    used + more / c->link.every + 1 > c->room) {
+		    *used + more / c->link.every + 1 > c->room) {
 			r->moving = true;
 			return 0;
 		}
-		if (add(c, r, more, &used))
+		if (add(c, r, more, used))
 			return -1;
 	} while (r->seconds < MEASURE_LEAST_S ||
 		 !perf_same_digits(before, figure(r)));
@@ -217,6 +218,23 @@ static int warm_up(struct client *c, struct perf_result *r, uint32_t count)
 	return 0;
 }
 
+static void show(struct client *c, struct perf_result *r, size_t used)
+{
+	const struct perf_options *o = c->o;
+	double scale = perf_usec_per_tick() * part(o->test);
+
+	perf_over_time(r, c->samples, used, scale);
+	perf_report(r, o->json);
+	if (o->hist)
+		perf_hist(c->sorted, used, scale);
+	if (o->plot) {
+		struct perf_row row;
+
+		perf_row_of(r, &row);
+		perf_plot_add(&row);
+	}
+}
+
 /* Returns the number of errors, or -1. */
 static int64_t measure(struct client *c, uint32_t size)
 {
@@ -233,12 +251,12 @@ static int64_t measure(struct client *c, uint32_t size)
 	if (!o->cold && warm_up(c, &r, count))
 		return -1;
 	if (add(c, &r, count, &used) ||
-	    (!o->cold && !o->count && settle(c, &r, used)))
+	    (!o->cold && !o->count && settle(c, &r, &used)))
 		return -1;
 	r.device = rdmamsg_ep_device_name(l->ep);
 	r.event = l->event;
 	r.server_event = l->server_event;
-	perf_report(&r, o->json);
+	show(c, &r, used);
 	return (int64_t)r.errors;
 }
 
@@ -327,6 +345,9 @@ int perf_client(const struct perf_options *opts)
 		perf_gap_report(&c.link.gap, o.json);
 	}
 	if (close_link(&c))
+		ret = 1;
+	/* an interrupted test has results, too */
+	if (o.plot && perf_plot(o.plot))
 		ret = 1;
 	if (perf_stopped)
 		perf_complain("interrupted");

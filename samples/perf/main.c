@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmamsg-perf: measures messages between a server and a client. */
 #include "perf.h"
+#include "plot.h"
 #include "../output.h"
 
 #include <stdarg.h>
@@ -40,10 +41,12 @@ void perf_wake_on_signal(struct rdmamsg *ctx)
 
 void perf_complain(const char *fmt, ...)
 {
+	int error = errno;
 	va_list ap;
 
 	perf_progress(NULL, 0, 0, 0);
 	fputs("rdmamsg-perf: ", stderr);
+	errno = error;		/* for %m */
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -93,6 +96,9 @@ int main(int argc, char **argv)
 		break;
 	case CMD_CONNS:
 		ret = perf_conns(&o);
+		break;
+	case CMD_PLOT:
+		ret = perf_plot_files(o.files, o.file_count, o.plot);
 		break;
 	}
 	if (fflush(stdout) || ferror(stdout)) {

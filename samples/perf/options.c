@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The command line. */
 #include "perf.h"
+#include "plot.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -12,7 +13,8 @@
 #define TO_EXIT(status)	((status) + 1)
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
-       OPT_COLD, OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
+       OPT_COLD, OPT_PLOT, OPT_HIST,
+       OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
 	{ "address", required_argument, NULL, 'a' },
@@ -26,6 +28,8 @@ static const struct option long_options[] = {
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "cold", no_argument, NULL, OPT_COLD },
+	{ "plot", required_argument, NULL, OPT_PLOT },
+	{ "hist", no_argument, NULL, OPT_HIST },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
 	{ "crc", no_argument, NULL, OPT_CRC },
@@ -40,6 +44,7 @@ static const struct option long_options[] = {
 static const char help[] =
 "Usage: rdmamsg-perf server [OPTION...]\n"
 "       rdmamsg-perf TEST HOST [OPTION...]\n"
+"       rdmamsg-perf plot FILE... [--plot=FILE]\n"
 "\n"
 "Measures messages between a server and a client. Start the server on one host,\n"
 "then a TEST with the server's address as HOST on the other.\n"
@@ -57,6 +62,9 @@ static const char help[] =
 "  conns       many connections: setup rate, memory of each, and round trips\n"
 "              with 64 messages in flight over all of them\n"
 "\n"
+"plot draws the results of --json, each FILE in curves of its own: latency and\n"
+"rates over size, and latency over time. gnuplot makes the pictures.\n"
+"\n"
 "Options of the server:\n"
 "  -a, --address=ADDR  listen on this address; default: all\n"
 "  -d, --device=NAME   use this RDMA device; default: by address\n"
@@ -71,6 +79,9 @@ static const char help[] =
 "      --cold          measure the first messages of a new connection for each\n"
 "                      size, which touch fresh memory; default: messages after\n"
 "                      a warm-up, which is left out (not tune, conns)\n"
+"      --hist          print how the latencies are distributed (not tune, conns)\n"
+"      --plot=FILE     draw into FILE.svg or FILE.png with gnuplot, or for '-' as\n"
+"                      text (also of plot; not tune, conns)\n"
 "      --guard         guard both ends of each connection (not tune)\n"
 "      --crc           a CRC-32C over each message (not tune)\n"
 "      --failover=HOST go on over another connection when one is lost, to the\n"
@@ -172,6 +183,7 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command == CMD_SERVER;
 	case OPT_CHECK:
 	case OPT_COLD:
+	case OPT_HIST:
 	case OPT_FAILOVER:
 		return o->command == CMD_TEST;
 	case 's':
@@ -181,9 +193,11 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_SRQ:
 		return o->command == CMD_SERVER || o->command == CMD_CONNS;
 	case 'n':
-		return o->command != CMD_SERVER;
+		return o->command != CMD_SERVER && o->command != CMD_PLOT;
+	case OPT_PLOT:
+		return o->command == CMD_TEST || o->command == CMD_PLOT;
 	default:
-		return true;
+		return o->command != CMD_PLOT;
 	}
 }
 
@@ -232,6 +246,13 @@ static int option(struct perf_options *o, int opt, const char *arg)
 	case OPT_COLD:
 		o->cold = true;
 		return 0;
+	case OPT_HIST:
+		o->hist = true;
+		return 0;
+	case OPT_PLOT:
+		o->plot = arg;
+		return perf_plot_can(arg) ? 0 :
+		       wrong("--plot '%s': FILE.svg, FILE.png or -", arg);
 	case OPT_SRQ:
 		o->srq = true;
 		return 0;
@@ -275,6 +296,10 @@ static int command(struct perf_options *o, const char *word)
 		o->command = CMD_CONNS;
 		return 0;
 	}
+	if (!strcmp(word, "plot")) {
+		o->command = CMD_PLOT;
+		return 0;
+	}
 	for (int i = PERF_LAT; i < PERF_TESTS; i++) {
 		if (strcmp(word, perf_test_names[i]))
 			continue;
@@ -293,10 +318,23 @@ static bool has_port(const char *host)
 	return colon && !strchr(colon + 1, ':');
 }
 
+static int plot_operands(struct perf_options *o, int argc, char **argv)
+{
+	if (argc < 2)
+		return wrong("plot: FILE is missing");
+	o->files = argv + 1;
+	o->file_count = argc - 1;
+	if (!o->plot)
+		o->plot = "-";
+	return 0;
+}
+
 static int operands(struct perf_options *o, int argc, char **argv)
 {
 	int wanted = o->command == CMD_SERVER ? 1 : 2;
 
+	if (o->command == CMD_PLOT)
+		return plot_operands(o, argc, argv);
 	if (argc < wanted)
 		return wrong("%s: HOST is missing", argv[0]);
 	if (argc > wanted)
@@ -311,6 +349,10 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("--poll or --event, not both");
 	if (o->command == CMD_CONNS && o->size_count > 1)
 		return wrong("conns takes one size");
+	if (o->json && o->hist)
+		return wrong("--json or --hist, not both");
+	if (o->json && o->plot && !strcmp(o->plot, "-"))
+		return wrong("--json or --plot=-, not both");
 	if (o->cold && o->failover)
 		return wrong("--cold or --failover, not both");
 	if (o->guard && o->srq)

@@ -15,6 +15,8 @@
 #include <rdmamsg/rdmamsg.h>
 #include <rdmamsg/rma.h>
 
+#include "rows.h"
+
 #define PERF_PORT	"7471"
 #define PERF_SIZES_MAX	64
 #define PERF_COUNT_MAX	100000000u
@@ -28,7 +30,8 @@ enum perf_test {
 };
 
 struct perf_options {
-	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS } command;
+	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS,
+	       CMD_PLOT } command;
 	enum perf_test test;
 	const char *host;
 	const char *port;
@@ -41,6 +44,10 @@ struct perf_options {
 	bool check;
 	bool json;
 	bool cold;		/* no warm-up, and a new connection for each size */
+	bool hist;		/* show how latencies are distributed */
+	const char *plot;	/* draw into this file; NULL: do not */
+	char **files;		/* plot: results of --json */
+	int file_count;
 	bool srq;		/* receives are shared */
 	bool guard;		/* RDMAMSG_EP_GUARD */
 	bool crc;		/* RDMAMSG_EP_CRC */
@@ -106,6 +113,8 @@ struct perf_result {
 	uint32_t warmup;	/* messages before, which no figure includes */
 	bool cold;		/* the first messages of a connection */
 	bool moving;		/* twice as many messages change the figure */
+	unsigned int points;
+	struct perf_point point[PERF_POINTS];
 	const char *device;
 	bool event;		/* the client sleeps */
 	bool server_event;	/* the server sleeps as well */
@@ -117,6 +126,13 @@ void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 /* Returns true if b is a, as far as three digits show. */
 bool perf_same_digits(double a, double b);
 void perf_report(const struct perf_result *r, bool json);
+/* Fills in the points of the samples, in the order of time. */
+void perf_over_time(struct perf_result *r, const uint64_t *samples,
+		    size_t count, double scale);
+/* Returns what --json prints of a result and perf_row_parse() reads. */
+void perf_row_of(const struct perf_result *r, struct perf_row *ret);
+/* Prints a histogram (hist.c). The samples are sorted. */
+void perf_hist(const uint64_t *sorted, size_t count, double scale);
 /*
  * Shows progress on standard error, if that is a terminal. Total 0 clears the
  * line.

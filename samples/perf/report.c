@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SAME	0.005	/* half of the third digit of 1.00 */
@@ -63,6 +64,27 @@ void perf_percentiles(struct perf_result *r, uint64_t *samples, size_t count,
 	r->usec_p999 = rank(samples, count, 0.999) * scale;
 }
 
+void perf_over_time(struct perf_result *r, const uint64_t *samples,
+		    size_t count, double scale)
+{
+	size_t n = count < PERF_POINTS ? count : PERF_POINTS;
+	double part = r->test == PERF_LAT || r->test == PERF_WRITE_LAT ? 0.5 : 1;
+	uint64_t *some = n ? calloc(count / n + 1, sizeof(*some)) : NULL;
+
+	r->points = 0;
+	for (size_t i = 0; some && i < n; i++) {
+		size_t from = count * i / n, to = count * (i + 1) / n;
+		struct perf_point *p = &r->point[r->points++];
+
+		memcpy(some, samples + from, (to - from) * sizeof(*some));
+		qsort(some, to - from, sizeof(*some), compare);
+		p->seconds = r->seconds / part * (double)(i + 1) / (double)n;
+		p->p50 = rank(some, to - from, 0.5) * scale;
+		p->worst = (double)some[to - from - 1] * scale;
+	}
+	free(some);
+}
+
 bool perf_same_digits(double a, double b)
 {
 	double difference = a > b ? a - b : b - a;
@@ -77,19 +99,50 @@ static double msg_per_s(const struct perf_result *r)
 	return r->seconds > 0 ? r->count / r->seconds : 0;
 }
 
+void perf_row_of(const struct perf_result *r, struct perf_row *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	snprintf(ret->test, sizeof(ret->test), "%s", perf_test_names[r->test]);
+	snprintf(ret->device, sizeof(ret->device), "%s", r->device);
+	snprintf(ret->mode, sizeof(ret->mode), "%s",
+		 r->event ? "event" : "poll");
+	ret->size = r->size;
+	ret->p50 = r->usec_p50;
+	ret->p99 = r->usec_p99;
+	ret->p999 = r->usec_p999;
+	ret->msg_per_s = msg_per_s(r);
+	ret->mb_per_s = msg_per_s(r) * r->size / 1e6;
+	ret->cold = r->cold;
+	ret->points = r->points;
+	memcpy(ret->point, r->point, sizeof(ret->point));
+}
+
+static void json_over_time(const struct perf_result *r)
+{
+	printf("\"over_time\": [");
+	for (unsigned int i = 0; i < r->points; i++)
+		printf("%s[%.6f, %.3f, %.3f]", i ? ", " : "",
+		       r->point[i].seconds, r->point[i].p50,
+		       r->point[i].worst);
+	printf("], ");
+}
+
 static void json(const struct perf_result *r)
 {
 	printf("{\"test\": \"%s\", \"size\": %u, \"count\": %u, "
 	       "\"usec_avg\": %.3f, \"usec_p50\": %.3f, \"usec_p99\": %.3f, "
 	       "\"usec_p999\": %.3f, \"msg_per_s\": %.1f, \"mb_per_s\": %.3f, "
 	       "\"errors\": %llu, \"warmup\": %u, \"cold\": %s, "
-	       "\"moving\": %s, \"device\": \"%s\", \"mode\": \"%s\", "
-	       "\"server_mode\": \"%s\"}\n",
+	       "\"moving\": %s, ",
 	       perf_test_names[r->test], r->size, r->count, r->usec_avg,
 	       r->usec_p50, r->usec_p99, r->usec_p999, msg_per_s(r),
 	       msg_per_s(r) * r->size / 1e6, (unsigned long long)r->errors,
 	       r->warmup, r->cold ? "true" : "false",
-	       r->moving ? "true" : "false", r->device, r->event ? "event" : "poll",
+	       r->moving ? "true" : "false");
+	json_over_time(r);
+	printf("\"device\": \"%s\", \"mode\": \"%s\", "
+	       "\"server_mode\": \"%s\"}\n",
+	       r->device, r->event ? "event" : "poll",
 	       r->server_event ? "event" : "poll");
 }
 

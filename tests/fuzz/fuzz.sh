@@ -12,7 +12,7 @@ set -eu
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 [ $# -gt 0 ] || set -- auth dc dc_frame doctor frame header hello key layout oob path \
-	preload resume session setup soft team
+	perf preload resume session setup soft team
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d)
@@ -37,6 +37,7 @@ for target in "$@"; do
 		do sources="$sources $top/lib/soft/preload/$part.c"
 		done ;;
 	doctor)	sources=$top/samples/doctor/parse.c ;;
+	perf)	sources=$top/samples/perf/rows.c ;;
 	layout)	sources="$top/lib/wire/layout.c $top/lib/wire/proto.c"
 		sources="$sources $top/lib/wire/path.c $top/lib/base/layout.c"
 		sources="$sources $top/lib/wire/resume.c $top/lib/wire/addresses.c" ;;
@@ -52,7 +53,7 @@ for target in "$@"; do
 	# shellcheck disable=SC2086 # names without spaces
 	"${CLANG:-clang}" -std=gnu11 -D_GNU_SOURCE -O1 -g \
 		-I"$top/lib" -I"$top" -I"$tmp" -I"$top/include" \
-		-I"$top/samples/doctor" \
+		-I"$top/samples/doctor" -I"$top/samples/perf" \
 		-fsanitize=fuzzer,address,undefined \
 		-fno-sanitize-recover=all -o "$tmp/$target" \
 		"$top/tests/fuzz/$target.c" $sources -libverbs -lrdmacm \
