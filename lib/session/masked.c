@@ -80,7 +80,8 @@ void rdmamsg__masked_post(struct rdmamsg_ep *ep, struct rma *r)
 	};
 	struct ibv_send_wr wr = {
 		.sg_list = &sge, .num_sge = 1,
-		.send_flags = r->fence ? IBV_SEND_FENCE : 0,
+		/* without the flag, rdmamsg__rma_pump() has waited */
+		.send_flags = r->fence && !ep->lane.came ? IBV_SEND_FENCE : 0,
 		.wr.atomic = { .remote_addr = r->raddr, .rkey = r->rkey },
 	};
 

@@ -208,14 +208,9 @@ static inline bool wants_request(const struct rma *r)
 	       (r->kind != RMA_EMULATED || (!r->posted && !r->op.status));
 }
 
-/*
- * On siw a fenced request can wait for ever: the answers to the peer's reads
- * wait behind it. So there a fence is the end of all earlier requests.
- */
 static inline bool fence_holds(const struct rdmamsg_ep *ep, const struct rma *r)
 {
-	return unlikely(r->fence) && !r->begun && ep->lane.came &&
-	       rdmamsg__sq_used(&ep->lane);
+	return unlikely(r->fence) && !r->begun && rdmamsg__fence_holds(ep);
 }
 
 bool rdmamsg__rma_pump(struct rdmamsg_ep *ep, struct op *op)

@@ -497,7 +497,8 @@ int rdmamsg_send_invalidate(struct rdmamsg_ep *ep, const void *buf, size_t len,
 	if (ret < 0)
 		return ret;
 	a.len = (uint32_t)len;
-	a.now = ret;
+	/* earlier reads may still use the key */
+	a.now = ret && !rdmamsg__fence_holds(ep);
 	a.rkey = k.rkey;
 	a.region = k.region;
 	return ep->send.crc ? send_copy_crc(ep, &a) : send_copy(ep, &a);

@@ -57,6 +57,16 @@ static inline bool rdmamsg__can_post(struct rdmamsg_ep *ep)
 	       rdmamsg__can_keep(ep, 1, ep->send.copy_max);
 }
 
+/*
+ * Returns true if a request with a fence must not be posted yet. On siw it can
+ * wait for ever: the answers to the peer's reads wait behind it. So if completions
+ * prove only themselves, a fence is the end of all earlier requests.
+ */
+static inline bool rdmamsg__fence_holds(const struct rdmamsg_ep *ep)
+{
+	return ep->lane.came && rdmamsg__sq_used(&ep->lane);
+}
+
 /* Puts an accepted operation into send.queue. */
 void rdmamsg__tx_queue(struct rdmamsg_ep *ep, struct op *op);
 /* There may be room: posts queued operations, then calls on_writable. */

@@ -130,7 +130,9 @@ static void pump_queue(struct rdmamsg_ep *ep)
 			if (!rdmamsg__rma_pump(ep, op))
 				return;
 		} else if (!rdmamsg__can_post(ep) || (op->kind == OP_RNDV &&
-					     !rdmamsg__rndv_room(ep))) {
+					     !rdmamsg__rndv_room(ep)) ||
+			   (unlikely(op->invalidate) &&
+			    rdmamsg__fence_holds(ep))) {
 			return;
 		}
 		list_del(&op->node);

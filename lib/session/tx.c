@@ -125,7 +125,8 @@ void rdmamsg__tx_message(struct rdmamsg_ep *ep, enum proto_type type,
 	if (type == PROTO_INVALIDATE) {
 		e->wr.opcode = IBV_WR_SEND_WITH_INV;
 		/* earlier reads may still use the key */
-		e->wr.send_flags |= IBV_SEND_FENCE;
+		if (!ep->lane.came)
+			e->wr.send_flags |= IBV_SEND_FENCE;
 		e->wr.invalidate_rkey = op->rkey;
 	}
 	/* completions that are needed soon; others can be confirmed later */
