@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/ctx.h"
 #include "base/util.h"
+#include "device/async.h"
 #include "device/choose.h"
 #include "device/cq.h"
 #include "device/device.h"
@@ -344,6 +345,20 @@ static bool has_hung_up(const struct rdmamsg_ep *ep)
 	       rdmamsg__quirks(ep->lane.dev->device)->cm_only;
 }
 
+/*
+ * On iWARP the connection ends, too, if our device has refused a request of the
+ * peer. Returns true if an event tells so, which has the reason.
+ */
+static bool was_refused(struct rdmamsg_ep *ep)
+{
+	struct rdmamsg_device *d = ep->lane.dev ? ep->lane.dev->device : NULL;
+
+	if (!d || !rdmamsg__quirks(d)->cm_only)
+		return false;
+	rdmamsg__async_read(ep->ctx, d);
+	return ep->lane.refused_peer;
+}
+
 /* The peer's program or host has gone without a CLOSE. */
 static void on_disconnected(struct rdmamsg_ep *ep)
 {
@@ -359,6 +374,8 @@ static void on_disconnected(struct rdmamsg_ep *ep)
 		rdmamsg__ep_peer_gone(ep);
 		return;
 	}
+	if (ep->state < EP_DRAINING && was_refused(ep))
+		return;
 	if (ep->state < EP_DRAINING &&
 	    ep->close.reason.cause == RDMAMSG_CAUSE_CLOSED)
 		ep->close.reason_set = false;

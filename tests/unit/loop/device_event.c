@@ -5,6 +5,7 @@
  * once.
  */
 #include "base/base.h"
+#include "cm/rdma/cm.h"
 #include "device/device.h"
 #include "device/verbs_api.h"
 #include "session/ep.h"
@@ -393,6 +394,28 @@ static void ep__error_of_a_request_IS_NOT_THE_DEVICES(void **state)
 	expect_ended(IBV_EVENT_QP_FATAL, "could not be sent");
 }
 
+/*
+ * On iWARP a refused request of the peer also ends the connection, which the
+ * connection manager may tell first.
+ */
+static void ep__disconnected_by_a_refusal_IS_THE_REFUSAL(void **state)
+{
+	const struct cm_event ev = { .type = RDMA_CM_EVENT_DISCONNECTED };
+	struct rdmamsg_ep *e = ep[0];
+	struct rdmamsg_device *d = e->lane.dev->device;
+	const enum device_kind kind = d->kind;
+
+	d->kind = KIND_SIW;
+	told_count = 0;
+	raise_event(IBV_EVENT_QP_ACCESS_ERR, qpn_of(e));
+	rdmamsg__ep_cm_event(ctx, &e->connect.owner, &ev);
+	WAIT_FOR(closed == SIDES);
+	d->kind = kind;
+	assert_int_equal(why.who, RDMAMSG_WHO_PEER);
+	assert_int_equal(why.cause, RDMAMSG_CAUSE_ACCESS);
+	assert_int_equal(why.error, -EACCES);
+}
+
 /* Both ends and the group share a queue, so it ends all of them. */
 static void cq__error_ENDS_ITS_USERS(void **state)
 {
@@ -465,6 +488,7 @@ int main(void)
 		TEST(ep__error_ENDS_IT),
 		TEST(ep__error_of_its_own_IS_NOT_THE_PEERS),
 		TEST(ep__error_of_a_request_IS_NOT_THE_DEVICES),
+		TEST(ep__disconnected_by_a_refusal_IS_THE_REFUSAL),
 		TEST(cq__error_ENDS_ITS_USERS),
 		TEST(srq__error_ENDS_ITS_USERS),
 		TEST(group__failed_queue_pair_IS_JOINED_AGAIN),
