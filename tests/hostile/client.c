@@ -92,7 +92,8 @@ static void misbehave(const struct misdeed *m)
 	uint32_t before = victims->ended;
 	bool did;
 
-	if (!wanted(m->name) || m->passive_only)
+	if (!wanted(m->name) || m->passive_only ||
+	    !misdeed_possible(m->name, m->not_on_iwarp))
 		return;
 	did = connect_saying(m->how, m->says ? m->says : "") &&
 	      (m->before_setup || raw_setup(&raw)) &&
@@ -107,7 +108,9 @@ static void not_established(void)
 	uint32_t before = victims->ended;
 	bool did;
 
-	if (!wanted("never-established"))
+	if (!wanted("never-established") ||
+	    !misdeed_possible("never-established",
+			      "iWARP has no message that establishes"))
 		return;
 	did = connect_raw((struct raw_options){ .no_establish = true });
 	judge("never-established", did, before, CAUSE(TIMEOUT) |
@@ -259,7 +262,9 @@ void misbehave_all(void)
 	for (int i = 0; misdeeds[i]; i++)
 		for (const struct misdeed *m = misdeeds[i]; m->name; m++)
 			misbehave(m);
-	stranger("stranger-knows-rkey", "");
+	if (misdeed_possible("stranger-knows-rkey", "iWARP registers memory at "
+			     "its own address"))
+		stranger("stranger-knows-rkey", "");
 	stranger("stranger-knows-key", GUARDED);
 	crowd();
 }

@@ -19,6 +19,7 @@ struct misdeed {
 	bool before_setup;
 	bool passive_only;		/* for a listening peer */
 	bool active_only;		/* for a connecting peer */
+	const char *not_on_iwarp;	/* why not; NULL: there, too */
 	const char *says;		/* application data of its hello */
 	/* the misdeed ignores credits, which a shared queue may not survive */
 	bool many;
@@ -29,12 +30,15 @@ struct misdeed {
 
 #define READS	.how = { .reads_served = 4 }
 #define PROTO	CAUSE(PROTOCOL)
+#define NO_IMM	.not_on_iwarp = "iWARP has no immediate data"
 
 /* A misdeed without a name ends each table. NULL ends the list of tables. */
 extern const struct misdeed setup_misdeeds[], message_misdeeds[],
 	memory_misdeeds[], pieces_misdeeds[];
 extern const struct misdeed *const misdeeds[];
 uint32_t misdeed_causes(const struct misdeed *m);
+/* Returns true if the device can do it. Otherwise prints a line that it skips. */
+bool misdeed_possible(const char *name, const char *not_on_iwarp);
 
 /* The program defines these: the victim's name, its wishes, and the tests. */
 extern const char victim[];

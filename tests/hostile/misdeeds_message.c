@@ -321,7 +321,8 @@ const struct misdeed message_misdeeds[] = {
 	{ "vanish-in-the-middle", vanish_in_the_middle, CAUSE(ABORTED) |
 	  CAUSE(TRANSPORT), READS, .wish = WISH_SEND,
 	  .many = true },
-	{ "deaf", deaf, CAUSE(TIMEOUT) | CAUSE(TRANSPORT),
+	/* iWARP ends the connection */
+	{ "deaf", deaf, CAUSE(TIMEOUT) | CAUSE(TRANSPORT) | CAUSE(ABORTED),
 	  .how = { .deaf = true, .reads_served = 4 }, .wish = WISH_SEND,
 	  .then = WISH_CLOSE },
 	{ NULL },

@@ -5,7 +5,8 @@
 #include <endian.h>
 #include <string.h>
 
-#define IMM	.how = { .reads_served = 4, .features = PROTO_FEATURE_IMM }
+#define IMM	.how = { .reads_served = 4, .features = PROTO_FEATURE_IMM }, \
+		NO_IMM
 #define GONE	(CAUSE(ABORTED) | CAUSE(TRANSPORT))
 #define PIECE	4000u
 #define TOTAL	(3 * PIECE)
@@ -199,7 +200,8 @@ const struct misdeed pieces_misdeeds[] = {
 	{ "close-then-piece", close_then_piece, PROTO | CAUSE(CLOSED), READS },
 	{ "leave-in-a-run", leave_in_a_run, GONE, READS },
 	{ "vanish-in-a-run", vanish_in_a_run, GONE, READS },
-	{ "compact-not-agreed", compact_not_agreed, PROTO, READS },
+	{ "compact-not-agreed", compact_not_agreed, PROTO, READS,
+	  NO_IMM },
 	{ "compact-before-setup", compact_not_agreed, PROTO, true, IMM },
 	{ "compact-number-ahead", compact_number_ahead, PROTO, IMM },
 	{ "compact-number-repeated", compact_number_repeated, PROTO, IMM },

@@ -53,6 +53,14 @@ uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX])
 
 /* ---- connections ------------------------------------------------------ */
 
+bool raw_on_iwarp;
+
+static void learn_device(const struct raw *r)
+{
+	raw_on_iwarp = r->id->verbs->device->transport_type ==
+		       IBV_TRANSPORT_IWARP;
+}
+
 int raw_event(struct raw *r, int ms)
 {
 	struct pollfd fd = { r->channel->fd, POLLIN, 0 };
@@ -69,8 +77,10 @@ int raw_event(struct raw *r, int ms)
 	if (r->event_data_len)
 		memcpy(r->event_data, ev->param.conn.private_data,
 		       r->event_data_len);
-	if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
 		r->id = ev->id;
+		learn_device(r);
+	}
 	rdma_ack_cm_event(ev);
 	return type;
 }
@@ -105,7 +115,10 @@ static void resources(struct raw *r, const struct raw_options *o)
 		check(r->pd, "ibv_alloc_pd");
 		r->mr = ibv_reg_mr(r->pd, r->mem, size,
 				   IBV_ACCESS_LOCAL_WRITE |
-				   IBV_ACCESS_REMOTE_READ);
+				   IBV_ACCESS_REMOTE_READ |
+				   /* so that reads may write there */
+				   (raw_on_iwarp ? IBV_ACCESS_REMOTE_WRITE :
+				    0));
 		check(r->mr, "ibv_reg_mr");
 	}
 	r->cq = ibv_create_cq(r->id->verbs, SENDS + RAW_RECVS, NULL, NULL, 0);
@@ -146,6 +159,7 @@ int raw_connect(struct raw *r, const char *host, uint16_t port,
 	check(!rdma_resolve_addr(r->id, NULL, ai->ai_addr, 2000) &&
 	      raw_event(r, RAW_WAIT_MS) == RDMA_CM_EVENT_ADDR_RESOLVED,
 	      "rdma_resolve_addr");
+	learn_device(r);
 	freeaddrinfo(ai);
 	check(!rdma_resolve_route(r->id, 2000) &&
 	      raw_event(r, RAW_WAIT_MS) == RDMA_CM_EVENT_ROUTE_RESOLVED,
@@ -198,6 +212,38 @@ int raw_accept(struct raw *r, const struct raw_options *o)
 	return raw_event(r, RAW_WAIT_MS);
 }
 
+/* Returns the status of a completed send, -1: none, -2: a receive completed. */
+static int poll_once(struct raw *r)
+{
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(r->cq, 1, &wc) != 1)
+		return -1;
+	if (wc.wr_id < RECV_ID) {
+		r->under_way--;
+		return wc.status;
+	}
+	if (wc.status == IBV_WC_SUCCESS) {
+		r->inbox[r->inbox_tail % RAW_RECVS].slot =
+			(uint32_t)wc.wr_id - RECV_ID;
+		r->inbox[r->inbox_tail++ % RAW_RECVS].len = wc.byte_len;
+	}
+	return -2;
+}
+
+bool raw_may_send(struct raw *r)
+{
+	uint64_t end = now_ms() + RAW_WAIT_MS;
+
+	while (raw_on_iwarp && r->passive && r->inbox_tail == 0) {
+		if (now_ms() > end)
+			return false;
+		if (poll_once(r) == -1)
+			usleep(500);
+	}
+	return true;
+}
+
 void raw_reject(struct raw *r, const void *data, uint8_t len)
 {
 	check(!rdma_reject(r->id, data, len), "rdma_reject");
@@ -239,25 +285,6 @@ void raw_close(struct raw *r)
 }
 
 /* ---- requests --------------------------------------------------------- */
-
-/* Returns the status of a completed send, -1: none, -2: a receive completed. */
-static int poll_once(struct raw *r)
-{
-	struct ibv_wc wc;
-
-	if (ibv_poll_cq(r->cq, 1, &wc) != 1)
-		return -1;
-	if (wc.wr_id < RECV_ID) {
-		r->under_way--;
-		return wc.status;
-	}
-	if (wc.status == IBV_WC_SUCCESS) {
-		r->inbox[r->inbox_tail % RAW_RECVS].slot =
-			(uint32_t)wc.wr_id - RECV_ID;
-		r->inbox[r->inbox_tail++ % RAW_RECVS].len = wc.byte_len;
-	}
-	return -2;
-}
 
 static int wait_send(struct raw *r)
 {

@@ -53,6 +53,9 @@ struct raw_options {
 	bool no_establish;		/* leave the answer unanswered */
 };
 
+/* The device, once it is known: since the first connection. */
+extern bool raw_on_iwarp;
+
 /* Correct hellos for private data. The second carries application data. */
 uint8_t raw_hello(uint8_t out[PROTO_HELLO_MAX]);
 uint8_t raw_hello_saying(uint8_t out[PROTO_HELLO_MAX], uint32_t features,
@@ -69,6 +72,11 @@ uint16_t raw_listen(struct raw *r, const char *host);
 /* Waits for a request, whose hello is in event_data. */
 bool raw_request(struct raw *r, int ms);
 int raw_accept(struct raw *r, const struct raw_options *o);
+/*
+ * Returns true if this side may send: on iWARP the side that connects sends first
+ * (RFC 5044, 7.1.2), so this waits for its message, and leaves it.
+ */
+bool raw_may_send(struct raw *r);
 void raw_reject(struct raw *r, const void *data, uint8_t len);
 /* Destroys the queue pair without disconnecting. */
 void raw_vanish(struct raw *r);

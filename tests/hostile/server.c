@@ -85,7 +85,9 @@ static void bad_answers(void)
 	uint8_t hello[PROTO_HELLO_MAX] = { 0 }, len = raw_hello(hello);
 	uint8_t bad[PROTO_HELLO_MAX];
 
-	rejects("reject-bare", NULL, 0, CAUSE(REJECTED) | CAUSE(PROTOCOL));
+	/* on iWARP it looks like the answer of a host without a listener */
+	rejects("reject-bare", NULL, 0, CAUSE(REJECTED) | CAUSE(PROTOCOL) |
+		(raw_on_iwarp ? CAUSE(REFUSED) : 0));
 	memset(bad, 0xff, sizeof(bad));
 	rejects("reject-garbage", bad, sizeof(bad),
 		CAUSE(REJECTED) | CAUSE(PROTOCOL));
@@ -162,7 +164,7 @@ static bool set_up(const struct misdeed *m)
 	    raw_accept(&raw, &o) != RDMA_CM_EVENT_ESTABLISHED)
 		return false;
 	if (m->before_setup)
-		return true;
+		return raw_may_send(&raw);
 	if (!raw_setup(&raw))
 		return false;
 	for (int i = 0; i < 10000 && victims->connected == connected; i++)
@@ -177,7 +179,8 @@ static void misbehave(const struct misdeed *m)
 	uint32_t before = victims->ended;
 	bool did;
 
-	if (!wanted(m->name) || m->active_only)
+	if (!wanted(m->name) || m->active_only ||
+	    !misdeed_possible(m->name, m->not_on_iwarp))
 		return;
 	did = set_up(m) && m->fn(&raw);
 	if (m->then)
