@@ -232,10 +232,11 @@ static void heartbeats__of_an_idle_publisher_GET_RARE(void **state)
 
 /* ---- answers ---------------------------------------------------------- */
 
-static void ask(const struct end *by, uint32_t number)
+/* Asks for 'count' messages from 'number' on. */
+static void ask(const struct end *by, uint32_t number, uint32_t count)
 {
 	const struct frame_range range = {
-		.number = number, .count = 1, .last = FRAME_TO_END,
+		.number = number, .count = count, .last = FRAME_TO_END,
 	};
 	uint8_t payload[FRAME_RANGE_LEN];
 	const struct frame f = {
@@ -260,7 +261,7 @@ static void answer__goes_to_one_OR_TO_ALL(void **state)
 	});
 	publish();
 	WAIT_FOR(sub[0].messages == 1 && sub[1].messages == 1);
-	ask(&sub[0], 0);
+	ask(&sub[0], 0, 1);
 	WAIT_FOR(counters(&sub[0]).received_repeated == 1);
 	/* an answer to all would come before this one */
 	publish();
@@ -268,31 +269,12 @@ static void answer__goes_to_one_OR_TO_ALL(void **state)
 	assert_int_equal(counters(&sub[1]).received_repeated, 0);
 	assert_int_equal(counters(&pub).sent_repeated, 1);
 	for (int i = 0; i < 2; i++)
-		ask(&sub[i], 1);
+		ask(&sub[i], 1, 1);
 	WAIT_FOR(counters(&sub[0]).received_repeated == 2 &&
 		 counters(&sub[1]).received_repeated == 1);
 	assert_int_equal(counters(&pub).sent_repeated, 2);
 	assert_int_equal(counters(&pub).requests, 3);
 	end_all();
-}
-
-static void ask_for(const struct end *by, uint32_t count)
-{
-	uint8_t payload[FRAME_RANGE_LEN];
-	const struct frame_range range = {
-		.count = count, .last = FRAME_TO_END,
-	};
-	const struct frame f = {
-		.type = FRAME_NACK, .sender = pub.group->id, .length = 1,
-		.data = payload, .data_len = sizeof(payload),
-	};
-	const struct carrier *c = by->group->carrier;
-	const struct datagram d = {
-		.from = { .gid = c->sgid, .qpn = c->qp->qp_num },
-	};
-
-	rdmamsg__range_encode(&range, payload);
-	rdmamsg__repair_nack(pub.group, &f, &d);
 }
 
 /* A stranger asks for the whole history, again and again. */
@@ -312,7 +294,7 @@ static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
 		publish();
 	begun = rdmamsg__now_ms();
 	for (int i = 0; i < TIMES; i++) {
-		ask_for(&sub[0], COUNT);
+		ask(&sub[0], 0, COUNT);
 		WAIT_FOR(!rdmamsg__repair_pending(pub.group));
 	}
 	/* heartbeats are published as well */
@@ -325,7 +307,7 @@ static void asker__asks_without_end_GETS_A_MULTIPLE(void **state)
 	most = counters(&pub).sent_repeated;
 	subscribe(&sub[1]);
 	sub[1].group->carrier->sgid.raw[15] ^= 1;
-	ask_for(&sub[1], 1);
+	ask(&sub[1], 0, 1);
 	WAIT_FOR(!rdmamsg__repair_pending(pub.group));
 	assert_int_equal(counters(&pub).sent_repeated, most + 1);
 	end_all();
