@@ -191,7 +191,8 @@ class Suites:
                      [self.build, what]], {})
         if kind == "device":
             # the soft HCA itself, with the LINK of device:LINK
-            env = dict(soft, RDMAMSG_SOFT_LINK=what) if what else soft
+            env = dict(soft, RDMAMSG_SOFT_LINK=what,
+                       RDMAMSG_SOFT_ORDER="0") if what else soft
             program = "tests/device/conform"
             return [program], [[os.path.join(self.build, program)]], env
         if kind == "hostile":
