@@ -430,8 +430,8 @@ struct rdmamsg_event {
  * events without an endpoint there. The device stays open until it is removed
  * or the context closes. 'device' is a name of rdmamsg_devices(). "hw", "soft"
  * and NULL mean a device with an active port. Does nothing if the context
- * watches the device already. -ENODEV, -EACCES, -EMFILE, -ENOMEM; -EOPNOTSUPP:
- * the library does not support the device.
+ * watches the device already. -ENODEV, -ENXIO, as above; -EACCES, -EMFILE,
+ * -ENOMEM; -EOPNOTSUPP: the library does not support the device.
  */
 int rdmamsg_device_watch(struct rdmamsg *ctx, const char *device);
 

@@ -111,7 +111,7 @@ struct rdmamsg_group_options {
  * follow, as in 239.1.2.3:7000 or [ff15::1]:7000, and is ignored. on_joined or
  * on_closed tells the result within timeout_ms: with -EOPNOTSUPP, the device has
  * no multicast. These errors come at once: -EINVAL: not a multicast address, or
- * a wrong option; -ENODEV, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
+ * a wrong option; -ENODEV, -ENXIO, -EADDRNOTAVAIL, -EACCES, -ENOMEM, -EMFILE.
  */
 int rdmamsg_group_join(struct rdmamsg *ctx, const char *address,
 		       const struct rdmamsg_group_options *opts,

@@ -60,7 +60,7 @@ int rdmamsg_oob_listen(struct rdmamsg *ctx, const char *host,
  * its endpoint. A record serves for one connection. The library uses the soft
  * HCA if the options ask for it, or on a host without RDMA devices; its records
  * serve within this host. -ENODEV: there are devices, and none has an active
- * port.
+ * port; -ENXIO: none has the name in the options.
  */
 int rdmamsg_oob_offer(struct rdmamsg *ctx,
 		      const struct rdmamsg_ep_options *opts,

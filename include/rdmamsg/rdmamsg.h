@@ -373,7 +373,8 @@ struct rdmamsg_ep_options {
  * may pass.
  *
  * The call fails at once for bad arguments, and if this host lacks something:
- * -EINVAL, -ENODEV, -EADDRNOTAVAIL, -EACCES, -EPERM, -ENOMEM, -EMFILE.
+ * -EINVAL, -ENODEV, -EADDRNOTAVAIL, -EACCES, -EPERM, -ENOMEM, -EMFILE; -ENXIO:
+ * there are devices, and none has the name in the options.
  * on_closed reports failures of the network and of the peer.
  */
 int rdmamsg_connect(struct rdmamsg *ctx, const char *host, const char *service,
@@ -496,7 +497,7 @@ struct rdmamsg_listen_options {
  * Service "0" takes a free port. If host is a name, the call looks it up before
  * it returns, which may take up to 10 s. ret may be NULL, here and in
  * rdmamsg_accept() and rdmamsg_connect().
- * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -EACCES, -EPERM, -EOPNOTSUPP,
+ * -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV, -ENXIO, -EACCES, -EPERM, -EOPNOTSUPP,
  * -ETIMEDOUT, -ENOMEM, -EMFILE.
  */
 int rdmamsg_listen(struct rdmamsg *ctx, const char *host, const char *service,

@@ -47,7 +47,7 @@ const struct verbs_api *rdmamsg__choose_group(const char *asked);
 bool rdmamsg__choose_soft_listens(const struct sockaddr *at, int ret);
 /*
  * Chooses a device without the CM. 'local' is an address of this side, or NULL.
- * Replaces *ret_name. -ENODEV, -EACCES, -EOPNOTSUPP, -ENOMEM.
+ * Replaces *ret_name. -ENODEV, -ENXIO, -EACCES, -EOPNOTSUPP, -ENOMEM.
  */
 int rdmamsg__choose_device(const char *asked, const struct sockaddr *local,
 			   const struct verbs_api **ret_v, char **ret_name);

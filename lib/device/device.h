@@ -163,7 +163,7 @@ int rdmamsg__list_devices(const struct verbs_api *v, struct ibv_device ***ret,
 int rdmamsg__node_error(int err, const char *node);
 int rdmamsg__open_listed(const struct verbs_api *v, struct ibv_device *device,
 			 struct ibv_context **ret);
-/* -ENODEV, -EACCES */
+/* -ENODEV: there is no device; -ENXIO: none has that name; -EACCES */
 int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 			  struct ibv_context **ret);
 /*
@@ -172,8 +172,8 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
  */
 int rdmamsg__device_walks(const char *name, enum ibv_transport_type transport);
 /*
- * Returns 0 if the device exists and can be opened. Else -ENODEV, -EACCES. If
- * 'by_cm' is false, also -EOPNOTSUPP as above.
+ * Returns 0 if the device exists and can be opened. Else the errors of
+ * rdmamsg__open_by_name(). If 'by_cm' is false, also -EOPNOTSUPP as above.
  */
 int rdmamsg__device_check(const struct verbs_api *v, const char *name,
 			  bool by_cm);

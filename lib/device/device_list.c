@@ -91,7 +91,7 @@ int rdmamsg__open_by_name(const struct verbs_api *v, const char *name,
 	while (i < n && strcmp(v->get_device_name(list[i]), name))
 		i++;
 	if (i == n)
-		err = rdmamsg__fail(-ENODEV, "no RDMA device is named %s: "
+		err = rdmamsg__fail(-ENXIO, "no RDMA device is named %s: "
 				    "rdmamsg_devices(3) and 'rdma link' list "
 				    "them", name[0] ? name : "''");
 	else

@@ -265,17 +265,6 @@ static int open_first(const struct verbs_api *v, struct ibv_context **ret)
 	return err;
 }
 
-/* Opens the device that was asked for by name; tells the two ENODEV apart. */
-static int open_named(const struct verbs_api *v, const char *name,
-		      struct ibv_context **ret)
-{
-	int err = rdmamsg__open_by_name(v, name, ret);
-
-	if (err == -ENODEV && !rdmamsg__try(rdmamsg__device_any(v)))
-		err = -ENXIO;
-	return err;
-}
-
 int rdmamsg__open_asked(const char *asked, const struct verbs_api **ret_v,
 			struct ibv_context **ret)
 {
@@ -287,7 +276,7 @@ int rdmamsg__open_asked(const char *asked, const struct verbs_api **ret_v,
 	v = rdmamsg__choose_table(asked);
 	*ret_v = v ? v : rdmamsg__verbs;
 	if (rdmamsg__asked_by_name(asked))
-		return open_named(*ret_v, asked, ret);
+		return rdmamsg__open_by_name(*ret_v, asked, ret);
 	err = rdmamsg__try(open_first(*ret_v, ret));
 	if (err != -ENODEV || v)
 		return rdmamsg__fail_again(err);

@@ -14,6 +14,8 @@
 
 #include <rdmamsg/device.h>
 #include <rdmamsg/endpoint.h>
+#include <rdmamsg/group.h>
+#include <rdmamsg/oob.h>
 #include <rdmamsg/verbs.h>
 
 static struct pair p;
@@ -253,27 +255,42 @@ static void device__named_in_the_environment_IS_USED(void **state)
 	}
 }
 
-static void device__unknown_in_the_environment_ENODEV(void **state)
+static void device__unknown_in_the_environment_FAILS(void **state)
 {
 	struct talk t = talk_with("nope0");
 
-	check_answer(&t.listen, -ENODEV, "nope0");
-	check_answer(&t.connect, -ENODEV, "nope0");
+	check_answer(&t.listen, test_unknown_device(), "nope0");
+	check_answer(&t.connect, test_unknown_device(), "nope0");
 }
 
-static void device__unknown_in_the_options_ENODEV(void **state)
+static void device__unknown_in_the_options_FAILS(void **state)
 {
 	struct rdmamsg_listen_options opts = {
 		.size = sizeof(opts), .device = "nope0",
 	};
+	const struct rdmamsg_group_options group = {
+		.size = sizeof(group), .device = "nope0",
+	};
+	const struct rdmamsg_qp_options raw = {
+		.size = sizeof(raw), .device = "nope0",
+	};
+	const int error = test_unknown_device();
+	struct rdmamsg_group *g;
 	struct rdmamsg_ep *ep;
+	struct rdmamsg_qp *qp;
 
 	pair_init(&p, NULL);
 	p.c.opts.device = "nope0";
 	assert_error(rdmamsg_connect(p.c.ctx, test_addr(), "1", &p.c.opts, &ep),
-		     -ENODEV, "nope0");
+		     error, "nope0");
 	assert_error(rdmamsg_listen(p.s.ctx, test_addr(), "0", &opts, NULL),
-		     -ENODEV, "nope0");
+		     error, "nope0");
+	assert_error(rdmamsg_oob_offer(p.c.ctx, &p.c.opts, &ep), error,
+		     "nope0");
+	assert_error(rdmamsg_device_watch(p.c.ctx, "nope0"), error, "nope0");
+	assert_error(rdmamsg_qp_create(p.c.ctx, &raw, &qp), error, "nope0");
+	assert_error(rdmamsg_group_join(p.c.ctx, "239.1.2.3", &group, &g),
+		     error, "nope0");
 	pair_fini(&p);
 }
 
@@ -538,8 +555,8 @@ int main(int argc, char **argv)
 		TEST(device__none_there_ENODEV),
 		TEST(devices__ours_IS_LISTED),
 		TEST(device__named_in_the_environment_IS_USED),
-		TEST(device__unknown_in_the_environment_ENODEV),
-		TEST(device__unknown_in_the_options_ENODEV),
+		TEST(device__unknown_in_the_environment_FAILS),
+		TEST(device__unknown_in_the_options_FAILS),
 		TEST(device__named_in_the_options_IS_USED),
 		TEST(permission__none_for_the_nodes_EACCES),
 		TEST(permission__for_everybody_IS_ENOUGH),

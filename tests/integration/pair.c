@@ -2,6 +2,8 @@
 /* The device and addresses of the tests, and a pair of ends. */
 #include "common.h"
 
+#include <rdmamsg/device.h>
+
 const char *test_addr(void)
 {
 	return getenv("RDMAMSG_VM_ADDR");
@@ -24,6 +26,14 @@ const char *test_device(void)
 	const char *name = getenv("RDMAMSG_VM_DEVICE");
 
 	return name ? name : "rxe0";
+}
+
+/* A name other than that of the soft HCA means another device. */
+int test_unknown_device(void)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	return rdmamsg_device_query("hw", &a) == -ENODEV ? -ENODEV : -ENXIO;
 }
 
 bool test_on_soft(void)

@@ -93,7 +93,7 @@ static void watch__without_such_a_device_FAILS(void **state)
 {
 	struct rdmamsg *ctx = open_ctx();
 
-	assert_int_equal(rdmamsg_device_watch(ctx, "nosuch"), -ENODEV);
+	assert_int_equal(rdmamsg_device_watch(ctx, "nosuch"), -ENXIO);
 	assert_non_null(strstr(rdmamsg_error(), "nosuch"));
 	assert_int_equal(rdmamsg_device_watch(NULL, "soft0"), -EINVAL);
 	assert_true(list_empty(&ctx->devices->devs));
