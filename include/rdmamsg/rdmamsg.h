@@ -201,6 +201,8 @@ struct rdmamsg_reason {
 	const void *data;	/* of the peer's rdmamsg_reject() */
 	size_t data_len;
 	char text[192];		/* the failure and the likely cause */
+	/* the operation of the failed completion: "read"; NULL: none */
+	const char *operation;
 };
 
 /* ---- endpoints -------------------------------------------------------- */

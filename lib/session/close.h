@@ -51,6 +51,9 @@ const char *rdmamsg__peer_gone_text(const struct rdmamsg_ep *ep);
 /* Of a device that tells the end of the connection as a local error. */
 const char *rdmamsg__unsent_text(void);
 void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc);
+/* Names the operation that failed. NULL: the completion does not tell. */
+const char *rdmamsg__ep_operation(const struct rdmamsg_ep *ep,
+				  const struct ibv_wc *wc);
 /* Posting, arming or polling failed. The device may be gone. */
 void rdmamsg__ep_device_failed(struct rdmamsg_ep *ep, int err,
 			       const char *what);

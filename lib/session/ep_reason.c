@@ -262,6 +262,59 @@ static bool may_be_ours(const struct rdmamsg_ep *ep, int status)
 	       rdmamsg__sq_used(&ep->lane);
 }
 
+static const char *rma_operation(const struct rma *r)
+{
+	switch (r->kind) {
+	case RMA_WRITE:
+		return "write";
+	case RMA_BIND:
+		return "window bind";
+	case RMA_INVALIDATE:
+		return "invalidation";
+	case RMA_READ:
+		return "read";
+	case RMA_FETCH_ADD:
+		return "fetch-and-add";
+	case RMA_COMPARE_SWAP:
+		return "compare-and-swap";
+	case RMA_EMULATED:
+	case RMA_MASKED:
+		return "masked atomic";
+	}
+	return NULL;
+}
+
+const char *rdmamsg__ep_operation(const struct rdmamsg_ep *ep,
+				  const struct ibv_wc *wc)
+{
+	const struct op *op;
+
+	/* flushed: another operation has failed */
+	if (wc->status == IBV_WC_WR_FLUSH_ERR)
+		return NULL;
+	if (wc->wr_id & 0x80000000u)
+		return "receive";
+	op = ep->lane.sq.slots[(uint32_t)wc->wr_id & ep->lane.sq.mask];
+	/* a short message that nothing waits for, control messages included */
+	if (!op)
+		return "send";
+	switch (op->kind) {
+	case OP_EAGER:
+		return "send";
+	case OP_RNDV:
+		return "announcement of a large message";
+	case OP_READ:
+		return "read of a large message";
+	case OP_PROOF:
+		return "proof of a read";
+	case OP_CTRL:
+		return op->ctrl ? "control message" : "keepalive";
+	case OP_RMA:
+		return rma_operation((const struct rma *)op);
+	}
+	return NULL;
+}
+
 /* Returns true if another lane shall show whether a wrong key was used. */
 static bool is_forgiven(struct rdmamsg_ep *ep, const struct ibv_wc *wc,
 			int status)
@@ -298,6 +351,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 {
 	enum rdmamsg_who who = RDMAMSG_WHO_NETWORK;
 	enum rdmamsg_cause cause = RDMAMSG_CAUSE_TRANSPORT;
+	const char *operation = rdmamsg__ep_operation(ep, wc);
 	int error = -ECONNRESET, status = wc->status;
 	char regions[64];
 	bool forgiven;
@@ -385,6 +439,7 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	}
 	ep->close.reason.wc_status = wc->status;
 	ep->close.reason.vendor_err = wc->vendor_err;
+	ep->close.reason.operation = operation;
 	if (may_be_ours(ep, status))
 		rdmamsg__ep_reason(
 			ep, who, cause, error,
@@ -407,7 +462,9 @@ void rdmamsg__ep_wc_error(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 			ibv_wc_status_str(wc->status), wc->vendor_err);
 	else
 		rdmamsg__ep_reason(ep, who, cause, error,
-				   "%s (%s, vendor 0x%x)",
+				   "%s%s%s (%s, vendor 0x%x)",
+				   operation ? operation : "",
+				   operation ? ": " : "",
 				   rdmamsg__wc_text(status),
 				   ibv_wc_status_str(wc->status),
 				   wc->vendor_err);

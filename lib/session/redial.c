@@ -38,6 +38,7 @@ static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
 			   why->text);
 	to->wc_status = why->wc_status;
 	to->vendor_err = why->vendor_err;
+	to->operation = why->operation;
 	len = strlen(to->text);
 	snprintf(to->text + len, sizeof(to->text) - len, fmt, ms);
 	rdmamsg__ep_kill(ep);

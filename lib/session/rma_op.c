@@ -477,7 +477,8 @@ void rdmamsg__rma_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 		return;
 	}
 	rdmamsg__ep_reason(ep, who, RDMAMSG_CAUSE_ACCESS, -EACCES,
-			   "%s region %llu%s: %s (%s, vendor 0x%x)", what,
+			   "%s: %s region %llu%s: %s (%s, vendor 0x%x)",
+			   rdmamsg__ep_operation(ep, wc), what,
 			   (unsigned long long)
 			   ((const struct rma *)op)->peer_region,
 			   wc->status == IBV_WC_MW_BIND_ERR ? "" :

@@ -89,7 +89,7 @@ void rdmamsg__window_refused(struct rdmamsg_ep *ep, const struct ibv_wc *wc)
 	    !op->invalidate)
 		return;
 	rdmamsg__ep_reason(ep, RDMAMSG_WHO_PEER, RDMAMSG_CAUSE_ACCESS, -EACCES,
-			   "region %llu of the peer: its key 0x%x is of no "
+			   "send: region %llu of the peer: its key 0x%x is of no "
 			   "window that could be taken back: %s, vendor 0x%x",
 			   (unsigned long long)op->region, op->rkey,
 			   ibv_wc_status_str(wc->status), wc->vendor_err);

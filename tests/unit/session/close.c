@@ -336,6 +336,8 @@ static void close__fails_in_the_middle_TELLS_THE_FAILURE(void **state)
 	assert_int_equal(client.why.wc_status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(client.why.vendor_err, VENDOR_ERR);
 	assert_non_null(strstr(client.why.text, "vendor 0x81"));
+	assert_string_equal(client.why.operation, "send");
+	assert_int_equal(strncmp(client.why.text, "send: ", 6), 0);
 	rdmamsg_ep_release(client.ep);
 	victim = NULL;
 	rdmamsg_close(client.ctx);

@@ -250,6 +250,7 @@ static void receives__fewer_than_credits_RNR_RETRY_EXC(void **state)
 	flood(33);
 	assert_int_equal(client.why.who, RDMAMSG_WHO_PEER);
 	assert_int_equal(client.why.wc_status, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_string_equal(client.why.operation, "send");
 	close_sides();
 }
 
