@@ -91,6 +91,23 @@ static void gids__unreadable_THE_ERROR_IS_TOLD(void **state)
 	assert_int_equal(make(&path), 0);
 }
 
+/* A LID is no address on Ethernet. */
+static void gids__none_on_ethernet_ENODEV(void **state)
+{
+	struct rdmamsg_path path = { .size = sizeof(path), .port = 1 };
+	const struct rdmamsg_ep_options o = {
+		.size = sizeof(o), .device = "soft0", .path = &path,
+	};
+	struct rdmamsg_ep *ep;
+
+	set(SOFT_ATTR_GID_ERROR, 1, ENODATA);
+	assert_text(make(&path), -ENODEV, "device soft0 port 1 has no GID");
+	assert_text(rdmamsg_oob_offer(ctx, &o, &ep), -ENODEV,
+		    "device soft0 port 1 has no GID");
+	path.port = 2;
+	assert_int_equal(make(&path), 0);
+}
+
 static void pkeys__unreadable_THE_ERROR_IS_TOLD(void **state)
 {
 	struct rdmamsg_path path = { .size = sizeof(path), .pkey = 0x7fff };
@@ -133,6 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(gids__unreadable_THE_ERROR_IS_TOLD),
+		TEST(gids__none_on_ethernet_ENODEV),
 		TEST(pkeys__unreadable_THE_ERROR_IS_TOLD),
 		TEST(address__gids_unreadable_THE_ERROR_IS_TOLD),
 	};
