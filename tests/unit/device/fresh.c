@@ -239,6 +239,42 @@ static void ethernet__each_change_IS_SEEN_AT_ONCE(void **state)
 	tear_down();
 }
 
+/* ---- a device without groups ------------------------------------------ */
+
+static struct rdmamsg_reason closed_why;
+static uint32_t closed;
+
+static void on_closed(struct rdmamsg_group *g, const struct rdmamsg_reason *why)
+{
+	closed++;
+	closed_why = *why;
+}
+
+static void iwarp__join_EOPNOTSUPP(void **state)
+{
+	static const struct rdmamsg_group_handlers on = {
+		.size = sizeof(on), .on_joined = on_joined,
+		.on_closed = on_closed,
+	};
+	const struct rdmamsg_group_options go = {
+		.size = sizeof(go), .handlers = &on,
+	};
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	join_own_fabric("iwarp");
+	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", "iwarp", 1), 0);
+	joined = closed = 0;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_device_query("soft0", &a), 0);
+	assert_int_equal(a.max_mcast_groups, 0);
+	assert_int_equal(rdmamsg_group_join(ctx, "239.1.2.3", &go, &group), 0);
+	WAIT_FOR(closed == 1);
+	assert_int_equal(joined, 0);
+	assert_int_equal(closed_why.error, -EOPNOTSUPP);
+	assert_non_null(strstr(closed_why.text, "soft0"));
+	rdmamsg_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +282,7 @@ int main(void)
 		cmocka_unit_test(infiniband__group_on_the_port_JOINS_AGAIN),
 		cmocka_unit_test(infiniband__bad_value_IS_REFUSED),
 		cmocka_unit_test(ethernet__each_change_IS_SEEN_AT_ONCE),
+		cmocka_unit_test(iwarp__join_EOPNOTSUPP),
 	};
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
