@@ -7,9 +7,10 @@
 # HCA, with strace: in a ping-pong, where each message wakes its receiver, and in
 # a stream, where a wake-up handles all messages that have come. All threads of
 # both processes count, from the send to the callbacks. The difference of two
-# runs counts, so that connecting does not. Waiting for a lock (futex) does not
-# count either, because threads meet at locks mostly under strace. Prints a line
-# for each, and fails if a message needs more calls. rdmamsg(7) has the figures.
+# runs counts, so that connecting does not. --cold omits the warm-up, whose length
+# varies. Waiting for a lock (futex) does not count either, because threads meet
+# at locks mostly under strace. Prints a line for each, and fails if a message
+# needs more calls. rdmamsg(7) has the figures.
 
 set -eu
 
@@ -62,7 +63,7 @@ measure()
 		sleep 0.1
 	done
 	timeout 600 strace -f -qq -c -o "$tmp/client" "$perf" "$1" --event \
-		--size 64 --count "$2" --port "$port" 127.0.0.1 \
+		--size 64 --count "$2" --cold --port "$port" 127.0.0.1 \
 		>"$tmp/says" 2>&1 || {
 		cat "$tmp/says" >&2
 		kill "$server"
