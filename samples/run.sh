@@ -706,6 +706,10 @@ make_key()
 perf_option()
 {
 	serve='-p 0'
+	# two different processors
+	case $(nproc)$1 in
+	1cpus | 1only)	return ;;
+	esac
 	case $1 in
 	address)	serve="--address=$addr --port=0" ;;
 	device)		serve="--device=$(device) -p 0" ;;
@@ -731,6 +735,11 @@ perf_option()
 		said '^lat on .*, events;' ;;
 	check)	client lat -n 50 --check --event
 		said '^ *1048576 ' ;;
+	cpus)	returns 0 "$perf" compare -a "$addr" --cpus=1,0 -n 1 --only=tcp
+		said '^between processors 1 and 0, medians of 1 round; ' ;;
+	only)	returns 0 "$perf" compare -a "$addr" -n 2 --only=tcp
+		said '^TCP, busy poll '
+		not said '^rdmamsg,' ;;
 	hist)	client lat -s 64 -n 300 --hist --event
 		said '^ *[0-9.]* to  *[0-9.]* us  *[0-9]*  *[0-9.]*% [#.]' ;;
 	plot)	client lat -s 64,4K -n 300 --plot=- --event
@@ -982,6 +991,76 @@ perf_warm()
 	complains 2 'cold or --failover' "$perf" lat a --cold --failover=b
 	complains 2 '--cold is not an option of tune' "$perf" tune a --cold
 	end_server TERM 0
+}
+
+# rivals NAME...: compare had these, and each of the first three figures.
+rivals()
+{
+	sed -n 's/^{"rival": "\([^"]*\).*/\1/p' said >rivals
+	printf '%s\n' "$@" | cmp -s - rivals || {
+		echo "rivals:" "$(cat rivals)" "instead of" "$@"
+		return 1
+	}
+	! grep -q '"\(usec\|msg_per_s\|gb_per_s\)": 0\.0*[,}]' said
+}
+
+# Sends SIGINT until compare has ended, and looks for processes it has left.
+compare_interrupted()
+{
+	# these words are in the command line of its processes only
+	"$perf" compare -a "$addr" -n 101 --only="rdmamsg,$work" >told 2>&1 &
+	client=$! status=0
+	await has_children $client
+	while kill -INT $client 2>/dev/null
+	do
+		sleep 0.1
+	done
+	wait $client || status=$?
+	client=
+	[ $status -eq 130 ]
+	expects told '^rdmamsg-perf: interrupted$'
+	! command -v pgrep >/dev/null || not pgrep -f "only=rdmamsg,$work"
+}
+
+has_children()
+{
+	[ -n "$(cat /proc/"$1"/task/*/children)" ]
+}
+
+perf_compare()
+{
+	returns 0 "$perf" compare -a "$addr" -n 1 --only=rdmamsg,TCP --json \
+		-s 100,100K
+	rivals 'rdmamsg, polling' 'rdmamsg, events' 'TCP, epoll' \
+		'TCP, busy poll'
+	json_is size 100 100 100 100
+	json_is large 102400 102400 102400 102400
+	complains 1 'no such rival' "$perf" compare --only=nobody
+	complains 1 'at most 101 rounds' "$perf" compare -n 102
+	complains 1 'may not use processor 1023' "$perf" compare --cpus=0,1023
+	complains 2 'two different processors' "$perf" compare --cpus=1,1
+	complains 2 'two different processors' "$perf" compare --cpus=1
+	complains 2 'takes two sizes' "$perf" compare -s 1,2,3
+	complains 2 'needs a byte' "$perf" compare -s 0
+	complains 2 "'x': one operand too many" "$perf" compare x
+	complains 2 '--cpus is not an option of lat' "$perf" lat a --cpus=0,1
+	complains 2 '--poll is not an option of compare' "$perf" compare --poll
+	# without its tool
+	mkdir none
+	returns 1 env PATH="$work/none" "$perf" compare -n 1 --only=ucx
+	said '^rdmamsg-perf: UCX, its tool is not installed$'
+	compare_interrupted
+}
+
+# The tools of other libraries, where they are.
+perf_compare_tools()
+{
+	names=
+	! command -v ucx_perftest >/dev/null || names=UCX
+	! command -v fi_pingpong >/dev/null || names=$names,libfabric
+	[ -n "$names" ] || return 0
+	returns 0 "$perf" compare -a "$addr" -n 1 --only="$names,zero" -s 64,100K
+	said "^\(UCX\|libfabric\), its tool  *[0-9.]* "
 }
 
 # drawn FILE: draws two files of results.
@@ -2463,6 +2542,13 @@ run perf-client-killed perf_client_killed
 run perf-conns conns
 run perf-warm perf_warm
 run perf-plot perf_plot
+if [ "$(nproc)" -gt 1 ]
+then
+	run perf-compare perf_compare
+	run perf-compare-tools perf_compare_tools
+else
+	echo "skip perf-compare # there is one processor"
+fi
 run perf-tune perf_tune
 run perf-onesided perf_onesided
 run perf-checked perf_checked

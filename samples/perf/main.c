@@ -28,15 +28,19 @@ static void on_signal(int sig)
 		rdmamsg_stop(to_wake);
 }
 
-void perf_wake_on_signal(struct rdmamsg *ctx)
+void perf_catch_signals(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 
-	to_wake = ctx;
-	if (!ctx)
-		return;
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+}
+
+void perf_wake_on_signal(struct rdmamsg *ctx)
+{
+	to_wake = ctx;
+	if (ctx)
+		perf_catch_signals();
 }
 
 void perf_complain(const char *fmt, ...)
@@ -96,6 +100,9 @@ int main(int argc, char **argv)
 		break;
 	case CMD_CONNS:
 		ret = perf_conns(&o);
+		break;
+	case CMD_COMPARE:
+		ret = perf_compare(&o);
 		break;
 	case CMD_PLOT:
 		ret = perf_plot_files(o.files, o.file_count, o.plot);

@@ -14,6 +14,7 @@
 
 enum { OPT_POLL = 256, OPT_EVENT, OPT_ONCE, OPT_CHECK, OPT_JSON, OPT_SRQ,
        OPT_COLD, OPT_PLOT, OPT_HIST,
+       OPT_CPUS, OPT_ONLY,
        OPT_GUARD, OPT_CRC, OPT_FAILOVER, OPT_KEY_FILE };
 
 static const struct option long_options[] = {
@@ -30,6 +31,8 @@ static const struct option long_options[] = {
 	{ "cold", no_argument, NULL, OPT_COLD },
 	{ "plot", required_argument, NULL, OPT_PLOT },
 	{ "hist", no_argument, NULL, OPT_HIST },
+	{ "cpus", required_argument, NULL, OPT_CPUS },
+	{ "only", required_argument, NULL, OPT_ONLY },
 	{ "srq", no_argument, NULL, OPT_SRQ },
 	{ "guard", no_argument, NULL, OPT_GUARD },
 	{ "crc", no_argument, NULL, OPT_CRC },
@@ -45,6 +48,7 @@ static const char help[] =
 "Usage: rdmamsg-perf server [OPTION...]\n"
 "       rdmamsg-perf TEST HOST [OPTION...]\n"
 "       rdmamsg-perf plot FILE... [--plot=FILE]\n"
+"       rdmamsg-perf compare [OPTION...]\n"
 "\n"
 "Measures messages between a server and a client. Start the server on one host,\n"
 "then a TEST with the server's address as HOST on the other.\n"
@@ -64,6 +68,12 @@ static const char help[] =
 "\n"
 "plot draws the results of --json, each FILE in curves of its own: latency and\n"
 "rates over size, and latency over time. gnuplot makes the pictures.\n"
+"\n"
+"compare measures rdmamsg in turns with TCP and, where they are installed,\n"
+"ZeroMQ, UCX and libfabric, on this host and the same two processors. It takes\n"
+"-a, -s SMALL[,LARGE], -n ROUNDS, --json, and:\n"
+"      --cpus=A,B      processors of server and client; default: the first two\n"
+"      --only=NAME,... rivals whose names begin so; default: all\n"
 "\n"
 "Options of the server:\n"
 "  -a, --address=ADDR  listen on this address; default: all\n"
@@ -174,10 +184,28 @@ static int count(struct perf_options *o, const char *arg)
 	return 0;
 }
 
+static int processors(struct perf_options *o, const char *arg)
+{
+	const char *s = arg;
+	uint64_t n[2];
+
+	if (number(s, PERF_CPU_MAX, &n[0], &s) || *s != ',' ||
+	    number(s + 1, PERF_CPU_MAX, &n[1], &s) || *s || n[0] == n[1])
+		return wrong("--cpus %s: two different processors, as 0,1",
+			     arg);
+	o->cpus[0] = (int)n[0];
+	o->cpus[1] = (int)n[1];
+	return 0;
+}
+
 static bool applies(const struct perf_options *o, int opt)
 {
 	switch (opt) {
+	case OPT_CPUS:
+	case OPT_ONLY:
+		return o->command == CMD_COMPARE;
 	case 'a':
+		return o->command == CMD_SERVER || o->command == CMD_COMPARE;
 	case 'd':
 	case OPT_ONCE:
 		return o->command == CMD_SERVER;
@@ -188,6 +216,8 @@ static bool applies(const struct perf_options *o, int opt)
 		return o->command == CMD_TEST;
 	case 's':
 	case OPT_JSON:
+		return o->command == CMD_TEST || o->command == CMD_CONNS ||
+		       o->command == CMD_COMPARE;
 	case OPT_GUARD:
 		return o->command == CMD_TEST || o->command == CMD_CONNS;
 	case OPT_SRQ:
@@ -197,7 +227,7 @@ static bool applies(const struct perf_options *o, int opt)
 	case OPT_PLOT:
 		return o->command == CMD_TEST || o->command == CMD_PLOT;
 	default:
-		return o->command != CMD_PLOT;
+		return o->command != CMD_PLOT && o->command != CMD_COMPARE;
 	}
 }
 
@@ -245,6 +275,11 @@ static int option(struct perf_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_COLD:
 		o->cold = true;
+		return 0;
+	case OPT_CPUS:
+		return processors(o, arg);
+	case OPT_ONLY:
+		o->only = arg;
 		return 0;
 	case OPT_HIST:
 		o->hist = true;
@@ -296,6 +331,10 @@ static int command(struct perf_options *o, const char *word)
 		o->command = CMD_CONNS;
 		return 0;
 	}
+	if (!strcmp(word, "compare")) {
+		o->command = CMD_COMPARE;
+		return 0;
+	}
 	if (!strcmp(word, "plot")) {
 		o->command = CMD_PLOT;
 		return 0;
@@ -318,6 +357,16 @@ static bool has_port(const char *host)
 	return colon && !strchr(colon + 1, ':');
 }
 
+static int compare_sizes(const struct perf_options *o)
+{
+	if (o->size_count > 2)
+		return wrong("compare takes two sizes");
+	for (int i = 0; i < o->size_count; i++)
+		if (!o->sizes[i])
+			return wrong("-s 0: compare needs a byte");
+	return 0;
+}
+
 static int plot_operands(struct perf_options *o, int argc, char **argv)
 {
 	if (argc < 2)
@@ -331,7 +380,8 @@ static int plot_operands(struct perf_options *o, int argc, char **argv)
 
 static int operands(struct perf_options *o, int argc, char **argv)
 {
-	int wanted = o->command == CMD_SERVER ? 1 : 2;
+	int wanted = o->command == CMD_SERVER || o->command == CMD_COMPARE ?
+		     1 : 2;
 
 	if (o->command == CMD_PLOT)
 		return plot_operands(o, argc, argv);
@@ -345,6 +395,8 @@ static int operands(struct perf_options *o, int argc, char **argv)
 		return wrong("'%s': the port goes to -p", argv[1]);
 	if (wanted == 2 && !o->port[strspn(o->port, "0")])
 		return wrong("-p '%s': 0 is for the server", o->port);
+	if (o->command == CMD_COMPARE)
+		return compare_sizes(o);
 	if (o->poll && o->event)
 		return wrong("--poll or --event, not both");
 	if (o->command == CMD_CONNS && o->size_count > 1)

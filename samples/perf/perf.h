@@ -19,6 +19,7 @@
 
 #define PERF_PORT	"7471"
 #define PERF_SIZES_MAX	64
+#define PERF_CPU_MAX	1023	/* of cpu_set_t */
 #define PERF_COUNT_MAX	100000000u
 
 enum perf_test {
@@ -31,7 +32,7 @@ enum perf_test {
 
 struct perf_options {
 	enum { CMD_SERVER, CMD_TEST, CMD_TUNE, CMD_CONNS,
-	       CMD_PLOT } command;
+	       CMD_PLOT, CMD_COMPARE } command;
 	enum perf_test test;
 	const char *host;
 	const char *port;
@@ -48,6 +49,8 @@ struct perf_options {
 	const char *plot;	/* draw into this file; NULL: do not */
 	char **files;		/* plot: results of --json */
 	int file_count;
+	int cpus[2];		/* compare; equal: the first two */
+	const char *only;	/* compare: these rivals; NULL: all */
 	bool srq;		/* receives are shared */
 	bool guard;		/* RDMAMSG_EP_GUARD */
 	bool crc;		/* RDMAMSG_EP_CRC */
@@ -61,6 +64,7 @@ int perf_server(const struct perf_options *o);
 int perf_client(const struct perf_options *o);
 int perf_tune(const struct perf_options *o);
 int perf_conns(const struct perf_options *o);
+int perf_compare(const struct perf_options *o);
 
 extern const char *const perf_test_names[];
 /*
@@ -72,7 +76,9 @@ extern struct rdmamsg_options perf_context;
 /* ---- stopping (main.c) ------------------------------------------------ */
 
 extern volatile sig_atomic_t perf_stopped;	/* 0, SIGINT or SIGTERM */
-/* Sets the context that a signal wakes. */
+/* Lets SIGINT and SIGTERM set perf_stopped. */
+void perf_catch_signals(void);
+/* Sets the context that a signal wakes, and catches signals. */
 void perf_wake_on_signal(struct rdmamsg *ctx);
 void perf_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints the reason of a connection's end, and a remedy. */

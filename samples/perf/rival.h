@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* compare: the declarations that rivals share. */
+#ifndef RDMAMSG_SAMPLES_PERF_RIVAL_H
+#define RDMAMSG_SAMPLES_PERF_RIVAL_H
+
+#include "perf.h"
+
+enum rival_figure {
+	RIVAL_USEC,		/* half of a round trip of a small message */
+	RIVAL_RATE,		/* small messages in a second, one way */
+	RIVAL_BW,		/* bytes of large messages in a second, one way */
+	RIVAL_FIGURES,
+};
+
+/* A measurement by two processes. */
+struct rival_run {
+	const struct perf_options *o;
+	const struct rival *rival;
+	enum rival_figure figure;
+	uint32_t size;
+	unsigned int number;	/* another one in each run */
+	int listener;		/* 'listens': its socket */
+	uint16_t port;		/* 'listens', 'says_port' and 'wants_port' */
+};
+
+struct rival {
+	const char *name, *flags;
+	bool figures[RIVAL_FIGURES];	/* that it has */
+	bool event;		/* rdmamsg and TCP: both sides sleep */
+	bool listens;		/* the parent makes a listening socket */
+	bool says_port;		/* the server prints its port */
+	bool wants_port;	/* the parent looks for a free port */
+	bool tool;		/* another program */
+	/* Returns true if it is installed. NULL: it is. */
+	bool (*there)(const struct rival *r);
+	/*
+	 * Run in the children and return an exit status. The client sets the
+	 * figure. The parent ends the server by SIGTERM.
+	 */
+	int (*serve)(const struct rival_run *run);
+	int (*client)(const struct rival_run *run, double *ret);
+};
+
+/* Ends with an entry without a name. */
+extern const struct rival rival_rdmamsg[], rival_tcp[], rival_zmq[],
+	rival_tools[], rival_line[];
+
+/*
+ * A connection of one of the drivers. A message has 'size' bytes, the first of
+ * which is of enum rival_kind.
+ */
+enum rival_kind {
+	RIVAL_STOP,		/* no message: the peer is gone */
+	RIVAL_ECHO,		/* the server sends it back */
+	RIVAL_ONE_WAY,		/* the server reads it */
+};
+
+struct rival_ops {
+	/* 'more': another message follows at once. Returns 0 or -1. */
+	int (*send)(void *conn, const uint8_t *msg, size_t size, bool more);
+	/* Returns the kind of the next message. */
+	enum rival_kind (*recv)(void *conn, size_t size);
+};
+
+/* drive.c: both sides of a measurement, over any connection. */
+int rival_serve(const struct rival_ops *ops, void *conn, size_t size);
+int rival_drive(const struct rival_ops *ops, void *conn,
+		const struct rival_run *run, double *ret);
+
+/* compare.c: binds this process to a processor, or does nothing. */
+void rival_pin(int cpu);
+/* compare.c: lets this process end with its parent. */
+void rival_child(void);
+
+static inline double rival_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+#endif
