@@ -61,10 +61,10 @@ static void gid__table_and_entry_AGREE(void)
 {
 	struct ibv_gid_entry e;
 
-	check_call(v->query_gid_ex(ctx, 1, (uint32_t)gid_index, &e), 0);
+	check_call(v->query_gid_ex(ctx, port_num, (uint32_t)gid_index, &e), 0);
 	check(!memcmp(&e.gid, &gid, sizeof(gid)));
 	check_is(e.gid_index, gid_index);
-	check_is(e.port_num, 1);
+	check_is(e.port_num, port_num);
 	check_is(e.gid_type, port.link_layer == IBV_LINK_LAYER_ETHERNET ?
 		 IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB);
 }
@@ -73,17 +73,17 @@ static void gid__beyond_the_table_REFUSED(void)
 {
 	union ibv_gid none;
 
-	check(v->query_gid(ctx, 1, port.gid_tbl_len, &none));
-	check(v->query_gid(ctx, 1, -1, &none));
+	check(v->query_gid(ctx, port_num, port.gid_tbl_len, &none));
+	check(v->query_gid(ctx, port_num, -1, &none));
 }
 
 static void pkey__first_DEFAULT_FULL_MEMBER(void)
 {
 	__be16 pkey;
 
-	check_call(v->query_pkey(ctx, 1, 0, &pkey), 0);
+	check_call(v->query_pkey(ctx, port_num, 0, &pkey), 0);
 	check_is(be16toh(pkey), 0xffff);
-	check(v->query_pkey(ctx, 1, port.pkey_tbl_len, &pkey));
+	check(v->query_pkey(ctx, port_num, port.pkey_tbl_len, &pkey));
 }
 
 static void device__opened_twice_APART(void)

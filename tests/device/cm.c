@@ -77,7 +77,7 @@ static void check_device(struct rdma_cm_id *id)
 	check(v->id_device(id, &on));
 	check(!strcmp(on.name, v->get_device_name(ctx->device)));
 	check_is(on.transport, ctx->device->transport_type);
-	check_is(id->port_num, 1);
+	check_is(id->port_num, port_num);
 }
 
 static struct rdma_cm_id *new_listener(void)

@@ -403,7 +403,7 @@ static void query_dct__in_RTR_SOME_ATTRIBUTES(void)
 	check_call(v->query_qp(qp, &is, DCT_QUERY, &init), 0);
 	check_is(is.qp_state, IBV_QPS_RTR);
 	check_is(is.qp_access_flags, how.qp_access);
-	check_is(is.port_num, 1);
+	check_is(is.port_num, port_num);
 	check_is(is.min_rnr_timer, how.rnr_timer);
 	check_is(is.path_mtu, port.active_mtu);
 	check_is(is.ah_attr.grh.sgid_index, gid_index);

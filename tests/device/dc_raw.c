@@ -10,8 +10,7 @@
 #ifdef HAVE_MLX5DV
 
 #include "dc.h"
-
-#include "base/masked.h"
+#include "operand.h"
 
 #include <endian.h>
 
@@ -30,26 +29,20 @@ static bool swapped;
 
 static void dc_raw__device_supports_it(void)
 {
-	struct masked_caps caps = { .sizes = 0 };
-
 	if (!has_dc() || !has(RAW_REQUESTS, v->mlx5_init_obj))
 		skip_rest("libmlx5 does not support the device");
-	if (v->query_masked)
-		v->query_masked(ctx, &caps);
-	if (!has(MASKED_ATOMICS, caps.sizes & 8))
-		skip_rest("libibverbs has no masked atomics");
+	if (!has(MASKED_ATOMICS, masked_sizes(&swapped) & 8))
+		skip_rest("the device has no masked atomics");
 }
 
 /* As dc_pair(), but the initiator takes raw requests. */
 static void raw_pair(void)
 {
 	struct mlx5dv_qp_init_attr m = mlx5_attr(MLX5DV_DCTYPE_DCI);
-	struct masked_caps caps = { .sizes = 0 };
 	struct ibv_qp_init_attr_ex a;
 
+	(void)masked_sizes(&swapped);
 	dc_pair();
-	v->query_masked(ctx, &caps);
-	swapped = caps.swapped;
 	m.comp_mask |= MLX5DV_QP_INIT_ATTR_MASK_SEND_OPS_FLAGS;
 	m.send_ops_flags = MLX5DV_QP_EX_WITH_RAW_WQE;
 	a = dci_attr(end[0].scq);
@@ -118,7 +111,7 @@ static void changes(uint64_t id, const struct raw *r, uint32_t bytes,
 	check_call(try_raw(id, r), 0);
 	check_is(sent(0, id, IBV_WC_SUCCESS).opcode, MLX5DV_WC_RAW_WQE);
 	if (swapped)
-		masked_swap_bytes(end[0].mem, bytes);
+		swap_answer(end[0].mem, bytes);
 	check(!memcmp(end[0].mem, &before, bytes));
 	check(!memcmp(end[1].mem, &after, bytes));
 }

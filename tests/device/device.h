@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The behaviour of verbs, as a list of cases for any device. main.c runs each
+ * The behaviour of verbs, as a list of cases for any device. run.c runs each
  * case in a process of its own. A case ends with the first check that fails.
- * differences.c can quote the text of that check.
+ * differences.c can quote the text of that check. The installed program
+ * rdmamsg-conform(1) has the same cases, without those that need a private
+ * header or the control of the soft HCA.
  */
 #ifndef TESTS_DEVICE_DEVICE_H
 #define TESTS_DEVICE_DEVICE_H
 
 #include "../qp_walk.h"
+#ifdef CONFORM_INSTALLED	/* samples/rdmamsg-conform */
+#include "../../samples/conform/verbs.h"
+#else
 #include "device/verbs_api.h"
+#endif
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,12 +32,13 @@ struct device_case {
 #define GATE(fn) { #fn, fn, true }
 #define SKIPPED	77		/* exit status of skip_rest() */
 
-extern const struct device_case attr_cases[], busy_cases[], calc_cases[],
-	cm_cases[], cq_cases[], cross_cases[], dc_cases[], dc_error_cases[],
-	dc_op_cases[], dc_raw_cases[], dc_stream_cases[], domain_cases[],
-	error_cases[], iwarp_cases[], masked_cases[], mcast_cases[],
-	mr_cases[], mw_cases[], op_cases[], srq_cases[], state_cases[],
-	ud_cases[], umr_atomic_cases[], umr_cases[], umr_use_cases[];
+extern const struct device_case attr_cases[], busy_cases[],
+	calc_cases[], cm_cases[], cq_cases[], cross_cases[], dc_cases[],
+	dc_error_cases[], dc_op_cases[], dc_raw_cases[], dc_stream_cases[],
+	domain_cases[], error_cases[], iwarp_cases[], masked_cases[],
+	masked_raw_cases[], mcast_cases[], mr_cases[], mw_cases[], op_cases[],
+	srq_cases[], state_cases[], ud_cases[],
+	umr_atomic_cases[], umr_cases[], umr_use_cases[];
 
 /* A version of Linux, so that later is greater. */
 #define LINUX(major, minor)	((major) << 16 | (minor))
@@ -65,6 +72,7 @@ extern const struct difference differences[];
 #define NO_EVENT	"no event: "
 #define NOT_READABLE	"not so: readable("
 extern const char *written_texts;	/* of the case that runs, or "" */
+extern int bound_ms;			/* for completions that must arrive */
 
 /* ---- checks ----------------------------------------------------------- */
 
@@ -105,6 +113,11 @@ void skip_rest(const char *why) __attribute__((noreturn));
  * none, and is known to have it.
  */
 bool has(const char *ability, bool reported);
+/*
+ * Returns the sizes of the masked atomics of the device, as bits, and whether
+ * each word of an answer is in the other byte order. 0: none.
+ */
+uint32_t masked_sizes(bool *ret_swapped);
 
 /* ---- the device, and two queue pairs on it ---------------------------- */
 
@@ -116,7 +129,8 @@ bool has(const char *ability, bool reported);
 extern const struct verbs_api *v;
 extern struct ibv_context *ctx;
 extern struct ibv_pd *pd;
-extern struct ibv_port_attr port;	/* attributes of port 1 */
+extern uint8_t port_num;		/* 1, unless the user names another */
+extern struct ibv_port_attr port;	/* its attributes */
 extern union ibv_gid gid;		/* the GID at gid_index */
 extern int gid_index;
 

@@ -56,6 +56,12 @@ static struct rdma_cm_id *new_id(void)
 	return id;
 }
 
+static void iwarp__device_IS_ONE(void)
+{
+	if (!is_iwarp())
+		skip_rest("the device is not of iWARP");
+}
+
 /* On iWARP, rdma_init_qp_attr() gives access flags and no path. */
 static void init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
@@ -142,8 +148,6 @@ static void iwarp_attr__RNIC_WITHOUT_THE_REST(void)
 	static const uint8_t zeros[10];
 	struct ibv_device_attr a;
 
-	if (!is_iwarp())
-		return;
 	check_is(ctx->device->node_type, IBV_NODE_RNIC);
 	check_call(v->query_device(ctx, &a), 0);
 	check_is(a.atomic_cap, IBV_ATOMIC_NONE);
@@ -161,8 +165,6 @@ static void iwarp_connect__ESTABLISHED_AND_NO_RESPONSE(void)
 	struct request r;
 	int mask = -1;
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	check_state(end[0].qp, IBV_QPS_RTS);
 	check_state(end[1].qp, IBV_QPS_RTS);
@@ -179,8 +181,6 @@ static void iwarp_connect__ESTABLISHED_AND_NO_RESPONSE(void)
 
 static void iwarp_connect__reads_of_the_answer_AS_THE_PEER_GAVE_THEM(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	check_is(answer.responder_resources, 3);
 	check_is(answer.initiator_depth, 2);
@@ -190,8 +190,6 @@ static void iwarp_connect__most_private_data_ITS_LENGTH(void)
 {
 	char data[WHOLE];
 
-	if (!is_iwarp())
-		return;
 	memset(data, 'x', sizeof(data));
 	ask(data, sizeof(data));
 	check_call(v->reject(asked, data, sizeof(data)), 0);
@@ -203,8 +201,6 @@ static void iwarp_connect__rejected_ECONNREFUSED(void)
 {
 	struct told told;
 
-	if (!is_iwarp())
-		return;
 	ask("please", 6);
 	check_call(v->reject(asked, "no", 2), 0);
 	told = expect_cm(RDMA_CM_EVENT_REJECTED);
@@ -215,8 +211,6 @@ static void iwarp_connect__rejected_ECONNREFUSED(void)
 
 static void iwarp_connect__rejected_FLUSHES(void)
 {
-	if (!is_iwarp())
-		return;
 	ask("please", 6);
 	receive(0, 2, 0, 8);
 	check_call(v->reject(asked, "no", 2), 0);
@@ -230,8 +224,6 @@ static void iwarp_connect__no_such_queue_pair_EINVAL(void)
 {
 	struct rdma_conn_param p = { .qp_num = 0 };
 
-	if (!is_iwarp())
-		return;
 	ask("please", 6);
 	p.qp_num = end[1].qp->qp_num ^ 0x1000;
 	check_call(v->accept(asked, &p), EINVAL);
@@ -241,8 +233,6 @@ static void iwarp_modify__to_rts_by_hand_EINVAL(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS };
 
-	if (!is_iwarp())
-		return;
 	ends();
 	step(end[0].qp, IBV_QPS_INIT, 0);
 	check_call(v->modify_qp(end[0].qp, &a, IBV_QP_STATE), EINVAL);
@@ -264,8 +254,6 @@ static void asked_side_sends(void)
 
 static void iwarp_send__asked_side_first_ARRIVES(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	receive(0, 2, 0, 8);
 	asked_side_sends();
@@ -276,8 +264,6 @@ static void iwarp_send__with_the_answer_ARRIVES(void)
 {
 	struct rdma_conn_param p = { .private_data_len = 0 };
 
-	if (!is_iwarp())
-		return;
 	ask("please", 6);
 	receive(0, 2, 0, 8);
 	init(asked, end[1].qp);
@@ -301,16 +287,12 @@ static void iwarp_send__no_receive_REM_INV_REQ_ERR(void)
 {
 	struct ibv_wc wc;
 
-	if (!is_iwarp())
-		return;
 	wc = sent_to_none();
 	wc_is(__FILE__, __LINE__, &wc, 1, IBV_WC_REM_INV_REQ_ERR);
 }
 
 static void iwarp_send__no_receive_ENDS_THE_CONNECTION(void)
 {
-	if (!is_iwarp())
-		return;
 	check_is(sent_to_none().wr_id, 1);
 	both_disconnected();
 }
@@ -349,8 +331,6 @@ static struct ibv_mr *part_mr(int access)
 
 static void iwarp_write__wrong_key_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	write_refused(part(), end[1].mr->rkey ^ 0xff00);
 }
@@ -360,8 +340,6 @@ static void iwarp_write__deregistered_ENDS_BOTH(void)
 	struct ibv_mr *mr;
 	uint32_t rkey;
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	mr = part_mr(REMOTE);
 	rkey = mr->rkey;
@@ -371,24 +349,18 @@ static void iwarp_write__deregistered_ENDS_BOTH(void)
 
 static void iwarp_write__one_byte_beyond_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	write_refused(part() + 57, part_mr(REMOTE)->rkey);
 }
 
 static void iwarp_write__one_byte_before_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	write_refused(part() - 1, part_mr(REMOTE)->rkey);
 }
 
 static void iwarp_write__address_that_wraps_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	write_refused(UINT64_MAX - 3, part_mr(REMOTE)->rkey);
 }
@@ -397,8 +369,6 @@ static void iwarp_write__another_domain_ENDS_BOTH(void)
 {
 	struct ibv_mr *mr;
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	mr = new_mr(new_pd(), end[1].mem, MEM, IBV_ACCESS_LOCAL_WRITE | REMOTE);
 	write_refused(part(), mr->rkey);
@@ -406,8 +376,6 @@ static void iwarp_write__another_domain_ENDS_BOTH(void)
 
 static void iwarp_write__where_one_may_read_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	write_refused(part(), part_mr(IBV_ACCESS_REMOTE_READ)->rkey);
 }
@@ -417,8 +385,6 @@ static void iwarp_read__into_what_is_not_written_remotely_LOC_ACCESS_ERR(void)
 	struct request r;
 	struct ibv_mr *mr;
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	mr = new_mr(pd, end[0].mem, 4096, IBV_ACCESS_LOCAL_WRITE);
 	fill(1, 3);
@@ -439,8 +405,6 @@ static void iwarp_disconnect__what_was_sent_ARRIVES_FIRST(void)
 {
 	struct request r;
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	fill(0, 1);
 	receive(1, 20, 0, 4096);
@@ -461,8 +425,6 @@ static void iwarp_disconnect__after_the_peer_NO_ERROR(void)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_SQD };
 
-	if (!is_iwarp())
-		return;
 	connect_them();
 	check_call(v->disconnect(asks), 0);
 	both_disconnected();
@@ -473,8 +435,6 @@ static void iwarp_disconnect__after_the_peer_NO_ERROR(void)
 
 static void iwarp_error__of_one_side_ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	receive(1, 2, 0, 8);
 	enter(end[0].qp, IBV_QPS_ERR);
@@ -484,8 +444,6 @@ static void iwarp_error__of_one_side_ENDS_BOTH(void)
 
 static void iwarp_destroy_id__ENDS_BOTH(void)
 {
-	if (!is_iwarp())
-		return;
 	connect_them();
 	receive(0, 2, 0, 8);
 	drop(asked);
@@ -495,6 +453,7 @@ static void iwarp_destroy_id__ENDS_BOTH(void)
 }
 
 const struct device_case iwarp_cases[] = {
+	GATE(iwarp__device_IS_ONE),
 	CASE(iwarp_attr__RNIC_WITHOUT_THE_REST),
 	CASE(iwarp_connect__ESTABLISHED_AND_NO_RESPONSE),
 	CASE(iwarp_connect__reads_of_the_answer_AS_THE_PEER_GAVE_THEM),

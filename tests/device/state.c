@@ -269,7 +269,7 @@ static void query__TELLS_WHAT_WAS_SET(void)
 	check_is(a.path_mtu, port.active_mtu);
 	check_is(a.dest_qp_num, end[1].qp->qp_num);
 	check_is(a.qp_access_flags & REMOTE, REMOTE);
-	check_is(a.port_num, 1);
+	check_is(a.port_num, port_num);
 	check_is(a.pkey_index, 0);
 	check_is(a.timeout, 13);
 	check_is(a.retry_cnt, 5);

@@ -5,12 +5,12 @@
 #include <poll.h>
 #include <time.h>
 
-#define BOUND_MS	30000	/* for completions that must arrive */
 #define EVENT_MS	5000	/* after the cause of the event has been seen */
 #define QUIET_MS	30	/* for completions that must not arrive */
 #define WRITTEN_MS	1000	/* if differences.c says: in vain */
 
 const char *written_texts = "";
+int bound_ms = 30000;
 
 struct request request(enum ibv_wr_opcode op, uint64_t id, uint32_t len)
 {
@@ -78,7 +78,7 @@ static int bound(int ms, const char *text)
 
 struct ibv_wc next_wc(struct ibv_cq *cq)
 {
-	int64_t until = now_ms() + bound(BOUND_MS, NO_COMPLETION);
+	int64_t until = now_ms() + bound(bound_ms, NO_COMPLETION);
 	struct ibv_wc wc;
 	int n;
 

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 const struct verbs_api *v;
 struct ibv_context *ctx;
 struct ibv_pd *pd;
+uint8_t port_num = 1;
 struct ibv_port_attr port;
 union ibv_gid gid;
 int gid_index;
@@ -227,18 +229,31 @@ struct ibv_qp *new_qp(enum ibv_qp_type type, struct ibv_cq *cq,
 
 /* ---- the device ------------------------------------------------------- */
 
-/* Prefers an IPv4 GID, because IPv4 is routed everywhere. */
-static void choose_gid(void)
+/* Returns true for a GID of RoCE v2 that is an IPv4 address. */
+static bool is_ipv4(int index)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct ibv_gid_entry e;
 
+	if (v->query_gid_ex(ctx, port_num, (uint32_t)index, &e))
+		return false;
+	gid = e.gid;
+	return e.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+	       !memcmp(gid.raw, mapped, sizeof(mapped));
+}
+
+/*
+ * Prefers an IPv4 GID, because IPv4 is routed everywhere. A card has the same
+ * GID for RoCE v1, too.
+ */
+static void choose_gid(void)
+{
 	for (int i = 0; i < port.gid_tbl_len && i < 64; i++)
-		if (!v->query_gid(ctx, 1, i, &gid) &&
-		    !memcmp(gid.raw, mapped, sizeof(mapped))) {
+		if (is_ipv4(i)) {
 			gid_index = i;
 			return;
 		}
-	check_call(v->query_gid(ctx, 1, 0, &gid), 0);
+	check_call(v->query_gid(ctx, port_num, 0, &gid), 0);
 }
 
 void device_open(const char *name)
@@ -253,7 +268,7 @@ void device_open(const char *name)
 	ctx = v->open_device(list[i]);
 	v->free_device_list(list);
 	check(ctx);
-	check_call(v->query_port(ctx, 1, &port), 0);
+	check_call(v->query_port(ctx, port_num, &port), 0);
 	choose_gid();
 	pd = new_pd();
 	how = (struct how){
@@ -273,14 +288,26 @@ void device_close(void)
 
 /* ---- its address ------------------------------------------------------ */
 
-/* Returns the interface with the MAC address that the GID of iWARP is, or NULL. */
+/*
+ * Returns true if the GID is made of the hardware address: a MAC address on
+ * iWARP, the end of the 20 bytes of IPoIB on InfiniBand.
+ */
+static bool is_gid(const struct sockaddr_ll *ll)
+{
+	return (ll->sll_halen == 6 && !memcmp(ll->sll_addr, gid.raw, 6)) ||
+	       (ll->sll_halen == 20 &&
+		!memcmp((const uint8_t *)ll +
+			offsetof(struct sockaddr_ll, sll_addr) + 4,
+			gid.raw, 16));
+}
+
+/* Returns the interface that the GID belongs to, or NULL. */
 static const char *gid_interface(const struct ifaddrs *all)
 {
 	for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
 		const struct sockaddr_ll *ll = (const void *)i->ifa_addr;
 
-		if (ll && ll->sll_family == AF_PACKET && ll->sll_halen == 6 &&
-		    !memcmp(ll->sll_addr, gid.raw, 6))
+		if (ll && ll->sll_family == AF_PACKET && is_gid(ll))
 			return i->ifa_name;
 	}
 	return NULL;
@@ -310,9 +337,9 @@ struct sockaddr_in own_address(uint16_t at)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
 
-	if (is_iwarp())
+	if (is_iwarp() || port.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		sin.sin_addr.s_addr = interface_address();
-	else if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
+	else
 		memcpy(&sin.sin_addr, gid.raw + 12, 4);
 	return sin;
 }
@@ -322,7 +349,7 @@ struct sockaddr_in own_address(uint16_t at)
 void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
 {
 	*attr = (struct ibv_ah_attr){
-		.is_global = 1, .port_num = 1, .dlid = port.lid,
+		.is_global = 1, .port_num = port_num, .dlid = port.lid,
 		.grh = {
 			.dgid = to ? *to : gid, .hop_limit = 64,
 			.sgid_index = (uint8_t)gid_index,
@@ -336,7 +363,7 @@ void address(struct ibv_ah_attr *attr, const union ibv_gid *to)
 struct ibv_qp_attr step_attr(enum ibv_qp_state to, uint32_t peer)
 {
 	struct ibv_qp_attr a = {
-		.qp_state = to, .port_num = 1, .qp_access_flags = how.qp_access,
+		.qp_state = to, .port_num = port_num, .qp_access_flags = how.qp_access,
 		.qkey = QKEY, .path_mtu = port.active_mtu,
 		.dest_qp_num = peer, .rq_psn = 0xfffffe, .sq_psn = 0xfffffe,
 		.max_dest_rd_atomic = how.depth, .max_rd_atomic = how.depth,
