@@ -32,12 +32,12 @@ struct device_case {
 #define GATE(fn) { #fn, fn, true }
 #define SKIPPED	77		/* exit status of skip_rest() */
 
-extern const struct device_case attr_cases[], busy_cases[],
+extern const struct device_case apm_cases[], attr_cases[], busy_cases[],
 	calc_cases[], cm_cases[], cq_cases[], cross_cases[], dc_cases[],
 	dc_error_cases[], dc_op_cases[], dc_raw_cases[], dc_stream_cases[],
 	domain_cases[], error_cases[], iwarp_cases[], masked_cases[],
 	masked_raw_cases[], mcast_cases[], mr_cases[], mw_cases[], op_cases[],
-	srq_cases[], state_cases[], ud_cases[],
+	order_cases[], srq_cases[], state_cases[], ud_cases[],
 	umr_atomic_cases[], umr_cases[], umr_use_cases[];
 
 /* A version of Linux, so that later is greater. */
@@ -106,6 +106,7 @@ void skip_rest(const char *why) __attribute__((noreturn));
 #define DC_STREAMS	"streams of DC"
 #define INDIRECT_KEYS	"indirect keys"
 #define MASKED_ATOMICS	"masked atomics"
+#define PATH_MIGRATION	"path migration"
 #define RAW_REQUESTS	"raw requests"
 
 /*

@@ -25,6 +25,7 @@ static const struct {
 #endif
 	/* libibverbs has no call for them */
 	{ MASKED_ATOMICS, SOFT_ETHERNET | SOFT_IB },
+	{ PATH_MIGRATION, SOFT_ETHERNET | SOFT_IB | BELOW },
 };
 
 /* The name and the environment say it, because the device itself is tested. */

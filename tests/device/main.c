@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 static const struct device_case *const lists[] = {
-	attr_cases, busy_cases, calc_cases, cm_cases, cq_cases,
+	apm_cases, attr_cases, busy_cases, calc_cases, cm_cases, cq_cases,
 	cross_cases,
 #ifdef HAVE_MLX5DV
 	dc_cases, dc_error_cases, dc_op_cases, dc_raw_cases, dc_stream_cases,
@@ -25,7 +25,7 @@ static const struct device_case *const lists[] = {
 #ifdef HAVE_MLX5DV
 	masked_raw_cases,
 #endif
-	mcast_cases, mr_cases, mw_cases, op_cases, srq_cases,
+	mcast_cases, mr_cases, mw_cases, op_cases, order_cases, srq_cases,
 	state_cases, ud_cases,
 #ifdef HAVE_MLX5DV
 	umr_cases, umr_use_cases, umr_atomic_cases,
