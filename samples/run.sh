@@ -29,6 +29,7 @@ shift
 [ $# -eq 0 ] || shift
 only=$*
 copy=$bin/rdmamsg-copy
+conform=$bin/rdmamsg-conform
 info=$bin/rdmamsg-info
 perf=$bin/rdmamsg-perf
 pub=$bin/rdmamsg-pub
@@ -286,8 +287,8 @@ srq_sample()
 # Checks that text which cannot be written is no success.
 output_full()
 {
-	for command in "$copy" "$info" "$perf" "$pub" "$sub" "$soft" "$ctl" \
-		"$bin/rdmamsg-doctor"
+	for command in "$copy" "$conform" "$info" "$perf" "$pub" "$sub" \
+		"$soft" "$ctl" "$bin/rdmamsg-doctor"
 	do
 		for option in --help --version
 		do
@@ -385,6 +386,105 @@ apm_sample()
 	apm_migrates
 	apm_migrates -r 2
 	apm_port_down
+}
+
+# ---- rdmamsg-conform ----------------------------------------------------
+
+# conforms LINK: all cases pass or differ as written. The list asks whether
+# requests have arrived, so that those of iWARP are in order.
+conforms()
+{
+	RDMAMSG_SOFT_ORDER=0 timeout $LIMIT "$soft" -l "$1" "$conform" \
+	    -d soft0 --json >"conform.$1"
+	if command -v python3 >/dev/null
+	then
+		python3 - "$1" <<-'END'
+		import json, sys
+		link = sys.argv[1]
+		r = json.load(open("conform." + link))
+		cases = {c["name"]: c["result"] for c in r["cases"]}
+		n = r["counts"]
+		assert r["status"] == 0 and n["differs"] == n["gone"] == 0, n
+		assert sum(n.values()) == len(r["cases"]) > 200, n
+		assert r["device"]["known"] and r["device"]["firmware"], r
+		assert r["kernel"]["release"] and r["port"]["number"] == 1, r
+		assert len(r["capabilities"]) > 20, r["capabilities"]
+		assert cases["order__send_behind_a_read_COMPLETES_LATER"] == "ok"
+		has = link != "iwarp"
+		dc = cases["dc__device_supports_it"]
+		assert dc == ("ok" if has else "skipped"), dc
+		assert ("path__armed_again_MIGRATES_BACK" in cases) == has, cases
+		assert ("raw_wqe__add_fields_CARRY_NOT" in cases) == has, cases
+		END
+	fi
+}
+
+# all at the same time, because most of a case is waiting
+conform_links()
+{
+	links=
+	for link in ethernet ib iwarp
+	do
+		conforms $link &
+		links="$links $!"
+	done
+	for pid in $links
+	do wait "$pid"
+	done
+}
+
+# iWARP permits a send to complete before a read that was posted earlier.
+conform_finds()
+{
+	order=order__send_behind_a_read_COMPLETES_LATER
+	RDMAMSG_SOFT_ORDER=3
+	export RDMAMSG_SOFT_ORDER
+	returns 1 "$soft" -l iwarp "$conform" -d soft0 $order
+	said '^device: soft0, soft, board soft HCA, '
+	said '^firmware: '
+	said '^kernel: Linux [0-9]'
+	said '^port: 1, ACTIVE, '
+	said '^known: yes'
+	said "^differs $order: request [0-9]*, not [0-9]* (order.c:[0-9]*)$"
+	said '^0 ok, 0 known, 1 differ, '
+	said '^differences found$'
+	returns 1 "$soft" -l iwarp "$conform" -d soft0 --json $order
+	said '"result": "differs", "text": "request [0-9]'
+	said '"status": 1'
+}
+
+conform_options()
+{
+	order=order__send_behind_a_write_DATA_IS_THERE
+	returns 0 "$soft" "$conform" --device=soft0 --port=2 --verbose $order
+	said '^port: 2, ACTIVE, '
+	said '^capability dc: native, '
+	said "^ok $order$"
+	returns 0 "$soft" "$conform" -d soft0 -p 2 $order
+	not said '^ok '
+	said '^1 ok, 0 known, 0 differ, '
+	said '^all as expected$'
+}
+
+conform_mistakes()
+{
+	complains 2 'which device?' "$conform"
+	complains 2 "no device 'no-such'" "$soft" "$conform" -d no-such
+	complains 2 'port 99: ' "$soft" "$conform" -d soft0 -p 99
+	complains 2 'a number from 1 to 255' "$conform" -d soft0 -p 0
+	complains 2 'is no case' "$conform" -d soft0 no_such_case
+}
+
+# Soft-RoCE has written differences. Nothing stays on the device.
+conform_rxe()
+{
+	rdma resource show rxe0 >before
+	returns 0 "$conform" -d rxe0
+	said '^device: rxe0, soft-roce, '
+	said '^known local__wrong_key_LOC_PROT_ERR: '
+	said '^all as expected$'
+	rdma resource show rxe0 >after
+	diff before after
 }
 
 # ---- rdmamsg-info -------------------------------------------------------
@@ -2516,6 +2616,11 @@ run dc-connections dc_connections
 run layout layout_sample
 run layout-software layout_software
 run sample-usage sample_usage
+run conform-links conform_links
+run conform-finds conform_finds
+run conform-options conform_options
+run conform-mistakes conform_mistakes
+[ -z "${RDMAMSG_VM-}" ] || run conform-rxe conform_rxe
 if command -v ibv_devinfo >/dev/null
 then run info-fields info_fields
 else echo "skip info-fields # there is no ibv_devinfo"

@@ -197,6 +197,7 @@ $(cat "$tmp/diff")"
 }
 
 check samples/rdmamsg-perf samples/perf/options.c
+check samples/rdmamsg-conform samples/conform/main.c
 check samples/rdmamsg-copy samples/copy/main.c
 check samples/rdmamsg-doctor samples/doctor/main.c judges
 check samples/rdmamsg-info samples/info/main.c alone

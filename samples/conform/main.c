@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdmamsg-conform: asks a device what tests/device asks, through one port. The
+ * cases that need a private header or the control of the soft HCA are left out.
+ */
+#include "config.h"
+#include "conform.h"
+#include "verbs.h"
+#include "../output.h"
+
+#include <err.h>
+#include <getopt.h>
+#include <stdio.h>
+
+#include <rdmamsg/rdmamsg.h>
+#include <rdmamsg/version.h>
+
+#define COMPLETION_MS	5000	/* a card takes microseconds */
+#define CASE_MS		60000
+
+struct options options = { .port = 1 };
+
+static const struct device_case *const lists[] = {
+	order_cases, apm_cases,
+#ifdef HAVE_MLX5DV
+	dc_cases, dc_error_cases, dc_op_cases, dc_raw_cases, dc_stream_cases,
+	umr_cases, umr_use_cases, umr_atomic_cases, masked_raw_cases,
+#endif
+	mcast_cases, error_cases, attr_cases, busy_cases, cm_cases, cq_cases,
+	domain_cases, iwarp_cases, mr_cases, mw_cases, op_cases, srq_cases,
+	state_cases, ud_cases,
+};
+#define LISTS	(sizeof(lists) / sizeof(*lists))
+
+static const char usage[] =
+"Usage: rdmamsg-conform -d DEVICE [OPTION...] [CASE...]\n"
+"\n"
+"Asks a device how it behaves, through one port that sends to itself, and\n"
+"reports each difference from what rdmamsg and its tests expect.\n"
+"\n"
+"  -d, --device=NAME       the device; rdmamsg-info shows their names\n"
+"  -p, --port=NUMBER       the port, by default 1\n"
+"  -v, --verbose           print what passes, and the device's capabilities\n"
+"      --json              print a JSON object\n"
+"  -h, --help              print this and exit\n"
+"  -V, --version           print the version and exit\n"
+"\n"
+"With a CASE, only the cases of these names.\n"
+"\n"
+"Exit status: 0 all as expected, 1 differences, 2 wrong usage or no device.\n";
+
+enum { OPT_JSON = 256 };
+
+static const struct option long_options[] = {
+	{ "device", required_argument, NULL, 'd' },
+	{ "port", required_argument, NULL, 'p' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static uint8_t port_of(const char *arg)
+{
+	char *rest;
+	unsigned long n = strtoul(arg, &rest, 10);
+
+	if (*rest || *arg < '0' || *arg > '9' || !n || n > 255)
+		errx(WRONG_USE, "--port '%s': a number from 1 to 255", arg);
+	return (uint8_t)n;
+}
+
+static bool is_case(const char *name)
+{
+	for (size_t i = 0; i < LISTS; i++)
+		for (const struct device_case *c = lists[i]; c->name; c++)
+			if (!strcmp(c->name, name))
+				return true;
+	return false;
+}
+
+/* Returns the operands, which end with NULL. */
+static char **parse(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt_long(argc, argv, "d:p:vhV", long_options, NULL)) !=
+	       -1)
+		switch (c) {
+		case 'd':
+			options.device = optarg;
+			break;
+		case 'p':
+			options.port = port_of(optarg);
+			break;
+		case 'v':
+			options.verbose = true;
+			break;
+		case OPT_JSON:
+			options.json = true;
+			break;
+		case 'h':
+			printf("%s", usage);
+			exit(AS_EXPECTED);
+		case 'V':
+			printf("rdmamsg-conform %d.%d.%d\n",
+			       RDMAMSG_VERSION_MAJOR, RDMAMSG_VERSION_MINOR,
+			       RDMAMSG_VERSION_PATCH);
+			exit(AS_EXPECTED);
+		default:
+			fprintf(stderr, "rdmamsg-conform: see --help\n");
+			exit(WRONG_USE);
+		}
+	for (int i = optind; i < argc; i++)
+		if (!is_case(argv[i]))
+			errx(WRONG_USE, "'%s' is no case; see --help", argv[i]);
+	if (!options.device)
+		errx(WRONG_USE, "which device? -d DEVICE; see --help");
+	return argv + optind;
+}
+
+static bool wanted(const char *name, char *const *wants)
+{
+	if (!*wants)
+		return true;
+	while (*wants && strcmp(*wants, name))
+		wants++;
+	return *wants;
+}
+
+/* Returns true if one of the list's cases runs. A gate alone is none. */
+static bool list_wanted(const struct device_case *c, char *const *wants)
+{
+	while (c->name && !wanted(c->name, wants))
+		c++;
+	return c->name;
+}
+
+static void run_list(const struct device_case *c, char *const *wants)
+{
+	if (!list_wanted(c, wants))
+		return;
+	for (; c->name; c++) {
+		struct verdict r;
+
+		if (!c->gate && !wanted(c->name, wants))
+			continue;
+		r = run_case(c);
+		report_case(c->name, &r);
+		if (r.result == LIST_SKIPPED)
+			break;
+	}
+}
+
+/* The cases call libibverbs, which may lack a device that the library has. */
+static bool is_listed(const struct verbs_api *table)
+{
+	struct ibv_device **list;
+	bool listed = false;
+	int n = 0;
+
+	list = table->get_device_list(&n);
+	for (int i = 0; list && i < n; i++)
+		listed |= !strcmp(table->get_device_name(list[i]),
+				  options.device);
+	if (list)
+		table->free_device_list(list);
+	return listed;
+}
+
+int main(int argc, char **argv)
+{
+	static struct facts facts;
+	const struct verbs_api *table;
+	const char *kind;
+	char **wants;
+
+	argv[0] = (char *)(uintptr_t)"rdmamsg-conform";
+	output_check(DIFFERENCES);
+	wants = parse(argc, argv);
+	table = verbs_table();
+	if (!is_listed(table))
+		errx(WRONG_USE, "libibverbs has no device '%s'; see "
+		     "rdmamsg-doctor(1)", options.device);
+	facts_get(&facts);
+	if (facts.error)
+		errx(WRONG_USE, "%s, port %u: %s", options.device, options.port,
+		     facts.text);
+	kind = facts_kind(&facts);
+	port_num = options.port;
+	bound_ms = COMPLETION_MS;
+	if (!run_on(options.device, kind ? kind : "other", table, false,
+		    CASE_MS))
+		errx(DIFFERENCES, "which kernel is this?");
+	report_begin(&facts);
+	for (size_t i = 0; i < LISTS; i++)
+		run_list(lists[i], wants);
+	return report_end(&facts);
+}
