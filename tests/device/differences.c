@@ -76,6 +76,11 @@
 	"push_recv_wqe() of providers/siw: -EINVAL for a receive without memory"
 #define SIW_ANY_SGE \
 	"push_send_wqe() of providers/siw takes SIW_MAX_SGE in any case"
+#define SIW_READ_LATER \
+	"siw_rdmap_complete(): a read is done when its answer is there, and " \
+	"requests behind it may be done before, as iWARP permits"
+#define SIW_CLOSED \
+	"siw_post_send() once the peer has ended the stream: -ENOTCONN"
 #define SIW_LATE_WHY \
 	"siw_post_send() of a user's queue flushes nothing in the error state"
 
@@ -441,8 +446,21 @@ const struct difference differences[] = {
 	{ "flush__behind_a_failure_IN_ORDER_AND_ONCE", "siw",
 	  "request 4: success, not ",
 	  SIW_EARLY },
+	{ "flush__behind_a_failure_IN_ORDER_AND_ONCE", "siw",
+	  "try_post(0, &r): 107, not 0", SIW_CLOSED },
 	{ "flush__by_hand_IN_ORDER_AND_ONCE", "siw", "request 0: success, not ",
 	  SIW_EARLY },
+	{ "flush__by_hand_IN_ORDER_AND_ONCE", "siw",
+	  "try_post(0, &r): 107, not 0", SIW_CLOSED },
+	{ "order__send_behind_a_read_COMPLETES_LATER", "siw", "request ",
+	  SIW_READ_LATER, true },
+	{ "order__send_behind_an_unsignaled_read_DATA_IS_THERE", "siw",
+	  "not so: !memcmp(end[0].mem, end[1].mem, len)",
+	  SIW_READ_LATER, true },
+	{ "order__several_reads_then_a_send_IN_ORDER", "siw", "request ",
+	  SIW_READ_LATER, true },
+	{ "flush__under_way_SUCCEED_IN_ORDER_OR_FLUSHED", "siw", "wc.wr_id: ",
+	  SIW_READ_LATER, true },
 	{ "remote__read_one_byte_beyond_REM_ACCESS_ERR", "siw",
 	  "request 1: Work Request Flushed Error, not remote",
 	  "siw_qp_llp_close(): a TERMINATE only ends the stream" },
@@ -450,6 +468,8 @@ const struct difference differences[] = {
 	  "request 1: success, not remote access error",
 	  "siw_qp_sq_proc_tx(): siw_check_sgl_tx() with no access to check" },
 	{ "peer__destroyed_RETRY_EXC", "siw", NO_COMPLETION, SIW_LATE_WHY },
+	{ "peer__destroyed_RETRY_EXC", "siw",
+	  "request 3: Work Request Flushed Error, not", ENDS },
 	{ "flush__sends_posted_in_error_COME_BACK", "siw", NO_COMPLETION,
 	  SIW_LATE_WHY },
 	{ "flush__receives_posted_in_error_COME_BACK", "siw", NO_COMPLETION,

@@ -26,7 +26,7 @@ static void order__send_behind_a_read_COMPLETES_LATER(void)
 {
 	pair();
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		receive(1, 100 + i, 0, 0);
+		receive(1, 100 + i, 0, 8);
 		fill_to_read((uint32_t)i);
 		post_op(IBV_WR_RDMA_READ, 2 * i, MEM);
 		post_op(IBV_WR_SEND, 2 * i + 1, 0);
@@ -45,7 +45,7 @@ static void order__send_behind_an_unsignaled_read_DATA_IS_THERE(void)
 
 	pair();
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		receive(1, 100 + i, 0, 0);
+		receive(1, 100 + i, 0, 8);
 		fill_to_read((uint32_t)i);
 		r = request(IBV_WR_RDMA_READ, 0, MEM);
 		r.wr.send_flags = 0;
@@ -61,7 +61,7 @@ static void order__send_behind_an_unsignaled_read_DATA_IS_THERE(void)
 static void order__several_reads_then_a_send_IN_ORDER(void)
 {
 	pair();
-	receive(1, 100, 0, 0);
+	receive(1, 100, 0, 8);
 	fill_to_read(1);
 	/* large and small in turns, so that a small one could be done first */
 	for (uint64_t i = 0; i < 12; i++)
@@ -81,7 +81,7 @@ static void order__send_behind_a_write_DATA_IS_THERE(void)
 
 	pair();
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		receive(1, 100 + i, 0, 0);
+		receive(1, 100 + i, 0, 8);
 		fill(0, (uint32_t)i);
 		r = request(IBV_WR_RDMA_WRITE, 0, MEM);
 		r.wr.send_flags = 0;
@@ -154,7 +154,7 @@ static void flush__under_way_SUCCEED_IN_ORDER_OR_FLUSHED(void)
 static void flush__behind_what_was_done_STAYS_DONE(void)
 {
 	pair();
-	receive(1, 100, 0, 0);
+	receive(1, 100, 0, 8);
 	for (uint64_t i = 0; i < 8; i++)
 		post_op(IBV_WR_RDMA_WRITE, i, 64);
 	post_op(IBV_WR_SEND, 8, 0);
@@ -175,21 +175,27 @@ static void flush__behind_what_was_done_STAYS_DONE(void)
 	quiet();
 }
 
-/* The queue pair is gone, so the completions of its requests are. */
-static void destroy__with_requests_under_way_NO_COMPLETION_LATER(void)
+static void poll_rest(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 
+	while (ibv_poll_cq(cq, 1, &wc) > 0)
+		check(wc.status == IBV_WC_SUCCESS ||
+		      wc.status == IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The queue pair is gone, so the completions of its requests are. */
+static void destroy__with_requests_under_way_NO_COMPLETION_LATER(void)
+{
 	pair();
 	fill_to_read(1);
 	for (uint64_t i = 0; i < 8; i++)
 		post_op(IBV_WR_RDMA_READ, i, MEM);
 	receive(0, 100, 0, 8);
 	drop(end[0].qp);
-	/* a completion from before may be there, or may be removed */
-	while (ibv_poll_cq(end[0].scq, 1, &wc) > 0)
-		check(wc.status == IBV_WC_SUCCESS ||
-		      wc.status == IBV_WC_WR_FLUSH_ERR);
+	/* those from before may be there, or may be removed */
+	poll_rest(end[0].scq);
+	poll_rest(end[0].rcq);
 	quiet();
 }
 
