@@ -265,7 +265,8 @@ int soft_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW |
 				 IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-				 IBV_DEVICE_MEM_MGT_EXTENSIONS;
+				 IBV_DEVICE_MEM_MGT_EXTENSIONS |
+				 IBV_DEVICE_PORT_ACTIVE_EVENT;
 	attr->max_sge = attr->max_sge_rd = SOFT_MAX_SGE;
 	attr->max_cq = 1 << 16;
 	attr->max_cqe = SOFT_MAX_CQE;
