@@ -435,6 +435,31 @@ struct rdmamsg_event {
  */
 int rdmamsg_device_watch(struct rdmamsg *ctx, const char *device);
 
+/* Parts of the attributes of a port. */
+enum rdmamsg_port_part {
+	/* what the port can do: table lengths, capabilities, limits */
+	RDMAMSG_PORT_STATIC = 1u << 0,
+	/* what the subnet manager or the link changes, and counters */
+	RDMAMSG_PORT_DYNAMIC = 1u << 1,
+};
+
+/*
+ * Like rdmamsg_device_query() and rdmamsg_port_query(), without opening the
+ * device: these calls watch it as rdmamsg_device_watch() does, and the process
+ * queries a device and a port once. An event of the port discards its dynamic
+ * part, and the next call that asks for this part queries the port. Ethernet,
+ * iWARP, and devices without PORT_ACTIVE_EVENT do not report each change, so
+ * such a call always queries their ports. Without
+ * RDMAMSG_PORT_DYNAMIC in 'parts', the dynamic fields are as old as the last
+ * query. Errors of both calls; -EINVAL: wrong parts.
+ */
+int rdmamsg_device_cached(struct rdmamsg *ctx, const char *device,
+			  struct rdmamsg_device_attr *attr);
+int rdmamsg_port_cached(struct rdmamsg *ctx, const char *device, uint32_t port,
+			uint32_t parts, struct rdmamsg_port_attr *attr);
+/* Discards all of these values, for counters, which no event tells of. */
+int rdmamsg_device_refresh(struct rdmamsg *ctx, const char *device);
+
 #ifdef __cplusplus
 }
 #endif

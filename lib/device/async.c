@@ -13,6 +13,7 @@
 #include "base/watch.h"
 #include "device/cq.h"
 #include "device/async.h"
+#include "device/cached.h"
 #include "device/device.h"
 #include "device/quirks.h"
 #include "device/use.h"
@@ -233,6 +234,7 @@ static int read_one(struct rdmamsg_device *d, const struct device_use *use)
 
 	if (ret)
 		return ret;
+	rdmamsg__cache_event(d->cache, &ev);
 	async_route(d, &ev, use);
 	d->v->ack_async_event(&ev);
 	if (ev.event_type != IBV_EVENT_DEVICE_FATAL)

@@ -9,6 +9,7 @@
 #include "base/timer.h"
 #include "base/watch.h"
 #include "device/async.h"
+#include "device/cached.h"
 #include "device/cq.h"
 #include "device/attend.h"
 #include "device/device.h"
@@ -59,6 +60,7 @@ static struct rdmamsg_device *device_new(const struct verbs_api *v,
 
 static void device_free(struct rdmamsg_device *d)
 {
+	rdmamsg__cache_free(d->cache);
 	pthread_mutex_destroy(&d->masked_lock);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
@@ -106,6 +108,11 @@ static int device_open(struct rdmamsg_device *d)
 	}
 	flags = fcntl(verbs->async_fd, F_GETFL);
 	(void)fcntl(verbs->async_fd, F_SETFL, flags | O_NONBLOCK);
+	d->cache = rdmamsg__cache_new(d);
+	if (!d->cache) {
+		ret = rdmamsg__fail(-ENOMEM, "no memory for a device");
+		goto err_pd;
+	}
 	d->kind = rdmamsg__kind_of(v, verbs, &d->attr);
 	d->verbs = verbs;
 	if (rdmamsg__quirks(d)->refuses_a_key)
@@ -114,6 +121,8 @@ static int device_open(struct rdmamsg_device *d)
 	log_info("device %s opened (%s)", d->name, rdmamsg__kind_name(d->kind));
 	return 0;
 
+err_pd:
+	(void)rdmamsg__v_dealloc_pd(v, d->pd);
 err_verbs:
 	(void)rdmamsg__v_close_device(v, verbs);
 	return ret;

@@ -23,6 +23,7 @@
 enum device_kind { KIND_UNKNOWN, KIND_SOFT_ROCE, KIND_ROCE, KIND_IB, KIND_IWARP,
 		   KIND_SIW, KIND_SOFT, KIND_SOFT_IWARP };
 
+struct device_cache;
 struct device_use;
 struct late;
 struct umr;
@@ -48,6 +49,7 @@ struct rdmamsg_device {
 		struct rdma_event_channel *ch;
 		struct rdma_cm_id *id;
 	} removal;
+	struct device_cache *cache;	/* cached.h */
 	pthread_mutex_t lock;		/* for opening, events, and all below */
 	struct list ports;		/* struct dev of each context */
 	bool silent;			/* no more async events will come */

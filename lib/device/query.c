@@ -168,30 +168,38 @@ static uint32_t active_ports(const struct verbs_api *v,
 	return n;
 }
 
-/* Returns 0, or -errno and no text. */
-static int fill_device(struct rdmamsg_device_attr *a, const struct verbs_api *v,
-		       struct ibv_context *verbs)
+void rdmamsg__fill_device(struct rdmamsg_device_attr *a,
+			  const struct verbs_api *v, struct ibv_context *verbs,
+			  const struct ibv_device_attr *d)
 {
-	struct ibv_device_attr d;
 	struct ibv_device_attr_ex x;
 	enum device_kind kind;
-	int ret = rdmamsg__v_query_device(v, verbs, &d);
 
-	if (ret)
-		return ret;
 	fill_names(a, v, verbs->device);
-	fill_identity(a, &d);
-	fill_limits(a, &d);
+	fill_identity(a, d);
+	fill_limits(a, d);
 	memset(&x, 0, sizeof(x));
 	if (!rdmamsg__v_query_device_ex(v, verbs, &x))
 		fill_extended(a, &x);
-	kind = rdmamsg__kind_of(v, verbs, &d);
+	kind = rdmamsg__kind_of(v, verbs, d);
 	snprintf(a->kind, sizeof(a->kind), "%s", rdmamsg__kind_name(kind));
 	a->pieces_max = rdmamsg__kind_pieces_max(kind);
 	fill_board(a, kind, verbs->device);
 	a->node_type = verbs->device->node_type;
 	a->transport = verbs->device->transport_type;
 	a->vectors = (uint32_t)verbs->num_comp_vectors;
+}
+
+/* Returns 0, or -errno and no text. */
+static int fill_device(struct rdmamsg_device_attr *a, const struct verbs_api *v,
+		       struct ibv_context *verbs)
+{
+	struct ibv_device_attr d;
+	int ret = rdmamsg__v_query_device(v, verbs, &d);
+
+	if (ret)
+		return ret;
+	rdmamsg__fill_device(a, v, verbs, &d);
 	a->ports_active = active_ports(v, verbs, d.phys_port_cnt);
 	return 0;
 }
@@ -346,18 +354,18 @@ static int port_open(struct asked_port *p, const char *device, uint32_t port)
 }
 
 /* Returns what means something on a port of that kind, in its state. */
-static uint32_t valid_fields(const struct asked_port *p)
+static uint32_t valid_fields(const struct ibv_context *verbs, uint32_t caps,
+			     const struct ibv_port_attr *port)
 {
-	const uint32_t caps = p->device.device_cap_flags;
 	uint32_t valid = 0;
 
-	if (p->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return 0;
 	if (caps & IBV_DEVICE_BAD_PKEY_CNTR)
 		valid |= RDMAMSG_PORT_BAD_PKEYS;
 	if (caps & IBV_DEVICE_BAD_QKEY_CNTR)
 		valid |= RDMAMSG_PORT_BAD_QKEYS;
-	if (p->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+	if (port->link_layer == IBV_LINK_LAYER_ETHERNET)
 		return valid;
 	valid |= RDMAMSG_PORT_SM | RDMAMSG_PORT_VLS | RDMAMSG_PORT_PKEYS |
 		 RDMAMSG_PORT_SUBNET_TIMEOUT | RDMAMSG_PORT_PHYS_STATE |
@@ -365,17 +373,17 @@ static uint32_t valid_fields(const struct asked_port *p)
 	if (caps & IBV_DEVICE_INIT_TYPE)
 		valid |= RDMAMSG_PORT_INIT_TYPE_REPLY;
 	/* the subnet manager assigns LIDs before the port is armed */
-	if (p->attr.state >= IBV_PORT_ARMED)
+	if (port->state >= IBV_PORT_ARMED)
 		valid |= RDMAMSG_PORT_LID | RDMAMSG_PORT_LMC;
 	return valid;
 }
 
-static void fill_port(struct rdmamsg_port_attr *a, const struct asked_port *p)
+void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
+			const struct ibv_context *verbs, uint32_t caps,
+			uint32_t port, const struct ibv_port_attr *d)
 {
-	const struct ibv_port_attr *d = &p->attr;
-
-	a->port = p->number;
-	a->valid = valid_fields(p);
+	a->port = port;
+	a->valid = valid_fields(verbs, caps, d);
 	a->state = d->state;
 	a->link_layer = d->link_layer;
 	a->max_mtu = rdmamsg_mtu_bytes(d->max_mtu);
@@ -411,7 +419,8 @@ int rdmamsg_port_query(const char *device, uint32_t port,
 
 	if (ret)
 		return ret;
-	fill_port(&a, &p);
+	rdmamsg__fill_port(&a, p.verbs, p.device.device_cap_flags, p.number,
+			   &p.attr);
 	port_close(&p);
 	return rdmamsg__give(attr, &a, sizeof(a));
 }

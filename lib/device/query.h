@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening the device that a program asks about. */
+/* Opening the device that a program asks about, and its attributes. */
 #ifndef RDMAMSG_LIB_QUERY_H
 #define RDMAMSG_LIB_QUERY_H
 
+#include <stdint.h>
+
 #include <infiniband/verbs.h>
+#include <rdmamsg/device.h>
 
 #include "device/verbs_api.h"
 
@@ -14,5 +17,13 @@
  */
 int rdmamsg__open_asked(const char *asked, const struct verbs_api **ret_v,
 			struct ibv_context **ret);
+/* Fills in all but ports_active. Queries the extended attributes only. */
+void rdmamsg__fill_device(struct rdmamsg_device_attr *a,
+			  const struct verbs_api *v, struct ibv_context *verbs,
+			  const struct ibv_device_attr *d);
+/* caps: device_cap_flags of the device */
+void rdmamsg__fill_port(struct rdmamsg_port_attr *a,
+			const struct ibv_context *verbs, uint32_t caps,
+			uint32_t port, const struct ibv_port_attr *d);
 
 #endif

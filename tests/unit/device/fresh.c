@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Description: what a subnet manager can change is read anew by each call, with
- * and without the event that tells of the change; and the event comes once.
+ * and without the event that tells of the change; and the event comes once. The
+ * calls that keep values query a device and a port once, and again after an
+ * event that may have changed them.
  */
 #include "base/base.h"
 #include "device/verbs_api.h"
@@ -275,6 +277,166 @@ static void iwarp__join_EOPNOTSUPP(void **state)
 	rdmamsg_close(ctx);
 }
 
+/* ---- values that the library keeps ------------------------------------ */
+
+static struct {
+	uint32_t device, extended, port;
+} queries;
+
+static int count_device(struct ibv_context *c, struct ibv_device_attr *a)
+{
+	queries.device++;
+	return rdmamsg__verbs_soft.query_device(c, a);
+}
+
+static int count_extended(struct ibv_context *c, struct ibv_device_attr_ex *a)
+{
+	queries.extended++;
+	return rdmamsg__verbs_soft.query_device_ex(c, a);
+}
+
+static int count_port(struct ibv_context *c, uint8_t port,
+		      struct ibv_port_attr *a)
+{
+	queries.port++;
+	return rdmamsg__verbs_soft.query_port(c, port, a);
+}
+
+static void set_up_counting(const char *link)
+{
+	static struct verbs_api counting;
+
+	join_own_fabric(link);
+	assert_int_equal(setenv("RDMAMSG_SOFT_LINK", link, 1), 0);
+	counting = rdmamsg__verbs_soft;
+	counting.query_device = count_device;
+	counting.query_device_ex = count_extended;
+	counting.query_port = count_port;
+	rdmamsg__verbs = &counting;
+	assert_int_equal(rdmamsg_open(&ctx, NULL), 0);
+	assert_int_equal(rdmamsg_device_watch(ctx, "soft0"), 0);
+	assert_int_equal(soft_ctl_open(NULL, &ctl), 0);
+	memset(&queries, 0, sizeof(queries));
+}
+
+static void tear_down_counting(void)
+{
+	tear_down();
+	rdmamsg__verbs = &rdmamsg__verbs_soft;
+}
+
+static struct rdmamsg_port_attr cached(uint32_t port, uint32_t parts)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	assert_int_equal(rdmamsg_port_cached(ctx, "soft0", port, parts, &a),
+			 0);
+	return a;
+}
+
+#define BOTH	(RDMAMSG_PORT_STATIC | RDMAMSG_PORT_DYNAMIC)
+
+static void cached__infiniband_ONE_QUERY_UNTIL_AN_EVENT(void **state)
+{
+	struct rdmamsg_port_attr asked = { .size = sizeof(asked) }, a;
+
+	set_up_counting("ib");
+	a = cached(1, BOTH);
+	for (int i = 0; i < 3; i++) {
+		cached(1, BOTH);
+		cached(2, RDMAMSG_PORT_STATIC);
+	}
+	assert_int_equal(queries.port, 2);
+	assert_int_equal(queries.device, 0);	/* opening has queried it */
+	assert_int_equal(rdmamsg_port_query("soft0", 1, &asked), 0);
+	assert_memory_equal(&a, &asked, sizeof(a));
+	queries.port = 0;
+	/* the event has not been delivered, and the value is the new one */
+	set(SOFT_ATTR_LID, 1, 0x1234);
+	assert_int_equal(cached(1, RDMAMSG_PORT_STATIC).gid_count, a.gid_count);
+	assert_int_equal(queries.port, 0);
+	assert_int_equal(cached(1, RDMAMSG_PORT_DYNAMIC).lid, 0x1234);
+	assert_int_equal(cached(1, BOTH).lid, 0x1234);
+	cached(2, BOTH);
+	assert_int_equal(queries.port, 1);
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_DOWN),
+			 0);
+	assert_int_equal(cached(2, BOTH).state, IBV_PORT_DOWN);
+	assert_int_equal(cached(2, BOTH).state, IBV_PORT_DOWN);
+	assert_int_equal(queries.port, 2);
+	tear_down_counting();
+}
+
+static void cached__ethernet_DYNAMIC_PART_IS_QUERIED(void **state)
+{
+	set_up_counting("ethernet");
+	for (int i = 0; i < 3; i++)
+		cached(1, RDMAMSG_PORT_STATIC);
+	assert_int_equal(queries.port, 1);
+	cached(1, RDMAMSG_PORT_DYNAMIC);
+	cached(1, BOTH);
+	assert_int_equal(queries.port, 3);
+	tear_down_counting();
+}
+
+static void cached__device_IS_QUERIED_ONCE(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) }, asked = a;
+
+	set_up_counting("ib");
+	assert_int_equal(rdmamsg_device_cached(ctx, "soft0", &a), 0);
+	assert_int_equal(a.ports_active, 2);
+	assert_int_equal(soft_ctl_port(ctl, SOFT_CTL_ALL, 2, SOFT_PORT_DOWN),
+			 0);
+	assert_int_equal(rdmamsg_device_cached(ctx, "soft0", &a), 0);
+	assert_int_equal(queries.device, 0);
+	assert_int_equal(queries.extended, 1);
+	assert_int_equal(queries.port, 3);
+	assert_int_equal(rdmamsg_device_query("soft0", &asked), 0);
+	assert_int_equal(a.ports_active, 1);
+	assert_memory_equal(&a, &asked, sizeof(a));
+	tear_down_counting();
+}
+
+static void refresh__IS_QUERIED_AGAIN(void **state)
+{
+	struct rdmamsg_device_attr a = { .size = sizeof(a) };
+
+	set_up_counting("ib");
+	cached(1, BOTH);
+	assert_int_equal(rdmamsg_device_cached(ctx, "soft0", &a), 0);
+	memset(&queries, 0, sizeof(queries));
+	assert_int_equal(rdmamsg_device_refresh(ctx, "soft0"), 0);
+	assert_int_equal(queries.port, 0);
+	cached(1, RDMAMSG_PORT_STATIC);
+	assert_int_equal(queries.port, 1);
+	assert_int_equal(rdmamsg_device_cached(ctx, "soft0", &a), 0);
+	assert_int_equal(queries.extended, 1);
+	assert_int_equal(queries.port, 2);
+	tear_down_counting();
+}
+
+static void cached__wrong_arguments_FAIL(void **state)
+{
+	struct rdmamsg_port_attr a = { .size = sizeof(a) };
+
+	set_up_counting("ib");
+	assert_int_equal(rdmamsg_port_cached(ctx, "soft0", 3, BOTH, &a),
+			 -EINVAL);
+	assert_non_null(strstr(rdmamsg_error(), "soft0 has 2"));
+	assert_int_equal(rdmamsg_port_cached(ctx, "soft0", 0, BOTH, &a),
+			 -EINVAL);
+	assert_int_equal(rdmamsg_port_cached(ctx, "soft0", 1, 0, &a), -EINVAL);
+	assert_int_equal(rdmamsg_port_cached(ctx, "soft0", 1, 4, &a), -EINVAL);
+	assert_int_equal(rdmamsg_port_cached(ctx, "nosuch", 1, BOTH, &a),
+			 -ENXIO);
+	assert_int_equal(rdmamsg_device_refresh(ctx, "nosuch"), -ENXIO);
+	assert_int_equal(rdmamsg_device_cached(ctx, "nosuch", NULL), -ENXIO);
+	assert_int_equal(rdmamsg_device_refresh(NULL, "soft0"), -EINVAL);
+	assert_int_equal(queries.port, 0);
+	tear_down_counting();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +445,11 @@ int main(void)
 		cmocka_unit_test(infiniband__bad_value_IS_REFUSED),
 		cmocka_unit_test(ethernet__each_change_IS_SEEN_AT_ONCE),
 		cmocka_unit_test(iwarp__join_EOPNOTSUPP),
+		cmocka_unit_test(cached__infiniband_ONE_QUERY_UNTIL_AN_EVENT),
+		cmocka_unit_test(cached__ethernet_DYNAMIC_PART_IS_QUERIED),
+		cmocka_unit_test(cached__device_IS_QUERIED_ONCE),
+		cmocka_unit_test(refresh__IS_QUERIED_AGAIN),
+		cmocka_unit_test(cached__wrong_arguments_FAIL),
 	};
 
 	rdmamsg__verbs = &rdmamsg__verbs_soft;
