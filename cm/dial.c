@@ -124,18 +124,15 @@ static bool may_change(const struct rdmamsg_ep *ep)
 				     RDMAMSG_CAUSE_UNREACHABLE);
 }
 
-/* Keeps the reason for the day when the time is over. */
+/* Keeps the reason until the time is over. */
 static bool keep_reason(struct rdmamsg_ep *ep)
 {
-	struct rdmamsg_reason *met = ep->connect.met;
-
-	if (!met)
-		met = malloc(sizeof(*met));
-	if (!met)
+	if (!ep->connect.tries)
+		ep->connect.tries = calloc(1, sizeof(*ep->connect.tries));
+	if (!ep->connect.tries)
 		return false;
-	*met = ep->close.reason;
-	ep->connect.met = met;
-	ep->connect.tries++;
+	ep->connect.tries->count++;
+	ep->connect.tries->last = ep->close.reason;
 	return true;
 }
 
@@ -154,7 +151,7 @@ void rdmamsg__dial_end(struct rdmamsg_ep *ep)
 	ep->connect.addr = ep->connect.addrs;
 	ep->connect.limit = PROTO_LIMIT_NONE;
 	ep->connect.unanswered = false;
-	back_off(ep, ep->connect.met->text);
+	back_off(ep, ep->connect.tries->last.text);
 }
 
 void rdmamsg__dial_failed(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,

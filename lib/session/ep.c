@@ -103,7 +103,7 @@ void rdmamsg__ep_free(struct rdmamsg_ep *ep)
 	free(ep->connect.source);
 	free(ep->connect.device);
 	ep->connect.by->free(ep);
-	free(ep->connect.met);
+	free(ep->connect.tries);
 	free(ep->connect.host);
 	free(ep->connect.service);
 	rdmamsg__object_free(ep, sizeof(*ep));

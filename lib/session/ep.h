@@ -150,6 +150,12 @@ struct onesided {
 };
 
 /* Connecting, from the address to both SETUPs, and the values agreed. */
+/* RDMAMSG_EP_RETRY */
+struct tries {
+	uint32_t count;			/* in vain */
+	struct rdmamsg_reason last;
+};
+
 struct connecting {
 	const struct connector *by;
 	struct cm_owner owner;
@@ -170,11 +176,12 @@ struct connecting {
 	struct resolve *resolve;
 	struct call *call;		/* rdma_connect() in a thread */
 	char *source, *device, *host, *service;
+	struct tries *tries;		/* NULL: no try was in vain */
 	uint32_t backoff_ms;
-	/* RDMAMSG_EP_RETRY: how often it was in vain, and the last reason */
-	uint32_t tries;
-	struct rdmamsg_reason *met;	/* NULL: not yet */
 	uint32_t limit;			/* enum proto_limit of a refusal */
+	uint32_t version;
+	uint32_t features;		/* of PROTO_FEATURE_*, both sides' */
+	uint32_t peer_data_len;
 	/* our SETUP or the initiator's AUTH refuses the peer */
 	enum proto_reject refused;
 	struct auth *auth;		/* NULL: no key, or connected */
@@ -182,10 +189,7 @@ struct connecting {
 	uint8_t hello_data[PROTO_HELLO_DATA_MAX];
 	uint8_t *setup_data;
 	uint8_t *peer_data;
-	size_t peer_data_len;
 	struct proto_setup peer;	/* its data pointer is unused */
-	uint32_t version;
-	uint32_t features;		/* of PROTO_FEATURE_*, both sides' */
 	uint8_t session[16];
 	struct sockaddr_storage local_addr, peer_addr;
 };

@@ -410,7 +410,7 @@ const char *rdmamsg__ep_waits_for(const struct rdmamsg_ep *ep)
 		       "waiting for the peer's SETUP";
 	case EP_BACKOFF:
 		return ep->connect.unanswered ? "resolving the address" :
-		       ep->connect.met ? "trying again" :
+		       ep->connect.tries ? "trying again" :
 		       ep->connect.limit ? "rejected by a limit of the peer" :
 		       "rejected as stale";
 	default:
@@ -448,16 +448,17 @@ static bool was_limited(const struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_tried(struct rdmamsg_ep *ep)
 {
-	const struct rdmamsg_reason *met = ep->connect.met;
+	const struct tries *tries = ep->connect.tries;
 
-	if (!met)
+	if (!tries)
 		return;
 	rdmamsg__ep_reason_forget(ep);
-	ep->close.reason.cm_event = met->cm_event;
-	ep->close.reason.cm_status = met->cm_status;
-	rdmamsg__ep_reason(ep, met->who, met->cause, met->error,
-			   "%u tries in %u ms (timeout_ms): %s",
-			   ep->connect.tries, ep->opts.timeout_ms, met->text);
+	ep->close.reason.cm_event = tries->last.cm_event;
+	ep->close.reason.cm_status = tries->last.cm_status;
+	rdmamsg__ep_reason(ep, tries->last.who, tries->last.cause,
+			   tries->last.error,
+			   "%u tries in %u ms (timeout_ms): %s", tries->count,
+			   ep->opts.timeout_ms, tries->last.text);
 }
 
 /* Some devices lose a flushed completion; others never flush late requests. */
