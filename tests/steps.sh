@@ -16,7 +16,8 @@ host_steps="tsan tsan-check distcheck check san-check quickstart installed
 	model"
 patient_steps="soft-fault soft-asan soft-hostile soft-twohost soft-ib chaos soft-iwarp
 	soft-disorder
-	soft-below soft-no-vm soft-samples soft soft-apps chaos-asan"
+	soft-below soft-no-vm soft-samples soft soft-apps soft-hostile-iwarp
+	chaos-asan"
 # in one virtual machine after the other
 machine_steps="device-rxe integration san-integration fault chaos-vm samples
 	integration-rest san-integration-rest hostile fault-rest samples-rest"
@@ -26,6 +27,7 @@ siw_steps="device-siw siw siw-rest"
 machines_steps="twohost twohost-rest siw-twohost vm big-vm"
 
 rest_steps="tsan-check-rest distcheck-rest clang pages switches cross model soft soft-apps
+	soft-hostile-iwarp
 	chaos-asan
 	integration-rest san-integration-rest hostile fault-rest samples-rest
 	siw-rest twohost-rest siw-twohost vm big-vm"
@@ -33,7 +35,8 @@ named_steps="quick packages autogen"
 
 # Steps that run programs of the build asan.
 asan_steps="san-check device device-ib device-iwarp soft-asan soft-crash
-	soft-fault soft-hostile san-integration san-integration-rest
+	soft-fault soft-hostile soft-hostile-iwarp san-integration
+	san-integration-rest
 	chaos-asan"
 tsan_steps="tsan tsan-check soft-threads tsan-check-rest"
 
@@ -102,7 +105,8 @@ guest_programs_rest='memory oob atomics window features pd dc dc_onesided layout
 # takes half a minute for the first list, and four minutes for the second.
 siw_programs='setup messages rma'
 siw_programs_rest='device errors fork connect accept cookies close events move
-	memory loop wait window regcache pool pd srq guard'
+	memory loop wait window regcache pool pd srq guard dead failover crc credits
+	idle submit stats auth strangers cycles announce thousands death'
 
 # Options, mistakes and the soft HCA's own tools need no kernel, and what the
 # library does on Soft-RoCE the integration programs show.
@@ -297,6 +301,7 @@ installed()
 	[ -x "$work/root/usr/local/bin/rdmamsg-perf" ] &&
 	[ -x "$work/root/usr/local/bin/rdmamsg-copy" ] &&
 	[ -x "$work/root/usr/local/bin/rdmamsg-doctor" ] &&
+	[ -x "$work/root/usr/local/bin/rdmamsg-conform" ] &&
 	sh "$top/tests/readme.sh" "$work/root" &&
 	sh "$top/tests/soft/installed.sh" "$work/gcc" "$work/root"
 }
@@ -475,7 +480,7 @@ run_step()
 		RDMAMSG_SOFT_LINK=ib on_soft "$work/gcc" $link_programs fast ;;
 	soft-iwarp)
 		RDMAMSG_SOFT_LINK=iwarp on_soft "$work/gcc" \
-			$link_programs fast thousands dead death ;;
+			$link_programs fast thousands dead death dc_onesided ;;
 	soft-disorder)
 		RDMAMSG_SOFT_LINK=iwarp RDMAMSG_SOFT_ORDER=3 \
 			on_soft "$work/gcc" $order_programs ;;
@@ -491,6 +496,9 @@ run_step()
 		below sh "$top/tests/fault/run.sh" "$work/asan" ;;
 	soft-hostile)
 		below sh "$top/tests/hostile/run.sh" "$work/asan" ;;
+	soft-hostile-iwarp)
+		RDMAMSG_SOFT_LINK=iwarp below \
+			sh "$top/tests/hostile/run.sh" "$work/asan" ;;
 	soft-samples)
 		on_soft_samples ;;
 	soft-below)
