@@ -546,6 +546,8 @@ static void thread__cannot_be_made_LOOP_WAITS(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* first, because there is no such thread of another test yet */
+		TEST(thread__cannot_be_made_LOOP_WAITS),
 		TEST(close__before_the_answer_LOOP_GOES_ON),
 		TEST(timeout__before_the_answer_LOOP_GOES_ON),
 		TEST(several__before_the_answer_ALL_END),
@@ -556,7 +558,6 @@ int main(void)
 		TEST(domain__destroyed_before_the_answer_IS_GIVEN_BACK),
 		TEST(shared_queue__destroyed_before_the_answer_IS_FREED),
 		TEST(call__that_has_not_returned_TAKES_THE_QUEUE_PAIR),
-		TEST(thread__cannot_be_made_LOOP_WAITS),
 	};
 
 	join_own_fabric("undecided");

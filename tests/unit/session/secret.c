@@ -9,12 +9,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <rdmamsg/rdmamsg.h>
 
@@ -235,6 +240,40 @@ static void nonce__twice_DIFFERS(void **state)
 /* ---- while the process exits ------------------------------------------ */
 
 static pthread_t prover;
+static bool in_fork;
+static _Atomic bool holds;	/* libcrypto's next malloc() waits */
+static _Atomic bool held;
+static sem_t inside, go_on;
+
+/* Stands for a thread that gets no processor in the middle of an HMAC(). */
+static void *held_malloc(size_t size, const char *file, int line)
+{
+	if (holds && !held) {
+		held = true;
+		(void)sem_post(&inside);
+		while (sem_wait(&go_on))
+			;
+	}
+	return malloc(size);
+}
+
+static void *plain_realloc(void *at, size_t size, const char *file, int line)
+{
+	return realloc(at, size);
+}
+
+static void plain_free(void *at, const char *file, int line)
+{
+	free(at);
+}
+
+/* Lets the HMAC() go on when the process has waited for it in exit(3). */
+static void *let_go(void *arg)
+{
+	(void)nanosleep(&(struct timespec){ .tv_sec = 2 }, NULL);
+	(void)sem_post(&go_on);
+	return NULL;
+}
 
 /* Proves until the library refuses. Returns its error. */
 static void *prove_on(void *arg)
@@ -254,17 +293,51 @@ static void last_handler(void)
 {
 	void *err = NULL;
 
+	if (in_fork)
+		_exit(0);
 	_exit(pthread_join(prover, &err) ||
 	      (intptr_t)err != -ECANCELED);
+}
+
+/* A child that has inherited an HMAC() in progress. */
+static void fork_and_exit(void)
+{
+	pid_t pid = fork();
+	int end;
+
+	if (!pid) {
+		in_fork = true;
+		(void)alarm(30);
+		exit(0);
+	}
+	if (waitpid(pid, &end, 0) != pid || end)
+		_exit(3);
+}
+
+static void hold(const char *mode)
+{
+	pthread_t other;
+
+	holds = true;
+	while (sem_wait(&inside))
+		;
+	if (!strcmp(mode, "forked"))
+		fork_and_exit();
+	if (pthread_create(&other, NULL, let_go, NULL))
+		_exit(2);
 }
 
 /* Ends its main() while a thread proves. */
 static int child(const char *mode)
 {
+	const bool slow = !strcmp(mode, "slow") || !strcmp(mode, "forked");
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	struct secret *s;
 
-	if (atexit(last_handler))
+	if (sem_init(&inside, 0, 0) || sem_init(&go_on, 0, 0) ||
+	    (slow && !CRYPTO_set_mem_functions(held_malloc, plain_realloc,
+					       plain_free)) ||
+	    atexit(last_handler))
 		return 2;
 	if (!strcmp(mode, "initialised") &&
 	    !EVP_Digest(bytes, 32, digest, NULL, EVP_sha256(), NULL))
@@ -272,6 +345,8 @@ static int child(const char *mode)
 	if (rdmamsg__secret_new(bytes, 32, NULL, &s) ||
 	    pthread_create(&prover, NULL, prove_on, s))
 		_exit(2);
+	if (slow)
+		hold(mode);
 	return 2;
 }
 
@@ -299,6 +374,16 @@ static void exit__program_has_initialised_libcrypto_ECANCELED(void **state)
 	assert_exits("initialised");
 }
 
+static void exit__an_hmac_takes_long_IS_AWAITED(void **state)
+{
+	assert_exits("slow");
+}
+
+static void exit__child_of_a_fork_in_an_hmac_WAITS_FOR_NOBODY(void **state)
+{
+	assert_exits("forked");
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +401,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(exit__a_thread_proves_ECANCELED),
 		cmocka_unit_test(
 			exit__program_has_initialised_libcrypto_ECANCELED),
+		cmocka_unit_test(exit__an_hmac_takes_long_IS_AWAITED),
+		cmocka_unit_test(
+			exit__child_of_a_fork_in_an_hmac_WAITS_FOR_NOBODY),
 	};
 	int ret;
 
