@@ -584,6 +584,7 @@ static bool replay(const struct rdmamsg_ep *owner)
 	if (!closed)
 		rdmamsg_ep_abort(ep);
 	UNTIL_DOING(closed, (void)rdmamsg_wait(ctx, 5));
+	rdmamsg_ep_release(ep);
 	return taken;
 }
 
@@ -627,6 +628,7 @@ static void replays(void)
 		"%u of %u replays got the session; the owner %s served; %s",
 		taken, REPLAYS, served ? "is" : "is not", harm->text);
 	rdmamsg_close(of);
+	rdmamsg_ep_release(owner);
 }
 
 /* ---- another user of the host ------------------------------------------ */

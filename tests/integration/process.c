@@ -404,8 +404,12 @@ static int linked(int argc, char **argv)
 		return 3;
 	ret = rdmamsg_connect_wait(ctx, test_addr(), port, NULL, WAIT_MS, &ep);
 	say("%d %s\n", ret, ret ? rdmamsg_error() : "connected");
+	if (!ret)
+		ret = rdmamsg_close_wait(ep, WAIT_MS);
+	else
+		ret = 0;
 	rdmamsg_close(ctx);
-	return 0;
+	return ret ? 4 : 0;
 }
 
 static void link__of_another_kind_NAMES_BOTH(void **state)
