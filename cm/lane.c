@@ -101,6 +101,16 @@ static int accept_lane(struct rdmamsg_request *req, struct resume *r)
 	return 0;
 }
 
+/*
+ * Returns true for the request of an earlier try, or the same one again while it
+ * is served.
+ */
+static bool is_stale(const struct resume *r, uint32_t epoch)
+{
+	return (int32_t)(epoch - r->proven_epoch) <= 0 ||
+	       (r->carrier && epoch == r->epoch);
+}
+
 /* In the context of the session, which may have ended meanwhile. */
 static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 {
@@ -125,7 +135,7 @@ static void take(struct rdmamsg *ctx, struct rdmamsg_request *req, void *arg)
 		refuse(req, PROTO_REJECT_LIMIT);
 		return;
 	}
-	if ((int32_t)(req->hello.epoch - r->epoch) <= 0) {
+	if (is_stale(r, req->hello.epoch)) {
 		refuse(req, PROTO_REJECT_PROTOCOL);
 		return;
 	}

@@ -184,12 +184,15 @@ void rdmamsg__resume_renew(struct resume *r, uint32_t epoch)
 		rdmamsg__ep_timeout(r->ep);
 	rdmamsg__carrier_drop(r);
 	r->epoch = epoch;
+	if (!r->has_key)
+		r->proven_epoch = epoch;
 }
 
 void rdmamsg__carrier_open(struct rdmamsg_ep *carrier)
 {
 	struct rdmamsg_ep *ep = carrier->carries;
 
+	ep->resume->proven_epoch = ep->resume->epoch;
 	rdmamsg__record_device(ep->recorder, EVENT_CARRIER,
 			       rdmamsg_ep_device_name(carrier), 0);
 	if (ep->resume->lane == LANE_UP && !ep->resume->moving)

@@ -77,6 +77,11 @@ struct resume {
 	struct secret key;		/* if has_key: AUTH on lanes proves it */
 	bool has_key;
 	uint32_t epoch;			/* of the last try */
+	/*
+	 * Of the last try that the peer is known to have made. A stranger can
+	 * give any epoch until its key is asked for.
+	 */
+	uint32_t proven_epoch;
 
 	/* keys of regions that the peer has, and those that it has renewed */
 	struct given *given;

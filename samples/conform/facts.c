@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the library says about the device and its port. */
+/* The device and its port, as the library describes them. */
 #include "conform.h"
 
 #include <err.h>

@@ -807,7 +807,7 @@ doctor_soft_peer()
 	done
 }
 
-# What only devices of the kernel need is no warning.
+# No warning is about what only devices of the kernel need.
 doctor_soft_asked()
 {
 	doctor_soft_fabric

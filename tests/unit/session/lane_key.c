@@ -74,10 +74,8 @@ static void connect_stranger(const char *key, const char *second)
 	connect_for(300, key, second);
 }
 
-/* The owner of the session has its key and gets a lane at any listener. */
-static void expect_taken_over(void)
+static void expect_resumed(void)
 {
-	lose(&client);
 	WAIT_FOR((resumed[0] && resumed[1]) || client.closed || server.closed);
 	if (client.closed || server.closed)
 		fail_msg("%s", client.closed ? client.why.text :
@@ -90,6 +88,13 @@ static void expect_taken_over(void)
 	}
 	expect_whole();
 	close_both();
+}
+
+/* The owner of the session has its key and gets a lane at any listener. */
+static void expect_taken_over(void)
+{
+	lose(&client);
+	expect_resumed();
 }
 
 static void owner__at_a_listener_without_key_RESUMES(void **state)
@@ -132,6 +137,27 @@ static void stranger__at_a_listener_without_key_REFUSED(void **state)
 	connect_stranger(KEY, NULL);
 	forget_key();
 	expect_refused();
+}
+
+/* The stranger has asked with epochs that the owner has not reached yet. */
+static void owner__behind_a_stranger_without_the_key_RESUMES(void **state)
+{
+	struct resume *r;
+	uint32_t epoch;
+
+	connect_owner(KEY, NULL);
+	r = client.ep->resume;
+	epoch = r->epoch;
+	forget_key();
+	r->epoch += 1000;
+	lose(&client);
+	WAIT_FOR(r->tries >= 2 || client.closed || server.closed);
+	assert_int_equal(resumed[0] + resumed[1], 0);
+	assert_int_equal(rdmamsg__secret_new(KEY, strlen(KEY), NULL,
+					     &client.ctx->sessions->secret), 0);
+	r->has_key = true;
+	r->epoch = epoch;
+	expect_resumed();
 }
 
 static void stranger__has_the_key_of_the_listener_REFUSED(void **state)
@@ -262,6 +288,7 @@ int main(void)
 		T(owner__at_a_listener_without_key_RESUMES),
 		T(owner__at_a_listener_of_another_key_RESUMES),
 		T(owner__without_key_at_a_listener_with_key_RESUMES),
+		T(owner__behind_a_stranger_without_the_key_RESUMES),
 		T(stranger__at_a_listener_without_key_REFUSED),
 		T(stranger__has_the_key_of_the_listener_REFUSED),
 		T(stranger__repeats_a_proof_without_a_key_REFUSED),
