@@ -5,6 +5,7 @@
  *
  *	<rdmamsg/endpoint.h>	state, reason and attributes of an endpoint
  *	<rdmamsg/flow.h>	pause, cancel, cork, how far messages are
+ *	<rdmamsg/timer.h>	timers of a context
  *	<rdmamsg/listener.h>	connection requests, counters of a listener
  *	<rdmamsg/device.h>	devices and their events
  *	<rdmamsg/diag.h>	log, dump, version

@@ -41,6 +41,7 @@ struct rdmamsg {
 	struct tx_batch *tx;		/* lane/, too */
 	struct sessions *sessions;	/* session/, cm/ */
 	struct list qps;		/* qp/ */
+	struct list timers;		/* loop/: struct rdmamsg_timer */
 	struct groups *groups;		/* group/ */
 	struct chains *chains;		/* chain/ */
 	struct dcs *dcs;		/* dc/ */

@@ -19,6 +19,7 @@
 #include "loop/device_use.h"
 #include "loop/left.h"
 #include "loop/stats_server.h"
+#include "loop/timer.h"
 #include "loop/wait.h"
 #include "memory/layout.h"
 #include "memory/memory.h"
@@ -159,6 +160,7 @@ int rdmamsg_open(struct rdmamsg **ret_ctx, const struct rdmamsg_options *opts)
 	list_init(&ctx->sessions->dead);
 	list_init(&ctx->sessions->held);
 	list_init(&ctx->qps);
+	list_init(&ctx->timers);
 	list_init(&ctx->groups->carriers);
 	list_init(&ctx->groups->dead);
 	list_init(&ctx->groups->homeless);
@@ -279,6 +281,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 		return;
 	}
 	ctx->closing = true;
+	rdmamsg__user_timers_stop(ctx);
 	rdmamsg__stats_close(ctx);
 	list_for_each_safe(n, t, &ctx->sessions->listeners)
 		rdmamsg_listener_close(list_entry(n, struct rdmamsg_listener,
@@ -312,6 +315,7 @@ void rdmamsg_close(struct rdmamsg *ctx)
 	while (rdmamsg__submit_run(&ctx->loop))
 		;
 	rdmamsg__cm_close(ctx);
+	rdmamsg__user_timers_free(ctx);
 	rdmamsg__loop_close(&ctx->loop);
 	pthread_mutex_destroy(&ctx->sessions->cm_lock);
 	rdmamsg__handles_free(&ctx->sessions->table);
