@@ -4,6 +4,7 @@
 #include "base/ctx.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "loop/left.h"
 #include "loop/timer.h"
 
 #include <errno.h>
@@ -102,8 +103,11 @@ int rdmamsg_timer_start(struct rdmamsg_timer *t, uint32_t delay_ms,
 				     "most %d", max(delay_ms, repeat_ms),
 				     INT32_MAX);
 	now = rdmamsg__now_ms();
-	/* a part of the current ms has passed already */
-	t->due = now + delay_ms + !!delay_ms;
+	/*
+	 * A part of the current ms has passed already. And a callback that
+	 * starts its own timer must not be called again in the same turn.
+	 */
+	t->due = now + delay_ms + (delay_ms || rdmamsg__in_callback(t->ctx));
 	t->repeat = repeat_ms;
 	run_until_due(t, now);
 	return 0;

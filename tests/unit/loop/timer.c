@@ -173,6 +173,22 @@ static void callback__destroys_ITSELF(void **state)
 	assert_int_equal(count, 1);
 }
 
+static void start_itself(struct rdmamsg_timer *t, void *user)
+{
+	count++;
+	assert_int_equal(rdmamsg_timer_start(t, 0, 0), 0);
+}
+
+static void callback__starts_itself_at_once_ONE_CALL_PER_TURN(void **state)
+{
+	create(start_itself);
+	assert_int_equal(rdmamsg_timer_start(timer, 0, 0), 0);
+	pass(0);
+	assert_int_equal(count, 1);
+	pass(1);
+	assert_int_equal(count, 2);
+}
+
 static void wait_in_callback(struct rdmamsg_timer *t, void *user)
 {
 	count++;
@@ -258,6 +274,7 @@ int main(void)
 		T(repeat__times_missed_ONE_CALL),
 		T(callback__stops_ITS_OWN_REPEAT),
 		T(callback__destroys_ITSELF),
+		T(callback__starts_itself_at_once_ONE_CALL_PER_TURN),
 		T(callback__waits_EDEADLK),
 		T(close__timers_run_STOPPED_AND_FREED),
 		T(fork__child_ECHILD),
