@@ -42,6 +42,7 @@ enum rdmamsg_dc_path {
 	 * options of connections that DC ignores: connections.
 	 */
 	RDMAMSG_DC_AUTO,
+	/* one connection for each address, made on demand */
 	RDMAMSG_DC_CONNECTIONS,
 	/*
 	 * Dynamically connected queue pairs of the device, if it has them and
