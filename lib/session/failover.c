@@ -632,6 +632,10 @@ void rdmamsg__failover_port(struct rdmamsg *ctx, const struct rdmamsg_device *d,
 		if (!ep->lane.dev || ep->lane.dev->device != d)
 			continue;
 		rdmamsg__record(ep->recorder, EVENT_PORT, (uint32_t)type, port);
+		/* with an armed path, the device itself acts */
+		if (type == IBV_EVENT_PORT_ERR && port == ep->lane.port &&
+		    !(f && f->state == RDMAMSG_PATH_ARMED))
+			rdmamsg__resume_port_down(ep);
 		if (!rdmamsg__has_paths(f) || ep->state != EP_OPEN ||
 		    ep->carries)
 			continue;

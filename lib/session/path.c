@@ -80,8 +80,7 @@ int rdmamsg_ep_path_query(const struct rdmamsg_ep *ep,
 	if (ep->resume) {
 		p.resumes = ep->resume->resumes;
 		p.down = ep->resume->down;
-		p.standby = !p.down && ep->resume->carrier &&
-			    ep->resume->carrier->state == EP_OPEN;
+		p.standby = rdmamsg__resume_stands_by(ep->resume);
 	}
 	return rdmamsg__give(ret, &p, sizeof(p));
 }

@@ -61,6 +61,12 @@ void rdmamsg__resume_tell(struct rdmamsg_ep *ep,
 	rdmamsg__path_tell(ep, &ev);
 }
 
+bool rdmamsg__resume_stands_by(const struct resume *r)
+{
+	return r->lane == LANE_UP && !r->down && r->carrier &&
+	       r->carrier->state == EP_OPEN;
+}
+
 /* ---- losing a lane ---------------------------------------------------- */
 
 /* Returns true if the reason concerns the lane and not the session. */
@@ -222,6 +228,24 @@ bool rdmamsg__resume_instead(struct rdmamsg_ep *ep)
 	}
 	forget_reason(ep);
 	return true;
+}
+
+static bool same_port(const struct lane *a, const struct lane *b)
+{
+	return a->dev == b->dev && a->port == b->port;
+}
+
+void rdmamsg__resume_port_down(struct rdmamsg_ep *ep)
+{
+	const struct resume *r = ep->resume;
+
+	if (!rdmamsg__resume_goes_on(ep) || !rdmamsg__resume_stands_by(r) ||
+	    same_port(&r->carrier->lane, &ep->lane))
+		return;
+	rdmamsg__ep_reason(ep, RDMAMSG_WHO_NETWORK, RDMAMSG_CAUSE_TRANSPORT,
+			   -ENETDOWN, "port %u of %s is down", ep->lane.port,
+			   rdmamsg_ep_device_name(ep));
+	rdmamsg__ep_kill(ep);
 }
 
 void rdmamsg__resume_timer(struct timer *t)

@@ -167,6 +167,13 @@ bool rdmamsg__resume_lingers(const struct rdmamsg_ep *ep);
  * the endpoint loses its lane, and stays open.
  */
 bool rdmamsg__resume_instead(struct rdmamsg_ep *ep);
+/* Returns true if a carrier that was made in advance can take over. */
+bool rdmamsg__resume_stands_by(const struct resume *r);
+/*
+ * The port of the lane is down. Needs not wait for requests to fail if a carrier
+ * over another port can take over.
+ */
+void rdmamsg__resume_port_down(struct rdmamsg_ep *ep);
 /*
  * The peer's device has refused a request of op, or ours has refused the peer:
  * then op is NULL. Returns true if another lane shall show whether that was
