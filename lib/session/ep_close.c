@@ -32,6 +32,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 #include <rdmamsg/endpoint.h>
@@ -123,6 +124,17 @@ static void log_history(const struct rdmamsg_ep *ep)
 	rdmamsg__recorder_print(ep->recorder, log_line, (void *)ep);
 }
 
+/* Other lanes were tried in vain: says so behind the reason. */
+static void add_tries(struct rdmamsg_ep *ep)
+{
+	char *text = ep->close.reason.text;
+	size_t len = strlen(text);
+
+	if (ep->resume)
+		(void)snprintf(text + len, sizeof(ep->close.reason.text) - len,
+			       "%s", ep->resume->more);
+}
+
 static void tell_closed(struct rdmamsg_ep *ep)
 {
 	struct rdmamsg_reason *r = &ep->close.reason;
@@ -142,6 +154,7 @@ static void tell_closed(struct rdmamsg_ep *ep)
 		snprintf(r->text, sizeof(r->text), "%s",
 			 rdmamsg__peer_gone_text(ep));
 	}
+	add_tries(ep);
 	if (is_agreed(ep) && !ep->close.aborted)
 		set_closed(ep);
 	else

@@ -27,10 +27,9 @@
 #define NOTICE_MAX_MS	60000	/* whatever the peer's dead_after_ms is */
 
 static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
-		const char *fmt, uint32_t ms)
+		const char *more)
 {
 	struct rdmamsg_reason *to = &ep->close.reason;
-	size_t len;
 
 	ep->resume->over = true;
 	rdmamsg__ep_reason_forget(ep);
@@ -39,18 +38,45 @@ static void end(struct rdmamsg_ep *ep, const struct rdmamsg_reason *why,
 	to->wc_status = why->wc_status;
 	to->vendor_err = why->vendor_err;
 	to->operation = why->operation;
-	len = strlen(to->text);
-	snprintf(to->text + len, sizeof(to->text) - len, fmt, ms);
+	(void)snprintf(ep->resume->more, sizeof(ep->resume->more), "%s", more);
 	rdmamsg__ep_kill(ep);
+}
+
+/* Writes what the tries have met: " (20 tries: 18 refused, 2 timeout)". */
+static void met_text(const struct resume *r, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = 0;
+	for (unsigned int i = 0; i <= RDMAMSG_CAUSE_CRC; i++) {
+		if (!r->met[i] || len >= size)
+			continue;
+		if (!len)
+			len += (size_t)snprintf(buf, size, " (%u %s", r->tries,
+						r->tries == 1 ? "try" :
+								"tries");
+		if (len < size)
+			len += (size_t)snprintf(buf + len, size - len,
+						"%s%u %s",
+						strchr(buf, ':') ? ", " : ": ",
+						r->met[i],
+						rdmamsg_cause_name(i));
+	}
+	if (len && len < size)
+		(void)snprintf(buf + len, size - len, ")");
 }
 
 void rdmamsg__redial_over(struct rdmamsg_ep *ep)
 {
 	struct resume *r = ep->resume;
+	char met[128], text[sizeof(r->more)];
 
-	end(ep, &r->why, ep->connect.passive ?
-	    "; the peer has not come back in %u ms" :
-	    "; no other way to the peer in %u ms", rdmamsg__resume_ms(ep));
+	met_text(r, met, sizeof(met));
+	(void)snprintf(text, sizeof(text), ep->connect.passive ?
+		       "; the peer has not come back in %u ms%s" :
+		       "; no other way to the peer in %u ms%s",
+		       rdmamsg__resume_ms(ep), met);
+	end(ep, &r->why, text);
 }
 
 /*
@@ -259,11 +285,13 @@ void rdmamsg__carrier_ended(struct rdmamsg_ep *carrier)
 	log_info("ep %p: try %u for another connection: %s", (void *)ep,
 		 r->tries, why->text);
 	rdmamsg__record_reason(ep->recorder, EVENT_TRY_FAILED, why, NULL);
+	if (r->lane != LANE_UP && !ep->connect.passive)
+		r->met[why->cause]++;
 	if (r->moving)
 		rdmamsg__redial_in_vain(ep, why->text);
 	/* while a lane drains, its receives may still have the peer's CLOSE */
 	if (r->lane == LANE_DOWN && is_of_peer(carrier, ep) && is_final(r, why))
-		end(ep, &r->denial, "", 0);
+		end(ep, &r->denial, "");
 	rdmamsg__redial_later(r);
 	rdmamsg__resume_wake(ep);
 }

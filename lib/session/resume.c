@@ -128,6 +128,7 @@ static void lose(struct rdmamsg_ep *ep)
 	if (!r->carrier)
 		r->target = first_target(r);
 	r->denied = r->tried = 0;
+	memset(r->met, 0, sizeof(r->met));
 	rdmamsg__record_reason(ep->recorder, EVENT_LOST, &r->why,
 			       rdmamsg_ep_device_name(ep));
 	if (r->moving)

@@ -111,6 +111,9 @@ struct resume {
 	uint32_t denied;		/* targets without the session */
 	uint32_t tried;			/* since the lane was lost; bits */
 	struct rdmamsg_reason denial;	/* the last */
+	/* tries since the lane was lost that have ended so */
+	uint32_t met[RDMAMSG_CAUSE_CRC + 1];
+	char more[192];			/* behind the reason of the end */
 	struct proto_addresses announce;	/* by option; port 0: ours */
 	struct proto_addresses offered;	/* in the last SETUP */
 	struct proto_addresses announced;	/* those that can be dialled */

@@ -89,6 +89,29 @@ static void listener__of_first_address_gone_CONTINUES_AT_SECOND(void **state)
 	close_both();
 }
 
+static void listener__gone_THE_END_SAYS_WHAT_TRIES_MET(void **state)
+{
+	struct resume *r;
+	char text[64];
+
+	connect_to_first(NULL);
+	rdmamsg_listener_close(listeners[0]);
+	r = client.ep->resume;
+	r->opts.timeout_ms = 3600000;
+	lose(&client);
+	WAIT_FOR(r->met[RDMAMSG_CAUSE_REFUSED] >= 3);
+	(void)snprintf(text, sizeof(text), "tries: %u refused)",
+		       r->met[RDMAMSG_CAUSE_REFUSED]);
+	/* without one more try */
+	r->again_at = UINT64_MAX;
+	r->opts.timeout_ms = 1;
+	rdmamsg__resume_wake(client.ep);
+	WAIT_FOR(client.closed);
+	assert_non_null(strstr(client.why.text,
+			       "; no other way to the peer in 1 ms ("));
+	assert_non_null(strstr(client.why.text, text));
+}
+
 /* The listener at an address ends with its device, that at none does not. */
 static void device__of_first_address_gone_CONTINUES_AT_ANOTHER(void **state)
 {
@@ -343,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(listener__of_first_address_gone_CONTINUES_AT_SECOND),
+		TEST(listener__gone_THE_END_SAYS_WHAT_TRIES_MET),
 		TEST(device__of_first_address_gone_CONTINUES_AT_ANOTHER),
 		TEST(address__not_announced_again_IS_KEPT),
 		TEST(addresses__more_than_fit_LATEST_KEPT),
