@@ -112,6 +112,13 @@ void soft_order_lost(struct soft_dev *dev, struct soft_qp *qp)
 	tell_until(dev, qp, end);
 }
 
+bool soft_order_has_arrived(const struct soft_qp *qp,
+			    const struct soft_swqe *wqe)
+{
+	return !is_read(wqe) && !is_local(wqe) &&
+	       psn_before(wqe->psn, qp->una);
+}
+
 static bool is_answered(const struct soft_qp *qp, const struct soft_swqe *wqe)
 {
 	return is_read(wqe) ? wqe->done :

@@ -389,6 +389,11 @@ void soft_req_push(struct soft_dev *dev, struct soft_qp *qp)
 
 		if (wqe->status)
 			break;
+		if (unlikely(wqe->told) && soft_order_has_arrived(qp, wqe)) {
+			wqe->started = true;
+			qp->sq_next++;
+			continue;
+		}
 		if (unlikely(qp->gate))
 			pass = pass_gate(dev, qp, wqe);
 		if (unlikely(pass == SOFT_FLUSHED))
