@@ -13,6 +13,7 @@
 #include "soft/engine/apm.h"
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/linger.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/fabric/upward.h"
@@ -24,6 +25,7 @@ static void wire_down(struct soft_dev *dev, struct soft_wire *w)
 {
 	soft_req_wires_down(dev, w);
 	soft_dct_wire_down(dev, w);
+	soft_linger_wire_down(dev, w);
 	soft_cm_wire_down(dev, w);
 }
 
@@ -31,6 +33,8 @@ static void ports(struct soft_dev *dev, const struct soft_faults *were)
 {
 	soft_async_ports(dev, were);
 	soft_apm_ports(dev, were);
+	soft_cm_iwarp_ports(dev);
+	soft_linger_ports(dev);
 }
 
 static const struct soft_fabric_upward fabric_up = {

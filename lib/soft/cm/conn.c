@@ -19,8 +19,8 @@
 
 /* ---- messages --------------------------------------------------------- */
 
-static void msg_init(struct soft_cm_msg *m, const struct soft_cm_id *id,
-		     enum soft_msg_type type)
+void soft_cm_msg_init(struct soft_cm_msg *m, const struct soft_cm_id *id,
+		      enum soft_msg_type type)
 {
 	memset(m, 0, sizeof(*m));
 	m->hdr.magic = SOFT_MSG_MAGIC;
@@ -46,7 +46,7 @@ int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
 {
 	struct soft_cm_msg m;
 
-	msg_init(&m, id, type);
+	soft_cm_msg_init(&m, id, type);
 	m.reason = reason;
 	return send_msg(id, &m);
 }
@@ -80,7 +80,7 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 	if (id->listener)
 		soft_cm_not_waiting(id);
 	if (id->file->dev->iwarp)
-		soft_cm_iwarp_flush(id);
+		soft_cm_iwarp_flush(id, false);
 	id->state = SOFT_CM_OVER;
 	switch (state) {
 	case SOFT_CM_REQ_SENT:
@@ -90,7 +90,9 @@ void soft_cm_hang_up(struct soft_cm_id *id)
 		(void)soft_cm_send(id, SOFT_MSG_REJ, SOFT_REJ_CONSUMER);
 		break;
 	case SOFT_CM_CONNECTED:
-		if (!soft_cm_is_ud(id))
+		if (id->file->dev->iwarp)
+			soft_cm_iwarp_fin(id);
+		else if (!soft_cm_is_ud(id))
 			(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
 		break;
 	case SOFT_CM_DREQ_RCVD:
@@ -178,7 +180,7 @@ void soft_cm_found(struct soft_cm_id *id, uint32_t node, uint32_t listener)
 		return;
 	}
 	id->peer = 0;
-	msg_init(&m, id, SOFT_MSG_REQ);
+	soft_cm_msg_init(&m, id, SOFT_MSG_REQ);
 	m.hdr.to = listener;
 	m.psn = id->psn;
 	m.param = id->param;
@@ -296,7 +298,7 @@ int soft_cm_accept(struct soft_cm_file *file, const struct rdma_ucm_accept *cmd)
 	id->initiator_depth = p->initiator_depth;
 	/* SIDR ends with the reply */
 	id->state = soft_cm_is_ud(id) ? SOFT_CM_CONNECTED : SOFT_CM_REP_SENT;
-	msg_init(&m, id, SOFT_MSG_REP);
+	soft_cm_msg_init(&m, id, SOFT_MSG_REP);
 	m.param = *p;
 	if (soft_cm_is_ud(id) && !p->qkey)
 		m.param.qkey = soft_cm_qkey(id);
@@ -325,7 +327,7 @@ int soft_cm_reject(struct soft_cm_file *file, const struct rdma_ucm_reject *cmd)
 	if (id->listener)
 		soft_cm_not_waiting(id);
 	id->state = SOFT_CM_OVER;
-	msg_init(&m, id, SOFT_MSG_REJ);
+	soft_cm_msg_init(&m, id, SOFT_MSG_REJ);
 	m.reason = cmd->reason ? cmd->reason : SOFT_REJ_CONSUMER;
 	m.param.private_data_len = cmd->private_data_len;
 	memcpy(m.param.private_data, cmd->private_data, cmd->private_data_len);

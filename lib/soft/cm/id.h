@@ -70,6 +70,7 @@ struct soft_cm_id {
 	uint8_t retry_count, rnr_retry_count;
 	struct soft_timer timer;
 	uint32_t events_reported;
+	bool fin_waits;			/* iWARP: for the port to be up */
 };
 
 struct soft_cm_event {
@@ -164,7 +165,10 @@ int soft_cm_copy_addr(struct sockaddr_storage *dst, const void *src,
 		      size_t len);
 /* Sets the port of id->src to a port that may be free. */
 void soft_cm_new_port(struct soft_cm_id *id);
-/* conn.c. Sends a message without private data to the peer, if any. */
+/* conn.c. Begins a message of this id to its peer. */
+void soft_cm_msg_init(struct soft_cm_msg *m, const struct soft_cm_id *id,
+		      enum soft_msg_type type);
+/* Sends a message without private data to the peer, if any. */
 int soft_cm_send(struct soft_cm_id *id, enum soft_msg_type type,
 		 uint8_t reason);
 void soft_cm_new_psn(struct soft_cm_id *id);
@@ -200,8 +204,15 @@ int soft_cm_iwarp_check(const struct soft_cm_id *id, uint32_t qp_num);
 int soft_cm_iwarp_up(struct soft_cm_id *id, bool passive);
 /* The active side is in RTS: the passive side may send. */
 void soft_cm_iwarp_ready(struct soft_cm_id *id);
-/* Flushes the queue pair of a connection. */
-void soft_cm_iwarp_flush(struct soft_cm_id *id);
+/*
+ * Flushes the queue pair of a connection. Unless the peer ends it, what TCP has
+ * taken still arrives.
+ */
+void soft_cm_iwarp_flush(struct soft_cm_id *id, bool by_peer);
+/* Tells the peer of the end, behind what TCP has taken. */
+void soft_cm_iwarp_fin(struct soft_cm_id *id);
+/* The state of ports has changed. */
+void soft_cm_iwarp_ports(struct soft_dev *dev);
 /*
  * A rejected connection takes its queue pair along, and flushes it before the
  * event (Linux 6.1, siw_cm.c, siw_proc_mpareply(); siw_qp_llp_close()).

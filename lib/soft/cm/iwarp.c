@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#include "soft/engine/linger.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/wire.h"
 #include "soft/verbs/qp.h"
@@ -64,17 +65,30 @@ void soft_cm_iwarp_ready(struct soft_cm_id *id)
 	soft_verbs_up->push(dev, qp);
 }
 
-void soft_cm_iwarp_flush(struct soft_cm_id *id)
+void soft_cm_iwarp_flush(struct soft_cm_id *id, bool by_peer)
 {
 	struct soft_dev *dev = id->file->dev;
 	struct soft_qp *qp = qp_of(id);
 
 	if (!qp)
 		return;
-	qp->cm_id = 0;
 	/* a due answer tells the peer what is done, or why the stream ends */
 	(void)soft_verbs_up->answer(dev, qp);
+	if (!by_peer)
+		soft_linger_new(dev, qp);
+	qp->cm_id = 0;
 	soft_qp_error(dev, qp);
+}
+
+void soft_cm_iwarp_fin(struct soft_cm_id *id)
+{
+	struct soft_cm_msg m;
+
+	if (!id->wire)
+		return;
+	soft_cm_msg_init(&m, id, SOFT_MSG_DREQ);
+	soft_linger_fin(id->file->dev, id->wire, id->handle, &m.hdr,
+			sizeof(m));
 }
 
 void soft_cm_iwarp_rejected(struct soft_cm_id *id)
@@ -89,9 +103,9 @@ void soft_cm_iwarp_rejected(struct soft_cm_id *id)
 void soft_cm_iwarp_end(struct soft_cm_id *id)
 {
 	soft_timer_stop(&id->timer);
-	soft_cm_iwarp_flush(id);
+	soft_cm_iwarp_flush(id, false);
 	id->state = SOFT_CM_OVER;
-	(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
+	soft_cm_iwarp_fin(id);
 	soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
@@ -103,14 +117,31 @@ void soft_cm_iwarp_ended(struct soft_cm_id *id)
 {
 	struct soft_dev *dev = id->file->dev;
 
+	id->fin_waits = false;
 	if (id->wire && !id->wire->dead)
 		soft_wire_take_rest(dev, id->wire);
 	if (id->state != SOFT_CM_CONNECTED)
 		return;
 	soft_timer_stop(&id->timer);
-	soft_cm_iwarp_flush(id);
+	soft_cm_iwarp_flush(id, true);
+	if (id->wire)
+		soft_linger_stop(dev, id->handle, id->wire->peer);
 	id->state = SOFT_CM_OVER;
 	soft_cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+void soft_cm_iwarp_ports(struct soft_dev *dev)
+{
+	struct list *n, *t;
+
+	if (!dev->iwarp || !soft_cm_carried(dev))
+		return;
+	list_for_each_safe(n, t, &dev->cm_ids) {
+		struct soft_cm_id *id = list_entry(n, struct soft_cm_id, node);
+
+		if (id->fin_waits)
+			soft_cm_iwarp_ended(id);
+	}
 }
 
 /*
@@ -121,6 +152,7 @@ void soft_cm_iwarp_qp_over(struct soft_dev *dev, struct soft_qp *qp)
 {
 	struct soft_cm_id *id = soft_cm_find(dev, qp->cm_id);
 
+	soft_linger_new(dev, qp);
 	qp->cm_id = 0;
 	if (id && id->state == SOFT_CM_CONNECTED)
 		soft_timer_set(dev, &id->timer, SOON_NS);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "soft/engine/linger.h"
 #include "soft/fabric/limits.h"
 #include "soft/fabric/shared.h"
 #include "soft/fabric/wire.h"
@@ -212,7 +213,10 @@ static void on_rej(struct soft_cm_id *id, const struct soft_cm_msg *m)
 static void on_dreq(struct soft_cm_id *id)
 {
 	if (id->file->dev->iwarp) {
-		soft_cm_iwarp_ended(id);
+		/* TCP repeats the FIN until the port carries it */
+		id->fin_waits = !soft_cm_carried(id->file->dev);
+		if (!id->fin_waits)
+			soft_cm_iwarp_ended(id);
 		return;
 	}
 	switch (id->state) {
@@ -286,9 +290,13 @@ void soft_cm_message(struct soft_dev *dev, struct soft_wire *w,
 		on_req(dev, w, &m);
 		return;
 	}
+	if (dev->iwarp && (m.hdr.type == SOFT_MSG_DREQ ||
+			   m.hdr.type == SOFT_MSG_REJ))
+		soft_linger_stop(dev, m.hdr.to, w->peer);
 	/* TCP repeats an RTR that a port has lost */
 	if (!soft_cm_carried(dev) &&
-	    !(dev->iwarp && m.hdr.type == SOFT_MSG_RTU))
+	    !(dev->iwarp && (m.hdr.type == SOFT_MSG_RTU ||
+			     m.hdr.type == SOFT_MSG_DREQ)))
 		return;
 	id = addressee(dev, w, &m.hdr);
 	if (!id || (soft_cm_is_ud(id) && (m.hdr.type == SOFT_MSG_RTU ||

@@ -13,7 +13,7 @@ static void end_id(struct soft_dev *dev, struct soft_cm_id *id)
 	 * the connections of iWARP.
 	 */
 	if (dev->iwarp && id->state == SOFT_CM_CONNECTED)
-		(void)soft_cm_send(id, SOFT_MSG_DREQ, 0);
+		soft_cm_iwarp_fin(id);
 	soft_wire_put(dev, id->wire);
 	id->wire = NULL;
 	id->state = SOFT_CM_OVER;

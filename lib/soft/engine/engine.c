@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/dc.h"
+#include "soft/engine/linger.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/engine/ud.h"
@@ -45,6 +46,8 @@ static void dispatch(struct soft_dev *dev, struct soft_wire *w,
 			return;
 		qp = NULL;
 	}
+	if (unlikely(!qp && !soft_is_request(rec->op)))
+		qp = soft_linger_find(dev, rec->dst, rec->src);
 	if (qp && unlikely(!qp->wire)) {
 		/* the peer had no node when this end became ready */
 		soft_wire_hold(w);
@@ -161,6 +164,8 @@ static void tell_lost(struct soft_dev *dev, struct soft_wire *w)
 		rec->dst = l->src;
 		rec->src = l->dst;
 		rec->psn = l->psn;
+		/* this end has closed, and reads nothing more */
+		rec->imm = soft_linger_find(dev, l->dst, l->src) != NULL;
 		soft_rec_commit(dev, w, 0);
 		w->lost_count--;
 	}

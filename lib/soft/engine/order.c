@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
+#include "soft/engine/linger.h"
 #include "soft/engine/req.h"
 #include "soft/engine/resp.h"
 #include "soft/verbs/access.h"
@@ -149,6 +150,8 @@ void soft_order_answered(struct soft_dev *dev, struct soft_qp *qp)
 		qp->sq_head++;
 		soft_sq_complete(dev, qp, wqe, IBV_WC_SUCCESS);
 	}
+	if (unlikely(qp->lingers))
+		soft_linger_answered(dev, qp);
 }
 
 static void answer_now(struct soft_dev *dev, struct soft_timer *t)

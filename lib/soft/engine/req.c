@@ -16,6 +16,7 @@
 #include "soft/engine/dc.h"
 #include "soft/engine/engine.h"
 #include "soft/engine/fate.h"
+#include "soft/engine/linger.h"
 #include "soft/engine/order.h"
 #include "soft/engine/stream.h"
 #include "soft/engine/ud.h"
@@ -46,6 +47,8 @@ void soft_req_fail(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		soft_sq_complete(dev, qp, wqe_at(qp, qp->sq_head++), status);
 	if (qp->unreliable)
 		soft_sq_error(dev, qp);
+	else if (unlikely(qp->lingers))
+		soft_linger_over(dev, qp);
 	else if (!qp->dci || !soft_stream_survives(dev, qp, wqe_at(qp, i)))
 		soft_qp_error(dev, qp);
 }

@@ -15,6 +15,7 @@
 #include "base/util.h"
 #include "soft/engine/apm.h"
 #include "soft/engine/engine.h"
+#include "soft/engine/linger.h"
 #include "soft/engine/order.h"
 #include "soft/fabric/count.h"
 #include "soft/fabric/wire.h"
@@ -172,9 +173,15 @@ static void on_rnr(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 		soft_req_wait(dev, qp, rnr_10us[timer & 31] * 10000ull);
 }
 
-static void on_lost(struct soft_dev *dev, struct soft_qp *qp, uint8_t try)
+static void on_lost(struct soft_dev *dev, struct soft_qp *qp,
+		    const struct soft_rec *rec)
 {
-	if (try != qp->tries || qp->waiting || qp->sq_head == qp->sq_tail)
+	/* both ends have closed */
+	if (unlikely(qp->lingers) && rec->imm) {
+		soft_linger_over(dev, qp);
+		return;
+	}
+	if (rec->aux != qp->tries || qp->waiting || qp->sq_head == qp->sq_tail)
 		return;
 	/* the target may have lost the record that connects */
 	if (qp->dci)
@@ -249,7 +256,7 @@ static void on_nak(struct soft_dev *dev, struct soft_qp *qp,
 	uint32_t i;
 
 	if (rec->code == SOFT_NAK_LOST) {
-		on_lost(dev, qp, rec->aux);
+		on_lost(dev, qp, rec);
 		return;
 	}
 	if (!find(qp, rec->psn, &i))
@@ -299,6 +306,8 @@ static bool land(struct soft_dev *dev, struct soft_qp *qp, uint32_t i,
 	struct soft_swqe *wqe = wqe_at(qp, i);
 	int err;
 
+	if (unlikely(qp->lingers))
+		return true;		/* the memory may be gone */
 	if (unlikely(dev->iwarp) && !sink_permits(dev, qp, wqe, rec->bytes)) {
 		/* Linux, c4iw_poll_cq_one(): T4_ERR_ACCESS, T4_ERR_STAG */
 		soft_req_fail(dev, qp, i, IBV_WC_LOC_ACCESS_ERR);

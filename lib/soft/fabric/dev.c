@@ -116,6 +116,7 @@ static struct soft_dev *dev_new(void)
 	(void)pthread_mutex_init(&dev->lock, NULL);
 	list_init(&dev->wires);
 	list_init(&dev->pending);
+	list_init(&dev->lingering);
 	list_init(&dev->domains);
 	list_init(&dev->targets);
 	list_init(&dev->contexts);

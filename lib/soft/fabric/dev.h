@@ -61,6 +61,7 @@ struct soft_dev {
 	/* engine/ */
 	struct list pending;		/* queue pairs that have to push */
 	bool woken;			/* some of them by a completion */
+	struct list lingering;		/* iWARP: linger.h */
 
 	/* cm/ */
 	struct list cm_ids, cm_files;

@@ -48,7 +48,7 @@ struct soft_rec {
 	uint8_t aux;			/* RNR timer, or number of the try */
 	uint32_t dst, src;		/* queue pair numbers */
 	uint32_t psn;			/* message number */
-	uint32_t imm;			/* immediate data; rkey to invalidate */
+	uint32_t imm;			/* or rkey to invalidate, or 1: closed */
 	uint64_t raddr;
 	uint32_t rkey;
 	uint32_t total;			/* length of the message */

@@ -206,6 +206,7 @@ struct soft_qp {
 	/* iWARP: modify.c */
 	uint32_t cm_id;			/* handle of its connection, or 0 */
 	uint8_t gate;			/* enum soft_gate */
+	bool lingers;			/* part of struct linger: linger.h */
 
 	/* cross.h */
 	struct list wait_node;		/* cq->waiters */

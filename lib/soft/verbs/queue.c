@@ -177,6 +177,9 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 	if (qp->state == IBV_QPS_RESET)
 		return;
 	qp->state = IBV_QPS_ERR;
+	/* before its requests are flushed, because some have to arrive */
+	if (unlikely(qp->cm_id))
+		soft_verbs_up->hang_up(dev, qp);
 	soft_vm_forget(dev, qp);
 	soft_timer_stop(&qp->timer);
 	soft_timer_stop(&qp->late);
@@ -204,8 +207,6 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 		qp->last_wqe_told = true;
 		soft_async_qp(dev, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 	}
-	if (unlikely(qp->cm_id))
-		soft_verbs_up->hang_up(dev, qp);
 	if (unlikely(qp->dci || qp->dct))
 		soft_verbs_up->dc_over(dev, qp);
 }
@@ -213,6 +214,8 @@ void soft_qp_error(struct soft_dev *dev, struct soft_qp *qp)
 void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 {
 	qp->state = soft_qp_first_state(dev);
+	if (unlikely(qp->cm_id))
+		soft_verbs_up->hang_up(dev, qp);
 	if (unlikely(qp->dci || qp->dct))
 		soft_verbs_up->dc_over(dev, qp);
 	soft_vm_forget(dev, qp);
@@ -248,8 +251,6 @@ void soft_qp_reset(struct soft_dev *dev, struct soft_qp *qp)
 	qp->gate = qp->dci ? SOFT_GATE_AIM :
 		   qp->create_flags & SOFT_CROSS_FLAGS ? SOFT_GATE_CROSS :
 		   SOFT_GATE_OPEN;
-	if (unlikely(qp->cm_id))
-		soft_verbs_up->hang_up(dev, qp);
 	memset(qp->rd, 0, sizeof(qp->rd));
 	qp->ack_due = qp->ack_asked = false;
 	qp->nak_due = 0;

@@ -29,7 +29,10 @@ struct soft_verbs_upward {
 	/* ibv_modify_qp() sets the migration state. */
 	void (*migrate)(struct soft_dev *dev, struct soft_qp *qp,
 			enum ibv_mig_state state);
-	/* iWARP: a connected queue pair has ended, so its connection ends. */
+	/*
+	 * iWARP: a connected queue pair ends, so its connection ends. Called
+	 * before its requests are flushed.
+	 */
 	void (*hang_up)(struct soft_dev *dev, struct soft_qp *qp);
 	/* DC: an initiator leaves its target, or a target ends. */
 	void (*dc_over)(struct soft_dev *dev, struct soft_qp *qp);
