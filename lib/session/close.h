@@ -80,7 +80,8 @@ void rdmamsg__ep_abort(struct rdmamsg_ep *ep, enum rdmamsg_cause cause,
 		       int error, const char *text);
 /*
  * In EP_CLOSING: the peer has disconnected, so wait for at most GONE_MS. If the
- * peer may ask over another lane, wait for at most LINGER_MS.
+ * peer may ask over another lane, wait for LINGER_MS, from when it has noticed
+ * that this one is lost. close_timeout_ms limits both.
  */
 void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep);
 void rdmamsg__ep_progress_close(struct rdmamsg_ep *ep);

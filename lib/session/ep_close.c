@@ -42,7 +42,7 @@
 
 #define DRAIN_MS	1000	/* some devices lose a flushed completion */
 #define GONE_MS		2000	/* longest wait after the peer's disconnect */
-#define LINGER_MS	5000	/* longer than a try of the peer, TRY_MS */
+#define LINGER_MS	5000	/* longer than a try of a peer, TRY_MS */
 
 static bool is_ending(const struct rdmamsg_ep *ep)
 {
@@ -369,8 +369,11 @@ void rdmamsg_ep_abort(struct rdmamsg_ep *ep)
 
 void rdmamsg__ep_peer_gone(struct rdmamsg_ep *ep)
 {
-	uint32_t ms = rdmamsg__resume_goes_on(ep) ? LINGER_MS : GONE_MS;
+	const bool answered = ep->close.disconnected && !ep->close.unanswered;
+	uint32_t ms = GONE_MS;
 
+	if (rdmamsg__resume_goes_on(ep))
+		ms = LINGER_MS + (answered ? 0 : rdmamsg__resume_notice_ms(ep));
 	if (!rdmamsg__rx_waits(ep) && ep->timer.when > rdmamsg__now_ms() + ms)
 		rdmamsg__timer_set(&ep->ctx->loop.timers, &ep->timer, ms);
 	rdmamsg__ep_touch(ep);

@@ -83,15 +83,19 @@ void rdmamsg__redial_over(struct rdmamsg_ep *ep)
  * The side that waits learns of the loss first if its own device is gone. The
  * other side then notices it by its dead_after_ms only.
  */
-uint32_t rdmamsg__resume_ms(const struct rdmamsg_ep *ep)
+uint32_t rdmamsg__resume_notice_ms(const struct rdmamsg_ep *ep)
 {
-	const struct resume *r = ep->resume;
 	uint32_t notice = min(ep->connect.peer.dead_after_ms,
 			      (uint32_t)NOTICE_MAX_MS);
 
-	if (!ep->connect.passive || r->why.who == RDMAMSG_WHO_PEER)
-		return r->opts.timeout_ms;
-	return r->opts.timeout_ms + notice + notice / 4;
+	if (!ep->connect.passive || ep->resume->why.who == RDMAMSG_WHO_PEER)
+		return 0;
+	return notice + notice / 4;
+}
+
+uint32_t rdmamsg__resume_ms(const struct rdmamsg_ep *ep)
+{
+	return ep->resume->opts.timeout_ms + rdmamsg__resume_notice_ms(ep);
 }
 
 int rdmamsg__carrier_options(const struct resume *r, bool initiator,

@@ -206,6 +206,8 @@ void rdmamsg__redial_now(struct rdmamsg_ep *ep);
 void rdmamsg__redial_later(struct resume *r);
 /* Ends the endpoint, because timeout_ms is over. */
 void rdmamsg__redial_over(struct rdmamsg_ep *ep);
+/* Returns how much later the peer may notice that the lane is lost, in ms. */
+uint32_t rdmamsg__resume_notice_ms(const struct rdmamsg_ep *ep);
 /* Returns how long after the loss of a lane the endpoint ends, in ms. */
 uint32_t rdmamsg__resume_ms(const struct rdmamsg_ep *ep);
 /* Ends a planned move. The endpoint keeps its lane. */

@@ -18,13 +18,6 @@
 #define PIECES_MAX	3000
 #define INLINE_MAX	48
 #define PATTERN		8192
-/*
- * A loose device may leave a dead connection to this time. Together with a try
- * over one that is dead as well (3 s), it is less than the time that an end
- * which has closed waits for the other (LINGER_MS).
- */
-#define DEAD_AFTER_MS	(sim_loose ? 1000 : 2000)
-
 struct end ends[2];
 struct rdmamsg_listener *listener;
 bool plain;
@@ -340,7 +333,7 @@ static void options_of(struct end *e, struct rdmamsg_ep_options *o,
 		.send_queue = sim_once_in(2) ? sim_below(4) : 0,
 		.pieces_max = PIECES_MAX, .initiator_depth = 1 + sim_below(4),
 		.responder_resources = 4, .failover = f,
-		.dead_after_ms = DEAD_AFTER_MS, .timeout_ms = 30000,
+		.dead_after_ms = 1000u << sim_below(5), .timeout_ms = 30000,
 		.close_timeout_ms = 600000, .fetch_timeout_ms = RDMAMSG_NONE,
 		.stall_after_ms = RDMAMSG_NONE,
 		.flags = flags |
