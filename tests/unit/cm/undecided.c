@@ -33,6 +33,7 @@
  * device itself gives up the request.
  */
 #define TIMEOUT_MS	30000
+#define NEVER_MS	3600000	/* of an endpoint that must not time out */
 
 static struct verbs_api table;
 static pthread_t loop;			/* runs the contexts */
@@ -350,10 +351,14 @@ static void dial_with(struct rdmamsg_ep_options *opts)
 
 	opts->user = &client;
 	opts->handlers = &handlers;
+	if (!opts->timeout_ms)
+		opts->timeout_ms = NEVER_MS;
 	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
 					 opts, &client.ep), 0);
 	WAIT_FOR(kept_count == before + 1);
-	WAIT_FOR(!client.ep->connect.call);
+	/* an endpoint that has closed is freed */
+	WAIT_FOR(client.closed || !client.ep->connect.call);
+	assert_false(client.closed);
 }
 
 static void dial(void)
@@ -368,6 +373,8 @@ static void connect_second(struct rdmamsg_ep_options *opts)
 	accepts = true;
 	opts->user = &second;
 	opts->handlers = &handlers;
+	if (!opts->timeout_ms)
+		opts->timeout_ms = NEVER_MS;
 	assert_int_equal(rdmamsg_connect(client.ctx, "127.0.0.1", service,
 					 opts, &second.ep), 0);
 	WAIT_FOR(second.closed || second.ep->state == EP_OPEN);
@@ -518,6 +525,7 @@ static void call__that_has_not_returned_TAKES_THE_QUEUE_PAIR(void **state)
 {
 	struct rdmamsg_ep_options opts = {
 		.size = sizeof(opts), .user = &client, .handlers = &handlers,
+		.timeout_ms = NEVER_MS,
 	};
 
 	connects_slowly = true;
